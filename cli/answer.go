@@ -57,7 +57,7 @@ func (a answer) run(ctx context.Context, args []string) error {
 	if err != nil {
 		return usage(err, "gchat-hooks answer --help")
 	}
-	q, err := a.pick(args[0])
+	q, err := poller.PickQuestion(a.env, args[0])
 	if err != nil {
 		return failed(err, "gchat-hooks answer lists what is open", exitFailed)
 	}
@@ -140,44 +140,14 @@ func (a answer) notUsed(q *state.Question, about, reply string) error {
 	return failed(errors.New(gchat.NoteText(q, state.Owed{About: about, Reply: reply})), hint, exitNotUsed)
 }
 
-// open are the questions that a reply would answer, the oldest first, and no two sessions have one name there.
+// open are the questions that a reply would answer, the oldest first.
 func (a answer) open() []*state.Question {
 	all, _ := state.OpenQuestions(a.env)
 	all = slices.DeleteFunc(all, func(q *state.Question) bool {
 		return !q.Way().Asks || q.Status != state.Pending && !q.Late(time.Now())
 	})
-	names := map[string]string{}
-	for _, q := range all {
-		names[q.ClaudeSession()] = q.SessionName
-	}
 	slices.Reverse(all)
-	for _, q := range all {
-		q.SessionName = distinct(q.SessionName, q.ClaudeSession(), names)
-	}
 	return all
-}
-
-// pick finds the question that a person names, also as the list calls its session.
-func (a answer) pick(by string) (*state.Question, error) {
-	others := func(q *state.Question) bool { return q.SessionName != by || q.Matter().Personal }
-	them := slices.DeleteFunc(a.open(), others)
-	switch len(them) {
-	case 0:
-		return poller.PickQuestion(a.env, by)
-	case 1:
-		return them[0], nil
-	}
-	return nil, &poller.NotOne{By: by, Them: them}
-}
-
-// distinct is what a session is called: where another one has its name, too, the beginning of Claude Code's id follows.
-func distinct(name, id string, names map[string]string) string {
-	for other, called := range names {
-		if called == name && other != id {
-			return name + " " + id[:min(8, len(id))]
-		}
-	}
-	return name
 }
 
 // text is the reply: the words, or with "-" what stands on stdin.

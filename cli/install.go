@@ -117,8 +117,6 @@ func (i install) run(ctx context.Context) error {
 		if err := i.letMenuDecide(); err != nil {
 			return err
 		}
-	} else if !wakes(hooks) {
-		i.tellMenuDecides()
 	}
 	if i.links && !i.dryRun {
 		names := []string{"gchat-send", "gchat-wait"}
@@ -170,8 +168,7 @@ func (i install) program() (string, error) {
 	}
 	path := filepath.Join(filepath.Dir(i.self), "gchat-hooks")
 	if _, err := os.Stat(path); err != nil {
-		err := fmt.Errorf("this program is called %s, and not gchat-hooks", filepath.Base(i.self))
-		return "", failed(err, "mv "+state.ShellQuoted(i.self)+" "+state.ShellQuoted(path), exitFailed)
+		return "", failed(fmt.Errorf("this program is called %s", filepath.Base(i.self)), "rename it to gchat-hooks", exitFailed)
 	}
 	return path, nil
 }
@@ -282,7 +279,7 @@ func (p Program) uninstallCommand() *cli.Command {
 type purge struct {
 	Program
 	parts   []part
-	folders []string // go in the end, the inmost first, where nothing is in them any more
+	folders []string // that may be empty in the end: then they go, with those above them
 }
 
 // A part is one thing that is there and will be gone.
@@ -324,9 +321,10 @@ func (p *purge) run(ctx context.Context, dryRun, yes bool) error {
 		}
 		left = errors.Join(left, err)
 	}
-	slices.SortFunc(p.folders, func(a, b string) int { return len(b) - len(a) })
 	for _, dir := range p.folders {
-		_ = os.Remove(dir) // fails where there is something in it
+		for os.Remove(dir) == nil && strings.HasPrefix(dir, state.Home(p.env)+"/") { // fails where there is something in it
+			dir = filepath.Dir(dir)
+		}
 	}
 	if left == nil {
 		fmt.Fprintln(p.out, "gchat-hooks is gone")
@@ -356,7 +354,7 @@ func (p *purge) find() error {
 	for _, kept := range []*service.Service{daemon, chat} {
 		if unit, there := kept.Installed(); there {
 			p.add("service", unit, kept.Uninstall)
-			p.foldersAbove(filepath.Join(filepath.Dir(unit), "default.target.wants", "x"))
+			p.folders = append(p.folders, filepath.Join(filepath.Dir(unit), "default.target.wants"), filepath.Dir(unit))
 		}
 	}
 	if l, err := config.ReadLogin(config.LoginFile(p.env)); err == nil { // else it goes with its folder
@@ -372,10 +370,10 @@ func (p *purge) find() error {
 	for _, path := range []string{state.ConfigDir(p.env), user, state.AuditPath(p.env), log, log + ".1"} {
 		if _, err := os.Lstat(path); err == nil {
 			p.addFiles("all of", path, []string{path, log}) // a poller that ends may begin the log only now
-			p.foldersAbove(path)
+			p.folders = append(p.folders, filepath.Dir(path))
 		}
 	}
-	p.foldersAbove(log)
+	p.folders = append(p.folders, filepath.Dir(log))
 	return nil
 }
 
@@ -389,13 +387,6 @@ func (p *purge) addFiles(name, what string, paths []string) {
 			endPollers(p.env) // they would write their files again
 			return removeForGood(paths...)
 		})
-	}
-}
-
-// foldersAbove notes the folders that a path stands in, below the home folder.
-func (p *purge) foldersAbove(path string) {
-	for dir := filepath.Dir(path); strings.HasPrefix(dir, state.Home(p.env)+"/"); dir = filepath.Dir(dir) {
-		p.folders = append(p.folders, dir)
 	}
 }
 
@@ -421,7 +412,7 @@ func (p *purge) findHooks(projects []*state.Project) error {
 		case err != nil:
 			fmt.Fprintf(p.out, "%s is left as it is: %v\n", file.Path, err)
 		case !change.Nothing():
-			p.foldersAbove(file.Path)
+			p.folders = append(p.folders, filepath.Dir(file.Path))
 			p.add("hooks", file.Path, func(context.Context) error {
 				_, err := file.Uninstall(false)
 				return err

@@ -2,7 +2,6 @@ package migrate
 
 import (
 	"errors"
-	"fmt"
 	"io/fs"
 	"maps"
 	"os"
@@ -11,7 +10,6 @@ import (
 	"syscall"
 	"testing"
 
-	"gchat-hooks/e2e/bound"
 	"gchat-hooks/state"
 )
 
@@ -109,7 +107,7 @@ func same(t *testing.T, what string, got, want map[string]string) {
 	}
 }
 
-// The whole way: shown, done, done once more, and taken back with the commands that the output says.
+// The whole way: shown, done, and done once more.
 func TestMigration(t *testing.T) {
 	dir := makeHarness(t, harnessFiles)
 	before := tree(t, dir)
@@ -141,7 +139,8 @@ func TestMigration(t *testing.T) {
 		".claude/hooks/gate/gate.py:1: let the stop gate run `gchat-hooks hook gchat-stop-gate` instead\n",
 		".claude/settings.json:1: take it out: nothing is started or awaited\n",
 		".claude/output-styles/system3.md:3: count one agent fewer\n",
-		".claude/output-styles/system3.md:5,7: take it out: nothing is started or awaited\n",
+		".claude/output-styles/system3.md:5: take it out: nothing is started or awaited\n",
+		".claude/output-styles/system3.md:7: take it out: nothing is started or awaited\n",
 		".claude/output-styles/system3.md:11: take the row out\n",
 		".claude/output-styles/system3.md:16: instead of the message, Bash(\"gchat-send --type plain 'TEXT'\")\n",
 		".claude/output-styles/system3.md:19: read it: no agent relays messages any more\n",
@@ -157,36 +156,6 @@ func TestMigration(t *testing.T) {
 		t.Errorf("a second time: %v\n%s", err, again)
 	}
 	same(t, "after a second time", tree(t, dir), after)
-
-	for line := range strings.Lines(done) {
-		if _, back, found := strings.Cut(line, "; to take it back: "); found {
-			if b, err := bound.Command(t, "sh", "-c", back).CombinedOutput(); err != nil {
-				t.Errorf("%s: %v %s", back, err, b)
-			}
-		}
-	}
-	want = maps.Clone(before)
-	want[".claude/skills/_archived"] = after[".claude/skills/_archived"]
-	same(t, "taken back", tree(t, dir), want)
-}
-
-// What is left fits on a screen, whatever the size of the harness: a line for each file, and a command that lists the others.
-func TestListIsShort(t *testing.T) {
-	files := map[string]string{"many.md": strings.Repeat("s3-communicator\n", 50)}
-	for i := range 40 {
-		files[fmt.Sprintf("notes/%d.md", i)] = "Ask s3-communicator.\n"
-	}
-	dir := makeHarness(t, files)
-	put(t, dir, ".claude/settings.json", "{}")
-	out, err := run(t, Options{Harness: dir})
-	if err != nil || strings.Count(out, "\n") >= 30 || !strings.Contains(out, "many.md:1,2,3,4,5,6,7,8,9,10,11,12,…: read it") {
-		t.Errorf("%v\n%s", err, out)
-	}
-	_, command, _ := strings.Cut(out, "to list all:  ")
-	listed, err := bound.Command(t, "sh", "-c", command).CombinedOutput()
-	if err != nil || strings.Count(string(listed), "\n") != 90 {
-		t.Errorf("%q: %v\n%s", command, err, listed)
-	}
 }
 
 // What cannot be read is listed, and does not keep the rest from its person.
