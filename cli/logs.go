@@ -10,7 +10,6 @@ import (
 	"os"
 	"os/exec"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -27,12 +26,16 @@ func (p Program) logsCommand() *cli.Command {
 			&cli.IntFlag{Name: "lines", Value: 50, Usage: "the last `N` lines"},
 			&cli.BoolFlag{Name: "follow", Usage: "keep printing new lines, until Ctrl-C"},
 			&cli.BoolFlag{Name: "audit", Usage: "the log of decisions: who allowed what, and what Claude was told"},
-			&cli.StringFlag{Name: "level", Usage: "only lines of `LEVEL` and above: debug, info, warn, error"},
+			&cli.StringFlag{Name: "level", Value: "trace", Usage: "only lines of `LEVEL` and above: debug, info, warn, error"},
 			&cli.BoolFlag{Name: "json", Usage: "print the lines as they are, each a JSON object"},
 		},
 		Action: func(c *cli.Context) error {
+			level, err := zerolog.ParseLevel(c.String("level"))
+			if err != nil {
+				return usage(errors.New("--level takes debug, info, warn or error"), "gchat-hooks logs --help")
+			}
 			l := logs{
-				Program: p, path: state.LogPath(p.env), level: c.String("level"),
+				Program: p, path: state.LogPath(p.env), level: level,
 				lines: c.Int("lines"), follow: c.Bool("follow"), asJSON: c.Bool("json"),
 			}
 			if c.Bool("audit") {
@@ -46,18 +49,13 @@ func (p Program) logsCommand() *cli.Command {
 // logs shows the log: what all jobs of this machine wrote.
 type logs struct {
 	Program
-	path, level    string
+	path           string
+	level          zerolog.Level // and above
 	lines          int
 	follow, asJSON bool
 }
 
-// logLevels are the names that --level takes.
-var logLevels = []string{"trace", "debug", "info", "warn", "error", "fatal", "panic"}
-
 func (l logs) run(ctx context.Context) error {
-	if l.level != "" && !slices.Contains(logLevels, l.level) {
-		return usage(fmt.Errorf("--level takes one of %s", strings.Join(logLevels, ", ")), "gchat-hooks logs --help")
-	}
 	older, _ := os.ReadFile(l.path + ".1")
 	now, err := os.ReadFile(l.path)
 	if err != nil && !os.IsNotExist(err) {
@@ -92,7 +90,11 @@ func (l logs) run(ctx context.Context) error {
 // wants says whether a line is of the level. What is not JSON is a crash, most likely.
 func (l logs) wants(line []byte) bool {
 	var entry struct{ Level string }
-	return json.Unmarshal(line, &entry) != nil || slices.Index(logLevels, entry.Level) >= slices.Index(logLevels, l.level)
+	if json.Unmarshal(line, &entry) != nil {
+		return true
+	}
+	level, _ := zerolog.ParseLevel(entry.Level)
+	return level >= l.level
 }
 
 func (l logs) print(line []byte) {

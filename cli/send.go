@@ -374,12 +374,8 @@ func (f flush) run(ctx context.Context, dead, held bool) error {
 		case <-ctx.Done():
 		}
 	}
-	due, later, others := f.waiting()
-	if others > 0 {
-		fmt.Fprintf(f.out, "%d wait for a shell with the settings under which they were written\n", others)
-	}
 	aside := f.box().Aside()
-	switch {
+	switch due := f.due(); {
 	case due > 0:
 		_ = state.StartPoller(f.env, f.self) // it goes on
 		return failed(fmt.Errorf("not all is sent yet: %d wait", due),
@@ -387,26 +383,19 @@ func (f flush) run(ctx context.Context, dead, held bool) error {
 	case dead && len(aside) > 0:
 		return failed(fmt.Errorf("%d refused again", len(aside)),
 			"`gchat-hooks status` says why, and `gchat-hooks flush --forget-dead` drops them", exitNotDelivered)
-	case later > 0:
-		fmt.Fprintf(f.out, "%d held back; --held sends them now, and gchat-hooks status says until when\n", later)
 	}
 	return nil
 }
 
-// waiting counts the messages that are due, that are held back, and that the poller of another environment sends.
-func (f flush) waiting() (due, later, others int) {
+// due counts the messages that this environment's poller would send now.
+func (f flush) due() (n int) {
 	all, _ := f.box().Waiting()
 	for _, m := range all {
-		switch {
-		case m.Env != "" && m.Env != f.environment:
-			others++
-		case m.Tries > 0 || !time.Now().Before(m.NotBefore):
-			due++
-		default:
-			later++
+		if (m.Env == "" || m.Env == f.environment) && (m.Tries > 0 || !time.Now().Before(m.NotBefore)) {
+			n++
 		}
 	}
-	return due, later, others
+	return n
 }
 
 // owes says whether this environment's poller has something to send: a message, a note, or a summary that it words first.
@@ -419,8 +408,7 @@ func (f flush) owes() bool {
 	}) || slices.ContainsFunc(sessions, func(s *state.Session) bool {
 		return !s.OwesSummary.IsZero() && s.Env == f.environment
 	})
-	due, _, _ := f.waiting() // after the notes: the poller makes a note into a message, never the other way
-	return noted || due > 0
+	return noted || f.due() > 0 // in this order: the poller makes a note into a message, never the other way
 }
 
 // retry makes due what waits for another try, for a person has mended what stopped it; held is true for what is held back, too.

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"net"
 	"os"
 	"path/filepath"
 	"slices"
@@ -214,11 +213,6 @@ func (s *setup) openSpace(ctx context.Context) (err error) {
 		return err
 	}
 	opened, ln, err := s.door.open()
-	if unit, kept := s.spaceService(); kept && (ln != nil || errors.Is(err, errOtherDoor)) {
-		if opened, err = s.restartSpace(ctx, unit, opened, ln); err == nil {
-			ln = nil
-		}
-	}
 	if err != nil {
 		return err
 	}
@@ -237,32 +231,6 @@ func (s *setup) openSpace(ctx context.Context) (err error) {
 	}
 	s.door.show(opened)
 	return nil
-}
-
-// restartSpace has the system run the space as it is asked for now, for a phone or not, in place of what this process opened.
-func (s *setup) restartSpace(
-	ctx context.Context, unit *service.Service, opened *space.Space, ln net.Listener,
-) (*space.Space, error) {
-	if ln != nil {
-		if err := errors.Join(ln.Close(), opened.Close()); err != nil {
-			return nil, err
-		}
-	}
-	if err := unit.Install(ctx); err != nil {
-		return nil, err
-	}
-	for range 50 {
-		if s.door.running() && space.Address(s.door.data) == s.door.address() {
-			break
-		}
-		time.Sleep(100 * time.Millisecond)
-	}
-	opened, ln, err := s.door.open()
-	if ln != nil {
-		err = errors.Join(errors.New("the embedded space's service does not run"), ln.Close(), opened.Close())
-		return nil, failed(err, "gchat-hooks logs --level error", exitFailed)
-	}
-	return opened, err
 }
 
 // reading finds what replies are read with, and tries it on the space.
@@ -427,35 +395,29 @@ func (s *setup) service(ctx context.Context) error {
 	return daemon.Install(ctx)
 }
 
-// spaceService is the embedded space as the system runs it, and whether it is installed.
-func (s *setup) spaceService() (unit *service.Service, kept bool) {
-	unit = service.Space(s.env, s.self, s.out, s.door.flags()...)
-	_, kept = unit.Installed()
-	return unit, kept
-}
-
 // keepSpace offers to have the system run the embedded space from now on, where it does not yet.
-func (s *setup) keepSpace(ctx context.Context) (err error) {
+func (s *setup) keepSpace(ctx context.Context) error {
 	if s.door == nil {
 		return nil
 	}
-	unit, yes := s.spaceService()
-	switch {
-	case yes:
+	unit := service.Space(s.env, s.self, s.out, s.door.flags()...)
+	_, keep := unit.Installed()
+	if s.endSpace == nil { // another process runs it
+		if s.flags.Bool("service") && !keep {
+			err := errors.New("the embedded space runs already, and the system cannot run a second one")
+			return failed(err, "end it where it runs (Ctrl-C), then "+s.door.line()+" --service", exitFailed)
+		}
 		return nil
-	case s.endSpace != nil:
-		yes, err = s.choose(ctx, "service", "Keep the embedded space running, also after this machine starts anew?", true)
-	case s.flags.Bool("service"):
-		err = errors.New("the embedded space runs already, and the system cannot run a second one")
-		err = failed(err, "end it where it runs (Ctrl-C), then "+s.door.line()+" --service", exitFailed)
+	}
+	var err error
+	if !keep {
+		keep, err = s.choose(ctx, "service", "Keep the embedded space running, also after this machine starts anew?", true)
 	}
 	if err != nil {
 		return err
 	}
-	if s.endSpace != nil {
-		s.endSpace()
-	}
-	if yes {
+	s.endSpace()
+	if keep {
 		if err = unit.Install(ctx); err == nil || s.flags.Bool("service") {
 			return err
 		}

@@ -113,7 +113,8 @@ func (d *spaceDoor) open() (*space.Space, net.Listener, error) {
 	if d.running() {
 		s, err := space.Kept(d.data)
 		if at := space.Address(d.data); err == nil && at != d.address() {
-			err = failed(fmt.Errorf("%w, with %s", errOtherDoor, at), "end it where it runs (Ctrl-C), then "+d.line(), exitFailed)
+			const end = "end it where it runs (Ctrl-C; gchat-hooks space uninstall, if the system runs it), then "
+			err = failed(fmt.Errorf("%w, with %s", errRuns, at), end+d.line(), exitFailed)
 		}
 		return s, nil, err
 	}
@@ -157,8 +158,8 @@ func listenForUser(env state.Getenv, s *space.Space, port int) error {
 	return nil
 }
 
-// errOtherDoor says that the space runs at another port, for a phone where that is not asked for, or not for one where it is.
-var errOtherDoor = errors.New("the embedded space runs already")
+// errRuns says that another process runs the space.
+var errRuns = errors.New("the embedded space runs already")
 
 // run serves the embedded space until ctx ends.
 func (d *spaceDoor) run(ctx context.Context) error {
@@ -167,7 +168,7 @@ func (d *spaceDoor) run(ctx context.Context) error {
 		return err
 	}
 	if ln == nil && d.service { // the system tries again, until the other process has ended
-		return errOtherDoor
+		return errRuns
 	}
 	d.show(s)
 	if ln == nil {

@@ -135,9 +135,6 @@ func (e *exam) readMend(err error) string {
 		mend = "the account that reads is no member of the space, or the space is gone: add it there in Google Chat, " +
 			"or log in as a person who is a member (" + login + ")"
 	}
-	if _, err := config.ReadLogin(config.LoginFile(e.Env)); err != nil && !strings.Contains(mend, "--client-id-file") {
-		mend = strings.ReplaceAll(mend, login, login+" --client-id-file FILE")
-	}
 	if file := e.cfg.CredentialsFile; file != "" && file != config.LoginFile(e.Env) && strings.Contains(mend, login) {
 		mend += "; a login is used only where the webhook is your own " +
 			"and no credentials_file (GOOGLE_CHAT_CREDENTIALS_FILE) is set"

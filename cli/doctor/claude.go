@@ -217,16 +217,16 @@ func (e *exam) claudeHooks(_ context.Context, r *result) {
 		return
 	}
 	for _, h := range all {
-		if err := e.cannotStart(h.start); err != nil {
+		if err := cannotStart(h.start); err != nil {
 			f := r.fail("%s starts %s: %v", h.from.path, h.start, err)
 			if marked := (*state.UserError)(nil); errors.As(err, &marked) {
 				f.Mend = marked.Hint
 			}
 		}
 	}
-	preset := "answer"
+	preset, mend := "answer", r.mend
 	if slices.ContainsFunc(all, func(h *hook) bool { return h.Event == "PostToolBatch" || h.forEveryPermission() }) {
-		preset = "approve"
+		preset, mend = "approve", "gchat-hooks install --keep" // it keeps the hooks of other presets
 	}
 	want, _ := settings.Hooks(preset)
 	for _, w := range want {
@@ -236,41 +236,26 @@ func (e *exam) claudeHooks(_ context.Context, r *result) {
 			}
 			return h.Event == w.Event && h.name == w.Name && (w.Matcher == "" || matches(h.Matcher))
 		})
-		switch what := w.Name + " is not registered on " + w.Event; {
+		switch asks := w.Event == "PreToolUse" || w.Event == "PermissionRequest" && (w.Matcher == "" || e.asks(state.Native)); {
 		case there:
-		case w.Event == "PreToolUse":
-			r.fail("%s", what)
-		case w.Rewake:
-			r.warn("%s: Chat cannot give the next instruction", what).Mend = mendKept
-		case w.Event == "PermissionRequest" && w.Matcher == "":
-			r.fail("%s for every tool: only the terminal can allow what Claude asks for", what).Mend = mendKept
-		case w.Event == "PermissionRequest" && e.asks(state.Native):
-			r.fail("%s: only the terminal can answer questions", what)
-		case w.Event != "PermissionRequest":
-			r.warn("%s: threads do not hear how a question ended", what)
+		case asks:
+			r.fail("%s is not registered on %s: only the terminal can answer", w.Name, w.Event).Mend = mend
+		default:
+			r.warn("%s is not registered on %s: threads do not hear of that", w.Name, w.Event).Mend = mend
 		}
 	}
 	r.ok("registered in %s", all[0].from.path)
 }
-
-// mendKept registers what is missing, and keeps the hooks of other presets.
-const mendKept = "gchat-hooks install --keep"
 
 // forEveryPermission says whether the hook answers permissions, not only questions.
 func (h *hook) forEveryPermission() bool {
 	return h.Event == "PermissionRequest" && h.name == "gchat-ask-user-forward" && (h.Matcher == "" || h.Matcher == "*")
 }
 
-// cannotStart is why a shell in a hook would not start a program.
-func (e *exam) cannotStart(program string) error {
-	program = os.Expand(program, func(name string) string {
-		if name == "CLAUDE_PROJECT_DIR" { // Claude Code sets it for hooks; in the person's shell there is none
-			return e.project
-		}
-		return e.Env(name)
-	})
-	if rest, ok := strings.CutPrefix(program, "~/"); ok {
-		program = filepath.Join(state.Home(e.Env), rest)
+// cannotStart is why a shell in a hook would not start a program. One that is named by a variable or a ~ is not looked for.
+func cannotStart(program string) error {
+	if strings.ContainsAny(program, "$~") {
+		return nil
 	}
 	path, err := exec.LookPath(program)
 	if err == nil {

@@ -100,7 +100,7 @@ func TestSwitchesRank(t *testing.T) {
 	}
 }
 
-// What an entry starts is found as a shell would find it.
+// What an entry starts is found as a shell would find it, where its path says it.
 func TestProgramOfAnEntry(t *testing.T) {
 	dir := t.TempDir()
 	for name, mode := range map[string]os.FileMode{"gchat-hooks": 0o755, "plain": 0o644} {
@@ -109,12 +109,11 @@ func TestProgramOfAnEntry(t *testing.T) {
 		}
 	}
 	t.Setenv("PATH", dir)
-	e := &exam{project: dir, Options: Options{Env: func(name string) string { return map[string]string{"HOME": dir}[name] }}}
 	for start, well := range map[string]bool{
-		"~/gchat-hooks": true, dir + "/gchat-hooks": true, "$HOME/gchat-hooks": true, "$CLAUDE_PROJECT_DIR/gchat-hooks": true, "gchat-hooks": true,
+		"~/gchat-hooks": true, dir + "/gchat-hooks": true, "$HOME/none": true, "gchat-hooks": true,
 		dir + "/plain": false, dir: false, "elsewhere": false,
 	} {
-		if err := e.cannotStart(start); (err == nil) != well {
+		if err := cannotStart(start); (err == nil) != well {
 			t.Errorf("%s: %v", start, err)
 		}
 	}

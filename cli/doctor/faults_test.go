@@ -181,7 +181,7 @@ func TestDoctorFindsPlantedFaults(t *testing.T) {
 				_, _ = w.Write([]byte(`{"error": "invalid_grant", "error_description": "Token has been expired or revoked."}`))
 			})
 			p.credentials(s)
-		}, "chat.read", fail, "invalid_grant", "(gchat-hooks login --client-id-file FILE); if it ends every 7 days, the OAuth client is in Testing: make its consent screen Internal or publish it; a login is used only where the webhook is your own", ""},
+		}, "chat.read", fail, "invalid_grant", "(gchat-hooks login); if it ends every 7 days, the OAuth client is in Testing: make its consent screen Internal or publish it; a login is used only where the webhook is your own", ""},
 		{"a credentials file of somebody who is no member", func(p *patient) {
 			s := google(p, givesToken)
 			p.credentials(s)
@@ -234,7 +234,7 @@ func TestDoctorFindsPlantedFaults(t *testing.T) {
 		{"permissions without PostToolBatch", func(p *patient) { p.without("approve", "PostToolBatch") },
 			"claude.hooks", warn, "PostToolBatch", "gchat-hooks install", ""},
 		{"permissions without the hook for them", func(p *patient) { p.without("approve", "PermissionRequest") },
-			"claude.hooks", fail, "PermissionRequest for every tool", "gchat-hooks install --keep", ""},
+			"claude.hooks", fail, "is not registered on PermissionRequest", "gchat-hooks install --keep", ""},
 		{"permissions with the hook for questions", func(p *patient) {
 			p.presets = []string{"approve"}
 			entries := p.entries()
@@ -246,9 +246,9 @@ func TestDoctorFindsPlantedFaults(t *testing.T) {
 			b, err := settings.Install(nil, nil, entries)
 			p.check(err)
 			p.write(p.settingsFile(), string(b), 0o600)
-		}, "claude.hooks", fail, "PermissionRequest for every tool", "gchat-hooks install --keep", ""},
+		}, "claude.hooks", fail, "is not registered on PermissionRequest", "gchat-hooks install --keep", ""},
 		{"no hook for the next instruction", func(p *patient) { p.without("approve", "Stop") },
-			"claude.hooks", warn, "Chat cannot give the next instruction", "gchat-hooks install --keep", ""},
+			"claude.hooks", warn, "is not registered on Stop", "gchat-hooks install --keep", ""},
 		{"a program that is gone", func(p *patient) {
 			p.hookIn("settings.local.json", settings.Entry{Event: "PreCompact", Command: "/nowhere/gchat-hooks hook pre-compact-hook"})
 		}, "claude.hooks", fail, "/nowhere/gchat-hooks", "gchat-hooks install", ""},
