@@ -126,10 +126,6 @@ func commands() []command {
 
 // app is the command line: with the one command that the first word names, else with all.
 func (p Program) app(words ...string) *cli.App {
-	shown := cli.FlagStringer
-	cli.FlagStringer = func(f cli.Flag) string { // a default that says nothing is left out
-		return strings.NewReplacer(" (default: false)", "", " (default: 0)", "").Replace(shown(f))
-	}
 	cli.VersionPrinter = func(c *cli.Context) { fmt.Fprintln(p.out, c.App.Name, version()) }
 	all := commands()
 	named := func(c command) bool { return len(words) > 0 && c.name == words[0] }

@@ -27,7 +27,6 @@ func (p Program) logsCommand() *cli.Command {
 			&cli.BoolFlag{Name: "follow", Usage: "keep printing new lines, until Ctrl-C"},
 			&cli.BoolFlag{Name: "audit", Usage: "the log of decisions: who allowed what, and what Claude was told"},
 			&cli.StringFlag{Name: "level", Value: "trace", Usage: "only lines of `LEVEL` and above: debug, info, warn, error"},
-			&cli.BoolFlag{Name: "json", Usage: "print the lines as they are, each a JSON object"},
 		},
 		Action: func(c *cli.Context) error {
 			level, err := zerolog.ParseLevel(c.String("level"))
@@ -35,8 +34,7 @@ func (p Program) logsCommand() *cli.Command {
 				return usage(errors.New("--level takes debug, info, warn or error"), "gchat-hooks logs --help")
 			}
 			l := logs{
-				Program: p, path: state.LogPath(p.env), level: level,
-				lines: c.Int("lines"), follow: c.Bool("follow"), asJSON: c.Bool("json"),
+				Program: p, path: state.LogPath(p.env), level: level, lines: c.Int("lines"), follow: c.Bool("follow"),
 			}
 			if c.Bool("audit") {
 				l.path = state.AuditPath(p.env)
@@ -49,10 +47,10 @@ func (p Program) logsCommand() *cli.Command {
 // logs shows the log: what all jobs of this machine wrote.
 type logs struct {
 	Program
-	path           string
-	level          zerolog.Level // and above
-	lines          int
-	follow, asJSON bool
+	path   string
+	level  zerolog.Level // and above
+	lines  int
+	follow bool
 }
 
 func (l logs) run(ctx context.Context) error {
@@ -63,7 +61,7 @@ func (l logs) run(ctx context.Context) error {
 	}
 	lines := slices.Collect(bytes.Lines(append(older, now...)))
 	lines = slices.DeleteFunc(lines, func(line []byte) bool { return !l.wants(line) })
-	if len(lines) == 0 && !l.asJSON {
+	if len(lines) == 0 {
 		fmt.Fprintf(l.out, "no such lines in the log, %s\n", l.path)
 	}
 	for _, line := range lines[max(0, len(lines)-max(0, l.lines)):] {
@@ -98,22 +96,19 @@ func (l logs) wants(line []byte) bool {
 }
 
 func (l logs) print(line []byte) {
-	switch {
-	case !json.Valid(line):
+	if !json.Valid(line) {
 		fmt.Fprint(l.out, plain(string(line)))
-	case l.asJSON:
-		fmt.Fprint(l.out, new(state.Redactor).Clean(state.Clean(state.ForJSON, string(line))))
-	default:
-		colour := isTerminal(l.out) && l.env("NO_COLOR") == "" && l.env("TERM") != "dumb" // see no-color.org
-		w := zerolog.ConsoleWriter{Out: l.out, NoColor: !colour, TimeFormat: time.DateTime}
-		w.FormatPrepare = func(entry map[string]any) error {
-			for name, v := range entry {
-				if text, ok := v.(string); ok {
-					entry[name] = plain(text)
-				}
-			}
-			return nil
-		}
-		_, _ = w.Write(line)
+		return
 	}
+	colour := isTerminal(l.out) && l.env("NO_COLOR") == "" && l.env("TERM") != "dumb" // see no-color.org
+	w := zerolog.ConsoleWriter{Out: l.out, NoColor: !colour, TimeFormat: time.DateTime}
+	w.FormatPrepare = func(entry map[string]any) error {
+		for name, v := range entry {
+			if text, ok := v.(string); ok {
+				entry[name] = plain(text)
+			}
+		}
+		return nil
+	}
+	_, _ = w.Write(line)
 }

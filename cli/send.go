@@ -68,8 +68,6 @@ const (
 	sendBound = 1800 * time.Millisecond
 	// maxMessage bounds a message, in bytes: more is a file and no message. It makes 16 parts.
 	maxMessage = 500_000
-	// maxThreadKey is Chat's own limit, in characters.
-	maxThreadKey = 4000
 )
 
 // send is gchat-send: one message from a person, a script or Claude itself.
@@ -193,8 +191,6 @@ func (s *send) message(args []string) (*state.Message, error) {
 		return nil, errors.New("the message is not valid UTF-8, or holds a NUL byte: it is no text")
 	case threadKey != "" && threadName != "":
 		return nil, errors.New("--thread-key and --thread-name exclude each other")
-	case utf8.RuneCountInString(threadKey) > maxThreadKey:
-		return nil, fmt.Errorf("--thread-key is longer than %d characters", maxThreadKey)
 	case threadName != "" && !gchat.IsThreadName(threadName):
 		return nil, fmt.Errorf("--thread-name takes spaces/S/threads/T, not %q", threadName)
 	case s.flags.Bool("queue") && s.flags.Bool("no-queue"):

@@ -50,7 +50,7 @@ func (p Program) setupCommand() *cli.Command {
 			&cli.BoolFlag{Name: "no-hooks", Usage: "do not register the hooks, because the plugin does"},
 			&cli.StringSliceFlag{Name: "preset", Usage: "`NAME` of the hooks to register: see gchat-hooks install --help"},
 			&cli.BoolFlag{Name: "approve", Usage: "also the preset approve: permissions, plans and the next instruction (asked)"},
-			&cli.BoolFlag{Name: "service", Usage: "have the system keep the daemon, and with --space the space, running (asked)"},
+			&cli.BoolFlag{Name: "service", Usage: "with --space: have the system keep the space running (asked)"},
 		},
 		Action: func(c *cli.Context) error {
 			s := &setup{Program: p, flags: c, ask: newAsker(p.in, p.out), answers: map[string]string{}}
@@ -75,9 +75,9 @@ type setup struct {
 
 func (s *setup) run(ctx context.Context) error {
 	s.sendOnly = s.flags.Bool("send-only")
-	steps := []func(context.Context) error{s.webhook, s.reading, s.people, s.roundTrip, s.hooks, s.service, s.keepSpace}
+	steps := []func(context.Context) error{s.webhook, s.reading, s.people, s.roundTrip, s.hooks, s.keepSpace}
 	if s.flags.Bool("app") {
-		steps = []func(context.Context) error{s.app, s.people, s.hooks, s.service}
+		steps = []func(context.Context) error{s.app, s.people, s.hooks}
 	}
 	for _, step := range steps {
 		err := step(ctx)
@@ -379,20 +379,6 @@ func (s *setup) hooks(ctx context.Context) error {
 		}
 	}
 	return registers.run(ctx)
-}
-
-// service offers the daemon. Without a terminal it is installed only where a flag says so.
-func (s *setup) service(ctx context.Context) error {
-	daemon := service.New(s.env, s.self, s.out)
-	if _, there := daemon.Installed(); there {
-		s.done("service", "installed")
-		return nil
-	}
-	yes, err := s.choose(ctx, "service", "Keep the daemon running, for sessions that hooks cannot reach? Most need none.", false)
-	if err != nil || !yes {
-		return err
-	}
-	return daemon.Install(ctx)
 }
 
 // keepSpace offers to have the system run the embedded space from now on, where it does not yet.

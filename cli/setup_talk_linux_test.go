@@ -96,7 +96,6 @@ func TestSetupIsOneConversation(t *testing.T) {
 	x.expect(`ok    back      the reply of users/111 Ann was read`)
 	x.answer(`Also answer permissions and plans, and give the next instruction, from Chat\? \[Y/n\]`, "")
 	x.expect(`settings.json: 8 hooks added`)
-	x.answer(`Keep the daemon running`, "")
 	x.expect("Done.")
 	if code := x.ends(); code != 0 {
 		t.Errorf("exit code %d", code)
