@@ -278,29 +278,23 @@ func (p Program) uninstallCommand() *cli.Command {
 // purge is an uninstall of everything. It looks first, shows what it found, and asks.
 type purge struct {
 	Program
-	parts   []part
-	folders []string // that may be empty in the end: then they go, with those above them
-}
-
-// A part is one thing that is there and will be gone.
-type part struct {
-	name string
-	what string
-	gone func(context.Context) error
+	shown    []string // a line for each thing that goes
+	settings []settings.File
+	units    []*service.Service
+	login    bool
+	paths    []string // files and folders
+	folders  []string // that may be empty in the end: then they go, with those above them
 }
 
 func (p *purge) run(ctx context.Context, dryRun, yes bool) error {
 	if err := p.find(); err != nil {
 		return err
 	}
-	if len(p.parts) == 0 {
+	if len(p.shown) == 0 {
 		fmt.Fprintln(p.out, "nothing of gchat-hooks is here")
 		return nil
 	}
-	fmt.Fprintln(p.out, "This goes, for good:")
-	for _, part := range p.parts {
-		fmt.Fprintf(p.out, "  %-14s %s\n", part.name, part.what)
-	}
+	fmt.Fprintf(p.out, "This goes, for good:\n%s", strings.Join(p.shown, ""))
 	if dryRun {
 		return nil
 	}
@@ -313,26 +307,38 @@ func (p *purge) run(ctx context.Context, dryRun, yes bool) error {
 			return cmp.Or(err, failed(errors.New("nothing was removed"), "", exitFailed))
 		}
 	}
-	var left error
-	for _, part := range p.parts {
-		err := part.gone(ctx)
-		if err != nil && part.name == "hooks" { // they would start a program that is gone
+	if err := p.remove(ctx); err != nil {
+		return err
+	}
+	fmt.Fprintln(p.out, "gchat-hooks is gone")
+	return nil
+}
+
+// remove removes what was found: the hooks first, which would start a program that is gone, and last what finds the rest, so
+// that an interrupted purge can be run again.
+func (p *purge) remove(ctx context.Context) (left error) {
+	for _, file := range p.settings {
+		if _, err := file.Uninstall(false); err != nil {
 			return fmt.Errorf("%w; the rest was left in place", err)
 		}
-		left = errors.Join(left, err)
 	}
+	for _, unit := range p.units {
+		left = errors.Join(left, unit.Uninstall(ctx))
+	}
+	if p.login {
+		left = errors.Join(left, p.logOut(ctx))
+	}
+	endPollers(p.env) // they would write their files again
+	left = errors.Join(left, removeForGood(p.paths...))
 	for _, dir := range p.folders {
 		for os.Remove(dir) == nil && strings.HasPrefix(dir, state.Home(p.env)+"/") { // fails where there is something in it
 			dir = filepath.Dir(dir)
 		}
 	}
-	if left == nil {
-		fmt.Fprintln(p.out, "gchat-hooks is gone")
-	}
 	return left
 }
 
-// find lists what there is. It changes nothing. What finds other parts goes last: an interrupted purge can be run again.
+// find lists what there is. It changes nothing.
 func (p *purge) find() error {
 	user := state.UserState(p.env)
 	daemon, chat := service.New(p.env, p.self, io.Discard), service.Space(p.env, p.self, io.Discard)
@@ -353,40 +359,39 @@ func (p *purge) find() error {
 	}
 	for _, kept := range []*service.Service{daemon, chat} {
 		if unit, there := kept.Installed(); there {
-			p.add("service", unit, kept.Uninstall)
+			p.show("service", unit)
+			p.units = append(p.units, kept)
 			p.folders = append(p.folders, filepath.Join(filepath.Dir(unit), "default.target.wants"), filepath.Dir(unit))
 		}
 	}
 	if l, err := config.ReadLogin(config.LoginFile(p.env)); err == nil { // else it goes with its folder
-		p.add("login", gchat.Line(l.User)+", also at Google", p.logOut)
+		p.show("login", gchat.Line(l.User)+", also at Google")
+		p.login = true
 	}
-	p.addFiles("links in", filepath.Dir(p.self), ourLinks(filepath.Dir(p.self)))
+	p.findFiles("links in", filepath.Dir(p.self), ourLinks(filepath.Dir(p.self)))
 	for _, project := range projects {
 		files, folders := state.OwnFiles(project.State)
-		p.addFiles("questions in", project.State, files)
+		p.findFiles("questions in", project.State, files)
 		p.folders = append(p.folders, folders...)
 	}
-	log := state.LogPath(p.env) // last: what ends because its state is gone logs that
+	log := state.LogPath(p.env) // last: what ends because its state is gone logs that, and may begin the log only now
 	for _, path := range []string{state.ConfigDir(p.env), user, state.AuditPath(p.env), log, log + ".1"} {
 		if _, err := os.Lstat(path); err == nil {
-			p.addFiles("all of", path, []string{path, log}) // a poller that ends may begin the log only now
-			p.folders = append(p.folders, filepath.Dir(path))
+			p.findFiles("all of", path, []string{path, log})
 		}
+		p.folders = append(p.folders, filepath.Dir(path))
 	}
-	p.folders = append(p.folders, filepath.Dir(log))
 	return nil
 }
 
-func (p *purge) add(name, what string, gone func(context.Context) error) {
-	p.parts = append(p.parts, part{name, what, gone})
+func (p *purge) show(name, what string) {
+	p.shown = append(p.shown, fmt.Sprintf("  %-14s %s\n", name, what))
 }
 
-func (p *purge) addFiles(name, what string, paths []string) {
+func (p *purge) findFiles(name, where string, paths []string) {
 	if len(paths) > 0 {
-		p.add(name, what, func(context.Context) error {
-			endPollers(p.env) // they would write their files again
-			return removeForGood(paths...)
-		})
+		p.show(name, where)
+		p.paths = append(p.paths, paths...)
 	}
 }
 
@@ -413,10 +418,8 @@ func (p *purge) findHooks(projects []*state.Project) error {
 			fmt.Fprintf(p.out, "%s is left as it is: %v\n", file.Path, err)
 		case !change.Nothing():
 			p.folders = append(p.folders, filepath.Dir(file.Path))
-			p.add("hooks", file.Path, func(context.Context) error {
-				_, err := file.Uninstall(false)
-				return err
-			})
+			p.show("hooks", file.Path)
+			p.settings = append(p.settings, file)
 		}
 	}
 	return nil
@@ -424,16 +427,21 @@ func (p *purge) findHooks(projects []*state.Project) error {
 
 // removeForGood removes files and folders, and again while a process of ours makes them anew: it ends when it finds nothing left.
 func removeForGood(paths ...string) (err error) {
-	there := func(path string) bool { _, err := os.Lstat(path); return err == nil }
+	gone := func(path string) bool {
+		_, missing := os.Lstat(path)
+		return missing != nil
+	}
+	var left []string
 	for range 50 {
 		err = nil
 		for _, path := range paths {
 			err = cmp.Or(err, os.RemoveAll(path))
 		}
 		time.Sleep(100 * time.Millisecond)
-		if !slices.ContainsFunc(paths, there) {
+		left = slices.DeleteFunc(slices.Clone(paths), gone)
+		if len(left) == 0 {
 			return nil
 		}
 	}
-	return cmp.Or(err, fmt.Errorf("%s is made anew by a process that runs", strings.Join(paths, ", ")))
+	return cmp.Or(err, fmt.Errorf("%s is made anew by a process that runs", strings.Join(left, ", ")))
 }

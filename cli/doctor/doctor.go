@@ -26,8 +26,6 @@ type check struct {
 // checks are all of them, in the order in which a question needs what they check.
 var checks = []check{
 	{"config.parse", (*exam).configParse, "correct it in that file; docs/configuration.md lists all settings"},
-	{"config.secrets", (*exam).configSecrets, "move it to ~/.config/gchat-hooks/config.json and have git ignore the file; " +
-		"where others may have it already, make a new one, for it stays in git's history"},
 	{"files.folders", (*exam).filesFolders, "questions stay in the terminal meanwhile: see who owns the folder, and " +
 		"whether a file stands in its place; or set GCHAT_STATE_DIR"},
 	{"files.private", (*exam).filesPrivate, "gchat-hooks doctor --fix; what a link leads to, close yourself"},

@@ -14,7 +14,6 @@ import (
 	"testing"
 	"time"
 
-	bounded "gchat-hooks/e2e/bound"
 	"gchat-hooks/e2e/strict"
 	"gchat-hooks/hooks/settings"
 	"gchat-hooks/state"
@@ -78,15 +77,6 @@ func (p *patient) credentials(server *httptest.Server) string {
 // hookIn registers one hook in a settings file of the project.
 func (p *patient) hookIn(name string, entry settings.Entry) {
 	p.write(filepath.Join(p.project, ".claude", name), fmt.Sprintf(`{"hooks": {%q: [{"matcher": %q, "hooks": [{"type": "command", "command": %q}]}]}}`, entry.Event, entry.Matcher, entry.Command), 0o644)
-}
-
-func (p *patient) git(args ...string) {
-	p.Helper()
-	who := []string{"-C", p.project, "-c", "user.name=t", "-c", "user.email=t@example.com"}
-	cmd := bounded.Command(p, "git", append(who, args...)...)
-	if out, err := cmd.CombinedOutput(); err != nil {
-		p.Fatalf("%v: %s", err, out)
-	}
 }
 
 // outgoing puts an old message into the outbox.
@@ -353,29 +343,6 @@ func TestDoctorFindsPlantedFaults(t *testing.T) {
 				p.check(os.Symlink("/proc/sys", filepath.Join(p.home, ".local", "state")))
 			}
 		}, "files.folders", fail, "nothing can be written to", "who owns the folder", ""},
-		{"a webhook in the repository", func(p *patient) {
-			p.writeJSON(filepath.Join(p.project, ".mcp.json"), map[string]any{"mcpServers": map[string]any{"google-chat-bridge": map[string]any{"env": map[string]any{
-				"GOOGLE_CHAT_WEBHOOK_URL": "https://chat.googleapis.com/v1/spaces/A/messages?key=k&token=" + plantedKey}}}})
-			p.git("init", "-q")
-			p.git("add", ".mcp.json")
-		}, "config.secrets", fail, ".mcp.json, which git tracks", "make a new one", ""},
-		{"a webhook about to be published", func(p *patient) {
-			p.write(filepath.Join(p.project, ".claude", "settings.local.json"), `{"env": {"GOOGLE_CHAT_WEBHOOK_URL": "https://chat.googleapis.com/v1/spaces/A/messages?key=k&token=`+plantedKey+`"}}`, 0o600)
-			p.git("init", "-q")
-		}, "config.secrets", warn, "which git does not ignore", "git ignore", ""},
-		{"a .env about to be published", func(p *patient) {
-			p.write(filepath.Join(p.project, ".env"), "ANTHROPIC_API_KEY="+plantedKey+"\n", 0o600)
-			p.git("init", "-q")
-		}, "config.secrets", warn, ".env, which git does not ignore", "git ignore", ""},
-		{"a configuration among dotfiles", func(p *patient) {
-			p.config["webhook_url"] = p.space.WebhookURL(p.server.URL)
-			p.writeJSON(filepath.Join(p.project, "config.json"), p.config)
-			p.check(os.MkdirAll(filepath.Join(p.home, ".config", "gchat-hooks"), 0o755))
-			p.check(os.Symlink(filepath.Join(p.project, "config.json"), filepath.Join(p.home, ".config", "gchat-hooks", "config.json")))
-			p.config = nil
-			p.git("init", "-q")
-			p.git("add", "config.json")
-		}, "config.secrets", fail, "config.json, which git tracks", "have git ignore", ""},
 	} {
 		t.Run(c.fault, func(t *testing.T) {
 			t.Parallel()

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -73,35 +72,6 @@ func (e *exam) ownSecrets() []string {
 		files = append(files, file)
 	}
 	return files
-}
-
-// configSecrets looks for secrets in files that git has, or would take with `git add .`: of the project's files those that a
-// bridge reads, and ours, which may be among a person's dotfiles. It reads no others.
-func (e *exam) configSecrets(ctx context.Context, r *result) {
-	files := e.ownSecrets()
-	for _, name := range []string{".mcp.json", ".env", ".claude/settings.json", ".claude/settings.local.json"} {
-		files = append(files, filepath.Join(e.project, name))
-	}
-	for _, path := range files {
-		real, err := filepath.EvalSymlinks(path) // git keeps a link, and not what it leads to
-		switch {
-		case err != nil || !hasSecret(path):
-		case git(ctx, real, "ls-files", "--error-unmatch") == 0:
-			r.fail("a secret stands in %s, which git tracks", path)
-		case git(ctx, real, "check-ignore", "-q") == 1: // 0: ignored, 128: no repository
-			r.warn("a secret stands in %s, which git does not ignore", path)
-		}
-	}
-	r.ok("no secret stands in a repository")
-}
-
-// git asks git about a file, and returns its exit code; -1 where there is no git.
-func git(ctx context.Context, path string, args ...string) int {
-	// A repository can name a program to be run as its file watcher.
-	args = append([]string{"-c", "core.fsmonitor=false", "-C", filepath.Dir(path)}, args...)
-	cmd := exec.CommandContext(ctx, "git", append(args, "--", filepath.Base(path))...)
-	_ = cmd.Run()
-	return cmd.ProcessState.ExitCode()
 }
 
 // stateFolders are the state folders that this project and this person have.
