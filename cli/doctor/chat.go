@@ -1,7 +1,6 @@
 package doctor
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -17,24 +16,13 @@ import (
 	"gchat-hooks/state/config"
 )
 
-// listed is what came into the space within a day.
-type listed struct {
-	err    error // also where there is no reader
-	reader *gchat.Reader
-	many   int
-}
-
-// listDay lists the space as the poller does, a day back.
-func (e *exam) listDay(ctx context.Context) (l listed) {
-	hook, err := e.webhook()
-	if err != nil {
-		return listed{err: err}
+// look lists the space once, as the poller does.
+func (e *exam) look(ctx context.Context) (*gchat.Reader, error) {
+	w, err := e.findWay(ctx)
+	if err == nil {
+		_, err = w.reader.Since(ctx, w.space, time.Now(), func([]gchat.Message) {})
 	}
-	if l.reader, l.err = e.readerOf(ctx, hook); l.err == nil {
-		dayAgo := time.Now().Add(-24 * time.Hour)
-		_, l.err = l.reader.Since(ctx, hook.Space, dayAgo, func(page []gchat.Message) { l.many += len(page) })
-	}
-	return l
+	return w.reader, err
 }
 
 func (e *exam) findWebhook(ctx context.Context) (*gchat.Webhook, error) {
@@ -44,10 +32,6 @@ func (e *exam) findWebhook(ctx context.Context) (*gchat.Webhook, error) {
 	hook, err := gchat.WebhookOf(ctx, e.cfg)
 	e.log.Hide(e.cfg.WebhookURL) // its command may only now have told it
 	return hook, err
-}
-
-func (e *exam) readerOf(ctx context.Context, hook *gchat.Webhook) (*gchat.Reader, error) {
-	return gchat.NewReader(ctx, cmp.Or(e.cfg.APIEndpoint, hook.LocalEndpoint()), e.cfg.CredentialsFile)
 }
 
 // chatPost looks whether there is a place for questions to go to, whether Chat lets the webhook in, and whether its clock is
@@ -117,14 +101,13 @@ func (e *exam) chatRead(_ context.Context, r *result) {
 		r.skip("without a webhook there is no space to read")
 		return
 	}
-	l := e.list()
-	switch err := l.err; {
+	switch _, err := e.list(); {
 	case gchat.Overloaded(err):
 		r.warn("%v", err).Mend = Hint(err)
 	case err != nil:
 		r.fail("%v", err).Mend = e.readMend(err)
 	}
-	r.ok("messages of the last 24 hours that could be read: %d", l.many)
+	r.ok("replies can be read")
 }
 
 // readMend is what to do when listing fails: a refusal there is about membership, and not about the webhook. A login is of no
@@ -153,13 +136,23 @@ func (e *exam) chatAllowed(ctx context.Context, r *result) {
 			r.warn("%q on allowed_users is no person's users/ID or e-mail address", u)
 		}
 	}
-	if l := e.list(); l.err == nil {
-		// A service account is no person, and the space on this machine knows no logins: there it fails.
-		if me, err := l.reader.Me(ctx); err == nil && !poller.Named(e.cfg.AllowedUsers, me.Name, me.Email) {
-			r.warn("you are %s, and may not answer", me.Name)
-		}
+	if e.cfg.Subscription == "" {
+		e.readerMay(ctx, r)
 	}
 	r.ok("may answer: %s", strings.Join(e.cfg.AllowedUsers, ", "))
+}
+
+// readerMay looks whether the person who reads may answer. A service account is no person, and the space on this machine knows
+// no logins: there Chat does not say who that is.
+func (e *exam) readerMay(ctx context.Context, r *result) {
+	reader, err := e.list()
+	if err != nil {
+		return
+	}
+	me, err := reader.Me(ctx)
+	if err == nil && !poller.Named(e.cfg.AllowedUsers, me.Name, me.Email) {
+		r.warn("you are %s, and may not answer", me.Name)
+	}
 }
 
 // waitsLong is from when on it is odd that a message still waits to be sent: Chat was tried several times by then.

@@ -121,9 +121,9 @@ type exam struct {
 
 	sources []*source
 	webhook func() (*gchat.Webhook, error)
-	list    func() listed
-	lag     string // how soon they were listed; "" where they were not
-	replier string // users/ID of the person whose reply was read
+	list    func() (*gchat.Reader, error) // once the space was listed
+	lag     string                        // how soon they were listed; "" where they were not
+	replier string                        // users/ID of the person whose reply was read
 }
 
 const (
@@ -194,7 +194,7 @@ func begin(ctx context.Context, o Options) (*exam, error) {
 	}
 	e.log.Hide(e.cfg.Secrets(o.Env)...)
 	e.webhook = sync.OnceValues(func() (*gchat.Webhook, error) { return e.findWebhook(ctx) })
-	e.list = sync.OnceValue(func() listed { return e.listDay(ctx) })
+	e.list = sync.OnceValues(func() (*gchat.Reader, error) { return e.look(ctx) })
 	return e, nil
 }
 

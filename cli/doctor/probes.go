@@ -49,72 +49,53 @@ var probes = []Probe{
 // prober tries the probes with the clients of the program.
 type prober struct {
 	*exam
-	live   Live
-	post   func(context.Context, gchat.Post) (gchat.Posted, error) // nil: there is no way
-	app    *gchat.App                                              // nil: a webhook posts
-	reader *gchat.Reader                                           // nil: there are no credentials
-	user   string                                                  // users/ID of the login
+	way
+	live Live
 }
 
 // probe tries the probes.
 func (e *exam) probe(ctx context.Context, exitCode int) Live {
-	p := &prober{exam: e, live: Live{
-		Version: e.Version, OS: runtime.GOOS + "/" + runtime.GOARCH, Kind: "unknown", PostsBy: "webhook",
-		ExitCode: exitCode, Probes: slices.Clone(probes),
-	}}
-	tries, cancel := context.WithTimeout(ctx, liveBound)
+	ctx, cancel := context.WithTimeout(ctx, liveBound)
 	defer cancel()
-	p.connect(tries)
-	if p.post != nil {
-		p.tryPosts(tries)
-	}
-	if p.user != "" {
-		me, err := p.reader.Me(tries)
-		if me.Name == "" && p.replier != "" {
-			me.Name, err = p.replier, nil
-		}
-		p.saw("same-user", err, either(me.Name == p.user, "same id", "another id, or another person replied"))
-	}
-	p.saw("list-lag", nil, cmp.Or(p.lag, "not tried: the round trip listed no message"))
-	return p.live
-}
-
-// connect finds the way to the space, and describes both.
-func (p *prober) connect(ctx context.Context) {
-	if p.cfg.Subscription != "" {
-		p.live.PostsBy = "app"
-		if app, err := gchat.NewApp(ctx, p.cfg); err == nil {
-			p.post, p.app, p.reader, p.live.Space = app.Post, app, app.Reader(), app.Space
-		}
-	} else if hook, err := p.webhook(); err == nil {
-		p.post, p.live.Space = hook.Post, hook.Space
-		p.reader, _ = p.readerOf(ctx, hook)
+	p := &prober{exam: e}
+	p.way, _ = e.findWay(ctx)
+	p.live = Live{
+		Version: e.Version, OS: runtime.GOOS + "/" + runtime.GOARCH, Space: p.space, Kind: "unknown",
+		PostsBy: either(e.cfg.Subscription != "", "app", "webhook"), ExitCode: exitCode, Probes: slices.Clone(probes),
 	}
 	if p.reader != nil {
-		if s, err := p.reader.Space(ctx, p.live.Space); err == nil {
+		if s, err := p.reader.Space(ctx, p.space); err == nil {
 			p.live.Kind = words(s.SpaceType + ", " + cmp.Or(s.SpaceThreadingState, "threads unknown"))
 		}
 	}
+	if p.post != nil {
+		p.tryPosts(ctx)
+	}
 	var file struct{ Type, User string } // a login's names its person
-	b, _ := os.ReadFile(p.cfg.CredentialsFile)
+	b, _ := os.ReadFile(e.cfg.CredentialsFile)
 	_ = json.Unmarshal(b, &file)
 	p.live.Credentials = words(cmp.Or(file.Type, "no file"))
-	if p.reader != nil && p.cfg.CredentialsFile == config.LoginFile(p.Env) {
-		p.live.Credentials, p.user = "login", file.User
+	if p.reader != nil && e.cfg.CredentialsFile == config.LoginFile(e.Env) {
+		p.live.Credentials = "login"
+		me, err := p.reader.Me(ctx)
+		if me.Name == "" && e.replier != "" {
+			me.Name, err = e.replier, nil
+		}
+		p.saw("same-user", err, either(me.Name == file.User, "same id", "another id, or another person replied"))
 	}
+	p.saw("list-lag", nil, cmp.Or(e.lag, "not tried: the round trip listed no message"))
+	return p.live
 }
 
 // tryPosts are the probes that post. An app deletes its messages; nobody may delete a webhook's.
 func (p *prober) tryPosts(ctx context.Context) {
-	var posted []string
-	defer func() { p.remove(context.WithoutCancel(ctx), posted) }()
 	id := "client-verify-" + uuid.NewString()[:8]
 	m := gchat.Post{Text: "[Verify] A probe. " + over, ThreadKey: id}
 	send := func(n string) (gchat.Posted, error) {
 		m.MessageID = id + n
-		posted = append(posted, p.live.Space+"/messages/"+m.MessageID) // Chat may have it where post fails, too
 		return p.post(ctx, m)
 	}
+	defer p.remove(context.WithoutCancel(ctx), id)
 	first, err := send("-1")
 	if err != nil {
 		return
@@ -122,7 +103,7 @@ func (p *prober) tryPosts(ctx context.Context) {
 	again, err := send("-1")
 	p.saw("same-id", err, either(again.Name == first.Name, "same message", "another message"))
 	if p.reader != nil {
-		m, err := p.reader.ByClientID(ctx, p.live.Space, id+"-1")
+		m, err := p.reader.ByClientID(ctx, p.space, id+"-1")
 		p.saw("get-by-id", err, either(m.Name == first.Name, "200, found", "200, another message"))
 	}
 	if p.live.Kind == "unknown" || strings.HasPrefix(p.live.Kind, "direct message") {
@@ -137,13 +118,13 @@ func (p *prober) tryPosts(ctx context.Context) {
 	}
 }
 
-// remove deletes an app's messages.
-func (p *prober) remove(ctx context.Context, names []string) {
+// remove deletes the messages of an app by their ids: Chat may have one also where its post failed.
+func (p *prober) remove(ctx context.Context, id string) {
 	ctx, cancel := context.WithTimeout(ctx, liveBound)
 	defer cancel()
-	for _, name := range slices.Compact(names) {
+	for _, n := range []string{"-1", "-2", "-3"} {
 		if p.app != nil {
-			_ = p.app.Delete(ctx, name)
+			_ = p.app.Delete(ctx, p.space+"/messages/"+id+n)
 		}
 	}
 }

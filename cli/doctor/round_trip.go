@@ -16,13 +16,37 @@ import (
 	"gchat-hooks/state/config"
 )
 
+// way is how messages get into the space and back.
+type way struct {
+	space  string                                                  // spaces/S
+	post   func(context.Context, gchat.Post) (gchat.Posted, error) // nil: there is none
+	app    *gchat.App                                              // nil: a webhook posts
+	reader *gchat.Reader                                           // nil: there are no credentials
+}
+
+func (e *exam) findWay(ctx context.Context) (w way, err error) {
+	if e.cfg.Subscription != "" {
+		app, err := gchat.NewApp(ctx, e.cfg)
+		if err != nil {
+			return w, err
+		}
+		return way{app.Space, app.Post, app, app.Reader()}, nil
+	}
+	hook, err := e.webhook()
+	if err != nil {
+		return w, err
+	}
+	w.space, w.post = hook.Space, hook.Post
+	w.reader, err = gchat.NewReader(ctx, cmp.Or(e.cfg.APIEndpoint, hook.LocalEndpoint()), e.cfg.CredentialsFile)
+	return w, err
+}
+
 // trip is a round trip that was begun: it posts to two threads of the space, reads that back, and waits for a person's reply.
 // It keeps nothing in the state folder: no hook and no poller sees its question.
 type trip struct {
 	*exam
-	hook   *gchat.Webhook
-	reader *gchat.Reader
-	from   time.Time // what is listed is younger; the server's clock
+	way
+	from time.Time // what is listed is younger; the server's clock
 }
 
 const over = "The test is over."
@@ -40,11 +64,18 @@ func (e *exam) roundTrip(ctx context.Context) []*Finding {
 		out.skip("with a Chat app there is a card to tap in its place: gchat-hooks setup --app")
 		return out.found
 	}
-	t, err := e.depart(ctx)
+	t := &trip{exam: e, from: time.Now()}
+	var err error
+	t.way, err = e.findWay(ctx)
+	if err == nil { // a thread that cannot be read back is of no use
+		_, err = t.list(ctx)
+	}
 	if err != nil {
 		out.fail("%v", err).Mend = Hint(err)
 		return out.found
 	}
+	ahead, _ := t.reader.Ahead()
+	t.from = t.from.Add(ahead - 5*time.Second)
 	question := t.out(ctx, out)
 	switch {
 	case out.found[0].Level != OK:
@@ -57,26 +88,9 @@ func (e *exam) roundTrip(ctx context.Context) []*Finding {
 		}
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Second)
 		defer cancel()
-		_, _ = t.hook.Post(ctx, gchat.Post{Text: "[Verify] " + told, ThreadName: question.ThreadName})
+		_, _ = t.post(ctx, gchat.Post{Text: "[Verify] " + told, ThreadName: question.ThreadName})
 	}
 	return append(out.found, in.found...)
-}
-
-// depart finds the ways to the space and back, and lists it once: a thread that cannot be read back is of no use.
-func (e *exam) depart(ctx context.Context) (*trip, error) {
-	hook, err := e.webhook()
-	if err != nil {
-		return nil, err
-	}
-	reader, err := e.readerOf(ctx, hook)
-	if err != nil {
-		return nil, err
-	}
-	t := &trip{exam: e, hook: hook, reader: reader, from: time.Now()}
-	_, err = t.list(ctx)
-	ahead, _ := t.reader.Ahead()
-	t.from = t.from.Add(ahead - 5*time.Second)
-	return t, err
 }
 
 // out posts the question, a message to another thread, and one more to the question's thread, and finds all of them there, as a
@@ -100,7 +114,7 @@ func (t *trip) out(ctx context.Context, r *result) *state.Question {
 		{Text: text, ThreadKey: q.ThreadKey}, {Text: "[Verify] Another thread. " + over, ThreadKey: "verify-" + run + "-b"},
 		{Text: again, ThreadKey: q.ThreadKey},
 	} {
-		done, err := t.hook.Post(ctx, p)
+		done, err := t.post(ctx, p)
 		if err != nil {
 			r.ended(ctx, err)
 			return q
@@ -176,7 +190,7 @@ func (r *result) ended(ctx context.Context, err error) {
 }
 
 func (t *trip) list(ctx context.Context) (listed []gchat.Message, err error) {
-	_, err = t.reader.Since(ctx, t.hook.Space, t.from, func(page []gchat.Message) { listed = append(listed, page...) })
+	_, err = t.reader.Since(ctx, t.space, t.from, func(page []gchat.Message) { listed = append(listed, page...) })
 	return listed, err
 }
 
@@ -206,7 +220,7 @@ func (t *trip) find(ctx context.Context, r *result, sent []gchat.Posted) {
 		if ctx.Err() != nil || time.Since(began) > listedWithin {
 			r.fail("%d of %d messages that Chat took could not be found by listing within %s",
 				missing, len(sent), state.InWords(listedWithin)).Mend =
-				"check that the credentials read the space that the webhook posts to, " + t.hook.Space
+				"check that the credentials read the space that the webhook posts to, " + t.space
 			return
 		}
 		pause(ctx, 300*time.Millisecond)
