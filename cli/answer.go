@@ -113,19 +113,25 @@ func (a answer) judged(ctx context.Context, path, name string) (*state.Question,
 	if q == nil || q.Reply(name) == nil {
 		return q, errors.New("the reply was not judged yet")
 	}
-	switch verdict := q.Reply(name).Verdict; {
+	verdict := q.Reply(name).Verdict
+	about := notes[verdict]
+	if about == "" && q.Closed() {
+		about = state.NoteLate
+	}
+	switch {
 	case verdict == state.Used:
 		return q, nil
-	case verdict == state.Kept:
-		return q, a.notUsed(q, state.NoteKept, "")
-	case verdict == state.AskedBack:
-		return q, a.notUsed(q, state.NoteUnclear, name)
-	case verdict == state.Ignored:
-		return q, a.notUsed(q, state.NoteNoText, "")
-	case verdict == state.Late || q.Closed():
-		return q, a.notUsed(q, state.NoteLate, "")
+	case about == state.NoteUnclear:
+		return q, a.notUsed(q, about, name)
+	case about != "":
+		return q, a.notUsed(q, about, "")
 	}
 	return q, errors.New("the reply is written down, and was not judged yet")
+}
+
+// notes are what the thread hears of a reply that did not become the answer.
+var notes = map[state.Verdict]string{
+	state.Kept: state.NoteKept, state.AskedBack: state.NoteUnclear, state.Ignored: state.NoteNoText, state.Late: state.NoteLate,
 }
 
 // notUsed says why a reply did not become the answer, in the words that the thread would have for it.
@@ -197,11 +203,5 @@ func (a answer) list() error {
 			}
 		}
 	}
-	i := slices.IndexFunc(qs, func(q *state.Question) bool { return !q.Matter().Personal })
-	if i < 0 {
-		return nil
-	}
-	_, err := fmt.Fprintf(a.out, "\nanswer one: gchat-hooks answer %s TEXT\n",
-		state.OneLine(cmp.Or(qs[i].ThreadKey, qs[i].QuestionID)))
-	return err
+	return nil
 }

@@ -1,14 +1,11 @@
 package cli
 
 import (
-	"bufio"
 	"bytes"
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"slices"
 	"time"
 
@@ -24,7 +21,6 @@ func (p Program) logsCommand() *cli.Command {
 		Usage: "print the log's last lines",
 		Flags: []cli.Flag{
 			&cli.IntFlag{Name: "lines", Value: 50, Usage: "the last `N` lines"},
-			&cli.BoolFlag{Name: "follow", Usage: "keep printing new lines, until Ctrl-C"},
 			&cli.BoolFlag{Name: "audit", Usage: "the log of decisions: who allowed what, and what Claude was told"},
 			&cli.StringFlag{Name: "level", Value: "trace", Usage: "only lines of `LEVEL` and above: debug, info, warn, error"},
 		},
@@ -34,12 +30,12 @@ func (p Program) logsCommand() *cli.Command {
 				return usage(errors.New("--level takes debug, info, warn or error"), "gchat-hooks logs --help")
 			}
 			l := logs{
-				Program: p, path: state.LogPath(p.env), level: level, lines: c.Int("lines"), follow: c.Bool("follow"),
+				Program: p, path: state.LogPath(p.env), level: level, lines: c.Int("lines"),
 			}
 			if c.Bool("audit") {
 				l.path = state.AuditPath(p.env)
 			}
-			return l.run(c.Context)
+			return l.run()
 		},
 	}
 }
@@ -47,13 +43,12 @@ func (p Program) logsCommand() *cli.Command {
 // logs shows the log: what all jobs of this machine wrote.
 type logs struct {
 	Program
-	path   string
-	level  zerolog.Level // and above
-	lines  int
-	follow bool
+	path  string
+	level zerolog.Level // and above
+	lines int
 }
 
-func (l logs) run(ctx context.Context) error {
+func (l logs) run() error {
 	older, _ := os.ReadFile(l.path + ".1")
 	now, err := os.ReadFile(l.path)
 	if err != nil && !os.IsNotExist(err) {
@@ -66,21 +61,6 @@ func (l logs) run(ctx context.Context) error {
 	}
 	for _, line := range lines[max(0, len(lines)-max(0, l.lines)):] {
 		l.print(line)
-	}
-	if !l.follow {
-		return nil
-	}
-	// tail goes on with a log that is begun anew, too. It ends with ctx, which ends the loop.
-	tail := exec.CommandContext(ctx, "tail", "-c", fmt.Sprint("+", len(now)+1), "-F", l.path)
-	out, err := tail.StdoutPipe()
-	if err = errors.Join(err, tail.Start()); err != nil {
-		return fmt.Errorf("follow the log: %w", err)
-	}
-	added := bufio.NewReader(out)
-	for line, err := added.ReadBytes('\n'); err == nil; line, err = added.ReadBytes('\n') {
-		if l.wants(line) {
-			l.print(line)
-		}
 	}
 	return nil
 }

@@ -35,7 +35,6 @@ func (p Program) setupCommand() *cli.Command {
 			"                gchat-hooks setup --space --phone --service --round-trip=false\n" +
 			"What is configured already is not asked again. Without a terminal nothing is asked.",
 		Flags: []cli.Flag{
-			&cli.StringFlag{Name: "webhook-url-file", Usage: "`FILE` with the webhook's URL, or - (or $GOOGLE_CHAT_WEBHOOK_URL)"},
 			&cli.BoolFlag{Name: "app", Usage: "a Chat app in place of the webhook: questions have buttons to tap"},
 			&cli.BoolFlag{Name: "space", Usage: "the embedded space in place of Google"},
 			&cli.BoolFlag{Name: "phone", Usage: "with --space: let a phone reach its page; prints a QR code of the link"},
@@ -152,16 +151,6 @@ func (s *setup) webhook(ctx context.Context) error {
 	known, _ := gchat.WebhookOf(ctx, s.config()) // by the files alone, for there are no answers yet
 	for _, variable := range []string{"GOOGLE_CHAT_WEBHOOK_URL", "GOOGLE_CHAT_SPACE_ID", "GCHAT_API_ENDPOINT"} {
 		s.answers[variable] = strings.TrimSpace(os.Getenv(variable))
-	}
-	if file := s.flags.String("webhook-url-file"); file != "" {
-		if file == "-" {
-			file = "/dev/stdin"
-		}
-		b, err := os.ReadFile(file)
-		if err != nil {
-			return failed(err, "gchat-hooks setup --help", exitFailed)
-		}
-		s.answers["GOOGLE_CHAT_WEBHOOK_URL"] = strings.TrimSpace(string(b))
 	}
 	toSpace := s.flags.Bool("space") || s.flags.Bool("phone")
 	for {

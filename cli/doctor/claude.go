@@ -16,8 +16,6 @@ import (
 	"slices"
 	"strings"
 
-	"golang.org/x/sys/unix"
-
 	"gchat-hooks/hooks/settings"
 	"gchat-hooks/state"
 	"gchat-hooks/state/config"
@@ -217,11 +215,9 @@ func (e *exam) claudeHooks(_ context.Context, r *result) {
 		return
 	}
 	for _, h := range all {
-		if err := cannotStart(h.start); err != nil {
-			f := r.fail("%s starts %s: %v", h.from.path, h.start, err)
-			if marked := (*state.UserError)(nil); errors.As(err, &marked) {
-				f.Mend = marked.Hint
-			}
+		named := strings.ContainsAny(h.start, "$~") // by what the shell puts there
+		if _, err := exec.LookPath(h.start); err != nil && !named {
+			r.fail("%s starts %s: %v", h.from.path, h.start, err)
 		}
 	}
 	preset, mend := "answer", r.mend
@@ -244,62 +240,14 @@ func (e *exam) claudeHooks(_ context.Context, r *result) {
 			r.warn("%s is not registered on %s: threads do not hear of that", w.Name, w.Event).Mend = mend
 		}
 	}
+	if e.asks(state.Deny) && !slices.ContainsFunc(all, func(h *hook) bool { return h.name == "gchat-ask-user-rewake" }) {
+		r.warn("ask_mode is deny, and no gchat-ask-user-rewake wakes a session with your reply").Mend =
+			"gchat-hooks install --preset system3"
+	}
 	r.ok("registered in %s", all[0].from.path)
 }
 
 // forEveryPermission says whether the hook answers permissions, not only questions.
 func (h *hook) forEveryPermission() bool {
 	return h.Event == "PermissionRequest" && h.name == "gchat-ask-user-forward" && (h.Matcher == "" || h.Matcher == "*")
-}
-
-// cannotStart is why a shell in a hook would not start a program. One that is named by a variable or a ~ is not looked for.
-func cannotStart(program string) error {
-	if strings.ContainsAny(program, "$~") {
-		return nil
-	}
-	path, err := exec.LookPath(program)
-	if err == nil {
-		err = quarantined(path)
-	}
-	return err
-}
-
-var quarantine = "com.apple.quarantine" // the extended attribute that browsers give a download, and cp its copy
-
-// quarantined is why macOS would not start a program that was downloaded; the hint takes the mark away. The attribute begins with
-// flags in hex: 0x40 is set once the person had it started all the same.
-func quarantined(program string) error {
-	value, flags := make([]byte, 1024), 0
-	n, err := unix.Getxattr(program, quarantine, value)
-	if err != nil {
-		return nil
-	}
-	if _, err := fmt.Sscanf(string(value[:n]), "%x;", &flags); err == nil && flags&0x40 != 0 {
-		return nil
-	}
-	err = errors.New("macOS has it in quarantine, as a download")
-	return &state.UserError{Err: err, Hint: "xattr -d " + quarantine + " " + program}
-}
-
-// claudeLimit looks whether the hooks that wait for a person may wait as long as they mean to: they end by themselves just
-// before their time is up, and have to know it. A hook that wakes its session has to run in the background.
-func (e *exam) claudeLimit(_ context.Context, r *result) {
-	wakes := false
-	for _, h := range e.own() {
-		wake := h.name == "gchat-ask-user-rewake"
-		if wakes = wakes || wake; wake && !h.AsyncRewake {
-			r.fail("%s is registered on %s without asyncRewake: the session hangs in it until you reply", h.name, h.Event)
-		}
-		waits := wake || h.name == "gchat-ask-user-forward" &&
-			(h.Event == "PermissionRequest" || h.Event == "PreToolUse" && e.asks(state.Hold))
-		limit := cmp.Or(h.Timeout, 600) // Claude Code's own
-		if waits && limit < int(config.HookTimeout.Seconds()) {
-			r.warn("Claude Code ends %s on %s after %d seconds (%s)", h.name, h.Event, limit, h.from.path)
-		}
-	}
-	if e.asks(state.Deny) && !wakes {
-		r.warn("ask_mode is deny, and no gchat-ask-user-rewake wakes a session with your reply").Mend =
-			"gchat-hooks install --preset system3"
-	}
-	r.ok("hooks that wait for you may wait long enough")
 }

@@ -36,7 +36,6 @@ var checks = []check{
 		"file is the administrator's"},
 	{"claude.trust", (*exam).claudeTrust, "start claude in that folder and accept it: interactive sessions run no hook before"},
 	{"claude.hooks", (*exam).claudeHooks, "gchat-hooks install"},
-	{"claude.limit", (*exam).claudeLimit, "gchat-hooks install: the hook has to wait as long as you may take to reply"},
 
 	{"chat.post", (*exam).chatPost, "gchat-hooks setup"},
 	{"chat.read", (*exam).chatRead, login},

@@ -245,18 +245,7 @@ func TestDoctorFindsPlantedFaults(t *testing.T) {
 		{"settings with a comment", func(p *patient) {
 			p.write(filepath.Join(p.project, ".claude", "settings.json"), "{\n  // mine\n  \"env\": {}\n}\n", 0o644)
 		}, "claude.settings", fail, "line 2: invalid character", "correct its JSON", ""},
-		{"deny mode without a waker", func(p *patient) { p.config["ask_mode"] = "deny" }, "claude.limit", warn, "no gchat-ask-user-rewake", "--preset system3", ""},
-		{"a hook that may not wait", func(p *patient) {
-			entries := p.entries()
-			for i := range entries {
-				if entries[i].Event == "PermissionRequest" {
-					entries[i].Timeout = 600
-				}
-			}
-			b, err := settings.Install(nil, nil, entries)
-			p.check(err)
-			p.write(p.settingsFile(), string(b), 0o600)
-		}, "claude.limit", warn, "after 600 seconds", "gchat-hooks install", ""},
+		{"deny mode without a waker", func(p *patient) { p.config["ask_mode"] = "deny" }, "claude.hooks", warn, "no gchat-ask-user-rewake", "--preset system3", ""},
 		{"disableAllHooks", func(p *patient) { p.settings["disableAllHooks"] = true }, "claude.settings", fail, "disableAllHooks is set", "take the setting out", ""},
 		{"allowManagedHooksOnly", func(p *patient) {
 			p.write(filepath.Join(p.env["CLAUDE_CODE_MANAGED_SETTINGS_PATH"], "managed-settings.json"), `{"allowManagedHooksOnly": true}`, 0o644)
