@@ -130,15 +130,13 @@ func (i install) run(ctx context.Context) error {
 
 // letMenuDecide has an agent that is woken choose in permissions and plans, too.
 func (i install) letMenuDecide() error {
-	path, written := state.ConfigFile(i.env), "now has"
-	if i.dryRun {
-		written = "would get"
-	} else if err := config.SetMember(path, "menu_decides", true); err != nil {
-		return err
-	}
+	path := state.ConfigFile(i.env)
 	const means = "menu-driver, and so your agent, may choose in permissions and plans"
-	fmt.Fprintf(i.out, "%s %s \"menu_decides\": true: %s\n", path, written, means)
-	return nil
+	fmt.Fprintf(i.out, "%s %s \"menu_decides\": true: %s\n", path, map[bool]string{true: "would get", false: "now has"}[i.dryRun], means)
+	if i.dryRun {
+		return nil
+	}
+	return config.SetMember(path, "menu_decides", true)
 }
 
 // tellMenuDecides says that menu-driver may still decide, though no hook wakes an agent.
@@ -342,14 +340,6 @@ func (p *purge) remove(ctx context.Context) (left error) {
 func (p *purge) find() error {
 	user := state.UserState(p.env)
 	daemon, chat := service.New(p.env, p.self, io.Discard), service.Space(p.env, p.self, io.Discard)
-	_, installed := daemon.Installed()
-	_, spaceKept := chat.Installed()
-	runs := func(h state.Heartbeat) bool { return h.Lives && h.Daemon }
-	spaceRuns := !spaceKept && state.Held(filepath.Join(user, "space", "lock"))
-	if spaceRuns || !installed && slices.ContainsFunc(state.Pollers(p.env), runs) {
-		err := errors.New("the embedded space or the daemon runs, and would write its files again")
-		return failed(err, "end it (Ctrl-C where it runs), then run this again", exitFailed)
-	}
 	projects, bad := state.Projects(p.env)
 	for _, err := range bad {
 		fmt.Fprintf(p.out, "%v: that project's folders are not looked at\n", err)

@@ -198,7 +198,7 @@ func (s *setup) tryWebhook(ctx context.Context, known *gchat.Webhook) error {
 // openSpace has questions go to the embedded space: to one that runs at the address, else to one that setup serves meanwhile.
 func (s *setup) openSpace(ctx context.Context) (err error) {
 	address, phone := s.flags.String("listen"), s.flags.Bool("phone")
-	if s.door, err = newSpaceDoor(s.Program, "gchat-hooks setup --space", address, phone); err != nil {
+	if s.door, err = newSpaceDoor(s.Program, address, phone); err != nil {
 		return err
 	}
 	opened, ln, err := s.door.open()
@@ -234,7 +234,7 @@ func (s *setup) reading(ctx context.Context) error {
 		}
 	}
 	for !s.sendOnly {
-		err := s.read(ctx)
+		err := doctor.CanRead(ctx, doctor.Options{Env: s.env})
 		if err == nil {
 			s.done("reading", "replies can be read")
 			return s.keep()
@@ -256,21 +256,6 @@ func (s *setup) reading(ctx context.Context) error {
 	}
 	s.done("reading", "not set up: questions are posted, and answered in the terminal")
 	return nil
-}
-
-// read lists the space once.
-func (s *setup) read(ctx context.Context) error {
-	hook, err := gchat.WebhookOf(ctx, s.config())
-	if err != nil {
-		return err
-	}
-	cfg := s.config()
-	r, err := gchat.NewReader(ctx, cmp.Or(cfg.APIEndpoint, hook.LocalEndpoint()), cfg.CredentialsFile)
-	if err != nil {
-		return err
-	}
-	_, err = r.Since(ctx, hook.Space, time.Now(), func([]gchat.Message) {})
-	return err
 }
 
 // readWith takes the credentials in a file, or logs in with the OAuth client in it.
@@ -330,12 +315,9 @@ func (s *setup) roundTrip(ctx context.Context) error {
 	if err != nil || !yes {
 		return err
 	}
-	report, err := doctor.RoundTrip(ctx, doctor.Options{
+	report := doctor.RoundTrip(ctx, doctor.Options{
 		Env: s.env, Wait: s.flags.Duration("wait"), Tell: func(sentence string) { fmt.Fprintln(s.out, plain(sentence)) },
 	})
-	if err != nil {
-		return err
-	}
 	for _, way := range report.Findings {
 		if report.ExitCode != 0 {
 			return failed(errors.New(way.What), way.Mend, report.ExitCode)
@@ -380,7 +362,7 @@ func (s *setup) keepSpace(ctx context.Context) error {
 	if s.endSpace == nil { // another process runs it
 		if s.flags.Bool("service") && !keep {
 			err := errors.New("the embedded space runs already, and the system cannot run a second one")
-			return failed(err, "end it where it runs (Ctrl-C), then "+s.door.line()+" --service", exitFailed)
+			return failed(err, endSpace, exitFailed)
 		}
 		return nil
 	}
@@ -398,7 +380,6 @@ func (s *setup) keepSpace(ctx context.Context) error {
 		}
 		fmt.Fprintln(s.out, s.words(err))
 	}
-	s.door.command = "gchat-hooks space"
-	fmt.Fprintln(s.out, "\nThe space has to run while you use it:  "+s.door.line())
+	fmt.Fprintln(s.out, "\nThe space has to run while you use it:  gchat-hooks space "+s.door.address())
 	return nil
 }

@@ -32,7 +32,7 @@ func (p Program) spaceCommand() *cli.Command {
 			&cli.BoolFlag{Name: "service", Hidden: true}, // as the system runs it
 		},
 		Action: func(c *cli.Context) error {
-			d, err := newSpaceDoor(p, "gchat-hooks space", c.String("listen"), c.Bool("phone"))
+			d, err := newSpaceDoor(p, c.String("listen"), c.Bool("phone"))
 			if err != nil {
 				return err
 			}
@@ -62,7 +62,6 @@ func spaceFlag() *cli.StringFlag {
 // and by a phone at the machine's other addresses.
 type spaceDoor struct {
 	Program
-	command string // that opens it
 	host    string // of loopback
 	port    int
 	phone   bool
@@ -70,21 +69,18 @@ type spaceDoor struct {
 	service bool // the system runs it
 }
 
-func newSpaceDoor(p Program, command, listen string, phone bool) (*spaceDoor, error) {
+func newSpaceDoor(p Program, listen string, phone bool) (*spaceDoor, error) {
 	host, number, err := net.SplitHostPort(listen)
 	port, bad := strconv.ParseUint(number, 10, 16)
-	if host == "localhost" {
-		host = "127.0.0.1"
-	}
 	if host == "" || net.ParseIP(host).IsUnspecified() {
 		host, phone = "127.0.0.1", true
 	}
 	if err != nil || bad != nil || !net.ParseIP(host).IsLoopback() {
 		err := fmt.Errorf("%q is not of the form 127.0.0.1:PORT: hooks reach the space on this machine only", listen)
-		return nil, usage(err, command+" --phone lets a phone reach it, too")
+		return nil, usage(err, "--phone lets a phone reach it, too")
 	}
 	data := filepath.Join(state.UserState(p.env), "space")
-	return &spaceDoor{Program: p, command: command, host: host, port: int(port), phone: phone, data: data}, nil
+	return &spaceDoor{Program: p, host: host, port: int(port), phone: phone, data: data}, nil
 }
 
 // at is where hooks find the space, as HOST:PORT.
@@ -99,8 +95,6 @@ func (d *spaceDoor) flags() []string {
 	return []string{"--listen", d.at()}
 }
 
-func (d *spaceDoor) line() string { return d.command + " " + strings.Join(d.flags(), " ") }
-
 // address is how the space is opened, for other processes of the person.
 func (d *spaceDoor) address() string { return strings.Join(d.flags(), " ") }
 
@@ -113,8 +107,7 @@ func (d *spaceDoor) open() (*space.Space, net.Listener, error) {
 	if d.running() {
 		s, err := space.Kept(d.data)
 		if at := space.Address(d.data); err == nil && at != d.address() {
-			const end = "end it where it runs (Ctrl-C; gchat-hooks space uninstall, if the system runs it), then "
-			err = failed(fmt.Errorf("%w, with %s", errRuns, at), end+d.line(), exitFailed)
+			err = failed(fmt.Errorf("%w, with %s", errRuns, at), endSpace, exitFailed)
 		}
 		return s, nil, err
 	}
@@ -124,10 +117,8 @@ func (d *spaceDoor) open() (*space.Space, net.Listener, error) {
 	}
 	ln, err := net.Listen("tcp", listen)
 	if errors.Is(err, syscall.EADDRINUSE) {
-		other := *d
-		other.port++
 		err = fmt.Errorf("another program has port %d (lsof -i :%d names it)", d.port, d.port)
-		return nil, nil, failed(err, other.line(), exitFailed)
+		return nil, nil, failed(err, "name another one: --listen 127.0.0.1:PORT", exitFailed)
 	}
 	if err != nil {
 		return nil, nil, err
@@ -158,8 +149,10 @@ func listenForUser(env state.Getenv, s *space.Space, port int) error {
 	return nil
 }
 
-// errRuns says that another process runs the space.
+// errRuns says that another process runs the space, and endSpace how it ends.
 var errRuns = errors.New("the embedded space runs already")
+
+const endSpace = "end it where it runs (Ctrl-C; gchat-hooks space uninstall, if the system runs it), then try again"
 
 // run serves the embedded space until ctx ends.
 func (d *spaceDoor) run(ctx context.Context) error {

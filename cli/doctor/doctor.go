@@ -145,10 +145,7 @@ type Report struct {
 func Run(ctx context.Context, o Options) (*Report, error) {
 	bounded, cancel := context.WithTimeout(ctx, bound)
 	defer cancel()
-	e, err := begin(bounded, o)
-	if err != nil {
-		return nil, err
-	}
+	e := begin(bounded, o)
 	each := make([][]*Finding, len(checks))
 	var all sync.WaitGroup
 	for i, c := range checks {
@@ -173,20 +170,20 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 }
 
 // RoundTrip makes the round trip alone, for setup, which has tried the rest.
-func RoundTrip(ctx context.Context, o Options) (*Report, error) {
-	e, err := begin(ctx, o)
-	if err != nil {
-		return nil, err
-	}
-	return e.report(e.roundTrip(ctx)), nil
+func RoundTrip(ctx context.Context, o Options) *Report {
+	e := begin(ctx, o)
+	return e.report(e.roundTrip(ctx))
+}
+
+// CanRead says why the space cannot be listed.
+func CanRead(ctx context.Context, o Options) error {
+	_, err := begin(ctx, o).look(ctx)
+	return err
 }
 
 // begin prepares what the checks share. What it asks for is asked within ctx.
-func begin(ctx context.Context, o Options) (*exam, error) {
-	project, err := filepath.Abs(state.ProjectDir(o.Env))
-	if err != nil {
-		return nil, err
-	}
+func begin(ctx context.Context, o Options) *exam {
+	project, _ := filepath.Abs(state.ProjectDir(o.Env))
 	e := &exam{
 		Options: o, project: project, cfg: config.Load(o.Env, project), log: state.NewLog(o.Env, "doctor"),
 		sources: sources(o.Env),
@@ -194,7 +191,7 @@ func begin(ctx context.Context, o Options) (*exam, error) {
 	e.log.Hide(e.cfg.Secrets(o.Env)...)
 	e.webhook = sync.OnceValues(func() (*gchat.Webhook, error) { return e.findWebhook(ctx) })
 	e.list = sync.OnceValues(func() (*gchat.Reader, error) { return e.look(ctx) })
-	return e, nil
+	return e
 }
 
 // report puts the problems first.

@@ -139,8 +139,7 @@ func TestInterruptedProbesAreDeleted(t *testing.T) {
 		}
 		return false
 	}
-	e, err := begin(ctx, Options{Env: p.getenv})
-	p.check(err)
+	e := begin(ctx, Options{Env: p.getenv})
 	if l := e.probe(ctx, 0); deleted != 3 || l.seen("card-text") != "no answer of use" {
 		t.Errorf("%d deleted, %+v", deleted, l)
 	}
