@@ -152,7 +152,8 @@ func (p Program) app(words ...string) *cli.App {
 		},
 		Before: func(*cli.Context) error {
 			if os.Getenv("HOME") == "" {
-				return failed(errors.New("HOME is not set: gchat-hooks keeps its files there"), "export HOME=/home/NAME", exitFailed)
+				err := errors.New("HOME is not set: gchat-hooks keeps its files there")
+				return failed(err, "export HOME=/home/NAME", exitFailed)
 			}
 			return nil
 		},
@@ -181,7 +182,8 @@ func checkArguments(c *cli.Command) {
 	}
 	c.Before = func(ctx *cli.Context) error {
 		if word := ctx.Args().First(); word != "" && ctx.Command.Command(word) == nil {
-			return usage(errors.New(ctx.Command.Name+" takes no such words"), ctx.Command.HelpName+" --help") // one may be a secret
+			err := errors.New(ctx.Command.Name + " takes no such words") // one may be a secret
+			return usage(err, ctx.Command.HelpName+" --help")
 		}
 		return nil
 	}
@@ -202,7 +204,8 @@ func asCalled(arg0, self string) string {
 
 // calledAs are the commands that have a name of their own, as a symlink and as a first word; also with .sh, as the scripts did.
 var calledAs = map[string]string{
-	"gchat-send": "send", "gchat-wait": "wait", "gchat-response-poller": "poller", "menu-driver": "menu", "health-check": "health",
+	"gchat-send": "send", "gchat-wait": "wait", "gchat-response-poller": "poller", "menu-driver": "menu",
+	"health-check": "health",
 }
 
 // arguments are the command line with the command first.

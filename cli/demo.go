@@ -57,14 +57,16 @@ type demo struct {
 
 // run opens the space in a folder of its own, has the question asked, and shows what its thread says.
 func (d *demo) run(ctx context.Context, ask func(context.Context) error) (err error) {
-	if d.dir, err = os.MkdirTemp("", "gchat-hooks-demo-"); err != nil {
+	d.dir, err = os.MkdirTemp("", "gchat-hooks-demo-")
+	if err != nil {
 		return err
 	}
 	defer func() {
 		endPollers(d.user) // which the hooks started
 		_ = removeForGood(d.dir)
 	}()
-	if d.chat, err = space.Open(space.Options{Data: filepath.Join(d.dir, "space"), Direct: true}); err != nil {
+	d.chat, err = space.Open(space.Options{Data: filepath.Join(d.dir, "space"), Direct: true})
+	if err != nil {
 		return err
 	}
 	defer d.chat.Close()
@@ -178,7 +180,8 @@ func (d *demo) recorded(ctx context.Context) error {
 			Decision struct{ UpdatedInput json.RawMessage }
 		}
 	}
-	if err = errors.Join(err, json.Unmarshal(printed, &decision)); err != nil {
+	err = errors.Join(err, json.Unmarshal(printed, &decision))
+	if err != nil {
 		return fmt.Errorf("the hook printed no decision: %w", err)
 	}
 	input := decision.HookSpecificOutput.Decision.UpdatedInput

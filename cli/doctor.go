@@ -28,7 +28,7 @@ func (p Program) doctorCommand() *cli.Command {
 			&cli.BoolFlag{Name: "fix", Usage: "fix what can be fixed safely, and say what was done"},
 			&cli.BoolFlag{Name: "live", Usage: "post test messages in two threads, read them back, and wait for your reply"},
 			&cli.DurationFlag{
-				Name: "wait", Value: 5 * time.Minute, Usage: "with --live: `TIME` to wait for it; without a terminal only if given",
+				Name: "wait", Value: 5 * time.Minute, Usage: "with --live: `TIME` to wait; without a terminal only if given",
 			},
 			&cli.BoolFlag{Name: "json", Usage: "print a JSON object"},
 		},
@@ -63,7 +63,8 @@ func (p Program) examine(c *cli.Context) error {
 	case o.Live:
 		text += "\n" + inJSON(report.Live)
 	}
-	if _, err = io.WriteString(p.out, text); err == nil && report.ExitCode != 0 {
+	_, err = io.WriteString(p.out, text)
+	if err == nil && report.ExitCode != 0 {
 		err = silent(errors.New("not all is well"), report.ExitCode)
 	}
 	return err

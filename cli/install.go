@@ -17,7 +17,6 @@ import (
 
 	"gchat-hooks/gchat"
 	"gchat-hooks/hooks/settings"
-	"gchat-hooks/hooks/wake"
 	"gchat-hooks/poller/service"
 	"gchat-hooks/state"
 	"gchat-hooks/state/config"
@@ -96,9 +95,10 @@ func (i install) run(ctx context.Context) error {
 		hooks, _ = file.Hooks(i.also...)
 	}
 	if len(hooks) == 0 {
-		if hooks, err = settings.Hooks(i.presets...); err != nil {
-			return usage(err, "gchat-hooks install --help")
-		}
+		hooks, err = settings.Hooks(i.presets...)
+	}
+	if err != nil {
+		return usage(err, "gchat-hooks install --help")
 	}
 	version, err := i.version(ctx)
 	if err != nil {
@@ -119,20 +119,16 @@ func (i install) run(ctx context.Context) error {
 		}
 	}
 	if i.links && !i.dryRun {
-		names := []string{"gchat-send", "gchat-wait"}
-		if wakes(hooks) {
-			names = append(names, "menu-driver", "menu-driver.sh", "health-check.sh")
-		}
-		return link(i.out, filepath.Dir(program), names)
+		return link(i.out, filepath.Dir(program))
 	}
 	return nil
 }
 
 // letMenuDecide has an agent that is woken choose in permissions and plans, too.
 func (i install) letMenuDecide() error {
-	path := state.ConfigFile(i.env)
+	path, has := state.ConfigFile(i.env), map[bool]string{true: "would get", false: "now has"}[i.dryRun]
 	const means = "menu-driver, and so your agent, may choose in permissions and plans"
-	fmt.Fprintf(i.out, "%s %s \"menu_decides\": true: %s\n", path, map[bool]string{true: "would get", false: "now has"}[i.dryRun], means)
+	fmt.Fprintf(i.out, "%s %s \"menu_decides\": true: %s\n", path, has, means)
 	if i.dryRun {
 		return nil
 	}
@@ -145,11 +141,6 @@ func (p Program) tellMenuDecides() {
 		const still = "menu-driver may still choose in permissions and plans; take it out if no agent needs it"
 		fmt.Fprintf(p.out, "%s has \"menu_decides\": true: %s\n", state.ConfigFile(p.env), still)
 	}
-}
-
-// wakes says whether hooks of the preset wake are among these.
-func wakes(hooks []settings.Hook) bool {
-	return slices.ContainsFunc(hooks, func(h settings.Hook) bool { return slices.Contains(wake.Names(), h.Name) })
 }
 
 // approves says whether the preset approve is registered.
@@ -173,12 +164,13 @@ func (i install) program() (string, error) {
 
 // version is that of the Claude Code that will read the settings.
 func (i install) version(ctx context.Context) (v settings.Version, err error) {
-	known := true
-	if i.claude != "" {
-		if v, known = settings.ParseVersion(i.claude); !known {
-			return v, usage(fmt.Errorf("--claude-version takes one like 2.1.329, not %q", i.claude), "gchat-hooks install --help")
-		}
-	} else if v, err = settings.AskVersion(ctx, i.env, 20*time.Second); err != nil {
+	v, known := settings.ParseVersion(i.claude)
+	if i.claude == "" {
+		v, err = settings.AskVersion(ctx, i.env, 20*time.Second)
+	} else if !known {
+		return v, usage(fmt.Errorf("--claude-version takes one like 2.1.329, not %q", i.claude), "gchat-hooks install --help")
+	}
+	if err != nil {
 		const words = "claude is not found: the hooks are those of %s, which newer ones take (--claude-version names yours)\n"
 		fmt.Fprintf(i.out, words, settings.Oldest)
 	}
@@ -203,10 +195,10 @@ func tell(out io.Writer, c *settings.Change, dryRun bool, done string) {
 	}
 }
 
-// link makes names of the program beside it. What stands there already stays.
-func link(out io.Writer, dir string, names []string) error {
+// link makes the names that agents call, beside the program. What stands there already stays.
+func link(out io.Writer, dir string) error {
 	var linked []string
-	for _, name := range names {
+	for _, name := range []string{"gchat-send", "gchat-wait", "menu-driver", "menu-driver.sh", "health-check.sh"} {
 		err := os.Symlink("gchat-hooks", filepath.Join(dir, name))
 		if err == nil {
 			linked = append(linked, name)

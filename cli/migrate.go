@@ -23,7 +23,8 @@ func (p Program) migrateCommand() *cli.Command {
 		},
 		Action: func(c *cli.Context) error {
 			if c.NArg() != 1 || c.Args().First() != "s3-communicator" {
-				return usage(errors.New("migrate takes what to migrate from"), "gchat-hooks migrate s3-communicator --harness DIR")
+				err := errors.New("migrate takes what to migrate from")
+				return usage(err, "gchat-hooks migrate s3-communicator --harness DIR")
 			}
 			return migrate.Run(p.out, migrate.Options{Harness: c.String("harness"), Apply: c.Bool("apply")})
 		},

@@ -82,7 +82,8 @@ func servePoller(ctx context.Context, o poller.Options) (err error) {
 		return err
 	}
 	o.Summary = hooks.Summary
-	if err = poller.Run(ctx, o); ctx.Err() != nil {
+	err = poller.Run(ctx, o)
+	if ctx.Err() != nil {
 		return nil
 	}
 	return err
@@ -131,17 +132,18 @@ func (p Program) runDaemon(c *cli.Context) error {
 	if len(dirs) == 0 {
 		dirs = filepath.SplitList(p.env("GCHAT_POLLER_PENDING_DIR"))
 	}
-	var err error
-	for i := range dirs {
-		if dirs[i], err = filepath.Abs(dirs[i]); err != nil {
+	for i, dir := range dirs {
+		abs, err := filepath.Abs(dir)
+		if err != nil {
 			return fmt.Errorf("pending dir: %w", err)
 		}
+		dirs[i] = abs
 	}
 	hangup := make(chan os.Signal, 1)
 	signal.Notify(hangup, syscall.SIGHUP)
 	defer signal.Stop(hangup)
 	log := state.NewLog(p.env, service.Name)
-	err = poller.Run(c.Context, poller.Options{
+	err := poller.Run(c.Context, poller.Options{
 		Env: p.env, Log: log, Self: p.self, Daemon: true, Once: c.Bool("once"), DryRun: c.Bool("dry-run"), Out: p.out,
 		Dirs: dirs, Hangup: hangup, Summary: hooks.Summary,
 	})

@@ -211,7 +211,8 @@ func (s *send) message(args []string) (*state.Message, error) {
 	if t != state.Plain {
 		m.Report.Session = s.sessionName(session, project)
 	}
-	if m.Parts = gchat.ReportTexts(*m.Report); len(m.Parts) == 0 {
+	m.Parts = gchat.ReportTexts(*m.Report)
+	if len(m.Parts) == 0 {
 		return nil, errors.New("no message: nothing in it can be seen")
 	}
 	return m, nil

@@ -198,7 +198,8 @@ func (s *setup) tryWebhook(ctx context.Context, known *gchat.Webhook) error {
 // openSpace has questions go to the embedded space: to one that runs at the address, else to one that setup serves meanwhile.
 func (s *setup) openSpace(ctx context.Context) (err error) {
 	address, phone := s.flags.String("listen"), s.flags.Bool("phone")
-	if s.door, err = newSpaceDoor(s.Program, address, phone); err != nil {
+	s.door, err = newSpaceDoor(s.Program, address, phone)
+	if err != nil {
 		return err
 	}
 	opened, ln, err := s.door.open()
@@ -288,7 +289,8 @@ func (s *setup) people(context.Context) error {
 		wanted = append(wanted, space.Human)
 	}
 	for _, who := range wanted {
-		if who = strings.TrimSpace(who); who != "" && !slices.Contains(may, who) {
+		who = strings.TrimSpace(who)
+		if who != "" && !slices.Contains(may, who) {
 			may = append(may, who)
 		}
 	}
@@ -375,7 +377,8 @@ func (s *setup) keepSpace(ctx context.Context) error {
 	}
 	s.endSpace()
 	if keep {
-		if err = unit.Install(ctx); err == nil || s.flags.Bool("service") {
+		err = unit.Install(ctx)
+		if err == nil || s.flags.Bool("service") {
 			return err
 		}
 		fmt.Fprintln(s.out, s.words(err))

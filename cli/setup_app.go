@@ -56,7 +56,8 @@ func (s *setup) app(ctx context.Context) error {
 		try             func() error
 	}{
 		{"events", "the subscription can be read", words.Replace(appSteps), func() (err error) {
-			if app, err = s.newApp(ctx); err == nil {
+			app, err = s.newApp(ctx)
+			if err == nil {
 				err = app.MayPull(ctx)
 			}
 			return err
@@ -78,7 +79,8 @@ func (s *setup) app(ctx context.Context) error {
 		}
 		s.done(step.name, "%s", step.told)
 	}
-	if app, err = s.newApp(ctx); err != nil {
+	app, err = s.newApp(ctx)
+	if err != nil {
 		return err
 	}
 	if err := s.testCard(ctx, app); err != nil {

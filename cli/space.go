@@ -37,7 +37,8 @@ func (p Program) spaceCommand() *cli.Command {
 				return err
 			}
 			d.service = c.Bool("service")
-			if err = d.run(c.Context); err != nil && d.service {
+			err = d.run(c.Context)
+			if err != nil && d.service {
 				state.NewLog(os.Getenv, "gchat-hooks-space").Error().Err(err).Msg("the embedded space does not run")
 			}
 			return err

@@ -228,14 +228,16 @@ func (w wait) resolve(one *waitedFor) (err error) {
 		return nil
 	}
 	if one.lock == nil { // the process that had it may have been killed
-		if one.lock, err = state.LockWaiter(w.env, one.Path); err != nil {
+		one.lock, err = state.LockWaiter(w.env, one.Path)
+		if err != nil {
 			return nil
 		}
 	}
 	if !one.Way().Asks {
 		_, err = state.UpdateQuestion(one.Path, func(q *state.Question) error { return q.Move(state.Resolved, time.Now()) })
-	} else if _, err = state.CloseQuestion(one.Path, state.Resolved, "chat", nil); err == nil {
-		err = state.StartPoller(w.env, w.self) // its thread is told
+	} else {
+		_, err = state.CloseQuestion(one.Path, state.Resolved, "chat", nil)
+		_ = state.StartPoller(w.env, w.self) // its thread is told
 	}
 	if err != nil {
 		state.NewLog(w.env, "gchat-wait").Error().Err(err).Msg("reply printed, and not written down")

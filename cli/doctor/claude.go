@@ -122,7 +122,8 @@ func (s *source) parse(b []byte, root string) {
 		for _, group := range s.file.Hooks[event] {
 			for _, h := range group.Hooks {
 				h.Command = strings.ReplaceAll(h.Command, "${CLAUDE_PLUGIN_ROOT}", root)
-				if h.start, h.name = settings.Ours(h.Command, h.Args); h.name != "" {
+				h.start, h.name = settings.Ours(h.Command, h.Args)
+				if h.name != "" {
 					h.from, h.Event, h.Matcher = s, event, group.Matcher
 					s.hooks = append(s.hooks, &h)
 				}

@@ -96,7 +96,8 @@ func (h *harness) move(apply bool) (moved int, err error) {
 			h.see(m[0], "stays: "+m[1]+" is there already")
 			continue
 		case apply:
-			if err = errors.Join(h.root.MkdirAll(archive, 0o755), h.root.Rename(m[0], m[1])); err != nil {
+			err = errors.Join(h.root.MkdirAll(archive, 0o755), h.root.Rename(m[0], m[1]))
+			if err != nil {
 				return moved, err
 			}
 			fmt.Fprintf(h.out, "moved %s to %s\n", m[0], m[1])
