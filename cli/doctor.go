@@ -19,13 +19,11 @@ func (p Program) doctorCommand() *cli.Command {
 		Name:  "doctor",
 		Usage: "check everything, and say how to fix what is wrong",
 		Description: "Check:  gchat-hooks doctor            (posts nothing; also without a network)\n" +
-			"Fix:    gchat-hooks doctor --fix      (permissions; nothing else)\n" +
 			"Try:    gchat-hooks doctor --live     (messages to the space and back, your reply, and JSON for an issue)\n" +
 			"In CI:  gchat-hooks doctor --live --wait 0 --json\n" +
 			"Exit codes: 0 all is well, 1 warnings, 2 failures, 4 wrong arguments",
 		Flags: []cli.Flag{
 			&cli.BoolFlag{Name: "all", Usage: "print a line for every check, not only for problems"},
-			&cli.BoolFlag{Name: "fix", Usage: "fix what can be fixed safely, and say what was done"},
 			&cli.BoolFlag{Name: "live", Usage: "post test messages in two threads, read them back, and wait for your reply"},
 			&cli.DurationFlag{
 				Name: "wait", Value: 5 * time.Minute, Usage: "with --live: `TIME` to wait; without a terminal only if given",
@@ -44,7 +42,7 @@ func (p Program) doctorCommand() *cli.Command {
 // examine runs the doctor, prints what was found, and ends with its exit code.
 func (p Program) examine(c *cli.Context) error {
 	o := doctor.Options{
-		Env: p.env, Self: p.self, Version: version(), Fix: c.Bool("fix"), Live: c.Bool("live"),
+		Env: p.env, Self: p.self, Version: version(), Live: c.Bool("live"),
 		Tell: func(sentence string) { fmt.Fprintln(p.errOut, "gchat-hooks:", plain(sentence)) },
 	}
 	if c.IsSet("wait") || isTerminal(p.in) {

@@ -60,14 +60,10 @@ func (p Program) healthCommand() *cli.Command {
 		Action: func(*cli.Context) error { // monitors read the line on stdout
 			line, code := service.Health(p.env, time.Now())
 			fmt.Fprintln(p.out, line)
-			hint := "gchat-hooks doctor"
-			switch code {
-			case service.Healthy:
+			if code == service.Healthy {
 				return nil
-			case service.Never:
-				hint = "gchat-hooks poller install, if you want a daemon; without one, hooks start a poller"
 			}
-			return &state.UserError{Err: errors.New(line), Hint: hint, Code: code, Said: true}
+			return silent(errors.New(line), code)
 		},
 	}
 }

@@ -21,9 +21,6 @@ import (
 	"gchat-hooks/state/config"
 )
 
-// newest is the newest Claude Code that this program was tried with.
-var newest = settings.Version{2, 1, 329}
-
 const ask = "AskUserQuestion"
 
 // source is a settings file, or a plugin's hooks.
@@ -158,11 +155,9 @@ func (e *exam) claudeVersion(ctx context.Context, r *result) {
 		r.warn("%v", err).Mend = "install Claude Code, or put it on PATH, and see what claude --version prints"
 	case v.Supported() != nil:
 		// One hook event that it does not know voids the whole settings file.
-		r.fail("Claude Code %s is too old", v).Mend = "claude update"
-	case v != newest && v.AtLeast(newest):
-		r.warn("Claude Code %s is newer than %s, the newest that was tried", v, newest)
+		r.fail("Claude Code %s is too old", v)
 	}
-	r.ok("Claude Code %s, within %s … %s", v, settings.Oldest, newest)
+	r.ok("Claude Code %s", v)
 }
 
 // claudeSettings looks for what keeps our hooks from running, for what refuses questions before the person is asked, and for

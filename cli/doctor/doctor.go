@@ -28,10 +28,9 @@ var checks = []check{
 	{"config.parse", (*exam).configParse, "correct it in that file; docs/configuration.md lists all settings"},
 	{"files.folders", (*exam).filesFolders, "questions stay in the terminal meanwhile: see who owns the folder, and " +
 		"whether a file stands in its place; or set GCHAT_STATE_DIR"},
-	{"files.private", (*exam).filesPrivate, "gchat-hooks doctor --fix; what a link leads to, close yourself"},
+	{"files.private", (*exam).filesPrivate, "chmod go-rwx for files, chmod go-w for folders"},
 
-	{"claude.version", (*exam).claudeVersion, "have claude ask you something, to see whether it works; " +
-		"look for a newer gchat-hooks"},
+	{"claude.version", (*exam).claudeVersion, "claude update"},
 	{"claude.settings", (*exam).claudeSettings, "take the setting out, or set askUserQuestionTimeout to \"never\"; a managed " +
 		"file is the administrator's"},
 	{"claude.trust", (*exam).claudeTrust, "start claude in that folder and accept it: interactive sessions run no hook before"},
@@ -67,7 +66,6 @@ type Finding struct {
 	Level Level  `json:"level"`
 	What  string `json:"what"`
 	Mend  string `json:"mend,omitempty"`
-	Fixed string `json:"fixed,omitempty"` // what Options.Fix did about it
 }
 
 // result collects what one check finds.
@@ -105,7 +103,6 @@ type Options struct {
 	Env     state.Getenv
 	Self    string // this program's path
 	Version string
-	Fix     bool             // mend permissions
 	Live    bool             // post to the space, read it back, and try what Google's documents leave open
 	Wait    time.Duration    // for a person's reply to that; 0 asks for none
 	Tell    func(say string) // while that waits
@@ -121,7 +118,6 @@ type exam struct {
 	sources []*source
 	webhook func() (*gchat.Webhook, error)
 	list    func() (*gchat.Reader, error) // once the space was listed
-	lag     string                        // how soon they were listed; "" where they were not
 	replier string                        // users/ID of the person whose reply was read
 }
 
@@ -141,7 +137,7 @@ type Report struct {
 	Live     Live          `json:"-"` // of a live run
 }
 
-// Run makes all checks, and mends what it was asked to.
+// Run makes all checks.
 func Run(ctx context.Context, o Options) (*Report, error) {
 	bounded, cancel := context.WithTimeout(ctx, bound)
 	defer cancel()
@@ -198,7 +194,7 @@ func begin(ctx context.Context, o Options) *exam {
 func (e *exam) report(found []*Finding) *Report {
 	r := &Report{Project: e.project, Counts: map[Level]int{OK: 0, Warn: 0, Fail: 0, Skip: 0}, Findings: found}
 	for _, f := range found {
-		for _, s := range []*string{&f.What, &f.Mend, &f.Fixed} {
+		for _, s := range []*string{&f.What, &f.Mend} {
 			*s = gchat.Cut(state.OneLine(e.log.Clean(*s)), 600) // not cut before: half a secret is not known again
 		}
 		r.Counts[f.Level]++
@@ -213,17 +209,15 @@ func (e *exam) report(found []*Finding) *Report {
 	return r
 }
 
-// Text has a line for each problem, for what was mended and for a round trip, then a sum; all adds a line for the rest.
+// Text has a line for each problem and for a round trip, then a sum; all adds a line for the rest.
 func (r *Report) Text(all bool) string {
 	var text strings.Builder
 	for _, f := range r.Findings {
-		if !all && f.Fixed == "" && !strings.HasPrefix(f.ID, live+".") && f.Level != Warn && f.Level != Fail {
+		if !all && !strings.HasPrefix(f.ID, live+".") && f.Level != Warn && f.Level != Fail {
 			continue
 		}
 		fmt.Fprintf(&text, "%-4s  %-15s %s", f.Level, f.ID, f.What)
-		if f.Fixed != "" {
-			text.WriteString(" – fixed: " + f.Fixed)
-		} else if f.Mend != "" {
+		if f.Mend != "" {
 			text.WriteString(" → " + f.Mend)
 		}
 		text.WriteString("\n")

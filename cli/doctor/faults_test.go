@@ -256,7 +256,6 @@ func TestDoctorFindsPlantedFaults(t *testing.T) {
 		{"askUserQuestionTimeout", func(p *patient) { p.settings["askUserQuestionTimeout"] = "60s" }, "claude.settings", warn, `"60s"`, `"never"`, ""},
 		{"AskUserQuestion denied", func(p *patient) { p.settings["permissions"] = map[string]any{"deny": []string{"AskUserQuestion"}} }, "claude.settings", fail, "permissions.deny", "take the setting out", ""},
 		{"an old Claude Code", func(p *patient) { p.claude = "2.1.45 (Claude Code)" }, "claude.version", fail, "2.1.45 is too old", "claude update", ""},
-		{"a new Claude Code", func(p *patient) { p.claude = "2.1.330 (Claude Code)" }, "claude.version", warn, "2.1.330 is newer", "have claude ask", ""},
 		{"no Claude Code", func(p *patient) {
 			p.presets = []string{"answer"}
 			b, err := settings.Install(nil, nil, p.entries())
@@ -308,21 +307,21 @@ func TestDoctorFindsPlantedFaults(t *testing.T) {
 			p.writeJSON(filepath.Join(p.home, ".config", "gchat-hooks", "config.json"), p.config)
 			p.config = nil
 			p.check(os.Chmod(filepath.Join(p.home, ".config", "gchat-hooks", "config.json"), 0o644))
-		}, "files.private", fail, "can read or write", "doctor --fix", ""},
+		}, "files.private", fail, "can read or write", "chmod go-rwx", ""},
 		{"a configuration's backup that others read", func(p *patient) {
 			p.write(filepath.Join(p.home, ".config", "gchat-hooks", "config.json~"), `{"webhook_url": "https://chat.googleapis.com/v1/spaces/A/messages?key=k&token=`+plantedKey+`"}`, 0o644)
-		}, "files.private", fail, "config.json~", "doctor --fix", ""},
+		}, "files.private", fail, "config.json~", "chmod go-rwx", ""},
 		{"a folder of ours that others write to", func(p *patient) {
 			p.check(os.MkdirAll(filepath.Join(p.home, ".config", "gchat-hooks"), 0o755))
 			p.check(os.Chmod(filepath.Join(p.home, ".config", "gchat-hooks"), 0o777))
-		}, "files.private", fail, ".config/gchat-hooks", "doctor --fix", ""},
+		}, "files.private", fail, ".config/gchat-hooks", "chmod go-rwx", ""},
 		{"a project's state that others write to", func(p *patient) {
 			dir := filepath.Join(p.project, ".claude", "state")
 			p.check(os.MkdirAll(filepath.Join(dir, "pending-questions"), 0o755)) // as git or Claude leave it
 			p.check(os.Chmod(dir, 0o777))
-		}, "files.private", fail, ".claude/state", "doctor --fix", ""},
-		{"state that others read", func(p *patient) { p.write(filepath.Join(p.userState(), "projects.json"), "{}", 0o644) }, "files.private", fail, "projects.json", "doctor --fix", ""},
-		{"state that others write", func(p *patient) { p.write(filepath.Join(p.userState(), "projects.json"), "{}", 0o666) }, "files.private", fail, "projects.json", "doctor --fix", ""},
+		}, "files.private", fail, ".claude/state", "chmod go-rwx", ""},
+		{"state that others read", func(p *patient) { p.write(filepath.Join(p.userState(), "projects.json"), "{}", 0o644) }, "files.private", fail, "projects.json", "chmod go-rwx", ""},
+		{"state that others write", func(p *patient) { p.write(filepath.Join(p.userState(), "projects.json"), "{}", 0o666) }, "files.private", fail, "projects.json", "chmod go-rwx", ""},
 		{"a file in a folder's place", func(p *patient) { p.write(filepath.Join(p.home, ".local", "state"), "", 0o600) }, "files.folders", fail, "not a directory", "a file stands in its place", ""},
 		{"a folder that cannot be made", func(p *patient) {
 			p.write(filepath.Join(p.home, ".local", "state", "x"), "", 0o600)

@@ -122,15 +122,7 @@ func (e *exam) filesPrivate(_ context.Context, r *result) {
 	if len(open) > 0 {
 		slices.Sort(open)
 		open = slices.Compact(open)
-		f := r.fail("other users of this machine can read or write what is yours alone: %s", strings.Join(open, ", "))
-		if !e.Fix {
-			return
-		}
-		if err := closeAll(open); err != nil {
-			f.What += fmt.Sprintf("; --fix could not mend it: %v", err)
-			return
-		}
-		f.Level, f.Fixed = OK, "closed to other users"
+		r.fail("other users of this machine can read or write what is yours alone: %s", strings.Join(open, ", "))
 	}
 	r.ok("configuration, credentials and state are yours alone")
 }
@@ -147,26 +139,4 @@ func openTo(path string) fs.FileMode {
 		mode &^= 0o070
 	}
 	return mode
-}
-
-// closeAll takes away what group and others may do: with files all, with folders to write. It sees that it worked, for not
-// every file system keeps permissions. What a link leads to may be shared on purpose.
-func closeAll(paths []string) (failed error) {
-	for _, path := range paths {
-		info, err := os.Lstat(path)
-		if err != nil {
-			continue // gone meanwhile
-		}
-		bits := fs.FileMode(0o077)
-		if info.IsDir() {
-			bits = 0o022
-		}
-		if info.Mode()&fs.ModeSymlink == 0 {
-			_ = os.Chmod(path, info.Mode()&^bits)
-		}
-		if openTo(path)&bits != 0 {
-			failed = fmt.Errorf("the permissions of %s stay: it is a link, or on a file system without them", path)
-		}
-	}
-	return failed
 }

@@ -43,7 +43,6 @@ var probes = []Probe{
 	{"thread-key", "Where does a second post with one thread key arrive?", "not tried: no direct message, or no message"},
 	{"card-text", "Does a message that is only a card take a text by a patch?", "not tried: no Chat app, or it posts no card"},
 	{"same-user", "Is the users/ID of the login that of the person's messages?", "not tried: no login with a users/ID"},
-	{"list-lag", "How soon is a message listed?", ""},
 }
 
 // prober tries the probes with the clients of the program.
@@ -83,7 +82,6 @@ func (e *exam) probe(ctx context.Context, exitCode int) Live {
 		}
 		p.saw("same-user", err, either(me.Name == file.User, "same id", "another id, or another person replied"))
 	}
-	p.saw("list-lag", nil, cmp.Or(e.lag, "not tried: the round trip listed no message"))
 	return p.live
 }
 

@@ -196,7 +196,7 @@ func (t *trip) list(ctx context.Context) (listed []gchat.Message, err error) {
 
 // find lists until the messages are there, each as a program's.
 func (t *trip) find(ctx context.Context, r *result, sent []gchat.Posted) {
-	for began, lists := time.Now(), 1; ; lists++ {
+	for began := time.Now(); ; {
 		listed, err := t.list(ctx)
 		if err != nil {
 			r.ended(ctx, err)
@@ -214,7 +214,6 @@ func (t *trip) find(ctx context.Context, r *result, sent []gchat.Posted) {
 			}
 		}
 		if missing == 0 {
-			t.lag = fmt.Sprintf("in list %d, %d ms after the last answer to a post", lists, time.Since(began).Milliseconds())
 			return
 		}
 		if ctx.Err() != nil || time.Since(began) > listedWithin {
