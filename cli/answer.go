@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"slices"
 	"strings"
 	"time"
@@ -23,7 +22,7 @@ func (p Program) answerCommand() *cli.Command {
 		Name:            "answer",
 		HideHelpCommand: true, // "help" is an answer like any other
 		Usage:           "answer a question from this shell; without arguments, list the open ones",
-		UsageText:       "gchat-hooks answer ID TEXT...\ngchat-hooks answer ID -         reads the text from standard input",
+		UsageText:       "gchat-hooks answer ID TEXT...",
 		Description: "ID is the question's id or its thread's key, or its session's name.\n" +
 			"TEXT is what you would type in Chat: 2, 1,3, \"2 - but keep the footer\", own words, \"Q1: 2; Q2: 1\".\n" +
 			"Permissions, plans and the next instruction are a person's to give: in Chat, or in the terminal.\n" +
@@ -156,16 +155,9 @@ func (a answer) open() []*state.Question {
 	return all
 }
 
-// text is the reply: the words, or with "-" what stands on stdin.
+// text is the reply.
 func (a answer) text(words []string) (string, error) {
 	text := strings.Join(words, " ")
-	if text == "-" {
-		b, err := io.ReadAll(io.LimitReader(a.in, gchat.MaxText+1))
-		if err != nil {
-			return "", fmt.Errorf("read the answer: %w", err)
-		}
-		text = string(b)
-	}
 	switch {
 	case len(text) > gchat.MaxText:
 		return "", fmt.Errorf("the text is longer than a message in Chat can be, %d bytes", gchat.MaxText)

@@ -36,11 +36,7 @@ func (p Program) demoCommand() *cli.Command {
 			if c.Bool("claude") {
 				ask = d.inClaude
 			}
-			err := d.run(c.Context, ask)
-			if err == nil && !c.Bool("claude") {
-				fmt.Fprintln(p.out, "\nNext: `gchat-hooks demo --claude` asks in a real Claude Code session (in tmux).")
-			}
-			return err
+			return d.run(c.Context, ask)
 		},
 	}
 }

@@ -33,7 +33,7 @@ func TestExitCodes(t *testing.T) {
 			"flush x", "poller install x", "health x", "wake x", "migrate s3-communicator x",
 		}},
 		{"a word too few", 4, []string{
-			"answer ask-1", "answer ask-1 -", "send", "menu", "menu a-session", "hook", "migrate", "login",
+			"answer ask-1", "send", "menu", "menu a-session", "hook", "migrate", "login",
 		}},
 		{"a value that a flag does not take", 4, []string{
 			"poller --poll-interval x", "install --preset nope", "install --claude-version x",

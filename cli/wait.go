@@ -114,7 +114,13 @@ func (w wait) await(ctx context.Context, one *waitedFor) error {
 	defer cancel()
 	ctx, end := context.WithCancelCause(ctx)
 	defer end(nil)
-	go w.watch(ctx, one.Chat, end)
+	chat := one.Chat
+	look := time.AfterFunc(3*time.Second, func() { // can the space be read at all?
+		if err := w.unread(chat); err != nil {
+			end(err)
+		}
+	})
+	defer look.Stop()
 	late := one.Status == state.TimedOut && one.lock != nil // a reply still counts
 	q, err := state.Await(ctx, w.env, w.self, one.Path, func(q *state.Question) bool {
 		return q.Status != state.Pending && !(late && q.Late(time.Now()))
@@ -124,7 +130,7 @@ func (w wait) await(ctx context.Context, one *waitedFor) error {
 	}
 	switch {
 	case errors.Is(err, context.DeadlineExceeded):
-		return w.unread(one.Chat)
+		return w.unread(chat)
 	case errors.Is(err, context.Canceled):
 		return context.Cause(ctx)
 	case errors.Is(err, state.ErrUnserved):
@@ -133,20 +139,6 @@ func (w wait) await(ctx context.Context, one *waitedFor) error {
 		return fmt.Errorf("the question was closed without a reply: it is %s", q.Status)
 	}
 	return err
-}
-
-// watch ends the waiting once the space cannot be read.
-func (w wait) watch(ctx context.Context, chat string, end context.CancelCauseFunc) {
-	for tick := time.Tick(3 * time.Second); ; {
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick:
-		}
-		if err := w.unread(chat); err != nil {
-			end(err)
-		}
-	}
 }
 
 // unread says why replies cannot be read before a person mends something; nil when they can.

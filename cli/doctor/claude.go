@@ -11,7 +11,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
 	"runtime"
 	"slices"
 	"strings"
@@ -129,10 +128,9 @@ func (s *source) parse(b []byte, root string) {
 	}
 }
 
-// matches says whether a matcher takes AskUserQuestion: everything when it is blank or "*", else as an expression.
+// matches says whether a matcher takes AskUserQuestion, as far as people write such.
 func matches(matcher string) bool {
-	expression, err := regexp.Compile(`^(?:` + strings.ReplaceAll(matcher, ", ", "|") + `)$`)
-	return matcher == "" || matcher == "*" || err == nil && expression.MatchString(ask)
+	return matcher == "" || matcher == "*" || matcher == ".*" || strings.Contains(matcher, ask)
 }
 
 // own are the entries of ours, of all settings and plugins.

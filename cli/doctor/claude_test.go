@@ -10,21 +10,6 @@ import (
 	"gchat-hooks/state/config"
 )
 
-func TestMatches(t *testing.T) {
-	for _, c := range []struct {
-		matcher string
-		want    bool
-	}{
-		{"", true}, {"*", true}, {"AskUserQuestion", true}, {"Bash|AskUserQuestion", true}, {"Bash, AskUserQuestion", true},
-		{"Ask.*", true}, {".*", true}, {"^Ask.*", true},
-		{"Ask", false}, {"Bash", false}, {"askuserquestion", false}, {"AskUserQuestionX", false}, {"mcp__.*", false}, {"(", false},
-	} {
-		if got := matches(c.matcher); got != c.want {
-			t.Errorf("%q: %v", c.matcher, got)
-		}
-	}
-}
-
 const (
 	userFile    = "home/.claude/settings.json"
 	projectFile = "project/.claude/settings.json"

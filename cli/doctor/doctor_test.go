@@ -296,7 +296,7 @@ func TestDoctorFindsNothingWhereNothingIs(t *testing.T) {
 // Problems come first, the failures before the warnings.
 func TestDoctorTellsProblemsFirst(t *testing.T) {
 	p := newPatient(t)
-	p.config["poll_interval"] = "often"
+	p.config["alowed_users"] = "users/1"
 	p.presets = nil
 	p.furnish()
 	_, stdout, _ := p.doctor("--all")
@@ -384,7 +384,7 @@ func TestDoctorLiveFindsWhatIsWrong(t *testing.T) {
 				_ = json.NewEncoder(w).Encode(chat.Message{Name: "spaces/local/messages/m"})
 				return true
 			}
-		}, "live.out", Fail, "names no thread"},
+		}, "live.out", Fail, "thread keys are not kept to"},
 		{"a thread for each message", func(p *patient) {
 			p.answers = func(_ http.ResponseWriter, r *http.Request) bool {
 				if r.Method == http.MethodPost {

@@ -299,10 +299,10 @@ func TestDoctorFindsPlantedFaults(t *testing.T) {
 			p.write(filepath.Join(p.project, ".claude", "gchat-hooks.json"), `{"ask_mode": `, 0o644)
 		}, "config.parse", fail, "gchat-hooks.json", "correct it in that file", "chat.post chat.allowed"},
 		{"a misspelt setting", func(p *patient) { p.config["alowed_users"] = "users/1" }, "config.parse", warn, `"alowed_users"`, "correct it", ""},
-		{"a value that means nothing", func(p *patient) { p.config["poll_interval"] = "often" }, "config.parse", warn, "often", "configuration.md", ""},
+		{"a value that means nothing", func(p *patient) { p.config["poll_interval"] = "often" }, "config.parse", fail, "often", "configuration.md", ""},
 		{"a rule that quotes the webhook", func(p *patient) {
 			p.config["rules"] = []any{map[string]any{"session": "x", "secret": p.secrets[1]}}
-		}, "config.parse", warn, "[secret]", "configuration.md", ""},
+		}, "config.parse", fail, "[secret]", "configuration.md", ""},
 		{"a configuration that others read", func(p *patient) {
 			p.writeJSON(filepath.Join(p.home, ".config", "gchat-hooks", "config.json"), p.config)
 			p.config = nil

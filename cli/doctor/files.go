@@ -24,11 +24,7 @@ import (
 // a slip of the keyboard is otherwise silent. Names that begin with "$" or "_" are a person's own notes.
 func (e *exam) configParse(_ context.Context, r *result) {
 	for _, err := range e.cfg.Problems {
-		if strings.HasPrefix(err.Error(), "read configuration ") { // nor are the files that rank below it used
-			r.fail("%v", err)
-		} else {
-			r.warn("%v", err)
-		}
+		r.fail("%v", err)
 	}
 	known := map[string]bool{}
 	for _, s := range config.Settings() {

@@ -123,13 +123,8 @@ func (t *trip) out(ctx context.Context, r *result) *state.Question {
 	}
 	posted, other := time.Since(began), sent[1].ThreadName
 	q.ThreadName = sent[0].ThreadName
-	if q.ThreadName == "" {
-		r.fail("Chat's answer to a post names no thread: no reply could be bound to it").Mend =
-			"look what stands between here and Google Chat"
-		return q
-	}
-	if sent[2].ThreadName != q.ThreadName || other == q.ThreadName {
-		r.fail("thread keys are not kept to: one was mapped to %s and then to %s, another one to %s",
+	if q.ThreadName == "" || sent[2].ThreadName != q.ThreadName || other == q.ThreadName {
+		r.fail("thread keys are not kept to: one was mapped to %q and then to %q, another one to %q",
 			q.ThreadName, sent[2].ThreadName, other).Mend =
 			"use a space with threads (in Google Chat: one that is no direct message), through the webhook's own URL; " +
 				"what stands between must not drop messageReplyOption and threadKey"
