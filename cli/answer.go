@@ -88,11 +88,8 @@ func (a answer) run(ctx context.Context, args []string) error {
 	}
 	fmt.Fprintf(a.out, "answered: %s, session %s\n", state.OneLine(q.ThreadKey), state.OneLine(q.SessionName))
 	for _, prompt := range q.Questions {
-		said := state.OneLine(q.Answers[prompt.Question])
-		if note := q.Notes[prompt.Question]; note != "" {
-			said += " (note: " + state.OneLine(note) + ")"
-		}
-		fmt.Fprintf(a.out, "  %s = %s\n", gchat.Cut(state.OneLine(prompt.Question), mostWords), said)
+		said, note := state.OneLine(q.Answers[prompt.Question]), state.OneLine(q.Notes[prompt.Question])
+		fmt.Fprintf(a.out, "  %s = %s\n", gchat.Cut(state.OneLine(prompt.Question), mostWords), strings.TrimSpace(said+" "+note))
 	}
 	_, err = fmt.Fprintln(a.out, "on its way to Claude:", delivers[poller.WaiterOf(a.env, q)])
 	return err

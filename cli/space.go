@@ -126,14 +126,12 @@ func (d *spaceDoor) open() (*space.Space, net.Listener, error) {
 	}
 	d.port = ln.Addr().(*net.TCPAddr).Port
 	s, err := space.Open(space.Options{Data: d.data, Phone: d.phone})
-	if err == nil {
-		err = errors.Join(listenForUser(os.Getenv, s, d.port), space.NoteAddress(d.data, d.address()))
-	}
 	if err != nil {
-		err = errors.Join(err, ln.Close())
+		return nil, nil, errors.Join(err, ln.Close())
 	}
-	if err != nil && s != nil {
-		err = errors.Join(err, s.Close())
+	err = errors.Join(listenForUser(os.Getenv, s, d.port), space.NoteAddress(d.data, d.address()))
+	if err != nil {
+		err = errors.Join(err, ln.Close(), s.Close())
 	}
 	return s, ln, err
 }

@@ -61,24 +61,10 @@ var secret = state.Pattern(`/messages\?[^"'\s]*token=[\w.%-]{6}|PRIVATE KEY-----
 
 func hasSecret(path string) bool { return secret().Match(read(path)) }
 
-// ownSecrets are the files of ours that may hold a secret.
-func (e *exam) ownSecrets() []string {
-	files := []string{state.ConfigFile(e.Env), e.projectConfig(), config.LoginFile(e.Env)}
-	if file := e.cfg.CredentialsFile; file != "" && file != config.NoCredentials {
-		files = append(files, file)
-	}
-	return files
-}
-
-// stateFolders are the state folders that this project and this person have.
-func (e *exam) stateFolders() []string {
-	own, _ := filepath.Abs(state.ProjectState(e.Env))
-	return slices.Compact([]string{own, state.UserState(e.Env)})
-}
-
 // filesFolders looks whether state can be written where it is to be.
 func (e *exam) filesFolders(_ context.Context, r *result) {
-	for _, dir := range append(e.stateFolders(), filepath.Dir(state.LogPath(e.Env))) {
+	own, _ := filepath.Abs(state.ProjectState(e.Env))
+	for _, dir := range []string{own, state.UserState(e.Env), filepath.Dir(state.LogPath(e.Env))} {
 		err := unix.Access(dir+"/.", unix.W_OK)
 		for errors.Is(err, fs.ErrNotExist) { // what is missing is made at its first use, if it can be
 			dir = filepath.Dir(dir)
@@ -108,7 +94,8 @@ func (e *exam) filesPrivate(_ context.Context, r *result) {
 			return nil
 		})
 	}
-	for _, path := range append(e.ownSecrets(), state.LogPath(e.Env), state.LogPath(e.Env)+".1") {
+	log := state.LogPath(e.Env)
+	for _, path := range []string{e.projectConfig(), e.cfg.CredentialsFile, log, log + ".1"} {
 		judge(path, !hasSecret(path))
 	}
 	// In a project's state other programs write, too: of that, only the folders are ours to judge.

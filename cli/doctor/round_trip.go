@@ -116,7 +116,7 @@ func (t *trip) out(ctx context.Context, r *result) *state.Question {
 	} {
 		done, err := t.post(ctx, p)
 		if err != nil {
-			r.ended(ctx, err)
+			r.fail("%v", err).Mend = Hint(err)
 			return q
 		}
 		sent = append(sent, done)
@@ -145,7 +145,7 @@ func (t *trip) in(ctx context.Context, r *result, q *state.Question) (readAs str
 		late := !time.Now().Before(until)
 		listed, err := t.list(ctx) // where Chat stumbles, the next second's list tells
 		if err != nil && (late || ctx.Err() != nil) {
-			r.ended(ctx, err)
+			r.fail("%v", err).Mend = Hint(err)
 			return ""
 		}
 		for _, m := range listed {
@@ -175,15 +175,6 @@ func (t *trip) in(ctx context.Context, r *result, q *state.Question) (readAs str
 	}
 }
 
-// ended says that err, or the person, ended a way of the trip.
-func (r *result) ended(ctx context.Context, err error) {
-	if ctx.Err() != nil {
-		r.fail("interrupted").Mend = "run it again"
-	} else {
-		r.fail("%v", err).Mend = Hint(err)
-	}
-}
-
 func (t *trip) list(ctx context.Context) (listed []gchat.Message, err error) {
 	_, err = t.reader.Since(ctx, t.space, t.from, func(page []gchat.Message) { listed = append(listed, page...) })
 	return listed, err
@@ -194,7 +185,7 @@ func (t *trip) find(ctx context.Context, r *result, sent []gchat.Posted) {
 	for began := time.Now(); ; {
 		listed, err := t.list(ctx)
 		if err != nil {
-			r.ended(ctx, err)
+			r.fail("%v", err).Mend = Hint(err)
 			return
 		}
 		missing := 0

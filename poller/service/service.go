@@ -51,7 +51,7 @@ type Service struct {
 // Space is the service of the embedded space, which is started with args.
 func Space(env state.Getenv, self string, out io.Writer, args ...string) *Service {
 	s := New(env, self, out)
-	s.Name, s.Args = "gchat-hooks-space", append([]string{"space"}, args...)
+	s.Name, s.Args = "gchat-hooks-space", slices.Concat([]string{"space"}, args, []string{"--service"})
 	return s
 }
 
@@ -63,15 +63,6 @@ func SpaceDown(env state.Getenv) bool {
 
 // daemon says whether s is the daemon.
 func (s *Service) daemon() bool { return s.Name == Name }
-
-// words are the command line that the system runs.
-func (s *Service) words() []string {
-	words := append([]string{s.Self}, s.Args...)
-	if !s.daemon() {
-		words = append(words, "--service")
-	}
-	return words
-}
 
 // command is what a person types in place of the service.
 func (s *Service) command() string { return "gchat-hooks " + strings.Join(s.Args, " ") }
@@ -247,7 +238,7 @@ func (l launchd) contents(env []string) string {
 	}
 	home, log := html.EscapeString(l.Env("HOME")), html.EscapeString(state.LogPath(l.Env))
 	words := ""
-	for _, word := range l.words() {
+	for _, word := range append([]string{l.Self}, l.Args...) {
 		words += "<string>" + html.EscapeString(word) + "</string> "
 	}
 	return fmt.Sprintf(plist, l.label(), words, vars.String(), home, log)
@@ -311,7 +302,7 @@ func (s systemd) contents(env []string) string {
 		vars.WriteString("Environment=" + unitWord(v) + "\n")
 	}
 	var words []string
-	for _, word := range s.words() {
+	for _, word := range append([]string{s.Self}, s.Args...) {
 		words = append(words, unitWord(word))
 	}
 	if s.daemon() { // SIGHUP ends the space
