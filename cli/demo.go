@@ -100,9 +100,7 @@ func (d *demo) user(name string) string {
 func (d *demo) reply(ctx context.Context) {
 	for ; ctx.Err() == nil; time.Sleep(50 * time.Millisecond) {
 		if thread, text := d.message("[AskUserQuestion]"); text != "" {
-			if _, err := d.chat.Say(space.Person(), thread, d.answer); err != nil {
-				fmt.Fprintln(d.out, "reply:", err)
-			}
+			_, _ = d.chat.Say(space.Person(), thread, d.answer)
 			return
 		}
 	}

@@ -26,7 +26,7 @@ func (p Program) migrateCommand() *cli.Command {
 				err := errors.New("migrate takes what to migrate from")
 				return usage(err, "gchat-hooks migrate s3-communicator --harness DIR")
 			}
-			return migrate.Run(p.out, migrate.Options{Harness: c.String("harness"), Apply: c.Bool("apply")})
+			return migrate.Run(p.out, c.String("harness"), c.Bool("apply"))
 		},
 	}
 }

@@ -310,9 +310,6 @@ func heardOf(q *state.Question) heard {
 		QuestionID: q.QuestionID, ThreadKey: q.ThreadKey, ThreadName: q.ThreadName, Status: "answered",
 		Answers: q.Answers, Notes: q.Notes, AnsweredBy: q.AnsweredBy, Name: q.AnsweredByName,
 	}
-	if !q.Way().Asks {
-		h.QuestionID = ""
-	}
 	if q.ResponseType != nil {
 		h.ResponseType = *q.ResponseType
 	}

@@ -155,9 +155,6 @@ func (e *exam) readerMay(ctx context.Context, r *result) {
 	}
 }
 
-// waitsLong is from when on it is odd that a message still waits to be sent: Chat was tried several times by then.
-const waitsLong = 10 * time.Minute
-
 // daemonRuns looks whether the daemon runs where its service is installed, whether it polls, and whether there is a tmux to
 // type with.
 func (e *exam) daemonRuns(_ context.Context, r *result) {
@@ -166,48 +163,15 @@ func (e *exam) daemonRuns(_ context.Context, r *result) {
 	}
 	_, installed := service.New(e.Env, e.Self, io.Discard).Installed()
 	line, health := service.Health(e.Env, time.Now())
-	pollers := state.Pollers(e.Env)
-	for _, h := range pollers {
-		if what, hint := h.Unreadable(); what != "" {
-			r.fail("%s", what).Mend = hint
-		}
-	}
-	i := slices.IndexFunc(pollers, func(h state.Heartbeat) bool { return h.Lives && h.Daemon })
-	if service.SpaceDown(e.Env) {
-		r.fail("the embedded space's service is installed, and no space runs").Mend = service.StartSpace
-	}
+	runs := slices.ContainsFunc(state.Pollers(e.Env), func(h state.Heartbeat) bool { return h.Lives && h.Daemon })
 	switch {
-	case i < 0 && installed:
+	case !runs && installed:
 		r.warn("the daemon's service is installed, and no daemon runs")
-	case i < 0:
+	case !runs:
 		r.ok("none runs, and none is needed: hooks start a poller")
-	case pollers[i].Silent(time.Now()):
-		r.warn("the daemon (pid %d) is stopped, or hangs: no sign of it since %s",
-			pollers[i].PID, pollers[i].Beat.Local().Format(time.DateTime))
 	case health != service.Healthy:
 		r.warn("%s", line)
 	default:
 		r.ok("%s", line)
 	}
-}
-
-// outboxWaiting looks at what is to be sent, and at what Chat refused.
-func (e *exam) outboxWaiting(_ context.Context, r *result) {
-	box := state.OutboxIn(state.UserState(e.Env))
-	waiting, _ := box.Waiting()
-	late, why := 0, ""
-	for _, m := range waiting {
-		held := m.Tries == 0 && time.Now().Before(m.NotBefore) // for a digest, or by quiet hours
-		if !held && time.Since(m.CreatedAt) > waitsLong {
-			late, why = late+1, m.LastError
-		}
-	}
-	if late > 0 {
-		r.warn("messages that wait to be sent for more than 10 minutes: %d %s", late, why)
-	}
-	if dead := box.Aside(); len(dead) > 0 {
-		r.warn("messages that were refused for good: %d, the last one: %s", len(dead), dead[len(dead)-1].SetAside).Mend =
-			"gchat-hooks flush --dead; what is refused again goes with gchat-hooks flush --forget-dead"
-	}
-	r.ok("messages to be sent: %d", len(waiting))
 }

@@ -42,7 +42,6 @@ var checks = []check{
 		"gchat-hooks login does, and the thread of a question tells it to people who may not answer"},
 
 	{"daemon.runs", (*exam).daemonRuns, "gchat-hooks poller install; gchat-hooks logs tells why it ended"},
-	{"outbox.waiting", (*exam).outboxWaiting, "gchat-hooks flush"},
 }
 
 // live is the id of the round trip, which is made after the checks. Its ways are live.out and live.in.

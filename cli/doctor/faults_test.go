@@ -79,18 +79,6 @@ func (p *patient) hookIn(name string, entry settings.Entry) {
 	p.write(filepath.Join(p.project, ".claude", name), fmt.Sprintf(`{"hooks": {%q: [{"matcher": %q, "hooks": [{"type": "command", "command": %q}]}]}}`, entry.Event, entry.Matcher, entry.Command), 0o644)
 }
 
-// outgoing puts an old message into the outbox.
-func (p *patient) outgoing() (state.Outbox, *state.Message) {
-	box := state.OutboxIn(p.userState())
-	m := &state.Message{
-		ID: "client-x", Kind: state.MessageReport, Chat: "127.0.0.1/spaces/local", Parts: []string{"x"}, ProjectDir: p.project,
-		CreatedAt: time.Now().Add(-time.Hour),
-	}
-	m, _, err := box.Put(p.getenv, m, 0)
-	p.check(err)
-	return box, m
-}
-
 // daemon is one that is this test's process, and showed so long ago that it goes on, and polled.
 func (p *patient) daemon(ago time.Duration) {
 	at := time.Now().Add(-ago)
@@ -98,12 +86,6 @@ func (p *patient) daemon(ago time.Duration) {
 	p.check(state.Beat(p.getenv, state.Heartbeat{PID: os.Getpid(), Daemon: true, Started: at, Beat: at}))
 	p.check(state.WritePID(p.userState()))
 	p.check(state.NoteLastPoll(p.userState(), at))
-}
-
-// inSpace changes what is known of the space.
-func (p *patient) inSpace(change func(*state.Space)) {
-	_, err := state.SpacesIn(p.userState()).Change("127.0.0.1/spaces/local", change)
-	p.check(err)
 }
 
 // Each fault is found by the check that is for it, and no other; its line names the mend.
@@ -265,35 +247,13 @@ func TestDoctorFindsPlantedFaults(t *testing.T) {
 		}, "claude.version", warn, "not on PATH", "install Claude Code", ""},
 
 		// The daemon, the outbox, tmux.
-		{"a daemon that may not read a project", func(p *patient) {
-			p.daemon(0)
-			h := state.ReadBeat(p.getenv)
-			h.Program, h.Unread = "/Users/ann/bin/gchat-hooks", []string{"/Users/ann/Documents/shop"}
-			p.check(state.Beat(p.getenv, h))
-		}, "daemon.runs", fail, "may not read the questions in /Users/ann/Documents/shop", "allow /Users/ann/bin/gchat-hooks in System Settings", ""},
-		{"a daemon that hangs", func(p *patient) { p.daemon(time.Hour) }, "daemon.runs", warn, "is stopped, or hangs", "poller install", ""},
+		{"a daemon that hangs", func(p *patient) { p.daemon(time.Hour) }, "daemon.runs", warn, "may be stuck", "poller install", ""},
 		{"inject without tmux", func(p *patient) {
 			p.config["ask_mode"] = "inject"
 			p.env["PATH"] = p.bin
 			p.daemon(0)
 			p.claude = ""
 		}, "daemon.runs", fail, "there is no tmux", "install tmux", "claude.version"},
-		{"a message that waits", func(p *patient) { p.outgoing() }, "outbox.waiting", warn, "more than 10 minutes: 1", "gchat-hooks flush", ""},
-		{"a pause and a trouble that are over", func(p *patient) { // the checks try again what stopped the poller
-			_, _ = p.outgoing()
-			p.inSpace(func(s *state.Space) {
-				s.Paused = map[string]state.Pause{"id": {Since: time.Now(), NotBefore: time.Now(), Why: "chat answered 403"}}
-				s.Trouble = &state.ReadTrouble{Since: time.Now(), Why: "chat answered 401", Refused: true}
-			})
-		}, "outbox.waiting", warn, "more than 10 minutes: 1", "gchat-hooks flush", ""},
-		{"a message that was refused", func(p *patient) {
-			box, m := p.outgoing()
-			_, err := box.Change(m, func(m *state.Message) error {
-				m.SetAside, m.EndedAt = "chat answered 400: Message content is too long", time.Now()
-				return nil
-			})
-			p.check(err)
-		}, "outbox.waiting", warn, "too long", "flush --dead", ""},
 		// Files.
 		{"a configuration that does not parse", func(p *patient) {
 			p.write(filepath.Join(p.project, ".claude", "gchat-hooks.json"), `{"ask_mode": `, 0o644)

@@ -34,28 +34,22 @@ var moves = [][2]string{
 // skipped are folders whose files instruct no session. So is a repository within the harness: it is to be migrated by itself.
 var skipped = []string{".claude/state", ".claude/logs", ".claude/worktrees", ".claude/projects", archive, ".git", "node_modules"}
 
-// Options say which harness, and what is done to it.
-type Options struct {
-	Harness string // the folder that holds .claude
-	Apply   bool   // without it the moves are only shown
-}
-
-// Run moves the relay aside, or shows on out what it would move, and lists what a person has to change. Applied a second time it
-// moves nothing. Where the folder is no harness it fails, with a hint.
-func Run(out io.Writer, o Options) error {
-	h, err := open(o.Harness)
+// Run moves the relay aside in the folder that holds .claude, or shows on out what it would move, and lists what a person has to
+// change. Applied a second time it moves nothing. Where the folder is no harness it fails, with a hint.
+func Run(out io.Writer, dir string, apply bool) error {
+	h, err := open(dir)
 	if err != nil {
 		return err
 	}
 	defer h.root.Close()
 	h.out = out
-	moved, err := h.move(o.Apply)
+	moved, err := h.move(apply)
 	switch {
 	case err != nil:
 		return err
 	case moved == 0:
 		fmt.Fprintln(out, "Nothing to move.")
-	case o.Apply:
+	case apply:
 		fmt.Fprintln(out, "Start new sessions: running ones keep their instructions.")
 	default:
 		fmt.Fprintln(out, "Nothing was written. --apply does it.")

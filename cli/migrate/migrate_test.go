@@ -93,10 +93,10 @@ func tree(t *testing.T, dir string) map[string]string {
 	return all
 }
 
-func run(t *testing.T, o Options) (string, error) {
+func run(t *testing.T, dir string, apply bool) (string, error) {
 	t.Helper()
 	var out strings.Builder
-	err := Run(&out, o)
+	err := Run(&out, dir, apply)
 	return out.String(), err
 }
 
@@ -111,13 +111,13 @@ func same(t *testing.T, what string, got, want map[string]string) {
 func TestMigration(t *testing.T) {
 	dir := makeHarness(t, harnessFiles)
 	before := tree(t, dir)
-	shown, err := run(t, Options{Harness: dir})
+	shown, err := run(t, dir, false)
 	if err != nil || !strings.Contains(shown, "would move .claude/skills/s3-communicator to ") || !strings.Contains(shown, "Nothing was written") {
 		t.Errorf("the plan is %v\n%s", err, shown)
 	}
 	same(t, "after showing", tree(t, dir), before)
 
-	done, err := run(t, Options{Harness: dir, Apply: true})
+	done, err := run(t, dir, true)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -151,7 +151,7 @@ func TestMigration(t *testing.T) {
 			t.Errorf("%q is not listed:\n%s", look, done)
 		}
 	}
-	again, err := run(t, Options{Harness: dir, Apply: true})
+	again, err := run(t, dir, true)
 	if err != nil || !strings.HasPrefix(again, "Nothing to move.\n") {
 		t.Errorf("a second time: %v\n%s", err, again)
 	}
@@ -170,7 +170,7 @@ func TestWhatCannotBeReadIsListed(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = os.Chmod(filepath.Join(dir, "data"), 0o700) })
-	out, err := run(t, Options{Harness: dir, Apply: true})
+	out, err := run(t, dir, true)
 	for _, listed := range []string{"data: is not searched", "a.md: is not searched", "notes.md:1: read it"} {
 		if err != nil || !strings.Contains(out, listed) {
 			t.Errorf("%q: %v\n%s", listed, err, out)
@@ -185,7 +185,7 @@ func TestNoHarness(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, dir := range []string{linked, filepath.Join(dir, ".claude"), filepath.Join(dir, "none"), filepath.Join(dir, ".claude/settings.json")} {
-		_, err := run(t, Options{Harness: dir, Apply: true})
+		_, err := run(t, dir, true)
 		if hinted, ok := err.(*state.UserError); !ok || !strings.Contains(hinted.Hint, "the folder that holds .claude") {
 			t.Errorf("%s: %v", dir, err)
 		}
@@ -214,7 +214,7 @@ func TestHostileHarness(t *testing.T) {
 		t.Fatal(err)
 	}
 	before, want := tree(t, outside), tree(t, dir)
-	out, err := run(t, Options{Harness: dir, Apply: true})
+	out, err := run(t, dir, true)
 	if err != nil {
 		t.Fatal(err)
 	}
