@@ -332,6 +332,14 @@ func (p *purge) remove(ctx context.Context) (left error) {
 func (p *purge) find() error {
 	user := state.UserState(p.env)
 	daemon, chat := service.New(p.env, p.self, io.Discard), service.Space(p.env, p.self, io.Discard)
+	_, installed := daemon.Installed()
+	_, spaceKept := chat.Installed()
+	runs := func(h state.Heartbeat) bool { return h.Lives && h.Daemon }
+	spaceRuns := !spaceKept && state.Held(filepath.Join(user, "space", "lock"))
+	if spaceRuns || !installed && slices.ContainsFunc(state.Pollers(p.env), runs) {
+		err := errors.New("the embedded space or the daemon runs, and would write its files again")
+		return failed(err, "end it (Ctrl-C where it runs), then run this again", exitFailed)
+	}
 	projects, bad := state.Projects(p.env)
 	for _, err := range bad {
 		fmt.Fprintf(p.out, "%v: that project's folders are not looked at\n", err)
