@@ -142,16 +142,6 @@ func (a answer) notUsed(q *state.Question, about, reply string) error {
 	return failed(errors.New(gchat.NoteText(q, state.Owed{About: about, Reply: reply})), hint, exitNotUsed)
 }
 
-// open are the questions that a reply would answer, the oldest first.
-func (a answer) open() []*state.Question {
-	all, _ := state.OpenQuestions(a.env)
-	all = slices.DeleteFunc(all, func(q *state.Question) bool {
-		return !q.Way().Asks || q.Status != state.Pending && !q.Late(time.Now())
-	})
-	slices.Reverse(all)
-	return all
-}
-
 // text is the reply.
 func (a answer) text(words []string) (string, error) {
 	text := strings.Join(words, " ")
@@ -164,14 +154,17 @@ func (a answer) text(words []string) (string, error) {
 	return text, nil
 }
 
-// list shows what can be answered, with the options that a number means.
+// list shows the questions that a reply would answer, the oldest first, with the options that a number means.
 func (a answer) list() error {
-	qs := a.open()
+	qs, _ := state.OpenQuestions(a.env)
+	qs = slices.DeleteFunc(qs, func(q *state.Question) bool {
+		return !q.Way().Asks || q.Status != state.Pending && !q.Late(time.Now())
+	})
 	if len(qs) == 0 {
 		_, err := fmt.Fprintln(a.out, "no question is open")
 		return err
 	}
-	for _, q := range qs {
+	for _, q := range slices.Backward(qs) {
 		key := state.OneLine(cmp.Or(q.ThreadKey, q.QuestionID))
 		fmt.Fprintf(a.out, "%s, %s old, session %s\n", key, ago(time.Since(q.AskedAt)), state.OneLine(q.SessionName))
 		for i, prompt := range q.Questions {

@@ -91,13 +91,10 @@ func (s *setup) app(ctx context.Context) error {
 
 // appProject is the Cloud project, which the subscription names.
 func (s *setup) appProject(ctx context.Context) (string, error) {
-	if named := s.answers["GCHAT_PUBSUB_SUBSCRIPTION"]; named != "" && s.config().Subscription == "" {
-		return "", usage(fmt.Errorf("GCHAT_PUBSUB_SUBSCRIPTION is %q", named), "it takes projects/PROJECT/subscriptions/NAME")
-	}
 	for s.config().Subscription == "" {
 		if !s.ask.terminal {
-			return "", usage(errors.New("no subscription is named"),
-				"GCHAT_PUBSUB_SUBSCRIPTION=projects/PROJECT/subscriptions/gchat-hooks gchat-hooks setup --app")
+			err := fmt.Errorf("GCHAT_PUBSUB_SUBSCRIPTION is %q", s.answers["GCHAT_PUBSUB_SUBSCRIPTION"])
+			return "", usage(err, "it takes projects/PROJECT/subscriptions/NAME")
 		}
 		said, err := s.ask.line(ctx, "The Cloud project's id (make one at https://console.cloud.google.com/projectcreate):")
 		if err != nil {
