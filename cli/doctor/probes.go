@@ -85,7 +85,7 @@ func (e *exam) probe(ctx context.Context, exitCode int) Live {
 	return p.live
 }
 
-// tryPosts are the probes that post. An app deletes its messages; nobody may delete a webhook's.
+// tryPosts are the probes that post. An app deletes its messages; no scope of a reader deletes a webhook's.
 func (p *prober) tryPosts(ctx context.Context) {
 	id := "client-verify-" + uuid.NewString()[:8]
 	m := gchat.Post{Text: "[Verify] A probe. " + over, ThreadKey: id}
