@@ -30,7 +30,8 @@ func main() {
 // `gchat-hooks NAME`.
 func hookName(args []string) (name string, ok bool) {
 	known := func(name string) bool { return hooks.Known(name) || wake.Known(name) }
-	if name = hooks.JobName(filepath.Base(args[0])); known(name) {
+	name = hooks.JobName(filepath.Base(args[0]))
+	if known(name) {
 		return name, true
 	}
 	if len(args) > 2 && args[1] == "hook" && args[2] != "--help" && args[2] != "-h" {

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"slices"
 	"strings"
 	"time"
@@ -22,7 +21,7 @@ func (p Program) answerCommand() *cli.Command {
 		Name:            "answer",
 		HideHelpCommand: true, // "help" is an answer like any other
 		Usage:           "answer a question from this shell; without arguments, list the open ones",
-		UsageText:       "gchat-hooks answer ID TEXT...\ngchat-hooks answer ID -         reads the text from standard input",
+		UsageText:       "gchat-hooks answer ID TEXT...",
 		Description: "ID is the question's id or its thread's key, or its session's name.\n" +
 			"TEXT is what you would type in Chat: 2, 1,3, \"2 - but keep the footer\", own words, \"Q1: 2; Q2: 1\".\n" +
 			"Permissions, plans and the next instruction are a person's to give: in Chat, or in the terminal.\n" +
@@ -56,7 +55,7 @@ func (a answer) run(ctx context.Context, args []string) error {
 	if err != nil {
 		return usage(err, "gchat-hooks answer --help")
 	}
-	q, err := a.pick(args[0])
+	q, err := state.PickQuestion(a.env, args[0])
 	if err != nil {
 		return failed(err, "gchat-hooks answer lists what is open", exitFailed)
 	}
@@ -88,11 +87,8 @@ func (a answer) run(ctx context.Context, args []string) error {
 	}
 	fmt.Fprintf(a.out, "answered: %s, session %s\n", state.OneLine(q.ThreadKey), state.OneLine(q.SessionName))
 	for _, prompt := range q.Questions {
-		said := state.OneLine(q.Answers[prompt.Question])
-		if note := q.Notes[prompt.Question]; note != "" {
-			said += " (note: " + state.OneLine(note) + ")"
-		}
-		fmt.Fprintf(a.out, "  %s = %s\n", gchat.Cut(state.OneLine(prompt.Question), mostWords), said)
+		said, note := state.OneLine(q.Answers[prompt.Question]), state.OneLine(q.Notes[prompt.Question])
+		fmt.Fprintf(a.out, "  %s = %s\n", gchat.Cut(state.OneLine(prompt.Question), mostWords), strings.TrimSpace(said+" "+note))
 	}
 	_, err = fmt.Fprintln(a.out, "on its way to Claude:", delivers[waiterOf(a.env, q)])
 	return err
@@ -112,19 +108,25 @@ func (a answer) judged(ctx context.Context, path, name string) (*state.Question,
 	if q == nil || q.Reply(name) == nil {
 		return q, errors.New("the reply was not judged yet")
 	}
-	switch verdict := q.Reply(name).Verdict; {
+	verdict := q.Reply(name).Verdict
+	about := notes[verdict]
+	if about == "" && q.Closed() {
+		about = state.NoteLate
+	}
+	switch {
 	case verdict == state.Used:
 		return q, nil
-	case verdict == state.Kept:
-		return q, a.notUsed(q, state.NoteKept, "")
-	case verdict == state.AskedBack:
-		return q, a.notUsed(q, state.NoteUnclear, name)
-	case verdict == state.Ignored:
-		return q, a.notUsed(q, state.NoteNoText, "")
-	case verdict == state.Late || q.Closed():
-		return q, a.notUsed(q, state.NoteLate, "")
+	case about == state.NoteUnclear:
+		return q, a.notUsed(q, about, name)
+	case about != "":
+		return q, a.notUsed(q, about, "")
 	}
 	return q, errors.New("the reply is written down, and was not judged yet")
+}
+
+// notes are what the thread hears of a reply that did not become the answer.
+var notes = map[state.Verdict]string{
+	state.Kept: state.NoteKept, state.AskedBack: state.NoteUnclear, state.Ignored: state.NoteNoText, state.Late: state.NoteLate,
 }
 
 // notUsed says why a reply did not become the answer, in the words that the thread would have for it.
@@ -139,56 +141,9 @@ func (a answer) notUsed(q *state.Question, about, reply string) error {
 	return failed(errors.New(gchat.NoteText(q, state.Owed{About: about, Reply: reply})), hint, exitNotUsed)
 }
 
-// open are the questions that a reply would answer, the oldest first, and no two sessions have one name there.
-func (a answer) open() []*state.Question {
-	all, _ := state.OpenQuestions(a.env)
-	all = slices.DeleteFunc(all, func(q *state.Question) bool {
-		return !q.Way().Asks || q.Status != state.Pending && !q.Late(time.Now())
-	})
-	names := map[string]string{}
-	for _, q := range all {
-		names[q.ClaudeSession()] = q.SessionName
-	}
-	slices.Reverse(all)
-	for _, q := range all {
-		q.SessionName = distinct(q.SessionName, q.ClaudeSession(), names)
-	}
-	return all
-}
-
-// pick finds the question that a person names, also as the list calls its session.
-func (a answer) pick(by string) (*state.Question, error) {
-	others := func(q *state.Question) bool { return q.SessionName != by || q.Matter().Personal }
-	them := slices.DeleteFunc(a.open(), others)
-	switch len(them) {
-	case 0:
-		return state.PickQuestion(a.env, by)
-	case 1:
-		return them[0], nil
-	}
-	return nil, &state.NotOne{By: by, Them: them}
-}
-
-// distinct is what a session is called: where another one has its name, too, the beginning of Claude Code's id follows.
-func distinct(name, id string, names map[string]string) string {
-	for other, called := range names {
-		if called == name && other != id {
-			return name + " " + id[:min(8, len(id))]
-		}
-	}
-	return name
-}
-
-// text is the reply: the words, or with "-" what stands on stdin.
+// text is the reply.
 func (a answer) text(words []string) (string, error) {
 	text := strings.Join(words, " ")
-	if text == "-" {
-		b, err := io.ReadAll(io.LimitReader(a.in, gchat.MaxText+1))
-		if err != nil {
-			return "", fmt.Errorf("read the answer: %w", err)
-		}
-		text = string(b)
-	}
 	switch {
 	case len(text) > gchat.MaxText:
 		return "", fmt.Errorf("the text is longer than a message in Chat can be, %d bytes", gchat.MaxText)
@@ -198,14 +153,17 @@ func (a answer) text(words []string) (string, error) {
 	return text, nil
 }
 
-// list shows what can be answered, with the options that a number means.
+// list shows the questions that a reply would answer, the oldest first, with the options that a number means.
 func (a answer) list() error {
-	qs := a.open()
+	qs, _ := state.OpenQuestions(a.env)
+	qs = slices.DeleteFunc(qs, func(q *state.Question) bool {
+		return !q.Way().Asks || q.Status != state.Pending && !q.Late(time.Now())
+	})
 	if len(qs) == 0 {
 		_, err := fmt.Fprintln(a.out, "no question is open")
 		return err
 	}
-	for _, q := range qs {
+	for _, q := range slices.Backward(qs) {
 		key := state.OneLine(cmp.Or(q.ThreadKey, q.QuestionID))
 		fmt.Fprintf(a.out, "%s, %s old, session %s\n", key, ago(time.Since(q.AskedAt)), state.OneLine(q.SessionName))
 		for i, prompt := range q.Questions {
@@ -226,11 +184,5 @@ func (a answer) list() error {
 			}
 		}
 	}
-	i := slices.IndexFunc(qs, func(q *state.Question) bool { return !q.Matter().Personal })
-	if i < 0 {
-		return nil
-	}
-	_, err := fmt.Fprintf(a.out, "\nanswer one: gchat-hooks answer %s TEXT\n",
-		state.OneLine(cmp.Or(qs[i].ThreadKey, qs[i].QuestionID)))
-	return err
+	return nil
 }

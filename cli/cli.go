@@ -18,10 +18,8 @@ import (
 	"strings"
 	"sync"
 	"syscall"
-	"text/tabwriter"
 
 	"github.com/urfave/cli/v2"
-	"github.com/xrash/smetrics"
 	"golang.org/x/term"
 
 	"gchat-hooks/hooks"
@@ -52,21 +50,30 @@ func silent(err error, code int) error {
 func Main(self string) {
 	p := Program{self: asCalled(os.Args[0], self), env: os.Getenv, in: os.Stdin, out: os.Stdout, errOut: os.Stderr}
 	args := arguments(os.Args)
-	app := p.app(args[1:]...)
-	args = ordered(args, app)
 	ends := []os.Signal{os.Interrupt, syscall.SIGTERM, syscall.SIGHUP}
 	if len(args) > 1 && args[1] == "poller" {
 		ends = ends[:2] // SIGHUP tells the daemon to read its configuration again
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), ends...)
 	context.AfterFunc(ctx, stop) // the first signal drains, the second ends the process
-	if len(args) > 1 && slices.Contains([]string{"help", "--help", "-h"}, args[1]) && (len(args) == 2 || args[2] == "--all") {
-		p.help(app, len(args) == 3)
-		return
-	}
-	if err := app.RunContext(ctx, args); err != nil {
+	if err := p.run(ctx, args); err != nil {
 		os.Exit(p.tell(err, filepath.Base(os.Args[0])))
 	}
+}
+
+// run runs a command line. The poller that hooks and commands start (state.Lock's Pass) needs no command line built.
+func (p Program) run(ctx context.Context, args []string) error {
+	switch strings.Join(args[1:], " ") {
+	case "poller --orphan":
+		return p.passOn()
+	case "poller --detached":
+		return p.runDetached(ctx)
+	}
+	app := p.app(args[1:]...)
+	if len(args) > 1 && slices.Contains([]string{"send", "wait", "answer", "migrate"}, args[1]) {
+		args = append(args[:2:2], flagsFirst(args[2:], append(app.Command(args[1]).Flags, cli.HelpFlag))...)
+	}
+	return app.RunContext(ctx, args)
 }
 
 // tell prints an error and its hint as calledAs, and returns the exit code.
@@ -98,51 +105,35 @@ type Program struct {
 	out, errOut io.Writer
 }
 
-// group is a heading of the help with its commands, which are built where they are needed: most processes run one.
-type group struct {
-	heading  string
-	commands []command
-}
-
+// command is built where it is needed: most processes run one.
 type command struct {
 	name  string
 	build func(Program) *cli.Command
 }
 
-func groups() []group {
-	return []group{
-		{"start", []command{
-			{"setup", Program.setupCommand}, {"install", Program.installCommand}, {"uninstall", Program.uninstallCommand},
-			{"login", Program.loginCommand}, {"logout", Program.logoutCommand}, {"demo", Program.demoCommand},
-			{"space", Program.spaceCommand},
-		}},
-		{"every day", []command{
-			{"status", Program.statusCommand}, {"answer", Program.answerCommand}, {"send", Program.sendCommand},
-			{"wait", Program.waitCommand}, {"logs", Program.logsCommand},
-		}},
-		{"when something is wrong", []command{
-			{"doctor", Program.doctorCommand}, {"verify", Program.verifyCommand}, {"flush", Program.flushCommand},
-		}},
-		{forPrograms, []command{
-			{"poller", Program.pollerCommand}, {"menu", Program.menuCommand}, {"hook", Program.hookCommand},
-			{"health", Program.healthCommand}, {"migrate", Program.migrateCommand},
-		}},
+// commands are all of them, in the order of the help.
+func commands() []command {
+	return []command{
+		{"setup", Program.setupCommand}, {"install", Program.installCommand}, {"uninstall", Program.uninstallCommand},
+		{"login", Program.loginCommand}, {"logout", Program.logoutCommand}, {"demo", Program.demoCommand},
+		{"space", Program.spaceCommand}, {"status", Program.statusCommand}, {"answer", Program.answerCommand},
+		{"send", Program.sendCommand}, {"wait", Program.waitCommand}, {"logs", Program.logsCommand},
+		{"doctor", Program.doctorCommand}, {"flush", Program.flushCommand}, {"poller", Program.pollerCommand},
+		{"menu", Program.menuCommand}, {"hook", Program.hookCommand}, {"health", Program.healthCommand},
+		{"migrate", Program.migrateCommand},
 	}
 }
 
-// forPrograms is the group that only `--help --all` lists.
-const forPrograms = "for programs"
-
 // app is the command line: with the one command that the first word names, else with all.
 func (p Program) app(words ...string) *cli.App {
-	shown := cli.FlagStringer
-	cli.FlagStringer = func(f cli.Flag) string { // a default that says nothing is left out
-		return strings.NewReplacer(" (default: false)", "", " (default: 0)", "").Replace(shown(f))
-	}
 	cli.VersionPrinter = func(c *cli.Context) { fmt.Fprintln(p.out, c.App.Name, version()) }
+	all := commands()
+	named := func(c command) bool { return len(words) > 0 && c.name == words[0] }
+	if i := slices.IndexFunc(all, named); i >= 0 {
+		all = all[i : i+1]
+	}
 	app := &cli.App{
 		Name:      "gchat-hooks",
-		HelpName:  "gchat-hooks",
 		Usage:     "answer Claude Code's questions from Google Chat",
 		Version:   version(),
 		Reader:    p.in,
@@ -150,33 +141,29 @@ func (p Program) app(words ...string) *cli.App {
 		ErrWriter: p.errOut,
 		// Main prints every error.
 		ExitErrHandler: func(*cli.Context, error) {},
-		OnUsageError: func(c *cli.Context, err error, _ bool) error {
-			return noFlag(err, "gchat-hooks", c.App.Flags, exitUsage)
+		OnUsageError: func(_ *cli.Context, err error, _ bool) error {
+			return usage(err, "gchat-hooks --help")
+		},
+		Action: func(c *cli.Context) error {
+			if word := c.Args().First(); word != "" {
+				return usage(errors.New("no such command: "+word), "gchat-hooks --help")
+			}
+			return cli.ShowAppHelp(c)
+		},
+		Before: func(*cli.Context) error {
+			if os.Getenv("HOME") == "" {
+				err := errors.New("HOME is not set: gchat-hooks keeps its files there")
+				return failed(err, "export HOME=/home/NAME", exitFailed)
+			}
+			return nil
 		},
 	}
-	app.Action = func(c *cli.Context) error {
-		if word := c.Args().First(); word != "" {
-			return notKnown("no such command: "+word, word, "gchat-hooks ", app.Commands)
-		}
-		p.help(app, false)
-		return nil
-	}
-	var all []command
-	for _, g := range groups() {
-		all = append(all, g.commands...)
-	}
-	named := func(c command) bool { return len(words) > 0 && c.name == words[0] }
-	if i := slices.IndexFunc(all, named); i >= 0 {
-		all = all[i : i+1]
-	}
 	for _, c := range all {
-		app.Commands = append(app.Commands, c.build(p))
-	}
-	for _, c := range app.Commands {
-		checkArguments(c)
-		for _, below := range c.Subcommands {
-			checkArguments(below)
+		built := c.build(p)
+		for _, c := range append(built.Subcommands, built) {
+			checkArguments(c)
 		}
+		app.Commands = append(app.Commands, built)
 	}
 	return app
 }
@@ -188,81 +175,18 @@ func checkArguments(c *cli.Command) {
 		if ctx.Command.Name == "wait" { // its callers know three exit codes
 			code = exitWaitTrouble
 		}
-		return noFlag(err, ctx.Command.HelpName, ctx.Command.Flags, code)
+		return failed(err, ctx.Command.HelpName+" --help", code)
 	}
-	takesWords := slices.Contains([]string{"hook", "send", "menu", "wait", "answer"}, c.Name)
-	needsHome := !slices.Contains([]string{"hook", "demo", "menu", "health", "migrate", "s3-communicator"}, c.Name)
+	if c.UsageText != "" { // it says which words
+		return
+	}
 	c.Before = func(ctx *cli.Context) error {
-		if needsHome && os.Getenv("HOME") == "" && (c.Name == "setup" || os.Getenv("XDG_STATE_HOME") == "") {
-			return failed(errors.New("HOME is not set: gchat-hooks keeps its files there"), "export HOME=/home/NAME", exitFailed)
-		}
-		word := ctx.Args().First()
-		if ctx.Args().Present() && !takesWords && ctx.Command.Command(word) == nil {
-			if strings.Contains(word, "://") { // a webhook's is a secret
-				word = "URL"
-			}
-			what := fmt.Sprintf("%s takes no %q", ctx.Command.Name, word)
-			return notKnown(what, word, ctx.Command.HelpName+" ", ctx.Command.Subcommands)
+		if word := ctx.Args().First(); word != "" && ctx.Command.Command(word) == nil {
+			err := errors.New(ctx.Command.Name + " takes no such words") // one may be a secret
+			return usage(err, ctx.Command.HelpName+" --help")
 		}
 		return nil
 	}
-}
-
-// mistyped is a mistake on the command line. The hint is the command with the name that the word is nearest to, else its help.
-func mistyped(what, command, word string, names []string, code int) error {
-	near, best := "", 0.8 // Jaro-Winkler: two words with a slip in one are at 0.9 and more
-	for _, name := range names {
-		if alike := smetrics.JaroWinkler(word, name, 0.7, 4); alike > best {
-			near, best = name, alike
-		}
-	}
-	if near == "" {
-		return failed(errors.New(what), strings.TrimSpace(command)+" --help", code)
-	}
-	return failed(errors.New(what+". Did you mean "+near+"?"), command+near, code)
-}
-
-// notKnown says that there is no such command; command is what stands before its name.
-func notKnown(what, word, command string, commands []*cli.Command) error {
-	var names []string
-	for _, c := range commands {
-		names = append(names, c.Name)
-	}
-	return mistyped(what, command, word, names, exitUsage)
-}
-
-// noFlag words the library's error about a command's flags.
-func noFlag(err error, command string, flags []cli.Flag, code int) error {
-	_, name, ok := strings.Cut(err.Error(), "flag provided but not defined: ")
-	if !ok {
-		return failed(err, command+" --help", code)
-	}
-	var names []string
-	for _, f := range flags {
-		if shown, ok := f.(cli.VisibleFlag); !ok || shown.IsVisible() {
-			names = append(names, "--"+f.Names()[0])
-		}
-	}
-	name = "--" + strings.TrimLeft(name, "-")
-	return mistyped("no such flag: "+name, command+" ", name, names, code)
-}
-
-// help prints the commands by what they are for. Those for programs are listed where all is true.
-func (p Program) help(app *cli.App, all bool) {
-	w := tabwriter.NewWriter(p.out, 0, 0, 2, ' ', 0)
-	fmt.Fprintf(w, "gchat-hooks: %s\n\nusage: gchat-hooks COMMAND [OPTIONS]\n", app.Usage)
-	for _, g := range groups() {
-		if g.heading == forPrograms && !all {
-			continue
-		}
-		fmt.Fprintf(w, "\n%s\n", g.heading)
-		for _, c := range g.commands {
-			fmt.Fprintf(w, "  %s\t%s\n", c.name, app.Command(c.name).Usage)
-		}
-	}
-	fmt.Fprintln(w, "\ngchat-hooks COMMAND --help says more about a command; "+
-		"gchat-hooks --help --all lists the commands for programs too.")
-	w.Flush()
 }
 
 // asCalled is the path of this program where it was called: a link in a person's folder outlasts the version that it leads
@@ -278,58 +202,45 @@ func asCalled(arg0, self string) string {
 	return self
 }
 
-// calledAs are the commands that have a name of their own, as a symlink and as a first word.
+// calledAs are the commands that have a name of their own, as a symlink and as a first word; also with .sh, as the scripts did.
 var calledAs = map[string]string{
-	"gchat-send": "send", "gchat-wait": "wait", "gchat-response-poller": "poller",
-	"menu-driver": "menu", "menu-driver.sh": "menu", "health-check.sh": "health",
+	"gchat-send": "send", "gchat-wait": "wait", "gchat-response-poller": "poller", "menu-driver": "menu",
+	"health-check": "health",
 }
-
-// commandCalled is the command that a name stands for; "" for none.
-func commandCalled(name string) string { return cmp.Or(calledAs[name], calledAs[hooks.JobName(name)]) }
 
 // arguments are the command line with the command first.
 func arguments(args []string) []string {
 	rest := args[1:]
-	if name := commandCalled(filepath.Base(args[0])); name != "" {
-		rest = append([]string{name}, rest...)
-	} else if len(rest) > 0 && commandCalled(rest[0]) != "" {
-		rest = append([]string{commandCalled(rest[0])}, rest[1:]...)
+	if name := calledAs[hooks.JobName(filepath.Base(args[0]))]; name != "" {
+		return append([]string{"gchat-hooks", name}, rest...)
+	}
+	if len(rest) > 0 && calledAs[hooks.JobName(rest[0])] != "" {
+		return append([]string{"gchat-hooks", calledAs[hooks.JobName(rest[0])]}, rest[1:]...)
 	}
 	return append([]string{"gchat-hooks"}, rest...)
 }
 
-// ordered are arguments as the library wants them: a command's flags before its words.
-func ordered(args []string, app *cli.App) []string {
-	if len(args) > 1 && slices.Contains([]string{"send", "wait", "answer"}, args[1]) {
-		return append(args[:2:2], flagsFirst(args[2:], append(app.Command(args[1]).Flags, cli.HelpFlag))...)
-	}
-	return args
-}
-
-var longFlag = state.Pattern(`^--[a-z][a-z-]*(=.*)?$`)
+// flagShape is what is taken for a flag. "- item one" and "-5 degrees" are messages; "--dryrun" is a slip that must not send.
+var flagShape = state.Pattern(`^--?[A-Za-z][\w-]*(=(?s:.*))?$`)
 
 // flagsFirst puts the flags before the words: the library takes what stands behind the first word for words, and people
 // as well as Claude write `gchat-send "done" --type task_completion`. A lone "--" ends the flags.
 func flagsFirst(args []string, known []cli.Flag) []string {
+	takesValue := func(name string) bool {
+		return slices.ContainsFunc(known, func(f cli.Flag) bool {
+			_, isSwitch := f.(*cli.BoolFlag)
+			return !isSwitch && slices.Contains(f.Names(), name)
+		})
+	}
 	var flags, words []string
 	for i := 0; i < len(args); i++ {
-		a := args[i]
-		if a == "--" {
+		switch a := args[i]; {
+		case a == "--":
 			words = append(words, args[i+1:]...)
-			break
-		}
-		name, _, joined := strings.Cut(strings.TrimLeft(a, "-"), "=")
-		flag := slices.IndexFunc(known, func(f cli.Flag) bool { return slices.Contains(f.Names(), name) })
-		isFlag, isSwitch := strings.HasPrefix(a, "-") && flag >= 0, joined
-		if isFlag && !joined {
-			_, isSwitch = known[flag].(*cli.BoolFlag)
-		}
-		// "- item one" and "-5 degrees" are messages; "--dryrun" is a slip that must not send.
-		isText := len(words) > 0 || !strings.HasPrefix(a, "-") || a == "-" || strings.ContainsAny(a, " \n")
-		switch {
-		case !isFlag && isText && !longFlag().MatchString(a):
+			i = len(args)
+		case !flagShape().MatchString(a):
 			words = append(words, a)
-		case isFlag && !isSwitch && i+1 < len(args):
+		case takesValue(strings.TrimLeft(a, "-")) && i+1 < len(args):
 			flags = append(flags, a, args[i+1])
 			i++
 		default:
@@ -343,7 +254,7 @@ func (p Program) hookCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "hook",
 		Usage:     "run a hook as Claude Code does: the event on stdin, the decision on stdout",
-		ArgsUsage: "NAME",
+		UsageText: "gchat-hooks hook NAME",
 		Action: func(*cli.Context) error {
 			return usage(fmt.Errorf("hook takes a name: %s", strings.Join(hookNames(), ", ")), "gchat-hooks install")
 		},

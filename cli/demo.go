@@ -28,20 +28,15 @@ func (p Program) demoCommand() *cli.Command {
 		Description: "Try it:   gchat-hooks demo\nScripted: gchat-hooks demo --answer 2\nReal:     gchat-hooks demo --claude",
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "answer", Usage: "reply with `TEXT` instead of waiting for one from the page"},
-			&cli.BoolFlag{Name: "verbose", Usage: "also show the JSON that Claude Code receives"},
 			&cli.BoolFlag{Name: "claude", Usage: "in a real Claude Code session (needs claude and tmux)"},
 		},
 		Action: func(c *cli.Context) error {
-			d := demo{Program: p, answer: c.String("answer"), verbose: c.Bool("verbose")}
+			d := demo{Program: p, answer: c.String("answer")}
 			ask := d.recorded
 			if c.Bool("claude") {
 				ask = d.inClaude
 			}
-			err := d.run(c.Context, ask)
-			if err == nil && !c.Bool("claude") {
-				fmt.Fprintln(p.out, "\nNext: `gchat-hooks demo --claude` asks in a real Claude Code session (in tmux).")
-			}
-			return err
+			return d.run(c.Context, ask)
 		},
 	}
 }
@@ -49,8 +44,7 @@ func (p Program) demoCommand() *cli.Command {
 // demo is the main job on the embedded space: a question travels to the page and its answer back.
 type demo struct {
 	Program
-	answer  string // "" waits for a person
-	verbose bool   // also show the JSON that Claude Code receives
+	answer string // "" waits for a person
 
 	dir  string // everything that the demo writes, removed at its end
 	chat *space.Space
@@ -59,14 +53,16 @@ type demo struct {
 
 // run opens the space in a folder of its own, has the question asked, and shows what its thread says.
 func (d *demo) run(ctx context.Context, ask func(context.Context) error) (err error) {
-	if d.dir, err = os.MkdirTemp("", "gchat-hooks-demo-"); err != nil {
+	d.dir, err = os.MkdirTemp("", "gchat-hooks-demo-")
+	if err != nil {
 		return err
 	}
 	defer func() {
 		endPollers(d.user) // which the hooks started
 		_ = removeForGood(d.dir)
 	}()
-	if d.chat, err = space.Open(space.Options{Data: filepath.Join(d.dir, "space"), Direct: true}); err != nil {
+	d.chat, err = space.Open(space.Options{Data: filepath.Join(d.dir, "space"), Direct: true})
+	if err != nil {
 		return err
 	}
 	defer d.chat.Close()
@@ -104,9 +100,7 @@ func (d *demo) user(name string) string {
 func (d *demo) reply(ctx context.Context) {
 	for ; ctx.Err() == nil; time.Sleep(50 * time.Millisecond) {
 		if thread, text := d.message("[AskUserQuestion]"); text != "" {
-			if _, err := d.chat.Say(space.Person(), thread, d.answer); err != nil {
-				fmt.Fprintln(d.out, "reply:", err)
-			}
+			_, _ = d.chat.Say(space.Person(), thread, d.answer)
 			return
 		}
 	}
@@ -180,11 +174,9 @@ func (d *demo) recorded(ctx context.Context) error {
 			Decision struct{ UpdatedInput json.RawMessage }
 		}
 	}
-	if err = errors.Join(err, json.Unmarshal(printed, &decision)); err != nil {
+	err = errors.Join(err, json.Unmarshal(printed, &decision))
+	if err != nil {
 		return fmt.Errorf("the hook printed no decision: %w", err)
-	}
-	if d.verbose {
-		fmt.Fprintf(d.out, "\nClaude Code receives:\n%s\n", printed)
 	}
 	input := decision.HookSpecificOutput.Decision.UpdatedInput
 	_, err = d.hook(ctx, "gchat-ask-user-answered", "PostToolUse", input)

@@ -25,32 +25,32 @@ func TestExitCodes(t *testing.T) {
 		{"a flag that there is not", 4, []string{
 			"--bogus", "setup --bogus", "install --bogus", "uninstall --bogus", "login --bogus", "logout --bogus", "demo --bogus",
 			"space --bogus", "status --bogus", "answer --bogus 2", "send --bogus hi", "gchat-send --bogus hi", "logs --bogus",
-			"doctor --bogus", "verify --bogus", "flush --bogus", "poller --bogus", "poller install --bogus", "menu --bogus",
+			"doctor --bogus", "flush --bogus", "poller --bogus", "poller install --bogus", "menu --bogus",
 			"health --bogus", "wake --bogus", "migrate s3-communicator --bogus",
 		}},
 		{"a word too many", 4, []string{
 			"setup x", "install x", "uninstall x", "login x", "logout x", "demo x", "space x", "status x", "logs x", "doctor x",
-			"verify x", "flush x", "poller status x", "health x", "wake x", "migrate s3-communicator x",
+			"flush x", "poller install x", "health x", "wake x", "migrate s3-communicator x",
 		}},
 		{"a word too few", 4, []string{
-			"answer ask-1", "answer ask-1 -", "send", "menu", "menu a-session", "hook", "migrate", "login",
+			"answer ask-1", "send", "menu", "menu a-session", "hook", "migrate", "login",
 		}},
 		{"a value that a flag does not take", 4, []string{
-			"poller --poll-interval x", "install --preset nope", "install --phase 9", "install --claude-version x",
+			"poller --poll-interval x", "install --preset nope", "install --claude-version x",
 			"setup --wait x", "setup --space --address nope", "login --wait x",
 			"space --listen nope", "logs --level x", "logs --lines x", "doctor --live --wait x",
-			"verify --wait x", "verify --timeout 0", "flush --timeout x", "send --type x hi",
+			"flush --timeout x", "send --type x hi",
 			"send --thread-name x hi",
 		}},
 		{"flags that do not go with each other", 4, []string{
-			"install --user --local", "uninstall --purge --local", "send --queue --no-queue hi", "flush --forget-dead --dead",
+			"install --user --local", "uninstall --purge --local", "send --queue --no-queue hi",
 			"doctor --wait 1m", "send --thread-key x --thread-name spaces/S/threads/T hi",
 		}},
 		{"a mistake of gchat-wait's callers, who know three codes", 2, []string{
 			"wait", "gchat-wait", "wait --bogus", "wait x", "wait --thread-key x --timeout x", "wait --thread-key x --interval x",
 			"wait --thread-key x --marker y",
 		}},
-		{"no webhook", 1, []string{"setup", "verify", "send hi", "send --queue hi", "send --no-queue hi", "send --webhook x hi"}},
+		{"no webhook", 1, []string{"setup", "send hi", "send --queue hi", "send --no-queue hi", "send --webhook x hi"}},
 	} {
 		t.Run(tt.mistake, func(t *testing.T) {
 			for _, command := range tt.commands {

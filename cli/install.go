@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -18,7 +17,6 @@ import (
 
 	"gchat-hooks/gchat"
 	"gchat-hooks/hooks/settings"
-	"gchat-hooks/hooks/wake"
 	"gchat-hooks/poller/service"
 	"gchat-hooks/state"
 	"gchat-hooks/state/config"
@@ -33,7 +31,6 @@ func (p Program) installCommand() *cli.Command {
 			"Questions, permissions, plans and the next instruction:  gchat-hooks install --preset approve",
 		Flags: append(scopeFlags(),
 			&cli.StringSliceFlag{Name: "preset", Usage: "`NAME`: " + strings.Join(settings.Presets(), ", ") + "; else answer"},
-			&cli.IntFlag{Name: "phase", Usage: "`1`, 2 or 3 of a roll-out: the same as the preset send, report or system3"},
 			&cli.BoolFlag{Name: "links", Usage: "also link the names that agents call (gchat-send, ...) beside this program"},
 			&cli.StringFlag{Name: "claude-version", Usage: "`VERSION` of Claude Code (default: what claude --version says)"},
 			&cli.BoolFlag{Name: "keep", Usage: "without --preset: keep the hooks that are registered already"},
@@ -43,14 +40,8 @@ func (p Program) installCommand() *cli.Command {
 			if err != nil {
 				return err
 			}
-			presets, phases := c.StringSlice("preset"), []string{"send", "report", "system3"} // only send, also answer, all
-			if phase := c.Int("phase"); phase >= 1 && phase <= len(phases) && len(presets) == 0 {
-				presets = []string{phases[phase-1]}
-			} else if c.IsSet("phase") {
-				return usage(errors.New("--phase takes 1, 2 or 3, and no --preset beside it"), "gchat-hooks install --help")
-			}
 			return install{
-				Program: p, scope: scope, presets: presets,
+				Program: p, scope: scope, presets: c.StringSlice("preset"),
 				dryRun: c.Bool("dry-run"), links: c.Bool("links"), keep: c.Bool("keep"), claude: c.String("claude-version"),
 			}.run(c.Context)
 		},
@@ -104,9 +95,10 @@ func (i install) run(ctx context.Context) error {
 		hooks, _ = file.Hooks(i.also...)
 	}
 	if len(hooks) == 0 {
-		if hooks, err = settings.Hooks(i.presets...); err != nil {
-			return usage(err, "gchat-hooks install --help")
-		}
+		hooks, err = settings.Hooks(i.presets...)
+	}
+	if err != nil {
+		return usage(err, "gchat-hooks install --help")
 	}
 	version, err := i.version(ctx)
 	if err != nil {
@@ -125,30 +117,22 @@ func (i install) run(ctx context.Context) error {
 		if err := i.letMenuDecide(); err != nil {
 			return err
 		}
-	} else if !wakes(hooks) {
-		i.tellMenuDecides()
 	}
 	if i.links && !i.dryRun {
-		names := []string{"gchat-send", "gchat-wait"}
-		if wakes(hooks) {
-			names = append(names, "menu-driver", "menu-driver.sh", "health-check.sh")
-		}
-		return link(i.out, filepath.Dir(program), names)
+		return link(i.out, filepath.Dir(program))
 	}
 	return nil
 }
 
 // letMenuDecide has an agent that is woken choose in permissions and plans, too.
 func (i install) letMenuDecide() error {
-	path, written := state.ConfigFile(i.env), "now has"
-	if i.dryRun {
-		written = "would get"
-	} else if err := config.SetMember(path, "menu_decides", true); err != nil {
-		return err
-	}
+	path, has := state.ConfigFile(i.env), map[bool]string{true: "would get", false: "now has"}[i.dryRun]
 	const means = "menu-driver, and so your agent, may choose in permissions and plans"
-	fmt.Fprintf(i.out, "%s %s \"menu_decides\": true: %s\n", path, written, means)
-	return nil
+	fmt.Fprintf(i.out, "%s %s \"menu_decides\": true: %s\n", path, has, means)
+	if i.dryRun {
+		return nil
+	}
+	return config.SetMember(path, "menu_decides", true)
 }
 
 // tellMenuDecides says that menu-driver may still decide, though no hook wakes an agent.
@@ -157,11 +141,6 @@ func (p Program) tellMenuDecides() {
 		const still = "menu-driver may still choose in permissions and plans; take it out if no agent needs it"
 		fmt.Fprintf(p.out, "%s has \"menu_decides\": true: %s\n", state.ConfigFile(p.env), still)
 	}
-}
-
-// wakes says whether hooks of the preset wake are among these.
-func wakes(hooks []settings.Hook) bool {
-	return slices.ContainsFunc(hooks, func(h settings.Hook) bool { return slices.Contains(wake.Names(), h.Name) })
 }
 
 // approves says whether the preset approve is registered.
@@ -178,20 +157,20 @@ func (i install) program() (string, error) {
 	}
 	path := filepath.Join(filepath.Dir(i.self), "gchat-hooks")
 	if _, err := os.Stat(path); err != nil {
-		err := fmt.Errorf("this program is called %s, and not gchat-hooks", filepath.Base(i.self))
-		return "", failed(err, "mv "+state.ShellQuoted(i.self)+" "+state.ShellQuoted(path), exitFailed)
+		return "", failed(fmt.Errorf("this program is called %s", filepath.Base(i.self)), "rename it to gchat-hooks", exitFailed)
 	}
 	return path, nil
 }
 
 // version is that of the Claude Code that will read the settings.
 func (i install) version(ctx context.Context) (v settings.Version, err error) {
-	known := true
-	if i.claude != "" {
-		if v, known = settings.ParseVersion(i.claude); !known {
-			return v, usage(fmt.Errorf("--claude-version takes one like 2.1.329, not %q", i.claude), "gchat-hooks install --help")
-		}
-	} else if v, err = settings.AskVersion(ctx, i.env, 20*time.Second); err != nil {
+	v, known := settings.ParseVersion(i.claude)
+	if i.claude == "" {
+		v, err = settings.AskVersion(ctx, i.env, 20*time.Second)
+	} else if !known {
+		return v, usage(fmt.Errorf("--claude-version takes one like 2.1.329, not %q", i.claude), "gchat-hooks install --help")
+	}
+	if err != nil {
 		const words = "claude is not found: the hooks are those of %s, which newer ones take (--claude-version names yours)\n"
 		fmt.Fprintf(i.out, words, settings.Oldest)
 	}
@@ -216,10 +195,10 @@ func tell(out io.Writer, c *settings.Change, dryRun bool, done string) {
 	}
 }
 
-// link makes names of the program beside it. What stands there already stays.
-func link(out io.Writer, dir string, names []string) error {
+// link makes the names that agents call, beside the program. What stands there already stays.
+func link(out io.Writer, dir string) error {
 	var linked []string
-	for _, name := range names {
+	for _, name := range []string{"gchat-send", "gchat-wait", "menu-driver", "menu-driver.sh", "health-check.sh"} {
 		err := os.Symlink("gchat-hooks", filepath.Join(dir, name))
 		if err == nil {
 			linked = append(linked, name)
@@ -233,10 +212,11 @@ func link(out io.Writer, dir string, names []string) error {
 	return nil
 }
 
-// ourLinks are those of our names in a folder that are links to the program beside them, also those of earlier installs.
+// ourLinks are the links in a folder that lead to the program beside them, whatever they are called.
 func ourLinks(dir string) (links []string) {
-	for _, name := range slices.AppendSeq(hookNames(), maps.Keys(calledAs)) {
-		path := filepath.Join(dir, name)
+	entries, _ := os.ReadDir(dir)
+	for _, entry := range entries {
+		path := filepath.Join(dir, entry.Name())
 		if to, _ := os.Readlink(path); to == "gchat-hooks" || to == filepath.Join(dir, "gchat-hooks") {
 			links = append(links, path)
 		}
@@ -288,29 +268,23 @@ func (p Program) uninstallCommand() *cli.Command {
 // purge is an uninstall of everything. It looks first, shows what it found, and asks.
 type purge struct {
 	Program
-	parts   []part
-	folders []string // go in the end, the inmost first, where nothing is in them any more
-}
-
-// A part is one thing that is there and will be gone.
-type part struct {
-	name string
-	what string
-	gone func(context.Context) error
+	shown    []string // a line for each thing that goes
+	settings []settings.File
+	units    []*service.Service
+	login    bool
+	paths    []string // files and folders
+	folders  []string // that may be empty in the end: then they go, with those above them
 }
 
 func (p *purge) run(ctx context.Context, dryRun, yes bool) error {
 	if err := p.find(); err != nil {
 		return err
 	}
-	if len(p.parts) == 0 {
+	if len(p.shown) == 0 {
 		fmt.Fprintln(p.out, "nothing of gchat-hooks is here")
 		return nil
 	}
-	fmt.Fprintln(p.out, "This goes, for good:")
-	for _, part := range p.parts {
-		fmt.Fprintf(p.out, "  %-14s %s\n", part.name, part.what)
-	}
+	fmt.Fprintf(p.out, "This goes, for good:\n%s", strings.Join(p.shown, ""))
 	if dryRun {
 		return nil
 	}
@@ -323,25 +297,38 @@ func (p *purge) run(ctx context.Context, dryRun, yes bool) error {
 			return cmp.Or(err, failed(errors.New("nothing was removed"), "", exitFailed))
 		}
 	}
-	var left error
-	for _, part := range p.parts {
-		err := part.gone(ctx)
-		if err != nil && part.name == "hooks" { // they would start a program that is gone
+	if err := p.remove(ctx); err != nil {
+		return err
+	}
+	fmt.Fprintln(p.out, "gchat-hooks is gone")
+	return nil
+}
+
+// remove removes what was found: the hooks first, which would start a program that is gone, and last what finds the rest, so
+// that an interrupted purge can be run again.
+func (p *purge) remove(ctx context.Context) (left error) {
+	for _, file := range p.settings {
+		if _, err := file.Uninstall(false); err != nil {
 			return fmt.Errorf("%w; the rest was left in place", err)
 		}
-		left = errors.Join(left, err)
 	}
-	slices.SortFunc(p.folders, func(a, b string) int { return len(b) - len(a) })
+	for _, unit := range p.units {
+		left = errors.Join(left, unit.Uninstall(ctx))
+	}
+	if p.login {
+		left = errors.Join(left, p.logOut(ctx))
+	}
+	endPollers(p.env) // they would write their files again
+	left = errors.Join(left, removeForGood(p.paths...))
 	for _, dir := range p.folders {
-		_ = os.Remove(dir) // fails where there is something in it
-	}
-	if left == nil {
-		fmt.Fprintln(p.out, "gchat-hooks is gone")
+		for os.Remove(dir) == nil && strings.HasPrefix(dir, state.Home(p.env)+"/") { // fails where there is something in it
+			dir = filepath.Dir(dir)
+		}
 	}
 	return left
 }
 
-// find lists what there is. It changes nothing. What finds other parts goes last: an interrupted purge can be run again.
+// find lists what there is. It changes nothing.
 func (p *purge) find() error {
 	user := state.UserState(p.env)
 	daemon, chat := service.New(p.env, p.self, io.Discard), service.Space(p.env, p.self, io.Discard)
@@ -362,47 +349,39 @@ func (p *purge) find() error {
 	}
 	for _, kept := range []*service.Service{daemon, chat} {
 		if unit, there := kept.Installed(); there {
-			p.add("service", unit, kept.Uninstall)
-			p.foldersAbove(filepath.Join(filepath.Dir(unit), "default.target.wants", "x"))
+			p.show("service", unit)
+			p.units = append(p.units, kept)
+			p.folders = append(p.folders, filepath.Join(filepath.Dir(unit), "default.target.wants"), filepath.Dir(unit))
 		}
 	}
 	if l, err := config.ReadLogin(config.LoginFile(p.env)); err == nil { // else it goes with its folder
-		p.add("login", gchat.Line(l.User)+", also at Google", p.logOut)
+		p.show("login", gchat.Line(l.User)+", also at Google")
+		p.login = true
 	}
-	p.addFiles("links in", filepath.Dir(p.self), ourLinks(filepath.Dir(p.self)))
+	p.findFiles("links in", filepath.Dir(p.self), ourLinks(filepath.Dir(p.self)))
 	for _, project := range projects {
 		files, folders := state.OwnFiles(project.State)
-		p.addFiles("questions in", project.State, files)
+		p.findFiles("questions in", project.State, files)
 		p.folders = append(p.folders, folders...)
 	}
-	log := state.LogPath(p.env) // last: what ends because its state is gone logs that
+	log := state.LogPath(p.env) // last: what ends because its state is gone logs that, and may begin the log only now
 	for _, path := range []string{state.ConfigDir(p.env), user, state.AuditPath(p.env), log, log + ".1"} {
 		if _, err := os.Lstat(path); err == nil {
-			p.addFiles("all of", path, []string{path, log}) // a poller that ends may begin the log only now
-			p.foldersAbove(path)
+			p.findFiles("all of", path, []string{path, log})
 		}
+		p.folders = append(p.folders, filepath.Dir(path))
 	}
-	p.foldersAbove(log)
 	return nil
 }
 
-func (p *purge) add(name, what string, gone func(context.Context) error) {
-	p.parts = append(p.parts, part{name, what, gone})
+func (p *purge) show(name, what string) {
+	p.shown = append(p.shown, fmt.Sprintf("  %-14s %s\n", name, what))
 }
 
-func (p *purge) addFiles(name, what string, paths []string) {
+func (p *purge) findFiles(name, where string, paths []string) {
 	if len(paths) > 0 {
-		p.add(name, what, func(context.Context) error {
-			endPollers(p.env) // they would write their files again
-			return removeForGood(paths...)
-		})
-	}
-}
-
-// foldersAbove notes the folders that a path stands in, below the home folder.
-func (p *purge) foldersAbove(path string) {
-	for dir := filepath.Dir(path); strings.HasPrefix(dir, state.Home(p.env)+"/"); dir = filepath.Dir(dir) {
-		p.folders = append(p.folders, dir)
+		p.show(name, where)
+		p.paths = append(p.paths, paths...)
 	}
 }
 
@@ -428,11 +407,9 @@ func (p *purge) findHooks(projects []*state.Project) error {
 		case err != nil:
 			fmt.Fprintf(p.out, "%s is left as it is: %v\n", file.Path, err)
 		case !change.Nothing():
-			p.foldersAbove(file.Path)
-			p.add("hooks", file.Path, func(context.Context) error {
-				_, err := file.Uninstall(false)
-				return err
-			})
+			p.folders = append(p.folders, filepath.Dir(file.Path))
+			p.show("hooks", file.Path)
+			p.settings = append(p.settings, file)
 		}
 	}
 	return nil
@@ -440,16 +417,21 @@ func (p *purge) findHooks(projects []*state.Project) error {
 
 // removeForGood removes files and folders, and again while a process of ours makes them anew: it ends when it finds nothing left.
 func removeForGood(paths ...string) (err error) {
-	there := func(path string) bool { _, err := os.Lstat(path); return err == nil }
+	gone := func(path string) bool {
+		_, missing := os.Lstat(path)
+		return missing != nil
+	}
+	var left []string
 	for range 50 {
 		err = nil
 		for _, path := range paths {
 			err = cmp.Or(err, os.RemoveAll(path))
 		}
 		time.Sleep(100 * time.Millisecond)
-		if !slices.ContainsFunc(paths, there) {
+		left = slices.DeleteFunc(slices.Clone(paths), gone)
+		if len(left) == 0 {
 			return nil
 		}
 	}
-	return cmp.Or(err, fmt.Errorf("%s is made anew by a process that runs", strings.Join(paths, ", ")))
+	return cmp.Or(err, fmt.Errorf("%s is made anew by a process that runs", strings.Join(left, ", ")))
 }

@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -49,15 +48,11 @@ func logIn(ctx context.Context, o login.Options) error {
 		return err
 	}
 	file := config.LoginFile(o.Env)
-	name := "a person whose name Chat does not tell"
-	if who.Unknown == nil {
-		name = plain(cmp.Or(strings.TrimSpace(who.DisplayName+" "+who.Email), "you") + " (" + who.Name + ")")
-	}
-	fmt.Fprintf(o.Out, "logged in: %s\nthe login is in %s\n", name, file)
+	name := strings.TrimSpace(who.DisplayName+" "+who.Email) + " (" + who.Name + ")"
 	if who.Unknown != nil {
-		why, hint := plain(who.Unknown.Error()), doctor.Hint(who.Unknown)
-		fmt.Fprintf(o.Out, "who that is could not be found out (%s)\n  %s\n", why, hint)
+		name = fmt.Sprintf("who that is could not be found out (%v)\n  %s", who.Unknown, doctor.Hint(who.Unknown))
 	}
+	fmt.Fprintf(o.Out, "logged in: %s\nthe login is in %s\n", plain(name), file)
 	if used := config.Load(o.Env, state.ProjectDir(o.Env)).CredentialsFile; used != file {
 		fmt.Fprintf(o.Out, "but replies are read with credentials_file, %s: take it out to use the login\n", used)
 	}

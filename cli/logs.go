@@ -1,16 +1,12 @@
 package cli
 
 import (
-	"bufio"
 	"bytes"
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -25,20 +21,21 @@ func (p Program) logsCommand() *cli.Command {
 		Usage: "print the log's last lines",
 		Flags: []cli.Flag{
 			&cli.IntFlag{Name: "lines", Value: 50, Usage: "the last `N` lines"},
-			&cli.BoolFlag{Name: "follow", Usage: "keep printing new lines, until Ctrl-C"},
 			&cli.BoolFlag{Name: "audit", Usage: "the log of decisions: who allowed what, and what Claude was told"},
-			&cli.StringFlag{Name: "level", Usage: "only lines of `LEVEL` and above: debug, info, warn, error"},
-			&cli.BoolFlag{Name: "json", Usage: "print the lines as they are, each a JSON object"},
+			&cli.StringFlag{Name: "level", Value: "trace", Usage: "only lines of `LEVEL` and above: debug, info, warn, error"},
 		},
 		Action: func(c *cli.Context) error {
+			level, err := zerolog.ParseLevel(c.String("level"))
+			if err != nil {
+				return usage(errors.New("--level takes debug, info, warn or error"), "gchat-hooks logs --help")
+			}
 			l := logs{
-				Program: p, path: state.LogPath(p.env), level: c.String("level"),
-				lines: c.Int("lines"), follow: c.Bool("follow"), asJSON: c.Bool("json"),
+				Program: p, path: state.LogPath(p.env), level: level, lines: c.Int("lines"),
 			}
 			if c.Bool("audit") {
 				l.path = state.AuditPath(p.env)
 			}
-			return l.run(c.Context)
+			return l.run()
 		},
 	}
 }
@@ -46,18 +43,12 @@ func (p Program) logsCommand() *cli.Command {
 // logs shows the log: what all jobs of this machine wrote.
 type logs struct {
 	Program
-	path, level    string
-	lines          int
-	follow, asJSON bool
+	path  string
+	level zerolog.Level // and above
+	lines int
 }
 
-// logLevels are the names that --level takes.
-var logLevels = []string{"trace", "debug", "info", "warn", "error", "fatal", "panic"}
-
-func (l logs) run(ctx context.Context) error {
-	if l.level != "" && !slices.Contains(logLevels, l.level) {
-		return usage(fmt.Errorf("--level takes one of %s", strings.Join(logLevels, ", ")), "gchat-hooks logs --help")
-	}
+func (l logs) run() error {
 	older, _ := os.ReadFile(l.path + ".1")
 	now, err := os.ReadFile(l.path)
 	if err != nil && !os.IsNotExist(err) {
@@ -65,26 +56,11 @@ func (l logs) run(ctx context.Context) error {
 	}
 	lines := slices.Collect(bytes.Lines(append(older, now...)))
 	lines = slices.DeleteFunc(lines, func(line []byte) bool { return !l.wants(line) })
-	if len(lines) == 0 && !l.asJSON {
+	if len(lines) == 0 {
 		fmt.Fprintf(l.out, "no such lines in the log, %s\n", l.path)
 	}
 	for _, line := range lines[max(0, len(lines)-max(0, l.lines)):] {
 		l.print(line)
-	}
-	if !l.follow {
-		return nil
-	}
-	// tail goes on with a log that is begun anew, too. It ends with ctx, which ends the loop.
-	tail := exec.CommandContext(ctx, "tail", "-c", fmt.Sprint("+", len(now)+1), "-F", l.path)
-	out, err := tail.StdoutPipe()
-	if err = errors.Join(err, tail.Start()); err != nil {
-		return fmt.Errorf("follow the log: %w", err)
-	}
-	added := bufio.NewReader(out)
-	for line, err := added.ReadBytes('\n'); err == nil; line, err = added.ReadBytes('\n') {
-		if l.wants(line) {
-			l.print(line)
-		}
 	}
 	return nil
 }
@@ -92,26 +68,27 @@ func (l logs) run(ctx context.Context) error {
 // wants says whether a line is of the level. What is not JSON is a crash, most likely.
 func (l logs) wants(line []byte) bool {
 	var entry struct{ Level string }
-	return json.Unmarshal(line, &entry) != nil || slices.Index(logLevels, entry.Level) >= slices.Index(logLevels, l.level)
+	if json.Unmarshal(line, &entry) != nil {
+		return true
+	}
+	level, _ := zerolog.ParseLevel(entry.Level)
+	return level >= l.level
 }
 
 func (l logs) print(line []byte) {
-	switch {
-	case !json.Valid(line):
+	if !json.Valid(line) {
 		fmt.Fprint(l.out, plain(string(line)))
-	case l.asJSON:
-		fmt.Fprint(l.out, new(state.Redactor).Clean(state.Clean(state.ForJSON, string(line))))
-	default:
-		colour := isTerminal(l.out) && l.env("NO_COLOR") == "" && l.env("TERM") != "dumb" // see no-color.org
-		w := zerolog.ConsoleWriter{Out: l.out, NoColor: !colour, TimeFormat: time.DateTime}
-		w.FormatPrepare = func(entry map[string]any) error {
-			for name, v := range entry {
-				if text, ok := v.(string); ok {
-					entry[name] = plain(text)
-				}
-			}
-			return nil
-		}
-		_, _ = w.Write(line)
+		return
 	}
+	colour := isTerminal(l.out) && l.env("NO_COLOR") == "" && l.env("TERM") != "dumb" // see no-color.org
+	w := zerolog.ConsoleWriter{Out: l.out, NoColor: !colour, TimeFormat: time.DateTime}
+	w.FormatPrepare = func(entry map[string]any) error {
+		for name, v := range entry {
+			if text, ok := v.(string); ok {
+				entry[name] = plain(text)
+			}
+		}
+		return nil
+	}
+	_, _ = w.Write(line)
 }

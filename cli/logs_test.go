@@ -1,11 +1,7 @@
 package cli
 
 import (
-	"bufio"
-	"context"
-	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -28,48 +24,6 @@ func logOf(t *testing.T, text string) (env state.Getenv, path string) {
 		t.Fatal(err)
 	}
 	return env, path
-}
-
-// Nothing is lost of a log that goes on, nor when it is begun anew.
-func TestLogsFollow(t *testing.T) {
-	env, path := logOf(t, "old\nlast\n")
-	add := func(text string) {
-		t.Helper()
-		f, err := os.OpenFile(path, os.O_APPEND|os.O_WRONLY|os.O_CREATE, 0o600)
-		if err == nil {
-			_, err = f.WriteString(text)
-		}
-		if err = errors.Join(err, f.Close()); err != nil {
-			t.Fatal(err)
-		}
-	}
-	out, in := io.Pipe()
-	ctx, cancel := context.WithCancel(t.Context())
-	ended := make(chan error)
-	go func() {
-		ended <- logs{Program: Program{env: env, out: in}, path: path, lines: 1, follow: true}.run(ctx)
-	}()
-	printed := bufio.NewReader(out)
-	expect := func(want string) {
-		t.Helper()
-		if got, err := printed.ReadString('\n'); err != nil || got != want+"\n" {
-			t.Errorf("printed %q (%v), want %q", got, err, want)
-		}
-	}
-	expect("last")
-	add("ha")
-	add("lf\nnext\n")
-	expect("half")
-	expect("next")
-	if err := os.Rename(path, path+".1"); err != nil {
-		t.Fatal(err)
-	}
-	add("the first of the new one\n")
-	expect("the first of the new one")
-	cancel()
-	if err := <-ended; err != nil {
-		t.Error(err)
-	}
 }
 
 // An error is listed until it is over: its job did something since, or, for a hook, a session was seen since.

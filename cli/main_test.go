@@ -62,7 +62,7 @@ func TestCommands(t *testing.T) {
 			e.Setenv("HOME", e.WorkDir+"/home")
 			e.Setenv("XDG_STATE_HOME", e.WorkDir+"/state")
 			e.Setenv("TZ", "UTC")
-			if slices.Contains([]string{"send", "send-trouble", "poller", "deny", "wait", "verify", "answer", "status", "doctor", "setup", "names", "permission"}, strings.TrimPrefix(filepath.Base(e.WorkDir), "script-")) {
+			if slices.Contains([]string{"send", "send-trouble", "poller", "deny", "wait", "live", "answer", "status", "doctor", "setup", "names", "permission"}, strings.TrimPrefix(filepath.Base(e.WorkDir), "script-")) {
 				s, err := space.Open(space.Options{})
 				if err != nil {
 					return err

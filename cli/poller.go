@@ -29,20 +29,8 @@ func (p Program) pollerCommand() *cli.Command {
 			&cli.StringFlag{Name: "poll-interval", Usage: "look for replies every `SECONDS` (default: 3)"},
 			&cli.BoolFlag{Name: "dry-run", Usage: "type nothing; print what would have been typed"},
 			&cli.BoolFlag{Name: "once", Usage: "one cycle, then end"},
-			&cli.BoolFlag{Name: "orphan", Hidden: true},   // as hooks and commands start it
-			&cli.BoolFlag{Name: "detached", Hidden: true}, // as that process starts it, and ends
 		},
 		Action: func(c *cli.Context) error {
-			if c.Bool("orphan") {
-				lock, err := state.InheritPollerLock(p.env)
-				if err != nil {
-					return err
-				}
-				return lock.PassOn(p.self)
-			}
-			if c.Bool("detached") {
-				return p.runDetached(c.Context)
-			}
 			if s := c.String("poll-interval"); s != "" {
 				if _, err := config.ParseInterval(s); err != nil {
 					return usage(fmt.Errorf("--poll-interval: %w", err), "gchat-hooks poller --help")
@@ -58,12 +46,6 @@ func (p Program) pollerCommand() *cli.Command {
 			}, {
 				Name: "uninstall", Usage: "stop the daemon and remove its service",
 				Action: func(c *cli.Context) error { return p.service().Uninstall(c.Context) },
-			}, {
-				Name: "status", Usage: "say whether the service is installed and running",
-				Action: func(c *cli.Context) error {
-					p.service().Status(c.Context, time.Now())
-					return nil
-				},
 			},
 		},
 	}
@@ -78,14 +60,10 @@ func (p Program) healthCommand() *cli.Command {
 		Action: func(*cli.Context) error { // monitors read the line on stdout
 			line, code := service.Health(p.env, time.Now())
 			fmt.Fprintln(p.out, line)
-			hint := "gchat-hooks doctor"
-			switch code {
-			case service.Healthy:
+			if code == service.Healthy {
 				return nil
-			case service.Never:
-				hint = "gchat-hooks poller install, if you want a daemon; without one, hooks start a poller"
 			}
-			return &state.UserError{Err: errors.New(line), Hint: hint, Code: code, Said: true}
+			return silent(errors.New(line), code)
 		},
 	}
 }
@@ -105,7 +83,16 @@ func endPollers(env state.Getenv) {
 	}
 }
 
-// runDetached is the poller that a hook or a command started: it inherits the lock, and ends soon after its work is done.
+// passOn is the process that a hook or a command starts: it inherits the lock, starts the poller, and ends.
+func (p Program) passOn() error {
+	lock, err := state.InheritPollerLock(p.env)
+	if err != nil {
+		return err
+	}
+	return lock.PassOn(p.self)
+}
+
+// runDetached is the poller that passOn starts: it inherits the lock, and ends soon after its work is done.
 func (p Program) runDetached(ctx context.Context) error {
 	log := state.NewLog(p.env, "poller")
 	lock, err := state.InheritPollerLock(p.env)
@@ -124,17 +111,18 @@ func (p Program) runDaemon(c *cli.Context) error {
 	if len(dirs) == 0 {
 		dirs = filepath.SplitList(p.env("GCHAT_POLLER_PENDING_DIR"))
 	}
-	var err error
-	for i := range dirs {
-		if dirs[i], err = filepath.Abs(dirs[i]); err != nil {
+	for i, dir := range dirs {
+		abs, err := filepath.Abs(dir)
+		if err != nil {
 			return fmt.Errorf("pending dir: %w", err)
 		}
+		dirs[i] = abs
 	}
 	hangup := make(chan os.Signal, 1)
 	signal.Notify(hangup, syscall.SIGHUP)
 	defer signal.Stop(hangup)
 	log := state.NewLog(p.env, service.Name)
-	err = poller.Run(c.Context, poller.Options{
+	err := poller.Run(c.Context, poller.Options{
 		Env: p.env, Log: log, Self: p.self, Daemon: true, Once: c.Bool("once"), DryRun: c.Bool("dry-run"), Out: p.out,
 		Dirs: dirs, Hangup: hangup, Summary: hooks.Summary,
 	})

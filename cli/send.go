@@ -68,8 +68,6 @@ const (
 	sendBound = 1800 * time.Millisecond
 	// maxMessage bounds a message, in bytes: more is a file and no message. It makes 16 parts.
 	maxMessage = 500_000
-	// maxThreadKey is Chat's own limit, in characters.
-	maxThreadKey = 4000
 )
 
 // send is gchat-send: one message from a person, a script or Claude itself.
@@ -199,8 +197,6 @@ func (s *send) message(args []string) (*state.Message, error) {
 		return nil, errors.New("the message is not valid UTF-8, or holds a NUL byte: it is no text")
 	case threadKey != "" && threadName != "":
 		return nil, errors.New("--thread-key and --thread-name exclude each other")
-	case utf8.RuneCountInString(threadKey) > maxThreadKey:
-		return nil, fmt.Errorf("--thread-key is longer than %d characters", maxThreadKey)
 	case threadName != "" && !gchat.IsThreadName(threadName):
 		return nil, fmt.Errorf("--thread-name takes spaces/S/threads/T, not %q", threadName)
 	case s.flags.Bool("queue") && s.flags.Bool("no-queue"):
@@ -221,7 +217,8 @@ func (s *send) message(args []string) (*state.Message, error) {
 	if t != state.Plain {
 		m.Report.Session = s.sessionName(session, project)
 	}
-	if m.Parts = gchat.ReportTexts(*m.Report); len(m.Parts) == 0 {
+	m.Parts = gchat.ReportTexts(*m.Report)
+	if len(m.Parts) == 0 {
 		return nil, errors.New("no message: nothing in it can be seen")
 	}
 	return m, nil
@@ -323,21 +320,19 @@ func (p Program) flushCommand() *cli.Command {
 		Flags: []cli.Flag{
 			&cli.DurationFlag{Name: "timeout", Value: time.Minute, Usage: "stop after `TIME`"},
 			&cli.BoolFlag{Name: "dead", Usage: "also send again what Google Chat refused"},
-			&cli.BoolFlag{Name: "forget-dead", Usage: "delete what Google Chat refused, and say what it was; send nothing"},
+			&cli.BoolFlag{Name: "forget-dead", Usage: "delete what Google Chat refused"},
 			&cli.BoolFlag{Name: "held", Usage: "also send what is held back for a digest or by quiet hours"},
 		},
 		Action: func(c *cli.Context) error {
 			f := flush{p, state.Environment(p.env)}
-			if !c.Bool("forget-dead") {
-				ctx, cancel := context.WithTimeout(c.Context, c.Duration("timeout"))
-				defer cancel()
-				return f.run(ctx, c.Bool("dead"), c.Bool("held"))
+			if c.Bool("forget-dead") {
+				if err := f.forget(); err != nil {
+					return fmt.Errorf("dead messages: %w", err)
+				}
 			}
-			if c.Bool("dead") || c.Bool("held") {
-				return usage(errors.New("--forget-dead sends nothing: it goes without --dead and --held"),
-					"gchat-hooks flush --help")
-			}
-			return f.forget()
+			ctx, cancel := context.WithTimeout(c.Context, c.Duration("timeout"))
+			defer cancel()
+			return f.run(ctx, c.Bool("dead"), c.Bool("held"))
 		},
 	}
 }
@@ -367,38 +362,27 @@ func (f flush) run(ctx context.Context, dead, held bool) error {
 		case <-ctx.Done():
 		}
 	}
-	due, later, others := f.waiting()
-	if others > 0 {
-		fmt.Fprintf(f.out, "%d wait for a shell with the settings under which they were written\n", others)
-	}
 	aside := f.box().Aside()
-	switch {
+	switch due := f.due(); {
 	case due > 0:
 		return failed(fmt.Errorf("not all is sent yet: %d wait", due),
 			"`gchat-hooks status` says what waits, and why", exitNotDelivered)
 	case dead && len(aside) > 0:
 		return failed(fmt.Errorf("%d refused again", len(aside)),
 			"`gchat-hooks status` says why, and `gchat-hooks flush --forget-dead` drops them", exitNotDelivered)
-	case later > 0:
-		fmt.Fprintf(f.out, "%d held back; --held sends them now, and gchat-hooks status says until when\n", later)
 	}
 	return nil
 }
 
-// waiting counts the messages that are due, that are held back, and that the poller of another environment sends.
-func (f flush) waiting() (due, later, others int) {
+// due counts the messages that this environment's poller would send now.
+func (f flush) due() (n int) {
 	all, _ := f.box().Waiting()
 	for _, m := range all {
-		switch {
-		case m.Env != "" && m.Env != f.environment:
-			others++
-		case m.Tries > 0 || !time.Now().Before(m.NotBefore):
-			due++
-		default:
-			later++
+		if (m.Env == "" || m.Env == f.environment) && (m.Tries > 0 || !time.Now().Before(m.NotBefore)) {
+			n++
 		}
 	}
-	return due, later, others
+	return n
 }
 
 // owes says whether this environment's poller has something to send: a message, a note, or a summary that it words first.
@@ -411,8 +395,7 @@ func (f flush) owes() bool {
 	}) || slices.ContainsFunc(sessions, func(s *state.Session) bool {
 		return !s.OwesSummary.IsZero() && s.Env == f.environment
 	})
-	due, _, _ := f.waiting() // after the notes: the poller makes a note into a message, never the other way
-	return noted || due > 0
+	return noted || f.due() > 0 // in this order: the poller makes a note into a message, never the other way
 }
 
 // retry makes due what waits for another try, for a person has mended what stopped it; held is true for what is held back, too.
@@ -445,19 +428,12 @@ func (f flush) retry(held bool) (failed error) {
 	return failed
 }
 
-// forget drops what Chat refused, and says what that was: it cannot be got back.
+// forget drops what Chat refused: status has shown it.
 func (f flush) forget() error {
-	aside := f.box().Aside()
-	for _, m := range aside {
+	for _, m := range f.box().Aside() {
 		if err := f.box().Drop(f.env, m); err != nil {
-			return fmt.Errorf("dead messages: %w", err)
+			return err
 		}
-		l := messageStatusOf(m, new(state.Redactor))
-		fmt.Fprintf(f.out, "dropped: %s of session %s, %s old, %q: %s\n",
-			l.Kind, state.OneLine(cmp.Or(m.SessionID, "(none)")), ago(time.Since(m.CreatedAt)), l.Text, l.Error)
-	}
-	if len(aside) == 0 {
-		fmt.Fprintln(f.out, "nothing to drop: Chat refused nothing")
 	}
 	return nil
 }

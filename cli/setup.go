@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"net"
 	"os"
 	"path/filepath"
 	"slices"
@@ -36,7 +35,6 @@ func (p Program) setupCommand() *cli.Command {
 			"                gchat-hooks setup --space --phone --service --round-trip=false\n" +
 			"What is configured already is not asked again. Without a terminal nothing is asked.",
 		Flags: []cli.Flag{
-			&cli.StringFlag{Name: "webhook-url-file", Usage: "`FILE` with the webhook's URL, or - (or $GOOGLE_CHAT_WEBHOOK_URL)"},
 			&cli.BoolFlag{Name: "app", Usage: "a Chat app in place of the webhook: questions have buttons to tap"},
 			&cli.BoolFlag{Name: "space", Usage: "the embedded space in place of Google"},
 			&cli.BoolFlag{Name: "phone", Usage: "with --space: let a phone reach its page; prints a QR code of the link"},
@@ -51,7 +49,7 @@ func (p Program) setupCommand() *cli.Command {
 			&cli.BoolFlag{Name: "no-hooks", Usage: "do not register the hooks, because the plugin does"},
 			&cli.StringSliceFlag{Name: "preset", Usage: "`NAME` of the hooks to register: see gchat-hooks install --help"},
 			&cli.BoolFlag{Name: "approve", Usage: "also the preset approve: permissions, plans and the next instruction (asked)"},
-			&cli.BoolFlag{Name: "service", Usage: "have the system keep the daemon, and with --space the space, running (asked)"},
+			&cli.BoolFlag{Name: "service", Usage: "with --space: have the system keep the space running (asked)"},
 		},
 		Action: func(c *cli.Context) error {
 			s := &setup{Program: p, flags: c, ask: newAsker(p.in, p.out), answers: map[string]string{}}
@@ -76,9 +74,9 @@ type setup struct {
 
 func (s *setup) run(ctx context.Context) error {
 	s.sendOnly = s.flags.Bool("send-only")
-	steps := []func(context.Context) error{s.webhook, s.reading, s.people, s.roundTrip, s.hooks, s.service, s.keepSpace}
+	steps := []func(context.Context) error{s.webhook, s.reading, s.people, s.roundTrip, s.hooks, s.keepSpace}
 	if s.flags.Bool("app") {
-		steps = []func(context.Context) error{s.app, s.people, s.hooks, s.service}
+		steps = []func(context.Context) error{s.app, s.people, s.hooks}
 	}
 	for _, step := range steps {
 		err := step(ctx)
@@ -154,16 +152,6 @@ func (s *setup) webhook(ctx context.Context) error {
 	for _, variable := range []string{"GOOGLE_CHAT_WEBHOOK_URL", "GOOGLE_CHAT_SPACE_ID", "GCHAT_API_ENDPOINT"} {
 		s.answers[variable] = strings.TrimSpace(os.Getenv(variable))
 	}
-	if file := s.flags.String("webhook-url-file"); file != "" {
-		if file == "-" {
-			file = "/dev/stdin"
-		}
-		b, err := os.ReadFile(file)
-		if err != nil {
-			return failed(err, "gchat-hooks setup --help", exitFailed)
-		}
-		s.answers["GOOGLE_CHAT_WEBHOOK_URL"] = strings.TrimSpace(string(b))
-	}
 	toSpace := s.flags.Bool("space") || s.flags.Bool("phone")
 	for {
 		if toSpace {
@@ -210,15 +198,11 @@ func (s *setup) tryWebhook(ctx context.Context, known *gchat.Webhook) error {
 // openSpace has questions go to the embedded space: to one that runs at the address, else to one that setup serves meanwhile.
 func (s *setup) openSpace(ctx context.Context) (err error) {
 	address, phone := s.flags.String("listen"), s.flags.Bool("phone")
-	if s.door, err = newSpaceDoor(s.Program, "gchat-hooks setup --space", address, phone, spaceData(s.env)); err != nil {
+	s.door, err = newSpaceDoor(s.Program, address, phone)
+	if err != nil {
 		return err
 	}
 	opened, ln, err := s.door.open()
-	if unit, kept := s.spaceService(); kept && (ln != nil || errors.Is(err, errOtherDoor)) {
-		if opened, err = s.restartSpace(ctx, unit, opened, ln); err == nil {
-			ln = nil
-		}
-	}
 	if err != nil {
 		return err
 	}
@@ -239,32 +223,6 @@ func (s *setup) openSpace(ctx context.Context) (err error) {
 	return nil
 }
 
-// restartSpace has the system run the space as it is asked for now, for a phone or not, in place of what this process opened.
-func (s *setup) restartSpace(
-	ctx context.Context, unit *service.Service, opened *space.Space, ln net.Listener,
-) (*space.Space, error) {
-	if ln != nil {
-		if err := errors.Join(ln.Close(), opened.Close()); err != nil {
-			return nil, err
-		}
-	}
-	if err := unit.Install(ctx); err != nil {
-		return nil, err
-	}
-	for range 50 {
-		if s.door.running() && space.Address(s.door.data) == s.door.address() {
-			break
-		}
-		time.Sleep(100 * time.Millisecond)
-	}
-	opened, ln, err := s.door.open()
-	if ln != nil {
-		err = errors.Join(errors.New("the embedded space's service does not run"), ln.Close(), opened.Close())
-		return nil, failed(err, "gchat-hooks logs --level error", exitFailed)
-	}
-	return opened, err
-}
-
 // reading finds what replies are read with, and tries it on the space.
 func (s *setup) reading(ctx context.Context) error {
 	file := cmp.Or(s.flags.String("credentials-file"), os.Getenv("GOOGLE_CHAT_CREDENTIALS_FILE"))
@@ -277,7 +235,7 @@ func (s *setup) reading(ctx context.Context) error {
 		}
 	}
 	for !s.sendOnly {
-		err := s.read(ctx)
+		err := doctor.CanRead(ctx, doctor.Options{Env: s.env})
 		if err == nil {
 			s.done("reading", "replies can be read")
 			return s.keep()
@@ -299,21 +257,6 @@ func (s *setup) reading(ctx context.Context) error {
 	}
 	s.done("reading", "not set up: questions are posted, and answered in the terminal")
 	return nil
-}
-
-// read lists the space once.
-func (s *setup) read(ctx context.Context) error {
-	hook, err := gchat.WebhookOf(ctx, s.config())
-	if err != nil {
-		return err
-	}
-	cfg := s.config()
-	r, err := gchat.NewReader(ctx, cmp.Or(cfg.APIEndpoint, hook.LocalEndpoint()), cfg.CredentialsFile)
-	if err != nil {
-		return err
-	}
-	_, err = r.Since(ctx, hook.Space, time.Now(), func([]gchat.Message) {})
-	return err
 }
 
 // readWith takes the credentials in a file, or logs in with the OAuth client in it.
@@ -346,7 +289,8 @@ func (s *setup) people(context.Context) error {
 		wanted = append(wanted, space.Human)
 	}
 	for _, who := range wanted {
-		if who = strings.TrimSpace(who); who != "" && !slices.Contains(may, who) {
+		who = strings.TrimSpace(who)
+		if who != "" && !slices.Contains(may, who) {
 			may = append(may, who)
 		}
 	}
@@ -373,12 +317,9 @@ func (s *setup) roundTrip(ctx context.Context) error {
 	if err != nil || !yes {
 		return err
 	}
-	report, err := doctor.RoundTrip(ctx, doctor.Options{
+	report := doctor.RoundTrip(ctx, doctor.Options{
 		Env: s.env, Wait: s.flags.Duration("wait"), Tell: func(sentence string) { fmt.Fprintln(s.out, plain(sentence)) },
 	})
-	if err != nil {
-		return s.cannot("", err)
-	}
 	for _, way := range report.Findings {
 		if report.ExitCode != 0 {
 			return failed(errors.New(way.What), way.Mend, report.ExitCode)
@@ -413,55 +354,35 @@ func (s *setup) hooks(ctx context.Context) error {
 	return registers.run(ctx)
 }
 
-// service offers the daemon. Without a terminal it is installed only where a flag says so.
-func (s *setup) service(ctx context.Context) error {
-	daemon := service.New(s.env, s.self, s.out)
-	if _, there := daemon.Installed(); there {
-		s.done("service", "installed")
-		return nil
-	}
-	yes, err := s.choose(ctx, "service", "Keep the daemon running, for sessions that hooks cannot reach? Most need none.", false)
-	if err != nil || !yes {
-		return err
-	}
-	return daemon.Install(ctx)
-}
-
-// spaceService is the embedded space as the system runs it, and whether it is installed.
-func (s *setup) spaceService() (unit *service.Service, kept bool) {
-	unit = service.Space(s.env, s.self, s.out, s.door.flags()...)
-	_, kept = unit.Installed()
-	return unit, kept
-}
-
 // keepSpace offers to have the system run the embedded space from now on, where it does not yet.
-func (s *setup) keepSpace(ctx context.Context) (err error) {
+func (s *setup) keepSpace(ctx context.Context) error {
 	if s.door == nil {
 		return nil
 	}
-	unit, yes := s.spaceService()
-	switch {
-	case yes:
+	unit := service.Space(s.env, s.self, s.out, s.door.flags()...)
+	_, keep := unit.Installed()
+	if s.endSpace == nil { // another process runs it
+		if s.flags.Bool("service") && !keep {
+			err := errors.New("the embedded space runs already, and the system cannot run a second one")
+			return failed(err, endSpace, exitFailed)
+		}
 		return nil
-	case s.endSpace != nil:
-		yes, err = s.choose(ctx, "service", "Keep the embedded space running, also after this machine starts anew?", true)
-	case s.flags.Bool("service"):
-		err = errors.New("the embedded space runs already, and the system cannot run a second one")
-		err = failed(err, "end it where it runs (Ctrl-C), then "+s.door.line()+" --service", exitFailed)
+	}
+	var err error
+	if !keep {
+		keep, err = s.choose(ctx, "service", "Keep the embedded space running, also after this machine starts anew?", true)
 	}
 	if err != nil {
 		return err
 	}
-	if s.endSpace != nil {
-		s.endSpace()
-	}
-	if yes {
-		if err = unit.Install(ctx); err == nil || s.flags.Bool("service") {
+	s.endSpace()
+	if keep {
+		err = unit.Install(ctx)
+		if err == nil || s.flags.Bool("service") {
 			return err
 		}
 		fmt.Fprintln(s.out, s.words(err))
 	}
-	s.door.command = "gchat-hooks space"
-	fmt.Fprintln(s.out, "\nThe space has to run while you use it:  "+s.door.line())
+	fmt.Fprintln(s.out, "\nThe space has to run while you use it:  gchat-hooks space "+s.door.address())
 	return nil
 }

@@ -56,7 +56,8 @@ func (s *setup) app(ctx context.Context) error {
 		try             func() error
 	}{
 		{"events", "the subscription can be read", words.Replace(appSteps), func() (err error) {
-			if app, err = s.newApp(ctx); err == nil {
+			app, err = s.newApp(ctx)
+			if err == nil {
 				err = app.MayPull(ctx)
 			}
 			return err
@@ -78,7 +79,8 @@ func (s *setup) app(ctx context.Context) error {
 		}
 		s.done(step.name, "%s", step.told)
 	}
-	if app, err = s.newApp(ctx); err != nil {
+	app, err = s.newApp(ctx)
+	if err != nil {
 		return err
 	}
 	if err := s.testCard(ctx, app); err != nil {
@@ -89,13 +91,10 @@ func (s *setup) app(ctx context.Context) error {
 
 // appProject is the Cloud project, which the subscription names.
 func (s *setup) appProject(ctx context.Context) (string, error) {
-	if named := s.answers["GCHAT_PUBSUB_SUBSCRIPTION"]; named != "" && s.config().Subscription == "" {
-		return "", usage(fmt.Errorf("GCHAT_PUBSUB_SUBSCRIPTION is %q", named), "it takes projects/PROJECT/subscriptions/NAME")
-	}
 	for s.config().Subscription == "" {
 		if !s.ask.terminal {
-			return "", usage(errors.New("no subscription is named"),
-				"GCHAT_PUBSUB_SUBSCRIPTION=projects/PROJECT/subscriptions/gchat-hooks gchat-hooks setup --app")
+			err := fmt.Errorf("GCHAT_PUBSUB_SUBSCRIPTION is %q", s.answers["GCHAT_PUBSUB_SUBSCRIPTION"])
+			return "", usage(err, "it takes projects/PROJECT/subscriptions/NAME")
 		}
 		said, err := s.ask.line(ctx, "The Cloud project's id (make one at https://console.cloud.google.com/projectcreate):")
 		if err != nil {
@@ -175,14 +174,10 @@ func (s *setup) testCard(ctx context.Context, app *gchat.App) error {
 			if greets || one.Type == "ADDED_TO_SPACE" {
 				acks = append(acks, one.AckID)
 			}
-			switch {
-			case one.Err != nil:
-				heard = one.Err
-			case one.Tap != nil && one.Tap.Question == id:
+			if one.Tap != nil && one.Tap.Question == id {
 				by, acks = &one.By, append(acks, one.AckID)
-			case one.Tap == nil:
-				heard = errors.New("a message arrived, and no tap")
 			}
+			heard = cmp.Or(one.Err, heard)
 		}
 		if len(acks) > 0 {
 			_ = app.Ack(ctx, acks) // one that is not acknowledged comes again, and is told that nothing waits for it

@@ -115,7 +115,6 @@ func TestSetupOfAnAppNamesWhatIsMissing(t *testing.T) {
 	c.tapCard(t, &chat.User{Name: "users/111", Type: "HUMAN", DisplayName: "Ann"})
 	x.expect(`Ann \(users/111\) tapped`)
 	x.answer("Is that you", "y")
-	x.answer("Keep the daemon running", "n")
 	if code := x.ends(); code != 0 {
 		t.Fatalf("exit code %d:\n%s", code, x.screen())
 	}

@@ -76,7 +76,7 @@ func TestSetupIsOneConversation(t *testing.T) {
 	x.answer(`Shall a message go there`, "")
 	x.expect(`reply ok in the thread`)
 	s.says(ann, "ok")
-	x.expect(`Ann replied, but may not answer\. If that is you: gchat-hooks setup --allow users/111`)
+	x.expect(`Ann replied, but may not answer; if that is you: gchat-hooks setup --allow users/111`)
 	x.typed("\x03")
 	if code := x.ends(); code == 0 {
 		t.Error("a setup that was stopped ended with 0")
@@ -96,7 +96,6 @@ func TestSetupIsOneConversation(t *testing.T) {
 	x.expect(`ok    back      the reply of users/111 Ann was read`)
 	x.answer(`Also answer permissions and plans, and give the next instruction, from Chat\? \[Y/n\]`, "")
 	x.expect(`settings.json: 8 hooks added`)
-	x.answer(`Keep the daemon running`, "")
 	x.expect("Done.")
 	if code := x.ends(); code != 0 {
 		t.Errorf("exit code %d", code)

@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -31,16 +30,15 @@ func (p Program) spaceCommand() *cli.Command {
 			spaceFlag(),
 			&cli.BoolFlag{Name: "phone", Usage: "let a phone reach the page, by a link with a token"},
 			&cli.BoolFlag{Name: "service", Hidden: true}, // as the system runs it
-			&cli.StringFlag{Name: "data", Usage: "`DIR` to keep the messages in (default: in the state folder)"},
 		},
 		Action: func(c *cli.Context) error {
-			data := cmp.Or(c.String("data"), spaceData(os.Getenv))
-			d, err := newSpaceDoor(p, "gchat-hooks space", c.String("listen"), c.Bool("phone"), data)
+			d, err := newSpaceDoor(p, c.String("listen"), c.Bool("phone"))
 			if err != nil {
 				return err
 			}
 			d.service = c.Bool("service")
-			if err = d.run(c.Context); err != nil && d.service {
+			err = d.run(c.Context)
+			if err != nil && d.service {
 				state.NewLog(os.Getenv, "gchat-hooks-space").Error().Err(err).Msg("the embedded space does not run")
 			}
 			return err
@@ -61,13 +59,10 @@ func spaceFlag() *cli.StringFlag {
 	}
 }
 
-func spaceData(env state.Getenv) string { return filepath.Join(state.UserState(env), "space") }
-
 // spaceDoor is where the embedded space is reached: by hooks on loopback alone, since they send nothing in the clear elsewhere,
 // and by a phone at the machine's other addresses.
 type spaceDoor struct {
 	Program
-	command string // that opens it
 	host    string // of loopback
 	port    int
 	phone   bool
@@ -75,20 +70,18 @@ type spaceDoor struct {
 	service bool // the system runs it
 }
 
-func newSpaceDoor(p Program, command, listen string, phone bool, data string) (*spaceDoor, error) {
+func newSpaceDoor(p Program, listen string, phone bool) (*spaceDoor, error) {
 	host, number, err := net.SplitHostPort(listen)
 	port, bad := strconv.ParseUint(number, 10, 16)
-	if host == "localhost" {
-		host = "127.0.0.1"
-	}
 	if host == "" || net.ParseIP(host).IsUnspecified() {
 		host, phone = "127.0.0.1", true
 	}
 	if err != nil || bad != nil || !net.ParseIP(host).IsLoopback() {
 		err := fmt.Errorf("%q is not of the form 127.0.0.1:PORT: hooks reach the space on this machine only", listen)
-		return nil, usage(err, command+" --phone lets a phone reach it, too")
+		return nil, usage(err, "--phone lets a phone reach it, too")
 	}
-	return &spaceDoor{Program: p, command: command, host: host, port: int(port), phone: phone, data: data}, nil
+	data := filepath.Join(state.UserState(p.env), "space")
+	return &spaceDoor{Program: p, host: host, port: int(port), phone: phone, data: data}, nil
 }
 
 // at is where hooks find the space, as HOST:PORT.
@@ -103,8 +96,6 @@ func (d *spaceDoor) flags() []string {
 	return []string{"--listen", d.at()}
 }
 
-func (d *spaceDoor) line() string { return d.command + " " + strings.Join(d.flags(), " ") }
-
 // address is how the space is opened, for other processes of the person.
 func (d *spaceDoor) address() string { return strings.Join(d.flags(), " ") }
 
@@ -117,7 +108,7 @@ func (d *spaceDoor) open() (*space.Space, net.Listener, error) {
 	if d.running() {
 		s, err := space.Kept(d.data)
 		if at := space.Address(d.data); err == nil && at != d.address() {
-			err = failed(fmt.Errorf("%w, with %s", errOtherDoor, at), "end it where it runs (Ctrl-C), then "+d.line(), exitFailed)
+			err = failed(fmt.Errorf("%w, with %s", errRuns, at), endSpace, exitFailed)
 		}
 		return s, nil, err
 	}
@@ -127,24 +118,20 @@ func (d *spaceDoor) open() (*space.Space, net.Listener, error) {
 	}
 	ln, err := net.Listen("tcp", listen)
 	if errors.Is(err, syscall.EADDRINUSE) {
-		other := *d
-		other.port++
 		err = fmt.Errorf("another program has port %d (lsof -i :%d names it)", d.port, d.port)
-		return nil, nil, failed(err, other.line(), exitFailed)
+		return nil, nil, failed(err, "name another one: --listen 127.0.0.1:PORT", exitFailed)
 	}
 	if err != nil {
 		return nil, nil, err
 	}
 	d.port = ln.Addr().(*net.TCPAddr).Port
 	s, err := space.Open(space.Options{Data: d.data, Phone: d.phone})
-	if err == nil {
-		err = errors.Join(listenForUser(os.Getenv, s, d.port), space.NoteAddress(d.data, d.address()))
-	}
 	if err != nil {
-		err = errors.Join(err, ln.Close())
+		return nil, nil, errors.Join(err, ln.Close())
 	}
-	if err != nil && s != nil {
-		err = errors.Join(err, s.Close())
+	err = errors.Join(listenForUser(os.Getenv, s, d.port), space.NoteAddress(d.data, d.address()))
+	if err != nil {
+		err = errors.Join(err, ln.Close(), s.Close())
 	}
 	return s, ln, err
 }
@@ -161,8 +148,10 @@ func listenForUser(env state.Getenv, s *space.Space, port int) error {
 	return nil
 }
 
-// errOtherDoor says that the space runs at another port, for a phone where that is not asked for, or not for one where it is.
-var errOtherDoor = errors.New("the embedded space runs already")
+// errRuns says that another process runs the space, and endSpace how it ends.
+var errRuns = errors.New("the embedded space runs already")
+
+const endSpace = "end it where it runs (Ctrl-C; gchat-hooks space uninstall, if the system runs it), then try again"
 
 // run serves the embedded space until ctx ends.
 func (d *spaceDoor) run(ctx context.Context) error {
@@ -171,7 +160,7 @@ func (d *spaceDoor) run(ctx context.Context) error {
 		return err
 	}
 	if ln == nil && d.service { // the system tries again, until the other process has ended
-		return errOtherDoor
+		return errRuns
 	}
 	d.show(s)
 	if ln == nil {

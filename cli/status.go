@@ -10,7 +10,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/urfave/cli/v2"
@@ -27,23 +26,8 @@ func (p Program) statusCommand() *cli.Command {
 		Usage: "show what is wrong, open questions, sessions, and what waits to be sent",
 		Flags: []cli.Flag{
 			&cli.BoolFlag{Name: "json", Usage: "print a JSON object"},
-			&cli.BoolFlag{Name: "watch", Usage: "show it again every two seconds, until Ctrl-C"},
 		},
-		Action: func(c *cli.Context) error {
-			for tick := time.Tick(2 * time.Second); ; {
-				if c.Bool("watch") && isTerminal(p.out) {
-					fmt.Fprint(p.out, "\x1b[H\x1b[2J") // the screen is empty
-				}
-				if err := p.printStatus(c.Bool("json")); err != nil || !c.Bool("watch") {
-					return err
-				}
-				select {
-				case <-c.Context.Done():
-					return nil
-				case <-tick:
-				}
-			}
-		},
+		Action: func(c *cli.Context) error { return p.printStatus(c.Bool("json")) },
 	}
 }
 
@@ -136,15 +120,11 @@ func gather(env state.Getenv, cfg *config.Config, redact *state.Redactor) *statu
 	}
 	var broken []error
 	r.Questions, broken = openQuestions(env, now)
-	names, perSession := map[string]string{}, map[string]int{}
-	for _, q := range r.Questions {
-		names[q.ClaudeID] = q.SessionName
-		perSession[q.ClaudeID]++
-	}
+	perSession := map[string]int{}
 	for i := range r.Questions {
 		q := &r.Questions[i]
 		q.Question = redact.Clean(q.Question) // it may be cut, and half a secret is not known as one
-		q.SessionName = distinct(q.SessionName, q.ClaudeID, names)
+		perSession[q.ClaudeID]++
 	}
 	sessions, more := state.SessionsIn(user).All()
 	for _, s := range sessions {
@@ -152,14 +132,6 @@ func gather(env state.Getenv, cfg *config.Config, redact *state.Redactor) *statu
 			r.Sessions = append(r.Sessions, sessionStatus{
 				SessionID: s.ID, Name: cmp.Or(s.Name, s.ID), ProjectDir: s.ProjectDir,
 				Since: s.StartedAt.UTC(), LastSeen: s.LastSeen.UTC(), Questions: perSession[s.ID],
-			})
-		}
-	}
-	for _, q := range r.Questions { // a session whose start no hook told
-		if !slices.ContainsFunc(r.Sessions, func(s sessionStatus) bool { return s.SessionID == q.ClaudeID }) {
-			r.Sessions = append(r.Sessions, sessionStatus{
-				SessionID: q.ClaudeID, Name: q.SessionName, ProjectDir: q.ProjectDir,
-				Since: q.AskedAt.UTC(), LastSeen: q.AskedAt.UTC(), Questions: perSession[q.ClaudeID],
 			})
 		}
 	}
@@ -304,102 +276,87 @@ func lastErrors(env state.Getenv, since time.Time) []logError {
 	return errs[max(0, len(errs)-mostErrors):]
 }
 
-// text is the report for a person, what is wrong first: a line for each thing, in columns where there are several of a kind.
+// text is the report for a person, what is wrong first: a line for each thing, and below it what it says.
 func (r *statusReport) text() string {
-	var table strings.Builder
-	w := tabwriter.NewWriter(&table, 0, 0, 2, ' ', 0)
-	say := func(format string, args ...any) { fmt.Fprintln(w, state.OneLine(fmt.Sprintf(format, args...))) }
+	var text strings.Builder
+	say := func(indent, format string, args ...any) {
+		fmt.Fprintln(&text, indent+state.OneLine(fmt.Sprintf(format, args...)))
+	}
 	for _, what := range r.Configuration {
-		say("configuration: %s", what)
+		say("", "configuration: %s", what)
 	}
 	for _, s := range r.Spaces {
 		when := "since " + local(s.Since)
 		if s.Since.IsZero() {
 			when = "until " + local(s.Until)
 		}
-		say("%s: %s %s: %s", s.Trouble, s.Chat, when, s.Why)
+		say("", "%s: %s %s: %s", s.Trouble, s.Chat, when, s.Why)
 	}
 	for _, m := range r.Outbox.Tried {
-		say("waiting: %s %s %q, tried %d times: %s", local(m.CreatedAt), m.Kind, m.Text, m.Tries, m.Error)
+		say("", "waiting: %s %s %q, tried %d times: %s", local(m.CreatedAt), m.Kind, m.Text, m.Tries, m.Error)
 	}
 	for _, m := range r.Outbox.Dead {
-		say("dead: %s %s %q: %s", local(m.CreatedAt), m.Kind, m.Text, m.Error)
+		say("", "dead: %s %s %q: %s", local(m.CreatedAt), m.Kind, m.Text, m.Error)
 	}
 	if len(r.Outbox.Dead) > 0 {
-		say("gchat-hooks flush --dead tries the dead ones again, --forget-dead drops them")
+		say("", "gchat-hooks flush --dead tries the dead ones again, --forget-dead drops them")
 	}
 	if len(r.Errors) > 0 {
-		say("errors: gchat-hooks logs --level error shows more")
+		say("", "errors: gchat-hooks logs --level error shows more")
 	}
 	for _, e := range r.Errors {
-		below := []string{e.Cause}
+		say("  ", "%s %s %s: %s", local(e.Time), e.Job, e.Message, e.Cause)
 		if e.Hint != "" {
-			below = append(below, "hint: "+e.Hint)
+			say("      ", "hint: %s", e.Hint)
 		}
-		row(w, []string{local(e.Time), e.Job, e.Message}, below...)
 	}
 	for _, what := range r.SetAside {
-		say("set aside: %s", what)
+		say("", "set aside: %s", what)
 	}
-	say("questions: %d open", len(r.Questions))
+	say("", "questions: %d open", len(r.Questions))
 	for _, q := range r.Questions {
-		row(w, questionCells(q, r.At), questionWords(q)...)
+		how := delivers[q.Waiter]
+		if q.Status == state.Answered {
+			how = "answered by " + cmp.Or(q.AnsweredBy, "a person") + ", on its way to Claude"
+		}
+		say("  ", "%s, %s old, %s, %s: %s, %s", q.ThreadKey, ago(r.At.Sub(q.AskedAt)), q.SessionName, q.Mode, how, q.ProjectDir)
+		for _, words := range questionWords(q) {
+			say("      ", "%s", words)
+		}
 	}
-	say("sessions: %d seen within a day", len(r.Sessions))
+	say("", "sessions: %d seen within a day", len(r.Sessions))
 	for _, s := range r.Sessions {
-		row(w, []string{s.Name, "since " + local(s.Since), "last seen " + ago(r.At.Sub(s.LastSeen)) + " ago", s.ProjectDir})
+		say("  ", "%s, since %s, last seen %s ago, %s", s.Name, local(s.Since), ago(r.At.Sub(s.LastSeen)), s.ProjectDir)
 	}
 	if o := r.Outbox; o.ToSend > 0 {
-		say("outbox: %d to be sent, the oldest since %s", o.ToSend, local(o.Oldest))
+		say("", "outbox: %d to be sent, the oldest since %s", o.ToSend, local(o.Oldest))
 	} else {
-		say("outbox: nothing to be sent")
+		say("", "outbox: nothing to be sent")
 	}
 	if o := r.Outbox; o.Held > 0 {
 		until := o.HeldUntil.Local().Format("Mon 15:04")
-		say("held back: %d, until %s; gchat-hooks flush --held sends them now", o.Held, until)
+		say("", "held back: %d, until %s; gchat-hooks flush --held sends them now", o.Held, until)
 	}
 	for _, p := range r.Pollers {
-		say("%s", p.words(r.At))
+		say("", "%s", p.words(r.At))
 	}
 	if len(r.Pollers) == 0 {
-		say("poller: none runs; the next hook or command starts one")
+		say("", "poller: none runs; the next hook or command starts one")
 	}
-	w.Flush()
-	return strings.ReplaceAll(table.String(), lineBelow, "\n      ")
+	return text.String()
 }
 
 func (p pollerStatus) words(now time.Time) string {
-	on := ""
-	if p.Machine != "" {
-		on = ", on " + state.OneLine(p.Machine)
-	}
+	who := fmt.Sprintf("pid %d, on %s", p.PID, p.Machine)
 	switch {
 	case p.Silent:
-		silent := ago(now.Sub(p.Beat))
-		return fmt.Sprintf("poller stopped: pid %d has shown no life for %s%s: fg in its terminal, or end it", p.PID, silent, on)
+		return fmt.Sprintf("poller stopped: %s, no sign of life for %s: fg in its terminal, or end it", who, ago(now.Sub(p.Beat)))
 	case p.Daemon && p.LastPoll.IsZero():
-		return fmt.Sprintf("daemon: pid %d, no cycle yet%s", p.PID, on)
+		return fmt.Sprintf("daemon: %s, no cycle yet", who)
 	case p.Daemon:
-		return fmt.Sprintf("daemon: pid %d, last good cycle %s%s", p.PID, local(p.LastPoll), on)
+		return fmt.Sprintf("daemon: %s, last good cycle %s", who, local(p.LastPoll))
 	}
-	return fmt.Sprintf("poller: pid %d since %s, questions that it serves: %d%s", p.PID, local(p.Started), p.Open, on)
-}
-
-// lineBelow begins a line below a row, until the columns are set: they end at a line of another shape. No text has a NUL here.
-const lineBelow = "\x00"
-
-// row writes a thing's cells in columns, and below them what is no column's.
-func row(w io.Writer, cells []string, below ...string) {
-	for i, cell := range cells {
-		cells[i] = state.OneLine(cell)
-	}
-	line := "  " + strings.Join(cells, "\t")
-	for _, words := range below {
-		if words = state.OneLine(words); words != "" {
-			line += lineBelow + words
-		}
-	}
-	fmt.Fprintln(w, line)
+	return fmt.Sprintf("poller: %s, since %s, questions that it serves: %d", who, local(p.Started), p.Open)
 }
 
 // delivers says what delivers a reply.
@@ -408,24 +365,15 @@ var delivers = map[string]string{
 	claudeLater: "read with Claude's next step", terminalOnly: "nobody waits",
 }
 
-func questionCells(q openQuestion, now time.Time) []string {
-	how := delivers[q.Waiter]
-	if q.Status == state.Answered {
-		how = "answered by " + cmp.Or(q.AnsweredBy, "a person") + ", on its way to Claude"
-	}
-	return []string{q.ThreadKey, ago(now.Sub(q.AskedAt)) + " old", q.SessionName, string(q.Mode), how, q.ProjectDir}
-}
-
 // mostWords is how much of a question a line shows, in bytes.
 const mostWords = 200
 
 // questionWords are what it asks, and where.
 func questionWords(q openQuestion) []string {
-	words := fmt.Sprintf("%q", gchat.Cut(state.OneLine(q.Question), mostWords))
+	lines := []string{fmt.Sprintf("%q", gchat.Cut(state.OneLine(q.Question), mostWords))}
 	if q.Questions > 1 {
-		words += fmt.Sprintf(" and %d more", q.Questions-1)
+		lines[0] += fmt.Sprintf(" and %d more", q.Questions-1)
 	}
-	lines := []string{words}
 	if q.Status == state.TimedOut {
 		lines = append(lines, "nobody replied in time; a reply still counts")
 	}

@@ -151,8 +151,8 @@ func TestAnotherUserStandsInForNoSpace(t *testing.T) {
 				}
 				return ""
 			})
-			if out, code := p.runs("verify", "--no-human"); code != 1 || !strings.Contains(out, "hint: nothing answers on this machine: gchat-hooks space --listen "+p.address) {
-				t.Errorf("verify with the squatter ends with %d:\n%s", code, out)
+			if out, code := p.runs("doctor", "--live"); code != 2 || !strings.Contains(out, "→ nothing answers on this machine: gchat-hooks space --listen "+p.address) {
+				t.Errorf("doctor with the squatter ends with %d:\n%s", code, out)
 			}
 			squatter.Process.Kill()
 			if rest, _ := io.ReadAll(said); len(rest) > 0 {

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
-	"slices"
 	"strings"
 	"time"
 
@@ -22,32 +21,28 @@ import (
 
 func (p Program) waitCommand() *cli.Command {
 	return &cli.Command{
-		Name:  "wait",
-		Usage: "wait for the reply to a question, or in a thread (also as gchat-wait)",
-		UsageText: "gchat-wait --question-id ID | --thread-key KEY | --thread-name NAME | --marker FILE [OPTIONS]\n" +
-			"gchat-wait --first-of ID ID ... [OPTIONS]",
-		Description: "One:     gchat-wait --question-id ask-0f2b-1a2b3c4d\n" +
-			"Several: gchat-wait --first-of ask-0f2b-1a2b3c4d ask-0f2b-5e6f7a8b --json\n" +
-			"It prints one line, \"GCHAT_RESPONSE: what was typed\" or \"GCHAT_TIMEOUT: No response in 30 minutes\".\n" +
+		Name:      "wait",
+		Usage:     "wait for the reply to a question, or in a thread (also as gchat-wait)",
+		UsageText: "gchat-wait --question-id ID | --thread-key KEY | --thread-name NAME | --marker FILE [OPTIONS]",
+		Description: "It prints one line, \"GCHAT_RESPONSE: what was typed\" or \"GCHAT_TIMEOUT: No response in 30 minutes\".\n" +
 			"Exit codes: 0 replied, 2 an error or wrong arguments, 3 no reply in time",
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "question-id", Usage: "the question `ID`"},
 			&cli.StringFlag{Name: "thread-key", Usage: "the question or message with the thread key `KEY`"},
 			&cli.StringFlag{Name: "thread-name", Usage: "the question or a reply in the thread `NAME`, spaces/S/threads/T"},
 			&cli.StringFlag{Name: "marker", Usage: "the question in `FILE`"},
-			&cli.StringSliceFlag{Name: "first-of", Usage: "the first reply to one of `IDS`, thread keys, thread names or files"},
 			&cli.StringFlag{Name: "interval", Hidden: true}, // of older callers; the poller's pace is poll_interval
 			&cli.StringFlag{Name: "timeout", Value: "30m", Usage: "give up after `TIME`"},
 			&cli.BoolFlag{Name: "json", Usage: "print an object: status, response, answers, answered_by, question_id and more"},
 		},
 		Action: func(c *cli.Context) error {
 			w := wait{Program: p, asJSON: c.Bool("json")}
-			refs, err := awaited(c)
+			ref, err := awaited(c)
 			if err == nil {
 				w.timeout, err = config.ParseInterval(c.String("timeout"))
 			}
 			if err == nil {
-				err = w.run(c.Context, refs)
+				err = w.run(c.Context, ref)
 			}
 			told := &state.UserError{}
 			if err == nil || errors.As(err, &told) && told.Said {
@@ -77,37 +72,33 @@ type waitedFor struct {
 	lock *state.Lock // of this process, which waits for it; nil where another process does
 }
 
-func (w wait) run(ctx context.Context, refs []string) error {
-	var all []*waitedFor
-	for _, ref := range refs {
-		q, err := w.question(ctx, ref)
-		if err != nil {
-			return err
-		}
-		same := func(other *waitedFor) bool { return other.Path == q.Path }
-		if slices.ContainsFunc(all, same) { // one question under two names is waited for once
-			continue
-		}
-		one := &waitedFor{Question: q}
-		if q.Way().Later {
-			one.lock, _ = state.LockWaiter(w.env, q.Path)
-		}
-		defer w.letGo(one)
-		all = append(all, one)
+func (w wait) run(ctx context.Context, ref string) error {
+	q, err := w.question(ctx, ref)
+	if err != nil {
+		return err
 	}
-	answered, err := w.first(ctx, all)
+	one := &waitedFor{Question: q}
+	if q.Way().Later {
+		one.lock, _ = state.LockWaiter(w.env, q.Path)
+	}
+	defer w.letGo(one)
+	err = w.await(ctx, one)
 	switch {
 	case ctx.Err() != nil:
 		return errors.New("interrupted")
 	case err != nil:
 		return err
-	case answered == nil:
-		return w.sayTimeout(all)
+	case one.replied():
+		return w.sayAnswer(one)
 	}
-	return w.sayAnswer(answered)
+	return w.sayTimeout(one)
 }
 
-// sayAnswer prints the reply to one of them.
+func (one *waitedFor) replied() bool {
+	return one.Status == state.Answered || one.Status == state.Resolved
+}
+
+// sayAnswer prints the reply.
 func (w wait) sayAnswer(one *waitedFor) error {
 	h := heardOf(one.Question)
 	if err := w.say(h, hooks.ReplyLine(h.Response)); err != nil {
@@ -116,60 +107,44 @@ func (w wait) sayAnswer(one *waitedFor) error {
 	return w.resolve(one)
 }
 
-// first waits for all of them at once, and returns the first that is answered; nil when the time is up. What keeps one from being
-// answered is an error where none of the others is.
-func (w wait) first(ctx context.Context, all []*waitedFor) (answered *waitedFor, err error) {
+// await waits until there is a reply, or the time is up. What keeps a reply from coming is an error.
+func (w wait) await(ctx context.Context, one *waitedFor) error {
 	ctx, cancel := context.WithTimeout(ctx, w.timeout)
 	defer cancel()
-	type end struct {
-		one *waitedFor
-		q   *state.Question
-		err error
-	}
-	ends := make(chan end, len(all))
-	for _, one := range all {
-		late := one.Status == state.TimedOut && one.lock != nil // a reply still counts
-		final := func(q *state.Question) bool {
-			return q.Status != state.Pending && !(late && q.Late(time.Now()))
+	ctx, end := context.WithCancelCause(ctx)
+	defer end(nil)
+	chat := one.Chat
+	look := time.AfterFunc(3*time.Second, func() { // can the space be read at all?
+		if err := w.unread(chat); err != nil {
+			end(err)
 		}
-		go func(path string) {
-			q, err := state.Await(ctx, w.env, w.self, path, final)
-			ends <- end{one, q, err}
-		}(one.Path)
+	})
+	defer look.Stop()
+	late := one.Status == state.TimedOut && one.lock != nil // a reply still counts
+	q, err := state.Await(ctx, w.env, w.self, one.Path, func(q *state.Question) bool {
+		return q.Status != state.Pending && !(late && q.Late(time.Now()))
+	})
+	if q != nil {
+		one.Question = q
 	}
-	unreadable := time.Tick(3 * time.Second) // can the space be read at all?
-	for left := len(all); left > 0; {
-		select {
-		case <-unreadable:
-			if err := w.unread(all); err != nil {
-				return nil, err
-			}
-		case e := <-ends:
-			left--
-			e.one.Question = cmp.Or(e.q, e.one.Question)
-			switch {
-			case errors.Is(e.err, context.DeadlineExceeded), errors.Is(e.err, context.Canceled):
-			case errors.Is(e.err, state.ErrUnserved):
-				err = errors.New("the question was removed")
-			case e.err != nil:
-				err = e.err
-			case e.q.Status == state.Answered, e.q.Status == state.Resolved:
-				return e.one, nil
-			case e.q.Status != state.TimedOut: // which another process, or the poller, writes
-				err = fmt.Errorf("the question was closed without a reply: it is %s", e.q.Status)
-			}
-		}
+	switch {
+	case errors.Is(err, context.DeadlineExceeded):
+		return w.unread(chat)
+	case errors.Is(err, context.Canceled):
+		return context.Cause(ctx)
+	case errors.Is(err, state.ErrUnserved):
+		return errors.New("the question was removed")
+	case err == nil && q.Status != state.TimedOut && !one.replied(): // another process, or the poller, writes TimedOut
+		return fmt.Errorf("the question was closed without a reply: it is %s", q.Status)
 	}
-	return nil, cmp.Or(err, w.unread(all))
+	return err
 }
 
 // unread says why replies cannot be read before a person mends something; nil when they can.
-func (w wait) unread(all []*waitedFor) error {
-	for _, one := range all {
-		trouble := state.SpacesIn(state.UserState(w.env)).Of(one.Chat).Trouble
-		if trouble != nil && trouble.Refused {
-			return failed(fmt.Errorf("replies cannot be read: %s", trouble.Why), "gchat-hooks doctor", exitFailed)
-		}
+func (w wait) unread(chat string) error {
+	trouble := state.SpacesIn(state.UserState(w.env)).Of(chat).Trouble
+	if trouble != nil && trouble.Refused {
+		return failed(fmt.Errorf("replies cannot be read: %s", trouble.Why), "gchat-hooks doctor", exitFailed)
 	}
 	return nil
 }
@@ -244,14 +219,16 @@ func (w wait) resolve(one *waitedFor) (err error) {
 		return nil
 	}
 	if one.lock == nil { // the process that had it may have been killed
-		if one.lock, err = state.LockWaiter(w.env, one.Path); err != nil {
+		one.lock, err = state.LockWaiter(w.env, one.Path)
+		if err != nil {
 			return nil
 		}
 	}
 	if !one.Way().Asks {
 		_, err = state.UpdateQuestion(one.Path, func(q *state.Question) error { return q.Move(state.Resolved, time.Now()) })
-	} else if _, err = state.CloseQuestion(one.Path, state.Resolved, "chat", nil); err == nil {
-		err = state.StartPoller(w.env, w.self) // its thread is told
+	} else {
+		_, err = state.CloseQuestion(one.Path, state.Resolved, "chat", nil)
+		_ = state.StartPoller(w.env, w.self) // its thread is told
 	}
 	if err != nil {
 		state.NewLog(w.env, "gchat-wait").Error().Err(err).Msg("reply printed, and not written down")
@@ -259,7 +236,7 @@ func (w wait) resolve(one *waitedFor) (err error) {
 	return nil
 }
 
-// letGo ends the waiting for one of them, and a thread that only this process waited in.
+// letGo ends the waiting, and a thread that only this process waited in.
 func (w wait) letGo(one *waitedFor) {
 	if one.lock == nil {
 		return
@@ -271,35 +248,33 @@ func (w wait) letGo(one *waitedFor) {
 	one.lock = nil
 }
 
-// sayTimeout prints that no reply came to any of them; of one, also what the timeout policy made of it.
-func (w wait) sayTimeout(all []*waitedFor) error {
-	h, waited, q := heard{}, w.timeout, (*state.Question)(nil)
-	for _, one := range all {
-		if one.Way().Marker && one.Status == state.Pending && one.lock != nil {
-			ended, err := state.CloseQuestion(one.Path, state.TimedOut, "timeout", nil)
-			if err != nil {
-				return err
-			}
-			if ended {
-				_ = state.StartPoller(w.env, w.self) // its thread is told
-			}
+// sayTimeout prints that no reply came, and what the timeout policy made of it.
+func (w wait) sayTimeout(one *waitedFor) error {
+	if one.Way().Marker && one.Status == state.Pending && one.lock != nil {
+		ended, err := state.CloseQuestion(one.Path, state.TimedOut, "timeout", nil)
+		if err != nil {
+			return err
 		}
-		w.letGo(one)
-		if q, err := state.LoadQuestion(one.Path); err == nil && (q.Status == state.Answered || q.Status == state.Resolved) {
-			one.Question = q
-			return w.sayAnswer(one) // it came with the last moment
+		if ended {
+			_ = state.StartPoller(w.env, w.self) // its thread is told
 		}
 	}
-	if len(all) == 1 {
-		q = all[0].Question
-		if h = heardOf(q); q.Status == state.TimedOut && q.TimesOutAt != nil {
-			waited = q.TimesOutAt.Sub(q.AskedAt)
-		}
-		if h.Answers, h.Response = nil, ""; q.ResolvedBy == "policy" {
-			h.Answers, h.AnsweredBy = q.Answers, "policy"
-		}
+	w.letGo(one)
+	q, waited := one.Question, w.timeout
+	if now, err := state.LoadQuestion(one.Path); err == nil {
+		one.Question = now
 	}
-	h.Status = "timeout"
+	if one.replied() { // with the last moment
+		return w.sayAnswer(one)
+	}
+	h := heardOf(q)
+	if q.Status == state.TimedOut && q.TimesOutAt != nil {
+		waited = q.TimesOutAt.Sub(q.AskedAt)
+	}
+	h.Status, h.Answers, h.Response = "timeout", nil, ""
+	if q.ResolvedBy == "policy" {
+		h.Answers, h.AnsweredBy = q.Answers, "policy"
+	}
 	if err := w.say(h, hooks.TimeoutLine(waited, q)); err != nil {
 		return err
 	}
@@ -334,9 +309,6 @@ func heardOf(q *state.Question) heard {
 		QuestionID: q.QuestionID, ThreadKey: q.ThreadKey, ThreadName: q.ThreadName, Status: "answered",
 		Answers: q.Answers, Notes: q.Notes, AnsweredBy: q.AnsweredBy, Name: q.AnsweredByName,
 	}
-	if !q.Way().Asks {
-		h.QuestionID = ""
-	}
 	if q.ResponseType != nil {
 		h.ResponseType = *q.ResponseType
 	}
@@ -353,19 +325,15 @@ func heardOf(q *state.Question) heard {
 }
 
 // awaited is what the command line says is waited for.
-func awaited(c *cli.Context) (refs []string, err error) {
+func awaited(c *cli.Context) (string, error) {
+	var refs []string
 	for _, flag := range []string{"question-id", "thread-key", "thread-name", "marker"} {
 		if ref := c.String(flag); ref != "" {
 			refs = append(refs, ref)
 		}
 	}
-	several, words := c.StringSlice("first-of"), c.Args().Slice()
-	switch {
-	case len(several) == 0 && len(words) > 0:
-		return nil, fmt.Errorf("gchat-wait takes no %q", words[0])
-	case len(several) == 0 && len(refs) != 1:
-		return nil, errors.New("gchat-wait takes one of --question-id, --thread-key, --thread-name and --marker, " +
-			"or --first-of for several")
+	if len(refs) != 1 || c.Args().Present() {
+		return "", errors.New("gchat-wait takes one of --question-id, --thread-key, --thread-name and --marker")
 	}
-	return slices.Concat(refs, several, words), nil
+	return refs[0], nil
 }

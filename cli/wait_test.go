@@ -2,7 +2,6 @@ package cli
 
 import (
 	"bytes"
-	"fmt"
 	"path/filepath"
 	"testing"
 	"testing/synctest"
@@ -32,7 +31,7 @@ func TestWaitPrintsTheAnswerOfTheLastMoment(t *testing.T) {
 			one.lock, _ = state.LockWaiter(env, q.Path)
 			var out bytes.Buffer
 			w := wait{Program: Program{self: filepath.Join(dir, "no-program"), env: env, out: &out}, timeout: time.Minute}
-			err := w.sayTimeout([]*waitedFor{one})
+			err := w.sayTimeout(one)
 			w.letGo(one)
 			if got := out.String(); err != nil || got != "GCHAT_RESPONSE: yes\n" {
 				t.Errorf("prints %q, %v", got, err)
@@ -41,35 +40,24 @@ func TestWaitPrintsTheAnswerOfTheLastMoment(t *testing.T) {
 	}
 }
 
-// The end of the time is no error, in whichever order the goroutines that wait for several questions see it.
+// The end of the time is no error.
 func TestWaitEndsWithItsTime(t *testing.T) {
 	dir := t.TempDir()
 	vars := map[string]string{"HOME": dir, "XDG_STATE_HOME": dir}
 	env := func(name string) string { return vars[name] }
-	for i := range 3 {
-		id := fmt.Sprint("ask-s-", i)
-		q := &state.Question{
-			QuestionID: id, SessionID: "s", AskedAt: time.Now().UTC(), Mode: state.Deny, Status: state.Pending,
-			Questions: []state.Prompt{{Question: "A?"}},
-		}
-		if err := state.MarkersIn(filepath.Join(dir, "shop")).Create(id, q); err != nil {
-			t.Fatal(err)
-		}
-		vars[id] = q.Path
+	q := &state.Question{
+		QuestionID: "ask-s", SessionID: "s", AskedAt: time.Now().UTC(), Mode: state.Deny, Status: state.Pending,
+		Questions: []state.Prompt{{Question: "A?"}},
+	}
+	if err := state.MarkersIn(filepath.Join(dir, "shop")).Create(q.QuestionID, q); err != nil {
+		t.Fatal(err)
 	}
 	for range 100 {
 		synctest.Test(t, func(t *testing.T) {
-			var all []*waitedFor
-			for i := range 3 {
-				q, err := state.LoadQuestion(env(fmt.Sprint("ask-s-", i)))
-				if err != nil {
-					t.Fatal(err)
-				}
-				all = append(all, &waitedFor{Question: q})
-			}
+			one := &waitedFor{Question: q}
 			w := wait{Program: Program{env: env}, timeout: 3 * time.Second}
-			if answered, err := w.first(t.Context(), all); answered != nil || err != nil {
-				t.Fatalf("ended with %v, %v", answered, err)
+			if err := w.await(t.Context(), one); err != nil || one.replied() {
+				t.Fatalf("ended with %v, %s", err, one.Status)
 			}
 		})
 	}

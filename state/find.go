@@ -77,7 +77,7 @@ func PickQuestion(env Getenv, by string) (*Question, error) {
 		for _, q := range qs { // the newest first
 			switch {
 			case by == "" || !q.Way().Asks || !means(q, by):
-			case q.Answerable():
+			case q.Answerable() && (!q.Matter().Personal || goesBy(q, by)): // no command decides the others
 				open = append(open, q)
 			case over == nil:
 				over = q

@@ -1,13 +1,10 @@
 package doctor
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"io"
-	"os"
 	"os/exec"
-	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -19,41 +16,22 @@ import (
 	"gchat-hooks/state/config"
 )
 
-// listed is what came into the space within a day.
-type listed struct {
-	err    error // also where there is no reader
-	reader *gchat.Reader
-	many   int
-}
-
-// listDay lists the space as the poller does, a day back.
-func (e *exam) listDay(ctx context.Context) (l listed) {
-	hook, err := e.webhook()
-	if err != nil {
-		return listed{err: err}
+// look lists the space once, as the poller does.
+func (e *exam) look(ctx context.Context) (*gchat.Reader, error) {
+	w, err := e.findWay(ctx)
+	if err == nil {
+		_, err = w.reader.Since(ctx, w.space, time.Now(), func([]gchat.Message) {})
 	}
-	if l.reader, l.err = e.readerOf(ctx, hook); l.err == nil {
-		dayAgo := time.Now().Add(-24 * time.Hour)
-		_, l.err = l.reader.Since(ctx, hook.Space, dayAgo, func(page []gchat.Message) { l.many += len(page) })
-	}
-	return l
+	return w.reader, err
 }
 
 func (e *exam) findWebhook(ctx context.Context) (*gchat.Webhook, error) {
-	if e.cfg.Subscription != "" {
-		err := errors.New("with a Chat app there is a card to tap in place of the round trip")
-		return nil, &state.UserError{Err: err, Hint: "gchat-hooks setup --app", Code: 1}
-	}
 	if _, err := gchat.ParseEndpoint(e.cfg.APIEndpoint); err != nil {
 		return nil, err
 	}
 	hook, err := gchat.WebhookOf(ctx, e.cfg)
 	e.log.Hide(e.cfg.WebhookURL) // its command may only now have told it
 	return hook, err
-}
-
-func (e *exam) readerOf(ctx context.Context, hook *gchat.Webhook) (*gchat.Reader, error) {
-	return gchat.NewReader(ctx, cmp.Or(e.cfg.APIEndpoint, hook.LocalEndpoint()), e.cfg.CredentialsFile)
 }
 
 // chatPost looks whether there is a place for questions to go to, whether Chat lets the webhook in, and whether its clock is
@@ -123,14 +101,13 @@ func (e *exam) chatRead(_ context.Context, r *result) {
 		r.skip("without a webhook there is no space to read")
 		return
 	}
-	l := e.list()
-	switch err := l.err; {
+	switch _, err := e.list(); {
 	case gchat.Overloaded(err):
 		r.warn("%v", err).Mend = Hint(err)
 	case err != nil:
 		r.fail("%v", err).Mend = e.readMend(err)
 	}
-	r.ok("messages of the last 24 hours that could be read: %d", l.many)
+	r.ok("replies can be read")
 }
 
 // readMend is what to do when listing fails: a refusal there is about membership, and not about the webhook. A login is of no
@@ -140,9 +117,6 @@ func (e *exam) readMend(err error) string {
 	if strings.HasPrefix(mend, "the webhook") {
 		mend = "the account that reads is no member of the space, or the space is gone: add it there in Google Chat, " +
 			"or log in as a person who is a member (" + login + ")"
-	}
-	if _, err := config.ReadLogin(config.LoginFile(e.Env)); err != nil && !strings.Contains(mend, "--client-id-file") {
-		mend = strings.ReplaceAll(mend, login, login+" --client-id-file FILE")
 	}
 	if file := e.cfg.CredentialsFile; file != "" && file != config.LoginFile(e.Env) && strings.Contains(mend, login) {
 		mend += "; a login is used only where the webhook is your own " +
@@ -162,26 +136,23 @@ func (e *exam) chatAllowed(ctx context.Context, r *result) {
 			r.warn("%q on allowed_users is no person's users/ID or e-mail address", u)
 		}
 	}
-	if l := e.list(); l.err == nil {
-		// A service account is no person, and the space on this machine knows no logins: there it fails.
-		if me, err := l.reader.Me(ctx); err == nil && !judge.Named(e.cfg.AllowedUsers, me.Name, me.Email) {
-			r.warn("you are %s, and may not answer", me.Name)
-		}
+	if e.cfg.Subscription == "" {
+		e.readerMay(ctx, r)
 	}
 	r.ok("may answer: %s", strings.Join(e.cfg.AllowedUsers, ", "))
 }
 
-// waitsLong is from when on it is odd that a message still waits to be sent: Chat was tried several times by then.
-const waitsLong = 10 * time.Minute
-
-// daemonLives is the daemon's heartbeat, where one runs.
-func (e *exam) daemonLives() (h state.Heartbeat, runs bool) {
-	for _, h := range state.Pollers(e.Env) {
-		if h.Lives && h.Daemon {
-			return h, true
-		}
+// readerMay looks whether the person who reads may answer. A service account is no person, and the space on this machine knows
+// no logins: there Chat does not say who that is.
+func (e *exam) readerMay(ctx context.Context, r *result) {
+	reader, err := e.list()
+	if err != nil {
+		return
 	}
-	return h, false
+	me, err := reader.Me(ctx)
+	if err == nil && !judge.Named(e.cfg.AllowedUsers, me.Name, me.Email) {
+		r.warn("you are %s, and may not answer", me.Name)
+	}
 }
 
 // daemonRuns looks whether the daemon runs where its service is installed, whether it polls, and whether there is a tmux to
@@ -192,62 +163,15 @@ func (e *exam) daemonRuns(_ context.Context, r *result) {
 	}
 	_, installed := service.New(e.Env, e.Self, io.Discard).Installed()
 	line, health := service.Health(e.Env, time.Now())
-	h, runs := e.daemonLives()
-	for _, h := range state.Pollers(e.Env) {
-		if what, hint := h.Unreadable(); what != "" {
-			r.fail("%s", what).Mend = hint
-		}
-	}
-	if service.SpaceDown(e.Env) {
-		r.fail("the embedded space's service is installed, and no space runs").Mend = service.StartSpace
-	}
+	runs := slices.ContainsFunc(state.Pollers(e.Env), func(h state.Heartbeat) bool { return h.Lives && h.Daemon })
 	switch {
 	case !runs && installed:
 		r.warn("the daemon's service is installed, and no daemon runs")
 	case !runs:
 		r.ok("none runs, and none is needed: hooks start a poller")
-	case h.Silent(time.Now()):
-		r.warn("the daemon (pid %d) is stopped, or hangs: no sign of it since %s", h.PID, h.Beat.Local().Format(time.DateTime))
 	case health != service.Healthy:
 		r.warn("%s", line)
 	default:
 		r.ok("%s", line)
 	}
-}
-
-// daemonPID finds what a daemon that was killed left behind. Locks need no such look: they are the kernel's, and end with
-// their holder.
-func (e *exam) daemonPID(_ context.Context, r *result) {
-	for _, dir := range e.stateFolders() {
-		pid, path := state.DaemonPID(dir), filepath.Join(dir, state.PIDFile)
-		his := func(h state.Heartbeat) bool { return h.Lives && h.Daemon && h.PID == pid } // on this machine, or another
-		if pid == 0 || slices.ContainsFunc(state.Pollers(e.Env), his) {
-			continue
-		}
-		r.warn("%s names pid %d, and no daemon runs for that folder", path, pid).fix = func() (string, error) {
-			return "removed " + path, os.Remove(path)
-		}
-	}
-	r.ok("no daemon left its pid file behind")
-}
-
-// outboxWaiting looks at what is to be sent, and at what Chat refused.
-func (e *exam) outboxWaiting(_ context.Context, r *result) {
-	box := state.OutboxIn(state.UserState(e.Env))
-	waiting, _ := box.Waiting()
-	late, why := 0, ""
-	for _, m := range waiting {
-		held := m.Tries == 0 && time.Now().Before(m.NotBefore) // for a digest, or by quiet hours
-		if !held && time.Since(m.CreatedAt) > waitsLong {
-			late, why = late+1, m.LastError
-		}
-	}
-	if late > 0 {
-		r.warn("messages that wait to be sent for more than 10 minutes: %d %s", late, why)
-	}
-	if dead := box.Aside(); len(dead) > 0 {
-		r.warn("messages that were refused for good: %d, the last one: %s", len(dead), dead[len(dead)-1].SetAside).Mend =
-			"gchat-hooks flush --dead; what is refused again goes with gchat-hooks flush --forget-dead"
-	}
-	r.ok("messages to be sent: %d", len(waiting))
 }

@@ -11,20 +11,14 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
 	"runtime"
 	"slices"
 	"strings"
-
-	"golang.org/x/sys/unix"
 
 	"gchat-hooks/hooks/settings"
 	"gchat-hooks/state"
 	"gchat-hooks/state/config"
 )
-
-// newest is the newest Claude Code that this program was tried with.
-var newest = settings.Version{2, 1, 329}
 
 const ask = "AskUserQuestion"
 
@@ -124,7 +118,8 @@ func (s *source) parse(b []byte, root string) {
 		for _, group := range s.file.Hooks[event] {
 			for _, h := range group.Hooks {
 				h.Command = strings.ReplaceAll(h.Command, "${CLAUDE_PLUGIN_ROOT}", root)
-				if h.start, h.name = settings.Ours(h.Command, h.Args); h.name != "" {
+				h.start, h.name = settings.Ours(h.Command, h.Args)
+				if h.name != "" {
 					h.from, h.Event, h.Matcher = s, event, group.Matcher
 					s.hooks = append(s.hooks, &h)
 				}
@@ -133,10 +128,9 @@ func (s *source) parse(b []byte, root string) {
 	}
 }
 
-// matches says whether a matcher takes AskUserQuestion: everything when it is blank or "*", else as an expression.
+// matches says whether a matcher takes AskUserQuestion, as far as people write such.
 func matches(matcher string) bool {
-	expression, err := regexp.Compile(`^(?:` + strings.ReplaceAll(matcher, ", ", "|") + `)$`)
-	return matcher == "" || matcher == "*" || err == nil && expression.MatchString(ask)
+	return matcher == "" || matcher == "*" || matcher == ".*" || strings.Contains(matcher, ask)
 }
 
 // own are the entries of ours, of all settings and plugins.
@@ -159,11 +153,9 @@ func (e *exam) claudeVersion(ctx context.Context, r *result) {
 		r.warn("%v", err).Mend = "install Claude Code, or put it on PATH, and see what claude --version prints"
 	case v.Supported() != nil:
 		// One hook event that it does not know voids the whole settings file.
-		r.fail("Claude Code %s is too old", v).Mend = "claude update"
-	case v != newest && v.AtLeast(newest):
-		r.warn("Claude Code %s is newer than %s, the newest that was tried", v, newest)
+		r.fail("Claude Code %s is too old", v)
 	}
-	r.ok("Claude Code %s, within %s … %s", v, settings.Oldest, newest)
+	r.ok("Claude Code %s", v)
 }
 
 // claudeSettings looks for what keeps our hooks from running, for what refuses questions before the person is asked, and for
@@ -217,16 +209,14 @@ func (e *exam) claudeHooks(_ context.Context, r *result) {
 		return
 	}
 	for _, h := range all {
-		if err := e.cannotStart(h.start); err != nil {
-			f := r.fail("%s starts %s: %v", h.from.path, h.start, err)
-			if marked := (*state.UserError)(nil); errors.As(err, &marked) {
-				f.Mend = marked.Hint
-			}
+		named := strings.ContainsAny(h.start, "$~") // by what the shell puts there
+		if _, err := exec.LookPath(h.start); err != nil && !named {
+			r.fail("%s starts %s: %v", h.from.path, h.start, err)
 		}
 	}
-	preset := "answer"
+	preset, mend := "answer", r.mend
 	if slices.ContainsFunc(all, func(h *hook) bool { return h.Event == "PostToolBatch" || h.forEveryPermission() }) {
-		preset = "approve"
+		preset, mend = "approve", "gchat-hooks install --keep" // it keeps the hooks of other presets
 	}
 	want, _ := settings.Hooks(preset)
 	for _, w := range want {
@@ -236,85 +226,22 @@ func (e *exam) claudeHooks(_ context.Context, r *result) {
 			}
 			return h.Event == w.Event && h.name == w.Name && (w.Matcher == "" || matches(h.Matcher))
 		})
-		switch what := w.Name + " is not registered on " + w.Event; {
+		switch asks := w.Event == "PreToolUse" || w.Event == "PermissionRequest" && (w.Matcher == "" || e.asks(state.Native)); {
 		case there:
-		case w.Event == "PreToolUse":
-			r.fail("%s", what)
-		case w.Rewake:
-			r.warn("%s: Chat cannot give the next instruction", what).Mend = mendKept
-		case w.Event == "PermissionRequest" && w.Matcher == "":
-			r.fail("%s for every tool: only the terminal can allow what Claude asks for", what).Mend = mendKept
-		case w.Event == "PermissionRequest" && e.asks(state.Native):
-			r.fail("%s: only the terminal can answer questions", what)
-		case w.Event != "PermissionRequest":
-			r.warn("%s: threads do not hear how a question ended", what)
+		case asks:
+			r.fail("%s is not registered on %s: only the terminal can answer", w.Name, w.Event).Mend = mend
+		default:
+			r.warn("%s is not registered on %s: threads do not hear of that", w.Name, w.Event).Mend = mend
 		}
+	}
+	if e.asks(state.Deny) && !slices.ContainsFunc(all, func(h *hook) bool { return h.name == "gchat-ask-user-rewake" }) {
+		r.warn("ask_mode is deny, and no gchat-ask-user-rewake wakes a session with your reply").Mend =
+			"gchat-hooks install --preset system3"
 	}
 	r.ok("registered in %s", all[0].from.path)
 }
 
-// mendKept registers what is missing, and keeps the hooks of other presets.
-const mendKept = "gchat-hooks install --keep"
-
 // forEveryPermission says whether the hook answers permissions, not only questions.
 func (h *hook) forEveryPermission() bool {
 	return h.Event == "PermissionRequest" && h.name == "gchat-ask-user-forward" && (h.Matcher == "" || h.Matcher == "*")
-}
-
-// cannotStart is why a shell in a hook would not start a program.
-func (e *exam) cannotStart(program string) error {
-	program = os.Expand(program, func(name string) string {
-		if name == "CLAUDE_PROJECT_DIR" { // Claude Code sets it for hooks; in the person's shell there is none
-			return e.project
-		}
-		return e.Env(name)
-	})
-	if rest, ok := strings.CutPrefix(program, "~/"); ok {
-		program = filepath.Join(state.Home(e.Env), rest)
-	}
-	path, err := exec.LookPath(program)
-	if err == nil {
-		err = quarantined(path)
-	}
-	return err
-}
-
-var quarantine = "com.apple.quarantine" // the extended attribute that browsers give a download, and cp its copy
-
-// quarantined is why macOS would not start a program that was downloaded; the hint takes the mark away. The attribute begins with
-// flags in hex: 0x40 is set once the person had it started all the same.
-func quarantined(program string) error {
-	value, flags := make([]byte, 1024), 0
-	n, err := unix.Getxattr(program, quarantine, value)
-	if err != nil {
-		return nil
-	}
-	if _, err := fmt.Sscanf(string(value[:n]), "%x;", &flags); err == nil && flags&0x40 != 0 {
-		return nil
-	}
-	err = errors.New("macOS has it in quarantine, as a download")
-	return &state.UserError{Err: err, Hint: "xattr -d " + quarantine + " " + program}
-}
-
-// claudeLimit looks whether the hooks that wait for a person may wait as long as they mean to: they end by themselves just
-// before their time is up, and have to know it. A hook that wakes its session has to run in the background.
-func (e *exam) claudeLimit(_ context.Context, r *result) {
-	wakes := false
-	for _, h := range e.own() {
-		wake := h.name == "gchat-ask-user-rewake"
-		if wakes = wakes || wake; wake && !h.AsyncRewake {
-			r.fail("%s is registered on %s without asyncRewake: the session hangs in it until you reply", h.name, h.Event)
-		}
-		waits := wake || h.name == "gchat-ask-user-forward" &&
-			(h.Event == "PermissionRequest" || h.Event == "PreToolUse" && e.asks(state.Hold))
-		limit := cmp.Or(h.Timeout, 600) // Claude Code's own
-		if waits && limit < int(config.HookTimeout.Seconds()) {
-			r.warn("Claude Code ends %s on %s after %d seconds (%s)", h.name, h.Event, limit, h.from.path)
-		}
-	}
-	if e.asks(state.Deny) && !wakes {
-		r.warn("ask_mode is deny, and no gchat-ask-user-rewake wakes a session with your reply").Mend =
-			"gchat-hooks install --preset system3"
-	}
-	r.ok("hooks that wait for you may wait long enough")
 }

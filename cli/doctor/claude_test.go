@@ -7,25 +7,8 @@ import (
 	"strings"
 	"testing"
 
-	"golang.org/x/sys/unix"
-
 	"gchat-hooks/state/config"
 )
-
-func TestMatches(t *testing.T) {
-	for _, c := range []struct {
-		matcher string
-		want    bool
-	}{
-		{"", true}, {"*", true}, {"AskUserQuestion", true}, {"Bash|AskUserQuestion", true}, {"Bash, AskUserQuestion", true},
-		{"Ask.*", true}, {".*", true}, {"^Ask.*", true},
-		{"Ask", false}, {"Bash", false}, {"askuserquestion", false}, {"AskUserQuestionX", false}, {"mcp__.*", false}, {"(", false},
-	} {
-		if got := matches(c.matcher); got != c.want {
-			t.Errorf("%q: %v", c.matcher, got)
-		}
-	}
-}
 
 const (
 	userFile    = "home/.claude/settings.json"
@@ -100,26 +83,6 @@ func TestSwitchesRank(t *testing.T) {
 	}
 }
 
-// What an entry starts is found as a shell would find it.
-func TestProgramOfAnEntry(t *testing.T) {
-	dir := t.TempDir()
-	for name, mode := range map[string]os.FileMode{"gchat-hooks": 0o755, "plain": 0o644} {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte("#!/bin/sh\n"), mode); err != nil {
-			t.Fatal(err)
-		}
-	}
-	t.Setenv("PATH", dir)
-	e := &exam{project: dir, Options: Options{Env: func(name string) string { return map[string]string{"HOME": dir}[name] }}}
-	for start, well := range map[string]bool{
-		"~/gchat-hooks": true, dir + "/gchat-hooks": true, "$HOME/gchat-hooks": true, "$CLAUDE_PROJECT_DIR/gchat-hooks": true, "gchat-hooks": true,
-		dir + "/plain": false, dir: false, "elsewhere": false,
-	} {
-		if err := e.cannotStart(start); (err == nil) != well {
-			t.Errorf("%s: %v", start, err)
-		}
-	}
-}
-
 // Whatever stands in a settings file, the doctor reads on.
 func FuzzReadSource(f *testing.F) {
 	for _, s := range []string{
@@ -142,38 +105,4 @@ func FuzzReadSource(f *testing.F) {
 			}
 		}
 	})
-}
-
-func TestAHookThatMacOSHasInQuarantine(t *testing.T) {
-	program := filepath.Join(t.TempDir(), "gchat-hooks")
-	if err := os.WriteFile(program, nil, 0o755); err != nil {
-		t.Fatal(err)
-	}
-	was := quarantine
-	quarantine = "user.quarantine" // Linux keeps no names of another kind
-	t.Cleanup(func() { quarantine = was })
-	e := settingsOf(t, map[string]string{userFile: `{"hooks": {"PreToolUse": [{"matcher": "AskUserQuestion", "hooks": [
-		{"type": "command", "command": "` + program + ` hook gchat-ask-user-forward"}]}]}}`})
-	starts := func() (mends []string) {
-		r := &result{check: check{mend: "another"}}
-		e.claudeHooks(t.Context(), r)
-		for _, f := range r.found {
-			if strings.Contains(f.What, program) && f.Level == Fail {
-				mends = append(mends, f.Mend)
-			}
-		}
-		return mends
-	}
-	if got := starts(); len(got) > 0 {
-		t.Errorf("without the mark: %q", got)
-	}
-	hint := []string{"xattr -d user.quarantine " + program}
-	for mark, want := range map[string][]string{"0083;6740a1b2;Safari;": hint, "": hint, "00c3;6740a1b2;Safari;": nil} {
-		if err := unix.Setxattr(program, quarantine, []byte(mark), 0); err != nil {
-			t.Skip(err)
-		}
-		if got := starts(); !slices.Equal(got, want) {
-			t.Errorf("%q: %q, want %q", mark, got, want)
-		}
-	}
 }

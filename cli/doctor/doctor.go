@@ -4,7 +4,6 @@ package doctor
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"path/filepath"
 	"slices"
@@ -27,20 +26,15 @@ type check struct {
 // checks are all of them, in the order in which a question needs what they check.
 var checks = []check{
 	{"config.parse", (*exam).configParse, "correct it in that file; docs/configuration.md lists all settings"},
-	{"config.secrets", (*exam).configSecrets, "move it to ~/.config/gchat-hooks/config.json and have git ignore the file; " +
-		"where others may have it already, make a new one, for it stays in git's history"},
 	{"files.folders", (*exam).filesFolders, "questions stay in the terminal meanwhile: see who owns the folder, and " +
 		"whether a file stands in its place; or set GCHAT_STATE_DIR"},
-	{"files.private", (*exam).filesPrivate, "gchat-hooks doctor --fix; what a link leads to, close yourself"},
-	{"files.links", (*exam).filesLinks, "gchat-hooks doctor --fix"},
+	{"files.private", (*exam).filesPrivate, "chmod go-rwx for files, chmod go-w for folders"},
 
-	{"claude.version", (*exam).claudeVersion, "have claude ask you something, to see whether it works; " +
-		"look for a newer gchat-hooks"},
+	{"claude.version", (*exam).claudeVersion, "claude update"},
 	{"claude.settings", (*exam).claudeSettings, "take the setting out, or set askUserQuestionTimeout to \"never\"; a managed " +
 		"file is the administrator's"},
 	{"claude.trust", (*exam).claudeTrust, "start claude in that folder and accept it: interactive sessions run no hook before"},
 	{"claude.hooks", (*exam).claudeHooks, "gchat-hooks install"},
-	{"claude.limit", (*exam).claudeLimit, "gchat-hooks install: the hook has to wait as long as you may take to reply"},
 
 	{"chat.post", (*exam).chatPost, "gchat-hooks setup"},
 	{"chat.read", (*exam).chatRead, login},
@@ -48,8 +42,6 @@ var checks = []check{
 		"gchat-hooks login does, and the thread of a question tells it to people who may not answer"},
 
 	{"daemon.runs", (*exam).daemonRuns, "gchat-hooks poller install; gchat-hooks logs tells why it ended"},
-	{"daemon.pid", (*exam).daemonPID, "gchat-hooks doctor --fix"},
-	{"outbox.waiting", (*exam).outboxWaiting, "gchat-hooks flush"},
 }
 
 // live is the id of the round trip, which is made after the checks. Its ways are live.out and live.in.
@@ -73,10 +65,6 @@ type Finding struct {
 	Level Level  `json:"level"`
 	What  string `json:"what"`
 	Mend  string `json:"mend,omitempty"`
-	Fixed string `json:"fixed,omitempty"` // what Options.Fix did about it
-
-	// fix mends it where that is safe, and says what it did. nil: a person has to.
-	fix func() (did string, err error)
 }
 
 // result collects what one check finds.
@@ -114,7 +102,6 @@ type Options struct {
 	Env     state.Getenv
 	Self    string // this program's path
 	Version string
-	Fix     bool             // mend permissions, stale pid files and missing links
 	Live    bool             // post to the space, read it back, and try what Google's documents leave open
 	Wait    time.Duration    // for a person's reply to that; 0 asks for none
 	Tell    func(say string) // while that waits
@@ -129,10 +116,8 @@ type exam struct {
 
 	sources []*source
 	webhook func() (*gchat.Webhook, error)
-	list    func() listed
-	posted  []string // the names of the messages that were posted
-	lag     string   // how soon they were listed; "" where they were not
-	replier string   // users/ID of the person whose reply was read
+	list    func() (*gchat.Reader, error) // once the space was listed
+	replier string                        // users/ID of the person whose reply was read
 }
 
 const (
@@ -151,14 +136,11 @@ type Report struct {
 	Live     Live          `json:"-"` // of a live run
 }
 
-// Run makes all checks, and mends what it was asked to.
+// Run makes all checks.
 func Run(ctx context.Context, o Options) (*Report, error) {
 	bounded, cancel := context.WithTimeout(ctx, bound)
 	defer cancel()
-	e, err := begin(bounded, o)
-	if err != nil {
-		return nil, err
-	}
+	e := begin(bounded, o)
 	each := make([][]*Finding, len(checks))
 	var all sync.WaitGroup
 	for i, c := range checks {
@@ -174,61 +156,44 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 	case ctx.Err() != nil:
 		return nil, fmt.Errorf("interrupted: %w", ctx.Err())
 	case o.Live:
-		ways, err := e.roundTrip(ctx)
-		if err != nil {
-			level := map[bool]Level{true: Skip, false: Fail}[e.cfg.Subscription != ""] // an app has its card
-			ways = []*Finding{{ID: live + ".out", Level: level, What: err.Error(), Mend: Hint(err)}}
-		}
-		report := e.report(append(found, ways...))
+		report := e.report(append(found, e.roundTrip(ctx)...))
 		report.Live = e.probe(ctx, report.ExitCode)
 		return report, nil
-	default:
-		found = append(found, &Finding{ID: live, Level: Skip, What: "not tried: gchat-hooks doctor --live posts test messages"})
 	}
+	found = append(found, &Finding{ID: live, Level: Skip, What: "not tried: gchat-hooks doctor --live posts test messages"})
 	return e.report(found), nil
 }
 
-// RoundTrip makes the round trip alone, for verify and setup. An error says why nothing could be posted or read: then nothing
-// was.
-func RoundTrip(ctx context.Context, o Options) (*Report, error) {
-	e, err := begin(ctx, o)
-	if err != nil {
-		return nil, err
-	}
-	found, err := e.roundTrip(ctx)
-	if err != nil {
-		return nil, &state.UserError{Err: errors.New(e.log.Clean(err.Error())), Hint: Hint(err), Code: 1}
-	}
-	return e.report(found), nil
+// RoundTrip makes the round trip alone, for setup, which has tried the rest.
+func RoundTrip(ctx context.Context, o Options) *Report {
+	e := begin(ctx, o)
+	return e.report(e.roundTrip(ctx))
+}
+
+// CanRead says why the space cannot be listed.
+func CanRead(ctx context.Context, o Options) error {
+	_, err := begin(ctx, o).look(ctx)
+	return err
 }
 
 // begin prepares what the checks share. What it asks for is asked within ctx.
-func begin(ctx context.Context, o Options) (*exam, error) {
-	project, err := filepath.Abs(state.ProjectDir(o.Env))
-	if err != nil {
-		return nil, err
-	}
+func begin(ctx context.Context, o Options) *exam {
+	project, _ := filepath.Abs(state.ProjectDir(o.Env))
 	e := &exam{
 		Options: o, project: project, cfg: config.Load(o.Env, project), log: state.NewLog(o.Env, "doctor"),
 		sources: sources(o.Env),
 	}
 	e.log.Hide(e.cfg.Secrets(o.Env)...)
 	e.webhook = sync.OnceValues(func() (*gchat.Webhook, error) { return e.findWebhook(ctx) })
-	e.list = sync.OnceValue(func() listed { return e.listDay(ctx) })
-	return e, nil
+	e.list = sync.OnceValues(func() (*gchat.Reader, error) { return e.look(ctx) })
+	return e
 }
 
-// report puts the problems first, and mends what can be mended where that was asked for.
+// report puts the problems first.
 func (e *exam) report(found []*Finding) *Report {
 	r := &Report{Project: e.project, Counts: map[Level]int{OK: 0, Warn: 0, Fail: 0, Skip: 0}, Findings: found}
 	for _, f := range found {
-		if e.Fix && f.fix != nil {
-			did, err := f.fix()
-			if f.Level, f.Fixed = OK, did; err != nil {
-				f.Level, f.Fixed, f.What = Fail, "", fmt.Sprintf("%s; --fix could not mend it: %v", f.What, err)
-			}
-		}
-		for _, s := range []*string{&f.What, &f.Mend, &f.Fixed} {
+		for _, s := range []*string{&f.What, &f.Mend} {
 			*s = gchat.Cut(state.OneLine(e.log.Clean(*s)), 600) // not cut before: half a secret is not known again
 		}
 		r.Counts[f.Level]++
@@ -243,22 +208,18 @@ func (e *exam) report(found []*Finding) *Report {
 	return r
 }
 
-// Text has a line for each problem, for what was mended and for a round trip, then a sum; all adds a line for the rest.
+// Text has a line for each problem and for a round trip, then a sum; all adds a line for the rest.
 func (r *Report) Text(all bool) string {
 	var text strings.Builder
 	for _, f := range r.Findings {
-		tried, toDo := strings.HasPrefix(f.ID, live+"."), ""
-		if f.Fixed != "" {
-			toDo = " – fixed: " + f.Fixed
-		} else if f.Mend != "" {
-			toDo = " → " + f.Mend
+		if !all && !strings.HasPrefix(f.ID, live+".") && f.Level != Warn && f.Level != Fail {
+			continue
 		}
-		if all || tried || f.Fixed != "" || f.Level == Warn || f.Level == Fail {
-			fmt.Fprintf(&text, "%-4s  %-15s %s%s\n", f.Level, f.ID, f.What, toDo)
+		fmt.Fprintf(&text, "%-4s  %-15s %s", f.Level, f.ID, f.What)
+		if f.Mend != "" {
+			text.WriteString(" → " + f.Mend)
 		}
-	}
-	for _, p := range r.Live.Probes {
-		fmt.Fprintf(&text, "seen  %-15s %s %s\n", p.ID, p.Asks, p.Seen)
+		text.WriteString("\n")
 	}
 	if text.Len() > 0 {
 		text.WriteString("\n")

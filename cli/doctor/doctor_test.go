@@ -44,10 +44,10 @@ func TestMain(m *testing.M) {
 		os.Exit(m.Run())
 	}
 	flags := flag.NewFlagSet("doctor", flag.ExitOnError)
-	all, fix, live, inJSON := flags.Bool("all", false, ""), flags.Bool("fix", false, ""), flags.Bool("live", false, ""), flags.Bool("json", false, "")
+	all, live, inJSON := flags.Bool("all", false, ""), flags.Bool("live", false, ""), flags.Bool("json", false, "")
 	wait, paste := flags.Duration("wait", 0, ""), flags.Bool("paste", false, "")
 	_ = flags.Parse(os.Args[1:])
-	o := Options{Env: os.Getenv, Self: os.Args[0], Version: "v1.2.3", Fix: *fix, Live: *live, Wait: *wait, Tell: func(s string) { fmt.Fprintln(os.Stderr, s) }}
+	o := Options{Env: os.Getenv, Self: os.Args[0], Version: "v1.2.3", Live: *live, Wait: *wait, Tell: func(s string) { fmt.Fprintln(os.Stderr, s) }}
 	r, err := Run(context.Background(), o)
 	if err == nil && *paste {
 		err = json.NewEncoder(os.Stdout).Encode(r.Live)
@@ -296,7 +296,7 @@ func TestDoctorFindsNothingWhereNothingIs(t *testing.T) {
 // Problems come first, the failures before the warnings.
 func TestDoctorTellsProblemsFirst(t *testing.T) {
 	p := newPatient(t)
-	p.config["poll_interval"] = "often"
+	p.config["alowed_users"] = "users/1"
 	p.presets = nil
 	p.furnish()
 	_, stdout, _ := p.doctor("--all")
@@ -384,7 +384,7 @@ func TestDoctorLiveFindsWhatIsWrong(t *testing.T) {
 				_ = json.NewEncoder(w).Encode(chat.Message{Name: "spaces/local/messages/m"})
 				return true
 			}
-		}, "live.out", Fail, "names no thread"},
+		}, "live.out", Fail, "thread keys are not kept to"},
 		{"a thread for each message", func(p *patient) {
 			p.answers = func(_ http.ResponseWriter, r *http.Request) bool {
 				if r.Method == http.MethodPost {

@@ -14,7 +14,6 @@ import (
 	"testing"
 	"time"
 
-	bounded "gchat-hooks/e2e/bound"
 	"gchat-hooks/e2e/strict"
 	"gchat-hooks/hooks/settings"
 	"gchat-hooks/state"
@@ -80,27 +79,6 @@ func (p *patient) hookIn(name string, entry settings.Entry) {
 	p.write(filepath.Join(p.project, ".claude", name), fmt.Sprintf(`{"hooks": {%q: [{"matcher": %q, "hooks": [{"type": "command", "command": %q}]}]}}`, entry.Event, entry.Matcher, entry.Command), 0o644)
 }
 
-func (p *patient) git(args ...string) {
-	p.Helper()
-	who := []string{"-C", p.project, "-c", "user.name=t", "-c", "user.email=t@example.com"}
-	cmd := bounded.Command(p, "git", append(who, args...)...)
-	if out, err := cmd.CombinedOutput(); err != nil {
-		p.Fatalf("%v: %s", err, out)
-	}
-}
-
-// outgoing puts an old message into the outbox.
-func (p *patient) outgoing() (state.Outbox, *state.Message) {
-	box := state.OutboxIn(p.userState())
-	m := &state.Message{
-		ID: "client-x", Kind: state.MessageReport, Chat: "127.0.0.1/spaces/local", Parts: []string{"x"}, ProjectDir: p.project,
-		CreatedAt: time.Now().Add(-time.Hour),
-	}
-	m, _, err := box.Put(p.getenv, m, 0)
-	p.check(err)
-	return box, m
-}
-
 // daemon is one that is this test's process, and showed so long ago that it goes on, and polled.
 func (p *patient) daemon(ago time.Duration) {
 	at := time.Now().Add(-ago)
@@ -108,12 +86,6 @@ func (p *patient) daemon(ago time.Duration) {
 	p.check(state.Beat(p.getenv, state.Heartbeat{PID: os.Getpid(), Daemon: true, Started: at, Beat: at}))
 	p.check(state.WritePID(p.userState()))
 	p.check(state.NoteLastPoll(p.userState(), at))
-}
-
-// inSpace changes what is known of the space.
-func (p *patient) inSpace(change func(*state.Space)) {
-	_, err := state.SpacesIn(p.userState()).Change("127.0.0.1/spaces/local", change)
-	p.check(err)
 }
 
 // Each fault is found by the check that is for it, and no other; its line names the mend.
@@ -181,7 +153,7 @@ func TestDoctorFindsPlantedFaults(t *testing.T) {
 				_, _ = w.Write([]byte(`{"error": "invalid_grant", "error_description": "Token has been expired or revoked."}`))
 			})
 			p.credentials(s)
-		}, "chat.read", fail, "invalid_grant", "(gchat-hooks login --client-id-file FILE); if it ends every 7 days, the OAuth client is in Testing: make its consent screen Internal or publish it; a login is used only where the webhook is your own", ""},
+		}, "chat.read", fail, "invalid_grant", "(gchat-hooks login); if it ends every 7 days, the OAuth client is in Testing: make its consent screen Internal or publish it; a login is used only where the webhook is your own", ""},
 		{"a credentials file of somebody who is no member", func(p *patient) {
 			s := google(p, givesToken)
 			p.credentials(s)
@@ -234,7 +206,7 @@ func TestDoctorFindsPlantedFaults(t *testing.T) {
 		{"permissions without PostToolBatch", func(p *patient) { p.without("approve", "PostToolBatch") },
 			"claude.hooks", warn, "PostToolBatch", "gchat-hooks install", ""},
 		{"permissions without the hook for them", func(p *patient) { p.without("approve", "PermissionRequest") },
-			"claude.hooks", fail, "PermissionRequest for every tool", "gchat-hooks install --keep", ""},
+			"claude.hooks", fail, "is not registered on PermissionRequest", "gchat-hooks install --keep", ""},
 		{"permissions with the hook for questions", func(p *patient) {
 			p.presets = []string{"approve"}
 			entries := p.entries()
@@ -246,27 +218,16 @@ func TestDoctorFindsPlantedFaults(t *testing.T) {
 			b, err := settings.Install(nil, entries)
 			p.check(err)
 			p.write(p.settingsFile(), string(b), 0o600)
-		}, "claude.hooks", fail, "PermissionRequest for every tool", "gchat-hooks install --keep", ""},
+		}, "claude.hooks", fail, "is not registered on PermissionRequest", "gchat-hooks install --keep", ""},
 		{"no hook for the next instruction", func(p *patient) { p.without("approve", "Stop") },
-			"claude.hooks", warn, "Chat cannot give the next instruction", "gchat-hooks install --keep", ""},
+			"claude.hooks", warn, "is not registered on Stop", "gchat-hooks install --keep", ""},
 		{"a program that is gone", func(p *patient) {
 			p.hookIn("settings.local.json", settings.Entry{Event: "PreCompact", Command: "/nowhere/gchat-hooks hook pre-compact-hook"})
 		}, "claude.hooks", fail, "/nowhere/gchat-hooks", "gchat-hooks install", ""},
 		{"settings with a comment", func(p *patient) {
 			p.write(filepath.Join(p.project, ".claude", "settings.json"), "{\n  // mine\n  \"env\": {}\n}\n", 0o644)
 		}, "claude.settings", fail, "line 2: invalid character", "correct its JSON", ""},
-		{"deny mode without a waker", func(p *patient) { p.config["ask_mode"] = "deny" }, "claude.limit", warn, "no gchat-ask-user-rewake", "--preset system3", ""},
-		{"a hook that may not wait", func(p *patient) {
-			entries := p.entries()
-			for i := range entries {
-				if entries[i].Event == "PermissionRequest" {
-					entries[i].Timeout = 600
-				}
-			}
-			b, err := settings.Install(nil, entries)
-			p.check(err)
-			p.write(p.settingsFile(), string(b), 0o600)
-		}, "claude.limit", warn, "after 600 seconds", "gchat-hooks install", ""},
+		{"deny mode without a waker", func(p *patient) { p.config["ask_mode"] = "deny" }, "claude.hooks", warn, "no gchat-ask-user-rewake", "--preset system3", ""},
 		{"disableAllHooks", func(p *patient) { p.settings["disableAllHooks"] = true }, "claude.settings", fail, "disableAllHooks is set", "take the setting out", ""},
 		{"allowManagedHooksOnly", func(p *patient) {
 			p.write(filepath.Join(p.env["CLAUDE_CODE_MANAGED_SETTINGS_PATH"], "managed-settings.json"), `{"allowManagedHooksOnly": true}`, 0o644)
@@ -277,7 +238,6 @@ func TestDoctorFindsPlantedFaults(t *testing.T) {
 		{"askUserQuestionTimeout", func(p *patient) { p.settings["askUserQuestionTimeout"] = "60s" }, "claude.settings", warn, `"60s"`, `"never"`, ""},
 		{"AskUserQuestion denied", func(p *patient) { p.settings["permissions"] = map[string]any{"deny": []string{"AskUserQuestion"}} }, "claude.settings", fail, "permissions.deny", "take the setting out", ""},
 		{"an old Claude Code", func(p *patient) { p.claude = "2.1.45 (Claude Code)" }, "claude.version", fail, "2.1.45 is too old", "claude update", ""},
-		{"a new Claude Code", func(p *patient) { p.claude = "2.1.330 (Claude Code)" }, "claude.version", warn, "2.1.330 is newer", "have claude ask", ""},
 		{"no Claude Code", func(p *patient) {
 			p.presets = []string{"answer"}
 			b, err := settings.Install(nil, p.entries())
@@ -287,64 +247,41 @@ func TestDoctorFindsPlantedFaults(t *testing.T) {
 		}, "claude.version", warn, "not on PATH", "install Claude Code", ""},
 
 		// The daemon, the outbox, tmux.
-		{"a pid file that was left behind", func(p *patient) { p.write(filepath.Join(p.userState(), "gchat-poller.pid"), "4242\n", 0o600) }, "daemon.pid", warn, "4242", "doctor --fix", ""},
-		{"a daemon that may not read a project", func(p *patient) {
-			p.daemon(0)
-			h := state.ReadBeat(p.getenv)
-			h.Program, h.Unread = "/Users/ann/bin/gchat-hooks", []string{"/Users/ann/Documents/shop"}
-			p.check(state.Beat(p.getenv, h))
-		}, "daemon.runs", fail, "may not read the questions in /Users/ann/Documents/shop", "allow /Users/ann/bin/gchat-hooks in System Settings", ""},
-		{"a daemon that hangs", func(p *patient) { p.daemon(time.Hour) }, "daemon.runs", warn, "is stopped, or hangs", "poller install", ""},
+		{"a daemon that hangs", func(p *patient) { p.daemon(time.Hour) }, "daemon.runs", warn, "may be stuck", "poller install", ""},
 		{"inject without tmux", func(p *patient) {
 			p.config["ask_mode"] = "inject"
 			p.env["PATH"] = p.bin
 			p.daemon(0)
 			p.claude = ""
 		}, "daemon.runs", fail, "there is no tmux", "install tmux", "claude.version"},
-		{"a message that waits", func(p *patient) { p.outgoing() }, "outbox.waiting", warn, "more than 10 minutes: 1", "gchat-hooks flush", ""},
-		{"a pause and a trouble that are over", func(p *patient) { // the checks try again what stopped the poller
-			_, _ = p.outgoing()
-			p.inSpace(func(s *state.Space) {
-				s.Paused = map[string]state.Pause{"id": {Since: time.Now(), NotBefore: time.Now(), Why: "chat answered 403"}}
-				s.Trouble = &state.ReadTrouble{Since: time.Now(), Why: "chat answered 401", Refused: true}
-			})
-		}, "outbox.waiting", warn, "more than 10 minutes: 1", "gchat-hooks flush", ""},
-		{"a message that was refused", func(p *patient) {
-			box, m := p.outgoing()
-			_, err := box.Change(m, func(m *state.Message) error {
-				m.SetAside, m.EndedAt = "chat answered 400: Message content is too long", time.Now()
-				return nil
-			})
-			p.check(err)
-		}, "outbox.waiting", warn, "too long", "flush --dead", ""},
 		// Files.
 		{"a configuration that does not parse", func(p *patient) {
 			p.write(filepath.Join(p.project, ".claude", "gchat-hooks.json"), `{"ask_mode": `, 0o644)
 		}, "config.parse", fail, "gchat-hooks.json", "correct it in that file", "chat.post chat.allowed"},
 		{"a misspelt setting", func(p *patient) { p.config["alowed_users"] = "users/1" }, "config.parse", warn, `"alowed_users"`, "correct it", ""},
-		{"a value that means nothing", func(p *patient) { p.config["poll_interval"] = "often" }, "config.parse", warn, "often", "configuration.md", ""},
+		{"a value that means nothing", func(p *patient) { p.config["poll_interval"] = "often" }, "config.parse", fail, "often", "configuration.md", ""},
 		{"a rule that quotes the webhook", func(p *patient) {
 			p.config["rules"] = []any{map[string]any{"session": "x", "secret": p.secrets[1]}}
-		}, "config.parse", warn, "[secret]", "configuration.md", ""},
+		}, "config.parse", fail, "[secret]", "configuration.md", ""},
 		{"a configuration that others read", func(p *patient) {
 			p.writeJSON(filepath.Join(p.home, ".config", "gchat-hooks", "config.json"), p.config)
 			p.config = nil
 			p.check(os.Chmod(filepath.Join(p.home, ".config", "gchat-hooks", "config.json"), 0o644))
-		}, "files.private", fail, "can read or write", "doctor --fix", ""},
+		}, "files.private", fail, "can read or write", "chmod go-rwx", ""},
 		{"a configuration's backup that others read", func(p *patient) {
 			p.write(filepath.Join(p.home, ".config", "gchat-hooks", "config.json~"), `{"webhook_url": "https://chat.googleapis.com/v1/spaces/A/messages?key=k&token=`+plantedKey+`"}`, 0o644)
-		}, "files.private", fail, "config.json~", "doctor --fix", ""},
+		}, "files.private", fail, "config.json~", "chmod go-rwx", ""},
 		{"a folder of ours that others write to", func(p *patient) {
 			p.check(os.MkdirAll(filepath.Join(p.home, ".config", "gchat-hooks"), 0o755))
 			p.check(os.Chmod(filepath.Join(p.home, ".config", "gchat-hooks"), 0o777))
-		}, "files.private", fail, ".config/gchat-hooks", "doctor --fix", ""},
+		}, "files.private", fail, ".config/gchat-hooks", "chmod go-rwx", ""},
 		{"a project's state that others write to", func(p *patient) {
 			dir := filepath.Join(p.project, ".claude", "state")
 			p.check(os.MkdirAll(filepath.Join(dir, "pending-questions"), 0o755)) // as git or Claude leave it
 			p.check(os.Chmod(dir, 0o777))
-		}, "files.private", fail, ".claude/state", "doctor --fix", ""},
-		{"state that others read", func(p *patient) { p.write(filepath.Join(p.userState(), "projects.json"), "{}", 0o644) }, "files.private", fail, "projects.json", "doctor --fix", ""},
-		{"state that others write", func(p *patient) { p.write(filepath.Join(p.userState(), "projects.json"), "{}", 0o666) }, "files.private", fail, "projects.json", "doctor --fix", ""},
+		}, "files.private", fail, ".claude/state", "chmod go-rwx", ""},
+		{"state that others read", func(p *patient) { p.write(filepath.Join(p.userState(), "projects.json"), "{}", 0o644) }, "files.private", fail, "projects.json", "chmod go-rwx", ""},
+		{"state that others write", func(p *patient) { p.write(filepath.Join(p.userState(), "projects.json"), "{}", 0o666) }, "files.private", fail, "projects.json", "chmod go-rwx", ""},
 		{"a file in a folder's place", func(p *patient) { p.write(filepath.Join(p.home, ".local", "state"), "", 0o600) }, "files.folders", fail, "not a directory", "a file stands in its place", ""},
 		{"a folder that cannot be made", func(p *patient) {
 			p.write(filepath.Join(p.home, ".local", "state", "x"), "", 0o600)
@@ -354,29 +291,6 @@ func TestDoctorFindsPlantedFaults(t *testing.T) {
 				p.check(os.Symlink("/proc/sys", filepath.Join(p.home, ".local", "state")))
 			}
 		}, "files.folders", fail, "nothing can be written to", "who owns the folder", ""},
-		{"a webhook in the repository", func(p *patient) {
-			p.writeJSON(filepath.Join(p.project, ".mcp.json"), map[string]any{"mcpServers": map[string]any{"google-chat-bridge": map[string]any{"env": map[string]any{
-				"GOOGLE_CHAT_WEBHOOK_URL": "https://chat.googleapis.com/v1/spaces/A/messages?key=k&token=" + plantedKey}}}})
-			p.git("init", "-q")
-			p.git("add", ".mcp.json")
-		}, "config.secrets", fail, ".mcp.json, which git tracks", "make a new one", ""},
-		{"a webhook about to be published", func(p *patient) {
-			p.write(filepath.Join(p.project, ".claude", "settings.local.json"), `{"env": {"GOOGLE_CHAT_WEBHOOK_URL": "https://chat.googleapis.com/v1/spaces/A/messages?key=k&token=`+plantedKey+`"}}`, 0o600)
-			p.git("init", "-q")
-		}, "config.secrets", warn, "which git does not ignore", "git ignore", ""},
-		{"a .env about to be published", func(p *patient) {
-			p.write(filepath.Join(p.project, ".env"), "ANTHROPIC_API_KEY="+plantedKey+"\n", 0o600)
-			p.git("init", "-q")
-		}, "config.secrets", warn, ".env, which git does not ignore", "git ignore", ""},
-		{"a configuration among dotfiles", func(p *patient) {
-			p.config["webhook_url"] = p.space.WebhookURL(p.server.URL)
-			p.writeJSON(filepath.Join(p.project, "config.json"), p.config)
-			p.check(os.MkdirAll(filepath.Join(p.home, ".config", "gchat-hooks"), 0o755))
-			p.check(os.Symlink(filepath.Join(p.project, "config.json"), filepath.Join(p.home, ".config", "gchat-hooks", "config.json")))
-			p.config = nil
-			p.git("init", "-q")
-			p.git("add", "config.json")
-		}, "config.secrets", fail, "config.json, which git tracks", "have git ignore", ""},
 	} {
 		t.Run(c.fault, func(t *testing.T) {
 			t.Parallel()

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -25,11 +24,7 @@ import (
 // a slip of the keyboard is otherwise silent. Names that begin with "$" or "_" are a person's own notes.
 func (e *exam) configParse(_ context.Context, r *result) {
 	for _, err := range e.cfg.Problems {
-		if strings.HasPrefix(err.Error(), "read configuration ") { // nor are the files that rank below it used
-			r.fail("%v", err)
-		} else {
-			r.warn("%v", err)
-		}
+		r.fail("%v", err)
 	}
 	known := map[string]bool{}
 	for _, s := range config.Settings() {
@@ -66,53 +61,10 @@ var secret = state.Pattern(`/messages\?[^"'\s]*token=[\w.%-]{6}|PRIVATE KEY-----
 
 func hasSecret(path string) bool { return secret().Match(read(path)) }
 
-// ownSecrets are the files of ours that may hold a secret.
-func (e *exam) ownSecrets() []string {
-	files := []string{state.ConfigFile(e.Env), e.projectConfig(), config.LoginFile(e.Env)}
-	if file := e.cfg.CredentialsFile; file != "" && file != config.NoCredentials {
-		files = append(files, file)
-	}
-	return files
-}
-
-// configSecrets looks for secrets in files that git has, or would take with `git add .`: of the project's files those that a
-// bridge reads, and ours, which may be among a person's dotfiles. It reads no others.
-func (e *exam) configSecrets(ctx context.Context, r *result) {
-	files := e.ownSecrets()
-	for _, name := range []string{".mcp.json", ".env", ".claude/settings.json", ".claude/settings.local.json"} {
-		files = append(files, filepath.Join(e.project, name))
-	}
-	for _, path := range files {
-		real, err := filepath.EvalSymlinks(path) // git keeps a link, and not what it leads to
-		switch {
-		case err != nil || !hasSecret(path):
-		case git(ctx, real, "ls-files", "--error-unmatch") == 0:
-			r.fail("a secret stands in %s, which git tracks", path)
-		case git(ctx, real, "check-ignore", "-q") == 1: // 0: ignored, 128: no repository
-			r.warn("a secret stands in %s, which git does not ignore", path)
-		}
-	}
-	r.ok("no secret stands in a repository")
-}
-
-// git asks git about a file, and returns its exit code; -1 where there is no git.
-func git(ctx context.Context, path string, args ...string) int {
-	// A repository can name a program to be run as its file watcher.
-	args = append([]string{"-c", "core.fsmonitor=false", "-C", filepath.Dir(path)}, args...)
-	cmd := exec.CommandContext(ctx, "git", append(args, "--", filepath.Base(path))...)
-	_ = cmd.Run()
-	return cmd.ProcessState.ExitCode()
-}
-
-// stateFolders are the state folders that this project and this person have.
-func (e *exam) stateFolders() []string {
-	own, _ := filepath.Abs(state.ProjectState(e.Env))
-	return slices.Compact([]string{own, state.UserState(e.Env)})
-}
-
 // filesFolders looks whether state can be written where it is to be.
 func (e *exam) filesFolders(_ context.Context, r *result) {
-	for _, dir := range append(e.stateFolders(), filepath.Dir(state.LogPath(e.Env))) {
+	own, _ := filepath.Abs(state.ProjectState(e.Env))
+	for _, dir := range []string{own, state.UserState(e.Env), filepath.Dir(state.LogPath(e.Env))} {
 		err := unix.Access(dir+"/.", unix.W_OK)
 		for errors.Is(err, fs.ErrNotExist) { // what is missing is made at its first use, if it can be
 			dir = filepath.Dir(dir)
@@ -137,12 +89,13 @@ func (e *exam) filesPrivate(_ context.Context, r *result) {
 	for _, dir := range []string{state.UserState(e.Env), state.ConfigDir(e.Env)} {
 		_ = filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
 			if err == nil {
-				judge(path, d.IsDir() || dir == state.ConfigDir(e.Env) && !hasSecret(path))
+				judge(path, d.IsDir() || d.Type() == fs.ModeSocket || dir == state.ConfigDir(e.Env) && !hasSecret(path))
 			}
 			return nil
 		})
 	}
-	for _, path := range append(e.ownSecrets(), state.LogPath(e.Env), state.LogPath(e.Env)+".1") {
+	log := state.LogPath(e.Env)
+	for _, path := range []string{e.projectConfig(), e.cfg.CredentialsFile, log, log + ".1"} {
 		judge(path, !hasSecret(path))
 	}
 	// In a project's state other programs write, too: of that, only the folders are ours to judge.
@@ -152,8 +105,7 @@ func (e *exam) filesPrivate(_ context.Context, r *result) {
 	if len(open) > 0 {
 		slices.Sort(open)
 		open = slices.Compact(open)
-		f := r.fail("other users of this machine can read or write what is yours alone: %s", strings.Join(open, ", "))
-		f.fix = func() (string, error) { return "closed to other users", closeAll(open) }
+		r.fail("other users of this machine can read or write what is yours alone: %s", strings.Join(open, ", "))
 	}
 	r.ok("configuration, credentials and state are yours alone")
 }
@@ -170,49 +122,4 @@ func openTo(path string) fs.FileMode {
 		mode &^= 0o070
 	}
 	return mode
-}
-
-// closeAll takes away what group and others may do: with files all, with folders to write. It sees that it worked, for not
-// every file system keeps permissions. What a link leads to may be shared on purpose.
-func closeAll(paths []string) (failed error) {
-	for _, path := range paths {
-		info, err := os.Lstat(path)
-		if err != nil {
-			continue // gone meanwhile
-		}
-		bits := fs.FileMode(0o077)
-		if info.IsDir() {
-			bits = 0o022
-		}
-		if info.Mode()&fs.ModeSymlink == 0 {
-			_ = os.Chmod(path, info.Mode()&^bits)
-		}
-		if openTo(path)&bits != 0 {
-			failed = fmt.Errorf("the permissions of %s stay: it is a link, or on a file system without them", path)
-		}
-	}
-	return failed
-}
-
-// filesLinks looks at the names that agents call, which `install --links` links beside the program. Where there is none of
-// them, the person did not ask for them.
-func (e *exam) filesLinks(_ context.Context, r *result) {
-	var missing []string
-	for _, name := range []string{"gchat-send", "gchat-wait"} {
-		path := filepath.Join(filepath.Dir(e.Self), name)
-		if _, err := os.Stat(path); err != nil {
-			missing = append(missing, path)
-		}
-	}
-	switch len(missing) {
-	case 0:
-		r.ok("agents find gchat-send and gchat-wait beside the program")
-	case 1:
-		r.warn("missing, or a link that leads nowhere: %s", missing[0]).fix = func() (string, error) {
-			_ = os.Remove(missing[0])
-			return "linked it", os.Symlink("gchat-hooks", missing[0])
-		}
-	default:
-		r.skip("gchat-send and gchat-wait are not linked; gchat-hooks install --links does it")
-	}
 }

@@ -17,17 +17,16 @@ import (
 	"gchat-hooks/state/config"
 )
 
-// Live is what a live run saw, to be pasted into an issue: names of the space and of messages, and nothing that is private.
+// Live is what a live run saw, to be pasted into an issue: the name of the space, and nothing that is private.
 type Live struct {
-	Version     string   `json:"version"`
-	OS          string   `json:"os"`
-	Space       string   `json:"space"`       // spaces/S; the embedded one is spaces/local
-	Kind        string   `json:"kind"`        // "direct message, threaded messages"
-	PostsBy     string   `json:"posts_by"`    // webhook, app
-	Credentials string   `json:"credentials"` // "login", or the type of another file
-	ExitCode    int      `json:"exit_code"`
-	Probes      []Probe  `json:"probes"`
-	Stays       []string `json:"stays"` // messages of this run that are still in the space
+	Version     string  `json:"version"`
+	OS          string  `json:"os"`
+	Space       string  `json:"space"`       // spaces/S; the embedded one is spaces/local
+	Kind        string  `json:"kind"`        // "direct message, threaded messages"
+	PostsBy     string  `json:"posts_by"`    // webhook, app
+	Credentials string  `json:"credentials"` // "login", or the type of another file
+	ExitCode    int     `json:"exit_code"`
+	Probes      []Probe `json:"probes"`
 }
 
 // A Probe is a question that Google's documents leave open, and what this space did.
@@ -44,87 +43,57 @@ var probes = []Probe{
 	{"thread-key", "Where does a second post with one thread key arrive?", "not tried: no direct message, or no message"},
 	{"card-text", "Does a message that is only a card take a text by a patch?", "not tried: no Chat app, or it posts no card"},
 	{"same-user", "Is the users/ID of the login that of the person's messages?", "not tried: no login with a users/ID"},
-	{"list-lag", "How soon is a message listed?", ""},
 }
 
 // prober tries the probes with the clients of the program.
 type prober struct {
 	*exam
-	live   Live
-	post   func(context.Context, gchat.Post) (gchat.Posted, error) // nil: there is no way
-	app    *gchat.App                                              // nil: a webhook posts
-	reader *gchat.Reader                                           // nil: there are no credentials
-	user   string                                                  // users/ID of the login
+	way
+	live Live
 }
 
-// probe tries the probes and deletes what it may: an app its own messages. The scopes of a reader delete none of a webhook's.
+// probe tries the probes.
 func (e *exam) probe(ctx context.Context, exitCode int) Live {
-	p := &prober{exam: e, live: Live{
-		Version: e.Version, OS: runtime.GOOS + "/" + runtime.GOARCH, Kind: "unknown", PostsBy: "webhook",
-		ExitCode: exitCode, Probes: slices.Clone(probes), Stays: []string{},
-	}}
-	tries, cancel := context.WithTimeout(ctx, liveBound)
+	ctx, cancel := context.WithTimeout(ctx, liveBound)
 	defer cancel()
-	p.connect(tries)
+	p := &prober{exam: e}
+	p.way, _ = e.findWay(ctx)
+	p.live = Live{
+		Version: e.Version, OS: runtime.GOOS + "/" + runtime.GOARCH, Space: p.space, Kind: "unknown",
+		PostsBy: either(e.cfg.Subscription != "", "app", "webhook"), ExitCode: exitCode, Probes: slices.Clone(probes),
+	}
+	if p.reader != nil {
+		if s, err := p.reader.Space(ctx, p.space); err == nil {
+			p.live.Kind = words(s.SpaceType + ", " + cmp.Or(s.SpaceThreadingState, "threads unknown"))
+		}
+	}
 	if p.post != nil {
-		p.tryPosts(tries)
+		p.tryPosts(ctx)
 	}
-	if p.user != "" {
-		me, err := p.reader.Me(tries)
-		if me.Name == "" && p.replier != "" {
-			me.Name, err = p.replier, nil
+	var file struct{ Type, User string } // a login's names its person
+	b, _ := os.ReadFile(e.cfg.CredentialsFile)
+	_ = json.Unmarshal(b, &file)
+	p.live.Credentials = words(cmp.Or(file.Type, "no file"))
+	if p.reader != nil && e.cfg.CredentialsFile == config.LoginFile(e.Env) {
+		p.live.Credentials = "login"
+		me, err := p.reader.Me(ctx)
+		if me.Name == "" && e.replier != "" {
+			me.Name, err = e.replier, nil
 		}
-		p.saw("same-user", err, either(me.Name == p.user, "same id", "another id, or another person replied"))
-	}
-	p.saw("list-lag", nil, cmp.Or(p.lag, "not tried: the round trip listed no message"))
-	after, cancelAfter := context.WithTimeout(context.WithoutCancel(ctx), liveBound)
-	defer cancelAfter()
-	for _, name := range slices.Compact(e.posted) {
-		if name != "" && (p.app == nil || p.app.Delete(after, name) != nil) {
-			p.live.Stays = append(p.live.Stays, name)
-		}
+		p.saw("same-user", err, either(me.Name == file.User, "same id", "another id, or another person replied"))
 	}
 	return p.live
 }
 
-// connect finds the way to the space, and describes both.
-func (p *prober) connect(ctx context.Context) {
-	if p.cfg.Subscription != "" {
-		p.live.PostsBy = "app"
-		if app, err := gchat.NewApp(ctx, p.cfg); err == nil {
-			p.post, p.app, p.reader, p.live.Space = app.Post, app, app.Reader(), app.Space
-		}
-	} else if hook, err := p.webhook(); err == nil {
-		p.post, p.live.Space = hook.Post, hook.Space
-		p.reader, _ = p.readerOf(ctx, hook)
-	}
-	if p.reader != nil {
-		if s, err := p.reader.Space(ctx, p.live.Space); err == nil {
-			p.live.Kind = words(s.SpaceType + ", " + cmp.Or(s.SpaceThreadingState, "threads unknown"))
-		}
-	}
-	var file struct{ Type, User string } // a login's names its person
-	b, _ := os.ReadFile(p.cfg.CredentialsFile)
-	_ = json.Unmarshal(b, &file)
-	p.live.Credentials = words(cmp.Or(file.Type, "no file"))
-	if p.reader != nil && p.cfg.CredentialsFile == config.LoginFile(p.Env) {
-		p.live.Credentials, p.user = "login", file.User
-	}
-}
-
-// tryPosts are the probes that post.
+// tryPosts are the probes that post. An app deletes its messages; no scope of a reader deletes a webhook's.
 func (p *prober) tryPosts(ctx context.Context) {
 	id := "client-verify-" + uuid.NewString()[:8]
 	m := gchat.Post{Text: "[Verify] A probe. " + over, ThreadKey: id}
 	send := func(n string) (gchat.Posted, error) {
 		m.MessageID = id + n
-		posted, err := p.post(ctx, m)
-		if err != nil && !gchat.Refused(err) && p.app != nil { // Chat may have it all the same, under its id
-			posted.Name = p.live.Space + "/messages/" + m.MessageID
-		}
-		p.posted = append(p.posted, posted.Name)
-		return posted, err
+		return p.post(ctx, m)
 	}
+	defer p.remove(context.WithoutCancel(ctx), id)
 	first, err := send("-1")
 	if err != nil {
 		return
@@ -132,7 +101,7 @@ func (p *prober) tryPosts(ctx context.Context) {
 	again, err := send("-1")
 	p.saw("same-id", err, either(again.Name == first.Name, "same message", "another message"))
 	if p.reader != nil {
-		m, err := p.reader.ByClientID(ctx, p.live.Space, id+"-1")
+		m, err := p.reader.ByClientID(ctx, p.space, id+"-1")
 		p.saw("get-by-id", err, either(m.Name == first.Name, "200, found", "200, another message"))
 	}
 	if p.live.Kind == "unknown" || strings.HasPrefix(p.live.Kind, "direct message") {
@@ -143,6 +112,17 @@ func (p *prober) tryPosts(ctx context.Context) {
 		m.Card = gchat.NoticeCard("[Verify] A probe.", "")
 		if posted, err := send("-3"); err == nil {
 			p.saw("card-text", p.app.Patch(ctx, posted.Name, m.Text, m.Card), "200, taken")
+		}
+	}
+}
+
+// remove deletes the messages of an app by their ids: Chat may have one also where its post failed.
+func (p *prober) remove(ctx context.Context, id string) {
+	ctx, cancel := context.WithTimeout(ctx, liveBound)
+	defer cancel()
+	for _, n := range []string{"-1", "-2", "-3"} {
+		if p.app != nil {
+			_ = p.app.Delete(ctx, p.space+"/messages/"+id+n)
 		}
 	}
 }

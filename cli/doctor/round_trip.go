@@ -16,13 +16,37 @@ import (
 	"gchat-hooks/state/config"
 )
 
+// way is how messages get into the space and back.
+type way struct {
+	space  string                                                  // spaces/S
+	post   func(context.Context, gchat.Post) (gchat.Posted, error) // nil: there is none
+	app    *gchat.App                                              // nil: a webhook posts
+	reader *gchat.Reader                                           // nil: there are no credentials
+}
+
+func (e *exam) findWay(ctx context.Context) (w way, err error) {
+	if e.cfg.Subscription != "" {
+		app, err := gchat.NewApp(ctx, e.cfg)
+		if err != nil {
+			return w, err
+		}
+		return way{app.Space, app.Post, app, app.Reader()}, nil
+	}
+	hook, err := e.webhook()
+	if err != nil {
+		return w, err
+	}
+	w.space, w.post = hook.Space, hook.Post
+	w.reader, err = gchat.NewReader(ctx, cmp.Or(e.cfg.APIEndpoint, hook.LocalEndpoint()), e.cfg.CredentialsFile)
+	return w, err
+}
+
 // trip is a round trip that was begun: it posts to two threads of the space, reads that back, and waits for a person's reply.
 // It keeps nothing in the state folder: no hook and no poller sees its question.
 type trip struct {
 	*exam
-	hook   *gchat.Webhook
-	reader *gchat.Reader
-	from   time.Time // what is listed is younger; the server's clock
+	way
+	from time.Time // what is listed is younger; the server's clock
 }
 
 const over = "The test is over."
@@ -31,26 +55,27 @@ const over = "The test is over."
 const listedWithin = 15 * time.Second
 
 // roundTrip makes the trip. What it finds is its way out, to the space and back by listing, and its way in, from a person to
-// here. An error says why nothing could be posted or read: then nothing was. Interrupted, it still tells the thread that it is
-// over.
-func (e *exam) roundTrip(ctx context.Context) ([]*Finding, error) {
+// here. Where the space cannot be read nothing is posted. Interrupted, it still tells the thread that it is over.
+func (e *exam) roundTrip(ctx context.Context) []*Finding {
 	ctx, cancel := context.WithTimeout(ctx, liveBound+e.Wait)
 	defer cancel()
-	hook, err := e.webhook()
-	if err != nil {
-		return nil, err
+	out, in := &result{check: check{id: live + ".out"}}, &result{check: check{id: live + ".in"}}
+	if e.cfg.Subscription != "" {
+		out.skip("with a Chat app there is a card to tap in its place: gchat-hooks setup --app")
+		return out.found
 	}
-	reader, err := e.readerOf(ctx, hook)
-	if err != nil {
-		return nil, err
+	t := &trip{exam: e, from: time.Now()}
+	var err error
+	t.way, err = e.findWay(ctx)
+	if err == nil { // a thread that cannot be read back is of no use
+		_, err = t.list(ctx)
 	}
-	t := &trip{exam: e, hook: hook, reader: reader, from: time.Now()}
-	if _, err := t.list(ctx); err != nil { // a thread that cannot be read back is of no use
-		return nil, err
+	if err != nil {
+		out.fail("%v", err).Mend = Hint(err)
+		return out.found
 	}
 	ahead, _ := t.reader.Ahead()
 	t.from = t.from.Add(ahead - 5*time.Second)
-	out, in := &result{check: check{id: live + ".out"}}, &result{check: check{id: live + ".in"}}
 	question := t.out(ctx, out)
 	switch {
 	case out.found[0].Level != OK:
@@ -63,10 +88,9 @@ func (e *exam) roundTrip(ctx context.Context) ([]*Finding, error) {
 		}
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Second)
 		defer cancel()
-		said, _ := hook.Post(ctx, gchat.Post{Text: "[Verify] " + told, ThreadName: question.ThreadName})
-		t.posted = append(t.posted, said.Name)
+		_, _ = t.post(ctx, gchat.Post{Text: "[Verify] " + told, ThreadName: question.ThreadName})
 	}
-	return append(out.found, in.found...), nil
+	return append(out.found, in.found...)
 }
 
 // out posts the question, a message to another thread, and one more to the question's thread, and finds all of them there, as a
@@ -90,22 +114,17 @@ func (t *trip) out(ctx context.Context, r *result) *state.Question {
 		{Text: text, ThreadKey: q.ThreadKey}, {Text: "[Verify] Another thread. " + over, ThreadKey: "verify-" + run + "-b"},
 		{Text: again, ThreadKey: q.ThreadKey},
 	} {
-		done, err := t.hook.Post(ctx, p)
+		done, err := t.post(ctx, p)
 		if err != nil {
-			r.ended(ctx, err)
+			r.fail("%v", err).Mend = Hint(err)
 			return q
 		}
-		sent, t.posted = append(sent, done), append(t.posted, done.Name)
+		sent = append(sent, done)
 	}
 	posted, other := time.Since(began), sent[1].ThreadName
 	q.ThreadName = sent[0].ThreadName
-	if q.ThreadName == "" {
-		r.fail("Chat's answer to a post names no thread: no reply could be bound to it").Mend =
-			"look what stands between here and Google Chat"
-		return q
-	}
-	if sent[2].ThreadName != q.ThreadName || other == q.ThreadName {
-		r.fail("thread keys are not kept to: one was mapped to %s and then to %s, another one to %s",
+	if q.ThreadName == "" || sent[2].ThreadName != q.ThreadName || other == q.ThreadName {
+		r.fail("thread keys are not kept to: one was mapped to %q and then to %q, another one to %q",
 			q.ThreadName, sent[2].ThreadName, other).Mend =
 			"use a space with threads (in Google Chat: one that is no direct message), through the webhook's own URL; " +
 				"what stands between must not drop messageReplyOption and threadKey"
@@ -119,13 +138,14 @@ func (t *trip) out(ctx context.Context, r *result) *state.Question {
 
 // in waits for a person's reply in the question's thread, and reads it as the poller does.
 func (t *trip) in(ctx context.Context, r *result, q *state.Question) (readAs string) {
-	seen, refused := map[string]bool{}, []string(nil)
 	t.Tell(fmt.Sprintf("waiting up to %s: reply ok in the thread of %q (Ctrl-C ends it)", state.InWords(t.Wait), q.SessionName))
+	seen := map[string]bool{}
+	none, mend := "no person replied within "+state.InWords(t.Wait), "reply in the thread, or wait longer (--wait)"
 	for until := time.Now().Add(t.Wait); ; pause(ctx, min(time.Second, time.Until(until))) {
 		late := !time.Now().Before(until)
 		listed, err := t.list(ctx) // where Chat stumbles, the next second's list tells
 		if err != nil && (late || ctx.Err() != nil) {
-			r.ended(ctx, err)
+			r.fail("%v", err).Mend = Hint(err)
 			return ""
 		}
 		for _, m := range listed {
@@ -136,12 +156,9 @@ func (t *trip) in(ctx context.Context, r *result, q *state.Question) (readAs str
 			who := gchat.Line(cmp.Or(strings.TrimSpace(m.Sender+" "+m.DisplayName), "a person"))
 			cfg := config.Load(t.Env, t.project) // a person who was refused may just have set the allowlist
 			if !judge.Named(cfg.AllowedUsers, m.Sender, m.SenderEmail) {
-				told := who + " replied, but may not answer. If that is you: gchat-hooks setup --allow " + gchat.Line(m.Sender)
-				if t.Tell(told); len(refused) == 0 {
-					said, _ := t.hook.Post(ctx, gchat.Post{Text: "[Verify] " + told, ThreadName: q.ThreadName})
-					t.posted = append(t.posted, said.Name)
-				}
-				refused = append(refused, gchat.Line(m.Sender))
+				mend = "if that is you: gchat-hooks setup --allow " + gchat.Line(m.Sender)
+				none = "only people replied who may not answer: " + who
+				t.Tell(who + " replied, but may not answer; " + mend)
 				continue
 			}
 			answers, _, _ := gchat.ParseReply(m.Text, q.Questions, nil)
@@ -151,37 +168,24 @@ func (t *trip) in(ctx context.Context, r *result, q *state.Question) (readAs str
 				return as
 			}
 		}
-		if late && len(refused) > 0 {
-			r.fail("only people replied who may not answer: %s", strings.Join(refused, ", ")).Mend =
-				"gchat-hooks setup --allow " + refused[0] + ", if that is you"
-			return ""
-		} else if late {
-			r.fail("no person replied within %s", state.InWords(t.Wait)).Mend = "reply in the thread, or wait longer (--wait)"
+		if late {
+			r.fail("%s", none).Mend = mend
 			return ""
 		}
 	}
 }
 
-// ended says that err, or the person, ended a way of the trip.
-func (r *result) ended(ctx context.Context, err error) {
-	if ctx.Err() != nil {
-		r.fail("interrupted").Mend = "run it again"
-	} else {
-		r.fail("%v", err).Mend = Hint(err)
-	}
-}
-
 func (t *trip) list(ctx context.Context) (listed []gchat.Message, err error) {
-	_, err = t.reader.Since(ctx, t.hook.Space, t.from, func(page []gchat.Message) { listed = append(listed, page...) })
+	_, err = t.reader.Since(ctx, t.space, t.from, func(page []gchat.Message) { listed = append(listed, page...) })
 	return listed, err
 }
 
 // find lists until the messages are there, each as a program's.
 func (t *trip) find(ctx context.Context, r *result, sent []gchat.Posted) {
-	for began, lists := time.Now(), 1; ; lists++ {
+	for began := time.Now(); ; {
 		listed, err := t.list(ctx)
 		if err != nil {
-			r.ended(ctx, err)
+			r.fail("%v", err).Mend = Hint(err)
 			return
 		}
 		missing := 0
@@ -196,13 +200,12 @@ func (t *trip) find(ctx context.Context, r *result, sent []gchat.Posted) {
 			}
 		}
 		if missing == 0 {
-			t.lag = fmt.Sprintf("in list %d, %d ms after the last answer to a post", lists, time.Since(began).Milliseconds())
 			return
 		}
 		if ctx.Err() != nil || time.Since(began) > listedWithin {
 			r.fail("%d of %d messages that Chat took could not be found by listing within %s",
 				missing, len(sent), state.InWords(listedWithin)).Mend =
-				"check that the credentials read the space that the webhook posts to, " + t.hook.Space
+				"check that the credentials read the space that the webhook posts to, " + t.space
 			return
 		}
 		pause(ctx, 300*time.Millisecond)

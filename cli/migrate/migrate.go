@@ -34,43 +34,39 @@ var moves = [][2]string{
 // skipped are folders whose files instruct no session. So is a repository within the harness: it is to be migrated by itself.
 var skipped = []string{".claude/state", ".claude/logs", ".claude/worktrees", ".claude/projects", archive, ".git", "node_modules"}
 
-// Options say which harness, and what is done to it.
-type Options struct {
-	Harness string // the folder that holds .claude
-	Apply   bool   // without it the moves are only shown
-}
-
-// Run moves the relay aside, or shows on out what it would move, and lists what a person has to change. Applied a second time it
-// moves nothing. Where the folder is no harness it fails, with a hint.
-func Run(out io.Writer, o Options) error {
-	h, err := open(o.Harness)
+// Run moves the relay aside in the folder that holds .claude, or shows on out what it would move, and lists what a person has to
+// change. Applied a second time it moves nothing. Where the folder is no harness it fails, with a hint.
+func Run(out io.Writer, dir string, apply bool) error {
+	h, err := open(dir)
 	if err != nil {
 		return err
 	}
 	defer h.root.Close()
-	moved, err := h.move(out, o.Apply)
-	if err == nil {
-		err = h.walk()
-	}
+	h.out = out
+	moved, err := h.move(apply)
 	switch {
 	case err != nil:
 		return err
 	case moved == 0:
 		fmt.Fprintln(out, "Nothing to move.")
-	case o.Apply:
+	case apply:
 		fmt.Fprintln(out, "Start new sessions: running ones keep their instructions.")
 	default:
 		fmt.Fprintln(out, "Nothing was written. --apply does it.")
 	}
-	h.list(out)
-	return nil
+	fmt.Fprintln(out, "\nChange the rest yourself, where something is listed:")
+	err = h.walk()
+	if h.style {
+		fmt.Fprintf(out, "\nWrite into the output style:\n\n%s", styleText)
+	}
+	return err
 }
 
 // harness is a harness folder. Everything is read and moved through an os.Root, so that no link leads out of the folder.
 type harness struct {
-	dir   string // absolute
 	root  *os.Root
-	looks []look // what a person has to look at
+	out   io.Writer
+	style bool // an output style is to be changed
 }
 
 func open(dir string) (*harness, error) {
@@ -81,26 +77,26 @@ func open(dir string) (*harness, error) {
 		return nil, &state.UserError{Err: errors.New("no harness in " + dir), Hint: hint, Code: 1}
 	}
 	root, err := os.OpenRoot(dir)
-	return &harness{dir: dir, root: root}, err
+	return &harness{root: root}, err
 }
 
 // move moves the relay aside, or counts what it would move.
-func (h *harness) move(out io.Writer, apply bool) (moved int, err error) {
+func (h *harness) move(apply bool) (moved int, err error) {
 	for _, m := range moves {
 		switch {
 		case !h.exists(m[0]):
 			continue
 		case h.exists(m[1]):
-			h.see(m[0], "stays: "+m[1]+" is there already", 0)
+			h.see(m[0], "stays: "+m[1]+" is there already")
 			continue
 		case apply:
-			if err = errors.Join(h.root.MkdirAll(archive, 0o755), h.root.Rename(m[0], m[1])); err != nil {
+			err = errors.Join(h.root.MkdirAll(archive, 0o755), h.root.Rename(m[0], m[1]))
+			if err != nil {
 				return moved, err
 			}
-			from, to := state.ShellQuoted(filepath.Join(h.dir, m[1])), state.ShellQuoted(filepath.Join(h.dir, m[0]))
-			fmt.Fprintf(out, "moved %s to %s; to take it back: mv %s %s\n", m[0], m[1], from, to)
+			fmt.Fprintf(h.out, "moved %s to %s\n", m[0], m[1])
 		default:
-			fmt.Fprintf(out, "would move %s to %s\n", m[0], m[1])
+			fmt.Fprintf(h.out, "would move %s to %s\n", m[0], m[1])
 		}
 		moved++
 	}
@@ -122,14 +118,14 @@ func (h *harness) walk() error {
 		case err != nil && p == ".":
 			return err
 		case err != nil:
-			h.see(p, "is not searched: it cannot be read", 0)
+			h.see(p, "is not searched: it cannot be read")
 			return fs.SkipDir
 		case d.IsDir() && (isRelay || other):
 			return fs.SkipDir
 		case d.Type().IsRegular() && !isRelay:
 			h.file(p, d, mention, todos)
 		case d.Type()&fs.ModeSymlink != 0 && strings.HasPrefix(p, ".claude/"):
-			h.see(p, "is a link, and links are not followed", 0)
+			h.see(p, "is a link, and links are not followed")
 		}
 		return nil
 	})
@@ -160,59 +156,26 @@ func patterns() (mention *regexp.Regexp, todos []todo) {
 // file lists the lines of one file.
 func (h *harness) file(p string, d fs.DirEntry, mention *regexp.Regexp, todos []todo) {
 	if info, err := d.Info(); err == nil && info.Size() > 1<<20 {
-		h.see(p, "is not searched: it is larger than 1 MB", 0)
+		h.see(p, "is not searched: it is larger than 1 MB")
 		return
 	}
 	b, err := h.root.ReadFile(p)
 	if err != nil {
-		h.see(p, "is not searched: it cannot be read", 0)
+		h.see(p, "is not searched: it cannot be read")
 		return
 	}
 	for i, line := range strings.Split(string(b), "\n") {
 		if mention.MatchString(strings.ReplaceAll(line, archive+"/"+relay, "")) {
 			at := slices.IndexFunc(todos, func(t todo) bool { return t.line.MatchString(line) })
-			h.see(p, todos[at].words, i+1)
+			h.see(p+":"+strconv.Itoa(i+1), todos[at].words)
 		}
 	}
 }
 
-// A look is what a person has to do about some lines of a file.
-type look struct {
-	path, words string
-	lines       []string // their numbers; none: it is about the whole file
-}
-
-func (h *harness) see(p, words string, line int) {
-	at := slices.IndexFunc(h.looks, func(l look) bool { return l.path == p && l.words == words })
-	if at < 0 {
-		at = len(h.looks)
-		h.looks = append(h.looks, look{path: p, words: words})
-	}
-	if line > 0 {
-		h.looks[at].lines = append(h.looks[at].lines, strconv.Itoa(line))
-	}
-}
-
-// list says what a person has to change, in a line for each file and change. It fits on a screen.
-func (h *harness) list(out io.Writer) {
-	const most, mostLines = 20, 12
-	if len(h.looks) == 0 {
-		return
-	}
-	fmt.Fprintln(out, "\nChange the rest yourself:")
-	for _, l := range h.looks[:min(most, len(h.looks))] {
-		if len(l.lines) > mostLines {
-			l.lines = append(l.lines[:mostLines], "…")
-		}
-		where := strings.TrimSuffix(state.OneLine(l.path)+":"+strings.Join(l.lines, ","), ":")
-		fmt.Fprintf(out, "    %s: %s\n", where, l.words)
-	}
-	if more := len(h.looks) - most; more > 0 {
-		fmt.Fprintf(out, "    and %d more; to list all:  grep -rniw '%s' %s\n", more, relay, state.ShellQuoted(h.dir))
-	}
-	if slices.ContainsFunc(h.looks, func(l look) bool { return strings.HasPrefix(l.path, ".claude/output-styles/") }) {
-		fmt.Fprintf(out, "\nWrite into the output style:\n\n%s", styleText)
-	}
+// see lists a place that a person has to look at, and what to do there.
+func (h *harness) see(place, words string) {
+	fmt.Fprintf(h.out, "    %s: %s\n", state.OneLine(place), words)
+	h.style = h.style || strings.HasPrefix(place, ".claude/output-styles/")
 }
 
 // styleText tells the orchestrator ahead of time what a denied question's own reason says: no agent has to poll.

@@ -31,9 +31,8 @@ const Name = "gchat-response-poller"
 const StartSpace = "gchat-hooks setup --space --service (for a phone, with --phone)"
 
 const (
-	stopTimeout  = 100 * time.Second // the daemon may take 90 s to end, and its supervisor some more to let go of it
-	startTimeout = 5 * time.Second   // from a start to the pid
-	lookAgain    = 250 * time.Millisecond
+	stopTimeout = 100 * time.Second // the daemon may take 90 s to end, and its supervisor some more to let go of it
+	lookAgain   = 250 * time.Millisecond
 )
 
 // Service is a command of this program as the system starts it.
@@ -52,7 +51,7 @@ type Service struct {
 // Space is the service of the embedded space, which is started with args.
 func Space(env state.Getenv, self string, out io.Writer, args ...string) *Service {
 	s := New(env, self, out)
-	s.Name, s.Args = "gchat-hooks-space", append([]string{"space"}, args...)
+	s.Name, s.Args = "gchat-hooks-space", slices.Concat([]string{"space"}, args, []string{"--service"})
 	return s
 }
 
@@ -64,15 +63,6 @@ func SpaceDown(env state.Getenv) bool {
 
 // daemon says whether s is the daemon.
 func (s *Service) daemon() bool { return s.Name == Name }
-
-// words are the command line that the system runs.
-func (s *Service) words() []string {
-	words := append([]string{s.Self}, s.Args...)
-	if !s.daemon() {
-		words = append(words, "--service")
-	}
-	return words
-}
 
 // command is what a person types in place of the service.
 func (s *Service) command() string { return "gchat-hooks " + strings.Join(s.Args, " ") }
@@ -89,11 +79,11 @@ func New(env state.Getenv, self string, out io.Writer) *Service {
 
 // supervisor is the program that starts others for a person: launchd or systemd.
 type supervisor interface {
-	file() string                             // where it looks for the service's file
-	contents(env []string) string             // of that file; env is what the service is to find in its environment
-	pid(context.Context) (pid int, err error) // 0: the service does not run. It fails where the supervisor cannot be reached
-	start(context.Context) error              // loads the file afresh; the service starts now and at each login
-	stop(context.Context) error               // for good
+	file() string                 // where it looks for the service's file
+	contents(env []string) string // of that file; env is what the service is to find in its environment
+	reach(context.Context) error  // why it cannot be talked to here
+	start(context.Context) error  // loads the file afresh; the service starts now and at each login
+	stop(context.Context) error   // for good
 }
 
 func (s *Service) supervisor() supervisor {
@@ -106,34 +96,29 @@ func (s *Service) supervisor() supervisor {
 // Install writes the service's file, has the service start at each login, and starts it, anew if it runs.
 func (s *Service) Install(ctx context.Context) error {
 	sup := s.supervisor()
-	switch {
-	case s.UID == 0 && s.Env("SUDO_USER") != "":
+	if s.UID == 0 && s.Env("SUDO_USER") != "" {
 		return hinted(errors.New("the service is a person's own, and sudo makes it root's"), "run it without sudo")
-	case strings.Contains(s.Self, "/go-build"):
-		return hinted(errors.New("`go run` removes its program when it ends"), "go build -o ~/.local/bin/gchat-hooks .")
-	case !filepath.IsAbs(s.Env("HOME")):
-		return errors.New("HOME is not set, so the service has no place")
 	}
-	if _, err := sup.pid(ctx); err != nil {
+	if err := sup.reach(ctx); err != nil {
 		hint := "start `" + s.command() + "` yourself, by @reboot in a crontab or in a tmux session of its own"
 		return hinted(fmt.Errorf("no service can be set up here: %w", err), hint)
 	}
-	if err := s.write(sup.file(), sup.contents(s.carried())); err != nil {
+	dir := filepath.Dir(sup.file())
+	err := os.MkdirAll(dir, 0o755)
+	if err == nil {
+		err = renameio.WriteFile(sup.file(), []byte(sup.contents(s.carried())), 0o644, renameio.WithTempDir(dir))
+	}
+	if err != nil {
 		return fmt.Errorf("write the service file: %w", err)
 	}
 	state.NewLog(s.Env, s.Name).Info().Str("file", sup.file()).Msg("service installed")
 	if err := sup.start(ctx); err != nil {
 		return fmt.Errorf("start the service: %w", err)
 	}
-	for end := time.Now().Add(startTimeout); time.Now().Before(end); time.Sleep(lookAgain) {
-		if pid, err := sup.pid(ctx); err != nil || pid > 0 {
-			break
-		}
-	}
+	s.say("installed as %s, and started; gchat-hooks status says whether it runs", sup.file())
 	if s.daemon() {
-		s.say("installed; it takes its settings from %s, not from this shell", state.ConfigFile(s.Env))
+		s.say("it takes its settings from %s, not from this shell", state.ConfigFile(s.Env))
 	}
-	s.Status(ctx, time.Now())
 	return nil
 }
 
@@ -152,28 +137,6 @@ func (s *Service) Uninstall(ctx context.Context) error {
 	}
 	s.say("removed %s; state and logs stay", path)
 	return nil
-}
-
-// Status says whether the service is installed, whether it runs, and when it last looked for replies.
-func (s *Service) Status(ctx context.Context, now time.Time) {
-	path, there := s.Installed()
-	pid, err := s.supervisor().pid(ctx)
-	install := map[bool]string{true: "gchat-hooks poller install", false: StartSpace}[s.daemon()]
-	switch {
-	case !there:
-		s.say("service:   not installed; %s", install)
-	case err != nil:
-		s.say("service:   installed as %s: %v", path, err)
-	case pid > 0:
-		s.say("service:   running (pid %d), from %s", pid, path)
-	default:
-		s.say("service:   installed as %s, not running: gchat-hooks logs says why, %s starts it", path, install)
-	}
-	if !s.daemon() {
-		return
-	}
-	line, _ := Health(s.Env, now)
-	s.say("health:    %s\nlog:       %s", line, state.LogPath(s.Env))
 }
 
 // Installed is the service's file, and whether it is there.
@@ -203,33 +166,19 @@ func (s *Service) carried() []string {
 	return env
 }
 
-// write has path hold text. Another file that was there is kept as .bak: the person may have changed it.
-func (s *Service) write(path, text string) error {
-	if was, err := os.ReadFile(path); err == nil && string(was) == text {
-		return nil
-	}
-	if err := os.Rename(path, path+".bak"); err == nil {
-		s.say("the service file that was there is kept as %s.bak", path)
-	}
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		return err
-	}
-	return renameio.WriteFile(path, []byte(text), 0o644, renameio.WithTempDir(filepath.Dir(path)))
-}
-
 func hinted(err error, hint string) error { return &state.UserError{Err: err, Hint: hint, Code: 1} }
 
 func (s *Service) say(format string, args ...any) { fmt.Fprintf(s.Out, format+"\n", args...) }
 
 // run runs a command of the supervisor. Its error names the command and what it said.
-func (s *Service) run(ctx context.Context, name string, args ...string) (output string, err error) {
+func (s *Service) run(ctx context.Context, name string, args ...string) error {
 	ctx, cancel := context.WithTimeout(ctx, stopTimeout)
 	defer cancel()
 	out, err := s.Run(ctx, name, args...)
 	if err != nil {
 		err = fmt.Errorf("%s %s: %w: %s", name, strings.Join(args, " "), err, strings.Join(strings.Fields(string(out)), " "))
 	}
-	return string(out), err
+	return err
 }
 
 // Exit codes of the health check.
@@ -289,7 +238,7 @@ func (l launchd) contents(env []string) string {
 	}
 	home, log := html.EscapeString(l.Env("HOME")), html.EscapeString(state.LogPath(l.Env))
 	words := ""
-	for _, word := range l.words() {
+	for _, word := range append([]string{l.Self}, l.Args...) {
 		words += "<string>" + html.EscapeString(word) + "</string> "
 	}
 	return fmt.Sprintf(plist, l.label(), words, vars.String(), home, log)
@@ -298,16 +247,11 @@ func (l launchd) contents(env []string) string {
 //go:embed launchd.plist
 var plist string
 
-// pid reads the line of the service itself, which is indented by one tab; deeper ones are of its sockets and the like.
-func (l launchd) pid(ctx context.Context) (pid int, err error) {
-	if _, err := l.run(ctx, "launchctl", "print", l.domain()); err != nil {
-		return 0, fmt.Errorf("launchd has a place for it while you are logged in at the Mac's screen: %w", err)
+func (l launchd) reach(ctx context.Context) error {
+	if err := l.run(ctx, "launchctl", "print", l.domain()); err != nil {
+		return fmt.Errorf("launchd has a place for it while you are logged in at the Mac's screen: %w", err)
 	}
-	out, _ := l.run(ctx, "launchctl", "print", l.agent()) // it fails where there is no such agent
-	if _, after, ok := strings.Cut(out, "\n\tpid = "); ok {
-		_, err = fmt.Sscan(after, &pid)
-	}
-	return pid, err
+	return nil
 }
 
 func (l launchd) start(ctx context.Context) error {
@@ -315,12 +259,12 @@ func (l launchd) start(ctx context.Context) error {
 		return err
 	}
 	// An agent that was disabled once, also of an older install, is not loaded until it is enabled.
-	if _, err := l.run(ctx, "launchctl", "enable", l.agent()); err != nil {
+	if err := l.run(ctx, "launchctl", "enable", l.agent()); err != nil {
 		return err
 	}
 	busy := []int{5, 36, 37} // errnos: there already or not quite gone, in progress, bootstrapped already
 	for end := time.Now().Add(loadTimeout); ; time.Sleep(time.Second) {
-		_, err := l.run(ctx, "launchctl", "bootstrap", l.domain(), l.file())
+		err := l.run(ctx, "launchctl", "bootstrap", l.domain(), l.file())
 		var failed interface{ ExitCode() int }
 		if !errors.As(err, &failed) || !slices.Contains(busy, failed.ExitCode()) || time.Now().After(end) {
 			return err
@@ -331,9 +275,9 @@ func (l launchd) start(ctx context.Context) error {
 // stop unloads the agent, and waits until it is gone: bootout returns before that, with an error, and a bootstrap that comes
 // too early fails. `bootout --wait` is no way: newer versions do not take it.
 func (l launchd) stop(ctx context.Context) error {
-	_, _ = l.run(ctx, "launchctl", "bootout", l.agent())
+	_ = l.run(ctx, "launchctl", "bootout", l.agent())
 	for end := time.Now().Add(stopTimeout); ; time.Sleep(lookAgain) {
-		if _, err := l.run(ctx, "launchctl", "print", l.agent()); err != nil {
+		if err := l.run(ctx, "launchctl", "print", l.agent()); err != nil {
 			return nil
 		}
 		if time.Now().After(end) {
@@ -358,7 +302,7 @@ func (s systemd) contents(env []string) string {
 		vars.WriteString("Environment=" + unitWord(v) + "\n")
 	}
 	var words []string
-	for _, word := range s.words() {
+	for _, word := range append([]string{s.Self}, s.Args...) {
 		words = append(words, unitWord(word))
 	}
 	if s.daemon() { // SIGHUP ends the space
@@ -378,27 +322,21 @@ func unitWord(s string) string {
 	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`, "%", "%%").Replace(s) + `"`
 }
 
-// pid fails where there is a systemctl and no manager to talk to: in containers, in WSL 1, in a shell of su or sudo.
-func (s systemd) pid(ctx context.Context) (pid int, err error) {
-	out, err := s.run(ctx, "systemctl", "--user", "show", s.unit(), "--property=MainPID")
-	if _, after, ok := strings.Cut(out, "MainPID="); ok {
-		_, err = fmt.Sscan(after, &pid)
-	}
-	return pid, err
+// reach fails where there is a systemctl and no manager to talk to: in containers, in WSL 1, in a shell of su or sudo.
+func (s systemd) reach(ctx context.Context) error {
+	return s.run(ctx, "systemctl", "--user", "show", s.unit(), "--property=MainPID")
 }
 
 func (s systemd) start(ctx context.Context) error {
 	// By its path: the manager may have an XDG_CONFIG_HOME of its own, and looks elsewhere. It reads all units anew for it.
-	if _, err := s.run(ctx, "systemctl", "--user", "enable", s.file()); err != nil {
+	if err := s.run(ctx, "systemctl", "--user", "enable", s.file()); err != nil {
 		return err
 	}
-	_, _ = s.run(ctx, "systemctl", "--user", "reset-failed", s.unit()) // after ten starts it refuses this one, too
-	_, err := s.run(ctx, "systemctl", "--user", "restart", s.unit())
-	return err
+	_ = s.run(ctx, "systemctl", "--user", "reset-failed", s.unit()) // after ten starts it refuses this one, too
+	return s.run(ctx, "systemctl", "--user", "restart", s.unit())
 }
 
 // stop removes the links that start the daemon also where no manager runs.
 func (s systemd) stop(ctx context.Context) error {
-	_, err := s.run(ctx, "systemctl", "--user", "disable", "--now", s.unit())
-	return err
+	return s.run(ctx, "systemctl", "--user", "disable", "--now", s.unit())
 }
