@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -66,12 +67,19 @@ func ReadEvent(data []byte) (e Event, err error) {
 		return e, nil
 	}
 	e.Tap = &Tap{Inputs: map[string][]string{}}
-	var carried map[string]string
+	carried := map[string]string{}
 	if in.Common != nil {
-		carried = in.Common.Parameters
+		maps.Copy(carried, in.Common.Parameters)
 		for name, input := range in.Common.FormInputs {
 			if input.StringInputs != nil && len(e.Tap.Inputs) < mostWidgets {
 				e.Tap.Inputs[name] = input.StringInputs.Value
+			}
+		}
+	}
+	if in.Action != nil {
+		for _, p := range in.Action.Parameters {
+			if p != nil {
+				carried[p.Key] = p.Value
 			}
 		}
 	}
