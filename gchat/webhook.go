@@ -228,10 +228,7 @@ func clock(h http.Header) time.Time {
 func answeredError(status int, h http.Header, body []byte) *APIError {
 	e := &APIError{HTTP: status, RetryAfter: retryAfter(h, time.Now()), at: clock(h)}
 	var envelope struct {
-		Error struct {
-			Message string `json:"message"`
-			Status  string `json:"status"`
-		} `json:"error"`
+		Error struct{ Message, Status string }
 	}
 	if json.Unmarshal(body, &envelope) == nil {
 		e.Message = shorten(envelope.Error.Message, 300)
