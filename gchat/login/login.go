@@ -53,9 +53,9 @@ func failed(hint, format string, args ...any) error {
 }
 
 // Run logs a person in: it opens the browser (or prints the address), waits until the browser comes back or the person
-// pastes, exchanges the code and keeps the login. person is users/ID of who logged in; "" where Google did not tell. With an error
-// nothing is kept, and an older login stays as it was. Errors are *state.UserError, and those of listening on this machine and of
-// writing the file.
+// pastes, exchanges the code and keeps the login. person is users/ID of who logged in; "" where Google did not tell. With an
+// error nothing is kept, and an older login stays as it was. Errors are *state.UserError, and those of listening on this
+// machine and of writing the file.
 func Run(ctx context.Context, o Options) (person string, err error) {
 	client, err := o.client()
 	if err != nil {
