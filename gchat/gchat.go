@@ -179,7 +179,8 @@ func embedded(err error, base *url.URL, space string) error {
 	setup, hint := "gchat-hooks setup --space --listen ", ""
 	switch e := answered(err); {
 	case AuthFailure(err), errors.Is(err, ErrNoSecrets):
-		hint = setup + base.Host + " (for a phone, with --phone) writes down the token and the whole URL of the embedded space there"
+		hint = setup + base.Host + " (for a phone, with --phone) writes down the token and the whole URL of the embedded " +
+			"space there"
 	case e.HTTP == http.StatusNotFound, errors.Is(err, ErrNonsense):
 		hint = "another program answers there: " + setup + "127.0.0.1:8766 has the embedded space run at another port"
 	default:

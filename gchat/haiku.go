@@ -113,20 +113,14 @@ func readAnswer(resp *http.Response) (w Wording, said string, err error) {
 		return w, "", unquote(err)
 	}
 	var answer struct {
-		Type    string `json:"type"`
-		Model   string `json:"model"`
-		Content []struct {
-			Type string `json:"type"`
-			Text string `json:"text"`
-		} `json:"content"`
-		StopReason string `json:"stop_reason"`
-		Usage      struct {
+		Type, Model string
+		Content     []struct{ Type, Text string }
+		StopReason  string `json:"stop_reason"`
+		Usage       struct {
 			Input  int64 `json:"input_tokens"`
 			Output int64 `json:"output_tokens"`
-		} `json:"usage"`
-		Error struct {
-			Type string `json:"type"`
-		} `json:"error"`
+		}
+		Error struct{ Type string }
 	}
 	err = json.Unmarshal(body, &answer)
 	if resp.StatusCode != http.StatusOK {

@@ -28,15 +28,17 @@ func QuestionTexts(q *state.Question) []string {
 // Of a permission, so many bytes of a line are shown. Claude's words are neutral in them, as are a model's.
 func pieces(q *state.Question, line int) (header, text, how string) {
 	key := "\nThread key: " + Line(head(q.ThreadKey, 256))
+	how = "\n\n"
 	switch m := q.Matter(); {
 	case m.Prompt:
-		return "[Waiting for you] " + field(cmp.Or(q.SessionName, q.SessionID)), longText(q), "\n\nReply with the next instruction."
+		return "[Waiting for you] " + sessionOf(q), longText(q), how + "Reply with the next instruction."
 	case m.Long:
-		return decisionHeader("Plan", q), longText(q), "\n\n" + HowToDecide(q) + key
+		return decisionHeader("Plan", q), longText(q), how + HowToDecide(q) + key
 	case m.Decides:
-		return decisionHeader("Permission", q), permissionText(q, line), "\n\n" + alwaysAllows(q, "always") + HowToDecide(q) + key
+		return decisionHeader("Permission", q), permissionText(q, line), how + alwaysAllows(q, "always") + HowToDecide(q) + key
 	}
-	return "[AskUserQuestion] Session: " + sessionOf(q), inert(Cut(questionText(q), mostAsked)), "\n\n" + howToReply(q.Questions) + key
+	text = inert(Cut(questionText(q), mostAsked))
+	return "[AskUserQuestion] Session: " + sessionOf(q), text, how + howToReply(q.Questions) + key
 }
 
 func sessionOf(q *state.Question) string {

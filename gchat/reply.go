@@ -421,10 +421,9 @@ func Decompose(p state.Prompt, value string) state.Answer {
 
 // cutLabel gives what follows the label and its comma. A comma without anything behind it is no comma of ours.
 func cutLabel(value, label string) (rest string, ok bool) {
-	rest, ok = strings.CutPrefix(value, label)
-	if !ok || label == "" || rest == "" {
-		return "", ok && label != ""
+	if value == label {
+		return "", label != ""
 	}
-	rest, ok = strings.CutPrefix(rest, ", ")
-	return rest, ok && rest != ""
+	rest, ok = strings.CutPrefix(value, label+", ")
+	return rest, ok && label != "" && rest != ""
 }

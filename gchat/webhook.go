@@ -27,6 +27,7 @@ const postTimeout = 10 * time.Second
 type Webhook struct {
 	Space string // spaces/S
 	url   *url.URL
+	*api  // with the webhook's secrets
 }
 
 var webhookPath = state.Pattern(`^(.*/)?v1/(spaces/[^/]+)/messages/?$`)
@@ -50,7 +51,11 @@ func ParseWebhook(raw, space string) (*Webhook, error) {
 	if q := u.Query(); (u.Host == googleHost || embeds) && (q.Get("key") == "" || q.Get("token") == "") {
 		return nil, embedded(ErrNoSecrets, u, space)
 	}
-	return &Webhook{Space: space, url: u}, nil
+	w := &Webhook{Space: space, url: u}
+	client := &http.Client{Transport: w, CheckRedirect: noRedirects.CheckRedirect}
+	svc, err := chat.NewService(context.Background(), option.WithHTTPClient(client))
+	w.api = &api{svc, u}
+	return w, err
 }
 
 // googleHost is where Google's webhooks are.
@@ -158,13 +163,6 @@ var noRedirects = &http.Client{
 	},
 }
 
-// api is the Chat API with the webhook's secrets.
-func (w *Webhook) api(ctx context.Context) (*api, error) {
-	client := &http.Client{Transport: w, CheckRedirect: noRedirects.CheckRedirect}
-	svc, err := chat.NewService(ctx, option.WithHTTPClient(client))
-	return &api{svc, w.url}, err
-}
-
 // RoundTrip takes a call to where the webhook is. Its secrets come in here, so that no error of the caller's holds them.
 func (w *Webhook) RoundTrip(r *http.Request) (*http.Response, error) {
 	to := *w.url
@@ -177,11 +175,7 @@ func (w *Webhook) RoundTrip(r *http.Request) (*http.Response, error) {
 // Post creates the message. Errors are *APIError where Chat answered, ErrNonsense, or of the transport; none holds the
 // URL. AlreadyExists(err) means that an earlier try with this MessageID had arrived.
 func (w *Webhook) Post(ctx context.Context, p Post) (Posted, error) {
-	a, err := w.api(ctx)
-	if err != nil {
-		return Posted{}, err
-	}
-	return a.post(ctx, w.Space, p)
+	return w.post(ctx, w.Space, p)
 }
 
 // post creates a message in a space.
@@ -228,10 +222,7 @@ func clock(h http.Header) time.Time {
 func answeredError(status int, h http.Header, body []byte) *APIError {
 	e := &APIError{HTTP: status, RetryAfter: retryAfter(h, time.Now()), at: clock(h)}
 	var envelope struct {
-		Error struct {
-			Message string `json:"message"`
-			Status  string `json:"status"`
-		} `json:"error"`
+		Error struct{ Message, Status string }
 	}
 	if json.Unmarshal(body, &envelope) == nil {
 		e.Message = shorten(envelope.Error.Message, 300)
@@ -253,11 +244,7 @@ func shorten(s string, n int) string {
 // That Google looks at the token before it looks at the message is what its answers suggest; only a message that comes
 // back proves it.
 func (w *Webhook) Probe(ctx context.Context) (ahead time.Duration, err error) {
-	a, err := w.api(ctx)
-	if err != nil {
-		return 0, err
-	}
-	posted, err := a.create(ctx, "reach webhook", w.Space, a.chat.Spaces.Messages.Create(w.Space, &chat.Message{}))
+	posted, err := w.create(ctx, "reach webhook", w.Space, w.chat.Spaces.Messages.Create(w.Space, &chat.Message{}))
 	refused := answered(err)
 	if at := cmp.Or(posted.ServerTime, refused.at); !at.IsZero() {
 		ahead = time.Until(at)

@@ -125,8 +125,10 @@ func Run(ctx context.Context, o Options) error {
 		}
 	}
 	if p.Once {
-		if len(p.index) > 0 { // a detached poller may have made way
-			p.calls = anew
+		for _, s := range p.index {
+			if s.info != nil && s.mine(p) && p.busy(s) { // a detached poller may have made way
+				p.calls = anew
+			}
 		}
 		return errors.Join(p.once(ctx), p.leave(p.calls))
 	}

@@ -1,10 +1,10 @@
 package space
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"net/http"
-	"regexp"
 	"strings"
 	"time"
 
@@ -76,15 +76,14 @@ func checkContent(m *chat.Message) error {
 	return nil
 }
 
-// questionOf is what the buttons of a message's cards carry for their question; ok is false where none has the choice.
-func questionOf(m *chat.Message, choice string) (question string, ok bool) {
+// questionOf is what the button of a message's card with that choice carries for its question; "" where there is none.
+func questionOf(m *chat.Message, choice string) string {
 	b, _ := json.Marshal(m.CardsV2)
-	quoted := regexp.QuoteMeta(choice)
-	carried := regexp.MustCompile(`"key":"question","value":"([^"]*)"\},\{"key":"choice","value":"` + quoted + `"`)
-	if found := carried.FindSubmatch(b); found != nil {
-		return string(found[1]), true
+	before, _, found := strings.Cut(string(b), `"},{"key":"choice","value":"`+choice+`"`)
+	if !found {
+		return ""
 	}
-	return "", false
+	return before[strings.LastIndexByte(before, '"')+1:]
 }
 
 // Tap taps the button of a message's card that carries the choice, with what the card's boxes and fields hold. A nil user is the
@@ -100,11 +99,9 @@ func (s *Space) Tap(user *chat.User, message, question, choice string, inputs ma
 	if found == nil {
 		return fmt.Errorf("tap: %w", notFound("Message "+message+" not found"))
 	}
-	m, stands := found.Message, true
+	m := found.Message
+	question = cmp.Or(question, questionOf(m, choice))
 	if question == "" {
-		question, stands = questionOf(m, choice)
-	}
-	if !stands {
 		return fmt.Errorf("tap: %w", invalid("That button is not there any more."))
 	}
 	e := s.event("CARD_CLICKED", user, m)

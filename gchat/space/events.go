@@ -48,8 +48,8 @@ func (s *Space) tell(e *chat.DeprecatedEvent) {
 	}
 }
 
-// tellApp puts what a person wrote into the subscription, where an app hears it: in a direct message all, in a space what mentions
-// the app. The caller holds the lock.
+// tellApp puts what a person wrote into the subscription, where an app hears it: in a direct message all, in a space what
+// mentions the app. The caller holds the lock.
 func (s *Space) tellApp(m *chat.Message) {
 	said, mentioned := strings.CutPrefix(m.Text, "@gchat-hooks")
 	if mentioned && (said == "" || strings.ContainsAny(said[:1], " \n\t,:")) {
