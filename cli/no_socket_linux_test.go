@@ -138,9 +138,9 @@ func (h *hooked) trace(r hookRun, args ...string) (calls string) {
 // endWait has the hook that waits get its answer, or, where Chat is not there, tells it to end.
 func (h *hooked) endWait(strace int) {
 	h.Helper()
-	q := h.until("a hook waits", func(q *state.Question) bool { return state.HasWaiter(getenv(h.env), q.Path) })
+	h.until("a hook waits", func(q *state.Question) bool { return state.HasWaiter(getenv(h.env), q.Path) })
 	if h.space != nil {
-		q = h.until("it is posted", func(q *state.Question) bool { return q.ThreadName != "" })
+		q := h.until("it is posted", func(q *state.Question) bool { return q.ThreadName != "" })
 		if _, err := h.space.Say(space.Person(), q.ThreadName, "2"); err != nil {
 			h.Fatal(err)
 		}

@@ -197,10 +197,10 @@ func TestQuestionSurvivesTheWayToThePhoneAndBack(t *testing.T) {
 		t.Errorf("the configuration changes on the way to the phone:\n%s\n%s", local, phone)
 	}
 
-	page, end := p.space()
+	_, end := p.space()
 	thread, answer := p.asks("one")
 	end()
-	page, end = p.space("--phone")
+	page, end := p.space("--phone")
 	if !strings.HasPrefix(page, "http://"+elsewhere+":") {
 		t.Errorf("the first page is %s", page)
 	}

@@ -175,7 +175,7 @@ func TestPostErrors(t *testing.T) {
 			if r.URL.Path == "/stolen" {
 				t.Error("the redirect was followed")
 			}
-			http.Redirect(w, r, "/stolen?"+r.URL.RawQuery, 307)
+			http.Redirect(w, r, "/stolen?"+r.URL.RawQuery, http.StatusTemporaryRedirect)
 		}, func(err error) bool { return err != nil }, ""},
 		"cut": {func(w http.ResponseWriter, r *http.Request) { panic(http.ErrAbortHandler) }, func(err error) bool { return !Permanent(err) && !Overloaded(err) }, "reached"},
 	} {

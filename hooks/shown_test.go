@@ -165,7 +165,7 @@ func TestPlanShown(t *testing.T) {
 	}
 	for name, test := range map[string]struct{ input, transcript, want string }{
 		"in the input":  {`{"plan":"# A plan\n"}`, transcript, "# A plan"},
-		"in Arabic":     {`{"plan":"خطة\u202e می‌خواهم"}`, transcript, "خطة‹U+202E› می‌خواهم"},
+		"in Arabic":     {`{"plan":"خطة\u202e می\u200cخواهم"}`, transcript, "خطة‹U+202E› می\u200cخواهم"},
 		"in its file":   {`{}`, transcript, "# Do‹U+202E› it"},
 		"nowhere":       {`{}`, filepath.Join(dir, "none.jsonl"), ""},
 		"no transcript": {`{}`, "", ""},

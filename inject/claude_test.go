@@ -235,7 +235,7 @@ func TestTheProcessTreeEnds(t *testing.T) {
 }
 
 func TestRunningAndStart(t *testing.T) {
-	if !alive(os.Getpid()) || StartOf(os.Getpid()) == "" || StartOf(os.Getpid()) != StartOf(os.Getpid()) {
+	if !alive(os.Getpid()) || StartOf(os.Getpid()) == "" {
 		t.Error("this process is not there")
 	}
 	for _, pid := range []int{0, -1, 1 << 30} {

@@ -71,15 +71,16 @@ type Poller struct {
 	sessionFiles state.Cache[state.Session]
 	sessions     []*state.Session
 	byThread     map[string]*state.Session // of their reports
-	fresh        sync.Map                  // paths of messages that this process put as tried, to spare a write, and did not try yet
-	moment       bool                      // a command is the poller until its message is delivered
-	summed       sync.Map                  // ids of the sessions whose summary is being worded
-	doing        sync.Map                  // ids of the sessions whose commands are being done
-	readers      map[string]*reader        // by chat
-	events       events
-	watch        *fsnotify.Watcher // nil where there is none to be had
-	changed      chan struct{}     // a goroutine of ours has something for the loop
-	working      sync.WaitGroup
+	// fresh are paths of messages that this process put as tried, to spare a write, and did not try yet.
+	fresh   sync.Map
+	moment  bool               // a command is the poller until its message is delivered
+	summed  sync.Map           // ids of the sessions whose summary is being worded
+	doing   sync.Map           // ids of the sessions whose commands are being done
+	readers map[string]*reader // by chat
+	events  events
+	watch   *fsnotify.Watcher // nil where there is none to be had
+	changed chan struct{}     // a goroutine of ours has something for the loop
+	working sync.WaitGroup
 
 	asking   atomic.Bool // tmux is being asked for its panes
 	polled   time.Time   // of the last round: see round

@@ -180,6 +180,7 @@ func (v Version) Supported() error {
 	if v.AtLeast(Oldest) {
 		return nil
 	}
+	//lint:ignore ST1005 it is a name
 	return fmt.Errorf("Claude Code %s is too old: update it (`claude update`)", v)
 }
 

@@ -63,17 +63,6 @@ func (p *person) hear() string {
 	return p.said.String()
 }
 
-// file is the path of the service's file, and what it holds.
-func (p *person) file(t *testing.T) (path, text string) {
-	t.Helper()
-	path, _ = p.Installed()
-	b, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return path, string(b)
-}
-
 // exit is how a program ended.
 type exit int
 
