@@ -30,7 +30,7 @@ var arrows = []struct {
 	{"poller/openclaw", []string{"state", "state/config"}, "it runs openclaw with what a message says"},
 	{"poller/commands", []string{"gchat", "inject", "state"}, "it looks at a session's pane and words what it saw"},
 	{"poller/judge", []string{"gchat", "state", "state/config"}, "it says who may answer and what was said, and writes nothing"},
-	{"poller", []string{"poller/judge", "poller/commands", "poller/openclaw", "gchat", "inject", "state", "state/config"}, "it goes on from records and knows no hook events"},
+	{"poller", []string{"poller/judge", "poller/commands", "poller/service", "poller/openclaw", "gchat", "inject", "state", "state/config"}, "it goes on from records and knows no hook events"},
 	{"inject", []string{"state"}, "it speaks tmux and screens"},
 	{"state/config", []string{"state"}, "what a person set, read with the readers of state"},
 	{"state", []string{}, "every byte on disk, and no idea of who asks for it"},

@@ -13,11 +13,13 @@ import (
 	"os/exec"
 	"os/signal"
 	"path/filepath"
+	"reflect"
 	"runtime/debug"
 	"slices"
 	"strings"
 	"sync"
 	"syscall"
+	"time"
 
 	"github.com/urfave/cli/v2"
 	"golang.org/x/term"
@@ -318,10 +320,10 @@ func (a *asker) line(ctx context.Context, question string) (string, error) {
 func (a *asker) secret(ctx context.Context, question string) (string, error) {
 	fd := int(a.in.(*os.File).Fd())
 	defer fmt.Fprintln(a.out)
-	if before, err := term.GetState(fd); err == nil {
+	before, err := term.GetState(fd)
+	if err == nil {
 		defer term.Restore(fd, before)
 	}
-	fmt.Fprintf(a.out, "%s ", question)
 	typed := make(chan string)
 	go func() {
 		defer close(typed)
@@ -329,6 +331,14 @@ func (a *asker) secret(ctx context.Context, question string) (string, error) {
 			typed <- string(line)
 		}
 	}()
+	for range 1000 { // what is typed at once is not to be shown either
+		now, err := term.GetState(fd)
+		if err != nil || !reflect.DeepEqual(now, before) {
+			break
+		}
+		time.Sleep(time.Millisecond)
+	}
+	fmt.Fprintf(a.out, "%s ", question)
 	return a.answer(ctx, typed)
 }
 

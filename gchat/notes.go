@@ -275,8 +275,8 @@ func unclearText(q *state.Question, r *state.Reply) string {
 	if len(q.Questions) > 1 {
 		which = fmt.Sprintf("Q%d: ", none.Question+1)
 	}
-	const again = "[Not used] %sThere is no option %d. Reply again, or with `%sother: %[2]d` if you mean these words."
-	return fmt.Sprintf(again, which, none.Number, which)
+	const again = "[Not used] %sThere is no option %d. Reply with a number from 1 to %d, or with `%[1]sother: %[2]d`."
+	return fmt.Sprintf(again, which, none.Number, len(q.Questions[none.Question].Options))
 }
 
 // keptText says which of several questions still want an answer; "" when none does any more.

@@ -135,30 +135,6 @@ func (p *Poller) own() *config.Config {
 	return p.config(state.ProjectDir(p.Env), p.Env("CLAUDE_PROJECT_DIR") != "")
 }
 
-// configured is an error where no project has anything for a daemon to do: a person has to configure something.
-func (p *Poller) configured() error {
-	dirs := []string{state.ProjectDir(p.Env)}
-	for _, dir := range p.Dirs {
-		dirs = append(dirs, p.projectOf(filepath.Dir(dir)))
-	}
-	known, _ := state.Projects(p.Env)
-	for _, project := range known {
-		dirs = append(dirs, project.Dir)
-	}
-	why := errors.New("no webhook and no space are configured")
-	for _, dir := range dirs {
-		cfg := p.config(dir, true)
-		if cfg.Sends() || cfg.SpaceID != "" {
-			return nil // credentials alone say nowhere to read
-		}
-		if len(cfg.Problems) > 0 {
-			why = cfg.Problems[0]
-		}
-	}
-	return &state.UserError{Err: why, Hint: "gchat-hooks setup, or webhook_url in ~/.config/gchat-hooks/config.json; " +
-		"then start the daemon again: gchat-hooks poller install"}
-}
-
 // endpoint is where a project's messages are read: as configured, else beside a webhook on this machine, else at Google ("").
 func (w *gateway) endpoint() string {
 	if hook, ok := w.out.(*gchat.Webhook); ok && w.cfg.APIEndpoint == "" {

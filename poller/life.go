@@ -5,10 +5,10 @@ import (
 	"errors"
 	"path/filepath"
 	"slices"
-	"strings"
 	"time"
 
 	"gchat-hooks/inject"
+	"gchat-hooks/poller/judge"
 	"gchat-hooks/state"
 )
 
@@ -154,7 +154,7 @@ func (p *Poller) closeOver(s *served, due bool) (next time.Time) {
 	if at := q.TimesOutAt; at != nil && q.Status == state.Pending {
 		up, unread := p.timeUp(q)
 		if up {
-			p.close(s, state.TimedOut, "timeout", func(q *state.Question) { choose(q, unread || q.Unread()) })
+			p.close(s, state.TimedOut, "timeout", func(q *state.Question) { judge.TimeOut(q, unread || q.Unread()) })
 			return time.Time{}
 		}
 		next = *at
@@ -315,41 +315,6 @@ func (p *Poller) readSince(chat string, then time.Time) bool {
 	p.events.mu.Lock()
 	defer p.events.mu.Unlock()
 	return len(p.events.heard) == 0 && p.events.good.After(then)
-}
-
-// choose does what the timeout policy of deny mode says. Nothing is chosen in the person's place where there may be a reply;
-// what the person did answer stays.
-func choose(q *state.Question, unread bool) {
-	if q.TimeoutPolicy != state.Recommended || unread || !q.Way().Marker {
-		return
-	}
-	q.Answers = map[string]string{}
-	for i, prompt := range q.Questions {
-		a := q.Partial[i]
-		if a.Empty() {
-			a = recommended(prompt)
-		}
-		if !a.Empty() {
-			q.Answers[prompt.Question] = a.Value()
-		}
-	}
-	q.ResolvedBy = "policy"
-}
-
-// recommended is the answer that Claude itself recommends: the options that say so, else the first. A question with a single
-// choice gets one.
-func recommended(prompt state.Prompt) (a state.Answer) {
-	for _, o := range prompt.Options {
-		says := strings.ToLower(o.Label + " " + o.Description)
-		recommends := strings.Contains(says, "(recommended)") || strings.Contains(says, "[recommended]")
-		if recommends && (prompt.MultiSelect || a.Empty()) {
-			a.Labels = append(a.Labels, o.Label)
-		}
-	}
-	if len(a.Labels) == 0 && len(prompt.Options) > 0 {
-		a.Labels = []string{prompt.Options[0].Label}
-	}
-	return a
 }
 
 // post puts a question into the outbox when it is due. It returns when to come again.

@@ -15,6 +15,7 @@ import (
 
 	"gchat-hooks/e2e/bound"
 	"gchat-hooks/inject"
+	"gchat-hooks/poller/judge"
 	"gchat-hooks/state"
 )
 
@@ -112,7 +113,7 @@ func TestTheTimeoutPolicyChooses(t *testing.T) {
 		"another policy":       {state.AskTerminal, false, "/"},
 	} {
 		q := &state.Question{Mode: state.Deny, Questions: prompts, TimeoutPolicy: c.policy, Partial: map[int]state.Answer{1: {Labels: []string{"w"}}}}
-		choose(q, c.unread)
+		judge.TimeOut(q, c.unread)
 		if got := q.Answers["A?"] + "/" + q.Answers["B?"]; got != c.want || (q.ResolvedBy == "policy") != (c.want != "/") {
 			t.Errorf("%s: %q by %q", name, got, q.ResolvedBy)
 		}

@@ -21,6 +21,7 @@ import (
 	"github.com/fsnotify/fsnotify"
 
 	"gchat-hooks/state"
+	"gchat-hooks/state/config"
 )
 
 // Options say what a poller is to do.
@@ -121,7 +122,11 @@ func Run(ctx context.Context, o Options) error {
 		p.scan()
 	}
 	if p.Daemon && len(p.index) == 0 {
-		if err := p.configured(); err != nil {
+		dirs := []string{state.ProjectDir(p.Env)}
+		for _, dir := range p.Dirs {
+			dirs = append(dirs, p.projectOf(filepath.Dir(dir)))
+		}
+		if err := config.Anything(p.Env, dirs); err != nil {
 			return err
 		}
 	}

@@ -2,12 +2,9 @@ package poller
 
 import (
 	"context"
-	"os"
-	"os/exec"
-	"runtime"
-	"strconv"
 	"time"
 
+	"gchat-hooks/poller/service"
 	"gchat-hooks/state"
 )
 
@@ -49,28 +46,14 @@ func (s *sender) wakeUp() {
 	}
 }
 
-// keepAwake has the machine stay awake while a question is open, where its person wants that. What does it ends with this
-// process, however that ends: caffeinate looks for its pid, and cat reads to the end of what it holds.
+// keepAwake has the machine stay awake while a question is open, where its person wants that.
 func (p *Poller) keepAwake(wanted bool) {
 	if !wanted {
 		p.letSleep()
 		p.letSleep = nil
 		return
 	}
-	args := []string{"systemd-inhibit", "--what=idle", "--who=gchat-hooks", "--why=Claude Code waits for an answer", "cat"}
-	if runtime.GOOS == "darwin" {
-		args = []string{"caffeinate", "-i", "-w", strconv.Itoa(os.Getpid())}
-	}
 	ctx, end := context.WithCancel(context.Background())
 	p.letSleep = end
-	cmd := exec.CommandContext(ctx, args[0], args[1:]...)
-	if _, err := cmd.StdinPipe(); err != nil {
-		p.Log.Once(err, "the machine is not kept awake")
-		return
-	}
-	p.beside("keep awake", func() {
-		if err := cmd.Run(); ctx.Err() == nil {
-			p.Log.Once(err, "the machine is not kept awake")
-		}
-	})
+	p.beside("keep awake", func() { p.Log.Once(service.KeepAwake(ctx), "the machine is not kept awake") })
 }

@@ -68,7 +68,12 @@ func readSecrets(path string) (s secrets, err error) {
 	if err != nil {
 		return s, err
 	}
-	if err := json.Unmarshal(b, &s); err != nil || s.Key == "" || s.Token == "" || s.Page == "" {
+	err = json.Unmarshal(b, &s)
+	if s.Page == "" { // of an earlier build, which kept it in a file of its own
+		page, _ := os.ReadFile(filepath.Join(filepath.Dir(path), "page-token"))
+		s.Page = strings.TrimSpace(string(page))
+	}
+	if err != nil || s.Key == "" || s.Token == "" || s.Page == "" {
 		return s, fmt.Errorf("%s is damaged", path)
 	}
 	return s, nil

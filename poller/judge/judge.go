@@ -178,3 +178,38 @@ func Named(users []string, sender, email string) bool {
 	}
 	return false
 }
+
+// TimeOut does what the timeout policy of deny mode says. Nothing is chosen in the person's place where there may be a reply;
+// what the person did answer stays.
+func TimeOut(q *state.Question, unread bool) {
+	if q.TimeoutPolicy != state.Recommended || unread || !q.Way().Marker {
+		return
+	}
+	q.Answers = map[string]string{}
+	for i, prompt := range q.Questions {
+		a := q.Partial[i]
+		if a.Empty() {
+			a = recommended(prompt)
+		}
+		if !a.Empty() {
+			q.Answers[prompt.Question] = a.Value()
+		}
+	}
+	q.ResolvedBy = "policy"
+}
+
+// recommended is the answer that Claude itself recommends: the options that say so, else the first. A question with a single
+// choice gets one.
+func recommended(prompt state.Prompt) (a state.Answer) {
+	for _, o := range prompt.Options {
+		says := strings.ToLower(o.Label + " " + o.Description)
+		recommends := strings.Contains(says, "(recommended)") || strings.Contains(says, "[recommended]")
+		if recommends && (prompt.MultiSelect || a.Empty()) {
+			a.Labels = append(a.Labels, o.Label)
+		}
+	}
+	if len(a.Labels) == 0 && len(prompt.Options) > 0 {
+		a.Labels = []string{prompt.Options[0].Label}
+	}
+	return a
+}
