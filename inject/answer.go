@@ -249,6 +249,9 @@ func (a *answering) clearStray(ctx context.Context) (stray bool) {
 	if err := a.await(ctx, strayTime, 0, effect(alone)); err != nil {
 		return a.screen.Kind == Draft && Ends(last, a.screen.Draft)
 	}
-	_ = a.server.Key(ctx, a.pane, KeyClear) // where it does nothing, the text is for a person to see
+	a.ready = func(context.Context, keystep) error { return nil } // whatever became of the question meanwhile
+	s := keyStep(KeyClear)
+	s.before, s.after = unchanged(a.screen), effect(func(s Screen) bool { return s.Kind == Prompt })
+	_ = a.press(ctx, s) // where it does nothing, the text is for a person to see
 	return true
 }

@@ -223,8 +223,8 @@ func (c *Config) Sends() bool {
 	return c.WebhookURL != "" || c.WebhookCommand != "" || c.Subscription != ""
 }
 
-// Anything is an error where neither these projects nor the known ones have anything for a daemon to do: a person has to configure
-// something.
+// Anything is an error where neither these projects nor the known ones have anything for a daemon to do: a person has to
+// configure something.
 func Anything(env state.Getenv, dirs []string) error {
 	known, _ := state.Projects(env)
 	for _, project := range known {
