@@ -148,7 +148,8 @@ func (p Program) app(words ...string) *cli.App {
 		},
 		Action: func(c *cli.Context) error {
 			if word := c.Args().First(); word != "" {
-				return usage(errors.New("no such command: "+word), "gchat-hooks --help")
+				err := fmt.Errorf("no such command: %s. %s", word, cli.SuggestCommand(c.App.Commands, word))
+				return usage(err, "gchat-hooks --help")
 			}
 			return cli.ShowAppHelp(c)
 		},
@@ -176,6 +177,9 @@ func checkArguments(c *cli.Command) {
 		code := exitUsage
 		if ctx.Command.Name == "wait" { // its callers know three exit codes
 			code = exitWaitTrouble
+		}
+		if name, unknown := strings.CutPrefix(err.Error(), "flag provided but not defined: -"); unknown {
+			err = fmt.Errorf("%w. Did you mean %s?", err, cli.SuggestFlag(c.Flags, strings.TrimPrefix(name, "-"), true))
 		}
 		return failed(err, ctx.Command.HelpName+" --help", code)
 	}
