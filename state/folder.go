@@ -11,7 +11,6 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
-	"slices"
 	"strings"
 	"time"
 )
@@ -67,7 +66,7 @@ func NameOf(path string) string { return strings.TrimSuffix(filepath.Base(path),
 
 // Create writes a new record; fs.ErrExist when one has that name.
 func (f Folder[T]) Create(name string, rec *T) error {
-	b, err := encode(rec)
+	b, err := encode(any(rec).(recorded))
 	if err != nil {
 		return err
 	}
@@ -143,7 +142,7 @@ func (f Folder[T]) update(name string, begin bool, how durability, change func(*
 	} else if err != nil {
 		return rec, err
 	}
-	b, err := encode(rec)
+	b, err := encode(any(rec).(recorded))
 	if err != nil {
 		return nil, err
 	}
@@ -277,88 +276,70 @@ func decode(b []byte, rec any, written time.Time) error {
 	return r.check(written)
 }
 
-// encode writes a record: known members in the order of the struct, then those of foreign, then unknown ones by name. A known
-// member whose value did not change keeps the bytes it was read with: unknown members inside it survive, too.
-func encode(rec any) ([]byte, error) {
-	raw := rec.(recorded).record().raw
-	was, err := readAgain(rec, raw)
+// encode writes a record. A known member whose value did not change keeps the bytes it was read with: unknown members survive, those
+// inside of it, too.
+func encode(rec recorded) ([]byte, error) {
+	raw := rec.record().raw
+	file, err := membersOf(rec)
+	if err == nil && raw != nil {
+		var was map[string]json.RawMessage
+		was, err = readAgain(rec, raw)
+		for name, had := range raw {
+			if bytes.Equal(file[name], was[name]) {
+				file[name] = had
+			}
+		}
+	}
 	if err != nil {
 		return nil, fmt.Errorf("write record: %w", err)
 	}
-	members := membersOf(rec)
-	if q, ok := rec.(*Question); ok {
-		members = q.forOthers(members)
+	if also, ok := rec.(interface {
+		forOthers(map[string]json.RawMessage)
+	}); ok {
+		also.forOthers(file)
 	}
-	var pairs [][]byte
-	known := map[string]bool{}
-	write := func(name string, value []byte) {
-		key, _ := json.Marshal(name)
-		pairs = append(pairs, slices.Concat(key, []byte(":"), value))
-	}
-	for _, m := range members {
-		if m.empty && raw[m.name] == nil {
-			continue
-		}
-		known[m.name] = true
-		b, err := marshalMember(m.value)
-		if err != nil {
-			return nil, fmt.Errorf("write record: %w", err)
-		}
-		if had, ok := raw[m.name]; ok && bytes.Equal(b, was[m.name]) {
-			b = had
-		}
-		write(m.name, b)
-	}
-	for _, name := range slices.Sorted(maps.Keys(raw)) {
-		if !known[name] {
-			write(name, raw[name])
-		}
-	}
-	return slices.Concat([]byte("{"), bytes.Join(pairs, []byte(",")), []byte("}\n")), nil
-}
-
-// member is a member of a record's JSON object.
-type member struct {
-	name  string
-	value any
-	empty bool // it may be left out
-}
-
-// membersOf are a record's members, as its struct tags name them.
-func membersOf(rec any) (all []member) {
-	v := reflect.ValueOf(rec).Elem()
-	for i := range v.NumField() {
-		name, opts, _ := strings.Cut(v.Type().Field(i).Tag.Get("json"), ",")
-		if name == "" || name == "-" {
-			continue
-		}
-		field := v.Field(i)
-		none := field.IsZero() || (field.Kind() == reflect.Map || field.Kind() == reflect.Slice) && field.Len() == 0
-		all = append(all, member{name, field.Interface(), none && opts != ""})
-	}
-	return all
+	b, err := json.Marshal(file)
+	return append(b, '\n'), err
 }
 
 // readAgain is each member of raw as this version writes it when its value does not change.
-func readAgain(rec any, raw map[string]json.RawMessage) (map[string][]byte, error) {
-	if raw == nil {
-		return nil, nil
-	}
+func readAgain(rec recorded, raw map[string]json.RawMessage) (map[string]json.RawMessage, error) {
 	b, err := json.Marshal(raw)
 	if err != nil {
 		return nil, err
 	}
-	fresh := reflect.New(reflect.TypeOf(rec).Elem()).Interface()
+	fresh := reflect.New(reflect.TypeOf(rec).Elem()).Interface().(recorded)
 	if err := json.Unmarshal(b, fresh); err != nil {
 		return nil, err
 	}
-	was := map[string][]byte{}
-	for _, m := range membersOf(fresh) {
-		if b, err := marshalMember(m.value); err == nil {
-			was[m.name] = b
+	return membersOf(fresh)
+}
+
+// membersOf are a record's members, as its struct tags name them. Those that may be left out are, where they are empty.
+func membersOf(rec recorded) (map[string]json.RawMessage, error) {
+	all := map[string]json.RawMessage{}
+	v := reflect.ValueOf(rec).Elem()
+	for i := range v.NumField() {
+		name, mayLack, _ := strings.Cut(v.Type().Field(i).Tag.Get("json"), ",")
+		field := v.Field(i)
+		empty := field.IsZero() || (field.Kind() == reflect.Map || field.Kind() == reflect.Slice) && field.Len() == 0
+		if name == "" || name == "-" || empty && mayLack != "" {
+			continue
 		}
+		value := field.Interface()
+		switch t := value.(type) {
+		case time.Time:
+			value = JSONTime(t)
+		case *time.Time:
+			value = (*JSONTime)(t)
+		}
+		b, err := json.Marshal(value)
+		if err != nil {
+			return nil, err
+		}
+		all[name] = b
 	}
-	return was, nil
+	return all, nil
 }
 
 // pythonTime is a time as datetime.fromisoformat reads it in every Python: before 3.11 it takes three or six digits of a
@@ -370,14 +351,4 @@ type JSONTime time.Time
 
 func (t JSONTime) MarshalJSON() ([]byte, error) {
 	return json.Marshal(time.Time(t).UTC().Format(pythonTime))
-}
-
-func marshalMember(value any) ([]byte, error) {
-	switch v := value.(type) {
-	case time.Time:
-		value = JSONTime(v)
-	case *time.Time:
-		value = (*JSONTime)(v)
-	}
-	return json.Marshal(value)
 }

@@ -20,8 +20,8 @@ func FuzzRecords(f *testing.F) {
 	}
 	written := time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
 	f.Fuzz(func(t *testing.T, b []byte) {
-		for _, fresh := range []func() any{
-			func() any { return &Question{} }, func() any { return &Message{} }, func() any { return &Session{} },
+		for _, fresh := range []func() recorded{
+			func() recorded { return &Question{} }, func() recorded { return &Message{} }, func() recorded { return &Session{} },
 		} {
 			rec, again, third := fresh(), fresh(), fresh()
 			if decode(b, rec, written) != nil {

@@ -36,25 +36,17 @@ var closedAs = map[Status]Status{Cancelled: Resolved, Abandoned: TimedOut, Expir
 
 // forOthers completes a question's members: its status in words that stop gates know, and what stands in its file for other
 // programs alone.
-func (q *Question) forOthers(members []member) []member {
-	word := closedAs[q.Status]
-	if !q.Way().Marker {
-		word = ""
-	}
-	for i := range members {
-		if members[i].name == "status" {
-			members[i].value = cmp.Or(word, q.Status)
-		}
-	}
+func (q *Question) forOthers(members map[string]json.RawMessage) {
 	forwarded := q.AskedAt
 	if q.PostedAt != nil { // the server's clock, which counts for the replies
 		forwarded = *q.PostedAt
 	}
-	members = append(members, member{name: "forwarded_at", value: forwarded}, member{name: "thread_name", value: q.ThreadName})
-	if word != "" {
-		members = append(members, member{name: "closed_as", value: q.Status})
+	members["forwarded_at"], _ = JSONTime(forwarded).MarshalJSON()
+	members["thread_name"] = members["gchat_thread_name"]
+	if word, ok := closedAs[q.Status]; ok && q.Way().Marker {
+		members["closed_as"], _ = json.Marshal(q.Status)
+		members["status"], _ = json.Marshal(word)
 	}
-	return members
 }
 
 // readForeign takes over what the file says in other programs' words.
