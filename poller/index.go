@@ -44,6 +44,9 @@ type served struct {
 	try    try
 }
 
+// named says that a person named the folder that the record is in: it has no Open.
+func (s *served) named() bool { return s.info == nil }
+
 // in says whether the record is in a folder, by whatever name.
 func (s *served) in(dir string) bool { return filepath.Dir(s.real) == realPath(dir) }
 
@@ -180,7 +183,7 @@ func (p *Poller) hold(s *served) (again time.Time) {
 		s.pause, s.retake = retakePause, now.Add(retakePause)
 	}
 	s.lockedAs = s.q
-	if !waits || s.info == nil || s.lock != nil {
+	if !waits || s.named() || s.lock != nil {
 		return time.Time{}
 	}
 	if now.Before(s.retake) && s.retake.Sub(now) <= s.pause {
@@ -198,7 +201,7 @@ func (p *Poller) hold(s *served) (again time.Time) {
 
 // forget takes a record out of the index that is gone, while no process waits for it.
 func (p *Poller) forget(s *served) {
-	if s.info == nil || s.typing.Load() {
+	if s.named() || s.typing.Load() {
 		return
 	}
 	if s.lock == nil {

@@ -69,7 +69,7 @@ func (p *Poller) attend(ctx context.Context, s *served, due bool) (next time.Tim
 	if s.q == nil || s.typing.Load() {
 		return time.Time{}
 	}
-	if s.q.Status.Open() && (s.info == nil || !s.q.Way().Asks) {
+	if s.q.Status.Open() && (s.named() || !s.q.Way().Asks) {
 		p.adopt(ctx, s)
 	}
 	next = p.closeOver(s, due)

@@ -132,7 +132,7 @@ func Run(ctx context.Context, o Options) error {
 	}
 	if p.Once {
 		for _, s := range p.index {
-			if s.info != nil && s.mine(p) && p.busy(s) { // a detached poller may have made way
+			if !s.named() && s.mine(p) && p.busy(s) { // a detached poller may have made way
 				p.calls = anew
 			}
 		}

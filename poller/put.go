@@ -124,10 +124,10 @@ func (p *Poller) putSummary(ctx context.Context, one *state.Session) error {
 }
 
 // word gives a message its texts before it is sent for the first time: later ones would be another message. Without one, the
-// step says why none is sent now.
-func (s *sender) word(ctx context.Context, m *state.Message, way *gateway) (*state.Message, step) {
+// outcome says why none is sent now.
+func (s *sender) word(ctx context.Context, m *state.Message, way *gateway) (*state.Message, outcome) {
 	if m.PartsSent > 0 || !m.TriedAt.IsZero() && len(m.Parts) > 0 {
-		return m, step{}
+		return m, outcome{}
 	}
 	worded := *m
 	if worded.ID == "" {
@@ -144,14 +144,14 @@ func (s *sender) word(ctx context.Context, m *state.Message, way *gateway) (*sta
 	if len(worded.Parts) == 0 {
 		return nil, s.drop(m)
 	}
-	return &worded, step{}
+	return &worded, outcome{}
 }
 
 // drop removes a message that was never tried, and has nothing to say any more.
-func (s *sender) drop(m *state.Message) step { return s.written(s.box.Drop(s.Env, m)) }
+func (s *sender) drop(m *state.Message) outcome { return s.written(s.box.Drop(s.Env, m)) }
 
 // wordQuestion words a question, unless it is over, or a reply to it could not be used.
-func (s *sender) wordQuestion(ctx context.Context, m *state.Message, way *gateway) (*state.Message, step) {
+func (s *sender) wordQuestion(ctx context.Context, m *state.Message, way *gateway) (*state.Message, outcome) {
 	q, err := state.LoadQuestion(m.Question)
 	var corrupt *state.Corrupt
 	switch {
@@ -175,12 +175,12 @@ func (s *sender) wordQuestion(ctx context.Context, m *state.Message, way *gatewa
 	}
 	if way.app == nil {
 		m.Parts = gchat.QuestionTexts(q)
-		return m, step{}
+		return m, outcome{}
 	}
 	texts, card := gchat.AppTexts(q, state.CardID(s.Env, q.QuestionID))
 	m.Parts = texts
 	m.Card, _ = json.Marshal(card)
-	return m, step{}
+	return m, outcome{}
 }
 
 // reword has a model reword the question's text. Whatever fails leaves it to Claude's own words.

@@ -57,19 +57,19 @@ type sender struct {
 	cache state.Cache[state.Message]
 	lanes map[string][]*state.Message // the oldest first
 	busy  map[string]bool             // lanes that are under way; true for one to Chat
-	later map[string]step             // messages that wait for a reason that is not on disk, by path
-	waits map[string]step             // when a space takes the next message, by project
+	later map[string]outcome          // messages that wait for a reason that is not on disk, by path
+	waits map[string]outcome          // when a space takes the next message, by project
 }
 
 func (p *Poller) newSender() *sender {
 	return &sender{
 		Poller: p, box: state.OutboxIn(p.user()), spaces: state.SpacesIn(p.user()), lanes: map[string][]*state.Message{},
-		busy: map[string]bool{}, later: map[string]step{}, waits: map[string]step{},
+		busy: map[string]bool{}, later: map[string]outcome{}, waits: map[string]outcome{},
 	}
 }
 
-// step is what became of a try to send a lane's message, which stands on disk as it then is.
-type step struct {
+// outcome is what became of a try to send a lane's message, which stands on disk as it then is.
+type outcome struct {
 	at    time.Time // when it ended
 	until time.Time // when to try it again; zero for at once
 	held  bool      // until then those behind it may go
@@ -95,7 +95,7 @@ func (s *sender) dispatch(ctx context.Context) (next time.Time, busy bool) {
 }
 
 // noteTry notes how a try ended.
-func (s *sender) noteTry(m *state.Message, how step) {
+func (s *sender) noteTry(m *state.Message, how outcome) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.busy, m.Lane())
@@ -156,7 +156,7 @@ func (s *sender) readOutbox() {
 			s.hold(o)
 		}
 	}
-	maps.DeleteFunc(s.later, func(path string, _ step) bool { return !waiting[path] })
+	maps.DeleteFunc(s.later, func(path string, _ outcome) bool { return !waiting[path] })
 }
 
 // first is the message that goes next, of the lanes that are not busy: an urgent one, then the oldest. With none, next is when
@@ -195,7 +195,7 @@ func (s *sender) due(m *state.Message, now time.Time) (until time.Time, held boo
 	if wait := m.NotBefore.Sub(now); wait > 0 && (m.Tries == 0 || wait <= time.Hour) { // a clock may have been set back
 		return m.NotBefore, m.Tries == 0
 	}
-	for _, wait := range []step{s.later[m.Path], s.waits[project(m)]} {
+	for _, wait := range []outcome{s.later[m.Path], s.waits[project(m)]} {
 		if now.Before(wait.until) && !m.NotBefore.After(wait.at) { // else a person had it tried anew meanwhile
 			return wait.until, wait.held
 		}
@@ -222,7 +222,7 @@ func (s *sender) dropOld(m *state.Message) bool {
 }
 
 // try sends the part of a message that goes next, or says when it may be tried again.
-func (s *sender) try(ctx context.Context, m *state.Message) (out step) {
+func (s *sender) try(ctx context.Context, m *state.Message) (out outcome) {
 	out.until = s.now().Add(authPause) // after a panic, and where the webhook is another space's
 	s.safely("send", func() {
 		if m.Wake != nil {
@@ -234,11 +234,11 @@ func (s *sender) try(ctx context.Context, m *state.Message) (out step) {
 			return // a command for the webhook may have been cut
 		}
 		if end, quiet := way.cfg.Quiet.Until(s.now()); quiet && m.Kind == state.MessageReport && !m.Urgent {
-			out = step{until: end, held: true} // it was put before the quiet hours, and could not be sent
+			out = outcome{until: end, held: true} // it was put before the quiet hours, and could not be sent
 			return
 		}
 		if end, muted := s.muted(m); muted {
-			out = step{until: end, held: true}
+			out = outcome{until: end, held: true}
 			return
 		}
 		worded, end := s.word(ctx, m, way)
@@ -256,10 +256,10 @@ func (s *sender) try(ctx context.Context, m *state.Message) (out step) {
 
 // send delivers one part of a message. TriedAt is on disk before that: killed in between, the next poller looks whether the part
 // arrived.
-func (s *sender) send(ctx context.Context, m *state.Message, way *gateway) step {
+func (s *sender) send(ctx context.Context, m *state.Message, way *gateway) outcome {
 	if way != nil {
 		if until := s.pace(m, way); !until.IsZero() {
-			return step{until: until, space: true}
+			return outcome{until: until, space: true}
 		}
 	}
 	_, fresh := s.fresh.LoadAndDelete(m.Path)
@@ -317,7 +317,7 @@ func (s *sender) savedThread(m *state.Message, space string) string {
 
 // delivered writes a receipt: into the question or the session that the message is of, then into the message itself. Killed in
 // between, the next poller finds the message again.
-func (s *sender) delivered(m *state.Message, way *gateway, r receipt) step {
+func (s *sender) delivered(m *state.Message, way *gateway, r receipt) outcome {
 	now := s.now().UTC()
 	if m.PartsSent+1 < len(m.Parts) {
 		_, err := s.box.Change(m, func(m *state.Message) error {
@@ -339,7 +339,7 @@ func (s *sender) delivered(m *state.Message, way *gateway, r receipt) step {
 }
 
 // finish makes a message final, and before it those that go with a digest.
-func (s *sender) finish(m *state.Message, as func(*state.Message)) step {
+func (s *sender) finish(m *state.Message, as func(*state.Message)) outcome {
 	files := []string{m.Path}
 	for _, name := range m.With {
 		files = append(files, filepath.Join(s.box.Dir, name+".json"))
@@ -358,7 +358,7 @@ func (s *sender) finish(m *state.Message, as func(*state.Message)) step {
 			return s.written(err)
 		}
 	}
-	return step{}
+	return outcome{}
 }
 
 // tellRecord writes where a message is into the question, or the session, that it is of.
@@ -396,13 +396,13 @@ func (s *sender) tellRecord(m *state.Message, way *gateway, r receipt) (err erro
 	return err
 }
 
-// written is the step that a write ended; err is the disk's.
-func (s *sender) written(err error) step {
+// written is the outcome of a write; err is the disk's.
+func (s *sender) written(err error) outcome {
 	if err == nil {
-		return step{}
+		return outcome{}
 	}
 	s.Log.Error().Err(err).Msg("outbox not written; the message waits")
-	return step{until: s.now().Add(diskPause)}
+	return outcome{until: s.now().Add(diskPause)}
 }
 
 // pace takes one write from what the space allows, or says when there is one. Through a webhook that a person has to mend one

@@ -11,10 +11,10 @@ import (
 )
 
 // notSent is the one rule for what a failure means. first says that no earlier try may have arrived.
-func (s *sender) notSent(ctx context.Context, m *state.Message, way *gateway, cause error, first bool) step {
+func (s *sender) notSent(ctx context.Context, m *state.Message, way *gateway, cause error, first bool) outcome {
 	switch {
 	case ctx.Err() != nil:
-		return step{} // cut by ourselves: it may have arrived
+		return outcome{} // cut by ourselves: it may have arrived
 	case way == nil:
 		return s.notTaken(m, cause)
 	}
@@ -39,7 +39,7 @@ func (s *sender) notSent(ctx context.Context, m *state.Message, way *gateway, ca
 			wait = min(wait, urgentBackoff)
 		}
 		until := now.Add(max(gchat.RetryAfter(cause), wait))
-		return s.failed(m, why, untried, step{until: until})
+		return s.failed(m, why, untried, outcome{until: until})
 	}
 	// Too many, or out of reach: for all messages, since a hanging Chat would take ten seconds for each.
 	log.Msg("the space takes no messages at present; they wait")
@@ -52,11 +52,11 @@ func (s *sender) notSent(ctx context.Context, m *state.Message, way *gateway, ca
 		}
 		until = space.NotBefore
 	})
-	return s.failed(m, why, untried, step{until: until, space: true})
+	return s.failed(m, why, untried, outcome{until: until, space: true})
 }
 
 // notTaken writes down that a message could not be given to its agent, and when it is tried again.
-func (s *sender) notTaken(m *state.Message, cause error) step {
+func (s *sender) notTaken(m *state.Message, cause error) outcome {
 	why := s.Log.Clean(cause.Error())
 	line := s.Log.Error()
 	if m.Tries > 0 {
@@ -69,7 +69,7 @@ func (s *sender) notTaken(m *state.Message, cause error) step {
 	if m.Tries+1 >= failingTurns && old {
 		return s.setAside(m, "the agent does not take it: "+why)
 	}
-	return s.failed(m, why, false, step{until: s.now().Add(backoff(wakePause, m.Tries+1))})
+	return s.failed(m, why, false, outcome{until: s.now().Add(backoff(wakePause, m.Tries+1))})
 }
 
 // backoff is the pause after the n-th failure in a row: it doubles, up to five minutes.
@@ -79,7 +79,7 @@ func backoff(first time.Duration, n int) time.Duration {
 
 // paused says that nothing goes through a project's webhook until a person mends it, or that there is none. The person at
 // the session's terminal is told once.
-func (s *sender) paused(m *state.Message, way *gateway, cause error, first bool) step {
+func (s *sender) paused(m *state.Message, way *gateway, cause error, first bool) outcome {
 	why, hint := s.Log.Clean(cause.Error()), gchat.Hint(cause)
 	tell := m.LastError != why
 	now := s.now().UTC()
@@ -104,12 +104,12 @@ func (s *sender) paused(m *state.Message, way *gateway, cause error, first bool)
 			Msg("nothing can be sent until a person mends it")
 		s.tell(m.SessionID, "gchat-hooks: nothing can be sent: "+why+". Hint: "+hint+".")
 	}
-	return s.failed(m, why, first, step{until: until, space: true})
+	return s.failed(m, why, first, outcome{until: until, space: true})
 }
 
 // failed writes down that a message could not be sent, and returns when it, or its project, is tried again. untried says that it
 // surely did not arrive.
-func (s *sender) failed(m *state.Message, why string, untried bool, again step) step {
+func (s *sender) failed(m *state.Message, why string, untried bool, again outcome) outcome {
 	_, err := s.box.Change(m, func(m *state.Message) error {
 		if m.Final() {
 			return state.ErrUnchanged
@@ -131,7 +131,7 @@ func (s *sender) failed(m *state.Message, why string, untried bool, again step) 
 }
 
 // setAside ends a message that will not be delivered.
-func (s *sender) setAside(m *state.Message, why string) step {
+func (s *sender) setAside(m *state.Message, why string) outcome {
 	s.tellQuestion(m, why)
 	return s.finish(m, func(m *state.Message) { m.SetAside, m.LastError = why, why })
 }

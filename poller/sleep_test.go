@@ -165,7 +165,7 @@ func TestWhatWasPutOffIsTriedAfterSleep(t *testing.T) {
 			t.Fatal(err)
 		}
 		p.events.again, p.events.failed, p.events.asked = later, 9, asked
-		p.sender.waits["a project"], p.sender.later["a message"] = step{until: later}, step{until: later}
+		p.sender.waits["a project"], p.sender.later["a message"] = outcome{until: later}, outcome{until: later}
 		p.wakeUp()
 		is := p.sender.spaces.Of(chat)
 		if is.NotBefore.IsZero() == asked || p.events.again.IsZero() == asked || len(p.sender.waits)+len(p.sender.later) != 0 {

@@ -63,7 +63,7 @@ func (p *Poller) typable(s *served) bool {
 	if !s.q.Typed() {
 		return false
 	}
-	if s.info == nil {
+	if s.named() {
 		return !s.q.Way().Hook || s.q.TmuxPane != ""
 	}
 	return s.TmuxPane != "" && !inject.Elsewhere(s.q.ClaudeStart)
@@ -71,7 +71,7 @@ func (p *Poller) typable(s *served) bool {
 
 // placed is a question with the pane that its answer may be typed into.
 func (p *Poller) placed(s *served, q *state.Question) *state.Question {
-	if s.info == nil {
+	if s.named() {
 		return q
 	}
 	at := *q
@@ -128,7 +128,7 @@ func (p *Poller) findPanes(ctx context.Context) {
 // know, its project follows from where it lies and its space from its thread; of a thread that a process waits in, too.
 func (p *Poller) adopt(ctx context.Context, s *served) {
 	q := s.q
-	foreign := s.info == nil && q.Mode == ""
+	foreign := s.named() && q.Mode == ""
 	if !foreign && (q.Way().Asks || q.Chat != "" && q.ThreadName != "") {
 		return
 	}
