@@ -163,7 +163,7 @@ func (s *send) run(ctx context.Context) error {
 	if orNever && !out.Repeated && now.SentAt.IsZero() {
 		_ = s.box().Drop(s.env, now)
 	} else if !now.Final() {
-		state.CallPoller(s.env)
+		state.CallPoller(s.env, state.Environment(s.env))
 	}
 	if err != nil && ctx.Err() == nil {
 		return failed(fmt.Errorf("not delivered: %w", err), "gchat-hooks status", exitNotDelivered)

@@ -23,7 +23,7 @@ const (
 
 // takesCommands says whether commands in the thread of a session's reports count: its hooks said so, and its Claude Code runs.
 func (p *Poller) takesCommands(one *state.Session) bool {
-	known := one.ClaudePID > 1 || p.now().Sub(one.LastSeen).Abs() < state.MaxAge
+	known := one.ClaudePID > 1 || p.Now().Sub(one.LastSeen).Abs() < state.MaxAge
 	return one.Listens && one.Running() && one.ThreadName != "" && one.Chat != "" && known &&
 		!inject.Ended(one.ClaudePID, one.ClaudeStart)
 }
@@ -43,7 +43,7 @@ func (r *reader) takeCommand(n *pass, m gchat.Message) bool {
 		return true
 	}
 	ahead, _ := r.api.Ahead()
-	_, err := state.SessionsIn(r.user()).Change(one.ID, func(one *state.Session) error {
+	_, err := state.SessionsIn(r.user).Change(one.ID, func(one *state.Session) error {
 		if !at.After(one.ToldNobody) || len(one.Commands) >= mostCommands {
 			return state.ErrUnchanged
 		}
@@ -104,7 +104,7 @@ func (p *Poller) summarise(ctx context.Context, one *state.Session) {
 // doCommands takes a session's commands off its record and then does them: none is done twice, also after kill -9.
 func (p *Poller) doCommands(ctx context.Context, id string) {
 	var read []state.Command
-	one, err := state.SessionsIn(p.user()).Change(id, func(one *state.Session) error {
+	one, err := state.SessionsIn(p.user).Change(id, func(one *state.Session) error {
 		read = one.Commands
 		one.Commands = nil
 		return nil
@@ -120,7 +120,7 @@ func (p *Poller) doCommands(ctx context.Context, id string) {
 		bound, cancel := context.WithTimeout(context.WithoutCancel(ctx), commandBound)
 		text := gchat.NobodyText(one)
 		if p.takesCommands(one) {
-			text = commands.Room{Env: p.Env, Log: p.Log, DryRun: p.DryRun, Now: p.now}.Do(bound, one, c)
+			text = commands.Room{Env: p.Env, Log: p.Log, DryRun: p.DryRun, Now: p.Now}.Do(bound, one, c)
 		}
 		cancel()
 		if strings.HasPrefix(text, "[Stopped]") {
@@ -139,7 +139,7 @@ func (p *Poller) doCommands(ctx context.Context, id string) {
 func (p *Poller) putAnswer(one *state.Session, id, text string) error {
 	return p.put(&state.Message{
 		ID: id, Kind: state.MessageNote, Parts: []string{text}, ProjectDir: one.ProjectDir, Trusted: one.Trusted,
-		SessionID: one.ID, Chat: one.Chat, ThreadName: one.ThreadName, Urgent: true, CreatedAt: p.now().UTC(),
+		SessionID: one.ID, Chat: one.Chat, ThreadName: one.ThreadName, Urgent: true, CreatedAt: p.Now().UTC(),
 	})
 }
 
@@ -148,9 +148,9 @@ func (s *sender) muted(m *state.Message) (until time.Time, muted bool) {
 	if m.SessionID == "" || m.Urgent || m.Kind == state.MessageNote {
 		return until, false
 	}
-	one, err := state.SessionsIn(s.user()).Of(m.SessionID)
-	if err != nil || !one.MutedUntil.After(s.now()) {
+	one, err := state.SessionsIn(s.user).Of(m.SessionID)
+	if err != nil || !one.MutedUntil.After(s.Now()) {
 		return until, false
 	}
-	return sooner(one.MutedUntil, s.now().Add(muteStep)), true
+	return sooner(one.MutedUntil, s.Now().Add(muteStep)), true
 }

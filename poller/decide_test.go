@@ -77,12 +77,12 @@ func TestTheNextInstructionIsWords(t *testing.T) {
 // Reminders come once each, and after a night without a poller only the last.
 func TestReminders(t *testing.T) {
 	home := t.TempDir()
-	p, q := newPoller(Options{Env: func(string) string { return "" }, Log: state.NewLog(func(string) string { return "" }, "t")}), &state.Question{
+	env := func(name string) string { return map[string]string{"HOME": home}[name] }
+	p, q := newPoller(Options{Env: env, Log: state.NewLog(env, "t")}), &state.Question{
 		QuestionID: "q", SessionID: "s", Kind: state.AskedPermission, Mode: state.Native, Status: state.Pending, MessageSent: true,
 		Chat: "chat.example/spaces/S", AskedAt: time.Now().Add(-20 * time.Minute), Remind: []time.Duration{15 * time.Minute, time.Hour},
 	}
 	p.awake = q.AskedAt // it was here all the time
-	p.Env = func(name string) string { return map[string]string{"HOME": home}[name] }
 	folder := state.QuestionsIn(t.TempDir())
 	if err := folder.Create("q", q); err != nil {
 		t.Fatal(err)
@@ -98,7 +98,7 @@ func TestReminders(t *testing.T) {
 		{9 * time.Hour, 0, 2, "60 minutes"},
 	} {
 		p.Now = func() time.Time { return time.Now().Add(step.at) }
-		if _, err := state.SpacesIn(p.user()).Change(q.Chat, func(s *state.Space) { s.Failures = step.down }); err != nil {
+		if _, err := state.SpacesIn(p.user).Change(q.Chat, func(s *state.Space) { s.Failures = step.down }); err != nil {
 			t.Fatal(err)
 		}
 		if s.q.Reminded < len(s.q.Remind) {

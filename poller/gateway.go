@@ -33,12 +33,15 @@ type outlet interface {
 
 // gateway is how a project's messages go: its configuration, and the webhook or the Chat app that this leads to.
 type gateway struct {
-	cfg   *config.Config
-	out   outlet     // nil when err says why
-	app   *gchat.App // out, where it is one
-	err   error      // config.ErrNoWebhook, gchat.ErrNotWebhook, of the app, or of the command that prints the webhook
-	at    time.Time
-	reads bool // its space can be read, as far as that is known without asking
+	cfg *config.Config
+	out outlet     // nil when err says why
+	app *gchat.App // out, where it is one
+	err error      // config.ErrNoWebhook, gchat.ErrNotWebhook, of the app, or of the command that prints the webhook
+	at  time.Time
+
+	space    string // where it leads to, spaces/S; "" where err says why there is none
+	endpoint string // where its messages are read: as configured, else beside a webhook on this machine, else at Google ("")
+	reads    bool   // its space can be read, as far as that is known without asking
 }
 
 // gateways are those of the projects, for several goroutines.
@@ -63,7 +66,7 @@ func (p *Poller) gateway(ctx context.Context, projectDir string, trusted bool) *
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	key := fmt.Sprint(projectDir, "\x00", trusted)
-	if way := g.ways[key]; way != nil && p.now().Sub(way.at).Abs() < freshFor {
+	if way := g.ways[key]; way != nil && p.Now().Sub(way.at).Abs() < freshFor {
 		return way
 	}
 	way := &gateway{cfg: p.config(projectDir, trusted)}
@@ -72,8 +75,15 @@ func (p *Poller) gateway(ctx context.Context, projectDir string, trusted bool) *
 	} else {
 		way.err = p.useWebhook(ctx, way)
 	}
-	way.reads = way.app != nil || way.endpoint() != "" || p.hasCredentials(way.cfg)
-	way.at = p.now()
+	way.endpoint = way.cfg.APIEndpoint
+	if hook, ok := way.out.(*gchat.Webhook); ok && way.endpoint == "" {
+		way.endpoint = hook.LocalEndpoint()
+	}
+	if way.out != nil {
+		_, way.space, _ = strings.Cut(way.out.Chat(), "/")
+	}
+	way.reads = way.app != nil || way.endpoint != "" || p.hasCredentials(way.cfg)
+	way.at = p.Now()
 	if ctx.Err() == nil { // a command that we cut says nothing
 		g.ways[key] = way
 	}
@@ -114,12 +124,6 @@ func (g *gateways) useApp(ctx context.Context, way *gateway) error {
 	return nil
 }
 
-// space is where a gateway leads to, spaces/S.
-func (w *gateway) space() string {
-	_, space, _ := strings.Cut(w.out.Chat(), "/")
-	return space
-}
-
 // config reads a project's configuration afresh: a person who was refused may just have set the allowlist.
 func (p *Poller) config(projectDir string, trusted bool) *config.Config {
 	c := config.Load(state.ForProject(p.Env, projectDir, trusted), projectDir)
@@ -135,19 +139,6 @@ func (p *Poller) own() *config.Config {
 	return p.config(state.ProjectDir(p.Env), p.Env("CLAUDE_PROJECT_DIR") != "")
 }
 
-// endpoint is where a project's messages are read: as configured, else beside a webhook on this machine, else at Google ("").
-func (w *gateway) endpoint() string {
-	if hook, ok := w.out.(*gchat.Webhook); ok && w.cfg.APIEndpoint == "" {
-		return hook.LocalEndpoint()
-	}
-	return w.cfg.APIEndpoint
-}
-
-// newReader reads where a gateway leads to, with its credentials as they are now.
-func (w *gateway) newReader(ctx context.Context) (*gchat.Reader, error) {
-	return gchat.NewReader(ctx, w.endpoint(), w.cfg.CredentialsFile)
-}
-
 // unreplyable is why a reply to a question could not be used, as things are configured: no person may answer, or the space cannot
 // be read, as far as that is known without asking. A question in deny mode would wait in vain.
 func (p *Poller) unreplyable(way *gateway) error {
@@ -161,7 +152,7 @@ func (p *Poller) unreplyable(way *gateway) error {
 	case !way.reads:
 		return errors.New("no reply could be used: there are no credentials to read with")
 	}
-	if t := state.SpacesIn(p.user()).Of(way.out.Chat()).Trouble; t != nil && (t.Refused || t.Degraded) {
+	if t := state.SpacesIn(p.user).Of(way.out.Chat()).Trouble; t != nil && (t.Refused || t.Degraded) {
 		return fmt.Errorf("no reply could be used: %s", t.Why)
 	}
 	return nil
@@ -218,11 +209,11 @@ func (w *gateway) find(ctx context.Context, m *state.Message) (*receipt, error) 
 	var got gchat.Message
 	var err error
 	if w.app != nil {
-		got, err = w.app.Reader().ByClientID(ctx, w.space(), partID(m))
-	} else if reader, rerr := w.newReader(ctx); rerr != nil {
+		got, err = w.app.Reader().ByClientID(ctx, w.space, partID(m))
+	} else if reader, rerr := gchat.NewReader(ctx, w.endpoint, w.cfg.CredentialsFile); rerr != nil {
 		return nil, nil
 	} else {
-		got, err = reader.Posted(ctx, w.space(), partID(m), m.TriedAt.Add(-clockSlack))
+		got, err = reader.Posted(ctx, w.space, partID(m), m.TriedAt.Add(-clockSlack))
 	}
 	switch {
 	case err == nil:

@@ -13,17 +13,17 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/fsnotify/fsnotify"
-
 	"gchat-hooks/state"
 )
 
 // served is a record that this poller knows from the index, or from a folder that a person named.
 type served struct {
 	*state.Open
-	info os.FileInfo // of the Open's file; nil in a folder that a person named
-	is   os.FileInfo // of the record's file, as it was last looked at
-	real string      // the record's path without links in its folder's name
+	named bool        // a person named the folder that the record is in: it has no Open
+	mine  bool        // the record was written under this poller's environment
+	info  os.FileInfo // of the Open's file
+	is    os.FileInfo // of the record's file, as it was last looked at
+	real  string      // the record's path without links in its folder's name
 
 	q       *state.Question // as it was last read, not to be changed; nil while it cannot be read
 	missing bool            // the record's file is gone
@@ -44,14 +44,8 @@ type served struct {
 	try    try
 }
 
-// named says that a person named the folder that the record is in: it has no Open.
-func (s *served) named() bool { return s.info == nil }
-
 // in says whether the record is in a folder, by whatever name.
 func (s *served) in(dir string) bool { return filepath.Dir(s.real) == realPath(dir) }
-
-// mine says whether the record was written under this poller's environment.
-func (s *served) mine(p *Poller) bool { return s.Env == p.environment }
 
 const (
 	// retakePause is how long the lock of an Open stays free for the processes that wait for it.
@@ -62,7 +56,7 @@ const (
 
 // scan reads the index, the folders that a person named, and each record in them that changed.
 func (p *Poller) scan() {
-	folder := filepath.Join(p.user(), "open")
+	folder := filepath.Join(p.user, "open")
 	entries, err := os.ReadDir(folder)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		p.Log.Once(err, "index not read")
@@ -83,6 +77,9 @@ func (p *Poller) scan() {
 		}
 	}
 	for _, dir := range p.Dirs {
+		if p.watch != nil {
+			_ = p.watch.Add(dir) // one that is not there yet is tried again with the next scan
+		}
 		names, err := state.Questions{Folder: state.Folder[state.Question]{Dir: dir}}.Names()
 		p.Log.Once(err, "folder not read")
 		at := realPath(dir)
@@ -90,7 +87,8 @@ func (p *Poller) scan() {
 			path, real := filepath.Join(dir, name+".json"), filepath.Join(at, name+".json")
 			there[real] = !paths[real]
 			if p.index[real] == nil && there[real] {
-				p.index[real] = &served{Open: &state.Open{Kind: state.OpenQuestion, Path: path, Env: p.environment}, real: real}
+				o := &state.Open{Kind: state.OpenQuestion, Path: path, Env: p.environment}
+				p.index[real] = &served{Open: o, named: true, mine: true, real: real}
 			}
 		}
 	}
@@ -103,7 +101,6 @@ func (p *Poller) scan() {
 		p.load(s)
 	}
 	p.records.Tidy()
-	p.cover()
 }
 
 // readOpen reads an Open that is not s yet.
@@ -123,7 +120,9 @@ func (p *Poller) readOpen(s *served, file string, e os.DirEntry) *served {
 		release(&s.lock)
 	}
 	dir, name := filepath.Split(o.Path)
-	p.index[file] = &served{Open: o, info: info, real: filepath.Join(realPath(dir), name)}
+	p.index[file] = &served{
+		Open: o, mine: o.Env == p.environment, info: info, real: filepath.Join(realPath(dir), name),
+	}
 	return p.index[file]
 }
 
@@ -151,7 +150,7 @@ func (p *Poller) load(s *served) {
 	case err != nil:
 		s.q = nil
 		p.Log.Once(err, "question not read")
-	case q != nil && q.Matter().Personal && !strings.HasPrefix(s.real, realPath(p.user())+string(filepath.Separator)):
+	case q != nil && q.Matter().Personal && !strings.HasPrefix(s.real, realPath(p.user)+string(filepath.Separator)):
 		s.q = nil // Claude may write in the project: what lets it act stands in the person's own state alone
 	case q != nil:
 		s.q, s.over = q, false
@@ -161,7 +160,7 @@ func (p *Poller) load(s *served) {
 // shrink keeps of a question that is over what a reply in its thread needs: a thousand of them must not fill the memory.
 func (p *Poller) shrink(s *served) {
 	q := s.q
-	if s.over || q == nil || q.Status.Open() || q.Late(p.now()) || len(q.Owes) > 0 || q.Unread() {
+	if s.over || q == nil || q.Status.Open() || q.Late(p.Now()) || len(q.Owes) > 0 || q.Unread() {
 		return
 	}
 	small := *q
@@ -176,14 +175,14 @@ func (p *Poller) shrink(s *served) {
 // hold keeps the lock of a record's Open while the record waits for something, so that waiting processes block on it. They are
 // let go with every change of the record. It returns when to come again.
 func (p *Poller) hold(s *served) (again time.Time) {
-	now := p.now()
+	now := p.Now()
 	waits := s.waiting || s.q != nil && (s.q.Status == state.Pending || s.q.Late(now))
 	if s.lock != nil && (!waits || s.q != s.lockedAs) {
 		release(&s.lock)
 		s.pause, s.retake = retakePause, now.Add(retakePause)
 	}
 	s.lockedAs = s.q
-	if !waits || s.named() || s.lock != nil {
+	if !waits || s.named || s.lock != nil {
 		return time.Time{}
 	}
 	if now.Before(s.retake) && s.retake.Sub(now) <= s.pause {
@@ -201,7 +200,7 @@ func (p *Poller) hold(s *served) (again time.Time) {
 
 // forget takes a record out of the index that is gone, while no process waits for it.
 func (p *Poller) forget(s *served) {
-	if s.named() || s.typing.Load() {
+	if s.named || s.typing.Load() {
 		return
 	}
 	if s.lock == nil {
@@ -222,7 +221,7 @@ func (p *Poller) forget(s *served) {
 
 // scanSessions reads the sessions of the user's state that changed.
 func (p *Poller) scanSessions() {
-	folder := state.SessionsIn(p.user())
+	folder := state.SessionsIn(p.user)
 	names, err := folder.Names()
 	p.Log.Once(err, "sessions not read")
 	p.sessions, p.byThread = nil, map[string]*state.Session{}
@@ -237,65 +236,6 @@ func (p *Poller) scanSessions() {
 		}
 	}
 	p.sessionFiles.Tidy()
-}
-
-// watched are the folders of the user's state that a poller has to do with.
-var watched = []string{"open", "outbox", "sessions", "pollers"}
-
-// startWatch has the system tell of files that change in some folders, over one inotify instance.
-func (p *Poller) startWatch() {
-	for _, name := range watched {
-		_ = state.MakeDir(filepath.Join(p.user(), name)) // a daemon may begin before the first record
-	}
-	var err error
-	p.watch, err = fsnotify.NewWatcher()
-	if err != nil {
-		p.Log.Warn().Err(err).Msg("changes are looked for every two seconds")
-	}
-}
-
-// concerns says whether a change of a file is something to us. A file that is being written gets its name with a rename, and
-// among the pollers' files only the note of a daemon that waits counts: the others are heartbeats.
-func concerns(e fsnotify.Event) bool {
-	folder, name := filepath.Split(e.Name)
-	folder = filepath.Clean(folder)
-	beats := filepath.Base(folder) == "pollers" && filepath.Ext(name) != ".want"
-	if e.Op == fsnotify.Chmod || strings.HasPrefix(name, ".") || beats {
-		return false
-	}
-	return true
-}
-
-// cover watches the index, the outbox, the sessions, and the folders that records are in. One that is not there yet is tried
-// again with the next scan.
-func (p *Poller) cover() {
-	if p.watch == nil {
-		return
-	}
-	covered := p.watch.WatchList() // without folders that were removed
-	add := func(dir string) {
-		if slices.Contains(covered, dir) {
-			return
-		}
-		covered = append(covered, dir)
-		if p.watch.Add(dir) == nil {
-			p.wake() // what came before the watch is seen with the next step
-		}
-	}
-	for _, name := range watched {
-		add(filepath.Join(p.user(), name))
-	}
-	for _, dir := range p.Dirs {
-		add(dir)
-	}
-	for _, s := range p.index {
-		add(filepath.Dir(s.Path))
-		if !s.over && s.q != nil {
-			if is, err := os.Lstat(replyFileFolder(s.q)); err == nil && is.IsDir() { // not a link that a checkout brings
-				add(replyFileFolder(s.q))
-			}
-		}
-	}
 }
 
 // inOrder are the records of the index, the oldest question first, as Claude Code shows their dialogs.

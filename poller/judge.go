@@ -18,16 +18,12 @@ import (
 // judgeUnread judges the replies in a question's file, as long as something can deliver an answer to it. It returns when to
 // come again.
 func (p *Poller) judgeUnread(s *served) (again time.Time) {
-	if !s.q.Unread() {
-		p.undelivered(s)
-		return time.Time{}
-	}
 	waited, again := p.waited(s)
 	switch {
 	case !again.IsZero():
 		return again
 	case waited || !s.q.Answerable():
-		p.judgeNow(s)
+		p.change(s, "replies not judged", func(q *state.Question) error { return p.judgeIn(q, configuredFor(q, s.Open)) })
 		return time.Time{}
 	}
 	p.change(s, "replies not judged", func(q *state.Question) error {
@@ -42,12 +38,8 @@ func (p *Poller) judgeUnread(s *served) (again time.Time) {
 	return time.Time{}
 }
 
-// judgeNow judges the unread replies, oldest first: the first good one of an allowed person becomes the answer.
-func (p *Poller) judgeNow(s *served) {
-	p.change(s, "replies not judged", func(q *state.Question) error { return p.judgeIn(q, configuredFor(q, s.Open)) })
-}
-
-// judgeIn is judgeNow within a write of the question; state.ErrUnchanged where no reply could be judged.
+// judgeIn judges the unread replies within a write of the question, oldest first: the first good one of an allowed person becomes
+// the answer. It is state.ErrUnchanged where no reply could be judged.
 func (p *Poller) judgeIn(q *state.Question, by configured) error {
 	if q.Matter().Personal {
 		by = configured{} // the person's own
@@ -58,7 +50,9 @@ func (p *Poller) judgeIn(q *state.Question, by configured) error {
 		return state.ErrUnchanged // the file that says who may answer does not parse: they are judged when it does
 	}
 	before := q.AnsweredMessage
-	judge.Tighten(cfg, q)
+	if q.Matter().Decides {
+		judge.Tighten(cfg, q)
+	}
 	var order []*state.Reply
 	for i := range q.Replies {
 		// While the allowlist cannot be read, judge only senders who are surely on it.
@@ -71,7 +65,7 @@ func (p *Poller) judgeIn(q *state.Question, by configured) error {
 	}
 	slices.SortStableFunc(order, func(a, b *state.Reply) int { return a.CreateTime.Compare(b.CreateTime) })
 	for _, r := range order {
-		judge.Reply(cfg, q, r, p.now())
+		judge.Reply(cfg, q, r, p.Now())
 		p.Log.Info().Str("question", q.QuestionID).Str("message", r.MessageName).Str("sender", r.Sender).
 			Str("verdict", string(r.Verdict)).Msg("reply")
 	}
@@ -105,8 +99,8 @@ func (p *Poller) waited(s *served) (yes bool, again time.Time) {
 	if p.typable(s) {
 		grace = graceForHook
 	}
-	if age := p.now().Sub(q.AskedAt).Abs(); age < grace {
-		return false, p.now().Add(min(grace-age, time.Second))
+	if age := p.Now().Sub(q.AskedAt).Abs(); age < grace {
+		return false, p.Now().Add(min(grace-age, time.Second))
 	}
 	return p.typable(s), again
 }
@@ -118,7 +112,7 @@ func (p *Poller) undelivered(s *served) {
 		r := q.Reply(q.AnsweredMessage)
 		return q.Status == state.Answered && !q.Printed && r != nil && r.Verdict == state.Used
 	}
-	if s.q.Way().Later || !lost(s.q) || p.typable(s) || state.HasWaiter(p.Env, s.Path) {
+	if s.q.Way().Later || !lost(s.q) || p.typable(s) {
 		return
 	}
 	if p.change(s, "thread not told", func(q *state.Question) error {
@@ -143,28 +137,24 @@ const (
 	stillWritten = 300 * time.Millisecond
 )
 
-// replyFileFolder is where a person or a script can put a reply when Chat is out of reach: PROJECT_STATE/user-input-queue.
-func replyFileFolder(q *state.Question) string {
-	return filepath.Join(stateDirOf(q), "user-input-queue")
-}
-
 // stateDirOf is the state folder that a question is in.
 func stateDirOf(q *state.Question) string { return filepath.Dir(filepath.Dir(q.Path)) }
 
-// takeReplyFile takes a reply from user-input-queue/{session_id}.txt or {session name}.txt. The id may also be Claude Code's own,
+// takeReplyFile takes a reply that a person or a script put there, when Chat is out of reach: from the project's state,
+// user-input-queue/{session_id}.txt or {session name}.txt. The id may also be Claude Code's own,
 // or as the question's file has it in its name. The file goes when the reply is in the question's file. One that is not for this
 // question is left, which the log says once. It reports whether a file is too young: it may not be written to its end.
 func (p *Poller) takeReplyFile(s *served) (soon bool) {
 	q := s.q
 	for _, name := range []string{q.ClaudeSession(), q.SessionID, q.SessionFileName(), q.SessionName} {
-		path := filepath.Join(replyFileFolder(q), name+".txt")
+		path := filepath.Join(stateDirOf(q), "user-input-queue", name+".txt")
 		var file unix.Stat_t
 		if name == "" || filepath.Base(name) != name || unix.Lstat(path, &file) != nil {
 			continue
 		}
 		// When the file came to its place. Its other time is what a stranger's archive says.
 		placed := time.Unix(file.Ctim.Unix())
-		if p.now().Sub(placed).Abs() < stillWritten {
+		if p.Now().Sub(placed).Abs() < stillWritten {
 			return true
 		}
 		if why := p.notFor(s, name, placed); why != "" {
@@ -182,7 +172,7 @@ func (p *Poller) takeReplyFile(s *served) (soon bool) {
 		}
 		p.change(s, "reply by hand not written down", func(q *state.Question) error {
 			q.Replies = append(q.Replies, state.Reply{
-				MessageName: said, Sender: state.Local, Text: string(b), CreateTime: p.now().UTC(),
+				MessageName: said, Sender: state.Local, Text: string(b), CreateTime: p.Now().UTC(),
 			})
 			return nil
 		})

@@ -275,7 +275,7 @@ func TestAReplyFileAnswersWhatItWasMeantFor(t *testing.T) {
 			if c.other != nil {
 				d.ask(c.other)
 			}
-			path := filepath.Join(replyFileFolder(q), c.file+".txt")
+			path := filepath.Join(stateDirOf(q), "user-input-queue", c.file+".txt")
 			if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 				t.Fatal(err)
 			}
@@ -318,7 +318,7 @@ func TestTheSameWordsInAReplyFileTwice(t *testing.T) {
 	p := d.poller()
 	p.Now = func() time.Time { return time.Now().Add(time.Second) } // each is written to its end
 	for range 2 {
-		path := filepath.Join(replyFileFolder(q), q.SessionID+".txt")
+		path := filepath.Join(filepath.Join(stateDirOf(q), "user-input-queue"), q.SessionID+".txt")
 		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 			t.Fatal(err)
 		}
@@ -337,7 +337,7 @@ func TestAReplyFileAnswersOneQuestion(t *testing.T) {
 	d := newDesk(t)
 	asked := func(q *state.Question) { q.SessionID, q.ClaudeSessionID = "s", "s" }
 	one, two := d.ask(asked), d.ask(asked)
-	path := filepath.Join(replyFileFolder(one), "s.txt")
+	path := filepath.Join(filepath.Join(stateDirOf(one), "user-input-queue"), "s.txt")
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		t.Fatal(err)
 	}
@@ -381,7 +381,7 @@ func TestAReplyFileIsAPlainFile(t *testing.T) {
 			d := newDesk(t)
 			q := d.ask(func(q *state.Question) { q.SessionName, q.AskedAt = "main", time.Now().Add(-time.Hour) })
 			theirs := filepath.Join(t.TempDir(), "main.txt")
-			folder := replyFileFolder(q)
+			folder := filepath.Join(stateDirOf(q), "user-input-queue")
 			if err := os.WriteFile(theirs, []byte("2\n"), 0o600); err != nil {
 				t.Fatal(err)
 			}
@@ -397,9 +397,6 @@ func TestAReplyFileIsAPlainFile(t *testing.T) {
 			p.takeReplyFile(p.inOrder()[0])
 			if n := len(d.load(q).Replies); n != 0 {
 				t.Errorf("%d replies", n)
-			}
-			if watched := slices.Contains(p.watch.WatchList(), folder); watched != (name != "linked folder") {
-				t.Errorf("its folder is watched: %v", watched)
 			}
 			if b, _ := os.ReadFile(theirs); string(b) != "2\n" {
 				t.Errorf("the person's file holds %q", b)

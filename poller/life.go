@@ -30,9 +30,9 @@ const (
 // attendAll attends to every record of this environment; interval is the time from one round to the next. It returns when to
 // come again, and whether something is left to be done.
 func (p *Poller) attendAll(ctx context.Context, interval time.Duration) (next time.Time, busy bool) {
-	due := p.now().Sub(p.polled).Abs() >= interval // a clock that was set back must not hold the round
+	due := p.Now().Sub(p.polled).Abs() >= interval // a clock that was set back must not hold the round
 	if due {
-		p.polled = p.now()
+		p.polled = p.Now()
 		if !p.Once {
 			p.findPanes(ctx)
 		}
@@ -46,10 +46,10 @@ func (p *Poller) attendAll(ctx context.Context, interval time.Duration) (next ti
 		if s.missing {
 			p.forget(s)
 		}
-		if s.q != nil && s.mine(p) && p.endedLately(s.q) && s.q.ResolvedAt.After(p.ended) {
+		if s.q != nil && s.mine && p.endedLately(s.q) && s.q.ResolvedAt.After(p.ended) {
 			p.ended = *s.q.ResolvedAt
 		}
-		if s.over || s.missing || !s.mine(p) {
+		if s.over || s.missing || !s.mine {
 			p.shrink(s)
 			continue
 		}
@@ -69,7 +69,7 @@ func (p *Poller) attend(ctx context.Context, s *served, due bool) (next time.Tim
 	if s.q == nil || s.typing.Load() {
 		return time.Time{}
 	}
-	if s.q.Status.Open() && (s.named() || !s.q.Way().Asks) {
+	if s.q.Status.Open() && (s.named || !s.q.Way().Asks) {
 		p.adopt(ctx, s)
 	}
 	next = p.closeOver(s, due)
@@ -77,20 +77,32 @@ func (p *Poller) attend(ctx context.Context, s *served, due bool) (next time.Tim
 		p.noteClaudeEnd(s)
 	}
 	if due && s.q.Status == state.Pending {
-		if s.q.Matter().Decides {
+		if s.q.Matter().Decides && s.q.ClaudePID != 0 {
 			p.noteDialogEnd(s)
 		}
 		if s.q.Reminded < len(s.q.Remind) {
 			next = sooner(next, p.remind(s))
 		}
 		if !s.q.Matter().Personal && p.takeReplyFile(s) { // Claude itself can write there
-			next = sooner(next, p.now().Add(stillWritten))
+			next = sooner(next, p.Now().Add(stillWritten))
 		}
 	}
-	next = sooner(next, p.judgeUnread(s))
-	next = sooner(next, p.post(ctx, s))
-	p.putOwed(s)
-	next = sooner(next, p.startTyping(ctx, s))
+	if s.q.Unread() {
+		next = sooner(next, p.judgeUnread(s))
+	}
+	typed := s.q.Status == state.Answered && !s.q.Printed && !state.HasWaiter(p.Env, s.Path)
+	if typed && !s.q.Unread() {
+		p.undelivered(s)
+	}
+	if s.q.Status == state.Pending && !s.q.MessageSent && !s.put && s.q.Way().Asks {
+		next = sooner(next, p.post(ctx, s))
+	}
+	if len(s.q.Owes) > 0 {
+		p.putOwed(s)
+	}
+	if typed {
+		next = sooner(next, p.startTyping(ctx, s))
+	}
 	return next
 }
 
@@ -135,7 +147,7 @@ func (p *Poller) close(s *served, to state.Status, by string, also func(*state.Q
 
 // closeOver ends a question whose time is up, or that can have no answer any more. It returns when to come again.
 func (p *Poller) closeOver(s *served, due bool) (next time.Time) {
-	q, now := s.q, p.now()
+	q, now := s.q, p.Now()
 	if !q.Status.Open() {
 		return time.Time{}
 	}
@@ -185,7 +197,7 @@ func (p *Poller) closeOver(s *served, due bool) (next time.Time) {
 // noteClaudeEnd ends a question whose Claude Code has ended. In deny mode it is only noted: the session gets the reply when it is
 // resumed.
 func (p *Poller) noteClaudeEnd(s *served) {
-	q, now := s.q, p.now().UTC()
+	q, now := s.q, p.Now().UTC()
 	waits := q.Status.Open() || q.Late(now)
 	if !waits || !q.Way().Asks || q.SessionEnded != nil || !inject.Ended(q.ClaudePID, q.ClaudeStart) {
 		return
@@ -211,10 +223,7 @@ func (p *Poller) noteClaudeEnd(s *served) {
 // results of all its calls. Only a dialog that was seen to wait, and waits no more, was answered.
 func (p *Poller) noteDialogEnd(s *served) {
 	q := s.q
-	if q.ClaudePID == 0 {
-		return
-	}
-	one, err := state.SessionsIn(p.user()).Of(q.ClaudeSession())
+	one, err := state.SessionsIn(p.user).Of(q.ClaudeSession())
 	if err != nil {
 		return
 	}
@@ -231,7 +240,7 @@ func (p *Poller) noteDialogEnd(s *served) {
 
 // remind owes the thread of an open question its reminders, each once. It returns when the next one is due.
 func (p *Poller) remind(s *served) (next time.Time) {
-	q, now := s.q, p.now()
+	q, now := s.q, p.Now()
 	if q.Status != state.Pending || !q.MessageSent {
 		return time.Time{}
 	}
@@ -239,7 +248,7 @@ func (p *Poller) remind(s *served) (next time.Time) {
 	if now.Before(at) {
 		return at
 	}
-	if p.readFirst(q, at) || state.SpacesIn(p.user()).Of(q.Chat).Failures > 0 {
+	if p.readFirst(q, at) || state.SpacesIn(p.user).Of(q.Chat).Failures > 0 {
 		return now.Add(time.Second) // there may be a reply already; or nothing can be sent: what is due by then is one reminder
 	}
 	p.change(s, "reminder not owed", func(q *state.Question) error {
@@ -263,7 +272,7 @@ const lately = 2 * time.Minute
 func (p *Poller) graceLeft(ctx context.Context, s *served) (due time.Time) {
 	q := s.q
 	due = q.AskedAt.Add(q.Grace)
-	if !p.now().Before(due) || due.Sub(p.now()) > q.Grace {
+	if !p.Now().Before(due) || due.Sub(p.Now()) > q.Grace {
 		return time.Time{}
 	}
 	s.looked.Do(func() {
@@ -283,7 +292,7 @@ func (p *Poller) graceLeft(ctx context.Context, s *served) (due time.Time) {
 // timeUp says whether a question had no reply in time: its space was read after that time, or cannot be read. Unread says that
 // there may have been a reply.
 func (p *Poller) timeUp(q *state.Question) (up, unread bool) {
-	end, now := *q.TimesOutAt, p.now()
+	end, now := *q.TimesOutAt, p.Now()
 	if now.Before(end) {
 		return false, false
 	}
@@ -300,7 +309,7 @@ func (p *Poller) timeUp(q *state.Question) (up, unread bool) {
 // readFirst says whether what was due then has to wait: its time came while the machine slept, or no poller ran, and what was
 // said meanwhile is still to be read.
 func (p *Poller) readFirst(q *state.Question, due time.Time) bool {
-	return q.MessageSent && p.awake.After(due) && p.now().Sub(p.awake) < unreadGrace && !p.readSince(q.Chat, p.awake)
+	return q.MessageSent && p.awake.After(due) && p.Now().Sub(p.awake) < unreadGrace && !p.readSince(q.Chat, p.awake)
 }
 
 // readSince says whether all was read that was said in a space until then.
@@ -320,13 +329,10 @@ func (p *Poller) readSince(chat string, then time.Time) bool {
 // post puts a question into the outbox when it is due. It returns when to come again.
 func (p *Poller) post(ctx context.Context, s *served) (again time.Time) {
 	q := s.q
-	if q.Status != state.Pending || q.MessageSent || s.put || !q.Way().Asks {
-		return time.Time{}
-	}
-	young := p.now().Sub(q.AskedAt).Abs() < graceForHook
+	young := p.Now().Sub(q.AskedAt).Abs() < graceForHook
 	typable := q.Matter().Prompt && p.typable(s)
 	if q.Way().Dialog && q.Way().Hook && young && !typable && !state.HasWaiter(p.Env, s.Path) {
-		return p.now().Add(250 * time.Millisecond) // its hook may just be starting
+		return p.Now().Add(250 * time.Millisecond) // its hook may just be starting
 	}
 	if q.Grace > 0 && s.TmuxPane != "" {
 		if due := p.graceLeft(ctx, s); !due.IsZero() {
@@ -335,7 +341,7 @@ func (p *Poller) post(ctx context.Context, s *served) (again time.Time) {
 	}
 	if err := p.putQuestion(q, s.Open); err != nil {
 		p.Log.Once(err, "question not put into the outbox")
-		return p.now().Add(time.Second)
+		return p.Now().Add(time.Second)
 	}
 	s.put = true
 	return time.Time{}
@@ -344,9 +350,6 @@ func (p *Poller) post(ctx context.Context, s *served) (again time.Time) {
 // putOwed puts the notes that a question's thread is owed, and strikes them off. A thread that a process waits in gets none.
 func (p *Poller) putOwed(s *served) {
 	q := s.q
-	if len(q.Owes) == 0 {
-		return
-	}
 	var told []state.Owed
 	for _, owed := range q.Owes {
 		done, err := !q.Way().Asks, error(nil)
@@ -380,20 +383,20 @@ func (p *Poller) busy(s *served) bool {
 	case q.Status == state.Answered && !q.Way().Marker:
 		return p.typable(s) && !spoiled(q) || state.HasWaiter(p.Env, s.Path)
 	}
-	return q.Late(p.now()) && state.HasWaiter(p.Env, s.Path)
+	return q.Late(p.Now()) && state.HasWaiter(p.Env, s.Path)
 }
 
 // sweep removes what is old: once an hour, and before a poller ends that has nothing to do.
 func (p *Poller) sweep() {
-	now := p.now()
+	now := p.Now()
 	p.swept = now
 	p.Log.Forget()
 	p.summed.Clear() // a summary that failed is tried again
-	state.OutboxIn(p.user()).Sweep(p.Env, now)
-	state.SessionsIn(p.user()).Sweep(now)
+	state.OutboxIn(p.user).Sweep(p.Env, now)
+	state.SessionsIn(p.user).Sweep(now)
 	folders := map[string]bool{}
 	for _, name := range []string{"open", "outbox", "sessions", "spaces", "pollers", "projects", ""} {
-		folders[filepath.Join(p.user(), name)] = true
+		folders[filepath.Join(p.user, name)] = true
 	}
 	for _, s := range p.index {
 		p.safely("sweep", func() { p.sweepOne(s, now) })
@@ -416,7 +419,7 @@ func (p *Poller) sweepOne(s *served, now time.Time) {
 		return
 	}
 	age := now.Sub(s.q.AskedAt)
-	if !s.mine(p) && age > state.MaxAge+expireOthers && !s.q.Closed() {
+	if !s.mine && age > state.MaxAge+expireOthers && !s.q.Closed() {
 		p.close(s, state.Expired, "age", nil) // the poller of that environment did not come again
 	}
 	if s.q.Closed() && age > state.MaxAge && (s.over || age > state.MaxAge+expireOthers) {

@@ -144,7 +144,7 @@ func TestWhenAQuestionIsPosted(t *testing.T) {
 		p := d.poller()
 		p.scan()
 		s := p.inOrder()[0]
-		if again := p.post(t.Context(), s); s.put != c.want || again.IsZero() == (c.mode == state.Native && !c.want) {
+		if again := p.attend(t.Context(), s, false); s.put != c.want || again.IsZero() == (c.mode == state.Native && !c.want) {
 			t.Errorf("%s: put %v, again %v", name, s.put, again)
 		}
 	}
@@ -473,6 +473,7 @@ func TestTheFirstSessionIsSeen(t *testing.T) {
 	}); err != nil {
 		t.Fatal(err)
 	}
+	state.CallPoller(d.env, state.Environment(d.env))
 	select {
 	case <-asked:
 	case <-time.After(5 * time.Second):

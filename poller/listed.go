@@ -24,9 +24,7 @@ type pass struct {
 
 // readOn lists the space once, the oldest message first, gives each person's message to the record whose thread it is in, and
 // then notes how far it came: the next list goes on there, also after one that broke off.
-func (r *reader) readOn(ctx context.Context, v *view) (err error) {
-	by := r.configuredBy(v)
-	way := r.gateway(ctx, by.projectDir, by.trusted)
+func (r *reader) readOn(ctx context.Context, v *view, way *gateway) (err error) {
 	if way.app != nil {
 		direct, err := way.app.Direct(ctx)
 		r.pulls = direct
@@ -35,7 +33,7 @@ func (r *reader) readOn(ctx context.Context, v *view) (err error) {
 		}
 	}
 	if r.api == nil {
-		r.api, err = way.newReader(ctx)
+		r.api, err = gchat.NewReader(ctx, way.endpoint, way.cfg.CredentialsFile)
 		if err != nil {
 			return err
 		}
@@ -43,7 +41,7 @@ func (r *reader) readOn(ctx context.Context, v *view) (err error) {
 	n := &pass{view: v, given: map[*state.Question][]gchat.Message{}}
 	_, space, _ := strings.Cut(r.chat, "/")
 	ahead, _ := r.api.Ahead()
-	start := since(r.mark.Watermark, r.covered, v, r.now().Add(ahead))
+	start := since(r.mark.Watermark, r.covered, v, r.Now().Add(ahead))
 	done, err := r.api.Since(ctx, space, start, func(page []gchat.Message) { r.take(n, page) })
 	if err != nil && n.newest.IsZero() {
 		return err
@@ -108,11 +106,11 @@ func since(from time.Time, covered map[string]bool, v *view, now time.Time) time
 // take gives the messages of a page to their records.
 func (r *reader) take(n *pass, page []gchat.Message) {
 	ahead, _ := r.api.Ahead()
-	limit := r.now().Add(ahead + 2*time.Second) // the header counts whole seconds
+	limit := r.Now().Add(ahead + 2*time.Second) // the header counts whole seconds
 	for _, m := range page {
 		if !m.CreateTime.After(limit) { // one from the future must not end reading: it moves no watermark
 			if m.Human && m.CreateTime.After(r.mark.Watermark) {
-				r.heard = r.now()
+				r.heard = r.Now()
 			}
 			if m.CreateTime.After(n.newest) {
 				n.newest = m.CreateTime
@@ -195,7 +193,7 @@ func (r *reader) answerNobody(n *pass, m gchat.Message) {
 		return
 	}
 	ahead, _ := r.api.Ahead()
-	if !r.pulled && n.beingAsked[one.ID] && r.now().Add(ahead).Sub(m.CreateTime) < foreignAge {
+	if !r.pulled && n.beingAsked[one.ID] && r.Now().Add(ahead).Sub(m.CreateTime) < foreignAge {
 		return // what is being asked may be what it answers: it is listed again
 	}
 	at := m.CreateTime.Truncate(time.Millisecond) // as the session's file has it
@@ -204,7 +202,7 @@ func (r *reader) answerNobody(n *pass, m gchat.Message) {
 	}
 	err := r.putAnswer(one, state.MessageID("nobody", m.Name), gchat.NobodyText(one))
 	if err == nil {
-		_, err = state.SessionsIn(r.user()).Change(one.ID, func(one *state.Session) error {
+		_, err = state.SessionsIn(r.user).Change(one.ID, func(one *state.Session) error {
 			if at.After(one.ToldNobody) {
 				one.ToldNobody = at
 			}
@@ -221,9 +219,9 @@ func (r *reader) writeReplies(v *view, q *state.Question, ms []gchat.Message) er
 	if len(ms) == 0 && !begins {
 		return nil
 	}
-	strangers := map[string]bool{}
-	by, mine := v.mine[q]
-	if mine {
+	of, strangers := v.served[q], map[string]bool{}
+	by := configuredFor(q, of.Open)
+	if of.mine {
 		for _, m := range ms {
 			strangers[m.Sender] = m.Human && r.mayNot(by, q, m.Sender, m.SenderEmail)
 		}
@@ -250,11 +248,14 @@ func (r *reader) writeReplies(v *view, q *state.Question, ms []gchat.Message) er
 		if !changed {
 			return state.ErrUnchanged
 		}
-		if mine {
+		if of.mine {
 			r.judgeAtOnce(q, by)
 		}
 		return nil
 	})
+	if !of.mine {
+		state.CallPoller(r.Env, of.Env) // which judges it
+	}
 	return err
 }
 

@@ -104,7 +104,7 @@ func TestWordsBehindADeliveredAnswer(t *testing.T) {
 	p := d.poller()
 	p.scan()
 	for _, s := range p.index {
-		p.judgeNow(s)
+		p.judgeUnread(s)
 	}
 	if q = d.load(q); !slices.Equal(q.Owes, []state.Owed{{About: state.NoteLate, Reply: "m2"}}) {
 		t.Errorf("owed are %+v", q.Owes)
@@ -259,7 +259,7 @@ func TestATapOfAnotherEnvironmentIsStored(t *testing.T) {
 	p := d.poller()
 	p.scan()
 	for _, s := range p.index {
-		s.Env = "another"
+		s.Env, s.mine = "another", false
 	}
 	for n, s := range p.inOrder() {
 		for i := range 2 {

@@ -20,11 +20,11 @@ const (
 // typeNext types a session's next instruction at its empty prompt, and submits it. The next UserPromptSubmit or Stop of the
 // session proves that it arrived and closes the question; where neither comes, it is typed again.
 func (p *Poller) typeNext(ctx context.Context, s *served, q *state.Question) {
-	s.try.next = p.now().Add(retryPause)
+	s.try.next = p.Now().Add(retryPause)
 	words, _ := q.Decision()
 	if t := q.Typing; t != nil {
-		if left := t.At.Add(proofBound).Sub(p.now()); left > 0 && left <= proofBound {
-			s.try.next = p.now().Add(left)
+		if left := t.At.Add(proofBound).Sub(p.Now()); left > 0 && left <= proofBound {
+			s.try.next = p.Now().Add(left)
 			return
 		}
 		if t.Keys >= mostPastes {
@@ -39,7 +39,7 @@ func (p *Poller) typeNext(ctx context.Context, s *served, q *state.Question) {
 	}
 	if p.DryRun {
 		p.Log.Info().Str("question", q.QuestionID).Str("pane", one.TmuxPane).Msg("dry run")
-		s.try.next = p.now().Add(state.MaxAge)
+		s.try.next = p.Now().Add(state.MaxAge)
 		return
 	}
 	if _, err := state.UpdateQuestion(s.Path, func(q *state.Question) error {
@@ -50,7 +50,7 @@ func (p *Poller) typeNext(ctx context.Context, s *served, q *state.Question) {
 			q.Typing = &state.Typing{}
 		}
 		q.InjectionAttempted = true
-		q.Typing.At, q.Typing.Last, q.Typing.Commit = p.now().UTC(), "text", true
+		q.Typing.At, q.Typing.Last, q.Typing.Commit = p.Now().UTC(), "text", true
 		q.Typing.Keys++
 		return nil
 	}); err != nil {
@@ -73,13 +73,13 @@ func (p *Poller) typeNext(ctx context.Context, s *served, q *state.Question) {
 		p.notTyped(s, q, err.Error(), false)
 		return
 	}
-	s.try.next = p.now().Add(proofBound)
+	s.try.next = p.Now().Add(proofBound)
 }
 
 // readyFor is what brings an instruction into the pane of its session: typing it at an empty prompt, or submitting it where it
 // stands there already, since a poller was killed. Why says what is in the way; a person's draft is left alone.
 func (p *Poller) readyFor(ctx context.Context, session, words string) (one *state.Session, action, why string) {
-	one, err := state.SessionsIn(p.user()).Of(session)
+	one, err := state.SessionsIn(p.user).Of(session)
 	var screen inject.Screen
 	if err == nil {
 		_, screen, err = commands.Shot(ctx, one)

@@ -45,7 +45,7 @@ func (o *office) wake(program, text string, also ...func(*state.Message)) *state
 	for _, f := range also {
 		f(m)
 	}
-	m, _, err := state.OutboxIn(o.user()).Put(o.Env, m, 0)
+	m, _, err := state.OutboxIn(o.user).Put(o.Env, m, 0)
 	if err != nil {
 		o.t.Fatal(err)
 	}
@@ -99,7 +99,7 @@ func TestLongMessageGoesByFile(t *testing.T) {
 	if m = o.reread(m); m.Answer != strings.Repeat("long ", 20_000) {
 		t.Errorf("the agent got %d bytes", len(m.Answer))
 	}
-	left, err := filepath.Glob(filepath.Join(o.user(), "outbox", "*.txt"))
+	left, err := filepath.Glob(filepath.Join(o.user, "outbox", "*.txt"))
 	if err != nil || len(left) > 0 {
 		t.Errorf("left behind: %q, %v", left, err)
 	}

@@ -56,7 +56,7 @@ const (
 	onceBound = 10 * time.Second
 	// burstPause is how long changes that come close together are collected.
 	burstPause = 10 * time.Millisecond
-	// unwatched is how long the loop rests at most where the system has no watch to give.
+	// unwatched is how long the loop rests at most where the system does not tell of calls.
 	unwatched = 2 * time.Second
 )
 
@@ -64,6 +64,7 @@ const (
 type Poller struct {
 	Options
 	environment string // see state.Environment
+	user        string // see state.UserState
 	ways        gateways
 
 	sender       *sender
@@ -79,7 +80,7 @@ type Poller struct {
 	doing   sync.Map           // ids of the sessions whose commands are being done
 	readers map[string]*reader // by chat
 	events  events
-	watch   *fsnotify.Watcher // nil where there is none to be had
+	watch   *fsnotify.Watcher // of calls: see state.CallPoller; nil where there is none to be had
 	changed chan struct{}     // a goroutine of ours has something for the loop
 	working sync.WaitGroup
 
@@ -132,7 +133,7 @@ func Run(ctx context.Context, o Options) error {
 	}
 	if p.Once {
 		for _, s := range p.index {
-			if !s.named() && s.mine(p) && p.busy(s) { // a detached poller may have made way
+			if !s.named && s.mine && p.busy(s) { // a detached poller may have made way
 				p.calls = anew
 			}
 		}
@@ -160,7 +161,7 @@ func Run(ctx context.Context, o Options) error {
 	case why == homeless:
 		return nil
 	case why == stopped:
-		state.CallPoller(p.Env) // what waits for the lock is to go on, and not only a single round
+		state.CallPoller(p.Env, p.environment) // what waits for the lock is to go on, and not only a single round
 		return nil
 	case why == replaced:
 		return p.leave(anew)
@@ -205,11 +206,14 @@ func (p *Poller) leave(calls int64) error {
 }
 
 func newPoller(o Options) *Poller {
+	if o.Now == nil {
+		o.Now = time.Now
+	}
 	p := &Poller{
-		Options: o, environment: state.Environment(o.Env),
+		Options: o, environment: state.Environment(o.Env), user: state.UserState(o.Env),
 		index: map[string]*served{}, readers: map[string]*reader{}, changed: make(chan struct{}, 1),
 	}
-	p.began = p.now()
+	p.began = p.Now()
 	p.awake, p.swept = p.began, p.began
 	p.calls = state.PollerCalls(o.Env)
 	p.ways.renew()
@@ -221,7 +225,7 @@ func newPoller(o Options) *Poller {
 
 // stateFolders are where other programs look for the daemon's pid, and for the time of its last poll.
 func (p *Poller) stateFolders() []string {
-	all := []string{p.user()}
+	all := []string{p.user}
 	for _, dir := range p.Dirs {
 		all = append(all, filepath.Dir(dir))
 	}
@@ -250,6 +254,7 @@ func (p *Poller) lock(ctx context.Context) (err error) {
 		return misconfigured(err)
 	}
 	defer done()
+	state.CallPoller(p.Env, p.environment) // the one that has the lock looks who wants it
 	for p.Lock == nil {
 		if h := state.ReadBeat(p.Env); h.Daemon && h.Lives { // it says so a moment after it took the lock
 			return fmt.Errorf("%w: pid %d", ErrDaemonRuns, h.PID)
@@ -275,20 +280,20 @@ func release(lock **state.Lock) {
 func (p *Poller) serve(ctx context.Context) (why ending) {
 	ctx, end := p.begin(ctx)
 	defer end()
-	p.startWatch()
+	p.watchCalls()
 	defer func() { p.Log.Info().Msg("poller ends") }()
 	p.Log.Info().Bool("daemon", p.Daemon).Bool("dry_run", p.DryRun).Strs("pending_dirs", p.Dirs).Msg("poller started")
-	idleSince, expected := p.now(), p.now()
+	idleSince, expected := p.Now(), p.Now()
 	for {
 		if p.Lock.Gone() {
 			return homeless
 		}
 		// Without Go's monotonic clock, which stands still while the machine sleeps.
-		if late := p.now().Round(0).Sub(expected); late > clockJump {
+		if late := p.Now().Round(0).Sub(expected); late > clockJump {
 			p.wakeUp()
 		}
 		next, busy := p.step(ctx)
-		now := p.now()
+		now := p.Now()
 		if busy {
 			idleSince = now
 		}
@@ -329,7 +334,6 @@ func (p *Poller) begin(ctx context.Context) (serving context.Context, end func()
 		}
 		if p.watch != nil {
 			_ = p.watch.Close()
-			p.watch = nil
 		}
 		clear(p.index)
 		clear(p.readers)
@@ -344,7 +348,7 @@ func (p *Poller) step(ctx context.Context) (next time.Time, busy bool) {
 	})
 	defer bound.Stop()
 	cfg := p.own()
-	next, busy = p.now().Add(cfg.PollInterval), true // after a panic
+	next, busy = p.Now().Add(cfg.PollInterval), true // after a panic
 	p.calls = state.PollerCalls(p.Env)
 	p.safely("step", func() {
 		p.scan()
@@ -357,7 +361,7 @@ func (p *Poller) step(ctx context.Context) (next time.Time, busy bool) {
 		next = sooner(next, p.follow(ctx))
 		due, sending := p.sender.dispatch(ctx)
 		next, busy = sooner(next, due), busy || sending || !due.IsZero()
-		if p.now().Sub(p.swept).Abs() >= sweepEvery {
+		if p.Now().Sub(p.swept).Abs() >= sweepEvery {
 			p.sweep()
 		}
 		p.beat(cfg.KeepAwake)
@@ -365,21 +369,35 @@ func (p *Poller) step(ctx context.Context) (next time.Time, busy bool) {
 	return next, busy
 }
 
-// await waits for a change, for what a goroutine of ours has, for SIGHUP, or for that time.
-func (p *Poller) await(ctx context.Context, until time.Time) {
-	var changes chan fsnotify.Event
-	var lost chan error // too many changes at once
-	if p.watch == nil {
-		until = sooner(until, p.now().Add(unwatched))
-	} else {
-		changes, lost = p.watch.Events, p.watch.Errors
+// watchCalls has the system tell of calls, each of which writes to the file of this poller's lock. What other programs put into a
+// folder that a person named is looked for there.
+func (p *Poller) watchCalls() {
+	var err error
+	p.watch, err = fsnotify.NewWatcher()
+	if err == nil {
+		err = p.watch.Add(p.Lock.Path)
 	}
-	timer := time.NewTimer(max(until.Sub(p.now()), time.Millisecond))
+	if err != nil {
+		p.watch = nil
+		p.Log.Warn().Err(err).Msg("work is looked for every two seconds")
+	}
+}
+
+// await waits for a call, for what a goroutine of ours has, for SIGHUP, or for that time.
+func (p *Poller) await(ctx context.Context, until time.Time) {
+	var calls chan fsnotify.Event
+	var lost chan error // too many at once
+	if p.watch == nil {
+		until = sooner(until, p.Now().Add(unwatched))
+	} else {
+		calls, lost = p.watch.Events, p.watch.Errors
+	}
+	timer := time.NewTimer(max(until.Sub(p.Now()), time.Millisecond))
 	defer timer.Stop()
 	for collecting := false; ; {
 		select {
-		case e := <-changes:
-			if concerns(e) && !collecting {
+		case <-calls:
+			if !collecting {
 				collecting = true
 				timer.Reset(burstPause)
 			}
@@ -441,7 +459,7 @@ func (p *Poller) round(ctx context.Context) {
 
 // beat shows that this process goes on, and that its last poll went well.
 func (p *Poller) beat(keepAwake bool) {
-	now := p.now()
+	now := p.Now()
 	if now.Sub(p.beatAt).Abs() < state.BeatEvery {
 		return
 	}
@@ -450,7 +468,7 @@ func (p *Poller) beat(keepAwake bool) {
 		PID: os.Getpid(), Program: p.Self, Daemon: p.Daemon, Started: p.began.UTC(), Beat: now.UTC(), Awake: state.Awake(),
 	}
 	for _, s := range p.index {
-		if s.q != nil && s.mine(p) && s.q.Status.Open() {
+		if s.q != nil && s.mine && s.q.Status.Open() {
 			h.Open++
 		}
 		const most = 10
@@ -470,7 +488,7 @@ func (p *Poller) beat(keepAwake bool) {
 
 func (p *Poller) noteLastPoll() {
 	for _, dir := range p.homes {
-		p.Log.Once(state.NoteLastPoll(dir, p.now()), "last poll not noted")
+		p.Log.Once(state.NoteLastPoll(dir, p.Now()), "last poll not noted")
 	}
 }
 
@@ -537,12 +555,3 @@ func sleep(ctx context.Context, d time.Duration) bool {
 		return true
 	}
 }
-
-func (p *Poller) now() time.Time {
-	if p.Now != nil {
-		return p.Now()
-	}
-	return time.Now()
-}
-
-func (p *Poller) user() string { return state.UserState(p.Env) }

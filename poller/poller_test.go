@@ -65,7 +65,6 @@ func (d *desk) env(name string) string { return d.vars[name] }
 func (d *desk) poller(dirs ...string) *Poller {
 	p := newPoller(Options{Env: d.env, Log: state.NewLog(d.env, "test"), Dirs: dirs})
 	_, end := p.begin(context.Background())
-	p.startWatch()
 	d.t.Cleanup(end)
 	return p
 }
@@ -77,6 +76,7 @@ func (d *desk) ask(as func(*state.Question)) *state.Question {
 	if err := state.AnnounceQuestion(d.env, q); err != nil {
 		d.t.Fatal(err)
 	}
+	state.CallPoller(d.env, state.Environment(d.env))
 	return q
 }
 
@@ -130,6 +130,7 @@ func (d *desk) change(q *state.Question, change func(*state.Question)) *state.Qu
 	if err != nil {
 		d.t.Fatal(err)
 	}
+	state.CallPoller(d.env, state.Environment(d.env))
 	return q
 }
 

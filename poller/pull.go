@@ -52,7 +52,7 @@ func (p *Poller) takeEvents(ctx context.Context, subscription string) (next time
 		release(&p.events.lock) // where it was configured until now, another environment's poller may pull
 		return time.Time{}
 	}
-	way := p.gateway(ctx, p.user(), false)
+	way := p.gateway(ctx, p.user, false)
 	if way.app == nil || !p.leadEvents(way.app) {
 		return time.Time{}
 	}
@@ -65,9 +65,9 @@ func (p *Poller) takeEvents(ctx context.Context, subscription string) (next time
 	e.mu.Lock()
 	e.heard, e.keeps = append(kept, e.heard...), len(kept) > 0
 	if len(e.heard) > 0 {
-		next = p.now().Add(keptPause)
+		next = p.Now().Add(keptPause)
 	}
-	for now := p.now(); e.pulling < pullsAtOnce; e.pulling++ {
+	for now := p.Now(); e.pulling < pullsAtOnce; e.pulling++ {
 		if now.Before(e.again) {
 			next = sooner(next, e.again)
 			break
@@ -84,7 +84,7 @@ func (p *Poller) leadEvents(app *gchat.App) bool {
 	if p.events.lock != nil {
 		return true
 	}
-	lock, err := state.SpacesIn(p.user()).LockReader(app.Subscription)
+	lock, err := state.SpacesIn(p.user).LockReader(app.Subscription)
 	if errors.Is(err, state.ErrLocked) {
 		return false
 	}
@@ -95,14 +95,14 @@ func (p *Poller) leadEvents(app *gchat.App) bool {
 
 // pull takes events once, and has the loop use them.
 func (p *Poller) pull(ctx context.Context, app *gchat.App) {
-	began := p.now()
+	began := p.Now()
 	got, err := app.Pull(ctx)
 	e := &p.events
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.pulling--
 	for i := range got {
-		got[i].Heard = p.now()
+		got[i].Heard = p.Now()
 	}
 	e.heard = append(e.heard, got...)
 	switch {
@@ -112,7 +112,7 @@ func (p *Poller) pull(ctx context.Context, app *gchat.App) {
 	case err != nil:
 		e.failed++
 		e.asked = gchat.TooMany(err)
-		e.again = p.now().Add(max(gchat.RetryAfter(err), backoff(time.Second, e.failed)))
+		e.again = p.Now().Add(max(gchat.RetryAfter(err), backoff(time.Second, e.failed)))
 		p.Log.Error().Str("error", p.Log.Clean(err.Error())).Str("hint", gchat.Hint(err)).Str("until", readAgain).
 			Str("chat", app.Chat()).Msg("taps and messages to the app cannot be read")
 		if gchat.AuthFailure(err) {
@@ -175,7 +175,7 @@ func (p *Poller) useEvents(ctx context.Context, app *gchat.App, heard []gchat.Pu
 // in another space, where the app does not write.
 func (p *Poller) unknownFor(app *gchat.App, one gchat.Pulled) (waits, silent bool) {
 	elsewhere := !strings.HasPrefix(one.Message.Name, app.Space+"/")
-	return p.now().Sub(one.Heard).Abs() < foreignAge, elsewhere || p.now().Sub(one.At) > silentAge
+	return p.Now().Sub(one.Heard).Abs() < foreignAge, elsewhere || p.Now().Sub(one.At) > silentAge
 }
 
 // useEvent does what one event asks for. It reports false for an event that is to come again.
@@ -198,8 +198,8 @@ func (p *Poller) useEvent(ctx context.Context, app *gchat.App, one gchat.Pulled,
 // writeTap writes a tap into its question, once, however often it comes; who tapped is judged there.
 func (p *Poller) writeTap(s *served, one gchat.Pulled) bool {
 	name, changed := "tap/"+one.ID, false
-	by, mine := configuredFor(s.q, s.Open), s.mine(p)
-	stranger := mine && p.mayNot(by, s.q, one.By.Name, one.By.Email)
+	by := configuredFor(s.q, s.Open)
+	stranger := s.mine && p.mayNot(by, s.q, one.By.Name, one.By.Email)
 	q, err := state.UpdateQuestion(s.Path, func(q *state.Question) error {
 		changed = q.Reply(name) == nil && makeRoom(q, one.By.Name, stranger)
 		if !changed {
@@ -210,11 +210,14 @@ func (p *Poller) writeTap(s *served, one gchat.Pulled) bool {
 			MessageName: name, Sender: one.By.Name, SenderEmail: one.By.Email, DisplayName: one.By.DisplayName,
 			Text: cmp.Or(said, one.Tap.Choice), Choice: one.Tap.Choice, Inputs: one.Tap.Inputs, CreateTime: one.At,
 		})
-		if mine {
+		if s.mine {
 			p.judgeAtOnce(q, by)
 		}
 		return nil
 	})
+	if !s.mine {
+		state.CallPoller(p.Env, s.Env) // which judges it
+	}
 	if err != nil {
 		p.Log.Once(err, "tap not written down")
 		return errors.Is(err, fs.ErrNotExist) // its project was removed
@@ -246,8 +249,8 @@ func (p *Poller) answerStale(ctx context.Context, app *gchat.App, one gchat.Pull
 // answerEvent tells a person, and only that person where Chat can do that, what became of what they did.
 func (p *Poller) answerEvent(app *gchat.App, one gchat.Pulled, text string) {
 	err := p.put(&state.Message{
-		ID: state.MessageID("event", one.ID), Kind: state.MessageNote, Parts: []string{text}, ProjectDir: p.user(),
-		Chat: app.Chat(), ThreadName: one.Message.ThreadName, Viewer: one.By.Name, Urgent: true, CreatedAt: p.now().UTC(),
+		ID: state.MessageID("event", one.ID), Kind: state.MessageNote, Parts: []string{text}, ProjectDir: p.user,
+		Chat: app.Chat(), ThreadName: one.Message.ThreadName, Viewer: one.By.Name, Urgent: true, CreatedAt: p.Now().UTC(),
 	})
 	p.Log.Once(err, "note not put into the outbox")
 }

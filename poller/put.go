@@ -40,7 +40,7 @@ func (p *Poller) aboutQuestion(q *state.Question, o *state.Open) *state.Message 
 	by := configuredFor(q, o)
 	return &state.Message{
 		Question: q.Path, ProjectDir: by.projectDir, Trusted: by.trusted, SessionID: q.ClaudeSession(),
-		Chat: q.Chat, ThreadName: q.ThreadName, ThreadKey: q.ThreadKey, Urgent: true, CreatedAt: p.now().UTC(),
+		Chat: q.Chat, ThreadName: q.ThreadName, ThreadKey: q.ThreadKey, Urgent: true, CreatedAt: p.Now().UTC(),
 	}
 }
 
@@ -50,7 +50,7 @@ func (p *Poller) put(m *state.Message) error {
 	if len(m.Parts) > 0 {
 		m.TriedAt = m.CreatedAt
 	}
-	stands, put, err := state.OutboxIn(p.user()).Put(p.Env, m, state.MaxAge)
+	stands, put, err := state.OutboxIn(p.user).Put(p.Env, m, state.MaxAge)
 	if put && err == nil && len(m.Parts) > 0 {
 		p.fresh.Store(stands.Path, true)
 	}
@@ -64,7 +64,7 @@ func (p *Poller) putNote(q *state.Question, o *state.Open, owed state.Owed) (don
 		return true, nil // it goes on in another file
 	}
 	if !q.MessageSent {
-		m, err := state.OutboxIn(p.user()).ByKey(questionKey(q))
+		m, err := state.OutboxIn(p.user).ByKey(questionKey(q))
 		if err != nil || m == nil { // it was not put yet, or was dropped
 			return err == nil && q.Closed(), err
 		}
@@ -82,7 +82,7 @@ func (p *Poller) putNote(q *state.Question, o *state.Open, owed state.Owed) (don
 	m.ID = state.MessageID("note", q.QuestionID, about, owed.Reply, owed.Seen)
 	m.Kind, m.Note, m.Parts = state.MessageNote, &owed, texts
 	if over {
-		text, card := gchat.ClosedCard(q, p.now())
+		text, card := gchat.ClosedCard(q, p.Now())
 		m.Patch, m.Parts = q.Card, []string{text}
 		m.Card, _ = json.Marshal(card)
 	} else if r := q.Reply(owed.Reply); r != nil && r.Choice != "" {
@@ -104,7 +104,7 @@ func (p *Poller) putSummary(ctx context.Context, one *state.Session) error {
 		}
 		if one.ToldSummary.IsZero() || turns > 0 {
 			m := &state.Message{
-				Report: &r, ProjectDir: one.ProjectDir, Trusted: one.Trusted, SessionID: one.ID, CreatedAt: p.now().UTC(),
+				Report: &r, ProjectDir: one.ProjectDir, Trusted: one.Trusted, SessionID: one.ID, CreatedAt: p.Now().UTC(),
 				Key: "summary-" + one.ID + "-" + owed.UTC().Format(time.RFC3339Nano),
 			}
 			cfg := p.config(one.ProjectDir, one.Trusted)
@@ -113,7 +113,7 @@ func (p *Poller) putSummary(ctx context.Context, one *state.Session) error {
 			}
 		}
 	}
-	_, err := state.SessionsIn(p.user()).Change(one.ID, func(one *state.Session) error {
+	_, err := state.SessionsIn(p.user).Change(one.ID, func(one *state.Session) error {
 		one.ToldSummary = owed
 		if one.OwesSummary.Equal(owed) {
 			one.OwesSummary = time.Time{}
@@ -217,9 +217,9 @@ func (s *sender) wordDigest(m *state.Message) {
 	m.With = nil
 	waiting, _ := s.box.Waiting()
 	for _, other := range waiting {
-		alike := other.Lane() == m.Lane() && other.Env == m.Env && project(other) == project(m)
+		alike := other.Lane() == m.Lane() && other.Env == m.Env && gatewayKey(other) == gatewayKey(m)
 		untried := other.TriedAt.IsZero() && len(other.With) == 0 && other.PartsSent == 0
-		if !other.Digest || other.Report == nil || !alike || !untried || other.Path <= m.Path || s.now().Before(other.NotBefore) {
+		if !other.Digest || other.Report == nil || !alike || !untried || other.Path <= m.Path || s.Now().Before(other.NotBefore) {
 			continue
 		}
 		text := gchat.ReportWhole(*other.Report)

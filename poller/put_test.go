@@ -39,7 +39,7 @@ func TestQuestionGetsItsReceipt(t *testing.T) {
 		!strings.HasSuffix(q.Chat, "/spaces/local") || q.PostedAt == nil {
 		t.Errorf("the question knows %+v", q)
 	}
-	if m, err := state.OutboxIn(o.user()).ByKey(questionKey(q)); err != nil || m == nil || m.Name != q.MessageName || m.ThreadName != q.ThreadName {
+	if m, err := state.OutboxIn(o.user).ByKey(questionKey(q)); err != nil || m == nil || m.Name != q.MessageName || m.ThreadName != q.ThreadName {
 		t.Errorf("its message knows %+v, %v", m, err)
 	}
 }
@@ -236,7 +236,7 @@ func TestDenyQuestionThatNoReplyCouldAnswer(t *testing.T) {
 		}, "no credentials"},
 		"the space is unreadable": {func(o *office) {
 			chat := o.gateway(context.Background(), "", false).out.Chat()
-			_, _ = state.SpacesIn(o.user()).Change(chat, func(s *state.Space) {
+			_, _ = state.SpacesIn(o.user).Change(chat, func(s *state.Space) {
 				s.Trouble = &state.ReadTrouble{Refused: true, Why: "403"}
 			})
 		}, "403"},
@@ -247,7 +247,7 @@ func TestDenyQuestionThatNoReplyCouldAnswer(t *testing.T) {
 			o.environment = state.Environment(o.Env)
 			q := o.question(func(q *state.Question) { q.Mode = state.Deny })
 			o.newSender().pass(t.Context())
-			m, err := state.OutboxIn(o.user()).ByKey(questionKey(q))
+			m, err := state.OutboxIn(o.user).ByKey(questionKey(q))
 			if err != nil || m == nil || !m.Final() || (m.SetAside != "") != (c.why != "") || !strings.Contains(m.SetAside, c.why) {
 				t.Errorf("its message: %+v, %v", m, err)
 			}
@@ -298,7 +298,7 @@ func TestSummaryIsToldOnce(t *testing.T) {
 	o.Summary = func(_ context.Context, _ state.Getenv, one *state.Session) (state.Report, int, error) {
 		return state.Report{Type: state.Plain, Text: "summary of " + one.Name}, turns, nil
 	}
-	sessions := state.SessionsIn(o.user())
+	sessions := state.SessionsIn(o.user)
 	owe := func() {
 		t.Helper()
 		o.later(time.Minute)
@@ -344,7 +344,7 @@ func TestReportRulesHold(t *testing.T) {
 		{Type: state.ProgressUpdate, Kind: "task_done", Text: "later"},
 		{Type: state.Plain, Text: "now"},
 	} {
-		m := &state.Message{Report: &r, SessionID: one.ID, Key: string(rune('a' + i)), CreatedAt: o.now().UTC()}
+		m := &state.Message{Report: &r, SessionID: one.ID, Key: string(rune('a' + i)), CreatedAt: o.Now().UTC()}
 		if _, err := config.PutReport(o.Env, o.config("", false), m, ""); err != nil {
 			t.Fatal(err)
 		}

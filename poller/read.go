@@ -37,7 +37,7 @@ const (
 // view is what the reader of a space has to know of the records: the loop gives it a new one with each step.
 type view struct {
 	records  map[string][]*state.Question // by thread, the oldest first, of every environment; not to be changed
-	mine     map[*state.Question]configured
+	served   map[*state.Question]*served
 	asked    []*state.Question         // open ones of this environment
 	own      []configured              // the projects of these, and of the sessions that listen
 	sessions map[string]*state.Session // by the thread of their reports
@@ -78,7 +78,7 @@ type reader struct {
 	lock    *state.Lock   // while this process lists the space
 	api     *gchat.Reader
 	pulled  bool // it does not list: its messages come from the subscription
-	from    int  // whose configuration reads the space, of the view's own
+	from    int  // the space is read by the configuration of this one of the view's own, counted round
 	mark    *state.Space
 	trouble trouble
 	heard   time.Time       // when the last message of a person came
@@ -94,7 +94,7 @@ func (p *Poller) reads(s *served) bool {
 	case q.Status.Open(): // also answered: a second reply gets its note
 		return true
 	}
-	return q.Late(p.now()) && (p.Daemon || state.HasWaiter(p.Env, s.Path))
+	return q.Late(p.Now()) && (p.Daemon || state.HasWaiter(p.Env, s.Path))
 }
 
 // views are what there is to be known of each space that a record is in, or the thread of a session that listens.
@@ -103,7 +103,7 @@ func (p *Poller) views() map[string]*view {
 	viewOf := func(chat string) *view {
 		if views[chat] == nil {
 			views[chat] = &view{
-				records: map[string][]*state.Question{}, mine: map[*state.Question]configured{},
+				records: map[string][]*state.Question{}, served: map[*state.Question]*served{},
 				sessions: p.byThread, beingAsked: beingAsked,
 			}
 		}
@@ -121,16 +121,14 @@ func (p *Poller) views() map[string]*view {
 		if q.ThreadName != "" {
 			v.records[q.ThreadName] = append(v.records[q.ThreadName], q)
 		}
-		if s.mine(p) {
-			v.mine[q] = configuredFor(q, s.Open)
-		}
+		v.served[q] = s
 		switch {
-		case !s.mine(p):
+		case !s.mine:
 		case p.reads(s):
-			v.own, v.youngest = append(v.own, v.mine[q]), q.AskedAt
+			v.own, v.youngest = append(v.own, configuredFor(q, s.Open)), q.AskedAt
 			v.asked = append(v.asked, q)
 		case p.endedLately(q):
-			v.own = append(v.own, v.mine[q])
+			v.own = append(v.own, configuredFor(q, s.Open))
 			if q.ResolvedAt.After(v.ended) {
 				v.ended = *q.ResolvedAt
 			}
@@ -148,7 +146,7 @@ func (p *Poller) views() map[string]*view {
 // endedLately says whether a reply in a question's thread may have been written before its person saw that it is over.
 func (p *Poller) endedLately(q *state.Question) bool {
 	ended := q.Closed() && q.MessageSent && q.Way().Asks && q.ResolvedAt != nil && q.ResolvedBy != state.Instead
-	return ended && p.now().Sub(*q.ResolvedAt).Abs() < readOnFor
+	return ended && p.Now().Sub(*q.ResolvedAt).Abs() < readOnFor
 }
 
 // follow has every space listed once a cycle that has a view, and no other. It returns when to come again.
@@ -161,11 +159,11 @@ func (p *Poller) follow(ctx context.Context) (next time.Time) {
 		if r.busy.Load() {
 			continue
 		}
-		if at := r.began.Add(max(r.cycle(v), r.pause)); p.now().Before(at) {
+		if at := r.began.Add(max(r.cycle(v), r.pause)); p.Now().Before(at) {
 			next = sooner(next, at)
 			continue
 		}
-		r.began = p.now()
+		r.began = p.Now()
 		r.busy.Store(true)
 		p.beside("read", func() {
 			defer r.busy.Store(false)
@@ -177,7 +175,7 @@ func (p *Poller) follow(ctx context.Context) (next time.Time) {
 
 func (p *Poller) readerOf(chat string) *reader {
 	if p.readers[chat] == nil {
-		p.readers[chat] = &reader{Poller: p, chat: chat, spaces: state.SpacesIn(p.user())}
+		p.readers[chat] = &reader{Poller: p, chat: chat, spaces: state.SpacesIn(p.user)}
 	}
 	return p.readers[chat]
 }
@@ -207,29 +205,32 @@ func (r *reader) list(ctx context.Context, v *view) error {
 	if !r.lead() {
 		return nil
 	}
-	began := r.now()
-	err := r.readOn(ctx, v)
-	if ctx.Err() != nil {
+	began, by := r.Now(), v.own[r.from%len(v.own)]
+	way := r.gateway(ctx, by.projectDir, by.trusted)
+	err := r.readOn(ctx, v, way)
+	switch {
+	case ctx.Err() != nil:
 		return err
-	}
-	by := r.configuredBy(v)
-	if r.gateway(ctx, by.projectDir, by.trusted).app != nil && (gchat.AuthFailure(err) || gchat.Permanent(err)) {
+	case err == nil:
+		r.good, r.trouble, r.pause = began, trouble{}, 0
+		r.bad.Store(false)
+		if was := r.mark.Trouble; was != nil {
+			r.Log.Info().Str("chat", r.chat).Time("since", was.Since).Msg(readAgain)
+			r.setTrouble(nil)
+		}
+		return nil
+	case way.app != nil && (gchat.AuthFailure(err) || gchat.Permanent(err)):
 		r.Log.Once(err, "the space is not listed: its Chat app hears taps, and words that mention it")
 		r.api, r.pause, r.pulls = nil, deafPause, true
 		return nil
 	}
 	r.pause = r.trouble.after(err)
-	if err == nil {
-		r.good = began
-	}
-	r.bad.Store(err != nil)
+	r.bad.Store(true)
 	r.tell(err, v)
-	if gchat.AuthFailure(err) {
+	if gchat.AuthFailure(err) { // the next list is by another project's configuration
 		r.api, r.from = nil, r.from+1
 	}
-	if err != nil {
-		release(&r.lock) // a process with better credentials, or a better way to Chat, gets its turn
-	}
+	release(&r.lock) // a process with better credentials, or a better way to Chat, gets its turn
 	return err
 }
 
@@ -241,11 +242,11 @@ func (r *reader) lead() bool {
 	lock, err := r.spaces.LockReader(r.chat)
 	if errors.Is(err, state.ErrLocked) {
 		r.trouble, r.pause = trouble{}, 0
-		goesOn := func(h state.Heartbeat) bool { return h.Lives && h.PID != os.Getpid() && !h.Silent(r.now()) }
+		goesOn := func(h state.Heartbeat) bool { return h.Lives && h.PID != os.Getpid() && !h.Silent(r.Now()) }
 		r.good = time.Time{}
 		// Where no process shows life, the one that has the lock is stopped, and reads nothing.
 		if r.spaces.Of(r.chat).Trouble == nil && slices.ContainsFunc(state.Pollers(r.Env), goesOn) {
-			r.good = r.now().Add(-quickFor)
+			r.good = r.Now().Add(-quickFor)
 		}
 		return false
 	}
@@ -254,20 +255,14 @@ func (r *reader) lead() bool {
 	return true
 }
 
-// configuredBy is the project by whose configuration the space is read: another one after the credentials of the former were
-// refused.
-func (r *reader) configuredBy(v *view) configured {
-	return v.own[r.from%len(v.own)]
-}
-
 // cycle is the time from one list to the next: short just after asking and after a person's message.
 func (r *reader) cycle(v *view) time.Duration {
-	by := r.configuredBy(v)
+	by := v.own[r.from%len(v.own)]
 	interval := r.config(by.projectDir, by.trusted).PollInterval
 	if len(v.asked) == 0 && !v.listens && !v.ended.IsZero() { // ever more rarely
-		return max(min(quickCycle, interval), r.now().Sub(v.ended)/4)
+		return max(min(quickCycle, interval), r.Now().Sub(v.ended)/4)
 	}
-	if r.now().Sub(v.youngest).Abs() < quickFor || r.now().Sub(r.heard).Abs() < quickFor {
+	if r.Now().Sub(v.youngest).Abs() < quickFor || r.Now().Sub(r.heard).Abs() < quickFor {
 		return min(quickCycle, interval)
 	}
 	return interval
@@ -279,19 +274,12 @@ const (
 	sentAgain = "messages are sent again"
 )
 
-// tell says how a list went: for status, in the log when that is news, and once in the open threads when only a person can
+// tell says why a list failed: for status, in the log when that is news, and once in the open threads when only a person can
 // mend it.
 func (r *reader) tell(err error, v *view) {
 	was := r.mark.Trouble
-	if err == nil {
-		if was != nil {
-			r.Log.Info().Str("chat", r.chat).Time("since", was.Since).Msg(readAgain)
-			r.setTrouble(nil)
-		}
-		return
-	}
 	is := state.ReadTrouble{
-		Since: r.now().UTC(), Why: r.Log.Clean(err.Error()),
+		Since: r.Now().UTC(), Why: r.Log.Clean(err.Error()),
 		Degraded: r.trouble.degraded(), Refused: gchat.AuthFailure(err) || gchat.Permanent(err),
 	}
 	if was != nil {
@@ -336,8 +324,6 @@ type trouble struct {
 // after is the pause after err; 0 means the usual cycle.
 func (t *trouble) after(err error) time.Duration {
 	switch {
-	case err == nil:
-		*t = trouble{}
 	case gchat.AuthFailure(err), gchat.Permanent(err): // 400, 404: a person has to look, or the space is being made
 		if t.auth++; gchat.AuthFailure(err) || t.degraded() {
 			return refusedPause

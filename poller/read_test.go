@@ -51,9 +51,6 @@ func TestTroubleBacksOff(t *testing.T) {
 	if got := tr.after(&gchat.APIError{HTTP: 429, RetryAfter: 7 * time.Second}); got != 7*time.Second {
 		t.Errorf("with Retry-After: %v", got)
 	}
-	if got := tr.after(nil); got != 0 || tr != (trouble{}) {
-		t.Errorf("after a success: %v, %+v", got, tr)
-	}
 	if got := tr.after(errors.New("connection refused")); got != 0 {
 		t.Errorf("the network is down: %v; the usual cycle is enough", got)
 	}

@@ -58,12 +58,12 @@ type sender struct {
 	lanes map[string][]*state.Message // the oldest first
 	busy  map[string]bool             // lanes that are under way; true for one to Chat
 	later map[string]outcome          // messages that wait for a reason that is not on disk, by path
-	waits map[string]outcome          // when a space takes the next message, by project
+	waits map[string]outcome          // when a space takes the next message, by gatewayKey
 }
 
 func (p *Poller) newSender() *sender {
 	return &sender{
-		Poller: p, box: state.OutboxIn(p.user()), spaces: state.SpacesIn(p.user()), lanes: map[string][]*state.Message{},
+		Poller: p, box: state.OutboxIn(p.user), spaces: state.SpacesIn(p.user), lanes: map[string][]*state.Message{},
 		busy: map[string]bool{}, later: map[string]outcome{}, waits: map[string]outcome{},
 	}
 }
@@ -89,26 +89,24 @@ func (s *sender) dispatch(ctx context.Context) (next time.Time, busy bool) {
 			break
 		}
 		s.busy[m.Lane()] = m.Wake == nil
-		s.beside("send", func() { s.noteTry(m, s.try(ctx, m)) })
+		s.beside("send", func() {
+			how := s.try(ctx, m)
+			how.at = s.Now()
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			delete(s.busy, m.Lane())
+			delete(s.later, m.Path)
+			if how.eased {
+				clear(s.waits)
+			}
+			if how.space {
+				s.waits[gatewayKey(m)] = how
+			} else if !how.until.IsZero() {
+				s.later[m.Path] = how
+			}
+		})
 	}
 	return next, len(s.busy) > 0
-}
-
-// noteTry notes how a try ended.
-func (s *sender) noteTry(m *state.Message, how outcome) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	delete(s.busy, m.Lane())
-	delete(s.later, m.Path)
-	if how.eased {
-		clear(s.waits)
-	}
-	how.at = s.now()
-	if how.space {
-		s.waits[project(m)] = how
-	} else if !how.until.IsZero() {
-		s.later[m.Path] = how
-	}
 }
 
 // pass sends until nothing more can be sent now, for ten seconds at most, and returns when something is due.
@@ -162,7 +160,7 @@ func (s *sender) readOutbox() {
 // first is the message that goes next, of the lanes that are not busy: an urgent one, then the oldest. With none, next is when
 // one is due. Within a lane what is held back lets the others pass; what failed does not.
 func (s *sender) first() (best *state.Message, next time.Time) {
-	now, toChat := s.now(), 0
+	now, toChat := s.Now(), 0
 	for _, chat := range s.busy {
 		if chat {
 			toChat++
@@ -195,7 +193,7 @@ func (s *sender) due(m *state.Message, now time.Time) (until time.Time, held boo
 	if wait := m.NotBefore.Sub(now); wait > 0 && (m.Tries == 0 || wait <= time.Hour) { // a clock may have been set back
 		return m.NotBefore, m.Tries == 0
 	}
-	for _, wait := range []outcome{s.later[m.Path], s.waits[project(m)]} {
+	for _, wait := range []outcome{s.later[m.Path], s.waits[gatewayKey(m)]} {
 		if now.Before(wait.until) && !m.NotBefore.After(wait.at) { // else a person had it tried anew meanwhile
 			return wait.until, wait.held
 		}
@@ -203,8 +201,8 @@ func (s *sender) due(m *state.Message, now time.Time) (until time.Time, held boo
 	return time.Time{}, false
 }
 
-// project is what messages have in common that go through one gateway, and at one pace.
-func project(m *state.Message) string {
+// gatewayKey is equal for messages that go through one gateway, and at one pace.
+func gatewayKey(m *state.Message) string {
 	if m.Wake != nil {
 		return ""
 	}
@@ -213,7 +211,7 @@ func project(m *state.Message) string {
 
 // dropOld sets a message aside that no poller could send for a week, whichever environment it was for.
 func (s *sender) dropOld(m *state.Message) bool {
-	now := s.now()
+	now := s.Now()
 	if now.Sub(m.CreatedAt) <= tooOld || now.Sub(m.NotBefore) <= tooOld {
 		return false
 	}
@@ -223,7 +221,7 @@ func (s *sender) dropOld(m *state.Message) bool {
 
 // try sends the part of a message that goes next, or says when it may be tried again.
 func (s *sender) try(ctx context.Context, m *state.Message) (out outcome) {
-	out.until = s.now().Add(authPause) // after a panic, and where the webhook is another space's
+	out.until = s.Now().Add(authPause) // after a panic, and where the webhook is another space's
 	s.safely("send", func() {
 		if m.Wake != nil {
 			out = s.send(ctx, m, nil)
@@ -233,7 +231,7 @@ func (s *sender) try(ctx context.Context, m *state.Message) (out outcome) {
 		if ctx.Err() != nil {
 			return // a command for the webhook may have been cut
 		}
-		if end, quiet := way.cfg.Quiet.Until(s.now()); quiet && m.Kind == state.MessageReport && !m.Urgent {
+		if end, quiet := way.cfg.Quiet.Until(s.Now()); quiet && m.Kind == state.MessageReport && !m.Urgent {
 			out = outcome{until: end, held: true} // it was put before the quiet hours, and could not be sent
 			return
 		}
@@ -257,8 +255,11 @@ func (s *sender) try(ctx context.Context, m *state.Message) (out outcome) {
 // send delivers one part of a message. TriedAt is on disk before that: killed in between, the next poller looks whether the part
 // arrived.
 func (s *sender) send(ctx context.Context, m *state.Message, way *gateway) outcome {
+	troubled := false // the space took no messages the last time
 	if way != nil {
-		if until := s.pace(m, way); !until.IsZero() {
+		var until time.Time
+		until, troubled = s.pace(m, way)
+		if !until.IsZero() {
 			return outcome{until: until, space: true}
 		}
 	}
@@ -276,14 +277,14 @@ func (s *sender) send(ctx context.Context, m *state.Message, way *gateway) outco
 			return state.ErrUnchanged
 		}
 		now.ID, now.Parts, now.Card, now.With, now.ThreadKey = m.ID, m.Parts, m.Card, m.With, m.ThreadKey
-		now.TriedAt = s.now().UTC()
+		now.TriedAt = s.Now().UTC()
 		return nil
 	})
 	if err != nil || now == nil || now.Final() {
 		return s.written(err)
 	}
 	if way != nil && now.ThreadName == "" {
-		now.ThreadName = s.savedThread(now, way.space())
+		now.ThreadName = s.savedThread(now, way.space)
 	}
 	lingering, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
@@ -298,7 +299,10 @@ func (s *sender) send(ctx context.Context, m *state.Message, way *gateway) outco
 		return s.notSent(ctx, now, way, err, first)
 	}
 	out := s.delivered(now, way, r)
-	out.eased = way != nil && s.worked(way)
+	if troubled {
+		out.eased = true
+		s.worked(way)
+	}
 	return out
 }
 
@@ -318,7 +322,7 @@ func (s *sender) savedThread(m *state.Message, space string) string {
 // delivered writes a receipt: into the question or the session that the message is of, then into the message itself. Killed in
 // between, the next poller finds the message again.
 func (s *sender) delivered(m *state.Message, way *gateway, r receipt) outcome {
-	now := s.now().UTC()
+	now := s.Now().UTC()
 	if m.PartsSent+1 < len(m.Parts) {
 		_, err := s.box.Change(m, func(m *state.Message) error {
 			m.PartsSent, m.Tries, m.TriedAt, m.NotBefore = m.PartsSent+1, 0, time.Time{}, time.Time{}
@@ -351,7 +355,7 @@ func (s *sender) finish(m *state.Message, as func(*state.Message)) outcome {
 			if m.Final() {
 				return state.ErrUnchanged
 			}
-			m.EndedAt = s.now().UTC()
+			m.EndedAt = s.Now().UTC()
 			as(m)
 			return nil
 		}); err != nil {
@@ -370,7 +374,7 @@ func (s *sender) tellRecord(m *state.Message, way *gateway, r receipt) (err erro
 		_, err = state.NoteQuestion(m.Question, func(q *state.Question) error {
 			q.MessageSent, q.PostError = true, ""
 			q.MessageName, q.ThreadName = cmp.Or(r.Name, q.MessageName), cmp.Or(r.ThreadName, q.ThreadName)
-			q.Chat, q.Space = way.out.Chat(), way.space()
+			q.Chat, q.Space = way.out.Chat(), way.space
 			if way.app != nil && len(m.Card) > 0 {
 				q.Card = r.Name
 			}
@@ -385,7 +389,7 @@ func (s *sender) tellRecord(m *state.Message, way *gateway, r receipt) (err erro
 		}
 	}
 	if err == nil && m.ThreadKey == "session-"+m.SessionID && r.ThreadName != "" {
-		_, err = state.SessionsIn(s.user()).Change(m.SessionID, func(one *state.Session) error {
+		_, err = state.SessionsIn(s.user).Change(m.SessionID, func(one *state.Session) error {
 			if one.ThreadName == r.ThreadName && one.Chat == way.out.Chat() {
 				return state.ErrUnchanged
 			}
@@ -402,13 +406,13 @@ func (s *sender) written(err error) outcome {
 		return outcome{}
 	}
 	s.Log.Error().Err(err).Msg("outbox not written; the message waits")
-	return outcome{until: s.now().Add(diskPause)}
+	return outcome{until: s.Now().Add(diskPause)}
 }
 
 // pace takes one write from what the space allows, or says when there is one. Through a webhook that a person has to mend one
-// message goes a minute.
-func (s *sender) pace(m *state.Message, way *gateway) (until time.Time) {
-	now, id := s.now(), way.out.ID()
+// message goes a minute. troubled says that the last message failed for its space's sake.
+func (s *sender) pace(m *state.Message, way *gateway) (until time.Time, troubled bool) {
+	now, id := s.Now(), way.out.ID()
 	most := burst
 	if m.Urgent {
 		most = urgentBurst
@@ -417,6 +421,7 @@ func (s *sender) pace(m *state.Message, way *gateway) (until time.Time) {
 	defer s.pacing.Unlock()
 	s.changeSpace(way, func(space *state.Space) {
 		pause, paused := space.Paused[id]
+		troubled = paused || space.Failures > 0 || !space.NotBefore.IsZero()
 		wait := space.LeftAlone(now)
 		if left := pause.NotBefore.Sub(now); paused && left <= authPause {
 			wait = max(wait, left)
@@ -431,23 +436,16 @@ func (s *sender) pace(m *state.Message, way *gateway) (until time.Time) {
 			space.Paused[id] = pause
 		}
 	})
-	return until
+	return until, troubled
 }
 
-// worked ends what failures of a space began, and reports whether there were any.
-func (s *sender) worked(way *gateway) bool {
-	id := way.out.ID()
-	space := s.spaces.Of(way.out.Chat())
-	_, paused := space.Paused[id]
-	if space.Failures == 0 && space.NotBefore.IsZero() && !paused {
-		return false
-	}
+// worked ends what failures of a space began.
+func (s *sender) worked(way *gateway) {
 	s.changeSpace(way, func(space *state.Space) {
 		space.Failures, space.NotBefore, space.Why = 0, time.Time{}, ""
-		delete(space.Paused, id)
+		delete(space.Paused, way.out.ID())
 	})
 	s.Log.Info().Str("chat", way.out.Chat()).Msg(sentAgain)
-	return true
 }
 
 // changeSpace writes down what is known of a gateway's space. A change that the disk does not take is lost: a pace that is not

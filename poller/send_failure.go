@@ -18,7 +18,7 @@ func (s *sender) notSent(ctx context.Context, m *state.Message, way *gateway, ca
 	case way == nil:
 		return s.notTaken(m, cause)
 	}
-	why, hint, now := s.Log.Clean(cause.Error()), gchat.Hint(cause), s.now()
+	why, hint, now := s.Log.Clean(cause.Error()), gchat.Hint(cause), s.Now()
 	pause := time.Minute / time.Duration(way.cfg.WritesPerMinute)
 	untried := first && (!gchat.MayHaveArrived(cause) || gchat.TooMany(cause))
 	log := s.Log.Error().Str("error", why).Str("hint", hint).Str("until", sentAgain)
@@ -64,12 +64,12 @@ func (s *sender) notTaken(m *state.Message, cause error) outcome {
 	}
 	line.Str("error", why).Str("session", m.SessionID).Str("agent", m.Wake.To).Str("trigger", m.Wake.Trigger).
 		Int("tries", m.Tries+1).Str("hint", openclaw.Hint(cause)).Msg("wake message not delivered; it waits in the outbox")
-	age := s.now().Sub(m.CreatedAt)
+	age := s.Now().Sub(m.CreatedAt)
 	old := age > oldWake || age > failingTurnsFor && errors.Is(cause, openclaw.ErrTurnFailed)
 	if m.Tries+1 >= failingTurns && old {
 		return s.setAside(m, "the agent does not take it: "+why)
 	}
-	return s.failed(m, why, false, outcome{until: s.now().Add(backoff(wakePause, m.Tries+1))})
+	return s.failed(m, why, false, outcome{until: s.Now().Add(backoff(wakePause, m.Tries+1))})
 }
 
 // backoff is the pause after the n-th failure in a row: it doubles, up to five minutes.
@@ -82,7 +82,7 @@ func backoff(first time.Duration, n int) time.Duration {
 func (s *sender) paused(m *state.Message, way *gateway, cause error, first bool) outcome {
 	why, hint := s.Log.Clean(cause.Error()), gchat.Hint(cause)
 	tell := m.LastError != why
-	now := s.now().UTC()
+	now := s.Now().UTC()
 	until := now.Add(authPause)
 	if way.out != nil {
 		s.ways.renew() // a secret may be changed meanwhile
@@ -155,7 +155,7 @@ func (s *sender) tellQuestion(m *state.Message, why string) {
 
 // tell leaves a sentence for the person at the session's terminal.
 func (s *sender) tell(session, sentence string) {
-	if err := state.SessionsIn(s.user()).AddNotice(session, sentence); err != nil {
+	if err := state.SessionsIn(s.user).AddNotice(session, sentence); err != nil {
 		s.Log.Warn().Err(err).Msg("notice not written")
 	}
 }

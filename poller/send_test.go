@@ -53,13 +53,8 @@ func newOffice(t *testing.T, rules ...strict.Rule) *office {
 	o.env = map[string]string{
 		"HOME": dir, "XDG_STATE_HOME": dir, "GOOGLE_CHAT_WEBHOOK_URL": s.WebhookURL(server.URL), "GCHAT_ALLOWED_USERS": "users/1",
 	}
-	o.Poller = &Poller{
-		Options: Options{Env: func(name string) string { return o.env[name] }, Now: o.time},
-		index:   map[string]*served{}, changed: make(chan struct{}, 1),
-	}
-	o.ways.renew()
-	o.Log = state.NewLog(o.Env, "test")
-	o.environment = state.Environment(o.Env)
+	env := func(name string) string { return o.env[name] }
+	o.Poller = newPoller(Options{Env: env, Now: o.time, Log: state.NewLog(env, "test")})
 	return o
 }
 
@@ -144,7 +139,7 @@ func (o *office) report(session, text string, also ...func(*state.Message)) *sta
 	for _, f := range also {
 		f(m)
 	}
-	m, _, err := state.OutboxIn(o.user()).Put(o.Env, m, 0)
+	m, _, err := state.OutboxIn(o.user).Put(o.Env, m, 0)
 	if err != nil {
 		o.t.Fatal(err)
 	}
@@ -175,7 +170,7 @@ func (o *office) question(also ...func(*state.Question)) *state.Question {
 
 func (o *office) reread(m *state.Message) *state.Message {
 	o.t.Helper()
-	now, err := state.OutboxIn(o.user()).ByKey(m.Key)
+	now, err := state.OutboxIn(o.user).ByKey(m.Key)
 	if err != nil || now == nil {
 		o.t.Fatalf("message %s: %v, %v", m.Key, now, err)
 	}
@@ -233,7 +228,7 @@ func TestWhatAFailureMeans(t *testing.T) {
 			if c.after > 0 && next.Sub(o.time()).Round(time.Second) != c.after {
 				t.Errorf("next in %v, want %v", next.Sub(o.time()), c.after)
 			}
-			text := state.SessionsIn(o.user()).TakeNotices("a")
+			text := state.SessionsIn(o.user).TakeNotices("a")
 			if (c.notice == "") != (text == "") || !strings.Contains(text, c.notice) {
 				t.Errorf("notice %q, want %q", text, c.notice)
 			}
@@ -259,10 +254,10 @@ func TestWhatAFailureMeans(t *testing.T) {
 			if slices.Contains(seen, "first") == c.aside || len(seen) != 3-b2i(c.aside) {
 				t.Errorf("in the space: %q", seen)
 			}
-			if text := state.SessionsIn(o.user()).TakeNotices("a"); text != "" {
+			if text := state.SessionsIn(o.user).TakeNotices("a"); text != "" {
 				t.Errorf("told again: %q", text)
 			}
-			space := state.SpacesIn(o.user()).Of(s.gateway(t.Context(), "", false).out.Chat())
+			space := state.SpacesIn(o.user).Of(s.gateway(t.Context(), "", false).out.Chat())
 			if space.Failures > 0 || len(space.Paused) > 0 {
 				t.Errorf("the space is still in trouble: %+v", space)
 			}
@@ -467,7 +462,7 @@ func TestNoWebhookIsSaidOnce(t *testing.T) {
 	s.environment = m.Env
 	for i := range 3 {
 		s.pass(t.Context())
-		if text := state.SessionsIn(o.user()).TakeNotices("a"); strings.Contains(text, "no webhook") != (i == 0) {
+		if text := state.SessionsIn(o.user).TakeNotices("a"); strings.Contains(text, "no webhook") != (i == 0) {
 			t.Errorf("pass %d: %q", i, text)
 		}
 		o.later(2 * time.Minute)
@@ -498,7 +493,7 @@ func TestACommandThatIsCutIsNoFault(t *testing.T) {
 	s := o.newSender()
 	s.dispatch(ctx)
 	s.working.Wait()
-	if text := state.SessionsIn(o.user()).TakeNotices("a"); text != "" || o.reread(m).LastError != "" || len(o.ways.ways) > 0 {
+	if text := state.SessionsIn(o.user).TakeNotices("a"); text != "" || o.reread(m).LastError != "" || len(o.ways.ways) > 0 {
 		t.Errorf("told %q; last error %q; %d gateways kept", text, o.reread(m).LastError, len(o.ways.ways))
 	}
 }
@@ -522,7 +517,7 @@ func TestAnotherEnvironmentsMessageIsLeft(t *testing.T) {
 
 func TestFilesOfEarlierVersionsAreSent(t *testing.T) {
 	o := newOffice(t)
-	dir := filepath.Join(o.user(), "outbox")
+	dir := filepath.Join(o.user, "outbox")
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		t.Fatal(err)
 	}
@@ -699,7 +694,7 @@ func TestADirectMessageKeepsItsThreads(t *testing.T) {
 	if got := thread(keyed("more", q.ThreadKey)); got != q.ThreadName || got == "" {
 		t.Errorf("to a question's key: %s, and the question is in %s", got, q.ThreadName)
 	}
-	if _, err := state.SessionsIn(o.user()).Change("b", func(one *state.Session) error {
+	if _, err := state.SessionsIn(o.user).Change("b", func(one *state.Session) error {
 		one.ThreadName = "spaces/OLD/threads/T"
 		return nil
 	}); err != nil {
@@ -716,7 +711,7 @@ func TestKilledBeforeTheReceipt(t *testing.T) {
 	m := o.report("a", "x")
 	o.newSender().pass(t.Context())
 	sent := o.reread(m)
-	box := state.OutboxIn(o.user())
+	box := state.OutboxIn(o.user)
 	if _, err := box.Change(sent, func(m *state.Message) error {
 		m.SentAt, m.EndedAt, m.Name = time.Time{}, time.Time{}, ""
 		return nil
@@ -728,7 +723,7 @@ func TestKilledBeforeTheReceipt(t *testing.T) {
 	if got := o.reread(m); got.Name != sent.Name || len(o.posts) > 0 {
 		t.Errorf("receipt %q, want %q; posted again: %q", got.Name, sent.Name, o.posts)
 	}
-	if one, err := state.SessionsIn(o.user()).Of("a"); err != nil || one.ThreadName != sent.ThreadName || one.Chat == "" {
+	if one, err := state.SessionsIn(o.user).Of("a"); err != nil || one.ThreadName != sent.ThreadName || one.Chat == "" {
 		t.Errorf("the session knows of %+v, %v", one, err)
 	}
 }
@@ -745,7 +740,7 @@ func TestAThreadOfAnotherSpaceLosesNoMessage(t *testing.T) {
 	if keyed.SentAt.IsZero() || alone.SentAt.IsZero() || keyed.ThreadName == alone.ThreadName {
 		t.Errorf("keyed: %q in %s; alone: %q in %s", keyed.LastError, keyed.ThreadName, alone.LastError, alone.ThreadName)
 	}
-	if one, err := state.SessionsIn(o.user()).Of("a"); err != nil || one.ThreadName != keyed.ThreadName {
+	if one, err := state.SessionsIn(o.user).Of("a"); err != nil || one.ThreadName != keyed.ThreadName {
 		t.Errorf("the session knows %q, want %q (%v)", one.ThreadName, keyed.ThreadName, err)
 	}
 	o.posts = nil
@@ -803,10 +798,8 @@ func TestMain(m *testing.M) {
 		"HOME": dir, "XDG_STATE_HOME": dir, "GOOGLE_CHAT_WEBHOOK_URL": os.Getenv("GCHAT_TEST_WEBHOOK"),
 		"GCHAT_WRITES_PER_MINUTE": "60000",
 	}
-	p := &Poller{Options: Options{Env: func(name string) string { return env[name] }}}
-	p.Log, p.environment = state.NewLog(p.Env, "test"), state.Environment(p.Env)
-	p.changed = make(chan struct{}, 1)
-	p.ways.renew()
+	getenv := func(name string) string { return env[name] }
+	p := newPoller(Options{Env: getenv, Log: state.NewLog(getenv, "test")})
 	s := p.newSender()
 	for waiting := true; waiting; {
 		next := s.pass(context.Background())

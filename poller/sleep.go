@@ -14,7 +14,7 @@ const clockJump = time.Minute
 // wakeUp begins anew after the machine slept: what failed before, or while a Mac woke for a moment without its network, says
 // nothing. Only what Chat asked for itself is kept.
 func (p *Poller) wakeUp() {
-	p.awake = p.now()
+	p.awake = p.Now()
 	p.closeReaders(nil)
 	p.events.wakeUp()
 	p.sender.wakeUp()

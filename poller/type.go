@@ -63,7 +63,7 @@ func (p *Poller) typable(s *served) bool {
 	if !s.q.Typed() {
 		return false
 	}
-	if s.named() {
+	if s.named {
 		return !s.q.Way().Hook || s.q.TmuxPane != ""
 	}
 	return s.TmuxPane != "" && !inject.Elsewhere(s.q.ClaudeStart)
@@ -71,7 +71,7 @@ func (p *Poller) typable(s *served) bool {
 
 // placed is a question with the pane that its answer may be typed into.
 func (p *Poller) placed(s *served, q *state.Question) *state.Question {
-	if s.named() {
+	if s.named {
 		return q
 	}
 	at := *q
@@ -84,7 +84,7 @@ func (p *Poller) placed(s *served, q *state.Question) *state.Question {
 func (p *Poller) findPanes(ctx context.Context) {
 	var qs []*state.Question
 	for _, s := range p.index {
-		types := s.mine(p) && s.q != nil && s.q.Status.Open() && s.q.Way().Pane && !s.typing.Load()
+		types := s.mine && s.q != nil && s.q.Status.Open() && s.q.Way().Pane && !s.typing.Load()
 		if types && !inject.Elsewhere(s.q.ClaudeStart) {
 			qs = append(qs, p.placed(s, s.q))
 		}
@@ -128,13 +128,13 @@ func (p *Poller) findPanes(ctx context.Context) {
 // know, its project follows from where it lies and its space from its thread; of a thread that a process waits in, too.
 func (p *Poller) adopt(ctx context.Context, s *served) {
 	q := s.q
-	foreign := s.named() && q.Mode == ""
+	foreign := s.named && q.Mode == ""
 	if !foreign && (q.Way().Asks || q.Chat != "" && q.ThreadName != "") {
 		return
 	}
 	thread := cmp.Or(s.ThreadName, q.ThreadName)
 	if id, ok := strings.CutPrefix(q.ThreadKey, "session-"); ok && thread == "" { // of a session's reports
-		if one, err := state.SessionsIn(p.user()).Of(id); err == nil {
+		if one, err := state.SessionsIn(p.user).Of(id); err == nil {
 			thread = one.ThreadName
 		}
 	}
@@ -166,7 +166,7 @@ func (p *Poller) chatFor(ctx context.Context, s *served, thread string) (chat, s
 	way := p.gateway(ctx, cmp.Or(s.q.ProjectDir, p.projectOf(stateDirOf(s.q))), s.Trusted)
 	switch {
 	case way.out != nil:
-		chat, space = way.out.Chat(), way.space()
+		chat, space = way.out.Chat(), way.space
 	case !way.cfg.Sends() && way.cfg.SpaceID != "":
 		host := "chat.googleapis.com"
 		if u, err := url.Parse(way.cfg.APIEndpoint); err == nil {
@@ -215,7 +215,7 @@ func spoiled(q *state.Question) bool { return q.InjectionSucceeded != nil && !*q
 // startTyping has an answer typed that no process delivers, beside the loop: typing takes its time. It returns when to come
 // again.
 func (p *Poller) startTyping(ctx context.Context, s *served) (again time.Time) {
-	q, now := s.q, p.now()
+	q, now := s.q, p.Now()
 	if q.Status != state.Answered || spoiled(q) || !p.typable(s) {
 		return time.Time{}
 	}
@@ -249,7 +249,7 @@ func (p *Poller) typeAnswer(ctx context.Context, s *served) {
 		p.typeNext(ctx, s, q)
 		return
 	}
-	s.try.next = p.now().Add(retryPause) // whatever fails below
+	s.try.next = p.Now().Add(retryPause) // whatever fails below
 	if q.Typing != nil && !q.Typing.Ended {
 		// A poller was killed while it typed. Its last key may have been sent or not, so none is sent again: where no hook says
 		// that Claude has the answer, a person has to finish the dialog.
@@ -282,7 +282,7 @@ func (p *Poller) typeAnswer(ctx context.Context, s *served) {
 		if p.Out != nil {
 			fmt.Fprintf(p.Out, "%s, pane %s: %s\n", gchat.Line(q.SessionName), to.Pane, gchat.Line(would))
 		}
-		s.try.next = p.now().Add(state.MaxAge) // said once
+		s.try.next = p.Now().Add(state.MaxAge) // said once
 	case out.Result == inject.Injected:
 		yes := true
 		p.endTyping(q, out, func(q *state.Question) { q.InjectionSucceeded = &yes })
@@ -300,7 +300,7 @@ func (p *Poller) typeAnswer(ctx context.Context, s *served) {
 
 // typist writes down each key before it is sent.
 func (p *Poller) typist(path string) inject.Typist {
-	return inject.Typist{UserState: p.user(), DryRun: p.DryRun, Before: func(key string, commit bool) error {
+	return inject.Typist{UserState: p.user, DryRun: p.DryRun, Before: func(key string, commit bool) error {
 		_, err := state.NoteQuestion(path, func(q *state.Question) error {
 			if q.Status != state.Answered {
 				return fmt.Errorf("type answer: the question is %s", q.Status) // a person was faster
@@ -312,7 +312,7 @@ func (p *Poller) typist(path string) inject.Typist {
 			if strings.HasPrefix(key, "text") {
 				key = "text" // the person's words are in the reply
 			}
-			q.Typing.At, q.Typing.Last, q.Typing.Commit = p.now().UTC(), key, commit
+			q.Typing.At, q.Typing.Last, q.Typing.Commit = p.Now().UTC(), key, commit
 			q.Typing.Keys++
 			return nil
 		})
@@ -338,7 +338,7 @@ func (p *Poller) endTyping(q *state.Question, out inject.Outcome, also func(*sta
 			return state.ErrUnchanged
 		}
 		if q.Typing == nil {
-			q.Typing = &state.Typing{At: p.now().UTC()}
+			q.Typing = &state.Typing{At: p.Now().UTC()}
 		}
 		q.Typing.Ended, q.Typing.Result, q.Typing.Why = true, string(out.Result), gchat.Line(out.Why)
 		if also != nil {
@@ -390,7 +390,7 @@ func (p *Poller) leaveToPerson(q *state.Question, out inject.Outcome) {
 func (p *Poller) notTyped(s *served, q *state.Question, why string, off bool) {
 	t := &s.try
 	t.tries++
-	t.next = p.now().Add(min(time.Second<<min(t.tries-1, 8), max(p.config(q.ProjectDir, s.Trusted).PollInterval, time.Second)))
+	t.next = p.Now().Add(min(time.Second<<min(t.tries-1, 8), max(p.config(q.ProjectDir, s.Trusted).PollInterval, time.Second)))
 	if t.offs++; !off {
 		t.offs = 0
 	}

@@ -20,7 +20,7 @@ const lockWait = 2 * time.Second
 // descriptor has the lock, too.
 type Lock struct {
 	file *os.File
-	path string
+	Path string
 }
 
 // TryLock takes the lock at path at once or returns ErrLocked.
@@ -55,7 +55,7 @@ func lockFile(f *os.File, path string, err error) (*Lock, error) {
 
 // Gone says that the lock's file was removed, or is another one by now: no other process sees that the lock is held.
 func (l *Lock) Gone() bool {
-	is, err := os.Lstat(l.path)
+	is, err := os.Lstat(l.Path)
 	ours, serr := l.file.Stat()
 	return Missing(err) || err == nil && serr == nil && !os.SameFile(is, ours)
 }

@@ -155,7 +155,7 @@ func (l *Lock) start(self, as string) error {
 // StartPoller makes sure that a poller of this environment runs; self is this program's path. It is called after the work was
 // written. What is the poller by then may be about to end, and not look for work any more: so it is called first.
 func StartPoller(env Getenv, self string) error {
-	CallPoller(env)
+	CallPoller(env, Environment(env))
 	lock, err := TakePollerLock(env)
 	if errors.Is(err, ErrLocked) {
 		return nil
@@ -166,9 +166,16 @@ func StartPoller(env Getenv, self string) error {
 	return lock.Pass(self)
 }
 
-// CallPoller has the process that is this environment's poller know of work, if it is about to end: the file of its lock is a
-// byte longer with each call. Where there is no such file, no process is the poller.
-func CallPoller(env Getenv) { _ = os.Truncate(pollerFile(env, ".lock"), PollerCalls(env)+1) }
+// CallPoller has the process that is an environment's poller know of work, also where it is about to end: each call writes a byte
+// to the file of its lock. Where there is no such file, no process is the poller.
+func CallPoller(env Getenv, environment string) {
+	f, err := os.OpenFile(filepath.Join(pollersDir(env), environment+".lock"), os.O_WRONLY|os.O_APPEND|plainFlags, 0)
+	if err != nil {
+		return
+	}
+	_, _ = f.Write([]byte{'\n'})
+	_ = f.Close()
+}
 
 // PollerCalls is how often a poller of this environment was called. It is to be asked before work is looked for.
 func PollerCalls(env Getenv) int64 {

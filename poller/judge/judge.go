@@ -23,10 +23,10 @@ func FromShell(r *state.Reply) bool {
 	return r.Sender == state.Local && strings.HasPrefix(r.MessageName, ShellReply)
 }
 
-// Tighten has a permission or a plan be decided by the stricter of what its record and the person's configuration say. A record
+// Tighten has a permission or a plan, whose Matter Decides, be decided by the stricter of what its record and the person's configuration say. A record
 // that does not say who may decide is an older one, or was tampered with: only the terminal allows it.
 func Tighten(cfg *config.Config, q *state.Question) {
-	if !q.Matter().Decides || !q.Answerable() || len(q.Questions) == 0 {
+	if !q.Answerable() || len(q.Questions) == 0 {
 		return
 	}
 	q.TerminalOnly = q.TerminalOnly || q.Approvers == nil || cfg.NeverRemotely(q.Tool, q.Call...)
