@@ -100,7 +100,7 @@ func (a answer) judged(ctx context.Context, path, name string) (*state.Question,
 	defer cancel()
 	q, err := state.Await(ctx, a.env, a.self, path, func(q *state.Question) bool {
 		r := q.Reply(name)
-		return r == nil || r.Verdict != state.Unread || q.Closed()
+		return r == nil || r.Verdict != state.Unread || !q.Status.Open()
 	})
 	if err != nil && ctx.Err() == nil {
 		return q, err
@@ -110,7 +110,7 @@ func (a answer) judged(ctx context.Context, path, name string) (*state.Question,
 	}
 	verdict := q.Reply(name).Verdict
 	about := notes[verdict]
-	if about == "" && q.Closed() {
+	if about == "" && !q.Status.Open() {
 		about = state.NoteLate
 	}
 	switch {

@@ -85,17 +85,17 @@ func endPollers(env state.Getenv) {
 
 // passOn is the process that a hook or a command starts: it inherits the lock, starts the poller, and ends.
 func (p Program) passOn() error {
-	lock, err := state.InheritPollerLock(p.env)
+	lock, err := state.InheritPollerLock(p.env, state.Inherited)
 	if err != nil {
 		return err
 	}
-	return lock.PassOn(p.self)
+	return lock.Pass(p.self, state.Detached)
 }
 
 // runDetached is the poller that passOn starts: it inherits the lock, and ends soon after its work is done.
 func (p Program) runDetached(ctx context.Context) error {
 	log := state.NewLog(p.env, "poller")
-	lock, err := state.InheritPollerLock(p.env)
+	lock, err := state.InheritPollerLock(p.env, state.Inherited)
 	if err == nil {
 		err = poller.Run(ctx, poller.Options{Env: p.env, Log: log, Self: p.self, Lock: lock, Summary: hooks.Summary})
 	}

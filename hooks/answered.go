@@ -74,7 +74,7 @@ func (h *Hook) confirm(e *Event, q *state.Question) error {
 	})
 	if err == nil && !ended { // it was closed before; the poller may have put the note of its end
 		_, err = state.UpdateQuestion(q.Path, func(q *state.Question) error {
-			ended = q.Closed() && differs(q)
+			ended = !q.Status.Open() && differs(q)
 			if !ended {
 				return state.ErrUnchanged
 			}

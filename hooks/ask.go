@@ -94,7 +94,7 @@ func (h *Hook) forward(ctx context.Context, e *Event) error {
 	case mode != state.Hold:
 		h.StartPoller()
 		return nil
-	case q.Closed():
+	case !q.Status.Open():
 		return nil
 	}
 	return h.wait(ctx, e, q)
@@ -220,7 +220,7 @@ func (h *Hook) record(ctx context.Context, e *Event, folders []state.Questions,
 		for errors.Is(err, state.ErrLocked) && h.mayWait(e) && ctx.Err() == nil && time.Since(began) < busyBound {
 			q, err = folder.Record(e.SessionID, decide)
 		}
-		if err == nil && q != nil && !q.Closed() {
+		if err == nil && q != nil && q.Status.Open() {
 			err = state.Register(h.Env, filepath.Dir(folder.Dir), q.ProjectDir)
 			h.logFailed(err, "project not registered; status does not show it")
 			return q, state.AnnounceQuestion(h.Env, q)

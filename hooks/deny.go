@@ -87,7 +87,7 @@ func (h *Hook) inThread(ctx context.Context, q *state.Question) error {
 	ctx, cancel := context.WithTimeout(ctx, denyBound)
 	defer cancel()
 	now, err := state.Await(ctx, h.Env, h.Self, q.Path, func(q *state.Question) bool {
-		return q.MessageSent || q.PostError != "" || q.Closed()
+		return q.MessageSent || q.PostError != "" || !q.Status.Open()
 	})
 	switch {
 	case errors.Is(err, context.DeadlineExceeded):
@@ -234,7 +234,7 @@ func (h *Hook) ownMarker(ctx context.Context, e *Event) *state.Question {
 func (h *Hook) take(e *Event, markers []*state.Question) (paths []string, release func()) {
 	var locks []*state.Lock
 	for _, q := range markers {
-		if q.Closed() && !untold(q) && !q.Late(time.Now()) || q.SessionEnded == nil && h.inOtherTerminal(q) {
+		if !q.Status.Open() && !untold(q) && !q.Late(time.Now()) || q.SessionEnded == nil && h.inOtherTerminal(q) {
 			continue
 		}
 		lock, err := state.LockWaiter(h.Env, q.Path)
@@ -279,7 +279,7 @@ func (h *Hook) waitFor(ctx context.Context, e *Event, paths []string) {
 			defer h.catch()
 			_, err := state.Await(ctx, h.Env, h.Self, path, func(q *state.Question) bool {
 				answered := q.Status == state.Answered && (q.Denied || q.Matter().Prompt)
-				return over(q) || answered || untold(q) || q.Closed() && !q.Late(time.Now())
+				return over(q) || answered || untold(q) || !q.Status.Open() && !q.Late(time.Now())
 			})
 			if err != nil && ctx.Err() == nil && !errors.Is(err, state.ErrUnserved) {
 				h.log.Error().Err(err).Msg("not waited for any longer")
@@ -385,7 +385,7 @@ func (h *Hook) sessionEnded(e *Event) {
 			continue
 		}
 		_, err := state.UpdateQuestion(q.Path, func(q *state.Question) error {
-			if q.Closed() && !q.Answerable() || q.SessionEnded != nil {
+			if !q.Status.Open() && !q.Answerable() || q.SessionEnded != nil {
 				return state.ErrUnchanged
 			}
 			now := time.Now().UTC()

@@ -177,11 +177,9 @@ func TestGateMarkersOfThisVersion(t *testing.T) {
 			m.env["CLAUDE_SESSION_ID"] = "system3-main"
 			q := &state.Question{QuestionID: "ask-system3-old-0a1b2c3d", SessionID: c.name, ClaudeSessionID: c.claude,
 				AskedAt: time.Now(), Status: c.status, Mode: state.Deny}
-			b, err := json.Marshal(q)
-			if err != nil {
+			if err := state.MarkersIn(filepath.Dir(filepath.Dir(m.markerPath(q.QuestionID)))).Create(q.QuestionID, q); err != nil {
 				t.Fatal(err)
 			}
-			m.put(m.markerPath(q.QuestionID), string(b))
 			if v := m.stop(); (v.Decision == "block") != c.block {
 				t.Errorf("said %+v", v)
 			}

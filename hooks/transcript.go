@@ -64,7 +64,8 @@ func openTranscript(path string) (*os.File, error) {
 	if !filepath.IsAbs(path) || !strings.HasSuffix(path, ".jsonl") {
 		return nil, fmt.Errorf("open %s: not a transcript: no absolute path that ends in .jsonl", filepath.Base(path))
 	}
-	return state.OpenPlain(path, os.O_RDONLY)
+	f, _, err := state.OpenPlain(path, os.O_RDONLY)
+	return f, err
 }
 
 // transcriptEnd reads the last lines of a transcript, at most so many bytes; all says that it has no others.

@@ -419,10 +419,10 @@ func (p *Poller) sweepOne(s *served, now time.Time) {
 		return
 	}
 	age := now.Sub(s.q.AskedAt)
-	if !s.mine && age > state.MaxAge+expireOthers && !s.q.Closed() {
+	if !s.mine && age > state.MaxAge+expireOthers && s.q.Status.Open() {
 		p.close(s, state.Expired, "age", nil) // the poller of that environment did not come again
 	}
-	if s.q.Closed() && age > state.MaxAge && (s.over || age > state.MaxAge+expireOthers) {
+	if !s.q.Status.Open() && age > state.MaxAge && (s.over || age > state.MaxAge+expireOthers) {
 		release(&s.lock)
 		p.Log.Once(state.RemoveQuestion(p.Env, s.q), "question not removed")
 	}

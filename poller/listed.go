@@ -157,8 +157,8 @@ func (n *pass) target(m gchat.Message) *state.Question {
 	all := slices.DeleteFunc(slices.Clone(n.records[m.ThreadName]), func(q *state.Question) bool {
 		switch {
 		case q.Matter().Prompt && q.Reply(m.Name) == nil:
-			return q.Closed() || q.PostedAt == nil || m.CreateTime.Before(*q.PostedAt)
-		case !q.Way().Asks && q.Closed():
+			return !q.Status.Open() || q.PostedAt == nil || m.CreateTime.Before(*q.PostedAt)
+		case !q.Way().Asks && !q.Status.Open():
 			return q.Status != state.Resolved || q.AnsweredMessage != m.Name
 		}
 		return false

@@ -66,7 +66,7 @@ func (p *Poller) putNote(q *state.Question, o *state.Open, owed state.Owed) (don
 	if !q.MessageSent {
 		m, err := state.OutboxIn(p.user).ByKey(questionKey(q))
 		if err != nil || m == nil { // it was not put yet, or was dropped
-			return err == nil && q.Closed(), err
+			return err == nil && !q.Status.Open(), err
 		}
 		return m.SetAside != "", nil
 	}

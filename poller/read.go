@@ -145,7 +145,7 @@ func (p *Poller) views() map[string]*view {
 
 // endedLately says whether a reply in a question's thread may have been written before its person saw that it is over.
 func (p *Poller) endedLately(q *state.Question) bool {
-	ended := q.Closed() && q.MessageSent && q.Way().Asks && q.ResolvedAt != nil && q.ResolvedBy != state.Instead
+	ended := !q.Status.Open() && q.MessageSent && q.Way().Asks && q.ResolvedAt != nil && q.ResolvedBy != state.Instead
 	return ended && p.Now().Sub(*q.ResolvedAt).Abs() < readOnFor
 }
 

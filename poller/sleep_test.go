@@ -89,7 +89,7 @@ func TestADayIsOverInTheNight(t *testing.T) {
 	p.awake = time.Now().Add(-time.Second)
 	p.scan()
 	for _, s := range p.inOrder() {
-		if p.closeOver(s, true); s.q.Closed() {
+		if p.closeOver(s, true); !s.q.Status.Open() {
 			t.Errorf("%s before its space was read", s.q.Status)
 		}
 	}

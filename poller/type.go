@@ -368,7 +368,7 @@ func (p *Poller) awaitClosed(ctx context.Context, path string) (closed bool) {
 	ctx, cancel := context.WithTimeout(ctx, confirmBound)
 	defer cancel()
 	for {
-		if q, err := state.LoadQuestion(path); err != nil || q.Closed() {
+		if q, err := state.LoadQuestion(path); err != nil || !q.Status.Open() {
 			return true
 		}
 		if !sleep(ctx, 50*time.Millisecond) {

@@ -45,6 +45,7 @@ type Folder[T any] struct {
 	Dir        string
 	LeaveAlone bool
 	writes     durability // of Update
+	begins     bool       // Update begins a record where there is none, also in place of one that was moved aside
 }
 
 // maxRecord bounds what is read of a record's file, in bytes.
@@ -70,7 +71,7 @@ func (f Folder[T]) Create(name string, rec *T) error {
 	if err != nil {
 		return err
 	}
-	if err := createFile(f.path(name), b, true); err != nil {
+	if err := durable.write(f.path(name), b, true); err != nil {
 		return err
 	}
 	any(rec).(recorded).record().Path = f.path(name)
@@ -114,15 +115,6 @@ func (f Folder[T]) parse(name string, b []byte, written time.Time, err error) (*
 // Update is the only way a record on disk changes: under its lock it is read afresh, handed to change, and written. An error
 // of change leaves the file as it was; ErrUnchanged does so without being one. The record is returned as it then stands.
 func (f Folder[T]) Update(name string, change func(*T) error) (*T, error) {
-	return f.update(name, false, f.writes, change)
-}
-
-// Put is Update of a record that is begun where there is none, also in place of one that was moved aside.
-func (f Folder[T]) Put(name string, change func(*T) error) (*T, error) {
-	return f.update(name, true, f.writes, change)
-}
-
-func (f Folder[T]) update(name string, begin bool, how durability, change func(*T) error) (*T, error) {
 	lock, err := lockSoon(f.lockPath(name))
 	if err != nil {
 		return nil, err
@@ -131,7 +123,7 @@ func (f Folder[T]) update(name string, begin bool, how durability, change func(*
 	rec, err := f.Load(name)
 	var corrupt *Corrupt
 	gone := errors.Is(err, fs.ErrNotExist) || errors.As(err, &corrupt) && corrupt.Aside != ""
-	if gone && begin {
+	if gone && f.begins {
 		rec, err = new(T), nil
 	}
 	if err != nil {
@@ -147,7 +139,7 @@ func (f Folder[T]) update(name string, begin bool, how durability, change func(*
 		return nil, err
 	}
 	any(rec).(recorded).record().Path = f.path(name)
-	return rec, how.write(f.path(name), b)
+	return rec, f.writes.write(f.path(name), b, false)
 }
 
 func (f Folder[T]) lockPath(name string) string { return filepath.Join(f.Dir, ".locks", name) }

@@ -2,37 +2,45 @@ package state
 
 import (
 	"os"
-	"path/filepath"
+	"syscall"
 	"testing"
 )
 
 // A detached poller takes over its environment's lock and nothing else: the program may be started with any descriptor.
 func TestOnlyTheLockIsInherited(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "a.lock")
-	lock, err := TryLock(path)
+	home := t.TempDir()
+	env := func(name string) string { return map[string]string{"HOME": home}[name] }
+	lock, err := TakePollerLock(env)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer lock.Unlock()
-	open := func(path string) *os.File {
-		f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
+	path := lock.Path
+	passed := func(f *os.File, err error) uintptr { // as a child has it
 		if err != nil {
 			t.Fatal(err)
 		}
+		fd, err := syscall.Dup(int(f.Fd()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return uintptr(fd)
+	}
+	open := func(path string) uintptr {
+		f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
 		t.Cleanup(func() { f.Close() })
-		return f
+		return passed(f, err)
 	}
 	for name, c := range map[string]struct {
-		passed *os.File
+		passed uintptr
 		want   bool
 	}{
-		"the lock":                {lock.file, true},
+		"the lock":                {passed(lock.file, nil), true},
 		"one that another has":    {open(path), false},
 		"another file":            {open(path + ".log"), false},
-		"no descriptor":           {nil, false},
-		"a descriptor of nothing": {os.NewFile(1<<20, "none"), false},
+		"a descriptor of nothing": {1 << 20, false},
 	} {
-		if got, err := inherit(c.passed, path); (err == nil) != c.want || (got != nil) != c.want {
+		if got, err := InheritPollerLock(env, c.passed); (err == nil) != c.want || (got != nil) != c.want {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

@@ -34,7 +34,7 @@ func TryLock(path string) (*Lock, error) {
 
 // TryLockThere is TryLock of a file that is there: none is made where another process removed it.
 func TryLockThere(path string) (*Lock, error) {
-	f, err := OpenPlain(path, os.O_RDWR)
+	f, _, err := OpenPlain(path, os.O_RDWR)
 	return lockFile(f, path, err)
 }
 
@@ -62,7 +62,7 @@ func (l *Lock) Gone() bool {
 
 // Held says whether a living process holds the lock at path.
 func Held(path string) bool {
-	f, err := OpenPlain(path, os.O_RDONLY)
+	f, _, err := OpenPlain(path, os.O_RDONLY)
 	if err != nil {
 		return !Missing(err) // with no descriptor left it is not known
 	}

@@ -68,9 +68,9 @@ func Announce(env Getenv, o Open) error {
 		return err
 	}
 	if stands {
-		return quick.write(old.File, b)
+		return quick.write(old.File, b, false)
 	}
-	if err := createFile(OpenFile(env, o.Path), b, false); err != nil && !errors.Is(err, fs.ErrExist) {
+	if err := quick.write(OpenFile(env, o.Path), b, true); err != nil && !errors.Is(err, fs.ErrExist) {
 		return fmt.Errorf("announce record: %w", err)
 	}
 	return nil
@@ -225,7 +225,7 @@ func Await[T any](ctx context.Context, env Getenv, self, path string, done func(
 
 // blockOn returns when no process holds the lock of a file exclusively.
 func blockOn(file string) {
-	f, err := OpenPlain(file, os.O_RDONLY)
+	f, _, err := OpenPlain(file, os.O_RDONLY)
 	if err != nil {
 		return
 	}

@@ -81,13 +81,8 @@ var ErrNotPlain = errors.New("it is no plain file")
 // plainFlags keep the opening of a file from following a link and from waiting for a pipe's other end.
 const plainFlags = syscall.O_NOFOLLOW | syscall.O_NONBLOCK
 
-// OpenPlain opens a file that is there. Errors are ErrNotPlain and those of opening.
-func OpenPlain(path string, flag int) (*os.File, error) {
-	f, _, err := openPlain(path, flag)
-	return f, err
-}
-
-func openPlain(path string, flag int) (*os.File, fs.FileInfo, error) {
+// OpenPlain opens a file that is there, and says what it is. Errors are ErrNotPlain and those of opening.
+func OpenPlain(path string, flag int) (*os.File, fs.FileInfo, error) {
 	if err := noLink(filepath.Dir(path)); err != nil {
 		return nil, nil, err
 	}
@@ -129,7 +124,7 @@ func ReadLinked(path string, most int64) ([]byte, error) {
 
 // readPlain reads a file into buf, whose bytes it returns, and says when the file was written.
 func readPlain(path string, most int64, buf *bytes.Buffer) (b []byte, written time.Time, err error) {
-	f, info, err := openPlain(path, os.O_RDONLY)
+	f, info, err := OpenPlain(path, os.O_RDONLY)
 	if err != nil {
 		return nil, time.Time{}, err
 	}

@@ -140,7 +140,7 @@ func TestASocketIsNoPlainFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer listener.Close()
-	if _, err := OpenPlain("socket", os.O_RDONLY); !errors.Is(err, ErrNotPlain) {
+	if _, _, err := OpenPlain("socket", os.O_RDONLY); !errors.Is(err, ErrNotPlain) {
 		t.Errorf("%v", err)
 	}
 }

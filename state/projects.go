@@ -28,7 +28,7 @@ func (p *Project) check(time.Time) error {
 }
 
 func projects(env Getenv) Folder[Project] {
-	return Folder[Project]{Dir: filepath.Join(UserState(env), "projects"), writes: quick}
+	return Folder[Project]{Dir: filepath.Join(UserState(env), "projects"), writes: quick, begins: true}
 }
 
 // Register notes that a state folder belongs to a project. It writes only when that is news.
@@ -37,7 +37,7 @@ func Register(env Getenv, projectState, projectDir string) error {
 	if exists(projects(env).path(name)) {
 		return nil
 	}
-	_, err := projects(env).Put(name, func(p *Project) error {
+	_, err := projects(env).Update(name, func(p *Project) error {
 		p.State, p.Dir, p.LastSeen = projectState, projectDir, time.Now().UTC()
 		return nil
 	})

@@ -264,9 +264,6 @@ func (q *Question) SessionFileName() string { return safeName(q.SessionID) }
 // programs look for it by that.
 func MarkerID(sessionID, uuid string) string { return "ask-" + safeName(sessionID) + "-" + uuid[:8] }
 
-// Closed says whether the question is over, however.
-func (q *Question) Closed() bool { return !q.Status.Open() }
-
 // Answerable says whether a reply may still become the question's answer: also one that came too late, as long as nothing
 // else was chosen.
 func (q *Question) Answerable() bool {

@@ -99,9 +99,6 @@ func (q *Question) check(written time.Time) error {
 	return nil
 }
 
-// MarshalJSON writes the question as it stands in its file.
-func (q *Question) MarshalJSON() ([]byte, error) { return encode(q) }
-
 // UnmarshalJSON reads a question as other programs may have written it, and keeps the members that it does not know.
 func (q *Question) UnmarshalJSON(b []byte) error {
 	type plain Question

@@ -41,7 +41,8 @@ func AmongMarkers(path string) bool { return filepath.Base(filepath.Dir(path)) =
 
 // Record looks at the questions of a session, by Claude Code's own id, and writes a new one, as one step that no other process
 // can come between: decide gets those that stand there, newest first, and returns the question to use: one of them, a new
-// one (without Path, it is written), or nil.
+// one (without Path, it is written), or nil. A new one is {session_id}-{unix_ts}.json, with -2, -3 … when that is taken; in deny
+// mode {question_id}.json.
 func (s Questions) Record(claudeSession string, decide func(open []*Question) *Question) (*Question, error) {
 	l, err := lockSoon(s.lockPath("record"))
 	if err != nil {
@@ -49,7 +50,7 @@ func (s Questions) Record(claudeSession string, decide func(open []*Question) *Q
 	}
 	defer l.Unlock()
 	// Questions and answers do not belong into a commit. Where this cannot be written, neither can the question, which says so.
-	_ = createFile(filepath.Join(filepath.Dir(s.Dir), gitignore), []byte(ignoreAll), false)
+	_ = quick.write(filepath.Join(filepath.Dir(s.Dir), gitignore), []byte(ignoreAll), true)
 	have, _, err := s.OfSession(claudeSession)
 	if err != nil {
 		return nil, err
@@ -58,24 +59,18 @@ func (s Questions) Record(claudeSession string, decide func(open []*Question) *Q
 	if q == nil || q.Path != "" {
 		return q, nil
 	}
-	return q, s.create(q)
-}
-
-// create writes a new question as {session_id}-{unix_ts}.json, with -2, -3 … when that is taken; in deny mode as
-// {question_id}.json.
-func (s Questions) create(q *Question) error {
 	base := fmt.Sprintf("%s-%d", safeName(q.SessionID), q.AskedAt.Unix())
 	if s.LeaveAlone {
 		base = q.QuestionID
 	}
-	err := s.Create(base, q)
+	err = s.Create(base, q)
 	for n := 2; n < 10000 && errors.Is(err, fs.ErrExist); n++ {
 		err = s.Create(fmt.Sprintf("%s-%d", base, n), q)
 	}
 	if err != nil {
-		return fmt.Errorf("record question: %w", err)
+		return q, fmt.Errorf("record question: %w", err)
 	}
-	return nil
+	return q, nil
 }
 
 // OfSession reads the questions of a session, by Claude Code's own id, newest first. Files that do not parse are returned as
@@ -169,7 +164,9 @@ func UpdateQuestion(path string, change func(*Question) error) (*Question, error
 // NoteQuestion is UpdateQuestion for what a power cut may take back, since another look finds it out again: the receipt of its
 // message, that its answer was printed, that a note was put, a key that was typed.
 func NoteQuestion(path string, change func(*Question) error) (*Question, error) {
-	return questionsOf(filepath.Dir(path)).update(NameOf(path), false, whole, change)
+	folder := questionsOf(filepath.Dir(path))
+	folder.writes = whole
+	return folder.Update(NameOf(path), change)
 }
 
 // SweepUnannounced removes the questions of ours in a folder that were written before then and have no Open: it could not be
@@ -193,7 +190,7 @@ func SweepUnannounced(env Getenv, dir string, before time.Time) (removed int, er
 
 // RemoveQuestion takes a closed question's file away, and its place in the index.
 func RemoveQuestion(env Getenv, q *Question) error {
-	if !q.Closed() {
+	if q.Status.Open() {
 		return fmt.Errorf("remove question: it is %s", q.Status)
 	}
 	err := questionsOf(filepath.Dir(q.Path)).Remove(NameOf(q.Path))

@@ -87,7 +87,7 @@ type Sessions struct{ Folder[Session] }
 
 // SessionsIn is the folder sessions of a user state folder.
 func SessionsIn(userState string) Sessions {
-	return Sessions{Folder[Session]{Dir: filepath.Join(userState, "sessions"), writes: quick}}
+	return Sessions{Folder[Session]{Dir: filepath.Join(userState, "sessions"), writes: quick, begins: true}}
 }
 
 // Of reads a session by Claude Code's own id; fs.ErrNotExist when no hook has written it down.
@@ -95,7 +95,7 @@ func (s Sessions) Of(id string) (*Session, error) { return s.Load(safeName(id)) 
 
 // Change updates a session; it is begun where no hook has written it down. An error of change leaves it as it was.
 func (s Sessions) Change(id string, change func(*Session) error) (*Session, error) {
-	return s.Put(safeName(id), func(one *Session) error {
+	return s.Update(safeName(id), func(one *Session) error {
 		one.ID = id
 		return change(one)
 	})

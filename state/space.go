@@ -80,7 +80,7 @@ type Spaces struct{ Folder[Space] }
 
 // SpacesIn is the folder spaces of a user state folder.
 func SpacesIn(userState string) Spaces {
-	return Spaces{Folder[Space]{Dir: filepath.Join(userState, "spaces"), writes: inPlace}}
+	return Spaces{Folder[Space]{Dir: filepath.Join(userState, "spaces"), writes: inPlace, begins: true}}
 }
 
 // Of is what is known of a space, by host/spaces/S; an empty one when nothing is.
@@ -93,7 +93,7 @@ func (s Spaces) Of(chat string) *Space {
 
 // Change updates a space. Where the disk fails the change is lost with it: a pace that is not kept is better than silence.
 func (s Spaces) Change(chat string, change func(*Space)) (*Space, error) {
-	return s.Put(safeName(chat), func(one *Space) error {
+	return s.Update(safeName(chat), func(one *Space) error {
 		one.Chat = chat
 		change(one)
 		return nil

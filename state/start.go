@@ -101,17 +101,13 @@ func pollerFile(env Getenv, ext string) string {
 // TakePollerLock makes the caller the poller of its environment; ErrLocked when there is one.
 func TakePollerLock(env Getenv) (*Lock, error) { return TryLock(pollerFile(env, ".lock")) }
 
-// InheritPollerLock is the lock that the process which started this poller took for it. Another file under that descriptor, or a
-// lock that another process has, is an error.
-func InheritPollerLock(env Getenv) (*Lock, error) {
-	const inherited = 3 // the descriptor that start passes it as
-	return inherit(os.NewFile(inherited, "poller.lock"), pollerFile(env, ".lock"))
-}
+// Inherited is the descriptor of the lock that Pass passes.
+const Inherited = 3
 
-func inherit(f *os.File, path string) (*Lock, error) {
-	if f == nil {
-		return nil, errors.New("no lock was passed to this poller")
-	}
+// InheritPollerLock is the lock that the process which started this poller took for it, under a descriptor. Another file there, or a
+// lock that another process has, is an error.
+func InheritPollerLock(env Getenv, descriptor uintptr) (*Lock, error) {
+	f, path := os.NewFile(descriptor, "poller.lock"), pollerFile(env, ".lock")
 	passed, err := f.Stat()
 	if err != nil {
 		return nil, fmt.Errorf("the lock that was passed to this poller: %w", err)
@@ -126,15 +122,16 @@ func inherit(f *os.File, path string) (*Lock, error) {
 	return &Lock{f, path}, nil
 }
 
+// What a program is told that is to be the poller; see Pass.
+const (
+	Orphan   = "--orphan"
+	Detached = "--detached"
+)
+
 // Pass has self become the detached poller that has the lock from now on: in a session of its own, in /, with no descriptor of
-// ours but the lock. The caller has it no more, also when that fails. The process that it starts only starts the poller, and
-// ends: on Esc Claude Code ends a waiting hook with all its children (2.1.197, 2.1.329).
-func (l *Lock) Pass(self string) error { return l.start(self, "--orphan") }
-
-// PassOn starts the detached poller, for a process that Pass started.
-func (l *Lock) PassOn(self string) error { return l.start(self, "--detached") }
-
-func (l *Lock) start(self, as string) error {
+// ours but the lock. The caller has it no more, also when that fails. Started as an Orphan, self only starts the poller, as
+// Detached, and ends: on Esc Claude Code ends a waiting hook with all its children (2.1.197, 2.1.329).
+func (l *Lock) Pass(self, as string) error {
 	kept := slices.DeleteFunc(os.Environ(), func(pair string) bool { // the poller belongs to no session and to no pane
 		return strings.HasPrefix(pair, "CLAUDE") || strings.HasPrefix(pair, "TMUX")
 	})
@@ -163,7 +160,7 @@ func StartPoller(env Getenv, self string) error {
 	if err != nil {
 		return err
 	}
-	return lock.Pass(self)
+	return lock.Pass(self, Orphan)
 }
 
 // CallPoller has the process that is an environment's poller know of work, also where it is about to end: each call writes a byte

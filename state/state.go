@@ -98,7 +98,7 @@ func Home(env Getenv) string {
 
 // WriteFile replaces path with b, or leaves it as it was. A new file is 0600; one that another program made keeps its
 // permissions, since that program has to read it.
-func WriteFile(path string, b []byte) error { return durable.write(path, b) }
+func WriteFile(path string, b []byte) error { return durable.write(path, b, false) }
 
 // durability is what a write survives. All survive kill -9.
 type durability int
@@ -110,20 +110,31 @@ const (
 	inPlace                   // so, and it is written often: pace, watermark
 )
 
-func (how durability) write(path string, b []byte) error {
+// write replaces the file at path. A fresh one is only made where nothing stands there yet, os.ErrExist otherwise: a link is
+// exclusive and whole at once, which a rename is not.
+func (how durability) write(path string, b []byte, fresh bool) error {
 	if how == inPlace {
 		return overwrite(path, b)
 	}
-	dir := filepath.Dir(path)
+	is, err := os.Lstat(path)
+	if err == nil && fresh {
+		return fmt.Errorf("write %s: %w", filepath.Base(path), fs.ErrExist)
+	}
+	dir, stands := filepath.Dir(path), err == nil && is.Mode().IsRegular()
 	tmp, err := newTemp(dir, b, how != quick)
-	if err == nil {
-		if is, serr := os.Lstat(path); serr == nil && is.Mode().IsRegular() {
+	if err != nil {
+		return fmt.Errorf("write %s: %w", filepath.Base(path), err)
+	}
+	if fresh {
+		err = os.Link(tmp, path)
+	} else {
+		if stands {
 			_ = os.Chmod(tmp, is.Mode().Perm())
 		}
 		err = os.Rename(tmp, path)
-		if err != nil {
-			os.Remove(tmp)
-		}
+	}
+	if fresh || err != nil {
+		os.Remove(tmp)
 	}
 	if err == nil && how == durable {
 		err = syncDir(dir)
@@ -149,26 +160,6 @@ func overwrite(path string, b []byte) error {
 	}
 	_, err = f.Write(b)
 	return errors.Join(err, f.Close())
-}
-
-// createFile writes b to path only if nothing stands there yet; os.ErrExist otherwise. The link makes it exclusive and whole at
-// once, which a rename cannot do. synced says whether it waits for the disk.
-func createFile(path string, b []byte, synced bool) error {
-	if exists(path) {
-		return fmt.Errorf("create %s: %w", filepath.Base(path), fs.ErrExist)
-	}
-	tmp, err := newTemp(filepath.Dir(path), b, synced)
-	if err == nil {
-		defer os.Remove(tmp)
-		err = os.Link(tmp, path)
-	}
-	if err != nil {
-		return fmt.Errorf("create %s: %w", filepath.Base(path), err)
-	}
-	if !synced {
-		return nil
-	}
-	return syncDir(filepath.Dir(path))
 }
 
 // newTemp writes b to a new file in dir, which it makes, under a name that no reader looks for.
