@@ -722,7 +722,7 @@ func TestTheTwoTables(t *testing.T) {
 		for i := range cells {
 			cells[i] = strings.TrimSpace(cells[i])
 		}
-		if cells[0] == "mode (`state/mode.go`)" || cells[0] == "kind (`state/kind.go`)" {
+		if cells[0] == "mode (`state/tables.go`)" || cells[0] == "kind (`state/tables.go`)" {
 			columns = cells
 		}
 		row := rows[cells[0]]

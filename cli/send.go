@@ -245,7 +245,7 @@ func (s *send) deliver(ctx context.Context, poll bool, log *state.Log, out confi
 	if poll {
 		return poller.Deliver(ctx, poller.Options{Env: s.env, Log: log}, m, !out.Repeated)
 	}
-	err = state.Announce(s.env, state.Open{Kind: state.OpenMessage, Path: m.Path, ProjectDir: m.ProjectDir})
+	err = state.Announce(s.env, state.Open{Record: state.OpenMessage, Path: m.Path, ProjectDir: m.ProjectDir})
 	if err == nil {
 		_, err = state.Await(ctx, s.env, s.self, m.Path, (*state.Message).Final)
 	}
@@ -391,7 +391,7 @@ func (f flush) owes() bool {
 	sessions, _ := state.SessionsIn(state.UserState(f.env)).All()
 	noted := slices.ContainsFunc(opens, func(o *state.Open) bool {
 		q, err := state.PeekQuestion(o.Path)
-		return o.Kind == state.OpenQuestion && o.Env == f.environment && err == nil && len(q.Owes) > 0
+		return o.Record == state.OpenQuestion && o.Env == f.environment && err == nil && len(q.Owes) > 0
 	}) || slices.ContainsFunc(sessions, func(s *state.Session) bool {
 		return !s.OwesSummary.IsZero() && s.Env == f.environment
 	})

@@ -211,7 +211,7 @@ func outboxStatusOf(box state.Outbox, now time.Time, redact *state.Redactor) (o 
 }
 
 func messageStatusOf(m *state.Message, redact *state.Redactor) messageStatus {
-	s := messageStatus{CreatedAt: m.CreatedAt.UTC(), Kind: string(m.Kind), Tries: m.Tries}
+	s := messageStatus{CreatedAt: m.CreatedAt.UTC(), Kind: string(m.Type), Tries: m.Tries}
 	switch {
 	case m.Wake != nil:
 		s.Text = m.Wake.Trigger + " to " + m.Wake.To

@@ -85,7 +85,7 @@ func TestStatusOfAThousandQuestions(t *testing.T) {
 		}
 	}
 	for _, name := range []string{"broken-1.json", "number-1.json", "pipe-1.json", "folder-1.json"} {
-		open := state.Open{Kind: state.OpenQuestion, Path: filepath.Join(folder.Dir, name)}
+		open := state.Open{Record: state.OpenQuestion, Path: filepath.Join(folder.Dir, name)}
 		if err := state.Announce(getenv(env), open); err != nil {
 			t.Fatal(err)
 		}

@@ -138,14 +138,14 @@ func (p *Poller) doCommands(ctx context.Context, id string) {
 // putAnswer puts a note into the thread of a session, once.
 func (p *Poller) putAnswer(one *state.Session, id, text string) error {
 	return p.put(&state.Message{
-		ID: id, Kind: state.MessageNote, Parts: []string{text}, ProjectDir: one.ProjectDir, Trusted: one.Trusted,
+		ID: id, Type: state.MessageNote, Parts: []string{text}, ProjectDir: one.ProjectDir, Trusted: one.Trusted,
 		SessionID: one.ID, Chat: one.Chat, ThreadName: one.ThreadName, Urgent: true, CreatedAt: p.Now().UTC(),
 	})
 }
 
 // muted says until when a message is left alone because the person muted its session: a report, and [Waiting for you].
 func (s *sender) muted(m *state.Message) (until time.Time, muted bool) {
-	if m.SessionID == "" || m.Urgent || m.Kind == state.MessageNote {
+	if m.SessionID == "" || m.Urgent || m.Type == state.MessageNote {
 		return until, false
 	}
 	one, err := state.SessionsIn(s.user).Of(m.SessionID)

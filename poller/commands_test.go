@@ -73,7 +73,7 @@ func (x *talk) hears() (told []string) {
 	box := state.OutboxIn(state.UserState(x.env))
 	all, _ := box.All()
 	for _, m := range all {
-		if m.Kind == state.MessageNote && m.ThreadName == x.thread && m.Urgent {
+		if m.Type == state.MessageNote && m.ThreadName == x.thread && m.Urgent {
 			told = append(told, m.Parts...)
 			if err := box.Drop(x.env, m); err != nil {
 				x.t.Fatal(err)

@@ -87,7 +87,7 @@ func (p *Poller) scan() {
 			path, real := filepath.Join(dir, name+".json"), filepath.Join(at, name+".json")
 			there[real] = !paths[real]
 			if p.index[real] == nil && there[real] {
-				o := &state.Open{Kind: state.OpenQuestion, Path: path, Env: p.environment}
+				o := &state.Open{Record: state.OpenQuestion, Path: path, Env: p.environment}
 				p.index[real] = &served{Open: o, named: true, mine: true, real: real}
 			}
 		}
@@ -141,7 +141,7 @@ func (p *Poller) load(s *served) {
 	if s.missing {
 		s.q = nil
 	}
-	if s.missing || s.Kind == state.OpenMessage || s.over && state.SameVersion(was, s.is) {
+	if s.missing || s.Record == state.OpenMessage || s.over && state.SameVersion(was, s.is) {
 		return
 	}
 	q, err := p.records.Load(s.Path, state.AmongMarkers(s.Path))

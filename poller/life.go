@@ -400,7 +400,7 @@ func (p *Poller) sweep() {
 	}
 	for _, s := range p.index {
 		p.safely("sweep", func() { p.sweepOne(s, now) })
-		if s.Kind == state.OpenQuestion {
+		if s.Record == state.OpenQuestion {
 			folders[filepath.Dir(s.Path)] = true
 			if state := filepath.Dir(filepath.Dir(s.Path)); filepath.Base(state) == "state" { // and none that a person named
 				folders[state] = true

@@ -36,7 +36,7 @@ func (o *office) told(name string) string {
 func (o *office) wake(program, text string, also ...func(*state.Message)) *state.Message {
 	o.t.Helper()
 	m := &state.Message{
-		ID: state.MessageID("wake", text), Kind: state.MessageWake, SessionID: "s", CreatedAt: o.time(),
+		ID: state.MessageID("wake", text), Type: state.MessageWake, SessionID: "s", CreatedAt: o.time(),
 		Wake: &state.Wake{
 			Args: []string{"agent", "--session-id", "boss", "--message", text}, To: "boss", Trigger: "stop",
 			Path: filepath.Dir(program) + ":/usr/bin:/bin:relative",

@@ -249,7 +249,7 @@ func (p *Poller) answerStale(ctx context.Context, app *gchat.App, one gchat.Pull
 // answerEvent tells a person, and only that person where Chat can do that, what became of what they did.
 func (p *Poller) answerEvent(app *gchat.App, one gchat.Pulled, text string) {
 	err := p.put(&state.Message{
-		ID: state.MessageID("event", one.ID), Kind: state.MessageNote, Parts: []string{text}, ProjectDir: p.user,
+		ID: state.MessageID("event", one.ID), Type: state.MessageNote, Parts: []string{text}, ProjectDir: p.user,
 		Chat: app.Chat(), ThreadName: one.Message.ThreadName, Viewer: one.By.Name, Urgent: true, CreatedAt: p.Now().UTC(),
 	})
 	p.Log.Once(err, "note not put into the outbox")

@@ -27,7 +27,7 @@ func questionKey(q *state.Question) string {
 // one id, and one lane: the second finds what the first one brought into the space.
 func (p *Poller) putQuestion(q *state.Question, o *state.Open) error {
 	m := p.aboutQuestion(q, o)
-	m.ID, m.Key, m.Kind = state.MessageID("question", q.QuestionID), questionKey(q), state.MessageQuestion
+	m.ID, m.Key, m.Type = state.MessageID("question", q.QuestionID), questionKey(q), state.MessageQuestion
 	m.Urgent = !q.Matter().Prompt
 	if q.WentOn() {
 		m.TriedAt = m.CreatedAt
@@ -80,7 +80,7 @@ func (p *Poller) putNote(q *state.Question, o *state.Open, owed state.Owed) (don
 	}
 	m := p.aboutQuestion(q, o)
 	m.ID = state.MessageID("note", q.QuestionID, about, owed.Reply, owed.Seen)
-	m.Kind, m.Note, m.Parts = state.MessageNote, &owed, texts
+	m.Type, m.Note, m.Parts = state.MessageNote, &owed, texts
 	if over {
 		text, card := gchat.ClosedCard(q, p.Now())
 		m.Patch, m.Parts = q.Card, []string{text}
@@ -131,10 +131,10 @@ func (s *sender) word(ctx context.Context, m *state.Message, way *gateway) (*sta
 	}
 	worded := *m
 	if worded.ID == "" {
-		worded.ID = state.MessageID(string(m.Kind), m.Key, m.Path)
+		worded.ID = state.MessageID(string(m.Type), m.Key, m.Path)
 	}
 	switch {
-	case m.Kind == state.MessageQuestion:
+	case m.Type == state.MessageQuestion:
 		return s.wordQuestion(ctx, &worded, way)
 	case m.Digest && m.Report != nil:
 		s.wordDigest(&worded)

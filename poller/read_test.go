@@ -375,7 +375,7 @@ func TestAThreadIsWaitedIn(t *testing.T) {
 	d.skew.Store(0)
 	wait := func() *state.Question {
 		q := d.record(func(q *state.Question) { q.Mode, q.ThreadName, q.Questions = state.Thread, thread, nil })
-		if err := state.Announce(d.env, state.Open{Kind: state.OpenQuestion, Path: q.Path, ThreadName: thread}); err != nil {
+		if err := state.Announce(d.env, state.Open{Record: state.OpenQuestion, Path: q.Path, ThreadName: thread}); err != nil {
 			t.Fatal(err)
 		}
 		return q
@@ -414,7 +414,7 @@ func TestAThreadIsWaitedInWithAFastClock(t *testing.T) {
 	d.skew.Store(int64(-30 * time.Second))
 	thread := said.Thread.Name
 	q := d.record(func(q *state.Question) { q.Mode, q.ThreadName, q.Questions = state.Thread, thread, nil })
-	if err := state.Announce(d.env, state.Open{Kind: state.OpenQuestion, Path: q.Path, ThreadName: thread}); err != nil {
+	if err := state.Announce(d.env, state.Open{Record: state.OpenQuestion, Path: q.Path, ThreadName: thread}); err != nil {
 		t.Fatal(err)
 	}
 	x := newReading(d, d.record(d.posted))
@@ -439,7 +439,7 @@ func TestAKilledWaitTakesNoReply(t *testing.T) {
 			d.posted(q)
 			q.Mode, q.ThreadName, q.Questions, q.PostedAt, q.AskedAt = state.Thread, thread, nil, nil, time.Now().Add(-ago)
 		})
-		if err := state.Announce(d.env, state.Open{Kind: state.OpenQuestion, Path: q.Path, ThreadName: thread}); err != nil {
+		if err := state.Announce(d.env, state.Open{Record: state.OpenQuestion, Path: q.Path, ThreadName: thread}); err != nil {
 			t.Fatal(err)
 		}
 		lock, err := state.LockWaiter(d.env, q.Path)

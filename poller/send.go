@@ -149,7 +149,7 @@ func (s *sender) readOutbox() {
 	}
 	s.cache.Tidy()
 	for _, o := range s.index {
-		if o.Kind == state.OpenMessage {
+		if o.Record == state.OpenMessage {
 			o.waiting = waiting[o.Path]
 			s.hold(o)
 		}
@@ -231,7 +231,7 @@ func (s *sender) try(ctx context.Context, m *state.Message) (out outcome) {
 		if ctx.Err() != nil {
 			return // a command for the webhook may have been cut
 		}
-		if end, quiet := way.cfg.Quiet.Until(s.Now()); quiet && m.Kind == state.MessageReport && !m.Urgent {
+		if end, quiet := way.cfg.Quiet.Until(s.Now()); quiet && m.Type == state.MessageReport && !m.Urgent {
 			out = outcome{until: end, held: true} // it was put before the quiet hours, and could not be sent
 			return
 		}
@@ -309,7 +309,7 @@ func (s *sender) send(ctx context.Context, m *state.Message, way *gateway) outco
 // savedThread is the thread of a message's key, where one is known in the space: a direct message sees no keys. A question begins
 // its own thread, but for what a session is to do next, which goes with its reports.
 func (s *sender) savedThread(m *state.Message, space string) string {
-	if m.Kind == state.MessageQuestion && m.ThreadKey != "session-"+m.SessionID {
+	if m.Type == state.MessageQuestion && m.ThreadKey != "session-"+m.SessionID {
 		return ""
 	}
 	name := state.ThreadOf(s.Env, m.ThreadKey)
@@ -370,7 +370,7 @@ func (s *sender) tellRecord(m *state.Message, way *gateway, r receipt) (err erro
 	if way == nil {
 		return nil
 	}
-	if m.Kind == state.MessageQuestion {
+	if m.Type == state.MessageQuestion {
 		_, err = state.NoteQuestion(m.Question, func(q *state.Question) error {
 			q.MessageSent, q.PostError = true, ""
 			q.MessageName, q.ThreadName = cmp.Or(r.Name, q.MessageName), cmp.Or(r.ThreadName, q.ThreadName)

@@ -138,7 +138,7 @@ func (s *sender) setAside(m *state.Message, why string) outcome {
 
 // tellQuestion writes into a question why it is not in its space, for `status`.
 func (s *sender) tellQuestion(m *state.Message, why string) {
-	if m.Kind != state.MessageQuestion {
+	if m.Type != state.MessageQuestion {
 		return
 	}
 	_, err := state.NoteQuestion(m.Question, func(q *state.Question) error {

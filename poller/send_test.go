@@ -130,7 +130,7 @@ func cut(_ string, _ http.ResponseWriter, store func()) bool {
 func (o *office) report(session, text string, also ...func(*state.Message)) *state.Message {
 	o.t.Helper()
 	m := &state.Message{
-		ID: state.MessageID("report", session, text), Kind: state.MessageReport, SessionID: session,
+		ID: state.MessageID("report", session, text), Type: state.MessageReport, SessionID: session,
 		Report: &state.Report{Type: state.Plain, Text: text}, CreatedAt: o.time(),
 	}
 	if session != "" {
@@ -760,7 +760,7 @@ func TestWaitingProcessWakes(t *testing.T) {
 	o := newOffice(t)
 	o.answers(refuse(503, "UNAVAILABLE", "sorry"))
 	m := o.report("a", "x")
-	if err := state.Announce(o.Env, state.Open{Kind: state.OpenMessage, Path: m.Path}); err != nil {
+	if err := state.Announce(o.Env, state.Open{Record: state.OpenMessage, Path: m.Path}); err != nil {
 		t.Fatal(err)
 	}
 	o.scan()

@@ -4,7 +4,10 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"slices"
+	"strings"
 	"syscall"
 	"time"
 )
@@ -88,3 +91,116 @@ func (l *Lock) Unlock() {
 	_ = syscall.Flock(int(l.file.Fd()), syscall.LOCK_UN)
 	_ = l.file.Close()
 }
+
+func pollersDir(env Getenv) string { return filepath.Join(UserState(env), "pollers") }
+
+func pollerFile(env Getenv, ext string) string {
+	return filepath.Join(pollersDir(env), Environment(env)+ext)
+}
+
+// TakePollerLock makes the caller the poller of its environment; ErrLocked when there is one.
+func TakePollerLock(env Getenv) (*Lock, error) { return TryLock(pollerFile(env, ".lock")) }
+
+// Inherited is the descriptor of the lock that Pass passes.
+const Inherited = 3
+
+// InheritPollerLock is the lock that the process which started this poller took for it, under a descriptor. Another file there, or a
+// lock that another process has, is an error.
+func InheritPollerLock(env Getenv, descriptor uintptr) (*Lock, error) {
+	f, path := os.NewFile(descriptor, "poller.lock"), pollerFile(env, ".lock")
+	passed, err := f.Stat()
+	if err != nil {
+		return nil, fmt.Errorf("the lock that was passed to this poller: %w", err)
+	}
+	if is, err := os.Lstat(path); err != nil || !os.SameFile(is, passed) {
+		return nil, errors.New("what was passed to this poller is not its environment's lock")
+	}
+	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil { // ours already, or free
+		return nil, fmt.Errorf("the lock that was passed to this poller: %w", err)
+	}
+	syscall.CloseOnExec(int(f.Fd()))
+	return &Lock{f, path}, nil
+}
+
+// What a program is told that is to be the poller; see Pass.
+const (
+	Orphan   = "--orphan"
+	Detached = "--detached"
+)
+
+// Pass has self become the detached poller that has the lock from now on: in a session of its own, in /, with no descriptor of
+// ours but the lock. The caller has it no more, also when that fails. Started as an Orphan, self only starts the poller, as
+// Detached, and ends: on Esc Claude Code ends a waiting hook with all its children (2.1.197, 2.1.329).
+func (l *Lock) Pass(self, as string) error {
+	kept := slices.DeleteFunc(os.Environ(), func(pair string) bool { // the poller belongs to no session and to no pane
+		return strings.HasPrefix(pair, "CLAUDE") || strings.HasPrefix(pair, "TMUX")
+	})
+	cmd := &exec.Cmd{
+		Path: self, Args: []string{"gchat-hooks", "poller", as}, // self may be a copy that is called as a hook
+		Dir: "/", Env: kept, SysProcAttr: &syscall.SysProcAttr{Setsid: true},
+		ExtraFiles: []*os.File{l.file}, // the three before it are the null device
+	}
+	if err := cmd.Start(); err != nil {
+		l.Unlock()
+		return fmt.Errorf("start poller: %w", err)
+	}
+	_ = l.file.Close() // without LOCK_UN: the child has the lock
+	go func() { _ = cmd.Wait() }()
+	return nil
+}
+
+// StartPoller makes sure that a poller of this environment runs; self is this program's path. It is called after the work was
+// written. What is the poller by then may be about to end, and not look for work any more: so it is called first.
+func StartPoller(env Getenv, self string) error {
+	CallPoller(env, Environment(env))
+	lock, err := TakePollerLock(env)
+	if errors.Is(err, ErrLocked) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	return lock.Pass(self, Orphan)
+}
+
+// CallPoller has the process that is an environment's poller know of work, also where it is about to end: each call writes a byte
+// to the file of its lock. Where there is no such file, no process is the poller.
+func CallPoller(env Getenv, environment string) {
+	f, err := os.OpenFile(filepath.Join(pollersDir(env), environment+".lock"), os.O_WRONLY|os.O_APPEND|plainFlags, 0)
+	if err != nil {
+		return
+	}
+	_, _ = f.Write([]byte{'\n'})
+	_ = f.Close()
+}
+
+// PollerCalls is how often a poller of this environment was called. It is to be asked before work is looked for.
+func PollerCalls(env Getenv) int64 {
+	info, err := os.Lstat(pollerFile(env, ".lock"))
+	if err != nil {
+		return 0
+	}
+	return info.Size()
+}
+
+// EndPoller gives the poller's lock up. Where a poller was called since there were so many PollerCalls, another one begins.
+func (l *Lock) EndPoller(env Getenv, self string, calls int64) error {
+	l.Unlock()
+	if self == "" || PollerCalls(env) == calls {
+		return nil
+	}
+	return StartPoller(env, self)
+}
+
+// WantPoller notes that the daemon, or a single round, waits for the lock of this environment's poller: a detached one yields to
+// it. The caller takes the note away when it has the lock.
+func WantPoller(env Getenv) (done func(), err error) {
+	l, err := TryLock(pollerFile(env, ".want"))
+	if err != nil {
+		return nil, err
+	}
+	return l.Unlock, nil
+}
+
+// PollerWanted says whether a living process waits for the lock of this environment's poller.
+func PollerWanted(env Getenv) bool { return Held(pollerFile(env, ".want")) }

@@ -1,9 +1,19 @@
 package state
 
 import (
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/url"
 	"os"
 	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
 	"sync"
+	"syscall"
+	"time"
 
 	"github.com/rs/zerolog"
 )
@@ -90,4 +100,123 @@ func (l *Log) Forget() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.said = nil
+}
+
+// Pattern compiles an expression when it is first used: most hooks need none.
+func Pattern(expression string) func() *regexp.Regexp {
+	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(expression) })
+}
+
+// secretShapes are the places where a secret shows even when its value is not known: the query of a webhook URL and of
+// a login's callback, a bearer token, the fields of a credentials file up to their end (keys hold blanks and escapes, refresh
+// tokens slashes), a token in the path of the embedded space, and what begins as Google's OAuth secrets do.
+var secretShapes = Pattern(`(?i)((?:[?&]|\\u0026)(?:key|token|access_token|refresh_token|client_secret|code|code_verifier)=` +
+	`|bearer\s+)[^\s"'&<>\\]+` +
+	`|("(?:private_key|refresh_token|client_secret|access_token|id_token)"\s*:\s*")(?:[^"\\]|\\.)*` +
+	`|(/t/)[^\s"'&<>\\/]+` +
+	`|\b(?:4/0A|1//0|ya29\.|GOCSPX-)[\w.-]{8,}`)
+
+// Redactor takes secrets out of text that a person or a file gets to see. The zero value works.
+type Redactor struct {
+	mu      sync.Mutex
+	secrets []string
+}
+
+// Hide makes these unreadable from now on. Of a URL, it hides the query's values too: Go's own errors quote URLs.
+func (r *Redactor) Hide(secrets ...string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	add := func(s string) {
+		if len(s) >= 6 && !slices.Contains(r.secrets, s) {
+			r.secrets = append(r.secrets, s)
+		}
+	}
+	for _, secret := range secrets {
+		add(secret)
+		u, err := url.Parse(secret)
+		if err != nil {
+			continue
+		}
+		for _, vs := range u.Query() {
+			for _, v := range vs {
+				add(v)
+				add(url.QueryEscape(v))
+			}
+		}
+	}
+}
+
+// Hidden returns s without the secrets that Hide was given.
+func (r *Redactor) Hidden(s string) string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, secret := range r.secrets {
+		s = strings.ReplaceAll(s, secret, "[secret]")
+	}
+	return s
+}
+
+// Clean returns s without secrets.
+func (r *Redactor) Clean(s string) string {
+	s = r.Hidden(s)
+	return secretShapes().ReplaceAllString(s, "${1}${2}${3}[secret]")
+}
+
+// AuditLine is one decision that a person gave from Chat: who, when, what was shown, what was replied and what Claude was told.
+type AuditLine struct {
+	Time    time.Time `json:"time"`
+	Session string    `json:"session"` // its name
+	Project string    `json:"project,omitempty"`
+	Kind    string    `json:"kind"` // permission, plan, next, or a command of the session's thread
+	Tool    string    `json:"tool,omitempty"`
+	Shown   string    `json:"shown,omitempty"` // the whole command, diff or plan
+	By      string    `json:"by"`              // users/ID, or local
+	ByName  string    `json:"by_name,omitempty"`
+	Replied string    `json:"replied"`
+	Told    string    `json:"told"`
+}
+
+// Decided is the line of what a person decided about a question, and what Claude is told.
+func (q *Question) Decided(told string) AuditLine {
+	l := AuditLine{
+		Session: q.SessionName, Project: q.ProjectDir, Kind: string(q.Kind), Tool: q.Tool, Shown: cmp.Or(q.Shown, q.About),
+		By: q.AnsweredBy, ByName: q.AnsweredByName, Told: told,
+	}
+	if q.Tool == "Bash" && len(q.Call) > 0 {
+		l.Shown = q.Call[0] // with the keys that its message hides
+	}
+	if q.Response != nil {
+		l.Replied = *q.Response
+	}
+	return l
+}
+
+// AuditPath is the log of decisions. It is only ever added to.
+func AuditPath(env Getenv) string {
+	return filepath.Join(Home(env), ".claude", "logs", "gchat-hooks-audit.log")
+}
+
+// Audit adds a line to the log of decisions, with one write: lines of several processes stay whole. It is its person's own, and
+// leaves out nothing but the secrets of our own configuration that log was told to hide.
+func Audit(env Getenv, log *Log, line AuditLine) error {
+	if line.Time.IsZero() {
+		line.Time = time.Now()
+	}
+	line.Time = line.Time.UTC().Truncate(time.Millisecond)
+	for _, text := range []*string{&line.Shown, &line.Replied, &line.Told} {
+		*text = log.Hidden(*text)
+	}
+	path := AuditPath(env)
+	b, err := json.Marshal(line)
+	err = errors.Join(err, MakeDir(filepath.Dir(path)))
+	if err != nil {
+		return fmt.Errorf("audit: %w", err)
+	}
+	const add = os.O_APPEND | os.O_CREATE | os.O_WRONLY | syscall.O_NOFOLLOW | syscall.O_NONBLOCK // no pipe holds it up
+	f, err := os.OpenFile(path, add, 0o600)
+	if err != nil {
+		return fmt.Errorf("audit: %w", err)
+	}
+	_, err = f.Write(append(b, '\n'))
+	return errors.Join(err, f.Close())
 }

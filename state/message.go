@@ -13,14 +13,14 @@ import (
 	"time"
 )
 
-// MessageKind is what a message is.
-type MessageKind string
+// MessageType is what a message is.
+type MessageType string
 
 const (
-	MessageQuestion MessageKind = "question" // the text of a question
-	MessageNote     MessageKind = "note"     // in a question's thread
-	MessageReport   MessageKind = "report"   // what a session, a person or a script has to tell
-	MessageWake     MessageKind = "wake"     // for an OpenClaw agent
+	MessageQuestion MessageType = "question" // the text of a question
+	MessageNote     MessageType = "note"     // in a question's thread
+	MessageReport   MessageType = "report"   // what a session, a person or a script has to tell
+	MessageWake     MessageType = "wake"     // for an OpenClaw agent
 )
 
 // Message is something to be delivered once, to Google Chat or to an agent: file outbox/{unix_nano}-{key}.json in the user
@@ -30,7 +30,7 @@ type Message struct {
 	Record
 	ID         string          `json:"message_id"` // client-…: the same on every try, so that Chat keeps one
 	Key        string          `json:"key"`        // what is put again under the same key is the same message
-	Kind       MessageKind     `json:"kind"`
+	Type       MessageType     `json:"kind"`
 	Env        string          `json:"env,omitempty"` // see Environment; "" is any
 	ProjectDir string          `json:"project_dir"`   // whose configuration it is sent with
 	Trusted    bool            `json:"trusted,omitempty"`
@@ -87,7 +87,7 @@ func ReportTypes() []ReportType {
 // Urgent says that a person should look now.
 func (t ReportType) Urgent() bool { return t == BlockedAlert || t == Failure }
 
-// Report is what a message of kind report says; package gchat words it. All of it is foreign text but the type and the prefix.
+// Report is what a message of type report says; package gchat words it. All of it is foreign text but the type and the prefix.
 type Report struct {
 	Type    ReportType `json:"type"`
 	Kind    string     `json:"kind,omitempty"`   // the finer name that rules know: subagent_done, task_done, permission
@@ -113,10 +113,10 @@ func (m *Message) check(time.Time) error {
 	if m.ID == "" && m.Key == "" {
 		return errors.New("message_id is missing")
 	}
-	if m.Kind != MessageQuestion && m.Kind != MessageNote && m.Kind != MessageWake {
-		m.Kind = MessageReport // files of earlier versions have other words there
+	if m.Type != MessageQuestion && m.Type != MessageNote && m.Type != MessageWake {
+		m.Type = MessageReport // files of earlier versions have other words there
 	}
-	if m.Kind == MessageReport && m.Report == nil && len(m.Parts) == 0 {
+	if m.Type == MessageReport && m.Report == nil && len(m.Parts) == 0 {
 		return errors.New("it has no text")
 	}
 	m.PartsSent = min(max(m.PartsSent, 0), len(m.Parts))

@@ -19,7 +19,7 @@ import (
 //
 // The poller holds the file's lock while it serves the record, so that waiting processes block on a shared lock of it.
 type Open struct {
-	Kind       string    `json:"kind"`                  // question or message
+	Record     string    `json:"kind"`                  // question or message
 	Path       string    `json:"path"`                  // of the record
 	Env        string    `json:"env"`                   // see Environment
 	ProjectDir string    `json:"project_dir,omitempty"` // absolute
@@ -82,7 +82,7 @@ func Announced(env Getenv, path string) bool { return exists(OpenFile(env, path)
 // AnnounceQuestion is Announce of a question that a hook or a command of ours just wrote.
 func AnnounceQuestion(env Getenv, q *Question) error {
 	return Announce(env, Open{
-		Kind: OpenQuestion, Path: q.Path, ProjectDir: q.ProjectDir, TmuxPane: q.TmuxPane, TmuxSocket: q.TmuxSocket,
+		Record: OpenQuestion, Path: q.Path, ProjectDir: q.ProjectDir, TmuxPane: q.TmuxPane, TmuxSocket: q.TmuxSocket,
 	})
 }
 
@@ -127,7 +127,7 @@ func OpenQuestions(env Getenv) (qs []*Question, bad []error) {
 		return nil, []error{err}
 	}
 	for _, o := range all {
-		if o.Kind != OpenQuestion {
+		if o.Record != OpenQuestion {
 			continue
 		}
 		q, err := PeekQuestion(o.Path)

@@ -232,7 +232,7 @@ func TestClosingOwesANoteOnce(t *testing.T) {
 }
 
 func message(key, text string) *Message {
-	return &Message{ID: "client-" + key, Key: key, Kind: MessageReport, Report: &Report{Type: Plain, Text: text}}
+	return &Message{ID: "client-" + key, Key: key, Type: MessageReport, Report: &Report{Type: Plain, Text: text}}
 }
 
 func TestOutboxKeepsOrderAndKeys(t *testing.T) {
@@ -308,7 +308,7 @@ func TestMessageOfTheReleaseBefore(t *testing.T) {
 	writeAt(t, filepath.Join(box.Dir, "1795357346000000000-0a1b2c3d4e5f60-client-1.json"),
 		`{"message_id":"client-1","key":"client-1","chat":"h/spaces/S","parts":["Done."],"project_dir":"/p","kind":"task_done","created_at":"2026-11-22T10:00:00Z"}`)
 	waiting, bad := box.Waiting()
-	if len(bad) > 0 || len(waiting) != 1 || waiting[0].Kind != MessageReport || waiting[0].Parts[0] != "Done." || waiting[0].Env != "" {
+	if len(bad) > 0 || len(waiting) != 1 || waiting[0].Type != MessageReport || waiting[0].Parts[0] != "Done." || waiting[0].Env != "" {
 		t.Errorf("%+v, %v", waiting, bad)
 	}
 }

@@ -209,7 +209,7 @@ func TestDeliverToChat(t *testing.T) {
 		w.fire("stop-hook", recorded(t, "single-07-Stop", "last_assistant_message", "**done** <users/all>"))
 		w.fire("pre-tool-use-hook", recorded(t, "single-03-PreToolUse"))
 		all, _ := state.OutboxIn(w.user()).Waiting()
-		all = slices.DeleteFunc(all, func(m *state.Message) bool { return m.Kind != state.MessageReport })
+		all = slices.DeleteFunc(all, func(m *state.Message) bool { return m.Type != state.MessageReport })
 		if len(all) != 2 || len(w.waiting()) != 2*agents {
 			t.Fatalf("%s: %d for Chat, %d for the agent", deliver, len(all), len(w.waiting()))
 		}

@@ -208,7 +208,7 @@ func (f *fire) put(c content) (*state.Message, error) {
 		args = append(args, "--json")
 	}
 	m, _, err := f.outbox().Put(f.Env, &state.Message{
-		ID: "wake-" + uuid.NewString(), Kind: state.MessageWake, SessionID: f.event.SessionID, Urgent: true,
+		ID: "wake-" + uuid.NewString(), Type: state.MessageWake, SessionID: f.event.SessionID, Urgent: true,
 		Wake: &state.Wake{
 			Args: args, Path: f.Env("PATH"), To: f.agent.to, Agent: f.agent.id, Trigger: f.trigger.name, Reply: reply,
 		},
@@ -220,7 +220,7 @@ func (f *fire) put(c content) (*state.Message, error) {
 // goes on with a message that takes longer.
 func (f *fire) decide(ctx context.Context, m *state.Message) (outcome string, err error) {
 	bound := time.Duration(f.agent.replySeconds) * time.Second
-	if err := state.Announce(f.Env, state.Open{Kind: state.OpenMessage, Path: m.Path}); err != nil {
+	if err := state.Announce(f.Env, state.Open{Record: state.OpenMessage, Path: m.Path}); err != nil {
 		return "undecided", err
 	}
 	inTime, cancel := context.WithTimeout(ctx, bound)

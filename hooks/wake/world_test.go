@@ -197,7 +197,7 @@ func (w *world) waiting() []*state.Message {
 	if len(bad) > 0 {
 		w.Fatal(bad)
 	}
-	return slices.DeleteFunc(all, func(m *state.Message) bool { return m.Kind != state.MessageWake })
+	return slices.DeleteFunc(all, func(m *state.Message) bool { return m.Type != state.MessageWake })
 }
 
 // said is the text of a wake message.

@@ -46,7 +46,7 @@ func PutReport(env state.Getenv, cfg *Config, m *state.Message, otherwise Report
 	if m.Key == "" {
 		m.Key, again = wordsKey(m), time.Minute // for so long the same words of the same session are said once
 	}
-	m.Kind, m.Urgent = state.MessageReport, r.Type.Urgent()
+	m.Type, m.Urgent = state.MessageReport, r.Type.Urgent()
 	m.ID = state.MessageID("report", m.Key, m.CreatedAt.Format(time.RFC3339Nano))
 	held := heldUntil(cfg, rule, m.Urgent, m.CreatedAt)
 	m.NotBefore = held.UTC()

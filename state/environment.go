@@ -1,0 +1,110 @@
+package state
+
+import (
+	"crypto/hmac"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// environment are the variables that decide where, as whom and for whom messages go and replies are read.
+var environment = []string{
+	"GOOGLE_CHAT_WEBHOOK_URL", "GOOGLE_CHAT_SPACE_ID", "GOOGLE_CHAT_CREDENTIALS_FILE", "GOOGLE_APPLICATION_CREDENTIALS",
+	"CLOUDSDK_CONFIG", "GCHAT_API_ENDPOINT", "GCHAT_PUBSUB_SUBSCRIPTION", "GCHAT_PUBSUB_ENDPOINT", "GCHAT_ALLOWED_USERS",
+	"GCHAT_APPROVERS", "GCHAT_CONFIG", "GCHAT_FORMAT", "ANTHROPIC_API_KEY", "ANTHROPIC_BASE_URL",
+	"HOME", "XDG_CONFIG_HOME", "XDG_STATE_HOME",
+	"HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "no_proxy", "SSL_CERT_FILE", "SSL_CERT_DIR",
+	"OPENCLAW_HOME", "OPENCLAW_STATE_DIR", "OPENCLAW_CONFIG_PATH", "OPENCLAW_PROFILE",
+	"OPENCLAW_GATEWAY_TOKEN", "OPENCLAW_GATEWAY_PASSWORD", "OPENCLAW_GATEWAY_PORT", "OPENCLAW_GATEWAY_URL",
+}
+
+// Environment names this machine, and what this process's environment says about where messages go: a salted hash, so that no
+// secret reaches the disk. One poller serves the records of one environment: machines that share a HOME have one each.
+func Environment(env Getenv) string {
+	h := sha256.New()
+	h.Write(salt(env))
+	fmt.Fprintf(h, "machine=%s\x00", machine())
+	for _, name := range environment {
+		fmt.Fprintf(h, "%s=%s\x00", name, env(name))
+	}
+	return hex.EncodeToString(h.Sum(nil)[:8])
+}
+
+// salts are what salt returned, by its file: a process asks for it with each lock.
+var salts sync.Map
+
+// salt is 16 random bytes of this user's state, made with the first call. Where they cannot be written it is none: then
+// nothing else of ours can be, either.
+func salt(env Getenv) []byte {
+	path := filepath.Join(UserState(env), "salt")
+	if known, ok := salts.Load(path); ok {
+		return known.([]byte)
+	}
+	b, err := ReadPlain(path, 64)
+	if err == nil && len(b) > 0 {
+		salts.Store(path, b)
+		return b
+	}
+	fresh := make([]byte, 16)
+	_, _ = rand.Read(fresh)
+	l, err := lockSoon(path)
+	if err != nil {
+		return fresh
+	}
+	defer l.Unlock()
+	if b, _ := ReadPlain(path, 64); len(b) > 0 { // another process was faster
+		return b
+	}
+	_, _ = l.file.Write(fresh)
+	return fresh
+}
+
+// CardID is what the buttons of a question's card carry in place of its id: no other program can guess it.
+func CardID(env Getenv, questionID string) string {
+	h := hmac.New(sha256.New, salt(env))
+	h.Write([]byte("card " + questionID))
+	return hex.EncodeToString(h.Sum(nil)[:16])
+}
+
+// ForProject is the environment in which a project's record was written, as far as its configuration goes: a project's files
+// count where the record's Open says so.
+func ForProject(env Getenv, projectDir string, trusted bool) Getenv {
+	return func(name string) string {
+		switch {
+		case name != "CLAUDE_PROJECT_DIR":
+			return env(name)
+		case trusted:
+			return projectDir
+		}
+		return ""
+	}
+}
+
+// Here names where this process's pids count: this machine, and on Linux the pid namespace in it, such as a container's. One HOME
+// can be in several, and a process that is not seen from here may well live there.
+var Here = sync.OnceValue(func() string {
+	namespace, _ := os.Readlink("/proc/self/ns/pid") // the first one is called the same on every machine
+	sum := sha256.Sum256([]byte("gchat-hooks " + machine() + " " + namespace))
+	return hex.EncodeToString(sum[:4])
+})
+
+// Awake is how long this machine has run since it started, without its sleep.
+func Awake() time.Duration {
+	clock := int32(unix.CLOCK_MONOTONIC)
+	if runtime.GOOS == "darwin" {
+		clock = 8 // CLOCK_UPTIME_RAW: there the monotonic clock goes on while the machine sleeps
+	}
+	var t unix.Timespec
+	if unix.ClockGettime(clock, &t) != nil {
+		return 0
+	}
+	return time.Duration(t.Nano())
+}
