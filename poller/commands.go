@@ -17,8 +17,6 @@ const (
 	commandBound = 30 * time.Second
 	// mostCommands is how many commands of a session wait at most.
 	mostCommands = 20
-	// muteStep is how long a muted report is left alone: the person may end the mute meanwhile.
-	muteStep = 30 * time.Second
 )
 
 // takesCommands says whether commands in the thread of a session's reports count: its hooks said so, and its Claude Code runs.
@@ -141,16 +139,4 @@ func (p *Poller) putAnswer(one *state.Session, id, text string) error {
 		ID: id, Type: state.MessageNote, Parts: []string{text}, ProjectDir: one.ProjectDir, Trusted: one.Trusted,
 		SessionID: one.ID, Chat: one.Chat, ThreadName: one.ThreadName, Urgent: true, CreatedAt: p.Now().UTC(),
 	})
-}
-
-// muted says until when a message is left alone because the person muted its session: a report, and [Waiting for you].
-func (s *sender) muted(m *state.Message) (until time.Time, muted bool) {
-	if m.SessionID == "" || m.Urgent || m.Type == state.MessageNote {
-		return until, false
-	}
-	one, err := state.SessionsIn(s.user).Of(m.SessionID)
-	if err != nil || !one.MutedUntil.After(s.Now()) {
-		return until, false
-	}
-	return sooner(one.MutedUntil, s.Now().Add(muteStep)), true
 }

@@ -15,6 +15,7 @@ import (
 	"gchat-hooks/inject"
 	"gchat-hooks/poller/commands"
 	"gchat-hooks/state"
+	"gchat-hooks/state/config"
 )
 
 // talk is a session that listens in a thread of the desk's space.
@@ -269,7 +270,7 @@ func TestAMutedSessionsReportsWait(t *testing.T) {
 			t.Fatal(err)
 		}
 		m.SessionID = "a"
-		if _, muted := s.muted(m); muted != want {
+		if muted := !m.Urgent && !s.heldBack(m, &config.Config{}).IsZero(); muted != want {
 			t.Errorf("%s is muted: %t", kind, muted)
 		}
 	}

@@ -408,7 +408,7 @@ func (p *Poller) sweep() {
 		}
 	}
 	for folder := range folders {
-		state.SweepTemporary(folder, now)
+		state.SweepTemporary(folder)
 		_, err := state.SweepUnannounced(p.Env, folder, now.Add(-state.MaxAge-expireOthers))
 		p.Log.Once(err, "old questions not removed")
 	}

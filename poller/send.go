@@ -15,6 +15,7 @@ import (
 
 	"gchat-hooks/poller/openclaw"
 	"gchat-hooks/state"
+	"gchat-hooks/state/config"
 )
 
 const (
@@ -41,6 +42,8 @@ const (
 	// An agent whose turns fail on a message that it has is given it again for so long, and so often at least.
 	failingTurns    = 8
 	failingTurnsFor = time.Hour
+	// muteStep is how long a muted report is left alone: the person may end the mute meanwhile.
+	muteStep = 30 * time.Second
 	// tooOld is how long a message waits for its space before it is set aside.
 	tooOld = 7 * 24 * time.Hour
 )
@@ -231,13 +234,11 @@ func (s *sender) try(ctx context.Context, m *state.Message) (out outcome) {
 		if ctx.Err() != nil {
 			return // a command for the webhook may have been cut
 		}
-		if end, quiet := way.cfg.Quiet.Until(s.Now()); quiet && m.Type == state.MessageReport && !m.Urgent {
-			out = outcome{until: end, held: true} // it was put before the quiet hours, and could not be sent
-			return
-		}
-		if end, muted := s.muted(m); muted {
-			out = outcome{until: end, held: true}
-			return
+		if !m.Urgent && m.Type != state.MessageNote {
+			if until := s.heldBack(m, way.cfg); !until.IsZero() {
+				out = outcome{until: until, held: true}
+				return
+			}
 		}
 		worded, end := s.word(ctx, m, way)
 		switch {
@@ -250,6 +251,19 @@ func (s *sender) try(ctx context.Context, m *state.Message) (out outcome) {
 		}
 	})
 	return out
+}
+
+// heldBack is until when a message waits because its person wants quiet; zero for not at all. A report that was put before the quiet
+// hours, and could not be sent, waits for their end; a report, and [Waiting for you], while the person has the session muted.
+func (s *sender) heldBack(m *state.Message, cfg *config.Config) (until time.Time) {
+	if end, quiet := cfg.Quiet.Until(s.Now()); quiet && m.Type == state.MessageReport {
+		return end
+	}
+	one, err := state.SessionsIn(s.user).Of(m.SessionID)
+	if m.SessionID == "" || err != nil || !one.MutedUntil.After(s.Now()) {
+		return time.Time{}
+	}
+	return sooner(one.MutedUntil, s.Now().Add(muteStep))
 }
 
 // send delivers one part of a message. TriedAt is on disk before that: killed in between, the next poller looks whether the part

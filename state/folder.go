@@ -196,11 +196,11 @@ func (f Folder[T]) Remove(name string) error {
 }
 
 // SweepTemporary removes what processes left in a folder that were killed while they wrote a file.
-func SweepTemporary(dir string, now time.Time) {
+func SweepTemporary(dir string) {
 	for _, name := range namesIn(dir) {
 		path := filepath.Join(dir, name)
 		info, err := os.Lstat(path)
-		if strings.HasPrefix(name, ".new-") && err == nil && info.Mode().IsRegular() && now.Sub(info.ModTime()) > time.Hour {
+		if strings.HasPrefix(name, ".new-") && err == nil && info.Mode().IsRegular() && time.Since(info.ModTime()) > time.Hour {
 			os.Remove(path)
 		}
 	}

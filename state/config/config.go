@@ -85,8 +85,10 @@ func Load(env state.Getenv, projectDir string) *Config {
 	// Trust is read once: Claude Code's file of it is large.
 	counts := sync.OnceValue(func() bool { return state.ProjectCounts(env, projectDir) })
 	layers := []layer{{environment: true, value: map[string]string{}}}
-	for _, name := range Variables() {
-		layers[0].value[name] = env(name)
+	for _, s := range settings {
+		if s.Variable != "" && s.Member != "" {
+			layers[0].value[s.Variable] = env(s.Variable)
+		}
 	}
 	mine := projectDir == state.Home(env) || projectDir == state.ConfigDir(env) // what stands there came with no repository
 	for _, f := range []struct {
@@ -151,10 +153,12 @@ func Load(env state.Getenv, projectDir string) *Config {
 			c.Problems = append(c.Problems, errForeignWebhook)
 		}
 	}
-	for _, l := range layers {
+	for _, l := range layers[1:] { // the environment has none
 		c.takeObjects(l)
 	}
-	c.checkRules()
+	if len(c.StopGate) > 0 || len(c.Rules) > 0 {
+		c.checkRules()
+	}
 	c.AllowedUnknown = c.AllowedUnknown && len(c.AllowedUsers) == 0 // what stands above says it all
 	named := len(c.AllowedUsers)
 	c.takeCredentials(env, projectDir, layers)

@@ -48,7 +48,10 @@ func PutReport(env state.Getenv, cfg *Config, m *state.Message, otherwise Report
 	}
 	m.Type, m.Urgent = state.MessageReport, r.Type.Urgent()
 	m.ID = state.MessageID("report", m.Key, m.CreatedAt.Format(time.RFC3339Nano))
-	held := heldUntil(cfg, rule, m.Urgent, m.CreatedAt)
+	var held time.Time
+	if rule == ReportDigest || cfg.Quiet != nil {
+		held = heldUntil(cfg, rule, m.Urgent, m.CreatedAt)
+	}
 	m.NotBefore = held.UTC()
 	if !held.IsZero() { // it is worded when it goes
 		m.Parts, m.TriedAt = nil, time.Time{}
