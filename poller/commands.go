@@ -26,12 +26,12 @@ func (p *Poller) takesCommands(one *state.Session) bool {
 		!inject.Ended(one.ClaudePID, one.ClaudeStart)
 }
 
-// takeCommand writes down what a person wrote in the thread of a session that listens, where it begins with a slash. The poller
-// of the session's environment does it. It reports whether it is a command: no question in that thread gets it.
-func (r *reader) takeCommand(n *pass, m gchat.Message) bool {
-	one := n.sessions[m.ThreadName]
+// takeCommand writes down what a person wrote in the thread of a session's reports, where the session listens and the words begin
+// with a slash. The poller of the session's environment does it. It reports whether it is a command: no question in that thread
+// gets it.
+func (r *reader) takeCommand(one *state.Session, m gchat.Message) bool {
 	text := strings.TrimSpace(state.Clean(state.ForAgent, m.Text))
-	if one == nil || one.Chat != r.chat || !strings.HasPrefix(text, "/") || !r.takesCommands(one) {
+	if one.Chat != r.chat || !strings.HasPrefix(text, "/") || !r.takesCommands(one) {
 		return false
 	}
 	at := m.CreateTime.Truncate(time.Millisecond) // as the session's file has it

@@ -185,7 +185,7 @@ func (p *Poller) hold(s *served) (again time.Time) {
 	if !waits || s.named || s.lock != nil {
 		return time.Time{}
 	}
-	if now.Before(s.retake) && s.retake.Sub(now) <= s.pause {
+	if left := s.retake.Sub(now); left > 0 && left <= s.pause {
 		return s.retake
 	}
 	lock, err := state.TryLockThere(s.File)

@@ -128,7 +128,7 @@ func (r *reader) take(n *pass, page []gchat.Message) {
 					n.given[q] = append(n.given[q], m)
 				}
 			}
-		case r.takeCommand(n, m):
+		case n.sessions[m.ThreadName] != nil && r.takeCommand(n.sessions[m.ThreadName], m):
 		case q == nil:
 			r.answerNobody(n, m)
 		case !known(q, m):

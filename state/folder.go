@@ -67,7 +67,7 @@ func NameOf(path string) string { return strings.TrimSuffix(filepath.Base(path),
 
 // Create writes a new record; fs.ErrExist when one has that name.
 func (f Folder[T]) Create(name string, rec *T) error {
-	b, err := encode(any(rec).(recorded))
+	b, err := encode(any(rec).(recorded), nil)
 	if err != nil {
 		return err
 	}
@@ -129,12 +129,16 @@ func (f Folder[T]) Update(name string, change func(*T) error) (*T, error) {
 	if err != nil {
 		return nil, err
 	}
+	was, err := membersOf(any(rec).(recorded))
+	if err != nil {
+		return nil, err
+	}
 	if err := change(rec); errors.Is(err, ErrUnchanged) {
 		return rec, nil
 	} else if err != nil {
 		return rec, err
 	}
-	b, err := encode(any(rec).(recorded))
+	b, err := encode(any(rec).(recorded), was)
 	if err != nil {
 		return nil, err
 	}
@@ -268,22 +272,17 @@ func decode(b []byte, rec any, written time.Time) error {
 	return r.check(written)
 }
 
-// encode writes a record. A known member whose value did not change keeps the bytes it was read with: unknown members survive, those
-// inside of it, too.
-func encode(rec recorded) ([]byte, error) {
-	raw := rec.record().raw
+// encode writes a record whose members were these when it was read. A member that did not change keeps the bytes it was read with:
+// unknown members survive, those inside of it, too.
+func encode(rec recorded, was map[string]json.RawMessage) ([]byte, error) {
 	file, err := membersOf(rec)
-	if err == nil && raw != nil {
-		var was map[string]json.RawMessage
-		was, err = readAgain(rec, raw)
-		for name, had := range raw {
-			if bytes.Equal(file[name], was[name]) {
-				file[name] = had
-			}
-		}
-	}
 	if err != nil {
-		return nil, fmt.Errorf("write record: %w", err)
+		return nil, err
+	}
+	for name, had := range rec.record().raw {
+		if bytes.Equal(file[name], was[name]) {
+			file[name] = had
+		}
 	}
 	if also, ok := rec.(interface {
 		forOthers(map[string]json.RawMessage)
@@ -292,19 +291,6 @@ func encode(rec recorded) ([]byte, error) {
 	}
 	b, err := json.Marshal(file)
 	return append(b, '\n'), err
-}
-
-// readAgain is each member of raw as this version writes it when its value does not change.
-func readAgain(rec recorded, raw map[string]json.RawMessage) (map[string]json.RawMessage, error) {
-	b, err := json.Marshal(raw)
-	if err != nil {
-		return nil, err
-	}
-	fresh := reflect.New(reflect.TypeOf(rec).Elem()).Interface().(recorded)
-	if err := json.Unmarshal(b, fresh); err != nil {
-		return nil, err
-	}
-	return membersOf(fresh)
 }
 
 // membersOf are a record's members, as its struct tags name them. Those that may be left out are, where they are empty.
@@ -327,7 +313,7 @@ func membersOf(rec recorded) (map[string]json.RawMessage, error) {
 		}
 		b, err := json.Marshal(value)
 		if err != nil {
-			return nil, err
+			return nil, fmt.Errorf("write record: %w", err)
 		}
 		all[name] = b
 	}

@@ -265,7 +265,7 @@ func TestClosedMarkersSayWhatGatesKnow(t *testing.T) {
 	} {
 		q := question("s")
 		q.Mode, q.Status = c.mode, c.status
-		b, err := encode(q)
+		b, err := encode(q, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -285,7 +285,7 @@ func TestTimesAreForPython(t *testing.T) {
 	q, at := question("s"), asked.Add(456789*time.Nanosecond)
 	q.ThreadName, q.AskedAt, q.PostedAt, q.ResolvedAt, q.TimesOutAt, q.SessionEnded, q.DeliveredAt = "spaces/S/threads/T", at, &at, &at, &at, &at, &at
 	q.Replies, q.Typing = []Reply{{CreateTime: at}}, &Typing{At: at}
-	b, err := encode(q)
+	b, err := encode(q, nil)
 	if n := strings.Count(string(b), `"2026-02-21T10:30:00.123+00:00"`); err != nil || n != 9 || strings.Count(string(b), "2026-02-21T") != n || !strings.Contains(string(b), `"thread_name":"spaces/S/threads/T"`) {
 		t.Errorf("%d times: %s, %v", n, b, err)
 	}
@@ -332,7 +332,7 @@ func FuzzQuestionFile(f *testing.F) {
 		if json.Unmarshal(b, &q) != nil {
 			return
 		}
-		out, err := encode(&q)
+		out, err := encode(&q, nil)
 		if err != nil {
 			t.Fatalf("read but not written: %v", err)
 		}
