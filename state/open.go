@@ -201,8 +201,13 @@ func Await[T any](ctx context.Context, env Getenv, self, path string, done func(
 			return rec, ctx.Err() // a goroutine may stay behind, blocked; the process ends soon
 		}
 		if self != "" {
-			if o, err := ReadOpen(OpenFile(env, path)); err == nil && pause > 0 {
+			o, err := ReadOpen(OpenFile(env, path))
+			switch {
+			case err != nil || o.Env == Environment(env):
+			case pause > 0:
 				_ = Announce(env, *o) // another environment's poller served it, and is dead
+			default:
+				CallPoller(env, o.Env) // it serves it
 			}
 			if err := StartPoller(env, self); err != nil {
 				pause = longPause
