@@ -146,7 +146,7 @@ func (a *answering) ended(r Result, err error) Outcome {
 		out.Why = err.Error()
 	}
 	var gone closed
-	out.Gone = errors.As(err, &gone) || r != Injected && a.screen.Kind == Prompt && !a.screen.Busy
+	out.Gone = errors.As(err, &gone) || r != Injected && a.screen.Shows == Prompt && !a.screen.Busy
 	return out
 }
 
@@ -177,7 +177,7 @@ func (a *answering) arrive(ctx context.Context) error {
 		return err
 	}
 	err = a.settled(ctx, func(s Screen) string { return a.untouched(0, s) })
-	if err != nil && (a.screen.Kind == Prompt || a.screen.Kind == Draft) {
+	if err != nil && (a.screen.Shows == Prompt || a.screen.Shows == Draft) {
 		return closed(err.Error())
 	}
 	return err
@@ -244,14 +244,14 @@ func (a *answering) clearStray(ctx context.Context) (stray bool) {
 		return false
 	}
 	alone := func(s Screen) bool {
-		return s.Kind == Draft && (Same(s.Draft, last) || len(last) > 1 && longPaste().MatchString(s.Draft))
+		return s.Shows == Draft && (Same(s.Draft, last) || len(last) > 1 && longPaste().MatchString(s.Draft))
 	}
 	if err := a.await(ctx, strayTime, 0, effect(alone)); err != nil {
-		return a.screen.Kind == Draft && Ends(last, a.screen.Draft)
+		return a.screen.Shows == Draft && Ends(last, a.screen.Draft)
 	}
 	a.ready = func(context.Context, keystep) error { return nil } // whatever became of the question meanwhile
 	s := keyStep(KeyClear)
-	s.before, s.after = unchanged(a.screen), effect(func(s Screen) bool { return s.Kind == Prompt })
+	s.before, s.after = unchanged(a.screen), effect(func(s Screen) bool { return s.Shows == Prompt })
 	_ = a.press(ctx, s) // where it does nothing, the text is for a person to see
 	return true
 }

@@ -249,7 +249,7 @@ func (k *keyboard) await(ctx context.Context, patience, stand time.Duration, wan
 		switch err := wanted(k.screen); {
 		case err == nil && stood >= stand, late:
 			return err
-		case errors.Is(err, errNoEffect) || k.screen.Kind == Unknown:
+		case errors.Is(err, errNoEffect) || k.screen.Shows == Unknown:
 		case err != nil && stood >= max(stand, firstPause):
 			return err
 		}
@@ -276,7 +276,7 @@ func (k *keyboard) moveTo(ctx context.Context, wanted func(Row) bool, changed fu
 		if wanted(from) {
 			return nil
 		}
-		at := func(s Screen) bool { return s.cursor().Number == from.Number && s.cursor().Kind == from.Kind }
+		at := func(s Screen) bool { return s.cursor().Number == from.Number && s.cursor().Is == from.Is }
 		s := keyStep(k.screen.toward(wanted))
 		s.before = func(now Screen) string {
 			if !at(now) {

@@ -170,7 +170,7 @@ func (d *driver) locateSupervised(ctx context.Context, found *Pane) bool {
 // press sends one step, where the screen is still what was decided on, and awaits what it does.
 func (d *driver) press(ctx context.Context, s keystep, done func(Screen) bool) error {
 	s.before, s.after = unchanged(d.screen), effect(done)
-	if d.screen.Kind == Permission && s.name != string(KeyEscape) {
+	if d.screen.Shows == Permission && s.name != string(KeyEscape) {
 		if caller, _ := Claude(d.Env); caller == d.claude {
 			return d.refuseHere("a session does not decide what it may do itself")
 		}
@@ -190,7 +190,7 @@ func (d *driver) audited(s keystep) func(context.Context, *keyboard) error {
 		row = *d.screen.row(n)
 	}
 	line := state.AuditLine{
-		Session: d.session, Kind: "plan", By: "menu-driver", Replied: d.called, Told: row.Label, Shown: d.screen.Shown,
+		Session: d.session, Kind: "plan", By: "menu-driver", Replied: d.called, Told: row.Label, Shown: d.screen.Text,
 	}
 	if strings.HasPrefix(d.screen.Question, "Do you want to ") {
 		line.Kind = "permission"
@@ -212,7 +212,7 @@ func (d *driver) refuseHere(why string) error {
 func (d *driver) choose(ctx context.Context, n int) error {
 	numbered := func(r Row) bool { return r.Number == n }
 	at, key := d.screen.cursor(), KeyDigit(n)
-	hidden := d.screen.row(n) == nil && d.screen.Kind == Question && (d.screen.Below || d.screen.Above)
+	hidden := d.screen.row(n) == nil && d.screen.Shows == Question && (d.screen.Below || d.screen.Above)
 	switch {
 	case !d.screen.Dialog():
 		return d.refuseHere("no dialog is open")
@@ -227,15 +227,15 @@ func (d *driver) choose(ctx context.Context, n int) error {
 	switch {
 	case hidden, d.screen.Preview: // with previews a digit only moves the cursor
 		err = d.goTo(ctx, numbered)
-	case at.Kind == OtherRow && at.Number != n: // where digits are text
-		err = d.goTo(ctx, func(r Row) bool { return r.Kind != OtherRow })
+	case at.Is == OtherRow && at.Number != n: // where digits are text
+		err = d.goTo(ctx, func(r Row) bool { return r.Is != OtherRow })
 	}
 	if err != nil {
 		return err
 	}
 	row, s := d.screen.row(n), d.screen
 	switch {
-	case row.Kind == OtherRow: // its digit ticks it in a multi-select and leaves the cursor where it was (2.1.329)
+	case row.Is == OtherRow: // its digit ticks it in a multi-select and leaves the cursor where it was (2.1.329)
 		return d.goTo(ctx, numbered)
 	case s.Preview:
 		key = KeyEnter
@@ -248,9 +248,9 @@ func (d *driver) choose(ctx context.Context, n int) error {
 
 // goTo moves the cursor, row by row, to the first row that is wanted.
 func (d *driver) goTo(ctx context.Context, wanted func(Row) bool) error {
-	kind := d.screen.Kind
+	shows := d.screen.Shows
 	return d.moveTo(ctx, wanted, func(s Screen) string {
-		if s.Kind != kind {
+		if s.Shows != shows {
 			return "the dialog was left"
 		}
 		return ""
@@ -260,7 +260,7 @@ func (d *driver) goTo(ctx context.Context, wanted func(Row) bool) error {
 // enter presses Enter where it does something. An empty input box may hold a suggestion, which Enter would send.
 func (d *driver) enter(ctx context.Context) error {
 	s := d.screen
-	if s.Kind != Draft && !s.Dialog() {
+	if s.Shows != Draft && !s.Dialog() {
 		return d.refuseHere("there is nothing that Enter would answer or send")
 	}
 	return d.press(ctx, keyStep(KeyEnter), func(now Screen) bool { return !sameScreen(now, s) })
@@ -284,10 +284,10 @@ func (d *driver) submit(ctx context.Context) error {
 	switch {
 	case s.Draft != "":
 		return d.press(ctx, keyStep(KeyEnter), func(now Screen) bool { return now.Draft == "" })
-	case s.Kind == Review:
+	case s.Shows == Review:
 		return d.choose(ctx, 1)
-	case s.Kind == Question && s.Multi && !s.Noting:
-		if err := d.goTo(ctx, func(r Row) bool { return r.Kind == SubmitRow }); err != nil {
+	case s.Shows == Question && s.Multi && !s.Noting:
+		if err := d.goTo(ctx, func(r Row) bool { return r.Is == SubmitRow }); err != nil {
 			return err
 		}
 	case s.cursor().Text == "":
@@ -301,8 +301,8 @@ func (d *driver) submit(ctx context.Context) error {
 // stands there already, which may be a person's.
 func (d *driver) typeText(ctx context.Context, text string) error {
 	was := d.screen
-	if was.Kind == Question && !was.Preview {
-		if err := d.goTo(ctx, func(r Row) bool { return r.Kind == OtherRow }); err != nil {
+	if was.Shows == Question && !was.Preview {
+		if err := d.goTo(ctx, func(r Row) bool { return r.Is == OtherRow }); err != nil {
 			return err
 		}
 	}
@@ -310,7 +310,7 @@ func (d *driver) typeText(ctx context.Context, text string) error {
 	switch held := cmp.Or(was.Draft, at.Text); {
 	case held != "":
 		return d.refuse("nothing was typed: there already is a text, %q, which would be sent with yours", brief(held, 80))
-	case was.Kind != Prompt && at.Kind != OtherRow:
+	case was.Shows != Prompt && at.Is != OtherRow:
 		return d.refuseHere("there is no place for a text")
 	}
 	// Before Enter a backslash says that the text goes on (2.1.329). "@word", ":word" (2.1.329) and "/word" (2.1.197) are
@@ -318,8 +318,8 @@ func (d *driver) typeText(ctx context.Context, text string) error {
 	if last := strings.LastIndexAny(text, " \n") + 1; strings.ContainsAny(text[last:], `\@:/`) && (last > 0 || text[0] != '/') {
 		text += " "
 	}
-	stands := func(now Screen) bool { // a command's list may hide the box's kind (2.1.197)
-		return was.Kind == Prompt && holds(now.Draft, text) || now.cursor().Kind == OtherRow && Same(now.cursor().Text, text)
+	stands := func(now Screen) bool { // a command's list may hide which of the two the box is (2.1.197)
+		return was.Shows == Prompt && holds(now.Draft, text) || now.cursor().Is == OtherRow && Same(now.cursor().Text, text)
 	}
 	paste := pasteStep(text)
 	paste.stand = settle // a person's key that follows a paste closely is drawn late
@@ -335,7 +335,7 @@ func (d *driver) typeText(ctx context.Context, text string) error {
 		return err
 	}
 	// A multi-select that is asked alone: behind its own tab and "Submit" is the page that reviews it.
-	if err := d.settled(ctx, func(Screen) string { return "" }); err != nil || d.screen.Kind != Review {
+	if err := d.settled(ctx, func(Screen) string { return "" }); err != nil || d.screen.Shows != Review {
 		return err
 	}
 	return d.choose(ctx, 1)
@@ -351,7 +351,7 @@ func holds(draft, text string) bool {
 // clearThen clears the conversation and then sends a command into the new one.
 func (d *driver) clearThen(ctx context.Context, command string) error {
 	const clearing = 60 * time.Second // it runs the hooks of SessionEnd and SessionStart
-	if d.screen.Kind != Prompt || d.screen.Busy {
+	if d.screen.Shows != Prompt || d.screen.Busy {
 		return d.refuseHere("Claude is not idle at an empty input box")
 	}
 	if err := d.typeText(ctx, "/clear"); err != nil {
@@ -359,7 +359,7 @@ func (d *driver) clearThen(ctx context.Context, command string) error {
 	}
 	// Claude Code can be idle for some 60 ms before it clears, and a command typed then would be cleared too.
 	err := d.await(ctx, cmp.Or(d.Patience, clearing), settle, effect(func(now Screen) bool {
-		return now.Kind == Prompt && !now.Busy && cleared(d.capture)
+		return now.Shows == Prompt && !now.Busy && cleared(d.capture)
 	}))
 	if err != nil {
 		return err
@@ -390,11 +390,11 @@ func sameDialog(a, b Screen) bool {
 	drawn := func(s Screen) string {
 		var labels []string
 		for _, r := range s.Rows {
-			if r.Kind != OtherRow {
+			if r.Is != OtherRow {
 				labels = append(labels, fmt.Sprint(r.Number, r.Label))
 			}
 		}
-		return fmt.Sprintf("%q", []any{s.Kind, s.Why, s.Question, s.Header, s.Tabs, labels})
+		return fmt.Sprintf("%q", []any{s.Shows, s.Why, s.Question, s.Header, s.Tabs, labels})
 	}
 	return drawn(a) == drawn(b)
 }
@@ -435,7 +435,7 @@ func (d *driver) coded(err error) error {
 // String says in a few words what is on a screen.
 func (s Screen) String() string {
 	var what string
-	switch s.Kind {
+	switch s.Shows {
 	case Prompt:
 		return "an empty input box"
 	case Draft:

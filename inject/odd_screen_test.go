@@ -67,7 +67,7 @@ func TestTheFieldIsKnownByItsWords(t *testing.T) {
 			t.Fatal(err)
 		}
 		other := strings.NewReplacer("Type something.", "Say something.", "Type\x1b[39m \x1b[38;5;246msomething.", "Say something.").Replace(string(raw))
-		if s := ReadScreen(other); s.Kind != Unknown {
+		if s := ReadScreen(other); s.Shows != Unknown {
 			t.Errorf("%s: %s", version, printScreen(s))
 		}
 	}

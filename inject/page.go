@@ -136,7 +136,7 @@ func changed(now, was Screen, p state.Prompt, but int) string {
 // pane, what is on the screen must fit.
 func asks(s Screen, p state.Prompt) string {
 	switch {
-	case s.Kind != Question:
+	case s.Shows != Question:
 		return notTheDialog(s)
 	case s.Cut && s.Question != "" && !Ends(s.Question, p.Question), !s.Cut && !Same(s.Question, p.Question):
 		return "another question is open"
@@ -146,10 +146,10 @@ func asks(s Screen, p state.Prompt) string {
 	const otherOptions = "the question is open with other options"
 	options := 0
 	for _, r := range s.Rows {
-		if r.Kind == OtherRow && r.Number != len(p.Options)+1 {
+		if r.Is == OtherRow && r.Number != len(p.Options)+1 {
 			return otherOptions
 		}
-		if r.Kind != OptionRow {
+		if r.Is != OptionRow {
 			continue
 		}
 		if r.Number < 1 || r.Number > len(p.Options) {
@@ -168,7 +168,7 @@ func asks(s Screen, p state.Prompt) string {
 
 // notTheDialog says what is on the screen instead of a question.
 func notTheDialog(s Screen) string {
-	switch s.Kind {
+	switch s.Shows {
 	case Prompt, Draft:
 		return "the question is not open any more"
 	case Permission:
@@ -183,7 +183,7 @@ func notTheDialog(s Screen) string {
 
 // reviewDiffers says what about the review page is not as meant. An answer that is not on the screen was seen on its own page.
 func reviewDiffers(s Screen, acts []act) string {
-	if s.Kind != Review {
+	if s.Shows != Review {
 		return notTheDialog(s)
 	}
 	var meant strings.Builder
@@ -236,7 +236,7 @@ type keystroke func(context.Context) error
 func (a *answering) keystrokes(i int) (all []keystroke) {
 	act := a.acts[i]
 	p, field := act.prompt, act.field()
-	if act.text == "" && a.screen.cursor().Kind == OtherRow { // digits would be typed into the field
+	if act.text == "" && a.screen.cursor().Is == OtherRow { // digits would be typed into the field
 		all = append(all, a.goTo(p, field-1))
 	}
 	switch {
@@ -346,7 +346,7 @@ func (a *answering) leave(i int, k Key) keystroke {
 				return errNoEffect
 			case s.commit:
 				return a.gone(now)
-			case next == len(a.acts) && now.Kind == Review, next < len(a.acts) && a.untouched(next, now) == "":
+			case next == len(a.acts) && now.Shows == Review, next < len(a.acts) && a.untouched(next, now) == "":
 				return nil
 			}
 			return mismatch("the dialog was changed in the terminal")
@@ -360,7 +360,7 @@ func (a *answering) gone(s Screen) error {
 	switch {
 	case slices.ContainsFunc(a.acts, func(act act) bool { return asks(s, act.prompt) == "" }):
 		return mismatch("the dialog has changed in the terminal")
-	case s.Kind == Unknown, s.Kind == Review:
+	case s.Shows == Unknown, s.Shows == Review:
 		return mismatch(notTheDialog(s))
 	}
 	return nil

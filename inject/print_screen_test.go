@@ -8,11 +8,11 @@ import (
 // printScreen writes a screen down so that a person can compare it with the drawing.
 func printScreen(s Screen) string {
 	var b strings.Builder
-	kind := string(s.Kind)
-	if kind == "" {
-		kind = "unknown: " + s.Why
+	shows := string(s.Shows)
+	if shows == "" {
+		shows = "unknown: " + s.Why
 	}
-	fmt.Fprintln(&b, kind+flags(s))
+	fmt.Fprintln(&b, shows+flags(s))
 	if s.Draft != "" {
 		fmt.Fprintf(&b, "draft    %q\n", s.Draft)
 	}
@@ -33,7 +33,7 @@ func printScreen(s Screen) string {
 	if s.Header != "" {
 		fmt.Fprintln(&b, "header  ", s.Header)
 	}
-	if s.Kind == Question || s.Question != "" {
+	if s.Shows == Question || s.Question != "" {
 		fmt.Fprintf(&b, "question %q\n", s.Question)
 	}
 	if s.Notes != "" {
@@ -71,7 +71,7 @@ func printRow(s Screen, r Row) string {
 		number = fmt.Sprintf("%d.", r.Number)
 	}
 	tick := ""
-	if s.Multi && (r.Kind == OptionRow || r.Kind == OtherRow) {
+	if s.Multi && (r.Is == OptionRow || r.Is == OtherRow) {
 		tick = "[ ] "
 		if r.Ticked {
 			tick = "[✔] "
@@ -87,5 +87,5 @@ func printRow(s Screen, r Row) string {
 	if r.Description != "" {
 		text += " — " + r.Description
 	}
-	return fmt.Sprintf("%s %s %-6s %s%s", cursor, number, r.Kind, tick, text)
+	return fmt.Sprintf("%s %s %-6s %s%s", cursor, number, r.Is, tick, text)
 }

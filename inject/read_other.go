@@ -16,7 +16,7 @@ func readReview(lines []line) (Screen, bool) {
 	if !ok || len(rows) != 2 || rows[0].number != 1 || !gap.blank() && !hiddenAbove().MatchString(gap.text) {
 		return Screen{}, false
 	}
-	s := Screen{Kind: Review, Rows: []Row{rows[0].row(OptionRow, false), rows[1].row(OptionRow, false)}}
+	s := Screen{Shows: Review, Rows: []Row{rows[0].row(OptionRow, false), rows[1].row(OptionRow, false)}}
 	if s.Rows[0].Label != "Submit answers" || s.Rows[1].Label != "Cancel" {
 		return Screen{}, false
 	}
@@ -87,9 +87,9 @@ func readInputBox(lines []line) (Screen, bool) {
 	case strings.Contains(squeeze(words), "searchprompts:"): // 2.1.197, ctrl+r
 		return unknown("a search through earlier prompts"), true
 	}
-	s := Screen{Kind: Prompt, Busy: busy(lines[:top], below), Draft: text}
+	s := Screen{Shows: Prompt, Busy: busy(lines[:top], below), Draft: text}
 	if text != "" {
-		s.Kind = Draft
+		s.Shows = Draft
 	}
 	return s, true
 }
@@ -177,12 +177,12 @@ func readPermission(lines []line) (Screen, bool) {
 	if !ok || len(rows) == 0 || asked == "" {
 		return Screen{}, false
 	}
-	s := Screen{Kind: Permission, Question: asked, Above: rows[0].number > 1, Below: rows[len(rows)-1].mark == "↓"}
+	s := Screen{Shows: Permission, Question: asked, Above: rows[0].number > 1, Below: rows[len(rows)-1].mark == "↓"}
 	for _, r := range rows {
 		s.Rows = append(s.Rows, r.row(OptionRow, false))
 	}
 	for _, l := range lines[underRule(lines):] {
-		s.Shown += l.text + "\n"
+		s.Text += l.text + "\n"
 	}
 	return s, s.cursors() == 1
 }

@@ -41,7 +41,7 @@ func readQuestion(lines []line) (Screen, bool) {
 	if !ok {
 		return Screen{}, false
 	}
-	s := Screen{Kind: Question, Preview: first == 0}
+	s := Screen{Shows: Question, Preview: first == 0}
 	if s.Preview {
 		ok = s.readPreview(d)
 	} else {
@@ -99,7 +99,7 @@ func readBelow(lines []line) (rows []Row, number int, ok bool) {
 		if mark != "❯" && mark != " " || l.at(1) != " " || label.indent() != 0 {
 			return nil, 0, false
 		}
-		rows = append(rows, Row{Kind: BelowRow, Label: label.text, Cursor: mark == "❯"})
+		rows = append(rows, Row{Is: BelowRow, Label: label.text, Cursor: mark == "❯"})
 	}
 	return rows, 0, rows[0].Label == chatLabel
 }
@@ -115,9 +115,9 @@ func (s *Screen) cursors() (n int) {
 
 // leaveOption: with previews the option that was left keeps its ❯ while the cursor stands on "Chat about this".
 func (s *Screen) leaveOption() {
-	below := slices.ContainsFunc(s.Rows, func(r Row) bool { return r.Cursor && r.Kind == BelowRow })
+	below := slices.ContainsFunc(s.Rows, func(r Row) bool { return r.Cursor && r.Is == BelowRow })
 	for i := range s.Rows {
-		if s.Preview && below && s.Rows[i].Kind == OptionRow {
+		if s.Preview && below && s.Rows[i].Is == OptionRow {
 			s.Rows[i].Cursor = false
 		}
 	}
@@ -154,7 +154,7 @@ func (s *Screen) readPreview(d dialog) bool {
 	}
 	marked := slices.ContainsFunc(rows, func(r rowLines) bool { return r.mark == "❯" })
 	for _, r := range rows {
-		row := Row{Kind: OptionRow, Number: r.number, Label: joined(r.lines)}
+		row := Row{Is: OptionRow, Number: r.number, Label: joined(r.lines)}
 		row.Cut = strings.HasSuffix(row.Label, "…")
 		// 2.1.197 draws no ❯ before a label of several lines, only its bold type.
 		row.Cursor = r.mark == "❯" || !marked && r.lines[0].drawn(func(k ink) bool { return k.bold })
@@ -295,7 +295,7 @@ func submitRow(l line) (Row, bool) {
 		return Row{}, false
 	}
 	description := label.drawn(func(k ink) bool { return k.colour != "" && !k.bold && !cursor })
-	return Row{Kind: SubmitRow, Label: text, Cursor: cursor}, !description
+	return Row{Is: SubmitRow, Label: text, Cursor: cursor}, !description
 }
 
 // readHead reads what is above the rows: a rule, the tabs or the chip, and the question. Where the pane is too small,

@@ -96,8 +96,8 @@ func splitRows(lines []line, mark int, multi bool) (above []line, rows []rowLine
 }
 
 // row is the row's text. The label ends where the grey begins; where nothing is styled, with its first line.
-func (r rowLines) row(kind RowKind, multi bool) Row {
-	out := Row{Kind: kind, Number: r.number, Cursor: r.mark == "❯"}
+func (r rowLines) row(role Role, multi bool) Row {
+	out := Row{Is: role, Number: r.number, Cursor: r.mark == "❯"}
 	lines := append([]line(nil), r.lines...)
 	if multi {
 		out.Ticked = strings.HasPrefix(r.tick, "[✔]")

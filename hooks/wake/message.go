@@ -66,7 +66,7 @@ func (f *fire) content(known *state.WakeMemory) content {
 func (p pane) shows(told string) bool {
 	s := inject.ReadScreen(p.Screen)
 	return slices.ContainsFunc(strings.Split(told, "\n\nQuestion: ")[1:], func(question string) bool {
-		return s.Kind == inject.Review || s.Kind == inject.Question && (s.Cut || inject.Begins(s.Question, question))
+		return s.Shows == inject.Review || s.Shows == inject.Question && (s.Cut || inject.Begins(s.Question, question))
 	})
 }
 

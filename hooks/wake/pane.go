@@ -127,15 +127,15 @@ func (f *fire) stateHint() string {
 func (f *fire) shownState() string {
 	s := inject.ReadScreen(f.pane.Screen)
 	switch {
-	case s.Kind == inject.Question, s.Kind == inject.Review:
+	case s.Shows == inject.Question, s.Shows == inject.Review:
 		return menuState
-	case s.Kind == inject.Permission:
+	case s.Shows == inject.Permission:
 		return permissionState
 	case s.Busy:
 		return workingState
-	case s.Kind != inject.Unknown && f.pane.endsInError():
+	case s.Shows != inject.Unknown && f.pane.endsInError():
 		return errorState
-	case s.Kind != inject.Unknown:
+	case s.Shows != inject.Unknown:
 		return idleState
 	}
 	shown := f.pane.told[max(0, len(f.pane.told)-deltaLines):]
@@ -150,7 +150,7 @@ func (f *fire) shownState() string {
 	switch {
 	case f.trigger.name == permissionTrigger:
 		return permissionState
-	case f.trigger.kind == "" && f.pane.Screen == "": // tmux is gone, and the session with it
+	case f.trigger.event != "Notification" && f.pane.Screen == "": // tmux is gone, and the session with it
 		return errorState
 	}
 	return idleState
@@ -218,7 +218,7 @@ func (p pane) contextUsed() (used int, ok bool) {
 
 // status are the lines where a status line stands: below the input box, else the pane's last ones. A dialog has none.
 func (p pane) status() (last []string) {
-	switch inject.ReadScreen(p.Screen).Kind {
+	switch inject.ReadScreen(p.Screen).Shows {
 	case inject.Question, inject.Review, inject.Permission:
 		return nil
 	}
