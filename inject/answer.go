@@ -156,7 +156,7 @@ func (a *answering) arrive(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	last, err := a.server.LastTyped(ctx, p)
+	last, err := a.server.LastTyped(ctx, p.ID)
 	if err != nil {
 		return err
 	}
@@ -201,7 +201,7 @@ func (a *answering) mayType(ctx context.Context) error {
 	case p.InMode && !a.DryRun:
 		return mismatch("the pane is scrolled back or in another mode of tmux")
 	}
-	last, err := a.server.LastTyped(ctx, p)
+	last, err := a.server.LastTyped(ctx, p.ID)
 	if err == nil && last.After(a.lastTyped) {
 		return mismatch("a person is typing in that pane")
 	}

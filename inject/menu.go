@@ -216,8 +216,6 @@ func (d *driver) choose(ctx context.Context, n int) error {
 	switch {
 	case !d.screen.Dialog():
 		return d.refuseHere("no dialog is open")
-	case d.screen.Noting:
-		return d.refuse("a note is being written, and a digit would become part of it")
 	case at.Text != "" && at.Number != n && !d.screen.Multi:
 		return d.refuse("the row \"Type something\" holds a text that would be lost: %q", brief(at.Text, 80))
 	case d.screen.row(n) == nil && !hidden:
@@ -286,7 +284,7 @@ func (d *driver) submit(ctx context.Context) error {
 		return d.press(ctx, keyStep(KeyEnter), func(now Screen) bool { return now.Draft == "" })
 	case s.Shows == Review:
 		return d.choose(ctx, 1)
-	case s.Shows == Question && s.Multi && !s.Noting:
+	case s.Shows == Question && s.Multi:
 		if err := d.goTo(ctx, func(r Row) bool { return r.Is == SubmitRow }); err != nil {
 			return err
 		}

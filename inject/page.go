@@ -103,9 +103,6 @@ func (a *answering) untouched(i int, s Screen) string {
 			return "another of its questions was changed in the terminal"
 		}
 	}
-	if s.Noting || s.Notes != "" {
-		return "its notes were changed in the terminal"
-	}
 	for _, r := range s.Rows {
 		if r.Ticked || r.Text != "" {
 			return fmt.Sprintf("%q was changed in the terminal", brief(r.Label, 40))
@@ -119,9 +116,6 @@ func (a *answering) untouched(i int, s Screen) string {
 func changed(now, was Screen, p state.Prompt, but int) string {
 	if why := asks(now, p); why != "" {
 		return why
-	}
-	if now.Noting != was.Noting || now.Notes != was.Notes {
-		return "its notes were changed in the terminal"
 	}
 	for _, r := range now.Rows {
 		before := was.row(r.Number)

@@ -111,7 +111,7 @@ func TestServersThatAreNotThere(t *testing.T) {
 		_, panes := s.Panes(t.Context())
 		_, pane := s.Pane(t.Context(), p.ID)
 		_, capture := s.Capture(t.Context(), p.ID)
-		_, typed := s.LastTyped(t.Context(), p)
+		_, typed := s.LastTyped(t.Context(), p.ID)
 		for what, err := range map[string]error{"panes": panes, "pane": pane, "capture": capture, "typed": typed,
 			"key": s.Key(t.Context(), p.ID, KeyEnter), "paste": s.Paste(t.Context(), p.ID, "x")} {
 			if !errors.Is(err, ErrNoServer) {

@@ -36,9 +36,6 @@ func printScreen(s Screen) string {
 	if s.Shows == Question || s.Question != "" {
 		fmt.Fprintf(&b, "question %q\n", s.Question)
 	}
-	if s.Notes != "" {
-		fmt.Fprintf(&b, "notes    %q\n", s.Notes)
-	}
 	for _, r := range s.Rows {
 		fmt.Fprintln(&b, strings.TrimRight(printRow(s, r), " "))
 	}
@@ -53,7 +50,7 @@ func flags(s Screen) string {
 	for _, f := range []struct {
 		name string
 		set  bool
-	}{{"busy", s.Busy}, {"multi", s.Multi}, {"preview", s.Preview}, {"noting", s.Noting}, {"cut", s.Cut}, {"above", s.Above}, {"below", s.Below}} {
+	}{{"busy", s.Busy}, {"multi", s.Multi}, {"preview", s.Preview}, {"cut", s.Cut}, {"above", s.Above}, {"below", s.Below}} {
 		if f.set {
 			text += " " + f.name
 		}

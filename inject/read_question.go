@@ -21,7 +21,7 @@ var (
 
 const (
 	chatLabel = "Chat about this"
-	oddDialog = "a dialog of Claude Code's that is half drawn, or too large for its pane"
+	oddDialog = "a dialog of Claude Code's that is half drawn, too large for its pane, or holds a note"
 )
 
 // dialog is an AskUserQuestion dialog cut into its parts, from the bottom up.
@@ -47,8 +47,12 @@ func readQuestion(lines []line) (Screen, bool) {
 	} else {
 		ok = s.readList(d, first-1)
 	}
+	if s.Preview && slices.ContainsFunc(below, func(r Row) bool { return r.Cursor }) {
+		for i := range s.Rows { // the option that was left keeps its ❯
+			s.Rows[i].Cursor = false
+		}
+	}
 	s.Rows = append(s.Rows, below...)
-	s.leaveOption()
 	if n := s.cursors(); !ok || n > 1 || n == 0 && !s.Above && !s.Below {
 		return unknown(oddDialog), true
 	}
@@ -113,16 +117,6 @@ func (s *Screen) cursors() (n int) {
 	return n
 }
 
-// leaveOption: with previews the option that was left keeps its ❯ while the cursor stands on "Chat about this".
-func (s *Screen) leaveOption() {
-	below := slices.ContainsFunc(s.Rows, func(r Row) bool { return r.Cursor && r.Is == BelowRow })
-	for i := range s.Rows {
-		if s.Preview && below && s.Rows[i].Is == OptionRow {
-			s.Rows[i].Cursor = false
-		}
-	}
-}
-
 // readPreview reads a list with previews: the options on the left, a box with the preview of one on the right, and
 // under the box the field for notes. Descriptions and the field for the person's own words are not there.
 func (s *Screen) readPreview(d dialog) bool {
@@ -138,9 +132,8 @@ func (s *Screen) readPreview(d dialog) bool {
 	}
 	var left, right []line
 	for _, l := range d.above[top:] {
-		s.Noting = s.Noting || l.typing
 		before := l.before(column)
-		if before.width() > column || l.at(column) != "" && before.width() == column {
+		if l.width() > column && !l.cells[column-1].blank() {
 			return false // the box is not straight
 		}
 		left, right = append(left, before), append(right, l.from(column))
@@ -149,7 +142,7 @@ func (s *Screen) readPreview(d dialog) bool {
 		left = left[:len(left)-1]
 	}
 	above, rows, ok := splitRows(left, 0, false)
-	if !ok || len(above) > 0 || len(rows) == 0 || rows[0].number != 1 || !s.readNotes(right) {
+	if !ok || len(above) > 0 || len(rows) == 0 || rows[0].number != 1 || !noNotes(right) {
 		return false
 	}
 	marked := slices.ContainsFunc(rows, func(r rowLines) bool { return r.mark == "❯" })
@@ -165,33 +158,22 @@ func (s *Screen) readPreview(d dialog) bool {
 
 // boxCorner is the column of the preview's upper left corner, -1 for none: "❯ 1. Side bar        ┌─────┐".
 func boxCorner(l line) int {
-	before, after, there := strings.Cut(l.text, "┌")
-	if !there || !strings.HasSuffix(after, "┐") || strings.Trim(after, "─┐") != "" {
+	column := slices.IndexFunc(l.cells, func(c cell) bool { return c.text == "┌" })
+	if column < 0 || !strings.HasSuffix(l.text, "┐") || strings.Trim(l.from(column+1).text, "─┐") != "" {
 		return -1
 	}
-	return Width(before)
+	return column
 }
 
-// emptyNotes is what the field for notes shows while it is empty.
-var emptyNotes = pattern(`^(press n|Add notes on this)`)
-
-// readNotes checks that the box is closed and reads the field for notes under it.
-func (s *Screen) readNotes(right []line) bool {
+// noNotes says whether the box is closed, and the field under it says how to write a note: then it takes no keys and holds none.
+func noNotes(right []line) bool {
 	i := 1
 	for ; i < len(right) && !strings.HasPrefix(right[i].text, "└"); i++ {
 		if c := right[i].at(0); c != "│" && c != "├" && c != "" { // 2.1.197 leaves a line out beside a label of several
 			return false
 		}
 	}
-	if i >= len(right) {
-		return false
-	}
-	notes, there := strings.CutPrefix(joined(right[i+1:]), "Notes:")
-	notes = strings.TrimSpace(notes)
-	if !emptyNotes().MatchString(notes) {
-		s.Notes = notes
-	}
-	return there
+	return i < len(right) && Same(joined(right[i+1:]), "Notes: press n to add notes")
 }
 
 // The wording of the field for the person's own words while it is empty: single choice and multi-select.

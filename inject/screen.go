@@ -32,8 +32,6 @@ type Screen struct {
 	Cut      bool   // Question: its beginning may not be on the screen: compare it with Ends. Review: the same of the page
 	Multi    bool   // several options can be ticked
 	Preview  bool   // options on the left, the preview of one on the right
-	Notes    string // Preview: what its field for notes holds
-	Noting   bool   // Preview: the keys go to that field; only known from a capture with styles
 	Rows     []Row  // what the cursor can stand on, in order, as far as it is on the screen
 	Above    bool   // rows are hidden above the first
 	Below    bool   // rows are hidden below the last

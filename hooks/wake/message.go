@@ -137,7 +137,7 @@ func (f *fire) message(c content) string {
 		{"CONTENT", c.text},
 		{"STATE HINT", "state: " + f.state},
 		{"CONTEXT PRESSURE", f.pressure},
-		{"AVAILABLE ACTIONS", actionLines(f.pane)},
+		{"AVAILABLE ACTIONS", actionLines(f.pane.Session, f.Env("TMUX_PANE"))},
 	}
 	if f.trigger.name == askTrigger {
 		sections[2][0] = "ASK USER QUESTION"
@@ -155,10 +155,9 @@ func (f *fire) message(c content) string {
 
 // actionLines are commands that can be pasted into a shell. menu-driver finds the session by its name, but for one that reads
 // like an option or a pane.
-func actionLines(p pane) string {
-	session := p.Session
-	if p.Pane != "" && (strings.HasPrefix(session, "-") || strings.HasPrefix(session, "%")) {
-		session = p.Pane
+func actionLines(session, pane string) string {
+	if strings.HasPrefix(session, "-") || strings.HasPrefix(session, "%") {
+		session = pane
 	}
 	var lines []string
 	for _, a := range []string{"choose <n>", "type <text>", "clear_then <command>", "enter", "esc", "submit", "snapshot"} {

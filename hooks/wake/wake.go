@@ -104,7 +104,7 @@ func (f *fire) run(ctx context.Context, e *hooks.Event) error {
 		return fmt.Errorf("tmux session: %w", err)
 	}
 	// tmux names the session that was used last. A person who watches has one of the same windows.
-	for _, session := range append([]string{f.pane.Session}, f.pane.Others...) {
+	for _, session := range append([]string{f.pane.Session}, f.pane.Sessions...) {
 		if agent, ok := reg.agentOf(session); ok {
 			f.agent, f.pane.Session = agent, session
 			f.pane.keep(agent.paneLines)
