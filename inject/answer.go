@@ -78,11 +78,10 @@ func (c closed) Error() string { return string(c) }
 type answering struct {
 	Typist
 	keyboard
-	at   Target
-	acts []act
+	page
+	at Target
 
 	lastTyped time.Time // by a person, when it began
-	last      keystep   // the last one that was sent
 }
 
 // Answer types the answers into the dialog that asked for them. It returns when the dialog has closed, or when the answer
@@ -126,7 +125,7 @@ func (a *answering) end(ctx context.Context, err error) Outcome {
 	differs := mismatch("")
 	shown := errors.Is(err, errNoEffect) || errors.As(err, &differs)
 	switch {
-	case len(a.pressed) == 0, shown && a.untouched(0, a.screen) == "":
+	case len(a.pressed) == 0, shown && page{acts: a.acts}.differs(a.screen, 0) == "":
 		return a.ended(Unchanged, err)
 	case a.clearStray(ctx):
 		return a.ended(Dirty, closed("the question was answered or left in the terminal a moment before"))
@@ -138,7 +137,10 @@ func (a *answering) end(ctx context.Context, err error) Outcome {
 
 // ended is the outcome.
 func (a *answering) ended(r Result, err error) Outcome {
-	out := Outcome{Result: r, Keys: len(a.pressed), Steps: a.pressed}
+	out := Outcome{Result: r, Keys: len(a.pressed)}
+	for _, s := range a.pressed {
+		out.Steps = append(out.Steps, s.name)
+	}
 	if errors.Is(err, ErrNoPane) || errors.Is(err, ErrNoServer) {
 		err = closed("its tmux pane is closed")
 	}
@@ -176,7 +178,7 @@ func (a *answering) arrive(ctx context.Context) error {
 	if err := a.mayType(ctx); err != nil {
 		return err
 	}
-	err = a.settled(ctx, func(s Screen) string { return a.untouched(0, s) })
+	err = a.settled(ctx, func(s Screen) string { return a.differs(s, 0) })
 	if err != nil && (a.screen.Shows == Prompt || a.screen.Shows == Draft) {
 		return closed(err.Error())
 	}
@@ -223,23 +225,13 @@ func (a *answering) mayPress(ctx context.Context, s keystep) error {
 // reviewed says whether the dialog ends on a page that shows the answers: only one single choice has none.
 func (a *answering) reviewed() bool { return len(a.acts) > 1 || a.acts[0].prompt.MultiSelect }
 
-// press sends one step and remembers it.
-func (a *answering) press(ctx context.Context, s keystep) error {
-	sent := len(a.pressed)
-	err := a.send(ctx, s)
-	if len(a.pressed) > sent {
-		a.last = s
-	}
-	return err
-}
-
 // longPaste is how the input box shows a long paste: "[Pasted text #1 +4 lines]".
 var longPaste = pattern(`^.?\[Pasted text #\d+( \+\d+ lines?)?\]$`)
 
 // clearStray watches the input box for a moment: when the last key or text stands there, the dialog had closed before it came.
 // Where it stands alone, the box is cleared once.
 func (a *answering) clearStray(ctx context.Context) (stray bool) {
-	last := a.last.leaves
+	last := a.pressed[len(a.pressed)-1].leaves
 	if last == "" {
 		return false
 	}
@@ -252,6 +244,6 @@ func (a *answering) clearStray(ctx context.Context) (stray bool) {
 	a.ready = func(context.Context, keystep) error { return nil } // whatever became of the question meanwhile
 	s := keyStep(KeyClear)
 	s.before, s.after = unchanged(a.screen), effect(func(s Screen) bool { return s.Shows == Prompt })
-	_ = a.press(ctx, s) // where it does nothing, the text is for a person to see
+	_ = a.send(ctx, s) // where it does nothing, the text is for a person to see
 	return true
 }

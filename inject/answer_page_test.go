@@ -41,9 +41,9 @@ func TestPageIsUntouched(t *testing.T) {
 		"a shell":                 {func(s *Screen) { *s = Screen{Why: "a shell"} }, "the pane shows a shell"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			a, s := &answering{acts: []act{{prompt: one}}}, drawnOne()
+			p, s := page{acts: []act{{prompt: one}}}, drawnOne()
 			c.change(&s)
-			if why := a.untouched(0, s); why != c.why && (c.why == "" || !strings.Contains(why, c.why)) {
+			if why := p.differs(s, 0); why != c.why && (c.why == "" || !strings.Contains(why, c.why)) {
 				t.Errorf("%q, want %q", why, c.why)
 			}
 		})
@@ -64,9 +64,9 @@ func TestPageStays(t *testing.T) {
 		"a row out of sight": {func(s *Screen) { s.Rows, s.Below = s.Rows[:1], true }, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := drawnSome()
+			p, s := page{acts: []act{{prompt: some}}, left: map[int]Row{1: {Ticked: true}}}, drawnSome()
 			c.change(&s)
-			if why := changed(s, drawnSome(), some, 1); why != c.why && (c.why == "" || !strings.Contains(why, c.why)) {
+			if why := p.differs(s, 1); why != c.why && (c.why == "" || !strings.Contains(why, c.why)) {
 				t.Errorf("%q, want %q", why, c.why)
 			}
 		})

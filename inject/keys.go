@@ -122,7 +122,7 @@ type keyboard struct {
 
 	screen  Screen // of the last capture
 	capture string
-	pressed []string // the names of the steps so far
+	pressed []keystep
 }
 
 // keystep is one key or one piece of text, with the screens before and after it.
@@ -217,11 +217,11 @@ func (k *keyboard) send(ctx context.Context, s keystep) error {
 	if why := s.before(k.screen); why != "" {
 		return mismatch(why)
 	}
-	k.pressed = append(k.pressed, s.name)
-	if err := s.press(ctx, k); err != nil {
-		if errors.Is(err, ErrNoKeys) {
-			k.pressed = k.pressed[:len(k.pressed)-1]
-		}
+	err := s.press(ctx, k)
+	if !errors.Is(err, ErrNoKeys) {
+		k.pressed = append(k.pressed, s)
+	}
+	if err != nil {
 		return err
 	}
 	return k.await(ctx, k.patience, s.stand, s.after)

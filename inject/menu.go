@@ -178,15 +178,21 @@ func (d *driver) press(ctx context.Context, s keystep, done func(Screen) bool) e
 			d.hint = "answer it in the terminal, or set \"menu_decides\": true in " + state.ConfigFile(d.Env)
 			return d.refuseHere("menu-driver does not decide what Claude may do")
 		}
-		s.press = d.audited(s)
+		press := s.press
+		s.press = func(ctx context.Context, k *keyboard) error {
+			if err := d.audit(s.name); err != nil {
+				return d.refuse("nothing was pressed: %w", err)
+			}
+			return press(ctx, k)
+		}
 	}
 	return d.send(ctx, s)
 }
 
-// audited adds a line to the log of decisions before the key of a step. Without the line, the key is not pressed.
-func (d *driver) audited(s keystep) func(context.Context, *keyboard) error {
+// audit adds a line to the log of decisions, of a key that chooses. Without the line, the key is not pressed.
+func (d *driver) audit(key string) error {
 	row := d.screen.cursor()
-	if n, err := strconv.Atoi(s.name); err == nil {
+	if n, err := strconv.Atoi(key); err == nil {
 		row = *d.screen.row(n)
 	}
 	line := state.AuditLine{
@@ -195,12 +201,7 @@ func (d *driver) audited(s keystep) func(context.Context, *keyboard) error {
 	if strings.HasPrefix(d.screen.Question, "Do you want to ") {
 		line.Kind = "permission"
 	}
-	return func(ctx context.Context, k *keyboard) error {
-		if err := state.Audit(d.Env, state.NewLog(d.Env, "menu-driver"), line); err != nil {
-			return d.refuse("nothing was pressed: %w", err)
-		}
-		return s.press(ctx, k)
-	}
+	return state.Audit(d.Env, state.NewLog(d.Env, "menu-driver"), line)
 }
 
 // refuseHere says why nothing was done, and what is on the screen.
@@ -208,36 +209,31 @@ func (d *driver) refuseHere(why string) error {
 	return d.refuse("%s; the screen shows %s", why, d.screen)
 }
 
-// choose takes the row numbered n. In a multi-select that ticks it, or takes the tick away; elsewhere it is the answer.
+// choose takes the row numbered n. In a multi-select that ticks it, or takes the tick away; elsewhere it is the answer. The row for
+// own words only gets the cursor.
 func (d *driver) choose(ctx context.Context, n int) error {
-	numbered := func(r Row) bool { return r.Number == n }
-	at, key := d.screen.cursor(), KeyDigit(n)
-	hidden := d.screen.row(n) == nil && d.screen.Shows == Question && (d.screen.Below || d.screen.Above)
+	at, row := d.screen.cursor(), d.screen.row(n)
+	hidden := d.screen.Shows == Question && (d.screen.Below || d.screen.Above)
 	switch {
 	case !d.screen.Dialog():
 		return d.refuseHere("no dialog is open")
 	case at.Text != "" && at.Number != n && !d.screen.Multi:
 		return d.refuse("the row \"Type something\" holds a text that would be lost: %q", brief(at.Text, 80))
-	case d.screen.row(n) == nil && !hidden:
+	case row == nil && !hidden:
 		return d.refuseHere(fmt.Sprintf("no row is numbered %d", n))
 	}
-	var err error
-	switch {
-	case hidden, d.screen.Preview: // with previews a digit only moves the cursor
-		err = d.goTo(ctx, numbered)
-	case at.Is == OtherRow && at.Number != n: // where digits are text
-		err = d.goTo(ctx, func(r Row) bool { return r.Is != OtherRow })
-	}
-	if err != nil {
-		return err
-	}
-	row, s := d.screen.row(n), d.screen
-	switch {
-	case row.Is == OtherRow: // its digit ticks it in a multi-select and leaves the cursor where it was (2.1.329)
-		return d.goTo(ctx, numbered)
-	case s.Preview:
+	key := KeyDigit(n)
+	// With previews a digit only moves the cursor; in the row for own words it is text; of that row it only ticks it (2.1.329).
+	if row == nil || d.screen.Preview || at.Is == OtherRow || row.Is == OtherRow {
+		if err := d.goTo(ctx, func(r Row) bool { return r.Number == n }); err != nil {
+			return err
+		}
 		key = KeyEnter
+		if row = d.screen.row(n); row.Is == OtherRow {
+			return nil
+		}
 	}
+	s := d.screen
 	return d.press(ctx, keyStep(key), func(now Screen) bool {
 		then := now.row(n)
 		return !sameDialog(now, s) || s.Multi && then != nil && then.Ticked != row.Ticked
@@ -367,34 +363,20 @@ func (d *driver) clearThen(ctx context.Context, command string) error {
 
 // cleared says whether "/clear" is all that the conversation on the screen consists of, above the input box.
 func cleared(capture string) bool {
-	lines := readCapture(capture)
-	box := len(lines) - 1
-	for rules := 0; box > 0 && (rules == 0 || !boxTop(lines[box])); box-- {
-		if lines[box].rule() {
-			rules++
-		}
-	}
 	var said []string
-	for _, l := range lines[:max(0, box)] {
+	for _, l := range readCapture(capture) {
 		if first := l.at(0); first == "❯" || first == "●" || first == "⏺" { // a person's turn, and Claude's
 			said = append(said, strings.TrimSpace(l.text))
 		}
 	}
-	return len(said) == 1 && said[0] == "❯ /clear"
+	return len(said) == 2 && said[0] == "❯ /clear" // the other is the input box
 }
 
 // sameDialog says whether two screens show the same dialog, whatever is ticked or typed in it.
 func sameDialog(a, b Screen) bool {
-	drawn := func(s Screen) string {
-		var labels []string
-		for _, r := range s.Rows {
-			if r.Is != OtherRow {
-				labels = append(labels, fmt.Sprint(r.Number, r.Label))
-			}
-		}
-		return fmt.Sprintf("%q", []any{s.Shows, s.Why, s.Question, s.Header, s.Tabs, labels})
-	}
-	return drawn(a) == drawn(b)
+	same := func(x, y Row) bool { return x.Number == y.Number && (x.Label == y.Label || x.Is == OtherRow) }
+	return a.Shows == b.Shows && a.Why == b.Why && a.Question == b.Question && a.Header == b.Header &&
+		slices.Equal(a.Tabs, b.Tabs) && slices.EqualFunc(a.Rows, b.Rows, same)
 }
 
 // The exit codes of menu-driver.
@@ -418,7 +400,7 @@ func (d *driver) coded(err error) error {
 	case err == nil || errors.As(err, &coded):
 		return err
 	case screen && len(d.pressed) > 0:
-		err = fmt.Errorf("%s was sent, but the screen still shows %s", d.pressed[len(d.pressed)-1], d.screen)
+		err = fmt.Errorf("%s was sent, but the screen still shows %s", d.pressed[len(d.pressed)-1].name, d.screen)
 		return &state.UserError{Err: err, Code: exitUnseen, Hint: d.hint}
 	case screen, errors.Is(err, ErrNoClaude), errors.Is(err, ErrNoKeys):
 		return d.refuse("%w", err)
