@@ -130,11 +130,7 @@ func (d *driver) locate(ctx context.Context, server Server) (Pane, error) {
 	if err != nil {
 		return Pane{}, err
 	}
-	var names []string
-	for _, p := range all {
-		names = append(names, p.Session)
-	}
-	called := SessionsCalled(names, d.session)
+	called := sessionsCalled(all, d.session)
 	if len(called) != 1 {
 		return Pane{}, fmt.Errorf("find session %q: %w; names that begin so: %s",
 			d.session, ErrNoSession, cmp.Or(strings.Join(called, ", "), "none"))

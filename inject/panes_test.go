@@ -52,13 +52,16 @@ func TestPanesAsTmuxHasThem(t *testing.T) {
 }
 
 func TestSessionsCalled(t *testing.T) {
-	all := []string{"main", "orch-a", "orch-ab", "orch-b", "orch-b", "épic 日本", "x_y_z", "=eq", "%7"}
+	var all []Pane
+	for _, name := range []string{"main", "orch-a", "orch-ab", "orch-b", "orch-b", "épic 日本", "x_y_z", "=eq", "%7"} {
+		all = append(all, Pane{Session: name})
+	}
 	for name, want := range map[string]string{
 		"main": "main", "ma": "main", "orch-a": "orch-a", "orch-ab": "orch-ab", "orch-b": "orch-b", "épic": "épic 日本",
 		"x.y:z": "x_y_z", "x.y": "x_y_z", "=eq": "=eq", "=": "=eq", "%7": "%7", "orch": "orch-a orch-ab orch-b",
 		"": "", "ain": "", "m*": "", "MAIN": "", "{last}": "", "-t": "", "main;": "", "$0": "",
 	} {
-		if got := strings.Join(SessionsCalled(all, name), " "); got != want {
+		if got := strings.Join(sessionsCalled(all, name), " "); got != want {
 			t.Errorf("%q: %q, want %q", name, got, want)
 		}
 	}

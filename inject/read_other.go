@@ -12,8 +12,7 @@ func readReview(lines []line) (Screen, bool) {
 		return Screen{}, false
 	}
 	_, rows, ok := splitRows(lines[n-2:], 0, false)
-	gap := lines[n-3]
-	if !ok || len(rows) != 2 || rows[0].number != 1 || !gap.blank() && !hiddenAbove().MatchString(gap.text) {
+	if !ok || len(rows) != 2 || rows[0].number != 1 || !lines[n-3].gap() {
 		return Screen{}, false
 	}
 	s := Screen{Shows: Review, Rows: []Row{rows[0].row(OptionRow, false), rows[1].row(OptionRow, false)}}
@@ -162,17 +161,17 @@ var (
 // readPermission reads another dialog that wants a choice: numbered rows under a question that is known.
 func readPermission(lines []line) (Screen, bool) {
 	first, last, mark := cursorBlock(lines)
-	if mark < 0 {
+	if last == 0 {
 		return Screen{}, false
 	}
 	// What is below the rows is Claude Code's: indented, unlike the lines of a shell.
-	skip := func(l line) bool { return l.blank() || hiddenAbove().MatchString(l.text) }
-	foot := slices.DeleteFunc(slices.Clone(lines[last:]), skip)
+	foot := slices.DeleteFunc(slices.Clone(lines[last:]), line.gap)
 	foreign := func(l line) bool { return l.indent() == 0 || shellPrompt().MatchString(l.text) }
 	if len(foot) > 0 && (slices.ContainsFunc(foot, foreign) || !permissionHint().MatchString(joined(foot))) {
 		return Screen{}, false
 	}
-	_, rows, ok := splitRows(lines[first:last], mark, false)
+	above, rows, ok := splitRows(lines[first:last], mark, false)
+	first += len(above)
 	asked := permissionQuestions().FindString(joined(lines[max(0, first-4):first]))
 	if !ok || len(rows) == 0 || asked == "" {
 		return Screen{}, false
@@ -187,30 +186,20 @@ func readPermission(lines []line) (Screen, bool) {
 	return s, s.cursors() == 1
 }
 
-// cursorBlock finds the last row with the cursor and the rows around it, up to a blank line or what is drawn over one.
-// mark is the cursor's column, -1 for no such row.
+// cursorBlock finds the last row with the cursor and the lines around it, up to blank ones or what is drawn over one. mark is the
+// cursor's column; last is 0 where there is no such row.
 func cursorBlock(lines []line) (first, last, mark int) {
 	const farthest = 30 // lines from the bottom
-	cursor := len(lines) - 1
-	for ; cursor >= 0 && len(lines)-cursor < farthest; cursor-- {
+	for cursor := len(lines) - 1; cursor >= max(0, len(lines)-farthest); cursor-- {
 		mark = lines[cursor].indent()
-		if _, ok := rowStart(lines[cursor], mark); ok && lines[cursor].at(mark) == "❯" {
-			break
+		if _, ok := rowStart(lines[cursor], mark); !ok || lines[cursor].at(mark) != "❯" {
+			continue
 		}
-	}
-	if cursor < 0 || len(lines)-cursor >= farthest {
-		return 0, 0, -1
-	}
-	for last = cursor + 1; last < len(lines) && !lines[last].blank() && !hiddenAbove().MatchString(lines[last].text); last++ {
-	}
-	first = cursor
-	for i := cursor - 1; i >= 0 && !lines[i].blank(); i-- {
-		if s, ok := rowStart(lines[i], mark); ok {
-			first = i
-			if s.number == 1 {
-				break
-			}
+		for last = cursor + 1; last < len(lines) && !lines[last].gap(); last++ {
 		}
+		for first = cursor; first > 0 && !lines[first-1].gap(); first-- {
+		}
+		return first, last, mark
 	}
-	return first, last, mark
+	return 0, 0, 0
 }

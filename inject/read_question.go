@@ -3,7 +3,6 @@ package inject
 import (
 	"slices"
 	"strings"
-	"unicode/utf8"
 )
 
 var (
@@ -23,6 +22,9 @@ const (
 	chatLabel = "Chat about this"
 	oddDialog = "a dialog of Claude Code's that is half drawn, too large for its pane, or holds a note"
 )
+
+// gap says whether a line ends a list: a blank one, or what is drawn over it.
+func (l line) gap() bool { return l.blank() || hiddenAbove().MatchString(l.text) }
 
 // dialog is an AskUserQuestion dialog cut into its parts, from the bottom up.
 type dialog struct {
@@ -62,7 +64,7 @@ func readQuestion(lines []line) (Screen, bool) {
 // cutDialog finds, from the bottom: the hint, a blank line, the rows below the rule, the rule.
 func cutDialog(lines []line) (d dialog, ok bool) {
 	end := len(lines)
-	for end > 0 && !lines[end-1].blank() && !hiddenAbove().MatchString(lines[end-1].text) && len(lines)-end < 8 {
+	for end > 0 && !lines[end-1].gap() && len(lines)-end < 8 {
 		end--
 	}
 	if end == 0 || !hint().MatchString(joined(lines[end:])) {
@@ -252,19 +254,13 @@ func (s *Screen) addRows(rows []rowLines, other int) bool {
 // and is drawn as text, so that a person can type the placeholder's own words.
 func (r rowLines) field(multi bool) (Row, bool) {
 	row := r.row(OtherRow, multi)
-	lines := slices.Clone(r.lines)
-	if multi {
-		lines[0] = lines[0].from(utf8.RuneCountInString(r.tick))
+	row.Label, row.Cut = joined(r.lines), false
+	placeholder := emptyField[row.Label]
+	grey := r.coloured() && !slices.ContainsFunc(r.lines, func(l line) bool { return !r.greyer(l) })
+	if grey || !r.coloured() && placeholder {
+		return row, placeholder
 	}
-	text := joined(lines)
-	row.Label, row.Cut = text, false
-	grey := !slices.ContainsFunc(lines, func(l line) bool { return !r.greyer(l) })
-	switch {
-	case r.coloured() && !grey, !r.coloured() && !emptyField[text]:
-		row.Text = text
-	case !emptyField[text]:
-		return row, false
-	}
+	row.Text = row.Label
 	return row, true
 }
 

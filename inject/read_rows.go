@@ -59,7 +59,7 @@ func listRow(l line, mark int, multi bool) (start, bool) {
 	return s, ok
 }
 
-// rowLines is one row as drawn: its first line without mark and number, and the lines that follow.
+// rowLines is one row as drawn: its first line without mark, number and tick box, and the lines that follow.
 type rowLines struct {
 	start
 	tick  string // "[ ] " or "[✔] ", of a row that can be ticked
@@ -79,7 +79,11 @@ func splitRows(lines []line, mark int, multi bool) (above []line, rows []rowLine
 				return nil, nil, false
 			}
 			first := l.from(s.column)
-			rows = append(rows, rowLines{start: s, lines: []line{first}, tick: tickPattern().FindString(first.text)})
+			tick := tickPattern().FindString(first.text)
+			if multi {
+				first = first.from(utf8.RuneCountInString(tick))
+			}
+			rows = append(rows, rowLines{start: s, tick: tick, lines: []line{first}})
 			continue
 		}
 		if len(rows) == 0 {
@@ -97,17 +101,12 @@ func splitRows(lines []line, mark int, multi bool) (above []line, rows []rowLine
 
 // row is the row's text. The label ends where the grey begins; where nothing is styled, with its first line.
 func (r rowLines) row(role Role, multi bool) Row {
-	out := Row{Is: role, Number: r.number, Cursor: r.mark == "❯"}
-	lines := append([]line(nil), r.lines...)
-	if multi {
-		out.Ticked = strings.HasPrefix(r.tick, "[✔]")
-		lines[0] = lines[0].from(utf8.RuneCountInString(r.tick))
-	}
+	out := Row{Is: role, Number: r.number, Cursor: r.mark == "❯", Ticked: multi && strings.HasPrefix(r.tick, "[✔]")}
 	n := 1
-	for n < len(lines) && r.coloured() && !r.greyer(lines[n]) {
+	for n < len(r.lines) && r.coloured() && !r.greyer(r.lines[n]) {
 		n++
 	}
-	out.Label, out.Description = joined(lines[:n]), joined(lines[n:])
+	out.Label, out.Description = joined(r.lines[:n]), joined(r.lines[n:])
 	out.Cut = strings.HasSuffix(out.Label, "…")
 	return out
 }

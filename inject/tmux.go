@@ -194,18 +194,18 @@ func parsePane(line string) (Pane, error) {
 	}, nil
 }
 
-// SessionsCalled is, of all these sessions, the one with exactly this name, else those whose name begins with it. tmux itself
-// would also take a name for a pattern, an index or "the last one".
-func SessionsCalled(all []string, name string) (begin []string) {
+// sessionsCalled is, of the sessions of all these panes, the one with exactly this name, else those whose name begins with it. tmux
+// itself would also take a name for a pattern, an index or "the last one".
+func sessionsCalled(all []Pane, name string) (begin []string) {
 	kept := strings.NewReplacer(":", "_", ".", "_").Replace(name) // what tmux makes of a name that it is given
 	for _, exact := range []string{name, kept} {
-		if slices.Contains(all, exact) {
+		if slices.ContainsFunc(all, func(p Pane) bool { return p.Session == exact }) {
 			return []string{exact}
 		}
 	}
-	for _, other := range all {
-		if kept != "" && strings.HasPrefix(other, kept) && !slices.Contains(begin, other) {
-			begin = append(begin, other)
+	for _, p := range all {
+		if kept != "" && strings.HasPrefix(p.Session, kept) && !slices.Contains(begin, p.Session) {
+			begin = append(begin, p.Session)
 		}
 	}
 	return begin

@@ -64,7 +64,7 @@ func (f *fire) content(known *state.WakeMemory) content {
 
 // shows says whether the pane shows one of the questions that were told, or the page on which their answers are reviewed.
 func (p pane) shows(told string) bool {
-	s := inject.ReadScreen(p.Screen)
+	s := p.read
 	return slices.ContainsFunc(strings.Split(told, "\n\nQuestion: ")[1:], func(question string) bool {
 		return s.Shows == inject.Review || s.Shows == inject.Question && (s.Cut || inject.Begins(s.Question, question))
 	})
@@ -107,19 +107,20 @@ func delta(was, is []string, least int) (told []string) {
 	for _, l := range was {
 		left[l]++
 	}
-	known, besides := make([]bool, len(is)), least-len(is) // how many of the known ones are told
+	known := make([]bool, len(is))
 	for i, l := range is {
-		if left[l] > 0 {
+		known[i] = left[l] > 0
+		if known[i] {
 			left[l]--
-			known[i] = true
-			besides++
+		} else {
+			least--
 		}
 	}
 	for i, l := range slices.Backward(is) {
 		if known[i] {
-			besides--
+			least--
 		}
-		if !known[i] || besides >= 0 {
+		if !known[i] || least >= 0 {
 			told = append(told, l)
 		}
 	}

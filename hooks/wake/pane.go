@@ -17,6 +17,7 @@ type pane struct {
 	inject.Snapshot           // Screen is "" when tmux could not be asked
 	asked, answered time.Time // when tmux was asked, and when it had answered
 	told            []string  // Lines as they are told: without box drawing and blank lines
+	read            inject.Screen
 }
 
 const (
@@ -43,10 +44,10 @@ func (f *fire) capture(ctx context.Context) (p pane, err error) {
 	return p, err
 }
 
-// keep leaves out what is before the last lines.
+// keep leaves out what is before the last lines, and reads the screen.
 func (p *pane) keep(lines int) {
 	p.Lines = p.Lines[max(0, len(p.Lines)-lines):]
-	p.told = clean(p.Lines)
+	p.told, p.read = clean(p.Lines), inject.ReadScreen(p.Screen)
 }
 
 // clean makes lines of a pane ready to be told: without boxes, hidden characters and blank lines.
@@ -125,12 +126,12 @@ func (f *fire) stateHint() string {
 
 // shownState is what the screen says, by its reader, else by patterns, else by what Claude Code notified of.
 func (f *fire) shownState() string {
-	s := inject.ReadScreen(f.pane.Screen)
+	s := f.pane.read
 	switch {
-	case s.Shows == inject.Question, s.Shows == inject.Review:
-		return menuState
 	case s.Shows == inject.Permission:
 		return permissionState
+	case s.Dialog():
+		return menuState
 	case s.Busy:
 		return workingState
 	case s.Shows != inject.Unknown && f.pane.endsInError():
@@ -218,8 +219,7 @@ func (p pane) contextUsed() (used int, ok bool) {
 
 // status are the lines where a status line stands: below the input box, else the pane's last ones. A dialog has none.
 func (p pane) status() (last []string) {
-	switch inject.ReadScreen(p.Screen).Shows {
-	case inject.Question, inject.Review, inject.Permission:
+	if p.read.Dialog() {
 		return nil
 	}
 	for _, l := range p.Lines {
