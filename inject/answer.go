@@ -139,7 +139,7 @@ func (a *answering) end(ctx context.Context, err error) Outcome {
 func (a *answering) ended(r Result, err error) Outcome {
 	out := Outcome{Result: r, Keys: len(a.pressed)}
 	for _, s := range a.pressed {
-		out.Steps = append(out.Steps, s.name)
+		out.Steps = append(out.Steps, s.String())
 	}
 	if errors.Is(err, ErrNoPane) || errors.Is(err, ErrNoServer) {
 		err = closed("its tmux pane is closed")
@@ -216,7 +216,7 @@ func (a *answering) mayPress(ctx context.Context, s keystep) error {
 	if err != nil || a.Before == nil {
 		return err
 	}
-	if err := a.Before(s.name, s.commit); err != nil {
+	if err := a.Before(s.String(), s.commit); err != nil {
 		return fmt.Errorf("write down the key: %w", err)
 	}
 	return nil
@@ -231,7 +231,11 @@ var longPaste = pattern(`^.?\[Pasted text #\d+( \+\d+ lines?)?\]$`)
 // clearStray watches the input box for a moment: when the last key or text stands there, the dialog had closed before it came.
 // Where it stands alone, the box is cleared once.
 func (a *answering) clearStray(ctx context.Context) (stray bool) {
-	last := a.pressed[len(a.pressed)-1].leaves
+	step := a.pressed[len(a.pressed)-1]
+	last := step.text
+	if len(step.key) == 1 {
+		last = string(step.key)
+	}
 	if last == "" {
 		return false
 	}
@@ -242,7 +246,7 @@ func (a *answering) clearStray(ctx context.Context) (stray bool) {
 		return a.screen.Shows == Draft && Ends(last, a.screen.Draft)
 	}
 	a.ready = func(context.Context, keystep) error { return nil } // whatever became of the question meanwhile
-	s := keyStep(KeyClear)
+	s := keystep{key: KeyClear}
 	s.before, s.after = unchanged(a.screen), effect(func(s Screen) bool { return s.Shows == Prompt })
 	_ = a.send(ctx, s) // where it does nothing, the text is for a person to see
 	return true

@@ -127,29 +127,20 @@ type keyboard struct {
 
 // keystep is one key or one piece of text, with the screens before and after it.
 type keystep struct {
-	name   string // for the log
-	leaves string // the text that it would leave in the input box, had the dialog closed before it came
-	commit bool   // it may submit the answer to Claude
-	press  func(context.Context, *keyboard) error
+	key    Key
+	text   string              // is pasted where there is no key
+	commit bool                // it may submit the answer to Claude
 	before func(Screen) string // for a person: why it must not be pressed; "" when it may
 	after  func(Screen) error  // nil when the effect shows, errNoEffect while there is none, mismatch for any other screen
 	stand  time.Duration       // how long the effect must show
 }
 
-func keyStep(key Key) keystep {
-	s := keystep{name: string(key)}
-	s.press = func(ctx context.Context, k *keyboard) error { return k.server.Key(ctx, k.pane, key) }
-	if len(key) == 1 {
-		s.leaves = string(key)
+// String is the step in words, for the log.
+func (s keystep) String() string {
+	if s.key != "" {
+		return string(s.key)
 	}
-	return s
-}
-
-// pasteStep puts a text in.
-func pasteStep(text string) keystep {
-	s := keystep{name: "text: " + brief(strings.ReplaceAll(text, "\n", "⏎"), 60), leaves: text}
-	s.press = func(ctx context.Context, k *keyboard) error { return k.server.Paste(ctx, k.pane, text) }
-	return s
+	return "text: " + brief(strings.ReplaceAll(s.text, "\n", "⏎"), 60)
 }
 
 // mismatch is something on the screen that is not as it must be, in words for a person.
@@ -217,7 +208,12 @@ func (k *keyboard) send(ctx context.Context, s keystep) error {
 	if why := s.before(k.screen); why != "" {
 		return mismatch(why)
 	}
-	err := s.press(ctx, k)
+	var err error
+	if s.key != "" {
+		err = k.server.Key(ctx, k.pane, s.key)
+	} else {
+		err = k.server.Paste(ctx, k.pane, s.text)
+	}
 	if !errors.Is(err, ErrNoKeys) {
 		k.pressed = append(k.pressed, s)
 	}
@@ -277,7 +273,7 @@ func (k *keyboard) moveTo(ctx context.Context, wanted func(Row) bool, changed fu
 			return nil
 		}
 		at := func(s Screen) bool { return s.cursor().Number == from.Number && s.cursor().Is == from.Is }
-		s := keyStep(k.screen.toward(wanted))
+		s := keystep{key: k.screen.toward(wanted)}
 		s.before = func(now Screen) string {
 			if !at(now) {
 				return cmp.Or(changed(now), "its cursor was moved in the terminal")

@@ -165,8 +165,9 @@ func (d *driver) locateSupervised(ctx context.Context, found *Pane) bool {
 
 // press sends one step, where the screen is still what was decided on, and awaits what it does.
 func (d *driver) press(ctx context.Context, s keystep, done func(Screen) bool) error {
-	s.before, s.after = unchanged(d.screen), effect(done)
-	if d.screen.Shows == Permission && s.name != string(KeyEscape) {
+	was := d.screen
+	s.before, s.after = unchanged(was), effect(done)
+	if was.Shows == Permission && s.key != KeyEscape {
 		if caller, _ := Claude(d.Env); caller == d.claude {
 			return d.refuseHere("a session does not decide what it may do itself")
 		}
@@ -174,21 +175,23 @@ func (d *driver) press(ctx context.Context, s keystep, done func(Screen) bool) e
 			d.hint = "answer it in the terminal, or set \"menu_decides\": true in " + state.ConfigFile(d.Env)
 			return d.refuseHere("menu-driver does not decide what Claude may do")
 		}
-		press := s.press
-		s.press = func(ctx context.Context, k *keyboard) error {
-			if err := d.audit(s.name); err != nil {
-				return d.refuse("nothing was pressed: %w", err)
+		s.before = func(now Screen) string {
+			if why := unchanged(was)(now); why != "" {
+				return why
 			}
-			return press(ctx, k)
+			if err := d.audit(s.key); err != nil {
+				return "nothing was pressed: " + err.Error()
+			}
+			return ""
 		}
 	}
 	return d.send(ctx, s)
 }
 
 // audit adds a line to the log of decisions, of a key that chooses. Without the line, the key is not pressed.
-func (d *driver) audit(key string) error {
+func (d *driver) audit(key Key) error {
 	row := d.screen.cursor()
-	if n, err := strconv.Atoi(key); err == nil {
+	if n, err := strconv.Atoi(string(key)); err == nil {
 		row = *d.screen.row(n)
 	}
 	line := state.AuditLine{
@@ -230,7 +233,7 @@ func (d *driver) choose(ctx context.Context, n int) error {
 		}
 	}
 	s := d.screen
-	return d.press(ctx, keyStep(key), func(now Screen) bool {
+	return d.press(ctx, keystep{key: key}, func(now Screen) bool {
 		then := now.row(n)
 		return !sameDialog(now, s) || s.Multi && then != nil && then.Ticked != row.Ticked
 	})
@@ -253,7 +256,7 @@ func (d *driver) enter(ctx context.Context) error {
 	if s.Shows != Draft && !s.Dialog() {
 		return d.refuseHere("there is nothing that Enter would answer or send")
 	}
-	return d.press(ctx, keyStep(KeyEnter), func(now Screen) bool { return !sameScreen(now, s) })
+	return d.press(ctx, keystep{key: KeyEnter}, func(now Screen) bool { return !sameScreen(now, s) })
 }
 
 // escape leaves a dialog or interrupts Claude. An idle input box is left alone: a second Esc there would rewind the
@@ -263,7 +266,7 @@ func (d *driver) escape(ctx context.Context) error {
 	if !s.Dialog() && !s.Busy || s.Dialog() && d.Interrupt {
 		return d.refuseHere("there is nothing to leave or to interrupt")
 	}
-	return d.press(ctx, keyStep(KeyEscape), func(now Screen) bool {
+	return d.press(ctx, keystep{key: KeyEscape}, func(now Screen) bool {
 		return s.Dialog() && !sameDialog(now, s) || !s.Dialog() && !now.Busy
 	})
 }
@@ -273,7 +276,7 @@ func (d *driver) submit(ctx context.Context) error {
 	s := d.screen
 	switch {
 	case s.Draft != "":
-		return d.press(ctx, keyStep(KeyEnter), func(now Screen) bool { return now.Draft == "" })
+		return d.press(ctx, keystep{key: KeyEnter}, func(now Screen) bool { return now.Draft == "" })
 	case s.Shows == Review:
 		return d.choose(ctx, 1)
 	case s.Shows == Question && s.Multi:
@@ -284,7 +287,7 @@ func (d *driver) submit(ctx context.Context) error {
 		return d.refuseHere("there is nothing to submit")
 	}
 	s = d.screen
-	return d.press(ctx, keyStep(KeyEnter), func(now Screen) bool { return !sameDialog(now, s) })
+	return d.press(ctx, keystep{key: KeyEnter}, func(now Screen) bool { return !sameDialog(now, s) })
 }
 
 // typeText sends a text to Claude from the empty input box, or answers a question with it. It is never added to a text that
@@ -311,15 +314,14 @@ func (d *driver) typeText(ctx context.Context, text string) error {
 	stands := func(now Screen) bool { // a command's list may hide which of the two the box is (2.1.197)
 		return was.Shows == Prompt && holds(now.Draft, text) || now.cursor().Is == OtherRow && Same(now.cursor().Text, text)
 	}
-	paste := pasteStep(text)
-	paste.stand = settle // a person's key that follows a paste closely is drawn late
+	paste := keystep{text: text, stand: settle} // a person's key that follows a paste closely is drawn late
 	if err := d.press(ctx, paste, stands); err != nil {
 		return err
 	}
 	err := d.submit(ctx)
 	// What stays unsent is taken back: later texts would wait behind it.
 	if left := d.screen.Draft; err != nil && Same(left, text) && !strings.Contains(left, "\n") {
-		_ = d.press(ctx, keyStep(KeyClear), func(now Screen) bool { return now.Draft == "" })
+		_ = d.press(ctx, keystep{key: KeyClear}, func(now Screen) bool { return now.Draft == "" })
 	}
 	if err != nil || len(was.Tabs) != 2 {
 		return err
@@ -371,7 +373,7 @@ func cleared(capture string) bool {
 // sameDialog says whether two screens show the same dialog, whatever is ticked or typed in it.
 func sameDialog(a, b Screen) bool {
 	same := func(x, y Row) bool { return x.Number == y.Number && (x.Label == y.Label || x.Is == OtherRow) }
-	return a.Shows == b.Shows && a.Why == b.Why && a.Question == b.Question && a.Header == b.Header &&
+	return a.Shows == b.Shows && a.Why == b.Why && a.Question == b.Question &&
 		slices.Equal(a.Tabs, b.Tabs) && slices.EqualFunc(a.Rows, b.Rows, same)
 }
 
@@ -396,7 +398,7 @@ func (d *driver) coded(err error) error {
 	case err == nil || errors.As(err, &coded):
 		return err
 	case screen && len(d.pressed) > 0:
-		err = fmt.Errorf("%s was sent, but the screen still shows %s", d.pressed[len(d.pressed)-1].name, d.screen)
+		err = fmt.Errorf("%s was sent, but the screen still shows %s", d.pressed[len(d.pressed)-1], d.screen)
 		return &state.UserError{Err: err, Code: exitUnseen, Hint: d.hint}
 	case screen, errors.Is(err, ErrNoClaude), errors.Is(err, ErrNoKeys):
 		return d.refuse("%w", err)

@@ -207,8 +207,7 @@ func (a *answering) fillPages(ctx context.Context) error {
 	if err := a.settled(ctx, review); err != nil {
 		return err
 	}
-	submit := keyStep(KeyDigit(1))
-	submit.commit, submit.before = true, review
+	submit := keystep{key: KeyDigit(1), commit: true, before: review}
 	submit.after = func(s Screen) error {
 		if review(s) == "" {
 			return errNoEffect
@@ -287,7 +286,7 @@ func (a *answering) write(act act) keystroke {
 				continue
 			}
 			typed.Text += part
-			if err := a.change(ctx, pasteStep(part), act.field(), typed); err != nil {
+			if err := a.change(ctx, keystep{text: part}, act.field(), typed); err != nil {
 				return err
 			}
 		}
@@ -301,7 +300,7 @@ func (a *answering) tick(number int, on bool) keystroke {
 	return func(ctx context.Context) error {
 		row := a.left[number]
 		row.Ticked = on
-		return a.change(ctx, keyStep(KeyDigit(number)), number, row)
+		return a.change(ctx, keystep{key: KeyDigit(number)}, number, row)
 	}
 }
 
@@ -330,9 +329,7 @@ func (a *answering) leave(k Key) keystroke {
 	return func(ctx context.Context) error {
 		next := page{acts: a.acts, on: a.on + 1}
 		last := next.on == len(a.acts)
-		s := keyStep(k)
-		s.before = a.still()
-		s.commit = last && !a.reviewed()
+		s := keystep{key: k, commit: last && !a.reviewed(), before: a.still()}
 		s.after = func(now Screen) error {
 			switch {
 			case a.differs(now, 0) == "":

@@ -30,9 +30,6 @@ func printScreen(s Screen) string {
 		}
 		b.WriteString("\n")
 	}
-	if s.Header != "" {
-		fmt.Fprintln(&b, "header  ", s.Header)
-	}
 	if s.Shows == Question || s.Question != "" {
 		fmt.Fprintf(&b, "question %q\n", s.Question)
 	}
@@ -80,9 +77,6 @@ func printRow(s Screen, r Row) string {
 	}
 	if r.Cut {
 		text += " (cut)"
-	}
-	if r.Description != "" {
-		text += " — " + r.Description
 	}
 	return fmt.Sprintf("%s %s %-6s %s%s", cursor, number, r.Is, tick, text)
 }

@@ -13,7 +13,7 @@ var (
 	// hiddenAbove is drawn by 2.1.329 over the line above what it keeps at the bottom, when the dialog is longer than the pane.
 	hiddenAbove = pattern(`^ ↑ \d+ more lines?$`)
 
-	chipPattern = pattern(`^ ([☐☒✔]) (\S.*)$`)
+	chipPattern = pattern(`^ [☐☒✔] \S.*$`)
 	tabsPattern = pattern(`^← .* →$|^←  ?[☐☒✔].*$`)
 	tabPattern  = pattern(`[☐☒✔] `) // one tab of "←  ☒ DB  ☐ Features  ✔ Submit  →"
 )
@@ -140,9 +140,6 @@ func (s *Screen) readPreview(d dialog) bool {
 		}
 		left, right = append(left, before), append(right, l.from(column))
 	}
-	for len(left) > 0 && left[len(left)-1].blank() {
-		left = left[:len(left)-1]
-	}
 	above, rows, ok := splitRows(left, 0, false)
 	if !ok || len(above) > 0 || len(rows) == 0 || rows[0].number != 1 || !noNotes(right) {
 		return false
@@ -177,9 +174,6 @@ func noNotes(right []line) bool {
 	}
 	return i < len(right) && Same(joined(right[i+1:]), "Notes: press n to add notes")
 }
-
-// The wording of the field for the person's own words while it is empty: single choice and multi-select.
-var emptyField = map[string]bool{"Type something.": true, "Type something": true}
 
 // readList reads a list without previews. other is the number of its field for own words.
 func (s *Screen) readList(d dialog, other int) bool {
@@ -255,7 +249,7 @@ func (s *Screen) addRows(rows []rowLines, other int) bool {
 func (r rowLines) field(multi bool) (Row, bool) {
 	row := r.row(OtherRow, multi)
 	row.Label, row.Cut = joined(r.lines), false
-	placeholder := emptyField[row.Label]
+	placeholder := strings.TrimSuffix(row.Label, ".") == "Type something" // a multi-select's has no full stop
 	grey := r.coloured() && !slices.ContainsFunc(r.lines, func(l line) bool { return !r.greyer(l) })
 	if grey || !r.coloured() && placeholder {
 		return row, placeholder
@@ -302,8 +296,7 @@ func (s *Screen) readHead(lines []line, width int) bool {
 
 // readTitle reads the line under the dialog's rule: the tabs, or the chip of a single question.
 func (s *Screen) readTitle(l line) bool {
-	if m := chipPattern().FindStringSubmatch(l.text); m != nil {
-		s.Header = strings.TrimSpace(m[2])
+	if chipPattern().MatchString(l.text) {
 		return true
 	}
 	if !tabsPattern().MatchString(l.text) {

@@ -106,7 +106,7 @@ func (r rowLines) row(role Role, multi bool) Row {
 	for n < len(r.lines) && r.coloured() && !r.greyer(r.lines[n]) {
 		n++
 	}
-	out.Label, out.Description = joined(r.lines[:n]), joined(r.lines[n:])
+	out.Label = joined(r.lines[:n])
 	out.Cut = strings.HasSuffix(out.Label, "…")
 	return out
 }

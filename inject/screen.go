@@ -27,7 +27,6 @@ type Screen struct {
 	Draft string // the text in the input box, its lines joined by "\n", also above a list of commands
 
 	Tabs     []Tab  // the row of tabs, as far as it is on the screen; nil where there is none
-	Header   string // the chip above a single question without tabs
 	Question string // the question's text; Permission: what is asked
 	Cut      bool   // Question: its beginning may not be on the screen: compare it with Ends. Review: the same of the page
 	Multi    bool   // several options can be ticked
@@ -90,14 +89,13 @@ const (
 
 // Row is one line, or a few, of a list that the cursor can stand on.
 type Row struct {
-	Is          Role
-	Number      int    // as drawn; 0 for none
-	Label       string // wrapped lines joined by one space
-	Description string
-	Ticked      bool
-	Cursor      bool   // ❯ stands here
-	Text        string // OtherRow: what was typed into it, which is drawn in place of its label
-	Cut         bool   // the label ends in "…"
+	Is     Role
+	Number int    // as drawn; 0 for none
+	Label  string // wrapped lines joined by one space
+	Ticked bool
+	Cursor bool   // ❯ stands here
+	Text   string // OtherRow: what was typed into it, which is drawn in place of its label
+	Cut    bool   // the label ends in "…"
 }
 
 // shellPrompt is how a line ends on which a shell waits for a command. "45%" is more likely a person's status line.
