@@ -201,8 +201,8 @@ func claudeAbove() int {
 	return 0
 }
 
-// depth is how far below root a process is: 0 is root itself, -1 not below it. The table was read while processes came and went: a
-// pid may stand for two, and parents may form a ring.
+// depth is how far below root a process is: 0 is root itself, -1 not below it. The table was read while processes came and
+// went: a pid may stand for two, and parents may form a ring.
 func depth(root, pid int, all map[int]process) int {
 	for n := range len(all) {
 		if pid == root {

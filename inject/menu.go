@@ -208,8 +208,8 @@ func (d *driver) refuseHere(why string) error {
 	return d.refuse("%s; the screen shows %s", why, d.screen)
 }
 
-// choose takes the row numbered n. In a multi-select that ticks it, or takes the tick away; elsewhere it is the answer. The row for
-// own words only gets the cursor.
+// choose takes the row numbered n. In a multi-select that ticks it, or takes the tick away; elsewhere it is the answer. The row
+// for own words only gets the cursor.
 func (d *driver) choose(ctx context.Context, n int) error {
 	at, row := d.screen.cursor(), d.screen.row(n)
 	hidden := d.screen.Shows == Question && (d.screen.Below || d.screen.Above)
@@ -412,31 +412,15 @@ func (d *driver) coded(err error) error {
 
 // String says in a few words what is on a screen.
 func (s Screen) String() string {
-	var what string
 	switch s.Shows {
 	case Prompt:
 		return "an empty input box"
 	case Draft:
 		return fmt.Sprintf("a text in the input box: %q", brief(s.Draft, 80))
-	case Unknown:
-		return s.Why
-	case Question:
-		what = fmt.Sprintf("the question %q", brief(s.Question, 80))
+	case Question, Permission:
+		return fmt.Sprintf("the dialog %q", brief(s.Question, 80))
 	case Review:
-		what = `the page "Review your answers"`
-	case Permission:
-		what = "a dialog of Claude Code"
+		return `the page "Review your answers"`
 	}
-	var rows []string
-	for _, r := range s.Rows {
-		row := brief(r.Label, 40)
-		if r.Number > 0 {
-			row = fmt.Sprintf("%d. %s", r.Number, row)
-		}
-		if r.Cursor {
-			row = "❯ " + row
-		}
-		rows = append(rows, row)
-	}
-	return what + " with " + strings.Join(rows, ", ")
+	return s.Why
 }

@@ -147,7 +147,7 @@ func TestMenuOnEveryScreen(t *testing.T) {
 			{"submit", refused, "", "nothing to submit"},
 			{"clear_then hello", refused, "", "not idle"},
 			{"choose 5", refused, "", "no row is numbered 5"},
-			{"choose 2", refused, "", "menu-driver does not decide what Claude may do; the screen shows a dialog of Claude Code with ❯ 1. Yes"},
+			{"choose 2", refused, "", "menu-driver does not decide what Claude may do; the screen shows the dialog \"Do you want to proceed?\""},
 			{"enter", refused, "", "menu-driver does not decide what Claude may do"},
 			{"esc", sent, "\x1b", "Escape was sent"},
 		},

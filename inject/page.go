@@ -97,8 +97,8 @@ type page struct {
 	left map[int]Row // the rows that our keys have changed, by number
 }
 
-// differs says, for a person, why the screen is not this page; "" when it is. The row numbered but may be on its way. Of rows that
-// are not on the screen nothing is known.
+// differs says, for a person, why the screen is not this page; "" when it is. The row with the number but may be changing. Of
+// rows that are not on the screen nothing is known.
 func (p page) differs(s Screen, but int) string {
 	if why := asks(s, p.acts[p.on].prompt); why != "" {
 		return why

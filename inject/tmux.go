@@ -158,11 +158,9 @@ func (s Server) Panes(ctx context.Context) ([]Pane, error) {
 	}
 	var panes []Pane
 	for line := range strings.Lines(out) {
-		p, err := parsePane(line)
-		if err != nil {
-			return nil, fmt.Errorf("list panes: %w", err)
+		if p, ok := parsePane(line); ok {
+			panes = append(panes, p)
 		}
-		panes = append(panes, p)
 	}
 	return panes, nil
 }
@@ -174,28 +172,28 @@ func (s Server) Pane(ctx context.Context, id string) (Pane, error) {
 	if err != nil {
 		return Pane{}, fmt.Errorf("find pane %s: %w", id, err)
 	}
-	p, err := parsePane(out)
-	if err != nil || p.ID != id {
+	p, ok := parsePane(out)
+	if !ok {
 		return Pane{}, fmt.Errorf("find pane %s: %w", id, ErrNoPane)
 	}
 	return p, nil
 }
 
-func parsePane(line string) (Pane, error) {
+func parsePane(line string) (p Pane, ok bool) {
 	f := strings.SplitN(strings.TrimSuffix(line, "\n"), " ", 8)
 	if len(f) < 8 || !paneID().MatchString(f[0]) {
-		return Pane{}, fmt.Errorf("not a pane: %q", line)
+		return p, false
 	}
 	pid, _ := strconv.Atoi(f[1]) // a dead pane has none
 	// pane_in_mode counts the modes that lie on top of each other.
 	return Pane{
 		ID: f[0], PID: pid, InMode: f[2] != "0", Dead: f[3] == "1", InputOff: f[4] == "1", Synchronized: f[5] == "1",
 		Program: f[6], Session: f[7],
-	}, nil
+	}, true
 }
 
-// sessionsCalled is, of the sessions of all these panes, the one with exactly this name, else those whose name begins with it. tmux
-// itself would also take a name for a pattern, an index or "the last one".
+// sessionsCalled is, of the sessions of all these panes, the one with exactly this name, else those whose name begins with it.
+// tmux itself would also take a name for a pattern, an index or "the last one".
 func sessionsCalled(all []Pane, name string) (begin []string) {
 	kept := strings.NewReplacer(":", "_", ".", "_").Replace(name) // what tmux makes of a name that it is given
 	for _, exact := range []string{name, kept} {

@@ -131,27 +131,23 @@ func delta(was, is []string, least int) (told []string) {
 // message is the wake message, version 2 of its format: sections with a headline in brackets, one blank line between them.
 // A question has a section of its own in place of the content, and says nothing of the context's pressure.
 func (f *fire) message(c content) string {
-	sections := [][2]string{
-		{"SESSION IDENTITY", fmt.Sprintf("agent_id: %s\ntmux_session_name: %s\ntimestamp: %s",
-			oneLine(f.agent.id), oneLine(f.pane.Session), f.began.UTC().Format(time.RFC3339))},
-		{"TRIGGER", "type: " + f.trigger.name},
-		{"CONTENT", c.text},
-		{"STATE HINT", "state: " + f.state},
-		{"CONTEXT PRESSURE", f.pressure},
-		{"AVAILABLE ACTIONS", actionLines(f.pane.Session, f.Env("TMUX_PANE"))},
-	}
+	var sections []string
+	add := func(name, text string) { sections = append(sections, "["+name+"]\n"+text) }
+	add("SESSION IDENTITY", fmt.Sprintf("agent_id: %s\ntmux_session_name: %s\ntimestamp: %s",
+		oneLine(f.agent.id), oneLine(f.pane.Session), f.began.UTC().Format(time.RFC3339)))
+	add("TRIGGER", "type: "+f.trigger.name)
 	if f.trigger.name == askTrigger {
-		sections[2][0] = "ASK USER QUESTION"
-		sections = append(sections[:4], sections[5])
+		add("ASK USER QUESTION", c.text)
+		add("STATE HINT", "state: "+f.state)
+	} else {
+		add("CONTENT", c.text)
+		add("STATE HINT", "state: "+f.state)
+		add("CONTEXT PRESSURE", f.pressure)
 	}
-	if f.state == terminatedState { // and nothing can be done
-		sections = sections[:5]
+	if f.state != terminatedState { // else nothing can be done
+		add("AVAILABLE ACTIONS", actionLines(f.pane.Session, f.Env("TMUX_PANE")))
 	}
-	var parts []string
-	for _, s := range sections {
-		parts = append(parts, "["+s[0]+"]\n"+s[1])
-	}
-	return strings.Join(parts, "\n\n")
+	return strings.Join(sections, "\n\n")
 }
 
 // actionLines are commands that can be pasted into a shell. menu-driver finds the session by its name, but for one that reads

@@ -197,15 +197,14 @@ func (p pane) contextUsed() (used int, ok bool) {
 	for _, l := range p.status() {
 		for _, part := range separator().Split(l, -1) {
 			name, all := aboutContext().FindStringIndex(part), percent().FindAllStringSubmatch(part, -1)
+			if name != nil {
+				all = append(all, percent().FindAllStringSubmatch(part[name[1]:], 1)...)
+			}
 			if len(all) == 0 || named && name == nil {
 				continue
 			}
-			n := all[len(all)-1]
-			if name != nil && percent().MatchString(part[name[1]:]) {
-				n = percent().FindStringSubmatch(part[name[1]:])
-			}
-			value, err := strconv.Atoi(n[1])
-			if err != nil || value > 100 {
+			value, _ := strconv.Atoi(all[len(all)-1][1]) // three digits at most
+			if value > 100 {
 				continue
 			}
 			if name != nil && left().MatchString(part) {
