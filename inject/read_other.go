@@ -15,7 +15,7 @@ func readReview(lines []line) (Screen, bool) {
 	if !ok || len(rows) != 2 || rows[0].number != 1 || !lines[n-3].gap() {
 		return Screen{}, false
 	}
-	s := Screen{Shows: Review, Rows: []Row{rows[0].row(OptionRow, false), rows[1].row(OptionRow, false)}}
+	s := Screen{Shows: Review, Rows: []Row{rows[0].row(OptionRow), rows[1].row(OptionRow)}}
 	if s.Rows[0].Label != "Submit answers" || s.Rows[1].Label != "Cancel" {
 		return Screen{}, false
 	}
@@ -178,7 +178,7 @@ func readPermission(lines []line) (Screen, bool) {
 	}
 	s := Screen{Shows: Permission, Question: asked, Above: rows[0].number > 1, Below: rows[len(rows)-1].mark == "↓"}
 	for _, r := range rows {
-		s.Rows = append(s.Rows, r.row(OptionRow, false))
+		s.Rows = append(s.Rows, r.row(OptionRow))
 	}
 	for _, l := range lines[underRule(lines):] {
 		s.Text += l.text + "\n"

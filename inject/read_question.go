@@ -96,7 +96,7 @@ func readBelow(lines []line) (rows []Row, number int, ok bool) {
 		}
 		number = drawn[0].number
 		for _, r := range drawn {
-			rows = append(rows, r.row(BelowRow, false))
+			rows = append(rows, r.row(BelowRow))
 		}
 		return rows, number, rows[0].Label == chatLabel
 	}
@@ -222,14 +222,10 @@ func (s *Screen) readList(d dialog, other int) bool {
 // the first one below the rule.
 func (s *Screen) addRows(rows []rowLines, other int) bool {
 	for _, r := range rows {
-		if r.number > other {
-			return false
+		row, ok := r.row(OptionRow), r.number < other
+		if r.number == other {
+			row, ok = r.field()
 		}
-		if r.number < other {
-			s.Rows = append(s.Rows, r.row(OptionRow, s.Multi))
-			continue
-		}
-		row, ok := r.field(s.Multi)
 		if !ok {
 			return false
 		}
@@ -246,8 +242,8 @@ func (s *Screen) addRows(rows []rowLines, other int) bool {
 
 // field reads the row for the person's own words. Empty, it shows a placeholder in grey; what is typed takes its place
 // and is drawn as text, so that a person can type the placeholder's own words.
-func (r rowLines) field(multi bool) (Row, bool) {
-	row := r.row(OtherRow, multi)
+func (r rowLines) field() (Row, bool) {
+	row := r.row(OtherRow)
 	row.Label, row.Cut = joined(r.lines), false
 	placeholder := strings.TrimSuffix(row.Label, ".") == "Type something" // a multi-select's has no full stop
 	grey := r.coloured() && !slices.ContainsFunc(r.lines, func(l line) bool { return !r.greyer(l) })

@@ -62,8 +62,9 @@ func listRow(l line, mark int, multi bool) (start, bool) {
 // rowLines is one row as drawn: its first line without mark, number and tick box, and the lines that follow.
 type rowLines struct {
 	start
-	tick  string // "[ ] " or "[✔] ", of a row that can be ticked
-	lines []line
+	tick   string // "[ ] " or "[✔] ", of a row that can be ticked
+	ticked bool
+	lines  []line
 }
 
 // 2.1.197 gives up the blank behind the box where a text is longer than a line.
@@ -73,35 +74,41 @@ var tickPattern = pattern(`^\[([ ✔])\]( |$)?`)
 // beginning is not on the screen. It fails on a list that can be read in two ways: a row's text that looks like the next
 // row.
 func splitRows(lines []line, mark int, multi bool) (above []line, rows []rowLines, ok bool) {
+	least := mark + 3 // the indent of a row's further lines
+	if multi {
+		least = mark + 2
+	}
 	for _, l := range lines {
 		if s, isStart := listRow(l, mark, multi); isStart {
 			if len(rows) > 0 && s.number != rows[len(rows)-1].number+1 {
 				return nil, nil, false
 			}
 			first := l.from(s.column)
-			tick := tickPattern().FindString(first.text)
+			row := rowLines{start: s, tick: tickPattern().FindString(first.text)}
 			if multi {
-				first = first.from(utf8.RuneCountInString(tick))
+				row.ticked = strings.HasPrefix(row.tick, "[✔]")
+				first = first.from(utf8.RuneCountInString(row.tick))
 			}
-			rows = append(rows, rowLines{start: s, tick: tick, lines: []line{first}})
+			row.lines = []line{first}
+			rows = append(rows, row)
 			continue
 		}
 		if len(rows) == 0 {
 			above = append(above, l)
 			continue
 		}
-		last := &rows[len(rows)-1]
-		if !l.blank() && l.indent() < mark+2 || !multi && !l.blank() && l.indent() < mark+3 {
+		if !l.blank() && l.indent() < least {
 			return nil, nil, false
 		}
+		last := &rows[len(rows)-1]
 		last.lines = append(last.lines, l)
 	}
 	return above, rows, true
 }
 
 // row is the row's text. The label ends where the grey begins; where nothing is styled, with its first line.
-func (r rowLines) row(role Role, multi bool) Row {
-	out := Row{Is: role, Number: r.number, Cursor: r.mark == "❯", Ticked: multi && strings.HasPrefix(r.tick, "[✔]")}
+func (r rowLines) row(role Role) Row {
+	out := Row{Is: role, Number: r.number, Cursor: r.mark == "❯", Ticked: r.ticked}
 	n := 1
 	for n < len(r.lines) && r.coloured() && !r.greyer(r.lines[n]) {
 		n++
