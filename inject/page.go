@@ -143,7 +143,7 @@ func asks(s Screen, p state.Prompt) string {
 		if r.Number < 1 || r.Number > len(p.Options) {
 			return otherOptions
 		}
-		if label := p.Options[r.Number-1].Label; !Same(r.Label, label) && !(r.Cut && Begins(r.Label, label)) {
+		if label := p.Options[r.Number-1].Label; !Same(r.Label, label) && !(strings.HasSuffix(r.Label, "…") && Begins(r.Label, label)) {
 			return otherOptions
 		}
 		options++

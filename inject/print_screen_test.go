@@ -75,7 +75,7 @@ func printRow(s Screen, r Row) string {
 	if r.Text != "" {
 		text = fmt.Sprintf("typed %q", r.Text)
 	}
-	if r.Cut {
+	if r.Is != OtherRow && strings.HasSuffix(r.Label, "…") {
 		text += " (cut)"
 	}
 	return fmt.Sprintf("%s %s %-6s %s%s", cursor, number, r.Is, tick, text)

@@ -147,7 +147,6 @@ func (s *Screen) readPreview(d dialog) bool {
 	marked := slices.ContainsFunc(rows, func(r rowLines) bool { return r.mark == "❯" })
 	for _, r := range rows {
 		row := Row{Is: OptionRow, Number: r.number, Label: joined(r.lines)}
-		row.Cut = strings.HasSuffix(row.Label, "…")
 		// 2.1.197 draws no ❯ before a label of several lines, only its bold type.
 		row.Cursor = r.mark == "❯" || !marked && r.lines[0].drawn(func(k ink) bool { return k.bold })
 		s.Rows = append(s.Rows, row)
@@ -244,7 +243,7 @@ func (s *Screen) addRows(rows []rowLines, other int) bool {
 // and is drawn as text, so that a person can type the placeholder's own words.
 func (r rowLines) field() (Row, bool) {
 	row := r.row(OtherRow)
-	row.Label, row.Cut = joined(r.lines), false
+	row.Label = joined(r.lines)
 	placeholder := strings.TrimSuffix(row.Label, ".") == "Type something" // a multi-select's has no full stop
 	grey := r.coloured() && !slices.ContainsFunc(r.lines, func(l line) bool { return !r.greyer(l) })
 	if grey || !r.coloured() && placeholder {

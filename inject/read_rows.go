@@ -114,7 +114,6 @@ func (r rowLines) row(role Role) Row {
 		n++
 	}
 	out.Label = joined(r.lines[:n])
-	out.Cut = strings.HasSuffix(out.Label, "…")
 	return out
 }
 

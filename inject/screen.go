@@ -95,7 +95,6 @@ type Row struct {
 	Ticked bool
 	Cursor bool   // ❯ stands here
 	Text   string // OtherRow: what was typed into it, which is drawn in place of its label
-	Cut    bool   // the label ends in "…"
 }
 
 // shellPrompt is how a line ends on which a shell waits for a command. "45%" is more likely a person's status line.
