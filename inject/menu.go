@@ -227,8 +227,8 @@ func (d *driver) choose(ctx context.Context, n int) error {
 		if err := d.goTo(ctx, func(r Row) bool { return r.Number == n }); err != nil {
 			return err
 		}
-		key = KeyEnter
-		if row = d.screen.row(n); row.Is == OtherRow {
+		key, row = KeyEnter, d.screen.row(n)
+		if row.Is == OtherRow {
 			return nil
 		}
 	}

@@ -143,7 +143,8 @@ func asks(s Screen, p state.Prompt) string {
 		if r.Number < 1 || r.Number > len(p.Options) {
 			return otherOptions
 		}
-		if label := p.Options[r.Number-1].Label; !Same(r.Label, label) && !(strings.HasSuffix(r.Label, "…") && Begins(r.Label, label)) {
+		label, cut := p.Options[r.Number-1].Label, strings.HasSuffix(r.Label, "…")
+		if !Same(r.Label, label) && !(cut && Begins(r.Label, label)) {
 			return otherOptions
 		}
 		options++
