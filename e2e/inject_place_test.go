@@ -47,7 +47,7 @@ func (s *session) held() string {
 	s.t.Helper()
 	text := s.still()
 	screen := inject.ReadScreen(s.command("capture-pane", "-p", "-e", "-t", "=claude:"))
-	if screen.Kind == inject.Unknown {
+	if screen.Shows == inject.Unknown {
 		return text
 	}
 	screen.Busy = false

@@ -90,9 +90,9 @@ func (y *typing) standing(choices []inject.Choice) string {
 	y.still()
 	capture, err := inject.ServerOf(y.TMUX()).Capture(context.Background(), y.Pane())
 	switch s := inject.ReadScreen(capture); {
-	case err != nil || s.Kind == inject.Unknown:
+	case err != nil || s.Shows == inject.Unknown:
 		return unseen
-	case s.Kind == inject.Review || s.Kind == inject.Question && slices.ContainsFunc(choices, func(c inject.Choice) bool {
+	case s.Shows == inject.Review || s.Shows == inject.Question && slices.ContainsFunc(choices, func(c inject.Choice) bool {
 		return inject.Same(s.Question, c.Prompt.Question) || s.Cut && inject.Ends(s.Question, c.Prompt.Question)
 	}):
 		return open

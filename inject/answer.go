@@ -78,11 +78,10 @@ func (c closed) Error() string { return string(c) }
 type answering struct {
 	Typist
 	keyboard
-	at   Target
-	acts []act
+	page
+	at Target
 
 	lastTyped time.Time // by a person, when it began
-	last      keystep   // the last one that was sent
 }
 
 // Answer types the answers into the dialog that asked for them. It returns when the dialog has closed, or when the answer
@@ -126,7 +125,7 @@ func (a *answering) end(ctx context.Context, err error) Outcome {
 	differs := mismatch("")
 	shown := errors.Is(err, errNoEffect) || errors.As(err, &differs)
 	switch {
-	case len(a.pressed) == 0, shown && a.untouched(0, a.screen) == "":
+	case len(a.pressed) == 0, shown && page{acts: a.acts}.differs(a.screen, 0) == "":
 		return a.ended(Unchanged, err)
 	case a.clearStray(ctx):
 		return a.ended(Dirty, closed("the question was answered or left in the terminal a moment before"))
@@ -138,7 +137,10 @@ func (a *answering) end(ctx context.Context, err error) Outcome {
 
 // ended is the outcome.
 func (a *answering) ended(r Result, err error) Outcome {
-	out := Outcome{Result: r, Keys: len(a.pressed), Steps: a.pressed}
+	out := Outcome{Result: r, Keys: len(a.pressed)}
+	for _, s := range a.pressed {
+		out.Steps = append(out.Steps, s.String())
+	}
 	if errors.Is(err, ErrNoPane) || errors.Is(err, ErrNoServer) {
 		err = closed("its tmux pane is closed")
 	}
@@ -146,7 +148,7 @@ func (a *answering) ended(r Result, err error) Outcome {
 		out.Why = err.Error()
 	}
 	var gone closed
-	out.Gone = errors.As(err, &gone) || r != Injected && a.screen.Kind == Prompt && !a.screen.Busy
+	out.Gone = errors.As(err, &gone) || r != Injected && a.screen.Shows == Prompt && !a.screen.Busy
 	return out
 }
 
@@ -156,7 +158,7 @@ func (a *answering) arrive(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	last, err := a.server.LastTyped(ctx, p)
+	last, err := a.server.LastTyped(ctx, p.ID)
 	if err != nil {
 		return err
 	}
@@ -176,8 +178,8 @@ func (a *answering) arrive(ctx context.Context) error {
 	if err := a.mayType(ctx); err != nil {
 		return err
 	}
-	err = a.settled(ctx, func(s Screen) string { return a.untouched(0, s) })
-	if err != nil && (a.screen.Kind == Prompt || a.screen.Kind == Draft) {
+	err = a.settled(ctx, func(s Screen) string { return a.differs(s, 0) })
+	if err != nil && (a.screen.Shows == Prompt || a.screen.Shows == Draft) {
 		return closed(err.Error())
 	}
 	return err
@@ -201,7 +203,7 @@ func (a *answering) mayType(ctx context.Context) error {
 	case p.InMode && !a.DryRun:
 		return mismatch("the pane is scrolled back or in another mode of tmux")
 	}
-	last, err := a.server.LastTyped(ctx, p)
+	last, err := a.server.LastTyped(ctx, p.ID)
 	if err == nil && last.After(a.lastTyped) {
 		return mismatch("a person is typing in that pane")
 	}
@@ -214,7 +216,7 @@ func (a *answering) mayPress(ctx context.Context, s keystep) error {
 	if err != nil || a.Before == nil {
 		return err
 	}
-	if err := a.Before(s.name, s.commit); err != nil {
+	if err := a.Before(s.String(), s.commit); err != nil {
 		return fmt.Errorf("write down the key: %w", err)
 	}
 	return nil
@@ -223,35 +225,29 @@ func (a *answering) mayPress(ctx context.Context, s keystep) error {
 // reviewed says whether the dialog ends on a page that shows the answers: only one single choice has none.
 func (a *answering) reviewed() bool { return len(a.acts) > 1 || a.acts[0].prompt.MultiSelect }
 
-// press sends one step and remembers it.
-func (a *answering) press(ctx context.Context, s keystep) error {
-	sent := len(a.pressed)
-	err := a.send(ctx, s)
-	if len(a.pressed) > sent {
-		a.last = s
-	}
-	return err
-}
-
 // longPaste is how the input box shows a long paste: "[Pasted text #1 +4 lines]".
 var longPaste = pattern(`^.?\[Pasted text #\d+( \+\d+ lines?)?\]$`)
 
 // clearStray watches the input box for a moment: when the last key or text stands there, the dialog had closed before it came.
 // Where it stands alone, the box is cleared once.
 func (a *answering) clearStray(ctx context.Context) (stray bool) {
-	last := a.last.leaves
+	step := a.pressed[len(a.pressed)-1]
+	last := step.text
+	if len(step.key) == 1 {
+		last = string(step.key)
+	}
 	if last == "" {
 		return false
 	}
 	alone := func(s Screen) bool {
-		return s.Kind == Draft && (Same(s.Draft, last) || len(last) > 1 && longPaste().MatchString(s.Draft))
+		return s.Shows == Draft && (Same(s.Draft, last) || len(last) > 1 && longPaste().MatchString(s.Draft))
 	}
 	if err := a.await(ctx, strayTime, 0, effect(alone)); err != nil {
-		return a.screen.Kind == Draft && Ends(last, a.screen.Draft)
+		return a.screen.Shows == Draft && Ends(last, a.screen.Draft)
 	}
 	a.ready = func(context.Context, keystep) error { return nil } // whatever became of the question meanwhile
-	s := keyStep(KeyClear)
-	s.before, s.after = unchanged(a.screen), effect(func(s Screen) bool { return s.Kind == Prompt })
-	_ = a.press(ctx, s) // where it does nothing, the text is for a person to see
+	s := keystep{key: KeyClear}
+	s.before, s.after = unchanged(a.screen), effect(func(s Screen) bool { return s.Shows == Prompt })
+	_ = a.send(ctx, s) // where it does nothing, the text is for a person to see
 	return true
 }

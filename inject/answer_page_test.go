@@ -7,16 +7,16 @@ import (
 )
 
 func drawnOne() Screen {
-	return Screen{Kind: Question, Question: "Which one?", Rows: []Row{
-		{Kind: OptionRow, Number: 1, Label: "Alpha", Cursor: true}, {Kind: OptionRow, Number: 2, Label: "Beta"}, {Kind: OptionRow, Number: 3, Label: "Beta"},
-		{Kind: OtherRow, Number: 4, Label: "Type something."}, {Kind: BelowRow, Number: 5},
+	return Screen{Shows: Question, Question: "Which one?", Rows: []Row{
+		{Is: OptionRow, Number: 1, Label: "Alpha", Cursor: true}, {Is: OptionRow, Number: 2, Label: "Beta"}, {Is: OptionRow, Number: 3, Label: "Beta"},
+		{Is: OtherRow, Number: 4, Label: "Type something."}, {Is: BelowRow, Number: 5},
 	}}
 }
 
 func drawnSome() Screen {
-	return Screen{Kind: Question, Question: "Which ones?", Multi: true, Tabs: []Tab{{Title: "Some"}, {Title: "Submit", Submit: true}}, Rows: []Row{
-		{Kind: OptionRow, Number: 1, Label: "Auth", Ticked: true}, {Kind: OptionRow, Number: 2, Label: "Billing", Cursor: true},
-		{Kind: OtherRow, Number: 3, Label: "Type something"}, {Kind: SubmitRow}, {Kind: BelowRow, Number: 4},
+	return Screen{Shows: Question, Question: "Which ones?", Multi: true, Tabs: []Tab{{Title: "Some"}, {Title: "Submit", Submit: true}}, Rows: []Row{
+		{Is: OptionRow, Number: 1, Label: "Auth", Ticked: true}, {Is: OptionRow, Number: 2, Label: "Billing", Cursor: true},
+		{Is: OtherRow, Number: 3, Label: "Type something"}, {Is: SubmitRow}, {Is: BelowRow, Number: 4},
 	}}
 }
 
@@ -36,14 +36,14 @@ func TestPageIsUntouched(t *testing.T) {
 		"the end of the question": {func(s *Screen) { s.Question, s.Cut = "one?", true }, ""},
 		"the end of another":      {func(s *Screen) { s.Question, s.Cut = "two?", true }, "another question"},
 		"several can be ticked":   {func(s *Screen) { s.Multi = true }, "another dialog"},
-		"a prompt":                {func(s *Screen) { *s = Screen{Kind: Prompt} }, "not open any more"},
-		"a permission":            {func(s *Screen) { *s = Screen{Kind: Permission} }, "another dialog"},
+		"a prompt":                {func(s *Screen) { *s = Screen{Shows: Prompt} }, "not open any more"},
+		"a permission":            {func(s *Screen) { *s = Screen{Shows: Permission} }, "another dialog"},
 		"a shell":                 {func(s *Screen) { *s = Screen{Why: "a shell"} }, "the pane shows a shell"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			a, s := &answering{acts: []act{{prompt: one}}}, drawnOne()
+			p, s := page{acts: []act{{prompt: one}}}, drawnOne()
 			c.change(&s)
-			if why := a.untouched(0, s); why != c.why && (c.why == "" || !strings.Contains(why, c.why)) {
+			if why := p.differs(s, 0); why != c.why && (c.why == "" || !strings.Contains(why, c.why)) {
 				t.Errorf("%q, want %q", why, c.why)
 			}
 		})
@@ -64,9 +64,9 @@ func TestPageStays(t *testing.T) {
 		"a row out of sight": {func(s *Screen) { s.Rows, s.Below = s.Rows[:1], true }, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := drawnSome()
+			p, s := page{acts: []act{{prompt: some}}, left: map[int]Row{1: {Ticked: true}}}, drawnSome()
 			c.change(&s)
-			if why := changed(s, drawnSome(), some, 1); why != c.why && (c.why == "" || !strings.Contains(why, c.why)) {
+			if why := p.differs(s, 1); why != c.why && (c.why == "" || !strings.Contains(why, c.why)) {
 				t.Errorf("%q, want %q", why, c.why)
 			}
 		})
@@ -80,15 +80,15 @@ func TestReviewDiffers(t *testing.T) {
 		screen Screen
 		why    string
 	}{
-		"as meant":           {Screen{Kind: Review, Answers: first + " " + second}, ""},
-		"its end":            {Screen{Kind: Review, Answers: "→ Alpha " + second, Cut: true}, ""},
-		"one is not there":   {Screen{Kind: Review, Answers: first}, "shows"},
-		"said to be missing": {Screen{Kind: Review, Answers: "⚠ You have not answered all questions " + first + " " + second}, "shows"},
-		"another answer":     {Screen{Kind: Review, Answers: first + " ● Which ones? → Auth, dark mode"}, "shows"},
-		"another question":   {Screen{Kind: Review, Answers: "● Which? → Alpha " + second}, "shows"},
-		"another end":        {Screen{Kind: Review, Answers: "dark modes", Cut: true}, "shows"},
-		"nothing":            {Screen{Kind: Review, Cut: true}, "shows"},
-		"no review":          {Screen{Kind: Prompt}, "not open"},
+		"as meant":           {Screen{Shows: Review, Answers: first + " " + second}, ""},
+		"its end":            {Screen{Shows: Review, Answers: "→ Alpha " + second, Cut: true}, ""},
+		"one is not there":   {Screen{Shows: Review, Answers: first}, "shows"},
+		"said to be missing": {Screen{Shows: Review, Answers: "⚠ You have not answered all questions " + first + " " + second}, "shows"},
+		"another answer":     {Screen{Shows: Review, Answers: first + " ● Which ones? → Auth, dark mode"}, "shows"},
+		"another question":   {Screen{Shows: Review, Answers: "● Which? → Alpha " + second}, "shows"},
+		"another end":        {Screen{Shows: Review, Answers: "dark modes", Cut: true}, "shows"},
+		"nothing":            {Screen{Shows: Review, Cut: true}, "shows"},
+		"no review":          {Screen{Shows: Prompt}, "not open"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if why := reviewDiffers(c.screen, acts); why != c.why && (c.why == "" || !strings.Contains(why, c.why)) {

@@ -12,7 +12,7 @@ func TestLastTypedIsAPersonsDoing(t *testing.T) {
 	other := w.session("other", "exec cat")
 	last := func(p Pane) time.Time {
 		t.Helper()
-		at, err := w.LastTyped(t.Context(), p)
+		at, err := w.LastTyped(t.Context(), p.ID)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -64,7 +64,7 @@ func TestWhoOnlyWatchesTypesNothing(t *testing.T) {
 	w, p := newWorld(t, "exec cat")
 	newWorld(t, "unset TMUX; exec tmux -u -S "+w.Socket+" attach -r -t =main")
 	until(t, "somebody is attached", func() bool { return w.tmux("list-clients") != "" })
-	if at, err := w.LastTyped(t.Context(), p); err != nil || !at.IsZero() {
+	if at, err := w.LastTyped(t.Context(), p.ID); err != nil || !at.IsZero() {
 		t.Errorf("%v, %v", at, err)
 	}
 }

@@ -1,6 +1,7 @@
 package inject
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 	"unicode"
@@ -18,27 +19,24 @@ type ink struct {
 	bold, dim, inverse bool
 }
 
-// cell is one character with what combines with it.
+// cell is one column of a line: a character with what combines with it, or "", the right half of a wide one.
 type cell struct {
-	text  string
-	width int // columns
-	ink   ink
+	text string
+	ink  ink
 }
 
-func (c cell) blank() bool { return strings.TrimSpace(c.text) == "" }
+func (c cell) blank() bool { return c.text != "" && strings.TrimSpace(c.text) == "" }
 
 // line is one line of a pane, without the blanks at its end.
 type line struct {
-	cells  []cell
-	text   string
-	typing bool // a cell is inverse, perhaps a blank one behind the text: the keys go here
+	cells []cell // one a column
+	text  string
 }
 
 func newLine(cells []cell) line {
 	var l line
 	end := 0
 	for i, c := range cells {
-		l.typing = l.typing || c.ink.inverse
 		if !c.blank() {
 			end = i + 1
 		}
@@ -55,51 +53,24 @@ func newLine(cells []cell) line {
 func (l line) blank() bool { return len(l.cells) == 0 }
 
 // indent counts the columns before the text.
-func (l line) indent() (n int) {
-	for _, c := range l.cells {
-		if !c.blank() {
-			break
-		}
-		n += c.width
-	}
-	return n
+func (l line) indent() int {
+	return max(0, slices.IndexFunc(l.cells, func(c cell) bool { return !c.blank() }))
 }
 
-func (l line) width() (n int) {
-	for _, c := range l.cells {
-		n += c.width
-	}
-	return n
-}
-
-// index is the first cell that begins at a column or behind it.
-func (l line) index(column int) int {
-	at := 0
-	for i, c := range l.cells {
-		if at >= column {
-			return i
-		}
-		at += c.width
-	}
-	return len(l.cells)
-}
+func (l line) width() int { return len(l.cells) }
 
 // from is the line's text beginning at a column.
-func (l line) from(column int) line { return newLine(l.cells[l.index(column):]) }
+func (l line) from(column int) line { return newLine(l.cells[min(column, len(l.cells)):]) }
 
-// before is the line's text up to a column, with a wide character that lies across it.
-func (l line) before(column int) line { return newLine(l.cells[:l.index(column)]) }
+// before is the line's text up to a column.
+func (l line) before(column int) line { return newLine(l.cells[:min(column, len(l.cells))]) }
 
 // at is the character at a column; "" behind the end, and in the right half of a wide one.
 func (l line) at(column int) string {
-	n := 0
-	for _, c := range l.cells {
-		if n == column {
-			return c.text
-		}
-		n += c.width
+	if column >= len(l.cells) {
+		return ""
 	}
-	return ""
+	return l.cells[column].text
 }
 
 // drawn says whether the line has text beside the typing mark, and all of that is drawn as ok wants it.
@@ -149,20 +120,24 @@ func readCapture(capture string) (lines []line) {
 		r, size := utf8.DecodeRuneInString(capture)
 		text := capture[:size]
 		capture = capture[size:]
+		last := len(cells) - 1 // the last character's
+		if last > 0 && cells[last].text == "" {
+			last--
+		}
 		// tmux keeps what a zero width joiner joins in one cell.
-		joins := len(cells) > 0 && strings.HasSuffix(cells[len(cells)-1].text, "\u200d")
+		joins := last >= 0 && strings.HasSuffix(cells[last].text, "\u200d")
 		switch {
 		case r == '\n':
-			l := newLine(cells)
-			l.typing = l.typing || now.inverse // tmux leaves out the blanks at a line's end, but not their style (3.3a)
-			lines, cells = append(lines, l), nil
+			lines, cells = append(lines, newLine(cells)), nil
 		case r == '\t': // tmux stores no tabs; a saved screen may
-			cells = append(cells, cell{" ", 1, now})
+			cells = append(cells, cell{" ", now})
 		case r < ' ' || r == 0x7f:
-		case joins || runeWidth(r) == 0 && len(cells) > 0:
-			cells[len(cells)-1].text += text
-		case runeWidth(r) > 0:
-			cells = append(cells, cell{text, runeWidth(r), now})
+		case joins || runeWidth(r) == 0 && last >= 0:
+			cells[last].text += text
+		case runeWidth(r) == 2:
+			cells = append(cells, cell{text, now}, cell{"", now})
+		case runeWidth(r) == 1:
+			cells = append(cells, cell{text, now})
 		}
 	}
 	lines = append(lines, newLine(cells))
@@ -238,14 +213,6 @@ func squeeze(text string) string {
 		}
 		return r
 	}, text)
-}
-
-// Width is how many columns of a terminal a line takes.
-func Width(s string) (n int) {
-	for _, r := range s {
-		n += runeWidth(r)
-	}
-	return n
 }
 
 // runeWidth is how many columns a character takes: two for Unicode's East Asian Width W and F, which the emoji have. tmux 3.3a

@@ -201,24 +201,16 @@ func claudeAbove() int {
 	return 0
 }
 
-// below is the tree of a process, the process itself first, then its children, then theirs. The table was read while
-// processes came and went: a pid may stand for two, and parents may form a ring.
-func below(root int, all map[int]process) []process {
-	children := map[int][]int{}
-	for pid, p := range all {
-		children[p.parent] = append(children[p.parent], pid)
-	}
-	var tree []process
-	seen := map[int]bool{}
-	for queue := []int{root}; len(queue) > 0; queue = queue[1:] {
-		p, ok := all[queue[0]]
-		if ok && !seen[p.pid] {
-			seen[p.pid] = true
-			tree = append(tree, p)
-			queue = append(queue, children[p.pid]...)
+// depth is how far below root a process is: 0 is root itself, -1 not below it. The table was read while processes came and
+// went: a pid may stand for two, and parents may form a ring.
+func depth(root, pid int, all map[int]process) int {
+	for n := range len(all) {
+		if pid == root {
+			return n
 		}
+		pid = all[pid].parent
 	}
-	return tree
+	return -1
 }
 
 // ErrNoClaude says that keys typed into a pane would not reach a Claude Code, or not the intended one. What the
@@ -244,11 +236,18 @@ func (p Pane) Claude(wantPID int, wantStart string) (int, error) {
 	if wantPID != 0 {
 		why = fmt.Sprintf("the Claude Code that asked (pid %d) has ended or is not in front, ", wantPID) + why
 	}
-	for _, c := range below(p.PID, all) {
-		meant := wantPID == 0 || c.pid == wantPID && !Ended(wantPID, wantStart)
-		if meant && c.isClaude(argsOf) && c.hasKeyboard(root.terminal) && !c.stopped {
-			return c.pid, nil
+	found, outermost := 0, len(all)
+	for pid, c := range all {
+		meant := wantPID == 0 || pid == wantPID && !Ended(wantPID, wantStart)
+		if !meant || !c.hasKeyboard(root.terminal) || c.stopped || !c.isClaude(argsOf) {
+			continue
+		}
+		if n := depth(p.PID, pid, all); n >= 0 && n < outermost {
+			found, outermost = pid, n
 		}
 	}
-	return 0, fmt.Errorf("%w: %s", ErrNoClaude, why)
+	if found == 0 {
+		return 0, fmt.Errorf("%w: %s", ErrNoClaude, why)
+	}
+	return found, nil
 }

@@ -41,8 +41,8 @@ func (w world) below(p Pane, name string) (pid int) {
 		if err != nil {
 			w.t.Fatal(err)
 		}
-		for _, c := range below(p.PID, all) {
-			if filepath.Base(c.name) == name && !c.dead {
+		for _, c := range all {
+			if depth(p.PID, c.pid, all) >= 0 && filepath.Base(c.name) == name && !c.dead {
 				pid = c.pid
 			}
 		}
@@ -216,8 +216,14 @@ func TestTheProcessTreeEnds(t *testing.T) {
 		15: {pid: 15, parent: 14, group: 14, foreground: 14, terminal: "4", name: "claude"},
 	}
 	for root, want := range map[int]int{10: 3, 11: 3, 13: 1, 14: 2, 99: 0} {
-		if got := below(root, ring); len(got) != want {
-			t.Errorf("%d: %+v", root, got)
+		got := 0
+		for pid := range ring {
+			if depth(root, pid, ring) >= 0 {
+				got++
+			}
+		}
+		if got != want {
+			t.Errorf("%d: %d", root, got)
 		}
 	}
 	for p, want := range map[process]bool{

@@ -22,7 +22,7 @@ func FuzzReadScreen(f *testing.F) {
 			if r.Cursor {
 				cursors++
 			}
-			if r.Kind == OptionRow || r.Kind == OtherRow {
+			if r.Is == OptionRow || r.Is == OtherRow {
 				options++
 			}
 			if r.Number != 0 && last != 0 && r.Number != last+1 && !s.Below {
@@ -31,17 +31,17 @@ func FuzzReadScreen(f *testing.F) {
 			if r.Number != 0 {
 				last = r.Number
 			}
-			if r.Text != "" && r.Kind != OtherRow {
-				t.Errorf("a text in a row of kind %s", r.Kind)
+			if r.Text != "" && r.Is != OtherRow {
+				t.Errorf("a text in a row that is %s", r.Is)
 			}
 			if r.Ticked && !s.Multi {
 				t.Error("a tick in a single choice")
 			}
-			if strings.ContainsAny(r.Label+r.Description+r.Text, "\n\x1b") {
+			if strings.ContainsAny(r.Label+r.Text, "\n\x1b") {
 				t.Errorf("control characters in %q", r.Label)
 			}
 		}
-		switch s.Kind {
+		switch s.Shows {
 		case Unknown:
 			if s.Why == "" || len(s.Rows) > 0 || s.Question != "" {
 				t.Errorf("unknown, with %q, %d rows, question %q", s.Why, len(s.Rows), s.Question)
@@ -52,7 +52,7 @@ func FuzzReadScreen(f *testing.F) {
 			}
 		case Review, Permission:
 			if cursors != 1 {
-				t.Errorf("%s with %d cursors", s.Kind, cursors)
+				t.Errorf("%s with %d cursors", s.Shows, cursors)
 			}
 		case Draft:
 			if s.Draft == "" {

@@ -55,7 +55,7 @@ func with(line, by string) []string {
 
 func TestTheGoodDialogIsRead(t *testing.T) {
 	for name, lines := range map[string][]string{"good": good, "box": box} {
-		if s := ReadScreen(screenOf(lines)); s.Kind == Unknown {
+		if s := ReadScreen(screenOf(lines)); s.Shows == Unknown {
 			t.Errorf("%s: unknown: %s", name, s.Why)
 		}
 	}
@@ -73,7 +73,7 @@ func TestHostileScreens(t *testing.T) {
 	quoted := append([]string{"● The screen was:", ""}, indent(good)...)
 	tests := map[string]struct {
 		screen string
-		kind   Kind
+		shows  View
 		why    string // a part of it
 	}{
 		"nothing":                        {"", Unknown, "empty"},
@@ -133,10 +133,10 @@ func TestHostileScreens(t *testing.T) {
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			s := ReadScreen(tt.screen)
-			if s.Kind != tt.kind || !strings.Contains(s.Why, tt.why) {
-				t.Errorf("is read as %q (%s), want %q (…%s…):\n%s", s.Kind, s.Why, tt.kind, tt.why, tt.screen)
+			if s.Shows != tt.shows || !strings.Contains(s.Why, tt.why) {
+				t.Errorf("is read as %q (%s), want %q (…%s…):\n%s", s.Shows, s.Why, tt.shows, tt.why, tt.screen)
 			}
-			if s.Kind == Unknown && s.Why == "" {
+			if s.Shows == Unknown && s.Why == "" {
 				t.Error("no reason")
 			}
 		})
@@ -154,7 +154,7 @@ func TestDialogsWithALineMissing(t *testing.T) {
 		lines := strings.Split(strings.TrimRight(string(raw), "\n"), "\n")
 		for i := range lines {
 			s := ReadScreen(strings.Join(append(append([]string(nil), lines[:i]...), lines[i+1:]...), "\n"))
-			if s.Kind != Question {
+			if s.Shows != Question {
 				continue
 			}
 			if len(s.Rows) != len(whole.Rows) {

@@ -122,34 +122,25 @@ type keyboard struct {
 
 	screen  Screen // of the last capture
 	capture string
-	pressed []string // the names of the steps so far
+	pressed []keystep
 }
 
 // keystep is one key or one piece of text, with the screens before and after it.
 type keystep struct {
-	name   string // for the log
-	leaves string // the text that it would leave in the input box, had the dialog closed before it came
-	commit bool   // it may submit the answer to Claude
-	press  func(context.Context, *keyboard) error
+	key    Key
+	text   string              // is pasted where there is no key
+	commit bool                // it may submit the answer to Claude
 	before func(Screen) string // for a person: why it must not be pressed; "" when it may
 	after  func(Screen) error  // nil when the effect shows, errNoEffect while there is none, mismatch for any other screen
 	stand  time.Duration       // how long the effect must show
 }
 
-func keyStep(key Key) keystep {
-	s := keystep{name: string(key)}
-	s.press = func(ctx context.Context, k *keyboard) error { return k.server.Key(ctx, k.pane, key) }
-	if len(key) == 1 {
-		s.leaves = string(key)
+// String is the step in words, for the log.
+func (s keystep) String() string {
+	if s.key != "" {
+		return string(s.key)
 	}
-	return s
-}
-
-// pasteStep puts a text in.
-func pasteStep(text string) keystep {
-	s := keystep{name: "text: " + brief(strings.ReplaceAll(text, "\n", "⏎"), 60), leaves: text}
-	s.press = func(ctx context.Context, k *keyboard) error { return k.server.Paste(ctx, k.pane, text) }
-	return s
+	return "text: " + brief(strings.ReplaceAll(s.text, "\n", "⏎"), 60)
 }
 
 // mismatch is something on the screen that is not as it must be, in words for a person.
@@ -217,11 +208,16 @@ func (k *keyboard) send(ctx context.Context, s keystep) error {
 	if why := s.before(k.screen); why != "" {
 		return mismatch(why)
 	}
-	k.pressed = append(k.pressed, s.name)
-	if err := s.press(ctx, k); err != nil {
-		if errors.Is(err, ErrNoKeys) {
-			k.pressed = k.pressed[:len(k.pressed)-1]
-		}
+	var err error
+	if s.key != "" {
+		err = k.server.Key(ctx, k.pane, s.key)
+	} else {
+		err = k.server.Paste(ctx, k.pane, s.text)
+	}
+	if !errors.Is(err, ErrNoKeys) {
+		k.pressed = append(k.pressed, s)
+	}
+	if err != nil {
 		return err
 	}
 	return k.await(ctx, k.patience, s.stand, s.after)
@@ -249,7 +245,7 @@ func (k *keyboard) await(ctx context.Context, patience, stand time.Duration, wan
 		switch err := wanted(k.screen); {
 		case err == nil && stood >= stand, late:
 			return err
-		case errors.Is(err, errNoEffect) || k.screen.Kind == Unknown:
+		case errors.Is(err, errNoEffect) || k.screen.Shows == Unknown:
 		case err != nil && stood >= max(stand, firstPause):
 			return err
 		}
@@ -276,8 +272,8 @@ func (k *keyboard) moveTo(ctx context.Context, wanted func(Row) bool, changed fu
 		if wanted(from) {
 			return nil
 		}
-		at := func(s Screen) bool { return s.cursor().Number == from.Number && s.cursor().Kind == from.Kind }
-		s := keyStep(k.screen.toward(wanted))
+		at := func(s Screen) bool { return s.cursor().Number == from.Number && s.cursor().Is == from.Is }
+		s := keystep{key: k.screen.toward(wanted)}
 		s.before = func(now Screen) string {
 			if !at(now) {
 				return cmp.Or(changed(now), "its cursor was moved in the terminal")

@@ -130,11 +130,7 @@ func (d *driver) locate(ctx context.Context, server Server) (Pane, error) {
 	if err != nil {
 		return Pane{}, err
 	}
-	var names []string
-	for _, p := range all {
-		names = append(names, p.Session)
-	}
-	called := SessionsCalled(names, d.session)
+	called := sessionsCalled(all, d.session)
 	if len(called) != 1 {
 		return Pane{}, fmt.Errorf("find session %q: %w; names that begin so: %s",
 			d.session, ErrNoSession, cmp.Or(strings.Join(called, ", "), "none"))
@@ -169,8 +165,9 @@ func (d *driver) locateSupervised(ctx context.Context, found *Pane) bool {
 
 // press sends one step, where the screen is still what was decided on, and awaits what it does.
 func (d *driver) press(ctx context.Context, s keystep, done func(Screen) bool) error {
-	s.before, s.after = unchanged(d.screen), effect(done)
-	if d.screen.Kind == Permission && s.name != string(KeyEscape) {
+	was := d.screen
+	s.before, s.after = unchanged(was), effect(done)
+	if was.Shows == Permission && s.key != KeyEscape {
 		if caller, _ := Claude(d.Env); caller == d.claude {
 			return d.refuseHere("a session does not decide what it may do itself")
 		}
@@ -178,29 +175,32 @@ func (d *driver) press(ctx context.Context, s keystep, done func(Screen) bool) e
 			d.hint = "answer it in the terminal, or set \"menu_decides\": true in " + state.ConfigFile(d.Env)
 			return d.refuseHere("menu-driver does not decide what Claude may do")
 		}
-		s.press = d.audited(s)
+		s.before = func(now Screen) string {
+			if why := unchanged(was)(now); why != "" {
+				return why
+			}
+			if err := d.audit(s.key); err != nil {
+				return "nothing was pressed: " + err.Error()
+			}
+			return ""
+		}
 	}
 	return d.send(ctx, s)
 }
 
-// audited adds a line to the log of decisions before the key of a step. Without the line, the key is not pressed.
-func (d *driver) audited(s keystep) func(context.Context, *keyboard) error {
+// audit adds a line to the log of decisions, of a key that chooses. Without the line, the key is not pressed.
+func (d *driver) audit(key Key) error {
 	row := d.screen.cursor()
-	if n, err := strconv.Atoi(s.name); err == nil {
+	if n, err := strconv.Atoi(string(key)); err == nil {
 		row = *d.screen.row(n)
 	}
 	line := state.AuditLine{
-		Session: d.session, Kind: "plan", By: "menu-driver", Replied: d.called, Told: row.Label, Shown: d.screen.Shown,
+		Session: d.session, Kind: "plan", By: "menu-driver", Replied: d.called, Told: row.Label, Shown: d.screen.Text,
 	}
 	if strings.HasPrefix(d.screen.Question, "Do you want to ") {
 		line.Kind = "permission"
 	}
-	return func(ctx context.Context, k *keyboard) error {
-		if err := state.Audit(d.Env, state.NewLog(d.Env, "menu-driver"), line); err != nil {
-			return d.refuse("nothing was pressed: %w", err)
-		}
-		return s.press(ctx, k)
-	}
+	return state.Audit(d.Env, state.NewLog(d.Env, "menu-driver"), line)
 }
 
 // refuseHere says why nothing was done, and what is on the screen.
@@ -208,39 +208,32 @@ func (d *driver) refuseHere(why string) error {
 	return d.refuse("%s; the screen shows %s", why, d.screen)
 }
 
-// choose takes the row numbered n. In a multi-select that ticks it, or takes the tick away; elsewhere it is the answer.
+// choose takes the row numbered n. In a multi-select that ticks it, or takes the tick away; elsewhere it is the answer. The row
+// for own words only gets the cursor.
 func (d *driver) choose(ctx context.Context, n int) error {
-	numbered := func(r Row) bool { return r.Number == n }
-	at, key := d.screen.cursor(), KeyDigit(n)
-	hidden := d.screen.row(n) == nil && d.screen.Kind == Question && (d.screen.Below || d.screen.Above)
+	at, row := d.screen.cursor(), d.screen.row(n)
+	hidden := d.screen.Shows == Question && (d.screen.Below || d.screen.Above)
 	switch {
 	case !d.screen.Dialog():
 		return d.refuseHere("no dialog is open")
-	case d.screen.Noting:
-		return d.refuse("a note is being written, and a digit would become part of it")
 	case at.Text != "" && at.Number != n && !d.screen.Multi:
 		return d.refuse("the row \"Type something\" holds a text that would be lost: %q", brief(at.Text, 80))
-	case d.screen.row(n) == nil && !hidden:
+	case row == nil && !hidden:
 		return d.refuseHere(fmt.Sprintf("no row is numbered %d", n))
 	}
-	var err error
-	switch {
-	case hidden, d.screen.Preview: // with previews a digit only moves the cursor
-		err = d.goTo(ctx, numbered)
-	case at.Kind == OtherRow && at.Number != n: // where digits are text
-		err = d.goTo(ctx, func(r Row) bool { return r.Kind != OtherRow })
+	key := KeyDigit(n)
+	// With previews a digit only moves the cursor; in the row for own words it is text; of that row it only ticks it (2.1.329).
+	if row == nil || d.screen.Preview || at.Is == OtherRow || row.Is == OtherRow {
+		if err := d.goTo(ctx, func(r Row) bool { return r.Number == n }); err != nil {
+			return err
+		}
+		key, row = KeyEnter, d.screen.row(n)
+		if row.Is == OtherRow {
+			return nil
+		}
 	}
-	if err != nil {
-		return err
-	}
-	row, s := d.screen.row(n), d.screen
-	switch {
-	case row.Kind == OtherRow: // its digit ticks it in a multi-select and leaves the cursor where it was (2.1.329)
-		return d.goTo(ctx, numbered)
-	case s.Preview:
-		key = KeyEnter
-	}
-	return d.press(ctx, keyStep(key), func(now Screen) bool {
+	s := d.screen
+	return d.press(ctx, keystep{key: key}, func(now Screen) bool {
 		then := now.row(n)
 		return !sameDialog(now, s) || s.Multi && then != nil && then.Ticked != row.Ticked
 	})
@@ -248,9 +241,9 @@ func (d *driver) choose(ctx context.Context, n int) error {
 
 // goTo moves the cursor, row by row, to the first row that is wanted.
 func (d *driver) goTo(ctx context.Context, wanted func(Row) bool) error {
-	kind := d.screen.Kind
+	shows := d.screen.Shows
 	return d.moveTo(ctx, wanted, func(s Screen) string {
-		if s.Kind != kind {
+		if s.Shows != shows {
 			return "the dialog was left"
 		}
 		return ""
@@ -260,10 +253,10 @@ func (d *driver) goTo(ctx context.Context, wanted func(Row) bool) error {
 // enter presses Enter where it does something. An empty input box may hold a suggestion, which Enter would send.
 func (d *driver) enter(ctx context.Context) error {
 	s := d.screen
-	if s.Kind != Draft && !s.Dialog() {
+	if s.Shows != Draft && !s.Dialog() {
 		return d.refuseHere("there is nothing that Enter would answer or send")
 	}
-	return d.press(ctx, keyStep(KeyEnter), func(now Screen) bool { return !sameScreen(now, s) })
+	return d.press(ctx, keystep{key: KeyEnter}, func(now Screen) bool { return !sameScreen(now, s) })
 }
 
 // escape leaves a dialog or interrupts Claude. An idle input box is left alone: a second Esc there would rewind the
@@ -273,7 +266,7 @@ func (d *driver) escape(ctx context.Context) error {
 	if !s.Dialog() && !s.Busy || s.Dialog() && d.Interrupt {
 		return d.refuseHere("there is nothing to leave or to interrupt")
 	}
-	return d.press(ctx, keyStep(KeyEscape), func(now Screen) bool {
+	return d.press(ctx, keystep{key: KeyEscape}, func(now Screen) bool {
 		return s.Dialog() && !sameDialog(now, s) || !s.Dialog() && !now.Busy
 	})
 }
@@ -283,26 +276,26 @@ func (d *driver) submit(ctx context.Context) error {
 	s := d.screen
 	switch {
 	case s.Draft != "":
-		return d.press(ctx, keyStep(KeyEnter), func(now Screen) bool { return now.Draft == "" })
-	case s.Kind == Review:
+		return d.press(ctx, keystep{key: KeyEnter}, func(now Screen) bool { return now.Draft == "" })
+	case s.Shows == Review:
 		return d.choose(ctx, 1)
-	case s.Kind == Question && s.Multi && !s.Noting:
-		if err := d.goTo(ctx, func(r Row) bool { return r.Kind == SubmitRow }); err != nil {
+	case s.Shows == Question && s.Multi:
+		if err := d.goTo(ctx, func(r Row) bool { return r.Is == SubmitRow }); err != nil {
 			return err
 		}
 	case s.cursor().Text == "":
 		return d.refuseHere("there is nothing to submit")
 	}
 	s = d.screen
-	return d.press(ctx, keyStep(KeyEnter), func(now Screen) bool { return !sameDialog(now, s) })
+	return d.press(ctx, keystep{key: KeyEnter}, func(now Screen) bool { return !sameDialog(now, s) })
 }
 
 // typeText sends a text to Claude from the empty input box, or answers a question with it. It is never added to a text that
 // stands there already, which may be a person's.
 func (d *driver) typeText(ctx context.Context, text string) error {
 	was := d.screen
-	if was.Kind == Question && !was.Preview {
-		if err := d.goTo(ctx, func(r Row) bool { return r.Kind == OtherRow }); err != nil {
+	if was.Shows == Question && !was.Preview {
+		if err := d.goTo(ctx, func(r Row) bool { return r.Is == OtherRow }); err != nil {
 			return err
 		}
 	}
@@ -310,7 +303,7 @@ func (d *driver) typeText(ctx context.Context, text string) error {
 	switch held := cmp.Or(was.Draft, at.Text); {
 	case held != "":
 		return d.refuse("nothing was typed: there already is a text, %q, which would be sent with yours", brief(held, 80))
-	case was.Kind != Prompt && at.Kind != OtherRow:
+	case was.Shows != Prompt && at.Is != OtherRow:
 		return d.refuseHere("there is no place for a text")
 	}
 	// Before Enter a backslash says that the text goes on (2.1.329). "@word", ":word" (2.1.329) and "/word" (2.1.197) are
@@ -318,24 +311,23 @@ func (d *driver) typeText(ctx context.Context, text string) error {
 	if last := strings.LastIndexAny(text, " \n") + 1; strings.ContainsAny(text[last:], `\@:/`) && (last > 0 || text[0] != '/') {
 		text += " "
 	}
-	stands := func(now Screen) bool { // a command's list may hide the box's kind (2.1.197)
-		return was.Kind == Prompt && holds(now.Draft, text) || now.cursor().Kind == OtherRow && Same(now.cursor().Text, text)
+	stands := func(now Screen) bool { // a command's list may hide which of the two the box is (2.1.197)
+		return was.Shows == Prompt && holds(now.Draft, text) || now.cursor().Is == OtherRow && Same(now.cursor().Text, text)
 	}
-	paste := pasteStep(text)
-	paste.stand = settle // a person's key that follows a paste closely is drawn late
+	paste := keystep{text: text, stand: settle} // a person's key that follows a paste closely is drawn late
 	if err := d.press(ctx, paste, stands); err != nil {
 		return err
 	}
 	err := d.submit(ctx)
 	// What stays unsent is taken back: later texts would wait behind it.
 	if left := d.screen.Draft; err != nil && Same(left, text) && !strings.Contains(left, "\n") {
-		_ = d.press(ctx, keyStep(KeyClear), func(now Screen) bool { return now.Draft == "" })
+		_ = d.press(ctx, keystep{key: KeyClear}, func(now Screen) bool { return now.Draft == "" })
 	}
 	if err != nil || len(was.Tabs) != 2 {
 		return err
 	}
 	// A multi-select that is asked alone: behind its own tab and "Submit" is the page that reviews it.
-	if err := d.settled(ctx, func(Screen) string { return "" }); err != nil || d.screen.Kind != Review {
+	if err := d.settled(ctx, func(Screen) string { return "" }); err != nil || d.screen.Shows != Review {
 		return err
 	}
 	return d.choose(ctx, 1)
@@ -351,7 +343,7 @@ func holds(draft, text string) bool {
 // clearThen clears the conversation and then sends a command into the new one.
 func (d *driver) clearThen(ctx context.Context, command string) error {
 	const clearing = 60 * time.Second // it runs the hooks of SessionEnd and SessionStart
-	if d.screen.Kind != Prompt || d.screen.Busy {
+	if d.screen.Shows != Prompt || d.screen.Busy {
 		return d.refuseHere("Claude is not idle at an empty input box")
 	}
 	if err := d.typeText(ctx, "/clear"); err != nil {
@@ -359,7 +351,7 @@ func (d *driver) clearThen(ctx context.Context, command string) error {
 	}
 	// Claude Code can be idle for some 60 ms before it clears, and a command typed then would be cleared too.
 	err := d.await(ctx, cmp.Or(d.Patience, clearing), settle, effect(func(now Screen) bool {
-		return now.Kind == Prompt && !now.Busy && cleared(d.capture)
+		return now.Shows == Prompt && !now.Busy && cleared(d.capture)
 	}))
 	if err != nil {
 		return err
@@ -369,34 +361,20 @@ func (d *driver) clearThen(ctx context.Context, command string) error {
 
 // cleared says whether "/clear" is all that the conversation on the screen consists of, above the input box.
 func cleared(capture string) bool {
-	lines := readCapture(capture)
-	box := len(lines) - 1
-	for rules := 0; box > 0 && (rules == 0 || !boxTop(lines[box])); box-- {
-		if lines[box].rule() {
-			rules++
-		}
-	}
 	var said []string
-	for _, l := range lines[:max(0, box)] {
+	for _, l := range readCapture(capture) {
 		if first := l.at(0); first == "❯" || first == "●" || first == "⏺" { // a person's turn, and Claude's
 			said = append(said, strings.TrimSpace(l.text))
 		}
 	}
-	return len(said) == 1 && said[0] == "❯ /clear"
+	return len(said) == 2 && said[0] == "❯ /clear" // the other is the input box
 }
 
 // sameDialog says whether two screens show the same dialog, whatever is ticked or typed in it.
 func sameDialog(a, b Screen) bool {
-	drawn := func(s Screen) string {
-		var labels []string
-		for _, r := range s.Rows {
-			if r.Kind != OtherRow {
-				labels = append(labels, fmt.Sprint(r.Number, r.Label))
-			}
-		}
-		return fmt.Sprintf("%q", []any{s.Kind, s.Why, s.Question, s.Header, s.Tabs, labels})
-	}
-	return drawn(a) == drawn(b)
+	same := func(x, y Row) bool { return x.Number == y.Number && (x.Label == y.Label || x.Is == OtherRow) }
+	return a.Shows == b.Shows && a.Why == b.Why && a.Question == b.Question &&
+		slices.Equal(a.Tabs, b.Tabs) && slices.EqualFunc(a.Rows, b.Rows, same)
 }
 
 // The exit codes of menu-driver.
@@ -434,31 +412,15 @@ func (d *driver) coded(err error) error {
 
 // String says in a few words what is on a screen.
 func (s Screen) String() string {
-	var what string
-	switch s.Kind {
+	switch s.Shows {
 	case Prompt:
 		return "an empty input box"
 	case Draft:
 		return fmt.Sprintf("a text in the input box: %q", brief(s.Draft, 80))
-	case Unknown:
-		return s.Why
-	case Question:
-		what = fmt.Sprintf("the question %q", brief(s.Question, 80))
+	case Question, Permission:
+		return fmt.Sprintf("the dialog %q", brief(s.Question, 80))
 	case Review:
-		what = `the page "Review your answers"`
-	case Permission:
-		what = "a dialog of Claude Code"
+		return `the page "Review your answers"`
 	}
-	var rows []string
-	for _, r := range s.Rows {
-		row := brief(r.Label, 40)
-		if r.Number > 0 {
-			row = fmt.Sprintf("%d. %s", r.Number, row)
-		}
-		if r.Cursor {
-			row = "❯ " + row
-		}
-		rows = append(rows, row)
-	}
-	return what + " with " + strings.Join(rows, ", ")
+	return s.Why
 }

@@ -41,9 +41,9 @@ func (w world) heldUp(screen string) Pane {
 	want := ReadScreen(string(b))
 	until(w.t, "the screen is there", func() bool {
 		now, err := w.Capture(w.t.Context(), id)
-		return err == nil && ReadScreen(now).Kind == want.Kind
+		return err == nil && ReadScreen(now).Shows == want.Shows
 	})
-	if want.Kind == Unknown {
+	if want.Shows == Unknown {
 		w.t.Fatalf("%s is not read: %s", screen, want.Why)
 	}
 	return w.pane(id)
@@ -147,7 +147,7 @@ func TestMenuOnEveryScreen(t *testing.T) {
 			{"submit", refused, "", "nothing to submit"},
 			{"clear_then hello", refused, "", "not idle"},
 			{"choose 5", refused, "", "no row is numbered 5"},
-			{"choose 2", refused, "", "menu-driver does not decide what Claude may do; the screen shows a dialog of Claude Code with ❯ 1. Yes"},
+			{"choose 2", refused, "", "menu-driver does not decide what Claude may do; the screen shows the dialog \"Do you want to proceed?\""},
 			{"enter", refused, "", "menu-driver does not decide what Claude may do"},
 			{"esc", sent, "\x1b", "Escape was sent"},
 		},
@@ -368,7 +368,7 @@ func TestMenuDecidesInNoRecordedDialog(t *testing.T) {
 		seen := 0
 		for name, capture := range recorded(t, version) {
 			s := ReadScreen(capture)
-			if s.Kind != Permission && !strings.HasPrefix(name, "trust") {
+			if s.Shows != Permission && !strings.HasPrefix(name, "trust") {
 				continue
 			}
 			seen++
@@ -512,6 +512,6 @@ done`
 	}
 	until(t, "the box is empty", func() bool {
 		now, err := w.Capture(t.Context(), p.ID)
-		return err == nil && ReadScreen(now).Kind == Prompt
+		return err == nil && ReadScreen(now).Shows == Prompt
 	})
 }

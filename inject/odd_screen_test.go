@@ -24,17 +24,17 @@ func TestOddDialogs(t *testing.T) {
 			"unknown: a dialog of Claude Code's that is half drawn"},
 		"rows hidden above": {
 			screenOf([]string{ruleLine, " ☐ Colour", "", "Which colour?", "", "↑ 2. Blue", "     cold", "❯ 3. Green", "     fresh", "  4. Type something."}, below),
-			"question above\nheader   Colour\nquestion \"Which colour?\"\n  2. option Blue"},
+			"question above\nquestion \"Which colour?\"\n  2. option Blue"},
 		"a numbered question above rows that are hidden above": {
 			screenOf([]string{ruleLine, " ☐ Colour", "", "One of these:", "  1. red", "", "❯ 3. Green", "     fresh", "  4. Type something."}, below),
-			"question above\nheader   Colour\nquestion \"One of these: 1. red\"\n❯ 3. option Green"},
+			"question above\nquestion \"One of these: 1. red\"\n❯ 3. option Green"},
 		"output in the middle of the list": {
 			screenOf([]string{ruleLine, " ☐ Colour", "", "Which colour?", "", "❯ 1. Red", "done", "  2. Blue", "  3. Green", "  4. Type something."}, below),
 			"unknown: a dialog of Claude Code's that is half drawn"},
 		"output in the middle of a multi-select": {
 			screenOf([]string{ruleLine, "←  ☐ Colour  ✔ Submit  →", "", "Which colours?", "", "❯ 1. [ ] Red", "$ ls", "  2. [ ] Blue", "  3. [ ] Green", "  4. [ ] Type something", "     Submit"}, below),
 			"unknown: a dialog of Claude Code's that is half drawn"},
-		"a preview":                      {preview("1.", "2."), "question preview\nheader   Layout\nquestion \"Which layout?\"\n❯ 1. option Side\n  2. option Top\n     below  Chat about this\n"},
+		"a preview":                      {preview("1.", "2."), "question preview\nquestion \"Which layout?\"\n❯ 1. option Side\n  2. option Top\n     below  Chat about this\n"},
 		"a preview without its first":    {preview("2.", "3."), "unknown: a dialog of Claude Code's that is half drawn"},
 		"a preview that is not straight": {preview("1.", "2.000000000"), "unknown: a dialog of Claude Code's that is half drawn"},
 		"a review whose question has a bullet": {
@@ -67,7 +67,7 @@ func TestTheFieldIsKnownByItsWords(t *testing.T) {
 			t.Fatal(err)
 		}
 		other := strings.NewReplacer("Type something.", "Say something.", "Type\x1b[39m \x1b[38;5;246msomething.", "Say something.").Replace(string(raw))
-		if s := ReadScreen(other); s.Kind != Unknown {
+		if s := ReadScreen(other); s.Shows != Unknown {
 			t.Errorf("%s: %s", version, printScreen(s))
 		}
 	}

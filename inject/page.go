@@ -90,42 +90,30 @@ func dashed(text, remark string) string {
 // field is the number of the row for own words.
 func (a act) field() int { return len(a.prompt.Options) + 1 }
 
-// untouched says, for a person, why the page of a question is not open as it was asked; "" when it is.
-func (a *answering) untouched(i int, s Screen) string {
-	if why := asks(s, a.acts[i].prompt); why != "" {
+// page is one page of the dialog as it must stand: as it was asked, with what our keys have changed on it.
+type page struct {
+	acts []act
+	on   int         // which of them
+	left map[int]Row // the rows that our keys have changed, by number
+}
+
+// differs says, for a person, why the screen is not this page; "" when it is. The row with the number but may be changing. Of
+// rows that are not on the screen nothing is known.
+func (p page) differs(s Screen, but int) string {
+	if why := asks(s, p.acts[p.on].prompt); why != "" {
 		return why
 	}
-	if len(a.acts) > 1 && s.Tabs != nil && len(s.Tabs) != len(a.acts)+1 {
+	if len(p.acts) > 1 && s.Tabs != nil && len(s.Tabs) != len(p.acts)+1 {
 		return "another dialog is open"
 	}
-	for j, tab := range s.Tabs {
-		if j != i && !tab.Submit && tab.Answered != (j < i) {
+	for i, tab := range s.Tabs {
+		if i != p.on && !tab.Submit && tab.Answered != (i < p.on) {
 			return "another of its questions was changed in the terminal"
 		}
 	}
-	if s.Noting || s.Notes != "" {
-		return "its notes were changed in the terminal"
-	}
 	for _, r := range s.Rows {
-		if r.Ticked || r.Text != "" {
-			return fmt.Sprintf("%q was changed in the terminal", brief(r.Label, 40))
-		}
-	}
-	return ""
-}
-
-// changed says, for a person, why the screen is not the page of a question as it was, but for one row and the cursor. Of rows
-// that were not on the screen nothing is known.
-func changed(now, was Screen, p state.Prompt, but int) string {
-	if why := asks(now, p); why != "" {
-		return why
-	}
-	if now.Noting != was.Noting || now.Notes != was.Notes {
-		return "its notes were changed in the terminal"
-	}
-	for _, r := range now.Rows {
-		before := was.row(r.Number)
-		if before != nil && r.Number != but && (r.Ticked != before.Ticked || r.Text != before.Text) {
+		left := p.left[r.Number]
+		if r.Number != but && (r.Ticked != left.Ticked || r.Text != left.Text) {
 			return fmt.Sprintf("%q was changed in the terminal", brief(r.Label, 40))
 		}
 	}
@@ -136,7 +124,7 @@ func changed(now, was Screen, p state.Prompt, but int) string {
 // pane, what is on the screen must fit.
 func asks(s Screen, p state.Prompt) string {
 	switch {
-	case s.Kind != Question:
+	case s.Shows != Question:
 		return notTheDialog(s)
 	case s.Cut && s.Question != "" && !Ends(s.Question, p.Question), !s.Cut && !Same(s.Question, p.Question):
 		return "another question is open"
@@ -146,16 +134,17 @@ func asks(s Screen, p state.Prompt) string {
 	const otherOptions = "the question is open with other options"
 	options := 0
 	for _, r := range s.Rows {
-		if r.Kind == OtherRow && r.Number != len(p.Options)+1 {
+		if r.Is == OtherRow && r.Number != len(p.Options)+1 {
 			return otherOptions
 		}
-		if r.Kind != OptionRow {
+		if r.Is != OptionRow {
 			continue
 		}
 		if r.Number < 1 || r.Number > len(p.Options) {
 			return otherOptions
 		}
-		if label := p.Options[r.Number-1].Label; !Same(r.Label, label) && !(r.Cut && Begins(r.Label, label)) {
+		label, cut := p.Options[r.Number-1].Label, strings.HasSuffix(r.Label, "…")
+		if !Same(r.Label, label) && !(cut && Begins(r.Label, label)) {
 			return otherOptions
 		}
 		options++
@@ -168,7 +157,7 @@ func asks(s Screen, p state.Prompt) string {
 
 // notTheDialog says what is on the screen instead of a question.
 func notTheDialog(s Screen) string {
-	switch s.Kind {
+	switch s.Shows {
 	case Prompt, Draft:
 		return "the question is not open any more"
 	case Permission:
@@ -178,12 +167,12 @@ func notTheDialog(s Screen) string {
 	case Question:
 		return "another question is open"
 	}
-	return "the pane shows " + cmp.Or(s.Why, "something else")
+	return "the pane shows " + s.Why
 }
 
 // reviewDiffers says what about the review page is not as meant. An answer that is not on the screen was seen on its own page.
 func reviewDiffers(s Screen, acts []act) string {
-	if s.Kind != Review {
+	if s.Shows != Review {
 		return notTheDialog(s)
 	}
 	var meant strings.Builder
@@ -200,12 +189,13 @@ func reviewDiffers(s Screen, acts []act) string {
 // fillPages goes through the dialog page by page and submits it.
 func (a *answering) fillPages(ctx context.Context) error {
 	for i := range a.acts {
+		a.page = page{acts: a.acts, on: i, left: map[int]Row{}}
 		if i > 0 {
-			if err := a.settled(ctx, func(s Screen) string { return a.untouched(i, s) }); err != nil {
+			if err := a.settled(ctx, func(s Screen) string { return a.differs(s, 0) }); err != nil {
 				return err
 			}
 		}
-		for _, do := range a.keystrokes(i) {
+		for _, do := range a.keystrokes() {
 			if err := do(ctx); err != nil {
 				return err
 			}
@@ -218,67 +208,65 @@ func (a *answering) fillPages(ctx context.Context) error {
 	if err := a.settled(ctx, review); err != nil {
 		return err
 	}
-	submit := keyStep(KeyDigit(1))
-	submit.commit, submit.before = true, review
+	submit := keystep{key: KeyDigit(1), commit: true, before: review}
 	submit.after = func(s Screen) error {
 		if review(s) == "" {
 			return errNoEffect
 		}
 		return a.gone(s)
 	}
-	return a.press(ctx, submit)
+	return a.send(ctx, submit)
 }
 
 // keystroke does a part of a page.
 type keystroke func(context.Context) error
 
 // keystrokes answer the page that is open and leave it.
-func (a *answering) keystrokes(i int) (all []keystroke) {
-	act := a.acts[i]
-	p, field := act.prompt, act.field()
-	if act.text == "" && a.screen.cursor().Kind == OtherRow { // digits would be typed into the field
-		all = append(all, a.goTo(p, field-1))
+func (a *answering) keystrokes() (all []keystroke) {
+	act := a.acts[a.on]
+	field := act.field()
+	if act.text == "" && a.screen.cursor().Is == OtherRow { // digits would be typed into the field
+		all = append(all, a.goTo(field-1))
 	}
 	switch {
-	case p.MultiSelect:
+	case act.prompt.MultiSelect:
 		// Own words first, for 2.1.197 takes them into the answer only when a row is ticked after they were typed and the cursor
 		// has left them; then the ticks by their numbers, which leave the cursor where it is.
 		ticks := act.numbers
 		if act.text != "" {
-			all = append(all, a.goTo(p, field), a.write(act), a.goTo(p, field-1))
+			all = append(all, a.goTo(field), a.write(act), a.goTo(field-1))
 		}
 		if len(ticks) == 0 { // the field's own tick is taken away, and set again
-			all = append(all, a.tick(p, field, false))
+			all = append(all, a.tick(field, false))
 			ticks = []int{field}
 		}
 		for _, n := range ticks {
-			all = append(all, a.tick(p, n, true))
+			all = append(all, a.tick(n, true))
 		}
-		return append(all, a.leave(i, KeyTab))
+		return append(all, a.leave(KeyTab))
 	case act.text != "": // what is typed replaces the label of the field
-		return append(all, a.goTo(p, field), a.write(act), a.leave(i, KeyEnter))
+		return append(all, a.goTo(field), a.write(act), a.leave(KeyEnter))
 	case a.screen.Preview: // there a digit only moves the cursor (2.1.197, 2.1.329)
-		return append(all, a.goTo(p, act.numbers[0]), a.leave(i, KeyEnter))
+		return append(all, a.goTo(act.numbers[0]), a.leave(KeyEnter))
 	}
 	// One digit chooses and submits: there is nothing in between that another key could change.
-	return append(all, a.leave(i, KeyDigit(act.numbers[0])))
+	return append(all, a.leave(KeyDigit(act.numbers[0])))
 }
 
 // goTo moves the cursor to a row.
-func (a *answering) goTo(p state.Prompt, number int) keystroke {
+func (a *answering) goTo(number int) keystroke {
 	return func(ctx context.Context) error {
-		was := a.screen
 		at := func(r Row) bool { return r.Number == number }
-		return a.moveTo(ctx, at, func(now Screen) string { return changed(now, was, p, 0) })
+		return a.moveTo(ctx, at, func(now Screen) string { return a.differs(now, 0) })
 	}
 }
 
 // still says, for a person, why the screen is not what it is now.
-func (a *answering) still(p state.Prompt) func(Screen) string {
-	was := a.screen
+func (a *answering) still() func(Screen) string {
+	at := a.screen.cursor().Number
 	return func(now Screen) string {
-		why := changed(now, was, p, 0)
-		if now.cursor().Number != was.cursor().Number {
+		why := a.differs(now, 0)
+		if now.cursor().Number != at {
 			why = cmp.Or(why, "its cursor was moved in the terminal")
 		}
 		return why
@@ -293,65 +281,68 @@ func (a *answering) write(act act) keystroke {
 	}
 	_, first := utf8.DecodeRuneInString(text)
 	return func(ctx context.Context) error {
-		typed := ""
+		typed := Row{Ticked: act.prompt.MultiSelect} // typing ticks it
 		for _, part := range []string{text[:first], text[first:]} {
 			if part == "" {
 				continue
 			}
-			typed += part
-			stands := func(r Row) bool { return Same(r.Text, typed) && r.Ticked == act.prompt.MultiSelect } // typing ticks it
-			if err := a.change(pasteStep(part), act.prompt, act.field(), stands)(ctx); err != nil {
+			typed.Text += part
+			if err := a.change(ctx, keystep{text: part}, act.field(), typed); err != nil {
 				return err
 			}
 		}
 		// A person's key that follows a paste closely is drawn late: 2 of 15 in races with 2.1.329 went unseen before Enter.
-		return a.settled(ctx, a.still(act.prompt))
+		return a.settled(ctx, a.still())
 	}
 }
 
 // tick ticks a row by its number, or takes its tick away.
-func (a *answering) tick(p state.Prompt, number int, on bool) keystroke {
-	return a.change(keyStep(KeyDigit(number)), p, number, func(r Row) bool { return r.Ticked == on })
-}
-
-// change presses a key that stays on the page and changes a row, and waits until that is as wanted.
-func (a *answering) change(s keystep, p state.Prompt, number int, wanted func(Row) bool) keystroke {
+func (a *answering) tick(number int, on bool) keystroke {
 	return func(ctx context.Context) error {
-		was := a.screen
-		s.before = a.still(p)
-		s.after = func(now Screen) error {
-			row := now.row(number)
-			switch why := changed(now, was, p, number); {
-			case why != "":
-				return mismatch(why)
-			case row != nil && !wanted(*row):
-				return errNoEffect
-			}
-			return nil
-		}
-		return a.press(ctx, s)
+		row := a.left[number]
+		row.Ticked = on
+		return a.change(ctx, keystep{key: KeyDigit(number)}, number, row)
 	}
 }
 
+// change presses a key that stays on the page and changes a row, and waits until that is as wanted.
+func (a *answering) change(ctx context.Context, s keystep, number int, wanted Row) error {
+	s.before = a.still()
+	s.after = func(now Screen) error {
+		row := now.row(number)
+		switch why := a.differs(now, number); {
+		case why != "":
+			return mismatch(why)
+		case row != nil && (row.Ticked != wanted.Ticked || !Same(row.Text, wanted.Text)):
+			return errNoEffect
+		}
+		return nil
+	}
+	if err := a.send(ctx, s); err != nil {
+		return err
+	}
+	a.left[number] = *cmp.Or(a.screen.row(number), &wanted)
+	return nil
+}
+
 // leave presses the key that finishes the page, and waits for what comes after it.
-func (a *answering) leave(i int, k Key) keystroke {
+func (a *answering) leave(k Key) keystroke {
 	return func(ctx context.Context) error {
-		p, was, next := a.acts[i].prompt, a.screen, i+1
-		s := keyStep(k)
-		s.before = a.still(p)
-		s.commit = next == len(a.acts) && !a.reviewed()
+		next := page{acts: a.acts, on: a.on + 1}
+		last := next.on == len(a.acts)
+		s := keystep{key: k, commit: last && !a.reviewed(), before: a.still()}
 		s.after = func(now Screen) error {
 			switch {
-			case changed(now, was, p, 0) == "":
+			case a.differs(now, 0) == "":
 				return errNoEffect
 			case s.commit:
 				return a.gone(now)
-			case next == len(a.acts) && now.Kind == Review, next < len(a.acts) && a.untouched(next, now) == "":
+			case last && now.Shows == Review, !last && next.differs(now, 0) == "":
 				return nil
 			}
 			return mismatch("the dialog was changed in the terminal")
 		}
-		return a.press(ctx, s)
+		return a.send(ctx, s)
 	}
 }
 
@@ -360,7 +351,7 @@ func (a *answering) gone(s Screen) error {
 	switch {
 	case slices.ContainsFunc(a.acts, func(act act) bool { return asks(s, act.prompt) == "" }):
 		return mismatch("the dialog has changed in the terminal")
-	case s.Kind == Unknown, s.Kind == Review:
+	case s.Shows == Unknown, s.Shows == Review:
 		return mismatch(notTheDialog(s))
 	}
 	return nil

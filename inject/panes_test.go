@@ -52,13 +52,16 @@ func TestPanesAsTmuxHasThem(t *testing.T) {
 }
 
 func TestSessionsCalled(t *testing.T) {
-	all := []string{"main", "orch-a", "orch-ab", "orch-b", "orch-b", "épic 日本", "x_y_z", "=eq", "%7"}
+	var all []Pane
+	for _, name := range []string{"main", "orch-a", "orch-ab", "orch-b", "orch-b", "épic 日本", "x_y_z", "=eq", "%7"} {
+		all = append(all, Pane{Session: name})
+	}
 	for name, want := range map[string]string{
 		"main": "main", "ma": "main", "orch-a": "orch-a", "orch-ab": "orch-ab", "orch-b": "orch-b", "épic": "épic 日本",
 		"x.y:z": "x_y_z", "x.y": "x_y_z", "=eq": "=eq", "=": "=eq", "%7": "%7", "orch": "orch-a orch-ab orch-b",
 		"": "", "ain": "", "m*": "", "MAIN": "", "{last}": "", "-t": "", "main;": "", "$0": "",
 	} {
-		if got := strings.Join(SessionsCalled(all, name), " "); got != want {
+		if got := strings.Join(sessionsCalled(all, name), " "); got != want {
 			t.Errorf("%q: %q, want %q", name, got, want)
 		}
 	}
@@ -111,7 +114,7 @@ func TestServersThatAreNotThere(t *testing.T) {
 		_, panes := s.Panes(t.Context())
 		_, pane := s.Pane(t.Context(), p.ID)
 		_, capture := s.Capture(t.Context(), p.ID)
-		_, typed := s.LastTyped(t.Context(), p)
+		_, typed := s.LastTyped(t.Context(), p.ID)
 		for what, err := range map[string]error{"panes": panes, "pane": pane, "capture": capture, "typed": typed,
 			"key": s.Key(t.Context(), p.ID, KeyEnter), "paste": s.Paste(t.Context(), p.ID, "x")} {
 			if !errors.Is(err, ErrNoServer) {

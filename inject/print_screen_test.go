@@ -8,11 +8,11 @@ import (
 // printScreen writes a screen down so that a person can compare it with the drawing.
 func printScreen(s Screen) string {
 	var b strings.Builder
-	kind := string(s.Kind)
-	if kind == "" {
-		kind = "unknown: " + s.Why
+	shows := string(s.Shows)
+	if shows == "" {
+		shows = "unknown: " + s.Why
 	}
-	fmt.Fprintln(&b, kind+flags(s))
+	fmt.Fprintln(&b, shows+flags(s))
 	if s.Draft != "" {
 		fmt.Fprintf(&b, "draft    %q\n", s.Draft)
 	}
@@ -30,14 +30,8 @@ func printScreen(s Screen) string {
 		}
 		b.WriteString("\n")
 	}
-	if s.Header != "" {
-		fmt.Fprintln(&b, "header  ", s.Header)
-	}
-	if s.Kind == Question || s.Question != "" {
+	if s.Shows == Question || s.Question != "" {
 		fmt.Fprintf(&b, "question %q\n", s.Question)
-	}
-	if s.Notes != "" {
-		fmt.Fprintf(&b, "notes    %q\n", s.Notes)
 	}
 	for _, r := range s.Rows {
 		fmt.Fprintln(&b, strings.TrimRight(printRow(s, r), " "))
@@ -53,7 +47,7 @@ func flags(s Screen) string {
 	for _, f := range []struct {
 		name string
 		set  bool
-	}{{"busy", s.Busy}, {"multi", s.Multi}, {"preview", s.Preview}, {"noting", s.Noting}, {"cut", s.Cut}, {"above", s.Above}, {"below", s.Below}} {
+	}{{"busy", s.Busy}, {"multi", s.Multi}, {"preview", s.Preview}, {"cut", s.Cut}, {"above", s.Above}, {"below", s.Below}} {
 		if f.set {
 			text += " " + f.name
 		}
@@ -71,7 +65,7 @@ func printRow(s Screen, r Row) string {
 		number = fmt.Sprintf("%d.", r.Number)
 	}
 	tick := ""
-	if s.Multi && (r.Kind == OptionRow || r.Kind == OtherRow) {
+	if s.Multi && (r.Is == OptionRow || r.Is == OtherRow) {
 		tick = "[ ] "
 		if r.Ticked {
 			tick = "[✔] "
@@ -81,11 +75,8 @@ func printRow(s Screen, r Row) string {
 	if r.Text != "" {
 		text = fmt.Sprintf("typed %q", r.Text)
 	}
-	if r.Cut {
+	if r.Is != OtherRow && strings.HasSuffix(r.Label, "…") {
 		text += " (cut)"
 	}
-	if r.Description != "" {
-		text += " — " + r.Description
-	}
-	return fmt.Sprintf("%s %s %-6s %s%s", cursor, number, r.Kind, tick, text)
+	return fmt.Sprintf("%s %s %-6s %s%s", cursor, number, r.Is, tick, text)
 }

@@ -12,11 +12,10 @@ func readReview(lines []line) (Screen, bool) {
 		return Screen{}, false
 	}
 	_, rows, ok := splitRows(lines[n-2:], 0, false)
-	gap := lines[n-3]
-	if !ok || len(rows) != 2 || rows[0].number != 1 || !gap.blank() && !hiddenAbove().MatchString(gap.text) {
+	if !ok || len(rows) != 2 || rows[0].number != 1 || !lines[n-3].gap() {
 		return Screen{}, false
 	}
-	s := Screen{Kind: Review, Rows: []Row{rows[0].row(OptionRow, false), rows[1].row(OptionRow, false)}}
+	s := Screen{Shows: Review, Rows: []Row{rows[0].row(OptionRow), rows[1].row(OptionRow)}}
 	if s.Rows[0].Label != "Submit answers" || s.Rows[1].Label != "Cancel" {
 		return Screen{}, false
 	}
@@ -87,9 +86,9 @@ func readInputBox(lines []line) (Screen, bool) {
 	case strings.Contains(squeeze(words), "searchprompts:"): // 2.1.197, ctrl+r
 		return unknown("a search through earlier prompts"), true
 	}
-	s := Screen{Kind: Prompt, Busy: busy(lines[:top], below), Draft: text}
+	s := Screen{Shows: Prompt, Busy: busy(lines[:top], below), Draft: text}
 	if text != "" {
-		s.Kind = Draft
+		s.Shows = Draft
 	}
 	return s, true
 }
@@ -162,55 +161,45 @@ var (
 // readPermission reads another dialog that wants a choice: numbered rows under a question that is known.
 func readPermission(lines []line) (Screen, bool) {
 	first, last, mark := cursorBlock(lines)
-	if mark < 0 {
+	if last == 0 {
 		return Screen{}, false
 	}
 	// What is below the rows is Claude Code's: indented, unlike the lines of a shell.
-	skip := func(l line) bool { return l.blank() || hiddenAbove().MatchString(l.text) }
-	foot := slices.DeleteFunc(slices.Clone(lines[last:]), skip)
+	foot := slices.DeleteFunc(slices.Clone(lines[last:]), line.gap)
 	foreign := func(l line) bool { return l.indent() == 0 || shellPrompt().MatchString(l.text) }
 	if len(foot) > 0 && (slices.ContainsFunc(foot, foreign) || !permissionHint().MatchString(joined(foot))) {
 		return Screen{}, false
 	}
-	_, rows, ok := splitRows(lines[first:last], mark, false)
+	above, rows, ok := splitRows(lines[first:last], mark, false)
+	first += len(above)
 	asked := permissionQuestions().FindString(joined(lines[max(0, first-4):first]))
 	if !ok || len(rows) == 0 || asked == "" {
 		return Screen{}, false
 	}
-	s := Screen{Kind: Permission, Question: asked, Above: rows[0].number > 1, Below: rows[len(rows)-1].mark == "↓"}
+	s := Screen{Shows: Permission, Question: asked, Above: rows[0].number > 1, Below: rows[len(rows)-1].mark == "↓"}
 	for _, r := range rows {
-		s.Rows = append(s.Rows, r.row(OptionRow, false))
+		s.Rows = append(s.Rows, r.row(OptionRow))
 	}
 	for _, l := range lines[underRule(lines):] {
-		s.Shown += l.text + "\n"
+		s.Text += l.text + "\n"
 	}
 	return s, s.cursors() == 1
 }
 
-// cursorBlock finds the last row with the cursor and the rows around it, up to a blank line or what is drawn over one.
-// mark is the cursor's column, -1 for no such row.
+// cursorBlock finds the last row with the cursor and the lines around it, up to blank ones or what is drawn over one. mark is the
+// cursor's column; last is 0 where there is no such row.
 func cursorBlock(lines []line) (first, last, mark int) {
 	const farthest = 30 // lines from the bottom
-	cursor := len(lines) - 1
-	for ; cursor >= 0 && len(lines)-cursor < farthest; cursor-- {
+	for cursor := len(lines) - 1; cursor >= max(0, len(lines)-farthest); cursor-- {
 		mark = lines[cursor].indent()
-		if _, ok := rowStart(lines[cursor], mark); ok && lines[cursor].at(mark) == "❯" {
-			break
+		if _, ok := rowStart(lines[cursor], mark); !ok || lines[cursor].at(mark) != "❯" {
+			continue
 		}
-	}
-	if cursor < 0 || len(lines)-cursor >= farthest {
-		return 0, 0, -1
-	}
-	for last = cursor + 1; last < len(lines) && !lines[last].blank() && !hiddenAbove().MatchString(lines[last].text); last++ {
-	}
-	first = cursor
-	for i := cursor - 1; i >= 0 && !lines[i].blank(); i-- {
-		if s, ok := rowStart(lines[i], mark); ok {
-			first = i
-			if s.number == 1 {
-				break
-			}
+		for last = cursor + 1; last < len(lines) && !lines[last].gap(); last++ {
 		}
+		for first = cursor; first > 0 && !lines[first-1].gap(); first-- {
+		}
+		return first, last, mark
 	}
-	return first, last, mark
+	return 0, 0, 0
 }

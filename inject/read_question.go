@@ -3,7 +3,6 @@ package inject
 import (
 	"slices"
 	"strings"
-	"unicode/utf8"
 )
 
 var (
@@ -14,15 +13,18 @@ var (
 	// hiddenAbove is drawn by 2.1.329 over the line above what it keeps at the bottom, when the dialog is longer than the pane.
 	hiddenAbove = pattern(`^ ↑ \d+ more lines?$`)
 
-	chipPattern = pattern(`^ ([☐☒✔]) (\S.*)$`)
+	chipPattern = pattern(`^ [☐☒✔] \S.*$`)
 	tabsPattern = pattern(`^← .* →$|^←  ?[☐☒✔].*$`)
 	tabPattern  = pattern(`[☐☒✔] `) // one tab of "←  ☒ DB  ☐ Features  ✔ Submit  →"
 )
 
 const (
 	chatLabel = "Chat about this"
-	oddDialog = "a dialog of Claude Code's that is half drawn, or too large for its pane"
+	oddDialog = "a dialog of Claude Code's that is half drawn, too large for its pane, or holds a note"
 )
+
+// gap says whether a line ends a list: a blank one, or what is drawn over it.
+func (l line) gap() bool { return l.blank() || hiddenAbove().MatchString(l.text) }
 
 // dialog is an AskUserQuestion dialog cut into its parts, from the bottom up.
 type dialog struct {
@@ -41,14 +43,18 @@ func readQuestion(lines []line) (Screen, bool) {
 	if !ok {
 		return Screen{}, false
 	}
-	s := Screen{Kind: Question, Preview: first == 0}
+	s := Screen{Shows: Question, Preview: first == 0}
 	if s.Preview {
 		ok = s.readPreview(d)
 	} else {
 		ok = s.readList(d, first-1)
 	}
+	if s.Preview && slices.ContainsFunc(below, func(r Row) bool { return r.Cursor }) {
+		for i := range s.Rows { // the option that was left keeps its ❯
+			s.Rows[i].Cursor = false
+		}
+	}
 	s.Rows = append(s.Rows, below...)
-	s.leaveOption()
 	if n := s.cursors(); !ok || n > 1 || n == 0 && !s.Above && !s.Below {
 		return unknown(oddDialog), true
 	}
@@ -58,7 +64,7 @@ func readQuestion(lines []line) (Screen, bool) {
 // cutDialog finds, from the bottom: the hint, a blank line, the rows below the rule, the rule.
 func cutDialog(lines []line) (d dialog, ok bool) {
 	end := len(lines)
-	for end > 0 && !lines[end-1].blank() && !hiddenAbove().MatchString(lines[end-1].text) && len(lines)-end < 8 {
+	for end > 0 && !lines[end-1].gap() && len(lines)-end < 8 {
 		end--
 	}
 	if end == 0 || !hint().MatchString(joined(lines[end:])) {
@@ -90,7 +96,7 @@ func readBelow(lines []line) (rows []Row, number int, ok bool) {
 		}
 		number = drawn[0].number
 		for _, r := range drawn {
-			rows = append(rows, r.row(BelowRow, false))
+			rows = append(rows, r.row(BelowRow))
 		}
 		return rows, number, rows[0].Label == chatLabel
 	}
@@ -99,7 +105,7 @@ func readBelow(lines []line) (rows []Row, number int, ok bool) {
 		if mark != "❯" && mark != " " || l.at(1) != " " || label.indent() != 0 {
 			return nil, 0, false
 		}
-		rows = append(rows, Row{Kind: BelowRow, Label: label.text, Cursor: mark == "❯"})
+		rows = append(rows, Row{Is: BelowRow, Label: label.text, Cursor: mark == "❯"})
 	}
 	return rows, 0, rows[0].Label == chatLabel
 }
@@ -111,16 +117,6 @@ func (s *Screen) cursors() (n int) {
 		}
 	}
 	return n
-}
-
-// leaveOption: with previews the option that was left keeps its ❯ while the cursor stands on "Chat about this".
-func (s *Screen) leaveOption() {
-	below := slices.ContainsFunc(s.Rows, func(r Row) bool { return r.Cursor && r.Kind == BelowRow })
-	for i := range s.Rows {
-		if s.Preview && below && s.Rows[i].Kind == OptionRow {
-			s.Rows[i].Cursor = false
-		}
-	}
 }
 
 // readPreview reads a list with previews: the options on the left, a box with the preview of one on the right, and
@@ -138,24 +134,19 @@ func (s *Screen) readPreview(d dialog) bool {
 	}
 	var left, right []line
 	for _, l := range d.above[top:] {
-		s.Noting = s.Noting || l.typing
 		before := l.before(column)
-		if before.width() > column || l.at(column) != "" && before.width() == column {
+		if l.width() > column && !l.cells[column-1].blank() {
 			return false // the box is not straight
 		}
 		left, right = append(left, before), append(right, l.from(column))
 	}
-	for len(left) > 0 && left[len(left)-1].blank() {
-		left = left[:len(left)-1]
-	}
 	above, rows, ok := splitRows(left, 0, false)
-	if !ok || len(above) > 0 || len(rows) == 0 || rows[0].number != 1 || !s.readNotes(right) {
+	if !ok || len(above) > 0 || len(rows) == 0 || rows[0].number != 1 || !noNotes(right) {
 		return false
 	}
 	marked := slices.ContainsFunc(rows, func(r rowLines) bool { return r.mark == "❯" })
 	for _, r := range rows {
-		row := Row{Kind: OptionRow, Number: r.number, Label: joined(r.lines)}
-		row.Cut = strings.HasSuffix(row.Label, "…")
+		row := Row{Is: OptionRow, Number: r.number, Label: joined(r.lines)}
 		// 2.1.197 draws no ❯ before a label of several lines, only its bold type.
 		row.Cursor = r.mark == "❯" || !marked && r.lines[0].drawn(func(k ink) bool { return k.bold })
 		s.Rows = append(s.Rows, row)
@@ -165,37 +156,23 @@ func (s *Screen) readPreview(d dialog) bool {
 
 // boxCorner is the column of the preview's upper left corner, -1 for none: "❯ 1. Side bar        ┌─────┐".
 func boxCorner(l line) int {
-	before, after, there := strings.Cut(l.text, "┌")
-	if !there || !strings.HasSuffix(after, "┐") || strings.Trim(after, "─┐") != "" {
+	column := slices.IndexFunc(l.cells, func(c cell) bool { return c.text == "┌" })
+	if column < 0 || !strings.HasSuffix(l.text, "┐") || strings.Trim(l.from(column+1).text, "─┐") != "" {
 		return -1
 	}
-	return Width(before)
+	return column
 }
 
-// emptyNotes is what the field for notes shows while it is empty.
-var emptyNotes = pattern(`^(press n|Add notes on this)`)
-
-// readNotes checks that the box is closed and reads the field for notes under it.
-func (s *Screen) readNotes(right []line) bool {
+// noNotes says whether the box is closed, and the field under it says how to write a note: then it takes no keys and holds none.
+func noNotes(right []line) bool {
 	i := 1
 	for ; i < len(right) && !strings.HasPrefix(right[i].text, "└"); i++ {
 		if c := right[i].at(0); c != "│" && c != "├" && c != "" { // 2.1.197 leaves a line out beside a label of several
 			return false
 		}
 	}
-	if i >= len(right) {
-		return false
-	}
-	notes, there := strings.CutPrefix(joined(right[i+1:]), "Notes:")
-	notes = strings.TrimSpace(notes)
-	if !emptyNotes().MatchString(notes) {
-		s.Notes = notes
-	}
-	return there
+	return i < len(right) && Same(joined(right[i+1:]), "Notes: press n to add notes")
 }
-
-// The wording of the field for the person's own words while it is empty: single choice and multi-select.
-var emptyField = map[string]bool{"Type something.": true, "Type something": true}
 
 // readList reads a list without previews. other is the number of its field for own words.
 func (s *Screen) readList(d dialog, other int) bool {
@@ -244,14 +221,10 @@ func (s *Screen) readList(d dialog, other int) bool {
 // the first one below the rule.
 func (s *Screen) addRows(rows []rowLines, other int) bool {
 	for _, r := range rows {
-		if r.number > other {
-			return false
+		row, ok := r.row(OptionRow), r.number < other
+		if r.number == other {
+			row, ok = r.field()
 		}
-		if r.number < other {
-			s.Rows = append(s.Rows, r.row(OptionRow, s.Multi))
-			continue
-		}
-		row, ok := r.field(s.Multi)
 		if !ok {
 			return false
 		}
@@ -268,21 +241,15 @@ func (s *Screen) addRows(rows []rowLines, other int) bool {
 
 // field reads the row for the person's own words. Empty, it shows a placeholder in grey; what is typed takes its place
 // and is drawn as text, so that a person can type the placeholder's own words.
-func (r rowLines) field(multi bool) (Row, bool) {
-	row := r.row(OtherRow, multi)
-	lines := slices.Clone(r.lines)
-	if multi {
-		lines[0] = lines[0].from(utf8.RuneCountInString(r.tick))
+func (r rowLines) field() (Row, bool) {
+	row := r.row(OtherRow)
+	row.Label = joined(r.lines)
+	placeholder := strings.TrimSuffix(row.Label, ".") == "Type something" // a multi-select's has no full stop
+	grey := r.coloured() && !slices.ContainsFunc(r.lines, func(l line) bool { return !r.greyer(l) })
+	if grey || !r.coloured() && placeholder {
+		return row, placeholder
 	}
-	text := joined(lines)
-	row.Label, row.Cut = text, false
-	grey := !slices.ContainsFunc(lines, func(l line) bool { return !r.greyer(l) })
-	switch {
-	case r.coloured() && !grey, !r.coloured() && !emptyField[text]:
-		row.Text = text
-	case !emptyField[text]:
-		return row, false
-	}
+	row.Text = row.Label
 	return row, true
 }
 
@@ -295,7 +262,7 @@ func submitRow(l line) (Row, bool) {
 		return Row{}, false
 	}
 	description := label.drawn(func(k ink) bool { return k.colour != "" && !k.bold && !cursor })
-	return Row{Kind: SubmitRow, Label: text, Cursor: cursor}, !description
+	return Row{Is: SubmitRow, Label: text, Cursor: cursor}, !description
 }
 
 // readHead reads what is above the rows: a rule, the tabs or the chip, and the question. Where the pane is too small,
@@ -324,8 +291,7 @@ func (s *Screen) readHead(lines []line, width int) bool {
 
 // readTitle reads the line under the dialog's rule: the tabs, or the chip of a single question.
 func (s *Screen) readTitle(l line) bool {
-	if m := chipPattern().FindStringSubmatch(l.text); m != nil {
-		s.Header = strings.TrimSpace(m[2])
+	if chipPattern().MatchString(l.text) {
 		return true
 	}
 	if !tabsPattern().MatchString(l.text) {

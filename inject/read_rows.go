@@ -59,11 +59,12 @@ func listRow(l line, mark int, multi bool) (start, bool) {
 	return s, ok
 }
 
-// rowLines is one row as drawn: its first line without mark and number, and the lines that follow.
+// rowLines is one row as drawn: its first line without mark, number and tick box, and the lines that follow.
 type rowLines struct {
 	start
-	tick  string // "[ ] " or "[✔] ", of a row that can be ticked
-	lines []line
+	tick   string // "[ ] " or "[✔] ", of a row that can be ticked
+	ticked bool
+	lines  []line
 }
 
 // 2.1.197 gives up the blank behind the box where a text is longer than a line.
@@ -73,42 +74,46 @@ var tickPattern = pattern(`^\[([ ✔])\]( |$)?`)
 // beginning is not on the screen. It fails on a list that can be read in two ways: a row's text that looks like the next
 // row.
 func splitRows(lines []line, mark int, multi bool) (above []line, rows []rowLines, ok bool) {
+	least := mark + 3 // the indent of a row's further lines
+	if multi {
+		least = mark + 2
+	}
 	for _, l := range lines {
 		if s, isStart := listRow(l, mark, multi); isStart {
 			if len(rows) > 0 && s.number != rows[len(rows)-1].number+1 {
 				return nil, nil, false
 			}
 			first := l.from(s.column)
-			rows = append(rows, rowLines{start: s, lines: []line{first}, tick: tickPattern().FindString(first.text)})
+			row := rowLines{start: s, tick: tickPattern().FindString(first.text)}
+			if multi {
+				row.ticked = strings.HasPrefix(row.tick, "[✔]")
+				first = first.from(utf8.RuneCountInString(row.tick))
+			}
+			row.lines = []line{first}
+			rows = append(rows, row)
 			continue
 		}
 		if len(rows) == 0 {
 			above = append(above, l)
 			continue
 		}
-		last := &rows[len(rows)-1]
-		if !l.blank() && l.indent() < mark+2 || !multi && !l.blank() && l.indent() < mark+3 {
+		if !l.blank() && l.indent() < least {
 			return nil, nil, false
 		}
+		last := &rows[len(rows)-1]
 		last.lines = append(last.lines, l)
 	}
 	return above, rows, true
 }
 
 // row is the row's text. The label ends where the grey begins; where nothing is styled, with its first line.
-func (r rowLines) row(kind RowKind, multi bool) Row {
-	out := Row{Kind: kind, Number: r.number, Cursor: r.mark == "❯"}
-	lines := append([]line(nil), r.lines...)
-	if multi {
-		out.Ticked = strings.HasPrefix(r.tick, "[✔]")
-		lines[0] = lines[0].from(utf8.RuneCountInString(r.tick))
-	}
+func (r rowLines) row(role Role) Row {
+	out := Row{Is: role, Number: r.number, Cursor: r.mark == "❯", Ticked: r.ticked}
 	n := 1
-	for n < len(lines) && r.coloured() && !r.greyer(lines[n]) {
+	for n < len(r.lines) && r.coloured() && !r.greyer(r.lines[n]) {
 		n++
 	}
-	out.Label, out.Description = joined(lines[:n]), joined(lines[n:])
-	out.Cut = strings.HasSuffix(out.Label, "…")
+	out.Label = joined(r.lines[:n])
 	return out
 }
 

@@ -105,12 +105,12 @@ func TestDialogsAboveAnythingElseAreNotRead(t *testing.T) {
 	}
 	versions(t, func(t *testing.T, version string) {
 		for name, capture := range recorded(t, version) {
-			if k := ReadScreen(capture).Kind; k != Question && k != Review && k != Permission {
+			if k := ReadScreen(capture).Shows; k != Question && k != Review && k != Permission {
 				continue
 			}
 			for what, text := range after {
-				if s := ReadScreen(strings.TrimRight(capture, "\n") + "\x1b[0m\n" + text); s.Kind != Unknown {
-					t.Errorf("%s with %s below it is a %s", name, what, s.Kind)
+				if s := ReadScreen(strings.TrimRight(capture, "\n") + "\x1b[0m\n" + text); s.Shows != Unknown {
+					t.Errorf("%s with %s below it is a %s", name, what, s.Shows)
 				} else if s.Why == "" {
 					t.Errorf("%s with %s below it: no reason", name, what)
 				}
@@ -125,22 +125,22 @@ func TestHalfDrawnDialogs(t *testing.T) {
 	versions(t, func(t *testing.T, version string) {
 		for name, capture := range recorded(t, version) {
 			whole := ReadScreen(capture)
-			if whole.Kind != Question && whole.Kind != Review {
+			if whole.Shows != Question && whole.Shows != Review {
 				continue
 			}
 			lines := strings.Split(strings.TrimRight(plain(capture), "\n "), "\n")
 			for n := max(1, len(lines)-20); n < len(lines); n++ {
 				s := ReadScreen(strings.Join(lines[:n], "\n"))
 				switch {
-				case s.Kind == Question, s.Kind == Review, s.Kind == Permission:
-					t.Errorf("%s without its last %d lines is a %s", name, len(lines)-n, s.Kind)
-				case s.Kind == Unknown && s.Why == "":
+				case s.Shows == Question, s.Shows == Review, s.Shows == Permission:
+					t.Errorf("%s without its last %d lines is a %s", name, len(lines)-n, s.Shows)
+				case s.Shows == Unknown && s.Why == "":
 					t.Errorf("%s without its last %d lines: no reason", name, len(lines)-n)
 				}
 			}
 			styled := strings.Split(strings.TrimRight(capture, "\n "), "\n")
 			for n := max(1, len(styled)-30); n < len(styled); n += 2 {
-				if s := ReadScreen(strings.Join(styled[n:], "\n")); s.Kind == Question && s.Question != whole.Question && !s.Cut {
+				if s := ReadScreen(strings.Join(styled[n:], "\n")); s.Shows == Question && s.Question != whole.Question && !s.Cut {
 					t.Errorf("%s without its first %d lines has the question %q, want %q", name, n, s.Question, whole.Question)
 				}
 			}

@@ -7,43 +7,40 @@ import (
 	"gchat-hooks/state"
 )
 
-// Kind is what has the keys in a pane of Claude Code.
-type Kind string
+// View is what has the keys in a pane of Claude Code.
+type View string
 
 const (
-	Unknown    Kind = ""           // nothing that this reader knows for sure: nothing may be typed
-	Prompt     Kind = "prompt"     // the input box, empty: a dim suggestion in it is no text
-	Draft      Kind = "draft"      // the input box with a text that a person began
-	Question   Kind = "question"   // an AskUserQuestion dialog that shows one of its questions
-	Review     Kind = "review"     // its page "Review your answers"
-	Permission Kind = "permission" // another dialog of Claude Code that wants a choice: a tool permission, a plan
+	Unknown    View = ""           // nothing that this reader knows for sure: nothing may be typed
+	Prompt     View = "prompt"     // the input box, empty: a dim suggestion in it is no text
+	Draft      View = "draft"      // the input box with a text that a person began
+	Question   View = "question"   // an AskUserQuestion dialog that shows one of its questions
+	Review     View = "review"     // its page "Review your answers"
+	Permission View = "permission" // another dialog of Claude Code that wants a choice: a tool permission, a plan
 )
 
 // Screen is what a pane shows, as far as an answer needs it. Texts are as drawn, a blank between their lines: see Same.
 type Screen struct {
-	Kind  Kind
+	Shows View
 	Why   string // Unknown: what was seen instead, in a few words for a person
 	Busy  bool   // Claude works (its spinner or "esc to interrupt" is shown)
 	Draft string // the text in the input box, its lines joined by "\n", also above a list of commands
 
 	Tabs     []Tab  // the row of tabs, as far as it is on the screen; nil where there is none
-	Header   string // the chip above a single question without tabs
 	Question string // the question's text; Permission: what is asked
 	Cut      bool   // Question: its beginning may not be on the screen: compare it with Ends. Review: the same of the page
 	Multi    bool   // several options can be ticked
 	Preview  bool   // options on the left, the preview of one on the right
-	Notes    string // Preview: what its field for notes holds
-	Noting   bool   // Preview: the keys go to that field; only known from a capture with styles
 	Rows     []Row  // what the cursor can stand on, in order, as far as it is on the screen
 	Above    bool   // rows are hidden above the first
 	Below    bool   // rows are hidden below the last
 
 	Answers string // Review: what would be submitted, "● question → answer" for each
-	Shown   string // Permission: all of the dialog that is on the screen
+	Text    string // Permission: all of the dialog that is on the screen
 }
 
 // Dialog says whether a dialog of Claude Code is open.
-func (s Screen) Dialog() bool { return s.Kind == Question || s.Kind == Review || s.Kind == Permission }
+func (s Screen) Dialog() bool { return slices.Contains([]View{Question, Review, Permission}, s.Shows) }
 
 // row is the row with this number; nil when that is not on the screen.
 func (s Screen) row(n int) *Row {
@@ -80,26 +77,24 @@ type Tab struct {
 	Submit   bool
 }
 
-// RowKind is what a row is for.
-type RowKind string
+// Role is what a row is for.
+type Role string
 
 const (
-	OptionRow RowKind = "option" // one of the asked options (or of a permission dialog's, or of the review page's choices)
-	OtherRow  RowKind = "other"  // "Type something": a field for the person's own words
-	SubmitRow RowKind = "submit" // multi-select: "Submit", or "Next" where another question follows
-	BelowRow  RowKind = "below"  // below the rule: "Chat about this", and others such as "Skip interview and plan immediately"
+	OptionRow Role = "option" // one of the asked options (or of a permission dialog's, or of the review page's choices)
+	OtherRow  Role = "other"  // "Type something": a field for the person's own words
+	SubmitRow Role = "submit" // multi-select: "Submit", or "Next" where another question follows
+	BelowRow  Role = "below"  // below the rule: "Chat about this", and others such as "Skip interview and plan immediately"
 )
 
 // Row is one line, or a few, of a list that the cursor can stand on.
 type Row struct {
-	Kind        RowKind
-	Number      int    // as drawn; 0 for none
-	Label       string // wrapped lines joined by one space
-	Description string
-	Ticked      bool
-	Cursor      bool   // ❯ stands here
-	Text        string // OtherRow: what was typed into it, which is drawn in place of its label
-	Cut         bool   // the label ends in "…"
+	Is     Role
+	Number int    // as drawn; 0 for none
+	Label  string // wrapped lines joined by one space
+	Ticked bool
+	Cursor bool   // ❯ stands here
+	Text   string // OtherRow: what was typed into it, which is drawn in place of its label
 }
 
 // shellPrompt is how a line ends on which a shell waits for a command. "45%" is more likely a person's status line.
@@ -123,7 +118,7 @@ func ReadScreen(capture string) Screen {
 	return unknown(describe(lines))
 }
 
-func unknown(why string) Screen { return Screen{Kind: Unknown, Why: why} }
+func unknown(why string) Screen { return Screen{Shows: Unknown, Why: why} }
 
 // describe says what stands at the bottom of a screen that is none of the known ones.
 func describe(lines []line) string {

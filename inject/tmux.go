@@ -158,11 +158,9 @@ func (s Server) Panes(ctx context.Context) ([]Pane, error) {
 	}
 	var panes []Pane
 	for line := range strings.Lines(out) {
-		p, err := parsePane(line)
-		if err != nil {
-			return nil, fmt.Errorf("list panes: %w", err)
+		if p, ok := parsePane(line); ok {
+			panes = append(panes, p)
 		}
-		panes = append(panes, p)
 	}
 	return panes, nil
 }
@@ -174,38 +172,38 @@ func (s Server) Pane(ctx context.Context, id string) (Pane, error) {
 	if err != nil {
 		return Pane{}, fmt.Errorf("find pane %s: %w", id, err)
 	}
-	p, err := parsePane(out)
-	if err != nil || p.ID != id {
+	p, ok := parsePane(out)
+	if !ok {
 		return Pane{}, fmt.Errorf("find pane %s: %w", id, ErrNoPane)
 	}
 	return p, nil
 }
 
-func parsePane(line string) (Pane, error) {
+func parsePane(line string) (p Pane, ok bool) {
 	f := strings.SplitN(strings.TrimSuffix(line, "\n"), " ", 8)
 	if len(f) < 8 || !paneID().MatchString(f[0]) {
-		return Pane{}, fmt.Errorf("not a pane: %q", line)
+		return p, false
 	}
 	pid, _ := strconv.Atoi(f[1]) // a dead pane has none
 	// pane_in_mode counts the modes that lie on top of each other.
 	return Pane{
 		ID: f[0], PID: pid, InMode: f[2] != "0", Dead: f[3] == "1", InputOff: f[4] == "1", Synchronized: f[5] == "1",
 		Program: f[6], Session: f[7],
-	}, nil
+	}, true
 }
 
-// SessionsCalled is, of all these sessions, the one with exactly this name, else those whose name begins with it. tmux itself
-// would also take a name for a pattern, an index or "the last one".
-func SessionsCalled(all []string, name string) (begin []string) {
+// sessionsCalled is, of the sessions of all these panes, the one with exactly this name, else those whose name begins with it.
+// tmux itself would also take a name for a pattern, an index or "the last one".
+func sessionsCalled(all []Pane, name string) (begin []string) {
 	kept := strings.NewReplacer(":", "_", ".", "_").Replace(name) // what tmux makes of a name that it is given
 	for _, exact := range []string{name, kept} {
-		if slices.Contains(all, exact) {
+		if slices.ContainsFunc(all, func(p Pane) bool { return p.Session == exact }) {
 			return []string{exact}
 		}
 	}
-	for _, other := range all {
-		if kept != "" && strings.HasPrefix(other, kept) && !slices.Contains(begin, other) {
-			begin = append(begin, other)
+	for _, p := range all {
+		if kept != "" && strings.HasPrefix(p.Session, kept) && !slices.Contains(begin, p.Session) {
+			begin = append(begin, p.Session)
 		}
 	}
 	return begin
@@ -217,19 +215,19 @@ func SessionsCalled(all []string, name string) (begin []string) {
 // through tmux's commands does not, our own keys least of all; nor do output, a resize, a switch to another session, or
 // Ctrl-Z of the client. In control mode (iTerm2's tmux -CC) keys are commands too: of such a client only its attaching is
 // known. A read-only client types nothing and is left out.
-func (s Server) LastTyped(ctx context.Context, p Pane) (time.Time, error) {
-	shown, err := s.sessionsShowing(ctx, p.ID)
-	if err != nil {
-		return time.Time{}, fmt.Errorf("ask for a person's keys: %w", err)
+func (s Server) LastTyped(ctx context.Context, pane string) (last time.Time, err error) {
+	out, err := s.callPane(ctx, pane, "display-message", "-p", sessionsOfPane, ";",
+		"list-clients", "-F", "#{client_activity} #{client_readonly} #{client_session}")
+	names, clients, _ := strings.Cut(out, "\n")
+	if err == nil && names == "" {
+		err = ErrNoPane
 	}
-	out, err := s.call(ctx, nil, "list-clients", "-F", "#{client_activity} #{client_readonly} #{client_session}")
 	if err != nil {
-		return time.Time{}, fmt.Errorf("ask for a person's keys: %w", err)
+		return last, fmt.Errorf("ask for a person's keys: %w", err)
 	}
-	var last time.Time
-	for line := range strings.Lines(out) {
+	for line := range strings.Lines(clients) {
 		f := strings.SplitN(strings.TrimSuffix(line, "\n"), " ", 3)
-		if len(f) < 3 || f[1] == "1" || !slices.Contains(shown, f[2]) {
+		if len(f) < 3 || f[1] == "1" || !strings.Contains(","+names+",", ","+f[2]+",") {
 			continue
 		}
 		if seconds, err := strconv.ParseInt(f[0], 10, 64); err == nil && time.Unix(seconds, 0).After(last) {
@@ -239,22 +237,9 @@ func (s Server) LastTyped(ctx context.Context, p Pane) (time.Time, error) {
 	return last, nil
 }
 
-// sessionsShowing are the sessions that a pane belongs to: a window can belong to several.
-func (s Server) sessionsShowing(ctx context.Context, pane string) (names []string, err error) {
-	panes, err := s.Panes(ctx)
-	if err != nil {
-		return nil, err
-	}
-	for _, p := range panes {
-		if p.ID == pane {
-			names = append(names, p.Session)
-		}
-	}
-	if len(names) == 0 {
-		return nil, ErrNoPane
-	}
-	return names, nil
-}
+// sessionsOfPane is tmux's format for the names of all sessions that show a pane, with commas between them: those of a session
+// group, and those with a linked window (3.3a).
+const sessionsOfPane = "#{window_linked_sessions_list}"
 
 // Capture is the pane's visible screen with its colours as escape sequences, one line of text per line of the screen,
 // without the blanks at their ends. While a person has scrolled back it is still the live screen, which the person does
@@ -269,35 +254,24 @@ func (s Server) Capture(ctx context.Context, pane string) (string, error) {
 
 // Snapshot is what a pane showed at one moment.
 type Snapshot struct {
-	Pane    string   // its id
-	Session string   // tmux's name
-	Others  []string // names of other sessions that show the pane: of its group, or with a linked window
-	Screen  string   // its last lines with their styles, what has scrolled off the top included: for ReadScreen
-	Lines   []string // the same without styles, the empty rest of the screen left out
+	Session  string   // tmux's name
+	Sessions []string // names of all sessions that show the pane: of its group, or with a linked window
+	Screen   string   // its last lines with their styles, what has scrolled off the top included: for ReadScreen
+	Lines    []string // the same without styles, the empty rest of the screen left out
 }
 
 // Snapshot takes a pane's session, its screen and its last lines with one call of tmux.
 func (s Server) Snapshot(ctx context.Context, pane string, lines int) (Snapshot, error) {
-	const format = "#{pane_id} #{||:#{session_grouped},#{window_linked}} #{session_name}"
-	out, err := s.callPane(ctx, pane, "display-message", "-p", format, ";",
+	out, err := s.callPane(ctx, pane, "display-message", "-p", "#{session_name}", ";",
+		"display-message", "-p", "-t", pane, sessionsOfPane, ";",
 		"capture-pane", "-p", "-e", "-t", pane, "-S", strconv.Itoa(-lines))
 	if err != nil {
 		return Snapshot{}, fmt.Errorf("capture pane: %w", err)
 	}
-	first, capture, _ := strings.Cut(out, "\n")
-	words := strings.SplitN(first, " ", 3)
-	if len(words) < 3 || words[0] == "" {
-		return Snapshot{}, fmt.Errorf("capture pane: %w", ErrNoPane)
-	}
-	shot := Snapshot{Pane: words[0], Session: words[2], Screen: capture}
-	if words[1] == "1" {
-		names, err := s.sessionsShowing(ctx, pane)
-		if err != nil {
-			return Snapshot{}, fmt.Errorf("capture pane: %w", err)
-		}
-		shot.Others = slices.DeleteFunc(names, func(name string) bool { return name == shot.Session })
-	}
-	for _, l := range readCapture(capture) {
+	session, rest, _ := strings.Cut(out, "\n")
+	names, screen, _ := strings.Cut(rest, "\n")
+	shot := Snapshot{Session: session, Sessions: strings.Split(names, ","), Screen: screen}
+	for _, l := range readCapture(screen) {
 		shot.Lines = append(shot.Lines, l.text)
 	}
 	shot.Lines = shot.Lines[max(0, len(shot.Lines)-lines):]

@@ -279,7 +279,7 @@ func (p *Poller) graceLeft(ctx context.Context, s *served) (due time.Time) {
 		s.sits.Store(true)
 		server, asked := inject.Server{Socket: s.TmuxSocket}, q.AskedAt
 		p.beside("last key", func() {
-			typed, err := server.LastTyped(ctx, inject.Pane{ID: s.TmuxPane})
+			typed, err := server.LastTyped(ctx, s.TmuxPane)
 			s.sits.Store(err == nil && asked.Sub(typed) < lately)
 		})
 	})

@@ -89,9 +89,9 @@ func (p *Poller) readyFor(ctx context.Context, session, words string) (one *stat
 		return one, "", err.Error()
 	case screen.Busy:
 		return one, "", "Claude is working"
-	case screen.Kind == inject.Prompt:
+	case screen.Shows == inject.Prompt:
 		return one, "type", ""
-	case screen.Kind == inject.Draft && inject.Same(screen.Draft, words):
+	case screen.Shows == inject.Draft && inject.Same(screen.Draft, words):
 		return one, "submit", ""
 	}
 	return one, "", "the terminal shows " + screen.String()

@@ -64,9 +64,9 @@ func (f *fire) content(known *state.WakeMemory) content {
 
 // shows says whether the pane shows one of the questions that were told, or the page on which their answers are reviewed.
 func (p pane) shows(told string) bool {
-	s := inject.ReadScreen(p.Screen)
+	s := p.read
 	return slices.ContainsFunc(strings.Split(told, "\n\nQuestion: ")[1:], func(question string) bool {
-		return s.Kind == inject.Review || s.Kind == inject.Question && (s.Cut || inject.Begins(s.Question, question))
+		return s.Shows == inject.Review || s.Shows == inject.Question && (s.Cut || inject.Begins(s.Question, question))
 	})
 }
 
@@ -107,19 +107,20 @@ func delta(was, is []string, least int) (told []string) {
 	for _, l := range was {
 		left[l]++
 	}
-	known, besides := make([]bool, len(is)), least-len(is) // how many of the known ones are told
+	known := make([]bool, len(is))
 	for i, l := range is {
-		if left[l] > 0 {
+		known[i] = left[l] > 0
+		if known[i] {
 			left[l]--
-			known[i] = true
-			besides++
+		} else {
+			least--
 		}
 	}
 	for i, l := range slices.Backward(is) {
 		if known[i] {
-			besides--
+			least--
 		}
-		if !known[i] || besides >= 0 {
+		if !known[i] || least >= 0 {
 			told = append(told, l)
 		}
 	}
@@ -130,35 +131,30 @@ func delta(was, is []string, least int) (told []string) {
 // message is the wake message, version 2 of its format: sections with a headline in brackets, one blank line between them.
 // A question has a section of its own in place of the content, and says nothing of the context's pressure.
 func (f *fire) message(c content) string {
-	sections := [][2]string{
-		{"SESSION IDENTITY", fmt.Sprintf("agent_id: %s\ntmux_session_name: %s\ntimestamp: %s",
-			oneLine(f.agent.id), oneLine(f.pane.Session), f.began.UTC().Format(time.RFC3339))},
-		{"TRIGGER", "type: " + f.trigger.name},
-		{"CONTENT", c.text},
-		{"STATE HINT", "state: " + f.state},
-		{"CONTEXT PRESSURE", f.pressure},
-		{"AVAILABLE ACTIONS", actionLines(f.pane)},
-	}
+	var sections []string
+	add := func(name, text string) { sections = append(sections, "["+name+"]\n"+text) }
+	add("SESSION IDENTITY", fmt.Sprintf("agent_id: %s\ntmux_session_name: %s\ntimestamp: %s",
+		oneLine(f.agent.id), oneLine(f.pane.Session), f.began.UTC().Format(time.RFC3339)))
+	add("TRIGGER", "type: "+f.trigger.name)
 	if f.trigger.name == askTrigger {
-		sections[2][0] = "ASK USER QUESTION"
-		sections = append(sections[:4], sections[5])
+		add("ASK USER QUESTION", c.text)
+		add("STATE HINT", "state: "+f.state)
+	} else {
+		add("CONTENT", c.text)
+		add("STATE HINT", "state: "+f.state)
+		add("CONTEXT PRESSURE", f.pressure)
 	}
-	if f.state == terminatedState { // and nothing can be done
-		sections = sections[:5]
+	if f.state != terminatedState { // else nothing can be done
+		add("AVAILABLE ACTIONS", actionLines(f.pane.Session, f.Env("TMUX_PANE")))
 	}
-	var parts []string
-	for _, s := range sections {
-		parts = append(parts, "["+s[0]+"]\n"+s[1])
-	}
-	return strings.Join(parts, "\n\n")
+	return strings.Join(sections, "\n\n")
 }
 
 // actionLines are commands that can be pasted into a shell. menu-driver finds the session by its name, but for one that reads
 // like an option or a pane.
-func actionLines(p pane) string {
-	session := p.Session
-	if p.Pane != "" && (strings.HasPrefix(session, "-") || strings.HasPrefix(session, "%")) {
-		session = p.Pane
+func actionLines(session, pane string) string {
+	if strings.HasPrefix(session, "-") || strings.HasPrefix(session, "%") {
+		session = pane
 	}
 	var lines []string
 	for _, a := range []string{"choose <n>", "type <text>", "clear_then <command>", "enter", "esc", "submit", "snapshot"} {

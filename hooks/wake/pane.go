@@ -17,6 +17,7 @@ type pane struct {
 	inject.Snapshot           // Screen is "" when tmux could not be asked
 	asked, answered time.Time // when tmux was asked, and when it had answered
 	told            []string  // Lines as they are told: without box drawing and blank lines
+	read            inject.Screen
 }
 
 const (
@@ -43,10 +44,10 @@ func (f *fire) capture(ctx context.Context) (p pane, err error) {
 	return p, err
 }
 
-// keep leaves out what is before the last lines.
+// keep leaves out what is before the last lines, and reads the screen.
 func (p *pane) keep(lines int) {
 	p.Lines = p.Lines[max(0, len(p.Lines)-lines):]
-	p.told = clean(p.Lines)
+	p.told, p.read = clean(p.Lines), inject.ReadScreen(p.Screen)
 }
 
 // clean makes lines of a pane ready to be told: without boxes, hidden characters and blank lines.
@@ -125,17 +126,17 @@ func (f *fire) stateHint() string {
 
 // shownState is what the screen says, by its reader, else by patterns, else by what Claude Code notified of.
 func (f *fire) shownState() string {
-	s := inject.ReadScreen(f.pane.Screen)
+	s := f.pane.read
 	switch {
-	case s.Kind == inject.Question, s.Kind == inject.Review:
-		return menuState
-	case s.Kind == inject.Permission:
+	case s.Shows == inject.Permission:
 		return permissionState
+	case s.Dialog():
+		return menuState
 	case s.Busy:
 		return workingState
-	case s.Kind != inject.Unknown && f.pane.endsInError():
+	case s.Shows != inject.Unknown && f.pane.endsInError():
 		return errorState
-	case s.Kind != inject.Unknown:
+	case s.Shows != inject.Unknown:
 		return idleState
 	}
 	shown := f.pane.told[max(0, len(f.pane.told)-deltaLines):]
@@ -150,7 +151,7 @@ func (f *fire) shownState() string {
 	switch {
 	case f.trigger.name == permissionTrigger:
 		return permissionState
-	case f.trigger.kind == "" && f.pane.Screen == "": // tmux is gone, and the session with it
+	case f.trigger.event != "Notification" && f.pane.Screen == "": // tmux is gone, and the session with it
 		return errorState
 	}
 	return idleState
@@ -196,15 +197,14 @@ func (p pane) contextUsed() (used int, ok bool) {
 	for _, l := range p.status() {
 		for _, part := range separator().Split(l, -1) {
 			name, all := aboutContext().FindStringIndex(part), percent().FindAllStringSubmatch(part, -1)
+			if name != nil {
+				all = append(all, percent().FindAllStringSubmatch(part[name[1]:], 1)...)
+			}
 			if len(all) == 0 || named && name == nil {
 				continue
 			}
-			n := all[len(all)-1]
-			if name != nil && percent().MatchString(part[name[1]:]) {
-				n = percent().FindStringSubmatch(part[name[1]:])
-			}
-			value, err := strconv.Atoi(n[1])
-			if err != nil || value > 100 {
+			value, _ := strconv.Atoi(all[len(all)-1][1]) // three digits at most
+			if value > 100 {
 				continue
 			}
 			if name != nil && left().MatchString(part) {
@@ -218,8 +218,7 @@ func (p pane) contextUsed() (used int, ok bool) {
 
 // status are the lines where a status line stands: below the input box, else the pane's last ones. A dialog has none.
 func (p pane) status() (last []string) {
-	switch inject.ReadScreen(p.Screen).Kind {
-	case inject.Question, inject.Review, inject.Permission:
+	if p.read.Dialog() {
 		return nil
 	}
 	for _, l := range p.Lines {

@@ -22,6 +22,7 @@ func seen(t *testing.T, path string) pane {
 	plain := state.Clean(state.ForAgent, string(styled))
 	s := shown(strings.Split(strings.TrimRight(plain, "\n "), "\n"))
 	s.Screen = string(styled)
+	s.keep(100)
 	return s
 }
 

@@ -24,8 +24,7 @@ import (
 // trigger is what a hook of ours tells about.
 type trigger struct {
 	name  string // as messages and logs say it
-	event string // of Claude Code
-	kind  string // Claude Code's notification type; "" where there is none
+	event string // of Claude Code; a notification's type is the name
 }
 
 const (
@@ -37,12 +36,12 @@ const (
 
 // triggers are the hooks by name.
 var triggers = map[string]trigger{
-	"stop-hook":                    {"response_complete", "Stop", ""},
-	"pre-tool-use-hook":            {askTrigger, "PreToolUse", ""},
-	"notification-idle-hook":       {"idle_prompt", "Notification", "idle_prompt"},
-	"notification-permission-hook": {permissionTrigger, "Notification", "permission_prompt"},
-	"session-end-hook":             {endTrigger, "SessionEnd", ""},
-	"pre-compact-hook":             {compactTrigger, "PreCompact", ""},
+	"stop-hook":                    {"response_complete", "Stop"},
+	"pre-tool-use-hook":            {askTrigger, "PreToolUse"},
+	"notification-idle-hook":       {"idle_prompt", "Notification"},
+	"notification-permission-hook": {permissionTrigger, "Notification"},
+	"session-end-hook":             {endTrigger, "SessionEnd"},
+	"pre-compact-hook":             {compactTrigger, "PreCompact"},
 }
 
 // Names are the hooks' names, sorted.
@@ -105,7 +104,7 @@ func (f *fire) run(ctx context.Context, e *hooks.Event) error {
 		return fmt.Errorf("tmux session: %w", err)
 	}
 	// tmux names the session that was used last. A person who watches has one of the same windows.
-	for _, session := range append([]string{f.pane.Session}, f.pane.Others...) {
+	for _, session := range append([]string{f.pane.Session}, f.pane.Sessions...) {
 		if agent, ok := reg.agentOf(session); ok {
 			f.agent, f.pane.Session = agent, session
 			f.pane.keep(agent.paneLines)
@@ -117,10 +116,10 @@ func (f *fire) run(ctx context.Context, e *hooks.Event) error {
 
 // meant says whether this event is one that the hook tells about.
 func (f *fire) meant() bool {
-	kind := string(f.event.Kind)
+	notified := string(f.event.Kind)
 	return f.event.HookEventName == f.trigger.event &&
 		(f.trigger.name != askTrigger || f.event.ToolName == "AskUserQuestion") &&
-		(f.trigger.kind == "" || kind == "" || kind == f.trigger.kind) &&
+		(f.trigger.event != "Notification" || notified == "" || notified == f.trigger.name) &&
 		(f.trigger.event != "Stop" || !f.event.SentBack())
 }
 

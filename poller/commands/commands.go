@@ -127,9 +127,9 @@ func (r Room) doing(ctx context.Context, one *state.Session) string {
 		return "A dialog is open in the terminal: " + r.short(s.String())
 	case s.Busy:
 		return "Claude works: " + r.underWay(shot.Lines)
-	case s.Kind == inject.Draft:
+	case s.Shows == inject.Draft:
 		return "Claude is idle. A draft stands in the input box: " + r.short(s.Draft)
-	case s.Kind == inject.Prompt:
+	case s.Shows == inject.Prompt:
 		return "Claude is idle, at an empty input box"
 	}
 	return "The terminal shows " + r.short(s.Why)
@@ -143,7 +143,7 @@ func (r Room) stop(ctx context.Context, one *state.Session) string {
 		return outOfReach + gchat.Line(err.Error()) + "."
 	case s.Dialog():
 		return "[Not used] A dialog is open in the terminal: answer it first."
-	case !s.Busy && (s.Kind == inject.Prompt || s.Kind == inject.Draft):
+	case !s.Busy && (s.Shows == inject.Prompt || s.Shows == inject.Draft):
 		return "[Not used] Claude is not working."
 	case !s.Busy:
 		return "[Not used] The terminal shows " + r.short(s.Why) + ": nothing was pressed."
