@@ -34,7 +34,7 @@ func (h *Hook) answered(ctx context.Context, e *Event) error {
 	qs := h.ofSession(e, h.folders(state.QuestionsIn))
 	switch e.HookEventName {
 	case "PostToolUse":
-		if q := match(e, qs); q != nil {
+		if q := h.ofCall(e, qs); q != nil {
 			h.tryAgain(ctx, func() error { return h.confirm(e, q) })
 		}
 		return nil
@@ -42,20 +42,6 @@ func (h *Hook) answered(ctx context.Context, e *Event) error {
 		h.closeNext(e, qs)
 	}
 	h.closeAll(e, qs)
-	return nil
-}
-
-// match finds the question of a PostToolUse: by tool_use_id, else the oldest open one with equal input.
-func match(e *Event, qs []*state.Question) *state.Question {
-	if q := ofCall(qs, e); q != nil {
-		return q
-	}
-	hash := e.inputHash()
-	for _, q := range slices.Backward(qs) {
-		if q.Status.Open() && q.InputHash == hash && (q.ToolUseID == "" || e.ToolUseID == "") {
-			return q
-		}
-	}
 	return nil
 }
 
@@ -114,7 +100,7 @@ func typed(q *state.Question, answers map[string]string) bool {
 // closeAll ends the session's open questions after an event that leaves no dialog standing.
 func (h *Hook) closeAll(e *Event, qs []*state.Question) {
 	by := cmp.Or(map[string]string{"UserPromptSubmit": "prompt", "SessionEnd": "session_end"}[e.HookEventName], "stop")
-	hash := e.inputHash()
+	hash := callHash(e.ToolName, e.ToolInput)
 	for _, q := range qs {
 		if !q.Status.Open() || q.Way().Later || h.inOtherTerminal(q) || q.Matter().Prompt && by != "session_end" {
 			continue

@@ -31,20 +31,25 @@ const (
 // is delivered later. Where it cannot be put there, or no hook would deliver the reply, the question goes to the terminal as in
 // native mode: a question is never denied into the void.
 func (h *Hook) deny(ctx context.Context, e *Event) error {
-	again, err := h.askAgain(e)
-	h.logFailed(err, "markers")
-	if !again && h.lacksRewake() {
+	one, err := h.question(e, state.Deny)
+	if err != nil {
+		return err
+	}
+	terminal := h.askedAgain(e, one)
+	if !terminal && h.lacksRewake() {
 		h.log.Warn().Str("hint", "gchat-hooks install registers it").
 			Msg("no gchat-ask-user-rewake hook is registered to wake the session: the question is asked in the terminal")
-		again = true
+		terminal = true
 	}
-	if again {
-		_, _, err := h.recordCall(ctx, e, state.Native)
+	if terminal {
+		_, err := h.recordCall(ctx, e, state.Native)
 		h.StartPoller()
 		return err
 	}
-	q, fresh, err := h.recordCall(ctx, e, state.Deny)
-	if !fresh {
+	q, err := h.record(ctx, e, h.folders(state.MarkersIn), func(have []*state.Question) *state.Question {
+		return cmp.Or(h.ofCall(e, have), one)
+	})
+	if q != one {
 		return err // another process has this very call
 	}
 	if err == nil {
@@ -58,9 +63,9 @@ func (h *Hook) deny(ctx context.Context, e *Event) error {
 	if _, err = state.UpdateQuestion(q.Path, func(q *state.Question) error { q.Denied = true; return nil }); err != nil {
 		return errors.Join(err, h.askInTerminal(e, q))
 	}
-	return h.Print(decide("PreToolUse", map[string]any{
-		"permissionDecision": "deny", "permissionDecisionReason": h.denial(q),
-	}))
+	return h.Print(map[string]any{"hookSpecificOutput": map[string]string{
+		"hookEventName": e.HookEventName, "permissionDecision": "deny", "permissionDecisionReason": h.denial(q),
+	}})
 }
 
 // lacksRewake says whether our hooks are registered in Claude Code's settings, and the hook that delivers replies in deny mode
@@ -119,27 +124,24 @@ func (h *Hook) waitCommand(id string) string {
 	return state.ShellQuoted(h.Self) + " wait --question-id " + id
 }
 
-// askAgain says whether this call is a question that had no reply in time, asked again: it goes to the terminal, once.
-// Claude is told to ask in the same words, and may have chosen others: the same options count as well.
-func (h *Hook) askAgain(e *Event) (again bool, err error) {
-	prompts, err := e.prompts()
-	if err != nil {
-		return false, err
-	}
+// askedAgain says whether this question had no reply in time, and is asked again: it goes to the terminal, once. Claude is told
+// to ask in the same words, and may have chosen others: the same options count as well.
+func (h *Hook) askedAgain(e *Event, one *state.Question) bool {
 	alike := func(was state.Prompt) bool {
-		return slices.ContainsFunc(prompts, func(is state.Prompt) bool {
+		return slices.ContainsFunc(one.Questions, func(is state.Prompt) bool {
 			return was.Question == is.Question ||
 				slices.EqualFunc(was.Options, is.Options, func(a, b state.Option) bool { return a.Label == b.Label })
 		})
 	}
 	for _, q := range h.markers(e) {
-		again = q.TimeoutPolicy == state.AskTerminal && q.Status == state.TimedOut && !q.AskedAgain
-		if again && slices.ContainsFunc(q.Questions, alike) {
-			_, err = state.UpdateQuestion(q.Path, func(q *state.Question) error { q.AskedAgain = true; return nil })
-			return true, err
+		unanswered := q.TimeoutPolicy == state.AskTerminal && q.Status == state.TimedOut && !q.AskedAgain
+		if unanswered && slices.ContainsFunc(q.Questions, alike) {
+			_, err := state.UpdateQuestion(q.Path, func(q *state.Question) error { q.AskedAgain = true; return nil })
+			h.logFailed(err, "markers")
+			return true
 		}
 	}
-	return false, nil
+	return false
 }
 
 // askInTerminal hands a marker's question over to native mode: Claude Code draws its dialog, and the PermissionRequest hook
@@ -173,7 +175,7 @@ func (h *Hook) askInTerminal(e *Event, q *state.Question) error {
 // reclaim hands a marker over to native mode whose dialog is on the screen after all: its denial never arrived, since the
 // hook was killed, or ran out of its time.
 func (h *Hook) reclaim(e *Event) error {
-	hash := e.inputHash()
+	hash := callHash(e.ToolName, e.ToolInput)
 	for _, q := range h.markers(e) {
 		mayBe := !q.Denied || time.Since(q.AskedAt).Abs() < undenied
 		if q.Status.Open() && q.InputHash == hash && mayBe {
@@ -190,7 +192,7 @@ func (h *Hook) reclaim(e *Event) error {
 func (h *Hook) rewake(ctx context.Context, e *Event) error {
 	var markers []*state.Question
 	switch {
-	case e.HookEventName == "PreToolUse" && e.ToolName == askTool && h.rules(e).AskMode == state.Deny:
+	case e.HookEventName == "PreToolUse" && e.ToolName == askTool && h.way(e).Marker:
 		if q := h.ownMarker(ctx, e); q != nil {
 			markers = append(markers, q)
 		}
@@ -222,7 +224,7 @@ func (h *Hook) denied(e *Event) []*state.Question {
 // ownMarker waits for the call's marker, which another hook writes; nil when its question went another way.
 func (h *Hook) ownMarker(ctx context.Context, e *Event) *state.Question {
 	for end := time.Now().Add(ownBound); time.Now().Before(end) && ctx.Err() == nil; sleep(ctx, 100*time.Millisecond) {
-		if q := ofCall(h.markers(e), e); q != nil {
+		if q := h.ofCall(e, h.markers(e)); q != nil {
 			return q
 		}
 	}
@@ -332,7 +334,7 @@ func (h *Hook) tellOf(q *state.Question) (text string) {
 		words, _ := q.Decision()
 		text = replyPrefix + "The user replied to your last message from Google Chat, and this is the next instruction: " + words
 		h.audit(q, words)
-		err = h.markPrinted(q.Path)
+		err = markPrinted(q.Path)
 	case untold(q):
 		// There may be a reply where the space cannot be read, or the list of those who may answer.
 		troubled := state.SpacesIn(state.UserState(h.Env)).Of(q.Chat).Trouble != nil

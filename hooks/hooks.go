@@ -6,8 +6,6 @@ package hooks
 import (
 	"cmp"
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -16,6 +14,7 @@ import (
 	"maps"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"runtime/debug"
 	"slices"
 	"strings"
@@ -49,7 +48,7 @@ type Hook struct {
 		rules   *config.SessionRules
 		session *state.Session
 		pid     int  // of Claude Code; 0 when that cannot be told
-		listens bool // the session is to be steered from its thread: see listen
+		listens bool // the session is to be steered from its thread: the poller reads commands there
 	}
 }
 
@@ -167,18 +166,22 @@ const sessionKept = 24 * time.Hour
 // brought up to date where the session runs in another process or pane by now; else it costs one read, and no tmux. Where the
 // disk fails, the session is as this process sees it.
 func (h *Hook) session(e *Event) *state.Session {
-	if h.asked.session != nil {
-		return h.asked.session
+	if s := h.asked.session; s != nil && (s.Listens || !h.asked.listens) {
+		return s
 	}
+	project, _ := filepath.Abs(state.ProjectDir(h.Env))
 	sessions := state.SessionsIn(state.UserState(h.Env))
 	one, err := sessions.Of(e.SessionID)
-	if err == nil && h.isStill(one) {
+	if err == nil && e.HookEventName != "SessionStart" && h.isStill(one, project) {
 		h.asked.session = one
 		return one
 	}
-	project, now := absolute(state.ProjectDir(h.Env)), time.Now().UTC()
-	here := &state.Session{}
+	here, now := &state.Session{}, time.Now().UTC()
 	window := inject.Identify(context.Background(), h.Env, here)
+	begins := e.HookEventName == "SessionStart" && e.Source != "compact" // after a compaction the session goes on
+	if begins {
+		here.Branch, here.Commit = headOf(context.Background(), cmp.Or(e.CWD, project), gitQuick)
+	}
 	fill := func(s *state.Session) error {
 		s.ProjectDir, s.CWD, s.LastSeen = project, cmp.Or(e.CWD, s.CWD), now
 		s.TmuxSession, s.TmuxPane, s.TmuxSocket = here.TmuxSession, here.TmuxPane, here.TmuxSocket
@@ -186,7 +189,13 @@ func (h *Hook) session(e *Event) *state.Session {
 		s.Env, s.Trusted = state.Environment(h.Env), state.ProjectCounts(h.Env, project)
 		s.TranscriptPath = cmp.Or(string(e.Transcript), s.TranscriptPath)
 		s.Listens = s.Listens || h.asked.listens
-		if s.StartedAt.IsZero() {
+		if e.HookEventName == "SessionStart" {
+			s.EndedAt, s.Model = time.Time{}, cmp.Or(string(e.Model), s.Model)
+		}
+		if begins {
+			s.Source, s.Branch, s.Commit = string(e.Source), here.Branch, here.Commit
+		}
+		if begins || s.StartedAt.IsZero() {
 			s.StartedAt = now
 		}
 		return nil
@@ -194,7 +203,12 @@ func (h *Hook) session(e *Event) *state.Session {
 	one = &state.Session{ID: e.SessionID}
 	_ = fill(one)
 	for range 3 { // two sessions that begin at one moment see each other only when both are written down
-		name := inject.NameOf(h.Env, one, window, siblings(sessions, one))
+		siblings, _ := sessions.All()
+		siblings = slices.DeleteFunc(siblings, func(s *state.Session) bool {
+			return s.ID == one.ID || s.ProjectDir != one.ProjectDir ||
+				!s.Running() || s.ClaudePID <= 0 || inject.Ended(s.ClaudePID, s.ClaudeStart)
+		})
+		name := inject.NameOf(h.Env, one, window, siblings)
 		if name == one.Name {
 			break
 		}
@@ -203,23 +217,26 @@ func (h *Hook) session(e *Event) *state.Session {
 			break
 		}
 		kept, err := sessions.Change(e.SessionID, func(s *state.Session) error { s.Name = name; return fill(s) })
+		h.logFailed(err, "session not written down")
 		if err != nil {
-			h.log.Error().Err(err).Msg("session not written down")
 			break
 		}
 		one = kept
+		if len(siblings) > 0 {
+			break
+		}
 	}
 	h.asked.session = one
 	return one
 }
 
-// isStill says whether a session runs where its record says.
-func (h *Hook) isStill(s *state.Session) bool {
+// isStill says whether a session runs where its record says, and listens to its thread where it is to.
+func (h *Hook) isStill(s *state.Session, project string) bool {
 	socket, _, _ := strings.Cut(h.Env("TMUX"), ",")
 	name, pid := h.Env("CLAUDE_SESSION_ID"), h.claudePID() // 0 says nothing against it
-	return s.TmuxPane == h.Env("TMUX_PANE") && s.TmuxSocket == socket &&
+	return s.TmuxPane == h.Env("TMUX_PANE") && s.TmuxSocket == socket && (s.Listens || !h.asked.listens) &&
 		(pid == 0 || pid == s.ClaudePID) && !inject.Ended(s.ClaudePID, s.ClaudeStart) &&
-		s.ProjectDir == absolute(state.ProjectDir(h.Env)) && s.Env == state.Environment(h.Env) &&
+		s.ProjectDir == project && s.Env == state.Environment(h.Env) &&
 		(name == "" || name == s.Name) && time.Since(s.LastSeen).Abs() < sessionKept
 }
 
@@ -229,15 +246,6 @@ func (h *Hook) claudePID() int {
 		h.asked.pid, _ = inject.Claude(h.Env)
 	}
 	return h.asked.pid
-}
-
-// siblings are the other sessions that run in a session's project.
-func siblings(sessions state.Sessions, of *state.Session) []*state.Session {
-	all, _ := sessions.All()
-	return slices.DeleteFunc(all, func(s *state.Session) bool {
-		return s.ID == of.ID || s.ProjectDir != of.ProjectDir ||
-			!s.Running() || s.ClaudePID <= 0 || inject.Ended(s.ClaudePID, s.ClaudeStart)
-	})
 }
 
 // maxEvent bounds a hook event, in bytes. Claude's last message and a tool's result are in some; neither comes near.
@@ -262,17 +270,17 @@ type Event struct {
 	ToolInput     json.RawMessage `json:"tool_input"`
 	ToolResponse  json.RawMessage `json:"tool_response"`
 
-	Kind    Words           `json:"notification_type"`
-	Title   Words           `json:"title"`
-	Message Words           `json:"message"`
-	Old     json.RawMessage `json:"notification"` // as scripts send it that were written before notification_type
-	Error   Words           `json:"error"`
-	Details Words           `json:"error_details"`
-	Source  Words           `json:"source"`
-	Model   Words           `json:"model"`
-	Reason  Words           `json:"reason"`
-	Again   Words           `json:"stop_hook_active"`
-	Prompt  Words           `json:"prompt"`
+	Notification Words           `json:"notification_type"`
+	Title        Words           `json:"title"`
+	Message      Words           `json:"message"`
+	Old          json.RawMessage `json:"notification"` // as scripts send it that were written before notification_type
+	Error        Words           `json:"error"`
+	Details      Words           `json:"error_details"`
+	Source       Words           `json:"source"`
+	Model        Words           `json:"model"`
+	Reason       Words           `json:"reason"`
+	Again        Words           `json:"stop_hook_active"`
+	Prompt       Words           `json:"prompt"`
 
 	Suggestions json.RawMessage `json:"permission_suggestions"` // what "always" would allow
 	Calls       []batchCall     `json:"tool_calls"`             // of PostToolBatch
@@ -296,23 +304,6 @@ func (e *Event) prompts() ([]state.Prompt, error) {
 		in.Questions[i].OptionCount = len(in.Questions[i].Options)
 	}
 	return in.Questions, nil
-}
-
-// inputHash is equal for the PreToolUse, PermissionRequest and PostToolUse of one call: they carry the same questions,
-// though not the same bytes, and PostToolUse adds answers beside them.
-func (e *Event) inputHash() string {
-	if e.ToolName != askTool {
-		return callHash(e.ToolName, e.ToolInput)
-	}
-	var in struct {
-		Questions any `json:"questions"`
-	}
-	if json.Unmarshal(e.ToolInput, &in) != nil {
-		return ""
-	}
-	b, _ := json.Marshal(in.Questions) // sorts the keys
-	sum := sha256.Sum256(b)
-	return hex.EncodeToString(sum[:16])
 }
 
 // ofSession are the session's questions in these folders, in each the newest first.
@@ -360,7 +351,9 @@ func (h *Hook) notify(e *Event) {
 	out := map[string]any{}
 	if e.HookEventName == "SessionStart" || e.HookEventName == "UserPromptSubmit" {
 		if texts := h.undelivered(e); len(texts) > 0 {
-			out = decide(e.HookEventName, map[string]any{"additionalContext": strings.Join(texts, "\n\n")})
+			out["hookSpecificOutput"] = map[string]string{
+				"hookEventName": e.HookEventName, "additionalContext": strings.Join(texts, "\n\n"),
+			}
 		}
 	}
 	if text := state.SessionsIn(state.UserState(h.Env)).TakeNotices(e.SessionID); text != "" {

@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"slices"
 	"strings"
+	"time"
 
 	"gchat-hooks/state"
 	"gchat-hooks/state/config"
@@ -24,13 +25,16 @@ func (h *Hook) permission(ctx context.Context, e *Event) error {
 	if !own.Sends() {
 		return nil
 	}
-	h.listen(e)
+	h.asked.listens = true
 	q, err := h.wish(ctx, e, own)
 	if err != nil || q.Status != state.Pending {
 		return err
 	}
 	return h.wait(ctx, e, q)
 }
+
+// doubled is how far apart the events of one call are that two registrations of ours get.
+const doubled = time.Minute
 
 // wish writes down one call that Claude wants to make. The record serves this call alone: equal input is another call. Only where
 // another registration of ours (settings and plugin) wrote the event down, it is the same call: that one's hook waits, unless it
@@ -179,7 +183,7 @@ func (h *Hook) confirmBatch(ctx context.Context, e *Event) {
 	for _, call := range e.Calls {
 		hash := callHash(call.Name, call.Input)
 		i := slices.IndexFunc(open, func(q *state.Question) bool {
-			return q.Tool == call.Name && (q.InputHash == hash || q.Kind == state.AskedPlan)
+			return q.Tool == call.Name && (q.InputHash == hash || q.Tool == planTool)
 		})
 		if i >= 0 {
 			h.tryAgain(ctx, func() error { return h.confirmDecision(open[i], resultOf(e, call.ID)) })
@@ -210,11 +214,15 @@ func (h *Hook) confirmDecision(q *state.Question, r callResult) error {
 // planHash tells plans apart: 2.1.329 leaves the input of their calls empty in some events.
 func planHash(shown string) string { return callHash(planTool+"\x00"+shown, nil) }
 
-// callHash is equal for the events of one call, but for a plan's.
+// callHash is equal for the events of one call, but for a plan's: they carry the same input, though not the same bytes, and
+// PostToolUse adds the answers to the questions.
 func callHash(tool string, input json.RawMessage) string {
 	var in any
 	if len(input) > 0 && json.Unmarshal(input, &in) != nil {
 		return ""
+	}
+	if members, ok := in.(map[string]any); ok && tool == askTool {
+		in = members["questions"]
 	}
 	b, _ := json.Marshal([]any{tool, in}) // sorts the keys
 	sum := sha256.Sum256(b)

@@ -30,7 +30,7 @@ type entry struct {
 	IsMeta      bool   `json:"isMeta"`
 	IsSummary   bool   `json:"isCompactSummary"` // of the conversation before a compaction
 	Origin      struct {
-		Kind string `json:"kind"` // human, task-notification
+		From string `json:"kind"` // human, task-notification
 	} `json:"origin"`
 	Timestamp Words `json:"timestamp"` // RFC 3339
 	Message   struct {
@@ -259,7 +259,7 @@ func (t *tally) add(line []byte) {
 
 // promptOf is what the person typed; ok is false for a line that is no prompt, or one that Claude Code makes up.
 func promptOf(e entry, blocks []block) (text string, ok bool) {
-	if e.Type != "user" || e.IsMeta || e.IsSummary || e.Origin.Kind != "" && e.Origin.Kind != "human" {
+	if e.Type != "user" || e.IsMeta || e.IsSummary || e.Origin.From != "" && e.Origin.From != "human" {
 		return "", false
 	}
 	switch {
