@@ -106,6 +106,9 @@ func (h *Hook) forward(ctx context.Context, e *Event) error {
 // recordCall is the record of a call, which it writes where there is none: PermissionRequest, too, where PreToolUse is not
 // registered.
 func (h *Hook) recordCall(ctx context.Context, e *Event, mode state.Mode) (*state.Question, error) {
+	if e.HookEventName == "PreToolUse" {
+		h.session(e) // it may ask tmux, which takes too long under the lock
+	}
 	failed := error(nil)
 	q, err := h.record(ctx, e, h.folders(state.QuestionsIn), func(have []*state.Question) *state.Question {
 		q := h.ofCall(e, have)
@@ -161,7 +164,8 @@ func (h *Hook) question(e *Event, mode state.Mode) (*state.Question, error) {
 		ClaudePID: s.ClaudePID, ClaudeStart: s.ClaudeStart,
 		AskedAt: time.Now().UTC().Truncate(time.Millisecond), ThreadKey: state.ThreadKey(id),
 		Status: state.Pending, Remind: h.config().Remind, Mode: mode, ProjectDir: s.ProjectDir, CWD: e.CWD,
-		PromptID: string(e.PromptID), ToolUseID: e.ToolUseID, InputHash: callHash(e.ToolName, e.ToolInput), AgentID: string(e.AgentID),
+		PromptID: string(e.PromptID), ToolUseID: e.ToolUseID, AgentID: string(e.AgentID),
+		InputHash: callHash(e.ToolName, e.ToolInput),
 	}
 	if e.ToolName == askTool {
 		prompts, err := e.prompts()

@@ -107,21 +107,17 @@ func (h *Hook) inThread(ctx context.Context, q *state.Question) error {
 	return errors.New("post question: it was closed meanwhile")
 }
 
-// denial is what Claude reads in place of an answer.
+// denial is what Claude reads in place of an answer. It names the command by which Claude waits for the reply itself.
 func (h *Hook) denial(q *state.Question) string {
+	wait := state.ShellQuoted(h.Self) + " wait"
+	if JobName(filepath.Base(h.Self)) != "gchat-hooks" { // a copy under a hook's name would run as that
+		wait = "gchat-wait"
+	}
 	return fmt.Sprintf("Question forwarded to Google Chat (thread: %s). "+
 		"Continue with other work, or end your turn: "+
 		"the user's reply comes to you by itself as a message beginning GCHAT_RESPONSE, and if none did within %s, "+
-		"run `%s` in the background, which prints it.",
-		q.ThreadKey, state.InWords(h.config().ReplyTimeout), h.waitCommand(q.QuestionID))
-}
-
-// waitCommand is how Claude waits for the reply itself.
-func (h *Hook) waitCommand(id string) string {
-	if JobName(filepath.Base(h.Self)) != "gchat-hooks" { // a copy under a hook's name would run as that
-		return "gchat-wait --question-id " + id
-	}
-	return state.ShellQuoted(h.Self) + " wait --question-id " + id
+		"run `%s --question-id %s` in the background, which prints it.",
+		q.ThreadKey, state.InWords(h.config().ReplyTimeout), wait, q.QuestionID)
 }
 
 // askedAgain says whether this question had no reply in time, and is asked again: it goes to the terminal, once. Claude is told
@@ -193,9 +189,7 @@ func (h *Hook) rewake(ctx context.Context, e *Event) error {
 	var markers []*state.Question
 	switch {
 	case e.HookEventName == "PreToolUse" && e.ToolName == askTool && h.way(e).Marker:
-		if q := h.ownMarker(ctx, e); q != nil {
-			markers = append(markers, q)
-		}
+		markers = h.ownMarker(ctx, e)
 	case e.HookEventName == "Stop":
 		markers = h.denied(e)
 		if lost := h.neverArrived(ctx, e, markers); len(lost) > 0 {
@@ -203,9 +197,7 @@ func (h *Hook) rewake(ctx context.Context, e *Event) error {
 			return nil
 		}
 	}
-	paths, release := h.take(e, markers)
-	defer release()
-	if len(paths) > 0 {
+	if paths := h.take(e, markers); len(paths) > 0 {
 		h.waitFor(ctx, e, paths)
 		h.StartPoller() // the thread is told, and that no process waits for the other questions
 		return nil
@@ -221,20 +213,19 @@ func (h *Hook) denied(e *Event) []*state.Question {
 	return slices.DeleteFunc(h.markers(e), func(q *state.Question) bool { return !q.Denied })
 }
 
-// ownMarker waits for the call's marker, which another hook writes; nil when its question went another way.
-func (h *Hook) ownMarker(ctx context.Context, e *Event) *state.Question {
+// ownMarker waits for the call's marker, which another hook writes; none when its question went another way.
+func (h *Hook) ownMarker(ctx context.Context, e *Event) []*state.Question {
 	for end := time.Now().Add(ownBound); time.Now().Before(end) && ctx.Err() == nil; sleep(ctx, 100*time.Millisecond) {
 		if q := h.ofCall(e, h.markers(e)); q != nil {
-			return q
+			return []*state.Question{q}
 		}
 	}
 	return nil
 }
 
 // take makes this process the waiter of those markers whose reply, or timeout, the session is still to be told of. They are
-// this Claude Code's from now on, whichever asked: the session may have been resumed. release ends that.
-func (h *Hook) take(e *Event, markers []*state.Question) (paths []string, release func()) {
-	var locks []*state.Lock
+// this Claude Code's from now on, whichever asked: the session may have been resumed.
+func (h *Hook) take(e *Event, markers []*state.Question) (paths []string) {
 	for _, q := range markers {
 		if q.Closed() && !untold(q) && !q.Late(time.Now()) || q.SessionEnded == nil && h.inOtherTerminal(q) {
 			continue
@@ -244,7 +235,7 @@ func (h *Hook) take(e *Event, markers []*state.Question) (paths []string, releas
 			continue // another process waits
 		}
 		if err == nil {
-			locks = append(locks, lock)
+			h.locks = append(h.locks, lock)
 			s := h.session(e)
 			_, err = state.UpdateQuestion(q.Path, func(q *state.Question) error {
 				if q.SessionEnded == nil && q.ClaudePID == s.ClaudePID && q.ClaudeStart == s.ClaudeStart {
@@ -257,17 +248,12 @@ func (h *Hook) take(e *Event, markers []*state.Question) (paths []string, releas
 		if err == nil {
 			err = state.AnnounceQuestion(h.Env, q)
 		}
-		if err != nil {
-			h.log.Error().Err(err).Msg("marker not taken over")
-			continue
+		if err == nil {
+			paths = append(paths, q.Path)
 		}
-		paths = append(paths, q.Path)
+		h.logFailed(err, "marker not taken over")
 	}
-	return paths, func() {
-		for _, lock := range locks {
-			lock.Unlock()
-		}
-	}
+	return paths
 }
 
 // waitFor waits until the session is to be told something of one of these questions, and wakes it with what there is by then.
@@ -367,13 +353,12 @@ func (h *Hook) wakeWith(texts []string) {
 func (h *Hook) undelivered(e *Event) (texts []string) {
 	markers := h.denied(e)
 	texts = h.neverArrived(context.Background(), e, markers)
-	paths, release := h.take(e, markers)
+	paths := h.take(e, markers)
 	for _, path := range paths {
 		if q, err := state.LoadQuestion(path); err == nil {
 			texts = append(texts, nonEmpty(h.tellOf(q))...)
 		}
 	}
-	release()
 	if len(paths) > 0 {
 		h.StartPoller() // after the machine was off, nothing else would read what the person replied
 	}

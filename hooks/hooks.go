@@ -42,8 +42,9 @@ type Hook struct {
 	Own   string // hook_event_name of an event that has none; "" where that is an error
 
 	log   *state.Log
-	code  int      // exit code
-	asked struct { // found out once
+	code  int           // exit code
+	locks []*state.Lock // of the questions that this process waits for, until it ends
+	asked struct {      // found out once
 		cfg     *config.Config
 		rules   *config.SessionRules
 		session *state.Session
@@ -130,16 +131,14 @@ func (h *Hook) catch() {
 
 // read takes the event from stdin, and no more: a pipe may never be closed. One that does not say which it is counts as Own.
 func (h *Hook) read() (*Event, error) {
-	e, in := &Event{}, &io.LimitedReader{R: h.Stdin, N: maxEvent}
-	err := json.NewDecoder(in).Decode(e)
+	e := &Event{}
+	err := json.NewDecoder(io.LimitReader(h.Stdin, maxEvent)).Decode(e)
 	e.HookEventName = cmp.Or(e.HookEventName, h.Own)
-	switch {
-	case err != nil && in.N == 0:
-		return nil, fmt.Errorf("hook event: more than %d bytes", maxEvent)
-	case err != nil:
+	if err == nil && e.HookEventName == "" {
+		err = errors.New("hook_event_name is missing")
+	}
+	if err != nil {
 		return nil, fmt.Errorf("hook event: %w", err)
-	case e.HookEventName == "":
-		return nil, errors.New("hook event: hook_event_name is missing")
 	}
 	return e, nil
 }

@@ -23,9 +23,7 @@ func (h *Hook) next(ctx context.Context, e *Event) error {
 	}
 	h.StartPoller()
 	if q.TmuxPane == "" {
-		paths, release := h.take(e, []*state.Question{q})
-		defer release()
-		h.waitFor(ctx, e, paths)
+		h.waitFor(ctx, e, h.take(e, []*state.Question{q}))
 	}
 	return nil
 }
