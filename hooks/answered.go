@@ -14,10 +14,10 @@ import (
 
 // answered is gchat-ask-user-answered: it closes what Claude Code has done with. PostToolUse brings the answers, from
 // wherever they came; the other events end what was dismissed: no hook is told of Esc or "chat about this" itself.
-func (h *Hook) answered(ctx context.Context, e *Event) error {
+func (h *Hook) answered(_ context.Context, e *Event) error {
 	switch e.HookEventName {
 	case "PostToolBatch": // after every step of Claude's: with no permission open there is nothing to do
-		h.confirmBatch(ctx, e)
+		h.confirmBatch(e)
 		return nil
 	case "PostToolUse", "PostToolUseFailure":
 		if e.ToolName != askTool {
@@ -35,7 +35,7 @@ func (h *Hook) answered(ctx context.Context, e *Event) error {
 	switch e.HookEventName {
 	case "PostToolUse":
 		if q := h.ofCall(e, qs); q != nil {
-			h.tryAgain(ctx, func() error { return h.confirm(e, q) })
+			h.tryAgain(func() error { return h.confirm(e, q) })
 		}
 		return nil
 	case "UserPromptSubmit":

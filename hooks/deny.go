@@ -261,7 +261,7 @@ func (h *Hook) take(e *Event, markers []*state.Question) (paths []string) {
 func (h *Hook) waitFor(ctx context.Context, e *Event, paths []string) {
 	s := h.session(e)
 	over := func(q *state.Question) bool { return q.SessionEnded != nil || inject.Ended(s.ClaudePID, s.ClaudeStart) }
-	final := make(chan string, len(paths))
+	final := make(chan error, len(paths))
 	for _, path := range paths {
 		go func() {
 			defer h.catch()
@@ -269,17 +269,16 @@ func (h *Hook) waitFor(ctx context.Context, e *Event, paths []string) {
 				answered := q.Status == state.Answered && (q.Denied || q.Matter().Prompt)
 				return over(q) || answered || untold(q) || q.Closed() && !q.Late(time.Now())
 			})
-			if err != nil && ctx.Err() == nil && !errors.Is(err, state.ErrUnserved) {
-				h.log.Error().Err(err).Msg("not waited for any longer")
-			}
-			final <- path
+			final <- err
 		}()
 	}
-	for range len(paths) {
-		select {
-		case <-ctx.Done():
+	for range paths {
+		err := <-final
+		if ctx.Err() != nil {
 			return
-		case <-final:
+		}
+		if !errors.Is(err, state.ErrUnserved) {
+			h.logFailed(err, "not waited for any longer")
 		}
 		var texts []string
 		for _, path := range paths {

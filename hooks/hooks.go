@@ -318,18 +318,16 @@ func (h *Hook) ofSession(e *Event, folders []state.Questions) (all []*state.Ques
 
 // tryAgain does what must be written, again while another process has the lock or the disk is full, as long as a hook that does
 // not wait has time.
-func (h *Hook) tryAgain(ctx context.Context, write func() error) {
-	const every = 200 * time.Millisecond
-	for end := time.Now().Add(quickBound - 3*time.Second); ; sleep(ctx, every) {
-		err := write()
-		if err == nil || errors.Is(err, fs.ErrNotExist) {
-			return
-		}
-		passes := errors.Is(err, state.ErrLocked) || errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT)
-		if !passes || time.Now().After(end) || ctx.Err() != nil {
-			h.log.Error().Err(err).Msg("what Claude was told is not written down")
-			return
-		}
+func (h *Hook) tryAgain(write func() error) {
+	passes := func(err error) bool {
+		return errors.Is(err, state.ErrLocked) || errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT)
+	}
+	err := write()
+	for end := time.Now().Add(quickBound - 3*time.Second); passes(err) && time.Now().Before(end); err = write() {
+		time.Sleep(200 * time.Millisecond)
+	}
+	if !errors.Is(err, fs.ErrNotExist) {
+		h.logFailed(err, "what Claude was told is not written down")
 	}
 }
 

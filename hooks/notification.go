@@ -97,10 +97,7 @@ func (h *Hook) notification(_ context.Context, e *Event) error {
 	}
 	cfg := h.config()
 	to, ok := routeOf(cfg, string(n.Type))
-	if !ok || cfg.ReportRule(to.kind, string(to.typ)) == config.ReportOff {
-		return nil
-	}
-	if !cfg.Sends() {
+	if !ok || !cfg.Sends() || cfg.ReportRule(to.kind, string(to.typ)) == config.ReportOff {
 		return nil
 	}
 	open := func(q *state.Question) bool { return q.Status.Open() }

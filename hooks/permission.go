@@ -163,7 +163,7 @@ type batchCall struct {
 
 // confirmBatch closes the permissions and plans whose calls Claude has the results of: each call closes one, and of equal ones
 // first that which was decided, then the oldest.
-func (h *Hook) confirmBatch(ctx context.Context, e *Event) {
+func (h *Hook) confirmBatch(e *Event) {
 	open := slices.DeleteFunc(h.ofSession(e, h.own()), func(q *state.Question) bool {
 		return !q.Matter().Decides || !q.Status.Open() || q.AgentID != string(e.AgentID)
 	})
@@ -171,22 +171,15 @@ func (h *Hook) confirmBatch(ctx context.Context, e *Event) {
 		return
 	}
 	slices.Reverse(open)
-	slices.SortStableFunc(open, func(a, b *state.Question) int {
-		switch {
-		case a.Printed == b.Printed:
-			return 0
-		case a.Printed:
-			return -1
-		}
-		return 1
-	})
+	rank := map[bool]int{true: 0, false: 1}
+	slices.SortStableFunc(open, func(a, b *state.Question) int { return rank[a.Printed] - rank[b.Printed] })
 	for _, call := range e.Calls {
 		hash := callHash(call.Name, call.Input)
 		i := slices.IndexFunc(open, func(q *state.Question) bool {
 			return q.Tool == call.Name && (q.InputHash == hash || q.Tool == planTool)
 		})
 		if i >= 0 {
-			h.tryAgain(ctx, func() error { return h.confirmDecision(open[i], resultOf(e, call.ID)) })
+			h.tryAgain(func() error { return h.confirmDecision(open[i], resultOf(e, call.ID)) })
 			open = slices.Delete(open, i, i+1)
 		}
 	}
@@ -196,7 +189,8 @@ func (h *Hook) confirmBatch(ctx context.Context, e *Event) {
 // faster. What a tool says itself is no proof of that.
 func (h *Hook) confirmDecision(q *state.Question, r callResult) error {
 	ended, err := state.CloseQuestion(q.Path, state.Resolved, "chat", func(q *state.Question) {
-		if q.Printed && r.fits(refusalOf(q) != "") {
+		fits := r == unknown || r == failed || (r == refused) == (refusalOf(q) != "")
+		if q.Printed && fits {
 			return
 		}
 		q.ResolvedBy, q.Answers, q.Notes = "terminal", map[string]string{}, nil

@@ -78,7 +78,10 @@ func permissionShown(tool string, input json.RawMessage, folders ...string) (c s
 			notes = append(notes, member+": "+string(in[member]))
 		}
 	}
-	for _, note := range nonEmpty(append(notes, note)...) {
+	if note != "" {
+		notes = append(notes, note)
+	}
+	for _, note := range notes {
 		shown = "‹" + note + "›\n" + shown
 	}
 	c.about, _ = visible(state.ForReview, about)
