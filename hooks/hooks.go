@@ -171,10 +171,18 @@ func (h *Hook) session(e *Event) *state.Session {
 	project, _ := filepath.Abs(state.ProjectDir(h.Env))
 	sessions := state.SessionsIn(state.UserState(h.Env))
 	one, err := sessions.Of(e.SessionID)
-	if err == nil && e.HookEventName != "SessionStart" && h.isStill(one, project) {
-		h.asked.session = one
-		return one
+	switch {
+	case err != nil || !h.isStill(one, project):
+		one = h.writeSession(e, sessions, project, "")
+	case e.HookEventName == "SessionStart", h.asked.listens && !one.Listens:
+		one = h.writeSession(e, sessions, project, one.Name)
 	}
+	h.asked.session = one
+	return one
+}
+
+// writeSession finds out where a session runs, and writes that down under the name by which people know it; "" is to be found.
+func (h *Hook) writeSession(e *Event, sessions state.Sessions, project, known string) *state.Session {
 	here, now := &state.Session{}, time.Now().UTC()
 	window := inject.Identify(context.Background(), h.Env, here)
 	begins := e.HookEventName == "SessionStart" && e.Source != "compact" // after a compaction the session goes on
@@ -199,15 +207,18 @@ func (h *Hook) session(e *Event) *state.Session {
 		}
 		return nil
 	}
-	one = &state.Session{ID: e.SessionID}
+	one := &state.Session{ID: e.SessionID}
 	_ = fill(one)
 	for range 3 { // two sessions that begin at one moment see each other only when both are written down
-		siblings, _ := sessions.All()
-		siblings = slices.DeleteFunc(siblings, func(s *state.Session) bool {
-			return s.ID == one.ID || s.ProjectDir != one.ProjectDir ||
-				!s.Running() || s.ClaudePID <= 0 || inject.Ended(s.ClaudePID, s.ClaudeStart)
-		})
-		name := inject.NameOf(h.Env, one, window, siblings)
+		name, alone := known, false
+		if known == "" {
+			siblings, _ := sessions.All()
+			siblings = slices.DeleteFunc(siblings, func(s *state.Session) bool {
+				return s.ID == one.ID || s.ProjectDir != one.ProjectDir ||
+					!s.Running() || s.ClaudePID <= 0 || inject.Ended(s.ClaudePID, s.ClaudeStart)
+			})
+			name, alone = inject.NameOf(h.Env, one, window, siblings), len(siblings) == 0
+		}
 		if name == one.Name {
 			break
 		}
@@ -216,24 +227,23 @@ func (h *Hook) session(e *Event) *state.Session {
 			break
 		}
 		kept, err := sessions.Change(e.SessionID, func(s *state.Session) error { s.Name = name; return fill(s) })
-		h.logFailed(err, "session not written down")
 		if err != nil {
+			h.log.Error().Err(err).Msg("session not written down")
 			break
 		}
 		one = kept
-		if len(siblings) > 0 {
+		if !alone {
 			break
 		}
 	}
-	h.asked.session = one
 	return one
 }
 
-// isStill says whether a session runs where its record says, and listens to its thread where it is to.
+// isStill says whether a session runs where its record says.
 func (h *Hook) isStill(s *state.Session, project string) bool {
 	socket, _, _ := strings.Cut(h.Env("TMUX"), ",")
 	name, pid := h.Env("CLAUDE_SESSION_ID"), h.claudePID() // 0 says nothing against it
-	return s.TmuxPane == h.Env("TMUX_PANE") && s.TmuxSocket == socket && (s.Listens || !h.asked.listens) &&
+	return s.TmuxPane == h.Env("TMUX_PANE") && s.TmuxSocket == socket &&
 		(pid == 0 || pid == s.ClaudePID) && !inject.Ended(s.ClaudePID, s.ClaudeStart) &&
 		s.ProjectDir == project && s.Env == state.Environment(h.Env) &&
 		(name == "" || name == s.Name) && time.Since(s.LastSeen).Abs() < sessionKept
