@@ -85,7 +85,7 @@ func (h *Hook) forward(ctx context.Context, e *Event) error {
 	case way.Marker && !dialog:
 		return h.deny(ctx, e)
 	case way.Marker: // its dialog is on the screen
-		h.logFailed(h.reclaim(e), "marker not handed over")
+		h.reclaim(e)
 		mode = state.Native
 	case way.Pane && dialog && h.session(e).TmuxPane != "":
 		return nil // the poller types the answer; outside tmux it cannot, and this hook waits after all

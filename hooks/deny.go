@@ -96,15 +96,13 @@ func (h *Hook) inThread(ctx context.Context, q *state.Question) error {
 	})
 	switch {
 	case errors.Is(err, context.DeadlineExceeded):
-		return fmt.Errorf("post question: it was not in its thread within %s", denyBound)
-	case err != nil:
-		return fmt.Errorf("post question: %w", err)
-	case now.MessageSent:
+		err = fmt.Errorf("it was not in its thread within %s", denyBound)
+	case err == nil && now.MessageSent:
 		return nil
-	case now.PostError != "":
-		return fmt.Errorf("post question: %s", now.PostError)
+	case err == nil:
+		err = errors.New(cmp.Or(now.PostError, "it was closed meanwhile"))
 	}
-	return errors.New("post question: it was closed meanwhile")
+	return fmt.Errorf("post question: %w", err)
 }
 
 // denial is what Claude reads in place of an answer. It names the command by which Claude waits for the reply itself.
@@ -170,15 +168,15 @@ func (h *Hook) askInTerminal(e *Event, q *state.Question) error {
 
 // reclaim hands a marker over to native mode whose dialog is on the screen after all: its denial never arrived, since the
 // hook was killed, or ran out of its time.
-func (h *Hook) reclaim(e *Event) error {
+func (h *Hook) reclaim(e *Event) {
 	hash := callHash(e.ToolName, e.ToolInput)
 	for _, q := range h.markers(e) {
 		mayBe := !q.Denied || time.Since(q.AskedAt).Abs() < undenied
 		if q.Status.Open() && q.InputHash == hash && mayBe {
-			return h.askInTerminal(e, q)
+			h.logFailed(h.askInTerminal(e, q), "marker not handed over")
+			return
 		}
 	}
-	return nil
 }
 
 // rewake is gchat-ask-user-rewake. Claude Code runs it in the background ("asyncRewake"): it waits for the replies to the
