@@ -9,7 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Go ends a process with 2 at the first two signals, which Claude Code takes for "block".
+// Go ends a process with 2 at the first two signals, which Claude Code takes for "block". A hook that does not wait finishes its
+// work.
 func TestAbortedHookEndsWithZero(t *testing.T) {
 	for name, sig := range map[string]os.Signal{
 		"SIGQUIT": syscall.SIGQUIT, "SIGABRT": syscall.SIGABRT, "SIGTERM": syscall.SIGTERM, "SIGHUP": syscall.SIGHUP,
@@ -45,6 +46,9 @@ func TestAbortedHookEndsWithZero(t *testing.T) {
 				return err == nil && n == 0
 			})
 			_ = p.Process.Signal(sig)
+			if _, err := out.WriteString(`0}`); err != nil {
+				t.Fatal(err)
+			}
 			if out := p.end(); out != "" {
 				t.Errorf("printed %s", out)
 			}

@@ -14,10 +14,10 @@ import (
 
 // answered is gchat-ask-user-answered: it closes what Claude Code has done with. PostToolUse brings the answers, from
 // wherever they came; the other events end what was dismissed: no hook is told of Esc or "chat about this" itself.
-func (h *Hook) answered(ctx context.Context, e *Event) error {
+func (h *Hook) answered(_ context.Context, e *Event) error {
 	switch e.HookEventName {
 	case "PostToolBatch": // after every step of Claude's: with no permission open there is nothing to do
-		h.confirmBatch(ctx, e)
+		h.confirmBatch(e)
 		return nil
 	case "PostToolUse", "PostToolUseFailure":
 		if e.ToolName != askTool {
@@ -34,28 +34,14 @@ func (h *Hook) answered(ctx context.Context, e *Event) error {
 	qs := h.ofSession(e, h.folders(state.QuestionsIn))
 	switch e.HookEventName {
 	case "PostToolUse":
-		if q := match(e, qs); q != nil {
-			h.tryAgain(ctx, func() error { return h.confirm(e, q) })
+		if q := h.ofCall(e, qs); q != nil {
+			h.tryAgain(func() error { return h.confirm(e, q) })
 		}
 		return nil
 	case "UserPromptSubmit":
 		h.closeNext(e, qs)
 	}
 	h.closeAll(e, qs)
-	return nil
-}
-
-// match finds the question of a PostToolUse: by tool_use_id, else the oldest open one with equal input.
-func match(e *Event, qs []*state.Question) *state.Question {
-	if q := ofCall(qs, e); q != nil {
-		return q
-	}
-	hash := e.inputHash()
-	for _, q := range slices.Backward(qs) {
-		if q.Status.Open() && q.InputHash == hash && (q.ToolUseID == "" || e.ToolUseID == "") {
-			return q
-		}
-	}
 	return nil
 }
 
@@ -114,7 +100,7 @@ func typed(q *state.Question, answers map[string]string) bool {
 // closeAll ends the session's open questions after an event that leaves no dialog standing.
 func (h *Hook) closeAll(e *Event, qs []*state.Question) {
 	by := cmp.Or(map[string]string{"UserPromptSubmit": "prompt", "SessionEnd": "session_end"}[e.HookEventName], "stop")
-	hash := e.inputHash()
+	hash := callHash(e.ToolName, e.ToolInput)
 	for _, q := range qs {
 		if !q.Status.Open() || q.Way().Later || h.inOtherTerminal(q) || q.Matter().Prompt && by != "session_end" {
 			continue

@@ -19,16 +19,13 @@ import (
 // busyBound is how long a hook that waits for a person waits for a folder of records that another process holds.
 const busyBound = time.Minute
 
-// doubled is how long after its end an equal question without a prompt id counts as the same event delivered twice.
-const doubled = time.Minute
-
 // mayWait says whether this event's hook may take as long as the person takes.
 func (h *Hook) mayWait(e *Event) bool {
 	if h.Job != nil {
 		return h.Waits != nil && h.Waits(h, e)
 	}
 	return h.Name == "gchat-ask-user-rewake" || h.Name == "gchat-ask-user-forward" && (e.HookEventName == "PermissionRequest" ||
-		e.HookEventName == "PreToolUse" && e.ToolName == askTool && h.rules(e).AskMode == state.Hold)
+		e.HookEventName == "PreToolUse" && e.ToolName == askTool && h.way(e).Hook && !h.way(e).Dialog)
 }
 
 // config is the configuration that counts for this project, read once.
@@ -59,6 +56,9 @@ func (h *Hook) rules(e *Event) *config.SessionRules {
 	return h.asked.rules
 }
 
+// way is the row of the mode in which this session asks.
+func (h *Hook) way(e *Event) state.Way { return (&state.Question{Mode: h.rules(e).AskMode}).Way() }
+
 // inOtherTerminal says whether another Claude Code asked, which still lives: a session can be resumed in two terminals, and
 // the events of one do not end the dialog of the other.
 func (h *Hook) inOtherTerminal(q *state.Question) bool {
@@ -72,26 +72,29 @@ func (h *Hook) inOtherTerminal(q *state.Question) bool {
 // forward is gchat-ask-user-forward. PreToolUse writes the question down and prints nothing, in deny mode it denies the
 // call; PermissionRequest waits for the reply beside the open dialog, and answers with it: of a question, a permission or a plan.
 func (h *Hook) forward(ctx context.Context, e *Event) error {
-	asks := e.ToolName == askTool
-	if e.HookEventName != "PermissionRequest" && (e.HookEventName != "PreToolUse" || !asks) || e.ToolName == "" {
+	asks, dialog := e.ToolName == askTool, e.HookEventName == "PermissionRequest"
+	if !dialog && (e.HookEventName != "PreToolUse" || !asks) || e.ToolName == "" {
 		return nil
 	}
-	mode := h.rules(e).AskMode
+	mode, way := h.rules(e).AskMode, h.way(e)
 	switch {
 	case mode == state.Off:
 		return nil
 	case !asks:
 		return h.permission(ctx, e)
-	case e.HookEventName == "PermissionRequest":
-		return h.permissionRequest(ctx, e, mode)
-	case mode == state.Deny:
+	case way.Marker && !dialog:
 		return h.deny(ctx, e)
+	case way.Marker: // its dialog is on the screen
+		h.reclaim(e)
+		mode = state.Native
+	case way.Pane && dialog && h.session(e).TmuxPane != "":
+		return nil // the poller types the answer; outside tmux it cannot, and this hook waits after all
 	}
-	q, _, err := h.recordCall(ctx, e, mode)
+	q, err := h.recordCall(ctx, e, mode)
 	switch {
 	case err != nil:
 		return err
-	case mode != state.Hold:
+	case !h.mayWait(e):
 		h.StartPoller()
 		return nil
 	case !q.Status.Open():
@@ -100,73 +103,44 @@ func (h *Hook) forward(ctx context.Context, e *Event) error {
 	return h.wait(ctx, e, q)
 }
 
-// permissionRequest is the hook beside the open dialog.
-func (h *Hook) permissionRequest(ctx context.Context, e *Event, mode state.Mode) error {
-	if mode == state.Deny { // its dialog is on the screen
-		h.logFailed(h.reclaim(e), "marker not handed over")
-		mode = state.Native
+// recordCall is the record of a call, which it writes where there is none: PermissionRequest, too, where PreToolUse is not
+// registered.
+func (h *Hook) recordCall(ctx context.Context, e *Event, mode state.Mode) (*state.Question, error) {
+	if e.HookEventName == "PreToolUse" {
+		h.session(e) // it may ask tmux, which takes too long under the lock
 	}
-	if mode == state.Inject && h.session(e).TmuxPane != "" {
-		return nil // the poller types the answer; outside tmux it cannot, and this hook waits after all
-	}
-	q, err := h.findCall(ctx, e, mode)
-	if q == nil || err != nil {
-		return err
-	}
-	return h.wait(ctx, e, q)
-}
-
-// recordCall writes down the question of a PreToolUse event; fresh is false where another process did so already. A fresh one
-// beside an error was written, and the poller does not know of it.
-func (h *Hook) recordCall(ctx context.Context, e *Event, mode state.Mode) (q *state.Question, fresh bool, err error) {
-	one, err := h.question(e, mode)
-	if err != nil {
-		return nil, false, err
-	}
-	folder := state.QuestionsIn
-	if one.Way().Marker {
-		folder = state.MarkersIn
-	}
-	q, err = h.record(ctx, e, h.folders(folder), func(have []*state.Question) *state.Question {
-		return cmp.Or(ofCall(have, e), one)
+	failed := error(nil)
+	q, err := h.record(ctx, e, h.folders(state.QuestionsIn), func(have []*state.Question) *state.Question {
+		q := h.ofCall(e, have)
+		if q == nil {
+			q, failed = h.question(e, mode)
+		}
+		return q
 	})
-	return q, q == one, err
+	return q, cmp.Or(err, failed)
 }
 
-// ofCall is the question of this very call; nil when it is not among them.
-func ofCall(qs []*state.Question, e *Event) *state.Question {
+// ofCall finds the question of an event's call, by tool_use_id. PermissionRequest has none, nor has what it wrote down itself:
+// then equal input tells, and the question is open. A closed one is returned where the event came once more; nil for none.
+func (h *Hook) ofCall(e *Event, qs []*state.Question) (over *state.Question) {
 	for _, q := range qs {
 		if e.ToolUseID != "" && q.ToolUseID == e.ToolUseID {
 			return q
 		}
 	}
-	return nil
-}
-
-// findCall ties a PermissionRequest to its question by session and equal input, since it has no tool_use_id. Where PreToolUse is
-// not registered it writes the question down itself. It returns nil when the question is over.
-func (h *Hook) findCall(ctx context.Context, e *Event, mode state.Mode) (*state.Question, error) {
-	hash, failed := e.inputHash(), error(nil)
-	q, err := h.record(ctx, e, h.folders(state.QuestionsIn), func(have []*state.Question) (fresh *state.Question) {
-		over := false
-		for _, q := range have {
-			switch {
-			case q.InputHash != hash || h.inOtherTerminal(q):
-			case q.Status.Open() && inject.Ended(q.ClaudePID, q.ClaudeStart):
-				// the session was resumed after a crash: that dialog is not this one
-			case q.Status.Open():
-				return q
-			case q.ToolUseID == "":
-			case q.PromptID == "" && time.Since(q.AskedAt) < doubled, q.PromptID != "" && q.PromptID == string(e.PromptID):
-				over = true // PreToolUse would have written a new question down: this is the old one's event once more
-			}
+	hash := callHash(e.ToolName, e.ToolInput)
+	for _, q := range qs {
+		switch {
+		case q.InputHash != hash, q.ToolUseID != "" && e.ToolUseID != "", h.inOtherTerminal(q):
+		case q.Status.Open() && inject.Ended(q.ClaudePID, q.ClaudeStart):
+			// the session was resumed after a crash: that dialog is not this one
+		case q.Status.Open():
+			return q
+		case q.ToolUseID != "" && q.PromptID == string(e.PromptID):
+			over = q // PreToolUse would have written a new question down
 		}
-		if !over {
-			fresh, failed = h.question(e, mode)
-		}
-		return fresh
-	})
-	return q, cmp.Or(err, failed)
+	}
+	return over
 }
 
 // close ends a question; what its thread is told of that is the poller's.
@@ -190,7 +164,8 @@ func (h *Hook) question(e *Event, mode state.Mode) (*state.Question, error) {
 		ClaudePID: s.ClaudePID, ClaudeStart: s.ClaudeStart,
 		AskedAt: time.Now().UTC().Truncate(time.Millisecond), ThreadKey: state.ThreadKey(id),
 		Status: state.Pending, Remind: h.config().Remind, Mode: mode, ProjectDir: s.ProjectDir, CWD: e.CWD,
-		PromptID: string(e.PromptID), ToolUseID: e.ToolUseID, InputHash: e.inputHash(), AgentID: string(e.AgentID),
+		PromptID: string(e.PromptID), ToolUseID: e.ToolUseID, AgentID: string(e.AgentID),
+		InputHash: callHash(e.ToolName, e.ToolInput),
 	}
 	if e.ToolName == askTool {
 		prompts, err := e.prompts()
@@ -240,7 +215,8 @@ func (h *Hook) record(ctx context.Context, e *Event, folders []state.Questions,
 // the person's own.
 func (h *Hook) folders(of func(projectState string) state.Questions) (all []state.Questions) {
 	for _, dir := range state.ProjectStates(h.Env) {
-		all = append(all, of(absolute(dir)))
+		dir, _ = filepath.Abs(dir)
+		all = append(all, of(dir))
 	}
 	return all
 }
@@ -248,13 +224,6 @@ func (h *Hook) folders(of func(projectState string) state.Questions) (all []stat
 // own is the folder of what lets Claude act, or tells it what to do: the person's own, since Claude may write into the project.
 func (h *Hook) own() []state.Questions {
 	return []state.Questions{state.QuestionsIn(state.SpareState(h.Env))}
-}
-
-func absolute(dir string) string {
-	if abs, err := filepath.Abs(dir); err == nil {
-		return abs
-	}
-	return dir
 }
 
 // wait waits for the answer and prints it. Told to end (Esc, quit), it closes the question. It gives up by itself just before
@@ -287,39 +256,39 @@ func (h *Hook) wait(ctx context.Context, e *Event, q *state.Question) error {
 	case err != nil || q.Status != state.Answered:
 		return err // closed otherwise: the dialog had its answer
 	}
-	reply, err := h.answerFor(e, q)
-	if err != nil || reply == nil {
-		return err
-	}
-	if err := h.Print(decide(e.HookEventName, reply)); err != nil {
-		return err
-	}
-	return h.markPrinted(path)
+	return h.handOver(e, q)
 }
 
-// answerFor is what Claude Code takes for an answer to the question, permission or plan of this event; nil where none is known.
-func (h *Hook) answerFor(e *Event, q *state.Question) (map[string]any, error) {
+// handOver prints what Claude Code takes for an answer to the question, permission or plan of this event, where one is known, and
+// writes that down.
+func (h *Hook) handOver(e *Event, q *state.Question) error {
+	members := map[string]any{"hookEventName": e.HookEventName}
 	if q.Matter().Decides {
 		d := decision(e, q)
 		if d == nil {
-			return nil, nil
+			return nil
 		}
 		told, _ := json.Marshal(d)
 		h.audit(q, string(told))
-		return map[string]any{"decision": d}, nil
+		members["decision"] = d
+	} else {
+		input, err := answeredInput(e.ToolInput, q)
+		if err != nil {
+			return err
+		}
+		members["decision"] = map[string]any{"behavior": "allow", "updatedInput": input}
+		if e.HookEventName == "PreToolUse" { // in hold mode, before a dialog is drawn (from 2.1.85 on)
+			members = map[string]any{"hookEventName": e.HookEventName, "permissionDecision": "allow", "updatedInput": input}
+		}
 	}
-	input, err := answeredInput(e.ToolInput, q)
-	if err != nil {
-		return nil, err
+	if err := h.Print(map[string]any{"hookSpecificOutput": members}); err != nil {
+		return err
 	}
-	if e.HookEventName == "PreToolUse" { // in hold mode, before a dialog is drawn (from 2.1.85 on)
-		return map[string]any{"permissionDecision": "allow", "updatedInput": input}, nil
-	}
-	return map[string]any{"decision": map[string]any{"behavior": "allow", "updatedInput": input}}, nil
+	return markPrinted(q.Path)
 }
 
 // markPrinted writes down that Claude Code was handed the answer.
-func (h *Hook) markPrinted(path string) error {
+func markPrinted(path string) error {
 	_, err := state.NoteQuestion(path, func(q *state.Question) error {
 		now := time.Now().UTC()
 		q.Printed, q.PrintedAt = true, &now
@@ -359,12 +328,6 @@ func answeredInput(toolInput json.RawMessage, q *state.Question) (json.RawMessag
 		in["annotations"], _ = json.Marshal(notes)
 	}
 	return json.Marshal(in)
-}
-
-// decide is what a hook prints for Claude Code to act upon.
-func decide(event string, members map[string]any) map[string]any {
-	members["hookEventName"] = event
-	return map[string]any{"hookSpecificOutput": members}
 }
 
 // Print writes one JSON object to stdout, whole or not at all. An error is that of a pipe whose other end is gone.

@@ -31,20 +31,25 @@ const (
 // is delivered later. Where it cannot be put there, or no hook would deliver the reply, the question goes to the terminal as in
 // native mode: a question is never denied into the void.
 func (h *Hook) deny(ctx context.Context, e *Event) error {
-	again, err := h.askAgain(e)
-	h.logFailed(err, "markers")
-	if !again && h.lacksRewake() {
+	one, err := h.question(e, state.Deny)
+	if err != nil {
+		return err
+	}
+	terminal := h.askedAgain(e, one)
+	if !terminal && h.lacksRewake() {
 		h.log.Warn().Str("hint", "gchat-hooks install registers it").
 			Msg("no gchat-ask-user-rewake hook is registered to wake the session: the question is asked in the terminal")
-		again = true
+		terminal = true
 	}
-	if again {
-		_, _, err := h.recordCall(ctx, e, state.Native)
+	if terminal {
+		_, err := h.recordCall(ctx, e, state.Native)
 		h.StartPoller()
 		return err
 	}
-	q, fresh, err := h.recordCall(ctx, e, state.Deny)
-	if !fresh {
+	q, err := h.record(ctx, e, h.folders(state.MarkersIn), func(have []*state.Question) *state.Question {
+		return cmp.Or(h.ofCall(e, have), one)
+	})
+	if q != one {
 		return err // another process has this very call
 	}
 	if err == nil {
@@ -58,9 +63,9 @@ func (h *Hook) deny(ctx context.Context, e *Event) error {
 	if _, err = state.UpdateQuestion(q.Path, func(q *state.Question) error { q.Denied = true; return nil }); err != nil {
 		return errors.Join(err, h.askInTerminal(e, q))
 	}
-	return h.Print(decide("PreToolUse", map[string]any{
-		"permissionDecision": "deny", "permissionDecisionReason": h.denial(q),
-	}))
+	return h.Print(map[string]any{"hookSpecificOutput": map[string]string{
+		"hookEventName": e.HookEventName, "permissionDecision": "deny", "permissionDecisionReason": h.denial(q),
+	}})
 }
 
 // lacksRewake says whether our hooks are registered in Claude Code's settings, and the hook that delivers replies in deny mode
@@ -91,55 +96,46 @@ func (h *Hook) inThread(ctx context.Context, q *state.Question) error {
 	})
 	switch {
 	case errors.Is(err, context.DeadlineExceeded):
-		return fmt.Errorf("post question: it was not in its thread within %s", denyBound)
-	case err != nil:
-		return fmt.Errorf("post question: %w", err)
-	case now.MessageSent:
+		err = fmt.Errorf("it was not in its thread within %s", denyBound)
+	case err == nil && now.MessageSent:
 		return nil
-	case now.PostError != "":
-		return fmt.Errorf("post question: %s", now.PostError)
+	case err == nil:
+		err = errors.New(cmp.Or(now.PostError, "it was closed meanwhile"))
 	}
-	return errors.New("post question: it was closed meanwhile")
+	return fmt.Errorf("post question: %w", err)
 }
 
-// denial is what Claude reads in place of an answer.
+// denial is what Claude reads in place of an answer. It names the command by which Claude waits for the reply itself.
 func (h *Hook) denial(q *state.Question) string {
+	wait := state.ShellQuoted(h.Self) + " wait"
+	if JobName(filepath.Base(h.Self)) != "gchat-hooks" { // a copy under a hook's name would run as that
+		wait = "gchat-wait"
+	}
 	return fmt.Sprintf("Question forwarded to Google Chat (thread: %s). "+
 		"Continue with other work, or end your turn: "+
 		"the user's reply comes to you by itself as a message beginning GCHAT_RESPONSE, and if none did within %s, "+
-		"run `%s` in the background, which prints it.",
-		q.ThreadKey, state.InWords(h.config().ReplyTimeout), h.waitCommand(q.QuestionID))
+		"run `%s --question-id %s` in the background, which prints it.",
+		q.ThreadKey, state.InWords(h.config().ReplyTimeout), wait, q.QuestionID)
 }
 
-// waitCommand is how Claude waits for the reply itself.
-func (h *Hook) waitCommand(id string) string {
-	if JobName(filepath.Base(h.Self)) != "gchat-hooks" { // a copy under a hook's name would run as that
-		return "gchat-wait --question-id " + id
-	}
-	return state.ShellQuoted(h.Self) + " wait --question-id " + id
-}
-
-// askAgain says whether this call is a question that had no reply in time, asked again: it goes to the terminal, once.
-// Claude is told to ask in the same words, and may have chosen others: the same options count as well.
-func (h *Hook) askAgain(e *Event) (again bool, err error) {
-	prompts, err := e.prompts()
-	if err != nil {
-		return false, err
-	}
+// askedAgain says whether this question had no reply in time, and is asked again: it goes to the terminal, once. Claude is told
+// to ask in the same words, and may have chosen others: the same options count as well.
+func (h *Hook) askedAgain(e *Event, one *state.Question) bool {
 	alike := func(was state.Prompt) bool {
-		return slices.ContainsFunc(prompts, func(is state.Prompt) bool {
+		return slices.ContainsFunc(one.Questions, func(is state.Prompt) bool {
 			return was.Question == is.Question ||
 				slices.EqualFunc(was.Options, is.Options, func(a, b state.Option) bool { return a.Label == b.Label })
 		})
 	}
 	for _, q := range h.markers(e) {
-		again = q.TimeoutPolicy == state.AskTerminal && q.Status == state.TimedOut && !q.AskedAgain
-		if again && slices.ContainsFunc(q.Questions, alike) {
-			_, err = state.UpdateQuestion(q.Path, func(q *state.Question) error { q.AskedAgain = true; return nil })
-			return true, err
+		unanswered := q.TimeoutPolicy == state.AskTerminal && q.Status == state.TimedOut && !q.AskedAgain
+		if unanswered && slices.ContainsFunc(q.Questions, alike) {
+			_, err := state.UpdateQuestion(q.Path, func(q *state.Question) error { q.AskedAgain = true; return nil })
+			h.logFailed(err, "markers")
+			return true
 		}
 	}
-	return false, nil
+	return false
 }
 
 // askInTerminal hands a marker's question over to native mode: Claude Code draws its dialog, and the PermissionRequest hook
@@ -172,15 +168,15 @@ func (h *Hook) askInTerminal(e *Event, q *state.Question) error {
 
 // reclaim hands a marker over to native mode whose dialog is on the screen after all: its denial never arrived, since the
 // hook was killed, or ran out of its time.
-func (h *Hook) reclaim(e *Event) error {
-	hash := e.inputHash()
+func (h *Hook) reclaim(e *Event) {
+	hash := callHash(e.ToolName, e.ToolInput)
 	for _, q := range h.markers(e) {
 		mayBe := !q.Denied || time.Since(q.AskedAt).Abs() < undenied
 		if q.Status.Open() && q.InputHash == hash && mayBe {
-			return h.askInTerminal(e, q)
+			h.logFailed(h.askInTerminal(e, q), "marker not handed over")
+			return
 		}
 	}
-	return nil
 }
 
 // rewake is gchat-ask-user-rewake. Claude Code runs it in the background ("asyncRewake"): it waits for the replies to the
@@ -190,10 +186,8 @@ func (h *Hook) reclaim(e *Event) error {
 func (h *Hook) rewake(ctx context.Context, e *Event) error {
 	var markers []*state.Question
 	switch {
-	case e.HookEventName == "PreToolUse" && e.ToolName == askTool && h.rules(e).AskMode == state.Deny:
-		if q := h.ownMarker(ctx, e); q != nil {
-			markers = append(markers, q)
-		}
+	case e.HookEventName == "PreToolUse" && e.ToolName == askTool && h.way(e).Marker:
+		markers = h.ownMarker(ctx, e)
 	case e.HookEventName == "Stop":
 		markers = h.denied(e)
 		if lost := h.neverArrived(ctx, e, markers); len(lost) > 0 {
@@ -201,9 +195,7 @@ func (h *Hook) rewake(ctx context.Context, e *Event) error {
 			return nil
 		}
 	}
-	paths, release := h.take(e, markers)
-	defer release()
-	if len(paths) > 0 {
+	if paths := h.take(e, markers); len(paths) > 0 {
 		h.waitFor(ctx, e, paths)
 		h.StartPoller() // the thread is told, and that no process waits for the other questions
 		return nil
@@ -219,20 +211,19 @@ func (h *Hook) denied(e *Event) []*state.Question {
 	return slices.DeleteFunc(h.markers(e), func(q *state.Question) bool { return !q.Denied })
 }
 
-// ownMarker waits for the call's marker, which another hook writes; nil when its question went another way.
-func (h *Hook) ownMarker(ctx context.Context, e *Event) *state.Question {
+// ownMarker waits for the call's marker, which another hook writes; none when its question went another way.
+func (h *Hook) ownMarker(ctx context.Context, e *Event) []*state.Question {
 	for end := time.Now().Add(ownBound); time.Now().Before(end) && ctx.Err() == nil; sleep(ctx, 100*time.Millisecond) {
-		if q := ofCall(h.markers(e), e); q != nil {
-			return q
+		if q := h.ofCall(e, h.markers(e)); q != nil {
+			return []*state.Question{q}
 		}
 	}
 	return nil
 }
 
 // take makes this process the waiter of those markers whose reply, or timeout, the session is still to be told of. They are
-// this Claude Code's from now on, whichever asked: the session may have been resumed. release ends that.
-func (h *Hook) take(e *Event, markers []*state.Question) (paths []string, release func()) {
-	var locks []*state.Lock
+// this Claude Code's from now on, whichever asked: the session may have been resumed.
+func (h *Hook) take(e *Event, markers []*state.Question) (paths []string) {
 	for _, q := range markers {
 		if !q.Status.Open() && !untold(q) && !q.Late(time.Now()) || q.SessionEnded == nil && h.inOtherTerminal(q) {
 			continue
@@ -242,7 +233,7 @@ func (h *Hook) take(e *Event, markers []*state.Question) (paths []string, releas
 			continue // another process waits
 		}
 		if err == nil {
-			locks = append(locks, lock)
+			h.locks = append(h.locks, lock)
 			s := h.session(e)
 			_, err = state.UpdateQuestion(q.Path, func(q *state.Question) error {
 				if q.SessionEnded == nil && q.ClaudePID == s.ClaudePID && q.ClaudeStart == s.ClaudeStart {
@@ -255,17 +246,12 @@ func (h *Hook) take(e *Event, markers []*state.Question) (paths []string, releas
 		if err == nil {
 			err = state.AnnounceQuestion(h.Env, q)
 		}
-		if err != nil {
-			h.log.Error().Err(err).Msg("marker not taken over")
-			continue
+		if err == nil {
+			paths = append(paths, q.Path)
 		}
-		paths = append(paths, q.Path)
+		h.logFailed(err, "marker not taken over")
 	}
-	return paths, func() {
-		for _, lock := range locks {
-			lock.Unlock()
-		}
-	}
+	return paths
 }
 
 // waitFor waits until the session is to be told something of one of these questions, and wakes it with what there is by then.
@@ -273,7 +259,7 @@ func (h *Hook) take(e *Event, markers []*state.Question) (paths []string, releas
 func (h *Hook) waitFor(ctx context.Context, e *Event, paths []string) {
 	s := h.session(e)
 	over := func(q *state.Question) bool { return q.SessionEnded != nil || inject.Ended(s.ClaudePID, s.ClaudeStart) }
-	final := make(chan string, len(paths))
+	final := make(chan error, len(paths))
 	for _, path := range paths {
 		go func() {
 			defer h.catch()
@@ -281,17 +267,16 @@ func (h *Hook) waitFor(ctx context.Context, e *Event, paths []string) {
 				answered := q.Status == state.Answered && (q.Denied || q.Matter().Prompt)
 				return over(q) || answered || untold(q) || !q.Status.Open() && !q.Late(time.Now())
 			})
-			if err != nil && ctx.Err() == nil && !errors.Is(err, state.ErrUnserved) {
-				h.log.Error().Err(err).Msg("not waited for any longer")
-			}
-			final <- path
+			final <- err
 		}()
 	}
-	for range len(paths) {
-		select {
-		case <-ctx.Done():
+	for range paths {
+		err := <-final
+		if ctx.Err() != nil {
 			return
-		case <-final:
+		}
+		if !errors.Is(err, state.ErrUnserved) {
+			h.logFailed(err, "not waited for any longer")
 		}
 		var texts []string
 		for _, path := range paths {
@@ -332,7 +317,7 @@ func (h *Hook) tellOf(q *state.Question) (text string) {
 		words, _ := q.Decision()
 		text = replyPrefix + "The user replied to your last message from Google Chat, and this is the next instruction: " + words
 		h.audit(q, words)
-		err = h.markPrinted(q.Path)
+		err = markPrinted(q.Path)
 	case untold(q):
 		// There may be a reply where the space cannot be read, or the list of those who may answer.
 		troubled := state.SpacesIn(state.UserState(h.Env)).Of(q.Chat).Trouble != nil
@@ -365,13 +350,12 @@ func (h *Hook) wakeWith(texts []string) {
 func (h *Hook) undelivered(e *Event) (texts []string) {
 	markers := h.denied(e)
 	texts = h.neverArrived(context.Background(), e, markers)
-	paths, release := h.take(e, markers)
+	paths := h.take(e, markers)
 	for _, path := range paths {
 		if q, err := state.LoadQuestion(path); err == nil {
 			texts = append(texts, nonEmpty(h.tellOf(q))...)
 		}
 	}
-	release()
 	if len(paths) > 0 {
 		h.StartPoller() // after the machine was off, nothing else would read what the person replied
 	}

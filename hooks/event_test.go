@@ -39,10 +39,10 @@ func TestInputHashIsOneForACall(t *testing.T) {
 			for _, event := range []string{"PreToolUse", "PermissionRequest", "PostToolUse"} {
 				for f, b := range payloads(t, filepath.Join(version, call+"-0*-"+event+".json")) {
 					e, err := decode(b)
-					if err != nil || e.inputHash() == "" {
+					if err != nil || callHash(e.ToolName, e.ToolInput) == "" {
 						t.Fatalf("%s: %v", f, err)
 					}
-					hashes[e.inputHash()] = true
+					hashes[callHash(e.ToolName, e.ToolInput)] = true
 				}
 			}
 			if len(hashes) != 1 {
@@ -94,7 +94,7 @@ func FuzzEvent(f *testing.F) {
 		if err != nil {
 			return
 		}
-		e.inputHash()
+		callHash(e.ToolName, e.ToolInput)
 		prompts, err := e.prompts()
 		if err != nil {
 			return

@@ -6,8 +6,6 @@ package hooks
 import (
 	"cmp"
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -16,6 +14,7 @@ import (
 	"maps"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"runtime/debug"
 	"slices"
 	"strings"
@@ -43,13 +42,14 @@ type Hook struct {
 	Own   string // hook_event_name of an event that has none; "" where that is an error
 
 	log   *state.Log
-	code  int      // exit code
-	asked struct { // found out once
+	code  int           // exit code
+	locks []*state.Lock // of the questions that this process waits for, until it ends
+	asked struct {      // found out once
 		cfg     *config.Config
 		rules   *config.SessionRules
 		session *state.Session
 		pid     int  // of Claude Code; 0 when that cannot be told
-		listens bool // the session is to be steered from its thread: see listen
+		listens bool // the session is to be steered from its thread: the poller reads commands there
 	}
 }
 
@@ -78,49 +78,43 @@ func Known(name string) bool { return jobs[name] != nil }
 // quickBound is for a hook that does not wait. It is reached only when its event does not arrive, or a disk or a lock hangs.
 const quickBound = 10 * time.Second
 
+// ending are the signals that would end a hook with another code than 0. Go exits with 2 at the last two, which Claude Code takes
+// for "block".
+var ending = []os.Signal{syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGABRT}
+
 // Run runs the hook and returns its exit code: 0, and for gchat-ask-user-rewake 2 when it wakes the session. It returns when
-// the hook is done, in bound, without an error and without a panic: what went wrong is in the log.
-func (h *Hook) Run() (code int) {
-	signal.Ignore(syscall.SIGPIPE) // a Claude Code that is gone is no reason to end otherwise than with 0
-	aborted := make(chan os.Signal, 1)
-	// Go prints its stacks and exits 2 at the first two, and 2 means "block". A hook that does not wait ends at the others too.
-	signal.Notify(aborted, syscall.SIGQUIT, syscall.SIGABRT, syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP)
+// the hook is done, without an error and without a panic: what went wrong is in the log.
+//
+// A hook that does not wait is over within quickBound, whatever signal comes. To be told of signals takes a goroutine and a
+// thread: a fifth of the time that such a hook takes.
+func (h *Hook) Run() int {
+	signal.Ignore(append(ending, syscall.SIGPIPE)...) // a Claude Code that is gone is no reason to end otherwise than with 0
 	h.log = state.NewLog(h.Env, h.Name)
-	done, waiting := make(chan struct{}), make(chan struct{})
-	go func() {
-		defer close(done)
-		defer h.catch()
-		e, err := h.read()
-		if err != nil {
-			h.log.Error().Err(err).Msg("hook event not understood; nothing is done")
-			return
-		}
-		ctx, job := context.Background(), h.Job
-		if h.mayWait(e) {
-			var stop func()
-			// Claude Code sends SIGTERM on Esc and when it quits.
-			ctx, stop = signal.NotifyContext(ctx,
-				syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGABRT)
-			defer stop()
-			close(waiting)
-		}
-		if job == nil {
-			job = jobs[h.Name]
-		}
-		if err := job(h, ctx, e); err != nil {
-			h.log.Error().Str("error", h.log.Clean(err.Error())).Str("event", e.HookEventName).Str("session", e.SessionID).
-				Msg("hook failed; the session goes on without it")
-		}
-	}()
-	select {
-	case <-done:
-	case <-waiting:
-		<-done
-	case <-aborted:
-		return 0
-	case <-time.After(quickBound):
+	bound := time.AfterFunc(quickBound, func() {
 		h.log.Error().Msg("hook gave up: its event did not arrive, or the disk or a lock does not answer")
+		os.Exit(0)
+	})
+	defer bound.Stop()
+	defer h.catch()
+	e, err := h.read()
+	if err != nil {
+		h.log.Error().Err(err).Msg("hook event not understood; nothing is done")
 		return 0
+	}
+	ctx, job := context.Background(), h.Job
+	if h.mayWait(e) {
+		bound.Stop()
+		var stop func()
+		ctx, stop = signal.NotifyContext(ctx, ending...) // Claude Code sends SIGTERM on Esc and when it quits
+		defer stop()
+		defer signal.Ignore(ending...)
+	}
+	if job == nil {
+		job = jobs[h.Name]
+	}
+	if err := job(h, ctx, e); err != nil {
+		h.log.Error().Str("error", h.log.Clean(err.Error())).Str("event", e.HookEventName).Str("session", e.SessionID).
+			Msg("hook failed; the session goes on without it")
 	}
 	return h.code
 }
@@ -137,16 +131,14 @@ func (h *Hook) catch() {
 
 // read takes the event from stdin, and no more: a pipe may never be closed. One that does not say which it is counts as Own.
 func (h *Hook) read() (*Event, error) {
-	e, in := &Event{}, &io.LimitedReader{R: h.Stdin, N: maxEvent}
-	err := json.NewDecoder(in).Decode(e)
+	e := &Event{}
+	err := json.NewDecoder(io.LimitReader(h.Stdin, maxEvent)).Decode(e)
 	e.HookEventName = cmp.Or(e.HookEventName, h.Own)
-	switch {
-	case err != nil && in.N == 0:
-		return nil, fmt.Errorf("hook event: more than %d bytes", maxEvent)
-	case err != nil:
+	if err == nil && e.HookEventName == "" {
+		err = errors.New("hook_event_name is missing")
+	}
+	if err != nil {
 		return nil, fmt.Errorf("hook event: %w", err)
-	case e.HookEventName == "":
-		return nil, errors.New("hook event: hook_event_name is missing")
 	}
 	return e, nil
 }
@@ -173,18 +165,30 @@ const sessionKept = 24 * time.Hour
 // brought up to date where the session runs in another process or pane by now; else it costs one read, and no tmux. Where the
 // disk fails, the session is as this process sees it.
 func (h *Hook) session(e *Event) *state.Session {
-	if h.asked.session != nil {
-		return h.asked.session
+	if s := h.asked.session; s != nil && (s.Listens || !h.asked.listens) {
+		return s
 	}
+	project, _ := filepath.Abs(state.ProjectDir(h.Env))
 	sessions := state.SessionsIn(state.UserState(h.Env))
 	one, err := sessions.Of(e.SessionID)
-	if err == nil && h.isStill(one) {
-		h.asked.session = one
-		return one
+	switch {
+	case err != nil || !h.isStill(one, project):
+		one = h.writeSession(e, sessions, project, "")
+	case e.HookEventName == "SessionStart", h.asked.listens && !one.Listens:
+		one = h.writeSession(e, sessions, project, one.Name)
 	}
-	project, now := absolute(state.ProjectDir(h.Env)), time.Now().UTC()
-	here := &state.Session{}
+	h.asked.session = one
+	return one
+}
+
+// writeSession finds out where a session runs, and writes that down under the name by which people know it; "" is to be found.
+func (h *Hook) writeSession(e *Event, sessions state.Sessions, project, known string) *state.Session {
+	here, now := &state.Session{}, time.Now().UTC()
 	window := inject.Identify(context.Background(), h.Env, here)
+	begins := e.HookEventName == "SessionStart" && e.Source != "compact" // after a compaction the session goes on
+	if begins {
+		here.Branch, here.Commit = headOf(context.Background(), cmp.Or(e.CWD, project), gitQuick)
+	}
 	fill := func(s *state.Session) error {
 		s.ProjectDir, s.CWD, s.LastSeen = project, cmp.Or(e.CWD, s.CWD), now
 		s.TmuxSession, s.TmuxPane, s.TmuxSocket = here.TmuxSession, here.TmuxPane, here.TmuxSocket
@@ -192,15 +196,29 @@ func (h *Hook) session(e *Event) *state.Session {
 		s.Env, s.Trusted = state.Environment(h.Env), state.ProjectCounts(h.Env, project)
 		s.TranscriptPath = cmp.Or(string(e.Transcript), s.TranscriptPath)
 		s.Listens = s.Listens || h.asked.listens
-		if s.StartedAt.IsZero() {
+		if e.HookEventName == "SessionStart" {
+			s.EndedAt, s.Model = time.Time{}, cmp.Or(string(e.Model), s.Model)
+		}
+		if begins {
+			s.Source, s.Branch, s.Commit = string(e.Source), here.Branch, here.Commit
+		}
+		if begins || s.StartedAt.IsZero() {
 			s.StartedAt = now
 		}
 		return nil
 	}
-	one = &state.Session{ID: e.SessionID}
+	one := &state.Session{ID: e.SessionID}
 	_ = fill(one)
 	for range 3 { // two sessions that begin at one moment see each other only when both are written down
-		name := inject.NameOf(h.Env, one, window, siblings(sessions, one))
+		name, alone := known, false
+		if known == "" {
+			siblings, _ := sessions.All()
+			siblings = slices.DeleteFunc(siblings, func(s *state.Session) bool {
+				return s.ID == one.ID || s.ProjectDir != one.ProjectDir ||
+					!s.Running() || s.ClaudePID <= 0 || inject.Ended(s.ClaudePID, s.ClaudeStart)
+			})
+			name, alone = inject.NameOf(h.Env, one, window, siblings), len(siblings) == 0
+		}
 		if name == one.Name {
 			break
 		}
@@ -214,18 +232,20 @@ func (h *Hook) session(e *Event) *state.Session {
 			break
 		}
 		one = kept
+		if !alone {
+			break
+		}
 	}
-	h.asked.session = one
 	return one
 }
 
 // isStill says whether a session runs where its record says.
-func (h *Hook) isStill(s *state.Session) bool {
+func (h *Hook) isStill(s *state.Session, project string) bool {
 	socket, _, _ := strings.Cut(h.Env("TMUX"), ",")
 	name, pid := h.Env("CLAUDE_SESSION_ID"), h.claudePID() // 0 says nothing against it
 	return s.TmuxPane == h.Env("TMUX_PANE") && s.TmuxSocket == socket &&
 		(pid == 0 || pid == s.ClaudePID) && !inject.Ended(s.ClaudePID, s.ClaudeStart) &&
-		s.ProjectDir == absolute(state.ProjectDir(h.Env)) && s.Env == state.Environment(h.Env) &&
+		s.ProjectDir == project && s.Env == state.Environment(h.Env) &&
 		(name == "" || name == s.Name) && time.Since(s.LastSeen).Abs() < sessionKept
 }
 
@@ -235,15 +255,6 @@ func (h *Hook) claudePID() int {
 		h.asked.pid, _ = inject.Claude(h.Env)
 	}
 	return h.asked.pid
-}
-
-// siblings are the other sessions that run in a session's project.
-func siblings(sessions state.Sessions, of *state.Session) []*state.Session {
-	all, _ := sessions.All()
-	return slices.DeleteFunc(all, func(s *state.Session) bool {
-		return s.ID == of.ID || s.ProjectDir != of.ProjectDir ||
-			!s.Running() || s.ClaudePID <= 0 || inject.Ended(s.ClaudePID, s.ClaudeStart)
-	})
 }
 
 // maxEvent bounds a hook event, in bytes. Claude's last message and a tool's result are in some; neither comes near.
@@ -268,17 +279,17 @@ type Event struct {
 	ToolInput     json.RawMessage `json:"tool_input"`
 	ToolResponse  json.RawMessage `json:"tool_response"`
 
-	Kind    Words           `json:"notification_type"`
-	Title   Words           `json:"title"`
-	Message Words           `json:"message"`
-	Old     json.RawMessage `json:"notification"` // as scripts send it that were written before notification_type
-	Error   Words           `json:"error"`
-	Details Words           `json:"error_details"`
-	Source  Words           `json:"source"`
-	Model   Words           `json:"model"`
-	Reason  Words           `json:"reason"`
-	Again   Words           `json:"stop_hook_active"`
-	Prompt  Words           `json:"prompt"`
+	Notification Words           `json:"notification_type"`
+	Title        Words           `json:"title"`
+	Message      Words           `json:"message"`
+	Old          json.RawMessage `json:"notification"` // as scripts send it that were written before notification_type
+	Error        Words           `json:"error"`
+	Details      Words           `json:"error_details"`
+	Source       Words           `json:"source"`
+	Model        Words           `json:"model"`
+	Reason       Words           `json:"reason"`
+	Again        Words           `json:"stop_hook_active"`
+	Prompt       Words           `json:"prompt"`
 
 	Suggestions json.RawMessage `json:"permission_suggestions"` // what "always" would allow
 	Calls       []batchCall     `json:"tool_calls"`             // of PostToolBatch
@@ -304,23 +315,6 @@ func (e *Event) prompts() ([]state.Prompt, error) {
 	return in.Questions, nil
 }
 
-// inputHash is equal for the PreToolUse, PermissionRequest and PostToolUse of one call: they carry the same questions,
-// though not the same bytes, and PostToolUse adds answers beside them.
-func (e *Event) inputHash() string {
-	if e.ToolName != askTool {
-		return callHash(e.ToolName, e.ToolInput)
-	}
-	var in struct {
-		Questions any `json:"questions"`
-	}
-	if json.Unmarshal(e.ToolInput, &in) != nil {
-		return ""
-	}
-	b, _ := json.Marshal(in.Questions) // sorts the keys
-	sum := sha256.Sum256(b)
-	return hex.EncodeToString(sum[:16])
-}
-
 // ofSession are the session's questions in these folders, in each the newest first.
 func (h *Hook) ofSession(e *Event, folders []state.Questions) (all []*state.Question) {
 	for _, folder := range folders {
@@ -334,18 +328,16 @@ func (h *Hook) ofSession(e *Event, folders []state.Questions) (all []*state.Ques
 
 // tryAgain does what must be written, again while another process has the lock or the disk is full, as long as a hook that does
 // not wait has time.
-func (h *Hook) tryAgain(ctx context.Context, write func() error) {
-	const every = 200 * time.Millisecond
-	for end := time.Now().Add(quickBound - 3*time.Second); ; sleep(ctx, every) {
-		err := write()
-		if err == nil || errors.Is(err, fs.ErrNotExist) {
-			return
-		}
-		passes := errors.Is(err, state.ErrLocked) || errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT)
-		if !passes || time.Now().After(end) || ctx.Err() != nil {
-			h.log.Error().Err(err).Msg("what Claude was told is not written down")
-			return
-		}
+func (h *Hook) tryAgain(write func() error) {
+	passes := func(err error) bool {
+		return errors.Is(err, state.ErrLocked) || errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT)
+	}
+	err := write()
+	for end := time.Now().Add(quickBound - 3*time.Second); passes(err) && time.Now().Before(end); err = write() {
+		time.Sleep(200 * time.Millisecond)
+	}
+	if !errors.Is(err, fs.ErrNotExist) {
+		h.logFailed(err, "what Claude was told is not written down")
 	}
 }
 
@@ -366,7 +358,9 @@ func (h *Hook) notify(e *Event) {
 	out := map[string]any{}
 	if e.HookEventName == "SessionStart" || e.HookEventName == "UserPromptSubmit" {
 		if texts := h.undelivered(e); len(texts) > 0 {
-			out = decide(e.HookEventName, map[string]any{"additionalContext": strings.Join(texts, "\n\n")})
+			out["hookSpecificOutput"] = map[string]string{
+				"hookEventName": e.HookEventName, "additionalContext": strings.Join(texts, "\n\n"),
+			}
 		}
 	}
 	if text := state.SessionsIn(state.UserState(h.Env)).TakeNotices(e.SessionID); text != "" {

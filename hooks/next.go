@@ -23,9 +23,7 @@ func (h *Hook) next(ctx context.Context, e *Event) error {
 	}
 	h.StartPoller()
 	if q.TmuxPane == "" {
-		paths, release := h.take(e, []*state.Question{q})
-		defer release()
-		h.waitFor(ctx, e, paths)
+		h.waitFor(ctx, e, h.take(e, []*state.Question{q}))
 	}
 	return nil
 }
@@ -60,7 +58,7 @@ func (h *Hook) askNext(e *Event) (*state.Question, error) {
 	if idle == config.IdleOff || e.SessionID == "" || e.AgentID != "" {
 		return nil, nil
 	}
-	h.listen(e)
+	h.asked.listens = true
 	said := strings.TrimSpace(string(e.LastWords))
 	if said == "" {
 		said, _ = LastWords(string(e.Transcript))
@@ -89,21 +87,4 @@ func (h *Hook) askNext(e *Event) (*state.Question, error) {
 func endsInQuestion(text string) bool {
 	text = strings.TrimRight(text, " \t\r\n*_`~\"'”’»)]")
 	return strings.HasSuffix(text, "?") || strings.HasSuffix(text, "？") || strings.HasSuffix(text, "؟")
-}
-
-// listen writes down that a session can be steered from its thread: the poller reads commands there.
-func (h *Hook) listen(e *Event) {
-	h.asked.listens = true
-	if h.session(e).Listens {
-		return
-	}
-	one, err := state.SessionsIn(state.UserState(h.Env)).Change(e.SessionID, func(s *state.Session) error {
-		s.Listens = true
-		return nil
-	})
-	if err != nil {
-		h.log.Error().Err(err).Msg("commands in the session's thread are not read")
-		return
-	}
-	h.asked.session = one
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -33,9 +34,9 @@ var routes = map[string]route{
 }
 
 // routeOf is how a notification type is sent; ok is false for what is suppressed.
-func routeOf(cfg *config.Config, kind string) (r route, ok bool) {
-	r, ok = routes[kind]
-	set, isSet := cfg.Notifications[kind]
+func routeOf(cfg *config.Config, notification string) (r route, ok bool) {
+	r, ok = routes[notification]
+	set, isSet := cfg.Notifications[notification]
 	switch {
 	case !isSet:
 		return r, ok
@@ -56,28 +57,28 @@ func routeOf(cfg *config.Config, kind string) (r route, ok bool) {
 
 // notice is a notification in our words. Scripts that were written before notification_type send it with these members.
 type notice struct {
-	Kind  Words `json:"type"` // Claude Code's notification type
+	Type  Words `json:"type"` // Claude Code's notification type
 	Title Words `json:"title"`
 	Body  Words `json:"body"`
 	Agent Words `json:"agent_name"`
 }
 
-// readNotice reads the events that something is told by; Kind is "" when this one tells nothing.
+// readNotice reads the events that something is told by; Type is "" when this one tells nothing.
 func readNotice(e *Event) (n notice) {
 	last := shorten(string(e.LastWords), shownBytes, shownLines)
 	switch e.HookEventName {
 	case "Notification":
-		if e.Kind != "" {
-			return notice{Kind: e.Kind, Title: e.Title, Body: e.Message}
+		if e.Notification != "" {
+			return notice{Type: e.Notification, Title: e.Title, Body: e.Message}
 		}
-		_ = json.Unmarshal(e.Old, &n) // what is absent, or in an unknown form, has no kind
+		_ = json.Unmarshal(e.Old, &n) // what is absent, or in an unknown form, has no type
 	case "SubagentStop":
 		if e.AgentType != "" || last != "" { // else a helper of Claude Code's own
-			return notice{Kind: "subagent_complete", Title: "Subagent completed task", Agent: e.AgentType, Body: Words(last)}
+			return notice{Type: "subagent_complete", Title: "Subagent completed task", Agent: e.AgentType, Body: Words(last)}
 		}
 	case "StopFailure":
 		what := cmp.Or(shorten(string(e.Details), shownBytes, shownLines), last)
-		return notice{Kind: "error", Body: Words(strings.Join(nonEmpty(string(e.Error), what), ": "))}
+		return notice{Type: "error", Body: Words(strings.Join(nonEmpty(string(e.Error), what), ": "))}
 	}
 	return n
 }
@@ -91,19 +92,16 @@ func nonEmpty(texts ...string) []string {
 // suppressed notification costs no more than reading the configuration.
 func (h *Hook) notification(_ context.Context, e *Event) error {
 	n := readNotice(e)
-	if n.Kind == "" {
+	if n.Type == "" {
 		return nil
 	}
 	cfg := h.config()
-	to, ok := routeOf(cfg, string(n.Kind))
-	if !ok || cfg.ReportRule(to.kind, string(to.typ)) == config.ReportOff {
-		return nil
-	}
-	if !cfg.Sends() {
+	to, ok := routeOf(cfg, string(n.Type))
+	if !ok || !cfg.Sends() || cfg.ReportRule(to.kind, string(to.typ)) == config.ReportOff {
 		return nil
 	}
 	open := func(q *state.Question) bool { return q.Status.Open() }
-	if n.Kind == "permission_prompt" && slices.ContainsFunc(h.ofSession(e, h.folders(state.QuestionsIn)), open) {
+	if n.Type == "permission_prompt" && slices.ContainsFunc(h.ofSession(e, h.folders(state.QuestionsIn)), open) {
 		return nil // the question itself says it already, and better
 	}
 	about, text := noticeText(e, n, to)
@@ -117,7 +115,8 @@ func (h *Hook) put(e *Event, m *state.Message, otherwise config.ReportRule) erro
 	if m.Report.Session == "" && e.SessionID != "" {
 		m.Report.Session = h.session(e).Name
 	}
-	m.SessionID, m.ProjectDir = e.SessionID, absolute(state.ProjectDir(h.Env))
+	m.SessionID = e.SessionID
+	m.ProjectDir, _ = filepath.Abs(state.ProjectDir(h.Env))
 	out, err := config.PutReport(h.Env, h.config(), m, otherwise)
 	if err == nil && !out.Off {
 		h.StartPoller() // also after a repetition: the hook that said it first may have been killed
@@ -140,9 +139,9 @@ func noticeText(e *Event, n notice, to route) (about, text string) {
 			return string(n.Agent) + " completed task", body
 		}
 		return title, body
-	case n.Kind == "error":
+	case n.Type == "error":
 		return "An error occurred that requires attention.", body
-	case n.Kind == "permission_prompt", n.Kind == "agent_needs_input":
+	case n.Type == "permission_prompt", n.Type == "agent_needs_input":
 		return cmp.Or(body, title), pendingText(string(e.Transcript))
 	case strings.Contains(body, "\n"): // no line of its own
 	case to.kind == "permission", title == "":

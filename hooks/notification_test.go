@@ -282,7 +282,7 @@ func FuzzNotice(f *testing.F) {
 			return
 		}
 		n := readNotice(e)
-		to, ok := routeOf(&config.Config{}, string(n.Kind))
+		to, ok := routeOf(&config.Config{}, string(n.Type))
 		if !ok {
 			return
 		}

@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"slices"
 	"strings"
+	"time"
 
 	"gchat-hooks/state"
 	"gchat-hooks/state/config"
@@ -24,13 +25,16 @@ func (h *Hook) permission(ctx context.Context, e *Event) error {
 	if !own.Sends() {
 		return nil
 	}
-	h.listen(e)
+	h.asked.listens = true
 	q, err := h.wish(ctx, e, own)
 	if err != nil || q.Status != state.Pending {
 		return err
 	}
 	return h.wait(ctx, e, q)
 }
+
+// doubled is how far apart the events of one call are that two registrations of ours get.
+const doubled = time.Minute
 
 // wish writes down one call that Claude wants to make. The record serves this call alone: equal input is another call. Only where
 // another registration of ours (settings and plugin) wrote the event down, it is the same call: that one's hook waits, unless it
@@ -159,7 +163,7 @@ type batchCall struct {
 
 // confirmBatch closes the permissions and plans whose calls Claude has the results of: each call closes one, and of equal ones
 // first that which was decided, then the oldest.
-func (h *Hook) confirmBatch(ctx context.Context, e *Event) {
+func (h *Hook) confirmBatch(e *Event) {
 	open := slices.DeleteFunc(h.ofSession(e, h.own()), func(q *state.Question) bool {
 		return !q.Matter().Decides || !q.Status.Open() || q.AgentID != string(e.AgentID)
 	})
@@ -167,22 +171,15 @@ func (h *Hook) confirmBatch(ctx context.Context, e *Event) {
 		return
 	}
 	slices.Reverse(open)
-	slices.SortStableFunc(open, func(a, b *state.Question) int {
-		switch {
-		case a.Printed == b.Printed:
-			return 0
-		case a.Printed:
-			return -1
-		}
-		return 1
-	})
+	rank := map[bool]int{true: 0, false: 1}
+	slices.SortStableFunc(open, func(a, b *state.Question) int { return rank[a.Printed] - rank[b.Printed] })
 	for _, call := range e.Calls {
 		hash := callHash(call.Name, call.Input)
 		i := slices.IndexFunc(open, func(q *state.Question) bool {
-			return q.Tool == call.Name && (q.InputHash == hash || q.Kind == state.AskedPlan)
+			return q.Tool == call.Name && (q.InputHash == hash || q.Tool == planTool)
 		})
 		if i >= 0 {
-			h.tryAgain(ctx, func() error { return h.confirmDecision(open[i], resultOf(e, call.ID)) })
+			h.tryAgain(func() error { return h.confirmDecision(open[i], resultOf(e, call.ID)) })
 			open = slices.Delete(open, i, i+1)
 		}
 	}
@@ -192,7 +189,8 @@ func (h *Hook) confirmBatch(ctx context.Context, e *Event) {
 // faster. What a tool says itself is no proof of that.
 func (h *Hook) confirmDecision(q *state.Question, r callResult) error {
 	ended, err := state.CloseQuestion(q.Path, state.Resolved, "chat", func(q *state.Question) {
-		if q.Printed && r.fits(refusalOf(q) != "") {
+		fits := r == unknown || r == failed || (r == refused) == (refusalOf(q) != "")
+		if q.Printed && fits {
 			return
 		}
 		q.ResolvedBy, q.Answers, q.Notes = "terminal", map[string]string{}, nil
@@ -210,11 +208,15 @@ func (h *Hook) confirmDecision(q *state.Question, r callResult) error {
 // planHash tells plans apart: 2.1.329 leaves the input of their calls empty in some events.
 func planHash(shown string) string { return callHash(planTool+"\x00"+shown, nil) }
 
-// callHash is equal for the events of one call, but for a plan's.
+// callHash is equal for the events of one call, but for a plan's: they carry the same input, though not the same bytes, and
+// PostToolUse adds the answers to the questions.
 func callHash(tool string, input json.RawMessage) string {
 	var in any
 	if len(input) > 0 && json.Unmarshal(input, &in) != nil {
 		return ""
+	}
+	if members, ok := in.(map[string]any); ok && tool == askTool {
+		in = members["questions"]
 	}
 	b, _ := json.Marshal([]any{tool, in}) // sorts the keys
 	sum := sha256.Sum256(b)

@@ -24,53 +24,29 @@ import (
 
 // sessionEvent is gchat-session-event: it keeps the session's record, from which the poller has the summary worded. A turn's
 // end is written nowhere: turns are counted in the transcript.
-func (h *Hook) sessionEvent(ctx context.Context, e *Event) error {
+func (h *Hook) sessionEvent(_ context.Context, e *Event) error {
 	if !slices.Contains([]string{"SessionStart", "Stop", "SessionEnd"}, e.HookEventName) {
 		return nil
 	}
 	defer h.notify(e)
-	if e.SessionID == "" {
-		return errors.New("hook event: session_id is missing")
-	}
-	if e.HookEventName == "Stop" {
-		return nil
-	}
 	switch {
-	case !h.config().Sends():
+	case e.SessionID == "":
+		return errors.New("hook event: session_id is missing")
+	case e.HookEventName == "Stop", !h.config().Sends():
 		return nil
 	case e.HookEventName == "SessionEnd":
 		return h.sessionEnd(e)
 	}
-	return h.sessionStart(ctx, e)
-}
-
-// sessionStart begins the session's record anew. After a compaction the session goes on: it keeps its start.
-func (h *Hook) sessionStart(ctx context.Context, e *Event) error {
-	goesOn := e.Source == "compact"
-	known := h.session(e)
-	var branch, commit string
-	if !goesOn {
-		branch, commit = headOf(ctx, cmp.Or(e.CWD, known.ProjectDir), gitQuick)
-	}
-	now := time.Now().UTC()
-	_, err := state.SessionsIn(state.UserState(h.Env)).Change(e.SessionID, func(s *state.Session) error {
-		s.LastSeen, s.EndedAt = now, time.Time{}
-		s.Model, s.TranscriptPath = cmp.Or(string(e.Model), s.Model), cmp.Or(string(e.Transcript), s.TranscriptPath)
-		if !goesOn {
-			s.StartedAt, s.Source, s.CWD = now, string(e.Source), e.CWD
-			s.Branch, s.Commit = branch, commit
-		}
+	s := h.session(e)
+	if e.Source == "compact" {
 		return nil
-	})
-	if goesOn {
-		return err
 	}
 	text := textLines(
-		"Project", noMarkup(flat(filepath.Base(known.ProjectDir), 100)), "Branch", noMarkup(flat(branch, 100)),
+		"Project", noMarkup(flat(filepath.Base(s.ProjectDir), 100)), "Branch", noMarkup(flat(s.Branch, 100)),
 		"Model", noMarkup(flat(string(e.Model), 100)), "Source", noMarkup(flat(string(e.Source), 100)))
-	return errors.Join(err, h.put(e, &state.Message{
-		Report: &state.Report{Type: state.SessionStarted, At: now.Local(), Text: text},
-	}, config.ReportOff))
+	return h.put(e, &state.Message{
+		Report: &state.Report{Type: state.SessionStarted, At: time.Now(), Text: text},
+	}, config.ReportOff)
 }
 
 // sessionEnd writes down, in one write, that the session ended and that its thread is owed the summary. A second install's hook

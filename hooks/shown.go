@@ -78,7 +78,10 @@ func permissionShown(tool string, input json.RawMessage, folders ...string) (c s
 			notes = append(notes, member+": "+string(in[member]))
 		}
 	}
-	for _, note := range nonEmpty(append(notes, note)...) {
+	if note != "" {
+		notes = append(notes, note)
+	}
+	for _, note := range notes {
 		shown = "‹" + note + "›\n" + shown
 	}
 	c.about, _ = visible(state.ForReview, about)
@@ -114,11 +117,23 @@ func writtenOver(file string) (was, note string) {
 	return "", note
 }
 
-// visible is text in which all is seen and keys are masked, of a length that is kept; whole says that it is all of it.
+// visible is text in which all is seen, keys are masked, and the runs of blanks counted that push the end of a command out of
+// sight, of a length that is kept; whole says that it is all of it.
 func visible(place state.Place, text string) (shown string, whole bool) {
-	shown = shorter(seen(place, state.MaskKeys(shorter(text))))
+	shown = state.Clean(place, state.MaskKeys(shorter(text)))
+	shown = manyBreaks().ReplaceAllStringFunc(shown, func(run string) string {
+		return fmt.Sprintf("\n‹%d blank lines›\n", strings.Count(run, "\n")-1)
+	})
+	shown = shorter(manyBlanks().ReplaceAllStringFunc(shown, func(run string) string {
+		return fmt.Sprintf(" ‹%d blanks› ", utf8.RuneCountInString(run))
+	}))
 	return shown, len(text) <= mostShown && !strings.Contains(shown, notShown)
 }
+
+var (
+	manyBreaks = state.Pattern(`\n(?:[\t\pZ]*\n){4,}`)
+	manyBlanks = state.Pattern(`[\t\pZ]{40,}`)
+)
 
 // shownPath is a path as a person has to see it: where it leads, whatever links are in it, from the first folder where it is
 // below that, and marked where it is below none. name is that without marks, and file where it leads from the root.
@@ -213,21 +228,6 @@ func shorter(s string) string {
 	return strings.ToValidUTF8(fmt.Sprintf("%s\n‹%d%s\n%s", s[:half], len(s)-2*half, notShown, s[len(s)-half:]), "")
 }
 
-var (
-	manyBreaks = state.Pattern(`\n(?:[\t\pZ]*\n){4,}`)
-	manyBlanks = state.Pattern(`[\t\pZ]{40,}`)
-)
-
-// seen is a text as its place takes it, with the runs of blanks counted that push the end of a command out of sight.
-func seen(place state.Place, s string) string {
-	s = manyBreaks().ReplaceAllStringFunc(state.Clean(place, s), func(run string) string {
-		return fmt.Sprintf("\n‹%d blank lines›\n", strings.Count(run, "\n")-1)
-	})
-	return manyBlanks().ReplaceAllStringFunc(s, func(run string) string {
-		return fmt.Sprintf(" ‹%d blanks› ", utf8.RuneCountInString(run))
-	})
-}
-
 // alwaysAllows says in Claude Code's words what it would allow from now on; "" where that is nothing, or of a kind that this
 // version does not know: a person cannot agree to what they cannot read. Nor is anything offered that may go round never_remote:
 // beside it only rules of tools that it does not name, for which never answers.
@@ -235,7 +235,7 @@ func alwaysAllows(suggestions json.RawMessage, guarded bool, never func(tool str
 	var all []struct {
 		Type        string   `json:"type"`
 		Behavior    string   `json:"behavior"`
-		Mode        string   `json:"mode"`
+		Permissions string   `json:"mode"`
 		Destination string   `json:"destination"`
 		Directories []string `json:"directories"`
 		Rules       []struct {
@@ -273,7 +273,7 @@ func alwaysAllows(suggestions json.RawMessage, guarded bool, never func(tool str
 				}
 				what = append(what, "access to "+dir)
 			}
-		case s.Type == "setMode" && s.Mode == "acceptEdits" && s.Behavior == "":
+		case s.Type == "setMode" && s.Permissions == "acceptEdits" && s.Behavior == "":
 			what = append(what, acceptsEdits)
 		}
 		if len(what) == 0 || places[s.Destination] == "" {

@@ -25,27 +25,17 @@ const (
 
 // stopGate is gchat-stop-gate: it keeps a session that rules guard from stopping before its person was asked what comes
 // next, and while its team has no persistent agent. It never does so for long, and where it cannot tell the session stops.
+//
+// It makes one decision of all that the checks find. A block that cannot be counted is none: it could go round for ever.
 func (h *Hook) stopGate(_ context.Context, e *Event) error {
-	if e.HookEventName != "Stop" || e.AgentID != "" {
+	switch {
+	case e.HookEventName != "Stop", e.AgentID != "", !h.rules(e).StopGate.Guards():
 		return nil
-	}
-	if !h.rules(e).StopGate.Guards() {
-		return nil
-	}
-	if e.SessionID == "" {
+	case e.SessionID == "":
 		return errors.New("hook event: session_id is missing")
-	}
-	if e.SentBack() {
+	case e.SentBack():
 		return nil
 	}
-	if out := h.verdict(e); len(out) > 0 {
-		return h.Print(out)
-	}
-	return nil
-}
-
-// verdict makes one decision of all that the checks find. A block that cannot be counted is none: it could go round for ever.
-func (h *Hook) verdict(e *Event) map[string]string {
 	var reasons, blocked, advice []string
 	for _, check := range []struct {
 		name string
@@ -80,7 +70,10 @@ func (h *Hook) verdict(e *Event) map[string]string {
 	if len(advice) > 0 {
 		out["systemMessage"] = "gchat-hooks: " + strings.Join(advice, " ")
 	}
-	return out
+	if len(out) == 0 {
+		return nil
+	}
+	return h.Print(out)
 }
 
 // sessions are the names under which other files know this session.
@@ -98,7 +91,7 @@ func (h *Hook) checkQuestion(e *Event) (forClaude, forPerson string) {
 		return "", ""
 	}
 	how := "The question goes to the terminal and to Google Chat; wait for the answer and act on it."
-	if h.rules(e).AskMode == state.Deny {
+	if h.way(e).Later {
 		how = "The question goes to Google Chat, and the call comes back as denied: that is as it should be. " +
 			"Then go on with other work or stop; the reply comes to you by itself."
 	}

@@ -30,9 +30,11 @@ type entry struct {
 	IsMeta      bool   `json:"isMeta"`
 	IsSummary   bool   `json:"isCompactSummary"` // of the conversation before a compaction
 	Origin      struct {
-		Kind string `json:"kind"` // human, task-notification
+		From string `json:"kind"` // human, task-notification
 	} `json:"origin"`
-	Timestamp Words `json:"timestamp"` // RFC 3339
+	Timestamp Words `json:"timestamp"`      // RFC 3339
+	Result    Words `json:"toolUseResult"`  // text for an error
+	Denial    Words `json:"toolDenialKind"` // who refused a call
 	Message   struct {
 		ID      Words           `json:"id"` // the same in all lines of one message
 		Content json.RawMessage `json:"content"`
@@ -47,6 +49,7 @@ type block struct {
 	Name      string          `json:"name"`
 	Input     json.RawMessage `json:"input"`
 	ToolUseID string          `json:"tool_use_id"`
+	IsError   bool            `json:"is_error"`
 }
 
 // readEntry reads a line; ok is false for what is no entry. Unmarshal leaves out a member of another type, and goes on.
@@ -125,11 +128,6 @@ const (
 	refused callResult = "refused" // the person refused it in the terminal
 )
 
-// fits says whether a call may have ended so that was refused, or allowed, by what a hook of ours printed.
-func (r callResult) fits(wasRefused bool) bool {
-	return r == unknown || r == failed || wasRefused == (r == refused)
-}
-
 // rejected is the toolUseResult of a call that the person refused in the terminal, and rejectedBecause begins it where they said
 // why. 2.1.329 says both as toolDenialKind, too, and a rule's or a hook's refusal by other words there. exited begins that of a
 // shell's command that ran and failed.
@@ -151,25 +149,13 @@ func resultOf(e *Event, toolUseID string) callResult {
 		if toolUseID == "" || !bytes.Contains(line, []byte(toolUseID)) {
 			continue
 		}
-		var entry struct {
-			Result  Words `json:"toolUseResult"` // text for an error
-			Denial  Words `json:"toolDenialKind"`
-			Message struct {
-				Content []struct {
-					ID    string `json:"tool_use_id"`
-					Error bool   `json:"is_error"`
-				} `json:"content"`
-			} `json:"message"`
-		}
-		if json.Unmarshal(line, &entry) != nil {
-			continue
-		}
-		for _, b := range entry.Message.Content {
+		e, blocks, _ := readEntry(line)
+		for _, b := range blocks {
 			switch {
-			case b.ID != toolUseID:
-			case !b.Error, entry.Denial == "" && strings.HasPrefix(string(entry.Result), exited):
+			case b.ToolUseID != toolUseID:
+			case !b.IsError, e.Denial == "" && strings.HasPrefix(string(e.Result), exited):
 				return ran
-			case entry.Denial == userRejected, entry.Result == rejected, strings.HasPrefix(string(entry.Result), rejectedBecause):
+			case e.Denial == userRejected, e.Result == rejected, strings.HasPrefix(string(e.Result), rejectedBecause):
 				return refused
 			default:
 				return failed
@@ -260,7 +246,7 @@ func (t *tally) add(line []byte) {
 
 // promptOf is what the person typed; ok is false for a line that is no prompt, or one that Claude Code makes up.
 func promptOf(e entry, blocks []block) (text string, ok bool) {
-	if e.Type != "user" || e.IsMeta || e.IsSummary || e.Origin.Kind != "" && e.Origin.Kind != "human" {
+	if e.Type != "user" || e.IsMeta || e.IsSummary || e.Origin.From != "" && e.Origin.From != "human" {
 		return "", false
 	}
 	switch {

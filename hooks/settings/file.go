@@ -73,16 +73,12 @@ func (f File) Install(entries []Entry, dry bool) (*Change, error) {
 	if err != nil {
 		return nil, err
 	}
-	without, found, err := takeOut(old)
-	c := &Change{Path: f.Path, Old: old, New: without, Hooks: len(found)}
-	if err == nil && len(entries) > 0 {
-		c.Hooks = len(entries)
-		c.New, err = Install(old, entries)
-	}
+	with, had, err := edit(old, entries)
 	if err != nil {
 		err = fmt.Errorf("%s does not parse: %w", f.Path, err)
 		return nil, &state.UserError{Err: err, Hint: "mend it; nothing was written"}
 	}
+	c := &Change{Path: f.Path, Old: old, New: with, Hooks: cmp.Or(len(entries), len(had))}
 	if dry || c.Nothing() {
 		return c, nil
 	}
@@ -101,12 +97,12 @@ func (f File) Hooks(also ...string) ([]Hook, error) {
 	if err != nil {
 		return nil, err
 	}
-	_, found, err := takeOut(b)
+	_, had, err := edit(b, nil)
 	var parts []string
 	for _, preset := range also {
 		parts = append(parts, presets[preset]...)
 	}
-	for _, e := range found {
+	for _, e := range had {
 		_, name := Ours(e.Command, e.Args)
 		parts = append(parts, partOf(e.Event, name))
 	}

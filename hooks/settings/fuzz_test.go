@@ -62,7 +62,7 @@ func FuzzInstall(f *testing.F) {
 
 func checkBothWays(t *testing.T, file []byte, first, second []Entry) {
 	t.Helper()
-	bare, found, err := takeOut(file)
+	bare, found, err := edit(file, nil)
 	if err != nil || doubles(file) {
 		return
 	}
@@ -90,7 +90,7 @@ func checkBothWays(t *testing.T, file []byte, first, second []Entry) {
 			t.Fatalf("a second install changes something (%v):\n%q\n%q", err, installed, again)
 		}
 		sameOthers(t, file, installed)
-		back, found, err := takeOut(installed)
+		back, found, err := edit(installed, nil)
 		if err != nil || sorted(found) != sorted(entries) {
 			t.Fatalf("uninstall does not take out what was put in (%v):\n%q\n%q", err, back, installed)
 		}

@@ -29,7 +29,7 @@ func TestPluginHasTheHooksOfTheTable(t *testing.T) {
 		}
 		entries = append(entries, e)
 	}
-	want, err := insert(nil, entries)
+	want, err := Install(nil, entries)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -40,11 +40,29 @@ type handler struct {
 // Install returns file with these entries as the only ones of ours in it. Where all of them are there already, file stays as it
 // is.
 func Install(file []byte, entries []Entry) ([]byte, error) {
-	without, found, err := takeOut(file)
-	if err != nil || sorted(found) == sorted(entries) {
-		return file, err
+	with, _, err := edit(file, entries)
+	return with, err
+}
+
+// edit is Install, and returns the entries that were ours; with is nil where the file holds nothing else.
+func edit(file []byte, entries []Entry) (with []byte, had []Entry, err error) {
+	d, err := parse(file)
+	if err != nil {
+		return nil, nil, err
 	}
-	return insert(without, entries)
+	had = d.takeOut()
+	if sorted(had) == sorted(entries) {
+		return file, had, nil
+	}
+	for _, e := range entries {
+		if err := d.add(e); err != nil {
+			return nil, nil, err
+		}
+	}
+	if len(d.root.Value.(*hujson.Object).Members) == 0 {
+		return nil, had, nil
+	}
+	return d.root.Pack(), had, nil
 }
 
 // sorted are entries as text, whatever their order.
@@ -57,40 +75,18 @@ func sorted(entries []Entry) string {
 	return strings.Join(all, "\n")
 }
 
-// insert puts each entry at the end of its event's list.
-func insert(file []byte, entries []Entry) ([]byte, error) {
-	d, err := parse(file)
+// add puts an entry at the end of its event's list.
+func (d *document) add(e Entry) error {
+	hooks, err := d.open(&d.root, 1, "hooks", "{}")
 	if err != nil {
-		return nil, err
+		return err
 	}
-	for _, e := range entries {
-		hooks, err := d.open(&d.root, 1, "hooks", "{}")
-		if err != nil {
-			return nil, err
-		}
-		event, err := d.open(hooks, 2, e.Event, "[]")
-		if err != nil {
-			return nil, err
-		}
-		d.put(event, 3, "", group{e.Matcher, []handler{{"command", e}}})
-	}
-	return d.root.Pack(), nil
-}
-
-// takeOut returns file without our entries, and these; nil where it holds nothing else.
-func takeOut(file []byte) (without []byte, found []Entry, err error) {
-	d, err := parse(file)
+	event, err := d.open(hooks, 2, e.Event, "[]")
 	if err != nil {
-		return nil, nil, err
+		return err
 	}
-	found = d.takeOut()
-	switch {
-	case len(found) == 0:
-		return file, nil, nil
-	case len(d.root.Value.(*hujson.Object).Members) == 0:
-		return nil, found, nil
-	}
-	return d.root.Pack(), found, nil
+	d.put(event, 3, "", group{e.Matcher, []handler{{"command", e}}})
+	return nil
 }
 
 // takeOut cuts our entries, and each group, event and "hooks" that holds nothing else then.

@@ -113,7 +113,7 @@ func TestInstallReplacesOurs(t *testing.T) {
 		if err != nil || test.stays != bytes.Equal(out, file) {
 			t.Errorf("%s: %v\n%s", test.name, err, out)
 		}
-		if _, found, err := takeOut(out); err != nil || sorted(found) != sorted(wanted) {
+		if _, found, err := edit(out, nil); err != nil || sorted(found) != sorted(wanted) {
 			t.Errorf("%s: %v\n%s", test.name, err, out)
 		}
 	}
@@ -134,7 +134,7 @@ func TestUninstallAfterAnEdit(t *testing.T) {
 			"{\n  \"hooks\": {\n    \"Stop\": [\n      {\n        \"note\": 1, \n        \"hooks\": []\n      }\n    ]\n  },\n  \"model\": \"opus\"\n}\n"},
 	} {
 		edited := strings.Replace(string(out), test.old, test.new, 1)
-		back, _, err := takeOut([]byte(edited))
+		back, _, err := edit([]byte(edited), nil)
 		if err != nil || edited == string(out) || squeezed(string(back)) != squeezed(test.want) {
 			t.Errorf("%s: %v\ngot\n%s\nwant\n%s", test.name, err, back, test.want)
 		}

@@ -116,7 +116,7 @@ func (f *fire) run(ctx context.Context, e *hooks.Event) error {
 
 // meant says whether this event is one that the hook tells about.
 func (f *fire) meant() bool {
-	notified := string(f.event.Kind)
+	notified := string(f.event.Notification)
 	return f.event.HookEventName == f.trigger.event &&
 		(f.trigger.name != askTrigger || f.event.ToolName == "AskUserQuestion") &&
 		(f.trigger.event != "Notification" || notified == "" || notified == f.trigger.name) &&
