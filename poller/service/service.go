@@ -57,7 +57,7 @@ func Space(env state.Getenv, self string, out io.Writer, args ...string) *Servic
 
 // SpaceDown says that the embedded space's service is installed, and no space runs.
 func SpaceDown(env state.Getenv) bool {
-	_, there := Space(env, "", io.Discard).Installed()
+	_, there := Space(env, "", nil).Installed()
 	return there && !state.Held(filepath.Join(state.UserState(env), "space", "lock"))
 }
 
