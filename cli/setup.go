@@ -359,7 +359,7 @@ func (s *setup) keepSpace(ctx context.Context) error {
 	if s.door == nil {
 		return nil
 	}
-	unit := service.Space(s.env, s.self, s.out, s.door.flags()...)
+	unit := service.Space(s.env, s.installed(), s.out, s.door.flags()...)
 	_, keep := unit.Installed()
 	if s.endSpace == nil { // another process runs it
 		if s.flags.Bool("service") && !keep {
