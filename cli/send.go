@@ -270,19 +270,9 @@ func (s *send) deliver(ctx context.Context, poll bool, out config.Outcome) (err 
 	return s.say(word, result{Name: m.Name, ThreadName: m.ThreadName, Repeated: out.Repeated})
 }
 
-// why says why a message was not delivered: what Chat said of it, or what the whole space waits for.
+// why says why a message was not delivered.
 func (s *send) why(m *state.Message) string {
-	why := cmp.Or(m.SetAside, m.LastError)
-	spaces, _ := state.SpacesIn(state.UserState(s.env)).All()
-	for _, space := range spaces {
-		for _, pause := range space.Paused {
-			why = cmp.Or(why, pause.Why)
-		}
-		if space.LeftAlone(time.Now()) > 0 {
-			why = cmp.Or(why, space.Why)
-		}
-	}
-	return s.log.Clean(cmp.Or(why, "it has not been its turn within two seconds"))
+	return s.log.Clean(cmp.Or(m.SetAside, m.LastError, "it has not been its turn within two seconds"))
 }
 
 // result is what --json prints. thread is in the shape of Chat's own messages, thread_name is for a shell.
