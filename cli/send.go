@@ -241,10 +241,9 @@ func (s *send) deliver(ctx context.Context, poll bool, out config.Outcome) (err 
 	default:
 		err = state.Announce(s.env, state.Open{Kind: state.OpenMessage, Path: m.Path, ProjectDir: m.ProjectDir})
 		if err == nil {
-			_, err = state.Await(ctx, s.env, s.self, m.Path, (*state.Message).Final)
-		}
-		if now, _ := s.box().Load(state.NameOf(m.Path)); now != nil {
-			m = now
+			var now *state.Message
+			now, err = state.Await(ctx, s.env, s.self, m.Path, (*state.Message).Final)
+			m = cmp.Or(now, m)
 		}
 	}
 	if !m.Final() {

@@ -95,10 +95,11 @@ func (w *wait) replied() bool { return w.q.Status == state.Answered || w.q.Statu
 // sayAnswer prints the reply.
 func (w *wait) sayAnswer() error {
 	h := heardOf(w.q)
-	if err := w.say(h, hooks.ReplyLine(h.Response)); err != nil {
-		return err
+	err := w.say(h, hooks.ReplyLine(h.Response))
+	if err == nil && w.q.Status == state.Answered && w.q.Way().Later {
+		w.resolve()
 	}
-	return w.resolve()
+	return err
 }
 
 // await waits until there is a reply, or the time is up. What keeps a reply from coming is an error: whether the space can be read
@@ -208,16 +209,14 @@ func (w *wait) thread(ctx context.Context, key, name string) (*state.Question, e
 
 // resolve writes down that the reply was printed: a question in deny mode has its answer then, unless a hook of its session waits
 // to deliver it.
-func (w *wait) resolve() (err error) {
-	if w.q.Status != state.Answered || !w.q.Way().Later {
-		return nil
-	}
+func (w *wait) resolve() {
 	if w.lock == nil { // the process that had it may have been killed
-		w.lock, err = state.LockWaiter(w.env, w.q.Path)
-		if err != nil {
-			return nil
-		}
+		w.lock, _ = state.LockWaiter(w.env, w.q.Path)
 	}
+	if w.lock == nil {
+		return
+	}
+	var err error
 	if !w.q.Way().Asks {
 		_, err = state.UpdateQuestion(w.q.Path, func(q *state.Question) error { return q.Move(state.Resolved, time.Now()) })
 	} else {
@@ -227,7 +226,6 @@ func (w *wait) resolve() (err error) {
 	if err != nil {
 		state.NewLog(w.env, "gchat-wait").Error().Err(err).Msg("reply printed, and not written down")
 	}
-	return nil
 }
 
 // letGo ends the waiting, and a thread that only this process waited in.
