@@ -102,8 +102,8 @@ func (w *wait) sayAnswer() error {
 	return err
 }
 
-// await waits until there is a reply, or the time is up. What keeps a reply from coming is an error: whether the space can be read
-// at all is known after three seconds.
+// await waits until there is a reply, or the time is up. What keeps a reply from coming is an error: whether the space can be
+// read at all is known after three seconds.
 func (w *wait) await(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, w.timeout)
 	defer cancel()

@@ -214,7 +214,7 @@ func (e *exam) claudeHooks(_ context.Context, r *result) {
 			if w.Event == "PermissionRequest" && w.Matcher == "" && !h.forEveryPermission() {
 				return false
 			}
-			takes := h.Matcher == "" || h.Matcher == "*" || h.Matcher == ".*" || strings.Contains(h.Matcher, ask) // as people write it
+			takes := slices.Contains([]string{"", "*", ".*"}, h.Matcher) || strings.Contains(h.Matcher, ask) // as people write it
 			return h.Event == w.Event && h.name == w.Name && (w.Matcher == "" || takes)
 		})
 		switch asks := w.Event == "PreToolUse" || w.Event == "PermissionRequest" && (w.Matcher == "" || e.asks(state.Native)); {

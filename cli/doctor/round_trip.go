@@ -46,9 +46,10 @@ const over = "The test is over."
 // listedWithin is how long Chat has to list a message that it took.
 const listedWithin = 15 * time.Second
 
-// roundTrip posts to two threads of the space, reads that back, and waits for a person's reply. What it finds is its way out, to
-// the space and back by listing, and its way in, from a person to here. Where the space cannot be read nothing is posted. It keeps
-// nothing in the state folder: no hook and no poller sees its question. Interrupted, it still tells the thread that it is over.
+// roundTrip posts to two threads of the space, reads that back, and waits for a person's reply. What it finds is its way out,
+// to the space and back by listing, and its way in, from a person to here. Where the space cannot be read nothing is posted.
+// It keeps nothing in the state folder: no hook and no poller sees its question. Interrupted, it still tells the thread that
+// it is over.
 func (e *exam) roundTrip(ctx context.Context) []*Finding {
 	ctx, cancel := context.WithTimeout(ctx, liveBound+e.Wait)
 	defer cancel()
@@ -86,8 +87,8 @@ func (e *exam) roundTrip(ctx context.Context) []*Finding {
 	return append(out.found, in.found...)
 }
 
-// wayOut posts the question, a message to another thread, and one more to the question's thread, and finds all of them there, as a
-// program's. A Chat that does not keep to thread keys begins a thread for each, or puts all into one.
+// wayOut posts the question, a message to another thread, and one more to the question's thread, and finds all of them there,
+// as a program's. A Chat that does not keep to thread keys begins a thread for each, or puts all into one.
 func (e *exam) wayOut(ctx context.Context, r *result) *state.Question {
 	run := uuid.NewString()[:8]
 	q := &state.Question{
