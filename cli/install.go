@@ -74,7 +74,7 @@ type install struct {
 	Program
 	scope   settings.Scope
 	presets []string // none: the default one
-	also    []string // presets beside these, or beside the hooks that are kept
+	also    []string // presets beside the hooks that are kept
 	dryRun  bool
 	links   bool   // make the names that agents call
 	keep    bool   // the hooks that are there, where no others are named
@@ -95,7 +95,7 @@ func (i install) run(ctx context.Context) error {
 		hooks, _ = file.Hooks(i.also...)
 	}
 	if len(hooks) == 0 {
-		hooks, err = settings.Hooks(append(i.presets, i.also...)...)
+		hooks, err = settings.Hooks(i.presets...)
 	}
 	if err != nil {
 		return usage(err, "gchat-hooks install --help")
@@ -319,8 +319,12 @@ func (p *purge) run(ctx context.Context, dryRun, yes bool) error {
 func (p *purge) find() error {
 	user := state.UserState(p.env)
 	daemon, chat := service.New(p.env, p.self, io.Discard), service.Space(p.env, p.self, io.Discard)
-	if _, kept := chat.Installed(); !kept && state.Held(filepath.Join(user, "space", "lock")) {
-		err := errors.New("the embedded space runs, and would write its files again")
+	_, installed := daemon.Installed()
+	_, spaceKept := chat.Installed()
+	runs := func(h state.Heartbeat) bool { return h.Lives && h.Daemon }
+	spaceRuns := !spaceKept && state.Held(filepath.Join(user, "space", "lock"))
+	if spaceRuns || !installed && slices.ContainsFunc(state.Pollers(p.env), runs) {
+		err := errors.New("the embedded space or the daemon runs, and would write its files again")
 		return failed(err, "end it (Ctrl-C where it runs), then run this again", exitFailed)
 	}
 	projects, bad := state.Projects(p.env)

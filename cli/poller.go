@@ -68,10 +68,10 @@ func (p Program) healthCommand() *cli.Command {
 	}
 }
 
-// endPollers tells this user's pollers to end, and waits a second for them.
+// endPollers tells this user's pollers to end, but the daemon, and waits a second for them.
 func endPollers(env state.Getenv) {
 	live := func(h state.Heartbeat) bool { // an old heartbeat's pid, or another machine's, may be another program's here
-		return h.Lives && !h.Silent(time.Now()) && (h.Where == "" || h.Where == state.Here())
+		return h.Lives && !h.Daemon && !h.Silent(time.Now()) && (h.Where == "" || h.Where == state.Here())
 	}
 	for _, h := range state.Pollers(env) {
 		if live(h) {
