@@ -36,6 +36,9 @@ func (p Program) doctorCommand() *cli.Command {
 
 // examine runs the doctor, prints what was found, and ends with its exit code.
 func (p Program) examine(c *cli.Context) error {
+	if !c.Bool("live") && c.IsSet("wait") {
+		return usage(errors.New("--wait goes with --live"), "gchat-hooks doctor --help")
+	}
 	o := doctor.Options{
 		Env: p.env, Version: version(), Live: c.Bool("live"),
 		Tell: func(sentence string) { fmt.Fprintln(p.errOut, "gchat-hooks:", plain(sentence)) },

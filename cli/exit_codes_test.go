@@ -44,7 +44,7 @@ func TestExitCodes(t *testing.T) {
 		}},
 		{"flags that do not go with each other", 4, []string{
 			"install --user --local", "uninstall --purge --local",
-			"send --thread-key x --thread-name spaces/S/threads/T hi",
+			"doctor --wait 1m", "send --thread-key x --thread-name spaces/S/threads/T hi",
 		}},
 		{"a mistake of gchat-wait's callers, who know three codes", 2, []string{
 			"wait", "gchat-wait", "wait --bogus", "wait x", "wait --thread-key x --timeout x", "wait --thread-key x --interval x",
