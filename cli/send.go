@@ -117,7 +117,9 @@ func (s *send) run(ctx context.Context) error {
 	if !queue {
 		lock, _ = state.TakePollerLock(s.env)
 	}
-	if lock != nil {
+	if lock == nil {
+		m.Parts = nil // it is worded when it goes
+	} else {
 		m.TriedAt = time.Now().UTC() // at once, by this process: after kill -9 the next one looks whether it arrived
 		defer func() { _ = lock.EndPoller(s.env, s.self, calls) }()
 	}
