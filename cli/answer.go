@@ -45,15 +45,12 @@ type answer struct{ Program }
 const judgedSoon = 5 * time.Second
 
 func (a answer) run(ctx context.Context, args []string) error {
-	switch len(args) {
-	case 0:
+	if len(args) == 0 {
 		return a.list()
-	case 1:
-		return usage(errors.New("answer takes a text"), "gchat-hooks answer "+args[0]+" 2")
 	}
-	text, err := a.text(args[1:])
-	if err != nil {
-		return usage(err, "gchat-hooks answer --help")
+	text := strings.Join(args[1:], " ")
+	if strings.TrimSpace(state.Clean(state.ForAgent, text)) == "" {
+		return usage(errors.New("answer takes a text"), "gchat-hooks answer "+args[0]+" 2")
 	}
 	q, err := state.PickQuestion(a.env, args[0])
 	if err != nil {
@@ -139,18 +136,6 @@ func (a answer) notUsed(q *state.Question, about, reply string) error {
 		hint = "what was said is kept: answer the rest with another gchat-hooks answer"
 	}
 	return failed(errors.New(gchat.NoteText(q, state.Owed{About: about, Reply: reply})), hint, exitNotUsed)
-}
-
-// text is the reply.
-func (a answer) text(words []string) (string, error) {
-	text := strings.Join(words, " ")
-	switch {
-	case len(text) > gchat.MaxText:
-		return "", fmt.Errorf("the text is longer than a message in Chat can be, %d bytes", gchat.MaxText)
-	case strings.TrimSpace(state.Clean(state.ForAgent, text)) == "":
-		return "", errors.New("the text is empty")
-	}
-	return text, nil
 }
 
 // list shows the questions that a reply would answer, the oldest first, with the options that a number means.

@@ -50,15 +50,10 @@ func silent(err error, code int) error {
 
 // Main runs the command of os.Args and ends the process. self is this program's file.
 func Main(self string) {
-	p := Program{self: asCalled(os.Args[0], self), env: os.Getenv, in: os.Stdin, out: os.Stdout, errOut: os.Stderr}
-	args := arguments(os.Args)
-	ends := []os.Signal{os.Interrupt, syscall.SIGTERM, syscall.SIGHUP}
-	if len(args) > 1 && args[1] == "poller" {
-		ends = ends[:2] // SIGHUP tells the daemon to read its configuration again
-	}
-	ctx, stop := signal.NotifyContext(context.Background(), ends...)
+	p := Program{self: self, env: os.Getenv, in: os.Stdin, out: os.Stdout, errOut: os.Stderr}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 	context.AfterFunc(ctx, stop) // the first signal drains, the second ends the process
-	if err := p.run(ctx, args); err != nil {
+	if err := p.run(ctx, os.Args); err != nil {
 		os.Exit(p.tell(err, filepath.Base(os.Args[0])))
 	}
 }
@@ -71,6 +66,7 @@ func (p Program) run(ctx context.Context, args []string) error {
 	case "poller --detached":
 		return p.runDetached(ctx)
 	}
+	args = arguments(args)
 	app := p.app(args[1:]...)
 	if len(args) > 1 && slices.Contains([]string{"send", "wait", "answer", "migrate"}, args[1]) {
 		args = append(args[:2:2], flagsFirst(args[2:], append(app.Command(args[1]).Flags, cli.HelpFlag))...)
@@ -107,37 +103,25 @@ type Program struct {
 	out, errOut io.Writer
 }
 
-// command is built where it is needed: most processes run one.
-type command struct {
+// commands are all of them, in the order of the help.
+var commands = []struct {
 	name  string
 	build func(Program) *cli.Command
+}{
+	{"setup", Program.setupCommand}, {"install", Program.installCommand}, {"uninstall", Program.uninstallCommand},
+	{"login", Program.loginCommand}, {"logout", Program.logoutCommand}, {"demo", Program.demoCommand},
+	{"space", Program.spaceCommand}, {"status", Program.statusCommand}, {"answer", Program.answerCommand},
+	{"send", Program.sendCommand}, {"wait", Program.waitCommand}, {"logs", Program.logsCommand},
+	{"doctor", Program.doctorCommand}, {"flush", Program.flushCommand}, {"poller", Program.pollerCommand},
+	{"menu", Program.menuCommand}, {"hook", Program.hookCommand}, {"health", Program.healthCommand},
+	{"migrate", Program.migrateCommand},
 }
 
-// commands are all of them, in the order of the help.
-func commands() []command {
-	return []command{
-		{"setup", Program.setupCommand}, {"install", Program.installCommand}, {"uninstall", Program.uninstallCommand},
-		{"login", Program.loginCommand}, {"logout", Program.logoutCommand}, {"demo", Program.demoCommand},
-		{"space", Program.spaceCommand}, {"status", Program.statusCommand}, {"answer", Program.answerCommand},
-		{"send", Program.sendCommand}, {"wait", Program.waitCommand}, {"logs", Program.logsCommand},
-		{"doctor", Program.doctorCommand}, {"flush", Program.flushCommand}, {"poller", Program.pollerCommand},
-		{"menu", Program.menuCommand}, {"hook", Program.hookCommand}, {"health", Program.healthCommand},
-		{"migrate", Program.migrateCommand},
-	}
-}
-
-// app is the command line: with the one command that the first word names, else with all.
+// app is the command line: with the one command that the first word names, else with all and what concerns all.
 func (p Program) app(words ...string) *cli.App {
-	cli.VersionPrinter = func(c *cli.Context) { fmt.Fprintln(p.out, c.App.Name, version()) }
-	all := commands()
-	named := func(c command) bool { return len(words) > 0 && c.name == words[0] }
-	if i := slices.IndexFunc(all, named); i >= 0 {
-		all = all[i : i+1]
-	}
 	app := &cli.App{
 		Name:      "gchat-hooks",
 		Usage:     "answer Claude Code's questions from Google Chat",
-		Version:   version(),
 		Reader:    p.in,
 		Writer:    p.out,
 		ErrWriter: p.errOut,
@@ -161,51 +145,56 @@ func (p Program) app(words ...string) *cli.App {
 			return nil
 		},
 	}
-	for _, c := range all {
-		built := c.build(p)
-		for _, c := range append(built.Subcommands, built) {
-			checkArguments(c)
+	for _, c := range commands {
+		if len(words) > 0 && c.name == words[0] {
+			app.Commands = []*cli.Command{checked(c.build(p))}
+			return app
 		}
-		app.Commands = append(app.Commands, built)
 	}
+	for _, c := range commands {
+		app.Commands = append(app.Commands, checked(c.build(p)))
+	}
+	app.Version = version()
 	return app
 }
 
-// checkArguments refuses flags and words that a command does not take, before its action runs.
-func checkArguments(c *cli.Command) {
+// checked has a command and its subcommands refuse flags and words that they do not take, before their action runs.
+func checked(c *cli.Command) *cli.Command {
+	for _, sub := range c.Subcommands {
+		checked(sub)
+	}
 	c.OnUsageError = func(ctx *cli.Context, err error, _ bool) error { // without it the library prints the error to stdout
 		code := exitUsage
-		if ctx.Command.Name == "wait" { // its callers know three exit codes
+		if c.Name == "wait" { // its callers know three exit codes
 			code = exitWaitTrouble
 		}
 		if name, unknown := strings.CutPrefix(err.Error(), "flag provided but not defined: -"); unknown {
 			err = fmt.Errorf("%w. Did you mean %s?", err, cli.SuggestFlag(c.Flags, strings.TrimPrefix(name, "-"), true))
 		}
-		return failed(err, ctx.Command.HelpName+" --help", code)
+		return failed(err, c.HelpName+" --help", code)
 	}
-	if c.UsageText != "" { // it says which words
-		return
-	}
-	c.Before = func(ctx *cli.Context) error {
-		if word := ctx.Args().First(); word != "" && ctx.Command.Command(word) == nil {
-			err := errors.New(ctx.Command.Name + " takes no such words") // one may be a secret
-			return usage(err, ctx.Command.HelpName+" --help")
+	if c.UsageText == "" { // else it says which words
+		c.Before = func(ctx *cli.Context) error {
+			if word := ctx.Args().First(); word != "" && c.Command(word) == nil {
+				return usage(errors.New(c.Name+" takes no such words"), c.HelpName+" --help") // one may be a secret
+			}
+			return nil
 		}
-		return nil
 	}
+	return c
 }
 
-// asCalled is the path of this program where it was called: a link in a person's folder outlasts the version that it leads
-// to. self is that version, for a call that tells nothing.
-func asCalled(arg0, self string) string {
-	called, _ := exec.LookPath(arg0)
-	called, _ = filepath.Abs(filepath.Join(filepath.Dir(called), "gchat-hooks")) // arg0 may be the name of a command
+// installed is the path of this program where it was called: a link in a person's folder outlasts the version that it leads
+// to. It is that version for a call that tells nothing.
+func (p Program) installed() string {
+	called, _ := exec.LookPath(os.Args[0])
+	called, _ = filepath.Abs(filepath.Join(filepath.Dir(called), "gchat-hooks")) // it may be the name of a command
 	there, _ := os.Stat(called)
-	is, _ := os.Stat(self)
+	is, _ := os.Stat(p.self)
 	if os.SameFile(there, is) { // not where one of them cannot be found
 		return called
 	}
-	return self
+	return p.self
 }
 
 // calledAs are the commands that have a name of their own, as a symlink and as a first word; also with .sh, as the scripts did.

@@ -40,7 +40,7 @@ func (p Program) examine(c *cli.Context) error {
 		return usage(errors.New("--wait goes with --live"), "gchat-hooks doctor --help")
 	}
 	o := doctor.Options{
-		Env: p.env, Self: p.self, Version: version(), Live: c.Bool("live"),
+		Env: p.env, Version: version(), Live: c.Bool("live"),
 		Tell: func(sentence string) { fmt.Fprintln(p.errOut, "gchat-hooks:", plain(sentence)) },
 	}
 	if c.IsSet("wait") || isTerminal(p.in) {

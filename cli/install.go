@@ -155,7 +155,7 @@ func (i install) program() (string, error) {
 	if strings.Contains(i.self, string(filepath.Separator)+"go-build") {
 		return "", failed(errors.New("`go run` removes its program when it ends"), "go build -o ~/bin/gchat-hooks .", exitFailed)
 	}
-	path := filepath.Join(filepath.Dir(i.self), "gchat-hooks")
+	path := filepath.Join(filepath.Dir(i.installed()), "gchat-hooks")
 	if _, err := os.Stat(path); err != nil {
 		return "", failed(fmt.Errorf("this program is called %s", filepath.Base(i.self)), "rename it to gchat-hooks", exitFailed)
 	}
@@ -256,11 +256,13 @@ func (p Program) uninstallCommand() *cli.Command {
 			}
 			tell(p.out, change, c.Bool("dry-run"), "removed")
 			p.tellMenuDecides()
-			if links := ourLinks(filepath.Dir(p.self)); c.Bool("links") && !c.Bool("dry-run") {
-				fmt.Fprintf(p.out, "%s: %d links removed\n", filepath.Dir(p.self), len(links))
-				return removeForGood(links...)
+			if !c.Bool("links") || c.Bool("dry-run") {
+				return nil
 			}
-			return nil
+			dir := filepath.Dir(p.installed())
+			links := ourLinks(dir)
+			fmt.Fprintf(p.out, "%s: %d links removed\n", dir, len(links))
+			return removeForGood(links...)
 		},
 	}
 }
@@ -268,12 +270,10 @@ func (p Program) uninstallCommand() *cli.Command {
 // purge is an uninstall of everything. It looks first, shows what it found, and asks.
 type purge struct {
 	Program
-	shown    []string // a line for each thing that goes
-	settings []settings.File
-	units    []*service.Service
-	login    bool
-	paths    []string // files and folders
-	folders  []string // that may be empty in the end: then they go, with those above them
+	shown   []string                      // a line for each thing that goes
+	steps   []func(context.Context) error // the hooks first, which would start a program that is gone
+	paths   []string                      // files and folders, which go after that: what finds the rest stays to the last
+	folders []string                      // that may be empty in the end: then they go, with those above them
 }
 
 func (p *purge) run(ctx context.Context, dryRun, yes bool) error {
@@ -297,35 +297,22 @@ func (p *purge) run(ctx context.Context, dryRun, yes bool) error {
 			return cmp.Or(err, failed(errors.New("nothing was removed"), "", exitFailed))
 		}
 	}
-	if err := p.remove(ctx); err != nil {
-		return err
-	}
-	fmt.Fprintln(p.out, "gchat-hooks is gone")
-	return nil
-}
-
-// remove removes what was found: the hooks first, which would start a program that is gone, and last what finds the rest, so
-// that an interrupted purge can be run again.
-func (p *purge) remove(ctx context.Context) (left error) {
-	for _, file := range p.settings {
-		if _, err := file.Uninstall(false); err != nil {
+	for _, step := range p.steps {
+		if err := step(ctx); err != nil {
 			return fmt.Errorf("%w; the rest was left in place", err)
 		}
 	}
-	for _, unit := range p.units {
-		left = errors.Join(left, unit.Uninstall(ctx))
-	}
-	if p.login {
-		left = errors.Join(left, p.logOut(ctx))
-	}
 	endPollers(p.env) // they would write their files again
-	left = errors.Join(left, removeForGood(p.paths...))
+	if err := removeForGood(p.paths...); err != nil {
+		return err
+	}
 	for _, dir := range p.folders {
 		for os.Remove(dir) == nil && strings.HasPrefix(dir, state.Home(p.env)+"/") { // fails where there is something in it
 			dir = filepath.Dir(dir)
 		}
 	}
-	return left
+	fmt.Fprintln(p.out, "gchat-hooks is gone")
+	return nil
 }
 
 // find lists what there is. It changes nothing.
@@ -350,15 +337,16 @@ func (p *purge) find() error {
 	for _, kept := range []*service.Service{daemon, chat} {
 		if unit, there := kept.Installed(); there {
 			p.show("service", unit)
-			p.units = append(p.units, kept)
+			p.steps = append(p.steps, kept.Uninstall)
 			p.folders = append(p.folders, filepath.Join(filepath.Dir(unit), "default.target.wants"), filepath.Dir(unit))
 		}
 	}
 	if l, err := config.ReadLogin(config.LoginFile(p.env)); err == nil { // else it goes with its folder
 		p.show("login", gchat.Line(l.User)+", also at Google")
-		p.login = true
+		p.steps = append(p.steps, p.logOut)
 	}
-	p.findFiles("links in", filepath.Dir(p.self), ourLinks(filepath.Dir(p.self)))
+	beside := filepath.Dir(p.installed())
+	p.findFiles("links in", beside, ourLinks(beside))
 	for _, project := range projects {
 		files, folders := state.OwnFiles(project.State)
 		p.findFiles("questions in", project.State, files)
@@ -409,7 +397,10 @@ func (p *purge) findHooks(projects []*state.Project) error {
 		case !change.Nothing():
 			p.folders = append(p.folders, filepath.Dir(file.Path))
 			p.show("hooks", file.Path)
-			p.settings = append(p.settings, file)
+			p.steps = append(p.steps, func(context.Context) error {
+				_, err := file.Uninstall(false)
+				return err
+			})
 		}
 	}
 	return nil
@@ -417,21 +408,21 @@ func (p *purge) findHooks(projects []*state.Project) error {
 
 // removeForGood removes files and folders, and again while a process of ours makes them anew: it ends when it finds nothing left.
 func removeForGood(paths ...string) (err error) {
-	gone := func(path string) bool {
+	there := func(path string) bool {
 		_, missing := os.Lstat(path)
-		return missing != nil
+		return missing == nil
 	}
-	var left []string
 	for range 50 {
 		err = nil
 		for _, path := range paths {
 			err = cmp.Or(err, os.RemoveAll(path))
 		}
 		time.Sleep(100 * time.Millisecond)
-		left = slices.DeleteFunc(slices.Clone(paths), gone)
-		if len(left) == 0 {
+		left := slices.IndexFunc(paths, there)
+		if left < 0 {
 			return nil
 		}
+		err = cmp.Or(err, fmt.Errorf("%s is made anew by a process that runs", paths[left]))
 	}
-	return cmp.Or(err, fmt.Errorf("%s is made anew by a process that runs", strings.Join(left, ", ")))
+	return err
 }

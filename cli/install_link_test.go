@@ -17,6 +17,8 @@ func TestInstallThroughALink(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	name := os.Args[0]
+	defer func() { os.Args[0] = name }()
 	for _, called := range []string{"./bin/gchat-hooks", "gchat-hooks"} {
 		home := t.TempDir()
 		bin, version := filepath.Join(home, "bin"), filepath.Join(home, "opt", "v1")
@@ -41,12 +43,15 @@ func TestInstallThroughALink(t *testing.T) {
 			t.Errorf("%s: beside the target: %v, %v", called, names, err)
 		}
 		// By another of its names.
-		if got := asCalled(filepath.Join(bin, "gchat-wait"), filepath.Join(version, "gchat-hooks")); got != filepath.Join(bin, "gchat-hooks") {
+		os.Args[0] = filepath.Join(bin, "gchat-wait")
+		if got := (Program{self: filepath.Join(version, "gchat-hooks")}).installed(); got != filepath.Join(bin, "gchat-hooks") {
 			t.Errorf("gchat-wait is of %s", got)
 		}
 	}
 	self, err := os.Executable()
-	if err != nil || asCalled("gchat-stop-gate", self) != self || asCalled("", self) != self {
-		t.Errorf("a call that tells nothing: %v", err)
+	for _, os.Args[0] = range []string{"gchat-stop-gate", ""} {
+		if got := (Program{self: self}).installed(); err != nil || got != self {
+			t.Errorf("a call that tells nothing: %s, %v", got, err)
+		}
 	}
 }

@@ -24,64 +24,36 @@ func (p Program) logsCommand() *cli.Command {
 			&cli.BoolFlag{Name: "audit", Usage: "the log of decisions: who allowed what, and what Claude was told"},
 			&cli.StringFlag{Name: "level", Value: "trace", Usage: "only lines of `LEVEL` and above: debug, info, warn, error"},
 		},
-		Action: func(c *cli.Context) error {
-			level, err := zerolog.ParseLevel(c.String("level"))
-			if err != nil {
-				return usage(errors.New("--level takes debug, info, warn or error"), "gchat-hooks logs --help")
-			}
-			l := logs{
-				Program: p, path: state.LogPath(p.env), level: level, lines: c.Int("lines"),
-			}
-			if c.Bool("audit") {
-				l.path = state.AuditPath(p.env)
-			}
-			return l.run()
-		},
+		Action: p.printLogs,
 	}
 }
 
-// logs shows the log: what all jobs of this machine wrote.
-type logs struct {
-	Program
-	path  string
-	level zerolog.Level // and above
-	lines int
-}
-
-func (l logs) run() error {
-	older, _ := os.ReadFile(l.path + ".1")
-	now, err := os.ReadFile(l.path)
+// printLogs shows the log: what all jobs of this machine wrote.
+func (p Program) printLogs(c *cli.Context) error {
+	level, err := zerolog.ParseLevel(c.String("level"))
+	if err != nil {
+		return usage(errors.New("--level takes debug, info, warn or error"), "gchat-hooks logs --help")
+	}
+	path := state.LogPath(p.env)
+	if c.Bool("audit") {
+		path = state.AuditPath(p.env)
+	}
+	older, _ := os.ReadFile(path + ".1")
+	now, err := os.ReadFile(path)
 	if err != nil && !os.IsNotExist(err) {
 		return fmt.Errorf("read the log: %w", err)
 	}
 	lines := slices.Collect(bytes.Lines(append(older, now...)))
-	lines = slices.DeleteFunc(lines, func(line []byte) bool { return !l.wants(line) })
+	lines = slices.DeleteFunc(lines, func(line []byte) bool {
+		entry := struct{ Level zerolog.Level }{zerolog.NoLevel}
+		err := json.Unmarshal(line, &entry)
+		return err == nil && entry.Level < level // what is not JSON is a crash, most likely
+	})
 	if len(lines) == 0 {
-		fmt.Fprintf(l.out, "no such lines in the log, %s\n", l.path)
+		fmt.Fprintf(p.out, "no such lines in the log, %s\n", path)
 	}
-	for _, line := range lines[max(0, len(lines)-max(0, l.lines)):] {
-		l.print(line)
-	}
-	return nil
-}
-
-// wants says whether a line is of the level. What is not JSON is a crash, most likely.
-func (l logs) wants(line []byte) bool {
-	var entry struct{ Level string }
-	if json.Unmarshal(line, &entry) != nil {
-		return true
-	}
-	level, _ := zerolog.ParseLevel(entry.Level)
-	return level >= l.level
-}
-
-func (l logs) print(line []byte) {
-	if !json.Valid(line) {
-		fmt.Fprint(l.out, plain(string(line)))
-		return
-	}
-	colour := isTerminal(l.out) && l.env("NO_COLOR") == "" && l.env("TERM") != "dumb" // see no-color.org
-	w := zerolog.ConsoleWriter{Out: l.out, NoColor: !colour, TimeFormat: time.DateTime}
+	colour := isTerminal(p.out) && p.env("NO_COLOR") == "" && p.env("TERM") != "dumb" // see no-color.org
+	w := zerolog.ConsoleWriter{Out: p.out, NoColor: !colour, TimeFormat: time.DateTime}
 	w.FormatPrepare = func(entry map[string]any) error {
 		for name, v := range entry {
 			if text, ok := v.(string); ok {
@@ -90,5 +62,10 @@ func (l logs) print(line []byte) {
 		}
 		return nil
 	}
-	_, _ = w.Write(line)
+	for _, line := range lines[max(0, len(lines)-max(0, c.Int("lines"))):] {
+		if _, err := w.Write(line); err != nil { // it is not JSON
+			fmt.Fprint(p.out, plain(string(line)))
+		}
+	}
+	return nil
 }

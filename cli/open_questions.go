@@ -41,7 +41,7 @@ const (
 
 // openQuestions are the open questions of the index, of all kinds, the oldest first, and those that were timed out and would
 // still take a reply. What cannot be read is returned in bad, and stays where it is.
-func openQuestions(env state.Getenv, now time.Time) (open []openQuestion, bad []error) {
+func openQuestions(env state.Getenv, now time.Time, redact *state.Redactor) (open []openQuestion, bad []error) {
 	open = []openQuestion{}
 	qs, bad := state.OpenQuestions(env)
 	for _, q := range slices.Backward(qs) {
@@ -57,7 +57,7 @@ func openQuestions(env state.Getenv, now time.Time) (open []openQuestion, bad []
 			AnsweredBy: cmp.Or(q.AnsweredByName, q.AnsweredBy), Waiter: waiterOf(env, q),
 		}
 		if len(q.Questions) > 0 {
-			o.Question = q.Questions[0].Question
+			o.Question = redact.Clean(q.Questions[0].Question) // it may be cut, and half a secret is not known as one
 		}
 		if !q.MessageSent {
 			o.PostError = q.PostError

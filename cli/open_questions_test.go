@@ -28,7 +28,7 @@ func TestOpenQuestionsSayWhoDelivers(t *testing.T) {
 		}
 	}
 	var got []string
-	open, bad := openQuestions(env, time.Now())
+	open, bad := openQuestions(env, time.Now(), &state.Redactor{})
 	for _, q := range open {
 		got = append(got, q.QuestionID+" "+q.Waiter)
 	}

@@ -51,7 +51,7 @@ func (p Program) pollerCommand() *cli.Command {
 	}
 }
 
-func (p Program) service() *service.Service { return service.New(p.env, p.self, p.out) }
+func (p Program) service() *service.Service { return service.New(p.env, p.installed(), p.out) }
 
 func (p Program) healthCommand() *cli.Command {
 	return &cli.Command{
@@ -119,11 +119,11 @@ func (p Program) runDaemon(c *cli.Context) error {
 		dirs[i] = abs
 	}
 	hangup := make(chan os.Signal, 1)
+	signal.Reset(syscall.SIGHUP) // it does not end the daemon, as it ends other commands
 	signal.Notify(hangup, syscall.SIGHUP)
-	defer signal.Stop(hangup)
 	log := state.NewLog(p.env, service.Name)
 	err := poller.Run(c.Context, poller.Options{
-		Env: p.env, Log: log, Self: p.self, Daemon: true, Once: c.Bool("once"), DryRun: c.Bool("dry-run"), Out: p.out,
+		Env: p.env, Log: log, Self: p.installed(), Daemon: true, Once: c.Bool("once"), DryRun: c.Bool("dry-run"), Out: p.out,
 		Dirs: dirs, Hangup: hangup, Summary: hooks.Summary,
 	})
 	var cannot *state.UserError

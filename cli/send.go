@@ -52,13 +52,12 @@ func (p Program) sendCommand() *cli.Command {
 			&cli.BoolFlag{Name: "json", Usage: "print the message's name and its thread's name"},
 			&cli.BoolFlag{Name: "dry-run", Usage: "print what would be posted, and post nothing"},
 			&cli.BoolFlag{Name: "queue", Usage: "leave the message in the outbox for another process to send, and return"},
-			&cli.BoolFlag{Name: "no-queue", Usage: "send it now or never: what is not delivered is not kept"},
 		},
 		Action: func(c *cli.Context) error {
 			if url := c.String("webhook"); url != "" { // also for the poller that this command starts
 				_ = os.Setenv("GOOGLE_CHAT_WEBHOOK_URL", url) // it takes any text of a command line
 			}
-			return (&send{Program: p, flags: c}).run(c.Context)
+			return (&send{p, c, state.NewLog(p.env, "send")}).run(c.Context)
 		},
 	}
 }
@@ -74,6 +73,7 @@ const (
 type send struct {
 	Program
 	flags *cli.Context
+	log   *state.Log
 }
 
 // Exit codes of gchat-send. 3 was "curl or jq not found" in the first design, and stays unused.
@@ -97,54 +97,33 @@ func (s *send) run(ctx context.Context) error {
 	if err != nil {
 		return usage(err, "gchat-send --help")
 	}
-	orNever := s.flags.Bool("no-queue")
 	if s.flags.Bool("dry-run") {
-		thread := m.ThreadKey
-		if thread == "" && m.ThreadName == "" && m.SessionID != "" {
-			thread = "session-" + m.SessionID
-		}
-		for _, text := range m.Parts {
-			post := gchat.Post{Text: text, ThreadName: cmp.Or(m.ThreadName, state.ThreadOf(s.env, thread)), ThreadKey: thread}
-			fmt.Fprintf(s.out, "%s\n", post.Body())
-		}
-		return nil
+		return s.show(m)
 	}
 	// The time begins here: what is piped into this command may take its own.
 	ctx, cancel := context.WithTimeout(ctx, sendBound)
 	defer cancel()
-	log := state.NewLog(s.env, "send")
 	cfg := config.Load(s.env, m.ProjectDir)
-	log.Hide(cfg.Secrets(s.env)...)
+	s.log.Hide(cfg.Secrets(s.env)...)
 	for _, problem := range cfg.Problems {
-		fmt.Fprintln(s.errOut, "gchat-send: warning:", log.Clean(problem.Error()))
+		fmt.Fprintln(s.errOut, "gchat-send: warning:", s.log.Clean(problem.Error()))
 	}
-	if cfg.WebhookURL != "" { // one that a command tells is looked at by the poller
-		hook, err := gchat.ConfiguredWebhook(cfg, cfg.WebhookURL)
-		if err != nil {
-			return failed(err, gchat.Hint(err), exitNoWebhook)
-		}
-		if m.ThreadName != "" && !strings.HasPrefix(m.ThreadName, hook.Space+"/threads/") {
-			return usage(fmt.Errorf("--thread-name is not of the webhook's space, %s", hook.Space), "gchat-send --help")
-		}
+	if err := s.fits(m, cfg); err != nil {
+		return err
 	}
-	if orNever { // no rule and no quiet hours hold it back
-		cfg.Reports, cfg.Quiet = nil, nil
-	}
+	queue := s.flags.Bool("queue")
 	calls := state.PollerCalls(s.env)
-	var lock *state.Lock
-	if !s.flags.Bool("queue") {
+	var lock *state.Lock // nil: another process is the poller
+	if !queue {
 		lock, _ = state.TakePollerLock(s.env)
 	}
-	if lock == nil { // another process is the poller
-		m.Parts = nil
+	if lock == nil {
+		m.Parts = nil // it is worded when it goes
 	} else {
 		m.TriedAt = time.Now().UTC() // at once, by this process: after kill -9 the next one looks whether it arrived
 		defer func() { _ = lock.EndPoller(s.env, s.self, calls) }()
 	}
 	out, err := config.PutReport(s.env, cfg, m, config.ReportOn)
-	if err == nil && orNever {
-		out.Message, err = s.box().Change(out.Message, func(m *state.Message) error { m.Urgent = true; return nil })
-	}
 	switch {
 	case errors.Is(err, config.ErrNoWebhook):
 		return failed(err, gchat.Hint(err), exitNoWebhook)
@@ -155,20 +134,39 @@ func (s *send) run(ctx context.Context) error {
 		return s.say("not sent: the configuration has "+s.flags.String("type")+" off", result{Off: true})
 	case !out.HeldUntil.IsZero():
 		return s.say("held until "+out.HeldUntil.Format("Mon 15:04"), result{Queued: true, HeldUntil: out.HeldUntil})
-	case s.flags.Bool("queue"):
+	case queue:
 		_ = state.StartPoller(s.env, s.self)
 		return s.say("queued", result{Queued: true})
 	}
-	now, err := s.deliver(ctx, lock != nil, log, out)
-	if orNever && !out.Repeated && now.SentAt.IsZero() {
-		_ = s.box().Drop(s.env, now)
-	} else if !now.Final() {
-		state.CallPoller(s.env, state.Environment(s.env))
+	return s.deliver(ctx, lock != nil, out)
+}
+
+// show prints what would be posted, without asking where.
+func (s *send) show(m *state.Message) error {
+	if m.ThreadKey == "" && m.ThreadName == "" && m.SessionID != "" {
+		m.ThreadKey = "session-" + m.SessionID
 	}
-	if err != nil && ctx.Err() == nil {
-		return failed(fmt.Errorf("not delivered: %w", err), "gchat-hooks status", exitNotDelivered)
+	for _, text := range m.Parts {
+		thread := cmp.Or(m.ThreadName, state.ThreadOf(s.env, m.ThreadKey))
+		fmt.Fprintf(s.out, "%s\n", gchat.Post{Text: text, ThreadName: thread, ThreadKey: m.ThreadKey}.Body())
 	}
-	return s.delivered(now, out.Repeated, orNever, log)
+	return nil
+}
+
+// fits looks whether the webhook is one, and whether the thread is of its space. One that a command tells is looked at by the
+// poller.
+func (s *send) fits(m *state.Message, cfg *config.Config) error {
+	if cfg.WebhookURL == "" {
+		return nil
+	}
+	hook, err := gchat.ConfiguredWebhook(cfg, cfg.WebhookURL)
+	if err != nil {
+		return failed(err, gchat.Hint(err), exitNoWebhook)
+	}
+	if m.ThreadName != "" && !strings.HasPrefix(m.ThreadName, hook.Space+"/threads/") {
+		return usage(fmt.Errorf("--thread-name is not of the webhook's space, %s", hook.Space), "gchat-send --help")
+	}
+	return nil
 }
 
 func (p Program) box() state.Outbox { return state.OutboxIn(state.UserState(p.env)) }
@@ -199,8 +197,6 @@ func (s *send) message(args []string) (*state.Message, error) {
 		return nil, errors.New("--thread-key and --thread-name exclude each other")
 	case threadName != "" && !gchat.IsThreadName(threadName):
 		return nil, fmt.Errorf("--thread-name takes spaces/S/threads/T, not %q", threadName)
-	case s.flags.Bool("queue") && s.flags.Bool("no-queue"):
-		return nil, errors.New("--queue and --no-queue exclude each other")
 	}
 	project, err := filepath.Abs(state.ProjectDir(s.env))
 	if err != nil {
@@ -236,56 +232,48 @@ func (s *send) sessionName(session, project string) string {
 	return cmp.Or(name, filepath.Base(project))
 }
 
-// deliver waits for the receipt of the message that was put, as the poller where this process is that.
-func (s *send) deliver(ctx context.Context, poll bool, log *state.Log, out config.Outcome) (m *state.Message, err error) {
-	m = out.Message
-	if m.Final() { // it was sent a moment ago
-		return m, nil
+// deliver waits for the receipt of the message that was put, as the poller where this process is that, and says what became of
+// it.
+func (s *send) deliver(ctx context.Context, poll bool, out config.Outcome) (err error) {
+	m := out.Message
+	switch {
+	case m.Final(): // it was sent a moment ago
+	case poll:
+		m, err = poller.Deliver(ctx, poller.Options{Env: s.env, Log: s.log}, m, !out.Repeated)
+	default:
+		err = state.Announce(s.env, state.Open{Record: state.OpenMessage, Path: m.Path, ProjectDir: m.ProjectDir})
+		if err == nil {
+			var now *state.Message
+			now, err = state.Await(ctx, s.env, s.self, m.Path, (*state.Message).Final)
+			m = cmp.Or(now, m)
+		}
 	}
-	if poll {
-		return poller.Deliver(ctx, poller.Options{Env: s.env, Log: log}, m, !out.Repeated)
+	if !m.Final() {
+		state.CallPoller(s.env, state.Environment(s.env))
 	}
-	err = state.Announce(s.env, state.Open{Record: state.OpenMessage, Path: m.Path, ProjectDir: m.ProjectDir})
-	if err == nil {
-		_, err = state.Await(ctx, s.env, s.self, m.Path, (*state.Message).Final)
+	switch {
+	case err != nil && ctx.Err() == nil:
+		return failed(fmt.Errorf("not delivered: %w", err), "gchat-hooks status", exitNotDelivered)
+	case m.SetAside != "":
+		const hint = "it was put aside; `gchat-hooks status` shows it, `gchat-hooks flush --dead` tries it again"
+		return failed(fmt.Errorf("not delivered: %s", s.why(m)), hint, exitNotDelivered)
+	case m.SentAt.IsZero():
+		const hint = "it stays in the outbox and is sent as soon as that works; `gchat-hooks status` shows it"
+		return failed(fmt.Errorf("not delivered yet: %s", s.why(m)), hint, exitNotDelivered)
 	}
-	if now, _ := s.box().Load(state.NameOf(m.Path)); now != nil {
-		m = now
+	if m.SessionID == "" && m.ThreadKey == "" { // no other process asks for its receipt
+		_ = s.box().Drop(s.env, m)
 	}
-	return m, err
+	word := "sent"
+	if out.Repeated {
+		word = "already sent, less than a minute ago"
+	}
+	return s.say(word, result{Name: m.Name, ThreadName: m.ThreadName, Repeated: out.Repeated})
 }
 
-// delivered says what became of the message.
-func (s *send) delivered(m *state.Message, repeated, orNever bool, log *state.Log) error {
-	if !m.SentAt.IsZero() {
-		word := map[bool]string{true: "already sent, less than a minute ago", false: "sent"}[repeated]
-		if m.SessionID == "" && m.ThreadKey == "" { // no other process asks for its receipt
-			_ = s.box().Drop(s.env, m)
-		}
-		return s.say(word, result{Name: m.Name, ThreadName: m.ThreadName, Repeated: repeated})
-	}
-	what, hint := "not delivered yet", "it stays in the outbox and is sent as soon as that works; `gchat-hooks status` shows it"
-	if orNever {
-		what, hint = "not delivered, and not kept", "without --no-queue it would stay in the outbox until it is"
-	} else if m.SetAside != "" {
-		what, hint = "not delivered", "it was put aside; `gchat-hooks status` shows it, `gchat-hooks flush --dead` tries it again"
-	}
-	return failed(fmt.Errorf("%s: %s", what, s.why(log, m)), hint, exitNotDelivered)
-}
-
-// why says why a message was not delivered: what Chat said of it, or what the whole space waits for.
-func (s *send) why(log *state.Log, m *state.Message) string {
-	why := cmp.Or(m.SetAside, m.LastError)
-	spaces, _ := state.SpacesIn(state.UserState(s.env)).All()
-	for _, space := range spaces {
-		for _, pause := range space.Paused {
-			why = cmp.Or(why, pause.Why)
-		}
-		if space.LeftAlone(time.Now()) > 0 {
-			why = cmp.Or(why, space.Why)
-		}
-	}
-	return log.Clean(cmp.Or(why, "it has not been its turn within two seconds"))
+// why says why a message was not delivered.
+func (s *send) why(m *state.Message) string {
+	return s.log.Clean(cmp.Or(m.SetAside, m.LastError, "it has not been its turn within two seconds"))
 }
 
 // result is what --json prints. thread is in the shape of Chat's own messages, thread_name is for a shell.
@@ -323,38 +311,33 @@ func (p Program) flushCommand() *cli.Command {
 			&cli.BoolFlag{Name: "forget-dead", Usage: "delete what Google Chat refused"},
 			&cli.BoolFlag{Name: "held", Usage: "also send what is held back for a digest or by quiet hours"},
 		},
-		Action: func(c *cli.Context) error {
-			f := flush{p, state.Environment(p.env)}
-			if c.Bool("forget-dead") {
-				if err := f.forget(); err != nil {
-					return fmt.Errorf("dead messages: %w", err)
-				}
-			}
-			ctx, cancel := context.WithTimeout(c.Context, c.Duration("timeout"))
-			defer cancel()
-			return f.run(ctx, c.Bool("dead"), c.Bool("held"))
-		},
+		Action: p.flush,
 	}
 }
 
-// flush sends what is waiting.
-type flush struct {
-	Program
-	environment string // see state.Environment
-}
-
-// run sends until nothing is left that can be sent, or the time is up. What is held back for a digest stays.
-func (f flush) run(ctx context.Context, dead, held bool) error {
+// flush sends until nothing is left that can be sent, or the time is up. What is held back for a digest stays, unless that is
+// meant, too.
+func (p Program) flush(c *cli.Context) error {
+	box, dead := p.box(), c.Bool("dead")
+	if c.Bool("forget-dead") { // status has shown them
+		for _, m := range box.Aside() {
+			if err := box.Drop(p.env, m); err != nil {
+				return fmt.Errorf("dead messages: %w", err)
+			}
+		}
+	}
 	if dead {
-		if _, err := f.box().Revive(time.Now()); err != nil {
+		if _, err := box.Revive(time.Now()); err != nil {
 			return fmt.Errorf("dead messages: %w", err)
 		}
 	}
-	if err := f.retry(held); err != nil {
+	if err := p.retry(c.Bool("held")); err != nil {
 		return fmt.Errorf("waiting messages: %w", err)
 	}
-	for pause := time.Tick(100 * time.Millisecond); ctx.Err() == nil && f.owes(); {
-		if err := state.StartPoller(f.env, f.self); err != nil { // the one that runs may end at any time
+	ctx, cancel := context.WithTimeout(c.Context, c.Duration("timeout"))
+	defer cancel()
+	for pause := time.Tick(100 * time.Millisecond); ctx.Err() == nil && p.owes(); {
+		if err := state.StartPoller(p.env, p.self); err != nil { // the one that runs may end at any time
 			return err
 		}
 		select {
@@ -362,23 +345,24 @@ func (f flush) run(ctx context.Context, dead, held bool) error {
 		case <-ctx.Done():
 		}
 	}
-	aside := f.box().Aside()
-	switch due := f.due(); {
+	refused := len(box.Aside())
+	switch due := p.due(); {
 	case due > 0:
 		return failed(fmt.Errorf("not all is sent yet: %d wait", due),
 			"`gchat-hooks status` says what waits, and why", exitNotDelivered)
-	case dead && len(aside) > 0:
-		return failed(fmt.Errorf("%d refused again", len(aside)),
+	case dead && refused > 0:
+		return failed(fmt.Errorf("%d refused again", refused),
 			"`gchat-hooks status` says why, and `gchat-hooks flush --forget-dead` drops them", exitNotDelivered)
 	}
 	return nil
 }
 
 // due counts the messages that this environment's poller would send now.
-func (f flush) due() (n int) {
-	all, _ := f.box().Waiting()
+func (p Program) due() (n int) {
+	ours := state.Environment(p.env)
+	all, _ := p.box().Waiting()
 	for _, m := range all {
-		if (m.Env == "" || m.Env == f.environment) && (m.Tries > 0 || !time.Now().Before(m.NotBefore)) {
+		if (m.Env == "" || m.Env == ours) && (m.Tries > 0 || !time.Now().Before(m.NotBefore)) {
 			n++
 		}
 	}
@@ -386,32 +370,31 @@ func (f flush) due() (n int) {
 }
 
 // owes says whether this environment's poller has something to send: a message, a note, or a summary that it words first.
-func (f flush) owes() bool {
-	opens, _ := state.Opens(f.env)
-	sessions, _ := state.SessionsIn(state.UserState(f.env)).All()
+func (p Program) owes() bool {
+	ours := state.Environment(p.env)
+	opens, _ := state.Opens(p.env)
+	sessions, _ := state.SessionsIn(state.UserState(p.env)).All()
 	noted := slices.ContainsFunc(opens, func(o *state.Open) bool {
 		q, err := state.PeekQuestion(o.Path)
-		return o.Record == state.OpenQuestion && o.Env == f.environment && err == nil && len(q.Owes) > 0
-	}) || slices.ContainsFunc(sessions, func(s *state.Session) bool {
-		return !s.OwesSummary.IsZero() && s.Env == f.environment
-	})
-	return noted || f.due() > 0 // in this order: the poller makes a note into a message, never the other way
+		return o.Record == state.OpenQuestion && o.Env == ours && err == nil && len(q.Owes) > 0
+	}) || slices.ContainsFunc(sessions, func(s *state.Session) bool { return !s.OwesSummary.IsZero() && s.Env == ours })
+	return noted || p.due() > 0 // in this order: the poller makes a note into a message, never the other way
 }
 
 // retry makes due what waits for another try, for a person has mended what stopped it; held is true for what is held back, too.
-func (f flush) retry(held bool) (failed error) {
+func (p Program) retry(held bool) (failed error) {
 	now := time.Now().UTC()
-	all, _ := f.box().Waiting()
+	all, _ := p.box().Waiting()
 	for _, m := range all {
 		if m.Tries > 0 || held {
-			_, err := f.box().Change(m, func(m *state.Message) error {
+			_, err := p.box().Change(m, func(m *state.Message) error {
 				m.NotBefore, m.Urgent = now, m.Urgent || held // the quiet hours are not asked again
 				return nil
 			})
 			failed = errors.Join(failed, err)
 		}
 	}
-	spaces := state.SpacesIn(state.UserState(f.env))
+	spaces := state.SpacesIn(state.UserState(p.env))
 	known, _ := spaces.All()
 	for _, one := range known {
 		if len(one.Paused) > 0 || one.LeftAlone(now) > 0 {
@@ -426,14 +409,4 @@ func (f flush) retry(held bool) (failed error) {
 		}
 	}
 	return failed
-}
-
-// forget drops what Chat refused: status has shown it.
-func (f flush) forget() error {
-	for _, m := range f.box().Aside() {
-		if err := f.box().Drop(f.env, m); err != nil {
-			return err
-		}
-	}
-	return nil
 }

@@ -140,7 +140,10 @@ func (s *setup) words(err error) string {
 // cannot ends setup with what Chat, or the way to it, does not do.
 func (s *setup) cannot(what string, err error) error {
 	hint := doctor.Hint(err)
-	if errors.Is(err, config.ErrNoWebhook) {
+	switch {
+	case s.flags.Bool("app"):
+		hint = gchat.AppHint(err)
+	case errors.Is(err, config.ErrNoWebhook):
 		hint = "GOOGLE_CHAT_WEBHOOK_URL='https://...' gchat-hooks setup; or without Google: gchat-hooks setup --space"
 	}
 	return failed(errors.New(what+s.words(err)), hint, exitFailed)
@@ -197,8 +200,7 @@ func (s *setup) tryWebhook(ctx context.Context, known *gchat.Webhook) error {
 
 // openSpace has questions go to the embedded space: to one that runs at the address, else to one that setup serves meanwhile.
 func (s *setup) openSpace(ctx context.Context) (err error) {
-	address, phone := s.flags.String("listen"), s.flags.Bool("phone")
-	s.door, err = newSpaceDoor(s.Program, address, phone)
+	s.door, err = newSpaceDoor(s.Program, s.flags)
 	if err != nil {
 		return err
 	}
@@ -320,7 +322,7 @@ func (s *setup) roundTrip(ctx context.Context) error {
 	report := doctor.RoundTrip(ctx, doctor.Options{
 		Env: s.env, Wait: s.flags.Duration("wait"), Tell: func(sentence string) { fmt.Fprintln(s.out, plain(sentence)) },
 	})
-	for _, way := range report.Findings {
+	for _, way := range report.Findings { // the failure first
 		if report.ExitCode != 0 {
 			return failed(errors.New(way.What), way.Mend, report.ExitCode)
 		}
@@ -336,20 +338,17 @@ func (s *setup) hooks(ctx context.Context) error {
 	}
 	presets := s.flags.StringSlice("preset")
 	registers := install{Program: s.Program, scope: settings.User, presets: presets, keep: true}
-	switch {
-	case s.sendOnly:
-	case len(presets) > 0 && s.flags.Bool("approve"):
-		registers.presets = append(presets, "approve")
-	case len(presets) > 0:
-	case !registers.approves():
+	approve := s.flags.Bool("approve")
+	if !s.sendOnly && len(presets) == 0 && !registers.approves() {
 		const question = "Also answer permissions and plans, and give the next instruction, from Chat?"
-		yes, err := s.choose(ctx, "approve", question, true)
+		var err error
+		approve, err = s.choose(ctx, "approve", question, true)
 		if err != nil {
 			return err
 		}
-		if yes {
-			registers.also = []string{"approve"}
-		}
+	}
+	if approve && !s.sendOnly {
+		registers.also = []string{"approve"}
 	}
 	return registers.run(ctx)
 }
@@ -359,12 +358,11 @@ func (s *setup) keepSpace(ctx context.Context) error {
 	if s.door == nil {
 		return nil
 	}
-	unit := service.Space(s.env, s.self, s.out, s.door.flags()...)
+	unit := service.Space(s.env, s.installed(), s.out, s.door.flags()...)
 	_, keep := unit.Installed()
 	if s.endSpace == nil { // another process runs it
 		if s.flags.Bool("service") && !keep {
-			err := errors.New("the embedded space runs already, and the system cannot run a second one")
-			return failed(err, endSpace, exitFailed)
+			return failed(errRuns, endSpace, exitFailed) // the system cannot run a second one
 		}
 		return nil
 	}

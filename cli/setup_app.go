@@ -70,7 +70,7 @@ func (s *setup) app(ctx context.Context) error {
 	} {
 		for err := step.try(); err != nil; err = step.try() {
 			if !s.ask.terminal || ctx.Err() != nil {
-				return failed(errors.New(step.name+": "+s.words(err)), gchat.AppHint(err), exitFailed)
+				return s.cannot(step.name+": ", err)
 			}
 			fmt.Fprintf(s.out, "%s\nNot yet: %s\n→ %s\n", step.how, s.words(err), gchat.AppHint(err))
 			if _, err := s.ask.line(ctx, "Press Enter when that is done:"); err != nil {
@@ -152,7 +152,7 @@ func (s *setup) testCard(ctx context.Context, app *gchat.App) error {
 	const please = "gchat-hooks can write here. Tap the button, and it knows that your taps arrive."
 	posted, err := app.Post(ctx, gchat.Post{Text: "[Setup] " + please, Card: gchat.NoticeCard(please, id)})
 	if err != nil {
-		return failed(errors.New(s.words(err)), gchat.AppHint(err), exitFailed)
+		return s.cannot("", err)
 	}
 	fmt.Fprintln(s.out, "A card is in Google Chat. Please tap its button.")
 	over := func(words string) {
@@ -165,7 +165,7 @@ func (s *setup) testCard(ctx context.Context, app *gchat.App) error {
 		events, err := app.Pull(ctx)
 		if err != nil && ctx.Err() == nil {
 			over("Setup could not read the taps. Please run it again.")
-			return failed(errors.New(s.words(err)), gchat.AppHint(err), exitFailed)
+			return s.cannot("", err)
 		}
 		var acks []string // of what setup caused; the others may answer questions, and come again for the poller
 		var by *gchat.Person

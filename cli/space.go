@@ -32,7 +32,7 @@ func (p Program) spaceCommand() *cli.Command {
 			&cli.BoolFlag{Name: "service", Hidden: true}, // as the system runs it
 		},
 		Action: func(c *cli.Context) error {
-			d, err := newSpaceDoor(p, c.String("listen"), c.Bool("phone"))
+			d, err := newSpaceDoor(p, c)
 			if err != nil {
 				return err
 			}
@@ -70,7 +70,9 @@ type spaceDoor struct {
 	service bool // the system runs it
 }
 
-func newSpaceDoor(p Program, listen string, phone bool) (*spaceDoor, error) {
+// newSpaceDoor is the door that a command's flags name.
+func newSpaceDoor(p Program, c *cli.Context) (*spaceDoor, error) {
+	listen, phone := c.String("listen"), c.Bool("phone")
 	host, number, err := net.SplitHostPort(listen)
 	port, bad := strconv.ParseUint(number, 10, 16)
 	if host == "" || net.ParseIP(host).IsUnspecified() {

@@ -27,18 +27,18 @@ func (p Program) statusCommand() *cli.Command {
 		Flags: []cli.Flag{
 			&cli.BoolFlag{Name: "json", Usage: "print a JSON object"},
 		},
-		Action: func(c *cli.Context) error { return p.printStatus(c.Bool("json")) },
+		Action: p.printStatus,
 	}
 }
 
 // printStatus prints how things stand, without secrets, wherever those were written.
-func (p Program) printStatus(asJSON bool) error {
+func (p Program) printStatus(c *cli.Context) error {
 	cfg := config.Load(p.env, state.ProjectDir(p.env))
 	var redact state.Redactor
 	redact.Hide(cfg.Secrets(p.env)...)
 	r := gather(p.env, cfg, &redact)
 	text := r.text()
-	if asJSON {
+	if c.Bool("json") {
 		text = inJSON(r)
 	}
 	_, err := io.WriteString(p.out, redact.Clean(text))
@@ -119,11 +119,9 @@ func gather(env state.Getenv, cfg *config.Config, redact *state.Redactor) *statu
 		SetAside: []string{}, Configuration: []string{},
 	}
 	var broken []error
-	r.Questions, broken = openQuestions(env, now)
+	r.Questions, broken = openQuestions(env, now, redact)
 	perSession := map[string]int{}
-	for i := range r.Questions {
-		q := &r.Questions[i]
-		q.Question = redact.Clean(q.Question) // it may be cut, and half a secret is not known as one
+	for _, q := range r.Questions {
 		perSession[q.ClaudeID]++
 	}
 	sessions, more := state.SessionsIn(user).All()
@@ -191,18 +189,21 @@ func lastChange(env state.Getenv) (last time.Time) {
 func outboxStatusOf(box state.Outbox, now time.Time, redact *state.Redactor) (o outboxStatus, broken []error) {
 	o = outboxStatus{Tried: []messageStatus{}, Dead: []messageStatus{}}
 	waiting, broken := box.Waiting()
-	for _, m := range waiting {
-		if m.Tries > 0 {
+	var held []time.Time
+	for _, m := range waiting { // the oldest first
+		switch {
+		case m.Tries > 0:
 			o.Tried = append(o.Tried, messageStatusOf(m, redact))
-		} else if now.Before(m.NotBefore) {
-			if o.Held++; o.HeldUntil.IsZero() || m.NotBefore.Before(o.HeldUntil) {
-				o.HeldUntil = m.NotBefore.UTC()
-			}
+		case now.Before(m.NotBefore):
+			held = append(held, m.NotBefore.UTC())
 			continue
 		}
-		if o.ToSend++; o.Oldest.IsZero() {
-			o.Oldest = m.CreatedAt.UTC()
-		}
+		o.ToSend++
+		o.Oldest = cmp.Or(o.Oldest, m.CreatedAt.UTC())
+	}
+	o.Held = len(held)
+	if o.Held > 0 {
+		o.HeldUntil = slices.MinFunc(held, time.Time.Compare)
 	}
 	for _, m := range box.Aside() {
 		o.Dead = append(o.Dead, messageStatusOf(m, redact))

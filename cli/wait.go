@@ -36,14 +36,7 @@ func (p Program) waitCommand() *cli.Command {
 			&cli.BoolFlag{Name: "json", Usage: "print an object: status, response, answers, answered_by, question_id and more"},
 		},
 		Action: func(c *cli.Context) error {
-			w := wait{Program: p, asJSON: c.Bool("json")}
-			ref, err := awaited(c)
-			if err == nil {
-				w.timeout, err = config.ParseInterval(c.String("timeout"))
-			}
-			if err == nil {
-				err = w.run(c.Context, ref)
-			}
+			err := (&wait{Program: p, asJSON: c.Bool("json")}).run(c)
 			told := &state.UserError{}
 			if err == nil || errors.As(err, &told) && told.Said {
 				return err
@@ -64,84 +57,86 @@ type wait struct {
 	Program
 	timeout time.Duration
 	asJSON  bool
+	q       *state.Question // or a thread without one
+	lock    *state.Lock     // of this process, which waits for it; nil where another process does
 }
 
-// waitedFor is a question, or a thread without one, and what came of waiting for it.
-type waitedFor struct {
-	*state.Question
-	lock *state.Lock // of this process, which waits for it; nil where another process does
-}
-
-func (w wait) run(ctx context.Context, ref string) error {
-	q, err := w.question(ctx, ref)
+func (w *wait) run(c *cli.Context) error {
+	ref, err := awaited(c)
 	if err != nil {
 		return err
 	}
-	one := &waitedFor{Question: q}
-	if q.Way().Later {
-		one.lock, _ = state.LockWaiter(w.env, q.Path)
+	w.timeout, err = config.ParseInterval(c.String("timeout"))
+	if err != nil {
+		return err
 	}
-	defer w.letGo(one)
-	err = w.await(ctx, one)
+	w.q, err = w.question(c.Context, ref)
+	if err != nil {
+		return err
+	}
+	if w.q.Way().Later {
+		w.lock, _ = state.LockWaiter(w.env, w.q.Path)
+	}
+	defer w.letGo()
+	err = w.await(c.Context)
 	switch {
-	case ctx.Err() != nil:
+	case c.Context.Err() != nil:
 		return errors.New("interrupted")
 	case err != nil:
 		return err
-	case one.replied():
-		return w.sayAnswer(one)
+	case w.replied():
+		return w.sayAnswer()
 	}
-	return w.sayTimeout(one)
+	return w.sayTimeout()
 }
 
-func (one *waitedFor) replied() bool {
-	return one.Status == state.Answered || one.Status == state.Resolved
-}
+func (w *wait) replied() bool { return w.q.Status == state.Answered || w.q.Status == state.Resolved }
 
 // sayAnswer prints the reply.
-func (w wait) sayAnswer(one *waitedFor) error {
-	h := heardOf(one.Question)
-	if err := w.say(h, hooks.ReplyLine(h.Response)); err != nil {
-		return err
+func (w *wait) sayAnswer() error {
+	h := heardOf(w.q)
+	err := w.say(h, hooks.ReplyLine(h.Response))
+	if err == nil && w.q.Status == state.Answered && w.q.Way().Later {
+		w.resolve()
 	}
-	return w.resolve(one)
+	return err
 }
 
-// await waits until there is a reply, or the time is up. What keeps a reply from coming is an error.
-func (w wait) await(ctx context.Context, one *waitedFor) error {
+// await waits until there is a reply, or the time is up. What keeps a reply from coming is an error: whether the space can be
+// read at all is known after three seconds.
+func (w *wait) await(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, w.timeout)
 	defer cancel()
-	ctx, end := context.WithCancelCause(ctx)
-	defer end(nil)
-	chat := one.Chat
-	look := time.AfterFunc(3*time.Second, func() { // can the space be read at all?
-		if err := w.unread(chat); err != nil {
-			end(err)
-		}
-	})
-	defer look.Stop()
-	late := one.Status == state.TimedOut && one.lock != nil // a reply still counts
-	q, err := state.Await(ctx, w.env, w.self, one.Path, func(q *state.Question) bool {
-		return q.Status != state.Pending && !(late && q.Late(time.Now()))
-	})
-	if q != nil {
-		one.Question = q
+	soon, cancel := context.WithTimeout(ctx, 3*time.Second)
+	defer cancel()
+	chat := w.q.Chat
+	err := w.awaitWithin(soon)
+	if errors.Is(err, context.DeadlineExceeded) && w.unread(chat) == nil {
+		err = w.awaitWithin(ctx)
 	}
 	switch {
 	case errors.Is(err, context.DeadlineExceeded):
 		return w.unread(chat)
-	case errors.Is(err, context.Canceled):
-		return context.Cause(ctx)
-	case errors.Is(err, state.ErrUnserved):
-		return errors.New("the question was removed")
-	case err == nil && q.Status != state.TimedOut && !one.replied(): // another process, or the poller, writes TimedOut
-		return fmt.Errorf("the question was closed without a reply: it is %s", q.Status)
+	case err == nil && w.q.Status != state.TimedOut && !w.replied(): // another process, or the poller, writes TimedOut
+		return fmt.Errorf("the question was closed without a reply: it is %s", w.q.Status)
+	}
+	return err
+}
+
+// awaitWithin waits until the question is over, or ctx. One that timed out may still get a reply.
+func (w *wait) awaitWithin(ctx context.Context) error {
+	late := w.q.Status == state.TimedOut && w.lock != nil
+	q, err := state.Await(ctx, w.env, w.self, w.q.Path, func(q *state.Question) bool {
+		return q.Status != state.Pending && !(late && q.Late(time.Now()))
+	})
+	if q != nil {
+		w.q = q
 	}
 	return err
 }
 
 // unread says why replies cannot be read before a person mends something; nil when they can.
-func (w wait) unread(chat string) error {
+func (w *wait) unread(chat string) error {
 	trouble := state.SpacesIn(state.UserState(w.env)).Of(chat).Trouble
 	if trouble != nil && trouble.Refused {
 		return failed(fmt.Errorf("replies cannot be read: %s", trouble.Why), "gchat-hooks doctor", exitFailed)
@@ -150,7 +145,7 @@ func (w wait) unread(chat string) error {
 }
 
 // question finds what is meant: a question by its id, its thread's key or name, or its file; else a thread by its key or name.
-func (w wait) question(ctx context.Context, ref string) (*state.Question, error) {
+func (w *wait) question(ctx context.Context, ref string) (*state.Question, error) {
 	if q := state.FindQuestion(w.env, ref); q != nil && q.Way().Asks {
 		return q, nil
 	}
@@ -180,7 +175,7 @@ func (w wait) question(ctx context.Context, ref string) (*state.Question, error)
 }
 
 // chatOf is a space on the host that the project's webhook names.
-func (w wait) chatOf(ctx context.Context, project, space string) string {
+func (w *wait) chatOf(ctx context.Context, project, space string) string {
 	host, cfg := "chat.googleapis.com", config.Load(w.env, project)
 	if hook, err := gchat.WebhookOf(ctx, cfg); err == nil {
 		host = strings.TrimSuffix(hook.Chat(), "/"+hook.Space)
@@ -192,7 +187,7 @@ func (w wait) chatOf(ctx context.Context, project, space string) string {
 }
 
 // thread writes down that this process waits in a thread.
-func (w wait) thread(ctx context.Context, key, name string) (*state.Question, error) {
+func (w *wait) thread(ctx context.Context, key, name string) (*state.Question, error) {
 	project, err := filepath.Abs(state.ProjectDir(w.env))
 	if err != nil {
 		return nil, err
@@ -214,66 +209,60 @@ func (w wait) thread(ctx context.Context, key, name string) (*state.Question, er
 
 // resolve writes down that the reply was printed: a question in deny mode has its answer then, unless a hook of its session waits
 // to deliver it.
-func (w wait) resolve(one *waitedFor) (err error) {
-	if one.Status != state.Answered || !one.Way().Later {
-		return nil
+func (w *wait) resolve() {
+	if w.lock == nil { // the process that had it may have been killed
+		w.lock, _ = state.LockWaiter(w.env, w.q.Path)
 	}
-	if one.lock == nil { // the process that had it may have been killed
-		one.lock, err = state.LockWaiter(w.env, one.Path)
-		if err != nil {
-			return nil
-		}
+	if w.lock == nil {
+		return
 	}
-	if !one.Way().Asks {
-		_, err = state.UpdateQuestion(one.Path, func(q *state.Question) error { return q.Move(state.Resolved, time.Now()) })
+	var err error
+	if !w.q.Way().Asks {
+		_, err = state.UpdateQuestion(w.q.Path, func(q *state.Question) error { return q.Move(state.Resolved, time.Now()) })
 	} else {
-		_, err = state.CloseQuestion(one.Path, state.Resolved, "chat", nil)
+		_, err = state.CloseQuestion(w.q.Path, state.Resolved, "chat", nil)
 		_ = state.StartPoller(w.env, w.self) // its thread is told
 	}
 	if err != nil {
 		state.NewLog(w.env, "gchat-wait").Error().Err(err).Msg("reply printed, and not written down")
 	}
-	return nil
 }
 
 // letGo ends the waiting, and a thread that only this process waited in.
-func (w wait) letGo(one *waitedFor) {
-	if one.lock == nil {
+func (w *wait) letGo() {
+	if w.lock == nil {
 		return
 	}
-	if !one.Way().Asks && one.Status == state.Pending {
-		_, _ = state.UpdateQuestion(one.Path, func(q *state.Question) error { return q.Move(state.TimedOut, time.Now()) })
+	if !w.q.Way().Asks && w.q.Status == state.Pending {
+		_, _ = state.UpdateQuestion(w.q.Path, func(q *state.Question) error { return q.Move(state.TimedOut, time.Now()) })
 	}
-	one.lock.Unlock()
-	one.lock = nil
+	w.lock.Unlock()
+	w.lock = nil
 }
 
 // sayTimeout prints that no reply came, and what the timeout policy made of it.
-func (w wait) sayTimeout(one *waitedFor) error {
-	if one.Way().Marker && one.Status == state.Pending && one.lock != nil {
-		ended, err := state.CloseQuestion(one.Path, state.TimedOut, "timeout", nil)
-		if err != nil {
+func (w *wait) sayTimeout() error {
+	q, waited := w.q, w.timeout
+	if q.Way().Marker && q.Status == state.Pending && w.lock != nil {
+		if _, err := state.CloseQuestion(q.Path, state.TimedOut, "timeout", nil); err != nil {
 			return err
 		}
-		if ended {
-			_ = state.StartPoller(w.env, w.self) // its thread is told
-		}
+		_ = state.StartPoller(w.env, w.self) // its thread is told
 	}
-	w.letGo(one)
-	q, waited := one.Question, w.timeout
-	if now, err := state.LoadQuestion(one.Path); err == nil {
-		one.Question = now
+	w.letGo()
+	if now, err := state.LoadQuestion(q.Path); err == nil {
+		w.q = now
 	}
-	if one.replied() { // with the last moment
-		return w.sayAnswer(one)
+	if w.replied() { // with the last moment
+		return w.sayAnswer()
 	}
-	h := heardOf(q)
 	if q.Status == state.TimedOut && q.TimesOutAt != nil {
 		waited = q.TimesOutAt.Sub(q.AskedAt)
 	}
-	h.Status, h.Answers, h.Response = "timeout", nil, ""
-	if q.ResolvedBy == "policy" {
-		h.Answers, h.AnsweredBy = q.Answers, "policy"
+	h := heardOf(q)
+	h.Status, h.Response = "timeout", ""
+	if q.ResolvedBy != "policy" {
+		h.Answers = nil
 	}
 	if err := w.say(h, hooks.TimeoutLine(waited, q)); err != nil {
 		return err
@@ -282,7 +271,7 @@ func (w wait) sayTimeout(one *waitedFor) error {
 }
 
 // say prints one line.
-func (w wait) say(h heard, line string) error {
+func (w *wait) say(h heard, line string) error {
 	if w.asJSON {
 		return json.NewEncoder(w.out).Encode(h)
 	}

@@ -27,12 +27,11 @@ func TestWaitPrintsTheAnswerOfTheLastMoment(t *testing.T) {
 			}
 			stale := *q
 			stale.Status, stale.Response, stale.Answers = state.Pending, nil, nil
-			one := &waitedFor{Question: &stale}
-			one.lock, _ = state.LockWaiter(env, q.Path)
 			var out bytes.Buffer
-			w := wait{Program: Program{self: filepath.Join(dir, "no-program"), env: env, out: &out}, timeout: time.Minute}
-			err := w.sayTimeout(one)
-			w.letGo(one)
+			w := &wait{Program: Program{self: filepath.Join(dir, "no-program"), env: env, out: &out}, timeout: time.Minute, q: &stale}
+			w.lock, _ = state.LockWaiter(env, q.Path)
+			err := w.sayTimeout()
+			w.letGo()
 			if got := out.String(); err != nil || got != "GCHAT_RESPONSE: yes\n" {
 				t.Errorf("prints %q, %v", got, err)
 			}
@@ -54,10 +53,9 @@ func TestWaitEndsWithItsTime(t *testing.T) {
 	}
 	for range 100 {
 		synctest.Test(t, func(t *testing.T) {
-			one := &waitedFor{Question: q}
-			w := wait{Program: Program{env: env}, timeout: 3 * time.Second}
-			if err := w.await(t.Context(), one); err != nil || one.replied() {
-				t.Fatalf("ended with %v, %s", err, one.Status)
+			w := &wait{Program: Program{env: env}, timeout: 3 * time.Second, q: q}
+			if err := w.await(t.Context()); err != nil || w.replied() {
+				t.Fatalf("ended with %v, %s", err, w.q.Status)
 			}
 		})
 	}

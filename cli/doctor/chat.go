@@ -3,7 +3,6 @@ package doctor
 import (
 	"context"
 	"errors"
-	"io"
 	"os/exec"
 	"slices"
 	"strings"
@@ -137,22 +136,16 @@ func (e *exam) chatAllowed(ctx context.Context, r *result) {
 		}
 	}
 	if e.cfg.Subscription == "" {
-		e.readerMay(ctx, r)
+		reader, err := e.list()
+		var me gchat.Person
+		if err == nil {
+			me, err = reader.Me(ctx) // none for a service account, and in the space on this machine, which knows no logins
+		}
+		if err == nil && !judge.Named(e.cfg.AllowedUsers, me.Name, me.Email) {
+			r.warn("you are %s, and may not answer", me.Name)
+		}
 	}
 	r.ok("may answer: %s", strings.Join(e.cfg.AllowedUsers, ", "))
-}
-
-// readerMay looks whether the person who reads may answer. A service account is no person, and the space on this machine knows
-// no logins: there Chat does not say who that is.
-func (e *exam) readerMay(ctx context.Context, r *result) {
-	reader, err := e.list()
-	if err != nil {
-		return
-	}
-	me, err := reader.Me(ctx)
-	if err == nil && !judge.Named(e.cfg.AllowedUsers, me.Name, me.Email) {
-		r.warn("you are %s, and may not answer", me.Name)
-	}
 }
 
 // daemonRuns looks whether the daemon runs where its service is installed, whether it polls, and whether there is a tmux to
@@ -161,7 +154,7 @@ func (e *exam) daemonRuns(_ context.Context, r *result) {
 	if _, err := exec.LookPath("tmux"); err != nil && e.asks(state.Inject) {
 		r.fail("there is no tmux, but ask_mode is inject").Mend = "install tmux 3.3 or newer"
 	}
-	_, installed := service.New(e.Env, e.Self, io.Discard).Installed()
+	_, installed := service.New(e.Env, "", nil).Installed()
 	line, health := service.Health(e.Env, time.Now())
 	runs := slices.ContainsFunc(state.Pollers(e.Env), func(h state.Heartbeat) bool { return h.Lives && h.Daemon })
 	switch {

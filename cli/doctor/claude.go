@@ -128,19 +128,6 @@ func (s *source) parse(b []byte, root string) {
 	}
 }
 
-// matches says whether a matcher takes AskUserQuestion, as far as people write such.
-func matches(matcher string) bool {
-	return matcher == "" || matcher == "*" || matcher == ".*" || strings.Contains(matcher, ask)
-}
-
-// own are the entries of ours, of all settings and plugins.
-func (e *exam) own() (all []*hook) {
-	for _, s := range e.sources {
-		all = append(all, s.hooks...)
-	}
-	return all
-}
-
 // asks says whether a mode is that of any session.
 func (e *exam) asks(mode state.Mode) bool {
 	return e.cfg.AskMode == mode || slices.ContainsFunc(e.cfg.Rules, func(r config.Rule) bool { return r.AskMode == mode })
@@ -203,7 +190,10 @@ func (e *exam) claudeTrust(_ context.Context, r *result) {
 // claudeHooks looks for the hooks without which questions do not get into the space, or answers not back, and for what they
 // start: Claude Code passes a hook over without a word where that is not there.
 func (e *exam) claudeHooks(_ context.Context, r *result) {
-	all := e.own()
+	var all []*hook
+	for _, s := range e.sources {
+		all = append(all, s.hooks...)
+	}
 	if len(all) == 0 {
 		r.fail("no hook of ours is registered in Claude Code's settings")
 		return
@@ -224,7 +214,8 @@ func (e *exam) claudeHooks(_ context.Context, r *result) {
 			if w.Event == "PermissionRequest" && w.Matcher == "" && !h.forEveryPermission() {
 				return false
 			}
-			return h.Event == w.Event && h.name == w.Name && (w.Matcher == "" || matches(h.Matcher))
+			takes := slices.Contains([]string{"", "*", ".*"}, h.Matcher) || strings.Contains(h.Matcher, ask) // as people write it
+			return h.Event == w.Event && h.name == w.Name && (w.Matcher == "" || takes)
 		})
 		switch asks := w.Event == "PreToolUse" || w.Event == "PermissionRequest" && (w.Matcher == "" || e.asks(state.Native)); {
 		case there:

@@ -100,7 +100,6 @@ func (r *result) ok(format string, args ...any) {
 // Options are what a person asked for.
 type Options struct {
 	Env     state.Getenv
-	Self    string // this program's path
 	Version string
 	Live    bool             // post to the space, read it back, and try what Google's documents leave open
 	Wait    time.Duration    // for a person's reply to that; 0 asks for none
@@ -117,7 +116,12 @@ type exam struct {
 	sources []*source
 	webhook func() (*gchat.Webhook, error)
 	list    func() (*gchat.Reader, error) // once the space was listed
-	replier string                        // users/ID of the person whose reply was read
+
+	// Of a live run.
+	way
+	from    time.Time // what is listed is younger; the server's clock
+	replier string    // users/ID of the person whose reply was read
+	live    Live
 }
 
 const (

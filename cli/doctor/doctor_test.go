@@ -47,7 +47,7 @@ func TestMain(m *testing.M) {
 	all, live, inJSON := flags.Bool("all", false, ""), flags.Bool("live", false, ""), flags.Bool("json", false, "")
 	wait, paste := flags.Duration("wait", 0, ""), flags.Bool("paste", false, "")
 	_ = flags.Parse(os.Args[1:])
-	o := Options{Env: os.Getenv, Self: os.Args[0], Version: "v1.2.3", Live: *live, Wait: *wait, Tell: func(s string) { fmt.Fprintln(os.Stderr, s) }}
+	o := Options{Env: os.Getenv, Version: "v1.2.3", Live: *live, Wait: *wait, Tell: func(s string) { fmt.Fprintln(os.Stderr, s) }}
 	r, err := Run(context.Background(), o)
 	if err == nil && *paste {
 		err = json.NewEncoder(os.Stdout).Encode(r.Live)

@@ -45,84 +45,76 @@ var probes = []Probe{
 	{"same-user", "Is the users/ID of the login that of the person's messages?", "not tried: no login with a users/ID"},
 }
 
-// prober tries the probes with the clients of the program.
-type prober struct {
-	*exam
-	way
-	live Live
-}
-
-// probe tries the probes.
+// probe tries the probes with the clients of the program.
 func (e *exam) probe(ctx context.Context, exitCode int) Live {
 	ctx, cancel := context.WithTimeout(ctx, liveBound)
 	defer cancel()
-	p := &prober{exam: e}
-	p.way, _ = e.findWay(ctx)
-	p.live = Live{
-		Version: e.Version, OS: runtime.GOOS + "/" + runtime.GOARCH, Space: p.space, Kind: "unknown",
+	e.way, _ = e.findWay(ctx)
+	e.live = Live{
+		Version: e.Version, OS: runtime.GOOS + "/" + runtime.GOARCH, Space: e.space, Kind: "unknown",
 		PostsBy: either(e.cfg.Subscription != "", "app", "webhook"), ExitCode: exitCode, Probes: slices.Clone(probes),
 	}
-	if p.reader != nil {
-		if s, err := p.reader.Space(ctx, p.space); err == nil {
-			p.live.Kind = words(s.SpaceType + ", " + cmp.Or(s.SpaceThreadingState, "threads unknown"))
+	if e.reader != nil {
+		if s, err := e.reader.Space(ctx, e.space); err == nil {
+			e.live.Kind = words(s.SpaceType + ", " + cmp.Or(s.SpaceThreadingState, "threads unknown"))
 		}
 	}
-	if p.post != nil {
-		p.tryPosts(ctx)
+	if e.post != nil {
+		e.tryPosts(ctx)
 	}
 	var file struct{ Type, User string } // a login's names its person
 	b, _ := os.ReadFile(e.cfg.CredentialsFile)
 	_ = json.Unmarshal(b, &file)
-	p.live.Credentials = words(cmp.Or(file.Type, "no file"))
-	if p.reader != nil && e.cfg.CredentialsFile == config.LoginFile(e.Env) {
-		p.live.Credentials = "login"
-		me, err := p.reader.Me(ctx)
+	e.live.Credentials = words(cmp.Or(file.Type, "no file"))
+	if e.reader != nil && e.cfg.CredentialsFile == config.LoginFile(e.Env) {
+		e.live.Credentials = "login"
+		me, err := e.reader.Me(ctx)
 		if me.Name == "" && e.replier != "" {
 			me.Name, err = e.replier, nil
 		}
-		p.saw("same-user", err, either(me.Name == file.User, "same id", "another id, or another person replied"))
+		e.saw("same-user", err, either(me.Name == file.User, "same id", "another id, or another person replied"))
 	}
-	return p.live
+	return e.live
 }
 
 // tryPosts are the probes that post. An app deletes its messages; no scope of a reader deletes a webhook's.
-func (p *prober) tryPosts(ctx context.Context) {
+func (e *exam) tryPosts(ctx context.Context) {
 	id := "client-verify-" + uuid.NewString()[:8]
 	m := gchat.Post{Text: "[Verify] A probe. " + over, ThreadKey: id}
 	send := func(n string) (gchat.Posted, error) {
 		m.MessageID = id + n
-		return p.post(ctx, m)
+		return e.post(ctx, m)
 	}
-	defer p.remove(context.WithoutCancel(ctx), id)
+	defer e.remove(context.WithoutCancel(ctx), id)
 	first, err := send("-1")
 	if err != nil {
 		return
 	}
 	again, err := send("-1")
-	p.saw("same-id", err, either(again.Name == first.Name, "same message", "another message"))
-	if p.reader != nil {
-		m, err := p.reader.ByClientID(ctx, p.space, id+"-1")
-		p.saw("get-by-id", err, either(m.Name == first.Name, "200, found", "200, another message"))
+	e.saw("same-id", err, either(again.Name == first.Name, "same message", "another message"))
+	if e.reader != nil {
+		m, err := e.reader.ByClientID(ctx, e.space, id+"-1")
+		e.saw("get-by-id", err, either(m.Name == first.Name, "200, found", "200, another message"))
 	}
-	if p.live.Kind == "unknown" || strings.HasPrefix(p.live.Kind, "direct message") {
+	if e.live.Kind == "unknown" || strings.HasPrefix(e.live.Kind, "direct message") {
 		second, err := send("-2")
-		p.saw("thread-key", err, either(second.ThreadName == first.ThreadName, "same thread", "another thread"))
+		e.saw("thread-key", err, either(second.ThreadName == first.ThreadName, "same thread", "another thread"))
 	}
-	if p.app != nil {
+	if e.app != nil {
 		m.Card = gchat.NoticeCard("[Verify] A probe.", "")
 		if posted, err := send("-3"); err == nil {
-			p.saw("card-text", p.app.Patch(ctx, posted.Name, m.Text, m.Card), "200, taken")
+			e.saw("card-text", e.app.Patch(ctx, posted.Name, m.Text, m.Card), "200, taken")
 		}
 	}
 }
 
 // remove deletes the messages of an app by their ids: Chat may have one also where its post failed.
-func (p *prober) remove(ctx context.Context, id string) {
+func (e *exam) remove(ctx context.Context, id string) {
 	ctx, cancel := context.WithTimeout(ctx, liveBound)
 	defer cancel()
 	for _, n := range []string{"-1", "-2", "-3"} {
-		if p.app != nil {
-			_ = p.app.Delete(ctx, p.space+"/messages/"+id+n)
+		if e.app != nil {
+			_ = e.app.Delete(ctx, e.space+"/messages/"+id+n)
 		}
 	}
 }
@@ -130,15 +122,15 @@ func (p *prober) remove(ctx context.Context, id string) {
 func either(is bool, yes, no string) string { return map[bool]string{true: yes, false: no}[is] }
 
 // saw writes down what a probe saw, or Chat's answer in short: "409 already exists". Its own words may quote an address.
-func (p *prober) saw(id string, err error, what string) {
-	var e *gchat.APIError
-	if errors.As(err, &e) {
-		what = strings.TrimSpace(strconv.Itoa(e.HTTP) + " " + words(e.Status))
+func (e *exam) saw(id string, err error, what string) {
+	var answer *gchat.APIError
+	if errors.As(err, &answer) {
+		what = strings.TrimSpace(strconv.Itoa(answer.HTTP) + " " + words(answer.Status))
 	} else if err != nil {
 		what = "no answer of use"
 	}
-	i := slices.IndexFunc(p.live.Probes, func(probe Probe) bool { return probe.ID == id })
-	p.live.Probes[i].Seen = what
+	i := slices.IndexFunc(e.live.Probes, func(probe Probe) bool { return probe.ID == id })
+	e.live.Probes[i].Seen = what
 }
 
 func words(constant string) string { return strings.ToLower(strings.ReplaceAll(constant, "_", " ")) }

@@ -41,21 +41,15 @@ func (e *exam) findWay(ctx context.Context) (w way, err error) {
 	return w, err
 }
 
-// trip is a round trip that was begun: it posts to two threads of the space, reads that back, and waits for a person's reply.
-// It keeps nothing in the state folder: no hook and no poller sees its question.
-type trip struct {
-	*exam
-	way
-	from time.Time // what is listed is younger; the server's clock
-}
-
 const over = "The test is over."
 
 // listedWithin is how long Chat has to list a message that it took.
 const listedWithin = 15 * time.Second
 
-// roundTrip makes the trip. What it finds is its way out, to the space and back by listing, and its way in, from a person to
-// here. Where the space cannot be read nothing is posted. Interrupted, it still tells the thread that it is over.
+// roundTrip posts to two threads of the space, reads that back, and waits for a person's reply. What it finds is its way out,
+// to the space and back by listing, and its way in, from a person to here. Where the space cannot be read nothing is posted.
+// It keeps nothing in the state folder: no hook and no poller sees its question. Interrupted, it still tells the thread that
+// it is over.
 func (e *exam) roundTrip(ctx context.Context) []*Finding {
 	ctx, cancel := context.WithTimeout(ctx, liveBound+e.Wait)
 	defer cancel()
@@ -64,38 +58,38 @@ func (e *exam) roundTrip(ctx context.Context) []*Finding {
 		out.skip("with a Chat app there is a card to tap in its place: gchat-hooks setup --app")
 		return out.found
 	}
-	t := &trip{exam: e, from: time.Now()}
+	e.from = time.Now()
 	var err error
-	t.way, err = e.findWay(ctx)
+	e.way, err = e.findWay(ctx)
 	if err == nil { // a thread that cannot be read back is of no use
-		_, err = t.list(ctx)
+		_, err = e.listed(ctx)
 	}
 	if err != nil {
 		out.fail("%v", err).Mend = Hint(err)
 		return out.found
 	}
-	ahead, _ := t.reader.Ahead()
-	t.from = t.from.Add(ahead - 5*time.Second)
-	question := t.out(ctx, out)
+	ahead, _ := e.reader.Ahead()
+	e.from = e.from.Add(ahead - 5*time.Second)
+	question := e.wayOut(ctx, out)
 	switch {
 	case out.found[0].Level != OK:
 	case e.Wait <= 0:
 		in.skip("no person was asked; --wait TIME asks one, without a terminal too")
 	default:
 		told := over
-		if as := t.in(ctx, in, question); as != "" {
+		if as := e.wayIn(ctx, in, question); as != "" {
 			told = "Read as: " + gchat.Line(gchat.Cut(as, 1000)) + ". " + over
 		}
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Second)
 		defer cancel()
-		_, _ = t.post(ctx, gchat.Post{Text: "[Verify] " + told, ThreadName: question.ThreadName})
+		_, _ = e.post(ctx, gchat.Post{Text: "[Verify] " + told, ThreadName: question.ThreadName})
 	}
 	return append(out.found, in.found...)
 }
 
-// out posts the question, a message to another thread, and one more to the question's thread, and finds all of them there, as a
-// program's. A Chat that does not keep to thread keys begins a thread for each, or puts all into one.
-func (t *trip) out(ctx context.Context, r *result) *state.Question {
+// wayOut posts the question, a message to another thread, and one more to the question's thread, and finds all of them there,
+// as a program's. A Chat that does not keep to thread keys begins a thread for each, or puts all into one.
+func (e *exam) wayOut(ctx context.Context, r *result) *state.Question {
 	run := uuid.NewString()[:8]
 	q := &state.Question{
 		QuestionID: run, SessionName: "[Verify] round trip " + run, ThreadKey: "verify-" + run + "-a",
@@ -105,7 +99,7 @@ func (t *trip) out(ctx context.Context, r *result) *state.Question {
 		}},
 	}
 	text, again := gchat.QuestionTexts(q)[0], "[Verify] 1. This is a program's message: it is no reply."
-	if t.Wait <= 0 {
+	if e.Wait <= 0 {
 		text, again = "[Verify] Round trip of gchat-hooks. No reply is needed.", again+" "+over
 	}
 	var sent []gchat.Posted
@@ -114,7 +108,7 @@ func (t *trip) out(ctx context.Context, r *result) *state.Question {
 		{Text: text, ThreadKey: q.ThreadKey}, {Text: "[Verify] Another thread. " + over, ThreadKey: "verify-" + run + "-b"},
 		{Text: again, ThreadKey: q.ThreadKey},
 	} {
-		done, err := t.post(ctx, p)
+		done, err := e.post(ctx, p)
 		if err != nil {
 			r.fail("%v", err).Mend = Hint(err)
 			return q
@@ -130,20 +124,20 @@ func (t *trip) out(ctx context.Context, r *result) *state.Question {
 				"what stands between must not drop messageReplyOption and threadKey"
 		return q
 	}
-	t.find(ctx, r, sent)
+	e.find(ctx, r, sent)
 	r.ok("three messages were posted in %d ms, and listed in their two threads as a program's %d ms later (%s, %s)",
 		posted.Milliseconds(), (time.Since(began) - posted).Milliseconds(), q.ThreadName, other)
 	return q
 }
 
-// in waits for a person's reply in the question's thread, and reads it as the poller does.
-func (t *trip) in(ctx context.Context, r *result, q *state.Question) (readAs string) {
-	t.Tell(fmt.Sprintf("waiting up to %s: reply ok in the thread of %q (Ctrl-C ends it)", state.InWords(t.Wait), q.SessionName))
+// wayIn waits for a person's reply in the question's thread, and reads it as the poller does.
+func (e *exam) wayIn(ctx context.Context, r *result, q *state.Question) (readAs string) {
+	e.Tell(fmt.Sprintf("waiting up to %s: reply ok in the thread of %q (Ctrl-C ends it)", state.InWords(e.Wait), q.SessionName))
 	seen := map[string]bool{}
-	none, mend := "no person replied within "+state.InWords(t.Wait), "reply in the thread, or wait longer (--wait)"
-	for until := time.Now().Add(t.Wait); ; pause(ctx, min(time.Second, time.Until(until))) {
+	none, mend := "no person replied within "+state.InWords(e.Wait), "reply in the thread, or wait longer (--wait)"
+	for until := time.Now().Add(e.Wait); ; pause(ctx, min(time.Second, time.Until(until))) {
 		late := !time.Now().Before(until)
-		listed, err := t.list(ctx) // where Chat stumbles, the next second's list tells
+		listed, err := e.listed(ctx) // where Chat stumbles, the next second's list tells
 		if err != nil && (late || ctx.Err() != nil) {
 			r.fail("%v", err).Mend = Hint(err)
 			return ""
@@ -154,16 +148,16 @@ func (t *trip) in(ctx context.Context, r *result, q *state.Question) (readAs str
 			}
 			seen[m.Name] = true
 			who := gchat.Line(cmp.Or(strings.TrimSpace(m.Sender+" "+m.DisplayName), "a person"))
-			cfg := config.Load(t.Env, t.project) // a person who was refused may just have set the allowlist
+			cfg := config.Load(e.Env, e.project) // a person who was refused may just have set the allowlist
 			if !judge.Named(cfg.AllowedUsers, m.Sender, m.SenderEmail) {
 				mend = "if that is you: gchat-hooks setup --allow " + gchat.Line(m.Sender)
 				none = "only people replied who may not answer: " + who
-				t.Tell(who + " replied, but may not answer; " + mend)
+				e.Tell(who + " replied, but may not answer; " + mend)
 				continue
 			}
 			answers, _, _ := gchat.ParseReply(m.Text, q.Questions, nil)
 			if as := answers[0].Value(); as != "" {
-				t.replier = m.Sender
+				e.replier = m.Sender
 				r.ok("the reply of %s was read: %q means %q", who, gchat.Cut(m.Text, 200), gchat.Cut(as, 200))
 				return as
 			}
@@ -175,15 +169,15 @@ func (t *trip) in(ctx context.Context, r *result, q *state.Question) (readAs str
 	}
 }
 
-func (t *trip) list(ctx context.Context) (listed []gchat.Message, err error) {
-	_, err = t.reader.Since(ctx, t.space, t.from, func(page []gchat.Message) { listed = append(listed, page...) })
+func (e *exam) listed(ctx context.Context) (listed []gchat.Message, err error) {
+	_, err = e.reader.Since(ctx, e.space, e.from, func(page []gchat.Message) { listed = append(listed, page...) })
 	return listed, err
 }
 
 // find lists until the messages are there, each as a program's.
-func (t *trip) find(ctx context.Context, r *result, sent []gchat.Posted) {
+func (e *exam) find(ctx context.Context, r *result, sent []gchat.Posted) {
 	for began := time.Now(); ; {
-		listed, err := t.list(ctx)
+		listed, err := e.listed(ctx)
 		if err != nil {
 			r.fail("%v", err).Mend = Hint(err)
 			return
@@ -205,7 +199,7 @@ func (t *trip) find(ctx context.Context, r *result, sent []gchat.Posted) {
 		if ctx.Err() != nil || time.Since(began) > listedWithin {
 			r.fail("%d of %d messages that Chat took could not be found by listing within %s",
 				missing, len(sent), state.InWords(listedWithin)).Mend =
-				"check that the credentials read the space that the webhook posts to, " + t.space
+				"check that the credentials read the space that the webhook posts to, " + e.space
 			return
 		}
 		pause(ctx, 300*time.Millisecond)

@@ -37,12 +37,18 @@ var skipped = []string{".claude/state", ".claude/logs", ".claude/worktrees", ".c
 // Run moves the relay aside in the folder that holds .claude, or shows on out what it would move, and lists what a person has to
 // change. Applied a second time it moves nothing. Where the folder is no harness it fails, with a hint.
 func Run(out io.Writer, dir string, apply bool) error {
-	h, err := open(dir)
+	dir, err := filepath.Abs(dir)
+	info, missing := os.Lstat(filepath.Join(dir, ".claude"))
+	if err != nil || missing != nil || !info.IsDir() {
+		const hint = "gchat-hooks migrate s3-communicator --harness DIR, where DIR is the folder that holds .claude"
+		return &state.UserError{Err: errors.New("no harness in " + dir), Hint: hint, Code: 1}
+	}
+	root, err := os.OpenRoot(dir)
 	if err != nil {
 		return err
 	}
-	defer h.root.Close()
-	h.out = out
+	defer root.Close()
+	h := &harness{root: root, out: out}
 	moved, err := h.move(apply)
 	switch {
 	case err != nil:
@@ -67,17 +73,6 @@ type harness struct {
 	root  *os.Root
 	out   io.Writer
 	style bool // an output style is to be changed
-}
-
-func open(dir string) (*harness, error) {
-	dir, err := filepath.Abs(dir)
-	info, missing := os.Lstat(filepath.Join(dir, ".claude"))
-	if err != nil || missing != nil || !info.IsDir() {
-		const hint = "gchat-hooks migrate s3-communicator --harness DIR, where DIR is the folder that holds .claude"
-		return nil, &state.UserError{Err: errors.New("no harness in " + dir), Hint: hint, Code: 1}
-	}
-	root, err := os.OpenRoot(dir)
-	return &harness{root: root}, err
 }
 
 // move moves the relay aside, or counts what it would move.
@@ -155,14 +150,13 @@ func patterns() (mention *regexp.Regexp, todos []todo) {
 
 // file lists the lines of one file.
 func (h *harness) file(p string, d fs.DirEntry, mention *regexp.Regexp, todos []todo) {
-	if info, err := d.Info(); err == nil && info.Size() > 1<<20 {
-		h.see(p, "is not searched: it is larger than 1 MB")
-		return
+	info, err := d.Info()
+	var b []byte
+	if err == nil && info.Size() <= 1<<20 {
+		b, err = h.root.ReadFile(p)
 	}
-	b, err := h.root.ReadFile(p)
-	if err != nil {
-		h.see(p, "is not searched: it cannot be read")
-		return
+	if err != nil || len(b) < int(info.Size()) {
+		h.see(p, "is not searched: it cannot be read, or is larger than 1 MB")
 	}
 	for i, line := range strings.Split(string(b), "\n") {
 		if mention.MatchString(strings.ReplaceAll(line, archive+"/"+relay, "")) {

@@ -57,7 +57,7 @@ func Space(env state.Getenv, self string, out io.Writer, args ...string) *Servic
 
 // SpaceDown says that the embedded space's service is installed, and no space runs.
 func SpaceDown(env state.Getenv) bool {
-	_, there := Space(env, "", io.Discard).Installed()
+	_, there := Space(env, "", nil).Installed()
 	return there && !state.Held(filepath.Join(state.UserState(env), "space", "lock"))
 }
 
@@ -96,9 +96,6 @@ func (s *Service) supervisor() supervisor {
 // Install writes the service's file, has the service start at each login, and starts it, anew if it runs.
 func (s *Service) Install(ctx context.Context) error {
 	sup := s.supervisor()
-	if s.UID == 0 && s.Env("SUDO_USER") != "" {
-		return hinted(errors.New("the service is a person's own, and sudo makes it root's"), "run it without sudo")
-	}
 	if err := sup.reach(ctx); err != nil {
 		hint := "start `" + s.command() + "` yourself, by @reboot in a crontab or in a tmux session of its own"
 		return hinted(fmt.Errorf("no service can be set up here: %w", err), hint)
@@ -212,7 +209,8 @@ func Health(env state.Getenv, now time.Time) (line string, exitCode int) {
 	return "OK: " + line, Healthy
 }
 
-const loadTimeout = 20 * time.Second // for about 5 s after the old job is gone, bootstrap fails with "5: Input/output error"
+// loadTimeout is how long bootstrap is tried: for about 5 s after the old job is gone, it fails with "5: Input/output error".
+const loadTimeout = 20 * time.Second
 
 type launchd struct{ *Service }
 
@@ -262,11 +260,9 @@ func (l launchd) start(ctx context.Context) error {
 	if err := l.run(ctx, "launchctl", "enable", l.agent()); err != nil {
 		return err
 	}
-	busy := []int{5, 36, 37} // errnos: there already or not quite gone, in progress, bootstrapped already
 	for end := time.Now().Add(loadTimeout); ; time.Sleep(time.Second) {
 		err := l.run(ctx, "launchctl", "bootstrap", l.domain(), l.file())
-		var failed interface{ ExitCode() int }
-		if !errors.As(err, &failed) || !slices.Contains(busy, failed.ExitCode()) || time.Now().After(end) {
+		if err == nil || ctx.Err() != nil || time.Now().After(end) {
 			return err
 		}
 	}

@@ -194,26 +194,6 @@ func TestServicePathBeginsWithThePersonsTmux(t *testing.T) {
 	}
 }
 
-func TestServiceIsRefused(t *testing.T) {
-	for name, c := range map[string]struct {
-		change func(*person)
-		err    string
-		hint   string
-	}{
-		"with sudo": {func(p *person) { p.UID, p.env["SUDO_USER"] = 0, "ann" }, "sudo makes it root's", "without sudo"},
-	} {
-		p := newPerson(t, "linux", func(string) (string, error) { return "MainPID=0\n", nil })
-		c.change(p)
-		err := p.Install(t.Context())
-		if err == nil || !strings.Contains(err.Error(), c.err) || !strings.Contains(hintOf(err), c.hint) {
-			t.Errorf("%s: %v, hint %q", name, err, hintOf(err))
-		}
-		if path, there := p.Installed(); there || len(p.did()) > 0 {
-			t.Errorf("%s: wrote %s", name, path)
-		}
-	}
-}
-
 func TestHealth(t *testing.T) {
 	noon := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 	for name, c := range map[string]struct {
