@@ -203,7 +203,7 @@ func (d *cardDraft) permission(q *state.Question, line int) {
 	d.paragraph(brief(whatFor(q), mostSaid))
 	shown, hidden := excerpt(q.Shown, line)
 	if shown != "" {
-		d.add(&widget{TextParagraph: &chat.GoogleAppsCardV1TextParagraph{Text: block(shown), TextSyntax: "MARKDOWN"}})
+		d.add(&widget{TextParagraph: &chat.GoogleAppsCardV1TextParagraph{Text: shown, TextSyntax: "MARKDOWN"}})
 	}
 	buttons := d.decisions(q)
 	if hidden > 0 {

@@ -73,8 +73,8 @@ const (
 	shownLine             = 600    // bytes of a line, mostly
 )
 
-// excerpt is the beginning and the end of what a permission is asked for, with so many bytes of a line, and how many lines are
-// not shown whole.
+// excerpt is the beginning and the end of what a permission is asked for as a code block, with so many bytes of a line, and how
+// many lines are not shown whole.
 func excerpt(text string, most int) (shown string, hidden int) {
 	lines := strings.Split(inBlock(text), "\n") // which makes it longer
 	if between := len(lines) - shownFirst - shownLast; between > 0 {
@@ -87,7 +87,11 @@ func excerpt(text string, most int) (shown string, hidden int) {
 			hidden++
 		}
 	}
-	return strings.Join(lines, "\n"), hidden
+	shown = strings.Join(lines, "\n")
+	if shown != "" {
+		shown = fence + "\n" + shown + "\n" + fence
+	}
+	return shown, hidden
 }
 
 // block is foreign text as a code block, which nothing in it ends.
@@ -125,7 +129,7 @@ func permissionText(q *state.Question, line int) string {
 	text := whatFor(q)
 	shown, hidden := excerpt(q.Shown, line)
 	if shown != "" {
-		text += "\n" + block(shown)
+		text += "\n" + shown
 	}
 	if hidden > 0 {
 		text += fmt.Sprintf("\n(%d more lines: reply \"more\")", hidden)

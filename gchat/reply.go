@@ -90,10 +90,17 @@ func (r *reply) parts() []part {
 			return whole
 		}
 	}
-	for _, parts := range [][]part{r.named(), r.inOrder("\n"), r.inOrder(";；")} {
-		if parts != nil {
-			return parts
-		}
+	if parts := r.named(); parts != nil {
+		return parts
+	}
+	if len(r.questions) == 1 {
+		return whole
+	}
+	if parts := r.inOrder("\n"); parts != nil {
+		return parts
+	}
+	if parts := r.inOrder(";；"); parts != nil {
+		return parts
 	}
 	return whole
 }
@@ -402,28 +409,19 @@ func ResponseType(questions []state.Prompt, answers map[int]state.Answer) string
 // Remarks are not in the value.
 func Decompose(p state.Prompt, value string) state.Answer {
 	var numbers []int
-	for value != "" {
-		best, rest := 0, ""
+	for left := value + ", "; ; {
+		best, behind := 0, ""
 		for i, o := range p.Options {
-			after, ok := cutLabel(value, o.Label)
-			fits := ok && !slices.Contains(numbers, i+1) && (p.MultiSelect || after == "")
+			rest, ok := strings.CutPrefix(left, o.Label+", ")
+			ok = ok && o.Label != "" && rest != ", " // a comma without anything behind it is no comma of ours
+			fits := ok && !slices.Contains(numbers, i+1) && (p.MultiSelect || rest == "")
 			if fits && (best == 0 || len(o.Label) > len(p.Options[best-1].Label)) {
-				best, rest = i+1, after
+				best, behind = i+1, rest
 			}
 		}
 		if best == 0 {
-			break
+			return state.Answer{Labels: chosen(p, numbers), Text: strings.TrimSuffix(left, ", ")}
 		}
-		numbers, value = append(numbers, best), rest
+		numbers, left = append(numbers, best), behind
 	}
-	return state.Answer{Labels: chosen(p, numbers), Text: value}
-}
-
-// cutLabel gives what follows the label and its comma. A comma without anything behind it is no comma of ours.
-func cutLabel(value, label string) (rest string, ok bool) {
-	if value == label {
-		return "", label != ""
-	}
-	rest, ok = strings.CutPrefix(value, label+", ")
-	return rest, ok && label != "" && rest != ""
 }

@@ -224,12 +224,13 @@ func (r *reader) list(ctx context.Context, v *view) error {
 	}
 	r.bad.Store(err != nil)
 	r.tell(err, v)
+	if err == nil {
+		return nil
+	}
 	if gchat.AuthFailure(err) {
 		r.api, r.from = nil, r.from+1
 	}
-	if err != nil {
-		release(&r.lock) // a process with better credentials, or a better way to Chat, gets its turn
-	}
+	release(&r.lock) // a process with better credentials, or a better way to Chat, gets its turn
 	return err
 }
 

@@ -74,7 +74,7 @@ func (e *exam) roundTrip(ctx context.Context) []*Finding {
 		out.fail("%v", err).Mend = Hint(err)
 		return out.found
 	}
-	ahead, _ := t.reader.Ahead()
+	ahead := t.reader.Ahead
 	t.from = t.from.Add(ahead - 5*time.Second)
 	question := t.out(ctx, out)
 	switch {
