@@ -241,33 +241,22 @@ func (c *choices) choice(text string) (picked []int, a state.Answer) {
 	return nil, a
 }
 
-// pick reads the whole text as one option or, where several may be chosen, as a list of them.
-func (c *choices) pick(text string, beginnings bool) []int {
-	text = strings.TrimSpace(text)
-	if len(c.Options) == 0 || text == "" || len(text) > c.longest {
-		return nil
-	}
-	if n := c.one(text, beginnings); n >= 0 {
-		return []int{n}
-	}
-	if !c.MultiSelect {
-		return nil
-	}
-	return c.list(text, beginnings)
-}
-
 var listSeparator = state.Pattern(`(?i)[\s\pZ,;，；、\x{20E3}]+(?:(?:and|&|\+)[\s\pZ]+)?`)
 
-// list reads "1,3", "1 3" and "auth, search and 2". Each time it takes the longest start of the text that is one option:
-// labels contain commas and "and" as well.
-func (c *choices) list(text string, beginnings bool) (picked []int) {
+// pick reads the whole text as one option or, where several may be chosen, as a list of them: "1,3", "1 3", "auth, search and 2".
+// Each time it takes the longest start of the text that is one option: labels contain commas and "and" as well.
+func (c *choices) pick(text string, beginnings bool) (picked []int) {
+	text = strings.TrimSpace(text)
+	if len(c.Options) == 0 || len(text) > c.longest {
+		return nil
+	}
 next:
 	for text != "" {
-		ends := listSeparator().FindAllStringIndex(text, 16)
-		if len(ends) < 16 {
-			ends = append(ends, []int{len(text), len(text)})
+		var ends [][]int
+		if c.MultiSelect {
+			ends = listSeparator().FindAllStringIndex(text, 16)
 		}
-		for _, end := range slices.Backward(ends) {
+		for _, end := range slices.Backward(append(ends, []int{len(text), len(text)})) {
 			if n := c.one(text[:end[0]], beginnings); n >= 0 {
 				picked, text = append(picked, n), text[end[1]:]
 				continue next
