@@ -76,6 +76,9 @@ const (
 // excerpt is the beginning and the end of what a permission is asked for as a code block, with so many bytes of a line, and how
 // many lines are not shown whole.
 func excerpt(text string, most int) (shown string, hidden int) {
+	if text == "" {
+		return "", 0
+	}
 	lines := strings.Split(inBlock(text), "\n") // which makes it longer
 	if between := len(lines) - shownFirst - shownLast; between > 0 {
 		lines = slices.Replace(lines, shownFirst, shownFirst+between, fmt.Sprintf("⋯ %d lines ⋯", between))
@@ -87,11 +90,7 @@ func excerpt(text string, most int) (shown string, hidden int) {
 			hidden++
 		}
 	}
-	shown = strings.Join(lines, "\n")
-	if shown != "" {
-		shown = fence + "\n" + shown + "\n" + fence
-	}
-	return shown, hidden
+	return fence + "\n" + strings.Join(lines, "\n") + "\n" + fence, hidden
 }
 
 // block is foreign text as a code block, which nothing in it ends.
