@@ -43,16 +43,20 @@ func NewApp(ctx context.Context, cfg *config.Config) (*App, error) {
 	if cfg.SpaceID == "" {
 		return nil, ErrNoSpace
 	}
-	reader, err := newReader(ctx, cfg.APIEndpoint, cfg.CredentialsFile, chat.ChatBotScope, "")
+	options, base, err := serviceOptions(cfg.APIEndpoint, cfg.CredentialsFile, chat.ChatBotScope, "")
 	if err != nil {
 		return nil, err
 	}
-	options, _, err := serviceOptions(cfg.PubSubEndpoint, cfg.CredentialsFile, pubsub.PubsubScope, "")
+	messages, err := chat.NewService(ctx, options...)
+	if err != nil {
+		return nil, err
+	}
+	options, _, err = serviceOptions(cfg.PubSubEndpoint, cfg.CredentialsFile, pubsub.PubsubScope, "")
 	if err != nil {
 		return nil, err
 	}
 	events, err := pubsub.NewService(ctx, options...)
-	return &App{Space: cfg.SpaceID, Subscription: cfg.Subscription, api: reader.api, events: events}, err
+	return &App{Space: cfg.SpaceID, Subscription: cfg.Subscription, api: &api{messages, base}, events: events}, err
 }
 
 // Chat tells where it posts, host/spaces/S.
@@ -68,7 +72,7 @@ func (a *App) ID() string { return a.Subscription }
 
 // Post creates a message. Errors are those of Webhook.Post.
 func (a *App) Post(ctx context.Context, p Post) (Posted, error) {
-	return a.post(ctx, a.Space, p)
+	return a.post(ctx, "post message", a.Space, p)
 }
 
 // Patch has a message of the app's show another card, below the beginning of the same text: Google takes no other
@@ -198,7 +202,10 @@ func (a *App) Spaces(ctx context.Context) ([]*chat.Space, error) {
 		}
 		return nil
 	})
-	return append(direct, others...), a.failed("list the app's spaces", "", err)
+	if err != nil {
+		err = a.failed("list the app's spaces", "", err)
+	}
+	return append(direct, others...), err
 }
 
 // NoticeCard is a card of our own words, with a button where it has an id.

@@ -203,7 +203,7 @@ func (d *cardDraft) permission(q *state.Question, line int) {
 	d.paragraph(brief(whatFor(q), mostSaid))
 	shown, hidden := excerpt(q.Shown, line)
 	if shown != "" {
-		d.add(&widget{TextParagraph: &chat.GoogleAppsCardV1TextParagraph{Text: block(shown), TextSyntax: "MARKDOWN"}})
+		d.add(&widget{TextParagraph: &chat.GoogleAppsCardV1TextParagraph{Text: shown, TextSyntax: "MARKDOWN"}})
 	}
 	buttons := d.decisions(q)
 	if hidden > 0 {
@@ -230,7 +230,7 @@ func (d *cardDraft) decisions(q *state.Question) (buttons []*button) {
 }
 
 func (d *cardDraft) section(header string) {
-	d.sections = append(d.sections, &section{Header: cardText(header)})
+	d.sections = append(d.sections, &section{Header: cardEscapes.Replace(header)})
 }
 
 func (d *cardDraft) add(w *widget) {
@@ -245,7 +245,7 @@ func (d *cardDraft) add(w *widget) {
 // paragraph is neutral text.
 func (d *cardDraft) paragraph(text string) {
 	if text != "" {
-		d.add(&widget{TextParagraph: &chat.GoogleAppsCardV1TextParagraph{Text: cardText(text), TextSyntax: "HTML"}})
+		d.add(&widget{TextParagraph: &chat.GoogleAppsCardV1TextParagraph{Text: cardEscapes.Replace(text), TextSyntax: "HTML"}})
 	}
 }
 
@@ -269,6 +269,3 @@ func (d *cardDraft) button(text, choice string) *button {
 
 // A card's text is a subset of HTML. The spaces at the start of a line would be lost in it.
 var cardEscapes = strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;", "\n", "<br>", "  ", "\u00a0 ")
-
-// cardText shows neutral text in a card as it is.
-func cardText(s string) string { return cardEscapes.Replace(s) }

@@ -23,7 +23,7 @@ import (
 // a redirect would take along; a redirect is no refusal of the credentials.
 func TokenClient() *http.Client {
 	return &http.Client{
-		Timeout: listTimeout, Transport: limitBodies{},
+		Timeout: listTimeout, Transport: limitBodies{http.DefaultTransport},
 		CheckRedirect: func(*http.Request, []*http.Request) error {
 			return errors.New("the token endpoint redirects, and secrets stay")
 		},

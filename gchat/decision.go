@@ -73,9 +73,12 @@ const (
 	shownLine             = 600    // bytes of a line, mostly
 )
 
-// excerpt is the beginning and the end of what a permission is asked for, with so many bytes of a line, and how many lines are
-// not shown whole.
+// excerpt is the beginning and the end of what a permission is asked for as a code block, with so many bytes of a line, and how
+// many lines are not shown whole.
 func excerpt(text string, most int) (shown string, hidden int) {
+	if text == "" {
+		return "", 0
+	}
 	lines := strings.Split(inBlock(text), "\n") // which makes it longer
 	if between := len(lines) - shownFirst - shownLast; between > 0 {
 		lines = slices.Replace(lines, shownFirst, shownFirst+between, fmt.Sprintf("⋯ %d lines ⋯", between))
@@ -87,7 +90,7 @@ func excerpt(text string, most int) (shown string, hidden int) {
 			hidden++
 		}
 	}
-	return strings.Join(lines, "\n"), hidden
+	return fence + "\n" + strings.Join(lines, "\n") + "\n" + fence, hidden
 }
 
 // block is foreign text as a code block, which nothing in it ends.
@@ -125,7 +128,7 @@ func permissionText(q *state.Question, line int) string {
 	text := whatFor(q)
 	shown, hidden := excerpt(q.Shown, line)
 	if shown != "" {
-		text += "\n" + block(shown)
+		text += "\n" + shown
 	}
 	if hidden > 0 {
 		text += fmt.Sprintf("\n(%d more lines: reply \"more\")", hidden)

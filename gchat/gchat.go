@@ -280,20 +280,11 @@ func init() {
 // ErrConnectionLost says that a connection leads nowhere any more. The next request makes a new one.
 var ErrConnectionLost = errors.New("the connection was lost")
 
-// limitBodies keeps an answer that has no end, or unpacks to a large one, from filling the memory. It is the default transport,
-// and for plain http, which goes to this machine only, the one that knows the embedded space.
-type limitBodies struct{}
+// limitBodies keeps an answer that has no end, or unpacks to a large one, from filling the memory.
+type limitBodies struct{ by http.RoundTripper }
 
-func (limitBodies) RoundTrip(r *http.Request) (*http.Response, error) {
-	transport := http.DefaultTransport
-	if r.URL.Scheme == "http" {
-		transport = noRedirects.Transport
-	}
-	return limited(transport, r)
-}
-
-func limited(by http.RoundTripper, r *http.Request) (*http.Response, error) {
-	resp, err := by.RoundTrip(r)
+func (t limitBodies) RoundTrip(r *http.Request) (*http.Response, error) {
+	resp, err := t.by.RoundTrip(r)
 	if err == nil {
 		resp.Body = http.MaxBytesReader(nil, resp.Body, bodyLimit)
 	}

@@ -52,21 +52,8 @@ func (w Wording) USD() float64 { return (float64(w.InputTokens) + 5*float64(w.Ou
 // Word asks the model once, within ctx and haikuTimeout. The questions' texts go out; headers, options, session and thread
 // stay here. No error holds the key. Where the model did answer, the Wording of an error has no Texts but tells what was
 // paid for.
-func (h Haiku) Word(ctx context.Context, prompts []state.Prompt) (w Wording, err error) {
-	var texts []string
-	for _, p := range prompts {
-		texts = append(texts, state.Clean(state.ForChat, p.Question))
-	}
-	asked, _ := json.Marshal(texts) // texts always encode
-	said := ""
-	switch {
-	case len(texts) == 0:
-		err = errors.New("there is no question")
-	case len(asked) > longestAsked:
-		err = fmt.Errorf("it is longer than the %d bytes that are worded in time", longestAsked)
-	default:
-		w, said, err = h.ask(ctx, string(asked))
-	}
+func (h Haiku) Word(ctx context.Context, prompts []state.Prompt) (Wording, error) {
+	w, said, err := h.ask(ctx, prompts)
 	if err == nil {
 		w.Texts, err = readWording(said, len(prompts))
 	}
@@ -76,10 +63,19 @@ func (h Haiku) Word(ctx context.Context, prompts []state.Prompt) (w Wording, err
 	return w, nil
 }
 
-// ask posts to the Messages API and gives the text of the answer.
-func (h Haiku) ask(ctx context.Context, asked string) (w Wording, said string, err error) {
+// ask posts the questions to the Messages API and gives the text of the answer.
+func (h Haiku) ask(ctx context.Context, prompts []state.Prompt) (w Wording, said string, err error) {
+	var texts []string
+	for _, p := range prompts {
+		texts = append(texts, state.Clean(state.ForChat, p.Question))
+	}
+	asked, _ := json.Marshal(texts) // texts always encode
 	base, err := url.Parse(cmp.Or(h.BaseURL, anthropicBase))
 	switch {
+	case len(texts) == 0:
+		return w, "", errors.New("there is no question")
+	case len(asked) > longestAsked:
+		return w, "", fmt.Errorf("it is longer than the %d bytes that are worded in time", longestAsked)
 	case h.Key == "":
 		return w, "", errors.New("no key for Anthropic's API")
 	case err != nil || !AllowedBase(base):
@@ -87,7 +83,7 @@ func (h Haiku) ask(ctx context.Context, asked string) (w Wording, said string, e
 	}
 	body, _ := json.Marshal(map[string]any{
 		"model": haikuModel, "max_tokens": haikuTokens, "system": wordingPrompt,
-		"messages": []map[string]string{{"role": "user", "content": asked}},
+		"messages": []map[string]string{{"role": "user", "content": string(asked)}},
 	})
 	ctx, cancel := context.WithTimeout(ctx, haikuTimeout)
 	defer cancel()

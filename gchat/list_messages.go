@@ -61,35 +61,28 @@ func call[R request[R, T], T any](ctx context.Context, a *api, most time.Duratio
 	ctx, cancel := context.WithTimeout(ctx, most)
 	defer cancel()
 	answer, err := r.Context(ctx).Do()
-	return answer, a.failed(what, space, err)
+	if err != nil {
+		err = a.failed(what, space, err)
+	}
+	return answer, err
 }
 
-// failed is the error of a call, with a hint where it is of the embedded space; nil for none.
+// failed is the error of a call, with a hint where it is of the embedded space.
 func (a *api) failed(what, space string, err error) error {
-	if err == nil {
-		return nil
-	}
 	return fmt.Errorf("%s: %w", what, embedded(apiError(err), a.base, space))
 }
 
 // Reader lists the messages of spaces through the Chat API.
 type Reader struct {
+	Ahead time.Duration // how far Chat's clock is ahead of ours, to about a second, as its last list told
 	*api
-	ahead time.Duration
-	told  bool // ahead
 }
-
-// Ahead is how far Chat's clock is ahead of ours, to about a second, as its last list told; ok says that it told.
-func (r *Reader) Ahead() (d time.Duration, ok bool) { return r.ahead, r.told }
 
 // NewReader prepares reading. endpoint is the API's base URL, "" for Google's; plain http is allowed to this machine
 // only, and then goes without credentials. credentialsFile is a service account or authorized user file (a login's too); ""
 // finds Application Default Credentials. Errors are ErrCredentials, or the endpoint's.
 func NewReader(ctx context.Context, endpoint, credentialsFile string) (*Reader, error) {
-	return newReader(ctx, endpoint, credentialsFile, chat.ChatAppMessagesReadonlyScope, chat.ChatMessagesReadonlyScope)
-}
-
-func newReader(ctx context.Context, endpoint, credentialsFile, app, user string) (*Reader, error) {
+	const app, user = chat.ChatAppMessagesReadonlyScope, chat.ChatMessagesReadonlyScope
 	opts, base, err := serviceOptions(endpoint, credentialsFile, app, user)
 	if err != nil {
 		return nil, err
@@ -112,12 +105,12 @@ func serviceOptions(endpoint, file, app, user string) ([]option.ClientOption, *u
 	if base != nil {
 		opts = append(opts, option.WithEndpoint(strings.TrimSuffix(endpoint, "/")+"/"))
 	}
-	client := &http.Client{Transport: limitBodies{}}
+	client := &http.Client{Transport: noRedirects.Transport} // plain http may go to the embedded space
 	if base == nil || base.Scheme == "https" {
 		creds, err := findCredentials(file, app, user)
 		if err == nil {
 			client, err = httptransport.NewClient(&httptransport.Options{
-				Credentials: creds, BaseRoundTripper: limitBodies{}, DisableTelemetry: true,
+				Credentials: creds, BaseRoundTripper: limitBodies{http.DefaultTransport}, DisableTelemetry: true,
 			})
 		}
 		if err != nil {
@@ -125,7 +118,7 @@ func serviceOptions(endpoint, file, app, user string) ([]option.ClientOption, *u
 		}
 	}
 	// A redirect would take the access token along.
-	client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+	client.CheckRedirect = noRedirects.CheckRedirect
 	return append(opts, option.WithHTTPClient(client)), base, nil
 }
 
@@ -152,7 +145,7 @@ func (r *Reader) Since(ctx context.Context, space string, t time.Time, page func
 		Filter(fmt.Sprintf("createTime > %q", after))
 	err = list.Pages(ctx, func(got *chat.ListMessagesResponse) error {
 		if now := clock(got.Header); !now.IsZero() {
-			r.ahead, r.told = time.Until(now), true
+			r.Ahead = time.Until(now)
 		}
 		var ms []Message
 		for _, m := range got.Messages {
@@ -163,7 +156,10 @@ func (r *Reader) Since(ctx context.Context, space string, t time.Time, page func
 		page(ms)
 		return nil
 	})
-	return err == nil, r.failed("read messages", space, err)
+	if err != nil {
+		return false, r.failed("read messages", space, err)
+	}
+	return true, nil
 }
 
 // Posted finds the message that was posted with that MessageID after t, by the server's clock: by its id, and in the list where

@@ -26,6 +26,9 @@ const maxMarkdown = 2 * MaxText
 // a few kilobytes of hostile text take it gigabytes.
 var deep = state.Pattern(`(?m)^(?:[ \t]*(?:>|[*+-][ \t]|\d{1,9}[.)][ \t])){20}`)
 
+// marks are what Markdown may read something into. A text without them, as most are, is lines and paragraphs for it, too.
+var marks = state.Pattern(`(?m)^(?:[ \t#>=+-]|\d{1,9}[.)])|[*_~\x60\[<&|\\]|\n\n\n`)
+
 // line is a line of a message. Code is a line of a code block, or one of its fences.
 type line struct {
 	text string
@@ -39,7 +42,7 @@ func markdown(source string) (lines []line) {
 	if strings.TrimSpace(source) == "" {
 		return nil
 	}
-	if len(source) > maxMarkdown || deep().MatchString(source) {
+	if !marks().MatchString(source) || len(source) > maxMarkdown || deep().MatchString(source) {
 		return plain(source)
 	}
 	defer func() {
@@ -52,10 +55,11 @@ func markdown(source string) (lines []line) {
 	return w.lines
 }
 
-func plain(source string) []line {
-	w := &walk{}
-	w.write("", strings.Trim(source, "\n"))
-	return w.lines
+func plain(source string) (lines []line) {
+	for l := range strings.SplitSeq(strings.Trim(source, "\n"), "\n") {
+		lines = append(lines, line{text: strings.TrimRight(l, " \t")})
+	}
+	return lines
 }
 
 // markdownParser is CommonMark without HTML, which is text for us, and without link definitions, which would make a line
@@ -169,7 +173,7 @@ func (w *walk) code(code string) {
 	}
 	w.flushMarker()
 	w.lines = append(w.lines, line{fence, true})
-	for l := range strings.SplitSeq(strings.ReplaceAll(code, fence, "'''"), "\n") {
+	for l := range strings.SplitSeq(noFence.Replace(code), "\n") {
 		w.lines = append(w.lines, line{l, true})
 	}
 	w.lines = append(w.lines, line{fence, true})
@@ -342,7 +346,7 @@ func settle(lines []line) string {
 	for _, l := range lines {
 		text := strings.ReplaceAll(state.Clean(state.ForChat, l.text), "\n", " ")
 		if !l.code { // code is drawn as a box, where nothing passes for a message of ours
-			text = noFence(disarm(text))
+			text = noFence.Replace(disarm(text))
 		}
 		out = append(out, text)
 	}
@@ -350,4 +354,4 @@ func settle(lines []line) string {
 }
 
 // noFence makes apostrophes of three backticks, which would open or close a code block.
-func noFence(s string) string { return strings.ReplaceAll(s, fence, "'''") }
+var noFence = strings.NewReplacer(fence, "'''")

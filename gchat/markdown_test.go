@@ -4,6 +4,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/yuin/goldmark/text"
+
 	"gchat-hooks/state"
 )
 
@@ -119,4 +121,22 @@ func TestMarkdownIsBounded(t *testing.T) {
 			t.Errorf("%s: %.200q", name, got)
 		}
 	}
+}
+
+// Text without marks is not parsed: it comes out as if it were.
+func FuzzOrdinaryText(f *testing.F) {
+	for _, text := range []string{"hello", "a\n\nb  \nc", " \n\na\n", "a #1 > b\nc 2. d - e", "\u00a0a\n\tb", "a:\nb\u3000", "http://x.example/?a=b", "a\n \nb"} {
+		f.Add(text)
+	}
+	f.Fuzz(func(t *testing.T, source string) {
+		source = state.Clean(state.ForChat, source)
+		if strings.TrimSpace(source) == "" || marks().MatchString(source) {
+			return
+		}
+		w := &walk{source: []byte(source)}
+		w.blocks(markdownParser().Parse(text.NewReader(w.source)), "")
+		if got, want := settle(markdown(source)), settle(w.lines); got != want {
+			t.Errorf("%q: got %q, want %q", source, got, want)
+		}
+	})
 }

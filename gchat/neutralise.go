@@ -35,8 +35,7 @@ func Block(s string) string {
 // inert takes the power out of visible text.
 func inert(s string) string {
 	s = shut(s)
-	if strings.Count(s, fence)%2 == 1 {
-		i := strings.LastIndex(s, fence)
+	if i := strings.LastIndex(s, fence); strings.Count(s, fence)%2 == 1 {
 		s = s[:i] + "'''" + s[i+len(fence):]
 	}
 	return s
@@ -46,21 +45,24 @@ func inert(s string) string {
 func shut(s string) string {
 	var b strings.Builder
 	for i, r := range s {
-		if r == '<' && opens(s[i+1:]) {
-			r = '‹'
+		if r == '<' {
+			next, size := utf8.DecodeRuneInString(s[i+1:])
+			if size > 0 && next != '=' && next != '-' && !unicode.IsSpace(next) {
+				r = '‹'
+			}
 		}
 		b.WriteRune(r)
 	}
 	return b.String()
 }
 
-func opens(rest string) bool {
-	r, size := utf8.DecodeRuneInString(rest)
-	return size > 0 && r != '=' && r != '-' && !unicode.IsSpace(r)
-}
-
 // closed makes neutral text ready to be followed by something else than a space.
-func closed(s string) string { return strings.TrimSuffix(shut(s+"."), ".") }
+func closed(s string) string {
+	if before, open := strings.CutSuffix(s, "<"); open {
+		return before + "‹"
+	}
+	return s
+}
 
 // blank says that a reader would see nothing.
 func blank(s string) bool { return strings.TrimSpace(state.Clean(state.ForChat, s)) == "" }

@@ -27,7 +27,7 @@ func QuestionTexts(q *state.Question) []string {
 // pieces are what the messages of a question are made of: its header, which stands above each, what is asked, and how to reply.
 // Of a permission, so many bytes of a line are shown. Claude's words are neutral in them, as are a model's.
 func pieces(q *state.Question, line int) (header, text, how string) {
-	key := "\nThread key: " + Line(head(q.ThreadKey, 256))
+	key := "\nThread key: " + field(q.ThreadKey)
 	how = "\n\n"
 	switch m := q.Matter(); {
 	case m.Prompt:

@@ -90,10 +90,17 @@ func (r *reply) parts() []part {
 			return whole
 		}
 	}
-	for _, parts := range [][]part{r.named(), r.inOrder("\n"), r.inOrder(";；")} {
-		if parts != nil {
-			return parts
-		}
+	if parts := r.named(); parts != nil {
+		return parts
+	}
+	if len(r.questions) == 1 {
+		return whole
+	}
+	if parts := r.inOrder("\n"); parts != nil {
+		return parts
+	}
+	if parts := r.inOrder(";；"); parts != nil {
+		return parts
 	}
 	return whole
 }
@@ -234,33 +241,22 @@ func (c *choices) choice(text string) (picked []int, a state.Answer) {
 	return nil, a
 }
 
-// pick reads the whole text as one option or, where several may be chosen, as a list of them.
-func (c *choices) pick(text string, beginnings bool) []int {
-	text = strings.TrimSpace(text)
-	if len(c.Options) == 0 || text == "" || len(text) > c.longest {
-		return nil
-	}
-	if n := c.one(text, beginnings); n >= 0 {
-		return []int{n}
-	}
-	if !c.MultiSelect {
-		return nil
-	}
-	return c.list(text, beginnings)
-}
-
 var listSeparator = state.Pattern(`(?i)[\s\pZ,;，；、\x{20E3}]+(?:(?:and|&|\+)[\s\pZ]+)?`)
 
-// list reads "1,3", "1 3" and "auth, search and 2". Each time it takes the longest start of the text that is one option:
-// labels contain commas and "and" as well.
-func (c *choices) list(text string, beginnings bool) (picked []int) {
+// pick reads the whole text as one option or, where several may be chosen, as a list of them: "1,3", "1 3", "auth, search and 2".
+// Each time it takes the longest start of the text that is one option: labels contain commas and "and" as well.
+func (c *choices) pick(text string, beginnings bool) (picked []int) {
+	text = strings.TrimSpace(text)
+	if len(c.Options) == 0 || len(text) > c.longest {
+		return nil
+	}
 next:
 	for text != "" {
-		ends := listSeparator().FindAllStringIndex(text, 16)
-		if len(ends) < 16 {
-			ends = append(ends, []int{len(text), len(text)})
+		var ends [][]int
+		if c.MultiSelect {
+			ends = listSeparator().FindAllStringIndex(text, 16)
 		}
-		for _, end := range slices.Backward(ends) {
+		for _, end := range slices.Backward(append(ends, []int{len(text), len(text)})) {
 			if n := c.one(text[:end[0]], beginnings); n >= 0 {
 				picked, text = append(picked, n), text[end[1]:]
 				continue next
@@ -402,28 +398,19 @@ func ResponseType(questions []state.Prompt, answers map[int]state.Answer) string
 // Remarks are not in the value.
 func Decompose(p state.Prompt, value string) state.Answer {
 	var numbers []int
-	for value != "" {
-		best, rest := 0, ""
+	for left := value + ", "; ; {
+		best, behind := 0, ""
 		for i, o := range p.Options {
-			after, ok := cutLabel(value, o.Label)
-			fits := ok && !slices.Contains(numbers, i+1) && (p.MultiSelect || after == "")
+			rest, ok := strings.CutPrefix(left, o.Label+", ")
+			ok = ok && o.Label != "" && rest != ", " // a comma without anything behind it is no comma of ours
+			fits := ok && !slices.Contains(numbers, i+1) && (p.MultiSelect || rest == "")
 			if fits && (best == 0 || len(o.Label) > len(p.Options[best-1].Label)) {
-				best, rest = i+1, after
+				best, behind = i+1, rest
 			}
 		}
 		if best == 0 {
-			break
+			return state.Answer{Labels: chosen(p, numbers), Text: strings.TrimSuffix(left, ", ")}
 		}
-		numbers, value = append(numbers, best), rest
+		numbers, left = append(numbers, best), behind
 	}
-	return state.Answer{Labels: chosen(p, numbers), Text: value}
-}
-
-// cutLabel gives what follows the label and its comma. A comma without anything behind it is no comma of ours.
-func cutLabel(value, label string) (rest string, ok bool) {
-	if value == label {
-		return "", label != ""
-	}
-	rest, ok = strings.CutPrefix(value, label+", ")
-	return rest, ok && label != "" && rest != ""
 }

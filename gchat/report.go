@@ -22,19 +22,17 @@ const longestField = 1000
 // ReportTexts is the report as a message's text, or as several numbered ones when it would be longer than MaxText. All that is
 // foreign in it is neutral. A plain report that says nothing has no text.
 func ReportTexts(r state.Report) []string {
-	header, distance, text := reportPieces(r)
-	return split(header, distance, text, MaxText)
+	return reportTexts(r, MaxText)
 }
 
 // ReportWhole is the report as one text, however long it is: for a message that it becomes a part of. It is "" for a plain
 // report that says nothing.
 func ReportWhole(r state.Report) string {
-	header, distance, text := reportPieces(r)
-	return strings.Join(split(header, distance, text, math.MaxInt), "")
+	return strings.Join(reportTexts(r, math.MaxInt), "")
 }
 
-func reportPieces(r state.Report) (header, distance, text string) {
-	header, distance = reportHeader(r), "\n\n"
+func reportTexts(r state.Report, limit int) []string {
+	header, distance := reportHeader(r), "\n\n"
 	if r.Prefix != "" { // a notice, whose text is short
 		distance = "\n"
 	}
@@ -47,7 +45,7 @@ func reportPieces(r state.Report) (header, distance, text string) {
 		lines = append(lines, line{text: "*" + title + "*"})
 	}
 	lines = append(lines, markdown(reportMarkdown(r))...)
-	return header, distance, settle(lines)
+	return split(header, distance, settle(lines), limit)
 }
 
 // reportHeader is "[Done] name | time", with what of it there is. No bar in a name makes it look like one with a time behind it.
@@ -70,7 +68,7 @@ func reportHeader(r state.Report) string {
 
 // field is a line without a code block in it, which could reach over the text of the report.
 func field(s string) string {
-	return noFence(Line(brief(s, longestField)))
+	return noFence.Replace(Line(brief(s, longestField)))
 }
 
 const actionRequired = "ACTION REQUIRED:"

@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"path"
 	"strings"
 	"time"
 
@@ -32,15 +33,16 @@ type Webhook struct {
 
 var webhookPath = state.Pattern(`^(.*/)?v1/(spaces/[^/]+)/messages/?$`)
 
-// ParseWebhook takes the URL that a space's page "Apps & integrations > Webhooks" gives:
-// https://chat.googleapis.com/v1/spaces/S/messages?key=K&token=T. Plain http is taken for this machine only. An
-// HTML-escaped URL (&amp;) is mended. space is the configured one, "" for the URL's own; with it, the URL may be of
-// another form (a gateway's). The error is ErrNotWebhook and does not quote the URL.
-func ParseWebhook(raw, space string) (*Webhook, error) {
+// ConfiguredWebhook is the webhook of a configuration whose URL, or command for it, gave raw: the URL that a space's page
+// "Apps & integrations > Webhooks" gives, https://chat.googleapis.com/v1/spaces/S/messages?key=K&token=T. Plain http is taken for
+// this machine only. An HTML-escaped URL (&amp;) is mended. With a configured space, the URL may be of another form (a gateway's).
+// With an API endpoint in place of Google's, a webhook of Google's is posted to there. No error quotes the URL.
+func ConfiguredWebhook(cfg *config.Config, raw string) (*Webhook, error) {
 	u, err := url.Parse(strings.ReplaceAll(strings.Trim(strings.TrimSpace(raw), `"'`), "&amp;", "&"))
 	if err != nil || !AllowedBase(u) {
 		return nil, ErrNotWebhook
 	}
+	space := cfg.SpaceID
 	if m := webhookPath().FindStringSubmatch(u.Path); m != nil {
 		space = m[2] // replies come where it posts, and not to another space that is configured
 	}
@@ -50,6 +52,13 @@ func ParseWebhook(raw, space string) (*Webhook, error) {
 	embeds := u.Scheme == "http" && space == localSpace
 	if q := u.Query(); (u.Host == googleHost || embeds) && (q.Get("key") == "" || q.Get("token") == "") {
 		return nil, embedded(ErrNoSecrets, u, space)
+	}
+	if u.Host == googleHost && cfg.APIEndpoint != "" {
+		base, err := ParseEndpoint(cfg.APIEndpoint)
+		if err != nil {
+			return nil, err
+		}
+		u.Scheme, u.Host, u.Path = base.Scheme, base.Host, base.Path+u.Path
 	}
 	w := &Webhook{Space: space, url: u}
 	client := &http.Client{Transport: w, CheckRedirect: noRedirects.CheckRedirect}
@@ -68,21 +77,6 @@ func WebhookOf(ctx context.Context, cfg *config.Config) (*Webhook, error) {
 		return nil, err
 	}
 	return ConfiguredWebhook(cfg, raw)
-}
-
-// ConfiguredWebhook is the webhook of a configuration whose URL, or command for it, gave raw. With an API endpoint in
-// place of Google's, a webhook of Google's is posted to there too.
-func ConfiguredWebhook(cfg *config.Config, raw string) (*Webhook, error) {
-	w, err := ParseWebhook(raw, cfg.SpaceID)
-	if err != nil || cfg.APIEndpoint == "" || w.url.Host != googleHost {
-		return w, err
-	}
-	base, err := ParseEndpoint(cfg.APIEndpoint)
-	if err != nil {
-		return nil, err
-	}
-	w.url.Scheme, w.url.Host, w.url.Path = base.Scheme, base.Host, base.Path+w.url.Path
-	return w, nil
 }
 
 // Chat tells where it posts, host/spaces/S, without the secret.
@@ -116,7 +110,10 @@ type Post struct {
 
 // message is the message as the API takes it.
 func (p Post) message() *chat.Message {
-	m := &chat.Message{Text: p.Text, MarkupSyntax: "MARKUP_SYNTAX_CHAT"}
+	m := &chat.Message{Text: p.Text}
+	if p.Text != "" {
+		m.MarkupSyntax = "MARKUP_SYNTAX_CHAT"
+	}
 	if p.Card != nil {
 		m.Text, m.FallbackText, m.CardsV2 = "", p.Text, []*chat.CardWithId{p.Card}
 	}
@@ -145,22 +142,19 @@ type Posted struct {
 }
 
 // IsThreadName says whether a text has the form spaces/S/threads/T.
-func IsThreadName(s string) bool { return isName(s, "threads") }
-
-// isName says whether a text has the form spaces/S/KIND/X.
-func isName(s, kind string) bool {
-	parts := strings.Split(s, "/")
-	return len(parts) == 4 && parts[0] == "spaces" && parts[1] != "" && parts[2] == kind && parts[3] != ""
+func IsThreadName(s string) bool {
+	is, _ := path.Match("spaces/?*/threads/?*", s)
+	return is
 }
 
 // noRedirects follows none, which would carry the secret away. It is shared: a process posts to one host, mostly once, and HTTP/2
 // would only cost it time.
 var noRedirects = &http.Client{
 	CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-	Transport: &http.Transport{
+	Transport: limitBodies{&http.Transport{
 		Proxy: http.ProxyFromEnvironment, DialContext: dial, TLSHandshakeTimeout: postTimeout, IdleConnTimeout: 90 * time.Second,
 		TLSNextProto: map[string]func(string, *tls.Conn) http.RoundTripper{},
-	},
+	}},
 }
 
 // RoundTrip takes a call to where the webhook is. Its secrets come in here, so that no error of the caller's holds them.
@@ -169,17 +163,17 @@ func (w *Webhook) RoundTrip(r *http.Request) (*http.Response, error) {
 	to.RawQuery = strings.Trim(to.RawQuery+"&"+r.URL.RawQuery, "&")
 	r = r.Clone(r.Context())
 	r.URL, r.Host = &to, to.Host
-	return limited(noRedirects.Transport, r)
+	return noRedirects.Transport.RoundTrip(r)
 }
 
 // Post creates the message. Errors are *APIError where Chat answered, ErrNonsense, or of the transport; none holds the
 // URL. AlreadyExists(err) means that an earlier try with this MessageID had arrived.
 func (w *Webhook) Post(ctx context.Context, p Post) (Posted, error) {
-	return w.post(ctx, w.Space, p)
+	return w.post(ctx, "post message", w.Space, p)
 }
 
-// post creates a message in a space.
-func (a *api) post(ctx context.Context, space string, p Post) (Posted, error) {
+// post creates a message in a space, and makes sense of the answer.
+func (a *api) post(ctx context.Context, what, space string, p Post) (posted Posted, err error) {
 	c := a.chat.Spaces.Messages.Create(space, p.message())
 	if p.ThreadName != "" || p.ThreadKey != "" {
 		// Without the option Chat ignores the thread; without a thread it refuses the option.
@@ -188,28 +182,24 @@ func (a *api) post(ctx context.Context, space string, p Post) (Posted, error) {
 	if p.MessageID != "" {
 		c.MessageId(p.MessageID).RequestId(p.MessageID)
 	}
-	return a.create(ctx, "post message", space, c)
-}
-
-// create makes the call that creates a message, and makes sense of the answer.
-func (a *api) create(ctx context.Context, what, space string, c *chat.SpacesMessagesCreateCall) (p Posted, err error) {
 	m, err := call(ctx, a, postTimeout, what, space, c)
 	if err != nil {
-		return p, err
+		return posted, err
 	}
-	if !isName(m.Name, "messages") || !strings.HasPrefix(m.Name, space+"/") {
-		return p, a.failed(what, space, ErrNonsense)
+	if is, _ := path.Match(space+"/messages/?*", m.Name); !is {
+		return posted, a.failed(what, space, ErrNonsense)
 	}
-	p.Name = m.Name
-	if m.Thread != nil && IsThreadName(m.Thread.Name) && strings.HasPrefix(m.Thread.Name, space+"/") {
-		p.ThreadName = m.Thread.Name
+	posted.Name = m.Name
+	thread := cmp.Or(m.Thread, &chat.Thread{}).Name
+	if is, _ := path.Match(space+"/threads/?*", thread); is {
+		posted.ThreadName = thread
 	}
 	created, err := time.Parse(time.RFC3339Nano, m.CreateTime)
 	if err != nil { // the answer's own time, in whole seconds
 		created = clock(m.Header)
 	}
-	p.ServerTime = created.UTC()
-	return p, nil
+	posted.ServerTime = created.UTC()
+	return posted, nil
 }
 
 // clock is the time of an answer by its server's clock, in whole seconds; zero where it does not say.
@@ -244,7 +234,7 @@ func shorten(s string, n int) string {
 // That Google looks at the token before it looks at the message is what its answers suggest; only a message that comes
 // back proves it.
 func (w *Webhook) Probe(ctx context.Context) (ahead time.Duration, err error) {
-	posted, err := w.create(ctx, "reach webhook", w.Space, w.chat.Spaces.Messages.Create(w.Space, &chat.Message{}))
+	posted, err := w.post(ctx, "reach webhook", w.Space, Post{})
 	refused := answered(err)
 	if at := cmp.Or(posted.ServerTime, refused.at); !at.IsZero() {
 		ahead = time.Until(at)

@@ -18,7 +18,7 @@ import (
 	"gchat-hooks/state/config"
 )
 
-const path = "/v1/spaces/AAA/messages?key=K%2BK&token=secret%3D"
+const webhookPathAndKeys = "/v1/spaces/AAA/messages?key=K%2BK&token=secret%3D"
 
 // chatServer answers every request with f, where Google would take it.
 func chatServer(t *testing.T, f http.HandlerFunc) *httptest.Server {
@@ -47,7 +47,7 @@ func TestParseWebhook(t *testing.T) {
 		"ftp://chat.googleapis.com/v1/spaces/A/messages?token=secret":              "",
 		"see secret": "", "": "", "https://%zz/secret": "", "//secret": "",
 	} {
-		w, err := ParseWebhook(raw, "")
+		w, err := ConfiguredWebhook(&config.Config{}, raw)
 		if space == "" {
 			if !errors.Is(err, ErrNotWebhook) || strings.Contains(err.Error(), "secret") {
 				t.Errorf("%q: %v", raw, err)
@@ -65,7 +65,7 @@ func TestConfiguredSpaceIsForURLsThatNameNone(t *testing.T) {
 		"https://gateway.example/chat?token=t":                           "spaces/B",
 		"https://chat.googleapis.com/v1/spaces/A/messages?key=k&token=t": "spaces/A",
 	} {
-		if w, err := ParseWebhook(raw, "spaces/B"); err != nil || w.Space != want {
+		if w, err := ConfiguredWebhook(&config.Config{SpaceID: "spaces/B"}, raw); err != nil || w.Space != want {
 			t.Errorf("%s: %+v, %v; want %s", raw, w, err, want)
 		}
 	}
@@ -122,7 +122,7 @@ func TestPostSaysWhatChatWants(t *testing.T) {
 				}
 				io.WriteString(w, `{"name":"spaces/AAA/messages/M.M","thread":{"name":"spaces/AAA/threads/M"},"retentionSettings":{}}`)
 			})
-			w, err := ParseWebhook(srv.URL+path, "")
+			w, err := ConfiguredWebhook(&config.Config{}, srv.URL+webhookPathAndKeys)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -181,7 +181,7 @@ func TestPostErrors(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			srv := chatServer(t, c.serve)
-			w, err := ParseWebhook(srv.URL+path, "")
+			w, err := ConfiguredWebhook(&config.Config{}, srv.URL+webhookPathAndKeys)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -221,7 +221,7 @@ func TestMayHaveArrived(t *testing.T) {
 		if c.serve != nil {
 			at = chatServer(t, c.serve).URL
 		}
-		w, err := ParseWebhook(at+path, "")
+		w, err := ConfiguredWebhook(&config.Config{}, at+webhookPathAndKeys)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -236,7 +236,7 @@ func TestPostEndsWithItsContext(t *testing.T) {
 		_, _ = io.Copy(io.Discard, r.Body) // only then the server sees the caller go
 		<-r.Context().Done()
 	})
-	w, err := ParseWebhook(srv.URL+path, "")
+	w, err := ConfiguredWebhook(&config.Config{}, srv.URL+webhookPathAndKeys)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -259,7 +259,7 @@ func FuzzPosted(f *testing.F) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		p, err := (&api{chat: svc}).post(t.Context(), "spaces/AAA", Post{Text: "x"})
+		p, err := (&api{chat: svc}).post(t.Context(), "post message", "spaces/AAA", Post{Text: "x"})
 		if err == nil && !strings.HasPrefix(p.Name, "spaces/AAA/messages/") {
 			t.Errorf("taken for a message: %+v", p)
 		}
@@ -316,7 +316,7 @@ func TestProbeTakesAMessageForALetIn(t *testing.T) {
 				w.WriteHeader(c.code)
 				_, _ = io.WriteString(w, c.body)
 			})
-			hook, err := ParseWebhook(server.URL+"/v1/spaces/A/messages?key=k&token=t", "")
+			hook, err := ConfiguredWebhook(&config.Config{}, server.URL+"/v1/spaces/A/messages?key=k&token=t")
 			if err != nil {
 				t.Fatal(err)
 			}

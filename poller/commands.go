@@ -40,7 +40,7 @@ func (r *reader) takeCommand(one *state.Session, m gchat.Message) bool {
 	if m.Sender == "" || !at.After(one.ToldNobody) || stranger {
 		return true
 	}
-	ahead, _ := r.api.Ahead()
+	ahead := r.api.Ahead
 	_, err := state.SessionsIn(r.user).Change(one.ID, func(one *state.Session) error {
 		if !at.After(one.ToldNobody) || len(one.Commands) >= mostCommands {
 			return state.ErrUnchanged

@@ -185,11 +185,11 @@ func (w *gateway) deliver(ctx context.Context, m *state.Message) (receipt, error
 		}
 	}
 	posted, err := w.out.Post(ctx, p)
-	if p.ThreadName != "" && gchat.Malformed(err) { // a thread of another space, for which Chat begins none anew
+	if err != nil && p.ThreadName != "" && gchat.Malformed(err) { // a thread of another space, for which Chat begins none anew
 		p.ThreadName = ""
 		posted, err = w.out.Post(ctx, p)
 	}
-	if gchat.AlreadyExists(err) {
+	if err != nil && gchat.AlreadyExists(err) {
 		r, err := w.find(ctx, m)
 		return *cmp.Or(r, &receipt{}), err // where messages cannot be read its thread stays unknown
 	}

@@ -40,7 +40,7 @@ func (r *reader) readOn(ctx context.Context, v *view, way *gateway) (err error) 
 	}
 	n := &pass{view: v, given: map[*state.Question][]gchat.Message{}}
 	_, space, _ := strings.Cut(r.chat, "/")
-	ahead, _ := r.api.Ahead()
+	ahead := r.api.Ahead
 	start := since(r.mark.Watermark, r.covered, v, r.Now().Add(ahead))
 	done, err := r.api.Since(ctx, space, start, func(page []gchat.Message) { r.take(n, page) })
 	if err != nil && n.newest.IsZero() {
@@ -105,7 +105,7 @@ func since(from time.Time, covered map[string]bool, v *view, now time.Time) time
 
 // take gives the messages of a page to their records.
 func (r *reader) take(n *pass, page []gchat.Message) {
-	ahead, _ := r.api.Ahead()
+	ahead := r.api.Ahead
 	limit := r.Now().Add(ahead + 2*time.Second) // the header counts whole seconds
 	for _, m := range page {
 		if !m.CreateTime.After(limit) { // one from the future must not end reading: it moves no watermark
@@ -192,7 +192,7 @@ func (r *reader) answerNobody(n *pass, m gchat.Message) {
 	if foreign || m.Sender == "" {
 		return
 	}
-	ahead, _ := r.api.Ahead()
+	ahead := r.api.Ahead
 	if !r.pulled && n.beingAsked[one.ID] && r.Now().Add(ahead).Sub(m.CreateTime) < foreignAge {
 		return // what is being asked may be what it answers: it is listed again
 	}
@@ -226,7 +226,7 @@ func (r *reader) writeReplies(v *view, q *state.Question, ms []gchat.Message) er
 			strangers[m.Sender] = m.Human && r.mayNot(by, q, m.Sender, m.SenderEmail)
 		}
 	}
-	ahead, _ := r.api.Ahead() // of the server's clock
+	ahead := r.api.Ahead // of the server's clock
 	_, err := state.UpdateQuestion(q.Path, func(q *state.Question) error {
 		changed := begins
 		if begins {

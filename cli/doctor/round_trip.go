@@ -68,7 +68,7 @@ func (e *exam) roundTrip(ctx context.Context) []*Finding {
 		out.fail("%v", err).Mend = Hint(err)
 		return out.found
 	}
-	ahead, _ := e.reader.Ahead()
+	ahead := e.reader.Ahead
 	e.from = e.from.Add(ahead - 5*time.Second)
 	question := e.wayOut(ctx, out)
 	switch {

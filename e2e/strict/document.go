@@ -1,19 +1,20 @@
 package strict
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
 	"maps"
 	"net/url"
 	"os"
-	"os/exec"
 	"path/filepath"
+	"reflect"
 	"regexp"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
-	"time"
+
+	"google.golang.org/api/chat/v1"
 )
 
 // A document is what a discovery document says about requests: https://developers.google.com/discovery/v1/reference/apis.
@@ -48,7 +49,6 @@ type schema struct {
 	Description          string             `json:"description"`
 	Location             string             `json:"location"`
 	Pattern              string             `json:"pattern"`
-	Repeated             bool               `json:"repeated"`
 	ReadOnly             bool               `json:"readOnly"`
 	Deprecated           bool               `json:"deprecated"`
 	Items                *schema            `json:"items"`
@@ -58,24 +58,12 @@ type schema struct {
 
 func (s *schema) required() bool { return strings.HasPrefix(s.Description, "Required.") }
 
-// began is the environment that the process began with: a test may have a HOME of its own, which has no modules, and a PATH.
-var (
-	began     = os.Environ()
-	goTool, _ = exec.LookPath("go")
-)
-
-// methods are those of Chat and of Pub/Sub, by the documents that the API module of go.mod ships.
+// methods are those of Chat and of Pub/Sub, by the documents that stand beside the code of their Go packages.
 var methods = sync.OnceValues(func() (all []*method, err error) {
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
-	defer cancel()
-	cmd := exec.CommandContext(ctx, goTool, "list", "-m", "-f", "{{.Dir}}", "google.golang.org/api")
-	cmd.Env = began
-	out, err := cmd.Output()
-	if err != nil {
-		return nil, fmt.Errorf("find google.golang.org/api: %w", err)
-	}
-	for _, name := range []string{"chat/v1/chat-api.json", "pubsub/v1/pubsub-api.json"} {
-		b, err := os.ReadFile(filepath.Join(strings.TrimSpace(string(out)), name))
+	code := runtime.FuncForPC(reflect.ValueOf(chat.NewService).Pointer())
+	file, _ := code.FileLine(code.Entry())
+	for _, name := range []string{"chat-api.json", "../../pubsub/v1/pubsub-api.json"} {
+		b, err := os.ReadFile(filepath.Join(filepath.Dir(file), name))
 		if err != nil {
 			return nil, err
 		}
@@ -121,19 +109,14 @@ func (m *method) query(query url.Values) (bad []string) {
 		}
 		switch {
 		case name == "token" && query.Has("key"): // the token of a webhook's address stands in no document
-			continue
 		case p == nil:
 			bad = append(bad, fmt.Sprintf("Invalid JSON payload received. Unknown name %q: Cannot bind query parameter.", name))
-			continue
 		case p.Deprecated:
 			bad = append(bad, fmt.Sprintf("The parameter %s is deprecated", name))
-		case len(query[name]) > 1 && !p.Repeated:
+		case len(query[name]) > 1: // we repeat none
 			bad = append(bad, fmt.Sprintf("The parameter %s is given more than once", name))
-		}
-		for _, v := range query[name] {
-			if !p.accepts(v) {
-				bad = append(bad, fmt.Sprintf("Invalid value at '%s', %q", name, v))
-			}
+		case !p.accepts(query.Get(name)):
+			bad = append(bad, fmt.Sprintf("Invalid value at '%s', %q", name, query.Get(name)))
 		}
 	}
 	if mask := query.Get("updateMask"); mask != "" && m.Parameters["updateMask"] != nil {
@@ -159,16 +142,8 @@ func (m *method) mask(mask string) (bad []string) {
 	return bad
 }
 
-// body lists what is wrong with a request's body, as far as its schema tells. That a value is of its member's type is the Go
-// library's doing, by which all requests are made.
-func (m *method) body(v any) []string {
-	if m.Request == nil {
-		return []string{"Invalid JSON payload received. The method takes no body."}
-	}
-	return m.value("", m.Request, v)
-}
-
-// value lists what is wrong with a value at a place in the body.
+// value lists what is wrong with a value at a place in the body, as far as its schema tells. That it is of its member's type is
+// the Go library's doing, by which all requests are made.
 func (m *method) value(at string, s *schema, v any) (bad []string) {
 	if s != nil && s.Ref != "" {
 		s = m.of.Schemas[s.Ref]
@@ -208,15 +183,14 @@ func (m *method) object(at string, s *schema, v map[string]any) (bad []string) {
 		switch {
 		case member == nil:
 			bad = append(bad, fmt.Sprintf("Invalid JSON payload received. Unknown name %q at '%s': Cannot find field.", name, at))
-			continue
 		case v[name] == nil: // null is the same as absent
-			continue
 		case member.ReadOnly:
 			bad = append(bad, fmt.Sprintf("The field '%s' is output only", at+"."+name))
 		case member.Deprecated:
 			bad = append(bad, fmt.Sprintf("The field '%s' is deprecated", at+"."+name))
+		default:
+			bad = append(bad, m.value(at+"."+name, member, v[name])...)
 		}
-		bad = append(bad, m.value(at+"."+name, member, v[name])...)
 	}
 	return bad
 }

@@ -21,27 +21,27 @@ import (
 )
 
 // A Rule changes what stands behind.
-type Rule func(*google)
+type Rule int
 
-// Embedded is for the embedded space: the token of its own in the path, /t/TOKEN/v1/…, and its page, which is no API.
-func Embedded(g *google) { g.embedded = true }
-
-// DirectMessage is for a stand-in whose space is a direct message: it does not see threadKey, and of messageReplyOption only that
-// a message belongs into the thread that it names. messageReplyOption of spaces.messages.create is "Only supported in named
-// spaces."
-func DirectMessage(g *google) { g.direct = true }
-
-// OtherThreads says that a message to a thread of another space is refused, and is no mistake of the caller's.
-func OtherThreads(g *google) { g.others = true }
+const (
+	// Embedded is for the embedded space: the token of its own in the path, /t/TOKEN/v1/…, and its page, which is no API.
+	Embedded Rule = iota
+	// DirectMessage is for a stand-in whose space is a direct message: it does not see threadKey, and of messageReplyOption only
+	// that a message belongs into the thread that it names. messageReplyOption of spaces.messages.create is "Only supported in
+	// named spaces."
+	DirectMessage
+	// OtherThreads says that a message to a thread of another space is refused, and is no mistake of the caller's.
+	OtherThreads
+)
 
 type google struct {
-	t        testing.TB
-	next     http.Handler
-	methods  []*method
-	embedded bool
-	direct   bool
-	others   bool // other threads are refused, and no mistake
+	t       testing.TB
+	next    http.Handler
+	methods []*method
+	rules   []Rule
 }
+
+func (g *google) has(r Rule) bool { return slices.Contains(g.rules, r) }
 
 // Google has a stand-in see only the requests that Google would take. Any other one fails the test, and is answered as Google
 // answers it. It is stricter than Google about what does no harm there: members that are deprecated or output only. An empty
@@ -52,11 +52,7 @@ func Google(t testing.TB, next http.Handler, rules ...Rule) http.Handler {
 	if err != nil {
 		t.Fatalf("requests to Google cannot be checked: %v", err)
 	}
-	g := &google{t: t, next: next, methods: all}
-	for _, rule := range rules {
-		rule(g)
-	}
-	return g
+	return &google{t: t, next: next, methods: all, rules: rules}
 }
 
 // maxBody is how much of a body is read, in bytes. A longer one is cut, and then is no JSON.
@@ -65,11 +61,11 @@ const maxBody = 8 << 20
 // ServeHTTP checks a request, and passes it on as it came.
 func (g *google) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	seen := r.Clone(r.Context())
-	if rest, own := strings.CutPrefix(r.URL.Path, "/t/"); own && g.embedded {
+	if rest, own := strings.CutPrefix(r.URL.Path, "/t/"); own && g.has(Embedded) {
 		_, path, _ := strings.Cut(rest, "/")
 		seen.URL.Path = "/" + path
 	}
-	if g.embedded && !strings.HasPrefix(seen.URL.Path, "/v1/") {
+	if g.has(Embedded) && !strings.HasPrefix(seen.URL.Path, "/v1/") {
 		g.next.ServeHTTP(w, r)
 		return
 	}
@@ -77,8 +73,7 @@ func (g *google) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if err != nil {
 		return // the caller went
 	}
-	calls := func(m *method) bool { return m.HTTPMethod == r.Method && m.called.MatchString(seen.URL.Path) }
-	i := slices.IndexFunc(g.methods, calls)
+	i := slices.IndexFunc(g.methods, func(m *method) bool { return m.HTTPMethod == r.Method && m.called.MatchString(seen.URL.Path) })
 	if i < 0 {
 		g.refuse(w, seen, &refusal{http.StatusNotFound, "NOT_FOUND", "Method not found."})
 		return
@@ -89,7 +84,7 @@ func (g *google) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		g.refuse(w, seen, no)
 		return
 	}
-	if g.direct && m.ID == "chat.spaces.messages.create" {
+	if g.has(DirectMessage) && m.ID == "chat.spaces.messages.create" {
 		body = c.withoutKeys(r)
 	}
 	r.Body, r.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
@@ -107,13 +102,9 @@ func invalid(message string) *refusal { return &refusal{400, "INVALID_ARGUMENT",
 func denied(message string) *refusal  { return &refusal{403, "PERMISSION_DENIED", message} }
 
 func (g *google) refuse(w http.ResponseWriter, r *http.Request, no *refusal) {
-	if !g.others || no.Message != otherThread {
+	if !g.has(OtherThreads) || no.Message != otherThread {
 		g.t.Errorf("Google would refuse %s %s: %d %s: %s", r.Method, r.URL.Path, no.Code, no.Status, no.Message)
 	}
-	no.write(w)
-}
-
-func (no *refusal) write(w http.ResponseWriter) {
 	w.Header().Set("Content-Type", "application/json; charset=UTF-8")
 	w.WriteHeader(no.Code)
 	_ = json.NewEncoder(w).Encode(map[string]any{"error": no})
@@ -148,7 +139,10 @@ func (c *call) check(body []byte) *refusal {
 		if err := json.Unmarshal(body, &v); err != nil {
 			return invalid("Invalid JSON payload received. " + err.Error())
 		}
-		bad = append(bad, c.method.body(v)...)
+		if c.Request == nil {
+			return invalid("Invalid JSON payload received. The method takes no body.")
+		}
+		bad = append(bad, c.value("", c.Request, v)...)
 		c.message, _ = v.(map[string]any)
 		_ = json.Unmarshal(body, &c.sent) // the schema is checked
 	}

@@ -6,9 +6,9 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
-	"net"
 	"net/http"
 	"net/netip"
+	"net/url"
 	"strings"
 )
 
@@ -52,11 +52,7 @@ func (s *Space) Handler() http.Handler {
 
 // isLoopback tells whether a Host header names this machine.
 func isLoopback(host string) bool {
-	name := host
-	if h, _, err := net.SplitHostPort(host); err == nil {
-		name = h
-	}
-	name = strings.ToLower(strings.TrimSuffix(strings.Trim(name, "[]"), "."))
+	name := strings.ToLower((&url.URL{Host: host}).Hostname())
 	if name == "localhost" || strings.HasSuffix(name, ".localhost") {
 		return true
 	}

@@ -1,7 +1,6 @@
 package space
 
 import (
-	"bytes"
 	"cmp"
 	"crypto/subtle"
 	"encoding/json"
@@ -64,20 +63,16 @@ func (s *Space) apiMethod(call func(*http.Request) (any, error)) http.HandlerFun
 
 // decode reads the body of a request into v, and takes nothing in it that v has no place for.
 func decode(r *http.Request, v any) error {
-	b, err := io.ReadAll(r.Body)
-	if err != nil {
-		return err
-	}
-	d := json.NewDecoder(bytes.NewReader(b))
+	d := json.NewDecoder(r.Body)
 	d.DisallowUnknownFields()
-	err = d.Decode(v)
-	if err == nil && d.InputOffset() < int64(len(bytes.TrimRight(b, " \t\r\n"))) {
+	err := d.Decode(v)
+	if err == nil && d.Decode(new(any)) != io.EOF {
 		err = errors.New("there is more after the JSON value")
 	}
-	if err != nil {
+	if err != nil && !errors.As(err, new(*http.MaxBytesError)) {
 		return invalid("Invalid JSON payload received. " + err.Error())
 	}
-	return nil
+	return err
 }
 
 // checkWebhook refuses what does not carry the secrets of the webhook's URL, in the order and with the words of Google.

@@ -29,7 +29,7 @@ func (s *Space) resource() *chat.Space {
 
 // patchMessage is spaces.messages.patch: an app changes a message of its own.
 func (s *Space) patchMessage(r *http.Request) (any, error) {
-	in, _, err := readMessage(r)
+	in, err := readMessage(r)
 	if err != nil {
 		return nil, err
 	}

@@ -142,7 +142,7 @@ func TestMention(t *testing.T) {
 func TestAWebhookIsNoApp(t *testing.T) {
 	s, srv, app := openApp(t, Options{})
 	name := postCard(t, app)
-	hook, err := gchat.ParseWebhook(s.WebhookURL(srv.URL), "")
+	hook, err := gchat.ConfiguredWebhook(&config.Config{}, s.WebhookURL(srv.URL))
 	if err != nil {
 		t.Fatal(err)
 	}

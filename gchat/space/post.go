@@ -23,13 +23,9 @@ type row struct {
 
 // A draft is a message on its way in.
 type draft struct {
-	content    *chat.Message
-	sender     *chat.User
-	messageID  string
-	requestID  string
-	threadName string
-	threadKey  string
-	reply      string // messageReplyOption
+	*chat.Message // its content, its sender and its id; and the thread that it asks for
+	requestID     string
+	reply         string // messageReplyOption
 }
 
 const replyOrFail = "REPLY_MESSAGE_OR_FAIL"
@@ -43,24 +39,22 @@ func isClientID(id string) bool {
 // post puts a message into the space. It is on disk when post returns. A request
 // id that was seen before gives the message it made then.
 func (s *Space) post(d draft) (*row, error) {
-	if err := checkContent(d.content); err != nil {
+	m, wanted := d.Message, d.Thread
+	if err := checkContent(m); err != nil {
 		return nil, err
 	}
-
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if r := s.byRequest[d.requestID]; r != nil {
 		return r, nil
 	}
-	if d.messageID != "" && s.byName[Name+"/messages/"+d.messageID] != nil {
+	if m.ClientAssignedMessageId != "" && s.byName[Name+"/messages/"+m.ClientAssignedMessageId] != nil {
 		return nil, &apiError{http.StatusConflict, "Requested entity already exists", "ALREADY_EXISTS"}
 	}
-	thread, err := s.threadFor(d)
+	thread, err := s.threadFor(wanted, d.reply)
 	if err != nil {
 		return nil, err
 	}
-
-	m := d.content
 	id := randomID()
 	m.ThreadReply = thread != ""
 	if m.ThreadReply {
@@ -71,19 +65,17 @@ func (s *Space) post(d draft) (*row, error) {
 	}
 	m.Thread = &chat.Thread{Name: thread}
 	m.Space = &chat.Space{Name: Name}
-	m.Sender = d.sender
-	m.ClientAssignedMessageId = d.messageID
 	m.ArgumentText, m.FormattedText = m.Text, m.Text
 	m.CreateTime = s.tick().Format("2006-01-02T15:04:05.000000Z")
 
 	r := &row{Message: m, RequestID: d.requestID}
 	if d.reply != "" {
-		r.ThreadKey = d.threadKey
+		r.ThreadKey = wanted.ThreadKey
 	}
 	if err := s.add(r); err != nil {
 		return nil, err
 	}
-	if d.sender.Type == "HUMAN" {
+	if m.Sender.Type == "HUMAN" {
 		s.tellApp(m)
 	}
 	return r, nil
@@ -110,23 +102,20 @@ func (s *Space) wake() {
 	s.changed = make(chan struct{})
 }
 
-// threadFor is the thread a draft belongs to, "" for a new one. Without a reply
+// threadFor is the thread that a message belongs to, "" for a new one. Without a reply
 // option Google ignores what the request says about threads, and so do we.
-func (s *Space) threadFor(d draft) (string, error) {
-	if d.reply == "" {
-		return "", nil
-	}
-	if d.threadName == "" {
-		return s.byKey[d.threadKey], nil
-	}
-	if !strings.HasPrefix(d.threadName, Name+"/threads/") {
-		return "", invalid("The request contains an invalid thread resource name")
-	}
+func (s *Space) threadFor(wanted *chat.Thread, reply string) (string, error) {
 	switch {
-	case s.threads[d.threadName]:
-		return d.threadName, nil
-	case d.reply == replyOrFail:
-		return "", notFound("Thread " + d.threadName + " not found")
+	case reply == "":
+		return "", nil
+	case wanted.Name == "":
+		return s.byKey[wanted.ThreadKey], nil
+	case !strings.HasPrefix(wanted.Name, Name+"/threads/"):
+		return "", invalid("The request contains an invalid thread resource name")
+	case s.threads[wanted.Name]:
+		return wanted.Name, nil
+	case reply == replyOrFail:
+		return "", notFound("Thread " + wanted.Name + " not found")
 	}
 	return "", nil
 }
@@ -171,7 +160,8 @@ func (s *Space) Say(sender *chat.User, threadName, text string) (*chat.Message, 
 func (s *Space) say(sender *chat.User, threadName, text, requestID string) (*chat.Message, error) {
 	from := *cmp.Or(sender, Person())
 	from.Type = cmp.Or(from.Type, "HUMAN")
-	d := draft{content: &chat.Message{Text: text}, sender: &from, requestID: requestID, threadName: threadName}
+	m := &chat.Message{Text: text, Sender: &from, Thread: &chat.Thread{Name: threadName}}
+	d := draft{Message: m, requestID: requestID}
 	if threadName != "" {
 		d.reply = replyOrFail
 	}
@@ -193,32 +183,26 @@ const maxBody = 1 << 20
 // createMessage is spaces.messages.create: of a webhook, which its URL authorises, or of the space's Chat app, with cards, and an
 // answer that tells all.
 func (s *Space) createMessage(r *http.Request) (any, error) {
-	content, thread, err := readMessage(r)
+	m, err := readMessage(r)
 	if err != nil {
 		return nil, err
 	}
 	query := r.URL.Query()
-	d := draft{
-		content:    content,
-		sender:     &chat.User{Name: webhookSender, Type: "BOT", DisplayName: "gchat-hooks"},
-		messageID:  query.Get("messageId"),
-		requestID:  query.Get("requestId"),
-		threadName: thread.Name,
-		threadKey:  thread.ThreadKey,
-		reply:      query.Get("messageReplyOption"),
-	}
-	if d.messageID != "" && !isClientID(d.messageID) {
+	d := draft{Message: m, requestID: query.Get("requestId"), reply: query.Get("messageReplyOption")}
+	m.Sender = &chat.User{Name: webhookSender, Type: "BOT", DisplayName: "gchat-hooks"}
+	m.ClientAssignedMessageId = query.Get("messageId")
+	if m.ClientAssignedMessageId != "" && !isClientID(m.ClientAssignedMessageId) {
 		return nil, invalid("The request contains an invalid message id")
 	}
 	asApp, caller := !query.Has("key"), "webhook:"
 	if asApp {
-		caller, d.sender.Name = "app:", App
+		caller, m.Sender.Name = "app:", App
 	}
 	if d.requestID != "" {
 		d.requestID = caller + d.requestID
 	}
-	if asApp && d.threadKey != "" {
-		d.threadKey = caller + d.threadKey // by the same key a webhook has a thread of its own
+	if asApp && m.Thread.ThreadKey != "" {
+		m.Thread.ThreadKey = caller + m.Thread.ThreadKey // by the same key a webhook has a thread of its own
 	}
 	posted, err := s.post(d)
 	if err != nil {
@@ -238,17 +222,12 @@ func webhookAnswer(r *row) *chat.Message {
 	}
 }
 
-// readMessage is the text of a request body and its thread; what else Google takes is not kept. The thread is apart, since what a
-// request says about it counts only with a reply option.
-func readMessage(r *http.Request) (*chat.Message, chat.Thread, error) {
-	m := chat.Message{Thread: &chat.Thread{}}
-	if err := decode(r, &m); err != nil {
-		return nil, chat.Thread{}, err
-	}
-	if m.Thread == nil { // null
-		m.Thread = &chat.Thread{}
-	}
+// readMessage is the content of a request body and the thread that it asks for; what else Google takes is not kept.
+func readMessage(r *http.Request) (*chat.Message, error) {
+	var m chat.Message
+	err := decode(r, &m)
 	return &chat.Message{
 		Text: m.Text, FallbackText: m.FallbackText, CardsV2: m.CardsV2, PrivateMessageViewer: m.PrivateMessageViewer,
-	}, *m.Thread, nil
+		Thread: cmp.Or(m.Thread, &chat.Thread{}),
+	}, err
 }

@@ -56,7 +56,7 @@ func at(host string, port int) string {
 // speak does with a space what our programs do: post, read, and pull.
 func speak(t *testing.T, s *Space, base string) map[string]error {
 	t.Helper()
-	hook, err := gchat.ParseWebhook(s.WebhookURL(base), "")
+	hook, err := gchat.ConfiguredWebhook(&config.Config{}, s.WebhookURL(base))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -20,15 +20,13 @@ const (
 	addressFile  = "address"
 )
 
-// A store is the folder of a space: messages.jsonl, one row a line and only ever
-// appended to, and space.json with the secrets.
+// A store is the folder of a space: messages.jsonl, one row a line, and space.json with the secrets.
 type store struct {
 	dir     string
 	secrets secrets
 	lock    *flock.Flock
 	file    *os.File
 	size    int64 // of the good part of file
-	broken  error // the file's end is not known to be good any more
 }
 
 func openStore(dir string) (st *store, rows []*row, err error) {
@@ -69,10 +67,6 @@ func readSecrets(path string) (s secrets, err error) {
 		return s, err
 	}
 	err = json.Unmarshal(b, &s)
-	if s.Page == "" { // of an earlier build, which kept it in a file of its own
-		page, _ := os.ReadFile(filepath.Join(filepath.Dir(path), "page-token"))
-		s.Page = strings.TrimSpace(string(page))
-	}
 	if err != nil || s.Key == "" || s.Token == "" || s.Page == "" {
 		return s, fmt.Errorf("%s is damaged", path)
 	}
@@ -83,7 +77,7 @@ func readSecrets(path string) (s secrets, err error) {
 // off. A bad line in the middle is not a crash's doing, and nothing is changed before a person had a look.
 func (st *store) loadMessages(dir string) (rows []*row, err error) {
 	path := filepath.Join(dir, messagesFile)
-	st.file, err = os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_APPEND, 0o600)
+	st.file, err = os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
 		return nil, err
 	}
@@ -113,22 +107,13 @@ func (st *store) loadMessages(dir string) (rows []*row, err error) {
 
 // append writes a row and does not wait for the disk: a message outlives kill -9, and may be lost with the power.
 func (st *store) append(r *row) error {
-	if st.broken != nil {
-		return st.broken
-	}
 	b, err := json.Marshal(r)
 	if err != nil {
 		return err
 	}
-	b = append(b, '\n')
-	_, err = st.file.Write(b)
+	n, err := st.file.WriteAt(append(b, '\n'), st.size) // over the half of a row that a full disk took
 	if err == nil {
-		st.size += int64(len(b))
-		return nil
-	}
-	// The disk is full, or worse. What was written must go, or the next line would be glued to it.
-	if terr := st.file.Truncate(st.size); terr != nil {
-		st.broken = errors.Join(err, terr)
+		st.size += int64(n)
 	}
 	return err
 }
