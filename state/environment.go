@@ -5,9 +5,7 @@ import (
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/hex"
-	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -50,16 +48,22 @@ func salt(env Getenv) []byte {
 	if known, ok := salts.Load(path); ok {
 		return known.([]byte)
 	}
-	b, _ := ReadPlain(path, 64)
-	if len(b) == 0 {
-		b = make([]byte, 16)
-		_, _ = rand.Read(b)
-		if errors.Is(quick.write(path, b, true), fs.ErrExist) { // another process was faster
-			b, _ = ReadPlain(path, 64)
-		}
+	if b, err := ReadPlain(path, 64); err == nil && len(b) > 0 {
+		salts.Store(path, b)
+		return b
 	}
-	salts.Store(path, b)
-	return b
+	fresh := make([]byte, 16)
+	_, _ = rand.Read(fresh)
+	l, err := lockSoon(path)
+	if err != nil {
+		return fresh
+	}
+	defer l.Unlock()
+	if b, _ := ReadPlain(path, 64); len(b) > 0 { // another process was faster
+		return b
+	}
+	_, _ = l.file.Write(fresh)
+	return fresh
 }
 
 // CardID is what the buttons of a question's card carry in place of its id: no other program can guess it.
