@@ -71,7 +71,7 @@ func (p *Poller) judgeIn(q *state.Question, by configured) error {
 	}
 	answer := q.Reply(q.AnsweredMessage)
 	fresh := answer != nil && q.AnsweredMessage != before
-	if fresh && !judge.FromShell(answer) && q.Way().Marker && !state.HasWaiter(p.Env, q.Path) {
+	if fresh && q.Way().Marker && !judge.FromShell(answer) && !state.HasWaiter(p.Env, q.Path) {
 		q.Owe(state.NoteLater, q.AnsweredMessage)
 	}
 	return nil

@@ -46,9 +46,6 @@ func (p *Poller) attendAll(ctx context.Context, interval time.Duration) (next ti
 		if s.missing {
 			p.forget(s)
 		}
-		if s.q != nil && s.mine && p.endedLately(s.q) && s.q.ResolvedAt.After(p.ended) {
-			p.ended = *s.q.ResolvedAt
-		}
 		if s.over || s.missing || !s.mine {
 			p.shrink(s)
 			continue
@@ -73,7 +70,7 @@ func (p *Poller) attend(ctx context.Context, s *served, due bool) (next time.Tim
 		p.adopt(ctx, s)
 	}
 	next = p.closeOver(s, due)
-	if due {
+	if due && s.q.ClaudePID != 0 {
 		p.noteClaudeEnd(s)
 	}
 	if due && s.q.Status == state.Pending {
@@ -381,7 +378,7 @@ func (p *Poller) busy(s *served) bool {
 	case q.Status == state.Answered && q.Printed:
 		return !q.ToldSent && q.PrintedAt != nil
 	case q.Status == state.Answered && !q.Way().Marker:
-		return p.typable(s) && !spoiled(q) || state.HasWaiter(p.Env, s.Path)
+		return state.HasWaiter(p.Env, s.Path) || p.typable(s) && !spoiled(q)
 	}
 	return q.Late(p.Now()) && state.HasWaiter(p.Env, s.Path)
 }

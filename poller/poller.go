@@ -114,8 +114,10 @@ const (
 // something, and with Once what kept a space from being read.
 func Run(ctx context.Context, o Options) error {
 	p := newPoller(o)
-	if err := p.lock(ctx); err != nil {
-		return err
+	if p.Lock == nil {
+		if err := p.lock(ctx); err != nil {
+			return err
+		}
 	}
 	defer release(&p.Lock)
 	if p.Daemon || p.Once {
@@ -239,9 +241,6 @@ func (p *Poller) stateFolders() []string {
 
 // lock makes this process the poller of its environment. The daemon, and a single round, have a detached one yield.
 func (p *Poller) lock(ctx context.Context) (err error) {
-	if p.Lock != nil {
-		return nil
-	}
 	p.Lock, err = state.TakePollerLock(p.Env)
 	if !errors.Is(err, state.ErrLocked) || !p.Daemon && !p.Once {
 		return misconfigured(err)

@@ -155,6 +155,9 @@ func (p *Poller) follow(ctx context.Context) (next time.Time) {
 	maps.DeleteFunc(views, func(_ string, v *view) bool { return len(v.own) == 0 })
 	p.closeReaders(views)
 	for chat, v := range views {
+		if v.ended.After(p.ended) {
+			p.ended = v.ended
+		}
 		r := p.readerOf(chat)
 		if r.busy.Load() {
 			continue

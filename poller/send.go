@@ -140,11 +140,11 @@ func (s *sender) readOutbox() {
 	waiting := map[string]bool{}
 	for _, name := range names { // the oldest first
 		path := filepath.Join(s.box.Dir, name+".json")
-		m, err := s.cache.Load(path, false)
+		m, err := s.cache.Load(path)
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			s.Log.Error().Err(err).Msg("message not read")
 		}
-		if m == nil || m.Final() || s.dropOld(m) || m.Env != "" && m.Env != s.environment {
+		if m == nil || m.Final() || s.Now().Sub(m.CreatedAt) > tooOld && s.dropOld(m) || m.Env != "" && m.Env != s.environment {
 			continue
 		}
 		waiting[path] = true
@@ -214,8 +214,7 @@ func gatewayKey(m *state.Message) string {
 
 // dropOld sets a message aside that no poller could send for a week, whichever environment it was for.
 func (s *sender) dropOld(m *state.Message) bool {
-	now := s.Now()
-	if now.Sub(m.CreatedAt) <= tooOld || now.Sub(m.NotBefore) <= tooOld {
+	if s.Now().Sub(m.NotBefore) <= tooOld {
 		return false
 	}
 	why := cmp.Or(m.LastError, "no poller had a webhook for it")
@@ -297,8 +296,9 @@ func (s *sender) send(ctx context.Context, m *state.Message, way *gateway) outco
 	if err != nil || now == nil || now.Final() {
 		return s.written(err)
 	}
-	if way != nil && now.ThreadName == "" {
-		now.ThreadName = s.savedThread(now, way.space)
+	// A question begins its own thread, but for what a session is to do next, which goes with its reports.
+	if way != nil && now.ThreadName == "" && (m.Type != state.MessageQuestion || m.ThreadKey == "session-"+m.SessionID) {
+		now.ThreadName = s.savedThread(now.ThreadKey, way.space)
 	}
 	lingering, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
@@ -320,13 +320,9 @@ func (s *sender) send(ctx context.Context, m *state.Message, way *gateway) outco
 	return out
 }
 
-// savedThread is the thread of a message's key, where one is known in the space: a direct message sees no keys. A question begins
-// its own thread, but for what a session is to do next, which goes with its reports.
-func (s *sender) savedThread(m *state.Message, space string) string {
-	if m.Type == state.MessageQuestion && m.ThreadKey != "session-"+m.SessionID {
-		return ""
-	}
-	name := state.ThreadOf(s.Env, m.ThreadKey)
+// savedThread is the thread of a key, where one is known in the space: a direct message sees no keys.
+func (s *sender) savedThread(key, space string) string {
+	name := state.ThreadOf(s.Env, key)
 	if !strings.HasPrefix(name, space+"/") {
 		return ""
 	}

@@ -106,7 +106,7 @@ func (f Folder[T]) parse(name string, b []byte, written time.Time, err error) (*
 	switch {
 	case time.Since(written).Abs() < beingWritten && (errors.Is(end, io.EOF) || errors.Is(end, io.ErrUnexpectedEOF)):
 		return nil, fmt.Errorf("read %s: %w", filepath.Base(path), ErrBeingWritten)
-	case f.LeaveAlone:
+	case f.LeaveAlone || filepath.Base(f.Dir) == markerFolder:
 		return nil, &Corrupt{Path: path, Err: err}
 	}
 	return nil, setAside(path, err)
@@ -223,7 +223,7 @@ type cached[T any] struct {
 }
 
 // Load is Folder.Load, for the record's path. That a file is damaged is returned with the first call only, then nil and nil.
-func (c *Cache[T]) Load(path string, leaveAlone bool) (*T, error) {
+func (c *Cache[T]) Load(path string) (*T, error) {
 	if c.read == nil {
 		c.read = map[string]*cached[T]{}
 	}
@@ -236,7 +236,7 @@ func (c *Cache[T]) Load(path string, leaveAlone bool) (*T, error) {
 		was.used = true
 		return was.rec, nil
 	}
-	rec, err := Folder[T]{Dir: filepath.Dir(path), LeaveAlone: leaveAlone}.Load(NameOf(path))
+	rec, err := Folder[T]{Dir: filepath.Dir(path)}.Load(NameOf(path))
 	if errors.Is(err, ErrBeingWritten) {
 		return nil, nil // the end of the writing is a change, too
 	}

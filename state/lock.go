@@ -19,6 +19,9 @@ var ErrLocked = errors.New("held by another process")
 // only a stopped process keeps one longer, and then Claude Code must not wait with us.
 const lockWait = 2 * time.Second
 
+// longestTry is the longest pause from one try for such a lock to the next.
+const longestTry = 8 * time.Millisecond
+
 // A Lock is an advisory lock of the kernel on a file: it ends with its holder, also by kill -9. A process that inherits the
 // descriptor has the lock, too.
 type Lock struct {
@@ -75,11 +78,13 @@ func Held(path string) bool {
 
 // lockSoon takes the lock at path within lockWait. Each try opens the file anew: an uninstall may have removed it.
 func lockSoon(path string) (*Lock, error) {
-	for end := time.Now().Add(lockWait); ; time.Sleep(time.Millisecond) {
+	end := time.Now().Add(lockWait)
+	for pause := time.Millisecond; ; pause = min(2*pause, longestTry) {
 		l, err := TryLock(path)
 		if !errors.Is(err, ErrLocked) || time.Now().After(end) {
 			return l, err
 		}
+		time.Sleep(pause)
 	}
 }
 

@@ -37,11 +37,9 @@ const (
 	OpenMessage  = "message"
 )
 
-func openDir(env Getenv) string { return filepath.Join(UserState(env), "open") }
-
 // OpenFile is where the Open of a record is.
 func OpenFile(env Getenv, path string) string {
-	return filepath.Join(openDir(env), hashName(path)+".open")
+	return filepath.Join(UserState(env), "open", hashName(path)+".open")
 }
 
 // waiterFile is locked by the process that waits for a record.
@@ -88,7 +86,8 @@ func AnnounceQuestion(env Getenv, q *Question) error {
 
 // Opens are all open records, of every environment, in no order. What does not parse is passed over.
 func Opens(env Getenv) (all []*Open, err error) {
-	entries, err := os.ReadDir(openDir(env))
+	dir := filepath.Join(UserState(env), "open")
+	entries, err := os.ReadDir(dir)
 	if err != nil && !Missing(err) {
 		return nil, fmt.Errorf("list open records: %w", err)
 	}
@@ -96,7 +95,7 @@ func Opens(env Getenv) (all []*Open, err error) {
 		if !strings.HasSuffix(e.Name(), ".open") {
 			continue
 		}
-		if o, err := ReadOpen(filepath.Join(openDir(env), e.Name())); err == nil {
+		if o, err := ReadOpen(filepath.Join(dir, e.Name())); err == nil {
 			all = append(all, o)
 		}
 	}
@@ -183,7 +182,7 @@ var ErrUnserved = errors.New("the record is gone")
 // The record must have been announced. self is this program's path, for the poller that it may have to start; "" starts none.
 // Errors are ctx's, ErrUnserved when the record's file is gone, and *Corrupt.
 func Await[T any](ctx context.Context, env Getenv, self, path string, done func(*T) bool) (*T, error) {
-	folder := Folder[T]{Dir: filepath.Dir(path), LeaveAlone: AmongMarkers(path)}
+	folder := Folder[T]{Dir: filepath.Dir(path)}
 	for pause := time.Duration(0); ; pause = min(max(2*pause, firstPause), longPause) {
 		select { // before the record is read: a change meanwhile may leave the lock held
 		case <-ctx.Done():

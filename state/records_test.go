@@ -196,8 +196,8 @@ func TestIndexNamesWhatWeWrote(t *testing.T) {
 	if err := errors.Join(AnnounceQuestion(env, q), AnnounceQuestion(env, q)); err != nil {
 		t.Fatal(err)
 	}
-	os.WriteFile(filepath.Join(openDir(env), "odd.open"), []byte("{"), 0o600)
-	os.WriteFile(filepath.Join(openDir(env), "relative.open"), []byte(`{"path":"q.json"}`), 0o600)
+	os.WriteFile(filepath.Join(UserState(env), "open", "odd.open"), []byte("{"), 0o600)
+	os.WriteFile(filepath.Join(UserState(env), "open", "relative.open"), []byte(`{"path":"q.json"}`), 0o600)
 	all, err := Opens(env)
 	if err != nil || len(all) != 1 || all[0].Path != q.Path || all[0].TmuxPane != "%3" || all[0].Env != Environment(env) {
 		t.Fatalf("%+v, %v", all, err)
@@ -374,14 +374,14 @@ func TestAReadThatFailedIsTriedAgain(t *testing.T) {
 	if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE, &low); err != nil {
 		t.Fatal(err)
 	}
-	_, err := c.Load(filepath.Join(dir, "s.json"), false)
+	_, err := c.Load(filepath.Join(dir, "s.json"))
 	if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE, &was); err != nil {
 		t.Fatal(err)
 	}
 	if err == nil {
 		t.Skip("no error to be had")
 	}
-	if s, err := c.Load(filepath.Join(dir, "s.json"), false); s == nil {
+	if s, err := c.Load(filepath.Join(dir, "s.json")); s == nil {
 		t.Errorf("afterwards it is %v, %v", s, err)
 	}
 }

@@ -61,7 +61,7 @@ func Reply(cfg *config.Config, q *state.Question, r *state.Reply, now time.Time)
 		if !judged(q, state.Refused, r.Sender) { // it is said once to each sender
 			owed := state.Owed{About: state.NoteRefused, Reply: r.MessageName}
 			switch {
-			case q.Matter().Personal && allowed(cfg, r):
+			case q.Matter().Personal && Named(cfg.AllowedUsers, r.Sender, r.SenderEmail):
 				owed.Seen = gchat.NotApprover
 			case len(cfg.AllowedUsers) == 0:
 				owed.Seen = gchat.NobodyAllowed
@@ -146,18 +146,13 @@ func claim(q *state.Question, r *state.Reply, text string, answers map[int]state
 	q.AnsweredBy, q.AnsweredByName, q.AnsweredMessage = r.Sender, r.DisplayName, r.MessageName
 }
 
-// allowed decides who may answer a question: the senders that the configuration names, and, since only the session's owner can
-// write into the state folder, a reply that was put there. Chat's API cannot say Local: gchat.Message has no sender that is not
-// users/ID. It fails closed: without names, no sender may.
-func allowed(cfg *config.Config, r *state.Reply) bool {
-	return r.Sender == state.Local || Named(cfg.AllowedUsers, r.Sender, r.SenderEmail)
-}
-
-// MayAnswer is allowed for a record of any kind. What Claude may do, and what it does next, approvers say: those of now, and of
-// when it was asked, where somebody was on the list then. No reply that came otherwise than through Chat says it.
+// MayAnswer decides who may answer. It fails closed: without names, no sender of Chat's may. A question is for the senders that the
+// configuration names, and, since only the session's owner can write into the state folder, for a reply that was put there. Chat's
+// API cannot say Local: gchat.Message has no sender that is not users/ID. What Claude may do, and what it does next, approvers say:
+// those of now, and of when it was asked, where the list then had a name. No reply that came otherwise than through Chat says it.
 func MayAnswer(cfg *config.Config, q *state.Question, r *state.Reply) bool {
 	if !q.Matter().Personal {
-		return allowed(cfg, r)
+		return r.Sender == state.Local || Named(cfg.AllowedUsers, r.Sender, r.SenderEmail)
 	}
 	then := q.Approvers == nil || len(*q.Approvers) == 0 || Named(*q.Approvers, r.Sender, r.SenderEmail)
 	return then && r.Sender != state.Local && Named(cfg.Approvers, r.Sender, r.SenderEmail)
