@@ -252,8 +252,8 @@ func (s *sender) try(ctx context.Context, m *state.Message) (out outcome) {
 	return out
 }
 
-// heldBack is until when a message waits because its person wants quiet; zero for not at all. A report that was put before the quiet
-// hours, and could not be sent, waits for their end; a report, and [Waiting for you], while the person has the session muted.
+// heldBack is until when a message waits because its person wants quiet; zero for not at all. A report that was put before the
+// quiet hours, and could not be sent, waits for their end; a report, and [Waiting for you], while the session is muted.
 func (s *sender) heldBack(m *state.Message, cfg *config.Config) (until time.Time) {
 	if end, quiet := cfg.Quiet.Until(s.Now()); quiet && m.Type == state.MessageReport {
 		return end

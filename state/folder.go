@@ -272,8 +272,8 @@ func decode(b []byte, rec any, written time.Time) error {
 	return r.check(written)
 }
 
-// encode writes a record whose members were these when it was read. A member that did not change keeps the bytes it was read with:
-// unknown members survive, those inside of it, too.
+// encode writes a record whose members were these when it was read. A member that did not change keeps the bytes it was read
+// with: unknown members survive, those inside of it, too.
 func encode(rec recorded, was map[string]json.RawMessage) ([]byte, error) {
 	file, err := membersOf(rec)
 	if err != nil {

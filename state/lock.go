@@ -109,8 +109,8 @@ func TakePollerLock(env Getenv) (*Lock, error) { return TryLock(pollerFile(env, 
 // Inherited is the descriptor of the lock that Pass passes.
 const Inherited = 3
 
-// InheritPollerLock is the lock that the process which started this poller took for it, under a descriptor. Another file there, or a
-// lock that another process has, is an error.
+// InheritPollerLock is the lock that the process which started this poller took for it, under a descriptor. Another file there,
+// or a lock that another process has, is an error.
 func InheritPollerLock(env Getenv, descriptor uintptr) (*Lock, error) {
 	f, path := os.NewFile(descriptor, "poller.lock"), pollerFile(env, ".lock")
 	passed, err := f.Stat()

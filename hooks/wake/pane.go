@@ -59,7 +59,8 @@ func clean(lines []string) (kept []string) {
 			// What was a frame leaves blanks of no meaning.
 			l = strings.Join(strings.Fields(plain), " ")
 		}
-		if l = strings.TrimRight(l, " "); l != "" {
+		l = strings.TrimRight(l, " ")
+		if l != "" {
 			kept = append(kept, l)
 		}
 	}

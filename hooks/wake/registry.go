@@ -62,7 +62,8 @@ func (f *fire) registry() (*registry, error) {
 	if err != nil {
 		return nil, fmt.Errorf("registry: %w", err)
 	}
-	if f.reg, err = parseRegistry(b); err != nil {
+	f.reg, err = parseRegistry(b)
+	if err != nil {
 		return nil, fmt.Errorf("registry %s: %w", path, err)
 	}
 	for _, p := range f.reg.problems {

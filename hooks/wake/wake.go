@@ -100,7 +100,8 @@ func (f *fire) run(ctx context.Context, e *hooks.Event) error {
 	if session, err := f.sessions().Of(e.SessionID); err == nil {
 		f.last = session.TmuxSession
 	}
-	if f.pane, err = f.capture(ctx); err != nil {
+	f.pane, err = f.capture(ctx)
+	if err != nil {
 		return fmt.Errorf("tmux session: %w", err)
 	}
 	// tmux names the session that was used last. A person who watches has one of the same windows.
@@ -164,7 +165,8 @@ func (f *fire) prepare(ctx context.Context) (c content, m *state.Message, err er
 		f.state, f.pressure = f.stateHint(), f.pane.pressure(f.agent.threshold)
 		c = f.content(&s.Wake)
 		if c.new || !f.agent.dedup {
-			if m, err = f.put(c); err != nil {
+			m, err = f.put(c)
+			if err != nil {
 				return err
 			}
 			c.told = true

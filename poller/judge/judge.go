@@ -23,7 +23,7 @@ func FromShell(r *state.Reply) bool {
 	return r.Sender == state.Local && strings.HasPrefix(r.MessageName, ShellReply)
 }
 
-// Tighten has a permission or a plan, whose Matter Decides, be decided by the stricter of what its record and the person's configuration say. A record
+// Tighten has a permission or a plan be decided by the stricter of what its record and the person's configuration say. A record
 // that does not say who may decide is an older one, or was tampered with: only the terminal allows it.
 func Tighten(cfg *config.Config, q *state.Question) {
 	if !q.Answerable() || len(q.Questions) == 0 {
@@ -146,10 +146,11 @@ func claim(q *state.Question, r *state.Reply, text string, answers map[int]state
 	q.AnsweredBy, q.AnsweredByName, q.AnsweredMessage = r.Sender, r.DisplayName, r.MessageName
 }
 
-// MayAnswer decides who may answer. It fails closed: without names, no sender of Chat's may. A question is for the senders that the
-// configuration names, and, since only the session's owner can write into the state folder, for a reply that was put there. Chat's
-// API cannot say Local: gchat.Message has no sender that is not users/ID. What Claude may do, and what it does next, approvers say:
-// those of now, and of when it was asked, where the list then had a name. No reply that came otherwise than through Chat says it.
+// MayAnswer decides who may answer. It fails closed: without names, no sender of Chat's may. A question is for the senders that
+// the configuration names, and, since only the session's owner can write into the state folder, for a reply that was put there.
+// Chat's API cannot say Local: gchat.Message has no sender that is not users/ID. What Claude may do, and what it does next,
+// approvers say: those of now, and of when it was asked, where the list then had a name. No reply that came otherwise than
+// through Chat says it.
 func MayAnswer(cfg *config.Config, q *state.Question, r *state.Reply) bool {
 	if !q.Matter().Personal {
 		return r.Sender == state.Local || Named(cfg.AllowedUsers, r.Sender, r.SenderEmail)
