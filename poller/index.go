@@ -27,7 +27,7 @@ type served struct {
 
 	q       *state.Question // as it was last read, not to be changed; nil while it cannot be read
 	missing bool            // the record's file is gone
-	denied  bool            // the system does not let us read it
+	hidden  bool            // the system does not let us read it
 	waiting bool            // a message that is neither sent nor set aside
 
 	lock     *state.Lock     // of the Open's file
@@ -37,7 +37,7 @@ type served struct {
 
 	over   bool        // the question is over, and nothing is left to be done about it
 	put    bool        // its message was put into the outbox
-	dialog int         // 2: its dialog was seen to wait in the terminal; 1: and once since then no more
+	dialog dialog      // what was seen of its dialog in the terminal
 	looked sync.Once   // for its person's keys
 	sits   atomic.Bool // its person types in its pane, as far as is known: see graceLeft
 	typing atomic.Bool // a goroutine types its answer
@@ -46,6 +46,15 @@ type served struct {
 
 // in says whether the record is in a folder, by whatever name.
 func (s *served) in(dir string) bool { return filepath.Dir(s.real) == realPath(dir) }
+
+// dialog is what was seen of a dialog in the terminal.
+type dialog int
+
+const (
+	unseen  dialog = iota
+	waiting        // it waits for its answer
+	gone           // and, at one look since then, no more
+)
 
 const (
 	// retakePause is how long the lock of an Open stays free for the processes that wait for it.
@@ -145,7 +154,7 @@ func (p *Poller) load(s *served) {
 		return
 	}
 	q, err := p.records.Load(s.Path)
-	s.denied = errors.Is(err, fs.ErrPermission)
+	s.hidden = errors.Is(err, fs.ErrPermission)
 	switch {
 	case err != nil:
 		s.q = nil

@@ -87,8 +87,8 @@ func (p *Poller) attend(ctx context.Context, s *served, due bool) (next time.Tim
 	if s.q.Unread() {
 		next = sooner(next, p.judgeUnread(s))
 	}
-	typed := s.q.Status == state.Answered && !s.q.Printed && !state.HasWaiter(p.Env, s.Path)
-	if typed && !s.q.Unread() {
+	unserved := s.q.Status == state.Answered && !s.q.Printed && !state.HasWaiter(p.Env, s.Path)
+	if unserved && !s.q.Unread() {
 		p.undelivered(s)
 	}
 	if s.q.Status == state.Pending && !s.q.MessageSent && !s.put && s.q.Way().Asks {
@@ -97,7 +97,7 @@ func (p *Poller) attend(ctx context.Context, s *served, due bool) (next time.Tim
 	if len(s.q.Owes) > 0 {
 		p.putOwed(s)
 	}
-	if typed {
+	if unserved {
 		next = sooner(next, p.startTyping(ctx, s))
 	}
 	return next
@@ -227,10 +227,10 @@ func (p *Poller) noteDialogEnd(s *served) {
 	waits, known := inject.Waits(one.TranscriptPath, q.ClaudeSession(), q.ClaudePID)
 	switch {
 	case waits:
-		s.dialog = 2
-	case known && s.dialog == 2:
-		s.dialog = 1 // on Esc its hook is told a moment later, and closes it as dismissed
-	case known && s.dialog == 1:
+		s.dialog = waiting
+	case known && s.dialog == waiting:
+		s.dialog = gone // on Esc its hook is told a moment later, and closes it as dismissed
+	case known && s.dialog == gone:
 		p.close(s, state.Resolved, "terminal", nil)
 	}
 }

@@ -471,7 +471,7 @@ func (p *Poller) beat(keepAwake bool) {
 			h.Open++
 		}
 		const most = 10
-		if dir := filepath.Dir(s.Path); s.denied && !s.missing && len(h.Unread) < most && !slices.Contains(h.Unread, dir) {
+		if dir := filepath.Dir(s.Path); s.hidden && !s.missing && len(h.Unread) < most && !slices.Contains(h.Unread, dir) {
 			h.Unread = append(h.Unread, dir)
 		}
 	}

@@ -25,7 +25,7 @@ const (
 // Open says that the question can still get its answer delivered.
 func (s Status) Open() bool { return s == Pending || s == Answered }
 
-// next holds the allowed steps of a question's life. A closed question never opens again.
+// next holds the allowed steps of a question's life. A closed question never opens again, but for one that timed out.
 var next = map[Status][]Status{
 	Pending:  {Answered, Resolved, Cancelled, Abandoned, TimedOut, Expired},
 	Answered: {Resolved, Cancelled, Abandoned, Expired},
@@ -101,7 +101,7 @@ func (a Answer) Empty() bool { return len(a.Labels) == 0 && a.Text == "" }
 type Verdict string
 
 const (
-	Unread    Verdict = ""           // written down by the inbox, not looked at yet
+	Unread    Verdict = ""           // stored by the poller, not judged yet
 	Used      Verdict = "used"       // became the answer
 	Kept      Verdict = "kept"       // answered some of several questions
 	Refused   Verdict = "refused"    // its sender may not answer
@@ -239,8 +239,8 @@ type Question struct {
 	AnsweredBy      string            `json:"answered_by,omitempty"`      // users/ID
 	AnsweredByName  string            `json:"answered_by_name,omitempty"` // display name, when Chat gave one
 	AnsweredMessage string            `json:"answered_message,omitempty"` // the message whose text became the answer
-	// ResolvedBy is chat, terminal, stop, prompt, session_end, signal, claude_gone, tmux_gone, screen, age, timeout, policy
-	// or instead.
+	// ResolvedBy is chat, terminal, stop, prompt, session_end, signal, claude_gone, tmux_gone, screen, not_typed, age, timeout,
+	// policy or instead.
 	ResolvedBy string `json:"resolved_by,omitempty"`
 }
 

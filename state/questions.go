@@ -156,7 +156,7 @@ func PeekQuestion(path string) (*Question, error) {
 	return Folder[Question]{Dir: filepath.Dir(path), LeaveAlone: true}.Load(NameOf(path))
 }
 
-// UpdateQuestion is the only way a question on disk changes; see Folder.Update.
+// UpdateQuestion and NoteQuestion are the only ways in which a question on disk changes; see Folder.Update.
 func UpdateQuestion(path string, change func(*Question) error) (*Question, error) {
 	return questionsOf(filepath.Dir(path)).Update(NameOf(path), change)
 }
