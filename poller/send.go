@@ -233,7 +233,7 @@ func (s *sender) try(ctx context.Context, m *state.Message) (out outcome) {
 		if ctx.Err() != nil {
 			return // a command for the webhook may have been cut
 		}
-		if !m.Urgent && m.Type != state.MessageNote {
+		if quiet := way.cfg.Quiet != nil || m.SessionID != ""; quiet && !m.Urgent && m.Type != state.MessageNote {
 			if until := s.heldBack(m, way.cfg); !until.IsZero() {
 				out = outcome{until: until, held: true}
 				return
@@ -297,7 +297,8 @@ func (s *sender) send(ctx context.Context, m *state.Message, way *gateway) outco
 		return s.written(err)
 	}
 	// A question begins its own thread, but for what a session is to do next, which goes with its reports.
-	if way != nil && now.ThreadName == "" && (m.Type != state.MessageQuestion || m.ThreadKey == "session-"+m.SessionID) {
+	begins := now.ThreadKey == "" || m.Type == state.MessageQuestion && m.ThreadKey != "session-"+m.SessionID
+	if way != nil && now.ThreadName == "" && !begins {
 		now.ThreadName = s.savedThread(now.ThreadKey, way.space)
 	}
 	lingering, cancel := context.WithCancel(context.WithoutCancel(ctx))
@@ -342,8 +343,10 @@ func (s *sender) delivered(m *state.Message, way *gateway, r receipt) outcome {
 		})
 		return s.written(err)
 	}
-	if err := s.tellRecord(m, way, r); err != nil {
-		return s.written(err)
+	if way != nil && (m.Question != "" || m.SessionID != "") {
+		if err := s.tellRecord(m, way, r); err != nil {
+			return s.written(err)
+		}
 	}
 	return s.finish(m, func(m *state.Message) {
 		m.SentAt, m.LastError, m.Answer = now, "", r.Answer
@@ -377,9 +380,6 @@ func (s *sender) finish(m *state.Message, as func(*state.Message)) outcome {
 
 // tellRecord writes where a message is into the question, or the session, that it is of.
 func (s *sender) tellRecord(m *state.Message, way *gateway, r receipt) (err error) {
-	if way == nil {
-		return nil
-	}
 	if m.Type == state.MessageQuestion {
 		_, err = state.NoteQuestion(m.Question, func(q *state.Question) error {
 			q.MessageSent, q.PostError = true, ""
