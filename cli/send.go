@@ -392,6 +392,7 @@ func (p Program) retry(held bool) (failed error) {
 				return nil
 			})
 			failed = errors.Join(failed, err)
+			state.CallPoller(p.env, m.Env) // its own environment's
 		}
 	}
 	spaces := state.SpacesIn(state.UserState(p.env))

@@ -51,8 +51,9 @@ func (r *reader) takeCommand(one *state.Session, m gchat.Message) bool {
 		})
 		return nil
 	})
-	if err != nil {
-		r.Log.Once(err, "command not written down")
+	r.Log.Once(err, "command not written down")
+	if one.Env != r.environment {
+		state.CallPoller(r.Env, one.Env) // which does it
 	}
 	return true
 }

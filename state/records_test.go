@@ -419,3 +419,26 @@ func TestAWaiterTakesItsRecordAlong(t *testing.T) {
 		t.Errorf("the record is still %s's, whose poller is dead; ours is %s: %v", o.Env, Environment(env), err)
 	}
 }
+
+// What was emptied in a copy of a record does not come back with the members that the copy was read with.
+func TestACopyKeepsNothingThatWasEmptied(t *testing.T) {
+	folder := QuestionsIn(t.TempDir())
+	q, end := question("s"), time.Now().UTC()
+	q.Mode, q.Denied, q.TimesOutAt, q.TimeoutPolicy = Deny, true, &end, Recommended
+	if err := folder.Create("marker", q); err != nil {
+		t.Fatal(err)
+	}
+	read, err := folder.Load("marker")
+	if err != nil {
+		t.Fatal(err)
+	}
+	there := *read
+	there.Mode, there.Denied, there.TimesOutAt, there.TimeoutPolicy = Native, false, nil, ""
+	if err := folder.Create("terminal", &there); err != nil {
+		t.Fatal(err)
+	}
+	is, err := folder.Load("terminal")
+	if err != nil || is.Denied || is.TimesOutAt != nil || is.TimeoutPolicy != "" || is.Mode != Native {
+		t.Errorf("it is %+v, %v", is, err)
+	}
+}
