@@ -4,25 +4,24 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"golang.org/x/sys/unix"
+
+	"gchat-hooks/e2e/bound"
 )
 
 // echoes waits until the terminal shows what is typed, or does not.
 func (x *ptyDialog) echoes(want bool) {
 	x.t.Helper()
-	for end := time.Now().Add(30 * time.Second); ; time.Sleep(20 * time.Millisecond) {
+	became := bound.Soon(bound.Patience, func() bool {
 		is, err := unix.IoctlGetTermios(int(x.pty.Fd()), unix.TCGETS)
 		if err != nil {
 			x.t.Fatal(err)
 		}
-		if is.Lflag&unix.ECHO != 0 == want {
-			return
-		}
-		if time.Now().After(end) {
-			x.t.Fatalf("echo does not become %v:\n%s", want, x.screen())
-		}
+		return is.Lflag&unix.ECHO != 0 == want
+	})
+	if !became {
+		x.t.Fatalf("echo does not become %v:\n%s", want, x.screen())
 	}
 }
 

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -205,7 +206,8 @@ func (m *machine) serve(w http.ResponseWriter, r *http.Request) {
 	fmt.Fprintf(w, `{"error":{"code":%d,"message":"not now","status":"UNAVAILABLE"}}`, code)
 }
 
-// send runs gchat-send until it ends by itself: a worker whose process was killed does what a person does, it sends again.
+// send runs gchat-send until it keeps the message: a worker whose process was killed, or that is told that the message was not
+// kept, since the outbox is crowded, does what a person does, it sends again.
 // The same words count as one message for a minute. On a slow machine a worker may be killed for that long, so after half
 // of it the killing pauses.
 func (m *machine) send(session, text string) {
@@ -221,15 +223,20 @@ func (m *machine) send(session, text string) {
 			m.spared.Add(1)
 		}
 		cmd := bound.Command(m, m.program, "--session", session, "--thread-key", session, text)
-		cmd.Env = m.env
+		var stderr bytes.Buffer
+		cmd.Env, cmd.Stderr = m.env, &stderr
 		err := m.run(cmd)
 		var exit *exec.ExitError
 		switch {
-		case errors.As(err, &exit) && exit.ExitCode() == exitNotDelivered, err == nil:
+		case err == nil:
 			return
+		case errors.As(err, &exit) && exit.ExitCode() == exitNotDelivered:
+			if !strings.Contains(stderr.String(), "message not kept: ") {
+				return // it stays in the outbox
+			}
 		case errors.As(err, &exit) && exit.ExitCode() == -1: // killed
 		default:
-			m.Errorf("gchat-send: %v", err)
+			m.Errorf("gchat-send: %v: %s", err, &stderr)
 			return
 		}
 	}

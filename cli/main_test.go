@@ -19,6 +19,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 	"google.golang.org/api/chat/v1"
 
+	"gchat-hooks/e2e/bound"
 	"gchat-hooks/e2e/strict"
 	"gchat-hooks/gchat/space"
 	"gchat-hooks/state"
@@ -92,7 +93,7 @@ func TestCommands(t *testing.T) {
 
 // endPollersIn ends the pollers that commands started with a state somewhere in a folder, and waits until they have.
 func endPollersIn(dir string) {
-	for end := time.Now().Add(30 * time.Second); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
+	bound.Soon(bound.Patience, func() bool {
 		lives := false
 		_ = filepath.WalkDir(dir, func(path string, _ os.DirEntry, _ error) error {
 			if filepath.Base(path) != "pollers" {
@@ -106,10 +107,8 @@ func endPollersIn(dir string) {
 			}
 			return nil
 		})
-		if !lives {
-			return
-		}
-	}
+		return !lives
+	})
 }
 
 type spaceKey struct{}
@@ -169,17 +168,17 @@ func until(ts *testscript.TestScript, neg bool, args []string) {
 		ts.Fatalf("usage: until FILES REGEXP")
 	}
 	want := regexp.MustCompile(args[1])
-	for end := time.Now().Add(30 * time.Second); ; time.Sleep(20 * time.Millisecond) {
-		var last []byte
+	var last []byte
+	matches := func(file string) bool {
+		last, _ = os.ReadFile(file)
+		return want.Match(last)
+	}
+	found := bound.Soon(bound.Patience, func() bool {
 		files, _ := filepath.Glob(ts.MkAbs(args[0]))
-		for _, file := range files {
-			if last, _ = os.ReadFile(file); want.Match(last) {
-				return
-			}
-		}
-		if time.Now().After(end) {
-			ts.Fatalf("%s does not match %s:\n%s", args[0], args[1], last)
-		}
+		return slices.ContainsFunc(files, matches)
+	})
+	if !found {
+		ts.Fatalf("%s does not match %s:\n%s", args[0], args[1], last)
 	}
 }
 

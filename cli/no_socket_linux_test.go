@@ -11,7 +11,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"gchat-hooks/e2e/bound"
 	"gchat-hooks/e2e/strict"
@@ -154,13 +153,15 @@ func (h *hooked) endWait(strace int) {
 	}
 }
 
-func (h *hooked) until(what string, is func(*state.Question) bool) *state.Question {
+func (h *hooked) until(what string, is func(*state.Question) bool) (q *state.Question) {
 	h.Helper()
-	for end := time.Now().Add(30 * time.Second); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
-		if qs, _ := state.OpenQuestions(getenv(h.env)); len(qs) > 0 && is(qs[0]) {
-			return qs[0]
+	bound.Until(h, what, func() bool {
+		qs, _ := state.OpenQuestions(getenv(h.env))
+		if len(qs) == 0 {
+			return false
 		}
-	}
-	h.Fatal("waited in vain until " + what)
-	return nil
+		q = qs[0]
+		return is(q)
+	})
+	return q
 }

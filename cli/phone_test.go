@@ -95,15 +95,13 @@ func (p *pocket) space(flags ...string) (page string, end func()) {
 }
 
 // until waits for what f finds.
-func (p *pocket) until(what string, f func() string) string {
+func (p *pocket) until(what string, f func() string) (found string) {
 	p.Helper()
-	for end := time.Now().Add(30 * time.Second); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
-		if found := f(); found != "" {
-			return found
-		}
-	}
-	p.Fatalf("not within 30 s: %s", what)
-	return ""
+	bound.Until(p, what, func() bool {
+		found = f()
+		return found != ""
+	})
+	return found
 }
 
 // asks has a session ask, and returns the thread of its question and the hook that waits for the answer.

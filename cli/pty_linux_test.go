@@ -84,17 +84,19 @@ func (x *ptyDialog) screen() string {
 func (x *ptyDialog) expect(pattern string) string {
 	x.t.Helper()
 	re := regexp.MustCompile(pattern)
-	for end := time.Now().Add(30 * time.Second); ; time.Sleep(10 * time.Millisecond) {
-		screen := x.screen()
-		if at := re.FindStringIndex(screen[x.from:]); at != nil {
-			found := screen[x.from+at[0] : x.from+at[1]]
-			x.from += at[1]
-			return found
-		}
-		if time.Now().After(end) {
-			x.t.Fatalf("%q does not show below %q:\n%s\n%s", pattern, screen[max(0, x.from-60):x.from], screen, x.stands())
-		}
+	var screen string
+	var at []int
+	shows := bound.Soon(bound.Patience, func() bool {
+		screen = x.screen()
+		at = re.FindStringIndex(screen[x.from:])
+		return at != nil
+	})
+	if !shows {
+		x.t.Fatalf("%q does not show below %q:\n%s\n%s", pattern, screen[max(0, x.from-60):x.from], screen, x.stands())
 	}
+	found := screen[x.from+at[0] : x.from+at[1]]
+	x.from += at[1]
+	return found
 }
 
 // stands ends the program, and returns what it did and, from its terminal, its goroutines.

@@ -9,7 +9,6 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"gchat-hooks/e2e/bound"
 	"gchat-hooks/state"
@@ -122,8 +121,7 @@ func TestAfterSendWithoutSuccessAPollerGoesOn(t *testing.T) {
 		code, _ := m.tell("refused")
 		ended <- code
 	}()
-	for end := time.Now().Add(5 * time.Second); m.posts.Load() == 0 && time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
-	}
+	bound.Until(t, "a post comes", func() bool { return m.posts.Load() > 0 })
 	if code, stderr := m.tell("--queue", "later"); code != 0 {
 		t.Errorf("--queue: exit code %d: %s", code, stderr)
 	}
@@ -139,11 +137,7 @@ func TestAfterSendWithoutSuccessAPollerGoesOn(t *testing.T) {
 		}
 		return ""
 	}
-	for end := time.Now().Add(5 * time.Second); !state.ReadBeat(env).Lives; time.Sleep(10 * time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatal("no poller runs")
-		}
-	}
+	bound.Until(t, "a poller runs", func() bool { return state.ReadBeat(env).Lives })
 }
 
 // A full disk is said, and neither half a message nor any of it is kept or sent.

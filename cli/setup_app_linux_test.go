@@ -7,10 +7,10 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"google.golang.org/api/chat/v1"
 
@@ -79,14 +79,11 @@ func (c *appCloud) trap(end, says string) {
 // tapCard taps the card that setup posted.
 func (c *appCloud) tapCard(t *testing.T, by *chat.User) {
 	t.Helper()
-	for end := time.Now().Add(20 * time.Second); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
-		for _, m := range c.Messages() {
-			if len(m.CardsV2) > 0 && c.Tap(by, m.Name, "", "send", nil, "") == nil {
-				return
-			}
-		}
-	}
-	t.Fatal("there is no card to tap")
+	bound.Until(t, "there is a card to tap", func() bool {
+		return slices.ContainsFunc(c.Messages(), func(m *chat.Message) bool {
+			return len(m.CardsV2) > 0 && c.Tap(by, m.Name, "", "send", nil, "") == nil
+		})
+	})
 }
 
 // A person is led past every trap, and ends with a tap.

@@ -11,10 +11,10 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"google.golang.org/api/chat/v1"
 
+	"gchat-hooks/e2e/bound"
 	"gchat-hooks/e2e/strict"
 	"gchat-hooks/gchat/space"
 	"gchat-hooks/state"
@@ -171,8 +171,7 @@ func TestPurgeAsks(t *testing.T) {
 	go func() { ended <- daemon.Wait() }()
 	t.Cleanup(func() { _ = daemon.Process.Kill() })
 	runs := func(h state.Heartbeat) bool { return h.Lives && h.Daemon }
-	for end := time.Now().Add(20 * time.Second); !slices.ContainsFunc(state.Pollers(getenv(env)), runs) && time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
-	}
+	bound.Until(t, "the daemon runs", func() bool { return slices.ContainsFunc(state.Pollers(getenv(env)), runs) })
 
 	x = inTerminal(t, env, s.program, "uninstall", "--purge", "--yes")
 	x.expect("the daemon runs")

@@ -13,6 +13,7 @@ import (
 
 	"google.golang.org/api/chat/v1"
 
+	"gchat-hooks/e2e/bound"
 	"gchat-hooks/e2e/strict"
 	"gchat-hooks/gchat/space"
 )
@@ -64,13 +65,14 @@ func BenchmarkTap(b *testing.B) {
 		}
 		end = make(chan time.Time, 1)
 		go func() { _ = waits.Wait(); end <- time.Now() }()
-		for ; card == nil; time.Sleep(10 * time.Millisecond) {
+		bound.Until(b, "a card that asks "+text, func() bool {
 			for _, m := range sp.Messages() {
 				if strings.Contains(m.FallbackText, text) {
 					card = m
 				}
 			}
-		}
+			return card != nil
+		})
 		return end, card
 	}
 	var ends []chan time.Time

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"gchat-hooks/e2e/bound"
 	"gchat-hooks/e2e/strict"
 	"gchat-hooks/state"
 )
@@ -105,18 +106,12 @@ func TestTapsComeAgainThroughANewConnection(t *testing.T) {
 	t.Cleanup(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() })
 	m := g.awaitPost("Which?")
 	first := g.tap("users/7", m, card, "1", nil) // a stranger's shows that taps come
-	for end := time.Now().Add(time.Minute); g.pub.Message(first).Acks == 0; time.Sleep(10 * time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatal("no tap comes")
-		}
-	}
+	bound.Until(t, "a tap comes", func() bool { return g.pub.Message(first).Acks > 0 })
 	between.deep.Add(1)
 	began := time.Now()
 	g.tap("users/1", m, card, "2", nil)
-	for end := began.Add(3 * time.Minute); d.load(q).Status != state.Answered; time.Sleep(100 * time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatal("the tap does not come")
-		}
+	if !bound.Soon(3*time.Minute, func() bool { return d.load(q).Status == state.Answered }) {
+		t.Fatal("the tap does not come")
 	}
 	t.Logf("taps come again after %s", time.Since(began).Round(time.Second))
 	log, err := os.ReadFile(state.LogPath(d.env))

@@ -327,15 +327,13 @@ func (x *talk) inPane(screen, then string) (got func() string) {
 	run("respawn-pane", "-k", "-t", pane, "-c", dir, "sh", "-c", `stty raw -echo; : >got; cat screen
 (until test -s got; do sleep 0.02; done; printf '\033[2J\033[H'; cat then) & exec ./claude >got`)
 	server, pid := inject.Server{Socket: socket}, 0
-	for end := time.Now().Add(20 * time.Second); pid == 0; time.Sleep(20 * time.Millisecond) {
+	bound.Until(x.t, "the pane runs Claude Code", func() bool {
 		p, err := server.Pane(x.t.Context(), pane)
 		if err == nil {
-			pid, err = p.Claude(0, "")
+			pid, _ = p.Claude(0, "")
 		}
-		if time.Now().After(end) {
-			x.t.Fatal(err)
-		}
-	}
+		return pid != 0
+	})
 	x.session(x.id, func(s *state.Session) {
 		s.TmuxSocket, s.TmuxPane, s.ClaudePID, s.ClaudeStart = socket, pane, pid, inject.StartOf(pid)
 	})

@@ -20,6 +20,7 @@ import (
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
 
+	"gchat-hooks/e2e/bound"
 	"gchat-hooks/e2e/strict"
 )
 
@@ -177,18 +178,16 @@ func (g *google) message(name string) *chatapi.Message {
 // awaitPost waits for a message whose text, or fallback text, has these words.
 func (g *google) awaitPost(words string) (found *chatapi.Message) {
 	g.t.Helper()
-	for end := time.Now().Add(30 * time.Second); found == nil && time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
+	bound.Until(g.t, "a message "+words, func() bool {
 		g.mu.Lock()
+		defer g.mu.Unlock()
 		for _, m := range g.posts {
 			if strings.Contains(m.Text+m.FallbackText, words) {
 				found = m
 			}
 		}
-		g.mu.Unlock()
-	}
-	if found == nil {
-		g.t.Fatalf("no message %q", words)
-	}
+		return found != nil
+	})
 	return found
 }
 

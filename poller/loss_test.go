@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"gchat-hooks/e2e/bound"
 	"gchat-hooks/gchat"
 	"gchat-hooks/gchat/space"
 	"gchat-hooks/poller/judge"
@@ -146,8 +147,7 @@ func TestAPollerWithoutItsFolderEnds(t *testing.T) {
 	d.ask(nil)
 	ended := make(chan error, 1)
 	go func() { ended <- Run(t.Context(), Options{Env: d.env, Log: state.NewLog(d.env, "test"), Daemon: true}) }()
-	for end := time.Now().Add(10 * time.Second); !pollerRuns(d.env) && time.Now().Before(end); time.Sleep(time.Millisecond) {
-	}
+	bound.Until(t, "the poller runs", func() bool { return pollerRuns(d.env) })
 	for range 100 { // it may just be writing
 		if os.RemoveAll(filepath.Join(state.UserState(d.env), "pollers")) == nil {
 			break

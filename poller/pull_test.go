@@ -15,6 +15,7 @@ import (
 
 	chatapi "google.golang.org/api/chat/v1"
 
+	"gchat-hooks/e2e/bound"
 	"gchat-hooks/e2e/strict"
 	"gchat-hooks/gchat"
 	"gchat-hooks/state"
@@ -77,14 +78,26 @@ func TestALongPlanIsOneThreadOfADirectMessage(t *testing.T) {
 // awaitPatch waits until a message shows these words, and no button.
 func (g *google) awaitPatch(name, words string) {
 	g.t.Helper()
-	for end := time.Now().Add(30 * time.Second); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
+	var b []byte
+	changed := bound.Soon(bound.Patience, func() bool {
 		m := g.message(name)
-		b, _ := m.MarshalJSON()
-		if strings.Contains(string(b), words) && !strings.Contains(string(b), "onClick") && strings.Contains(m.Text, words) {
-			return
-		}
+		b, _ = m.MarshalJSON()
+		return strings.Contains(string(b), words) && !strings.Contains(string(b), "onClick") && strings.Contains(m.Text, words)
+	})
+	if !changed {
+		g.t.Fatalf("%s was not changed to %q: %s", name, words, b)
 	}
-	g.t.Fatalf("%s was not changed to %q: %+v", name, words, g.message(name))
+}
+
+// delivered waits until an event was given to a poller, and allAcknowledged until none waits any more.
+func (g *google) delivered(id string) {
+	g.t.Helper()
+	bound.Until(g.t, "the event is delivered", func() bool { return g.pub.Message(id).Deliveries > 0 })
+}
+
+func (g *google) allAcknowledged() {
+	g.t.Helper()
+	bound.Until(g.t, "all events are acknowledged", func() bool { return g.waiting() == 0 })
 }
 
 // Who tapped is the event's user, whatever the card carries; a second tap, and one on a card that is over, change nothing.
@@ -149,21 +162,14 @@ func TestWordsInADirectMessage(t *testing.T) {
 	for _, ago := range []time.Duration{2 * time.Minute, 25 * time.Hour, -250 * 365 * 24 * time.Hour} { // the last lies ahead
 		e := event("MESSAGE", "users/1", g.said(appSpace+"/threads/new", "1", ""))
 		e.EventTime = time.Now().Add(-ago).UTC().Format(time.RFC3339Nano)
-		id := g.publish(e)
-		for end := time.Now().Add(20 * time.Second); g.pub.Message(id).Deliveries == 0 && time.Now().Before(end); time.Sleep(time.Millisecond) {
-		}
+		g.delivered(g.publish(e))
 	}
-	time.Sleep(300 * time.Millisecond)
-	if g.waiting() != 3 {
+	if bound.Soon(300*time.Millisecond, func() bool { return g.waiting() != 3 }) {
 		t.Errorf("%d events wait for a record that is just being written", g.waiting())
 	}
 	later.Store(int64(foreignAge))
 	g.awaitPost("Nothing here waits for that")
-	for end := time.Now().Add(20 * time.Second); g.waiting() > 0 && time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
-	}
-	if n := g.waiting(); n > 0 {
-		t.Errorf("%d events are not acknowledged", n)
-	}
+	g.allAcknowledged()
 	g.publish(event("MESSAGE", "users/1", g.said(appSpace+"/threads/newer", "1", m.Name)))
 	d.await(two, "answered", func(q *state.Question) bool { return q.Answers["Which?"] == "One" })
 }
@@ -182,12 +188,13 @@ func TestEventsOfAnotherSpaceAreNotAnswered(t *testing.T) {
 	g.publish(event("MESSAGE", "users/1", elsewhere))
 	g.tap("users/1", elsewhere, strings.Repeat("0", 32), "1", nil)
 	g.publish(event("MESSAGE", "users/1", g.said(appSpace+"/threads/new", "hello", "")))
-	for end := time.Now().Add(20 * time.Second); g.waiting() > 0 && time.Now().Before(end); time.Sleep(100 * time.Millisecond) {
+	bound.Until(t, "all events are acknowledged", func() bool {
 		later.Add(int64(foreignAge))
-	}
+		return g.waiting() == 0
+	})
 	g.awaitPost("Nothing here waits for that")
-	if g.waiting() > 0 || len(g.posts) != 2 || len(g.others) > 0 {
-		t.Errorf("%d events wait, %d messages are posted, asked for %q", g.waiting(), len(g.posts), g.others)
+	if len(g.posts) != 2 || len(g.others) > 0 {
+		t.Errorf("%d messages are posted, asked for %q", len(g.posts), g.others)
 	}
 }
 
@@ -199,10 +206,10 @@ func TestAReplyComesBeforeThePostIsAnswered(t *testing.T) {
 	d.run(Options{Daemon: true})
 	m := g.awaitPost("Which?")
 	id := g.publish(event("MESSAGE", "users/1", g.said(m.Thread.Name, "2", "")))
-	for end := time.Now().Add(30 * time.Second); g.pub.Message(id).Deliveries == 0 && time.Now().Before(end); time.Sleep(time.Millisecond) {
+	g.delivered(id)
+	if bound.Soon(time.Second, func() bool { return g.waiting() == 0 }) {
+		t.Error("acknowledged before the question is known to be posted")
 	}
-	for end := time.Now().Add(time.Second); g.waiting() > 0 && time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
-	} // it is not to be acknowledged yet
 	close(g.slow)
 	q = d.await(q, "answered", func(q *state.Question) bool { return q.Status == state.Answered })
 	if q.Answers["Which?"] != "Two" || len(q.Replies) != 1 {
@@ -229,8 +236,7 @@ func TestWordsInASpace(t *testing.T) {
 			g.spoken = append(g.spoken, said)
 			g.mu.Unlock()
 			if locked {
-				for end := time.Now().Add(20 * time.Second); g.lists.Load() == 0 && time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
-				}
+				bound.Until(t, "the space is listed", func() bool { return g.lists.Load() > 0 })
 				g.tap("users/1", m, card, "2", nil)
 			}
 			d.await(q, "answered", func(q *state.Question) bool { return q.Answers["Which?"] == "Two" })
@@ -261,13 +267,11 @@ func TestATapIsUsedOnceHoweverOftenItComes(t *testing.T) {
 	id := g.tap("users/1", m, card, "1", nil)
 	d.run(Options{Daemon: true})
 	d.await(q, "answered", func(q *state.Question) bool { return q.Status == state.Answered })
-	for end := time.Now().Add(30 * time.Second); g.lost.Load() == 0 && time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
-	}
+	bound.Until(t, "an acknowledgement is lost", func() bool { return g.lost.Load() > 0 })
 	g.deaf.Store(false)
-	for end := time.Now().Add(40 * time.Second); g.waiting() > 0 && time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
-	}
-	if delivered := g.pub.Message(id).Deliveries; delivered < 2 || g.waiting() > 0 {
-		t.Errorf("delivered %d times, %d wait", delivered, g.waiting())
+	g.allAcknowledged()
+	if delivered := g.pub.Message(id).Deliveries; delivered < 2 {
+		t.Errorf("delivered %d times", delivered)
 	}
 	if q := d.load(q); len(q.Replies) != 1 {
 		t.Errorf("%+v", q.Replies)
@@ -304,8 +308,7 @@ func TestEventsOutliveKilledPollers(t *testing.T) {
 	for end := time.Now().Add(limit); g.waiting() > 0 && time.Now().Before(end); killed++ {
 		cmd := d.child()
 		lives := time.Duration(50+killed*killed%97*12) * time.Millisecond
-		for until := time.Now().Add(lives); g.waiting() > 0 && time.Now().Before(until); time.Sleep(5 * time.Millisecond) {
-		}
+		bound.Soon(lives, func() bool { return g.waiting() == 0 })
 		_ = cmd.Process.Kill()
 		_ = cmd.Wait()
 	}

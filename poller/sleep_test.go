@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"gchat-hooks/e2e/bound"
 	"gchat-hooks/state"
 )
 
@@ -20,10 +21,10 @@ func TestAfterSleepSpacesAreListed(t *testing.T) {
 	var asleep atomic.Int64
 	d.run(Options{Now: func() time.Time { return time.Now().Add(time.Duration(asleep.Load())) }})
 	lists := func(n int64) bool {
-		for end := time.Now().Add(5 * time.Second); d.lists.Load() < n && time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
+		return bound.Soon(5*time.Second, func() bool {
 			d.ask(nil) // the loop's next steps
-		}
-		return d.lists.Load() >= n
+			return d.lists.Load() >= n
+		})
 	}
 	if !lists(1) {
 		t.Fatal("it is not listed")
@@ -51,9 +52,7 @@ func TestSleep(t *testing.T) {
 			d.fail.Store(http.StatusServiceUnavailable)
 			pass(11 * time.Minute)
 			d.run(Options{Now: func() time.Time { return time.Now().Add(time.Duration(clock.Load())) }})
-			for d.lists.Load() == 0 {
-				time.Sleep(10 * time.Millisecond)
-			}
+			bound.Until(t, "the space is listed", func() bool { return d.lists.Load() > 0 })
 			d.skew.Store(int64(12 * time.Minute))
 			m := d.thread(replied)
 			d.fail.Store(0)
@@ -194,9 +193,10 @@ func TestTheMachineIsKeptAwake(t *testing.T) {
 		}
 		says := func(lines int) string {
 			var said []byte
-			for end := time.Now().Add(10 * time.Second); strings.Count(string(said), "\n") < lines && time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
+			bound.Soon(10*time.Second, func() bool {
 				said, _ = os.ReadFile(told)
-			}
+				return strings.Count(string(said), "\n") >= lines
+			})
 			return string(said)
 		}
 		p := d.poller()

@@ -1,4 +1,5 @@
-// Package bound ends a process of a test that stands still, and says what it was doing. Only tests import it.
+// Package bound waits for what a test needs, for so long and no longer: it ends a process that stands still, and says what that was
+// doing. Only tests import it.
 package bound
 
 import (
@@ -24,6 +25,24 @@ const (
 	// printWait is how long a process has to print its goroutines, and how long its output may stay open after its end.
 	printWait = 5 * time.Second
 )
+
+// Until waits until something is so. The test fails after Patience, and says what it waited for.
+func Until(t testing.TB, what string, so func() bool) {
+	t.Helper()
+	if !Soon(Patience, so) {
+		t.Fatalf("not within %v: %s", Patience, what)
+	}
+}
+
+// Soon says whether something is so within a time. It looks every ten milliseconds, and at least once.
+func Soon(most time.Duration, so func() bool) bool {
+	for end := time.Now().Add(most); !so(); time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(end) {
+			return false
+		}
+	}
+	return true
+}
 
 // Command is exec.Command for a process that is over within Patience. One that is not is ended, and the test fails: it prints
 // what the process did, its goroutines and its log.
@@ -108,9 +127,7 @@ func End(pid int) (said string) {
 	lives := func(pid int) bool {
 		return syscall.Kill(pid, 0) == nil && !strings.Contains(read(pid, "status"), "(zombie)")
 	}
-	for end := time.Now().Add(printWait); slices.ContainsFunc(all, lives) && time.Now().Before(end); {
-		time.Sleep(50 * time.Millisecond)
-	}
+	Soon(printWait, func() bool { return !slices.ContainsFunc(all, lives) })
 	for _, pid := range all {
 		_ = syscall.Kill(pid, syscall.SIGKILL)
 	}
