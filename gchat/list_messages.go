@@ -46,8 +46,17 @@ type Message struct {
 
 // api is the Chat API, at Google or at what stands in for it.
 type api struct {
-	chat *chat.Service
-	base *url.URL // nil: Google's
+	Space string // spaces/S, where it posts; "" of a reader
+	chat  *chat.Service
+	base  *url.URL // nil: Google's
+}
+
+// Chat tells where it posts, host/spaces/S, without a secret.
+func (a *api) Chat() string {
+	if a.base != nil {
+		return a.base.Host + "/" + a.Space
+	}
+	return googleHost + "/" + a.Space
 }
 
 // request is a call of one of Google's APIs.
@@ -91,7 +100,7 @@ func NewReader(ctx context.Context, endpoint, credentialsFile string) (*Reader, 
 	if err != nil {
 		return nil, fmt.Errorf("read messages: %w", err)
 	}
-	return &Reader{api: &api{svc, base}}, nil
+	return &Reader{api: &api{chat: svc, base: base}}, nil
 }
 
 // serviceOptions lead to one of Google's APIs with the file's credentials, or to a base URL in its place: on this machine without
