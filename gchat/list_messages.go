@@ -206,23 +206,15 @@ func (r *Reader) Space(ctx context.Context, name string) (*chat.Space, error) {
 }
 
 func fromChat(m *chat.Message) Message {
+	sender := cmp.Or(m.Sender, &chat.User{})
 	out := Message{
-		Name: m.Name, Text: m.Text, ClientID: m.ClientAssignedMessageId, Deleted: m.DeleteTime != "", Reply: m.ThreadReply,
+		Name: m.Name, ThreadName: cmp.Or(m.Thread, &chat.Thread{}).Name, Text: cmp.Or(m.ArgumentText, m.Text),
+		SenderEmail: sender.Email, DisplayName: sender.DisplayName, Human: sender.Type == "HUMAN",
+		ClientID: m.ClientAssignedMessageId, Deleted: m.DeleteTime != "", Reply: m.ThreadReply,
+		Quotes: cmp.Or(m.QuotedMessageMetadata, &chat.QuotedMessageMetadata{}).Name,
 	}
-	if m.Thread != nil {
-		out.ThreadName = m.Thread.Name
-	}
-	if m.Sender != nil {
-		out.SenderEmail, out.DisplayName, out.Human = m.Sender.Email, m.Sender.DisplayName, m.Sender.Type == "HUMAN"
-		if strings.HasPrefix(m.Sender.Name, "users/") { // another name could be one that we keep for ourselves
-			out.Sender = m.Sender.Name
-		}
-	}
-	if m.QuotedMessageMetadata != nil {
-		out.Quotes = m.QuotedMessageMetadata.Name
-	}
-	if m.ArgumentText != "" {
-		out.Text = m.ArgumentText
+	if strings.HasPrefix(sender.Name, "users/") { // another name could be one that we keep for ourselves
+		out.Sender = sender.Name
 	}
 	out.CreateTime, _ = time.Parse(time.RFC3339Nano, m.CreateTime)
 	return out

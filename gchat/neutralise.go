@@ -43,6 +43,9 @@ func inert(s string) string {
 
 // shut changes "<" where it would open something. It stays where it can only mean "less than" or an arrow.
 func shut(s string) string {
+	if !strings.Contains(s, "<") {
+		return s
+	}
 	var b strings.Builder
 	for i, r := range s {
 		if r == '<' {
@@ -63,9 +66,6 @@ func closed(s string) string {
 	}
 	return s
 }
-
-// blank says that a reader would see nothing.
-func blank(s string) bool { return strings.TrimSpace(state.Clean(state.ForChat, s)) == "" }
 
 // normal gives text as labels are compared: as it is shown, without regard to case and to what phones do to
 // quotes and dashes.
