@@ -91,16 +91,12 @@ type Reader struct {
 // only, and then goes without credentials. credentialsFile is a service account or authorized user file (a login's too); ""
 // finds Application Default Credentials. Errors are ErrCredentials, or the endpoint's.
 func NewReader(ctx context.Context, endpoint, credentialsFile string) (*Reader, error) {
-	const app, user = chat.ChatAppMessagesReadonlyScope, chat.ChatMessagesReadonlyScope
-	opts, base, err := serviceOptions(endpoint, credentialsFile, app, user)
+	opts, base, err := serviceOptions(endpoint, credentialsFile, chat.ChatAppMessagesReadonlyScope, chat.ChatMessagesReadonlyScope)
 	if err != nil {
 		return nil, err
 	}
 	svc, err := chat.NewService(ctx, opts...)
-	if err != nil {
-		return nil, fmt.Errorf("read messages: %w", err)
-	}
-	return &Reader{api: &api{chat: svc, base: base}}, nil
+	return &Reader{api: &api{chat: svc, base: base}}, err
 }
 
 // serviceOptions lead to one of Google's APIs with the file's credentials, or to a base URL in its place: on this machine without

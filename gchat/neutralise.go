@@ -20,7 +20,11 @@ func Line(s string) string {
 // Block makes foreign text of several lines safe to stand in a message, from the start of a line. Lines after the first
 // begin with two spaces, so that none of them can pass for one of ours ("[Answered] …", "Thread key: …", "4. …").
 func Block(s string) string {
-	lines := strings.Split(strings.TrimSpace(state.Clean(state.ForChat, s)), "\n")
+	s = strings.TrimSpace(state.Clean(state.ForChat, s))
+	if !strings.Contains(s, "\n") {
+		return inert(s)
+	}
+	lines := strings.Split(s, "\n")
 	for i, l := range lines {
 		l = strings.TrimRightFunc(l, unicode.IsSpace)
 		if i > 0 && l != "" {

@@ -298,7 +298,7 @@ func notTypedText(q *state.Question, why string) string {
 	return "[Look] Please finish the dialog in the terminal. Your answer was not typed to its end: " + clause(why) + "."
 }
 
-// clause is foreign text as a part of one of our sentences.
+// clause is foreign text as a part of one of our sentences, whose next character would make a "<" at its end open something.
 func clause(text string) string {
-	return closed(strings.TrimRight(Line(brief(text, 1000)), ". "))
+	return strings.TrimRight(Line(brief(text, 1000)), ". <")
 }

@@ -92,22 +92,21 @@ func worded(q *state.Question, prompt int) string {
 }
 
 func howToReply(prompts []state.Prompt) string {
-	const mostExplained = 20 // questions; Claude asks four at most
+	if len(prompts) == 0 {
+		return "Reply with your answer."
+	}
 	if len(prompts) > 1 {
 		lines := []string{"Reply with answers in order, each on its own line:"}
-		for i := range min(len(prompts), mostExplained) {
+		for i := range min(len(prompts), 20) { // Claude asks four at most
 			lines = append(lines, fmt.Sprintf("Q%d: <answer>", i+1))
 		}
 		return strings.Join(lines, "\n")
 	}
-	n, multi := 0, false
-	for _, p := range prompts {
-		n, multi = len(p.Options), p.MultiSelect
-	}
+	n := len(prompts[0].Options)
 	switch { // the example must be a reply that can be given
 	case n == 0:
 		return "Reply with your answer."
-	case multi && n > 1:
+	case prompts[0].MultiSelect && n > 1:
 		return fmt.Sprintf(`Reply with comma-separated numbers (e.g., "1,%d") or type a custom response.`, min(n, 3))
 	}
 	return fmt.Sprintf(`Reply with the option number (e.g., "%d") or type a custom response.`, min(n, 2))

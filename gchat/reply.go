@@ -365,7 +365,7 @@ var plainDigits = strings.NewReplacer("０", "0", "１", "1", "２", "2", "３",
 // custom_text or multi_question; "" when nothing is answered.
 func ResponseType(questions []state.Prompt, answers map[int]state.Answer) string {
 	switch {
-	case len(Unanswered(questions, answers)) == len(questions):
+	case len(answers) == 0:
 		return ""
 	case len(questions) > 1:
 		return "multi_question"
@@ -386,9 +386,8 @@ func Decompose(p state.Prompt, value string) state.Answer {
 		best, behind := 0, ""
 		for i, o := range p.Options {
 			rest, ok := strings.CutPrefix(left, o.Label+", ")
-			ok = ok && o.Label != "" && rest != ", " // a comma without anything behind it is no comma of ours
-			fits := ok && !slices.Contains(numbers, i+1) && (p.MultiSelect || rest == "")
-			if fits && (best == 0 || len(o.Label) > len(p.Options[best-1].Label)) {
+			ok = ok && o.Label != "" && rest != ", " && !slices.Contains(numbers, i+1) // a comma without anything behind it is none of ours
+			if ok && (p.MultiSelect || rest == "") && (best == 0 || len(o.Label) > len(p.Options[best-1].Label)) {
 				best, behind = i+1, rest
 			}
 		}

@@ -163,7 +163,6 @@ func (w *Webhook) RoundTrip(r *http.Request) (*http.Response, error) {
 // Post creates the message. Errors are *APIError where Chat answered, ErrNonsense, or of the transport; none holds the
 // URL. AlreadyExists(err) means that an earlier try with this MessageID had arrived.
 func (a *api) Post(ctx context.Context, p Post) (posted Posted, err error) {
-	const what = "post message"
 	c := a.chat.Spaces.Messages.Create(a.Space, p.message())
 	if p.ThreadName != "" || p.ThreadKey != "" {
 		// Without the option Chat ignores the thread; without a thread it refuses the option.
@@ -172,12 +171,12 @@ func (a *api) Post(ctx context.Context, p Post) (posted Posted, err error) {
 	if p.MessageID != "" {
 		c.MessageId(p.MessageID).RequestId(p.MessageID)
 	}
-	m, err := call(ctx, a, postTimeout, what, a.Space, c)
+	m, err := call(ctx, a, postTimeout, "post message", a.Space, c)
 	if err != nil {
 		return posted, err
 	}
 	if is, _ := path.Match(a.Space+"/messages/?*", m.Name); !is {
-		return posted, a.failed(what, a.Space, ErrNonsense)
+		return posted, a.failed("post message", a.Space, ErrNonsense)
 	}
 	posted.Name = m.Name
 	thread := cmp.Or(m.Thread, &chat.Thread{}).Name
