@@ -135,7 +135,7 @@ func (a answer) notUsed(q *state.Question, about, reply string) error {
 	case about == state.NoteKept:
 		hint = "what was said is kept: answer the rest with another gchat-hooks answer"
 	}
-	return failed(errors.New(gchat.NoteText(q, state.Owed{About: about, Reply: reply})), hint, exitNotUsed)
+	return failed(errors.New(strings.Join(gchat.NoteTexts(q, state.Owed{About: about, Reply: reply}), "")), hint, exitNotUsed)
 }
 
 // list shows the questions that a reply would answer, the oldest first, with the options that a number means.

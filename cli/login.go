@@ -4,12 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/urfave/cli/v2"
 
 	"gchat-hooks/cli/doctor"
+	"gchat-hooks/gchat"
 	"gchat-hooks/gchat/login"
 	"gchat-hooks/state"
 	"gchat-hooks/state/config"
@@ -31,10 +31,8 @@ func (p Program) loginCommand() *cli.Command {
 				err := errors.New("the first login needs the JSON file of an OAuth client of your own, of type Desktop app")
 				return usage(err, "gchat-hooks login --client-id-file client_secret.json")
 			}
-			// The endpoint is never a project's: who logged in may answer in all of them.
-			cfg := config.Load(p.env, state.ConfigDir(p.env))
 			return logIn(c.Context, login.Options{
-				Env: p.env, Out: p.out, Paste: newAsker(p.in, p.out).next, Endpoint: cfg.APIEndpoint,
+				Env: p.env, Out: p.out, Paste: newAsker(p.in, p.out).next,
 				ClientFile: c.String("client-id-file"), NoBrowser: c.Bool("no-browser"), Wait: c.Duration("wait"),
 			})
 		},
@@ -43,16 +41,15 @@ func (p Program) loginCommand() *cli.Command {
 
 // logIn gets a person's permission to read Google Chat, and says what came of it.
 func logIn(ctx context.Context, o login.Options) error {
-	who, err := login.Run(ctx, o)
+	user, err := login.Run(ctx, o)
 	if err != nil {
 		return err
 	}
 	file := config.LoginFile(o.Env)
-	name := strings.TrimSpace(who.DisplayName+" "+who.Email) + " (" + who.Name + ")"
-	if who.Unknown != nil {
-		name = fmt.Sprintf("who that is could not be found out (%v)\n  %s", who.Unknown, doctor.Hint(who.Unknown))
+	if user == "" {
+		user = "who that is could not be found out\n  " + doctor.Hint(gchat.ErrNotTold)
 	}
-	fmt.Fprintf(o.Out, "logged in: %s\nthe login is in %s\n", plain(name), file)
+	fmt.Fprintf(o.Out, "logged in: %s\nthe login is in %s\n", user, file)
 	if used := config.Load(o.Env, state.ProjectDir(o.Env)).CredentialsFile; used != file {
 		fmt.Fprintf(o.Out, "but replies are read with credentials_file, %s: take it out to use the login\n", used)
 	}

@@ -278,7 +278,6 @@ func (s *setup) readWith(ctx context.Context, path string) error {
 	}
 	return logIn(ctx, login.Options{
 		ClientFile: path, Env: s.env, Out: s.out, Paste: s.ask.next, NoBrowser: s.flags.Bool("no-browser"),
-		Endpoint: s.config().APIEndpoint,
 	})
 }
 

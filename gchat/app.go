@@ -30,7 +30,6 @@ var ErrNoSpace = errors.New("a Chat app needs a space: space_id")
 
 // App is a Chat app: it writes to one space as itself, and hears what people tap and say there from a Pub/Sub subscription.
 type App struct {
-	Space        string // spaces/S
 	Subscription string // projects/P/subscriptions/S
 
 	direct atomic.Pointer[bool] // see Direct
@@ -56,24 +55,11 @@ func NewApp(ctx context.Context, cfg *config.Config) (*App, error) {
 		return nil, err
 	}
 	events, err := pubsub.NewService(ctx, options...)
-	return &App{Space: cfg.SpaceID, Subscription: cfg.Subscription, api: &api{messages, base}, events: events}, err
-}
-
-// Chat tells where it posts, host/spaces/S.
-func (a *App) Chat() string {
-	if a.base != nil {
-		return a.base.Host + "/" + a.Space
-	}
-	return googleHost + "/" + a.Space
+	return &App{Subscription: cfg.Subscription, api: &api{cfg.SpaceID, messages, base}, events: events}, err
 }
 
 // ID tells one app from another.
 func (a *App) ID() string { return a.Subscription }
-
-// Post creates a message. Errors are those of Webhook.Post.
-func (a *App) Post(ctx context.Context, p Post) (Posted, error) {
-	return a.post(ctx, "post message", a.Space, p)
-}
 
 // Patch has a message of the app's show another card, below the beginning of the same text: Google takes no other
 // fallback text for a message that stands (spaces.messages.patch, updateMask).

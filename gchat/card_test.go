@@ -270,7 +270,7 @@ func TestClosedCard(t *testing.T) {
 		if !strings.Contains(got, c.want) || len(buttonsOf(card)) > 0 || strings.Contains(got, "w1") {
 			t.Errorf("%s: %s", c.name, got)
 		}
-		if note := NoteText(c.q, state.Owed{About: state.NoteClosed}); !strings.HasPrefix(text, note) {
+		if note := noteText(c.q, state.Owed{About: state.NoteClosed}); !strings.HasPrefix(text, note) {
 			t.Errorf("%s: the text is not the closing note: %q", c.name, text)
 		}
 	}

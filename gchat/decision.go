@@ -67,6 +67,14 @@ func ParseDecision(text string, q *state.Question) (a state.Answer, about string
 	return a, state.NoteUnclear
 }
 
+// offers says whether a reply or a tap may decide so. What only the terminal can allow, they can refuse.
+func offers(q *state.Question, label string) bool {
+	if len(q.Questions) == 0 || q.TerminalOnly && !state.Refuses(label) {
+		return false
+	}
+	return slices.ContainsFunc(q.Questions[0].Options, func(o state.Option) bool { return o.Label == label })
+}
+
 // What is shown of a permission at once: a command's end is always among it.
 const (
 	shownFirst, shownLast = 20, 10 // lines
@@ -180,12 +188,12 @@ func whatFor(q *state.Question) string {
 // longText is a plan, or a session's last words.
 func longText(q *state.Question) string {
 	source := state.Clean(state.ForChat, q.Shown)
-	text := settle(markdown(source))
+	text := markdown(source)
 	if q.Matter().Prompt {
 		return text
 	}
 	if !keepsWords(source, text) {
-		text = settle(plain(source))
+		text = plain(source)
 	}
 	return cmp.Or(text, "(The plan's text was not found: it stands in the terminal.)")
 }
@@ -259,5 +267,8 @@ func briefly(q *state.Question) string {
 	if about == "" {
 		return field(q.Tool)
 	}
-	return field(q.Tool) + ": " + clause(ends(about, state.MostAbout))
+	if len(about) > state.MostAbout {
+		about = ends(about, state.MostAbout)
+	}
+	return field(q.Tool) + ": " + clause(about)
 }

@@ -146,7 +146,7 @@ func readWording(said string, want int) (texts []string, err error) {
 		return nil, fmt.Errorf("the model did not answer with %d texts", want)
 	}
 	for _, t := range texts {
-		if blank(t) || len(t) > longestWording {
+		if Line(t) == "" || len(t) > longestWording {
 			return nil, fmt.Errorf("the model gave a text of %d bytes", len(t))
 		}
 	}

@@ -46,8 +46,17 @@ type Message struct {
 
 // api is the Chat API, at Google or at what stands in for it.
 type api struct {
-	chat *chat.Service
-	base *url.URL // nil: Google's
+	Space string // spaces/S, where it posts; "" of a reader
+	chat  *chat.Service
+	base  *url.URL // nil: Google's
+}
+
+// Chat tells where it posts, host/spaces/S, without a secret.
+func (a *api) Chat() string {
+	if a.base != nil {
+		return a.base.Host + "/" + a.Space
+	}
+	return googleHost + "/" + a.Space
 }
 
 // request is a call of one of Google's APIs.
@@ -82,16 +91,12 @@ type Reader struct {
 // only, and then goes without credentials. credentialsFile is a service account or authorized user file (a login's too); ""
 // finds Application Default Credentials. Errors are ErrCredentials, or the endpoint's.
 func NewReader(ctx context.Context, endpoint, credentialsFile string) (*Reader, error) {
-	const app, user = chat.ChatAppMessagesReadonlyScope, chat.ChatMessagesReadonlyScope
-	opts, base, err := serviceOptions(endpoint, credentialsFile, app, user)
+	opts, base, err := serviceOptions(endpoint, credentialsFile, chat.ChatAppMessagesReadonlyScope, chat.ChatMessagesReadonlyScope)
 	if err != nil {
 		return nil, err
 	}
 	svc, err := chat.NewService(ctx, opts...)
-	if err != nil {
-		return nil, fmt.Errorf("read messages: %w", err)
-	}
-	return &Reader{api: &api{svc, base}}, nil
+	return &Reader{api: &api{chat: svc, base: base}}, err
 }
 
 // serviceOptions lead to one of Google's APIs with the file's credentials, or to a base URL in its place: on this machine without
@@ -197,23 +202,15 @@ func (r *Reader) Space(ctx context.Context, name string) (*chat.Space, error) {
 }
 
 func fromChat(m *chat.Message) Message {
+	sender := cmp.Or(m.Sender, &chat.User{})
 	out := Message{
-		Name: m.Name, Text: m.Text, ClientID: m.ClientAssignedMessageId, Deleted: m.DeleteTime != "", Reply: m.ThreadReply,
+		Name: m.Name, ThreadName: cmp.Or(m.Thread, &chat.Thread{}).Name, Text: cmp.Or(m.ArgumentText, m.Text),
+		SenderEmail: sender.Email, DisplayName: sender.DisplayName, Human: sender.Type == "HUMAN",
+		ClientID: m.ClientAssignedMessageId, Deleted: m.DeleteTime != "", Reply: m.ThreadReply,
+		Quotes: cmp.Or(m.QuotedMessageMetadata, &chat.QuotedMessageMetadata{}).Name,
 	}
-	if m.Thread != nil {
-		out.ThreadName = m.Thread.Name
-	}
-	if m.Sender != nil {
-		out.SenderEmail, out.DisplayName, out.Human = m.Sender.Email, m.Sender.DisplayName, m.Sender.Type == "HUMAN"
-		if strings.HasPrefix(m.Sender.Name, "users/") { // another name could be one that we keep for ourselves
-			out.Sender = m.Sender.Name
-		}
-	}
-	if m.QuotedMessageMetadata != nil {
-		out.Quotes = m.QuotedMessageMetadata.Name
-	}
-	if m.ArgumentText != "" {
-		out.Text = m.ArgumentText
+	if strings.HasPrefix(sender.Name, "users/") { // another name could be one that we keep for ourselves
+		out.Sender = sender.Name
 	}
 	out.CreateTime, _ = time.Parse(time.RFC3339Nano, m.CreateTime)
 	return out

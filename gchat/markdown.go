@@ -37,29 +37,29 @@ type line struct {
 
 // markdown renders Claude's Markdown, which is visible text, in Chat's own syntax: *bold*, _italic_, ~struck~, `code`,
 // "* " before items, 4 spaces before nested ones, "> " before quotes. Chat has no headings and no tables. Ordinary text
-// is Markdown too, and comes out as it is, with its lines; so does a text that is longer than maxMarkdown, or deep.
-func markdown(source string) (lines []line) {
-	if strings.TrimSpace(source) == "" {
-		return nil
-	}
+// is Markdown too, and comes out as it is, with its lines; so does a text that is longer than maxMarkdown, or deep. All that is
+// foreign in it is neutral then.
+func markdown(source string) (rendered string) {
 	if !marks().MatchString(source) || len(source) > maxMarkdown || deep().MatchString(source) {
 		return plain(source)
 	}
 	defer func() {
 		if recover() != nil { // a fault in the parser must not cost a report
-			lines = plain(source)
+			rendered = plain(source)
 		}
 	}()
 	w := &walk{source: []byte(source)}
 	w.blocks(markdownParser().Parse(text.NewReader(w.source)), "")
-	return w.lines
+	return settle(w.lines)
 }
 
-func plain(source string) (lines []line) {
-	for l := range strings.SplitSeq(strings.Trim(source, "\n"), "\n") {
-		lines = append(lines, line{text: strings.TrimRight(l, " \t")})
+// plain is visible text with its lines as they are, neutral.
+func plain(source string) string {
+	lines := strings.Split(strings.Trim(source, "\n"), "\n")
+	for i, l := range lines {
+		lines[i] = noFence.Replace(disarm(strings.TrimRight(l, " \t")))
 	}
-	return lines
+	return shut(strings.TrimRight(strings.Join(lines, "\n"), "\n"))
 }
 
 // markdownParser is CommonMark without HTML, which is text for us, and without link definitions, which would make a line

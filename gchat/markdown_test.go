@@ -75,8 +75,7 @@ func TestMarkdown(t *testing.T) {
 		{"fence in a table", "|a|\n|-|\n|x ``` y|", "```\na\n-\nx  y\n```"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			lines := markdown(state.Clean(state.ForChat, tt.in))
-			if got := settle(lines); got != tt.want {
+			if got := markdown(state.Clean(state.ForChat, tt.in)); got != tt.want {
 				t.Errorf("%q:\n got %q\nwant %q", tt.in, got, tt.want)
 			}
 		})
@@ -101,8 +100,7 @@ func TestLinks(t *testing.T) {
 		{"another host as label", "[https://bank.example](https://evil.example)", "https://bank.example (https://evil.example)"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			lines := markdown(state.Clean(state.ForChat, tt.in))
-			if got := settle(lines); got != tt.want {
+			if got := markdown(state.Clean(state.ForChat, tt.in)); got != tt.want {
 				t.Errorf("%q:\n got %q\nwant %q", tt.in, got, tt.want)
 			}
 		})
@@ -116,8 +114,7 @@ func TestMarkdownIsBounded(t *testing.T) {
 		"quotes": {strings.Repeat("> ", 30) + "**a**", strings.Repeat("> ", 30) + "**a**"},
 		"lists":  {strings.Repeat("- 1. ", 10) + "**a**\n" + strings.Repeat("\n", 40000) + "b", strings.Repeat("- 1. ", 10) + "**a**\n" + strings.Repeat("\n", 40000) + "b"},
 	} {
-		lines := markdown(tt.in)
-		if got := settle(lines); got != tt.want {
+		if got := markdown(tt.in); got != tt.want {
 			t.Errorf("%s: %.200q", name, got)
 		}
 	}
@@ -135,7 +132,7 @@ func FuzzOrdinaryText(f *testing.F) {
 		}
 		w := &walk{source: []byte(source)}
 		w.blocks(markdownParser().Parse(text.NewReader(w.source)), "")
-		if got, want := settle(markdown(source)), settle(w.lines); got != want {
+		if got, want := markdown(source), settle(w.lines); got != want {
 			t.Errorf("%q: got %q, want %q", source, got, want)
 		}
 	})

@@ -20,7 +20,11 @@ func Line(s string) string {
 // Block makes foreign text of several lines safe to stand in a message, from the start of a line. Lines after the first
 // begin with two spaces, so that none of them can pass for one of ours ("[Answered] …", "Thread key: …", "4. …").
 func Block(s string) string {
-	lines := strings.Split(strings.TrimSpace(state.Clean(state.ForChat, s)), "\n")
+	s = strings.TrimSpace(state.Clean(state.ForChat, s))
+	if !strings.Contains(s, "\n") {
+		return inert(s)
+	}
+	lines := strings.Split(s, "\n")
 	for i, l := range lines {
 		l = strings.TrimRightFunc(l, unicode.IsSpace)
 		if i > 0 && l != "" {
@@ -43,6 +47,9 @@ func inert(s string) string {
 
 // shut changes "<" where it would open something. It stays where it can only mean "less than" or an arrow.
 func shut(s string) string {
+	if !strings.Contains(s, "<") {
+		return s
+	}
 	var b strings.Builder
 	for i, r := range s {
 		if r == '<' {
@@ -63,9 +70,6 @@ func closed(s string) string {
 	}
 	return s
 }
-
-// blank says that a reader would see nothing.
-func blank(s string) bool { return strings.TrimSpace(state.Clean(state.ForChat, s)) == "" }
 
 // normal gives text as labels are compared: as it is shown, without regard to case and to what phones do to
 // quotes and dashes.

@@ -8,51 +8,47 @@ import (
 	"gchat-hooks/state"
 )
 
-// NoteTexts are the messages that a note becomes; see NoteText.
+// NoteTexts word a note that a question's thread is owed, mostly in one message; none when there is nothing to tell. All that is
+// foreign in it is neutral. What a note of refusal says depends on the allowlist: its Seen is NobodyAllowed while no sender may
+// answer.
 func NoteTexts(q *state.Question, owed state.Owed) []string {
-	if owed.About == state.NoteMore {
-		return split("[More] "+whatFor(q), "\n", block(q.Shown), MaxText)
-	}
-	if text := NoteText(q, owed); text != "" {
-		return []string{text}
-	}
-	return nil
-}
-
-// NoteText words a note that a question's thread is owed; "" when there is nothing to tell. All that is foreign in it is
-// neutral. What a note of refusal says depends on the allowlist: its Seen is NobodyAllowed while no sender may answer.
-func NoteText(q *state.Question, owed state.Owed) string {
-	r := q.Reply(owed.Reply)
+	text := ""
 	switch owed.About {
 	case state.NoteClosed:
-		return closingText(q)
+		text = closingText(q)
+	case state.NoteMore:
+		return split("[More] "+whatFor(q), "\n", block(q.Shown), MaxText)
 	case state.NoteReminder:
-		return "[Reminder] " + field(q.SessionName) + "\n\nStill open after " + owed.Seen + ": " + briefly(q)
+		text = "[Reminder] " + field(q.SessionName) + "\n\nStill open after " + owed.Seen + ": " + briefly(q)
 	case state.NoteSent:
-		if q.Matter().Prompt {
-			return "[Sent] Sent to Claude."
+		text = "[Sent] Sent to Claude"
+		if !q.Matter().Prompt {
+			text += ": " + answersLine(q)
 		}
-		return "[Sent] Sent to Claude: " + answersLine(q) + "."
+		text += "."
 	case state.NoteRefused:
-		return refusedText(r, owed.Seen)
+		text = refusedText(q.Reply(owed.Reply), owed.Seen)
 	case state.NoteLate:
-		return lateText(q)
+		text = lateText(q)
 	case state.NoteUnclear:
-		return unclearText(q, r)
+		text = unclearText(q, q.Reply(owed.Reply))
 	case state.NoteKept:
-		return keptText(q, r)
+		text = keptText(q, q.Reply(owed.Reply))
 	case state.NoteLater:
-		return "[Kept] Claude reads your reply with its next step. A session that has ended reads it when it is resumed."
+		text = "[Kept] Claude reads your reply with its next step. A session that has ended reads it when it is resumed."
 	case state.NoteNoText:
-		return "[Not used] There is no text in that message, and no choice. Please reply in words, or choose an option."
+		text = "[Not used] There is no text in that message, and no choice. Please reply in words, or choose an option."
 	case state.NoteUnwaited:
-		return "[Not read] Please answer in the terminal. No hook waits for a reply to this question."
+		text = "[Not read] Please answer in the terminal. No hook waits for a reply to this question."
 	case state.NoteUnread:
-		return "[Not read] Please answer in the terminal. Replies here cannot be read yet: " + clause(owed.Seen) + "."
+		text = "[Not read] Please answer in the terminal. Replies here cannot be read yet: " + clause(owed.Seen) + "."
 	case state.NoteNotTyped:
-		return notTypedText(q, owed.Seen)
+		text = notTypedText(q, owed.Seen)
 	}
-	return ""
+	if text == "" {
+		return nil
+	}
+	return []string{text}
 }
 
 // NobodyAllowed is the Seen of a NoteRefused while the allowlist is empty.
@@ -117,20 +113,15 @@ func closing(prefix string, q *state.Question, end string, tell func(question in
 	if end != "" {
 		lines = append(lines, "", end)
 	}
-	return inert(Cut(strings.Join(lines, "\n"), MaxText-len("‹")))
+	text := strings.Join(lines, "\n")
+	if most := MaxText - len("‹"); len(text) > most {
+		text = inert(Cut(text, most))
+	}
+	return text
 }
 
 // quote is foreign text of several lines within a note, as much of it as tells which text it is.
 func quote(text string) string { return Block(brief(text, 2000)) }
-
-// list is texts of one line each, with commas between them.
-func list(texts []string) string {
-	var shown []string
-	for _, t := range texts {
-		shown = append(shown, closed(Line(t)))
-	}
-	return strings.Join(shown, ", ")
-}
 
 // answeredText says what was answered.
 func answeredText(q *state.Question) string {
@@ -138,7 +129,7 @@ func answeredText(q *state.Question) string {
 		p := q.Questions[i]
 		a := Decompose(p, q.Answers[p.Question])
 		if len(a.Labels) > 0 {
-			lines = append(lines, "Selected: "+list(a.Labels))
+			lines = append(lines, "Selected: "+Line(strings.Join(a.Labels, ", ")))
 		} else if a.Text == "" {
 			lines = append(lines, "Selected: (nothing)")
 		}
@@ -165,9 +156,9 @@ func timedOutText(q *state.Question) string {
 	return closing("[Timeout] ", q, what, func(i int) []string {
 		p := q.Questions[i]
 		if given := q.Partial[i]; !given.Empty() {
-			return []string{"Your answer: " + list(strings.Split(given.Value(), "\n"))}
+			return []string{"Your answer: " + Line(strings.ReplaceAll(given.Value(), "\n", ", "))}
 		} else if chosen := Decompose(p, q.Answers[p.Question]).Labels; len(chosen) > 0 {
-			return []string{"Chosen by the timeout policy, not by you: " + list(chosen)}
+			return []string{"Chosen by the timeout policy, not by you: " + Line(strings.Join(chosen, ", "))}
 		}
 		return nil
 	})
@@ -307,7 +298,7 @@ func notTypedText(q *state.Question, why string) string {
 	return "[Look] Please finish the dialog in the terminal. Your answer was not typed to its end: " + clause(why) + "."
 }
 
-// clause is foreign text as a part of one of our sentences.
+// clause is foreign text as a part of one of our sentences, whose next character would make a "<" at its end open something.
 func clause(text string) string {
-	return closed(strings.TrimRight(Line(Cut(text, 1000)), ". "))
+	return strings.TrimRight(Line(brief(text, 1000)), ". <")
 }

@@ -83,7 +83,7 @@ func TestNoteText(t *testing.T) {
 			if c.q.Replies == nil {
 				c.q.Replies = []state.Reply{{MessageName: "m", Sender: "users/7", DisplayName: "Eve", Verdict: state.Late}}
 			}
-			got := NoteText(&c.q, c.owed)
+			got := noteText(&c.q, c.owed)
 			if c.want == "" && got != "" || !strings.HasPrefix(got, c.want) || !strings.Contains(got, c.in) {
 				t.Errorf("%q", got)
 			}
@@ -121,7 +121,7 @@ func FuzzNoteText(f *testing.F) {
 			Typing: &state.Typing{Result: "dirty", Why: why},
 		}
 		for _, about := range []string{state.NoteSent, state.NoteRefused, state.NoteUnread, state.NoteNotTyped} {
-			text := NoteText(q, state.Owed{About: about, Reply: "m", Seen: why})
+			text := noteText(q, state.Owed{About: about, Reply: "m", Seen: why})
 			if strings.Contains(text, "\n") || len(text) > MaxText {
 				t.Errorf("%q", text)
 			}
@@ -129,3 +129,6 @@ func FuzzNoteText(f *testing.F) {
 		}
 	})
 }
+
+// noteText is a note of one message; "" for none.
+func noteText(q *state.Question, owed state.Owed) string { return strings.Join(NoteTexts(q, owed), "") }

@@ -37,7 +37,10 @@ func pieces(q *state.Question, line int) (header, text, how string) {
 	case m.Decides:
 		return decisionHeader("Permission", q), permissionText(q, line), how + alwaysAllows(q, "always") + HowToDecide(q) + key
 	}
-	text = inert(Cut(questionText(q), mostAsked))
+	text = questionText(q)
+	if len(text) > mostAsked {
+		text = inert(Cut(text, mostAsked))
+	}
 	return "[AskUserQuestion] Session: " + sessionOf(q), text, how + howToReply(q.Questions) + key
 }
 
@@ -82,29 +85,28 @@ func optionText(o state.Option) string {
 
 // worded is the text of a prompt, in a model's words where it was worded.
 func worded(q *state.Question, prompt int) string {
-	if prompt < len(q.Wording) && !blank(q.Wording[prompt]) {
+	if prompt < len(q.Wording) && strings.TrimSpace(q.Wording[prompt]) != "" {
 		return q.Wording[prompt]
 	}
 	return q.Questions[prompt].Question
 }
 
 func howToReply(prompts []state.Prompt) string {
-	const mostExplained = 20 // questions; Claude asks four at most
+	if len(prompts) == 0 {
+		return "Reply with your answer."
+	}
 	if len(prompts) > 1 {
 		lines := []string{"Reply with answers in order, each on its own line:"}
-		for i := range min(len(prompts), mostExplained) {
+		for i := range min(len(prompts), 20) { // Claude asks four at most
 			lines = append(lines, fmt.Sprintf("Q%d: <answer>", i+1))
 		}
 		return strings.Join(lines, "\n")
 	}
-	n, multi := 0, false
-	for _, p := range prompts {
-		n, multi = len(p.Options), p.MultiSelect
-	}
+	n := len(prompts[0].Options)
 	switch { // the example must be a reply that can be given
 	case n == 0:
 		return "Reply with your answer."
-	case multi && n > 1:
+	case prompts[0].MultiSelect && n > 1:
 		return fmt.Sprintf(`Reply with comma-separated numbers (e.g., "1,%d") or type a custom response.`, min(n, 3))
 	}
 	return fmt.Sprintf(`Reply with the option number (e.g., "%d") or type a custom response.`, min(n, 2))
@@ -131,11 +133,8 @@ func brief(text string, most int) string {
 	return head(text, most) + "…"
 }
 
-// ends are the beginning and the end of a text, so many bytes of both: what a command does may stand at its end.
+// ends are the beginning and the end of a longer text, so many bytes of both: what a command does may stand at its end.
 func ends(text string, most int) string {
-	if len(text) <= most {
-		return text
-	}
 	end := strings.ToValidUTF8(text[len(text)-most/3:], "")
 	return fmt.Sprintf("%s ⋯ %d bytes ⋯ %s", head(text, most/3*2), len(text)-most, end)
 }
@@ -149,4 +148,94 @@ func head(s string, n int) string {
 		n--
 	}
 	return s[:n]
+}
+
+// longestField bounds what a message has beside its text, in bytes: the header stands above each part.
+const longestField = 1000
+
+// field is a line of a header or a note, without a code block in it, which could reach over the text below.
+func field(s string) string {
+	if s == "" {
+		return ""
+	}
+	return noFence.Replace(Line(brief(s, longestField)))
+}
+
+// split makes messages of a neutral text that may be too long for one: header, distance, text. When there are several, each
+// header ends with its number, as in "[Done] name (2/3)", and without a header each begins with a line "(2/3)". They are at
+// most limit bytes long (no less than 256) and are cut between paragraphs, else between lines, else between words. A code
+// block that is cut is closed and opened again. There is no message when there is nothing to say.
+func split(header, distance, text string, limit int) []string {
+	limit = max(limit, 256)
+	if len(header) > limit/2 {
+		header = head(header, limit/2)
+	}
+	whole := header + distance + text
+	if header == "" || text == "" {
+		whole = header + text
+	}
+	switch {
+	case whole == "":
+		return nil
+	case text == "" || len(whole) <= limit:
+		return []string{whole}
+	}
+	if header == "" {
+		distance = "\n"
+	} else {
+		header += " "
+	}
+	room := limit - len(header) - len("(99999/99999)") - len(distance) - 2*len(fence+"\n")
+	var parts []string
+	open := false // the part begins in a code block
+	for text != "" {
+		n := len(text)
+		if n > room {
+			n = cutAt(text, room, open)
+		}
+		part := text[:n]
+		text = text[n:]
+		if open {
+			part = fence + "\n" + part
+		} else {
+			part = disarm(part) // a line that is cut may go on with any of its words
+		}
+		open = strings.Count(part, fence)%2 == 1
+		if open {
+			part = strings.TrimSuffix(part, "\n") + "\n" + fence
+		}
+		parts = append(parts, part)
+	}
+	for i, part := range parts {
+		parts[i] = fmt.Sprintf("%s(%d/%d)%s%s", header, i+1, len(parts), distance, part)
+	}
+	return parts
+}
+
+// cutAt finds where to cut a text that is longer than room: behind a paragraph, a line or a space near its end.
+func cutAt(text string, room int, open bool) int {
+	paragraph, whole := 0, 0
+	for at := 0; ; {
+		l, _, more := strings.Cut(text[at:room], "\n")
+		if !more {
+			break
+		}
+		fences := strings.Count(l, fence)
+		open = open != (fences%2 == 1)
+		at += len(l) + 1
+		if !open && strings.TrimSpace(l) == "" {
+			paragraph = at
+		} else if !open || fences == 0 && !strings.HasPrefix(text[at:], fence) { // else the block would be empty in a message
+			whole = at
+		}
+	}
+	if at := cmp.Or(paragraph, whole); at > 0 {
+		return at
+	}
+	const near = 200 // bytes; else between two characters
+	n := len(head(text, room))
+	if space := strings.LastIndexAny(text[max(0, n-near):n], " \t"); space >= 0 {
+		n = max(0, n-near) + space + 1
+	}
+	return n
 }

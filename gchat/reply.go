@@ -1,6 +1,7 @@
 package gchat
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 	"strconv"
@@ -33,12 +34,10 @@ type NoOption struct{ Question, Number int }
 func ParseReply(
 	text string, questions []state.Prompt, partial map[int]state.Answer,
 ) (answers map[int]state.Answer, missing []int, none *NoOption) {
-	answers = maps.Clone(partial)
-	if answers == nil {
-		answers = map[int]state.Answer{}
-	}
+	answers = map[int]state.Answer{}
+	maps.Copy(answers, partial)
 	r := &reply{text: strings.TrimSpace(state.Clean(state.ForAgent, text)), open: Unanswered(questions, partial)}
-	if blank(r.text) {
+	if r.text == "" {
 		return answers, r.open, nil
 	}
 	for _, p := range questions {
@@ -90,8 +89,10 @@ func (r *reply) parts() []part {
 			return whole
 		}
 	}
-	if parts := r.named(); parts != nil {
-		return parts
+	if strings.ContainsAny(r.text, "QqＱｑ") {
+		if parts := r.named(); parts != nil {
+			return parts
+		}
 	}
 	if len(r.questions) == 1 {
 		return whole
@@ -115,7 +116,7 @@ var questionMark = state.Pattern(`(?m)(?:(^)|[\t\pZ,;，；])[\t\pZ]*[QqＱｑ][
 func (r *reply) named() (parts []part) {
 	from, intro := 0, ""
 	for _, m := range questionMark().FindAllStringSubmatchIndex(r.text, 64) {
-		n, _ := strconv.Atoi(plainDigits(r.text[m[4]:m[5]]))
+		n, _ := strconv.Atoi(plainDigits.Replace(r.text[m[4]:m[5]]))
 		if n < 1 || n > len(r.questions) {
 			continue
 		}
@@ -132,7 +133,7 @@ func (r *reply) named() (parts []part) {
 		from = m[1]
 		parts = append(parts, part{question: n - 1, text: strings.TrimSpace(r.text[from:])})
 	}
-	first := slices.IndexFunc(parts, func(p part) bool { return !blank(p.text) })
+	first := slices.IndexFunc(parts, func(p part) bool { return p.text != "" })
 	if first >= 0 {
 		parts[first].remark = intro
 		return parts
@@ -202,8 +203,8 @@ var (
 // answer is what the text says. It is empty only if the text is. None is a number in it without an option: the text then
 // counts as the person's own words.
 func (c *choices) answer(text string) (a state.Answer, none *int) {
-	if blank(text) {
-		return state.Answer{}, nil
+	if text == "" {
+		return a, nil
 	}
 	picked, a := c.choice(text)
 	for _, n := range picked {
@@ -215,10 +216,8 @@ func (c *choices) answer(text string) (a state.Answer, none *int) {
 		a.Labels = chosen(c.Prompt, picked)
 		return a, nil
 	}
-	if at := otherPrefix().FindStringIndex(text); at != nil && !blank(text[at[1]:]) {
-		text = strings.TrimSpace(text[at[1]:])
-	}
-	return state.Answer{Text: text}, nil
+	own := strings.TrimSpace(otherPrefix().ReplaceAllString(text, ""))
+	return state.Answer{Text: cmp.Or(own, text)}, nil
 }
 
 // choice reads the numbers of the options that the text chooses, with the own words or the remark behind them. It returns
@@ -333,17 +332,15 @@ func (c *choices) beginning(text string) int {
 
 // chosen gives the labels of the options with those numbers, each once, in the options' order.
 func chosen(p state.Prompt, numbers []int) (labels []string) {
-	numbers = slices.Clone(numbers)
-	slices.Sort(numbers)
-	for _, n := range numbers {
-		if l := p.Options[n-1].Label; !slices.Contains(labels, l) {
-			labels = append(labels, l)
+	for i, o := range p.Options {
+		if slices.Contains(numbers, i+1) && !slices.Contains(labels, o.Label) {
+			labels = append(labels, o.Label)
 		}
 	}
 	return labels
 }
 
-var numberForm = state.Pattern(`^(?i:options?\s*)?#?\s*\(?\s*(\d{1,9})\s*[.)]?$`)
+var numberForm = state.Pattern(`^(?i:options?[\s\pZ]*)?#?[\s\pZ]*\(?[\s\pZ]*(\d{1,9})[\s\pZ]*[.)]?$`)
 
 // number reads the forms in which phones give a number: "2", "2.", "(2)", "#2", "option 2", "２", "2️⃣". It gives -1 for
 // anything else. Bare is a number without any decoration.
@@ -351,7 +348,7 @@ func number(text string) (n int, bare bool) {
 	if len(text) > 200 {
 		return -1, false
 	}
-	text = strings.TrimSpace(plainDigits(text))
+	text = strings.TrimSpace(plainDigits.Replace(text))
 	m := numberForm().FindStringSubmatch(text)
 	if m == nil {
 		return -1, false
@@ -360,28 +357,15 @@ func number(text string) (n int, bare bool) {
 	return n, text == m[1]
 }
 
-// plainDigits gives full-width ASCII as ASCII and ends a keycap emoji with a space: "1️⃣3️⃣" is two numbers.
-func plainDigits(s string) string {
-	return strings.Map(func(r rune) rune {
-		switch {
-		case r >= '！' && r <= '～':
-			return r - '！' + '!'
-		case r == '。':
-			return '.'
-		case r == '\uFE0F':
-			return -1
-		case r == '\u20E3', unicode.Is(unicode.Zs, r):
-			return ' '
-		}
-		return r
-	}, s)
-}
+// plainDigits gives the full-width characters of a number as ASCII, and ends a keycap emoji with a space: "1️⃣3️⃣" is two numbers.
+var plainDigits = strings.NewReplacer("０", "0", "１", "1", "２", "2", "３", "3", "４", "4", "５", "5", "６", "6", "７", "7", "８", "8", "９", "9",
+	"＃", "#", "（", "(", "）", ")", "．", ".", "。", ".", "\uFE0F", "", "\u20E3", " ")
 
 // ResponseType names the kind of an answered call, as the question's file has it: single_select, multi_select,
 // custom_text or multi_question; "" when nothing is answered.
 func ResponseType(questions []state.Prompt, answers map[int]state.Answer) string {
 	switch {
-	case len(Unanswered(questions, answers)) == len(questions):
+	case len(answers) == 0:
 		return ""
 	case len(questions) > 1:
 		return "multi_question"
@@ -402,9 +386,8 @@ func Decompose(p state.Prompt, value string) state.Answer {
 		best, behind := 0, ""
 		for i, o := range p.Options {
 			rest, ok := strings.CutPrefix(left, o.Label+", ")
-			ok = ok && o.Label != "" && rest != ", " // a comma without anything behind it is no comma of ours
-			fits := ok && !slices.Contains(numbers, i+1) && (p.MultiSelect || rest == "")
-			if fits && (best == 0 || len(o.Label) > len(p.Options[best-1].Label)) {
+			ok = ok && o.Label != "" && rest != ", " && !slices.Contains(numbers, i+1) // a comma without anything behind it is none of ours
+			if ok && (p.MultiSelect || rest == "") && (best == 0 || len(o.Label) > len(p.Options[best-1].Label)) {
 				best, behind = i+1, rest
 			}
 		}

@@ -437,10 +437,10 @@ func FuzzParseReply(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text, one, two string, multi bool) {
 		p := prompt(multi, one, two, "Auth")
 		one1, missing, _ := ParseReply(text, []state.Prompt{p}, nil)
-		if said := !blank(text); said == one1[0].Empty() || said == (len(missing) == 1) || len(one1) > 1 {
+		if said := !(strings.TrimSpace(state.Clean(state.ForChat, text)) == ""); said == one1[0].Empty() || said == (len(missing) == 1) || len(one1) > 1 {
 			t.Errorf("reply %q = %+v, missing %v", text, one1, missing)
 		}
-		if said := one1[0].Text; said != "" && (blank(said) || !utf8.ValidString(said)) {
+		if said := one1[0].Text; said != "" && (strings.TrimSpace(said) == "" || !utf8.ValidString(said)) {
 			t.Errorf("reply %q = %q", text, said)
 		}
 		questions := []state.Prompt{p, deploy, free}

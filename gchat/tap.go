@@ -106,14 +106,6 @@ const (
 	choiceMore = "more" // all of a permission is to be shown
 )
 
-// offers says whether a reply or a tap may decide so. What only the terminal can allow, they can refuse.
-func offers(q *state.Question, label string) bool {
-	if len(q.Questions) == 0 || q.TerminalOnly && !state.Refuses(label) {
-		return false
-	}
-	return slices.ContainsFunc(q.Questions[0].Options, func(o state.Option) bool { return o.Label == label })
-}
-
 // number1 is an index as the names and values in a card count it.
 func number1(index int) string { return strconv.Itoa(index + 1) }
 
@@ -225,9 +217,5 @@ func (t *Tap) words(prompt int) string {
 	if len(said) == 0 {
 		return ""
 	}
-	words := strings.TrimSpace(head(state.Clean(state.ForAgent, head(said[0], MaxText)), MaxText))
-	if blank(words) {
-		return ""
-	}
-	return words
+	return strings.TrimSpace(head(state.Clean(state.ForAgent, head(said[0], MaxText)), MaxText))
 }

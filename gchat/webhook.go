@@ -26,9 +26,7 @@ const postTimeout = 10 * time.Second
 
 // Webhook posts to one space: spaces.messages.create, authenticated by the key and token in its URL.
 type Webhook struct {
-	Space string // spaces/S
-	url   *url.URL
-	*api  // with the webhook's secrets
+	*api // its base is the webhook's URL, with the secrets
 }
 
 var webhookPath = state.Pattern(`^(.*/)?v1/(spaces/[^/]+)/messages/?$`)
@@ -60,10 +58,9 @@ func ConfiguredWebhook(cfg *config.Config, raw string) (*Webhook, error) {
 		}
 		u.Scheme, u.Host, u.Path = base.Scheme, base.Host, base.Path+u.Path
 	}
-	w := &Webhook{Space: space, url: u}
+	w := &Webhook{&api{Space: space, base: u}}
 	client := &http.Client{Transport: w, CheckRedirect: noRedirects.CheckRedirect}
-	svc, err := chat.NewService(context.Background(), option.WithHTTPClient(client))
-	w.api = &api{svc, u}
+	w.chat, err = chat.NewService(context.Background(), option.WithHTTPClient(client))
 	return w, err
 }
 
@@ -79,23 +76,20 @@ func WebhookOf(ctx context.Context, cfg *config.Config) (*Webhook, error) {
 	return ConfiguredWebhook(cfg, raw)
 }
 
-// Chat tells where it posts, host/spaces/S, without the secret.
-func (w *Webhook) Chat() string { return w.url.Host + "/" + w.Space }
-
 // ID tells one webhook from another without its secret.
 func (w *Webhook) ID() string {
-	sum := sha256.Sum256([]byte(w.url.String()))
+	sum := sha256.Sum256([]byte(w.base.String()))
 	return hex.EncodeToString(sum[:8])
 }
 
 // LocalEndpoint is the API's base URL when the webhook is on this machine, as the embedded space's is, whose token stays in
 // it; "" otherwise.
 func (w *Webhook) LocalEndpoint() string {
-	if w.url.Scheme != "http" {
+	if w.base.Scheme != "http" {
 		return ""
 	}
-	before, _, _ := strings.Cut(w.url.Path, "v1/spaces/")
-	return (&url.URL{Scheme: "http", Host: w.url.Host, Path: before}).String()
+	before, _, _ := strings.Cut(w.base.Path, "v1/spaces/")
+	return (&url.URL{Scheme: "http", Host: w.base.Host, Path: before}).String()
 }
 
 // Post is a message to be created.
@@ -159,7 +153,7 @@ var noRedirects = &http.Client{
 
 // RoundTrip takes a call to where the webhook is. Its secrets come in here, so that no error of the caller's holds them.
 func (w *Webhook) RoundTrip(r *http.Request) (*http.Response, error) {
-	to := *w.url
+	to := *w.base
 	to.RawQuery = strings.Trim(to.RawQuery+"&"+r.URL.RawQuery, "&")
 	r = r.Clone(r.Context())
 	r.URL, r.Host = &to, to.Host
@@ -168,13 +162,8 @@ func (w *Webhook) RoundTrip(r *http.Request) (*http.Response, error) {
 
 // Post creates the message. Errors are *APIError where Chat answered, ErrNonsense, or of the transport; none holds the
 // URL. AlreadyExists(err) means that an earlier try with this MessageID had arrived.
-func (w *Webhook) Post(ctx context.Context, p Post) (Posted, error) {
-	return w.post(ctx, "post message", w.Space, p)
-}
-
-// post creates a message in a space, and makes sense of the answer.
-func (a *api) post(ctx context.Context, what, space string, p Post) (posted Posted, err error) {
-	c := a.chat.Spaces.Messages.Create(space, p.message())
+func (a *api) Post(ctx context.Context, p Post) (posted Posted, err error) {
+	c := a.chat.Spaces.Messages.Create(a.Space, p.message())
 	if p.ThreadName != "" || p.ThreadKey != "" {
 		// Without the option Chat ignores the thread; without a thread it refuses the option.
 		c.MessageReplyOption("REPLY_MESSAGE_FALLBACK_TO_NEW_THREAD")
@@ -182,16 +171,16 @@ func (a *api) post(ctx context.Context, what, space string, p Post) (posted Post
 	if p.MessageID != "" {
 		c.MessageId(p.MessageID).RequestId(p.MessageID)
 	}
-	m, err := call(ctx, a, postTimeout, what, space, c)
+	m, err := call(ctx, a, postTimeout, "post message", a.Space, c)
 	if err != nil {
 		return posted, err
 	}
-	if is, _ := path.Match(space+"/messages/?*", m.Name); !is {
-		return posted, a.failed(what, space, ErrNonsense)
+	if is, _ := path.Match(a.Space+"/messages/?*", m.Name); !is {
+		return posted, a.failed("post message", a.Space, ErrNonsense)
 	}
 	posted.Name = m.Name
 	thread := cmp.Or(m.Thread, &chat.Thread{}).Name
-	if is, _ := path.Match(space+"/threads/?*", thread); is {
+	if is, _ := path.Match(a.Space+"/threads/?*", thread); is {
 		posted.ThreadName = thread
 	}
 	created, err := time.Parse(time.RFC3339Nano, m.CreateTime)
@@ -234,7 +223,7 @@ func shorten(s string, n int) string {
 // That Google looks at the token before it looks at the message is what its answers suggest; only a message that comes
 // back proves it.
 func (w *Webhook) Probe(ctx context.Context) (ahead time.Duration, err error) {
-	posted, err := w.post(ctx, "reach webhook", w.Space, Post{})
+	posted, err := w.Post(ctx, Post{})
 	refused := answered(err)
 	if at := cmp.Or(posted.ServerTime, refused.at); !at.IsZero() {
 		ahead = time.Until(at)

@@ -85,7 +85,7 @@ func TestEndpointStandsInForGoogle(t *testing.T) {
 			if err == nil {
 				t.Errorf("%s was taken", c.endpoint)
 			}
-		} else if err != nil || w.url.String() != c.want {
+		} else if err != nil || w.base.String() != c.want {
 			t.Errorf("%s by %s: %v, %v; want %s", c.raw, c.endpoint, w, err, c.want)
 		}
 	}
@@ -259,7 +259,7 @@ func FuzzPosted(f *testing.F) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		p, err := (&api{chat: svc}).post(t.Context(), "post message", "spaces/AAA", Post{Text: "x"})
+		p, err := (&api{Space: "spaces/AAA", chat: svc}).Post(t.Context(), Post{Text: "x"})
 		if err == nil && !strings.HasPrefix(p.Name, "spaces/AAA/messages/") {
 			t.Errorf("taken for a message: %+v", p)
 		}

@@ -423,7 +423,7 @@ func FuzzJudge(f *testing.F) {
 			t.Errorf("answered with %v", q.Answers)
 		}
 		for _, owed := range q.Owes {
-			if gchat.NoteText(q, owed) == "" {
+			if gchat.NoteTexts(q, owed) == nil {
 				t.Errorf("the thread is told nothing of %+v", owed)
 			}
 		}

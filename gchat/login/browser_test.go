@@ -102,8 +102,8 @@ func TestHostileCallbacksDoNotEndTheWait(t *testing.T) {
 		go p.browse(address)
 		return nil
 	}
-	if acc, err := Run(t.Context(), o); err != nil || acc.Name != "users/7" {
-		t.Errorf("%+v, %v", acc, err)
+	if user, err := Run(t.Context(), o); err != nil || user != "users/7" {
+		t.Errorf("%+v, %v", user, err)
 	}
 	if page := <-p.pages; !strings.Contains(page, "You are logged in") {
 		t.Errorf("page %s", page)
@@ -184,9 +184,9 @@ func TestPastedAddressLogsIn(t *testing.T) {
 			m := addressIn.FindStringSubmatch(p.out.String())
 			lines <- form(p.elsewhere(t, m[1]))
 		}()
-		acc, err := Run(t.Context(), o)
-		if err != nil || acc.Name != "users/7" {
-			t.Errorf("%s: %+v, %v", name, acc, err)
+		user, err := Run(t.Context(), o)
+		if err != nil || user != "users/7" {
+			t.Errorf("%s: %+v, %v", name, user, err)
 		}
 		out := p.out.String()
 		if len(p.opened) > 0 || strings.Count(out, "That is not this login's") != 6 || !strings.Contains(out, "Open this in a browser") {

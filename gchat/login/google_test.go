@@ -36,7 +36,6 @@ type fakeGoogle struct {
 	token    func(w http.ResponseWriter, r *http.Request) bool // answers in place of the token endpoint
 	grant    map[string]any                                    // members of the token's answer; nil takes one away
 	revoking func(w http.ResponseWriter, r *http.Request) bool // answers in place of revocation
-	me       string                                            // the search's rows
 	callback func(url.Values)                                  // changes what the browser is sent back with
 
 	mu       sync.Mutex
@@ -50,10 +49,14 @@ type fakeGoogle struct {
 
 const clientID, clientSecret = "123-abc.apps.googleusercontent.com", "GOCSPX-client-secret"
 
+// idToken is what tells who logged in.
+func idToken(claims string) string {
+	return "e30." + base64.RawURLEncoding.EncodeToString([]byte(claims)) + ".signature"
+}
+
 func newGoogle(t *testing.T) *fakeGoogle {
 	g := &fakeGoogle{
 		t: t, home: t.TempDir(), codes: map[string]url.Values{}, refresh: map[string]bool{}, access: map[string]bool{}, secrets: []string{clientSecret},
-		me: `{"message":{"sender":{"name":"users/7","type":"HUMAN","displayName":"Ann","email":"ann@example.com"}}}`,
 	}
 	g.env = map[string]string{"HOME": g.home}
 	mux := http.NewServeMux()
@@ -63,7 +66,6 @@ func newGoogle(t *testing.T) *fakeGoogle {
 	g.web = httptest.NewServer(mux)
 	t.Cleanup(g.web.Close)
 	api := http.NewServeMux()
-	api.HandleFunc("POST /v1/spaces/-/messages:search", func(w http.ResponseWriter, r *http.Request) { io.WriteString(w, `{"results":[`+g.me+`]}`) })
 	api.HandleFunc("GET /v1/spaces/AAA/messages", func(w http.ResponseWriter, r *http.Request) {
 		g.mu.Lock()
 		g.listings++
@@ -164,7 +166,7 @@ func (g *fakeGoogle) exchange(w http.ResponseWriter, r *http.Request) {
 		}
 		token := g.secret("1//0")
 		g.refresh[token] = true
-		answer["refresh_token"] = token
+		answer["refresh_token"], answer["id_token"] = token, idToken(`{"aud":"`+clientID+`","sub":"7"}`)
 		switch g.granted {
 		case "":
 			answer["scope"] = asked.Get("scope")

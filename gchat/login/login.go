@@ -45,14 +45,7 @@ type Options struct {
 	Paste      func() <-chan string       // the next line that the person types, closed at the end; nil for none
 	NoBrowser  bool                       // the person opens the address
 	Wait       time.Duration              // how long for the person; 0 for 5 minutes
-	Endpoint   string                     // the Chat API's base URL; "" for Google's
 	Open       func(address string) error // opens the browser; nil for the system's
-}
-
-// Account is the person who logged in.
-type Account struct {
-	gchat.Person
-	Unknown error // why the Person is not known; gchat.ErrNotTold where the person wrote nothing in Chat yet
 }
 
 func failed(hint, format string, args ...any) error {
@@ -60,32 +53,28 @@ func failed(hint, format string, args ...any) error {
 }
 
 // Run logs a person in: it opens the browser (or prints the address), waits until the browser comes back or the person
-// pastes, exchanges the code, keeps the login and asks Chat who that was. With an error nothing is kept, and an older login
-// stays as it was. That Chat does not tell who it is, is no error: see Account.Unknown. Errors are *state.UserError, and
-// those of listening on this machine and of writing the file.
-func Run(ctx context.Context, o Options) (Account, error) {
+// pastes, exchanges the code and keeps the login. user is who logged in, users/ID; "" where Google does not tell. With an error
+// nothing is kept, and an older login stays as it was. Errors are *state.UserError, and those of listening on this machine and of
+// writing the file.
+func Run(ctx context.Context, o Options) (user string, err error) {
 	client, err := o.client()
 	if err != nil {
-		return Account{}, err
+		return "", err
 	}
 	// 127.0.0.1 and not "localhost", which may be resolved to somewhere else (RFC 8252, 8.3).
 	l, err := net.Listen("tcp4", "127.0.0.1:0")
 	if err != nil {
-		return Account{}, fmt.Errorf("wait for the browser: %w", err)
+		return "", fmt.Errorf("wait for the browser: %w", err)
 	}
 	client.Scopes, client.RedirectURL = append([]string{"openid"}, scopes...), "http://"+l.Addr().String()+"/"
 	b := &browser{state: rand.Text(), answers: make(chan url.Values), over: make(chan struct{})}
 	end := b.serve(l)
 	login, err := o.permission(ctx, client, b)
-	file := config.LoginFile(o.Env)
 	if err == nil {
-		err = login.Save(file)
+		user, err = login.User, login.Save(config.LoginFile(o.Env))
 	}
 	end(err)
-	if err != nil {
-		return Account{}, err
-	}
-	return o.introduce(ctx, login, file), nil
+	return user, err
 }
 
 // client is the OAuth client of the file, else that of the login that is kept. Its secret is none that Google relies on
@@ -220,24 +209,6 @@ func exchangeError(err error) error {
 		return failed(reach, "the token endpoint could not be reached: %w", unreachable.Err)
 	}
 	return failed(reach, "the token endpoint's answer is none of Google's")
-}
-
-// introduce says who logged in: the person of the ID token, else Chat is asked, with the credentials as they are on disk. It
-// takes a configured Chat app to ask that, and does not find a person who wrote nothing.
-func (o Options) introduce(ctx context.Context, login *config.Login, file string) Account {
-	if login.User != "" {
-		return Account{Person: gchat.Person{Name: login.User}}
-	}
-	var me gchat.Person
-	r, err := gchat.NewReader(ctx, o.Endpoint, file)
-	if err == nil {
-		me, err = r.Me(ctx)
-	}
-	if err == nil {
-		login.User, login.DisplayName = me.Name, me.DisplayName
-		err = login.Save(file)
-	}
-	return Account{Person: me, Unknown: err}
 }
 
 // Logout has Google forget the login, and removes its file, also when Google cannot be reached or ctx ends. Then notRevoked
