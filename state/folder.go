@@ -67,6 +67,7 @@ func NameOf(path string) string { return strings.TrimSuffix(filepath.Base(path),
 
 // Create writes a new record; fs.ErrExist when one has that name.
 func (f Folder[T]) Create(name string, rec *T) error {
+	any(rec).(recorded).record().raw = nil // a copy of another record has the members that it has now
 	b, err := encode(any(rec).(recorded), nil)
 	if err != nil {
 		return err
