@@ -35,7 +35,7 @@ func (h *Hook) answered(_ context.Context, e *Event) error {
 	switch e.HookEventName {
 	case "PostToolUse":
 		if q := h.ofCall(e, qs); q != nil {
-			h.tryAgain(func() error { return h.confirm(e, q) })
+			h.tryAgain(writeBound, func() error { return h.confirm(e, q) })
 		}
 		return nil
 	case "UserPromptSubmit":

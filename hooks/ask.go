@@ -145,11 +145,13 @@ func (h *Hook) ofCall(e *Event, qs []*state.Question) (over *state.Question) {
 
 // close ends a question; what its thread is told of that is the poller's.
 func (h *Hook) close(path string, to state.Status, by string) {
-	ended, err := state.CloseQuestion(path, to, by, nil)
-	h.logFailed(err, "question not closed")
-	if ended {
-		h.StartPoller()
-	}
+	h.tryAgain(closeBound, func() error {
+		ended, err := state.CloseQuestion(path, to, by, nil)
+		if ended {
+			h.StartPoller()
+		}
+		return err
+	})
 }
 
 // question makes the record of a call.
@@ -284,7 +286,8 @@ func (h *Hook) handOver(e *Event, q *state.Question) error {
 	if err := h.Print(map[string]any{"hookSpecificOutput": members}); err != nil {
 		return err
 	}
-	return markPrinted(q.Path)
+	h.tryAgain(writeBound, func() error { return markPrinted(q.Path) }) // the poller would take the answer for a lost one
+	return nil
 }
 
 // markPrinted writes down that Claude Code was handed the answer.

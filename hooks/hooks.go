@@ -326,18 +326,22 @@ func (h *Hook) ofSession(e *Event, folders []state.Questions) (all []*state.Ques
 	return all
 }
 
-// tryAgain does what must be written, again while another process has the lock or the disk is full, as long as a hook that does
-// not wait has time.
-func (h *Hook) tryAgain(write func() error) {
+const (
+	writeBound = quickBound - 3*time.Second // for what Claude was told: as long as a hook that does not wait has time
+	closeBound = 2 * time.Second            // for a question's end: Claude Code waits for the hook, or ends it
+)
+
+// tryAgain does what must be written, again while another process has the lock or the disk is full, for so long.
+func (h *Hook) tryAgain(bound time.Duration, write func() error) {
 	passes := func(err error) bool {
 		return errors.Is(err, state.ErrLocked) || errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT)
 	}
 	err := write()
-	for end := time.Now().Add(quickBound - 3*time.Second); passes(err) && time.Now().Before(end); err = write() {
+	for end := time.Now().Add(bound); passes(err) && time.Now().Before(end); err = write() {
 		time.Sleep(200 * time.Millisecond)
 	}
 	if !errors.Is(err, fs.ErrNotExist) {
-		h.logFailed(err, "what Claude was told is not written down")
+		h.logFailed(err, "what became of a question is not written down")
 	}
 }
 

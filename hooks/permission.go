@@ -179,18 +179,20 @@ func (h *Hook) confirmBatch(e *Event) {
 			return q.Tool == call.Name && (q.InputHash == hash || q.Tool == planTool)
 		})
 		if i >= 0 {
-			h.tryAgain(func() error { return h.confirmDecision(open[i], resultOf(e, call.ID)) })
+			h.tryAgain(writeBound, func() error { return h.confirmDecision(open[i], resultOf(e, call.ID)) })
 			open = slices.Delete(open, i, i+1)
 		}
 	}
 }
 
 // confirmDecision closes a permission or a plan with what Claude was told: where that is not what was printed, the terminal was
-// faster. What a tool says itself is no proof of that.
+// faster. What a tool says itself is no proof of that. A call that was allowed once and ran was allowed by that, also where a full
+// disk took the word that it was printed.
 func (h *Hook) confirmDecision(q *state.Question, r callResult) error {
 	ended, err := state.CloseQuestion(q.Path, state.Resolved, "chat", func(q *state.Question) {
-		fits := r == unknown || r == failed || (r == refused) == (refusalOf(q) != "")
-		if q.Printed && fits {
+		label, _ := q.Decision()
+		fits := r == unknown || r == failed || (r == refused) == state.Refuses(label)
+		if q.Printed && fits || r == ran && label == q.Matter().Ran {
 			return
 		}
 		q.ResolvedBy, q.Answers, q.Notes = "terminal", map[string]string{}, nil
