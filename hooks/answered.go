@@ -35,7 +35,7 @@ func (h *Hook) answered(_ context.Context, e *Event) error {
 	switch e.HookEventName {
 	case "PostToolUse":
 		if q := h.ofCall(e, qs); q != nil {
-			h.tryAgain(func() error { return h.confirm(e, q) })
+			h.tryAgain(writeBound, func() error { return h.confirm(e, q) })
 		}
 		return nil
 	case "UserPromptSubmit":
@@ -49,7 +49,9 @@ func (h *Hook) answered(_ context.Context, e *Event) error {
 // was closed before with something else, its thread is told once more.
 func (h *Hook) confirm(e *Event, q *state.Question) error {
 	answers, notes, err := answersOf(e, q.Questions)
-	h.logFailed(err, "the answer was not understood") // closed all the same: Claude went on
+	if err != nil { // closed all the same: Claude went on
+		h.log.Error().Err(err).Msg("the answer was not understood")
+	}
 	differs := func(q *state.Question) bool {
 		return answers != nil && !maps.Equal(q.Answers, answers) && !typed(q, answers)
 	}

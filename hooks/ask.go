@@ -83,17 +83,30 @@ func (h *Hook) forward(ctx context.Context, e *Event) error {
 	case !asks:
 		return h.permission(ctx, e)
 	case way.Marker && !dialog:
-		return h.deny(ctx, e)
+		if goesOn, err := h.deny(ctx, e); !goesOn {
+			return err
+		}
+		mode = state.Native
 	case way.Marker: // its dialog is on the screen
 		h.reclaim(e)
 		mode = state.Native
 	case way.Pane && dialog && h.session(e).TmuxPane != "":
 		return nil // the poller types the answer; outside tmux it cannot, and this hook waits after all
 	}
-	q, err := h.recordCall(ctx, e, mode)
+	if !dialog {
+		h.session(e) // it may ask tmux, which takes too long under the lock
+	}
+	failed := error(nil)
+	q, err := h.record(ctx, e, h.folders(state.QuestionsIn), func(have []*state.Question) *state.Question {
+		q := h.ofCall(e, have)
+		if q == nil { // PermissionRequest writes it down, too, where PreToolUse is not registered
+			q, failed = h.question(e, mode)
+		}
+		return q
+	})
 	switch {
-	case err != nil:
-		return err
+	case err != nil || failed != nil:
+		return cmp.Or(err, failed)
 	case !h.mayWait(e):
 		h.StartPoller()
 		return nil
@@ -101,23 +114,6 @@ func (h *Hook) forward(ctx context.Context, e *Event) error {
 		return nil
 	}
 	return h.wait(ctx, e, q)
-}
-
-// recordCall is the record of a call, which it writes where there is none: PermissionRequest, too, where PreToolUse is not
-// registered.
-func (h *Hook) recordCall(ctx context.Context, e *Event, mode state.Mode) (*state.Question, error) {
-	if e.HookEventName == "PreToolUse" {
-		h.session(e) // it may ask tmux, which takes too long under the lock
-	}
-	failed := error(nil)
-	q, err := h.record(ctx, e, h.folders(state.QuestionsIn), func(have []*state.Question) *state.Question {
-		q := h.ofCall(e, have)
-		if q == nil {
-			q, failed = h.question(e, mode)
-		}
-		return q
-	})
-	return q, cmp.Or(err, failed)
 }
 
 // ofCall finds the question of an event's call, by tool_use_id. PermissionRequest has none, nor has what it wrote down itself:
@@ -145,11 +141,13 @@ func (h *Hook) ofCall(e *Event, qs []*state.Question) (over *state.Question) {
 
 // close ends a question; what its thread is told of that is the poller's.
 func (h *Hook) close(path string, to state.Status, by string) {
-	ended, err := state.CloseQuestion(path, to, by, nil)
-	h.logFailed(err, "question not closed")
-	if ended {
-		h.StartPoller()
-	}
+	h.tryAgain(closeBound, func() error {
+		ended, err := state.CloseQuestion(path, to, by, nil)
+		if ended {
+			h.StartPoller()
+		}
+		return err
+	})
 }
 
 // question makes the record of a call.
@@ -196,8 +194,9 @@ func (h *Hook) record(ctx context.Context, e *Event, folders []state.Questions,
 			q, err = folder.Record(e.SessionID, decide)
 		}
 		if err == nil && q != nil && q.Status.Open() {
-			err = state.Register(h.Env, filepath.Dir(folder.Dir), q.ProjectDir)
-			h.logFailed(err, "project not registered; status does not show it")
+			if err := state.Register(h.Env, filepath.Dir(folder.Dir), q.ProjectDir); err != nil {
+				h.log.Error().Err(err).Msg("project not registered; status does not show it")
+			}
 			return q, state.AnnounceQuestion(h.Env, q)
 		}
 		if err == nil {
@@ -284,7 +283,8 @@ func (h *Hook) handOver(e *Event, q *state.Question) error {
 	if err := h.Print(map[string]any{"hookSpecificOutput": members}); err != nil {
 		return err
 	}
-	return markPrinted(q.Path)
+	h.tryAgain(writeBound, func() error { return markPrinted(q.Path) }) // the poller would take the answer for a lost one
+	return nil
 }
 
 // markPrinted writes down that Claude Code was handed the answer.

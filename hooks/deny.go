@@ -29,28 +29,25 @@ const (
 
 // deny puts the question of a PreToolUse event into the space and denies the call, so that Claude goes on working; the reply
 // is delivered later. Where it cannot be put there, or no hook would deliver the reply, the question goes to the terminal as in
-// native mode: a question is never denied into the void.
-func (h *Hook) deny(ctx context.Context, e *Event) error {
+// native mode: a question is never denied into the void. goesOn says that it does so from here on.
+func (h *Hook) deny(ctx context.Context, e *Event) (goesOn bool, err error) {
 	one, err := h.question(e, state.Deny)
 	if err != nil {
-		return err
+		return false, err
 	}
-	terminal := h.askedAgain(e, one)
-	if !terminal && h.lacksRewake() {
+	if h.askedAgain(e, one) {
+		return true, nil
+	}
+	if h.lacksRewake() {
 		h.log.Warn().Str("hint", "gchat-hooks install registers it").
 			Msg("no gchat-ask-user-rewake hook is registered to wake the session: the question is asked in the terminal")
-		terminal = true
-	}
-	if terminal {
-		_, err := h.recordCall(ctx, e, state.Native)
-		h.StartPoller()
-		return err
+		return true, nil
 	}
 	q, err := h.record(ctx, e, h.folders(state.MarkersIn), func(have []*state.Question) *state.Question {
 		return cmp.Or(h.ofCall(e, have), one)
 	})
 	if q != one {
-		return err // another process has this very call
+		return false, err // another process has this very call
 	}
 	if err == nil {
 		err = h.inThread(ctx, q)
@@ -58,12 +55,12 @@ func (h *Hook) deny(ctx context.Context, e *Event) error {
 	if err != nil {
 		h.log.Error().Str("error", h.log.Clean(err.Error())).Str("question", q.QuestionID).
 			Msg("question not put into the space: it is asked in the terminal")
-		return h.askInTerminal(e, q)
+		return false, h.askInTerminal(e, q)
 	}
 	if _, err = state.UpdateQuestion(q.Path, func(q *state.Question) error { q.Denied = true; return nil }); err != nil {
-		return errors.Join(err, h.askInTerminal(e, q))
+		return false, errors.Join(err, h.askInTerminal(e, q))
 	}
-	return h.Print(map[string]any{"hookSpecificOutput": map[string]string{
+	return false, h.Print(map[string]any{"hookSpecificOutput": map[string]string{
 		"hookEventName": e.HookEventName, "permissionDecision": "deny", "permissionDecisionReason": h.denial(q),
 	}})
 }

@@ -4,6 +4,7 @@
 package hooks
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
@@ -148,7 +149,9 @@ func (h *Hook) StartPoller() {
 	if h.Self == "" {
 		return
 	}
-	h.logFailed(state.StartPoller(h.Env, h.Self), "poller not started; the next hook tries again")
+	if err := state.StartPoller(h.Env, h.Self); err != nil {
+		h.log.Error().Err(err).Msg("poller not started; the next hook tries again")
+	}
 }
 
 // logFailed logs an error, where there is one, with what it means.
@@ -295,6 +298,24 @@ type Event struct {
 	Calls       []batchCall     `json:"tool_calls"`             // of PostToolBatch
 }
 
+// Words is text in an event or a transcript. What is no text in some version comes as its JSON.
+type Words string
+
+// UnmarshalJSON takes any value.
+func (w *Words) UnmarshalJSON(b []byte) error {
+	var s string
+	if json.Unmarshal(b, &s) == nil { // null too
+		*w = Words(s)
+		return nil
+	}
+	var flat bytes.Buffer
+	if err := json.Compact(&flat, b); err != nil {
+		return err
+	}
+	*w = Words(flat.String())
+	return nil
+}
+
 // SentBack says that a Stop hook sent the session back already.
 func (e *Event) SentBack() bool { return e.Again != "" && e.Again != "false" }
 
@@ -319,33 +340,39 @@ func (e *Event) prompts() ([]state.Prompt, error) {
 func (h *Hook) ofSession(e *Event, folders []state.Questions) (all []*state.Question) {
 	for _, folder := range folders {
 		qs, bad, err := folder.OfSession(e.SessionID)
-		h.logFailed(err, "questions not read")
-		h.passedOver(bad)
+		if err != nil {
+			bad = append(bad, err)
+		}
+		if len(bad) > 0 {
+			h.passedOver(bad)
+		}
 		all = append(all, qs...)
 	}
 	return all
 }
 
-// tryAgain does what must be written, again while another process has the lock or the disk is full, as long as a hook that does
-// not wait has time.
-func (h *Hook) tryAgain(write func() error) {
+const (
+	writeBound = quickBound - 3*time.Second // for what Claude was told: as long as a hook that does not wait has time
+	closeBound = 2 * time.Second            // for a question's end: Claude Code waits for the hook, or ends it
+)
+
+// tryAgain does what must be written, again while another process has the lock or the disk is full, for so long.
+func (h *Hook) tryAgain(bound time.Duration, write func() error) {
 	passes := func(err error) bool {
 		return errors.Is(err, state.ErrLocked) || errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT)
 	}
 	err := write()
-	for end := time.Now().Add(quickBound - 3*time.Second); passes(err) && time.Now().Before(end); err = write() {
+	for end := time.Now().Add(bound); passes(err) && time.Now().Before(end); err = write() {
 		time.Sleep(200 * time.Millisecond)
 	}
-	if !errors.Is(err, fs.ErrNotExist) {
-		h.logFailed(err, "what Claude was told is not written down")
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		h.log.Error().Err(err).Msg("what became of a question is not written down")
 	}
 }
 
 // passedOver logs that there are records that do not parse. Among the markers they stay where they are.
 func (h *Hook) passedOver(bad []error) {
-	if len(bad) > 0 {
-		h.log.Warn().Err(bad[0]).Int("files", len(bad)).Msg("record passed over")
-	}
+	h.log.Warn().Err(bad[0]).Int("files", len(bad)).Msg("record passed over")
 }
 
 // notify shows the person, once, what could not be done since the last hook, and hands Claude the replies that reached it by

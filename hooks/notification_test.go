@@ -155,7 +155,7 @@ func TestNotificationsOfASession(t *testing.T) {
 	m.wantReports("[Permission] orch-epic4\nClaude needs your permission", "[Permission] orch-epic4\nClaude needs more.")
 	for _, one := range m.reports() {
 		if one.ThreadKey != "session-sess-1" || one.SessionID != "sess-1" || one.ProjectDir != m.env["CLAUDE_PROJECT_DIR"] ||
-			one.Type != state.MessageReport || one.Report.Type != "permission" || one.Urgent {
+			one.Type != state.MessageReport || one.Report.Kind != "permission" || one.Urgent {
 			t.Errorf("message %+v", one)
 		}
 	}

@@ -17,37 +17,29 @@ import (
 // planTool is the tool whose calls ask the person to approve a plan.
 const planTool = "ExitPlanMode"
 
+// doubled is how far apart the events of one call are that two registrations of ours get.
+const doubled = time.Minute
+
 // permission is the hook beside the dialog of a permission or a plan: it waits for the decision in the thread, and prints it. The
 // dialog stays usable meanwhile, and the first decision wins. They are decided in the person's own space: a project's webhook
 // gets none.
+//
+// The record serves this call alone: equal input is another call. Only where another registration of ours (settings and plugin)
+// wrote the event down, it is the same call: that one's hook waits, unless it was killed.
 func (h *Hook) permission(ctx context.Context, e *Event) error {
 	own := config.Personal(h.Env)
 	if !own.Sends() {
 		return nil
 	}
 	h.asked.listens = true
-	q, err := h.wish(ctx, e, own)
-	if err != nil || q.Status != state.Pending {
-		return err
-	}
-	return h.wait(ctx, e, q)
-}
-
-// doubled is how far apart the events of one call are that two registrations of ours get.
-const doubled = time.Minute
-
-// wish writes down one call that Claude wants to make. The record serves this call alone: equal input is another call. Only where
-// another registration of ours (settings and plugin) wrote the event down, it is the same call: that one's hook waits, unless it
-// was killed.
-func (h *Hook) wish(ctx context.Context, e *Event, own *config.Config) (*state.Question, error) {
 	fresh, err := h.question(e, state.Native)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	h.describe(fresh, e, own)
 	registration := h.Env("CLAUDE_PLUGIN_ROOT") + "\x00" + strings.Join(h.Args, "\x00")
 	fresh.SeenBy = []string{registration}
-	return h.record(ctx, e, h.own(), func(have []*state.Question) *state.Question {
+	q, err := h.record(ctx, e, h.own(), func(have []*state.Question) *state.Question {
 		for _, q := range slices.Backward(have) { // the oldest first
 			same := q.InputHash == fresh.InputHash && q.AgentID == fresh.AgentID && q.PromptID == fresh.PromptID &&
 				q.ClaudePID == fresh.ClaudePID && fresh.AskedAt.Sub(q.AskedAt).Abs() < doubled
@@ -64,6 +56,10 @@ func (h *Hook) wish(ctx context.Context, e *Event, own *config.Config) (*state.Q
 		}
 		return fresh
 	})
+	if err != nil || q.Status != state.Pending {
+		return err
+	}
+	return h.wait(ctx, e, q)
 }
 
 // describe completes the record of a permission or a plan: what is shown of it, and by the person's own configuration who may
@@ -87,8 +83,14 @@ func (h *Hook) describe(q *state.Question, e *Event, own *config.Config) {
 	} else {
 		c := permissionShown(e.ToolName, e.ToolInput, e.CWD, q.ProjectDir)
 		q.About, q.Shown, q.Call, whole = c.about, c.shown, c.call, c.whole
-		prompt.Question = strings.TrimSuffix(prompt.Question, ".") + ": " + oneLine(cmp.Or(q.About, flat(q.Shown, shownBytes)))
-		q.AlwaysAllows = alwaysAllows(e.Suggestions, guarded, own.NeverNames)
+		about := q.About
+		if about == "" {
+			about = flat(q.Shown, shownBytes)
+		}
+		prompt.Question = "Claude wants to use " + e.ToolName + ": " + about
+		if len(e.Suggestions) > 0 {
+			q.AlwaysAllows = alwaysAllows(e.Suggestions, guarded, own.NeverNames)
+		}
 		if q.AlwaysAllows != "" {
 			labels = append(labels, state.LabelAlways)
 		}
@@ -179,18 +181,20 @@ func (h *Hook) confirmBatch(e *Event) {
 			return q.Tool == call.Name && (q.InputHash == hash || q.Tool == planTool)
 		})
 		if i >= 0 {
-			h.tryAgain(func() error { return h.confirmDecision(open[i], resultOf(e, call.ID)) })
+			h.tryAgain(writeBound, func() error { return h.confirmDecision(open[i], resultOf(e, call.ID)) })
 			open = slices.Delete(open, i, i+1)
 		}
 	}
 }
 
 // confirmDecision closes a permission or a plan with what Claude was told: where that is not what was printed, the terminal was
-// faster. What a tool says itself is no proof of that.
+// faster. What a tool says itself is no proof of that. A call that was allowed once and ran was allowed by that, also where a full
+// disk took the word that it was printed.
 func (h *Hook) confirmDecision(q *state.Question, r callResult) error {
 	ended, err := state.CloseQuestion(q.Path, state.Resolved, "chat", func(q *state.Question) {
-		fits := r == unknown || r == failed || (r == refused) == (refusalOf(q) != "")
-		if q.Printed && fits {
+		label, _ := q.Decision()
+		fits := r == unknown || r == failed || (r == refused) == state.Refuses(label)
+		if q.Printed && fits || r == ran && label == q.Matter().Ran {
 			return
 		}
 		q.ResolvedBy, q.Answers, q.Notes = "terminal", map[string]string{}, nil

@@ -216,6 +216,9 @@ func diffOf(was, is string) string {
 	return strings.ReplaceAll(strings.Join(lines, "\n"), "\n\\ No newline at end of file", "")
 }
 
+// oneLine is a text with its white space, line breaks too, as single spaces.
+func oneLine(s string) string { return strings.Join(strings.Fields(s), " ") }
+
 // notShown ends the note about what is left out of a text.
 const notShown = " bytes are not shown›"
 

@@ -111,7 +111,9 @@ func (h *Hook) wasAsked(e *Event) bool {
 			}
 			return letsStop(q, q.AskedAt, now), nil // also one that the person dismissed
 		})
-		h.passedOver(bad)
+		if len(bad) > 0 {
+			h.passedOver(bad)
+		}
 		if asked {
 			return true
 		}

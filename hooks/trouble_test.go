@@ -202,3 +202,49 @@ func TestNoHookOpensASocket(t *testing.T) {
 		})
 	}
 }
+
+// A disk that is full for a moment has no thread told what is untrue: that an answer was handed over, and that a question ended,
+// is written down a little later.
+func TestFullDiskForAMoment(t *testing.T) {
+	if _, err := exec.LookPath("strace"); err != nil {
+		t.Skip("needs strace: apt-get install strace")
+	}
+	full := []string{"strace", "-D", "-f", "-qq", "-o", os.DevNull, "-e", "trace=rename,renameat,renameat2",
+		"-e", "inject=rename,renameat,renameat2:error=ENOSPC:when=1"}
+	waiting := func(w *world) *process {
+		w.run(forward, recorded(t, "single-03-PreToolUse"))
+		p := w.start(forward, recorded(t, "single-04-PermissionRequest"), full...)
+		w.untilWaited(w.question())
+		return p
+	}
+	for name, c := range map[string]struct {
+		story func(w *world)
+		done  func(q *state.Question) bool
+	}{
+		"printed": {func(w *world) {
+			p := waiting(w)
+			w.replied(w.question(), "Canary")
+			if got := w.answers(p.end())[single]; got != "Canary" {
+				w.Errorf("answered %q", got)
+			}
+		}, func(q *state.Question) bool { return q.Printed }},
+		"dismissed": {func(w *world) {
+			p := waiting(w)
+			terminate(p)
+			p.end()
+		}, func(q *state.Question) bool { return q.Status == state.Cancelled && q.ResolvedBy == "signal" }},
+		"stopped": {func(w *world) {
+			w.run(forward, recorded(t, "single-03-PreToolUse"))
+			w.start(answered, recorded(t, "single-07-Stop"), full...).end()
+		}, func(q *state.Question) bool { return q.Status == state.Cancelled && q.ResolvedBy == "stop" }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newDesk(t)
+			c.story(w)
+			if q := w.question(); !c.done(q) {
+				t.Errorf("%s by %q, printed: %v", q.Status, q.ResolvedBy, q.Printed)
+			}
+		})
+	}
+}

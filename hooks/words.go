@@ -1,8 +1,6 @@
 package hooks
 
 import (
-	"bytes"
-	"encoding/json"
 	"fmt"
 	"strings"
 	"time"
@@ -10,24 +8,6 @@ import (
 	"gchat-hooks/state"
 	"gchat-hooks/state/config"
 )
-
-// Words is text in an event or a transcript. What is no text in some version comes as its JSON.
-type Words string
-
-// UnmarshalJSON takes any value.
-func (w *Words) UnmarshalJSON(b []byte) error {
-	var s string
-	if json.Unmarshal(b, &s) == nil { // null too
-		*w = Words(s)
-		return nil
-	}
-	var flat bytes.Buffer
-	if err := json.Compact(&flat, b); err != nil {
-		return err
-	}
-	*w = Words(flat.String())
-	return nil
-}
 
 // What is shown of long words: enough to know what they are about on a phone.
 const (
@@ -57,7 +37,7 @@ func shorten(s string, bytes, lines int) string {
 
 // flat makes one line of s, at most so many bytes.
 func flat(s string, bytes int) string {
-	return shorten(strings.Join(strings.Fields(s), " "), bytes, 1)
+	return shorten(oneLine(s), bytes, 1)
 }
 
 // code shows foreign text behind a colon as it stands, with no markup in it: as a code span, or as a block where a span cannot
@@ -88,9 +68,6 @@ const (
 
 // ReplyLine is the one line that gchat-wait prints: what the person typed.
 func ReplyLine(typed string) string { return replyPrefix + oneLine(typed) }
-
-// oneLine is a text with its white space, line breaks too, as single spaces.
-func oneLine(s string) string { return strings.Join(strings.Fields(s), " ") }
 
 // TimeoutLine is the one line that gchat-wait prints after waiting that long in vain: for a policy that chose, with its
 // choice. q may be nil.

@@ -65,8 +65,8 @@ func (f Folder[T]) path(name string) string { return filepath.Join(f.Dir, name+"
 // NameOf is a record's name by its file.
 func NameOf(path string) string { return strings.TrimSuffix(filepath.Base(path), ".json") }
 
-// Create writes a new record; fs.ErrExist when one has that name. A copy of one that was read is as new as any: what was emptied in
-// it since does not come back.
+// Create writes a new record; fs.ErrExist when one has that name. A copy of one that was read is as new as any: what was emptied
+// in it since does not come back.
 func (f Folder[T]) Create(name string, rec *T) error {
 	any(rec).(recorded).record().raw = nil
 	b, err := encode(any(rec).(recorded), nil)
