@@ -56,7 +56,7 @@ func (a answer) run(ctx context.Context, args []string) error {
 	if err != nil {
 		return failed(err, "gchat-hooks answer lists what is open", exitFailed)
 	}
-	if q.Matter().Personal { // Claude can run this command, too
+	if q.Kind.Row().Personal { // Claude can run this command, too
 		return failed(errors.New("no command decides this"), decidedElsewhere, exitNotUsed)
 	}
 	reply := state.Reply{
@@ -142,7 +142,7 @@ func (a answer) notUsed(q *state.Question, about, reply string) error {
 func (a answer) list() error {
 	qs, _ := state.OpenQuestions(a.env)
 	qs = slices.DeleteFunc(qs, func(q *state.Question) bool {
-		return !q.Way().Asks || q.Status != state.Pending && !q.Late(time.Now())
+		return !q.Mode.Row().Asks || q.Status != state.Pending && !q.Late(time.Now())
 	})
 	if len(qs) == 0 {
 		_, err := fmt.Fprintln(a.out, "no question is open")
@@ -160,7 +160,7 @@ func (a answer) list() error {
 				several = " (one or more)"
 			}
 			fmt.Fprintf(a.out, "  %s%s%s\n", number, state.OneLine(prompt.Question), several)
-			if q.Matter().Personal {
+			if q.Kind.Row().Personal {
 				fmt.Fprintf(a.out, "    %s\n", decidedElsewhere)
 				continue
 			}

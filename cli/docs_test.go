@@ -709,12 +709,12 @@ func TestTheTwoTables(t *testing.T) {
 		t.Fatal(err)
 	}
 	q := func(mode state.Mode, kind state.Kind) *state.Question { return &state.Question{Mode: mode, Kind: kind} }
-	rows := map[string]any{"question": q("", "").Matter()}
+	rows := map[string]any{"question": q("", "").Kind.Row()}
 	for _, mode := range []state.Mode{state.Native, state.Hold, state.Deny, state.Inject, state.Thread} {
-		rows["`"+string(mode)+"`"] = q(mode, "").Way()
+		rows["`"+string(mode)+"`"] = q(mode, "").Mode.Row()
 	}
 	for _, kind := range []state.Kind{state.AskedPermission, state.AskedPlan, state.AskedNext} {
-		rows["`"+string(kind)+"`"] = q("", kind).Matter()
+		rows["`"+string(kind)+"`"] = q("", kind).Kind.Row()
 	}
 	var columns []string
 	for line := range strings.Lines(string(page)) {

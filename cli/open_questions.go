@@ -45,7 +45,7 @@ func openQuestions(env state.Getenv, now time.Time, redact *state.Redactor) (ope
 	open = []openQuestion{}
 	qs, bad := state.OpenQuestions(env)
 	for _, q := range slices.Backward(qs) {
-		if !q.Way().Asks || !q.Status.Open() && !q.Late(now) {
+		if !q.Mode.Row().Asks || !q.Status.Open() && !q.Late(now) {
 			continue
 		}
 		o := openQuestion{
@@ -72,7 +72,7 @@ func waiterOf(env state.Getenv, q *state.Question) string {
 	switch {
 	case state.HasWaiter(env, q.Path):
 		return hookWaits
-	case q.Way().Marker:
+	case q.Mode.Row().Marker:
 		return claudeLater
 	case q.Typed() && q.TmuxPane != "":
 		return pollerTypes

@@ -137,7 +137,7 @@ func TestAfterSendWithoutSuccessAPollerGoesOn(t *testing.T) {
 		}
 		return ""
 	}
-	bound.Until(t, "a poller runs", func() bool { return state.ReadBeat(env).Lives })
+	bound.Until(t, "a poller runs", func() bool { return state.ReadBeat(env, state.Environment(env)).Lives })
 }
 
 // A full disk is said, and neither half a message nor any of it is kept or sent.

@@ -74,7 +74,7 @@ func (w *wait) run(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	if w.q.Way().Later {
+	if w.q.Mode.Row().Later {
 		w.lock, _ = state.LockWaiter(w.env, w.q.Path)
 	}
 	defer w.letGo()
@@ -96,7 +96,7 @@ func (w *wait) replied() bool { return w.q.Status == state.Answered || w.q.Statu
 func (w *wait) sayAnswer() error {
 	h := heardOf(w.q)
 	err := w.say(h, hooks.ReplyLine(h.Response))
-	if err == nil && w.q.Status == state.Answered && w.q.Way().Later {
+	if err == nil && w.q.Status == state.Answered && w.q.Mode.Row().Later {
 		w.resolve()
 	}
 	return err
@@ -146,7 +146,7 @@ func (w *wait) unread(chat string) error {
 
 // question finds what is meant: a question by its id, its thread's key or name, or its file; else a thread by its key or name.
 func (w *wait) question(ctx context.Context, ref string) (*state.Question, error) {
-	if q := state.FindQuestion(w.env, ref); q != nil && q.Way().Asks {
+	if q := state.FindQuestion(w.env, ref); q != nil && q.Mode.Row().Asks {
 		return q, nil
 	}
 	if gchat.IsThreadName(ref) {
@@ -165,7 +165,7 @@ func (w *wait) question(ctx context.Context, ref string) (*state.Question, error
 		return q, nil
 	}
 	// A copy, or another program's marker: what is replied in its thread.
-	if other := state.FindQuestion(w.env, cmp.Or(q.ThreadKey, q.QuestionID)); other != nil && other.Way().Asks {
+	if other := state.FindQuestion(w.env, cmp.Or(q.ThreadKey, q.QuestionID)); other != nil && other.Mode.Row().Asks {
 		return other, nil
 	}
 	if !gchat.IsThreadName(q.ThreadName) {
@@ -217,7 +217,7 @@ func (w *wait) resolve() {
 		return
 	}
 	var err error
-	if !w.q.Way().Asks {
+	if !w.q.Mode.Row().Asks {
 		_, err = state.UpdateQuestion(w.q.Path, func(q *state.Question) error { return q.Move(state.Resolved, time.Now()) })
 	} else {
 		_, err = state.CloseQuestion(w.q.Path, state.Resolved, "chat", nil)
@@ -233,7 +233,7 @@ func (w *wait) letGo() {
 	if w.lock == nil {
 		return
 	}
-	if !w.q.Way().Asks && w.q.Status == state.Pending {
+	if !w.q.Mode.Row().Asks && w.q.Status == state.Pending {
 		_, _ = state.UpdateQuestion(w.q.Path, func(q *state.Question) error { return q.Move(state.TimedOut, time.Now()) })
 	}
 	w.lock.Unlock()
@@ -243,7 +243,7 @@ func (w *wait) letGo() {
 // sayTimeout prints that no reply came, and what the timeout policy made of it.
 func (w *wait) sayTimeout() error {
 	q, waited := w.q, w.timeout
-	if q.Way().Marker && q.Status == state.Pending && w.lock != nil {
+	if q.Mode.Row().Marker && q.Status == state.Pending && w.lock != nil {
 		if _, err := state.CloseQuestion(q.Path, state.TimedOut, "timeout", nil); err != nil {
 			return err
 		}

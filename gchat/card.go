@@ -33,7 +33,7 @@ const (
 // AppTexts are the messages with which an app puts a question to the people of a space. The last one stands for the card where no
 // card is shown. Both together are no longer than MaxText.
 func AppTexts(q *state.Question, id string) (texts []string, card *chat.CardWithId) {
-	switch m := q.Matter(); {
+	switch m := q.Kind.Row(); {
 	case m.Long:
 		return longCard(q, id)
 	case m.Decides:
@@ -80,7 +80,7 @@ func longCard(q *state.Question, id string) (texts []string, card *chat.CardWith
 	}
 	d := &cardDraft{id: id}
 	d.paragraph(text)
-	if q.Matter().Prompt {
+	if q.Kind.Row().Prompt {
 		d.field(0, "The next instruction")
 		d.buttons(d.button("Send", choiceSend))
 	} else {
@@ -102,7 +102,7 @@ func ClosedCard(q *state.Question, now time.Time) (text string, card *chat.CardW
 	answered := over.Status == state.Resolved && q.ResolvedBy != "terminal"
 	if text == "" {
 		text = "[Cancelled] " + field(q.SessionName) + "\n\nIt goes on in the terminal."
-	} else if words, _ := q.Decision(); answered && q.Matter().Prompt && words != "" {
+	} else if words, _ := q.Decision(); answered && q.Kind.Row().Prompt && words != "" {
 		text += "\n" + Block(head(words, shortWords))
 	}
 	if q.ResolvedAt != nil {
@@ -133,7 +133,7 @@ func cardSize(card *chat.CardWithId) int {
 
 // card is the draft below a header, which says what it is, and whose.
 func (d *cardDraft) card(q *state.Question, how string) *chat.CardWithId {
-	header := &chat.GoogleAppsCardV1CardHeader{Title: q.Matter().Called + how, Subtitle: brief(sessionOf(q), 200)}
+	header := &chat.GoogleAppsCardV1CardHeader{Title: q.Kind.Row().Called + how, Subtitle: brief(sessionOf(q), 200)}
 	if dir := cmp.Or(q.CWD, q.ProjectDir); dir != "" {
 		header.Subtitle += " · " + Line(head(dir, 200))
 	}

@@ -164,7 +164,7 @@ func TestCardsFit(t *testing.T) {
 		if size := len(texts[len(texts)-1]) + cardSize(card); size > MaxText {
 			t.Errorf("%s: %d bytes", name, size)
 		}
-		if len(buttonsOf(card)) == 0 && q.Matter().Personal { // a question's answer can be written
+		if len(buttonsOf(card)) == 0 && q.Kind.Row().Personal { // a question's answer can be written
 			t.Errorf("%s: no button: %s", name, drawn(card))
 		}
 		for _, status := range []state.Status{state.Resolved, state.Cancelled, state.TimedOut} {

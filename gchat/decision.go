@@ -40,7 +40,7 @@ var endsClaude = []string{"exit", "quit", ":q", ":q!", ":wq", ":wq!"}
 // About is the note for other words.
 func ParseDecision(text string, q *state.Question) (a state.Answer, about string) {
 	text = strings.TrimSpace(state.Clean(state.ForAgent, text))
-	if q.Matter().Prompt {
+	if q.Kind.Row().Prompt {
 		if first, _ := utf8.DecodeRuneInString(text); strings.ContainsRune("!/#", first) || unicode.IsMark(first) ||
 			text == "" || slices.Contains(endsClaude, text) {
 			return a, state.NoteUnclear
@@ -189,7 +189,7 @@ func whatFor(q *state.Question) string {
 func longText(q *state.Question) string {
 	source := state.Clean(state.ForChat, q.Shown)
 	text := markdown(source)
-	if q.Matter().Prompt {
+	if q.Kind.Row().Prompt {
 		return text
 	}
 	if !keepsWords(source, text) {
@@ -254,10 +254,10 @@ func decidedText(q *state.Question) string {
 
 // briefly is what a question is about, in one line.
 func briefly(q *state.Question) string {
-	if brief := q.Matter().Brief; brief != "" {
+	if brief := q.Kind.Row().Brief; brief != "" {
 		return brief
 	}
-	if !q.Matter().Personal && len(q.Questions) > 0 {
+	if !q.Kind.Row().Personal && len(q.Questions) > 0 {
 		return clause(q.Questions[0].Question)
 	}
 	about := cmp.Or(q.About, q.Shown)

@@ -22,7 +22,7 @@ func NoteTexts(q *state.Question, owed state.Owed) []string {
 		text = "[Reminder] " + field(q.SessionName) + "\n\nStill open after " + owed.Seen + ": " + briefly(q)
 	case state.NoteSent:
 		text = "[Sent] Sent to Claude"
-		if !q.Matter().Prompt {
+		if !q.Kind.Row().Prompt {
 			text += ": " + answersLine(q)
 		}
 		text += "."
@@ -76,15 +76,15 @@ func closingText(q *state.Question) string {
 	switch {
 	case q.Status.Open() || q.ResolvedBy == state.Instead:
 		return ""
-	case q.Matter().Prompt:
+	case q.Kind.Row().Prompt:
 		return nextClosed(q)
 	case q.Status == state.TimedOut:
 		return timedOutText(q)
-	case q.Status != state.Resolved && q.Matter().Decides:
+	case q.Status != state.Resolved && q.Kind.Row().Decides:
 		return "[Cancelled] " + field(q.SessionName) + "\n\n" + briefly(q) + "\n\n" + closedWhy(q)
 	case q.Status != state.Resolved:
 		return closing("[Cancelled] ", q, closedWhy(q), func(int) []string { return nil })
-	case q.Matter().Decides:
+	case q.Kind.Row().Decides:
 		return decidedText(q)
 	}
 	return answeredText(q)
@@ -249,9 +249,9 @@ func lateText(q *state.Question) string {
 // unclearText answers a reply that is no answer: for a question that is a number that no option has.
 func unclearText(q *state.Question, r *state.Reply) string {
 	switch {
-	case q.Matter().Decides:
+	case q.Kind.Row().Decides:
 		return "[Not used] That decides nothing. " + HowToDecide(q)
-	case q.Matter().Prompt:
+	case q.Kind.Row().Prompt:
 		return "[Not used] An instruction does not begin with !, /, # or a loose accent, and is more than a word that ends " +
 			"Claude Code (exit, quit, :q, :wq). Please send it again, in other words."
 	}

@@ -29,7 +29,7 @@ func QuestionTexts(q *state.Question) []string {
 func pieces(q *state.Question, line int) (header, text, how string) {
 	key := "\nThread key: " + field(q.ThreadKey)
 	how = "\n\n"
-	switch m := q.Matter(); {
+	switch m := q.Kind.Row(); {
 	case m.Prompt:
 		return "[Waiting for you] " + sessionOf(q), longText(q), how + "Reply with the next instruction."
 	case m.Long:

@@ -357,8 +357,10 @@ func number(text string) (n int, bare bool) {
 	return n, text == m[1]
 }
 
-// plainDigits gives the full-width characters of a number as ASCII, and ends a keycap emoji with a space: "1️⃣3️⃣" is two numbers.
-var plainDigits = strings.NewReplacer("０", "0", "１", "1", "２", "2", "３", "3", "４", "4", "５", "5", "６", "6", "７", "7", "８", "8", "９", "9",
+// plainDigits gives the full-width characters of a number as ASCII, and ends a keycap emoji with a space: "1️⃣3️⃣" is two
+// numbers.
+var plainDigits = strings.NewReplacer(
+	"０", "0", "１", "1", "２", "2", "３", "3", "４", "4", "５", "5", "６", "6", "７", "7", "８", "8", "９", "9",
 	"＃", "#", "（", "(", "）", ")", "．", ".", "。", ".", "\uFE0F", "", "\u20E3", " ")
 
 // ResponseType names the kind of an answered call, as the question's file has it: single_select, multi_select,
@@ -386,7 +388,8 @@ func Decompose(p state.Prompt, value string) state.Answer {
 		best, behind := 0, ""
 		for i, o := range p.Options {
 			rest, ok := strings.CutPrefix(left, o.Label+", ")
-			ok = ok && o.Label != "" && rest != ", " && !slices.Contains(numbers, i+1) // a comma without anything behind it is none of ours
+			// A comma without anything behind it is none of ours.
+			ok = ok && o.Label != "" && rest != ", " && !slices.Contains(numbers, i+1)
 			if ok && (p.MultiSelect || rest == "") && (best == 0 || len(o.Label) > len(p.Options[best-1].Label)) {
 				best, behind = i+1, rest
 			}

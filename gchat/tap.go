@@ -114,7 +114,7 @@ func number1(index int) string { return strconv.Itoa(index + 1) }
 // and a number that no option has is refused.
 func ReadTap(q *state.Question, t *Tap) (answers map[int]state.Answer, text, about string) {
 	switch {
-	case q.Matter().Prompt && t.Choice == choiceSend:
+	case q.Kind.Row().Prompt && t.Choice == choiceSend:
 		words := t.words(0)
 		if words == "" {
 			return nil, "", state.NoteNoText
@@ -126,9 +126,9 @@ func ReadTap(q *state.Question, t *Tap) (answers map[int]state.Answer, text, abo
 		return map[int]state.Answer{0: a}, a.Text, ""
 	case q.Kind == state.AskedPermission && t.Choice == choiceMore:
 		return nil, choiceMore, state.NoteMore
-	case q.Matter().Decides:
+	case q.Kind.Row().Decides:
 		return t.decision(q)
-	case !q.Matter().Personal:
+	case !q.Kind.Row().Personal:
 		return t.answers(q)
 	}
 	return nil, "", state.NoteUnclear

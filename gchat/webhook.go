@@ -33,8 +33,8 @@ var webhookPath = state.Pattern(`^(.*/)?v1/(spaces/[^/]+)/messages/?$`)
 
 // ConfiguredWebhook is the webhook of a configuration whose URL, or command for it, gave raw: the URL that a space's page
 // "Apps & integrations > Webhooks" gives, https://chat.googleapis.com/v1/spaces/S/messages?key=K&token=T. Plain http is taken for
-// this machine only. An HTML-escaped URL (&amp;) is mended. With a configured space, the URL may be of another form (a gateway's).
-// With an API endpoint in place of Google's, a webhook of Google's is posted to there. No error quotes the URL.
+// this machine only. An HTML-escaped URL (&amp;) is mended. With a configured space, the URL may be of another form (a
+// gateway's). With an API endpoint in place of Google's, a webhook of Google's is posted to there. No error quotes the URL.
 func ConfiguredWebhook(cfg *config.Config, raw string) (*Webhook, error) {
 	u, err := url.Parse(strings.ReplaceAll(strings.Trim(strings.TrimSpace(raw), `"'`), "&amp;", "&"))
 	if err != nil || !AllowedBase(u) {

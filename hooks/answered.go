@@ -28,7 +28,7 @@ func (h *Hook) answered(_ context.Context, e *Event) error {
 		return nil
 	}
 	defer h.notify(e)
-	if beat := state.ReadBeat(h.Env); beat.PID > 0 && !beat.Lives {
+	if beat := state.ReadBeat(h.Env, state.Environment(h.Env)); beat.PID > 0 && !beat.Lives {
 		defer h.StartPoller() // the last one was killed, and may have left notes unsent
 	}
 	qs := h.ofSession(e, h.folders(state.QuestionsIn))
@@ -104,7 +104,7 @@ func (h *Hook) closeAll(e *Event, qs []*state.Question) {
 	by := cmp.Or(map[string]string{"UserPromptSubmit": "prompt", "SessionEnd": "session_end"}[e.HookEventName], "stop")
 	hash := callHash(e.ToolName, e.ToolInput)
 	for _, q := range qs {
-		if !q.Status.Open() || q.Way().Later || h.inOtherTerminal(q) || q.Matter().Prompt && by != "session_end" {
+		if !q.Status.Open() || q.Mode.Row().Later || h.inOtherTerminal(q) || q.Kind.Row().Prompt && by != "session_end" {
 			continue
 		}
 		if e.ToolName == askTool && q.ToolUseID != e.ToolUseID && q.InputHash != hash {

@@ -24,8 +24,16 @@ func (h *Hook) mayWait(e *Event) bool {
 	if h.Job != nil {
 		return h.Waits != nil && h.Waits(h, e)
 	}
-	return h.Name == "gchat-ask-user-rewake" || h.Name == "gchat-ask-user-forward" && (e.HookEventName == "PermissionRequest" ||
-		e.HookEventName == "PreToolUse" && e.ToolName == askTool && h.way(e).Hook && !h.way(e).Dialog)
+	switch {
+	case h.Name == "gchat-ask-user-rewake":
+		return true
+	case h.Name != "gchat-ask-user-forward":
+		return false
+	case e.HookEventName == "PreToolUse" && e.ToolName == askTool:
+		row := h.rules(e).AskMode.Row()
+		return row.Hook && !row.Dialog
+	}
+	return e.HookEventName == "PermissionRequest"
 }
 
 // config is the configuration that counts for this project, read once.
@@ -57,7 +65,9 @@ func (h *Hook) rules(e *Event) *config.SessionRules {
 }
 
 // way is the row of the mode in which this session asks.
-func (h *Hook) way(e *Event) state.Way { return (&state.Question{Mode: h.rules(e).AskMode}).Way() }
+func (h *Hook) way(e *Event) state.ModeRow {
+	return (&state.Question{Mode: h.rules(e).AskMode}).Mode.Row()
+}
 
 // inOtherTerminal says whether another Claude Code asked, which still lives: a session can be resumed in two terminals, and
 // the events of one do not end the dialog of the other.
@@ -76,21 +86,22 @@ func (h *Hook) forward(ctx context.Context, e *Event) error {
 	if !dialog && (e.HookEventName != "PreToolUse" || !asks) || e.ToolName == "" {
 		return nil
 	}
-	mode, way := h.rules(e).AskMode, h.way(e)
+	mode := h.rules(e).AskMode
+	row := mode.Row()
 	switch {
-	case mode == state.Off:
+	case !row.Asks:
 		return nil
 	case !asks:
 		return h.permission(ctx, e)
-	case way.Marker && !dialog:
+	case row.Marker && !dialog:
 		if goesOn, err := h.deny(ctx, e); !goesOn {
 			return err
 		}
 		mode = state.Native
-	case way.Marker: // its dialog is on the screen
+	case row.Marker: // its dialog is on the screen
 		h.reclaim(e)
 		mode = state.Native
-	case way.Pane && dialog && h.session(e).TmuxPane != "":
+	case row.Pane && dialog && h.session(e).TmuxPane != "":
 		return nil // the poller types the answer; outside tmux it cannot, and this hook waits after all
 	}
 	if !dialog {
@@ -172,7 +183,7 @@ func (h *Hook) question(e *Event, mode state.Mode) (*state.Question, error) {
 		}
 		q.Questions = prompts
 	}
-	if q.Way().Marker {
+	if q.Mode.Row().Marker {
 		q.QuestionID = state.MarkerID(q.SessionID, id)
 		timesOut := q.AskedAt.Add(h.config().ReplyTimeout)
 		q.ThreadKey, q.TimeoutPolicy, q.TimesOutAt = q.QuestionID, h.rules(e).TimeoutPolicy, &timesOut
@@ -262,7 +273,7 @@ func (h *Hook) wait(ctx context.Context, e *Event, q *state.Question) error {
 // writes that down.
 func (h *Hook) handOver(e *Event, q *state.Question) error {
 	members := map[string]any{"hookEventName": e.HookEventName}
-	if q.Matter().Decides {
+	if q.Kind.Row().Decides {
 		d := decision(e, q)
 		if d == nil {
 			return nil

@@ -45,7 +45,7 @@ func wish(w *world) *state.Question {
 	w.Helper()
 	qs, _ := state.OpenQuestions(w.getenv)
 	for _, q := range qs {
-		if q.Matter().Decides && q.Status.Open() {
+		if q.Kind.Row().Decides && q.Status.Open() {
 			return q
 		}
 	}

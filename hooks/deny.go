@@ -183,7 +183,7 @@ func (h *Hook) reclaim(e *Event) {
 func (h *Hook) rewake(ctx context.Context, e *Event) error {
 	var markers []*state.Question
 	switch {
-	case e.HookEventName == "PreToolUse" && e.ToolName == askTool && h.way(e).Marker:
+	case e.HookEventName == "PreToolUse" && e.ToolName == askTool && h.rules(e).AskMode.Row().Marker:
 		markers = h.ownMarker(ctx, e)
 	case e.HookEventName == "Stop":
 		markers = h.denied(e)
@@ -261,7 +261,7 @@ func (h *Hook) waitFor(ctx context.Context, e *Event, paths []string) {
 		go func() {
 			defer h.catch()
 			_, err := state.Await(ctx, h.Env, h.Self, path, func(q *state.Question) bool {
-				answered := q.Status == state.Answered && (q.Denied || q.Matter().Prompt)
+				answered := q.Status == state.Answered && (q.Denied || q.Kind.Row().Prompt)
 				return over(q) || answered || untold(q) || !q.Status.Open() && !q.Late(time.Now())
 			})
 			final <- err
@@ -310,7 +310,7 @@ func (h *Hook) tellOf(q *state.Question) (text string) {
 		if err == nil && !ended {
 			err = errors.New("it was closed just now")
 		}
-	case q.Matter().Prompt && q.Status == state.Answered:
+	case q.Kind.Row().Prompt && q.Status == state.Answered:
 		words, _ := q.Decision()
 		text = replyPrefix + "The user replied to your last message from Google Chat, and this is the next instruction: " + words
 		h.audit(q, words)

@@ -31,7 +31,7 @@ func (h *Hook) next(ctx context.Context, e *Event) error {
 // closeNext closes what waited for a session's next instruction before this event: Claude has gone on.
 func (h *Hook) closeNext(e *Event, qs []*state.Question) {
 	for _, q := range qs {
-		if !q.Matter().Prompt || !q.Status.Open() || h.inOtherTerminal(q) {
+		if !q.Kind.Row().Prompt || !q.Status.Open() || h.inOtherTerminal(q) {
 			continue
 		}
 		if e.HookEventName == "Stop" && time.Since(q.AskedAt).Abs() < sameStop {
@@ -75,7 +75,7 @@ func (h *Hook) askNext(e *Event) (*state.Question, error) {
 	q.InputHash = callHash("Stop", json.RawMessage(`"`+q.QuestionID+`"`))
 	return h.record(context.Background(), e, h.own(), func(have []*state.Question) *state.Question {
 		for _, old := range have {
-			if old.Matter().Prompt && old.Status.Open() && old.Shown == q.Shown && q.AskedAt.Sub(old.AskedAt) < sameStop {
+			if old.Kind.Row().Prompt && old.Status.Open() && old.Shown == q.Shown && q.AskedAt.Sub(old.AskedAt) < sameStop {
 				return old // a second install's hook wrote it down
 			}
 		}

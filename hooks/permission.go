@@ -167,7 +167,7 @@ type batchCall struct {
 // first that which was decided, then the oldest.
 func (h *Hook) confirmBatch(e *Event) {
 	open := slices.DeleteFunc(h.ofSession(e, h.own()), func(q *state.Question) bool {
-		return !q.Matter().Decides || !q.Status.Open() || q.AgentID != string(e.AgentID)
+		return !q.Kind.Row().Decides || !q.Status.Open() || q.AgentID != string(e.AgentID)
 	})
 	if len(open) == 0 {
 		return
@@ -188,17 +188,17 @@ func (h *Hook) confirmBatch(e *Event) {
 }
 
 // confirmDecision closes a permission or a plan with what Claude was told: where that is not what was printed, the terminal was
-// faster. What a tool says itself is no proof of that. A call that was allowed once and ran was allowed by that, also where a full
-// disk took the word that it was printed.
+// faster. What a tool says itself is no proof of that. A call that was allowed once and ran was allowed by that, also where a
+// full disk took the word that it was printed.
 func (h *Hook) confirmDecision(q *state.Question, r callResult) error {
 	ended, err := state.CloseQuestion(q.Path, state.Resolved, "chat", func(q *state.Question) {
 		label, _ := q.Decision()
 		fits := r == unknown || r == failed || (r == refused) == state.Refuses(label)
-		if q.Printed && fits || r == ran && label == q.Matter().Ran {
+		if q.Printed && fits || r == ran && label == q.Kind.Row().Ran {
 			return
 		}
 		q.ResolvedBy, q.Answers, q.Notes = "terminal", map[string]string{}, nil
-		labels := map[callResult]string{ran: q.Matter().Ran, refused: q.Matter().Refused}
+		labels := map[callResult]string{ran: q.Kind.Row().Ran, refused: q.Kind.Row().Refused}
 		if label := labels[r]; label != "" {
 			q.Answers[q.Questions[0].Question] = label
 		}

@@ -87,11 +87,11 @@ const recently = 30 * time.Minute
 // checkQuestion finds fault with a session whose person was not asked anything lately. Where questions are not forwarded, no
 // record of them tells, and the session stops.
 func (h *Hook) checkQuestion(e *Event) (forClaude, forPerson string) {
-	if h.rules(e).AskMode == state.Off || h.wasAsked(e) {
+	if !h.rules(e).AskMode.Row().Asks || h.wasAsked(e) {
 		return "", ""
 	}
 	how := "The question goes to the terminal and to Google Chat; wait for the answer and act on it."
-	if h.way(e).Later {
+	if h.rules(e).AskMode.Row().Later {
 		how = "The question goes to Google Chat, and the call comes back as denied: that is as it should be. " +
 			"Then go on with other work or stop; the reply comes to you by itself."
 	}

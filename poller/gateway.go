@@ -56,7 +56,7 @@ type gateways struct {
 func (g *gateways) renew() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.ways, g.apps, g.printed = map[string]*gateway{}, map[string]*gchat.App{}, map[string]string{}
+	g.ways, g.apps, g.printed = nil, nil, nil
 }
 
 // gateway is how messages of a project go. A command for the webhook runs once, until what it printed does not work.
@@ -65,6 +65,9 @@ func (p *Poller) gateway(ctx context.Context, projectDir string, trusted bool) *
 	g := &p.ways
 	g.mu.Lock()
 	defer g.mu.Unlock()
+	if g.ways == nil {
+		g.ways, g.apps, g.printed = map[string]*gateway{}, map[string]*gchat.App{}, map[string]string{}
+	}
 	key := fmt.Sprint(projectDir, "\x00", trusted)
 	if way := g.ways[key]; way != nil && p.Now().Sub(way.at).Abs() < freshFor {
 		return way

@@ -159,7 +159,7 @@ func (p *Poller) load(s *served) {
 	case err != nil:
 		s.q = nil
 		p.Log.Once(err, "question not read")
-	case q != nil && q.Matter().Personal && !strings.HasPrefix(s.real, realPath(p.user)+string(filepath.Separator)):
+	case q != nil && q.Kind.Row().Personal && !strings.HasPrefix(s.real, realPath(p.user)+string(filepath.Separator)):
 		s.q = nil // Claude may write in the project: what lets it act stands in the person's own state alone
 	case q != nil:
 		s.q, s.over = q, false

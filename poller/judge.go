@@ -34,16 +34,16 @@ func (p *Poller) judgeUnread(s *served) (again time.Time) {
 // judgeIn judges the unread replies within a write of the question, oldest first: the first good one of an allowed person becomes
 // the answer. It is state.ErrUnchanged where no reply could be judged.
 func (p *Poller) judgeIn(q *state.Question, by configured) error {
-	if q.Matter().Personal {
+	if q.Kind.Row().Personal {
 		by = configured{} // the person's own
 	}
 	cfg := p.config(by.projectDir, by.trusted)
 	switch {
-	case cfg.Unread && q.Matter().Personal, len(cfg.Problems) > 0 && len(cfg.AllowedUsers) == 0:
+	case cfg.Unread && q.Kind.Row().Personal, len(cfg.Problems) > 0 && len(cfg.AllowedUsers) == 0:
 		return state.ErrUnchanged // the file that says who may answer does not parse: they are judged when it does
 	}
 	before := q.AnsweredMessage
-	if q.Matter().Decides {
+	if q.Kind.Row().Decides {
 		judge.Tighten(cfg, q)
 	}
 	var order []*state.Reply
@@ -64,7 +64,7 @@ func (p *Poller) judgeIn(q *state.Question, by configured) error {
 	}
 	answer := q.Reply(q.AnsweredMessage)
 	fresh := answer != nil && q.AnsweredMessage != before
-	if fresh && q.Way().Marker && !judge.FromShell(answer) && !state.HasWaiter(p.Env, q.Path) {
+	if fresh && q.Mode.Row().Marker && !judge.FromShell(answer) && !state.HasWaiter(p.Env, q.Path) {
 		q.Owe(state.NoteLater, q.AnsweredMessage)
 	}
 	return nil
@@ -82,10 +82,10 @@ func (p *Poller) judgeAtOnce(q *state.Question, by configured) {
 // mode, a later hook. Again is when to ask once more: a hook may just be starting.
 func (p *Poller) waited(s *served) (yes bool, again time.Time) {
 	q := s.q
-	if !q.Way().Hook || state.HasWaiter(p.Env, s.Path) {
+	if !q.Mode.Row().Hook || state.HasWaiter(p.Env, s.Path) {
 		return true, again
 	}
-	if q.Matter().Prompt && p.typable(s) {
+	if q.Kind.Row().Prompt && p.typable(s) {
 		return true, again
 	}
 	grace := graceForReply
@@ -105,7 +105,7 @@ func (p *Poller) undelivered(s *served) {
 		r := q.Reply(q.AnsweredMessage)
 		return q.Status == state.Answered && !q.Printed && r != nil && r.Verdict == state.Used
 	}
-	if s.q.Way().Later || !lost(s.q) || p.typable(s) {
+	if s.q.Mode.Row().Later || !lost(s.q) || p.typable(s) {
 		return
 	}
 	if p.change(s, "thread not told", func(q *state.Question) error {

@@ -66,7 +66,7 @@ func (p *Poller) attend(ctx context.Context, s *served, due bool) (next time.Tim
 	if s.q == nil || s.typing.Load() {
 		return time.Time{}
 	}
-	if s.q.Status.Open() && (s.named || !s.q.Way().Asks) {
+	if s.q.Status.Open() && (s.named || !s.q.Mode.Row().Asks) {
 		p.adopt(ctx, s)
 	}
 	next = p.closeOver(s, due)
@@ -74,13 +74,13 @@ func (p *Poller) attend(ctx context.Context, s *served, due bool) (next time.Tim
 		p.noteClaudeEnd(s)
 	}
 	if due && s.q.Status == state.Pending {
-		if s.q.Matter().Decides && s.q.ClaudePID != 0 {
+		if s.q.Kind.Row().Decides && s.q.ClaudePID != 0 {
 			p.noteDialogEnd(s)
 		}
 		if s.q.Reminded < len(s.q.Remind) {
 			next = sooner(next, p.remind(s))
 		}
-		if !s.q.Matter().Personal && p.takeReplyFile(s) { // Claude itself can write there
+		if !s.q.Kind.Row().Personal && p.takeReplyFile(s) { // Claude itself can write there
 			next = sooner(next, p.Now().Add(stillWritten))
 		}
 	}
@@ -91,7 +91,7 @@ func (p *Poller) attend(ctx context.Context, s *served, due bool) (next time.Tim
 	if unserved && !s.q.Unread() {
 		p.undelivered(s)
 	}
-	if s.q.Status == state.Pending && !s.q.MessageSent && !s.put && s.q.Way().Asks {
+	if s.q.Status == state.Pending && !s.q.MessageSent && !s.put && s.q.Mode.Row().Asks {
 		next = sooner(next, p.post(ctx, s))
 	}
 	if len(s.q.Owes) > 0 {
@@ -185,7 +185,7 @@ func (p *Poller) closeOver(s *served, due bool) (next time.Time) {
 			return nil
 		})
 	}
-	if due && !q.Way().Asks && now.Sub(q.AskedAt).Abs() >= graceForHook && !state.HasWaiter(p.Env, s.Path) {
+	if due && !q.Mode.Row().Asks && now.Sub(q.AskedAt).Abs() >= graceForHook && !state.HasWaiter(p.Env, s.Path) {
 		p.close(s, state.Cancelled, "signal", nil)
 	}
 	return next
@@ -196,14 +196,14 @@ func (p *Poller) closeOver(s *served, due bool) (next time.Time) {
 func (p *Poller) noteClaudeEnd(s *served) {
 	q, now := s.q, p.Now().UTC()
 	waits := q.Status.Open() || q.Late(now)
-	if !waits || !q.Way().Asks || q.SessionEnded != nil || !inject.Ended(q.ClaudePID, q.ClaudeStart) {
+	if !waits || !q.Mode.Row().Asks || q.SessionEnded != nil || !inject.Ended(q.ClaudePID, q.ClaudeStart) {
 		return
 	}
 	switch {
 	case q.Status == state.Answered && q.Printed: // it had the answer
 		p.close(s, state.Resolved, "chat", nil)
 		return
-	case !q.Way().Later:
+	case !q.Mode.Row().Later:
 		p.close(s, state.Cancelled, "claude_gone", nil)
 		return
 	}
@@ -293,7 +293,7 @@ func (p *Poller) timeUp(q *state.Question) (up, unread bool) {
 	if now.Before(end) {
 		return false, false
 	}
-	if q.Chat == "" || !q.MessageSent && q.Way().Asks {
+	if q.Chat == "" || !q.MessageSent && q.Mode.Row().Asks {
 		return true, false
 	}
 	if p.awake.After(end) {
@@ -327,8 +327,8 @@ func (p *Poller) readSince(chat string, then time.Time) bool {
 func (p *Poller) post(ctx context.Context, s *served) (again time.Time) {
 	q := s.q
 	young := p.Now().Sub(q.AskedAt).Abs() < graceForHook
-	typable := q.Matter().Prompt && p.typable(s)
-	if q.Way().Dialog && q.Way().Hook && young && !typable && !state.HasWaiter(p.Env, s.Path) {
+	typable := q.Kind.Row().Prompt && p.typable(s)
+	if q.Mode.Row().Dialog && q.Mode.Row().Hook && young && !typable && !state.HasWaiter(p.Env, s.Path) {
 		return p.Now().Add(250 * time.Millisecond) // its hook may just be starting
 	}
 	if q.Grace > 0 && s.TmuxPane != "" {
@@ -349,7 +349,7 @@ func (p *Poller) putOwed(s *served) {
 	q := s.q
 	var told []state.Owed
 	for _, owed := range q.Owes {
-		done, err := !q.Way().Asks, error(nil)
+		done, err := !q.Mode.Row().Asks, error(nil)
 		if !done {
 			done, err = p.putNote(q, s.Open, owed)
 		}
@@ -377,7 +377,7 @@ func (p *Poller) busy(s *served) bool {
 		return true
 	case q.Status == state.Answered && q.Printed:
 		return !q.ToldSent && q.PrintedAt != nil
-	case q.Status == state.Answered && !q.Way().Marker:
+	case q.Status == state.Answered && !q.Mode.Row().Marker:
 		return state.HasWaiter(p.Env, s.Path) || p.typable(s) && !spoiled(q)
 	}
 	return q.Late(p.Now()) && state.HasWaiter(p.Env, s.Path)

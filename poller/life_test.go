@@ -464,7 +464,7 @@ func TestTheFirstSessionIsSeen(t *testing.T) {
 		asked <- true
 		return state.Report{Type: state.Plain, Text: "did things"}, 1, nil
 	}})
-	bound.Until(t, "its first step is done", func() bool { return state.ReadBeat(d.env).PID != 0 })
+	bound.Until(t, "its first step is done", func() bool { return state.ReadBeat(d.env, state.Environment(d.env)).PID != 0 })
 	if _, err := state.SessionsIn(state.UserState(d.env)).Change("s", func(s *state.Session) error {
 		s.Name, s.Env, s.OwesSummary = "shop", state.Environment(d.env), time.Now().UTC()
 		return nil

@@ -76,7 +76,7 @@ func (r *reader) readOn(ctx context.Context, v *view, way *gateway) (err error) 
 // begins is from when on the messages of a record's thread have to be read.
 func begins(q *state.Question) time.Time {
 	switch {
-	case !q.Way().Asks && q.PostedAt == nil: // since the last message of ours, which may be hours old
+	case !q.Mode.Row().Asks && q.PostedAt == nil: // since the last message of ours, which may be hours old
 		return q.AskedAt.Add(-state.MaxAge)
 	case q.PostedAt != nil:
 		return q.PostedAt.Add(-overlap)
@@ -146,7 +146,7 @@ func known(q *state.Question, m gchat.Message) bool {
 // beginsIn says whether a process began to wait in the thread, which was not read since: the reply that it waits for comes
 // after the last message of ours there, but for a note that the reply was not read: that came before the wait.
 func beginsIn(q *state.Question) bool {
-	return !q.Way().Asks && q.PostedAt == nil && q.Status == state.Pending
+	return !q.Mode.Row().Asks && q.PostedAt == nil && q.Status == state.Pending
 }
 
 // target is the record that a person's message belongs to, nil for none. Ours have a thread each; other programs may put several
@@ -156,9 +156,9 @@ func beginsIn(q *state.Question) bool {
 func (n *pass) target(m gchat.Message) *state.Question {
 	all := slices.DeleteFunc(slices.Clone(n.records[m.ThreadName]), func(q *state.Question) bool {
 		switch {
-		case q.Matter().Prompt && q.Reply(m.Name) == nil:
+		case q.Kind.Row().Prompt && q.Reply(m.Name) == nil:
 			return !q.Status.Open() || q.PostedAt == nil || m.CreateTime.Before(*q.PostedAt)
-		case !q.Way().Asks && !q.Status.Open():
+		case !q.Mode.Row().Asks && !q.Status.Open():
 			return q.Status != state.Resolved || q.AnsweredMessage != m.Name
 		}
 		return false
@@ -171,7 +171,7 @@ func (n *pass) target(m gchat.Message) *state.Question {
 		switch {
 		case beginsIn(q):
 			begun = cmp.Or(begun, q)
-		case !q.Way().Asks:
+		case !q.Mode.Row().Asks:
 			if q.Status == state.Pending && m.CreateTime.Truncate(time.Millisecond).After(*q.PostedAt) {
 				return q
 			}

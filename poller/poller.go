@@ -218,7 +218,6 @@ func newPoller(o Options) *Poller {
 	p.began = p.Now()
 	p.awake, p.swept = p.began, p.began
 	p.calls = state.PollerCalls(o.Env)
-	p.ways.renew()
 	if o.Self != "" {
 		p.program, _ = os.Stat(o.Self)
 	}
@@ -255,7 +254,7 @@ func (p *Poller) lock(ctx context.Context) (err error) {
 	defer done()
 	state.CallPoller(p.Env, p.environment) // the one that has the lock looks who wants it
 	for p.Lock == nil {
-		if h := state.ReadBeat(p.Env); h.Daemon && h.Lives { // it says so a moment after it took the lock
+		if h := state.ReadBeat(p.Env, p.environment); h.Daemon && h.Lives { // it says so a moment after it took the lock
 			return fmt.Errorf("%w: pid %d", ErrDaemonRuns, h.PID)
 		}
 		if !sleep(ctx, 100*time.Millisecond) {

@@ -28,7 +28,7 @@ func questionKey(q *state.Question) string {
 func (p *Poller) putQuestion(q *state.Question, o *state.Open) error {
 	m := p.aboutQuestion(q, o)
 	m.ID, m.Key, m.Type = state.MessageID("question", q.QuestionID), questionKey(q), state.MessageQuestion
-	m.Urgent = !q.Matter().Prompt
+	m.Urgent = !q.Kind.Row().Prompt
 	if q.WentOn() {
 		m.TriedAt = m.CreatedAt
 	}
@@ -60,7 +60,7 @@ func (p *Poller) put(m *state.Message) error {
 // putNote puts a note that a question's thread is owed. done says that the question owes it no more: it is in the outbox, or
 // there is no thread that it could be told in. Until the question's own message is sent or dropped, it is not done.
 func (p *Poller) putNote(q *state.Question, o *state.Open, owed state.Owed) (done bool, err error) {
-	if q.ResolvedBy == state.Instead && (!q.Matter().Prompt || q.Card == "") {
+	if q.ResolvedBy == state.Instead && (!q.Kind.Row().Prompt || q.Card == "") {
 		return true, nil // it goes on in another file
 	}
 	if !q.MessageSent {
@@ -88,7 +88,7 @@ func (p *Poller) putNote(q *state.Question, o *state.Open, owed state.Owed) (don
 	} else if r := q.Reply(owed.Reply); r != nil && r.Choice != "" {
 		m.Viewer = r.Sender // a tap is no one else's business
 	}
-	m.Urgent = !q.Matter().Personal || owed.About != state.NoteClosed // the next permission goes first
+	m.Urgent = !q.Kind.Row().Personal || owed.About != state.NoteClosed // the next permission goes first
 	err = p.put(m)
 	return err == nil, err
 }
@@ -165,7 +165,7 @@ func (s *sender) wordQuestion(ctx context.Context, m *state.Message, way *gatewa
 		}
 	}
 	m.ID, m.ThreadKey = state.MessageID("question", q.QuestionID), q.ThreadKey
-	if q.Way().Marker {
+	if q.Mode.Row().Marker {
 		if why := s.unreplyable(way); why != nil {
 			return nil, s.setAside(m, s.Log.Clean(why.Error()))
 		}

@@ -57,7 +57,7 @@ type configured struct {
 // configuredFor is the project by whose configuration a question is asked and answered: none for what is decided, which is the
 // person's alone.
 func configuredFor(q *state.Question, o *state.Open) configured {
-	if q.Matter().Decides {
+	if q.Kind.Row().Decides {
 		return configured{}
 	}
 	return configured{q.ProjectDir, o.Trusted}
@@ -89,7 +89,7 @@ type reader struct {
 func (p *Poller) reads(s *served) bool {
 	q := s.q
 	switch {
-	case s.over || !q.MessageSent && (q.Way().Asks || q.ThreadName == ""):
+	case s.over || !q.MessageSent && (q.Mode.Row().Asks || q.ThreadName == ""):
 		return false
 	case q.Status.Open(): // also answered: a second reply gets its note
 		return true
@@ -111,7 +111,7 @@ func (p *Poller) views() map[string]*view {
 	}
 	for _, s := range p.inOrder() {
 		q := s.q
-		if q != nil && q.Matter().Prompt && q.Status == state.Pending && !q.MessageSent {
+		if q != nil && q.Kind.Row().Prompt && q.Status == state.Pending && !q.MessageSent {
 			beingAsked[q.ClaudeSession()] = true
 		}
 		if q == nil || q.Chat == "" {
@@ -145,7 +145,7 @@ func (p *Poller) views() map[string]*view {
 
 // endedLately says whether a reply in a question's thread may have been written before its person saw that it is over.
 func (p *Poller) endedLately(q *state.Question) bool {
-	ended := !q.Status.Open() && q.MessageSent && q.Way().Asks && q.ResolvedAt != nil && q.ResolvedBy != state.Instead
+	ended := !q.Status.Open() && q.MessageSent && q.Mode.Row().Asks && q.ResolvedAt != nil && q.ResolvedBy != state.Instead
 	return ended && p.Now().Sub(*q.ResolvedAt).Abs() < readOnFor
 }
 
@@ -298,7 +298,7 @@ func (r *reader) tell(err error, v *view) {
 	}
 	why := fmt.Sprintf("%s. Hint: %s", gchat.Line(is.Why), gchat.Hint(err))
 	for _, q := range v.asked {
-		if q.ToldUnread || !q.Way().Asks {
+		if q.ToldUnread || !q.Mode.Row().Asks {
 			continue
 		}
 		r.update(q.Path, "thread not told that replies cannot be read", func(q *state.Question) error {

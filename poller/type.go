@@ -64,7 +64,7 @@ func (p *Poller) typable(s *served) bool {
 		return false
 	}
 	if s.named {
-		return !s.q.Way().Hook || s.q.TmuxPane != ""
+		return !s.q.Mode.Row().Hook || s.q.TmuxPane != ""
 	}
 	return s.TmuxPane != "" && !inject.Elsewhere(s.q.ClaudeStart)
 }
@@ -84,7 +84,7 @@ func (p *Poller) placed(s *served, q *state.Question) *state.Question {
 func (p *Poller) findPanes(ctx context.Context) {
 	var qs []*state.Question
 	for _, s := range p.index {
-		types := s.mine && s.q != nil && s.q.Status.Open() && s.q.Way().Pane && !s.typing.Load()
+		types := s.mine && s.q != nil && s.q.Status.Open() && s.q.Mode.Row().Pane && !s.typing.Load()
 		if types && !inject.Elsewhere(s.q.ClaudeStart) {
 			qs = append(qs, p.placed(s, s.q))
 		}
@@ -129,7 +129,7 @@ func (p *Poller) findPanes(ctx context.Context) {
 func (p *Poller) adopt(ctx context.Context, s *served) {
 	q := s.q
 	foreign := s.named && q.Mode == ""
-	if !foreign && (q.Way().Asks || q.Chat != "" && q.ThreadName != "") {
+	if !foreign && (q.Mode.Row().Asks || q.Chat != "" && q.ThreadName != "") {
 		return
 	}
 	thread := cmp.Or(s.ThreadName, q.ThreadName)
@@ -140,14 +140,14 @@ func (p *Poller) adopt(ctx context.Context, s *served) {
 	}
 	chat, space := p.chatFor(ctx, s, thread)
 	p.change(s, "question not completed", func(q *state.Question) error {
-		if !q.Way().Asks && (q.Chat != "" || chat == "") && q.ThreadName == thread {
+		if !q.Mode.Row().Asks && (q.Chat != "" || chat == "") && q.ThreadName == thread {
 			return state.ErrUnchanged
 		}
 		q.ThreadName = thread
 		if q.Chat == "" {
 			q.Chat, q.Space = chat, space
 		}
-		if !q.Way().Asks {
+		if !q.Mode.Row().Asks {
 			return nil
 		}
 		q.Mode, q.ProjectDir = state.Inject, cmp.Or(q.ProjectDir, p.projectOf(stateDirOf(q)))
@@ -245,7 +245,7 @@ func (p *Poller) typeAnswer(ctx context.Context, s *served) {
 		return
 	}
 	q = p.placed(s, q)
-	if q.Matter().Prompt {
+	if q.Kind.Row().Prompt {
 		p.typeNext(ctx, s, q)
 		return
 	}

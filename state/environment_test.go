@@ -53,7 +53,7 @@ func TestAPollersLifeIsToldByItsMachine(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			if h := ReadBeat(env); h.Lives != c.lives || h.Silent(time.Now()) != c.silent || h.Machine == "" {
+			if h := ReadBeat(env, Environment(env)); h.Lives != c.lives || h.Silent(time.Now()) != c.silent || h.Machine == "" {
 				t.Errorf("lives %v, silent %v: %+v", h.Lives, h.Silent(time.Now()), h)
 			}
 		})

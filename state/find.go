@@ -76,8 +76,8 @@ func PickQuestion(env Getenv, by string) (*Question, error) {
 		var over *Question
 		for _, q := range qs { // the newest first
 			switch {
-			case by == "" || !q.Way().Asks || !means(q, by):
-			case q.Answerable() && (!q.Matter().Personal || goesBy(q, by)): // no command decides the others
+			case by == "" || !q.Mode.Row().Asks || !means(q, by):
+			case q.Answerable() && (!q.Kind.Row().Personal || goesBy(q, by)): // no command decides the others
 				open = append(open, q)
 			case over == nil:
 				over = q

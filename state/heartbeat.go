@@ -12,11 +12,9 @@ import (
 	"time"
 )
 
-// ReadBeat is the heartbeat of this environment's poller; the zero one when there is none.
-func ReadBeat(env Getenv) Heartbeat { return readBeat(pollerFile(env, ".json")) }
-
-func readBeat(file string) (h Heartbeat) {
-	b, err := ReadPlain(file, 64<<10)
+// ReadBeat is the heartbeat of an environment's poller; the zero one when there is none.
+func ReadBeat(env Getenv, environment string) (h Heartbeat) {
+	b, err := ReadPlain(filepath.Join(pollersDir(env), environment+".json"), 64<<10)
 	if err != nil || json.Unmarshal(b, &h) != nil {
 		return Heartbeat{}
 	}
@@ -77,8 +75,8 @@ func EndBeat(env Getenv) { os.Remove(pollerFile(env, ".json")) }
 // Pollers are the heartbeats of all environments' pollers.
 func Pollers(env Getenv) (all []Heartbeat) {
 	for _, name := range namesIn(pollersDir(env)) {
-		if filepath.Ext(name) == ".json" {
-			all = append(all, readBeat(filepath.Join(pollersDir(env), name)))
+		if environment, is := strings.CutSuffix(name, ".json"); is {
+			all = append(all, ReadBeat(env, environment))
 		}
 	}
 	return all

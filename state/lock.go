@@ -171,7 +171,8 @@ func StartPoller(env Getenv, self string) error {
 // CallPoller has the process that is an environment's poller know of work, also where it is about to end: each call writes a byte
 // to the file of its lock. Where there is no such file, no process is the poller.
 func CallPoller(env Getenv, environment string) {
-	f, err := os.OpenFile(filepath.Join(pollersDir(env), filepath.Base(environment)+".lock"), os.O_WRONLY|os.O_APPEND|plainFlags, 0)
+	path := filepath.Join(pollersDir(env), filepath.Base(environment)+".lock")
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_APPEND|plainFlags, 0)
 	if err != nil {
 		return
 	}

@@ -34,7 +34,7 @@ func projects(env Getenv) Folder[Project] {
 // Register notes that a state folder belongs to a project. It writes only when that is news.
 func Register(env Getenv, projectState, projectDir string) error {
 	name := hashName(projectState)
-	if exists(projects(env).path(name)) {
+	if _, err := os.Lstat(projects(env).path(name)); err == nil {
 		return nil
 	}
 	_, err := projects(env).Update(name, func(p *Project) error {

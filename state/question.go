@@ -333,7 +333,7 @@ func CloseQuestion(path string, to Status, by string, also func(*Question)) (end
 		if also != nil {
 			also(q)
 		}
-		if q.ResolvedBy != Instead || q.Matter().Prompt && q.Card != "" { // a card has to lose its button
+		if q.ResolvedBy != Instead || q.Kind.Row().Prompt && q.Card != "" { // a card has to lose its button
 			q.Owe(NoteClosed, "")
 		}
 		return nil

@@ -43,7 +43,7 @@ func (q *Question) forOthers(members map[string]json.RawMessage) {
 	}
 	members["forwarded_at"], _ = JSONTime(forwarded).MarshalJSON()
 	members["thread_name"] = members["gchat_thread_name"]
-	if word, ok := closedAs[q.Status]; ok && q.Way().Marker {
+	if word, ok := closedAs[q.Status]; ok && q.Mode.Row().Marker {
 		members["closed_as"], _ = json.Marshal(q.Status)
 		members["status"], _ = json.Marshal(word)
 	}
@@ -55,7 +55,7 @@ func (q *Question) readForeign() {
 	if word := Status(q.rawText("closed_as")); word != "" && closedAs[word] == q.Status {
 		q.Status = word
 	}
-	if q.Status == Answered && q.Response == nil && len(q.Answers) == 0 && !q.Matter().Personal {
+	if q.Status == Answered && q.Response == nil && len(q.Answers) == 0 && !q.Kind.Row().Personal {
 		q.takeForeignAnswer()
 	}
 }

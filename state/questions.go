@@ -90,7 +90,7 @@ func (s Questions) OfSession(claudeSession string) (qs []*Question, bad []error,
 		}
 		q, err := s.parse(name, b, written, err)
 		switch {
-		case err == nil && s.LeaveAlone && !q.Way().Marker: // another program's marker is not ours to post, read and close
+		case err == nil && s.LeaveAlone && !q.Mode.Row().Marker: // another program's marker is not ours to post, read and close
 		case err == nil && q.ClaudeSession() == claudeSession:
 			qs = append(qs, q)
 		case err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, ErrBeingWritten):

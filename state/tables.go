@@ -12,8 +12,8 @@ const (
 	Thread Mode = "thread" // no question: a process waits for a reply in a thread
 )
 
-// Way is a row of the table of modes: what differs from one way of the answer to another. Who adds a mode adds a row.
-type Way struct {
+// ModeRow is a row of the table of modes: what differs from one way of the answer to another. Who adds a mode adds a row.
+type ModeRow struct {
 	Asks   bool // a person is asked: the record brings a message of its own, and its thread gets notes
 	Marker bool // the record stands in gchat-forwarded-ask, for stop gates, and the denied session goes on meanwhile
 	Dialog bool // a dialog stands in the terminal, where the question may be answered, too
@@ -23,31 +23,32 @@ type Way struct {
 	Later  bool // the answer is kept for the process that comes for it, whatever became of the one that asked
 }
 
-// ways is the table. A question of another program has no mode: it stands in a folder that a person named.
-var ways = map[Mode]Way{
+// modeRows is the table. A question of another program has no mode: it stands in a folder that a person named.
+var modeRows = map[Mode]ModeRow{
 	Native: {Asks: true, Dialog: true, Hook: true, Types: true},
 	Hold:   {Asks: true, Hook: true},
 	Deny:   {Asks: true, Marker: true, Later: true},
 	Inject: {Asks: true, Dialog: true, Types: true, Pane: true},
 	Thread: {Later: true},
+	Off:    {},
 	"":     {Asks: true, Dialog: true, Types: true},
 }
 
-// Way is the row of the question's mode. A mode of a later release is asked and confirmed, and delivered by that.
-func (q *Question) Way() Way {
-	if row, known := ways[q.Mode]; known {
+// Row is the mode's row. A mode of a later release is asked and confirmed, and delivered by that.
+func (m Mode) Row() ModeRow {
+	if row, known := modeRows[m]; known {
 		return row
 	}
-	return Way{Asks: true}
+	return ModeRow{Asks: true}
 }
 
 // WentOn says that a denied question goes on in the terminal: in another file than its marker, under the same id.
-func (q *Question) WentOn() bool { return q.QuestionID == q.ThreadKey && !q.Way().Marker }
+func (q *Question) WentOn() bool { return q.QuestionID == q.ThreadKey && !q.Mode.Row().Marker }
 
 // Typed says whether the poller may type the question's answer: its mode says so, it lets Claude do nothing, and no hook has
 // handed it over.
 func (q *Question) Typed() bool {
-	return q.Way().Types && len(q.Questions) > 0 && !q.Printed && !q.Matter().Decides
+	return q.Mode.Row().Types && len(q.Questions) > 0 && !q.Printed && !q.Kind.Row().Decides
 }
 
 // Kind is what a person is asked.
@@ -60,9 +61,9 @@ const (
 	AskedNext       Kind = "next"       // what to do next: Claude has ended its turn
 )
 
-// Matter is a row of the table of kinds: what differs from one thing that a person is asked to another. Who adds a kind adds a
+// KindRow is a row of the table of kinds: what differs from one thing that a person is asked to another. Who adds a kind adds a
 // row.
-type Matter struct {
+type KindRow struct {
 	Called   string // in the header of its card
 	Brief    string // in a note of its thread; "" where the record's own words say it
 	Personal bool   // a person's power over the machine: kept in their own state, where Claude does not write; for approvers
@@ -73,8 +74,8 @@ type Matter struct {
 	Refused  string // of what was refused there
 }
 
-// matters is the table.
-var matters = map[Kind]Matter{
+// kindRows is the table.
+var kindRows = map[Kind]KindRow{
 	AskedQuestion:   {Called: "Question"},
 	AskedPermission: {Called: "Permission", Personal: true, Decides: true, Ran: LabelAllow, Refused: LabelDeny},
 	AskedPlan: {
@@ -83,10 +84,10 @@ var matters = map[Kind]Matter{
 	AskedNext: {Called: "Waiting for you", Brief: "what to do next", Personal: true, Prompt: true, Long: true},
 }
 
-// Matter is the row of the question's kind. A kind of a later release is for approvers alone.
-func (q *Question) Matter() Matter {
-	if row, known := matters[q.Kind]; known {
+// Row is the kind's row. A kind of a later release is for approvers alone.
+func (k Kind) Row() KindRow {
+	if row, known := kindRows[k]; known {
 		return row
 	}
-	return Matter{Personal: true}
+	return KindRow{Personal: true}
 }

@@ -1,5 +1,5 @@
-// Package bound waits for what a test needs, for so long and no longer: it ends a process that stands still, and says what that was
-// doing. Only tests import it.
+// Package bound waits for what a test needs, for so long and no longer: it ends a process that stands still, and says what that
+// was doing. Only tests import it.
 package bound
 
 import (

@@ -73,7 +73,9 @@ func (g *google) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if err != nil {
 		return // the caller went
 	}
-	i := slices.IndexFunc(g.methods, func(m *method) bool { return m.HTTPMethod == r.Method && m.called.MatchString(seen.URL.Path) })
+	i := slices.IndexFunc(g.methods, func(m *method) bool {
+		return m.HTTPMethod == r.Method && m.called.MatchString(seen.URL.Path)
+	})
 	if i < 0 {
 		g.refuse(w, seen, &refusal{http.StatusNotFound, "NOT_FOUND", "Method not found."})
 		return

@@ -50,18 +50,18 @@ func Reply(cfg *config.Config, q *state.Question, r *state.Reply, now time.Time)
 	case r.Sender != state.Local && q.PostedAt != nil && r.CreateTime.Before(q.PostedAt.Add(-DateSlack)):
 		r.Verdict = state.Ignored
 		return
-	case r.Sender == state.Local && q.Matter().Personal: // any program of this user writes one
+	case r.Sender == state.Local && q.Kind.Row().Personal: // any program of this user writes one
 		r.Verdict = state.Refused
 		return
 	case !MayAnswer(cfg, q, r):
 		r.Verdict = state.Ignored
-		if strings.TrimSpace(text) == "" || !q.Way().Asks {
+		if strings.TrimSpace(text) == "" || !q.Mode.Row().Asks {
 			return
 		}
 		if !judged(q, state.Refused, r.Sender) { // it is said once to each sender
 			owed := state.Owed{About: state.NoteRefused, Reply: r.MessageName}
 			switch {
-			case q.Matter().Personal && Named(cfg.AllowedUsers, r.Sender, r.SenderEmail):
+			case q.Kind.Row().Personal && Named(cfg.AllowedUsers, r.Sender, r.SenderEmail):
 				owed.Seen = gchat.NotApprover
 			case len(cfg.AllowedUsers) == 0:
 				owed.Seen = gchat.NobodyAllowed
@@ -80,7 +80,7 @@ func Reply(cfg *config.Config, q *state.Question, r *state.Reply, now time.Time)
 			owe(state.NoteNoText)
 		}
 		return
-	case !q.Way().Asks:
+	case !q.Mode.Row().Asks:
 		claim(q, r, text, nil, now)
 		return
 	}
@@ -108,7 +108,7 @@ func meaning(q *state.Question, r *state.Reply, text string) (answers map[int]st
 		}
 		return answers, about
 	}
-	if q.Matter().Personal { // what is unclear is asked back each time: nothing is guessed
+	if q.Kind.Row().Personal { // what is unclear is asked back each time: nothing is guessed
 		a, about := gchat.ParseDecision(text, q)
 		return map[int]state.Answer{0: a}, about
 	}
@@ -152,7 +152,7 @@ func claim(q *state.Question, r *state.Reply, text string, answers map[int]state
 // approvers say: those of now, and of when it was asked, where the list then had a name. No reply that came otherwise than
 // through Chat says it.
 func MayAnswer(cfg *config.Config, q *state.Question, r *state.Reply) bool {
-	if !q.Matter().Personal {
+	if !q.Kind.Row().Personal {
 		return r.Sender == state.Local || Named(cfg.AllowedUsers, r.Sender, r.SenderEmail)
 	}
 	then := q.Approvers == nil || len(*q.Approvers) == 0 || Named(*q.Approvers, r.Sender, r.SenderEmail)
@@ -178,7 +178,7 @@ func Named(users []string, sender, email string) bool {
 // TimeOut does what the timeout policy of deny mode says. Nothing is chosen in the person's place where there may be a reply;
 // what the person did answer stays.
 func TimeOut(q *state.Question, unread bool) {
-	if q.TimeoutPolicy != state.Recommended || unread || !q.Way().Marker {
+	if q.TimeoutPolicy != state.Recommended || unread || !q.Mode.Row().Marker {
 		return
 	}
 	q.Answers = map[string]string{}

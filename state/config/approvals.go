@@ -122,7 +122,7 @@ func idleOf(set Idle, mode state.Mode) Idle {
 	switch {
 	case set != "":
 		return set
-	case mode == state.Deny || mode == state.Off:
+	case mode.Row().Marker || !mode.Row().Asks:
 		return IdleOff
 	}
 	return IdleAsks

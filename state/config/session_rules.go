@@ -103,7 +103,7 @@ func (c *Config) For(a Asked) SessionRules {
 	fill(c.AskMode, c.TimeoutPolicy, c.StopGate)
 	is.Idle = idleOf(cmp.Or(is.Idle, c.Idle), is.AskMode)
 	level := GateOff
-	if is.AskMode == state.Deny {
+	if is.AskMode.Row().Marker {
 		level = GateOn // such a session stops only after its person was asked, unless a rule says otherwise
 	}
 	fill("", "", allAt(level))
