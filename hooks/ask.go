@@ -64,11 +64,6 @@ func (h *Hook) rules(e *Event) *config.SessionRules {
 	return h.asked.rules
 }
 
-// way is the row of the mode in which this session asks.
-func (h *Hook) way(e *Event) state.ModeRow {
-	return (&state.Question{Mode: h.rules(e).AskMode}).Mode.Row()
-}
-
 // inOtherTerminal says whether another Claude Code asked, which still lives: a session can be resumed in two terminals, and
 // the events of one do not end the dialog of the other.
 func (h *Hook) inOtherTerminal(q *state.Question) bool {

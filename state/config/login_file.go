@@ -25,7 +25,6 @@ type Login struct {
 	TokenURI     string `json:"token_uri"`
 	MadeBy       string `json:"made_by"`
 	User         string `json:"user,omitempty"` // users/ID; "" where Chat did not tell
-	DisplayName  string `json:"display_name,omitempty"`
 }
 
 // LoginFile is where the login of the person is kept: login.json in the user state.
