@@ -45,7 +45,7 @@ func TestErrorsAreInert(t *testing.T) {
 		}
 	}
 	url := server.URL + "/v1/spaces/AAAA/messages?key=KEYKEY1234&token=TOKENTOKEN1299"
-	for _, args := range [][]string{{"setup"}, {"send", "hello"}, {"answer", "evil", "1"}} {
+	for _, args := range [][]string{{"setup"}, {"send", "--no-queue", "hello"}, {"answer", "evil", "1"}} {
 		cmd := bound.Command(t, filepath.Join(dir, "gchat-hooks"), args...)
 		cmd.Env = []string{"HOME=" + home, "PATH=/usr/bin:/bin", "GCHAT_STATE_DIR=" + filepath.Join(home, "state")}
 		if args[0] != "answer" {

@@ -43,14 +43,14 @@ func TestExitCodes(t *testing.T) {
 			"send --thread-name x hi",
 		}},
 		{"flags that do not go with each other", 4, []string{
-			"install --user --local", "uninstall --purge --local",
+			"install --user --local", "uninstall --purge --local", "send --queue --no-queue hi",
 			"doctor --wait 1m", "send --thread-key x --thread-name spaces/S/threads/T hi",
 		}},
 		{"a mistake of gchat-wait's callers, who know three codes", 2, []string{
 			"wait", "gchat-wait", "wait --bogus", "wait x", "wait --thread-key x --timeout x", "wait --thread-key x --interval x",
 			"wait --thread-key x --marker y",
 		}},
-		{"no webhook", 1, []string{"setup", "send hi", "send --queue hi", "send --webhook x hi"}},
+		{"no webhook", 1, []string{"setup", "send hi", "send --queue hi", "send --no-queue hi", "send --webhook x hi"}},
 	} {
 		t.Run(tt.mistake, func(t *testing.T) {
 			for _, command := range tt.commands {

@@ -52,6 +52,7 @@ func (p Program) sendCommand() *cli.Command {
 			&cli.BoolFlag{Name: "json", Usage: "print the message's name and its thread's name"},
 			&cli.BoolFlag{Name: "dry-run", Usage: "print what would be posted, and post nothing"},
 			&cli.BoolFlag{Name: "queue", Usage: "leave the message in the outbox for another process to send, and return"},
+			&cli.BoolFlag{Name: "no-queue", Usage: "send it now or never: what is not delivered is not kept"},
 		},
 		Action: func(c *cli.Context) error {
 			if url := c.String("webhook"); url != "" { // also for the poller that this command starts
@@ -110,6 +111,9 @@ func (s *send) run(ctx context.Context) error {
 	}
 	if err := s.fits(m, cfg); err != nil {
 		return err
+	}
+	if s.flags.Bool("no-queue") { // no rule and no quiet hours hold it back
+		cfg.Reports, cfg.Quiet = nil, nil
 	}
 	queue := s.flags.Bool("queue")
 	calls := state.PollerCalls(s.env)
@@ -197,6 +201,8 @@ func (s *send) message(args []string) (*state.Message, error) {
 		return nil, errors.New("--thread-key and --thread-name exclude each other")
 	case threadName != "" && !gchat.IsThreadName(threadName):
 		return nil, fmt.Errorf("--thread-name takes spaces/S/threads/T, not %q", threadName)
+	case s.flags.Bool("queue") && s.flags.Bool("no-queue"):
+		return nil, errors.New("--queue and --no-queue exclude each other")
 	}
 	project, err := filepath.Abs(state.ProjectDir(s.env))
 	if err != nil {
@@ -248,10 +254,16 @@ func (s *send) deliver(ctx context.Context, poll bool, out config.Outcome) (err 
 			m = cmp.Or(now, m)
 		}
 	}
-	if !m.Final() {
+	never := s.flags.Bool("no-queue") && !out.Repeated && m.SentAt.IsZero()
+	if never {
+		_ = s.box().Drop(s.env, m)
+	} else if !m.Final() {
 		state.CallPoller(s.env, state.Environment(s.env))
 	}
 	switch {
+	case never:
+		const hint = "without --no-queue it would stay in the outbox until it is"
+		return failed(fmt.Errorf("not delivered, and not kept: %s", s.why(m)), hint, exitNotDelivered)
 	case err != nil && ctx.Err() == nil:
 		return failed(fmt.Errorf("not delivered: %w", err), "gchat-hooks status", exitNotDelivered)
 	case m.SetAside != "":

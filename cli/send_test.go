@@ -74,6 +74,10 @@ func TestSendWhenChatRefuses(t *testing.T) {
 			if dead := m.outbox().Aside(); len(dead)+len(waiting) != 1 || (len(dead) == 1) != c.dead {
 				t.Errorf("%d dead, %d waiting", len(dead), len(waiting))
 			}
+			if code, stderr := m.tell("--no-queue", "now or never"); code != exitNotDelivered {
+				t.Errorf("--no-queue: exit code %d: %s", code, stderr)
+			}
+			m.kill()
 			m.stumble = func(*rand.Rand) fault { return none }
 			m.flush("--dead")
 			if got := m.texts(); len(got) != 1 || got[0] != "words" {
@@ -104,7 +108,7 @@ func TestSendWhileChatHangs(t *testing.T) {
 	}
 }
 
-// What a hook wrote while gchat-send was the poller has a poller after it, also where gchat-send's own message was not sent.
+// What a hook wrote while gchat-send was the poller has a poller after it, also where gchat-send's own message is not kept.
 func TestAfterSendWithoutSuccessAPollerGoesOn(t *testing.T) {
 	t.Parallel()
 	m := newMachine(t, 6000)
@@ -126,7 +130,7 @@ func TestAfterSendWithoutSuccessAPollerGoesOn(t *testing.T) {
 		t.Errorf("--queue: exit code %d: %s", code, stderr)
 	}
 	if code := <-ended; code != exitNotDelivered {
-		t.Errorf("exit code %d", code)
+		t.Errorf("--no-queue: exit code %d", code)
 	}
 	refuses.Store(false)
 	env := func(name string) string {

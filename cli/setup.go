@@ -346,7 +346,11 @@ func (s *setup) hooks(ctx context.Context) error {
 			return err
 		}
 	}
-	if approve && !s.sendOnly {
+	switch {
+	case !approve || s.sendOnly:
+	case len(presets) > 0:
+		registers.presets = append(presets, "approve")
+	default:
 		registers.also = []string{"approve"}
 	}
 	return registers.run(ctx)
