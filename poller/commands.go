@@ -71,7 +71,7 @@ func (p *Poller) attendSessions(ctx context.Context) (needed bool) {
 		if one.Env != p.environment {
 			continue
 		}
-		needed = needed || one.Listens && p.takesCommands(one) || len(one.Commands) > 0
+		needed = needed || p.takesCommands(one) || len(one.Commands) > 0
 		if !one.OwesSummary.IsZero() {
 			p.summarise(ctx, one)
 		}

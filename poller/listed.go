@@ -227,8 +227,9 @@ func (r *reader) writeReplies(v *view, q *state.Question, ms []gchat.Message) er
 		}
 	}
 	ahead := r.api.Ahead // of the server's clock
+	changed := false
 	_, err := state.UpdateQuestion(q.Path, func(q *state.Question) error {
-		changed := begins
+		changed = begins
 		if begins {
 			after := q.AskedAt.Add(ahead - judge.DateSlack)
 			if r.pulled { // no message of ours comes: what was said before the wait began was kept for it
@@ -253,7 +254,7 @@ func (r *reader) writeReplies(v *view, q *state.Question, ms []gchat.Message) er
 		}
 		return nil
 	})
-	if !of.mine {
+	if changed && !of.mine {
 		state.CallPoller(r.Env, of.Env) // which judges it
 	}
 	return err

@@ -215,7 +215,7 @@ func (p *Poller) writeTap(s *served, one gchat.Pulled) bool {
 		}
 		return nil
 	})
-	if !s.mine {
+	if changed && !s.mine {
 		state.CallPoller(p.Env, s.Env) // which judges it
 	}
 	if err != nil {
