@@ -374,6 +374,9 @@ func (p *Poller) watchCalls() {
 	p.watch, err = fsnotify.NewWatcher()
 	if err == nil {
 		err = p.watch.Add(p.Lock.Path)
+		if err != nil {
+			_ = p.watch.Close()
+		}
 	}
 	if err != nil {
 		p.watch = nil
