@@ -596,12 +596,12 @@ func TestDocsNames(t *testing.T) {
 	for _, row := range cells(section(t, "docs/use.md", "How do I send a message?")) {
 		types = append(types, spans(row[0])...)
 	}
-	for _, typ := range state.ReportTypes() {
+	for _, typ := range state.ReportTypes {
 		if !slices.Contains(types, string(typ)) {
 			t.Errorf("use.md does not have the type %s", typ)
 		}
 	}
-	if len(types) != len(state.ReportTypes()) {
+	if len(types) != len(state.ReportTypes) {
 		t.Errorf("use.md has the types %q", types)
 	}
 

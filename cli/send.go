@@ -34,7 +34,7 @@ func (p Program) sendCommand() *cli.Command {
 			"Piped:   make 2>&1 | tail -20 | gchat-send --type error --code -\n" +
 			"Exit codes: 0 sent, 1 no webhook URL, 2 not delivered (it stays in the outbox), 4 wrong arguments",
 		Flags: []cli.Flag{
-			&cli.StringFlag{Name: "type", Value: "plain", Usage: "`TYPE`: " + strings.Join(reportTypes(), ", ")},
+			&cli.StringFlag{Name: "type", Value: "plain", Usage: "`TYPE`: " + reportTypes()},
 			&cli.StringFlag{
 				Name:  "webhook",
 				Usage: "send to `URL` instead of the configured one; other users of this machine can see it in the process list",
@@ -83,11 +83,9 @@ const (
 	exitNotDelivered = 2
 )
 
-func reportTypes() (all []string) {
-	for _, t := range state.ReportTypes() {
-		all = append(all, string(t))
-	}
-	return all
+// reportTypes are the types as people read them.
+func reportTypes() string {
+	return strings.ReplaceAll(strings.Trim(fmt.Sprint(state.ReportTypes), "[]"), " ", ", ")
 }
 
 // olderTypes are the types that callers of earlier scripts give.
@@ -189,8 +187,8 @@ func (s *send) message(args []string) (*state.Message, error) {
 	threadKey, threadName := s.flags.String("thread-key"), s.flags.String("thread-name")
 	t, all := state.ReportType(cmp.Or(olderTypes[kind], kind)), text+title+session+threadKey
 	switch {
-	case !slices.Contains(state.ReportTypes(), t):
-		return nil, fmt.Errorf("no such type: %q; there are %s", kind, strings.Join(reportTypes(), ", "))
+	case !slices.Contains(state.ReportTypes, t):
+		return nil, fmt.Errorf("no such type: %q; there are %s", kind, reportTypes())
 	case strings.TrimSpace(text) == "":
 		return nil, errors.New("no message; - reads it from standard input")
 	case len(text) > maxMessage:
@@ -399,7 +397,7 @@ func (p Program) retry(held bool) (failed error) {
 	all, _ := p.box().Waiting()
 	for _, m := range all {
 		if m.Tries > 0 || held {
-			_, err := p.box().Change(m, func(m *state.Message) error {
+			_, err := p.box().Change(m.Path, func(m *state.Message) error {
 				m.NotBefore, m.Urgent = now, m.Urgent || held // the quiet hours are not asked again
 				return nil
 			})

@@ -175,7 +175,7 @@ func TestHostileReports(t *testing.T) {
 		"selectors":                    "a\uFE00\uFE0F\uFE0F\U000E0100 ❤\uFE0F\uFE0F b\u200d\u200cc",
 	} {
 		t.Run(name, func(t *testing.T) {
-			for _, ty := range state.ReportTypes() {
+			for _, ty := range state.ReportTypes {
 				sound(t, state.Report{Type: ty, Session: "s", At: evening, Text: text})
 			}
 			sound(t, state.Report{Type: state.Plain, Text: strings.Repeat(text+"\n\n", 1+MaxText/len(text))})

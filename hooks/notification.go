@@ -45,7 +45,7 @@ func routeOf(cfg *config.Config, notification string) (r route, ok bool) {
 	case !ok:
 		r = route{"", state.Plain, "[Notification]"}
 	}
-	if t := state.ReportType(set.Type); slices.Contains(state.ReportTypes(), t) {
+	if t := state.ReportType(set.Type); slices.Contains(state.ReportTypes, t) {
 		r.typ = t
 		if t != state.Plain {
 			r.prefix = ""

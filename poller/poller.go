@@ -75,7 +75,6 @@ type Poller struct {
 	byThread     map[string]*state.Session // of their reports
 	// fresh are paths of messages that this process put as tried, to spare a write, and did not try yet.
 	fresh   sync.Map
-	moment  bool               // a command is the poller until its message is delivered
 	summed  sync.Map           // ids of the sessions whose summary is being worded
 	doing   sync.Map           // ids of the sessions whose commands are being done
 	readers map[string]*reader // by chat
@@ -172,25 +171,25 @@ func Run(ctx context.Context, o Options) error {
 }
 
 // Deliver has a command be the poller until its message is delivered or set aside, or ctx ends, and returns the message as it
-// then stands; fresh says that it was put as tried a moment ago. The command has the poller's lock. Only the outbox is attended
-// to, and no agent's turn is begun: that would end with the command.
+// then stands; fresh says that it was put as tried a moment ago. The command has the poller's lock. It sends what is in its
+// message's lane, and leaves all else to the poller that begins after it.
 func Deliver(ctx context.Context, o Options, m *state.Message, fresh bool) (*state.Message, error) {
-	p := newPoller(o)
-	p.moment = true
+	s := newPoller(o).newSender()
 	if fresh {
-		p.fresh.Store(m.Path, true)
+		s.fresh.Store(m.Path, true)
 	}
-	p.sender = p.newSender()
-	ctx, cancel := context.WithCancel(ctx)
-	defer p.working.Wait()
-	defer cancel()
 	for {
-		next, _ := p.sender.dispatch(ctx)
-		now, err := p.sender.box.Load(state.NameOf(m.Path))
+		s.readOutbox()
+		next, until := s.turn(s.lanes[m.Lane()])
+		if next != nil {
+			s.note(next, s.try(ctx, next))
+		} else {
+			sleep(ctx, max(until.Sub(s.Now()), time.Millisecond))
+		}
+		now, err := s.box.Load(state.NameOf(m.Path))
 		if err != nil || now.Final() || ctx.Err() != nil {
 			return cmp.Or(now, m), err
 		}
-		p.await(ctx, next)
 	}
 }
 
@@ -211,13 +210,12 @@ func newPoller(o Options) *Poller {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
+	now := o.Now()
 	p := &Poller{
 		Options: o, environment: state.Environment(o.Env), user: state.UserState(o.Env),
 		index: map[string]*served{}, readers: map[string]*reader{}, changed: make(chan struct{}, 1),
+		began: now, awake: now, swept: now, calls: state.PollerCalls(o.Env),
 	}
-	p.began = p.Now()
-	p.awake, p.swept = p.began, p.began
-	p.calls = state.PollerCalls(o.Env)
 	if o.Self != "" {
 		p.program, _ = os.Stat(o.Self)
 	}

@@ -94,22 +94,27 @@ func (s *sender) dispatch(ctx context.Context) (next time.Time, busy bool) {
 		s.busy[m.Lane()] = m.Wake == nil
 		s.beside("send", func() {
 			how := s.try(ctx, m)
-			how.at = s.Now()
 			s.mu.Lock()
 			defer s.mu.Unlock()
 			delete(s.busy, m.Lane())
-			delete(s.later, m.Path)
-			if how.eased {
-				clear(s.waits)
-			}
-			if how.space {
-				s.waits[gatewayKey(m)] = how
-			} else if !how.until.IsZero() {
-				s.later[m.Path] = how
-			}
+			s.note(m, how)
 		})
 	}
 	return next, len(s.busy) > 0
+}
+
+// note keeps what became of a try.
+func (s *sender) note(m *state.Message, how outcome) {
+	how.at = s.Now()
+	delete(s.later, m.Path)
+	if how.eased {
+		clear(s.waits)
+	}
+	if how.space {
+		s.waits[gatewayKey(m)] = how
+	} else if !how.until.IsZero() {
+		s.later[m.Path] = how
+	}
 }
 
 // pass sends until nothing more can be sent now, for ten seconds at most, and returns when something is due.
@@ -161,9 +166,9 @@ func (s *sender) readOutbox() {
 }
 
 // first is the message that goes next, of the lanes that are not busy: an urgent one, then the oldest. With none, next is when
-// one is due. Within a lane what is held back lets the others pass; what failed does not.
+// one is due.
 func (s *sender) first() (best *state.Message, next time.Time) {
-	now, toChat := s.Now(), 0
+	toChat := 0
 	for _, chat := range s.busy {
 		if chat {
 			toChat++
@@ -171,24 +176,32 @@ func (s *sender) first() (best *state.Message, next time.Time) {
 	}
 	for name, lane := range s.lanes {
 		wake := lane[0].Wake != nil
-		if _, busy := s.busy[name]; busy || wake && s.moment || !wake && toChat >= lanesAtOnce {
+		if _, busy := s.busy[name]; busy || !wake && toChat >= lanesAtOnce {
 			continue
 		}
-		for _, m := range lane {
-			until, held := s.due(m, now)
-			if until.IsZero() {
-				if best == nil || m.Urgent && !best.Urgent || m.Urgent == best.Urgent && m.Path < best.Path {
-					best = m
-				}
-				break
-			}
-			next = sooner(next, until)
-			if !held {
-				break
-			}
+		m, until := s.turn(lane)
+		next = sooner(next, until)
+		if m != nil && (best == nil || m.Urgent && !best.Urgent || m.Urgent == best.Urgent && m.Path < best.Path) {
+			best = m
 		}
 	}
 	return best, next
+}
+
+// turn is the message of a lane that goes next. What is held back lets the others pass; what failed does not. next is when one is
+// due; zero where none waits.
+func (s *sender) turn(lane []*state.Message) (m *state.Message, next time.Time) {
+	for _, m := range lane {
+		until, held := s.due(m, s.Now())
+		if until.IsZero() {
+			return m, next
+		}
+		next = sooner(next, until)
+		if !held {
+			break
+		}
+	}
+	return nil, next
 }
 
 // due is when a message may be tried; zero for now. held says that those behind it may go meanwhile.
@@ -285,7 +298,7 @@ func (s *sender) send(ctx context.Context, m *state.Message, way *gateway) outco
 			return s.delivered(m, way, *r)
 		}
 	}
-	now, err := s.box.Change(m, func(now *state.Message) error {
+	now, err := s.box.Change(m.Path, func(now *state.Message) error {
 		if now.Final() || !now.TriedAt.IsZero() && len(now.Parts) > 0 { // it was put so, or tried
 			return state.ErrUnchanged
 		}
@@ -298,7 +311,7 @@ func (s *sender) send(ctx context.Context, m *state.Message, way *gateway) outco
 	}
 	// A question begins its own thread, but for what a session is to do next, which goes with its reports.
 	begins := now.ThreadKey == "" || m.Type == state.MessageQuestion && m.ThreadKey != "session-"+m.SessionID
-	if way != nil && now.ThreadName == "" && !begins {
+	if way != nil && way.app != nil && now.ThreadName == "" && !begins {
 		now.ThreadName = s.savedThread(now.ThreadKey, way.space)
 	}
 	lingering, cancel := context.WithCancel(context.WithoutCancel(ctx))
@@ -335,7 +348,7 @@ func (s *sender) savedThread(key, space string) string {
 func (s *sender) delivered(m *state.Message, way *gateway, r receipt) outcome {
 	now := s.Now().UTC()
 	if m.PartsSent+1 < len(m.Parts) {
-		_, err := s.box.Change(m, func(m *state.Message) error {
+		_, err := s.box.Change(m.Path, func(m *state.Message) error {
 			m.PartsSent, m.Tries, m.TriedAt, m.NotBefore = m.PartsSent+1, 0, time.Time{}, time.Time{}
 			m.Name = cmp.Or(m.Name, r.Name)
 			m.ThreadName = cmp.Or(m.ThreadName, r.ThreadName) // the other parts go there, too: a direct message knows no keys
@@ -357,14 +370,8 @@ func (s *sender) delivered(m *state.Message, way *gateway, r receipt) outcome {
 
 // finish makes a message final, and before it those that go with a digest.
 func (s *sender) finish(m *state.Message, as func(*state.Message)) outcome {
-	files := []string{m.Path}
-	for _, name := range m.With {
-		files = append(files, filepath.Join(s.box.Dir, name+".json"))
-	}
-	for _, file := range slices.Backward(files) {
-		one := &state.Message{}
-		one.Path = file
-		if _, err := s.box.Change(one, func(m *state.Message) error {
+	for _, file := range append(slices.Clone(m.With), m.Path) {
+		if _, err := s.box.Change(file, func(m *state.Message) error {
 			if m.Final() {
 				return state.ErrUnchanged
 			}

@@ -110,7 +110,7 @@ func (s *sender) paused(m *state.Message, way *gateway, cause error, first bool)
 // failed writes down that a message could not be sent, and returns when it, or its project, is tried again. untried says that it
 // surely did not arrive.
 func (s *sender) failed(m *state.Message, why string, untried bool, again outcome) outcome {
-	_, err := s.box.Change(m, func(m *state.Message) error {
+	_, err := s.box.Change(m.Path, func(m *state.Message) error {
 		if m.Final() {
 			return state.ErrUnchanged
 		}

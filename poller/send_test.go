@@ -439,7 +439,7 @@ func TestAPersonEndsAPause(t *testing.T) {
 			}
 			o.later(time.Millisecond)
 			m = o.reread(m)
-			if _, err := sender.box.Change(m, func(m *state.Message) error { m.NotBefore = o.time().UTC(); return nil }); err != nil {
+			if _, err := sender.box.Change(m.Path, func(m *state.Message) error { m.NotBefore = o.time().UTC(); return nil }); err != nil {
 				t.Fatal(err)
 			}
 			hook := sender.gateway(t.Context(), m.ProjectDir, m.Trusted).out
@@ -655,10 +655,18 @@ func TestPartsAreOneThread(t *testing.T) {
 	}
 }
 
-// A direct message sees no thread keys: reports of a session, what it is to do next, and messages to a key that was used or is
+// A direct message, which is with an app, sees no thread keys: reports of a session, what it is to do next, and messages to a key that was used or is
 // a question's go into the threads that are known.
 func TestADirectMessageKeepsItsThreads(t *testing.T) {
 	o := newOffice(t, strict.DirectMessage)
+	endpoint, _, _ := strings.Cut(o.env["GOOGLE_CHAT_WEBHOOK_URL"], "v1/spaces/")
+	for name, value := range map[string]string{
+		"GOOGLE_CHAT_SPACE_ID": "spaces/local", "GCHAT_PUBSUB_SUBSCRIPTION": space.Subscription,
+		"GCHAT_API_ENDPOINT": endpoint, "GCHAT_PUBSUB_ENDPOINT": endpoint,
+	} {
+		o.env[name] = value
+	}
+	o.Poller = newPoller(o.Options)
 	s := o.newSender()
 	thread := func(m *state.Message) string {
 		t.Helper()
@@ -712,7 +720,7 @@ func TestKilledBeforeTheReceipt(t *testing.T) {
 	o.newSender().pass(t.Context())
 	sent := o.reread(m)
 	box := state.OutboxIn(o.user)
-	if _, err := box.Change(sent, func(m *state.Message) error {
+	if _, err := box.Change(sent.Path, func(m *state.Message) error {
 		m.SentAt, m.EndedAt, m.Name = time.Time{}, time.Time{}, ""
 		return nil
 	}); err != nil {

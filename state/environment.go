@@ -30,8 +30,7 @@ var environment = []string{
 // secret reaches the disk. One poller serves the records of one environment: machines that share a HOME have one each.
 func Environment(env Getenv) string {
 	h := sha256.New()
-	h.Write(salt(env))
-	fmt.Fprintf(h, "machine=%s\x00", machine())
+	fmt.Fprintf(h, "%smachine=%s\x00", salt(env), machine())
 	for _, name := range environment {
 		fmt.Fprintf(h, "%s=%s\x00", name, env(name))
 	}
@@ -41,7 +40,7 @@ func Environment(env Getenv) string {
 // salts are what salt returned, by its file: a process asks for it with each lock.
 var salts sync.Map
 
-// salt is 16 random bytes of this user's state, made with the first call. Where they cannot be written it is none: then
+// salt is a random text of this user's state, made with the first call. Where they cannot be written it is none: then
 // nothing else of ours can be, either.
 func salt(env Getenv) []byte {
 	path := filepath.Join(UserState(env), "salt")
@@ -52,8 +51,7 @@ func salt(env Getenv) []byte {
 		salts.Store(path, b)
 		return b
 	}
-	fresh := make([]byte, 16)
-	_, _ = rand.Read(fresh)
+	fresh := []byte(rand.Text())
 	l, err := lockSoon(path)
 	if err != nil {
 		return fresh

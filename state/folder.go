@@ -152,11 +152,10 @@ func (f Folder[T]) lockPath(name string) string { return filepath.Join(f.Dir, ".
 
 // Names are the records' names, sorted.
 func (f Folder[T]) Names() ([]string, error) {
-	var entries []os.DirEntry
-	err := noLink(f.Dir)
-	if err == nil {
-		entries, err = os.ReadDir(f.Dir)
+	if noLink(f.Dir) != nil {
+		return nil, nil
 	}
+	entries, err := os.ReadDir(f.Dir)
 	if Missing(err) {
 		return nil, nil
 	}
@@ -215,13 +214,14 @@ func SweepTemporary(dir string) {
 // Cache keeps records that were read, and reads those again whose files changed. It is for one reader; the records are
 // shared between calls and must not be changed.
 type Cache[T any] struct {
-	read map[string]*cached[T]
+	read  map[string]*cached[T]
+	round int // which Tidy ends
 }
 
 type cached[T any] struct {
 	info os.FileInfo
 	rec  *T
-	used bool
+	used int // the last round that it was loaded in
 }
 
 // Load is Folder.Load, for the record's path. That a file is damaged is returned with the first call only, then nil and nil.
@@ -235,7 +235,7 @@ func (c *Cache[T]) Load(path string) (*T, error) {
 		return nil, fmt.Errorf("read %s: %w", filepath.Base(path), err)
 	}
 	if was := c.read[path]; was != nil && SameVersion(was.info, info) {
-		was.used = true
+		was.used = c.round
 		return was.rec, nil
 	}
 	rec, err := Folder[T]{Dir: filepath.Dir(path)}.Load(NameOf(path))
@@ -243,7 +243,7 @@ func (c *Cache[T]) Load(path string) (*T, error) {
 		return nil, nil // the end of the writing is a change, too
 	}
 	if corrupt := (*Corrupt)(nil); err == nil || errors.As(err, &corrupt) { // what failed otherwise is tried again
-		c.read[path] = &cached[T]{info: info, rec: rec, used: true}
+		c.read[path] = &cached[T]{info, rec, c.round}
 	}
 	return rec, err
 }
@@ -256,10 +256,8 @@ func SameVersion(was, is os.FileInfo) bool {
 
 // Tidy forgets the records that were not loaded since the last Tidy.
 func (c *Cache[T]) Tidy() {
-	maps.DeleteFunc(c.read, func(_ string, one *cached[T]) bool { return !one.used })
-	for _, one := range c.read {
-		one.used = false
-	}
+	maps.DeleteFunc(c.read, func(_ string, one *cached[T]) bool { return one.used != c.round })
+	c.round++
 }
 
 // decode reads a record's bytes.

@@ -77,11 +77,9 @@ const (
 	Plain          ReportType = "plain" // no header
 )
 
-// ReportTypes gives all types.
-func ReportTypes() []ReportType {
-	return []ReportType{
-		TaskCompletion, ProgressUpdate, BlockedAlert, Heartbeating, SessionStarted, SessionEnded, Failure, Plain,
-	}
+// ReportTypes are all types.
+var ReportTypes = []ReportType{
+	TaskCompletion, ProgressUpdate, BlockedAlert, Heartbeating, SessionStarted, SessionEnded, Failure, Plain,
 }
 
 // Urgent says that a person should look now.
@@ -155,11 +153,9 @@ func OutboxIn(userState string) Outbox {
 }
 
 // Put writes a message down to be sent, unless one of the same key is there already that was put less than again before it:
-// then that one is returned, and put is false. An error means that nothing was written.
+// then that one is returned, and put is false. Without a key its id is the key. CreatedAt has to be set. An error means that
+// nothing was written.
 func (o Outbox) Put(env Getenv, m *Message, again time.Duration) (stands *Message, put bool, err error) {
-	if m.CreatedAt.IsZero() {
-		m.CreatedAt = time.Now().UTC()
-	}
 	if m.Key == "" {
 		m.Key = m.ID
 	}
@@ -215,9 +211,9 @@ func (o Outbox) ByKey(key string) (*Message, error) {
 	return nil, nil
 }
 
-// Change is Update of a message; nil and no error when it is gone.
-func (o Outbox) Change(m *Message, change func(*Message) error) (*Message, error) {
-	after, err := o.Update(NameOf(m.Path), change)
+// Change is Update of a message, by its file or its name; nil and no error when it is gone.
+func (o Outbox) Change(file string, change func(*Message) error) (*Message, error) {
+	after, err := o.Update(NameOf(file), change)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
@@ -239,7 +235,7 @@ func (o Outbox) Aside() []*Message {
 // Revive puts the messages that were set aside back into the queue, after a person changed what they failed for.
 func (o Outbox) Revive(now time.Time) (n int, err error) {
 	for _, m := range o.Aside() {
-		if _, err := o.Change(m, func(m *Message) error {
+		if _, err := o.Change(m.Path, func(m *Message) error {
 			m.SetAside, m.EndedAt, m.Tries, m.LastError, m.NotBefore = "", time.Time{}, 0, "", now.UTC()
 			return nil
 		}); err != nil {

@@ -270,7 +270,7 @@ func TestReceiptsAreKeptForAWhile(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := box.Change(m, func(m *Message) error {
+		if _, err := box.Change(m.Path, func(m *Message) error {
 			if m.EndedAt, m.SetAside = now.Add(-ago).UTC(), aside; aside == "" {
 				m.SentAt = m.EndedAt
 			}

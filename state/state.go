@@ -116,11 +116,7 @@ func (how durability) write(path string, b []byte, fresh bool) error {
 	if how == inPlace {
 		return overwrite(path, b)
 	}
-	is, err := os.Lstat(path)
-	if err == nil && fresh {
-		return fmt.Errorf("write %s: %w", filepath.Base(path), fs.ErrExist)
-	}
-	dir, stands := filepath.Dir(path), err == nil && is.Mode().IsRegular()
+	dir := filepath.Dir(path)
 	tmp, err := newTemp(dir, b, how != quick)
 	if err != nil {
 		return fmt.Errorf("write %s: %w", filepath.Base(path), err)
@@ -128,7 +124,7 @@ func (how durability) write(path string, b []byte, fresh bool) error {
 	if fresh {
 		err = os.Link(tmp, path)
 	} else {
-		if stands {
+		if is, err := os.Lstat(path); err == nil && is.Mode().IsRegular() {
 			_ = os.Chmod(tmp, is.Mode().Perm())
 		}
 		err = os.Rename(tmp, path)

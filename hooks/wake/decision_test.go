@@ -73,7 +73,7 @@ func (w *world) deliver(answer string) (m *state.Message) {
 		}
 		return i >= 0
 	})
-	m, err := box.Change(m, func(m *state.Message) error {
+	m, err := box.Change(m.Path, func(m *state.Message) error {
 		m.SentAt, m.Answer = time.Now(), answer
 		return nil
 	})
