@@ -166,3 +166,16 @@ func (a *anthropic) tail(n int) string {
 	}
 	return s.String()
 }
+
+// lastMain is all the text of the conversation's last request.
+func (a *anthropic) lastMain() (text string) {
+	for _, req := range a.Requests() {
+		if req.Main {
+			text = ""
+			for _, m := range req.Messages {
+				text += m.Content.Text() + "\n"
+			}
+		}
+	}
+	return text
+}

@@ -36,6 +36,9 @@ func NoteTexts(q *state.Question, owed state.Owed) []string {
 		text = keptText(q, q.Reply(owed.Reply))
 	case state.NoteLater:
 		text = "[Kept] Claude reads your reply with its next step. A session that has ended reads it when it is resumed."
+		if q.Kind.Row().Prompt {
+			text = "[Kept] Claude gets it when its turn ends: the session does not run in tmux."
+		}
 	case state.NoteNoText:
 		text = "[Not used] There is no text in that message, and no choice. Please reply in words, or choose an option."
 	case state.NoteUnwaited:
@@ -95,6 +98,8 @@ func nextClosed(q *state.Question) string {
 	switch {
 	case q.Status == state.Resolved && q.ToldSent:
 		return ""
+	case q.Status == state.Resolved && q.Typing != nil && q.Typing.Last == "queued":
+		return "[Sent] Typed. Claude is working, and takes it up when it comes to it."
 	case q.Status == state.Resolved:
 		return "[Sent] Sent to Claude."
 	case q.ResolvedBy == "prompt" && q.AnsweredMessage == "":
@@ -288,7 +293,12 @@ func keptText(q *state.Question, r *state.Reply) string {
 
 // notTypedText says that an answer is not in the terminal, and whether a person has to look there.
 func notTypedText(q *state.Question, why string) string {
-	if q.Typing == nil || q.Typing.Result != "dirty" {
+	switch {
+	case q.Typing != nil && q.Typing.Result == "dirty" && q.Kind.Row().Prompt:
+		return "[Look] Please look into the terminal: " + clause(cmp.Or(why, q.Typing.Why)) + "."
+	case q.Kind.Row().Said:
+		return "[Kept] It goes to Claude as soon as that can be typed. Now: " + clause(why) + "."
+	case q.Typing == nil || q.Typing.Result != "dirty":
 		return "[Waiting] Your answer is not in the terminal yet. It is tried again until the question is over. Now: " +
 			clause(why) + "."
 	}

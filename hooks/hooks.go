@@ -197,6 +197,7 @@ func (h *Hook) writeSession(e *Event, sessions state.Sessions, project, known st
 		s.TmuxSession, s.TmuxPane, s.TmuxSocket = here.TmuxSession, here.TmuxPane, here.TmuxSocket
 		s.ClaudePID, s.ClaudeStart = here.ClaudePID, here.ClaudeStart
 		s.Env, s.Trusted = state.Environment(h.Env), state.ProjectCounts(h.Env, project)
+		s.StateDir = state.SpareState(h.Env)
 		s.TranscriptPath = cmp.Or(string(e.Transcript), s.TranscriptPath)
 		s.Listens = s.Listens || h.asked.listens
 		if e.HookEventName == "SessionStart" {

@@ -3,6 +3,7 @@ package hooks
 import (
 	"context"
 	"encoding/json"
+	"slices"
 	"strings"
 	"time"
 
@@ -16,7 +17,14 @@ const sameStop = 3 * time.Second
 // next is for a turn's end: the session's thread is asked for the next instruction. In tmux the poller types it; elsewhere this
 // hook waits for it, and wakes the session with it.
 func (h *Hook) next(ctx context.Context, e *Event) error {
-	h.closeNext(e, h.ofSession(e, h.own()))
+	qs := h.ofSession(e, h.own())
+	h.closeNext(e, qs)
+	for _, q := range slices.Backward(qs) { // the oldest first
+		if q.Kind.Row().Said && q.Status == state.Answered && q.TmuxPane == "" && !q.Printed {
+			h.waitFor(ctx, e, h.take(e, []*state.Question{q}))
+			return nil
+		}
+	}
 	q, err := h.askNext(e)
 	if err != nil || q == nil {
 		return err
@@ -28,26 +36,29 @@ func (h *Hook) next(ctx context.Context, e *Event) error {
 	return nil
 }
 
-// closeNext closes what waited for a session's next instruction before this event: Claude has gone on.
+// closeNext closes what waited for a session's next instruction before this event: Claude has gone on. What was said to it
+// unasked, and has not reached it, goes on waiting.
 func (h *Hook) closeNext(e *Event, qs []*state.Question) {
-	for _, q := range qs {
-		if !q.Kind.Row().Prompt || !q.Status.Open() || h.inOtherTerminal(q) {
-			continue
-		}
-		if e.HookEventName == "Stop" && time.Since(q.AskedAt).Abs() < sameStop {
-			continue // another install's hook wrote it down for this very event
-		}
-		delivered := q.Status == state.Answered && (q.Printed || q.Typing != nil)
-		if label, _ := q.Decision(); e.HookEventName == "UserPromptSubmit" {
-			delivered = q.Status == state.Answered && oneLine(label) == oneLine(string(e.Prompt))
-		}
+	qs = slices.DeleteFunc(slices.Clone(qs), func(q *state.Question) bool {
+		// Another install's hook may have written one down for this very Stop.
+		same := e.HookEventName == "Stop" && !q.Kind.Row().Said && time.Since(q.AskedAt).Abs() < sameStop
+		return !q.Kind.Row().Prompt || !q.Status.Open() || h.inOtherTerminal(q) || same
+	})
+	slices.Reverse(qs) // the oldest first
+	prompt := oneLine(string(e.Prompt))
+	this := slices.IndexFunc(qs, func(q *state.Question) bool { // the same words may have been said twice
+		words, _ := q.Decision()
+		return q.Status == state.Answered && e.HookEventName == "UserPromptSubmit" && oneLine(words) == prompt
+	})
+	for i, q := range qs {
 		switch {
-		case delivered:
+		case i == this, e.HookEventName == "Stop" && q.Status == state.Answered && (q.Printed || q.Typing != nil):
 			h.close(q.Path, state.Resolved, "chat")
+		case q.Kind.Row().Said: // it has not reached Claude
+		case q.Status == state.Pending && (this >= 0 || e.HookEventName == "Stop"): // what was said goes in its place, or a new one
+			h.close(q.Path, state.Cancelled, state.Instead)
 		case e.HookEventName == "UserPromptSubmit":
 			h.close(q.Path, state.Cancelled, "prompt")
-		case q.Status == state.Pending: // a new one follows
-			h.close(q.Path, state.Cancelled, state.Instead)
 		}
 	}
 }

@@ -1,7 +1,10 @@
 package poller
 
 import (
+	"cmp"
 	"context"
+	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -26,36 +29,93 @@ func (p *Poller) takesCommands(one *state.Session) bool {
 		!inject.Ended(one.ClaudePID, one.ClaudeStart)
 }
 
-// takeCommand writes down what a person wrote in the thread of a session's reports, where the session listens and the words begin
-// with a slash. The poller of the session's environment does it. It reports whether it is a command: no question in that thread
-// gets it.
-func (r *reader) takeCommand(one *state.Session, m gchat.Message) bool {
+// takeSaid writes down what a person wrote in the thread of a session's reports, where the session listens: a command, which
+// begins with a slash, or words for Claude, where no question in that thread is to get them. The poller of the session's environment
+// does the rest. It reports whether the message is one of these.
+//
+// A command that was read once is not read again. Words are: the record that is made of each message knows it.
+func (r *reader) takeSaid(n *pass, one *state.Session, m gchat.Message, asked bool) bool {
 	text := strings.TrimSpace(state.Clean(state.ForAgent, m.Text))
-	if one.Chat != r.chat || !strings.HasPrefix(text, "/") || !r.takesCommands(one) {
+	command := strings.HasPrefix(text, "/")
+	if one.Chat != r.chat || text == "" || asked && !command || !r.takesCommands(one) {
 		return false
 	}
 	at := m.CreateTime.Truncate(time.Millisecond) // as the session's file has it
 	// The poller of another environment judges by a configuration of its own.
 	stranger := one.Env == r.environment && !r.mayCommand(m.Sender, m.SenderEmail)
 	if m.Sender == "" || !at.After(one.ToldNobody) || stranger {
+		return command || !at.After(one.ToldNobody)
+	}
+	if !command && r.mayAnswerSoon(n, one, m) {
 		return true
 	}
 	ahead := r.api.Ahead
 	_, err := state.SessionsIn(r.user).Change(one.ID, func(one *state.Session) error {
-		if !at.After(one.ToldNobody) || len(one.Commands) >= mostCommands {
+		known := slices.ContainsFunc(one.Commands, func(c state.Command) bool { return c.Message == m.Name })
+		if !at.After(one.ToldNobody) || known || len(one.Commands) >= mostCommands {
 			return state.ErrUnchanged
 		}
-		one.ToldNobody = at
+		if command {
+			one.ToldNobody = at
+		}
 		one.Commands = append(one.Commands, state.Command{
-			Message: m.Name, Sender: m.Sender, SenderEmail: m.SenderEmail, Text: gchat.Cut(text, 200), At: at.Add(-ahead).UTC(),
+			Message: m.Name, Sender: m.Sender, SenderEmail: m.SenderEmail, DisplayName: m.DisplayName,
+			Text: gchat.Cut(text, gchat.MaxText), At: at.Add(-ahead).UTC(),
 		})
 		return nil
 	})
-	r.Log.Once(err, "command not written down")
+	if err != nil {
+		n.failed = fmt.Errorf("what was said to a session: %w", err)
+	}
 	if one.Env != r.environment {
 		state.CallPoller(r.Env, one.Env) // which does it
 	}
 	return true
+}
+
+// mayAnswerSoon says whether a message may be the reply to what its session is just being asked: it is listed again, and then the
+// question's message is known. What is pulled waits by itself.
+func (r *reader) mayAnswerSoon(n *pass, one *state.Session, m gchat.Message) bool {
+	return !r.pulled && n.beingAsked[one.ID] && r.Now().Add(r.api.Ahead).Sub(m.CreateTime) < foreignAge
+}
+
+// instruct makes a record of words for Claude, as of a question that has this reply. The same message is one record, however often
+// it is read.
+func (p *Poller) instruct(one *state.Session, c state.Command) error {
+	of := func(name string) string {
+		if name == "CLAUDE_PROJECT_DIR" {
+			return one.ProjectDir
+		}
+		return p.Env(name)
+	}
+	dir := cmp.Or(one.StateDir, state.SpareState(of)) // a session that began under an earlier version
+	_, space, _ := strings.Cut(one.Chat, "/")
+	id := state.MessageID("said", c.Message)
+	q, err := state.QuestionsIn(dir).Record(one.ID, func(have []*state.Question) *state.Question {
+		if i := slices.IndexFunc(have, func(q *state.Question) bool { return q.QuestionID == id }); i >= 0 {
+			return have[i]
+		}
+		at := c.At.Truncate(time.Millisecond)
+		for slices.ContainsFunc(have, func(q *state.Question) bool { return q.AskedAt.Equal(at) }) {
+			at = at.Add(time.Millisecond) // they are typed in this order, and files have no finer times
+		}
+		return &state.Question{
+			QuestionID: id, Kind: state.Said, Mode: state.Native, Status: state.Pending, AskedAt: at, PostedAt: &c.At,
+			SessionID: one.ID, ClaudeSessionID: one.ID, SessionName: one.Name, ProjectDir: one.ProjectDir, CWD: one.CWD,
+			ThreadKey: "session-" + one.ID, ThreadName: one.ThreadName, Chat: one.Chat, Space: space, MessageSent: true,
+			ClaudePID: one.ClaudePID, ClaudeStart: one.ClaudeStart,
+			TmuxSession: one.TmuxSession, TmuxPane: one.TmuxPane, TmuxSocket: one.TmuxSocket,
+			Questions: []state.Prompt{{Header: "Next", Question: "What is to be done?"}},
+			Replies: []state.Reply{{
+				MessageName: c.Message, Sender: c.Sender, SenderEmail: c.SenderEmail, DisplayName: c.DisplayName,
+				Text: c.Text, CreateTime: c.At,
+			}},
+		}
+	})
+	if err != nil {
+		return err
+	}
+	return state.AnnounceQuestion(p.Env, q)
 }
 
 // mayCommand says whether the sender may decide what Claude does.
@@ -100,12 +160,32 @@ func (p *Poller) summarise(ctx context.Context, one *state.Session) {
 	})
 }
 
-// doCommands takes a session's commands off its record and then does them: none is done twice, also after kill -9.
+// doCommands does what was said to a session. Of words a record is made before they are taken off the session's; commands are
+// done after that: none is done twice, also after kill -9.
 func (p *Poller) doCommands(ctx context.Context, id string) {
-	var read []state.Command
-	one, err := state.SessionsIn(p.user).Change(id, func(one *state.Session) error {
-		read = one.Commands
-		one.Commands = nil
+	folder := state.SessionsIn(p.user)
+	one, err := folder.Of(id)
+	if err != nil {
+		p.Log.Once(err, "commands not taken")
+		return
+	}
+	read := one.Commands
+	counts := func(c state.Command) bool {
+		return !c.At.Before(one.StartedAt) && p.mayCommand(c.Sender, c.SenderEmail)
+	}
+	for _, c := range read {
+		if !counts(c) || strings.HasPrefix(c.Text, "/") {
+			continue
+		}
+		if err := p.instruct(one, c); err != nil {
+			p.Log.Once(err, "words for Claude not written down")
+			return
+		}
+	}
+	one, err = folder.Change(id, func(one *state.Session) error {
+		one.Commands = slices.DeleteFunc(one.Commands, func(c state.Command) bool {
+			return slices.ContainsFunc(read, func(was state.Command) bool { return was.Message == c.Message })
+		})
 		return nil
 	})
 	if err != nil {
@@ -113,7 +193,7 @@ func (p *Poller) doCommands(ctx context.Context, id string) {
 		return
 	}
 	for _, c := range read {
-		if c.At.Before(one.StartedAt) || !p.mayCommand(c.Sender, c.SenderEmail) {
+		if !counts(c) || !strings.HasPrefix(c.Text, "/") {
 			continue
 		}
 		bound, cancel := context.WithTimeout(context.WithoutCancel(ctx), commandBound)

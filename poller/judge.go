@@ -64,7 +64,8 @@ func (p *Poller) judgeIn(q *state.Question, by configured) error {
 	}
 	answer := q.Reply(q.AnsweredMessage)
 	fresh := answer != nil && q.AnsweredMessage != before
-	if fresh && q.Mode.Row().Marker && !judge.FromShell(answer) && !state.HasWaiter(p.Env, q.Path) {
+	later := q.Mode.Row().Marker && !judge.FromShell(answer) || q.Kind.Row().Said && q.TmuxPane == ""
+	if fresh && later && !state.HasWaiter(p.Env, q.Path) {
 		q.Owe(state.NoteLater, q.AnsweredMessage)
 	}
 	return nil
@@ -85,7 +86,7 @@ func (p *Poller) waited(s *served) (yes bool, again time.Time) {
 	if !q.Mode.Row().Hook || state.HasWaiter(p.Env, s.Path) {
 		return true, again
 	}
-	if q.Kind.Row().Prompt && p.typable(s) {
+	if q.Kind.Row().Said || q.Kind.Row().Prompt && p.typable(s) {
 		return true, again
 	}
 	grace := graceForReply
@@ -105,7 +106,7 @@ func (p *Poller) undelivered(s *served) {
 		r := q.Reply(q.AnsweredMessage)
 		return q.Status == state.Answered && !q.Printed && r != nil && r.Verdict == state.Used
 	}
-	if s.q.Mode.Row().Later || !lost(s.q) || p.typable(s) {
+	if s.q.Mode.Row().Later || s.q.Kind.Row().Said || !lost(s.q) || p.typable(s) {
 		return
 	}
 	if p.change(s, "thread not told", func(q *state.Question) error {

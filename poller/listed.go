@@ -20,6 +20,7 @@ type pass struct {
 	*view
 	newest time.Time                           // of the messages that came
 	given  map[*state.Question][]gchat.Message // those of its thread, the oldest first
+	failed error                               // what was said to a session could not be written down
 }
 
 // readOn lists the space once, the oldest message first, gives each person's message to the record whose thread it is in, and
@@ -46,7 +47,7 @@ func (r *reader) readOn(ctx context.Context, v *view, way *gateway) (err error) 
 	if err != nil && n.newest.IsZero() {
 		return err
 	}
-	var failed error
+	failed := n.failed
 	covered := map[string]bool{}
 	for _, qs := range v.records {
 		for _, q := range qs {
@@ -128,7 +129,7 @@ func (r *reader) take(n *pass, page []gchat.Message) {
 					n.given[q] = append(n.given[q], m)
 				}
 			}
-		case n.sessions[m.ThreadName] != nil && r.takeCommand(n.sessions[m.ThreadName], m):
+		case n.sessions[m.ThreadName] != nil && r.takeSaid(n, n.sessions[m.ThreadName], m, q != nil):
 		case q == nil:
 			r.answerNobody(n, m)
 		case !known(q, m):
@@ -151,13 +152,15 @@ func beginsIn(q *state.Question) bool {
 
 // target is the record that a person's message belongs to, nil for none. Ours have a thread each; other programs may put several
 // questions into one, and processes may wait in it: a reply is for the oldest that it can answer, and for a process that began to
-// wait when it can answer none. A process that ended keeps only the reply that it took, and a wish for the next instruction that
-// is over keeps its replies.
+// wait when it can answer none. A process that ended keeps only the reply that it took, and a wish for the next instruction takes
+// one.
 func (n *pass) target(m gchat.Message) *state.Question {
 	all := slices.DeleteFunc(slices.Clone(n.records[m.ThreadName]), func(q *state.Question) bool {
 		switch {
-		case q.Kind.Row().Prompt && q.Reply(m.Name) == nil:
-			return !q.Status.Open() || q.PostedAt == nil || m.CreateTime.Before(*q.PostedAt)
+		case q.Kind.Row().Prompt && q.Reply(m.Name) == nil: // one reply; what is said besides is said to Claude
+			has := q.Unread() || slices.ContainsFunc(n.given[q], func(m gchat.Message) bool { return m.Human })
+			waits := q.Status == state.Pending && !has && !q.Kind.Row().Said
+			return !waits || q.PostedAt == nil || m.CreateTime.Before(*q.PostedAt)
 		case !q.Mode.Row().Asks && !q.Status.Open():
 			return q.Status != state.Resolved || q.AnsweredMessage != m.Name
 		}
@@ -192,9 +195,8 @@ func (r *reader) answerNobody(n *pass, m gchat.Message) {
 	if foreign || m.Sender == "" {
 		return
 	}
-	ahead := r.api.Ahead
-	if !r.pulled && n.beingAsked[one.ID] && r.Now().Add(ahead).Sub(m.CreateTime) < foreignAge {
-		return // what is being asked may be what it answers: it is listed again
+	if r.mayAnswerSoon(n, one, m) {
+		return
 	}
 	at := m.CreateTime.Truncate(time.Millisecond) // as the session's file has it
 	if !at.After(one.ToldNobody) || !judge.Named(r.config(one.ProjectDir, one.Trusted).AllowedUsers, m.Sender, m.SenderEmail) {

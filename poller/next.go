@@ -15,13 +15,20 @@ const (
 	proofBound = 10 * time.Second
 	// mostPastes is how many times an instruction is typed at most that no hook ever sees.
 	mostPastes = 3
+	// proofLook is how often such a proof is looked for.
+	proofLook = 300 * time.Millisecond
 )
 
 // typeNext types a session's next instruction at its empty prompt, and submits it. The next UserPromptSubmit or Stop of the
-// session proves that it arrived and closes the question; where neither comes, it is typed again.
+// session proves that it arrived and closes the question; where neither comes, it is typed again. What is said while Claude works
+// is queued by Claude Code, and typed once.
 func (p *Poller) typeNext(ctx context.Context, s *served, q *state.Question) {
 	s.try.next = p.Now().Add(retryPause)
 	words, _ := q.Decision()
+	if q.Typing != nil && q.Typing.Last == queued {
+		p.proveQueued(ctx, q, words)
+		return
+	}
 	if t := q.Typing; t != nil {
 		if left := t.At.Add(proofBound).Sub(p.Now()); left > 0 && left <= proofBound {
 			s.try.next = p.Now().Add(left)
@@ -32,7 +39,7 @@ func (p *Poller) typeNext(ctx context.Context, s *served, q *state.Question) {
 			return
 		}
 	}
-	one, action, why := p.readyFor(ctx, q.ClaudeSession(), words)
+	one, action, last, why := p.readyFor(ctx, q, words)
 	if why != "" {
 		p.notTyped(s, q, why, false)
 		return
@@ -50,7 +57,7 @@ func (p *Poller) typeNext(ctx context.Context, s *served, q *state.Question) {
 			q.Typing = &state.Typing{}
 		}
 		q.InjectionAttempted = true
-		q.Typing.At, q.Typing.Last, q.Typing.Commit = p.Now().UTC(), "text", true
+		q.Typing.At, q.Typing.Last, q.Typing.Commit = p.Now().UTC(), last, true
 		q.Typing.Keys++
 		return nil
 	}); err != nil {
@@ -74,27 +81,57 @@ func (p *Poller) typeNext(ctx context.Context, s *served, q *state.Question) {
 		return
 	}
 	s.try.next = p.Now().Add(proofBound)
+	if last == queued {
+		s.try.next = time.Time{} // its proof is looked for
+	}
 }
 
+// queued is the last key of words that were typed while Claude worked.
+const queued = "queued"
+
 // readyFor is what brings an instruction into the pane of its session: typing it at an empty prompt, or submitting it where it
-// stands there already, since a poller was killed. Why says what is in the way; a person's draft is left alone.
-func (p *Poller) readyFor(ctx context.Context, session, words string) (one *state.Session, action, why string) {
-	one, err := state.SessionsIn(p.user).Of(session)
+// stands there already, since a poller was killed. last is the key that is written down before. Why says what is in the way; a
+// person's draft is left alone.
+func (p *Poller) readyFor(ctx context.Context, q *state.Question, words string) (one *state.Session, action, last, why string) {
+	one, err := state.SessionsIn(p.user).Of(q.ClaudeSession())
 	var screen inject.Screen
 	if err == nil {
 		_, screen, err = commands.Shot(ctx, one)
 	}
+	last = "text"
+	if screen.Busy {
+		last = queued
+	}
 	switch {
 	case err != nil:
-		return one, "", err.Error()
-	case screen.Busy:
-		return one, "", "Claude is working"
+		return one, "", "", err.Error()
+	case screen.Busy && !q.Kind.Row().Said:
+		return one, "", "", "Claude is working"
 	case screen.Shows == inject.Prompt:
-		return one, "type", ""
+		return one, "type", last, ""
 	case screen.Shows == inject.Draft && inject.Same(screen.Draft, words):
-		return one, "submit", ""
+		return one, "submit", last, ""
 	}
-	return one, "", "the terminal shows " + screen.String()
+	return one, "", "", "the terminal shows " + screen.String()
+}
+
+// proveQueued closes words that were typed while Claude worked, once Claude Code has them in its queue: 2.1.329 tells a hook of
+// them, and its transcript says so in both versions. They are not typed again: where that cannot be seen, a person has to look.
+func (p *Poller) proveQueued(ctx context.Context, q *state.Question, words string) {
+	one, err := state.SessionsIn(p.user).Of(q.ClaudeSession())
+	for end := q.Typing.At.Add(proofBound); err == nil && p.Now().Before(end); {
+		if now, err := state.LoadQuestion(q.Path); err != nil || !now.Status.Open() {
+			return // a hook was told
+		}
+		if inject.Queued(one.TranscriptPath, words, q.Typing.At) {
+			p.end(q, state.Resolved, "chat", nil)
+			return
+		}
+		if !sleep(ctx, proofLook) {
+			return
+		}
+	}
+	p.leaveToPerson(q, inject.Outcome{Result: inject.Dirty, Why: "Claude Code did not say that it has your message"})
 }
 
 // audit adds a line to the log of decisions.

@@ -292,5 +292,6 @@ func (p *Poller) writeSaid(app *gchat.App, one gchat.Pulled, v *view) (used bool
 			return false
 		}
 	}
-	return true
+	p.Log.Once(n.failed, "not written down")
+	return n.failed == nil
 }

@@ -222,6 +222,9 @@ func (p *Poller) startTyping(ctx context.Context, s *served) (again time.Time) {
 	if now.Before(s.try.next) {
 		return s.try.next
 	}
+	if q.Kind.Row().Prompt && p.waitsForEarlier(s) {
+		return now.Add(retryPause)
+	}
 	lock, err := state.LockWaiter(p.Env, s.Path)
 	if err != nil {
 		return time.Time{} // a hook waits: it delivers the answer
@@ -236,6 +239,18 @@ func (p *Poller) startTyping(ctx context.Context, s *served) (again time.Time) {
 		p.typeAnswer(ctx, s)
 	})
 	return time.Time{}
+}
+
+// waitsForEarlier says whether something that was said to the same session earlier is not with Claude yet.
+func (p *Poller) waitsForEarlier(s *served) bool {
+	for _, other := range p.index {
+		q := other.q
+		if other != s && q != nil && q.Kind.Row().Prompt && q.Status == state.Answered && q.ClaudeSession() == s.q.ClaudeSession() &&
+			!spoiled(q) && q.AskedAt.Before(s.q.AskedAt) {
+			return true
+		}
+	}
+	return false
 }
 
 // typeAnswer types a question's answer into its pane.

@@ -18,6 +18,7 @@ type Session struct {
 	CWD            string    `json:"cwd,omitempty"`
 	Env            string    `json:"env,omitempty"` // see Environment
 	Trusted        bool      `json:"trusted,omitempty"`
+	StateDir       string    `json:"state_dir,omitempty"` // where what lets it act is written: see SpareState
 	ClaudePID      int       `json:"claude_pid,omitempty"`
 	ClaudeStart    string    `json:"claude_start,omitempty"`
 	TmuxSession    string    `json:"tmux_session,omitempty"`
@@ -41,7 +42,7 @@ type Session struct {
 
 	// Listens says that its person can steer it from the thread of its reports: commands there are read while it lives.
 	Listens    bool      `json:"listens,omitempty"`
-	Commands   []Command `json:"commands,omitempty"`   // that were read and not begun
+	Commands   []Command `json:"commands,omitempty"`   // what was said to it: commands of ours, and words for Claude
 	MutedUntil time.Time `json:"muted_until,omitzero"` // no report of it is sent before
 
 	// OwesSummary is when the session ended whose summary its thread is owed; zero for none. ToldSummary is the end that the
@@ -53,11 +54,12 @@ type Session struct {
 	Wake       WakeMemory  `json:"wake,omitzero"`         // what its agent was told
 }
 
-// Command is what a person wrote into a session's thread for the poller to do.
+// Command is what a person wrote into a session's thread, for the poller to do or for Claude.
 type Command struct {
 	Message     string    `json:"message_name"` // spaces/S/messages/M
 	Sender      string    `json:"sender"`       // users/ID
 	SenderEmail string    `json:"sender_email,omitempty"`
+	DisplayName string    `json:"display_name,omitempty"`
 	Text        string    `json:"text"`
 	At          time.Time `json:"at"` // by this machine's clock, UTC
 }

@@ -59,6 +59,7 @@ const (
 	AskedPermission Kind = "permission" // to use a tool
 	AskedPlan       Kind = "plan"       // to carry out a plan (ExitPlanMode)
 	AskedNext       Kind = "next"       // what to do next: Claude has ended its turn
+	Said            Kind = "said"       // nothing: a person told the session something, whatever it does
 )
 
 // KindRow is a row of the table of kinds: what differs from one thing that a person is asked to another. Who adds a kind adds a
@@ -69,6 +70,7 @@ type KindRow struct {
 	Personal bool   // a person's power over the machine: kept in their own state, where Claude does not write; for approvers
 	Decides  bool   // the reply lets Claude act, or not
 	Prompt   bool   // the reply is Claude's next prompt: typed into its pane, and asked in the thread of the session's reports
+	Said     bool   // it was said unasked: it has no message of its own, and waits for as long as Claude cannot take it
 	Long     bool   // what is shown is a text of its own, of several messages if need be
 	Ran      string // the label of what was allowed in the terminal
 	Refused  string // of what was refused there
@@ -82,6 +84,7 @@ var kindRows = map[Kind]KindRow{
 		Called: "Plan", Brief: "the plan", Personal: true, Decides: true, Long: true, Ran: LabelApprove, Refused: LabelSendBack,
 	},
 	AskedNext: {Called: "Waiting for you", Brief: "what to do next", Personal: true, Prompt: true, Long: true},
+	Said:      {Called: "Your message", Brief: "your message", Personal: true, Prompt: true, Said: true},
 }
 
 // Row is the kind's row. A kind of a later release is for approvers alone.
