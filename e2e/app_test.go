@@ -3,6 +3,7 @@ package e2e
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -34,18 +35,13 @@ func (b *bridge) tap(m *chat.Message, choice string, inputs map[string][]string)
 // over waits until the card of a message says so, without a button.
 func (b *bridge) over(m *chat.Message, parts ...string) {
 	b.t.Helper()
-	for deadline := time.Now().Add(patience); time.Now().Before(deadline); time.Sleep(glance / 5) {
-		for _, is := range b.chat.Messages() {
-			if is.Name != m.Name || len(is.CardsV2) == 0 {
-				continue
-			}
-			raw, _ := is.CardsV2[0].Card.MarshalJSON()
-			if holdsAll(is.Text+string(raw), parts) && !strings.Contains(string(raw), "onClick") {
-				return
-			}
+	b.awaitMessage(fmt.Sprintf("whose card says %q", parts), func(is *chat.Message) bool {
+		if is.Name != m.Name || len(is.CardsV2) == 0 {
+			return false
 		}
-	}
-	b.t.Fatalf("the card never says %q", parts)
+		raw, _ := is.CardsV2[0].Card.MarshalJSON()
+		return holdsAll(is.Text+string(raw), parts) && !strings.Contains(string(raw), "onClick")
+	})
 }
 
 func TestTappedAnswers(t *testing.T) {

@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"cmp"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -10,7 +11,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"google.golang.org/api/chat/v1"
 
@@ -164,17 +164,24 @@ func (g *gate) before(h http.Handler) http.Handler {
 // await waits for a message of the space that begins so and holds every one of the parts.
 func (b *bridge) await(beginning string, parts ...string) *chat.Message {
 	b.t.Helper()
-	deadline := time.Now().Add(patience)
-	for time.Now().Before(deadline) {
-		for _, m := range b.chat.Messages() {
-			if text := cmp.Or(m.Text, m.FallbackText); strings.HasPrefix(text, beginning) && holdsAll(text, parts) {
-				return m
-			}
+	return b.awaitMessage(fmt.Sprintf("%s with %q", beginning, parts), func(m *chat.Message) bool {
+		text := cmp.Or(m.Text, m.FallbackText)
+		return strings.HasPrefix(text, beginning) && holdsAll(text, parts)
+	})
+}
+
+// awaitMessage waits for the first message of the space that is as wanted.
+func (b *bridge) awaitMessage(what string, wanted func(*chat.Message) bool) (found *chat.Message) {
+	b.t.Helper()
+	bound.Until(b.t, "a message "+what, func() bool {
+		all := b.chat.Messages()
+		at := slices.IndexFunc(all, wanted)
+		if at >= 0 {
+			found = all[at]
 		}
-		time.Sleep(glance / 5)
-	}
-	b.t.Fatalf("no message %s with %q in the space", beginning, parts)
-	return nil
+		return found != nil
+	})
+	return found
 }
 
 func holdsAll(s string, parts []string) bool {

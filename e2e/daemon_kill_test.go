@@ -11,8 +11,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
+	"gchat-hooks/e2e/bound"
 	"gchat-hooks/state"
 )
 
@@ -110,36 +110,31 @@ func (b *bridge) killedOnce(n int, at step, keys func() []string) (died, looked 
 	b.reply(q, "2")
 	name := fmt.Sprintf("round %d (%s %d)", n, at.call, at.n)
 	record := func() *state.Question { return b.questions()[n] }
-	for deadline := time.Now().Add(patience); record().Status != state.Resolved; time.Sleep(glance / 5) {
+	bound.Soon(bound.Patience, func() bool {
 		select {
 		case err := <-victim.done:
 			victim.done <- err
 			died = true
 		default:
 		}
-		if died || time.Now().After(deadline) {
-			break
-		}
-	}
+		return died || record().Status == state.Resolved
+	})
 	if !died {
 		victim.cmd.Process.Signal(syscall.SIGTERM)
 		victim.wait()
 	} else {
 		next := b.daemon()
-		for deadline := time.Now().Add(patience); ; time.Sleep(glance / 5) {
+		over := bound.Soon(bound.Patience, func() bool {
 			r := record()
-			if r.Status == state.Resolved {
-				break
-			}
-			if r.InjectionSucceeded != nil && !*r.InjectionSucceeded {
-				looked = true
-				b.await("[Look]", "not typed to its end")
-				b.Choose("3. "+round(n).Options[2].Label, "3") // the person does
-				break
-			}
-			if time.Now().After(deadline) {
-				b.t.Fatalf("%s: neither resolved nor reported: %+v", name, r)
-			}
+			looked = r.Status != state.Resolved && r.InjectionSucceeded != nil && !*r.InjectionSucceeded
+			return looked || r.Status == state.Resolved
+		})
+		if !over {
+			b.t.Fatalf("%s: neither resolved nor reported: %+v", name, record())
+		}
+		if looked {
+			b.await("[Look]", "not typed to its end")
+			b.Choose("3. "+round(n).Options[2].Label, "3") // the person does
 		}
 		next.cmd.Process.Signal(syscall.SIGTERM)
 		next.wait()

@@ -71,11 +71,7 @@ func (d *daemon) polls() {
 		return ""
 	}
 	its := func(h state.Heartbeat) bool { return h.PID == d.cmd.Process.Pid }
-	for deadline := time.Now().Add(patience); !slices.ContainsFunc(state.Pollers(env), its); time.Sleep(glance / 5) {
-		if time.Now().After(deadline) {
-			d.t.Fatal("the daemon did not take over")
-		}
-	}
+	bound.Until(d.t, "the daemon takes over", func() bool { return slices.ContainsFunc(state.Pollers(env), its) })
 }
 
 // wait waits until the daemon has ended.
@@ -113,14 +109,15 @@ func (b *bridge) questions() (qs []*state.Question) {
 func (b *bridge) becomes(want string, ok func(*state.Question) bool) *state.Question {
 	b.t.Helper()
 	var last []*state.Question
-	for deadline := time.Now().Add(patience); time.Now().Before(deadline); time.Sleep(glance / 5) {
-		if last = b.questions(); len(last) == 1 && ok(last[0]) {
-			return last[0]
-		}
+	became := bound.Soon(bound.Patience, func() bool {
+		last = b.questions()
+		return len(last) == 1 && ok(last[0])
+	})
+	if !became {
+		raw, _ := json.Marshal(last)
+		b.t.Fatalf("the question did not become %s: %s", want, raw)
 	}
-	raw, _ := json.Marshal(last)
-	b.t.Fatalf("the question did not become %s: %s", want, raw)
-	return nil
+	return last[0]
 }
 
 func TestTypedAnswers(t *testing.T) {

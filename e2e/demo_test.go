@@ -7,7 +7,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"gchat-hooks/e2e/bound"
 )
@@ -29,9 +28,7 @@ func TestDemoInARealSession(t *testing.T) {
 		s.tmux.dir = root
 		t.Cleanup(func() {
 			// The session ends with its tmux server; Claude Code takes a moment to go.
-			for deadline := time.Now().Add(patience); len(marked(sessionVar+"="+s.mark)) > 0 && time.Now().Before(deadline); {
-				time.Sleep(glance)
-			}
+			bound.Soon(patience, func() bool { return len(marked(sessionVar+"="+s.mark)) == 0 })
 			for _, p := range marked(sessionVar + "=" + s.mark) {
 				t.Errorf("the demo left %s", p)
 			}

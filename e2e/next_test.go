@@ -1,15 +1,17 @@
 package e2e
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"google.golang.org/api/chat/v1"
+
+	"gchat-hooks/e2e/bound"
 )
 
 var asksBack = turn{say("The tests pass. Shall I commit?")}
@@ -40,11 +42,7 @@ func TestTheNextInstructionIsAskedBackOrSent(t *testing.T) {
 		q := b.await("[Waiting for you]")
 		for i, words := range []string{"exit", ":wq!", "\u0301abc"} {
 			b.reply(q, words)
-			for deadline := time.Now().Add(patience); b.count("[Not used]") <= i; time.Sleep(glance) {
-				if time.Now().After(deadline) {
-					t.Fatalf("%q is not asked back", words)
-				}
-			}
+			bound.Until(t, words+" is asked back", func() bool { return b.count("[Not used]") > i })
 		}
 		b.WaitIdle()
 		b.reply(q, "go on with @/etc/hosts")
@@ -236,48 +234,33 @@ func TestTwoSessionsOneOfThemAtTheTerminal(t *testing.T) {
 // awaitIn is await of a message in the thread of another.
 func (b *bridge) awaitIn(m *chat.Message, beginning string, parts ...string) {
 	b.t.Helper()
-	for deadline := time.Now().Add(patience); time.Now().Before(deadline); time.Sleep(glance / 5) {
-		for _, is := range b.chat.Messages() {
-			if is.Thread.Name == m.Thread.Name && strings.HasPrefix(is.Text, beginning) && holdsAll(is.Text, parts) {
-				return
-			}
-		}
-	}
-	b.t.Fatalf("no message %s %q in the thread", beginning, parts)
+	b.awaitMessage(fmt.Sprintf("%s with %q in the thread", beginning, parts), func(is *chat.Message) bool {
+		return is.Thread.Name == m.Thread.Name && strings.HasPrefix(is.Text, beginning) && holdsAll(is.Text, parts)
+	})
 }
 
 // nth waits for this session's nth message that begins so and has these parts.
 func (b *bridge) nth(n int, beginning string, parts ...string) (m *chat.Message) {
 	b.t.Helper()
-	for deadline := time.Now().Add(patience); time.Now().Before(deadline); time.Sleep(glance / 5) {
-		left := n
-		for _, m := range b.chat.Messages() {
-			if !strings.HasPrefix(m.Text, beginning) || !strings.Contains(m.Text, b.Dir+"\n") {
-				continue
-			}
-			if left--; left == 0 && !slices.ContainsFunc(parts, func(part string) bool { return !strings.Contains(m.Text, part) }) {
-				return m
-			}
+	bound.Until(b.t, fmt.Sprintf("message %d %s with %q", n, beginning, parts), func() bool {
+		mine := slices.DeleteFunc(b.chat.Messages(), func(m *chat.Message) bool {
+			return !strings.HasPrefix(m.Text, beginning) || !strings.Contains(m.Text, b.Dir+"\n")
+		})
+		if len(mine) < n {
+			return false
 		}
-	}
-	b.t.Fatalf("no message %s %q", beginning, parts)
-	return nil
+		m = mine[n-1]
+		return holdsAll(m.Text, parts)
+	})
+	return m
 }
 
 // awaitBoth waits for two messages that begin so, in two threads.
 func (b *bridge) awaitBoth(beginning string) (both []*chat.Message) {
 	b.t.Helper()
-	for deadline := time.Now().Add(patience); time.Now().Before(deadline); time.Sleep(glance / 5) {
-		both = nil
-		for _, m := range b.chat.Messages() {
-			if strings.HasPrefix(m.Text, beginning) {
-				both = append(both, m)
-			}
-		}
-		if len(both) == 2 && both[0].Thread.Name != both[1].Thread.Name {
-			return both
-		}
-	}
-	b.t.Fatalf("no two messages %s", beginning)
-	return nil
+	bound.Until(b.t, "two messages "+beginning, func() bool {
+		both = slices.DeleteFunc(b.chat.Messages(), func(m *chat.Message) bool { return !strings.HasPrefix(m.Text, beginning) })
+		return len(both) == 2 && both[0].Thread.Name != both[1].Thread.Name
+	})
+	return both
 }

@@ -9,9 +9,10 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"google.golang.org/api/chat/v1"
+
+	"gchat-hooks/e2e/bound"
 )
 
 // approving are the hooks of the preset approve.
@@ -159,15 +160,9 @@ func TestAPermissionEndsWithItsSession(t *testing.T) {
 // awaitOther is await of a message in another thread.
 func (b *bridge) awaitOther(than *chat.Message, beginning string) *chat.Message {
 	b.t.Helper()
-	for deadline := time.Now().Add(patience); time.Now().Before(deadline); time.Sleep(glance / 5) {
-		for _, m := range b.chat.Messages() {
-			if strings.HasPrefix(m.Text, beginning) && m.Thread.Name != than.Thread.Name {
-				return m
-			}
-		}
-	}
-	b.t.Fatalf("no message %s in another thread", beginning)
-	return nil
+	return b.awaitMessage(beginning+" in another thread", func(m *chat.Message) bool {
+		return strings.HasPrefix(m.Text, beginning) && m.Thread.Name != than.Thread.Name
+	})
 }
 
 // "yes, auto" approves the plan, and edits need no permission from then on.
@@ -207,19 +202,20 @@ func (b *bridge) thinks(plan string) {
 func (b *bridge) writePlan(text string) {
 	b.t.Helper()
 	named := regexp.MustCompile(`"planFilePath":"([^"]+)"`)
-	for deadline := time.Now().Add(patience); time.Now().Before(deadline); time.Sleep(glance) {
+	var plan string
+	bound.Until(b.t, "the transcript names the plan's file", func() bool {
 		files, _ := filepath.Glob(filepath.Join(b.Home, ".claude", "projects", "*", "*.jsonl"))
 		for _, file := range files {
 			raw, _ := os.ReadFile(file)
 			if m := named.FindSubmatch(raw); m != nil {
-				if err := errors.Join(os.MkdirAll(filepath.Dir(string(m[1])), 0o700), os.WriteFile(string(m[1]), []byte(text), 0o600)); err != nil {
-					b.t.Fatal(err)
-				}
-				return
+				plan = string(m[1])
 			}
 		}
+		return plan != ""
+	})
+	if err := errors.Join(os.MkdirAll(filepath.Dir(plan), 0o700), os.WriteFile(plan, []byte(text), 0o600)); err != nil {
+		b.t.Fatal(err)
 	}
-	b.t.Fatal("the transcript names no plan file")
 }
 
 // Whatever of ours dies or hangs, the dialog in the terminal answers.

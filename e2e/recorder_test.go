@@ -8,10 +8,13 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
+
+	"gchat-hooks/e2e/bound"
 )
 
 // recordHook as the first argument turns the test binary into a hook:
@@ -183,19 +186,21 @@ func (r *recorder) Wait(t *testing.T, name string) event {
 // WaitFor returns the first event that satisfies ok.
 func (r *recorder) WaitFor(t *testing.T, what string, ok func(event) bool) event {
 	t.Helper()
-	for deadline := time.Now().Add(patience); ; time.Sleep(glance) {
-		all := r.Events()
+	var all []event
+	at := -1
+	found := bound.Soon(bound.Patience, func() bool {
+		all = r.Events()
+		at = slices.IndexFunc(all, ok)
+		return at >= 0
+	})
+	if !found {
 		var names []string
 		for _, e := range all {
-			if ok(e) {
-				return e
-			}
 			names = append(names, e.Name)
 		}
-		if time.Now().After(deadline) {
-			t.Fatalf("no hook event %s in %v; there were: %s", what, patience, strings.Join(names, " "))
-		}
+		t.Fatalf("no hook event %s in %v; there were: %q", what, bound.Patience, names)
 	}
+	return all[at]
 }
 
 // self is the test binary, which is also the hook.

@@ -11,6 +11,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"gchat-hooks/e2e/bound"
 )
 
 const (
@@ -124,23 +126,21 @@ func (s *session) environ(extra []string) []string {
 
 func (s *session) findProcess(pidFile string) *process {
 	s.t.Helper()
-	for deadline := time.Now().Add(patience); time.Now().Before(deadline); time.Sleep(glance / 5) {
-		raw, err := os.ReadFile(pidFile)
-		if err != nil {
-			continue
-		}
-		pid, err := strconv.Atoi(strings.TrimSpace(string(raw)))
-		if err != nil {
-			s.t.Fatalf("pid file: %v", err)
-		}
-		p, err := openProcess(pid)
-		if err != nil {
-			s.t.Fatalf("Claude Code is gone already: %v", err)
-		}
-		return p
+	var raw []byte
+	bound.Until(s.t, "the pane starts Claude Code", func() bool {
+		var err error
+		raw, err = os.ReadFile(pidFile)
+		return err == nil
+	})
+	pid, err := strconv.Atoi(strings.TrimSpace(string(raw)))
+	if err != nil {
+		s.t.Fatalf("pid file: %v", err)
 	}
-	s.t.Fatal("the pane did not start Claude Code")
-	return nil
+	p, err := openProcess(pid)
+	if err != nil {
+		s.t.Fatalf("Claude Code is gone already: %v", err)
+	}
+	return p
 }
 
 // Pane is the pane's %N.

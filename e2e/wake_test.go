@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"gchat-hooks/e2e/bound"
 )
@@ -90,17 +89,18 @@ func (s supervised) messages() (all []string) {
 }
 
 // told waits for a message of this trigger that holds these parts.
-func (s supervised) told(trigger string, parts ...string) string {
+func (s supervised) told(trigger string, parts ...string) (told string) {
 	s.t.Helper()
-	for deadline := time.Now().Add(patience); time.Now().Before(deadline); time.Sleep(glance / 2) {
+	bound.Until(s.t, fmt.Sprintf("the agent is told of %s with %q", trigger, parts), func() bool {
 		for _, m := range s.messages() {
 			if strings.Contains(m, "[TRIGGER]\ntype: "+trigger+"\n") && holdsAll(m, parts) {
-				return m
+				told = m
+				return true
 			}
 		}
-	}
-	s.t.Fatalf("the agent was not told of %s with %q", trigger, parts)
-	return ""
+		return false
+	})
+	return told
 }
 
 // act runs a line of a message's actions in a shell, as the agent would.
@@ -205,15 +205,15 @@ func TestSupervisorSeesAPermissionDialog(t *testing.T) {
 // logged waits for a line of the hooks' log with these parts.
 func (s supervised) logged(parts ...string) {
 	s.t.Helper()
-	for deadline := time.Now().Add(patience); time.Now().Before(deadline); time.Sleep(glance) {
+	bound.Until(s.t, fmt.Sprintf("the hooks log a line with %q", parts), func() bool {
 		log, _ := os.ReadFile(filepath.Join(s.Home, ".claude", "logs", "gchat-hooks.log"))
 		for line := range strings.Lines(string(log)) {
 			if holdsAll(line, parts) {
-				return
+				return true
 			}
 		}
-	}
-	s.t.Fatalf("the hooks logged no line with %q", parts)
+		return false
+	})
 }
 
 // sendsClaudeOn is the whole way with both real ends: Claude Code wants to stop, its OpenClaw agent reads its words and

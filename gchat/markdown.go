@@ -1,33 +1,39 @@
 package gchat
 
 import (
-	"bytes"
 	"fmt"
+	"html"
 	"slices"
 	"strings"
-	"sync"
-	"text/tabwriter"
 	"unicode"
 	"unicode/utf8"
-
-	"github.com/yuin/goldmark/ast"
-	"github.com/yuin/goldmark/parser"
-	"github.com/yuin/goldmark/text"
-	"github.com/yuin/goldmark/util"
 
 	"gchat-hooks/state"
 )
 
-// maxMarkdown is how much text is read as Markdown, in bytes. goldmark looks from each bracket to its paragraph's end, and
-// compares each mark with all that are open: this much hostile text keeps it busy for a second.
-const maxMarkdown = 2 * MaxText
+// markdown renders Claude's Markdown, which is visible text, in Chat's own syntax: *bold*, _italic_, ~struck~, `code`,
+// "* " before items, 4 spaces before nested ones, "> " before quotes. Chat has no headings and no tables. Ordinary text
+// is Markdown too, and comes out as it is, with its lines. All that is foreign in it is neutral then.
+//
+// It is CommonMark with tables, without HTML, which is text for us, and without link definitions, which would make a line such as
+// "[Done]: yes" vanish. Hostile text takes time and memory by its length, too: all that looks back or nests is bounded.
+func markdown(source string) string {
+	d := &document{open: make([]container, 1)}
+	for text := range strings.SplitSeq(strings.TrimRight(source, "\n"), "\n") {
+		d.read(text)
+	}
+	d.close(1)
+	return settle(d.lines)
+}
 
-// deep is a line with more lists and quotes in each other than people write. goldmark goes through all of them at each line, and
-// a few kilobytes of hostile text take it gigabytes.
-var deep = state.Pattern(`(?m)^(?:[ \t]*(?:>|[*+-][ \t]|\d{1,9}[.)][ \t])){20}`)
-
-// marks are what Markdown may read something into. A text without them, as most are, is lines and paragraphs for it, too.
-var marks = state.Pattern(`(?m)^(?:[ \t#>=+-]|\d{1,9}[.)])|[*_~\x60\[<&|\\]|\n\n\n`)
+// plain is visible text with its lines as they are, neutral.
+func plain(source string) string {
+	var lines []line
+	for text := range strings.SplitSeq(strings.Trim(source, "\n"), "\n") {
+		lines = append(lines, line{text: strings.TrimRight(text, blanks)})
+	}
+	return settle(lines)
+}
 
 // line is a line of a message. Code is a line of a code block, or one of its fences.
 type line struct {
@@ -35,148 +41,289 @@ type line struct {
 	code bool
 }
 
-// markdown renders Claude's Markdown, which is visible text, in Chat's own syntax: *bold*, _italic_, ~struck~, `code`,
-// "* " before items, 4 spaces before nested ones, "> " before quotes. Chat has no headings and no tables. Ordinary text
-// is Markdown too, and comes out as it is, with its lines; so does a text that is longer than maxMarkdown, or deep. All that is
-// foreign in it is neutral then.
-func markdown(source string) (rendered string) {
-	if !marks().MatchString(source) || len(source) > maxMarkdown || deep().MatchString(source) {
-		return plain(source)
-	}
-	defer func() {
-		if recover() != nil { // a fault in the parser must not cost a report
-			rendered = plain(source)
-		}
-	}()
-	w := &walk{source: []byte(source)}
-	w.blocks(markdownParser().Parse(text.NewReader(w.source)), "")
-	return settle(w.lines)
+// document reads lines as blocks, and writes each block when it ends.
+type document struct {
+	lines   []line
+	marker  string      // begins the next line, which is the first of a list's item
+	open    []container // the document, and the quotes and items that are open in each other
+	matched int         // how many of them the line goes on with
+	leaf    leaf        // the open paragraph or block of code
+	blank   bool        // a blank line came after the last block began
 }
 
-// plain is visible text with its lines as they are, neutral.
-func plain(source string) string {
-	lines := strings.Split(strings.Trim(source, "\n"), "\n")
-	for i, l := range lines {
-		lines[i] = noFence.Replace(disarm(strings.TrimRight(l, " \t")))
-	}
-	return shut(strings.TrimRight(strings.Join(lines, "\n"), "\n"))
+// container is a quote, or an item of a list.
+type container struct {
+	margin string // before its lines in the message
+	width  int    // the columns that an item's lines are indented by
+	kind   byte   // what an item's marker ends in
+	number int    // of an item
+	filled bool   // a block has begun in it
 }
 
-// markdownParser is CommonMark without HTML, which is text for us, and without link definitions, which would make a line
-// such as "[Done]: yes" vanish. goldmark's package extension has tables and strikethrough; its patterns would cost each
-// run of a hook half a millisecond.
-var markdownParser = sync.OnceValue(func() parser.Parser {
-	const htmlBlock, rawHTML = 900, 400 // the priorities that goldmark gives its parsers of HTML
-	without := func(parsers []util.PrioritizedValue, priority int) []util.PrioritizedValue {
-		return slices.DeleteFunc(parsers, func(v util.PrioritizedValue) bool { return v.Priority == priority })
-	}
-	return parser.NewParser(
-		parser.WithBlockParsers(without(parser.DefaultBlockParsers(), htmlBlock)...),
-		parser.WithInlineParsers(without(parser.DefaultInlineParsers(), rawHTML)...),
-		parser.WithParagraphTransformers(util.Prioritized(tableFinder{}, 200)),
-	)
-})
-
-// walk writes a tree of Markdown as lines.
-type walk struct {
-	source []byte
-	lines  []line
-	marker string // begins the next line, which is the first of a list's item
+// leaf is a paragraph or a block of code. Indented code has no fence.
+type leaf struct {
+	text        []string
+	code        bool
+	fence, info string
 }
 
-// blocks writes the children of a node, each of their lines behind margin.
-func (w *walk) blocks(parent ast.Node, margin string) {
-	for n := parent.FirstChild(); n != nil; n = n.NextSibling() {
-		w.blank(n, margin)
-		w.block(n, margin)
-	}
-}
+const (
+	blanks  = " \t"
+	deepest = 20 // more lists and quotes in each other than people write: the markers of deeper ones are text
+)
 
-// blank writes a blank line where the author left some, and between paragraphs.
-func (w *walk) blank(n ast.Node, margin string) {
-	before := n.PreviousSibling()
-	if before == nil || !n.HasBlankPreviousLines() && !(ast.IsParagraph(n) && ast.IsParagraph(before)) {
+var (
+	quoteMarker = state.Pattern(`^ {0,3}> ?`)
+	itemMarker  = state.Pattern(`^( {0,3}(?:[-+*]|(\d{1,9})[.)]))([ \t]*)(.*)$`)
+	heading     = state.Pattern(`^ {0,3}#{1,6}(?:[ \t]+(.*?))??(?:[ \t]+#+)?[ \t]*$`)
+	underline   = state.Pattern(`^ {0,3}(?:=+|-+)[ \t]*$`)
+	codeFence   = state.Pattern("^ {0,3}(?:(`{3,})([^`]*)|(~{3,})(.*))$")
+	across      = state.Pattern(`^ {0,3}(?:(?:\*[ \t]*){3,}|(?:-[ \t]*){3,}|(?:_[ \t]*){3,})$`)
+)
+
+// read takes the next line.
+func (d *document) read(text string) {
+	text = d.match(text)
+	isBlank := strings.Trim(text, blanks) == ""
+	d.blank = d.blank || isBlank
+	if d.leaf.code && d.matched == len(d.open) && d.codeLine(text, isBlank) {
 		return
 	}
-	if last := len(w.lines) - 1; last >= 0 && w.lines[last].text != strings.TrimRight(margin, " ") {
-		w.write(margin, "")
+	for more := !isBlank; more; {
+		text, more = d.enter(text)
 	}
-}
-
-func (w *walk) block(n ast.Node, margin string) {
-	switch n := n.(type) {
-	case *ast.Paragraph, *ast.TextBlock:
-		w.write(margin, w.inlines(n, 0))
-	case *ast.Heading:
-		w.write(margin, marked(w.inlines(n, bold), "*"))
-	case *ast.ThematicBreak:
-		w.write(margin, strings.Repeat("─", 12))
-	case *ast.CodeBlock:
-		w.code(string(n.Lines().Value(w.source)))
-	case *ast.FencedCodeBlock:
-		code := n.Lines().Value(w.source)
-		if len(code) == 0 && n.Info != nil { // "```ls -l" and nothing else
-			code = n.Info.Segment.Value(w.source)
+	switch {
+	case strings.Trim(text, blanks) == "":
+		d.close(d.matched)
+	case d.block(text):
+	default: // a paragraph's line, which may lack the markers of what the paragraph stands in
+		if !d.inParagraph() {
+			d.begin()
 		}
-		w.code(string(code))
-	case *table:
-		w.code(columns(string(n.Lines().Value(w.source))))
-	case *ast.Blockquote:
-		w.blocks(n, margin+"> ")
-	case *ast.List:
-		w.list(n, margin)
+		d.leaf.text = append(d.leaf.text, strings.TrimLeft(text, blanks))
 	}
 }
 
-func (w *walk) list(list *ast.List, margin string) {
-	number := list.Start
-	for item := list.FirstChild(); item != nil; item = item.NextSibling() {
-		w.blank(item, margin)
-		w.flushMarker()
-		w.marker = margin + "* "
-		if list.IsOrdered() {
-			w.marker = fmt.Sprintf("%s%d%c ", margin, number, list.Marker)
-			number++
+func (d *document) inParagraph() bool { return len(d.leaf.text) > 0 && !d.leaf.code }
+
+// match takes the markers of the open containers off a line, as far as it goes on with them.
+func (d *document) match(text string) string {
+	d.matched = 1
+	for _, c := range d.open[1:] {
+		marker := quoteMarker().FindString(text)
+		isBlank := strings.Trim(text, blanks) == ""
+		switch {
+		case c.width == 0 && marker != "":
+			text = text[len(marker):]
+		case c.width > 0 && (isBlank && c.filled || !isBlank && indent(text) >= c.width):
+			text = unindent(text, c.width)
+		default:
+			return text
 		}
-		w.blocks(item, margin+"    ")
-		w.flushMarker()
+		d.matched++
+	}
+	return text
+}
+
+// indent is how many columns of blanks a line begins with. A tab is 4 of them, wherever it begins.
+func indent(text string) int {
+	before := text[:len(text)-len(strings.TrimLeft(text, blanks))]
+	return len(before) + 3*strings.Count(before, "\t")
+}
+
+// unindent takes so many columns of blanks off a line.
+func unindent(text string, columns int) string {
+	for columns > 0 && indent(text) > 0 {
+		columns -= indent(text[:1])
+		text = text[1:]
+	}
+	return text
+}
+
+// enter opens the quote or the item that a line begins with, and takes its marker off.
+func (d *document) enter(text string) (rest string, entered bool) {
+	quote, item := quoteMarker().FindString(text), itemMarker().FindStringSubmatch(text)
+	margin := d.open[d.matched-1].margin
+	switch {
+	case d.matched > deepest, quote == "" && (item == nil || !d.isItem(text, item)):
+		return text, false
+	case quote != "":
+		d.begin()
+		if d.marker != "" {
+			d.marker += "> "
+		}
+		d.push(container{margin: margin + "> "})
+		return text[len(quote):], true
+	}
+	c := container{margin: margin + "    ", kind: item[1][len(item[1])-1]}
+	marker := margin + "* "
+	if item[2] != "" {
+		fmt.Sscan(item[2], &c.number)
+		if d.matched < len(d.open) && d.open[d.matched].kind == c.kind {
+			c.number = d.open[d.matched].number + 1
+		}
+		marker = fmt.Sprintf("%s%d%c ", margin, c.number, c.kind)
+	}
+	space := item[3]
+	if len(space) > 4 || item[4] == "" { // code, or nothing
+		space = space[:min(1, len(space))]
+	}
+	c.width = len(item[1]) + max(1, len(space))
+	d.begin()
+	d.flushMarker()
+	d.push(c)
+	d.marker = marker
+	return text[len(item[1])+len(space):], true
+}
+
+// isItem says whether what looks like an item is one: neither a line across nor, as "2026. We" may be, more of a paragraph.
+func (d *document) isItem(text string, item []string) bool {
+	if item[3] == "" && item[4] != "" || across().MatchString(text) {
+		return false
+	}
+	return !d.inParagraph() || d.matched < len(d.open) || item[4] != "" && (item[2] == "" || item[2] == "1")
+}
+
+func (d *document) push(c container) {
+	d.open = append(d.open, c)
+	d.matched = len(d.open)
+}
+
+// block takes a line that is no paragraph's.
+func (d *document) block(text string) bool {
+	title, code := heading().FindStringSubmatch(text), codeFence().FindStringSubmatch(text)
+	switch {
+	case underline().MatchString(text) && d.isTitle():
+		title := strings.Join(d.leaf.text, "\n")
+		d.leaf = leaf{}
+		d.write(marked(inlines(title, bold), "*"))
+	case across().MatchString(text):
+		d.begin()
+		d.write(strings.Repeat("─", 12))
+	case title != nil:
+		d.begin()
+		d.write(marked(inlines(title[1], bold), "*"))
+	case code != nil:
+		d.begin()
+		d.leaf = leaf{code: true, fence: text[:indent(text)] + code[1] + code[3], info: strings.Trim(code[2]+code[4], blanks)}
+	case indent(text) > 3 && !d.inParagraph():
+		d.begin()
+		d.leaf = leaf{code: true, text: []string{unindent(text, 4)}}
+	default:
+		return false
+	}
+	return true
+}
+
+// isTitle says whether a line below the open paragraph may make a heading of it.
+func (d *document) isTitle() bool {
+	return d.inParagraph() && d.matched == len(d.open) && table(d.leaf.text) == len(d.leaf.text)
+}
+
+// codeLine takes a line of the open block of code.
+func (d *document) codeLine(text string, isBlank bool) bool {
+	margin := indent(d.leaf.fence)
+	fence := d.leaf.fence[margin:]
+	closing := strings.Trim(text, blanks)
+	switch {
+	case fence == "" && !isBlank && indent(text) < 4:
+		return false
+	case fence == "":
+		text = unindent(text, 4)
+	case indent(text) < 4 && strings.HasPrefix(closing, fence) && strings.Trim(closing, fence[:1]) == "":
+		d.close(d.matched)
+		d.blank = len(d.open) == 1 // what follows stands apart
+		return true
+	}
+	d.leaf.text = append(d.leaf.text, unindent(text, margin))
+	d.blank = isBlank
+	return true
+}
+
+// begin ends what a line does not go on with, and leaves a blank line where the author left some.
+func (d *document) begin() {
+	d.close(d.matched)
+	within := &d.open[d.matched-1]
+	last := len(d.lines) - 1
+	if d.blank && within.filled && last >= 0 && d.lines[last].text != strings.TrimRight(within.margin, " ") {
+		d.write("")
+	}
+	d.blank, within.filled = false, true
+}
+
+// close writes the open leaf, and ends containers until so many are open.
+func (d *document) close(open int) {
+	text := d.leaf.text
+	switch {
+	case d.leaf.code && len(text) == 0: // "```ls -l" and nothing else
+		d.writeCode(d.leaf.info)
+	case d.leaf.code:
+		d.writeCode(strings.Join(text, "\n"))
+	case len(text) > 0:
+		d.writeParagraph(text)
+	}
+	d.leaf = leaf{}
+	if len(d.open) > open {
+		d.flushMarker()
+	}
+	d.open = d.open[:open]
+}
+
+// writeParagraph writes text and the table that it may end in.
+func (d *document) writeParagraph(lines []string) {
+	header := table(lines)
+	if header > 0 {
+		d.write(inlines(strings.Join(lines[:header], "\n"), 0))
+	}
+	if header < len(lines) {
+		d.writeCode(columns(lines[header:]))
 	}
 }
 
-// write adds the lines of text, each behind margin, the first one behind the marker where there is one.
-func (w *walk) write(margin, text string) {
+// table is where a paragraph's table begins: a header, a line such as "|---|:-:|", and rows. Without one it is the end.
+func table(lines []string) int {
+	for i, bars := range lines[1:] {
+		isBars := strings.Contains(bars, "|") && strings.Contains(bars, "-") && strings.Trim(bars, "-:| \t") == ""
+		if isBars && strings.Contains(lines[i], "|") {
+			return i
+		}
+	}
+	return len(lines)
+}
+
+// write adds the lines of text, each behind the margin, the first one behind the marker where there is one.
+func (d *document) write(text string) {
 	for l := range strings.SplitSeq(text, "\n") {
-		if w.marker != "" {
-			l, w.marker = w.marker+l, ""
-		} else {
-			l = margin + l
+		before := d.open[len(d.open)-1].margin
+		if d.marker != "" {
+			before, d.marker = d.marker, ""
 		}
-		w.lines = append(w.lines, line{text: strings.TrimRight(l, " \t")})
+		d.lines = append(d.lines, line{text: strings.TrimRight(before+l, blanks)})
 	}
 }
 
 // flushMarker writes the marker of an item that does not begin with text.
-func (w *walk) flushMarker() {
-	if w.marker != "" {
-		w.write("", "")
+func (d *document) flushMarker() {
+	if d.marker != "" {
+		d.write("")
 	}
 }
 
 const fence = "```"
 
-// code adds code between fences, which the code cannot close. It stands at the margin: within its box, the sign of a
+// writeCode adds code between fences, which the code cannot close. It stands at the margin: within its box, the sign of a
 // quote would be a character of the code. Blank code is no block.
-func (w *walk) code(code string) {
+func (d *document) writeCode(code string) {
 	code = strings.TrimRight(code, "\n")
 	if strings.TrimSpace(code) == "" {
 		return
 	}
-	w.flushMarker()
-	w.lines = append(w.lines, line{fence, true})
+	d.flushMarker()
+	d.lines = append(d.lines, line{fence, true})
 	for l := range strings.SplitSeq(noFence.Replace(code), "\n") {
-		w.lines = append(w.lines, line{l, true})
+		d.lines = append(d.lines, line{l, true})
 	}
-	w.lines = append(w.lines, line{fence, true})
+	d.lines = append(d.lines, line{fence, true})
 }
 
 // CodeBlock is Markdown that shows text as it stands: a fenced block, whose fence is longer than any in the text.
@@ -188,116 +335,234 @@ func CodeBlock(text string) string {
 	return fence + "\n" + text + "\n" + fence
 }
 
-// table is the lines of a table as they were written.
-type table struct{ ast.CodeBlock }
-
-// tableFinder makes a table of the last lines of a paragraph: a header, a line such as "|---|:-:|", and rows.
-type tableFinder struct{}
-
-func (tableFinder) Transform(p *ast.Paragraph, reader text.Reader, _ parser.Context) {
-	lines := p.Lines()
-	for i := 1; i < lines.Len(); i++ {
-		header, below := lines.At(i-1), lines.At(i)
-		bars := string(below.Value(reader.Source()))
-		isBars := strings.Contains(bars, "|") && strings.Contains(bars, "-") && strings.Trim(bars, "-:| \t\n") == ""
-		if !bytes.Contains(header.Value(reader.Source()), []byte("|")) || !isBars {
-			continue
+// columns lines a table's cells up. Wider ones than widest move what stands behind them, and not the other rows.
+func columns(rows []string) string {
+	const maxColumns, widest = 32, 200
+	var widths [maxColumns]int
+	table := make([][]string, len(rows))
+	for i, row := range rows {
+		row = strings.NewReplacer(`\|`, "¦", "\t", " ", "**", "", "`", "").Replace(strings.TrimSpace(row))
+		table[i] = strings.SplitN(strings.TrimSuffix(strings.TrimPrefix(row, "|"), "|"), "|", maxColumns)
+		for j, cell := range table[i] {
+			cell = strings.TrimSpace(cell)
+			if i == 1 {
+				cell = strings.Repeat("-", len(cell))
+			}
+			table[i][j] = cell
+			widths[j] = min(max(widths[j], utf8.RuneCountInString(cell)), widest)
 		}
-		t := &table{}
-		t.Lines().AppendAll(lines.Sliced(i-1, lines.Len()))
-		t.SetBlankPreviousLines(i == 1 && p.HasBlankPreviousLines())
-		p.Parent().InsertAfter(p.Parent(), p, t)
-		if i == 1 {
-			p.Parent().RemoveChild(p.Parent(), p)
-			return
-		}
-		lines.SetSliced(0, i-1)
-		last := lines.At(i - 2)
-		lines.Set(i-2, last.TrimRightSpace(reader.Source()))
-		return
 	}
+	var b strings.Builder
+	for _, cells := range table {
+		for j, cell := range cells {
+			cells[j] = fmt.Sprintf("%-*s", widths[j], cell)
+		}
+		b.WriteString(strings.TrimRight(strings.Join(cells, "  "), " ") + "\n")
+	}
+	return b.String()
 }
 
-// columns lines a table's cells up.
-func columns(rows string) string {
-	const maxColumns = 32
-	var b strings.Builder
-	t := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
-	for i, row := range strings.Split(strings.TrimSpace(rows), "\n") {
-		row = strings.NewReplacer(`\|`, "¦", "\t", " ", "**", "", "`", "").Replace(strings.TrimSpace(row))
-		cells := strings.SplitN(strings.TrimSuffix(strings.TrimPrefix(row, "|"), "|"), "|", maxColumns)
-		for j, cell := range cells {
-			cells[j] = strings.TrimSpace(cell)
-			if i == 1 {
-				cells[j] = strings.Repeat("-", len(cells[j]))
-			}
-		}
-		fmt.Fprintln(t, strings.Join(cells, "\t"))
-	}
-	_ = t.Flush() // into memory
-	return b.String()
+// piece is a part of a paragraph: text, a link, or a run of asterisks or underscores.
+type piece struct {
+	text              string // of a run, what is no emphasis
+	label, target     string // of a link
+	char              byte   // of a run
+	length            int    // of a run, at first
+	mayOpen, mayClose bool
+	opens, closes     []style // the innermost first
 }
 
 // style is a set of what surrounds a piece of text already: bold in bold is no more than bold. Its bits are the levels of
-// Markdown's emphasis, 1 for italic.
+// Markdown's emphasis.
 type style uint8
 
-const bold style = 2
+const italic, bold style = 1, 2
 
-// inlines renders the children of a node.
-func (w *walk) inlines(parent ast.Node, in style) string {
-	var b strings.Builder
-	for n := parent.FirstChild(); n != nil; n = n.NextSibling() {
-		switch n := n.(type) {
-		case *ast.Text:
-			b.WriteString(w.words(n))
-		case *ast.CodeSpan:
-			b.WriteString("`" + strings.ReplaceAll(strings.ReplaceAll(w.inlines(n, in), "\n", " "), "`", "'") + "`")
-		case *ast.Emphasis:
-			b.WriteString(w.emphasis(n, in, b.String()))
-		case *ast.Link:
-			b.WriteString(labelled(w.inlines(n, in), n.Destination))
-		case *ast.Image:
-			b.WriteString(labelled(w.inlines(n, in), n.Destination))
-		case *ast.AutoLink:
-			b.WriteString(literal(n.URL(w.source)))
-		}
+// inlines renders a paragraph's text.
+func inlines(text string, in style) string {
+	p := &phrase{text: " " + text + " ", from: 1, at: 1}
+	for p.at <= len(text) {
+		p.next(p.text[p.at:])
 	}
-	return b.String()
+	p.add(0, piece{})
+	pair(p.pieces)
+	return render(p.pieces, in)
 }
 
-func (w *walk) words(n *ast.Text) string {
-	value := n.Segment.Value(w.source)
-	if n.IsRaw() {
-		return string(value)
+// phrase divides a paragraph's text, which has a blank at each end, into pieces.
+type phrase struct {
+	text     string
+	from, at int // text between them is no piece yet
+	pieces   []piece
+	unclosed [10]bool // no run of so many backticks comes any more
+}
+
+// link is a link, an image or a URL in brackets. In a label brackets stand in pairs, in a URL parentheses do.
+var link = state.Pattern(`(?s)^(?:!?\[((?:\x60[^\x60]*\x60|\\.|[^\[\]\\\x60]` +
+	`|\[(?:[^\[\]]|\[(?:[^\[\]]|\[[^\[\]]*\])*\])*\])*)\]` +
+	`\(\s*(?:<((?:\\.|[^<>\n])*)>|((?:\\\S|[^\s()]|\((?:\\\S|[^\s()]|\((?:\\\S|[^\s()])*\))*\))*))` +
+	`(?:\s+(?:"(?:\\.|[^"])*"|'(?:\\.|[^'])*'|\((?:\\.|[^()])*\)))?\s*\)` +
+	`|<([A-Za-z][\w+.-]{1,31}:[^\s<>]*|[\w.!#$%&'*+/=?^{|}~\x60-]+@[\w.-]+)>)`)
+
+// next goes behind what the rest of the text begins with.
+func (p *phrase) next(rest string) {
+	switch rest[0] {
+	case '\\':
+		p.at += 2
+	case '`':
+		p.code(rest)
+	case '*', '_':
+		p.run(rest)
+	case '!', '[', '<':
+		m := link().FindStringSubmatch(rest)
+		if m == nil {
+			p.at++
+			return
+		}
+		target := strings.TrimPrefix(strings.TrimSpace(literal(m[2]+m[3]+m[4])), "mailto:")
+		p.add(len(m[0]), piece{label: m[1], target: target})
+	default:
+		p.at++
 	}
-	words := strings.ReplaceAll(literal(value), "~~", "~") // struck
-	if n.SoftLineBreak() || n.HardLineBreak() {
-		words += "\n"
+}
+
+// add adds the text so far, and a piece that is so many bytes of it.
+func (p *phrase) add(size int, next piece) {
+	words := strings.ReplaceAll(literal(p.text[p.from:p.at]), "~~", "~") // struck
+	p.pieces = append(p.pieces, piece{text: words}, next)
+	p.at += size
+	p.from = p.at
+}
+
+// runLength is how often a text's first byte is repeated.
+func runLength(text string) int { return len(text) - len(strings.TrimLeft(text, text[:1])) }
+
+// code takes a code span, which reaches to a run of as many backticks.
+func (p *phrase) code(rest string) {
+	n := runLength(rest)
+	if n >= len(p.unclosed) || p.unclosed[n] {
+		p.at += n
+		return
 	}
-	return words
+	for end := n; ; end += runLength(rest[end:]) {
+		tick := strings.IndexByte(rest[end:], '`')
+		if tick < 0 {
+			p.unclosed[n] = true
+			p.at += n
+			return
+		}
+		end += tick
+		if runLength(rest[end:]) == n {
+			code := strings.NewReplacer("\n", " ", "`", "'").Replace(rest[n:end])
+			if strings.Trim(code, " ") != "" && code[0] == ' ' && code[len(code)-1] == ' ' {
+				code = code[1 : len(code)-1]
+			}
+			p.add(end+n, piece{text: "`" + code + "`"})
+			return
+		}
+	}
+}
+
+// run takes a run of asterisks or underscores. What stands beside it says whether it may open emphasis, or close it.
+func (p *phrase) run(rest string) {
+	n := runLength(rest)
+	before, _ := utf8.DecodeLastRuneInString(p.text[:p.at])
+	after, _ := utf8.DecodeRuneInString(rest[n:])
+	left, right := flanks(before, after), flanks(after, before)
+	run := piece{text: rest[:n], char: rest[0], length: n, mayOpen: left, mayClose: right}
+	if rest[0] == '_' {
+		run.mayOpen = left && (!right || isPunct(before))
+		run.mayClose = right && (!left || isPunct(after))
+	}
+	p.add(n, run)
+}
+
+// flanks says whether a run of marks between two characters belongs to the second.
+func flanks(outer, inner rune) bool {
+	return !unicode.IsSpace(inner) && (!isPunct(inner) || unicode.IsSpace(outer) || isPunct(outer))
+}
+
+func isPunct(r rune) bool { return unicode.IsPunct(r) || unicode.IsSymbol(r) }
+
+// pair finds what opens and closes emphasis, as CommonMark does.
+func pair(pieces []piece) {
+	var openers []*piece
+	for i := range pieces {
+		closer := &pieces[i]
+		for at := partner(openers, closer); at >= 0; at = partner(openers, closer) {
+			opener, level := openers[at], italic
+			if len(opener.text) > 1 && len(closer.text) > 1 {
+				level = bold
+			}
+			opener.text, opener.opens = opener.text[level:], append(opener.opens, level)
+			closer.text, closer.closes = closer.text[level:], append(closer.closes, level)
+			openers = openers[:at+1]
+			if opener.text == "" {
+				openers = openers[:at]
+			}
+		}
+		if closer.mayOpen && closer.text != "" {
+			openers = append(openers, closer)
+		}
+	}
+}
+
+// partner is the last of the openers that a run closes, or -1. It looks at no more of them than people leave open.
+func partner(openers []*piece, closer *piece) int {
+	const most = 100
+	for i := len(openers) - 1; i >= max(0, len(openers)-most) && closer.mayClose && closer.text != ""; i-- {
+		o := openers[i]
+		inner := (o.mayClose || closer.mayOpen) && (o.length+closer.length)%3 == 0 && closer.length%3 != 0
+		if o.char == closer.char && !inner {
+			return i
+		}
+	}
+	return -1
+}
+
+// render writes pieces.
+func render(pieces []piece, in style) string {
+	var out []byte
+	var starts []int // of open emphasis in out
+	for i, p := range pieces {
+		for _, level := range p.closes {
+			start := starts[len(starts)-1]
+			starts = starts[:len(starts)-1]
+			if start >= 0 {
+				in &^= level
+				mark := strings.Repeat(string(p.char), int(level))
+				out = append(out[:start], emphasis(out[:start], string(out[start:]), mark, pieces[i+1].text)...)
+			}
+		}
+		out = append(out, p.text...)
+		if p.label+p.target != "" {
+			out = append(out, labelled(inlines(p.label, in), p.target)...)
+		}
+		for _, level := range slices.Backward(p.opens) {
+			start := len(out)
+			if in&level != 0 {
+				start = -1
+			}
+			starts = append(starts, start)
+			in |= level
+		}
+	}
+	return string(out)
 }
 
 // emphasis puts Chat's marks around words. Chat shows them as characters inside a word, so there, and in a URL, the
 // author's own stay: "2*3*4" and "https://example.com/__init__.py" are no emphasis, although Markdown takes them for some.
-func (w *walk) emphasis(n *ast.Emphasis, in style, before string) string {
-	level := style(n.Level)
-	words := w.inlines(n, in|level)
-	if in&level != 0 || strings.TrimSpace(words) == "" {
-		return words
-	}
+func emphasis(written []byte, words, mark, after string) string {
 	const longestURL = 300 // bytes back to its start
-	before = before[max(0, len(before)-longestURL):]
+	before := string(written[max(0, len(written)-longestURL):])
 	last, _ := utf8.DecodeLastRuneInString(before)
-	var next rune
-	if after, ok := n.NextSibling().(*ast.Text); ok {
-		next, _ = utf8.DecodeRune(after.Segment.Value(w.source))
-	}
-	if inWord(last) || inWord(next) || strings.Contains(before[strings.LastIndexAny(before, " \n")+1:], "://") {
-		wrote := strings.Repeat(string(rune(w.source[n.Pos()])), n.Level)
-		return wrote + words + wrote
-	}
-	if level == bold {
+	next, _ := utf8.DecodeRuneInString(after)
+	switch {
+	case strings.TrimSpace(words) == "":
+		return words
+	case inWord(last), inWord(next), strings.Contains(before[strings.LastIndexAny(before, " \n")+1:], "://"):
+		return mark + words + mark
+	case len(mark) == int(bold):
 		return marked(words, "*")
 	}
 	return marked(words, "_")
@@ -322,8 +587,7 @@ func marked(text, mark string) string {
 }
 
 // labelled gives a link as its label and its target: Chat's "<url|label>" would let the label claim another target.
-func labelled(label string, destination []byte) string {
-	target := strings.TrimPrefix(strings.TrimSpace(literal(destination)), "mailto:")
+func labelled(label, target string) string {
 	switch {
 	case label == target, target == "":
 		return label
@@ -333,11 +597,21 @@ func labelled(label string, destination []byte) string {
 	return label + " (" + target + ")"
 }
 
-// literal gives text as the author means it, in one line: "\*" is an asterisk, "&lt;" a bracket. What comes out is foreign
-// still, and may hide something.
-func literal(b []byte) string {
-	b = util.ResolveEntityNames(util.ResolveNumericReferences(util.UnescapePunctuations(b)))
-	return strings.ReplaceAll(string(b), "\n", " ")
+var escape = state.Pattern(`\\[!-/:-@\[-\x60{-~\n]|&(?:#\d{1,7}|#[xX][0-9a-fA-F]{1,6}|[A-Za-z][A-Za-z0-9]*);`)
+
+// literal gives text as the author means it: "\*" is an asterisk, "&lt;" a bracket. What comes out is foreign still, and may hide
+// something.
+func literal(text string) string {
+	return escape().ReplaceAllStringFunc(text, func(s string) string {
+		r := strings.ReplaceAll(html.UnescapeString(s), "\n", " ")
+		switch {
+		case s[0] == '\\':
+			return s[1:]
+		case len(r) > 1 && strings.HasSuffix(r, ";"): // "&notin" of "&nothing;"
+			return s
+		}
+		return r
+	})
 }
 
 // settle makes the message's text out of its lines: all that is foreign is neutral then.

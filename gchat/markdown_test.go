@@ -1,10 +1,10 @@
 package gchat
 
 import (
+	"regexp"
 	"strings"
 	"testing"
-
-	"github.com/yuin/goldmark/text"
+	"unicode/utf8"
 
 	"gchat-hooks/state"
 )
@@ -71,6 +71,10 @@ func TestMarkdown(t *testing.T) {
 		{"table below text", "See:\n| a |\n|---|\n| b |\n\nend", "See:\n```\na\n---\nb\n```\n\nend"},
 		{"short and long rows", "|a|b|\n|-|-|\n|1|\n|1|2|3|", "```\na  b\n-  -\n1\n1  2  3\n```"},
 		{"table with links", "|PR|\n|-|\n|[#1](https://x.example/1)|", "```\nPR\n-\n[#1](https://x.example/1)\n```"},
+		{"line across below a table", "|a|\n|-|\n|b|\n---", "```\na\n-\nb\n```\n────────────"},
+		{"quote in an item", "- > a\n4. > 4096", "* > a\n4. > 4096"},
+		{"fence in one line and no more", "```ls -l\n\n", "```\nls -l\n```"},
+		{"brackets in a label", "[f(a[, b[, c]])](#f) [`d`][] [`e`](g)", "f(a[, b[, c]]) (#f) [`d`][] `e` (g)"},
 		{"no table", "a | b\nc | d", "a | b\nc | d"},
 		{"fence in a table", "|a|\n|-|\n|x ``` y|", "```\na\n-\nx  y\n```"},
 	} {
@@ -107,32 +111,54 @@ func TestLinks(t *testing.T) {
 	}
 }
 
-// A text that would keep the parser busy is shown as it is, and so is one that is nested deeper than people write.
+// A text that is long or nested deeper than people write is shown whole, too.
 func TestMarkdownIsBounded(t *testing.T) {
-	for name, tt := range map[string]struct{ in, want string }{
-		"long":   {strings.Repeat("**a**\n", maxMarkdown/6+1), strings.TrimRight(strings.Repeat("**a**\n", maxMarkdown/6+1), "\n")},
-		"quotes": {strings.Repeat("> ", 30) + "**a**", strings.Repeat("> ", 30) + "**a**"},
-		"lists":  {strings.Repeat("- 1. ", 10) + "**a**\n" + strings.Repeat("\n", 40000) + "b", strings.Repeat("- 1. ", 10) + "**a**\n" + strings.Repeat("\n", 40000) + "b"},
+	quotes, items := strings.Repeat("> ", deepest), ""
+	for depth := range deepest {
+		items += strings.Repeat("    ", depth) + "*\n"
+	}
+	for _, tt := range []struct{ name, in, want string }{
+		{"long", strings.Repeat("**a**\n", 100000), strings.Repeat("*a*\n", 99999) + "*a*"},
+		{"quotes", quotes + "> > **a**", quotes + "> > *a*"},
+		{"items", strings.Repeat("- ", deepest+2) + "**a**", strings.TrimSuffix(items, "\n") + " - - *a*"},
+		{"wide cells", "|" + strings.Repeat("x", 1000) + "|b|\n|-|-|\n|a|b|", fence + "\n" + strings.Repeat("x", 1000) + "  b\n-" + strings.Repeat(" ", 201) + "-\na" + strings.Repeat(" ", 201) + "b\n" + fence},
+		{"open marks", "**b** " + strings.Repeat("*a ", 1000) + "**b**", "*b* " + strings.Repeat("*a ", 1000) + "*b*"},
+		{"open brackets", strings.Repeat("[", 1000) + "a](b)", strings.Repeat("[", 999) + "a (b)"},
+		{"open backticks", strings.Repeat("\\``x ", 1000) + "**a**", strings.Repeat("``x ", 1000) + "*a*"},
 	} {
 		if got := markdown(tt.in); got != tt.want {
-			t.Errorf("%s: %.200q", name, got)
+			t.Errorf("%s: %.200q", tt.name, got)
 		}
 	}
 }
 
-// Text without marks is not parsed: it comes out as if it were.
-func FuzzOrdinaryText(f *testing.F) {
-	for _, text := range []string{"hello", "a\n\nb  \nc", " \n\na\n", "a #1 > b\nc 2. d - e", "\u00a0a\n\tb", "a:\nb\u3000", "http://x.example/?a=b", "a\n \nb"} {
+// What is read is text whose blocks of code are closed, and text without marks is as it was.
+func FuzzMarkdown(f *testing.F) {
+	for _, text := range []string{
+		"hello", "a\n\nb  \nc", " \n\na\n", "a #1 > b\nc 2. d - e", "\u00a0a\n\tb", "a:\nb\u3000", "http://x.example/?a=b", "a\n \nb",
+		"# a\n- b\n  1. c\n     > d\n\n```e\nf\n```\ng\n===\n|h|\n|-|\n|i|\n***", "***a** b* __c__ `d` ``e`f`` [g *h*](i \"j\") ![k](<l>) <m:n> &lt;\\*~~o~~",
+		"[a `b](c) d`](e)\\", "```\n\n    f\n\ng\n~~~ h\n", "-\n\n\t- `` ` ``\n*a\n_b*_",
+	} {
 		f.Add(text)
 	}
+	marks := regexp.MustCompile(`(?m)^(?:[ \t#>=+-]|\d{1,9}[.)])|[*_~\x60\[<&|\\]|\n\n\n`)
 	f.Fuzz(func(t *testing.T, source string) {
 		source = state.Clean(state.ForChat, source)
-		if strings.TrimSpace(source) == "" || marks().MatchString(source) {
-			return
+		got := markdown(source)
+		if !utf8.ValidString(got) {
+			t.Errorf("%q: no UTF-8: %q", source, got)
 		}
-		w := &walk{source: []byte(source)}
-		w.blocks(markdownParser().Parse(text.NewReader(w.source)), "")
-		if got, want := markdown(source), settle(w.lines); got != want {
+		fences := 0
+		for l := range strings.SplitSeq(got, "\n") {
+			fences += strings.Count(l, fence)
+			if strings.Contains(l, fence) && l != fence {
+				t.Errorf("%q: a fence in a line: %q", source, got)
+			}
+		}
+		if fences%2 != 0 {
+			t.Errorf("%q: an open block: %q", source, got)
+		}
+		if want := plain(source); !marks.MatchString(source) && strings.TrimSpace(source) != "" && got != want {
 			t.Errorf("%q: got %q, want %q", source, got, want)
 		}
 	})

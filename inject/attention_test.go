@@ -3,6 +3,8 @@ package inject
 import (
 	"testing"
 	"time"
+
+	"gchat-hooks/e2e/bound"
 )
 
 // A person is a real client of one server in a pane of another, which plays the terminal.
@@ -23,15 +25,15 @@ func TestLastTypedIsAPersonsDoing(t *testing.T) {
 	}
 
 	desk, person := newWorld(t, "unset TMUX; exec tmux -u -S "+w.Socket+" attach -t =main")
-	until(t, "somebody is attached", func() bool { return !last(p).IsZero() })
+	bound.Until(t, "somebody is attached", func() bool { return !last(p).IsZero() })
 	if at := last(other); !at.IsZero() {
 		t.Errorf("attached to another session: %v", at)
 	}
 	past := func(base time.Time) bool { return time.Now().Unix() > base.Unix()+1 } // tmux counts whole seconds
-	until(t, "the answers of the terminal are over", func() bool { return past(last(p)) })
+	bound.Until(t, "the answers of the terminal are over", func() bool { return past(last(p)) })
 
 	base := last(p)
-	until(t, "we have typed for a while", func() bool {
+	bound.Until(t, "we have typed for a while", func() bool {
 		for _, err := range []error{w.Key(t.Context(), p.ID, KeyEnter), w.Paste(t.Context(), p.ID, "ours")} {
 			if err != nil {
 				t.Fatal(err)
@@ -42,7 +44,7 @@ func TestLastTypedIsAPersonsDoing(t *testing.T) {
 	if at := last(p); !at.Equal(base) {
 		t.Errorf("our own keys count: %v, was %v", at, base)
 	}
-	until(t, "a person's key counts", func() bool {
+	bound.Until(t, "a person's key counts", func() bool {
 		if err := desk.Key(t.Context(), person.ID, KeyDigit(1)); err != nil {
 			t.Fatal(err)
 		}
@@ -63,7 +65,7 @@ func TestLastTypedIsAPersonsDoing(t *testing.T) {
 func TestWhoOnlyWatchesTypesNothing(t *testing.T) {
 	w, p := newWorld(t, "exec cat")
 	newWorld(t, "unset TMUX; exec tmux -u -S "+w.Socket+" attach -r -t =main")
-	until(t, "somebody is attached", func() bool { return w.tmux("list-clients") != "" })
+	bound.Until(t, "somebody is attached", func() bool { return w.tmux("list-clients") != "" })
 	if at, err := w.LastTyped(t.Context(), p.ID); err != nil || !at.IsZero() {
 		t.Errorf("%v, %v", at, err)
 	}

@@ -36,7 +36,7 @@ func (w world) program(name string) string {
 // below waits for a program in the tree of the pane and returns its pid.
 func (w world) below(p Pane, name string) (pid int) {
 	w.t.Helper()
-	until(w.t, name+" runs in the pane", func() bool {
+	bound.Until(w.t, name+" runs in the pane", func() bool {
 		all, err := processes()
 		if err != nil {
 			w.t.Fatal(err)
@@ -66,7 +66,7 @@ func TestClaudeHasTheKeyboard(t *testing.T) {
 			p := w.session("claude", command)
 			pid := w.below(p, "claude")
 			w.below(first, "sleep")
-			until(t, "it has the keyboard", func() bool { got, _ := w.pane(p.ID).Claude(0, ""); return got == pid })
+			bound.Until(t, "it has the keyboard", func() bool { got, _ := w.pane(p.ID).Claude(0, ""); return got == pid })
 			start := StartOf(pid)
 			for _, start := range []string{"", start} {
 				if got, err := w.pane(p.ID).Claude(pid, start); err != nil || got != pid {
@@ -115,7 +115,7 @@ func TestClaudeIsThereButNotTypedTo(t *testing.T) {
 				}
 			}
 			for _, want := range []int{0, pid} {
-				until(t, "it says why", func() bool {
+				bound.Until(t, "it says why", func() bool {
 					got, err := w.pane(p.ID).Claude(want, "")
 					return got == 0 && errors.Is(err, ErrNoClaude) && strings.Contains(err.Error(), c.says)
 				})
@@ -135,20 +135,20 @@ func TestClaudeAfterCtrlZ(t *testing.T) {
 	p := w.session("claude", "exec bash --norc --noprofile -i")
 	w.tmux("send-keys", "-t", p.ID, "./claude 600", "Enter")
 	pid := w.below(p, "claude")
-	until(t, "it has the keyboard", func() bool { got, _ := w.pane(p.ID).Claude(0, ""); return got == pid })
+	bound.Until(t, "it has the keyboard", func() bool { got, _ := w.pane(p.ID).Claude(0, ""); return got == pid })
 	w.tmux("send-keys", "-t", p.ID, "C-z")
-	until(t, "it is stopped", func() bool {
+	bound.Until(t, "it is stopped", func() bool {
 		_, err := w.pane(p.ID).Claude(0, "")
 		return err != nil && strings.Contains(err.Error(), "the pane runs bash")
 	})
 	w.tmux("send-keys", "-t", p.ID, "fg", "Enter")
-	until(t, "it has the keyboard again", func() bool { got, _ := w.pane(p.ID).Claude(pid, ""); return got == pid })
+	bound.Until(t, "it has the keyboard again", func() bool { got, _ := w.pane(p.ID).Claude(pid, ""); return got == pid })
 	w.tmux("send-keys", "-t", p.ID, "C-c")
-	until(t, "it has ended", func() bool {
+	bound.Until(t, "it has ended", func() bool {
 		_, err := w.pane(p.ID).Claude(pid, "")
 		return err != nil && strings.Contains(err.Error(), "has ended or is not in front, the pane runs bash")
 	})
-	until(t, "its parent has asked for its end", func() bool { return !alive(pid) && StartOf(pid) == "" })
+	bound.Until(t, "its parent has asked for its end", func() bool { return !alive(pid) && StartOf(pid) == "" })
 }
 
 func TestWhatTheNpmPackageStarts(t *testing.T) {
@@ -253,7 +253,7 @@ func TestRunningAndStart(t *testing.T) {
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	until(t, "an ended child counts as ended before its parent asks", func() bool { return !alive(cmd.Process.Pid) })
+	bound.Until(t, "an ended child counts as ended before its parent asks", func() bool { return !alive(cmd.Process.Pid) })
 	if err := cmd.Process.Signal(syscall.Signal(0)); err != nil {
 		t.Errorf("it was not a zombie: %v", err)
 	}

@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"gchat-hooks/e2e/bound"
 )
 
 // keeper writes down every byte that reaches its terminal, which changes none of them.
@@ -17,7 +19,7 @@ const plainKeeper = `stty raw -echo; printf ready; cat >got`
 func (w world) got(want string) {
 	w.t.Helper()
 	var got []byte
-	until(w.t, "all bytes are there", func() bool {
+	bound.Until(w.t, "all bytes are there", func() bool {
 		got, _ = os.ReadFile(filepath.Join(w.dir, "got"))
 		return len(got) >= len(want)
 	})
@@ -109,7 +111,7 @@ func TestPanesThatTakeNoKeys(t *testing.T) {
 				on = append(on, "true")
 			}
 			w.tmux(on...)
-			until(t, "the pane is so", func() bool { return s.is(w.pane(p.ID)) })
+			bound.Until(t, "the pane is so", func() bool { return s.is(w.pane(p.ID)) })
 			for name, f := range give {
 				if err := f(w, p); !errors.Is(err, ErrNoKeys) {
 					t.Errorf("%s: %v", name, err)
@@ -167,7 +169,7 @@ func TestPaste(t *testing.T) {
 // Between our last look and a key Claude Code can end: tmux itself then keeps the key from the shell.
 func TestKeysOnlyForTheProgramInFront(t *testing.T) {
 	w, p := newWorld(t, "stty raw -echo; cat >got")
-	until(t, "cat has the keyboard", func() bool { return w.pane(p.ID).Program != "" })
+	bound.Until(t, "cat has the keyboard", func() bool { return w.pane(p.ID).Program != "" })
 	mine := w.Server
 	if mine.Front = w.pane(p.ID).Program; mine.Front == "" {
 		t.Fatal("the program has no name")
@@ -186,7 +188,7 @@ func TestKeysOnlyForTheProgramInFront(t *testing.T) {
 		t.Error(err)
 	}
 	got := filepath.Join(w.dir, "got")
-	until(t, "the key arrives", func() bool { raw, _ := os.ReadFile(got); return len(raw) > 0 })
+	bound.Until(t, "the key arrives", func() bool { raw, _ := os.ReadFile(got); return len(raw) > 0 })
 	if raw, _ := os.ReadFile(got); string(raw) != "7" {
 		t.Errorf("arrived: %q", raw)
 	}

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"gchat-hooks/e2e/bound"
 	"gchat-hooks/state"
 )
 
@@ -39,7 +40,7 @@ func (w world) heldUp(screen string) Pane {
 		"cat "+screen+"; stty raw -echo; : >got; ./claude >got; stty sane; echo ended; exec ./claude") // the last one stands for a shell
 	w.below(w.pane(id), "claude")
 	want := ReadScreen(string(b))
-	until(w.t, "the screen is there", func() bool {
+	bound.Until(w.t, "the screen is there", func() bool {
 		now, err := w.Capture(w.t.Context(), id)
 		return err == nil && ReadScreen(now).Shows == want.Shows
 	})
@@ -164,7 +165,7 @@ func TestMenuOnEveryScreen(t *testing.T) {
 					t.Errorf("%s: exit %d: %s; want %d: %s", d.action, code, said, d.code, d.says)
 				}
 				want += d.keys
-				until(t, d.action+" has sent its keys", func() bool { return len(w.keys()) >= len(want) })
+				bound.Until(t, d.action+" has sent its keys", func() bool { return len(w.keys()) >= len(want) })
 			}
 			if err := w.Paste(t.Context(), w.tmux("list-panes", "-t", "="+screen, "-F", "#{pane_id}"), "."); err != nil {
 				t.Fatal(err)
@@ -192,7 +193,7 @@ func TestMenuGuardsThePane(t *testing.T) {
 		"dead": {"single", func(w world, p Pane) {
 			w.tmux("set-option", "-w", "-t", p.ID, "remain-on-exit", "on")
 			w.tmux("respawn-pane", "-k", "-t", p.ID, "true")
-			until(w.t, "it is dead", func() bool { return w.pane(p.ID).Dead })
+			bound.Until(w.t, "it is dead", func() bool { return w.pane(p.ID).Dead })
 		}, "has ended"},
 		"another of ours types": {"single", func(w world, p Pane) {
 			lock, err := LockPane(filepath.Join(w.dir, "state"), w.Server, p.ID)
@@ -248,7 +249,7 @@ func TestMenuCalledWrongly(t *testing.T) {
 		}
 	}
 	w.tmux("kill-server")
-	until(t, "the server is gone", func() bool { _, err := w.Panes(t.Context()); return errors.Is(err, ErrNoServer) })
+	bound.Until(t, "the server is gone", func() bool { _, err := w.Panes(t.Context()); return errors.Is(err, ErrNoServer) })
 	if code, said := w.ran("main", "enter"); code != 1 {
 		t.Errorf("no server: exit %d: %s", code, said)
 	}
@@ -260,7 +261,7 @@ func TestMenuFindsThePaneWithClaude(t *testing.T) {
 	w.tmux("split-window", "-d", "-t", shell.ID, "-c", w.dir, "sh", "-c", "echo the first; exec ./claude 600")
 	w.tmux("split-window", "-d", "-t", shell.ID, "-c", w.dir, "sh", "-c", "echo the editor; exec sleep 600")
 	var first Pane
-	until(t, "the first one has the keyboard", func() bool {
+	bound.Until(t, "the first one has the keyboard", func() bool {
 		panes, _ := w.Panes(t.Context())
 		for _, p := range panes {
 			if _, err := p.Claude(0, ""); err == nil {
@@ -280,7 +281,7 @@ func TestMenuFindsThePaneWithClaude(t *testing.T) {
 		t.Errorf("by its number: exit %d: %q", code, said)
 	}
 	second := w.tmux("split-window", "-d", "-P", "-F", "#{pane_id}", "-t", shell.ID, "-c", w.dir, "sh", "-c", "exec ./claude 600")
-	until(t, "the second one has the keyboard", func() bool { _, err := w.pane(second).Claude(0, ""); return err == nil })
+	bound.Until(t, "the second one has the keyboard", func() bool { _, err := w.pane(second).Claude(0, ""); return err == nil })
 	if code, said := w.ran("main", "enter"); code != 2 || !strings.Contains(said, first.ID) || !strings.Contains(said, second) {
 		t.Errorf("two: exit %d: %s", code, said)
 	}
@@ -478,7 +479,7 @@ func TestMenuTypesOnlyToTheClaudeThatWasSeen(t *testing.T) {
 		t.Fatal(err)
 	}
 	other := func() string { b, _ := os.ReadFile(filepath.Join(w.dir, "other")); return string(b) }
-	until(t, "the other program got a key", func() bool { return other() != "" })
+	bound.Until(t, "the other program got a key", func() bool { return other() != "" })
 	if got := other(); got != "." {
 		t.Errorf("the other program got %q", got)
 	}
@@ -510,7 +511,7 @@ done`
 	if err := m.Run(t.Context(), p.ID, "type", []string{"hello"}); !errors.As(err, &coded) || coded.Code != exitUnseen {
 		t.Errorf("not sent: %v", err)
 	}
-	until(t, "the box is empty", func() bool {
+	bound.Until(t, "the box is empty", func() bool {
 		now, err := w.Capture(t.Context(), p.ID)
 		return err == nil && ReadScreen(now).Shows == Prompt
 	})

@@ -10,13 +10,15 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"gchat-hooks/e2e/bound"
 )
 
 func TestPanesAsTmuxHasThem(t *testing.T) {
 	w, first := newWorld(t, "exec sleep 600")
 	w.tmux("split-window", "-d", "-t", first.ID, "sleep 600")
 	other := w.session("orch épic 日本", "exec sleep 600")
-	until(t, "the shell has become sleep", func() bool {
+	bound.Until(t, "the shell has become sleep", func() bool {
 		other = w.pane(other.ID)
 		return other.Program == "sleep" && w.pane(first.ID).Program == "sleep"
 	})
@@ -104,7 +106,7 @@ func TestTheDefaultServer(t *testing.T) {
 func TestServersThatAreNotThere(t *testing.T) {
 	w, p := newWorld(t, "sleep 600")
 	w.tmux("kill-server")
-	until(t, "the server is gone", func() bool { return !alive(p.PID) })
+	bound.Until(t, "the server is gone", func() bool { return !alive(p.PID) })
 	plain := filepath.Join(w.dir, "plain")
 	if err := os.WriteFile(plain, nil, 0o600); err != nil {
 		t.Fatal(err)
@@ -148,7 +150,7 @@ func TestTmuxThatHangs(t *testing.T) {
 		_, err := w.Panes(ctx)
 		ended <- err
 	}()
-	until(t, "every call has ended", func() bool { return len(ended) == 3 })
+	bound.Until(t, "every call has ended", func() bool { return len(ended) == 3 })
 	for range 3 {
 		if err := <-ended; err == nil || !errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, context.Canceled) {
 			t.Errorf("%v", err)

@@ -7,12 +7,9 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"gchat-hooks/e2e/bound"
 )
-
-const patience = 20 * time.Second // how long anything is waited for
 
 // world is a tmux server of the test's own.
 type world struct {
@@ -65,7 +62,7 @@ func (w world) pane(id string) Pane {
 
 func (w world) tmux(args ...string) string {
 	w.t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), bound.Patience)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, "tmux", append([]string{"-u", "-S", w.Socket, "-f", os.DevNull}, args...)...)
 	cmd.Env = append(withoutTmux(os.Environ()), "LANG=C.UTF-8", "PS1=$ ", "HOME="+w.dir) // a shell of a test must not write into the person's history
@@ -76,19 +73,9 @@ func (w world) tmux(args ...string) string {
 	return strings.TrimRight(string(out), "\n")
 }
 
-// until waits for something to be so.
-func until(t *testing.T, what string, so func() bool) {
-	t.Helper()
-	for deadline := time.Now().Add(patience); !so(); time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("not so after %v: %s", patience, what)
-		}
-	}
-}
-
 func (w world) shows(pane, text string) {
 	w.t.Helper()
-	until(w.t, "the pane shows "+text, func() bool {
+	bound.Until(w.t, "the pane shows "+text, func() bool {
 		screen, err := w.Capture(w.t.Context(), pane)
 		return err == nil && strings.Contains(screen, text)
 	})

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"net/url"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"reflect"
 	"regexp"
@@ -62,6 +63,13 @@ func (s *schema) required() bool { return strings.HasPrefix(s.Description, "Requ
 var methods = sync.OnceValues(func() (all []*method, err error) {
 	code := runtime.FuncForPC(reflect.ValueOf(chat.NewService).Pointer())
 	file, _ := code.FileLine(code.Entry())
+	if !filepath.IsAbs(file) { // built with -trimpath: a path below the module cache
+		cache, err := exec.Command("go", "env", "GOMODCACHE").Output()
+		if err != nil {
+			return nil, fmt.Errorf("find the module cache: %w", err)
+		}
+		file = filepath.Join(strings.TrimSpace(string(cache)), file)
+	}
 	for _, name := range []string{"chat-api.json", "../../pubsub/v1/pubsub-api.json"} {
 		b, err := os.ReadFile(filepath.Join(filepath.Dir(file), name))
 		if err != nil {
