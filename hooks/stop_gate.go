@@ -109,7 +109,7 @@ func (h *Hook) wasAsked(e *Event) bool {
 			if folder.LeaveAlone { // the markers
 				return q.Status != state.Cancelled && letsStop(q, written, now), nil
 			}
-			return letsStop(q, q.AskedAt, now), nil // also one that the person dismissed
+			return !q.Kind.Row().Said && letsStop(q, q.AskedAt, now), nil // also one that the person dismissed
 		})
 		if len(bad) > 0 {
 			h.passedOver(bad)

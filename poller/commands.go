@@ -105,7 +105,7 @@ func (p *Poller) instruct(one *state.Session, c state.Command) error {
 			ThreadKey: "session-" + one.ID, ThreadName: one.ThreadName, Chat: one.Chat, Space: space, MessageSent: true,
 			ClaudePID: one.ClaudePID, ClaudeStart: one.ClaudeStart,
 			TmuxSession: one.TmuxSession, TmuxPane: one.TmuxPane, TmuxSocket: one.TmuxSocket,
-			Questions: []state.Prompt{{Header: "Next", Question: "What is to be done?"}},
+			Questions: []state.Prompt{{Header: "Said", Question: gchat.Cut(c.Text, 200)}},
 			Replies: []state.Reply{{
 				MessageName: c.Message, Sender: c.Sender, SenderEmail: c.SenderEmail, DisplayName: c.DisplayName,
 				Text: c.Text, CreateTime: c.At,

@@ -69,8 +69,10 @@ func (x *talk) hears() (told []string) {
 	if x.p.scanSessions(); x.p.views()[x.r.chat] != nil {
 		x.mustRead()
 	}
-	x.p.round(x.t.Context())
-	x.p.working.Wait()
+	for range 2 { // what is said becomes a record, which is judged
+		x.p.round(x.t.Context())
+		x.p.working.Wait()
+	}
 	box := state.OutboxIn(state.UserState(x.env))
 	all, _ := box.All()
 	for _, m := range all {
@@ -106,7 +108,7 @@ func TestCommandsInASessionsThread(t *testing.T) {
 	x.says("/dance", "[Not used] There is no command /dance", "/screen")
 	x.says("/screen", "[Not used]", "the session does not run in tmux")
 	x.says("/stop", "[Not used]", "the session does not run in tmux")
-	x.says("and now?", "[Not read]", "/help")
+	x.says("and now?", "[Kept]", "when its turn ends")
 	x.ask(func(q *state.Question) { q.ClaudeSessionID = x.id })
 	x.ask(func(q *state.Question) {
 		q.ClaudeSessionID, q.Kind, q.Tool, q.About = x.id, state.AskedPermission, "Bash", "git push"
@@ -200,7 +202,10 @@ func TestACommandIsNoReply(t *testing.T) {
 		t.Fatalf("replies %+v", is.Replies)
 	}
 	x.change(q, func(q *state.Question) { q.Status = state.Resolved })
-	x.says("and then?", "[Not read]")
+	x.says("and then?", "[Kept]", "when its turn ends")
+	if is := x.load(q); len(is.Replies) != 1 {
+		t.Errorf("replies to what was over: %+v", is.Replies)
+	}
 }
 
 // The thread of a session is read, and keeps a poller, while the session listens and its Claude Code runs.

@@ -119,7 +119,7 @@ func (p *Poller) readyFor(ctx context.Context, q *state.Question, words string) 
 // them, and its transcript says so in both versions. They are not typed again: where that cannot be seen, a person has to look.
 func (p *Poller) proveQueued(ctx context.Context, q *state.Question, words string) {
 	one, err := state.SessionsIn(p.user).Of(q.ClaudeSession())
-	for end := q.Typing.At.Add(proofBound); err == nil && p.Now().Before(end); {
+	for end := q.Typing.At.Add(proofBound); err == nil; sleep(ctx, proofLook) {
 		if now, err := state.LoadQuestion(q.Path); err != nil || !now.Status.Open() {
 			return // a hook was told
 		}
@@ -127,8 +127,8 @@ func (p *Poller) proveQueued(ctx context.Context, q *state.Question, words strin
 			p.end(q, state.Resolved, "chat", nil)
 			return
 		}
-		if !sleep(ctx, proofLook) {
-			return
+		if ctx.Err() != nil || !p.Now().Before(end) {
+			break
 		}
 	}
 	p.leaveToPerson(q, inject.Outcome{Result: inject.Dirty, Why: "Claude Code did not say that it has your message"})

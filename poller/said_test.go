@@ -1,0 +1,84 @@
+package poller
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+	"time"
+
+	"gchat-hooks/state"
+)
+
+// said are the words that were said to the session, as their records stand, in the order in which they go to Claude.
+func (x *talk) said() (words []string) {
+	x.t.Helper()
+	x.p.scan()
+	for _, s := range x.p.inOrder() {
+		if s.q != nil && s.q.Kind.Row().Said {
+			answer, _ := s.q.Decision()
+			words = append(words, string(s.q.Status)+": "+answer)
+		}
+	}
+	return words
+}
+
+// Words go to Claude in the order in which they were said, each once, however often they are read; and none of a stranger's.
+func TestWordsAreSaidOnce(t *testing.T) {
+	x := newTalk(t, nil)
+	for _, words := range []string{"one", "two", "three"} {
+		x.reply(x.thread, "", words)
+	}
+	x.reply(x.thread, "users/9", "four")
+	x.reply(x.thread, "", "!rm -rf /")
+	for range 3 {
+		x.hears()
+	}
+	want := []string{"answered: one", "answered: two", "answered: three", "pending: "}
+	if got := x.said(); !slices.Equal(got, want) {
+		t.Fatalf("said %q, want %q", got, want)
+	}
+	later := &talk{newReading(x.desk, &state.Question{Chat: x.r.chat}), x.thread, x.id}
+	if told := later.hears(); len(told) > 0 || !slices.Equal(later.said(), want) {
+		t.Errorf("a later poller says %q, and tells %q", later.said(), told)
+	}
+	if n := len(x.is().Commands); n > 0 {
+		t.Errorf("%d are left in the session", n)
+	}
+}
+
+// A poller that is killed between two writes says nothing twice, and loses nothing.
+func TestWordsSurviveAKill(t *testing.T) {
+	x := newTalk(t, nil)
+	c := state.Command{Message: "spaces/local/messages/m", Sender: "users/1", Text: "go on", At: time.Now()}
+	x.session(x.id, func(s *state.Session) { s.Commands = []state.Command{c} })
+	if err := x.p.instruct(x.is(), c); err != nil { // killed before it was taken off the session's
+		t.Fatal(err)
+	}
+	x.hears()
+	if got := x.said(); len(got) != 1 || len(x.is().Commands) > 0 {
+		t.Errorf("said %q, left in the session %d", got, len(x.is().Commands))
+	}
+}
+
+// What cannot be written down is read again.
+func TestWordsThatCannotBeWrittenDownAreReadAgain(t *testing.T) {
+	x := newTalk(t, nil)
+	x.p.scanSessions()
+	x.reply(x.thread, "", "go on")
+	lock := filepath.Join(state.UserState(x.env), "sessions", ".locks", x.id)
+	if err := errors.Join(os.RemoveAll(lock), os.Mkdir(lock, 0o700)); err != nil {
+		t.Fatal(err)
+	}
+	if err := x.read(); err == nil {
+		t.Error("the list counts as read")
+	}
+	if err := os.Remove(lock); err != nil {
+		t.Fatal(err)
+	}
+	x.hears()
+	if got := x.said(); !slices.Equal(got, []string{"answered: go on"}) {
+		t.Errorf("said %q", got)
+	}
+}
