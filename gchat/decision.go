@@ -35,6 +35,17 @@ var (
 // shell's command, "/" one of Claude Code's own, and a mark that combines with the prompt itself keeps the words from being read.
 var endsClaude = []string{"exit", "quit", ":q", ":q!", ":wq", ":wq!"}
 
+// claudeCommands are Claude Code's own commands that a person may give in a session's thread, each as it is typed: in one line. Of
+// others that the configuration allows, any words may follow.
+var claudeCommands = state.Pattern(`^(?:/clear|/compact(?: .+)?|/model [\w.\[\]-]+)$`)
+
+// ClaudeCommand says whether a text is one of Claude Code's own commands that may be typed: of those above, and of these more.
+func ClaudeCommand(text string, more []string) bool {
+	name, _, _ := strings.Cut(text, " ")
+	return claudeCommands().MatchString(text) ||
+		strings.HasPrefix(name, "/") && slices.Contains(more, name) && !strings.Contains(text, "\n")
+}
+
 // ParseDecision reads a reply to a permission or a plan: y, yes, allow or 1; n, no or deny, with or without a reason; always
 // where that is offered; for a plan also "yes, auto". A session that waits takes all words that its prompt takes as words.
 // About is the note for other words.

@@ -95,9 +95,12 @@ func closingText(q *state.Question) string {
 
 // nextClosed says what became of a session that waited for its next instruction.
 func nextClosed(q *state.Question) string {
+	answer, outcome := q.Decision()
 	switch {
 	case q.Status == state.Resolved && q.ToldSent:
 		return ""
+	case q.Status == state.Resolved && strings.HasPrefix(answer, "/"):
+		return strings.TrimSpace("[Sent] " + clause(answer) + ". " + Line(outcome))
 	case q.Status == state.Resolved && q.Typing != nil && q.Typing.Last == "queued":
 		return "[Sent] Typed. Claude is working, and takes it up when it comes to it."
 	case q.Status == state.Resolved:

@@ -167,7 +167,7 @@ func (d *driver) locateSupervised(ctx context.Context, found *Pane) bool {
 func (d *driver) press(ctx context.Context, s keystep, done func(Screen) bool) error {
 	was := d.screen
 	s.before, s.after = unchanged(was), effect(done)
-	if was.Shows == Permission && s.key != KeyEscape {
+	if was.Shows == Permission && was.Question != SwitchModel && s.key != KeyEscape {
 		if caller, _ := Claude(d.Env); caller == d.claude {
 			return d.refuseHere("a session does not decide what it may do itself")
 		}

@@ -152,11 +152,14 @@ var (
 	// permissionQuestions are what Claude Code asks above the rows of its other dialogs, as one text. Where the pane is small
 	// only the question's end may be on the screen.
 	permissionQuestions = pattern(`(Do you want to [^?]*|Would you like to proceed)\?$|` +
-		`wants to (exit|enter) plan mode$|ready to code\?`)
+		`wants to (exit|enter) plan mode$|ready to code\?|means the full history gets re-read[^.]*\.$`)
 
 	// permissionHint is how the text below the rows begins: "Esc to cancel · Tab to amend".
-	permissionHint = pattern(`^(Esc to cancel|ctrl[+-]g to edit)( |$)`)
+	permissionHint = pattern(`^(Esc to cancel|ctrl[+-]g to edit|Enter to confirm)( |$)`)
 )
+
+// SwitchModel is what Claude Code asks after /model in a conversation that is cached (2.1.197, 2.1.330). It lets Claude do nothing.
+const SwitchModel = "Switch model?"
 
 // readPermission reads another dialog that wants a choice: numbered rows under a question that is known.
 func readPermission(lines []line) (Screen, bool) {
@@ -175,6 +178,9 @@ func readPermission(lines []line) (Screen, bool) {
 	asked := permissionQuestions().FindString(joined(lines[max(0, first-4):first]))
 	if !ok || len(rows) == 0 || asked == "" {
 		return Screen{}, false
+	}
+	if strings.HasPrefix(asked, "means the full history") {
+		asked = SwitchModel
 	}
 	s := Screen{Shows: Permission, Question: asked, Above: rows[0].number > 1, Below: rows[len(rows)-1].mark == "↓"}
 	for _, r := range rows {

@@ -173,8 +173,12 @@ func (p *Poller) doCommands(ctx context.Context, id string) {
 	counts := func(c state.Command) bool {
 		return !c.At.Before(one.StartedAt) && p.mayCommand(c.Sender, c.SenderEmail)
 	}
+	more := p.personal().ClaudeCommands
+	forClaude := func(c state.Command) bool {
+		return !strings.HasPrefix(c.Text, "/") || gchat.ClaudeCommand(c.Text, more)
+	}
 	for _, c := range read {
-		if !counts(c) || strings.HasPrefix(c.Text, "/") {
+		if !counts(c) || !forClaude(c) {
 			continue
 		}
 		if err := p.instruct(one, c); err != nil {
@@ -193,7 +197,7 @@ func (p *Poller) doCommands(ctx context.Context, id string) {
 		return
 	}
 	for _, c := range read {
-		if !counts(c) || !strings.HasPrefix(c.Text, "/") {
+		if !counts(c) || forClaude(c) {
 			continue
 		}
 		bound, cancel := context.WithTimeout(context.WithoutCancel(ctx), commandBound)

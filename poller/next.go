@@ -3,6 +3,7 @@ package poller
 import (
 	"context"
 	"errors"
+	"strings"
 	"time"
 
 	"gchat-hooks/inject"
@@ -27,6 +28,10 @@ func (p *Poller) typeNext(ctx context.Context, s *served, q *state.Question) {
 	words, _ := q.Decision()
 	if q.Typing != nil && q.Typing.Last == queued {
 		p.proveQueued(ctx, q, words)
+		return
+	}
+	if q.Typing != nil && strings.HasPrefix(words, "/") {
+		p.endCommand(q, "What became of it was not seen.") // a poller was killed
 		return
 	}
 	if t := q.Typing; t != nil {
@@ -80,6 +85,10 @@ func (p *Poller) typeNext(ctx context.Context, s *served, q *state.Question) {
 		p.notTyped(s, q, err.Error(), false)
 		return
 	}
+	if strings.HasPrefix(words, "/") {
+		p.endCommand(q, commands.Outcome(ctx, p.Env, p.Log, one, words))
+		return
+	}
 	s.try.next = p.Now().Add(proofBound)
 	if last == queued {
 		s.try.next = time.Time{} // its proof is looked for
@@ -105,7 +114,7 @@ func (p *Poller) readyFor(ctx context.Context, q *state.Question, words string) 
 	switch {
 	case err != nil:
 		return one, "", "", err.Error()
-	case screen.Busy && !q.Kind.Row().Said:
+	case screen.Busy && (!q.Kind.Row().Said || strings.HasPrefix(words, "/")):
 		return one, "", "", "Claude is working"
 	case screen.Shows == inject.Prompt:
 		return one, "type", last, ""
@@ -113,6 +122,13 @@ func (p *Poller) readyFor(ctx context.Context, q *state.Question, words string) 
 		return one, "submit", last, ""
 	}
 	return one, "", "", "the terminal shows " + screen.String()
+}
+
+// endCommand closes one of Claude Code's own commands, with what the terminal says of it. It is typed once.
+func (p *Poller) endCommand(q *state.Question, outcome string) {
+	p.end(q, state.Resolved, "chat", func(q *state.Question) {
+		q.Notes = map[string]string{q.Questions[0].Question: outcome}
+	})
 }
 
 // proveQueued closes words that were typed while Claude worked, once Claude Code has them in its queue: 2.1.329 tells a hook of

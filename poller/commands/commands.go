@@ -28,6 +28,7 @@ const list = `/screen: what the terminal shows
 /status: what Claude does, and what waits for you
 /stop: interrupts Claude, as Esc does
 /mute 2h: no reports of this session until then (also 30m, off)
+/compact, /clear, /model NAME: Claude Code's own, typed as they are when Claude is idle
 /help: these lines`
 
 // ErrNoTmux says that a session was never in tmux, as far as is known.
@@ -225,3 +226,56 @@ func (r Room) mute(one *state.Session, words string) string {
 
 // clock is a time as people say it.
 func clock(t time.Time) string { return t.Local().Format("15:04 on Monday") }
+
+// commandBound is how long the outcome of one of Claude Code's own commands is waited for: a compaction takes its time.
+const commandBound = 50 * time.Second
+
+// Outcome is what the terminal says of one of Claude Code's own commands that was just typed: the lines below it. The dialog that
+// /model opens in a long conversation only asks whether that was meant.
+func Outcome(ctx context.Context, env state.Getenv, log *state.Log, one *state.Session, command string) string {
+	r := Room{Env: env, Log: log}
+	ctx, cancel := context.WithTimeout(ctx, commandBound)
+	defer cancel()
+	said := ""
+	for ctx.Err() == nil {
+		time.Sleep(400 * time.Millisecond)
+		shot, s, err := Shot(ctx, one)
+		switch {
+		case err != nil:
+			return "What became of it was not seen: " + r.short(err.Error()) + "."
+		case s.Question == inject.SwitchModel && strings.HasPrefix(command, "/model "):
+			menu := Menu(env, one)
+			if err := menu.Run(ctx, one.TmuxPane, "choose", []string{"1"}); err != nil {
+				return "The terminal asks whether to switch the model: " + r.short(err.Error()) + "."
+			}
+		case s.Dialog():
+			return "A dialog is open in the terminal: " + r.short(s.String()) + "."
+		case s.Shows == inject.Prompt && !s.Busy:
+			if is := below(shot.Lines, command); is == said { // it stands still
+				return r.short(is)
+			} else {
+				said = is
+			}
+		}
+	}
+	return "What became of it was not seen in time."
+}
+
+// below is what the terminal says below the last command line: "  ⎿  Set model to …".
+func below(lines []string, command string) string {
+	i := len(lines) - 1
+	for ; i >= 0 && !strings.HasPrefix(strings.ReplaceAll(lines[i], "\u00a0", " "), "❯ "+command); i-- {
+	}
+	if i < 0 {
+		return ""
+	}
+	var said []string
+	for _, l := range lines[i+1:] {
+		words := strings.TrimSpace(strings.Replace(l, "⎿", "", 1))
+		if words == "" || strings.HasPrefix(words, "──") || strings.HasPrefix(words, "❯") {
+			break
+		}
+		said = append(said, words)
+	}
+	return strings.Join(said, " ")
+}

@@ -84,7 +84,7 @@ func Reply(cfg *config.Config, q *state.Question, r *state.Reply, now time.Time)
 		claim(q, r, text, nil, now)
 		return
 	}
-	answers, about := meaning(q, r, text)
+	answers, about := meaning(cfg, q, r, text)
 	switch {
 	case about != "":
 		r.Verdict = state.AskedBack
@@ -98,7 +98,10 @@ func Reply(cfg *config.Config, q *state.Question, r *state.Reply, now time.Time)
 }
 
 // meaning is what a tap or a reply answers, with what was answered before; or the note that asks for another.
-func meaning(q *state.Question, r *state.Reply, text string) (answers map[int]state.Answer, about string) {
+func meaning(cfg *config.Config, q *state.Question, r *state.Reply, text string) (answers map[int]state.Answer, about string) {
+	if bare := strings.TrimSpace(text); q.Kind.Row().Said && gchat.ClaudeCommand(bare, cfg.ClaudeCommands) {
+		return map[int]state.Answer{0: {Text: bare}}, ""
+	}
 	if r.Choice != "" {
 		answers, _, about = gchat.ReadTap(q, &gchat.Tap{Choice: r.Choice, Inputs: r.Inputs})
 		for i, a := range q.Partial {

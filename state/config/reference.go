@@ -93,6 +93,10 @@ var settings = []Setting{
 	{Member: "approvers", Variable: "GCHAT_APPROVERS", Personal: true},
 	{Member: "never_remote", Object: true, Personal: true},
 	{Member: "menu_decides", Personal: true, take: func(c *Config, text string) error { return takeBool(&c.MenuDecides, text) }},
+	{Member: "claude_commands", Personal: true, take: func(c *Config, text string) error {
+		c.ClaudeCommands = list(text)
+		return nil
+	}},
 	{Member: "grace", Variable: "GCHAT_GRACE", take: func(c *Config, text string) error {
 		if text == "0" || text == "0s" {
 			c.Grace = 0
