@@ -18,6 +18,16 @@ import (
 // It is CommonMark with tables, without HTML, which is text for us, and without link definitions, which would make a line such as
 // "[Done]: yes" vanish. Hostile text takes time and memory by its length, too: all that looks back or nests is bounded.
 func markdown(source string) string {
+	if !marks().MatchString(source) {
+		return plain(source)
+	}
+	return parsed(source)
+}
+
+// marks are what Markdown may read something into. A text without them, as most are, is lines and paragraphs for it, too.
+var marks = state.Pattern(`(?m)^(?:[ \t#>=+-]|\d{1,9}[.)])|[*_~\x60\[<&|\\]|\n\n\n`)
+
+func parsed(source string) string {
 	d := &document{open: make([]container, 1)}
 	for text := range strings.SplitSeq(strings.TrimRight(source, "\n"), "\n") {
 		d.read(text)
@@ -28,11 +38,11 @@ func markdown(source string) string {
 
 // plain is visible text with its lines as they are, neutral.
 func plain(source string) string {
-	var lines []line
-	for text := range strings.SplitSeq(strings.Trim(source, "\n"), "\n") {
-		lines = append(lines, line{text: strings.TrimRight(text, blanks)})
+	lines := strings.Split(strings.Trim(source, "\n"), "\n")
+	for i, l := range lines {
+		lines[i] = noFence.Replace(disarm(strings.TrimRight(l, blanks)))
 	}
-	return settle(lines)
+	return shut(strings.TrimRight(strings.Join(lines, "\n"), "\n"))
 }
 
 // line is a line of a message. Code is a line of a code block, or one of its fences.
