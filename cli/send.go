@@ -243,7 +243,7 @@ func (s *send) deliver(ctx context.Context, poll bool, out config.Outcome) (err 
 	switch {
 	case m.Final(): // it was sent a moment ago
 	case poll:
-		m, err = poller.Deliver(ctx, poller.Options{Env: s.env, Log: s.log}, m, !out.Repeated)
+		m, err = poller.Deliver(ctx, poller.Options{Env: s.env, Log: s.log, Now: time.Now}, m, !out.Repeated)
 	default:
 		err = state.Announce(s.env, state.Open{Record: state.OpenMessage, Path: m.Path, ProjectDir: m.ProjectDir})
 		if err == nil {

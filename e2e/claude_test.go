@@ -38,6 +38,11 @@ type claude struct {
 // claudePackage is where the program comes from: DIR/VERSION/node_modules/PACKAGE/claude.
 const claudePackage = "@anthropic-ai/claude-code-linux-x64"
 
+// outside is a Claude Code that does not know of the tmux that it runs in.
+func (c claude) outside() claude {
+	return claude{c.Version, append([]string{"env", "-u", "TMUX", "-u", "TMUX_PANE"}, c.Argv...)}
+}
+
 // findClaude returns an installed version, or
 // skips the test with the command that installs it.
 func findClaude(t *testing.T, version string) claude {

@@ -54,12 +54,12 @@ func TestTheNextInstructionIsAskedBackOrSent(t *testing.T) {
 
 func TestTheNextInstructionWakesASessionOutsideTmux(t *testing.T) {
 	eachClaude(t, ours, func(t *testing.T, c claude) {
-		b := approve(t, c, config{Env: []string{"TMUX=", "TMUX_PANE=", "GCHAT_IDLE=on"}, Script: []turn{thanks, asksBack}})
+		b := approve(t, c.outside(), config{Env: []string{"GCHAT_IDLE=on"}, Script: []turn{thanks, asksBack}})
 		b.Prompt("go ahead")
 		q := b.await("[Waiting for you]", "Thanks, understood.")
 		b.reply(q, "run the tests")
 		b.WaitScreen("Shall I commit?")
-		b.API.WaitText(t, "run the tests")
+		b.API.WaitText(t, "this is the next instruction: run the tests")
 		b.await("[Sent]")
 	})
 }
@@ -73,7 +73,9 @@ func TestADraftIsPreserved(t *testing.T) {
 		b.Type("half a thought")
 		b.WaitScreen("half a thought")
 		b.reply(q, "commit it")
-		b.await("[Waiting]", "half a thought")
+		if m := b.await("[Waiting]", "someone is typing"); strings.Contains(m.Text, "half a thought") {
+			t.Errorf("the space reads the draft: %q", m.Text)
+		}
 		if screen := b.Screen(); !strings.Contains(screen, "half a thought") || strings.Contains(screen, "commit it") {
 			t.Errorf("the draft was touched:\n%s", screen)
 		}

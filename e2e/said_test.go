@@ -3,7 +3,8 @@ package e2e
 import (
 	"strings"
 	"testing"
-	"time"
+
+	"gchat-hooks/e2e/bound"
 )
 
 // What a person writes in a session's thread while Claude works is typed, and Claude Code queues it: in order, once, and told once.
@@ -33,10 +34,9 @@ func TestWordsWhileClaudeWorks(t *testing.T) {
 			}
 			at = i
 		}
-		for deadline := time.Now().Add(patience); b.count("[Sent]") < 4 && time.Now().Before(deadline); time.Sleep(glance) {
-		}
-		if n, queued := b.count("[Sent]"), b.count("[Sent] Typed. Claude is working"); n != 4 || queued != 3 {
-			t.Errorf("told %d times that it is sent, %d times that Claude is working", n, queued)
+		bound.Until(t, "four times told that it is sent", func() bool { return b.count("[Sent]") == 4 })
+		if n := b.count("[Sent] Typed. Claude is working"); n < 3 {
+			t.Errorf("told %d times that Claude is working", n)
 		}
 	})
 }
@@ -62,8 +62,8 @@ func TestWordsWaitForADialog(t *testing.T) {
 // Outside tmux, words that are said while Claude works reach it when its turn ends.
 func TestWordsOutsideTmuxWaitForTheTurnsEnd(t *testing.T) {
 	eachClaude(t, both, func(t *testing.T, c claude) {
-		b := approve(t, c, config{
-			Env: []string{"TMUX=", "TMUX_PANE=", "GCHAT_IDLE=on"}, Args: []string{"--allowedTools", "Bash(sleep:*)"},
+		b := approve(t, c.outside(), config{
+			Env: []string{"GCHAT_IDLE=on"}, Args: []string{"--allowedTools", "Bash(sleep:*)"},
 			Script: []turn{thanks, {bash("sleep 8")}, {say("Slept.")}, {say("Heard.")}},
 		})
 		b.Prompt("go ahead")
@@ -80,7 +80,7 @@ func TestWordsOutsideTmuxWaitForTheTurnsEnd(t *testing.T) {
 // Claude Code's own commands are typed as they are when Claude is idle, and the thread is told what the terminal says of them.
 func TestClaudesOwnCommands(t *testing.T) {
 	eachClaude(t, both, func(t *testing.T, c claude) {
-		b := approve(t, c, config{Script: []turn{asksBack, thanks, asksBack}})
+		b := approve(t, c, config{Script: []turn{asksBack, asksBack, asksBack, asksBack}})
 		b.Prompt("go ahead")
 		q := b.await("[Waiting for you]")
 		b.reply(q, "/model haiku")
@@ -92,12 +92,19 @@ func TestClaudesOwnCommands(t *testing.T) {
 		b.reply(q, "/exit")
 		b.await("[Not used] There is no command /exit")
 		b.reply(q, "now the next")
-		b.WaitScreen("Thanks, understood.")
+		b.await("[Sent] Sent to Claude.")
+		b.API.WaitText(t, "now the next")
 		if b.proc.Exited(0) {
 			t.Error("Claude Code has ended")
 		}
+		bound.Until(t, "asked again", func() bool { return b.count("[Waiting for you]") == 2 })
 		for _, m := range b.chat.Messages() {
-			t.Logf("%s %q", m.Thread.Name, m.Text)
+			if m.Thread.Name != q.Thread.Name {
+				t.Errorf("after /clear it goes on in another thread: %q", m.Text)
+			}
+		}
+		if n := b.API.count("now the next"); n != 1 {
+			t.Errorf("Claude has it %d times", n)
 		}
 	})
 }

@@ -39,6 +39,9 @@ func (h *Hook) answered(_ context.Context, e *Event) error {
 		}
 		return nil
 	case "UserPromptSubmit":
+		if one := h.session(e); one.Before != "" { // what was said to it just after /clear is that session's
+			qs = append(qs, h.ofSession(&Event{SessionID: one.Before}, h.own())...)
+		}
 		h.closeNext(e, qs)
 	}
 	h.closeAll(e, qs)
@@ -106,6 +109,9 @@ func (h *Hook) closeAll(e *Event, qs []*state.Question) {
 	for _, q := range qs {
 		if !q.Status.Open() || q.Mode.Row().Later || h.inOtherTerminal(q) || q.Kind.Row().Prompt && by != "session_end" {
 			continue
+		}
+		if q.Kind.Row().Said && q.Typing != nil {
+			continue // it may be what ends the session, as /clear does: the poller sees what becomes of it
 		}
 		if e.ToolName == askTool && q.ToolUseID != e.ToolUseID && q.InputHash != hash {
 			continue

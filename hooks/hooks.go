@@ -213,12 +213,17 @@ func (h *Hook) writeSession(e *Event, sessions state.Sessions, project, known st
 	}
 	one := &state.Session{ID: e.SessionID}
 	_ = fill(one)
-	for range 3 { // two sessions that begin at one moment see each other only when both are written down
+	var before *state.Session // of the same Claude Code: after /clear its thread goes on
+	for range 3 {             // two sessions that begin at one moment see each other only when both are written down
 		name, alone := known, false
 		if known == "" {
 			siblings, _ := sessions.All()
 			siblings = slices.DeleteFunc(siblings, func(s *state.Session) bool {
-				return s.ID == one.ID || s.ProjectDir != one.ProjectDir ||
+				same := one.Supersedes(s)
+				if same && s.ThreadName != "" && (before == nil || before.LastSeen.Before(s.LastSeen)) {
+					before = s
+				}
+				return same || s.ID == one.ID || s.ProjectDir != one.ProjectDir ||
 					!s.Running() || s.ClaudePID <= 0 || inject.Ended(s.ClaudePID, s.ClaudeStart)
 			})
 			name, alone = inject.NameOf(h.Env, one, window, siblings), len(siblings) == 0
@@ -230,7 +235,14 @@ func (h *Hook) writeSession(e *Event, sessions state.Sessions, project, known st
 		if e.SessionID == "" {
 			break
 		}
-		kept, err := sessions.Change(e.SessionID, func(s *state.Session) error { s.Name = name; return fill(s) })
+		kept, err := sessions.Change(e.SessionID, func(s *state.Session) error {
+			s.Name = name
+			if s.ThreadName == "" && before != nil {
+				s.Before, s.ThreadName, s.Chat = before.ID, before.ThreadName, before.Chat
+				s.Listens, s.MutedUntil = before.Listens, before.MutedUntil
+			}
+			return fill(s)
+		})
 		if err != nil {
 			h.log.Error().Err(err).Msg("session not written down")
 			break

@@ -52,7 +52,8 @@ func (h *Hook) closeNext(e *Event, qs []*state.Question) {
 	})
 	for i, q := range qs {
 		switch {
-		case i == this, e.HookEventName == "Stop" && q.Status == state.Answered && (q.Printed || q.Typing != nil):
+		case i == this, q.Status == state.Answered && (q.Printed || e.HookEventName == "Stop" && q.Typing != nil):
+			// What woke the session is a prompt, too, in other words.
 			h.close(q.Path, state.Resolved, "chat")
 		case q.Kind.Row().Said: // it has not reached Claude
 		case q.Status == state.Pending && (this >= 0 || e.HookEventName == "Stop"): // what was said goes in its place, or a new one

@@ -29,6 +29,12 @@ func (p *Poller) takesCommands(one *state.Session) bool {
 		!inject.Ended(one.ClaudePID, one.ClaudeStart)
 }
 
+// superseded says that the Claude Code of a session goes on with another one: what is said to the first must not reach that.
+func (p *Poller) superseded(one *state.Session) bool {
+	all, _ := state.SessionsIn(p.user).All()
+	return slices.ContainsFunc(all, func(other *state.Session) bool { return other.Supersedes(one) })
+}
+
 // takeSaid writes down what a person wrote in the thread of a session's reports, where the session listens: a command, which
 // begins with a slash, or words for Claude, where no question in that thread is to get them. The poller of the session's environment
 // does the rest. It reports whether the message is one of these.
@@ -37,26 +43,27 @@ func (p *Poller) takesCommands(one *state.Session) bool {
 func (r *reader) takeSaid(n *pass, one *state.Session, m gchat.Message, asked bool) bool {
 	text := strings.TrimSpace(state.Clean(state.ForAgent, m.Text))
 	command := strings.HasPrefix(text, "/")
-	if one.Chat != r.chat || text == "" || asked && !command || !r.takesCommands(one) {
+	if one.Chat != r.chat || text == "" || asked && !command || !r.takesCommands(one) || r.superseded(one) {
 		return false
 	}
 	at := m.CreateTime.Truncate(time.Millisecond) // as the session's file has it
 	// The poller of another environment judges by a configuration of its own.
 	stranger := one.Env == r.environment && !r.mayCommand(m.Sender, m.SenderEmail)
-	if m.Sender == "" || !at.After(one.ToldNobody) || stranger {
-		return command || !at.After(one.ToldNobody)
+	known := !at.After(one.ToldNobody) || command && !at.After(one.Commanded)
+	if m.Sender == "" || known || stranger {
+		return command || known
 	}
 	if !command && r.mayAnswerSoon(n, one, m) {
 		return true
 	}
 	ahead := r.api.Ahead
 	_, err := state.SessionsIn(r.user).Change(one.ID, func(one *state.Session) error {
-		known := slices.ContainsFunc(one.Commands, func(c state.Command) bool { return c.Message == m.Name })
-		if !at.After(one.ToldNobody) || known || len(one.Commands) >= mostCommands {
+		taken := slices.ContainsFunc(one.Commands, func(c state.Command) bool { return c.Message == m.Name })
+		if taken || command && !at.After(one.Commanded) || len(one.Commands) >= mostCommands {
 			return state.ErrUnchanged
 		}
 		if command {
-			one.ToldNobody = at
+			one.Commanded = at
 		}
 		one.Commands = append(one.Commands, state.Command{
 			Message: m.Name, Sender: m.Sender, SenderEmail: m.SenderEmail, DisplayName: m.DisplayName,

@@ -240,7 +240,7 @@ func (p *Poller) scanSessions() {
 			continue
 		}
 		p.sessions = append(p.sessions, s)
-		if s.ThreadName != "" {
+		if was := p.byThread[s.ThreadName]; s.ThreadName != "" && (was == nil || s.Supersedes(was)) {
 			p.byThread[s.ThreadName] = s
 		}
 	}

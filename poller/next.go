@@ -114,12 +114,17 @@ func (p *Poller) readyFor(ctx context.Context, q *state.Question, words string) 
 	switch {
 	case err != nil:
 		return one, "", "", err.Error()
+	case p.superseded(one):
+		return one, "", "", "another session runs in its terminal"
 	case screen.Busy && (!q.Kind.Row().Said || strings.HasPrefix(words, "/")):
 		return one, "", "", "Claude is working"
 	case screen.Shows == inject.Prompt:
 		return one, "type", last, ""
 	case screen.Shows == inject.Draft && inject.Same(screen.Draft, words):
 		return one, "submit", last, ""
+	}
+	if screen.Shows == inject.Draft { // which is its person's, and not for the space
+		return one, "", "", "someone is typing in the terminal; your message goes in when the box is empty"
 	}
 	return one, "", "", "the terminal shows " + screen.String()
 }

@@ -268,8 +268,10 @@ func (s *sender) try(ctx context.Context, m *state.Message) (out outcome) {
 // heldBack is until when a message waits because its person wants quiet; zero for not at all. A report that was put before the
 // quiet hours, and could not be sent, waits for their end; a report, and [Waiting for you], while the session is muted.
 func (s *sender) heldBack(m *state.Message, cfg *config.Config) (until time.Time) {
-	if end, quiet := cfg.Quiet.Until(s.Now()); quiet && m.Type == state.MessageReport {
-		return end
+	if cfg.Quiet != nil && m.Type == state.MessageReport {
+		if end, quiet := cfg.Quiet.Until(s.Now()); quiet {
+			return end
+		}
 	}
 	one, err := state.SessionsIn(s.user).Of(m.SessionID)
 	if m.SessionID == "" || err != nil || !one.MutedUntil.After(s.Now()) {
@@ -311,8 +313,8 @@ func (s *sender) send(ctx context.Context, m *state.Message, way *gateway) outco
 	}
 	// A question begins its own thread, but for what a session is to do next, which goes with its reports.
 	begins := now.ThreadKey == "" || m.Type == state.MessageQuestion && m.ThreadKey != "session-"+m.SessionID
-	if way != nil && way.app != nil && now.ThreadName == "" && !begins {
-		now.ThreadName = s.savedThread(now.ThreadKey, way.space)
+	if way != nil && now.ThreadName == "" && !begins {
+		now.ThreadName = s.savedThread(now, way)
 	}
 	lingering, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
@@ -334,10 +336,18 @@ func (s *sender) send(ctx context.Context, m *state.Message, way *gateway) outco
 	return out
 }
 
-// savedThread is the thread of a key, where one is known in the space: a direct message sees no keys.
-func (s *sender) savedThread(key, space string) string {
-	name := state.ThreadOf(s.Env, key)
-	if !strings.HasPrefix(name, space+"/") {
+// savedThread is the thread of a key, where one is known in the space: of a session's, which may have begun under another key,
+// and of any with an app, whose direct message sees no keys.
+func (s *sender) savedThread(m *state.Message, way *gateway) (name string) {
+	if m.ThreadKey == "session-"+m.SessionID {
+		one, _ := state.SessionsIn(s.user).Of(m.SessionID)
+		if one != nil {
+			name = one.ThreadName
+		}
+	} else if way.app != nil {
+		name = state.ThreadOf(s.Env, m.ThreadKey)
+	}
+	if !strings.HasPrefix(name, way.space+"/") {
 		return ""
 	}
 	return name
@@ -346,7 +356,6 @@ func (s *sender) savedThread(key, space string) string {
 // delivered writes a receipt: into the question or the session that the message is of, then into the message itself. Killed in
 // between, the next poller finds the message again.
 func (s *sender) delivered(m *state.Message, way *gateway, r receipt) outcome {
-	now := s.Now().UTC()
 	if m.PartsSent+1 < len(m.Parts) {
 		_, err := s.box.Change(m.Path, func(m *state.Message) error {
 			m.PartsSent, m.Tries, m.TriedAt, m.NotBefore = m.PartsSent+1, 0, time.Time{}, time.Time{}
@@ -362,7 +371,7 @@ func (s *sender) delivered(m *state.Message, way *gateway, r receipt) outcome {
 		}
 	}
 	return s.finish(m, func(m *state.Message) {
-		m.SentAt, m.LastError, m.Answer = now, "", r.Answer
+		m.SentAt, m.LastError, m.Answer = m.EndedAt, "", r.Answer
 		m.Name = cmp.Or(m.Name, r.Name)
 		m.ThreadName = cmp.Or(r.ThreadName, m.ThreadName)
 	})

@@ -34,14 +34,16 @@ type Session struct {
 	EndedAt        time.Time `json:"ended_at,omitzero"`
 	Reason         string    `json:"reason,omitempty"`
 
+	Before     string   `json:"before,omitempty"`      // the session that its Claude Code had before /clear: its thread goes on
 	Chat       string   `json:"chat,omitempty"`        // host/spaces/S: where its reports are
 	ThreadName string   `json:"thread_name,omitempty"` // of its reports; "" before the first arrived
 	Notices    []string `json:"notices,omitempty"`     // shown by its next hook, once
-	// ToldNobody is of the newest message in that thread that was told that no process waits there, or is a command.
+	// ToldNobody is of the newest message in that thread that was told that no process waits there.
 	ToldNobody time.Time `json:"told_nobody,omitzero"`
 
 	// Listens says that its person can steer it from the thread of its reports: commands there are read while it lives.
 	Listens    bool      `json:"listens,omitempty"`
+	Commanded  time.Time `json:"commanded,omitzero"`   // of the newest command that was read
 	Commands   []Command `json:"commands,omitempty"`   // what was said to it: commands of ours, and words for Claude
 	MutedUntil time.Time `json:"muted_until,omitzero"` // no report of it is sent before
 
@@ -79,6 +81,12 @@ func (s *Session) check(time.Time) error {
 		return errors.New("session_id is missing")
 	}
 	return nil
+}
+
+// Supersedes says that its Claude Code had another session before, and goes on with this one: after /clear, or /resume.
+func (s *Session) Supersedes(other *Session) bool {
+	return s.ID != other.ID && s.ClaudePID > 1 && s.ClaudePID == other.ClaudePID && s.ClaudeStart == other.ClaudeStart &&
+		s.LastSeen.After(other.LastSeen)
 }
 
 // Running says that no hook told of the session's end. Its process may have been killed.
