@@ -7,6 +7,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"gchat-hooks/state"
 
@@ -116,7 +117,7 @@ func TestKilledWaiterIsTakenOverByTheNextPrompt(t *testing.T) {
 		q := b.await("[AskUserQuestion]")
 		b.WaitScreen("I go on meanwhile.")
 		b.WaitIdle()
-		b.killWaiterOf(q)
+		b.killWaiters()
 		b.reply(q, "2")
 		b.await("[Kept]")
 		b.Prompt("any news?")
@@ -135,6 +136,18 @@ func (b *bridge) rewakers() (all []*process) {
 		}
 	}
 	return all
+}
+
+// killWaiters kills all that wait for replies, also what takes a wait over, as the hook of the turn's end may still do.
+func (b *bridge) killWaiters() {
+	for quiet := 0; quiet < 10; quiet++ {
+		for _, p := range b.rewakers() {
+			p.Signal(syscall.SIGKILL)
+			p.Exited(patience)
+			quiet = 0
+		}
+		time.Sleep(2 * glance)
+	}
 }
 
 // killWaiterOf kills the process that waits for a question: the one that has its lock open.
