@@ -65,7 +65,7 @@ func NobodyText(s *state.Session) string {
 	why := "this thread only tells what the session does. Write to it in its terminal"
 	switch {
 	case !s.Running():
-		why = "the session has ended. To go on, resume it in a terminal"
+		why = "the session has ended. `claude --resume " + clause(state.ShellQuoted(s.ID)) + "` in its folder goes on with it"
 	case s.Listens:
 		return "[Not read] Claude does not wait for a reply here at present. /help lists what works in this thread."
 	case s.TmuxSession != "":

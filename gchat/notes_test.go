@@ -98,7 +98,7 @@ func TestNobodyText(t *testing.T) {
 	}{
 		{state.Session{}, "Write to it in its terminal."},
 		{state.Session{TmuxSession: "work"}, "(tmux session work)."},
-		{state.Session{EndedAt: time.Now()}, "the session has ended. To go on, resume it in a terminal."},
+		{state.Session{ID: "a-b", EndedAt: time.Now()}, "the session has ended. `claude --resume a-b` in its folder goes on with it."},
 	} {
 		got := NobodyText(&c.session)
 		if c.session.Listens = true; c.session.Running() && !strings.Contains(NobodyText(&c.session), "/help") {
