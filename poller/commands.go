@@ -1,7 +1,6 @@
 package poller
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -86,45 +85,6 @@ func (r *reader) mayAnswerSoon(n *pass, one *state.Session, m gchat.Message) boo
 	return !r.pulled && n.beingAsked[one.ID] && r.Now().Add(r.api.Ahead).Sub(m.CreateTime) < foreignAge
 }
 
-// instruct makes a record of words for Claude, as of a question that has this reply. The same message is one record, however often
-// it is read.
-func (p *Poller) instruct(one *state.Session, c state.Command) error {
-	of := func(name string) string {
-		if name == "CLAUDE_PROJECT_DIR" {
-			return one.ProjectDir
-		}
-		return p.Env(name)
-	}
-	dir := cmp.Or(one.StateDir, state.SpareState(of)) // a session that began under an earlier version
-	_, space, _ := strings.Cut(one.Chat, "/")
-	id := state.MessageID("said", c.Message)
-	q, err := state.QuestionsIn(dir).Record(one.ID, func(have []*state.Question) *state.Question {
-		if i := slices.IndexFunc(have, func(q *state.Question) bool { return q.QuestionID == id }); i >= 0 {
-			return have[i]
-		}
-		at := c.At.Truncate(time.Millisecond)
-		for slices.ContainsFunc(have, func(q *state.Question) bool { return q.AskedAt.Equal(at) }) {
-			at = at.Add(time.Millisecond) // they are typed in this order, and files have no finer times
-		}
-		return &state.Question{
-			QuestionID: id, Kind: state.Said, Mode: state.Native, Status: state.Pending, AskedAt: at, PostedAt: &c.At,
-			SessionID: one.ID, ClaudeSessionID: one.ID, SessionName: one.Name, ProjectDir: one.ProjectDir, CWD: one.CWD,
-			ThreadKey: "session-" + one.ID, ThreadName: one.ThreadName, Chat: one.Chat, Space: space, MessageSent: true,
-			ClaudePID: one.ClaudePID, ClaudeStart: one.ClaudeStart,
-			TmuxSession: one.TmuxSession, TmuxPane: one.TmuxPane, TmuxSocket: one.TmuxSocket,
-			Questions: []state.Prompt{{Header: "Said", Question: gchat.Cut(c.Text, 200)}},
-			Replies: []state.Reply{{
-				MessageName: c.Message, Sender: c.Sender, SenderEmail: c.SenderEmail, DisplayName: c.DisplayName,
-				Text: c.Text, CreateTime: c.At,
-			}},
-		}
-	})
-	if err != nil {
-		return err
-	}
-	return state.AnnounceQuestion(p.Env, q)
-}
-
 // mayCommand says whether the sender may decide what Claude does.
 func (p *Poller) mayCommand(sender, email string) bool {
 	cfg := p.personal()
@@ -188,7 +148,7 @@ func (p *Poller) doCommands(ctx context.Context, id string) {
 		if !counts(c) || !forClaude(c) {
 			continue
 		}
-		if err := p.instruct(one, c); err != nil {
+		if err := commands.Instruct(p.Env, one, c); err != nil {
 			p.Log.Once(err, "words for Claude not written down")
 			return
 		}

@@ -340,8 +340,7 @@ func (s *sender) send(ctx context.Context, m *state.Message, way *gateway) outco
 // and of any with an app, whose direct message sees no keys.
 func (s *sender) savedThread(m *state.Message, way *gateway) (name string) {
 	if m.ThreadKey == "session-"+m.SessionID {
-		one, _ := state.SessionsIn(s.user).Of(m.SessionID)
-		if one != nil {
+		if one, err := state.SessionsIn(s.user).Of(m.SessionID); err == nil {
 			name = one.ThreadName
 		}
 	} else if way.app != nil {

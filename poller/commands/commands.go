@@ -227,6 +227,45 @@ func (r Room) mute(one *state.Session, words string) string {
 // clock is a time as people say it.
 func clock(t time.Time) string { return t.Local().Format("15:04 on Monday") }
 
+// Instruct makes a record of words for Claude, as of a question that has this reply. The same message is one record, however often
+// it is read.
+func Instruct(env state.Getenv, one *state.Session, c state.Command) error {
+	of := func(name string) string {
+		if name == "CLAUDE_PROJECT_DIR" {
+			return one.ProjectDir
+		}
+		return env(name)
+	}
+	dir := cmp.Or(one.StateDir, state.SpareState(of)) // a session that began under an earlier version
+	_, space, _ := strings.Cut(one.Chat, "/")
+	id := state.MessageID("said", c.Message)
+	q, err := state.QuestionsIn(dir).Record(one.ID, func(have []*state.Question) *state.Question {
+		if i := slices.IndexFunc(have, func(q *state.Question) bool { return q.QuestionID == id }); i >= 0 {
+			return have[i]
+		}
+		at := c.At.Truncate(time.Millisecond)
+		for slices.ContainsFunc(have, func(q *state.Question) bool { return q.AskedAt.Equal(at) }) {
+			at = at.Add(time.Millisecond) // they are typed in this order, and files have no finer times
+		}
+		return &state.Question{
+			QuestionID: id, Kind: state.Said, Mode: state.Native, Status: state.Pending, AskedAt: at, PostedAt: &c.At,
+			SessionID: one.ID, ClaudeSessionID: one.ID, SessionName: one.Name, ProjectDir: one.ProjectDir, CWD: one.CWD,
+			ThreadKey: "session-" + one.ID, ThreadName: one.ThreadName, Chat: one.Chat, Space: space, MessageSent: true,
+			ClaudePID: one.ClaudePID, ClaudeStart: one.ClaudeStart,
+			TmuxSession: one.TmuxSession, TmuxPane: one.TmuxPane, TmuxSocket: one.TmuxSocket,
+			Questions: []state.Prompt{{Header: "Said", Question: gchat.Cut(c.Text, 200)}},
+			Replies: []state.Reply{{
+				MessageName: c.Message, Sender: c.Sender, SenderEmail: c.SenderEmail, DisplayName: c.DisplayName,
+				Text: c.Text, CreateTime: c.At,
+			}},
+		}
+	})
+	if err != nil {
+		return err
+	}
+	return state.AnnounceQuestion(env, q)
+}
+
 // commandBound is how long the outcome of one of Claude Code's own commands is waited for: a compaction takes its time.
 const commandBound = 50 * time.Second
 
