@@ -213,6 +213,7 @@ var closedWhys = map[string]string{
 	"tmux_gone":   "The session is gone: its tmux session has ended.",
 	"screen":      "The question is no longer on the session's screen.",
 	"not_typed":   "Your instruction was typed three times, and Claude did not take it.",
+	"superseded":  "Another session runs in its terminal by now.",
 	"age":         "24 hours have passed.",
 }
 

@@ -214,12 +214,14 @@ func (h *Hook) writeSession(e *Event, sessions state.Sessions, project, known st
 	one := &state.Session{ID: e.SessionID}
 	_ = fill(one)
 	var before *state.Session // of the same Claude Code: after /clear its thread goes on
+	heir := false             // so did this session's own, with another that lives
 	for range 3 {             // two sessions that begin at one moment see each other only when both are written down
 		name, alone := known, false
 		if known == "" {
 			siblings, _ := sessions.All()
 			siblings = slices.DeleteFunc(siblings, func(s *state.Session) bool {
 				same := one.Supersedes(s)
+				heir = heir || !same && s.Before == one.ID && s.ClaudePID > 1 && !inject.Ended(s.ClaudePID, s.ClaudeStart)
 				if same && s.ThreadName != "" && (before == nil || before.LastSeen.Before(s.LastSeen)) {
 					before = s
 				}
@@ -237,6 +239,9 @@ func (h *Hook) writeSession(e *Event, sessions state.Sessions, project, known st
 		}
 		kept, err := sessions.Change(e.SessionID, func(s *state.Session) error {
 			s.Name = name
+			if heir {
+				s.ThreadName, s.Chat = "", "" // it begins one of its own
+			}
 			if s.ThreadName == "" && before != nil {
 				s.Before, s.ThreadName, s.Chat = before.ID, before.ThreadName, before.Chat
 				s.Listens, s.MutedUntil = before.Listens, before.MutedUntil

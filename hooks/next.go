@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"gchat-hooks/inject"
 	"gchat-hooks/state"
 	"gchat-hooks/state/config"
 )
@@ -45,15 +46,19 @@ func (h *Hook) closeNext(e *Event, qs []*state.Question) {
 		return !q.Kind.Row().Prompt || !q.Status.Open() || h.inOtherTerminal(q) || same
 	})
 	slices.Reverse(qs) // the oldest first
-	prompt := oneLine(string(e.Prompt))
+	prompt := oneLine(inject.Unpasted(string(e.Prompt)))
+	woken := func(q *state.Question) bool { // what wakes the session is a prompt, too, with other words around
+		words, _ := q.Decision()
+		return q.Printed && (e.HookEventName == "Stop" || strings.Contains(prompt, oneLine(words)))
+	}
 	this := slices.IndexFunc(qs, func(q *state.Question) bool { // the same words may have been said twice
 		words, _ := q.Decision()
-		return q.Status == state.Answered && e.HookEventName == "UserPromptSubmit" && oneLine(words) == prompt
+		return q.Status == state.Answered && e.HookEventName == "UserPromptSubmit" && q.Typing != nil && oneLine(words) == prompt
 	})
 	for i, q := range qs {
 		switch {
-		case i == this, q.Status == state.Answered && (q.Printed || e.HookEventName == "Stop" && q.Typing != nil):
-			// What woke the session is a prompt, too, in other words.
+		case i == this, q.Status == state.Answered && woken(q),
+			q.Status == state.Answered && e.HookEventName == "Stop" && q.Typing != nil && !q.Kind.Row().Said:
 			h.close(q.Path, state.Resolved, "chat")
 		case q.Kind.Row().Said: // it has not reached Claude
 		case q.Status == state.Pending && (this >= 0 || e.HookEventName == "Stop"): // what was said goes in its place, or a new one

@@ -90,6 +90,12 @@ func Waits(transcript, id string, pid int) (waits, known bool) {
 	return session.Status == "waiting", true
 }
 
+// pasted is how a longer paste stands in what Claude Code tells of a prompt (2.1.330).
+var pasted = pattern(`(?s)^\s*<pasted_content id="(\w+)">\n?(.*?)\n?</pasted_content[^>]*>\s*$`)
+
+// Unpasted is a prompt as it was typed.
+func Unpasted(prompt string) string { return pasted().ReplaceAllString(prompt, "$2") }
+
 // Queued says whether Claude Code put words that were typed while it worked into its queue since then, by the session's transcript.
 // 2.1.197 tells no hook of it. Of a long transcript the end is read.
 func Queued(transcript, words string, since time.Time) bool {
@@ -107,7 +113,7 @@ func Queued(transcript, words string, since time.Time) bool {
 			Timestamp                time.Time
 		}
 		if bytes.Contains(line, []byte(`"queue-operation"`)) && json.Unmarshal(line, &is) == nil && is.Operation == "enqueue" &&
-			!is.Timestamp.Before(since.Truncate(time.Second)) && Same(is.Content, words) {
+			!is.Timestamp.Before(since.Truncate(time.Millisecond)) && Same(Unpasted(is.Content), words) {
 			return true
 		}
 	}

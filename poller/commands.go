@@ -2,6 +2,7 @@ package poller
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -25,7 +26,7 @@ const (
 func (p *Poller) takesCommands(one *state.Session) bool {
 	known := one.ClaudePID > 1 || p.Now().Sub(one.LastSeen).Abs() < state.MaxAge
 	return one.Listens && one.Running() && one.ThreadName != "" && one.Chat != "" && known &&
-		!inject.Ended(one.ClaudePID, one.ClaudeStart)
+		!inject.Ended(one.ClaudePID, one.ClaudeStart) && !inject.Elsewhere(one.ClaudeStart)
 }
 
 // superseded says that the Claude Code of a session goes on with another one: what is said to the first must not reach that.
@@ -39,29 +40,36 @@ func (p *Poller) superseded(one *state.Session) bool {
 // does the rest. It reports whether the message is one of these.
 //
 // A command that was read once is not read again. Words are: the record that is made of each message knows it.
-func (r *reader) takeSaid(n *pass, one *state.Session, m gchat.Message, asked bool) bool {
+func (r *reader) takeSaid(n *pass, one *state.Session, m gchat.Message, asked *state.Question) bool {
 	text := strings.TrimSpace(state.Clean(state.ForAgent, m.Text))
 	command := strings.HasPrefix(text, "/")
-	if one.Chat != r.chat || text == "" || asked && !command || !r.takesCommands(one) || r.superseded(one) {
+	ahead := r.api.Ahead
+	said := m.CreateTime.Add(-ahead)
+	before := said.Before(one.StartedAt) || r.Now().Sub(said) > state.MaxAge
+	if one.Chat != r.chat || text == "" || asked != nil && (!command || asked.Reply(m.Name) != nil) || !command && before || !r.takesCommands(one) || r.superseded(one) {
 		return false
 	}
 	at := m.CreateTime.Truncate(time.Millisecond) // as the session's file has it
 	// The poller of another environment judges by a configuration of its own.
-	stranger := one.Env == r.environment && !r.mayCommand(m.Sender, m.SenderEmail)
-	known := !at.After(one.ToldNobody) || command && !at.After(one.Commanded)
+	cfg := r.personal()
+	stranger := one.Env == r.environment && !cfg.Unread && !judge.Named(cfg.Approvers, m.Sender, m.SenderEmail)
+	marks := command && !gchat.ClaudeCommand(text, cfg.ClaudeCommands) // its message is known by no record
+	known := !at.After(one.ToldNobody) || marks && !at.After(one.Commanded)
 	if m.Sender == "" || known || stranger {
 		return command || known
 	}
 	if !command && r.mayAnswerSoon(n, one, m) {
 		return true
 	}
-	ahead := r.api.Ahead
 	_, err := state.SessionsIn(r.user).Change(one.ID, func(one *state.Session) error {
 		taken := slices.ContainsFunc(one.Commands, func(c state.Command) bool { return c.Message == m.Name })
-		if taken || command && !at.After(one.Commanded) || len(one.Commands) >= mostCommands {
+		switch {
+		case taken, marks && !at.After(one.Commanded):
 			return state.ErrUnchanged
+		case len(one.Commands) >= mostCommands:
+			return errors.New("too much at once")
 		}
-		if command {
+		if marks {
 			one.Commanded = at
 		}
 		one.Commands = append(one.Commands, state.Command{
@@ -136,11 +144,15 @@ func (p *Poller) doCommands(ctx context.Context, id string) {
 		p.Log.Once(err, "commands not taken")
 		return
 	}
-	read := one.Commands
+	read, cfg := one.Commands, p.personal()
+	if cfg.Unread {
+		return // who may say something is not known
+	}
+	takes := p.takesCommands(one) && !p.superseded(one)
 	counts := func(c state.Command) bool {
 		return !c.At.Before(one.StartedAt) && p.mayCommand(c.Sender, c.SenderEmail)
 	}
-	more := p.personal().ClaudeCommands
+	more := cfg.ClaudeCommands
 	forClaude := func(c state.Command) bool {
 		return !strings.HasPrefix(c.Text, "/") || gchat.ClaudeCommand(c.Text, more)
 	}
@@ -148,7 +160,12 @@ func (p *Poller) doCommands(ctx context.Context, id string) {
 		if !counts(c) || !forClaude(c) {
 			continue
 		}
-		if err := commands.Instruct(p.Env, one, c); err != nil {
+		if takes {
+			err = commands.Instruct(p.Env, one, c)
+		} else {
+			err = p.putAnswer(one, state.MessageID("nobody", c.Message), gchat.NobodyText(one))
+		}
+		if err != nil {
 			p.Log.Once(err, "words for Claude not written down")
 			return
 		}

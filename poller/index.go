@@ -240,7 +240,13 @@ func (p *Poller) scanSessions() {
 			continue
 		}
 		p.sessions = append(p.sessions, s)
-		if was := p.byThread[s.ThreadName]; s.ThreadName != "" && (was == nil || s.Supersedes(was)) {
+		if s.ThreadName == "" {
+			continue
+		}
+		// After /clear two have a thread, of which one goes on.
+		was := p.byThread[s.ThreadName]
+		goesOn := was != nil && was.Before != s.ID && !p.takesCommands(was) && s.LastSeen.After(was.LastSeen)
+		if was == nil || s.Before == was.ID || s.Supersedes(was) || goesOn {
 			p.byThread[s.ThreadName] = s
 		}
 	}

@@ -64,6 +64,9 @@ func (p *Poller) judgeIn(q *state.Question, by configured) error {
 	}
 	answer := q.Reply(q.AnsweredMessage)
 	fresh := answer != nil && q.AnsweredMessage != before
+	if q.Kind.Row().Said && q.Status == state.Pending && !q.Unread() && q.Move(state.Cancelled, p.Now()) == nil {
+		q.ResolvedBy = state.Instead // it was asked back, and nothing waits for it
+	}
 	later := q.Mode.Row().Marker && !judge.FromShell(answer) || q.Kind.Row().Said && q.TmuxPane == ""
 	if fresh && later && !state.HasWaiter(p.Env, q.Path) {
 		q.Owe(state.NoteLater, q.AnsweredMessage)

@@ -129,7 +129,7 @@ func (r *reader) take(n *pass, page []gchat.Message) {
 					n.given[q] = append(n.given[q], m)
 				}
 			}
-		case n.sessions[m.ThreadName] != nil && r.takeSaid(n, n.sessions[m.ThreadName], m, q != nil):
+		case n.sessions[m.ThreadName] != nil && r.takeSaid(n, n.sessions[m.ThreadName], m, q):
 		case q == nil:
 			r.answerNobody(n, m)
 		case !known(q, m):

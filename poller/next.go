@@ -39,12 +39,20 @@ func (p *Poller) typeNext(ctx context.Context, s *served, q *state.Question) {
 			s.try.next = p.Now().Add(left)
 			return
 		}
+		if one, err := state.SessionsIn(p.user).Of(q.ClaudeSession()); err == nil && inject.Queued(one.TranscriptPath, words, t.At) {
+			p.end(q, state.Resolved, "chat", nil) // Claude began to work just then
+			return
+		}
 		if t.Keys >= mostPastes {
 			p.end(q, state.Cancelled, "not_typed", nil)
 			return
 		}
 	}
 	one, action, last, why := p.readyFor(ctx, q, words)
+	if one != nil && p.superseded(one) {
+		p.end(q, state.Cancelled, "superseded", nil)
+		return
+	}
 	if why != "" {
 		p.notTyped(s, q, why, false)
 		return
@@ -114,13 +122,11 @@ func (p *Poller) readyFor(ctx context.Context, q *state.Question, words string) 
 	switch {
 	case err != nil:
 		return one, "", "", err.Error()
-	case p.superseded(one):
-		return one, "", "", "another session runs in its terminal"
-	case screen.Busy && (!q.Kind.Row().Said || strings.HasPrefix(words, "/")):
+	case screen.Busy && (!q.Kind.Row().Said || q.Typing != nil || strings.HasPrefix(words, "/")):
 		return one, "", "", "Claude is working"
 	case screen.Shows == inject.Prompt:
 		return one, "type", last, ""
-	case screen.Shows == inject.Draft && inject.Same(screen.Draft, words):
+	case screen.Shows == inject.Draft && q.Typing != nil && inject.Same(screen.Draft, words):
 		return one, "submit", last, ""
 	}
 	if screen.Shows == inject.Draft { // which is its person's, and not for the space

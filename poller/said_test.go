@@ -36,7 +36,7 @@ func TestWordsAreSaidOnce(t *testing.T) {
 	for range 3 {
 		x.hears()
 	}
-	want := []string{"answered: one", "answered: two", "answered: three", "pending: "}
+	want := []string{"answered: one", "answered: two", "answered: three", "cancelled: "}
 	if got := x.said(); !slices.Equal(got, want) {
 		t.Fatalf("said %q, want %q", got, want)
 	}

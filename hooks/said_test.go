@@ -1,0 +1,66 @@
+package hooks_test
+
+import (
+	"testing"
+	"time"
+
+	"gchat-hooks/state"
+)
+
+// saysTo writes down words for a session as the poller does, answered.
+func (w *world) saysTo(session, words string, as func(*state.Question)) *state.Question {
+	w.Helper()
+	now := time.Now().UTC().Truncate(time.Millisecond).Add(-5 * time.Second)
+	q := &state.Question{
+		QuestionID: state.MessageID("said", words), Kind: state.Said, Mode: state.Native, Status: state.Answered, AskedAt: now, PostedAt: &now,
+		SessionID: session, ClaudeSessionID: session, SessionName: "shop", MessageSent: true, TmuxPane: "%1", TmuxSocket: "/nonexistent",
+		Questions: []state.Prompt{{Header: "Said", Question: words}}, Answers: map[string]string{words: words},
+		AnsweredMessage: "spaces/x/messages/m", AnsweredBy: ann.Name,
+	}
+	as(q)
+	q, err := state.QuestionsIn(state.SpareState(w.getenv)).Record(session, func([]*state.Question) *state.Question { return q })
+	if err != nil {
+		w.Fatal(err)
+	}
+	return q
+}
+
+func (w *world) stillKept(q *state.Question, what string) {
+	w.Helper()
+	is, err := state.LoadQuestion(q.Path)
+	if err != nil {
+		w.Fatal(err)
+	}
+	if is.Status != state.Answered {
+		w.Errorf("%s: %s by %s, owes %v", what, is.Status, is.ResolvedBy, is.Owes)
+	}
+}
+
+// A poller was killed after it wrote that it types, before the first key; the turn ends.
+func TestSaidStopProvesNothing(t *testing.T) {
+	w := newDesk(t)
+	w.env["GCHAT_IDLE"] = "on"
+	now := time.Now().UTC()
+	q := w.saysTo("s-1", "go on", func(q *state.Question) { q.Typing = &state.Typing{At: now, Last: "queued", Commit: true, Keys: 1} })
+	p := w.start("gchat-ask-user-rewake", event(w, "Stop", "s-1"))
+	time.Sleep(1500 * time.Millisecond)
+	terminate(p)
+	w.stillKept(q, "queued, Stop")
+}
+
+// The person types the same words in the terminal, while the thread's are kept and were never typed.
+func TestSaidEqualWordsFromTheTerminal(t *testing.T) {
+	w := newDesk(t)
+	q := w.saysTo("s-1", "go on", func(*state.Question) {})
+	w.run(answered, recorded(t, "single-02-UserPromptSubmit", "session_id", "s-1", "prompt", "go on"))
+	w.stillKept(q, "equal words")
+}
+
+// Outside of tmux: the hook was killed after it wrote that it printed; the person types something else.
+func TestSaidPrintedAndAnotherPrompt(t *testing.T) {
+	w := newDesk(t)
+	now := time.Now().UTC()
+	q := w.saysTo("s-1", "go on", func(q *state.Question) { q.TmuxPane, q.TmuxSocket, q.Printed, q.PrintedAt = "", "", true, &now })
+	w.run(answered, recorded(t, "single-02-UserPromptSubmit", "session_id", "s-1", "prompt", "what time is it?"))
+	w.stillKept(q, "printed, another prompt")
+}
