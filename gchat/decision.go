@@ -35,8 +35,8 @@ var (
 // shell's command, "/" one of Claude Code's own, and a mark that combines with the prompt itself keeps the words from being read.
 var endsClaude = []string{"exit", "quit", ":q", ":q!", ":wq", ":wq!"}
 
-// claudeCommands are Claude Code's own commands that a person may give in a session's thread, each as it is typed: in one line. Of
-// others that the configuration allows, any words may follow.
+// claudeCommands are Claude Code's own commands that a person may give in a session's thread, each as it is typed: in one line.
+// Of others that the configuration allows, any words may follow.
 var claudeCommands = state.Pattern(`^(?:/clear|/compact(?: .+)?|/model [\w.\[\]-]+)$`)
 
 // ClaudeCommand says whether a text is one of Claude Code's own commands that may be typed: of those above, and of these more.

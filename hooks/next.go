@@ -61,7 +61,8 @@ func (h *Hook) closeNext(e *Event, qs []*state.Question) {
 			q.Status == state.Answered && e.HookEventName == "Stop" && q.Typing != nil && !q.Kind.Row().Said:
 			h.close(q.Path, state.Resolved, "chat")
 		case q.Kind.Row().Said: // it has not reached Claude
-		case q.Status == state.Pending && (this >= 0 || e.HookEventName == "Stop"): // what was said goes in its place, or a new one
+		case q.Status == state.Pending && (this >= 0 || e.HookEventName == "Stop"):
+			// What was said goes in its place, or a new one follows.
 			h.close(q.Path, state.Cancelled, state.Instead)
 		case e.HookEventName == "UserPromptSubmit":
 			h.close(q.Path, state.Cancelled, "prompt")

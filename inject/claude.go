@@ -96,8 +96,8 @@ var pasted = pattern(`(?s)^\s*<pasted_content id="(\w+)">\n?(.*?)\n?</pasted_con
 // Unpasted is a prompt as it was typed.
 func Unpasted(prompt string) string { return pasted().ReplaceAllString(prompt, "$2") }
 
-// Queued says whether Claude Code put words that were typed while it worked into its queue since then, by the session's transcript.
-// 2.1.197 tells no hook of it. Of a long transcript the end is read.
+// Queued says whether Claude Code put words that were typed while it worked into its queue since then, by the session's
+// transcript. 2.1.197 tells no hook of it. Of a long transcript the end is read.
 func Queued(transcript, words string, since time.Time) bool {
 	f, _, err := state.OpenPlain(transcript, os.O_RDONLY)
 	if err != nil {

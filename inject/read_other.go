@@ -158,7 +158,8 @@ var (
 	permissionHint = pattern(`^(Esc to cancel|ctrl[+-]g to edit|Enter to confirm)( |$)`)
 )
 
-// SwitchModel is what Claude Code asks after /model in a conversation that is cached (2.1.197, 2.1.330). It lets Claude do nothing.
+// SwitchModel is what Claude Code asks after /model in a conversation that is cached (2.1.197, 2.1.330). It lets Claude do
+// nothing.
 const SwitchModel = "Switch model?"
 
 // readPermission reads another dialog that wants a choice: numbered rows under a question that is known.

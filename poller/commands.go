@@ -36,8 +36,8 @@ func (p *Poller) superseded(one *state.Session) bool {
 }
 
 // takeSaid writes down what a person wrote in the thread of a session's reports, where the session listens: a command, which
-// begins with a slash, or words for Claude, where no question in that thread is to get them. The poller of the session's environment
-// does the rest. It reports whether the message is one of these.
+// begins with a slash, or words for Claude, where no question in that thread is to get them. The poller of the session's
+// environment does the rest. It reports whether the message is one of these.
 //
 // A command that was read once is not read again. Words are: the record that is made of each message knows it.
 func (r *reader) takeSaid(n *pass, one *state.Session, m gchat.Message, asked *state.Question) bool {
@@ -46,7 +46,10 @@ func (r *reader) takeSaid(n *pass, one *state.Session, m gchat.Message, asked *s
 	ahead := r.api.Ahead
 	said := m.CreateTime.Add(-ahead)
 	before := said.Before(one.StartedAt) || r.Now().Sub(said) > state.MaxAge
-	if one.Chat != r.chat || text == "" || asked != nil && (!command || asked.Reply(m.Name) != nil) || !command && before || !r.takesCommands(one) || r.superseded(one) {
+	switch {
+	case one.Chat != r.chat, text == "", !command && before, !r.takesCommands(one), r.superseded(one):
+		return false
+	case asked != nil && (!command || asked.Reply(m.Name) != nil): // an edited reply is no command
 		return false
 	}
 	at := m.CreateTime.Truncate(time.Millisecond) // as the session's file has it

@@ -39,7 +39,8 @@ func (p *Poller) typeNext(ctx context.Context, s *served, q *state.Question) {
 			s.try.next = p.Now().Add(left)
 			return
 		}
-		if one, err := state.SessionsIn(p.user).Of(q.ClaudeSession()); err == nil && inject.Queued(one.TranscriptPath, words, t.At) {
+		one, err := state.SessionsIn(p.user).Of(q.ClaudeSession())
+		if err == nil && inject.Queued(one.TranscriptPath, words, t.At) {
 			p.end(q, state.Resolved, "chat", nil) // Claude began to work just then
 			return
 		}

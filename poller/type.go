@@ -245,8 +245,8 @@ func (p *Poller) startTyping(ctx context.Context, s *served) (again time.Time) {
 func (p *Poller) waitsForEarlier(s *served) bool {
 	for _, other := range p.index {
 		q := other.q
-		if other != s && q != nil && q.Kind.Row().Prompt && q.Status == state.Answered && q.ClaudeSession() == s.q.ClaudeSession() &&
-			!spoiled(q) && q.AskedAt.Before(s.q.AskedAt) {
+		if other != s && q != nil && q.Kind.Row().Prompt && q.Status == state.Answered && !spoiled(q) &&
+			q.ClaudeSession() == s.q.ClaudeSession() && q.AskedAt.Before(s.q.AskedAt) {
 			return true
 		}
 	}

@@ -209,7 +209,8 @@ func (f *fire) put(c content) (*state.Message, error) {
 		args = append(args, "--json")
 	}
 	m, _, err := f.outbox().Put(f.Env, &state.Message{
-		ID: "wake-" + uuid.NewString(), Type: state.MessageWake, SessionID: f.event.SessionID, Urgent: true, CreatedAt: time.Now().UTC(),
+		ID: "wake-" + uuid.NewString(), Type: state.MessageWake, SessionID: f.event.SessionID, Urgent: true,
+		CreatedAt: time.Now().UTC(),
 		Wake: &state.Wake{
 			Args: args, Path: f.Env("PATH"), To: f.agent.to, Agent: f.agent.id, Trigger: f.trigger.name, Reply: reply,
 		},

@@ -227,8 +227,8 @@ func (r Room) mute(one *state.Session, words string) string {
 // clock is a time as people say it.
 func clock(t time.Time) string { return t.Local().Format("15:04 on Monday") }
 
-// Instruct makes a record of words for Claude, as of a question that has this reply. The same message is one record, however often
-// it is read.
+// Instruct makes a record of words for Claude, as of a question that has this reply. The same message is one record, however
+// often it is read.
 func Instruct(env state.Getenv, one *state.Session, c state.Command) error {
 	of := func(name string) string {
 		if name == "CLAUDE_PROJECT_DIR" {
