@@ -67,8 +67,10 @@ func (p *Poller) judgeIn(q *state.Question, by configured) error {
 	if q.Kind.Row().Said && q.Status == state.Pending && !q.Unread() && q.Move(state.Cancelled, p.Now()) == nil {
 		q.ResolvedBy = state.Instead // it was asked back, and nothing waits for it
 	}
-	later := q.Mode.Row().Marker && !judge.FromShell(answer) || q.Kind.Row().Said && q.TmuxPane == ""
-	if fresh && later && !state.HasWaiter(p.Env, q.Path) {
+	if !fresh || state.HasWaiter(p.Env, q.Path) {
+		return nil
+	}
+	if q.Mode.Row().Marker && !judge.FromShell(answer) || q.Kind.Row().Said && q.TmuxPane == "" {
 		q.Owe(state.NoteLater, q.AnsweredMessage)
 	}
 	return nil
