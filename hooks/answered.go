@@ -39,7 +39,11 @@ func (h *Hook) answered(_ context.Context, e *Event) error {
 		}
 		return nil
 	case "UserPromptSubmit":
-		if one := h.session(e); one.Before != "" { // what was said to it just after /clear is that session's
+		one, err := state.SessionsIn(state.UserState(h.Env)).Of(e.SessionID)
+		if err != nil {
+			one = h.session(e) // it begins, perhaps after /clear
+		}
+		if one.Before != "" { // what was said to it just after /clear is that session's
 			qs = append(qs, h.ofSession(&Event{SessionID: one.Before}, h.own())...)
 		}
 		h.closeNext(e, qs)
