@@ -78,7 +78,7 @@ func TestASessionIsSteeredFromItsThread(t *testing.T) {
 		})
 		say(&chat.User{Name: "users/9", Type: "HUMAN"}, "/stop")
 		say(space.Person(), "/screen")
-		b.await("[Screen] here", "go ahead", forever)
+		b.await("[Screen] ", "go ahead", forever) // by the name that its first prompt gave it
 		say(space.Person(), "/Stop ")
 		b.await("[Stopped] ", forever)
 		b.WaitScreen("Interrupted")
