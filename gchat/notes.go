@@ -101,7 +101,7 @@ func nextClosed(q *state.Question) string {
 		return ""
 	case q.Status == state.Resolved && strings.HasPrefix(answer, "/"):
 		return strings.TrimSpace("[Sent] " + clause(answer) + ". " + Line(outcome))
-	case q.Status == state.Resolved && q.Typing != nil && q.Typing.Last == "queued":
+	case q.Status == state.Resolved && q.Typing != nil && q.Typing.Last == state.TypedQueued:
 		return "[Sent] Typed. Claude is working, and takes it up when it comes to it."
 	case q.Status == state.Resolved:
 		return "[Sent] Sent to Claude."

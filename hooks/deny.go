@@ -400,7 +400,7 @@ func (h *Hook) neverArrived(ctx context.Context, e *Event, markers []*state.Ques
 			}
 			sleep(ctx, transcriptLag-since) // in the background
 		}
-		end, all, err := transcriptEnd(string(e.Transcript), endBytes)
+		end, all, err := inject.TranscriptEnd(string(e.Transcript), endBytes)
 		there := bytes.Contains(end, []byte(endOf(q)))
 		if err != nil || !there && !all {
 			continue // that cannot be told

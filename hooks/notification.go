@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"gchat-hooks/inject"
 	"gchat-hooks/state"
 	"gchat-hooks/state/config"
 )
@@ -153,7 +154,7 @@ func noticeText(e *Event, n notice, to route) (about, text string) {
 // pendingText tells, in Markdown, what Claude wants to do: the notification itself says only that it wants to. What a subagent
 // wants is in a transcript of its own, and not told.
 func pendingText(transcript string) string {
-	tail, _, _ := transcriptEnd(transcript, tailBytes)
+	tail, _, _ := inject.TranscriptEnd(transcript, tailBytes)
 	var lines []string
 	for _, c := range pendingIn(tail) {
 		if c.Name == "Agent" || c.Name == "Task" {

@@ -18,6 +18,7 @@ import (
 	"syscall"
 	"time"
 
+	"gchat-hooks/inject"
 	"gchat-hooks/state"
 	"gchat-hooks/state/config"
 )
@@ -190,7 +191,7 @@ func tallyOf(ctx context.Context, transcript string, since time.Time) *tally {
 	ctx, cancel := context.WithTimeout(ctx, tallyBound)
 	defer cancel()
 	t := &tally{tools: map[string]int{}, since: since}
-	f, err := openTranscript(transcript)
+	f, err := inject.OpenTranscript(transcript)
 	if err != nil {
 		return t
 	}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/rogpeppe/go-internal/diff"
 
+	"gchat-hooks/inject"
 	"gchat-hooks/state"
 )
 
@@ -322,7 +323,7 @@ func planShown(input json.RawMessage, transcript string) (plan string, whole boo
 
 // planFile is the file of the session's plan, which an attachment in the transcript names when plan mode begins.
 func planFile(transcript string) (path string) {
-	end, _, _ := transcriptEnd(transcript, endBytes)
+	end, _, _ := inject.TranscriptEnd(transcript, endBytes)
 	for line := range bytes.Lines(end) {
 		if !bytes.Contains(line, []byte(`"planFilePath"`)) {
 			continue

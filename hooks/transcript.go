@@ -3,16 +3,12 @@ package hooks
 import (
 	"bytes"
 	"encoding/json"
-	"errors"
-	"fmt"
-	"io"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"time"
 
-	"gchat-hooks/state"
+	"gchat-hooks/inject"
 )
 
 // How much of a transcript's end is read, in bytes. Transcripts reach hundreds of megabytes.
@@ -60,39 +56,6 @@ func readEntry(line []byte) (e entry, blocks []block, ok bool) {
 	}
 	_ = json.Unmarshal(e.Message.Content, &blocks) // content can be plain text
 	return e, blocks, true
-}
-
-// openTranscript opens a session's transcript, which another program names: a plain file, by its absolute path.
-func openTranscript(path string) (*os.File, error) {
-	if !filepath.IsAbs(path) || !strings.HasSuffix(path, ".jsonl") {
-		return nil, fmt.Errorf("open %s: not a transcript: no absolute path that ends in .jsonl", filepath.Base(path))
-	}
-	f, _, err := state.OpenPlain(path, os.O_RDONLY)
-	return f, err
-}
-
-// transcriptEnd reads the last lines of a transcript, at most so many bytes; all says that it has no others.
-func transcriptEnd(path string, most int64) (lines []byte, all bool, err error) {
-	f, err := openTranscript(path)
-	if err != nil {
-		return nil, false, err
-	}
-	defer f.Close()
-	size, err := f.Seek(0, io.SeekEnd)
-	if err != nil {
-		return nil, false, err
-	}
-	begin := max(0, size-most)
-	lines = make([]byte, size-begin)
-	n, err := f.ReadAt(lines, begin)
-	if err != nil && !errors.Is(err, io.EOF) { // it may have become shorter
-		return nil, false, err
-	}
-	lines = lines[:n]
-	if begin > 0 { // most probably in the middle of a line
-		_, lines, _ = bytes.Cut(lines, []byte("\n"))
-	}
-	return lines, begin == 0, nil
 }
 
 // pendingIn are the calls, at most three, that have no result and came after what the person said last: a call before that was
@@ -144,7 +107,7 @@ func resultOf(e *Event, toolUseID string) callResult {
 	if e.AgentID != "" {
 		path = filepath.Join(strings.TrimSuffix(path, ".jsonl"), "subagents", "agent-"+string(e.AgentID)+".jsonl")
 	}
-	end, _, _ := transcriptEnd(path, tailBytes)
+	end, _, _ := inject.TranscriptEnd(path, tailBytes)
 	for line := range bytes.Lines(end) {
 		if toolUseID == "" || !bytes.Contains(line, []byte(toolUseID)) {
 			continue
@@ -182,7 +145,7 @@ type tally struct {
 // end, until all lines of that message are there. Errors are those of opening and reading.
 func LastWords(path string) (string, error) {
 	for most := firstBytes; ; most *= 8 {
-		end, all, err := transcriptEnd(path, most)
+		end, all, err := inject.TranscriptEnd(path, most)
 		t := tally{tools: map[string]int{}}
 		for line := range bytes.Lines(end) {
 			t.add(line)

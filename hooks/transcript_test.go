@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"gchat-hooks/e2e/bound"
+	"gchat-hooks/inject"
 )
 
 // assistantLine is a line of a transcript with tool calls, as Claude Code 2.1.329 writes them.
@@ -49,7 +50,7 @@ func transcript(t testing.TB, content string) string {
 }
 
 func pendingCalls(path string) ([]block, error) {
-	tail, _, err := transcriptEnd(path, tailBytes)
+	tail, _, err := inject.TranscriptEnd(path, tailBytes)
 	return pendingIn(tail), err
 }
 

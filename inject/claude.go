@@ -1,15 +1,12 @@
 package inject
 
 import (
-	"bytes"
-
 	"cmp"
 	"context"
 	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -88,36 +85,6 @@ func Waits(transcript, id string, pid int) (waits, known bool) {
 		return false, false
 	}
 	return session.Status == "waiting", true
-}
-
-// pasted is how a longer paste stands in what Claude Code tells of a prompt (2.1.330).
-var pasted = pattern(`(?s)^\s*<pasted_content id="(\w+)">\n?(.*?)\n?</pasted_content[^>]*>\s*$`)
-
-// Unpasted is a prompt as it was typed.
-func Unpasted(prompt string) string { return pasted().ReplaceAllString(prompt, "$2") }
-
-// Queued says whether Claude Code put words that were typed while it worked into its queue since then, by the session's
-// transcript. 2.1.197 tells no hook of it. Of a long transcript the end is read.
-func Queued(transcript, words string, since time.Time) bool {
-	f, _, err := state.OpenPlain(transcript, os.O_RDONLY)
-	if err != nil {
-		return false
-	}
-	defer f.Close()
-	const most = 1 << 20             // in bytes
-	_, _ = f.Seek(-most, io.SeekEnd) // a shorter one is read from its beginning
-	b, _ := io.ReadAll(io.LimitReader(f, 2*most))
-	for line := range bytes.Lines(b) {
-		var is struct {
-			Type, Operation, Content string
-			Timestamp                time.Time
-		}
-		if bytes.Contains(line, []byte(`"queue-operation"`)) && json.Unmarshal(line, &is) == nil && is.Operation == "enqueue" &&
-			!is.Timestamp.Before(since.Truncate(time.Millisecond)) && Same(Unpasted(is.Content), words) {
-			return true
-		}
-	}
-	return false
 }
 
 // Ended says that a Claude Code that is known has ended: its process is not there, or its pid is another process's by now, which

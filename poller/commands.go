@@ -47,9 +47,9 @@ func (r *reader) takeSaid(n *pass, one *state.Session, m gchat.Message, asked *s
 	said := m.CreateTime.Add(-ahead)
 	before := said.Before(one.StartedAt) || r.Now().Sub(said) > state.MaxAge
 	switch {
-	case one.Chat != r.chat, text == "", !command && before, !r.takesCommands(one), r.superseded(one):
-		return false
 	case asked != nil && (!command || asked.Reply(m.Name) != nil): // an edited reply is no command
+		return false
+	case one.Chat != r.chat, text == "", !command && before, !r.takesCommands(one), r.superseded(one):
 		return false
 	}
 	at := m.CreateTime.Truncate(time.Millisecond) // as the session's file has it
@@ -94,12 +94,6 @@ func (r *reader) takeSaid(n *pass, one *state.Session, m gchat.Message, asked *s
 // question's message is known. What is pulled waits by itself.
 func (r *reader) mayAnswerSoon(n *pass, one *state.Session, m gchat.Message) bool {
 	return !r.pulled && n.beingAsked[one.ID] && r.Now().Add(r.api.Ahead).Sub(m.CreateTime) < foreignAge
-}
-
-// mayCommand says whether the sender may decide what Claude does.
-func (p *Poller) mayCommand(sender, email string) bool {
-	cfg := p.personal()
-	return !cfg.Unread && judge.Named(cfg.Approvers, sender, email)
 }
 
 // attendSessions has the summaries put that sessions of this environment owe, and the commands done that wait in them, beside the
@@ -153,11 +147,10 @@ func (p *Poller) doCommands(ctx context.Context, id string) {
 	}
 	takes := p.takesCommands(one) && !p.superseded(one)
 	counts := func(c state.Command) bool {
-		return !c.At.Before(one.StartedAt) && p.mayCommand(c.Sender, c.SenderEmail)
+		return !c.At.Before(one.StartedAt) && judge.Named(cfg.Approvers, c.Sender, c.SenderEmail)
 	}
-	more := cfg.ClaudeCommands
 	forClaude := func(c state.Command) bool {
-		return !strings.HasPrefix(c.Text, "/") || gchat.ClaudeCommand(c.Text, more)
+		return !strings.HasPrefix(c.Text, "/") || gchat.ClaudeCommand(c.Text, cfg.ClaudeCommands)
 	}
 	for _, c := range read {
 		if !counts(c) || !forClaude(c) {

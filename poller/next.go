@@ -26,7 +26,7 @@ const (
 func (p *Poller) typeNext(ctx context.Context, s *served, q *state.Question) {
 	s.try.next = p.Now().Add(retryPause)
 	words, _ := q.Decision()
-	if q.Typing != nil && q.Typing.Last == queued {
+	if q.Typing != nil && q.Typing.Last == state.TypedQueued {
 		p.proveQueued(ctx, q, words)
 		return
 	}
@@ -99,13 +99,10 @@ func (p *Poller) typeNext(ctx context.Context, s *served, q *state.Question) {
 		return
 	}
 	s.try.next = p.Now().Add(proofBound)
-	if last == queued {
+	if last == state.TypedQueued {
 		s.try.next = time.Time{} // its proof is looked for
 	}
 }
-
-// queued is the last key of words that were typed while Claude worked.
-const queued = "queued"
 
 // readyFor is what brings an instruction into the pane of its session: typing it at an empty prompt, or submitting it where it
 // stands there already, since a poller was killed. last is the key that is written down before. Why says what is in the way; a
@@ -118,7 +115,7 @@ func (p *Poller) readyFor(ctx context.Context, q *state.Question, words string) 
 	}
 	last = "text"
 	if screen.Busy {
-		last = queued
+		last = state.TypedQueued
 	}
 	switch {
 	case err != nil:

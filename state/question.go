@@ -139,6 +139,9 @@ type Typing struct {
 	Why    string    `json:"why,omitempty"`    // for a person
 }
 
+// TypedQueued is the last key of words that were typed while Claude worked, which puts them into its queue.
+const TypedQueued = "queued"
+
 // Owed is a note that a question's thread is still to be given. It stands in the same write as the step that it tells of; the
 // poller words it from the question, puts it into the outbox and strikes it off.
 type Owed struct {

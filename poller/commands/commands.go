@@ -230,13 +230,8 @@ func clock(t time.Time) string { return t.Local().Format("15:04 on Monday") }
 // Instruct makes a record of words for Claude, as of a question that has this reply. The same message is one record, however
 // often it is read.
 func Instruct(env state.Getenv, one *state.Session, c state.Command) error {
-	of := func(name string) string {
-		if name == "CLAUDE_PROJECT_DIR" {
-			return one.ProjectDir
-		}
-		return env(name)
-	}
-	dir := cmp.Or(one.StateDir, state.SpareState(of)) // a session that began under an earlier version
+	// Without it the session began under an earlier version.
+	dir := cmp.Or(one.StateDir, state.SpareState(state.ForProject(env, one.ProjectDir, true)))
 	_, space, _ := strings.Cut(one.Chat, "/")
 	id := state.MessageID("said", c.Message)
 	q, err := state.QuestionsIn(dir).Record(one.ID, func(have []*state.Question) *state.Question {
@@ -266,14 +261,14 @@ func Instruct(env state.Getenv, one *state.Session, c state.Command) error {
 	return state.AnnounceQuestion(env, q)
 }
 
-// commandBound is how long the outcome of one of Claude Code's own commands is waited for: a compaction takes its time.
-const commandBound = 50 * time.Second
+// outcomeBound is how long the outcome of one of Claude Code's own commands is waited for: a compaction takes its time.
+const outcomeBound = 50 * time.Second
 
 // Outcome is what the terminal says of one of Claude Code's own commands that was just typed: the lines below it. The dialog that
 // /model opens in a long conversation only asks whether that was meant.
 func Outcome(ctx context.Context, env state.Getenv, log *state.Log, one *state.Session, command string) string {
 	r := Room{Env: env, Log: log}
-	ctx, cancel := context.WithTimeout(ctx, commandBound)
+	ctx, cancel := context.WithTimeout(ctx, outcomeBound)
 	defer cancel()
 	said := ""
 	for ctx.Err() == nil {
@@ -290,10 +285,10 @@ func Outcome(ctx context.Context, env state.Getenv, log *state.Log, one *state.S
 		case s.Dialog():
 			return "A dialog is open in the terminal: " + r.short(s.String()) + "."
 		case s.Shows == inject.Prompt && !s.Busy:
-			if is := below(shot.Lines, command); is == said { // it stands still
-				return r.short(is)
-			} else {
-				said = is
+			before := said
+			said = below(shot.Lines, command)
+			if said == before { // it stands still
+				return r.short(said)
 			}
 		}
 	}
