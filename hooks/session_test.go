@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -71,6 +72,26 @@ func TestSourcesOfASession(t *testing.T) {
 		if !s.StartedAt.After(before) || !s.ToldSummary.Equal(told) || s.Source != source || !s.Running() {
 			t.Errorf("after %s: %+v", source, s)
 		}
+	}
+}
+
+// After /clear the thread goes on, and what was done in it is not done again: a /stop that had been answered interrupted
+// the next session's first turn, seen with Claude Code 2.1.197.
+func TestTheNextSessionKnowsWhatWasDone(t *testing.T) {
+	m := newMachine(t)
+	m.env["CLAUDE_PID"] = strconv.Itoa(os.Getpid())
+	m.run(sessionHook, m.event("single-01-SessionStart"))
+	done := time.Now().UTC().Truncate(time.Millisecond)
+	m.change(func(s *state.Session) {
+		s.ThreadName, s.Chat, s.Listens, s.Commanded, s.ToldNobody = "spaces/x/threads/t", "h/spaces/x", true, done, done
+	})
+	m.run(sessionHook, m.event("single-01-SessionStart", "session_id", "sess-2", "source", "clear"))
+	s, err := state.SessionsIn(state.UserState(m.getenv)).Of("sess-2")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s.ThreadName != "spaces/x/threads/t" || !s.Listens || !s.Commanded.Equal(done) || !s.ToldNobody.Equal(done) {
+		t.Errorf("%+v", s)
 	}
 }
 
