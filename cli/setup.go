@@ -49,6 +49,7 @@ func (p Program) setupCommand() *cli.Command {
 			&cli.BoolFlag{Name: "no-hooks", Usage: "do not register the hooks, because the plugin does"},
 			&cli.StringSliceFlag{Name: "preset", Usage: "`NAME` of the hooks to register: see gchat-hooks install --help"},
 			&cli.BoolFlag{Name: "approve", Usage: "also the preset approve: permissions, plans and the next instruction (asked)"},
+			&cli.BoolFlag{Name: "start-sessions", Usage: "let Chat resume and begin sessions in tmux (asked)"},
 			&cli.BoolFlag{Name: "service", Usage: "with --space: have the system keep the space running (asked)"},
 		},
 		Action: func(c *cli.Context) error {
@@ -346,6 +347,11 @@ func (s *setup) hooks(ctx context.Context) error {
 			return err
 		}
 	}
+	if approve || registers.approves() {
+		if err := s.startSessions(ctx); err != nil {
+			return err
+		}
+	}
 	switch {
 	case !approve || s.sendOnly:
 	case len(presets) > 0:
@@ -354,6 +360,19 @@ func (s *setup) hooks(ctx context.Context) error {
 		registers.also = []string{"approve"}
 	}
 	return registers.run(ctx)
+}
+
+// startSessions lets sessions be started from Chat, where the person wants that, and did not say so yet.
+func (s *setup) startSessions(ctx context.Context) error {
+	const question = "Also resume sessions that ended, and begin new ones, from Chat? They run in tmux on this machine."
+	if s.config().StartSessions {
+		return nil
+	}
+	yes, err := s.choose(ctx, "start-sessions", question, false)
+	if err != nil || !yes {
+		return err
+	}
+	return config.SetMember(state.ConfigFile(s.env), "start_sessions", true)
 }
 
 // keepSpace offers to have the system run the embedded space from now on, where it does not yet.

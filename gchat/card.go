@@ -137,6 +137,9 @@ func (d *cardDraft) card(q *state.Question, how string) *chat.CardWithId {
 	if dir := cmp.Or(q.CWD, q.ProjectDir); dir != "" {
 		header.Subtitle += " · " + Line(head(dir, 200))
 	}
+	if q.Machine != "" {
+		header.Subtitle += " · " + brief(q.Machine, 100)
+	}
 	return &chat.CardWithId{CardId: TapFunction, Card: &chat.GoogleAppsCardV1Card{Header: header, Sections: d.sections}}
 }
 

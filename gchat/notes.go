@@ -60,18 +60,49 @@ const NobodyAllowed = "nobody"
 // NotApprover is the Seen of a NoteRefused to a person who may answer questions and not decide.
 const NotApprover = "approvers"
 
-// NobodyText answers a reply in the thread of a session's reports, where no process waits for one.
-func NobodyText(s *state.Session) string {
+// NobodyText answers a reply in the thread of a session's reports, where no process waits for one. A session that lives has not ended.
+func NobodyText(s *state.Session, lives bool) string {
 	why := "this thread only tells what the session does. Write to it in its terminal"
 	switch {
-	case !s.Running():
-		why = "the session has ended. `claude --resume " + clause(state.ShellQuoted(s.ID)) + "` in its folder goes on with it"
+	case !lives:
+		why = "the session has ended. " + resumeText(s)
 	case s.Listens:
 		return "[Not read] Claude does not wait for a reply here at present. /help lists what works in this thread."
 	case s.TmuxSession != "":
 		why += " (tmux session " + clause(s.TmuxSession) + ")"
 	}
 	return "[Not read] nobody is waiting for a reply here: " + why + "."
+}
+
+// resumeText is the command that goes on with a session that has ended.
+func resumeText(s *state.Session) string {
+	return "`claude --resume " + clause(state.ShellQuoted(s.ID)) + "` in its folder goes on with it"
+}
+
+// NotBegunText says why the session that a person wrote to was not started.
+func NotBegunText(s *state.Session, why string) string {
+	text := "[Not started] " + strings.ToUpper(why[:1]) + why[1:] + "."
+	if s.TranscriptPath != "" {
+		text += " " + resumeText(s) + "."
+	}
+	return text
+}
+
+// BegunText says where the session runs that was started for what a person wrote.
+func BegunText(s *state.Session) string {
+	return "[Started] It runs in tmux: `tmux -S " + clause(state.ShellQuoted(s.TmuxSocket)) + " attach -t " +
+		clause(state.ShellQuoted(s.TmuxSession)) + "`. Your words are typed when it is ready."
+}
+
+// IsNew says whether a text asks for a new session.
+func IsNew(text string) bool {
+	first := strings.Fields(text)
+	return len(first) > 0 && strings.EqualFold(first[0], "/new")
+}
+
+// NewSessionText begins the thread of a session that a person asked for.
+func NewSessionText(s *state.Session, c state.Command) string {
+	return "[New session] " + field(s.Name) + " on " + field(state.MachineName()) + "\n\n" + inert(Cut(c.Text, shortWords))
 }
 
 // closingText says how a question ended; "" while it is open, and when it goes on in the terminal.

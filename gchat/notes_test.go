@@ -100,9 +100,9 @@ func TestNobodyText(t *testing.T) {
 		{state.Session{TmuxSession: "work"}, "(tmux session work)."},
 		{state.Session{ID: "a-b", EndedAt: time.Now()}, "the session has ended. `claude --resume a-b` in its folder goes on with it."},
 	} {
-		got := NobodyText(&c.session)
-		if c.session.Listens = true; c.session.Running() && !strings.Contains(NobodyText(&c.session), "/help") {
-			t.Errorf("where commands are read: %q", NobodyText(&c.session))
+		got := NobodyText(&c.session, c.session.Running())
+		if c.session.Listens = true; c.session.Running() && !strings.Contains(NobodyText(&c.session, c.session.Running()), "/help") {
+			t.Errorf("where commands are read: %q", NobodyText(&c.session, c.session.Running()))
 		}
 		if !strings.HasPrefix(got, "[Not read] nobody is waiting for a reply here: ") || !strings.HasSuffix(got, c.want) {
 			t.Errorf("%q", got)

@@ -27,11 +27,15 @@ func QuestionTexts(q *state.Question) []string {
 // pieces are what the messages of a question are made of: its header, which stands above each, what is asked, and how to reply.
 // Of a permission, so many bytes of a line are shown. Claude's words are neutral in them, as are a model's.
 func pieces(q *state.Question, line int) (header, text, how string) {
-	key := "\nThread key: " + field(q.ThreadKey)
+	machine := ""
+	if q.Machine != "" {
+		machine = "\nMachine: " + field(q.Machine)
+	}
+	key := machine + "\nThread key: " + field(q.ThreadKey)
 	how = "\n\n"
 	switch m := q.Kind.Row(); {
 	case m.Prompt:
-		return "[Waiting for you] " + sessionOf(q), longText(q), how + "Reply with the next instruction."
+		return "[Waiting for you] " + sessionOf(q), longText(q), how + "Reply with the next instruction." + machine
 	case m.Long:
 		return decisionHeader("Plan", q), longText(q), how + HowToDecide(q) + key
 	case m.Decides:

@@ -82,6 +82,13 @@ func (w *Webhook) ID() string {
 	return hex.EncodeToString(sum[:8])
 }
 
+// Local says whether a chat (host/spaces/S) is on this machine, as the embedded space is.
+func Local(chat string) bool {
+	host, _, _ := strings.Cut(chat, "/")
+	u := url.URL{Host: host}
+	return host != "" && loopback(u.Hostname())
+}
+
 // LocalEndpoint is the API's base URL when the webhook is on this machine, as the embedded space's is, whose token stays in
 // it; "" otherwise.
 func (w *Webhook) LocalEndpoint() string {

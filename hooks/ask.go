@@ -169,7 +169,7 @@ func (h *Hook) question(e *Event, mode state.Mode) (*state.Question, error) {
 		AskedAt: time.Now().UTC().Truncate(time.Millisecond), ThreadKey: state.ThreadKey(id),
 		Status: state.Pending, Remind: h.config().Remind, Mode: mode, ProjectDir: s.ProjectDir, CWD: e.CWD,
 		PromptID: string(e.PromptID), ToolUseID: e.ToolUseID, AgentID: string(e.AgentID),
-		InputHash: callHash(e.ToolName, e.ToolInput),
+		InputHash: callHash(e.ToolName, e.ToolInput), Machine: state.MachineName(),
 	}
 	if e.ToolName == askTool {
 		prompts, err := e.prompts()

@@ -196,6 +196,9 @@ func (h *Hook) writeSession(e *Event, sessions state.Sessions, project, known st
 		s.ProjectDir, s.CWD, s.LastSeen = project, cmp.Or(e.CWD, s.CWD), now
 		s.TmuxSession, s.TmuxPane, s.TmuxSocket = here.TmuxSession, here.TmuxPane, here.TmuxSocket
 		s.ClaudePID, s.ClaudeStart = here.ClaudePID, here.ClaudeStart
+		if len(here.Program) > 0 {
+			s.Program = here.Program
+		}
 		s.Env, s.Trusted = state.Environment(h.Env), state.ProjectCounts(h.Env, project)
 		s.StateDir = state.SpareState(h.Env)
 		s.TranscriptPath = cmp.Or(string(e.Transcript), s.TranscriptPath)

@@ -44,7 +44,8 @@ func (h *Hook) sessionEvent(_ context.Context, e *Event) error {
 	}
 	text := textLines(
 		"Project", noMarkup(flat(filepath.Base(s.ProjectDir), 100)), "Branch", noMarkup(flat(s.Branch, 100)),
-		"Model", noMarkup(flat(string(e.Model), 100)), "Source", noMarkup(flat(string(e.Source), 100)))
+		"Model", noMarkup(flat(string(e.Model), 100)), "Source", noMarkup(flat(string(e.Source), 100)),
+		"Machine", noMarkup(flat(state.MachineName(), 100)))
 	return h.put(e, &state.Message{
 		Report: &state.Report{Type: state.SessionStarted, At: time.Now(), Text: text},
 	}, config.ReportOff)
@@ -81,7 +82,7 @@ var endings = map[string]string{
 
 // Summary tells what a session did that ended, and counts its turns. The poller calls it, since a SessionEnd hook has
 // no time for git and the transcript. What is not known is left out. The only error is ctx's.
-func Summary(ctx context.Context, _ state.Getenv, s *state.Session) (state.Report, int, error) {
+func Summary(ctx context.Context, env state.Getenv, s *state.Session) (state.Report, int, error) {
 	end := s.OwesSummary
 	since := s.StartedAt
 	if s.Source == "" || since.After(end) { // no hook saw the start, or the session began anew meanwhile
@@ -104,12 +105,25 @@ func Summary(ctx context.Context, _ state.Getenv, s *state.Session) (state.Repor
 		"Files", some(git.files, 10, ", "),
 		"Commits", some(git.subjects, 5, "\n• "),
 		"", promises(s.ProjectDir),
-		"Ended", cmp.Or(endings[s.Reason], noMarkup(flat(strings.ReplaceAll(s.Reason, "_", " "), 100))))
+		"Ended", cmp.Or(endings[s.Reason], noMarkup(flat(strings.ReplaceAll(s.Reason, "_", " "), 100))),
+		"To go on", resumeOf(env, s, did.turns))
 	if did.said != "" { // after a blank line, since a line of dashes in them would make a heading of ours
 		text += "\n\nLast words:\n" + shorten(did.said, shownBytes, shownLines)
 	}
 	report := state.Report{Type: state.SessionEnded, Session: s.Name, At: end.Local(), Text: strings.TrimLeft(text, "\n")}
 	return report, did.turns, nil
+}
+
+// resumeOf says how a session that has ended goes on; "" where its thread goes on, or Claude Code has nothing to go on with.
+func resumeOf(env state.Getenv, s *state.Session, turns int) string {
+	if turns == 0 || s.Reason == "clear" || s.Reason == "resume" {
+		return ""
+	}
+	text := "`claude --resume " + state.ShellQuoted(flat(s.ID, 100)) + "` in its folder"
+	if s.Listens && config.Personal(env).StartSessions {
+		text = "write here, or " + text
+	}
+	return text
 }
 
 // textLines are "name: value" lines, of the values that say something. A value whose name is "" stands alone.

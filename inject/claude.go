@@ -20,6 +20,7 @@ import (
 // Identify writes down where a hook's session is: its Claude Code, and its place in tmux. window is its window's name.
 func Identify(ctx context.Context, env state.Getenv, s *state.Session) (window string) {
 	s.ClaudePID, s.ClaudeStart = Claude(env)
+	s.Program = ProgramOf(s.ClaudePID)
 	server := ServerOf(env("TMUX"))
 	s.TmuxSession, s.TmuxPane, s.TmuxSocket = "", env("TMUX_PANE"), server.Socket
 	if server.Socket == "" {
@@ -75,16 +76,28 @@ func Claude(env state.Getenv) (pid int, start string) {
 // transcripts (2.1.197 and 2.1.329 change it within 0.2 s of an answer); known is false where that file does not tell, or is that
 // of another session with the same pid, in a container with the same HOME.
 func Waits(transcript, id string, pid int) (waits, known bool) {
-	folder := filepath.Join(filepath.Dir(filepath.Dir(filepath.Dir(transcript))), "sessions")
-	b, err := state.ReadPlain(filepath.Join(folder, strconv.Itoa(pid)+".json"), 1<<20)
-	var session struct {
-		ID     string `json:"sessionId"`
-		Status string `json:"status"`
-	}
-	if err != nil || json.Unmarshal(b, &session) != nil || session.Status == "" || session.ID != "" && session.ID != id {
+	session, known := sessionFile(filepath.Join(sessionFiles(transcript), strconv.Itoa(pid)+".json"))
+	if !known || session.Status == "" || session.ID != "" && session.ID != id {
 		return false, false
 	}
 	return session.Status == "waiting", true
+}
+
+// sessionFiles is the folder of Claude Code's own files of sessions.
+func sessionFiles(transcript string) string {
+	return filepath.Join(filepath.Dir(filepath.Dir(filepath.Dir(transcript))), "sessions")
+}
+
+// ownFile is what such a file says.
+type ownFile struct {
+	ID     string `json:"sessionId"`
+	Status string `json:"status"`
+}
+
+func sessionFile(path string) (one ownFile, known bool) {
+	b, err := state.ReadPlain(path, 1<<20)
+	known = err == nil && json.Unmarshal(b, &one) == nil
+	return one, known
 }
 
 // Ended says that a Claude Code that is known has ended: its process is not there, or its pid is another process's by now, which

@@ -24,9 +24,35 @@ const (
 
 // takesCommands says whether commands in the thread of a session's reports count: its hooks said so, and its Claude Code runs.
 func (p *Poller) takesCommands(one *state.Session) bool {
+	return one.ThreadName != "" && one.Chat != "" && p.listens(one)
+}
+
+// listens says whether a session takes what is said to it: its hooks said so, and its Claude Code runs.
+func (p *Poller) listens(one *state.Session) bool {
 	known := one.ClaudePID > 1 || p.Now().Sub(one.LastSeen).Abs() < state.MaxAge
-	return one.Listens && one.Running() && one.ThreadName != "" && one.Chat != "" && known &&
+	return one.Listens && one.Running() && known &&
 		!inject.Ended(one.ClaudePID, one.ClaudeStart) && !inject.Elsewhere(one.ClaudeStart)
+}
+
+// resumes says whether words in a session's thread start its Claude Code again, which has ended, where the person wants that.
+func (p *Poller) resumes(one *state.Session) bool {
+	return one.Listens && one.ThreadName != "" && one.Chat != "" && !inject.Elsewhere(one.ClaudeStart) && !p.listens(one)
+}
+
+// nobodyText is what is told of words that nothing takes.
+func (p *Poller) nobodyText(one *state.Session) string {
+	return gchat.NobodyText(one, p.listens(one) || one.Running() && !one.Listens)
+}
+
+// readsOn says whether the thread of a session that has ended is read: for an hour, or for good where that costs Google nothing, or
+// this process runs anyway.
+func (p *Poller) readsOn(one *state.Session) bool {
+	ended := one.EndedAt
+	if ended.IsZero() {
+		ended = one.LastSeen
+	}
+	forGood := p.Daemon || p.pulls || gchat.Local(one.Chat)
+	return p.starts && p.resumes(one) && (forGood || p.Now().Sub(ended).Abs() < restsFor)
 }
 
 // superseded says that the Claude Code of a session goes on with another one: what is said to the first must not reach that.
@@ -49,7 +75,9 @@ func (r *reader) takeSaid(n *pass, one *state.Session, m gchat.Message, asked *s
 	switch {
 	case asked != nil && (!command || asked.Reply(m.Name) != nil): // an edited reply is no command
 		return false
-	case one.Chat != r.chat, text == "", !command && before, !r.takesCommands(one), r.superseded(one):
+	case one.Chat != r.chat, text == "", !command && before, r.superseded(one):
+		return false
+	case !r.takesCommands(one) && (command || !r.resumes(one) || !r.personal().StartSessions):
 		return false
 	}
 	at := m.CreateTime.Truncate(time.Millisecond) // as the session's file has it
@@ -103,7 +131,7 @@ func (p *Poller) attendSessions(ctx context.Context) (needed bool) {
 		if one.Env != p.environment {
 			continue
 		}
-		needed = needed || p.takesCommands(one) || len(one.Commands) > 0
+		needed = needed || p.takesCommands(one) || len(one.Commands) > 0 || p.readsOn(one)
 		if !one.OwesSummary.IsZero() {
 			p.summarise(ctx, one)
 		}
@@ -145,13 +173,27 @@ func (p *Poller) doCommands(ctx context.Context, id string) {
 	if cfg.Unread {
 		return // who may say something is not known
 	}
-	takes := p.takesCommands(one) && !p.superseded(one)
-	counts := func(c state.Command) bool {
-		return !c.At.Before(one.StartedAt) && judge.Named(cfg.Approvers, c.Sender, c.SenderEmail)
+	command := func(c state.Command) bool { return strings.HasPrefix(c.Text, "/") }
+	counts := func(c state.Command) bool { // a session that is started for its words begins after them
+		return (!command(c) || !c.At.Before(one.StartedAt)) && judge.Named(cfg.Approvers, c.Sender, c.SenderEmail)
 	}
-	forClaude := func(c state.Command) bool {
-		return !strings.HasPrefix(c.Text, "/") || gchat.ClaudeCommand(c.Text, cfg.ClaudeCommands)
+	forClaude := func(c state.Command) bool { return !command(c) || gchat.ClaudeCommand(c.Text, cfg.ClaudeCommands) }
+	superseded, nobody := p.superseded(one), p.nobodyText(one)
+	words := func(c state.Command) bool { return !command(c) && counts(c) }
+	if !superseded && cfg.StartSessions && one.Listens && !p.listens(one) && slices.ContainsFunc(read, words) {
+		begun, why := p.room().Begin(ctx, one)
+		switch {
+		case why != "":
+			nobody = gchat.NotBegunText(one, why)
+		case begun == nil:
+			return // it is being started
+		default:
+			one = begun
+			err = p.putAnswer(one, state.MessageID("begun", one.ID, one.Begins.String()), gchat.BegunText(one))
+			p.Log.Once(err, "note not put into the outbox")
+		}
 	}
+	takes := p.listens(one) && !superseded
 	for _, c := range read {
 		if !counts(c) || !forClaude(c) {
 			continue
@@ -159,7 +201,7 @@ func (p *Poller) doCommands(ctx context.Context, id string) {
 		if takes {
 			err = commands.Instruct(p.Env, one, c)
 		} else {
-			err = p.putAnswer(one, state.MessageID("nobody", c.Message), gchat.NobodyText(one))
+			err = p.putAnswer(one, state.MessageID("nobody", c.Message), nobody)
 		}
 		if err != nil {
 			p.Log.Once(err, "words for Claude not written down")
@@ -181,9 +223,9 @@ func (p *Poller) doCommands(ctx context.Context, id string) {
 			continue
 		}
 		bound, cancel := context.WithTimeout(context.WithoutCancel(ctx), commandBound)
-		text := gchat.NobodyText(one)
+		text := p.nobodyText(one)
 		if p.takesCommands(one) {
-			text = commands.Room{Env: p.Env, Log: p.Log, DryRun: p.DryRun, Now: p.Now}.Do(bound, one, c)
+			text = p.room().Do(bound, one, c)
 		}
 		cancel()
 		if strings.HasPrefix(text, "[Stopped]") {
@@ -198,10 +240,46 @@ func (p *Poller) doCommands(ctx context.Context, id string) {
 	}
 }
 
+func (p *Poller) room() commands.Room {
+	return commands.Room{Env: p.Env, Log: p.Log, DryRun: p.DryRun, Now: p.Now}
+}
+
+// begin begins the session that a person asks for with /new, in any thread of ours, once: the session's id is made of the message.
+func (r *reader) begin(m gchat.Message) error {
+	if !judge.Named(r.personal().Approvers, m.Sender, m.SenderEmail) {
+		return nil
+	}
+	c := state.Command{
+		Message: m.Name, Sender: m.Sender, SenderEmail: m.SenderEmail, DisplayName: m.DisplayName,
+		Text: state.Clean(state.ForAgent, m.Text), At: m.CreateTime.Add(-r.api.Ahead).UTC(),
+	}
+	one, why, err := r.room().New(c, r.chat)
+	switch {
+	case err != nil:
+		return err
+	case why != "":
+		return r.put(&state.Message{
+			ID: state.MessageID("new", m.Name), Type: state.MessageNote, Parts: []string{why}, ProjectDir: r.user,
+			Chat: r.chat, ThreadName: m.ThreadName, Urgent: true, CreatedAt: r.Now().UTC(),
+		})
+	}
+	return r.putAnswer(one, state.MessageID("new", m.Name), gchat.NewSessionText(one, c))
+}
+
+// beginsSession says whether a person asks for a new session: in a thread of ours, to the app, or on the page.
+func (r *reader) beginsSession(n *pass, m gchat.Message) bool {
+	if !gchat.IsNew(m.Text) {
+		return false
+	}
+	q := n.target(m)
+	ours := len(n.records[m.ThreadName]) > 0 || n.sessions[m.ThreadName] != nil || r.pulled || gchat.Local(r.chat)
+	return ours && r.personal().StartSessions && (q == nil || q.Reply(m.Name) == nil)
+}
+
 // putAnswer puts a note into the thread of a session, once.
 func (p *Poller) putAnswer(one *state.Session, id, text string) error {
 	return p.put(&state.Message{
 		ID: id, Type: state.MessageNote, Parts: []string{text}, ProjectDir: one.ProjectDir, Trusted: one.Trusted,
-		SessionID: one.ID, Chat: one.Chat, ThreadName: one.ThreadName, Urgent: true, CreatedAt: p.Now().UTC(),
+		SessionID: one.ID, Chat: one.Chat, ThreadName: one.ThreadName, ThreadKey: "session-" + one.ID, Urgent: true, CreatedAt: p.Now().UTC(),
 	})
 }

@@ -10,6 +10,7 @@ import (
 	"gchat-hooks/inject"
 	"gchat-hooks/poller/judge"
 	"gchat-hooks/state"
+	"gchat-hooks/state/config"
 )
 
 const (
@@ -27,9 +28,11 @@ const (
 	sweepEvery = time.Hour
 )
 
-// attendAll attends to every record of this environment; interval is the time from one round to the next. It returns when to
+// attendAll attends to every record of this environment; some things have their time once a poll_interval. It returns when to
 // come again, and whether something is left to be done.
-func (p *Poller) attendAll(ctx context.Context, interval time.Duration) (next time.Time, busy bool) {
+func (p *Poller) attendAll(ctx context.Context, cfg *config.Config) (next time.Time, busy bool) {
+	interval := cfg.PollInterval
+	p.starts, p.pulls = cfg.StartSessions, cfg.Subscription != ""
 	due := p.Now().Sub(p.polled).Abs() >= interval // a clock that was set back must not hold the round
 	if due {
 		p.polled = p.Now()

@@ -3,6 +3,7 @@ package poller
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -129,6 +130,10 @@ func (r *reader) take(n *pass, page []gchat.Message) {
 					n.given[q] = append(n.given[q], m)
 				}
 			}
+		case r.beginsSession(n, m):
+			if err := r.begin(m); err != nil {
+				n.failed = fmt.Errorf("a session to begin: %w", err)
+			}
 		case n.sessions[m.ThreadName] != nil && r.takeSaid(n, n.sessions[m.ThreadName], m, q):
 		case q == nil:
 			r.answerNobody(n, m)
@@ -202,7 +207,7 @@ func (r *reader) answerNobody(n *pass, m gchat.Message) {
 	if !at.After(one.ToldNobody) || !judge.Named(r.config(one.ProjectDir, one.Trusted).AllowedUsers, m.Sender, m.SenderEmail) {
 		return
 	}
-	err := r.putAnswer(one, state.MessageID("nobody", m.Name), gchat.NobodyText(one))
+	err := r.putAnswer(one, state.MessageID("nobody", m.Name), r.nobodyText(one))
 	if err == nil {
 		_, err = state.SessionsIn(r.user).Change(one.ID, func(one *state.Session) error {
 			if at.After(one.ToldNobody) {

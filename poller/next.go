@@ -54,6 +54,10 @@ func (p *Poller) typeNext(ctx context.Context, s *served, q *state.Question) {
 		p.end(q, state.Cancelled, "superseded", nil)
 		return
 	}
+	if why != "" && one != nil && p.Now().Sub(one.Begins).Abs() < commands.BeginBound {
+		s.try.next = p.Now().Add(retryPause) // it has just begun
+		return
+	}
 	if why != "" {
 		p.notTyped(s, q, why, false)
 		return

@@ -73,6 +73,8 @@ type Poller struct {
 	sessionFiles state.Cache[state.Session]
 	sessions     []*state.Session
 	byThread     map[string]*state.Session // of their reports
+	starts       bool                      // the person wants sessions to be started: see config.StartSessions
+	pulls        bool                      // what is said in the space comes from a subscription
 	// fresh are paths of messages that this process put as tried, to spare a write, and did not try yet.
 	fresh   sync.Map
 	summed  sync.Map           // ids of the sessions whose summary is being worded
@@ -352,7 +354,7 @@ func (p *Poller) step(ctx context.Context) (next time.Time, busy bool) {
 		if cfg.Subscription != "" || p.events.lock != nil {
 			heard = p.takeEvents(ctx, cfg.Subscription)
 		}
-		next, busy = p.attendAll(ctx, cfg.PollInterval)
+		next, busy = p.attendAll(ctx, cfg)
 		next, busy = sooner(next, heard), busy || p.events.keeps
 		next = sooner(next, p.follow(ctx))
 		due, sending := p.sender.dispatch(ctx)
@@ -453,7 +455,7 @@ func (p *Poller) once(ctx context.Context) (failed error) {
 func (p *Poller) round(ctx context.Context) {
 	p.polled = time.Time{} // also to what has its time once an interval
 	p.scan()
-	p.attendAll(ctx, p.own().PollInterval)
+	p.attendAll(ctx, p.own())
 }
 
 // beat shows that this process goes on, and that its last poll went well.

@@ -270,7 +270,8 @@ func (p *Poller) writeSaid(app *gchat.App, one gchat.Pulled, v *view) (used bool
 		}
 	}
 	waits, silent := p.unknownFor(app, one)
-	if len(v.records[m.ThreadName]) == 0 && v.sessions[m.ThreadName] == nil {
+	begins := gchat.IsNew(m.Text) && p.starts
+	if len(v.records[m.ThreadName]) == 0 && v.sessions[m.ThreadName] == nil && !begins {
 		if waits {
 			return false
 		}

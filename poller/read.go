@@ -26,6 +26,9 @@ const (
 	// readOnFor is how long after the last question's end its space is read on, for a reply that was on its way.
 	readOnFor  = 5 * time.Minute
 	quickCycle = time.Second
+	// restCycle is the cycle where only sessions that ended may be written to, and restsFor how long after their end.
+	restCycle = 30 * time.Second
+	restsFor  = time.Hour
 
 	firstBackup  = 30 * time.Second
 	refusedPause = time.Minute
@@ -44,6 +47,7 @@ type view struct {
 	youngest time.Time                 // when the youngest question was asked that waits for a reply
 	ended    time.Time                 // when the last question ended whose thread may still get a reply
 	listens  bool                      // there is the thread of a session that listens
+	rests    bool                      // there is that of one that has ended, and can be resumed
 	// beingAsked are ids of the sessions that are just being asked what comes next: a reply may come before the receipt.
 	beingAsked map[string]bool
 }
@@ -135,9 +139,11 @@ func (p *Poller) views() map[string]*view {
 		}
 	}
 	for _, one := range p.sessions {
-		if one.Env == p.environment && p.takesCommands(one) {
+		lives := p.takesCommands(one)
+		if one.Env == p.environment && (lives || p.readsOn(one)) {
 			v := viewOf(one.Chat)
-			v.own, v.listens = append(v.own, configured{one.ProjectDir, one.Trusted}), true
+			v.own = append(v.own, configured{one.ProjectDir, one.Trusted})
+			v.listens, v.rests = v.listens || lives, v.rests || !lives
 		}
 	}
 	return views
@@ -262,8 +268,12 @@ func (r *reader) lead() bool {
 func (r *reader) cycle(v *view) time.Duration {
 	by := v.own[r.from%len(v.own)]
 	interval := r.config(by.projectDir, by.trusted).PollInterval
-	if len(v.asked) == 0 && !v.listens && !v.ended.IsZero() { // ever more rarely
+	quiet := len(v.asked) == 0 && !v.listens
+	if quiet && !v.ended.IsZero() { // ever more rarely
 		return max(min(quickCycle, interval), r.Now().Sub(v.ended)/4)
+	}
+	if quiet && v.rests && !gchat.Local(r.chat) && r.Now().Sub(r.heard).Abs() >= quickFor {
+		return max(interval, restCycle)
 	}
 	if r.Now().Sub(v.youngest).Abs() < quickFor || r.Now().Sub(r.heard).Abs() < quickFor {
 		return min(quickCycle, interval)

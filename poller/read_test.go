@@ -369,7 +369,7 @@ func TestAThreadIsWaitedIn(t *testing.T) {
 	}
 	d.reply(thread, "users/9", "not allowed")
 	first := d.reply(thread, "", "  yes, "+strings.Repeat("please ", 3))
-	if _, err := d.space.Say(app, thread, gchat.NobodyText(&state.Session{})); err != nil { // the reply came before the wait
+	if _, err := d.space.Say(app, thread, gchat.NobodyText(&state.Session{}, true)); err != nil { // the reply came before the wait
 		t.Fatal(err)
 	}
 	d.skew.Store(0)
@@ -458,7 +458,7 @@ func TestAKilledWaitTakesNoReply(t *testing.T) {
 		t.Fatal(err)
 	}
 	x.p.scan()
-	x.p.attendAll(t.Context(), x.p.own().PollInterval) // between two rounds
+	x.p.attendAll(t.Context(), x.p.own()) // between two rounds
 	x.p.round(t.Context())
 	if is := d.load(one); is.Status != state.Cancelled || is.Reply(m.Name) == nil {
 		t.Fatalf("the killed one is %s, with %+v", is.Status, is.Replies)

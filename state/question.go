@@ -205,6 +205,7 @@ type Question struct {
 	ProjectDir      string            `json:"project_dir,omitempty"`
 	CWD             string            `json:"cwd,omitempty"`
 	SessionName     string            `json:"session_name"`
+	Machine         string            `json:"machine,omitempty"`   // as people call it
 	PromptID        string            `json:"prompt_id,omitempty"` // Claude Code's, from 2.1.196
 	ToolUseID       string            `json:"tool_use_id,omitempty"`
 	AgentID         string            `json:"agent_id,omitempty"`   // of the subagent that asks; "" for the session itself

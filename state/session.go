@@ -21,6 +21,7 @@ type Session struct {
 	StateDir       string    `json:"state_dir,omitempty"` // where what lets it act is written: see SpareState
 	ClaudePID      int       `json:"claude_pid,omitempty"`
 	ClaudeStart    string    `json:"claude_start,omitempty"`
+	Program        []string  `json:"program,omitempty"` // by which its Claude Code was started, by absolute paths
 	TmuxSession    string    `json:"tmux_session,omitempty"`
 	TmuxPane       string    `json:"tmux_pane,omitempty"`
 	TmuxSocket     string    `json:"tmux_socket,omitempty"`
@@ -34,10 +35,12 @@ type Session struct {
 	EndedAt        time.Time `json:"ended_at,omitzero"`
 	Reason         string    `json:"reason,omitempty"`
 
-	Before     string   `json:"before,omitempty"`      // the session that its Claude Code had before /clear: its thread goes on
-	Chat       string   `json:"chat,omitempty"`        // host/spaces/S: where its reports are
-	ThreadName string   `json:"thread_name,omitempty"` // of its reports; "" before the first arrived
-	Notices    []string `json:"notices,omitempty"`     // shown by its next hook, once
+	// Begins is when a poller set about starting its Claude Code. Where no process is known since, that poller was killed.
+	Begins     time.Time `json:"begins,omitzero"`
+	Before     string    `json:"before,omitempty"`      // the session that its Claude Code had before /clear: its thread goes on
+	Chat       string    `json:"chat,omitempty"`        // host/spaces/S: where its reports are
+	ThreadName string    `json:"thread_name,omitempty"` // of its reports; "" before the first arrived
+	Notices    []string  `json:"notices,omitempty"`     // shown by its next hook, once
 	// ToldNobody is of the newest message in that thread that was told that no process waits there.
 	ToldNobody time.Time `json:"told_nobody,omitzero"`
 

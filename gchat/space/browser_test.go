@@ -389,7 +389,7 @@ func TestPage(t *testing.T) {
 		thread := ask(t, s, srv.URL, "session-9", "[Done] mail-worker | 2026-02-21 10:45:23\n\nAll is sent.")
 		openThread(t, ctx, thread)
 		until(t, ctx, on+` && document.querySelector('[data-reply]').placeholder === 'Write, if a program waits for it'`)
-		ask(t, s, srv.URL, "session-9", gchat.NobodyText(&state.Session{}))
+		ask(t, s, srv.URL, "session-9", gchat.NobodyText(&state.Session{}, true))
 		until(t, ctx, fmt.Sprintf(off, "Nobody is waiting for a reply here: this thread only")+" && "+anyway(true))
 		screenshot(t, ctx, "phone-unread")
 		ask(t, s, srv.URL, "session-9", "[Done] mail-worker\n\nSend the rest?")

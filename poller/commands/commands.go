@@ -29,6 +29,7 @@ const list = `/screen: what the terminal shows
 /stop: interrupts Claude, as Esc does
 /mute 2h: no reports of this session until then (also 30m, off)
 /compact, /clear, /model NAME: Claude Code's own, typed as they are when Claude is idle
+/new PROJECT WORDS: begins a session in another thread, where start_sessions is on
 /help: these lines`
 
 // ErrNoTmux says that a session was never in tmux, as far as is known.
@@ -57,6 +58,8 @@ func (r Room) Do(ctx context.Context, one *state.Session, c state.Command) strin
 		return r.stop(ctx, one)
 	case "/mute":
 		return r.mute(one, rest)
+	case "/new":
+		return "[Not used] Sessions are begun in the terminal alone: start_sessions is off."
 	case "/help":
 		return "[Help] In this thread you can write:\n" + list
 	}

@@ -289,8 +289,8 @@ func (s systemd) file() string {
 	return filepath.Join(filepath.Dir(state.ConfigDir(s.Env)), "systemd/user", s.unit())
 }
 
-// contents is the unit. Type=exec has a start fail when there is no such program. KillMode=mixed: the signal is for the daemon,
-// not for the tmux command that is just typing a reply. There is no PrivateTmp and nothing else that hides files: the person's
+// contents is the unit. Type=exec has a start fail when there is no such program. KillMode=process: the signal is for the daemon,
+// not for the tmux command that is just typing a reply, nor for the tmux server of the sessions that it started. There is no PrivateTmp and nothing else that hides files: the person's
 // tmux sockets are in /tmp, and their projects anywhere.
 func (s systemd) contents(env []string) string {
 	var vars strings.Builder

@@ -1,0 +1,176 @@
+package e2e
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+
+	"google.golang.org/api/chat/v1"
+
+	"gchat-hooks/e2e/bound"
+	"gchat-hooks/gchat/space"
+)
+
+// starts has the person of a test want sessions to be started.
+func starts(t *testing.T, more func(home, project string)) func(home, project string) {
+	return func(home, project string) {
+		t.Helper()
+		writeFile(t, filepath.Join(home, ".config", "gchat-hooks", "config.json"), map[string]any{"start_sessions": true})
+		if more != nil {
+			more(home, project)
+		}
+	}
+}
+
+// own asks our own tmux server.
+func (b *bridge) own(args ...string) string {
+	socket := filepath.Join(b.Home, ".local", "state", "gchat-hooks", "tmux")
+	out, err := exec.Command("tmux", append([]string{"-S", socket}, args...)...).CombinedOutput()
+	if err != nil {
+		return err.Error() + ": " + string(out)
+	}
+	return string(out)
+}
+
+// Words in the thread of a session that has ended resume it, once, also where two write, and go in as its next instruction.
+func TestWordsResumeASession(t *testing.T) {
+	for name, end := range map[string]func(*bridge){
+		"left": func(b *bridge) { b.Quit() },
+		"killed": func(b *bridge) {
+			b.WaitIdle()
+			// What 2.1.197 had not written down yet when it was killed, it cannot resume.
+			bound.Until(b.t, "the transcript has the turn", func() bool {
+				files, _ := filepath.Glob(filepath.Join(b.Home, ".claude", "projects", "*", "*.jsonl"))
+				return slices.ContainsFunc(files, func(file string) bool {
+					raw, _ := os.ReadFile(file)
+					return strings.Contains(string(raw), "Shall I commit?")
+				})
+			})
+			b.Kill(syscall.SIGKILL)
+			b.WaitExit()
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			eachClaude(t, both, func(t *testing.T, c claude) {
+				b := approve(t, c, config{Prepare: starts(t, nil), Script: []turn{asksBack, asksBack, {say("Heard both.")}, {say("Bye.")}}})
+				b.Prompt("go ahead")
+				q := b.await("[Waiting for you]")
+				end(b)
+				b.await("[Cancelled]")
+				b.reply(q, "first: commit it")
+				b.reply(q, "second: push it")
+				b.await("[Started]", "attach")
+				b.API.WaitText(t, "first: commit it")
+				b.API.WaitText(t, "second: push it")
+				bound.Until(t, "both told", func() bool { return b.count("[Sent]") == 2 })
+				if n := b.count("[Started]"); n != 1 {
+					t.Errorf("started %d times", n)
+				}
+				for _, words := range []string{"first: commit it", "second: push it"} {
+					if n := b.API.count(words); n != 1 {
+						t.Errorf("Claude has %q %d times", words, n)
+					}
+				}
+				for _, m := range b.chat.Messages() {
+					if m.Thread.Name != q.Thread.Name {
+						t.Errorf("%q is in another thread", m.Text)
+					}
+				}
+				windows, err := b.tmux.run("list-windows", "-t", "=claude", "-F", "#{pane_start_command}")
+				if err != nil || strings.Count(windows, "--resume") != 1 || strings.Contains(windows, "commit") {
+					t.Errorf("windows %q, %v", windows, err)
+				}
+			})
+		})
+	}
+}
+
+// /new begins a session in a project by the beginning of its name, in our own tmux server; its thread begins with what was asked.
+func TestANewSessionIsBegun(t *testing.T) {
+	eachClaude(t, both, func(t *testing.T, c claude) {
+		b := approve(t, c, config{Prepare: starts(t, nil), Script: []turn{
+			{ask(database)}, thanks, {say("The new one is at work.")}, {say("And goes on.")},
+		}})
+		defer b.own("kill-server")
+		b.Prompt("go ahead")
+		b.reply(b.await("[AskUserQuestion]"), "1") // by which the project is known
+		b.WaitScreen("Thanks, understood.")
+		for text, told := range map[string]string{"/new nothing here": "No project here is called nothing", "/new": "• "} {
+			if _, err := b.chat.Say(space.Person(), "", text); err != nil {
+				t.Fatal(err)
+			}
+			b.await("[Not used]", told)
+		}
+		words := "--dangerously-skip-permissions is what I ask; about"
+		m, err := b.chat.Say(space.Person(), "", "/new proj "+words)
+		if err != nil {
+			t.Fatal(err)
+		}
+		head := b.await("[New session] project", words)
+		if head.Thread.Name == m.Thread.Name {
+			t.Error("it has no thread of its own")
+		}
+		b.await("[Started]", "attach")
+		b.API.WaitText(t, words)
+		if got := b.await("[Sent]"); got.Thread.Name != head.Thread.Name {
+			t.Errorf("told in %s", got.Thread.Name)
+		}
+		if got := b.own("list-panes", "-a", "-F", "#{pane_start_command} #{pane_current_path}"); strings.Contains(got, "danger") || !strings.Contains(got, b.Dir) {
+			t.Errorf("it runs as %q", got)
+		}
+		b.reply(head, "go on then")
+		b.API.WaitText(t, "go on then")
+	})
+}
+
+// Where a session cannot be started, its thread says why, and nothing is started.
+func TestWhyASessionIsNotStarted(t *testing.T) {
+	for name, c := range map[string]struct {
+		before func(*testing.T, *bridge)
+		told   string
+	}{
+		"trust withdrawn": {func(t *testing.T, b *bridge) {
+			if err := os.WriteFile(filepath.Join(b.Home, ".claude.json"), []byte(`{"projects":{}}`), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}, "trust"},
+		"folder gone": {func(t *testing.T, b *bridge) {
+			if err := os.Rename(b.Dir, b.Dir+".old"); err != nil {
+				t.Fatal(err)
+			}
+		}, "folder is gone"},
+		"transcript gone": {func(t *testing.T, b *bridge) {
+			if err := os.RemoveAll(filepath.Join(b.Home, ".claude", "projects")); err != nil {
+				t.Fatal(err)
+			}
+		}, "transcript is gone"},
+		"off": {func(t *testing.T, b *bridge) {
+			if err := os.Remove(filepath.Join(b.Home, ".config", "gchat-hooks", "config.json")); err != nil {
+				t.Fatal(err)
+			}
+		}, "claude --resume"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			eachClaude(t, ours, func(t *testing.T, cl claude) {
+				b := approve(t, cl, config{Prepare: starts(t, nil), Script: []turn{asksBack, asksBack}})
+				b.Prompt("go ahead")
+				q := b.await("[Waiting for you]")
+				b.Quit()
+				b.await("[Cancelled]")
+				c.before(t, b)
+				b.reply(q, "go on")
+				b.awaitMessage("why not", func(m *chat.Message) bool {
+					return (strings.HasPrefix(m.Text, "[Not started]") || strings.HasPrefix(m.Text, "[Not read]")) && strings.Contains(m.Text, c.told)
+				})
+				if n := b.API.count("go on"); n > 0 {
+					t.Error("Claude has the words")
+				}
+			})
+		})
+	}
+
+}

@@ -1,0 +1,95 @@
+package inject
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"gchat-hooks/state"
+)
+
+// ProgramOf is how a process was started, without its arguments: a program, or an engine and the script that it runs, by absolute
+// paths; nil where that is not known.
+func ProgramOf(pid int) []string {
+	if pid <= 1 {
+		return nil
+	}
+	argv := argsOf(pid)
+	if len(argv) == 0 {
+		return nil
+	}
+	path, err := exec.LookPath(argv[0])
+	if err != nil || !filepath.IsAbs(path) {
+		return nil
+	}
+	switch filepath.Base(path) {
+	case "node", "nodejs", "bun":
+		if len(argv) < 2 || !filepath.IsAbs(argv[1]) {
+			return nil
+		}
+		return []string{path, argv[1]}
+	}
+	return []string{path}
+}
+
+// Lives says whether a process that runs has a session, by Claude Code's own files of sessions: see Waits.
+func Lives(transcript, id string) bool {
+	files, _ := filepath.Glob(filepath.Join(sessionFiles(transcript), "*.json"))
+	return slices.ContainsFunc(files, func(file string) bool {
+		pid, _ := strconv.Atoi(strings.TrimSuffix(filepath.Base(file), ".json"))
+		one, known := sessionFile(file)
+		return known && one.ID == id && pid > 1 && alive(pid)
+	})
+}
+
+// ownSession is the name of our own server's session.
+const ownSession = "gchat-hooks"
+
+// Own is our own tmux server, for sessions that no terminal of the person's has: it goes on when the login shell ends. To look at
+// it: tmux -S SOCKET attach.
+func Own(userState string) Server { return Server{Socket: filepath.Join(userState, "tmux")} }
+
+// Open starts a program in a new window of a session, argument by argument, without a shell. Our own server is started where it
+// does not run. The pane is as it was just then: its program may have ended.
+func (s Server) Open(ctx context.Context, session, dir string, argv []string) (Pane, error) {
+	session = strings.NewReplacer(":", "_", ".", "_").Replace(session)
+	window := []string{"-d", "-P", "-F", paneFormat, "-c", strings.ReplaceAll(dir, "#", "##")} // it is a format: #(…) would run
+	window = append(window, argv...)
+	for i, arg := range window {
+		if strings.HasSuffix(arg, ";") { // else the next command would begin
+			window[i] = strings.TrimSuffix(arg, ";") + `\;`
+		}
+	}
+	out, err := s.call(ctx, nil, append([]string{"new-window", "-t", "=" + session + ":"}, window...)...)
+	if session == ownSession && (errors.Is(err, ErrNoServer) || errors.Is(err, ErrNoSession)) {
+		out, err = s.call(ctx, nil, append([]string{"new-session", "-s", session, "-x", "200", "-y", "50"}, window...)...)
+	}
+	if err != nil {
+		return Pane{}, fmt.Errorf("open a tmux window: %w", err)
+	}
+	p, ok := parsePane(out)
+	if !ok {
+		return Pane{}, fmt.Errorf("open a tmux window: %w", ErrNoPane)
+	}
+	return p, nil
+}
+
+// OpenNear starts a program in a window beside the session's last one, where its tmux session is still there, else in our own
+// server.
+func OpenNear(ctx context.Context, userState string, one *state.Session, argv []string) (Server, Pane, error) {
+	server := Server{Socket: one.TmuxSocket}
+	if one.TmuxSocket != "" && one.TmuxSession != "" {
+		pane, err := server.Open(ctx, one.TmuxSession, one.ProjectDir, argv)
+		if !errors.Is(err, ErrNoServer) && !errors.Is(err, ErrNoSession) && !errors.Is(err, ErrNoPane) {
+			return server, pane, err
+		}
+	}
+	server = Own(userState)
+	pane, err := server.Open(ctx, ownSession, one.ProjectDir, argv)
+	return server, pane, err
+}

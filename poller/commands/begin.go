@@ -1,0 +1,214 @@
+package commands
+
+import (
+	"context"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+
+	"gchat-hooks/gchat"
+	"gchat-hooks/inject"
+	"gchat-hooks/state"
+)
+
+// BeginBound is how long a Claude Code may take to begin.
+const BeginBound = 30 * time.Second
+
+// Begin starts the Claude Code of a session that has ended, or of a new one, in a tmux window in its folder: without the words that
+// it is started for, since others can read arguments. That it is started is written down before, so it is started once, also by a
+// poller that is killed. It returns the session that takes what is said by then; nil without a reason while it is being started.
+func (r Room) Begin(ctx context.Context, one *state.Session) (begun *state.Session, why string) {
+	folder := state.SessionsIn(state.UserState(r.Env))
+	if !one.Begins.IsZero() && one.ClaudePID == 0 { // by a poller that was killed
+		if r.Now().Sub(one.Begins).Abs() < BeginBound {
+			return nil, ""
+		}
+		_, err := folder.Change(one.ID, notBegun)
+		return nil, r.reason(err, "it was started, and not seen to begin")
+	}
+	argv, why := r.command(one)
+	if why != "" {
+		return nil, why
+	}
+	lives := false
+	begun, err := folder.Change(one.ID, func(s *state.Session) error {
+		lives = s.ClaudePID > 1 && s.Running() && !inject.Ended(s.ClaudePID, s.ClaudeStart)
+		if lives || !s.Begins.Equal(one.Begins) {
+			return state.ErrUnchanged
+		}
+		if s.Running() { // it was killed
+			s.EndedAt = r.Now().UTC()
+		}
+		s.Begins, s.ClaudePID, s.ClaudeStart = r.Now().UTC().Truncate(time.Millisecond), 0, ""
+		return nil
+	})
+	switch {
+	case err != nil:
+		return nil, r.reason(err, "")
+	case lives:
+		return begun, ""
+	}
+	server, pane, err := inject.OpenNear(ctx, state.UserState(r.Env), begun, argv)
+	if err != nil {
+		_, _ = folder.Change(one.ID, notBegun)
+		return nil, r.reason(err, "")
+	}
+	r.Log.Info().Str("session", one.ID).Str("pane", pane.ID).Strs("program", argv).Msg("session started")
+	begun, err = folder.Change(one.ID, func(s *state.Session) error {
+		s.TmuxSocket, s.TmuxSession, s.TmuxPane = server.Socket, pane.Session, pane.ID
+		s.ClaudePID, s.ClaudeStart = pane.PID, inject.StartOf(pane.PID)
+		s.EndedAt, s.LastSeen = time.Time{}, r.Now().UTC()
+		return nil
+	})
+	return begun, r.reason(err, "")
+}
+
+func notBegun(s *state.Session) error { s.Begins = time.Time{}; return nil }
+
+// reason is why a session was not begun, for its thread.
+func (r Room) reason(err error, otherwise string) string {
+	if errors.Is(err, exec.ErrNotFound) {
+		return "there is no tmux"
+	}
+	if err != nil {
+		return r.short(err.Error())
+	}
+	return otherwise
+}
+
+// command is what starts a session's Claude Code, or why nothing does. Its permission mode is the person's default.
+func (r Room) command(one *state.Session) (argv []string, why string) {
+	info, err := os.Stat(one.ProjectDir)
+	trusted, _ := state.Trusted(r.Env, one.ProjectDir)
+	_, noTranscript := os.Stat(one.TranscriptPath)
+	argv = r.program(one)
+	switch {
+	case r.DryRun:
+		return nil, "the poller runs with --dry-run"
+	case uuid.Validate(one.ID) != nil:
+		return nil, "its id is none of Claude Code's"
+	case inject.Elsewhere(one.ClaudeStart):
+		return nil, "it ran on another machine, or in another container"
+	case err != nil || !info.IsDir():
+		return nil, "its folder is gone: " + r.short(one.ProjectDir)
+	case !trusted:
+		return nil, "Claude Code was not told to trust its folder, or is not any more: " + r.short(one.ProjectDir)
+	case argv == nil:
+		return nil, "Claude Code is not where it was, nor on PATH"
+	case one.TranscriptPath == "":
+		return append(argv, "--session-id", one.ID), ""
+	case noTranscript != nil:
+		return nil, "its transcript is gone"
+	case inject.Lives(one.TranscriptPath, one.ID):
+		return nil, "it runs in another terminal"
+	}
+	return append(argv, "--resume", one.ID), ""
+}
+
+// program is what the session was started with, else what the last session was, else the claude on PATH; nil where there is none.
+func (r Room) program(one *state.Session) []string {
+	all, _ := state.SessionsIn(state.UserState(r.Env)).All()
+	slices.SortFunc(all, func(a, b *state.Session) int { return b.LastSeen.Compare(a.LastSeen) })
+	for _, s := range append([]*state.Session{one}, all...) {
+		there := func(path string) bool { _, err := os.Stat(path); return err == nil && filepath.IsAbs(path) }
+		if len(s.Program) > 0 && !slices.ContainsFunc(s.Program, func(path string) bool { return !there(path) }) {
+			return slices.Clone(s.Program)
+		}
+	}
+	for _, usual := range []string{"claude", filepath.Join(state.Home(r.Env), ".local/bin/claude")} {
+		if path, err := exec.LookPath(usual); err == nil && filepath.IsAbs(path) {
+			return []string{path}
+		}
+	}
+	return nil
+}
+
+// New writes down the session that a person asks for: "/new PROJECT words", or "/new MACHINE PROJECT words". The words wait in it,
+// and have it started. The same message is one session, however often it is read. Why is what the person is told otherwise.
+func (r Room) New(c state.Command, chat string) (one *state.Session, why string, err error) {
+	if r.Now().Sub(c.At) > TooOld {
+		return nil, "[Not used] /new was read too late. Send it again if you still want it.", nil
+	}
+	dir, words, why := r.project(c.Text)
+	if why != "" {
+		return nil, "[Not used] " + why, nil
+	}
+	id := uuid.NewSHA1(uuid.NameSpaceURL, []byte(c.Message)).String()
+	c.Text = gchat.Cut(words, gchat.MaxText)
+	now := r.Now().UTC()
+	one, err = state.SessionsIn(state.UserState(r.Env)).Change(id, func(s *state.Session) error {
+		if s.ProjectDir != "" {
+			return state.ErrUnchanged
+		}
+		s.Name, s.ProjectDir, s.CWD, s.Env, s.Trusted = filepath.Base(dir), dir, dir, state.Environment(r.Env), true
+		s.StateDir = state.SpareState(state.ForProject(r.Env, dir, true))
+		s.StartedAt, s.LastSeen, s.EndedAt = now, now, now // it runs when it is started
+		s.Listens, s.Chat, s.Commands = true, chat, []state.Command{c}
+		return nil
+	})
+	return one, "", err
+}
+
+// project is the project that "/new PROJECT words" names by the beginning of its name, one that is known and trusted, and the words.
+func (r Room) project(text string) (dir, words, why string) {
+	_, rest := cutWord(text)
+	name, words := cutWord(rest)
+	if strings.EqualFold(name, state.MachineName()) {
+		name, words = cutWord(words)
+	}
+	all, _ := state.Projects(r.Env)
+	var exact, begin, names []string
+	for _, p := range all {
+		trusted, _ := state.Trusted(r.Env, p.Dir)
+		if info, err := os.Stat(p.Dir); err != nil || !info.IsDir() || !trusted || slices.Contains(names, p.Dir) {
+			continue
+		}
+		names = append(names, p.Dir)
+		called, within := filepath.Base(p.Dir), filepath.Join(filepath.Base(filepath.Dir(p.Dir)), filepath.Base(p.Dir))
+		switch lower := strings.ToLower(name); {
+		case strings.EqualFold(called, name), strings.EqualFold(within, name):
+			exact = append(exact, p.Dir)
+		case strings.HasPrefix(strings.ToLower(called), lower), strings.HasPrefix(strings.ToLower(within), lower):
+			begin = append(begin, p.Dir)
+		}
+	}
+	if len(exact) == 0 {
+		exact = begin
+	}
+	why = "Say what is to be done: /new PROJECT words."
+	switch {
+	case name == "":
+	case len(exact) == 0:
+		why = "No project here is called " + r.short(name) + "."
+	case len(exact) > 1:
+		why, names = "Several projects are called so:", exact
+	case words != "":
+		return exact[0], words, ""
+	}
+	return "", "", why + r.list(names)
+}
+
+// list are projects by their names, and the folders that they are in.
+func (r Room) list(dirs []string) (text string) {
+	const most = 30
+	for _, dir := range dirs[:min(most, len(dirs))] {
+		text += "\n• " + r.short(filepath.Join(filepath.Base(filepath.Dir(dir)), filepath.Base(dir)))
+	}
+	return text
+}
+
+// cutWord is a text's first word, and what follows it.
+func cutWord(text string) (word, rest string) {
+	text = strings.TrimSpace(text)
+	i := strings.IndexAny(text, " \t\r\n")
+	if i < 0 {
+		return text, ""
+	}
+	return text[:i], strings.TrimSpace(text[i:])
+}
