@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -347,11 +348,6 @@ func (s *setup) hooks(ctx context.Context) error {
 			return err
 		}
 	}
-	if approve || registers.approves() {
-		if err := s.startSessions(ctx); err != nil {
-			return err
-		}
-	}
 	switch {
 	case !approve || s.sendOnly:
 	case len(presets) > 0:
@@ -359,13 +355,17 @@ func (s *setup) hooks(ctx context.Context) error {
 	default:
 		registers.also = []string{"approve"}
 	}
-	return registers.run(ctx)
+	err := registers.run(ctx)
+	if err == nil && !s.sendOnly && (approve || s.flags.Bool("start-sessions")) { // asked once
+		err = s.startSessions(ctx)
+	}
+	return err
 }
 
 // startSessions lets sessions be started from Chat, where the person wants that, and did not say so yet.
 func (s *setup) startSessions(ctx context.Context) error {
 	const question = "Also resume sessions that ended, and begin new ones, from Chat? They run in tmux on this machine."
-	if s.config().StartSessions {
+	if _, err := exec.LookPath("tmux"); err != nil || s.config().StartSessions {
 		return nil
 	}
 	yes, err := s.choose(ctx, "start-sessions", question, false)

@@ -9,6 +9,7 @@ import (
 	"net/http/httptest"
 	"net/url"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync/atomic"
@@ -116,6 +117,9 @@ func TestSetupLogsIn(t *testing.T) {
 	x.expect(`ok    back      the reply of users/7 Ann was read`) // nobody has to vouch for Ann
 	x.answer(`Also answer permissions and plans`, "")
 	x.expect("hooks added")
+	if _, err := exec.LookPath("tmux"); err == nil {
+		x.answer(`Also resume sessions that ended`, "")
+	}
 	x.expect("Done.")
 	if code := x.ends(); code != 0 {
 		t.Errorf("exit code %d:\n%s", code, x.screen())

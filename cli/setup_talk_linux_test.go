@@ -96,6 +96,9 @@ func TestSetupIsOneConversation(t *testing.T) {
 	x.expect(`ok    back      the reply of users/111 Ann was read`)
 	x.answer(`Also answer permissions and plans, and give the next instruction, from Chat\? \[Y/n\]`, "")
 	x.expect(`settings.json: 8 hooks added`)
+	if _, err := exec.LookPath("tmux"); err == nil {
+		x.answer(`Also resume sessions that ended`, "")
+	}
 	x.expect("Done.")
 	if code := x.ends(); code != 0 {
 		t.Errorf("exit code %d", code)

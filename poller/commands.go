@@ -253,6 +253,9 @@ func (r *reader) begin(m gchat.Message) error {
 		Message: m.Name, Sender: m.Sender, SenderEmail: m.SenderEmail, DisplayName: m.DisplayName,
 		Text: state.Clean(state.ForAgent, m.Text), At: m.CreateTime.Add(-r.api.Ahead).UTC(),
 	}
+	if r.Now().Sub(c.At) > commands.TooOld && !m.CreateTime.After(r.mark.Watermark) {
+		return nil // it was read long ago
+	}
 	one, why, err := r.room().New(c, r.chat)
 	switch {
 	case err != nil:

@@ -132,6 +132,11 @@ func (r Room) program(one *state.Session) []string {
 // New writes down the session that a person asks for: "/new PROJECT words", or "/new MACHINE PROJECT words". The words wait in it,
 // and have it started. The same message is one session, however often it is read. Why is what the person is told otherwise.
 func (r Room) New(c state.Command, chat string) (one *state.Session, why string, err error) {
+	id := uuid.NewSHA1(uuid.NameSpaceURL, []byte(c.Message)).String()
+	folder := state.SessionsIn(state.UserState(r.Env))
+	if one, err := folder.Of(id); err == nil {
+		return one, "", nil
+	}
 	if r.Now().Sub(c.At) > TooOld {
 		return nil, "[Not used] /new was read too late. Send it again if you still want it.", nil
 	}
@@ -139,10 +144,9 @@ func (r Room) New(c state.Command, chat string) (one *state.Session, why string,
 	if why != "" {
 		return nil, "[Not used] " + why, nil
 	}
-	id := uuid.NewSHA1(uuid.NameSpaceURL, []byte(c.Message)).String()
 	c.Text = gchat.Cut(words, gchat.MaxText)
 	now := r.Now().UTC()
-	one, err = state.SessionsIn(state.UserState(r.Env)).Change(id, func(s *state.Session) error {
+	one, err = folder.Change(id, func(s *state.Session) error {
 		if s.ProjectDir != "" {
 			return state.ErrUnchanged
 		}
