@@ -13,6 +13,7 @@ import (
 
 	"gchat-hooks/e2e/bound"
 	"gchat-hooks/gchat/space"
+	"gchat-hooks/state"
 )
 
 // starts has the person of a test want sessions to be started.
@@ -124,6 +125,25 @@ func TestANewSessionIsBegun(t *testing.T) {
 		}
 		b.reply(head, "go on then")
 		b.API.WaitText(t, "go on then")
+	})
+}
+
+// A direct message to the app begins one, too, by this machine's name.
+func TestANewSessionByADirectMessage(t *testing.T) {
+	eachClaude(t, ours, func(t *testing.T, c claude) {
+		b := approve(t, c, config{App: true, Prepare: starts(t, nil), Script: []turn{{ask(database)}, thanks, {say("At work.")}}})
+		defer b.own("kill-server")
+		b.Prompt("go ahead")
+		b.reply(b.awaitMessage("the question", func(m *chat.Message) bool { return len(m.CardsV2) > 0 }), "1")
+		b.WaitScreen("Thanks, understood.")
+		if _, err := b.chat.Say(space.Person(), "", "/new "+state.MachineName()+" project tidy up"); err != nil {
+			t.Fatal(err)
+		}
+		head := b.await("[New session] project", "tidy up")
+		b.API.WaitText(t, "tidy up")
+		if got := b.await("[Sent]"); got.Thread.Name != head.Thread.Name {
+			t.Errorf("told in %s", got.Thread.Name)
+		}
 	})
 }
 

@@ -159,7 +159,7 @@ func TestNewSessions(t *testing.T) {
 	needsTmux(t)
 	x := newEnded(t, nil)
 	shop := filepath.Join(x.dir, "shop")
-	for _, dir := range []string{"work/app", "home/app", "stranger", "shop"} {
+	for _, dir := range []string{"work/app", "home/app", "stranger", "shop", "shop of mine"} {
 		dir = filepath.Join(x.dir, dir)
 		if err := os.MkdirAll(dir, 0o700); err != nil {
 			t.Fatal(err)
@@ -182,7 +182,7 @@ func TestNewSessions(t *testing.T) {
 		}
 	}
 	x.reply(x.thread, "users/9", "/new shop mine")
-	x.reply(x.thread, "", "/new sho --model opus\nand; more")
+	x.reply(x.thread, "", "/new shop Of mine --model opus\nand; more")
 	for range 3 {
 		x.hears()
 	}
@@ -193,5 +193,9 @@ func TestNewSessions(t *testing.T) {
 	}
 	if said := x.said(); !slices.Equal(said, []string{"answered: --model opus\nand; more"}) {
 		t.Errorf("said %q", said)
+	}
+	all, _ := state.SessionsIn(state.UserState(x.env)).All()
+	if !slices.ContainsFunc(all, func(s *state.Session) bool { return s.ProjectDir == filepath.Join(x.dir, "shop of mine") }) {
+		t.Error("it runs in another project")
 	}
 }

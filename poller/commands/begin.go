@@ -164,9 +164,16 @@ func (r Room) project(text string) (dir, words, why string) {
 	_, rest := cutWord(text)
 	name, words := cutWord(rest)
 	if strings.EqualFold(name, state.MachineName()) {
-		name, words = cutWord(words)
+		rest = words
+		name, words = cutWord(rest)
 	}
 	all, _ := state.Projects(r.Env)
+	for _, p := range all { // one whose name has blanks, as the page offers it
+		called := filepath.Base(p.Dir)
+		if n := len(called); n > len(name) && n < len(rest) && strings.EqualFold(rest[:n], called) && rest[n] <= ' ' {
+			name, words = called, strings.TrimSpace(rest[n:])
+		}
+	}
 	var exact, begin, names []string
 	for _, p := range all {
 		trusted, _ := state.Trusted(r.Env, p.Dir)
