@@ -64,7 +64,8 @@ func TestAThreadIsOfItsLastSession(t *testing.T) {
 		}
 	}
 	for thread, want := range map[string]string{
-		"spaces/s/threads/1": "out of reach true", "spaces/s/threads/2": "ended false", "spaces/s/threads/3": " false", "": " false",
+		"spaces/s/threads/1": "out of reach true", "spaces/s/threads/2": "ended false",
+		"spaces/s/threads/3": " false", "": " false",
 	} {
 		if does, reads := Seen(t.Context(), env, thread); fmt.Sprint(does, " ", reads) != want {
 			t.Errorf("%s: %q %v, want %q", thread, does, reads, want)
