@@ -17,7 +17,7 @@ var arrows = []struct {
 	why  string
 }{
 	{".", []string{"cli", "hooks", "hooks/wake"}, "main picks the job"},
-	{"cli", []string{"cli/doctor", "cli/migrate", "hooks", "hooks/settings", "hooks/wake", "gchat", "gchat/login", "gchat/space", "poller", "poller/judge", "poller/service", "inject", "state", "state/config"}, "a command may use every room"},
+	{"cli", []string{"cli/doctor", "cli/migrate", "hooks", "hooks/settings", "hooks/wake", "gchat", "gchat/login", "gchat/space", "poller", "poller/commands", "poller/judge", "poller/service", "inject", "state", "state/config"}, "a command may use every room"},
 	{"cli/doctor", []string{"hooks/settings", "gchat", "poller", "poller/judge", "poller/service", "inject", "state", "state/config"}, "it asks every room how it is, and runs no hook"},
 	{"cli/migrate", []string{"state"}, "it changes a harness folder and speaks to nobody"},
 	{"hooks", []string{"inject", "state", "state/config"}, "a hook writes records and waits for them: it opens no socket, so it has no way to Chat; inject tells it who asks"},

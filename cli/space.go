@@ -7,6 +7,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -15,8 +16,10 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"gchat-hooks/gchat/space"
+	steering "gchat-hooks/poller/commands"
 	"gchat-hooks/poller/service"
 	"gchat-hooks/state"
+	"gchat-hooks/state/config"
 )
 
 func (p Program) spaceCommand() *cli.Command {
@@ -127,7 +130,7 @@ func (d *spaceDoor) open() (*space.Space, net.Listener, error) {
 		return nil, nil, err
 	}
 	d.port = ln.Addr().(*net.TCPAddr).Port
-	s, err := space.Open(space.Options{Data: d.data, Phone: d.phone})
+	s, err := space.Open(space.Options{Data: d.data, Phone: d.phone, Session: d.session, Projects: d.projects})
 	if err != nil {
 		return nil, nil, errors.Join(err, ln.Close())
 	}
@@ -136,6 +139,29 @@ func (d *spaceDoor) open() (*space.Space, net.Listener, error) {
 		err = errors.Join(err, ln.Close(), s.Close())
 	}
 	return s, ln, err
+}
+
+// session is what the page tells of the session of a thread.
+func (d *spaceDoor) session(ctx context.Context, thread string) space.Session {
+	does, reads := steering.Seen(ctx, d.env, thread)
+	return space.Session{Does: does, Commands: reads}
+}
+
+// projects are the names that the page offers for a new session, and whether it may begin one: those of folders that Claude Code
+// trusts. A name that is not shown as it is, is not offered.
+func (d *spaceDoor) projects() (names []string, start bool) {
+	if !config.Personal(d.env).StartSessions {
+		return nil, false
+	}
+	all, _ := state.Projects(d.env)
+	for _, one := range all {
+		name := filepath.Base(one.Dir)
+		if trusted, _ := state.Trusted(d.env, one.Dir); trusted && name == state.OneLine(name) {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return slices.Compact(names), true
 }
 
 // listenForUser has a space listen where only this user's programs find it, and tells them that its port stands for that.

@@ -49,6 +49,11 @@ type Options struct {
 	Direct bool
 	// Now is the clock; nil is time.Now.
 	Now func() time.Time
+	// Session says what the session of a thread does, within a few seconds. It is asked for each thread once in 2 s at most. Nil:
+	// nothing is known of sessions.
+	Session func(ctx context.Context, thread string) Session
+	// Projects says whether sessions can be begun by "/new PROJECT words", and in which projects. Nil: they cannot.
+	Projects func() (names []string, start bool)
 }
 
 // A Space holds the messages and serves them. Its methods may be called from several goroutines.
@@ -58,6 +63,10 @@ type Space struct {
 	now     func() time.Time
 	secrets secrets
 	done    chan struct{}
+
+	session  func(context.Context, string) Session
+	projects func() ([]string, bool)
+	glances  sync.Map // thread name → *glance
 
 	mu        sync.Mutex
 	store     *store       // nil: in memory
@@ -89,6 +98,8 @@ func Open(opts Options) (*Space, error) {
 		phone:     opts.Phone,
 		direct:    opts.Direct,
 		now:       opts.Now,
+		session:   opts.Session,
+		projects:  opts.Projects,
 		done:      make(chan struct{}),
 		byName:    map[string]*row{},
 		byRequest: map[string]*row{},

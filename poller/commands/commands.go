@@ -139,6 +139,44 @@ func (r Room) doing(ctx context.Context, one *state.Session) string {
 	return "The terminal shows " + r.short(s.Why)
 }
 
+// Seen is what the session of a thread does, in a word or two, and whether commands in that thread are read.
+func Seen(ctx context.Context, env state.Getenv, thread string) (does string, reads bool) {
+	all, _ := state.SessionsIn(state.UserState(env)).All()
+	all = slices.DeleteFunc(all, func(one *state.Session) bool { return thread == "" || one.ThreadName != thread })
+	if len(all) == 0 {
+		return "", false
+	}
+	one := slices.MaxFunc(all, func(a, b *state.Session) int { return a.LastSeen.Compare(b.LastSeen) }) // of several after /clear
+	if !one.Running() || inject.Ended(one.ClaudePID, one.ClaudeStart) {
+		return "ended", false
+	}
+	_, s, err := Shot(ctx, one)
+	return inWords(s, err, asked(env, one)), one.Listens
+}
+
+// asked says that a session waits for a person's answer in Chat.
+func asked(env state.Getenv, one *state.Session) bool {
+	qs, _ := state.OpenQuestions(env)
+	return slices.ContainsFunc(qs, func(q *state.Question) bool {
+		return q.ClaudeSession() == one.ID && q.Status == state.Pending && !q.Kind.Row().Said
+	})
+}
+
+// inWords is a screen in a word or two. Where a person is asked in Chat, a dialog or an idle Claude waits for that person.
+func inWords(s inject.Screen, err error, asked bool) string {
+	switch {
+	case err == nil && s.Busy && !s.Dialog():
+		return "works"
+	case asked:
+		return "waits for you"
+	case err == nil && s.Dialog():
+		return "dialog open"
+	case err == nil && (s.Shows == inject.Prompt || s.Shows == inject.Draft):
+		return "idle"
+	}
+	return "out of reach"
+}
+
 // stop interrupts Claude where it works. inject.Menu reads the screen again before the key, and sees to it that Claude stopped.
 func (r Room) stop(ctx context.Context, one *state.Session) string {
 	shot, s, err := Shot(ctx, one)

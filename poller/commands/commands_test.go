@@ -1,9 +1,12 @@
 package commands
 
 import (
+	"fmt"
 	"strings"
 	"testing"
+	"time"
 
+	"gchat-hooks/inject"
 	"gchat-hooks/state"
 )
 
@@ -14,5 +17,58 @@ func TestADraftIsNotUnderWay(t *testing.T) {
 	screen := []string{"❯ go ahead", "", "✻ Working… (3s)", rule, "❯ my draft", rule, "  ? for shortcuts"}
 	if got := room.underWay(screen); !strings.Contains(got, "go ahead") {
 		t.Errorf("%q", got)
+	}
+}
+
+// What a person reads of a session: where Chat asks, its dialog waits for the person there.
+func TestAScreenInAWord(t *testing.T) {
+	for _, c := range []struct {
+		screen inject.Screen
+		err    error
+		asked  bool
+		want   string
+	}{
+		{screen: inject.Screen{Shows: inject.Prompt, Busy: true}, want: "works"},
+		{screen: inject.Screen{Shows: inject.Prompt, Busy: true}, asked: true, want: "works"}, // deny mode: it goes on
+		{screen: inject.Screen{Shows: inject.Question, Busy: true}, want: "dialog open"},
+		{screen: inject.Screen{Shows: inject.Permission}, asked: true, want: "waits for you"},
+		{screen: inject.Screen{Shows: inject.Prompt}, want: "idle"},
+		{screen: inject.Screen{Shows: inject.Draft}, want: "idle"},
+		{screen: inject.Screen{Shows: inject.Prompt}, asked: true, want: "waits for you"},
+		{screen: inject.Screen{Why: "a shell"}, want: "out of reach"},
+		{err: ErrNoTmux, want: "out of reach"},
+		{err: ErrNoTmux, asked: true, want: "waits for you"},
+	} {
+		if got := inWords(c.screen, c.err, c.asked); got != c.want {
+			t.Errorf("%+v, %v, asked %v: %s, want %s", c.screen.Shows, c.err, c.asked, got, c.want)
+		}
+	}
+}
+
+// A thread is of the session that spoke last in it: after /clear of two.
+func TestAThreadIsOfItsLastSession(t *testing.T) {
+	home := t.TempDir()
+	env := func(name string) string { return map[string]string{"HOME": home}[name] }
+	now := time.Now()
+	for id, one := range map[string]state.Session{
+		"a": {ThreadName: "spaces/s/threads/1", LastSeen: now.Add(-time.Minute), EndedAt: now, Listens: true},
+		"b": {ThreadName: "spaces/s/threads/1", LastSeen: now, Listens: true},
+		"c": {ThreadName: "spaces/s/threads/2", LastSeen: now, EndedAt: now, Listens: true},
+		"d": {LastSeen: now},
+	} {
+		if _, err := state.SessionsIn(state.UserState(env)).Change(id, func(s *state.Session) error {
+			s.ThreadName, s.LastSeen, s.EndedAt, s.Listens = one.ThreadName, one.LastSeen, one.EndedAt, one.Listens
+			return nil
+		}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for thread, want := range map[string]string{
+		"spaces/s/threads/1": "out of reach true", "spaces/s/threads/2": "ended false",
+		"spaces/s/threads/3": " false", "": " false",
+	} {
+		if does, reads := Seen(t.Context(), env, thread); fmt.Sprint(does, " ", reads) != want {
+			t.Errorf("%s: %q %v, want %q", thread, does, reads, want)
+		}
 	}
 }

@@ -3,6 +3,7 @@ import { h, markup } from './markup.js';
 import { questionCard, decisionCard, labels } from './card.js';
 import { readReplies } from './reply.js';
 import { meaning as decisionMeaning, readDecision } from './decision.js';
+import { watchSession } from './session.js';
 import { readMessage, stateOf, describe, closing, replies, unread, askAt, moreCame, startOf } from './threads.js';
 
 const $ = (id) => document.getElementById(id);
@@ -108,6 +109,7 @@ function drawThread() {
 
   const box = $('scroll');
   const atEnd = opened || box.scrollHeight - box.scrollTop - box.clientHeight < 80;
+  const steered = session.show(t.name);
   const nodes = t.messages.map((m, i) => {
     const key = keyOf(m);
     if (!drawn.has(key)) drawn.set(key, drawMessage(t, m));
@@ -125,7 +127,7 @@ function drawThread() {
   if (opened && (last?.question || last?.decision)) nodes[startOf(t, nodes.length - 1)].scrollIntoView({ block: 'start' });
   if (opened) resetReply(t);
   opened = false;
-  drawComposer(all, t, d);
+  drawComposer(all, t, d, steered);
 }
 
 function drawMessage(t, m) {
@@ -225,13 +227,7 @@ async function tap(m, choice, inputs = {}) {
   if (choice !== 'more') m.tapped = counted;
   draw();
   try {
-    const answer = await fetch('/page/messages', {
-      method: 'POST',
-      headers: { 'Content-Type': 'application/json' },
-      body: JSON.stringify({ message: m.name, choice, inputs, clientId: newID() }),
-      signal: AbortSignal.timeout?.(10000),
-    });
-    if (!answer.ok) throw new Error(answer.statusText);
+    await send({ message: m.name, choice, inputs, clientId: newID() });
   } catch {
     delete m.tapped; // it can be tapped again
     draw();
@@ -239,6 +235,17 @@ async function tap(m, choice, inputs = {}) {
 }
 
 // ---- replying
+
+async function send(what) {
+  const answer = await fetch('/page/messages', {
+    method: 'POST',
+    headers: { 'Content-Type': 'application/json' },
+    body: JSON.stringify(what),
+    signal: AbortSignal.timeout?.(10000),
+  });
+  if (!answer.ok) throw new Error(answer.statusText);
+  return answer.json();
+}
 
 function post(thread, text) {
   const m = { clientId: newID(), thread, text, human: true, sender: 'You', time: new Date().toISOString() };
@@ -252,19 +259,21 @@ async function deliver(m) {
   m.pending = 'sending';
   draw();
   try {
-    const answer = await fetch('/page/messages', {
-      method: 'POST',
-      headers: { 'Content-Type': 'application/json' },
-      body: JSON.stringify({ thread: m.thread, text: m.text, clientId: m.clientId }),
-      signal: AbortSignal.timeout?.(10000),
-    });
-    if (!answer.ok) throw new Error(answer.statusText);
-    m.name = (await answer.json()).name;
+    m.name = (await send({ thread: m.thread, text: m.text, clientId: m.clientId })).name;
     m.pending = 'sent';
   } catch {
     m.pending = 'failed';
   }
   draw();
+}
+
+// begin starts a thread, and opens it. The same text is sent once, however often it is tried.
+let begun = {};
+async function begin(text) {
+  if (begun.text !== text) begun = { text, clientId: newID() };
+  const { thread } = await send(begun);
+  begun = {};
+  location.hash = idOf(thread);
 }
 
 // newID works without crypto.randomUUID, which plain http beyond localhost lacks.
@@ -276,9 +285,9 @@ const reply = $('reply');
 
 const boxWords = { permission: 'Why not, or what instead', plan: 'What to change', next: 'Write the next instruction' };
 
-// drawComposer says why a reply would not be read, in place of the box.
-function drawComposer(all, t, d) {
-  const why = t.anyway ? null : unread(all, t);
+// drawComposer says why a reply would not be read, in place of the box. That of a session is always there.
+function drawComposer(all, t, d, steered) {
+  const why = t.anyway || steered ? null : unread(all, t);
   $('unread').hidden = !why;
   $('unread-words').textContent = why?.words ?? '';
   $('anyway').hidden = !why || why.sure;
@@ -286,7 +295,7 @@ function drawComposer(all, t, d) {
   reply.hidden = $('send').hidden = Boolean(why);
   reply.placeholder = d.ask?.decision && d.waiting ? boxWords[d.ask.decision.kind]
     : d.ask?.tag === 'Permission' && d.waiting ? 'Allow or deny it in the terminal'
-    : askAt(all, t) < 0 ? 'Write, if a program waits for it' : 'Write a reply';
+    : steered ? 'Write to Claude' : askAt(all, t) < 0 ? 'Write, if a program waits for it' : 'Write a reply';
   allowSend();
 }
 
@@ -388,6 +397,8 @@ $('notify').addEventListener('click', async () => {
 });
 offerNotify();
 
+const session = watchSession({ current: () => current, say: post, begin, changed: draw });
+
 // ---- which thread is open: the part of the address behind the #
 
 const idOf = (name) => name.split('/').pop();
@@ -402,6 +413,7 @@ function readAddress() {
     $('messages').replaceChildren();
   }
   draw();
+  session.ask();
 }
 addEventListener('hashchange', readAddress);
 wide.addEventListener('change', draw);

@@ -1,0 +1,63 @@
+package e2e
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/chromedp/chromedp"
+)
+
+// A person looks at a session on the page of the embedded space, and stops it there. Its project's name is hostile.
+func TestASessionIsSteeredFromThePage(t *testing.T) {
+	const forever = "./forever.sh"
+	eachClaude(t, ours, func(t *testing.T, c claude) {
+		requireIsolation(t)
+		program, address := built(t), "127.0.0.1:"+freePort(t)
+		var page string
+		s := start(t, c, config{
+			Folder: `<script>document.title='owned'` + "\u202e" + strings.Repeat("x", 100),
+			Args:   []string{"--allowedTools", "Bash(" + forever + ")"},
+			Script: []turn{{say("What shall I do?")}, {call("Bash", map[string]any{"command": forever})}, {ask(deploy)}, thanks},
+			Prepare: func(home, project string) {
+				if err := os.WriteFile(filepath.Join(project, "forever.sh"), []byte("#!/bin/sh\nexec sleep 1000\n"), 0o700); err != nil {
+					t.Fatal(err)
+				}
+				env := []string{"HOME=" + home, "PATH=" + filepath.Dir(c.Argv[len(c.Argv)-1]) + ":" + os.Getenv("PATH"), "TMPDIR=" + os.TempDir()}
+				cmd := exec.Command(program, "setup", "--space", "--address", address, "--preset", "approve")
+				cmd.Dir, cmd.Env = project, env
+				if out, err := cmd.CombinedOutput(); err != nil {
+					t.Fatalf("setup: %v\n%s", err, out)
+				}
+				page = serveSpace(t, env, program, []string{"space", "--listen", address})
+			},
+		})
+		tap := phoneBrowser(t)
+		does := func(want string) {
+			t.Helper()
+			tap(chromedp.WaitVisible(chromedp.CSS(`#does[data-does="` + want + `"]`)))
+		}
+		tap(chromedp.Navigate(page))
+		s.Prompt("hello")
+		tap(chromedp.Click(chromedp.CSS(`[data-thread]:has(.session)`), chromedp.NodeVisible))
+		does("waits for you")
+		s.Prompt("go ahead")
+		does("works")
+		tap(chromedp.Click(chromedp.CSS(`#stop:not(:disabled)`), chromedp.NodeVisible))
+		s.WaitScreen("Interrupted")
+		does("idle")
+		tap(chromedp.WaitVisible(chromedp.CSS(`#reply`)))
+		s.Prompt("once more")
+		does("waits for you") // a question, in a thread of its own
+		s.Choose(firstOption, "2")
+		s.WaitScreen("Thanks, understood.")
+		does("idle")
+		tap(chromedp.Evaluate[chromedp.Void](`if (document.title.includes('owned') || document.querySelector('main script')) throw new Error('owned')`))
+		s.Kill(syscall.SIGKILL)
+		does("ended")
+		tap(chromedp.WaitVisible(chromedp.CSS(`#reply`)), chromedp.WaitNotVisible(chromedp.CSS(`#steer`)))
+	})
+}

@@ -1,0 +1,146 @@
+package space
+
+import (
+	"context"
+	"fmt"
+	"net/url"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/chromedp/chromedp"
+)
+
+// However many pages look at a session, it is looked at once in two seconds, and only where there is such a thread.
+func TestASessionIsLookedAtOnceForAllPages(t *testing.T) {
+	var looks, ahead atomic.Int64
+	s, _ := testServer(t, Options{
+		Now: func() time.Time { return time.Unix(ahead.Load(), 0) },
+		Session: func(context.Context, string) Session {
+			time.Sleep(50 * time.Millisecond) // the other pages come meanwhile
+			return Session{Does: fmt.Sprint("works ", looks.Add(1)), Commands: true}
+		},
+	})
+	m, err := s.Say(nil, "", "hello")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ask := func(thread string) string {
+		return call(s, "GET", "http://localhost/page/session?thread="+url.QueryEscape(thread), "", cookie(s)).Body.String()
+	}
+	for at, want := range []int{1, 1, 2, 2, 3} { // a second each
+		ahead.Store(int64(at))
+		var pages sync.WaitGroup
+		for range 5 {
+			pages.Go(func() {
+				if got := ask(m.Thread.Name); got != fmt.Sprintf(`{"does":"works %d","commands":true}`+"\n", want) {
+					t.Errorf("after %d s: %s", at, got)
+				}
+			})
+		}
+		pages.Wait()
+	}
+	for _, other := range []string{"", "spaces/local/threads/none"} {
+		if got := ask(other); got != `{"does":"","commands":false}`+"\n" || looks.Load() != 3 {
+			t.Errorf("of thread %q: %s, after %d looks", other, got, looks.Load())
+		}
+	}
+}
+
+// Without a word from its owner the space knows of no session, and offers to begin none.
+func TestASpaceAloneKnowsNoSession(t *testing.T) {
+	s, _ := testServer(t, Options{})
+	m, _ := s.Say(nil, "", "hello")
+	for path, want := range map[string]string{
+		"session?thread=" + m.Thread.Name: `{"does":"","commands":false}`, "projects": `{"start":false,"projects":null}`,
+	} {
+		if got := call(s, "GET", "/page/"+path, "", "Host: localhost", cookie(s)).Body.String(); got != want+"\n" {
+			t.Errorf("%s: %s", path, got)
+		}
+	}
+}
+
+const shown = `[...document.querySelectorAll('#session button')].filter((b) => b.checkVisibility() && !b.disabled).map((b) => b.textContent).join()`
+
+func TestThePageSteersASession(t *testing.T) {
+	ctx := browser(t)
+	var now atomic.Value
+	now.Store(Session{})
+	var looks atomic.Int32
+	long := strings.Repeat("x", 10<<10)
+	names := []string{`"><img src=x onerror=alert(1)><script>document.title = "owned"</script>`, "\u202egpj.evil", long, "web-shop"}
+	s, srv := testServer(t, Options{
+		Session: func(context.Context, string) Session {
+			looks.Add(1)
+			return now.Load().(Session)
+		},
+		Projects: func() ([]string, bool) { return names, true },
+	})
+	thread := ask(t, s, srv.URL, "session-1", "[Session Start] <script>document.title = 'owned'</script>\u202e"+long+"\n\nProject: "+names[0])
+	other := ask(t, s, srv.URL, "session-2", "[Progress] other\n\nStep 2.")
+	do(t, ctx, chromedp.EmulateViewport(360, 740, chromedp.EmulateScale(2), chromedp.EmulateMobile), chromedp.Navigate(s.PageURL(srv.URL)))
+	until(t, ctx, `document.querySelectorAll('[data-thread]').length === 2`)
+	if looks.Load() != 0 {
+		t.Errorf("%d looks without an open thread", looks.Load())
+	}
+	openThread(t, ctx, thread)
+	until(t, ctx, `document.querySelector('#thread-title').textContent === 'Session Start' && document.querySelector('#session').hidden`)
+	for _, c := range []struct {
+		Session
+		want string
+	}{
+		{Session{"works", true}, "Screen,Status,Stop,Compact,Clear,Mute 1h"},
+		{Session{"dialog open", true}, "Screen,Status,Compact,Clear,Mute 1h"},
+		{Session{"idle", true}, "Screen,Status,Compact,Clear,Mute 1h"},
+		{Session{"idle", false}, ""}, // nobody reads them
+		{Session{"ended", false}, ""},
+		{Session{"waits for you", true}, "Screen,Status,Compact,Clear,Mute 1h"},
+	} {
+		now.Store(c.Session)
+		until(t, ctx, fmt.Sprintf(`document.querySelector('#does').checkVisibility() && document.querySelector('#does').textContent === %q && %s === %q`, c.Does, shown, c.want))
+		until(t, ctx, `document.querySelector('#reply').checkVisibility() && document.documentElement.scrollWidth <= 360`)
+		wantContrast(t, ctx, c.Does)
+	}
+	screenshot(t, ctx, "phone-session")
+
+	// Clear asks first, where the commands were; the keyboard is where the question is.
+	do(t, ctx, chromedp.Focus(chromedp.CSS(`#clear`)), chromedp.KeyEvent("\r"))
+	until(t, ctx, shown+` === 'Keep it,Clear it' && document.activeElement.id === 'keep'`)
+	screenshot(t, ctx, "phone-session-clear")
+	click(t, ctx, `#keep`)
+	until(t, ctx, `document.activeElement.id === 'clear'`)
+	click(t, ctx, `#clear`)
+	openThread(t, ctx, other) // the question is not carried along
+	until(t, ctx, shown+` === 'Screen,Status,Compact,Clear,Mute 1h'`)
+	openThread(t, ctx, thread)
+	now.Store(Session{"works", true})
+	until(t, ctx, `!document.querySelector('#stop').disabled`)
+	for _, id := range []string{`[data-say="/screen"]`, `#stop`, `[data-say="/mute 1h"]`, `#clear`, `[data-say="/clear"]`} {
+		click(t, ctx, id)
+	}
+	wantReplies(t, s, thread, "/screen", "/stop", "/mute 1h", "/clear")
+
+	// A session is begun from the list. What is not sent stays in the form, and comes once.
+	openList := `location.hash = ''`
+	do(t, ctx, chromedp.Evaluate[chromedp.Void](openList))
+	click(t, ctx, `#begin`)
+	until(t, ctx, `document.activeElement.id === 'new-project' && document.documentElement.scrollWidth <= 360`)
+	until(t, ctx, `JSON.stringify([...document.querySelectorAll('#projects option')].map((o) => o.value)) === JSON.stringify(`+jsonText(names)+`)`)
+	wantContrast(t, ctx, "new session")
+	screenshot(t, ctx, "phone-new")
+	do(t, ctx, chromedp.SendKeys(chromedp.CSS(`#new-project`), "web-shop"), chromedp.SendKeys(chromedp.CSS(`#new-words`), "Fix the\ncart"))
+	click(t, ctx, `#new-start`)
+	until(t, ctx, `location.hash && document.querySelector('.mine .bubble').textContent.startsWith('/new web-shop Fix the')`)
+	last := s.Messages()[len(s.Messages())-1]
+	if last.Text != "/new web-shop Fix the\ncart" || last.ThreadReply || last.Sender.Name != Human {
+		t.Errorf("begun with %+v", last)
+	}
+	until(t, ctx, `document.querySelector('#new-form').hidden && document.querySelector('#new-words').value === '' && document.title !== 'owned' && !document.querySelector('main script, #new img[src=x]')`)
+
+	// A page that nobody sees asks for nothing.
+	do(t, ctx, chromedp.Evaluate[chromedp.Void](`Object.defineProperty(document, 'hidden', { value: true }); window.asked = 0; const real = fetch; window.fetch = (...a) => { window.asked++; return real(...a) }`))
+	time.Sleep(2500 * time.Millisecond)
+	until(t, ctx, `window.asked === 0`)
+}
