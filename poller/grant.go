@@ -56,7 +56,8 @@ func (p *Poller) granting(q *state.Question) bool { return q.Grants() && q.Grant
 func (p *Poller) useGrant(s *served) (again time.Time) {
 	id, now := s.q.ClaudeSession(), p.Now()
 	one, err := state.SessionsIn(p.user).Of(id)
-	if err != nil || !one.Grant.Runs(now) || !p.lasts(&one.Grant) || !state.HasWaiter(p.Env, s.Path) {
+	resumed := err == nil && (one.Grant.At.Before(one.StartedAt) || p.superseded(one)) // its process may be the same
+	if err != nil || resumed || !one.Grant.Runs(now) || !p.lasts(&one.Grant) || !state.HasWaiter(p.Env, s.Path) {
 		return again
 	}
 	var given *state.Question

@@ -290,7 +290,17 @@ func TestWhatEndsAYesForAWhile(t *testing.T) {
 		"never_remote":                  {nil, func(x *granted, _ *Poller) { x.configure(`{"timed_yes": true, "never_remote": ["Bash"]}`) }, false},
 		"another process":               {func(q *state.Question) { q.ClaudeStart = "later" }, nil, false},
 		"another session, as by /clear": {func(q *state.Question) { q.SessionID = "t" }, nil, false},
-		"a plan":                        {func(q *state.Question) { q.Kind = state.AskedPlan }, nil, false},
+		"a resume in the same process": {nil, func(x *granted, _ *Poller) {
+			x.session("s", func(one *state.Session) { one.StartedAt = time.Now() })
+		}, false},
+		"another session of its process, in between": {nil, func(x *granted, _ *Poller) {
+			for i, id := range []string{"s", "t"} {
+				x.session(id, func(one *state.Session) {
+					one.ClaudePID, one.ClaudeStart, one.LastSeen = x.first.ClaudePID, x.first.ClaudeStart, time.Now().Add(time.Duration(i)*time.Second)
+				})
+			}
+		}, false},
+		"a plan": {func(q *state.Question) { q.Kind = state.AskedPlan }, nil, false},
 		"/ask, and a poller that was killed before its yes was kept": {nil, func(x *granted, p *Poller) {
 			if _, err := state.SessionsIn(p.user).AskAgain("s", p.Now()); err != nil {
 				x.t.Fatal(err)
