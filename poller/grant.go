@@ -115,8 +115,8 @@ func (p *Poller) tellGrant(s *served) (next time.Time) {
 	m := p.aboutQuestion(q, s.Open)
 	m.ID, m.Type = state.MessageID("granted", q.Grant.Reply, fmt.Sprint(len(allowed))), state.MessageNote
 	if app {
-		m.Patch = q.Space + "/messages/" + noteID(q, state.NoteGranted, state.Owed{Reply: q.Grant.Reply})
-		s.told = 0 // its one message has them all
+		m.Patch = q.Space + "/messages/" + state.MessageID("note", q.QuestionID, state.NoteGranted, q.Grant.Reply, "") // see putNote
+		s.told = 0                                                                                                     // its one message has them all
 	}
 	m.Parts = []string{gchat.GrantText(q, allowed[s.told:])}
 	if err := p.put(m); err != nil {

@@ -64,7 +64,7 @@ func (p *Poller) putNote(q *state.Question, o *state.Open, owed state.Owed) (don
 		return true, nil // it goes on in another file
 	}
 	owed, err = p.ofGrant(q, owed)
-	if err != nil || owed.About == "" || q.Grant != nil && !q.Grants() && !q.MessageSent { // that one is told of by tellGrant
+	if err != nil || owed.About == "" {
 		return err == nil, err
 	}
 	if !q.MessageSent {
@@ -83,7 +83,7 @@ func (p *Poller) putNote(q *state.Question, o *state.Open, owed state.Owed) (don
 		about += " " + string(q.Status) // one that timed out can be answered later
 	}
 	m := p.aboutQuestion(q, o)
-	m.ID = noteID(q, about, owed)
+	m.ID = state.MessageID("note", q.QuestionID, about, owed.Reply, owed.Seen)
 	m.Type, m.Note, m.Parts = state.MessageNote, &owed, texts
 	if over {
 		text, card := gchat.ClosedCard(q, p.Now())
@@ -95,11 +95,6 @@ func (p *Poller) putNote(q *state.Question, o *state.Open, owed state.Owed) (don
 	m.Urgent = !q.Kind.Row().Personal || owed.About != state.NoteClosed // the next permission goes first
 	err = p.put(m)
 	return err == nil, err
-}
-
-// noteID is the id of the message that holds a note.
-func noteID(q *state.Question, about string, owed state.Owed) string {
-	return state.MessageID("note", q.QuestionID, about, owed.Reply, owed.Seen)
 }
 
 // putSummary puts the summary that a session's thread is owed. A session that was resumed and ended again without a turn brings
