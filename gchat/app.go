@@ -62,8 +62,8 @@ func NewApp(ctx context.Context, cfg *config.Config) (*App, error) {
 func (a *App) ID() string { return a.Subscription }
 
 // Patch has a message of the app's show another card, below the beginning of the same text: Google takes no other
-// fallback text for a message that stands (spaces.messages.patch, updateMask). Without a card it is another text. The name may end
-// with the id that the message was posted with.
+// fallback text for a message that stands (spaces.messages.patch, updateMask). Without a card it is another text. The name may
+// end with the id that the message was posted with.
 func (a *App) Patch(ctx context.Context, name, text string, card *chat.CardWithId) error {
 	m := &chat.Message{Text: Cut(text, 1000), CardsV2: []*chat.CardWithId{card}, MarkupSyntax: "MARKUP_SYNTAX_CHAT"}
 	mask := "text,cardsV2"

@@ -362,8 +362,8 @@ func (h *Hook) undelivered(e *Event) (texts []string) {
 	return texts
 }
 
-// sessionEnded writes down that a session has ended: its waiters end, and a person who replies is told when Claude reads it. A yes
-// for a while ends: the same Claude Code may resume the session.
+// sessionEnded writes down that a session has ended: its waiters end, and a person who replies is told when Claude reads it. A
+// yes for a while ends, too: the same Claude Code may resume the session.
 func (h *Hook) sessionEnded(e *Event) {
 	sessions := state.SessionsIn(state.UserState(h.Env))
 	if one, err := sessions.Of(e.SessionID); err == nil && one.Grant.Runs(time.Now()) {

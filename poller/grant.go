@@ -10,7 +10,7 @@ import (
 	"gchat-hooks/state"
 )
 
-// tellEvery is how far apart a webhook's messages are that list what a yes for a while allowed. A Chat app changes its one message.
+// tellEvery is how far apart a webhook's messages are that list what a yes for a while allowed. A Chat app changes its only one.
 const tellEvery = 5 * time.Minute
 
 // ofGrant has a session keep a yes for a while that its thread is owed the word of, or has a no end it, and returns what is to be
@@ -97,7 +97,8 @@ func (p *Poller) tellGrant(s *served) (next time.Time) {
 	q, now := s.q, p.Now()
 	var allowed []*state.Question
 	for _, other := range p.inOrder() {
-		if o := other.q; o != nil && o.Grant != nil && !o.Grants() && o.Grant.Reply == q.Grant.Reply && o.ResolvedBy != "terminal" {
+		o := other.q
+		if o != nil && o.Grant != nil && !o.Grants() && o.Grant.Reply == q.Grant.Reply && o.ResolvedBy != "terminal" {
 			allowed = append(allowed, o)
 		}
 	}
@@ -115,8 +116,8 @@ func (p *Poller) tellGrant(s *served) (next time.Time) {
 	m := p.aboutQuestion(q, s.Open)
 	m.ID, m.Type = state.MessageID("granted", q.Grant.Reply, fmt.Sprint(len(allowed))), state.MessageNote
 	if app {
-		m.Patch = q.Space + "/messages/" + state.MessageID("note", q.QuestionID, state.NoteGranted, q.Grant.Reply, "") // see putNote
-		s.told = 0                                                                                                     // its one message has them all
+		first := state.MessageID("note", q.QuestionID, state.NoteGranted, q.Grant.Reply, "") // see putNote
+		m.Patch, s.told = q.Space+"/messages/"+first, 0                                      // it has them all
 	}
 	m.Parts = []string{gchat.GrantText(q, allowed[s.told:])}
 	if err := p.put(m); err != nil {

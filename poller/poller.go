@@ -214,8 +214,8 @@ func newPoller(o Options) *Poller {
 	now := o.Now()
 	p := &Poller{
 		Options: o, environment: state.Environment(o.Env), user: state.UserState(o.Env),
-		index: map[string]*served{}, grants: map[string]time.Time{}, readers: map[string]*reader{}, changed: make(chan struct{}, 1),
-		began: now, awake: now, swept: now, calls: state.PollerCalls(o.Env),
+		index: map[string]*served{}, grants: map[string]time.Time{}, readers: map[string]*reader{},
+		changed: make(chan struct{}, 1), began: now, awake: now, swept: now, calls: state.PollerCalls(o.Env),
 	}
 	if o.Self != "" {
 		p.program, _ = os.Stat(o.Self)

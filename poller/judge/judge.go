@@ -134,14 +134,15 @@ func grant(q *state.Question, r *state.Reply, long time.Duration, now time.Time)
 	q.Owe(state.NoteGranted, r.MessageName)
 }
 
-// ByGrant answers a permission by a yes for a while that covers it: it lasts, and was given before to the same process, by a person
-// who is an approver then and now and could say yes to this one. It reports whether it did.
+// ByGrant answers a permission by a yes for a while that covers it: it lasts, and was given before to the same process, by a
+// person who is an approver then and now and could say yes to this one. It reports whether it did.
 func ByGrant(cfg *config.Config, q *state.Question, g state.Grant, now time.Time) bool {
 	Tighten(cfg, q)
 	a, about := gchat.ParseDecision("yes", q)
 	same := g.ClaudePID > 1 && g.ClaudePID == q.ClaudePID && g.ClaudeStart != "" && g.ClaudeStart == q.ClaudeStart
 	if about != "" || !same || !cfg.TimedYes || cfg.Unread || !g.Runs(now) || !q.Kind.Row().Timed || q.Status != state.Pending ||
-		!q.AskedAt.After(g.At) || q.Approvers == nil || !Named(*q.Approvers, g.By, g.Email) || !Named(cfg.Approvers, g.By, g.Email) {
+		!q.AskedAt.After(g.At) || q.Approvers == nil || !Named(*q.Approvers, g.By, g.Email) ||
+		!Named(cfg.Approvers, g.By, g.Email) {
 		return false
 	}
 	r := &state.Reply{MessageName: g.Reply, Sender: g.By, SenderEmail: g.Email, DisplayName: g.Name}
