@@ -62,7 +62,8 @@ func NoteTexts(q *state.Question, owed state.Owed) []string {
 // GrantText says until when a yes that was given to a permission lasts, and what it allowed: as many of the newest as have room.
 func GrantText(q *state.Question, allowed []*state.Question) string {
 	text := "[Allowed] " + field(q.SessionName) + "\n\nPermissions of this session are allowed by " + field(q.Grant.String()) +
-		` (two hours are the most), but plans and what only the terminal allows. "no" here, or /ask in the session's thread, ends it.`
+		" (two hours are the most), but plans and what only the terminal allows. " +
+		`"no" here, or /ask in the session's thread, ends it.`
 	const room = 3000 // the log of decisions has them all
 	list := ""
 	for i, q := range slices.Backward(allowed) {
