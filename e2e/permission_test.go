@@ -13,6 +13,7 @@ import (
 	"google.golang.org/api/chat/v1"
 
 	"gchat-hooks/e2e/bound"
+	"gchat-hooks/gchat/space"
 )
 
 // approving are the hooks of the preset approve.
@@ -315,6 +316,53 @@ func TestWhatIsAnsweredAtOnceNeverReachesChat(t *testing.T) {
 			if strings.Contains(m.Text, "mkdir one") {
 				t.Errorf("the space has %q", m.Text)
 			}
+		}
+	})
+}
+
+// "yes 10m" allows what the session asks next in silence, and the terminal says so; /ask in the session's thread ends it.
+func TestAYesForAWhile(t *testing.T) {
+	eachClaude(t, both, func(t *testing.T, c claude) {
+		b := approve(t, c, config{
+			Script: []turn{{bash("mkdir one")}, {bash("mkdir two")}, {bash("mkdir three")}, {say("Three.")}, {bash("mkdir four")}, thanks},
+			Prepare: func(home, _ string) {
+				path := filepath.Join(home, ".config", "gchat-hooks", "config.json")
+				if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o700), os.WriteFile(path, []byte(`{"timed_yes": true}`), 0o600)); err != nil {
+					t.Fatal(err)
+				}
+			},
+		})
+		thread := b.listen()
+		b.Prompt("go ahead")
+		q := b.await("[Permission]", "mkdir one")
+		b.reply(q, "yes 10m")
+		if m := b.await("[Allowed]", "until", "/ask"); m.Thread.Name != q.Thread.Name {
+			t.Errorf("told in %s, asked in %s", m.Thread.Name, q.Thread.Name)
+		}
+		b.WaitScreen("Three.")
+		b.WaitScreen("Allowed by")
+		b.WaitScreen("(Google Chat)")
+		for _, name := range []string{"one", "two", "three"} {
+			if _, err := os.Stat(filepath.Join(b.Dir, name)); err != nil {
+				t.Error(err)
+			}
+		}
+		if n := b.count("[Permission]"); n != 1 {
+			t.Errorf("asked %d times", n)
+		}
+		log, _ := os.ReadFile(filepath.Join(b.Home, ".claude", "logs", "gchat-hooks-audit.log"))
+		if n := strings.Count(string(log), `"replied":"yes, by the grant of `); n != 2 || strings.Count(string(log), "\n") != 3 {
+			t.Errorf("the log of decisions has %s", log)
+		}
+		if _, err := b.chat.Say(space.Person(), thread, "/ask"); err != nil {
+			t.Fatal(err)
+		}
+		b.await("[Asks again]")
+		b.Prompt("go on")
+		b.reply(b.await("[Permission]", "mkdir four"), "no, not four")
+		b.WaitScreen("Thanks, understood.")
+		if _, err := os.Stat(filepath.Join(b.Dir, "four")); err == nil {
+			t.Error("it was allowed")
 		}
 	})
 }

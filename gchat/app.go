@@ -62,10 +62,15 @@ func NewApp(ctx context.Context, cfg *config.Config) (*App, error) {
 func (a *App) ID() string { return a.Subscription }
 
 // Patch has a message of the app's show another card, below the beginning of the same text: Google takes no other
-// fallback text for a message that stands (spaces.messages.patch, updateMask).
+// fallback text for a message that stands (spaces.messages.patch, updateMask). Without a card it is another text. The name may
+// end with the id that the message was posted with.
 func (a *App) Patch(ctx context.Context, name, text string, card *chat.CardWithId) error {
 	m := &chat.Message{Text: Cut(text, 1000), CardsV2: []*chat.CardWithId{card}, MarkupSyntax: "MARKUP_SYNTAX_CHAT"}
-	patch := a.chat.Spaces.Messages.Patch(name, m).UpdateMask("text,cardsV2")
+	mask := "text,cardsV2"
+	if card == nil {
+		m.Text, m.CardsV2, mask = text, nil, "text"
+	}
+	patch := a.chat.Spaces.Messages.Patch(name, m).UpdateMask(mask)
 	_, err := call(ctx, a.api, postTimeout, "change message", a.Space, patch)
 	return err
 }

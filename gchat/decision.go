@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 	"unicode"
 	"unicode/utf8"
 
@@ -30,6 +31,9 @@ var (
 	refusal   = state.Pattern(`(?is)^(?:n|no|deny)(?:[\s\pZ]*[,;:.!–—-]|[\s\pZ])[\s\pZ]*(.+)$`)
 	noRefusal = state.Pattern(`(?i)^no[\s\pZ]+(?:problem|worries|objections?|issues?)\b`)
 )
+
+// timedYes is a yes for a while: "yes 30m", "allow, for 90 min".
+var timedYes = state.Pattern(`(?i)^(?:yes|y|allow)(?:[\s\pZ]*,|[\s\pZ])[\s\pZ]*(?:for[\s\pZ]+)?(\d.*?)[.!]*$`)
 
 // endsClaude are the words that end Claude Code where nothing else stands at its prompt (2.1.197 and 2.1.329). There "!" begins a
 // shell's command, "/" one of Claude Code's own, and a mark that combines with the prompt itself keeps the words from being read.
@@ -76,6 +80,21 @@ func ParseDecision(text string, q *state.Question) (a state.Answer, about string
 		return a, state.NoteMore
 	}
 	return a, state.NoteUnclear
+}
+
+// ReadTime is how long a person says that something is to last: 2h, 30m, 90 min, 1 hour.
+func ReadTime(words string) (long time.Duration, ok bool) {
+	unit := strings.NewReplacer("hours", "h", "hour", "h", "minutes", "m", "minute", "m", "mins", "m", "min", "m")
+	long, err := time.ParseDuration(unit.Replace(strings.ToLower(strings.Join(strings.Fields(words), ""))))
+	return long, err == nil && long > 0
+}
+
+// TimedYes reads a yes for a while, such as "yes 30m", of at most state.MostGranted; it is 0 for other words.
+func TimedYes(text string) (long time.Duration) {
+	if said := timedYes().FindStringSubmatch(strings.TrimSpace(text)); said != nil {
+		long, _ = ReadTime(said[1])
+	}
+	return min(long, state.MostGranted)
 }
 
 // offers says whether a reply or a tap may decide so. What only the terminal can allow, they can refuse.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"gchat-hooks/state"
 )
@@ -194,6 +195,42 @@ func TestADecisionIsToldWithItsEnd(t *testing.T) {
 	q.Questions = []state.Prompt{{Question: "Bash"}}
 	q.Answers = map[string]string{"Bash": state.LabelAllow}
 	if text := noteText(q, state.Owed{About: state.NoteClosed}); !strings.Contains(text, "evil") || !strings.Contains(text, "⋯") {
+		t.Errorf("%q", text)
+	}
+}
+
+func TestAYesForAWhileIsRead(t *testing.T) {
+	for text, want := range map[string]time.Duration{
+		"yes 30m": 30 * time.Minute, "YES 1h": time.Hour, "yes 90 min": 90 * time.Minute, "allow 30m": 30 * time.Minute, "y 5m.": 5 * time.Minute,
+		"yes, for 2 hours": 2 * time.Hour, "yes for 1 minute": time.Minute, "yes,1h30m": 90 * time.Minute, "yes\u00a020 mins!": 20 * time.Minute,
+		"yes 9h": 2 * time.Hour, "yes 1h 5m": 65 * time.Minute, "yes 30": 0, "yes": 0, "yes 0m": 0, "yes -5m": 0, "no 30m": 0, "always 30m": 0,
+		"yes 2h please": 0, "yes 2h or so": 0, "1 30m": 0, "yes30m": 0, "yes 99999999999h": 0, "30m": 0, "yes 1d": 0, "yes 5m\nno": 0,
+		"yes, auto 5m": 0, "yes 30m, but not rm": 0,
+	} {
+		if got := TimedYes(text); got != want {
+			t.Errorf("%q: %s, want %s", text, got, want)
+		}
+	}
+}
+
+// What a yes for a while allowed is listed, the newest last; foreign text in it acts on nothing.
+func TestWhatWasAllowedIsListed(t *testing.T) {
+	q := permission("")
+	q.Grant = &state.Grant{By: "users/1", Name: "Ada <users/all>", At: time.Now(), Until: time.Now().Add(time.Hour)}
+	var all []*state.Question
+	for n := range 200 {
+		one := permission("")
+		one.Shown = fmt.Sprintf("make %d <users/all> ```", n)
+		all = append(all, one)
+	}
+	text := GrantText(q, all)
+	if len(text) > MaxText || !strings.HasSuffix(text, briefly(all[199])) || !strings.Contains(text, "\n⋯ 1") || strings.Contains(text, "make 0 ") {
+		t.Errorf("%d: %q", len(text), text)
+	}
+	if strings.Contains(text, "<users/all>") || strings.Contains(text, fence) {
+		t.Errorf("%q", text)
+	}
+	if text := GrantText(q, all[:2]); strings.Contains(text, "⋯") || !strings.Contains(text, "two hours are the most") {
 		t.Errorf("%q", text)
 	}
 }

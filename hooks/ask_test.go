@@ -453,3 +453,47 @@ func TestSessionsThatBeginAtOnce(t *testing.T) {
 		t.Errorf("called %v", names)
 	}
 }
+
+// What a yes for a while allowed is said at the terminal with the call's result, and in the log of decisions. The session's end
+// ends it: the same Claude Code may resume it.
+func TestAYesForAWhileIsSeenAtTheTerminal(t *testing.T) {
+	t.Parallel()
+	w := newDesk(t)
+	w.env["GOOGLE_CHAT_WEBHOOK_URL"] = "http://127.0.0.1:1/v1/spaces/x/messages?key=k&token=t"
+	g := state.Grant{Reply: "m", By: "users/ann", Name: "Ann\n\x1b[31m", At: time.Now().Add(-time.Minute), Until: time.Now().Add(time.Hour)}
+	p := w.start(forward, wants(w, "s-1", "make"))
+	var q *state.Question
+	w.until("the permission", func() bool {
+		qs, _ := state.OpenQuestions(w.getenv)
+		if len(qs) == 1 {
+			q = qs[0]
+		}
+		return q != nil
+	})
+	w.untilWaited(q)
+	w.replied(q, state.LabelAllow)
+	by := "yes, by the grant of Ann"
+	w.change(q, func(q *state.Question) { q.Grant, q.Response = &g, &by })
+	if behavior, _ := decided(p.end()); behavior != "allow" {
+		t.Errorf("%s", behavior)
+	}
+	want := `{"systemMessage":"Allowed by Ann` + "\ufffd" + `[31m until ` + g.Until.Local().Format("15:04") + ` (Google Chat)"}` + "\n"
+	if out := w.run(answered, batch(w, "s-1", "make", "")); strings.ReplaceAll(out, " \ufffd", "\ufffd") != want {
+		t.Errorf("%q, want %q", out, want)
+	}
+	if log, _ := os.ReadFile(state.AuditPath(w.getenv)); !strings.Contains(string(log), `"replied":"yes, by the grant of Ann"`) {
+		t.Errorf("the log of decisions: %s", log)
+	}
+	sessions := state.SessionsIn(state.UserState(w.getenv))
+	if _, err := sessions.Change("s-1", func(one *state.Session) error { one.Grant = g; return nil }); err != nil {
+		t.Fatal(err)
+	}
+	w.run(answered, event(t, "Stop", "s-1"))
+	if one, err := sessions.Of("s-1"); err != nil || !one.Grant.Runs(time.Now()) {
+		t.Errorf("after a turn: %v", err)
+	}
+	w.run(answered, event(t, "SessionEnd", "s-1"))
+	if one, err := sessions.Of("s-1"); err != nil || one.Grant.Runs(time.Now()) {
+		t.Errorf("it outlives its session: %v", err)
+	}
+}

@@ -173,7 +173,7 @@ func (h *Hook) confirmBatch(e *Event) {
 		return
 	}
 	slices.Reverse(open)
-	rank := map[bool]int{true: 0, false: 1}
+	said, rank := "", map[bool]int{true: 0, false: 1}
 	slices.SortStableFunc(open, func(a, b *state.Question) int { return rank[a.Printed] - rank[b.Printed] })
 	for _, call := range e.Calls {
 		hash := callHash(call.Name, call.Input)
@@ -182,8 +182,14 @@ func (h *Hook) confirmBatch(e *Event) {
 		})
 		if i >= 0 {
 			h.tryAgain(writeBound, func() error { return h.confirmDecision(open[i], resultOf(e, call.ID)) })
+			if g := open[i].Grant; g != nil && open[i].Printed {
+				said = "Allowed by " + state.OneLine(g.String()) + " (Google Chat)"
+			}
 			open = slices.Delete(open, i, i+1)
 		}
+	}
+	if said != "" { // here, since 2.1.197 and 2.1.330 show no message of a PermissionRequest hook
+		h.logFailed(h.Print(map[string]any{"systemMessage": said}), "notice not shown")
 	}
 }
 

@@ -40,6 +40,9 @@ type served struct {
 	dialog dialog      // what was seen of its dialog in the terminal
 	looked sync.Once   // for its person's keys
 	sits   atomic.Bool // its person types in its pane, as far as is known: see graceLeft
+	told   int         // how much of what its yes for a while allowed was told
+	toldAt time.Time
+	untold bool        // more is to be told
 	typing atomic.Bool // a goroutine types its answer
 	try    try
 }
@@ -169,7 +172,8 @@ func (p *Poller) load(s *served) {
 // shrink keeps of a question that is over what a reply in its thread needs: a thousand of them must not fill the memory.
 func (p *Poller) shrink(s *served) {
 	q := s.q
-	if s.over || q == nil || q.Status.Open() || q.Late(p.Now()) || len(q.Owes) > 0 || q.Unread() {
+	if s.over || q == nil || q.Status.Open() || q.Late(p.Now()) || len(q.Owes) > 0 || q.Unread() ||
+		s.untold || p.granting(q) {
 		return
 	}
 	small := *q

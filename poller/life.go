@@ -72,6 +72,7 @@ func (p *Poller) attend(ctx context.Context, s *served, due bool) (next time.Tim
 	if s.q.Status.Open() && (s.named || !s.q.Mode.Row().Asks) {
 		p.adopt(ctx, s)
 	}
+	var held time.Time // what a yes for a while may answer
 	next = p.closeOver(s, due)
 	if due && s.q.ClaudePID != 0 {
 		p.noteClaudeEnd(s)
@@ -90,11 +91,15 @@ func (p *Poller) attend(ctx context.Context, s *served, due bool) (next time.Tim
 	if s.q.Unread() {
 		next = sooner(next, p.judgeUnread(s))
 	}
+	if s.q.Status == state.Pending && s.q.Kind.Row().Timed {
+		held = p.useGrant(s)
+		next = sooner(next, held)
+	}
 	unserved := s.q.Status == state.Answered && !s.q.Printed && !state.HasWaiter(p.Env, s.Path)
 	if unserved && !s.q.Unread() {
 		p.undelivered(s)
 	}
-	if s.q.Status == state.Pending && !s.q.MessageSent && !s.put && s.q.Mode.Row().Asks {
+	if s.q.Status == state.Pending && !s.q.MessageSent && !s.put && s.q.Mode.Row().Asks && held.IsZero() {
 		next = sooner(next, p.post(ctx, s))
 	}
 	if len(s.q.Owes) > 0 {
@@ -102,6 +107,9 @@ func (p *Poller) attend(ctx context.Context, s *served, due bool) (next time.Tim
 	}
 	if unserved {
 		next = sooner(next, p.startTyping(ctx, s))
+	}
+	if s.q.Grants() {
+		next = sooner(next, p.tellGrant(s))
 	}
 	return next
 }
@@ -376,7 +384,7 @@ func (p *Poller) busy(s *served) bool {
 	switch {
 	case q == nil || s.over:
 		return false
-	case s.typing.Load() || len(q.Owes) > 0 || q.Status == state.Pending:
+	case s.typing.Load() || s.untold || p.granting(q) || len(q.Owes) > 0 || q.Status == state.Pending:
 		return true
 	case q.Status == state.Answered && q.Printed:
 		return !q.ToldSent && q.PrintedAt != nil

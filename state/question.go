@@ -165,6 +165,8 @@ const (
 	NoteNotTyped = "not typed" // the answer was not typed to its end (inject)
 	NoteMore     = "more"      // all that a permission is asked for
 	NoteReminder = "reminder"  // it is still open
+	NoteGranted  = "granted"   // a yes for a while begins
+	NoteAsks     = "asks"      // a no ends one
 )
 
 // Question is something that a person was asked, and its whole life, as it stands in its file. The first block is the format
@@ -243,6 +245,7 @@ type Question struct {
 	AnsweredBy      string            `json:"answered_by,omitempty"`      // users/ID
 	AnsweredByName  string            `json:"answered_by_name,omitempty"` // display name, when Chat gave one
 	AnsweredMessage string            `json:"answered_message,omitempty"` // the message whose text became the answer
+	Grant           *Grant            `json:"grant,omitempty"`            // it was answered with a yes for a while, or by one
 	// ResolvedBy is chat, terminal, stop, prompt, session_end, signal, claude_gone, tmux_gone, screen, not_typed, age, timeout,
 	// policy or instead.
 	ResolvedBy string `json:"resolved_by,omitempty"`
@@ -324,6 +327,9 @@ func (q *Question) Decision() (label, words string) {
 	prompt := q.Questions[0].Question
 	return q.Answers[prompt], q.Notes[prompt]
 }
+
+// Grants says whether the question was answered with a yes for a while, and not by one.
+func (q *Question) Grants() bool { return q.Grant != nil && q.Grant.Question == q.QuestionID }
 
 // CloseQuestion moves a question to its end; that its thread is owed a note of it stands in the same write. also, where it is
 // not nil, changes more in that write. It reports whether this call ended the question: of two that end it, one does.

@@ -28,6 +28,7 @@ const list = `/screen: what the terminal shows
 /status: what Claude does, and what waits for you
 /stop: interrupts Claude, as Esc does
 /mute 2h: no reports of this session until then (also 30m, off)
+/ask: ends a "yes 30m", each permission is asked for again
 /compact, /clear, /model NAME: Claude Code's own, typed as they are when Claude is idle
 /new PROJECT WORDS: begins a session in another thread, where start_sessions is on
 /help: these lines`
@@ -46,6 +47,9 @@ type Room struct {
 // Do does one command, and returns what its thread is told.
 func (r Room) Do(ctx context.Context, one *state.Session, c state.Command) string {
 	name, rest, _ := strings.Cut(strings.Join(strings.Fields(strings.ToLower(c.Text)), " "), " ")
+	if name == "/ask" { // also an old one: it lets Claude do nothing
+		return r.ask(one)
+	}
 	if r.Now().Sub(c.At) > TooOld {
 		return "[Not used] " + gchat.Line(name) + " was read too late. Send it again if you still want it."
 	}
@@ -105,6 +109,9 @@ func (r Room) status(ctx context.Context, one *state.Session) string {
 	}
 	if one.MutedUntil.After(r.Now()) {
 		lines = append(lines, "Muted until "+clock(one.MutedUntil))
+	}
+	if one.Grant.Runs(r.Now()) {
+		lines = append(lines, "Permissions are allowed by "+gchat.Line(one.Grant.String()))
 	}
 	qs, _ := state.OpenQuestions(r.Env)
 	var waits []string
@@ -237,14 +244,25 @@ func (r Room) underWay(lines []string) string {
 	return "what it was doing is not on the screen"
 }
 
+// ask ends a yes for a while.
+func (r Room) ask(one *state.Session) string {
+	ended, err := state.SessionsIn(state.UserState(r.Env)).AskAgain(one.ID, r.Now())
+	switch {
+	case err != nil:
+		return "[Not used] That could not be written down: " + r.short(err.Error()) + "."
+	case !ended:
+		return "[Not used] Each permission of this session is asked for anyway."
+	}
+	return gchat.AsksAgain
+}
+
 // mute has the reports of a session held back for a time.
 func (r Room) mute(one *state.Session, words string) string {
 	long := time.Hour
 	if words != "" && words != "off" {
-		unit := strings.NewReplacer(" ", "", "hours", "h", "hour", "h", "minutes", "m", "min", "m")
-		var err error
-		long, err = time.ParseDuration(unit.Replace(words))
-		if err != nil || long <= 0 {
+		var ok bool
+		long, ok = gchat.ReadTime(words)
+		if !ok {
 			return "[Not used] Say for how long: /mute 2h, /mute 30m, or /mute off."
 		}
 	}

@@ -51,6 +51,7 @@ type Config struct {
 	MenuDecides     bool                // menu_decides: menu-driver chooses in permissions and plans
 	StartSessions   bool                // start_sessions: words in the thread of a session that ended resume it, and /new begins one
 	ClaudeCommands  []string            // claude_commands: of Claude Code's own, that may be given in a session's thread, too
+	TimedYes        bool                // timed_yes: "yes 30m" to a permission allows what its session asks until then
 	KeepAwake       bool                // keep_awake: the machine does not fall asleep while something is open
 	Idle            Idle                // GCHAT_IDLE, idle; "" where nothing is said
 	Grace           time.Duration       // GCHAT_GRACE, grace

@@ -98,6 +98,7 @@ var settings = []Setting{
 		c.ClaudeCommands = list(text)
 		return nil
 	}},
+	{Member: "timed_yes", Personal: true, take: func(c *Config, text string) error { return takeBool(&c.TimedYes, text) }},
 	{Member: "grace", Variable: "GCHAT_GRACE", take: func(c *Config, text string) error {
 		if text == "0" || text == "0s" {
 			c.Grace = 0
