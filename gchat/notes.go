@@ -85,7 +85,8 @@ const NobodyAllowed = "nobody"
 // NotApprover is the Seen of a NoteRefused to a person who may answer questions and not decide.
 const NotApprover = "approvers"
 
-// NobodyText answers a reply in the thread of a session's reports, where no process waits for one. A session that lives has not ended.
+// NobodyText answers a reply in the thread of a session's reports, where no process waits for one. A session that lives has
+// not ended.
 func NobodyText(s *state.Session, lives bool) string {
 	why := "this thread only tells what the session does. Write to it in its terminal"
 	switch {

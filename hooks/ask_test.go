@@ -471,9 +471,14 @@ func TestAYesForAWhileIsSeenAtTheTerminal(t *testing.T) {
 		return q != nil
 	})
 	w.untilWaited(q)
-	w.replied(q, state.LabelAllow)
 	by := "yes, by the grant of Ann"
-	w.change(q, func(q *state.Question) { q.Grant, q.Response = &g, &by })
+	w.change(q, func(q *state.Question) { // in one write, as the poller does
+		if err := q.Move(state.Answered, time.Now()); err != nil {
+			t.Error(err)
+		}
+		q.Answers = map[string]string{q.Questions[0].Question: state.LabelAllow}
+		q.Grant, q.Response, q.AnsweredMessage, q.AnsweredBy = &g, &by, g.Reply, g.By
+	})
 	if behavior, _ := decided(p.end()); behavior != "allow" {
 		t.Errorf("%s", behavior)
 	}

@@ -44,8 +44,8 @@ func (p *Poller) nobodyText(one *state.Session) string {
 	return gchat.NobodyText(one, p.listens(one) || one.Running() && !one.Listens)
 }
 
-// readsOn says whether the thread of a session that has ended is read: for an hour, or for good where that costs Google nothing, or
-// this process runs anyway.
+// readsOn says whether the thread of a session that has ended is read: for an hour, or for good where that costs Google nothing,
+// or this process runs anyway.
 func (p *Poller) readsOn(one *state.Session) bool {
 	ended := one.EndedAt
 	if ended.IsZero() {
@@ -244,7 +244,7 @@ func (p *Poller) room() commands.Room {
 	return commands.Room{Env: p.Env, Log: p.Log, DryRun: p.DryRun, Now: p.Now}
 }
 
-// begin begins the session that a person asks for with /new, in any thread of ours, once: the session's id is made of the message.
+// begin begins the session that a person asks for with /new, in any thread of ours, once: its id is made of the message.
 func (r *reader) begin(m gchat.Message) error {
 	if !judge.Named(r.personal().Approvers, m.Sender, m.SenderEmail) {
 		return nil
@@ -283,6 +283,7 @@ func (r *reader) beginsSession(n *pass, m gchat.Message) bool {
 func (p *Poller) putAnswer(one *state.Session, id, text string) error {
 	return p.put(&state.Message{
 		ID: id, Type: state.MessageNote, Parts: []string{text}, ProjectDir: one.ProjectDir, Trusted: one.Trusted,
-		SessionID: one.ID, Chat: one.Chat, ThreadName: one.ThreadName, ThreadKey: "session-" + one.ID, Urgent: true, CreatedAt: p.Now().UTC(),
+		SessionID: one.ID, Chat: one.Chat, ThreadName: one.ThreadName, ThreadKey: "session-" + one.ID, Urgent: true,
+		CreatedAt: p.Now().UTC(),
 	})
 }

@@ -20,9 +20,9 @@ import (
 // BeginBound is how long a Claude Code may take to begin.
 const BeginBound = 30 * time.Second
 
-// Begin starts the Claude Code of a session that has ended, or of a new one, in a tmux window in its folder: without the words that
-// it is started for, since others can read arguments. That it is started is written down before, so it is started once, also by a
-// poller that is killed. It returns the session that takes what is said by then; nil without a reason while it is being started.
+// Begin starts the Claude Code of a session that has ended, or of a new one, in a tmux window in its folder: without the words
+// that it is started for, since others can read arguments. That it is started is written down before, so it is started once, also
+// by a poller that is killed. It returns the session that takes what is said by then; nil without a reason while it is being started.
 func (r Room) Begin(ctx context.Context, one *state.Session) (begun *state.Session, why string) {
 	folder := state.SessionsIn(state.UserState(r.Env))
 	if !one.Begins.IsZero() && one.ClaudePID == 0 { // by a poller that was killed
@@ -129,8 +129,8 @@ func (r Room) program(one *state.Session) []string {
 	return nil
 }
 
-// New writes down the session that a person asks for: "/new PROJECT words", or "/new MACHINE PROJECT words". The words wait in it,
-// and have it started. The same message is one session, however often it is read. Why is what the person is told otherwise.
+// New writes down the session that a person asks for: "/new PROJECT words", or "/new MACHINE PROJECT words". The words wait in
+// it, and have it started. The same message is one session, however often it is read. Why is what the person is told otherwise.
 func (r Room) New(c state.Command, chat string) (one *state.Session, why string, err error) {
 	id := uuid.NewSHA1(uuid.NameSpaceURL, []byte(c.Message)).String()
 	folder := state.SessionsIn(state.UserState(r.Env))
@@ -159,7 +159,7 @@ func (r Room) New(c state.Command, chat string) (one *state.Session, why string,
 	return one, "", err
 }
 
-// project is the project that "/new PROJECT words" names by the beginning of its name, one that is known and trusted, and the words.
+// project is the known and trusted project that "/new PROJECT words" names by the beginning of its name, and the words.
 func (r Room) project(text string) (dir, words, why string) {
 	_, rest := cutWord(text)
 	name, words := cutWord(rest)

@@ -290,8 +290,8 @@ func (s systemd) file() string {
 }
 
 // contents is the unit. Type=exec has a start fail when there is no such program. KillMode=process: the signal is for the daemon,
-// not for the tmux command that is just typing a reply, nor for the tmux server of the sessions that it started. There is no PrivateTmp and nothing else that hides files: the person's
-// tmux sockets are in /tmp, and their projects anywhere.
+// not for the tmux command that is just typing a reply, nor for the tmux server of the sessions that it started. There is no
+// PrivateTmp and nothing else that hides files: the person's tmux sockets are in /tmp, and their projects anywhere.
 func (s systemd) contents(env []string) string {
 	var vars strings.Builder
 	for _, v := range env {

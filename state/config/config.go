@@ -49,7 +49,7 @@ type Config struct {
 	Approvers       []string            // GCHAT_APPROVERS, approvers: who decides permissions and plans; else AllowedUsers
 	NeverRemote     []string            // never_remote: patterns of calls that only the terminal allows
 	MenuDecides     bool                // menu_decides: menu-driver chooses in permissions and plans
-	StartSessions   bool                // start_sessions: words in the thread of a session that ended resume it, and /new begins one
+	StartSessions   bool                // start_sessions: what is said to a session that ended resumes it; /new begins one
 	ClaudeCommands  []string            // claude_commands: of Claude Code's own, that may be given in a session's thread, too
 	TimedYes        bool                // timed_yes: "yes 30m" to a permission allows what its session asks until then
 	KeepAwake       bool                // keep_awake: the machine does not fall asleep while something is open

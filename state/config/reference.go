@@ -93,7 +93,9 @@ var settings = []Setting{
 	{Member: "approvers", Variable: "GCHAT_APPROVERS", Personal: true},
 	{Member: "never_remote", Object: true, Personal: true},
 	{Member: "menu_decides", Personal: true, take: func(c *Config, text string) error { return takeBool(&c.MenuDecides, text) }},
-	{Member: "start_sessions", Personal: true, take: func(c *Config, text string) error { return takeBool(&c.StartSessions, text) }},
+	{Member: "start_sessions", Personal: true, take: func(c *Config, text string) error {
+		return takeBool(&c.StartSessions, text)
+	}},
 	{Member: "claude_commands", Personal: true, take: func(c *Config, text string) error {
 		c.ClaudeCommands = list(text)
 		return nil
