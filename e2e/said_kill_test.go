@@ -1,0 +1,126 @@
+package e2e
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"strings"
+	"syscall"
+	"testing"
+
+	"gchat-hooks/e2e/bound"
+)
+
+// TestThePollerIsKilledWhileItBringsWords kills -9 the daemon at a step of bringing what a person wrote to a session: one that is
+// idle, and one that has ended and is resumed for it. Another daemon follows. Claude has the words once, or their thread is told;
+// and no session is started twice.
+//
+// A few of the steps by default; GCHAT_E2E_KILLS=all takes more of them.
+func TestThePollerIsKilledWhileItBringsWords(t *testing.T) {
+	if _, err := exec.LookPath("strace"); err != nil {
+		skip(t, "needs strace to kill at system calls")
+	}
+	var steps []step
+	for call, most := range map[string]int{"renameat,renameat2": 8, "fsync": 12, "clone,clone3,vfork": 8} {
+		if os.Getenv("GCHAT_E2E_KILLS") == "all" {
+			for n := 1; n <= most; n++ {
+				steps = append(steps, step{call, n})
+			}
+			continue
+		}
+		steps = append(steps, step{call, 1 + rand.IntN(most)})
+	}
+	eachClaude(t, ours, func(t *testing.T, c claude) {
+		script := []turn{asksBack}
+		for range 3 * len(steps) {
+			script = append(script, turn{say("Done.")})
+		}
+		b := approve(t, c, config{Prepare: starts(t, nil), Env: []string{"GCHAT_IDLE=asks"}, Script: script})
+		b.Prompt("go ahead")
+		thread := b.await("[Waiting for you]")
+		killed := 0
+		said := 0
+		for _, at := range steps {
+			for _, ended := range []bool{false, true} {
+				windows := b.windows()
+				if ended {
+					b.endAll()
+				}
+				said++
+				words := fmt.Sprintf("words number %d.", said)
+				victim := b.daemon()
+				victim.polls()
+				b.dieAt(victim, at)
+				b.reply(thread, words)
+				over := func() bool { return b.API.count(words) > 0 || b.lost(words) }
+				died := false
+				bound.Soon(bound.Patience, func() bool {
+					select {
+					case err := <-victim.done:
+						victim.done <- err
+						died = true
+					default:
+					}
+					return died || over()
+				})
+				if !died {
+					victim.cmd.Process.Signal(syscall.SIGTERM)
+					victim.wait()
+				}
+				next := b.daemon()
+				name := fmt.Sprintf("%s, ended %v (%s %d, died %v)", words, ended, at.call, at.n, died)
+				if !bound.Soon(2*bound.Patience, over) {
+					t.Fatalf("%s: neither said nor told", name)
+				}
+				if n := b.API.count(words); n > 1 {
+					t.Errorf("%s: Claude has it %d times", name, n)
+				}
+				if started := b.windows() - windows; ended && started > 1 {
+					t.Errorf("%s: started %d times", name, started)
+				}
+				if died {
+					killed++
+				}
+				if b.API.count(words) > 0 {
+					bound.Until(t, "the words are told of", func() bool { return b.count("[Sent]")+b.count("[Look]") >= said-b.count("[Not started]") })
+				}
+				next.cmd.Process.Signal(syscall.SIGTERM)
+				next.wait()
+			}
+		}
+		t.Logf("the daemon was killed in %d of %d", killed, said)
+		if killed == 0 {
+			t.Error("it was never killed: the test does not do what it says")
+		}
+	})
+}
+
+// lost says whether the thread was told that words are not with Claude.
+func (b *bridge) lost(string) bool {
+	return strings.Contains(b.last(), "[Not started]") || strings.Contains(b.last(), "[Look]")
+}
+
+// last is the newest message of ours.
+func (b *bridge) last() string {
+	ms := b.chat.Messages()
+	return ms[len(ms)-1].Text
+}
+
+// windows is how many windows the session's server and our own have.
+func (b *bridge) windows() int {
+	out, _ := b.tmux.run("list-windows", "-a")
+	return strings.Count(out+"\n", "\n")
+}
+
+// endAll ends every Claude Code in the session's tmux, and leaves its first window.
+func (b *bridge) endAll() {
+	b.t.Helper()
+	if b.proc != nil && !b.proc.Exited(0) {
+		b.Quit()
+		return
+	}
+	if out, err := b.tmux.run("kill-window", "-a", "-t", "=claude:0"); err != nil {
+		b.t.Fatal(out, err)
+	}
+}
