@@ -5,12 +5,15 @@ import (
 	"math/rand/v2"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
 	"syscall"
 	"testing"
 
 	"gchat-hooks/e2e/bound"
+	"gchat-hooks/inject"
+	"gchat-hooks/state"
 )
 
 // TestThePollerIsKilledWhileItBringsWords kills -9 the daemon at a step of bringing what a person wrote to a session: one that is
@@ -85,7 +88,7 @@ func TestThePollerIsKilledWhileItBringsWords(t *testing.T) {
 				}
 				if b.API.count(words) > 0 {
 					bound.Until(t, "the words are told of", func() bool {
-						return b.count("[Sent]")+b.count("[Look]")+b.count("[Not started]")+b.count("[Cancelled]") >= said
+						return b.count("[Sent]")+b.count("[Look]")+b.count("[Not started]")+b.count("[Cancelled]")+b.count("[Not used]") >= said
 					})
 				}
 				next.cmd.Process.Signal(syscall.SIGTERM)
@@ -103,7 +106,7 @@ func TestThePollerIsKilledWhileItBringsWords(t *testing.T) {
 func (b *bridge) toldLost() bool {
 	ms := b.chat.Messages()
 	last := ms[len(ms)-1].Text
-	return slices.ContainsFunc([]string{"[Not started]", "[Look]", "came too late"}, func(s string) bool { return strings.Contains(last, s) })
+	return slices.ContainsFunc([]string{"[Not started]", "[Look]", "came too late", "[Not used]"}, func(s string) bool { return strings.Contains(last, s) })
 }
 
 // windows is how many windows the session's server and our own have.
@@ -122,4 +125,8 @@ func (b *bridge) endAll() {
 	if out, err := b.tmux.run("kill-window", "-a", "-t", "=claude:0"); err != nil {
 		b.t.Fatal(out, err)
 	}
+	bound.Until(b.t, "its process is gone", func() bool {
+		all, _ := state.SessionsIn(filepath.Join(b.Home, ".local", "state", "gchat-hooks")).All()
+		return !slices.ContainsFunc(all, func(s *state.Session) bool { return s.ClaudePID > 0 && !inject.Ended(s.ClaudePID, s.ClaudeStart) })
+	})
 }
