@@ -61,6 +61,14 @@ func (p *Poller) superseded(one *state.Session) bool {
 	return slices.ContainsFunc(all, func(other *state.Session) bool { return other.Supersedes(one) })
 }
 
+// beganAt is from when on what is said to a session counts: since its start, or since a poller set about that.
+func beganAt(one *state.Session) time.Time {
+	if took := one.StartedAt.Sub(one.Begins); took > 0 && took < commands.BeginBound {
+		return one.Begins
+	}
+	return one.StartedAt
+}
+
 // takeSaid writes down what a person wrote in the thread of a session's reports, where the session listens: a command, which
 // begins with a slash, or words for Claude, where no question in that thread is to get them. The poller of the session's
 // environment does the rest. It reports whether the message is one of these.
@@ -71,7 +79,7 @@ func (r *reader) takeSaid(n *pass, one *state.Session, m gchat.Message, asked *s
 	command := strings.HasPrefix(text, "/")
 	ahead := r.api.Ahead
 	said := m.CreateTime.Add(-ahead)
-	before := said.Before(one.StartedAt) || r.Now().Sub(said) > state.MaxAge
+	before := said.Before(beganAt(one)) || r.Now().Sub(said) > state.MaxAge
 	switch {
 	case asked != nil && (!command || asked.Reply(m.Name) != nil): // an edited reply is no command
 		return false
@@ -105,7 +113,7 @@ func (r *reader) takeSaid(n *pass, one *state.Session, m gchat.Message, asked *s
 		}
 		one.Commands = append(one.Commands, state.Command{
 			Message: m.Name, Sender: m.Sender, SenderEmail: m.SenderEmail, DisplayName: m.DisplayName,
-			Text: gchat.Cut(text, gchat.MaxText), At: at.Add(-ahead).UTC(),
+			Text: gchat.Cut(text, gchat.MaxText), At: at.Add(-ahead).UTC(), Created: at,
 		})
 		return nil
 	})
@@ -175,7 +183,7 @@ func (p *Poller) doCommands(ctx context.Context, id string) {
 	}
 	command := func(c state.Command) bool { return strings.HasPrefix(c.Text, "/") }
 	counts := func(c state.Command) bool { // a session that is started for its words begins after them
-		return (!command(c) || !c.At.Before(one.StartedAt)) && judge.Named(cfg.Approvers, c.Sender, c.SenderEmail)
+		return (!command(c) || !c.At.Before(beganAt(one))) && judge.Named(cfg.Approvers, c.Sender, c.SenderEmail)
 	}
 	forClaude := func(c state.Command) bool { return !command(c) || gchat.ClaudeCommand(c.Text, cfg.ClaudeCommands) }
 	superseded, nobody := p.superseded(one), p.nobodyText(one)
@@ -212,6 +220,11 @@ func (p *Poller) doCommands(ctx context.Context, id string) {
 		one.Commands = slices.DeleteFunc(one.Commands, func(c state.Command) bool {
 			return slices.ContainsFunc(read, func(was state.Command) bool { return was.Message == c.Message })
 		})
+		for _, c := range read {
+			if !takes && c.Created.After(one.ToldNobody) { // no record knows these words
+				one.ToldNobody = c.Created
+			}
+		}
 		return nil
 	})
 	if err != nil {
@@ -246,9 +259,6 @@ func (p *Poller) room() commands.Room {
 
 // begin begins the session that a person asks for with /new, in any thread of ours, once: the session's id is made of the message.
 func (r *reader) begin(m gchat.Message) error {
-	if !judge.Named(r.personal().Approvers, m.Sender, m.SenderEmail) {
-		return nil
-	}
 	c := state.Command{
 		Message: m.Name, Sender: m.Sender, SenderEmail: m.SenderEmail, DisplayName: m.DisplayName,
 		Text: state.Clean(state.ForAgent, m.Text), At: m.CreateTime.Add(-r.api.Ahead).UTC(),
@@ -269,14 +279,15 @@ func (r *reader) begin(m gchat.Message) error {
 	return r.putAnswer(one, state.MessageID("new", m.Name), gchat.NewSessionText(one, c))
 }
 
-// beginsSession says whether a person asks for a new session: in a thread of ours, to the app, or on the page.
+// beginsSession says whether a person who may asks for a new session: in a thread of ours, to the app, or on the page.
 func (r *reader) beginsSession(n *pass, m gchat.Message) bool {
 	if !gchat.IsNew(m.Text) {
 		return false
 	}
-	q := n.target(m)
+	q, cfg := n.target(m), r.personal()
+	may := cfg.StartSessions && judge.Named(cfg.Approvers, m.Sender, m.SenderEmail)
 	ours := len(n.records[m.ThreadName]) > 0 || n.sessions[m.ThreadName] != nil || r.pulled || gchat.Local(r.chat)
-	return ours && r.personal().StartSessions && (q == nil || q.Reply(m.Name) == nil)
+	return ours && may && (q == nil || q.Reply(m.Name) == nil)
 }
 
 // putAnswer puts a note into the thread of a session, once.

@@ -20,6 +20,9 @@ import (
 // BeginBound is how long a Claude Code may take to begin.
 const BeginBound = 30 * time.Second
 
+// endBound is how long after its session's end a Claude Code may take to end.
+const endBound = 10 * time.Second
+
 // Begin starts the Claude Code of a session that has ended, or of a new one, in a tmux window in its folder: without the words that
 // it is started for, since others can read arguments. That it is started is written down before, so it is started once, also by a
 // poller that is killed. It returns the session that takes what is said by then; nil without a reason while it is being started.
@@ -32,14 +35,21 @@ func (r Room) Begin(ctx context.Context, one *state.Session) (begun *state.Sessi
 		_, err := folder.Change(one.ID, notBegun)
 		return nil, r.reason(err, "it was started, and not seen to begin")
 	}
+	if stays := one.ClaudePID > 1 && !inject.Ended(one.ClaudePID, one.ClaudeStart); stays && !one.Running() {
+		if r.Now().Sub(one.EndedAt).Abs() < endBound {
+			return nil, "" // it is about to end, or the hook of the session that it goes on with says so next
+		}
+		return nil, "its Claude Code goes on with another session"
+	}
 	argv, why := r.command(one)
 	if why != "" {
 		return nil, why
 	}
-	lives := false
+	lives, begins := false, false
 	begun, err := folder.Change(one.ID, func(s *state.Session) error {
 		lives = s.ClaudePID > 1 && s.Running() && !inject.Ended(s.ClaudePID, s.ClaudeStart)
-		if lives || !s.Begins.Equal(one.Begins) {
+		begins = !s.Begins.Equal(one.Begins) // by another poller
+		if lives || begins {
 			return state.ErrUnchanged
 		}
 		if s.Running() { // it was killed
@@ -53,6 +63,8 @@ func (r Room) Begin(ctx context.Context, one *state.Session) (begun *state.Sessi
 		return nil, r.reason(err, "")
 	case lives:
 		return begun, ""
+	case begins:
+		return nil, ""
 	}
 	server, pane, err := inject.OpenNear(ctx, state.UserState(r.Env), begun, argv)
 	if err != nil {
@@ -199,7 +211,7 @@ func (r Room) project(text string) (dir, words, why string) {
 		why = "No project here is called " + r.short(name) + "."
 	case len(exact) > 1:
 		why, names = "Several projects are called so:", exact
-	case words != "":
+	case words != "" && !strings.HasPrefix(words, "/"): // a command is for a session that runs
 		return exact[0], words, ""
 	}
 	return "", "", why + r.list(names)

@@ -1,0 +1,167 @@
+package poller
+
+import (
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	chatapi "google.golang.org/api/chat/v1"
+
+	"gchat-hooks/inject"
+	"gchat-hooks/poller/commands"
+	"gchat-hooks/state"
+)
+
+// Another poller, which this one did not know of, set about starting the session since its record was read.
+func TestBeginOfAStaleRecord(t *testing.T) {
+	needsTmux(t)
+	x := newEnded(t, nil)
+	stale := x.is()
+	x.session(x.id, func(s *state.Session) { s.Begins = time.Now() })
+	begun, why := x.p.room().Begin(t.Context(), stale)
+	time.Sleep(100 * time.Millisecond)
+	if begun != nil || why != "" || len(x.begun()) > 0 {
+		t.Errorf("begun %+v, %q, started %q", begun, why, x.begun())
+	}
+}
+
+// Words of which was told that they started nothing start nothing when they are listed again, whatever changed meanwhile.
+func TestWordsThatStartedNothingAreOver(t *testing.T) {
+	needsTmux(t)
+	x := newEnded(t, func(s *state.Session) { s.TranscriptPath += ".gone" })
+	gone := x.is().TranscriptPath
+	x.reply(x.thread, "", "go on")
+	if told := x.hears(); len(told) != 1 || !strings.HasPrefix(told[0], "[Not started] Its transcript is gone") {
+		t.Fatalf("told %q", told)
+	}
+	writeAll(t, gone, "{}\n", 0o600)
+	again := append(x.hears(), x.hears()...)
+	time.Sleep(100 * time.Millisecond)
+	if len(again) > 0 || len(x.begun()) > 0 || len(x.said()) > 0 {
+		t.Errorf("then told %q, started %q, said %q", again, x.begun(), x.said())
+	}
+	x.reply(x.thread, "", "go on, please")
+	x.hears()
+	if got := x.said(); !slices.Equal(got, []string{"answered: go on, please"}) {
+		t.Errorf("said %q", got)
+	}
+}
+
+// A new session begins with words for Claude: a command would be dropped, since it is older than the session.
+func TestNewSessionWithACommand(t *testing.T) {
+	needsTmux(t)
+	x := newEnded(t, nil)
+	if err := state.Register(x.env, filepath.Join(x.dir, ".claude", "state"), x.dir); err != nil {
+		t.Fatal(err)
+	}
+	x.reply(x.thread, "", "/new "+filepath.Base(x.dir)+" /compact")
+	if told := x.hears(); len(told) != 1 || !strings.HasPrefix(told[0], "[Not used]") {
+		t.Errorf("told %q", told)
+	}
+}
+
+// Who may answer, and not start sessions, answers a question with what looks like a command.
+func TestNewOfOneWhoMayOnlyAnswer(t *testing.T) {
+	x := newEnded(t, nil)
+	x.vars["GCHAT_ALLOWED_USERS"] += ",users/2"
+	x.vars["GCHAT_APPROVERS"] = "users/1"
+	q := x.ask(x.posted)
+	at, err := x.space.Say(&chatapi.User{Name: "users/app", Type: "BOT"}, "", "Which?")
+	if err != nil {
+		t.Fatal(err)
+	}
+	x.change(q, func(q *state.Question) { q.ThreadName, q.MessageName = at.Thread.Name, at.Name })
+	m := x.reply(at.Thread.Name, "users/2", "/new wording for the page, please")
+	x.hears()
+	if q = x.load(q); q.Reply(m.Name) == nil {
+		t.Errorf("replies %+v", q.Replies)
+	}
+}
+
+// A person says two things in a row: the second before the Claude Code that the first had started has called its first hook.
+func TestWordsWhileTheSessionBegins(t *testing.T) {
+	x := newTalk(t, func(s *state.Session) { s.Begins = time.Now().Add(-2 * time.Second) })
+	x.reply(x.thread, "", "and run the tests")
+	x.session(x.id, func(s *state.Session) { s.StartedAt = time.Now().Add(3 * time.Second) })
+	told := x.hears()
+	if got := x.said(); !slices.Equal(got, []string{"answered: and run the tests"}) {
+		t.Errorf("said %q, told %q", got, told)
+	}
+}
+
+// A session has ended, and its process has not: it is about to, or goes on with another session (/clear), whose hook says so next.
+func TestASessionWhoseProcessGoesOnIsNotResumed(t *testing.T) {
+	needsTmux(t)
+	x := newEnded(t, func(s *state.Session) { s.ClaudePID, s.ClaudeStart = os.Getpid(), inject.StartOf(os.Getpid()) })
+	x.reply(x.thread, "", "go on")
+	told := x.hears()
+	time.Sleep(100 * time.Millisecond)
+	if len(told) > 0 || len(x.begun()) > 0 || len(x.is().Commands) != 1 {
+		t.Fatalf("told %q, started %q, kept %d", told, x.begun(), len(x.is().Commands))
+	}
+	x.session(x.id, func(s *state.Session) { s.EndedAt = time.Now().Add(-time.Minute) })
+	if told = x.hears(); len(told) != 1 || !strings.HasPrefix(told[0], "[Not started]") || len(x.begun()) > 0 {
+		t.Errorf("told %q, started %q", told, x.begun())
+	}
+}
+
+// Since the machine was started anew, another user's tmux may listen where the person's did.
+func TestAnotherUsersTmuxIsNotUsed(t *testing.T) {
+	needsTmux(t)
+	if os.Getuid() != 0 {
+		t.Skip("only root can give a socket to another user")
+	}
+	socket := filepath.Join(t.TempDir(), "s")
+	if err := exec.Command("tmux", "-S", socket, "new-session", "-d", "-s", "work", "sleep 60").Run(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = exec.Command("tmux", "-S", socket, "kill-server").Run() })
+	if err := os.Chown(socket, 12345, -1); err != nil {
+		t.Fatal(err)
+	}
+	x := newEnded(t, func(s *state.Session) { s.TmuxSocket, s.TmuxSession = socket, "work" })
+	x.reply(x.thread, "", "go on")
+	x.hears()
+	if is := x.is(); is.TmuxSocket == socket || !is.Running() {
+		t.Errorf("it runs at %s", is.TmuxSocket)
+	}
+}
+
+// Names of folders that tmux's formats, its command line or a shell would read otherwise.
+func TestFoldersOfHostileNames(t *testing.T) {
+	needsTmux(t)
+	for _, name := range []string{"a #(touch x) b", "#{pid}", "%Y %d", "##", "x;", `y\;`, "-c", "$HOME", "ä ö:.=", "`id`", "a\nb"} {
+		x := newEnded(t, nil)
+		dir := filepath.Join(x.dir, name)
+		if err := os.MkdirAll(dir, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		program := x.is().Program[0]
+		writeAll(t, program, "#!/bin/sh\npwd -P >'"+x.dir+"/args'\nexec sleep 60\n", 0o700)
+		x.session(x.id, func(s *state.Session) { s.ProjectDir = dir })
+		x.reply(x.thread, "", "go on")
+		told := x.hears()
+		want, _ := filepath.EvalSymlinks(dir)
+		var got string
+		for range 50 {
+			b, _ := os.ReadFile(filepath.Join(x.dir, "args"))
+			if got = strings.TrimSuffix(string(b), "\n"); got != "" {
+				break
+			}
+			time.Sleep(20 * time.Millisecond)
+		}
+		if got != want {
+			t.Errorf("%q: in %q, told %q", name, got, told)
+		}
+	}
+}
+
+var _ = net.Dial
+var _ = syscall.Getuid
+var _ = commands.TooOld
