@@ -1,20 +1,18 @@
 package poller
 
 import (
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
-	"syscall"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	chatapi "google.golang.org/api/chat/v1"
 
 	"gchat-hooks/inject"
-	"gchat-hooks/poller/commands"
 	"gchat-hooks/state"
 )
 
@@ -162,6 +160,53 @@ func TestFoldersOfHostileNames(t *testing.T) {
 	}
 }
 
-var _ = net.Dial
-var _ = syscall.Getuid
-var _ = commands.TooOld
+// What was said waits for a configuration that can be read, and the poller does not look for it all the time.
+func TestWordsThatWaitKeepNoPollerBusy(t *testing.T) {
+	x := newTalk(t, func(s *state.Session) {
+		s.Commands = []state.Command{{Message: "spaces/local/messages/m", Sender: "users/1", Text: "go on", At: time.Now()}}
+	})
+	writeAll(t, state.ConfigFile(x.env), `{"approvers": [`, 0o600)
+	var asked atomic.Int64
+	end := x.run(Options{Daemon: true, Now: func() time.Time { asked.Add(1); return time.Now() }})
+	time.Sleep(500 * time.Millisecond)
+	asked.Store(0)
+	time.Sleep(time.Second)
+	if n := asked.Load(); n > 500 {
+		t.Errorf("the time was asked for %d times in a second", n)
+	}
+	if err := end(); err != nil {
+		t.Error(err)
+	}
+}
+
+// What asks the app for a session in another space, where the app does not write, begins none.
+func TestNewInAnotherSpace(t *testing.T) {
+	d, g := newAppDesk(t)
+	trusted := `{"projects": {"` + d.dir + `": {"hasTrustDialogAccepted": true}}}`
+	writeAll(t, filepath.Join(d.dir, ".claude.json"), trusted, 0o600)
+	d.configure(`{"start_sessions": true}`)
+	if err := state.Register(d.env, filepath.Join(d.dir, ".claude", "state"), d.dir); err != nil {
+		t.Fatal(err)
+	}
+	d.ask(nil)
+	d.run(Options{Daemon: true})
+	g.awaitPost("Which?")
+	elsewhere := g.said("spaces/OTHER/threads/T", "/new nothing like it", "")
+	elsewhere.Name = "spaces/OTHER/messages/M"
+	g.publish(event("MESSAGE", "users/1", elsewhere))
+	own := g.said(appSpace+"/threads/T", "/new nothing like this", "")
+	g.publish(event("MESSAGE", "users/1", own))
+	g.awaitPost("No project here is called nothing")
+	time.Sleep(300 * time.Millisecond)
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	n := 0
+	for _, m := range g.posts {
+		if strings.Contains(m.Text, "No project here") {
+			n++
+		}
+	}
+	if n != 1 {
+		t.Errorf("told %d times", n)
+	}
+}

@@ -149,7 +149,9 @@ func (p *Poller) attendSessions(ctx context.Context) (needed bool) {
 		if _, busy := p.doing.LoadOrStore(one.ID, true); !busy {
 			p.beside("command", func() {
 				defer p.doing.Delete(one.ID)
-				p.doCommands(ctx, one.ID)
+				if !p.doCommands(ctx, one.ID) {
+					sleep(ctx, retryPause) // the loop goes on at once when this ends
+				}
 			})
 		}
 	}
@@ -169,17 +171,17 @@ func (p *Poller) summarise(ctx context.Context, one *state.Session) {
 }
 
 // doCommands does what was said to a session. Of words a record is made before they are taken off the session's; commands are
-// done after that: none is done twice, also after kill -9.
-func (p *Poller) doCommands(ctx context.Context, id string) {
+// done after that: none is done twice, also after kill -9. It is not done where it is to be tried again.
+func (p *Poller) doCommands(ctx context.Context, id string) (done bool) {
 	folder := state.SessionsIn(p.user)
 	one, err := folder.Of(id)
 	if err != nil {
 		p.Log.Once(err, "commands not taken")
-		return
+		return false
 	}
 	read, cfg := one.Commands, p.personal()
 	if cfg.Unread {
-		return // who may say something is not known
+		return false // who may say something is not known
 	}
 	command := func(c state.Command) bool { return strings.HasPrefix(c.Text, "/") }
 	counts := func(c state.Command) bool { // a session that is started for its words begins after them
@@ -194,7 +196,7 @@ func (p *Poller) doCommands(ctx context.Context, id string) {
 		case why != "":
 			nobody = gchat.NotBegunText(one, why)
 		case begun == nil:
-			return // it is being started
+			return false // it is being started
 		default:
 			one = begun
 			err = p.putAnswer(one, state.MessageID("begun", one.ID, one.Begins.String()), gchat.BegunText(one))
@@ -213,7 +215,7 @@ func (p *Poller) doCommands(ctx context.Context, id string) {
 		}
 		if err != nil {
 			p.Log.Once(err, "words for Claude not written down")
-			return
+			return false
 		}
 	}
 	one, err = folder.Change(id, func(one *state.Session) error {
@@ -229,7 +231,7 @@ func (p *Poller) doCommands(ctx context.Context, id string) {
 	})
 	if err != nil {
 		p.Log.Once(err, "commands not taken")
-		return
+		return false
 	}
 	for _, c := range read {
 		if !counts(c) || forClaude(c) {
@@ -251,6 +253,7 @@ func (p *Poller) doCommands(ctx context.Context, id string) {
 			p.Log.Once(err, "note not put into the outbox")
 		}
 	}
+	return true
 }
 
 func (p *Poller) room() commands.Room {
