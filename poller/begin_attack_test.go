@@ -210,3 +210,19 @@ func TestNewInAnotherSpace(t *testing.T) {
 		t.Errorf("told %d times", n)
 	}
 }
+
+// Two environments share a space. No poller of the other one runs any more, whose session has ended: what is said to that is told of.
+func TestWordsForAnEnvironmentWithoutAPoller(t *testing.T) {
+	x := newEnded(t, func(s *state.Session) { s.Env = "0123456789abcdef" })
+	x.session("live", func(s *state.Session) {
+		s.Name, s.ThreadName, s.Chat, s.Env, s.ProjectDir = "other", x.thread+"2", x.r.chat, state.Environment(x.env), x.dir
+		s.Listens, s.StartedAt, s.LastSeen = true, time.Now(), time.Now()
+		s.ClaudePID, s.ClaudeStart = os.Getpid(), inject.StartOf(os.Getpid())
+	})
+	x.p.round(t.Context())
+	x.reply(x.thread, "", "go on")
+	told := x.hears()
+	if len(told) != 1 || !strings.HasPrefix(told[0], "[Not read]") || len(x.is().Commands) > 0 {
+		t.Errorf("told %q, left %d", told, len(x.is().Commands))
+	}
+}

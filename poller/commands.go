@@ -61,6 +61,11 @@ func (p *Poller) superseded(one *state.Session) bool {
 	return slices.ContainsFunc(all, func(other *state.Session) bool { return other.Supersedes(one) })
 }
 
+// deserted says that a session is of another environment, and that no poller of that runs.
+func (p *Poller) deserted(one *state.Session) bool {
+	return one.Env != p.environment && !state.ReadBeat(p.Env, one.Env).Lives
+}
+
 // beganAt is from when on what is said to a session counts: since its start, or since a poller set about that.
 func beganAt(one *state.Session) time.Time {
 	if took := one.StartedAt.Sub(one.Begins); took > 0 && took < commands.BeginBound {
@@ -85,7 +90,7 @@ func (r *reader) takeSaid(n *pass, one *state.Session, m gchat.Message, asked *s
 		return false
 	case one.Chat != r.chat, text == "", !command && before, r.superseded(one):
 		return false
-	case !r.takesCommands(one) && (command || !r.resumes(one) || !r.personal().StartSessions):
+	case !r.takesCommands(one) && (command || !r.resumes(one) || !r.personal().StartSessions || r.deserted(one)):
 		return false
 	}
 	at := m.CreateTime.Truncate(time.Millisecond) // as the session's file has it
