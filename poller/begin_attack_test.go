@@ -226,3 +226,29 @@ func TestWordsForAnEnvironmentWithoutAPoller(t *testing.T) {
 		t.Errorf("told %q, left %d", told, len(x.is().Commands))
 	}
 }
+
+// It opens in the tmux session of exactly the recorded name, however tmux would read that, or in our own.
+func TestTmuxSessionsOfHostileNames(t *testing.T) {
+	needsTmux(t)
+	for _, name := range []string{"wor", "w*", "{last}", "=x", "-", "a b", "a#b;c", "ä"} {
+		socket := filepath.Join(t.TempDir(), "s")
+		run := func(args ...string) {
+			if out, err := exec.Command("tmux", append([]string{"-u", "-S", socket}, args...)...).CombinedOutput(); err != nil {
+				t.Fatalf("%q: %s", name, out)
+			}
+		}
+		run("new-session", "-d", "-s", "work", "sleep 60")
+		t.Cleanup(func() { run("kill-server") })
+		for _, there := range []bool{false, true} {
+			if there {
+				run("new-session", "-d", "-s", name, "sleep 60")
+			}
+			x := newEnded(t, func(s *state.Session) { s.TmuxSocket, s.TmuxSession = socket, name })
+			x.reply(x.thread, "", "go on")
+			x.hears()
+			if is := x.is(); !is.Running() || there != (is.TmuxSocket == socket) || there != (is.TmuxSession == name) {
+				t.Errorf("%q, there %v: it runs in %q at %s", name, there, is.TmuxSession, is.TmuxSocket)
+			}
+		}
+	}
+}
