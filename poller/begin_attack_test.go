@@ -1,6 +1,7 @@
 package poller
 
 import (
+	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -249,6 +250,25 @@ func TestTmuxSessionsOfHostileNames(t *testing.T) {
 			if is := x.is(); !is.Running() || there != (is.TmuxSocket == socket) || there != (is.TmuxSession == name) {
 				t.Errorf("%q, there %v: it runs in %q at %s", name, there, is.TmuxSession, is.TmuxSocket)
 			}
+		}
+	}
+}
+
+// A blank is what a phone's or a Mac's keyboard makes of it, too: no word of the message is taken for another.
+func TestNewWithOtherBlanks(t *testing.T) {
+	needsTmux(t)
+	for _, text := range []string{"/new\u00a0shop app fix", "/new shop\u00a0app fix", "/new\u3000shop\u3000app fix", "/new\nshop\tapp fix", "/new two words\u00a0app fix"} {
+		x := newEnded(t, nil)
+		for _, name := range []string{"shop", "app", "two words"} {
+			dir := filepath.Join(x.dir, name)
+			if err := errors.Join(os.MkdirAll(dir, 0o700), state.Register(x.env, filepath.Join(dir, ".claude", "state"), dir)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		x.reply(x.thread, "", text)
+		x.hears()
+		if said := x.said(); !slices.Equal(said, []string{"answered: app fix"}) {
+			t.Errorf("%q: said %q", text, said)
 		}
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode"
 
 	"github.com/google/uuid"
 
@@ -182,8 +183,12 @@ func (r Room) project(text string) (dir, words, why string) {
 	all, _ := state.Projects(r.Env)
 	for _, p := range all { // one whose name has blanks, as the page offers it
 		called := filepath.Base(p.Dir)
-		if n := len(called); n > len(name) && n < len(rest) && strings.EqualFold(rest[:n], called) && rest[n] <= ' ' {
-			name, words = called, strings.TrimSpace(rest[n:])
+		n := len(called)
+		if n <= len(name) || n >= len(rest) || !strings.EqualFold(rest[:n], called) {
+			continue
+		}
+		if after := strings.TrimSpace(rest[n:]); after != rest[n:] { // a blank follows
+			name, words = called, after
 		}
 	}
 	var exact, begin, names []string
@@ -229,7 +234,7 @@ func (r Room) list(dirs []string) (text string) {
 // cutWord is a text's first word, and what follows it.
 func cutWord(text string) (word, rest string) {
 	text = strings.TrimSpace(text)
-	i := strings.IndexAny(text, " \t\r\n")
+	i := strings.IndexFunc(text, unicode.IsSpace)
 	if i < 0 {
 		return text, ""
 	}
