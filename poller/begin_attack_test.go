@@ -13,6 +13,7 @@ import (
 
 	chatapi "google.golang.org/api/chat/v1"
 
+	"gchat-hooks/e2e/bound"
 	"gchat-hooks/inject"
 	"gchat-hooks/state"
 )
@@ -270,5 +271,28 @@ func TestNewWithOtherBlanks(t *testing.T) {
 		if said := x.said(); !slices.Equal(said, []string{"answered: app fix"}) {
 			t.Errorf("%q: said %q", text, said)
 		}
+	}
+}
+
+// A session of other settings (CLAUDE_CONFIG_DIR) is resumed with those, and where those trust its folder.
+func TestASessionOfOtherSettings(t *testing.T) {
+	needsTmux(t)
+	x := newEnded(t, nil)
+	other := filepath.Join(x.dir, "work #1")
+	writeAll(t, filepath.Join(other, "projects", "p", "t.jsonl"), "{}\n", 0o600)
+	writeAll(t, x.is().Program[0], "#!/bin/sh\necho \"$CLAUDE_CONFIG_DIR\" >>'"+x.dir+"/args'\nexec sleep 60\n", 0o700)
+	x.session(x.id, func(s *state.Session) { s.TranscriptPath = filepath.Join(other, "projects", "p", "t.jsonl") })
+	x.reply(x.thread, "", "go on")
+	if told := x.hears(); len(told) != 1 || !strings.HasPrefix(told[0], "[Not started] Claude Code was not told to trust its folder") {
+		t.Errorf("told %q, %q", told, x.begun())
+	}
+	trusted, _ := os.ReadFile(filepath.Join(x.dir, ".claude.json"))
+	writeAll(t, filepath.Join(other, ".claude.json"), string(trusted), 0o600)
+	time.Sleep(10 * time.Millisecond)
+	x.reply(x.thread, "", "go on")
+	told := x.hears()
+	bound.Soon(bound.Patience, func() bool { return len(x.begun()) > 0 })
+	if got := x.begun(); !slices.Equal(got, []string{other}) {
+		t.Errorf("started with %q, told %q", got, told)
 	}
 }

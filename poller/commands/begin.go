@@ -1,6 +1,7 @@
 package commands
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"os"
@@ -98,7 +99,13 @@ func (r Room) reason(err error, otherwise string) string {
 // command is what starts a session's Claude Code, or why nothing does. Its permission mode is the person's default.
 func (r Room) command(one *state.Session) (argv []string, why string) {
 	info, err := os.Stat(one.ProjectDir)
-	trusted, _ := state.Trusted(r.Env, one.ProjectDir)
+	settings := r.settings(one)
+	trusted, _ := state.Trusted(func(name string) string {
+		if name == settingsAt && settings != "" {
+			return settings
+		}
+		return r.Env(name)
+	}, one.ProjectDir)
 	_, noTranscript := os.Stat(one.TranscriptPath)
 	argv = r.program(one)
 	switch {
@@ -114,14 +121,29 @@ func (r Room) command(one *state.Session) (argv []string, why string) {
 		return nil, "Claude Code was not told to trust its folder, or is not any more: " + r.short(one.ProjectDir)
 	case argv == nil:
 		return nil, "Claude Code is not where it was, nor on PATH"
+	case inject.Lives(cmp.Or(one.TranscriptPath, filepath.Join(state.Home(r.Env), ".claude/projects/-/-")), one.ID):
+		return nil, "it runs in another terminal"
 	case one.TranscriptPath == "":
 		return append(argv, "--session-id", one.ID), ""
 	case noTranscript != nil:
 		return nil, "its transcript is gone"
-	case inject.Lives(one.TranscriptPath, one.ID):
-		return nil, "it runs in another terminal"
+	}
+	if settings != "" {
+		argv = append([]string{"/usr/bin/env", settingsAt + "=" + settings}, argv...)
 	}
 	return append(argv, "--resume", one.ID), ""
+}
+
+const settingsAt = "CLAUDE_CONFIG_DIR"
+
+// settings is the folder of the settings that a session ran with, in which its transcript lies; "" for the usual one.
+func (r Room) settings(one *state.Session) string {
+	projects := filepath.Dir(filepath.Dir(one.TranscriptPath))
+	dir := filepath.Dir(projects)
+	if filepath.Base(projects) != "projects" || !filepath.IsAbs(dir) || dir == filepath.Join(state.Home(r.Env), ".claude") {
+		return ""
+	}
+	return dir
 }
 
 // program is what the session was started with, else what the last session was, else the claude on PATH; nil where there is none.
