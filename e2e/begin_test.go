@@ -194,3 +194,23 @@ func TestWhyASessionIsNotStarted(t *testing.T) {
 	}
 
 }
+
+// Words that are written while Claude Code ends, and while it begins, go to it as well.
+func TestWordsAroundAnEnd(t *testing.T) {
+	eachClaude(t, both, func(t *testing.T, c claude) {
+		b := approve(t, c, config{Prepare: starts(t, nil), Script: []turn{asksBack, asksBack, {say("Heard both.")}, {say("Bye.")}}})
+		b.Prompt("go ahead")
+		q := b.await("[Waiting for you]")
+		b.Quit()
+		b.reply(q, "first: commit it")
+		b.await("[Started]", "attach")
+		b.reply(q, "second: push it")
+		b.API.WaitText(t, "first: commit it")
+		b.API.WaitText(t, "second: push it")
+		for _, m := range b.chat.Messages() {
+			if strings.HasPrefix(m.Text, "[Not") {
+				t.Errorf("told %q", m.Text)
+			}
+		}
+	})
+}
