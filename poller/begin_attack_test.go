@@ -296,3 +296,22 @@ func TestASessionOfOtherSettings(t *testing.T) {
 		t.Errorf("started with %q, told %q", got, told)
 	}
 }
+
+// A message that began a session is not said to another one as well, however it is edited.
+func TestNewIsEditedToWords(t *testing.T) {
+	needsTmux(t)
+	x := newEnded(t, nil)
+	if err := state.Register(x.env, filepath.Join(x.dir, ".claude", "state"), x.dir); err != nil {
+		t.Fatal(err)
+	}
+	x.session(x.id, func(s *state.Session) {
+		s.EndedAt, s.ClaudePID, s.ClaudeStart = time.Time{}, os.Getpid(), inject.StartOf(os.Getpid())
+	})
+	m := x.reply(x.thread, "", "/new "+filepath.Base(x.dir)+" fix the login")
+	x.hears()
+	x.pullEdit(m.Name, "fix the login, please")
+	x.hears()
+	if said := x.said(); !slices.Equal(said, []string{"answered: fix the login"}) || len(x.is().Commands) > 0 {
+		t.Errorf("said %q", said)
+	}
+}

@@ -289,6 +289,9 @@ func (r *reader) begin(m gchat.Message) error {
 
 // beginsSession says whether a person who may asks for a new session: in a thread of ours, to the app, or on the page.
 func (r *reader) beginsSession(n *pass, m gchat.Message) bool {
+	if _, err := state.SessionsIn(r.user).Of(commands.NewID(m.Name)); err == nil {
+		return true // an edit makes nothing else of it
+	}
 	if !gchat.IsNew(m.Text) {
 		return false
 	}

@@ -164,10 +164,13 @@ func (r Room) program(one *state.Session) []string {
 	return nil
 }
 
+// NewID is the id of the session that a message begins.
+func NewID(message string) string { return uuid.NewSHA1(uuid.NameSpaceURL, []byte(message)).String() }
+
 // New writes down the session that a person asks for: "/new PROJECT words", or "/new MACHINE PROJECT words". The words wait in it,
 // and have it started. The same message is one session, however often it is read. Why is what the person is told otherwise.
 func (r Room) New(c state.Command, chat string) (one *state.Session, why string, err error) {
-	id := uuid.NewSHA1(uuid.NameSpaceURL, []byte(c.Message)).String()
+	id := NewID(c.Message)
 	folder := state.SessionsIn(state.UserState(r.Env))
 	if one, err := folder.Of(id); err == nil {
 		return one, "", nil
