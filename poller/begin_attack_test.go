@@ -95,7 +95,7 @@ func TestWordsWhileTheSessionBegins(t *testing.T) {
 	}
 }
 
-// A session has ended, and its process has not: it is about to, or goes on with another session (/clear), whose hook says so next.
+// A session has ended, and its process has not: it is about to, or goes on with another session (/clear), whose hook says so.
 func TestASessionWhoseProcessGoesOnIsNotResumed(t *testing.T) {
 	needsTmux(t)
 	x := newEnded(t, func(s *state.Session) { s.ClaudePID, s.ClaudeStart = os.Getpid(), inject.StartOf(os.Getpid()) })
@@ -136,7 +136,9 @@ func TestAnotherUsersTmuxIsNotUsed(t *testing.T) {
 // Names of folders that tmux's formats, its command line or a shell would read otherwise.
 func TestFoldersOfHostileNames(t *testing.T) {
 	needsTmux(t)
-	for _, name := range []string{"a #(touch x) b", "#{pid}", "%Y %d", "##", "x;", `y\;`, "-c", "$HOME", "ä ö:.=", "`id`", "a\nb"} {
+	for _, name := range []string{
+		"a #(touch x) b", "#{pid}", "%Y %d", "##", "x;", `y\;`, "-c", "$HOME", "ä ö:.=", "`id`", "a\nb",
+	} {
 		x := newEnded(t, nil)
 		dir := filepath.Join(x.dir, name)
 		if err := os.MkdirAll(dir, 0o700); err != nil {
@@ -213,7 +215,8 @@ func TestNewInAnotherSpace(t *testing.T) {
 	}
 }
 
-// Two environments share a space. No poller of the other one runs any more, whose session has ended: what is said to that is told of.
+// Two environments share a space. The other one has no poller any more, and its session has ended: what is said to that is told
+// of.
 func TestWordsForAnEnvironmentWithoutAPoller(t *testing.T) {
 	x := newEnded(t, func(s *state.Session) { s.Env = "0123456789abcdef" })
 	x.session("live", func(s *state.Session) {
@@ -258,11 +261,15 @@ func TestTmuxSessionsOfHostileNames(t *testing.T) {
 // A blank is what a phone's or a Mac's keyboard makes of it, too: no word of the message is taken for another.
 func TestNewWithOtherBlanks(t *testing.T) {
 	needsTmux(t)
-	for _, text := range []string{"/new\u00a0shop app fix", "/new shop\u00a0app fix", "/new\u3000shop\u3000app fix", "/new\nshop\tapp fix", "/new two words\u00a0app fix"} {
+	for _, text := range []string{
+		"/new\u00a0shop app fix", "/new shop\u00a0app fix", "/new\u3000shop\u3000app fix", "/new\nshop\tapp fix",
+		"/new two words\u00a0app fix",
+	} {
 		x := newEnded(t, nil)
 		for _, name := range []string{"shop", "app", "two words"} {
 			dir := filepath.Join(x.dir, name)
-			if err := errors.Join(os.MkdirAll(dir, 0o700), state.Register(x.env, filepath.Join(dir, ".claude", "state"), dir)); err != nil {
+			err := errors.Join(os.MkdirAll(dir, 0o700), state.Register(x.env, filepath.Join(dir, ".claude", "state"), dir))
+			if err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -283,7 +290,7 @@ func TestASessionOfOtherSettings(t *testing.T) {
 	writeAll(t, x.is().Program[0], "#!/bin/sh\necho \"$CLAUDE_CONFIG_DIR\" >>'"+x.dir+"/args'\nexec sleep 60\n", 0o700)
 	x.session(x.id, func(s *state.Session) { s.TranscriptPath = filepath.Join(other, "projects", "p", "t.jsonl") })
 	x.reply(x.thread, "", "go on")
-	if told := x.hears(); len(told) != 1 || !strings.HasPrefix(told[0], "[Not started] Claude Code was not told to trust its folder") {
+	if told := x.hears(); len(told) != 1 || !strings.HasPrefix(told[0], "[Not started] Claude Code was not told to trust") {
 		t.Errorf("told %q, %q", told, x.begun())
 	}
 	trusted, _ := os.ReadFile(filepath.Join(x.dir, ".claude.json"))
