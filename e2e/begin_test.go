@@ -8,6 +8,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"google.golang.org/api/chat/v1"
 
@@ -193,4 +194,48 @@ func TestWhyASessionIsNotStarted(t *testing.T) {
 		})
 	}
 
+}
+
+// Words that are written while Claude Code ends, and while it begins, go to it as well.
+func TestWordsAroundAnEnd(t *testing.T) {
+	eachClaude(t, both, func(t *testing.T, c claude) {
+		b := approve(t, c, config{Prepare: starts(t, nil), Script: []turn{
+			asksBack, asksBack, {say("Heard both.")}, {say("Bye.")},
+		}})
+		b.Prompt("go ahead")
+		q := b.await("[Waiting for you]")
+		b.Quit()
+		b.reply(q, "first: commit it")
+		b.await("[Started]", "attach")
+		b.reply(q, "second: push it")
+		b.API.WaitText(t, "first: commit it")
+		b.API.WaitText(t, "second: push it")
+		for _, m := range b.chat.Messages() {
+			if strings.HasPrefix(m.Text, "[Not") {
+				t.Errorf("told %q", m.Text)
+			}
+		}
+	})
+}
+
+// Its project switched the hooks off meanwhile: no hook proves that the words arrived.
+func TestANewSessionWithoutHooksHasItsWordsOnce(t *testing.T) {
+	eachClaude(t, both, func(t *testing.T, c claude) {
+		b := approve(t, c, config{Prepare: starts(t, nil), Script: []turn{
+			{ask(database)}, thanks, {say("One.")}, {say("Two.")}, {say("Three.")}, {say("Four.")},
+		}})
+		defer b.own("kill-server")
+		b.Prompt("go ahead")
+		b.reply(b.await("[AskUserQuestion]"), "1")
+		b.WaitScreen("Thanks, understood.")
+		writeFile(t, filepath.Join(b.Dir, ".claude", "settings.local.json"), map[string]any{"disableAllHooks": true})
+		if _, err := b.chat.Say(space.Person(), "", "/new proj count to three"); err != nil {
+			t.Fatal(err)
+		}
+		b.API.WaitText(t, "count to three")
+		time.Sleep(25 * time.Second)
+		if n := b.API.count("count to three"); n != 1 {
+			t.Errorf("Claude has it %d times", n)
+		}
+	})
 }

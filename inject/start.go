@@ -4,11 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 
 	"gchat-hooks/state"
 )
@@ -83,7 +85,7 @@ func (s Server) Open(ctx context.Context, session, dir string, argv []string) (P
 // server.
 func OpenNear(ctx context.Context, userState string, one *state.Session, argv []string) (Server, Pane, error) {
 	server := Server{Socket: one.TmuxSocket}
-	if one.TmuxSocket != "" && one.TmuxSession != "" {
+	if one.TmuxSession != "" && usersOwn(one.TmuxSocket) {
 		pane, err := server.Open(ctx, one.TmuxSession, one.ProjectDir, argv)
 		if !errors.Is(err, ErrNoServer) && !errors.Is(err, ErrNoSession) && !errors.Is(err, ErrNoPane) {
 			return server, pane, err
@@ -92,4 +94,14 @@ func OpenNear(ctx context.Context, userState string, one *state.Session, argv []
 	server = Own(userState)
 	pane, err := server.Open(ctx, ownSession, one.ProjectDir, argv)
 	return server, pane, err
+}
+
+// usersOwn says whether a socket is this user's: after a reboot, another's tmux may listen at a path in /tmp.
+func usersOwn(socket string) bool {
+	info, err := os.Stat(socket)
+	if err != nil {
+		return false
+	}
+	is, known := info.Sys().(*syscall.Stat_t)
+	return known && int(is.Uid) == os.Getuid()
 }

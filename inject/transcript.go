@@ -54,17 +54,21 @@ var pasted = pattern(`(?s)^\s*<pasted_content id="(\w+)">\n?(.*?)\n?</pasted_con
 // Unpasted is a prompt as it was typed.
 func Unpasted(prompt string) string { return pasted().ReplaceAllString(prompt, "$2") }
 
-// Queued says whether Claude Code put words that were typed while it worked into its queue since then, by the session's
-// transcript. 2.1.197 tells no hook of it. Of a long transcript the end is read.
+// Queued says whether Claude Code took typed words since then, as a prompt or, while it worked, into its queue, by the session's
+// transcript. 2.1.197 tells no hook of the queue, and hooks may be switched off. Of a long transcript the end is read.
 func Queued(transcript, words string, since time.Time) bool {
 	end, _, _ := TranscriptEnd(transcript, 1<<20)
 	for line := range bytes.Lines(end) {
 		var is struct {
 			Type, Operation, Content string
 			Timestamp                time.Time
+			Message                  struct{ Content json.RawMessage }
 		}
-		if bytes.Contains(line, []byte(`"queue-operation"`)) && json.Unmarshal(line, &is) == nil && is.Operation == "enqueue" &&
-			!is.Timestamp.Before(since.Truncate(time.Millisecond)) && Same(Unpasted(is.Content), words) {
+		if json.Unmarshal(line, &is) != nil || is.Timestamp.Before(since.Truncate(time.Millisecond)) {
+			continue
+		}
+		prompt := is.Type == "user" && json.Unmarshal(is.Message.Content, &is.Content) == nil // a tool's result is no text
+		if (prompt || is.Type == "queue-operation" && is.Operation == "enqueue") && Same(Unpasted(is.Content), words) {
 			return true
 		}
 	}

@@ -129,6 +129,11 @@ func TestWhatResumesNoSession(t *testing.T) {
 		"it runs elsewhere": {func(x *talk, _ *state.Session) {
 			writeAll(t, filepath.Join(x.dir, ".claude", "sessions", strconv.Itoa(os.Getpid())+".json"), `{"sessionId":"`+endedID+`"}`, 0o600)
 		}, "", "go on", "[Not started] It runs in another terminal"},
+		"a new one runs elsewhere": {func(x *talk, _ *state.Session) { // a poller was killed that had started it
+			x.session(x.id, func(s *state.Session) { s.TranscriptPath = "" })
+			own := filepath.Join(x.dir, ".claude", "sessions", strconv.Itoa(os.Getpid())+".json")
+			writeAll(t, own, `{"sessionId":"`+endedID+`"}`, 0o600)
+		}, "", "go on", "[Not started] It runs in another terminal"},
 		"off": {func(x *talk, _ *state.Session) { writeAll(t, state.ConfigFile(x.env), "{}", 0o600) }, "", "go on", ""}, // it is not read
 		"a project's wish": {func(x *talk, _ *state.Session) {
 			writeAll(t, state.ConfigFile(x.env), "{}", 0o600)

@@ -61,6 +61,19 @@ func (p *Poller) superseded(one *state.Session) bool {
 	return slices.ContainsFunc(all, func(other *state.Session) bool { return other.Supersedes(one) })
 }
 
+// deserted says that a session is of another environment, and that no poller of that runs.
+func (p *Poller) deserted(one *state.Session) bool {
+	return one.Env != p.environment && !state.ReadBeat(p.Env, one.Env).Lives
+}
+
+// beganAt is from when on what is said to a session counts: since its start, or since a poller set about that.
+func beganAt(one *state.Session) time.Time {
+	if took := one.StartedAt.Sub(one.Begins); took > 0 && took < commands.BeginBound {
+		return one.Begins
+	}
+	return one.StartedAt
+}
+
 // takeSaid writes down what a person wrote in the thread of a session's reports, where the session listens: a command, which
 // begins with a slash, or words for Claude, where no question in that thread is to get them. The poller of the session's
 // environment does the rest. It reports whether the message is one of these.
@@ -71,13 +84,13 @@ func (r *reader) takeSaid(n *pass, one *state.Session, m gchat.Message, asked *s
 	command := strings.HasPrefix(text, "/")
 	ahead := r.api.Ahead
 	said := m.CreateTime.Add(-ahead)
-	before := said.Before(one.StartedAt) || r.Now().Sub(said) > state.MaxAge
+	before := said.Before(beganAt(one)) || r.Now().Sub(said) > state.MaxAge
 	switch {
 	case asked != nil && (!command || asked.Reply(m.Name) != nil): // an edited reply is no command
 		return false
 	case one.Chat != r.chat, text == "", !command && before, r.superseded(one):
 		return false
-	case !r.takesCommands(one) && (command || !r.resumes(one) || !r.personal().StartSessions):
+	case !r.takesCommands(one) && (command || !r.resumes(one) || !r.personal().StartSessions || r.deserted(one)):
 		return false
 	}
 	at := m.CreateTime.Truncate(time.Millisecond) // as the session's file has it
@@ -105,7 +118,7 @@ func (r *reader) takeSaid(n *pass, one *state.Session, m gchat.Message, asked *s
 		}
 		one.Commands = append(one.Commands, state.Command{
 			Message: m.Name, Sender: m.Sender, SenderEmail: m.SenderEmail, DisplayName: m.DisplayName,
-			Text: gchat.Cut(text, gchat.MaxText), At: at.Add(-ahead).UTC(),
+			Text: gchat.Cut(text, gchat.MaxText), At: at.Add(-ahead).UTC(), Created: at,
 		})
 		return nil
 	})
@@ -141,7 +154,9 @@ func (p *Poller) attendSessions(ctx context.Context) (needed bool) {
 		if _, busy := p.doing.LoadOrStore(one.ID, true); !busy {
 			p.beside("command", func() {
 				defer p.doing.Delete(one.ID)
-				p.doCommands(ctx, one.ID)
+				if !p.doCommands(ctx, one.ID) {
+					sleep(ctx, retryPause) // the loop goes on at once when this ends
+				}
 			})
 		}
 	}
@@ -161,21 +176,21 @@ func (p *Poller) summarise(ctx context.Context, one *state.Session) {
 }
 
 // doCommands does what was said to a session. Of words a record is made before they are taken off the session's; commands are
-// done after that: none is done twice, also after kill -9.
-func (p *Poller) doCommands(ctx context.Context, id string) {
+// done after that: none is done twice, also after kill -9. It is not done where it is to be tried again.
+func (p *Poller) doCommands(ctx context.Context, id string) (done bool) {
 	folder := state.SessionsIn(p.user)
 	one, err := folder.Of(id)
 	if err != nil {
 		p.Log.Once(err, "commands not taken")
-		return
+		return false
 	}
 	read, cfg := one.Commands, p.personal()
 	if cfg.Unread {
-		return // who may say something is not known
+		return false // who may say something is not known
 	}
 	command := func(c state.Command) bool { return strings.HasPrefix(c.Text, "/") }
 	counts := func(c state.Command) bool { // a session that is started for its words begins after them
-		return (!command(c) || !c.At.Before(one.StartedAt)) && judge.Named(cfg.Approvers, c.Sender, c.SenderEmail)
+		return (!command(c) || !c.At.Before(beganAt(one))) && judge.Named(cfg.Approvers, c.Sender, c.SenderEmail)
 	}
 	forClaude := func(c state.Command) bool { return !command(c) || gchat.ClaudeCommand(c.Text, cfg.ClaudeCommands) }
 	superseded, nobody := p.superseded(one), p.nobodyText(one)
@@ -186,7 +201,7 @@ func (p *Poller) doCommands(ctx context.Context, id string) {
 		case why != "":
 			nobody = gchat.NotBegunText(one, why)
 		case begun == nil:
-			return // it is being started
+			return false // it is being started
 		default:
 			one = begun
 			err = p.putAnswer(one, state.MessageID("begun", one.ID, one.Begins.String()), gchat.BegunText(one))
@@ -205,18 +220,23 @@ func (p *Poller) doCommands(ctx context.Context, id string) {
 		}
 		if err != nil {
 			p.Log.Once(err, "words for Claude not written down")
-			return
+			return false
 		}
 	}
 	one, err = folder.Change(id, func(one *state.Session) error {
 		one.Commands = slices.DeleteFunc(one.Commands, func(c state.Command) bool {
 			return slices.ContainsFunc(read, func(was state.Command) bool { return was.Message == c.Message })
 		})
+		for _, c := range read {
+			if !takes && c.Created.After(one.ToldNobody) { // no record knows these words
+				one.ToldNobody = c.Created
+			}
+		}
 		return nil
 	})
 	if err != nil {
 		p.Log.Once(err, "commands not taken")
-		return
+		return false
 	}
 	for _, c := range read {
 		if !counts(c) || forClaude(c) {
@@ -238,6 +258,7 @@ func (p *Poller) doCommands(ctx context.Context, id string) {
 			p.Log.Once(err, "note not put into the outbox")
 		}
 	}
+	return true
 }
 
 func (p *Poller) room() commands.Room {
@@ -246,9 +267,6 @@ func (p *Poller) room() commands.Room {
 
 // begin begins the session that a person asks for with /new, in any thread of ours, once: its id is made of the message.
 func (r *reader) begin(m gchat.Message) error {
-	if !judge.Named(r.personal().Approvers, m.Sender, m.SenderEmail) {
-		return nil
-	}
 	c := state.Command{
 		Message: m.Name, Sender: m.Sender, SenderEmail: m.SenderEmail, DisplayName: m.DisplayName,
 		Text: state.Clean(state.ForAgent, m.Text), At: m.CreateTime.Add(-r.api.Ahead).UTC(),
@@ -269,14 +287,18 @@ func (r *reader) begin(m gchat.Message) error {
 	return r.putAnswer(one, state.MessageID("new", m.Name), gchat.NewSessionText(one, c))
 }
 
-// beginsSession says whether a person asks for a new session: in a thread of ours, to the app, or on the page.
+// beginsSession says whether a person who may asks for a new session: in a thread of ours, to the app, or on the page.
 func (r *reader) beginsSession(n *pass, m gchat.Message) bool {
+	if _, err := state.SessionsIn(r.user).Of(commands.NewID(m.Name)); err == nil {
+		return true // an edit makes nothing else of it
+	}
 	if !gchat.IsNew(m.Text) {
 		return false
 	}
-	q := n.target(m)
+	q, cfg := n.target(m), r.personal()
+	may := cfg.StartSessions && judge.Named(cfg.Approvers, m.Sender, m.SenderEmail)
 	ours := len(n.records[m.ThreadName]) > 0 || n.sessions[m.ThreadName] != nil || r.pulled || gchat.Local(r.chat)
-	return ours && r.personal().StartSessions && (q == nil || q.Reply(m.Name) == nil)
+	return ours && may && (q == nil || q.Reply(m.Name) == nil)
 }
 
 // putAnswer puts a note into the thread of a session, once.

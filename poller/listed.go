@@ -196,7 +196,7 @@ func (n *pass) target(m gchat.Message) *state.Question {
 // was told stands in the session: the space shows the message again.
 func (r *reader) answerNobody(n *pass, m gchat.Message) {
 	one := n.sessions[m.ThreadName]
-	foreign := one == nil || one.Env != r.environment || cmp.Or(one.Chat, r.chat) != r.chat
+	foreign := one == nil || one.Env != r.environment && !r.deserted(one) || cmp.Or(one.Chat, r.chat) != r.chat
 	if foreign || m.Sender == "" {
 		return
 	}

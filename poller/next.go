@@ -3,6 +3,7 @@ package poller
 import (
 	"context"
 	"errors"
+	"path/filepath"
 	"strings"
 	"time"
 
@@ -40,8 +41,8 @@ func (p *Poller) typeNext(ctx context.Context, s *served, q *state.Question) {
 			return
 		}
 		one, err := state.SessionsIn(p.user).Of(q.ClaudeSession())
-		if err == nil && inject.Queued(one.TranscriptPath, words, t.At) {
-			p.end(q, state.Resolved, "chat", nil) // Claude began to work just then
+		if err == nil && inject.Queued(p.transcriptOf(one), words, t.At) {
+			p.end(q, state.Resolved, "chat", nil) // Claude began to work just then, or no hook of ours runs there
 			return
 		}
 		if t.Keys >= mostPastes {
@@ -106,6 +107,15 @@ func (p *Poller) typeNext(ctx context.Context, s *served, q *state.Question) {
 	if last == state.TypedQueued {
 		s.try.next = time.Time{} // its proof is looked for
 	}
+}
+
+// transcriptOf is a session's transcript; of one that was begun from Chat, and called no hook yet, where Claude Code puts it.
+func (p *Poller) transcriptOf(one *state.Session) string {
+	if one.TranscriptPath != "" {
+		return one.TranscriptPath
+	}
+	usual, _ := filepath.Glob(filepath.Join(state.Home(p.Env), ".claude", "projects", "*", one.ID+".jsonl"))
+	return strings.Join(usual, "") // of several none
 }
 
 // readyFor is what brings an instruction into the pane of its session: typing it at an empty prompt, or submitting it where it

@@ -270,7 +270,7 @@ func (p *Poller) writeSaid(app *gchat.App, one gchat.Pulled, v *view) (used bool
 		}
 	}
 	waits, silent := p.unknownFor(app, one)
-	begins := gchat.IsNew(m.Text) && p.starts
+	begins := gchat.IsNew(m.Text) && p.starts && strings.HasPrefix(m.Name, app.Space+"/")
 	if len(v.records[m.ThreadName]) == 0 && v.sessions[m.ThreadName] == nil && !begins {
 		if waits {
 			return false

@@ -68,7 +68,8 @@ type Command struct {
 	SenderEmail string    `json:"sender_email,omitempty"`
 	DisplayName string    `json:"display_name,omitempty"`
 	Text        string    `json:"text"`
-	At          time.Time `json:"at"` // by this machine's clock, UTC
+	At          time.Time `json:"at"`               // by this machine's clock, UTC
+	Created     time.Time `json:"created,omitzero"` // of its message, by the server's clock
 }
 
 // Grant is a person's yes, for a while, to what one process of a session asks permission for. It stands in the permission that it

@@ -1,6 +1,7 @@
 package commands
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"os"
@@ -9,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode"
 
 	"github.com/google/uuid"
 
@@ -19,6 +21,9 @@ import (
 
 // BeginBound is how long a Claude Code may take to begin.
 const BeginBound = 30 * time.Second
+
+// endBound is how long after its session's end a Claude Code may take to end.
+const endBound = 10 * time.Second
 
 // Begin starts the Claude Code of a session that has ended, or of a new one, in a tmux window in its folder: without the words
 // that it is started for, since others can read arguments. That it is started is written down before, so it is started once, also
@@ -32,14 +37,21 @@ func (r Room) Begin(ctx context.Context, one *state.Session) (begun *state.Sessi
 		_, err := folder.Change(one.ID, notBegun)
 		return nil, r.reason(err, "it was started, and not seen to begin")
 	}
+	if stays := one.ClaudePID > 1 && !inject.Ended(one.ClaudePID, one.ClaudeStart); stays && !one.Running() {
+		if r.Now().Sub(one.EndedAt).Abs() < endBound {
+			return nil, "" // it is about to end, or the hook of the session that it goes on with says so next
+		}
+		return nil, "its Claude Code goes on with another session"
+	}
 	argv, why := r.command(one)
 	if why != "" {
 		return nil, why
 	}
-	lives := false
+	lives, begins := false, false
 	begun, err := folder.Change(one.ID, func(s *state.Session) error {
 		lives = s.ClaudePID > 1 && s.Running() && !inject.Ended(s.ClaudePID, s.ClaudeStart)
-		if lives || !s.Begins.Equal(one.Begins) {
+		begins = !s.Begins.Equal(one.Begins) // by another poller
+		if lives || begins {
 			return state.ErrUnchanged
 		}
 		if s.Running() { // it was killed
@@ -53,6 +65,8 @@ func (r Room) Begin(ctx context.Context, one *state.Session) (begun *state.Sessi
 		return nil, r.reason(err, "")
 	case lives:
 		return begun, ""
+	case begins:
+		return nil, ""
 	}
 	server, pane, err := inject.OpenNear(ctx, state.UserState(r.Env), begun, argv)
 	if err != nil {
@@ -85,7 +99,13 @@ func (r Room) reason(err error, otherwise string) string {
 // command is what starts a session's Claude Code, or why nothing does. Its permission mode is the person's default.
 func (r Room) command(one *state.Session) (argv []string, why string) {
 	info, err := os.Stat(one.ProjectDir)
-	trusted, _ := state.Trusted(r.Env, one.ProjectDir)
+	settings := r.settings(one)
+	trusted, _ := state.Trusted(func(name string) string {
+		if name == settingsAt && settings != "" {
+			return settings
+		}
+		return r.Env(name)
+	}, one.ProjectDir)
 	_, noTranscript := os.Stat(one.TranscriptPath)
 	argv = r.program(one)
 	switch {
@@ -101,14 +121,29 @@ func (r Room) command(one *state.Session) (argv []string, why string) {
 		return nil, "Claude Code was not told to trust its folder, or is not any more: " + r.short(one.ProjectDir)
 	case argv == nil:
 		return nil, "Claude Code is not where it was, nor on PATH"
+	case inject.Lives(cmp.Or(one.TranscriptPath, filepath.Join(state.Home(r.Env), ".claude/projects/-/-")), one.ID):
+		return nil, "it runs in another terminal"
 	case one.TranscriptPath == "":
 		return append(argv, "--session-id", one.ID), ""
 	case noTranscript != nil:
 		return nil, "its transcript is gone"
-	case inject.Lives(one.TranscriptPath, one.ID):
-		return nil, "it runs in another terminal"
+	}
+	if settings != "" {
+		argv = append([]string{"/usr/bin/env", settingsAt + "=" + settings}, argv...)
 	}
 	return append(argv, "--resume", one.ID), ""
+}
+
+const settingsAt = "CLAUDE_CONFIG_DIR"
+
+// settings is the folder of the settings that a session ran with, in which its transcript lies; "" for the usual one.
+func (r Room) settings(one *state.Session) string {
+	projects := filepath.Dir(filepath.Dir(one.TranscriptPath))
+	dir := filepath.Dir(projects)
+	if filepath.Base(projects) != "projects" || !filepath.IsAbs(dir) || dir == filepath.Join(state.Home(r.Env), ".claude") {
+		return ""
+	}
+	return dir
 }
 
 // program is what the session was started with, else what the last session was, else the claude on PATH; nil where there is none.
@@ -129,10 +164,13 @@ func (r Room) program(one *state.Session) []string {
 	return nil
 }
 
+// NewID is the id of the session that a message begins.
+func NewID(message string) string { return uuid.NewSHA1(uuid.NameSpaceURL, []byte(message)).String() }
+
 // New writes down the session that a person asks for: "/new PROJECT words", or "/new MACHINE PROJECT words". The words wait in
 // it, and have it started. The same message is one session, however often it is read. Why is what the person is told otherwise.
 func (r Room) New(c state.Command, chat string) (one *state.Session, why string, err error) {
-	id := uuid.NewSHA1(uuid.NameSpaceURL, []byte(c.Message)).String()
+	id := NewID(c.Message)
 	folder := state.SessionsIn(state.UserState(r.Env))
 	if one, err := folder.Of(id); err == nil {
 		return one, "", nil
@@ -170,8 +208,12 @@ func (r Room) project(text string) (dir, words, why string) {
 	all, _ := state.Projects(r.Env)
 	for _, p := range all { // one whose name has blanks, as the page offers it
 		called := filepath.Base(p.Dir)
-		if n := len(called); n > len(name) && n < len(rest) && strings.EqualFold(rest[:n], called) && rest[n] <= ' ' {
-			name, words = called, strings.TrimSpace(rest[n:])
+		n := len(called)
+		if n <= len(name) || n >= len(rest) || !strings.EqualFold(rest[:n], called) {
+			continue
+		}
+		if after := strings.TrimSpace(rest[n:]); after != rest[n:] { // a blank follows
+			name, words = called, after
 		}
 	}
 	var exact, begin, names []string
@@ -199,7 +241,7 @@ func (r Room) project(text string) (dir, words, why string) {
 		why = "No project here is called " + r.short(name) + "."
 	case len(exact) > 1:
 		why, names = "Several projects are called so:", exact
-	case words != "":
+	case words != "" && !strings.HasPrefix(words, "/"): // a command is for a session that runs
 		return exact[0], words, ""
 	}
 	return "", "", why + r.list(names)
@@ -217,7 +259,7 @@ func (r Room) list(dirs []string) (text string) {
 // cutWord is a text's first word, and what follows it.
 func cutWord(text string) (word, rest string) {
 	text = strings.TrimSpace(text)
-	i := strings.IndexAny(text, " \t\r\n")
+	i := strings.IndexFunc(text, unicode.IsSpace)
 	if i < 0 {
 		return text, ""
 	}

@@ -1,0 +1,324 @@
+package poller
+
+import (
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	chatapi "google.golang.org/api/chat/v1"
+
+	"gchat-hooks/e2e/bound"
+	"gchat-hooks/inject"
+	"gchat-hooks/state"
+)
+
+// Another poller, which this one did not know of, set about starting the session since its record was read.
+func TestBeginOfAStaleRecord(t *testing.T) {
+	needsTmux(t)
+	x := newEnded(t, nil)
+	stale := x.is()
+	x.session(x.id, func(s *state.Session) { s.Begins = time.Now() })
+	begun, why := x.p.room().Begin(t.Context(), stale)
+	time.Sleep(100 * time.Millisecond)
+	if begun != nil || why != "" || len(x.begun()) > 0 {
+		t.Errorf("begun %+v, %q, started %q", begun, why, x.begun())
+	}
+}
+
+// Words of which was told that they started nothing start nothing when they are listed again, whatever changed meanwhile.
+func TestWordsThatStartedNothingAreOver(t *testing.T) {
+	needsTmux(t)
+	x := newEnded(t, func(s *state.Session) { s.TranscriptPath += ".gone" })
+	gone := x.is().TranscriptPath
+	x.reply(x.thread, "", "go on")
+	if told := x.hears(); len(told) != 1 || !strings.HasPrefix(told[0], "[Not started] Its transcript is gone") {
+		t.Fatalf("told %q", told)
+	}
+	writeAll(t, gone, "{}\n", 0o600)
+	again := append(x.hears(), x.hears()...)
+	time.Sleep(100 * time.Millisecond)
+	if len(again) > 0 || len(x.begun()) > 0 || len(x.said()) > 0 {
+		t.Errorf("then told %q, started %q, said %q", again, x.begun(), x.said())
+	}
+	x.reply(x.thread, "", "go on, please")
+	x.hears()
+	if got := x.said(); !slices.Equal(got, []string{"answered: go on, please"}) {
+		t.Errorf("said %q", got)
+	}
+}
+
+// A new session begins with words for Claude: a command would be dropped, since it is older than the session.
+func TestNewSessionWithACommand(t *testing.T) {
+	needsTmux(t)
+	x := newEnded(t, nil)
+	if err := state.Register(x.env, filepath.Join(x.dir, ".claude", "state"), x.dir); err != nil {
+		t.Fatal(err)
+	}
+	x.reply(x.thread, "", "/new "+filepath.Base(x.dir)+" /compact")
+	if told := x.hears(); len(told) != 1 || !strings.HasPrefix(told[0], "[Not used]") {
+		t.Errorf("told %q", told)
+	}
+}
+
+// Who may answer, and not start sessions, answers a question with what looks like a command.
+func TestNewOfOneWhoMayOnlyAnswer(t *testing.T) {
+	x := newEnded(t, nil)
+	x.vars["GCHAT_ALLOWED_USERS"] += ",users/2"
+	x.vars["GCHAT_APPROVERS"] = "users/1"
+	q := x.ask(x.posted)
+	at, err := x.space.Say(&chatapi.User{Name: "users/app", Type: "BOT"}, "", "Which?")
+	if err != nil {
+		t.Fatal(err)
+	}
+	x.change(q, func(q *state.Question) { q.ThreadName, q.MessageName = at.Thread.Name, at.Name })
+	m := x.reply(at.Thread.Name, "users/2", "/new wording for the page, please")
+	x.hears()
+	if q = x.load(q); q.Reply(m.Name) == nil {
+		t.Errorf("replies %+v", q.Replies)
+	}
+}
+
+// A person says two things in a row: the second before the Claude Code that the first had started has called its first hook.
+func TestWordsWhileTheSessionBegins(t *testing.T) {
+	x := newTalk(t, func(s *state.Session) { s.Begins = time.Now().Add(-2 * time.Second) })
+	x.reply(x.thread, "", "and run the tests")
+	x.session(x.id, func(s *state.Session) { s.StartedAt = time.Now().Add(3 * time.Second) })
+	told := x.hears()
+	if got := x.said(); !slices.Equal(got, []string{"answered: and run the tests"}) {
+		t.Errorf("said %q, told %q", got, told)
+	}
+}
+
+// A session has ended, and its process has not: it is about to, or goes on with another session (/clear), whose hook says so.
+func TestASessionWhoseProcessGoesOnIsNotResumed(t *testing.T) {
+	needsTmux(t)
+	x := newEnded(t, func(s *state.Session) { s.ClaudePID, s.ClaudeStart = os.Getpid(), inject.StartOf(os.Getpid()) })
+	x.reply(x.thread, "", "go on")
+	told := x.hears()
+	time.Sleep(100 * time.Millisecond)
+	if len(told) > 0 || len(x.begun()) > 0 || len(x.is().Commands) != 1 {
+		t.Fatalf("told %q, started %q, kept %d", told, x.begun(), len(x.is().Commands))
+	}
+	x.session(x.id, func(s *state.Session) { s.EndedAt = time.Now().Add(-time.Minute) })
+	if told = x.hears(); len(told) != 1 || !strings.HasPrefix(told[0], "[Not started]") || len(x.begun()) > 0 {
+		t.Errorf("told %q, started %q", told, x.begun())
+	}
+}
+
+// Since the machine was started anew, another user's tmux may listen where the person's did.
+func TestAnotherUsersTmuxIsNotUsed(t *testing.T) {
+	needsTmux(t)
+	if os.Getuid() != 0 {
+		t.Skip("only root can give a socket to another user")
+	}
+	socket := filepath.Join(t.TempDir(), "s")
+	if err := exec.Command("tmux", "-S", socket, "new-session", "-d", "-s", "work", "sleep 60").Run(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = exec.Command("tmux", "-S", socket, "kill-server").Run() })
+	if err := os.Chown(socket, 12345, -1); err != nil {
+		t.Fatal(err)
+	}
+	x := newEnded(t, func(s *state.Session) { s.TmuxSocket, s.TmuxSession = socket, "work" })
+	x.reply(x.thread, "", "go on")
+	x.hears()
+	if is := x.is(); is.TmuxSocket == socket || !is.Running() {
+		t.Errorf("it runs at %s", is.TmuxSocket)
+	}
+}
+
+// Names of folders that tmux's formats, its command line or a shell would read otherwise.
+func TestFoldersOfHostileNames(t *testing.T) {
+	needsTmux(t)
+	for _, name := range []string{
+		"a #(touch x) b", "#{pid}", "%Y %d", "##", "x;", `y\;`, "-c", "$HOME", "ä ö:.=", "`id`", "a\nb",
+	} {
+		x := newEnded(t, nil)
+		dir := filepath.Join(x.dir, name)
+		if err := os.MkdirAll(dir, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		program := x.is().Program[0]
+		writeAll(t, program, "#!/bin/sh\npwd -P >'"+x.dir+"/args'\nexec sleep 60\n", 0o700)
+		x.session(x.id, func(s *state.Session) { s.ProjectDir = dir })
+		x.reply(x.thread, "", "go on")
+		told := x.hears()
+		want, _ := filepath.EvalSymlinks(dir)
+		var got string
+		for range 50 {
+			b, _ := os.ReadFile(filepath.Join(x.dir, "args"))
+			if got = strings.TrimSuffix(string(b), "\n"); got != "" {
+				break
+			}
+			time.Sleep(20 * time.Millisecond)
+		}
+		if got != want {
+			t.Errorf("%q: in %q, told %q", name, got, told)
+		}
+	}
+}
+
+// What was said waits for a configuration that can be read, and the poller does not look for it all the time.
+func TestWordsThatWaitKeepNoPollerBusy(t *testing.T) {
+	x := newTalk(t, func(s *state.Session) {
+		s.Commands = []state.Command{{Message: "spaces/local/messages/m", Sender: "users/1", Text: "go on", At: time.Now()}}
+	})
+	writeAll(t, state.ConfigFile(x.env), `{"approvers": [`, 0o600)
+	var asked atomic.Int64
+	end := x.run(Options{Daemon: true, Now: func() time.Time { asked.Add(1); return time.Now() }})
+	time.Sleep(500 * time.Millisecond)
+	asked.Store(0)
+	time.Sleep(time.Second)
+	if n := asked.Load(); n > 500 {
+		t.Errorf("the time was asked for %d times in a second", n)
+	}
+	if err := end(); err != nil {
+		t.Error(err)
+	}
+}
+
+// What asks the app for a session in another space, where the app does not write, begins none.
+func TestNewInAnotherSpace(t *testing.T) {
+	d, g := newAppDesk(t)
+	trusted := `{"projects": {"` + d.dir + `": {"hasTrustDialogAccepted": true}}}`
+	writeAll(t, filepath.Join(d.dir, ".claude.json"), trusted, 0o600)
+	d.configure(`{"start_sessions": true}`)
+	if err := state.Register(d.env, filepath.Join(d.dir, ".claude", "state"), d.dir); err != nil {
+		t.Fatal(err)
+	}
+	d.ask(nil)
+	d.run(Options{Daemon: true})
+	g.awaitPost("Which?")
+	elsewhere := g.said("spaces/OTHER/threads/T", "/new nothing like it", "")
+	elsewhere.Name = "spaces/OTHER/messages/M"
+	g.publish(event("MESSAGE", "users/1", elsewhere))
+	own := g.said(appSpace+"/threads/T", "/new nothing like this", "")
+	g.publish(event("MESSAGE", "users/1", own))
+	g.awaitPost("No project here is called nothing")
+	time.Sleep(300 * time.Millisecond)
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	n := 0
+	for _, m := range g.posts {
+		if strings.Contains(m.Text, "No project here") {
+			n++
+		}
+	}
+	if n != 1 {
+		t.Errorf("told %d times", n)
+	}
+}
+
+// Two environments share a space. The other one has no poller any more, and its session has ended: what is said to that is told
+// of.
+func TestWordsForAnEnvironmentWithoutAPoller(t *testing.T) {
+	x := newEnded(t, func(s *state.Session) { s.Env = "0123456789abcdef" })
+	x.session("live", func(s *state.Session) {
+		s.Name, s.ThreadName, s.Chat, s.Env, s.ProjectDir = "other", x.thread+"2", x.r.chat, state.Environment(x.env), x.dir
+		s.Listens, s.StartedAt, s.LastSeen = true, time.Now(), time.Now()
+		s.ClaudePID, s.ClaudeStart = os.Getpid(), inject.StartOf(os.Getpid())
+	})
+	x.p.round(t.Context())
+	x.reply(x.thread, "", "go on")
+	told := x.hears()
+	if len(told) != 1 || !strings.HasPrefix(told[0], "[Not read]") || len(x.is().Commands) > 0 {
+		t.Errorf("told %q, left %d", told, len(x.is().Commands))
+	}
+}
+
+// It opens in the tmux session of exactly the recorded name, however tmux would read that, or in our own.
+func TestTmuxSessionsOfHostileNames(t *testing.T) {
+	needsTmux(t)
+	for _, name := range []string{"wor", "w*", "{last}", "=x", "-", "a b", "a#b;c", "ä"} {
+		socket := filepath.Join(t.TempDir(), "s")
+		run := func(args ...string) {
+			if out, err := exec.Command("tmux", append([]string{"-u", "-S", socket}, args...)...).CombinedOutput(); err != nil {
+				t.Fatalf("%q: %s", name, out)
+			}
+		}
+		run("new-session", "-d", "-s", "work", "sleep 60")
+		t.Cleanup(func() { run("kill-server") })
+		for _, there := range []bool{false, true} {
+			if there {
+				run("new-session", "-d", "-s", name, "sleep 60")
+			}
+			x := newEnded(t, func(s *state.Session) { s.TmuxSocket, s.TmuxSession = socket, name })
+			x.reply(x.thread, "", "go on")
+			x.hears()
+			if is := x.is(); !is.Running() || there != (is.TmuxSocket == socket) || there != (is.TmuxSession == name) {
+				t.Errorf("%q, there %v: it runs in %q at %s", name, there, is.TmuxSession, is.TmuxSocket)
+			}
+		}
+	}
+}
+
+// A blank is what a phone's or a Mac's keyboard makes of it, too: no word of the message is taken for another.
+func TestNewWithOtherBlanks(t *testing.T) {
+	needsTmux(t)
+	for _, text := range []string{
+		"/new\u00a0shop app fix", "/new shop\u00a0app fix", "/new\u3000shop\u3000app fix", "/new\nshop\tapp fix",
+		"/new two words\u00a0app fix",
+	} {
+		x := newEnded(t, nil)
+		for _, name := range []string{"shop", "app", "two words"} {
+			dir := filepath.Join(x.dir, name)
+			err := errors.Join(os.MkdirAll(dir, 0o700), state.Register(x.env, filepath.Join(dir, ".claude", "state"), dir))
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		x.reply(x.thread, "", text)
+		x.hears()
+		if said := x.said(); !slices.Equal(said, []string{"answered: app fix"}) {
+			t.Errorf("%q: said %q", text, said)
+		}
+	}
+}
+
+// A session of other settings (CLAUDE_CONFIG_DIR) is resumed with those, and where those trust its folder.
+func TestASessionOfOtherSettings(t *testing.T) {
+	needsTmux(t)
+	x := newEnded(t, nil)
+	other := filepath.Join(x.dir, "work #1")
+	writeAll(t, filepath.Join(other, "projects", "p", "t.jsonl"), "{}\n", 0o600)
+	writeAll(t, x.is().Program[0], "#!/bin/sh\necho \"$CLAUDE_CONFIG_DIR\" >>'"+x.dir+"/args'\nexec sleep 60\n", 0o700)
+	x.session(x.id, func(s *state.Session) { s.TranscriptPath = filepath.Join(other, "projects", "p", "t.jsonl") })
+	x.reply(x.thread, "", "go on")
+	if told := x.hears(); len(told) != 1 || !strings.HasPrefix(told[0], "[Not started] Claude Code was not told to trust") {
+		t.Errorf("told %q, %q", told, x.begun())
+	}
+	trusted, _ := os.ReadFile(filepath.Join(x.dir, ".claude.json"))
+	writeAll(t, filepath.Join(other, ".claude.json"), string(trusted), 0o600)
+	time.Sleep(10 * time.Millisecond)
+	x.reply(x.thread, "", "go on")
+	told := x.hears()
+	bound.Soon(bound.Patience, func() bool { return len(x.begun()) > 0 })
+	if got := x.begun(); !slices.Equal(got, []string{other}) {
+		t.Errorf("started with %q, told %q", got, told)
+	}
+}
+
+// A message that began a session is not said to another one as well, however it is edited.
+func TestNewIsEditedToWords(t *testing.T) {
+	needsTmux(t)
+	x := newEnded(t, nil)
+	if err := state.Register(x.env, filepath.Join(x.dir, ".claude", "state"), x.dir); err != nil {
+		t.Fatal(err)
+	}
+	x.session(x.id, func(s *state.Session) {
+		s.EndedAt, s.ClaudePID, s.ClaudeStart = time.Time{}, os.Getpid(), inject.StartOf(os.Getpid())
+	})
+	m := x.reply(x.thread, "", "/new "+filepath.Base(x.dir)+" fix the login")
+	x.hears()
+	x.pullEdit(m.Name, "fix the login, please")
+	x.hears()
+	if said := x.said(); !slices.Equal(said, []string{"answered: fix the login"}) || len(x.is().Commands) > 0 {
+		t.Errorf("said %q", said)
+	}
+}
