@@ -10,8 +10,8 @@ import (
 	"gchat-hooks/state"
 )
 
-// useGrant answers what a session asks, where a hook waits, by the yes for a while that was given to this permission, and tells the
-// thread. It returns when to come again.
+// useGrant answers what a session asks, where a hook waits, by the yes for a while that was given to this permission, and tells
+// the thread. It returns when to come again.
 func (p *Poller) useGrant(s *served) (next time.Time) {
 	given := s.q
 	heard := p.heard(given) // what was heard before this stands in the records

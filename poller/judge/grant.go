@@ -40,8 +40,8 @@ func GrantOver(cfg *config.Config, given *state.Question, one *state.Session, no
 	return removed || now.Before(g.At) || !now.Before(g.Until) || one.StartedAt.After(g.At)
 }
 
-// ByGrant answers a permission by a yes for a while that is not over. It is state.ErrUnchanged where that does not cover it: it was
-// given later, to another process, or by a person who was no approver then or could not say yes to this one.
+// ByGrant answers a permission by a yes for a while that is not over. It is state.ErrUnchanged where that does not cover it: it
+// was given later, to another process, or by a person who was no approver then or could not say yes to this one.
 func ByGrant(cfg *config.Config, q, given *state.Question, now time.Time) error {
 	Tighten(cfg, q)
 	by, g := *given.Reply(given.AnsweredMessage), *given.Grant
