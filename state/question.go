@@ -245,7 +245,7 @@ type Question struct {
 	AnsweredByName  string            `json:"answered_by_name,omitempty"` // display name, when Chat gave one
 	AnsweredMessage string            `json:"answered_message,omitempty"` // the message whose text became the answer
 	Grant           *Grant            `json:"grant,omitempty"`            // it was answered with a yes for a while, or by one
-	NoAt            time.Time         `json:"no_at,omitzero"`             // when a no, which ends a yes for a while, was said to it
+	NoAt            time.Time         `json:"no_at,omitzero"`             // of the last no to it, which ends a yes for a while
 	// ResolvedBy is chat, terminal, stop, prompt, session_end, signal, claude_gone, tmux_gone, screen, not_typed, age, timeout,
 	// policy or instead.
 	ResolvedBy string `json:"resolved_by,omitempty"`
