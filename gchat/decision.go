@@ -89,12 +89,12 @@ func ReadTime(words string) (long time.Duration, ok bool) {
 	return long, err == nil && long > 0
 }
 
-// TimedYes reads a yes for a while, such as "yes 30m", of at most state.MostGranted; it is 0 for other words.
+// TimedYes reads a yes for a while, such as "yes 30m", of at most two hours; it is 0 for other words.
 func TimedYes(text string) (long time.Duration) {
 	if said := timedYes().FindStringSubmatch(strings.TrimSpace(text)); said != nil {
 		long, _ = ReadTime(said[1])
 	}
-	return min(long, state.MostGranted)
+	return min(long, 2*time.Hour)
 }
 
 // offers says whether a reply or a tap may decide so. What only the terminal can allow, they can refuse.

@@ -213,24 +213,24 @@ func TestAYesForAWhileIsRead(t *testing.T) {
 	}
 }
 
-// What a yes for a while allowed is listed, the newest last; foreign text in it acts on nothing.
+// What a yes for a while allowed is listed, the newest first; foreign text in it acts on nothing.
 func TestWhatWasAllowedIsListed(t *testing.T) {
 	q := permission("")
-	q.Grant = &state.Grant{By: "users/1", Name: "Ada <users/all>", At: time.Now(), Until: time.Now().Add(time.Hour)}
+	q.AnsweredByName, q.Grant = "Ada <users/all>", &state.Grant{At: time.Now(), Until: time.Now().Add(time.Hour)}
 	var all []*state.Question
-	for n := range 200 {
+	for n := range 1500 {
 		one := permission("")
 		one.Shown = fmt.Sprintf("make %d <users/all> ```", n)
 		all = append(all, one)
 	}
-	text := GrantText(q, all)
-	if len(text) > MaxText || !strings.HasSuffix(text, briefly(all[199])) || !strings.Contains(text, "\n⋯ 1") || strings.Contains(text, "make 0 ") {
+	text := GrantText(q, all, true)
+	if len(text) > MaxText || !strings.Contains(text, " is over.\n• "+briefly(all[1499])+"\n") || !strings.Contains(text, "… (cut") || strings.Contains(text, "make 0 ") {
 		t.Errorf("%d: %q", len(text), text)
 	}
 	if strings.Contains(text, "<users/all>") || strings.Contains(text, fence) {
 		t.Errorf("%q", text)
 	}
-	if text := GrantText(q, all[:2]); strings.Contains(text, "⋯") || !strings.Contains(text, "two hours are the most") {
+	if text := GrantText(q, all[:2], false); strings.Contains(text, "…") || !strings.Contains(text, "two hours are the most") {
 		t.Errorf("%q", text)
 	}
 }

@@ -22,9 +22,7 @@ func NoteTexts(q *state.Question, owed state.Owed) []string {
 	case state.NoteReminder:
 		text = "[Reminder] " + field(q.SessionName) + "\n\nStill open after " + owed.Seen + ": " + briefly(q)
 	case state.NoteGranted:
-		text = GrantText(q, nil)
-	case state.NoteAsks:
-		text = AsksAgain
+		text = GrantText(q, nil, false)
 	case state.NoteSent:
 		text = "[Sent] Sent to Claude"
 		if !q.Kind.Row().Prompt {
@@ -59,25 +57,20 @@ func NoteTexts(q *state.Question, owed state.Owed) []string {
 	return []string{text}
 }
 
-// GrantText says until when a yes that was given to a permission lasts, and what it allowed: as many of the newest as have room.
-func GrantText(q *state.Question, allowed []*state.Question) string {
-	text := "[Allowed] " + field(q.SessionName) + "\n\nPermissions of this session are allowed by " + field(q.Grant.String()) +
+// GrantText says until when a yes that was given to a permission lasts, or that it is over, and what it allowed, the newest
+// first.
+func GrantText(q *state.Question, allowed []*state.Question, over bool) string {
+	text := "[Allowed] " + field(q.SessionName) + "\n\nPermissions of this session are allowed by " + field(q.GrantedBy()) +
 		" (two hours are the most), but plans and what only the terminal allows. " +
 		`"no" here, or /ask in the session's thread, ends it.`
-	const room = 3000 // the log of decisions has them all
-	list := ""
-	for i, q := range slices.Backward(allowed) {
-		line := "\n• " + briefly(q)
-		if len(list)+len(line) > room {
-			return text + fmt.Sprintf("\n⋯ %d earlier", i+1) + list
-		}
-		list = line + list
+	if over {
+		text = "[Asks again] " + field(q.SessionName) + "\n\nThe yes of " + field(q.GrantedBy()) + " is over."
 	}
-	return text + list
+	for _, q := range slices.Backward(allowed) {
+		text += "\n• " + briefly(q)
+	}
+	return Cut(text, MaxText) // the log of decisions has them all
 }
-
-// AsksAgain says that a yes for a while was ended.
-const AsksAgain = "[Asks again] Each permission of this session is asked for from now on."
 
 // NobodyAllowed is the Seen of a NoteRefused while the allowlist is empty.
 const NobodyAllowed = "nobody"

@@ -460,7 +460,7 @@ func TestAYesForAWhileIsSeenAtTheTerminal(t *testing.T) {
 	t.Parallel()
 	w := newDesk(t)
 	w.env["GOOGLE_CHAT_WEBHOOK_URL"] = "http://127.0.0.1:1/v1/spaces/x/messages?key=k&token=t"
-	g := state.Grant{Reply: "m", By: "users/ann", Name: "Ann\n\x1b[31m", At: time.Now().Add(-time.Minute), Until: time.Now().Add(time.Hour)}
+	g := state.Grant{At: time.Now().Add(-time.Minute), Until: time.Now().Add(time.Hour)}
 	p := w.start(forward, wants(w, "s-1", "make"))
 	var q *state.Question
 	w.until("the permission", func() bool {
@@ -477,7 +477,7 @@ func TestAYesForAWhileIsSeenAtTheTerminal(t *testing.T) {
 			t.Error(err)
 		}
 		q.Answers = map[string]string{q.Questions[0].Question: state.LabelAllow}
-		q.Grant, q.Response, q.AnsweredMessage, q.AnsweredBy = &g, &by, g.Reply, g.By
+		q.Grant, q.Response, q.AnsweredMessage, q.AnsweredByName = &g, &by, "spaces/x/messages/m", "Ann\n\x1b[31m"
 	})
 	if behavior, _ := decided(p.end()); behavior != "allow" {
 		t.Errorf("%s", behavior)
@@ -489,16 +489,14 @@ func TestAYesForAWhileIsSeenAtTheTerminal(t *testing.T) {
 	if log, _ := os.ReadFile(state.AuditPath(w.getenv)); !strings.Contains(string(log), `"replied":"yes, by the grant of Ann"`) {
 		t.Errorf("the log of decisions: %s", log)
 	}
-	sessions := state.SessionsIn(state.UserState(w.getenv))
-	if _, err := sessions.Change("s-1", func(one *state.Session) error { one.Grant = g; return nil }); err != nil {
-		t.Fatal(err)
-	}
+	w.change(q, func(q *state.Question) { q.Grant.Question = q.QuestionID })
 	w.run(answered, event(t, "Stop", "s-1"))
-	if one, err := sessions.Of("s-1"); err != nil || !one.Grant.Runs(time.Now()) {
-		t.Errorf("after a turn: %v", err)
+	w.run(answered, event(t, "SessionEnd", "s-2"))
+	if is, err := state.LoadQuestion(q.Path); err != nil || !is.NoAt.IsZero() {
+		t.Error("a turn's end ends it, or another session's")
 	}
 	w.run(answered, event(t, "SessionEnd", "s-1"))
-	if one, err := sessions.Of("s-1"); err != nil || one.Grant.Runs(time.Now()) {
-		t.Errorf("it outlives its session: %v", err)
+	if is, err := state.LoadQuestion(q.Path); err != nil || is.NoAt.IsZero() {
+		t.Error("it outlives its session")
 	}
 }

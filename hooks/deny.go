@@ -365,11 +365,7 @@ func (h *Hook) undelivered(e *Event) (texts []string) {
 // sessionEnded writes down that a session has ended: its waiters end, and a person who replies is told when Claude reads it. A
 // yes for a while ends, too: the same Claude Code may resume the session.
 func (h *Hook) sessionEnded(e *Event) {
-	sessions := state.SessionsIn(state.UserState(h.Env))
-	if one, err := sessions.Of(e.SessionID); err == nil && one.Grant.Runs(time.Now()) {
-		_, err = sessions.AskAgain(e.SessionID, time.Now())
-		h.logFailed(err, "yes for a while not ended")
-	}
+	h.logFailed(state.AskAgain(h.ofSession(e, h.own()), e.SessionID), "yes for a while not ended")
 	for _, q := range h.markers(e) {
 		if h.inOtherTerminal(q) {
 			continue

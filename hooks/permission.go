@@ -182,8 +182,8 @@ func (h *Hook) confirmBatch(e *Event) {
 		})
 		if i >= 0 {
 			h.tryAgain(writeBound, func() error { return h.confirmDecision(open[i], resultOf(e, call.ID)) })
-			if g := open[i].Grant; g != nil && open[i].Printed {
-				said = "Allowed by " + state.OneLine(g.String()) + " (Google Chat)"
+			if open[i].Grant != nil && open[i].Printed {
+				said = "Allowed by " + state.OneLine(open[i].GrantedBy()) + " (Google Chat)"
 			}
 			open = slices.Delete(open, i, i+1)
 		}

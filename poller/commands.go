@@ -210,6 +210,13 @@ func (p *Poller) doCommands(ctx context.Context, id string) (done bool) {
 	}
 	takes := p.listens(one) && !superseded
 	for _, c := range read {
+		if commands.Asks(c) && counts(c) {
+			qs, _ := state.OpenQuestions(p.Env)
+			if err = state.AskAgain(qs, id); err != nil {
+				p.Log.Once(err, "yes for a while not ended")
+				return
+			}
+		}
 		if !counts(c) || !forClaude(c) {
 			continue
 		}

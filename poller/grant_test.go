@@ -39,21 +39,24 @@ func TestWhoGrants(t *testing.T) {
 		decided  string
 		owed     string
 	}{
-		"an approver":               {&on, "users/1", "yes 30m", nil, 30 * time.Minute, state.LabelAllow, state.NoteGranted},
-		"of more than two hours":    {&on, "users/1", "yes 9h", nil, 2 * time.Hour, state.LabelAllow, state.NoteGranted},
-		"a plain yes":               {&on, "users/1", "yes", nil, 0, state.LabelAllow, ""},
-		"no time":                   {&on, "users/1", "yes 30", nil, 0, "", state.NoteUnclear},
-		"switched off":              {&off, "users/1", "yes 30m", nil, 0, "", state.NoteUnclear},
-		"a stranger":                {&on, "users/9", "yes 2h", nil, 0, "", state.NoteRefused},
-		"who may only answer":       {&on, "users/2", "yes 2h", nil, 0, "", state.NoteRefused},
-		"a program":                 {&on, state.Local, "yes 2h", nil, 0, "", ""},
-		"only the terminal":         {&on, "users/1", "yes 30m", func(q *state.Question) { q.TerminalOnly = true }, 0, "", state.NoteUnclear},
-		"of no known process":       {&on, "users/1", "yes 30m", func(q *state.Question) { q.ClaudeStart = "" }, 0, "", state.NoteUnclear},
-		"answered already":          {&on, "users/1", "yes 30m", func(q *state.Question) { q.Status = state.Answered }, 0, "", state.NoteLate},
-		"a no":                      {&on, "users/1", "no, not that", nil, 0, state.LabelDeny, state.NoteAsks},
-		"a no that comes late":      {&on, "users/1", "no", func(q *state.Question) { q.Status = state.Resolved }, 0, "", state.NoteAsks},
-		"a stranger's no":           {&on, "users/9", "no", func(q *state.Question) { q.Status = state.Resolved }, 0, "", state.NoteRefused},
-		"a late no, switched off":   {&off, "users/1", "no", func(q *state.Question) { q.Status = state.Resolved }, 0, "", state.NoteLate},
+		"an approver":            {&on, "users/1", "yes 30m", nil, 30 * time.Minute, state.LabelAllow, state.NoteGranted},
+		"of more than two hours": {&on, "users/1", "yes 9h", nil, 2 * time.Hour, state.LabelAllow, state.NoteGranted},
+		"a plain yes":            {&on, "users/1", "yes", nil, 0, state.LabelAllow, ""},
+		"no time":                {&on, "users/1", "yes 30", nil, 0, "", state.NoteUnclear},
+		"switched off":           {&off, "users/1", "yes 30m", nil, 0, "", state.NoteUnclear},
+		"a stranger":             {&on, "users/9", "yes 2h", nil, 0, "", state.NoteRefused},
+		"who may only answer":    {&on, "users/2", "yes 2h", nil, 0, "", state.NoteRefused},
+		"a program":              {&on, state.Local, "yes 2h", nil, 0, "", ""},
+		"only the terminal":      {&on, "users/1", "yes 30m", func(q *state.Question) { q.TerminalOnly = true }, 0, "", state.NoteUnclear},
+		"of no known process":    {&on, "users/1", "yes 30m", func(q *state.Question) { q.ClaudeStart = "" }, 0, "", state.NoteUnclear},
+		"answered already":       {&on, "users/1", "yes 30m", func(q *state.Question) { q.Status = state.Answered }, 0, "", state.NoteLate},
+		"a no":                   {&on, "users/1", "no, not that", nil, 0, state.LabelDeny, ""},
+		"a no that comes late":   {&on, "users/1", "no", func(q *state.Question) { q.Status = state.Resolved }, 0, "", state.NoteLate},
+		"a stranger's no":        {&on, "users/9", "no", func(q *state.Question) { q.Status = state.Resolved }, 0, "", state.NoteRefused},
+		"a no to what it was given to": {&on, "users/1", "no", func(q *state.Question) {
+			q.Status, q.Grant = state.Resolved, &state.Grant{Question: q.QuestionID}
+		}, 0, "", ""},
+		"late words":                {&on, "users/1", "hm", func(q *state.Question) { q.Status = state.Resolved }, 0, "", state.NoteLate},
 		"what was said before that": {&on, "users/1", "yes 30m", func(q *state.Question) { at := now.Add(time.Minute); q.PostedAt = &at }, 0, "", ""},
 		"a plan": {&on, "users/1", "yes 30m", func(q *state.Question) {
 			q.Kind, q.Questions[0].Options = state.AskedPlan, []state.Option{{Label: state.LabelApprove}, {Label: state.LabelSendBack}}
@@ -73,8 +76,11 @@ func TestWhoGrants(t *testing.T) {
 		if got, _ := q.Decision(); got != test.decided || owed != test.owed || len(q.Owes) > 1 {
 			t.Errorf("%s: %q, owes %+v", name, got, q.Owes)
 		}
-		if (q.Grant != nil) != (test.long > 0) || q.Grant != nil && (q.Grant.Until.Sub(now).Round(time.Second) != test.long || q.Grant.By != test.by) {
-			t.Errorf("%s: %+v", name, q.Grant)
+		if g := q.Grant; test.long > 0 && (g == nil || g.Until.Sub(now).Round(time.Second) != test.long) || test.long == 0 && q.Status != state.Resolved && g != nil {
+			t.Errorf("%s: %+v", name, g)
+		}
+		if no := test.by == "users/1" && strings.HasPrefix(test.text, "no"); q.NoAt.IsZero() == no {
+			t.Errorf("%s: a no at %s", name, q.NoAt)
 		}
 	}
 }
@@ -85,28 +91,31 @@ func TestWhatIsCovered(t *testing.T) {
 	cfg := config.Config{Approvers: []string{"users/1"}, TimedYes: true}
 	type set struct {
 		*state.Question
-		g   *state.Grant
-		cfg *config.Config
+		given *state.Question
+		g     *state.Grant
+		cfg   *config.Config
+		one   *state.Session
 	}
 	for name, change := range map[string]func(*set){
 		"covered":                func(*set) {},
 		"of a subagent, covered": func(s *set) { s.AgentID = "a" },
 		"by e-mail, covered": func(s *set) {
-			s.g.Email = "a@b.c"
+			s.given.Replies[0].SenderEmail = "a@b.c"
 			s.Approvers = &[]string{"a@b.c"}
 			s.cfg.Approvers = []string{"a@b.c"}
 		},
 		"switched off since":            func(s *set) { s.cfg.TimedYes = false },
 		"the configuration is unread":   func(s *set) { s.cfg.Unread = true },
 		"its time is up":                func(s *set) { s.g.Until = now },
-		"of more than two hours":        func(s *set) { s.g.Until = s.g.At.Add(2*time.Hour + 1) },
-		"ended":                         func(s *set) { *s.g = state.Grant{At: s.g.At} },
-		"a clock that was set back":     func(s *set) { s.g.At = now.Add(time.Second) },
+		"its end was told":              func(s *set) { s.g.Ended = true },
+		"its reply is gone":             func(s *set) { s.given.Replies = nil },
+		"a clock that was set back":     func(s *set) { s.g.At, s.AskedAt = now.Add(time.Second), now.Add(2*time.Second) },
 		"asked before":                  func(s *set) { s.AskedAt = s.g.At },
 		"another process":               func(s *set) { s.ClaudePID = 8 },
 		"a process of the same number":  func(s *set) { s.ClaudeStart = "b" },
-		"no process is known":           func(s *set) { s.ClaudePID, s.g.ClaudePID = 0, 0 },
-		"no start is known":             func(s *set) { s.ClaudeStart, s.g.ClaudeStart = "", "" },
+		"no process is known":           func(s *set) { s.ClaudePID, s.given.ClaudePID = 0, 0 },
+		"no start is known":             func(s *set) { s.ClaudeStart, s.given.ClaudeStart = "", "" },
+		"a session that began anew":     func(s *set) { s.one.StartedAt = now },
 		"no approver now":               func(s *set) { s.cfg.Approvers = []string{"users/2"} },
 		"no approver then":              func(s *set) { s.Approvers = &[]string{"users/2"} },
 		"nobody was an approver then":   func(s *set) { s.Approvers = &[]string{} },
@@ -119,12 +128,15 @@ func TestWhatIsCovered(t *testing.T) {
 		"answered":                      func(s *set) { s.Status = state.Answered },
 		"over":                          func(s *set) { s.Status = state.Cancelled },
 		"it could not be said yes to":   func(s *set) { s.Questions[0].Options = s.Questions[0].Options[1:] },
-		"another person of that e-mail": func(s *set) { s.g.By, s.g.Email = "users/3", "" },
+		"another person of that e-mail": func(s *set) { s.given.Replies[0].Sender = "users/3" },
 	} {
-		c, q := cfg, asksFor("make", now.Add(-time.Second))
-		g := state.Grant{Question: "q", Reply: "m", By: "users/1", Name: "Ada", At: now.Add(-time.Minute), Until: now.Add(time.Minute), ClaudePID: 7, ClaudeStart: "a"}
-		change(&set{q, &g, &c})
-		used, want := judge.ByGrant(&c, q, g, now), strings.HasSuffix(name, "covered")
+		c, q, given, one := cfg, asksFor("make", now.Add(-time.Second)), asksFor("one", now.Add(-time.Minute)), &state.Session{}
+		g := &state.Grant{Question: given.QuestionID, At: now.Add(-time.Minute), Until: now.Add(time.Minute)}
+		given.Grant, given.AnsweredMessage, given.AnsweredByName = g, "m", "Ada"
+		given.Replies = []state.Reply{{MessageName: "m", Sender: "users/1", DisplayName: "Ada"}}
+		change(&set{q, given, g, &c, one})
+		used := given.Grants() && !judge.GrantOver(&c, given, one, now) && judge.ByGrant(&c, q, given, now) == nil
+		want := strings.HasSuffix(name, "covered")
 		if label, _ := q.Decision(); used != want || (label == state.LabelAllow) != want || (q.Grant != nil) != want {
 			t.Errorf("%s: %v, %q", name, used, label)
 		}
@@ -143,6 +155,7 @@ type granted struct {
 func newGranted(t *testing.T, d *desk, posted func(*state.Question)) *granted {
 	x := &granted{desk: d}
 	d.configure(`{"timed_yes": true}`)
+	d.session("s", func(one *state.Session) { one.StartedAt, one.LastSeen = time.Now().Add(-time.Hour), time.Now() })
 	x.first = x.wants("make one", posted)
 	return x
 }
@@ -196,8 +209,7 @@ func (x *granted) says(sender, text string, runs bool) {
 }
 
 func (x *granted) runs() bool {
-	one, err := state.SessionsIn(state.UserState(x.env)).Of("s")
-	return err == nil && one.Grant.Runs(time.Now())
+	return x.load(x.first).Grants()
 }
 
 func (x *granted) texts() (all []string) {
@@ -259,6 +271,8 @@ func newJudged(t *testing.T) *granted {
 		if err := x.poller().judgeIn(q, configured{}); err != nil {
 			t.Fatal(err)
 		}
+		at := time.Now()
+		q.Status, q.ResolvedBy, q.ResolvedAt = state.Resolved, "chat", &at
 	})
 	return x
 }
@@ -274,13 +288,10 @@ func TestWhatEndsAYesForAWhile(t *testing.T) {
 		"its time":    {nil, func(_ *granted, p *Poller) { p.Now = func() time.Time { return time.Now().Add(31 * time.Minute) } }, false},
 		"its own end": {nil, func(_ *granted, p *Poller) { p.Now = func() time.Time { return time.Now().Add(29 * time.Minute) } }, true},
 		"a clock that was set back after 31 minutes": {nil, func(x *granted, p *Poller) {
-			at := time.Now().Add(31 * time.Minute)
-			p.Now = func() time.Time { return at }
-			p.lasts(x.load(x.first).Grant)
-			for name := range p.grants { // this process saw 31 minutes pass
-				p.grants[name] = p.grants[name].Add(-31 * time.Minute)
+			p.round(x.t.Context())
+			for _, s := range p.index { // this process saw 31 minutes pass
+				s.lasts = s.lasts.Add(-31 * time.Minute)
 			}
-			p.Now = func() time.Time { return time.Now().Round(0) }
 		}, false},
 		"its person's removal": {nil, func(x *granted, _ *Poller) {
 			x.configure(`{"timed_yes": true, "approvers": ["` + space.Human + `"]}`)
@@ -301,20 +312,18 @@ func TestWhatEndsAYesForAWhile(t *testing.T) {
 			}
 		}, false},
 		"a plan": {func(q *state.Question) { q.Kind = state.AskedPlan }, nil, false},
-		"/ask, and a poller that was killed before its yes was kept": {nil, func(x *granted, p *Poller) {
-			if _, err := state.SessionsIn(p.user).AskAgain("s", p.Now()); err != nil {
-				x.t.Fatal(err)
-			}
-		}, false},
-		"a no that is judged and not acted on": {nil, func(x *granted, p *Poller) {
-			x.session("s", func(one *state.Session) { one.Grant = *x.load(x.first).Grant })
+		"a no to another permission, which is over": {nil, func(x *granted, _ *Poller) {
 			x.wants("make none", func(q *state.Question) {
-				q.AskedAt, q.Status = q.AskedAt.Add(time.Minute), state.Resolved // its turn comes after that of what is asked now
-				q.Owe(state.NoteAsks, "")
+				q.AskedAt, q.Status, q.NoAt = q.AskedAt.Add(time.Minute), state.Resolved, time.Now()
 			})
 		}, false},
+		"a no before it": {nil, func(x *granted, _ *Poller) {
+			x.wants("make none", func(q *state.Question) { q.Status, q.NoAt = state.Resolved, time.Now().Add(-time.Minute) })
+		}, true},
+		"a no in another session": {nil, func(x *granted, _ *Poller) {
+			x.wants("make none", func(q *state.Question) { q.SessionID, q.Status, q.NoAt = "t", state.Resolved, time.Now() })
+		}, true},
 		"a record of the yes that is gone": {nil, func(x *granted, p *Poller) {
-			x.session("s", func(one *state.Session) { one.Grant = *x.load(x.first).Grant })
 			if err := os.Remove(x.first.Path); err != nil {
 				x.t.Fatal(err)
 			}
@@ -343,35 +352,55 @@ func TestWhatEndsAYesForAWhile(t *testing.T) {
 // What is killed after any write of it is done again, and nothing twice.
 func TestAYesForAWhileOutlivesAKilledPoller(t *testing.T) {
 	x := newJudged(t)
-	x.session("s", func(one *state.Session) { one.Grant = *x.load(x.first).Grant }) // killed after that
 	x.steps().round(t.Context())
 	x.change(x.first, func(q *state.Question) { q.Owe(state.NoteGranted, "m") }) // killed before that was struck off
 	x.steps().round(t.Context())
+	p := x.steps()
+	p.round(t.Context())
+	for _, s := range p.index {
+		if !p.busy(s) || !p.reads(s) || s.over {
+			t.Error("nothing goes on, or a no is not read")
+		}
+	}
 	if notes := x.notes(x.first); len(notes) != 1 || notes[0] != state.NoteGranted {
 		t.Errorf("told %q", notes)
 	}
-	x.session("s", func(one *state.Session) { one.Grant = state.Grant{At: time.Now()} }) // and ended then
-	x.change(x.first, func(q *state.Question) { q.Owe(state.NoteGranted, "m") })
+	x.change(x.first, func(q *state.Question) { q.NoAt = time.Now() })
 	x.steps().round(t.Context())
-	if x.runs() {
-		t.Error("it was begun anew")
+	if is := x.load(x.first); is.Grants() {
+		t.Errorf("%+v", is.Grant)
+	}
+	x.change(x.first, func(q *state.Question) { q.Grant.Ended = false }) // killed before that was written down
+	x.steps().round(t.Context())
+	if all := x.listed(); len(all) != 1 {
+		t.Errorf("the end was told as %q", all)
 	}
 }
 
 func TestAskEndsAYesForAWhile(t *testing.T) {
-	x := newTalk(t, func(s *state.Session) {
-		s.Grant = state.Grant{Reply: "m", By: "users/1", Name: "Ada <x>", At: time.Now().Add(-time.Minute), Until: time.Now().Add(time.Hour)}
+	x := newTalk(t, nil)
+	x.desk.configure(`{"timed_yes": true}`)
+	g := x.wants("make", func(q *state.Question) {
+		q.Status, q.AnsweredByName, q.AnsweredMessage = state.Resolved, "Ada <x>", "m"
+		q.Replies = []state.Reply{{MessageName: "m", Sender: space.Human, Verdict: state.Used}}
+		q.Grant = &state.Grant{Question: q.QuestionID, At: time.Now(), Until: time.Now().Add(time.Hour)}
 	})
-	x.says("/status", "Permissions are allowed by Ada ", "until "+x.is().Grant.Until.Local().Format("15:04"))
+	x.says("/status", "Permissions are allowed by Ada ", "until "+x.load(g).Grant.Until.Local().Format("15:04"))
 	x.reply(x.thread, "users/9", "/ask")
-	if told := x.hears(); len(told) > 0 || !x.is().Grant.Runs(time.Now()) {
+	if told := x.hears(); len(told) > 0 || !x.load(g).NoAt.IsZero() {
 		t.Errorf("a stranger's: %q", told)
 	}
+	x.session(x.id, func(one *state.Session) { // another environment's poller, which does not judge
+		one.Commands = []state.Command{{Message: "c", Sender: "users/9", Text: "/ask", At: time.Now()}}
+	})
+	x.hears()
+	if !x.load(g).NoAt.IsZero() || len(x.is().Commands) > 0 {
+		t.Error("a stranger ended it, or waits")
+	}
 	x.says("/ask", "[Asks again]")
-	if x.is().Grant.Runs(time.Now()) {
+	if x.load(g).NoAt.IsZero() {
 		t.Error("it runs")
 	}
-	x.says("/ask", "[Not used] Each permission of this session is asked for anyway.")
 }
 
 // A Chat app changes the one message that says what was allowed.
@@ -379,6 +408,7 @@ func TestAnAppListsInOneMessage(t *testing.T) {
 	d, g := newAppDesk(t)
 	d.vars["GCHAT_APPROVERS"] = "users/1"
 	d.configure(`{"timed_yes": true}`)
+	d.session("s", func(one *state.Session) { one.StartedAt, one.LastSeen = time.Now().Add(-time.Hour), time.Now() })
 	first := d.wants("make one", nil)
 	d.run(Options{Daemon: true})
 	g.awaitPost("make one")
@@ -392,7 +422,13 @@ func TestAnAppListsInOneMessage(t *testing.T) {
 	}
 	name := appSpace + "/messages/" + begun.ClientAssignedMessageId
 	bound.Until(t, "its message lists both", func() bool {
-		return strings.HasSuffix(g.message(name).Text, "\n• Bash: make two\n• Bash: make three")
+		return strings.HasSuffix(g.message(name).Text, "\n• Bash: make three\n• Bash: make two")
+	})
+	no := g.said(first.ThreadName, "no", "")
+	g.publish(event("MESSAGE", "users/1", no))
+	bound.Until(t, "its message says the end", func() bool {
+		text := g.message(name).Text
+		return strings.HasPrefix(text, "[Asks again]") && strings.HasSuffix(text, "\n• Bash: make three\n• Bash: make two")
 	})
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -401,8 +437,19 @@ func TestAnAppListsInOneMessage(t *testing.T) {
 	}
 }
 
-// What a webhook allowed is listed after five minutes, once.
-func TestAWebhookListsNowAndThen(t *testing.T) {
+// listed are the messages in the outbox that tell of the end of a yes for a while.
+func (x *granted) listed() (all []string) {
+	box, _ := state.OutboxIn(state.UserState(x.env)).All()
+	for _, m := range box {
+		if m.Type == state.MessageNote && strings.HasPrefix(m.Parts[0], "[Asks again]") {
+			all = append(all, m.Parts[0])
+		}
+	}
+	return all
+}
+
+// What was allowed is listed when the yes is over, once, where no message can be changed.
+func TestAWebhookListsAtTheEnd(t *testing.T) {
 	x := newJudged(t)
 	p := x.steps()
 	p.round(t.Context())
@@ -412,25 +459,12 @@ func TestAWebhookListsNowAndThen(t *testing.T) {
 	x.wants("make three", func(q *state.Question) { // in the terminal, which was faster
 		q.Grant, q.Status, q.ResolvedBy = x.load(x.first).Grant, state.Resolved, "terminal"
 	})
-	p.round(t.Context())
-	box := state.OutboxIn(state.UserState(x.env))
-	count := func() (n int) {
-		all, _ := box.All()
-		for _, m := range all {
-			if m.Type == state.MessageNote && strings.Contains(m.Parts[0], "• Bash: make") {
-				n++
-				if strings.Contains(m.Parts[0], "three") {
-					t.Errorf("%q", m.Parts)
-				}
-			}
-		}
-		return n
-	}
-	for after, want := range []int{0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 1} {
+	for _, after := range []int{0, 29, 30, 31, 300} {
 		p.Now = func() time.Time { return time.Now().Add(time.Duration(after)*time.Minute + time.Second) }
 		p.round(t.Context())
-		if got := count(); got != want {
-			t.Errorf("after %d minutes: %d", after, got)
+		all := x.listed()
+		if (len(all) == 1) != (after >= 30) || len(all) > 1 || len(all) == 1 && (!strings.Contains(all[0], "make") || strings.Contains(all[0], "three")) {
+			t.Errorf("after %d minutes: %q", after, all)
 		}
 	}
 }

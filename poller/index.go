@@ -41,8 +41,8 @@ type served struct {
 	looked sync.Once   // for its person's keys
 	sits   atomic.Bool // its person types in its pane, as far as is known: see graceLeft
 	told   int         // how much of what its yes for a while allowed was told
-	toldAt time.Time
-	untold bool        // more is to be told
+	lasts  time.Time   // when that ends by this process's own clock, which nobody sets back
+	unsure bool        // such a yes is to answer it, and something that was said is still to be read
 	typing atomic.Bool // a goroutine types its answer
 	try    try
 }
@@ -172,8 +172,7 @@ func (p *Poller) load(s *served) {
 // shrink keeps of a question that is over what a reply in its thread needs: a thousand of them must not fill the memory.
 func (p *Poller) shrink(s *served) {
 	q := s.q
-	if s.over || q == nil || q.Status.Open() || q.Late(p.Now()) || len(q.Owes) > 0 || q.Unread() ||
-		s.untold || p.granting(q) {
+	if s.over || q == nil || q.Status.Open() || q.Late(p.Now()) || len(q.Owes) > 0 || q.Unread() || q.Grants() {
 		return
 	}
 	small := *q

@@ -72,7 +72,6 @@ func (p *Poller) attend(ctx context.Context, s *served, due bool) (next time.Tim
 	if s.q.Status.Open() && (s.named || !s.q.Mode.Row().Asks) {
 		p.adopt(ctx, s)
 	}
-	var held time.Time // what a yes for a while may answer
 	next = p.closeOver(s, due)
 	if due && s.q.ClaudePID != 0 {
 		p.noteClaudeEnd(s)
@@ -91,15 +90,11 @@ func (p *Poller) attend(ctx context.Context, s *served, due bool) (next time.Tim
 	if s.q.Unread() {
 		next = sooner(next, p.judgeUnread(s))
 	}
-	if s.q.Status == state.Pending && s.q.Kind.Row().Timed {
-		held = p.useGrant(s)
-		next = sooner(next, held)
-	}
 	unserved := s.q.Status == state.Answered && !s.q.Printed && !state.HasWaiter(p.Env, s.Path)
 	if unserved && !s.q.Unread() {
 		p.undelivered(s)
 	}
-	if s.q.Status == state.Pending && !s.q.MessageSent && !s.put && s.q.Mode.Row().Asks && held.IsZero() {
+	if s.q.Status == state.Pending && !s.q.MessageSent && !s.put && s.q.Mode.Row().Asks {
 		next = sooner(next, p.post(ctx, s))
 	}
 	if len(s.q.Owes) > 0 {
@@ -109,7 +104,7 @@ func (p *Poller) attend(ctx context.Context, s *served, due bool) (next time.Tim
 		next = sooner(next, p.startTyping(ctx, s))
 	}
 	if s.q.Grants() {
-		next = sooner(next, p.tellGrant(s))
+		next = sooner(next, p.useGrant(s))
 	}
 	return next
 }
@@ -339,7 +334,7 @@ func (p *Poller) post(ctx context.Context, s *served) (again time.Time) {
 	q := s.q
 	young := p.Now().Sub(q.AskedAt).Abs() < graceForHook
 	typable := q.Kind.Row().Prompt && p.typable(s)
-	if q.Mode.Row().Dialog && q.Mode.Row().Hook && young && !typable && !state.HasWaiter(p.Env, s.Path) {
+	if q.Mode.Row().Dialog && q.Mode.Row().Hook && young && !typable && (s.unsure || !state.HasWaiter(p.Env, s.Path)) {
 		return p.Now().Add(250 * time.Millisecond) // its hook may just be starting
 	}
 	if q.Grace > 0 && s.TmuxPane != "" {
@@ -384,7 +379,7 @@ func (p *Poller) busy(s *served) bool {
 	switch {
 	case q == nil || s.over:
 		return false
-	case s.typing.Load() || s.untold || p.granting(q) || len(q.Owes) > 0 || q.Status == state.Pending:
+	case s.typing.Load() || q.Grants() || len(q.Owes) > 0 || q.Status == state.Pending:
 		return true
 	case q.Status == state.Answered && q.Printed:
 		return !q.ToldSent && q.PrintedAt != nil

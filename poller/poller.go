@@ -77,10 +77,9 @@ type Poller struct {
 	pulls        bool                      // what is said in the space comes from a subscription
 	// fresh are paths of messages that this process put as tried, to spare a write, and did not try yet.
 	fresh   sync.Map
-	grants  map[string]time.Time // when each yes for a while ends that this process knows, by its message
-	summed  sync.Map             // ids of the sessions whose summary is being worded
-	doing   sync.Map             // ids of the sessions whose commands are being done
-	readers map[string]*reader   // by chat
+	summed  sync.Map           // ids of the sessions whose summary is being worded
+	doing   sync.Map           // ids of the sessions whose commands are being done
+	readers map[string]*reader // by chat
 	events  events
 	watch   *fsnotify.Watcher // of calls: see state.CallPoller; nil where there is none to be had
 	changed chan struct{}     // a goroutine of ours has something for the loop
@@ -216,8 +215,8 @@ func newPoller(o Options) *Poller {
 	now := o.Now()
 	p := &Poller{
 		Options: o, environment: state.Environment(o.Env), user: state.UserState(o.Env),
-		index: map[string]*served{}, grants: map[string]time.Time{}, readers: map[string]*reader{},
-		changed: make(chan struct{}, 1), began: now, awake: now, swept: now, calls: state.PollerCalls(o.Env),
+		index: map[string]*served{}, readers: map[string]*reader{}, changed: make(chan struct{}, 1),
+		began: now, awake: now, swept: now, calls: state.PollerCalls(o.Env),
 	}
 	if o.Self != "" {
 		p.program, _ = os.Stat(o.Self)

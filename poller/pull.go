@@ -46,6 +46,13 @@ type events struct {
 	lock    *state.Lock
 }
 
+// failing says whether the last pull went wrong.
+func (e *events) failing() bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.failed > 0
+}
+
 // takeEvents uses what the app's people tapped and said, and keeps the pulls going. It returns when to come again.
 func (p *Poller) takeEvents(ctx context.Context, subscription string) (next time.Time) {
 	if subscription == "" {

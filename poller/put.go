@@ -63,10 +63,6 @@ func (p *Poller) putNote(q *state.Question, o *state.Open, owed state.Owed) (don
 	if q.ResolvedBy == state.Instead && !q.Kind.Row().Said && (!q.Kind.Row().Prompt || q.Card == "") {
 		return true, nil // it goes on in another file
 	}
-	owed, err = p.ofGrant(q, owed)
-	if err != nil || owed.About == "" {
-		return err == nil, err
-	}
 	if !q.MessageSent {
 		m, err := state.OutboxIn(p.user).ByKey(questionKey(q))
 		if err != nil || m == nil { // it was not put yet, or was dropped

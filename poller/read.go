@@ -95,7 +95,7 @@ func (p *Poller) reads(s *served) bool {
 	switch {
 	case s.over || !q.MessageSent && (q.Mode.Row().Asks || q.ThreadName == ""):
 		return false
-	case q.Status.Open() || p.granting(q): // also answered: a second reply gets its note
+	case q.Status.Open() || q.Grants(): // also answered: a second reply gets its note
 		return true
 	}
 	return q.Late(p.Now()) && (p.Daemon || state.HasWaiter(p.Env, s.Path))

@@ -166,7 +166,6 @@ const (
 	NoteMore     = "more"      // all that a permission is asked for
 	NoteReminder = "reminder"  // it is still open
 	NoteGranted  = "granted"   // a yes for a while begins
-	NoteAsks     = "asks"      // a no ends one
 )
 
 // Question is something that a person was asked, and its whole life, as it stands in its file. The first block is the format
@@ -246,6 +245,7 @@ type Question struct {
 	AnsweredByName  string            `json:"answered_by_name,omitempty"` // display name, when Chat gave one
 	AnsweredMessage string            `json:"answered_message,omitempty"` // the message whose text became the answer
 	Grant           *Grant            `json:"grant,omitempty"`            // it was answered with a yes for a while, or by one
+	NoAt            time.Time         `json:"no_at,omitzero"`             // of the last no to it, which ends a yes for a while
 	// ResolvedBy is chat, terminal, stop, prompt, session_end, signal, claude_gone, tmux_gone, screen, not_typed, age, timeout,
 	// policy or instead.
 	ResolvedBy string `json:"resolved_by,omitempty"`
@@ -328,8 +328,35 @@ func (q *Question) Decision() (label, words string) {
 	return q.Answers[prompt], q.Notes[prompt]
 }
 
-// Grants says whether the question was answered with a yes for a while, and not by one.
-func (q *Question) Grants() bool { return q.Grant != nil && q.Grant.Question == q.QuestionID }
+// Grant is a yes for a while. It stands in the permission that it was given to, which knows the person, the session and the
+// process that it binds, and in each that it allowed.
+type Grant struct {
+	Question string    `json:"question"` // id of the permission that it was given to
+	At       time.Time `json:"at"`       // what was asked before is not covered
+	Until    time.Time `json:"until"`
+	Ended    bool      `json:"ended,omitempty"` // its thread was told that it is over
+}
+
+// Grants says whether a yes for a while was given to the question, which is not known to be over.
+func (q *Question) Grants() bool {
+	return q.Grant != nil && q.Grant.Question == q.QuestionID && !q.Grant.Ended
+}
+
+// GrantedBy says whose yes for a while a question was answered with, and until when. The name is foreign text.
+func (q *Question) GrantedBy() string {
+	return cmp.Or(q.AnsweredByName, q.AnsweredBy) + " until " + q.Grant.Until.Local().Format("15:04")
+}
+
+// AskAgain ends what was granted to a session.
+func AskAgain(qs []*Question, session string) (failed error) {
+	for _, q := range qs {
+		if q.Grants() && q.ClaudeSession() == session {
+			_, err := UpdateQuestion(q.Path, func(q *Question) error { q.NoAt = time.Now().UTC(); return nil })
+			failed = errors.Join(failed, err)
+		}
+	}
+	return failed
+}
 
 // CloseQuestion moves a question to its end; that its thread is owed a note of it stands in the same write. also, where it is
 // not nil, changes more in that write. It reports whether this call ended the question: of two that end it, one does.

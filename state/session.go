@@ -1,7 +1,6 @@
 package state
 
 import (
-	"cmp"
 	"errors"
 	"path/filepath"
 	"slices"
@@ -50,7 +49,6 @@ type Session struct {
 	Commanded  time.Time `json:"commanded,omitzero"`   // of the newest command that was read
 	Commands   []Command `json:"commands,omitempty"`   // what was said to it: commands of ours, and words for Claude
 	MutedUntil time.Time `json:"muted_until,omitzero"` // no report of it is sent before
-	Grant      Grant     `json:"grant,omitzero"`       // the last yes for a while, or when one was ended
 
 	// OwesSummary is when the session ended whose summary its thread is owed; zero for none. ToldSummary is the end that the
 	// last summary told of.
@@ -70,33 +68,6 @@ type Command struct {
 	Text        string    `json:"text"`
 	At          time.Time `json:"at"`               // by this machine's clock, UTC
 	Created     time.Time `json:"created,omitzero"` // of its message, by the server's clock
-}
-
-// Grant is a person's yes, for a while, to what one process of a session asks permission for. It stands in the permission that it
-// was given to, in the session as long as it lasts, and in each permission that it allowed.
-type Grant struct {
-	Question    string    `json:"question,omitempty"` // id of the permission that it was given to
-	Reply       string    `json:"reply,omitempty"`    // the message that gave it
-	By          string    `json:"by,omitempty"`       // users/ID
-	Email       string    `json:"email,omitempty"`
-	Name        string    `json:"name,omitempty"`
-	At          time.Time `json:"at,omitzero"`    // what was asked before is not covered
-	Until       time.Time `json:"until,omitzero"` // zero where At is when one was ended
-	ClaudePID   int       `json:"claude_pid,omitempty"`
-	ClaudeStart string    `json:"claude_start,omitempty"`
-}
-
-// MostGranted is the longest yes for a while.
-const MostGranted = 2 * time.Hour
-
-// Runs says whether it lasts at a time.
-func (g *Grant) Runs(now time.Time) bool {
-	return g.Until.Sub(g.At) <= MostGranted && !now.Before(g.At) && now.Before(g.Until)
-}
-
-// String says whose it is and until when, for people. The name is foreign text.
-func (g *Grant) String() string {
-	return cmp.Or(g.Name, g.Email, g.By) + " until " + g.Until.Local().Format("15:04")
 }
 
 // WakeMemory is what is remembered of a supervised session from one wake message to the next.
@@ -157,15 +128,6 @@ func (s Sessions) AddNotice(id, sentence string) error {
 		return nil
 	})
 	return err
-}
-
-// AskAgain ends what was granted to a session until now, also what does not stand there yet. ended says that a grant ran.
-func (s Sessions) AskAgain(id string, now time.Time) (ended bool, err error) {
-	_, err = s.Change(id, func(one *Session) error {
-		ended, one.Grant = one.Grant.Runs(now), Grant{At: now.UTC().Round(0)}
-		return nil
-	})
-	return ended && err == nil, err
 }
 
 // TakeNotices returns a session's notices, a line each, and forgets them.

@@ -72,17 +72,14 @@ type KindRow struct {
 	Prompt   bool   // the reply is Claude's next prompt: typed into its pane, and asked in the thread of the session's reports
 	Said     bool   // it was said unasked: it has no message of its own, and waits for as long as Claude cannot take it
 	Long     bool   // what is shown is a text of its own, of several messages if need be
-	Timed    bool   // a yes for a while covers it: see Grant
 	Ran      string // the label of what was allowed in the terminal
 	Refused  string // of what was refused there
 }
 
 // kindRows is the table.
 var kindRows = map[Kind]KindRow{
-	AskedQuestion: {Called: "Question"},
-	AskedPermission: {
-		Called: "Permission", Personal: true, Decides: true, Timed: true, Ran: LabelAllow, Refused: LabelDeny,
-	},
+	AskedQuestion:   {Called: "Question"},
+	AskedPermission: {Called: "Permission", Personal: true, Decides: true, Ran: LabelAllow, Refused: LabelDeny},
 	AskedPlan: {
 		Called: "Plan", Brief: "the plan", Personal: true, Decides: true, Long: true, Ran: LabelApprove, Refused: LabelSendBack,
 	},

@@ -44,11 +44,14 @@ type Room struct {
 	Now    func() time.Time
 }
 
+// Asks says whether a command ends a yes for a while, which the poller does before it takes that off the session.
+func Asks(c state.Command) bool { return strings.HasPrefix(strings.ToLower(c.Text), "/ask") }
+
 // Do does one command, and returns what its thread is told.
 func (r Room) Do(ctx context.Context, one *state.Session, c state.Command) string {
 	name, rest, _ := strings.Cut(strings.Join(strings.Fields(strings.ToLower(c.Text)), " "), " ")
-	if name == "/ask" { // also an old one: it lets Claude do nothing
-		return r.ask(one)
+	if Asks(c) { // also an old one: it lets Claude do nothing
+		return "[Asks again] Each permission of this session is asked for from now on."
 	}
 	if r.Now().Sub(c.At) > TooOld {
 		return "[Not used] " + gchat.Line(name) + " was read too late. Send it again if you still want it."
@@ -110,12 +113,12 @@ func (r Room) status(ctx context.Context, one *state.Session) string {
 	if one.MutedUntil.After(r.Now()) {
 		lines = append(lines, "Muted until "+clock(one.MutedUntil))
 	}
-	if one.Grant.Runs(r.Now()) {
-		lines = append(lines, "Permissions are allowed by "+gchat.Line(one.Grant.String()))
-	}
 	qs, _ := state.OpenQuestions(r.Env)
 	var waits []string
 	for _, q := range slices.Backward(qs) { // the oldest first
+		if q.ClaudeSession() == one.ID && q.Grants() {
+			lines = append(lines, "Permissions are allowed by "+gchat.Line(q.GrantedBy()))
+		}
 		if q.ClaudeSession() == one.ID && q.Status == state.Pending && len(q.Questions) > 0 {
 			waits = append(waits, "• "+r.short(q.Questions[0].Question))
 		}
@@ -242,18 +245,6 @@ func (r Room) underWay(lines []string) string {
 		}
 	}
 	return "what it was doing is not on the screen"
-}
-
-// ask ends a yes for a while.
-func (r Room) ask(one *state.Session) string {
-	ended, err := state.SessionsIn(state.UserState(r.Env)).AskAgain(one.ID, r.Now())
-	switch {
-	case err != nil:
-		return "[Not used] That could not be written down: " + r.short(err.Error()) + "."
-	case !ended:
-		return "[Not used] Each permission of this session is asked for anyway."
-	}
-	return gchat.AsksAgain
 }
 
 // mute has the reports of a session held back for a time.

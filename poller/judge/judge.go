@@ -72,9 +72,7 @@ func Reply(cfg *config.Config, q *state.Question, r *state.Reply, now time.Time)
 		return
 	case !q.Answerable():
 		r.Verdict = state.Late
-		if refusesAll(cfg, q, text) {
-			owe(state.NoteAsks)
-		} else {
+		if noteNo(q, text, now); q.NoAt.IsZero() || !q.Grants() { // of the end of a yes for a while its thread hears anyway
 			owe(state.NoteLate)
 		}
 		return
@@ -102,53 +100,11 @@ func Reply(cfg *config.Config, q *state.Question, r *state.Reply, now time.Time)
 		q.Owe(state.NoteKept, r.MessageName) // also of one from the shell: the thread shows what is still missing
 	default:
 		claim(q, r, text, answers, now)
-		if refusesAll(cfg, q, text) {
-			owe(state.NoteAsks)
-		} else if long > 0 {
-			grant(q, r, long, now)
+		noteNo(q, text, now)
+		if long > 0 {
+			grant(q, long, now)
 		}
 	}
-}
-
-// refusesAll says whether a reply is a no, which also ends a yes for a while. A tap has the words of its button.
-func refusesAll(cfg *config.Config, q *state.Question, text string) bool {
-	a, _ := gchat.ParseDecision(text, q)
-	return cfg.TimedYes && q.Kind.Row().Decides && len(a.Labels) == 1 && state.Refuses(a.Labels[0])
-}
-
-// timed is how long a yes to a permission is meant to last; 0 where it is for that alone, or may not be given for longer.
-func timed(cfg *config.Config, q *state.Question, r *state.Reply, text string) time.Duration {
-	if !cfg.TimedYes || !q.Kind.Row().Timed || r.Choice != "" || q.ClaudePID <= 1 || q.ClaudeStart == "" {
-		return 0
-	}
-	return gchat.TimedYes(text)
-}
-
-// grant notes the yes for a while that a permission was answered with, in the same write. The poller has its session keep it.
-func grant(q *state.Question, r *state.Reply, long time.Duration, now time.Time) {
-	at := now.UTC().Round(0)
-	q.Grant = &state.Grant{
-		Question: q.QuestionID, Reply: r.MessageName, By: r.Sender, Email: r.SenderEmail, Name: r.DisplayName,
-		At: at, Until: at.Add(long), ClaudePID: q.ClaudePID, ClaudeStart: q.ClaudeStart,
-	}
-	q.Owe(state.NoteGranted, r.MessageName)
-}
-
-// ByGrant answers a permission by a yes for a while that covers it: it lasts, and was given before to the same process, by a
-// person who is an approver then and now and could say yes to this one. It reports whether it did.
-func ByGrant(cfg *config.Config, q *state.Question, g state.Grant, now time.Time) bool {
-	Tighten(cfg, q)
-	a, about := gchat.ParseDecision("yes", q)
-	same := g.ClaudePID > 1 && g.ClaudePID == q.ClaudePID && g.ClaudeStart != "" && g.ClaudeStart == q.ClaudeStart
-	if about != "" || !same || !cfg.TimedYes || cfg.Unread || !g.Runs(now) || !q.Kind.Row().Timed || q.Status != state.Pending ||
-		!q.AskedAt.After(g.At) || q.Approvers == nil || !Named(*q.Approvers, g.By, g.Email) ||
-		!Named(cfg.Approvers, g.By, g.Email) {
-		return false
-	}
-	r := &state.Reply{MessageName: g.Reply, Sender: g.By, SenderEmail: g.Email, DisplayName: g.Name}
-	claim(q, r, "yes, by the grant of "+g.String(), map[int]state.Answer{0: a}, now)
-	q.Grant = &g
-	return r.Verdict == state.Used
 }
 
 // meaning is what a tap or a reply answers, with what was answered before; or the note that asks for another.
