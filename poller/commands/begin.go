@@ -26,8 +26,9 @@ const BeginBound = 30 * time.Second
 const endBound = 10 * time.Second
 
 // Begin starts the Claude Code of a session that has ended, or of a new one, in a tmux window in its folder: without the words
-// that it is started for, since others can read arguments. That it is started is written down before, so it is started once, also
-// by a poller that is killed. It returns the session that takes what is said by then; nil without a reason while it is being started.
+// that it is started for, since others can read arguments. That it is started is written down before, so it is started once,
+// also by a poller that is killed. It returns the session that takes what is said by then; nil without a reason while it is
+// being started.
 func (r Room) Begin(ctx context.Context, one *state.Session) (begun *state.Session, why string) {
 	folder := state.SessionsIn(state.UserState(r.Env))
 	if !one.Begins.IsZero() && one.ClaudePID == 0 { // by a poller that was killed
