@@ -154,7 +154,7 @@ func ScreenText(header, screen string) string {
 
 // decisionHeader begins the message of a permission or a plan: it says which session asks, and where.
 func decisionHeader(kind string, q *state.Question) string {
-	header := "[" + kind + "] Session: " + sessionOf(q)
+	header := "[" + kind + "] Session: " + sessionOf(q) + machineOf(q)
 	if dir := cmp.Or(q.CWD, q.ProjectDir); dir != "" {
 		header += "\nFolder: " + field(dir)
 	}

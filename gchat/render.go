@@ -27,15 +27,11 @@ func QuestionTexts(q *state.Question) []string {
 // pieces are what the messages of a question are made of: its header, which stands above each, what is asked, and how to reply.
 // Of a permission, so many bytes of a line are shown. Claude's words are neutral in them, as are a model's.
 func pieces(q *state.Question, line int) (header, text, how string) {
-	machine := ""
-	if q.Machine != "" {
-		machine = "\nMachine: " + field(q.Machine)
-	}
-	key := machine + "\nThread key: " + field(q.ThreadKey)
+	key := "\nThread key: " + field(q.ThreadKey)
 	how = "\n\n"
 	switch m := q.Kind.Row(); {
 	case m.Prompt:
-		return "[Waiting for you] " + sessionOf(q), longText(q), how + "Reply with the next instruction." + machine
+		return "[Waiting for you] " + sessionOf(q) + machineOf(q), longText(q), how + "Reply with the next instruction."
 	case m.Long:
 		return decisionHeader("Plan", q), longText(q), how + HowToDecide(q) + key
 	case m.Decides:
@@ -45,11 +41,19 @@ func pieces(q *state.Question, line int) (header, text, how string) {
 	if len(text) > mostAsked {
 		text = inert(Cut(text, mostAsked))
 	}
-	return "[AskUserQuestion] Session: " + sessionOf(q), text, how + howToReply(q.Questions) + key
+	return "[AskUserQuestion] Session: " + sessionOf(q) + machineOf(q), text, how + howToReply(q.Questions) + key
 }
 
 func sessionOf(q *state.Question) string {
 	return field(cmp.Or(q.SessionName, q.TmuxSession, q.SessionID))
+}
+
+// machineOf is a line of the header that says which machine asks; "" where the record does not tell.
+func machineOf(q *state.Question) string {
+	if q.Machine == "" {
+		return ""
+	}
+	return "\nMachine: " + field(q.Machine)
 }
 
 // questionText is what a question asks, with its options.

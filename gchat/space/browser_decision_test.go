@@ -184,6 +184,8 @@ func TestHostileDecisions(t *testing.T) {
 	} {
 		q.SessionName, q.CWD, q.ThreadKey = "shop", "/home/ann/shop", "ask-user-1"
 		texts = append(texts, gchat.QuestionTexts(&q)...)
+		q.Machine = "vps1"
+		texts = append(texts, gchat.QuestionTexts(&q)...)
 	}
 	broken, err := chromedp.Run(ctx, chromedp.Evaluate[string](fmt.Sprintf(`(async (texts) => {
 		const { parseDecision } = await import('/page/decision.js');

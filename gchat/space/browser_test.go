@@ -348,7 +348,7 @@ func TestPage(t *testing.T) {
 		until(t, ctx, `document.querySelector('[data-option="2"]').ariaPressed === 'true' && document.querySelector('.mine .meaning').textContent === 'Rolling deployment'`)
 	})
 	t.Run("Markdown in a question", func(t *testing.T) {
-		text := gchat.QuestionTexts(&state.Question{SessionName: "web-shop", ThreadKey: "k10", Questions: []state.Prompt{{
+		text := gchat.QuestionTexts(&state.Question{SessionName: "web-shop", Machine: "vps1", ThreadKey: "k10", Questions: []state.Prompt{{
 			Header: "Plan", Question: "## Which *plan*?\n\n- **fast**, see `a.go`\n- <img src=x onerror=alert(1)> [x](javascript:alert(1))\n```go\nx := 1\n```",
 			Options: []state.Option{{Label: "The `first`", Description: "**bold** <b>no</b>"}, {Label: "second"}}}}})
 		openThread(t, ctx, ask(t, s, srv.URL, "k10", strings.ReplaceAll(text[0], "‹", "<"))) // as another program might post it
@@ -475,7 +475,7 @@ func TestThePageReadsRepliesAsThePollerDoes(t *testing.T) {
 	}
 	var cases []testCase
 	for _, questions := range [][]state.Prompt{one, many, both} {
-		text := gchat.QuestionTexts(&state.Question{SessionName: "s", ThreadKey: "k", Questions: questions})[0]
+		text := gchat.QuestionTexts(&state.Question{SessionName: "s", Machine: "vps1", ThreadKey: "k", Questions: questions})[0]
 		for _, replies := range [][]string{
 			{"2"}, {"#2"}, {"(2)"}, {"2."}, {"option 2"}, {"２"}, {"2️⃣"}, {"7"}, {"9"}, {"0"}, {"roll"}, {"rolling d"}, {"ROLLING DEPLOYMENT"},
 			{"ro"}, {"blue"}, {"blue‑green!"}, {"sure"}, {"surefi"}, {"no"}, {"nod"}, {"2 - but keep it"}, {"blue - later"}, {"blue-green — later"},

@@ -13,6 +13,7 @@ const instruction = 'Reply with the next instruction.';
 // can allow it, "more" that a part is hidden.
 export function parseDecision(message) {
   const lines = message.trimEnd().split('\n');
+  if (lines[1]?.startsWith('Machine: ')) lines.splice(1, 1);
   const first = /^\[(Permission|Plan|Waiting for you)\] (.*?)(?: ?\(\d+\/\d+\))?$/.exec(lines.shift());
   if (!first) return null;
   if (first[1] === 'Waiting for you') {

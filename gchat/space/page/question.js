@@ -7,6 +7,7 @@ const choose = 'Options (choose one or more):';
 // or null when the text is not a question. Text is Claude's Markdown.
 export function parseQuestion(text) {
   const lines = text.split('\n');
+  if (lines[1]?.startsWith('Machine: ')) lines.splice(1, 1);
   const first = /^\[AskUserQuestion\] Session: (.*)$/.exec(lines[0]);
   if (!first) return null;
   // The footer is looked for from the end: a question may quote anything.

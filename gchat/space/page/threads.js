@@ -39,7 +39,7 @@ export function readMessage(m) {
   if (!named.has(m.tag) || closing(m) && first === m.body) return; // no header: a sentence behind the tag
   m.session = name;
   if (['Permission', 'Plan'].includes(m.tag)) m.session = name.replace(/^Session: /, '');
-  if (!closing(m)) m.body = m.body.slice(first.length).trimStart();
+  if (!closing(m)) m.body = m.body.slice(first.length).replace(/^\nMachine: .*/, '').trimStart();
   m.decision = parseDecision(m.text);
   if (m.tag === 'Session Start') m.project = /^Project: (.*)$/m.exec(m.body)?.[1];
 }
