@@ -212,7 +212,8 @@ func (p *Poller) doCommands(ctx context.Context, id string) (done bool) {
 	for _, c := range read {
 		if commands.Asks(c) && counts(c) {
 			qs, _ := state.OpenQuestions(p.Env)
-			if err = state.AskAgain(qs, id); err != nil {
+			err = state.AskAgain(qs, id)
+			if err != nil {
 				p.Log.Once(err, "yes for a while not ended")
 				return
 			}
