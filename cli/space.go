@@ -147,16 +147,14 @@ func (d *spaceDoor) session(ctx context.Context, thread string) space.Session {
 	return space.Session{Does: does, Commands: reads}
 }
 
-// projects are the names that the page offers for a new session, and whether it may begin one: those of folders that Claude Code
-// trusts. A name that is not shown as it is, is not offered.
+// projects are the names that the page offers for a new session, and whether it may begin one. A name that is not shown as it is,
+// is not offered.
 func (d *spaceDoor) projects() (names []string, start bool) {
 	if !config.Personal(d.env).StartSessions {
 		return nil, false
 	}
-	all, _ := state.Projects(d.env)
-	for _, one := range all {
-		name := filepath.Base(one.Dir)
-		if trusted, _ := state.Trusted(d.env, one.Dir); trusted && name == state.OneLine(name) {
+	for _, dir := range steering.Projects(d.env) {
+		if name := filepath.Base(dir); name == state.OneLine(name) {
 			names = append(names, name)
 		}
 	}

@@ -59,7 +59,6 @@ func Own(userState string) Server { return Server{Socket: filepath.Join(userStat
 // Open starts a program in a new window of a session, argument by argument, without a shell. Our own server is started where it
 // does not run. The pane is as it was just then: its program may have ended.
 func (s Server) Open(ctx context.Context, session, dir string, argv []string) (Pane, error) {
-	session = strings.NewReplacer(":", "_", ".", "_").Replace(session)
 	window := []string{"-d", "-P", "-F", paneFormat, "-c", strings.ReplaceAll(dir, "#", "##")} // it is a format: #(…) would run
 	window = append(window, argv...)
 	for i, arg := range window {
@@ -67,7 +66,7 @@ func (s Server) Open(ctx context.Context, session, dir string, argv []string) (P
 			window[i] = strings.TrimSuffix(arg, ";") + `\;`
 		}
 	}
-	out, err := s.call(ctx, nil, append([]string{"new-window", "-t", "=" + session + ":"}, window...)...)
+	out, err := s.call(ctx, nil, append([]string{"new-window", "-t", "=" + KeptName(session) + ":"}, window...)...)
 	if session == ownSession && (errors.Is(err, ErrNoServer) || errors.Is(err, ErrNoSession)) {
 		out, err = s.call(ctx, nil, append([]string{"new-session", "-s", session, "-x", "200", "-y", "50"}, window...)...)
 	}

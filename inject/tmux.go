@@ -192,10 +192,13 @@ func parsePane(line string) (p Pane, ok bool) {
 	}, true
 }
 
+// KeptName is what tmux makes of a session's name that it is given.
+func KeptName(name string) string { return strings.NewReplacer(":", "_", ".", "_").Replace(name) }
+
 // sessionsCalled is, of the sessions of all these panes, the one with exactly this name, else those whose name begins with it.
 // tmux itself would also take a name for a pattern, an index or "the last one".
 func sessionsCalled(all []Pane, name string) (begin []string) {
-	kept := strings.NewReplacer(":", "_", ".", "_").Replace(name) // what tmux makes of a name that it is given
+	kept := KeptName(name)
 	for _, exact := range []string{name, kept} {
 		if slices.ContainsFunc(all, func(p Pane) bool { return p.Session == exact }) {
 			return []string{exact}

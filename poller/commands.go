@@ -82,20 +82,20 @@ func beganAt(one *state.Session) time.Time {
 func (r *reader) takeSaid(n *pass, one *state.Session, m gchat.Message, asked *state.Question) bool {
 	text := strings.TrimSpace(state.Clean(state.ForAgent, m.Text))
 	command := strings.HasPrefix(text, "/")
-	ahead := r.api.Ahead
-	said := m.CreateTime.Add(-ahead)
+	said := m.CreateTime.Add(-r.api.Ahead)
 	before := said.Before(beganAt(one)) || r.Now().Sub(said) > state.MaxAge
 	switch {
 	case asked != nil && (!command || asked.Reply(m.Name) != nil): // an edited reply is no command
 		return false
 	case one.Chat != r.chat, text == "", !command && before, r.superseded(one):
 		return false
-	case !r.takesCommands(one) && (command || !r.resumes(one) || !r.personal().StartSessions || r.deserted(one)):
+	}
+	cfg := r.personal()
+	if !r.takesCommands(one) && (command || !r.resumes(one) || !cfg.StartSessions || r.deserted(one)) {
 		return false
 	}
 	at := m.CreateTime.Truncate(time.Millisecond) // as the session's file has it
 	// The poller of another environment judges by a configuration of its own.
-	cfg := r.personal()
 	stranger := one.Env == r.environment && !cfg.Unread && !judge.Named(cfg.Approvers, m.Sender, m.SenderEmail)
 	marks := command && !gchat.ClaudeCommand(text, cfg.ClaudeCommands) // its message is known by no record
 	known := !at.After(one.ToldNobody) || marks && !at.After(one.Commanded)
@@ -116,10 +116,7 @@ func (r *reader) takeSaid(n *pass, one *state.Session, m gchat.Message, asked *s
 		if marks {
 			one.Commanded = at
 		}
-		one.Commands = append(one.Commands, state.Command{
-			Message: m.Name, Sender: m.Sender, SenderEmail: m.SenderEmail, DisplayName: m.DisplayName,
-			Text: gchat.Cut(text, gchat.MaxText), At: at.Add(-ahead).UTC(), Created: at,
-		})
+		one.Commands = append(one.Commands, r.commandOf(m, gchat.Cut(text, gchat.MaxText)))
 		return nil
 	})
 	if err != nil {
@@ -129,6 +126,15 @@ func (r *reader) takeSaid(n *pass, one *state.Session, m gchat.Message, asked *s
 		state.CallPoller(r.Env, one.Env) // which does it
 	}
 	return true
+}
+
+// commandOf is what a person wrote, as a session keeps it.
+func (r *reader) commandOf(m gchat.Message, text string) state.Command {
+	at := m.CreateTime.Truncate(time.Millisecond)
+	return state.Command{
+		Message: m.Name, Sender: m.Sender, SenderEmail: m.SenderEmail, DisplayName: m.DisplayName,
+		Text: text, At: at.Add(-r.api.Ahead).UTC(), Created: at,
+	}
 }
 
 // mayAnswerSoon says whether a message may be the reply to what its session is just being asked: it is listed again, and then the
@@ -196,16 +202,14 @@ func (p *Poller) doCommands(ctx context.Context, id string) (done bool) {
 	superseded, nobody := p.superseded(one), p.nobodyText(one)
 	words := func(c state.Command) bool { return !command(c) && counts(c) }
 	if !superseded && cfg.StartSessions && one.Listens && !p.listens(one) && slices.ContainsFunc(read, words) {
-		begun, why := p.room().Begin(ctx, one)
+		begun, why := p.resume(ctx, one)
 		switch {
 		case why != "":
-			nobody = gchat.NotBegunText(one, why)
+			nobody = why
 		case begun == nil:
 			return false // it is being started
 		default:
 			one = begun
-			err = p.putAnswer(one, state.MessageID("begun", one.ID, one.Begins.String()), gchat.BegunText(one))
-			p.Log.Once(err, "note not put into the outbox")
 		}
 	}
 	takes := p.listens(one) && !superseded
@@ -215,7 +219,7 @@ func (p *Poller) doCommands(ctx context.Context, id string) (done bool) {
 			err = state.AskAgain(qs, id)
 			if err != nil {
 				p.Log.Once(err, "yes for a while not ended")
-				return
+				return false
 			}
 		}
 		if !counts(c) || !forClaude(c) {
@@ -247,26 +251,42 @@ func (p *Poller) doCommands(ctx context.Context, id string) (done bool) {
 		return false
 	}
 	for _, c := range read {
-		if !counts(c) || forClaude(c) {
-			continue
-		}
-		bound, cancel := context.WithTimeout(context.WithoutCancel(ctx), commandBound)
-		text := p.nobodyText(one)
-		if p.takesCommands(one) {
-			text = p.room().Do(bound, one, c)
-		}
-		cancel()
-		if strings.HasPrefix(text, "[Stopped]") {
-			p.audit(state.AuditLine{
-				Session: one.Name, Project: one.ProjectDir, Kind: "command", By: c.Sender, Replied: c.Text, Told: text,
-			})
-		}
-		p.Log.Info().Str("session", one.Name).Str("message", c.Message).Str("sender", c.Sender).Str("text", c.Text).Msg("command")
-		if err := p.putAnswer(one, state.MessageID("command", c.Message), text); err != nil {
-			p.Log.Once(err, "note not put into the outbox")
+		if counts(c) && !forClaude(c) {
+			p.doCommand(ctx, one, c)
 		}
 	}
 	return true
+}
+
+// resume starts the Claude Code of a session that has ended, and tells its thread. Why is what is told of the words otherwise;
+// nil without it says that it is being started.
+func (p *Poller) resume(ctx context.Context, one *state.Session) (begun *state.Session, why string) {
+	begun, why = p.room().Begin(ctx, one)
+	switch {
+	case why != "":
+		return nil, gchat.NotBegunText(one, why)
+	case begun != nil:
+		err := p.putAnswer(begun, state.MessageID("begun", begun.ID, begun.Begins.String()), gchat.BegunText(begun))
+		p.Log.Once(err, "note not put into the outbox")
+	}
+	return begun, ""
+}
+
+// doCommand does one of our own commands, and tells its thread.
+func (p *Poller) doCommand(ctx context.Context, one *state.Session, c state.Command) {
+	bound, cancel := context.WithTimeout(context.WithoutCancel(ctx), commandBound)
+	defer cancel()
+	text := p.nobodyText(one)
+	if p.takesCommands(one) {
+		text = p.room().Do(bound, one, c)
+	}
+	if strings.HasPrefix(text, "[Stopped]") {
+		p.audit(state.AuditLine{
+			Session: one.Name, Project: one.ProjectDir, Kind: "command", By: c.Sender, Replied: c.Text, Told: text,
+		})
+	}
+	p.Log.Info().Str("session", one.Name).Str("message", c.Message).Str("sender", c.Sender).Str("text", c.Text).Msg("command")
+	p.Log.Once(p.putAnswer(one, state.MessageID("command", c.Message), text), "note not put into the outbox")
 }
 
 func (p *Poller) room() commands.Room {
@@ -275,10 +295,7 @@ func (p *Poller) room() commands.Room {
 
 // begin begins the session that a person asks for with /new, in any thread of ours, once: its id is made of the message.
 func (r *reader) begin(m gchat.Message) error {
-	c := state.Command{
-		Message: m.Name, Sender: m.Sender, SenderEmail: m.SenderEmail, DisplayName: m.DisplayName,
-		Text: state.Clean(state.ForAgent, m.Text), At: m.CreateTime.Add(-r.api.Ahead).UTC(),
-	}
+	c := r.commandOf(m, state.Clean(state.ForAgent, m.Text))
 	if r.Now().Sub(c.At) > commands.TooOld && !m.CreateTime.After(r.mark.Watermark) {
 		return nil // it was read long ago
 	}
@@ -297,7 +314,8 @@ func (r *reader) begin(m gchat.Message) error {
 
 // beginsSession says whether a person who may asks for a new session: in a thread of ours, to the app, or on the page.
 func (r *reader) beginsSession(n *pass, m gchat.Message) bool {
-	if _, err := state.SessionsIn(r.user).Of(commands.NewID(m.Name)); err == nil {
+	id := commands.NewID(m.Name)
+	if slices.ContainsFunc(n.known, func(one *state.Session) bool { return one.ID == id }) {
 		return true // an edit makes nothing else of it
 	}
 	if !gchat.IsNew(m.Text) {

@@ -197,7 +197,7 @@ func (p *Poller) useEvent(ctx context.Context, app *gchat.App, one gchat.Pulled,
 	case one.Tap != nil:
 		return p.answerStale(ctx, app, one)
 	case one.Type == "MESSAGE":
-		return p.writeSaid(app, one, cmp.Or(views[app.Chat()], &view{sessions: p.byThread}))
+		return p.writeSaid(app, one, cmp.Or(views[app.Chat()], &view{sessions: p.byThread, known: p.sessions}))
 	}
 	return true
 }

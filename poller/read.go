@@ -44,6 +44,7 @@ type view struct {
 	asked    []*state.Question         // open ones of this environment
 	own      []configured              // the projects of these, and of the sessions that listen
 	sessions map[string]*state.Session // by the thread of their reports
+	known    []*state.Session          // all that there are
 	youngest time.Time                 // when the youngest question was asked that waits for a reply
 	ended    time.Time                 // when the last question ended whose thread may still get a reply
 	listens  bool                      // there is the thread of a session that listens
@@ -108,7 +109,7 @@ func (p *Poller) views() map[string]*view {
 		if views[chat] == nil {
 			views[chat] = &view{
 				records: map[string][]*state.Question{}, served: map[*state.Question]*served{},
-				sessions: p.byThread, beingAsked: beingAsked,
+				sessions: p.byThread, known: p.sessions, beingAsked: beingAsked,
 			}
 		}
 		return views[chat]

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 
+	"gchat-hooks/inject"
 	"gchat-hooks/state"
 )
 
@@ -115,9 +116,6 @@ func (r *registry) add(entry json.RawMessage, where string) {
 	r.agents, r.mostLines = append(r.agents, a), max(r.mostLines, a.paneLines)
 }
 
-// keptName is what tmux makes of a session's name that it is given.
-var keptName = strings.NewReplacer(":", "_", ".", "_")
-
 // agentOf is the agent that supervises a session: the one with exactly this tmux_session_name, else the one whose agent_id
 // and a dash begin the name, the longest of those. Of equals it is one that is enabled, then one that can be told, then the
 // first. ok is false when there is none, or it is not enabled.
@@ -126,7 +124,7 @@ func (r *registry) agentOf(session string) (best agent, ok bool) {
 	for _, a := range r.agents {
 		rank := 0
 		switch {
-		case a.session == session, a.session != "" && keptName.Replace(a.session) == session:
+		case a.session == session, a.session != "" && inject.KeptName(a.session) == session:
 			rank = math.MaxInt32
 		case !a.unnamed && strings.HasPrefix(session, a.id+"-"):
 			rank = 4 * len(a.id)

@@ -217,19 +217,16 @@ func (r Room) project(text string) (dir, words, why string) {
 			name, words = called, after
 		}
 	}
-	var exact, begin, names []string
-	for _, p := range all {
-		trusted, _ := state.Trusted(r.Env, p.Dir)
-		if info, err := os.Stat(p.Dir); err != nil || !info.IsDir() || !trusted || slices.Contains(names, p.Dir) {
-			continue
-		}
-		names = append(names, p.Dir)
-		called, within := filepath.Base(p.Dir), filepath.Join(filepath.Base(filepath.Dir(p.Dir)), filepath.Base(p.Dir))
+	var exact, begin []string
+	names := Projects(r.Env)
+	for _, dir := range names {
+		called := filepath.Base(dir)
+		within := filepath.Join(filepath.Base(filepath.Dir(dir)), called)
 		switch lower := strings.ToLower(name); {
 		case strings.EqualFold(called, name), strings.EqualFold(within, name):
-			exact = append(exact, p.Dir)
+			exact = append(exact, dir)
 		case strings.HasPrefix(strings.ToLower(called), lower), strings.HasPrefix(strings.ToLower(within), lower):
-			begin = append(begin, p.Dir)
+			begin = append(begin, dir)
 		}
 	}
 	if len(exact) == 0 {
@@ -246,6 +243,18 @@ func (r Room) project(text string) (dir, words, why string) {
 		return exact[0], words, ""
 	}
 	return "", "", why + r.list(names)
+}
+
+// Projects are the folders that a session may begin in: known ones, which are there, and which Claude Code was told to trust.
+func Projects(env state.Getenv) (dirs []string) {
+	all, _ := state.Projects(env)
+	for _, p := range all {
+		trusted, _ := state.Trusted(env, p.Dir)
+		if info, err := os.Stat(p.Dir); err == nil && info.IsDir() && trusted && !slices.Contains(dirs, p.Dir) {
+			dirs = append(dirs, p.Dir)
+		}
+	}
+	return dirs
 }
 
 // list are projects by their names, and the folders that they are in.
