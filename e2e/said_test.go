@@ -49,12 +49,37 @@ func TestWordsWaitForADialog(t *testing.T) {
 		q := b.await("[Waiting for you]")
 		b.reply(q, "yes")
 		p := b.await("[Permission]", "mkdir one")
+		b.WaitScreen("Do you want to proceed?")
 		b.reply(q, "then push")
 		b.await("[Kept]", "the dialog")
 		b.reply(p, "yes")
 		b.API.WaitText(t, "then push")
 		if n := b.API.count("then push"); n != 1 {
 			t.Errorf("Claude has it %d times", n)
+		}
+	})
+}
+
+// Words that are typed a moment before a dialog opens are queued: the dialog stands, and what it asks is answered in Chat.
+func TestWordsJustBeforeADialog(t *testing.T) {
+	eachClaude(t, both, func(t *testing.T, c claude) {
+		b := approve(t, c, config{
+			Args:   []string{"--allowedTools", "Bash(sleep:*)"},
+			Script: []turn{asksBack, {bash("sleep 6")}, {bash("mkdir one")}, {say("Made.")}, {say("Heard.")}},
+		})
+		b.Prompt("go ahead")
+		q := b.await("[Waiting for you]")
+		b.reply(q, "yes")
+		p := b.await("[Permission]", "mkdir one")
+		b.reply(q, "then push") // the dialog may be drawn, or not yet
+		bound.Until(t, "the thread is told of the words", func() bool { return b.count("[Sent]")+b.count("[Kept]") == 2 })
+		b.reply(p, "yes")
+		b.API.WaitText(t, "then push")
+		if n := b.API.count("then push"); n != 1 {
+			t.Errorf("Claude has it %d times", n)
+		}
+		if b.count("[Cancelled]") > 0 {
+			t.Error("the permission was cancelled")
 		}
 	})
 }

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"time"
 
+	"gchat-hooks/inject"
 	"gchat-hooks/state"
 )
 
@@ -123,6 +124,9 @@ func (h *Hook) closeAll(e *Event, qs []*state.Question) {
 		if by == "stop" && q.AgentID != "" && q.AgentID != string(e.AgentID) && !q.Printed && e.ToolName != askTool {
 			continue // a subagent in the background asks on when the session's own turn ends
 		}
+		if by == "prompt" && inject.Enqueued(string(e.Transcript), string(e.Prompt), time.Now().Add(-queuedBound)) {
+			return // it was typed a moment before the dialog opened, which stands
+		}
 		to := state.Cancelled
 		if q.Status == state.Answered && q.Printed {
 			to = state.Resolved // Claude Code took the answer and went on; PostToolUse is not registered
@@ -130,6 +134,9 @@ func (h *Hook) closeAll(e *Event, qs []*state.Question) {
 		h.close(q.Path, to, by)
 	}
 }
+
+// queuedBound is how long after its taking Claude Code's hook may be told of words that went into its queue (2.1.329).
+const queuedBound = 15 * time.Second
 
 // answersOf reads the answers from Claude Code's tool_response, whose "answers" is a map from question text.
 func answersOf(e *Event, prompts []state.Prompt) (answers, notes map[string]string, err error) {

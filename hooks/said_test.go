@@ -1,6 +1,8 @@
 package hooks_test
 
 import (
+	"os"
+	"path/filepath"
 	"testing"
 	"time"
 
@@ -54,6 +56,27 @@ func TestSaidEqualWordsFromTheTerminal(t *testing.T) {
 	q := w.saysTo("s-1", "go on", func(*state.Question) {})
 	w.run(answered, recorded(t, "single-02-UserPromptSubmit", "session_id", "s-1", "prompt", "go on"))
 	w.stillKept(q, "equal words")
+}
+
+// Words went into Claude Code's queue a moment before a dialog opened: what that asks goes on waiting.
+func TestQueuedWordsLeaveADialogOpen(t *testing.T) {
+	w := newDesk(t)
+	at := time.Now().UTC().Add(-time.Second).Format(time.RFC3339Nano)
+	transcript := filepath.Join(t.TempDir(), "t.jsonl")
+	line := `{"type":"queue-operation","operation":"enqueue","timestamp":"` + at + `","content":"go on"}` + "\n"
+	if err := os.WriteFile(transcript, []byte(line), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	q := w.saysTo("s-1", "", func(q *state.Question) { q.Kind, q.Status = state.AskedPermission, state.Pending })
+	say := func(words string) {
+		w.run(answered, recorded(t, "single-02-UserPromptSubmit", "session_id", "s-1", "prompt", words, "transcript_path", transcript))
+	}
+	say("go on")
+	w.stillKept(q, "queued")
+	say("something else")
+	if now, err := state.LoadQuestion(q.Path); err != nil || now.Status != state.Cancelled {
+		t.Errorf("after a prompt at the empty box it is %v, %v", now.Status, err)
+	}
 }
 
 // Outside of tmux: the hook was killed after it wrote that it printed; the person types something else.

@@ -380,6 +380,10 @@ func sameDialog(a, b Screen) bool {
 // The exit codes of menu-driver.
 const exitNoSession, exitRefused, exitUnseen, exitUsage = 1, 2, 3, 4
 
+// Unsubmitted is the error of a text that was pasted and not seen in the input box, where nothing that submits was pressed: a
+// dialog had opened that moment, say.
+type Unsubmitted struct{ error }
+
 func usage(format string, args ...any) error {
 	return &state.UserError{Err: fmt.Errorf(format, args...), Code: exitUsage, Hint: "menu-driver --help"}
 }
@@ -398,7 +402,11 @@ func (d *driver) coded(err error) error {
 	case err == nil || errors.As(err, &coded):
 		return err
 	case screen && len(d.pressed) > 0:
-		err = fmt.Errorf("%s was sent, but the screen still shows %s", d.pressed[len(d.pressed)-1], d.screen)
+		last := d.pressed[len(d.pressed)-1]
+		err = fmt.Errorf("%s was sent, but the screen still shows %s", last, d.screen)
+		if last.text != "" {
+			err = Unsubmitted{err}
+		}
 		return &state.UserError{Err: err, Code: exitUnseen, Hint: d.hint}
 	case screen, errors.Is(err, ErrNoClaude), errors.Is(err, ErrNoKeys):
 		return d.refuse("%w", err)

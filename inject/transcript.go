@@ -57,6 +57,15 @@ func Unpasted(prompt string) string { return pasted().ReplaceAllString(prompt, "
 // Queued says whether Claude Code took typed words since then, as a prompt or, while it worked, into its queue, by the session's
 // transcript. 2.1.197 tells no hook of the queue, and hooks may be switched off. Of a long transcript the end is read.
 func Queued(transcript, words string, since time.Time) bool {
+	return took(transcript, words, since, true)
+}
+
+// Enqueued says whether Claude Code took words into its queue since then: while it worked, and so without an end to what it asks.
+func Enqueued(transcript, words string, since time.Time) bool {
+	return took(transcript, words, since, false)
+}
+
+func took(transcript, words string, since time.Time, asPrompt bool) bool {
 	end, _, _ := TranscriptEnd(transcript, 1<<20)
 	for line := range bytes.Lines(end) {
 		var is struct {
@@ -67,7 +76,7 @@ func Queued(transcript, words string, since time.Time) bool {
 		if json.Unmarshal(line, &is) != nil || is.Timestamp.Before(since.Truncate(time.Millisecond)) {
 			continue
 		}
-		prompt := is.Type == "user" && json.Unmarshal(is.Message.Content, &is.Content) == nil // a tool's result is no text
+		prompt := asPrompt && is.Type == "user" && json.Unmarshal(is.Message.Content, &is.Content) == nil // a tool's result is no text
 		if (prompt || is.Type == "queue-operation" && is.Operation == "enqueue") && Same(Unpasted(is.Content), words) {
 			return true
 		}

@@ -99,6 +99,11 @@ func (p *Poller) typeNext(ctx context.Context, s *served, q *state.Question) {
 		p.notTyped(s, q, err.Error(), false)
 		return
 	}
+	if errors.As(err, new(inject.Unsubmitted)) && last == state.TypedQueued {
+		p.update(s.Path, "typing not taken back", func(q *state.Question) error { q.Typing.Last = "text"; return nil })
+		p.notTyped(s, q, err.Error(), false)
+		return
+	}
 	if strings.HasPrefix(words, "/") {
 		p.endCommand(q, commands.Outcome(ctx, p.Env, p.Log, one, words))
 		return
