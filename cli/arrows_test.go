@@ -17,7 +17,7 @@ var arrows = []struct {
 	why  string
 }{
 	{".", []string{"cli", "hooks", "hooks/wake"}, "main picks the job"},
-	{"cli", []string{"cli/doctor", "cli/migrate", "hooks", "hooks/settings", "hooks/wake", "gchat", "gchat/login", "gchat/space", "poller", "poller/commands", "poller/judge", "poller/service", "inject", "state", "state/config"}, "a command may use every room"},
+	{"cli", []string{"cli/doctor", "cli/migrate", "hooks", "hooks/settings", "hooks/wake", "gchat", "gchat/login", "gchat/space", "gchat/hub", "poller", "poller/commands", "poller/judge", "poller/service", "inject", "state", "state/config"}, "a command may use every room"},
 	{"cli/doctor", []string{"hooks/settings", "gchat", "poller", "poller/judge", "poller/service", "inject", "state", "state/config"}, "it asks every room how it is, and runs no hook"},
 	{"cli/migrate", []string{"state"}, "it changes a harness folder and speaks to nobody"},
 	{"hooks", []string{"inject", "state", "state/config"}, "a hook writes records and waits for them: it opens no socket, so it has no way to Chat; inject tells it who asks"},
@@ -25,6 +25,7 @@ var arrows = []struct {
 	{"hooks/wake", []string{"hooks", "inject", "state"}, "it uses inject to read a pane"},
 	{"gchat", []string{"state", "state/config"}, "it speaks Google Chat and takes questions as types"},
 	{"gchat/login", []string{"gchat", "state", "state/config"}, "it gets the credentials that gchat reads with, through a browser"},
+	{"gchat/hub", []string{"state"}, "it stands between machines and Google, and knows nothing of questions"},
 	{"gchat/space", []string{}, "the embedded space is Chat's side: it knows nothing of ours"},
 	{"poller/service", []string{"state", "state/config"}, "it writes files for launchd and systemd, and knows the daemon by its name only"},
 	{"poller/openclaw", []string{"state", "state/config"}, "it runs openclaw with what a message says"},
@@ -52,7 +53,7 @@ func TestArrows(t *testing.T) {
 			return err
 		}
 		if d.IsDir() && (d.Name() == "testdata" || d.Name() == "e2e" || strings.HasPrefix(d.Name(), ".") && path != ".") {
-			return fs.SkipDir // tests only: they look at everything, and only tests import e2e/bound and e2e/strict
+			return fs.SkipDir // tests only: they look at everything, and only tests import e2e/bound, e2e/google and e2e/strict
 		}
 		if !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
 			return nil
@@ -85,7 +86,7 @@ func TestArrows(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, room := range []string{".", "cli", "cli/doctor", "cli/migrate", "hooks", "hooks/settings", "hooks/wake", "gchat", "gchat/login", "gchat/space", "poller", "poller/judge", "poller/service", "inject", "state", "state/config"} {
+	for _, room := range []string{".", "cli", "cli/doctor", "cli/migrate", "hooks", "hooks/settings", "hooks/wake", "gchat", "gchat/login", "gchat/space", "gchat/hub", "poller", "poller/judge", "poller/service", "inject", "state", "state/config"} {
 		if !seen[room] {
 			t.Errorf("no Go file seen in %s: the test looks in the wrong place", room)
 		}

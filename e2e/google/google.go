@@ -1,0 +1,286 @@
+// Package google is Chat of several spaces with one app in them, and Google's own fake of Pub/Sub behind the REST methods that the
+// app and a team's hub call. Requests are checked as package strict checks them. Only tests import it.
+package google
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"cloud.google.com/go/pubsub/v2/apiv1/pubsubpb"
+	"google.golang.org/api/chat/v1"
+
+	"gchat-hooks/e2e/bound"
+	"gchat-hooks/e2e/strict"
+)
+
+// What stands here from the beginning.
+const (
+	AppTopic     = "projects/p/topics/app"
+	Subscription = "projects/p/subscriptions/app" // the app's events
+	Topic        = "projects/p/topics/machines"
+)
+
+// Google is a Chat and a Pub/Sub.
+type Google struct {
+	URL string
+
+	t testing.TB
+	*pubSub
+	mu     sync.Mutex
+	spaces map[string]*chat.Space
+	direct map[string]string // the app's direct message with a user
+	posts  []*chat.Message   // in the order of their making
+	asked  []string          // the requests that came to Chat, without pulls
+	refuse func(*http.Request) int
+}
+
+// New starts one that ends with the test.
+func New(t testing.TB) *Google {
+	t.Helper()
+	g := &Google{t: t, pubSub: newPubSub(t), spaces: map[string]*chat.Space{}, direct: map[string]string{}}
+	g.topic(t, AppTopic)
+	g.topic(t, Topic)
+	g.subscribe(t, &pubsubpb.Subscription{Name: Subscription, Topic: AppTopic, AckDeadlineSeconds: 10})
+	server := httptest.NewServer(strict.Google(t, g, strict.OtherThreads))
+	g.URL = server.URL
+	t.Cleanup(func() { server.CloseClientConnections(); server.Close() })
+	return g
+}
+
+// Person is a user of Chat.
+func Person(n int, email string) *chat.User {
+	return &chat.User{Name: fmt.Sprintf("users/%d", n), Type: "HUMAN", Email: email, DisplayName: email}
+}
+
+// Direct makes the app's direct message with a user.
+func (g *Google) Direct(u *chat.User) (space string) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	space = "spaces/dm" + strings.TrimPrefix(u.Name, "users/")
+	g.spaces[space] = &chat.Space{Name: space, SpaceType: "DIRECT_MESSAGE", SingleUserBotDm: true}
+	g.direct[u.Name] = space
+	return space
+}
+
+// Room makes a named space that the app is in.
+func (g *Google) Room(name string) (space string) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.spaces["spaces/"+name] = &chat.Space{Name: "spaces/" + name, SpaceType: "SPACE", DisplayName: name}
+	return "spaces/" + name
+}
+
+// Refuse has requests to Chat answered with a code for which it is not 0; nil ends that.
+func (g *Google) Refuse(with func(*http.Request) int) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.refuse = with
+}
+
+// ServeHTTP answers what strict.Google lets through.
+func (g *Google) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	body, _ := io.ReadAll(r.Body)
+	path := strings.TrimPrefix(r.URL.Path, "/v1/")
+	if strings.HasPrefix(path, "projects/") {
+		g.pubSub.serve(w, r, path, body)
+		return
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.asked = append(g.asked, r.Method+" "+path)
+	code, answer := http.StatusNotFound, any(nil)
+	if g.refuse != nil && g.refuse(r) != 0 {
+		code = g.refuse(r)
+	} else {
+		code, answer = g.call(r, path, body)
+	}
+	if code == http.StatusTooManyRequests {
+		w.Header().Set("Retry-After", "7")
+	}
+	if answer == nil {
+		fail(w, code, "as the test wants")
+		return
+	}
+	w.Header().Set("Content-Type", "application/json")
+	_ = json.NewEncoder(w).Encode(answer)
+}
+
+// call is one of Chat's methods. The caller holds the lock.
+func (g *Google) call(r *http.Request, path string, body []byte) (code int, answer any) {
+	space := strings.Join(strings.SplitN(path, "/", 3)[:min(2, strings.Count(path, "/")+1)], "/")
+	in := &chat.Message{}
+	_ = json.Unmarshal(body, in)
+	switch {
+	case path == "spaces:findDirectMessage":
+		space = g.direct[r.URL.Query().Get("name")]
+		if g.spaces[space] == nil {
+			return http.StatusNotFound, nil
+		}
+		return 0, g.spaces[space]
+	case g.spaces[space] == nil:
+		return http.StatusForbidden, nil
+	case path == space:
+		return 0, g.spaces[space]
+	case path == space+"/messages" && r.Method == http.MethodPost:
+		id := r.URL.Query().Get("messageId")
+		if id != "" && g.message(space+"/messages/"+id) != nil {
+			return http.StatusConflict, nil
+		}
+		in.ClientAssignedMessageId, in.Sender = id, &chat.User{Name: "users/app", Type: "BOT"}
+		return 0, g.keep(space, in)
+	case r.Method == http.MethodGet && g.message(path) != nil:
+		return 0, g.message(path)
+	case r.Method == http.MethodPatch && g.message(path) != nil:
+		m := g.message(path)
+		if mask := r.URL.Query().Get("updateMask"); strings.Contains(mask, "cardsV2") {
+			m.CardsV2 = in.CardsV2
+		}
+		m.Text = in.Text
+		return 0, m
+	}
+	return http.StatusNotFound, nil
+}
+
+// keep gives a new message its name and its thread. The caller holds the lock.
+func (g *Google) keep(space string, m *chat.Message) *chat.Message {
+	id := fmt.Sprintf("T%d", len(g.posts))
+	m.Name = space + "/messages/" + id + "." + id
+	m.CreateTime = time.Now().UTC().Format(time.RFC3339Nano)
+	t := m.Thread
+	m.Thread = &chat.Thread{Name: space + "/threads/" + id}
+	if t != nil {
+		m.Thread.ThreadKey = t.ThreadKey
+		i := slices.IndexFunc(g.posts, func(o *chat.Message) bool {
+			return o.Thread.Name == t.Name || t.ThreadKey != "" && o.Thread.ThreadKey == t.ThreadKey && strings.HasPrefix(o.Name, space+"/")
+		})
+		if i >= 0 {
+			m.Thread.Name, m.ThreadReply = g.posts[i].Thread.Name, true
+			m.Name = space + "/messages/" + strings.TrimPrefix(m.Thread.Name, space+"/threads/") + "." + id
+		}
+	}
+	g.posts = append(g.posts, m)
+	return m
+}
+
+// message is one by its name, or by the id that it was posted with; nil where there is none. The caller holds the lock.
+func (g *Google) message(name string) *chat.Message {
+	for _, m := range g.posts {
+		space, _, _ := strings.Cut(m.Name, "/messages/")
+		if m.Name == name || m.ClientAssignedMessageId != "" && name == space+"/messages/"+m.ClientAssignedMessageId {
+			return m
+		}
+	}
+	return nil
+}
+
+// Messages are copies of those in a space as they stand now.
+func (g *Google) Messages(space string) (all []*chat.Message) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for _, m := range g.posts {
+		if strings.HasPrefix(m.Name, space+"/") {
+			one := *m
+			all = append(all, &one)
+		}
+	}
+	return all
+}
+
+// Await waits for a message of the app's in a space that has all these words, in its text or in its card.
+func (g *Google) Await(space string, words ...string) (found *chat.Message) {
+	g.t.Helper()
+	bound.Until(g.t, fmt.Sprintf("a message in %s with %q", space, words), func() bool {
+		all := g.Messages(space)
+		i := slices.IndexFunc(all, func(m *chat.Message) bool {
+			b, _ := json.Marshal(m.CardsV2)
+			is := func(w string) bool { return strings.Contains(m.Text+m.FallbackText+string(b), w) }
+			return m.Sender.Type == "BOT" && !slices.ContainsFunc(words, func(w string) bool { return !is(w) })
+		})
+		if i >= 0 {
+			found = all[i]
+		}
+		return i >= 0
+	})
+	return found
+}
+
+// Say has a user write into a space, as a reply to a message where one is given. In a named space the app hears it mentioned.
+func (g *Google) Say(u *chat.User, space string, to *chat.Message, text string) *chat.Message {
+	g.t.Helper()
+	g.mu.Lock()
+	m := &chat.Message{Text: text, ArgumentText: text, Sender: u}
+	if to != nil {
+		m.Thread = &chat.Thread{Name: to.Thread.Name}
+	}
+	m = g.keep(space, m)
+	e := g.event("MESSAGE", u, m)
+	g.mu.Unlock()
+	g.Publish(g.t, AppTopic, e)
+	return m
+}
+
+// Tap has a user tap the button of a message's card that carries a choice, with what its fields hold. It is false where the card
+// has no such button.
+func (g *Google) Tap(u *chat.User, m *chat.Message, choice string, inputs map[string]string) bool {
+	g.t.Helper()
+	g.mu.Lock()
+	m = g.message(m.Name)
+	parameters := parametersOf(m, choice)
+	e := g.event("CARD_CLICKED", u, m)
+	g.mu.Unlock()
+	if parameters == nil {
+		return false
+	}
+	e.Common = &chat.CommonEventObject{InvokedFunction: "gchat-hooks", Parameters: parameters, FormInputs: map[string]chat.Inputs{}}
+	for name, value := range inputs {
+		e.Common.FormInputs[name] = chat.Inputs{StringInputs: &chat.StringInputs{Value: []string{value}}}
+	}
+	g.Publish(g.t, AppTopic, e)
+	return true
+}
+
+// parametersOf are what the button of a card with that choice carries.
+func parametersOf(m *chat.Message, choice string) map[string]string {
+	for _, card := range m.CardsV2 {
+		for _, s := range card.Card.Sections {
+			for _, w := range s.Widgets {
+				if w.ButtonList == nil {
+					continue
+				}
+				for _, b := range w.ButtonList.Buttons {
+					carries := map[string]string{}
+					for _, p := range b.OnClick.Action.Parameters {
+						carries[p.Key] = p.Value
+					}
+					if carries["choice"] == choice {
+						return carries
+					}
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// event is what Chat publishes. The caller holds the lock.
+func (g *Google) event(kind string, u *chat.User, m *chat.Message) *chat.DeprecatedEvent {
+	space, _, _ := strings.Cut(m.Name, "/messages/")
+	return &chat.DeprecatedEvent{
+		Type: kind, EventTime: time.Now().UTC().Format(time.RFC3339Nano), User: u, Space: g.spaces[space], Message: m, Thread: m.Thread,
+	}
+}
+
+// Asked are the requests that came to Chat, as "POST spaces/S/messages".
+func (g *Google) Asked() []string {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return slices.Clone(g.asked)
+}

@@ -1,0 +1,246 @@
+// Package hub stands between the machines of a team and Google: it alone has the Chat app's key. To a machine it is Google, at
+// another address: the same paths, bodies and errors, for the machine's own spaces, messages and subscription. It keeps nothing:
+// what is durable is in Chat and in Pub/Sub, so replicas run beside each other, and one may be killed at any line.
+package hub
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"os"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/rs/zerolog"
+	"google.golang.org/api/chat/v1"
+	"google.golang.org/api/googleapi"
+	"google.golang.org/api/pubsub/v1"
+)
+
+// Options are what an administrator says of a hub.
+type Options struct {
+	URL          string   // where machines reach it, https://hub.example.com
+	Subscription string   // projects/P/subscriptions/S: the app's events
+	Topic        string   // projects/P/topics/T: to the machines
+	Domains      []string // of the e-mail addresses that may join
+	Policy       string   // a file, "" for none: see config.Policy
+	Version      string   // of this program
+	Key          []byte   // signs codes and tokens
+	Log          zerolog.Logger
+
+	Chat   *chat.Service
+	PubSub *pubsub.Service
+}
+
+// Hub serves machines, and relays the app's events to them.
+type Hub struct {
+	Options
+	drain context.Context // has ended where this replica ends
+
+	mu      sync.Mutex
+	stands  map[string]standing  // by subscription
+	buckets map[string]*bucket   // by space
+	threads map[string]time.Time // that a machine may write in, as machine + " " + thread
+	heard   time.Time            // when the last pull of the app's events was answered
+}
+
+// standing is what Google last said of a machine's subscription.
+type standing struct {
+	is bool
+	at time.Time
+}
+
+const (
+	// callBound is how long one call of Google's may take, and pullBound a pull, which Google holds open for about 90 seconds.
+	callBound, pullBound = 30 * time.Second, 2 * time.Minute
+	// standsFor is how long a revoked machine may still be taken for one that is not.
+	standsFor = time.Minute
+	// mostBody is how large a request may be, in bytes. Chat takes messages of 32,000.
+	mostBody = 256 << 10
+)
+
+// New prepares a hub, which drains from the end of ctx on.
+func New(ctx context.Context, o Options) *Hub {
+	return &Hub{Options: o, drain: ctx, heard: time.Now(),
+		stands: map[string]standing{}, buckets: map[string]*bucket{}, threads: map[string]time.Time{}}
+}
+
+// Handler is what machines call. What it does not name is not there.
+func (h *Hub) Handler() http.Handler {
+	mux := http.NewServeMux()
+	for pattern, serve := range map[string]func(http.ResponseWriter, *http.Request, *Claims) (any, error){
+		"POST /v1/spaces/{space}/messages":               h.create,
+		"GET /v1/spaces/{space}/messages/{message}":      h.get,
+		"PATCH /v1/spaces/{space}/messages/{message}":    h.patch,
+		"GET /v1/spaces/{space}":                         h.space,
+		"POST /v1/projects/{project}/subscriptions/{to}": h.subscription,
+		"GET /hub/policy":                                h.policy,
+	} {
+		mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
+			c, err := h.machine(r)
+			var answer any
+			if err == nil {
+				r.Body = http.MaxBytesReader(w, r.Body, mostBody)
+				answer, err = serve(w, r, c)
+			}
+			h.answer(w, r, c, answer, err)
+		})
+	}
+	mux.HandleFunc("POST /hub/join", func(w http.ResponseWriter, r *http.Request) {
+		r.Body = http.MaxBytesReader(w, r.Body, mostBody)
+		c, answer, err := h.join(r)
+		h.answer(w, r, c, answer, err)
+	})
+	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		if h.drain.Err() != nil || time.Since(h.heard) > 2*pullBound {
+			w.WriteHeader(http.StatusServiceUnavailable)
+		}
+	})
+	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
+		h.answer(w, r, nil, nil, refuse(http.StatusNotFound, "there is no such call at a hub"))
+	})
+	return mux
+}
+
+// refusal is an error that is told as Google tells its own.
+type refusal struct {
+	Code    int    `json:"code"`
+	Status  string `json:"status"`
+	Message string `json:"message"`
+
+	after time.Duration // Retry-After, where it is not 0
+}
+
+func (r *refusal) Error() string { return r.Message }
+
+func refuse(code int, message string) *refusal {
+	status := map[int]string{
+		http.StatusBadRequest: "INVALID_ARGUMENT", http.StatusUnauthorized: "UNAUTHENTICATED", http.StatusForbidden: "PERMISSION_DENIED",
+		http.StatusNotFound: "NOT_FOUND", http.StatusConflict: "ALREADY_EXISTS", http.StatusTooManyRequests: "RESOURCE_EXHAUSTED",
+		http.StatusServiceUnavailable: "UNAVAILABLE",
+	}
+	return &refusal{Code: code, Status: status[code], Message: message}
+}
+
+// answer tells what became of a request. What Google answered is passed on, but that it does not take the hub's own credentials.
+func (h *Hub) answer(w http.ResponseWriter, r *http.Request, c *Claims, answer any, err error) {
+	w.Header().Set("Content-Type", "application/json; charset=UTF-8")
+	if err == nil {
+		_ = json.NewEncoder(w).Encode(answer)
+		return
+	}
+	line := h.Log.Warn().Str("method", r.Method).Str("from", r.RemoteAddr)
+	if c != nil {
+		line = line.Str("machine", c.Machine).Str("user", c.User).Str("path", r.URL.Path)
+	}
+	told := &refusal{}
+	google := &googleapi.Error{}
+	switch {
+	case errors.As(err, &told):
+	case errors.As(err, &google) && google.Code != http.StatusUnauthorized && json.Valid([]byte(google.Body)):
+		line.Int("code", google.Code).Str("error", head(google.Message)).Msg("refused by Google")
+		if after := google.Header.Get("Retry-After"); after != "" {
+			w.Header().Set("Retry-After", after)
+		}
+		w.WriteHeader(google.Code)
+		_, _ = w.Write([]byte(google.Body))
+		return
+	default:
+		told = refuse(http.StatusServiceUnavailable, "the hub does not reach Google")
+	}
+	if r.Context().Err() == nil { // else the machine has gone
+		line.Int("code", told.Code).Str("error", head(err.Error())).Msg("refused")
+	}
+	if told.after > 0 {
+		w.Header().Set("Retry-After", strconv.Itoa(int(told.after/time.Second)+1))
+	}
+	w.WriteHeader(told.Code)
+	_ = json.NewEncoder(w).Encode(map[string]any{"error": told})
+}
+
+// head is the beginning of an error, for the log: it may quote what was sent.
+func head(s string) string { return s[:min(len(s), 200)] }
+
+// machine is who makes a request: the bearer of a token that has not ended, whose subscription stands.
+func (h *Hub) machine(r *http.Request) (*Claims, error) {
+	c, err := h.bearer(r)
+	if err != nil {
+		return nil, err
+	}
+	if c.Until < time.Now().Unix() {
+		return c, refuse(http.StatusUnauthorized, "the token has ended: it is renewed at /hub/join")
+	}
+	return c, h.joined(r.Context(), c)
+}
+
+// bearer is what a request's token says, when it was signed here.
+func (h *Hub) bearer(r *http.Request) (*Claims, error) {
+	token, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
+	c, err := h.read(token, isToken)
+	if !ok || err != nil {
+		return nil, refuse(http.StatusUnauthorized, "the token is not one of this hub's")
+	}
+	return c, nil
+}
+
+// joined says with its error that a machine's subscription does not stand any more.
+func (h *Hub) joined(ctx context.Context, c *Claims) error {
+	name := h.subscriptionOf(c.Machine)
+	h.mu.Lock()
+	known := h.stands[name]
+	h.mu.Unlock()
+	if time.Since(known.at) > standsFor {
+		ctx, cancel := context.WithTimeout(ctx, callBound)
+		defer cancel()
+		sub, err := h.PubSub.Projects.Subscriptions.Get(name).Context(ctx).Do()
+		switch {
+		case err == nil:
+			known = standing{sub.Labels[revokedLabel] == "", time.Now()}
+		case codeOf(err) == http.StatusNotFound:
+			known = standing{false, time.Now()}
+		case !known.is: // where it stood, a moment of Google's trouble does not matter
+			return err
+		}
+		h.mu.Lock()
+		h.stands[name] = known
+		h.mu.Unlock()
+	}
+	if !known.is {
+		return refuse(http.StatusUnauthorized, "this machine was revoked, or did not ask for a month: write join to the app again")
+	}
+	return nil
+}
+
+// codeOf is the HTTP status with which Google answered; 0 where it did not.
+func codeOf(err error) int {
+	google := &googleapi.Error{}
+	errors.As(err, &google)
+	return google.Code
+}
+
+// policyFile is the administrator's file, as machines may see it, and who may decide in which space beside who asked.
+func (h *Hub) policyFile() (policy map[string]json.RawMessage, deciders map[string][]string, err error) {
+	policy = map[string]json.RawMessage{}
+	if h.Policy == "" {
+		return policy, nil, nil
+	}
+	b, err := os.ReadFile(h.Policy)
+	if err == nil {
+		err = json.Unmarshal(b, &policy)
+	}
+	if spaces := policy["spaces"]; err == nil && spaces != nil {
+		err = json.Unmarshal(spaces, &deciders)
+	}
+	delete(policy, "spaces")
+	return policy, deciders, err
+}
+
+func (h *Hub) policy(_ http.ResponseWriter, _ *http.Request, _ *Claims) (any, error) {
+	policy, _, err := h.policyFile()
+	return map[string]any{"policy": policy, "version": h.Version, "time": time.Now().UTC()}, err
+}

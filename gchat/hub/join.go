@@ -1,0 +1,235 @@
+package hub
+
+import (
+	"context"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"path"
+	"strconv"
+	"strings"
+	"time"
+
+	"google.golang.org/api/pubsub/v1"
+)
+
+// Claims are what a code or a token says, signed by the hub's key.
+type Claims struct {
+	Is      string `json:"k"`           // isCode or isToken
+	Machine string `json:"m"`           // twelve hex digits: of its messages, and of its subscription
+	User    string `json:"u"`           // users/ID
+	Email   string `json:"e,omitempty"` // as Chat told it
+	Space   string `json:"s"`           // spaces/S, where its questions go
+	Direct  string `json:"d"`           // the person's direct message with the app; it may be Space
+	Until   int64  `json:"x"`           // seconds since 1970
+}
+
+const (
+	isCode, isToken = "code", "token"
+	codeLife        = 10 * time.Minute
+	tokenLife       = 24 * time.Hour
+	// idleLife is after how long without a pull Google deletes a machine's subscription.
+	idleLife = 31 * 24 * time.Hour
+)
+
+// The labels of a machine's subscription. A label's value has a-z, 0-9, "_" and "-".
+const (
+	userLabel    = "user"    // whose it is
+	nonceLabel   = "nonce"   // a hash of what the machine said when it joined: only the same may repeat it
+	madeLabel    = "made"    // seconds since 1970
+	revokedLabel = "revoked" // there: it stands for nothing any more
+)
+
+// machinePrefix begins the names of the machines' subscriptions.
+const machinePrefix = "gchat-hooks-"
+
+func (h *Hub) project() string { return strings.Join(strings.SplitN(h.Topic, "/", 3)[:2], "/") }
+
+func (h *Hub) subscriptionOf(machine string) string {
+	return h.project() + "/subscriptions/" + machinePrefix + machine
+}
+
+func (h *Hub) mac(what string) []byte {
+	m := hmac.New(sha256.New, h.Key)
+	m.Write([]byte(what))
+	return m.Sum(nil)
+}
+
+// sign writes claims down so that only this hub could have.
+func (h *Hub) sign(c Claims) string {
+	b, _ := json.Marshal(c) // texts and numbers always encode
+	said := base64.RawURLEncoding.EncodeToString(b)
+	return said + "." + base64.RawURLEncoding.EncodeToString(h.mac("claims "+said))
+}
+
+// read reads what was signed.
+func (h *Hub) read(signed, is string) (*Claims, error) {
+	said, mac, _ := strings.Cut(signed, ".")
+	got, err := base64.RawURLEncoding.DecodeString(mac)
+	if err != nil || !hmac.Equal(got, h.mac("claims "+said)) {
+		return nil, errors.New("not signed by this hub")
+	}
+	b, _ := base64.RawURLEncoding.DecodeString(said)
+	c := &Claims{}
+	if err := json.Unmarshal(b, c); err != nil || c.Is != is {
+		return nil, errors.New("signed for something else")
+	}
+	return c, nil
+}
+
+// asked is what a machine says to join.
+type asked struct {
+	Code    string `json:"code"`
+	Nonce   string `json:"nonce"`
+	Version string `json:"version"`
+}
+
+// Joined is what a machine is told that joined, or renewed its token.
+type Joined struct {
+	Token        string    `json:"token"`
+	Expires      time.Time `json:"expires"`
+	Machine      string    `json:"machine"`
+	User         string    `json:"user"`
+	Email        string    `json:"email,omitempty"`
+	Space        string    `json:"space"`
+	Subscription string    `json:"subscription"`
+	Deciders     []string  `json:"deciders,omitempty"` // who else may answer in that space, by the hub's policy
+	Version      string    `json:"version"`            // of the hub
+	Time         time.Time `json:"time"`               // by the hub's clock
+}
+
+// join gives a token for a code, or for another token.
+func (h *Hub) join(r *http.Request) (c *Claims, answer any, err error) {
+	var in asked
+	if err := decode(r, &in); err != nil {
+		return nil, nil, err
+	}
+	if in.Code == "" {
+		c, err = h.bearer(r)
+		if err == nil {
+			err = h.joined(r.Context(), c)
+		}
+	} else {
+		c, err = h.spend(r.Context(), in)
+	}
+	if err != nil {
+		return c, nil, err
+	}
+	now := time.Now().UTC()
+	c.Is, c.Until = isToken, now.Add(tokenLife).Unix()
+	told := Joined{
+		Token: h.sign(*c), Expires: time.Unix(c.Until, 0).UTC(), Machine: c.Machine, User: c.User, Email: c.Email, Space: c.Space,
+		Subscription: h.subscriptionOf(c.Machine), Version: h.Version, Time: now,
+	}
+	if in.Code != "" {
+		_, deciders, err := h.policyFile()
+		if err != nil {
+			return c, nil, err
+		}
+		told.Deciders = deciders[c.Space]
+	}
+	h.Log.Info().Str("machine", c.Machine).Str("user", c.User).Str("email", c.Email).Str("space", c.Space).
+		Str("version", head(in.Version)).Bool("renewed", in.Code == "").Msg("joined")
+	return c, told, nil
+}
+
+// spend makes the subscription that a code names. It stands for a year of use, and so the code is used.
+func (h *Hub) spend(ctx context.Context, in asked) (*Claims, error) {
+	c, err := h.read(in.Code, isCode)
+	switch {
+	case err != nil:
+		return nil, refuse(http.StatusUnauthorized, "the code is not one of this hub's")
+	case c.Until < time.Now().Unix():
+		return c, refuse(http.StatusUnauthorized, "the code has ended: write join to the app again")
+	case in.Nonce == "":
+		return c, refuse(http.StatusBadRequest, "nonce is missing")
+	}
+	ctx, cancel := context.WithTimeout(ctx, callBound)
+	defer cancel()
+	filter := fmt.Sprintf("attributes.%s = %q", spaceAttribute, c.Space)
+	if c.Direct != c.Space {
+		filter += fmt.Sprintf(" OR attributes.%s = %q", spaceAttribute, c.Direct)
+	}
+	sum := sha256.Sum256([]byte(in.Nonce))
+	nonce := hex.EncodeToString(sum[:16])
+	name := h.subscriptionOf(c.Machine)
+	_, err = h.PubSub.Projects.Subscriptions.Create(name, &pubsub.Subscription{
+		Topic: h.Topic, Filter: filter, AckDeadlineSeconds: 20, MessageRetentionDuration: "86400s",
+		ExpirationPolicy: &pubsub.ExpirationPolicy{Ttl: seconds(idleLife)},
+		Labels: map[string]string{
+			userLabel: label(c.User), nonceLabel: nonce, madeLabel: strconv.FormatInt(time.Now().Unix(), 10),
+		},
+	}).Context(ctx).Do()
+	if codeOf(err) == http.StatusConflict {
+		var made *pubsub.Subscription
+		made, err = h.PubSub.Projects.Subscriptions.Get(name).Context(ctx).Do()
+		if err == nil && (made.Labels[nonceLabel] != nonce || made.Labels[revokedLabel] != "") {
+			err = refuse(http.StatusConflict, "the code was used: write join to the app again")
+		}
+	}
+	return c, err
+}
+
+func seconds(d time.Duration) string { return strconv.Itoa(int(d/time.Second)) + "s" }
+
+// label is a person's name as a label's value takes it.
+func label(user string) string {
+	return strings.Map(func(r rune) rune {
+		if r == '_' || r == '-' || '0' <= r && r <= '9' || 'a' <= r && r <= 'z' {
+			return r
+		}
+		return '-'
+	}, strings.ToLower(user[:min(len(user), 63)]))
+}
+
+// Machine is one that has joined.
+type Machine struct {
+	ID   string
+	User string // users-ID
+	Made time.Time
+}
+
+// Machines are those that have joined.
+func (h *Hub) Machines(ctx context.Context) (all []Machine, err error) {
+	list := h.PubSub.Projects.Subscriptions.List(h.project())
+	err = list.Pages(ctx, func(page *pubsub.ListSubscriptionsResponse) error {
+		for _, sub := range page.Subscriptions {
+			id, ok := strings.CutPrefix(path.Base(sub.Name), machinePrefix)
+			if made, err := strconv.ParseInt(sub.Labels[madeLabel], 10, 64); ok && err == nil && sub.Topic == h.Topic {
+				all = append(all, Machine{ID: id, User: sub.Labels[userLabel], Made: time.Unix(made, 0)})
+			}
+		}
+		return nil
+	})
+	return all, err
+}
+
+// Revoke takes from a machine what it joined with, within standsFor; nothing makes it again. A code that is still good could:
+// until it has ended, the subscription stays, and stands for nothing.
+func (h *Hub) Revoke(ctx context.Context, m Machine) error {
+	subs := h.PubSub.Projects.Subscriptions
+	name := h.subscriptionOf(m.ID)
+	was, err := subs.Get(name).Context(ctx).Do()
+	if err != nil {
+		return err
+	}
+	was.Labels[revokedLabel] = "1"
+	change := &pubsub.UpdateSubscriptionRequest{
+		Subscription: &pubsub.Subscription{Name: name, Topic: was.Topic, Labels: was.Labels}, UpdateMask: "labels",
+	}
+	if _, err := subs.Patch(name, change).Context(ctx).Do(); err != nil {
+		return err
+	}
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-time.After(max(0, time.Until(m.Made.Add(codeLife)))):
+	}
+	_, err = subs.Delete(name).Context(ctx).Do()
+	return err
+}

@@ -1,0 +1,175 @@
+package hub
+
+import (
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"google.golang.org/api/chat/v1"
+	"google.golang.org/api/googleapi"
+	"google.golang.org/api/pubsub/v1"
+
+	"gchat-hooks/state"
+)
+
+// The attributes of an event on its way to the machines.
+const (
+	spaceAttribute = "space" // that it happened in: a machine's subscription takes those of its own
+	idAttribute    = "id"    // Pub/Sub's, of the app's event: a machine counts it once, also where it was published twice
+)
+
+// Relay has what people do reach the machines, until ctx ends. An event that was published is acknowledged; where this process is
+// killed before, it comes again, and is published again.
+func (h *Hub) Relay(ctx context.Context) {
+	const shortest, longest = time.Second, 30 * time.Second
+	for pause := shortest; ctx.Err() == nil; {
+		err := h.relayOnce(ctx)
+		if err == nil || ctx.Err() != nil {
+			pause = shortest
+			continue
+		}
+		h.Log.Error().Str("error", head(err.Error())).Msg("events are not relayed; it is tried again")
+		select {
+		case <-ctx.Done():
+		case <-time.After(max(pause, retryAfter(err))):
+		}
+		pause = min(2*pause, longest)
+	}
+}
+
+func retryAfter(err error) time.Duration {
+	google := &googleapi.Error{}
+	errors.As(err, &google)
+	n, _ := strconv.Atoi(google.Header.Get("Retry-After"))
+	return time.Duration(min(max(n, 0), 600)) * time.Second
+}
+
+// relayOnce takes the events that are there.
+func (h *Hub) relayOnce(ctx context.Context) error {
+	const mostAtOnce = 50 // of some kB each; a publish takes 10 MB
+	pulling, cancel := context.WithTimeout(ctx, pullBound)
+	defer cancel()
+	got, err := h.PubSub.Projects.Subscriptions.Pull(h.Subscription, &pubsub.PullRequest{MaxMessages: mostAtOnce}).Context(pulling).Do()
+	if err != nil && !errors.Is(err, context.DeadlineExceeded) {
+		return err
+	}
+	h.mu.Lock()
+	h.heard = time.Now()
+	h.mu.Unlock()
+	if err != nil || len(got.ReceivedMessages) == 0 {
+		return nil
+	}
+	// What was begun is ended, also while this replica drains.
+	ctx, cancel = context.WithTimeout(context.WithoutCancel(ctx), callBound)
+	defer cancel()
+	out, ack := &pubsub.PublishRequest{}, &pubsub.AcknowledgeRequest{}
+	var failed error
+	for _, m := range got.ReceivedMessages {
+		e := event(m.Message)
+		used, err := h.greet(ctx, e, m.Message.MessageId)
+		if err != nil {
+			failed = err // it comes again
+			continue
+		}
+		ack.AckIds = append(ack.AckIds, m.AckId)
+		if !used && e.Space != nil {
+			attributes := map[string]string{spaceAttribute: e.Space.Name, idAttribute: m.Message.MessageId}
+			out.Messages = append(out.Messages, &pubsub.PubsubMessage{Data: m.Message.Data, Attributes: attributes})
+		}
+	}
+	if len(out.Messages) > 0 {
+		if _, err := h.PubSub.Projects.Topics.Publish(h.Topic, out).Context(ctx).Do(); err != nil {
+			return err
+		}
+	}
+	if len(ack.AckIds) > 0 {
+		_, err = h.PubSub.Projects.Subscriptions.Acknowledge(h.Subscription, ack).Context(ctx).Do()
+	}
+	return errors.Join(failed, err)
+}
+
+// event reads what Chat published; what is none has no space, and goes nowhere.
+func event(m *pubsub.PubsubMessage) *chat.DeprecatedEvent {
+	e := &chat.DeprecatedEvent{}
+	data, err := base64.StdEncoding.DecodeString(m.Data)
+	if err == nil {
+		err = json.Unmarshal(data, e)
+	}
+	if err != nil || e.Space != nil && !strings.HasPrefix(e.Space.Name, "spaces/") {
+		return &chat.DeprecatedEvent{}
+	}
+	return e
+}
+
+// greet answers what is said to the hub itself: `join`, and that the app was added to a direct message. Used says that the event
+// is nobody else's. The answer has an id of the event's, so that it is given once, whoever was killed.
+func (h *Hub) greet(ctx context.Context, e *chat.DeprecatedEvent, id string) (used bool, err error) {
+	if e.Space == nil || e.User == nil || e.User.Type == "BOT" {
+		return false, nil
+	}
+	const how = "Write `join` to me in a direct message, and I answer with one line that connects your machine."
+	direct := e.Space.SingleUserBotDm || e.Space.SpaceType == "DIRECT_MESSAGE" || e.Space.Type == "DM"
+	switch {
+	case e.Type == "ADDED_TO_SPACE" && direct:
+		return true, h.say(ctx, e.Space.Name, id, "Hello. "+how)
+	case e.Type != "MESSAGE" || e.Message == nil || !isJoin(e.Message):
+		return false, nil
+	case !h.mayJoin(e.User.Email):
+		h.Log.Warn().Str("user", e.User.Name).Str("email", e.User.Email).Msg("refused to join")
+		return true, h.say(ctx, e.Space.Name, id, "I am sorry: only people of this organisation may connect a machine here.")
+	}
+	to := e.Space.Name
+	if !direct {
+		dm, err := h.Chat.Spaces.FindDirectMessage().Name(e.User.Name).Context(ctx).Do()
+		if codeOf(err) == http.StatusNotFound {
+			return true, h.say(ctx, e.Space.Name, id, "Please write me a direct message first, then `join` here again: the line that "+
+				"connects your machine is for you alone.")
+		}
+		if err != nil {
+			return false, err
+		}
+		to = dm.Name
+	}
+	code := h.sign(Claims{
+		Is: isCode, Machine: fmt.Sprintf("%x", h.mac("machine " + id)[:6]), User: e.User.Name, Email: e.User.Email,
+		Space: e.Space.Name, Direct: to, Until: time.Now().Add(codeLife).Unix(),
+	})
+	return true, h.say(ctx, to, id, "Run this on your machine, in the next ten minutes:\n```\n"+
+		"gchat-hooks setup --hub "+h.URL+" --code "+code+"\n```")
+}
+
+func isJoin(m *chat.Message) bool {
+	said := m.ArgumentText
+	if said == "" {
+		said = m.Text
+	}
+	return strings.EqualFold(strings.TrimSpace(said), "join")
+}
+
+// mayJoin says whether an e-mail address is of one of the domains.
+func (h *Hub) mayJoin(email string) bool {
+	_, domain, _ := strings.Cut(email, "@")
+	return slices.ContainsFunc(h.Domains, func(one string) bool { return strings.EqualFold(one, domain) })
+}
+
+// say posts words of the hub's own, once.
+func (h *Hub) say(ctx context.Context, space, event, text string) error {
+	id := state.MessageID("hub", event)
+	m := &chat.Message{Text: text, MarkupSyntax: "MARKUP_SYNTAX_CHAT"}
+	_, err := h.Chat.Spaces.Messages.Create(space, m).MessageId(id).RequestId(id).Context(ctx).Do()
+	switch code := codeOf(err); {
+	case code == http.StatusConflict:
+		return nil
+	case code == http.StatusForbidden || code == http.StatusNotFound: // the app was removed meanwhile
+		h.Log.Warn().Str("space", space).Int("code", code).Msg("a space does not take words of the hub's")
+		return nil
+	}
+	return err
+}
