@@ -1,4 +1,4 @@
-package google
+package e2e
 
 import (
 	"context"

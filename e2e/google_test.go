@@ -1,6 +1,4 @@
-// Package google is Chat of several spaces with one app in them, and Google's own fake of Pub/Sub behind the REST methods that the
-// app and a team's hub call. Requests are checked as package strict checks them. Only tests import it.
-package google
+package e2e
 
 import (
 	"encoding/json"
@@ -23,13 +21,14 @@ import (
 
 // What stands here from the beginning.
 const (
-	AppTopic     = "projects/p/topics/app"
-	Subscription = "projects/p/subscriptions/app" // the app's events
-	Topic        = "projects/p/topics/machines"
+	appTopic        = "projects/p/topics/app"
+	appSubscription = "projects/p/subscriptions/app" // the app's events
+	machineTopic    = "projects/p/topics/machines"
 )
 
-// Google is a Chat and a Pub/Sub.
-type Google struct {
+// google is Chat of several spaces with one app in them, and Google's own fake of Pub/Sub behind the REST methods that the app and a
+// team's hub call. Requests are checked as package strict checks them.
+type google struct {
 	URL string
 
 	t testing.TB
@@ -42,26 +41,26 @@ type Google struct {
 	refuse func(*http.Request) int
 }
 
-// New starts one that ends with the test.
-func New(t testing.TB) *Google {
+// newGoogle starts one that ends with the test.
+func newGoogle(t testing.TB) *google {
 	t.Helper()
-	g := &Google{t: t, pubSub: newPubSub(t), spaces: map[string]*chat.Space{}, direct: map[string]string{}}
-	g.topic(t, AppTopic)
-	g.topic(t, Topic)
-	g.subscribe(t, &pubsubpb.Subscription{Name: Subscription, Topic: AppTopic, AckDeadlineSeconds: 10})
+	g := &google{t: t, pubSub: newPubSub(t), spaces: map[string]*chat.Space{}, direct: map[string]string{}}
+	g.topic(t, appTopic)
+	g.topic(t, machineTopic)
+	g.subscribe(t, &pubsubpb.Subscription{Name: appSubscription, Topic: appTopic, AckDeadlineSeconds: 10})
 	server := httptest.NewServer(strict.Google(t, g, strict.OtherThreads))
 	g.URL = server.URL
 	t.Cleanup(func() { server.CloseClientConnections(); server.Close() })
 	return g
 }
 
-// Person is a user of Chat.
-func Person(n int, email string) *chat.User {
+// person is a user of Chat.
+func person(n int, email string) *chat.User {
 	return &chat.User{Name: fmt.Sprintf("users/%d", n), Type: "HUMAN", Email: email, DisplayName: email}
 }
 
 // Direct makes the app's direct message with a user.
-func (g *Google) Direct(u *chat.User) (space string) {
+func (g *google) Direct(u *chat.User) (space string) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	space = "spaces/dm" + strings.TrimPrefix(u.Name, "users/")
@@ -71,7 +70,7 @@ func (g *Google) Direct(u *chat.User) (space string) {
 }
 
 // Room makes a named space that the app is in.
-func (g *Google) Room(name string) (space string) {
+func (g *google) Room(name string) (space string) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.spaces["spaces/"+name] = &chat.Space{Name: "spaces/" + name, SpaceType: "SPACE", DisplayName: name}
@@ -79,14 +78,14 @@ func (g *Google) Room(name string) (space string) {
 }
 
 // Refuse has requests to Chat answered with a code for which it is not 0; nil ends that.
-func (g *Google) Refuse(with func(*http.Request) int) {
+func (g *google) Refuse(with func(*http.Request) int) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.refuse = with
 }
 
 // ServeHTTP answers what strict.Google lets through.
-func (g *Google) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+func (g *google) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	body, _ := io.ReadAll(r.Body)
 	path := strings.TrimPrefix(r.URL.Path, "/v1/")
 	if strings.HasPrefix(path, "projects/") {
@@ -114,7 +113,7 @@ func (g *Google) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 // call is one of Chat's methods. The caller holds the lock.
-func (g *Google) call(r *http.Request, path string, body []byte) (code int, answer any) {
+func (g *google) call(r *http.Request, path string, body []byte) (code int, answer any) {
 	space := strings.Join(strings.SplitN(path, "/", 3)[:min(2, strings.Count(path, "/")+1)], "/")
 	in := &chat.Message{}
 	_ = json.Unmarshal(body, in)
@@ -150,7 +149,7 @@ func (g *Google) call(r *http.Request, path string, body []byte) (code int, answ
 }
 
 // keep gives a new message its name and its thread. The caller holds the lock.
-func (g *Google) keep(space string, m *chat.Message) *chat.Message {
+func (g *google) keep(space string, m *chat.Message) *chat.Message {
 	id := fmt.Sprintf("T%d", len(g.posts))
 	m.Name = space + "/messages/" + id + "." + id
 	m.CreateTime = time.Now().UTC().Format(time.RFC3339Nano)
@@ -171,7 +170,7 @@ func (g *Google) keep(space string, m *chat.Message) *chat.Message {
 }
 
 // message is one by its name, or by the id that it was posted with; nil where there is none. The caller holds the lock.
-func (g *Google) message(name string) *chat.Message {
+func (g *google) message(name string) *chat.Message {
 	for _, m := range g.posts {
 		space, _, _ := strings.Cut(m.Name, "/messages/")
 		if m.Name == name || m.ClientAssignedMessageId != "" && name == space+"/messages/"+m.ClientAssignedMessageId {
@@ -182,7 +181,7 @@ func (g *Google) message(name string) *chat.Message {
 }
 
 // Messages are copies of those in a space as they stand now.
-func (g *Google) Messages(space string) (all []*chat.Message) {
+func (g *google) Messages(space string) (all []*chat.Message) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	for _, m := range g.posts {
@@ -195,7 +194,7 @@ func (g *Google) Messages(space string) (all []*chat.Message) {
 }
 
 // Await waits for a message of the app's in a space that has all these words, in its text or in its card.
-func (g *Google) Await(space string, words ...string) (found *chat.Message) {
+func (g *google) Await(space string, words ...string) (found *chat.Message) {
 	g.t.Helper()
 	bound.Until(g.t, fmt.Sprintf("a message in %s with %q", space, words), func() bool {
 		all := g.Messages(space)
@@ -213,7 +212,7 @@ func (g *Google) Await(space string, words ...string) (found *chat.Message) {
 }
 
 // Say has a user write into a space, as a reply to a message where one is given. In a named space the app hears it mentioned.
-func (g *Google) Say(u *chat.User, space string, to *chat.Message, text string) *chat.Message {
+func (g *google) Say(u *chat.User, space string, to *chat.Message, text string) *chat.Message {
 	g.t.Helper()
 	g.mu.Lock()
 	m := &chat.Message{Text: text, ArgumentText: text, Sender: u}
@@ -223,13 +222,13 @@ func (g *Google) Say(u *chat.User, space string, to *chat.Message, text string) 
 	m = g.keep(space, m)
 	e := g.event("MESSAGE", u, m)
 	g.mu.Unlock()
-	g.Publish(g.t, AppTopic, e)
+	g.Publish(g.t, appTopic, e)
 	return m
 }
 
 // Tap has a user tap the button of a message's card that carries a choice, with what its fields hold. It is false where the card
 // has no such button.
-func (g *Google) Tap(u *chat.User, m *chat.Message, choice string, inputs map[string]string) bool {
+func (g *google) Tap(u *chat.User, m *chat.Message, choice string, inputs map[string]string) bool {
 	g.t.Helper()
 	g.mu.Lock()
 	m = g.message(m.Name)
@@ -243,7 +242,7 @@ func (g *Google) Tap(u *chat.User, m *chat.Message, choice string, inputs map[st
 	for name, value := range inputs {
 		e.Common.FormInputs[name] = chat.Inputs{StringInputs: &chat.StringInputs{Value: []string{value}}}
 	}
-	g.Publish(g.t, AppTopic, e)
+	g.Publish(g.t, appTopic, e)
 	return true
 }
 
@@ -271,7 +270,7 @@ func parametersOf(m *chat.Message, choice string) map[string]string {
 }
 
 // event is what Chat publishes. The caller holds the lock.
-func (g *Google) event(kind string, u *chat.User, m *chat.Message) *chat.DeprecatedEvent {
+func (g *google) event(kind string, u *chat.User, m *chat.Message) *chat.DeprecatedEvent {
 	space, _, _ := strings.Cut(m.Name, "/messages/")
 	return &chat.DeprecatedEvent{
 		Type: kind, EventTime: time.Now().UTC().Format(time.RFC3339Nano), User: u, Space: g.spaces[space], Message: m, Thread: m.Thread,
@@ -279,7 +278,7 @@ func (g *Google) event(kind string, u *chat.User, m *chat.Message) *chat.Depreca
 }
 
 // Asked are the requests that came to Chat, as "POST spaces/S/messages".
-func (g *Google) Asked() []string {
+func (g *google) Asked() []string {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return slices.Clone(g.asked)
