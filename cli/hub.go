@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"os"
 	"regexp"
+	"runtime/debug"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -95,6 +96,7 @@ func (p Program) runHub(c *cli.Context) error {
 	case c.String("key-file") == "" || c.String("subscription") == "" || len(c.StringSlice("domain")) == 0:
 		return usage(errors.New("--key-file, --subscription and --domain are needed"), "gchat-hooks hub --help")
 	}
+	debug.SetMemoryLimit(128 << 20) // thousands of pulls wait at once: what they hold is small, what they leave behind is not
 	// A signal ends the pulls under way, and the rest within a while; the second one ends the process.
 	h, err := p.newHub(c, c.Context)
 	if err != nil {

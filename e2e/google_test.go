@@ -35,16 +35,17 @@ type google struct {
 	*pubSub
 	mu     sync.Mutex
 	spaces map[string]*chat.Space
-	direct map[string]string // the app's direct message with a user
-	posts  []*chat.Message   // in the order of their making
-	asked  []string          // the requests that came to Chat, without pulls
+	direct map[string]string        // the app's direct message with a user
+	posts  []*chat.Message          // in the order of their making
+	named  map[string]*chat.Message // the same, by their names
+	asked  []string                 // the requests that came to Chat, without pulls
 	refuse func(*http.Request) int
 }
 
 // newGoogle starts one that ends with the test.
 func newGoogle(t testing.TB) *google {
 	t.Helper()
-	g := &google{t: t, pubSub: newPubSub(t), spaces: map[string]*chat.Space{}, direct: map[string]string{}}
+	g := &google{t: t, pubSub: newPubSub(t), spaces: map[string]*chat.Space{}, direct: map[string]string{}, named: map[string]*chat.Message{}}
 	g.topic(t, appTopic)
 	g.topic(t, machineTopic)
 	g.subscribe(t, &pubsubpb.Subscription{Name: appSubscription, Topic: appTopic, AckDeadlineSeconds: 10})
@@ -166,19 +167,15 @@ func (g *google) keep(space string, m *chat.Message) *chat.Message {
 		}
 	}
 	g.posts = append(g.posts, m)
+	g.named[m.Name] = m
+	if m.ClientAssignedMessageId != "" {
+		g.named[space+"/messages/"+m.ClientAssignedMessageId] = m
+	}
 	return m
 }
 
 // message is one by its name, or by the id that it was posted with; nil where there is none. The caller holds the lock.
-func (g *google) message(name string) *chat.Message {
-	for _, m := range g.posts {
-		space, _, _ := strings.Cut(m.Name, "/messages/")
-		if m.Name == name || m.ClientAssignedMessageId != "" && name == space+"/messages/"+m.ClientAssignedMessageId {
-			return m
-		}
-	}
-	return nil
-}
+func (g *google) message(name string) *chat.Message { return g.named[name] }
 
 // Messages are copies of those in a space as they stand now.
 func (g *google) Messages(space string) (all []*chat.Message) {

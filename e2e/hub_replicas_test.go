@@ -1,0 +1,356 @@
+package e2e
+
+import (
+	"bytes"
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"google.golang.org/api/chat/v1"
+	"google.golang.org/api/pubsub/v1"
+
+	"gchat-hooks/e2e/bound"
+	"gchat-hooks/gchat/hub"
+)
+
+// A replica is a hub in a process of its own, at an address that it keeps.
+type replica struct {
+	t    testing.TB
+	at   string
+	args []string
+	env  []string
+	cmd  *exec.Cmd
+}
+
+// replicas starts hubs before a Google.
+func replicas(t testing.TB, g *google, n int, args ...string) (all []*replica) {
+	t.Helper()
+	dir := t.TempDir()
+	key := filepath.Join(dir, "key")
+	if err := os.WriteFile(key, []byte(hubKey), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for range n {
+		ln, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		at := ln.Addr().String()
+		ln.Close()
+		r := &replica{t: t, at: at, args: append([]string{"hub", "--listen", at, "--subscription", appSubscription, "--topic", machineTopic,
+			"--domain", "example.com", "--key-file", key}, args...)}
+		r.env = []string{"HOME=" + dir, "GCHAT_API_ENDPOINT=" + g.URL, "GCHAT_PUBSUB_ENDPOINT=" + g.URL, "PATH=" + os.Getenv("PATH")}
+		r.start()
+		t.Cleanup(r.kill)
+		all = append(all, r)
+	}
+	return all
+}
+
+func (r *replica) start() {
+	r.cmd = exec.Command(built(r.t), r.args...)
+	r.cmd.Env = r.env
+	if err := r.cmd.Start(); err != nil {
+		r.t.Fatal(err)
+	}
+	bound.Until(r.t, "the hub answers", func() bool {
+		resp, err := http.Get("http://" + r.at + "/healthz")
+		if err == nil {
+			resp.Body.Close()
+		}
+		return err == nil
+	})
+}
+
+func (r *replica) kill() {
+	_ = r.cmd.Process.Kill()
+	_ = r.cmd.Wait()
+}
+
+// A machineOf is a client of hubs, and no hooks.
+type machineOf struct {
+	hub.Joined
+	hubs []*replica
+	n    int
+}
+
+var hubClient = &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 4000}}
+
+// ask asks one hub after the other; 0 where the one that was asked is dead.
+func (m *machineOf) ask(ctx context.Context, method, path string, body, into any) int {
+	m.n++
+	b, _ := json.Marshal(body)
+	r, _ := http.NewRequestWithContext(ctx, method, "http://"+m.hubs[m.n%len(m.hubs)].at+path, bytes.NewReader(b))
+	r.Header.Set("Authorization", "Bearer "+m.Token)
+	resp, err := hubClient.Do(r)
+	if err != nil {
+		return 0
+	}
+	defer resp.Body.Close()
+	b, err = io.ReadAll(resp.Body)
+	if err != nil || resp.StatusCode == http.StatusOK && into != nil && json.Unmarshal(b, into) != nil {
+		return 0
+	}
+	return resp.StatusCode
+}
+
+// pulls pulls until ctx ends, and hands over each event that it was not given yet, before it is acknowledged.
+func (m machineOf) pulls(ctx context.Context, heard func(id string, e *chat.DeprecatedEvent)) {
+	seen := map[string]bool{}
+	for ctx.Err() == nil {
+		var got pubsub.PullResponse
+		if m.ask(ctx, "POST", "/v1/"+m.Subscription+":pull", &pubsub.PullRequest{MaxMessages: 100}, &got) != http.StatusOK {
+			time.Sleep(50 * time.Millisecond)
+			continue
+		}
+		ack := &pubsub.AcknowledgeRequest{}
+		for _, one := range got.ReceivedMessages {
+			ack.AckIds = append(ack.AckIds, one.AckId)
+			data, _ := base64.StdEncoding.DecodeString(one.Message.Data)
+			e := &chat.DeprecatedEvent{}
+			if id := one.Message.MessageId; !seen[id] && json.Unmarshal(data, e) == nil {
+				seen[id] = true
+				heard(id, e)
+			}
+		}
+		if len(ack.AckIds) > 0 {
+			m.ask(ctx, "POST", "/v1/"+m.Subscription+":acknowledge", ack, nil)
+		}
+	}
+}
+
+// joinedBy has a person's new machine join through replicas that live.
+func joinedBy(t testing.TB, g *google, hubs []*replica, u *chat.User) *machineOf {
+	t.Helper()
+	direct := g.Direct(u)
+	before := len(g.Messages(direct))
+	g.Say(u, direct, nil, "join")
+	m := &machineOf{hubs: hubs}
+	bound.Until(t, "joined", func() bool {
+		for _, told := range g.Messages(direct)[before:] {
+			if _, line, is := strings.Cut(told.Text, "--code "); is {
+				code, _, _ := strings.Cut(line, "\n")
+				return m.ask(t.Context(), "POST", "/hub/join", joins{Code: code, Nonce: "n"}, &m.Joined) == http.StatusOK
+			}
+		}
+		return false
+	})
+	return m
+}
+
+// Two replicas are killed at any moment, again and again. No event is lost, each has one id, and each message stands once in Chat,
+// although its poster often does not learn what became of it. GCHAT_E2E_KILLS=all sends 5,000 events.
+func TestReplicasAreKilled(t *testing.T) {
+	t.Parallel()
+	events := 300
+	if os.Getenv("GCHAT_E2E_KILLS") == "all" {
+		events = 5000
+	}
+	g := newGoogle(t)
+	hubs := replicas(t, g, 2)
+	people := []*chat.User{person(1, "ann@example.com"), person(1, "ann@example.com"), person(2, "bob@example.com")}
+	var machines []*machineOf
+	for _, u := range people {
+		machines = append(machines, joinedBy(t, g, hubs, u))
+	}
+	ctx, end := context.WithCancel(t.Context())
+	var all sync.WaitGroup
+	var mu sync.Mutex
+	heard := make([]map[string][]string, len(machines)) // by text the ids
+	for i, m := range machines {
+		heard[i] = map[string][]string{}
+		all.Go(func() {
+			m.pulls(ctx, func(id string, e *chat.DeprecatedEvent) {
+				mu.Lock()
+				defer mu.Unlock()
+				heard[i][e.Message.Text] = append(heard[i][e.Message.Text], id)
+			})
+		})
+	}
+	kills := 0
+	all.Go(func() {
+		for ctx.Err() == nil {
+			time.Sleep(time.Duration(20+rand.IntN(150)) * time.Millisecond)
+			r := hubs[rand.IntN(len(hubs))]
+			r.kill()
+			r.start()
+			kills++
+		}
+	})
+	posts, unknown := 0, 0
+	all.Go(func() { // one machine posts on, each message until it is known to be there
+		m := *machines[2]
+		for ; ctx.Err() == nil && posts < 50; posts++ {
+			id := fmt.Sprintf("client-%s-%d", m.Machine, posts)
+			for {
+				path := "/v1/" + m.Space + "/messages?messageId=" + id + "&requestId=" + id
+				code := m.ask(ctx, "POST", path, &chat.Message{Text: "post " + id}, nil)
+				if code == http.StatusOK || code == http.StatusConflict || ctx.Err() != nil {
+					break
+				}
+				unknown++
+				time.Sleep(20 * time.Millisecond)
+			}
+			time.Sleep(200 * time.Millisecond)
+		}
+	})
+	for n := range events {
+		u := people[1+n%2]
+		g.Say(u, "spaces/dm"+strings.TrimPrefix(u.Name, "users/"), nil, fmt.Sprintf("event %d", n))
+		if n%10 == 0 {
+			time.Sleep(10 * time.Millisecond)
+		}
+	}
+	bound.Until(t, "all events", func() bool {
+		mu.Lock()
+		defer mu.Unlock()
+		return len(heard[0]) >= events/2+events%2 && len(heard[1]) >= events/2 && len(heard[2]) >= events/2 || ctx.Err() != nil
+	})
+	bound.Until(t, "all posts", func() bool { return posts >= 50 })
+	end()
+	all.Wait()
+	for i := range machines {
+		for text, ids := range heard[i] {
+			if n := len(ids); n != 1 {
+				t.Errorf("machine %d: %q has %d ids", i, text, n)
+			}
+		}
+	}
+	texts := map[string]int{}
+	for _, m := range g.Messages(machines[2].Space) {
+		texts[m.Text]++
+	}
+	for n := range posts {
+		if is := texts[fmt.Sprintf("post client-%s-%d", machines[2].Machine, n)]; is != 1 {
+			t.Errorf("post %d stands %d times", n, is)
+		}
+	}
+	t.Logf("%d events, %d posts, %d of unknown fate at first, %d kills", events, posts, unknown, kills)
+}
+
+// BenchmarkHub is 1,000 machines with ten open cards each and 25 taps a second; a tap has its machine change the card. The stand-in
+// of Google, the machines and the hub share this computer. GCHAT_HUB_SECONDS says how long, 20 by default.
+func BenchmarkHub(b *testing.B) {
+	const machines, cards, perSecond = 1000, 10, 25
+	seconds := 20
+	_, _ = fmt.Sscan(os.Getenv("GCHAT_HUB_SECONDS"), &seconds)
+	g := newGoogle(b)
+	hubs := replicas(b, g, 1)
+	ctx, end := context.WithCancel(b.Context())
+	defer end()
+	var mu sync.Mutex
+	tapped := map[string]time.Time{} // by message
+	var took []time.Duration
+	open := make([][]*chat.Message, machines)
+	people := make([]*chat.User, machines)
+	var all sync.WaitGroup
+	for i := range machines {
+		people[i] = person(i+1, "x@example.com")
+		m := joinedBy(b, g, hubs, people[i])
+		for n := range cards {
+			id := fmt.Sprintf("client-%s-%d", m.Machine, n)
+			var made chat.Message
+			code := m.ask(ctx, "POST", "/v1/"+m.Space+"/messages?messageId="+id, &chat.Message{CardsV2: tapCard(id)}, &made)
+			if code != http.StatusOK {
+				b.Fatalf("post: %d", code)
+			}
+			open[i] = append(open[i], &made)
+		}
+		for range 2 { // as a poller has two under way
+			all.Go(func() {
+				m.pulls(ctx, func(_ string, e *chat.DeprecatedEvent) {
+					now := time.Now()
+					mu.Lock()
+					at := tapped[e.Message.Name]
+					delete(tapped, e.Message.Name)
+					mu.Unlock()
+					if at.IsZero() {
+						return // the other pull of this machine had it
+					}
+					path := "/v1/" + m.Space + "/messages/" + e.Message.ClientAssignedMessageId + "?updateMask=text,cardsV2"
+					code := (&machineOf{Joined: m.Joined, hubs: hubs}).ask(ctx, "PATCH", path, &chat.Message{Text: "done", CardsV2: tapCard("x")}, nil)
+					mu.Lock()
+					defer mu.Unlock()
+					if took = append(took, now.Sub(at)); code != http.StatusOK {
+						b.Errorf("patch: %d", code)
+					}
+				})
+			})
+		}
+	}
+	pid := hubs[0].cmd.Process.Pid
+	cpu := processorTime(b, pid)
+	for n := range seconds * perSecond {
+		i := rand.IntN(machines)
+		m := open[i][n%cards]
+		mu.Lock()
+		tapped[m.Name] = time.Now()
+		mu.Unlock()
+		if !g.Tap(people[i], m, "send", nil) {
+			mu.Lock()
+			delete(tapped, m.Name) // it was tapped before
+			mu.Unlock()
+		}
+		time.Sleep(time.Second / perSecond)
+	}
+	bound.Until(b, "all taps", func() bool { mu.Lock(); defer mu.Unlock(); return len(tapped) == 0 })
+	used := processorTime(b, pid) - cpu
+	end()
+	slices.Sort(took)
+	b.ReportMetric(float64(took[len(took)/2].Milliseconds()), "p50-ms")
+	b.ReportMetric(float64(took[len(took)*95/100].Milliseconds()), "p95-ms")
+	b.ReportMetric(float64(peakMemory(b, pid))/1024, "MB-peak")
+	b.ReportMetric(100*used.Seconds()/float64(seconds), "%-processor")
+	b.ReportMetric(float64(len(took)), "taps")
+	all.Wait()
+}
+
+func tapCard(id string) []*chat.CardWithId {
+	return []*chat.CardWithId{{CardId: "c", Card: &chat.GoogleAppsCardV1Card{Sections: []*chat.GoogleAppsCardV1Section{{
+		Widgets: []*chat.GoogleAppsCardV1Widget{{ButtonList: &chat.GoogleAppsCardV1ButtonList{
+			Buttons: []*chat.GoogleAppsCardV1Button{{Text: "Tap", OnClick: &chat.GoogleAppsCardV1OnClick{Action: &chat.GoogleAppsCardV1Action{
+				Function:   "gchat-hooks",
+				Parameters: []*chat.GoogleAppsCardV1ActionParameter{{Key: "question", Value: id}, {Key: "choice", Value: "send"}},
+			}}}},
+		}}},
+	}}}}}
+}
+
+// processorTime is what a process has used so far.
+func processorTime(t testing.TB, pid int) time.Duration {
+	t.Helper()
+	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := strings.Fields(string(b[bytes.LastIndexByte(b, ')')+2:]))
+	var user, system int
+	_, _ = fmt.Sscan(f[11], &user)
+	_, _ = fmt.Sscan(f[12], &system)
+	return time.Duration(user+system) * 10 * time.Millisecond
+}
+
+// peakMemory is the most that a process had, in kB.
+func peakMemory(t testing.TB, pid int) (kb int) {
+	t.Helper()
+	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, rest, _ := strings.Cut(string(b), "VmHWM:")
+	_, _ = fmt.Sscan(rest, &kb)
+	return kb
+}
