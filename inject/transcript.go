@@ -76,7 +76,7 @@ func took(transcript, words string, since time.Time, asPrompt bool) bool {
 		if json.Unmarshal(line, &is) != nil || is.Timestamp.Before(since.Truncate(time.Millisecond)) {
 			continue
 		}
-		prompt := asPrompt && is.Type == "user" && json.Unmarshal(is.Message.Content, &is.Content) == nil // a tool's result is no text
+		prompt := asPrompt && is.Type == "user" && json.Unmarshal(is.Message.Content, &is.Content) == nil // a result is no text
 		if (prompt || is.Type == "queue-operation" && is.Operation == "enqueue") && Same(Unpasted(is.Content), words) {
 			return true
 		}

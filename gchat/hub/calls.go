@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"net/http"
+	"net/url"
 	"slices"
 	"strings"
 	"time"
@@ -11,6 +12,40 @@ import (
 	"google.golang.org/api/chat/v1"
 	"google.golang.org/api/pubsub/v1"
 )
+
+// A call is a request of a machine's.
+type call struct {
+	*http.Request
+	w     http.ResponseWriter
+	who   *Claims
+	query url.Values
+	in    string // spaces/S, where the path names one
+	name  string // spaces/S/messages/M, where the path names one
+}
+
+// allowed refuses what is not the machine's: another space, and a message that another machine posted, for the app owns them all.
+// It refuses query names that the call does not take, and one that comes twice.
+func (c *call) allowed(query []string) error {
+	for name, values := range c.query {
+		if len(values) != 1 || !slices.Contains(append(query, "alt", "prettyPrint"), name) {
+			return refuse(http.StatusBadRequest, "a query has a name that is not known here, or one twice")
+		}
+	}
+	c.in = "spaces/" + c.PathValue("space")
+	c.name = c.in + "/messages/" + c.PathValue("message")
+	switch {
+	case c.PathValue("space") != "" && c.in != c.who.Space && c.in != c.who.Direct:
+		return refuse(http.StatusForbidden, "that space is not this machine's")
+	case c.PathValue("message") != "" && !c.who.ownID(c.PathValue("message")):
+		return refuse(http.StatusForbidden, "that is no id with which this machine posted a message")
+	}
+	return nil
+}
+
+// bounded is the time that a call of Google's gets.
+func (c *call) bounded() (context.Context, context.CancelFunc) {
+	return context.WithTimeout(c.Context(), callBound)
+}
 
 // bucket paces the writes into a space, as Chat does: 60 a minute.
 type bucket struct {
@@ -40,16 +75,6 @@ func (h *Hub) pace(space string) error {
 	return nil
 }
 
-// query refuses names that the call does not know, and a name that comes twice.
-func query(r *http.Request, known ...string) error {
-	for name, values := range r.URL.Query() {
-		if len(values) != 1 || !slices.Contains(append(known, "alt", "prettyPrint"), name) {
-			return refuse(http.StatusBadRequest, "a query has a name that is not known here, or one twice")
-		}
-	}
-	return nil
-}
-
 // decode reads a request's body. What it has no place for is not passed on.
 func decode(r *http.Request, into any) error {
 	if err := json.NewDecoder(r.Body).Decode(into); err != nil {
@@ -58,67 +83,42 @@ func decode(r *http.Request, into any) error {
 	return nil
 }
 
-// spaceOf is the space that a request names, which has to be the machine's.
-func spaceOf(r *http.Request, c *Claims) (string, error) {
-	space := "spaces/" + r.PathValue("space")
-	if space != c.Space && space != c.Direct {
-		return "", refuse(http.StatusForbidden, "that space is not this machine's")
-	}
-	return space, nil
-}
-
-// ownID says whether a message's id is one that this machine gave it. The app owns all messages, so only that tells a colleague's.
+// ownID says whether a message's id is one that this machine gave it.
 func (c *Claims) ownID(id string) bool {
 	rest, ok := strings.CutPrefix(id, "client-"+c.Machine+"-")
 	odd := func(r rune) bool { return !(r == '-' || '0' <= r && r <= '9' || 'a' <= r && r <= 'z') }
 	return ok && rest != "" && !strings.ContainsFunc(rest, odd)
 }
 
-// messageOf is the message that a request names, which has to be the machine's.
-func messageOf(r *http.Request, c *Claims) (string, error) {
-	space, err := spaceOf(r, c)
-	if err == nil && !c.ownID(r.PathValue("message")) {
-		err = refuse(http.StatusForbidden, "that message is not this machine's: its name has to end with the id that it was posted with")
+func (h *Hub) create(c *call) (any, error) {
+	m := &chat.Message{}
+	id := c.query.Get("messageId")
+	if !c.who.ownID(id) || c.query.Has("requestId") && c.query.Get("requestId") != id { // a request's id gives back its message
+		return nil, refuse(http.StatusForbidden, "messageId begins with client-"+c.who.Machine+"-, and requestId is the same")
 	}
-	return space + "/messages/" + r.PathValue("message"), err
-}
-
-func (h *Hub) create(_ http.ResponseWriter, r *http.Request, c *Claims) (any, error) {
-	space, err := spaceOf(r, c)
-	if err != nil {
+	if err := decode(c.Request, m); err != nil {
 		return nil, err
 	}
-	if err := query(r, "messageId", "requestId", "messageReplyOption"); err != nil {
-		return nil, err
-	}
-	q, m := r.URL.Query(), &chat.Message{}
-	id := q.Get("messageId")
-	if !c.ownID(id) || q.Has("requestId") && q.Get("requestId") != id { // a request's id gives back the message that it made
-		return nil, refuse(http.StatusForbidden, "messageId has to begin with client-"+c.Machine+"-, and requestId to be the same")
-	}
-	if err := decode(r, m); err != nil {
-		return nil, err
-	}
-	ctx, cancel := context.WithTimeout(r.Context(), callBound)
+	ctx, cancel := c.bounded()
 	defer cancel()
 	if t := m.Thread; t != nil && t.Name != "" {
-		if err := h.ownThread(ctx, c, space, t.Name); err != nil {
+		if err := h.ownThread(ctx, c, t.Name); err != nil {
 			return nil, err
 		}
 		t.ThreadKey = ""
 	} else if t != nil && t.ThreadKey != "" {
-		t.ThreadKey = c.Machine + "-" + t.ThreadKey // the app's keys are those of all machines
+		t.ThreadKey = c.who.Machine + "-" + t.ThreadKey // the app's keys are those of all machines
 	}
-	if err := h.pace(space); err != nil {
+	if err := h.pace(c.in); err != nil {
 		return nil, err
 	}
-	create := h.Chat.Spaces.Messages.Create(space, m).MessageId(id).RequestId(id)
-	if option := q.Get("messageReplyOption"); option != "" {
+	create := h.Chat.Spaces.Messages.Create(c.in, m).MessageId(id).RequestId(id)
+	if option := c.query.Get("messageReplyOption"); option != "" {
 		create.MessageReplyOption(option)
 	}
 	made, err := create.Context(ctx).Do()
 	if err == nil {
-		h.Log.Info().Str("machine", c.Machine).Str("user", c.User).Str("space", space).Str("message", id).Msg("posted")
+		h.Log.Info().Str("machine", c.who.Machine).Str("user", c.who.User).Str("space", c.in).Str("message", id).Msg("posted")
 	}
 	return made, err
 }
@@ -126,101 +126,78 @@ func (h *Hub) create(_ http.ResponseWriter, r *http.Request, c *Claims) (any, er
 // ownThread refuses a thread that neither the machine nor its person began: words there would seem to be a colleague's machine's.
 // Chat's first message of spaces/S/threads/T is spaces/S/messages/T.T, as observed; where that is not so, the machine begins a
 // thread anew. In a direct message all threads are one person's.
-func (h *Hub) ownThread(ctx context.Context, c *Claims, space, thread string) error {
+func (h *Hub) ownThread(ctx context.Context, c *call, thread string) error {
 	const mostThreads = 100_000
-	id, ok := strings.CutPrefix(thread, space+"/threads/")
+	id, ok := strings.CutPrefix(thread, c.in+"/threads/")
 	if !ok || id == "" || strings.ContainsAny(id, "/?#%") {
 		return refuse(http.StatusBadRequest, "the thread is none of that space")
 	}
-	key := c.Machine + " " + thread
+	key := c.who.Machine + " " + thread
 	h.mu.Lock()
-	_, known := h.threads[key]
+	known := h.threads[key]
 	h.mu.Unlock()
-	if known || space == c.Direct {
+	if known || c.in == c.who.Direct {
 		return nil
 	}
-	first, err := h.Chat.Spaces.Messages.Get(space + "/messages/" + id + "." + id).Context(ctx).Do()
+	first, err := h.Chat.Spaces.Messages.Get(c.in + "/messages/" + id + "." + id).Context(ctx).Do()
 	switch code := codeOf(err); {
 	case code == http.StatusNotFound || code == http.StatusForbidden:
 	case err != nil:
 		return err
-	case c.ownID(first.ClientAssignedMessageId) || first.Sender != nil && first.Sender.Name == c.User:
+	case c.who.ownID(first.ClientAssignedMessageId) || first.Sender != nil && first.Sender.Name == c.who.User:
 		h.mu.Lock()
 		defer h.mu.Unlock()
 		if len(h.threads) >= mostThreads {
 			clear(h.threads)
 		}
-		h.threads[key] = time.Now()
+		h.threads[key] = true
 		return nil
 	}
 	return refuse(http.StatusBadRequest, "the thread is neither this machine's nor its person's")
 }
 
-func (h *Hub) get(_ http.ResponseWriter, r *http.Request, c *Claims) (any, error) {
-	name, err := messageOf(r, c)
-	if err == nil {
-		err = query(r)
-	}
-	if err != nil {
-		return nil, err
-	}
-	ctx, cancel := context.WithTimeout(r.Context(), callBound)
+func (h *Hub) get(c *call) (any, error) {
+	ctx, cancel := c.bounded()
 	defer cancel()
-	return h.Chat.Spaces.Messages.Get(name).Context(ctx).Do()
+	return h.Chat.Spaces.Messages.Get(c.name).Context(ctx).Do()
 }
 
-func (h *Hub) patch(_ http.ResponseWriter, r *http.Request, c *Claims) (any, error) {
+func (h *Hub) patch(c *call) (any, error) {
 	m := &chat.Message{}
-	name, err := messageOf(r, c)
+	err := decode(c.Request, m)
 	if err == nil {
-		err = query(r, "updateMask")
-	}
-	if err == nil {
-		err = decode(r, m)
-	}
-	if err == nil {
-		err = h.pace("spaces/" + r.PathValue("space"))
+		err = h.pace(c.in)
 	}
 	if err != nil {
 		return nil, err
 	}
-	ctx, cancel := context.WithTimeout(r.Context(), callBound)
+	ctx, cancel := c.bounded()
 	defer cancel()
-	return h.Chat.Spaces.Messages.Patch(name, m).UpdateMask(r.URL.Query().Get("updateMask")).Context(ctx).Do()
+	return h.Chat.Spaces.Messages.Patch(c.name, m).UpdateMask(c.query.Get("updateMask")).Context(ctx).Do()
 }
 
-func (h *Hub) space(_ http.ResponseWriter, r *http.Request, c *Claims) (any, error) {
-	space, err := spaceOf(r, c)
-	if err == nil {
-		err = query(r)
-	}
-	if err != nil {
-		return nil, err
-	}
-	ctx, cancel := context.WithTimeout(r.Context(), callBound)
+func (h *Hub) space(c *call) (any, error) {
+	ctx, cancel := c.bounded()
 	defer cancel()
-	return h.Chat.Spaces.Get(space).Context(ctx).Do()
+	return h.Chat.Spaces.Get(c.in).Context(ctx).Do()
 }
 
 // subscription pulls from the machine's subscription, or acknowledges there.
-func (h *Hub) subscription(w http.ResponseWriter, r *http.Request, c *Claims) (any, error) {
-	own := h.subscriptionOf(c.Machine)
-	name, verb, _ := strings.Cut("projects/"+r.PathValue("project")+"/subscriptions/"+r.PathValue("to"), ":")
+func (h *Hub) subscription(c *call) (any, error) {
+	own := h.subscriptionOf(c.who.Machine)
+	name, verb, _ := strings.Cut("projects/"+c.PathValue("project")+"/subscriptions/"+c.PathValue("to"), ":")
 	if name != own {
 		return nil, refuse(http.StatusForbidden, "that subscription is not this machine's")
 	}
-	if err := query(r); err != nil {
-		return nil, err
-	}
 	switch verb {
 	case "pull":
-		return h.pull(w, r, c, own)
+		return h.pull(c, own)
 	case "acknowledge":
 		in := &pubsub.AcknowledgeRequest{}
-		if err := decode(r, in); err != nil {
+		if err := decode(c.Request, in); err != nil {
 			return nil, err
 		}
-		ctx, cancel := context.WithTimeout(r.Context(), callBound)
+		ctx, cancel := c.bounded()
 		defer cancel()
 		return h.PubSub.Projects.Subscriptions.Acknowledge(own, in).Context(ctx).Do()
 	}
@@ -228,25 +205,25 @@ func (h *Hub) subscription(w http.ResponseWriter, r *http.Request, c *Claims) (a
 }
 
 // pull waits for events of the machine's spaces. Where this replica ends, the machine pulls at another.
-func (h *Hub) pull(w http.ResponseWriter, r *http.Request, c *Claims, from string) (any, error) {
+func (h *Hub) pull(c *call, from string) (any, error) {
 	in := &pubsub.PullRequest{}
-	if err := decode(r, in); err != nil {
+	if err := decode(c.Request, in); err != nil {
 		return nil, err
 	}
-	_ = http.NewResponseController(w).SetReadDeadline(time.Time{}) // the request has come, and its answer takes longer
-	ctx, cancel := context.WithTimeout(r.Context(), pullBound)
+	_ = http.NewResponseController(c.w).SetReadDeadline(time.Time{}) // the request has come, and its answer takes longer
+	ctx, cancel := context.WithTimeout(c.Context(), pullBound)
 	defer cancel()
 	defer context.AfterFunc(h.drain, cancel)()
 	ask := &pubsub.PullRequest{MaxMessages: min(max(in.MaxMessages, 1), 100)}
 	got, err := h.PubSub.Projects.Subscriptions.Pull(from, ask).Context(ctx).Do()
-	if ctx.Err() != nil && r.Context().Err() == nil {
+	if ctx.Err() != nil && c.Context().Err() == nil {
 		return &pubsub.PullResponse{}, nil
 	}
 	if codeOf(err) == http.StatusNotFound { // just revoked
 		h.mu.Lock()
 		delete(h.stands, from)
 		h.mu.Unlock()
-		return nil, h.joined(r.Context(), c)
+		return nil, h.joined(c.Context(), c.who)
 	}
 	if err != nil {
 		return nil, err
@@ -255,7 +232,7 @@ func (h *Hub) pull(w http.ResponseWriter, r *http.Request, c *Claims, from strin
 		m.Message.MessageId, m.Message.Attributes = m.Message.Attributes[idAttribute], nil
 	}
 	if n := len(got.ReceivedMessages); n > 0 {
-		h.Log.Info().Str("machine", c.Machine).Str("user", c.User).Int("events", n).Msg("pulled")
+		h.Log.Info().Str("machine", c.who.Machine).Str("user", c.who.User).Int("events", n).Msg("pulled")
 	}
 	return got, nil
 }

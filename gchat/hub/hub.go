@@ -41,10 +41,10 @@ type Hub struct {
 	drain context.Context // has ended where this replica ends
 
 	mu      sync.Mutex
-	stands  map[string]standing  // by subscription
-	buckets map[string]*bucket   // by space
-	threads map[string]time.Time // that a machine may write in, as machine + " " + thread
-	heard   time.Time            // when the last pull of the app's events was answered
+	stands  map[string]standing // by subscription
+	buckets map[string]*bucket  // by space
+	threads map[string]bool     // that a machine may write in, as machine + " " + thread
+	heard   time.Time           // when the last pull of the app's events was answered
 }
 
 // standing is what Google last said of a machine's subscription.
@@ -65,28 +65,35 @@ const (
 // New prepares a hub, which drains from the end of ctx on.
 func New(ctx context.Context, o Options) *Hub {
 	return &Hub{Options: o, drain: ctx, heard: time.Now(),
-		stands: map[string]standing{}, buckets: map[string]*bucket{}, threads: map[string]time.Time{}}
+		stands: map[string]standing{}, buckets: map[string]*bucket{}, threads: map[string]bool{}}
 }
 
 // Handler is what machines call. What it does not name is not there.
 func (h *Hub) Handler() http.Handler {
 	mux := http.NewServeMux()
-	for pattern, serve := range map[string]func(http.ResponseWriter, *http.Request, *Claims) (any, error){
-		"POST /v1/spaces/{space}/messages":               h.create,
-		"GET /v1/spaces/{space}/messages/{message}":      h.get,
-		"PATCH /v1/spaces/{space}/messages/{message}":    h.patch,
-		"GET /v1/spaces/{space}":                         h.space,
-		"POST /v1/projects/{project}/subscriptions/{to}": h.subscription,
-		"GET /hub/policy":                                h.policy,
+	for pattern, is := range map[string]struct {
+		serve func(*call) (any, error)
+		query []string // the names that it takes
+	}{
+		"POST /v1/spaces/{space}/messages":               {h.create, []string{"messageId", "requestId", "messageReplyOption"}},
+		"GET /v1/spaces/{space}/messages/{message}":      {h.get, nil},
+		"PATCH /v1/spaces/{space}/messages/{message}":    {h.patch, []string{"updateMask"}},
+		"GET /v1/spaces/{space}":                         {h.space, nil},
+		"POST /v1/projects/{project}/subscriptions/{to}": {h.subscription, nil},
+		"GET /hub/policy":                                {h.policy, nil},
 	} {
 		mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
-			c, err := h.machine(r)
+			r.Body = http.MaxBytesReader(w, r.Body, mostBody)
+			who, err := h.machine(r)
+			c := &call{Request: r, w: w, who: who, query: r.URL.Query()}
+			if err == nil {
+				err = c.allowed(is.query)
+			}
 			var answer any
 			if err == nil {
-				r.Body = http.MaxBytesReader(w, r.Body, mostBody)
-				answer, err = serve(w, r, c)
+				answer, err = is.serve(c)
 			}
-			h.answer(w, r, c, answer, err)
+			h.answer(w, r, who, answer, err)
 		})
 	}
 	mux.HandleFunc("POST /hub/join", func(w http.ResponseWriter, r *http.Request) {
@@ -120,9 +127,8 @@ func (r *refusal) Error() string { return r.Message }
 
 func refuse(code int, message string) *refusal {
 	status := map[int]string{
-		http.StatusBadRequest: "INVALID_ARGUMENT", http.StatusUnauthorized: "UNAUTHENTICATED", http.StatusForbidden: "PERMISSION_DENIED",
-		http.StatusNotFound: "NOT_FOUND", http.StatusConflict: "ALREADY_EXISTS", http.StatusTooManyRequests: "RESOURCE_EXHAUSTED",
-		http.StatusServiceUnavailable: "UNAVAILABLE",
+		400: "INVALID_ARGUMENT", 401: "UNAUTHENTICATED", 403: "PERMISSION_DENIED", 404: "NOT_FOUND", 409: "ALREADY_EXISTS",
+		429: "RESOURCE_EXHAUSTED", 503: "UNAVAILABLE",
 	}
 	return &refusal{Code: code, Status: status[code], Message: message}
 }
@@ -211,7 +217,7 @@ func (h *Hub) joined(ctx context.Context, c *Claims) error {
 		h.mu.Unlock()
 	}
 	if !known.is {
-		return refuse(http.StatusUnauthorized, "this machine was revoked, or did not ask for a month: write join to the app again")
+		return refuse(http.StatusUnauthorized, "the machine was revoked, or silent for a month: write join to the app again")
 	}
 	return nil
 }
@@ -240,7 +246,7 @@ func (h *Hub) policyFile() (policy map[string]json.RawMessage, deciders map[stri
 	return policy, deciders, err
 }
 
-func (h *Hub) policy(_ http.ResponseWriter, _ *http.Request, _ *Claims) (any, error) {
+func (h *Hub) policy(*call) (any, error) {
 	policy, _, err := h.policyFile()
 	return map[string]any{"policy": policy, "version": h.Version, "time": time.Now().UTC()}, err
 }

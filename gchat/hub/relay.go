@@ -56,7 +56,8 @@ func (h *Hub) relayOnce(ctx context.Context) error {
 	const mostAtOnce = 50 // of some kB each; a publish takes 10 MB
 	pulling, cancel := context.WithTimeout(ctx, pullBound)
 	defer cancel()
-	got, err := h.PubSub.Projects.Subscriptions.Pull(h.Subscription, &pubsub.PullRequest{MaxMessages: mostAtOnce}).Context(pulling).Do()
+	subs := h.PubSub.Projects.Subscriptions
+	got, err := subs.Pull(h.Subscription, &pubsub.PullRequest{MaxMessages: mostAtOnce}).Context(pulling).Do()
 	if err != nil && !errors.Is(err, context.DeadlineExceeded) {
 		return err
 	}
@@ -90,7 +91,7 @@ func (h *Hub) relayOnce(ctx context.Context) error {
 		}
 	}
 	if len(ack.AckIds) > 0 {
-		_, err = h.PubSub.Projects.Subscriptions.Acknowledge(h.Subscription, ack).Context(ctx).Do()
+		_, err = subs.Acknowledge(h.Subscription, ack).Context(ctx).Do()
 	}
 	return errors.Join(failed, err)
 }
@@ -129,8 +130,8 @@ func (h *Hub) greet(ctx context.Context, e *chat.DeprecatedEvent, id string) (us
 	if !direct {
 		dm, err := h.Chat.Spaces.FindDirectMessage().Name(e.User.Name).Context(ctx).Do()
 		if codeOf(err) == http.StatusNotFound {
-			return true, h.say(ctx, e.Space.Name, id, "Please write me a direct message first, then `join` here again: the line that "+
-				"connects your machine is for you alone.")
+			return true, h.say(ctx, e.Space.Name, id, "Please write me a direct message first, then `join` here again: "+
+				"the line that connects your machine is for you alone.")
 		}
 		if err != nil {
 			return false, err
