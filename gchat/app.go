@@ -6,6 +6,7 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
+	"path"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -42,11 +43,12 @@ func NewApp(ctx context.Context, cfg *config.Config) (*App, error) {
 	if cfg.SpaceID == "" {
 		return nil, ErrNoSpace
 	}
-	options, base, err := serviceOptions(cfg.APIEndpoint, cfg.CredentialsFile, chat.ChatBotScope, "")
+	options, a, err := serviceOptions(cfg.APIEndpoint, cfg.CredentialsFile, chat.ChatBotScope, "")
 	if err != nil {
 		return nil, err
 	}
-	messages, err := chat.NewService(ctx, options...)
+	a.Space = cfg.SpaceID
+	a.chat, err = chat.NewService(ctx, options...)
 	if err != nil {
 		return nil, err
 	}
@@ -55,7 +57,7 @@ func NewApp(ctx context.Context, cfg *config.Config) (*App, error) {
 		return nil, err
 	}
 	events, err := pubsub.NewService(ctx, options...)
-	return &App{Subscription: cfg.Subscription, api: &api{cfg.SpaceID, messages, base}, events: events}, err
+	return &App{Subscription: cfg.Subscription, api: a, events: events}, err
 }
 
 // ID tells one app from another.
@@ -70,7 +72,8 @@ func (a *App) Patch(ctx context.Context, name, text string, card *chat.CardWithI
 	if card == nil {
 		m.Text, m.CardsV2, mask = text, nil, "text"
 	}
-	patch := a.chat.Spaces.Messages.Patch(name, m).UpdateMask(mask)
+	in, id := path.Split(name)
+	patch := a.chat.Spaces.Messages.Patch(in+a.named(id), m).UpdateMask(mask)
 	_, err := call(ctx, a.api, postTimeout, "change message", a.Space, patch)
 	return err
 }
@@ -85,7 +88,11 @@ func (a *App) Delete(ctx context.Context, name string) error {
 func (a *App) Reader() *Reader { return &Reader{api: a.api} }
 
 // Shows says whether a message of the app's has a card with a button of that question now.
-func (a *App) Shows(ctx context.Context, name, question string) (bool, error) {
+func (a *App) Shows(ctx context.Context, of Message, question string) (bool, error) {
+	name := of.Name
+	if of.ClientID != "" {
+		name = path.Dir(of.Name) + "/" + of.ClientID // a hub knows it by no other name
+	}
 	m, err := call(ctx, a.api, listTimeout, "read messages", a.Space, a.chat.Spaces.Messages.Get(name))
 	return err == nil && shows(m, question), err
 }
@@ -161,6 +168,9 @@ var ErrAddOn = errors.New("the Chat app is a Google Workspace add-on, which gets
 
 // MayPull says whether the app's credentials may take events from its subscription; none is taken.
 func (a *App) MayPull(ctx context.Context) error {
+	if a.Hub != nil {
+		return a.Hub.mayPull(ctx)
+	}
 	const consume = "pubsub.subscriptions.consume"
 	request := &pubsub.TestIamPermissionsRequest{Permissions: []string{consume}}
 	test := a.events.Projects.Subscriptions.TestIamPermissions(a.Subscription, request)
