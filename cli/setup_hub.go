@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"os"
 	"path/filepath"
 
 	"gchat-hooks/gchat"
@@ -36,6 +37,11 @@ func (s *setup) hub(ctx context.Context) error {
 	s.answers = map[string]string{
 		"GOOGLE_CHAT_SPACE_ID": joined.Space, "GOOGLE_CHAT_CREDENTIALS_FILE": file, "GCHAT_API_ENDPOINT": hub.URL,
 		"GCHAT_PUBSUB_SUBSCRIPTION": joined.Subscription, "GCHAT_PUBSUB_ENDPOINT": hub.URL,
+	}
+	for variable, answer := range s.answers {
+		if set := os.Getenv(variable); set != "" && set != answer {
+			fmt.Fprintf(s.out, "unset %s: it goes before what is written down now\n", variable)
+		}
 	}
 	s.person = joined.User
 	s.done("hub", "%s takes this machine as %s's; questions go to %s", gchat.Line(hub.URL),

@@ -265,8 +265,7 @@ func (h *Hub) failed(err error) error {
 	case e.HTTP == http.StatusUnauthorized:
 		hint = joinAnew
 	case e.HTTP == http.StatusForbidden, e.HTTP == http.StatusNotFound:
-		hint = "the hub lets a machine into its own space and subscription only. Where this machine was revoked, or did not run " +
-			"for a month, " + joinAnew
+		hint = "this machine was revoked, did not run for a month, or asks for what is another's: " + joinAnew
 	case e.HTTP == 0 && !errors.Is(err, ErrNonsense):
 		hint = "the hub " + h.URL + " cannot be reached: check the network, or ask who runs it; it is tried again"
 	default:
