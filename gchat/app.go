@@ -43,21 +43,13 @@ func NewApp(ctx context.Context, cfg *config.Config) (*App, error) {
 	if cfg.SpaceID == "" {
 		return nil, ErrNoSpace
 	}
-	options, a, err := serviceOptions(cfg.APIEndpoint, cfg.CredentialsFile, chat.ChatBotScope, "")
+	messages, events, err := Services(ctx, cfg)
 	if err != nil {
 		return nil, err
 	}
-	a.Space = cfg.SpaceID
-	a.chat, err = chat.NewService(ctx, options...)
-	if err != nil {
-		return nil, err
-	}
-	options, _, err = serviceOptions(cfg.PubSubEndpoint, cfg.CredentialsFile, pubsub.PubsubScope, "")
-	if err != nil {
-		return nil, err
-	}
-	events, err := pubsub.NewService(ctx, options...)
-	return &App{Subscription: cfg.Subscription, api: a, events: events}, err
+	base, _ := ParseEndpoint(cfg.APIEndpoint) // it was parsed
+	a := &api{Space: cfg.SpaceID, chat: messages, base: base, Hub: ReadHub(cfg.CredentialsFile)}
+	return &App{Subscription: cfg.Subscription, api: a, events: events}, nil
 }
 
 // ID tells one app from another.

@@ -107,18 +107,18 @@ type Reader struct {
 // only, and then goes without credentials. credentialsFile is a service account or authorized user file (a login's too); ""
 // finds Application Default Credentials. Errors are ErrCredentials, or the endpoint's.
 func NewReader(ctx context.Context, endpoint, credentialsFile string) (*Reader, error) {
-	opts, a, err := serviceOptions(endpoint, credentialsFile,
+	opts, base, err := serviceOptions(endpoint, credentialsFile,
 		chat.ChatAppMessagesReadonlyScope, chat.ChatMessagesReadonlyScope)
 	if err != nil {
 		return nil, err
 	}
-	a.chat, err = chat.NewService(ctx, opts...)
-	return &Reader{api: a}, err
+	svc, err := chat.NewService(ctx, opts...)
+	return &Reader{api: &api{chat: svc, base: base, Hub: ReadHub(credentialsFile)}}, err
 }
 
 // serviceOptions lead to one of Google's APIs with the file's credentials, or to a base URL in its place: on this machine without
 // any, but for a hub's. See findCredentials for the scopes.
-func serviceOptions(endpoint, file, app, user string) ([]option.ClientOption, *api, error) {
+func serviceOptions(endpoint, file, app, user string) ([]option.ClientOption, *url.URL, error) {
 	base, err := ParseEndpoint(endpoint)
 	if err != nil {
 		return nil, nil, err
@@ -128,8 +128,7 @@ func serviceOptions(endpoint, file, app, user string) ([]option.ClientOption, *a
 		opts = append(opts, option.WithEndpoint(strings.TrimSuffix(endpoint, "/")+"/"))
 	}
 	client := &http.Client{Transport: noRedirects.Transport} // plain http may go to the embedded space
-	hub := ReadHub(file)
-	if hub != nil {
+	if hub := ReadHub(file); hub != nil {
 		client.Transport = hub
 	} else if base == nil || base.Scheme == "https" {
 		creds, err := findCredentials(file, app, user)
@@ -144,7 +143,7 @@ func serviceOptions(endpoint, file, app, user string) ([]option.ClientOption, *a
 	}
 	// A redirect would take the access token along.
 	client.CheckRedirect = noRedirects.CheckRedirect
-	return append(opts, option.WithHTTPClient(client)), &api{base: base, Hub: hub}, nil
+	return append(opts, option.WithHTTPClient(client)), base, nil
 }
 
 // ParseEndpoint reads an API's base URL; nil for "", which is Google's. The error is ErrEndpoint where requests may not go there.
