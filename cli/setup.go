@@ -34,9 +34,12 @@ func (p Program) setupCommand() *cli.Command {
 			"With a phone:   gchat-hooks setup --space --phone\n" +
 			"In a script:    GOOGLE_CHAT_WEBHOOK_URL=... gchat-hooks setup --credentials-file key.json --allow users/123\n" +
 			"                gchat-hooks setup --space --phone --service --round-trip=false\n" +
+			"Of a team:      gchat-hooks setup --hub https://... --code ...   (the app's answer to: join)\n" +
 			"What is configured already is not asked again. Without a terminal nothing is asked.",
 		Flags: []cli.Flag{
 			&cli.BoolFlag{Name: "app", Usage: "a Chat app in place of the webhook: questions have buttons to tap"},
+			&cli.StringFlag{Name: "hub", Usage: "join the hub at `URL`, which has your team's Chat app"},
+			&cli.StringFlag{Name: "code", Usage: "with --hub: the `CODE` that the app answers to the word join"},
 			&cli.BoolFlag{Name: "space", Usage: "the embedded space in place of Google"},
 			&cli.BoolFlag{Name: "phone", Usage: "with --space: let a phone reach its page; prints a QR code of the link"},
 			spaceFlag(),
@@ -71,13 +74,21 @@ type setup struct {
 	sendOnly bool              // replies are not read
 	door     *spaceDoor        // of the embedded space, where questions go there
 	endSpace func()            // ends the space that setup serves; nil: another process serves it
+	person   string            // users/ID, of whom alone a tap on the test card counts; "" for anybody
+	pulling  *state.Lock       // of the hub's subscription
 	secrets  state.Redactor
 }
 
 func (s *setup) run(ctx context.Context) error {
 	s.sendOnly = s.flags.Bool("send-only")
 	steps := []func(context.Context) error{s.webhook, s.reading, s.people, s.roundTrip, s.hooks, s.keepSpace}
-	if s.flags.Bool("app") {
+	switch {
+	case s.flags.IsSet("hub") != s.flags.IsSet("code"), s.flags.IsSet("hub") && (s.flags.Bool("app") || s.flags.Bool("space")):
+		const line = "write join to the app in Google Chat: it answers with the whole line"
+		return usage(errors.New("--hub and --code go together, and without --app or --space"), line)
+	case s.flags.IsSet("hub"):
+		steps = []func(context.Context) error{s.hub, s.people, s.hooks, s.hubCard}
+	case s.flags.Bool("app"):
 		steps = []func(context.Context) error{s.app, s.people, s.hooks}
 	}
 	for _, step := range steps {

@@ -167,6 +167,9 @@ func gather(env state.Getenv, cfg *config.Config, redact *state.Redactor) *statu
 	for _, err := range cfg.Problems {
 		r.Configuration = append(r.Configuration, err.Error())
 	}
+	for _, err := range gchat.ReadHub(cfg.CredentialsFile).Wrong(version()) {
+		r.Configuration = append(r.Configuration, err.Error()+": "+gchat.Hint(err))
+	}
 	since := now.Add(-recent)
 	if changed.After(since) {
 		since = changed

@@ -6,6 +6,7 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
+	"path"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -42,20 +43,13 @@ func NewApp(ctx context.Context, cfg *config.Config) (*App, error) {
 	if cfg.SpaceID == "" {
 		return nil, ErrNoSpace
 	}
-	options, base, err := serviceOptions(cfg.APIEndpoint, cfg.CredentialsFile, chat.ChatBotScope, "")
+	messages, events, err := Services(ctx, cfg)
 	if err != nil {
 		return nil, err
 	}
-	messages, err := chat.NewService(ctx, options...)
-	if err != nil {
-		return nil, err
-	}
-	options, _, err = serviceOptions(cfg.PubSubEndpoint, cfg.CredentialsFile, pubsub.PubsubScope, "")
-	if err != nil {
-		return nil, err
-	}
-	events, err := pubsub.NewService(ctx, options...)
-	return &App{Subscription: cfg.Subscription, api: &api{cfg.SpaceID, messages, base}, events: events}, err
+	base, _ := ParseEndpoint(cfg.APIEndpoint) // it was parsed
+	a := &api{Space: cfg.SpaceID, chat: messages, base: base, Hub: ReadHub(cfg.CredentialsFile)}
+	return &App{Subscription: cfg.Subscription, api: a, events: events}, nil
 }
 
 // ID tells one app from another.
@@ -70,7 +64,8 @@ func (a *App) Patch(ctx context.Context, name, text string, card *chat.CardWithI
 	if card == nil {
 		m.Text, m.CardsV2, mask = text, nil, "text"
 	}
-	patch := a.chat.Spaces.Messages.Patch(name, m).UpdateMask(mask)
+	in, id := path.Split(name)
+	patch := a.chat.Spaces.Messages.Patch(in+a.named(id), m).UpdateMask(mask)
 	_, err := call(ctx, a.api, postTimeout, "change message", a.Space, patch)
 	return err
 }
@@ -85,7 +80,11 @@ func (a *App) Delete(ctx context.Context, name string) error {
 func (a *App) Reader() *Reader { return &Reader{api: a.api} }
 
 // Shows says whether a message of the app's has a card with a button of that question now.
-func (a *App) Shows(ctx context.Context, name, question string) (bool, error) {
+func (a *App) Shows(ctx context.Context, of Message, question string) (bool, error) {
+	name := of.Name
+	if of.ClientID != "" {
+		name = path.Dir(of.Name) + "/" + of.ClientID // a hub knows it by no other name
+	}
 	m, err := call(ctx, a.api, listTimeout, "read messages", a.Space, a.chat.Spaces.Messages.Get(name))
 	return err == nil && shows(m, question), err
 }
@@ -161,6 +160,9 @@ var ErrAddOn = errors.New("the Chat app is a Google Workspace add-on, which gets
 
 // MayPull says whether the app's credentials may take events from its subscription; none is taken.
 func (a *App) MayPull(ctx context.Context) error {
+	if a.Hub != nil {
+		return a.Hub.mayPull(ctx)
+	}
 	const consume = "pubsub.subscriptions.consume"
 	request := &pubsub.TestIamPermissionsRequest{Permissions: []string{consume}}
 	test := a.events.Projects.Subscriptions.TestIamPermissions(a.Subscription, request)

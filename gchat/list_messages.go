@@ -49,6 +49,7 @@ type api struct {
 	Space string // spaces/S, where it posts; "" of a reader
 	chat  *chat.Service
 	base  *url.URL // nil: Google's
+	Hub   *Hub     // that stands before Google; nil where none does
 }
 
 // Chat tells where it posts, host/spaces/S, without a secret.
@@ -76,9 +77,24 @@ func call[R request[R, T], T any](ctx context.Context, a *api, most time.Duratio
 	return answer, err
 }
 
-// failed is the error of a call, with a hint where it is of the embedded space.
+// failed is the error of a call, with a hint where it is of a hub or of the embedded space.
 func (a *api) failed(what, space string, err error) error {
-	return fmt.Errorf("%s: %w", what, embedded(apiError(err), a.base, space))
+	err = apiError(err)
+	if a.Hub != nil {
+		err = a.Hub.failed(err)
+	} else {
+		err = embedded(err, a.base, space)
+	}
+	return fmt.Errorf("%s: %w", what, err)
+}
+
+// named is the id that a message of ours has in Chat: a hub has each machine's ids name it, and lets it change no other messages.
+func (a *api) named(id string) string {
+	rest, ours := strings.CutPrefix(id, "client-")
+	if a.Hub == nil || !ours || strings.HasPrefix(rest, a.Hub.Machine+"-") {
+		return id
+	}
+	return "client-" + a.Hub.Machine + "-" + rest
 }
 
 // Reader lists the messages of spaces through the Chat API.
@@ -97,11 +113,11 @@ func NewReader(ctx context.Context, endpoint, credentialsFile string) (*Reader, 
 		return nil, err
 	}
 	svc, err := chat.NewService(ctx, opts...)
-	return &Reader{api: &api{chat: svc, base: base}}, err
+	return &Reader{api: &api{chat: svc, base: base, Hub: ReadHub(credentialsFile)}}, err
 }
 
 // serviceOptions lead to one of Google's APIs with the file's credentials, or to a base URL in its place: on this machine without
-// any. See findCredentials for the scopes.
+// any, but for a hub's. See findCredentials for the scopes.
 func serviceOptions(endpoint, file, app, user string) ([]option.ClientOption, *url.URL, error) {
 	base, err := ParseEndpoint(endpoint)
 	if err != nil {
@@ -112,7 +128,9 @@ func serviceOptions(endpoint, file, app, user string) ([]option.ClientOption, *u
 		opts = append(opts, option.WithEndpoint(strings.TrimSuffix(endpoint, "/")+"/"))
 	}
 	client := &http.Client{Transport: noRedirects.Transport} // plain http may go to the embedded space
-	if base == nil || base.Scheme == "https" {
+	if hub := ReadHub(file); hub != nil {
+		client.Transport = hub
+	} else if base == nil || base.Scheme == "https" {
 		creds, err := findCredentials(file, app, user)
 		if err == nil {
 			client, err = httptransport.NewClient(&httptransport.Options{
@@ -190,7 +208,7 @@ func (r *Reader) Posted(ctx context.Context, space, id string, t time.Time) (Mes
 
 // ByClientID gets the message that was posted with that MessageID.
 func (r *Reader) ByClientID(ctx context.Context, space, id string) (Message, error) {
-	m, err := call(ctx, r.api, listTimeout, "read messages", space, r.chat.Spaces.Messages.Get(space+"/messages/"+id))
+	m, err := call(ctx, r.api, listTimeout, "read messages", space, r.chat.Spaces.Messages.Get(space+"/messages/"+r.named(id)))
 	if err != nil {
 		return Message{}, err
 	}

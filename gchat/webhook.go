@@ -176,7 +176,8 @@ func (a *api) Post(ctx context.Context, p Post) (posted Posted, err error) {
 		c.MessageReplyOption("REPLY_MESSAGE_FALLBACK_TO_NEW_THREAD")
 	}
 	if p.MessageID != "" {
-		c.MessageId(p.MessageID).RequestId(p.MessageID)
+		id := a.named(p.MessageID)
+		c.MessageId(id).RequestId(id)
 	}
 	m, err := call(ctx, a, postTimeout, "post message", a.Space, c)
 	if err != nil {

@@ -116,9 +116,9 @@ func (g *google) serve(w http.ResponseWriter, r *http.Request) {
 	case strings.HasPrefix(path, appSpace+"/messages/") && r.Method == http.MethodPatch:
 		m := &chatapi.Message{}
 		_ = json.Unmarshal(body, m)
-		m.Name = path
+		m.Name = g.message(path).Name
 		g.mu.Lock()
-		g.patched[path] = append(g.patched[path], m)
+		g.patched[m.Name] = append(g.patched[m.Name], m)
 		g.mu.Unlock()
 		answer(m, nil)
 	case strings.HasPrefix(path, appSpace+"/messages/") && r.Method == http.MethodGet:
@@ -160,17 +160,18 @@ func (g *google) post(body []byte, id string) *chatapi.Message {
 	return m
 }
 
-// message is one as it stands now.
+// message is one as it stands now, by its name or by one that ends with the id that it was posted with.
 func (g *google) message(name string) *chatapi.Message {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if all := g.patched[name]; len(all) > 0 {
-		return all[len(all)-1]
-	}
 	for _, m := range g.posts {
-		if m.Name == name || strings.HasSuffix(name, "/"+m.ClientAssignedMessageId) {
-			return m
+		if m.Name != name && !strings.HasSuffix(name, "/"+m.ClientAssignedMessageId) {
+			continue
 		}
+		if all := g.patched[m.Name]; len(all) > 0 {
+			return all[len(all)-1]
+		}
+		return m
 	}
 	return &chatapi.Message{}
 }

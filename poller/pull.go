@@ -246,7 +246,7 @@ func (p *Poller) answerStale(ctx context.Context, app *gchat.App, one gchat.Pull
 		return true
 	}
 	p.beside("old card", func() {
-		if stands, err := app.Shows(ctx, one.Message.Name, one.Tap.Question); !one.Tap.Stands || err != nil || stands {
+		if stands, err := app.Shows(ctx, one.Message, one.Tap.Question); !one.Tap.Stands || err != nil || stands {
 			p.answerEvent(app, one, gchat.OldCardText)
 		} // else it was used meanwhile
 	})

@@ -401,7 +401,7 @@ func (s *sender) tellRecord(m *state.Message, way *gateway, r receipt) (err erro
 			q.MessageName, q.ThreadName = cmp.Or(r.Name, q.MessageName), cmp.Or(r.ThreadName, q.ThreadName)
 			q.Chat, q.Space = way.out.Chat(), way.space
 			if way.app != nil && len(m.Card) > 0 {
-				q.Card = r.Name
+				q.Card = way.space + "/messages/" + partID(m) // by this id the app changes it, also through a hub
 			}
 			if !r.At.IsZero() && q.PostedAt == nil {
 				at := r.At.UTC()

@@ -66,8 +66,15 @@ func salt(env Getenv) []byte {
 
 // CardID is what the buttons of a question's card carry in place of its id: no other program can guess it.
 func CardID(env Getenv, questionID string) string {
+	return keyed(env, "card "+questionID)
+}
+
+// JoinNonce goes with a code that this machine joins a hub with: it is the same on every try, and no other machine can tell it.
+func JoinNonce(env Getenv, code string) string { return keyed(env, "join "+code) }
+
+func keyed(env Getenv, about string) string {
 	h := hmac.New(sha256.New, salt(env))
-	h.Write([]byte("card " + questionID))
+	h.Write([]byte(about))
 	return hex.EncodeToString(h.Sum(nil)[:16])
 }
 

@@ -75,13 +75,18 @@ func (e *exam) chatApp(ctx context.Context, r *result) {
 	if err == nil {
 		err = app.MayPull(ctx)
 	}
-	direct := false
+	hub, direct := gchat.ReadHub(e.cfg.CredentialsFile), false // it may have a new token now
+	for _, err := range hub.Wrong(e.Version) {
+		r.warn("%v", err).Mend = Hint(err)
+	}
 	if err == nil {
 		direct, err = app.Direct(ctx)
 	}
 	switch {
 	case gchat.Overloaded(err):
 		r.warn("%v", err).Mend = Hint(err)
+	case err != nil && hub != nil:
+		r.fail("%v", err).Mend = Hint(err)
 	case err != nil:
 		r.fail("%v", err).Mend = gchat.AppHint(err) + "; gchat-hooks setup --app goes through it step by step"
 	default:

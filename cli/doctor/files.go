@@ -57,7 +57,7 @@ func read(path string) []byte {
 }
 
 // secret is one by its shape: a webhook's URL, a private key, a login, Anthropic's key. A reference, ${NAME}, is none.
-var secret = state.Pattern(`/messages\?[^"'\s]*token=[\w.%-]{6}|PRIVATE KEY-----|"refresh_token"|sk-ant-`)
+var secret = state.Pattern(`/messages\?[^"'\s]*token=[\w.%-]{6}|PRIVATE KEY-----|"refresh_token"|"gchat_hooks_hub"|sk-ant-`)
 
 func hasSecret(path string) bool { return secret().Match(read(path)) }
 

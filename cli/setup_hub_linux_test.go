@@ -1,0 +1,219 @@
+package cli
+
+import (
+	"encoding/json"
+	"errors"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"google.golang.org/api/chat/v1"
+
+	"gchat-hooks/e2e/bound"
+	"gchat-hooks/e2e/strict"
+	"gchat-hooks/gchat/space"
+	"gchat-hooks/state"
+)
+
+// colleague is a machine that joins a hub whose Chat is an embedded space.
+type colleague struct {
+	*settler
+	*strict.Hub
+	chat *space.Space
+	t    *testing.T
+	env  []string // beside HOME and PATH
+}
+
+func newColleague(t *testing.T) *colleague {
+	sp, err := space.Open(space.Options{Direct: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { sp.Close() })
+	google := strict.Google(t, sp.Handler(), strict.Embedded, strict.DirectMessage)
+	prefix := strings.TrimPrefix(strings.TrimSuffix(sp.APIEndpoint("http://x"), "/"), "http://x")
+	h := strict.NewHub(t, "spaces/local", space.Subscription, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		r.URL.Path = prefix + r.URL.Path
+		google.ServeHTTP(w, r)
+	}))
+	return &colleague{settler: newSettler(t), Hub: h, chat: sp, t: t}
+}
+
+func (c *colleague) run(args ...string) (code int, said string) {
+	cmd := bound.Command(c.t, c.program, args...)
+	cmd.Env = append([]string{"HOME=" + c.home, "PATH=/usr/bin:/bin"}, c.env...)
+	out, _ := cmd.CombinedOutput()
+	return cmd.ProcessState.ExitCode(), string(out)
+}
+
+func (c *colleague) joins(args ...string) (code int, said string) {
+	return c.run(append([]string{"setup", "--hub", c.URL, "--code", "good", "--no-hooks"}, args...)...)
+}
+
+// taps has people tap the test card once it is there, one after the other.
+func (c *colleague) taps(users ...string) {
+	for _, user := range users {
+		bound.Until(c.t, "there is a card to tap", func() bool {
+			return slices.ContainsFunc(c.chat.Messages(), func(m *chat.Message) bool {
+				return len(m.CardsV2) > 0 && c.chat.Tap(&chat.User{Name: user, DisplayName: "Ann"}, m.Name, "", "send", nil, "") == nil
+			})
+		})
+	}
+}
+
+// One line joins: what the person configured otherwise stays, a stranger's tap does not count, and what was written is the person's alone.
+func TestOneLineJoinsAHub(t *testing.T) {
+	c := newColleague(t)
+	c.Deciders = []string{"users/7"}
+	dir := filepath.Join(c.home, ".config/gchat-hooks")
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	before := "{\n\t// mine\n\t\"ask_mode\": \"hold\",\n\t\"allowed_users\": [\"users/666\"],\n\t\"credentials_file\": \"key.json\",\n}\n"
+	if err := os.WriteFile(filepath.Join(dir, "config.json"), []byte(before), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	tapped := make(chan bool)
+	go func() {
+		c.taps("users/666")
+		user := filepath.Join(c.home, ".local/state/gchat-hooks")
+		if lock, err := state.SpacesIn(user).LockReader(space.Subscription); !errors.Is(err, state.ErrLocked) {
+			t.Errorf("a poller could take the tap: %v, %v", lock, err)
+		}
+		c.taps("users/1")
+		close(tapped)
+	}()
+	code, said := c.joins()
+	<-tapped
+	if code != 0 || !strings.Contains(said, "Ann (users/1) tapped") || strings.Contains(said, "666") || strings.Contains(said, "token-") {
+		t.Fatalf("%d: %s", code, said)
+	}
+	config := strings.Join(strings.Fields(c.config()), " ")
+	for _, want := range []string{
+		"// mine", `"ask_mode": "hold"`, `"api_endpoint": "` + c.URL + `"`, `"pubsub_endpoint": "` + c.URL + `"`, `"space_id": "spaces/local"`,
+		`"pubsub_subscription": "` + space.Subscription + `"`, `/hub.json"`, `"users/1"`, `"users/7"`,
+	} {
+		if !strings.Contains(config, want) {
+			t.Errorf("no %s in %s", want, config)
+		}
+	}
+	if strings.Contains(config, "users/666") || strings.Contains(config, "key.json") {
+		t.Error(config)
+	}
+	for _, name := range []string{"config.json", "hub.json"} {
+		if info, err := os.Stat(filepath.Join(dir, name)); err != nil || info.Mode().Perm() != 0o600 {
+			t.Errorf("%s: %v, %v", name, info, err)
+		}
+	}
+	last := c.chat.Messages()[len(c.chat.Messages())-1]
+	if !strings.Contains(last.Text, "Your taps arrive") {
+		t.Errorf("the card says %q", last.Text)
+	}
+	// An answer that was lost, or a setup that was killed: the same line does the rest. Another machine cannot use it.
+	c.env = []string{"GOOGLE_CHAT_CREDENTIALS_FILE=/key.json"} // which is sent nowhere meanwhile
+	if code, said := c.joins("--round-trip=false"); code != 0 || len(c.chat.Messages()) != 1 || !strings.Contains(said, "unset GOOGLE_CHAT_CREDENTIALS_FILE") {
+		t.Errorf("again: %d: %s", code, said)
+	}
+	other := *c.settler
+	other.home = t.TempDir()
+	c.settler = &other
+	if code, said := c.joins(); code != 1 || !strings.Contains(said, "another machine used that code") || !strings.Contains(said, "write join") || c.config() != "" {
+		t.Errorf("another machine: %d: %s", code, said)
+	}
+	if _, _, refused := c.Seen(); len(refused) > 0 {
+		t.Errorf("the hub refused %q", refused)
+	}
+}
+
+func TestJoiningAHubFails(t *testing.T) {
+	c := newColleague(t)
+	for name, test := range map[string]struct {
+		args []string
+		says string
+	}{
+		"no code":    {[]string{"--hub", c.URL}, "write join to the app"},
+		"no hub":     {[]string{"--code", "good"}, "write join to the app"},
+		"an app":     {[]string{"--hub", c.URL, "--code", "good", "--app"}, "without --app"},
+		"too old":    {[]string{"--hub", c.URL, "--code", "bad"}, "within ten minutes"},
+		"not TLS":    {[]string{"--hub", "http://192.0.2.1", "--code", "good"}, "neither https nor on this machine"},
+		"nobody":     {[]string{"--hub", "http://127.0.0.1:1", "--code", "good"}, "cannot be reached"},
+		"not a hub":  {[]string{"--hub", c.server, "--code", "good"}, "there is no hub"},
+		"no tapping": {[]string{"--hub", c.URL, "--code", "good", "--wait", "300ms"}, "all is set up; gchat-hooks doctor"},
+	} {
+		code, said := c.run(append([]string{"setup", "--no-hooks"}, test.args...)...)
+		if code == 0 || !strings.Contains(said, test.says) || strings.Contains(said, "gchat-hooks login") {
+			t.Errorf("%s: %d: %s", name, code, said)
+		}
+	}
+}
+
+// What can be wrong with a hub, in the words of doctor and of status.
+func TestDoctorAndStatusKnowTheHub(t *testing.T) {
+	c := newColleague(t)
+	if code, said := c.joins("--round-trip=false"); code != 0 {
+		t.Fatal(said)
+	}
+	post := func() (level, what, mend string) {
+		_, said := c.run("doctor", "--json")
+		var report struct {
+			Findings []struct{ ID, Level, What, Mend string }
+		}
+		if err := json.Unmarshal([]byte(said), &report); err != nil {
+			t.Fatalf("%v: %s", err, said)
+		}
+		for _, f := range report.Findings {
+			if f.ID == "chat.post" {
+				level, what, mend = f.Level, what+f.What, mend+f.Mend
+			}
+		}
+		return level, what, mend
+	}
+	status := func() string {
+		_, said := c.run("status")
+		return said
+	}
+	if level, what, _ := post(); level != "ok" || !strings.Contains(what, "may pull") || strings.Contains(status(), "hub") {
+		t.Errorf("%s: %s; %s", level, what, status())
+	}
+	c.Version = "v9.9.9"
+	c.Set(func(s *strict.HubState) { s.Now = func() time.Time { return time.Now().Add(5 * time.Minute) } })
+	level, what, _ := post()
+	for _, words := range []string{what, status()} {
+		if level != "warn" || !strings.Contains(words, "clock is 5m0s off") || !strings.Contains(words, "v9.9.9") {
+			t.Errorf("%s: %s", level, words)
+		}
+	}
+	c.Version = "(devel)"
+	c.Set(func(s *strict.HubState) { s.Now = time.Now })
+	if level, what, _ := post(); level != "ok" || strings.Contains(status(), "hub") {
+		t.Errorf("mended: %s: %s; %s", level, what, status())
+	}
+	c.Set(func(s *strict.HubState) { s.Revoked = true })
+	if level, what, mend := post(); level != "fail" || !strings.Contains(what, "revoked") || !strings.Contains(mend, "write join") || strings.Contains(mend, "--app") {
+		t.Errorf("revoked: %s: %s: %s", level, what, mend)
+	}
+	// What the poller meets is told by status without a request.
+	c.run("poller", "--once")
+	if said := status(); !strings.Contains(said, "write join") {
+		t.Errorf("revoked: %s", said)
+	}
+	file := filepath.Join(c.home, ".config/gchat-hooks/hub.json")
+	b, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	down := strings.ReplaceAll(string(b)+c.config(), c.URL, "http://127.0.0.1:1")
+	i := strings.Index(down, "}\n") + 2
+	for path, text := range map[string]string{file: down[:i], filepath.Join(c.home, ".config/gchat-hooks/config.json"): down[i:]} {
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if level, what, mend := post(); level != "fail" || !strings.Contains(what, "refused") || !strings.Contains(mend, "cannot be reached") {
+		t.Errorf("down: %s: %s: %s", level, what, mend)
+	}
+}

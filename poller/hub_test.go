@@ -1,0 +1,122 @@
+package poller
+
+import (
+	"net/http"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	chatapi "google.golang.org/api/chat/v1"
+
+	"gchat-hooks/e2e/bound"
+	"gchat-hooks/e2e/strict"
+	"gchat-hooks/gchat"
+	"gchat-hooks/state"
+)
+
+// newHubDesk is a machine that joined a hub before the Chat of an app.
+func newHubDesk(t *testing.T) (*desk, *google, *strict.Hub) {
+	t.Helper()
+	d, g := newAppDesk(t)
+	h := strict.NewHub(t, appSpace, appSubscription, http.HandlerFunc(g.serve))
+	file := filepath.Join(t.TempDir(), "hub.json")
+	hub, _, err := gchat.JoinHub(t.Context(), h.URL, "good", "nonce", "v")
+	if err == nil {
+		err = hub.Save(file)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	d.vars["GCHAT_API_ENDPOINT"], d.vars["GCHAT_PUBSUB_ENDPOINT"], d.vars["GOOGLE_CHAT_CREDENTIALS_FILE"] = h.URL, h.URL, file
+	return d, g, h
+}
+
+// Asked, tapped, told, and the card changed: the hub lets all of it through, and nothing else is asked of it. A long plan's card
+// is the last of several messages; a tap is on the message that Chat names, and the card is changed by the id it was posted with.
+func TestAQuestionPassesAHub(t *testing.T) {
+	d, g, h := newHubDesk(t)
+	plan, button := d.tapped(func(q *state.Question) {
+		q.Kind, q.Tool, q.Shown = state.AskedPlan, "ExitPlanMode", strings.Repeat("a step\n\n", 6000)
+		q.Approvers = &[]string{"users/1"}
+		q.Questions[0].Options = []state.Option{{Label: state.LabelApprove}, {Label: state.LabelSendBack}}
+	})
+	waiter, err := state.LockWaiter(d.env, plan.Path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(waiter.Unlock)
+	d.run(Options{Daemon: true})
+	card := g.awaitPost("(The whole text stands above.)")
+	plan = d.await(plan, "posted", func(q *state.Question) bool { return q.MessageSent })
+	if plan.MessageName != card.Name || plan.Card == card.Name {
+		t.Errorf("it is %s, and its card %s", plan.MessageName, plan.Card)
+	}
+	g.tap("users/9", card, button, "more", nil) // a stranger, who is told so in the thread
+	said := g.said(card.Thread.Name, "what?", "")
+	g.publish(event("MESSAGE", "users/1", said))
+	d.await(plan, "heard", func(q *state.Question) bool { return len(q.Replies) == 2 })
+	g.allAcknowledged()
+	if _, err := state.CloseQuestion(plan.Path, state.Cancelled, "", nil); err != nil {
+		t.Fatal(err)
+	}
+	g.awaitPatch(card.Name, "Cancelled")
+	bound.Until(t, "all is sent", func() bool {
+		waiting, _ := state.OutboxIn(state.UserState(d.env)).Waiting()
+		return len(waiting) == 0
+	})
+	if joined, _, refused := h.Seen(); joined != 1 || len(refused) > 0 {
+		t.Errorf("%d tokens, refused %q", joined, refused)
+	}
+	if len(g.others) > 0 {
+		t.Errorf("asked for %q", g.others)
+	}
+}
+
+// A post whose answer was lost is looked for by its own id, and not made again.
+func TestAPostOfUnknownFateIsFoundThroughAHub(t *testing.T) {
+	d, g, h := newHubDesk(t)
+	m := &state.Message{
+		ID: state.MessageID("report", "1"), Type: state.MessageReport, Parts: []string{"a report"}, CreatedAt: time.Now().UTC(),
+		TriedAt: time.Now().UTC(), Chat: strings.TrimPrefix(h.URL, "http://") + "/" + appSpace,
+	}
+	g.post([]byte(`{"text":"a report"}`), "client-0123456789ab-"+strings.TrimPrefix(m.ID, "client-"))
+	if _, _, err := state.OutboxIn(state.UserState(d.env)).Put(d.env, m, 0); err != nil {
+		t.Fatal(err)
+	}
+	d.run(Options{Daemon: true})
+	bound.Until(t, "its receipt", func() bool {
+		all, _ := state.OutboxIn(state.UserState(d.env)).All()
+		return len(all) == 1 && all[0].Name == appSpace+"/messages/m0"
+	})
+	if _, requests, _ := h.Seen(); strings.Contains(strings.Join(requests, " "), "POST /v1/"+appSpace) {
+		t.Errorf("it was posted again: %q", requests)
+	}
+}
+
+// The hub lists no space, which is no trouble: taps come all the same. A card that is over is looked at by the id it was posted with.
+func TestANamedSpaceThroughAHub(t *testing.T) {
+	d, g, h := newHubDesk(t)
+	g.kind = "SPACE"
+	q, button := d.tapped(nil)
+	d.run(Options{Daemon: true})
+	card := g.awaitPost("Which?")
+	q = d.await(q, "posted", func(q *state.Question) bool { return q.MessageSent })
+	bound.Until(t, "the list is refused", func() bool {
+		_, _, refused := h.Seen()
+		return len(refused) == 1 && strings.HasPrefix(refused[0], "GET /v1/"+appSpace+"/messages?")
+	})
+	over := *card
+	over.CardsV2 = []*chatapi.CardWithId{gchat.NoticeCard("over", "")}
+	g.tap("users/1", &over, strings.Repeat("a", 32), "1", nil) // no button of that question stands there any more
+	g.awaitPost(gchat.OldCardText)
+	g.tap("users/1", card, button, "2", nil)
+	d.await(q, "answered", func(q *state.Question) bool { return q.Status == state.Answered })
+	g.allAcknowledged()
+	if space := state.SpacesIn(state.UserState(d.env)).Of(q.Chat); space.Trouble != nil || len(space.Paused) > 0 {
+		t.Errorf("%+v", space)
+	}
+	if _, _, refused := h.Seen(); len(refused) > 1 {
+		t.Errorf("refused %q", refused)
+	}
+}
