@@ -229,6 +229,16 @@ func (g *google) Tap(u *chat.User, m *chat.Message, choice string, inputs map[st
 	g.t.Helper()
 	g.mu.Lock()
 	m = g.message(m.Name)
+	g.mu.Unlock()
+	return g.tap(u, m, choice, inputs)
+}
+
+// TapOn has a user tap a card as a program made it up.
+func (g *google) TapOn(u *chat.User, m *chat.Message, choice string) { g.tap(u, m, choice, nil) }
+
+func (g *google) tap(u *chat.User, m *chat.Message, choice string, inputs map[string]string) bool {
+	g.t.Helper()
+	g.mu.Lock()
 	parameters := parametersOf(m, choice)
 	e := g.event("CARD_CLICKED", u, m)
 	g.mu.Unlock()

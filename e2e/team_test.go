@@ -1,0 +1,149 @@
+package e2e
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"google.golang.org/api/chat/v1"
+
+	"gchat-hooks/e2e/bound"
+)
+
+// joinedSession starts a Claude Code on a machine that a person has joined to the hub with the line from the app: by a direct
+// message, or in a named space.
+func joinedSession(t *testing.T, c claude, g *google, hubs []*replica, u *chat.User, space string, cfg config) *session {
+	t.Helper()
+	direct := g.Direct(u)
+	before := len(g.Messages(direct))
+	g.Say(u, max(space, direct), nil, "join")
+	line := ""
+	bound.Until(t, "the line to paste", func() bool {
+		for _, m := range g.Messages(direct)[before:] {
+			_, line, _ = strings.Cut(m.Text, "gchat-hooks setup ")
+		}
+		return line != ""
+	})
+	line, _, _ = strings.Cut(line, "\n")
+	cfg.Env = append(cfg.Env, "GCHAT_POLLER_INTERVAL=0.2")
+	cfg.Prepare = func(home, project string) {
+		args := append([]string{"setup"}, strings.Fields(line)...)
+		cmd := bound.Command(t, built(t), append(args, "--round-trip=false", "--approve")...)
+		cmd.Dir = project
+		cmd.Env = []string{"HOME=" + home, "PATH=" + filepath.Dir(c.Argv[len(c.Argv)-1]) + ":/usr/bin:/bin", "TMPDIR=" + os.TempDir()}
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Fatalf("setup: %v\n%s", err, out)
+		}
+	}
+	s := start(t, c, cfg)
+	t.Cleanup(func() {
+		if t.Failed() {
+			log, _ := os.ReadFile(filepath.Join(s.Home, ".claude", "logs", "gchat-hooks.log"))
+			t.Logf("log of the hooks of %s's machine:\n%s", u.Name, log)
+		}
+	})
+	return s
+}
+
+// Three machines of two people share one app, through two replicas of the hub: one machine of Ann's asks in her direct message, one in
+// a named space, and Bob's in his. Each person answers what is theirs, by tap and by words, and nothing of a colleague's.
+func TestATeam(t *testing.T) {
+	eachClaude(t, ours, func(t *testing.T, c claude) {
+		g := newGoogle(t)
+		t.Cleanup(func() {
+			if t.Failed() {
+				for _, space := range []string{"spaces/dm1", "spaces/dm2", "spaces/room"} {
+					for _, m := range g.Messages(space) {
+						t.Logf("%s: %s: %s %q", space, m.Sender.Name, m.ClientAssignedMessageId, m.Text+m.FallbackText)
+					}
+				}
+			}
+		})
+		room := g.Room("room")
+		policy := filepath.Join(t.TempDir(), "policy.json")
+		writeFile(t, policy, map[string]any{"spaces": map[string][]string{room: {bob.Name}}})
+		hubs := replicas(t, g, 2, "--policy", policy)
+		script := func(folder string) config {
+			return config{Script: []turn{{ask(deploy)}, {bash("mkdir " + folder)}, asksBack, {say("Done with " + folder + ".")}}}
+		}
+		planned := script("three")
+		planned.Script = slices.Insert(planned.Script, 1, turn{call("ExitPlanMode", map[string]any{"plan": "# The plan"})})
+		planned.Script = slices.Insert(planned.Script, 0, turn{say("Hm.")})
+		planned.Args = []string{"--permission-mode", "plan"}
+		laptop := joinedSession(t, c, g, hubs, ann, "", script("one"))
+		server := joinedSession(t, c, g, hubs, ann, room, script("two"))
+		bobs := joinedSession(t, c, g, hubs, bob, "", planned)
+		(&bridge{session: bobs}).thinks("# The plan")
+		carol := person(3, "carol@example.com")
+		for _, s := range []*session{laptop, server, bobs} {
+			s.Prompt("go ahead")
+		}
+		one, two, three := g.Await("spaces/dm1", deploy.Question), g.Await(room, deploy.Question), g.Await("spaces/dm2", deploy.Question)
+
+		// Who is asked nothing decides nothing: a member of the room, and Bob with a card of his own that carries Ann's button.
+		g.Tap(carol, two, "1", nil)
+		stolen := *three
+		stolen.CardsV2 = one.CardsV2
+		g.TapOn(bob, &stolen, "3")
+		g.Tap(ann, one, "2", nil)
+		g.Tap(bob, two, "3", nil)
+		g.Tap(bob, three, "1", nil)
+		for _, each := range []struct {
+			s    *session
+			told string
+		}{{laptop, "Rolling"}, {server, "Canary"}, {bobs, deploy.Options[0].Label}} {
+			each.s.API.WaitToolResult(t, 1)
+			if !strings.Contains(each.s.API.lastMain(), each.told) {
+				t.Errorf("Claude was not told %q", each.told)
+			}
+		}
+		plan := g.Await("spaces/dm2", "The plan")
+		g.Tap(bob, plan, "approve", nil)
+
+		one, two, three = g.Await("spaces/dm1", "mkdir one"), g.Await(room, "mkdir two"), g.Await("spaces/dm2", "mkdir three")
+		g.Say(carol, room, two, "no")
+		g.Tap(ann, one, "allow", nil)
+		g.Say(ann, room, two, "yes")
+		g.Say(bob, "spaces/dm2", three, "no, use git mv")
+
+		one, two, three = g.Await("spaces/dm1", "Shall I commit?"), g.Await(room, "Shall I commit?"), g.Await("spaces/dm2", "Shall I commit?")
+		g.Say(ann, "spaces/dm1", one, "commit one")
+		g.Say(bob, room, two, "commit two")
+		g.Tap(bob, three, "send", map[string]string{"w1": "commit three"})
+		for folder, s := range map[string]*session{"one": laptop, "two": server, "three": bobs} {
+			s.API.WaitText(t, "commit "+folder)
+			_, err := os.Stat(filepath.Join(s.Dir, folder))
+			if made := err == nil; made != (folder != "three") {
+				t.Errorf("the folder %s is there: %v", folder, made)
+			}
+			if n := s.API.count("commit " + folder); n != 1 {
+				t.Errorf("Claude has \"commit %s\" %d times", folder, n)
+			}
+		}
+		if bobs.API.count("git mv") == 0 {
+			t.Error("Bob's reason is not told")
+		}
+
+		// What one machine wrote stands where it belongs, under its own ids.
+		ids := map[string][]string{}
+		for _, space := range []string{"spaces/dm1", room, "spaces/dm2"} {
+			for _, m := range g.Messages(space) {
+				if parts := strings.Split(m.ClientAssignedMessageId, "-"); len(parts) > 2 && !slices.Contains(ids[space], parts[1]) {
+					ids[space] = append(ids[space], parts[1])
+				}
+				b, _ := json.Marshal(m)
+				for folder, where := range map[string]string{"one": "spaces/dm1", "two": room, "three": "spaces/dm2"} {
+					if strings.Contains(string(b), "mkdir "+folder) && space != where {
+						t.Errorf("%s has a message about %s", space, folder)
+					}
+				}
+			}
+			if n := len(ids[space]); n != 1 {
+				t.Errorf("%d machines wrote into %s: %q", n, space, ids[space])
+			}
+		}
+	})
+}
