@@ -11,12 +11,46 @@ import (
 	"github.com/chromedp/chromedp"
 )
 
+// setUpSpace connects a machine to an embedded space of its own, as a person does, and runs it. It gives the page's address.
+func setUpSpace(t *testing.T, c claude, home, project string, flags ...string) (page string) {
+	t.Helper()
+	program, address := built(t), "127.0.0.1:"+freePort(t)
+	env := []string{"HOME=" + home, "PATH=" + filepath.Dir(c.Argv[len(c.Argv)-1]) + ":" + os.Getenv("PATH"), "TMPDIR=" + os.TempDir()}
+	cmd := exec.Command(program, append([]string{"setup", "--space", "--address", address, "--preset", "approve"}, flags...)...)
+	cmd.Dir, cmd.Env = project, env
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("setup: %v\n%s", err, out)
+	}
+	return serveSpace(t, env, program, []string{"space", "--listen", address})
+}
+
+// A person begins a session on the page, by its form. The words go in as they are.
+func TestASessionIsBegunFromThePage(t *testing.T) {
+	const words = `model is "what" I ask about; $(touch owned)`
+	eachClaude(t, ours, func(t *testing.T, c claude) {
+		requireIsolation(t)
+		var page string
+		s := start(t, c, config{
+			Script:  []turn{{ask(deploy)}, thanks, {say("The new one is at work.")}},
+			Prepare: func(home, project string) { page = setUpSpace(t, c, home, project, "--start-sessions") },
+		})
+		defer (&bridge{session: s}).own("kill-server")
+		s.Prompt("go ahead")
+		s.Choose(firstOption, "2") // by which the project is known
+		s.WaitScreen("Thanks, understood.")
+		tap := phoneBrowser(t)
+		tap(chromedp.Navigate(page), chromedp.Click(chromedp.CSS(`#begin`), chromedp.NodeVisible))
+		tap(chromedp.SendKeys(chromedp.CSS(`#new-project`), "project"), chromedp.SendKeys(chromedp.CSS(`#new-words`), words))
+		tap(chromedp.Click(chromedp.CSS(`#new-start`)))
+		s.API.WaitText(t, words)
+	})
+}
+
 // A person looks at a session on the page of the embedded space, and stops it there. Its project's name is hostile.
 func TestASessionIsSteeredFromThePage(t *testing.T) {
 	const forever = "./forever.sh"
 	eachClaude(t, ours, func(t *testing.T, c claude) {
 		requireIsolation(t)
-		program, address := built(t), "127.0.0.1:"+freePort(t)
 		var page string
 		s := start(t, c, config{
 			Folder: `<script>document.title='owned'` + "\u202e" + strings.Repeat("x", 100),
@@ -26,13 +60,7 @@ func TestASessionIsSteeredFromThePage(t *testing.T) {
 				if err := os.WriteFile(filepath.Join(project, "forever.sh"), []byte("#!/bin/sh\nexec sleep 1000\n"), 0o700); err != nil {
 					t.Fatal(err)
 				}
-				env := []string{"HOME=" + home, "PATH=" + filepath.Dir(c.Argv[len(c.Argv)-1]) + ":" + os.Getenv("PATH"), "TMPDIR=" + os.TempDir()}
-				cmd := exec.Command(program, "setup", "--space", "--address", address, "--preset", "approve")
-				cmd.Dir, cmd.Env = project, env
-				if out, err := cmd.CombinedOutput(); err != nil {
-					t.Fatalf("setup: %v\n%s", err, out)
-				}
-				page = serveSpace(t, env, program, []string{"space", "--listen", address})
+				page = setUpSpace(t, c, home, project)
 			},
 		})
 		tap := phoneBrowser(t)
