@@ -150,7 +150,7 @@ func (s *setup) appSpace(ctx context.Context, app *gchat.App) error {
 func (s *setup) testCard(ctx context.Context, app *gchat.App) error {
 	id := strings.ReplaceAll(uuid.NewString(), "-", "")
 	const please = "gchat-hooks can write here. Tap the button, and it knows that your taps arrive."
-	card := gchat.Post{Text: "[Setup] " + please, Card: gchat.NoticeCard(please, id), MessageID: "client-" + id}
+	card := gchat.Post{Text: "[Setup] " + please, Card: gchat.NoticeCard(please, app.CardID(id)), MessageID: "client-" + id}
 	if _, err := app.Post(ctx, card); err != nil {
 		return s.cannot("", err)
 	}

@@ -3,7 +3,9 @@ package gchat
 import (
 	"cmp"
 	"context"
+	"crypto/sha256"
 	"encoding/base64"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"path"
@@ -87,6 +89,19 @@ func (a *App) Shows(ctx context.Context, of Message, question string) (bool, err
 	}
 	m, err := call(ctx, a.api, listTimeout, "read messages", a.Space, a.chat.Spaces.Messages.Get(name))
 	return err == nil && shows(m, question), err
+}
+
+// CardID is what the buttons of this machine's cards carry: an id of the question, and behind it which machine is asked, since
+// each hears the taps on the cards of all. Machines are told apart by their subscriptions: of several that share one, any gets
+// the taps of the others.
+func (a *App) CardID(question string) string { return question + "-" + a.machine() }
+
+// Foreign says whether a tap is on the card of another machine, which hears it, too.
+func (a *App) Foreign(t *Tap) bool { return t.Machine != "" && t.Machine != a.machine() }
+
+func (a *App) machine() string {
+	sum := sha256.Sum256([]byte(a.Subscription))
+	return hex.EncodeToString(sum[:6])
 }
 
 // Direct says whether the app's space is a direct message with one person: there an app hears all that is said. Google is asked

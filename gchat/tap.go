@@ -27,7 +27,8 @@ type Event struct {
 
 // Tap is what a card tells of a tap on it. All of it is what the sender's program sent: it says what was tapped, and not who may.
 type Tap struct {
-	Question string              // what the card carries for its question: see state.Question's card id
+	Question string              // what the card carries for its question: see state.CardID
+	Machine  string              // which machine's card it is: see App.CardID; "" of an earlier version's card
 	Choice   string              // which button it was
 	Inputs   map[string][]string // what its fields and boxes held, by name
 	Stands   bool                // the card still had that button when Chat told of the tap, as far as that is known
@@ -83,7 +84,8 @@ func ReadEvent(data []byte) (e Event, err error) {
 			}
 		}
 	}
-	e.Tap.Question, e.Tap.Choice = carried[tapQuestion], carried[tapChoice]
+	e.Tap.Question, e.Tap.Machine, _ = strings.Cut(carried[tapQuestion], "-")
+	e.Tap.Choice = carried[tapChoice]
 	e.Tap.Stands = in.Message == nil || len(in.Message.CardsV2) == 0 || shows(in.Message, e.Tap.Question)
 	return e, nil
 }

@@ -62,22 +62,29 @@ func newGoogle(t testing.TB) *google {
 	}
 	g.sub = pubsubpb.NewSubscriberClient(conn)
 	topic := &pubsubpb.Topic{Name: appTopic}
-	if _, err = pubsubpb.NewPublisherClient(conn).CreateTopic(t.Context(), topic); err == nil {
-		_, err = g.sub.CreateSubscription(t.Context(), &pubsubpb.Subscription{Name: appSubscription, Topic: appTopic, AckDeadlineSeconds: 10})
-	}
-	if err != nil {
+	if _, err = pubsubpb.NewPublisherClient(conn).CreateTopic(t.Context(), topic); err != nil {
 		t.Fatal(err)
 	}
+	g.subscribe(appSubscription)
 	server := httptest.NewServer(strict.Google(t, http.HandlerFunc(g.serve), strict.DirectMessage))
 	g.url = server.URL
 	t.Cleanup(func() { server.CloseClientConnections(); server.Close(); conn.Close(); g.pub.Close() })
 	return g
 }
 
+func (g *google) subscribe(name string) {
+	g.t.Helper()
+	one := &pubsubpb.Subscription{Name: name, Topic: appTopic, AckDeadlineSeconds: 10}
+	if _, err := g.sub.CreateSubscription(g.t.Context(), one); err != nil {
+		g.t.Fatal(err)
+	}
+}
+
 // serve answers what an app asks for.
 func (g *google) serve(w http.ResponseWriter, r *http.Request) {
 	body, _ := io.ReadAll(r.Body)
 	path := strings.TrimPrefix(r.URL.Path, "/v1/")
+	subscription, called, _ := strings.Cut(path, ":")
 	answer := func(v any, err error) {
 		b, _ := json.Marshal(v)
 		if m, ok := v.(proto.Message); ok && err == nil {
@@ -90,15 +97,15 @@ func (g *google) serve(w http.ResponseWriter, r *http.Request) {
 		w.Write(b)
 	}
 	switch {
-	case path == appSubscription+":pull":
+	case called == "pull":
 		in := &pubsubpb.PullRequest{}
 		_ = protojson.Unmarshal(body, in)
-		in.Subscription = appSubscription
+		in.Subscription = subscription
 		answer(g.sub.Pull(r.Context(), in))
-	case path == appSubscription+":acknowledge":
+	case called == "acknowledge":
 		in := &pubsubpb.AcknowledgeRequest{}
 		_ = protojson.Unmarshal(body, in)
-		in.Subscription = appSubscription
+		in.Subscription = subscription
 		if g.deaf.Load() {
 			g.lost.Add(1)
 			answer(nil, fmt.Errorf("lost"))
@@ -235,15 +242,22 @@ func (g *google) waiting() (n int) {
 // newAppDesk is a machine whose Chat is an app's.
 func newAppDesk(t testing.TB) (*desk, *google) {
 	t.Helper()
-	d, g := newDesk(t), newGoogle(t)
+	g := newGoogle(t)
+	return g.desk(appSubscription), g
+}
+
+// desk is a machine of the app's that hears it by that subscription.
+func (g *google) desk(subscription string) *desk {
+	g.t.Helper()
+	d := newDesk(g.t)
 	delete(d.vars, "GOOGLE_CHAT_WEBHOOK_URL")
 	for name, value := range map[string]string{
-		"GOOGLE_CHAT_SPACE_ID": appSpace, "GCHAT_PUBSUB_SUBSCRIPTION": appSubscription, "GCHAT_API_ENDPOINT": g.url,
+		"GOOGLE_CHAT_SPACE_ID": appSpace, "GCHAT_PUBSUB_SUBSCRIPTION": subscription, "GCHAT_API_ENDPOINT": g.url,
 		"GCHAT_PUBSUB_ENDPOINT": g.url, "GCHAT_ALLOWED_USERS": "users/1,users/2", "GCHAT_APPROVERS": "users/1",
 	} {
 		d.vars[name] = value
 	}
-	return d, g
+	return d
 }
 
 // said is a message of a person's; quotes is one that it quotes.

@@ -155,9 +155,6 @@ func (p *Poller) useEvents(ctx context.Context, app *gchat.App, heard []gchat.Pu
 	for _, one := range heard {
 		used := true
 		p.safely("event", func() { used = p.useEvent(ctx, app, one, cards, views) })
-		if !used && one.Tap != nil {
-			delete(cards, one.Tap.Question) // its record is held by another process: one try a step is enough
-		}
 		switch i, known := byID[one.ID]; {
 		case used:
 			done = append(done, one.AckID)
@@ -192,14 +189,29 @@ func (p *Poller) useEvent(ctx context.Context, app *gchat.App, one gchat.Pulled,
 	case one.Err != nil:
 		p.Log.Once(one.Err, "event not understood")
 	case !one.Human || !strings.HasPrefix(one.By.Name, "users/"):
-	case one.Tap != nil && cards[one.Tap.Question] != nil:
-		return p.writeTap(cards[one.Tap.Question], one)
 	case one.Tap != nil:
-		return p.answerStale(ctx, app, one)
+		return p.useTap(ctx, app, one, cards)
 	case one.Type == "MESSAGE":
 		return p.writeSaid(app, one, cmp.Or(views[app.Chat()], &view{sessions: p.byThread, known: p.sessions}))
 	}
 	return true
+}
+
+// useTap has a tap written down that is on the very card of its question. What a card's buttons carry can be read by all in the
+// space, and put on another card. A question that is just being posted does not know its card yet.
+func (p *Poller) useTap(ctx context.Context, app *gchat.App, one gchat.Pulled, cards map[string]*served) (used bool) {
+	s := cards[one.Tap.Question]
+	switch {
+	case s != nil && one.Message.Name != "" && one.Message.Name == s.q.MessageName:
+		used = p.writeTap(s, one)
+		if !used {
+			delete(cards, one.Tap.Question) // its record is held by another process: one try a step is enough
+		}
+		return used
+	case app.Foreign(one.Tap):
+		return true
+	}
+	return p.answerStale(ctx, app, one)
 }
 
 // writeTap writes a tap into its question, once, however often it comes; who tapped is judged there.

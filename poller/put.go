@@ -177,7 +177,7 @@ func (s *sender) wordQuestion(ctx context.Context, m *state.Message, way *gatewa
 		m.Parts = gchat.QuestionTexts(q)
 		return m, outcome{}
 	}
-	texts, card := gchat.AppTexts(q, state.CardID(s.Env, q.QuestionID))
+	texts, card := gchat.AppTexts(q, way.app.CardID(state.CardID(s.Env, q.QuestionID)))
 	m.Parts = texts
 	m.Card, _ = json.Marshal(card)
 	return m, outcome{}

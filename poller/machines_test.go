@@ -1,0 +1,169 @@
+package poller
+
+import (
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	chatapi "google.golang.org/api/chat/v1"
+
+	"gchat-hooks/e2e/bound"
+	"gchat-hooks/state"
+)
+
+const otherSubscription = "projects/p/subscriptions/other"
+
+// another is a second machine of the app's.
+func (g *google) another() *desk {
+	g.t.Helper()
+	g.subscribe(otherSubscription)
+	d := g.desk(otherSubscription)
+	d.n = 100 // its questions are others
+	return d
+}
+
+// carried is what the first button of a card carries for its question.
+func carried(t *testing.T, m *chatapi.Message) string {
+	t.Helper()
+	for _, s := range m.CardsV2[0].Card.Sections {
+		for _, w := range s.Widgets {
+			if w.ButtonList != nil {
+				return w.ButtonList.Buttons[0].OnClick.Action.Parameters[0].Value
+			}
+		}
+	}
+	t.Fatal("the card has no button")
+	return ""
+}
+
+func allowed(q *state.Question) {
+	q.Kind, q.Tool, q.Approvers = state.AskedPermission, "Bash", &[]string{"users/1"}
+	q.Questions[0].Options = []state.Option{{Label: state.LabelAllow}, {Label: state.LabelDeny}}
+}
+
+// Another machine of the app reads what a card's buttons carry, and puts it on a card of its own: a tap on that one is no tap on
+// the question, and does not keep one back that is.
+func TestATapCountsOnItsOwnCardOnly(t *testing.T) {
+	d, g := newAppDesk(t)
+	q, _ := d.tapped(allowed)
+	waiter, err := state.LockWaiter(d.env, q.Path) // the hook
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer waiter.Unlock()
+	var later atomic.Int64
+	d.run(Options{Daemon: true, Now: func() time.Time { return time.Now().Add(time.Duration(later.Load())) }})
+	m := g.awaitPost("[Permission]")
+	q = d.await(q, "posted", func(q *state.Question) bool { return q.MessageName != "" })
+	card := carried(t, m)
+	copied := *g.post([]byte(`{"text":"Is it warm?"}`), "")
+	copied.CardsV2 = m.CardsV2
+	elsewhere := *m
+	elsewhere.Name = strings.Replace(m.Name, appSpace, "spaces/OTHER", 1)
+	unnamed := *m
+	unnamed.Name = ""
+	for _, on := range []*chatapi.Message{&copied, &elsewhere, &unnamed} {
+		g.delivered(g.tap("users/1", on, card, "allow", nil))
+	}
+	g.tap("users/1", m, card, "deny", nil)
+	q = d.await(q, "decided", func(q *state.Question) bool { return q.Status == state.Answered })
+	if label, _ := q.Decision(); label != state.LabelDeny || len(q.Replies) != 1 {
+		t.Errorf("%q, %+v", label, q.Replies)
+	}
+	bound.Until(t, "all events are acknowledged", func() bool {
+		later.Add(int64(foreignAge))
+		return g.waiting() == 0
+	})
+	if q = d.load(q); len(q.Replies) != 1 {
+		t.Errorf("%+v", q.Replies)
+	}
+}
+
+// A tap counts that comes while Google still answers the post of its question.
+func TestATapComesBeforeThePostIsAnswered(t *testing.T) {
+	d, g := newAppDesk(t)
+	g.slow = make(chan struct{})
+	q, _ := d.tapped(nil)
+	d.run(Options{Daemon: true})
+	m := g.awaitPost("Which?")
+	unnamed := *m
+	unnamed.Name = ""
+	g.tap("users/1", &unnamed, carried(t, m), "1", nil)
+	g.delivered(g.tap("users/1", m, carried(t, m), "2", nil))
+	if bound.Soon(time.Second, func() bool { return g.waiting() == 0 || len(d.load(q).Replies) > 0 }) {
+		t.Error("used before the question is known to be posted")
+	}
+	close(g.slow)
+	d.await(q, "answered", func(q *state.Question) bool { return q.Answers["Which?"] == "Two" })
+}
+
+// A card that a version before this one posted is answered as ever, and one that no machine knows is told.
+func TestATapOnACardOfAnEarlierVersion(t *testing.T) {
+	d, g := newAppDesk(t)
+	q, card := d.tapped(nil)
+	d.run(Options{Daemon: true})
+	m := g.awaitPost("Which?")
+	g.tap("users/1", m, strings.Repeat("0", 32), "2", nil)
+	g.awaitPost("This card is over")
+	g.tap("users/1", m, card, "2", nil)
+	d.await(q, "answered", func(q *state.Question) bool { return q.Answers["Which?"] == "Two" })
+}
+
+// Two machines of one app hear all that is done: each takes what is its own, and the other one acknowledges it at once.
+func TestTwoMachinesOfAnApp(t *testing.T) {
+	d, g := newAppDesk(t)
+	other := g.another()
+	q, _ := d.tapped(nil)
+	d.run(Options{Daemon: true})
+	m := g.awaitPost("Which?")
+	others, _ := other.tapped(func(q *state.Question) { q.Questions[0].Question = "Whose?" })
+	other.run(Options{Daemon: true})
+	theirs := g.awaitPost("Whose?")
+	both := func(id string) {
+		t.Helper()
+		bound.Until(t, "both machines acknowledge it", func() bool { return g.pub.Message(id).Acks == 2 })
+	}
+	both(g.tap("users/1", m, carried(t, m), "2", nil))
+	both(g.tap("users/2", theirs, carried(t, theirs), "1", nil))
+	if q = d.load(q); q.Answers["Which?"] != "Two" || len(q.Replies) != 1 {
+		t.Errorf("%+v", q)
+	}
+	if others = other.load(others); others.Answers["Whose?"] != "One" || len(others.Replies) != 1 {
+		t.Errorf("%+v", others)
+	}
+}
+
+// What no machine knows is answered once for all of them.
+func TestTwoMachinesAnswerUnboundWordsOnce(t *testing.T) {
+	d, g := newAppDesk(t)
+	var later atomic.Int64
+	now := func() time.Time { return time.Now().Add(time.Duration(later.Load())) }
+	for _, one := range []*desk{d, g.another()} {
+		one.tapped(nil)
+		one.run(Options{Daemon: true, Now: now})
+	}
+	id := g.publish(event("MESSAGE", "users/1", g.said(appSpace+"/threads/new", "hello", "")))
+	bound.Until(t, "both machines heard it", func() bool { return g.pub.Message(id).Deliveries >= 2 })
+	bound.Until(t, "both machines acknowledge it", func() bool {
+		later.Add(int64(foreignAge) / 2)
+		return g.pub.Message(id).Acks == 2
+	})
+	g.awaitPost("Nothing here waits for that")
+	bound.Soon(time.Second, func() bool { return g.count("Nothing here waits for that") > 1 })
+	if n := g.count("Nothing here waits for that"); n != 1 {
+		t.Errorf("told %d times", n)
+	}
+}
+
+// count is how many messages have these words.
+func (g *google) count(words string) (n int) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for _, m := range g.posts {
+		if strings.Contains(m.Text+m.FallbackText, words) {
+			n++
+		}
+	}
+	return n
+}
