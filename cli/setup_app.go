@@ -19,7 +19,8 @@ import (
 	"gchat-hooks/state/config"
 )
 
-// appSteps is what a person does in Google Cloud before a Chat app can be tried; PROJECT stands for theirs.
+// appSteps is what a person does in Google Cloud before a Chat app can be tried; PROJECT stands for theirs, SUBSCRIPTION
+// for the name of this machine's.
 //
 //go:embed setup_app_cloud.txt
 var appSteps string
@@ -49,7 +50,8 @@ func (s *setup) app(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	words := strings.NewReplacer("PROJECT", project, "KEY", s.appKey(), "DIR", filepath.Dir(s.appKey()))
+	_, subscription, _ := strings.Cut(s.config().Subscription, "/subscriptions/")
+	words := strings.NewReplacer("PROJECT", project, "SUBSCRIPTION", subscription, "KEY", s.appKey(), "DIR", filepath.Dir(s.appKey()))
 	var app *gchat.App
 	for _, step := range []struct {
 		name, told, how string
@@ -89,7 +91,8 @@ func (s *setup) app(ctx context.Context) error {
 	return s.keep()
 }
 
-// appProject is the Cloud project, which the subscription names.
+// appProject is the Cloud project, which the subscription names. Without a configured one each machine has its own, since one that
+// is shared gives each event to one of the machines.
 func (s *setup) appProject(ctx context.Context) (string, error) {
 	for s.config().Subscription == "" {
 		if !s.ask.terminal {
@@ -100,10 +103,15 @@ func (s *setup) appProject(ctx context.Context) (string, error) {
 		if err != nil {
 			return "", err
 		}
-		s.answers["GCHAT_PUBSUB_SUBSCRIPTION"] = "projects/" + said + "/subscriptions/gchat-hooks"
+		machine := notInName().ReplaceAllString(state.MachineName(), "-")
+		s.answers["GCHAT_PUBSUB_SUBSCRIPTION"] = "projects/" + said + "/subscriptions/gchat-hooks-" + machine
 	}
 	return strings.Split(s.config().Subscription, "/")[1], nil
 }
+
+// notInName is what no name of a subscription has: https://cloud.google.com/pubsub/docs/pubsub-basics#resource_names allows a few
+// signs more.
+var notInName = state.Pattern(`[^A-Za-z0-9-]+`)
 
 // appKey is where the service account's key is looked for.
 func (s *setup) appKey() string { return filepath.Join(state.ConfigDir(s.env), "app-key.json") }

@@ -7,6 +7,8 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -94,6 +96,10 @@ func TestSetupOfAnAppNamesWhatIsMissing(t *testing.T) {
 		s.program, "setup", "--app", "--no-hooks")
 	x.answer("The Cloud project's id", "my project")
 	x.answer("The Cloud project's id", "local")
+	host, _ := os.Hostname()
+	host, _, _ = strings.Cut(host, ".")
+	subscription := "projects/local/subscriptions/gchat-hooks-" + host
+	x.expect(`subscriptions create gchat-hooks-` + regexp.QuoteMeta(host) + ` --topic gchat-hooks `)
 	x.expect(`--expiration-period=never`)
 	x.expect(`--member serviceAccount:chat-api-push@system\.gserviceaccount\.com`)
 	x.expect(`roles/iam\.serviceAccountTokenCreator`)
@@ -116,7 +122,7 @@ func TestSetupOfAnAppNamesWhatIsMissing(t *testing.T) {
 		t.Fatalf("exit code %d:\n%s", code, x.screen())
 	}
 	config := s.config()
-	for _, want := range []string{`"projects/local/subscriptions/gchat-hooks"`, `"spaces/local"`, `"users/111"`} {
+	for _, want := range []string{`"` + subscription + `"`, `"spaces/local"`, `"users/111"`} {
 		if !strings.Contains(config, want) {
 			t.Errorf("the configuration has no %s:\n%s", want, config)
 		}
