@@ -8,6 +8,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"net/http"
 	"path"
 	"slices"
 	"strings"
@@ -102,6 +103,34 @@ func (a *App) Foreign(t *Tap) bool { return t.Machine != "" && t.Machine != a.ma
 func (a *App) machine() string {
 	sum := sha256.Sum256([]byte(a.Subscription))
 	return hex.EncodeToString(sum[:6])
+}
+
+// Concerns says whether this machine may tell a person that their words were not used, where no record here knows them. What
+// follows a message of the app's is left to the machine that the message names: there the words may have been used. Chat's first
+// message of spaces/S/threads/T is spaces/S/messages/T.T, as observed.
+func (a *App) Concerns(ctx context.Context, said Message) (bool, error) {
+	name := said.Quotes
+	if in, thread, ok := strings.Cut(said.ThreadName, "/threads/"); name == "" && said.Reply && ok {
+		name = in + "/messages/" + thread + "." + thread
+	}
+	if name == "" {
+		return true, nil
+	}
+	m, err := call(ctx, a.api, listTimeout, "read messages", a.Space, a.chat.Spaces.Messages.Get(name))
+	switch {
+	case answered(err).HTTP == http.StatusNotFound:
+		return true, nil
+	case err != nil:
+		return false, err
+	}
+	here := &state.Question{Machine: state.MachineName()}
+	named := strings.Contains(m.Text+"\n", machineOf(here)+"\n")
+	for _, c := range m.CardsV2 {
+		if c != nil && c.Card != nil && c.Card.Header != nil {
+			named = named || strings.HasSuffix(c.Card.Header.Subtitle, machineAfter(here))
+		}
+	}
+	return named || m.Sender == nil || m.Sender.Type == "HUMAN", nil
 }
 
 // Direct says whether the app's space is a direct message with one person: there an app hears all that is said. Google is asked

@@ -137,10 +137,16 @@ func (d *cardDraft) card(q *state.Question, how string) *chat.CardWithId {
 	if dir := cmp.Or(q.CWD, q.ProjectDir); dir != "" {
 		header.Subtitle += " · " + Line(head(dir, 200))
 	}
-	if q.Machine != "" {
-		header.Subtitle += " · " + brief(q.Machine, 100)
-	}
+	header.Subtitle += machineAfter(q)
 	return &chat.CardWithId{CardId: TapFunction, Card: &chat.GoogleAppsCardV1Card{Header: header, Sections: d.sections}}
+}
+
+// machineAfter ends the line of a card that says whose it is; "" where the record does not tell.
+func machineAfter(q *state.Question) string {
+	if q.Machine == "" {
+		return ""
+	}
+	return " · " + brief(q.Machine, 100)
 }
 
 // question writes the prompts of a question. It is false where there are none, or they have more widgets than a card.

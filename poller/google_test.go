@@ -123,13 +123,19 @@ func (g *google) serve(w http.ResponseWriter, r *http.Request) {
 	case strings.HasPrefix(path, appSpace+"/messages/") && r.Method == http.MethodPatch:
 		m := &chatapi.Message{}
 		_ = json.Unmarshal(body, m)
-		m.Name = g.message(path).Name
+		was := g.message(path)
+		m.Name, m.Sender = was.Name, was.Sender
 		g.mu.Lock()
 		g.patched[m.Name] = append(g.patched[m.Name], m)
 		g.mu.Unlock()
 		answer(m, nil)
 	case strings.HasPrefix(path, appSpace+"/messages/") && r.Method == http.MethodGet:
-		answer(g.message(path), nil)
+		m := g.message(path)
+		if m.Name == "" {
+			http.Error(w, `{"error":{"code":404,"status":"NOT_FOUND","message":"no such message"}}`, http.StatusNotFound)
+			return
+		}
+		answer(m, nil)
 	case path == appSpace+"/messages":
 		g.lists.Add(1)
 		if g.locked {
@@ -159,10 +165,14 @@ func (g *google) post(body []byte, id string) *chatapi.Message {
 		}
 	}
 	n := fmt.Sprint(len(g.posts))
-	m.Name, m.ClientAssignedMessageId, m.CreateTime = appSpace+"/messages/m"+n, id, time.Now().UTC().Format(time.RFC3339Nano)
-	if m.Thread == nil || m.Thread.Name == "" {
-		m.Thread = &chatapi.Thread{Name: appSpace + "/threads/t" + n}
+	m.ClientAssignedMessageId, m.CreateTime = id, time.Now().UTC().Format(time.RFC3339Nano)
+	m.Sender = &chatapi.User{Name: "users/app", Type: "BOT"}
+	m.ThreadReply = m.Thread != nil && m.Thread.Name != ""
+	if !m.ThreadReply {
+		m.Thread = &chatapi.Thread{Name: appSpace + "/threads/m" + n}
 	}
+	_, thread, _ := strings.Cut(m.Thread.Name, "/threads/")
+	m.Name = appSpace + "/messages/" + thread + ".m" + n
 	g.posts = append(g.posts, m)
 	return m
 }

@@ -1,6 +1,7 @@
 package poller
 
 import (
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -134,25 +135,47 @@ func TestTwoMachinesOfAnApp(t *testing.T) {
 	}
 }
 
-// What no machine knows is answered once for all of them.
+// What no machine knows is answered once for all of them, and what follows a message of one machine is left to that.
 func TestTwoMachinesAnswerUnboundWordsOnce(t *testing.T) {
 	d, g := newAppDesk(t)
 	var later atomic.Int64
 	now := func() time.Time { return time.Now().Add(time.Duration(later.Load())) }
-	for _, one := range []*desk{d, g.another()} {
-		one.tapped(nil)
-		one.run(Options{Daemon: true, Now: now})
+	asked := func(by *desk, words, machine string) *chatapi.Message {
+		by.tapped(func(q *state.Question) { q.Questions[0].Question, q.Machine = words, machine })
+		by.run(Options{Daemon: true, Now: now})
+		return g.awaitPost(words)
 	}
-	id := g.publish(event("MESSAGE", "users/1", g.said(appSpace+"/threads/new", "hello", "")))
-	bound.Until(t, "both machines heard it", func() bool { return g.pub.Message(id).Deliveries >= 2 })
-	bound.Until(t, "both machines acknowledge it", func() bool {
+	asked(d, "Which?", state.MachineName())
+	theirs := asked(g.another(), "Whose?", "another")
+	old := g.post([]byte(`{"text":"[Permission] Session: shop\nMachine: `+state.MachineName()+`\n\nIt is over."}`), "")
+	closed := g.post([]byte(`{"cardsV2":[{"card":{"header":{"subtitle":"shop · `+state.MachineName()+`"}}}]}`), "")
+	gone := g.post([]byte(`{"text":"[Report] of a machine that nobody knows"}`), "")
+	theirsToo := g.post([]byte(`{"text":"[Permission] Session: shop\nMachine: another\n\nIt is over.","cardsV2":[null,{}]}`), "")
+	var ids []string
+	say := func(thread, quotes string) {
+		m := g.said(thread, "hello", quotes)
+		m.ThreadReply = !strings.HasSuffix(thread, "/new")
+		ids = append(ids, g.publish(event("MESSAGE", "users/1", m)))
+	}
+	say(theirs.Thread.Name, "") // the other one uses it
+	say(appSpace+"/threads/new", gone.Name)
+	say(gone.Thread.Name, "")
+	say(theirsToo.Thread.Name, "")
+	const note, told = "Nothing here waits for that", 4
+	say(appSpace+"/threads/new", "")
+	say(old.Thread.Name, "")
+	say(appSpace+"/threads/new", closed.Name)
+	say(appSpace+"/threads/deleted", "")
+	for _, id := range ids {
+		bound.Until(t, "both machines heard it", func() bool { return g.pub.Message(id).Deliveries >= 2 })
+	}
+	bound.Until(t, "both machines acknowledge all", func() bool {
 		later.Add(int64(foreignAge) / 2)
-		return g.pub.Message(id).Acks == 2
+		return !slices.ContainsFunc(ids, func(id string) bool { return g.pub.Message(id).Acks < 2 })
 	})
-	g.awaitPost("Nothing here waits for that")
-	bound.Soon(time.Second, func() bool { return g.count("Nothing here waits for that") > 1 })
-	if n := g.count("Nothing here waits for that"); n != 1 {
-		t.Errorf("told %d times", n)
+	bound.Until(t, "all are answered", func() bool { return g.count(note) >= told })
+	if bound.Soon(time.Second, func() bool { return g.count(note) > told }) {
+		t.Errorf("told %d times", g.count(note))
 	}
 }
 

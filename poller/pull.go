@@ -192,7 +192,7 @@ func (p *Poller) useEvent(ctx context.Context, app *gchat.App, one gchat.Pulled,
 	case one.Tap != nil:
 		return p.useTap(ctx, app, one, cards)
 	case one.Type == "MESSAGE":
-		return p.writeSaid(app, one, cmp.Or(views[app.Chat()], &view{sessions: p.byThread, known: p.sessions}))
+		return p.writeSaid(ctx, app, one, cmp.Or(views[app.Chat()], &view{sessions: p.byThread, known: p.sessions}))
 	}
 	return true
 }
@@ -275,7 +275,7 @@ func (p *Poller) answerEvent(app *gchat.App, one gchat.Pulled, text string) {
 }
 
 // writeSaid gives what a person wrote to the app to the record whose thread it is in, or whose message it quotes, as a list does.
-func (p *Poller) writeSaid(app *gchat.App, one gchat.Pulled, v *view) (used bool) {
+func (p *Poller) writeSaid(ctx context.Context, app *gchat.App, one gchat.Pulled, v *view) (used bool) {
 	m := one.Message
 	m.Sender, m.SenderEmail, m.DisplayName, m.Human = one.By.Name, one.By.Email, one.By.DisplayName, true
 	if m.CreateTime.IsZero() {
@@ -295,7 +295,13 @@ func (p *Poller) writeSaid(app *gchat.App, one gchat.Pulled, v *view) (used bool
 			return false
 		}
 		if !silent && judge.Named(p.personal().AllowedUsers, m.Sender, m.SenderEmail) {
-			p.answerEvent(app, one, gchat.UnboundText)
+			p.beside("unbound words", func() {
+				concerns, err := app.Concerns(ctx, m)
+				p.Log.Once(err, "not known whose words these are")
+				if concerns {
+					p.answerEvent(app, one, gchat.UnboundText)
+				}
+			})
 		}
 		return true
 	}
