@@ -224,15 +224,29 @@ func TestReadEventWithUnknownMembers(t *testing.T) {
 	}{
 		"words": {`{"type":"MESSAGE",` + about + `,"message":` + message(user, `"text":"@app 2","argumentText":" 2"`) + `}`, " 2", nil},
 		"a tap": {`{"type":"CARD_CLICKED",` + about + `,"message":` + message(`{"name":"users/2","type":"BOT"}`, `"cardsV2":[{"card":{"sections":[{"widgets":[`+button+`]}]}}]`) +
-			`,"action":{"actionMethodName":"gchat-hooks","parameters":[{"key":"question","value":"q"},{"key":"choice","value":"1"}]},
+			`,"action":{"actionMethodName":"gchat-hooks","parameters":[{"key":"question","value":"q-0f"},{"key":"choice","value":"1"}]},
 			"common":{"userLocale":"en","hostApp":"CHAT","platform":"WEB","timeZone":{"id":"Europe/Berlin","offset":7200000},"invokedFunction":"gchat-hooks",
-			"parameters":{"question":"q","choice":"1"},"formInputs":{"w1":{"stringInputs":{"value":["soon"]}}}}}`,
-			"", &Tap{Question: "q", Choice: "1", Inputs: map[string][]string{"w1": {"soon"}}, Stands: true}},
+			"parameters":{"question":"q-0f","choice":"1"},"formInputs":{"w1":{"stringInputs":{"value":["soon"]}}}}}`,
+			"", &Tap{Question: "q", Machine: "0f", Choice: "1", Inputs: map[string][]string{"w1": {"soon"}}, Stands: true}},
 	} {
 		e, err := ReadEvent([]byte(c.event))
 		if err != nil || e.By != (Person{"users/1", "ann@example.com", "Ann"}) || !e.Human || e.At.Nanosecond() != 123456000 ||
 			e.Message.Name != "spaces/A/messages/M.N" || e.Message.ThreadName != "spaces/A/threads/T" || e.Message.Text != c.text || !reflect.DeepEqual(e.Tap, c.tap) {
 			t.Errorf("%s: %+v, tap %+v, %v", name, e, e.Tap, err)
+		}
+	}
+}
+
+// A card names its machine by the subscription that hears its taps: machines that share one take each other's, and a card of an
+// earlier version names none.
+func TestCardsNameTheirMachine(t *testing.T) {
+	mine, same := &App{Subscription: "projects/p/subscriptions/a"}, &App{Subscription: "projects/p/subscriptions/a"}
+	other := &App{Subscription: "projects/p/subscriptions/b"}
+	for id, foreign := range map[string]bool{mine.CardID(cardID): false, same.CardID(cardID): false, other.CardID(cardID): true, cardID: false, "-": false, "": false} {
+		data := `{"type":"CARD_CLICKED","common":{"parameters":{"question":"` + id + `"}}}`
+		e, err := ReadEvent([]byte(data))
+		if err != nil || mine.Foreign(e.Tap) != foreign || len(id) > 1 && e.Tap.Question != cardID {
+			t.Errorf("%q: %+v, %v", id, e.Tap, err)
 		}
 	}
 }
