@@ -194,6 +194,9 @@ func (w *gateway) deliver(ctx context.Context, m *state.Message) (receipt, error
 	}
 	if err != nil && gchat.AlreadyExists(err) {
 		r, err := w.find(ctx, m)
+		if r == nil && err == nil && w.app != nil && m.Type == state.MessageQuestion {
+			err = errUnseen // a tap counts only on a message that is known
+		}
 		return *cmp.Or(r, &receipt{}), err // where messages cannot be read its thread stays unknown
 	}
 	return receipt{Name: posted.Name, ThreadName: posted.ThreadName, At: posted.ServerTime}, err

@@ -48,9 +48,10 @@ type google struct {
 	patched map[string][]*chatapi.Message // by message
 	others  []string                      // requests that the app makes none of
 
-	deaf  atomic.Bool  // acknowledgements are lost
-	lost  atomic.Int64 // acknowledgements that were
-	lists atomic.Int64 // list requests that came
+	hidden atomic.Bool  // what was posted is not found yet, and is not posted again
+	deaf   atomic.Bool  // acknowledgements are lost
+	lost   atomic.Int64 // acknowledgements that were
+	lists  atomic.Int64 // list requests that came
 }
 
 func newGoogle(t testing.TB) *google {
@@ -115,7 +116,12 @@ func (g *google) serve(w http.ResponseWriter, r *http.Request) {
 	case path == appSpace:
 		answer(&chatapi.Space{Name: appSpace, SpaceType: g.kind}, nil)
 	case path == appSpace+"/messages" && r.Method == http.MethodPost:
-		m := g.post(body, r.URL.Query().Get("messageId"))
+		id := r.URL.Query().Get("messageId")
+		if g.hidden.Load() && g.message("/"+id).Name != "" {
+			http.Error(w, `{"error":{"code":409,"status":"ALREADY_EXISTS","message":"it is there"}}`, http.StatusConflict)
+			return
+		}
+		m := g.post(body, id)
 		if g.slow != nil {
 			<-g.slow
 		}
@@ -131,7 +137,7 @@ func (g *google) serve(w http.ResponseWriter, r *http.Request) {
 		answer(m, nil)
 	case strings.HasPrefix(path, appSpace+"/messages/") && r.Method == http.MethodGet:
 		m := g.message(path)
-		if m.Name == "" {
+		if m.Name == "" || g.hidden.Load() {
 			http.Error(w, `{"error":{"code":404,"status":"NOT_FOUND","message":"no such message"}}`, http.StatusNotFound)
 			return
 		}

@@ -99,6 +99,24 @@ func TestATapComesBeforeThePostIsAnswered(t *testing.T) {
 	d.await(q, "answered", func(q *state.Question) bool { return q.Answers["Which?"] == "Two" })
 }
 
+// A question's message arrived, the answer to its post was lost, and Chat does not find it at once: it is looked for until a tap on
+// it can count.
+func TestATapOnAMessageThatIsFoundLate(t *testing.T) {
+	d, g := newAppDesk(t)
+	q := d.record(nil)
+	m := g.post([]byte("{}"), state.MessageID("question", q.QuestionID))
+	g.hidden.Store(true)
+	if err := state.AnnounceQuestion(d.env, q); err != nil {
+		t.Fatal(err)
+	}
+	d.run(Options{Daemon: true})
+	d.await(q, "sent, and not found", func(q *state.Question) bool { return q.PostError != "" || q.MessageSent })
+	g.hidden.Store(false)
+	d.await(q, "found", func(q *state.Question) bool { return q.MessageName == m.Name && q.Card == m.Name })
+	g.tap("users/1", m, state.CardID(d.env, q.QuestionID), "2", nil)
+	d.await(q, "answered", func(q *state.Question) bool { return q.Answers["Which?"] == "Two" })
+}
+
 // A card that a version before this one posted is answered as ever, and one that no machine knows is told.
 func TestATapOnACardOfAnEarlierVersion(t *testing.T) {
 	d, g := newAppDesk(t)
