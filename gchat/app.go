@@ -105,17 +105,19 @@ func (a *App) machine() string {
 	return hex.EncodeToString(sum[:6])
 }
 
-// Concerns says whether this machine may tell a person that their words were not used, where no record here knows them. What
-// follows a message of the app's is left to the machine that the message names: there the words may have been used. Chat's first
-// message of spaces/S/threads/T is spaces/S/messages/T.T, as observed.
-func (a *App) Concerns(ctx context.Context, said Message) (bool, error) {
-	name := said.Quotes
-	if in, thread, ok := strings.Cut(said.ThreadName, "/threads/"); name == "" && said.Reply && ok {
-		name = in + "/messages/" + thread + "." + thread
+// Follows is the message that another one quotes, or whose thread it is in; "" where it begins a thread. Chat's first message of
+// spaces/S/threads/T is spaces/S/messages/T.T, as observed.
+func (m Message) Follows() string {
+	in, thread, ok := strings.Cut(m.ThreadName, "/threads/")
+	if m.Quotes != "" || !m.Reply || !ok {
+		return m.Quotes
 	}
-	if name == "" {
-		return true, nil
-	}
+	return in + "/messages/" + thread + "." + thread
+}
+
+// Concerns says whether this machine may tell a person that words behind that message were not used, where no record here knows
+// them. Behind a message of the app's that is left to the machine that the message names: there they may have been used.
+func (a *App) Concerns(ctx context.Context, name string) (bool, error) {
 	m, err := call(ctx, a.api, listTimeout, "read messages", a.Space, a.chat.Spaces.Messages.Get(name))
 	switch {
 	case answered(err).HTTP == http.StatusNotFound:

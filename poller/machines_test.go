@@ -145,6 +145,9 @@ func TestTwoMachinesOfAnApp(t *testing.T) {
 	}
 	both(g.tap("users/1", m, carried(t, m), "2", nil))
 	both(g.tap("users/2", theirs, carried(t, theirs), "1", nil))
+	_, machine, _ := strings.Cut(carried(t, m), "-")
+	both(g.tap("users/1", m, strings.Repeat("0", 32)+"-"+machine, "2", nil)) // a card of the first one's that is over
+	g.awaitPost("This card is over")
 	if q = d.load(q); q.Answers["Which?"] != "Two" || len(q.Replies) != 1 {
 		t.Errorf("%+v", q)
 	}

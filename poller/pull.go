@@ -294,9 +294,14 @@ func (p *Poller) writeSaid(ctx context.Context, app *gchat.App, one gchat.Pulled
 		if waits {
 			return false
 		}
-		if !silent && judge.Named(p.personal().AllowedUsers, m.Sender, m.SenderEmail) {
+		follows := m.Follows()
+		switch {
+		case silent, !judge.Named(p.personal().AllowedUsers, m.Sender, m.SenderEmail):
+		case follows == "":
+			p.answerEvent(app, one, gchat.UnboundText)
+		default:
 			p.beside("unbound words", func() {
-				concerns, err := app.Concerns(ctx, m)
+				concerns, err := app.Concerns(ctx, follows)
 				p.Log.Once(err, "not known whose words these are")
 				if concerns {
 					p.answerEvent(app, one, gchat.UnboundText)
