@@ -51,7 +51,8 @@ func (s *setup) app(ctx context.Context) error {
 		return err
 	}
 	_, subscription, _ := strings.Cut(s.config().Subscription, "/subscriptions/")
-	words := strings.NewReplacer("PROJECT", project, "SUBSCRIPTION", subscription, "KEY", s.appKey(), "DIR", filepath.Dir(s.appKey()))
+	key := s.appKey()
+	words := strings.NewReplacer("PROJECT", project, "SUBSCRIPTION", subscription, "KEY", key, "DIR", filepath.Dir(key))
 	var app *gchat.App
 	for _, step := range []struct {
 		name, told, how string
@@ -91,8 +92,8 @@ func (s *setup) app(ctx context.Context) error {
 	return s.keep()
 }
 
-// appProject is the Cloud project, which the subscription names. Without a configured one each machine has its own, since one that
-// is shared gives each event to one of the machines.
+// appProject is the Cloud project, which the subscription names. Where none is configured each machine gets its own: one that is
+// shared gives each event to one of the machines.
 func (s *setup) appProject(ctx context.Context) (string, error) {
 	for s.config().Subscription == "" {
 		if !s.ask.terminal {

@@ -87,7 +87,7 @@ func TestAPostOfUnknownFateIsFoundThroughAHub(t *testing.T) {
 	d.run(Options{Daemon: true})
 	bound.Until(t, "its receipt", func() bool {
 		all, _ := state.OutboxIn(state.UserState(d.env)).All()
-		return len(all) == 1 && all[0].Name == appSpace+"/messages/m0"
+		return len(all) == 1 && all[0].Name == appSpace+"/messages/m0.m0"
 	})
 	if _, requests, _ := h.Seen(); strings.Contains(strings.Join(requests, " "), "POST /v1/"+appSpace) {
 		t.Errorf("it was posted again: %q", requests)

@@ -112,7 +112,7 @@ func TestATapOnAMessageThatIsFoundLate(t *testing.T) {
 	d.run(Options{Daemon: true})
 	d.await(q, "sent, and not found", func(q *state.Question) bool { return q.PostError != "" || q.MessageSent })
 	g.hidden.Store(false)
-	d.await(q, "found", func(q *state.Question) bool { return q.MessageName == m.Name && q.Card == m.Name })
+	d.await(q, "found", func(q *state.Question) bool { return q.MessageName == m.Name && q.Card != "" })
 	g.tap("users/1", m, state.CardID(d.env, q.QuestionID), "2", nil)
 	d.await(q, "answered", func(q *state.Question) bool { return q.Answers["Which?"] == "Two" })
 }
