@@ -8,7 +8,6 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"net/http"
 	"path"
 	"slices"
 	"strings"
@@ -116,14 +115,12 @@ func (m Message) Follows() string {
 }
 
 // Concerns says whether this machine may tell a person that words behind that message were not used, where no record here knows
-// them. Behind a message of the app's that is left to the machine that the message names: there they may have been used.
+// them. Behind a message of ours that is left to the machine that the message names: there they may have been used. Chat shows an
+// app no message that is not for it, and a hub none of another machine's.
 func (a *App) Concerns(ctx context.Context, name string) (bool, error) {
 	m, err := call(ctx, a.api, listTimeout, "read messages", a.Space, a.chat.Spaces.Messages.Get(name))
-	switch {
-	case answered(err).HTTP == http.StatusNotFound:
-		return true, nil
-	case err != nil:
-		return false, err
+	if err != nil {
+		return a.Hub == nil && Permanent(err), err
 	}
 	here := &state.Question{Machine: state.MachineName()}
 	named := strings.Contains(m.Text+"\n", machineOf(here)+"\n")
@@ -132,7 +129,7 @@ func (a *App) Concerns(ctx context.Context, name string) (bool, error) {
 			named = named || strings.HasSuffix(c.Card.Header.Subtitle, machineAfter(here))
 		}
 	}
-	return named || m.Sender == nil || m.Sender.Type == "HUMAN", nil
+	return named || !strings.HasPrefix(m.ClientAssignedMessageId, "client-"), nil
 }
 
 // Direct says whether the app's space is a direct message with one person: there an app hears all that is said. Google is asked

@@ -2,11 +2,15 @@ package gchat
 
 import (
 	"maps"
+	"net/http"
+	"net/http/httptest"
 	"reflect"
+	"strconv"
 	"strings"
 	"testing"
 
 	"gchat-hooks/state"
+	"gchat-hooks/state/config"
 )
 
 func tap(choice string, inputs ...string) *Tap {
@@ -247,6 +251,33 @@ func TestCardsNameTheirMachine(t *testing.T) {
 		e, err := ReadEvent([]byte(data))
 		if err != nil || mine.Foreign(e.Tap) != foreign || len(id) > 1 && e.Tap.Question != cardID {
 			t.Errorf("%q: %+v, %v", id, e.Tap, err)
+		}
+	}
+}
+
+// A message that Chat does not show an app is none of its machines'; one that a hub does not show may be another machine's.
+func TestWhoseWordsAreNotTold(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		code := http.StatusForbidden
+		if strings.HasSuffix(r.URL.Path, "/T.T") {
+			code = http.StatusServiceUnavailable
+		}
+		http.Error(w, `{"error":{"code":`+strconv.Itoa(code)+`,"message":"no"}}`, code)
+	}))
+	defer server.Close()
+	app, err := NewApp(t.Context(), &config.Config{SpaceID: "spaces/A", Subscription: "projects/p/subscriptions/s",
+		APIEndpoint: server.URL, PubSubEndpoint: server.URL})
+	if err != nil {
+		t.Fatal(err)
+	}
+	said := Message{ThreadName: "spaces/A/threads/T", Reply: true}
+	if concerns, err := app.Concerns(t.Context(), said.Follows()); concerns || err == nil {
+		t.Errorf("%v, %v of a Chat in trouble", concerns, err)
+	}
+	for hub, want := range map[*Hub]bool{nil: true, {Machine: "0123456789ab"}: false} {
+		app.Hub = hub
+		if concerns, _ := app.Concerns(t.Context(), "spaces/A/messages/U.U"); concerns != want {
+			t.Errorf("with the hub %v: %v", hub, concerns)
 		}
 	}
 }

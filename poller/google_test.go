@@ -130,13 +130,17 @@ func (g *google) serve(w http.ResponseWriter, r *http.Request) {
 		m := &chatapi.Message{}
 		_ = json.Unmarshal(body, m)
 		was := g.message(path)
-		m.Name, m.Sender = was.Name, was.Sender
+		m.Name, m.ClientAssignedMessageId = was.Name, was.ClientAssignedMessageId
 		g.mu.Lock()
 		g.patched[m.Name] = append(g.patched[m.Name], m)
 		g.mu.Unlock()
 		answer(m, nil)
 	case strings.HasPrefix(path, appSpace+"/messages/") && r.Method == http.MethodGet:
 		m := g.message(path)
+		if strings.Contains(path, "secret") {
+			http.Error(w, `{"error":{"code":403,"status":"PERMISSION_DENIED","message":"of a person's"}}`, http.StatusForbidden)
+			return
+		}
 		if m.Name == "" || g.hidden.Load() {
 			http.Error(w, `{"error":{"code":404,"status":"NOT_FOUND","message":"no such message"}}`, http.StatusNotFound)
 			return
@@ -172,7 +176,6 @@ func (g *google) post(body []byte, id string) *chatapi.Message {
 	}
 	n := fmt.Sprint(len(g.posts))
 	m.ClientAssignedMessageId, m.CreateTime = id, time.Now().UTC().Format(time.RFC3339Nano)
-	m.Sender = &chatapi.User{Name: "users/app", Type: "BOT"}
 	m.ThreadReply = m.Thread != nil && m.Thread.Name != ""
 	if !m.ThreadReply {
 		m.Thread = &chatapi.Thread{Name: appSpace + "/threads/m" + n}

@@ -168,10 +168,11 @@ func TestTwoMachinesAnswerUnboundWordsOnce(t *testing.T) {
 	}
 	asked(d, "Which?", state.MachineName())
 	theirs := asked(g.another(), "Whose?", "another")
-	old := g.post([]byte(`{"text":"[Permission] Session: shop\nMachine: `+state.MachineName()+`\n\nIt is over."}`), "")
-	closed := g.post([]byte(`{"cardsV2":[{"card":{"header":{"subtitle":"shop · `+state.MachineName()+`"}}}]}`), "")
-	gone := g.post([]byte(`{"text":"[Report] of a machine that nobody knows"}`), "")
-	theirsToo := g.post([]byte(`{"text":"[Permission] Session: shop\nMachine: another\n\nIt is over.","cardsV2":[null,{}]}`), "")
+	old := g.post([]byte(`{"text":"[Permission] Session: shop\nMachine: `+state.MachineName()+`\n\nIt is over."}`), "client-old")
+	closed := g.post([]byte(`{"cardsV2":[{"card":{"header":{"subtitle":"shop · `+state.MachineName()+`"}}}]}`), "client-closed")
+	gone := g.post([]byte(`{"text":"[Report] of a machine that nobody knows"}`), "client-gone")
+	bot := g.post([]byte(`{"text":"of another app"}`), "")
+	theirsToo := g.post([]byte(`{"text":"[Permission] Session: shop\nMachine: another\n\nIt is over.","cardsV2":[null,{}]}`), "client-theirs")
 	var ids []string
 	say := func(thread, quotes string) {
 		m := g.said(thread, "hello", quotes)
@@ -182,11 +183,13 @@ func TestTwoMachinesAnswerUnboundWordsOnce(t *testing.T) {
 	say(appSpace+"/threads/new", gone.Name)
 	say(gone.Thread.Name, "")
 	say(theirsToo.Thread.Name, "")
-	const note, told = "Nothing here waits for that", 4
+	const note, told = "Nothing here waits for that", 6
 	say(appSpace+"/threads/new", "")
 	say(old.Thread.Name, "")
 	say(appSpace+"/threads/new", closed.Name)
 	say(appSpace+"/threads/deleted", "")
+	say(bot.Thread.Name, "")
+	say(appSpace+"/threads/secret", "")
 	for _, id := range ids {
 		bound.Until(t, "both machines heard it", func() bool { return g.pub.Message(id).Deliveries >= 2 })
 	}

@@ -302,10 +302,11 @@ func (p *Poller) writeSaid(ctx context.Context, app *gchat.App, one gchat.Pulled
 		default:
 			p.beside("unbound words", func() {
 				concerns, err := app.Concerns(ctx, follows)
-				p.Log.Once(err, "not known whose words these are")
-				if concerns {
-					p.answerEvent(app, one, gchat.UnboundText)
+				if !concerns {
+					p.Log.Once(err, "not known whose words these are")
+					return
 				}
+				p.answerEvent(app, one, gchat.UnboundText)
 			})
 		}
 		return true
