@@ -79,6 +79,7 @@ func TestOneLineJoinsAHub(t *testing.T) {
 	}
 	tapped := make(chan bool)
 	go func() {
+		defer close(tapped)
 		c.taps("users/666")
 		user := filepath.Join(c.home, ".local/state/gchat-hooks")
 		if lock, err := state.SpacesIn(user).LockReader(space.Subscription); !errors.Is(err, state.ErrLocked) {
@@ -89,7 +90,6 @@ func TestOneLineJoinsAHub(t *testing.T) {
 			return slices.ContainsFunc(requests, func(r string) bool { return strings.HasSuffix(r, ":acknowledge") })
 		})
 		c.taps("users/1")
-		close(tapped)
 	}()
 	code, said := c.joins()
 	<-tapped
