@@ -79,13 +79,17 @@ func TestOneLineJoinsAHub(t *testing.T) {
 	}
 	tapped := make(chan bool)
 	go func() {
+		defer close(tapped)
 		c.taps("users/666")
 		user := filepath.Join(c.home, ".local/state/gchat-hooks")
 		if lock, err := state.SpacesIn(user).LockReader(space.Subscription); !errors.Is(err, state.ErrLocked) {
 			t.Errorf("a poller could take the tap: %v, %v", lock, err)
 		}
+		bound.Until(t, "the stranger's tap is heard", func() bool {
+			_, requests, _ := c.Seen()
+			return slices.ContainsFunc(requests, func(r string) bool { return strings.HasSuffix(r, ":acknowledge") })
+		})
 		c.taps("users/1")
-		close(tapped)
 	}()
 	code, said := c.joins()
 	<-tapped
@@ -179,6 +183,13 @@ func TestDoctorAndStatusKnowTheHub(t *testing.T) {
 	if level, what, _ := post(); level != "ok" || !strings.Contains(what, "may pull") || strings.Contains(status(), "hub") {
 		t.Errorf("%s: %s; %s", level, what, status())
 	}
+	file := filepath.Join(c.home, ".config/gchat-hooks/hub.json")
+	if err := os.Chmod(file, 0o604); err != nil {
+		t.Fatal(err)
+	}
+	if _, said := c.run("doctor"); !strings.Contains(said, "what is yours alone: "+file) {
+		t.Errorf("a token that others can read: %s", said)
+	}
 	c.Version = "v9.9.9"
 	c.Set(func(s *strict.HubState) { s.Now = func() time.Time { return time.Now().Add(5 * time.Minute) } })
 	level, what, _ := post()
@@ -201,7 +212,6 @@ func TestDoctorAndStatusKnowTheHub(t *testing.T) {
 	if said := status(); !strings.Contains(said, "write join") {
 		t.Errorf("revoked: %s", said)
 	}
-	file := filepath.Join(c.home, ".config/gchat-hooks/hub.json")
 	b, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)
