@@ -115,7 +115,7 @@ func (m Message) Follows() string {
 }
 
 // Concerns says whether this machine may tell a person that words behind that message were not used, where no record here knows
-// them. Behind a message of ours that is left to the machine that the message names: there they may have been used. Chat shows an
+// them. Behind a message of ours that names another machine they are left to that one: there they may have been used. Chat shows an
 // app no message that is not for it, and a hub none of another machine's.
 func (a *App) Concerns(ctx context.Context, name string) (bool, error) {
 	m, err := call(ctx, a.api, listTimeout, "read messages", a.Space, a.chat.Spaces.Messages.Get(name))
@@ -123,13 +123,13 @@ func (a *App) Concerns(ctx context.Context, name string) (bool, error) {
 		return a.Hub == nil && Permanent(err), err
 	}
 	here := &state.Question{Machine: state.MachineName()}
-	named := strings.Contains(m.Text+"\n", machineOf(here)+"\n")
+	other := strings.Contains(m.Text, "\nMachine: ") && !strings.Contains(m.Text+"\n", machineOf(here)+"\n")
 	for _, c := range m.CardsV2 {
 		if c != nil && c.Card != nil && c.Card.Header != nil {
-			named = named || strings.HasSuffix(c.Card.Header.Subtitle, machineAfter(here))
+			other = other || !strings.HasSuffix(c.Card.Header.Subtitle, machineAfter(here))
 		}
 	}
-	return named || !strings.HasPrefix(m.ClientAssignedMessageId, "client-"), nil
+	return !other || !strings.HasPrefix(m.ClientAssignedMessageId, "client-"), nil
 }
 
 // Direct says whether the app's space is a direct message with one person: there an app hears all that is said. Google is asked

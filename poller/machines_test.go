@@ -180,10 +180,10 @@ func TestTwoMachinesAnswerUnboundWordsOnce(t *testing.T) {
 		ids = append(ids, g.publish(event("MESSAGE", "users/1", m)))
 	}
 	say(theirs.Thread.Name, "") // the other one uses it
-	say(appSpace+"/threads/new", gone.Name)
-	say(gone.Thread.Name, "")
 	say(theirsToo.Thread.Name, "")
-	const note, told = "Nothing here waits for that", 6
+	const note, told = "Nothing here waits for that", 8
+	say(appSpace+"/threads/new", gone.Name) // it names no machine
+	say(gone.Thread.Name, "")
 	say(appSpace+"/threads/new", "")
 	say(old.Thread.Name, "")
 	say(appSpace+"/threads/new", closed.Name)
