@@ -3,8 +3,6 @@ package cli
 import (
 	"cmp"
 	"context"
-	"fmt"
-	"os"
 	"path/filepath"
 
 	"gchat-hooks/gchat"
@@ -16,39 +14,28 @@ import (
 // rest: the hub gives this machine the same answer again.
 func (s *setup) hub(ctx context.Context) error {
 	code := s.flags.String("code")
-	hub, joined, err := gchat.JoinHub(ctx, s.flags.String("hub"), code, state.JoinNonce(s.env, code), version())
+	hub, err := gchat.JoinHub(ctx, s.flags.String("hub"), code, state.JoinNonce(s.env, code), version())
 	if err != nil {
 		return s.cannot("", err)
 	}
 	// A poller that goes by the new configuration leaves the subscription to the test card, until setup ends.
-	s.pulling, _ = state.SpacesIn(state.UserState(s.env)).LockReader(joined.Subscription)
+	s.pulling, _ = state.SpacesIn(state.UserState(s.env)).LockReader(hub.Subscription)
 	file := filepath.Join(state.ConfigDir(s.env), "hub.json")
-	if err := state.MakeDir(filepath.Dir(file)); err != nil {
+	may := append([]string{hub.User}, hub.Deciders...)
+	if err := config.SetMember(state.ConfigFile(s.env), "allowed_users", may); err != nil {
 		return err
 	}
 	if err := hub.Save(file); err != nil {
 		return err
 	}
-	may := append([]string{joined.User}, joined.Deciders...)
-	if err := config.SetMember(state.ConfigFile(s.env), "allowed_users", may); err != nil {
-		return err
-	}
 	// They are written in the order of the settings, the endpoints last: other credentials never go to the hub.
 	s.answers = map[string]string{
-		"GOOGLE_CHAT_SPACE_ID": joined.Space, "GOOGLE_CHAT_CREDENTIALS_FILE": file, "GCHAT_API_ENDPOINT": hub.URL,
-		"GCHAT_PUBSUB_SUBSCRIPTION": joined.Subscription, "GCHAT_PUBSUB_ENDPOINT": hub.URL,
+		"GOOGLE_CHAT_SPACE_ID": hub.Space, "GOOGLE_CHAT_CREDENTIALS_FILE": file, "GCHAT_API_ENDPOINT": hub.URL,
+		"GCHAT_PUBSUB_SUBSCRIPTION": hub.Subscription, "GCHAT_PUBSUB_ENDPOINT": hub.URL,
 	}
-	for variable, answer := range s.answers {
-		if set := os.Getenv(variable); set != "" && set != answer {
-			fmt.Fprintf(s.out, "unset %s: it goes before what is written down now\n", variable)
-		}
-	}
-	s.person = joined.User
-	s.done("hub", "%s takes this machine as %s's; questions go to %s", gchat.Line(hub.URL),
-		gchat.Line(cmp.Or(joined.Email, joined.User)), joined.Space)
-	for _, err := range hub.Wrong(version()) {
-		fmt.Fprintln(s.out, "      "+plain(err.Error())+": "+gchat.Hint(err))
-	}
+	s.person = hub.User
+	who := cmp.Or(hub.Email, hub.User)
+	s.done("hub", "%s takes this machine as %s's; questions go to %s", gchat.Line(hub.URL), gchat.Line(who), hub.Space)
 	return s.keep()
 }
 

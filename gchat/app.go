@@ -203,8 +203,9 @@ var ErrAddOn = errors.New("the Chat app is a Google Workspace add-on, which gets
 
 // MayPull says whether the app's credentials may take events from its subscription; none is taken.
 func (a *App) MayPull(ctx context.Context) error {
-	if a.Hub != nil {
-		return a.Hub.mayPull(ctx)
+	if a.Hub != nil { // it renews a token while the subscription stands
+		_, err := a.Hub.fresh(ctx, true)
+		return err
 	}
 	const consume = "pubsub.subscriptions.consume"
 	request := &pubsub.TestIamPermissionsRequest{Permissions: []string{consume}}

@@ -6,8 +6,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
-	"net/url"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -17,40 +18,35 @@ import (
 	"gchat-hooks/state/config"
 )
 
-// hubType is the type of a hub's credentials file.
-const hubType = "gchat_hooks_hub"
-
 // Hub is what a machine holds of the hub that it joined, and what its requests go through: a credentials file, whose token is for
 // that hub alone. The hub stands before Google for the app's team, and takes the same calls.
 type Hub struct {
-	Type    string        `json:"type"`
-	URL     string        `json:"hub"`
-	Machine string        `json:"machine"` // how the hub calls this machine: 12 hex digits
-	Token   string        `json:"token"`   // a secret
-	Expires time.Time     `json:"expires"` // by the hub's clock
-	Renew   time.Time     `json:"renew"`   // by this machine's clock: half of the token's life is over then
-	Ahead   time.Duration `json:"ahead"`   // how far the hub's clock was ahead of ours, in nanoseconds
-	Version string        `json:"version"` // of the hub
+	Type   string    `json:"type"` // hubType
+	URL    string    `json:"hub"`
+	Got    time.Time `json:"got"` // by this machine's clock, when the hub answered what follows
+	Joined           // its token is renewed
 
-	file string     // "" before it is saved
-	mu   sync.Mutex // of the token
+	file  string // "" before it is saved
+	mu    sync.Mutex
+	tried time.Time // when the token could not be renewed
 }
 
 // Joined is what a hub answers to a machine that joins, or renews its token.
 type Joined struct {
 	Token        string    `json:"token"` // a secret
 	Expires      time.Time `json:"expires"`
-	Machine      string    `json:"machine"`
-	User         string    `json:"user"` // users/ID: whose machine it is
-	Email        string    `json:"email"`
-	Space        string    `json:"space"`        // spaces/S
-	Subscription string    `json:"subscription"` // projects/P/subscriptions/S
-	Deciders     []string  `json:"deciders"`     // users/ID: who else may answer there
-	Version      string    `json:"version"`
-	Time         time.Time `json:"time"` // the hub's clock
+	Machine      string    `json:"machine"`            // how the hub calls this machine: 12 hex digits
+	User         string    `json:"user"`               // users/ID: whose machine it is
+	Email        string    `json:"email,omitempty"`    // where Chat told it
+	Space        string    `json:"space"`              // spaces/S
+	Subscription string    `json:"subscription"`       // projects/P/subscriptions/S
+	Deciders     []string  `json:"deciders,omitempty"` // users/ID: who else may answer there; not told with a renewal
+	Version      string    `json:"version"`            // of the hub
+	Time         time.Time `json:"time"`               // by the hub's clock, as Expires
 }
 
 const (
+	hubType = "gchat_hooks_hub"
 	// renewPause is how long a token is used on after the hub could not renew it.
 	renewPause = time.Minute
 	// clocksApart is from when on a clock is wrong.
@@ -59,7 +55,7 @@ const (
 	joinAnew = "write join to the app in Google Chat, and paste the line that it answers with within ten minutes"
 )
 
-// errNoHub is an answer that no hub gives.
+// errNoHub is about an answer that no hub gives.
 var errNoHub = errors.New("there is no hub")
 
 // ReadHub reads a credentials file; nil where it is none of a hub.
@@ -74,23 +70,20 @@ func ReadHub(file string) *Hub {
 
 // JoinHub exchanges a code for a token. The same nonce gets the same answer again: this machine may be killed before it wrote the
 // token down. Errors are *state.UserError, and *APIError of a hub in trouble.
-func JoinHub(ctx context.Context, base, code, nonce, version string) (*Hub, *Joined, error) {
+func JoinHub(ctx context.Context, base, code, nonce, version string) (*Hub, error) {
 	h := &Hub{Type: hubType, URL: strings.TrimRight(base, "/")}
-	j, err := h.join(ctx, "", map[string]string{"code": code, "nonce": nonce, "version": version})
-	switch {
-	case AlreadyExists(err):
-		return nil, nil, &state.UserError{Err: errors.New("join the hub: another machine used that code"), Hint: joinAnew, Code: 1}
-	case err != nil:
-		return nil, nil, h.failed(fmt.Errorf("join the hub: %w", err))
+	if err := h.join(ctx, "", map[string]string{"code": code, "nonce": nonce, "version": version}); err != nil {
+		return nil, h.failed(fmt.Errorf("join the hub: %w", err))
 	}
-	h.Machine = j.Machine
-	h.take(j)
-	return h, j, nil
+	return h, nil
 }
 
 // Save writes the credentials file, readable by its owner only.
 func (h *Hub) Save(file string) error {
 	h.file = file
+	if err := state.MakeDir(filepath.Dir(file)); err != nil {
+		return err
+	}
 	b, _ := json.MarshalIndent(h, "", "  ") // texts and times encode
 	return config.WriteSecret(file, append(b, '\n'))
 }
@@ -101,153 +94,118 @@ var (
 	userForm   = state.Pattern(`^users/[\w-]{1,40}$`)
 )
 
-// join asks the hub for a token, with a code or for an earlier token. Errors are *APIError, errNoHub and of the transport.
-func (h *Hub) join(ctx context.Context, token string, in any) (*Joined, error) {
+// join takes the hub's answer to a code, or to an earlier token. Errors are *APIError, errNoHub and of the transport.
+func (h *Hub) join(ctx context.Context, token string, in map[string]string) error {
 	base, err := ParseEndpoint(h.URL)
 	if err != nil || base == nil {
-		return nil, fmt.Errorf("%w: %q is neither https nor on this machine", errNoHub, h.URL)
+		return fmt.Errorf("%w: %q is neither https nor on this machine", errNoHub, h.URL)
 	}
 	ctx, cancel := context.WithTimeout(ctx, postTimeout)
 	defer cancel()
 	body, _ := json.Marshal(in) // texts encode
 	r, err := http.NewRequestWithContext(ctx, http.MethodPost, base.String()+"/hub/join", bytes.NewReader(body))
 	if err != nil {
-		return nil, errNoHub
+		return errNoHub
 	}
 	r.Header.Set("Content-Type", "application/json")
+	resp, err := h.send(r, token)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	answer, err := io.ReadAll(io.LimitReader(resp.Body, 1<<16))
+	if err != nil {
+		return err
+	}
+	if e := answeredError(resp.StatusCode, resp.Header, answer); e.HTTP != http.StatusOK {
+		if e.Status == "" && !Overloaded(e) || e.HTTP == http.StatusNotFound {
+			return fmt.Errorf("%w: %w", errNoHub, e)
+		}
+		return e
+	}
+	var j Joined
+	err = json.Unmarshal(answer, &j)
+	stranger := slices.ContainsFunc(append(j.Deciders, j.User), func(who string) bool { return !userForm().MatchString(who) })
+	well := joinedForm().MatchString(strings.Join([]string{j.Machine, j.Space, j.Subscription, j.Token}, " "))
+	another := h.Machine != "" && j.Machine != h.Machine
+	if err != nil || stranger || another || !well || j.Time.IsZero() || !j.Expires.After(j.Time) {
+		return fmt.Errorf("%w: %w", errNoHub, ErrNonsense)
+	}
+	h.Joined, h.Got = j, time.Now().Round(0) // of a monotonic clock a laptop's sleep would be left out
+	return nil
+}
+
+// send makes a request with a token; none is "".
+func (h *Hub) send(r *http.Request, token string) (*http.Response, error) {
 	if token != "" {
 		r.Header.Set("Authorization", "Bearer "+token)
 	}
-	resp, err := h.transport(r.URL).RoundTrip(r) // which follows no redirect
-	if err != nil {
-		return nil, err
-	}
-	defer resp.Body.Close()
-	var answer bytes.Buffer
-	if _, err := answer.ReadFrom(http.MaxBytesReader(nil, resp.Body, 1<<16)); err != nil {
-		return nil, err
-	}
-	if resp.StatusCode != http.StatusOK {
-		e := answeredError(resp.StatusCode, resp.Header, answer.Bytes())
-		if e.Status == "" && !Overloaded(e) || e.HTTP == http.StatusNotFound {
-			return nil, fmt.Errorf("%w: %w", errNoHub, e)
-		}
-		return nil, e
-	}
-	j := &Joined{}
-	err = json.Unmarshal(answer.Bytes(), j)
-	stranger := slices.ContainsFunc(append(j.Deciders, j.User), func(who string) bool { return !userForm().MatchString(who) })
-	well := joinedForm().MatchString(strings.Join([]string{j.Machine, j.Space, j.Subscription, j.Token}, " "))
-	if err != nil || stranger || !well || j.Time.IsZero() || !j.Expires.After(j.Time) {
-		return nil, fmt.Errorf("%w: %w", errNoHub, ErrNonsense)
-	}
-	return j, nil
+	return limitBodies{http.DefaultTransport}.RoundTrip(r) // it follows no redirect
 }
 
-// transport is what a request to the hub goes by: HTTP/2 notices a connection that leads nowhere, see pingAfter.
-func (h *Hub) transport(u *url.URL) http.RoundTripper {
-	if u.Scheme == "https" {
-		return limitBodies{http.DefaultTransport}
-	}
-	return noRedirects.Transport
-}
-
-// take keeps what the hub said.
-func (h *Hub) take(j *Joined) {
-	now := time.Now()
-	h.Token, h.Expires, h.Version = j.Token, j.Expires, j.Version
-	h.Ahead = j.Time.Sub(now).Round(time.Second)
-	h.Renew = now.Add(max(j.Expires.Sub(j.Time)/2, renewPause)).Round(time.Second)
-}
-
-// RoundTrip takes a request to the hub, with the token. One that the hub refuses is renewed, and the request made again: this
-// machine's clock may have been set.
+// RoundTrip takes a request to the hub, with the token.
 func (h *Hub) RoundTrip(r *http.Request) (*http.Response, error) {
-	base, err := ParseEndpoint(h.URL)
-	if err != nil || base == nil || r.URL.Scheme != base.Scheme || r.URL.Host != base.Host {
+	if !strings.HasPrefix(r.URL.String(), h.URL+"/") {
 		err := fmt.Errorf("%w: the token is for the hub %s alone", ErrCredentials, h.URL)
 		return nil, &state.UserError{Err: err, Hint: "api_endpoint and pubsub_endpoint have to be " + h.URL + " (GCHAT_API_ENDPOINT, " +
 			"GCHAT_PUBSUB_ENDPOINT), or credentials_file another one; to join anew, " + joinAnew, Code: 1}
 	}
-	token, err := h.fresh(r.Context(), "")
+	token, err := h.fresh(r.Context(), false)
 	if err != nil {
 		return nil, err
 	}
-	resp, err := h.send(r, token)
-	if err != nil || resp.StatusCode != http.StatusUnauthorized || r.GetBody == nil && r.Body != nil {
-		return resp, err
-	}
-	resp.Body.Close()
-	if token, err = h.fresh(r.Context(), token); err != nil {
-		return nil, err
-	}
-	if r.GetBody != nil {
-		r = r.Clone(r.Context())
-		if r.Body, err = r.GetBody(); err != nil {
-			return nil, err
-		}
-	}
-	return h.send(r, token)
+	return h.send(r.Clone(r.Context()), token)
 }
 
-func (h *Hub) send(r *http.Request, token string) (*http.Response, error) {
-	r = r.Clone(r.Context())
-	r.Header.Set("Authorization", "Bearer "+token)
-	return h.transport(r.URL).RoundTrip(r)
+// due says that the token is in the second half of its life, or that its age is not known: the clock was set back to before it.
+func (h *Hub) due() bool {
+	age := time.Since(h.Got)
+	return (age < 0 || age >= h.life()/2) && time.Since(h.tried).Abs() > renewPause
 }
 
-// fresh is a token that the hub takes: the one at hand in the first half of its life, unless the hub refused it, else the one that
-// another process wrote into the file, else a new one, which is written there. Of two processes that renew at once both have
-// a good one. Its errors are *state.UserError, where the machine has to join anew, and those of join.
-func (h *Hub) fresh(ctx context.Context, refused string) (string, error) {
+func (h *Hub) life() time.Duration { return h.Expires.Sub(h.Time) }
+
+// fresh is a token that the hub takes: the one at hand in the first half of its life, else the one that another process wrote into
+// the file, else a new one, which is written there; now wants a new one in any case. Of processes that renew at once each has a
+// good one.
+func (h *Hub) fresh(ctx context.Context, now bool) (string, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.Token != refused && time.Now().Before(h.Renew) {
+	if !now && !h.due() {
 		return h.Token, nil
 	}
-	if kept := ReadHub(h.file); kept != nil && kept.URL == h.URL && kept.Machine == h.Machine && kept.Token != h.Token {
-		h.Token, h.Expires, h.Renew, h.Ahead, h.Version = kept.Token, kept.Expires, kept.Renew, kept.Ahead, kept.Version
-		if h.Token != refused && time.Now().Before(h.Renew) {
-			return h.Token, nil
-		}
+	if kept := ReadHub(h.file); kept != nil && kept.URL == h.URL && kept.Machine == h.Machine {
+		h.Joined, h.Got = kept.Joined, kept.Got
+	}
+	if !now && !h.due() {
+		return h.Token, nil
 	}
 	old := h.Token
-	j, err := h.join(ctx, old, struct{}{})
-	switch {
-	case err == nil && j.Machine != h.Machine:
-		return "", h.failed(fmt.Errorf("%w: renew the token: the hub calls this machine %s", errNoHub, j.Machine))
-	case err == nil:
-		h.take(j)
-	case refused == "" && answered(err).HTTP != http.StatusUnauthorized: // the token may still be good
-		h.Renew = time.Now().Add(renewPause)
+	err := h.join(ctx, old, map[string]string{})
+	if err != nil && !now && answered(err).HTTP != http.StatusUnauthorized && time.Since(h.Got) < h.life() {
+		h.tried = time.Now()
 		return old, nil
-	default:
+	}
+	if err != nil {
 		return "", h.failed(fmt.Errorf("renew the token: %w", err))
 	}
-	// Where this machine joined anew meanwhile, the file is that token's. One that cannot be written is renewed by the next process.
+	// Where this machine joined anew meanwhile, the file is of that. One that cannot be written is renewed by the next process.
 	if kept := ReadHub(h.file); kept != nil && kept.Machine == h.Machine && kept.Token == old {
 		_ = h.Save(h.file)
 	}
 	return h.Token, nil
 }
 
-// mayPull has the hub make a new token, also in the first half of the old one's life: then it knows this machine, and its
-// subscription stands.
-func (h *Hub) mayPull(ctx context.Context) error {
-	h.mu.Lock()
-	token := h.Token
-	h.mu.Unlock()
-	_, err := h.fresh(ctx, token)
-	return err
-}
-
 // Wrong says what was not as it should be when the hub last gave a token: the clocks, and the versions. Each is a *state.UserError.
 func (h *Hub) Wrong(version string) (wrong []error) {
-	if h != nil && h.Ahead.Abs() > clocksApart {
-		wrong = append(wrong, &state.UserError{Err: fmt.Errorf("this machine's clock is %s off the hub's", h.Ahead.Abs()),
+	if h == nil {
+		return nil
+	}
+	if off := h.Time.Sub(h.Got).Abs().Round(time.Second); off > clocksApart {
+		wrong = append(wrong, &state.UserError{Err: fmt.Errorf("this machine's clock is %s off the hub's", off),
 			Hint: "have the system set its clock; then gchat-hooks doctor compares them again"})
 	}
-	if h != nil && h.Version != version {
+	if h.Version != version {
 		wrong = append(wrong, &state.UserError{Err: fmt.Errorf("the hub has version %s of gchat-hooks, and this machine %s",
 			Line(Cut(h.Version, 40)), version), Hint: "have the older one updated; then gchat-hooks doctor compares them again"})
 	}
@@ -262,7 +220,7 @@ func (h *Hub) failed(err error) error {
 		return err
 	case errors.Is(err, errNoHub):
 		hint = "see that this is the hub's address: " + h.URL + "; or " + joinAnew
-	case e.HTTP == http.StatusUnauthorized:
+	case e.HTTP == http.StatusUnauthorized, AlreadyExists(err): // of joining: another machine used the code
 		hint = joinAnew
 	case e.HTTP == http.StatusForbidden, e.HTTP == http.StatusNotFound:
 		hint = "this machine was revoked, did not run for a month, or asks for what is another's: " + joinAnew

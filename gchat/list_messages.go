@@ -79,13 +79,10 @@ func call[R request[R, T], T any](ctx context.Context, a *api, most time.Duratio
 
 // failed is the error of a call, with a hint where it is of a hub or of the embedded space.
 func (a *api) failed(what, space string, err error) error {
-	err = apiError(err)
 	if a.Hub != nil {
-		err = a.Hub.failed(err)
-	} else {
-		err = embedded(err, a.base, space)
+		return fmt.Errorf("%s: %w", what, a.Hub.failed(apiError(err)))
 	}
-	return fmt.Errorf("%s: %w", what, err)
+	return fmt.Errorf("%s: %w", what, embedded(apiError(err), a.base, space))
 }
 
 // named is the id that a message of ours has in Chat: a hub has each machine's ids name it, and lets it change no other messages.

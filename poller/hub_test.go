@@ -21,7 +21,7 @@ func newHubDesk(t *testing.T) (*desk, *google, *strict.Hub) {
 	d, g := newAppDesk(t)
 	h := strict.NewHub(t, appSpace, appSubscription, http.HandlerFunc(g.serve))
 	file := filepath.Join(t.TempDir(), "hub.json")
-	hub, _, err := gchat.JoinHub(t.Context(), h.URL, "good", "nonce", "v")
+	hub, err := gchat.JoinHub(t.Context(), h.URL, "good", "nonce", "v")
 	if err == nil {
 		err = hub.Save(file)
 	}

@@ -66,17 +66,13 @@ func salt(env Getenv) []byte {
 
 // CardID is what the buttons of a question's card carry in place of its id: no other program can guess it.
 func CardID(env Getenv, questionID string) string {
-	return keyed(env, "card "+questionID)
-}
-
-// JoinNonce goes with a code that this machine joins a hub with: it is the same on every try, and no other machine can tell it.
-func JoinNonce(env Getenv, code string) string { return keyed(env, "join "+code) }
-
-func keyed(env Getenv, about string) string {
 	h := hmac.New(sha256.New, salt(env))
-	h.Write([]byte(about))
+	h.Write([]byte("card " + questionID))
 	return hex.EncodeToString(h.Sum(nil)[:16])
 }
+
+// JoinNonce goes with a code that this machine joins a hub with: it is the same on every try, and no other program can guess it.
+func JoinNonce(env Getenv, code string) string { return CardID(env, "join "+code) }
 
 // ForProject is the environment in which a project's record was written, as far as its configuration goes: a project's files
 // count where the record's Open says so.
