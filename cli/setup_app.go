@@ -165,7 +165,8 @@ func (s *setup) testCard(ctx context.Context, app *gchat.App) error {
 	}
 	fmt.Fprintln(s.out, "A card is in Google Chat. Please tap its button.")
 	over := func(words string) {
-		_ = app.Patch(context.WithoutCancel(ctx), app.Space+"/messages/"+card.MessageID, "[Setup] "+words, gchat.NoticeCard(words, ""))
+		name := app.Space + "/messages/" + card.MessageID
+		_ = app.Patch(context.WithoutCancel(ctx), name, "[Setup] "+words, gchat.NoticeCard(words, ""))
 	}
 	ctx, cancel := context.WithTimeout(ctx, s.flags.Duration("wait"))
 	defer cancel()

@@ -131,6 +131,32 @@ func TestOneLineJoinsAHub(t *testing.T) {
 	}
 }
 
+// Killed at any moment, what stands is whole, and the same line does the rest.
+func TestJoiningIsKilled(t *testing.T) {
+	c := newColleague(t)
+	for i := range 12 {
+		cmd := bound.Command(t, c.program, "setup", "--hub", c.URL, "--code", "good", "--no-hooks", "--round-trip=false")
+		cmd.Env = []string{"HOME=" + c.home, "PATH=/usr/bin:/bin"}
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Duration(i*4) * time.Millisecond)
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+		var parsed any
+		b, err := os.ReadFile(filepath.Join(c.home, ".config/gchat-hooks/hub.json"))
+		if err == nil && json.Unmarshal(b, &parsed) != nil {
+			t.Fatalf("hub.json is %s", b)
+		}
+	}
+	if code, said := c.joins("--round-trip=false"); code != 0 || strings.Count(c.config(), c.URL) != 2 {
+		t.Errorf("%d: %s\n%s", code, said, c.config())
+	}
+	if joined, _, _ := c.Seen(); joined < 2 {
+		t.Error("no setup came far enough to be killed")
+	}
+}
+
 func TestJoiningAHubFails(t *testing.T) {
 	c := newColleague(t)
 	for name, test := range map[string]struct {

@@ -147,8 +147,9 @@ func (h *Hub) send(r *http.Request, token string) (*http.Response, error) {
 func (h *Hub) RoundTrip(r *http.Request) (*http.Response, error) {
 	if !strings.HasPrefix(r.URL.String(), h.URL+"/") {
 		err := fmt.Errorf("%w: the token is for the hub %s alone", ErrCredentials, h.URL)
-		return nil, &state.UserError{Err: err, Hint: "api_endpoint and pubsub_endpoint have to be " + h.URL + " (GCHAT_API_ENDPOINT, " +
-			"GCHAT_PUBSUB_ENDPOINT), or credentials_file another one; to join anew, " + joinAnew, Code: 1}
+		hint := "api_endpoint and pubsub_endpoint (GCHAT_API_ENDPOINT, GCHAT_PUBSUB_ENDPOINT) have to be " + h.URL +
+			", or credentials_file another one; to join anew, " + joinAnew
+		return nil, &state.UserError{Err: err, Hint: hint, Code: 1}
 	}
 	token, err := h.fresh(r.Context(), false)
 	if err != nil {
@@ -165,9 +166,9 @@ func (h *Hub) due() bool {
 
 func (h *Hub) life() time.Duration { return h.Expires.Sub(h.Time) }
 
-// fresh is a token that the hub takes: the one at hand in the first half of its life, else the one that another process wrote into
-// the file, else a new one, which is written there; now wants a new one in any case. Of processes that renew at once each has a
-// good one.
+// fresh is a token that the hub takes: the one at hand in the first half of its life, else the one that another process wrote
+// into the file, else a new one, which is written there; now wants a new one in any case. Of processes that renew at once each has
+// a good one.
 func (h *Hub) fresh(ctx context.Context, now bool) (string, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -196,7 +197,7 @@ func (h *Hub) fresh(ctx context.Context, now bool) (string, error) {
 	return h.Token, nil
 }
 
-// Wrong says what was not as it should be when the hub last gave a token: the clocks, and the versions. Each is a *state.UserError.
+// Wrong says what was not as it should be when the hub last gave a token: the clocks, the versions. Each is a *state.UserError.
 func (h *Hub) Wrong(version string) (wrong []error) {
 	if h == nil {
 		return nil
