@@ -274,7 +274,7 @@ func TestWhoseWordsAreNotTold(t *testing.T) {
 	if concerns, err := app.Concerns(t.Context(), said.Follows()); concerns || err == nil {
 		t.Errorf("%v, %v of a Chat in trouble", concerns, err)
 	}
-	for hub, want := range map[*Hub]bool{nil: true, {Machine: "0123456789ab"}: false} {
+	for hub, want := range map[*Hub]bool{nil: true, {Joined: Joined{Machine: "0123456789ab"}}: false} {
 		app.Hub = hub
 		if concerns, _ := app.Concerns(t.Context(), "spaces/A/messages/U.U"); concerns != want {
 			t.Errorf("with the hub %v: %v", hub, concerns)
