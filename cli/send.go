@@ -103,6 +103,7 @@ func (s *send) run(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, sendBound)
 	defer cancel()
 	cfg := config.Load(s.env, m.ProjectDir)
+	cfg.ReadPolicy = gchat.ReadPolicy
 	s.log.Hide(cfg.Secrets(s.env)...)
 	for _, problem := range cfg.Problems {
 		fmt.Fprintln(s.errOut, "gchat-send: warning:", s.log.Clean(problem.Error()))

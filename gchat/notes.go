@@ -18,7 +18,10 @@ func NoteTexts(q *state.Question, owed state.Owed) []string {
 	case state.NoteClosed:
 		text = closingText(q)
 	case state.NoteMore:
-		return split("[More] "+whatFor(q), "\n", block(q.Shown), MaxText)
+		if q.Shown != "" {
+			return split("[More] "+whatFor(q), "\n", block(q.Shown), MaxText)
+		}
+		text = unclearText(q, nil)
 	case state.NoteReminder:
 		text = "[Reminder] " + field(q.SessionName) + "\n\nStill open after " + owed.Seen + ": " + briefly(q)
 	case state.NoteGranted:

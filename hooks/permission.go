@@ -27,8 +27,12 @@ const doubled = time.Minute
 // The record serves this call alone: equal input is another call. Only where another registration of ours (settings and plugin)
 // wrote the event down, it is the same call: that one's hook waits, unless it was killed.
 func (h *Hook) permission(ctx context.Context, e *Event) error {
-	own := config.Personal(h.Env)
-	if !own.Sends() {
+	own, kind := config.Personal(h.Env), state.AskedPermission
+	if e.ToolName == planTool {
+		kind = state.AskedPlan
+	}
+	own.ReadPolicy = h.ReadPolicy
+	if !own.Sends() || h.keeps(ctx, own, kind) {
 		return nil
 	}
 	h.asked.listens = true
@@ -87,7 +91,9 @@ func (h *Hook) describe(q *state.Question, e *Event, own *config.Config) {
 		if about == "" {
 			about = flat(q.Shown, shownBytes)
 		}
-		prompt.Question = "Claude wants to use " + e.ToolName + ": " + about
+		if !own.TitlesOnly {
+			prompt.Question = "Claude wants to use " + e.ToolName + ": " + about
+		}
 		if len(e.Suggestions) > 0 {
 			q.AlwaysAllows = alwaysAllows(e.Suggestions, guarded, own.NeverNames)
 		}
@@ -97,6 +103,9 @@ func (h *Hook) describe(q *state.Question, e *Event, own *config.Config) {
 	}
 	// What cannot be read now is held against it when it is decided.
 	q.TerminalOnly = !whole || !own.Unread && own.NeverRemotely(e.ToolName, q.Call...)
+	if own.TitlesOnly {
+		q.TitleOnly()
+	}
 	if q.TerminalOnly {
 		labels = slices.DeleteFunc(labels, func(label string) bool { return !state.Refuses(label) })
 	}

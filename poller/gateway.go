@@ -131,7 +131,21 @@ func (g *gateways) useApp(ctx context.Context, way *gateway) error {
 func (p *Poller) config(projectDir string, trusted bool) *config.Config {
 	c := config.Load(state.ForProject(p.Env, projectDir, trusted), projectDir)
 	p.Log.Hide(c.WebhookURL)
+	p.Log.Once(c.Restrict(context.Background(), p.Env), "nothing is asked in Chat")
 	return c
+}
+
+// readPolicy has the hub's policy read again when its copy is old, beside the loop: people write also where no hook asks.
+func (p *Poller) readPolicy(ctx context.Context) {
+	if p.Now().Sub(p.policed).Abs() < time.Minute {
+		return
+	}
+	p.policed = p.Now()
+	cfg := config.Personal(p.Env)
+	if len(cfg.Hubs(p.Env)) > 0 {
+		cfg.ReadPolicy = gchat.ReadPolicy
+		p.beside("policy", func() { _ = cfg.Restrict(ctx, p.Env) }) // what failed is logged where it counts
+	}
 }
 
 // personal is what the person alone set; see config.Personal.

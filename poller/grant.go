@@ -85,13 +85,18 @@ func allowedBy(given *state.Question, records []*served) (allowed []*state.Quest
 // tellGrant has the thread told what a yes for a while allowed. A Chat app changes the message that says until when; a webhook
 // cannot, and lists all when the yes is over. It returns when to come again.
 func (p *Poller) tellGrant(s *served, allowed []*state.Question, over bool) (next time.Time) {
-	q, app := s.q, p.personal().Subscription != ""
+	q, cfg := s.q, p.personal()
+	app := cfg.Subscription != ""
 	if !over && (!app || len(allowed) == s.told) {
 		return q.Grant.Until
 	}
 	m := p.aboutQuestion(q, s.Open)
 	m.ID, m.Type = state.MessageID("granted", q.QuestionID, fmt.Sprint(len(allowed), over)), state.MessageNote
-	m.Parts = []string{gchat.GrantText(q, allowed, over)}
+	listed := allowed
+	if cfg.TitlesOnly {
+		listed = nil
+	}
+	m.Parts = []string{gchat.GrantText(q, listed, over)}
 	if app {
 		first := state.MessageID("note", q.QuestionID, state.NoteGranted, q.AnsweredMessage, "") // see putNote
 		m.Patch = q.Space + "/messages/" + first

@@ -5,6 +5,7 @@ package config
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os/exec"
@@ -70,6 +71,15 @@ type Config struct {
 	// AllowedUnknown says that the allowlist may name more people than AllowedUsers does: where they could stand cannot be
 	// read, as a file that is being edited. Unread says that a file could not be read: then nobody decides anything from Chat.
 	AllowedUnknown, Unread bool
+
+	// ReadPolicy asks the hub of a credentials file for its policy, as JSON; where it is nil, the copy on disk counts alone.
+	ReadPolicy func(ctx context.Context, credentialsFile string) (json.RawMessage, error)
+
+	TitlesOnly   bool       // a policy's, as all that follows: see Restrict
+	terminalOnly []string   // kinds: see Keeps
+	within       [][]string // each policy's allowed_users
+	restricted   bool
+	unreadPolicy error // why nothing is asked in Chat
 
 	modeInEnv bool // GCHAT_ASK_MODE is set: said of this very session, so no preset guesses
 }
