@@ -25,7 +25,7 @@ type Policy struct {
 	TerminalOnly []string `json:"terminal_only,omitempty"` // kinds that stay in the terminal: see kinds
 	TitlesOnly   bool     `json:"titles_only,omitempty"`   // permissions and plans without what they are about
 	// AllowedUsers are users/ID, an e-mail address, or *@example.com. A person counts only if named here, too; nil names everybody.
-	AllowedUsers []string `json:"allowed_users,omitempty"`
+	AllowedUsers []string `json:"allowed_users,omitzero"`
 }
 
 // Report is the kind of all that sessions report, among the kinds of questions in terminal_only.
@@ -81,7 +81,7 @@ func (c *Config) Restrict(ctx context.Context, env state.Getenv) error {
 	if c.unreadPolicy != nil {
 		c.Problems = append(c.Problems, fmt.Errorf("nothing is asked in Chat: %w", c.unreadPolicy))
 		c.Unread, c.AllowedUnknown, c.AllowedUsers, c.Approvers = true, true, nil, nil
-		c.NeverRemote, c.terminalOnly = []string{"*"}, kinds
+		c.NeverRemote, c.terminalOnly, c.TitlesOnly = []string{"*"}, kinds, true
 	}
 	return c.unreadPolicy
 }
@@ -190,7 +190,7 @@ func (c *Config) Approves(sender, email string) bool {
 func (c *Config) isWithin(sender, email string) bool {
 	_, domain, _ := strings.Cut(email, "@")
 	for _, users := range c.within {
-		if !Named(users, sender, email) && (domain == "" || !Named(users, "", "*@"+domain)) {
+		if !Named(users, sender, email) && !Named(users, "", "*@"+domain) {
 			return false
 		}
 	}
