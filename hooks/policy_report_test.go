@@ -23,7 +23,9 @@ func TestIdleHooksReadNoPolicy(t *testing.T) {
 			m.env["GCHAT_ASK_MODE"] = "off"
 			return "gchat-ask-user-forward", m.event("single-03-PreToolUse")
 		},
-		"another tool":  func(m *machine) (string, []byte) { return "gchat-ask-user-forward", m.event("timing-03-PreToolUse", "tool_name", "Bash") },
+		"another tool": func(m *machine) (string, []byte) {
+			return "gchat-ask-user-forward", m.event("timing-03-PreToolUse", "tool_name", "Bash")
+		},
 		"answered":      func(m *machine) (string, []byte) { return "gchat-ask-user-answered", m.event("single-05-PostToolUse") },
 		"a turn's end":  func(m *machine) (string, []byte) { return "gchat-ask-user-rewake", m.event("single-07-Stop") },
 		"a start":       func(m *machine) (string, []byte) { return sessionHook, m.event("single-01-SessionStart") },

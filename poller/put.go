@@ -74,6 +74,9 @@ func (p *Poller) putNote(q *state.Question, o *state.Open, owed state.Owed) (don
 		titled := *q
 		titled.TitleOnly()
 		q = &titled
+		if owed.About == state.NoteNotTyped { // its reason may quote a dialog
+			owed.Seen = "the terminal shows something else"
+		}
 	}
 	texts, over := gchat.NoteTexts(q, owed), owed.About == state.NoteClosed && q.Card != ""
 	if len(texts) == 0 && !over {

@@ -333,8 +333,7 @@ const outcomeBound = 50 * time.Second
 
 // Outcome is what the terminal says of one of Claude Code's own commands that was just typed: the lines below it. The dialog that
 // /model opens in a long conversation only asks whether that was meant.
-func Outcome(ctx context.Context, env state.Getenv, log *state.Log, one *state.Session, command string) string {
-	r := Room{Env: env, Log: log}
+func (r Room) Outcome(ctx context.Context, one *state.Session, command string) string {
 	ctx, cancel := context.WithTimeout(ctx, outcomeBound)
 	defer cancel()
 	said := ""
@@ -345,17 +344,17 @@ func Outcome(ctx context.Context, env state.Getenv, log *state.Log, one *state.S
 		case err != nil:
 			return "What became of it was not seen: " + r.short(err.Error()) + "."
 		case s.Question == inject.SwitchModel && strings.HasPrefix(command, "/model "):
-			menu := Menu(env, one)
+			menu := Menu(r.Env, one)
 			if err := menu.Run(ctx, one.TmuxPane, "choose", []string{"1"}); err != nil {
 				return "The terminal asks whether to switch the model: " + r.short(err.Error()) + "."
 			}
 		case s.Dialog():
-			return "A dialog is open in the terminal: " + r.short(s.String()) + "."
+			return "A dialog is open in the terminal: " + r.onScreen(s.String()) + "."
 		case s.Shows == inject.Prompt && !s.Busy:
 			before := said
 			said = below(shot.Lines, command)
 			if said == before { // it stands still
-				return r.short(said)
+				return r.onScreen(said)
 			}
 		}
 	}
