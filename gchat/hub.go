@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"net/url"
 	"slices"
@@ -16,9 +17,6 @@ import (
 	"gchat-hooks/state"
 	"gchat-hooks/state/config"
 )
-
-// hubType is the type of a hub's credentials file.
-const hubType = "gchat_hooks_hub"
 
 // Hub is what a machine holds of the hub that it joined, and what its requests go through: a credentials file, whose token is for
 // that hub alone. The hub stands before Google for the app's team, and takes the same calls.
@@ -53,6 +51,8 @@ type Joined struct {
 const (
 	// renewPause is how long a token is used on after the hub could not renew it.
 	renewPause = time.Minute
+	// policyTimeout bounds reading the policy: a hook that is about to ask waits for it.
+	policyTimeout = 3 * time.Second
 	// clocksApart is from when on a clock is wrong.
 	clocksApart = 2 * time.Minute
 	// joinAnew is how a person gets a token.
@@ -66,7 +66,7 @@ var errNoHub = errors.New("there is no hub")
 func ReadHub(file string) *Hub {
 	b, err := state.ReadLinked(file, 1<<20)
 	h := &Hub{file: file}
-	if err != nil || json.Unmarshal(b, h) != nil || h.Type != hubType {
+	if err != nil || json.Unmarshal(b, h) != nil || h.Type != config.HubCredentials {
 		return nil
 	}
 	return h
@@ -75,7 +75,7 @@ func ReadHub(file string) *Hub {
 // JoinHub exchanges a code for a token. The same nonce gets the same answer again: this machine may be killed before it wrote the
 // token down. Errors are *state.UserError, and *APIError of a hub in trouble.
 func JoinHub(ctx context.Context, base, code, nonce, version string) (*Hub, *Joined, error) {
-	h := &Hub{Type: hubType, URL: strings.TrimRight(base, "/")}
+	h := &Hub{Type: config.HubCredentials, URL: strings.TrimRight(base, "/")}
 	j, err := h.join(ctx, "", map[string]string{"code": code, "nonce": nonce, "version": version})
 	switch {
 	case AlreadyExists(err):
@@ -252,6 +252,37 @@ func (h *Hub) Wrong(version string) (wrong []error) {
 			Line(Cut(h.Version, 40)), version), Hint: "have the older one updated; then gchat-hooks doctor compares them again"})
 	}
 	return wrong
+}
+
+// ReadPolicy asks the hub of a credentials file for its policy, see config.Config. Errors are those of RoundTrip, *APIError and
+// ErrNonsense.
+func ReadPolicy(ctx context.Context, credentialsFile string) (json.RawMessage, error) {
+	h := ReadHub(credentialsFile)
+	if h == nil {
+		return nil, fmt.Errorf("%w: %s is no file of a hub", ErrCredentials, credentialsFile)
+	}
+	ctx, cancel := context.WithTimeout(ctx, policyTimeout)
+	defer cancel()
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, h.URL+"/hub/policy", nil)
+	if err != nil {
+		return nil, errNoHub
+	}
+	resp, err := h.RoundTrip(r) // which follows no redirect
+	if err != nil {
+		return nil, err
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(resp.Body)
+	var answer struct{ Policy json.RawMessage }
+	switch {
+	case err != nil:
+		return nil, err
+	case resp.StatusCode != http.StatusOK:
+		return nil, answeredError(resp.StatusCode, resp.Header, body)
+	case json.Unmarshal(body, &answer) != nil || len(answer.Policy) == 0:
+		return nil, ErrNonsense
+	}
+	return answer.Policy, nil
 }
 
 // failed gives an error of the hub a hint that knows nothing of Google's console.

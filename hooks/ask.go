@@ -51,7 +51,7 @@ func (h *Hook) config() *config.Config {
 // keeps says whether a policy keeps a kind in the terminal. It reads the policies, so only a hook asks that is about to ask or
 // report; a hub's may take three seconds.
 func (h *Hook) keeps(ctx context.Context, cfg *config.Config, kind state.Kind) bool {
-	h.logFailed(cfg.Restrict(ctx, h.Env), "nothing is asked in Chat")
+	h.logFailed(cfg.Restrict(ctx, h.Env), "policy")
 	return cfg.Keeps(kind)
 }
 

@@ -131,7 +131,7 @@ func (g *gateways) useApp(ctx context.Context, way *gateway) error {
 func (p *Poller) config(projectDir string, trusted bool) *config.Config {
 	c := config.Load(state.ForProject(p.Env, projectDir, trusted), projectDir)
 	p.Log.Hide(c.WebhookURL)
-	p.Log.Once(c.Restrict(context.Background(), p.Env), "nothing is asked in Chat")
+	p.Log.Once(c.Restrict(context.Background(), p.Env), "policy")
 	return c
 }
 

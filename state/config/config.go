@@ -79,7 +79,7 @@ type Config struct {
 	terminalOnly []string   // kinds: see Keeps
 	within       [][]string // each policy's allowed_users
 	restricted   bool
-	unreadPolicy error // why nothing is asked in Chat
+	unreadPolicy error // what Restrict returned
 
 	modeInEnv bool // GCHAT_ASK_MODE is set: said of this very session, so no preset guesses
 }

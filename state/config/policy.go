@@ -50,11 +50,14 @@ const (
 	policyPause = time.Minute    // from one failed try to the next: each may take three seconds
 )
 
+// ErrPolicy says that a policy cannot be read, or has something that this version does not know.
+var ErrPolicy = errors.New("nothing is asked in Chat")
+
 // Restrict takes away what the policies do: that of the machine, that of the file in $GCHAT_POLICY_FILE, and those of the hubs that
 // this machine joined. The files are read once, and a hub is asked when the copy of its policy is an hour old.
 //
-// It returns why a policy cannot be read, or has something that this version does not know. Then nothing is asked or reported in
-// Chat, and no reply counts.
+// The error is ErrPolicy with a reason, which then stands among Problems, too: nothing is asked or reported in Chat, and no reply
+// counts.
 func (c *Config) Restrict(ctx context.Context, env state.Getenv) error {
 	if c.restricted {
 		return c.unreadPolicy
@@ -79,7 +82,8 @@ func (c *Config) Restrict(ctx context.Context, env state.Getenv) error {
 		take(parsePolicy(c.hubPolicy(ctx, env, file, hub)))
 	}
 	if c.unreadPolicy != nil {
-		c.Problems = append(c.Problems, fmt.Errorf("nothing is asked in Chat: %w", c.unreadPolicy))
+		c.unreadPolicy = fmt.Errorf("%w: %w", ErrPolicy, c.unreadPolicy)
+		c.Problems = append(c.Problems, c.unreadPolicy)
 		c.Unread, c.AllowedUnknown, c.AllowedUsers, c.Approvers = true, true, nil, nil
 		c.NeverRemote, c.terminalOnly, c.TitlesOnly = []string{"*"}, kinds, true
 	}

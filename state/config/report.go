@@ -30,7 +30,7 @@ type Outcome struct {
 // in place of the session's. Key names what is reported once a day, however often it is put; without Key the words decide, and
 // outside a session each report counts on its own. CreatedAt is now where it is zero.
 //
-// Errors are ErrNoWebhook, a policy that cannot be read, and the disk's: then nothing was written.
+// Errors are ErrNoWebhook, ErrPolicy, and the disk's: then nothing was written.
 func PutReport(env state.Getenv, cfg *Config, m *state.Message, otherwise ReportRule) (Outcome, error) {
 	r := m.Report
 	rule := cmp.Or(cfg.ReportRule(r.Kind, string(r.Type)), otherwise, ReportOn)
