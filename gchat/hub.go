@@ -118,30 +118,36 @@ func (h *Hub) join(ctx context.Context, token string, in any) (*Joined, error) {
 	if token != "" {
 		r.Header.Set("Authorization", "Bearer "+token)
 	}
-	resp, err := h.transport(r.URL).RoundTrip(r) // which follows no redirect
+	answer, err := answerOf(h.transport(r.URL), r)
 	if err != nil {
 		return nil, err
 	}
-	defer resp.Body.Close()
-	var answer bytes.Buffer
-	if _, err := answer.ReadFrom(http.MaxBytesReader(nil, resp.Body, 1<<16)); err != nil {
-		return nil, err
-	}
-	if resp.StatusCode != http.StatusOK {
-		e := answeredError(resp.StatusCode, resp.Header, answer.Bytes())
-		if e.Status == "" && !Overloaded(e) || e.HTTP == http.StatusNotFound {
-			return nil, fmt.Errorf("%w: %w", errNoHub, e)
-		}
-		return nil, e
-	}
 	j := &Joined{}
-	err = json.Unmarshal(answer.Bytes(), j)
+	err = json.Unmarshal(answer, j)
 	stranger := slices.ContainsFunc(append(j.Deciders, j.User), func(who string) bool { return !userForm().MatchString(who) })
 	well := joinedForm().MatchString(strings.Join([]string{j.Machine, j.Space, j.Subscription, j.Token}, " "))
 	if err != nil || stranger || !well || j.Time.IsZero() || !j.Expires.After(j.Time) {
 		return nil, fmt.Errorf("%w: %w", errNoHub, ErrNonsense)
 	}
 	return j, nil
+}
+
+// answerOf makes a request to a hub, and reads the answer. Errors are *APIError, errNoHub and of the transport.
+func answerOf(by http.RoundTripper, r *http.Request) ([]byte, error) {
+	resp, err := by.RoundTrip(r) // which follows no redirect
+	if err != nil {
+		return nil, err
+	}
+	defer resp.Body.Close()
+	answer, err := io.ReadAll(http.MaxBytesReader(nil, resp.Body, 1<<16))
+	if err == nil && resp.StatusCode != http.StatusOK {
+		e := answeredError(resp.StatusCode, resp.Header, answer)
+		if e.Status == "" && !Overloaded(e) || e.HTTP == http.StatusNotFound {
+			return nil, fmt.Errorf("%w: %w", errNoHub, e)
+		}
+		return nil, e
+	}
+	return answer, err
 }
 
 // transport is what a request to the hub goes by: HTTP/2 notices a connection that leads nowhere, see pingAfter.
@@ -254,8 +260,8 @@ func (h *Hub) Wrong(version string) (wrong []error) {
 	return wrong
 }
 
-// ReadPolicy asks the hub of a credentials file for its policy, see config.Config. Errors are those of RoundTrip, *APIError and
-// ErrNonsense.
+// ReadPolicy asks the hub of a credentials file for its policy, see config.ReadPolicy. Errors are ErrCredentials, those of answerOf
+// and of RoundTrip, and ErrNonsense.
 func ReadPolicy(ctx context.Context, credentialsFile string) (json.RawMessage, error) {
 	h := ReadHub(credentialsFile)
 	if h == nil {
@@ -267,22 +273,12 @@ func ReadPolicy(ctx context.Context, credentialsFile string) (json.RawMessage, e
 	if err != nil {
 		return nil, errNoHub
 	}
-	resp, err := h.RoundTrip(r) // which follows no redirect
-	if err != nil {
-		return nil, err
-	}
-	defer resp.Body.Close()
-	body, err := io.ReadAll(resp.Body)
 	var answer struct{ Policy json.RawMessage }
-	switch {
-	case err != nil:
-		return nil, err
-	case resp.StatusCode != http.StatusOK:
-		return nil, answeredError(resp.StatusCode, resp.Header, body)
-	case json.Unmarshal(body, &answer) != nil || len(answer.Policy) == 0:
-		return nil, ErrNonsense
+	b, err := answerOf(h, r)
+	if err == nil && (json.Unmarshal(b, &answer) != nil || len(answer.Policy) == 0) {
+		err = ErrNonsense
 	}
-	return answer.Policy, nil
+	return answer.Policy, err
 }
 
 // failed gives an error of the hub a hint that knows nothing of Google's console.

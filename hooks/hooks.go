@@ -42,7 +42,7 @@ type Hook struct {
 	Waits func(*Hook, *Event) bool
 	Own   string // hook_event_name of an event that has none; "" where that is an error
 
-	ReadPolicy func(context.Context, string) (json.RawMessage, error) // of config.Config: the only request that a hook makes
+	ReadPolicy config.ReadPolicy // the only request that a hook makes
 
 	log   *state.Log
 	code  int           // exit code

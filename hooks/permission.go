@@ -40,6 +40,7 @@ func (h *Hook) permission(ctx context.Context, e *Event) error {
 	if err != nil {
 		return err
 	}
+	fresh.Kind = kind
 	h.describe(fresh, e, own)
 	registration := h.Env("CLAUDE_PLUGIN_ROOT") + "\x00" + strings.Join(h.Args, "\x00")
 	fresh.SeenBy = []string{registration}
@@ -69,15 +70,14 @@ func (h *Hook) permission(ctx context.Context, e *Event) error {
 // describe completes the record of a permission or a plan: what is shown of it, and by the person's own configuration who may
 // decide it. What cannot be shown whole is allowed in the terminal alone.
 func (h *Hook) describe(q *state.Question, e *Event, own *config.Config) {
-	q.Kind, q.Tool, q.Grace = state.AskedPermission, e.ToolName, h.config().Grace
+	q.Tool, q.Grace = e.ToolName, h.config().Grace
 	approvers := append([]string{}, own.Approvers...)
 	q.Approvers, q.NeverRemote = &approvers, own.NeverRemote
 	guarded := len(own.NeverRemote) > 0
 	whole := false
 	prompt := state.Prompt{Header: "Permission", Question: "Claude wants to use " + e.ToolName + "."}
 	labels := []string{state.LabelAllow, state.LabelDeny}
-	if e.ToolName == planTool {
-		q.Kind = state.AskedPlan
+	if q.Kind == state.AskedPlan {
 		q.Shown, whole = planShown(e.ToolInput, string(e.Transcript))
 		q.InputHash = planHash(q.Shown)
 		prompt = state.Prompt{Header: "Plan", Question: "Claude has a plan."}

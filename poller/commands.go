@@ -292,8 +292,7 @@ func (p *Poller) doCommand(ctx context.Context, one *state.Session, c state.Comm
 }
 
 func (p *Poller) room() commands.Room {
-	titles := p.personal().TitlesOnly
-	return commands.Room{Env: p.Env, Log: p.Log, DryRun: p.DryRun, TitlesOnly: titles, Now: p.Now}
+	return commands.Room{Env: p.Env, Log: p.Log, DryRun: p.DryRun, Titles: p.personal().TitlesOnly, Now: p.Now}
 }
 
 // begin begins the session that a person asks for with /new, in any thread of ours, once: its id is made of the message.

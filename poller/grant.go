@@ -86,17 +86,16 @@ func allowedBy(given *state.Question, records []*served) (allowed []*state.Quest
 // cannot, and lists all when the yes is over. It returns when to come again.
 func (p *Poller) tellGrant(s *served, allowed []*state.Question, over bool) (next time.Time) {
 	q, cfg := s.q, p.personal()
+	if cfg.TitlesOnly {
+		allowed = nil
+	}
 	app := cfg.Subscription != ""
 	if !over && (!app || len(allowed) == s.told) {
 		return q.Grant.Until
 	}
 	m := p.aboutQuestion(q, s.Open)
 	m.ID, m.Type = state.MessageID("granted", q.QuestionID, fmt.Sprint(len(allowed), over)), state.MessageNote
-	listed := allowed
-	if cfg.TitlesOnly {
-		listed = nil
-	}
-	m.Parts = []string{gchat.GrantText(q, listed, over)}
+	m.Parts = []string{gchat.GrantText(q, allowed, over)}
 	if app {
 		first := state.MessageID("note", q.QuestionID, state.NoteGranted, q.AnsweredMessage, "") // see putNote
 		m.Patch = q.Space + "/messages/" + first

@@ -1,10 +1,12 @@
 package poller
 
 import (
-	"context"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -148,7 +150,7 @@ func TestASessionsThreadUnderAPolicy(t *testing.T) {
 	x := newTalk(t, nil)
 	x.policy(`{"titles_only": true}`)
 	got := x.inPane(boxed("❯ hidden-word", "", "● Bash(hidden-word)", "", "✻ Working… (3s · ↓ 20 tokens)"), boxed("● Done."))
-	for command, want := range map[string]string{"/screen": "[Not used] By a policy", "/status": "Claude works: (only in the terminal)"} {
+	for command, want := range map[string]string{"/screen": "[Screen] shop\n```\n(only in the terminal)", "/status": "Claude works: (only in the terminal)"} {
 		x.reply(x.thread, "", command)
 		told := strings.Join(x.hears(), "\n")
 		if !strings.Contains(told, want) || strings.Contains(told, "hidden-word") {
@@ -167,29 +169,36 @@ func TestASessionsThreadUnderAPolicy(t *testing.T) {
 	x.says("/help", "[Help]")
 }
 
-// A poller reads a hub's policy again where no hook asks, once a minute at most.
+// A poller reads a hub's policy where no hook asks, once a minute at most while the hub is out of reach.
 func TestThePollerReadsAHubsPolicy(t *testing.T) {
 	d := newDesk(t)
+	var asked atomic.Int64
+	hub := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if asked.Add(1) == 1 {
+			http.Error(w, "down", http.StatusServiceUnavailable)
+			return
+		}
+		_, _ = w.Write([]byte(`{"policy": {"titles_only": true}}`))
+	}))
+	defer hub.Close()
 	d.vars["GOOGLE_CHAT_CREDENTIALS_FILE"] = filepath.Join(d.dir, "hub.json")
-	hub := `{"type":"gchat_hooks_hub","hub":"http://127.0.0.1:1","token":"t"}`
-	if err := os.WriteFile(d.vars["GOOGLE_CHAT_CREDENTIALS_FILE"], []byte(hub), 0o600); err != nil {
+	file := `{"type":"gchat_hooks_hub","hub":"` + hub.URL + `","token":"t","renew":"2999-01-01T00:00:00Z"}`
+	if err := os.WriteFile(d.vars["GOOGLE_CHAT_CREDENTIALS_FILE"], []byte(file), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	p := d.poller()
-	if cfg := p.personal(); !cfg.Unread {
-		t.Error("a policy that was never read lets Chat decide")
+	for range 3 {
+		if p.step(t.Context()); !p.personal().Unread || asked.Load() != 1 {
+			t.Fatalf("a policy that was never read lets Chat decide, or the hub was asked %d times", asked.Load())
+		}
 	}
-	p.readPolicy(context.Background())
-	p.working.Wait()
-	copied := filepath.Join(p.user, "policy.json")
-	b, err := os.ReadFile(copied)
-	if err != nil || !strings.Contains(string(b), "tried") {
-		t.Fatalf("the hub was not asked: %s, %v", b, err)
+	if err := os.Remove(filepath.Join(p.user, "policy.json")); err != nil {
+		t.Fatal(err)
 	}
-	os.Remove(copied)
-	p.readPolicy(context.Background())
-	p.working.Wait()
-	if _, err := os.Stat(copied); err == nil {
-		t.Error("the hub was asked again at once")
+	for range 3 {
+		p.step(t.Context())
+		if cfg := p.personal(); cfg.Unread || !cfg.TitlesOnly || asked.Load() != 2 {
+			t.Fatalf("the policy does not count, or the hub was asked %d times", asked.Load())
+		}
 	}
 }

@@ -88,7 +88,6 @@ type Poller struct {
 	asking   atomic.Bool // tmux is being asked for its panes
 	polled   time.Time   // of the last round: see round
 	swept    time.Time
-	policed  time.Time // see readPolicy
 	beatAt   time.Time
 	ended    time.Time // when the last question of this environment ended; see endedLately
 	began    time.Time
@@ -350,7 +349,6 @@ func (p *Poller) step(ctx context.Context) (next time.Time, busy bool) {
 	next, busy = p.Now().Add(cfg.PollInterval), true // after a panic
 	p.calls = state.PollerCalls(p.Env)
 	p.safely("step", func() {
-		p.readPolicy(ctx)
 		p.scan()
 		var heard time.Time
 		if cfg.Subscription != "" || p.events.lock != nil {

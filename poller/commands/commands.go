@@ -41,9 +41,8 @@ type Room struct {
 	Env    state.Getenv
 	Log    *state.Log
 	DryRun bool // press nothing
-
-	TitlesOnly bool // by a policy, what Claude does and wants to do is not told
-	Now        func() time.Time
+	Titles bool // by a policy, nothing that the terminal shows is told
+	Now    func() time.Time
 }
 
 // Asks says whether a command ends a yes for a while, which the poller does before it takes that off the session.
@@ -60,9 +59,6 @@ func (r Room) Do(ctx context.Context, one *state.Session, c state.Command) strin
 	}
 	switch name {
 	case "/screen":
-		if r.TitlesOnly {
-			return "[Not used] By a policy, what the terminal shows stays there."
-		}
 		return r.screen(ctx, one)
 	case "/status":
 		return r.status(ctx, one)
@@ -104,19 +100,16 @@ func (r Room) screen(ctx context.Context, one *state.Session) string {
 	return gchat.ScreenText("[Screen] "+gchat.Line(one.Name), r.masked(strings.Join(shot.Lines, "\n")))
 }
 
-// masked is foreign text without secrets.
-func (r Room) masked(text string) string { return r.Log.Clean(state.MaskKeys(text)) }
+// masked is foreign text without secrets, and without a word of it where a policy wants that.
+func (r Room) masked(text string) string {
+	if r.Titles {
+		return "(only in the terminal)"
+	}
+	return r.Log.Clean(state.MaskKeys(text))
+}
 
 // short is foreign text as a part of one line.
 func (r Room) short(text string) string { return gchat.Cut(gchat.Line(r.masked(text)), 200) }
-
-// onScreen is text of the terminal as a part of one line.
-func (r Room) onScreen(text string) string {
-	if r.TitlesOnly {
-		return "(only in the terminal)"
-	}
-	return r.short(text)
-}
 
 func (r Room) status(ctx context.Context, one *state.Session) string {
 	lines := []string{"[Status] " + gchat.Line(one.Name), "", r.doing(ctx, one)}
@@ -133,11 +126,7 @@ func (r Room) status(ctx context.Context, one *state.Session) string {
 			lines = append(lines, "Permissions are allowed by "+gchat.Line(q.GrantedBy()))
 		}
 		if q.ClaudeSession() == one.ID && q.Status == state.Pending && len(q.Questions) > 0 {
-			what := q.Questions[0].Question
-			if r.TitlesOnly && q.Kind.Row().Decides { // it may have been asked before
-				what = "Claude wants to use " + q.Tool
-			}
-			waits = append(waits, "• "+r.short(what))
+			waits = append(waits, "• "+r.short(q.Questions[0].Question))
 		}
 	}
 	if len(waits) == 0 {
@@ -155,15 +144,15 @@ func (r Room) doing(ctx context.Context, one *state.Session) string {
 	case err != nil:
 		return "What Claude does is not known: " + gchat.Line(err.Error())
 	case s.Dialog():
-		return "A dialog is open in the terminal: " + r.onScreen(s.String())
+		return "A dialog is open in the terminal: " + r.short(s.String())
 	case s.Busy:
 		return "Claude works: " + r.underWay(shot.Lines)
 	case s.Shows == inject.Draft:
-		return "Claude is idle. A draft stands in the input box: " + r.onScreen(s.Draft)
+		return "Claude is idle. A draft stands in the input box: " + r.short(s.Draft)
 	case s.Shows == inject.Prompt:
 		return "Claude is idle, at an empty input box"
 	}
-	return "The terminal shows " + r.onScreen(s.Why)
+	return "The terminal shows " + r.short(s.Why)
 }
 
 // Seen is what the session of a thread does, in a word or two, and whether commands in that thread are read.
@@ -215,7 +204,7 @@ func (r Room) stop(ctx context.Context, one *state.Session) string {
 	case !s.Busy && (s.Shows == inject.Prompt || s.Shows == inject.Draft):
 		return "[Not used] Claude is not working."
 	case !s.Busy:
-		return "[Not used] The terminal shows " + r.onScreen(s.Why) + ": nothing was pressed."
+		return "[Not used] The terminal shows " + r.short(s.Why) + ": nothing was pressed."
 	case r.DryRun:
 		return "[Not used] The poller runs with --dry-run: nothing was pressed."
 	}
@@ -255,10 +244,10 @@ func (r Room) underWay(lines []string) string {
 			continue
 		}
 		if tool := toolLine().FindStringSubmatch(l); tool != nil {
-			return r.onScreen(tool[1] + tool[2])
+			return r.short(tool[1] + tool[2])
 		}
 		if prompt := promptLine().FindStringSubmatch(l); prompt != nil {
-			return "the work on \"" + r.onScreen(prompt[1]) + "\""
+			return "the work on \"" + r.short(prompt[1]) + "\""
 		}
 	}
 	return "what it was doing is not on the screen"
@@ -349,12 +338,12 @@ func (r Room) Outcome(ctx context.Context, one *state.Session, command string) s
 				return "The terminal asks whether to switch the model: " + r.short(err.Error()) + "."
 			}
 		case s.Dialog():
-			return "A dialog is open in the terminal: " + r.onScreen(s.String()) + "."
+			return "A dialog is open in the terminal: " + r.short(s.String()) + "."
 		case s.Shows == inject.Prompt && !s.Busy:
 			before := said
 			said = below(shot.Lines, command)
 			if said == before { // it stands still
-				return r.onScreen(said)
+				return r.short(said)
 			}
 		}
 	}

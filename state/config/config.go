@@ -5,7 +5,6 @@ package config
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os/exec"
@@ -72,9 +71,7 @@ type Config struct {
 	// read, as a file that is being edited. Unread says that a file could not be read: then nobody decides anything from Chat.
 	AllowedUnknown, Unread bool
 
-	// ReadPolicy asks the hub of a credentials file for its policy, as JSON; where it is nil, the copy on disk counts alone.
-	ReadPolicy func(ctx context.Context, credentialsFile string) (json.RawMessage, error)
-
+	ReadPolicy   ReadPolicy // nil: only the copy of a hub's policy counts
 	TitlesOnly   bool       // a policy's, as all that follows: see Restrict
 	terminalOnly []string   // kinds: see Keeps
 	within       [][]string // each policy's allowed_users

@@ -24,7 +24,7 @@ type Policy struct {
 	NeverRemote  []string `json:"never_remote,omitempty"`  // patterns, as the person's own never_remote
 	TerminalOnly []string `json:"terminal_only,omitempty"` // kinds that stay in the terminal: see kinds
 	TitlesOnly   bool     `json:"titles_only,omitempty"`   // permissions and plans without what they are about
-	// AllowedUsers are users/ID, an e-mail address, or *@example.com. A person counts only if named here, too; nil names everybody.
+	// AllowedUsers are users/ID, e-mail addresses, or *@example.com. A person counts only if named here, too; nil names all.
 	AllowedUsers []string `json:"allowed_users,omitzero"`
 }
 
@@ -33,7 +33,7 @@ const Report state.Kind = "report"
 
 // kinds are what terminal_only may name.
 var kinds = []string{
-	"question", string(state.AskedPermission), string(state.AskedPlan), string(state.AskedNext), string(state.Said), string(Report),
+	"question", string(state.AskedPermission), string(state.AskedPlan), string(state.AskedNext), string(state.Said), "report",
 }
 
 // machinePolicy is where device management puts the policy of a machine.
@@ -44,6 +44,9 @@ var machinePolicy = map[bool]string{
 // HubCredentials is the type of the credentials file that joining a hub leaves.
 const HubCredentials = "gchat_hooks_hub"
 
+// ReadPolicy asks the hub of a credentials file for its policy, as JSON.
+type ReadPolicy func(ctx context.Context, credentialsFile string) (json.RawMessage, error)
+
 const (
 	policyFresh = time.Hour      // a hub's policy is read again when it is older
 	policyKept  = 24 * time.Hour // so long the last one holds while the hub is out of reach
@@ -53,8 +56,8 @@ const (
 // ErrPolicy says that a policy cannot be read, or has something that this version does not know.
 var ErrPolicy = errors.New("nothing is asked in Chat")
 
-// Restrict takes away what the policies do: that of the machine, that of the file in $GCHAT_POLICY_FILE, and those of the hubs that
-// this machine joined. The files are read once, and a hub is asked when the copy of its policy is an hour old.
+// Restrict takes away what the policies do: that of the machine, that of the file in $GCHAT_POLICY_FILE, and those of the hubs
+// that this machine joined. The files are read once, and a hub is asked when the copy of its policy is an hour old.
 //
 // The error is ErrPolicy with a reason, which then stands among Problems, too: nothing is asked or reported in Chat, and no reply
 // counts.
@@ -151,8 +154,8 @@ type keptPolicy struct {
 func (c *Config) hubPolicy(ctx context.Context, env state.Getenv, file, hub string) ([]byte, error) {
 	path, all := filepath.Join(state.UserState(env), "policy.json"), map[string]keptPolicy{}
 	b, _ := state.ReadPlain(path, maxConfig)
-	if json.Unmarshal(b, &all) != nil || all == nil {
-		all = map[string]keptPolicy{} // there is none yet, or it is broken: the hub says it again
+	if _ = json.Unmarshal(b, &all); all == nil { // what is broken, or not there, the hub says again
+		all = map[string]keptPolicy{}
 	}
 	kept := all[hub]
 	older := func(at time.Time, than time.Duration) bool { return time.Since(at).Abs() > than } // a clock may be set back
@@ -165,9 +168,8 @@ func (c *Config) hubPolicy(ctx context.Context, env state.Getenv, file, hub stri
 			kept.Policy, kept.Read = fresh, kept.Tried
 		}
 		all[hub] = kept
-		if b, err := json.Marshal(all); err == nil {
-			_ = state.WriteFile(path, b) // without a copy the next hook asks again
-		}
+		b, _ = json.Marshal(all)
+		_ = state.WriteFile(path, b) // without a copy the next hook asks again
 	}
 	if older(kept.Read, policyKept) {
 		return nil, fmt.Errorf("the policy of %s was not read for a day: %w", hub, failed)
@@ -180,25 +182,18 @@ func (c *Config) Keeps(kind state.Kind) bool {
 	return slices.Contains(c.terminalOnly, cmp.Or(string(kind), "question"))
 }
 
-// Allows says whether a sender of Chat's may answer questions: by the allowlist, and by each policy's.
-func (c *Config) Allows(sender, email string) bool {
-	return Named(c.AllowedUsers, sender, email) && c.isWithin(sender, email)
-}
+// Allows says whether a sender of Chat's may answer questions.
+func (c *Config) Allows(sender, email string) bool { return c.counts(c.AllowedUsers, sender, email) }
 
 // Approves says whether a sender of Chat's may decide permissions and plans, and say what comes next.
-func (c *Config) Approves(sender, email string) bool {
-	return Named(c.Approvers, sender, email) && c.isWithin(sender, email)
-}
+func (c *Config) Approves(sender, email string) bool { return c.counts(c.Approvers, sender, email) }
 
-// isWithin says whether each policy's allowed_users name a sender: among them *@example.com stands for all of that domain.
-func (c *Config) isWithin(sender, email string) bool {
+// counts says whether an allowlist and each policy's allowed_users name a sender. In these *@example.com is all of a domain.
+func (c *Config) counts(users []string, sender, email string) bool {
 	_, domain, _ := strings.Cut(email, "@")
-	for _, users := range c.within {
-		if !Named(users, sender, email) && !Named(users, "", "*@"+domain) {
-			return false
-		}
-	}
-	return true
+	return Named(users, sender, email) && !slices.ContainsFunc(c.within, func(users []string) bool {
+		return !Named(users, sender, email) && !Named(users, "", "*@"+domain)
+	})
 }
 
 // Named says whether an allowlist names a sender of Chat's: by users/ID, or by e-mail where Chat gives one.
