@@ -81,6 +81,9 @@ const NobodyAllowed = "nobody"
 // NotApprover is the Seen of a NoteRefused to a person who may answer questions and not decide.
 const NotApprover = "approvers"
 
+// NotOfPolicy is the Seen of a NoteRefused to a person whom a policy leaves out.
+const NotOfPolicy = "policy"
+
 // NobodyText answers a reply in the thread of a session's reports, where no process waits for one. A session that lives has
 // not ended.
 func NobodyText(s *state.Session, lives bool) string {
@@ -288,6 +291,8 @@ func refusedText(r *state.Reply, seen string) string {
 	why, list := who+" may not answer.", "allowed_users"
 	then := ", or to GCHAT_ALLOWED_USERS before the session starts, and reply again."
 	switch seen {
+	case NotOfPolicy:
+		return "[Not used] " + who + " may not answer: a policy of this machine, or of its hub, leaves you out."
 	case NobodyAllowed:
 		why = "Nobody may answer yet."
 	case NotApprover:

@@ -53,6 +53,9 @@ func TestRepliesUnderAPolicy(t *testing.T) {
 		if got, _ := q.Decision(); got != test.want || q.Replies[0].Verdict != test.verdict {
 			t.Errorf("%s: %q, %s", name, got, q.Replies[0].Verdict)
 		}
+		if told := len(q.Owes) > 0 && q.Owes[0].Seen == gchat.NotOfPolicy; told != (test.verdict == state.Refused) {
+			t.Errorf("%s: told %+v", name, q.Owes)
+		}
 		ask := &state.Question{Status: state.Pending, Mode: state.Native, Questions: []state.Prompt{{Question: "A?"}}, Replies: q.Replies}
 		ask.Replies[0].Verdict = state.Unread
 		if _ = p.judgeIn(ask, configured{}); test.policy == "{" && ask.Replies[0].Verdict != state.Unread {

@@ -67,7 +67,7 @@ func (r Room) Do(ctx context.Context, one *state.Session, c state.Command) strin
 	case "/mute":
 		return r.mute(one, rest)
 	case "/new":
-		return "[Not used] Sessions are begun in the terminal alone: start_sessions is off."
+		return "[Not used] Sessions are begun in the terminal alone: start_sessions is off, or a policy forbids it."
 	case "/help":
 		return "[Help] In this thread you can write:\n" + list
 	}

@@ -64,6 +64,8 @@ func Reply(cfg *config.Config, q *state.Question, r *state.Reply, now time.Time)
 		if !judged(q, state.Refused, r.Sender) { // it is said once to each sender
 			owed := state.Owed{About: state.NoteRefused, Reply: r.MessageName}
 			switch {
+			case config.Named(cfg.AllowedUsers, r.Sender, r.SenderEmail) && !cfg.Allows(r.Sender, r.SenderEmail):
+				owed.Seen = gchat.NotOfPolicy
 			case q.Kind.Row().Personal && cfg.Allows(r.Sender, r.SenderEmail):
 				owed.Seen = gchat.NotApprover
 			case len(cfg.AllowedUsers) == 0:
