@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 
 	"gchat-hooks/cli"
+	"gchat-hooks/gchat"
 	"gchat-hooks/hooks"
 	"gchat-hooks/hooks/wake"
 )
@@ -17,6 +18,7 @@ func main() {
 	if name, ok := hookName(os.Args); ok {
 		h := &hooks.Hook{
 			Name: name, Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, Env: os.Getenv, Self: self, Args: os.Args,
+			ReadPolicy: gchat.ReadPolicy,
 		}
 		if hooks.Known(name) || wake.Hook(h) { // a hook of another version is ignored in silence
 			os.Exit(h.Run())

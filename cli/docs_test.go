@@ -260,6 +260,8 @@ func TestDocsJSON(t *testing.T) {
 					kind = "a registry"
 				case name == "decision":
 					kind = "an agent's reply"
+				case name == "terminal_only":
+					kind = "a policy"
 				}
 			}
 			switch kind {
@@ -271,6 +273,15 @@ func TestDocsJSON(t *testing.T) {
 				}
 				if c := configured(t, whole); len(c.Problems) > 0 {
 					t.Errorf("%s: %v: %s", p.path, c.Problems, text)
+				}
+			case "a policy":
+				file := filepath.Join(t.TempDir(), "policy.json")
+				if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+					t.Fatal(err)
+				}
+				env := map[string]string{"HOME": t.TempDir(), "GCHAT_POLICY_FILE": file}
+				if err := new(config.Config).Restrict(t.Context(), func(name string) string { return env[name] }); err != nil {
+					t.Errorf("%s: %v", p.path, err)
 				}
 			case "hooks":
 				named := regexp.MustCompile(`hook (g?[a-z-]+)"`).FindAllStringSubmatch(text, -1)

@@ -103,6 +103,7 @@ func (s *send) run(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, sendBound)
 	defer cancel()
 	cfg := config.Load(s.env, m.ProjectDir)
+	cfg.ReadPolicy = gchat.ReadPolicy
 	s.log.Hide(cfg.Secrets(s.env)...)
 	for _, problem := range cfg.Problems {
 		fmt.Fprintln(s.errOut, "gchat-send: warning:", s.log.Clean(problem.Error()))
@@ -129,11 +130,13 @@ func (s *send) run(ctx context.Context) error {
 	switch {
 	case errors.Is(err, config.ErrNoWebhook):
 		return failed(err, gchat.Hint(err), exitNoWebhook)
+	case errors.Is(err, config.ErrPolicy):
+		return failed(err, "its administrator has to mend it; gchat-hooks doctor reads it again", exitNotDelivered)
 	case err != nil:
 		return failed(fmt.Errorf("message not kept: %w", err),
 			"free the disk or mend the state folder; a sandbox has to let this program write there", exitNotDelivered)
 	case out.Off:
-		return s.say("not sent: the configuration has "+s.flags.String("type")+" off", result{Off: true})
+		return s.say("not sent: the configuration, or a policy, has "+s.flags.String("type")+" off", result{Off: true})
 	case !out.HeldUntil.IsZero():
 		return s.say("held until "+out.HeldUntil.Format("Mon 15:04"), result{Queued: true, HeldUntil: out.HeldUntil})
 	case queue:

@@ -251,3 +251,33 @@ func TestDoctorAndStatusKnowTheHub(t *testing.T) {
 		t.Errorf("down: %s: %s: %s", level, what, mend)
 	}
 }
+
+// A hub's policy binds a machine from its first message on, and what this version does not know keeps all in the terminal.
+func TestAHubsPolicyBindsItsMachine(t *testing.T) {
+	c := newColleague(t)
+	if code, said := c.joins("--round-trip=false"); code != 0 {
+		t.Fatal(said)
+	}
+	sends := func(policy string, want int, words string) {
+		t.Helper()
+		c.Policy = policy
+		if err := os.RemoveAll(filepath.Join(c.home, ".local", "state", "gchat-hooks", "policy.json")); err != nil {
+			t.Fatal(err)
+		}
+		before := len(c.chat.Messages())
+		if code, said := c.run("send", "hidden-word"); code != want || !strings.Contains(said, words) {
+			t.Errorf("%s: %d, %s", policy, code, said)
+		}
+		if n := len(c.chat.Messages()) - before; (n > 0) != (words == "") {
+			t.Errorf("%s: %d messages", policy, n)
+		}
+	}
+	sends(`{"terminal_only": ["report"]}`, 0, "not sent: the configuration, or a policy")
+	sends(`{"terminal_only": ["plan"]}`, 0, "")
+	sends(`{"no_reports": true}`, 2, `nothing is asked in Chat: read policy: json: unknown field "no_reports"`)
+	for _, command := range []string{"status", "doctor"} {
+		if _, said := c.run(command); !strings.Contains(said, "nothing is asked in Chat") {
+			t.Errorf("%s: %s", command, said)
+		}
+	}
+}

@@ -34,6 +34,8 @@ func (p Program) statusCommand() *cli.Command {
 // printStatus prints how things stand, without secrets, wherever those were written.
 func (p Program) printStatus(c *cli.Context) error {
 	cfg := config.Load(p.env, state.ProjectDir(p.env))
+	cfg.ReadPolicy = gchat.ReadPolicy
+	_ = cfg.Restrict(c.Context, p.env) // its error is among the problems
 	var redact state.Redactor
 	redact.Hide(cfg.Secrets(p.env)...)
 	r := gather(p.env, cfg, &redact)

@@ -115,8 +115,8 @@ func (m Message) Follows() string {
 }
 
 // Concerns says whether this machine may tell a person that words behind that message were not used, where no record here knows
-// them. Behind a message of ours that names another machine they are left to that one: there they may have been used. Chat shows an
-// app no message that is not for it, and a hub none of another machine's.
+// them. Behind a message of ours that names another machine they are left to that one: there they may have been used. Chat shows
+// an app no message that is not for it, and a hub none of another machine's.
 func (a *App) Concerns(ctx context.Context, name string) (bool, error) {
 	m, err := call(ctx, a.api, listTimeout, "read messages", a.Space, a.chat.Spaces.Messages.Get(name))
 	if err != nil {

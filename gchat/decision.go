@@ -225,7 +225,7 @@ func longText(q *state.Question) string {
 	if !keepsWords(source, text) {
 		text = plain(source)
 	}
-	return cmp.Or(text, "(The plan's text was not found: it stands in the terminal.)")
+	return cmp.Or(text, "(The plan's text is not here: it stands in the terminal.)")
 }
 
 // unshown are the numbers of list items, which Markdown counts anew, and the language of a code block, which Chat shows none of.

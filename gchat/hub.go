@@ -21,7 +21,7 @@ import (
 // Hub is what a machine holds of the hub that it joined, and what its requests go through: a credentials file, whose token is for
 // that hub alone. The hub stands before Google for the app's team, and takes the same calls.
 type Hub struct {
-	Type   string    `json:"type"` // hubType
+	Type   string    `json:"type"` // config.HubCredentials
 	URL    string    `json:"hub"`
 	Got    time.Time `json:"got"` // by this machine's clock, when the hub answered what follows
 	Joined           // its token is renewed
@@ -46,9 +46,10 @@ type Joined struct {
 }
 
 const (
-	hubType = "gchat_hooks_hub"
 	// renewPause is how long a token is used on after the hub could not renew it.
 	renewPause = time.Minute
+	// policyTimeout bounds reading the policy: a hook that is about to ask waits for it.
+	policyTimeout = 3 * time.Second
 	// clocksApart is from when on a clock is wrong.
 	clocksApart = 2 * time.Minute
 	// joinAnew is how a person gets a token.
@@ -62,7 +63,10 @@ var errNoHub = errors.New("there is no hub")
 func ReadHub(file string) *Hub {
 	b, err := state.ReadLinked(file, 1<<20)
 	h := &Hub{file: file}
-	if err != nil || json.Unmarshal(b, h) != nil || h.Type != hubType {
+	if err != nil || json.Unmarshal(b, h) != nil || h.Type != config.HubCredentials {
+		return nil
+	}
+	if base, err := ParseEndpoint(h.URL); err != nil || base == nil {
 		return nil
 	}
 	return h
@@ -71,7 +75,7 @@ func ReadHub(file string) *Hub {
 // JoinHub exchanges a code for a token. The same nonce gets the same answer again: this machine may be killed before it wrote the
 // token down. Errors are *state.UserError, and *APIError of a hub in trouble.
 func JoinHub(ctx context.Context, base, code, nonce, version string) (*Hub, error) {
-	h := &Hub{Type: hubType, URL: strings.TrimRight(base, "/")}
+	h := &Hub{Type: config.HubCredentials, URL: strings.TrimRight(base, "/")}
 	if err := h.join(ctx, "", map[string]string{"code": code, "nonce": nonce, "version": version}); err != nil {
 		return nil, h.failed(fmt.Errorf("join the hub: %w", err))
 	}
@@ -108,20 +112,9 @@ func (h *Hub) join(ctx context.Context, token string, in map[string]string) erro
 		return errNoHub
 	}
 	r.Header.Set("Content-Type", "application/json")
-	resp, err := h.send(r, token)
+	answer, err := answerOf(h.send(r, token))
 	if err != nil {
 		return err
-	}
-	defer resp.Body.Close()
-	answer, err := io.ReadAll(io.LimitReader(resp.Body, 1<<16))
-	if err != nil {
-		return err
-	}
-	if e := answeredError(resp.StatusCode, resp.Header, answer); e.HTTP != http.StatusOK {
-		if e.Status == "" && !Overloaded(e) || e.HTTP == http.StatusNotFound {
-			return fmt.Errorf("%w: %w", errNoHub, e)
-		}
-		return e
 	}
 	var j Joined
 	err = json.Unmarshal(answer, &j)
@@ -133,6 +126,23 @@ func (h *Hub) join(ctx context.Context, token string, in map[string]string) erro
 	}
 	h.Joined, h.Got = j, time.Now().Round(0) // of a monotonic clock a laptop's sleep would be left out
 	return nil
+}
+
+// answerOf is what a hub answered. Errors are *APIError, errNoHub and of the transport.
+func answerOf(resp *http.Response, err error) ([]byte, error) {
+	if err != nil {
+		return nil, err
+	}
+	defer resp.Body.Close()
+	answer, err := io.ReadAll(io.LimitReader(resp.Body, 1<<16))
+	e := answeredError(resp.StatusCode, resp.Header, answer)
+	switch {
+	case err != nil || e.HTTP == http.StatusOK:
+		return answer, err
+	case e.Status == "" && !Overloaded(e) || e.HTTP == http.StatusNotFound:
+		return nil, fmt.Errorf("%w: %w", errNoHub, e)
+	}
+	return nil, e
 }
 
 // send makes a request with a token; none is "".
@@ -167,8 +177,8 @@ func (h *Hub) due() bool {
 func (h *Hub) life() time.Duration { return h.Expires.Sub(h.Time) }
 
 // fresh is a token that the hub takes: the one at hand in the first half of its life, else the one that another process wrote
-// into the file, else a new one, which is written there; now wants a new one in any case. Of processes that renew at once each has
-// a good one.
+// into the file, else a new one, which is written there; now wants a new one in any case. Of processes that renew at once each
+// has a good one.
 func (h *Hub) fresh(ctx context.Context, now bool) (string, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -211,6 +221,27 @@ func (h *Hub) Wrong(version string) (wrong []error) {
 			Line(Cut(h.Version, 40)), version), Hint: "have the older one updated; then gchat-hooks doctor compares them again"})
 	}
 	return wrong
+}
+
+// ReadPolicy asks the hub of a credentials file for its policy, see config.ReadPolicy. Errors are ErrCredentials, those of
+// answerOf and of RoundTrip, and ErrNonsense.
+func ReadPolicy(ctx context.Context, credentialsFile string) (json.RawMessage, error) {
+	h := ReadHub(credentialsFile)
+	if h == nil {
+		return nil, fmt.Errorf("%w: %s is no file of a hub", ErrCredentials, credentialsFile)
+	}
+	ctx, cancel := context.WithTimeout(ctx, policyTimeout)
+	defer cancel()
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, h.URL+"/hub/policy", nil)
+	if err != nil {
+		return nil, errNoHub
+	}
+	var answer struct{ Policy json.RawMessage }
+	b, err := answerOf(h.RoundTrip(r))
+	if err == nil && (json.Unmarshal(b, &answer) != nil || len(answer.Policy) == 0) {
+		err = ErrNonsense
+	}
+	return answer.Policy, err
 }
 
 // failed gives an error of the hub a hint that knows nothing of Google's console.

@@ -18,7 +18,10 @@ func NoteTexts(q *state.Question, owed state.Owed) []string {
 	case state.NoteClosed:
 		text = closingText(q)
 	case state.NoteMore:
-		return split("[More] "+whatFor(q), "\n", block(q.Shown), MaxText)
+		if q.Shown != "" {
+			return split("[More] "+whatFor(q), "\n", block(q.Shown), MaxText)
+		}
+		text = unclearText(q, nil)
 	case state.NoteReminder:
 		text = "[Reminder] " + field(q.SessionName) + "\n\nStill open after " + owed.Seen + ": " + briefly(q)
 	case state.NoteGranted:
@@ -77,6 +80,9 @@ const NobodyAllowed = "nobody"
 
 // NotApprover is the Seen of a NoteRefused to a person who may answer questions and not decide.
 const NotApprover = "approvers"
+
+// NotOfPolicy is the Seen of a NoteRefused to a person whom a policy leaves out.
+const NotOfPolicy = "policy"
 
 // NobodyText answers a reply in the thread of a session's reports, where no process waits for one. A session that lives has
 // not ended.
@@ -285,6 +291,8 @@ func refusedText(r *state.Reply, seen string) string {
 	why, list := who+" may not answer.", "allowed_users"
 	then := ", or to GCHAT_ALLOWED_USERS before the session starts, and reply again."
 	switch seen {
+	case NotOfPolicy:
+		return "[Not used] " + who + " may not answer: a policy of this machine, or of its hub, leaves you out."
 	case NobodyAllowed:
 		why = "Nobody may answer yet."
 	case NotApprover:

@@ -40,11 +40,19 @@ func (h *Hook) mayWait(e *Event) bool {
 func (h *Hook) config() *config.Config {
 	if h.asked.cfg == nil {
 		h.asked.cfg = config.Load(h.Env, state.ProjectDir(h.Env))
+		h.asked.cfg.ReadPolicy = h.ReadPolicy
 		for _, err := range h.asked.cfg.Problems {
 			h.log.Error().Err(err).Str("hint", "gchat-hooks doctor says what to do").Msg("configuration")
 		}
 	}
 	return h.asked.cfg
+}
+
+// keeps says whether a policy keeps a kind in the terminal. It reads the policies, so only a hook asks that is about to ask or
+// report; a hub's may take three seconds.
+func (h *Hook) keeps(ctx context.Context, cfg *config.Config, kind state.Kind) bool {
+	h.logFailed(cfg.Restrict(ctx, h.Env), "policy")
+	return cfg.Keeps(kind)
 }
 
 // rules are what the configuration says of this session. Rules name it by $CLAUDE_SESSION_ID, else by its tmux session; where
@@ -88,6 +96,8 @@ func (h *Hook) forward(ctx context.Context, e *Event) error {
 		return nil
 	case !asks:
 		return h.permission(ctx, e)
+	case h.keeps(ctx, h.config(), state.AskedQuestion):
+		return nil
 	case row.Marker && !dialog:
 		if goesOn, err := h.deny(ctx, e); !goesOn {
 			return err

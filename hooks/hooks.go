@@ -42,6 +42,8 @@ type Hook struct {
 	Waits func(*Hook, *Event) bool
 	Own   string // hook_event_name of an event that has none; "" where that is an error
 
+	ReadPolicy config.ReadPolicy // the only request that a hook makes
+
 	log   *state.Log
 	code  int           // exit code
 	locks []*state.Lock // of the questions that this process waits for, until it ends

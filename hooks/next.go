@@ -26,7 +26,7 @@ func (h *Hook) next(ctx context.Context, e *Event) error {
 			return nil
 		}
 	}
-	q, err := h.askNext(e)
+	q, err := h.askNext(ctx, e)
 	if err != nil || q == nil {
 		return err
 	}
@@ -71,7 +71,7 @@ func (h *Hook) closeNext(e *Event, qs []*state.Question) {
 }
 
 // askNext writes down that the session waits for its next instruction, where the person wants to be told; nil where not.
-func (h *Hook) askNext(e *Event) (*state.Question, error) {
+func (h *Hook) askNext(ctx context.Context, e *Event) (*state.Question, error) {
 	idle := h.rules(e).Idle
 	if idle == config.IdleOff || e.SessionID == "" || e.AgentID != "" {
 		return nil, nil
@@ -82,6 +82,9 @@ func (h *Hook) askNext(e *Event) (*state.Question, error) {
 		said, _ = LastWords(string(e.Transcript))
 	}
 	if idle == config.IdleAsks && !endsInQuestion(said) {
+		return nil, nil
+	}
+	if h.keeps(ctx, h.config(), state.AskedNext) {
 		return nil, nil
 	}
 	q, err := h.question(e, state.Native)

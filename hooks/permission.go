@@ -27,8 +27,12 @@ const doubled = time.Minute
 // The record serves this call alone: equal input is another call. Only where another registration of ours (settings and plugin)
 // wrote the event down, it is the same call: that one's hook waits, unless it was killed.
 func (h *Hook) permission(ctx context.Context, e *Event) error {
-	own := config.Personal(h.Env)
-	if !own.Sends() {
+	own, kind := config.Personal(h.Env), state.AskedPermission
+	if e.ToolName == planTool {
+		kind = state.AskedPlan
+	}
+	own.ReadPolicy = h.ReadPolicy
+	if !own.Sends() || h.keeps(ctx, own, kind) {
 		return nil
 	}
 	h.asked.listens = true
@@ -36,6 +40,7 @@ func (h *Hook) permission(ctx context.Context, e *Event) error {
 	if err != nil {
 		return err
 	}
+	fresh.Kind = kind
 	h.describe(fresh, e, own)
 	registration := h.Env("CLAUDE_PLUGIN_ROOT") + "\x00" + strings.Join(h.Args, "\x00")
 	fresh.SeenBy = []string{registration}
@@ -65,15 +70,14 @@ func (h *Hook) permission(ctx context.Context, e *Event) error {
 // describe completes the record of a permission or a plan: what is shown of it, and by the person's own configuration who may
 // decide it. What cannot be shown whole is allowed in the terminal alone.
 func (h *Hook) describe(q *state.Question, e *Event, own *config.Config) {
-	q.Kind, q.Tool, q.Grace = state.AskedPermission, e.ToolName, h.config().Grace
+	q.Tool, q.Grace = e.ToolName, h.config().Grace
 	approvers := append([]string{}, own.Approvers...)
 	q.Approvers, q.NeverRemote = &approvers, own.NeverRemote
 	guarded := len(own.NeverRemote) > 0
 	whole := false
 	prompt := state.Prompt{Header: "Permission", Question: "Claude wants to use " + e.ToolName + "."}
 	labels := []string{state.LabelAllow, state.LabelDeny}
-	if e.ToolName == planTool {
-		q.Kind = state.AskedPlan
+	if q.Kind == state.AskedPlan {
 		q.Shown, whole = planShown(e.ToolInput, string(e.Transcript))
 		q.InputHash = planHash(q.Shown)
 		prompt = state.Prompt{Header: "Plan", Question: "Claude has a plan."}
@@ -87,7 +91,9 @@ func (h *Hook) describe(q *state.Question, e *Event, own *config.Config) {
 		if about == "" {
 			about = flat(q.Shown, shownBytes)
 		}
-		prompt.Question = "Claude wants to use " + e.ToolName + ": " + about
+		if !own.TitlesOnly {
+			prompt.Question = "Claude wants to use " + e.ToolName + ": " + about
+		}
 		if len(e.Suggestions) > 0 {
 			q.AlwaysAllows = alwaysAllows(e.Suggestions, guarded, own.NeverNames)
 		}
@@ -97,6 +103,9 @@ func (h *Hook) describe(q *state.Question, e *Event, own *config.Config) {
 	}
 	// What cannot be read now is held against it when it is decided.
 	q.TerminalOnly = !whole || !own.Unread && own.NeverRemotely(e.ToolName, q.Call...)
+	if own.TitlesOnly {
+		q.TitleOnly()
+	}
 	if q.TerminalOnly {
 		labels = slices.DeleteFunc(labels, func(label string) bool { return !state.Refuses(label) })
 	}

@@ -87,7 +87,8 @@ const recently = 30 * time.Minute
 // checkQuestion finds fault with a session whose person was not asked anything lately. Where questions are not forwarded, no
 // record of them tells, and the session stops.
 func (h *Hook) checkQuestion(e *Event) (forClaude, forPerson string) {
-	if !h.rules(e).AskMode.Row().Asks || h.wasAsked(e) {
+	forwarded := h.rules(e).AskMode.Row().Asks
+	if !forwarded || h.wasAsked(e) || h.keeps(context.Background(), h.config(), state.AskedQuestion) {
 		return "", ""
 	}
 	how := "The question goes to the terminal and to Google Chat; wait for the answer and act on it."

@@ -11,7 +11,6 @@ import (
 	"gchat-hooks/gchat"
 	"gchat-hooks/inject"
 	"gchat-hooks/poller/commands"
-	"gchat-hooks/poller/judge"
 	"gchat-hooks/state"
 )
 
@@ -96,7 +95,7 @@ func (r *reader) takeSaid(n *pass, one *state.Session, m gchat.Message, asked *s
 	}
 	at := m.CreateTime.Truncate(time.Millisecond) // as the session's file has it
 	// The poller of another environment judges by a configuration of its own.
-	stranger := one.Env == r.environment && !cfg.Unread && !judge.Named(cfg.Approvers, m.Sender, m.SenderEmail)
+	stranger := one.Env == r.environment && !cfg.Unread && !cfg.Approves(m.Sender, m.SenderEmail)
 	marks := command && !gchat.ClaudeCommand(text, cfg.ClaudeCommands) // its message is known by no record
 	known := !at.After(one.ToldNobody) || marks && !at.After(one.Commanded)
 	if m.Sender == "" || known || stranger {
@@ -196,10 +195,13 @@ func (p *Poller) doCommands(ctx context.Context, id string) (done bool) {
 	}
 	command := func(c state.Command) bool { return strings.HasPrefix(c.Text, "/") }
 	counts := func(c state.Command) bool { // a session that is started for its words begins after them
-		return (!command(c) || !c.At.Before(beganAt(one))) && judge.Named(cfg.Approvers, c.Sender, c.SenderEmail)
+		return (!command(c) || !c.At.Before(beganAt(one))) && cfg.Approves(c.Sender, c.SenderEmail)
 	}
 	forClaude := func(c state.Command) bool { return !command(c) || gchat.ClaudeCommand(c.Text, cfg.ClaudeCommands) }
-	superseded, nobody := p.superseded(one), p.nobodyText(one)
+	superseded, nobody := p.superseded(one) || cfg.Keeps(state.Said), p.nobodyText(one)
+	if cfg.Keeps(state.Said) {
+		nobody = "[Not used] By a policy, instructions are given in the terminal alone."
+	}
 	words := func(c state.Command) bool { return !command(c) && counts(c) }
 	if !superseded && cfg.StartSessions && one.Listens && !p.listens(one) && slices.ContainsFunc(read, words) {
 		begun, why := p.resume(ctx, one)
@@ -290,7 +292,7 @@ func (p *Poller) doCommand(ctx context.Context, one *state.Session, c state.Comm
 }
 
 func (p *Poller) room() commands.Room {
-	return commands.Room{Env: p.Env, Log: p.Log, DryRun: p.DryRun, Now: p.Now}
+	return commands.Room{Env: p.Env, Log: p.Log, DryRun: p.DryRun, Titles: p.personal().TitlesOnly, Now: p.Now}
 }
 
 // begin begins the session that a person asks for with /new, in any thread of ours, once: its id is made of the message.
@@ -322,7 +324,7 @@ func (r *reader) beginsSession(n *pass, m gchat.Message) bool {
 		return false
 	}
 	q, cfg := n.target(m), r.personal()
-	may := cfg.StartSessions && judge.Named(cfg.Approvers, m.Sender, m.SenderEmail)
+	may := cfg.StartSessions && !cfg.Keeps(state.Said) && cfg.Approves(m.Sender, m.SenderEmail)
 	ours := len(n.records[m.ThreadName]) > 0 || n.sessions[m.ThreadName] != nil || r.pulled || gchat.Local(r.chat)
 	return ours && may && (q == nil || q.Reply(m.Name) == nil)
 }

@@ -129,17 +129,25 @@ func (g *gateways) useApp(ctx context.Context, way *gateway) error {
 
 // config reads a project's configuration afresh: a person who was refused may just have set the allowlist.
 func (p *Poller) config(projectDir string, trusted bool) *config.Config {
+	return p.readConfig(projectDir, trusted, nil)
+}
+
+// readConfig is config. A hub is asked for its policy by policy: for at most three seconds, and not while a record is locked.
+func (p *Poller) readConfig(projectDir string, trusted bool, policy config.ReadPolicy) *config.Config {
 	c := config.Load(state.ForProject(p.Env, projectDir, trusted), projectDir)
+	c.ReadPolicy = policy
 	p.Log.Hide(c.WebhookURL)
+	p.Log.Once(c.Restrict(context.Background(), p.Env), "policy")
 	return c
 }
 
 // personal is what the person alone set; see config.Personal.
 func (p *Poller) personal() *config.Config { return p.config("", false) }
 
-// own is the configuration that this process itself goes by.
+// own is the configuration that this process itself goes by. It has a hub's policy read again: people write also where no hook
+// asks.
 func (p *Poller) own() *config.Config {
-	return p.config(state.ProjectDir(p.Env), p.Env("CLAUDE_PROJECT_DIR") != "")
+	return p.readConfig(state.ProjectDir(p.Env), p.Env("CLAUDE_PROJECT_DIR") != "", gchat.ReadPolicy)
 }
 
 // unreplyable is why a reply to a question could not be used, as things are configured: no person may answer, or the space cannot

@@ -85,7 +85,11 @@ func allowedBy(given *state.Question, records []*served) (allowed []*state.Quest
 // tellGrant has the thread told what a yes for a while allowed. A Chat app changes the message that says until when; a webhook
 // cannot, and lists all when the yes is over. It returns when to come again.
 func (p *Poller) tellGrant(s *served, allowed []*state.Question, over bool) (next time.Time) {
-	q, app := s.q, p.personal().Subscription != ""
+	q, cfg := s.q, p.personal()
+	if cfg.TitlesOnly {
+		allowed = nil
+	}
+	app := cfg.Subscription != ""
 	if !over && (!app || len(allowed) == s.told) {
 		return q.Grant.Until
 	}

@@ -3,6 +3,7 @@ package poller
 import (
 	"net/http"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -65,8 +66,9 @@ func TestAQuestionPassesAHub(t *testing.T) {
 		waiting, _ := state.OutboxIn(state.UserState(d.env)).Waiting()
 		return len(waiting) == 0
 	})
-	if joined, _, refused := h.Seen(); joined != 1 || len(refused) > 0 {
-		t.Errorf("%d tokens, refused %q", joined, refused)
+	joined, requests, refused := h.Seen()
+	if policy := slices.DeleteFunc(requests, func(r string) bool { return r != "GET /hub/policy" }); joined != 1 || len(refused) > 0 || len(policy) != 1 {
+		t.Errorf("%d tokens, refused %q; its policy was asked for %d times", joined, refused, len(policy))
 	}
 	if len(g.others) > 0 {
 		t.Errorf("asked for %q", g.others)

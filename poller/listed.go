@@ -204,7 +204,7 @@ func (r *reader) answerNobody(n *pass, m gchat.Message) {
 		return
 	}
 	at := m.CreateTime.Truncate(time.Millisecond) // as the session's file has it
-	if !at.After(one.ToldNobody) || !judge.Named(r.config(one.ProjectDir, one.Trusted).AllowedUsers, m.Sender, m.SenderEmail) {
+	if !at.After(one.ToldNobody) || !r.config(one.ProjectDir, one.Trusted).Allows(m.Sender, m.SenderEmail) {
 		return
 	}
 	err := r.putAnswer(one, state.MessageID("nobody", m.Name), r.nobodyText(one))

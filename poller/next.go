@@ -105,7 +105,7 @@ func (p *Poller) typeNext(ctx context.Context, s *served, q *state.Question) {
 		return
 	}
 	if strings.HasPrefix(words, "/") {
-		p.endCommand(q, commands.Outcome(ctx, p.Env, p.Log, one, words))
+		p.endCommand(q, p.room().Outcome(ctx, one, words))
 		return
 	}
 	s.try.next = p.Now().Add(proofBound)

@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"gchat-hooks/gchat"
-	"gchat-hooks/poller/judge"
 	"gchat-hooks/state"
 )
 
@@ -254,7 +253,7 @@ func (p *Poller) answerStale(ctx context.Context, app *gchat.App, one gchat.Pull
 	if one.Tap.Stands && waits {
 		return false
 	}
-	if silent || !judge.Named(p.personal().AllowedUsers, one.By.Name, one.By.Email) {
+	if silent || !p.personal().Allows(one.By.Name, one.By.Email) {
 		return true
 	}
 	p.beside("old card", func() {
@@ -296,7 +295,7 @@ func (p *Poller) writeSaid(ctx context.Context, app *gchat.App, one gchat.Pulled
 		}
 		follows := m.Follows()
 		switch {
-		case silent, !judge.Named(p.personal().AllowedUsers, m.Sender, m.SenderEmail):
+		case silent, !p.personal().Allows(m.Sender, m.SenderEmail):
 		case follows == "":
 			p.answerEvent(app, one, gchat.UnboundText)
 		default:

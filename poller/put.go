@@ -70,6 +70,14 @@ func (p *Poller) putNote(q *state.Question, o *state.Open, owed state.Owed) (don
 		}
 		return m.SetAside != "", nil
 	}
+	if p.personal().TitlesOnly { // it may have been asked before
+		titled := *q
+		titled.TitleOnly()
+		q = &titled
+		if owed.About == state.NoteNotTyped { // its reason may quote a dialog
+			owed.Seen = "the terminal shows something else"
+		}
+	}
 	texts, over := gchat.NoteTexts(q, owed), owed.About == state.NoteClosed && q.Card != ""
 	if len(texts) == 0 && !over {
 		return true, nil
@@ -172,6 +180,9 @@ func (s *sender) wordQuestion(ctx context.Context, m *state.Message, way *gatewa
 	}
 	if way.err == nil && way.cfg.Format == "haiku" && q.Wording == nil && !q.FormatTried {
 		q = s.reword(ctx, way.cfg, q)
+	}
+	if way.cfg.TitlesOnly {
+		q.TitleOnly()
 	}
 	if way.app == nil {
 		m.Parts = gchat.QuestionTexts(q)

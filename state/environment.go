@@ -34,6 +34,9 @@ func Environment(env Getenv) string {
 	for _, name := range environment {
 		fmt.Fprintf(h, "%s=%s\x00", name, env(name))
 	}
+	if policy := env("GCHAT_POLICY_FILE"); policy != "" { // without it the records of earlier versions keep their environment
+		fmt.Fprintf(h, "policy=%s\x00", policy)
+	}
 	return hex.EncodeToString(h.Sum(nil)[:8])
 }
 

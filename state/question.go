@@ -328,6 +328,14 @@ func (q *Question) Decision() (label, words string) {
 	return q.Answers[prompt], q.Notes[prompt]
 }
 
+// TitleOnly leaves of a permission or a plan that a policy wants it so: which tool, and which session. It can be denied, and only
+// the terminal shows what it is about, and allows it.
+func (q *Question) TitleOnly() {
+	if q.Kind.Row().Decides {
+		q.TerminalOnly, q.About, q.Shown, q.AlwaysAllows, q.Wording = true, "", "", "", nil
+	}
+}
+
 // Grant is a yes for a while. It stands in the permission that it was given to, which knows the person, the session and the
 // process that it binds, and in each that it allowed.
 type Grant struct {

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"gchat-hooks/gchat"
-	"gchat-hooks/poller/judge"
 	"gchat-hooks/poller/service"
 	"gchat-hooks/state"
 	"gchat-hooks/state/config"
@@ -146,7 +145,7 @@ func (e *exam) chatAllowed(ctx context.Context, r *result) {
 		if err == nil {
 			me, err = reader.Me(ctx) // none for a service account, and in the space on this machine, which knows no logins
 		}
-		if err == nil && !judge.Named(e.cfg.AllowedUsers, me.Name, me.Email) {
+		if err == nil && !e.cfg.Allows(me.Name, me.Email) {
 			r.warn("you are %s, and may not answer", me.Name)
 		}
 	}

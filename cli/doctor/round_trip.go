@@ -11,7 +11,6 @@ import (
 	"github.com/google/uuid"
 
 	"gchat-hooks/gchat"
-	"gchat-hooks/poller/judge"
 	"gchat-hooks/state"
 	"gchat-hooks/state/config"
 )
@@ -149,7 +148,8 @@ func (e *exam) wayIn(ctx context.Context, r *result, q *state.Question) (readAs 
 			seen[m.Name] = true
 			who := gchat.Line(cmp.Or(strings.TrimSpace(m.Sender+" "+m.DisplayName), "a person"))
 			cfg := config.Load(e.Env, e.project) // a person who was refused may just have set the allowlist
-			if !judge.Named(cfg.AllowedUsers, m.Sender, m.SenderEmail) {
+			_ = cfg.Restrict(ctx, e.Env)         // then nobody may
+			if !cfg.Allows(m.Sender, m.SenderEmail) {
 				mend = "if that is you: gchat-hooks setup --allow " + gchat.Line(m.Sender)
 				none = "only people replied who may not answer: " + who
 				e.Tell(who + " replied, but may not answer; " + mend)

@@ -24,6 +24,7 @@ type Hub struct {
 	Machine, User            string
 	Deciders                 []string
 	Version                  string
+	Policy                   string // JSON
 
 	mu       sync.Mutex
 	next     http.Handler
@@ -42,7 +43,8 @@ type Hub struct {
 // NewHub has a hub serve the code "good". Next is Google's stand-in, with its paths.
 func NewHub(t testing.TB, space, subscription string, next http.Handler) *Hub {
 	h := &Hub{
-		Space: space, Subscription: subscription, Machine: "0123456789ab", User: "users/1", Version: "(devel)", next: next,
+		Space: space, Subscription: subscription, Machine: "0123456789ab", User: "users/1", Version: "(devel)",
+		next: next, Policy: "{}",
 		now: time.Now, life: 24 * time.Hour, codes: map[string]string{"good": ""}, tokens: map[string]time.Time{},
 		threads: map[string]bool{},
 	}
@@ -105,6 +107,11 @@ func (h *Hub) answer(w http.ResponseWriter, r *http.Request, body []byte) *refus
 		return &refusal{401, "UNAUTHENTICATED", "The token is forged or expired."}
 	}
 	h.requests = append(h.requests, r.Method+" "+r.URL.Path)
+	if r.Method+r.URL.Path == "GET/hub/policy" {
+		h.mu.Unlock()
+		fmt.Fprintf(w, `{"policy": %s, "version": %q, "time": %q}`, h.Policy, h.Version, h.now().UTC().Format(time.RFC3339))
+		return nil
+	}
 	no := h.check(r, body)
 	if no != nil {
 		h.refused = append(h.refused, r.Method+" "+r.URL.RequestURI()+": "+no.Message)

@@ -41,6 +41,7 @@ type Room struct {
 	Env    state.Getenv
 	Log    *state.Log
 	DryRun bool // press nothing
+	Titles bool // by a policy, nothing that the terminal shows is told
 	Now    func() time.Time
 }
 
@@ -66,7 +67,7 @@ func (r Room) Do(ctx context.Context, one *state.Session, c state.Command) strin
 	case "/mute":
 		return r.mute(one, rest)
 	case "/new":
-		return "[Not used] Sessions are begun in the terminal alone: start_sessions is off."
+		return "[Not used] Sessions are begun in the terminal alone: start_sessions is off, or a policy forbids it."
 	case "/help":
 		return "[Help] In this thread you can write:\n" + list
 	}
@@ -99,8 +100,13 @@ func (r Room) screen(ctx context.Context, one *state.Session) string {
 	return gchat.ScreenText("[Screen] "+gchat.Line(one.Name), r.masked(strings.Join(shot.Lines, "\n")))
 }
 
-// masked is foreign text without secrets.
-func (r Room) masked(text string) string { return r.Log.Clean(state.MaskKeys(text)) }
+// masked is foreign text without secrets, and without a word of it where a policy wants that.
+func (r Room) masked(text string) string {
+	if r.Titles {
+		return "(only in the terminal)"
+	}
+	return r.Log.Clean(state.MaskKeys(text))
+}
 
 // short is foreign text as a part of one line.
 func (r Room) short(text string) string { return gchat.Cut(gchat.Line(r.masked(text)), 200) }
@@ -316,8 +322,7 @@ const outcomeBound = 50 * time.Second
 
 // Outcome is what the terminal says of one of Claude Code's own commands that was just typed: the lines below it. The dialog that
 // /model opens in a long conversation only asks whether that was meant.
-func Outcome(ctx context.Context, env state.Getenv, log *state.Log, one *state.Session, command string) string {
-	r := Room{Env: env, Log: log}
+func (r Room) Outcome(ctx context.Context, one *state.Session, command string) string {
 	ctx, cancel := context.WithTimeout(ctx, outcomeBound)
 	defer cancel()
 	said := ""
@@ -328,7 +333,7 @@ func Outcome(ctx context.Context, env state.Getenv, log *state.Log, one *state.S
 		case err != nil:
 			return "What became of it was not seen: " + r.short(err.Error()) + "."
 		case s.Question == inject.SwitchModel && strings.HasPrefix(command, "/model "):
-			menu := Menu(env, one)
+			menu := Menu(r.Env, one)
 			if err := menu.Run(ctx, one.TmuxPane, "choose", []string{"1"}); err != nil {
 				return "The terminal asks whether to switch the model: " + r.short(err.Error()) + "."
 			}

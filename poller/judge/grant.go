@@ -36,7 +36,7 @@ func noteNo(q *state.Question, text string, now time.Time) {
 // anew, or its person may decide no more.
 func GrantOver(cfg *config.Config, given *state.Question, one *state.Session, now time.Time) bool {
 	g, by := given.Grant, given.Reply(given.AnsweredMessage)
-	removed := by == nil || !cfg.Unread && !(cfg.TimedYes && Named(cfg.Approvers, by.Sender, by.SenderEmail))
+	removed := by == nil || !cfg.Unread && !(cfg.TimedYes && cfg.Approves(by.Sender, by.SenderEmail))
 	return removed || now.Before(g.At) || !now.Before(g.Until) || one.StartedAt.After(g.At)
 }
 
@@ -48,7 +48,7 @@ func ByGrant(cfg *config.Config, q, given *state.Question, now time.Time) error 
 	a, unclear := gchat.ParseDecision("yes", q)
 	same := q.ClaudePID > 1 && q.ClaudePID == given.ClaudePID && q.ClaudeStart != "" && q.ClaudeStart == given.ClaudeStart
 	if unclear != "" || !same || cfg.Unread || q.Kind != state.AskedPermission || !q.AskedAt.After(g.At) || q.Approvers == nil ||
-		!Named(*q.Approvers, by.Sender, by.SenderEmail) || q.Status != state.Pending {
+		!config.Named(*q.Approvers, by.Sender, by.SenderEmail) || q.Status != state.Pending {
 		return state.ErrUnchanged
 	}
 	claim(q, &by, "yes, by the grant of "+given.GrantedBy(), map[int]state.Answer{0: a}, now)

@@ -29,7 +29,10 @@ func Tighten(cfg *config.Config, q *state.Question) {
 	if !q.Answerable() || len(q.Questions) == 0 {
 		return
 	}
-	q.TerminalOnly = q.TerminalOnly || q.Approvers == nil || cfg.NeverRemotely(q.Tool, q.Call...)
+	q.TerminalOnly = q.TerminalOnly || q.Approvers == nil || cfg.NeverRemotely(q.Tool, q.Call...) || cfg.Keeps(q.Kind)
+	if cfg.TitlesOnly {
+		q.TitleOnly()
+	}
 	if len(cfg.NeverRemote) > 0 && !slices.Equal(cfg.NeverRemote, q.NeverRemote) { // its rules were not held against these
 		offered := q.Questions[0].Options
 		q.Questions[0].Options = slices.DeleteFunc(slices.Clone(offered), func(o state.Option) bool {
@@ -61,7 +64,9 @@ func Reply(cfg *config.Config, q *state.Question, r *state.Reply, now time.Time)
 		if !judged(q, state.Refused, r.Sender) { // it is said once to each sender
 			owed := state.Owed{About: state.NoteRefused, Reply: r.MessageName}
 			switch {
-			case q.Kind.Row().Personal && Named(cfg.AllowedUsers, r.Sender, r.SenderEmail):
+			case config.Named(cfg.AllowedUsers, r.Sender, r.SenderEmail) && !cfg.Allows(r.Sender, r.SenderEmail):
+				owed.Seen = gchat.NotOfPolicy
+			case q.Kind.Row().Personal && cfg.Allows(r.Sender, r.SenderEmail):
 				owed.Seen = gchat.NotApprover
 			case len(cfg.AllowedUsers) == 0:
 				owed.Seen = gchat.NobodyAllowed
@@ -166,26 +171,10 @@ func claim(q *state.Question, r *state.Reply, text string, answers map[int]state
 // through Chat says it.
 func MayAnswer(cfg *config.Config, q *state.Question, r *state.Reply) bool {
 	if !q.Kind.Row().Personal {
-		return r.Sender == state.Local || Named(cfg.AllowedUsers, r.Sender, r.SenderEmail)
+		return r.Sender == state.Local || cfg.Allows(r.Sender, r.SenderEmail)
 	}
-	then := q.Approvers == nil || len(*q.Approvers) == 0 || Named(*q.Approvers, r.Sender, r.SenderEmail)
-	return then && r.Sender != state.Local && Named(cfg.Approvers, r.Sender, r.SenderEmail)
-}
-
-// Named says whether an allowlist names a sender of Chat's: by users/ID, or by e-mail where Chat gives one.
-func Named(users []string, sender, email string) bool {
-	for _, u := range users {
-		id := strings.TrimPrefix(u, "users/")
-		if before, after, address := strings.Cut(id, "@"); address {
-			// Of one length, since EqualFold takes the Kelvin sign for a K, and another person may have that address.
-			if before != "" && after != "" && len(id) == len(email) && strings.EqualFold(id, email) {
-				return true
-			}
-		} else if id != "" && id != u && u == sender {
-			return true
-		}
-	}
-	return false
+	then := q.Approvers == nil || len(*q.Approvers) == 0 || config.Named(*q.Approvers, r.Sender, r.SenderEmail)
+	return then && r.Sender != state.Local && cfg.Approves(r.Sender, r.SenderEmail)
 }
 
 // TimeOut does what the timeout policy of deny mode says. Nothing is chosen in the person's place where there may be a reply;

@@ -71,6 +71,13 @@ type Config struct {
 	// read, as a file that is being edited. Unread says that a file could not be read: then nobody decides anything from Chat.
 	AllowedUnknown, Unread bool
 
+	ReadPolicy   ReadPolicy // nil: only the copy of a hub's policy counts
+	TitlesOnly   bool       // a policy's, as all that follows: see Restrict
+	terminalOnly []string   // kinds: see Keeps
+	within       [][]string // each policy's allowed_users
+	restricted   bool
+	unreadPolicy error // what Restrict returned
+
 	modeInEnv bool // GCHAT_ASK_MODE is set: said of this very session, so no preset guesses
 }
 

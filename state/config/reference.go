@@ -123,6 +123,7 @@ var settings = []Setting{
 	}},
 
 	{Variable: "GCHAT_CONFIG"},
+	{Variable: "GCHAT_POLICY_FILE"},
 	{Variable: "GCHAT_STATE_DIR"},
 	{Variable: "GCHAT_POLLER_PENDING_DIR"},
 	{Variable: "GCHAT_WAKE_REGISTRY"},

@@ -2,6 +2,7 @@ package config
 
 import (
 	"cmp"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -29,12 +30,22 @@ type Outcome struct {
 // in place of the session's. Key names what is reported once a day, however often it is put; without Key the words decide, and
 // outside a session each report counts on its own. CreatedAt is now where it is zero.
 //
-// Errors are ErrNoWebhook and the disk's: then nothing was written.
+// Errors are ErrNoWebhook, ErrPolicy, and the disk's: then nothing was written.
 func PutReport(env state.Getenv, cfg *Config, m *state.Message, otherwise ReportRule) (Outcome, error) {
 	r := m.Report
 	rule := cmp.Or(cfg.ReportRule(r.Kind, string(r.Type)), otherwise, ReportOn)
 	if rule == ReportOff {
 		return Outcome{Off: true}, nil
+	}
+	err := cfg.Restrict(context.Background(), env)
+	asks := r.Kind == string(state.AskedPermission) // it tells what a permission is asked for
+	switch {
+	case err != nil:
+		return Outcome{}, err
+	case cfg.Keeps(Report), asks && cfg.Keeps(state.AskedPermission):
+		return Outcome{Off: true}, nil
+	case asks && cfg.TitlesOnly:
+		r.Text = ""
 	}
 	if !cfg.Sends() {
 		return Outcome{}, errors.Join(append([]error{ErrNoWebhook}, cfg.Problems...)...)

@@ -1,0 +1,69 @@
+package gchat
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+)
+
+// A hub's policy is read with the machine's token, which goes to no other place.
+func TestReadPolicy(t *testing.T) {
+	elsewhere := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		t.Errorf("%s %s went elsewhere, with %q", r.Method, r.URL, r.Header.Get("Authorization"))
+	}))
+	defer elsewhere.Close()
+	answer := func(http.ResponseWriter) {}
+	hub := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/hub/join" { // the token is renewed where the hub refused it
+			w.WriteHeader(401)
+			return
+		}
+		if r.Method+r.URL.Path != "GET/hub/policy" || r.Header.Get("Authorization") != "Bearer secret" {
+			t.Errorf("%s %s, %q", r.Method, r.URL, r.Header.Get("Authorization"))
+		}
+		answer(w)
+	}))
+	defer hub.Close()
+	write := func(code int, body string) func(http.ResponseWriter) {
+		return func(w http.ResponseWriter) { w.WriteHeader(code); fmt.Fprint(w, body) }
+	}
+	file := filepath.Join(t.TempDir(), "hub.json")
+	now, later := time.Now().UTC().Format(time.RFC3339), time.Now().Add(time.Hour).UTC().Format(time.RFC3339)
+	fresh := `"got":"` + now + `","time":"` + now + `","expires":"` + later + `"}`
+	for name, test := range map[string]struct {
+		file   string
+		answer func(http.ResponseWriter)
+		want   string // the policy
+		failed func(error) bool
+	}{
+		"a policy": {"", write(200, `{"policy":{"titles_only":true},"version":"1","time":"2026-01-01T00:00:00Z"}`), `{"titles_only":true}`, nil},
+		"revoked":  {"", write(401, `{"error":{"code":401,"status":"UNAUTHENTICATED","message":"revoked"}}`), "", AuthFailure},
+		"too many": {"", write(429, `{}`), "", TooMany},
+		"no hub":   {"", write(200, `<html>`), "", func(err error) bool { return errors.Is(err, ErrNonsense) }},
+		"none":     {"", write(200, `{"time":"2026-01-01T00:00:00Z"}`), "", func(err error) bool { return errors.Is(err, ErrNonsense) }},
+		"a redirect": {"", func(w http.ResponseWriter) {
+			w.Header().Set("Location", elsewhere.URL)
+			w.WriteHeader(307)
+		}, "", func(err error) bool { return err != nil }},
+		"plain http to another machine": {`{"type":"gchat_hooks_hub","hub":"http://192.0.2.1","token":"secret",` + fresh, nil, "", AuthFailure},
+		"no address":                    {`{"type":"gchat_hooks_hub","token":"secret",` + fresh, nil, "", AuthFailure},
+		"a broken file":                 {`{`, nil, "", AuthFailure},
+	} {
+		if test.file == "" {
+			test.file = `{"type":"gchat_hooks_hub","hub":"` + hub.URL + `","token":"secret",` + fresh
+		}
+		if err := os.WriteFile(file, []byte(test.file), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		answer = test.answer
+		got, err := ReadPolicy(t.Context(), file)
+		if string(got) != test.want || test.failed == nil && err != nil || test.failed != nil && !test.failed(err) {
+			t.Errorf("%s: %s, %v", name, got, err)
+		}
+	}
+}

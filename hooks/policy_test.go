@@ -1,0 +1,98 @@
+package hooks_test
+
+import (
+	"bytes"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"gchat-hooks/state"
+)
+
+// policy has a policy count on this machine.
+func (w *world) policy(text string) {
+	w.Helper()
+	w.env["GCHAT_POLICY_FILE"] = filepath.Join(w.dir, "policy.json")
+	writeFile(w.TB, w.env["GCHAT_POLICY_FILE"], text)
+}
+
+// What stays in the terminal is not asked in Chat: its hook ends at once, and nothing is written down. So it is with all where
+// a policy cannot be read, in every mode.
+func TestWhatAPolicyKeepsInTheTerminal(t *testing.T) {
+	for name, test := range map[string]struct {
+		policy, mode string
+		event        func(*world) []byte
+	}{
+		"a question":           {`{"terminal_only": ["question"]}`, "native", func(w *world) []byte { return recorded(w, "single-03-PreToolUse") }},
+		"a question's dialog":  {`{"terminal_only": ["question"]}`, "native", func(w *world) []byte { return recorded(w, "single-04-PermissionRequest") }},
+		"a question, hold":     {`{"terminal_only": ["question"]}`, "hold", func(w *world) []byte { return recorded(w, "single-03-PreToolUse") }},
+		"a question, deny":     {`{"terminal_only": ["question"]}`, "deny", func(w *world) []byte { return recorded(w, "single-03-PreToolUse") }},
+		"a permission":         {`{"terminal_only": ["permission"]}`, "native", func(w *world) []byte { return wants(w, "s-1", "make") }},
+		"a plan":               {`{"terminal_only": ["plan"]}`, "native", func(w *world) []byte { return plans(w, "s-1", "Read") }},
+		"broken: a question":   {`{`, "hold", func(w *world) []byte { return recorded(w, "single-03-PreToolUse") }},
+		"broken: a permission": {`{`, "native", func(w *world) []byte { return wants(w, "s-1", "make") }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newDesk(t)
+			w.env["GOOGLE_CHAT_WEBHOOK_URL"], w.env["GCHAT_ASK_MODE"] = "https://chat.googleapis.com/v1/spaces/A/messages?key=k&token=t", test.mode
+			w.policy(test.policy)
+			if out := w.run(forward, test.event(w)); out != "" {
+				t.Errorf("printed %s", out)
+			}
+			if open, _ := state.OpenQuestions(w.getenv); len(open) > 0 {
+				t.Errorf("written down: %+v", open[0])
+			}
+			if told := strings.Contains(w.log(), "nothing is asked in Chat"); told != (test.policy == "{") {
+				t.Errorf("log: %s", w.log())
+			}
+		})
+	}
+}
+
+// With titles only, no message has a word of what a permission or a plan is about; a yes does not count, and a no does.
+func TestTitlesOnly(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.policy(`{"titles_only": true}`)
+	edit := wants(w, "s-1", "")
+	edit = bytes.Replace(edit, []byte(`"tool_name":"Bash"`), []byte(`"tool_name":"Edit"`), 1)
+	edit = bytes.Replace(edit, []byte(`"command":""`), []byte(`"file_path":"hidden-word.go","old_string":"a","new_string":"tables"`), 1)
+	for _, e := range [][]byte{wants(w, "s-1", "deploy --to hidden-word"), plans(w, "s-1", "# hidden-word\n\nDrop the tables"), edit} {
+		p, thread := wishes(w, e)
+		for i, reply := range []string{"more", "yes", "always", "yes, auto"} {
+			w.say(ann, thread, reply)
+			w.until(reply, func() bool { return len(inThread(w, thread, "[Not used]")) == i+1 })
+		}
+		if q := wish(w); !q.TerminalOnly || q.Status != state.Pending {
+			t.Errorf("%+v", q)
+		}
+		undecided(w, p, thread)
+		w.run(answered, event(w, "Stop", "s-1"))
+		w.until("the end", func() bool { return len(inThread(w, thread, "[Answered]")) > 0 })
+	}
+	shown := ""
+	for _, m := range w.chat.Messages() {
+		shown += m.Text + "\n"
+	}
+	for _, word := range []string{"hidden-word", "deploy", "tables", "Run it"} {
+		if strings.Contains(shown, word) {
+			t.Errorf("%s is in Chat:\n%s", word, shown)
+		}
+	}
+	for _, title := range []string{"Bash", "Edit", "[Plan]", "Only the terminal can allow this."} {
+		if !strings.Contains(shown, title) {
+			t.Errorf("%s is not in Chat:\n%s", title, shown)
+		}
+	}
+}
+
+// inThread are the texts of a thread that begin so.
+func inThread(w *world, thread, beginning string) (texts []string) {
+	for _, m := range w.messages(beginning) {
+		if m.Thread.Name == thread {
+			texts = append(texts, m.Text)
+		}
+	}
+	return texts
+}

@@ -1,0 +1,207 @@
+package poller
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"gchat-hooks/gchat"
+	"gchat-hooks/poller/judge"
+	"gchat-hooks/state"
+)
+
+// policy has a policy count on this machine.
+func (d *desk) policy(text string) {
+	d.t.Helper()
+	d.vars["GCHAT_POLICY_FILE"] = filepath.Join(d.dir, "policy.json")
+	if err := os.WriteFile(d.vars["GCHAT_POLICY_FILE"], []byte(text), 0o600); err != nil {
+		d.t.Fatal(err)
+	}
+}
+
+// A policy counts when a reply is judged, also for what was asked before it came.
+func TestRepliesUnderAPolicy(t *testing.T) {
+	d := newDesk(t)
+	d.vars["GCHAT_ALLOWED_USERS"] = "users/1,users/2"
+	for name, test := range map[string]struct {
+		policy, sender, text string
+		want                 string
+		verdict              state.Verdict
+	}{
+		"none":             {`{}`, "users/2", "yes", state.LabelAllow, state.Used},
+		"named":            {`{"allowed_users": ["users/2"]}`, "users/2", "yes", state.LabelAllow, state.Used},
+		"not named":        {`{"allowed_users": ["users/1"]}`, "users/2", "yes", "", state.Refused},
+		"no address known": {`{"allowed_users": ["*@example.com"]}`, "users/2", "no", "", state.Refused},
+		"never remote":     {`{"never_remote": ["Bash(git push*)"]}`, "users/2", "yes", "", state.AskedBack},
+		"another call":     {`{"never_remote": ["Bash(rm *)"]}`, "users/2", "yes", state.LabelAllow, state.Used},
+		"titles only":      {`{"titles_only": true}`, "users/2", "yes", "", state.AskedBack},
+		"denied":           {`{"titles_only": true}`, "users/2", "no", state.LabelDeny, state.Used},
+		"kept":             {`{"terminal_only": ["permission"]}`, "users/2", "yes", "", state.AskedBack},
+		"broken":           {`{`, "users/2", "yes", "", state.Unread},
+		"broken, denied":   {`{`, "users/2", "no", "", state.Unread},
+	} {
+		d.policy(test.policy)
+		p := d.poller()
+		q := asksFor("git push", time.Now().Add(-time.Minute))
+		q.Replies = []state.Reply{{MessageName: "m", Sender: test.sender, Text: test.text, CreateTime: time.Now()}}
+		_ = p.judgeIn(q, configured{})
+		if got, _ := q.Decision(); got != test.want || q.Replies[0].Verdict != test.verdict {
+			t.Errorf("%s: %q, %s", name, got, q.Replies[0].Verdict)
+		}
+		if told := len(q.Owes) > 0 && q.Owes[0].Seen == gchat.NotOfPolicy; told != (test.verdict == state.Refused) {
+			t.Errorf("%s: told %+v", name, q.Owes)
+		}
+		ask := &state.Question{Status: state.Pending, Mode: state.Native, Questions: []state.Prompt{{Question: "A?"}}, Replies: q.Replies}
+		ask.Replies[0].Verdict = state.Unread
+		if _ = p.judgeIn(ask, configured{}); test.policy == "{" && ask.Replies[0].Verdict != state.Unread {
+			t.Errorf("%s: a question's reply is %s", name, ask.Replies[0].Verdict)
+		}
+	}
+}
+
+// A yes for a while covers nothing that a policy keeps in the terminal.
+func TestAYesForAWhileUnderAPolicy(t *testing.T) {
+	now := time.Now()
+	for policy, covers := range map[string]bool{
+		`{}`: true, `{"titles_only": true}`: false, `{"never_remote": ["Bash"]}`: false, `{"terminal_only": ["permission"]}`: false, `{`: false,
+	} {
+		d := newDesk(t)
+		d.configure(`{"timed_yes": true}`)
+		d.policy(policy)
+		given, q := asksFor("make one", now.Add(-time.Minute)), asksFor("make two", now)
+		given.Grant = &state.Grant{Question: given.QuestionID, At: now.Add(-time.Second), Until: now.Add(time.Hour)}
+		given.AnsweredMessage, given.Replies = "m", []state.Reply{{MessageName: "m", Sender: "users/1", Text: "yes 1h"}}
+		if err := judge.ByGrant(d.poller().personal(), q, given, now); (err == nil) != covers {
+			t.Errorf("%s: %v", policy, err)
+		}
+	}
+}
+
+// What was asked before a policy wants titles only is told without its words from then on.
+func TestTitlesOnlyOfWhatWasAskedBefore(t *testing.T) {
+	d := newDesk(t)
+	d.policy(`{"titles_only": true}`)
+	secret := func(kind state.Kind, posted bool) *state.Question {
+		return d.ask(func(q *state.Question) {
+			q.Kind, q.Mode, q.Tool, q.About, q.Shown, q.Call = kind, state.Native, "Bash", "hidden-word", "hidden-word\n2", []string{"hidden-word"}
+			q.AlwaysAllows, q.Wording, q.Approvers = "Bash(hidden-word)", []string{"hidden-word"}, &[]string{"users/1"}
+			q.Questions = []state.Prompt{{Question: "Bash: hidden-word", Options: []state.Option{
+				{Label: state.LabelAllow}, {Label: state.LabelDeny}, {Label: state.LabelAlways}, {Label: state.LabelApprove}, {Label: state.LabelSendBack},
+			}}}
+			if posted {
+				d.posted(q)
+			}
+		})
+	}
+	p := d.poller()
+	for _, kind := range []state.Kind{state.AskedPermission, state.AskedPlan} {
+		q := secret(kind, false)
+		if err := p.putQuestion(q, &state.Open{Path: q.Path}); err != nil {
+			t.Fatal(err)
+		}
+		box := state.OutboxIn(p.user)
+		m, err := box.ByKey(questionKey(q))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, way := range []*gateway{p.gateway(t.Context(), "", false), {cfg: p.personal(), app: &gchat.App{}}} {
+			worded, out := p.newSender().word(t.Context(), m, way)
+			if worded == nil || !strings.Contains(strings.Join(worded.Parts, ""), "Only the terminal can allow this.") {
+				t.Fatalf("%+v, %+v", worded, out)
+			}
+			if text := strings.Join(worded.Parts, "") + string(worded.Card); strings.Contains(text, "hidden-word") {
+				t.Errorf("%s: %s", kind, text)
+			}
+		}
+		posted := secret(kind, true)
+		posted.Card = "spaces/local/messages/card"
+		posted.Replies = []state.Reply{{MessageName: "m", Sender: "users/1", Text: "?"}}
+		for _, status := range []state.Status{state.Pending, state.Resolved, state.Cancelled, state.Expired} {
+			for _, label := range []string{state.LabelAllow, state.LabelAlways, state.LabelDeny, ""} {
+				posted.Status, posted.Answers = status, map[string]string{posted.Questions[0].Question: label}
+				for about, seen := range map[string]string{
+					state.NoteClosed: "", state.NoteMore: "", state.NoteReminder: "5 minutes", state.NoteSent: "", state.NoteUnclear: "",
+					state.NoteLate: "", state.NoteNotTyped: `the dialog "hidden-word?" ` + label,
+				} {
+					owed := state.Owed{About: about, Reply: "m", Seen: seen}
+					if _, err := p.putNote(posted, &state.Open{Path: q.Path}, owed); err != nil {
+						t.Fatal(err)
+					}
+				}
+			}
+		}
+	}
+	all, _ := state.OutboxIn(p.user).All()
+	for _, m := range all {
+		if text := strings.Join(m.Parts, "\n") + string(m.Card); strings.Contains(text, "hidden-word") {
+			t.Errorf("%+v: %s", m.Note, text)
+		}
+	}
+	if len(all) < 20 {
+		t.Errorf("only %d messages", len(all))
+	}
+}
+
+// What a policy says of a session's thread: with titles only, what the terminal shows stays there; where instructions are kept, words
+// for Claude are answered, and nothing is made of them.
+func TestASessionsThreadUnderAPolicy(t *testing.T) {
+	x := newTalk(t, nil)
+	x.policy(`{"titles_only": true}`)
+	got := x.inPane(boxed("❯ hidden-word", "", "● Bash(hidden-word)", "", "✻ Working… (3s · ↓ 20 tokens)"), boxed("● Done."))
+	for command, want := range map[string]string{"/screen": "[Screen] shop\n```\n(only in the terminal)", "/status": "Claude works: (only in the terminal)"} {
+		x.reply(x.thread, "", command)
+		told := strings.Join(x.hears(), "\n")
+		if !strings.Contains(told, want) || strings.Contains(told, "hidden-word") {
+			t.Errorf("%s: %s", command, told)
+		}
+	}
+	x.says("/stop", "[Stopped] (only in the terminal)")
+	if got() != "\x1b" {
+		t.Errorf("keys %q", got())
+	}
+	x.policy(`{"terminal_only": ["said"]}`)
+	x.says("do something else", "[Not used] By a policy")
+	if qs, _ := state.OpenQuestions(x.env); len(qs) > 0 {
+		t.Errorf("a record was made: %+v", qs[0])
+	}
+	x.says("/help", "[Help]")
+}
+
+// A poller reads a hub's policy where no hook asks, once a minute at most while the hub is out of reach.
+func TestThePollerReadsAHubsPolicy(t *testing.T) {
+	d := newDesk(t)
+	var asked atomic.Int64
+	hub := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if asked.Add(1) == 1 {
+			http.Error(w, "down", http.StatusServiceUnavailable)
+			return
+		}
+		_, _ = w.Write([]byte(`{"policy": {"titles_only": true}}`))
+	}))
+	defer hub.Close()
+	d.vars["GOOGLE_CHAT_CREDENTIALS_FILE"] = filepath.Join(d.dir, "hub.json")
+	file := `{"type":"gchat_hooks_hub","hub":"` + hub.URL + `","token":"t","renew":"2999-01-01T00:00:00Z"}`
+	if err := os.WriteFile(d.vars["GOOGLE_CHAT_CREDENTIALS_FILE"], []byte(file), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	p := d.poller()
+	for range 3 {
+		if p.step(t.Context()); !p.personal().Unread || asked.Load() != 1 {
+			t.Fatalf("a policy that was never read lets Chat decide, or the hub was asked %d times", asked.Load())
+		}
+	}
+	if err := os.Remove(filepath.Join(p.user, "policy.json")); err != nil {
+		t.Fatal(err)
+	}
+	for range 3 {
+		p.step(t.Context())
+		if cfg := p.personal(); cfg.Unread || !cfg.TitlesOnly || asked.Load() != 2 {
+			t.Fatalf("the policy does not count, or the hub was asked %d times", asked.Load())
+		}
+	}
+}
