@@ -185,7 +185,8 @@ func TestThePollerReadsAHubsPolicy(t *testing.T) {
 	}))
 	defer hub.Close()
 	d.vars["GOOGLE_CHAT_CREDENTIALS_FILE"] = filepath.Join(d.dir, "hub.json")
-	file := `{"type":"gchat_hooks_hub","hub":"` + hub.URL + `","token":"t","renew":"2999-01-01T00:00:00Z"}`
+	now, later := time.Now().UTC().Format(time.RFC3339), time.Now().Add(time.Hour).UTC().Format(time.RFC3339)
+	file := `{"type":"gchat_hooks_hub","hub":"` + hub.URL + `","token":"t","got":"` + now + `","time":"` + now + `","expires":"` + later + `"}`
 	if err := os.WriteFile(d.vars["GOOGLE_CHAT_CREDENTIALS_FILE"], []byte(file), 0o600); err != nil {
 		t.Fatal(err)
 	}
