@@ -111,7 +111,7 @@ func (p Program) runHub(c *cli.Context) error {
 	debug.SetMemoryLimit(160 << 20) // thousands of pulls wait at once: what they hold is small, what they leave behind is not
 	server := &http.Server{
 		Handler: h.Handler(), ReadHeaderTimeout: 10 * time.Second, ReadTimeout: 30 * time.Second, IdleTimeout: 3 * time.Minute,
-		MaxHeaderBytes: 16 << 10, ErrorLog: log.New(io.Discard, "", 0),
+		WriteTimeout: 4 * time.Minute, MaxHeaderBytes: 16 << 10, ErrorLog: log.New(io.Discard, "", 0),
 	}
 	h.Log.Info().Str("url", h.URL).Str("version", h.Version).Msg("hub started")
 	served, relayed := make(chan error, 1), make(chan struct{})
@@ -143,20 +143,23 @@ func (p Program) hubRevoke(c *cli.Context) error {
 		return err
 	}
 	all, err := h.Machines(c.Context)
-	found := false
+	var revoked []hub.Machine
 	for _, m := range all {
 		if who == "" {
 			fmt.Fprintf(p.out, "%s  %s  since %s\n", m.ID, m.User, m.Made.Format("2006-01-02 15:04"))
 		} else if m.ID == who || m.User == strings.Replace(who, "/", "-", 1) {
-			found, err = true, errors.Join(err, h.Revoke(c.Context, m))
-			fmt.Fprintf(p.out, "revoked: %s  %s\n", m.ID, m.User)
+			revoked = append(revoked, m)
 		}
 	}
-	if err == nil && who != "" && !found {
+	if err == nil && who != "" && len(revoked) == 0 {
 		err = fmt.Errorf("no machine and no person is called %s", who)
 	}
+	err = errors.Join(err, h.Revoke(c.Context, revoked...))
 	if err != nil {
 		return failed(err, gchat.AppHint(err), exitFailed)
+	}
+	for _, m := range revoked {
+		fmt.Fprintf(p.out, "revoked: %s  %s\n", m.ID, m.User)
 	}
 	return nil
 }

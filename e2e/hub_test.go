@@ -53,6 +53,7 @@ type team struct {
 	*google
 	hubs []*hub.Hub
 	urls []string
+	ends []func() // of the hubs' relaying and pulls
 	log  bytes.Buffer
 }
 
@@ -70,22 +71,32 @@ func newTeam(t *testing.T) *team {
 	}
 	log := zerolog.New(zerolog.SyncWriter(&x.log))
 	for range 2 {
-		ctx, end := context.WithCancel(t.Context())
-		h := hub.New(ctx, hub.Options{
+		o := hub.Options{
 			Subscription: appSubscription, Topic: machineTopic, Domains: []string{"example.com"}, Version: "1",
 			Policy: filepath.Join(t.TempDir(), "policy.json"), Key: []byte(hubKey), Log: log, Chat: messages, PubSub: events,
-		})
-		if err := os.WriteFile(h.Policy, []byte(`{"titles_only":true,"spaces":{"spaces/room":["users/2"]}}`), 0o600); err != nil {
+		}
+		if err := os.WriteFile(o.Policy, []byte(`{"titles_only":true,"spaces":{"spaces/room":["users/2"]}}`), 0o600); err != nil {
 			t.Fatal(err)
 		}
+		h := x.relaying(o)
 		server := httptest.NewServer(h.Handler())
 		h.URL = server.URL
-		done := make(chan struct{})
-		go func() { defer close(done); h.Relay(ctx) }()
-		t.Cleanup(func() { end(); <-done; server.CloseClientConnections(); server.Close() })
+		t.Cleanup(func() { server.CloseClientConnections(); server.Close() })
 		x.hubs, x.urls = append(x.hubs, h), append(x.urls, server.URL)
 	}
 	return x
+}
+
+// relaying is a hub that relays.
+func (x *team) relaying(o hub.Options) *hub.Hub {
+	ctx, cancel := context.WithCancel(x.Context())
+	h := hub.New(ctx, o)
+	done := make(chan struct{})
+	go func() { defer close(done); h.Relay(ctx) }()
+	end := func() { cancel(); <-done }
+	x.Cleanup(end)
+	x.ends = append(x.ends, end)
+	return h
 }
 
 // ask is a request of a machine's to a replica; body may be nil. The answer is decoded into into.

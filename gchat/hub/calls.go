@@ -3,6 +3,7 @@ package hub
 import (
 	"context"
 	"encoding/json"
+	"io"
 	"net/http"
 	"net/url"
 	"slices"
@@ -47,40 +48,76 @@ func (c *call) bounded() (context.Context, context.CancelFunc) {
 	return context.WithTimeout(c.Context(), callBound)
 }
 
-// bucket paces the writes into a space, as Chat does: 60 a minute.
+// bucket paces what a machine does.
 type bucket struct {
 	left float64
 	at   time.Time
 }
 
-const mostWrites = 60 // a minute, and at once
+// What a machine may do in a minute, and of that at once. Chat takes 60 writes a minute in a space, and 3,000 reads and 3,000
+// writes of an app: one machine leaves room for others. A poller has two pulls under way.
+const (
+	mostCalls, mostUnderWay = 600, 16
+	mostWrites              = 40
+)
 
-// pace takes a write out of a space's bucket.
-func (h *Hub) pace(space string) error {
+// pace takes one out of a bucket of so many a minute.
+func (h *Hub) pace(key string, most float64) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	b := h.buckets[space]
+	b := h.buckets[key]
 	if b == nil {
-		b = &bucket{left: mostWrites, at: time.Now()}
-		h.buckets[space] = b
+		b = &bucket{left: most, at: time.Now()}
+		h.buckets[key] = b
 	}
-	b.left = min(mostWrites, b.left+time.Since(b.at).Seconds()*mostWrites/60)
+	b.left = min(most, b.left+time.Since(b.at).Minutes()*most)
 	b.at = time.Now()
 	if b.left < 1 {
-		too := refuse(http.StatusTooManyRequests, "more than 60 messages a minute in this space")
-		too.after = time.Second
-		return too
+		return tooMany()
 	}
 	b.left--
 	return nil
 }
 
-// decode reads a request's body. What it has no place for is not passed on.
+func tooMany() error {
+	r := refuse(http.StatusTooManyRequests, "this machine asks too much")
+	r.after = time.Second
+	return r
+}
+
+// begin lets few calls of a machine be under way. Each holds memory, and connections to Google.
+func (h *Hub) begin(machine string) (end func(), err error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.underWay[machine] >= mostUnderWay {
+		return func() {}, tooMany()
+	}
+	h.underWay[machine]++
+	return func() {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		h.underWay[machine]--
+	}, nil
+}
+
+// decode reads a request's body to its end: what a pull leaves unread would be waited for without a bound.
 func decode(r *http.Request, into any) error {
-	if err := json.NewDecoder(r.Body).Decode(into); err != nil {
+	b, err := io.ReadAll(r.Body)
+	if err != nil || json.Unmarshal(b, into) != nil {
 		return refuse(http.StatusBadRequest, "the body is no JSON of that call, or too large")
 	}
 	return nil
+}
+
+// message reads what a machine says: text and cards. What else a message has in Chat is not passed on: it could show files, or
+// quote what others said.
+func (c *call) message() (*chat.Message, error) {
+	in := &chat.Message{}
+	err := decode(c.Request, in)
+	return &chat.Message{
+		Text: in.Text, MarkupSyntax: in.MarkupSyntax, CardsV2: in.CardsV2, FallbackText: in.FallbackText,
+		PrivateMessageViewer: in.PrivateMessageViewer, Thread: in.Thread,
+	}, err
 }
 
 // ownID says whether a message's id is one that this machine gave it.
@@ -91,12 +128,12 @@ func (c *Claims) ownID(id string) bool {
 }
 
 func (h *Hub) create(c *call) (any, error) {
-	m := &chat.Message{}
 	id := c.query.Get("messageId")
 	if !c.who.ownID(id) || c.query.Has("requestId") && c.query.Get("requestId") != id { // a request's id gives back its message
 		return nil, refuse(http.StatusForbidden, "messageId begins with client-"+c.who.Machine+"-, and requestId is the same")
 	}
-	if err := decode(c.Request, m); err != nil {
+	m, err := c.message()
+	if err != nil {
 		return nil, err
 	}
 	ctx, cancel := c.bounded()
@@ -109,7 +146,7 @@ func (h *Hub) create(c *call) (any, error) {
 	} else if t != nil && t.ThreadKey != "" {
 		t.ThreadKey = c.who.Machine + "-" + t.ThreadKey // the app's keys are those of all machines
 	}
-	if err := h.pace(c.in); err != nil {
+	if err := h.pace("writes of "+c.who.Machine, mostWrites); err != nil {
 		return nil, err
 	}
 	create := h.Chat.Spaces.Messages.Create(c.in, m).MessageId(id).RequestId(id)
@@ -163,10 +200,9 @@ func (h *Hub) get(c *call) (any, error) {
 }
 
 func (h *Hub) patch(c *call) (any, error) {
-	m := &chat.Message{}
-	err := decode(c.Request, m)
+	m, err := c.message()
 	if err == nil {
-		err = h.pace(c.in)
+		err = h.pace("writes of "+c.who.Machine, mostWrites)
 	}
 	if err != nil {
 		return nil, err

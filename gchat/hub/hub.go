@@ -38,13 +38,16 @@ type Options struct {
 // Hub serves machines, and relays the app's events to them.
 type Hub struct {
 	Options
-	drain context.Context // has ended where this replica ends
+	drain    context.Context // has ended where this replica ends
+	greets   sync.WaitGroup
+	greeting chan struct{} // holds one for each of greets
 
-	mu      sync.Mutex
-	stands  map[string]standing // by subscription
-	buckets map[string]*bucket  // by space
-	threads map[string]bool     // that a machine may write in, as machine + " " + thread
-	heard   time.Time           // when the last pull of the app's events was answered
+	mu       sync.Mutex
+	stands   map[string]standing // by subscription
+	underWay map[string]int      // calls, by machine
+	buckets  map[string]*bucket  // of calls by machine, and of writes
+	threads  map[string]bool     // that a machine may write in, as machine + " " + thread
+	heard    time.Time           // when the last pull of the app's events was answered
 }
 
 // standing is what Google last said of a machine's subscription.
@@ -58,14 +61,16 @@ const (
 	callBound, pullBound = 30 * time.Second, 2 * time.Minute
 	// standsFor is how long a revoked machine may still be taken for one that is not.
 	standsFor = time.Minute
+	// troubleFor is how long a machine that stood is taken to stand, while Google does not say.
+	troubleFor = 10 * time.Minute
 	// mostBody is how large a request may be, in bytes. Chat takes messages of 32,000.
 	mostBody = 256 << 10
 )
 
 // New prepares a hub, which drains from the end of ctx on.
 func New(ctx context.Context, o Options) *Hub {
-	return &Hub{Options: o, drain: ctx, heard: time.Now(),
-		stands: map[string]standing{}, buckets: map[string]*bucket{}, threads: map[string]bool{}}
+	return &Hub{Options: o, drain: ctx, heard: time.Now(), greeting: make(chan struct{}, 16), stands: map[string]standing{},
+		underWay: map[string]int{}, buckets: map[string]*bucket{}, threads: map[string]bool{}}
 }
 
 // Handler is what machines call. What it does not name is not there.
@@ -84,7 +89,8 @@ func (h *Hub) Handler() http.Handler {
 	} {
 		mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
 			r.Body = http.MaxBytesReader(w, r.Body, mostBody)
-			who, err := h.machine(r)
+			who, end, err := h.machine(r)
+			defer end()
 			c := &call{Request: r, w: w, who: who, query: r.URL.Query()}
 			if err == nil {
 				err = c.allowed(is.query)
@@ -142,7 +148,7 @@ func (h *Hub) answer(w http.ResponseWriter, r *http.Request, c *Claims, answer a
 	}
 	line := h.Log.Warn().Str("method", r.Method).Str("from", r.RemoteAddr)
 	if c != nil {
-		line = line.Str("machine", c.Machine).Str("user", c.User).Str("path", r.URL.Path)
+		line = line.Str("machine", c.Machine).Str("user", c.User).Str("path", head(r.URL.Path))
 	}
 	told := &refusal{}
 	google := &googleapi.Error{}
@@ -172,26 +178,26 @@ func (h *Hub) answer(w http.ResponseWriter, r *http.Request, c *Claims, answer a
 // head is the beginning of an error, for the log: it may quote what was sent.
 func head(s string) string { return s[:min(len(s), 200)] }
 
-// machine is who makes a request: the bearer of a token that has not ended, whose subscription stands.
-func (h *Hub) machine(r *http.Request) (*Claims, error) {
-	c, err := h.bearer(r)
+// machine is who makes a request: the bearer of a token that has not ended, whose subscription stands. The caller calls end, also
+// after an error.
+func (h *Hub) machine(r *http.Request) (c *Claims, end func(), err error) {
+	c, err = h.bearer(r)
 	if err != nil {
-		return nil, err
+		return c, func() {}, err
 	}
 	if c.Until < time.Now().Unix() {
-		return c, refuse(http.StatusUnauthorized, "the token has ended: it is renewed at /hub/join")
+		return c, func() {}, refuse(http.StatusUnauthorized, "the token has ended: it is renewed at /hub/join")
 	}
-	return c, h.joined(r.Context(), c)
+	end, err = h.begin(c.Machine)
+	if err != nil {
+		return c, end, err
+	}
+	return c, end, h.joined(r.Context(), c)
 }
 
-// bearer is what a request's token says, when it was signed here.
+// bearer is what a request's token says.
 func (h *Hub) bearer(r *http.Request) (*Claims, error) {
-	token, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
-	c, err := h.read(token, isToken)
-	if !ok || err != nil {
-		return nil, refuse(http.StatusUnauthorized, "the token is not one of this hub's")
-	}
-	return c, nil
+	return h.read(strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer "), isToken)
 }
 
 // joined says with its error that a machine's subscription does not stand any more.
@@ -205,16 +211,14 @@ func (h *Hub) joined(ctx context.Context, c *Claims) error {
 		defer cancel()
 		sub, err := h.PubSub.Projects.Subscriptions.Get(name).Context(ctx).Do()
 		switch {
-		case err == nil:
-			known = standing{sub.Labels[revokedLabel] == "", time.Now()}
-		case codeOf(err) == http.StatusNotFound:
-			known = standing{false, time.Now()}
-		case !known.is: // where it stood, a moment of Google's trouble does not matter
+		case err == nil || codeOf(err) == http.StatusNotFound:
+			known = standing{err == nil && sub.Labels[revokedLabel] == "", time.Now()}
+			h.mu.Lock()
+			h.stands[name] = known
+			h.mu.Unlock()
+		case !known.is || time.Since(known.at) > troubleFor:
 			return err
 		}
-		h.mu.Lock()
-		h.stands[name] = known
-		h.mu.Unlock()
 	}
 	if !known.is {
 		return refuse(http.StatusUnauthorized, "the machine was revoked, or silent for a month: write join to the app again")

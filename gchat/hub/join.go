@@ -67,19 +67,16 @@ func (h *Hub) sign(c Claims) string {
 	return said + "." + base64.RawURLEncoding.EncodeToString(h.mac("claims "+said))
 }
 
-// read reads what was signed.
+// read reads what was signed, as a call of the machine that it names.
 func (h *Hub) read(signed, is string) (*Claims, error) {
 	said, mac, _ := strings.Cut(signed, ".")
 	got, err := base64.RawURLEncoding.DecodeString(mac)
-	if err != nil || !hmac.Equal(got, h.mac("claims "+said)) {
-		return nil, errors.New("not signed by this hub")
-	}
 	b, _ := base64.RawURLEncoding.DecodeString(said)
 	c := &Claims{}
-	if err := json.Unmarshal(b, c); err != nil || c.Is != is {
-		return nil, errors.New("signed for something else")
+	if err != nil || !hmac.Equal(got, h.mac("claims "+said)) || json.Unmarshal(b, c) != nil || c.Is != is {
+		return nil, refuse(http.StatusUnauthorized, "the "+is+" is not one of this hub's")
 	}
-	return c, nil
+	return c, h.pace(c.Machine, mostCalls)
 }
 
 // asked is what a machine says to join.
@@ -111,6 +108,9 @@ func (h *Hub) join(r *http.Request) (c *Claims, answer any, err error) {
 	}
 	if in.Code == "" {
 		c, err = h.bearer(r)
+		if err == nil && c.Until < time.Now().Add(-idleLife).Unix() {
+			err = refuse(http.StatusUnauthorized, "the token ended long ago: write join to the app again")
+		}
 		if err == nil {
 			err = h.joined(r.Context(), c)
 		}
@@ -143,7 +143,7 @@ func (h *Hub) spend(ctx context.Context, in asked) (*Claims, error) {
 	c, err := h.read(in.Code, isCode)
 	switch {
 	case err != nil:
-		return nil, refuse(http.StatusUnauthorized, "the code is not one of this hub's")
+		return c, err
 	case c.Until < time.Now().Unix():
 		return c, refuse(http.StatusUnauthorized, "the code has ended: write join to the app again")
 	case in.Nonce == "":
@@ -209,27 +209,38 @@ func (h *Hub) Machines(ctx context.Context) (all []Machine, err error) {
 	return all, err
 }
 
-// Revoke takes from a machine what it joined with, within standsFor; nothing makes it again. A code that is still good could:
-// until it has ended, the subscription stays, and stands for nothing.
-func (h *Hub) Revoke(ctx context.Context, m Machine) error {
+// Revoke takes from machines what they joined with, within standsFor; nothing makes it again. A code that is still good could:
+// until all have ended, the subscriptions stay, and stand for nothing.
+func (h *Hub) Revoke(ctx context.Context, machines ...Machine) error {
 	subs := h.PubSub.Projects.Subscriptions
-	name := h.subscriptionOf(m.ID)
-	was, err := subs.Get(name).Context(ctx).Do()
-	if err != nil {
-		return err
+	var failed error
+	var last time.Time
+	for _, m := range machines {
+		name := h.subscriptionOf(m.ID)
+		was, err := subs.Get(name).Context(ctx).Do()
+		if err == nil {
+			was.Labels[revokedLabel] = "1"
+			change := &pubsub.UpdateSubscriptionRequest{
+				Subscription: &pubsub.Subscription{Name: name, Topic: was.Topic, Labels: was.Labels}, UpdateMask: "labels",
+			}
+			_, err = subs.Patch(name, change).Context(ctx).Do()
+		}
+		failed = errors.Join(failed, err)
+		if m.Made.After(last) {
+			last = m.Made
+		}
 	}
-	was.Labels[revokedLabel] = "1"
-	change := &pubsub.UpdateSubscriptionRequest{
-		Subscription: &pubsub.Subscription{Name: name, Topic: was.Topic, Labels: was.Labels}, UpdateMask: "labels",
-	}
-	if _, err := subs.Patch(name, change).Context(ctx).Do(); err != nil {
-		return err
+	if failed != nil {
+		return failed
 	}
 	select {
 	case <-ctx.Done():
 		return ctx.Err()
-	case <-time.After(max(0, time.Until(m.Made.Add(codeLife)))):
+	case <-time.After(max(0, time.Until(last.Add(codeLife)))):
 	}
-	_, err = subs.Delete(name).Context(ctx).Do()
-	return err
+	for _, m := range machines {
+		_, err := subs.Delete(h.subscriptionOf(m.ID)).Context(ctx).Do()
+		failed = errors.Join(failed, err)
+	}
+	return failed
 }

@@ -29,6 +29,7 @@ const (
 // killed before, it comes again, and is published again.
 func (h *Hub) Relay(ctx context.Context) {
 	const shortest, longest = time.Second, 30 * time.Second
+	defer h.greets.Wait()
 	for pause := shortest; ctx.Err() == nil; {
 		err := h.relayOnce(ctx)
 		if err == nil || ctx.Err() != nil {
@@ -71,16 +72,14 @@ func (h *Hub) relayOnce(ctx context.Context) error {
 	ctx, cancel = context.WithTimeout(context.WithoutCancel(ctx), callBound)
 	defer cancel()
 	out, ack := &pubsub.PublishRequest{}, &pubsub.AcknowledgeRequest{}
-	var failed error
 	for _, m := range got.ReceivedMessages {
 		e := event(m.Message)
-		used, err := h.greet(ctx, e, m.Message.MessageId)
-		if err != nil {
-			failed = err // it comes again
+		if forHub(e) {
+			h.greetBeside(e, m)
 			continue
 		}
 		ack.AckIds = append(ack.AckIds, m.AckId)
-		if !used && e.Space != nil {
+		if e.Space != nil {
 			attributes := map[string]string{spaceAttribute: e.Space.Name, idAttribute: m.Message.MessageId}
 			out.Messages = append(out.Messages, &pubsub.PubsubMessage{Data: m.Message.Data, Attributes: attributes})
 		}
@@ -93,7 +92,7 @@ func (h *Hub) relayOnce(ctx context.Context) error {
 	if len(ack.AckIds) > 0 {
 		_, err = subs.Acknowledge(h.Subscription, ack).Context(ctx).Do()
 	}
-	return errors.Join(failed, err)
+	return err
 }
 
 // event reads what Chat published; what is none has no space, and goes nowhere.
@@ -109,32 +108,59 @@ func event(m *pubsub.PubsubMessage) *chat.DeprecatedEvent {
 	return e
 }
 
-// greet answers what is said to the hub itself: `join`, and that the app was added to a direct message. Used says that the event
-// is nobody else's. The answer has an id of the event's, so that it is given once, whoever was killed.
-func (h *Hub) greet(ctx context.Context, e *chat.DeprecatedEvent, id string) (used bool, err error) {
+// forHub says whether an event is said to the hub itself, and nobody else's: `join`, or that the app was added to a direct message.
+func forHub(e *chat.DeprecatedEvent) bool {
 	if e.Space == nil || e.User == nil || e.User.Type == "BOT" {
-		return false, nil
+		return false
 	}
+	return e.Type == "ADDED_TO_SPACE" && direct(e.Space) || e.Type == "MESSAGE" && e.Message != nil && isJoin(e.Message)
+}
+
+// direct says whether only one person is in a space. A SpaceType of DIRECT_MESSAGE may be of two.
+func direct(s *chat.Space) bool { return s.SingleUserBotDm || s.Type == "DM" }
+
+// greetBeside greets beside the relay: trouble with one person's message holds up nobody else's events. Where it fails, or too much
+// is under way, the event comes again.
+func (h *Hub) greetBeside(e *chat.DeprecatedEvent, m *pubsub.ReceivedMessage) {
+	select {
+	case h.greeting <- struct{}{}:
+	default:
+		return
+	}
+	h.greets.Go(func() {
+		defer func() { <-h.greeting }()
+		ctx, cancel := context.WithTimeout(context.Background(), callBound)
+		defer cancel()
+		err := h.greet(ctx, e, m.Message.MessageId)
+		if err == nil {
+			ack := &pubsub.AcknowledgeRequest{AckIds: []string{m.AckId}}
+			_, err = h.PubSub.Projects.Subscriptions.Acknowledge(h.Subscription, ack).Context(ctx).Do()
+		}
+		if err != nil {
+			h.Log.Warn().Str("user", e.User.Name).Str("error", head(err.Error())).Msg("not greeted; it is tried again")
+		}
+	})
+}
+
+// greet answers what is said to the hub itself. The answer has an id of the event's, so that it is given once, whoever was killed.
+func (h *Hub) greet(ctx context.Context, e *chat.DeprecatedEvent, id string) error {
 	const how = "Write `join` to me in a direct message, and I answer with one line that connects your machine."
-	direct := e.Space.SingleUserBotDm || e.Space.SpaceType == "DIRECT_MESSAGE" || e.Space.Type == "DM"
 	switch {
-	case e.Type == "ADDED_TO_SPACE" && direct:
-		return true, h.say(ctx, e.Space.Name, id, "Hello. "+how)
-	case e.Type != "MESSAGE" || e.Message == nil || !isJoin(e.Message):
-		return false, nil
+	case e.Type == "ADDED_TO_SPACE":
+		return h.say(ctx, e.Space.Name, id, "Hello. "+how)
 	case !h.mayJoin(e.User.Email):
 		h.Log.Warn().Str("user", e.User.Name).Str("email", e.User.Email).Msg("refused to join")
-		return true, h.say(ctx, e.Space.Name, id, "I am sorry: only people of this organisation may connect a machine here.")
+		return h.say(ctx, e.Space.Name, id, "I am sorry: only people of this organisation may connect a machine here.")
 	}
 	to := e.Space.Name
-	if !direct {
+	if !direct(e.Space) {
 		dm, err := h.Chat.Spaces.FindDirectMessage().Name(e.User.Name).Context(ctx).Do()
 		if codeOf(err) == http.StatusNotFound {
-			return true, h.say(ctx, e.Space.Name, id, "Please write me a direct message first, then `join` here again: "+
+			return h.say(ctx, e.Space.Name, id, "Please write me a direct message first, then `join` here again: "+
 				"the line that connects your machine is for you alone.")
 		}
 		if err != nil {
-			return false, err
+			return err
 		}
 		to = dm.Name
 	}
@@ -142,22 +168,23 @@ func (h *Hub) greet(ctx context.Context, e *chat.DeprecatedEvent, id string) (us
 		Is: isCode, Machine: fmt.Sprintf("%x", h.mac("machine " + id)[:6]), User: e.User.Name, Email: e.User.Email,
 		Space: e.Space.Name, Direct: to, Until: time.Now().Add(codeLife).Unix(),
 	})
-	return true, h.say(ctx, to, id, "Run this on your machine, in the next ten minutes:\n```\n"+
+	return h.say(ctx, to, id, "Run this on your machine, in the next ten minutes:\n```\n"+
 		"gchat-hooks setup --hub "+h.URL+" --code "+code+"\n```")
 }
 
+// isJoin says whether a person writes join, and not as a reply: that may answer a question.
 func isJoin(m *chat.Message) bool {
 	said := m.ArgumentText
 	if said == "" {
 		said = m.Text
 	}
-	return strings.EqualFold(strings.TrimSpace(said), "join")
+	return !m.ThreadReply && strings.EqualFold(strings.TrimSpace(said), "join")
 }
 
 // mayJoin says whether an e-mail address is of one of the domains.
 func (h *Hub) mayJoin(email string) bool {
 	_, domain, _ := strings.Cut(email, "@")
-	return slices.ContainsFunc(h.Domains, func(one string) bool { return strings.EqualFold(one, domain) })
+	return domain != "" && slices.ContainsFunc(h.Domains, func(one string) bool { return strings.EqualFold(one, domain) })
 }
 
 // say posts words of the hub's own, once.
@@ -168,7 +195,7 @@ func (h *Hub) say(ctx context.Context, space, event, text string) error {
 	switch code := codeOf(err); {
 	case code == http.StatusConflict:
 		return nil
-	case code == http.StatusForbidden || code == http.StatusNotFound: // the app was removed meanwhile
+	case code/100 == 4: // the app was removed meanwhile, or too much is written there: the person writes once more
 		h.Log.Warn().Str("space", space).Int("code", code).Msg("a space does not take words of the hub's")
 		return nil
 	}

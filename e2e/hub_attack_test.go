@@ -1,0 +1,209 @@
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"google.golang.org/api/chat/v1"
+	apioption "google.golang.org/api/option"
+	"google.golang.org/api/pubsub/v1"
+
+	"gchat-hooks/e2e/bound"
+	"gchat-hooks/gchat/hub"
+)
+
+// hangsIn is a Chat that does not answer what is posted into a space, until over is closed.
+type hangsIn struct {
+	space string
+	posts atomic.Int32
+	over  chan struct{}
+}
+
+func (h *hangsIn) RoundTrip(r *http.Request) (*http.Response, error) {
+	if r.Method == http.MethodPost && strings.Contains(r.URL.Path, h.space) {
+		h.posts.Add(1)
+		select {
+		case <-r.Context().Done():
+		case <-h.over:
+		}
+		return nil, context.DeadlineExceeded
+	}
+	return http.DefaultTransport.RoundTrip(r)
+}
+
+// A join that cannot be answered holds up nobody else's events.
+func TestAJoinIsNotAnswered(t *testing.T) {
+	x := newTeam(t)
+	b := x.joined(bob, "")
+	for _, end := range x.ends { // those two hubs relay no more
+		end()
+	}
+	room := x.Room("room")
+	hangs := &hangsIn{space: room, over: make(chan struct{})}
+	o := x.hubs[0].Options
+	var err error
+	o.Chat, err = chat.NewService(t.Context(), apioption.WithEndpoint(x.URL+"/"), apioption.WithHTTPClient(&http.Client{Transport: hangs}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := httptest.NewServer(x.relaying(o).Handler())
+	t.Cleanup(func() { close(hangs.over); server.Close() })
+	x.urls = append(x.urls, server.URL)
+	x.Say(eve, room, nil, "join")
+	bound.Until(t, "the hub answers Eve", func() bool { return hangs.posts.Load() > 0 })
+	x.Say(bob, b.Space, nil, "hello")
+	bound.Until(t, "Bob's machine hears him", func() bool {
+		var got pubsub.PullResponse
+		x.ask(2, b.Token, "POST /v1/"+b.Subscription+":pull", &pubsub.PullRequest{MaxMessages: 1}, &got)
+		return len(got.ReceivedMessages) > 0
+	})
+}
+
+// A code goes where only its asker reads. A direct message of two people is no such place, and neither is a thread.
+func TestWhereJoinIsAnswered(t *testing.T) {
+	x := newTeam(t)
+	direct := x.Direct(ann)
+	j := x.joined(ann, "")
+	both := x.Room("both")
+	x.mu.Lock()
+	x.spaces[both].SpaceType = "DIRECT_MESSAGE"
+	x.mu.Unlock()
+	before := len(x.Messages(direct))
+	x.Say(ann, both, nil, "join")
+	bound.Until(t, "a code", func() bool { return len(x.Messages(direct))+len(x.Messages(both)) > before+1 })
+	for _, m := range x.Messages(both) {
+		if strings.Contains(m.Text, "--code") {
+			t.Error("both people see the code of one")
+		}
+	}
+	var question chat.Message
+	x.ask(0, j.Token, createAs(j, 1), &chat.Message{Text: "Merge or join?"}, &question)
+	x.Say(ann, direct, &question, "join")
+	bound.Until(t, "her machine hears the answer", func() bool {
+		var got pubsub.PullResponse
+		x.ask(0, j.Token, "POST /v1/"+j.Subscription+":pull", &pubsub.PullRequest{MaxMessages: 1}, &got)
+		return len(got.ReceivedMessages) > 0
+	})
+}
+
+// All machines of a person's are revoked before the first of their codes is waited for.
+func TestAPersonIsRevoked(t *testing.T) {
+	x := newTeam(t)
+	one, two := x.joined(ann, ""), x.joined(ann, "")
+	all, err := x.hubs[0].Machines(t.Context())
+	if err != nil || len(all) != 2 {
+		t.Fatalf("%+v, %v", all, err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+	defer cancel()
+	if err := x.hubs[0].Revoke(ctx, all...); err == nil {
+		t.Error("it did not wait for the codes' end")
+	}
+	for _, j := range []hub.Joined{one, two} {
+		if got := x.ask(1, j.Token, "GET /v1/"+j.Space, nil, nil); got != http.StatusUnauthorized {
+			t.Errorf("machine %s: %d", j.Machine, got)
+		}
+	}
+}
+
+// A token that ended long ago, as an old backup has it, is not renewed.
+func TestAnOldTokenIsNotRenewed(t *testing.T) {
+	x := newTeam(t)
+	j := x.joined(ann, "")
+	old := hub.Claims{Is: "token", Machine: j.Machine, User: j.User, Space: j.Space, Direct: j.Space}
+	for days, want := range map[int]int{7: http.StatusOK, 40: http.StatusUnauthorized} {
+		old.Until = time.Now().AddDate(0, 0, -days).Unix()
+		if got := x.ask(0, signed(hubKey, old), "POST /hub/join", struct{}{}, nil); got != want {
+			t.Errorf("ended %d days ago: %d", days, got)
+		}
+	}
+}
+
+// A message has text and cards. It shows nobody else's words or files in the app's name.
+func TestWhatAMessageIs(t *testing.T) {
+	x := newTeam(t)
+	j := x.joined(ann, x.Room("room"))
+	said := x.Say(bob, j.Space, nil, "between us")
+	body := fmt.Sprintf(`{"text":"x","TEXT":"y","attachment":[{"attachmentDataRef":{"resourceName":"1"}}],"accessoryWidgets":[{}],
+		"quotedMessageMetadata":{"name":%q,"lastUpdateTime":%q},"cardsV2":[{"cardId":"c","card":{}}]}`, said.Name, said.CreateTime)
+	for _, request := range []string{createAs(j, 1), "PATCH /v1/" + j.Space + "/messages/" + idOf(j, 1) + "?updateMask=text,cardsV2"} {
+		if got := x.ask(0, j.Token, request, body, nil); got != http.StatusOK {
+			t.Fatalf("%s: %d", request, got)
+		}
+		m := x.message(j.Space + "/messages/" + idOf(j, 1))
+		if m.Text != "y" || len(m.CardsV2) != 1 || len(m.Attachment)+len(m.AccessoryWidgets) > 0 || m.QuotedMessageMetadata != nil {
+			t.Errorf("%s: %+v", request, m)
+		}
+	}
+}
+
+// A machine that asks without an end is stopped, before Google's quota for the whole team is used up.
+func TestAMachineAsksTooMuch(t *testing.T) {
+	x := newTeam(t)
+	a, b := x.joined(ann, ""), x.joined(bob, "")
+	for name, request := range map[string]string{"reads": "GET /v1/" + a.Space, "renews": "POST /hub/join"} {
+		refused := 0
+		for range 800 {
+			if x.ask(0, a.Token, request, struct{}{}, nil) == http.StatusTooManyRequests {
+				refused++
+			}
+		}
+		if refused < 100 {
+			t.Errorf("it %s 800 times, and %d were refused", name, refused)
+		}
+	}
+	if got := x.ask(0, b.Token, "GET /v1/"+b.Space, nil, nil); got != http.StatusOK {
+		t.Errorf("the other: %d", got)
+	}
+}
+
+// A machine has few calls under way at once.
+func TestAMachinePullsTooMuch(t *testing.T) {
+	x := newTeam(t)
+	a := x.joined(ann, "")
+	var refused atomic.Int32
+	var all sync.WaitGroup
+	for range 40 {
+		all.Go(func() {
+			if x.ask(0, a.Token, "POST /v1/"+a.Subscription+":pull", &pubsub.PullRequest{MaxMessages: 1}, nil) == http.StatusTooManyRequests {
+				refused.Add(1)
+			}
+		})
+	}
+	bound.Until(t, "some are refused", func() bool { return refused.Load() >= 20 })
+	x.ends[0]()
+	all.Wait()
+	if got := x.ask(0, a.Token, "GET /v1/"+a.Space, nil, nil); got != http.StatusOK {
+		t.Errorf("after them: %d", got)
+	}
+}
+
+// A pull whose body never ends is given up.
+func TestAPullIsSentInPart(t *testing.T) {
+	x := newTeam(t)
+	a := x.joined(ann, "")
+	x.Say(ann, a.Space, nil, "hello") // the pull is answered at once
+	server := httptest.NewUnstartedServer(x.hubs[0].Handler())
+	server.Config.ReadTimeout = time.Second
+	server.Start()
+	t.Cleanup(server.Close)
+	conn, err := net.Dial("tcp", server.Listener.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	fmt.Fprintf(conn, "POST /v1/%s:pull HTTP/1.1\r\nHost: hub\r\nAuthorization: Bearer %s\r\nContent-Length: 100\r\n\r\n{}", a.Subscription, a.Token)
+	_ = conn.SetReadDeadline(time.Now().Add(bound.Patience / 2))
+	answer := make([]byte, 12)
+	if _, err := conn.Read(answer); err != nil || string(answer) != "HTTP/1.1 400" {
+		t.Errorf("%q, %v", answer, err)
+	}
+}
