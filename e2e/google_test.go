@@ -40,6 +40,7 @@ type google struct {
 	named  map[string]*chat.Message // the same, by their names
 	asked  []string                 // the requests that came to Chat, without pulls
 	refuse func(*http.Request) int
+	left   map[string]bool // memberships that are over
 }
 
 // newGoogle starts one that ends with the test.
@@ -129,6 +130,12 @@ func (g *google) call(r *http.Request, path string, body []byte) (code int, answ
 		return http.StatusForbidden, nil
 	case path == space:
 		return 0, g.spaces[space]
+	case strings.HasPrefix(path, space+"/members/"):
+		state := "JOINED"
+		if g.left[path] {
+			state = "NOT_A_MEMBER"
+		}
+		return 0, &chat.Membership{Name: path, State: state}
 	case path == space+"/messages" && r.Method == http.MethodPost:
 		id := r.URL.Query().Get("messageId")
 		if id != "" && g.message(space+"/messages/"+id) != nil {

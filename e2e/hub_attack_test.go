@@ -207,3 +207,47 @@ func TestAPullIsSentInPart(t *testing.T) {
 		t.Errorf("%q, %v", answer, err)
 	}
 }
+
+// Who adds the app to a room by its mention joins by the same words: Chat tells of them once, as what added it.
+func TestJoinAddsTheApp(t *testing.T) {
+	x := newTeam(t)
+	direct, room := x.Direct(ann), x.Room("room")
+	x.mu.Lock()
+	e := x.event("ADDED_TO_SPACE", ann, x.keep(room, &chat.Message{ArgumentText: " join", Sender: ann}))
+	x.mu.Unlock()
+	x.Publish(t, appTopic, e)
+	x.Await(direct, "--code ")
+}
+
+// Who was taken out of a room has no machine there for long.
+func TestAPersonLeavesARoom(t *testing.T) {
+	x := newTeam(t)
+	j := x.joined(ann, x.Room("room"))
+	renew := func() int { return x.ask(1, j.Token, "POST /hub/join", struct{}{}, nil) }
+	if got := renew(); got != http.StatusOK {
+		t.Errorf("renewed in the room: %d", got)
+	}
+	members := func(code int) func(*http.Request) int {
+		return func(r *http.Request) int {
+			if strings.HasSuffix(r.URL.Path, "/room/members/1") {
+				return code
+			}
+			return 0
+		}
+	}
+	x.Refuse(members(http.StatusTooManyRequests))
+	if got := renew(); got != http.StatusOK {
+		t.Errorf("renewed while Chat does not say who is in the room: %d", got)
+	}
+	x.Refuse(members(http.StatusNotFound))
+	if got := renew(); got != http.StatusUnauthorized {
+		t.Errorf("renewed outside of the room: %d", got)
+	}
+	x.Refuse(nil)
+	x.mu.Lock()
+	x.left = map[string]bool{j.Space + "/members/1": true}
+	x.mu.Unlock()
+	if got := renew(); got != http.StatusUnauthorized {
+		t.Errorf("renewed by one who is told to be none of its members: %d", got)
+	}
+}

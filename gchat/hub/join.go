@@ -117,6 +117,9 @@ func (h *Hub) join(r *http.Request) (c *Claims, answer any, err error) {
 	} else {
 		c, err = h.spend(r.Context(), in)
 	}
+	if err == nil {
+		err = h.stillIn(r.Context(), c)
+	}
 	if err != nil {
 		return c, nil, err
 	}
@@ -136,6 +139,20 @@ func (h *Hub) join(r *http.Request) (c *Claims, answer any, err error) {
 	h.Log.Info().Str("machine", c.Machine).Str("user", c.User).Str("email", c.Email).Str("space", c.Space).
 		Str("version", head(in.Version)).Bool("renewed", in.Code == "").Msg("joined")
 	return c, told, nil
+}
+
+// stillIn refuses the machine of a person who is not in its space any more. Where Chat does not say, the next renewal asks again.
+func (h *Hub) stillIn(ctx context.Context, c *Claims) error {
+	if c.Space == c.Direct {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, callBound)
+	defer cancel()
+	is, err := h.Chat.Spaces.Members.Get(c.Space + "/members/" + path.Base(c.User)).Context(ctx).Do()
+	if codeOf(err) == http.StatusNotFound || err == nil && is.State == "NOT_A_MEMBER" {
+		return refuse(http.StatusUnauthorized, "you are not in that space: write join to the app in one that you are in")
+	}
+	return nil
 }
 
 // spend makes the subscription that a code names. It stands for a year of use, and so the code is used.

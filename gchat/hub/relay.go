@@ -113,7 +113,7 @@ func forHub(e *chat.DeprecatedEvent) bool {
 	if e.Space == nil || e.User == nil || e.User.Type == "BOT" {
 		return false
 	}
-	return e.Type == "ADDED_TO_SPACE" && direct(e.Space) || e.Type == "MESSAGE" && e.Message != nil && isJoin(e.Message)
+	return e.Type == "ADDED_TO_SPACE" && direct(e.Space) || isJoin(e)
 }
 
 // direct says whether only one person is in a space. A SpaceType of DIRECT_MESSAGE may be of two.
@@ -146,7 +146,7 @@ func (h *Hub) greetBeside(e *chat.DeprecatedEvent, m *pubsub.ReceivedMessage) {
 func (h *Hub) greet(ctx context.Context, e *chat.DeprecatedEvent, id string) error {
 	const how = "Write `join` to me in a direct message, and I answer with one line that connects your machine."
 	switch {
-	case e.Type == "ADDED_TO_SPACE":
+	case !isJoin(e):
 		return h.say(ctx, e.Space.Name, id, "Hello. "+how)
 	case !h.mayJoin(e.User.Email):
 		h.Log.Warn().Str("user", e.User.Name).Str("email", e.User.Email).Msg("refused to join")
@@ -172,13 +172,16 @@ func (h *Hub) greet(ctx context.Context, e *chat.DeprecatedEvent, id string) err
 		"gchat-hooks setup --hub "+h.URL+" --code "+code+"\n```")
 }
 
-// isJoin says whether a person writes join, and not as a reply: that may answer a question.
-func isJoin(m *chat.Message) bool {
-	said := m.ArgumentText
-	if said == "" {
-		said = m.Text
+// isJoin says whether a person writes join, also where that adds the app to a space, and not as a reply: that may answer a question.
+func isJoin(e *chat.DeprecatedEvent) bool {
+	if e.Message == nil || e.Message.ThreadReply || e.Type != "MESSAGE" && e.Type != "ADDED_TO_SPACE" {
+		return false
 	}
-	return !m.ThreadReply && strings.EqualFold(strings.TrimSpace(said), "join")
+	said := e.Message.ArgumentText
+	if said == "" {
+		said = e.Message.Text
+	}
+	return strings.EqualFold(strings.TrimSpace(said), "join")
 }
 
 // mayJoin says whether an e-mail address is of one of the domains.
