@@ -57,7 +57,7 @@ type bucket struct {
 // What a machine may do in a minute, and of that at once. Chat takes 60 writes a minute in a space, and 3,000 reads and 3,000
 // writes of an app: one machine leaves room for others. A poller has two pulls under way.
 const (
-	mostCalls, mostUnderWay = 600, 16
+	mostCalls, mostUnderWay = 600, 8
 	mostWrites              = 40
 )
 
@@ -109,11 +109,14 @@ func decode(r *http.Request, into any) error {
 	return nil
 }
 
-// message reads what a machine says: text and cards. What else a message has in Chat is not passed on: it could show files, or
-// quote what others said.
-func (c *call) message() (*chat.Message, error) {
+// message reads what a machine writes, in its turn: text and cards. What else a message has in Chat is not passed on: it could show
+// files, or quote what others said.
+func (h *Hub) message(c *call) (*chat.Message, error) {
 	in := &chat.Message{}
-	err := decode(c.Request, in)
+	err := h.pace("writes of "+c.who.Machine, mostWrites)
+	if err == nil {
+		err = decode(c.Request, in)
+	}
 	return &chat.Message{
 		Text: in.Text, MarkupSyntax: in.MarkupSyntax, CardsV2: in.CardsV2, FallbackText: in.FallbackText,
 		PrivateMessageViewer: in.PrivateMessageViewer, Thread: in.Thread,
@@ -132,7 +135,7 @@ func (h *Hub) create(c *call) (any, error) {
 	if !c.who.ownID(id) || c.query.Has("requestId") && c.query.Get("requestId") != id { // a request's id gives back its message
 		return nil, refuse(http.StatusForbidden, "messageId begins with client-"+c.who.Machine+"-, and requestId is the same")
 	}
-	m, err := c.message()
+	m, err := h.message(c)
 	if err != nil {
 		return nil, err
 	}
@@ -145,9 +148,6 @@ func (h *Hub) create(c *call) (any, error) {
 		t.ThreadKey = ""
 	} else if t != nil && t.ThreadKey != "" {
 		t.ThreadKey = c.who.Machine + "-" + t.ThreadKey // the app's keys are those of all machines
-	}
-	if err := h.pace("writes of "+c.who.Machine, mostWrites); err != nil {
-		return nil, err
 	}
 	create := h.Chat.Spaces.Messages.Create(c.in, m).MessageId(id).RequestId(id)
 	if option := c.query.Get("messageReplyOption"); option != "" {
@@ -200,10 +200,7 @@ func (h *Hub) get(c *call) (any, error) {
 }
 
 func (h *Hub) patch(c *call) (any, error) {
-	m, err := c.message()
-	if err == nil {
-		err = h.pace("writes of "+c.who.Machine, mostWrites)
-	}
+	m, err := h.message(c)
 	if err != nil {
 		return nil, err
 	}
