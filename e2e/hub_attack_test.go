@@ -3,9 +3,11 @@ package e2e
 import (
 	"context"
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -250,4 +252,54 @@ func TestAPersonLeavesARoom(t *testing.T) {
 	if got := renew(); got != http.StatusUnauthorized {
 		t.Errorf("renewed by one who is told to be none of its members: %d", got)
 	}
+}
+
+// Replicas are killed while people join, and Chat is slow: it posts what a replica does not live to hear of. Each person gets one
+// code, which joins.
+func TestReplicasAreKilledWhilePeopleJoin(t *testing.T) {
+	t.Parallel()
+	g := newGoogle(t)
+	hubs := replicas(t, g, 2)
+	g.Refuse(func(*http.Request) int { time.Sleep(20 * time.Millisecond); return 0 })
+	ctx, end := context.WithCancel(t.Context())
+	var killing sync.WaitGroup
+	killing.Go(func() {
+		for ctx.Err() == nil {
+			time.Sleep(time.Duration(10+rand.IntN(60)) * time.Millisecond)
+			r := hubs[rand.IntN(len(hubs))]
+			r.kill()
+			r.start()
+		}
+	})
+	people := make([]*chat.User, 40)
+	for i := range people {
+		people[i] = person(i+1, "x@example.com")
+		g.Say(people[i], g.Direct(people[i]), nil, "join")
+	}
+	for _, u := range people {
+		g.Await(g.Direct(u), "--code ")
+	}
+	end()
+	killing.Wait()
+	for _, u := range people {
+		codes := slices.DeleteFunc(g.Messages(g.Direct(u)), func(m *chat.Message) bool { return !strings.Contains(m.Text, "--code ") })
+		_, line, _ := strings.Cut(codes[0].Text, "--code ")
+		code, _, _ := strings.Cut(line, "\n")
+		m := &machineOf{hubs: hubs}
+		if got := m.ask(t.Context(), "POST", "/hub/join", joins{Code: code, Nonce: "n"}, &m.Joined); got != http.StatusOK || len(codes) != 1 {
+			t.Errorf("%s: %d codes, joined %d", u.Name, len(codes), got)
+		}
+	}
+}
+
+// A join that Chat had no answer for is answered when it has.
+func TestAJoinComesAgain(t *testing.T) {
+	t.Parallel()
+	x := newTeam(t)
+	direct := x.Direct(ann)
+	x.Refuse(func(*http.Request) int { return http.StatusInternalServerError })
+	x.Say(ann, direct, nil, "join")
+	bound.Until(t, "the hub tries to answer", func() bool { return len(x.Asked()) > 0 })
+	x.Refuse(nil)
+	x.Await(direct, "--code ")
 }
