@@ -85,19 +85,20 @@ func tooMany() error {
 	return r
 }
 
-// begin lets few calls of a machine be under way. Each holds memory, and connections to Google.
-func (h *Hub) begin(machine string) (end func(), err error) {
+// begin lets few calls of a machine be under way, until each request's end. Each holds memory, and connections to Google.
+func (h *Hub) begin(request context.Context, machine string) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.underWay[machine] >= mostUnderWay {
-		return func() {}, tooMany()
+		return tooMany()
 	}
 	h.underWay[machine]++
-	return func() {
+	context.AfterFunc(request, func() {
 		h.mu.Lock()
 		defer h.mu.Unlock()
 		h.underWay[machine]--
-	}, nil
+	})
+	return nil
 }
 
 // decode reads a request's body to its end: what a pull leaves unread would be waited for without a bound.

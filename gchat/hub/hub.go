@@ -89,8 +89,7 @@ func (h *Hub) Handler() http.Handler {
 	} {
 		mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
 			r.Body = http.MaxBytesReader(w, r.Body, mostBody)
-			who, end, err := h.machine(r)
-			defer end()
+			who, err := h.machine(r)
 			c := &call{Request: r, w: w, who: who, query: r.URL.Query()}
 			if err == nil {
 				err = c.allowed(is.query)
@@ -178,21 +177,19 @@ func (h *Hub) answer(w http.ResponseWriter, r *http.Request, c *Claims, answer a
 // head is the beginning of an error, for the log: it may quote what was sent.
 func head(s string) string { return s[:min(len(s), 200)] }
 
-// machine is who makes a request: the bearer of a token that has not ended, whose subscription stands. The caller calls end, also
-// after an error.
-func (h *Hub) machine(r *http.Request) (c *Claims, end func(), err error) {
-	c, err = h.bearer(r)
-	if err != nil {
-		return c, func() {}, err
+// machine is who makes a request: the bearer of a token that has not ended, whose subscription stands.
+func (h *Hub) machine(r *http.Request) (*Claims, error) {
+	c, err := h.bearer(r)
+	if err == nil && c.Until < time.Now().Unix() {
+		err = refuse(http.StatusUnauthorized, "the token has ended: it is renewed at /hub/join")
 	}
-	if c.Until < time.Now().Unix() {
-		return c, func() {}, refuse(http.StatusUnauthorized, "the token has ended: it is renewed at /hub/join")
+	if err == nil {
+		err = h.begin(r.Context(), c.Machine)
 	}
-	end, err = h.begin(c.Machine)
-	if err != nil {
-		return c, end, err
+	if err == nil {
+		err = h.joined(r.Context(), c)
 	}
-	return c, end, h.joined(r.Context(), c)
+	return c, err
 }
 
 // bearer is what a request's token says.
