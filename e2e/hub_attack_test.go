@@ -52,7 +52,8 @@ func TestAJoinIsNotAnswered(t *testing.T) {
 	hangs := &hangsIn{space: room, over: make(chan struct{})}
 	o := x.hubs[0].Options
 	var err error
-	o.Chat, err = chat.NewService(t.Context(), apioption.WithEndpoint(x.URL+"/"), apioption.WithHTTPClient(&http.Client{Transport: hangs}))
+	client := &http.Client{Transport: hangs}
+	o.Chat, err = chat.NewService(t.Context(), apioption.WithEndpoint(x.URL+"/"), apioption.WithHTTPClient(client))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -135,13 +136,16 @@ func TestWhatAMessageIs(t *testing.T) {
 	j := x.joined(ann, x.Room("room"))
 	said := x.Say(bob, j.Space, nil, "between us")
 	body := fmt.Sprintf(`{"text":"x","TEXT":"y","attachment":[{"attachmentDataRef":{"resourceName":"1"}}],"accessoryWidgets":[{}],
-		"quotedMessageMetadata":{"name":%q,"lastUpdateTime":%q},"cardsV2":[{"cardId":"c","card":{}}]}`, said.Name, said.CreateTime)
-	for _, request := range []string{createAs(j, 1), "PATCH /v1/" + j.Space + "/messages/" + idOf(j, 1) + "?updateMask=text,cardsV2"} {
+		"quotedMessageMetadata":{"name":%q,"lastUpdateTime":%q},"cardsV2":[{"cardId":"c","card":{}}]}`,
+		said.Name, said.CreateTime)
+	patch := "PATCH /v1/" + j.Space + "/messages/" + idOf(j, 1) + "?updateMask=text,cardsV2"
+	for _, request := range []string{createAs(j, 1), patch} {
 		if got := x.ask(0, j.Token, request, body, nil); got != http.StatusOK {
 			t.Fatalf("%s: %d", request, got)
 		}
 		m := x.message(j.Space + "/messages/" + idOf(j, 1))
-		if m.Text != "y" || len(m.CardsV2) != 1 || len(m.Attachment)+len(m.AccessoryWidgets) > 0 || m.QuotedMessageMetadata != nil {
+		more := len(m.Attachment)+len(m.AccessoryWidgets) > 0 || m.QuotedMessageMetadata != nil
+		if m.Text != "y" || len(m.CardsV2) != 1 || more {
 			t.Errorf("%s: %+v", request, m)
 		}
 	}
@@ -175,7 +179,8 @@ func TestAMachinePullsTooMuch(t *testing.T) {
 	var all sync.WaitGroup
 	for range 40 {
 		all.Go(func() {
-			if x.ask(0, a.Token, "POST /v1/"+a.Subscription+":pull", &pubsub.PullRequest{MaxMessages: 1}, nil) == http.StatusTooManyRequests {
+			got := x.ask(0, a.Token, "POST /v1/"+a.Subscription+":pull", &pubsub.PullRequest{MaxMessages: 1}, nil)
+			if got == http.StatusTooManyRequests {
 				refused.Add(1)
 			}
 		})
@@ -202,7 +207,8 @@ func TestAPullIsSentInPart(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer conn.Close()
-	fmt.Fprintf(conn, "POST /v1/%s:pull HTTP/1.1\r\nHost: hub\r\nAuthorization: Bearer %s\r\nContent-Length: 100\r\n\r\n{}", a.Subscription, a.Token)
+	fmt.Fprintf(conn, "POST /v1/%s:pull HTTP/1.1\r\nHost: hub\r\nAuthorization: Bearer %s\r\nContent-Length: 100\r\n\r\n{}",
+		a.Subscription, a.Token)
 	_ = conn.SetReadDeadline(time.Now().Add(bound.Patience / 2))
 	answer := make([]byte, 12)
 	if _, err := conn.Read(answer); err != nil || string(answer) != "HTTP/1.1 400" {
@@ -282,11 +288,13 @@ func TestReplicasAreKilledWhilePeopleJoin(t *testing.T) {
 	end()
 	killing.Wait()
 	for _, u := range people {
-		codes := slices.DeleteFunc(g.Messages(g.Direct(u)), func(m *chat.Message) bool { return !strings.Contains(m.Text, "--code ") })
+		other := func(m *chat.Message) bool { return !strings.Contains(m.Text, "--code ") }
+		codes := slices.DeleteFunc(g.Messages(g.Direct(u)), other)
 		_, line, _ := strings.Cut(codes[0].Text, "--code ")
 		code, _, _ := strings.Cut(line, "\n")
 		m := &machineOf{hubs: hubs}
-		if got := m.ask(t.Context(), "POST", "/hub/join", joins{Code: code, Nonce: "n"}, &m.Joined); got != http.StatusOK || len(codes) != 1 {
+		got := m.ask(t.Context(), "POST", "/hub/join", joins{Code: code, Nonce: "n"}, &m.Joined)
+		if got != http.StatusOK || len(codes) != 1 {
 			t.Errorf("%s: %d codes, joined %d", u.Name, len(codes), got)
 		}
 	}

@@ -110,8 +110,8 @@ func decode(r *http.Request, into any) error {
 	return nil
 }
 
-// message reads what a machine writes, in its turn: text and cards. What else a message has in Chat is not passed on: it could show
-// files, or quote what others said.
+// message reads what a machine writes, in its turn: text and cards. What else a message has in Chat is not passed on: it could
+// show files, or quote what others said.
 func (h *Hub) message(c *call) (*chat.Message, error) {
 	in := &chat.Message{}
 	err := h.pace("writes of "+c.who.Machine, mostWrites)

@@ -26,7 +26,7 @@ func TestWhoMayJoin(t *testing.T) {
 	}
 }
 
-// While Google does not say whether a machine stands, one that stood does for a while, and no longer; one that was revoked does not.
+// While Google does not say whether a machine stands, one that stood does for a while, and no longer. One that was gone does not.
 func TestGoogleDoesNotSayWhoStands(t *testing.T) {
 	var answer atomic.Int32
 	answer.Store(http.StatusTooManyRequests)

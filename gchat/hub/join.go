@@ -155,7 +155,7 @@ func (h *Hub) stillIn(ctx context.Context, c *Claims) error {
 	return nil
 }
 
-// spend makes the subscription that a code names. It stands for a year of use, and so the code is used.
+// spend makes the subscription that a code names. It stands while it is used, and so the code is used up.
 func (h *Hub) spend(ctx context.Context, in asked) (*Claims, error) {
 	c, err := h.read(in.Code, isCode)
 	switch {

@@ -108,7 +108,7 @@ func event(m *pubsub.PubsubMessage) *chat.DeprecatedEvent {
 	return e
 }
 
-// forHub says whether an event is said to the hub itself, and nobody else's: `join`, or that the app was added to a direct message.
+// forHub says whether an event is for the hub itself, and for no machine: `join`, or that the app was added to a direct message.
 func forHub(e *chat.DeprecatedEvent) bool {
 	if e.Space == nil || e.User == nil || e.User.Type == "BOT" {
 		return false
@@ -119,8 +119,8 @@ func forHub(e *chat.DeprecatedEvent) bool {
 // direct says whether only one person is in a space. A SpaceType of DIRECT_MESSAGE may be of two.
 func direct(s *chat.Space) bool { return s.SingleUserBotDm || s.Type == "DM" }
 
-// greetBeside greets beside the relay: trouble with one person's message holds up nobody else's events. Where it fails, or too much
-// is under way, the event comes again.
+// greetBeside greets beside the relay: trouble with one person's message holds up nobody else's events. Where it fails, or too
+// much is under way, the event comes again.
 func (h *Hub) greetBeside(e *chat.DeprecatedEvent, m *pubsub.ReceivedMessage) {
 	select {
 	case h.greeting <- struct{}{}:
@@ -142,7 +142,7 @@ func (h *Hub) greetBeside(e *chat.DeprecatedEvent, m *pubsub.ReceivedMessage) {
 	})
 }
 
-// greet answers what is said to the hub itself. The answer has an id of the event's, so that it is given once, whoever was killed.
+// greet answers what is for the hub itself. The answer has an id of the event's: it is given once, whichever replica was killed.
 func (h *Hub) greet(ctx context.Context, e *chat.DeprecatedEvent, id string) error {
 	const how = "Write `join` to me in a direct message, and I answer with one line that connects your machine."
 	switch {
@@ -172,7 +172,7 @@ func (h *Hub) greet(ctx context.Context, e *chat.DeprecatedEvent, id string) err
 		"gchat-hooks setup --hub "+h.URL+" --code "+code+"\n```")
 }
 
-// isJoin says whether a person writes join, also where that adds the app to a space, and not as a reply: that may answer a question.
+// isJoin says whether a person writes join, also where that adds the app to a space. A reply does not: it may answer a question.
 func isJoin(e *chat.DeprecatedEvent) bool {
 	if e.Message == nil || e.Message.ThreadReply || e.Type != "MESSAGE" && e.Type != "ADDED_TO_SPACE" {
 		return false
