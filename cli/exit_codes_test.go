@@ -24,12 +24,12 @@ func TestExitCodes(t *testing.T) {
 		}},
 		{"a flag that there is not", 4, []string{
 			"--bogus", "setup --bogus", "install --bogus", "uninstall --bogus", "login --bogus", "logout --bogus", "demo --bogus",
-			"space --bogus", "status --bogus", "answer --bogus 2", "send --bogus hi", "gchat-send --bogus hi", "logs --bogus",
+			"space --bogus", "hub --bogus", "hub revoke --bogus", "status --bogus", "answer --bogus 2", "send --bogus hi", "gchat-send --bogus hi", "logs --bogus",
 			"doctor --bogus", "flush --bogus", "poller --bogus", "poller install --bogus", "menu --bogus",
 			"health --bogus", "wake --bogus", "migrate s3-communicator --bogus",
 		}},
 		{"a word too many", 4, []string{
-			"setup x", "install x", "uninstall x", "login x", "logout x", "demo x", "space x", "status x", "logs x", "doctor x",
+			"setup x", "install x", "uninstall x", "login x", "logout x", "demo x", "space x", "hub x", "status x", "logs x", "doctor x",
 			"flush x", "poller install x", "health x", "wake x", "migrate s3-communicator x",
 		}},
 		{"a word too few", 4, []string{
@@ -38,11 +38,12 @@ func TestExitCodes(t *testing.T) {
 		{"a value that a flag does not take", 4, []string{
 			"poller --poll-interval x", "install --preset nope", "install --claude-version x",
 			"setup --wait x", "setup --space --address nope", "login --wait x",
-			"space --listen nope", "logs --level x", "logs --lines x", "doctor --live --wait x",
+			"space --listen nope", "hub --listen nope", "hub revoke --topic nope", "logs --level x", "logs --lines x", "doctor --live --wait x",
 			"flush --timeout x", "send --type x hi",
 			"send --thread-name x hi",
 		}},
 		{"flags that do not go with each other", 4, []string{
+			"hub", "hub --tls-cert x", "hub --listen 0.0.0.0:0 --topic projects/p/topics/t --subscription s --domain d --key-file k",
 			"install --user --local", "uninstall --purge --local", "send --queue --no-queue hi",
 			"doctor --wait 1m", "send --thread-key x --thread-name spaces/S/threads/T hi",
 		}},

@@ -187,3 +187,10 @@ func fail(w http.ResponseWriter, code int, message string) {
 	w.WriteHeader(code)
 	fmt.Fprintf(w, `{"error":{"code":%d,"status":%q,"message":%q}}`, code, status[code], message)
 }
+
+// waits says whether somebody pulls from a subscription, in vain so far.
+func (p *pubSub) waits(subscription string) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.waiting[subscription] != nil
+}

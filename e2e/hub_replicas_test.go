@@ -16,6 +16,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -353,4 +354,25 @@ func peakMemory(t testing.TB, pid int) (kb int) {
 	_, rest, _ := strings.Cut(string(b), "VmHWM:")
 	_, _ = fmt.Sscan(rest, &kb)
 	return kb
+}
+
+// A replica that is asked to end does so at once, also while a machine's pull is under way, and with 0.
+func TestAReplicaEnds(t *testing.T) {
+	g := newGoogle(t)
+	hubs := replicas(t, g, 1)
+	m := joinedBy(t, g, hubs, person(1, "ann@example.com"))
+	pulled := make(chan int)
+	go func() {
+		pulled <- m.ask(t.Context(), "POST", "/v1/"+m.Subscription+":pull", &pubsub.PullRequest{MaxMessages: 1}, nil)
+	}()
+	bound.Until(t, "the pull is under way", func() bool { return g.waits(m.Subscription) })
+	if err := hubs[0].cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	if code := <-pulled; code != http.StatusOK {
+		t.Errorf("the pull: %d", code)
+	}
+	if err := hubs[0].cmd.Wait(); err != nil {
+		t.Errorf("the hub ended: %v", err)
+	}
 }
