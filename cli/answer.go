@@ -159,7 +159,7 @@ func (a answer) list() error {
 			if prompt.MultiSelect {
 				several = " (one or more)"
 			}
-			fmt.Fprintf(a.out, "  %s%s%s\n", number, state.OneLine(prompt.Question), several)
+			fmt.Fprintf(a.out, "  %s%s%s\n", number, gchat.Cut(state.OneLine(asked(q, i)), 2*mostWords), several)
 			if q.Kind.Row().Personal {
 				fmt.Fprintf(a.out, "    %s\n", decidedElsewhere)
 				continue

@@ -198,6 +198,17 @@ func (p Program) installed() string {
 	return p.self
 }
 
+// typed is what a person types for this program: its name, where the shell finds it by that.
+func (p Program) typed() string {
+	found, _ := exec.LookPath("gchat-hooks")
+	there, _ := os.Stat(found)
+	is, _ := os.Stat(p.self)
+	if os.SameFile(there, is) {
+		return "gchat-hooks"
+	}
+	return p.installed()
+}
+
 // calledAs are the commands that have a name of their own, as a symlink and as a first word; also with .sh, as the scripts did.
 var calledAs = map[string]string{
 	"gchat-send": "send", "gchat-wait": "wait", "gchat-response-poller": "poller", "menu-driver": "menu",

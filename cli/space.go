@@ -195,9 +195,11 @@ func (d *spaceDoor) run(ctx context.Context) error {
 	}
 	defer ln.Close()
 	defer s.Close()
-	fmt.Fprintf(d.out, "\nfor the hooks on this machine, in the shell that starts claude (they stay the same):\n"+
-		"  export GOOGLE_CHAT_WEBHOOK_URL='%s'\n  export GCHAT_API_ENDPOINT='%s'\n  export GCHAT_ALLOWED_USERS='%s'\n",
-		s.WebhookURL(d.base()), s.APIEndpoint(d.base()), space.Human)
+	if config.Load(d.env, state.ProjectDir(d.env)).WebhookURL != s.WebhookURL(d.base()) {
+		fmt.Fprintf(d.out, "\nTo have the hooks use it:  %s setup --space, or in the shell that starts claude:\n"+
+			"  export GOOGLE_CHAT_WEBHOOK_URL='%s'\n  export GCHAT_API_ENDPOINT='%s'\n  export GCHAT_ALLOWED_USERS='%s'\n",
+			d.typed(), s.WebhookURL(d.base()), s.APIEndpoint(d.base()), space.Human)
+	}
 	return space.Serve(ctx, ln, s)
 }
 

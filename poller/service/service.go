@@ -64,8 +64,10 @@ func SpaceDown(env state.Getenv) bool {
 // daemon says whether s is the daemon.
 func (s *Service) daemon() bool { return s.Name == Name }
 
-// command is what a person types in place of the service.
-func (s *Service) command() string { return "gchat-hooks " + strings.Join(s.Args, " ") }
+// command is what a person types in place of the service, wherever the shell looks for programs.
+func (s *Service) command() string {
+	return state.ShellQuoted(s.Self) + " " + strings.Join(s.Args, " ")
+}
 
 // New is the daemon's service of the person who runs this process.
 func New(env state.Getenv, self string, out io.Writer) *Service {
@@ -98,7 +100,7 @@ func (s *Service) Install(ctx context.Context) error {
 	sup := s.supervisor()
 	if err := sup.reach(ctx); err != nil {
 		hint := "start `" + s.command() + "` yourself, by @reboot in a crontab or in a tmux session of its own"
-		return hinted(fmt.Errorf("no service can be set up here: %w", err), hint)
+		return hinted(fmt.Errorf("nothing can be started at login here: %w", err), hint)
 	}
 	dir := filepath.Dir(sup.file())
 	err := os.MkdirAll(dir, 0o755)
@@ -247,7 +249,7 @@ var plist string
 
 func (l launchd) reach(ctx context.Context) error {
 	if err := l.run(ctx, "launchctl", "print", l.domain()); err != nil {
-		return fmt.Errorf("launchd has a place for it while you are logged in at the Mac's screen: %w", err)
+		return fmt.Errorf("launchd starts programs only for who is logged in at the Mac's screen: %w", err)
 	}
 	return nil
 }
@@ -320,7 +322,10 @@ func unitWord(s string) string {
 
 // reach fails where there is a systemctl and no manager to talk to: in containers, in WSL 1, in a shell of su or sudo.
 func (s systemd) reach(ctx context.Context) error {
-	return s.run(ctx, "systemctl", "--user", "show", s.unit(), "--property=MainPID")
+	if err := s.run(ctx, "systemctl", "--user", "show", s.unit(), "--property=MainPID"); err != nil {
+		return fmt.Errorf("systemd does not run for you: %w", err)
+	}
+	return nil
 }
 
 func (s systemd) start(ctx context.Context) error {
