@@ -2,6 +2,7 @@ package cli
 
 import (
 	"encoding/json"
+	"fmt"
 	"net/http/httptest"
 	"os"
 	"os/exec"
@@ -213,7 +214,7 @@ func TestPurgeAsks(t *testing.T) {
 	bound.Until(t, "the daemon runs", func() bool { return slices.ContainsFunc(state.Pollers(getenv(env)), runs) })
 
 	x = inTerminal(t, env, s.program, "uninstall", "--purge", "--yes")
-	x.expect("the daemon runs")
+	x.expect(fmt.Sprintf(`the daemon runs \(pid %d on `, daemon.Process.Pid))
 	if code := x.ends(); code != 1 {
 		t.Errorf("beside a daemon: exit code %d", code)
 	}
