@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gofrs/flock"
+
 	"gchat-hooks/state"
 )
 
@@ -29,6 +31,13 @@ func TestOpenQuestionsSayWhoDelivers(t *testing.T) {
 		}
 		if err := state.AnnounceQuestion(env, &q); err != nil {
 			t.Fatal(err)
+		}
+		if q.QuestionID == "next" { // its hook is there, and the poller types all the same
+			waits := flock.New(strings.TrimSuffix(state.OpenFile(env, q.Path), ".open") + ".waiter")
+			if got, err := waits.TryLock(); !got || err != nil {
+				t.Fatal(err)
+			}
+			defer waits.Close()
 		}
 	}
 	var got []string

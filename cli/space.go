@@ -58,7 +58,8 @@ const spaceAddress = "127.0.0.1:8765"
 
 func spaceFlag() *cli.StringFlag {
 	return &cli.StringFlag{
-		Name: "listen", Aliases: []string{"address"}, Value: spaceAddress, Usage: "`ADDRESS` of the embedded space",
+		Name: "listen", Aliases: []string{"address"}, Value: spaceAddress,
+		Usage: "`ADDRESS` of the embedded space on this machine; --phone opens its port to the network, too",
 	}
 }
 
