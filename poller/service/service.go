@@ -64,10 +64,8 @@ func SpaceDown(env state.Getenv) bool {
 // daemon says whether s is the daemon.
 func (s *Service) daemon() bool { return s.Name == Name }
 
-// command is what a person types in place of the service, wherever the shell looks for programs.
-func (s *Service) command() string {
-	return state.ShellQuoted(s.Self) + " " + strings.Join(s.Args, " ")
-}
+// command is what a person types in place of the service.
+func (s *Service) command() string { return "gchat-hooks " + strings.Join(s.Args, " ") }
 
 // New is the daemon's service of the person who runs this process.
 func New(env state.Getenv, self string, out io.Writer) *Service {
@@ -99,7 +97,8 @@ func (s *Service) supervisor() supervisor {
 func (s *Service) Install(ctx context.Context) error {
 	sup := s.supervisor()
 	if err := sup.reach(ctx); err != nil {
-		hint := "start `" + s.command() + "` yourself, by @reboot in a crontab or in a tmux session of its own"
+		command := state.ShellQuoted(s.Self) + " " + strings.TrimSuffix(strings.Join(s.Args, " "), " --service")
+		hint := "start `" + command + "` yourself, by @reboot in a crontab or in a tmux session of its own"
 		return hinted(fmt.Errorf("nothing can be started at login here: %w", err), hint)
 	}
 	dir := filepath.Dir(sup.file())
