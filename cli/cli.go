@@ -122,7 +122,7 @@ var commands = []struct {
 func (p Program) app(words ...string) *cli.App {
 	app := &cli.App{
 		Name:      "gchat-hooks",
-		Usage:     "answer Claude Code's questions from Google Chat",
+		Usage:     "answer Claude Code's questions from Google Chat, or from a page of this machine",
 		Reader:    p.in,
 		Writer:    p.out,
 		ErrWriter: p.errOut,

@@ -24,7 +24,7 @@ import (
 func (p Program) demoCommand() *cli.Command {
 	return &cli.Command{
 		Name:        "demo",
-		Usage:       "ask a question on the embedded space and answer it from the page",
+		Usage:       "see a question come to a page in your browser, and your answer go back",
 		Description: "Try it:   gchat-hooks demo\nScripted: gchat-hooks demo --answer 2\nReal:     gchat-hooks demo --claude",
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "answer", Usage: "reply with `TEXT` instead of waiting for one from the page"},

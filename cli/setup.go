@@ -52,9 +52,9 @@ func (p Program) setupCommand() *cli.Command {
 			&cli.DurationFlag{Name: "wait", Value: 5 * time.Minute, Usage: "`TIME` to wait for that reply"},
 			&cli.BoolFlag{Name: "no-hooks", Usage: "do not register the hooks, because the plugin does"},
 			&cli.StringSliceFlag{Name: "preset", Usage: "`NAME` of the hooks to register: see gchat-hooks install --help"},
-			&cli.BoolFlag{Name: "approve", Usage: "also the preset approve: permissions, plans and the next instruction (asked)"},
-			&cli.BoolFlag{Name: "start-sessions", Usage: "let Chat resume and begin sessions in tmux (asked)"},
-			&cli.BoolFlag{Name: "service", Usage: "with --space: have the system keep the space running (asked)"},
+			&cli.BoolFlag{Name: "approve", Usage: "also the preset approve: permissions, plans and the next instruction (setup asks)"},
+			&cli.BoolFlag{Name: "start-sessions", Usage: "let Chat resume and begin sessions in tmux (setup asks)"},
+			&cli.BoolFlag{Name: "service", Usage: "with --space: have the system keep the space running (setup asks)"},
 		},
 		Action: func(c *cli.Context) error {
 			s := &setup{Program: p, flags: c, ask: newAsker(p.in, p.out), answers: map[string]string{}}

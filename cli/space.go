@@ -25,7 +25,7 @@ import (
 func (p Program) spaceCommand() *cli.Command {
 	return &cli.Command{
 		Name:  "space",
-		Usage: "run the embedded space: Google Chat's API and a page, on this machine",
+		Usage: "run the embedded space: a chat of this machine with a page, in place of Google Chat",
 		Description: "On this machine:    gchat-hooks space\n" +
 			"Also for a phone:   gchat-hooks space --phone\n" +
 			"The configuration is the same for both; gchat-hooks setup --space writes it.",
