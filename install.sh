@@ -65,7 +65,7 @@ install() {
     name=$program
     say "$prefix is not on your PATH. In ~/.zshrc, ~/.bashrc or ~/.profile:  export PATH=\"$prefix:\$PATH\"" ;;
   esac
-  say "Next, the space that questions go to:  $name setup"
+  say "Next, say where questions go:  $name setup"
 }
 
 main() {

@@ -24,7 +24,7 @@ func (p Program) answerCommand() *cli.Command {
 		UsageText:       "gchat-hooks answer ID TEXT...",
 		Description: "ID is the question's id or its thread's key, or its session's name.\n" +
 			"TEXT is what you would type in Chat: 2, 1,3, \"2 - but keep the footer\", own words, \"Q1: 2; Q2: 1\".\n" +
-			"Permissions, plans and the next instruction are a person's to give: in Chat, or in the terminal.\n" +
+			"Permissions, plans and the next instruction are a person's to give: in the thread, or in the terminal.\n" +
 			"Exit codes: 0 answered, 1 no question or several have that ID, 2 not understood or over, 4 wrong arguments",
 		Action: func(c *cli.Context) error {
 			return answer{p}.run(c.Context, c.Args().Slice())
@@ -33,7 +33,7 @@ func (p Program) answerCommand() *cli.Command {
 }
 
 // decidedElsewhere says what to do about a permission, a plan, or a session that waits.
-const decidedElsewhere = "decide it in Google Chat, or in its terminal"
+const decidedElsewhere = "decide it in its thread, or in its terminal"
 
 // exitNotUsed is answer's code for a reply that did not become the answer.
 const exitNotUsed = 2
@@ -159,7 +159,7 @@ func (a answer) list() error {
 			if prompt.MultiSelect {
 				several = " (one or more)"
 			}
-			fmt.Fprintf(a.out, "  %s%s%s\n", number, state.OneLine(prompt.Question), several)
+			fmt.Fprintf(a.out, "  %s%s%s\n", number, gchat.Cut(state.OneLine(asked(q, i)), 2*mostWords), several)
 			if q.Kind.Row().Personal {
 				fmt.Fprintf(a.out, "    %s\n", decidedElsewhere)
 				continue

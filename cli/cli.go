@@ -122,7 +122,7 @@ var commands = []struct {
 func (p Program) app(words ...string) *cli.App {
 	app := &cli.App{
 		Name:      "gchat-hooks",
-		Usage:     "answer Claude Code's questions from Google Chat",
+		Usage:     "answer Claude Code's questions from Google Chat, or from a page of this machine",
 		Reader:    p.in,
 		Writer:    p.out,
 		ErrWriter: p.errOut,
@@ -196,6 +196,17 @@ func (p Program) installed() string {
 		return called
 	}
 	return p.self
+}
+
+// typed is what a person types for this program: its name, where the shell finds it by that.
+func (p Program) typed() string {
+	found, _ := exec.LookPath("gchat-hooks")
+	there, _ := os.Stat(found)
+	is, _ := os.Stat(p.self)
+	if os.SameFile(there, is) {
+		return "gchat-hooks"
+	}
+	return p.installed()
 }
 
 // calledAs are the commands that have a name of their own, as a symlink and as a first word; also with .sh, as the scripts did.

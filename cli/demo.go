@@ -24,7 +24,7 @@ import (
 func (p Program) demoCommand() *cli.Command {
 	return &cli.Command{
 		Name:        "demo",
-		Usage:       "ask a question on the embedded space and answer it from the page",
+		Usage:       "see a question come to a page in your browser, and your answer go back",
 		Description: "Try it:   gchat-hooks demo\nScripted: gchat-hooks demo --answer 2\nReal:     gchat-hooks demo --claude",
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "answer", Usage: "reply with `TEXT` instead of waiting for one from the page"},
@@ -76,7 +76,7 @@ func (d *demo) run(ctx context.Context, ask func(context.Context) error) (err er
 		return err
 	}
 	go space.Serve(context.WithoutCancel(ctx), ln, d.chat) // it outlives Ctrl-C: the hooks have something left to send
-	fmt.Fprintf(d.out, "The embedded space is at  %s\n", d.chat.PageURL(d.base))
+	fmt.Fprintf(d.out, "The chat page:  %s\n", d.chat.PageURL(d.base))
 	if d.answer != "" {
 		go d.reply(ctx)
 	}
@@ -85,10 +85,19 @@ func (d *demo) run(ctx context.Context, ask func(context.Context) error) (err er
 	_, text := d.message("[Answered]")
 	if text != "" {
 		fmt.Fprintf(d.out, "\nThe thread says:\n%s\n", strings.TrimSpace(text))
+		fmt.Fprintf(d.out, "\nThe demo is over, and its page with it. To go on:  %s\n", d.next())
 	} else if err == nil && ctx.Err() == nil {
 		err = errors.New("the session ended without an answer")
 	}
 	return err
+}
+
+// next is what a person types after the demo: the source's program is gone when it ends.
+func (d *demo) next() string {
+	if _, err := (install{Program: d.Program}).program(); err != nil {
+		return "./install.sh"
+	}
+	return d.typed() + " setup"
 }
 
 // user is the environment in which the demo's folder has the user's state.
@@ -214,6 +223,11 @@ func (d *demo) inClaude(ctx context.Context) error {
 	defer func() { _ = exec.Command("tmux", "-S", socket, "kill-server").Run() }()
 	fmt.Fprintf(d.out, "Claude Code runs in tmux: tmux -S %s attach\nIts question will be on the page and in the terminal; "+
 		"the first answer wins.\nThe demo ends with the session, or with Ctrl-C.\n", socket)
+	here, _ := os.Getwd()
+	if yes, _ := state.Trusted(os.Getenv, here); !yes {
+		fmt.Fprintf(d.out, "First Claude Code asks whether you trust %s: say so with that command. "+
+			"The page stays empty until then.\n", here)
+	}
 	// No signal of that name is ever sent: this ends with the server, which ends with Claude Code.
 	_ = exec.CommandContext(ctx, "tmux", "-S", socket, "wait-for", "the-end").Run()
 	return nil

@@ -321,11 +321,16 @@ func (p *purge) find() error {
 	daemon, chat := service.New(p.env, p.self, io.Discard), service.Space(p.env, p.self, io.Discard)
 	_, installed := daemon.Installed()
 	_, spaceKept := chat.Installed()
-	runs := func(h state.Heartbeat) bool { return h.Lives && h.Daemon }
-	spaceRuns := !spaceKept && state.Held(filepath.Join(user, "space", "lock"))
-	if spaceRuns || !installed && slices.ContainsFunc(state.Pollers(p.env), runs) {
-		err := errors.New("the embedded space or the daemon runs, and would write its files again")
-		return failed(err, "end it (Ctrl-C where it runs), then run this again", exitFailed)
+	const wouldWrite = "would write its files again"
+	if !spaceKept && state.Held(filepath.Join(user, "space", "lock")) {
+		err := errors.New("the embedded space runs (gchat-hooks space, or a setup that waits), and " + wouldWrite)
+		return failed(err, "end it (Ctrl-C where it runs; pgrep -f 'gchat-hooks s' names it), then run this again", exitFailed)
+	}
+	for _, h := range state.Pollers(p.env) {
+		if h.Lives && h.Daemon && !installed {
+			err := fmt.Errorf("the daemon runs (pid %d on %s), and %s", h.PID, h.Machine, wouldWrite)
+			return failed(err, "end it (Ctrl-C where it runs, or kill its pid), then run this again", exitFailed)
+		}
 	}
 	projects, bad := state.Projects(p.env)
 	for _, err := range bad {

@@ -54,6 +54,9 @@ func (p Program) printLogs(c *cli.Context) error {
 	}
 	colour := isTerminal(p.out) && p.env("NO_COLOR") == "" && p.env("TERM") != "dumb" // see no-color.org
 	w := zerolog.ConsoleWriter{Out: p.out, NoColor: !colour, TimeFormat: time.DateTime}
+	if c.Bool("audit") {
+		w.PartsExclude = []string{zerolog.LevelFieldName} // its lines have none
+	}
 	w.FormatPrepare = func(entry map[string]any) error {
 		for name, v := range entry {
 			if text, ok := v.(string); ok {

@@ -64,3 +64,24 @@ func TestLastErrors(t *testing.T) {
 		t.Error("one is over:", got)
 	}
 }
+
+// The lines of the log of decisions have no level.
+func TestAuditLogHasNoLevel(t *testing.T) {
+	home := t.TempDir()
+	env := []string{"HOME=" + home, "CLAUDE_PROJECT_DIR=" + home}
+	path := state.AuditPath(getenv(env))
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte(`{"time":"2026-11-21T12:00:00Z","message":"allowed","tool":"Bash"}`+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	built, err := builtProgram()
+	if err != nil {
+		t.Fatal(err)
+	}
+	said := run(t, env, filepath.Join(built, "gchat-hooks"), "logs", "--audit")
+	if !strings.Contains(said, "allowed tool=Bash") || strings.Contains(said, "???") {
+		t.Error(said)
+	}
+}

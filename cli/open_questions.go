@@ -57,7 +57,7 @@ func openQuestions(env state.Getenv, now time.Time, redact *state.Redactor) (ope
 			AnsweredBy: cmp.Or(q.AnsweredByName, q.AnsweredBy), Waiter: waiterOf(env, q),
 		}
 		if len(q.Questions) > 0 {
-			o.Question = redact.Clean(q.Questions[0].Question) // it may be cut, and half a secret is not known as one
+			o.Question = redact.Clean(asked(q, 0)) // it may be cut, and half a secret is not known as one
 		}
 		if !q.MessageSent {
 			o.PostError = q.PostError
@@ -67,9 +67,23 @@ func openQuestions(env state.Getenv, now time.Time, redact *state.Redactor) (ope
 	return open, bad
 }
 
+// asked is what a prompt of a question asks: of a permission the command before Claude's words about it, and of a session that
+// waits Claude's last words.
+func asked(q *state.Question, prompt int) string {
+	switch {
+	case q.Kind == state.AskedNext && q.Shown != "":
+		return q.Shown
+	case q.Kind == state.AskedPermission && q.Tool == "Bash" && q.About != "":
+		return "Bash: " + gchat.Cut(state.OneLine(q.Shown), mostWords) + " (" + q.About + ")"
+	}
+	return q.Questions[prompt].Question
+}
+
 // waiterOf says who delivers a reply to a question.
 func waiterOf(env state.Getenv, q *state.Question) string {
 	switch {
+	case q.Kind.Row().Prompt && q.Typed() && q.TmuxPane != "":
+		return pollerTypes // a hook may be there, which waits for it to be over
 	case state.HasWaiter(env, q.Path):
 		return hookWaits
 	case q.Mode.Row().Marker:

@@ -75,7 +75,7 @@ func (p *pocket) space(flags ...string) (page string, end func()) {
 	}
 	said := p.until("the space runs", func() string {
 		b, _ := os.ReadFile(out)
-		if !strings.Contains(string(b), "GCHAT_ALLOWED_USERS") {
+		if !regexp.MustCompile(`page: +\S+\n`).Match(b) {
 			return ""
 		}
 		return string(b)

@@ -48,13 +48,13 @@ func (p Program) setupCommand() *cli.Command {
 			&cli.BoolFlag{Name: "send-only", Usage: "do not read replies"},
 			&cli.BoolFlag{Name: "no-browser", Usage: "only print the address to log in at"},
 			&cli.StringSliceFlag{Name: "allow", Usage: "`users/ID` or e-mail that may answer (or $GCHAT_ALLOWED_USERS)"},
-			&cli.BoolFlag{Name: "round-trip", Usage: "wait for your reply to a test message (asked on a terminal)"},
+			&cli.BoolFlag{Name: "round-trip", Usage: "wait for your reply to a test message (on a terminal it does)"},
 			&cli.DurationFlag{Name: "wait", Value: 5 * time.Minute, Usage: "`TIME` to wait for that reply"},
 			&cli.BoolFlag{Name: "no-hooks", Usage: "do not register the hooks, because the plugin does"},
 			&cli.StringSliceFlag{Name: "preset", Usage: "`NAME` of the hooks to register: see gchat-hooks install --help"},
-			&cli.BoolFlag{Name: "approve", Usage: "also the preset approve: permissions, plans and the next instruction (asked)"},
-			&cli.BoolFlag{Name: "start-sessions", Usage: "let Chat resume and begin sessions in tmux (asked)"},
-			&cli.BoolFlag{Name: "service", Usage: "with --space: have the system keep the space running (asked)"},
+			&cli.BoolFlag{Name: "approve", Usage: "also the preset approve: permissions, plans and the next instruction (setup asks)"},
+			&cli.BoolFlag{Name: "start-sessions", Usage: "let Chat resume and begin sessions in tmux (setup asks)"},
+			&cli.BoolFlag{Name: "service", Usage: "with --space: have the system keep the space running (setup asks)"},
 		},
 		Action: func(c *cli.Context) error {
 			s := &setup{Program: p, flags: c, ask: newAsker(p.in, p.out), answers: map[string]string{}}
@@ -73,6 +73,7 @@ type setup struct {
 	answers  map[string]string // by the variable that they could be in: given, and not written down yet
 	sendOnly bool              // replies are not read
 	door     *spaceDoor        // of the embedded space, where questions go there
+	page     string            // its page's address
 	endSpace func()            // ends the space that setup serves; nil: another process serves it
 	person   string            // users/ID, of whom alone a tap on the test card counts; "" for anybody
 	pulling  *state.Lock       // of the hub's subscription
@@ -100,7 +101,12 @@ func (s *setup) run(ctx context.Context) error {
 			return err
 		}
 	}
-	fmt.Fprintln(s.out, "\nDone. Start claude in a trusted folder, and have it ask you something. To check: gchat-hooks doctor")
+	where := "in the space"
+	if s.door != nil {
+		where = "on the page, " + s.page
+	}
+	fmt.Fprintf(s.out, "\nDone. Now start claude in a project, and tell it:  ask me a question with three options\n"+
+		"Answer %s\nIf nothing comes:  %s doctor\n", where, s.typed())
 	return nil
 }
 
@@ -182,15 +188,16 @@ func (s *setup) webhook(ctx context.Context) error {
 		case !s.ask.terminal || toSpace || ctx.Err() != nil:
 			return s.cannot("", err)
 		case errors.Is(err, config.ErrNoWebhook):
-			fmt.Fprintln(s.out, "\nQuestions go to a space by a webhook. In the space: Apps & integrations > Webhooks > Add.")
+			fmt.Fprintln(s.out, "\nQuestions go to a Google Chat space, by a webhook: in the space, Apps & integrations > Webhooks > Add.")
 		default:
 			fmt.Fprintln(s.out, "That does not work:", s.words(err))
 		}
-		raw, err := s.ask.secret(ctx, "Paste its URL here (it is not shown), or type `space` to do without Google:")
+		const paste = "Paste its URL here (it is not shown), or press Enter to answer on a page of this machine, without Google:"
+		raw, err := s.ask.secret(ctx, paste)
 		if err != nil {
 			return err
 		}
-		s.answers["GOOGLE_CHAT_WEBHOOK_URL"], toSpace = raw, strings.EqualFold(raw, "space")
+		s.answers["GOOGLE_CHAT_WEBHOOK_URL"], toSpace = raw, raw == "" || strings.EqualFold(raw, "space")
 	}
 }
 
@@ -200,14 +207,18 @@ func (s *setup) tryWebhook(ctx context.Context, known *gchat.Webhook) error {
 	if err != nil {
 		return err
 	}
-	if known == nil || known.ID() != hook.ID() {
+	if s.door == nil && (known == nil || known.ID() != hook.ID()) { // the embedded space needs no proof
 		const text = "[Setup] gchat-hooks can write here: questions of Claude Code sessions will appear in this space."
 		if _, err := hook.Post(ctx, gchat.Post{Text: text}); err != nil {
 			return err
 		}
 		fmt.Fprintln(s.out, "A test message is in the space.")
 	}
-	s.done("webhook", "questions go to %s", gchat.Line(hook.Chat()))
+	if s.door != nil {
+		s.done("page", "questions go there")
+	} else {
+		s.done("webhook", "questions go to %s", gchat.Line(hook.Chat()))
+	}
 	return nil
 }
 
@@ -234,6 +245,7 @@ func (s *setup) openSpace(ctx context.Context) (err error) {
 	if s.config().APIEndpoint != "" {
 		s.answers["GCHAT_API_ENDPOINT"] = opened.APIEndpoint(s.door.base())
 	}
+	s.page = opened.PageURL(s.door.base())
 	s.door.show(opened)
 	return nil
 }
@@ -313,7 +325,9 @@ func (s *setup) people(context.Context) error {
 			return err
 		}
 	}
-	if len(may) > 0 {
+	if s.door != nil {
+		s.done("people", "who has the page's address may answer")
+	} else if len(may) > 0 {
 		s.done("people", "may answer: %s", gchat.Line(strings.Join(may, ", ")))
 	} else if !s.sendOnly && !s.ask.terminal {
 		return usage(errors.New("nobody may answer yet"), "gchat-hooks setup --allow users/ID; a question's thread tells your id")
@@ -327,19 +341,17 @@ func (s *setup) roundTrip(ctx context.Context) error {
 	if s.sendOnly {
 		return nil
 	}
-	yes, err := s.choose(ctx, "round-trip", "\nShall a message go there, for you to reply to?", true)
-	if err != nil || !yes {
-		return err
+	if asked := s.flags.IsSet("round-trip"); asked && !s.flags.Bool("round-trip") || !asked && !s.ask.terminal {
+		return nil
 	}
 	report := doctor.RoundTrip(ctx, doctor.Options{
-		Env: s.env, Wait: s.flags.Duration("wait"), Tell: func(sentence string) { fmt.Fprintln(s.out, plain(sentence)) },
+		Env: s.env, Wait: s.flags.Duration("wait"), OneThread: s.door != nil,
+		Tell: func(sentence string) { fmt.Fprintln(s.out, "\n"+plain(sentence)) },
 	})
-	for _, way := range report.Findings { // the failure first
-		if report.ExitCode != 0 {
-			return failed(errors.New(way.What), way.Mend, report.ExitCode)
-		}
-		s.done("back", "%s", way.What)
+	if failure := report.Findings[0]; report.ExitCode != 0 {
+		return failed(errors.New(failure.What), failure.Mend, report.ExitCode)
 	}
+	s.done("back", "%s", report.Findings[len(report.Findings)-1].What)
 	return nil
 }
 
@@ -352,7 +364,8 @@ func (s *setup) hooks(ctx context.Context) error {
 	registers := install{Program: s.Program, scope: settings.User, presets: presets, keep: true}
 	approve := s.flags.Bool("approve")
 	if !s.sendOnly && len(presets) == 0 && !registers.approves() {
-		const question = "Also answer permissions and plans, and give the next instruction, from Chat?"
+		const question = "\nAlso answer permissions and plans, and give the next instruction, from there? " +
+			"Anyone who may answer can then run commands here."
 		var err error
 		approve, err = s.choose(ctx, "approve", question, true)
 		if err != nil {
@@ -375,7 +388,7 @@ func (s *setup) hooks(ctx context.Context) error {
 
 // startSessions lets sessions be started from Chat, where the person wants that, and did not say so yet.
 func (s *setup) startSessions(ctx context.Context) error {
-	const question = "Also resume sessions that ended, and begin new ones, from Chat? They run in tmux on this machine."
+	const question = "Also resume sessions that ended, and begin new ones, from there? They run in tmux on this machine."
 	if _, err := exec.LookPath("tmux"); err != nil || s.config().StartSessions {
 		return nil
 	}
@@ -401,7 +414,7 @@ func (s *setup) keepSpace(ctx context.Context) error {
 	}
 	var err error
 	if !keep {
-		keep, err = s.choose(ctx, "service", "Keep the embedded space running, also after this machine starts anew?", true)
+		keep, err = s.choose(ctx, "service", "Start the chat page at login?", true)
 	}
 	if err != nil {
 		return err

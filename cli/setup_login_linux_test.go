@@ -110,8 +110,7 @@ func TestSetupLogsIn(t *testing.T) {
 	x.expect(`logged in: users/7`)
 	x.expect("ok    reading   replies can be read")
 	x.expect(`ok    people    may answer: users/7`)
-	x.answer(`Shall a message go there`, "")
-	x.expect(`reply ok in the thread`)
+	x.expect(`choose ok in the thread`)
 	g.says(ann, "ok")
 	x.expect(`ok    back      the reply of users/7 Ann was read`) // nobody has to vouch for Ann
 	x.answer(`Also answer permissions and plans`, "")

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"encoding/json"
+	"fmt"
 	"net/http/httptest"
 	"os"
 	"os/exec"
@@ -73,8 +74,7 @@ func TestSetupIsOneConversation(t *testing.T) {
 	x.answer("Paste its URL here", s.url)
 	x.expect(`ok    webhook   questions go to 127\.0\.0\.1:\d+/spaces/local`)
 	x.expect(`ok    reading`)
-	x.answer(`Shall a message go there`, "")
-	x.expect(`reply ok in the thread`)
+	x.expect(`choose ok in the thread`)
 	s.says(ann, "ok")
 	x.expect(`Ann replied, but may not answer; if that is you: gchat-hooks setup --allow users/111`)
 	x.typed("\x03")
@@ -90,11 +90,10 @@ func TestSetupIsOneConversation(t *testing.T) {
 	x = s.setup("--allow", "users/111")
 	x.expect(`ok    webhook   questions go to 127\.0\.0\.1`) // not asked again
 	x.expect(`ok    people    may answer: users/111`)
-	x.answer(`Shall a message go there`, "y")
-	x.expect(`reply ok in the thread`)
+	x.expect(`choose ok in the thread`)
 	s.says(ann, "ok")
 	x.expect(`ok    back      the reply of users/111 Ann was read`)
-	x.answer(`Also answer permissions and plans, and give the next instruction, from Chat\? \[Y/n\]`, "")
+	x.answer(`Also answer permissions and plans, and give the next instruction, from there\? Anyone who may answer can then run commands here. \[Y/n\]`, "")
 	x.expect(`settings.json: 8 hooks added`)
 	if _, err := os.Stat("/usr/bin/tmux"); err == nil { // on the PATH that setup has here
 		x.answer(`Also resume sessions that ended`, "")
@@ -144,16 +143,54 @@ func TestSetupWithoutGoogle(t *testing.T) {
 	s := newSettler(t)
 	address := freeAddress(t)
 	x := s.setup("--round-trip=false", "--no-hooks", "--service=false", "--address", address)
-	x.answer("or type `space` to do without Google", "space")
+	x.answer("press Enter to answer on a page of this machine", "")
 	x.expect(`page:  http://` + address + `/`)
-	x.expect(`ok    people    may answer: users/local-human`)
+	x.expect(`ok    people    who has the page's address may answer`)
 	x.expect(`The space has to run while you use it:  gchat-hooks space --listen ` + address)
-	x.expect("Done.")
+	x.expect(`Done. Now start claude in a project, and tell it:`)
+	x.expect(`on the page, http://` + address + `/`)
 	if code := x.ends(); code != 0 {
 		t.Errorf("exit code %d:\n%s", code, x.screen())
 	}
 	if !regexp.MustCompile(`"http://` + address + `/t/[^/]+/v1/spaces/local/messages\?`).MatchString(s.config()) {
 		t.Errorf("the configuration is %s", s.config())
+	}
+}
+
+// The embedded space's round trip is one thread, one sentence and one reply, after which nothing waits for the person.
+func TestSetupTriesThePage(t *testing.T) {
+	s := newSettler(t)
+	address := freeAddress(t)
+	x := s.setup("--space", "--no-hooks", "--service=false", "--address", address)
+	x.expect(`Now open the page, and tap ok`)
+	page := regexp.MustCompile(`page: +(http://\S+)`).FindStringSubmatch(x.screen())[1]
+	texts := func() (thread string, texts []string) {
+		b, _ := os.ReadFile(filepath.Join(s.home, ".local/state/gchat-hooks/space/messages.jsonl"))
+		for line := range strings.Lines(string(b)) {
+			var row struct{ Message chat.Message }
+			if err := json.Unmarshal([]byte(line), &row); err != nil {
+				t.Fatal(err)
+			}
+			if thread != "" && row.Message.Thread.Name != thread {
+				t.Errorf("a second thread: %s", line)
+			}
+			thread, texts = row.Message.Thread.Name, append(texts, row.Message.Text)
+		}
+		return thread, texts
+	}
+	thread, before := texts()
+	if len(before) != 1 || !strings.Contains(before[0], "This is a test: please choose ok.\n\nOptions:\n1. ok\n\n") {
+		t.Errorf("the space has %q", before)
+	}
+	(&pocket{T: t}).replies(page, thread, "1")
+	x.expect(`ok    back      the reply of users/local-human You was read: "1" means "ok"`)
+	x.expect(`Done.`)
+	if code := x.ends(); code != 0 {
+		t.Errorf("exit code %d:\n%s", code, x.screen())
+	}
+	_, after := texts()
+	if len(after) != 3 || !strings.HasPrefix(after[2], "[Answered] gchat-hooks setup\n") || !strings.Contains(after[2], "\nSelected: ok\n") {
+		t.Errorf("the space has %q", after)
 	}
 }
 
@@ -177,7 +214,7 @@ func TestPurgeAsks(t *testing.T) {
 	bound.Until(t, "the daemon runs", func() bool { return slices.ContainsFunc(state.Pollers(getenv(env)), runs) })
 
 	x = inTerminal(t, env, s.program, "uninstall", "--purge", "--yes")
-	x.expect("the daemon runs")
+	x.expect(fmt.Sprintf(`the daemon runs \(pid %d on `, daemon.Process.Pid))
 	if code := x.ends(); code != 1 {
 		t.Errorf("beside a daemon: exit code %d", code)
 	}

@@ -25,7 +25,7 @@ import (
 func (p Program) spaceCommand() *cli.Command {
 	return &cli.Command{
 		Name:  "space",
-		Usage: "run the embedded space: Google Chat's API and a page, on this machine",
+		Usage: "run the embedded space: a chat of this machine with a page, in place of Google Chat",
 		Description: "On this machine:    gchat-hooks space\n" +
 			"Also for a phone:   gchat-hooks space --phone\n" +
 			"The configuration is the same for both; gchat-hooks setup --space writes it.",
@@ -58,7 +58,8 @@ const spaceAddress = "127.0.0.1:8765"
 
 func spaceFlag() *cli.StringFlag {
 	return &cli.StringFlag{
-		Name: "listen", Aliases: []string{"address"}, Value: spaceAddress, Usage: "`ADDRESS` of the embedded space",
+		Name: "listen", Aliases: []string{"address"}, Value: spaceAddress,
+		Usage: "`ADDRESS` of the embedded space on this machine; --phone opens its port to the network, too",
 	}
 }
 
@@ -195,9 +196,11 @@ func (d *spaceDoor) run(ctx context.Context) error {
 	}
 	defer ln.Close()
 	defer s.Close()
-	fmt.Fprintf(d.out, "\nfor the hooks on this machine, in the shell that starts claude (they stay the same):\n"+
-		"  export GOOGLE_CHAT_WEBHOOK_URL='%s'\n  export GCHAT_API_ENDPOINT='%s'\n  export GCHAT_ALLOWED_USERS='%s'\n",
-		s.WebhookURL(d.base()), s.APIEndpoint(d.base()), space.Human)
+	if config.Load(d.env, state.ProjectDir(d.env)).WebhookURL != s.WebhookURL(d.base()) {
+		fmt.Fprintf(d.out, "\nTo have the hooks use it:  %s setup --space, or in the shell that starts claude:\n"+
+			"  export GOOGLE_CHAT_WEBHOOK_URL='%s'\n  export GCHAT_API_ENDPOINT='%s'\n  export GCHAT_ALLOWED_USERS='%s'\n",
+			d.typed(), s.WebhookURL(d.base()), s.APIEndpoint(d.base()), space.Human)
+	}
 	return space.Serve(ctx, ln, s)
 }
 

@@ -15,6 +15,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"gchat-hooks/gchat"
+	"gchat-hooks/inject"
 	"gchat-hooks/poller/service"
 	"gchat-hooks/state"
 	"gchat-hooks/state/config"
@@ -61,7 +62,7 @@ type statusReport struct {
 	Errors        []logError      `json:"errors"`        // the last ones of a day, the oldest first
 }
 
-// sessionStatus is a session whose end no hook told.
+// sessionStatus is a session that runs, as far as that can be told.
 type sessionStatus struct {
 	SessionID  string    `json:"session_id"`
 	Name       string    `json:"name"`
@@ -128,7 +129,10 @@ func gather(env state.Getenv, cfg *config.Config, redact *state.Redactor) *statu
 	}
 	sessions, more := state.SessionsIn(user).All()
 	for _, s := range sessions {
-		if s.Running() && now.Sub(s.LastSeen) < recent {
+		if info, err := os.Stat(s.TranscriptPath); err == nil && info.ModTime().After(s.LastSeen) {
+			s.LastSeen = info.ModTime() // hooks write a session down now and then only
+		}
+		if s.Running() && !inject.Ended(s.ClaudePID, s.ClaudeStart) && now.Sub(s.LastSeen) < recent {
 			r.Sessions = append(r.Sessions, sessionStatus{
 				SessionID: s.ID, Name: cmp.Or(s.Name, s.ID), ProjectDir: s.ProjectDir,
 				Since: s.StartedAt.UTC(), LastSeen: s.LastSeen.UTC(), Questions: perSession[s.ID],
@@ -165,6 +169,9 @@ func gather(env state.Getenv, cfg *config.Config, redact *state.Redactor) *statu
 	if service.SpaceDown(env) {
 		const down = "the embedded space does not run, but its service is installed: "
 		r.Configuration = append(r.Configuration, down+service.StartSpace)
+	}
+	if !cfg.Sends() && len(cfg.Problems) == 0 {
+		r.Configuration = append(r.Configuration, "no space is set up yet: gchat-hooks setup")
 	}
 	for _, err := range cfg.Problems {
 		r.Configuration = append(r.Configuration, err.Error())
@@ -345,6 +352,9 @@ func (r *statusReport) text() string {
 	}
 	for _, p := range r.Pollers {
 		say("", "%s", p.words(r.At))
+	}
+	if n := len(r.Pollers); n > 1 {
+		say("", "%d pollers are right where sessions have different settings: each serves those of one environment", n)
 	}
 	if len(r.Pollers) == 0 {
 		say("", "poller: none runs; the next hook or command starts one")

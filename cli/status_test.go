@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -102,7 +103,7 @@ func TestStatusOfAThousandQuestions(t *testing.T) {
 		t.Errorf("that took %v", took)
 	}
 	counted := fmt.Sprintf("\nquestions: %d open\n", many)
-	if n := strings.Count(out, "\n  ask-user-"); n != many || !strings.HasPrefix(out, "set aside: ") || !strings.Contains(out, counted) {
+	if n := strings.Count(out, "\n  ask-user-"); n != many || !strings.HasPrefix(out, "configuration: no space is set up yet: gchat-hooks setup\nset aside: ") || !strings.Contains(out, counted) {
 		t.Errorf("%d questions are shown", n)
 	}
 	if n := strings.Count(out, "set aside: "); n < 4 || strings.ContainsAny(out, "\x1b\u202e\u009b\U000e0041") {
@@ -159,5 +160,32 @@ func TestStatusTellsWhatThePollerMayNotRead(t *testing.T) {
 	r := gather(env, &config.Config{}, &state.Redactor{})
 	if screen := r.text(); !strings.HasPrefix(screen, "configuration: the poller (pid ") || !strings.Contains(screen, "/Users/ann/Documents/shop: see who may read") {
 		t.Error(screen)
+	}
+}
+
+// A session is seen when its transcript was written last, and not listed where its Claude Code has ended without a hook's word.
+func TestStatusOfSessions(t *testing.T) {
+	home := t.TempDir()
+	env := func(name string) string { return map[string]string{"HOME": home}[name] }
+	transcript := filepath.Join(home, "s.jsonl")
+	if err := os.WriteFile(transcript, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	ended := exec.Command("true")
+	if err := ended.Run(); err != nil {
+		t.Fatal(err)
+	}
+	for id, pid := range map[string]int{"runs": os.Getpid(), "ended": ended.Process.Pid} {
+		_, err := state.SessionsIn(state.UserState(env)).Change(id, func(s *state.Session) error {
+			s.LastSeen, s.ClaudePID, s.TranscriptPath = time.Now().Add(-6*time.Minute), pid, transcript
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	r := gather(env, &config.Config{}, &state.Redactor{})
+	if len(r.Sessions) != 1 || r.Sessions[0].SessionID != "runs" || time.Since(r.Sessions[0].LastSeen) > 5*time.Minute {
+		t.Errorf("%+v", r.Sessions)
 	}
 }

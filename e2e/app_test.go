@@ -269,7 +269,7 @@ func (p *thumb) over(n int, told ...string) {
 	p.t.Helper()
 	p.told(n, told...)
 	p.do(chromedp.WaitNotPresent(chromedp.CSS(`[data-option], [data-decide]`)))
-	p.do(chromedp.WaitVisible(chromedp.CSS(`#thread-state[data-state="answered"]`)))
+	p.do(chromedp.WaitVisible(chromedp.CSS(`#thread-state:is([data-state="answered"], [data-state="denied"])`)))
 	p.do(chromedp.Navigate(p.page))
 	p.open = false
 }

@@ -92,7 +92,7 @@ func NobodyText(s *state.Session, lives bool) string {
 	case !lives:
 		why = "the session has ended. " + resumeText(s)
 	case s.Listens:
-		return "[Not read] Claude does not wait for a reply here at present. /help lists what works in this thread."
+		return "[Not read] Claude was not told this. A question is answered in its own thread; write /help to see what works in this one."
 	case s.TmuxSession != "":
 		why += " (tmux session " + clause(s.TmuxSession) + ")"
 	}
@@ -359,10 +359,9 @@ func notTypedText(q *state.Question, why string) string {
 	case q.Typing != nil && q.Typing.Result == "dirty" && q.Kind.Row().Prompt:
 		return "[Look] Please look into the terminal: " + clause(cmp.Or(why, q.Typing.Why)) + "."
 	case q.Kind.Row().Said:
-		return "[Kept] It goes to Claude as soon as that can be typed. Now: " + clause(why) + "."
+		return "[Kept] It goes to Claude as soon as it can be typed: " + clause(why) + "."
 	case q.Typing == nil || q.Typing.Result != "dirty":
-		return "[Waiting] Your answer is not in the terminal yet. It is tried again until the question is over. Now: " +
-			clause(why) + "."
+		return "[Waiting] Your answer is not in the terminal yet: " + clause(why) + ". It is tried again until the question is over."
 	}
 	if why == "" {
 		why = q.Typing.Why

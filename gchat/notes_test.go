@@ -69,7 +69,7 @@ func TestNoteText(t *testing.T) {
 		{"unread, denied", state.Question{Mode: state.Deny}, state.Owed{About: state.NoteUnread, Seen: "chat answered 403."},
 			"[Not read] Please answer in the terminal. Replies here cannot be read yet: chat answered 403.", ""},
 		{"not typed yet", state.Question{}, state.Owed{About: state.NoteNotTyped, Seen: "the pane is busy"},
-			"[Waiting] Your answer is not in the terminal yet. It is tried again until the question is over. Now: the pane is busy.", ""},
+			"[Waiting] Your answer is not in the terminal yet: the pane is busy. It is tried again until the question is over.", ""},
 		{"half typed", state.Question{Typing: &state.Typing{Result: "dirty", Why: "a dialog came"}},
 			state.Owed{About: state.NoteNotTyped}, "[Look] Please finish the dialog in the terminal. Your answer was not typed to its end: a dialog came.", ""},
 		{"unknown", state.Question{}, state.Owed{About: "x"}, "", ""},

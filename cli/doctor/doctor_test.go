@@ -337,7 +337,7 @@ func TestDoctorLive(t *testing.T) {
 	p.config["writes_per_minute"] = 6000
 	said := false
 	p.answers = func(_ http.ResponseWriter, r *http.Request) bool {
-		if ms := p.space.Messages(); r.Method == http.MethodGet && len(ms) == 3 && !said && strings.Contains(ms[0].Text, "reply ok in this thread") {
+		if ms := p.space.Messages(); r.Method == http.MethodGet && len(ms) == 3 && !said && strings.Contains(ms[0].Text, "please choose ok") {
 			said = true
 			_, err := p.space.Say(space.Person(), ms[0].Thread.Name, "ok")
 			if err != nil {
@@ -352,7 +352,7 @@ func TestDoctorLive(t *testing.T) {
 		t.Errorf("exit code %d, not well: %v; %+v, %+v", r.ExitCode, bad, r.find("live.out"), r.find("live.in"))
 	}
 	ms := p.space.Messages()
-	if len(ms) != 6 || !strings.Contains(ms[4].Text, "[Verify] Read as: ok.") || !strings.Contains(ms[4].Text, "The test is over.") || ms[4].Thread.Name != ms[0].Thread.Name {
+	if len(ms) != 6 || !strings.HasPrefix(ms[4].Text, "[Answered] ") || !strings.Contains(ms[4].Text, "\nSelected: ok\n") || !strings.Contains(ms[4].Text, "The test is over.") || ms[4].Thread.Name != ms[0].Thread.Name {
 		t.Errorf("%d messages", len(ms))
 	}
 	r = p.examined("--live", "--wait", "0")

@@ -42,11 +42,15 @@ func (e *exam) findWay(ctx context.Context) (w way, err error) {
 
 const over = "The test is over."
 
+// onlySetup is the name under which setup posts its test.
+const onlySetup = "gchat-hooks setup"
+
 // listedWithin is how long Chat has to list a message that it took.
 const listedWithin = 15 * time.Second
 
-// roundTrip posts to two threads of the space, reads that back, and waits for a person's reply. What it finds is its way out,
-// to the space and back by listing, and its way in, from a person to here. Where the space cannot be read nothing is posted.
+// roundTrip posts to two threads of the space, or only the question, reads that back, and waits for a person's reply. What it
+// finds is its way out, to the space and back by listing, and its way in, from a person to here. Where the space cannot be read
+// nothing is posted.
 // It keeps nothing in the state folder: no hook and no poller sees its question. Interrupted, it still tells the thread that
 // it is over.
 func (e *exam) roundTrip(ctx context.Context) []*Finding {
@@ -75,38 +79,47 @@ func (e *exam) roundTrip(ctx context.Context) []*Finding {
 	case e.Wait <= 0:
 		in.skip("no person was asked; --wait TIME asks one, without a terminal too")
 	default:
-		told := over
+		question.Status = state.Cancelled
 		if as := e.wayIn(ctx, in, question); as != "" {
-			told = "Read as: " + gchat.Line(gchat.Cut(as, 1000)) + ". " + over
+			question.Status = state.Resolved
+			question.Answers = map[string]string{question.Questions[0].Question: as}
 		}
+		told := gchat.NoteTexts(question, state.Owed{About: state.NoteClosed})[0] + "\n\n" + over + " Go on in the terminal."
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Second)
 		defer cancel()
-		_, _ = e.post(ctx, gchat.Post{Text: "[Verify] " + told, ThreadName: question.ThreadName})
+		_, _ = e.post(ctx, gchat.Post{Text: told, ThreadName: question.ThreadName})
 	}
 	return append(out.found, in.found...)
 }
 
-// wayOut posts the question, a message to another thread, and one more to the question's thread, and finds all of them there,
-// as a program's. A Chat that does not keep to thread keys begins a thread for each, or puts all into one.
+// wayOut posts the question, and unless that is all, a message to another thread and one more to the question's thread. It finds
+// all of them there, as a program's. A Chat that does not keep to thread keys begins a thread for each, or puts all into one.
 func (e *exam) wayOut(ctx context.Context, r *result) *state.Question {
 	run := uuid.NewString()[:8]
 	q := &state.Question{
 		QuestionID: run, SessionName: "[Verify] round trip " + run, ThreadKey: "verify-" + run + "-a",
 		Status: state.Pending, Mode: state.Native, Questions: []state.Prompt{{
-			Header: "Verify", Question: "Round trip of gchat-hooks: reply ok in this thread.", OptionCount: 2,
-			Options: []state.Option{{Label: "ok"}, {Label: "not ok"}},
+			Header: "Test", Question: "This is a test: please choose ok.", OptionCount: 1,
+			Options: []state.Option{{Label: "ok"}},
 		}},
 	}
-	text, again := gchat.QuestionTexts(q)[0], "[Verify] 1. This is a program's message: it is no reply."
+	if e.OneThread {
+		q.SessionName = onlySetup
+	}
+	text, again := gchat.QuestionTexts(q)[0], "[Verify] 1. This message only tests the thread: please reply to the one above."
 	if e.Wait <= 0 {
-		text, again = "[Verify] Round trip of gchat-hooks. No reply is needed.", again+" "+over
+		text, again = "[Verify] Round trip of gchat-hooks. No reply is needed.", "[Verify] 1. This message only tests the thread. "+over
+	}
+	posts := []gchat.Post{
+		{Text: text, ThreadKey: q.ThreadKey}, {Text: "[Verify] This message only tests a second thread. " + over, ThreadKey: "verify-" + run + "-b"},
+		{Text: again, ThreadKey: q.ThreadKey},
+	}
+	if e.OneThread {
+		posts = posts[:1]
 	}
 	var sent []gchat.Posted
 	began := time.Now()
-	for _, p := range []gchat.Post{
-		{Text: text, ThreadKey: q.ThreadKey}, {Text: "[Verify] Another thread. " + over, ThreadKey: "verify-" + run + "-b"},
-		{Text: again, ThreadKey: q.ThreadKey},
-	} {
+	for _, p := range posts {
 		done, err := e.post(ctx, p)
 		if err != nil {
 			r.fail("%v", err).Mend = Hint(err)
@@ -114,8 +127,14 @@ func (e *exam) wayOut(ctx context.Context, r *result) *state.Question {
 		}
 		sent = append(sent, done)
 	}
-	posted, other := time.Since(began), sent[1].ThreadName
+	posted := time.Since(began)
 	q.ThreadName = sent[0].ThreadName
+	if e.OneThread {
+		e.find(ctx, r, sent)
+		r.ok("a message was posted and listed")
+		return q
+	}
+	other := sent[1].ThreadName
 	if q.ThreadName == "" || sent[2].ThreadName != q.ThreadName || other == q.ThreadName {
 		r.fail("thread keys are not kept to: one was mapped to %q and then to %q, another one to %q",
 			q.ThreadName, sent[2].ThreadName, other).Mend =
@@ -131,7 +150,11 @@ func (e *exam) wayOut(ctx context.Context, r *result) *state.Question {
 
 // wayIn waits for a person's reply in the question's thread, and reads it as the poller does.
 func (e *exam) wayIn(ctx context.Context, r *result, q *state.Question) (readAs string) {
-	e.Tell(fmt.Sprintf("waiting up to %s: reply ok in the thread of %q (Ctrl-C ends it)", state.InWords(e.Wait), q.SessionName))
+	do := fmt.Sprintf("Now choose ok in the thread %q", q.SessionName)
+	if e.OneThread {
+		do = "Now open the page, and tap ok"
+	}
+	e.Tell(do + " (Ctrl-C ends the test; it waits for " + state.InWords(e.Wait) + ")")
 	seen := map[string]bool{}
 	none, mend := "no person replied within "+state.InWords(e.Wait), "reply in the thread, or wait longer (--wait)"
 	for until := time.Now().Add(e.Wait); ; pause(ctx, min(time.Second, time.Until(until))) {

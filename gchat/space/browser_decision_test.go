@@ -100,6 +100,31 @@ func TestDecisionButtons(t *testing.T) {
 		ask(t, s, srv.URL, "more", "[Cancelled] web-shop\n\nThe session ended.")
 		until(t, ctx, buttonsGone+` && document.querySelector('#thread-state').dataset.state === 'cancelled'`)
 	})
+	t.Run("words in the box are the reason of a no", func(t *testing.T) {
+		for _, c := range []struct{ text, words, want, end, state string }{
+			{askBash, "use git mv instead", "no, use git mv instead", "Denied: Bash: rm -rf build", "denied"},
+			{askPlan, "test it first", "no, test it first", "Sent the plan back.", "denied"},
+			{askBash, "no, use git mv", "no, use git mv", "Denied: Bash: rm -rf build", "denied"},
+			{askBash, "yes 30m", "yes 30m", "Allowed: Bash: echo Denied: x", "answered"},
+			{askBash, "ok", "ok", "Allowed: Bash: rm -rf build", "answered"},
+			{askBash, "2", "2", "Allowed: Bash: rm -rf build", "answered"},
+			{askBash, "/ask", "/ask", "Allowed: Bash: rm -rf build", "answered"},
+		} {
+			key := "words " + c.words + c.text[:9]
+			thread := ask(t, s, srv.URL, key, c.text)
+			openThread(t, ctx, thread)
+			until(t, ctx, `document.querySelector('#thread-state').dataset.state === 'open'`)
+			do(t, ctx, chromedp.SendKeys(chromedp.CSS(`[data-reply]`), c.words))
+			if c.want != c.words {
+				until(t, ctx, `/^Send below means: (Deny|Send back): /.test(document.querySelector('.decisions .hint').textContent)`)
+			}
+			click(t, ctx, `[data-send]`)
+			wantReplies(t, s, thread, c.want)
+			ask(t, s, srv.URL, key, "[Answered] web-shop\n\n"+c.end)
+			until(t, ctx, fmt.Sprintf(`document.querySelector('#thread-state').dataset.state === %q && document.querySelector('[data-reply]').disabled`, c.state))
+			until(t, ctx, fmt.Sprintf(`document.querySelector('[data-thread="%s"] .chip').dataset.state === %q`, thread, c.state))
+		}
+	})
 	t.Run("a plan in parts", func(t *testing.T) {
 		long := strings.Repeat("• One more step of many\n", 40)
 		thread := ask(t, s, srv.URL, "parts", "[Plan] Session: web-shop (1/2)\nFolder: /home/ann/web-shop\n\nThe start of it\n"+long)

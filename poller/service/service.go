@@ -97,8 +97,9 @@ func (s *Service) supervisor() supervisor {
 func (s *Service) Install(ctx context.Context) error {
 	sup := s.supervisor()
 	if err := sup.reach(ctx); err != nil {
-		hint := "start `" + s.command() + "` yourself, by @reboot in a crontab or in a tmux session of its own"
-		return hinted(fmt.Errorf("no service can be set up here: %w", err), hint)
+		command := state.ShellQuoted(s.Self) + " " + strings.TrimSuffix(strings.Join(s.Args, " "), " --service")
+		hint := "start `" + command + "` yourself, by @reboot in a crontab or in a tmux session of its own"
+		return hinted(fmt.Errorf("nothing can be started at login here: %w", err), hint)
 	}
 	dir := filepath.Dir(sup.file())
 	err := os.MkdirAll(dir, 0o755)
@@ -247,7 +248,7 @@ var plist string
 
 func (l launchd) reach(ctx context.Context) error {
 	if err := l.run(ctx, "launchctl", "print", l.domain()); err != nil {
-		return fmt.Errorf("launchd has a place for it while you are logged in at the Mac's screen: %w", err)
+		return fmt.Errorf("launchd starts programs only for who is logged in at the Mac's screen: %w", err)
 	}
 	return nil
 }
@@ -320,7 +321,10 @@ func unitWord(s string) string {
 
 // reach fails where there is a systemctl and no manager to talk to: in containers, in WSL 1, in a shell of su or sudo.
 func (s systemd) reach(ctx context.Context) error {
-	return s.run(ctx, "systemctl", "--user", "show", s.unit(), "--property=MainPID")
+	if err := s.run(ctx, "systemctl", "--user", "show", s.unit(), "--property=MainPID"); err != nil {
+		return fmt.Errorf("systemd does not run for you: %w", err)
+	}
+	return nil
 }
 
 func (s systemd) start(ctx context.Context) error {

@@ -1,7 +1,7 @@
 // card.js draws a question with its options as buttons, and a decision with its own.
 import { h, markup, inline } from './markup.js';
 import { composeReply } from './question.js';
-import { readDecision, meaning } from './decision.js';
+import { readDecision, meaning, asReply } from './decision.js';
 
 // questionCard returns {node, update, submit, ready}. reply(text, chosen) is called with what was chosen, a Set for each section.
 // update({open, said, draft})
@@ -129,12 +129,9 @@ export function decisionCard(decision, decide) {
   function explain(state, draft) {
     if (state === 'replied') return 'Sent. Claude has not confirmed it yet.';
     if (kind === 'next') return 'Write it in the box below';
-    if (draft !== '' && words === '') return `Send below means: ${meaning(decision, draft)}`;
-    if (kind === 'plan') {
-      return words === '' ? 'To send it back, write what to change in the box below' : 'Send back takes your words along';
-    }
-    const reason = words === '' ? 'You can write a reason in the box below' : 'Deny takes your words along';
-    return (decision.only ? 'Only the terminal can allow this. ' : '') + reason;
+    if (draft !== '') return `Send below means: ${meaning(decision, asReply(decision, draft))}`;
+    if (kind === 'plan') return 'To send it back, write what to change in the box below';
+    return (decision.only ? 'Only the terminal can allow this. ' : '') + 'To deny it with a reason, write that in the box below';
   }
 
   function update({ state, draft, asked }) {

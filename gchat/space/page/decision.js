@@ -65,6 +65,13 @@ export function readDecision({ kind, always, auto, only, more }, reply) {
   return more && /^more[.!]?$/i.test(text) ? { word: 'more' } : null;
 }
 
+// asReply is what is sent for the words in the box below a decision: words that decide nothing are the reason of a no. What
+// begins as a yes does, or as a command, goes as it is: the session says what it makes of it.
+export function asReply(decision, text) {
+  if (decision.kind === 'next' || readDecision(decision, text)) return text;
+  return /^(?:\/|\d+\W*$|(?:y|yes|allow|always|more|ok|okay|sure)\b)/i.test(text) ? text : `no, ${text}`;
+}
+
 const words = {
   permission: { yes: 'Allow', always: 'Always', no: 'Deny', more: 'Show more' },
   plan: { yes: 'Approve', auto: 'Approve, auto', no: 'Send back' },

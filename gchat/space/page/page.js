@@ -2,7 +2,7 @@
 import { h, markup } from './markup.js';
 import { questionCard, decisionCard, labels } from './card.js';
 import { readReplies } from './reply.js';
-import { meaning as decisionMeaning, readDecision } from './decision.js';
+import { meaning as decisionMeaning, readDecision, asReply } from './decision.js';
 import { watchSession } from './session.js';
 import { readMessage, stateOf, describe, closing, replies, unread, askAt, moreCame, startOf } from './threads.js';
 
@@ -40,7 +40,8 @@ function threadOf(name) {
 const allThreads = () => [...threads.values()].filter((t) => t.messages.length > 0);
 
 const stateWords = {
-  open: 'Needs you', replied: 'Reply sent', answered: 'Answered', cancelled: 'Cancelled', timeout: 'Timed out', late: 'Timed out',
+  open: 'Needs you', replied: 'Reply sent', answered: 'Answered', denied: 'Denied', cancelled: 'Cancelled',
+  timeout: 'Timed out', late: 'Timed out',
 };
 
 // ---- drawing
@@ -174,8 +175,13 @@ function drawMessage(t, m) {
   } };
 }
 
-// meaningOf is what a reply chose, in words.
+// meaningOf is what a reply chose, in words; "" where it says just that.
 function meaningOf(t, m, i) {
+  const meaning = chosenBy(t, m, i);
+  return meaning.toLowerCase() === m.text.trim().toLowerCase() ? '' : meaning;
+}
+
+function chosenBy(t, m, i) {
   const at = t.messages.slice(0, i).findLastIndex((one) => one.question || one.decision);
   if (at < 0) return '';
   if (t.messages[at].decision) return decisionMeaning(t.messages[at].decision, m.text);
@@ -351,8 +357,9 @@ $('composer').addEventListener('submit', (e) => {
     readyCard()?.submit();
     return;
   }
+  const { ask, waiting } = describe(allThreads(), threads.get(current));
   clearReply();
-  post(current, text);
+  post(current, waiting && ask.decision ? asReply(ask.decision, text) : text);
 });
 $('messages').addEventListener('click', allowSend);
 
@@ -423,6 +430,7 @@ wide.addEventListener('change', draw);
 let source = null;
 let lastID = '';
 let heard = 0;
+let lost = 0; // when it was lost
 
 function connect() {
   source?.close();
@@ -445,7 +453,10 @@ function connect() {
     draw();
   });
   on('heartbeat', () => {});
-  source.onerror = () => link('lost', 'Reconnecting');
+  source.onerror = () => {
+    lost ||= Date.now();
+    link('lost', Date.now() - lost < 10000 ? 'Reconnecting' : 'Not running');
+  };
 }
 
 // fromRow is a message as the page shows it, of one as the Chat API tells it.
@@ -461,6 +472,7 @@ function fromRow({ message: m, patch, requestId = '' }) {
 function on(event, take) {
   source.addEventListener(event, (e) => {
     heard = Date.now();
+    lost = 0;
     lastID = e.lastEventId || lastID;
     link('live', 'Live');
     take(JSON.parse(e.data));

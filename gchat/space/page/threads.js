@@ -44,11 +44,12 @@ export function readMessage(m) {
   if (m.tag === 'Session Start') m.project = /^Project: (.*)$/m.exec(m.body)?.[1];
 }
 
-// closing is how a message ends its thread's question. "late" is over for Claude, and open for a reply.
+// closing is how a message ends its thread's question. "denied" is a permission or a plan; "late" is over for Claude, and open for
+// a reply.
 export function closing(m) {
   if (m.human) return undefined;
   switch (m.tag) {
-    case 'Answered': return 'answered';
+    case 'Answered': return /^.*\n\n(Denied: |Sent the plan back\.)/.test(m.text) ? 'denied' : 'answered';
     case 'Cancelled': return 'cancelled';
     case 'Timeout': return m.text.trimEnd().endsWith('a reply still reaches it.') ? 'late' : 'timeout';
   }
@@ -56,7 +57,7 @@ export function closing(m) {
 }
 
 // stateOf is how the question, decision or notice at an index stands: "open", "replied" (a person wrote, the session has not
-// said anything yet), "late", "answered", "cancelled", "timeout", or "" for what waits for no person.
+// said anything yet), "late", "answered", "denied", "cancelled", "timeout", or "" for what waits for no person.
 export function stateOf(all, t, at) {
   const m = t.messages[at];
   if (m.patched) return closing(m) ?? '';
@@ -131,6 +132,7 @@ export function replies(t, at) {
 
 const overWords = {
   answered: (what) => `This ${what} has its answer.`,
+  denied: (what) => `This ${what} has its answer.`,
   cancelled: (what) => `This ${what} is closed.`,
   timeout: (what) => `The time for this ${what} is over.`,
 };
