@@ -92,7 +92,8 @@ func NobodyText(s *state.Session, lives bool) string {
 	case !lives:
 		why = "the session has ended. " + resumeText(s)
 	case s.Listens:
-		return "[Not read] Claude was not told this. A question is answered in its own thread; write /help to see what works in this one."
+		return "[Not read] Claude was not told this. A question is answered in its own thread; " +
+			"write /help to see what works in this one."
 	case s.TmuxSession != "":
 		why += " (tmux session " + clause(s.TmuxSession) + ")"
 	}
@@ -361,7 +362,8 @@ func notTypedText(q *state.Question, why string) string {
 	case q.Kind.Row().Said:
 		return "[Kept] It goes to Claude as soon as it can be typed: " + clause(why) + "."
 	case q.Typing == nil || q.Typing.Result != "dirty":
-		return "[Waiting] Your answer is not in the terminal yet: " + clause(why) + ". It is tried again until the question is over."
+		return "[Waiting] Your answer is not in the terminal yet: " + clause(why) +
+			". It is tried again until the question is over."
 	}
 	if why == "" {
 		why = q.Typing.Why

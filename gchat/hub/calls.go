@@ -54,8 +54,8 @@ type bucket struct {
 	at   time.Time
 }
 
-// What may be done in a minute, and of that at once. Chat takes 60 writes a minute in a space, and 3,000 reads and 3,000 writes of
-// an app: one machine leaves room for others, also in a named space. A poller has two pulls under way.
+// What may be done in a minute, and of that at once. Chat takes 60 writes a minute in a space, and 3,000 reads and 3,000 writes
+// of an app: one machine leaves room for others, also in a named space. A poller has two pulls under way.
 const (
 	mostCalls, mostUnderWay = 600, 8
 	mostWrites, mostShare   = 60, 40
