@@ -62,7 +62,7 @@ func (p Program) newHub(c *cli.Context) (*hub.Hub, error) {
 	var err error
 	o.Chat, o.PubSub, err = gchat.Services(c.Context, config.Personal(p.env))
 	if err != nil {
-		return nil, failed(err, gchat.AppHint(err), exitFailed)
+		return nil, failed(err, "run it as the hub's service account, or name its key: GOOGLE_CHAT_CREDENTIALS_FILE=KEY", exitFailed)
 	}
 	if file := c.String("key-file"); file != "" {
 		key, err := os.ReadFile(file)
