@@ -101,7 +101,7 @@ func (s *setup) run(ctx context.Context) error {
 			return err
 		}
 	}
-	where := "in the space"
+	where := "in Google Chat"
 	if s.door != nil {
 		where = "on the page, " + s.page
 	}

@@ -42,9 +42,6 @@ func (e *exam) findWay(ctx context.Context) (w way, err error) {
 
 const over = "The test is over."
 
-// onlySetup is the name under which setup posts its test.
-const onlySetup = "gchat-hooks setup"
-
 // listedWithin is how long Chat has to list a message that it took.
 const listedWithin = 15 * time.Second
 
@@ -104,7 +101,7 @@ func (e *exam) wayOut(ctx context.Context, r *result) *state.Question {
 		}},
 	}
 	if e.OneThread {
-		q.SessionName = onlySetup
+		q.SessionName = "gchat-hooks setup" // which alone asks so
 	}
 	text, again := gchat.QuestionTexts(q)[0], "[Verify] 1. This message only tests the thread: please reply to the one above."
 	if e.Wait <= 0 {

@@ -346,6 +346,9 @@ func TestPage(t *testing.T) {
 		do(t, ctx, chromedp.SendKeys(chromedp.CSS(`[data-reply]`), "\n"))
 		wantReplies(t, s, thread, "roll")
 		until(t, ctx, `document.querySelector('[data-option="2"]').ariaPressed === 'true' && document.querySelector('.mine .meaning').textContent === 'Rolling deployment'`)
+		do(t, ctx, chromedp.SendKeys(chromedp.CSS(`[data-reply]`), "rolling Deployment\n")) // says what it means
+		wantReplies(t, s, thread, "roll", "rolling Deployment")
+		until(t, ctx, `document.querySelectorAll('.mine').length === 2 && [...document.querySelectorAll('.mine .meaning')].at(-1).textContent === ''`)
 	})
 	t.Run("Markdown in a question", func(t *testing.T) {
 		text := gchat.QuestionTexts(&state.Question{SessionName: "web-shop", Machine: "vps1", ThreadKey: "k10", Questions: []state.Prompt{{
