@@ -206,14 +206,18 @@ var calledAs = map[string]string{
 
 // arguments are the command line with the command first.
 func arguments(args []string) []string {
-	rest := args[1:]
-	if name := calledAs[hooks.JobName(filepath.Base(args[0]))]; name != "" {
-		return append([]string{"gchat-hooks", name}, rest...)
+	called, rest := filepath.Base(args[0]), args[1:]
+	if calledAs[hooks.JobName(called)] == "" && len(rest) > 0 {
+		called, rest = rest[0], rest[1:]
 	}
-	if len(rest) > 0 && calledAs[hooks.JobName(rest[0])] != "" {
-		return append([]string{"gchat-hooks", calledAs[hooks.JobName(rest[0])]}, rest[1:]...)
+	name := calledAs[hooks.JobName(called)]
+	switch {
+	case name == "":
+		return append([]string{"gchat-hooks"}, args[1:]...)
+	case called == "gchat-send.sh":
+		return append([]string{"gchat-hooks", name, "--script"}, rest...)
 	}
-	return append([]string{"gchat-hooks"}, rest...)
+	return append([]string{"gchat-hooks", name}, rest...)
 }
 
 // flagShape is what is taken for a flag. "- item one" and "-5 degrees" are messages; "--dryrun" is a slip that must not send.

@@ -224,8 +224,9 @@ type cached[T any] struct {
 	used int // the last round that it was loaded in
 }
 
-// Load is Folder.Load, for the record's path. That a file is damaged is returned with the first call only, then nil and nil.
-func (c *Cache[T]) Load(path string) (*T, error) {
+// Load is Folder.Load, for the record's path; leaveAlone is the folder's. That a file is damaged is returned with the first call
+// only, then nil and nil.
+func (c *Cache[T]) Load(path string, leaveAlone bool) (*T, error) {
 	if c.read == nil {
 		c.read = map[string]*cached[T]{}
 	}
@@ -238,7 +239,7 @@ func (c *Cache[T]) Load(path string) (*T, error) {
 		was.used = c.round
 		return was.rec, nil
 	}
-	rec, err := Folder[T]{Dir: filepath.Dir(path)}.Load(NameOf(path))
+	rec, err := Folder[T]{Dir: filepath.Dir(path), LeaveAlone: leaveAlone}.Load(NameOf(path))
 	if errors.Is(err, ErrBeingWritten) {
 		return nil, nil // the end of the writing is a change, too
 	}

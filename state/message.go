@@ -93,8 +93,10 @@ type Report struct {
 	Session string     `json:"session,omitempty"`
 	About   string     `json:"about,omitempty"`
 	Title   string     `json:"title,omitempty"`
-	Text    string     `json:"text"`
+	Text    string     `json:"text"` // Markdown, or in Chat's own syntax
 	At      time.Time  `json:"at,omitzero"`
+
+	ChatSyntax bool `json:"chat_syntax,omitempty"`
 }
 
 // Wake is how a message is handed to an OpenClaw agent.
