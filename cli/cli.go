@@ -24,6 +24,7 @@ import (
 	"github.com/urfave/cli/v2"
 	"golang.org/x/term"
 
+	"gchat-hooks/gchat"
 	"gchat-hooks/hooks"
 	"gchat-hooks/hooks/wake"
 	"gchat-hooks/state"
@@ -51,6 +52,7 @@ func silent(err error, code int) error {
 // Main runs the command of os.Args and ends the process. self is this program's file.
 func Main(self string) {
 	p := Program{self: self, env: os.Getenv, in: os.Stdin, out: os.Stdout, errOut: os.Stderr}
+	gchat.StartSpace = p.startSpace
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 	context.AfterFunc(ctx, stop) // the first signal drains, the second ends the process
 	if err := p.run(ctx, os.Args); err != nil {

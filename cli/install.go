@@ -303,6 +303,7 @@ func (p *purge) run(ctx context.Context, dryRun, yes bool) error {
 		}
 	}
 	endPollers(p.env) // they would write their files again
+	endSpace(p.env)
 	if err := removeForGood(p.paths...); err != nil {
 		return err
 	}
@@ -322,7 +323,8 @@ func (p *purge) find() error {
 	_, installed := daemon.Installed()
 	_, spaceKept := chat.Installed()
 	runs := func(h state.Heartbeat) bool { return h.Lives && h.Daemon }
-	spaceRuns := !spaceKept && state.Held(filepath.Join(user, "space", "lock"))
+	_, detached := lastSpace(p.env)
+	spaceRuns := !spaceKept && detached == 0 && state.Held(filepath.Join(spaceData(p.env), "lock"))
 	if spaceRuns || !installed && slices.ContainsFunc(state.Pollers(p.env), runs) {
 		err := errors.New("the embedded space or the daemon runs, and would write its files again")
 		return failed(err, "end it (Ctrl-C where it runs), then run this again", exitFailed)

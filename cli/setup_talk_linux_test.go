@@ -139,19 +139,23 @@ func TestSetupWritesNothingBeforeAnAnswer(t *testing.T) {
 	}
 }
 
-// Without Google: setup serves the space itself until it is over, and says how to run it from then on.
+// Without Google: setup starts the space, which stays, and asks nothing about a service.
 func TestSetupWithoutGoogle(t *testing.T) {
 	s := newSettler(t)
 	address := freeAddress(t)
-	x := s.setup("--round-trip=false", "--no-hooks", "--service=false", "--address", address)
+	x := s.setup("--round-trip=false", "--no-hooks", "--address", address)
 	x.answer("or type `space` to do without Google", "space")
 	x.expect(`page:  http://` + address + `/`)
 	x.expect(`ok    people    may answer: users/local-human`)
-	x.expect(`The space has to run while you use it:  gchat-hooks space --listen ` + address)
 	x.expect("Done.")
 	if code := x.ends(); code != 0 {
 		t.Errorf("exit code %d:\n%s", code, x.screen())
 	}
+	env := getenv([]string{"HOME=" + s.home})
+	if _, detached := lastSpace(env); detached == 0 || !state.Held(filepath.Join(spaceData(env), "lock")) {
+		t.Errorf("the space does not run: %d", detached)
+	}
+	endSpace(env)
 	if !regexp.MustCompile(`"http://` + address + `/t/[^/]+/v1/spaces/local/messages\?`).MatchString(s.config()) {
 		t.Errorf("the configuration is %s", s.config())
 	}
