@@ -109,7 +109,7 @@ const (
 	spaceLook   = 10 * time.Second
 )
 
-// spaceFailed is when this process could not start the space; its lock is held while it tries.
+// spaceFailed is when this process could not start the space.
 var spaceFailed struct {
 	sync.Mutex
 	at time.Time
@@ -125,7 +125,12 @@ func (p Program) startSpace(port int) {
 	if kept || len(flags) < 2 || !strings.HasSuffix(flags[1], ":"+strconv.Itoa(port)) || time.Since(spaceFailed.at) < spacePause {
 		return
 	}
-	if !p.detachSpace(flags) {
+	starts, err := state.LockSoon(filepath.Join(spaceData(p.env), "starts")) // of several processes one starts it
+	if err != nil {
+		return
+	}
+	defer starts.Unlock()
+	if !state.Held(filepath.Join(spaceData(p.env), "lock")) && !p.detachSpace(flags) {
 		spaceFailed.at = time.Now()
 	}
 }
@@ -284,23 +289,19 @@ func (d *spaceDoor) run(ctx context.Context) error {
 	if ln == nil && d.service { // the system tries again, until the other process has ended
 		return errRuns
 	}
-	if d.detached {
-		fmt.Fprintln(d.out, "the space listens")
-		if ln == nil {
-			return nil
-		}
-		ctx = d.whileNeeded(ctx, s)
-		defer ln.Close()
-		defer s.Close()
-		return space.Serve(ctx, ln, s)
+	if !d.detached {
+		d.show(s)
 	}
-	d.show(s)
 	if ln == nil {
 		fmt.Fprintln(d.out, "\nThe space runs already: there is nothing to do.")
 		return nil
 	}
 	defer ln.Close()
 	defer s.Close()
+	if d.detached {
+		fmt.Fprintln(d.out, "the space listens") // what started it waits for that
+		return space.Serve(d.whileNeeded(ctx, s), ln, s)
+	}
 	fmt.Fprintf(d.out, "\nfor the hooks on this machine, in the shell that starts claude (they stay the same):\n"+
 		"  export GOOGLE_CHAT_WEBHOOK_URL='%s'\n  export GCHAT_API_ENDPOINT='%s'\n  export GCHAT_ALLOWED_USERS='%s'\n",
 		s.WebhookURL(d.base()), s.APIEndpoint(d.base()), space.Human)

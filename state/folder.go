@@ -117,7 +117,7 @@ func (f Folder[T]) parse(name string, b []byte, written time.Time, err error) (*
 // Update is the only way a record on disk changes: under its lock it is read afresh, handed to change, and written. An error
 // of change leaves the file as it was; ErrUnchanged does so without being one. The record is returned as it then stands.
 func (f Folder[T]) Update(name string, change func(*T) error) (*T, error) {
-	lock, err := lockSoon(f.lockPath(name))
+	lock, err := LockSoon(f.lockPath(name))
 	if err != nil {
 		return nil, err
 	}

@@ -76,8 +76,8 @@ func Held(path string) bool {
 	return errors.Is(syscall.Flock(int(f.Fd()), syscall.LOCK_SH|syscall.LOCK_NB), syscall.EWOULDBLOCK)
 }
 
-// lockSoon takes the lock at path within lockWait. Each try opens the file anew: an uninstall may have removed it.
-func lockSoon(path string) (*Lock, error) {
+// LockSoon takes the lock at path within lockWait. Each try opens the file anew: an uninstall may have removed it.
+func LockSoon(path string) (*Lock, error) {
 	end := time.Now().Add(lockWait)
 	for pause := time.Millisecond; ; pause = min(2*pause, longestTry) {
 		l, err := TryLock(path)

@@ -165,7 +165,7 @@ func (o Outbox) Put(env Getenv, m *Message, again time.Duration) (stands *Messag
 	if m.ProjectDir != "" && !m.Trusted {
 		m.Trusted = ProjectCounts(env, m.ProjectDir)
 	}
-	lock, err := lockSoon(o.lockPath("put"))
+	lock, err := LockSoon(o.lockPath("put"))
 	if err != nil {
 		return nil, false, fmt.Errorf("put message: %w", err)
 	}
