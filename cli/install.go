@@ -324,8 +324,8 @@ func (p *purge) find() error {
 	_, spaceKept := chat.Installed()
 	runs := func(h state.Heartbeat) bool { return h.Lives && h.Daemon }
 	_, detached := lastSpace(p.env)
-	spaceRuns := !spaceKept && detached == 0 && state.Held(filepath.Join(spaceData(p.env), "lock"))
-	if spaceRuns || !installed && slices.ContainsFunc(state.Pollers(p.env), runs) {
+	chatRuns := !spaceKept && detached == 0 && spaceRuns(p.env)
+	if chatRuns || !installed && slices.ContainsFunc(state.Pollers(p.env), runs) {
 		err := errors.New("the embedded space or the daemon runs, and would write its files again")
 		return failed(err, "end it (Ctrl-C where it runs), then run this again", exitFailed)
 	}

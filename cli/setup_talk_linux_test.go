@@ -152,7 +152,7 @@ func TestSetupWithoutGoogle(t *testing.T) {
 		t.Errorf("exit code %d:\n%s", code, x.screen())
 	}
 	env := getenv([]string{"HOME=" + s.home})
-	if _, detached := lastSpace(env); detached == 0 || !state.Held(filepath.Join(spaceData(env), "lock")) {
+	if _, detached := lastSpace(env); detached == 0 || !spaceRuns(env) {
 		t.Errorf("the space does not run: %d", detached)
 	}
 	endSpace(env)

@@ -99,6 +99,9 @@ func newSpaceDoor(p Program, c *cli.Context) (*spaceDoor, error) {
 // spaceData is the folder of the embedded space.
 func spaceData(env state.Getenv) string { return filepath.Join(state.UserState(env), "space") }
 
+// spaceRuns says whether a process has the embedded space open.
+func spaceRuns(env state.Getenv) bool { return state.Held(filepath.Join(spaceData(env), "lock")) }
+
 const (
 	// spaceBegins bounds how long the space may take until it listens. A caller waits.
 	spaceBegins = 3 * time.Second
@@ -130,7 +133,7 @@ func (p Program) startSpace(port int) {
 		return
 	}
 	defer starts.Unlock()
-	if !state.Held(filepath.Join(spaceData(p.env), "lock")) && !p.detachSpace(flags) {
+	if !spaceRuns(p.env) && !p.detachSpace(flags) {
 		spaceFailed.at = time.Now()
 	}
 }
@@ -157,13 +160,12 @@ func (p Program) detachSpace(flags []string) bool {
 
 // endSpace ends a detached space. One that a person or the system runs stays.
 func endSpace(env state.Getenv) {
-	lock := filepath.Join(spaceData(env), "lock")
 	_, pid := lastSpace(env)
-	if pid == 0 || !state.Held(lock) {
+	if pid == 0 || !spaceRuns(env) {
 		return
 	}
 	_ = syscall.Kill(pid, syscall.SIGTERM)
-	for looks := 0; looks < 350 && state.Held(lock); looks++ { // requests that run may take 5 s to finish
+	for looks := 0; looks < 350 && spaceRuns(env); looks++ { // requests that run may take 5 s to finish
 		time.Sleep(20 * time.Millisecond)
 	}
 }
@@ -201,9 +203,6 @@ func lastSpace(env state.Getenv) (address string, detached int) {
 	return address, detached
 }
 
-// running says whether a process has the space open.
-func (d *spaceDoor) running() bool { return state.Held(filepath.Join(d.data, "lock")) }
-
 // open has the space listen. Of a space that runs there already, in another process, it returns the addresses and no listener.
 // That is known from the space's folder alone: another program at the port is sent nothing.
 func (d *spaceDoor) open() (*space.Space, net.Listener, error) {
@@ -211,7 +210,7 @@ func (d *spaceDoor) open() (*space.Space, net.Listener, error) {
 	if d.service || at != d.address() {
 		endSpace(d.env)
 	}
-	if d.running() {
+	if spaceRuns(d.env) {
 		s, err := space.Kept(d.data)
 		if err == nil && at != d.address() {
 			err = failed(fmt.Errorf("%w, with %s", errRuns, at), howToEnd, exitFailed)

@@ -22,14 +22,14 @@ import (
 // space otherwise ends it, and so does its folder's end.
 func TestTheSpaceStartsByItself(t *testing.T) {
 	p := newPocket(t)
-	env, lock := getenv(p.env()), filepath.Join(p.home, "state/gchat-hooks/space/lock")
+	env := getenv(p.env())
 	down := func(end func(pid int)) {
 		_, pid := lastSpace(env)
 		if pid == 0 {
 			t.Fatal("it is not detached")
 		}
 		end(pid)
-		p.until("it is down", func() string { return map[bool]string{false: "down"}[state.Held(lock)] })
+		p.until("it is down", func() string { return map[bool]string{false: "down"}[spaceRuns(env)] })
 	}
 	thread, answer := p.asks("one")
 	page, code := p.runs("space", "--listen", p.address)
@@ -38,7 +38,7 @@ func TestTheSpaceStartsByItself(t *testing.T) {
 	}
 	page = strings.Fields(page)[1]
 	down(func(pid int) { _ = syscall.Kill(pid, syscall.SIGKILL) })
-	p.until("the poller starts it", func() string { return map[bool]string{true: "up"}[state.Held(lock)] })
+	p.until("the poller starts it", func() string { return map[bool]string{true: "up"}[spaceRuns(env)] })
 	p.replies(page, thread, "2")
 	if said := answer(); !strings.Contains(said, `"Which DB in one?":"Postgres"`) {
 		t.Errorf("answered at the same address: %q", said)
