@@ -53,8 +53,12 @@ func (p Program) spaceCommand() *cli.Command {
 		Subcommands: []*cli.Command{{
 			Name: "uninstall", Usage: "stop the space and remove its service",
 			Action: func(c *cli.Context) error {
-				endSpace(p.env)
-				return service.Space(os.Getenv, p.self, p.out).Uninstall(c.Context)
+				unit := service.Space(os.Getenv, p.self, p.out)
+				if _, kept := unit.Installed(); !kept && endSpace(p.env) {
+					fmt.Fprintln(p.out, "the space has ended; what needs it starts it again")
+					return nil
+				}
+				return unit.Uninstall(c.Context)
 			},
 		}},
 	}
@@ -158,16 +162,17 @@ func (p Program) detachSpace(flags []string) bool {
 	return n > 0
 }
 
-// endSpace ends a detached space. One that a person or the system runs stays.
-func endSpace(env state.Getenv) {
+// endSpace ends a detached space, and says whether there was one. One that a person or the system runs stays.
+func endSpace(env state.Getenv) bool {
 	_, pid := lastSpace(env)
 	if pid == 0 || !spaceRuns(env) {
-		return
+		return false
 	}
 	_ = syscall.Kill(pid, syscall.SIGTERM)
 	for looks := 0; looks < 350 && spaceRuns(env); looks++ { // requests that run may take 5 s to finish
 		time.Sleep(20 * time.Millisecond)
 	}
+	return true
 }
 
 // at is where hooks find the space, as HOST:PORT.

@@ -59,7 +59,11 @@ func TestTheSpaceStartsByItself(t *testing.T) {
 		}
 	}
 	endPollersIn(p.home)
-	down(func(int) { p.runs("space", "uninstall") })
+	down(func(int) {
+		if out, code := p.runs("space", "uninstall"); code != 0 || !strings.Contains(out, "the space has ended") {
+			t.Errorf("%d: %s", code, out)
+		}
+	})
 }
 
 // A detached space ends a day after its last use, soon after its folder is gone, and when another program stands in its place.

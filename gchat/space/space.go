@@ -129,7 +129,7 @@ func Open(opts Options) (*Space, error) {
 }
 
 func (s *Space) use() {
-	now := s.now()
+	now := time.Now()
 	s.used.Store(&now)
 }
 
