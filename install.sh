@@ -5,8 +5,9 @@ set -eu
 
 usage() {
   cat <<'END'
-./install.sh                    build gchat-hooks into ~/bin, register the hooks, link the names that agents call
-./install.sh --binary FILE      the same with a program that is built already (no Go needed)
+./install.sh                    put gchat-hooks into ~/bin, register the hooks, link the names that agents call: the program
+                                of a release that lies beside this script, else one that is built from the source there
+./install.sh --binary FILE      the same with that program (no Go needed)
 ./install.sh --uninstall        take all of it away again; it shows what goes, and asks where a person can answer
 
   --prefix DIR      in place of ~/bin
@@ -23,15 +24,25 @@ die() { printf 'install.sh: error: %s\ninstall.sh: hint: %s\n' "$1" "$2" >&2; ex
 # is_ours says whether a file is this program, of any version.
 is_ours() { [ -f "$1" ] && case $("$1" --version 2>/dev/null </dev/null) in "gchat-hooks "*) ;; *) return 1 ;; esac; }
 
-# build makes $binary in $work from the source beside this script. From a pipe there is none, whatever the working
-# folder holds: $0 is the shell's name then.
-build() {
+# released is what a release calls the program for this machine.
+released() {
+  arch=$(uname -m)
+  case $arch in x86_64) arch=amd64 ;; aarch64) arch=arm64 ;; esac
+  say "gchat-hooks-$(uname -s | tr '[:upper:]' '[:lower:]')-$arch"
+}
+
+# find_program sets $binary: to the program beside this script, else to one that is built in $work from the source there. From a
+# pipe there is neither, whatever the working folder holds: $0 is the shell's name then.
+find_program() {
   case $0 in */install.sh | install.sh) src=$(CDPATH= cd "$(dirname "$0")" && pwd) ;; *) src= ;; esac
-  grep -qs '^module gchat-hooks$' "$src/go.mod" || die "there is no source beside this script" "git clone the project and run its install.sh, or give a program with --binary"
+  binary=$src/$(released)
+  [ -z "$src" ] || [ ! -f "$binary" ] || return 0
+  grep -qs '^module gchat-hooks$' "$src/go.mod" || die "there is no program and no source beside this script" "git clone the project and run its install.sh, or give a program with --binary"
   command -v go >/dev/null || die "Go is not on the PATH" "install it from https://go.dev/dl, or give a program with --binary"
-  say "building (a minute or two the first time) ..."
+  say "building (a minute or two the first time, seconds after the demo) ..."
   binary=$work/built
-  (cd "$src" && CGO_ENABLED=0 go build -trimpath -tags urfave_cli_no_docs -o "$binary" .) || die "the build failed" "give a program with --binary"
+  # As `go run .` builds it, but for the tag, which saves time at each start: what the demo compiled is not compiled again.
+  (cd "$src" && go build -tags urfave_cli_no_docs -o "$binary" .) || die "the build failed" "give a program with --binary"
 }
 
 uninstall() {
@@ -49,7 +60,7 @@ install() {
   work=$(mktemp -d "${TMPDIR:-/tmp}/gchat-hooks.XXXXXX")
   trap 'rm -rf "$work"' EXIT
   trap 'exit 1' HUP INT TERM
-  [ -n "$binary" ] || build
+  [ -n "$binary" ] || find_program
   cp "$binary" "$work/gchat-hooks" && chmod 755 "$work/gchat-hooks" || die "there is no program $binary" "./install.sh --help"
   is_ours "$work/gchat-hooks" || ! xattr -p com.apple.quarantine "$binary" >/dev/null 2>&1 ||
     die "macOS does not start $binary, since it was downloaded" "xattr -d com.apple.quarantine $binary"

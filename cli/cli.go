@@ -24,6 +24,7 @@ import (
 	"github.com/urfave/cli/v2"
 	"golang.org/x/term"
 
+	"gchat-hooks/gchat"
 	"gchat-hooks/hooks"
 	"gchat-hooks/hooks/wake"
 	"gchat-hooks/state"
@@ -51,6 +52,7 @@ func silent(err error, code int) error {
 // Main runs the command of os.Args and ends the process. self is this program's file.
 func Main(self string) {
 	p := Program{self: self, env: os.Getenv, in: os.Stdin, out: os.Stdout, errOut: os.Stderr}
+	gchat.StartSpace = p.startSpace
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 	context.AfterFunc(ctx, stop) // the first signal drains, the second ends the process
 	if err := p.run(ctx, os.Args); err != nil {
@@ -217,14 +219,18 @@ var calledAs = map[string]string{
 
 // arguments are the command line with the command first.
 func arguments(args []string) []string {
-	rest := args[1:]
-	if name := calledAs[hooks.JobName(filepath.Base(args[0]))]; name != "" {
-		return append([]string{"gchat-hooks", name}, rest...)
+	called, rest := filepath.Base(args[0]), args[1:]
+	if calledAs[hooks.JobName(called)] == "" && len(rest) > 0 {
+		called, rest = rest[0], rest[1:]
 	}
-	if len(rest) > 0 && calledAs[hooks.JobName(rest[0])] != "" {
-		return append([]string{"gchat-hooks", calledAs[hooks.JobName(rest[0])]}, rest[1:]...)
+	name := calledAs[hooks.JobName(called)]
+	switch {
+	case name == "":
+		return append([]string{"gchat-hooks"}, args[1:]...)
+	case called == "gchat-send.sh":
+		return append([]string{"gchat-hooks", name, "--script"}, rest...)
 	}
-	return append([]string{"gchat-hooks"}, rest...)
+	return append([]string{"gchat-hooks", name}, rest...)
 }
 
 // flagShape is what is taken for a flag. "- item one" and "-5 degrees" are messages; "--dryrun" is a slip that must not send.

@@ -303,6 +303,7 @@ func (p *purge) run(ctx context.Context, dryRun, yes bool) error {
 		}
 	}
 	endPollers(p.env) // they would write their files again
+	endSpace(p.env)
 	if err := removeForGood(p.paths...); err != nil {
 		return err
 	}
@@ -322,8 +323,8 @@ func (p *purge) find() error {
 	_, installed := daemon.Installed()
 	_, spaceKept := chat.Installed()
 	const wouldWrite = "would write its files again"
-	if !spaceKept && state.Held(filepath.Join(user, "space", "lock")) {
-		err := errors.New("the embedded space runs (gchat-hooks space, or a setup that waits), and " + wouldWrite)
+	if _, detached := lastSpace(p.env); !spaceKept && detached == 0 && spaceRuns(p.env) {
+		err := errors.New("the embedded space runs (gchat-hooks space), and " + wouldWrite)
 		return failed(err, "end it (Ctrl-C where it runs; pgrep -f 'gchat-hooks s' names it), then run this again", exitFailed)
 	}
 	for _, h := range state.Pollers(p.env) {

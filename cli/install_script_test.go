@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"sort"
 	"strings"
 	"syscall"
@@ -216,6 +217,25 @@ func TestInstallAndUninstall(t *testing.T) {
 	}
 }
 
+// Of a release, with the program for this machine beside the script, and without Go.
+func TestInstallTakesTheProgramBesideIt(t *testing.T) {
+	n := newNewcomer(t, "/usr/bin:/bin")
+	script, err := os.ReadFile(installScript(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	built, err := os.ReadFile(program(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	n.has("Downloads/install.sh", string(script))
+	n.has("Downloads/gchat-hooks-"+runtime.GOOS+"-"+runtime.GOARCH, string(built))
+	if out := n.does("sh", "-c", "cd Downloads && sh install.sh"); strings.Contains(out, "building") {
+		t.Errorf("it says\n%s", out)
+	}
+	n.does(filepath.Join(n.home, "bin", "gchat-hooks"), "--version")
+}
+
 // Built from the source, into another folder, with nothing but Go.
 func TestInstallBuilds(t *testing.T) {
 	if testing.Short() {
@@ -226,7 +246,7 @@ func TestInstallBuilds(t *testing.T) {
 		t.Skip("no Go")
 	}
 	n := newNewcomer(t, filepath.Dir(golang)+":/usr/bin:/bin")
-	for _, name := range []string{"GOCACHE", "GOMODCACHE", "GOPROXY", "GOFLAGS", "GOTOOLCHAIN"} { // what is cached need not be fetched
+	for _, name := range []string{"GOCACHE", "GOMODCACHE", "GOPROXY", "GOFLAGS", "GOTOOLCHAIN", "CGO_ENABLED"} { // what is cached need not be fetched
 		out, err := bound.Command(t, "go", "env", name).Output()
 		if err != nil {
 			t.Fatal(err)
@@ -318,11 +338,15 @@ func TestInstallScriptFromAPipeRunsNoFileOfTheFolder(t *testing.T) {
 			n.has("evil/"+shell, "touch ran\n")
 			n.has("evil/install.sh", "touch ran\n")
 			n.has("evil/go.mod", "module gchat-hooks\n")
+			for _, name := range []string{"linux-amd64", "linux-arm64", "darwin-amd64", "darwin-arm64"} {
+				n.has("evil/gchat-hooks-"+name, "#!/bin/sh\ntouch ran\n")
+				n.has("gchat-hooks-"+name, "#!/bin/sh\ntouch ran\n")
+			}
 			n.has("go", "#!/bin/sh\ntouch ran\n") // stands for what a build would run
 			n.does("chmod", "755", "go")
 			n.env[1] = "PATH=/usr/bin:/bin:" + n.home
 			out, err := n.run("sh", "-c", `cd evil && cat "$0" | `+shell, installScript(t))
-			if err == nil || !strings.Contains(out, "install.sh: error: there is no source") {
+			if err == nil || !strings.Contains(out, "install.sh: error: there is no program and no source") {
 				t.Errorf("%v: %s", err, out)
 			}
 			if _, err := os.Stat(filepath.Join(n.home, "evil", "ran")); err == nil {

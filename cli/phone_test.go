@@ -35,13 +35,14 @@ func newPocket(t *testing.T) *pocket {
 		t.Fatal(err)
 	}
 	p := &pocket{t, t.TempDir(), filepath.Join(dir, "gchat-hooks"), freeAddress(t)}
-	t.Cleanup(func() { endPollersIn(p.home) })
+	t.Cleanup(func() { endPollersIn(p.home); endSpace(getenv(p.env())) })
 	if err := os.Mkdir(filepath.Join(p.home, "project"), 0o700); err != nil {
 		t.Fatal(err)
 	}
 	if out, code := p.runs("setup", "--space", "--address", p.address); code != 0 {
 		t.Fatalf("setup: %s", out)
 	}
+	endSpace(getenv(p.env()))
 	return p
 }
 
@@ -186,7 +187,7 @@ func TestQuestionSurvivesTheWayToThePhoneAndBack(t *testing.T) {
 	config := filepath.Join(p.home, ".config/gchat-hooks/config.json")
 	local, _ := os.ReadFile(config)
 	out, code := p.runs("setup", "--space", "--phone", "--address", p.address)
-	for _, want := range []string{"http://" + elsewhere + ":", "?token=", "█ ▄▄▄▄▄ █", "ok    reading", "--phone\n"} {
+	for _, want := range []string{"http://" + elsewhere + ":", "?token=", "█ ▄▄▄▄▄ █", "ok    reading"} {
 		if code != 0 || !strings.Contains(out, want) {
 			t.Errorf("setup --phone ends with %d and does not say %q:\n%s", code, want, out)
 		}

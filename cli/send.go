@@ -52,6 +52,7 @@ func (p Program) sendCommand() *cli.Command {
 			&cli.BoolFlag{Name: "json", Usage: "print the message's name and its thread's name"},
 			&cli.BoolFlag{Name: "dry-run", Usage: "print what would be posted, and post nothing"},
 			&cli.BoolFlag{Name: "queue", Usage: "leave the message in the outbox for another process to send, and return"},
+			&cli.BoolFlag{Name: "script", Hidden: true}, // it is called as the harness's gchat-send.sh
 			&cli.BoolFlag{Name: "no-queue", Usage: "send it now or never: what is not delivered is not kept"},
 		},
 		Action: func(c *cli.Context) error {
@@ -189,6 +190,10 @@ func (s *send) message(args []string) (*state.Message, error) {
 	kind, title, session := s.flags.String("type"), s.flags.String("title"), s.flags.String("session")
 	threadKey, threadName := s.flags.String("thread-key"), s.flags.String("thread-name")
 	t, all := state.ReportType(cmp.Or(olderTypes[kind], kind)), text+title+session+threadKey
+	script, code := s.flags.Bool("script"), s.flags.Bool("code")
+	if script && !slices.Contains(state.ReportTypes, t) {
+		t = state.Plain // the script took any word, as "review"
+	}
 	switch {
 	case !slices.Contains(state.ReportTypes, t):
 		return nil, fmt.Errorf("no such type: %q; there are %s", kind, reportTypes())
@@ -205,15 +210,15 @@ func (s *send) message(args []string) (*state.Message, error) {
 	case s.flags.Bool("queue") && s.flags.Bool("no-queue"):
 		return nil, errors.New("--queue and --no-queue exclude each other")
 	}
-	project, err := filepath.Abs(state.ProjectDir(s.env))
+	project, err := filepath.Abs(state.ProjectAround(s.env))
 	if err != nil {
 		return nil, err
 	}
-	if s.flags.Bool("code") {
+	if code {
 		text = gchat.CodeBlock(text)
 	}
 	m := &state.Message{
-		Report:     &state.Report{Type: t, At: time.Now(), Title: title, Text: text},
+		Report:     &state.Report{Type: t, At: time.Now(), Title: title, Text: text, ChatSyntax: script && !code},
 		SessionID:  cmp.Or(s.env("CLAUDE_CODE_SESSION_ID"), session, s.env("CLAUDE_SESSION_ID")),
 		ProjectDir: project, ThreadKey: threadKey, ThreadName: threadName,
 	}
@@ -302,7 +307,9 @@ type result struct {
 
 func (s *send) say(words string, r result) error {
 	switch {
-	case s.flags.Bool("quiet"):
+	case s.flags.Bool("quiet"), s.flags.Bool("script") && r.ThreadName == "":
+	case s.flags.Bool("script"): // its callers keep the thread's name
+		fmt.Fprintln(s.out, r.ThreadName)
 	case s.flags.Bool("json"):
 		if r.ThreadName != "" {
 			r.Thread = map[string]string{"name": r.ThreadName}

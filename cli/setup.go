@@ -74,7 +74,6 @@ type setup struct {
 	sendOnly bool              // replies are not read
 	door     *spaceDoor        // of the embedded space, where questions go there
 	page     string            // its page's address
-	endSpace func()            // ends the space that setup serves; nil: another process serves it
 	person   string            // users/ID, of whom alone a tap on the test card counts; "" for anybody
 	pulling  *state.Lock       // of the hub's subscription
 	secrets  state.Redactor
@@ -177,7 +176,7 @@ func (s *setup) webhook(ctx context.Context) error {
 	toSpace := s.flags.Bool("space") || s.flags.Bool("phone")
 	for {
 		if toSpace {
-			if err := s.openSpace(ctx); err != nil {
+			if err := s.openSpace(); err != nil {
 				return err
 			}
 		}
@@ -223,8 +222,8 @@ func (s *setup) tryWebhook(ctx context.Context, known *gchat.Webhook) error {
 	return nil
 }
 
-// openSpace has questions go to the embedded space: to one that runs at the address, else to one that setup serves meanwhile.
-func (s *setup) openSpace(ctx context.Context) (err error) {
+// openSpace has questions go to the embedded space: to one that runs at the address, else to one that starts now.
+func (s *setup) openSpace() (err error) {
 	s.door, err = newSpaceDoor(s.Program, s.flags)
 	if err != nil {
 		return err
@@ -233,14 +232,14 @@ func (s *setup) openSpace(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	if ln != nil {
-		serving, end := context.WithCancel(ctx)
-		ended := make(chan struct{})
-		go func() {
-			_ = errors.Join(space.Serve(serving, ln, opened), opened.Close())
-			close(ended)
-		}()
-		s.endSpace = func() { end(); <-ended }
+	if ln != nil { // it can run here
+		err = errors.Join(ln.Close(), opened.Close())
+		if err == nil && !s.detachSpace(s.door.flags()) {
+			err = failed(errors.New("the embedded space does not start"), "gchat-hooks logs says why", exitFailed)
+		}
+		if err != nil {
+			return err
+		}
 	}
 	s.answers = map[string]string{"GOOGLE_CHAT_WEBHOOK_URL": opened.WebhookURL(s.door.base())} // the endpoint follows from it
 	if s.config().APIEndpoint != "" {
@@ -400,34 +399,33 @@ func (s *setup) startSessions(ctx context.Context) error {
 	return config.SetMember(state.ConfigFile(s.env), "start_sessions", true)
 }
 
-// keepSpace offers to have the system run the embedded space from now on, where it does not yet.
-func (s *setup) keepSpace(ctx context.Context) error {
+// keepSpace offers, for a phone, to have the system run the embedded space from each login on. Else what needs it starts it.
+func (s *setup) keepSpace(ctx context.Context) (err error) {
 	if s.door == nil {
 		return nil
 	}
 	unit := service.Space(s.env, s.installed(), s.out, s.door.flags()...)
 	_, keep := unit.Installed()
-	if s.endSpace == nil { // another process runs it
-		if s.flags.Bool("service") && !keep {
-			return failed(errRuns, endSpace, exitFailed) // the system cannot run a second one
-		}
+	_, detached := lastSpace(s.env)
+	switch {
+	case detached == 0 && s.flags.Bool("service") && !keep:
+		return failed(errRuns, howToEnd, exitFailed) // the system cannot run a second one
+	case detached == 0: // a person or the system runs it
 		return nil
-	}
-	var err error
-	if !keep {
+	case !keep && (s.door.phone || s.flags.Bool("service")):
 		keep, err = s.choose(ctx, "service", "Start the chat page at login?", true)
 	}
-	if err != nil {
+	if err != nil || !keep {
 		return err
 	}
-	s.endSpace()
-	if keep {
-		err = unit.Install(ctx)
-		if err == nil || s.flags.Bool("service") {
-			return err
-		}
-		fmt.Fprintln(s.out, s.words(err))
+	endSpace(s.env)
+	err = unit.Install(ctx)
+	if err != nil {
+		s.detachSpace(s.door.flags())
 	}
-	fmt.Fprintln(s.out, "\nThe space has to run while you use it:  gchat-hooks space "+s.door.address())
-	return nil
+	if err != nil && !s.flags.Bool("service") {
+		fmt.Fprintln(s.out, s.words(err))
+		err = nil
+	}
+	return err
 }

@@ -138,20 +138,24 @@ func TestSetupWritesNothingBeforeAnAnswer(t *testing.T) {
 	}
 }
 
-// Without Google: setup serves the space itself until it is over, and says how to run it from then on.
+// Without Google: setup starts the space, which stays, and asks nothing about a service.
 func TestSetupWithoutGoogle(t *testing.T) {
 	s := newSettler(t)
 	address := freeAddress(t)
-	x := s.setup("--round-trip=false", "--no-hooks", "--service=false", "--address", address)
+	x := s.setup("--round-trip=false", "--no-hooks", "--address", address)
 	x.answer("press Enter to answer on a page of this machine", "")
 	x.expect(`page:  http://` + address + `/`)
 	x.expect(`ok    people    who has the page's address may answer`)
-	x.expect(`The space has to run while you use it:  gchat-hooks space --listen ` + address)
 	x.expect(`Done. Now start claude in a project, and tell it:`)
 	x.expect(`on the page, http://` + address + `/`)
 	if code := x.ends(); code != 0 {
 		t.Errorf("exit code %d:\n%s", code, x.screen())
 	}
+	env := getenv([]string{"HOME=" + s.home})
+	if _, detached := lastSpace(env); detached == 0 || !spaceRuns(env) {
+		t.Errorf("the space does not run: %d", detached)
+	}
+	endSpace(env)
 	if !regexp.MustCompile(`"http://` + address + `/t/[^/]+/v1/spaces/local/messages\?`).MatchString(s.config()) {
 		t.Errorf("the configuration is %s", s.config())
 	}

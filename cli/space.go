@@ -4,13 +4,16 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
+	"time"
 
 	"github.com/mdp/qrterminal/v3"
 	"github.com/urfave/cli/v2"
@@ -32,23 +35,31 @@ func (p Program) spaceCommand() *cli.Command {
 		Flags: []cli.Flag{
 			spaceFlag(),
 			&cli.BoolFlag{Name: "phone", Usage: "let a phone reach the page, by a link with a token"},
-			&cli.BoolFlag{Name: "service", Hidden: true}, // as the system runs it
+			&cli.BoolFlag{Name: "service", Hidden: true},  // as the system runs it
+			&cli.BoolFlag{Name: "detached", Hidden: true}, // as what needs it starts it
 		},
 		Action: func(c *cli.Context) error {
 			d, err := newSpaceDoor(p, c)
 			if err != nil {
 				return err
 			}
-			d.service = c.Bool("service")
+			d.service, d.detached = c.Bool("service"), c.Bool("detached")
 			err = d.run(c.Context)
-			if err != nil && d.service {
+			if err != nil && (d.service || d.detached) {
 				state.NewLog(os.Getenv, "gchat-hooks-space").Error().Err(err).Msg("the embedded space does not run")
 			}
 			return err
 		},
 		Subcommands: []*cli.Command{{
 			Name: "uninstall", Usage: "stop the space and remove its service",
-			Action: func(c *cli.Context) error { return service.Space(os.Getenv, p.self, p.out).Uninstall(c.Context) },
+			Action: func(c *cli.Context) error {
+				unit := service.Space(os.Getenv, p.self, p.out)
+				if _, kept := unit.Installed(); !kept && endSpace(p.env) {
+					fmt.Fprintln(p.out, "the space has ended; what needs it starts it again")
+					return nil
+				}
+				return unit.Uninstall(c.Context)
+			},
 		}},
 	}
 }
@@ -67,11 +78,12 @@ func spaceFlag() *cli.StringFlag {
 // and by a phone at the machine's other addresses.
 type spaceDoor struct {
 	Program
-	host    string // of loopback
-	port    int
-	phone   bool
-	data    string
-	service bool // the system runs it
+	host     string // of loopback
+	port     int
+	phone    bool
+	data     string
+	service  bool // the system runs it
+	detached bool // what needs it started it
 }
 
 // newSpaceDoor is the door that a command's flags name.
@@ -86,8 +98,82 @@ func newSpaceDoor(p Program, c *cli.Context) (*spaceDoor, error) {
 		err := fmt.Errorf("%q is not of the form 127.0.0.1:PORT: hooks reach the space on this machine only", listen)
 		return nil, usage(err, "--phone lets a phone reach it, too")
 	}
-	data := filepath.Join(state.UserState(p.env), "space")
-	return &spaceDoor{Program: p, host: host, port: int(port), phone: phone, data: data}, nil
+	return &spaceDoor{Program: p, host: host, port: int(port), phone: phone, data: spaceData(p.env)}, nil
+}
+
+// spaceData is the folder of the embedded space.
+func spaceData(env state.Getenv) string { return filepath.Join(state.UserState(env), "space") }
+
+// spaceRuns says whether a process has the embedded space open.
+func spaceRuns(env state.Getenv) bool { return state.Held(filepath.Join(spaceData(env), "lock")) }
+
+const (
+	// spaceBegins bounds how long the space may take until it listens. A caller waits.
+	spaceBegins = 3 * time.Second
+	// spacePause is how long after a start that failed this process tries no other.
+	spacePause = 10 * time.Second
+	// spaceUnused is how long a detached space stays after its last use, and spaceLook how often it looks.
+	spaceUnused = 24 * time.Hour
+	spaceLook   = 10 * time.Second
+)
+
+// spaceFailed is when this process could not start the space.
+var spaceFailed struct {
+	sync.Mutex
+	at time.Time
+}
+
+// startSpace starts the embedded space where it had that port the last time, and nothing keeps it: see gchat.StartSpace.
+func (p Program) startSpace(port int) {
+	spaceFailed.Lock()
+	defer spaceFailed.Unlock()
+	address, _ := lastSpace(p.env)
+	flags := strings.Fields(address)
+	_, kept := service.Space(p.env, p.self, io.Discard).Installed()
+	if kept || len(flags) < 2 || !strings.HasSuffix(flags[1], ":"+strconv.Itoa(port)) || time.Since(spaceFailed.at) < spacePause {
+		return
+	}
+	starts, err := state.LockSoon(filepath.Join(spaceData(p.env), "starts")) // of several processes one starts it
+	if err != nil {
+		return
+	}
+	defer starts.Unlock()
+	if !spaceRuns(p.env) && !p.detachSpace(flags) {
+		spaceFailed.at = time.Now()
+	}
+}
+
+// detachSpace starts the space with those flags, and says whether it listens. It outlives this process.
+func (p Program) detachSpace(flags []string) bool {
+	read, write, err := os.Pipe()
+	if err != nil {
+		return false
+	}
+	defer read.Close()
+	cmd := state.DetachedCommand(p.self, append([]string{"space", "--detached"}, flags...)...)
+	cmd.Stdout = write
+	err = cmd.Start()
+	write.Close()
+	if err != nil {
+		return false
+	}
+	go func() { _ = cmd.Wait() }()
+	_ = read.SetReadDeadline(time.Now().Add(spaceBegins))
+	n, _ := read.Read(make([]byte, 1)) // it says that it listens, or ends
+	return n > 0
+}
+
+// endSpace ends a detached space, and says whether there was one. One that a person or the system runs stays.
+func endSpace(env state.Getenv) bool {
+	_, pid := lastSpace(env)
+	if pid == 0 || !spaceRuns(env) {
+		return false
+	}
+	_ = syscall.Kill(pid, syscall.SIGTERM)
+	for looks := 0; looks < 350 && spaceRuns(env); looks++ { // requests that run may take 5 s to finish
+		time.Sleep(20 * time.Millisecond)
+	}
+	return true
 }
 
 // at is where hooks find the space, as HOST:PORT.
@@ -105,16 +191,35 @@ func (d *spaceDoor) flags() []string {
 // address is how the space is opened, for other processes of the person.
 func (d *spaceDoor) address() string { return strings.Join(d.flags(), " ") }
 
-// running says whether a process has the space open.
-func (d *spaceDoor) running() bool { return state.Held(filepath.Join(d.data, "lock")) }
+// noted is the address, and of a detached space the process that ends where the space is needed otherwise.
+func (d *spaceDoor) noted() string {
+	if d.detached {
+		return fmt.Sprintf("%s\n%d %s", d.address(), os.Getpid(), state.Here())
+	}
+	return d.address()
+}
+
+// lastSpace is the address of the space that runs or ran last, and its process if it is detached, which counts while it runs.
+func lastSpace(env state.Getenv) (address string, detached int) {
+	address, by, _ := strings.Cut(space.Address(spaceData(env)), "\n")
+	here := ""
+	if _, err := fmt.Sscan(by, &detached, &here); err != nil || here != state.Here() || detached < 2 {
+		return address, 0
+	}
+	return address, detached
+}
 
 // open has the space listen. Of a space that runs there already, in another process, it returns the addresses and no listener.
 // That is known from the space's folder alone: another program at the port is sent nothing.
 func (d *spaceDoor) open() (*space.Space, net.Listener, error) {
-	if d.running() {
+	at, _ := lastSpace(d.env)
+	if d.service || at != d.address() {
+		endSpace(d.env)
+	}
+	if spaceRuns(d.env) {
 		s, err := space.Kept(d.data)
-		if at := space.Address(d.data); err == nil && at != d.address() {
-			err = failed(fmt.Errorf("%w, with %s", errRuns, at), endSpace, exitFailed)
+		if err == nil && at != d.address() {
+			err = failed(fmt.Errorf("%w, with %s", errRuns, at), howToEnd, exitFailed)
 		}
 		return s, nil, err
 	}
@@ -135,7 +240,7 @@ func (d *spaceDoor) open() (*space.Space, net.Listener, error) {
 	if err != nil {
 		return nil, nil, errors.Join(err, ln.Close())
 	}
-	err = errors.Join(listenForUser(os.Getenv, s, d.port), space.NoteAddress(d.data, d.address()))
+	err = errors.Join(listenForUser(os.Getenv, s, d.port), space.NoteAddress(d.data, d.noted()))
 	if err != nil {
 		err = errors.Join(err, ln.Close(), s.Close())
 	}
@@ -175,10 +280,10 @@ func listenForUser(env state.Getenv, s *space.Space, port int) error {
 	return nil
 }
 
-// errRuns says that another process runs the space, and endSpace how it ends.
+// errRuns says that another process runs the space, and howToEnd how it ends.
 var errRuns = errors.New("the embedded space runs already")
 
-const endSpace = "end it where it runs (Ctrl-C; gchat-hooks space uninstall, if the system runs it), then try again"
+const howToEnd = "end it where it runs (Ctrl-C; gchat-hooks space uninstall, if the system runs it), then try again"
 
 // run serves the embedded space until ctx ends.
 func (d *spaceDoor) run(ctx context.Context) error {
@@ -189,19 +294,50 @@ func (d *spaceDoor) run(ctx context.Context) error {
 	if ln == nil && d.service { // the system tries again, until the other process has ended
 		return errRuns
 	}
-	d.show(s)
+	if !d.detached {
+		d.show(s)
+	}
 	if ln == nil {
 		fmt.Fprintln(d.out, "\nThe space runs already: there is nothing to do.")
 		return nil
 	}
 	defer ln.Close()
 	defer s.Close()
+	if d.detached {
+		fmt.Fprintln(d.out, "the space listens") // what started it waits for that
+		return space.Serve(d.whileNeeded(ctx, s), ln, s)
+	}
 	if config.Load(d.env, state.ProjectDir(d.env)).WebhookURL != s.WebhookURL(d.base()) {
 		fmt.Fprintf(d.out, "\nTo have the hooks use it:  %s setup --space, or in the shell that starts claude:\n"+
 			"  export GOOGLE_CHAT_WEBHOOK_URL='%s'\n  export GCHAT_API_ENDPOINT='%s'\n  export GCHAT_ALLOWED_USERS='%s'\n",
 			d.typed(), s.WebhookURL(d.base()), s.APIEndpoint(d.base()), space.Human)
 	}
 	return space.Serve(ctx, ln, s)
+}
+
+// whileNeeded ends with ctx, when the space was not used for a day, and when its folder is gone or the program is another one: the
+// next use starts it anew.
+func (d *spaceDoor) whileNeeded(ctx context.Context, s *space.Space) context.Context {
+	ctx, end := context.WithCancel(ctx)
+	lock := filepath.Join(d.data, "lock")
+	folder, _ := os.Stat(lock)
+	program, _ := os.Stat(d.self)
+	go func() {
+		defer end()
+		for look := time.Tick(spaceLook); time.Since(s.Used()) < spaceUnused; {
+			select {
+			case <-ctx.Done():
+				return
+			case <-look:
+			}
+			now, _ := os.Stat(lock)
+			is, _ := os.Stat(d.self)
+			if !state.SameVersion(folder, now) || !state.SameVersion(program, is) {
+				return
+			}
+		}
+	}()
+	return ctx
 }
 
 // show prints the addresses of the page, and the first that a phone finds as a QR code.

@@ -1,15 +1,112 @@
 package cli
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"strings"
+	"syscall"
 	"testing"
+	"testing/synctest"
+	"time"
 
+	"gchat-hooks/gchat/space"
 	"gchat-hooks/state"
 	"gchat-hooks/state/config"
 )
+
+// After a reboot a question, or a message, brings the page back at the address that it had, with all that was said; what needs the
+// space otherwise ends it, and so does its folder's end.
+func TestTheSpaceStartsByItself(t *testing.T) {
+	p := newPocket(t)
+	env := getenv(p.env())
+	down := func(end func(pid int)) {
+		_, pid := lastSpace(env)
+		if pid == 0 {
+			t.Fatal("it is not detached")
+		}
+		end(pid)
+		p.until("it is down", func() string { return map[bool]string{false: "down"}[spaceRuns(env)] })
+	}
+	thread, answer := p.asks("one")
+	page, code := p.runs("space", "--listen", p.address)
+	if code != 0 || !strings.Contains(page, "runs already") {
+		t.Fatalf("%d: %s", code, page)
+	}
+	page = strings.Fields(page)[1]
+	down(func(pid int) { _ = syscall.Kill(pid, syscall.SIGKILL) })
+	p.until("the poller starts it", func() string { return map[bool]string{true: "up"}[spaceRuns(env)] })
+	p.replies(page, thread, "2")
+	if said := answer(); !strings.Contains(said, `"Which DB in one?":"Postgres"`) {
+		t.Errorf("answered at the same address: %q", said)
+	}
+
+	endPollersIn(p.home)
+	down(func(int) { endSpace(env) })
+	said := make(chan string, 4)
+	for i := range cap(said) { // at one moment
+		go func() {
+			out, code := p.runs("send", "--session", fmt.Sprint(i), "words")
+			said <- fmt.Sprintf("%d %s", code, out)
+		}()
+	}
+	for range cap(said) {
+		if out := <-said; !strings.HasPrefix(out, "0 sent") {
+			t.Error(out)
+		}
+	}
+	endPollersIn(p.home)
+	down(func(int) {
+		if out, code := p.runs("space", "uninstall"); code != 0 || !strings.Contains(out, "the space has ended") {
+			t.Errorf("%d: %s", code, out)
+		}
+	})
+}
+
+// A detached space ends a day after its last use, soon after its folder is gone, and when another program stands in its place.
+func TestADetachedSpaceEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		dir := t.TempDir()
+		file := func(name string) string {
+			if err := os.WriteFile(filepath.Join(dir, name), nil, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			return filepath.Join(dir, name)
+		}
+		d := &spaceDoor{Program: Program{self: file("program")}, data: dir}
+		lock := file("lock")
+		begin := func() (*space.Space, context.Context) {
+			s, err := space.Open(space.Options{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return s, d.whileNeeded(t.Context(), s)
+		}
+		s, needed := begin()
+		time.Sleep(23 * time.Hour)
+		s.Handler().ServeHTTP(httptest.NewRecorder(), httptest.NewRequest("GET", "http://127.0.0.1/", nil))
+		time.Sleep(23 * time.Hour)
+		if needed.Err() != nil {
+			t.Error("it ends although it was used within a day")
+		}
+		time.Sleep(2 * time.Hour)
+		if needed.Err() == nil {
+			t.Error("it stays unused")
+		}
+		for _, path := range []string{d.self, lock} {
+			_, needed := begin()
+			os.Remove(path)
+			time.Sleep(2 * spaceLook)
+			if needed.Err() == nil {
+				t.Errorf("it stays without %s", path)
+			}
+			file(filepath.Base(path))
+		}
+	})
+}
 
 // The page offers projects that Claude Code trusts, by names that are shown as they are, and none where sessions cannot be begun.
 func TestThePageOffersTrustedProjects(t *testing.T) {

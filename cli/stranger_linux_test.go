@@ -129,6 +129,10 @@ func TestAnotherUserStandsInForNoSpace(t *testing.T) {
 				}
 			}
 
+			address := filepath.Join(p.home, "state/gchat-hooks/space/address")
+			if err := os.Rename(address, address+".away"); err != nil { // else the poller starts the space before the squatter is there
+				t.Fatal(err)
+			}
 			end()
 			squatter := p.stranger(anotherUser, "squats", p.address, thread)
 			out, err := squatter.StdoutPipe()
@@ -141,6 +145,9 @@ func TestAnotherUserStandsInForNoSpace(t *testing.T) {
 			said := bufio.NewReader(out)
 			if line, err := said.ReadString('\n'); line != "ready\n" {
 				t.Fatalf("the squatter says %q, %v", line, err)
+			}
+			if err := os.Rename(address+".away", address); err != nil {
+				t.Fatal(err)
 			}
 			p.until("the poller finds the space down", func() string {
 				files, _ := filepath.Glob(filepath.Join(p.home, "state/gchat-hooks/spaces/*.json"))

@@ -188,7 +188,7 @@ func (w *wait) chatOf(ctx context.Context, project, space string) string {
 
 // thread writes down that this process waits in a thread.
 func (w *wait) thread(ctx context.Context, key, name string) (*state.Question, error) {
-	project, err := filepath.Abs(state.ProjectDir(w.env))
+	project, err := filepath.Abs(state.ProjectAround(w.env))
 	if err != nil {
 		return nil, err
 	}

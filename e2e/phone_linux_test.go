@@ -23,7 +23,7 @@ import (
 // elsewhere is an address of this machine that is not loopback's, as a phone knows it: the namespace's own.
 const elsewhere = "10.77.0.1"
 
-// A new user without Google: install, setup, and the space that setup says to run. The question is answered with a tap on the page, on
+// A new user without Google: install, setup, and the page whose link `gchat-hooks space` prints. The question is answered with a tap on the page, on
 // this machine and at the address that a phone would open.
 func TestANewUserAnswersOnThePage(t *testing.T) {
 	t.Parallel()

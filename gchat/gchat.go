@@ -251,22 +251,32 @@ func dial(ctx context.Context, network, address string) (net.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	socket, err := state.SocketOf(os.Getenv, at.Port)
-	var conn net.Conn
-	switch {
-	case err == nil && socket == "":
-		return direct.DialContext(ctx, network, address)
-	case err == nil:
-		conn, err = direct.DialContext(ctx, "unix", socket)
+	for again := false; ; again = true {
+		socket, err := state.SocketOf(os.Getenv, at.Port)
+		var conn net.Conn
+		switch {
+		case err == nil && socket == "":
+			return direct.DialContext(ctx, network, address)
+		case err == nil:
+			conn, err = direct.DialContext(ctx, "unix", socket)
+		}
+		if err == nil {
+			return conn, nil
+		}
+		if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ECONNREFUSED) {
+			if StartSpace != nil && !again {
+				StartSpace(at.Port)
+				continue
+			}
+			err = fmt.Errorf("the embedded space is down: %w", syscall.ECONNREFUSED)
+		}
+		return nil, &net.OpError{Op: "dial", Net: network, Addr: at, Err: err}
 	}
-	if err == nil {
-		return conn, nil
-	}
-	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ECONNREFUSED) {
-		err = fmt.Errorf("the embedded space is down: %w", syscall.ECONNREFUSED)
-	}
-	return nil, &net.OpError{Op: "dial", Net: network, Addr: at, Err: err}
 }
+
+// StartSpace starts the embedded space that has a port of this machine, and waits until it listens, or cannot. Nil starts none: it
+// is set where this process is the program that runs the space.
+var StartSpace func(port int)
 
 // pingAfter is how long an HTTP/2 connection may be silent before it is asked for a sign of life, and how long that may take. A
 // pull is always under way, so its connection is never idle; after a computer's sleep or a change of network it may lead nowhere,

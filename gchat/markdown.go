@@ -37,12 +37,15 @@ func parsed(source string) string {
 }
 
 // plain is visible text with its lines as they are, neutral.
-func plain(source string) string {
+func plain(source string) string { return noFence.Replace(inChatSyntax(source)) }
+
+// inChatSyntax is plain of text in Chat's own syntax: its code blocks stay code, too.
+func inChatSyntax(source string) string {
 	lines := strings.Split(strings.Trim(source, "\n"), "\n")
 	for i, l := range lines {
-		lines[i] = noFence.Replace(disarm(strings.TrimRight(l, blanks)))
+		lines[i] = disarm(strings.TrimRight(l, blanks))
 	}
-	return shut(strings.TrimRight(strings.Join(lines, "\n"), "\n"))
+	return inert(strings.TrimRight(strings.Join(lines, "\n"), "\n"))
 }
 
 // line is a line of a message. Code is a line of a code block, or one of its fences.

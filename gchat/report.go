@@ -29,7 +29,11 @@ func ReportWhole(r state.Report) string {
 }
 
 func reportTexts(r state.Report, limit int) []string {
-	distance, text := "\n\n", markdown(reportMarkdown(r))
+	words := markdown
+	if r.ChatSyntax {
+		words = inChatSyntax
+	}
+	distance, text := "\n\n", words(reportText(r))
 	// An asterisk would end the bold of the title.
 	if title := strings.ReplaceAll(field(r.Title), "*", "∗"); title != "" {
 		text = disarm("*"+closed(title)+"*") + "\n" + text
@@ -66,9 +70,9 @@ const actionRequired = "ACTION REQUIRED:"
 
 var blockStart = state.Pattern(`^\s*(?:[#>|-]|[*+]\s|\d+[.)]\s|\x60{3}|~{3})`)
 
-// reportMarkdown is the report's text. What blocks a session begins with a call, on a line of its own where a list or a block
+// reportText is the report's text as it was given. What blocks a session begins with a call, on a line of its own where a list or a block
 // comes first.
-func reportMarkdown(r state.Report) string {
+func reportText(r state.Report) string {
 	text := state.Clean(state.ForChat, r.Text)
 	words := strings.TrimLeft(text, " \t\n*_~#>")
 	switch {

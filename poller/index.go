@@ -156,7 +156,7 @@ func (p *Poller) load(s *served) {
 	if s.missing || s.Record == state.OpenMessage || s.over && state.SameVersion(was, s.is) {
 		return
 	}
-	q, err := p.records.Load(s.Path)
+	q, err := p.records.Load(s.Path, s.named)
 	s.hidden = errors.Is(err, fs.ErrPermission)
 	switch {
 	case err != nil:
@@ -238,7 +238,7 @@ func (p *Poller) scanSessions() {
 	p.Log.Once(err, "sessions not read")
 	p.sessions, p.byThread = nil, map[string]*state.Session{}
 	for _, name := range names {
-		s, err := p.sessionFiles.Load(filepath.Join(folder.Dir, name+".json"))
+		s, err := p.sessionFiles.Load(filepath.Join(folder.Dir, name+".json"), false)
 		if err != nil || s == nil {
 			continue
 		}

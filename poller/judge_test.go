@@ -104,7 +104,7 @@ func TestJudgeSeveralQuestions(t *testing.T) {
 	if r := say("m1", "Q1: 2"); r.Verdict != state.Kept || q.Partial[0].Value() != "y" || q.Owes[0] != (state.Owed{About: state.NoteKept, Reply: "m1"}) {
 		t.Errorf("%+v, owes %+v", r, q.Owes)
 	}
-	if r := say("m2", "Q2: 1"); r.Verdict != state.Used || q.Answers["A?"] != "y" || q.Answers["B?"] != "z" || *q.ResponseType != "multi_question" {
+	if r := say("m2", " Q2: 1\n"); r.Verdict != state.Used || *q.Response != "Q2: 1" || q.Answers["A?"] != "y" || q.Answers["B?"] != "z" || *q.ResponseType != "multi_question" {
 		t.Errorf("%+v, %v", r, q.Answers)
 	}
 }

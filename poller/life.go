@@ -14,7 +14,10 @@ import (
 )
 
 const (
-	// graceForHook is how long after its asking a question waits for its PermissionRequest hook.
+	// graceForPost is how long after its asking a question that no hook waits for is not posted: its PermissionRequest hook comes
+	// a moment later, or is not registered.
+	graceForPost = 1500 * time.Millisecond
+	// graceForHook is how long after its asking a question waits for a process that can take its answer.
 	graceForHook = 5 * time.Second
 	// graceForReply is how long after its asking a reply waits for a process that can deliver it: on a slow machine the
 	// PermissionRequest hook comes seconds after the poller posted, and takes over.
@@ -332,7 +335,7 @@ func (p *Poller) readSince(chat string, then time.Time) bool {
 // post puts a question into the outbox when it is due. It returns when to come again.
 func (p *Poller) post(ctx context.Context, s *served) (again time.Time) {
 	q := s.q
-	young := p.Now().Sub(q.AskedAt).Abs() < graceForHook
+	young := p.Now().Sub(q.AskedAt).Abs() < graceForPost
 	typable := q.Kind.Row().Prompt && p.typable(s)
 	if q.Mode.Row().Dialog && q.Mode.Row().Hook && young && !typable && (s.unsure || !state.HasWaiter(p.Env, s.Path)) {
 		return p.Now().Add(250 * time.Millisecond) // its hook may just be starting

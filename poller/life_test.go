@@ -517,3 +517,17 @@ func TestADialogsEndIsAnAnswerARoundLater(t *testing.T) {
 		}
 	}
 }
+
+// With the preset send no hook waits for a question, nor does one come: it is in its space within two seconds all the same.
+func TestAQuestionThatNoHookWaitsForIsPosted(t *testing.T) {
+	for age, posted := range map[time.Duration]bool{time.Second: false, 1600 * time.Millisecond: true} {
+		d := newDesk(t)
+		d.ask(func(q *state.Question) { q.Mode, q.AskedAt = state.Native, time.Now().Add(-age).UTC() })
+		p := d.poller()
+		p.scan()
+		s := p.inOrder()[0]
+		if again := p.post(t.Context(), s); s.put != posted || !posted && time.Until(again) > 250*time.Millisecond {
+			t.Errorf("%v after its asking: put %v, again at %v", age, s.put, again)
+		}
+	}
+}

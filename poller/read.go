@@ -30,7 +30,8 @@ const (
 	restCycle = 30 * time.Second
 	restsFor  = time.Hour
 
-	firstBackup  = 30 * time.Second
+	firstBackup  = 30 * time.Second // after 429
+	firstRetry   = time.Second      // after 5xx: Chat stumbles now and then
 	refusedPause = time.Minute
 	authTries    = 5 // then degraded, and said so
 	// deafPause is how long a space is not listed that only its Chat app may hear.
@@ -343,9 +344,13 @@ func (t *trouble) after(err error) time.Duration {
 			return refusedPause
 		}
 	case gchat.Overloaded(err):
+		first := firstRetry
+		if gchat.TooMany(err) {
+			first = firstBackup
+		}
 		t.overloaded++
 		// What Chat asks for counts, also when it is less than our own rule: it knows when the quota is back.
-		return cmp.Or(gchat.RetryAfter(err), backoff(firstBackup, t.overloaded))
+		return cmp.Or(gchat.RetryAfter(err), backoff(first, t.overloaded))
 	}
 	return 0
 }

@@ -41,13 +41,19 @@ func TestCycleIsQuickForTwoMinutes(t *testing.T) {
 }
 
 func TestTroubleBacksOff(t *testing.T) {
-	var tr trouble
-	overloaded := &gchat.APIError{HTTP: http.StatusServiceUnavailable}
-	for i, want := range []time.Duration{30 * time.Second, time.Minute, 2 * time.Minute, 4 * time.Minute, 5 * time.Minute, 5 * time.Minute} {
-		if got := tr.after(overloaded); got != want {
-			t.Errorf("failure %d: %v, want %v", i+1, got, want)
+	for code, wants := range map[int][]time.Duration{
+		429: {30 * time.Second, time.Minute, 2 * time.Minute, 4 * time.Minute, 5 * time.Minute, 5 * time.Minute},
+		500: {time.Second, 2 * time.Second, 4 * time.Second},
+		503: {time.Second, 2 * time.Second, 4 * time.Second, 8 * time.Second, 16 * time.Second, 32 * time.Second},
+	} {
+		var tr trouble
+		for i, want := range wants {
+			if got := tr.after(&gchat.APIError{HTTP: code}); got != want {
+				t.Errorf("%d, failure %d: %v, want %v", code, i+1, got, want)
+			}
 		}
 	}
+	var tr trouble
 	if got := tr.after(&gchat.APIError{HTTP: 429, RetryAfter: 7 * time.Second}); got != 7*time.Second {
 		t.Errorf("with Retry-After: %v", got)
 	}

@@ -145,7 +145,7 @@ func (s *sender) readOutbox() {
 	waiting := map[string]bool{}
 	for _, name := range names { // the oldest first
 		path := filepath.Join(s.box.Dir, name+".json")
-		m, err := s.cache.Load(path)
+		m, err := s.cache.Load(path, false)
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			s.Log.Error().Err(err).Msg("message not read")
 		}

@@ -55,7 +55,7 @@ func salt(env Getenv) []byte {
 		return b
 	}
 	fresh := []byte(rand.Text())
-	l, err := lockSoon(path)
+	l, err := LockSoon(path)
 	if err != nil {
 		return fresh
 	}

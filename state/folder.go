@@ -117,7 +117,7 @@ func (f Folder[T]) parse(name string, b []byte, written time.Time, err error) (*
 // Update is the only way a record on disk changes: under its lock it is read afresh, handed to change, and written. An error
 // of change leaves the file as it was; ErrUnchanged does so without being one. The record is returned as it then stands.
 func (f Folder[T]) Update(name string, change func(*T) error) (*T, error) {
-	lock, err := lockSoon(f.lockPath(name))
+	lock, err := LockSoon(f.lockPath(name))
 	if err != nil {
 		return nil, err
 	}
@@ -224,8 +224,9 @@ type cached[T any] struct {
 	used int // the last round that it was loaded in
 }
 
-// Load is Folder.Load, for the record's path. That a file is damaged is returned with the first call only, then nil and nil.
-func (c *Cache[T]) Load(path string) (*T, error) {
+// Load is Folder.Load, for the record's path; leaveAlone is the folder's. That a file is damaged is returned with the first call
+// only, then nil and nil.
+func (c *Cache[T]) Load(path string, leaveAlone bool) (*T, error) {
 	if c.read == nil {
 		c.read = map[string]*cached[T]{}
 	}
@@ -238,7 +239,7 @@ func (c *Cache[T]) Load(path string) (*T, error) {
 		was.used = c.round
 		return was.rec, nil
 	}
-	rec, err := Folder[T]{Dir: filepath.Dir(path)}.Load(NameOf(path))
+	rec, err := Folder[T]{Dir: filepath.Dir(path), LeaveAlone: leaveAlone}.Load(NameOf(path))
 	if errors.Is(err, ErrBeingWritten) {
 		return nil, nil // the end of the writing is a change, too
 	}
@@ -249,9 +250,10 @@ func (c *Cache[T]) Load(path string) (*T, error) {
 }
 
 // SameVersion says whether a record's file did not change from one look to the next. A rewrite is a new file renamed over the old
-// one, so the inode tells even within one clock tick.
+// one, so the inode tells even within one clock tick; of two rewrites in one tick, where the second gets the first one's inode
+// again, mostly the size.
 func SameVersion(was, is os.FileInfo) bool {
-	return was != nil && is != nil && os.SameFile(was, is) && was.ModTime().Equal(is.ModTime())
+	return was != nil && is != nil && os.SameFile(was, is) && was.Size() == is.Size() && was.ModTime().Equal(is.ModTime())
 }
 
 // Tidy forgets the records that were not loaded since the last Tidy.

@@ -76,8 +76,8 @@ func Held(path string) bool {
 	return errors.Is(syscall.Flock(int(f.Fd()), syscall.LOCK_SH|syscall.LOCK_NB), syscall.EWOULDBLOCK)
 }
 
-// lockSoon takes the lock at path within lockWait. Each try opens the file anew: an uninstall may have removed it.
-func lockSoon(path string) (*Lock, error) {
+// LockSoon takes the lock at path within lockWait. Each try opens the file anew: an uninstall may have removed it.
+func LockSoon(path string) (*Lock, error) {
 	end := time.Now().Add(lockWait)
 	for pause := time.Millisecond; ; pause = min(2*pause, longestTry) {
 		l, err := TryLock(path)
@@ -137,14 +137,8 @@ const (
 // ours but the lock. The caller has it no more, also when that fails. Started as an Orphan, self only starts the poller, as
 // Detached, and ends: on Esc Claude Code ends a waiting hook with all its children (2.1.197, 2.1.329).
 func (l *Lock) Pass(self, as string) error {
-	kept := slices.DeleteFunc(os.Environ(), func(pair string) bool { // the poller belongs to no session and to no pane
-		return strings.HasPrefix(pair, "CLAUDE") || strings.HasPrefix(pair, "TMUX")
-	})
-	cmd := &exec.Cmd{
-		Path: self, Args: []string{"gchat-hooks", "poller", as}, // self may be a copy that is called as a hook
-		Dir: "/", Env: kept, SysProcAttr: &syscall.SysProcAttr{Setsid: true},
-		ExtraFiles: []*os.File{l.file}, // the three before it are the null device
-	}
+	cmd := DetachedCommand(self, "poller", as)
+	cmd.ExtraFiles = []*os.File{l.file} // the three before it are the null device
 	if err := cmd.Start(); err != nil {
 		l.Unlock()
 		return fmt.Errorf("start poller: %w", err)
@@ -152,6 +146,18 @@ func (l *Lock) Pass(self, as string) error {
 	_ = l.file.Close() // without LOCK_UN: the child has the lock
 	go func() { _ = cmd.Wait() }()
 	return nil
+}
+
+// DetachedCommand runs self in a session of its own, in /, with no descriptor of ours. It belongs to no session of Claude Code and to
+// no pane.
+func DetachedCommand(self string, args ...string) *exec.Cmd {
+	kept := slices.DeleteFunc(os.Environ(), func(pair string) bool {
+		return strings.HasPrefix(pair, "CLAUDE") || strings.HasPrefix(pair, "TMUX")
+	})
+	return &exec.Cmd{
+		Path: self, Args: append([]string{"gchat-hooks"}, args...), // self may be a copy that is called as a hook
+		Dir: "/", Env: kept, SysProcAttr: &syscall.SysProcAttr{Setsid: true},
+	}
 }
 
 // StartPoller makes sure that a poller of this environment runs; self is this program's path. It is called after the work was

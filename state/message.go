@@ -93,8 +93,10 @@ type Report struct {
 	Session string     `json:"session,omitempty"`
 	About   string     `json:"about,omitempty"`
 	Title   string     `json:"title,omitempty"`
-	Text    string     `json:"text"`
+	Text    string     `json:"text"` // Markdown, or in Chat's own syntax
 	At      time.Time  `json:"at,omitzero"`
+
+	ChatSyntax bool `json:"chat_syntax,omitempty"`
 }
 
 // Wake is how a message is handed to an OpenClaw agent.
@@ -163,7 +165,7 @@ func (o Outbox) Put(env Getenv, m *Message, again time.Duration) (stands *Messag
 	if m.ProjectDir != "" && !m.Trusted {
 		m.Trusted = ProjectCounts(env, m.ProjectDir)
 	}
-	lock, err := lockSoon(o.lockPath("put"))
+	lock, err := LockSoon(o.lockPath("put"))
 	if err != nil {
 		return nil, false, fmt.Errorf("put message: %w", err)
 	}

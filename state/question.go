@@ -183,7 +183,7 @@ type Question struct {
 	Questions          []Prompt   `json:"questions"`
 	Status             Status     `json:"status"`
 	ResolvedAt         *time.Time `json:"resolved_at"`
-	Response           *string    `json:"response"`      // the reply as it was typed
+	Response           *string    `json:"response"`      // the reply as it was typed, without space around it
 	ResponseType       *string    `json:"response_type"` // single_select, multi_select, custom_text, multi_question
 	InjectionAttempted bool       `json:"injection_attempted"`
 	InjectionSucceeded *bool      `json:"injection_succeeded"`

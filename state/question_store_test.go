@@ -199,7 +199,7 @@ func TestWhatIsBeingWrittenIsLeftAlone(t *testing.T) {
 		if qs, bad := s.All(); len(qs) != 1 || qs[0].QuestionID != good.QuestionID || len(bad) != 0 {
 			t.Fatalf("after %d bytes: %d questions, %v", n, len(qs), bad)
 		}
-		if q, err := cache.Load(path); q != nil || err != nil {
+		if q, err := cache.Load(path, false); q != nil || err != nil {
 			t.Fatalf("after %d bytes the cache has %v, %v", n, q, err)
 		}
 	}
@@ -235,15 +235,15 @@ func TestCacheSeesChanges(t *testing.T) {
 	s := QuestionsIn(t.TempDir())
 	q := record(t, s, question("s"))
 	var cache Cache[Question]
-	first, err := cache.Load(q.Path)
-	again, _ := cache.Load(q.Path)
+	first, err := cache.Load(q.Path, false)
+	again, _ := cache.Load(q.Path, false)
 	if err != nil || first != again {
 		t.Fatalf("an unchanged file was read twice: %v", err)
 	}
 	if _, err := UpdateQuestion(q.Path, func(q *Question) error { q.Denied = true; return nil }); err != nil {
 		t.Fatal(err)
 	}
-	if now, err := cache.Load(q.Path); err != nil || !now.Denied {
+	if now, err := cache.Load(q.Path, false); err != nil || !now.Denied {
 		t.Errorf("after a change: %+v, %v", now, err)
 	}
 	cache.Tidy()

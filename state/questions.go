@@ -44,7 +44,7 @@ func AmongMarkers(path string) bool { return filepath.Base(filepath.Dir(path)) =
 // one (without Path, it is written), or nil. A new one is {session_id}-{unix_ts}.json, with -2, -3 … when that is taken; in deny
 // mode {question_id}.json.
 func (s Questions) Record(claudeSession string, decide func(open []*Question) *Question) (*Question, error) {
-	l, err := lockSoon(s.lockPath("record"))
+	l, err := LockSoon(s.lockPath("record"))
 	if err != nil {
 		return nil, err
 	}

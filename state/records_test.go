@@ -374,14 +374,14 @@ func TestAReadThatFailedIsTriedAgain(t *testing.T) {
 	if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE, &low); err != nil {
 		t.Fatal(err)
 	}
-	_, err := c.Load(filepath.Join(dir, "s.json"))
+	_, err := c.Load(filepath.Join(dir, "s.json"), false)
 	if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE, &was); err != nil {
 		t.Fatal(err)
 	}
 	if err == nil {
 		t.Skip("no error to be had")
 	}
-	if s, err := c.Load(filepath.Join(dir, "s.json")); s == nil {
+	if s, err := c.Load(filepath.Join(dir, "s.json"), false); s == nil {
 		t.Errorf("afterwards it is %v, %v", s, err)
 	}
 }

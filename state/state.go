@@ -34,6 +34,24 @@ func ProjectDir(env Getenv) string {
 	return dir
 }
 
+// ProjectAround is the project of a command in a shell, which may be below it: $CLAUDE_PROJECT_DIR, else that of the session whose
+// shell it is, else the nearest folder with configuration, from the working one up to the home folder.
+func ProjectAround(env Getenv) string {
+	here := ProjectDir(env)
+	if env("CLAUDE_PROJECT_DIR") != "" {
+		return here
+	}
+	if one, err := SessionsIn(UserState(env)).Of(env("CLAUDE_CODE_SESSION_ID")); err == nil && one.ProjectDir != "" {
+		return one.ProjectDir
+	}
+	for dir := here; dir != filepath.Dir(dir) && !sameFolder(dir, Home(env)); dir = filepath.Dir(dir) {
+		if exists(filepath.Join(dir, ".claude", "gchat-hooks.json")) || exists(filepath.Join(dir, ".mcp.json")) {
+			return dir
+		}
+	}
+	return here
+}
+
 // ProjectState is the folder of a project's state: $GCHAT_STATE_DIR, else .claude/state in the project. Where a link leads that
 // out of the project, it is SpareState: a checkout must not say where else files are read and written. So it is where macOS would
 // not let a poller read the project.

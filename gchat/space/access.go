@@ -23,6 +23,7 @@ func (s *Space) Handler() http.Handler {
 		h.Set("X-Content-Type-Options", "nosniff")
 		h.Set("Referrer-Policy", "no-referrer")
 		r.Body = http.MaxBytesReader(w, r.Body, maxBody)
+		s.use()
 
 		if !s.phone && !isLoopback(r.Host) {
 			const denial = "The host %.60q is not this machine: gchat-hooks space --phone serves other ones, too."

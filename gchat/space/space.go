@@ -19,6 +19,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"google.golang.org/api/chat/v1"
@@ -67,6 +68,7 @@ type Space struct {
 	session  func(context.Context, string) Session
 	projects func() ([]string, bool)
 	glances  sync.Map // thread name → *glance
+	used     atomic.Pointer[time.Time]
 
 	mu        sync.Mutex
 	store     *store       // nil: in memory
@@ -110,6 +112,7 @@ func Open(opts Options) (*Space, error) {
 	if s.now == nil {
 		s.now = time.Now
 	}
+	s.use()
 	if opts.Data == "" {
 		s.secrets = newSecrets()
 		return s, nil
@@ -124,6 +127,14 @@ func Open(opts Options) (*Space, error) {
 	}
 	return s, nil
 }
+
+func (s *Space) use() {
+	now := time.Now()
+	s.used.Store(&now)
+}
+
+// Used is when the space was asked for something last, by a program or a page, or opened.
+func (s *Space) Used() time.Time { return *s.used.Load() }
 
 // Close ends the event streams and gives the data folder free.
 func (s *Space) Close() error {

@@ -159,8 +159,8 @@ func claim(q *state.Question, r *state.Reply, text string, answers map[int]state
 			q.Notes[prompt.Question] = a.Notes
 		}
 	}
-	kind := gchat.ResponseType(q.Questions, answers)
-	q.Response, q.ResponseType = &text, &kind
+	kind, response := gchat.ResponseType(q.Questions, answers), strings.TrimSpace(text)
+	q.Response, q.ResponseType = &response, &kind
 	q.AnsweredBy, q.AnsweredByName, q.AnsweredMessage = r.Sender, r.DisplayName, r.MessageName
 }
 
