@@ -50,7 +50,10 @@ func (s Questions) Record(claudeSession string, decide func(open []*Question) *Q
 	}
 	defer l.Unlock()
 	// Questions and answers do not belong into a commit. Where this cannot be written, neither can the question, which says so.
-	_ = quick.write(filepath.Join(filepath.Dir(s.Dir), gitignore), []byte(ignoreAll), true)
+	ignore := filepath.Join(filepath.Dir(s.Dir), gitignore)
+	if _, err := os.Lstat(ignore); Missing(err) {
+		_ = quick.write(ignore, []byte(ignoreAll), true)
+	}
 	have, _, err := s.OfSession(claudeSession)
 	if err != nil {
 		return nil, err
