@@ -1,0 +1,86 @@
+package e2e
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"gchat-hooks/e2e/bound"
+)
+
+// Where an administrator allows only managed hooks, a permission and the next instruction are answered from Chat all the same:
+// with the plugin that managed settings enable, as docs/install.md has it, and with a file that `install` wrote. What the
+// person registers does not run.
+func TestManagedHooksOnly(t *testing.T) {
+	t.Parallel()
+	for name, write := range map[string]func(t *testing.T, folder string){"plugin": managedPlugin, "file": managedFile} {
+		t.Run(name, func(t *testing.T) {
+			eachClaude(t, both, func(t *testing.T, c claude) {
+				managed, own := t.TempDir(), filepath.Join(t.TempDir(), "ran")
+				write(t, managed)
+				b := bridged(t, c.outside().managed(t, managed), config{
+					Hooks:  hooks{"UserPromptSubmit": {{Command: "touch " + own}}},
+					Env:    []string{"GCHAT_IDLE=on", "PATH=" + filepath.Dir(built(t)) + ":" + os.Getenv("PATH")},
+					Script: []turn{{bash("mkdir out")}, asksBack, thanks},
+				})
+				b.Prompt("go ahead")
+				b.reply(b.await("[Permission]", "mkdir out"), "yes")
+				b.told(1)
+				b.await("[Answered]", "Allowed: Bash: mkdir out")
+				b.reply(b.await("[Waiting for you]", "Shall I commit?"), "commit it")
+				b.API.WaitText(t, "this is the next instruction: commit it")
+				b.await("[Sent]")
+				if _, err := os.Stat(own); err == nil {
+					t.Error("the person's own hook ran: these settings are not managed")
+				}
+			})
+		})
+	}
+}
+
+// managed is a Claude Code on a machine with these managed settings: it sees /etc with a folder more.
+func (c claude) managed(t *testing.T, settings string) claude {
+	t.Helper()
+	upper, work := t.TempDir(), t.TempDir()
+	if err := os.Rename(settings, filepath.Join(upper, "claude-code")); err != nil {
+		t.Fatal(err)
+	}
+	mount := `mount -t overlay overlay -o "lowerdir=/etc,upperdir=$0,workdir=$1" /etc && shift && exec "$@"`
+	argv := []string{"unshare", "--mount", "sh", "-c", mount, upper, work}
+	if out, err := bound.Command(t, argv[0], append(argv[1:], "true")...).CombinedOutput(); err != nil {
+		skip(t, "no /etc of its own: "+string(out))
+	}
+	return claude{c.Version, append(argv, c.Argv...)}
+}
+
+// managedPlugin writes the recipe of the page, with the folder of this project.
+func managedPlugin(t *testing.T, folder string) {
+	project, err := filepath.Abs("..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, recipe, _ := strings.Cut(contents(t, "../docs/install.md"), "```json\n")
+	recipe, _, found := strings.Cut(recipe, "```")
+	if !found || !strings.Contains(recipe, "/opt/gchat-hooks") {
+		t.Fatal("the page has no recipe")
+	}
+	put(t, filepath.Join(folder, "managed-settings.json"), strings.Replace(recipe, "/opt/gchat-hooks", project, 1))
+}
+
+// managedFile has `install` write a file, as the page says.
+func managedFile(t *testing.T, folder string) {
+	cmd := bound.Command(t, built(t), "install", "--preset", "approve", "--claude-version", "2.1.197")
+	cmd.Env = []string{"HOME=" + folder, "CLAUDE_CONFIG_DIR=" + folder}
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	put(t, filepath.Join(folder, "managed-settings.json"), `{"allowManagedHooksOnly": true}`)
+	parts := filepath.Join(folder, "managed-settings.d")
+	if err := os.Mkdir(parts, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Rename(filepath.Join(folder, "settings.json"), filepath.Join(parts, "gchat-hooks.json")); err != nil {
+		t.Fatal(err)
+	}
+}
