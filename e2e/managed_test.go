@@ -9,28 +9,45 @@ import (
 	"gchat-hooks/e2e/bound"
 )
 
-// Where an administrator allows only managed hooks, a permission and the next instruction are answered from Chat all the same:
-// with the plugin that managed settings enable, as docs/install.md has it, and with a file that `install` wrote. What the
-// person registers does not run.
+// Where an administrator allows only managed hooks, a question, a permission and the next instruction are answered from Chat all
+// the same: with the plugin that managed settings enable, as docs/install.md has it, also beside a second one, and with a file
+// that `install` wrote. What the person registers does not run.
 func TestManagedHooksOnly(t *testing.T) {
 	t.Parallel()
-	for name, write := range map[string]func(t *testing.T, folder string){"plugin": managedPlugin, "file": managedFile} {
+	for name, settings := range map[string]struct {
+		write func(t *testing.T, folder string)
+		found string // where doctor finds the hooks
+	}{
+		"plugin":  {managedPlugin, "/plugins/approve/hooks/hooks.json"},
+		"plugins": {managedPlugins, "/plugins/approve/hooks/hooks.json"},
+		"file":    {managedFile, "/etc/claude-code/managed-settings.d/gchat-hooks.json"},
+	} {
 		t.Run(name, func(t *testing.T) {
 			eachClaude(t, both, func(t *testing.T, c claude) {
 				managed, own := t.TempDir(), filepath.Join(t.TempDir(), "ran")
-				write(t, managed)
+				settings.write(t, managed)
 				b := bridged(t, c.outside().managed(t, managed), config{
 					Hooks:  hooks{"UserPromptSubmit": {{Command: "touch " + own}}},
 					Env:    []string{"GCHAT_IDLE=on", "PATH=" + filepath.Dir(built(t)) + ":" + os.Getenv("PATH")},
-					Script: []turn{{bash("mkdir out")}, asksBack, thanks},
+					Script: []turn{{ask(deploy)}, {bash("gchat-hooks doctor --json >found; true")}, asksBack, thanks},
 				})
 				b.Prompt("go ahead")
-				b.reply(b.await("[Permission]", "mkdir out"), "yes")
-				b.told(1)
-				b.await("[Answered]", "Allowed: Bash: mkdir out")
+				b.reply(b.await("[AskUserQuestion]", deploy.Question), "3")
+				b.told(1, "Canary")
+				b.reply(b.await("[Permission]", "gchat-hooks doctor"), "yes")
+				b.told(2)
+				b.await("[Answered]", "Allowed: Bash:")
 				b.reply(b.await("[Waiting for you]", "Shall I commit?"), "commit it")
 				b.API.WaitText(t, "this is the next instruction: commit it")
 				b.await("[Sent]")
+				for _, beginning := range []string{"[AskUserQuestion]", "[Permission]", "[Sent]"} {
+					if n := b.count(beginning); n != 1 {
+						t.Errorf("%d messages %s", n, beginning)
+					}
+				}
+				if found := contents(t, filepath.Join(b.Dir, "found")); !strings.Contains(found, settings.found+`"`) {
+					t.Errorf("doctor does not find %s:\n%s", settings.found, found)
+				}
 				if _, err := os.Stat(own); err == nil {
 					t.Error("the person's own hook ran: these settings are not managed")
 				}
@@ -66,6 +83,14 @@ func managedPlugin(t *testing.T, folder string) {
 		t.Fatal("the page has no recipe")
 	}
 	put(t, filepath.Join(folder, "managed-settings.json"), strings.Replace(recipe, "/opt/gchat-hooks", project, 1))
+}
+
+// managedPlugins enables one more: an event that both have is handled once.
+func managedPlugins(t *testing.T, folder string) {
+	managedPlugin(t, folder)
+	const one, more = `"gchat-hooks-approve@gchat-hooks": true`, `, "gchat-hooks-report@gchat-hooks": true`
+	file := filepath.Join(folder, "managed-settings.json")
+	put(t, file, strings.Replace(contents(t, file), one, one+more, 1))
 }
 
 // managedFile has `install` write a file, as the page says.
