@@ -65,7 +65,8 @@ func sources(env state.Getenv) []*source {
 	if runtime.GOOS == "darwin" {
 		managed = "/Library/Application Support/ClaudeCode"
 	}
-	managed = cmp.Or(env("CLAUDE_CODE_MANAGED_SETTINGS_PATH"), managed) // Claude Code's own name for it, read in 2.1.329
+	// Claude Code's own name for it, read in 2.1.329. 2.1.197 and 2.1.330, as they are released, take no notice of it.
+	managed = cmp.Or(env("CLAUDE_CODE_MANAGED_SETTINGS_PATH"), managed)
 	project := filepath.Join(state.ProjectDir(env), ".claude")
 	paths := []string{
 		filepath.Join(claudeDir(env), "settings.json"), filepath.Join(project, "settings.json"),
@@ -86,8 +87,9 @@ func sources(env state.Getenv) []*source {
 		}
 	}
 	all = append(plugins(env, enabled, forced), all...)
+	only := managedOnly(all)
 	for _, s := range all {
-		if managedOnly(all) != "" && !s.managed {
+		if only != "" && !s.managed {
 			s.hooks = nil // Claude Code does not run them
 		}
 	}
