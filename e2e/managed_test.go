@@ -28,7 +28,7 @@ func TestManagedHooksOnly(t *testing.T) {
 				settings.write(t, managed)
 				b := bridged(t, c.outside().managed(t, managed), config{
 					Hooks:  hooks{"UserPromptSubmit": {{Command: "touch " + own}}},
-					Env:    []string{"GCHAT_IDLE=on", "PATH=" + filepath.Dir(built(t)) + ":" + os.Getenv("PATH")},
+					Env:    []string{"GCHAT_IDLE=on", onPath(t)},
 					Script: []turn{{ask(deploy)}, {bash("gchat-hooks doctor --json >found; true")}, asksBack, thanks},
 				})
 				b.Prompt("go ahead")
@@ -56,6 +56,27 @@ func TestManagedHooksOnly(t *testing.T) {
 	}
 }
 
+// The plugin for deny mode wakes its session with the reply.
+func TestAPluginWakesItsSession(t *testing.T) {
+	eachClaude(t, both, func(t *testing.T, c claude) {
+		managed := t.TempDir()
+		managedPlugin(t, managed)
+		file := filepath.Join(managed, "managed-settings.json")
+		put(t, file, strings.Replace(contents(t, file), "gchat-hooks-approve@", "gchat-hooks-system3@", 1))
+		b := bridged(t, c.outside().managed(t, managed), config{
+			Env:    []string{"GCHAT_ASK_MODE=deny", onPath(t)},
+			Script: []turn{{ask(deploy)}, goOn, acts},
+		})
+		b.Prompt("go ahead")
+		q := b.await("[AskUserQuestion]", deploy.Question)
+		b.denied(1)
+		b.WaitScreen("I go on meanwhile.")
+		b.reply(q, "3")
+		b.WaitScreen("Acting on it.")
+		b.API.WaitText(t, `="Canary"`)
+	})
+}
+
 // managed is a Claude Code on a machine with these managed settings: it sees /etc with a folder more.
 func (c claude) managed(t *testing.T, settings string) claude {
 	t.Helper()
@@ -70,6 +91,9 @@ func (c claude) managed(t *testing.T, settings string) claude {
 	}
 	return claude{c.Version, append(argv, c.Argv...)}
 }
+
+// onPath is a PATH with the program, as a plugin wants it.
+func onPath(t *testing.T) string { return "PATH=" + filepath.Dir(built(t)) + ":" + os.Getenv("PATH") }
 
 // managedPlugin writes the recipe of the page, with the folder of this project.
 func managedPlugin(t *testing.T, folder string) {
