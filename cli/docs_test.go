@@ -262,6 +262,8 @@ func TestDocsJSON(t *testing.T) {
 					kind = "an agent's reply"
 				case name == "terminal_only":
 					kind = "a policy"
+				case name == "allowManagedHooksOnly":
+					kind = "managed settings" // e2e has Claude Code take them
 				}
 			}
 			switch kind {

@@ -9,8 +9,8 @@ import (
 	"gchat-hooks/e2e/bound"
 )
 
-// Claude Code itself says whether the plugin is one, and installs it from this folder.
-func TestPluginIsValid(t *testing.T) {
+// Claude Code itself says whether the plugins are some, and installs them from this folder.
+func TestPluginsAreValid(t *testing.T) {
 	eachClaude(t, ours, func(t *testing.T, c claude) {
 		requireIsolation(t)
 		takeSeat(t)
@@ -24,11 +24,17 @@ func TestPluginIsValid(t *testing.T) {
 			args []string
 			says []string
 		}{
-			{[]string{"validate", filepath.Join(project, "plugin")}, []string{"Validation passed", "PermissionRequest AskUserQuestion"}},
+			{[]string{"validate", filepath.Join(project, "plugins", "answer")}, []string{"Validation passed", "PermissionRequest AskUserQuestion"}},
+			{[]string{"validate", filepath.Join(project, "plugins", "approve")}, []string{"Validation passed", "PermissionRequest"}},
+			{[]string{"validate", filepath.Join(project, "plugins", "report")}, []string{"Validation passed"}},
+			{[]string{"validate", filepath.Join(project, "plugins", "system3")}, []string{"Validation passed"}},
+			{[]string{"validate", filepath.Join(project, "plugins", "wake")}, []string{"Validation passed"}},
+			{[]string{"validate", filepath.Join(project, "plugins", "send")}, []string{"Validation passed"}},
 			{[]string{"validate", project}, []string{"Validation passed"}},
 			{[]string{"marketplace", "add", project}, []string{"gchat-hooks"}},
 			{[]string{"install", "gchat-hooks@gchat-hooks"}, []string{"Successfully installed"}},
-			{[]string{"list"}, []string{"gchat-hooks@gchat-hooks", "enabled"}},
+			{[]string{"install", "gchat-hooks-approve@gchat-hooks"}, []string{"Successfully installed"}},
+			{[]string{"list"}, []string{"gchat-hooks@gchat-hooks", "gchat-hooks-approve@gchat-hooks", "enabled"}},
 		} {
 			cmd := bound.Command(t, c.Argv[0], slices.Concat(c.Argv[1:], []string{"plugin"}, step.args)...)
 			cmd.Env = s.environ(nil)

@@ -25,7 +25,7 @@ const ask = "AskUserQuestion"
 // source is a settings file, or a plugin's hooks.
 type source struct {
 	path    string
-	managed bool    // only an administrator writes it
+	managed bool    // only an administrator decides that it counts
 	broken  error   // why Claude Code skips the file
 	hooks   []*hook // of ours
 	file    settingsFile
@@ -65,7 +65,8 @@ func sources(env state.Getenv) []*source {
 	if runtime.GOOS == "darwin" {
 		managed = "/Library/Application Support/ClaudeCode"
 	}
-	managed = cmp.Or(env("CLAUDE_CODE_MANAGED_SETTINGS_PATH"), managed) // Claude Code's own name for it, read in 2.1.329
+	// Claude Code's own name for it, read in 2.1.329. 2.1.197 and 2.1.330, as they are released, take no notice of it.
+	managed = cmp.Or(env("CLAUDE_CODE_MANAGED_SETTINGS_PATH"), managed)
 	project := filepath.Join(state.ProjectDir(env), ".claude")
 	paths := []string{
 		filepath.Join(claudeDir(env), "settings.json"), filepath.Join(project, "settings.json"),
@@ -73,35 +74,83 @@ func sources(env state.Getenv) []*source {
 	}
 	more, _ := filepath.Glob(filepath.Join(managed, "managed-settings.d", "*.json"))
 	var all []*source
-	enabled := map[string]bool{}
+	enabled, forced := map[string]bool{}, map[string]bool{}
 	for _, path := range append(paths, more...) {
 		if b, err := os.ReadFile(path); err == nil {
 			s := &source{path: path, managed: strings.HasPrefix(path, managed)}
 			s.parse(b, "")
 			maps.Copy(enabled, s.file.EnabledPlugins)
+			if s.managed {
+				maps.Copy(forced, s.file.EnabledPlugins)
+			}
 			all = append(all, s)
 		}
 	}
-	return append(plugins(env, enabled), all...)
+	all = append(plugins(env, enabled, forced), all...)
+	only := managedOnly(all)
+	for _, s := range all {
+		if only != "" && !s.managed {
+			s.hooks = nil // Claude Code does not run them
+		}
+	}
+	return all
 }
 
-// plugins are the hooks that enabled plugins bring. Their place is Claude Code's own file, which no page documents: what is
-// not understood is passed over.
-func plugins(env state.Getenv, enabled map[string]bool) (all []*source) {
+// managedOnly is the file that allows only managed hooks, "" where none does.
+func managedOnly(all []*source) string {
+	for _, s := range all {
+		if s.managed && s.file.ManagedHooksOnly {
+			return s.path
+		}
+	}
+	return ""
+}
+
+// plugins are the hooks that enabled plugins bring; forced are those that managed settings enable. Their places are Claude Code's
+// own files, which no page documents: what is not understood is passed over.
+func plugins(env state.Getenv, enabled, forced map[string]bool) (all []*source) {
 	var installed struct {
 		Plugins map[string][]struct {
 			Path string `json:"installPath"`
 		} `json:"plugins"`
 	}
 	_ = json.Unmarshal(read(filepath.Join(claudeDir(env), "plugins", "installed_plugins.json")), &installed)
-	for name, places := range installed.Plugins {
-		if enabled[name] && len(places) > 0 {
-			s := &source{path: filepath.Join(places[0].Path, "hooks", "hooks.json")}
-			s.parse(read(s.path), places[0].Path)
+	for _, name := range slices.Sorted(maps.Keys(enabled)) {
+		if !enabled[name] {
+			continue
+		}
+		dir := inPlace(env, name)
+		if places := installed.Plugins[name]; len(places) > 0 {
+			dir = places[0].Path
+		}
+		if dir != "" {
+			s := &source{path: filepath.Join(dir, "hooks", "hooks.json"), managed: forced[name]}
+			s.parse(read(s.path), dir)
 			all = append(all, s)
 		}
 	}
 	return all
+}
+
+// inPlace is the folder of a plugin that was not installed, and that Claude Code runs from its marketplace's folder (measured
+// with 2.1.197 and 2.1.330); "" for another one.
+func inPlace(env state.Getenv, name string) string {
+	plugin, market, _ := strings.Cut(name, "@")
+	var known map[string]struct{ InstallLocation string }
+	_ = json.Unmarshal(read(filepath.Join(claudeDir(env), "plugins", "known_marketplaces.json")), &known)
+	var offered struct {
+		Plugins []struct {
+			Name   string
+			Source any // a path within the marketplace, or a place elsewhere
+		}
+	}
+	_ = json.Unmarshal(read(filepath.Join(known[market].InstallLocation, ".claude-plugin", "marketplace.json")), &offered)
+	for _, p := range offered.Plugins {
+		if source, ok := p.Source.(string); ok && p.Name == plugin {
+			return filepath.Join(known[market].InstallLocation, source)
+		}
+	}
+	return ""
 }
 
 // parse reads a file. root stands for ${CLAUDE_PLUGIN_ROOT}.
@@ -157,9 +206,6 @@ func (e *exam) claudeSettings(_ context.Context, r *result) {
 		if s.file.DisableAllHooks != nil {
 			off = map[bool]string{true: s.path}[*s.file.DisableAllHooks]
 		}
-		if s.managed && s.file.ManagedHooksOnly && len(s.hooks) == 0 {
-			r.fail("allowManagedHooksOnly is set in %s: your hooks do not run", s.path)
-		}
 		isAsk := func(rule string) bool { return rule == "*" || strings.HasPrefix(rule, ask) }
 		if slices.ContainsFunc(s.file.Permissions.Deny, isAsk) {
 			r.fail("permissions.deny has %s in %s", ask, s.path)
@@ -170,6 +216,10 @@ func (e *exam) claudeSettings(_ context.Context, r *result) {
 	}
 	if off != "" {
 		r.fail("disableAllHooks is set in %s", off)
+	}
+	ours := func(s *source) bool { return len(s.hooks) > 0 }
+	if only := managedOnly(e.sources); only != "" && !slices.ContainsFunc(e.sources, ours) {
+		r.fail("allowManagedHooksOnly is set in %s: your hooks do not run", only)
 	}
 	r.ok("hooks may run, and Claude may ask; settings files: %d", len(e.sources))
 }
@@ -194,6 +244,11 @@ func (e *exam) claudeHooks(_ context.Context, r *result) {
 	for _, s := range e.sources {
 		all = append(all, s.hooks...)
 	}
+	only := managedOnly(e.sources)
+	if len(all) == 0 && only != "" {
+		r.skip("only managed hooks may run")
+		return
+	}
 	if len(all) == 0 {
 		r.fail("no hook of ours is registered in Claude Code's settings")
 		return
@@ -207,6 +262,9 @@ func (e *exam) claudeHooks(_ context.Context, r *result) {
 	preset, mend := "answer", r.mend
 	if slices.ContainsFunc(all, func(h *hook) bool { return h.Event == "PostToolBatch" || h.forEveryPermission() }) {
 		preset, mend = "approve", "gchat-hooks install --keep" // it keeps the hooks of other presets
+	}
+	if only != "" {
+		mend = "the administrator registers the preset " + preset
 	}
 	want, _ := settings.Hooks(preset)
 	for _, w := range want {

@@ -36,6 +36,7 @@ func settingsOf(t *testing.T, files map[string]string) *exam {
 	}
 	write("home/.claude/plugins/installed_plugins.json", `{"version": 2, "plugins": {"b@m": [{"installPath": "`+dir+`/plugin"}]}}`)
 	write("managed/managed-settings.d/10.json", `{"enabledPlugins": {"b@m": true}}`)
+	write("home/.claude/plugins/known_marketplaces.json", `{"here": {"installLocation": "`+dir+`/market"}, "": 1}`)
 	env := func(name string) string {
 		return map[string]string{
 			"HOME": dir + "/home", "CLAUDE_PROJECT_DIR": dir + "/project", "CLAUDE_CODE_MANAGED_SETTINGS_PATH": dir + "/managed",
@@ -78,6 +79,47 @@ func TestSwitchesRank(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			if got := settingsOf(t, c.files).levels(t, "claude.settings"); !slices.Equal(got, []Level{c.want}) {
 				t.Errorf("%v", got)
+			}
+		})
+	}
+}
+
+// A plugin that managed settings enable is managed, installed or run in place. With only managed hooks a person's own, and
+// their own plugins, count for nothing.
+func TestManagedPlugins(t *testing.T) {
+	const only = `"allowManagedHooksOnly": true`
+	approve, err := os.ReadFile(filepath.Join("..", "..", "plugins", "approve", "hooks", "hooks.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		name  string
+		files map[string]string
+		want  []string // the files whose hooks count
+	}{
+		{"installed", map[string]string{managedFile: `{` + only + `}`, pluginFile: string(approve)}, []string{pluginFile}},
+		{"in place", map[string]string{managedFile: `{` + only + `, "enabledPlugins": {"p@here": true}}`}, []string{"market/p/hooks/hooks.json"}},
+		{"by a part of the settings", map[string]string{managedFile: `{"enabledPlugins": {"p@here": true}}`, "managed/managed-settings.d/20.json": `{` + only + `}`},
+			[]string{"market/p/hooks/hooks.json"}},
+		{"switched off", map[string]string{managedFile: `{` + only + `, "enabledPlugins": {"p@here": false}}`}, nil},
+		{"by the person", map[string]string{managedFile: `{` + only + `}`, userFile: `{"enabledPlugins": {"p@here": true}}`}, nil},
+		{"by the person, as they may", map[string]string{userFile: `{"enabledPlugins": {"p@here": true}}`}, []string{"market/p/hooks/hooks.json"}},
+		{"the person's own", map[string]string{managedFile: `{` + only + `}`, userFile: string(approve)}, nil},
+		{"from elsewhere", map[string]string{managedFile: `{"enabledPlugins": {"q@here": true, "r@here": true, "p@": true, "p": true}}`}, nil},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			c.files["market/p/hooks/hooks.json"] = string(approve)
+			c.files["market/.claude-plugin/marketplace.json"] = `{"plugins": [{"name": "q", "source": {"source": "github"}}, {"name": "p", "source": "./p"}]}`
+			e := settingsOf(t, c.files)
+			var got []string
+			for _, s := range e.sources {
+				if len(s.hooks) > 0 {
+					rel, _ := filepath.Rel(filepath.Dir(e.Env("HOME")), s.path)
+					got = append(got, rel)
+				}
+			}
+			if !slices.Equal(got, c.want) {
+				t.Errorf("hooks of %q count, want %q", got, c.want)
 			}
 		})
 	}

@@ -1,6 +1,7 @@
 package settings
 
 import (
+	"encoding/json"
 	"flag"
 	"os"
 	"path/filepath"
@@ -11,19 +12,40 @@ import (
 // for all systems.
 const pluginPath = `PATH="$PATH:$HOME/bin:$HOME/go/bin" gchat-hooks`
 
-var update = flag.Bool("update", false, "write the plugin's hooks anew")
+var update = flag.Bool("update", false, "write the plugins' hooks anew")
 
-// The plugin's hooks are those of the default preset, whatever becomes of the table. They are a shell's lines, which every
+// There is a plugin for each preset, with the hooks of the table, whatever becomes of it. They are a shell's lines, which every
 // version takes.
-func TestPluginHasTheHooksOfTheTable(t *testing.T) {
-	path := filepath.Join("..", "..", "plugin", "hooks", "hooks.json")
-	hooks, err := Hooks()
+func TestPluginsHaveTheHooksOfTheTable(t *testing.T) {
+	var marketplace struct {
+		Plugins []struct{ Name, Source string }
+	}
+	root := filepath.Join("..", "..")
+	b, err := os.ReadFile(filepath.Join(root, ".claude-plugin", "marketplace.json"))
+	if err == nil {
+		err = json.Unmarshal(b, &marketplace)
+	}
+	if err != nil || len(marketplace.Plugins) != len(Presets()) {
+		t.Fatalf("%d plugins for %d presets: %v", len(marketplace.Plugins), len(Presets()), err)
+	}
+	for i, preset := range Presets() {
+		p := marketplace.Plugins[i]
+		if source := "./plugins/" + preset; p.Source != source || preset != "answer" && p.Name != "gchat-hooks-"+preset {
+			t.Errorf("%s is %s in %s, want %s", preset, p.Name, p.Source, source)
+		}
+		comparePlugin(t, filepath.Join(root, "plugins", preset, "hooks", "hooks.json"), preset)
+	}
+}
+
+func comparePlugin(t *testing.T, path, preset string) {
+	t.Helper()
+	hooks, err := Hooks(preset)
 	if err != nil {
 		t.Fatal(err)
 	}
 	var entries []Entry
 	for _, h := range hooks {
-		e := Entry{Event: h.Event, Matcher: h.Matcher, Command: pluginPath + " hook " + h.Name, Timeout: h.Timeout}
+		e := Entry{Event: h.Event, Matcher: h.Matcher, Command: pluginPath + " hook " + h.Name, Timeout: h.Timeout, AsyncRewake: h.Rewake}
 		if _, name := Ours(e.Command, nil); name != h.Name {
 			t.Errorf("%q is not known again as ours: an install beside the plugin would not be seen", e.Command)
 		}
@@ -38,10 +60,7 @@ func TestPluginHasTheHooksOfTheTable(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	got, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	got, _ := os.ReadFile(path)
 	if string(got) != string(want) {
 		t.Errorf("%s is not what the table says: go test ./hooks/settings -run Plugin -update\n%s", path, want)
 	}

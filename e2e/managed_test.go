@@ -1,0 +1,135 @@
+package e2e
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"gchat-hooks/e2e/bound"
+)
+
+// Where an administrator allows only managed hooks, a question, a permission and the next instruction are answered from Chat all
+// the same: with the plugin that managed settings enable, as docs/install.md has it, also beside a second one, and with a file
+// that `install` wrote. What the person registers does not run.
+func TestManagedHooksOnly(t *testing.T) {
+	t.Parallel()
+	for name, settings := range map[string]struct {
+		write func(t *testing.T, folder string)
+		found string // where doctor finds the hooks
+	}{
+		"plugin":  {managedPlugin, "/plugins/approve/hooks/hooks.json"},
+		"plugins": {managedPlugins, "/plugins/approve/hooks/hooks.json"},
+		"file":    {managedFile, "/etc/claude-code/managed-settings.d/gchat-hooks.json"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			eachClaude(t, both, func(t *testing.T, c claude) {
+				managed, own := t.TempDir(), filepath.Join(t.TempDir(), "ran")
+				settings.write(t, managed)
+				b := bridged(t, c.outside().managed(t, managed), config{
+					Hooks:  hooks{"UserPromptSubmit": {{Command: "touch " + own}}},
+					Env:    []string{"GCHAT_IDLE=on", onPath(t)},
+					Script: []turn{{ask(deploy)}, {bash("gchat-hooks doctor --json >found; true")}, asksBack, thanks},
+				})
+				b.Prompt("go ahead")
+				b.reply(b.await("[AskUserQuestion]", deploy.Question), "3")
+				b.told(1, "Canary")
+				b.reply(b.await("[Permission]", "gchat-hooks doctor"), "yes")
+				b.told(2)
+				b.await("[Answered]", "Allowed: Bash:")
+				b.reply(b.await("[Waiting for you]", "Shall I commit?"), "commit it")
+				b.API.WaitText(t, "this is the next instruction: commit it")
+				b.await("[Sent]")
+				for _, beginning := range []string{"[AskUserQuestion]", "[Permission]", "[Sent]"} {
+					if n := b.count(beginning); n != 1 {
+						t.Errorf("%d messages %s", n, beginning)
+					}
+				}
+				if found := contents(t, filepath.Join(b.Dir, "found")); !strings.Contains(found, settings.found+`"`) {
+					t.Errorf("doctor does not find %s:\n%s", settings.found, found)
+				}
+				if _, err := os.Stat(own); err == nil {
+					t.Error("the person's own hook ran: these settings are not managed")
+				}
+			})
+		})
+	}
+}
+
+// The plugin for deny mode wakes its session with the reply.
+func TestAPluginWakesItsSession(t *testing.T) {
+	eachClaude(t, both, func(t *testing.T, c claude) {
+		managed := t.TempDir()
+		managedPlugin(t, managed)
+		file := filepath.Join(managed, "managed-settings.json")
+		put(t, file, strings.Replace(contents(t, file), "gchat-hooks-approve@", "gchat-hooks-system3@", 1))
+		b := bridged(t, c.outside().managed(t, managed), config{
+			Env:    []string{"GCHAT_ASK_MODE=deny", onPath(t)},
+			Script: []turn{{ask(deploy)}, goOn, acts},
+		})
+		b.Prompt("go ahead")
+		q := b.await("[AskUserQuestion]", deploy.Question)
+		b.denied(1)
+		b.WaitScreen("I go on meanwhile.")
+		b.reply(q, "3")
+		b.WaitScreen("Acting on it.")
+		b.API.WaitText(t, `="Canary"`)
+	})
+}
+
+// managed is a Claude Code on a machine with these managed settings: it sees /etc with a folder more.
+func (c claude) managed(t *testing.T, settings string) claude {
+	t.Helper()
+	upper, work := t.TempDir(), t.TempDir()
+	if err := os.Rename(settings, filepath.Join(upper, "claude-code")); err != nil {
+		t.Fatal(err)
+	}
+	mount := `mount -t overlay overlay -o "lowerdir=/etc,upperdir=$0,workdir=$1" /etc && shift && exec "$@"`
+	argv := []string{"unshare", "--mount", "sh", "-c", mount, upper, work}
+	if out, err := bound.Command(t, argv[0], append(argv[1:], "true")...).CombinedOutput(); err != nil {
+		skip(t, "no /etc of its own: "+string(out))
+	}
+	return claude{c.Version, append(argv, c.Argv...)}
+}
+
+// onPath is a PATH with the program, as a plugin wants it.
+func onPath(t *testing.T) string { return "PATH=" + filepath.Dir(built(t)) + ":" + os.Getenv("PATH") }
+
+// managedPlugin writes the recipe of the page, with the folder of this project.
+func managedPlugin(t *testing.T, folder string) {
+	project, err := filepath.Abs("..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, recipe, _ := strings.Cut(contents(t, "../docs/install.md"), "```json\n")
+	recipe, _, found := strings.Cut(recipe, "```")
+	if !found || !strings.Contains(recipe, "/opt/gchat-hooks") {
+		t.Fatal("the page has no recipe")
+	}
+	put(t, filepath.Join(folder, "managed-settings.json"), strings.Replace(recipe, "/opt/gchat-hooks", project, 1))
+}
+
+// managedPlugins enables one more: an event that both have is handled once.
+func managedPlugins(t *testing.T, folder string) {
+	managedPlugin(t, folder)
+	const one, more = `"gchat-hooks-approve@gchat-hooks": true`, `, "gchat-hooks-report@gchat-hooks": true`
+	file := filepath.Join(folder, "managed-settings.json")
+	put(t, file, strings.Replace(contents(t, file), one, one+more, 1))
+}
+
+// managedFile has `install` write a file, as the page says.
+func managedFile(t *testing.T, folder string) {
+	cmd := bound.Command(t, built(t), "install", "--preset", "approve", "--claude-version", "2.1.197")
+	cmd.Env = []string{"HOME=" + folder, "CLAUDE_CONFIG_DIR=" + folder}
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	put(t, filepath.Join(folder, "managed-settings.json"), `{"allowManagedHooksOnly": true}`)
+	parts := filepath.Join(folder, "managed-settings.d")
+	if err := os.Mkdir(parts, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Rename(filepath.Join(folder, "settings.json"), filepath.Join(parts, "gchat-hooks.json")); err != nil {
+		t.Fatal(err)
+	}
+}
