@@ -39,7 +39,15 @@ func newColleague(t *testing.T) *colleague {
 		r.URL.Path = prefix + r.URL.Path
 		google.ServeHTTP(w, r)
 	}))
-	return &colleague{settler: newSettler(t), Hub: h, chat: sp, t: t}
+	c := &colleague{settler: newSettler(t), Hub: h, chat: sp, t: t}
+	c.Version = c.own()
+	return c
+}
+
+// own is the version of this machine's program.
+func (c *colleague) own() string {
+	_, said := c.run("--version")
+	return strings.TrimSpace(strings.TrimPrefix(said, "gchat-hooks version "))
 }
 
 func (c *colleague) run(args ...string) (code int, said string) {
@@ -222,7 +230,7 @@ func TestDoctorAndStatusKnowTheHub(t *testing.T) {
 			t.Errorf("%s: %s", level, words)
 		}
 	}
-	c.Version = "(devel)"
+	c.Version = c.own()
 	c.Set(func(s *strict.HubState) { s.Now = time.Now })
 	if level, what, _ := post(); level != "ok" || strings.Contains(status(), "hub") {
 		t.Errorf("mended: %s: %s; %s", level, what, status())

@@ -46,6 +46,7 @@ func TestGoogleDoesNotSayWhoStands(t *testing.T) {
 			t.Errorf("it stood %v ago: %v", stood, err)
 		}
 	}
+	h.stands[h.subscriptionOf("m")] = standing{true, time.Now().Add(-2 * standsFor)}
 	answer.Store(http.StatusNotFound)
 	if err := h.joined(t.Context(), &Claims{Machine: "m"}); err == nil {
 		t.Error("it is gone")
