@@ -166,7 +166,8 @@ func (m *machine) question(w, n int) {
 			call = ""
 		}
 		if answer == "" {
-			asked = asked[:strings.LastIndex(asked, ",")] + "}"
+			asked, _, _ = strings.Cut(asked, ",\n")
+			asked += "}"
 		}
 		cmd := bound.Command(m, m.program)
 		cmd.Args, cmd.Env = []string{"gchat-hooks", "hook", name}, m.env

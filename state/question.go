@@ -399,10 +399,10 @@ type Ending struct {
 	Project   string     `json:"project,omitempty"`
 	Session   string     `json:"session"`    // its name
 	SessionID string     `json:"session_id"` // Claude Code's
-	Asked     time.Time  `json:"asked"`
-	Posted    *time.Time `json:"posted,omitempty"`  // Chat's clock
-	Replied   *time.Time `json:"replied,omitempty"` // Chat's clock; of the reply that was taken
-	Told      *time.Time `json:"told,omitempty"`    // Claude was given that reply
+	Asked     time.Time  `json:"asked_at"`
+	Posted    *time.Time `json:"posted_at,omitempty"`   // Chat's clock
+	Replied   *time.Time `json:"answered_at,omitempty"` // Chat's clock; of the reply that was taken
+	Told      *time.Time `json:"told_at,omitempty"`     // Claude was given that reply
 	Status    Status     `json:"status"`
 	EndedBy   string     `json:"ended_by,omitempty"` // see ResolvedBy
 	By        string     `json:"by,omitempty"`       // users/ID or local: whose reply was taken
