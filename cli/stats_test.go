@@ -43,6 +43,7 @@ func TestStatsEqualWhatChatHolds(t *testing.T) {
 				return
 			case <-time.After(time.Duration(1500+rand.IntN(3000)) * time.Millisecond):
 				m.kill()
+				m.hooks("poller", "--once") // as the next hook of any session would start one
 			}
 		}
 	})
