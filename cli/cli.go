@@ -113,7 +113,7 @@ var commands = []struct {
 	{"setup", Program.setupCommand}, {"install", Program.installCommand}, {"uninstall", Program.uninstallCommand},
 	{"login", Program.loginCommand}, {"logout", Program.logoutCommand}, {"demo", Program.demoCommand},
 	{"space", Program.spaceCommand}, {"hub", Program.hubCommand},
-	{"status", Program.statusCommand}, {"answer", Program.answerCommand},
+	{"status", Program.statusCommand}, {"stats", Program.statsCommand}, {"answer", Program.answerCommand},
 	{"send", Program.sendCommand}, {"wait", Program.waitCommand}, {"logs", Program.logsCommand},
 	{"doctor", Program.doctorCommand}, {"flush", Program.flushCommand}, {"poller", Program.pollerCommand},
 	{"menu", Program.menuCommand}, {"hook", Program.hookCommand}, {"health", Program.healthCommand},

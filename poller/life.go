@@ -138,11 +138,8 @@ func (p *Poller) changeBy(write func(string, func(*state.Question) error) (*stat
 
 // end ends a question; the note of it is owed in the same write. also, where it is not nil, changes more in it.
 func (p *Poller) end(q *state.Question, to state.Status, by string, also func(*state.Question)) {
-	ended, err := state.CloseQuestion(q.Path, to, by, also)
+	_, err := state.CloseQuestion(q.Path, to, by, also)
 	p.Log.Once(err, "question not closed")
-	if ended {
-		p.Log.Info().Str("question", q.QuestionID).Str("status", string(to)).Str("by", by).Msg("question closed")
-	}
 }
 
 // close is end of a question in the index.
@@ -369,6 +366,9 @@ func (p *Poller) putOwed(s *served) {
 	}
 	if len(told) == 0 {
 		return
+	}
+	if q.Mode.Row().Asks && !q.Status.Open() { // before they are struck off: killed in between, it is written again
+		p.Log.Once(state.AddToAudit(p.Env, q.Ending()), "end not in the audit log")
 	}
 	p.changeBy(state.NoteQuestion, s, "notes not struck off", func(q *state.Question) error {
 		q.Owes = slices.DeleteFunc(q.Owes, func(owed state.Owed) bool { return slices.Contains(told, owed) })

@@ -355,6 +355,9 @@ func (s *sender) savedThread(m *state.Message, way *gateway) (name string) {
 // delivered writes a receipt: into the question or the session that the message is of, then into the message itself. Killed in
 // between, the next poller finds the message again.
 func (s *sender) delivered(m *state.Message, way *gateway, r receipt) outcome {
+	if way != nil && m.Patch == "" {
+		s.Log.Info().Str("id", partID(m)).Str("project", m.ProjectDir).Str("session", m.SessionID).Msg(state.LogSent)
+	}
 	if m.PartsSent+1 < len(m.Parts) {
 		_, err := s.box.Change(m.Path, func(m *state.Message) error {
 			m.PartsSent, m.Tries, m.TriedAt, m.NotBefore = m.PartsSent+1, 0, time.Time{}, time.Time{}

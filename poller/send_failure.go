@@ -23,12 +23,13 @@ func (s *sender) notSent(ctx context.Context, m *state.Message, way *gateway, ca
 	untried := first && (!gchat.MayHaveArrived(cause) || gchat.TooMany(cause))
 	log := s.Log.Error().Str("error", why).Str("hint", hint).Str("until", sentAgain)
 	log = log.Str("chat", way.out.Chat()).Int("tries", m.Tries+1)
+	log = log.Str("id", partID(m)).Str("project", m.ProjectDir).Str("session", m.SessionID)
 	switch {
 	case gchat.AuthFailure(cause):
 		log.Msg("the webhook does not work; one message a minute tries it")
 		return s.paused(m, way, cause, first)
 	case gchat.Refused(cause):
-		log.Msg("message set aside: Chat will not take it")
+		log.Msg(state.LogRefused)
 		s.tell(m.SessionID, "gchat-hooks: a message was refused: "+why+". Hint: "+hint+
 			". `gchat-hooks status` shows it.")
 		return s.setAside(m, why+"; "+hint)

@@ -32,6 +32,12 @@ type Log struct {
 	said map[string]bool // what Once logged since the last Forget
 }
 
+// What the log calls a message that Chat has, and one that Chat will not take. `stats` counts them.
+const (
+	LogSent    = "message sent"
+	LogRefused = "message set aside: Chat will not take it"
+)
+
 // setTimes sets how times are written, which zerolog keeps for all its users.
 var setTimes = sync.OnceFunc(func() { zerolog.TimeFieldFormat = "2006-01-02T15:04:05.000Z07:00" })
 
@@ -206,6 +212,11 @@ func Audit(env Getenv, log *Log, line AuditLine) error {
 	for _, text := range []*string{&line.Shown, &line.Replied, &line.Told} {
 		*text = log.Hidden(*text)
 	}
+	return AddToAudit(env, line)
+}
+
+// AddToAudit adds a line as it is: an AuditLine, or an Ending.
+func AddToAudit(env Getenv, line any) error {
 	path := AuditPath(env)
 	b, err := json.Marshal(line)
 	err = errors.Join(err, MakeDir(filepath.Dir(path)))

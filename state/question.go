@@ -388,3 +388,58 @@ func CloseQuestion(path string, to Status, by string, also func(*Question)) (end
 
 // Instead is the ResolvedBy of a question in deny mode that goes on in the terminal: its thread hears nothing of that.
 const Instead = "instead"
+
+// Ending is a line of the log of decisions: how a question, of any kind, ended. It has none of its words. After a late reply, or
+// a kill, a question has another line: the last one counts.
+type Ending struct {
+	Time      *time.Time `json:"time,omitempty"`
+	Message   string     `json:"message"` // "ended"
+	ID        string     `json:"id"`
+	Kind      string     `json:"kind"` // question, permission, plan, next or said
+	Project   string     `json:"project,omitempty"`
+	Session   string     `json:"session"`    // its name
+	SessionID string     `json:"session_id"` // Claude Code's
+	Asked     time.Time  `json:"asked_at"`
+	Posted    *time.Time `json:"posted_at,omitempty"`   // Chat's clock
+	Replied   *time.Time `json:"answered_at,omitempty"` // Chat's clock; of the reply that was taken
+	Told      *time.Time `json:"told_at,omitempty"`     // Claude was given that reply
+	Status    Status     `json:"status"`
+	EndedBy   string     `json:"ended_by,omitempty"` // see ResolvedBy
+	By        string     `json:"by,omitempty"`       // users/ID or local: whose reply was taken
+	Late      int        `json:"late,omitempty"`     // replies that came too late
+	NotUsed   int        `json:"not_used,omitempty"` // replies that were no answer, of others, or that nothing could deliver
+}
+
+// Ending says how a question ended, or how far it is.
+func (q *Question) Ending() Ending {
+	e := Ending{
+		Time: q.ResolvedAt, Message: "ended", ID: q.QuestionID, Kind: cmp.Or(string(q.Kind), "question"), Project: q.ProjectDir,
+		Session: q.SessionName, SessionID: q.ClaudeSession(), Asked: q.AskedAt, Posted: q.PostedAt,
+		Status: q.Status, EndedBy: q.ResolvedBy, By: q.AnsweredBy,
+	}
+	if q.ResolvedBy == "terminal" { // it was faster than the reply
+		e.By = ""
+	}
+	for _, r := range q.Replies {
+		switch {
+		case r.Verdict == Late:
+			e.Late++
+		case r.Verdict == Used && e.By == "", !slices.Contains([]Verdict{Used, Kept, Unread}, r.Verdict):
+			e.NotUsed++
+		}
+	}
+	if e.By == "" {
+		return e
+	}
+	if r := q.Reply(q.AnsweredMessage); r != nil {
+		e.Replied = &r.CreateTime
+	}
+	e.Told = q.PrintedAt
+	if e.Told == nil && q.Status == Resolved {
+		e.Told = q.ResolvedAt
+	}
+	return e
+}
+
+// Lost says that a reply was taken, and Claude never had an answer.
+func (e Ending) Lost() bool { return e.By != "" && e.Told == nil && !e.Status.Open() }
