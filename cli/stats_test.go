@@ -123,7 +123,7 @@ func TestStatsEqualWhatChatHolds(t *testing.T) {
 	if n := all.Counts["answered_in_chat"] + all.Counts["late_replies"] + all.Counts["replies_not_used"]; n != said {
 		t.Errorf("stats knows %d replies of %d", n, said)
 	}
-	if f := all.Counts["messages_tried_again"]; f == 0 || f > int(m.faults.Load()) || m.killed.Load() == 0 {
+	if f := all.Counts["messages_tried_again"]; f == 0 || f > int(m.faults.Load()) || m.killed.Load() == 0 && !testing.Short() { // the short form may end before a kill
 		t.Errorf("%d tries again after %d faults, %d killed", f, m.faults.Load(), m.killed.Load())
 	}
 	for percent, name := range map[int]string{50: "p50", 95: "p95"} {
