@@ -422,6 +422,7 @@ func (q *Question) Ending() Ending {
 	}
 	for _, r := range q.Replies {
 		switch {
+		case e.By != "" && r.MessageName == q.AnsweredMessage: // it is the answer, whatever was thought of it later
 		case r.Verdict == Late:
 			e.Late++
 		case r.Verdict == Used && e.By == "", !slices.Contains([]Verdict{Used, Kept, Unread}, r.Verdict):
