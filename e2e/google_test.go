@@ -230,6 +230,23 @@ func (g *google) Say(u *chat.User, space string, to *chat.Message, text string) 
 	return m
 }
 
+// joinLine has a person write join to the app, in a named space or in their direct message, and gives the line to paste that came
+// into that direct message.
+func (g *google) joinLine(u *chat.User, space string) (line string) {
+	g.t.Helper()
+	direct := g.Direct(u)
+	before := len(g.Messages(direct))
+	g.Say(u, max(space, direct), nil, " Join ")
+	bound.Until(g.t, "the line to paste", func() bool {
+		for _, m := range g.Messages(direct)[before:] {
+			_, line, _ = strings.Cut(m.Text, "```\n")
+		}
+		return strings.HasPrefix(line, "gchat-hooks setup --hub ")
+	})
+	line, _, _ = strings.Cut(line, "\n")
+	return line
+}
+
 // Tap has a user tap the button of a message's card that carries a choice, with what its fields hold. It is false where the card
 // has no such button.
 func (g *google) Tap(u *chat.User, m *chat.Message, choice string, inputs map[string]string) bool {

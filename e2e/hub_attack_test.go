@@ -19,6 +19,7 @@ import (
 	"google.golang.org/api/pubsub/v1"
 
 	"gchat-hooks/e2e/bound"
+	"gchat-hooks/gchat"
 	"gchat-hooks/gchat/hub"
 )
 
@@ -110,7 +111,7 @@ func TestAPersonIsRevoked(t *testing.T) {
 	if err := x.hubs[0].Revoke(ctx, all...); err == nil {
 		t.Error("it did not wait for the codes' end")
 	}
-	for _, j := range []hub.Joined{one, two} {
+	for _, j := range []gchat.Joined{one, two} {
 		if got := x.ask(1, j.Token, "GET /v1/"+j.Space, nil, nil); got != http.StatusUnauthorized {
 			t.Errorf("machine %s: %d", j.Machine, got)
 		}

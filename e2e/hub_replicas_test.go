@@ -24,7 +24,7 @@ import (
 	"google.golang.org/api/pubsub/v1"
 
 	"gchat-hooks/e2e/bound"
-	"gchat-hooks/gchat/hub"
+	"gchat-hooks/gchat"
 )
 
 // A replica is a hub in a process of its own, at an address that it keeps.
@@ -83,7 +83,7 @@ func (r *replica) kill() {
 
 // A machineOf is a client of hubs, and no hooks.
 type machineOf struct {
-	hub.Joined
+	gchat.Joined
 	hubs []*replica
 	n    int
 }
@@ -136,18 +136,10 @@ func (m machineOf) pulls(ctx context.Context, heard func(id string, e *chat.Depr
 // joinedBy has a person's new machine join through replicas that live.
 func joinedBy(t testing.TB, g *google, hubs []*replica, u *chat.User) *machineOf {
 	t.Helper()
-	direct := g.Direct(u)
-	before := len(g.Messages(direct))
-	g.Say(u, direct, nil, "join")
 	m := &machineOf{hubs: hubs}
+	_, code, _ := strings.Cut(g.joinLine(u, ""), "--code ")
 	bound.Until(t, "joined", func() bool {
-		for _, told := range g.Messages(direct)[before:] {
-			if _, line, is := strings.Cut(told.Text, "--code "); is {
-				code, _, _ := strings.Cut(line, "\n")
-				return m.ask(t.Context(), "POST", "/hub/join", joins{Code: code, Nonce: "n"}, &m.Joined) == http.StatusOK
-			}
-		}
-		return false
+		return m.ask(t.Context(), "POST", "/hub/join", joins{Code: code, Nonce: "n"}, &m.Joined) == http.StatusOK
 	})
 	return m
 }

@@ -24,6 +24,7 @@ import (
 	"google.golang.org/api/pubsub/v1"
 
 	"gchat-hooks/e2e/bound"
+	"gchat-hooks/gchat"
 	"gchat-hooks/gchat/hub"
 )
 
@@ -134,22 +135,12 @@ func (x *team) ask(replica int, token, request string, body, into any) (code int
 // code has a person join, and gives the code that came into their direct message.
 func (x *team) code(u *chat.User, space string) string {
 	x.Helper()
-	direct := x.Direct(u)
-	before := len(x.Messages(direct))
-	x.Say(u, max(space, direct), nil, " Join ")
-	line := ""
-	bound.Until(x, "a code", func() bool {
-		for _, m := range x.Messages(direct)[before:] {
-			_, line, _ = strings.Cut(m.Text, "--code ")
-		}
-		return line != ""
-	})
-	code, _, _ := strings.Cut(line, "\n")
+	_, code, _ := strings.Cut(x.joinLine(u, space), "--code ")
 	return code
 }
 
 // joined has a person's machine join.
-func (x *team) joined(u *chat.User, space string) (j hub.Joined) {
+func (x *team) joined(u *chat.User, space string) (j gchat.Joined) {
 	x.Helper()
 	if got := x.ask(0, "", "POST /hub/join", joins{Code: x.code(u, space), Nonce: u.Name}, &j); got != http.StatusOK {
 		x.Fatalf("join: %d", got)
@@ -157,16 +148,16 @@ func (x *team) joined(u *chat.User, space string) (j hub.Joined) {
 	return j
 }
 
-func idOf(j hub.Joined, n int) string { return fmt.Sprintf("client-%s-%040d", j.Machine, n) }
+func idOf(j gchat.Joined, n int) string { return fmt.Sprintf("client-%s-%040d", j.Machine, n) }
 
-func createAs(j hub.Joined, n int) string {
+func createAs(j gchat.Joined, n int) string {
 	return "POST /v1/" + j.Space + "/messages?messageId=" + idOf(j, n) + "&requestId=" + idOf(j, n)
 }
 
 func TestAMachineJoins(t *testing.T) {
 	x := newTeam(t)
 	code := x.code(ann, "")
-	var one, two hub.Joined
+	var one, two gchat.Joined
 	if got := x.ask(0, "", "POST /hub/join", joins{Code: code, Nonce: "a"}, &one); got != http.StatusOK {
 		t.Fatalf("join: %d", got)
 	}
@@ -335,7 +326,7 @@ func TestWhatAMachineReaches(t *testing.T) {
 func TestEventsReachTheirMachines(t *testing.T) {
 	x := newTeam(t)
 	a, b := x.joined(ann, ""), x.joined(bob, "")
-	pull := func(j hub.Joined) (got pubsub.PullResponse) {
+	pull := func(j gchat.Joined) (got pubsub.PullResponse) {
 		x.ask(1, j.Token, "POST /v1/"+j.Subscription+":pull", &pubsub.PullRequest{MaxMessages: 100}, &got)
 		return got
 	}
@@ -390,7 +381,7 @@ func TestAnEventOfAKilledReplica(t *testing.T) {
 func TestRevoked(t *testing.T) {
 	x := newTeam(t)
 	code := x.code(ann, "")
-	var j hub.Joined
+	var j gchat.Joined
 	x.ask(0, "", "POST /hub/join", joins{Code: code, Nonce: "a"}, &j)
 	h := x.hubs[0]
 	all, err := h.Machines(t.Context())
@@ -414,7 +405,7 @@ func TestRevoked(t *testing.T) {
 func TestRevokedWhileItsCodeIsGood(t *testing.T) {
 	x := newTeam(t)
 	code := x.code(ann, "")
-	var j hub.Joined
+	var j gchat.Joined
 	x.ask(0, "", "POST /hub/join", joins{Code: code, Nonce: "a"}, &j)
 	all, _ := x.hubs[0].Machines(t.Context())
 	ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)

@@ -17,17 +17,7 @@ import (
 // message, or in a named space.
 func joinedSession(t *testing.T, c claude, g *google, hubs []*replica, u *chat.User, space string, cfg config) *session {
 	t.Helper()
-	direct := g.Direct(u)
-	before := len(g.Messages(direct))
-	g.Say(u, max(space, direct), nil, "join")
-	line := ""
-	bound.Until(t, "the line to paste", func() bool {
-		for _, m := range g.Messages(direct)[before:] {
-			_, line, _ = strings.Cut(m.Text, "gchat-hooks setup ")
-		}
-		return line != ""
-	})
-	line, _, _ = strings.Cut(line, "\n")
+	line := strings.TrimPrefix(g.joinLine(u, space), "gchat-hooks setup ")
 	cfg.Env = append(cfg.Env, "GCHAT_POLLER_INTERVAL=0.2")
 	cfg.Prepare = func(home, project string) {
 		args := append([]string{"setup"}, strings.Fields(line)...)

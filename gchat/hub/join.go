@@ -16,6 +16,8 @@ import (
 	"time"
 
 	"google.golang.org/api/pubsub/v1"
+
+	"gchat-hooks/gchat"
 )
 
 // Claims are what a code or a token says, signed by the hub's key.
@@ -86,20 +88,6 @@ type asked struct {
 	Version string `json:"version"`
 }
 
-// Joined is what a machine is told that joined, or renewed its token.
-type Joined struct {
-	Token        string    `json:"token"`
-	Expires      time.Time `json:"expires"`
-	Machine      string    `json:"machine"`
-	User         string    `json:"user"`
-	Email        string    `json:"email,omitempty"`
-	Space        string    `json:"space"`
-	Subscription string    `json:"subscription"`
-	Deciders     []string  `json:"deciders,omitempty"` // who else may answer in that space, by the hub's policy
-	Version      string    `json:"version"`            // of the hub
-	Time         time.Time `json:"time"`               // by the hub's clock
-}
-
 // join gives a token for a code, or for another token.
 func (h *Hub) join(r *http.Request) (c *Claims, answer any, err error) {
 	var in asked
@@ -125,7 +113,7 @@ func (h *Hub) join(r *http.Request) (c *Claims, answer any, err error) {
 	}
 	now := time.Now().UTC()
 	c.Is, c.Until = isToken, now.Add(tokenLife).Unix()
-	told := Joined{
+	told := gchat.Joined{
 		Token: h.sign(*c), Expires: time.Unix(c.Until, 0).UTC(), Machine: c.Machine, User: c.User, Email: c.Email, Space: c.Space,
 		Subscription: h.subscriptionOf(c.Machine), Version: h.Version, Time: now,
 	}
