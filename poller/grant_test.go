@@ -76,6 +76,9 @@ func TestWhoGrants(t *testing.T) {
 		if got, _ := q.Decision(); got != test.decided || owed != test.owed || len(q.Owes) > 1 {
 			t.Errorf("%s: %q, owes %+v", name, got, q.Owes)
 		}
+		if g := q.Grant; g != nil && g.At.Nanosecond()%int(time.Millisecond) != 0 {
+			t.Errorf("%s: given at %s, which records with a no do not tell apart", name, g.At)
+		}
 		if g := q.Grant; test.long > 0 && (g == nil || g.Until.Sub(now).Round(time.Second) != test.long) || test.long == 0 && q.Status != state.Resolved && g != nil {
 			t.Errorf("%s: %+v", name, g)
 		}
@@ -264,11 +267,13 @@ func (x *granted) steps() *Poller {
 
 // One step after a yes for half an hour was judged and written, and the poller was killed.
 func newJudged(t *testing.T) *granted {
-	x := newGranted(t, newDesk(t), func(q *state.Question) { q.AskedAt = q.AskedAt.Add(-time.Second) })
+	x := newGranted(t, newDesk(t), func(q *state.Question) { q.AskedAt = q.AskedAt.Add(-2 * time.Second) })
+	then := x.poller()
+	then.Now = func() time.Time { return time.Now().Add(-time.Second) }
 	x.change(x.first, func(q *state.Question) {
 		x.posted(q)
 		q.Replies = []state.Reply{{MessageName: "m", Sender: "users/1", DisplayName: "Ada", Text: "yes 30m", CreateTime: time.Now()}}
-		if err := x.poller().judgeIn(q, configured{}); err != nil {
+		if err := then.judgeIn(q, configured{}); err != nil {
 			t.Fatal(err)
 		}
 		at := time.Now()

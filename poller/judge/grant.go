@@ -16,9 +16,10 @@ func timed(cfg *config.Config, q *state.Question, r *state.Reply, text string) t
 	return gchat.TimedYes(text)
 }
 
-// grant notes the yes for a while that a permission was answered with, in the same write.
+// grant notes the yes for a while that a permission was answered with, in the same write. It is given at a whole millisecond, as
+// records have the times that it is compared with: a no of the same millisecond must not look earlier.
 func grant(q *state.Question, long time.Duration, now time.Time) {
-	at := now.UTC().Round(0)
+	at := now.UTC().Truncate(time.Millisecond)
 	q.Grant = &state.Grant{Question: q.QuestionID, At: at, Until: at.Add(long)}
 	q.Owe(state.NoteGranted, q.AnsweredMessage)
 }
