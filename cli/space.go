@@ -236,7 +236,7 @@ func (d *spaceDoor) open() (*space.Space, net.Listener, error) {
 		return nil, nil, err
 	}
 	d.port = ln.Addr().(*net.TCPAddr).Port
-	s, err := space.Open(space.Options{Data: d.data, Phone: d.phone, Session: d.session, Projects: d.projects})
+	s, err := space.Open(space.Options{Data: d.data, Phone: d.phone, Session: d.session, Projects: d.projects, Week: d.week})
 	if err != nil {
 		return nil, nil, errors.Join(err, ln.Close())
 	}
@@ -266,6 +266,11 @@ func (d *spaceDoor) projects() (names []string, start bool) {
 	}
 	slices.Sort(names)
 	return slices.Compact(names), true
+}
+
+// week is what stats counts in the last seven days, as a whole and day by day.
+func (d *spaceDoor) week() string {
+	return readStats(d.env, time.Now().AddDate(0, 0, -week)).text("day")
 }
 
 // listenForUser has a space listen where only this user's programs find it, and tells them that its port stands for that.

@@ -16,17 +16,19 @@ import (
 	"gchat-hooks/state"
 )
 
+const week = 7 // days
+
 func (p Program) statsCommand() *cli.Command {
 	return &cli.Command{
 		Name:  "stats",
 		Usage: "show what was asked and answered, where and how fast, and whether anything was lost",
 		Flags: []cli.Flag{
-			&cli.IntFlag{Name: "days", Value: 7, Usage: "of the last `N` days"},
+			&cli.IntFlag{Name: "days", Value: week, Usage: "of the last `N` days"},
 			&cli.BoolFlag{Name: "json", Usage: "print a JSON object"},
 		},
 		Action: func(c *cli.Context) error {
 			r := readStats(p.env, time.Now().AddDate(0, 0, -c.Int("days")))
-			text := r.text()
+			text := r.text("day", "project", "session")
 			if c.Bool("json") {
 				text = inJSON(r)
 			}
@@ -177,8 +179,8 @@ func (t *tally) count(e state.Ending) {
 	}
 }
 
-// text is the report for a person.
-func (r *statsReport) text() string {
+// text is the report for a person, as a whole and by what is named.
+func (r *statsReport) text(parts ...string) string {
 	var text strings.Builder
 	say := func(what string, t *tally) {
 		for _, name := range slices.Sorted(maps.Keys(t.Counts)) {
@@ -188,7 +190,7 @@ func (r *statsReport) text() string {
 	}
 	say("since "+local(r.Since)+":", r.All)
 	fmt.Fprintf(&text, "posted after %s, answered %s later, told to Claude %s later\n", r.All.Posted, r.All.Replied, r.All.Told)
-	for _, by := range []string{"day", "project", "session"} {
+	for _, by := range parts {
 		for _, key := range slices.Sorted(maps.Keys(r.By[by])) {
 			say(by+" "+key+":", r.By[by][key])
 		}

@@ -67,6 +67,10 @@ func TestANewUserAnswersOnThePage(t *testing.T) {
 				tap(chromedp.Click(chromedp.CSS(`[data-option="3"]`), chromedp.NodeVisible))
 				(&bridge{session: s}).told(1, "Canary")
 				tap(chromedp.WaitVisible(chromedp.CSS(`#thread-state[data-state="answered"]`)))
+				tap(chromedp.Evaluate[chromedp.Void](`(async () => {
+					const { week } = await (await fetch('/page/week')).json();
+					if (!/^since .*1 answered in chat, .*1 questions, .*0 lost/.test(week)) throw new Error(week);
+				})()`, chromedp.EvalAwaitPromise))
 			})
 		})
 	}

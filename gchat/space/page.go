@@ -37,6 +37,7 @@ func (s *Space) pageRoutes() http.Handler {
 	mux.HandleFunc("GET /events", s.needsCookie(s.serveEvents))
 	mux.HandleFunc("GET /page/session", s.needsCookie(answering(s.serveSession)))
 	mux.HandleFunc("GET /page/projects", s.needsCookie(answering(s.serveProjects)))
+	mux.HandleFunc("GET /page/week", s.needsCookie(answering(s.serveWeek)))
 	mux.HandleFunc("POST /page/messages", s.needsCookie(answering(s.postFromPage)))
 	mux.HandleFunc("/", answering(func(*http.Request) (any, error) {
 		return nil, notFound("There is nothing at this address.")

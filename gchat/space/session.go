@@ -49,6 +49,14 @@ func (s *Space) serveSession(r *http.Request) (any, error) {
 	return g.Session, nil
 }
 
+// serveWeek says what came of the last seven days.
+func (s *Space) serveWeek(*http.Request) (any, error) {
+	if s.week == nil {
+		return struct{}{}, nil
+	}
+	return map[string]string{"week": s.week()}, nil
+}
+
 // serveProjects says whether the page may begin sessions, and in which projects.
 func (s *Space) serveProjects(*http.Request) (any, error) {
 	var told struct {

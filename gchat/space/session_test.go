@@ -54,7 +54,7 @@ func TestASpaceAloneKnowsNoSession(t *testing.T) {
 	s, _ := testServer(t, Options{})
 	m, _ := s.Say(nil, "", "hello")
 	for path, want := range map[string]string{
-		"session?thread=" + m.Thread.Name: `{"does":"","commands":false}`, "projects": `{"start":false,"projects":null}`,
+		"session?thread=" + m.Thread.Name: `{"does":"","commands":false}`, "projects": `{"start":false,"projects":null}`, "week": `{}`,
 	} {
 		if got := call(s, "GET", "/page/"+path, "", "Host: localhost", cookie(s)).Body.String(); got != want+"\n" {
 			t.Errorf("%s: %s", path, got)
@@ -77,11 +77,19 @@ func TestThePageSteersASession(t *testing.T) {
 			return now.Load().(Session)
 		},
 		Projects: func() ([]string, bool) { return names, true },
+		Week:     func() string { return "day 2026-11-27: 3 questions,\n" + names[0] + long },
 	})
 	thread := ask(t, s, srv.URL, "session-1", "[Session Start] <script>document.title = 'owned'</script>\u202e"+long+"\n\nProject: "+names[0])
 	other := ask(t, s, srv.URL, "session-2", "[Progress] other\n\nStep 2.")
 	do(t, ctx, chromedp.EmulateViewport(360, 740, chromedp.EmulateScale(2), chromedp.EmulateMobile), chromedp.Navigate(s.PageURL(srv.URL)))
 	until(t, ctx, `document.querySelectorAll('[data-thread]').length === 2`)
+	wantContrast(t, ctx, "closed week")
+	do(t, ctx, chromedp.Click(chromedp.CSS(`#week summary`)))
+	until(t, ctx, `document.querySelector('#week-lines').textContent.startsWith('day 2026-11-27: 3 questions,\n"><img')`)
+	until(t, ctx, `document.querySelector('#week-lines').innerText.includes('questions,\n') && document.documentElement.scrollWidth <= 360`)
+	wantContrast(t, ctx, "week")
+	screenshot(t, ctx, "phone-week")
+	do(t, ctx, chromedp.Click(chromedp.CSS(`#week summary`)))
 	if looks.Load() != 0 {
 		t.Errorf("%d looks without an open thread", looks.Load())
 	}

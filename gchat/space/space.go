@@ -55,6 +55,8 @@ type Options struct {
 	Session func(ctx context.Context, thread string) Session
 	// Projects says whether sessions can be begun by "/new PROJECT words", and in which projects. Nil: they cannot.
 	Projects func() (names []string, start bool)
+	// Week is what the page tells of the last seven days, in lines; nil: nothing. It is asked only when a person opens it.
+	Week func() string
 }
 
 // A Space holds the messages and serves them. Its methods may be called from several goroutines.
@@ -67,6 +69,7 @@ type Space struct {
 
 	session  func(context.Context, string) Session
 	projects func() ([]string, bool)
+	week     func() string
 	glances  sync.Map // thread name → *glance
 	used     atomic.Pointer[time.Time]
 
@@ -102,6 +105,7 @@ func Open(opts Options) (*Space, error) {
 		now:       opts.Now,
 		session:   opts.Session,
 		projects:  opts.Projects,
+		week:      opts.Week,
 		done:      make(chan struct{}),
 		byName:    map[string]*row{},
 		byRequest: map[string]*row{},

@@ -1,4 +1,4 @@
-// session.js shows what the session of the open thread does, with its commands as buttons, and begins sessions.
+// session.js shows what the session of the open thread does, with its commands as buttons, begins sessions, and tells the week.
 import { h } from './markup.js';
 
 const $ = (id) => document.getElementById(id);
@@ -58,6 +58,11 @@ export function watchSession({ current, say, begin, changed }) {
     if (!sent) return;
     $('new-form').reset();
     open(false);
+  });
+  $('week').addEventListener('toggle', async () => {
+    if (!$('week').open) return;
+    const { week = 'Nothing is known.' } = await read('/page/week').catch(() => ({ week: 'Out of reach. Try again.' }));
+    $('week-lines').textContent = week;
   });
   document.addEventListener('visibilitychange', () => { ask(); offer(); });
   setInterval(ask, 2000);
