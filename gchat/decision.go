@@ -215,41 +215,13 @@ func whatFor(q *state.Question) string {
 	return disarm(what)
 }
 
-// longText is a plan, or a session's last words.
+// longText is a plan, or a session's last words. Markdown hides none of a plan's.
 func longText(q *state.Question) string {
-	source := state.Clean(state.ForChat, q.Shown)
-	text := markdown(source)
+	text := markdown(state.Clean(state.ForChat, q.Shown))
 	if q.Kind.Row().Prompt {
 		return text
 	}
-	if !keepsWords(source, text) {
-		text = plain(source)
-	}
 	return cmp.Or(text, "(The plan's text is not here: it stands in the terminal.)")
-}
-
-// unshown are the numbers of list items, which Markdown counts anew, and the language of a code block, which Chat shows none of.
-var unshown = state.Pattern("(?m)^[\\s>*+-]*(?:\\d{1,9}[.)][ \\t]|(?:`{3,}|~{3,})[ \\t]*[A-Za-z0-9+#-]{0,12}[ \\t]*$)")
-
-// keepsWords says whether a rendering has all words of its source: titles of links, a character that is written as a number, or
-// what stands behind a code block's language may hide some.
-func keepsWords(source, rendered string) bool {
-	left := map[string]int{}
-	count := func(text string, each int) {
-		for _, word := range strings.FieldsFunc(unshown().ReplaceAllString(text, " "), func(r rune) bool {
-			return !unicode.In(r, unicode.L, unicode.N)
-		}) {
-			left[word] += each
-		}
-	}
-	count(source, 1)
-	count(rendered, -1)
-	for _, n := range left {
-		if n > 0 {
-			return false
-		}
-	}
-	return true
 }
 
 // decidedText says what was decided, of which permission or plan, and where.
