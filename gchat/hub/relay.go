@@ -164,7 +164,7 @@ func (h *Hub) greet(ctx context.Context, e *chat.DeprecatedEvent, id string) err
 		}
 		to = dm.Name
 	}
-	code := h.sign(Claims{
+	code := h.Sign(Claims{
 		Is: isCode, Machine: fmt.Sprintf("%x", h.mac("machine " + id)[:6]), User: e.User.Name, Email: e.User.Email,
 		Space: e.Space.Name, Direct: to, Until: time.Now().Add(codeLife).Unix(),
 	})
