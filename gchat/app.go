@@ -45,13 +45,33 @@ func NewApp(ctx context.Context, cfg *config.Config) (*App, error) {
 	if cfg.SpaceID == "" {
 		return nil, ErrNoSpace
 	}
-	messages, events, err := Services(ctx, cfg)
+	hub := ReadHub(cfg.CredentialsFile)
+	messages, events, err := Services(ctx, cfg, hub)
 	if err != nil {
 		return nil, err
 	}
 	base, _ := ParseEndpoint(cfg.APIEndpoint) // it was parsed
-	a := &api{Space: cfg.SpaceID, chat: messages, base: base, Hub: ReadHub(cfg.CredentialsFile)}
+	a := &api{Space: cfg.SpaceID, chat: messages, base: base, Hub: hub}
 	return &App{Subscription: cfg.Subscription, api: a, events: events}, nil
+}
+
+// Services are Google's APIs as a Chat app uses them, or what stands in their place, with the credentials of a configuration,
+// which are the hub's where there is one. Errors are ErrEndpoint and ErrCredentials.
+func Services(ctx context.Context, cfg *config.Config, hub *Hub) (*chat.Service, *pubsub.Service, error) {
+	options, _, err := serviceOptions(cfg.APIEndpoint, cfg.CredentialsFile, hub, chat.ChatBotScope, "")
+	if err != nil {
+		return nil, nil, err
+	}
+	messages, err := chat.NewService(ctx, options...)
+	if err != nil {
+		return nil, nil, err
+	}
+	options, _, err = serviceOptions(cfg.PubSubEndpoint, cfg.CredentialsFile, hub, pubsub.PubsubScope, "")
+	if err != nil {
+		return nil, nil, err
+	}
+	events, err := pubsub.NewService(ctx, options...)
+	return messages, events, err
 }
 
 // ID tells one app from another.

@@ -104,18 +104,19 @@ type Reader struct {
 // only, and then goes without credentials. credentialsFile is a service account or authorized user file (a login's too); ""
 // finds Application Default Credentials. Errors are ErrCredentials, or the endpoint's.
 func NewReader(ctx context.Context, endpoint, credentialsFile string) (*Reader, error) {
-	opts, base, err := serviceOptions(endpoint, credentialsFile,
+	hub := ReadHub(credentialsFile)
+	opts, base, err := serviceOptions(endpoint, credentialsFile, hub,
 		chat.ChatAppMessagesReadonlyScope, chat.ChatMessagesReadonlyScope)
 	if err != nil {
 		return nil, err
 	}
 	svc, err := chat.NewService(ctx, opts...)
-	return &Reader{api: &api{chat: svc, base: base, Hub: ReadHub(credentialsFile)}}, err
+	return &Reader{api: &api{chat: svc, base: base, Hub: hub}}, err
 }
 
 // serviceOptions lead to one of Google's APIs with the file's credentials, or to a base URL in its place: on this machine without
-// any, but for a hub's. See findCredentials for the scopes.
-func serviceOptions(endpoint, file, app, user string) ([]option.ClientOption, *url.URL, error) {
+// any, but for a hub's, whose file it is where hub is not nil. See findCredentials for the scopes.
+func serviceOptions(endpoint, file string, hub *Hub, app, user string) ([]option.ClientOption, *url.URL, error) {
 	base, err := ParseEndpoint(endpoint)
 	if err != nil {
 		return nil, nil, err
@@ -125,7 +126,7 @@ func serviceOptions(endpoint, file, app, user string) ([]option.ClientOption, *u
 		opts = append(opts, option.WithEndpoint(strings.TrimSuffix(endpoint, "/")+"/"))
 	}
 	client := &http.Client{Transport: noRedirects.Transport} // plain http may go to the embedded space
-	if hub := ReadHub(file); hub != nil {
+	if hub != nil {
 		client.Transport = hub
 	} else if base == nil || base.Scheme == "https" {
 		creds, err := findCredentials(file, app, user)

@@ -54,7 +54,7 @@ func New(t testing.TB, space, direct, app string, google http.Handler) *Hub {
 	t.Helper()
 	behind := &subscriptions{app: app, next: google}
 	at := httptest.NewServer(strict.Google(t, behind, strict.DirectMessage))
-	messages, events, err := gchat.Services(t.Context(), &config.Config{APIEndpoint: at.URL, PubSubEndpoint: at.URL})
+	messages, events, err := gchat.Services(t.Context(), &config.Config{APIEndpoint: at.URL, PubSubEndpoint: at.URL}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
