@@ -134,8 +134,6 @@ func (h *Hub) stillIn(ctx context.Context, c *Claims) error {
 	if c.Space == c.Direct {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, callBound)
-	defer cancel()
 	is, err := h.Chat.Spaces.Members.Get(c.Space + "/members/" + path.Base(c.User)).Context(ctx).Do()
 	if codeOf(err) == http.StatusNotFound || err == nil && is.State == "NOT_A_MEMBER" {
 		return refuse(http.StatusUnauthorized, "you are not in that space: write join to the app in one that you are in")
@@ -154,8 +152,6 @@ func (h *Hub) spend(ctx context.Context, in asked) (*Claims, error) {
 	case in.Nonce == "":
 		return c, refuse(http.StatusBadRequest, "nonce is missing")
 	}
-	ctx, cancel := context.WithTimeout(ctx, callBound)
-	defer cancel()
 	filter := fmt.Sprintf("attributes.%s = %q", spaceAttribute, c.Space)
 	if c.Direct != c.Space {
 		filter += fmt.Sprintf(" OR attributes.%s = %q", spaceAttribute, c.Direct)
