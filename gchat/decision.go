@@ -152,7 +152,6 @@ func ScreenText(header, screen string) string {
 	return header + "\n" + block(text)
 }
 
-// decisionHeader begins the message of a permission or a plan: it says which session asks, and where.
 func decisionHeader(kind string, q *state.Question) string {
 	header := "[" + kind + "] Session: " + sessionOf(q) + machineOf(q)
 	if dir := cmp.Or(q.CWD, q.ProjectDir); dir != "" {
@@ -161,7 +160,6 @@ func decisionHeader(kind string, q *state.Question) string {
 	return header
 }
 
-// permissionText says what a permission is asked for, with so many bytes of a line.
 func permissionText(q *state.Question, line int) string {
 	text := whatFor(q)
 	shown, hidden := excerpt(q.Shown, line)
@@ -206,7 +204,6 @@ func HowToDecide(q *state.Question) string {
 	return "Reply yes" + or + refuse + "."
 }
 
-// whatFor says what a permission is for: the tool, and what Claude says about it.
 func whatFor(q *state.Question) string {
 	what := field(q.Tool)
 	if about := field(q.About); about != "" {
@@ -224,7 +221,6 @@ func longText(q *state.Question) string {
 	return cmp.Or(text, "(The plan's text is not here: it stands in the terminal.)")
 }
 
-// decidedText says what was decided, of which permission or plan, and where.
 func decidedText(q *state.Question) string {
 	label, words := q.Decision()
 	words = strings.TrimSpace(words)
@@ -254,7 +250,6 @@ func decidedText(q *state.Question) string {
 	return text
 }
 
-// briefly is what a question is about, in one line.
 func briefly(q *state.Question) string {
 	if brief := q.Kind.Row().Brief; brief != "" {
 		return brief

@@ -75,7 +75,7 @@ var (
 func (d *document) read(lines []string) (n int) {
 	text := strings.TrimRight(lines[0], blanks)
 	if opening := codeFence().FindStringSubmatch(text); opening != nil {
-		return d.readCode(lines, indent(opening[1]), opening[2], strings.Trim(opening[3], blanks))
+		return d.readCode(lines, opening[1], opening[2], strings.Trim(opening[3], blanks))
 	}
 	if len(lines) > 1 && strings.Contains(text, "|") && isBars(lines[1]) {
 		for n = 2; n < len(lines) && strings.Contains(lines[n], "|"); n++ {
@@ -94,7 +94,7 @@ func isBars(text string) bool {
 
 // readCode takes a block of code to its end, or to that of the text. What stands beside its first fence is shown where it is more
 // than a language.
-func (d *document) readCode(lines []string, margin int, fence, info string) (n int) {
+func (d *document) readCode(lines []string, margin, fence, info string) (n int) {
 	var code []string
 	for n = 1; n < len(lines); n++ {
 		closing := strings.Trim(lines[n], blanks)
@@ -102,7 +102,7 @@ func (d *document) readCode(lines []string, margin int, fence, info string) (n i
 			n++
 			break
 		}
-		code = append(code, unindent(lines[n], margin))
+		code = append(code, strings.TrimPrefix(lines[n], margin))
 	}
 	if len(code) == 0 || !language().MatchString(info) {
 		code = slices.Insert(code, 0, info)
@@ -165,15 +165,6 @@ func (d *document) write(text string) {
 func indent(text string) int {
 	before := text[:len(text)-len(strings.TrimLeft(text, blanks))]
 	return len(before) + 3*strings.Count(before, "\t")
-}
-
-// unindent takes so many columns of blanks off a line.
-func unindent(text string, columns int) string {
-	for columns > 0 && indent(text) > 0 {
-		columns -= indent(text[:1])
-		text = text[1:]
-	}
-	return text
 }
 
 const fence = "```"

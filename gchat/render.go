@@ -56,7 +56,6 @@ func machineOf(q *state.Question) string {
 	return "\nMachine: " + field(q.Machine)
 }
 
-// questionText is what a question asks, with its options.
 func questionText(q *state.Question) string {
 	var prompts []string
 	for i, p := range q.Questions {
@@ -82,7 +81,6 @@ func questionText(q *state.Question) string {
 	return strings.Join(prompts, "\n\n---\n\n")
 }
 
-// optionText is an option's label, with its description.
 func optionText(o state.Option) string {
 	label, about := Line(o.Label), Line(o.Description)
 	if about == "" {
@@ -100,9 +98,6 @@ func worded(q *state.Question, prompt int) string {
 }
 
 func howToReply(prompts []state.Prompt) string {
-	if len(prompts) == 0 {
-		return "Reply with your answer."
-	}
 	if len(prompts) > 1 {
 		lines := []string{"Reply with answers in order, each on its own line:"}
 		for i := range min(len(prompts), 20) { // Claude asks four at most
@@ -110,7 +105,10 @@ func howToReply(prompts []state.Prompt) string {
 		}
 		return strings.Join(lines, "\n")
 	}
-	n := len(prompts[0].Options)
+	n := 0
+	if len(prompts) == 1 {
+		n = len(prompts[0].Options)
+	}
 	switch { // the example must be a reply that can be given
 	case n == 0:
 		return "Reply with your answer."
@@ -133,7 +131,6 @@ func Cut(text string, max int) string {
 	return kept + note(len(text)-len(kept))
 }
 
-// brief is the beginning of a text, so many bytes of it.
 func brief(text string, most int) string {
 	if len(text) <= most {
 		return text
