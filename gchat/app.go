@@ -143,10 +143,10 @@ func (a *App) Concerns(ctx context.Context, name string) (bool, error) {
 		return a.Hub == nil && Permanent(err), err
 	}
 	here := &state.Question{Machine: state.MachineName()}
-	other := strings.Contains(m.Text, "\nMachine: ") && !strings.Contains(m.Text+"\n", machineOf(here)+"\n")
+	other := strings.Contains(m.Text, inHeader) && !strings.Contains(m.Text+"\n", machineOf(here, inHeader)+"\n")
 	for _, c := range m.CardsV2 {
 		if c != nil && c.Card != nil && c.Card.Header != nil {
-			other = other || !strings.HasSuffix(c.Card.Header.Subtitle, machineAfter(here))
+			other = other || !strings.HasSuffix(c.Card.Header.Subtitle, machineOf(here, inCard))
 		}
 	}
 	return !other || !strings.HasPrefix(m.ClientAssignedMessageId, "client-"), nil

@@ -134,16 +134,8 @@ func (d *cardDraft) card(q *state.Question, how string) *chat.CardWithId {
 	if dir := cmp.Or(q.CWD, q.ProjectDir); dir != "" {
 		header.Subtitle += " · " + Line(head(dir, 200))
 	}
-	header.Subtitle += machineAfter(q)
+	header.Subtitle += machineOf(q, inCard)
 	return &chat.CardWithId{CardId: TapFunction, Card: &chat.GoogleAppsCardV1Card{Header: header, Sections: d.sections}}
-}
-
-// machineAfter ends the line of a card that says whose it is; "" where the record does not tell.
-func machineAfter(q *state.Question) string {
-	if q.Machine == "" {
-		return ""
-	}
-	return " · " + brief(q.Machine, 100)
 }
 
 // question writes the prompts of a question. It is false where there are none, or they may have more widgets than a card.

@@ -68,6 +68,7 @@ var (
 	quoteMarker = state.Pattern(`^ {0,3}>[> ]*`)
 	across      = state.Pattern(`^ {0,3}(?:(?:\*[ \t]*){3,}|(?:-[ \t]*){3,}|(?:_[ \t]*){3,})$`)
 	heading     = state.Pattern(`^ {0,3}#{1,6}[ \t]+(.*?)(?:[ \t]+#+)?$`)
+	bars        = state.Pattern(`^[-:| \t]*(?:\|[-:| \t]*-|-[-:| \t]*\|)[-:| \t]*$`) // "|---|:-:|", below a table's header
 	itemMarker  = state.Pattern(`^[ \t]*([-+*]|\d{1,9}[.)])[ \t]+(.*)$`)
 )
 
@@ -77,7 +78,7 @@ func (d *document) read(lines []string) (n int) {
 	if opening := codeFence().FindStringSubmatch(text); opening != nil {
 		return d.readCode(lines, opening[1], opening[2], strings.Trim(opening[3], blanks))
 	}
-	if len(lines) > 1 && strings.Contains(text, "|") && isBars(lines[1]) {
+	if len(lines) > 1 && strings.Contains(text, "|") && bars().MatchString(lines[1]) {
 		for n = 2; n < len(lines) && strings.Contains(lines[n], "|"); n++ {
 		}
 		d.writeCode(columns(lines[:n]))
@@ -85,11 +86,6 @@ func (d *document) read(lines []string) (n int) {
 	}
 	d.readLine(text)
 	return 1
-}
-
-// isBars says whether a line is one such as "|---|:-:|", below a table's header.
-func isBars(text string) bool {
-	return strings.Contains(text, "|") && strings.Contains(text, "-") && strings.Trim(text, "-:| \t") == ""
 }
 
 // readCode takes a block of code to its end, or to that of the text. What stands beside its first fence is shown where it is more

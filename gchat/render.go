@@ -31,7 +31,7 @@ func pieces(q *state.Question, line int) (header, text, how string) {
 	how = "\n\n"
 	switch m := q.Kind.Row(); {
 	case m.Prompt:
-		return "[Waiting for you] " + sessionOf(q) + machineOf(q), longText(q), how + "Reply with the next instruction."
+		return "[Waiting for you] " + sessionOf(q) + machineOf(q, inHeader), longText(q), how + "Reply with the next instruction."
 	case m.Long:
 		return decisionHeader("Plan", q), longText(q), how + HowToDecide(q) + key
 	case m.Decides:
@@ -41,20 +41,23 @@ func pieces(q *state.Question, line int) (header, text, how string) {
 	if len(text) > mostAsked {
 		text = inert(Cut(text, mostAsked))
 	}
-	return "[AskUserQuestion] Session: " + sessionOf(q) + machineOf(q), text, how + howToReply(q.Questions) + key
+	return "[AskUserQuestion] Session: " + sessionOf(q) + machineOf(q, inHeader), text, how + howToReply(q.Questions) + key
 }
 
 func sessionOf(q *state.Question) string {
 	return field(cmp.Or(q.SessionName, q.TmuxSession, q.SessionID))
 }
 
-// machineOf is a line of the header that says which machine asks; "" where the record does not tell.
-func machineOf(q *state.Question) string {
+// machineOf says which machine asks, behind these words; "" where the record does not tell.
+func machineOf(q *state.Question, words string) string {
 	if q.Machine == "" {
 		return ""
 	}
-	return "\nMachine: " + field(q.Machine)
+	return words + field(q.Machine)
 }
+
+// What a machine stands behind: in the header of a message, and in that of a card.
+const inHeader, inCard = "\nMachine: ", " · "
 
 func questionText(q *state.Question) string {
 	var prompts []string
