@@ -58,7 +58,7 @@ func TestDeadLoginSaysWhyAndWhatToDo(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		_, err = r.Since(t.Context(), "spaces/AAA", time.Now(), func([]Message) {})
+		err = r.Since(t.Context(), "spaces/AAA", time.Now(), func([]Message) {})
 		if !errors.Is(err, ErrCredentials) || !AuthFailure(err) || !strings.Contains(err.Error(), c.says) || !strings.Contains(Hint(err), c.hint) {
 			t.Errorf("%s: %v; hint: %s", name, err, Hint(err))
 		}
@@ -77,7 +77,7 @@ func TestDeadServiceAccountIsNotToldToLogIn(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, err = r.Since(t.Context(), "spaces/AAA", time.Now(), func([]Message) {})
+	err = r.Since(t.Context(), "spaces/AAA", time.Now(), func([]Message) {})
 	if hint := Hint(err); !strings.Contains(err.Error(), "Invalid JWT") || !strings.Contains(hint, "service account") || strings.Contains(hint, "log in") {
 		t.Errorf("%v; hint: %s", err, hint)
 	}
@@ -93,7 +93,7 @@ func TestTokenEndpointInTroubleIsNoDeadLogin(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		_, err = r.Since(t.Context(), "spaces/AAA", time.Now(), func([]Message) {})
+		err = r.Since(t.Context(), "spaces/AAA", time.Now(), func([]Message) {})
 		if AuthFailure(err) || !Overloaded(err) || RetryAfter(err) != 7*time.Second {
 			t.Errorf("%d: %v", code, err)
 		}
@@ -133,7 +133,7 @@ func TestRedirectTakesNoSecretAlong(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				_, err = r.Since(t.Context(), "spaces/AAA", time.Now(), func([]Message) {})
+				err = r.Since(t.Context(), "spaces/AAA", time.Now(), func([]Message) {})
 				if err == nil || AuthFailure(err) || !strings.Contains(err.Error(), "redirects") {
 					t.Errorf("%s, %d: %v", name, code, err)
 				}
@@ -195,7 +195,7 @@ func TestAnImpersonatedAccountReadsAsAnApp(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err = r.Since(t.Context(), "spaces/AAA", time.Now(), func([]Message) {}); err != nil {
+	if err = r.Since(t.Context(), "spaces/AAA", time.Now(), func([]Message) {}); err != nil {
 		t.Error(err)
 	}
 	if got := strings.Join(i.scopes, " "); got != "https://www.googleapis.com/auth/chat.app.messages.readonly" {
@@ -284,7 +284,7 @@ func TestScopesAreThoseOfTheMethods(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		_, _ = r.Since(t.Context(), "spaces/AAA", time.Now(), func([]Message) {})
+		_ = r.Since(t.Context(), "spaces/AAA", time.Now(), func([]Message) {})
 		_, _ = r.ByClientID(t.Context(), "spaces/AAA", "client-x")
 	}
 	a, err := NewApp(t.Context(), &config.Config{
@@ -296,7 +296,7 @@ func TestScopesAreThoseOfTheMethods(t *testing.T) {
 	card := NoticeCard("words", "id")
 	_, _ = a.Post(t.Context(), Post{Text: "x", ThreadKey: "k", MessageID: "client-x", Card: card, Viewer: "users/1"})
 	_ = a.Patch(t.Context(), "spaces/AAA/messages/client-x", "x", card)
-	_, _ = a.Reader().ByClientID(t.Context(), a.Space, "client-x")
+	_, _ = a.ByClientID(t.Context(), a.Space, "client-x")
 	_, _ = a.Shows(t.Context(), Message{Name: "spaces/AAA/messages/M"}, "q")
 	_, _ = a.Direct(t.Context())
 	_, _ = a.Spaces(t.Context())

@@ -75,7 +75,7 @@ func TestAMachineSpeaksToItsHubAsToGoogle(t *testing.T) {
 	if _, err := a.Post(t.Context(), gchat.Post{Text: "y", ThreadName: posted.ThreadName, MessageID: state.MessageID("note")}); err != nil {
 		t.Error(err)
 	}
-	found, err := a.Reader().ByClientID(t.Context(), a.Space, id)
+	found, err := a.ByClientID(t.Context(), a.Space, id)
 	if err != nil || found.Name != posted.Name || found.ClientID != "client-0123456789ab-"+strings.TrimPrefix(id, "client-") {
 		t.Errorf("%+v, %v", found, err)
 	}
@@ -201,7 +201,7 @@ func TestAHubsTokenIsRenewed(t *testing.T) {
 			case err != nil:
 				t.Fatal(err)
 			default:
-				if got, err := a.Reader().ByClientID(t.Context(), a.Space, "client-x"); err != nil || got.Text != "the whole text" || got.Name != posted.Name {
+				if got, err := a.ByClientID(t.Context(), a.Space, "client-x"); err != nil || got.Text != "the whole text" || got.Name != posted.Name {
 					t.Errorf("%+v, %v", got, err)
 				}
 			}

@@ -42,16 +42,17 @@ type Message struct {
 	Quotes      string // the message that it quotes, spaces/S/messages/M; "" for none
 }
 
-// api is the Chat API, at Google or at what stands in for it.
-type api struct {
+// API is the Chat API, at Google or at what stands in for it.
+type API struct {
 	Space string // spaces/S, where it posts; "" of a reader
 	chat  *chat.Service
-	base  *url.URL // nil: Google's
-	Hub   *Hub     // that stands before Google; nil where none does
+	base  *url.URL      // nil: Google's
+	Hub   *Hub          // that stands before Google; nil where none does
+	Ahead time.Duration // how far Chat's clock is ahead of ours, to about a second, as its last list told
 }
 
 // Chat tells where it posts, host/spaces/S, without a secret.
-func (a *api) Chat() string {
+func (a *API) Chat() string {
 	if a.base != nil {
 		return a.base.Host + "/" + a.Space
 	}
@@ -65,7 +66,7 @@ type request[R, T any] interface {
 }
 
 // call makes a request within a time. Its error says what was wanted.
-func call[R request[R, T], T any](ctx context.Context, a *api, most time.Duration, what, space string, r R) (T, error) {
+func call[R request[R, T], T any](ctx context.Context, a *API, most time.Duration, what, space string, r R) (T, error) {
 	ctx, cancel := context.WithTimeout(ctx, most)
 	defer cancel()
 	answer, err := r.Context(ctx).Do()
@@ -76,7 +77,7 @@ func call[R request[R, T], T any](ctx context.Context, a *api, most time.Duratio
 }
 
 // failed is the error of a call, with a hint where it is of a hub or of the embedded space.
-func (a *api) failed(what, space string, err error) error {
+func (a *API) failed(what, space string, err error) error {
 	if a.Hub != nil {
 		return fmt.Errorf("%s: %w", what, a.Hub.failed(apiError(err)))
 	}
@@ -84,7 +85,7 @@ func (a *api) failed(what, space string, err error) error {
 }
 
 // named is the id that a message of ours has in Chat: a hub has each machine's ids name it, and lets it change no other messages.
-func (a *api) named(id string) string {
+func (a *API) named(id string) string {
 	rest, ours := strings.CutPrefix(id, "client-")
 	if a.Hub == nil || !ours || strings.HasPrefix(rest, a.Hub.Machine+"-") {
 		return id
@@ -92,16 +93,10 @@ func (a *api) named(id string) string {
 	return "client-" + a.Hub.Machine + "-" + rest
 }
 
-// Reader lists the messages of spaces through the Chat API.
-type Reader struct {
-	Ahead time.Duration // how far Chat's clock is ahead of ours, to about a second, as its last list told
-	*api
-}
-
-// NewReader prepares reading. endpoint is the API's base URL, "" for Google's; plain http is allowed to this machine
+// NewReader prepares to read. endpoint is the API's base URL, "" for Google's; plain http is allowed to this machine
 // only, and then goes without credentials. credentialsFile is a service account or authorized user file (a login's too); ""
 // finds Application Default Credentials. Errors are ErrCredentials, or the endpoint's.
-func NewReader(ctx context.Context, endpoint, credentialsFile string) (*Reader, error) {
+func NewReader(ctx context.Context, endpoint, credentialsFile string) (*API, error) {
 	hub := ReadHub(credentialsFile)
 	opts, base, err := serviceOptions(endpoint, credentialsFile, hub,
 		chat.ChatAppMessagesReadonlyScope, chat.ChatMessagesReadonlyScope)
@@ -109,7 +104,7 @@ func NewReader(ctx context.Context, endpoint, credentialsFile string) (*Reader, 
 		return nil, err
 	}
 	svc, err := chat.NewService(ctx, opts...)
-	return &Reader{api: &api{chat: svc, base: base, Hub: hub}}, err
+	return &API{chat: svc, base: base, Hub: hub}, err
 }
 
 // serviceOptions lead to one of Google's APIs with the file's credentials, or to a base URL in its place: on this machine without
@@ -155,17 +150,16 @@ func ParseEndpoint(endpoint string) (*url.URL, error) {
 }
 
 // Since lists the messages of a space that were created after t (exclusive, the server's clock), deleted ones too, oldest first
-// (Google's default), and hands over page after page: what was handed over counts, also when a later page fails. done says
-// that the end was reached.
-func (r *Reader) Since(ctx context.Context, space string, t time.Time, page func([]Message)) (done bool, err error) {
+// (Google's default), and hands over page after page: what was handed over counts, also when a later page fails.
+func (a *API) Since(ctx context.Context, space string, t time.Time, page func([]Message)) error {
 	ctx, cancel := context.WithTimeout(ctx, listTimeout)
 	defer cancel()
 	after := t.UTC().Truncate(time.Microsecond).Format(time.RFC3339Nano) // Chat counts microseconds
-	list := r.chat.Spaces.Messages.List(space).PageSize(1000).ShowDeleted(true).
+	list := a.chat.Spaces.Messages.List(space).PageSize(1000).ShowDeleted(true).
 		Filter(fmt.Sprintf("createTime > %q", after))
-	err = list.Pages(ctx, func(got *chat.ListMessagesResponse) error {
+	err := list.Pages(ctx, func(got *chat.ListMessagesResponse) error {
 		if now := clock(got.Header); !now.IsZero() {
-			r.Ahead = time.Until(now)
+			a.Ahead = time.Until(now)
 		}
 		var ms []Message
 		for _, m := range got.Messages {
@@ -177,19 +171,19 @@ func (r *Reader) Since(ctx context.Context, space string, t time.Time, page func
 		return nil
 	})
 	if err != nil {
-		return false, r.failed("read messages", space, err)
+		err = a.failed("read messages", space, err)
 	}
-	return true, nil
+	return err
 }
 
 // Posted finds the message that was posted with that MessageID after t, by the server's clock: by its id, and in the list where
 // that finds none. The id is described for the app that gave it (spaces.messages.get): a person's login may not know a webhook's.
-func (r *Reader) Posted(ctx context.Context, space, id string, t time.Time) (Message, error) {
-	found, err := r.ByClientID(ctx, space, id)
+func (a *API) Posted(ctx context.Context, space, id string, t time.Time) (Message, error) {
+	found, err := a.ByClientID(ctx, space, id)
 	if answered(err).HTTP != http.StatusNotFound {
 		return found, err
 	}
-	_, lerr := r.Since(ctx, space, t, func(page []Message) {
+	lerr := a.Since(ctx, space, t, func(page []Message) {
 		for _, m := range page {
 			if m.ClientID == id {
 				found, err = m, nil
@@ -203,17 +197,17 @@ func (r *Reader) Posted(ctx context.Context, space, id string, t time.Time) (Mes
 }
 
 // ByClientID gets the message that was posted with that MessageID.
-func (r *Reader) ByClientID(ctx context.Context, space, id string) (Message, error) {
-	m, err := call(ctx, r.api, listTimeout, "read messages", space, r.chat.Spaces.Messages.Get(space+"/messages/"+r.named(id)))
+func (a *API) ByClientID(ctx context.Context, space, id string) (Message, error) {
+	m, err := call(ctx, a, listTimeout, "read messages", space, a.chat.Spaces.Messages.Get(space+"/messages/"+a.named(id)))
 	if err != nil {
 		return Message{}, err
 	}
 	return fromChat(m), nil
 }
 
-// Space asks Chat what kind of space that is. Of a person's login it takes the scope chat.spaces.readonly.
-func (r *Reader) Space(ctx context.Context, name string) (*chat.Space, error) {
-	return call(ctx, r.api, listTimeout, "look at the space", name, r.chat.Spaces.Get(name))
+// Describe asks Chat what kind of space that is. Of a person's login it takes the scope chat.spaces.readonly.
+func (a *API) Describe(ctx context.Context, name string) (*chat.Space, error) {
+	return call(ctx, a, listTimeout, "look at the space", name, a.chat.Spaces.Get(name))
 }
 
 func fromChat(m *chat.Message) Message {

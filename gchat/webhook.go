@@ -27,7 +27,7 @@ const postTimeout = 10 * time.Second
 
 // Webhook posts to one space: spaces.messages.create, authenticated by the key and token in its URL.
 type Webhook struct {
-	*api // its base is the webhook's URL, with the secrets
+	*API // its base is the webhook's URL, with the secrets
 }
 
 var webhookPath = state.Pattern(`^(.*/)?v1/(spaces/[^/]+)/messages/?$`)
@@ -59,7 +59,7 @@ func ConfiguredWebhook(cfg *config.Config, raw string) (*Webhook, error) {
 		}
 		u.Scheme, u.Host, u.Path = base.Scheme, base.Host, base.Path+u.Path
 	}
-	w := &Webhook{&api{Space: space, base: u}}
+	w := &Webhook{&API{Space: space, base: u}}
 	client := &http.Client{Transport: w, CheckRedirect: noRedirects.CheckRedirect}
 	w.chat, err = chat.NewService(context.Background(), option.WithHTTPClient(client))
 	return w, err
@@ -168,7 +168,7 @@ func (w *Webhook) RoundTrip(r *http.Request) (*http.Response, error) {
 
 // Post creates the message. Errors are *APIError where Chat answered, ErrNonsense, or of the transport; none holds the
 // URL. AlreadyExists(err) means that an earlier try with this MessageID had arrived.
-func (a *api) Post(ctx context.Context, p Post) (posted Posted, err error) {
+func (a *API) Post(ctx context.Context, p Post) (posted Posted, err error) {
 	c := a.chat.Spaces.Messages.Create(a.Space, p.message())
 	if p.ThreadName != "" || p.ThreadKey != "" {
 		// Without the option Chat ignores the thread; without a thread it refuses the option.

@@ -15,10 +15,10 @@ import (
 )
 
 // look lists the space once, as the poller does.
-func (e *exam) look(ctx context.Context) (*gchat.Reader, error) {
+func (e *exam) look(ctx context.Context) (*gchat.API, error) {
 	w, err := e.findWay(ctx)
 	if err == nil {
-		_, err = w.reader.Since(ctx, w.space, time.Now(), func([]gchat.Message) {})
+		err = w.reader.Since(ctx, w.space, time.Now(), func([]gchat.Message) {})
 	}
 	return w.reader, err
 }

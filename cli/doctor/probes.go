@@ -55,7 +55,7 @@ func (e *exam) probe(ctx context.Context, exitCode int) Live {
 		PostsBy: either(e.cfg.Subscription != "", "app", "webhook"), ExitCode: exitCode, Probes: slices.Clone(probes),
 	}
 	if e.reader != nil {
-		if s, err := e.reader.Space(ctx, e.space); err == nil {
+		if s, err := e.reader.Describe(ctx, e.space); err == nil {
 			e.live.Kind = words(s.SpaceType + ", " + cmp.Or(s.SpaceThreadingState, "threads unknown"))
 		}
 	}
