@@ -60,7 +60,7 @@ func (p Program) newHub(c *cli.Context) (*hub.Hub, error) {
 		URL: strings.TrimSuffix(c.String("url"), "/"), Version: version(), Log: zerolog.New(p.errOut).With().Timestamp().Logger(),
 	}
 	var err error
-	o.Chat, o.PubSub, err = gchat.Services(c.Context, config.Personal(p.env))
+	o.Chat, o.PubSub, err = gchat.Services(c.Context, config.Personal(p.env), nil)
 	if err != nil {
 		return nil, failed(err, "run it as the hub's service account, or name its key: GOOGLE_CHAT_CREDENTIALS_FILE=KEY", exitFailed)
 	}

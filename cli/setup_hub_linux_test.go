@@ -3,7 +3,6 @@ package cli
 import (
 	"encoding/json"
 	"errors"
-	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
@@ -14,7 +13,9 @@ import (
 	"google.golang.org/api/chat/v1"
 
 	"gchat-hooks/e2e/bound"
-	"gchat-hooks/e2e/strict"
+	"gchat-hooks/e2e/team"
+	"gchat-hooks/gchat"
+	"gchat-hooks/gchat/hub"
 	"gchat-hooks/gchat/space"
 	"gchat-hooks/state"
 )
@@ -22,25 +23,15 @@ import (
 // colleague is a machine that joins a hub whose Chat is an embedded space.
 type colleague struct {
 	*settler
-	*strict.Hub
+	*team.Hub
 	chat *space.Space
 	t    *testing.T
 }
 
 func newColleague(t *testing.T) *colleague {
-	sp, err := space.Open(space.Options{Direct: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { sp.Close() })
-	google := strict.Google(t, sp.Handler(), strict.Embedded, strict.DirectMessage)
-	prefix := strings.TrimPrefix(strings.TrimSuffix(sp.APIEndpoint("http://x"), "/"), "http://x")
-	h := strict.NewHub(t, "spaces/local", space.Subscription, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		r.URL.Path = prefix + r.URL.Path
-		google.ServeHTTP(w, r)
-	}))
+	h, sp := team.Local(t)
 	c := &colleague{settler: newSettler(t), Hub: h, chat: sp, t: t}
-	c.Version = c.own()
+	c.Change(func(o *hub.Options) { o.Version = c.own() })
 	return c
 }
 
@@ -58,7 +49,16 @@ func (c *colleague) run(args ...string) (code int, said string) {
 }
 
 func (c *colleague) joins(args ...string) (code int, said string) {
-	return c.run(append([]string{"setup", "--hub", c.URL, "--code", "good", "--no-hooks"}, args...)...)
+	return c.run(append([]string{"setup", "--hub", c.URL, "--code", c.Code, "--no-hooks"}, args...)...)
+}
+
+// policy is the hub's from now on.
+func (c *colleague) policy(text string) {
+	file := filepath.Join(c.t.TempDir(), "policy.json")
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		c.t.Fatal(err)
+	}
+	c.Change(func(o *hub.Options) { o.Policy = file })
 }
 
 // taps has people tap the test card once it is there, one after the other.
@@ -75,7 +75,7 @@ func (c *colleague) taps(users ...string) {
 // One line joins: what the person configured otherwise stays, a stranger's tap does not count, and what was written is the person's alone.
 func TestOneLineJoinsAHub(t *testing.T) {
 	c := newColleague(t)
-	c.Deciders = []string{"users/7"}
+	c.policy(`{"spaces": {"spaces/local": ["users/7"]}}`)
 	dir := filepath.Join(c.home, ".config/gchat-hooks")
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		t.Fatal(err)
@@ -89,7 +89,7 @@ func TestOneLineJoinsAHub(t *testing.T) {
 		defer close(tapped)
 		c.taps("users/666")
 		user := filepath.Join(c.home, ".local/state/gchat-hooks")
-		if lock, err := state.SpacesIn(user).LockReader(space.Subscription); !errors.Is(err, state.ErrLocked) {
+		if lock, err := state.SpacesIn(user).LockReader(c.Subscription); !errors.Is(err, state.ErrLocked) {
 			t.Errorf("a poller could take the tap: %v, %v", lock, err)
 		}
 		bound.Until(t, "the stranger's tap is heard", func() bool {
@@ -100,13 +100,13 @@ func TestOneLineJoinsAHub(t *testing.T) {
 	}()
 	code, said := c.joins()
 	<-tapped
-	if code != 0 || !strings.Contains(said, "Ann (users/1) tapped") || strings.Contains(said, "666") || strings.Contains(said, "token-") {
+	if code != 0 || !strings.Contains(said, "Ann (users/1) tapped") || strings.Contains(said, "666") || strings.Contains(said, gchat.ReadHub(filepath.Join(dir, "hub.json")).Token) {
 		t.Fatalf("%d: %s", code, said)
 	}
 	config := strings.Join(strings.Fields(c.config()), " ")
 	for _, want := range []string{
 		"// mine", `"ask_mode": "hold"`, `"api_endpoint": "` + c.URL + `"`, `"pubsub_endpoint": "` + c.URL + `"`, `"space_id": "spaces/local"`,
-		`"pubsub_subscription": "` + space.Subscription + `"`, `/hub.json"`, `"users/1"`, `"users/7"`,
+		`"pubsub_subscription": "` + c.Subscription + `"`, `/hub.json"`, `"users/1"`, `"users/7"`,
 	} {
 		if !strings.Contains(config, want) {
 			t.Errorf("no %s in %s", want, config)
@@ -131,7 +131,7 @@ func TestOneLineJoinsAHub(t *testing.T) {
 	other := *c.settler
 	other.home = t.TempDir()
 	c.settler = &other
-	if code, said := c.joins(); code != 1 || !strings.Contains(said, "The code was used") || !strings.Contains(said, "write join") || c.config() != "" {
+	if code, said := c.joins(); code != 1 || !strings.Contains(said, "the code was used") || !strings.Contains(said, "write join") || c.config() != "" {
 		t.Errorf("another machine: %d: %s", code, said)
 	}
 	if _, _, refused := c.Seen(); len(refused) > 0 {
@@ -144,7 +144,7 @@ func TestJoiningIsKilled(t *testing.T) {
 	c := newColleague(t)
 	joined := 0
 	for i := 0; i < 12 || joined < 2 && i < 200; i++ { // on a busy machine a setup takes long to come that far
-		cmd := bound.Command(t, c.program, "setup", "--hub", c.URL, "--code", "good", "--no-hooks", "--round-trip=false")
+		cmd := bound.Command(t, c.program, "setup", "--hub", c.URL, "--code", c.Code, "--no-hooks", "--round-trip=false")
 		cmd.Env = []string{"HOME=" + c.home, "PATH=/usr/bin:/bin"}
 		if err := cmd.Start(); err != nil {
 			t.Fatal(err)
@@ -174,13 +174,13 @@ func TestJoiningAHubFails(t *testing.T) {
 		says string
 	}{
 		"no code":    {[]string{"--hub", c.URL}, "write join to the app"},
-		"no hub":     {[]string{"--code", "good"}, "write join to the app"},
-		"an app":     {[]string{"--hub", c.URL, "--code", "good", "--app"}, "without --app"},
-		"too old":    {[]string{"--hub", c.URL, "--code", "bad"}, "within ten minutes"},
-		"not TLS":    {[]string{"--hub", "http://192.0.2.1", "--code", "good"}, "neither https nor on this machine"},
-		"nobody":     {[]string{"--hub", "http://127.0.0.1:1", "--code", "good"}, "cannot be reached"},
-		"not a hub":  {[]string{"--hub", c.server, "--code", "good"}, "there is no hub"},
-		"no tapping": {[]string{"--hub", c.URL, "--code", "good", "--wait", "300ms"}, "all is set up; gchat-hooks doctor"},
+		"no hub":     {[]string{"--code", c.Code}, "write join to the app"},
+		"an app":     {[]string{"--hub", c.URL, "--code", c.Code, "--app"}, "without --app"},
+		"too old":    {[]string{"--hub", c.URL, "--code", c.Code + "x"}, "within ten minutes"},
+		"not TLS":    {[]string{"--hub", "http://192.0.2.1", "--code", c.Code}, "neither https nor on this machine"},
+		"nobody":     {[]string{"--hub", "http://127.0.0.1:1", "--code", c.Code}, "cannot be reached"},
+		"not a hub":  {[]string{"--hub", c.server, "--code", c.Code}, "there is no hub"},
+		"no tapping": {[]string{"--hub", c.URL, "--code", c.Code, "--wait", "300ms"}, "all is set up; gchat-hooks doctor"},
 	} {
 		code, said := c.run(append([]string{"setup", "--no-hooks"}, test.args...)...)
 		if code == 0 || !strings.Contains(said, test.says) || strings.Contains(said, "gchat-hooks login") {
@@ -225,20 +225,20 @@ func TestDoctorAndStatusKnowTheHub(t *testing.T) {
 	if info, err := os.Stat(file); !strings.Contains(said, "what is yours alone: "+file) && (err != nil || info.Mode().Perm() != 0o600) {
 		t.Errorf("a token that others can read: %s", said)
 	}
-	c.Version = "v9.9.9"
-	c.Set(func(s *strict.HubState) { s.Now = func() time.Time { return time.Now().Add(5 * time.Minute) } })
+	c.Change(func(o *hub.Options) { o.Version = "v9.9.9" })
+	c.Ahead.Store(int64(5 * time.Minute))
 	level, what, _ := post()
 	for _, words := range []string{what, status()} {
 		if level != "warn" || !strings.Contains(words, "clock is 5m0s off") || !strings.Contains(words, "v9.9.9") {
 			t.Errorf("%s: %s", level, words)
 		}
 	}
-	c.Version = c.own()
-	c.Set(func(s *strict.HubState) { s.Now = time.Now })
+	c.Change(func(o *hub.Options) { o.Version = c.own() })
+	c.Ahead.Store(0)
 	if level, what, _ := post(); level != "ok" || strings.Contains(status(), "hub") {
 		t.Errorf("mended: %s: %s; %s", level, what, status())
 	}
-	c.Set(func(s *strict.HubState) { s.Revoked = true })
+	c.Revoke()
 	if level, what, mend := post(); level != "fail" || !strings.Contains(what, "revoked") || !strings.Contains(mend, "write join") || strings.Contains(mend, "--app") {
 		t.Errorf("revoked: %s: %s: %s", level, what, mend)
 	}
@@ -271,7 +271,7 @@ func TestAHubsPolicyBindsItsMachine(t *testing.T) {
 	}
 	sends := func(policy string, want int, words string) {
 		t.Helper()
-		c.Policy = policy
+		c.policy(policy)
 		if err := os.RemoveAll(filepath.Join(c.home, ".local", "state", "gchat-hooks", "policy.json")); err != nil {
 			t.Fatal(err)
 		}

@@ -31,13 +31,14 @@ const (
 // ErrNoSpace says that a Chat app is configured, and not the space, or the direct message with it, that it writes to.
 var ErrNoSpace = errors.New("a Chat app needs a space: space_id")
 
-// App is a Chat app: it writes to one space as itself, and hears what people tap and say there from a Pub/Sub subscription.
+// App is a Chat app: it writes to one space as itself, and hears what people tap and say there from a Pub/Sub subscription. Google
+// lets it list no messages with the scope chat.bot.
 type App struct {
 	Subscription string // projects/P/subscriptions/S
 
 	direct atomic.Pointer[bool] // see Direct
 	events *pubsub.Service
-	*api
+	*API
 }
 
 // NewApp prepares the app of a configuration that names a subscription. Errors are ErrNoSpace, ErrEndpoint and ErrCredentials.
@@ -45,13 +46,33 @@ func NewApp(ctx context.Context, cfg *config.Config) (*App, error) {
 	if cfg.SpaceID == "" {
 		return nil, ErrNoSpace
 	}
-	messages, events, err := Services(ctx, cfg)
+	hub := ReadHub(cfg.CredentialsFile)
+	messages, events, err := Services(ctx, cfg, hub)
 	if err != nil {
 		return nil, err
 	}
 	base, _ := ParseEndpoint(cfg.APIEndpoint) // it was parsed
-	a := &api{Space: cfg.SpaceID, chat: messages, base: base, Hub: ReadHub(cfg.CredentialsFile)}
-	return &App{Subscription: cfg.Subscription, api: a, events: events}, nil
+	a := &API{Space: cfg.SpaceID, chat: messages, base: base, Hub: hub}
+	return &App{Subscription: cfg.Subscription, API: a, events: events}, nil
+}
+
+// Services are Google's APIs as a Chat app uses them, or what stands in their place, with the credentials of a configuration,
+// which are the hub's where there is one. Errors are ErrEndpoint and ErrCredentials.
+func Services(ctx context.Context, cfg *config.Config, hub *Hub) (*chat.Service, *pubsub.Service, error) {
+	options, _, err := serviceOptions(cfg.APIEndpoint, cfg.CredentialsFile, hub, chat.ChatBotScope, "")
+	if err != nil {
+		return nil, nil, err
+	}
+	messages, err := chat.NewService(ctx, options...)
+	if err != nil {
+		return nil, nil, err
+	}
+	options, _, err = serviceOptions(cfg.PubSubEndpoint, cfg.CredentialsFile, hub, pubsub.PubsubScope, "")
+	if err != nil {
+		return nil, nil, err
+	}
+	events, err := pubsub.NewService(ctx, options...)
+	return messages, events, err
 }
 
 // ID tells one app from another.
@@ -68,18 +89,15 @@ func (a *App) Patch(ctx context.Context, name, text string, card *chat.CardWithI
 	}
 	in, id := path.Split(name)
 	patch := a.chat.Spaces.Messages.Patch(in+a.named(id), m).UpdateMask(mask)
-	_, err := call(ctx, a.api, postTimeout, "change message", a.Space, patch)
+	_, err := call(ctx, a.API, postTimeout, "change message", a.Space, patch)
 	return err
 }
 
 // Delete deletes a message of the app's.
 func (a *App) Delete(ctx context.Context, name string) error {
-	_, err := call(ctx, a.api, postTimeout, "delete message", a.Space, a.chat.Spaces.Messages.Delete(name))
+	_, err := call(ctx, a.API, postTimeout, "delete message", a.Space, a.chat.Spaces.Messages.Delete(name))
 	return err
 }
-
-// Reader reads as the app: single messages and its space. Google lets it list none with the scope chat.bot.
-func (a *App) Reader() *Reader { return &Reader{api: a.api} }
 
 // Shows says whether a message of the app's has a card with a button of that question now.
 func (a *App) Shows(ctx context.Context, of Message, question string) (bool, error) {
@@ -87,7 +105,7 @@ func (a *App) Shows(ctx context.Context, of Message, question string) (bool, err
 	if of.ClientID != "" {
 		name = path.Dir(of.Name) + "/" + of.ClientID // a hub knows it by no other name
 	}
-	m, err := call(ctx, a.api, listTimeout, "read messages", a.Space, a.chat.Spaces.Messages.Get(name))
+	m, err := call(ctx, a.API, listTimeout, "read messages", a.Space, a.chat.Spaces.Messages.Get(name))
 	return err == nil && shows(m, question), err
 }
 
@@ -118,15 +136,15 @@ func (m Message) Follows() string {
 // them. Behind a message of ours that names another machine they are left to that one: there they may have been used. Chat shows
 // an app no message that is not for it, and a hub none of another machine's.
 func (a *App) Concerns(ctx context.Context, name string) (bool, error) {
-	m, err := call(ctx, a.api, listTimeout, "read messages", a.Space, a.chat.Spaces.Messages.Get(name))
+	m, err := call(ctx, a.API, listTimeout, "read messages", a.Space, a.chat.Spaces.Messages.Get(name))
 	if err != nil {
 		return a.Hub == nil && Permanent(err), err
 	}
 	here := &state.Question{Machine: state.MachineName()}
-	other := strings.Contains(m.Text, "\nMachine: ") && !strings.Contains(m.Text+"\n", machineOf(here)+"\n")
+	other := strings.Contains(m.Text, inHeader) && !strings.Contains(m.Text+"\n", machineOf(here, inHeader)+"\n")
 	for _, c := range m.CardsV2 {
 		if c != nil && c.Card != nil && c.Card.Header != nil {
-			other = other || !strings.HasSuffix(c.Card.Header.Subtitle, machineAfter(here))
+			other = other || !strings.HasSuffix(c.Card.Header.Subtitle, machineOf(here, inCard))
 		}
 	}
 	return !other || !strings.HasPrefix(m.ClientAssignedMessageId, "client-"), nil
@@ -138,7 +156,7 @@ func (a *App) Direct(ctx context.Context) (bool, error) {
 	if known := a.direct.Load(); known != nil {
 		return *known, nil
 	}
-	s, err := a.Reader().Space(ctx, a.Space)
+	s, err := a.Describe(ctx, a.Space)
 	if err != nil {
 		return false, err
 	}
@@ -164,7 +182,7 @@ type Pulled struct {
 // and Chat's.
 func (a *App) Pull(ctx context.Context) (events []Pulled, err error) {
 	pull := a.events.Projects.Subscriptions.Pull(a.Subscription, &pubsub.PullRequest{MaxMessages: mostPulled})
-	got, err := call(ctx, a.api, pullTimeout, "pull events", "", pull)
+	got, err := call(ctx, a.API, pullTimeout, "pull events", "", pull)
 	switch {
 	case errors.Is(err, context.DeadlineExceeded):
 		return nil, nil // it waited in vain
@@ -193,7 +211,7 @@ func (a *App) Pull(ctx context.Context) (events []Pulled, err error) {
 // Ack tells the subscription that these events need not come again.
 func (a *App) Ack(ctx context.Context, ackIDs []string) error {
 	ack := a.events.Projects.Subscriptions.Acknowledge(a.Subscription, &pubsub.AcknowledgeRequest{AckIds: ackIDs})
-	_, err := call(ctx, a.api, listTimeout, "acknowledge events", "", ack)
+	_, err := call(ctx, a.API, listTimeout, "acknowledge events", "", ack)
 	return err
 }
 
@@ -210,7 +228,7 @@ func (a *App) MayPull(ctx context.Context) error {
 	const consume = "pubsub.subscriptions.consume"
 	request := &pubsub.TestIamPermissionsRequest{Permissions: []string{consume}}
 	test := a.events.Projects.Subscriptions.TestIamPermissions(a.Subscription, request)
-	got, err := call(ctx, a.api, postTimeout, "look at the subscription", "", test)
+	got, err := call(ctx, a.API, postTimeout, "look at the subscription", "", test)
 	switch {
 	case err != nil:
 		return err

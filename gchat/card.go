@@ -71,7 +71,6 @@ func permissionCard(q *state.Question, id string) ([]string, *chat.CardWithId) {
 	}
 }
 
-// longCard asks about a plan, or for the next instruction.
 func longCard(q *state.Question, id string) (texts []string, card *chat.CardWithId) {
 	header, text, how := pieces(q, 0)
 	if len(text) > shortWords || strings.Contains(text, fence) {
@@ -119,11 +118,9 @@ func ClosedCard(q *state.Question, now time.Time) (text string, card *chat.CardW
 	return text, d.card(q, " ("+strings.ToLower(how)+")")
 }
 
-// cardDraft is a card being written.
 type cardDraft struct {
 	id       string // that its buttons carry
 	sections []*section
-	widgets  int
 }
 
 func cardSize(card *chat.CardWithId) int {
@@ -137,23 +134,16 @@ func (d *cardDraft) card(q *state.Question, how string) *chat.CardWithId {
 	if dir := cmp.Or(q.CWD, q.ProjectDir); dir != "" {
 		header.Subtitle += " · " + Line(head(dir, 200))
 	}
-	header.Subtitle += machineAfter(q)
+	header.Subtitle += machineOf(q, inCard)
 	return &chat.CardWithId{CardId: TapFunction, Card: &chat.GoogleAppsCardV1Card{Header: header, Sections: d.sections}}
 }
 
-// machineAfter ends the line of a card that says whose it is; "" where the record does not tell.
-func machineAfter(q *state.Question) string {
-	if q.Machine == "" {
-		return ""
-	}
-	return " · " + brief(q.Machine, 100)
-}
-
-// question writes the prompts of a question. It is false where there are none, or they have more widgets than a card.
+// question writes the prompts of a question. It is false where there are none, or they may have more widgets than a card.
 func (d *cardDraft) question(q *state.Question) bool {
-	several := len(q.Questions) > 1
+	several, widgets := len(q.Questions) > 1, 1
 	for i, p := range q.Questions {
-		if d.widgets+2*len(p.Options) > mostWidgets {
+		widgets += 2 + 2*len(p.Options)
+		if widgets > mostWidgets {
 			return false
 		}
 		header := Line(p.Header)
@@ -177,10 +167,9 @@ func (d *cardDraft) question(q *state.Question) bool {
 		d.section("")
 	}
 	d.buttons(d.button("Send", choiceSend))
-	return len(q.Questions) > 0 && d.widgets <= mostWidgets
+	return len(q.Questions) > 0
 }
 
-// optionButtons are a button for each option, with its description below.
 func (d *cardDraft) optionButtons(p state.Prompt) {
 	for i, o := range p.Options {
 		if label := Line(o.Label); label != "" {
@@ -228,7 +217,6 @@ func (d *cardDraft) permission(q *state.Question, line int) {
 	d.buttons(buttons...)
 }
 
-// decisions are a button for each decision that the question offers.
 func (d *cardDraft) decisions(q *state.Question) (buttons []*button) {
 	for _, one := range decisions {
 		if offers(q, one.label) {
@@ -248,7 +236,6 @@ func (d *cardDraft) add(w *widget) {
 	}
 	last := d.sections[len(d.sections)-1]
 	last.Widgets = append(last.Widgets, w)
-	d.widgets++
 }
 
 // paragraph is neutral text.
@@ -258,7 +245,6 @@ func (d *cardDraft) paragraph(text string) {
 	}
 }
 
-// field takes a person's own words for a prompt.
 func (d *cardDraft) field(prompt int, label string) {
 	d.add(&widget{TextInput: &chat.GoogleAppsCardV1TextInput{Name: "w" + number1(prompt), Label: label, Type: "MULTIPLE_LINE"}})
 }

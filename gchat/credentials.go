@@ -10,7 +10,6 @@ import (
 	"os"
 	"slices"
 	"strings"
-	"time"
 
 	"cloud.google.com/go/auth"
 	"cloud.google.com/go/auth/credentials"
@@ -132,7 +131,7 @@ func LoginHint(said string) string {
 
 // tokenError is the error of a refused token: ErrCredentials with a hint; or of an endpoint that has trouble.
 func tokenError(code int, h http.Header, said, hint string) error {
-	if e := (&APIError{HTTP: code, Message: "no token", RetryAfter: retryAfter(h, time.Now())}); Overloaded(e) {
+	if e := (&APIError{HTTP: code, Message: "no token", RetryAfter: retryAfter(h)}); Overloaded(e) {
 		return e
 	}
 	return &state.UserError{Err: fmt.Errorf("%w: token refused: %s", ErrCredentials, said), Hint: hint, Code: 1}

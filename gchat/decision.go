@@ -152,16 +152,14 @@ func ScreenText(header, screen string) string {
 	return header + "\n" + block(text)
 }
 
-// decisionHeader begins the message of a permission or a plan: it says which session asks, and where.
 func decisionHeader(kind string, q *state.Question) string {
-	header := "[" + kind + "] Session: " + sessionOf(q) + machineOf(q)
+	header := "[" + kind + "] Session: " + sessionOf(q) + machineOf(q, inHeader)
 	if dir := cmp.Or(q.CWD, q.ProjectDir); dir != "" {
 		header += "\nFolder: " + field(dir)
 	}
 	return header
 }
 
-// permissionText says what a permission is asked for, with so many bytes of a line.
 func permissionText(q *state.Question, line int) string {
 	text := whatFor(q)
 	shown, hidden := excerpt(q.Shown, line)
@@ -206,7 +204,6 @@ func HowToDecide(q *state.Question) string {
 	return "Reply yes" + or + refuse + "."
 }
 
-// whatFor says what a permission is for: the tool, and what Claude says about it.
 func whatFor(q *state.Question) string {
 	what := field(q.Tool)
 	if about := field(q.About); about != "" {
@@ -215,44 +212,15 @@ func whatFor(q *state.Question) string {
 	return disarm(what)
 }
 
-// longText is a plan, or a session's last words.
+// longText is a plan, or a session's last words. Markdown hides none of a plan's.
 func longText(q *state.Question) string {
-	source := state.Clean(state.ForChat, q.Shown)
-	text := markdown(source)
+	text := markdown(state.Clean(state.ForChat, q.Shown))
 	if q.Kind.Row().Prompt {
 		return text
-	}
-	if !keepsWords(source, text) {
-		text = plain(source)
 	}
 	return cmp.Or(text, "(The plan's text is not here: it stands in the terminal.)")
 }
 
-// unshown are the numbers of list items, which Markdown counts anew, and the language of a code block, which Chat shows none of.
-var unshown = state.Pattern("(?m)^[\\s>*+-]*(?:\\d{1,9}[.)][ \\t]|(?:`{3,}|~{3,})[ \\t]*[A-Za-z0-9+#-]{0,12}[ \\t]*$)")
-
-// keepsWords says whether a rendering has all words of its source: titles of links, a character that is written as a number, or
-// what stands behind a code block's language may hide some.
-func keepsWords(source, rendered string) bool {
-	left := map[string]int{}
-	count := func(text string, each int) {
-		for _, word := range strings.FieldsFunc(unshown().ReplaceAllString(text, " "), func(r rune) bool {
-			return !unicode.In(r, unicode.L, unicode.N)
-		}) {
-			left[word] += each
-		}
-	}
-	count(source, 1)
-	count(rendered, -1)
-	for _, n := range left {
-		if n > 0 {
-			return false
-		}
-	}
-	return true
-}
-
-// decidedText says what was decided, of which permission or plan, and where.
 func decidedText(q *state.Question) string {
 	label, words := q.Decision()
 	words = strings.TrimSpace(words)
@@ -282,7 +250,6 @@ func decidedText(q *state.Question) string {
 	return text
 }
 
-// briefly is what a question is about, in one line.
 func briefly(q *state.Question) string {
 	if brief := q.Kind.Row().Brief; brief != "" {
 		return brief

@@ -48,9 +48,6 @@ var ErrNonsense = errors.New("the answer is not one of Chat's")
 // ErrNotWebhook is a webhook URL that is none. It never quotes the URL.
 var ErrNotWebhook = errors.New("not a Chat webhook URL")
 
-// ErrNoSecrets is a webhook URL of Google's or of the embedded space that lacks the key or the token.
-var ErrNoSecrets = fmt.Errorf("%w: it has no key or no token", ErrNotWebhook)
-
 // answered is Chat's error in err; one without a status where Chat did not answer.
 func answered(err error) *APIError {
 	e := &APIError{}
@@ -134,8 +131,6 @@ func Hint(err error) string {
 			"Google's is the usual one"
 	case errors.Is(err, ErrCredentials):
 		return "gchat-hooks login --client-id-file FILE; or set GOOGLE_CHAT_CREDENTIALS_FILE to credentials that may read it"
-	case errors.Is(err, ErrNotTold):
-		return "reply to a question: its thread tells your users/ID and what to set"
 	case errors.Is(err, ErrNonsense):
 		return "something between here and Google Chat answers in its place (a proxy, a hotel's network); it is tried again"
 	case NobodyAt(err) != "":
@@ -178,7 +173,7 @@ func embedded(err error, base *url.URL, space string) error {
 	}
 	setup, hint := "gchat-hooks setup --space --listen ", ""
 	switch e := answered(err); {
-	case AuthFailure(err), errors.Is(err, ErrNoSecrets):
+	case AuthFailure(err), errors.Is(err, ErrNotWebhook):
 		hint = setup + base.Host + " (for a phone, with --phone) writes down the token and the whole URL of the embedded " +
 			"space there"
 	case e.HTTP == http.StatusNotFound, errors.Is(err, ErrNonsense):
@@ -211,16 +206,10 @@ func unquote(err error) error {
 	return err
 }
 
-// retryAfter reads the header: seconds or an HTTP date, at most an hour (a huge number would overflow).
-func retryAfter(h http.Header, now time.Time) time.Duration {
-	v := h.Get("Retry-After")
-	d := time.Duration(0)
-	if n, err := strconv.ParseInt(v, 10, 32); err == nil {
-		d = time.Duration(n) * time.Second
-	} else if t, err := http.ParseTime(v); err == nil {
-		d = t.Sub(now)
-	}
-	return min(max(d, 0), time.Hour)
+// retryAfter reads the header, in seconds, as Google gives it: at most an hour.
+func retryAfter(h http.Header) time.Duration {
+	seconds, _ := strconv.Atoi(h.Get("Retry-After"))
+	return time.Duration(min(max(seconds, 0), 3600)) * time.Second
 }
 
 // loopback says whether host (without port) is this machine.

@@ -41,9 +41,10 @@ type Haiku struct {
 
 // Wording is what the model made of questions.
 type Wording struct {
-	Texts                     []string // one for each question, foreign; to be kept in Question.Wording
-	Model                     string
-	InputTokens, OutputTokens int64
+	Texts        []string `json:"-"` // one for each question, foreign; to be kept in Question.Wording
+	Model        string   `json:"-"`
+	InputTokens  int64    `json:"input_tokens"`
+	OutputTokens int64    `json:"output_tokens"`
 }
 
 // USD is what it cost: claude-haiku-4-5 is $1 a million tokens in and $5 out.
@@ -110,13 +111,10 @@ func readAnswer(resp *http.Response) (w Wording, said string, err error) {
 	}
 	var answer struct {
 		Type, Model string
-		Content     []struct{ Type, Text string }
+		Content     []struct{ Text string }
 		StopReason  string `json:"stop_reason"`
-		Usage       struct {
-			Input  int64 `json:"input_tokens"`
-			Output int64 `json:"output_tokens"`
-		}
-		Error struct{ Type string }
+		Usage       Wording
+		Error       struct{ Type string }
 	}
 	err = json.Unmarshal(body, &answer)
 	if resp.StatusCode != http.StatusOK {
@@ -125,15 +123,13 @@ func readAnswer(resp *http.Response) (w Wording, said string, err error) {
 	if err != nil || answer.Type != "message" {
 		return w, "", errors.New("the answer is not one of Anthropic's")
 	}
+	w = answer.Usage
 	w.Model = cmp.Or(shorten(answer.Model, 100), haikuModel)
-	w.InputTokens, w.OutputTokens = answer.Usage.Input, answer.Usage.Output
 	if answer.StopReason != "end_turn" {
 		return w, "", fmt.Errorf("the model stopped: %q", shorten(answer.StopReason, 60))
 	}
 	for _, block := range answer.Content {
-		if block.Type == "text" {
-			said += block.Text
-		}
+		said += block.Text
 	}
 	return w, said, nil
 }

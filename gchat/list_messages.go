@@ -11,8 +11,6 @@ import (
 	"strings"
 	"time"
 
-	"gchat-hooks/state/config"
-
 	"cloud.google.com/go/auth"
 	"cloud.google.com/go/auth/httptransport"
 	"google.golang.org/api/chat/v1"
@@ -44,16 +42,17 @@ type Message struct {
 	Quotes      string // the message that it quotes, spaces/S/messages/M; "" for none
 }
 
-// api is the Chat API, at Google or at what stands in for it.
-type api struct {
+// API is the Chat API, at Google or at what stands in for it.
+type API struct {
 	Space string // spaces/S, where it posts; "" of a reader
 	chat  *chat.Service
-	base  *url.URL // nil: Google's
-	Hub   *Hub     // that stands before Google; nil where none does
+	base  *url.URL      // nil: Google's
+	Hub   *Hub          // that stands before Google; nil where none does
+	Ahead time.Duration // how far Chat's clock is ahead of ours, to about a second, as its last list told
 }
 
 // Chat tells where it posts, host/spaces/S, without a secret.
-func (a *api) Chat() string {
+func (a *API) Chat() string {
 	if a.base != nil {
 		return a.base.Host + "/" + a.Space
 	}
@@ -67,7 +66,7 @@ type request[R, T any] interface {
 }
 
 // call makes a request within a time. Its error says what was wanted.
-func call[R request[R, T], T any](ctx context.Context, a *api, most time.Duration, what, space string, r R) (T, error) {
+func call[R request[R, T], T any](ctx context.Context, a *API, most time.Duration, what, space string, r R) (T, error) {
 	ctx, cancel := context.WithTimeout(ctx, most)
 	defer cancel()
 	answer, err := r.Context(ctx).Do()
@@ -78,7 +77,7 @@ func call[R request[R, T], T any](ctx context.Context, a *api, most time.Duratio
 }
 
 // failed is the error of a call, with a hint where it is of a hub or of the embedded space.
-func (a *api) failed(what, space string, err error) error {
+func (a *API) failed(what, space string, err error) error {
 	if a.Hub != nil {
 		return fmt.Errorf("%s: %w", what, a.Hub.failed(apiError(err)))
 	}
@@ -86,7 +85,7 @@ func (a *api) failed(what, space string, err error) error {
 }
 
 // named is the id that a message of ours has in Chat: a hub has each machine's ids name it, and lets it change no other messages.
-func (a *api) named(id string) string {
+func (a *API) named(id string) string {
 	rest, ours := strings.CutPrefix(id, "client-")
 	if a.Hub == nil || !ours || strings.HasPrefix(rest, a.Hub.Machine+"-") {
 		return id
@@ -94,28 +93,23 @@ func (a *api) named(id string) string {
 	return "client-" + a.Hub.Machine + "-" + rest
 }
 
-// Reader lists the messages of spaces through the Chat API.
-type Reader struct {
-	Ahead time.Duration // how far Chat's clock is ahead of ours, to about a second, as its last list told
-	*api
-}
-
-// NewReader prepares reading. endpoint is the API's base URL, "" for Google's; plain http is allowed to this machine
+// NewReader prepares to read. endpoint is the API's base URL, "" for Google's; plain http is allowed to this machine
 // only, and then goes without credentials. credentialsFile is a service account or authorized user file (a login's too); ""
 // finds Application Default Credentials. Errors are ErrCredentials, or the endpoint's.
-func NewReader(ctx context.Context, endpoint, credentialsFile string) (*Reader, error) {
-	opts, base, err := serviceOptions(endpoint, credentialsFile,
+func NewReader(ctx context.Context, endpoint, credentialsFile string) (*API, error) {
+	hub := ReadHub(credentialsFile)
+	opts, base, err := serviceOptions(endpoint, credentialsFile, hub,
 		chat.ChatAppMessagesReadonlyScope, chat.ChatMessagesReadonlyScope)
 	if err != nil {
 		return nil, err
 	}
 	svc, err := chat.NewService(ctx, opts...)
-	return &Reader{api: &api{chat: svc, base: base, Hub: ReadHub(credentialsFile)}}, err
+	return &API{chat: svc, base: base, Hub: hub}, err
 }
 
 // serviceOptions lead to one of Google's APIs with the file's credentials, or to a base URL in its place: on this machine without
-// any, but for a hub's. See findCredentials for the scopes.
-func serviceOptions(endpoint, file, app, user string) ([]option.ClientOption, *url.URL, error) {
+// any, but for a hub's, whose file it is where hub is not nil. See findCredentials for the scopes.
+func serviceOptions(endpoint, file string, hub *Hub, app, user string) ([]option.ClientOption, *url.URL, error) {
 	base, err := ParseEndpoint(endpoint)
 	if err != nil {
 		return nil, nil, err
@@ -125,7 +119,7 @@ func serviceOptions(endpoint, file, app, user string) ([]option.ClientOption, *u
 		opts = append(opts, option.WithEndpoint(strings.TrimSuffix(endpoint, "/")+"/"))
 	}
 	client := &http.Client{Transport: noRedirects.Transport} // plain http may go to the embedded space
-	if hub := ReadHub(file); hub != nil {
+	if hub != nil {
 		client.Transport = hub
 	} else if base == nil || base.Scheme == "https" {
 		creds, err := findCredentials(file, app, user)
@@ -156,17 +150,16 @@ func ParseEndpoint(endpoint string) (*url.URL, error) {
 }
 
 // Since lists the messages of a space that were created after t (exclusive, the server's clock), deleted ones too, oldest first
-// (Google's default), and hands over page after page: what was handed over counts, also when a later page fails. done says
-// that the end was reached.
-func (r *Reader) Since(ctx context.Context, space string, t time.Time, page func([]Message)) (done bool, err error) {
+// (Google's default), and hands over page after page: what was handed over counts, also when a later page fails.
+func (a *API) Since(ctx context.Context, space string, t time.Time, page func([]Message)) error {
 	ctx, cancel := context.WithTimeout(ctx, listTimeout)
 	defer cancel()
 	after := t.UTC().Truncate(time.Microsecond).Format(time.RFC3339Nano) // Chat counts microseconds
-	list := r.chat.Spaces.Messages.List(space).PageSize(1000).ShowDeleted(true).
+	list := a.chat.Spaces.Messages.List(space).PageSize(1000).ShowDeleted(true).
 		Filter(fmt.Sprintf("createTime > %q", after))
-	err = list.Pages(ctx, func(got *chat.ListMessagesResponse) error {
+	err := list.Pages(ctx, func(got *chat.ListMessagesResponse) error {
 		if now := clock(got.Header); !now.IsZero() {
-			r.Ahead = time.Until(now)
+			a.Ahead = time.Until(now)
 		}
 		var ms []Message
 		for _, m := range got.Messages {
@@ -178,19 +171,19 @@ func (r *Reader) Since(ctx context.Context, space string, t time.Time, page func
 		return nil
 	})
 	if err != nil {
-		return false, r.failed("read messages", space, err)
+		err = a.failed("read messages", space, err)
 	}
-	return true, nil
+	return err
 }
 
 // Posted finds the message that was posted with that MessageID after t, by the server's clock: by its id, and in the list where
 // that finds none. The id is described for the app that gave it (spaces.messages.get): a person's login may not know a webhook's.
-func (r *Reader) Posted(ctx context.Context, space, id string, t time.Time) (Message, error) {
-	found, err := r.ByClientID(ctx, space, id)
+func (a *API) Posted(ctx context.Context, space, id string, t time.Time) (Message, error) {
+	found, err := a.ByClientID(ctx, space, id)
 	if answered(err).HTTP != http.StatusNotFound {
 		return found, err
 	}
-	_, lerr := r.Since(ctx, space, t, func(page []Message) {
+	lerr := a.Since(ctx, space, t, func(page []Message) {
 		for _, m := range page {
 			if m.ClientID == id {
 				found, err = m, nil
@@ -204,17 +197,17 @@ func (r *Reader) Posted(ctx context.Context, space, id string, t time.Time) (Mes
 }
 
 // ByClientID gets the message that was posted with that MessageID.
-func (r *Reader) ByClientID(ctx context.Context, space, id string) (Message, error) {
-	m, err := call(ctx, r.api, listTimeout, "read messages", space, r.chat.Spaces.Messages.Get(space+"/messages/"+r.named(id)))
+func (a *API) ByClientID(ctx context.Context, space, id string) (Message, error) {
+	m, err := call(ctx, a, listTimeout, "read messages", space, a.chat.Spaces.Messages.Get(space+"/messages/"+a.named(id)))
 	if err != nil {
 		return Message{}, err
 	}
 	return fromChat(m), nil
 }
 
-// Space asks Chat what kind of space that is. Of a person's login it takes the scope chat.spaces.readonly.
-func (r *Reader) Space(ctx context.Context, name string) (*chat.Space, error) {
-	return call(ctx, r.api, listTimeout, "look at the space", name, r.chat.Spaces.Get(name))
+// Describe asks Chat what kind of space that is. Of a person's login it takes the scope chat.spaces.readonly.
+func (a *API) Describe(ctx context.Context, name string) (*chat.Space, error) {
+	return call(ctx, a, listTimeout, "look at the space", name, a.chat.Spaces.Get(name))
 }
 
 func fromChat(m *chat.Message) Message {
@@ -265,34 +258,4 @@ type Person struct {
 	Name        string // users/ID
 	Email       string // where Chat gives it
 	DisplayName string // where Chat gives it
-}
-
-// ErrNotTold says that Chat cannot tell who the credentials belong to: that person wrote nothing that a search finds.
-var ErrNotTold = errors.New("chat does not tell who that is")
-
-// Me is the person whose login reads. With the scopes that reading takes, the API does not tell who that is (members.get
-// takes chat.memberships.readonly), but messages.search finds the messages of "users/me", and a message has its sender.
-// Errors are ErrNotTold, ErrCredentials and the API's.
-func (r *Reader) Me(ctx context.Context) (Person, error) {
-	mine := &chat.SearchMessagesRequest{Filter: `sender.name = "users/me"`, PageSize: 25}
-	search := r.chat.Spaces.Messages.Search("spaces/-", mine).Fields("results/message/sender") // not what was said
-	got, err := call(ctx, r.api, listTimeout, "ask who logged in", "", search)
-	if err != nil {
-		return Person{}, err
-	}
-	var me Person
-	for _, res := range got.Results {
-		if res == nil || res.Message == nil || res.Message.Sender == nil {
-			continue
-		}
-		s := res.Message.Sender
-		if s.Type != "HUMAN" || !config.IsPerson(s.Name) || me.Name != "" && s.Name != me.Name {
-			return Person{}, ErrNotTold // two senders: the filter was not understood
-		}
-		me = Person{s.Name, s.Email, s.DisplayName}
-	}
-	if me.Name == "" {
-		return me, ErrNotTold
-	}
-	return me, nil
 }

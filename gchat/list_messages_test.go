@@ -45,9 +45,9 @@ func TestSinceReadsAllPages(t *testing.T) {
 	}
 	at := time.Date(2026, 11, 21, 9, 0, 0, 5000, time.FixedZone("", 3600))
 	var ms []Message
-	done, err := r.Since(t.Context(), "spaces/AAA", at, func(page []Message) { ms = append(ms, page...) })
-	if err != nil || !done || len(ms) != 2 {
-		t.Fatalf("%d messages, done %v, %v", len(ms), done, err)
+	err = r.Since(t.Context(), "spaces/AAA", at, func(page []Message) { ms = append(ms, page...) })
+	if err != nil || len(ms) != 2 {
+		t.Fatalf("%d messages, %v", len(ms), err)
 	}
 	if m := ms[0]; m.Text != " 2" || !m.Human || m.Sender != "users/1" || m.SenderEmail != "a@b" || m.ThreadName != "spaces/AAA/threads/T" || m.CreateTime.Nanosecond() != 123456000 {
 		t.Errorf("first %+v", m)
@@ -73,8 +73,8 @@ func TestPagesBeforeAnErrorCount(t *testing.T) {
 		t.Fatal(err)
 	}
 	n := 0
-	if done, err := r.Since(t.Context(), "spaces/AAA", time.Now(), func(page []Message) { n += len(page) }); n != 1 || done || !Overloaded(err) {
-		t.Errorf("%d messages, done %v, %v", n, done, err)
+	if err := r.Since(t.Context(), "spaces/AAA", time.Now(), func(page []Message) { n += len(page) }); n != 1 || !Overloaded(err) {
+		t.Errorf("%d messages, %v", n, err)
 	}
 }
 
@@ -89,7 +89,7 @@ func TestReadErrors(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		_, err = r.Since(t.Context(), "spaces/AAA", time.Now(), func([]Message) {})
+		err = r.Since(t.Context(), "spaces/AAA", time.Now(), func([]Message) {})
 		if !check(err) || !strings.Contains(err.Error(), "why") || RetryAfter(err) != 3*time.Second {
 			t.Errorf("%d: %v", code, err)
 		}
@@ -117,7 +117,7 @@ func TestServiceAccountIsRefusedATokenWithItsReason(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, err = r.Since(t.Context(), "spaces/AAA", time.Now(), func([]Message) {})
+	err = r.Since(t.Context(), "spaces/AAA", time.Now(), func([]Message) {})
 	if !errors.Is(err, ErrCredentials) || !AuthFailure(err) || !strings.Contains(err.Error(), "invalid_rapt") || scope == "" {
 		t.Errorf("got %v", err)
 	}
@@ -181,7 +181,7 @@ func TestSenderIsAUserOrNobody(t *testing.T) {
 		t.Fatal(err)
 	}
 	var ms []Message
-	if _, err := r.Since(t.Context(), "spaces/AAA", time.Now(), func(page []Message) { ms = append(ms, page...) }); err != nil || len(ms) != 1 {
+	if err := r.Since(t.Context(), "spaces/AAA", time.Now(), func(page []Message) { ms = append(ms, page...) }); err != nil || len(ms) != 1 {
 		t.Fatalf("%d messages, %v", len(ms), err)
 	}
 	if ms[0].Sender != "" {
@@ -201,7 +201,7 @@ func TestAnswerThatUnpacksToTooMuch(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, err = r.Since(t.Context(), "spaces/AAA", time.Now(), func(ms []Message) { t.Errorf("%d messages", len(ms)) })
+	err = r.Since(t.Context(), "spaces/AAA", time.Now(), func(ms []Message) { t.Errorf("%d messages", len(ms)) })
 	var tooMuch *http.MaxBytesError
 	if !errors.As(err, &tooMuch) {
 		t.Errorf("error %v", err)

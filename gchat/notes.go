@@ -75,14 +75,12 @@ func GrantText(q *state.Question, allowed []*state.Question, over bool) string {
 	return Cut(text, MaxText) // the log of decisions has them all
 }
 
-// NobodyAllowed is the Seen of a NoteRefused while the allowlist is empty.
-const NobodyAllowed = "nobody"
-
-// NotApprover is the Seen of a NoteRefused to a person who may answer questions and not decide.
-const NotApprover = "approvers"
-
-// NotOfPolicy is the Seen of a NoteRefused to a person whom a policy leaves out.
-const NotOfPolicy = "policy"
+// What the Seen of a NoteRefused says.
+const (
+	NobodyAllowed = "nobody"    // the allowlist is empty
+	NotApprover   = "approvers" // the person may answer questions and not decide
+	NotOfPolicy   = "policy"    // a policy leaves the person out
+)
 
 // NobodyText answers a reply in the thread of a session's reports, where no process waits for one. A session that lives has
 // not ended.
@@ -100,7 +98,6 @@ func NobodyText(s *state.Session, lives bool) string {
 	return "[Not read] nobody is waiting for a reply here: " + why + "."
 }
 
-// resumeText is the command that goes on with a session that has ended.
 func resumeText(s *state.Session) string {
 	return "`claude --resume " + clause(state.ShellQuoted(s.ID)) + "` in its folder goes on with it"
 }
@@ -188,7 +185,6 @@ func closing(prefix string, q *state.Question, end string, tell func(question in
 // quote is foreign text of several lines within a note, as much of it as tells which text it is.
 func quote(text string) string { return Block(brief(text, 2000)) }
 
-// answeredText says what was answered.
 func answeredText(q *state.Question) string {
 	return closing("[Answered] ", q, answeredWhere(q), func(i int) (lines []string) {
 		p := q.Questions[i]
@@ -229,7 +225,6 @@ func timedOutText(q *state.Question) string {
 	})
 }
 
-// answersLine is what was answered, in one line.
 func answersLine(q *state.Question) string {
 	var values []string
 	for _, prompt := range q.Questions {
@@ -303,7 +298,6 @@ func refusedText(r *state.Reply, seen string) string {
 		why, clause(r.Sender), list, then)
 }
 
-// lateText answers a reply to a question that has its answer, or wants none any more.
 func lateText(q *state.Question) string {
 	switch {
 	case q.Status == state.Answered || q.Status == state.Resolved:
@@ -338,7 +332,6 @@ func unclearText(q *state.Question, r *state.Reply) string {
 	return fmt.Sprintf(again, which, none.Number, len(q.Questions[none.Question].Options))
 }
 
-// keptText says which of several questions still want an answer; "" when none does any more.
 func keptText(q *state.Question, r *state.Reply) string {
 	var missing []string
 	for _, i := range Unanswered(q.Questions, q.Partial) {

@@ -31,7 +31,7 @@ func pieces(q *state.Question, line int) (header, text, how string) {
 	how = "\n\n"
 	switch m := q.Kind.Row(); {
 	case m.Prompt:
-		return "[Waiting for you] " + sessionOf(q) + machineOf(q), longText(q), how + "Reply with the next instruction."
+		return "[Waiting for you] " + sessionOf(q) + machineOf(q, inHeader), longText(q), how + "Reply with the next instruction."
 	case m.Long:
 		return decisionHeader("Plan", q), longText(q), how + HowToDecide(q) + key
 	case m.Decides:
@@ -41,22 +41,24 @@ func pieces(q *state.Question, line int) (header, text, how string) {
 	if len(text) > mostAsked {
 		text = inert(Cut(text, mostAsked))
 	}
-	return "[AskUserQuestion] Session: " + sessionOf(q) + machineOf(q), text, how + howToReply(q.Questions) + key
+	return "[AskUserQuestion] Session: " + sessionOf(q) + machineOf(q, inHeader), text, how + howToReply(q.Questions) + key
 }
 
 func sessionOf(q *state.Question) string {
 	return field(cmp.Or(q.SessionName, q.TmuxSession, q.SessionID))
 }
 
-// machineOf is a line of the header that says which machine asks; "" where the record does not tell.
-func machineOf(q *state.Question) string {
+// machineOf says which machine asks, behind these words; "" where the record does not tell.
+func machineOf(q *state.Question, words string) string {
 	if q.Machine == "" {
 		return ""
 	}
-	return "\nMachine: " + field(q.Machine)
+	return words + field(q.Machine)
 }
 
-// questionText is what a question asks, with its options.
+// What a machine stands behind: in the header of a message, and in that of a card.
+const inHeader, inCard = "\nMachine: ", " · "
+
 func questionText(q *state.Question) string {
 	var prompts []string
 	for i, p := range q.Questions {
@@ -82,7 +84,6 @@ func questionText(q *state.Question) string {
 	return strings.Join(prompts, "\n\n---\n\n")
 }
 
-// optionText is an option's label, with its description.
 func optionText(o state.Option) string {
 	label, about := Line(o.Label), Line(o.Description)
 	if about == "" {
@@ -100,9 +101,6 @@ func worded(q *state.Question, prompt int) string {
 }
 
 func howToReply(prompts []state.Prompt) string {
-	if len(prompts) == 0 {
-		return "Reply with your answer."
-	}
 	if len(prompts) > 1 {
 		lines := []string{"Reply with answers in order, each on its own line:"}
 		for i := range min(len(prompts), 20) { // Claude asks four at most
@@ -110,7 +108,10 @@ func howToReply(prompts []state.Prompt) string {
 		}
 		return strings.Join(lines, "\n")
 	}
-	n := len(prompts[0].Options)
+	n := 0
+	if len(prompts) == 1 {
+		n = len(prompts[0].Options)
+	}
 	switch { // the example must be a reply that can be given
 	case n == 0:
 		return "Reply with your answer."
@@ -133,7 +134,6 @@ func Cut(text string, max int) string {
 	return kept + note(len(text)-len(kept))
 }
 
-// brief is the beginning of a text, so many bytes of it.
 func brief(text string, most int) string {
 	if len(text) <= most {
 		return text

@@ -7,6 +7,7 @@ import (
 	"crypto/tls"
 	"encoding/hex"
 	"encoding/json"
+	"fmt"
 	"net"
 	"net/http"
 	"net/url"
@@ -26,7 +27,7 @@ const postTimeout = 10 * time.Second
 
 // Webhook posts to one space: spaces.messages.create, authenticated by the key and token in its URL.
 type Webhook struct {
-	*api // its base is the webhook's URL, with the secrets
+	*API // its base is the webhook's URL, with the secrets
 }
 
 var webhookPath = state.Pattern(`^(.*/)?v1/(spaces/[^/]+)/messages/?$`)
@@ -49,7 +50,7 @@ func ConfiguredWebhook(cfg *config.Config, raw string) (*Webhook, error) {
 	}
 	embeds := u.Scheme == "http" && space == localSpace
 	if q := u.Query(); (u.Host == googleHost || embeds) && (q.Get("key") == "" || q.Get("token") == "") {
-		return nil, embedded(ErrNoSecrets, u, space)
+		return nil, embedded(fmt.Errorf("%w: it has no key or no token", ErrNotWebhook), u, space)
 	}
 	if u.Host == googleHost && cfg.APIEndpoint != "" {
 		base, err := ParseEndpoint(cfg.APIEndpoint)
@@ -58,13 +59,12 @@ func ConfiguredWebhook(cfg *config.Config, raw string) (*Webhook, error) {
 		}
 		u.Scheme, u.Host, u.Path = base.Scheme, base.Host, base.Path+u.Path
 	}
-	w := &Webhook{&api{Space: space, base: u}}
+	w := &Webhook{&API{Space: space, base: u}}
 	client := &http.Client{Transport: w, CheckRedirect: noRedirects.CheckRedirect}
 	w.chat, err = chat.NewService(context.Background(), option.WithHTTPClient(client))
 	return w, err
 }
 
-// googleHost is where Google's webhooks are.
 const googleHost = "chat.googleapis.com"
 
 // WebhookOf is the webhook of a configuration; its command is run where it has one.
@@ -109,7 +109,6 @@ type Post struct {
 	Viewer     string           // users/ID: of an app, only that person sees it; "" for all
 }
 
-// message is the message as the API takes it.
 func (p Post) message() *chat.Message {
 	m := &chat.Message{Text: p.Text}
 	if p.Text != "" {
@@ -169,7 +168,7 @@ func (w *Webhook) RoundTrip(r *http.Request) (*http.Response, error) {
 
 // Post creates the message. Errors are *APIError where Chat answered, ErrNonsense, or of the transport; none holds the
 // URL. AlreadyExists(err) means that an earlier try with this MessageID had arrived.
-func (a *api) Post(ctx context.Context, p Post) (posted Posted, err error) {
+func (a *API) Post(ctx context.Context, p Post) (posted Posted, err error) {
 	c := a.chat.Spaces.Messages.Create(a.Space, p.message())
 	if p.ThreadName != "" || p.ThreadKey != "" {
 		// Without the option Chat ignores the thread; without a thread it refuses the option.
@@ -207,7 +206,7 @@ func clock(h http.Header) time.Time {
 
 // answeredError reads Google's error envelope; a body that is none is left out: it may be a proxy's page.
 func answeredError(status int, h http.Header, body []byte) *APIError {
-	e := &APIError{HTTP: status, RetryAfter: retryAfter(h, time.Now()), at: clock(h)}
+	e := &APIError{HTTP: status, RetryAfter: retryAfter(h), at: clock(h)}
 	var envelope struct {
 		Error struct{ Message, Status string }
 	}
@@ -224,12 +223,9 @@ func shorten(s string, n int) string {
 }
 
 // Probe asks Chat whether it lets the webhook in, and posts nothing: it posts an empty message, which Chat refuses as empty
-// ("Message cannot be empty.") once key and token are right, and with other words when they are not. ahead is how far
-// Chat's clock is ahead of ours, to about a second. Errors are those of Post. What stands in for Chat may take the empty message
-// and tell its name: it let the webhook in, too.
-//
-// That Google looks at the token before it looks at the message is what its answers suggest; only a message that comes
-// back proves it.
+// ("Message cannot be empty.") once key and token are right, as its answers suggest, and with other words when they are not. ahead
+// is how far Chat's clock is ahead of ours, to about a second. Errors are those of Post. What stands in for Chat may take the empty
+// message and tell its name: it let the webhook in, too.
 func (w *Webhook) Probe(ctx context.Context) (ahead time.Duration, err error) {
 	posted, err := w.Post(ctx, Post{})
 	refused := answered(err)

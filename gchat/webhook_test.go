@@ -259,7 +259,7 @@ func FuzzPosted(f *testing.F) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		p, err := (&api{Space: "spaces/AAA", chat: svc}).Post(t.Context(), Post{Text: "x"})
+		p, err := (&API{Space: "spaces/AAA", chat: svc}).Post(t.Context(), Post{Text: "x"})
 		if err == nil && !strings.HasPrefix(p.Name, "spaces/AAA/messages/") {
 			t.Errorf("taken for a message: %+v", p)
 		}

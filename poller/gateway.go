@@ -223,7 +223,7 @@ func (w *gateway) find(ctx context.Context, m *state.Message) (*receipt, error) 
 	var got gchat.Message
 	var err error
 	if w.app != nil {
-		got, err = w.app.Reader().ByClientID(ctx, w.space, partID(m))
+		got, err = w.app.ByClientID(ctx, w.space, partID(m))
 	} else if reader, rerr := gchat.NewReader(ctx, w.endpoint, w.cfg.CredentialsFile); rerr != nil {
 		return nil, nil
 	} else {

@@ -11,18 +11,23 @@ import (
 	chatapi "google.golang.org/api/chat/v1"
 
 	"gchat-hooks/e2e/bound"
-	"gchat-hooks/e2e/strict"
+	"gchat-hooks/e2e/team"
 	"gchat-hooks/gchat"
 	"gchat-hooks/state"
 )
 
 // newHubDesk is a machine that joined a hub before the Chat of an app.
-func newHubDesk(t *testing.T) (*desk, *google, *strict.Hub) {
+func newHubDesk(t *testing.T, kind string) (*desk, *google, *team.Hub) {
 	t.Helper()
 	d, g := newAppDesk(t)
-	h := strict.NewHub(t, appSpace, appSubscription, http.HandlerFunc(g.serve))
+	g.kind = kind
+	direct := appSpace
+	if kind == "SPACE" {
+		direct = "spaces/D"
+	}
+	h := team.New(t, appSpace, direct, appSubscription, http.HandlerFunc(g.serve))
 	file := filepath.Join(t.TempDir(), "hub.json")
-	hub, err := gchat.JoinHub(t.Context(), h.URL, "good", "nonce", "v")
+	hub, err := gchat.JoinHub(t.Context(), h.URL, h.Code, "nonce", "v")
 	if err == nil {
 		err = hub.Save(file)
 	}
@@ -30,13 +35,14 @@ func newHubDesk(t *testing.T) (*desk, *google, *strict.Hub) {
 		t.Fatal(err)
 	}
 	d.vars["GCHAT_API_ENDPOINT"], d.vars["GCHAT_PUBSUB_ENDPOINT"], d.vars["GOOGLE_CHAT_CREDENTIALS_FILE"] = h.URL, h.URL, file
+	d.vars["GCHAT_PUBSUB_SUBSCRIPTION"] = h.Subscription
 	return d, g, h
 }
 
 // Asked, tapped, told, and the card changed: the hub lets all of it through, and nothing else is asked of it. A long plan's card
 // is the last of several messages; a tap is on the message that Chat names, and the card is changed by the id it was posted with.
 func TestAQuestionPassesAHub(t *testing.T) {
-	d, g, h := newHubDesk(t)
+	d, g, h := newHubDesk(t, "DIRECT_MESSAGE")
 	plan, button := d.tapped(func(q *state.Question) {
 		q.Kind, q.Tool, q.Shown = state.AskedPlan, "ExitPlanMode", strings.Repeat("a step\n\n", 6000)
 		q.Approvers = &[]string{"users/1"}
@@ -77,12 +83,12 @@ func TestAQuestionPassesAHub(t *testing.T) {
 
 // A post whose answer was lost is looked for by its own id, and not made again.
 func TestAPostOfUnknownFateIsFoundThroughAHub(t *testing.T) {
-	d, g, h := newHubDesk(t)
+	d, g, h := newHubDesk(t, "DIRECT_MESSAGE")
 	m := &state.Message{
 		ID: state.MessageID("report", "1"), Type: state.MessageReport, Parts: []string{"a report"}, CreatedAt: time.Now().UTC(),
 		TriedAt: time.Now().UTC(), Chat: strings.TrimPrefix(h.URL, "http://") + "/" + appSpace,
 	}
-	g.post([]byte(`{"text":"a report"}`), "client-0123456789ab-"+strings.TrimPrefix(m.ID, "client-"))
+	g.post([]byte(`{"text":"a report"}`), "client-"+team.Machine+"-"+strings.TrimPrefix(m.ID, "client-"))
 	if _, _, err := state.OutboxIn(state.UserState(d.env)).Put(d.env, m, 0); err != nil {
 		t.Fatal(err)
 	}
@@ -98,8 +104,7 @@ func TestAPostOfUnknownFateIsFoundThroughAHub(t *testing.T) {
 
 // The hub lists no space, which is no trouble: taps come all the same. A card that is over is looked at by the id it was posted with.
 func TestANamedSpaceThroughAHub(t *testing.T) {
-	d, g, h := newHubDesk(t)
-	g.kind = "SPACE"
+	d, g, h := newHubDesk(t, "SPACE")
 	q, button := d.tapped(nil)
 	d.run(Options{Daemon: true})
 	card := g.awaitPost("Which?")

@@ -44,7 +44,7 @@ func (r *reader) readOn(ctx context.Context, v *view, way *gateway) (err error) 
 	_, space, _ := strings.Cut(r.chat, "/")
 	ahead := r.api.Ahead
 	start := since(r.mark.Watermark, r.covered, v, r.Now().Add(ahead))
-	done, err := r.api.Since(ctx, space, start, func(page []gchat.Message) { r.take(n, page) })
+	err = r.api.Since(ctx, space, start, func(page []gchat.Message) { r.take(n, page) })
 	if err != nil && n.newest.IsZero() {
 		return err
 	}
@@ -52,7 +52,7 @@ func (r *reader) readOn(ctx context.Context, v *view, way *gateway) (err error) 
 	covered := map[string]bool{}
 	for _, qs := range v.records {
 		for _, q := range qs {
-			covered[q.QuestionID] = done || !beginsIn(q)
+			covered[q.QuestionID] = err == nil || !beginsIn(q)
 			if !covered[q.QuestionID] {
 				continue // its thread is read from its beginning with the next list
 			}

@@ -310,7 +310,7 @@ func (p *Poller) writeSaid(ctx context.Context, app *gchat.App, one gchat.Pulled
 		}
 		return true
 	}
-	r := &reader{Poller: p, chat: app.Chat(), api: &gchat.Reader{}, mark: &state.Space{}, pulled: true}
+	r := &reader{Poller: p, chat: app.Chat(), api: &gchat.API{}, mark: &state.Space{}, pulled: true}
 	n := &pass{view: v, given: map[*state.Question][]gchat.Message{}}
 	asked := v.sessions[m.ThreadName] != nil && v.beingAsked[v.sessions[m.ThreadName].ID]
 	if waits && asked && !strings.HasPrefix(m.Text, "/") && n.target(m) == nil {

@@ -82,7 +82,7 @@ type reader struct {
 	good    time.Time     // when the last good list began
 	pulls   bool          // what is said there comes from the subscription
 	lock    *state.Lock   // while this process lists the space
-	api     *gchat.Reader
+	api     *gchat.API
 	pulled  bool // it does not list: its messages come from the subscription
 	from    int  // the space is read by the configuration of this one of the view's own, counted round
 	mark    *state.Space

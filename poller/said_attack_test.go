@@ -51,7 +51,7 @@ func (x *talk) pull(name, text string, at time.Time) (used bool) {
 	chat := x.r.chat
 	v := x.p.views()[chat]
 	_, space, _ := strings.Cut(chat, "/")
-	r := &reader{Poller: x.p, chat: chat, api: &gchat.Reader{}, mark: &state.Space{}, pulled: true}
+	r := &reader{Poller: x.p, chat: chat, api: &gchat.API{}, mark: &state.Space{}, pulled: true}
 	n := &pass{view: v, given: map[*state.Question][]gchat.Message{}}
 	m := gchat.Message{Name: space + "/messages/" + name, ThreadName: x.thread, Text: text, CreateTime: at, Sender: "users/1", Human: true}
 	r.take(n, []gchat.Message{m})

@@ -117,7 +117,7 @@ type exam struct {
 
 	sources []*source
 	webhook func() (*gchat.Webhook, error)
-	list    func() (*gchat.Reader, error) // once the space was listed
+	list    func() (*gchat.API, error) // once the space was listed
 
 	// Of a live run.
 	way
@@ -193,7 +193,7 @@ func begin(ctx context.Context, o Options) *exam {
 	_ = e.cfg.Restrict(ctx, o.Env) // its error is among the problems
 	e.log.Hide(e.cfg.Secrets(o.Env)...)
 	e.webhook = sync.OnceValues(func() (*gchat.Webhook, error) { return e.findWebhook(ctx) })
-	e.list = sync.OnceValues(func() (*gchat.Reader, error) { return e.look(ctx) })
+	e.list = sync.OnceValues(func() (*gchat.API, error) { return e.look(ctx) })
 	return e
 }
 

@@ -20,7 +20,7 @@ type way struct {
 	space  string                                                  // spaces/S
 	post   func(context.Context, gchat.Post) (gchat.Posted, error) // nil: there is none
 	app    *gchat.App                                              // nil: a webhook posts
-	reader *gchat.Reader                                           // nil: there are no credentials
+	reader *gchat.API                                           // nil: there are no credentials
 }
 
 func (e *exam) findWay(ctx context.Context) (w way, err error) {
@@ -29,7 +29,7 @@ func (e *exam) findWay(ctx context.Context) (w way, err error) {
 		if err != nil {
 			return w, err
 		}
-		return way{app.Space, app.Post, app, app.Reader()}, nil
+		return way{app.Space, app.Post, app, app.API}, nil
 	}
 	hook, err := e.webhook()
 	if err != nil {
@@ -190,7 +190,7 @@ func (e *exam) wayIn(ctx context.Context, r *result, q *state.Question) (readAs 
 }
 
 func (e *exam) listed(ctx context.Context) (listed []gchat.Message, err error) {
-	_, err = e.reader.Since(ctx, e.space, e.from, func(page []gchat.Message) { listed = append(listed, page...) })
+	err = e.reader.Since(ctx, e.space, e.from, func(page []gchat.Message) { listed = append(listed, page...) })
 	return listed, err
 }
 

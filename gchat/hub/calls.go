@@ -43,39 +43,25 @@ func (c *call) allowed(query []string) error {
 	return nil
 }
 
-// bounded is the time that a call of Google's gets.
-func (c *call) bounded() (context.Context, context.CancelFunc) {
-	return context.WithTimeout(c.Context(), callBound)
-}
-
-// bucket paces what a machine does.
-type bucket struct {
-	left float64
-	at   time.Time
-}
-
-// What may be done in a minute, and of that at once. Chat takes 60 writes a minute in a space, and 3,000 reads and 3,000 writes
+// What may be done in a minute. Chat takes 60 writes a minute in a space, and 3,000 reads and 3,000 writes
 // of an app: one machine leaves room for others, also in a named space. A poller has two pulls under way.
 const (
 	mostCalls, mostUnderWay = 600, 8
 	mostWrites, mostShare   = 60, 40
 )
 
-// pace takes one out of a bucket of so many a minute.
-func (h *Hub) pace(key string, most float64) error {
+// pace refuses what goes beyond so many a minute.
+func (h *Hub) pace(key string, most int) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	b := h.buckets[key]
-	if b == nil {
-		b = &bucket{left: most, at: time.Now()}
-		h.buckets[key] = b
+	if time.Since(h.minute) > time.Minute {
+		clear(h.done)
+		h.minute = time.Now()
 	}
-	b.left = min(most, b.left+time.Since(b.at).Minutes()*most)
-	b.at = time.Now()
-	if b.left < 1 {
+	h.done[key]++
+	if h.done[key] > most {
 		return tooMany()
 	}
-	b.left--
 	return nil
 }
 
@@ -146,10 +132,8 @@ func (h *Hub) create(c *call) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	ctx, cancel := c.bounded()
-	defer cancel()
 	if t := m.Thread; t != nil && t.Name != "" {
-		if err := h.ownThread(ctx, c, t.Name); err != nil {
+		if err := h.ownThread(c, t.Name); err != nil {
 			return nil, err
 		}
 		t.ThreadKey = ""
@@ -160,7 +144,7 @@ func (h *Hub) create(c *call) (any, error) {
 	if option := c.query.Get("messageReplyOption"); option != "" {
 		create.MessageReplyOption(option)
 	}
-	made, err := create.Context(ctx).Do()
+	made, err := create.Context(c.Context()).Do()
 	if err == nil {
 		h.Log.Info().Str("machine", c.who.Machine).Str("user", c.who.User).Str("space", c.in).Str("message", id).Msg("posted")
 	}
@@ -170,7 +154,7 @@ func (h *Hub) create(c *call) (any, error) {
 // ownThread refuses a thread that neither the machine nor its person began: words there would seem to be a colleague's machine's.
 // Chat's first message of spaces/S/threads/T is spaces/S/messages/T.T, as observed; where that is not so, the machine begins a
 // thread anew. In a direct message all threads are one person's.
-func (h *Hub) ownThread(ctx context.Context, c *call, thread string) error {
+func (h *Hub) ownThread(c *call, thread string) error {
 	const mostThreads = 100_000
 	id, ok := strings.CutPrefix(thread, c.in+"/threads/")
 	if !ok || id == "" || strings.ContainsAny(id, "/?#%") {
@@ -183,7 +167,7 @@ func (h *Hub) ownThread(ctx context.Context, c *call, thread string) error {
 	if known || c.in == c.who.Direct {
 		return nil
 	}
-	first, err := h.Chat.Spaces.Messages.Get(c.in + "/messages/" + id + "." + id).Context(ctx).Do()
+	first, err := h.Chat.Spaces.Messages.Get(c.in + "/messages/" + id + "." + id).Context(c.Context()).Do()
 	switch code := codeOf(err); {
 	case code == http.StatusNotFound || code == http.StatusForbidden:
 	case err != nil:
@@ -201,9 +185,7 @@ func (h *Hub) ownThread(ctx context.Context, c *call, thread string) error {
 }
 
 func (h *Hub) get(c *call) (any, error) {
-	ctx, cancel := c.bounded()
-	defer cancel()
-	return h.Chat.Spaces.Messages.Get(c.name).Context(ctx).Do()
+	return h.Chat.Spaces.Messages.Get(c.name).Context(c.Context()).Do()
 }
 
 func (h *Hub) patch(c *call) (any, error) {
@@ -211,15 +193,11 @@ func (h *Hub) patch(c *call) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	ctx, cancel := c.bounded()
-	defer cancel()
-	return h.Chat.Spaces.Messages.Patch(c.name, m).UpdateMask(c.query.Get("updateMask")).Context(ctx).Do()
+	return h.Chat.Spaces.Messages.Patch(c.name, m).UpdateMask(c.query.Get("updateMask")).Context(c.Context()).Do()
 }
 
 func (h *Hub) space(c *call) (any, error) {
-	ctx, cancel := c.bounded()
-	defer cancel()
-	return h.Chat.Spaces.Get(c.in).Context(ctx).Do()
+	return h.Chat.Spaces.Get(c.in).Context(c.Context()).Do()
 }
 
 // subscription pulls from the machine's subscription, or acknowledges there.
@@ -237,9 +215,7 @@ func (h *Hub) subscription(c *call) (any, error) {
 		if err := decode(c.Request, in); err != nil {
 			return nil, err
 		}
-		ctx, cancel := c.bounded()
-		defer cancel()
-		return h.PubSub.Projects.Subscriptions.Acknowledge(own, in).Context(ctx).Do()
+		return h.PubSub.Projects.Subscriptions.Acknowledge(own, in).Context(c.Context()).Do()
 	}
 	return nil, refuse(http.StatusNotFound, "there is no such call at a hub")
 }
@@ -251,12 +227,12 @@ func (h *Hub) pull(c *call, from string) (any, error) {
 		return nil, err
 	}
 	_ = http.NewResponseController(c.w).SetReadDeadline(time.Time{}) // the request has come, and its answer takes longer
-	ctx, cancel := context.WithTimeout(c.Context(), pullBound)
+	ctx, cancel := context.WithCancel(c.Context())
 	defer cancel()
 	defer context.AfterFunc(h.drain, cancel)()
 	ask := &pubsub.PullRequest{MaxMessages: min(max(in.MaxMessages, 1), 100)}
 	got, err := h.PubSub.Projects.Subscriptions.Pull(from, ask).Context(ctx).Do()
-	if ctx.Err() != nil && c.Context().Err() == nil {
+	if ctx.Err() != nil {
 		return &pubsub.PullResponse{}, nil
 	}
 	if codeOf(err) == http.StatusNotFound { // just revoked

@@ -45,9 +45,10 @@ type Hub struct {
 	mu       sync.Mutex
 	stands   map[string]standing // by subscription
 	underWay map[string]int      // calls, by machine
-	buckets  map[string]*bucket  // of calls by machine, and of writes
-	threads  map[string]bool     // that a machine may write in, as machine + " " + thread
-	heard    time.Time           // when the last pull of the app's events was answered
+	done     map[string]int      // since minute: calls, by machine, and writes
+	minute   time.Time
+	threads  map[string]bool // that a machine may write in, as machine + " " + thread
+	heard    time.Time       // when the last pull of the app's events was answered
 }
 
 // standing is what Google last said of a machine's subscription.
@@ -57,7 +58,8 @@ type standing struct {
 }
 
 const (
-	// callBound is how long one call of Google's may take, and pullBound a pull, which Google holds open for about 90 seconds.
+	// callBound is how long a request may take, with its calls of Google's, and pullBound a pull, which Google holds open for about
+	// 90 seconds.
 	callBound, pullBound = 30 * time.Second, 2 * time.Minute
 	// standsFor is how long a revoked machine may still be taken for one that is not.
 	standsFor = time.Minute
@@ -70,7 +72,7 @@ const (
 // New prepares a hub, which drains from the end of ctx on.
 func New(ctx context.Context, o Options) *Hub {
 	return &Hub{Options: o, drain: ctx, heard: time.Now(), greeting: make(chan struct{}, 16), stands: map[string]standing{},
-		underWay: map[string]int{}, buckets: map[string]*bucket{}, threads: map[string]bool{}}
+		underWay: map[string]int{}, done: map[string]int{}, threads: map[string]bool{}}
 }
 
 // Handler is what machines call. What it does not name is not there.
@@ -88,7 +90,6 @@ func (h *Hub) Handler() http.Handler {
 		"GET /hub/policy":                                {h.policy, nil},
 	} {
 		mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
-			r.Body = http.MaxBytesReader(w, r.Body, mostBody)
 			who, err := h.machine(r)
 			c := &call{Request: r, w: w, who: who, query: r.URL.Query()}
 			if err == nil {
@@ -102,7 +103,6 @@ func (h *Hub) Handler() http.Handler {
 		})
 	}
 	mux.HandleFunc("POST /hub/join", func(w http.ResponseWriter, r *http.Request) {
-		r.Body = http.MaxBytesReader(w, r.Body, mostBody)
 		c, answer, err := h.join(r)
 		h.answer(w, r, c, answer, err)
 	})
@@ -116,7 +116,16 @@ func (h *Hub) Handler() http.Handler {
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
 		h.answer(w, r, nil, nil, refuse(http.StatusNotFound, "there is no such call at a hub"))
 	})
-	return mux
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		bound := callBound
+		if strings.HasSuffix(r.URL.Path, ":pull") {
+			bound = pullBound
+		}
+		ctx, cancel := context.WithTimeout(r.Context(), bound)
+		defer cancel()
+		r.Body = http.MaxBytesReader(w, r.Body, mostBody)
+		mux.ServeHTTP(w, r.WithContext(ctx))
+	})
 }
 
 // refusal is an error that is told as Google tells its own.
@@ -164,7 +173,7 @@ func (h *Hub) answer(w http.ResponseWriter, r *http.Request, c *Claims, answer a
 	default:
 		told = refuse(http.StatusServiceUnavailable, "the hub does not reach Google")
 	}
-	if r.Context().Err() == nil { // else the machine has gone
+	if !errors.Is(err, context.Canceled) { // else the machine has gone
 		line.Int("code", told.Code).Str("error", head(err.Error())).Msg("refused")
 	}
 	if told.after > 0 {
@@ -204,8 +213,6 @@ func (h *Hub) joined(ctx context.Context, c *Claims) error {
 	known := h.stands[name]
 	h.mu.Unlock()
 	if time.Since(known.at) > standsFor {
-		ctx, cancel := context.WithTimeout(ctx, callBound)
-		defer cancel()
 		sub, err := h.PubSub.Projects.Subscriptions.Get(name).Context(ctx).Do()
 		switch {
 		case err == nil || codeOf(err) == http.StatusNotFound:

@@ -8,12 +8,10 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
 	"google.golang.org/api/chat/v1"
-	"google.golang.org/api/googleapi"
 	"google.golang.org/api/pubsub/v1"
 
 	"gchat-hooks/state"
@@ -39,17 +37,10 @@ func (h *Hub) Relay(ctx context.Context) {
 		h.Log.Error().Str("error", head(err.Error())).Msg("events are not relayed; it is tried again")
 		select {
 		case <-ctx.Done():
-		case <-time.After(max(pause, retryAfter(err))):
+		case <-time.After(pause):
 		}
 		pause = min(2*pause, longest)
 	}
-}
-
-func retryAfter(err error) time.Duration {
-	google := &googleapi.Error{}
-	errors.As(err, &google)
-	n, _ := strconv.Atoi(google.Header.Get("Retry-After"))
-	return time.Duration(min(max(n, 0), 600)) * time.Second
 }
 
 // relayOnce takes the events that are there.
@@ -164,7 +155,7 @@ func (h *Hub) greet(ctx context.Context, e *chat.DeprecatedEvent, id string) err
 		}
 		to = dm.Name
 	}
-	code := h.sign(Claims{
+	code := h.Sign(Claims{
 		Is: isCode, Machine: fmt.Sprintf("%x", h.mac("machine " + id)[:6]), User: e.User.Name, Email: e.User.Email,
 		Space: e.Space.Name, Direct: to, Until: time.Now().Add(codeLife).Unix(),
 	})

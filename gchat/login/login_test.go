@@ -119,7 +119,7 @@ func TestLoginIsReadWith(t *testing.T) {
 	}
 	n := 0
 	for range 3 {
-		if _, err := r.Since(t.Context(), "spaces/AAA", time.Now(), func(ms []gchat.Message) { n += len(ms) }); err != nil {
+		if err := r.Since(t.Context(), "spaces/AAA", time.Now(), func(ms []gchat.Message) { n += len(ms) }); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -131,7 +131,7 @@ func TestLoginIsReadWith(t *testing.T) {
 		g.refresh[token] = false
 	}
 	r, _ = gchat.NewReader(t.Context(), g.chat.URL, cfg.CredentialsFile)
-	_, err = r.Since(t.Context(), "spaces/AAA", time.Now(), func([]gchat.Message) {})
+	err = r.Since(t.Context(), "spaces/AAA", time.Now(), func([]gchat.Message) {})
 	if !errors.Is(err, gchat.ErrCredentials) || !strings.Contains(gchat.Hint(err), "gchat-hooks login") {
 		t.Errorf("after its end: %v; hint: %s", err, gchat.Hint(err))
 	}

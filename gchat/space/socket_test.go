@@ -72,7 +72,7 @@ func speak(t *testing.T, s *Space, base string) map[string]error {
 	said := map[string]error{}
 	_, said["webhook"] = hook.Post(t.Context(), gchat.Post{Text: "x"})
 	_, said["probe"] = hook.Probe(t.Context())
-	_, said["list"] = reader.Since(t.Context(), Name, time.Time{}, func([]gchat.Message) {})
+	said["list"] = reader.Since(t.Context(), Name, time.Time{}, func([]gchat.Message) {})
 	_, said["app"] = app.Post(t.Context(), gchat.Post{Text: "x"})
 	said["subscription"] = app.MayPull(t.Context())
 	return said

@@ -1,0 +1,192 @@
+// Package team has a team's hub for the tests of a machine's side: the real one, in front of a stand-in for Google that knows one
+// subscription. Only tests import it.
+package team
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/rs/zerolog"
+	"google.golang.org/api/chat/v1"
+	"google.golang.org/api/pubsub/v1"
+
+	"gchat-hooks/e2e/strict"
+	"gchat-hooks/gchat"
+	"gchat-hooks/gchat/hub"
+	"gchat-hooks/gchat/space"
+	"gchat-hooks/state/config"
+)
+
+// Machine is how the hub calls the machine that joins with its code.
+const Machine = "0123456789ab"
+
+// Hub is a hub of one space, and what it was asked for.
+type Hub struct {
+	URL, Space   string
+	Subscription string // the machine's
+	Code         string // joins it, as users/1
+
+	Trouble atomic.Bool  // nobody can join now
+	Ahead   atomic.Int64 // nanoseconds that its clock is ahead, as it tells
+
+	t                 testing.TB
+	options           hub.Options
+	machines          *subscriptions
+	serves            atomic.Pointer[hub.Hub]
+	mu                sync.Mutex
+	joined            int
+	requests, refused []string
+}
+
+// New starts a hub that ends with the test. The space is the person's, beside their direct message with the app, or is that itself;
+// app is the subscription that google knows.
+func New(t testing.TB, space, direct, app string, google http.Handler) *Hub {
+	t.Helper()
+	behind := &subscriptions{app: app, next: google}
+	at := httptest.NewServer(strict.Google(t, behind, strict.DirectMessage))
+	messages, events, err := gchat.Services(t.Context(), &config.Config{APIEndpoint: at.URL, PubSubEndpoint: at.URL}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	h := &Hub{Space: space, Subscription: "projects/p/subscriptions/gchat-hooks-" + Machine, t: t, machines: behind}
+	h.Change(func(o *hub.Options) {
+		o.Topic, o.Version, o.Key = "projects/p/topics/machines", "(devel)", []byte(strings.Repeat("k", 32))
+		o.Log, o.Chat, o.PubSub = zerolog.Nop(), messages, events
+	})
+	h.Code = h.serves.Load().Sign(hub.Claims{
+		Is: "code", Machine: Machine, User: "users/1", Email: "ann@example.com", Space: space, Direct: direct,
+		Until: time.Now().Add(10 * time.Minute).Unix(),
+	})
+	server := httptest.NewServer(h)
+	h.URL = server.URL
+	t.Cleanup(func() { server.CloseClientConnections(); server.Close(); at.CloseClientConnections(); at.Close() })
+	return h
+}
+
+// Local starts a hub whose Chat is an embedded space, as the person's direct message with the app.
+func Local(t testing.TB) (*Hub, *space.Space) {
+	t.Helper()
+	sp, err := space.Open(space.Options{Direct: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { sp.Close() })
+	prefix := strings.TrimPrefix(strings.TrimSuffix(sp.APIEndpoint("http://x"), "/"), "http://x")
+	google := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		r.URL.Path = prefix + r.URL.Path
+		sp.Handler().ServeHTTP(w, r)
+	})
+	return New(t, space.Name, space.Name, space.Subscription, google), sp
+}
+
+// Change has another replica, with other options, take the hub's place. It remembers nothing.
+func (h *Hub) Change(change func(*hub.Options)) {
+	change(&h.options)
+	h.serves.Store(hub.New(h.t.Context(), h.options))
+}
+
+// Revoke takes the machine's subscription away, and the hub does not remember it.
+func (h *Hub) Revoke() {
+	h.machines.made.Clear()
+	h.Change(func(*hub.Options) {})
+}
+
+// Seen are the tokens that were given, the requests that had a good one, and those of these that were refused, but for a message that
+// is there already.
+func (h *Hub) Seen() (joined int, requests, refused []string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.joined, slices.Clone(h.requests), slices.Clone(h.refused)
+}
+
+func (h *Hub) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	joins := r.URL.Path == "/hub/join"
+	if joins && h.Trouble.Load() {
+		refuse(w, http.StatusServiceUnavailable, "UNAVAILABLE")
+		return
+	}
+	answer := httptest.NewRecorder()
+	h.serves.Load().Handler().ServeHTTP(answer, r)
+	body := answer.Body.Bytes()
+	h.mu.Lock()
+	switch {
+	case joins && answer.Code == http.StatusOK:
+		h.joined++
+		var j gchat.Joined
+		_ = json.Unmarshal(body, &j)
+		j.Time, j.Expires = j.Time.Add(time.Duration(h.Ahead.Load())), j.Expires.Add(time.Duration(h.Ahead.Load()))
+		body, _ = json.Marshal(j)
+	case joins, answer.Code == http.StatusUnauthorized:
+	default:
+		h.requests = append(h.requests, r.Method+" "+r.URL.Path)
+		if answer.Code >= 400 && answer.Code != http.StatusConflict {
+			h.refused = append(h.refused, fmt.Sprintf("%s %s: %d %s", r.Method, r.URL.RequestURI(), answer.Code, body))
+		}
+	}
+	h.mu.Unlock()
+	maps.Copy(w.Header(), answer.Header())
+	w.WriteHeader(answer.Code)
+	_, _ = w.Write(body)
+}
+
+// subscriptions are the machines', in front of a stand-in that knows one: what the app hears, each of them hears.
+type subscriptions struct {
+	app  string
+	next http.Handler
+	made sync.Map // name → as it was made
+}
+
+func (s *subscriptions) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	name, call, _ := strings.Cut(strings.TrimPrefix(r.URL.Path, "/v1/"), ":")
+	made, is := s.made.Load(name)
+	switch {
+	case strings.Contains(name, "/members/"):
+		_ = json.NewEncoder(w).Encode(&chat.Membership{State: "JOINED"})
+	case !strings.HasPrefix(name, "projects/"):
+		s.next.ServeHTTP(w, r)
+	case r.Method == http.MethodPut && is:
+		refuse(w, http.StatusConflict, "ALREADY_EXISTS")
+	case r.Method == http.MethodPut:
+		made, _ := io.ReadAll(r.Body)
+		s.made.Store(name, made)
+		_, _ = w.Write(made)
+	case !is:
+		refuse(w, http.StatusNotFound, "NOT_FOUND")
+	case call != "":
+		s.pass(w, r, call)
+	default:
+		_, _ = w.Write(made.([]byte))
+	}
+}
+
+// pass has the one subscription answer. An event has its id as the attribute that the hub gives it on its way.
+func (s *subscriptions) pass(w http.ResponseWriter, r *http.Request, call string) {
+	r.URL.Path = "/v1/" + s.app + ":" + call
+	answer := httptest.NewRecorder()
+	s.next.ServeHTTP(answer, r)
+	body := answer.Body.Bytes()
+	var got pubsub.PullResponse
+	if call == "pull" && answer.Code == http.StatusOK && json.Unmarshal(body, &got) == nil {
+		for _, m := range got.ReceivedMessages {
+			m.Message.Attributes = map[string]string{"id": m.Message.MessageId}
+		}
+		body, _ = json.Marshal(&got)
+	}
+	w.WriteHeader(answer.Code)
+	_, _ = w.Write(body)
+}
+
+func refuse(w http.ResponseWriter, code int, status string) {
+	w.WriteHeader(code)
+	fmt.Fprintf(w, `{"error": {"code": %d, "status": %q, "message": "refused"}}`, code, status)
+}
