@@ -8,6 +8,8 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"gchat-hooks/cli/doctor"
+	"gchat-hooks/gchat"
 	"gchat-hooks/gchat/login"
 	"gchat-hooks/state"
 	"gchat-hooks/state/config"
@@ -45,7 +47,7 @@ func logIn(ctx context.Context, o login.Options) error {
 	}
 	file := config.LoginFile(o.Env)
 	if user == "" {
-		user = "who that is could not be found out\n  reply to a question: its thread tells your users/ID and what to set"
+		user = "who that is could not be found out\n  " + doctor.Hint(gchat.ErrNotTold)
 	}
 	fmt.Fprintf(o.Out, "logged in: %s\nthe login is in %s\n", user, file)
 	if used := config.Load(o.Env, state.ProjectDir(o.Env)).CredentialsFile; used != file {

@@ -259,6 +259,53 @@ func trustedChat(t *testing.T, token string, h http.HandlerFunc) *httptest.Serve
 	return srv
 }
 
+func TestMe(t *testing.T) {
+	tokens := tokenServer(t, func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		io.WriteString(w, `{"access_token":"scope:chat.messages.readonly","expires_in":3600,"token_type":"Bearer"}`)
+	})
+	row := func(name, kind string) string {
+		return fmt.Sprintf(`{"message":{"sender":{"name":%q,"type":%q,"email":"ann@example.com","displayName":"Ann"}}}`, name, kind)
+	}
+	for name, c := range map[string]struct{ rows, want string }{
+		"one message":      {row("users/7", "HUMAN"), "users/7"},
+		"several":          {row("users/7", "HUMAN") + `,{"message":{}},{},null,` + row("users/7", "HUMAN"), "users/7"},
+		"none yet":         {"", ""},
+		"filter ignored":   {row("users/7", "HUMAN") + "," + row("users/8", "HUMAN"), ""},
+		"an app":           {row("users/7", "BOT"), ""},
+		"an alias":         {row("users/ann@example.com", "HUMAN"), ""},
+		"nobody's message": {`{"message":{"sender":{"type":"HUMAN"}}}`, ""},
+	} {
+		srv := trustedChat(t, "scope:chat.messages.readonly", func(w http.ResponseWriter, r *http.Request) {
+			var body struct {
+				Filter   string `json:"filter"`
+				PageSize int    `json:"pageSize"`
+			}
+			_ = json.NewDecoder(r.Body).Decode(&body)
+			if r.Method != "POST" || r.URL.Path != "/v1/spaces/-/messages:search" || body.Filter != `sender.name = "users/me"` || r.URL.Query().Get("fields") != "results/message/sender" {
+				t.Errorf("asked %s %s %+v", r.Method, r.URL, body)
+			}
+			io.WriteString(w, `{"results":[`+c.rows+`]}`)
+		})
+		r, err := NewReader(t.Context(), srv.URL, userFile(t, tokens.URL+"/token"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		me, err := r.Me(t.Context())
+		if me.Name != c.want || (c.want == "") != errors.Is(err, ErrNotTold) || c.want != "" && (me.Email != "ann@example.com" || me.DisplayName != "Ann") {
+			t.Errorf("%s: %+v, %v", name, me, err)
+		}
+	}
+	srv := trustedChat(t, "another", nil)
+	r, err := NewReader(t.Context(), srv.URL, userFile(t, tokens.URL+"/token"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := r.Me(t.Context()); !AuthFailure(err) || errors.Is(err, ErrNotTold) {
+		t.Errorf("refused: %v", err)
+	}
+}
+
 // Every call goes out with a token of a scope that its method takes: an app's, a service account's that reads, a login's.
 func TestScopesAreThoseOfTheMethods(t *testing.T) {
 	tokens := tokenServer(t, func(w http.ResponseWriter, r *http.Request) {
@@ -286,6 +333,9 @@ func TestScopesAreThoseOfTheMethods(t *testing.T) {
 		}
 		_ = r.Since(t.Context(), "spaces/AAA", time.Now(), func([]Message) {})
 		_, _ = r.ByClientID(t.Context(), "spaces/AAA", "client-x")
+		if file != account {
+			_, _ = r.Me(t.Context())
+		}
 	}
 	a, err := NewApp(t.Context(), &config.Config{
 		SpaceID: "spaces/AAA", Subscription: "projects/p/subscriptions/s", APIEndpoint: srv.URL, PubSubEndpoint: srv.URL, CredentialsFile: account,
@@ -303,8 +353,8 @@ func TestScopesAreThoseOfTheMethods(t *testing.T) {
 	_, _ = a.Pull(t.Context())
 	_ = a.Ack(t.Context(), []string{"a"})
 	_ = a.MayPull(t.Context())
-	if asked != 13 {
-		t.Errorf("Google took %d of 13 calls", asked)
+	if asked != 14 {
+		t.Errorf("Google took %d of 14 calls", asked)
 	}
 }
 
@@ -313,6 +363,7 @@ func TestHintsForWhatALoginMeets(t *testing.T) {
 		"enable the Google Chat API": &APIError{HTTP: 403, Message: "Google Chat API has not been used in project 1 before or it is disabled."},
 		"configure one":              &APIError{HTTP: 404, Message: "Google Chat app not found. To create a Chat app, you must turn on the Chat API"},
 		"was deleted":                &APIError{HTTP: 404, Message: "Space not found."},
+		"users/ID":                   fmt.Errorf("ask: %w", ErrNotTold),
 		"gchat-hooks login":          fmt.Errorf("x: %w", ErrCredentials),
 	} {
 		if got := Hint(err); !strings.Contains(got, want) {

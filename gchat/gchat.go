@@ -131,6 +131,8 @@ func Hint(err error) string {
 			"Google's is the usual one"
 	case errors.Is(err, ErrCredentials):
 		return "gchat-hooks login --client-id-file FILE; or set GOOGLE_CHAT_CREDENTIALS_FILE to credentials that may read it"
+	case errors.Is(err, ErrNotTold):
+		return "reply to a question: its thread tells your users/ID and what to set"
 	case errors.Is(err, ErrNonsense):
 		return "something between here and Google Chat answers in its place (a proxy, a hotel's network); it is tried again"
 	case NobodyAt(err) != "":

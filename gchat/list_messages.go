@@ -11,6 +11,8 @@ import (
 	"strings"
 	"time"
 
+	"gchat-hooks/state/config"
+
 	"cloud.google.com/go/auth"
 	"cloud.google.com/go/auth/httptransport"
 	"google.golang.org/api/chat/v1"
@@ -258,4 +260,34 @@ type Person struct {
 	Name        string // users/ID
 	Email       string // where Chat gives it
 	DisplayName string // where Chat gives it
+}
+
+// ErrNotTold says that Chat cannot tell who the credentials belong to: that person wrote nothing that a search finds.
+var ErrNotTold = errors.New("chat does not tell who that is")
+
+// Me is the person whose login reads. With the scopes that reading takes, the API does not tell who that is (members.get
+// takes chat.memberships.readonly), but messages.search finds the messages of "users/me", and a message has its sender.
+// Errors are ErrNotTold, ErrCredentials and the API's.
+func (r *Reader) Me(ctx context.Context) (Person, error) {
+	mine := &chat.SearchMessagesRequest{Filter: `sender.name = "users/me"`, PageSize: 25}
+	search := r.chat.Spaces.Messages.Search("spaces/-", mine).Fields("results/message/sender") // not what was said
+	got, err := call(ctx, r.api, listTimeout, "ask who logged in", "", search)
+	if err != nil {
+		return Person{}, err
+	}
+	var me Person
+	for _, res := range got.Results {
+		if res == nil || res.Message == nil || res.Message.Sender == nil {
+			continue
+		}
+		s := res.Message.Sender
+		if s.Type != "HUMAN" || !config.IsPerson(s.Name) || me.Name != "" && s.Name != me.Name {
+			return Person{}, ErrNotTold // two senders: the filter was not understood
+		}
+		me = Person{s.Name, s.Email, s.DisplayName}
+	}
+	if me.Name == "" {
+		return me, ErrNotTold
+	}
+	return me, nil
 }

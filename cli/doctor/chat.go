@@ -128,8 +128,8 @@ func (e *exam) readMend(err error) string {
 	return mend
 }
 
-// chatAllowed looks whether any person may answer, and whether the list has people.
-func (e *exam) chatAllowed(_ context.Context, r *result) {
+// chatAllowed looks whether any person may answer, whether the list has people, and whether the person who reads is on it.
+func (e *exam) chatAllowed(ctx context.Context, r *result) {
 	if len(e.cfg.AllowedUsers) == 0 {
 		r.fail("nobody may answer: allowed_users is empty")
 		return
@@ -137,6 +137,16 @@ func (e *exam) chatAllowed(_ context.Context, r *result) {
 	for _, u := range e.cfg.AllowedUsers {
 		if !config.IsPerson(u) && !strings.Contains(u, "@") && !strings.HasPrefix(u, "users/local-") {
 			r.warn("%q on allowed_users is no person's users/ID or e-mail address", u)
+		}
+	}
+	if e.cfg.Subscription == "" {
+		reader, err := e.list()
+		var me gchat.Person
+		if err == nil {
+			me, err = reader.Me(ctx) // none for a service account, and in the space on this machine, which knows no logins
+		}
+		if err == nil && !e.cfg.Allows(me.Name, me.Email) {
+			r.warn("you are %s, and may not answer", me.Name)
 		}
 	}
 	r.ok("may answer: %s", strings.Join(e.cfg.AllowedUsers, ", "))

@@ -159,6 +159,18 @@ func TestDoctorFindsPlantedFaults(t *testing.T) {
 			p.credentials(s)
 			refuse("GET", 403, "PERMISSION_DENIED", "The caller does not have permission")(p)
 		}, "chat.read", fail, "chat answered 403", "no credentials_file", ""},
+		{"a person who may not answer", func(p *patient) {
+			s := google(p, givesToken)
+			p.loggedIn(s, func(l *config.Login) { l.User = "" })
+			p.answers = func(w http.ResponseWriter, r *http.Request) bool {
+				if !strings.HasSuffix(r.URL.Path, ":search") {
+					return false
+				}
+				w.Header().Set("Content-Type", "application/json")
+				_ = json.NewEncoder(w).Encode(map[string]any{"results": []any{map[string]any{"message": map[string]any{"sender": map[string]any{"name": "users/99", "type": "HUMAN"}}}}})
+				return true
+			}
+		}, "chat.allowed", warn, "you are users/99, and may not answer", "allowed_users", ""},
 		{"nobody may answer", func(p *patient) { delete(p.config, "allowed_users") }, "chat.allowed", fail, "allowed_users is empty", "allowed_users in ~/.config", ""},
 		{"a name on the list", func(p *patient) { p.config["allowed_users"] = []string{"users/1", "Ann"} }, "chat.allowed", warn, `"Ann"`, "users/ID", ""},
 		{"a person by name on the list", func(p *patient) {

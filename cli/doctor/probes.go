@@ -42,7 +42,7 @@ var probes = []Probe{
 	{"get-by-id", "Does the reader find a message by the id it was posted with?", "not tried: no credentials, or no message"},
 	{"thread-key", "Where does a second post with one thread key arrive?", "not tried: no direct message, or no message"},
 	{"card-text", "Does a message that is only a card take a text by a patch?", "not tried: no Chat app, or it posts no card"},
-	{"same-user", "Is the users/ID of the login that of the person's messages?", "not tried: no login with a users/ID, or no reply"},
+	{"same-user", "Is the users/ID of the login that of the person's messages?", "not tried: no login with a users/ID"},
 }
 
 // probe tries the probes with the clients of the program.
@@ -68,9 +68,11 @@ func (e *exam) probe(ctx context.Context, exitCode int) Live {
 	e.live.Credentials = words(cmp.Or(file.Type, "no file"))
 	if e.reader != nil && e.cfg.CredentialsFile == config.LoginFile(e.Env) {
 		e.live.Credentials = "login"
-		if e.replier != "" {
-			e.saw("same-user", nil, either(e.replier == file.User, "same id", "another id, or another person replied"))
+		me, err := e.reader.Me(ctx)
+		if me.Name == "" && e.replier != "" {
+			me.Name, err = e.replier, nil
 		}
+		e.saw("same-user", err, either(me.Name == file.User, "same id", "another id, or another person replied"))
 	}
 	return e.live
 }

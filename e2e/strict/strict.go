@@ -182,6 +182,7 @@ var prose = map[string][]func(*call) string{
 	"chat.spaces.messages.create": {messageID, thread, size, widgets},
 	"chat.spaces.messages.patch":  {size, widgets},
 	"chat.spaces.messages.list":   {list},
+	"chat.spaces.messages.search": {everywhere},
 	"pubsub.projects.subscriptions.pull": {func(c *call) string { // PullRequest.maxMessages: "Must be a positive integer."
 		if n, _ := c.message["maxMessages"].(float64); n <= 0 {
 			return "maxMessages must be positive"
@@ -276,6 +277,14 @@ func list(c *call) string {
 	}
 	if !ordering.MatchString(c.query.Get("orderBy")) || strings.HasPrefix(c.query.Get("pageSize"), "-") {
 		return "Invalid order by, or page size"
+	}
+	return ""
+}
+
+// everywhere, of search: "Using any other value for `parent` results in an `INVALID_ARGUMENT` error."
+func everywhere(c *call) string {
+	if c.names[0] != "spaces/-" {
+		return "Messages are searched in spaces/-"
 	}
 	return ""
 }

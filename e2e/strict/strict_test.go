@@ -39,6 +39,7 @@ func TestGoogle(t *testing.T) {
 		{list + "?pageSize=1000&orderBy=createTime+ASC&filter=createTime+%3E+%222026-11-21T08:00:00.000005Z%22", "", "scope:chat.messages.readonly", ""},
 		{"GET /v1/spaces/A/messages/client-x?alt=json", "", "scope:chat.bot", ""},
 		{patch + "?updateMask=text,cardsV2", `{"text":"x","cardsV2":null}`, "scope:chat.bot", ""},
+		{"POST /v1/spaces/-/messages:search?fields=results", `{"filter":"sender.name = \"users/me\"","pageSize":25}`, "scope:chat.messages.readonly", ""},
 		{"GET /v1/spaces?pageSize=1000", "", "", ""},
 		{"GET /v1/spaces/A", "", "ya29.not-judged", ""},
 		{pull, `{"maxMessages":100}`, "scope:pubsub", ""},
@@ -87,6 +88,7 @@ func TestGoogle(t *testing.T) {
 		{list + "?filter=thread.name+%3D+spaces/A/threads/T+OR+thread.name+%3D+spaces/A/threads/U", "", "", "Invalid filter"},
 		{list + "?filter=thread.name+%3D+spaces/A/threads/T+AND+thread.name+%3D+spaces/A/threads/U", "", "", "Invalid filter"},
 		{list + "?orderBy=name", "", "", "Invalid order"},
+		{"POST /v1/spaces/A/messages:search", `{"filter":"x"}`, "", "searched in spaces/-"},
 		{pull, `{"maxMessages":0}`, "", "must be positive"},
 	} {
 		test, reached := &failing{TB: t}, ""
