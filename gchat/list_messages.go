@@ -268,10 +268,10 @@ var ErrNotTold = errors.New("chat does not tell who that is")
 // Me is the person whose login reads. With the scopes that reading takes, the API does not tell who that is (members.get
 // takes chat.memberships.readonly), but messages.search finds the messages of "users/me", and a message has its sender.
 // Errors are ErrNotTold, ErrCredentials and the API's.
-func (r *Reader) Me(ctx context.Context) (Person, error) {
+func (r *API) Me(ctx context.Context) (Person, error) {
 	mine := &chat.SearchMessagesRequest{Filter: `sender.name = "users/me"`, PageSize: 25}
 	search := r.chat.Spaces.Messages.Search("spaces/-", mine).Fields("results/message/sender") // not what was said
-	got, err := call(ctx, r.api, listTimeout, "ask who logged in", "", search)
+	got, err := call(ctx, r, listTimeout, "ask who logged in", "", search)
 	if err != nil {
 		return Person{}, err
 	}
