@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"gchat-hooks/gchat"
+	"gchat-hooks/poller/commands"
 	"gchat-hooks/poller/judge"
 	"gchat-hooks/state"
 )
@@ -207,7 +208,7 @@ func (r *reader) answerNobody(n *pass, m gchat.Message) {
 	if !at.After(one.ToldNobody) || !r.config(one.ProjectDir, one.Trusted).Allows(m.Sender, m.SenderEmail) {
 		return
 	}
-	err := r.putAnswer(one, state.MessageID("nobody", m.Name), r.nobodyText(one))
+	err := r.room().Tell(one, state.MessageID("nobody", m.Name), commands.NobodyText(one, r.Now()))
 	if err == nil {
 		_, err = state.SessionsIn(r.user).Change(one.ID, func(one *state.Session) error {
 			if at.After(one.ToldNobody) {

@@ -51,7 +51,7 @@ func (p *Poller) typeNext(ctx context.Context, s *served, q *state.Question) {
 		}
 	}
 	one, action, last, why := p.readyFor(ctx, q, words)
-	if one != nil && p.superseded(one) {
+	if one != nil && state.SessionsIn(p.user).Superseded(one) {
 		p.end(q, state.Cancelled, "superseded", nil)
 		return
 	}
@@ -86,7 +86,7 @@ func (p *Poller) typeNext(ctx context.Context, s *served, q *state.Question) {
 		return
 	}
 	if q.Typing == nil { // the first try
-		p.audit(q.Decided(words))
+		p.Log.Once(state.Audit(p.Env, p.Log, q.Decided(words)), "not in the audit log")
 	}
 	args := []string{words}
 	if action == "submit" {
@@ -176,9 +176,4 @@ func (p *Poller) proveQueued(ctx context.Context, q *state.Question, words strin
 		}
 	}
 	p.leaveToPerson(q, inject.Outcome{Result: inject.Dirty, Why: "Claude Code did not say that it has your message"})
-}
-
-// audit adds a line to the log of decisions.
-func (p *Poller) audit(line state.AuditLine) {
-	p.Log.Once(state.Audit(p.Env, p.Log, line), "not in the audit log")
 }
