@@ -76,14 +76,6 @@ func (p *Poller) judgeIn(q *state.Question, by configured) error {
 	return nil
 }
 
-// judgeAtOnce judges what was just stored in a question of this environment, in the same write, where a process waits for it.
-// What has to be delivered otherwise the loop judges, which knows of panes.
-func (p *Poller) judgeAtOnce(q *state.Question, by configured) {
-	if state.HasWaiter(p.Env, q.Path) || !q.Answerable() {
-		_ = p.judgeIn(q, by) // with nothing to judge what was stored is written all the same
-	}
-}
-
 // waited says whether something delivers an answer to the question: a process that waits, the poller by typing it, or, in deny
 // mode, a later hook. Again is when to ask once more: a hook may just be starting.
 func (p *Poller) waited(s *served) (yes bool, again time.Time) {

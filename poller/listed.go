@@ -228,16 +228,11 @@ func (r *reader) writeReplies(v *view, q *state.Question, ms []gchat.Message) er
 		return nil
 	}
 	of, strangers := v.served[q], map[string]bool{}
-	by := configuredFor(q, of.Open)
-	if of.mine {
-		for _, m := range ms {
-			strangers[m.Sender] = m.Human && r.mayNot(by, q, m.Sender, m.SenderEmail)
-		}
+	for _, m := range ms {
+		strangers[m.Sender] = m.Human && r.mayNot(of, q, m.Sender, m.SenderEmail)
 	}
 	ahead := r.api.Ahead // of the server's clock
-	changed := false
-	_, err := state.UpdateQuestion(q.Path, func(q *state.Question) error {
-		changed = begins
+	_, _, err := r.writeHeard(of, func(q *state.Question) (changed bool) {
 		if begins {
 			after := q.AskedAt.Add(ahead - judge.DateSlack)
 			if r.pulled { // no message of ours comes: what was said before the wait began was kept for it
@@ -251,27 +246,39 @@ func (r *reader) writeReplies(v *view, q *state.Question, ms []gchat.Message) er
 			q.PostedAt = &after
 			ms = slices.DeleteFunc(ms, func(m gchat.Message) bool { return !m.Human || !m.CreateTime.After(after) })
 		}
+		changed = begins
 		for _, m := range ms {
 			changed = store(q, m, strangers[m.Sender]) || changed
 		}
-		if !changed {
-			return state.ErrUnchanged
-		}
-		if of.mine {
-			r.judgeAtOnce(q, by)
-		}
-		return nil
+		return changed
 	})
-	if changed && !of.mine {
-		state.CallPoller(r.Env, of.Env) // which judges it
-	}
 	return err
 }
 
-// mayNot says whether a sender surely may not answer a question of this environment.
-func (p *Poller) mayNot(by configured, q *state.Question, sender, email string) bool {
+// writeHeard writes what people said or tapped into a question. Where a process waits for it, it is judged in the same write; what
+// has to be delivered otherwise the loop judges, which knows of panes, and that of another environment its own poller.
+func (p *Poller) writeHeard(s *served, store func(*state.Question) bool) (q *state.Question, changed bool, err error) {
+	q, err = state.UpdateQuestion(s.Path, func(q *state.Question) error {
+		changed = store(q)
+		if !changed {
+			return state.ErrUnchanged
+		}
+		if s.mine && (state.HasWaiter(p.Env, q.Path) || !q.Answerable()) {
+			_ = p.judgeIn(q, configuredFor(q, s.Open)) // with nothing to judge what was stored is written all the same
+		}
+		return nil
+	})
+	if changed && !s.mine {
+		state.CallPoller(p.Env, s.Env)
+	}
+	return q, changed, err
+}
+
+// mayNot says whether a sender surely may not answer a question. Of another environment it is not known.
+func (p *Poller) mayNot(s *served, q *state.Question, sender, email string) bool {
+	by := configuredFor(q, s.Open)
 	cfg := p.config(by.projectDir, by.trusted)
-	return !cfg.Unread && !cfg.AllowedUnknown && !judge.MayAnswer(cfg, q, &state.Reply{Sender: sender, SenderEmail: email})
+	return s.mine && !cfg.Unread && !cfg.AllowedUnknown && !judge.MayAnswer(cfg, q, &state.Reply{Sender: sender, SenderEmail: email})
 }
 
 // alike is how far apart the times are at most of a message and of what another program wrote of it into the question's file.

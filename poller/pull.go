@@ -215,27 +215,19 @@ func (p *Poller) useTap(ctx context.Context, app *gchat.App, one gchat.Pulled, c
 
 // writeTap writes a tap into its question, once, however often it comes; who tapped is judged there.
 func (p *Poller) writeTap(s *served, one gchat.Pulled) bool {
-	name, changed := "tap/"+one.ID, false
-	by := configuredFor(s.q, s.Open)
-	stranger := s.mine && p.mayNot(by, s.q, one.By.Name, one.By.Email)
-	q, err := state.UpdateQuestion(s.Path, func(q *state.Question) error {
-		changed = q.Reply(name) == nil && makeRoom(q, one.By.Name, stranger)
-		if !changed {
-			return state.ErrUnchanged
+	name := "tap/" + one.ID
+	stranger := p.mayNot(s, s.q, one.By.Name, one.By.Email)
+	q, changed, err := p.writeHeard(s, func(q *state.Question) bool {
+		if q.Reply(name) != nil || !makeRoom(q, one.By.Name, stranger) {
+			return false
 		}
 		_, said, _ := gchat.ReadTap(q, one.Tap)
 		q.Replies = append(q.Replies, state.Reply{
 			MessageName: name, Sender: one.By.Name, SenderEmail: one.By.Email, DisplayName: one.By.DisplayName,
 			Text: cmp.Or(said, one.Tap.Choice), Choice: one.Tap.Choice, Inputs: one.Tap.Inputs, CreateTime: one.At,
 		})
-		if s.mine {
-			p.judgeAtOnce(q, by)
-		}
-		return nil
+		return true
 	})
-	if changed && !s.mine {
-		state.CallPoller(p.Env, s.Env) // which judges it
-	}
 	if err != nil {
 		p.Log.Once(err, "tap not written down")
 		return errors.Is(err, fs.ErrNotExist) // its project was removed
