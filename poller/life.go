@@ -114,14 +114,8 @@ func (p *Poller) attend(ctx context.Context, s *served, due bool) (next time.Tim
 
 // change updates a question, which stands in s afterwards. A failure is logged: the next step tries again.
 func (p *Poller) change(s *served, what string, change func(*state.Question) error) bool {
-	return p.changeBy(state.UpdateQuestion, s, what, change)
-}
-
-// changeBy is change by state.NoteQuestion, or by state.UpdateQuestion.
-func (p *Poller) changeBy(write func(string, func(*state.Question) error) (*state.Question, error), s *served, what string,
-	change func(*state.Question) error) bool {
 	changed := false
-	q, err := write(s.Path, func(q *state.Question) error {
+	q, err := state.UpdateQuestion(s.Path, func(q *state.Question) error {
 		err := change(q)
 		changed = err == nil
 		return err
@@ -158,22 +152,21 @@ func (p *Poller) closeOver(s *served, due bool) (next time.Time) {
 	if q.Status == state.Answered {
 		end = end.Add(expireOthers) // an answer that came in time is still to be delivered
 	}
-	switch {
-	case now.Before(end):
-	case p.readFirst(q, end):
-		next = now.Add(time.Second)
-	default:
-		p.close(s, state.Expired, "age", nil)
-		return time.Time{}
-	}
-	if at := q.TimesOutAt; at != nil && q.Status == state.Pending {
-		up, unread := p.timeUp(q)
-		if up {
-			p.close(s, state.TimedOut, "timeout", func(q *state.Question) { judge.TimeOut(q, unread || q.Unread()) })
+	if !now.Before(end) {
+		if wait, _ := p.readFirst(q, end); !wait {
+			p.close(s, state.Expired, "age", nil)
 			return time.Time{}
 		}
+		next = now.Add(time.Second)
+	}
+	if at := q.TimesOutAt; at != nil && q.Status == state.Pending {
 		next = *at
-		if !now.Before(next) {
+		if !now.Before(*at) {
+			wait, unread := p.readFirst(q, *at)
+			if !wait {
+				p.close(s, state.TimedOut, "timeout", func(q *state.Question) { judge.TimeOut(q, unread || q.Unread()) })
+				return time.Time{}
+			}
 			next = now.Add(time.Second)
 		}
 	}
@@ -251,7 +244,8 @@ func (p *Poller) remind(s *served) (next time.Time) {
 	if now.Before(at) {
 		return at
 	}
-	if p.readFirst(q, at) || state.SpacesIn(p.user).Of(q.Chat).Failures > 0 {
+	wait, _ := p.readFirst(q, at)
+	if p.awake.After(at) && wait || state.SpacesIn(p.user).Of(q.Chat).Failures > 0 {
 		return now.Add(time.Second) // there may be a reply already; or nothing can be sent: what is due by then is one reminder
 	}
 	p.change(s, "reminder not owed", func(q *state.Question) error {
@@ -292,27 +286,17 @@ func (p *Poller) graceLeft(ctx context.Context, s *served) (due time.Time) {
 	return due
 }
 
-// timeUp says whether a question had no reply in time: its space was read after that time, or cannot be read. Unread says that
-// there may have been a reply.
-func (p *Poller) timeUp(q *state.Question) (up, unread bool) {
-	end, now := *q.TimesOutAt, p.Now()
-	if now.Before(end) {
+// readFirst says whether what was due then has to wait: what was said until then, or while the machine slept or no poller ran, is
+// still to be read. A space that cannot be read is not waited for any longer; unread says that there may have been a reply.
+func (p *Poller) readFirst(q *state.Question, due time.Time) (wait, unread bool) {
+	if q.Chat == "" || !q.MessageSent && q.Mode.Row().Asks {
 		return false, false
 	}
-	if q.Chat == "" || !q.MessageSent && q.Mode.Row().Asks {
-		return true, false
+	if p.awake.After(due) {
+		due = p.awake
 	}
-	if p.awake.After(end) {
-		end = p.awake // what was said while the machine slept, or no poller ran, is still to be read
-	}
-	unread = q.Unread() || !p.readSince(q.Chat, end)
-	return !unread || now.Sub(end) > unreadGrace, unread
-}
-
-// readFirst says whether what was due then has to wait: its time came while the machine slept, or no poller ran, and what was
-// said meanwhile is still to be read.
-func (p *Poller) readFirst(q *state.Question, due time.Time) bool {
-	return q.MessageSent && p.awake.After(due) && p.Now().Sub(p.awake) < unreadGrace && !p.readSince(q.Chat, p.awake)
+	unread = q.Unread() || !p.readSince(q.Chat, due)
+	return unread && p.Now().Sub(due) <= unreadGrace, unread
 }
 
 // readSince says whether all was read that was said in a space until then.
@@ -370,10 +354,14 @@ func (p *Poller) putOwed(s *served) {
 	if q.Mode.Row().Asks && !q.Status.Open() { // before they are struck off: killed in between, it is written again
 		p.Log.Once(state.AddToAudit(p.Env, q.Ending()), "end not in the audit log")
 	}
-	p.changeBy(state.NoteQuestion, s, "notes not struck off", func(q *state.Question) error {
+	q, err := state.NoteQuestion(s.Path, func(q *state.Question) error {
 		q.Owes = slices.DeleteFunc(q.Owes, func(owed state.Owed) bool { return slices.Contains(told, owed) })
 		return nil
 	})
+	if err == nil {
+		s.q = q
+	}
+	p.Log.Once(err, "notes not struck off")
 }
 
 // busy says whether a poller is needed for a record.

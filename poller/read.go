@@ -330,17 +330,18 @@ func (r *reader) setTrouble(t *state.ReadTrouble) {
 	r.Log.Once(err, "trouble not written down")
 }
 
-// trouble counts the failures of listing and says how long to leave Chat alone.
+// trouble counts the failures of listing that follow one another.
 type trouble struct {
 	overloaded int
-	auth       int
+	auth       int // with what only a person can mend
 }
 
-// after is the pause after err; 0 means the usual cycle.
+// after is how long to leave Chat alone after err; 0 means the usual cycle.
 func (t *trouble) after(err error) time.Duration {
 	switch {
 	case gchat.AuthFailure(err), gchat.Permanent(err): // 400, 404: a person has to look, or the space is being made
-		if t.auth++; gchat.AuthFailure(err) || t.degraded() {
+		t.auth++
+		if gchat.AuthFailure(err) || t.degraded() {
 			return refusedPause
 		}
 	case gchat.Overloaded(err):

@@ -8,7 +8,6 @@ import (
 	"net/url"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/google/uuid"
@@ -26,12 +25,12 @@ var (
 
 // where finds the pane that a question's answer belongs into. Its record names the pane; one of another program names the tmux
 // session, in which one pane has Claude Code.
-func (p *Poller) where(q *state.Question, panesOf func(inject.Server) ([]inject.Pane, error)) (inject.Target, error) {
+func (p *Poller) where(ctx context.Context, q *state.Question) (inject.Target, error) {
 	to := inject.Target{Server: inject.Server{Socket: q.TmuxSocket}, ClaudePID: q.ClaudePID, ClaudeStart: q.ClaudeStart}
 	if q.TmuxSocket == "" {
 		to.Server = inject.ServerOf(p.Env("TMUX"))
 	}
-	panes, err := panesOf(to.Server)
+	panes, err := to.Server.Panes(ctx)
 	if err != nil && !errors.Is(err, inject.ErrNoServer) {
 		return to, err
 	}
@@ -96,28 +95,21 @@ func (p *Poller) findPanes(ctx context.Context) {
 		defer p.asking.Store(false)
 		ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 		defer cancel()
-		asked := map[inject.Server]func() ([]inject.Pane, error){} // each server once, however many questions there are
-		panesOf := func(s inject.Server) ([]inject.Pane, error) {
-			if asked[s] == nil {
-				asked[s] = sync.OnceValues(func() ([]inject.Pane, error) { return s.Panes(ctx) })
-			}
-			return asked[s]()
-		}
 		for _, q := range qs {
-			_, err := p.where(q, panesOf)
+			_, err := p.where(ctx, q)
 			gone := errors.Is(err, errTmuxGone)
 			if !gone && q.TmuxMissed == 0 {
 				continue
 			}
-			missed := 0
-			p.update(q.Path, "tmux session not counted", func(q *state.Question) error {
-				if q.TmuxMissed++; !gone {
+			now, err := state.UpdateQuestion(q.Path, func(q *state.Question) error {
+				q.TmuxMissed++
+				if !gone {
 					q.TmuxMissed = 0
 				}
-				missed = q.TmuxMissed
 				return nil
 			})
-			if missed >= mostMissed {
+			p.Log.Once(err, "tmux session not counted")
+			if err == nil && now.TmuxMissed >= mostMissed {
 				p.end(q, state.Abandoned, "tmux_gone", nil)
 			}
 		}
@@ -277,7 +269,7 @@ func (p *Poller) typeAnswer(ctx context.Context, s *served) {
 		p.confirmTyped(ctx, q)
 		return
 	}
-	to, err := p.where(q, func(s inject.Server) ([]inject.Pane, error) { return s.Panes(ctx) })
+	to, err := p.where(ctx, q)
 	if err != nil {
 		p.notTyped(s, q, err.Error(), false)
 		return
@@ -365,9 +357,8 @@ func (p *Poller) endTyping(q *state.Question, out inject.Outcome, also func(*sta
 
 // update changes a question beside the loop, which reads it again. A failure is logged.
 func (p *Poller) update(path, what string, change func(*state.Question) error) {
-	if _, err := state.UpdateQuestion(path, change); err != nil {
-		p.Log.Once(err, what)
-	}
+	_, err := state.UpdateQuestion(path, change)
+	p.Log.Once(err, what)
 }
 
 // confirmTyped closes a question whose answer was typed. The PostToolUse hook is given time to do it: it knows what Claude
