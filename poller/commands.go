@@ -121,8 +121,11 @@ func (p *Poller) attendSessions(ctx context.Context) (needed bool) {
 			continue
 		}
 		needed = needed || p.takesCommands(one) || len(one.Commands) > 0 || p.readsOn(one)
-		if !one.OwesSummary.IsZero() {
-			p.summarise(ctx, one)
+		if !one.OwesSummary.IsZero() && p.Summary != nil {
+			_, tried := p.summed.LoadOrStore(one.ID+one.OwesSummary.String(), true) // one that failed is not tried with every step
+			if !tried {
+				p.beside("summary", func() { p.Log.Once(p.Summary(ctx, p.Env, one), "summary not put into the outbox") })
+			}
 		}
 		if len(one.Commands) == 0 {
 			continue
@@ -137,18 +140,6 @@ func (p *Poller) attendSessions(ctx context.Context) (needed bool) {
 		}
 	}
 	return needed
-}
-
-// summarise has the summary of a session put, once: one that failed is not tried with every step.
-func (p *Poller) summarise(ctx context.Context, one *state.Session) {
-	if _, tried := p.summed.LoadOrStore(one.ID+one.OwesSummary.String(), true); tried {
-		return
-	}
-	p.beside("summary", func() {
-		if err := p.putSummary(ctx, one); err != nil {
-			p.Log.Error().Err(err).Str("session", one.Name).Msg("summary not put into the outbox")
-		}
-	})
 }
 
 func (p *Poller) room() commands.Room {

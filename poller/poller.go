@@ -39,8 +39,8 @@ type Options struct {
 	Dirs   []string
 	Hangup <-chan os.Signal // configuration and credentials are read afresh
 
-	// Summary words what a session that ended or stopped did, and counts its turns. Nil words nothing.
-	Summary func(context.Context, state.Getenv, *state.Session) (state.Report, int, error)
+	// Summary puts the summary that a session's thread is owed. Nil puts none.
+	Summary func(context.Context, state.Getenv, *state.Session) error
 
 	Now func() time.Time // nil: time.Now
 }

@@ -7,7 +7,6 @@ import (
 	"io/fs"
 	"path/filepath"
 	"strings"
-	"time"
 
 	"gchat-hooks/gchat"
 	"gchat-hooks/state"
@@ -99,36 +98,6 @@ func (p *Poller) putNote(q *state.Question, o *state.Open, owed state.Owed) (don
 	m.Urgent = !q.Kind.Row().Personal || owed.About != state.NoteClosed // the next permission goes first
 	err = p.put(m)
 	return err == nil, err
-}
-
-// putSummary puts the summary that a session's thread is owed. A session that was resumed and ended again without a turn brings
-// no second one.
-func (p *Poller) putSummary(ctx context.Context, one *state.Session) error {
-	owed := one.OwesSummary
-	if p.Summary != nil {
-		r, turns, err := p.Summary(ctx, p.Env, one)
-		if err != nil {
-			return err
-		}
-		if one.ToldSummary.IsZero() || turns > 0 {
-			m := &state.Message{
-				Report: &r, ProjectDir: one.ProjectDir, Trusted: one.Trusted, SessionID: one.ID, CreatedAt: p.Now().UTC(),
-				Key: "summary-" + one.ID + "-" + owed.UTC().Format(time.RFC3339Nano),
-			}
-			cfg := p.config(one.ProjectDir, one.Trusted)
-			if _, err := config.PutReport(p.Env, cfg, m, ""); err != nil && !errors.Is(err, config.ErrNoWebhook) {
-				return err
-			}
-		}
-	}
-	_, err := state.SessionsIn(p.user).Change(one.ID, func(one *state.Session) error {
-		one.ToldSummary = owed
-		if one.OwesSummary.Equal(owed) {
-			one.OwesSummary = time.Time{}
-		}
-		return nil
-	})
-	return err
 }
 
 // word gives a message its texts before it is sent for the first time: later ones would be another message. Without one, the
