@@ -6,8 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
 	"strings"
 	"sync"
 	"time"
@@ -41,7 +39,6 @@ type gateway struct {
 
 	space    string // where it leads to, spaces/S; "" where err says why there is none
 	endpoint string // where its messages are read: as configured, else beside a webhook on this machine, else at Google ("")
-	reads    bool   // its space can be read, as far as that is known without asking
 }
 
 // gateways are those of the projects, for several goroutines.
@@ -85,7 +82,6 @@ func (p *Poller) gateway(ctx context.Context, projectDir string, trusted bool) *
 	if way.out != nil {
 		_, way.space, _ = strings.Cut(way.out.Chat(), "/")
 	}
-	way.reads = way.app != nil || way.endpoint != "" || p.hasCredentials(way.cfg)
 	way.at = p.Now()
 	if ctx.Err() == nil { // a command that we cut says nothing
 		g.ways[key] = way
@@ -152,31 +148,21 @@ func (p *Poller) own() *config.Config {
 
 // unreplyable is why a reply to a question could not be used, as things are configured: no person may answer, or the space cannot
 // be read, as far as that is known without asking. A question in deny mode would wait in vain.
-func (p *Poller) unreplyable(way *gateway) error {
+func (p *Poller) unreplyable(ctx context.Context, way *gateway) error {
 	switch {
 	case len(way.cfg.AllowedUsers) == 0:
 		return errors.New("no reply could be used: nobody is on allowed_users")
-	case way.err != nil:
+	case way.err != nil, way.app != nil:
 		return way.err
-	case way.app != nil:
-		return nil
-	case !way.reads:
-		return errors.New("no reply could be used: there are no credentials to read with")
+	}
+	_, err := gchat.NewReader(ctx, way.endpoint, way.cfg.CredentialsFile)
+	if err != nil {
+		return fmt.Errorf("no reply could be used: %w", err)
 	}
 	if t := state.SpacesIn(p.user).Of(way.out.Chat()).Trouble; t != nil && (t.Refused || t.Degraded) {
 		return fmt.Errorf("no reply could be used: %s", t.Why)
 	}
 	return nil
-}
-
-// hasCredentials says whether there is a file of credentials, the configured one or Google's default. A machine in Google's
-// cloud has some without, but none that may read messages.
-func (p *Poller) hasCredentials(cfg *config.Config) bool {
-	gcloud := cmp.Or(p.Env("CLOUDSDK_CONFIG"), filepath.Join(state.Home(p.Env), ".config", "gcloud"))
-	file := cmp.Or(cfg.CredentialsFile, p.Env("GOOGLE_APPLICATION_CREDENTIALS"),
-		filepath.Join(gcloud, "application_default_credentials.json"))
-	info, err := os.Stat(file)
-	return err == nil && info.Mode().IsRegular()
 }
 
 // deliver posts the part of a message that goes next.
@@ -217,7 +203,7 @@ var errUnseen = errors.New("not known whether it arrived")
 // an id; that this holds for webhooks was not measured, so the space is asked before a second try, and asked again where that
 // fails for a moment.
 func (w *gateway) find(ctx context.Context, m *state.Message) (*receipt, error) {
-	if !w.reads || m.Patch != "" { // twice the same card is one
+	if m.Patch != "" { // twice the same card is one
 		return nil, nil
 	}
 	var got gchat.Message

@@ -143,7 +143,7 @@ func (s *sender) wordQuestion(ctx context.Context, m *state.Message, way *gatewa
 	}
 	m.ID, m.ThreadKey = state.MessageID("question", q.QuestionID), q.ThreadKey
 	if q.Mode.Row().Marker {
-		if why := s.unreplyable(way); why != nil {
+		if why := s.unreplyable(ctx, way); why != nil {
 			return nil, s.setAside(m, s.Log.Clean(why.Error()))
 		}
 	}

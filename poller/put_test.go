@@ -233,7 +233,7 @@ func TestDenyQuestionThatNoReplyCouldAnswer(t *testing.T) {
 		"no webhook":          {func(o *office) { delete(o.env, "GOOGLE_CHAT_WEBHOOK_URL") }, "no webhook"},
 		"no credentials": {func(o *office) {
 			o.env["GOOGLE_CHAT_WEBHOOK_URL"] = "https://chat.googleapis.com/v1/spaces/A/messages?key=k&token=t"
-		}, "no credentials"},
+		}, "no usable Google credentials"},
 		"the space is unreadable": {func(o *office) {
 			chat := o.gateway(context.Background(), "", false).out.Chat()
 			_, _ = state.SpacesIn(o.user).Change(chat, func(s *state.Space) {
