@@ -72,9 +72,6 @@ func (r *reader) takeSaid(n *pass, one *state.Session, m gchat.Message, asked *s
 	if m.Sender == "" || known || stranger {
 		return command || known
 	}
-	if !command && r.mayAnswerSoon(n, one, m) {
-		return true
-	}
 	_, err := state.SessionsIn(r.user).Change(one.ID, func(one *state.Session) error {
 		taken := slices.ContainsFunc(one.Commands, func(c state.Command) bool { return c.Message == m.Name })
 		switch {
@@ -105,12 +102,6 @@ func (r *reader) commandOf(m gchat.Message, text string) state.Command {
 		Message: m.Name, Sender: m.Sender, SenderEmail: m.SenderEmail, DisplayName: m.DisplayName,
 		Text: text, At: at.Add(-r.api.Ahead).UTC(), Created: at,
 	}
-}
-
-// mayAnswerSoon says whether a message may be the reply to what its session is just being asked: it is listed again, and then the
-// question's message is known. What is pulled waits by itself.
-func (r *reader) mayAnswerSoon(n *pass, one *state.Session, m gchat.Message) bool {
-	return !r.pulled && n.beingAsked[one.ID] && r.Now().Add(r.api.Ahead).Sub(m.CreateTime) < foreignAge
 }
 
 // attendSessions has the summaries put that sessions of this environment owe, and the commands done that wait in them, beside the

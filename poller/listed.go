@@ -201,9 +201,6 @@ func (r *reader) answerNobody(n *pass, m gchat.Message) {
 	if foreign || m.Sender == "" {
 		return
 	}
-	if r.mayAnswerSoon(n, one, m) {
-		return
-	}
 	at := m.CreateTime.Truncate(time.Millisecond) // as the session's file has it
 	if !at.After(one.ToldNobody) || !r.config(one.ProjectDir, one.Trusted).Allows(m.Sender, m.SenderEmail) {
 		return

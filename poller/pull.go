@@ -304,10 +304,6 @@ func (p *Poller) writeSaid(ctx context.Context, app *gchat.App, one gchat.Pulled
 	}
 	r := &reader{Poller: p, chat: app.Chat(), api: &gchat.Reader{}, mark: &state.Space{}, pulled: true}
 	n := &pass{view: v, given: map[*state.Question][]gchat.Message{}}
-	asked := v.sessions[m.ThreadName] != nil && v.beingAsked[v.sessions[m.ThreadName].ID]
-	if waits && asked && !strings.HasPrefix(m.Text, "/") && n.target(m) == nil {
-		return false
-	}
 	r.take(n, []gchat.Message{m})
 	for q, ms := range n.given {
 		if err := r.writeReplies(n.view, q, ms); err != nil {

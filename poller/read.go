@@ -50,8 +50,6 @@ type view struct {
 	ended    time.Time                 // when the last question ended whose thread may still get a reply
 	listens  bool                      // there is the thread of a session that listens
 	rests    bool                      // there is that of one that has ended, and can be resumed
-	// beingAsked are ids of the sessions that are just being asked what comes next: a reply may come before the receipt.
-	beingAsked map[string]bool
 }
 
 // configured is a project whose configuration may read the space.
@@ -105,21 +103,18 @@ func (p *Poller) reads(s *served) bool {
 
 // views are what there is to be known of each space that a record is in, or the thread of a session that listens.
 func (p *Poller) views() map[string]*view {
-	views, beingAsked := map[string]*view{}, map[string]bool{}
+	views := map[string]*view{}
 	viewOf := func(chat string) *view {
 		if views[chat] == nil {
 			views[chat] = &view{
 				records: map[string][]*state.Question{}, served: map[*state.Question]*served{},
-				sessions: p.byThread, known: p.sessions, beingAsked: beingAsked,
+				sessions: p.byThread, known: p.sessions,
 			}
 		}
 		return views[chat]
 	}
 	for _, s := range p.inOrder() {
 		q := s.q
-		if q != nil && q.Kind.Row().Prompt && q.Status == state.Pending && !q.MessageSent {
-			beingAsked[q.ClaudeSession()] = true
-		}
 		if q == nil || q.Chat == "" {
 			continue
 		}
