@@ -41,7 +41,6 @@ type gateway struct {
 	endpoint string // where its messages are read: as configured, else beside a webhook on this machine, else at Google ("")
 }
 
-// gateways are those of the projects, for several goroutines.
 type gateways struct {
 	mu      sync.Mutex
 	ways    map[string]*gateway
@@ -107,7 +106,6 @@ func (p *Poller) useWebhook(ctx context.Context, way *gateway) error {
 	return err
 }
 
-// useApp has a project's messages go through the Chat app, which is kept with its tokens.
 func (g *gateways) useApp(ctx context.Context, way *gateway) error {
 	c := way.cfg
 	key := strings.Join([]string{c.SpaceID, c.Subscription, c.CredentialsFile, c.APIEndpoint, c.PubSubEndpoint}, "\x00")
@@ -165,7 +163,6 @@ func (p *Poller) unreplyable(ctx context.Context, way *gateway) error {
 	return nil
 }
 
-// deliver posts the part of a message that goes next.
 func (w *gateway) deliver(ctx context.Context, m *state.Message) (receipt, error) {
 	p := gchat.Post{Text: m.Parts[m.PartsSent], ThreadName: m.ThreadName, ThreadKey: m.ThreadKey, MessageID: partID(m)}
 	if app := w.app; app != nil {
@@ -196,7 +193,6 @@ func (w *gateway) deliver(ctx context.Context, m *state.Message) (receipt, error
 	return receipt{Name: posted.Name, ThreadName: posted.ThreadName, At: posted.ServerTime}, err
 }
 
-// errUnseen says that the space could not be asked.
 var errUnseen = errors.New("not known whether it arrived")
 
 // find looks whether that part is in its space: nil where it is not, or where messages cannot be read. Chat keeps one message for

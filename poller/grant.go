@@ -10,8 +10,7 @@ import (
 	"gchat-hooks/state"
 )
 
-// useGrant answers what a session asks, where a hook waits, by the yes for a while that was given to this permission, and tells
-// the thread. It returns when to come again.
+// useGrant answers what a session asks, where a hook waits, by the yes for a while that was given to this permission.
 func (p *Poller) useGrant(s *served) (next time.Time) {
 	given := s.q
 	heard := p.heard(given) // what was heard before this stands in the records
@@ -83,7 +82,7 @@ func allowedBy(given *state.Question, records []*served) (allowed []*state.Quest
 }
 
 // tellGrant has the thread told what a yes for a while allowed. A Chat app changes the message that says until when; a webhook
-// cannot, and lists all when the yes is over. It returns when to come again.
+// cannot, and lists all when the yes is over.
 func (p *Poller) tellGrant(s *served, allowed []*state.Question, over bool) (next time.Time) {
 	q, cfg := s.q, p.personal()
 	if cfg.TitlesOnly {

@@ -115,7 +115,6 @@ func (p *Poller) scan() {
 	p.records.Tidy()
 }
 
-// readOpen reads an Open that is not s yet.
 func (p *Poller) readOpen(s *served, file string, e os.DirEntry) *served {
 	info, err := e.Info()
 	if err != nil {
@@ -144,7 +143,7 @@ func realPath(dir string) string {
 	return cmp.Or(real, dir)
 }
 
-// load reads a record as it stands now. A message is the sender's; a question that is over is read again when its file changed.
+// load reads a question as it stands now; one that is over, when its file changed.
 func (p *Poller) load(s *served) {
 	was := s.is
 	var err error
@@ -184,8 +183,8 @@ func (p *Poller) shrink(s *served) {
 	s.q, s.over = &small, true
 }
 
-// hold keeps the lock of a record's Open while the record waits for something, so that waiting processes block on it. They are
-// let go with every change of the record. It returns when to come again.
+// hold keeps the lock of a record's Open, on which waiting processes block, while the record waits for something. They are let
+// go with every change of the record.
 func (p *Poller) hold(s *served) (again time.Time) {
 	now := p.Now()
 	waits := s.waiting || s.q != nil && (s.q.Status == state.Pending || s.q.Late(now))
@@ -231,7 +230,6 @@ func (p *Poller) forget(s *served) {
 	delete(p.index, s.File)
 }
 
-// scanSessions reads the sessions of the user's state that changed.
 func (p *Poller) scanSessions() {
 	folder := state.SessionsIn(p.user)
 	names, err := folder.Names()

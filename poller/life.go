@@ -17,22 +17,18 @@ const (
 	// graceForPost is how long after its asking a question that no hook waits for is not posted: its PermissionRequest hook comes
 	// a moment later, or is not registered.
 	graceForPost = 1500 * time.Millisecond
-	// graceForHook is how long after its asking a question waits for a process that can take its answer.
-	graceForHook = 5 * time.Second
+	graceForHook = 5 * time.Second // after its asking, for a process that can take its answer
 	// graceForReply is how long after its asking a reply waits for a process that can deliver it: on a slow machine the
 	// PermissionRequest hook comes seconds after the poller posted, and takes over.
 	graceForReply = 15 * time.Second
-	// graceForSeen is how long after the answer was printed the PostToolUse hook may take, which knows what Claude was told.
-	graceForSeen = 10 * time.Second
-	// unreadGrace is how long after its time a question waits for a space that cannot be read.
-	unreadGrace = 5 * time.Minute
-	// mostMissed is how many rounds running a tmux session may be missing before its questions are given up.
-	mostMissed = 3
-	sweepEvery = time.Hour
+	graceForSeen  = 10 * time.Second // after the answer was printed, for the PostToolUse hook, which knows what Claude was told
+	unreadGrace   = 5 * time.Minute  // after a question's time is up, for a space that cannot be read
+	mostMissed    = 3                // rounds running without its tmux session, before a question is given up
+	sweepEvery    = time.Hour
 )
 
-// attendAll attends to every record of this environment; some things have their time once a poll_interval. It returns when to
-// come again, and whether something is left to be done.
+// attendAll attends to every record of this environment; some things have their time once a poll_interval. Like what it calls, it
+// returns when to come again, zero for no time of its own; busy says that something is left to be done.
 func (p *Poller) attendAll(ctx context.Context, cfg *config.Config) (next time.Time, busy bool) {
 	interval := cfg.PollInterval
 	p.starts, p.pulls = cfg.StartSessions, cfg.Subscription != ""
@@ -67,7 +63,6 @@ func (p *Poller) attendAll(ctx context.Context, cfg *config.Config) (next time.T
 	return next, busy
 }
 
-// attend does what is due for one record. It returns when to come again; zero for no time of its own.
 func (p *Poller) attend(ctx context.Context, s *served, due bool) (next time.Time) {
 	if s.q == nil || s.typing.Load() {
 		return time.Time{}
@@ -112,7 +107,7 @@ func (p *Poller) attend(ctx context.Context, s *served, due bool) (next time.Tim
 	return next
 }
 
-// change updates a question, which stands in s afterwards. A failure is logged: the next step tries again.
+// change updates a question, which stands in s afterwards. What failed the next step tries again.
 func (p *Poller) change(s *served, what string, change func(*state.Question) error) bool {
 	changed := false
 	q, err := state.UpdateQuestion(s.Path, func(q *state.Question) error {
@@ -130,7 +125,7 @@ func (p *Poller) change(s *served, what string, change func(*state.Question) err
 	return false
 }
 
-// end ends a question; the note of it is owed in the same write. also, where it is not nil, changes more in it.
+// end ends a question; also, where it is not nil, changes more in the same write.
 func (p *Poller) end(q *state.Question, to state.Status, by string, also func(*state.Question)) {
 	_, err := state.CloseQuestion(q.Path, to, by, also)
 	p.Log.Once(err, "question not closed")
@@ -142,7 +137,7 @@ func (p *Poller) close(s *served, to state.Status, by string, also func(*state.Q
 	p.load(s)
 }
 
-// closeOver ends a question whose time is up, or that can have no answer any more. It returns when to come again.
+// closeOver ends a question whose time is up, or that can have no answer any more.
 func (p *Poller) closeOver(s *served, due bool) (next time.Time) {
 	q, now := s.q, p.Now()
 	if !q.Status.Open() {
@@ -190,8 +185,7 @@ func (p *Poller) closeOver(s *served, due bool) (next time.Time) {
 	return next
 }
 
-// noteClaudeEnd ends a question whose Claude Code has ended. In deny mode it is only noted: the session gets the reply when it is
-// resumed.
+// noteClaudeEnd ends a question whose Claude Code has ended. In deny mode the session gets the reply when it is resumed.
 func (p *Poller) noteClaudeEnd(s *served) {
 	q, now := s.q, p.Now().UTC()
 	waits := q.Status.Open() || q.Late(now)
@@ -234,7 +228,6 @@ func (p *Poller) noteDialogEnd(s *served) {
 	}
 }
 
-// remind owes the thread of an open question its reminders, each once. It returns when the next one is due.
 func (p *Poller) remind(s *served) (next time.Time) {
 	q, now := s.q, p.Now()
 	if q.Status != state.Pending || !q.MessageSent {
@@ -299,7 +292,6 @@ func (p *Poller) readFirst(q *state.Question, due time.Time) (wait, unread bool)
 	return unread && p.Now().Sub(due) <= unreadGrace, unread
 }
 
-// readSince says whether all was read that was said in a space until then.
 func (p *Poller) readSince(chat string, then time.Time) bool {
 	r := p.readers[chat]
 	if r == nil || r.busy.Load() {
@@ -313,7 +305,6 @@ func (p *Poller) readSince(chat string, then time.Time) bool {
 	return len(p.events.heard) == 0 && p.events.good.After(then)
 }
 
-// post puts a question into the outbox when it is due. It returns when to come again.
 func (p *Poller) post(ctx context.Context, s *served) (again time.Time) {
 	q := s.q
 	young := p.Now().Sub(q.AskedAt).Abs() < graceForPost
@@ -364,7 +355,6 @@ func (p *Poller) putOwed(s *served) {
 	p.Log.Once(err, "notes not struck off")
 }
 
-// busy says whether a poller is needed for a record.
 func (p *Poller) busy(s *served) bool {
 	q := s.q
 	switch {

@@ -76,7 +76,6 @@ func (r *reader) readOn(ctx context.Context, v *view, way *gateway) (err error) 
 	return err
 }
 
-// begins is from when on the messages of a record's thread have to be read.
 func begins(q *state.Question) time.Time {
 	switch {
 	case !q.Mode.Row().Asks && q.PostedAt == nil: // since the last message of ours, which may be hours old
@@ -106,7 +105,6 @@ func since(from time.Time, covered map[string]bool, v *view, now time.Time) time
 	return from
 }
 
-// take gives the messages of a page to their records.
 func (r *reader) take(n *pass, page []gchat.Message) {
 	ahead := r.api.Ahead
 	limit := r.Now().Add(ahead + 2*time.Second) // the header counts whole seconds
@@ -193,8 +191,8 @@ func (n *pass) target(m gchat.Message) *state.Question {
 	return cmp.Or(begun, over)
 }
 
-// answerNobody tells a person who wrote into a thread of a session's reports that no process waits for a reply there. That it
-// was told stands in the session: the space shows the message again.
+// answerNobody tells a person who wrote into a thread of a session's reports that no process waits for a reply there, once: the
+// space shows the message again.
 func (r *reader) answerNobody(n *pass, m gchat.Message) {
 	one := n.sessions[m.ThreadName]
 	foreign := one == nil || one.Env != r.environment && !r.deserted(one) || cmp.Or(one.Chat, r.chat) != r.chat
@@ -217,8 +215,8 @@ func (r *reader) answerNobody(n *pass, m gchat.Message) {
 	r.Log.Once(err, "note not put into the outbox")
 }
 
-// writeReplies writes people's messages into the file of the question that they belong to. The poller of that question's
-// environment judges them. Of a process that began to wait, those count that came after the last message of ours.
+// writeReplies writes people's messages into the question that they belong to. Of a process that began to wait, those count that
+// came after the last message of ours.
 func (r *reader) writeReplies(v *view, q *state.Question, ms []gchat.Message) error {
 	begins := beginsIn(q)
 	if len(ms) == 0 && !begins {

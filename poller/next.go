@@ -13,12 +13,9 @@ import (
 )
 
 const (
-	// proofBound is how long after its typing an instruction waits for the hook that saw it as a prompt.
-	proofBound = 10 * time.Second
-	// mostPastes is how many times an instruction is typed at most that no hook ever sees.
-	mostPastes = 3
-	// proofLook is how often such a proof is looked for.
-	proofLook = 300 * time.Millisecond
+	proofBound = 10 * time.Second       // after its typing, for the hook that saw an instruction as a prompt
+	proofLook  = 300 * time.Millisecond // from one look for such a proof to the next
+	mostPastes = 3                      // of an instruction that no hook ever sees
 )
 
 // typeNext types a session's next instruction at its empty prompt, and submits it. The next UserPromptSubmit or Stop of the

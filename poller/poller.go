@@ -20,6 +20,7 @@ import (
 
 	"github.com/fsnotify/fsnotify"
 
+	"gchat-hooks/poller/service"
 	"gchat-hooks/state"
 	"gchat-hooks/state/config"
 )
@@ -56,6 +57,8 @@ const (
 	onceBound = 10 * time.Second
 	// burstPause is how long changes that come close together are collected.
 	burstPause = 10 * time.Millisecond
+	// clockJump is how much later than asked for the loop wakes when the machine slept.
+	clockJump = time.Minute
 	// unwatched is how long the loop rests at most where the system does not tell of calls.
 	unwatched = 2 * time.Second
 )
@@ -172,9 +175,8 @@ func Run(ctx context.Context, o Options) error {
 	return p.leave(p.calls)
 }
 
-// Deliver has a command be the poller until its message is delivered or set aside, or ctx ends, and returns the message as it
-// then stands; fresh says that it was put as tried a moment ago. The command has the poller's lock. It sends what is in its
-// message's lane, and leaves all else to the poller that begins after it.
+// Deliver has a command, which has the poller's lock, be the poller until its message is delivered or set aside, or ctx ends;
+// fresh says that it was put as tried a moment ago. What is in other lanes it leaves to the poller that begins after it.
 func Deliver(ctx context.Context, o Options, m *state.Message, fresh bool) (*state.Message, error) {
 	s := newPoller(o).newSender()
 	if fresh {
@@ -224,7 +226,6 @@ func newPoller(o Options) *Poller {
 	return p
 }
 
-// stateFolders are where other programs look for the daemon's pid, and for the time of its last poll.
 func (p *Poller) stateFolders() []string {
 	all := []string{p.user}
 	for _, dir := range p.Dirs {
@@ -268,13 +269,11 @@ func (p *Poller) lock(ctx context.Context) (err error) {
 	return nil
 }
 
-// release gives a lock up; nil stands in its place then.
 func release(lock **state.Lock) {
 	(*lock).Unlock()
 	*lock = nil
 }
 
-// serve is the loop.
 func (p *Poller) serve(ctx context.Context) (why ending) {
 	ctx, end := p.begin(ctx)
 	defer end()
@@ -312,8 +311,7 @@ func (p *Poller) serve(ctx context.Context) (why ending) {
 	}
 }
 
-// begin makes a poller ready to serve. end waits for what this process still does, so that it does nothing any more without the
-// lock: an answer is typed to its end.
+// begin makes a poller ready to serve. end waits for what this process still does: an answer is typed to its end.
 func (p *Poller) begin(ctx context.Context) (serving context.Context, end func()) {
 	p.sender = p.newSender()
 	ctx, cancel := context.WithCancel(ctx)
@@ -367,8 +365,7 @@ func (p *Poller) step(ctx context.Context) (next time.Time, busy bool) {
 	return next, busy
 }
 
-// watchCalls has the system tell of calls, each of which writes to the file of this poller's lock. What other programs put into a
-// folder that a person named is looked for there.
+// watchCalls has the system tell of calls, each of which writes to the file of this poller's lock.
 func (p *Poller) watchCalls() {
 	var err error
 	p.watch, err = fsnotify.NewWatcher()
@@ -416,8 +413,7 @@ func (p *Poller) await(ctx context.Context, until time.Time) {
 	}
 }
 
-// once is one round: what waits is sent, each space is listed once, replies are judged and typed, and what there is to say of
-// it is sent.
+// once is one round: what waits is sent, each space is listed once, replies are judged and typed, and notes of that are sent.
 func (p *Poller) once(ctx context.Context) (failed error) {
 	ctx, end := p.begin(ctx)
 	defer end()
@@ -451,7 +447,6 @@ func (p *Poller) once(ctx context.Context) (failed error) {
 	return failed
 }
 
-// round attends once to every record.
 func (p *Poller) round(ctx context.Context) {
 	p.polled = time.Time{} // also to what has its time once an interval
 	p.scan()
@@ -493,6 +488,28 @@ func (p *Poller) noteLastPoll() {
 	}
 }
 
+// wakeUp begins anew after the machine slept: what failed before, or while a Mac woke for a moment without its network, says
+// nothing. Only what Chat asked for itself is kept.
+func (p *Poller) wakeUp() {
+	p.awake = p.Now()
+	p.closeReaders(nil)
+	p.events.wakeUp()
+	p.sender.wakeUp()
+	p.Log.Info().Msg("the machine slept: what was put off is tried at once")
+}
+
+// keepAwake has the machine stay awake while a question is open, where its person wants that.
+func (p *Poller) keepAwake(wanted bool) {
+	if !wanted {
+		p.letSleep()
+		p.letSleep = nil
+		return
+	}
+	ctx, end := context.WithCancel(context.Background())
+	p.letSleep = end
+	p.beside("keep awake", func() { p.Log.Once(service.KeepAwake(ctx), "the machine is not kept awake") })
+}
+
 // programChanged says whether another program stands where this one was started: starters use the installed path.
 func (p *Poller) programChanged() bool {
 	is, err := os.Stat(p.Self)
@@ -520,7 +537,6 @@ func (p *Poller) beside(what string, f func()) {
 	}()
 }
 
-// wake has the loop take its next step now.
 func (p *Poller) wake() {
 	select {
 	case p.changed <- struct{}{}:
@@ -528,7 +544,7 @@ func (p *Poller) wake() {
 	}
 }
 
-// misconfigured tells the permanent reasons from those that pass.
+// misconfigured has a hint for what does not pass by itself.
 func misconfigured(err error) error {
 	if errors.Is(err, os.ErrPermission) || errors.Is(err, syscall.EROFS) || errors.Is(err, syscall.ENOTDIR) {
 		const hint = "the state folder cannot be written: check its owner, or set GCHAT_STATE_DIR and XDG_STATE_HOME"

@@ -15,20 +15,15 @@ import (
 )
 
 const (
-	// pullsAtOnce is how many pulls are under way: while one is answered, another waits at Google.
-	pullsAtOnce = 2
-	// pullOnce is how long a single round waits for an event.
-	pullOnce = 2 * time.Second
-	// emptyPause is the least time between two pulls that end with nothing.
-	emptyPause = 100 * time.Millisecond
+	pullsAtOnce = 2                      // while one is answered, another waits at Google
+	pullOnce    = 2 * time.Second        // for an event, in a single round
+	emptyPause  = 100 * time.Millisecond // at least, between two pulls that end with nothing
 	// foreignAge is how long a tap or words that no record here knows are left to the other machines of the app, and to a record
 	// that is just being written: a post's receipt may come after the reply to it.
 	foreignAge = time.Minute
-	// silentAge is from when on they are too old to be answered.
-	silentAge = 24 * time.Hour
-	// keptPause is how often what is left so is tried again, and mostKept how much of it.
-	keptPause = 250 * time.Millisecond
-	mostKept  = 1000
+	silentAge  = 24 * time.Hour         // then they are too old to be answered
+	keptPause  = 250 * time.Millisecond // from one try of what is left so to the next
+	mostKept   = 1000                   // of that
 )
 
 // events are what the Chat app hears from its subscription. Pulls run beside the loop, which uses the events: it acknowledges
@@ -45,11 +40,19 @@ type events struct {
 	lock    *state.Lock
 }
 
-// failing says whether the last pull went wrong.
 func (e *events) failing() bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return e.failed > 0
+}
+
+// wakeUp has the next pull begin at once.
+func (e *events) wakeUp() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if !e.asked {
+		e.failed, e.again = 0, time.Time{}
+	}
 }
 
 // takeEvents uses what the app's people tapped and said, and keeps the pulls going. It returns when to come again.
@@ -99,7 +102,6 @@ func (p *Poller) leadEvents(app *gchat.App) bool {
 	return true
 }
 
-// pull takes events once, and has the loop use them.
 func (p *Poller) pull(ctx context.Context, app *gchat.App) {
 	began := p.Now()
 	got, err := app.Pull(ctx)

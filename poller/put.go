@@ -34,7 +34,6 @@ func (p *Poller) putQuestion(q *state.Question, o *state.Open) error {
 	return p.put(m)
 }
 
-// aboutQuestion is a message to a question's thread.
 func (p *Poller) aboutQuestion(q *state.Question, o *state.Open) *state.Message {
 	by := configuredFor(q, o)
 	return &state.Message{
@@ -124,7 +123,6 @@ func (s *sender) word(ctx context.Context, m *state.Message, way *gateway) (*sta
 	return &worded, outcome{}
 }
 
-// drop removes a message that was never tried, and has nothing to say any more.
 func (s *sender) drop(m *state.Message) outcome { return s.written(s.box.Drop(s.Env, m)) }
 
 // wordQuestion words a question, unless it is over, or a reply to it could not be used.
@@ -163,7 +161,7 @@ func (s *sender) wordQuestion(ctx context.Context, m *state.Message, way *gatewa
 	return m, outcome{}
 }
 
-// reword has a model reword the question's text. Whatever fails leaves it to Claude's own words.
+// reword has a model word the question. Where that fails, Claude's own words stay.
 func (p *Poller) reword(ctx context.Context, cfg *config.Config, q *state.Question) *state.Question {
 	p.Log.Hide(cfg.AnthropicKey)
 	w, err := gchat.Haiku{Key: cfg.AnthropicKey, BaseURL: p.Env("ANTHROPIC_BASE_URL")}.Word(ctx, q.Questions)
@@ -187,8 +185,7 @@ func (p *Poller) reword(ctx context.Context, cfg *config.Config, q *state.Questi
 	return after
 }
 
-// longestDigest bounds the texts that go in one digest, in bytes.
-const longestDigest = 8 * gchat.MaxText
+const longestDigest = 8 * gchat.MaxText // in bytes
 
 // wordDigest makes one message of all that were held back until now, of the same project and to the same place.
 func (s *sender) wordDigest(m *state.Message) {

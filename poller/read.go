@@ -21,11 +21,9 @@ const (
 	// clockSlack is how far before its asking the thread of a question is read for the first time whose message's time is not
 	// known: this machine's clock may be wrong.
 	clockSlack = 10 * time.Minute
-	// quickFor is how long after asking, and after a person's message, the space is listed once a second.
-	quickFor = 2 * time.Minute
-	// readOnFor is how long after the last question's end its space is read on, for a reply that was on its way.
-	readOnFor  = 5 * time.Minute
+	quickFor   = 2 * time.Minute // after asking, and after a person's message, a space is listed once a quickCycle
 	quickCycle = time.Second
+	readOnFor  = 5 * time.Minute // after the last question's end, for a reply that was on its way
 	// restCycle is the cycle where only sessions that ended may be written to, and restsFor how long after their end.
 	restCycle = 30 * time.Second
 	restsFor  = time.Hour
@@ -33,9 +31,8 @@ const (
 	firstBackup  = 30 * time.Second // after 429
 	firstRetry   = time.Second      // after 5xx: Chat stumbles now and then
 	refusedPause = time.Minute
-	authTries    = 5 // then degraded, and said so
-	// deafPause is how long a space is not listed that only its Chat app may hear.
-	deafPause = 10 * time.Minute
+	authTries    = 5                // then degraded, and said so
+	deafPause    = 10 * time.Minute // for a space that only its Chat app may hear
 )
 
 // view is what the reader of a space has to know of the records: the loop gives it a new one with each step.
@@ -52,7 +49,6 @@ type view struct {
 	rests    bool                      // there is that of one that has ended, and can be resumed
 }
 
-// configured is a project whose configuration may read the space.
 type configured struct {
 	projectDir string
 	trusted    bool
@@ -196,7 +192,6 @@ func (p *Poller) closeReaders(kept map[string]*view) {
 	}
 }
 
-// reading says whether every list went well the last time.
 func (p *Poller) reading() bool {
 	for _, r := range p.readers {
 		if r.bad.Load() {
@@ -206,7 +201,6 @@ func (p *Poller) reading() bool {
 	return true
 }
 
-// list lists the space, as long as no other process does, and tells how that went.
 func (r *reader) list(ctx context.Context, v *view) error {
 	if !r.lead() {
 		return nil

@@ -183,15 +183,11 @@ func (p *Poller) projectOf(stateDir string) string {
 const (
 	// confirmBound is how long after the dialog closed the PostToolUse hook is waited for, which knows what Claude was
 	// told. Where it is not installed, the poller says so itself.
-	confirmBound = 3 * time.Second
-	// typeBound is how long one injection may take: 10 kB of text into a slow terminal.
-	typeBound = time.Minute
-	// triesBeforeTold is how many tries that changed nothing go by before the thread is told why.
-	triesBeforeTold = 3
-	// mostOffs is how many tries running may find that the dialog is not there before it counts as gone.
-	mostOffs = 3
-	// retryPause is the least time from one try to the next.
-	retryPause = 2 * time.Second
+	confirmBound    = 3 * time.Second
+	typeBound       = time.Minute     // 10 kB of text into a slow terminal
+	triesBeforeTold = 3               // that changed nothing: then the thread is told why
+	mostOffs        = 3               // tries running that find the dialog gone: then it is
+	retryPause      = 2 * time.Second // at least, from one try to the next
 )
 
 // try is what the poller did about an answer that it types, and when it comes again.
@@ -201,11 +197,10 @@ type try struct {
 	offs  int       // tries running that found the dialog gone
 }
 
-// spoiled says that a person has to finish the dialog: no further key is sent.
+// spoiled says that a person has to finish the dialog.
 func spoiled(q *state.Question) bool { return q.InjectionSucceeded != nil && !*q.InjectionSucceeded }
 
-// startTyping has an answer typed that no process delivers, beside the loop: typing takes its time. It returns when to come
-// again.
+// startTyping has an answer typed that no process delivers, beside the loop: typing takes its time.
 func (p *Poller) startTyping(ctx context.Context, s *served) (again time.Time) {
 	q, now := s.q, p.Now()
 	if q.Status != state.Answered || spoiled(q) || !p.typable(s) {
@@ -245,7 +240,6 @@ func (p *Poller) waitsForEarlier(s *served) bool {
 	return false
 }
 
-// typeAnswer types a question's answer into its pane.
 func (p *Poller) typeAnswer(ctx context.Context, s *served) {
 	q, err := state.LoadQuestion(s.Path)
 	if err != nil || q.Status != state.Answered || q.Printed {
@@ -355,7 +349,7 @@ func (p *Poller) endTyping(q *state.Question, out inject.Outcome, also func(*sta
 	})
 }
 
-// update changes a question beside the loop, which reads it again. A failure is logged.
+// update changes a question beside the loop, which reads it again.
 func (p *Poller) update(path, what string, change func(*state.Question) error) {
 	_, err := state.UpdateQuestion(path, change)
 	p.Log.Once(err, what)
@@ -369,7 +363,6 @@ func (p *Poller) confirmTyped(ctx context.Context, q *state.Question) {
 	}
 }
 
-// awaitClosed waits for a hook to close the question.
 func (p *Poller) awaitClosed(ctx context.Context, path string) (closed bool) {
 	ctx, cancel := context.WithTimeout(ctx, confirmBound)
 	defer cancel()
@@ -383,7 +376,7 @@ func (p *Poller) awaitClosed(ctx context.Context, path string) (closed bool) {
 	}
 }
 
-// leaveToPerson says that a person has to finish the dialog. No further key is sent for this question.
+// leaveToPerson tells the thread that a person has to finish the dialog: no further key is sent.
 func (p *Poller) leaveToPerson(q *state.Question, out inject.Outcome) {
 	no := false
 	p.endTyping(q, out, func(q *state.Question) {
