@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
-	"slices"
 	"strings"
 	"time"
 
@@ -14,47 +13,8 @@ import (
 
 	"gchat-hooks/gchat"
 	"gchat-hooks/inject"
-	"gchat-hooks/poller/commands"
 	"gchat-hooks/state"
 )
-
-var (
-	// errTmuxGone says that the tmux session, or the pane, is not there at present.
-	errTmuxGone = errors.New("the tmux session is gone")
-)
-
-// where finds the pane that a question's answer belongs into. Its record names the pane; one of another program names the tmux
-// session, in which one pane has Claude Code.
-func (p *Poller) where(ctx context.Context, q *state.Question) (inject.Target, error) {
-	to := inject.Target{Server: inject.Server{Socket: q.TmuxSocket}, ClaudePID: q.ClaudePID, ClaudeStart: q.ClaudeStart}
-	if q.TmuxSocket == "" {
-		to.Server = inject.ServerOf(p.Env("TMUX"))
-	}
-	panes, err := to.Server.Panes(ctx)
-	if err != nil && !errors.Is(err, inject.ErrNoServer) {
-		return to, err
-	}
-	session := cmp.Or(q.TmuxSession, q.SessionName)
-	there := slices.DeleteFunc(slices.Clone(panes), func(p inject.Pane) bool {
-		return q.TmuxPane != "" && p.ID != q.TmuxPane || q.TmuxPane == "" && p.Session != session
-	})
-	switch {
-	case len(there) == 0 && q.TmuxPane == "" && q.TmuxSession == "":
-		return to, commands.ErrNoTmux
-	case len(there) == 0:
-		return to, errTmuxGone
-	case q.TmuxPane == "":
-		there = slices.DeleteFunc(there, func(p inject.Pane) bool {
-			_, err := p.Claude(q.ClaudePID, q.ClaudeStart)
-			return err != nil
-		})
-	}
-	if len(there) != 1 {
-		return to, fmt.Errorf("%d panes of the tmux session %q run Claude Code", len(there), session)
-	}
-	to.Pane = there[0].ID
-	return to, nil
-}
 
 // typable says whether the poller may type the answer, and knows where: into the pane that the index names. Only of a question
 // in a folder that a person named, the question's own file says which pane it is.
@@ -96,8 +56,8 @@ func (p *Poller) findPanes(ctx context.Context) {
 		ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 		defer cancel()
 		for _, q := range qs {
-			_, err := p.where(ctx, q)
-			gone := errors.Is(err, errTmuxGone)
+			_, err := inject.Locate(ctx, q, p.Env("TMUX"))
+			gone := errors.Is(err, inject.ErrGone)
 			if !gone && q.TmuxMissed == 0 {
 				continue
 			}
@@ -263,7 +223,7 @@ func (p *Poller) typeAnswer(ctx context.Context, s *served) {
 		p.confirmTyped(ctx, q)
 		return
 	}
-	to, err := p.where(ctx, q)
+	to, err := inject.Locate(ctx, q, p.Env("TMUX"))
 	if err != nil {
 		p.notTyped(s, q, err.Error(), false)
 		return

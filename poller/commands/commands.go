@@ -5,7 +5,6 @@ package commands
 import (
 	"cmp"
 	"context"
-	"errors"
 	"slices"
 	"strings"
 	"time"
@@ -33,9 +32,6 @@ const list = `/screen: what the terminal shows
 /compact, /clear, /model NAME: Claude Code's own, typed as they are when Claude is idle
 /new PROJECT WORDS: begins a session in another thread, where start_sessions is on
 /help: these lines`
-
-// ErrNoTmux says that a session was never in tmux, as far as is known.
-var ErrNoTmux = errors.New("the session does not run in tmux")
 
 // Room is where commands are done.
 type Room struct {
@@ -81,7 +77,7 @@ func (r Room) Do(ctx context.Context, one *state.Session, c state.Command) strin
 // Shot is what the pane shows in which a session's own Claude Code has the keyboard.
 func Shot(ctx context.Context, one *state.Session) (shot inject.Snapshot, s inject.Screen, err error) {
 	if one.TmuxPane == "" || one.TmuxSocket == "" || one.ClaudePID <= 1 {
-		return shot, s, ErrNoTmux
+		return shot, s, inject.ErrNoTmux
 	}
 	server := inject.Server{Socket: one.TmuxSocket}
 	pane, err := server.Pane(ctx, one.TmuxPane)

@@ -37,8 +37,8 @@ func TestAScreenInAWord(t *testing.T) {
 		{screen: inject.Screen{Shows: inject.Draft}, want: "idle"},
 		{screen: inject.Screen{Shows: inject.Prompt}, asked: true, want: "waits for you"},
 		{screen: inject.Screen{Why: "a shell"}, want: "out of reach"},
-		{err: ErrNoTmux, want: "out of reach"},
-		{err: ErrNoTmux, asked: true, want: "waits for you"},
+		{err: inject.ErrNoTmux, want: "out of reach"},
+		{err: inject.ErrNoTmux, asked: true, want: "waits for you"},
 	} {
 		if got := inWords(c.screen, c.err, c.asked); got != c.want {
 			t.Errorf("%+v, %v, asked %v: %s, want %s", c.screen.Shows, c.err, c.asked, got, c.want)
