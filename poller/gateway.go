@@ -15,13 +15,6 @@ import (
 	"gchat-hooks/state/config"
 )
 
-// receipt is what is known of a message that was delivered.
-type receipt struct {
-	Name, ThreadName string    // where Chat said them
-	At               time.Time // the server's clock
-	Answer           string    // of an agent
-}
-
 // outlet is what writes into a space: a webhook, or a Chat app.
 type outlet interface {
 	Post(context.Context, gchat.Post) (gchat.Posted, error)
@@ -52,7 +45,7 @@ type gateways struct {
 func (g *gateways) renew() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.ways, g.apps, g.printed = nil, nil, nil
+	g.ways, g.apps, g.printed = map[string]*gateway{}, map[string]*gchat.App{}, map[string]string{}
 }
 
 // gateway is how messages of a project go. A command for the webhook runs once, until what it printed does not work.
@@ -61,9 +54,6 @@ func (p *Poller) gateway(ctx context.Context, projectDir string, trusted bool) *
 	g := &p.ways
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if g.ways == nil {
-		g.ways, g.apps, g.printed = map[string]*gateway{}, map[string]*gchat.App{}, map[string]string{}
-	}
 	key := fmt.Sprint(projectDir, "\x00", trusted)
 	if way := g.ways[key]; way != nil && p.Now().Sub(way.at).Abs() < freshFor {
 		return way
@@ -163,16 +153,16 @@ func (p *Poller) unreplyable(ctx context.Context, way *gateway) error {
 	return nil
 }
 
-func (w *gateway) deliver(ctx context.Context, m *state.Message) (receipt, error) {
+func (w *gateway) deliver(ctx context.Context, m *state.Message) (gchat.Posted, error) {
 	p := gchat.Post{Text: m.Parts[m.PartsSent], ThreadName: m.ThreadName, ThreadKey: m.ThreadKey, MessageID: partID(m)}
 	if app := w.app; app != nil {
 		if m.PartsSent+1 == len(m.Parts) && len(m.Card) > 0 {
 			if err := json.Unmarshal(m.Card, &p.Card); err != nil {
-				return receipt{}, err
+				return gchat.Posted{}, err
 			}
 		}
 		if m.Patch != "" {
-			return receipt{Name: m.Patch}, app.Patch(ctx, m.Patch, p.Text, p.Card)
+			return gchat.Posted{Name: m.Patch}, app.Patch(ctx, m.Patch, p.Text, p.Card)
 		}
 		if direct, err := app.Direct(ctx); err == nil && !direct {
 			p.Viewer = m.Viewer
@@ -188,9 +178,9 @@ func (w *gateway) deliver(ctx context.Context, m *state.Message) (receipt, error
 		if r == nil && err == nil && w.app != nil && m.Type == state.MessageQuestion {
 			err = errUnseen // a tap counts only on a message that is known
 		}
-		return *cmp.Or(r, &receipt{}), err // where messages cannot be read its thread stays unknown
+		return *cmp.Or(r, &gchat.Posted{}), err // where messages cannot be read its thread stays unknown
 	}
-	return receipt{Name: posted.Name, ThreadName: posted.ThreadName, At: posted.ServerTime}, err
+	return posted, err
 }
 
 var errUnseen = errors.New("not known whether it arrived")
@@ -198,7 +188,7 @@ var errUnseen = errors.New("not known whether it arrived")
 // find looks whether that part is in its space: nil where it is not, or where messages cannot be read. Chat keeps one message for
 // an id; that this holds for webhooks was not measured, so the space is asked before a second try, and asked again where that
 // fails for a moment.
-func (w *gateway) find(ctx context.Context, m *state.Message) (*receipt, error) {
+func (w *gateway) find(ctx context.Context, m *state.Message) (*gchat.Posted, error) {
 	if m.Patch != "" { // twice the same card is one
 		return nil, nil
 	}
@@ -213,7 +203,7 @@ func (w *gateway) find(ctx context.Context, m *state.Message) (*receipt, error) 
 	}
 	switch {
 	case err == nil:
-		return &receipt{Name: got.Name, ThreadName: got.ThreadName, At: got.CreateTime}, nil
+		return &gchat.Posted{Name: got.Name, ThreadName: got.ThreadName, ServerTime: got.CreateTime}, nil
 	case gchat.Permanent(err) || gchat.AuthFailure(err): // it is not there, or may not be read
 		return nil, nil
 	}

@@ -37,7 +37,8 @@ type served struct {
 
 	over   bool        // the question is over, and nothing is left to be done about it
 	put    bool        // its message was put into the outbox
-	dialog dialog      // what was seen of its dialog in the terminal
+	shown  bool        // its dialog was seen to wait in the terminal
+	gone   bool        // and, at one look since then, no more
 	looked sync.Once   // for its person's keys
 	sits   atomic.Bool // its person types in its pane, as far as is known: see graceLeft
 	told   int         // how much of what its yes for a while allowed was told
@@ -46,18 +47,6 @@ type served struct {
 	typing atomic.Bool // a goroutine types its answer
 	try    try
 }
-
-// in says whether the record is in a folder, by whatever name.
-func (s *served) in(dir string) bool { return filepath.Dir(s.real) == realPath(dir) }
-
-// dialog is what was seen of a dialog in the terminal.
-type dialog int
-
-const (
-	unseen  dialog = iota
-	waiting        // it waits for its answer
-	gone           // and, at one look since then, no more
-)
 
 const (
 	// retakePause is how long the lock of an Open stays free for the processes that wait for it.

@@ -191,7 +191,7 @@ func (p *Poller) notFor(s *served, name string, placed time.Time) string {
 		return "it is older than the question"
 	case name == q.ClaudeSession():
 		return ""
-	case !s.Trusted && !slices.ContainsFunc(p.Dirs, s.in): // a person named those folders
+	case !s.Trusted && !slices.ContainsFunc(p.Dirs, func(dir string) bool { return filepath.Dir(s.real) == realPath(dir) }):
 		return "the project's files do not count: name the file after the claude_session_id"
 	}
 	for _, s := range p.index {

@@ -220,11 +220,11 @@ func (p *Poller) noteDialogEnd(s *served) {
 	waits, known := inject.Waits(one.TranscriptPath, q.ClaudeSession(), q.ClaudePID)
 	switch {
 	case waits:
-		s.dialog = waiting
-	case known && s.dialog == waiting:
-		s.dialog = gone // on Esc its hook is told a moment later, and closes it as dismissed
-	case known && s.dialog == gone:
+		s.shown, s.gone = true, false
+	case known && s.gone:
 		p.close(s, state.Resolved, "terminal", nil)
+	case known:
+		s.gone = s.shown // on Esc its hook is told a moment later, and closes it as dismissed
 	}
 }
 

@@ -91,13 +91,16 @@ func (p *Poller) typeNext(ctx context.Context, s *served, q *state.Question) {
 	}
 	err := commands.Menu(p.Env, one).Run(ctx, one.TmuxPane, action, args)
 	p.Log.Info().Str("question", q.QuestionID).Str("session", q.SessionName).Err(err).Msg("next instruction typed")
-	if refused := new(state.UserError); errors.As(err, &refused) && refused.Code == 2 { // nothing was pressed
-		p.update(s.Path, "typing not taken back", func(q *state.Question) error { q.Typing = nil; return nil })
-		p.notTyped(s, q, err.Error(), false)
-		return
-	}
-	if errors.As(err, new(inject.Unsubmitted)) && last == state.TypedQueued {
-		p.update(s.Path, "typing not taken back", func(q *state.Question) error { q.Typing.Last = "text"; return nil })
+	refused := new(state.UserError)
+	unpressed := errors.As(err, &refused) && refused.Code == 2
+	if unpressed || errors.As(err, new(inject.Unsubmitted)) && last == state.TypedQueued {
+		p.update(s.Path, "typing not taken back", func(q *state.Question) error {
+			q.Typing.Last = "text"
+			if unpressed {
+				q.Typing = nil
+			}
+			return nil
+		})
 		p.notTyped(s, q, err.Error(), false)
 		return
 	}

@@ -220,6 +220,7 @@ func newPoller(o Options) *Poller {
 		index: map[string]*served{}, readers: map[string]*reader{}, changed: make(chan struct{}, 1),
 		began: now, awake: now, swept: now, calls: state.PollerCalls(o.Env),
 	}
+	p.ways.renew()
 	if o.Self != "" {
 		p.program, _ = os.Stat(o.Self)
 	}
@@ -254,7 +255,7 @@ func (p *Poller) lock(ctx context.Context) (err error) {
 	}
 	defer done()
 	state.CallPoller(p.Env, p.environment) // the one that has the lock looks who wants it
-	for p.Lock == nil {
+	for {
 		if h := state.ReadBeat(p.Env, p.environment); h.Daemon && h.Lives { // it says so a moment after it took the lock
 			return fmt.Errorf("%w: pid %d", ErrDaemonRuns, h.PID)
 		}
@@ -262,11 +263,10 @@ func (p *Poller) lock(ctx context.Context) (err error) {
 			return ctx.Err()
 		}
 		p.Lock, err = state.TakePollerLock(p.Env)
-		if err != nil && !errors.Is(err, state.ErrLocked) {
+		if !errors.Is(err, state.ErrLocked) {
 			return misconfigured(err)
 		}
 	}
-	return nil
 }
 
 func release(lock **state.Lock) {
@@ -349,7 +349,7 @@ func (p *Poller) step(ctx context.Context) (next time.Time, busy bool) {
 	p.safely("step", func() {
 		p.scan()
 		var heard time.Time
-		if cfg.Subscription != "" || p.events.lock != nil {
+		if cfg.Subscription != "" {
 			heard = p.takeEvents(ctx, cfg.Subscription)
 		}
 		next, busy = p.attendAll(ctx, cfg)
@@ -367,18 +367,15 @@ func (p *Poller) step(ctx context.Context) (next time.Time, busy bool) {
 
 // watchCalls has the system tell of calls, each of which writes to the file of this poller's lock.
 func (p *Poller) watchCalls() {
-	var err error
-	p.watch, err = fsnotify.NewWatcher()
+	watch, err := fsnotify.NewWatcher()
 	if err == nil {
-		err = p.watch.Add(p.Lock.Path)
-		if err != nil {
-			_ = p.watch.Close()
-		}
+		err = watch.Add(p.Lock.Path)
 	}
 	if err != nil {
-		p.watch = nil
 		p.Log.Warn().Err(err).Msg("work is looked for every two seconds")
+		return
 	}
+	p.watch = watch
 }
 
 // await waits for a call, for what a goroutine of ours has, for SIGHUP, or for that time.

@@ -1,6 +1,7 @@
 package poller
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -165,24 +166,19 @@ func (s *sender) wordQuestion(ctx context.Context, m *state.Message, way *gatewa
 func (p *Poller) reword(ctx context.Context, cfg *config.Config, q *state.Question) *state.Question {
 	p.Log.Hide(cfg.AnthropicKey)
 	w, err := gchat.Haiku{Key: cfg.AnthropicKey, BaseURL: p.Env("ANTHROPIC_BASE_URL")}.Word(ctx, q.Questions)
-	if err != nil {
-		p.Log.Warn().Str("question", q.QuestionID).Str("error", p.Log.Clean(err.Error())).
-			Msg("not worded by the model: Claude's own words are used")
+	line := p.Log.Info()
+	if err != nil { // Claude's own words are used
+		line = p.Log.Warn().Str("error", p.Log.Clean(err.Error()))
 	}
-	if w.InputTokens+w.OutputTokens > 0 { // a wording of no use costs, too
-		p.Log.Info().Str("question", q.QuestionID).Str("model", w.Model).Int64("input_tokens", w.InputTokens).
-			Int64("output_tokens", w.OutputTokens).Float64("usd", w.USD()).Msg("a model was asked for a wording")
-	}
+	line.Str("question", q.QuestionID).Str("model", w.Model).Int64("input_tokens", w.InputTokens).
+		Int64("output_tokens", w.OutputTokens).Float64("usd", w.USD()).Msg("a model was asked for a wording")
 	after, uerr := state.UpdateQuestion(q.Path, func(q *state.Question) error {
 		q.FormatUSD += w.USD()
 		q.Wording, q.FormatTried = w.Texts, err != nil // it is not paid for again with the next try to post
 		return nil
 	})
-	if uerr != nil {
-		p.Log.Error().Err(uerr).Str("question", q.QuestionID).Msg("wording not written down")
-		return q
-	}
-	return after
+	p.Log.Once(uerr, "wording not written down")
+	return cmp.Or(after, q)
 }
 
 const longestDigest = 8 * gchat.MaxText // in bytes

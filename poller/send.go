@@ -13,6 +13,7 @@ import (
 	"sync"
 	"time"
 
+	"gchat-hooks/gchat"
 	"gchat-hooks/poller/openclaw"
 	"gchat-hooks/state"
 	"gchat-hooks/state/config"
@@ -283,7 +284,7 @@ func (s *sender) send(ctx context.Context, m *state.Message, way *gateway) outco
 		if r, err := way.find(ctx, m); err != nil {
 			return s.notSent(ctx, m, way, err, false)
 		} else if r != nil {
-			return s.delivered(m, way, *r)
+			return s.delivered(m, way, *r, "")
 		}
 	}
 	now, err := s.box.Change(m.Path, func(now *state.Message) error {
@@ -305,16 +306,17 @@ func (s *sender) send(ctx context.Context, m *state.Message, way *gateway) outco
 	lingering, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
 	defer context.AfterFunc(ctx, func() { time.AfterFunc(linger, cancel) })()
-	var r receipt
+	var r gchat.Posted
+	answer := "" // of an agent
 	if way == nil {
-		r.Answer, err = openclaw.Deliver(lingering, s.Env, now)
+		answer, err = openclaw.Deliver(lingering, s.Env, now)
 	} else {
 		r, err = way.deliver(lingering, now)
 	}
 	if err != nil {
 		return s.notSent(ctx, now, way, err, first)
 	}
-	out := s.delivered(now, way, r)
+	out := s.delivered(now, way, r, answer)
 	if troubled {
 		out.eased = true
 		s.worked(way)
@@ -340,7 +342,7 @@ func (s *sender) savedThread(m *state.Message, way *gateway) (name string) {
 
 // delivered writes a receipt: into the question or the session that the message is of, then into the message itself. Killed in
 // between, the next poller finds the message again.
-func (s *sender) delivered(m *state.Message, way *gateway, r receipt) outcome {
+func (s *sender) delivered(m *state.Message, way *gateway, r gchat.Posted, answer string) outcome {
 	if way != nil && m.Patch == "" {
 		s.Log.Info().Str("id", partID(m)).Str("project", m.ProjectDir).Str("session", m.SessionID).Msg(state.LogSent)
 	}
@@ -359,7 +361,7 @@ func (s *sender) delivered(m *state.Message, way *gateway, r receipt) outcome {
 		}
 	}
 	return s.finish(m, func(m *state.Message) {
-		m.SentAt, m.LastError, m.Answer = m.EndedAt, "", r.Answer
+		m.SentAt, m.LastError, m.Answer = m.EndedAt, "", answer
 		m.Name = cmp.Or(m.Name, r.Name)
 		m.ThreadName = cmp.Or(r.ThreadName, m.ThreadName)
 	})
@@ -382,7 +384,7 @@ func (s *sender) finish(m *state.Message, as func(*state.Message)) outcome {
 	return outcome{}
 }
 
-func (s *sender) tellRecord(m *state.Message, way *gateway, r receipt) (err error) {
+func (s *sender) tellRecord(m *state.Message, way *gateway, r gchat.Posted) (err error) {
 	if m.Type == state.MessageQuestion {
 		_, err = state.NoteQuestion(m.Question, func(q *state.Question) error {
 			q.MessageSent, q.PostError = true, ""
@@ -391,8 +393,8 @@ func (s *sender) tellRecord(m *state.Message, way *gateway, r receipt) (err erro
 			if way.app != nil && len(m.Card) > 0 {
 				q.Card = way.space + "/messages/" + partID(m) // by this id the app changes it, also through a hub
 			}
-			if !r.At.IsZero() && q.PostedAt == nil {
-				at := r.At.UTC()
+			if !r.ServerTime.IsZero() && q.PostedAt == nil {
+				at := r.ServerTime.UTC()
 				q.PostedAt = &at
 			}
 			return nil
