@@ -85,21 +85,18 @@ func (p *Poller) judgeIn(q *state.Question, by configured) error {
 // waited says whether something delivers an answer to the question: a process that waits, the poller by typing it, or, in deny
 // mode, a later hook. Again is when to ask once more: a hook may just be starting.
 func (p *Poller) waited(s *served) (yes bool, again time.Time) {
-	q := s.q
-	if !q.Mode.Row().Hook || state.HasWaiter(p.Env, s.Path) {
-		return true, again
-	}
-	if q.Kind.Row().Said || q.Kind.Row().Prompt && p.typable(s) {
+	q, kind, typable := s.q, s.q.Kind.Row(), p.typable(s)
+	if !q.Mode.Row().Hook || kind.Said || kind.Prompt && typable || state.HasWaiter(p.Env, s.Path) {
 		return true, again
 	}
 	grace := graceForReply
-	if p.typable(s) {
+	if typable {
 		grace = graceForHook
 	}
 	if age := p.Now().Sub(q.AskedAt).Abs(); age < grace {
 		return false, p.Now().Add(min(grace-age, time.Second))
 	}
-	return p.typable(s), again
+	return typable, again
 }
 
 // undelivered tells the thread of an answer that was claimed and can not be delivered: the waiting hook was killed before it
