@@ -67,7 +67,7 @@ func (p *Poller) attend(ctx context.Context, s *served, due bool) (next time.Tim
 	if s.q == nil || s.typing.Load() {
 		return time.Time{}
 	}
-	if s.q.Status.Open() && (s.named || !s.q.Mode.Row().Asks) {
+	if s.named && s.q.Mode == "" && s.q.Status.Open() {
 		p.adopt(ctx, s)
 	}
 	next = p.closeOver(s, due)
@@ -282,7 +282,7 @@ func (p *Poller) graceLeft(ctx context.Context, s *served) (due time.Time) {
 // readFirst says whether what was due then has to wait: what was said until then, or while the machine slept or no poller ran, is
 // still to be read. A space that cannot be read is not waited for any longer; unread says that there may have been a reply.
 func (p *Poller) readFirst(q *state.Question, due time.Time) (wait, unread bool) {
-	if q.Chat == "" || !q.MessageSent && q.Mode.Row().Asks {
+	if q.Chat == "" || !q.MessageSent {
 		return false, false
 	}
 	if p.awake.After(due) {

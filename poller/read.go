@@ -89,7 +89,7 @@ type reader struct {
 func (p *Poller) reads(s *served) bool {
 	q := s.q
 	switch {
-	case s.over || !q.MessageSent && (q.Mode.Row().Asks || q.ThreadName == ""):
+	case s.over || !q.MessageSent:
 		return false
 	case q.Status.Open() || q.Grants(): // also answered: a second reply gets its note
 		return true

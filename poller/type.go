@@ -76,31 +76,13 @@ func (p *Poller) findPanes(ctx context.Context) {
 	})
 }
 
-// adopt completes a question that names no space. Of one that another program wrote down, in the format that other programs
-// know, its project follows from where it lies and its space from its thread; of a thread that a process waits in, too.
+// adopt completes a question that another program wrote down, in the format that other programs know: its project follows from
+// where it lies, its space from its project.
 func (p *Poller) adopt(ctx context.Context, s *served) {
-	q := s.q
-	foreign := s.named && q.Mode == ""
-	if !foreign && (q.Mode.Row().Asks || q.Chat != "" && q.ThreadName != "") {
-		return
-	}
-	thread := cmp.Or(s.ThreadName, q.ThreadName)
-	if id, ok := strings.CutPrefix(q.ThreadKey, "session-"); ok && thread == "" { // of a session's reports
-		if one, err := state.SessionsIn(p.user).Of(id); err == nil {
-			thread = one.ThreadName
-		}
-	}
-	chat, space := p.chatFor(ctx, s, thread)
+	chat, space := p.chatFor(ctx, s)
 	p.change(s, "question not completed", func(q *state.Question) error {
-		if !q.Mode.Row().Asks && (q.Chat != "" || chat == "") && q.ThreadName == thread {
-			return state.ErrUnchanged
-		}
-		q.ThreadName = thread
 		if q.Chat == "" {
 			q.Chat, q.Space = chat, space
-		}
-		if !q.Mode.Row().Asks {
-			return nil
 		}
 		q.Mode, q.ProjectDir = state.Inject, cmp.Or(q.ProjectDir, p.projectOf(stateDirOf(q)))
 		name := q.SessionID
@@ -114,7 +96,7 @@ func (p *Poller) adopt(ctx context.Context, s *served) {
 
 // chatFor is the space of a question that names none: where its project's webhook posts, or, where another program posts, the one
 // that is configured; "" while that cannot be told, and where its thread is in another space.
-func (p *Poller) chatFor(ctx context.Context, s *served, thread string) (chat, space string) {
+func (p *Poller) chatFor(ctx context.Context, s *served) (chat, space string) {
 	way := p.gateway(ctx, cmp.Or(s.q.ProjectDir, p.projectOf(stateDirOf(s.q))), s.Trusted)
 	switch {
 	case way.out != nil:
@@ -126,7 +108,7 @@ func (p *Poller) chatFor(ctx context.Context, s *served, thread string) (chat, s
 		}
 		chat, space = host+"/"+way.cfg.SpaceID, way.cfg.SpaceID
 	}
-	if thread != "" && !strings.HasPrefix(thread, space+"/") {
+	if s.q.ThreadName != "" && !strings.HasPrefix(s.q.ThreadName, space+"/") {
 		return "", ""
 	}
 	return chat, space
