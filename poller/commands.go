@@ -28,8 +28,7 @@ func (p *Poller) resumes(one *state.Session) bool {
 		!commands.Listens(one, p.Now())
 }
 
-// readsOn says whether the thread of a session that has ended is read: for an hour, or for good where that costs Google nothing,
-// or this process runs anyway.
+// readsOn says whether the thread of a session that has ended is read: for an hour, or for good where that costs nothing.
 func (p *Poller) readsOn(one *state.Session) bool {
 	ended := one.EndedAt
 	if ended.IsZero() {
@@ -104,8 +103,7 @@ func (r *reader) commandOf(m gchat.Message, text string) state.Command {
 	}
 }
 
-// attendSessions has the summaries put that sessions of this environment owe, and the commands done that wait in them, beside the
-// loop. It says whether a poller is needed for the thread of a session.
+// attendSessions has the summaries put that sessions owe, and done what was said to them; needed says that it goes on.
 func (p *Poller) attendSessions(ctx context.Context) (needed bool) {
 	for _, one := range p.sessions {
 		if one.Env != p.environment {
@@ -113,7 +111,7 @@ func (p *Poller) attendSessions(ctx context.Context) (needed bool) {
 		}
 		needed = needed || p.takesCommands(one) || len(one.Commands) > 0 || p.readsOn(one)
 		if !one.OwesSummary.IsZero() && p.Summary != nil {
-			_, tried := p.summed.LoadOrStore(one.ID+one.OwesSummary.String(), true) // one that failed is not tried with every step
+			_, tried := p.summed.LoadOrStore(one.ID+one.OwesSummary.String(), true) // one that failed waits for sweep
 			if !tried {
 				p.beside("summary", func() { p.Log.Once(p.Summary(ctx, p.Env, one), "summary not put into the outbox") })
 			}

@@ -128,14 +128,12 @@ func (p *Poller) readConfig(projectDir string, trusted bool, policy config.ReadP
 // personal is what the person alone set; see config.Personal.
 func (p *Poller) personal() *config.Config { return p.config("", false) }
 
-// own is the configuration that this process itself goes by. It has a hub's policy read again: people write also where no hook
-// asks.
+// own is the configuration that this process itself goes by. It has a hub's policy read again, also where no hook asks.
 func (p *Poller) own() *config.Config {
 	return p.readConfig(state.ProjectDir(p.Env), p.Env("CLAUDE_PROJECT_DIR") != "", gchat.ReadPolicy)
 }
 
-// unreplyable is why a reply to a question could not be used, as things are configured: no person may answer, or the space cannot
-// be read, as far as that is known without asking. A question in deny mode would wait in vain.
+// unreplyable is why a reply to a question could not be used, as things are configured: in deny mode it would wait in vain.
 func (p *Poller) unreplyable(ctx context.Context, way *gateway) error {
 	switch {
 	case len(way.cfg.AllowedUsers) == 0:

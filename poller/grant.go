@@ -32,8 +32,7 @@ func (p *Poller) useGrant(s *served) (next time.Time) {
 	return p.tellGrant(s, allowedBy(given, records), over)
 }
 
-// heard says whether all is read and done that people said in a question's space and to its session: the last look at the space
-// went well, and was since this process reads on.
+// heard says whether all is read and done that people said in a question's space and to its session.
 func (p *Poller) heard(q *state.Question) bool {
 	r := p.readers[q.Chat]
 	if !p.readSince(q.Chat, p.awake) || r.bad.Load() || r.pulls && p.events.failing() {
@@ -54,8 +53,7 @@ func (p *Poller) ofSession(q *state.Question) []*served {
 	})
 }
 
-// grantOver says whether a yes for a while has ended for good. It also lasts no longer by this process's own clock, which nobody
-// sets back.
+// grantOver says whether a yes for a while has ended for good, also by this process's own clock, which no one sets back.
 func (p *Poller) grantOver(s *served, records []*served) bool {
 	now, given := p.Now(), s.q
 	one, err := state.SessionsIn(p.user).Of(given.ClaudeSession())

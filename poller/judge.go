@@ -37,8 +37,7 @@ func (p *Poller) judgeUnread(s *served) (again time.Time) {
 	return time.Time{}
 }
 
-// judgeIn judges the unread replies within a write of the question, oldest first: the first good one of an allowed person becomes
-// the answer. It is state.ErrUnchanged where no reply could be judged.
+// judgeIn judges the unread replies within a write of the question, oldest first; state.ErrUnchanged where none could be judged.
 func (p *Poller) judgeIn(q *state.Question, by configured) error {
 	if q.Kind.Row().Personal {
 		by = configured{} // the person's own
@@ -99,8 +98,7 @@ func (p *Poller) waited(s *served) (yes bool, again time.Time) {
 	return typable, again
 }
 
-// undelivered tells the thread of an answer that was claimed and can not be delivered: the waiting hook was killed before it
-// printed the answer, and there is no pane to type it into.
+// undelivered tells the thread of an answer that was taken, whose hook was killed before it printed it, and that has no pane.
 func (p *Poller) undelivered(s *served) {
 	lost := func(q *state.Question) bool {
 		r := q.Reply(q.AnsweredMessage)
@@ -124,8 +122,7 @@ func (p *Poller) undelivered(s *served) {
 const (
 	// maxReplyFile is more than a reply has, in bytes.
 	maxReplyFile = 1 << 20
-	// justBefore is how long before its question a reply by hand may have been written: a script may be a little faster, and a
-	// file system's clock is coarse.
+	// justBefore is how long before its question a reply by hand may have been written: a file system's clock is coarse.
 	justBefore = 3 * time.Second
 	// stillWritten is how young a reply put there by hand may be when it is left to be finished.
 	stillWritten = 300 * time.Millisecond

@@ -14,8 +14,7 @@ import (
 )
 
 const (
-	// graceForPost is how long after its asking a question that no hook waits for is not posted: its PermissionRequest hook comes
-	// a moment later, or is not registered.
+	// graceForPost is how long a question is not posted whose PermissionRequest hook does not wait yet, or is not registered.
 	graceForPost = 1500 * time.Millisecond
 	graceForHook = 5 * time.Second // after its asking, for a process that can take its answer
 	// graceForReply is how long after its asking a reply waits for a process that can deliver it: on a slow machine the

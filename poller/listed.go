@@ -86,8 +86,7 @@ func begins(q *state.Question) time.Time {
 	return q.AskedAt.Add(-clockSlack)
 }
 
-// since is where a list begins: at the watermark, or further back for a question whose thread was never read, and never more
-// than the age of a question. now is the server's.
+// since is where a list begins: at the watermark, or further back for a question whose thread was never read.
 func since(from time.Time, covered map[string]bool, v *view, now time.Time) time.Time {
 	if !from.IsZero() {
 		from = from.Add(-overlap)
@@ -191,8 +190,7 @@ func (n *pass) target(m gchat.Message) *state.Question {
 	return cmp.Or(begun, over)
 }
 
-// answerNobody tells a person who wrote into a thread of a session's reports that no process waits for a reply there, once: the
-// space shows the message again.
+// answerNobody tells a person, once, that no process waits for a reply in the thread of a session's reports.
 func (r *reader) answerNobody(n *pass, m gchat.Message) {
 	one := n.sessions[m.ThreadName]
 	foreign := one == nil || one.Env != r.environment && !r.deserted(one) || cmp.Or(one.Chat, r.chat) != r.chat
@@ -250,8 +248,8 @@ func (r *reader) writeReplies(v *view, q *state.Question, ms []gchat.Message) er
 	return err
 }
 
-// writeHeard writes what people said or tapped into a question. Where a process waits for it, it is judged in the same write; what
-// has to be delivered otherwise the loop judges, which knows of panes, and that of another environment its own poller.
+// writeHeard writes what people said or tapped into a question. Where a process waits for it, it is judged in the same write;
+// otherwise the loop judges, which knows of panes, or the poller of another environment.
 func (p *Poller) writeHeard(s *served, store func(*state.Question) bool) (q *state.Question, changed bool, err error) {
 	q, err = state.UpdateQuestion(s.Path, func(q *state.Question) error {
 		changed = store(q)
@@ -273,7 +271,8 @@ func (p *Poller) writeHeard(s *served, store func(*state.Question) bool) (q *sta
 func (p *Poller) mayNot(s *served, q *state.Question, sender, email string) bool {
 	by := configuredFor(q, s.Open)
 	cfg := p.config(by.projectDir, by.trusted)
-	return s.mine && !cfg.Unread && !cfg.AllowedUnknown && !judge.MayAnswer(cfg, q, &state.Reply{Sender: sender, SenderEmail: email})
+	known := s.mine && !cfg.Unread && !cfg.AllowedUnknown
+	return known && !judge.MayAnswer(cfg, q, &state.Reply{Sender: sender, SenderEmail: email})
 }
 
 // alike is how far apart the times are at most of a message and of what another program wrote of it into the question's file.
@@ -314,8 +313,7 @@ func store(q *state.Question, m gchat.Message, stranger bool) bool {
 	return true
 }
 
-// makeRoom says whether there is room for one more reply of a sender. When there are many, the oldest that was no answer goes. Of
-// a stranger one is enough: it is refused, once.
+// makeRoom says whether there is room for one more reply: the oldest that was no answer goes. Of a stranger one is enough.
 func makeRoom(q *state.Question, sender string, stranger bool) bool {
 	if stranger && slices.ContainsFunc(q.Replies, func(r state.Reply) bool {
 		return r.Sender == sender && (r.Verdict == state.Unread || r.Verdict == state.Refused)

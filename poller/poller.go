@@ -50,8 +50,7 @@ type Options struct {
 const Idle = 30 * time.Second
 
 const (
-	// stepBound is how long one step of the loop may take: then something hangs, and the process ends. The next hook, or a
-	// process that waits, starts another, which goes on from the records.
+	// stepBound is how long one step of the loop may take: then something hangs, and the process ends. Another is started.
 	stepBound = time.Minute
 	// onceBound is how long a single round sends before it types, and again after it.
 	onceBound = 10 * time.Second
@@ -485,8 +484,7 @@ func (p *Poller) noteLastPoll() {
 	}
 }
 
-// wakeUp begins anew after the machine slept: what failed before, or while a Mac woke for a moment without its network, says
-// nothing. Only what Chat asked for itself is kept.
+// wakeUp begins anew after the machine slept: what failed before says nothing. Only what Chat itself asked for is kept.
 func (p *Poller) wakeUp() {
 	p.awake = p.Now()
 	p.closeReaders(nil)

@@ -83,8 +83,7 @@ func (p *Poller) takeEvents(ctx context.Context, subscription string) (next time
 	return next
 }
 
-// leadEvents has this process take the events of a subscription; false while another environment's poller does, for our records,
-// too.
+// leadEvents has this process take the events of a subscription; false while another environment's poller does for our records.
 func (p *Poller) leadEvents(app *gchat.App) bool {
 	if p.events.lock != nil {
 		return true
@@ -172,8 +171,7 @@ func (p *Poller) useEvents(ctx context.Context, app *gchat.App, heard []gchat.Pu
 	return kept
 }
 
-// unknownFor says what becomes of an event that no record here knows: it waits, is answered, or is passed over: after a day, and
-// in another space, where the app does not write.
+// unknownFor says what becomes of an event that no record here knows: it waits, or is passed over in silence, or is answered.
 func (p *Poller) unknownFor(app *gchat.App, one gchat.Pulled) (waits, silent bool) {
 	elsewhere := !strings.HasPrefix(one.Message.Name, app.Space+"/")
 	return p.Now().Sub(one.Heard).Abs() < foreignAge, elsewhere || p.Now().Sub(one.At) > silentAge

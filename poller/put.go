@@ -43,8 +43,7 @@ func (p *Poller) aboutQuestion(q *state.Question, o *state.Open) *state.Message 
 	}
 }
 
-// put puts a message into the outbox, once. One that has its texts counts as tried: it is sent at once, and a poller that finds
-// it after kill -9 looks whether it arrived.
+// put puts a message into the outbox, once. One that has its texts counts as tried: it is sent at once.
 func (p *Poller) put(m *state.Message) error {
 	if len(m.Parts) > 0 {
 		m.TriedAt = m.CreatedAt
@@ -100,8 +99,7 @@ func (p *Poller) putNote(q *state.Question, o *state.Open, owed state.Owed) (don
 	return err == nil, err
 }
 
-// word gives a message its texts before it is sent for the first time: later ones would be another message. Without one, the
-// outcome says why none is sent now.
+// word gives a message its texts before its first try: later ones would be another message. Nil is for none to send now.
 func (s *sender) word(ctx context.Context, m *state.Message, way *gateway) (*state.Message, outcome) {
 	if m.PartsSent > 0 || !m.TriedAt.IsZero() && len(m.Parts) > 0 {
 		return m, outcome{}

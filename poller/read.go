@@ -54,8 +54,7 @@ type configured struct {
 	trusted    bool
 }
 
-// configuredFor is the project by whose configuration a question is asked and answered: none for what is decided, which is the
-// person's alone.
+// configuredFor is the project by whose configuration a question is asked and answered: none for what is decided.
 func configuredFor(q *state.Question, o *state.Open) configured {
 	if q.Kind.Row().Decides {
 		return configured{}
@@ -278,8 +277,7 @@ const (
 	sentAgain = "messages are sent again"
 )
 
-// tell says why a list failed: for status, in the log when that is news, and once in the open threads when only a person can
-// mend it.
+// tell says why a list failed: for status, in the log, and once in the open threads when only a person can mend it.
 func (r *reader) tell(err error, v *view) {
 	was := r.mark.Trouble
 	is := state.ReadTrouble{

@@ -29,7 +29,7 @@ const (
 	mostBackoff   = 5 * time.Minute  // after failures in a row
 	urgentBackoff = 30 * time.Second // for a question that alone does not get through
 	diskPause     = 2 * time.Second  // after something could not be written down
-	linger        = 2 * time.Second  // for a send that was begun when the poller is told to end: mostly the answer is a moment away
+	linger        = 2 * time.Second  // for a send under way when the poller is told to end
 	wakePause     = 5 * time.Second  // after the first failure of a message for an agent
 	oldWake       = 24 * time.Hour   // how long such a message is kept that was tried often enough
 	// An agent whose turns fail on a message that it has is given it again for so long, and so often at least.
@@ -153,8 +153,7 @@ func (s *sender) readOutbox() {
 	maps.DeleteFunc(s.later, func(path string, _ outcome) bool { return !waiting[path] })
 }
 
-// first is the message that goes next, of the lanes that are not busy: an urgent one, then the oldest. With none, next is when
-// one is due.
+// first is the message that goes next: an urgent one, then the oldest. With none, next is when one is due.
 func (s *sender) first() (best *state.Message, next time.Time) {
 	toChat := 0
 	for _, chat := range s.busy {
@@ -176,8 +175,7 @@ func (s *sender) first() (best *state.Message, next time.Time) {
 	return best, next
 }
 
-// turn is the message of a lane that goes next. What is held back lets the others pass; what failed does not. next is when one is
-// due; zero where none waits.
+// turn is the message of a lane that goes next, or when one is due. What is held back lets the others pass; what failed does not.
 func (s *sender) turn(lane []*state.Message) (m *state.Message, next time.Time) {
 	for _, m := range lane {
 		until, held := s.due(m, s.Now())
@@ -461,8 +459,7 @@ func (s *sender) worked(way *gateway) {
 	s.Log.Info().Str("chat", way.out.Chat()).Msg(sentAgain)
 }
 
-// changeSpace writes down what is known of a gateway's space. A change that the disk does not take is lost: a pace that is not
-// kept is better than silence.
+// changeSpace writes down what is known of a gateway's space. A pace that is not kept is better than silence.
 func (s *sender) changeSpace(way *gateway, change func(*state.Space)) {
 	if _, err := s.spaces.Change(way.out.Chat(), change); err != nil {
 		s.Log.Warn().Err(err).Msg("not written what is known of the space")

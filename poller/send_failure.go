@@ -77,8 +77,7 @@ func backoff(first time.Duration, n int) time.Duration {
 	return min(first<<min(max(n-1, 0), 9), mostBackoff)
 }
 
-// paused says that nothing goes through a project's webhook until a person mends it, or that there is none. The person at
-// the session's terminal is told once.
+// paused says that nothing goes through a project's webhook until a person mends it. The session's person is told once.
 func (s *sender) paused(m *state.Message, way *gateway, cause error, first bool) outcome {
 	why, hint := s.Log.Clean(cause.Error()), gchat.Hint(cause)
 	tell := m.LastError != why

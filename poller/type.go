@@ -38,8 +38,7 @@ func (p *Poller) placed(s *served, q *state.Question) *state.Question {
 	return &at
 }
 
-// findPanes gives questions up whose tmux session is missing three rounds running: it can be gone for a moment. It asks tmux
-// beside the loop, since tmux may hang.
+// findPanes gives questions up whose tmux session is missing three rounds running: it can be gone for a moment.
 func (p *Poller) findPanes(ctx context.Context) {
 	var qs []*state.Question
 	for _, s := range p.index {
@@ -76,8 +75,7 @@ func (p *Poller) findPanes(ctx context.Context) {
 	})
 }
 
-// adopt completes a question that another program wrote down, in the format that other programs know: its project follows from
-// where it lies, its space from its project.
+// adopt completes a question that another program wrote down: its project follows from where it lies, its space from that.
 func (p *Poller) adopt(ctx context.Context, s *served) {
 	chat, space := p.chatFor(ctx, s)
 	p.change(s, "question not completed", func(q *state.Question) error {
@@ -297,8 +295,7 @@ func (p *Poller) update(path, what string, change func(*state.Question) error) {
 	p.Log.Once(err, what)
 }
 
-// confirmTyped closes a question whose answer was typed. The PostToolUse hook is given time to do it: it knows what Claude
-// was told.
+// confirmTyped closes a question whose answer was typed, where no hook does, which knows what Claude was told.
 func (p *Poller) confirmTyped(ctx context.Context, q *state.Question) {
 	if !p.awaitClosed(ctx, q.Path) {
 		p.end(q, state.Resolved, "chat", nil)
