@@ -18,14 +18,14 @@ import (
 // judgeUnread judges the replies in a question's file, as long as something can deliver an answer to it.
 func (p *Poller) judgeUnread(s *served) (again time.Time) {
 	waited, again := p.waited(s)
-	switch {
-	case !again.IsZero():
+	if !again.IsZero() {
 		return again
-	case waited || !s.q.Answerable():
-		p.change(s, "replies not judged", func(q *state.Question) error { return p.judgeIn(q, configuredFor(q, s.Open)) })
-		return time.Time{}
 	}
+	waited = waited || !s.q.Answerable()
 	p.change(s, "replies not judged", func(q *state.Question) error {
+		if waited {
+			return p.judgeIn(q, configuredFor(q, s.Open))
+		}
 		for i := range q.Replies {
 			if r := &q.Replies[i]; r.Verdict == state.Unread && q.Answerable() {
 				r.Verdict = state.Unwaited
@@ -107,16 +107,14 @@ func (p *Poller) undelivered(s *served) {
 	if s.q.Mode.Row().Later || s.q.Kind.Row().Said || !lost(s.q) || p.typable(s) {
 		return
 	}
-	if p.change(s, "thread not told", func(q *state.Question) error {
+	p.change(s, "thread not told", func(q *state.Question) error {
 		if !lost(q) {
 			return state.ErrUnchanged // the hook printed it just before it ended
 		}
 		q.Reply(q.AnsweredMessage).Verdict = state.Unwaited
 		q.Owe(state.NoteUnwaited, q.AnsweredMessage)
 		return nil
-	}) {
-		p.Log.Warn().Str("question", s.q.QuestionID).Msg("no process delivers the answer")
-	}
+	})
 }
 
 const (

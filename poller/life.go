@@ -194,18 +194,17 @@ func (p *Poller) noteClaudeEnd(s *served) {
 	switch {
 	case q.Status == state.Answered && q.Printed: // it had the answer
 		p.close(s, state.Resolved, "chat", nil)
-		return
 	case !q.Mode.Row().Later:
 		p.close(s, state.Cancelled, "claude_gone", nil)
-		return
+	default:
+		p.change(s, "end of the session not noted", func(is *state.Question) error {
+			if is.SessionEnded != nil || is.ClaudePID != q.ClaudePID || is.ClaudeStart != q.ClaudeStart { // resumed meanwhile
+				return state.ErrUnchanged
+			}
+			is.SessionEnded = &now
+			return nil
+		})
 	}
-	p.change(s, "end of the session not noted", func(is *state.Question) error {
-		if is.SessionEnded != nil || is.ClaudePID != q.ClaudePID || is.ClaudeStart != q.ClaudeStart { // resumed meanwhile
-			return state.ErrUnchanged
-		}
-		is.SessionEnded = &now
-		return nil
-	})
 }
 
 // noteDialogEnd closes a permission or a plan that was answered in the terminal: no hook is told of that before Claude has the

@@ -104,13 +104,13 @@ type Poller struct {
 var ErrDaemonRuns = errors.New("the daemon runs already")
 
 // ending is why a poller stops serving.
-type ending int
+type ending string
 
 const (
-	stopped  ending = iota // ctx ended, or a daemon waits for the lock
-	idled                  // there is nothing to do
-	replaced               // the program changed: another process goes on
-	homeless               // its folder was deleted beneath it
+	stopped  ending = "stopped" // ctx ended, or a daemon waits for the lock
+	idled    ending = "idled"   // there is nothing to do
+	replaced ending = "the program on disk changed"
+	homeless ending = "the state folder was removed"
 )
 
 // Run is the poller until ctx ends or its Options say so. Errors are ErrDaemonRuns, *state.UserError when a person has to mend
@@ -159,14 +159,12 @@ func Run(ctx context.Context, o Options) error {
 	why := p.serve(ctx)
 	state.EndBeat(p.Env)
 	switch {
-	case p.Daemon && why == replaced:
-		return errors.New("the program on disk changed") // the service manager starts it
-	case p.Daemon && why == homeless:
-		return errors.New("the state folder was removed") // so here
-	case why == homeless:
-		return nil
 	case why == stopped:
 		state.CallPoller(p.Env, p.environment) // what waits for the lock is to go on, and not only a single round
+		return nil
+	case p.Daemon:
+		return errors.New(string(why)) // the service manager starts it
+	case why == homeless:
 		return nil
 	case why == replaced:
 		return p.leave(anew)
@@ -347,10 +345,7 @@ func (p *Poller) step(ctx context.Context) (next time.Time, busy bool) {
 	p.calls = state.PollerCalls(p.Env)
 	p.safely("step", func() {
 		p.scan()
-		var heard time.Time
-		if cfg.Subscription != "" {
-			heard = p.takeEvents(ctx, cfg.Subscription)
-		}
+		heard := p.takeEvents(ctx, cfg.Subscription)
 		next, busy = p.attendAll(ctx, cfg)
 		next, busy = sooner(next, heard), busy || p.events.keeps
 		next = sooner(next, p.follow(ctx))

@@ -57,8 +57,11 @@ func (e *events) wakeUp() {
 
 // takeEvents uses what the app's people tapped and said, and keeps the pulls going. It returns when to come again.
 func (p *Poller) takeEvents(ctx context.Context, subscription string) (next time.Time) {
+	if subscription == "" {
+		return time.Time{}
+	}
 	way := p.gateway(ctx, p.user, false)
-	if subscription == "" || way.app == nil || !p.leadEvents(way.app) {
+	if way.app == nil || !p.leadEvents(way.app) {
 		return time.Time{}
 	}
 	e := &p.events

@@ -126,7 +126,7 @@ func (s *sender) pass(ctx context.Context) time.Time {
 func (s *sender) readOutbox() {
 	names, err := s.box.Names()
 	if err != nil {
-		s.Log.Error().Err(err).Msg("read outbox")
+		s.Log.Once(err, "outbox not read")
 		return
 	}
 	clear(s.lanes)
@@ -134,8 +134,8 @@ func (s *sender) readOutbox() {
 	for _, name := range names { // the oldest first
 		path := filepath.Join(s.box.Dir, name+".json")
 		m, err := s.cache.Load(path, false)
-		if err != nil && !errors.Is(err, fs.ErrNotExist) {
-			s.Log.Error().Err(err).Msg("message not read")
+		if !errors.Is(err, fs.ErrNotExist) {
+			s.Log.Once(err, "message not read")
 		}
 		if m == nil || m.Final() || s.Now().Sub(m.CreatedAt) > tooOld && s.dropOld(m) || m.Env != "" && m.Env != s.environment {
 			continue
@@ -461,9 +461,8 @@ func (s *sender) worked(way *gateway) {
 
 // changeSpace writes down what is known of a gateway's space. A pace that is not kept is better than silence.
 func (s *sender) changeSpace(way *gateway, change func(*state.Space)) {
-	if _, err := s.spaces.Change(way.out.Chat(), change); err != nil {
-		s.Log.Warn().Err(err).Msg("not written what is known of the space")
-	}
+	_, err := s.spaces.Change(way.out.Chat(), change)
+	s.Log.Once(err, "not written what is known of the space")
 }
 
 // wakeUp has messages tried at once that wait for their space, unless Chat itself asked for the pause.

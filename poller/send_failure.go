@@ -145,13 +145,9 @@ func (s *sender) tellQuestion(m *state.Message, why string) {
 		q.PostError = why
 		return nil
 	})
-	if err != nil {
-		s.Log.Warn().Err(err).Msg("not written why a question is not posted")
-	}
+	s.Log.Once(err, "not written why a question is not posted")
 }
 
 func (s *sender) tell(session, sentence string) {
-	if err := state.SessionsIn(s.user).AddNotice(session, sentence); err != nil {
-		s.Log.Warn().Err(err).Msg("notice not written")
-	}
+	s.Log.Once(state.SessionsIn(s.user).AddNotice(session, sentence), "notice not written")
 }

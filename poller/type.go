@@ -121,9 +121,7 @@ func (p *Poller) projectOf(stateDir string) string {
 }
 
 const (
-	// confirmBound is how long after the dialog closed the PostToolUse hook is waited for, which knows what Claude was
-	// told. Where it is not installed, the poller says so itself.
-	confirmBound    = 3 * time.Second
+	confirmBound    = 3 * time.Second // after the dialog closed, for the PostToolUse hook
 	typeBound       = time.Minute     // 10 kB of text into a slow terminal
 	triesBeforeTold = 3               // that changed nothing: then the thread is told why
 	mostOffs        = 3               // tries running that find the dialog gone: then it is
