@@ -45,9 +45,7 @@ func (p *Poller) deserted(one *state.Session) bool {
 
 // takeSaid writes down what a person wrote in the thread of a session's reports, where the session listens: a command, which
 // begins with a slash, or words for Claude, where no question in that thread is to get them. The poller of the session's
-// environment does the rest. It reports whether the message is one of these.
-//
-// A command that was read once is not read again. Words are: the record that is made of each message knows it.
+// environment does the rest. A command that was read once is not read again; of words their record knows it.
 func (r *reader) takeSaid(n *pass, one *state.Session, m gchat.Message, asked *state.Question) bool {
 	text := strings.TrimSpace(state.Clean(state.ForAgent, m.Text))
 	command := strings.HasPrefix(text, "/")

@@ -184,8 +184,7 @@ func (w *gateway) deliver(ctx context.Context, m *state.Message) (gchat.Posted, 
 var errUnseen = errors.New("not known whether it arrived")
 
 // find looks whether that part is in its space: nil where it is not, or where messages cannot be read. Chat keeps one message for
-// an id; that this holds for webhooks was not measured, so the space is asked before a second try, and asked again where that
-// fails for a moment.
+// an id; that this holds for webhooks was not measured, so the space is asked before a second try.
 func (w *gateway) find(ctx context.Context, m *state.Message) (*gchat.Posted, error) {
 	if m.Patch != "" { // twice the same card is one
 		return nil, nil

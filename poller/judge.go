@@ -72,10 +72,8 @@ func (p *Poller) judgeIn(q *state.Question, by configured) error {
 	if q.Kind.Row().Said && q.Status == state.Pending && !q.Unread() && q.Move(state.Cancelled, p.Now()) == nil {
 		q.ResolvedBy = state.Instead // it was asked back, and nothing waits for it
 	}
-	if !fresh || state.HasWaiter(p.Env, q.Path) {
-		return nil
-	}
-	if q.Mode.Row().Marker && !judge.FromShell(answer) || q.Kind.Row().Said && q.TmuxPane == "" {
+	later := fresh && (q.Mode.Row().Marker && !judge.FromShell(answer) || q.Kind.Row().Said && q.TmuxPane == "")
+	if later && !state.HasWaiter(p.Env, q.Path) {
 		q.Owe(state.NoteLater, q.AnsweredMessage)
 	}
 	return nil
@@ -118,21 +116,17 @@ func (p *Poller) undelivered(s *served) {
 }
 
 const (
-	// maxReplyFile is more than a reply has, in bytes.
-	maxReplyFile = 1 << 20
-	// justBefore is how long before its question a reply by hand may have been written: a file system's clock is coarse.
-	justBefore = 3 * time.Second
-	// stillWritten is how young a reply put there by hand may be when it is left to be finished.
-	stillWritten = 300 * time.Millisecond
+	maxReplyFile = 1 << 20                // in bytes; more than a reply has
+	justBefore   = 3 * time.Second        // before its question: a file system's clock is coarse
+	stillWritten = 300 * time.Millisecond // a younger file is left to be finished
 )
 
 // stateDirOf is the state folder that a question is in.
 func stateDirOf(q *state.Question) string { return filepath.Dir(filepath.Dir(q.Path)) }
 
-// takeReplyFile takes a reply that a person or a script put there, when Chat is out of reach: from the project's state,
-// user-input-queue/{session_id}.txt or {session name}.txt. The id may also be Claude Code's own,
-// or as the question's file has it in its name. The file goes when the reply is in the question's file. One that is not for this
-// question is left, which the log says once. It reports whether a file is too young: it may not be written to its end.
+// takeReplyFile takes a reply that a person or a script put into the project's state, when Chat is out of reach:
+// user-input-queue/{session_id}.txt, by either id, or {session name}.txt. The file goes when its reply is in the question's; one
+// that is not for this question is left. It reports whether a file is too young: it may not be written to its end.
 func (p *Poller) takeReplyFile(s *served) (soon bool) {
 	q := s.q
 	for _, name := range []string{q.ClaudeSession(), q.SessionID, q.SessionFileName(), q.SessionName} {
@@ -173,8 +167,7 @@ func (p *Poller) takeReplyFile(s *served) (soon bool) {
 	return false
 }
 
-// notFor is why a reply put there by hand is not one to this question; "" when it is. A file that was there before the question
-// was asked was meant for another one, and so may one be that names two sessions which ask. One that names a session by more than
+// notFor is why a reply put there by hand is not one to this question; "" when it is. One that names a session by more than
 // Claude Code's own id may come from a stranger's archive: it counts where the project's files do.
 func (p *Poller) notFor(s *served, name string, placed time.Time) string {
 	q := s.q

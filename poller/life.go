@@ -27,7 +27,7 @@ const (
 )
 
 // attendAll attends to every record of this environment; some things have their time once a poll_interval. Like what it calls, it
-// returns when to come again, zero for no time of its own; busy says that something is left to be done.
+// returns when to come again, zero for no time of its own.
 func (p *Poller) attendAll(ctx context.Context, cfg *config.Config) (next time.Time, busy bool) {
 	interval := cfg.PollInterval
 	p.starts, p.pulls = cfg.StartSessions, cfg.Subscription != ""
@@ -107,21 +107,18 @@ func (p *Poller) attend(ctx context.Context, s *served, due bool) (next time.Tim
 }
 
 // change updates a question, which stands in s afterwards. What failed the next step tries again.
-func (p *Poller) change(s *served, what string, change func(*state.Question) error) bool {
+func (p *Poller) change(s *served, what string, change func(*state.Question) error) {
 	changed := false
 	q, err := state.UpdateQuestion(s.Path, func(q *state.Question) error {
 		err := change(q)
 		changed = err == nil
 		return err
 	})
-	switch {
-	case err == nil && changed:
+	if err == nil && changed {
 		s.q = q
-		return true
-	case err != nil && !errors.Is(err, state.ErrTransition):
+	} else if !errors.Is(err, state.ErrTransition) {
 		p.Log.Once(err, what)
 	}
-	return false
 }
 
 // end ends a question; also, where it is not nil, changes more in the same write.

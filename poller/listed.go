@@ -25,8 +25,7 @@ type pass struct {
 	failed error                               // what was said to a session could not be written down
 }
 
-// readOn lists the space once, the oldest message first, gives each person's message to the record whose thread it is in, and
-// then notes how far it came: the next list goes on there, also after one that broke off.
+// readOn lists the space once, and then notes how far it came: the next list goes on there, also after one that broke off.
 func (r *reader) readOn(ctx context.Context, v *view, way *gateway) (err error) {
 	if way.app != nil {
 		direct, err := way.app.Direct(ctx)
@@ -147,16 +146,15 @@ func known(q *state.Question, m gchat.Message) bool {
 	return r != nil && (r.Verdict != state.Unread || r.Text == gchat.Cut(m.Text, gchat.MaxText) && !m.Deleted)
 }
 
-// beginsIn says whether a process began to wait in the thread, which was not read since: the reply that it waits for comes
-// after the last message of ours there, but for a note that the reply was not read: that came before the wait.
+// beginsIn says whether a process began to wait in the thread, which was not read since: its reply comes after our last message
+// there, but for a note that the reply was not read: that came before the wait.
 func beginsIn(q *state.Question) bool {
 	return !q.Mode.Row().Asks && q.PostedAt == nil && q.Status == state.Pending
 }
 
 // target is the record that a person's message belongs to, nil for none. Ours have a thread each; other programs may put several
 // questions into one, and processes may wait in it: a reply is for the oldest that it can answer, and for a process that began to
-// wait when it can answer none. A process that ended keeps only the reply that it took, and a wish for the next instruction takes
-// one.
+// wait when it can answer none. A process that ended keeps only the reply that it took.
 func (n *pass) target(m gchat.Message) *state.Question {
 	all := slices.DeleteFunc(slices.Clone(n.records[m.ThreadName]), func(q *state.Question) bool {
 		switch {
@@ -275,9 +273,6 @@ func (p *Poller) mayNot(s *served, q *state.Question, sender, email string) bool
 	return known && !judge.MayAnswer(cfg, q, &state.Reply{Sender: sender, SenderEmail: email})
 }
 
-// alike is how far apart the times are at most of a message and of what another program wrote of it into the question's file.
-const alike = time.Second
-
 // store copies a message into the file of its question; of a stranger the first one. It reports whether that was news.
 func store(q *state.Question, m gchat.Message, stranger bool) bool {
 	if !m.Human && !m.Deleted {
@@ -291,7 +286,7 @@ func store(q *state.Question, m gchat.Message, stranger bool) bool {
 	text := gchat.Cut(m.Text, gchat.MaxText)
 	usedInFile := func(r state.Reply) bool {
 		return r.Sender == state.Local && (r.Verdict == state.Used || r.Verdict == state.Kept) &&
-			strings.TrimSpace(r.Text) == strings.TrimSpace(text) && r.CreateTime.Sub(m.CreateTime).Abs() < alike
+			strings.TrimSpace(r.Text) == strings.TrimSpace(text) && r.CreateTime.Sub(m.CreateTime).Abs() < time.Second
 	}
 	switch r := q.Reply(m.Name); {
 	case r == nil && slices.ContainsFunc(q.Replies, usedInFile): // the very reply, which another program read first

@@ -179,8 +179,6 @@ func (p *Poller) reword(ctx context.Context, cfg *config.Config, q *state.Questi
 	return cmp.Or(after, q)
 }
 
-const longestDigest = 8 * gchat.MaxText // in bytes
-
 // wordDigest makes one message of all that were held back until now, of the same project and to the same place.
 func (s *sender) wordDigest(m *state.Message) {
 	first := gchat.ReportWhole(*m.Report)
@@ -195,7 +193,7 @@ func (s *sender) wordDigest(m *state.Message) {
 		}
 		text := gchat.ReportWhole(*other.Report)
 		size += len(text)
-		if size > longestDigest {
+		if size > 8*gchat.MaxText {
 			break
 		}
 		texts = append(texts, text)
