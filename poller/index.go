@@ -9,7 +9,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -39,8 +38,8 @@ type served struct {
 	put    bool        // its message was put into the outbox
 	shown  bool        // its dialog was seen to wait in the terminal
 	gone   bool        // and, at one look since then, no more
-	looked sync.Once   // for its person's keys
-	sits   atomic.Bool // its person types in its pane, as far as is known: see graceLeft
+	looked bool        // tmux was asked for its person's keys
+	sits   bool        // its person types in its pane: see graceLeft
 	told   int         // how much of what its yes for a while allowed was told
 	lasts  time.Time   // when that ends by this process's own clock, which nobody sets back
 	unsure bool        // such a yes is to answer it, and something that was said is still to be read

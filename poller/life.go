@@ -253,22 +253,18 @@ func (p *Poller) remind(s *served) (next time.Time) {
 const lately = 2 * time.Minute
 
 // graceLeft is when a permission or a plan is due whose person types in its pane: what they answer there meanwhile needs no
-// thread. Zero is for now. tmux is asked beside the loop.
+// thread. Zero is for now.
 func (p *Poller) graceLeft(ctx context.Context, s *served) (due time.Time) {
 	q := s.q
 	due = q.AskedAt.Add(q.Grace)
 	if !p.Now().Before(due) || due.Sub(p.Now()) > q.Grace {
 		return time.Time{}
 	}
-	s.looked.Do(func() {
-		s.sits.Store(true)
-		server, asked := inject.Server{Socket: s.TmuxSocket}, q.AskedAt
-		p.beside("last key", func() {
-			typed, err := server.LastTyped(ctx, s.TmuxPane)
-			s.sits.Store(err == nil && asked.Sub(typed) < lately)
-		})
-	})
-	if !s.sits.Load() {
+	if !s.looked {
+		typed, err := inject.Server{Socket: s.TmuxSocket}.LastTyped(ctx, s.TmuxPane)
+		s.looked, s.sits = true, err == nil && q.AskedAt.Sub(typed) < lately
+	}
+	if !s.sits {
 		return time.Time{}
 	}
 	return due
