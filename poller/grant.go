@@ -35,7 +35,7 @@ func (p *Poller) useGrant(s *served) (next time.Time) {
 // heard says whether all is read and done that people said in a question's space and to its session.
 func (p *Poller) heard(q *state.Question) bool {
 	r := p.readers[q.Chat]
-	if !p.readSince(q.Chat, p.awake) || r.bad.Load() || r.pulls && p.events.failing() {
+	if !p.readSince(q.Chat, p.awake) || r.bad.Load() {
 		return false
 	}
 	one, err := state.SessionsIn(p.user).Of(q.ClaudeSession())

@@ -293,7 +293,7 @@ func (p *Poller) readSince(chat string, then time.Time) bool {
 	}
 	p.events.mu.Lock()
 	defer p.events.mu.Unlock()
-	return len(p.events.heard) == 0 && p.events.good.After(then)
+	return p.events.failed == 0 && len(p.events.heard) == 0 && p.events.good.After(then)
 }
 
 func (p *Poller) post(ctx context.Context, s *served) (again time.Time) {

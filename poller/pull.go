@@ -40,12 +40,6 @@ type events struct {
 	lock    *state.Lock
 }
 
-func (e *events) failing() bool {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	return e.failed > 0
-}
-
 // wakeUp has the next pull begin at once.
 func (e *events) wakeUp() {
 	e.mu.Lock()
