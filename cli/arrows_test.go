@@ -29,7 +29,7 @@ var arrows = []struct {
 	{"gchat/space", []string{}, "the embedded space is Chat's side: it knows nothing of ours"},
 	{"poller/service", []string{"state", "state/config"}, "it writes files for launchd and systemd, and knows the daemon by its name only"},
 	{"poller/openclaw", []string{"state", "state/config"}, "it runs openclaw with what a message says"},
-	{"poller/commands", []string{"gchat", "inject", "state"}, "it looks at a session's pane and words what it saw"},
+	{"poller/commands", []string{"gchat", "inject", "state", "state/config"}, "it looks at a session's pane and words what it saw"},
 	{"poller/judge", []string{"gchat", "state", "state/config"}, "it says who may answer and what was said, and writes nothing"},
 	{"poller", []string{"poller/judge", "poller/commands", "poller/service", "poller/openclaw", "gchat", "inject", "state", "state/config"}, "it goes on from records and knows no hook events"},
 	{"inject", []string{"state"}, "it speaks tmux and screens"},

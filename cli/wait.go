@@ -204,7 +204,7 @@ func (w *wait) thread(ctx context.Context, key, name string) (*state.Question, e
 	if err := threads.Create(q.QuestionID, q); err != nil {
 		return nil, err
 	}
-	return q, state.Announce(w.env, state.Open{Record: state.OpenQuestion, Path: q.Path, ProjectDir: project, ThreadName: name})
+	return q, state.Announce(w.env, state.Open{Record: state.OpenQuestion, Path: q.Path, ProjectDir: project})
 }
 
 // resolve writes down that the reply was printed: a question in deny mode has its answer then, unless a hook of its session waits

@@ -80,9 +80,37 @@ var endings = map[string]string{
 	"other":                       "Claude Code was closed",
 }
 
-// Summary tells what a session did that ended, and counts its turns. The poller calls it, since a SessionEnd hook has
-// no time for git and the transcript. What is not known is left out. The only error is ctx's.
-func Summary(ctx context.Context, env state.Getenv, s *state.Session) (state.Report, int, error) {
+// PutSummary puts the summary that a session's thread is owed. The poller calls it, since a SessionEnd hook has no time for git and
+// the transcript. A session that was resumed and ended again without a turn brings no second one.
+func PutSummary(ctx context.Context, env state.Getenv, s *state.Session) error {
+	owed := s.OwesSummary
+	r, turns, err := summaryOf(ctx, env, s)
+	if err != nil {
+		return err
+	}
+	if s.ToldSummary.IsZero() || turns > 0 {
+		m := &state.Message{
+			Report: &r, ProjectDir: s.ProjectDir, Trusted: s.Trusted, SessionID: s.ID,
+			Key: "summary-" + s.ID + "-" + owed.UTC().Format(time.RFC3339Nano),
+		}
+		cfg := config.Load(state.ForProject(env, s.ProjectDir, s.Trusted), s.ProjectDir)
+		_, err := config.PutReport(env, cfg, m, "")
+		if err != nil && !errors.Is(err, config.ErrNoWebhook) {
+			return err
+		}
+	}
+	_, err = state.SessionsIn(state.UserState(env)).Change(s.ID, func(s *state.Session) error {
+		s.ToldSummary = owed
+		if s.OwesSummary.Equal(owed) {
+			s.OwesSummary = time.Time{}
+		}
+		return nil
+	})
+	return err
+}
+
+// summaryOf tells what a session did that ended, and counts its turns. What is not known is left out. The only error is ctx's.
+func summaryOf(ctx context.Context, env state.Getenv, s *state.Session) (state.Report, int, error) {
 	end := s.OwesSummary
 	since := s.StartedAt
 	if s.Source == "" || since.After(end) { // no hook saw the start, or the session began anew meanwhile

@@ -183,7 +183,7 @@ func TestNoticesAreShownOnce(t *testing.T) {
 func (m *machine) summary() (text string, turns int) {
 	m.Helper()
 	s := m.session()
-	r, turns, err := Summary(m.Context(), m.getenv, s)
+	r, turns, err := summaryOf(m.Context(), m.getenv, s)
 	if err != nil {
 		m.Fatal(err)
 	}
@@ -224,6 +224,42 @@ func TestSummaryOfASession(t *testing.T) {
 		"Last words:\nAll **done**.\nSee `b.go`."
 	if text != want || turns != 2 {
 		t.Errorf("%d turns, got %q\nwant %q", turns, text, want)
+	}
+}
+
+// Also after a kill between the report and the session's record it is told once, and none is told of a session that was resumed
+// and ended without a turn.
+func TestSummaryIsToldOnce(t *testing.T) {
+	m := newMachine(t)
+	for _, turn := range []struct {
+		source, said string
+		want         int
+	}{{"startup", "", 1}, {"resume", "", 1}, {"resume", "go on", 2}} {
+		m.run(sessionHook, m.event("single-01-SessionStart", "source", turn.source))
+		lines := ""
+		if turn.said != "" {
+			lines = entryLine(t, "user", time.Now(), turn.said) + assistantLine(t, time.Now(), map[string]any{"type": "text", "text": "Done."})
+		}
+		m.put(filepath.Join(m.dir, "sess-1.jsonl"), lines)
+		m.run(sessionHook, m.event("timing-10-SessionEnd"))
+		owing := m.session()
+		for range 2 {
+			if err := PutSummary(m.Context(), m.getenv, owing); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if is := m.session(); !is.OwesSummary.IsZero() {
+			t.Errorf("the session still owes: %+v", is)
+		}
+		summaries := 0
+		for _, r := range m.reports() {
+			if r.Report.Type == state.SessionEnded {
+				summaries++
+			}
+		}
+		if summaries != turn.want {
+			t.Errorf("%+v: %d summaries", turn, summaries)
+		}
 	}
 }
 
@@ -272,7 +308,7 @@ func TestSummaryThatIsBrokenOff(t *testing.T) {
 	m.run(sessionHook, m.event("timing-10-SessionEnd"))
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, _, err := Summary(ctx, m.getenv, m.session()); err == nil {
+	if _, _, err := summaryOf(ctx, m.getenv, m.session()); err == nil {
 		t.Error("a summary of half of it")
 	}
 }

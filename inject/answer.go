@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"gchat-hooks/state"
@@ -16,6 +17,48 @@ type Target struct {
 	Pane        string // %N
 	ClaudePID   int    // 0 takes whatever Claude Code has the pane's keyboard
 	ClaudeStart string // see StartOf; "" is unknown
+}
+
+var (
+	// ErrNoTmux says that a session was never in tmux, as far as is known.
+	ErrNoTmux = errors.New("the session does not run in tmux")
+	// ErrGone says that the tmux session, or the pane, is not there at present.
+	ErrGone = errors.New("the tmux session is gone")
+)
+
+// Locate finds the pane that a question's answer belongs into. Its record names the pane; one of another program names the tmux
+// session, in which one pane has Claude Code. tmux is $TMUX, for a record that names no server.
+func Locate(ctx context.Context, q *state.Question, tmux string) (Target, error) {
+	to := Target{Server: Server{Socket: q.TmuxSocket}, ClaudePID: q.ClaudePID, ClaudeStart: q.ClaudeStart}
+	if q.TmuxSocket == "" {
+		to.Server = ServerOf(tmux)
+	}
+	panes, err := to.Server.Panes(ctx)
+	if err != nil && !errors.Is(err, ErrNoServer) {
+		return to, err
+	}
+	session := cmp.Or(q.TmuxSession, q.SessionName)
+	panes = slices.DeleteFunc(panes, func(p Pane) bool {
+		return q.TmuxPane != "" && p.ID != q.TmuxPane || q.TmuxPane == "" && p.Session != session
+	})
+	switch {
+	case len(panes) == 0 && q.TmuxPane == "" && q.TmuxSession == "":
+		return to, ErrNoTmux
+	case len(panes) == 0:
+		return to, ErrGone
+	case q.TmuxPane == "":
+		panes = withClaude(panes, q.ClaudePID, q.ClaudeStart)
+	}
+	if len(panes) != 1 {
+		return to, fmt.Errorf("%d panes of the tmux session %q run Claude Code", len(panes), session)
+	}
+	to.Pane = panes[0].ID
+	return to, nil
+}
+
+// withClaude are the panes of which a Claude Code has the keyboard; see Pane.Claude.
+func withClaude(panes []Pane, pid int, start string) []Pane {
+	return slices.DeleteFunc(slices.Clone(panes), func(p Pane) bool { _, err := p.Claude(pid, start); return err != nil })
 }
 
 // Choice is one prompt of the dialog with what is to be answered, in the order of the dialog.

@@ -136,7 +136,7 @@ func (d *driver) locate(ctx context.Context, server Server) (Pane, error) {
 			d.session, ErrNoSession, cmp.Or(strings.Join(called, ", "), "none"))
 	}
 	panes := slices.DeleteFunc(all, func(p Pane) bool { return p.Session != called[0] })
-	claudes := slices.DeleteFunc(slices.Clone(panes), func(p Pane) bool { _, err := p.Claude(0, ""); return err != nil })
+	claudes := withClaude(panes, 0, "")
 	switch {
 	case len(claudes) == 1:
 		return claudes[0], nil

@@ -14,37 +14,21 @@ import (
 	"gchat-hooks/state"
 )
 
-const (
-	// commandBound is how long a command may take.
-	commandBound = 30 * time.Second
-	// mostCommands is how many commands of a session wait at most.
-	mostCommands = 20
-)
+// mostCommands is how many commands of a session wait at most.
+const mostCommands = 20
 
 // takesCommands says whether commands in the thread of a session's reports count: its hooks said so, and its Claude Code runs.
 func (p *Poller) takesCommands(one *state.Session) bool {
-	return one.ThreadName != "" && one.Chat != "" && p.listens(one)
-}
-
-// listens says whether a session takes what is said to it: its hooks said so, and its Claude Code runs.
-func (p *Poller) listens(one *state.Session) bool {
-	known := one.ClaudePID > 1 || p.Now().Sub(one.LastSeen).Abs() < state.MaxAge
-	return one.Listens && one.Running() && known &&
-		!inject.Ended(one.ClaudePID, one.ClaudeStart) && !inject.Elsewhere(one.ClaudeStart)
+	return one.ThreadName != "" && one.Chat != "" && commands.Listens(one, p.Now())
 }
 
 // resumes says whether words in a session's thread start its Claude Code again, which has ended, where the person wants that.
 func (p *Poller) resumes(one *state.Session) bool {
-	return one.Listens && one.ThreadName != "" && one.Chat != "" && !inject.Elsewhere(one.ClaudeStart) && !p.listens(one)
+	return one.Listens && one.ThreadName != "" && one.Chat != "" && !inject.Elsewhere(one.ClaudeStart) &&
+		!commands.Listens(one, p.Now())
 }
 
-// nobodyText is what is told of words that nothing takes.
-func (p *Poller) nobodyText(one *state.Session) string {
-	return gchat.NobodyText(one, p.listens(one) || one.Running() && !one.Listens)
-}
-
-// readsOn says whether the thread of a session that has ended is read: for an hour, or for good where that costs Google nothing,
-// or this process runs anyway.
+// readsOn says whether the thread of a session that has ended is read: for an hour, or for good where that costs nothing.
 func (p *Poller) readsOn(one *state.Session) bool {
 	ended := one.EndedAt
 	if ended.IsZero() {
@@ -54,39 +38,23 @@ func (p *Poller) readsOn(one *state.Session) bool {
 	return p.starts && p.resumes(one) && (forGood || p.Now().Sub(ended).Abs() < restsFor)
 }
 
-// superseded says that the Claude Code of a session goes on with another one: what is said to the first must not reach that.
-func (p *Poller) superseded(one *state.Session) bool {
-	all, _ := state.SessionsIn(p.user).All()
-	return slices.ContainsFunc(all, func(other *state.Session) bool { return other.Supersedes(one) })
-}
-
 // deserted says that a session is of another environment, and that no poller of that runs.
 func (p *Poller) deserted(one *state.Session) bool {
 	return one.Env != p.environment && !state.ReadBeat(p.Env, one.Env).Lives
 }
 
-// beganAt is from when on what is said to a session counts: since its start, or since a poller set about that.
-func beganAt(one *state.Session) time.Time {
-	if took := one.StartedAt.Sub(one.Begins); took > 0 && took < commands.BeginBound {
-		return one.Begins
-	}
-	return one.StartedAt
-}
-
 // takeSaid writes down what a person wrote in the thread of a session's reports, where the session listens: a command, which
 // begins with a slash, or words for Claude, where no question in that thread is to get them. The poller of the session's
-// environment does the rest. It reports whether the message is one of these.
-//
-// A command that was read once is not read again. Words are: the record that is made of each message knows it.
+// environment does the rest. A command that was read once is not read again; of words their record knows it.
 func (r *reader) takeSaid(n *pass, one *state.Session, m gchat.Message, asked *state.Question) bool {
 	text := strings.TrimSpace(state.Clean(state.ForAgent, m.Text))
 	command := strings.HasPrefix(text, "/")
 	said := m.CreateTime.Add(-r.api.Ahead)
-	before := said.Before(beganAt(one)) || r.Now().Sub(said) > state.MaxAge
+	before := said.Before(commands.BeganAt(one)) || r.Now().Sub(said) > state.MaxAge
 	switch {
 	case asked != nil && (!command || asked.Reply(m.Name) != nil): // an edited reply is no command
 		return false
-	case one.Chat != r.chat, text == "", !command && before, r.superseded(one):
+	case one.Chat != r.chat, text == "", !command && before, state.SessionsIn(r.user).Superseded(one):
 		return false
 	}
 	cfg := r.personal()
@@ -100,9 +68,6 @@ func (r *reader) takeSaid(n *pass, one *state.Session, m gchat.Message, asked *s
 	known := !at.After(one.ToldNobody) || marks && !at.After(one.Commanded)
 	if m.Sender == "" || known || stranger {
 		return command || known
-	}
-	if !command && r.mayAnswerSoon(n, one, m) {
-		return true
 	}
 	_, err := state.SessionsIn(r.user).Change(one.ID, func(one *state.Session) error {
 		taken := slices.ContainsFunc(one.Commands, func(c state.Command) bool { return c.Message == m.Name })
@@ -136,22 +101,18 @@ func (r *reader) commandOf(m gchat.Message, text string) state.Command {
 	}
 }
 
-// mayAnswerSoon says whether a message may be the reply to what its session is just being asked: it is listed again, and then the
-// question's message is known. What is pulled waits by itself.
-func (r *reader) mayAnswerSoon(n *pass, one *state.Session, m gchat.Message) bool {
-	return !r.pulled && n.beingAsked[one.ID] && r.Now().Add(r.api.Ahead).Sub(m.CreateTime) < foreignAge
-}
-
-// attendSessions has the summaries put that sessions of this environment owe, and the commands done that wait in them, beside the
-// loop. It says whether a poller is needed for the thread of a session.
+// attendSessions has the summaries put that sessions owe, and done what was said to them; needed says that it goes on.
 func (p *Poller) attendSessions(ctx context.Context) (needed bool) {
 	for _, one := range p.sessions {
 		if one.Env != p.environment {
 			continue
 		}
 		needed = needed || p.takesCommands(one) || len(one.Commands) > 0 || p.readsOn(one)
-		if !one.OwesSummary.IsZero() {
-			p.summarise(ctx, one)
+		if !one.OwesSummary.IsZero() && p.Summary != nil {
+			_, tried := p.summed.LoadOrStore(one.ID+one.OwesSummary.String(), true) // one that failed waits for sweep
+			if !tried {
+				p.beside("summary", func() { p.Log.Once(p.Summary(ctx, p.Env, one), "summary not put into the outbox") })
+			}
 		}
 		if len(one.Commands) == 0 {
 			continue
@@ -159,7 +120,7 @@ func (p *Poller) attendSessions(ctx context.Context) (needed bool) {
 		if _, busy := p.doing.LoadOrStore(one.ID, true); !busy {
 			p.beside("command", func() {
 				defer p.doing.Delete(one.ID)
-				if !p.doCommands(ctx, one.ID) {
+				if !p.room().Work(ctx, one.ID) {
 					sleep(ctx, retryPause) // the loop goes on at once when this ends
 				}
 			})
@@ -168,131 +129,8 @@ func (p *Poller) attendSessions(ctx context.Context) (needed bool) {
 	return needed
 }
 
-// summarise has the summary of a session put, once: one that failed is not tried with every step.
-func (p *Poller) summarise(ctx context.Context, one *state.Session) {
-	if _, tried := p.summed.LoadOrStore(one.ID+one.OwesSummary.String(), true); tried {
-		return
-	}
-	p.beside("summary", func() {
-		if err := p.putSummary(ctx, one); err != nil {
-			p.Log.Error().Err(err).Str("session", one.Name).Msg("summary not put into the outbox")
-		}
-	})
-}
-
-// doCommands does what was said to a session. Of words a record is made before they are taken off the session's; commands are
-// done after that: none is done twice, also after kill -9. It is not done where it is to be tried again.
-func (p *Poller) doCommands(ctx context.Context, id string) (done bool) {
-	folder := state.SessionsIn(p.user)
-	one, err := folder.Of(id)
-	if err != nil {
-		p.Log.Once(err, "commands not taken")
-		return false
-	}
-	read, cfg := one.Commands, p.personal()
-	if cfg.Unread {
-		return false // who may say something is not known
-	}
-	command := func(c state.Command) bool { return strings.HasPrefix(c.Text, "/") }
-	counts := func(c state.Command) bool { // a session that is started for its words begins after them
-		return (!command(c) || !c.At.Before(beganAt(one))) && cfg.Approves(c.Sender, c.SenderEmail)
-	}
-	forClaude := func(c state.Command) bool { return !command(c) || gchat.ClaudeCommand(c.Text, cfg.ClaudeCommands) }
-	superseded, nobody := p.superseded(one) || cfg.Keeps(state.Said), p.nobodyText(one)
-	if cfg.Keeps(state.Said) {
-		nobody = "[Not used] By a policy, instructions are given in the terminal alone."
-	}
-	words := func(c state.Command) bool { return !command(c) && counts(c) }
-	if !superseded && cfg.StartSessions && one.Listens && !p.listens(one) && slices.ContainsFunc(read, words) {
-		begun, why := p.resume(ctx, one)
-		switch {
-		case why != "":
-			nobody = why
-		case begun == nil:
-			return false // it is being started
-		default:
-			one = begun
-		}
-	}
-	takes := p.listens(one) && !superseded
-	for _, c := range read {
-		if commands.Asks(c) && counts(c) {
-			qs, _ := state.OpenQuestions(p.Env)
-			err = state.AskAgain(qs, id)
-			if err != nil {
-				p.Log.Once(err, "yes for a while not ended")
-				return false
-			}
-		}
-		if !counts(c) || !forClaude(c) {
-			continue
-		}
-		if takes {
-			err = commands.Instruct(p.Env, one, c)
-		} else {
-			err = p.putAnswer(one, state.MessageID("nobody", c.Message), nobody)
-		}
-		if err != nil {
-			p.Log.Once(err, "words for Claude not written down")
-			return false
-		}
-	}
-	one, err = folder.Change(id, func(one *state.Session) error {
-		one.Commands = slices.DeleteFunc(one.Commands, func(c state.Command) bool {
-			return slices.ContainsFunc(read, func(was state.Command) bool { return was.Message == c.Message })
-		})
-		for _, c := range read {
-			if !takes && c.Created.After(one.ToldNobody) { // no record knows these words
-				one.ToldNobody = c.Created
-			}
-		}
-		return nil
-	})
-	if err != nil {
-		p.Log.Once(err, "commands not taken")
-		return false
-	}
-	for _, c := range read {
-		if counts(c) && !forClaude(c) {
-			p.doCommand(ctx, one, c)
-		}
-	}
-	return true
-}
-
-// resume starts the Claude Code of a session that has ended, and tells its thread. Why is what is told of the words otherwise;
-// nil without it says that it is being started.
-func (p *Poller) resume(ctx context.Context, one *state.Session) (begun *state.Session, why string) {
-	begun, why = p.room().Begin(ctx, one)
-	switch {
-	case why != "":
-		return nil, gchat.NotBegunText(one, why)
-	case begun != nil:
-		err := p.putAnswer(begun, state.MessageID("begun", begun.ID, begun.Begins.String()), gchat.BegunText(begun))
-		p.Log.Once(err, "note not put into the outbox")
-	}
-	return begun, ""
-}
-
-// doCommand does one of our own commands, and tells its thread.
-func (p *Poller) doCommand(ctx context.Context, one *state.Session, c state.Command) {
-	bound, cancel := context.WithTimeout(context.WithoutCancel(ctx), commandBound)
-	defer cancel()
-	text := p.nobodyText(one)
-	if p.takesCommands(one) {
-		text = p.room().Do(bound, one, c)
-	}
-	if strings.HasPrefix(text, "[Stopped]") {
-		p.audit(state.AuditLine{
-			Session: one.Name, Project: one.ProjectDir, Kind: "command", By: c.Sender, Replied: c.Text, Told: text,
-		})
-	}
-	p.Log.Info().Str("session", one.Name).Str("message", c.Message).Str("sender", c.Sender).Str("text", c.Text).Msg("command")
-	p.Log.Once(p.putAnswer(one, state.MessageID("command", c.Message), text), "note not put into the outbox")
-}
-
 func (p *Poller) room() commands.Room {
-	return commands.Room{Env: p.Env, Log: p.Log, DryRun: p.DryRun, Titles: p.personal().TitlesOnly, Now: p.Now}
+	return commands.Room{Env: p.Env, Log: p.Log, DryRun: p.DryRun, Config: p.personal(), Put: p.put, Now: p.Now}
 }
 
 // begin begins the session that a person asks for with /new, in any thread of ours, once: its id is made of the message.
@@ -301,17 +139,7 @@ func (r *reader) begin(m gchat.Message) error {
 	if r.Now().Sub(c.At) > commands.TooOld && !m.CreateTime.After(r.mark.Watermark) {
 		return nil // it was read long ago
 	}
-	one, why, err := r.room().New(c, r.chat)
-	switch {
-	case err != nil:
-		return err
-	case why != "":
-		return r.put(&state.Message{
-			ID: state.MessageID("new", m.Name), Type: state.MessageNote, Parts: []string{why}, ProjectDir: r.user,
-			Chat: r.chat, ThreadName: m.ThreadName, Urgent: true, CreatedAt: r.Now().UTC(),
-		})
-	}
-	return r.putAnswer(one, state.MessageID("new", m.Name), gchat.NewSessionText(one, c))
+	return r.room().New(c, r.chat, m.ThreadName)
 }
 
 // beginsSession says whether a person who may asks for a new session: in a thread of ours, to the app, or on the page.
@@ -327,13 +155,4 @@ func (r *reader) beginsSession(n *pass, m gchat.Message) bool {
 	may := cfg.StartSessions && !cfg.Keeps(state.Said) && cfg.Approves(m.Sender, m.SenderEmail)
 	ours := len(n.records[m.ThreadName]) > 0 || n.sessions[m.ThreadName] != nil || r.pulled || gchat.Local(r.chat)
 	return ours && may && (q == nil || q.Reply(m.Name) == nil)
-}
-
-// putAnswer puts a note into the thread of a session, once.
-func (p *Poller) putAnswer(one *state.Session, id, text string) error {
-	return p.put(&state.Message{
-		ID: id, Type: state.MessageNote, Parts: []string{text}, ProjectDir: one.ProjectDir, Trusted: one.Trusted,
-		SessionID: one.ID, Chat: one.Chat, ThreadName: one.ThreadName, ThreadKey: "session-" + one.ID, Urgent: true,
-		CreatedAt: p.Now().UTC(),
-	})
 }

@@ -175,7 +175,7 @@ func TestACommandIsTakenBeforeItIsDone(t *testing.T) {
 	if err := os.WriteFile(outbox, nil, 0o600); err != nil { // its answer cannot be put
 		t.Fatal(err)
 	}
-	x.p.doCommands(t.Context(), x.id)
+	x.p.room().Work(t.Context(), x.id)
 	if len(x.is().Commands) > 0 {
 		t.Error("it would be done again")
 	}

@@ -6,8 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
 	"strings"
 	"sync"
 	"time"
@@ -16,13 +14,6 @@ import (
 	"gchat-hooks/state"
 	"gchat-hooks/state/config"
 )
-
-// receipt is what is known of a message that was delivered.
-type receipt struct {
-	Name, ThreadName string    // where Chat said them
-	At               time.Time // the server's clock
-	Answer           string    // of an agent
-}
 
 // outlet is what writes into a space: a webhook, or a Chat app.
 type outlet interface {
@@ -41,10 +32,8 @@ type gateway struct {
 
 	space    string // where it leads to, spaces/S; "" where err says why there is none
 	endpoint string // where its messages are read: as configured, else beside a webhook on this machine, else at Google ("")
-	reads    bool   // its space can be read, as far as that is known without asking
 }
 
-// gateways are those of the projects, for several goroutines.
 type gateways struct {
 	mu      sync.Mutex
 	ways    map[string]*gateway
@@ -56,7 +45,7 @@ type gateways struct {
 func (g *gateways) renew() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.ways, g.apps, g.printed = nil, nil, nil
+	g.ways, g.apps, g.printed = map[string]*gateway{}, map[string]*gchat.App{}, map[string]string{}
 }
 
 // gateway is how messages of a project go. A command for the webhook runs once, until what it printed does not work.
@@ -65,9 +54,6 @@ func (p *Poller) gateway(ctx context.Context, projectDir string, trusted bool) *
 	g := &p.ways
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if g.ways == nil {
-		g.ways, g.apps, g.printed = map[string]*gateway{}, map[string]*gchat.App{}, map[string]string{}
-	}
 	key := fmt.Sprint(projectDir, "\x00", trusted)
 	if way := g.ways[key]; way != nil && p.Now().Sub(way.at).Abs() < freshFor {
 		return way
@@ -85,7 +71,6 @@ func (p *Poller) gateway(ctx context.Context, projectDir string, trusted bool) *
 	if way.out != nil {
 		_, way.space, _ = strings.Cut(way.out.Chat(), "/")
 	}
-	way.reads = way.app != nil || way.endpoint != "" || p.hasCredentials(way.cfg)
 	way.at = p.Now()
 	if ctx.Err() == nil { // a command that we cut says nothing
 		g.ways[key] = way
@@ -111,7 +96,6 @@ func (p *Poller) useWebhook(ctx context.Context, way *gateway) error {
 	return err
 }
 
-// useApp has a project's messages go through the Chat app, which is kept with its tokens.
 func (g *gateways) useApp(ctx context.Context, way *gateway) error {
 	c := way.cfg
 	key := strings.Join([]string{c.SpaceID, c.Subscription, c.CredentialsFile, c.APIEndpoint, c.PubSubEndpoint}, "\x00")
@@ -144,24 +128,22 @@ func (p *Poller) readConfig(projectDir string, trusted bool, policy config.ReadP
 // personal is what the person alone set; see config.Personal.
 func (p *Poller) personal() *config.Config { return p.config("", false) }
 
-// own is the configuration that this process itself goes by. It has a hub's policy read again: people write also where no hook
-// asks.
+// own is the configuration that this process itself goes by. It has a hub's policy read again, also where no hook asks.
 func (p *Poller) own() *config.Config {
 	return p.readConfig(state.ProjectDir(p.Env), p.Env("CLAUDE_PROJECT_DIR") != "", gchat.ReadPolicy)
 }
 
-// unreplyable is why a reply to a question could not be used, as things are configured: no person may answer, or the space cannot
-// be read, as far as that is known without asking. A question in deny mode would wait in vain.
-func (p *Poller) unreplyable(way *gateway) error {
+// unreplyable is why a reply to a question could not be used, as things are configured: in deny mode it would wait in vain.
+func (p *Poller) unreplyable(ctx context.Context, way *gateway) error {
 	switch {
 	case len(way.cfg.AllowedUsers) == 0:
 		return errors.New("no reply could be used: nobody is on allowed_users")
-	case way.err != nil:
+	case way.err != nil, way.app != nil:
 		return way.err
-	case way.app != nil:
-		return nil
-	case !way.reads:
-		return errors.New("no reply could be used: there are no credentials to read with")
+	}
+	_, err := gchat.NewReader(ctx, way.endpoint, way.cfg.CredentialsFile)
+	if err != nil {
+		return fmt.Errorf("no reply could be used: %w", err)
 	}
 	if t := state.SpacesIn(p.user).Of(way.out.Chat()).Trouble; t != nil && (t.Refused || t.Degraded) {
 		return fmt.Errorf("no reply could be used: %s", t.Why)
@@ -169,27 +151,16 @@ func (p *Poller) unreplyable(way *gateway) error {
 	return nil
 }
 
-// hasCredentials says whether there is a file of credentials, the configured one or Google's default. A machine in Google's
-// cloud has some without, but none that may read messages.
-func (p *Poller) hasCredentials(cfg *config.Config) bool {
-	gcloud := cmp.Or(p.Env("CLOUDSDK_CONFIG"), filepath.Join(state.Home(p.Env), ".config", "gcloud"))
-	file := cmp.Or(cfg.CredentialsFile, p.Env("GOOGLE_APPLICATION_CREDENTIALS"),
-		filepath.Join(gcloud, "application_default_credentials.json"))
-	info, err := os.Stat(file)
-	return err == nil && info.Mode().IsRegular()
-}
-
-// deliver posts the part of a message that goes next.
-func (w *gateway) deliver(ctx context.Context, m *state.Message) (receipt, error) {
+func (w *gateway) deliver(ctx context.Context, m *state.Message) (gchat.Posted, error) {
 	p := gchat.Post{Text: m.Parts[m.PartsSent], ThreadName: m.ThreadName, ThreadKey: m.ThreadKey, MessageID: partID(m)}
 	if app := w.app; app != nil {
 		if m.PartsSent+1 == len(m.Parts) && len(m.Card) > 0 {
 			if err := json.Unmarshal(m.Card, &p.Card); err != nil {
-				return receipt{}, err
+				return gchat.Posted{}, err
 			}
 		}
 		if m.Patch != "" {
-			return receipt{Name: m.Patch}, app.Patch(ctx, m.Patch, p.Text, p.Card)
+			return gchat.Posted{Name: m.Patch}, app.Patch(ctx, m.Patch, p.Text, p.Card)
 		}
 		if direct, err := app.Direct(ctx); err == nil && !direct {
 			p.Viewer = m.Viewer
@@ -205,19 +176,17 @@ func (w *gateway) deliver(ctx context.Context, m *state.Message) (receipt, error
 		if r == nil && err == nil && w.app != nil && m.Type == state.MessageQuestion {
 			err = errUnseen // a tap counts only on a message that is known
 		}
-		return *cmp.Or(r, &receipt{}), err // where messages cannot be read its thread stays unknown
+		return *cmp.Or(r, &gchat.Posted{}), err // where messages cannot be read its thread stays unknown
 	}
-	return receipt{Name: posted.Name, ThreadName: posted.ThreadName, At: posted.ServerTime}, err
+	return posted, err
 }
 
-// errUnseen says that the space could not be asked.
 var errUnseen = errors.New("not known whether it arrived")
 
 // find looks whether that part is in its space: nil where it is not, or where messages cannot be read. Chat keeps one message for
-// an id; that this holds for webhooks was not measured, so the space is asked before a second try, and asked again where that
-// fails for a moment.
-func (w *gateway) find(ctx context.Context, m *state.Message) (*receipt, error) {
-	if !w.reads || m.Patch != "" { // twice the same card is one
+// an id; that this holds for webhooks was not measured, so the space is asked before a second try.
+func (w *gateway) find(ctx context.Context, m *state.Message) (*gchat.Posted, error) {
+	if m.Patch != "" { // twice the same card is one
 		return nil, nil
 	}
 	var got gchat.Message
@@ -231,7 +200,7 @@ func (w *gateway) find(ctx context.Context, m *state.Message) (*receipt, error) 
 	}
 	switch {
 	case err == nil:
-		return &receipt{Name: got.Name, ThreadName: got.ThreadName, At: got.CreateTime}, nil
+		return &gchat.Posted{Name: got.Name, ThreadName: got.ThreadName, ServerTime: got.CreateTime}, nil
 	case gchat.Permanent(err) || gchat.AuthFailure(err): // it is not there, or may not be read
 		return nil, nil
 	}

@@ -10,8 +10,7 @@ import (
 	"gchat-hooks/state"
 )
 
-// useGrant answers what a session asks, where a hook waits, by the yes for a while that was given to this permission, and tells
-// the thread. It returns when to come again.
+// useGrant answers what a session asks, where a hook waits, by the yes for a while that was given to this permission.
 func (p *Poller) useGrant(s *served) (next time.Time) {
 	given := s.q
 	heard := p.heard(given) // what was heard before this stands in the records
@@ -33,11 +32,10 @@ func (p *Poller) useGrant(s *served) (next time.Time) {
 	return p.tellGrant(s, allowedBy(given, records), over)
 }
 
-// heard says whether all is read and done that people said in a question's space and to its session: the last look at the space
-// went well, and was since this process reads on.
+// heard says whether all is read and done that people said in a question's space and to its session.
 func (p *Poller) heard(q *state.Question) bool {
 	r := p.readers[q.Chat]
-	if !p.readSince(q.Chat, p.awake) || r.bad.Load() || r.pulls && p.events.failing() {
+	if !p.readSince(q.Chat, p.awake) || r.bad.Load() {
 		return false
 	}
 	one, err := state.SessionsIn(p.user).Of(q.ClaudeSession())
@@ -55,8 +53,7 @@ func (p *Poller) ofSession(q *state.Question) []*served {
 	})
 }
 
-// grantOver says whether a yes for a while has ended for good. It also lasts no longer by this process's own clock, which nobody
-// sets back.
+// grantOver says whether a yes for a while has ended for good, also by this process's own clock, which no one sets back.
 func (p *Poller) grantOver(s *served, records []*served) bool {
 	now, given := p.Now(), s.q
 	one, err := state.SessionsIn(p.user).Of(given.ClaudeSession())
@@ -83,7 +80,7 @@ func allowedBy(given *state.Question, records []*served) (allowed []*state.Quest
 }
 
 // tellGrant has the thread told what a yes for a while allowed. A Chat app changes the message that says until when; a webhook
-// cannot, and lists all when the yes is over. It returns when to come again.
+// cannot, and lists all when the yes is over.
 func (p *Poller) tellGrant(s *served, allowed []*state.Question, over bool) (next time.Time) {
 	q, cfg := s.q, p.personal()
 	if cfg.TitlesOnly {

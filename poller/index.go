@@ -9,7 +9,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -37,27 +36,16 @@ type served struct {
 
 	over   bool        // the question is over, and nothing is left to be done about it
 	put    bool        // its message was put into the outbox
-	dialog dialog      // what was seen of its dialog in the terminal
-	looked sync.Once   // for its person's keys
-	sits   atomic.Bool // its person types in its pane, as far as is known: see graceLeft
+	shown  bool        // its dialog was seen to wait in the terminal
+	gone   bool        // and, at one look since then, no more
+	looked bool        // tmux was asked for its person's keys
+	sits   bool        // its person types in its pane: see graceLeft
 	told   int         // how much of what its yes for a while allowed was told
 	lasts  time.Time   // when that ends by this process's own clock, which nobody sets back
 	unsure bool        // such a yes is to answer it, and something that was said is still to be read
 	typing atomic.Bool // a goroutine types its answer
 	try    try
 }
-
-// in says whether the record is in a folder, by whatever name.
-func (s *served) in(dir string) bool { return filepath.Dir(s.real) == realPath(dir) }
-
-// dialog is what was seen of a dialog in the terminal.
-type dialog int
-
-const (
-	unseen  dialog = iota
-	waiting        // it waits for its answer
-	gone           // and, at one look since then, no more
-)
 
 const (
 	// retakePause is how long the lock of an Open stays free for the processes that wait for it.
@@ -115,7 +103,6 @@ func (p *Poller) scan() {
 	p.records.Tidy()
 }
 
-// readOpen reads an Open that is not s yet.
 func (p *Poller) readOpen(s *served, file string, e os.DirEntry) *served {
 	info, err := e.Info()
 	if err != nil {
@@ -144,7 +131,7 @@ func realPath(dir string) string {
 	return cmp.Or(real, dir)
 }
 
-// load reads a record as it stands now. A message is the sender's; a question that is over is read again when its file changed.
+// load reads a question as it stands now; one that is over, when its file changed.
 func (p *Poller) load(s *served) {
 	was := s.is
 	var err error
@@ -184,8 +171,8 @@ func (p *Poller) shrink(s *served) {
 	s.q, s.over = &small, true
 }
 
-// hold keeps the lock of a record's Open while the record waits for something, so that waiting processes block on it. They are
-// let go with every change of the record. It returns when to come again.
+// hold keeps the lock of a record's Open, on which waiting processes block, while the record waits for something. They are let
+// go with every change of the record.
 func (p *Poller) hold(s *served) (again time.Time) {
 	now := p.Now()
 	waits := s.waiting || s.q != nil && (s.q.Status == state.Pending || s.q.Late(now))
@@ -231,7 +218,6 @@ func (p *Poller) forget(s *served) {
 	delete(p.index, s.File)
 }
 
-// scanSessions reads the sessions of the user's state that changed.
 func (p *Poller) scanSessions() {
 	folder := state.SessionsIn(p.user)
 	names, err := folder.Names()

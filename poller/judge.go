@@ -1,25 +1,31 @@
 package poller
 
 import (
+	"fmt"
+	"os"
+	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 
+	"golang.org/x/sys/unix"
+
+	"gchat-hooks/inject"
 	"gchat-hooks/poller/judge"
 	"gchat-hooks/state"
 )
 
-// judgeUnread judges the replies in a question's file, as long as something can deliver an answer to it. It returns when to
-// come again.
+// judgeUnread judges the replies in a question's file, as long as something can deliver an answer to it.
 func (p *Poller) judgeUnread(s *served) (again time.Time) {
 	waited, again := p.waited(s)
-	switch {
-	case !again.IsZero():
+	if !again.IsZero() {
 		return again
-	case waited || !s.q.Answerable():
-		p.change(s, "replies not judged", func(q *state.Question) error { return p.judgeIn(q, configuredFor(q, s.Open)) })
-		return time.Time{}
 	}
+	waited = waited || !s.q.Answerable()
 	p.change(s, "replies not judged", func(q *state.Question) error {
+		if waited {
+			return p.judgeIn(q, configuredFor(q, s.Open))
+		}
 		for i := range q.Replies {
 			if r := &q.Replies[i]; r.Verdict == state.Unread && q.Answerable() {
 				r.Verdict = state.Unwaited
@@ -31,8 +37,7 @@ func (p *Poller) judgeUnread(s *served) (again time.Time) {
 	return time.Time{}
 }
 
-// judgeIn judges the unread replies within a write of the question, oldest first: the first good one of an allowed person becomes
-// the answer. It is state.ErrUnchanged where no reply could be judged.
+// judgeIn judges the unread replies within a write of the question, oldest first; state.ErrUnchanged where none could be judged.
 func (p *Poller) judgeIn(q *state.Question, by configured) error {
 	if q.Kind.Row().Personal {
 		by = configured{} // the person's own
@@ -67,45 +72,31 @@ func (p *Poller) judgeIn(q *state.Question, by configured) error {
 	if q.Kind.Row().Said && q.Status == state.Pending && !q.Unread() && q.Move(state.Cancelled, p.Now()) == nil {
 		q.ResolvedBy = state.Instead // it was asked back, and nothing waits for it
 	}
-	if !fresh || state.HasWaiter(p.Env, q.Path) {
-		return nil
-	}
-	if q.Mode.Row().Marker && !judge.FromShell(answer) || q.Kind.Row().Said && q.TmuxPane == "" {
+	later := fresh && (q.Mode.Row().Marker && !judge.FromShell(answer) || q.Kind.Row().Said && q.TmuxPane == "")
+	if later && !state.HasWaiter(p.Env, q.Path) {
 		q.Owe(state.NoteLater, q.AnsweredMessage)
 	}
 	return nil
 }
 
-// judgeAtOnce judges what was just stored in a question of this environment, in the same write, where a process waits for it.
-// What has to be delivered otherwise the loop judges, which knows of panes.
-func (p *Poller) judgeAtOnce(q *state.Question, by configured) {
-	if state.HasWaiter(p.Env, q.Path) || !q.Answerable() {
-		_ = p.judgeIn(q, by) // with nothing to judge what was stored is written all the same
-	}
-}
-
 // waited says whether something delivers an answer to the question: a process that waits, the poller by typing it, or, in deny
 // mode, a later hook. Again is when to ask once more: a hook may just be starting.
 func (p *Poller) waited(s *served) (yes bool, again time.Time) {
-	q := s.q
-	if !q.Mode.Row().Hook || state.HasWaiter(p.Env, s.Path) {
-		return true, again
-	}
-	if q.Kind.Row().Said || q.Kind.Row().Prompt && p.typable(s) {
+	q, kind, typable := s.q, s.q.Kind.Row(), p.typable(s)
+	if !q.Mode.Row().Hook || kind.Said || kind.Prompt && typable || state.HasWaiter(p.Env, s.Path) {
 		return true, again
 	}
 	grace := graceForReply
-	if p.typable(s) {
+	if typable {
 		grace = graceForHook
 	}
 	if age := p.Now().Sub(q.AskedAt).Abs(); age < grace {
 		return false, p.Now().Add(min(grace-age, time.Second))
 	}
-	return p.typable(s), again
+	return typable, again
 }
 
-// undelivered tells the thread of an answer that was claimed and can not be delivered: the waiting hook was killed before it
-// printed the answer, and there is no pane to type it into.
+// undelivered tells the thread of an answer that was taken, whose hook was killed before it printed it, and that has no pane.
 func (p *Poller) undelivered(s *served) {
 	lost := func(q *state.Question) bool {
 		r := q.Reply(q.AnsweredMessage)
@@ -114,14 +105,91 @@ func (p *Poller) undelivered(s *served) {
 	if s.q.Mode.Row().Later || s.q.Kind.Row().Said || !lost(s.q) || p.typable(s) {
 		return
 	}
-	if p.change(s, "thread not told", func(q *state.Question) error {
+	p.change(s, "thread not told", func(q *state.Question) error {
 		if !lost(q) {
 			return state.ErrUnchanged // the hook printed it just before it ended
 		}
 		q.Reply(q.AnsweredMessage).Verdict = state.Unwaited
 		q.Owe(state.NoteUnwaited, q.AnsweredMessage)
 		return nil
-	}) {
-		p.Log.Warn().Str("question", s.q.QuestionID).Msg("no process delivers the answer")
+	})
+}
+
+const (
+	maxReplyFile = 1 << 20                // in bytes; more than a reply has
+	justBefore   = 3 * time.Second        // before its question: a file system's clock is coarse
+	stillWritten = 300 * time.Millisecond // a younger file is left to be finished
+)
+
+// stateDirOf is the state folder that a question is in.
+func stateDirOf(q *state.Question) string { return filepath.Dir(filepath.Dir(q.Path)) }
+
+// takeReplyFile takes a reply that a person or a script put into the project's state, when Chat is out of reach:
+// user-input-queue/{session_id}.txt, by either id, or {session name}.txt. The file goes when its reply is in the question's; one
+// that is not for this question is left. It reports whether a file is too young: it may not be written to its end.
+func (p *Poller) takeReplyFile(s *served) (soon bool) {
+	q := s.q
+	for _, name := range []string{q.ClaudeSession(), q.SessionID, q.SessionFileName(), q.SessionName} {
+		path := filepath.Join(stateDirOf(q), "user-input-queue", name+".txt")
+		var file unix.Stat_t
+		if name == "" || filepath.Base(name) != name || unix.Lstat(path, &file) != nil {
+			continue
+		}
+		// When the file came to its place. Its other time is what a stranger's archive says.
+		placed := time.Unix(file.Ctim.Unix())
+		if p.Now().Sub(placed).Abs() < stillWritten {
+			return true
+		}
+		if why := p.notFor(s, name, placed); why != "" {
+			p.Log.Once(fmt.Errorf("%s: %s", path, why), "reply by hand left where it is")
+			continue
+		}
+		b, err := state.ReadPlain(path, maxReplyFile)
+		if err != nil || strings.TrimSpace(string(b)) == "" { // it is being written
+			continue
+		}
+		said := fmt.Sprintf("local/%x-%x", file.Ino, placed.UnixNano()) // the same words may be said again, in another file
+		if slices.ContainsFunc(p.inOrder(), func(s *served) bool { return s.q != nil && s.q.Reply(said) != nil }) {
+			os.Remove(path) // a poller was killed before it did
+			continue
+		}
+		p.change(s, "reply by hand not written down", func(q *state.Question) error {
+			q.Replies = append(q.Replies, state.Reply{
+				MessageName: said, Sender: state.Local, Text: string(b), CreateTime: p.Now().UTC(),
+			})
+			return nil
+		})
+		if s.q.Reply(said) != nil {
+			os.Remove(path)
+		}
+		return false
 	}
+	return false
+}
+
+// notFor is why a reply put there by hand is not one to this question; "" when it is. One that names a session by more than
+// Claude Code's own id may come from a stranger's archive: it counts where the project's files do.
+func (p *Poller) notFor(s *served, name string, placed time.Time) string {
+	q := s.q
+	switch {
+	case placed.Before(q.AskedAt.Add(-justBefore)):
+		return "it is older than the question"
+	case name == q.ClaudeSession():
+		return ""
+	case !s.Trusted && !slices.ContainsFunc(p.Dirs, func(dir string) bool { return filepath.Dir(s.real) == realPath(dir) }):
+		return "the project's files do not count: name the file after the claude_session_id"
+	}
+	for _, s := range p.index {
+		other := s.q
+		if other == nil || !other.Answerable() || stateDirOf(other) != stateDirOf(q) ||
+			other.ClaudeSession() == q.ClaudeSession() {
+			continue
+		}
+		called := slices.Contains([]string{other.SessionID, other.SessionFileName(), other.SessionName}, name)
+		if called && !inject.Ended(other.ClaudePID, other.ClaudeStart) {
+			return "another session of that name asks, too: " +
+				"name the file after its claude_session_id, or use `gchat-hooks answer`"
+		}
+	}
+	return ""
 }

@@ -14,25 +14,20 @@ import (
 )
 
 const (
-	// graceForPost is how long after its asking a question that no hook waits for is not posted: its PermissionRequest hook comes
-	// a moment later, or is not registered.
+	// graceForPost is how long a question is not posted whose PermissionRequest hook does not wait yet, or is not registered.
 	graceForPost = 1500 * time.Millisecond
-	// graceForHook is how long after its asking a question waits for a process that can take its answer.
-	graceForHook = 5 * time.Second
+	graceForHook = 5 * time.Second // after its asking, for a process that can take its answer
 	// graceForReply is how long after its asking a reply waits for a process that can deliver it: on a slow machine the
 	// PermissionRequest hook comes seconds after the poller posted, and takes over.
 	graceForReply = 15 * time.Second
-	// graceForSeen is how long after the answer was printed the PostToolUse hook may take, which knows what Claude was told.
-	graceForSeen = 10 * time.Second
-	// unreadGrace is how long after its time a question waits for a space that cannot be read.
-	unreadGrace = 5 * time.Minute
-	// mostMissed is how many rounds running a tmux session may be missing before its questions are given up.
-	mostMissed = 3
-	sweepEvery = time.Hour
+	graceForSeen  = 10 * time.Second // after the answer was printed, for the PostToolUse hook, which knows what Claude was told
+	unreadGrace   = 5 * time.Minute  // after a question's time is up, for a space that cannot be read
+	mostMissed    = 3                // rounds running without its tmux session, before a question is given up
+	sweepEvery    = time.Hour
 )
 
-// attendAll attends to every record of this environment; some things have their time once a poll_interval. It returns when to
-// come again, and whether something is left to be done.
+// attendAll attends to every record of this environment; some things have their time once a poll_interval. Like what it calls, it
+// returns when to come again, zero for no time of its own.
 func (p *Poller) attendAll(ctx context.Context, cfg *config.Config) (next time.Time, busy bool) {
 	interval := cfg.PollInterval
 	p.starts, p.pulls = cfg.StartSessions, cfg.Subscription != ""
@@ -67,12 +62,11 @@ func (p *Poller) attendAll(ctx context.Context, cfg *config.Config) (next time.T
 	return next, busy
 }
 
-// attend does what is due for one record. It returns when to come again; zero for no time of its own.
 func (p *Poller) attend(ctx context.Context, s *served, due bool) (next time.Time) {
 	if s.q == nil || s.typing.Load() {
 		return time.Time{}
 	}
-	if s.q.Status.Open() && (s.named || !s.q.Mode.Row().Asks) {
+	if s.named && s.q.Mode == "" && s.q.Status.Open() {
 		p.adopt(ctx, s)
 	}
 	next = p.closeOver(s, due)
@@ -112,31 +106,22 @@ func (p *Poller) attend(ctx context.Context, s *served, due bool) (next time.Tim
 	return next
 }
 
-// change updates a question, which stands in s afterwards. A failure is logged: the next step tries again.
-func (p *Poller) change(s *served, what string, change func(*state.Question) error) bool {
-	return p.changeBy(state.UpdateQuestion, s, what, change)
-}
-
-// changeBy is change by state.NoteQuestion, or by state.UpdateQuestion.
-func (p *Poller) changeBy(write func(string, func(*state.Question) error) (*state.Question, error), s *served, what string,
-	change func(*state.Question) error) bool {
+// change updates a question, which stands in s afterwards. What failed the next step tries again.
+func (p *Poller) change(s *served, what string, change func(*state.Question) error) {
 	changed := false
-	q, err := write(s.Path, func(q *state.Question) error {
+	q, err := state.UpdateQuestion(s.Path, func(q *state.Question) error {
 		err := change(q)
 		changed = err == nil
 		return err
 	})
-	switch {
-	case err == nil && changed:
+	if err == nil && changed {
 		s.q = q
-		return true
-	case err != nil && !errors.Is(err, state.ErrTransition):
+	} else if !errors.Is(err, state.ErrTransition) {
 		p.Log.Once(err, what)
 	}
-	return false
 }
 
-// end ends a question; the note of it is owed in the same write. also, where it is not nil, changes more in it.
+// end ends a question; also, where it is not nil, changes more in the same write.
 func (p *Poller) end(q *state.Question, to state.Status, by string, also func(*state.Question)) {
 	_, err := state.CloseQuestion(q.Path, to, by, also)
 	p.Log.Once(err, "question not closed")
@@ -148,7 +133,7 @@ func (p *Poller) close(s *served, to state.Status, by string, also func(*state.Q
 	p.load(s)
 }
 
-// closeOver ends a question whose time is up, or that can have no answer any more. It returns when to come again.
+// closeOver ends a question whose time is up, or that can have no answer any more.
 func (p *Poller) closeOver(s *served, due bool) (next time.Time) {
 	q, now := s.q, p.Now()
 	if !q.Status.Open() {
@@ -158,22 +143,21 @@ func (p *Poller) closeOver(s *served, due bool) (next time.Time) {
 	if q.Status == state.Answered {
 		end = end.Add(expireOthers) // an answer that came in time is still to be delivered
 	}
-	switch {
-	case now.Before(end):
-	case p.readFirst(q, end):
-		next = now.Add(time.Second)
-	default:
-		p.close(s, state.Expired, "age", nil)
-		return time.Time{}
-	}
-	if at := q.TimesOutAt; at != nil && q.Status == state.Pending {
-		up, unread := p.timeUp(q)
-		if up {
-			p.close(s, state.TimedOut, "timeout", func(q *state.Question) { judge.TimeOut(q, unread || q.Unread()) })
+	if !now.Before(end) {
+		if wait, _ := p.readFirst(q, end); !wait {
+			p.close(s, state.Expired, "age", nil)
 			return time.Time{}
 		}
+		next = now.Add(time.Second)
+	}
+	if at := q.TimesOutAt; at != nil && q.Status == state.Pending {
 		next = *at
-		if !now.Before(next) {
+		if !now.Before(*at) {
+			wait, unread := p.readFirst(q, *at)
+			if !wait {
+				p.close(s, state.TimedOut, "timeout", func(q *state.Question) { judge.TimeOut(q, unread || q.Unread()) })
+				return time.Time{}
+			}
 			next = now.Add(time.Second)
 		}
 	}
@@ -197,8 +181,7 @@ func (p *Poller) closeOver(s *served, due bool) (next time.Time) {
 	return next
 }
 
-// noteClaudeEnd ends a question whose Claude Code has ended. In deny mode it is only noted: the session gets the reply when it is
-// resumed.
+// noteClaudeEnd ends a question whose Claude Code has ended. In deny mode the session gets the reply when it is resumed.
 func (p *Poller) noteClaudeEnd(s *served) {
 	q, now := s.q, p.Now().UTC()
 	waits := q.Status.Open() || q.Late(now)
@@ -208,18 +191,17 @@ func (p *Poller) noteClaudeEnd(s *served) {
 	switch {
 	case q.Status == state.Answered && q.Printed: // it had the answer
 		p.close(s, state.Resolved, "chat", nil)
-		return
 	case !q.Mode.Row().Later:
 		p.close(s, state.Cancelled, "claude_gone", nil)
-		return
+	default:
+		p.change(s, "end of the session not noted", func(is *state.Question) error {
+			if is.SessionEnded != nil || is.ClaudePID != q.ClaudePID || is.ClaudeStart != q.ClaudeStart { // resumed meanwhile
+				return state.ErrUnchanged
+			}
+			is.SessionEnded = &now
+			return nil
+		})
 	}
-	p.change(s, "end of the session not noted", func(is *state.Question) error {
-		if is.SessionEnded != nil || is.ClaudePID != q.ClaudePID || is.ClaudeStart != q.ClaudeStart { // resumed meanwhile
-			return state.ErrUnchanged
-		}
-		is.SessionEnded = &now
-		return nil
-	})
 }
 
 // noteDialogEnd closes a permission or a plan that was answered in the terminal: no hook is told of that before Claude has the
@@ -233,15 +215,14 @@ func (p *Poller) noteDialogEnd(s *served) {
 	waits, known := inject.Waits(one.TranscriptPath, q.ClaudeSession(), q.ClaudePID)
 	switch {
 	case waits:
-		s.dialog = waiting
-	case known && s.dialog == waiting:
-		s.dialog = gone // on Esc its hook is told a moment later, and closes it as dismissed
-	case known && s.dialog == gone:
+		s.shown, s.gone = true, false
+	case known && s.gone:
 		p.close(s, state.Resolved, "terminal", nil)
+	case known:
+		s.gone = s.shown // on Esc its hook is told a moment later, and closes it as dismissed
 	}
 }
 
-// remind owes the thread of an open question its reminders, each once. It returns when the next one is due.
 func (p *Poller) remind(s *served) (next time.Time) {
 	q, now := s.q, p.Now()
 	if q.Status != state.Pending || !q.MessageSent {
@@ -251,7 +232,8 @@ func (p *Poller) remind(s *served) (next time.Time) {
 	if now.Before(at) {
 		return at
 	}
-	if p.readFirst(q, at) || state.SpacesIn(p.user).Of(q.Chat).Failures > 0 {
+	wait, _ := p.readFirst(q, at)
+	if p.awake.After(at) && wait || state.SpacesIn(p.user).Of(q.Chat).Failures > 0 {
 		return now.Add(time.Second) // there may be a reply already; or nothing can be sent: what is due by then is one reminder
 	}
 	p.change(s, "reminder not owed", func(q *state.Question) error {
@@ -271,51 +253,36 @@ func (p *Poller) remind(s *served) (next time.Time) {
 const lately = 2 * time.Minute
 
 // graceLeft is when a permission or a plan is due whose person types in its pane: what they answer there meanwhile needs no
-// thread. Zero is for now. tmux is asked beside the loop.
+// thread. Zero is for now.
 func (p *Poller) graceLeft(ctx context.Context, s *served) (due time.Time) {
 	q := s.q
 	due = q.AskedAt.Add(q.Grace)
 	if !p.Now().Before(due) || due.Sub(p.Now()) > q.Grace {
 		return time.Time{}
 	}
-	s.looked.Do(func() {
-		s.sits.Store(true)
-		server, asked := inject.Server{Socket: s.TmuxSocket}, q.AskedAt
-		p.beside("last key", func() {
-			typed, err := server.LastTyped(ctx, s.TmuxPane)
-			s.sits.Store(err == nil && asked.Sub(typed) < lately)
-		})
-	})
-	if !s.sits.Load() {
+	if !s.looked {
+		typed, err := inject.Server{Socket: s.TmuxSocket}.LastTyped(ctx, s.TmuxPane)
+		s.looked, s.sits = true, err == nil && q.AskedAt.Sub(typed) < lately
+	}
+	if !s.sits {
 		return time.Time{}
 	}
 	return due
 }
 
-// timeUp says whether a question had no reply in time: its space was read after that time, or cannot be read. Unread says that
-// there may have been a reply.
-func (p *Poller) timeUp(q *state.Question) (up, unread bool) {
-	end, now := *q.TimesOutAt, p.Now()
-	if now.Before(end) {
+// readFirst says whether what was due then has to wait: what was said until then, or while the machine slept or no poller ran, is
+// still to be read. A space that cannot be read is not waited for any longer; unread says that there may have been a reply.
+func (p *Poller) readFirst(q *state.Question, due time.Time) (wait, unread bool) {
+	if q.Chat == "" || !q.MessageSent {
 		return false, false
 	}
-	if q.Chat == "" || !q.MessageSent && q.Mode.Row().Asks {
-		return true, false
+	if p.awake.After(due) {
+		due = p.awake
 	}
-	if p.awake.After(end) {
-		end = p.awake // what was said while the machine slept, or no poller ran, is still to be read
-	}
-	unread = q.Unread() || !p.readSince(q.Chat, end)
-	return !unread || now.Sub(end) > unreadGrace, unread
+	unread = q.Unread() || !p.readSince(q.Chat, due)
+	return unread && p.Now().Sub(due) <= unreadGrace, unread
 }
 
-// readFirst says whether what was due then has to wait: its time came while the machine slept, or no poller ran, and what was
-// said meanwhile is still to be read.
-func (p *Poller) readFirst(q *state.Question, due time.Time) bool {
-	return q.MessageSent && p.awake.After(due) && p.Now().Sub(p.awake) < unreadGrace && !p.readSince(q.Chat, p.awake)
-}
-
-// readSince says whether all was read that was said in a space until then.
 func (p *Poller) readSince(chat string, then time.Time) bool {
 	r := p.readers[chat]
 	if r == nil || r.busy.Load() {
@@ -326,10 +293,9 @@ func (p *Poller) readSince(chat string, then time.Time) bool {
 	}
 	p.events.mu.Lock()
 	defer p.events.mu.Unlock()
-	return len(p.events.heard) == 0 && p.events.good.After(then)
+	return p.events.failed == 0 && len(p.events.heard) == 0 && p.events.good.After(then)
 }
 
-// post puts a question into the outbox when it is due. It returns when to come again.
 func (p *Poller) post(ctx context.Context, s *served) (again time.Time) {
 	q := s.q
 	young := p.Now().Sub(q.AskedAt).Abs() < graceForPost
@@ -370,13 +336,16 @@ func (p *Poller) putOwed(s *served) {
 	if q.Mode.Row().Asks && !q.Status.Open() { // before they are struck off: killed in between, it is written again
 		p.Log.Once(state.AddToAudit(p.Env, q.Ending()), "end not in the audit log")
 	}
-	p.changeBy(state.NoteQuestion, s, "notes not struck off", func(q *state.Question) error {
+	q, err := state.NoteQuestion(s.Path, func(q *state.Question) error {
 		q.Owes = slices.DeleteFunc(q.Owes, func(owed state.Owed) bool { return slices.Contains(told, owed) })
 		return nil
 	})
+	if err == nil {
+		s.q = q
+	}
+	p.Log.Once(err, "notes not struck off")
 }
 
-// busy says whether a poller is needed for a record.
 func (p *Poller) busy(s *served) bool {
 	q := s.q
 	switch {

@@ -443,9 +443,9 @@ func TestAnOwedSummaryIsTriedOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	said := 0
-	p.Summary = func(context.Context, state.Getenv, *state.Session) (state.Report, int, error) {
+	p.Summary = func(context.Context, state.Getenv, *state.Session) error {
 		said++
-		return state.Report{}, 0, errors.New("not now")
+		return errors.New("not now")
 	}
 	for range 2 {
 		p.round(t.Context())
@@ -460,9 +460,13 @@ func TestAnOwedSummaryIsTriedOnce(t *testing.T) {
 func TestTheFirstSessionIsSeen(t *testing.T) {
 	d := newDesk(t)
 	asked := make(chan bool, 1)
-	d.run(Options{Daemon: true, Summary: func(context.Context, state.Getenv, *state.Session) (state.Report, int, error) {
+	d.run(Options{Daemon: true, Summary: func(_ context.Context, env state.Getenv, one *state.Session) error {
 		asked <- true
-		return state.Report{Type: state.Plain, Text: "did things"}, 1, nil
+		_, err := state.SessionsIn(state.UserState(env)).Change(one.ID, func(s *state.Session) error {
+			s.OwesSummary = time.Time{}
+			return nil
+		})
+		return err
 	}})
 	bound.Until(t, "its first step is done", func() bool { return state.ReadBeat(d.env, state.Environment(d.env)).PID != 0 })
 	if _, err := state.SessionsIn(state.UserState(d.env)).Change("s", func(s *state.Session) error {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"gchat-hooks/gchat"
+	"gchat-hooks/poller/commands"
 	"gchat-hooks/poller/judge"
 	"gchat-hooks/state"
 )
@@ -24,8 +25,7 @@ type pass struct {
 	failed error                               // what was said to a session could not be written down
 }
 
-// readOn lists the space once, the oldest message first, gives each person's message to the record whose thread it is in, and
-// then notes how far it came: the next list goes on there, also after one that broke off.
+// readOn lists the space once, and then notes how far it came: the next list goes on there, also after one that broke off.
 func (r *reader) readOn(ctx context.Context, v *view, way *gateway) (err error) {
 	if way.app != nil {
 		direct, err := way.app.Direct(ctx)
@@ -75,7 +75,6 @@ func (r *reader) readOn(ctx context.Context, v *view, way *gateway) (err error) 
 	return err
 }
 
-// begins is from when on the messages of a record's thread have to be read.
 func begins(q *state.Question) time.Time {
 	switch {
 	case !q.Mode.Row().Asks && q.PostedAt == nil: // since the last message of ours, which may be hours old
@@ -86,8 +85,7 @@ func begins(q *state.Question) time.Time {
 	return q.AskedAt.Add(-clockSlack)
 }
 
-// since is where a list begins: at the watermark, or further back for a question whose thread was never read, and never more
-// than the age of a question. now is the server's.
+// since is where a list begins: at the watermark, or further back for a question whose thread was never read.
 func since(from time.Time, covered map[string]bool, v *view, now time.Time) time.Time {
 	if !from.IsZero() {
 		from = from.Add(-overlap)
@@ -105,7 +103,6 @@ func since(from time.Time, covered map[string]bool, v *view, now time.Time) time
 	return from
 }
 
-// take gives the messages of a page to their records.
 func (r *reader) take(n *pass, page []gchat.Message) {
 	ahead := r.api.Ahead
 	limit := r.Now().Add(ahead + 2*time.Second) // the header counts whole seconds
@@ -149,16 +146,15 @@ func known(q *state.Question, m gchat.Message) bool {
 	return r != nil && (r.Verdict != state.Unread || r.Text == gchat.Cut(m.Text, gchat.MaxText) && !m.Deleted)
 }
 
-// beginsIn says whether a process began to wait in the thread, which was not read since: the reply that it waits for comes
-// after the last message of ours there, but for a note that the reply was not read: that came before the wait.
+// beginsIn says whether a process began to wait in the thread, which was not read since: its reply comes after our last message
+// there, but for a note that the reply was not read: that came before the wait.
 func beginsIn(q *state.Question) bool {
 	return !q.Mode.Row().Asks && q.PostedAt == nil && q.Status == state.Pending
 }
 
 // target is the record that a person's message belongs to, nil for none. Ours have a thread each; other programs may put several
 // questions into one, and processes may wait in it: a reply is for the oldest that it can answer, and for a process that began to
-// wait when it can answer none. A process that ended keeps only the reply that it took, and a wish for the next instruction takes
-// one.
+// wait when it can answer none. A process that ended keeps only the reply that it took.
 func (n *pass) target(m gchat.Message) *state.Question {
 	all := slices.DeleteFunc(slices.Clone(n.records[m.ThreadName]), func(q *state.Question) bool {
 		switch {
@@ -192,22 +188,18 @@ func (n *pass) target(m gchat.Message) *state.Question {
 	return cmp.Or(begun, over)
 }
 
-// answerNobody tells a person who wrote into a thread of a session's reports that no process waits for a reply there. That it
-// was told stands in the session: the space shows the message again.
+// answerNobody tells a person, once, that no process waits for a reply in the thread of a session's reports.
 func (r *reader) answerNobody(n *pass, m gchat.Message) {
 	one := n.sessions[m.ThreadName]
 	foreign := one == nil || one.Env != r.environment && !r.deserted(one) || cmp.Or(one.Chat, r.chat) != r.chat
 	if foreign || m.Sender == "" {
 		return
 	}
-	if r.mayAnswerSoon(n, one, m) {
-		return
-	}
 	at := m.CreateTime.Truncate(time.Millisecond) // as the session's file has it
 	if !at.After(one.ToldNobody) || !r.config(one.ProjectDir, one.Trusted).Allows(m.Sender, m.SenderEmail) {
 		return
 	}
-	err := r.putAnswer(one, state.MessageID("nobody", m.Name), r.nobodyText(one))
+	err := r.room().Tell(one, state.MessageID("nobody", m.Name), commands.NobodyText(one, r.Now()))
 	if err == nil {
 		_, err = state.SessionsIn(r.user).Change(one.ID, func(one *state.Session) error {
 			if at.After(one.ToldNobody) {
@@ -219,24 +211,19 @@ func (r *reader) answerNobody(n *pass, m gchat.Message) {
 	r.Log.Once(err, "note not put into the outbox")
 }
 
-// writeReplies writes people's messages into the file of the question that they belong to. The poller of that question's
-// environment judges them. Of a process that began to wait, those count that came after the last message of ours.
+// writeReplies writes people's messages into the question that they belong to. Of a process that began to wait, those count that
+// came after the last message of ours.
 func (r *reader) writeReplies(v *view, q *state.Question, ms []gchat.Message) error {
 	begins := beginsIn(q)
 	if len(ms) == 0 && !begins {
 		return nil
 	}
 	of, strangers := v.served[q], map[string]bool{}
-	by := configuredFor(q, of.Open)
-	if of.mine {
-		for _, m := range ms {
-			strangers[m.Sender] = m.Human && r.mayNot(by, q, m.Sender, m.SenderEmail)
-		}
+	for _, m := range ms {
+		strangers[m.Sender] = m.Human && r.mayNot(of, q, m.Sender, m.SenderEmail)
 	}
 	ahead := r.api.Ahead // of the server's clock
-	changed := false
-	_, err := state.UpdateQuestion(q.Path, func(q *state.Question) error {
-		changed = begins
+	_, _, err := r.writeHeard(of, func(q *state.Question) (changed bool) {
 		if begins {
 			after := q.AskedAt.Add(ahead - judge.DateSlack)
 			if r.pulled { // no message of ours comes: what was said before the wait began was kept for it
@@ -250,31 +237,41 @@ func (r *reader) writeReplies(v *view, q *state.Question, ms []gchat.Message) er
 			q.PostedAt = &after
 			ms = slices.DeleteFunc(ms, func(m gchat.Message) bool { return !m.Human || !m.CreateTime.After(after) })
 		}
+		changed = begins
 		for _, m := range ms {
 			changed = store(q, m, strangers[m.Sender]) || changed
 		}
-		if !changed {
-			return state.ErrUnchanged
-		}
-		if of.mine {
-			r.judgeAtOnce(q, by)
-		}
-		return nil
+		return changed
 	})
-	if changed && !of.mine {
-		state.CallPoller(r.Env, of.Env) // which judges it
-	}
 	return err
 }
 
-// mayNot says whether a sender surely may not answer a question of this environment.
-func (p *Poller) mayNot(by configured, q *state.Question, sender, email string) bool {
-	cfg := p.config(by.projectDir, by.trusted)
-	return !cfg.Unread && !cfg.AllowedUnknown && !judge.MayAnswer(cfg, q, &state.Reply{Sender: sender, SenderEmail: email})
+// writeHeard writes what people said or tapped into a question. Where a process waits for it, it is judged in the same write;
+// otherwise the loop judges, which knows of panes, or the poller of another environment.
+func (p *Poller) writeHeard(s *served, store func(*state.Question) bool) (q *state.Question, changed bool, err error) {
+	q, err = state.UpdateQuestion(s.Path, func(q *state.Question) error {
+		changed = store(q)
+		if !changed {
+			return state.ErrUnchanged
+		}
+		if s.mine && (state.HasWaiter(p.Env, q.Path) || !q.Answerable()) {
+			_ = p.judgeIn(q, configuredFor(q, s.Open)) // with nothing to judge what was stored is written all the same
+		}
+		return nil
+	})
+	if changed && !s.mine {
+		state.CallPoller(p.Env, s.Env)
+	}
+	return q, changed, err
 }
 
-// alike is how far apart the times are at most of a message and of what another program wrote of it into the question's file.
-const alike = time.Second
+// mayNot says whether a sender surely may not answer a question. Of another environment it is not known.
+func (p *Poller) mayNot(s *served, q *state.Question, sender, email string) bool {
+	by := configuredFor(q, s.Open)
+	cfg := p.config(by.projectDir, by.trusted)
+	known := s.mine && !cfg.Unread && !cfg.AllowedUnknown
+	return known && !judge.MayAnswer(cfg, q, &state.Reply{Sender: sender, SenderEmail: email})
+}
 
 // store copies a message into the file of its question; of a stranger the first one. It reports whether that was news.
 func store(q *state.Question, m gchat.Message, stranger bool) bool {
@@ -289,7 +286,7 @@ func store(q *state.Question, m gchat.Message, stranger bool) bool {
 	text := gchat.Cut(m.Text, gchat.MaxText)
 	usedInFile := func(r state.Reply) bool {
 		return r.Sender == state.Local && (r.Verdict == state.Used || r.Verdict == state.Kept) &&
-			strings.TrimSpace(r.Text) == strings.TrimSpace(text) && r.CreateTime.Sub(m.CreateTime).Abs() < alike
+			strings.TrimSpace(r.Text) == strings.TrimSpace(text) && r.CreateTime.Sub(m.CreateTime).Abs() < time.Second
 	}
 	switch r := q.Reply(m.Name); {
 	case r == nil && slices.ContainsFunc(q.Replies, usedInFile): // the very reply, which another program read first
@@ -311,8 +308,7 @@ func store(q *state.Question, m gchat.Message, stranger bool) bool {
 	return true
 }
 
-// makeRoom says whether there is room for one more reply of a sender. When there are many, the oldest that was no answer goes. Of
-// a stranger one is enough: it is refused, once.
+// makeRoom says whether there is room for one more reply: the oldest that was no answer goes. Of a stranger one is enough.
 func makeRoom(q *state.Question, sender string, stranger bool) bool {
 	if stranger && slices.ContainsFunc(q.Replies, func(r state.Reply) bool {
 		return r.Sender == sender && (r.Verdict == state.Unread || r.Verdict == state.Refused)

@@ -13,45 +13,45 @@ import (
 )
 
 const (
-	// proofBound is how long after its typing an instruction waits for the hook that saw it as a prompt.
-	proofBound = 10 * time.Second
-	// mostPastes is how many times an instruction is typed at most that no hook ever sees.
-	mostPastes = 3
-	// proofLook is how often such a proof is looked for.
-	proofLook = 300 * time.Millisecond
+	proofBound = 10 * time.Second       // after its typing, for the hook that saw an instruction as a prompt
+	proofLook  = 300 * time.Millisecond // from one look for such a proof to the next
+	mostPastes = 3                      // of an instruction that no hook ever sees
 )
 
 // typeNext types a session's next instruction at its empty prompt, and submits it. The next UserPromptSubmit or Stop of the
 // session proves that it arrived and closes the question; where neither comes, it is typed again. What is said while Claude works
-// is queued by Claude Code, and typed once.
+// is queued by Claude Code, and typed once: where it cannot be seen that Claude Code has it, a person has to look.
 func (p *Poller) typeNext(ctx context.Context, s *served, q *state.Question) {
 	s.try.next = p.Now().Add(retryPause)
 	words, _ := q.Decision()
-	if q.Typing != nil && q.Typing.Last == state.TypedQueued {
-		p.proveQueued(ctx, q, words)
-		return
-	}
 	if q.Typing != nil && strings.HasPrefix(words, "/") {
 		p.endCommand(q, "What became of it was not seen.") // a poller was killed
 		return
 	}
 	if t := q.Typing; t != nil {
-		if left := t.At.Add(proofBound).Sub(p.Now()); left > 0 && left <= proofBound {
+		left, queued := t.At.Add(proofBound).Sub(p.Now()), t.Last == state.TypedQueued
+		waits := left > 0 && left <= proofBound
+		one, err := state.SessionsIn(p.user).Of(q.ClaudeSession())
+		switch {
+		case (queued || !waits) && err == nil && inject.Queued(p.transcriptOf(one), words, t.At):
+			p.end(q, state.Resolved, "chat", nil) // it is in the queue; or no hook of ours runs there
+			return
+		case waits && queued: // 2.1.329 tells a hook of the queue, and the transcript says so in both versions
+			s.try.next = p.Now().Add(proofLook)
+			return
+		case waits:
 			s.try.next = p.Now().Add(left)
 			return
-		}
-		one, err := state.SessionsIn(p.user).Of(q.ClaudeSession())
-		if err == nil && inject.Queued(p.transcriptOf(one), words, t.At) {
-			p.end(q, state.Resolved, "chat", nil) // Claude began to work just then, or no hook of ours runs there
+		case queued:
+			p.leaveToPerson(q, inject.Outcome{Result: inject.Dirty, Why: "Claude Code did not say that it has your message"})
 			return
-		}
-		if t.Keys >= mostPastes {
+		case t.Keys >= mostPastes:
 			p.end(q, state.Cancelled, "not_typed", nil)
 			return
 		}
 	}
 	one, action, last, why := p.readyFor(ctx, q, words)
-	if one != nil && p.superseded(one) {
+	if one != nil && state.SessionsIn(p.user).Superseded(one) {
 		p.end(q, state.Cancelled, "superseded", nil)
 		return
 	}
@@ -86,7 +86,7 @@ func (p *Poller) typeNext(ctx context.Context, s *served, q *state.Question) {
 		return
 	}
 	if q.Typing == nil { // the first try
-		p.audit(q.Decided(words))
+		p.Log.Once(state.Audit(p.Env, p.Log, q.Decided(words)), "not in the audit log")
 	}
 	args := []string{words}
 	if action == "submit" {
@@ -94,13 +94,16 @@ func (p *Poller) typeNext(ctx context.Context, s *served, q *state.Question) {
 	}
 	err := commands.Menu(p.Env, one).Run(ctx, one.TmuxPane, action, args)
 	p.Log.Info().Str("question", q.QuestionID).Str("session", q.SessionName).Err(err).Msg("next instruction typed")
-	if refused := new(state.UserError); errors.As(err, &refused) && refused.Code == 2 { // nothing was pressed
-		p.update(s.Path, "typing not taken back", func(q *state.Question) error { q.Typing = nil; return nil })
-		p.notTyped(s, q, err.Error(), false)
-		return
-	}
-	if errors.As(err, new(inject.Unsubmitted)) && last == state.TypedQueued {
-		p.update(s.Path, "typing not taken back", func(q *state.Question) error { q.Typing.Last = "text"; return nil })
+	refused := new(state.UserError)
+	unpressed := errors.As(err, &refused) && refused.Code == 2
+	if unpressed || errors.As(err, new(inject.Unsubmitted)) && last == state.TypedQueued {
+		p.update(s.Path, "typing not taken back", func(q *state.Question) error {
+			q.Typing.Last = "text"
+			if unpressed {
+				q.Typing = nil
+			}
+			return nil
+		})
 		p.notTyped(s, q, err.Error(), false)
 		return
 	}
@@ -157,28 +160,4 @@ func (p *Poller) endCommand(q *state.Question, outcome string) {
 	p.end(q, state.Resolved, "chat", func(q *state.Question) {
 		q.Notes = map[string]string{q.Questions[0].Question: outcome}
 	})
-}
-
-// proveQueued closes words that were typed while Claude worked, once Claude Code has them in its queue: 2.1.329 tells a hook of
-// them, and its transcript says so in both versions. They are not typed again: where that cannot be seen, a person has to look.
-func (p *Poller) proveQueued(ctx context.Context, q *state.Question, words string) {
-	one, err := state.SessionsIn(p.user).Of(q.ClaudeSession())
-	for end := q.Typing.At.Add(proofBound); err == nil; sleep(ctx, proofLook) {
-		if now, err := state.LoadQuestion(q.Path); err != nil || !now.Status.Open() {
-			return // a hook was told
-		}
-		if inject.Queued(one.TranscriptPath, words, q.Typing.At) {
-			p.end(q, state.Resolved, "chat", nil)
-			return
-		}
-		if ctx.Err() != nil || !p.Now().Before(end) {
-			break
-		}
-	}
-	p.leaveToPerson(q, inject.Outcome{Result: inject.Dirty, Why: "Claude Code did not say that it has your message"})
-}
-
-// audit adds a line to the log of decisions.
-func (p *Poller) audit(line state.AuditLine) {
-	p.Log.Once(state.Audit(p.Env, p.Log, line), "not in the audit log")
 }

@@ -20,6 +20,7 @@ import (
 
 	"github.com/fsnotify/fsnotify"
 
+	"gchat-hooks/poller/service"
 	"gchat-hooks/state"
 	"gchat-hooks/state/config"
 )
@@ -39,8 +40,8 @@ type Options struct {
 	Dirs   []string
 	Hangup <-chan os.Signal // configuration and credentials are read afresh
 
-	// Summary words what a session that ended or stopped did, and counts its turns. Nil words nothing.
-	Summary func(context.Context, state.Getenv, *state.Session) (state.Report, int, error)
+	// Summary puts the summary that a session's thread is owed. Nil puts none.
+	Summary func(context.Context, state.Getenv, *state.Session) error
 
 	Now func() time.Time // nil: time.Now
 }
@@ -49,13 +50,14 @@ type Options struct {
 const Idle = 30 * time.Second
 
 const (
-	// stepBound is how long one step of the loop may take: then something hangs, and the process ends. The next hook, or a
-	// process that waits, starts another, which goes on from the records.
+	// stepBound is how long one step of the loop may take: then something hangs, and the process ends. Another is started.
 	stepBound = time.Minute
 	// onceBound is how long a single round sends before it types, and again after it.
 	onceBound = 10 * time.Second
 	// burstPause is how long changes that come close together are collected.
 	burstPause = 10 * time.Millisecond
+	// clockJump is how much later than asked for the loop wakes when the machine slept.
+	clockJump = time.Minute
 	// unwatched is how long the loop rests at most where the system does not tell of calls.
 	unwatched = 2 * time.Second
 )
@@ -102,13 +104,13 @@ type Poller struct {
 var ErrDaemonRuns = errors.New("the daemon runs already")
 
 // ending is why a poller stops serving.
-type ending int
+type ending string
 
 const (
-	stopped  ending = iota // ctx ended, or a daemon waits for the lock
-	idled                  // there is nothing to do
-	replaced               // the program changed: another process goes on
-	homeless               // its folder was deleted beneath it
+	stopped  ending = "stopped" // ctx ended, or a daemon waits for the lock
+	idled    ending = "idled"   // there is nothing to do
+	replaced ending = "the program on disk changed"
+	homeless ending = "the state folder was removed"
 )
 
 // Run is the poller until ctx ends or its Options say so. Errors are ErrDaemonRuns, *state.UserError when a person has to mend
@@ -157,14 +159,12 @@ func Run(ctx context.Context, o Options) error {
 	why := p.serve(ctx)
 	state.EndBeat(p.Env)
 	switch {
-	case p.Daemon && why == replaced:
-		return errors.New("the program on disk changed") // the service manager starts it
-	case p.Daemon && why == homeless:
-		return errors.New("the state folder was removed") // so here
-	case why == homeless:
-		return nil
 	case why == stopped:
 		state.CallPoller(p.Env, p.environment) // what waits for the lock is to go on, and not only a single round
+		return nil
+	case p.Daemon:
+		return errors.New(string(why)) // the service manager starts it
+	case why == homeless:
 		return nil
 	case why == replaced:
 		return p.leave(anew)
@@ -172,9 +172,8 @@ func Run(ctx context.Context, o Options) error {
 	return p.leave(p.calls)
 }
 
-// Deliver has a command be the poller until its message is delivered or set aside, or ctx ends, and returns the message as it
-// then stands; fresh says that it was put as tried a moment ago. The command has the poller's lock. It sends what is in its
-// message's lane, and leaves all else to the poller that begins after it.
+// Deliver has a command, which has the poller's lock, be the poller until its message is delivered or set aside, or ctx ends;
+// fresh says that it was put as tried a moment ago. What is in other lanes it leaves to the poller that begins after it.
 func Deliver(ctx context.Context, o Options, m *state.Message, fresh bool) (*state.Message, error) {
 	s := newPoller(o).newSender()
 	if fresh {
@@ -218,13 +217,13 @@ func newPoller(o Options) *Poller {
 		index: map[string]*served{}, readers: map[string]*reader{}, changed: make(chan struct{}, 1),
 		began: now, awake: now, swept: now, calls: state.PollerCalls(o.Env),
 	}
+	p.ways.renew()
 	if o.Self != "" {
 		p.program, _ = os.Stat(o.Self)
 	}
 	return p
 }
 
-// stateFolders are where other programs look for the daemon's pid, and for the time of its last poll.
 func (p *Poller) stateFolders() []string {
 	all := []string{p.user}
 	for _, dir := range p.Dirs {
@@ -253,7 +252,7 @@ func (p *Poller) lock(ctx context.Context) (err error) {
 	}
 	defer done()
 	state.CallPoller(p.Env, p.environment) // the one that has the lock looks who wants it
-	for p.Lock == nil {
+	for {
 		if h := state.ReadBeat(p.Env, p.environment); h.Daemon && h.Lives { // it says so a moment after it took the lock
 			return fmt.Errorf("%w: pid %d", ErrDaemonRuns, h.PID)
 		}
@@ -261,20 +260,17 @@ func (p *Poller) lock(ctx context.Context) (err error) {
 			return ctx.Err()
 		}
 		p.Lock, err = state.TakePollerLock(p.Env)
-		if err != nil && !errors.Is(err, state.ErrLocked) {
+		if !errors.Is(err, state.ErrLocked) {
 			return misconfigured(err)
 		}
 	}
-	return nil
 }
 
-// release gives a lock up; nil stands in its place then.
 func release(lock **state.Lock) {
 	(*lock).Unlock()
 	*lock = nil
 }
 
-// serve is the loop.
 func (p *Poller) serve(ctx context.Context) (why ending) {
 	ctx, end := p.begin(ctx)
 	defer end()
@@ -312,8 +308,7 @@ func (p *Poller) serve(ctx context.Context) (why ending) {
 	}
 }
 
-// begin makes a poller ready to serve. end waits for what this process still does, so that it does nothing any more without the
-// lock: an answer is typed to its end.
+// begin makes a poller ready to serve. end waits for what this process still does: an answer is typed to its end.
 func (p *Poller) begin(ctx context.Context) (serving context.Context, end func()) {
 	p.sender = p.newSender()
 	ctx, cancel := context.WithCancel(ctx)
@@ -350,10 +345,7 @@ func (p *Poller) step(ctx context.Context) (next time.Time, busy bool) {
 	p.calls = state.PollerCalls(p.Env)
 	p.safely("step", func() {
 		p.scan()
-		var heard time.Time
-		if cfg.Subscription != "" || p.events.lock != nil {
-			heard = p.takeEvents(ctx, cfg.Subscription)
-		}
+		heard := p.takeEvents(ctx, cfg.Subscription)
 		next, busy = p.attendAll(ctx, cfg)
 		next, busy = sooner(next, heard), busy || p.events.keeps
 		next = sooner(next, p.follow(ctx))
@@ -367,21 +359,17 @@ func (p *Poller) step(ctx context.Context) (next time.Time, busy bool) {
 	return next, busy
 }
 
-// watchCalls has the system tell of calls, each of which writes to the file of this poller's lock. What other programs put into a
-// folder that a person named is looked for there.
+// watchCalls has the system tell of calls, each of which writes to the file of this poller's lock.
 func (p *Poller) watchCalls() {
-	var err error
-	p.watch, err = fsnotify.NewWatcher()
+	watch, err := fsnotify.NewWatcher()
 	if err == nil {
-		err = p.watch.Add(p.Lock.Path)
-		if err != nil {
-			_ = p.watch.Close()
-		}
+		err = watch.Add(p.Lock.Path)
 	}
 	if err != nil {
-		p.watch = nil
 		p.Log.Warn().Err(err).Msg("work is looked for every two seconds")
+		return
 	}
+	p.watch = watch
 }
 
 // await waits for a call, for what a goroutine of ours has, for SIGHUP, or for that time.
@@ -416,8 +404,7 @@ func (p *Poller) await(ctx context.Context, until time.Time) {
 	}
 }
 
-// once is one round: what waits is sent, each space is listed once, replies are judged and typed, and what there is to say of
-// it is sent.
+// once is one round: what waits is sent, each space is listed once, replies are judged and typed, and notes of that are sent.
 func (p *Poller) once(ctx context.Context) (failed error) {
 	ctx, end := p.begin(ctx)
 	defer end()
@@ -451,7 +438,6 @@ func (p *Poller) once(ctx context.Context) (failed error) {
 	return failed
 }
 
-// round attends once to every record.
 func (p *Poller) round(ctx context.Context) {
 	p.polled = time.Time{} // also to what has its time once an interval
 	p.scan()
@@ -493,6 +479,27 @@ func (p *Poller) noteLastPoll() {
 	}
 }
 
+// wakeUp begins anew after the machine slept: what failed before says nothing. Only what Chat itself asked for is kept.
+func (p *Poller) wakeUp() {
+	p.awake = p.Now()
+	p.closeReaders(nil)
+	p.events.wakeUp()
+	p.sender.wakeUp()
+	p.Log.Info().Msg("the machine slept: what was put off is tried at once")
+}
+
+// keepAwake has the machine stay awake while a question is open, where its person wants that.
+func (p *Poller) keepAwake(wanted bool) {
+	if !wanted {
+		p.letSleep()
+		p.letSleep = nil
+		return
+	}
+	ctx, end := context.WithCancel(context.Background())
+	p.letSleep = end
+	p.beside("keep awake", func() { p.Log.Once(service.KeepAwake(ctx), "the machine is not kept awake") })
+}
+
 // programChanged says whether another program stands where this one was started: starters use the installed path.
 func (p *Poller) programChanged() bool {
 	is, err := os.Stat(p.Self)
@@ -520,7 +527,6 @@ func (p *Poller) beside(what string, f func()) {
 	}()
 }
 
-// wake has the loop take its next step now.
 func (p *Poller) wake() {
 	select {
 	case p.changed <- struct{}{}:
@@ -528,7 +534,7 @@ func (p *Poller) wake() {
 	}
 }
 
-// misconfigured tells the permanent reasons from those that pass.
+// misconfigured has a hint for what does not pass by itself.
 func misconfigured(err error) error {
 	if errors.Is(err, os.ErrPermission) || errors.Is(err, syscall.EROFS) || errors.Is(err, syscall.ENOTDIR) {
 		const hint = "the state folder cannot be written: check its owner, or set GCHAT_STATE_DIR and XDG_STATE_HOME"

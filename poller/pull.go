@@ -15,20 +15,15 @@ import (
 )
 
 const (
-	// pullsAtOnce is how many pulls are under way: while one is answered, another waits at Google.
-	pullsAtOnce = 2
-	// pullOnce is how long a single round waits for an event.
-	pullOnce = 2 * time.Second
-	// emptyPause is the least time between two pulls that end with nothing.
-	emptyPause = 100 * time.Millisecond
+	pullsAtOnce = 2                      // while one is answered, another waits at Google
+	pullOnce    = 2 * time.Second        // for an event, in a single round
+	emptyPause  = 100 * time.Millisecond // at least, between two pulls that end with nothing
 	// foreignAge is how long a tap or words that no record here knows are left to the other machines of the app, and to a record
 	// that is just being written: a post's receipt may come after the reply to it.
 	foreignAge = time.Minute
-	// silentAge is from when on they are too old to be answered.
-	silentAge = 24 * time.Hour
-	// keptPause is how often what is left so is tried again, and mostKept how much of it.
-	keptPause = 250 * time.Millisecond
-	mostKept  = 1000
+	silentAge  = 24 * time.Hour         // then they are too old to be answered
+	keptPause  = 250 * time.Millisecond // from one try of what is left so to the next
+	mostKept   = 1000                   // of that
 )
 
 // events are what the Chat app hears from its subscription. Pulls run beside the loop, which uses the events: it acknowledges
@@ -45,17 +40,18 @@ type events struct {
 	lock    *state.Lock
 }
 
-// failing says whether the last pull went wrong.
-func (e *events) failing() bool {
+// wakeUp has the next pull begin at once.
+func (e *events) wakeUp() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	return e.failed > 0
+	if !e.asked {
+		e.failed, e.again = 0, time.Time{}
+	}
 }
 
 // takeEvents uses what the app's people tapped and said, and keeps the pulls going. It returns when to come again.
 func (p *Poller) takeEvents(ctx context.Context, subscription string) (next time.Time) {
 	if subscription == "" {
-		release(&p.events.lock) // where it was configured until now, another environment's poller may pull
 		return time.Time{}
 	}
 	way := p.gateway(ctx, p.user, false)
@@ -84,8 +80,7 @@ func (p *Poller) takeEvents(ctx context.Context, subscription string) (next time
 	return next
 }
 
-// leadEvents has this process take the events of a subscription; false while another environment's poller does, for our records,
-// too.
+// leadEvents has this process take the events of a subscription; false while another environment's poller does for our records.
 func (p *Poller) leadEvents(app *gchat.App) bool {
 	if p.events.lock != nil {
 		return true
@@ -99,7 +94,6 @@ func (p *Poller) leadEvents(app *gchat.App) bool {
 	return true
 }
 
-// pull takes events once, and has the loop use them.
 func (p *Poller) pull(ctx context.Context, app *gchat.App) {
 	began := p.Now()
 	got, err := app.Pull(ctx)
@@ -174,8 +168,7 @@ func (p *Poller) useEvents(ctx context.Context, app *gchat.App, heard []gchat.Pu
 	return kept
 }
 
-// unknownFor says what becomes of an event that no record here knows: it waits, is answered, or is passed over: after a day, and
-// in another space, where the app does not write.
+// unknownFor says what becomes of an event that no record here knows: it waits, or is passed over in silence, or is answered.
 func (p *Poller) unknownFor(app *gchat.App, one gchat.Pulled) (waits, silent bool) {
 	elsewhere := !strings.HasPrefix(one.Message.Name, app.Space+"/")
 	return p.Now().Sub(one.Heard).Abs() < foreignAge, elsewhere || p.Now().Sub(one.At) > silentAge
@@ -215,27 +208,19 @@ func (p *Poller) useTap(ctx context.Context, app *gchat.App, one gchat.Pulled, c
 
 // writeTap writes a tap into its question, once, however often it comes; who tapped is judged there.
 func (p *Poller) writeTap(s *served, one gchat.Pulled) bool {
-	name, changed := "tap/"+one.ID, false
-	by := configuredFor(s.q, s.Open)
-	stranger := s.mine && p.mayNot(by, s.q, one.By.Name, one.By.Email)
-	q, err := state.UpdateQuestion(s.Path, func(q *state.Question) error {
-		changed = q.Reply(name) == nil && makeRoom(q, one.By.Name, stranger)
-		if !changed {
-			return state.ErrUnchanged
+	name := "tap/" + one.ID
+	stranger := p.mayNot(s, s.q, one.By.Name, one.By.Email)
+	q, changed, err := p.writeHeard(s, func(q *state.Question) bool {
+		if q.Reply(name) != nil || !makeRoom(q, one.By.Name, stranger) {
+			return false
 		}
 		_, said, _ := gchat.ReadTap(q, one.Tap)
 		q.Replies = append(q.Replies, state.Reply{
 			MessageName: name, Sender: one.By.Name, SenderEmail: one.By.Email, DisplayName: one.By.DisplayName,
 			Text: cmp.Or(said, one.Tap.Choice), Choice: one.Tap.Choice, Inputs: one.Tap.Inputs, CreateTime: one.At,
 		})
-		if s.mine {
-			p.judgeAtOnce(q, by)
-		}
-		return nil
+		return true
 	})
-	if changed && !s.mine {
-		state.CallPoller(p.Env, s.Env) // which judges it
-	}
 	if err != nil {
 		p.Log.Once(err, "tap not written down")
 		return errors.Is(err, fs.ErrNotExist) // its project was removed
@@ -312,10 +297,6 @@ func (p *Poller) writeSaid(ctx context.Context, app *gchat.App, one gchat.Pulled
 	}
 	r := &reader{Poller: p, chat: app.Chat(), api: &gchat.API{}, mark: &state.Space{}, pulled: true}
 	n := &pass{view: v, given: map[*state.Question][]gchat.Message{}}
-	asked := v.sessions[m.ThreadName] != nil && v.beingAsked[v.sessions[m.ThreadName].ID]
-	if waits && asked && !strings.HasPrefix(m.Text, "/") && n.target(m) == nil {
-		return false
-	}
 	r.take(n, []gchat.Message{m})
 	for q, ms := range n.given {
 		if err := r.writeReplies(n.view, q, ms); err != nil {

@@ -1,13 +1,13 @@
 package poller
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"io/fs"
 	"path/filepath"
 	"strings"
-	"time"
 
 	"gchat-hooks/gchat"
 	"gchat-hooks/state"
@@ -35,7 +35,6 @@ func (p *Poller) putQuestion(q *state.Question, o *state.Open) error {
 	return p.put(m)
 }
 
-// aboutQuestion is a message to a question's thread.
 func (p *Poller) aboutQuestion(q *state.Question, o *state.Open) *state.Message {
 	by := configuredFor(q, o)
 	return &state.Message{
@@ -44,8 +43,7 @@ func (p *Poller) aboutQuestion(q *state.Question, o *state.Open) *state.Message 
 	}
 }
 
-// put puts a message into the outbox, once. One that has its texts counts as tried: it is sent at once, and a poller that finds
-// it after kill -9 looks whether it arrived.
+// put puts a message into the outbox, once. One that has its texts counts as tried: it is sent at once.
 func (p *Poller) put(m *state.Message) error {
 	if len(m.Parts) > 0 {
 		m.TriedAt = m.CreatedAt
@@ -101,38 +99,7 @@ func (p *Poller) putNote(q *state.Question, o *state.Open, owed state.Owed) (don
 	return err == nil, err
 }
 
-// putSummary puts the summary that a session's thread is owed. A session that was resumed and ended again without a turn brings
-// no second one.
-func (p *Poller) putSummary(ctx context.Context, one *state.Session) error {
-	owed := one.OwesSummary
-	if p.Summary != nil {
-		r, turns, err := p.Summary(ctx, p.Env, one)
-		if err != nil {
-			return err
-		}
-		if one.ToldSummary.IsZero() || turns > 0 {
-			m := &state.Message{
-				Report: &r, ProjectDir: one.ProjectDir, Trusted: one.Trusted, SessionID: one.ID, CreatedAt: p.Now().UTC(),
-				Key: "summary-" + one.ID + "-" + owed.UTC().Format(time.RFC3339Nano),
-			}
-			cfg := p.config(one.ProjectDir, one.Trusted)
-			if _, err := config.PutReport(p.Env, cfg, m, ""); err != nil && !errors.Is(err, config.ErrNoWebhook) {
-				return err
-			}
-		}
-	}
-	_, err := state.SessionsIn(p.user).Change(one.ID, func(one *state.Session) error {
-		one.ToldSummary = owed
-		if one.OwesSummary.Equal(owed) {
-			one.OwesSummary = time.Time{}
-		}
-		return nil
-	})
-	return err
-}
-
-// word gives a message its texts before it is sent for the first time: later ones would be another message. Without one, the
-// outcome says why none is sent now.
+// word gives a message its texts before its first try: later ones would be another message. Nil is for none to send now.
 func (s *sender) word(ctx context.Context, m *state.Message, way *gateway) (*state.Message, outcome) {
 	if m.PartsSent > 0 || !m.TriedAt.IsZero() && len(m.Parts) > 0 {
 		return m, outcome{}
@@ -155,7 +122,6 @@ func (s *sender) word(ctx context.Context, m *state.Message, way *gateway) (*sta
 	return &worded, outcome{}
 }
 
-// drop removes a message that was never tried, and has nothing to say any more.
 func (s *sender) drop(m *state.Message) outcome { return s.written(s.box.Drop(s.Env, m)) }
 
 // wordQuestion words a question, unless it is over, or a reply to it could not be used.
@@ -174,7 +140,7 @@ func (s *sender) wordQuestion(ctx context.Context, m *state.Message, way *gatewa
 	}
 	m.ID, m.ThreadKey = state.MessageID("question", q.QuestionID), q.ThreadKey
 	if q.Mode.Row().Marker {
-		if why := s.unreplyable(way); why != nil {
+		if why := s.unreplyable(ctx, way); why != nil {
 			return nil, s.setAside(m, s.Log.Clean(why.Error()))
 		}
 	}
@@ -194,32 +160,24 @@ func (s *sender) wordQuestion(ctx context.Context, m *state.Message, way *gatewa
 	return m, outcome{}
 }
 
-// reword has a model reword the question's text. Whatever fails leaves it to Claude's own words.
+// reword has a model word the question. Where that fails, Claude's own words stay.
 func (p *Poller) reword(ctx context.Context, cfg *config.Config, q *state.Question) *state.Question {
 	p.Log.Hide(cfg.AnthropicKey)
 	w, err := gchat.Haiku{Key: cfg.AnthropicKey, BaseURL: p.Env("ANTHROPIC_BASE_URL")}.Word(ctx, q.Questions)
-	if err != nil {
-		p.Log.Warn().Str("question", q.QuestionID).Str("error", p.Log.Clean(err.Error())).
-			Msg("not worded by the model: Claude's own words are used")
+	line := p.Log.Info()
+	if err != nil { // Claude's own words are used
+		line = p.Log.Warn().Str("error", p.Log.Clean(err.Error()))
 	}
-	if w.InputTokens+w.OutputTokens > 0 { // a wording of no use costs, too
-		p.Log.Info().Str("question", q.QuestionID).Str("model", w.Model).Int64("input_tokens", w.InputTokens).
-			Int64("output_tokens", w.OutputTokens).Float64("usd", w.USD()).Msg("a model was asked for a wording")
-	}
+	line.Str("question", q.QuestionID).Str("model", w.Model).Int64("input_tokens", w.InputTokens).
+		Int64("output_tokens", w.OutputTokens).Float64("usd", w.USD()).Msg("a model was asked for a wording")
 	after, uerr := state.UpdateQuestion(q.Path, func(q *state.Question) error {
 		q.FormatUSD += w.USD()
 		q.Wording, q.FormatTried = w.Texts, err != nil // it is not paid for again with the next try to post
 		return nil
 	})
-	if uerr != nil {
-		p.Log.Error().Err(uerr).Str("question", q.QuestionID).Msg("wording not written down")
-		return q
-	}
-	return after
+	p.Log.Once(uerr, "wording not written down")
+	return cmp.Or(after, q)
 }
-
-// longestDigest bounds the texts that go in one digest, in bytes.
-const longestDigest = 8 * gchat.MaxText
 
 // wordDigest makes one message of all that were held back until now, of the same project and to the same place.
 func (s *sender) wordDigest(m *state.Message) {
@@ -235,7 +193,7 @@ func (s *sender) wordDigest(m *state.Message) {
 		}
 		text := gchat.ReportWhole(*other.Report)
 		size += len(text)
-		if size > longestDigest {
+		if size > 8*gchat.MaxText {
 			break
 		}
 		texts = append(texts, text)

@@ -233,7 +233,7 @@ func TestDenyQuestionThatNoReplyCouldAnswer(t *testing.T) {
 		"no webhook":          {func(o *office) { delete(o.env, "GOOGLE_CHAT_WEBHOOK_URL") }, "no webhook"},
 		"no credentials": {func(o *office) {
 			o.env["GOOGLE_CHAT_WEBHOOK_URL"] = "https://chat.googleapis.com/v1/spaces/A/messages?key=k&token=t"
-		}, "no credentials"},
+		}, "no usable Google credentials"},
 		"the space is unreadable": {func(o *office) {
 			chat := o.gateway(context.Background(), "", false).out.Chat()
 			_, _ = state.SpacesIn(o.user).Change(chat, func(s *state.Space) {
@@ -290,42 +290,6 @@ func TestWordingIsPaidForOnce(t *testing.T) {
 			}
 		})
 	}
-}
-
-func TestSummaryIsToldOnce(t *testing.T) {
-	o := newOffice(t)
-	turns := 3
-	o.Summary = func(_ context.Context, _ state.Getenv, one *state.Session) (state.Report, int, error) {
-		return state.Report{Type: state.Plain, Text: "summary of " + one.Name}, turns, nil
-	}
-	sessions := state.SessionsIn(o.user)
-	owe := func() {
-		t.Helper()
-		o.later(time.Minute)
-		if _, err := sessions.Change("a", func(one *state.Session) error {
-			one.Name, one.OwesSummary = "shop", o.time()
-			return nil
-		}); err != nil {
-			t.Fatal(err)
-		}
-		one, _ := sessions.Of("a")
-		for range 2 { // also after a kill between the report and the session's record
-			if err := o.putSummary(t.Context(), one); err != nil {
-				t.Fatal(err)
-			}
-		}
-		o.newSender().pass(t.Context())
-		if one, _ = sessions.Of("a"); !one.OwesSummary.IsZero() {
-			t.Errorf("the session still owes: %+v", one)
-		}
-	}
-	owe()
-	turns = 0
-	owe() // it was resumed, and ended without a turn
-	o.want("summary of shop")
-	turns = 1
-	owe()
-	o.want("summary of shop", "summary of shop")
 }
 
 func TestReportRulesHold(t *testing.T) {

@@ -21,11 +21,9 @@ const (
 	// clockSlack is how far before its asking the thread of a question is read for the first time whose message's time is not
 	// known: this machine's clock may be wrong.
 	clockSlack = 10 * time.Minute
-	// quickFor is how long after asking, and after a person's message, the space is listed once a second.
-	quickFor = 2 * time.Minute
-	// readOnFor is how long after the last question's end its space is read on, for a reply that was on its way.
-	readOnFor  = 5 * time.Minute
+	quickFor   = 2 * time.Minute // after asking, and after a person's message, a space is listed once a quickCycle
 	quickCycle = time.Second
+	readOnFor  = 5 * time.Minute // after the last question's end, for a reply that was on its way
 	// restCycle is the cycle where only sessions that ended may be written to, and restsFor how long after their end.
 	restCycle = 30 * time.Second
 	restsFor  = time.Hour
@@ -33,9 +31,8 @@ const (
 	firstBackup  = 30 * time.Second // after 429
 	firstRetry   = time.Second      // after 5xx: Chat stumbles now and then
 	refusedPause = time.Minute
-	authTries    = 5 // then degraded, and said so
-	// deafPause is how long a space is not listed that only its Chat app may hear.
-	deafPause = 10 * time.Minute
+	authTries    = 5                // then degraded, and said so
+	deafPause    = 10 * time.Minute // for a space that only its Chat app may hear
 )
 
 // view is what the reader of a space has to know of the records: the loop gives it a new one with each step.
@@ -50,18 +47,14 @@ type view struct {
 	ended    time.Time                 // when the last question ended whose thread may still get a reply
 	listens  bool                      // there is the thread of a session that listens
 	rests    bool                      // there is that of one that has ended, and can be resumed
-	// beingAsked are ids of the sessions that are just being asked what comes next: a reply may come before the receipt.
-	beingAsked map[string]bool
 }
 
-// configured is a project whose configuration may read the space.
 type configured struct {
 	projectDir string
 	trusted    bool
 }
 
-// configuredFor is the project by whose configuration a question is asked and answered: none for what is decided, which is the
-// person's alone.
+// configuredFor is the project by whose configuration a question is asked and answered: none for what is decided.
 func configuredFor(q *state.Question, o *state.Open) configured {
 	if q.Kind.Row().Decides {
 		return configured{}
@@ -95,7 +88,7 @@ type reader struct {
 func (p *Poller) reads(s *served) bool {
 	q := s.q
 	switch {
-	case s.over || !q.MessageSent && (q.Mode.Row().Asks || q.ThreadName == ""):
+	case s.over || !q.MessageSent:
 		return false
 	case q.Status.Open() || q.Grants(): // also answered: a second reply gets its note
 		return true
@@ -105,21 +98,18 @@ func (p *Poller) reads(s *served) bool {
 
 // views are what there is to be known of each space that a record is in, or the thread of a session that listens.
 func (p *Poller) views() map[string]*view {
-	views, beingAsked := map[string]*view{}, map[string]bool{}
+	views := map[string]*view{}
 	viewOf := func(chat string) *view {
 		if views[chat] == nil {
 			views[chat] = &view{
 				records: map[string][]*state.Question{}, served: map[*state.Question]*served{},
-				sessions: p.byThread, known: p.sessions, beingAsked: beingAsked,
+				sessions: p.byThread, known: p.sessions,
 			}
 		}
 		return views[chat]
 	}
 	for _, s := range p.inOrder() {
 		q := s.q
-		if q != nil && q.Kind.Row().Prompt && q.Status == state.Pending && !q.MessageSent {
-			beingAsked[q.ClaudeSession()] = true
-		}
 		if q == nil || q.Chat == "" {
 			continue
 		}
@@ -201,7 +191,6 @@ func (p *Poller) closeReaders(kept map[string]*view) {
 	}
 }
 
-// reading says whether every list went well the last time.
 func (p *Poller) reading() bool {
 	for _, r := range p.readers {
 		if r.bad.Load() {
@@ -211,7 +200,6 @@ func (p *Poller) reading() bool {
 	return true
 }
 
-// list lists the space, as long as no other process does, and tells how that went.
 func (r *reader) list(ctx context.Context, v *view) error {
 	if !r.lead() {
 		return nil
@@ -289,8 +277,7 @@ const (
 	sentAgain = "messages are sent again"
 )
 
-// tell says why a list failed: for status, in the log when that is news, and once in the open threads when only a person can
-// mend it.
+// tell says why a list failed: for status, in the log, and once in the open threads when only a person can mend it.
 func (r *reader) tell(err error, v *view) {
 	was := r.mark.Trouble
 	is := state.ReadTrouble{
@@ -330,17 +317,18 @@ func (r *reader) setTrouble(t *state.ReadTrouble) {
 	r.Log.Once(err, "trouble not written down")
 }
 
-// trouble counts the failures of listing and says how long to leave Chat alone.
+// trouble counts the failures of listing that follow one another.
 type trouble struct {
 	overloaded int
-	auth       int
+	auth       int // with what only a person can mend
 }
 
-// after is the pause after err; 0 means the usual cycle.
+// after is how long to leave Chat alone after err; 0 means the usual cycle.
 func (t *trouble) after(err error) time.Duration {
 	switch {
 	case gchat.AuthFailure(err), gchat.Permanent(err): // 400, 404: a person has to look, or the space is being made
-		if t.auth++; gchat.AuthFailure(err) || t.degraded() {
+		t.auth++
+		if gchat.AuthFailure(err) || t.degraded() {
 			return refusedPause
 		}
 	case gchat.Overloaded(err):

@@ -380,8 +380,11 @@ func TestAThreadIsWaitedIn(t *testing.T) {
 	}
 	d.skew.Store(0)
 	wait := func() *state.Question {
-		q := d.record(func(q *state.Question) { q.Mode, q.ThreadName, q.Questions = state.Thread, thread, nil })
-		if err := state.Announce(d.env, state.Open{Record: state.OpenQuestion, Path: q.Path, ThreadName: thread}); err != nil {
+		q := d.record(func(q *state.Question) {
+			d.posted(q)
+			q.Mode, q.ThreadName, q.Questions, q.PostedAt = state.Thread, thread, nil, nil
+		})
+		if err := state.Announce(d.env, state.Open{Record: state.OpenQuestion, Path: q.Path}); err != nil {
 			t.Fatal(err)
 		}
 		return q
@@ -419,8 +422,11 @@ func TestAThreadIsWaitedInWithAFastClock(t *testing.T) {
 	}
 	d.skew.Store(int64(-30 * time.Second))
 	thread := said.Thread.Name
-	q := d.record(func(q *state.Question) { q.Mode, q.ThreadName, q.Questions = state.Thread, thread, nil })
-	if err := state.Announce(d.env, state.Open{Record: state.OpenQuestion, Path: q.Path, ThreadName: thread}); err != nil {
+	q := d.record(func(q *state.Question) {
+		d.posted(q)
+		q.Mode, q.ThreadName, q.Questions, q.PostedAt = state.Thread, thread, nil, nil
+	})
+	if err := state.Announce(d.env, state.Open{Record: state.OpenQuestion, Path: q.Path}); err != nil {
 		t.Fatal(err)
 	}
 	x := newReading(d, d.record(d.posted))
@@ -445,7 +451,7 @@ func TestAKilledWaitTakesNoReply(t *testing.T) {
 			d.posted(q)
 			q.Mode, q.ThreadName, q.Questions, q.PostedAt, q.AskedAt = state.Thread, thread, nil, nil, time.Now().Add(-ago)
 		})
-		if err := state.Announce(d.env, state.Open{Record: state.OpenQuestion, Path: q.Path, ThreadName: thread}); err != nil {
+		if err := state.Announce(d.env, state.Open{Record: state.OpenQuestion, Path: q.Path}); err != nil {
 			t.Fatal(err)
 		}
 		lock, err := state.LockWaiter(d.env, q.Path)

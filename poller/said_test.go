@@ -8,7 +8,6 @@ import (
 	"testing"
 	"time"
 
-	"gchat-hooks/poller/commands"
 	"gchat-hooks/state"
 )
 
@@ -54,7 +53,7 @@ func TestWordsSurviveAKill(t *testing.T) {
 	x := newTalk(t, nil)
 	c := state.Command{Message: "spaces/local/messages/m", Sender: "users/1", Text: "go on", At: time.Now()}
 	x.session(x.id, func(s *state.Session) { s.Commands = []state.Command{c} })
-	if err := commands.Instruct(x.p.Env, x.is(), c); err != nil { // killed before it was taken off the session's
+	if err := x.p.room().Instruct(x.is(), c); err != nil { // killed before it was taken off the session's
 		t.Fatal(err)
 	}
 	x.hears()

@@ -13,43 +13,33 @@ import (
 	"sync"
 	"time"
 
+	"gchat-hooks/gchat"
 	"gchat-hooks/poller/openclaw"
 	"gchat-hooks/state"
 	"gchat-hooks/state/config"
 )
 
 const (
-	// lanesAtOnce is how many lanes are sent to Chat at the same time. Each agent has a lane of its own besides.
-	lanesAtOnce = 8
+	lanesAtOnce = 8 // to Chat; each agent has a lane of its own besides
 	// burst is how many messages may leave at once before the pace is held. Questions and what else is urgent may go a little
 	// beyond it, so that none waits behind a flood of reports.
-	burst       = 10
-	urgentBurst = burst + 3
-	// authPause is how often one message tries a webhook that a person has to mend.
-	authPause = time.Minute
-	// mostBackoff bounds the pause after failures in a row.
-	mostBackoff = 5 * time.Minute
-	// urgentBackoff bounds it for a question that alone does not get through.
-	urgentBackoff = 30 * time.Second
-	// diskPause is when to come again after something could not be written down.
-	diskPause = 2 * time.Second
-	// linger is how long a send that was begun may go on when the poller is told to end: mostly the answer is a moment away.
-	linger = 2 * time.Second
-	// wakePause is how long a message for an agent waits after its first failure.
-	wakePause = 5 * time.Second
-	// oldWake is how long a message that was tried often enough is kept.
-	oldWake = 24 * time.Hour
+	burst         = 10
+	urgentBurst   = burst + 3
+	authPause     = time.Minute      // from one try of a webhook that a person has to mend to the next
+	mostBackoff   = 5 * time.Minute  // after failures in a row
+	urgentBackoff = 30 * time.Second // for a question that alone does not get through
+	diskPause     = 2 * time.Second  // after something could not be written down
+	linger        = 2 * time.Second  // for a send under way when the poller is told to end
+	wakePause     = 5 * time.Second  // after the first failure of a message for an agent
+	oldWake       = 24 * time.Hour   // how long such a message is kept that was tried often enough
 	// An agent whose turns fail on a message that it has is given it again for so long, and so often at least.
 	failingTurns    = 8
 	failingTurnsFor = time.Hour
-	// muteStep is how long a muted report is left alone: the person may end the mute meanwhile.
-	muteStep = 30 * time.Second
-	// tooOld is how long a message waits for its space before it is set aside.
-	tooOld = 7 * 24 * time.Hour
+	muteStep        = 30 * time.Second   // for a muted report: the person may end the mute meanwhile
+	tooOld          = 7 * 24 * time.Hour // then a message that waits for its space is set aside
 )
 
-// sender delivers what is in the outbox: in order within a lane, several lanes at the same time, each beside the loop. It is the
-// only place that decides what a failure means.
+// sender delivers what is in the outbox: in order within a lane, several lanes at the same time, each beside the loop.
 type sender struct {
 	*Poller
 	box    state.Outbox
@@ -103,7 +93,6 @@ func (s *sender) dispatch(ctx context.Context) (next time.Time, busy bool) {
 	return next, len(s.busy) > 0
 }
 
-// note keeps what became of a try.
 func (s *sender) note(m *state.Message, how outcome) {
 	how.at = s.Now()
 	delete(s.later, m.Path)
@@ -134,11 +123,10 @@ func (s *sender) pass(ctx context.Context) time.Time {
 	}
 }
 
-// readOutbox reads the outbox, as far as it changed.
 func (s *sender) readOutbox() {
 	names, err := s.box.Names()
 	if err != nil {
-		s.Log.Error().Err(err).Msg("read outbox")
+		s.Log.Once(err, "outbox not read")
 		return
 	}
 	clear(s.lanes)
@@ -146,8 +134,8 @@ func (s *sender) readOutbox() {
 	for _, name := range names { // the oldest first
 		path := filepath.Join(s.box.Dir, name+".json")
 		m, err := s.cache.Load(path, false)
-		if err != nil && !errors.Is(err, fs.ErrNotExist) {
-			s.Log.Error().Err(err).Msg("message not read")
+		if !errors.Is(err, fs.ErrNotExist) {
+			s.Log.Once(err, "message not read")
 		}
 		if m == nil || m.Final() || s.Now().Sub(m.CreatedAt) > tooOld && s.dropOld(m) || m.Env != "" && m.Env != s.environment {
 			continue
@@ -165,8 +153,7 @@ func (s *sender) readOutbox() {
 	maps.DeleteFunc(s.later, func(path string, _ outcome) bool { return !waiting[path] })
 }
 
-// first is the message that goes next, of the lanes that are not busy: an urgent one, then the oldest. With none, next is when
-// one is due.
+// first is the message that goes next: an urgent one, then the oldest. With none, next is when one is due.
 func (s *sender) first() (best *state.Message, next time.Time) {
 	toChat := 0
 	for _, chat := range s.busy {
@@ -188,8 +175,7 @@ func (s *sender) first() (best *state.Message, next time.Time) {
 	return best, next
 }
 
-// turn is the message of a lane that goes next. What is held back lets the others pass; what failed does not. next is when one is
-// due; zero where none waits.
+// turn is the message of a lane that goes next, or when one is due. What is held back lets the others pass; what failed does not.
 func (s *sender) turn(lane []*state.Message) (m *state.Message, next time.Time) {
 	for _, m := range lane {
 		until, held := s.due(m, s.Now())
@@ -280,8 +266,7 @@ func (s *sender) heldBack(m *state.Message, cfg *config.Config) (until time.Time
 	return sooner(one.MutedUntil, s.Now().Add(muteStep))
 }
 
-// send delivers one part of a message. TriedAt is on disk before that: killed in between, the next poller looks whether the part
-// arrived.
+// send delivers one part of a message. TriedAt is on disk before: after kill -9 the next poller looks whether the part arrived.
 func (s *sender) send(ctx context.Context, m *state.Message, way *gateway) outcome {
 	troubled := false // the space took no messages the last time
 	if way != nil {
@@ -297,7 +282,7 @@ func (s *sender) send(ctx context.Context, m *state.Message, way *gateway) outco
 		if r, err := way.find(ctx, m); err != nil {
 			return s.notSent(ctx, m, way, err, false)
 		} else if r != nil {
-			return s.delivered(m, way, *r)
+			return s.delivered(m, way, *r, "")
 		}
 	}
 	now, err := s.box.Change(m.Path, func(now *state.Message) error {
@@ -319,16 +304,17 @@ func (s *sender) send(ctx context.Context, m *state.Message, way *gateway) outco
 	lingering, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
 	defer context.AfterFunc(ctx, func() { time.AfterFunc(linger, cancel) })()
-	var r receipt
+	var r gchat.Posted
+	answer := "" // of an agent
 	if way == nil {
-		r.Answer, err = openclaw.Deliver(lingering, s.Env, now)
+		answer, err = openclaw.Deliver(lingering, s.Env, now)
 	} else {
 		r, err = way.deliver(lingering, now)
 	}
 	if err != nil {
 		return s.notSent(ctx, now, way, err, first)
 	}
-	out := s.delivered(now, way, r)
+	out := s.delivered(now, way, r, answer)
 	if troubled {
 		out.eased = true
 		s.worked(way)
@@ -354,7 +340,7 @@ func (s *sender) savedThread(m *state.Message, way *gateway) (name string) {
 
 // delivered writes a receipt: into the question or the session that the message is of, then into the message itself. Killed in
 // between, the next poller finds the message again.
-func (s *sender) delivered(m *state.Message, way *gateway, r receipt) outcome {
+func (s *sender) delivered(m *state.Message, way *gateway, r gchat.Posted, answer string) outcome {
 	if way != nil && m.Patch == "" {
 		s.Log.Info().Str("id", partID(m)).Str("project", m.ProjectDir).Str("session", m.SessionID).Msg(state.LogSent)
 	}
@@ -373,7 +359,7 @@ func (s *sender) delivered(m *state.Message, way *gateway, r receipt) outcome {
 		}
 	}
 	return s.finish(m, func(m *state.Message) {
-		m.SentAt, m.LastError, m.Answer = m.EndedAt, "", r.Answer
+		m.SentAt, m.LastError, m.Answer = m.EndedAt, "", answer
 		m.Name = cmp.Or(m.Name, r.Name)
 		m.ThreadName = cmp.Or(r.ThreadName, m.ThreadName)
 	})
@@ -396,8 +382,7 @@ func (s *sender) finish(m *state.Message, as func(*state.Message)) outcome {
 	return outcome{}
 }
 
-// tellRecord writes where a message is into the question, or the session, that it is of.
-func (s *sender) tellRecord(m *state.Message, way *gateway, r receipt) (err error) {
+func (s *sender) tellRecord(m *state.Message, way *gateway, r gchat.Posted) (err error) {
 	if m.Type == state.MessageQuestion {
 		_, err = state.NoteQuestion(m.Question, func(q *state.Question) error {
 			q.MessageSent, q.PostError = true, ""
@@ -406,8 +391,8 @@ func (s *sender) tellRecord(m *state.Message, way *gateway, r receipt) (err erro
 			if way.app != nil && len(m.Card) > 0 {
 				q.Card = way.space + "/messages/" + partID(m) // by this id the app changes it, also through a hub
 			}
-			if !r.At.IsZero() && q.PostedAt == nil {
-				at := r.At.UTC()
+			if !r.ServerTime.IsZero() && q.PostedAt == nil {
+				at := r.ServerTime.UTC()
 				q.PostedAt = &at
 			}
 			return nil
@@ -428,7 +413,6 @@ func (s *sender) tellRecord(m *state.Message, way *gateway, r receipt) (err erro
 	return err
 }
 
-// written is the outcome of a write; err is the disk's.
 func (s *sender) written(err error) outcome {
 	if err == nil {
 		return outcome{}
@@ -467,7 +451,6 @@ func (s *sender) pace(m *state.Message, way *gateway) (until time.Time, troubled
 	return until, troubled
 }
 
-// worked ends what failures of a space began.
 func (s *sender) worked(way *gateway) {
 	s.changeSpace(way, func(space *state.Space) {
 		space.Failures, space.NotBefore, space.Why = 0, time.Time{}, ""
@@ -476,10 +459,24 @@ func (s *sender) worked(way *gateway) {
 	s.Log.Info().Str("chat", way.out.Chat()).Msg(sentAgain)
 }
 
-// changeSpace writes down what is known of a gateway's space. A change that the disk does not take is lost: a pace that is not
-// kept is better than silence.
+// changeSpace writes down what is known of a gateway's space. A pace that is not kept is better than silence.
 func (s *sender) changeSpace(way *gateway, change func(*state.Space)) {
-	if _, err := s.spaces.Change(way.out.Chat(), change); err != nil {
-		s.Log.Warn().Err(err).Msg("not written what is known of the space")
+	_, err := s.spaces.Change(way.out.Chat(), change)
+	s.Log.Once(err, "not written what is known of the space")
+}
+
+// wakeUp has messages tried at once that wait for their space, unless Chat itself asked for the pause.
+func (s *sender) wakeUp() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	clear(s.later)
+	clear(s.waits)
+	all, _ := s.spaces.All()
+	for _, of := range all {
+		if of.NotBefore.IsZero() || of.Asked {
+			continue
+		}
+		_, err := s.spaces.Change(of.Chat, func(space *state.Space) { space.Failures, space.NotBefore = 0, time.Time{} })
+		s.Log.Once(err, "a space's pause not ended")
 	}
 }

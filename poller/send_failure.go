@@ -56,7 +56,6 @@ func (s *sender) notSent(ctx context.Context, m *state.Message, way *gateway, ca
 	return s.failed(m, why, untried, outcome{until: until, space: true})
 }
 
-// notTaken writes down that a message could not be given to its agent, and when it is tried again.
 func (s *sender) notTaken(m *state.Message, cause error) outcome {
 	why := s.Log.Clean(cause.Error())
 	line := s.Log.Error()
@@ -78,8 +77,7 @@ func backoff(first time.Duration, n int) time.Duration {
 	return min(first<<min(max(n-1, 0), 9), mostBackoff)
 }
 
-// paused says that nothing goes through a project's webhook until a person mends it, or that there is none. The person at
-// the session's terminal is told once.
+// paused says that nothing goes through a project's webhook until a person mends it. The session's person is told once.
 func (s *sender) paused(m *state.Message, way *gateway, cause error, first bool) outcome {
 	why, hint := s.Log.Clean(cause.Error()), gchat.Hint(cause)
 	tell := m.LastError != why
@@ -108,8 +106,7 @@ func (s *sender) paused(m *state.Message, way *gateway, cause error, first bool)
 	return s.failed(m, why, first, outcome{until: until, space: true})
 }
 
-// failed writes down that a message could not be sent, and returns when it, or its project, is tried again. untried says that it
-// surely did not arrive.
+// failed writes down that a message could not be sent; untried says that it surely did not arrive.
 func (s *sender) failed(m *state.Message, why string, untried bool, again outcome) outcome {
 	_, err := s.box.Change(m.Path, func(m *state.Message) error {
 		if m.Final() {
@@ -131,7 +128,6 @@ func (s *sender) failed(m *state.Message, why string, untried bool, again outcom
 	return again
 }
 
-// setAside ends a message that will not be delivered.
 func (s *sender) setAside(m *state.Message, why string) outcome {
 	s.tellQuestion(m, why)
 	return s.finish(m, func(m *state.Message) { m.SetAside, m.LastError = why, why })
@@ -149,14 +145,9 @@ func (s *sender) tellQuestion(m *state.Message, why string) {
 		q.PostError = why
 		return nil
 	})
-	if err != nil {
-		s.Log.Warn().Err(err).Msg("not written why a question is not posted")
-	}
+	s.Log.Once(err, "not written why a question is not posted")
 }
 
-// tell leaves a sentence for the person at the session's terminal.
 func (s *sender) tell(session, sentence string) {
-	if err := state.SessionsIn(s.user).AddNotice(session, sentence); err != nil {
-		s.Log.Warn().Err(err).Msg("notice not written")
-	}
+	s.Log.Once(state.SessionsIn(s.user).AddNotice(session, sentence), "notice not written")
 }

@@ -6,56 +6,15 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
-	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/google/uuid"
 
 	"gchat-hooks/gchat"
 	"gchat-hooks/inject"
-	"gchat-hooks/poller/commands"
 	"gchat-hooks/state"
 )
-
-var (
-	// errTmuxGone says that the tmux session, or the pane, is not there at present.
-	errTmuxGone = errors.New("the tmux session is gone")
-)
-
-// where finds the pane that a question's answer belongs into. Its record names the pane; one of another program names the tmux
-// session, in which one pane has Claude Code.
-func (p *Poller) where(q *state.Question, panesOf func(inject.Server) ([]inject.Pane, error)) (inject.Target, error) {
-	to := inject.Target{Server: inject.Server{Socket: q.TmuxSocket}, ClaudePID: q.ClaudePID, ClaudeStart: q.ClaudeStart}
-	if q.TmuxSocket == "" {
-		to.Server = inject.ServerOf(p.Env("TMUX"))
-	}
-	panes, err := panesOf(to.Server)
-	if err != nil && !errors.Is(err, inject.ErrNoServer) {
-		return to, err
-	}
-	session := cmp.Or(q.TmuxSession, q.SessionName)
-	there := slices.DeleteFunc(slices.Clone(panes), func(p inject.Pane) bool {
-		return q.TmuxPane != "" && p.ID != q.TmuxPane || q.TmuxPane == "" && p.Session != session
-	})
-	switch {
-	case len(there) == 0 && q.TmuxPane == "" && q.TmuxSession == "":
-		return to, commands.ErrNoTmux
-	case len(there) == 0:
-		return to, errTmuxGone
-	case q.TmuxPane == "":
-		there = slices.DeleteFunc(there, func(p inject.Pane) bool {
-			_, err := p.Claude(q.ClaudePID, q.ClaudeStart)
-			return err != nil
-		})
-	}
-	if len(there) != 1 {
-		return to, fmt.Errorf("%d panes of the tmux session %q run Claude Code", len(there), session)
-	}
-	to.Pane = there[0].ID
-	return to, nil
-}
 
 // typable says whether the poller may type the answer, and knows where: into the pane that the index names. Only of a question
 // in a folder that a person named, the question's own file says which pane it is.
@@ -79,8 +38,7 @@ func (p *Poller) placed(s *served, q *state.Question) *state.Question {
 	return &at
 }
 
-// findPanes gives questions up whose tmux session is missing three rounds running: it can be gone for a moment. It asks tmux
-// beside the loop, since tmux may hang.
+// findPanes gives questions up whose tmux session is missing three rounds running: it can be gone for a moment.
 func (p *Poller) findPanes(ctx context.Context) {
 	var qs []*state.Question
 	for _, s := range p.index {
@@ -96,59 +54,33 @@ func (p *Poller) findPanes(ctx context.Context) {
 		defer p.asking.Store(false)
 		ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 		defer cancel()
-		asked := map[inject.Server]func() ([]inject.Pane, error){} // each server once, however many questions there are
-		panesOf := func(s inject.Server) ([]inject.Pane, error) {
-			if asked[s] == nil {
-				asked[s] = sync.OnceValues(func() ([]inject.Pane, error) { return s.Panes(ctx) })
-			}
-			return asked[s]()
-		}
 		for _, q := range qs {
-			_, err := p.where(q, panesOf)
-			gone := errors.Is(err, errTmuxGone)
+			_, err := inject.Locate(ctx, q, p.Env("TMUX"))
+			gone := errors.Is(err, inject.ErrGone)
 			if !gone && q.TmuxMissed == 0 {
 				continue
 			}
-			missed := 0
-			p.update(q.Path, "tmux session not counted", func(q *state.Question) error {
-				if q.TmuxMissed++; !gone {
+			now, err := state.UpdateQuestion(q.Path, func(q *state.Question) error {
+				q.TmuxMissed++
+				if !gone {
 					q.TmuxMissed = 0
 				}
-				missed = q.TmuxMissed
 				return nil
 			})
-			if missed >= mostMissed {
+			p.Log.Once(err, "tmux session not counted")
+			if err == nil && now.TmuxMissed >= mostMissed {
 				p.end(q, state.Abandoned, "tmux_gone", nil)
 			}
 		}
 	})
 }
 
-// adopt completes a question that names no space. Of one that another program wrote down, in the format that other programs
-// know, its project follows from where it lies and its space from its thread; of a thread that a process waits in, too.
+// adopt completes a question that another program wrote down: its project follows from where it lies, its space from that.
 func (p *Poller) adopt(ctx context.Context, s *served) {
-	q := s.q
-	foreign := s.named && q.Mode == ""
-	if !foreign && (q.Mode.Row().Asks || q.Chat != "" && q.ThreadName != "") {
-		return
-	}
-	thread := cmp.Or(s.ThreadName, q.ThreadName)
-	if id, ok := strings.CutPrefix(q.ThreadKey, "session-"); ok && thread == "" { // of a session's reports
-		if one, err := state.SessionsIn(p.user).Of(id); err == nil {
-			thread = one.ThreadName
-		}
-	}
-	chat, space := p.chatFor(ctx, s, thread)
+	chat, space := p.chatFor(ctx, s)
 	p.change(s, "question not completed", func(q *state.Question) error {
-		if !q.Mode.Row().Asks && (q.Chat != "" || chat == "") && q.ThreadName == thread {
-			return state.ErrUnchanged
-		}
-		q.ThreadName = thread
 		if q.Chat == "" {
 			q.Chat, q.Space = chat, space
-		}
-		if !q.Mode.Row().Asks {
-			return nil
 		}
 		q.Mode, q.ProjectDir = state.Inject, cmp.Or(q.ProjectDir, p.projectOf(stateDirOf(q)))
 		name := q.SessionID
@@ -162,7 +94,7 @@ func (p *Poller) adopt(ctx context.Context, s *served) {
 
 // chatFor is the space of a question that names none: where its project's webhook posts, or, where another program posts, the one
 // that is configured; "" while that cannot be told, and where its thread is in another space.
-func (p *Poller) chatFor(ctx context.Context, s *served, thread string) (chat, space string) {
+func (p *Poller) chatFor(ctx context.Context, s *served) (chat, space string) {
 	way := p.gateway(ctx, cmp.Or(s.q.ProjectDir, p.projectOf(stateDirOf(s.q))), s.Trusted)
 	switch {
 	case way.out != nil:
@@ -174,7 +106,7 @@ func (p *Poller) chatFor(ctx context.Context, s *served, thread string) (chat, s
 		}
 		chat, space = host+"/"+way.cfg.SpaceID, way.cfg.SpaceID
 	}
-	if thread != "" && !strings.HasPrefix(thread, space+"/") {
+	if s.q.ThreadName != "" && !strings.HasPrefix(s.q.ThreadName, space+"/") {
 		return "", ""
 	}
 	return chat, space
@@ -189,17 +121,11 @@ func (p *Poller) projectOf(stateDir string) string {
 }
 
 const (
-	// confirmBound is how long after the dialog closed the PostToolUse hook is waited for, which knows what Claude was
-	// told. Where it is not installed, the poller says so itself.
-	confirmBound = 3 * time.Second
-	// typeBound is how long one injection may take: 10 kB of text into a slow terminal.
-	typeBound = time.Minute
-	// triesBeforeTold is how many tries that changed nothing go by before the thread is told why.
-	triesBeforeTold = 3
-	// mostOffs is how many tries running may find that the dialog is not there before it counts as gone.
-	mostOffs = 3
-	// retryPause is the least time from one try to the next.
-	retryPause = 2 * time.Second
+	confirmBound    = 3 * time.Second // after the dialog closed, for the PostToolUse hook
+	typeBound       = time.Minute     // 10 kB of text into a slow terminal
+	triesBeforeTold = 3               // that changed nothing: then the thread is told why
+	mostOffs        = 3               // tries running that find the dialog gone: then it is
+	retryPause      = 2 * time.Second // at least, from one try to the next
 )
 
 // try is what the poller did about an answer that it types, and when it comes again.
@@ -209,11 +135,10 @@ type try struct {
 	offs  int       // tries running that found the dialog gone
 }
 
-// spoiled says that a person has to finish the dialog: no further key is sent.
+// spoiled says that a person has to finish the dialog.
 func spoiled(q *state.Question) bool { return q.InjectionSucceeded != nil && !*q.InjectionSucceeded }
 
-// startTyping has an answer typed that no process delivers, beside the loop: typing takes its time. It returns when to come
-// again.
+// startTyping has an answer typed that no process delivers, beside the loop: typing takes its time.
 func (p *Poller) startTyping(ctx context.Context, s *served) (again time.Time) {
 	q, now := s.q, p.Now()
 	if q.Status != state.Answered || spoiled(q) || !p.typable(s) {
@@ -253,7 +178,6 @@ func (p *Poller) waitsForEarlier(s *served) bool {
 	return false
 }
 
-// typeAnswer types a question's answer into its pane.
 func (p *Poller) typeAnswer(ctx context.Context, s *served) {
 	q, err := state.LoadQuestion(s.Path)
 	if err != nil || q.Status != state.Answered || q.Printed {
@@ -277,7 +201,7 @@ func (p *Poller) typeAnswer(ctx context.Context, s *served) {
 		p.confirmTyped(ctx, q)
 		return
 	}
-	to, err := p.where(q, func(s inject.Server) ([]inject.Pane, error) { return s.Panes(ctx) })
+	to, err := inject.Locate(ctx, q, p.Env("TMUX"))
 	if err != nil {
 		p.notTyped(s, q, err.Error(), false)
 		return
@@ -363,22 +287,19 @@ func (p *Poller) endTyping(q *state.Question, out inject.Outcome, also func(*sta
 	})
 }
 
-// update changes a question beside the loop, which reads it again. A failure is logged.
+// update changes a question beside the loop, which reads it again.
 func (p *Poller) update(path, what string, change func(*state.Question) error) {
-	if _, err := state.UpdateQuestion(path, change); err != nil {
-		p.Log.Once(err, what)
-	}
+	_, err := state.UpdateQuestion(path, change)
+	p.Log.Once(err, what)
 }
 
-// confirmTyped closes a question whose answer was typed. The PostToolUse hook is given time to do it: it knows what Claude
-// was told.
+// confirmTyped closes a question whose answer was typed, where no hook does, which knows what Claude was told.
 func (p *Poller) confirmTyped(ctx context.Context, q *state.Question) {
 	if !p.awaitClosed(ctx, q.Path) {
 		p.end(q, state.Resolved, "chat", nil)
 	}
 }
 
-// awaitClosed waits for a hook to close the question.
 func (p *Poller) awaitClosed(ctx context.Context, path string) (closed bool) {
 	ctx, cancel := context.WithTimeout(ctx, confirmBound)
 	defer cancel()
@@ -392,7 +313,7 @@ func (p *Poller) awaitClosed(ctx context.Context, path string) (closed bool) {
 	}
 }
 
-// leaveToPerson says that a person has to finish the dialog. No further key is sent for this question.
+// leaveToPerson tells the thread that a person has to finish the dialog: no further key is sent.
 func (p *Poller) leaveToPerson(q *state.Question, out inject.Outcome) {
 	no := false
 	p.endTyping(q, out, func(q *state.Question) {

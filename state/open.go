@@ -26,7 +26,6 @@ type Open struct {
 	Trusted    bool      `json:"trusted,omitempty"`     // the project's files count
 	TmuxPane   string    `json:"tmux_pane,omitempty"`   // the only one that an answer may be typed into
 	TmuxSocket string    `json:"tmux_socket,omitempty"`
-	ThreadName string    `json:"thread_name,omitempty"` // of a thread that a process waits in
 	At         time.Time `json:"at"`
 
 	File string `json:"-"` // where the Open itself is

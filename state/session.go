@@ -115,6 +115,12 @@ func (s Sessions) Change(id string, change func(*Session) error) (*Session, erro
 	})
 }
 
+// Superseded says that the Claude Code of a session goes on with another one: what is said to the first must not reach that.
+func (s Sessions) Superseded(one *Session) bool {
+	all, _ := s.All()
+	return slices.ContainsFunc(all, func(other *Session) bool { return other.Supersedes(one) })
+}
+
 // AddNotice leaves the person at a session's terminal a sentence, once.
 func (s Sessions) AddNotice(id, sentence string) error {
 	if id == "" {

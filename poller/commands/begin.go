@@ -168,34 +168,41 @@ func (r Room) program(one *state.Session) []string {
 // NewID is the id of the session that a message begins.
 func NewID(message string) string { return uuid.NewSHA1(uuid.NameSpaceURL, []byte(message)).String() }
 
-// New writes down the session that a person asks for: "/new PROJECT words", or "/new MACHINE PROJECT words". The words wait in
-// it, and have it started. The same message is one session, however often it is read. Why is what the person is told otherwise.
-func (r Room) New(c state.Command, chat string) (one *state.Session, why string, err error) {
-	id := NewID(c.Message)
+// New writes down the session that a person asks for, "/new PROJECT words" or "/new MACHINE PROJECT words", and tells its thread;
+// or it tells the thread of the message why it does not. The words wait in the session, and have it started. The same message is
+// one session, however often it is read.
+func (r Room) New(c state.Command, chat, thread string) error {
 	folder := state.SessionsIn(state.UserState(r.Env))
-	if one, err := folder.Of(id); err == nil {
-		return one, "", nil
-	}
-	if r.Now().Sub(c.At) > TooOld {
-		return nil, "[Not used] /new was read too late. Send it again if you still want it.", nil
-	}
 	dir, words, why := r.project(c.Text)
-	if why != "" {
-		return nil, "[Not used] " + why, nil
+	if r.Now().Sub(c.At) > TooOld {
+		why = "/new was read too late. Send it again if you still want it."
 	}
-	c.Text = gchat.Cut(words, gchat.MaxText)
-	now := r.Now().UTC()
-	one, err = folder.Change(id, func(s *state.Session) error {
-		if s.ProjectDir != "" {
-			return state.ErrUnchanged
+	one, err := folder.Of(NewID(c.Message))
+	switch {
+	case err == nil: // it was read already
+	case why != "":
+		return r.Put(&state.Message{
+			ID: state.MessageID("new", c.Message), Type: state.MessageNote, Parts: []string{"[Not used] " + why},
+			ProjectDir: state.UserState(r.Env), Chat: chat, ThreadName: thread, Urgent: true, CreatedAt: r.Now().UTC(),
+		})
+	default:
+		now, asked := r.Now().UTC(), c
+		asked.Text = gchat.Cut(words, gchat.MaxText)
+		one, err = folder.Change(NewID(c.Message), func(s *state.Session) error {
+			if s.ProjectDir != "" {
+				return state.ErrUnchanged
+			}
+			s.Name, s.ProjectDir, s.CWD, s.Env, s.Trusted = filepath.Base(dir), dir, dir, state.Environment(r.Env), true
+			s.StateDir = state.SpareState(state.ForProject(r.Env, dir, true))
+			s.StartedAt, s.LastSeen, s.EndedAt = now, now, now // it runs when it is started
+			s.Listens, s.Chat, s.Commands = true, chat, []state.Command{asked}
+			return nil
+		})
+		if err != nil {
+			return err
 		}
-		s.Name, s.ProjectDir, s.CWD, s.Env, s.Trusted = filepath.Base(dir), dir, dir, state.Environment(r.Env), true
-		s.StateDir = state.SpareState(state.ForProject(r.Env, dir, true))
-		s.StartedAt, s.LastSeen, s.EndedAt = now, now, now // it runs when it is started
-		s.Listens, s.Chat, s.Commands = true, chat, []state.Command{c}
-		return nil
-	})
-	return one, "", err
+	}
+	return r.Tell(one, state.MessageID("new", c.Message), gchat.NewSessionText(one, c))
 }
 
 // project is the known and trusted project that "/new PROJECT words" names by the beginning of its name, and the words.

@@ -5,7 +5,6 @@ package commands
 import (
 	"cmp"
 	"context"
-	"errors"
 	"slices"
 	"strings"
 	"time"
@@ -13,6 +12,7 @@ import (
 	"gchat-hooks/gchat"
 	"gchat-hooks/inject"
 	"gchat-hooks/state"
+	"gchat-hooks/state/config"
 )
 
 const (
@@ -33,25 +33,25 @@ const list = `/screen: what the terminal shows
 /new PROJECT WORDS: begins a session in another thread, where start_sessions is on
 /help: these lines`
 
-// ErrNoTmux says that a session was never in tmux, as far as is known.
-var ErrNoTmux = errors.New("the session does not run in tmux")
-
 // Room is where commands are done.
 type Room struct {
 	Env    state.Getenv
 	Log    *state.Log
-	DryRun bool // press nothing
-	Titles bool // by a policy, nothing that the terminal shows is told
+	DryRun bool           // press nothing
+	Config *config.Config // the person's own: who may say something
+	Put    func(*state.Message) error
 	Now    func() time.Time
 }
 
-// Asks says whether a command ends a yes for a while, which the poller does before it takes that off the session.
-func Asks(c state.Command) bool { return strings.HasPrefix(strings.ToLower(c.Text), "/ask") }
+// asks says whether a command ends a yes for a while, which is done before that is taken off the session.
+func asks(c state.Command) bool { return strings.HasPrefix(strings.ToLower(c.Text), "/ask") }
 
 // Do does one command, and returns what its thread is told.
 func (r Room) Do(ctx context.Context, one *state.Session, c state.Command) string {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), commandBound)
+	defer cancel()
 	name, rest, _ := strings.Cut(strings.Join(strings.Fields(strings.ToLower(c.Text)), " "), " ")
-	if Asks(c) { // also an old one: it lets Claude do nothing
+	if asks(c) { // also an old one: it lets Claude do nothing
 		return "[Asks again] Each permission of this session is asked for from now on."
 	}
 	if r.Now().Sub(c.At) > TooOld {
@@ -63,7 +63,7 @@ func (r Room) Do(ctx context.Context, one *state.Session, c state.Command) strin
 	case "/status":
 		return r.status(ctx, one)
 	case "/stop":
-		return r.stop(ctx, one)
+		return r.stop(ctx, one, c)
 	case "/mute":
 		return r.mute(one, rest)
 	case "/new":
@@ -77,7 +77,7 @@ func (r Room) Do(ctx context.Context, one *state.Session, c state.Command) strin
 // Shot is what the pane shows in which a session's own Claude Code has the keyboard.
 func Shot(ctx context.Context, one *state.Session) (shot inject.Snapshot, s inject.Screen, err error) {
 	if one.TmuxPane == "" || one.TmuxSocket == "" || one.ClaudePID <= 1 {
-		return shot, s, ErrNoTmux
+		return shot, s, inject.ErrNoTmux
 	}
 	server := inject.Server{Socket: one.TmuxSocket}
 	pane, err := server.Pane(ctx, one.TmuxPane)
@@ -102,7 +102,7 @@ func (r Room) screen(ctx context.Context, one *state.Session) string {
 
 // masked is foreign text without secrets, and without a word of it where a policy wants that.
 func (r Room) masked(text string) string {
-	if r.Titles {
+	if r.Config.TitlesOnly {
 		return "(only in the terminal)"
 	}
 	return r.Log.Clean(state.MaskKeys(text))
@@ -194,7 +194,7 @@ func inWords(s inject.Screen, err error, asked bool) string {
 }
 
 // stop interrupts Claude where it works. inject.Menu reads the screen again before the key, and sees to it that Claude stopped.
-func (r Room) stop(ctx context.Context, one *state.Session) string {
+func (r Room) stop(ctx context.Context, one *state.Session, c state.Command) string {
 	shot, s, err := Shot(ctx, one)
 	switch {
 	case err != nil:
@@ -211,7 +211,12 @@ func (r Room) stop(ctx context.Context, one *state.Session) string {
 	if err := Menu(r.Env, one).Run(ctx, one.TmuxPane, "esc", nil); err != nil {
 		return "[Not used] Claude was not seen to stop: " + r.short(err.Error()) + "."
 	}
-	return "[Stopped] " + r.underWay(shot.Lines)
+	told := "[Stopped] " + r.underWay(shot.Lines)
+	line := state.AuditLine{
+		Session: one.Name, Project: one.ProjectDir, Kind: "command", By: c.Sender, Replied: c.Text, Told: told,
+	}
+	r.Log.Once(state.Audit(r.Env, r.Log, line), "not in the audit log")
+	return told
 }
 
 // Menu drives a session's own pane: it types where a text belongs, and interrupts Claude.
@@ -282,40 +287,6 @@ func (r Room) mute(one *state.Session, words string) string {
 
 // clock is a time as people say it.
 func clock(t time.Time) string { return t.Local().Format("15:04 on Monday") }
-
-// Instruct makes a record of words for Claude, as of a question that has this reply. The same message is one record, however
-// often it is read.
-func Instruct(env state.Getenv, one *state.Session, c state.Command) error {
-	// Without it the session began under an earlier version.
-	dir := cmp.Or(one.StateDir, state.SpareState(state.ForProject(env, one.ProjectDir, true)))
-	_, space, _ := strings.Cut(one.Chat, "/")
-	id := state.MessageID("said", c.Message)
-	q, err := state.QuestionsIn(dir).Record(one.ID, func(have []*state.Question) *state.Question {
-		if i := slices.IndexFunc(have, func(q *state.Question) bool { return q.QuestionID == id }); i >= 0 {
-			return have[i]
-		}
-		at := c.At.Truncate(time.Millisecond)
-		for slices.ContainsFunc(have, func(q *state.Question) bool { return q.AskedAt.Equal(at) }) {
-			at = at.Add(time.Millisecond) // they are typed in this order, and files have no finer times
-		}
-		return &state.Question{
-			QuestionID: id, Kind: state.Said, Mode: state.Native, Status: state.Pending, AskedAt: at, PostedAt: &c.At,
-			SessionID: one.ID, ClaudeSessionID: one.ID, SessionName: one.Name, ProjectDir: one.ProjectDir, CWD: one.CWD,
-			ThreadKey: "session-" + one.ID, ThreadName: one.ThreadName, Chat: one.Chat, Space: space, MessageSent: true,
-			ClaudePID: one.ClaudePID, ClaudeStart: one.ClaudeStart,
-			TmuxSession: one.TmuxSession, TmuxPane: one.TmuxPane, TmuxSocket: one.TmuxSocket,
-			Questions: []state.Prompt{{Header: "Said", Question: gchat.Cut(c.Text, 200)}},
-			Replies: []state.Reply{{
-				MessageName: c.Message, Sender: c.Sender, SenderEmail: c.SenderEmail, DisplayName: c.DisplayName,
-				Text: c.Text, CreateTime: c.At,
-			}},
-		}
-	})
-	if err != nil {
-		return err
-	}
-	return state.AnnounceQuestion(env, q)
-}
 
 // outcomeBound is how long the outcome of one of Claude Code's own commands is waited for: a compaction takes its time.
 const outcomeBound = 50 * time.Second

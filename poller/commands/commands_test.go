@@ -8,12 +8,13 @@ import (
 
 	"gchat-hooks/inject"
 	"gchat-hooks/state"
+	"gchat-hooks/state/config"
 )
 
 // A draft in the input box is not what Claude is at.
 func TestADraftIsNotUnderWay(t *testing.T) {
 	rule := strings.Repeat("─", 60)
-	room := Room{Log: state.NewLog(func(string) string { return "" }, "test")}
+	room := Room{Log: state.NewLog(func(string) string { return "" }, "test"), Config: &config.Config{}}
 	screen := []string{"❯ go ahead", "", "✻ Working… (3s)", rule, "❯ my draft", rule, "  ? for shortcuts"}
 	if got := room.underWay(screen); !strings.Contains(got, "go ahead") {
 		t.Errorf("%q", got)
@@ -36,8 +37,8 @@ func TestAScreenInAWord(t *testing.T) {
 		{screen: inject.Screen{Shows: inject.Draft}, want: "idle"},
 		{screen: inject.Screen{Shows: inject.Prompt}, asked: true, want: "waits for you"},
 		{screen: inject.Screen{Why: "a shell"}, want: "out of reach"},
-		{err: ErrNoTmux, want: "out of reach"},
-		{err: ErrNoTmux, asked: true, want: "waits for you"},
+		{err: inject.ErrNoTmux, want: "out of reach"},
+		{err: inject.ErrNoTmux, asked: true, want: "waits for you"},
 	} {
 		if got := inWords(c.screen, c.err, c.asked); got != c.want {
 			t.Errorf("%+v, %v, asked %v: %s, want %s", c.screen.Shows, c.err, c.asked, got, c.want)

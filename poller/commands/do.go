@@ -1,0 +1,168 @@
+package commands
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"strings"
+	"time"
+
+	"gchat-hooks/gchat"
+	"gchat-hooks/inject"
+	"gchat-hooks/state"
+)
+
+// commandBound is how long a command may take.
+const commandBound = 30 * time.Second
+
+// Listens says whether a session takes what is said to it: its hooks said so, and its Claude Code runs.
+func Listens(one *state.Session, now time.Time) bool {
+	known := one.ClaudePID > 1 || now.Sub(one.LastSeen).Abs() < state.MaxAge
+	return one.Listens && one.Running() && known &&
+		!inject.Ended(one.ClaudePID, one.ClaudeStart) && !inject.Elsewhere(one.ClaudeStart)
+}
+
+// BeganAt is from when on what is said to a session counts: since its start, or since a poller set about that.
+func BeganAt(one *state.Session) time.Time {
+	if took := one.StartedAt.Sub(one.Begins); took > 0 && took < BeginBound {
+		return one.Begins
+	}
+	return one.StartedAt
+}
+
+// NobodyText is what is told of words that nothing takes.
+func NobodyText(one *state.Session, now time.Time) string {
+	return gchat.NobodyText(one, Listens(one, now) || one.Running() && !one.Listens)
+}
+
+// Tell puts a note into the thread of a session, once.
+func (r Room) Tell(one *state.Session, id, text string) error {
+	return r.Put(&state.Message{
+		ID: id, Type: state.MessageNote, Parts: []string{text}, ProjectDir: one.ProjectDir, Trusted: one.Trusted,
+		SessionID: one.ID, Chat: one.Chat, ThreadName: one.ThreadName, ThreadKey: "session-" + one.ID, Urgent: true,
+		CreatedAt: r.Now().UTC(),
+	})
+}
+
+// Work does what was said to a session. Of words a record is made before they are taken off the session's; commands are done
+// after that: none is done twice, also after kill -9. It is not done where it is to be tried again.
+func (r Room) Work(ctx context.Context, id string) (done bool) {
+	folder := state.SessionsIn(state.UserState(r.Env))
+	one, err := folder.Of(id)
+	if err != nil {
+		r.Log.Once(err, "commands not taken")
+		return false
+	}
+	if r.Config.Unread {
+		return false // who may say something is not known
+	}
+	read, starts := one.Commands, false
+	var ours, forClaude []state.Command
+	for _, c := range read {
+		command := strings.HasPrefix(c.Text, "/")
+		switch {
+		case !r.Config.Approves(c.Sender, c.SenderEmail):
+		case command && c.At.Before(BeganAt(one)): // of words not: a session that is started for them begins after them
+		case command && !gchat.ClaudeCommand(c.Text, r.Config.ClaudeCommands):
+			ours = append(ours, c)
+		default:
+			forClaude = append(forClaude, c)
+			starts = starts || !command
+		}
+	}
+	takes, nobody := !folder.Superseded(one), NobodyText(one, r.Now())
+	if r.Config.Keeps(state.Said) {
+		takes, nobody = false, "[Not used] By a policy, instructions are given in the terminal alone."
+	}
+	if takes && starts && r.Config.StartSessions && one.Listens && !Listens(one, r.Now()) {
+		begun, why := r.Begin(ctx, one)
+		switch {
+		case why != "":
+			nobody = gchat.NotBegunText(one, why)
+		case begun == nil:
+			return false // it is being started
+		default:
+			one = begun
+			err := r.Tell(one, state.MessageID("begun", one.ID, one.Begins.String()), gchat.BegunText(one))
+			r.Log.Once(err, "note not put into the outbox")
+		}
+	}
+	takes = takes && Listens(one, r.Now())
+	if slices.ContainsFunc(ours, asks) {
+		qs, _ := state.OpenQuestions(r.Env)
+		err := state.AskAgain(qs, id)
+		if err != nil {
+			r.Log.Once(err, "yes for a while not ended")
+			return false
+		}
+	}
+	for _, c := range forClaude {
+		if takes {
+			err = r.Instruct(one, c)
+		} else {
+			err = r.Tell(one, state.MessageID("nobody", c.Message), nobody)
+		}
+		if err != nil {
+			r.Log.Once(err, "words for Claude not written down")
+			return false
+		}
+	}
+	one, err = folder.Change(id, func(one *state.Session) error {
+		one.Commands = slices.DeleteFunc(one.Commands, func(c state.Command) bool {
+			return slices.ContainsFunc(read, func(was state.Command) bool { return was.Message == c.Message })
+		})
+		for _, c := range read {
+			if !takes && c.Created.After(one.ToldNobody) { // no record knows these words
+				one.ToldNobody = c.Created
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		r.Log.Once(err, "commands not taken")
+		return false
+	}
+	for _, c := range ours {
+		r.Log.Info().Str("session", one.Name).Str("message", c.Message).Str("sender", c.Sender).Str("text", c.Text).Msg("command")
+		text := NobodyText(one, r.Now())
+		if Listens(one, r.Now()) {
+			text = r.Do(ctx, one, c)
+		}
+		r.Log.Once(r.Tell(one, state.MessageID("command", c.Message), text), "note not put into the outbox")
+	}
+	return true
+}
+
+// Instruct makes a record of words for Claude, as of a question that has this reply. The same message is one record, however
+// often it is read.
+func (r Room) Instruct(one *state.Session, c state.Command) error {
+	// Without it the session began under an earlier version.
+	dir := cmp.Or(one.StateDir, state.SpareState(state.ForProject(r.Env, one.ProjectDir, true)))
+	_, space, _ := strings.Cut(one.Chat, "/")
+	id := state.MessageID("said", c.Message)
+	q, err := state.QuestionsIn(dir).Record(one.ID, func(have []*state.Question) *state.Question {
+		if i := slices.IndexFunc(have, func(q *state.Question) bool { return q.QuestionID == id }); i >= 0 {
+			return have[i]
+		}
+		at := c.At.Truncate(time.Millisecond)
+		for slices.ContainsFunc(have, func(q *state.Question) bool { return q.AskedAt.Equal(at) }) {
+			at = at.Add(time.Millisecond) // they are typed in this order, and files have no finer times
+		}
+		return &state.Question{
+			QuestionID: id, Kind: state.Said, Mode: state.Native, Status: state.Pending, AskedAt: at, PostedAt: &c.At,
+			SessionID: one.ID, ClaudeSessionID: one.ID, SessionName: one.Name, ProjectDir: one.ProjectDir, CWD: one.CWD,
+			ThreadKey: "session-" + one.ID, ThreadName: one.ThreadName, Chat: one.Chat, Space: space, MessageSent: true,
+			ClaudePID: one.ClaudePID, ClaudeStart: one.ClaudeStart,
+			TmuxSession: one.TmuxSession, TmuxPane: one.TmuxPane, TmuxSocket: one.TmuxSocket,
+			Questions: []state.Prompt{{Header: "Said", Question: gchat.Cut(c.Text, 200)}},
+			Replies: []state.Reply{{
+				MessageName: c.Message, Sender: c.Sender, SenderEmail: c.SenderEmail, DisplayName: c.DisplayName,
+				Text: c.Text, CreateTime: c.At,
+			}},
+		}
+	})
+	if err != nil {
+		return err
+	}
+	return state.AnnounceQuestion(r.Env, q)
+}
