@@ -3,7 +3,6 @@
 package config
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -94,46 +93,47 @@ func Load(env state.Getenv, projectDir string) *Config {
 	}
 	// Trust is read once: Claude Code's file of it is large.
 	counts := sync.OnceValue(func() bool { return state.ProjectCounts(env, projectDir) })
-	layers := []layer{{environment: true, value: map[string]string{}}}
+	layers := []layer{newLayer()}
+	layers[0].environment = true
 	for _, s := range settings {
 		if s.Variable != "" && s.Member != "" {
-			layers[0].value[s.Variable] = env(s.Variable)
+			layers[0].set(s, env(s.Variable))
 		}
 	}
 	mine := projectDir == state.Home(env) || projectDir == state.ConfigDir(env) // what stands there came with no repository
 	for _, f := range []struct {
 		path    string
-		parse   func([]byte) (layer, error)
+		parse   func(*layer, []byte) error
 		project bool
 	}{
-		{filepath.Join(projectDir, ".claude", "gchat-hooks.json"), configLayer, true},
-		{state.ConfigFile(env), configLayer, false},
-		{filepath.Join(projectDir, ".mcp.json"), mcpLayer, true},
-		{filepath.Join(state.Home(env), ".mcp.json"), mcpLayer, false},
+		{filepath.Join(projectDir, ".claude", "gchat-hooks.json"), (*layer).configLayer, true},
+		{state.ConfigFile(env), (*layer).configLayer, false},
+		{filepath.Join(projectDir, ".mcp.json"), (*layer).mcpLayer, true},
+		{filepath.Join(state.Home(env), ".mcp.json"), (*layer).mcpLayer, false},
 	} {
 		b, err := state.ReadLinked(f.path, maxConfig)
 		if state.Missing(err) || f.project && projectDir == "" {
 			continue
 		}
-		var l layer
+		l := newLayer()
 		if err == nil {
-			l, err = f.parse(b)
+			err = f.parse(&l, b)
 		}
 		if f.project && !mine && !counts() {
-			if err != nil || len(l.value) > 0 {
-				c.Problems = append(c.Problems, fmt.Errorf("%s does not count: %w", f.path, state.ErrUntrusted))
+			if err != nil || len(l.value)+len(l.object) > 0 {
+				c.problem(f.path+" does not count", state.ErrUntrusted)
 			}
 			continue
 		}
 		if err != nil {
 			// What stands below could belong to another space: a broken file must not send questions there.
-			c.Problems = append(c.Problems, fmt.Errorf("read configuration %s: %w", f.path, err))
+			c.problem("read configuration "+f.path, err)
 			c.AllowedUnknown, c.Unread = true, true
 			break
 		}
 		l.project = f.project && !mine
 		if l.project {
-			l.leavePersonal(f.path, state.ConfigFile(env))
+			c.leavePersonal(l, f.path, state.ConfigFile(env))
 		}
 		if file := l.value[credentialsFile]; file != "" && !filepath.IsAbs(file) && !strings.HasPrefix(file, "~/") {
 			l.value[credentialsFile] = filepath.Join(filepath.Dir(f.path), file)
@@ -148,8 +148,13 @@ func Load(env state.Getenv, projectDir string) *Config {
 	}
 	for _, s := range settings {
 		if text := get(s.key()); text != "" && s.take != nil {
-			if err := s.take(c, text); err != nil {
-				c.Problems = append(c.Problems, fmt.Errorf("%s is %q: %w", s.Member, text, err))
+			c.problem(fmt.Sprintf("%s is %q", s.Member, text), s.take(c, text))
+		}
+		for _, l := range layers {
+			if value := l.object[s.Member]; value != nil {
+				err := s.read(c, value)
+				c.problem(s.Member, err)
+				c.Unread = c.Unread || s.Personal && err != nil
 			}
 		}
 	}
@@ -163,12 +168,6 @@ func Load(env state.Getenv, projectDir string) *Config {
 			c.Problems = append(c.Problems, errForeignWebhook)
 		}
 	}
-	for _, l := range layers[1:] { // the environment has none
-		c.takeObjects(l)
-	}
-	if len(c.StopGate) > 0 || len(c.Rules) > 0 {
-		c.checkRules()
-	}
 	c.AllowedUnknown = c.AllowedUnknown && len(c.AllowedUsers) == 0 // what stands above says it all
 	named := len(c.AllowedUsers)
 	c.takeCredentials(env, projectDir, layers)
@@ -177,29 +176,10 @@ func Load(env state.Getenv, projectDir string) *Config {
 	return c
 }
 
-// takeObjects has the highest layer that says something about a check, a kind of report, a notification or the quiet hours decide
-// it, and the highest with rules.
-func (c *Config) takeObjects(l layer) {
-	c.Problems = append(c.Problems, l.problems...)
-	if c.Rules == nil {
-		c.Rules = l.rules
-	}
-	if c.NeverRemote == nil && !l.project {
-		c.NeverRemote = l.never
-	}
-	if c.Quiet == nil {
-		c.Quiet = l.quiet
-	}
-	for check, level := range l.gate {
-		c.StopGate[check] = cmp.Or(c.StopGate[check], level)
-	}
-	for kind, r := range l.reports {
-		c.Reports[kind] = cmp.Or(c.Reports[kind], r)
-	}
-	for name, r := range l.notifications {
-		if _, ok := c.Notifications[name]; !ok {
-			c.Notifications[name] = r
-		}
+// problem notes what is wrong with a part of the configuration, where something is.
+func (c *Config) problem(where string, err error) {
+	if err != nil {
+		c.Problems = append(c.Problems, fmt.Errorf("%s: %w", where, err))
 	}
 }
 

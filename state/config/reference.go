@@ -2,6 +2,7 @@ package config
 
 import (
 	"cmp"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -16,10 +17,10 @@ import (
 type Setting struct {
 	Member   string // of gchat-hooks.json and config.json; "" for the environment only
 	Variable string // in the environment; "" for none
-	Object   bool   // in a file it is an object, or a list of objects, and is read by a function of its own
 	Personal bool   // a project's files may not set it
 
-	take func(c *Config, text string) error // nil: it takes more than its own text to settle it
+	take func(c *Config, text string) error           // nil: it takes more than its own text to settle it
+	read func(c *Config, value json.RawMessage) error // of each place with such an object or list, the highest first
 }
 
 // key is what the setting is called in a layer: its variable. What has none stands for itself.
@@ -64,7 +65,7 @@ var settings = []Setting{
 	{Member: "ask_mode", Variable: "GCHAT_ASK_MODE", take: func(c *Config, text string) error {
 		return takeWord(&c.AskMode, text, modes)
 	}},
-	{Member: "rules", Object: true},
+	{Member: "rules", read: (*Config).readRules},
 	{Member: "poll_interval", Variable: "GCHAT_POLLER_INTERVAL", take: func(c *Config, text string) error {
 		return takeInterval(&c.PollInterval, text)
 	}},
@@ -76,12 +77,7 @@ var settings = []Setting{
 	{Member: "timeout_policy", Variable: "GCHAT_TIMEOUT_POLICY", take: func(c *Config, text string) error {
 		return takeWord(&c.TimeoutPolicy, text, policies)
 	}},
-	{Member: "stop_gate", Variable: "GCHAT_STOP_GATE", Object: true, take: func(c *Config, text string) error {
-		var level GateLevel
-		err := takeWord(&level, text, gateLevels)
-		c.StopGate = allAt(level)
-		return err
-	}},
+	{Member: "stop_gate", Variable: "GCHAT_STOP_GATE", read: (*Config).readGate},
 	{Member: "persistent_agents", Variable: "GCHAT_PERSISTENT_AGENTS", take: func(c *Config, text string) error {
 		if agents := list(text); len(agents) > 0 {
 			c.TeamAgents = agents
@@ -91,7 +87,7 @@ var settings = []Setting{
 
 	{Member: "idle", Variable: "GCHAT_IDLE", take: func(c *Config, text string) error { return takeWord(&c.Idle, text, idles) }},
 	{Member: "approvers", Variable: "GCHAT_APPROVERS", Personal: true},
-	{Member: "never_remote", Object: true, Personal: true},
+	{Member: "never_remote", Personal: true, read: (*Config).readNever},
 	{Member: "menu_decides", Personal: true, take: func(c *Config, text string) error { return takeBool(&c.MenuDecides, text) }},
 	{Member: "start_sessions", Personal: true, take: func(c *Config, text string) error {
 		return takeBool(&c.StartSessions, text)
@@ -110,9 +106,9 @@ var settings = []Setting{
 	}},
 	{Member: "remind", Variable: "GCHAT_REMIND", take: takeReminders},
 
-	{Member: "reports", Object: true},
-	{Member: "notifications", Object: true},
-	{Member: "quiet_hours", Object: true},
+	{Member: "reports", read: (*Config).readReports},
+	{Member: "notifications", read: (*Config).readNotifications},
+	{Member: "quiet_hours", read: (*Config).readQuiet},
 
 	{Member: "format", Variable: "GCHAT_FORMAT", take: func(c *Config, text string) error {
 		return takeWord(&c.Format, text, []string{"haiku", "builtin"})
@@ -143,7 +139,7 @@ var subscriptionForm = state.Pattern(`^projects/[^/\s]+/subscriptions/[^/\s]+$`)
 func takeWord[T ~string](to *T, text string, words []T) error {
 	word := T(strings.ReplaceAll(strings.ToLower(strings.TrimSpace(text)), "_", "-"))
 	if !slices.Contains(words, word) {
-		return fmt.Errorf("it takes %s", strings.Trim(fmt.Sprint(words), "[]"))
+		return fmt.Errorf("it takes %s", strings.ReplaceAll(strings.Trim(fmt.Sprint(words), "[]"), " ", ", "))
 	}
 	*to = word
 	return nil

@@ -153,47 +153,43 @@ func (r *NotificationRoute) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// readReports reads what a file says about reports. It leaves out what it cannot read: a slip in the quiet hours is no reason to
-// send no questions.
-func (s *layer) readReports(file map[string]json.RawMessage) {
-	s.reports, s.notifications = map[string]ReportRule{}, map[string]NotificationRoute{}
-	each := func(name string, take func(key string, raw json.RawMessage) error) {
-		var members map[string]json.RawMessage
-		if raw, ok := file[name]; !ok {
-			return
-		} else if err := json.Unmarshal(raw, &members); err != nil {
-			s.problems = append(s.problems, fmt.Errorf("%s: %w", name, err))
-		}
-		for key, raw := range members {
-			if err := take(key, raw); err != nil {
-				s.problems = append(s.problems, fmt.Errorf("%s: %s: %w", name, key, err))
-			}
-		}
+// readReports and its like leave out what they cannot read: a slip in the quiet hours is no reason to send no questions.
+func (c *Config) readReports(value json.RawMessage) error {
+	var rules map[string]json.RawMessage
+	err := json.Unmarshal(value, &rules)
+	for kind, raw := range rules {
+		var rule ReportRule
+		word, _ := textOf(raw)
+		c.problem("reports: "+kind, takeWord(&rule, word, []ReportRule{ReportOn, ReportOff, ReportDigest}))
+		c.Reports[kind] = cmp.Or(c.Reports[kind], rule)
 	}
-	each("reports", func(kind string, raw json.RawMessage) error {
-		var r ReportRule
-		_ = json.Unmarshal(raw, &r)
-		switch r = ReportRule(strings.ToLower(strings.TrimSpace(string(r)))); r {
-		case ReportOn, ReportOff, ReportDigest:
-			s.reports[kind] = r
-			return nil
-		}
-		return errors.New("it takes on, off or digest")
-	})
-	each("notifications", func(name string, raw json.RawMessage) error {
+	return err
+}
+
+func (c *Config) readNotifications(value json.RawMessage) error {
+	var routes map[string]json.RawMessage
+	err := json.Unmarshal(value, &routes)
+	for name, raw := range routes {
 		var r NotificationRoute
 		if err := json.Unmarshal(raw, &r); err != nil {
-			return err
-		}
-		s.notifications[name] = r
-		return nil
-	})
-	if raw, ok := file["quiet_hours"]; ok {
-		if err := json.Unmarshal(raw, &s.quiet); err != nil {
-			s.problems = append(s.problems, fmt.Errorf("quiet_hours: %w", err))
-			s.quiet = nil
+			c.problem("notifications: "+name, err)
+		} else if _, ok := c.Notifications[name]; !ok {
+			c.Notifications[name] = r
 		}
 	}
+	return err
+}
+
+func (c *Config) readQuiet(value json.RawMessage) error {
+	if c.Quiet != nil {
+		return nil
+	}
+	quiet := &QuietHours{}
+	if err := json.Unmarshal(value, quiet); err != nil {
+		return err
+	}
+	c.Quiet = quiet
+	return nil
 }
 
 // QuietHours are the part of each day in which reports are held back: {"from": "22:00", "to": "07:00", "time_zone":

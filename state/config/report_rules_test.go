@@ -50,7 +50,7 @@ func TestReportSettings(t *testing.T) {
 	for _, err := range c.Problems {
 		said = append(said, err.Error())
 	}
-	for _, want := range []string{"reports: progress_update: it takes on, off or digest", "quiet_hours: \"25:00\" is not a time of day", "notifications: auth_success"} {
+	for _, want := range []string{"reports: progress_update: it takes on, off, digest", "quiet_hours: \"25:00\" is not a time of day", "notifications: auth_success"} {
 		if !strings.Contains(strings.Join(said, "\n"), want) {
 			t.Errorf("nothing says %q in %q", want, said)
 		}

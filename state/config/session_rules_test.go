@@ -73,7 +73,7 @@ func TestNonsenseInRulesIsReported(t *testing.T) {
 	p.write(".claude/gchat-hooks.json", `{"timeout_policy":"guess","stop_gate":{"question_asked":"maybe","nothing":"on"},"format":"opus",
 		"rules":[{"session":"[","preset":"system4","ask_mode":"deny"},{"sesion":"x-*","ask_mode":"deny"}]}`)
 	c := Load(p.getenv, p.proj)
-	if len(c.Problems) != 7 {
+	if len(c.Problems) != 5 {
 		t.Errorf("%d problems: %v", len(c.Problems), c.Problems)
 	}
 	if got := c.For(Asked{Session: "web"}); got.AskMode != state.Native || got.TimeoutPolicy != state.LeaveOpen || got.StopGate.Guards() {
