@@ -17,7 +17,8 @@ import (
 
 // Record is embedded in every kind of record: where its file is, and what the file held when it was read.
 type Record struct {
-	Path string `json:"-"`
+	Path    string    `json:"-"`
+	Written time.Time `json:"-"` // when the file was
 
 	raw map[string]json.RawMessage
 }
@@ -101,7 +102,8 @@ func (f Folder[T]) parse(name string, b []byte, written time.Time, err error) (*
 	rec := new(T)
 	err = decode(b, rec, written)
 	if err == nil {
-		any(rec).(recorded).record().Path = path
+		r := any(rec).(recorded).record()
+		r.Path, r.Written = path, written
 		return rec, nil
 	}
 	end := json.NewDecoder(bytes.NewReader(b)).Decode(new(json.RawMessage))
