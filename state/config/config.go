@@ -60,9 +60,8 @@ type Config struct {
 	Format       string // GCHAT_FORMAT, format: "haiku" or "builtin"
 	AnthropicKey string // ANTHROPIC_API_KEY, anthropic_api_key; a secret
 
-	Reports       map[string]ReportRule        // reports: by kind
-	Notifications map[string]NotificationRoute // notifications: by Claude Code's notification type
-	Quiet         *QuietHours                  // quiet_hours; nil for none
+	Reports map[string]ReportRule // reports: by kind
+	Quiet   *QuietHours           // quiet_hours; nil for none
 
 	Problems []error // files that do not parse, values that mean nothing; nothing below a broken file is used
 
@@ -89,7 +88,7 @@ func Load(env state.Getenv, projectDir string) *Config {
 		AskMode: state.Native, TimeoutPolicy: state.LeaveOpen, ReplyTimeout: DefaultReplyTimeout, StopGate: StopGate{},
 		TeamAgents: []string{"s3-heartbeat", "s3-validator", "s3-communicator"}, Grace: DefaultGrace,
 		PollInterval: DefaultPollInterval, WritesPerMinute: DefaultWrites, Format: "builtin",
-		Reports: map[string]ReportRule{}, Notifications: map[string]NotificationRoute{},
+		Reports: map[string]ReportRule{},
 	}
 	// Trust is read once: Claude Code's file of it is large.
 	counts := sync.OnceValue(func() bool { return state.ProjectCounts(env, projectDir) })

@@ -107,7 +107,6 @@ var settings = []Setting{
 	{Member: "remind", Variable: "GCHAT_REMIND", take: takeReminders},
 
 	{Member: "reports", read: (*Config).readReports},
-	{Member: "notifications", read: (*Config).readNotifications},
 	{Member: "quiet_hours", read: (*Config).readQuiet},
 
 	{Member: "format", Variable: "GCHAT_FORMAT", take: func(c *Config, text string) error {

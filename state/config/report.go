@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 	_ "time/tzdata" // a small container has no time zones of its own
 
@@ -114,7 +113,7 @@ const (
 )
 
 // ReportRule is what the person set for the first of the kinds that they set something for; "" when for none. Kinds are
-// the message types (task_completion, …) and the finer subagent_done, task_done and permission.
+// the message types (task_completion, …), the finer subagent_done, task_done and permission, and other notifications' types.
 func (c *Config) ReportRule(kinds ...string) ReportRule {
 	for _, k := range kinds {
 		if r := c.Reports[k]; r != "" {
@@ -122,35 +121,6 @@ func (c *Config) ReportRule(kinds ...string) ReportRule {
 		}
 	}
 	return ""
-}
-
-// NotificationRoute is what becomes of one of Claude Code's notification types. In the file it is "on", "off", or
-// {"type": "error", "prefix": "[Alert]"}.
-type NotificationRoute struct {
-	Off    bool
-	Type   string // message type; "" for the usual one
-	Prefix string // in place of the type's; "" for the usual one
-}
-
-var errRoute = errors.New(`it takes "on", "off", or {"type": …, "prefix": …}`)
-
-// UnmarshalJSON reads the forms that a route can have.
-func (r *NotificationRoute) UnmarshalJSON(b []byte) error {
-	var word string
-	var route struct{ Type, Prefix string }
-	if json.Unmarshal(b, &word) == nil {
-		word = strings.ToLower(strings.TrimSpace(word))
-		*r = NotificationRoute{Off: word != "on"}
-		if word != "on" && word != "off" && string(b) != "null" {
-			return errRoute
-		}
-		return nil
-	}
-	if json.Unmarshal(b, &route) != nil {
-		return errRoute
-	}
-	*r = NotificationRoute{Type: route.Type, Prefix: route.Prefix}
-	return nil
 }
 
 // readReports and its like leave out what they cannot read: a slip in the quiet hours is no reason to send no questions.
@@ -162,20 +132,6 @@ func (c *Config) readReports(value json.RawMessage) error {
 		word, _ := textOf(raw)
 		c.problem("reports: "+kind, takeWord(&rule, word, []ReportRule{ReportOn, ReportOff, ReportDigest}))
 		c.Reports[kind] = cmp.Or(c.Reports[kind], rule)
-	}
-	return err
-}
-
-func (c *Config) readNotifications(value json.RawMessage) error {
-	var routes map[string]json.RawMessage
-	err := json.Unmarshal(value, &routes)
-	for name, raw := range routes {
-		var r NotificationRoute
-		if err := json.Unmarshal(raw, &r); err != nil {
-			c.problem("notifications: "+name, err)
-		} else if _, ok := c.Notifications[name]; !ok {
-			c.Notifications[name] = r
-		}
 	}
 	return err
 }
