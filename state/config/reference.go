@@ -69,7 +69,6 @@ var settings = []Setting{
 	{Member: "poll_interval", Variable: "GCHAT_POLLER_INTERVAL", take: func(c *Config, text string) error {
 		return takeInterval(&c.PollInterval, text)
 	}},
-	{Member: "keep_awake", Personal: true, take: func(c *Config, text string) error { return takeBool(&c.KeepAwake, text) }},
 
 	{Member: "reply_timeout", Variable: "GCHAT_REPLY_TIMEOUT", take: func(c *Config, text string) error {
 		return takeInterval(&c.ReplyTimeout, text)
