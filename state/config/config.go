@@ -56,7 +56,7 @@ type Config struct {
 	Remind          []time.Duration     // GCHAT_REMIND, remind: after its asking, ascending
 	WritesPerMinute int                 // GCHAT_WRITES_PER_MINUTE, writes_per_minute: to one space, from this machine
 
-	Format       string // GCHAT_FORMAT, format: "haiku" or "builtin"
+	Format       Format // GCHAT_FORMAT, format
 	AnthropicKey string // ANTHROPIC_API_KEY, anthropic_api_key; a secret
 
 	Reports map[string]ReportRule // reports: by kind
@@ -77,6 +77,9 @@ type Config struct {
 
 	modeInEnv bool // GCHAT_ASK_MODE is set: said of this very session, so no preset guesses
 }
+
+// Format is who words the questions: "haiku" or "builtin".
+type Format string
 
 // Personal is what the person alone set: of this they decide who may decide, and where.
 func Personal(env state.Getenv) *Config { return Load(state.ForProject(env, "", false), "") }
@@ -145,8 +148,13 @@ func Load(env state.Getenv, projectDir string) *Config {
 		return ""
 	}
 	for _, s := range settings {
-		if text := get(s.key()); text != "" && s.take != nil {
-			c.problem(fmt.Sprintf("%s is %q", s.Member, text), s.take(c, text))
+		text, where := get(s.key()), s.Member
+		switch {
+		case text == "":
+		case s.to != nil:
+			c.problem(fmt.Sprintf("%s is %q", where, text), put(s.to(c), text))
+		case s.take != nil:
+			c.problem(fmt.Sprintf("%s is %q", where, text), s.take(c, text))
 		}
 		for _, l := range layers {
 			if value := l.object[s.Member]; value != nil {

@@ -146,7 +146,7 @@ func TestSettingsAreAll(t *testing.T) {
 		if s.Variable != "" {
 			variables[s.Variable] = true
 		}
-		s.take, s.read = nil, nil
+		s.to, s.take, s.read = nil, nil, nil
 		listed = append(listed, s)
 	}
 	if !reflect.DeepEqual(onPage, listed) {
