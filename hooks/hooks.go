@@ -216,54 +216,46 @@ func (h *Hook) writeSession(e *Event, sessions state.Sessions, project, known st
 		}
 		return nil
 	}
-	one := &state.Session{ID: e.SessionID}
+	one := &state.Session{ID: e.SessionID, Name: known}
 	_ = fill(one)
 	var before *state.Session // of the same Claude Code: after /clear its thread goes on
 	heir := false             // so did this session's own, with another that lives
-	for range 3 {             // two sessions that begin at one moment see each other only when both are written down
-		name, alone := known, false
-		if known == "" {
-			siblings, _ := sessions.All()
-			siblings = slices.DeleteFunc(siblings, func(s *state.Session) bool {
-				same := one.Supersedes(s)
-				heir = heir || !same && s.Before == one.ID && s.ClaudePID > 1 && !inject.Ended(s.ClaudePID, s.ClaudeStart)
-				if same && s.ThreadName != "" && (before == nil || before.LastSeen.Before(s.LastSeen)) {
-					before = s
-				}
-				return same || s.ID == one.ID || s.ProjectDir != one.ProjectDir ||
-					!s.Running() || s.ClaudePID <= 0 || inject.Ended(s.ClaudePID, s.ClaudeStart)
-			})
-			name, alone = inject.NameOf(h.Env, one, window, siblings), len(siblings) == 0
-		}
-		if name == one.Name {
-			break
-		}
-		one.Name = name
-		if e.SessionID == "" {
-			break
-		}
-		kept, err := sessions.Change(e.SessionID, func(s *state.Session) error {
-			s.Name = name
-			if heir {
-				s.ThreadName, s.Chat = "", "" // it begins one of its own
+	if known == "" {
+		lock, err := sessions.LockNames() // two sessions that begin at one moment take two names
+		h.logFailed(err, "session named without its siblings")
+		defer lock.Unlock()
+		siblings, _ := sessions.All()
+		siblings = slices.DeleteFunc(siblings, func(s *state.Session) bool {
+			same := one.Supersedes(s)
+			heir = heir || !same && s.Before == one.ID && s.ClaudePID > 1 && !inject.Ended(s.ClaudePID, s.ClaudeStart)
+			if same && s.ThreadName != "" && (before == nil || before.LastSeen.Before(s.LastSeen)) {
+				before = s
 			}
-			if s.ThreadName == "" && before != nil {
-				s.Before, s.ThreadName, s.Chat = before.ID, before.ThreadName, before.Chat
-				s.Listens, s.MutedUntil = before.Listens, before.MutedUntil
-				s.Commanded, s.ToldNobody = before.Commanded, before.ToldNobody
-			}
-			return fill(s)
+			return same || s.ID == one.ID || s.ProjectDir != one.ProjectDir ||
+				!s.Running() || s.ClaudePID <= 0 || inject.Ended(s.ClaudePID, s.ClaudeStart)
 		})
-		if err != nil {
-			h.log.Error().Err(err).Msg("session not written down")
-			break
-		}
-		one = kept
-		if !alone {
-			break
-		}
+		one.Name = inject.NameOf(h.Env, one, window, siblings)
 	}
-	return one
+	if e.SessionID == "" {
+		return one
+	}
+	kept, err := sessions.Change(e.SessionID, func(s *state.Session) error {
+		s.Name = one.Name
+		if heir {
+			s.ThreadName, s.Chat = "", "" // it begins one of its own
+		}
+		if s.ThreadName == "" && before != nil {
+			s.Before, s.ThreadName, s.Chat = before.ID, before.ThreadName, before.Chat
+			s.Listens, s.MutedUntil = before.Listens, before.MutedUntil
+			s.Commanded, s.ToldNobody = before.Commanded, before.ToldNobody
+		}
+		return fill(s)
+	})
+	if err != nil {
+		h.log.Error().Err(err).Msg("session not written down")
+		return one
+	}
+	return kept
 }
 
 // isStill says whether a session runs where its record says.

@@ -4,6 +4,7 @@ package config
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os/exec"
@@ -94,11 +95,10 @@ func Load(env state.Getenv, projectDir string) *Config {
 	}
 	// Trust is read once: Claude Code's file of it is large.
 	counts := sync.OnceValue(func() bool { return state.ProjectCounts(env, projectDir) })
-	layers := []layer{newLayer()}
-	layers[0].environment = true
+	layers := []layer{{environment: true, value: map[string]string{}}}
 	for _, s := range settings {
 		if s.Variable != "" && s.Member != "" {
-			layers[0].set(s, env(s.Variable))
+			layers[0].value[s.Variable] = env(s.Variable)
 		}
 	}
 	mine := projectDir == state.Home(env) || projectDir == state.ConfigDir(env) // what stands there came with no repository
@@ -116,7 +116,7 @@ func Load(env state.Getenv, projectDir string) *Config {
 		if state.Missing(err) || f.project && projectDir == "" {
 			continue
 		}
-		l := newLayer()
+		l := layer{value: map[string]string{}, object: map[string]json.RawMessage{}}
 		if err == nil {
 			err = f.parse(&l, b)
 		}
@@ -141,27 +141,24 @@ func Load(env state.Getenv, projectDir string) *Config {
 		}
 		layers = append(layers, l)
 	}
-	get := func(name string) string {
-		if l := firstWith(layers, name); l != nil {
-			return l.value[name]
-		}
-		return ""
-	}
 	for _, s := range settings {
-		text, where := get(s.key()), s.Member
+		var err error
+		text := ""
+		if l := firstWith(layers, s.key()); l != nil {
+			text = l.value[s.key()]
+		}
 		switch {
 		case text == "":
 		case s.to != nil:
-			c.problem(fmt.Sprintf("%s is %q", where, text), put(s.to(c), text))
+			err = put(s.to(c), text)
 		case s.take != nil:
-			c.problem(fmt.Sprintf("%s is %q", where, text), s.take(c, text))
+			err = s.take(c, text)
 		}
-		for _, l := range layers {
-			if value := l.object[s.Member]; value != nil {
-				err := s.read(c, value)
-				c.problem(s.Member, err)
-				c.Unread = c.Unread || s.Personal && err != nil
-			}
+		if err != nil {
+			c.problem(fmt.Sprintf("%s is %q", s.Member, text), err)
+		}
+		if s.read != nil {
+			c.readAll(s, layers)
 		}
 	}
 	if l := firstWith(layers, "GOOGLE_CHAT_WEBHOOK_URL", "webhook_url_command"); l != nil { // what stands higher
@@ -180,6 +177,21 @@ func Load(env state.Getenv, projectDir string) *Config {
 	c.takeApprovers(layers, c.AllowedUsers[named:])
 	c.modeInEnv = env("GCHAT_ASK_MODE") != ""
 	return c
+}
+
+// readAll reads what is more than a text, in each layer. A variable has a word for it.
+func (c *Config) readAll(s Setting, layers []layer) {
+	for _, l := range layers {
+		value := l.object[s.Member]
+		if word := l.value[s.key()]; word != "" {
+			value = json.RawMessage(strconv.Quote(word))
+		}
+		if value != nil {
+			err := s.read(c, value)
+			c.problem(s.Member, err)
+			c.Unread = c.Unread || s.Personal && err != nil
+		}
+	}
 }
 
 // problem notes what is wrong with a part of the configuration, where something is.

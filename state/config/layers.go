@@ -22,18 +22,6 @@ type layer struct {
 	object      map[string]json.RawMessage // by member, of the settings that are more than a text
 }
 
-func newLayer() layer { return layer{value: map[string]string{}, object: map[string]json.RawMessage{}} }
-
-// set takes over what a place says of a setting in one text.
-func (l *layer) set(s Setting, text string) {
-	switch {
-	case s.read == nil:
-		l.value[s.key()] = text
-	case text != "":
-		l.object[s.Member], _ = json.Marshal(text) // texts always encode
-	}
-}
-
 // configLayer reads a file that people write: with comments and trailing commas, which JSON has none of.
 func (l *layer) configLayer(b []byte) error {
 	b = trimBOM(b)
@@ -97,7 +85,7 @@ func (l *layer) mcpLayer(b []byte) error {
 	}
 	for _, s := range settings { // no commands, which have no variable: the server would not run them either
 		if v, ok := file.Servers[bridge].Env[s.Variable]; ok && s.Member != "" {
-			l.set(s, fmt.Sprint(v))
+			l.value[s.Variable] = fmt.Sprint(v)
 		}
 	}
 	return nil

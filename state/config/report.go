@@ -54,7 +54,11 @@ func PutReport(env state.Getenv, cfg *Config, m *state.Message, otherwise Report
 	}
 	again := state.MaxAge
 	if m.Key == "" {
-		m.Key, again = wordsKey(m), time.Minute // for so long the same words of the same session are said once
+		m.Key, again = state.MessageID("report", uuid.NewString()), time.Minute
+		if m.SessionID != "" { // for so long the same words of the same session are said once in a place
+			m.Key = state.MessageID("said", m.SessionID, m.ThreadKey, m.ThreadName,
+				string(r.Type), r.Prefix, r.Session, r.About, r.Title, r.Text)
+		}
 	}
 	m.Type, m.Urgent = state.MessageReport, r.Type.Urgent()
 	m.ID = state.MessageID("report", m.Key, m.CreatedAt.Format(time.RFC3339Nano))
@@ -78,16 +82,6 @@ func PutReport(env state.Getenv, cfg *Config, m *state.Message, otherwise Report
 		return Outcome{}, err
 	}
 	return Outcome{Message: stands, Repeated: !put, HeldUntil: held}, nil
-}
-
-// wordsKey is equal for reports that say the same in the same place.
-func wordsKey(m *state.Message) string {
-	if m.SessionID == "" {
-		return state.MessageID("report", uuid.NewString())
-	}
-	r := m.Report
-	place := []string{"said", m.SessionID, m.ThreadKey, m.ThreadName}
-	return state.MessageID(append(place, string(r.Type), r.Prefix, r.Session, r.About, r.Title, r.Text)...)
 }
 
 // heldUntil is when a report may go; zero for at once. Quiet hours hold everything but what is urgent.
