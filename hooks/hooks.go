@@ -156,7 +156,6 @@ func (h *Hook) StartPoller() {
 	}
 }
 
-// logFailed logs an error, where there is one, with what it means.
 func (h *Hook) logFailed(err error, what string) {
 	if err != nil {
 		h.log.Error().Err(err).Msg(what)
@@ -258,7 +257,6 @@ func (h *Hook) writeSession(e *Event, sessions state.Sessions, project, known st
 	return kept
 }
 
-// isStill says whether a session runs where its record says.
 func (h *Hook) isStill(s *state.Session, project string) bool {
 	socket, _, _ := strings.Cut(h.Env("TMUX"), ",")
 	name, pid := h.Env("CLAUDE_SESSION_ID"), h.claudePID() // 0 says nothing against it
@@ -335,7 +333,6 @@ func (w *Words) UnmarshalJSON(b []byte) error {
 // SentBack says that a Stop hook sent the session back already.
 func (e *Event) SentBack() bool { return e.Again != "" && e.Again != "false" }
 
-// prompts reads the questions of an AskUserQuestion call.
 func (e *Event) prompts() ([]state.Prompt, error) {
 	var in struct {
 		Questions []state.Prompt `json:"questions"`
@@ -352,7 +349,6 @@ func (e *Event) prompts() ([]state.Prompt, error) {
 	return in.Questions, nil
 }
 
-// ofSession are the session's questions in these folders, in each the newest first.
 func (h *Hook) ofSession(e *Event, folders []state.Questions) (all []*state.Question) {
 	for _, folder := range folders {
 		qs, bad, err := folder.OfSession(e.SessionID)
@@ -386,7 +382,6 @@ func (h *Hook) tryAgain(bound time.Duration, write func() error) {
 	}
 }
 
-// passedOver logs that there are records that do not parse. Among the markers they stay where they are.
 func (h *Hook) passedOver(bad []error) {
 	h.log.Warn().Err(bad[0]).Int("files", len(bad)).Msg("record passed over")
 }

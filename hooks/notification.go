@@ -13,7 +13,6 @@ import (
 	"gchat-hooks/state/config"
 )
 
-// route is how a kind of notice is sent.
 type route struct {
 	kind   string // as rules name it; "" is the type
 	typ    state.ReportType
@@ -60,7 +59,6 @@ func readNotice(e *Event) (n notice) {
 	return n
 }
 
-// nonEmpty are those of the texts that say something.
 func nonEmpty(texts ...string) []string {
 	return slices.DeleteFunc(texts, func(t string) bool { return t == "" })
 }

@@ -88,7 +88,6 @@ func (f Folder[T]) Load(name string) (*T, error) {
 	return f.parse(name, b, written, err)
 }
 
-// parse is Load of a file that was read, with that error.
 func (f Folder[T]) parse(name string, b []byte, written time.Time, err error) (*T, error) {
 	path := f.path(name)
 	switch {
@@ -264,7 +263,6 @@ func (c *Cache[T]) Tidy() {
 	c.round++
 }
 
-// decode reads a record's bytes.
 func decode(b []byte, rec any, written time.Time) error {
 	if err := json.Unmarshal(b, rec); err != nil {
 		return err

@@ -21,7 +21,6 @@ import (
 	"gchat-hooks/state"
 )
 
-// trigger is what a hook of ours tells about.
 type trigger struct {
 	name  string // as messages and logs say it
 	event string // of Claude Code; a notification's type is the name
@@ -34,7 +33,6 @@ const (
 	compactTrigger    = "pre_compact"
 )
 
-// triggers are the hooks by name.
 var triggers = map[string]trigger{
 	"stop-hook":                    {"response_complete", "Stop"},
 	"pre-tool-use-hook":            {askTrigger, "PreToolUse"},
@@ -66,13 +64,11 @@ func Hook(h *hooks.Hook) bool {
 	return ok
 }
 
-// text is a member's value where it is text.
 func text(raw json.RawMessage) (s string) {
 	_ = json.Unmarshal(raw, &s)
 	return s
 }
 
-// fire is one hook at work.
 type fire struct {
 	*hooks.Hook
 	trigger trigger

@@ -204,7 +204,6 @@ func (c *Config) problem(where string, err error) {
 // maxConfig bounds a configuration file, in bytes. A repository could bring a link to something endless.
 const maxConfig = 4 << 20
 
-// list reads comma-separated words.
 func list(s string) (words []string) {
 	for _, w := range strings.Split(s, ",") {
 		w = strings.TrimSpace(w)
@@ -250,7 +249,6 @@ func (c *Config) Webhook(ctx context.Context) (string, error) {
 	return c.WebhookURL, nil
 }
 
-// printed is what a command for a secret prints, within 10 s.
 func printed(ctx context.Context, command string) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()

@@ -58,7 +58,6 @@ const (
 // StopGate is the level of each check of the stop gate. In a file it is an object, or one level for all checks.
 type StopGate map[string]GateLevel
 
-// allAt is a gate with all checks at one level.
 func allAt(level GateLevel) StopGate { return StopGate{QuestionAsked: level, PersistentAgents: level} }
 
 // Guards says whether any check is made.
