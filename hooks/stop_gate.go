@@ -92,12 +92,13 @@ func (h *Hook) wasAsked(e *Event) bool {
 		if len(bad) > 0 {
 			h.passedOver(bad)
 		}
-		if slices.ContainsFunc(qs, func(q *state.Question) bool {
+		asked := slices.ContainsFunc(qs, func(q *state.Question) bool {
 			if folder.LeaveAlone { // the markers
 				return q.Status != state.Cancelled && letsStop(q, q.Written, now)
 			}
 			return !q.Kind.Row().Said && letsStop(q, q.AskedAt, now) // also one that the person dismissed
-		}) {
+		})
+		if asked {
 			return true
 		}
 	}

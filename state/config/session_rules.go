@@ -68,6 +68,9 @@ func (g StopGate) Guards() bool {
 
 // UnmarshalJSON reads both forms. What means nothing is an error.
 func (g *StopGate) UnmarshalJSON(b []byte) error {
+	if string(b) == "null" {
+		return nil
+	}
 	var all string
 	levels := map[string]string{}
 	if json.Unmarshal(b, &all) == nil {
