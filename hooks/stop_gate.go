@@ -16,10 +16,17 @@ import (
 	"gchat-hooks/state/config"
 )
 
+// The gate sends a session back at most so many times within that time. Claude Code's own stop_hook_active mostly ends it
+// earlier; this holds where another hook, or a version of it, does not pass that on.
+const (
+	mostBlocks   = 3
+	blocksWithin = time.Minute
+)
+
 // stopGate is gchat-stop-gate: it keeps a session that rules guard from stopping before its person was asked what comes
-// next, and while its team has no persistent agent. It makes one decision of all that the checks find; where it cannot tell, the
-// session stops. It never goes round: Claude Code says that a session was sent back (stop_hook_active), and lets it stop after eight
-// times in a row whatever its hooks say (CLAUDE_CODE_STOP_HOOK_BLOCK_CAP).
+// next, and while its team has no persistent agent. It never does so for long, and where it cannot tell the session stops.
+//
+// It makes one decision of all that the checks find. A block that cannot be counted is none: it could go round for ever.
 func (h *Hook) stopGate(_ context.Context, e *Event) error {
 	switch {
 	case e.HookEventName != "Stop", e.AgentID != "", !h.rules(e).StopGate.Guards():
@@ -29,7 +36,7 @@ func (h *Hook) stopGate(_ context.Context, e *Event) error {
 	case e.SentBack():
 		return nil
 	}
-	var reasons, advice []string
+	var reasons, blocked, advice []string
 	for _, check := range []struct {
 		name string
 		find func(*Event) (forClaude, forPerson string)
@@ -41,14 +48,24 @@ func (h *Hook) stopGate(_ context.Context, e *Event) error {
 		switch forClaude, forPerson := check.find(e); {
 		case forClaude == "":
 		case level == config.GateOn:
-			reasons = append(reasons, forClaude)
+			reasons, blocked = append(reasons, forClaude), append(blocked, forPerson)
 		default:
 			advice = append(advice, forPerson)
 		}
 	}
 	out := map[string]string{}
 	if len(reasons) > 0 {
-		out["decision"], out["reason"] = "block", strings.Join(reasons, "\n\n")
+		ok, err := state.SessionsIn(state.UserState(h.Env)).CountGateBlock(e.SessionID, time.Now(), mostBlocks, blocksWithin)
+		why := fmt.Sprintf("it was sent back %d times within a minute", mostBlocks)
+		if err != nil {
+			why = "how often it was sent back cannot be written down"
+		}
+		if ok {
+			out["decision"], out["reason"] = "block", strings.Join(reasons, "\n\n")
+		} else {
+			advice = append(append(blocked, advice...), "The stop gate lets it stop all the same: "+why+".")
+			h.log.Warn().Err(err).Str("session", e.SessionID).Msg("the stop gate lets a session stop: " + why)
+		}
 	}
 	if len(advice) > 0 {
 		out["systemMessage"] = "gchat-hooks: " + strings.Join(advice, " ")

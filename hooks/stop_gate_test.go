@@ -313,6 +313,59 @@ func TestGateKnowsOnlyTheSessionsOwnStop(t *testing.T) {
 	}
 }
 
+// Three times a minute, whatever Claude Code says of itself; and each session for itself.
+func TestGateEndsALoop(t *testing.T) {
+	m := newGate(t)
+	for i := range 3 {
+		if v := m.stop(); v.Decision != "block" {
+			t.Fatalf("stop %d: said %+v", i+1, v)
+		}
+	}
+	for range 2 {
+		if v := m.stop(); v.Decision != "" || !strings.Contains(v.SystemMessage, "sent back 3 times") ||
+			!strings.Contains(v.SystemMessage, "without having asked you") {
+			t.Errorf("the fourth: said %+v", v)
+		}
+	}
+	if n := strings.Count(m.log(), "lets a session stop"); n != 2 {
+		t.Errorf("%d lines in the log: %s", n, m.log())
+	}
+	if v := m.stop("session_id", "sess-2"); v.Decision != "block" {
+		t.Errorf("another session: said %+v", v)
+	}
+	m.change(func(s *state.Session) {
+		for i := range s.GateBlocks {
+			s.GateBlocks[i] = s.GateBlocks[i].Add(-time.Hour)
+		}
+	})
+	if v := m.stop(); v.Decision != "block" {
+		t.Errorf("an hour later: said %+v", v)
+	}
+}
+
+// A block that cannot be counted could go round for ever.
+func TestGateThatCannotCountLetsStop(t *testing.T) {
+	for name, spoil := range map[string]func(path string) error{
+		"a folder":  func(path string) error { return os.MkdirAll(path, 0o700) },
+		"no folder": func(path string) error { return os.WriteFile(filepath.Dir(path), nil, 0o600) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			m := newGate(t)
+			path := filepath.Join(state.UserState(m.getenv), "sessions", "sess-1.json")
+			if err := os.MkdirAll(filepath.Dir(filepath.Dir(path)), 0o700); err != nil {
+				t.Fatal(err)
+			}
+			if err := spoil(path); err != nil {
+				t.Fatal(err)
+			}
+			v := m.stop("stop_hook_active", nil)
+			if v.Decision != "" || !strings.Contains(v.SystemMessage, "cannot be written down") {
+				t.Errorf("said %+v", v)
+			}
+		})
+	}
+}
+
 // None of these is evidence, keeps the gate from finding what is, holds it, or is touched. What names the session is logged.
 func TestGatePassesOver(t *testing.T) {
 	good := `{"question_id":"ask-sess-1-0a1b2c3d","session_id":"sess-1","status":"pending","asked_at":"2999-01-01T00:00:00Z"}`

@@ -14,7 +14,7 @@ func FuzzRecords(f *testing.F) {
 		`{"question_id":"x","status":"answered","answer":3,"answered_by":"Ann","forwarded_at":1.5e9,"thread_name":"t","closed_as":"expired"}`,
 		`{"question_id":"x","status":"resolved","mode":"deny","closed_as":"cancelled","asked_at":1771669800.5,"resolved_at":"","more":{"a":[1]}}`,
 		`{"message_id":"client-1","type":"plain","parts":["a","b"],"parts_sent":9,"not_before":"2026-11-21T12:00:00Z"}`,
-		`{"session_id":"s","notices":["a"],"wake":{"lines":null,"odd":1}}`,
+		`{"session_id":"s","notices":["a"],"gate_blocks":["2026-11-21T12:00:00Z"],"wake":{"lines":null,"odd":1}}`,
 	} {
 		f.Add([]byte(seed))
 	}

@@ -324,6 +324,15 @@ func TestSessionRemembers(t *testing.T) {
 	if got := s.TakeNotices("s.1"); got != "" {
 		t.Errorf("second: %q", got)
 	}
+	now := time.Now()
+	for n, want := range []bool{true, true, false} {
+		if ok, err := s.CountGateBlock("s.1", now.Add(time.Duration(n)*time.Second), 2, time.Minute); ok != want || err != nil {
+			t.Errorf("block %d: %v, %v", n, ok, err)
+		}
+	}
+	if ok, err := s.CountGateBlock("s.1", now.Add(2*time.Minute), 2, time.Minute); !ok || err != nil {
+		t.Errorf("later: %v, %v", ok, err)
+	}
 }
 
 func TestPace(t *testing.T) {

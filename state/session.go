@@ -55,7 +55,8 @@ type Session struct {
 	OwesSummary time.Time `json:"owes_summary,omitzero"`
 	ToldSummary time.Time `json:"told_summary,omitzero"`
 
-	Wake WakeMemory `json:"wake,omitzero"` // what its agent was told
+	GateBlocks []time.Time `json:"gate_blocks,omitempty"` // when the stop gate sent it back
+	Wake       WakeMemory  `json:"wake,omitzero"`         // what its agent was told
 }
 
 // Command is what a person wrote into a session's thread, for the poller to do or for Claude.
@@ -146,6 +147,22 @@ func (s Sessions) TakeNotices(id string) (text string) {
 		return ""
 	}
 	return text
+}
+
+// CountGateBlock writes down that the stop gate sends a session back, and reports whether it may: at most so many times within
+// that time. An error means that nothing could be counted.
+func (s Sessions) CountGateBlock(id string, now time.Time, most int, within time.Duration) (ok bool, err error) {
+	_, err = s.Change(id, func(one *Session) error {
+		// Of a clock that was set back, what lies just ahead counts, too.
+		one.GateBlocks = slices.DeleteFunc(one.GateBlocks, func(at time.Time) bool { return now.Sub(at).Abs() >= within })
+		ok = len(one.GateBlocks) < most
+		if !ok {
+			return ErrUnchanged
+		}
+		one.GateBlocks = append(one.GateBlocks, now.UTC())
+		return nil
+	})
+	return ok && err == nil, err
 }
 
 // TmuxSockets are the sockets of the tmux servers that a tmux session of this name was seen on, the last one first.
