@@ -47,7 +47,7 @@ func TestTheHeartbeatTellsWhatMayNotBeRead(t *testing.T) {
 				}
 				p.beatAt = time.Time{}
 				p.scan()
-				p.beat()
+				p.beat(false)
 				return state.ReadBeat(d.env, state.Environment(d.env)).Unread
 			}
 			if got := unread(0); !slices.Equal(got, []string{folder}) {

@@ -84,16 +84,17 @@ type Poller struct {
 	changed chan struct{}     // a goroutine of ours has something for the loop
 	working sync.WaitGroup
 
-	asking  atomic.Bool // tmux is being asked for its panes
-	polled  time.Time   // of the last round: see round
-	swept   time.Time
-	beatAt  time.Time
-	ended   time.Time // when the last question of this environment ended; see endedLately
-	began   time.Time
-	calls   int64       // see state.PollerCalls
-	awake   time.Time   // since when this process reads on: it began then, or the machine slept until then
-	program os.FileInfo // what stood at Self when this process began
-	homes   []string    // state folders that have the daemon's pid and the time of its last poll
+	asking   atomic.Bool // tmux is being asked for its panes
+	polled   time.Time   // of the last round: see round
+	swept    time.Time
+	beatAt   time.Time
+	ended    time.Time // when the last question of this environment ended; see endedLately
+	began    time.Time
+	calls    int64       // see state.PollerCalls
+	letSleep func()      // ends what keeps the machine awake; nil where nothing does
+	awake    time.Time   // since when this process reads on: it began then, or the machine slept until then
+	program  os.FileInfo // what stood at Self when this process began
+	homes    []string    // state folders that have the daemon's pid and the time of its last poll
 }
 
 // ErrDaemonRuns says that a daemon of this environment runs already.
@@ -308,6 +309,9 @@ func (p *Poller) begin(ctx context.Context) (serving context.Context, end func()
 	ctx, cancel := context.WithCancel(ctx)
 	return ctx, func() {
 		cancel()
+		if p.letSleep != nil {
+			p.letSleep()
+		}
 		p.working.Wait()
 		for _, r := range p.readers {
 			release(&r.lock)
@@ -348,7 +352,7 @@ func (p *Poller) step(ctx context.Context) (next time.Time, busy bool) {
 		if p.Now().Sub(p.swept).Abs() >= sweepEvery {
 			p.sweep()
 		}
-		p.beat()
+		p.beat(cfg.KeepAwake)
 	})
 	return next, busy
 }
@@ -445,7 +449,7 @@ func (p *Poller) round(ctx context.Context) {
 }
 
 // beat shows that this process goes on, and that its last poll went well.
-func (p *Poller) beat() {
+func (p *Poller) beat(keepAwake bool) {
 	now := p.Now()
 	if now.Sub(p.beatAt).Abs() < state.BeatEvery {
 		return
@@ -465,6 +469,9 @@ func (p *Poller) beat() {
 	}
 	slices.Sort(h.Unread)
 	p.Log.Once(state.Beat(p.Env, h), "heartbeat")
+	if wanted := keepAwake && h.Open > 0; wanted != (p.letSleep != nil) {
+		p.keepAwake(wanted)
+	}
 	if p.Daemon && p.reading() {
 		p.noteLastPoll()
 	}

@@ -1,8 +1,10 @@
 package poller
 
 import (
+	"context"
 	"time"
 
+	"gchat-hooks/poller/service"
 	"gchat-hooks/state"
 )
 
@@ -42,4 +44,16 @@ func (s *sender) wakeUp() {
 		_, err := s.spaces.Change(of.Chat, func(space *state.Space) { space.Failures, space.NotBefore = 0, time.Time{} })
 		s.Log.Once(err, "a space's pause not ended")
 	}
+}
+
+// keepAwake has the machine stay awake while a question is open, where its person wants that.
+func (p *Poller) keepAwake(wanted bool) {
+	if !wanted {
+		p.letSleep()
+		p.letSleep = nil
+		return
+	}
+	ctx, end := context.WithCancel(context.Background())
+	p.letSleep = end
+	p.beside("keep awake", func() { p.Log.Once(service.KeepAwake(ctx), "the machine is not kept awake") })
 }

@@ -3,6 +3,8 @@ package poller
 import (
 	"net/http"
 	"os"
+	"path/filepath"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -167,6 +169,56 @@ func TestWhatWasPutOffIsTriedAfterSleep(t *testing.T) {
 		is := p.sender.spaces.Of(chat)
 		if is.NotBefore.IsZero() == asked || p.events.again.IsZero() == asked || len(p.sender.waits)+len(p.sender.later) != 0 {
 			t.Errorf("asked for by Chat %v: the space waits until %v, a pull until %v", asked, is.NotBefore, p.events.again)
+		}
+	}
+}
+
+// What keeps the machine awake runs while something is open, and no longer.
+func TestTheMachineIsKeptAwake(t *testing.T) {
+	for _, wanted := range []bool{true, false} {
+		d := newDesk(t)
+		bin, told := t.TempDir(), filepath.Join(t.TempDir(), "told")
+		program := "#!/bin/sh\necho \"$@\" >> " + told + "\nwhile case $1 in -*) ;; *) false ;; esac; do shift; done\n\"$@\"\necho ended >> " + told + "\n"
+		for _, name := range []string{"systemd-inhibit", "caffeinate"} {
+			if err := os.WriteFile(filepath.Join(bin, name), []byte(program), 0o700); err != nil {
+				t.Fatal(err)
+			}
+		}
+		t.Setenv("PATH", bin+":"+os.Getenv("PATH"))
+		if wanted {
+			d.vars["GCHAT_CONFIG"] = filepath.Join(d.dir, "config.json")
+			if err := os.WriteFile(d.vars["GCHAT_CONFIG"], []byte(`{"keep_awake": true}`), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		says := func(lines int) string {
+			var said []byte
+			bound.Soon(10*time.Second, func() bool {
+				said, _ = os.ReadFile(told)
+				return strings.Count(string(said), "\n") >= lines
+			})
+			return string(said)
+		}
+		p := d.poller()
+		q := d.ask(d.posted)
+		p.scan()
+		p.beat(p.own().KeepAwake)
+		if !wanted {
+			if p.letSleep != nil {
+				t.Error("kept awake unasked")
+			}
+			continue
+		}
+		if said := says(1); !strings.Contains(said, "idle") && !strings.Contains(said, "-w") || strings.Contains(said, "ended") {
+			t.Fatalf("while it is open: %q", said)
+		}
+		d.change(q, func(q *state.Question) { q.Status = state.Cancelled })
+		p.beatAt = time.Time{}
+		p.scan()
+		p.beat(p.own().KeepAwake)
+		p.working.Wait()
+		if p.letSleep != nil {
+			t.Error("it is kept awake for what is over")
 		}
 	}
 }

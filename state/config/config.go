@@ -52,6 +52,7 @@ type Config struct {
 	StartSessions   bool                // start_sessions: what is said to a session that ended resumes it; /new begins one
 	ClaudeCommands  []string            // claude_commands: of Claude Code's own, that may be given in a session's thread, too
 	TimedYes        bool                // timed_yes: "yes 30m" to a permission allows what its session asks until then
+	KeepAwake       bool                // keep_awake: the machine does not fall asleep while something is open
 	Idle            Idle                // GCHAT_IDLE, idle; "" where nothing is said
 	Grace           time.Duration       // GCHAT_GRACE, grace
 	Remind          []time.Duration     // GCHAT_REMIND, remind: after its asking, ascending

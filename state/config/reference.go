@@ -57,6 +57,7 @@ var settings = []Setting{
 	{Member: "ask_mode", Variable: "GCHAT_ASK_MODE", to: func(c *Config) any { return &c.AskMode }},
 	{Member: "rules", read: (*Config).readRules},
 	{Member: "poll_interval", Variable: "GCHAT_POLLER_INTERVAL", to: func(c *Config) any { return &c.PollInterval }},
+	{Member: "keep_awake", Personal: true, to: func(c *Config) any { return &c.KeepAwake }},
 
 	{Member: "reply_timeout", Variable: "GCHAT_REPLY_TIMEOUT", to: func(c *Config) any { return &c.ReplyTimeout }},
 	{Member: "timeout_policy", Variable: "GCHAT_TIMEOUT_POLICY", to: func(c *Config) any { return &c.TimeoutPolicy }},
