@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/google/uuid"
+
 	"gchat-hooks/inject"
 	"gchat-hooks/state"
 	"gchat-hooks/state/config"
@@ -101,6 +103,12 @@ func (h *Hook) put(e *Event, m *state.Message, otherwise config.ReportRule) erro
 		h.StartPoller() // also after a repetition: the hook that said it first may have been killed
 	}
 	return err
+}
+
+// Tell has a report of this event's session sent; rules know it by kind. Errors are config.ErrNoWebhook and the disk's.
+func (h *Hook) Tell(e *Event, kind string, r state.Report) error {
+	r.Kind = kind
+	return h.put(e, &state.Message{Report: &r, Key: uuid.NewString()}, config.ReportOn)
 }
 
 // noticeText is what stands below the header.

@@ -104,7 +104,7 @@ func FuzzReadDecision(f *testing.F) {
 }
 
 func FuzzRegistry(f *testing.F) {
-	f.Add([]byte(`{"hook_settings":{"hook_mode":"async"},"agents":[{"agent_id":"a","tmux_session_name":"x","hook_settings":{"pane_capture_lines":3}}]}`), "x")
+	f.Add([]byte(`{"hook_settings":{"deliver":"chat"},"agents":[{"agent_id":"a","tmux_session_name":"x","hook_settings":{"pane_capture_lines":3}}]}`), "x")
 	f.Fuzz(func(t *testing.T, file []byte, session string) {
 		r, err := parseRegistry(file)
 		if err != nil {

@@ -162,6 +162,22 @@ func actionLines(session, pane string) string {
 	return strings.Join(lines, "\n")
 }
 
+// tellChat puts the same event into Google Chat's outbox, for the session's thread: what Claude said as the Markdown that
+// it is, and a screen or a question as it stands.
+func (f *fire) tellChat(c content) error {
+	shown := c.text
+	if c.source != "transcript" {
+		shown = "```\n" + strings.ReplaceAll(shown, "```", "'''") + "\n```"
+	}
+	about := f.trigger.name + ", " + f.state
+	if f.pressure != "unknown" {
+		about += ", context " + f.pressure
+	}
+	return f.Tell(f.event, "wake", state.Report{
+		Type: state.Plain, Prefix: "[Wake]", Session: f.pane.Session, About: about, Text: shown,
+	})
+}
+
 // rawChars is how much of an input is told that holds no question which can be read.
 const rawChars = 2000
 

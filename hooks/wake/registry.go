@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"math"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"gchat-hooks/inject"
@@ -39,11 +40,12 @@ type settings struct {
 	minLines      int  // min_context_lines: of the pane in a message that tells of it
 	extractChars  int  // transcript_extract_chars: of Claude's words, the last ones
 	replySeconds  int  // reply_seconds: how long bidirectional waits; less than the Stop hook's own timeout
+	agent, chat   bool // deliver: openclaw, chat or both
 }
 
 // builtIn is what holds where a registry says nothing. Claude Code's own bound for a hook was 60 s for long.
 var builtIn = settings{
-	paneLines: 100, threshold: 50, dedup: true, minLines: 10, extractChars: 2000, replySeconds: 50,
+	paneLines: 100, threshold: 50, dedup: true, minLines: 10, extractChars: 2000, replySeconds: 50, agent: true,
 }
 
 const (
@@ -132,7 +134,7 @@ func (r *registry) agentOf(session string) (best agent, ok bool) {
 		if a.enabled {
 			rank += 2
 		}
-		if a.to != "" {
+		if a.chat || a.to != "" {
 			rank++
 		}
 		if rank > most {
@@ -174,6 +176,12 @@ func (r *registry) read(s settings, raw json.RawMessage, where string) settings 
 		s.bidirectional = text(mode) == "bidirectional"
 	case isSet(mode):
 		wrong("hook_mode", "async or bidirectional")
+	}
+	switch to := in["deliver"]; {
+	case slices.Contains([]string{"openclaw", "chat", "both"}, text(to)):
+		s.agent, s.chat = text(to) != "chat", text(to) != "openclaw"
+	case isSet(to):
+		wrong("deliver", "openclaw, chat or both")
 	}
 	return s
 }

@@ -200,6 +200,30 @@ func TestClean(t *testing.T) {
 	}
 }
 
+// deliver: chat puts the same event into Google Chat's outbox, instead of the agent or as well.
+func TestDeliverToChat(t *testing.T) {
+	for deliver, agents := range map[string]int{"chat": 0, "both": 1} {
+		w := newWorld(t, "warden-main", quiet)
+		w.env["GOOGLE_CHAT_WEBHOOK_URL"] = "https://chat.googleapis.com/v1/spaces/S/messages?key=k&token=t"
+		w.settings("warden-main", `{"deliver":"`+deliver+`"}`)
+		w.shows("ready")
+		w.fire("stop-hook", recorded(t, "single-07-Stop", "last_assistant_message", "**done** <users/all>"))
+		w.fire("pre-tool-use-hook", recorded(t, "single-03-PreToolUse"))
+		all, _ := state.OutboxIn(w.user()).Waiting()
+		all = slices.DeleteFunc(all, func(m *state.Message) bool { return m.Type != state.MessageReport })
+		if len(all) != 2 || len(w.waiting()) != 2*agents {
+			t.Fatalf("%s: %d for Chat, %d for the agent", deliver, len(all), len(w.waiting()))
+		}
+		first, second := all[0].Report, all[1].Report
+		if first.Prefix != "[Wake]" || first.Session != "warden-main" || first.About != "response_complete, idle" || first.Text != "**done** <users/all>" {
+			t.Errorf("Chat gets %+v", first)
+		}
+		if !strings.HasPrefix(second.Text, "```\nQuestion: Which deployment approach should we use?") || second.Kind != "wake" {
+			t.Errorf("Chat gets %+v", second)
+		}
+	}
+}
+
 func TestNames(t *testing.T) {
 	if got := Names(); len(got) != 6 || slices.ContainsFunc(got, func(name string) bool { return !Known(name) || hooks.Known(name) }) || Known("stop") {
 		t.Errorf("names %q", got)

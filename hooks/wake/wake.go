@@ -136,9 +136,9 @@ func (f *fire) tell(ctx context.Context) error {
 		if waiting, _ := f.outbox().Waiting(); len(waiting) > 0 { // of a hook that was killed
 			f.StartPoller()
 		}
-	case m.Wake.Reply:
+	case m != nil && m.Wake.Reply:
 		outcome, err = f.decide(ctx, m)
-	default:
+	case m != nil:
 		f.StartPoller()
 	}
 	f.Log().Info().Str("trigger", f.trigger.name).Str("tmux_session", f.pane.Session).Str("agent_id", f.agent.id).
@@ -148,7 +148,7 @@ func (f *fire) tell(ctx context.Context) error {
 }
 
 // prepare works out what there is to tell and puts it into the outbox, under the session's lock: two hooks that run at the
-// same moment tell no line twice. m is nil when there is nothing new.
+// same moment tell no line twice. m is nil when no agent is told.
 func (f *fire) prepare(ctx context.Context) (c content, m *state.Message, err error) {
 	change := func(s *state.Session) error {
 		if s.Wake.CapturedAt.After(f.pane.asked) { // another hook was first to tell what it saw, perhaps later than this one
@@ -184,8 +184,18 @@ func (f *fire) prepare(ctx context.Context) (c content, m *state.Message, err er
 	return c, m, err
 }
 
-// put writes the message down. The poller puts one that is too long for a command line into a file.
+// put writes the message down: for the agent, for the session's thread in Google Chat, or both, as the settings say. The poller
+// puts a message that is too long for a command line into a file.
 func (f *fire) put(c content) (*state.Message, error) {
+	if f.agent.chat {
+		err := f.tellChat(c)
+		if !f.agent.agent {
+			return nil, err
+		}
+		if err != nil {
+			f.Log().Error().Err(err).Msg("Google Chat is not told; the agent is")
+		}
+	}
 	if f.agent.to == "" {
 		return nil, fmt.Errorf("agent %s has no openclaw_session_id in the registry", f.agent.id)
 	}

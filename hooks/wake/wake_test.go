@@ -245,6 +245,7 @@ func TestRegistry(t *testing.T) {
 		"no id, disabled":              {`{"agents":[{"tmux_session_name":"x","enabled":false}]}`, "x", ""},
 		"no id, no session":            {`{"agents":[{"enabled":true}]}`, "", ""},
 		"twins, one to nobody":         {`{"agents":[{"agent_id":"a","tmux_session_name":"x","openclaw_session_id":""},{"agent_id":"b","tmux_session_name":"x","openclaw_session_id":"1"}]}`, "x", "b"},
+		"twins, one to Chat":           {`{"agents":[{"agent_id":"a","tmux_session_name":"x","hook_settings":{"deliver":"chat"}},{"agent_id":"b","tmux_session_name":"x","openclaw_session_id":"1"}]}`, "x", "a"},
 		"twins, the usable one is off": {`{"agents":[{"agent_id":"a","tmux_session_name":"x"},{"agent_id":"b","enabled":false,"tmux_session_name":"x","openclaw_session_id":"1"}]}`, "x", "a"},
 		"a byte order mark":            {"\xef\xbb\xbf" + `{"agents":[{"agent_id":"a","tmux_session_name":"x"}]}`, "x", "a"},
 		"no agents":                    {`{}`, "x", ""},
@@ -285,23 +286,23 @@ func TestRegistry(t *testing.T) {
 
 func TestSettings(t *testing.T) {
 	r, err := parseRegistry([]byte(`{"hook_settings":{"pane_capture_lines":7,"hook_mode":"bidirectional","transcript_extract_chars":30,"other":1},
-		"agents":[{"agent_id":"a","hook_settings":{"pane_capture_lines":9,"min_context_lines":0,"dedup_enabled":false}},
-		{"agent_id":"b","hook_settings":{"pane_capture_lines":"many","hook_mode":"x","dedup_enabled":1,"context_pressure_threshold":-4,"min_context_lines":1.5e9}},
-		{"agent_id":"c","hook_settings":[]}, {"agent_id":"d","hook_settings":{"transcript_extract_chars":2000000000}}]}`))
+		"agents":[{"agent_id":"a","hook_settings":{"pane_capture_lines":9,"min_context_lines":0,"dedup_enabled":false,"deliver":"both"}},
+		{"agent_id":"b","hook_settings":{"pane_capture_lines":"many","hook_mode":"x","dedup_enabled":1,"context_pressure_threshold":-4,"min_context_lines":1.5e9,"deliver":"fax"}},
+		{"agent_id":"c","hook_settings":[]}, {"agent_id":"d","hook_settings":{"deliver":"chat","transcript_extract_chars":2000000000}}]}`))
 	if err != nil {
 		t.Fatal(err)
 	}
 	global := builtIn
 	global.paneLines, global.bidirectional, global.extractChars = 7, true, 30
 	a, d := global, global
-	a.paneLines, a.minLines, a.dedup = 9, 0, false
-	d.extractChars = mostChars
+	a.paneLines, a.minLines, a.dedup, a.chat = 9, 0, false, true
+	d.agent, d.chat, d.extractChars = false, true, mostChars
 	for i, want := range []settings{a, global, global, d} {
 		if got := r.agents[i].settings; got != want {
 			t.Errorf("agent %d: %+v, want %+v", i, got, want)
 		}
 	}
-	if n := len(r.problems); n != 6 {
+	if n := len(r.problems); n != 7 {
 		t.Errorf("%d problems: %q", n, r.problems)
 	}
 }
@@ -409,7 +410,7 @@ func TestSettingsPage(t *testing.T) {
 		t.Fatal(err)
 	}
 	unknown := map[string]bool{}
-	for _, m := range regexp.MustCompile(`in\["(\w+_\w+)"\]|\{"(\w+)", &s\.`).FindAllStringSubmatch(string(code), -1) {
+	for _, m := range regexp.MustCompile(`in\["(\w+_\w+|deliver)"\]|\{"(\w+)", &s\.`).FindAllStringSubmatch(string(code), -1) {
 		unknown[m[1]+m[2]] = true
 	}
 	for _, entry := range []string{"agent_id", "tmux_session_name", "openclaw_session_id", "hook_settings"} {
@@ -442,7 +443,7 @@ func TestSettingsPage(t *testing.T) {
 			t.Errorf("the page shows %s", example[1])
 		}
 	}
-	if len(rows) != 7 || len(unknown) > 0 {
+	if len(rows) != 8 || len(unknown) > 0 {
 		t.Errorf("%d rows; the code also reads %v", len(rows), unknown)
 	}
 }
