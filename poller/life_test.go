@@ -334,6 +334,22 @@ func TestADeniedQuestionNotesTheEndOfItsSession(t *testing.T) {
 	}
 }
 
+// A daemon that has nothing to do, since nothing is configured, says what to do, and ends: a restart would change nothing.
+func TestADaemonWithoutConfigurationEnds(t *testing.T) {
+	d := newDesk(t)
+	d.vars["GOOGLE_CHAT_WEBHOOK_URL"] = ""
+	err := Run(t.Context(), Options{Env: d.env, Log: state.NewLog(d.env, "test"), Daemon: true})
+	if user := (*state.UserError)(nil); !errors.As(err, &user) || user.Hint == "" {
+		t.Errorf("%v", err)
+	}
+	d.ask(nil)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := Run(ctx, Options{Env: d.env, Log: state.NewLog(d.env, "test"), Daemon: true}); err != nil {
+		t.Errorf("with a question: %v", err)
+	}
+}
+
 // An answer that cannot be typed yet is tried again, and the thread is told after the third try.
 func TestAnAnswerThatCannotBeTypedYet(t *testing.T) {
 	d := newDesk(t)

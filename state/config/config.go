@@ -235,6 +235,27 @@ func (c *Config) Sends() bool {
 	return c.WebhookURL != "" || c.WebhookCommand != "" || c.Subscription != ""
 }
 
+// Anything is an error where neither these projects nor the known ones have anything for a daemon to do: a person has to
+// configure something.
+func Anything(env state.Getenv, dirs []string) error {
+	known, _ := state.Projects(env)
+	for _, project := range known {
+		dirs = append(dirs, project.Dir)
+	}
+	why := errors.New("no webhook and no space are configured")
+	for _, dir := range dirs {
+		cfg := Load(state.ForProject(env, dir, true), dir)
+		if cfg.Sends() || cfg.SpaceID != "" {
+			return nil // credentials alone say nowhere to read
+		}
+		if len(cfg.Problems) > 0 {
+			why = cfg.Problems[0]
+		}
+	}
+	return &state.UserError{Err: why, Hint: "gchat-hooks setup, or webhook_url in ~/.config/gchat-hooks/config.json; " +
+		"then start the daemon again: gchat-hooks poller install"}
+}
+
 // Webhook is the webhook URL, from the configuration or from the command that prints it (10 s at most).
 func (c *Config) Webhook(ctx context.Context) (string, error) {
 	if c.WebhookURL == "" && c.WebhookCommand != "" {
