@@ -166,7 +166,6 @@ func (h *Hook) close(path string, to state.Status, by string) {
 	})
 }
 
-// question makes the record of a call.
 func (h *Hook) question(e *Event, mode state.Mode) (*state.Question, error) {
 	if e.SessionID == "" {
 		return nil, errors.New("hook event: session_id is missing")
@@ -303,7 +302,6 @@ func (h *Hook) handOver(e *Event, q *state.Question) error {
 	return nil
 }
 
-// markPrinted writes down that Claude Code was handed the answer.
 func markPrinted(path string) error {
 	_, err := state.NoteQuestion(path, func(q *state.Question) error {
 		now := time.Now().UTC()

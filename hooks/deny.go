@@ -288,7 +288,6 @@ func (h *Hook) waitFor(ctx context.Context, e *Event, paths []string) {
 	}
 }
 
-// untold says that a question timed out, and its session was not told of that.
 func untold(q *state.Question) bool {
 	return q.Denied && q.Status == state.TimedOut && q.DeliveredAt == nil
 }
@@ -337,7 +336,6 @@ func (h *Hook) tellOf(q *state.Question) (text string) {
 	return text
 }
 
-// wakeWith has this process wake its session with these texts, as soon as it ends.
 func (h *Hook) wakeWith(texts []string) {
 	if _, err := fmt.Fprintln(h.Stderr, strings.Join(texts, "\n\n")); err != nil {
 		h.log.Error().Err(err).Msg("session not woken")
@@ -382,7 +380,6 @@ func (h *Hook) sessionEnded(e *Event) {
 	}
 }
 
-// markers are the session's questions in deny mode, the newest first.
 func (h *Hook) markers(e *Event) []*state.Question { return h.ofSession(e, h.folders(state.MarkersIn)) }
 
 // neverArrived is what the session was told of its questions in deny mode and what its transcript does not hold: the hook was
@@ -422,7 +419,6 @@ func (h *Hook) neverArrived(ctx context.Context, e *Event, markers []*state.Ques
 	return lost
 }
 
-// sleep waits for d or the end of ctx.
 func sleep(ctx context.Context, d time.Duration) {
 	select {
 	case <-ctx.Done():

@@ -156,7 +156,6 @@ func (h *Hook) StartPoller() {
 	}
 }
 
-// logFailed logs an error, where there is one, with what it means.
 func (h *Hook) logFailed(err error, what string) {
 	if err != nil {
 		h.log.Error().Err(err).Msg(what)
@@ -216,57 +215,48 @@ func (h *Hook) writeSession(e *Event, sessions state.Sessions, project, known st
 		}
 		return nil
 	}
-	one := &state.Session{ID: e.SessionID}
+	one := &state.Session{ID: e.SessionID, Name: known}
 	_ = fill(one)
 	var before *state.Session // of the same Claude Code: after /clear its thread goes on
 	heir := false             // so did this session's own, with another that lives
-	for range 3 {             // two sessions that begin at one moment see each other only when both are written down
-		name, alone := known, false
-		if known == "" {
-			siblings, _ := sessions.All()
-			siblings = slices.DeleteFunc(siblings, func(s *state.Session) bool {
-				same := one.Supersedes(s)
-				heir = heir || !same && s.Before == one.ID && s.ClaudePID > 1 && !inject.Ended(s.ClaudePID, s.ClaudeStart)
-				if same && s.ThreadName != "" && (before == nil || before.LastSeen.Before(s.LastSeen)) {
-					before = s
-				}
-				return same || s.ID == one.ID || s.ProjectDir != one.ProjectDir ||
-					!s.Running() || s.ClaudePID <= 0 || inject.Ended(s.ClaudePID, s.ClaudeStart)
-			})
-			name, alone = inject.NameOf(h.Env, one, window, siblings), len(siblings) == 0
-		}
-		if name == one.Name {
-			break
-		}
-		one.Name = name
-		if e.SessionID == "" {
-			break
-		}
-		kept, err := sessions.Change(e.SessionID, func(s *state.Session) error {
-			s.Name = name
-			if heir {
-				s.ThreadName, s.Chat = "", "" // it begins one of its own
+	if known == "" {
+		lock, err := sessions.LockNames() // two sessions that begin at one moment take two names
+		h.logFailed(err, "session named without its siblings")
+		defer lock.Unlock()
+		siblings, _ := sessions.All()
+		siblings = slices.DeleteFunc(siblings, func(s *state.Session) bool {
+			same := one.Supersedes(s)
+			heir = heir || !same && s.Before == one.ID && s.ClaudePID > 1 && !inject.Ended(s.ClaudePID, s.ClaudeStart)
+			if same && s.ThreadName != "" && (before == nil || before.LastSeen.Before(s.LastSeen)) {
+				before = s
 			}
-			if s.ThreadName == "" && before != nil {
-				s.Before, s.ThreadName, s.Chat = before.ID, before.ThreadName, before.Chat
-				s.Listens, s.MutedUntil = before.Listens, before.MutedUntil
-				s.Commanded, s.ToldNobody = before.Commanded, before.ToldNobody
-			}
-			return fill(s)
+			return same || s.ID == one.ID || s.ProjectDir != one.ProjectDir ||
+				!s.Running() || s.ClaudePID <= 0 || inject.Ended(s.ClaudePID, s.ClaudeStart)
 		})
-		if err != nil {
-			h.log.Error().Err(err).Msg("session not written down")
-			break
-		}
-		one = kept
-		if !alone {
-			break
-		}
+		one.Name = inject.NameOf(h.Env, one, window, siblings)
 	}
-	return one
+	if e.SessionID == "" {
+		return one
+	}
+	kept, err := sessions.Change(e.SessionID, func(s *state.Session) error {
+		s.Name = one.Name
+		if heir {
+			s.ThreadName, s.Chat = "", "" // it begins one of its own
+		}
+		if s.ThreadName == "" && before != nil {
+			s.Before, s.ThreadName, s.Chat = before.ID, before.ThreadName, before.Chat
+			s.Listens, s.MutedUntil = before.Listens, before.MutedUntil
+			s.Commanded, s.ToldNobody = before.Commanded, before.ToldNobody
+		}
+		return fill(s)
+	})
+	if err != nil {
+		h.log.Error().Err(err).Msg("session not written down")
+		return one
+	}
+	return kept
 }
 
-// isStill says whether a session runs where its record says.
 func (h *Hook) isStill(s *state.Session, project string) bool {
 	socket, _, _ := strings.Cut(h.Env("TMUX"), ",")
 	name, pid := h.Env("CLAUDE_SESSION_ID"), h.claudePID() // 0 says nothing against it
@@ -343,7 +333,6 @@ func (w *Words) UnmarshalJSON(b []byte) error {
 // SentBack says that a Stop hook sent the session back already.
 func (e *Event) SentBack() bool { return e.Again != "" && e.Again != "false" }
 
-// prompts reads the questions of an AskUserQuestion call.
 func (e *Event) prompts() ([]state.Prompt, error) {
 	var in struct {
 		Questions []state.Prompt `json:"questions"`
@@ -360,7 +349,6 @@ func (e *Event) prompts() ([]state.Prompt, error) {
 	return in.Questions, nil
 }
 
-// ofSession are the session's questions in these folders, in each the newest first.
 func (h *Hook) ofSession(e *Event, folders []state.Questions) (all []*state.Question) {
 	for _, folder := range folders {
 		qs, bad, err := folder.OfSession(e.SessionID)
@@ -394,7 +382,6 @@ func (h *Hook) tryAgain(bound time.Duration, write func() error) {
 	}
 }
 
-// passedOver logs that there are records that do not parse. Among the markers they stay where they are.
 func (h *Hook) passedOver(bad []error) {
 	h.log.Warn().Err(bad[0]).Int("files", len(bad)).Msg("record passed over")
 }

@@ -15,15 +15,14 @@ import (
 	"gchat-hooks/state/config"
 )
 
-// route is how a kind of notice is sent.
 type route struct {
 	kind   string // as rules name it; "" is the type
 	typ    state.ReportType
 	prefix string // in place of the type's; "" for the type's
 }
 
-// routes are the usual ones, by notification type. What is not here is suppressed: idle and idle_prompt above all, since
-// sessions are idle after every turn.
+// routes are those of notification types. What is not here is suppressed, where reports do not name it: idle and idle_prompt above
+// all, since sessions are idle after every turn.
 var routes = map[string]route{
 	"subagent_complete":        {"subagent_done", state.ProgressUpdate, "[Subagent Done]"},
 	"background_task_complete": {"task_done", state.ProgressUpdate, "[Task Done]"},
@@ -32,28 +31,6 @@ var routes = map[string]route{
 	"permission_prompt":        {"permission", state.Plain, "[Permission]"},
 	"agent_needs_input":        {"permission", state.Plain, "[Permission]"},
 	"elicitation_dialog":       {"permission", state.Plain, "[Permission]"}, // an MCP server's form
-}
-
-// routeOf is how a notification type is sent; ok is false for what is suppressed.
-func routeOf(cfg *config.Config, notification string) (r route, ok bool) {
-	r, ok = routes[notification]
-	set, isSet := cfg.Notifications[notification]
-	switch {
-	case !isSet:
-		return r, ok
-	case set.Off:
-		return route{}, false
-	case !ok:
-		r = route{"", state.Plain, "[Notification]"}
-	}
-	if t := state.ReportType(set.Type); slices.Contains(state.ReportTypes, t) {
-		r.typ = t
-		if t != state.Plain {
-			r.prefix = ""
-		}
-	}
-	r.prefix = cmp.Or(set.Prefix, r.prefix)
-	return r, true
 }
 
 // notice is a notification in our words. Scripts that were written before notification_type send it with these members.
@@ -84,7 +61,6 @@ func readNotice(e *Event) (n notice) {
 	return n
 }
 
-// nonEmpty are those of the texts that say something.
 func nonEmpty(texts ...string) []string {
 	return slices.DeleteFunc(texts, func(t string) bool { return t == "" })
 }
@@ -97,7 +73,11 @@ func (h *Hook) notification(_ context.Context, e *Event) error {
 		return nil
 	}
 	cfg := h.config()
-	to, ok := routeOf(cfg, string(n.Type))
+	to, ok := routes[string(n.Type)]
+	if !ok {
+		to = route{string(n.Type), state.Plain, "[Notification]"}
+		ok = cfg.ReportRule(to.kind) != ""
+	}
 	if !ok || !cfg.Sends() || cfg.ReportRule(to.kind, string(to.typ)) == config.ReportOff {
 		return nil
 	}

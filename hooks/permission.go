@@ -14,7 +14,6 @@ import (
 	"gchat-hooks/state/config"
 )
 
-// planTool is the tool whose calls ask the person to approve a plan.
 const planTool = "ExitPlanMode"
 
 // doubled is how far apart the events of one call are that two registrations of ours get.
@@ -165,7 +164,6 @@ func (h *Hook) audit(q *state.Question, told string) {
 	h.logFailed(state.Audit(h.Env, h.log, q.Decided(told)), "decision not in the audit log")
 }
 
-// batchCall is a call of a PostToolBatch event.
 type batchCall struct {
 	Name  string          `json:"tool_name"`
 	ID    string          `json:"tool_use_id"`

@@ -193,7 +193,6 @@ func some(texts []string, most int, separator string) (shown string) {
 	return strings.TrimPrefix(shown, ", ")
 }
 
-// byCount are the tools with how often each was called, the most frequent first.
 func byCount(counts map[string]int) (tools []string) {
 	for _, name := range slices.SortedFunc(maps.Keys(counts), func(a, b string) int {
 		return cmp.Or(cmp.Compare(counts[b], counts[a]), cmp.Compare(a, b))
@@ -281,7 +280,6 @@ func headOf(ctx context.Context, dir string, bound time.Duration) (branch, commi
 	return branch, commit
 }
 
-// changes is what became of a working tree since a commit.
 type changes struct {
 	branch   string
 	stat     string   // "5 files changed, 120 insertions(+), 8 deletions(-)"

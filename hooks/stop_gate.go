@@ -104,17 +104,17 @@ func (h *Hook) checkQuestion(e *Event) (forClaude, forPerson string) {
 // wasAsked says whether the person was asked something, in a space or in the terminal.
 func (h *Hook) wasAsked(e *Event) bool {
 	now, sessions := time.Now(), h.sessions(e)
-	since := now.Add(-state.MaxAge - state.MarkerSlack)
 	for _, folder := range append(h.folders(state.MarkersIn), h.folders(state.QuestionsIn)...) {
-		asked, bad := folder.Find(sessions, since, func(q *state.Question, written time.Time) (bool, error) {
-			if folder.LeaveAlone { // the markers
-				return q.Status != state.Cancelled && letsStop(q, written, now), nil
-			}
-			return !q.Kind.Row().Said && letsStop(q, q.AskedAt, now), nil // also one that the person dismissed
-		})
+		qs, bad, _ := folder.Mentioning(sessions...)
 		if len(bad) > 0 {
 			h.passedOver(bad)
 		}
+		asked := slices.ContainsFunc(qs, func(q *state.Question) bool {
+			if folder.LeaveAlone { // the markers
+				return q.Status != state.Cancelled && letsStop(q, q.Written, now)
+			}
+			return !q.Kind.Row().Said && letsStop(q, q.AskedAt, now) // also one that the person dismissed
+		})
 		if asked {
 			return true
 		}

@@ -2,6 +2,7 @@ package hooks
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -371,20 +372,25 @@ func TestGatePassesOver(t *testing.T) {
 	file := func(content string) func(path string) error {
 		return func(path string) error { return os.WriteFile(path, []byte(content), 0o600) }
 	}
+	old := func(content string) func(path string) error {
+		at := time.Now().Add(-time.Minute)
+		return func(path string) error { return errors.Join(file(content)(path), os.Chtimes(path, at, at)) }
+	}
 	for name, c := range map[string]struct {
 		put    func(path string) error
 		logged int
 	}{
 		"from the future":     {file(good), 0},
-		"half-written":        {file(good[:len(good)-5]), 1},
+		"half-written":        {file(good[:len(good)-5]), 0}, // it may still be written
+		"broken off":          {old(good[:len(good)-5]), 1},
 		"broken further on":   {file(good[:len(good)-1] + `,"questions":[{]]}`), 1},
 		"no question":         {file(strings.Replace(good, `"question_id"`, `"question"`, 1)), 1},
 		"another session's":   {file(`{"session_id":"sess-2"`), 0},
-		"garbage":             {file("\x00\xff{{{"), 0},
-		"a folder":            {func(path string) error { return os.Mkdir(path, 0o700) }, 0},
-		"a pipe":              {func(path string) error { return syscall.Mkfifo(path, 0o600) }, 0},
-		"a link into nothing": {func(path string) error { return os.Symlink(path+".gone", path) }, 0},
-		"a link to a device":  {func(path string) error { return os.Symlink("/dev/zero", path) }, 0},
+		"garbage":             {file("\x00\xff{{{"), 1},
+		"a folder":            {func(path string) error { return os.Mkdir(path, 0o700) }, 1},
+		"a pipe":              {func(path string) error { return syscall.Mkfifo(path, 0o600) }, 1},
+		"a link into nothing": {func(path string) error { return os.Symlink(path+".gone", path) }, 1},
+		"a link to a device":  {func(path string) error { return os.Symlink("/dev/zero", path) }, 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			m := newGate(t)

@@ -37,7 +37,6 @@ type entry struct {
 	} `json:"message"`
 }
 
-// block is a part of a message.
 type block struct {
 	Type      string          `json:"type"`
 	Text      string          `json:"text"`

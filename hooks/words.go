@@ -35,7 +35,6 @@ func shorten(s string, bytes, lines int) string {
 	return kept
 }
 
-// flat makes one line of s, at most so many bytes.
 func flat(s string, bytes int) string {
 	return shorten(oneLine(s), bytes, 1)
 }

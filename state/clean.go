@@ -178,7 +178,6 @@ func joins(r rune) bool {
 		!unicode.In(r, unicode.Han, unicode.Hiragana, unicode.Katakana, unicode.Hangul)
 }
 
-// instead is what stands for a character of this kind.
 func (t treatment) instead(k kind, r rune) (s string) {
 	switch {
 	case t == newline:
@@ -201,7 +200,6 @@ func (t treatment) instead(k kind, r rune) (s string) {
 // OneLine is text for a terminal in one line.
 func OneLine(text string) string { return strings.Join(strings.Fields(Clean(ForTerminal, text)), " ") }
 
-// masked stands in place of a secret.
 const masked = "•••"
 
 // keyShapes are the keys of makers as they look: how they begin, which stays, and the rest, which is hidden. The rest has only

@@ -7,23 +7,6 @@ import (
 	"strings"
 )
 
-// NotOne says that a person's words name no question, or more than one.
-type NotOne struct {
-	By   string
-	Them []*Question // that it could be; none when there is no such question
-}
-
-func (e *NotOne) Error() string {
-	if len(e.Them) == 0 {
-		return fmt.Sprintf("no question %s is known", e.By)
-	}
-	var keys []string
-	for _, q := range e.Them {
-		keys = append(keys, q.ThreadKey)
-	}
-	return fmt.Sprintf("%s could be %d questions: %s", e.By, len(e.Them), strings.Join(keys, ", "))
-}
-
 // FindQuestion finds a question of the index by its id, its thread's key or its thread's name, the newest of several; nil when
 // there is none.
 func FindQuestion(env Getenv, by string) *Question {
@@ -65,7 +48,7 @@ func ThreadOf(env Getenv, key string) (name string) {
 
 // PickQuestion finds the question that a person means: by its id, its thread's key or its thread's name, else by its session's
 // name or id, where that has one question that can be answered. Where none can be answered, a closed one that is meant is
-// returned: that it is over is worth saying. The error is *NotOne, or what kept questions from being read.
+// returned: that it is over is worth saying.
 func PickQuestion(env Getenv, by string) (*Question, error) {
 	qs, bad := OpenQuestions(env)
 	ofSession := func(q *Question, by string) bool {
@@ -87,13 +70,17 @@ func PickQuestion(env Getenv, by string) (*Question, error) {
 		case len(open) == 1:
 			return open[0], nil
 		case len(open) > 1:
-			return nil, &NotOne{by, open}
+			var keys []string
+			for _, q := range open {
+				keys = append(keys, q.ThreadKey)
+			}
+			return nil, fmt.Errorf("%s could be %d questions: %s", by, len(open), strings.Join(keys, ", "))
 		case over != nil:
 			return over, nil
 		}
 	}
 	if len(bad) > 0 { // it may be the question that is meant
-		return nil, fmt.Errorf("%w; %d files could not be read: %w", &NotOne{By: by}, len(bad), bad[0])
+		return nil, fmt.Errorf("no question %s is known; %d files could not be read: %w", by, len(bad), bad[0])
 	}
-	return nil, &NotOne{By: by}
+	return nil, fmt.Errorf("no question %s is known", by)
 }

@@ -17,7 +17,8 @@ import (
 
 // Record is embedded in every kind of record: where its file is, and what the file held when it was read.
 type Record struct {
-	Path string `json:"-"`
+	Path    string    `json:"-"`
+	Written time.Time `json:"-"` // when the file was
 
 	raw map[string]json.RawMessage
 }
@@ -87,7 +88,6 @@ func (f Folder[T]) Load(name string) (*T, error) {
 	return f.parse(name, b, written, err)
 }
 
-// parse is Load of a file that was read, with that error.
 func (f Folder[T]) parse(name string, b []byte, written time.Time, err error) (*T, error) {
 	path := f.path(name)
 	switch {
@@ -101,7 +101,8 @@ func (f Folder[T]) parse(name string, b []byte, written time.Time, err error) (*
 	rec := new(T)
 	err = decode(b, rec, written)
 	if err == nil {
-		any(rec).(recorded).record().Path = path
+		r := any(rec).(recorded).record()
+		r.Path, r.Written = path, written
 		return rec, nil
 	}
 	end := json.NewDecoder(bytes.NewReader(b)).Decode(new(json.RawMessage))
@@ -262,7 +263,6 @@ func (c *Cache[T]) Tidy() {
 	c.round++
 }
 
-// decode reads a record's bytes.
 func decode(b []byte, rec any, written time.Time) error {
 	if err := json.Unmarshal(b, rec); err != nil {
 		return err

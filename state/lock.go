@@ -19,7 +19,6 @@ var ErrLocked = errors.New("held by another process")
 // only a stopped process keeps one longer, and then Claude Code must not wait with us.
 const lockWait = 2 * time.Second
 
-// longestTry is the longest pause from one try for such a lock to the next.
 const longestTry = 8 * time.Millisecond
 
 // A Lock is an advisory lock of the kernel on a file: it ends with its holder, also by kill -9. A process that inherits the
@@ -44,7 +43,6 @@ func TryLockThere(path string) (*Lock, error) {
 	return lockFile(f, path, err)
 }
 
-// lockFile locks a file that was opened, or failed to.
 func lockFile(f *os.File, path string, err error) (*Lock, error) {
 	if err != nil {
 		return nil, fmt.Errorf("lock %s: %w", filepath.Base(path), err)

@@ -2,7 +2,6 @@ package state
 
 import (
 	"encoding/json"
-	"fmt"
 	"os"
 	"path/filepath"
 	"testing"
@@ -46,38 +45,25 @@ func put(t testing.TB, s Questions, name string, v any, written time.Time) strin
 	return path
 }
 
-func TestFindBeginsWithTheNewest(t *testing.T) {
+// A question of a session is found by either of its names, also another program's.
+func TestMentioning(t *testing.T) {
 	s, now := MarkersIn(t.TempDir()), time.Now()
-	for i := range 5 {
-		id := fmt.Sprintf("ask-s-%08x", i)
-		put(t, s, id+".json", aMarker(id, "s", Pending, now), now.Add(-time.Duration(i)*time.Hour))
+	for id, session := range map[string]string{"a": "s", "b": "name", "c": "other"} {
+		put(t, s, id+".json", aMarker(id, session, Pending, now), now.Add(-time.Hour))
 	}
-	put(t, s, "ask-other-00000000.json", aMarker("ask-other-00000000", "other", Pending, now), now)
-	put(t, s, "odd.json", aMarker("odd", "other", Pending, now), now)
-	for name, c := range map[string]struct {
-		since    time.Duration
-		want     string // the one that proves it
-		read     string
-		sessions []string
-	}{
-		"the newest":      {time.Hour * 9, "0", "0", nil},
-		"the third":       {time.Hour * 9, "2", "012", nil},
-		"none":            {time.Hour * 9, "x", "01234", nil},
-		"those of lately": {time.Hour * 5 / 2, "x", "012", nil},
-		"another session": {time.Hour * 9, "x", "", []string{"t"}},
-	} {
-		read, sessions := "", c.sessions
-		if sessions == nil {
-			sessions = []string{"s", "name"}
+	put(t, s, "d.json", map[string]any{"question_id": "d", "session_id": "s", "status": "pending"}, now)
+	put(t, s, "ask-s-1.json", []byte("{"), now.Add(-time.Hour))
+	qs, bad, err := s.Mentioning("s", "name")
+	if len(qs) != 3 || len(bad) != 1 || err != nil {
+		t.Errorf("%d questions, %v, %v", len(qs), bad, err)
+	}
+	for _, q := range qs {
+		if q.QuestionID == "a" && q.Written.Sub(now.Add(-time.Hour)).Abs() > time.Second {
+			t.Errorf("written %s", q.Written)
 		}
-		found, bad := s.Find(sessions, now.Add(-c.since), func(q *Question, _ time.Time) (bool, error) {
-			last := q.QuestionID[len(q.QuestionID)-1:]
-			read += last
-			return last == c.want, nil
-		})
-		if len(bad) > 0 || found != (c.want != "x") || read != c.read {
-			t.Errorf("%s: found %v, read %q, %v", name, found, read, bad)
-		}
+	}
+	if qs, _, _ := s.OfSession("s"); len(qs) != 1 || qs[0].QuestionID != "a" {
+		t.Errorf("the session's own: %d", len(qs))
 	}
 }
 

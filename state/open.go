@@ -226,7 +226,6 @@ func Await[T any](ctx context.Context, env Getenv, self, path string, done func(
 	}
 }
 
-// blockOn returns when no process holds the lock of a file exclusively.
 func blockOn(file string) {
 	f, _, err := OpenPlain(file, os.O_RDONLY)
 	if err != nil {

@@ -3,12 +3,9 @@ package state
 import (
 	"encoding/json"
 	"errors"
-	"io/fs"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
-	"sync"
 	"time"
 )
 
@@ -147,25 +144,14 @@ func Trusted(env Getenv, dir string) (yes, known bool) {
 	if real, err := filepath.EvalSymlinks(dir); err == nil {
 		dir = real
 	}
-	folders := sync.OnceValue(func() (all []fs.FileInfo) { // of those, whatever link, or on a Mac case, leads there
+	for ; ; dir = filepath.Dir(dir) {
 		for path, project := range file.Projects {
-			if !project.Trusted || !filepath.IsAbs(path) {
-				continue
-			}
-			if is, err := os.Stat(path); err == nil {
-				all = append(all, is)
+			if project.Trusted && sameFolder(path, dir) {
+				return true, true
 			}
 		}
-		return all
-	})
-	trusted := func() bool {
-		is, err := os.Stat(dir)
-		return err == nil && slices.ContainsFunc(folders(), func(one fs.FileInfo) bool { return os.SameFile(one, is) })
-	}
-	for ; !file.Projects[dir].Trusted && !trusted(); dir = filepath.Dir(dir) {
 		if dir == filepath.Dir(dir) || exists(filepath.Join(dir, ".git")) {
 			return false, true
 		}
 	}
-	return true, true
 }

@@ -79,22 +79,36 @@ func (s Questions) Record(claudeSession string, decide func(open []*Question) *Q
 // OfSession reads the questions of a session, by Claude Code's own id, newest first. Files that do not parse are returned as
 // *Corrupt errors beside the others.
 func (s Questions) OfSession(claudeSession string) (qs []*Question, bad []error, err error) {
+	qs, bad, err = s.Mentioning(claudeSession)
+	return slices.DeleteFunc(qs, func(q *Question) bool {
+		foreign := s.LeaveAlone && !q.Mode.Row().Marker // another program's marker is not ours to post, read and close
+		return foreign || q.ClaudeSession() != claudeSession
+	}), bad, err
+}
+
+// Mentioning is OfSession of several names of a session, for other programs' questions, too: a question is a session's by its
+// session_id or by Claude Code's own id, which /clear and a resume change.
+func (s Questions) Mentioning(sessions ...string) (qs []*Question, bad []error, err error) {
 	names, err := s.Names()
 	if err != nil {
 		return nil, nil, err
 	}
-	id, _ := json.Marshal(claudeSession)
-	begins, buf := safeName(claudeSession)+"-", bytes.Buffer{} // one buffer: hooks that wait keep what they used
+	var ids, begins []string
+	for _, session := range sessions {
+		id, _ := json.Marshal(session)
+		ids, begins = append(ids, string(id)), append(begins, safeName(session)+"-")
+	}
+	buf := bytes.Buffer{} // one buffer: hooks that wait keep what they used
 	for _, name := range names {
-		// A damaged file is the session's by its name.
 		b, written, err := readPlain(s.path(name), maxRecord, &buf)
-		if !strings.Contains(name, begins) && (err != nil || !bytes.Contains(b, id)) {
+		inText := func(id string) bool { return err == nil && bytes.Contains(b, []byte(id)) }
+		inName := func(begin string) bool { return strings.Contains(name, begin) } // a damaged file is the session's by its name
+		if !slices.ContainsFunc(begins, inName) && !slices.ContainsFunc(ids, inText) {
 			continue
 		}
 		q, err := s.parse(name, b, written, err)
 		switch {
-		case err == nil && s.LeaveAlone && !q.Mode.Row().Marker: // another program's marker is not ours to post, read and close
-		case err == nil && q.ClaudeSession() == claudeSession:
+		case err == nil && (slices.Contains(sessions, q.ClaudeSession()) || slices.Contains(sessions, q.SessionID)):
 			qs = append(qs, q)
 		case err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, ErrBeingWritten):
 			bad = append(bad, err)
@@ -102,45 +116,6 @@ func (s Questions) OfSession(claudeSession string) (qs []*Question, bad []error,
 	}
 	SortNewestFirst(qs)
 	return qs, bad, nil
-}
-
-// Find looks at the questions of these sessions whose files were written since then, the newest first, until one proves what
-// is wanted; written is when its file was. A question is a session's by its session_id or by Claude Code's own id, which /clear
-// and a resume change. What does not parse is passed over and returned in bad, as is what proves has an error about.
-func (s Questions) Find(sessions []string, since time.Time,
-	proves func(q *Question, written time.Time) (bool, error)) (found bool, bad []error) {
-	type questionFile struct {
-		q       *Question
-		written time.Time
-	}
-	var files []questionFile
-	names, _ := s.Names()
-	for _, name := range names { // a session that was resumed under another $CLAUDE_SESSION_ID has files of several names
-		b, written, err := readPlain(s.path(name), maxRecord, &bytes.Buffer{})
-		mentions := func(id string) bool {
-			quoted, _ := json.Marshal(id)
-			return bytes.Contains(b, quoted)
-		}
-		if err != nil || written.Before(since) || !slices.ContainsFunc(sessions, mentions) {
-			continue
-		}
-		q := &Question{}
-		if err := decode(b, q, written); err != nil {
-			bad = append(bad, &Corrupt{Path: s.path(name), Err: err})
-		} else if slices.Contains(sessions, q.ClaudeSession()) || slices.Contains(sessions, q.SessionID) {
-			q.Path = s.path(name)
-			files = append(files, questionFile{q, written})
-		}
-	}
-	slices.SortFunc(files, func(a, b questionFile) int { return b.written.Compare(a.written) })
-	for _, file := range files {
-		if found, err := proves(file.q, file.written); err != nil {
-			bad = append(bad, &Corrupt{Path: file.q.Path, Err: err})
-		} else if found {
-			return true, bad
-		}
-	}
-	return false, bad
 }
 
 // SortNewestFirst sorts questions by when they were asked.

@@ -107,6 +107,9 @@ func SessionsIn(userState string) Sessions {
 // Of reads a session by Claude Code's own id; fs.ErrNotExist when no hook has written it down.
 func (s Sessions) Of(id string) (*Session, error) { return s.Load(safeName(id)) }
 
+// LockNames keeps others from naming a session meanwhile.
+func (s Sessions) LockNames() (*Lock, error) { return LockSoon(s.lockPath(".names")) }
+
 // Change updates a session; it is begun where no hook has written it down. An error of change leaves it as it was.
 func (s Sessions) Change(id string, change func(*Session) error) (*Session, error) {
 	return s.Update(safeName(id), func(one *Session) error {

@@ -257,7 +257,6 @@ func (c *Corrupt) Error() string {
 
 func (c *Corrupt) Unwrap() error { return c.Err }
 
-// setAside moves a file that does not parse out of the way, beside itself.
 func setAside(path string, cause error) *Corrupt {
 	for n := 1; n < 1000; n++ {
 		aside := fmt.Sprintf("%s.corrupt-%d", path, n)
@@ -277,7 +276,6 @@ func exists(path string) bool {
 	return err == nil
 }
 
-// hashName makes a short file name of any text.
 func hashName(s string) string {
 	sum := sha256.Sum256([]byte(s))
 	return hex.EncodeToString(sum[:6])

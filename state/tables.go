@@ -76,7 +76,6 @@ type KindRow struct {
 	Refused  string // of what was refused there
 }
 
-// kindRows is the table.
 var kindRows = map[Kind]KindRow{
 	AskedQuestion:   {Called: "Question"},
 	AskedPermission: {Called: "Permission", Personal: true, Decides: true, Ran: LabelAllow, Refused: LabelDeny},

@@ -134,7 +134,6 @@ func End(pid int) (said string) {
 	return said
 }
 
-// with are the processes that have a variable.
 func with(variable string) (pids []int) {
 	files, _ := filepath.Glob("/proc/[0-9]*/environ")
 	for _, file := range files {

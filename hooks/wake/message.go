@@ -70,7 +70,6 @@ func (p pane) shows(told string) bool {
 	})
 }
 
-// hash tells texts apart.
 func hash(texts ...string) string {
 	sum := sha256.Sum256([]byte(strings.Join(texts, "\x00")))
 	return hex.EncodeToString(sum[:12])
@@ -226,13 +225,11 @@ func readable(s string) string {
 // oneLine is a readable text on one line. Its blanks stay: they are a part of a session's name, and of a label on the screen.
 func oneLine(s string) string { return strings.NewReplacer("\n", " ", "\t", " ").Replace(readable(s)) }
 
-// cutFront is the end of s, at most so many characters.
 func cutFront(s string, chars int) string {
 	runes := []rune(s)
 	return string(runes[max(0, len(runes)-chars):])
 }
 
-// cutEnd is the beginning of s, at most so many characters.
 func cutEnd(s string, chars int) string {
 	runes := []rune(s)
 	return string(runes[:min(chars, len(runes))])

@@ -186,7 +186,6 @@ func (r *registry) read(s settings, raw json.RawMessage, where string) settings 
 	return s
 }
 
-// members are an object's.
 func members(raw json.RawMessage) (m map[string]json.RawMessage, ok bool) {
 	err := json.Unmarshal(raw, &m)
 	return m, err == nil && m != nil

@@ -21,7 +21,6 @@ import (
 	"gchat-hooks/state"
 )
 
-// trigger is what a hook of ours tells about.
 type trigger struct {
 	name  string // as messages and logs say it
 	event string // of Claude Code; a notification's type is the name
@@ -34,7 +33,6 @@ const (
 	compactTrigger    = "pre_compact"
 )
 
-// triggers are the hooks by name.
 var triggers = map[string]trigger{
 	"stop-hook":                    {"response_complete", "Stop"},
 	"pre-tool-use-hook":            {askTrigger, "PreToolUse"},
@@ -66,13 +64,11 @@ func Hook(h *hooks.Hook) bool {
 	return ok
 }
 
-// text is a member's value where it is text.
 func text(raw json.RawMessage) (s string) {
 	_ = json.Unmarshal(raw, &s)
 	return s
 }
 
-// fire is one hook at work.
 type fire struct {
 	*hooks.Hook
 	trigger trigger
@@ -261,41 +257,25 @@ type output struct {
 	Result *output `json:"result"`
 }
 
-// readDecision reads what openclaw printed. The agent's reply is the text of the last payload, in result.payloads or payloads,
-// and the decision may stand in a code block of it.
-func readDecision(printed []byte) decision {
-	out := firstObject(printed, func(o output) bool { return o.Decision != "" || o.Payloads != nil || o.Result != nil })
-	if out.decision.block() {
-		return out.decision
-	}
-	texts := out.Payloads
-	if out.Result != nil {
-		texts = append(texts, out.Result.Payloads...)
-	}
-	for _, t := range slices.Backward(texts) {
-		d := firstObject([]byte(t.Text), func(d decision) bool { return d.Decision != "" })
-		if d.Decision != "" {
-			return d
-		}
-	}
-	return decision{}
-}
-
-// firstObject is the first wanted JSON object in a text: a CLI may print lines before it, an agent words and a fence around it.
-func firstObject[T any](text []byte, wanted func(T) bool) (none T) {
+// readDecision is the last decision in what openclaw printed: an object by itself, or in the text of a payload. A CLI may print
+// lines before it, an agent words and a fence around it.
+func readDecision(text []byte) (last decision) {
 	for begin := bytes.IndexByte(text, '{'); begin >= 0; begin = bytes.IndexByte(text, '{') {
 		text = text[begin:]
-		var raw json.RawMessage
+		var out output
 		d := json.NewDecoder(bytes.NewReader(text))
-		if d.Decode(&raw) != nil {
-			text = text[1:]
-			continue
+		_ = d.Decode(&out) // members of other types are left out; what is no JSON is passed over
+		text = text[max(1, d.InputOffset()):]
+		for o := &out; o != nil; o = o.Result {
+			if o.Decision != "" {
+				last = o.decision
+			}
+			for _, payload := range o.Payloads {
+				if said := readDecision([]byte(payload.Text)); said.Decision != "" {
+					last = said
+				}
+			}
 		}
-		var one T
-		if json.Unmarshal(raw, &one) == nil && wanted(one) {
-			return one
-		}
-		text = text[d.InputOffset():]
 	}
-	return none
+	return last
 }

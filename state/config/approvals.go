@@ -3,7 +3,6 @@ package config
 import (
 	"encoding/json"
 	"errors"
-	"fmt"
 	"path"
 	"regexp"
 	"slices"
@@ -67,15 +66,13 @@ func (c *Config) takeApprovers(layers []layer, login []string) {
 }
 
 // readNever reads never_remote, whose patterns may hold commas.
-func readNever(file map[string]json.RawMessage) (patterns []string, err error) {
-	raw, ok := file["never_remote"]
-	if !ok || string(raw) == "null" {
-		return nil, nil
+func (c *Config) readNever(value json.RawMessage) error {
+	patterns := []string{}
+	err := json.Unmarshal(value, &patterns)
+	if c.NeverRemote == nil {
+		c.NeverRemote = patterns
 	}
-	if err := json.Unmarshal(raw, &patterns); err != nil {
-		return nil, fmt.Errorf("never_remote: %w", err)
-	}
-	return append([]string{}, patterns...), nil
+	return err
 }
 
 // NeverRemotely says whether never_remote names a call: then only the terminal allows it. A pattern is a tool, or a tool with

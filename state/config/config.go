@@ -3,8 +3,8 @@
 package config
 
 import (
-	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os/exec"
@@ -58,12 +58,11 @@ type Config struct {
 	Remind          []time.Duration     // GCHAT_REMIND, remind: after its asking, ascending
 	WritesPerMinute int                 // GCHAT_WRITES_PER_MINUTE, writes_per_minute: to one space, from this machine
 
-	Format       string // GCHAT_FORMAT, format: "haiku" or "builtin"
+	Format       Format // GCHAT_FORMAT, format
 	AnthropicKey string // ANTHROPIC_API_KEY, anthropic_api_key; a secret
 
-	Reports       map[string]ReportRule        // reports: by kind
-	Notifications map[string]NotificationRoute // notifications: by Claude Code's notification type
-	Quiet         *QuietHours                  // quiet_hours; nil for none
+	Reports map[string]ReportRule // reports: by kind
+	Quiet   *QuietHours           // quiet_hours; nil for none
 
 	Problems []error // files that do not parse, values that mean nothing; nothing below a broken file is used
 
@@ -81,6 +80,9 @@ type Config struct {
 	modeInEnv bool // GCHAT_ASK_MODE is set: said of this very session, so no preset guesses
 }
 
+// Format is who words the questions: "haiku" or "builtin".
+type Format string
+
 // Personal is what the person alone set: of this they decide who may decide, and where.
 func Personal(env state.Getenv) *Config { return Load(state.ForProject(env, "", false), "") }
 
@@ -90,7 +92,7 @@ func Load(env state.Getenv, projectDir string) *Config {
 		AskMode: state.Native, TimeoutPolicy: state.LeaveOpen, ReplyTimeout: DefaultReplyTimeout, StopGate: StopGate{},
 		TeamAgents: []string{"s3-heartbeat", "s3-validator", "s3-communicator"}, Grace: DefaultGrace,
 		PollInterval: DefaultPollInterval, WritesPerMinute: DefaultWrites, Format: "builtin",
-		Reports: map[string]ReportRule{}, Notifications: map[string]NotificationRoute{},
+		Reports: map[string]ReportRule{},
 	}
 	// Trust is read once: Claude Code's file of it is large.
 	counts := sync.OnceValue(func() bool { return state.ProjectCounts(env, projectDir) })
@@ -103,54 +105,61 @@ func Load(env state.Getenv, projectDir string) *Config {
 	mine := projectDir == state.Home(env) || projectDir == state.ConfigDir(env) // what stands there came with no repository
 	for _, f := range []struct {
 		path    string
-		parse   func([]byte) (layer, error)
+		parse   func(*layer, []byte) error
 		project bool
 	}{
-		{filepath.Join(projectDir, ".claude", "gchat-hooks.json"), configLayer, true},
-		{state.ConfigFile(env), configLayer, false},
-		{filepath.Join(projectDir, ".mcp.json"), mcpLayer, true},
-		{filepath.Join(state.Home(env), ".mcp.json"), mcpLayer, false},
+		{filepath.Join(projectDir, ".claude", "gchat-hooks.json"), (*layer).configLayer, true},
+		{state.ConfigFile(env), (*layer).configLayer, false},
+		{filepath.Join(projectDir, ".mcp.json"), (*layer).mcpLayer, true},
+		{filepath.Join(state.Home(env), ".mcp.json"), (*layer).mcpLayer, false},
 	} {
 		b, err := state.ReadLinked(f.path, maxConfig)
 		if state.Missing(err) || f.project && projectDir == "" {
 			continue
 		}
-		var l layer
+		l := layer{value: map[string]string{}, object: map[string]json.RawMessage{}}
 		if err == nil {
-			l, err = f.parse(b)
+			err = f.parse(&l, b)
 		}
 		if f.project && !mine && !counts() {
-			if err != nil || len(l.value) > 0 {
-				c.Problems = append(c.Problems, fmt.Errorf("%s does not count: %w", f.path, state.ErrUntrusted))
+			if err != nil || len(l.value)+len(l.object) > 0 {
+				c.problem(f.path+" does not count", state.ErrUntrusted)
 			}
 			continue
 		}
 		if err != nil {
 			// What stands below could belong to another space: a broken file must not send questions there.
-			c.Problems = append(c.Problems, fmt.Errorf("read configuration %s: %w", f.path, err))
+			c.problem("read configuration "+f.path, err)
 			c.AllowedUnknown, c.Unread = true, true
 			break
 		}
 		l.project = f.project && !mine
 		if l.project {
-			l.leavePersonal(f.path, state.ConfigFile(env))
+			c.leavePersonal(l, f.path, state.ConfigFile(env))
 		}
 		if file := l.value[credentialsFile]; file != "" && !filepath.IsAbs(file) && !strings.HasPrefix(file, "~/") {
 			l.value[credentialsFile] = filepath.Join(filepath.Dir(f.path), file)
 		}
 		layers = append(layers, l)
 	}
-	get := func(name string) string {
-		if l := firstWith(layers, name); l != nil {
-			return l.value[name]
-		}
-		return ""
-	}
 	for _, s := range settings {
-		if text := get(s.key()); text != "" && s.take != nil {
-			if err := s.take(c, text); err != nil {
-				c.Problems = append(c.Problems, fmt.Errorf("%s is %q: %w", s.Member, text, err))
-			}
+		var err error
+		text := ""
+		if l := firstWith(layers, s.key()); l != nil {
+			text = l.value[s.key()]
+		}
+		switch {
+		case text == "":
+		case s.to != nil:
+			err = put(s.to(c), text)
+		case s.take != nil:
+			err = s.take(c, text)
+		}
+		if err != nil {
+			c.problem(fmt.Sprintf("%s is %q", s.Member, text), err)
+		}
+		if s.read != nil {
+			c.readAll(s, layers)
 		}
 	}
 	if l := firstWith(layers, "GOOGLE_CHAT_WEBHOOK_URL", "webhook_url_command"); l != nil { // what stands higher
@@ -163,12 +172,6 @@ func Load(env state.Getenv, projectDir string) *Config {
 			c.Problems = append(c.Problems, errForeignWebhook)
 		}
 	}
-	for _, l := range layers[1:] { // the environment has none
-		c.takeObjects(l)
-	}
-	if len(c.StopGate) > 0 || len(c.Rules) > 0 {
-		c.checkRules()
-	}
 	c.AllowedUnknown = c.AllowedUnknown && len(c.AllowedUsers) == 0 // what stands above says it all
 	named := len(c.AllowedUsers)
 	c.takeCredentials(env, projectDir, layers)
@@ -177,36 +180,31 @@ func Load(env state.Getenv, projectDir string) *Config {
 	return c
 }
 
-// takeObjects has the highest layer that says something about a check, a kind of report, a notification or the quiet hours decide
-// it, and the highest with rules.
-func (c *Config) takeObjects(l layer) {
-	c.Problems = append(c.Problems, l.problems...)
-	if c.Rules == nil {
-		c.Rules = l.rules
-	}
-	if c.NeverRemote == nil && !l.project {
-		c.NeverRemote = l.never
-	}
-	if c.Quiet == nil {
-		c.Quiet = l.quiet
-	}
-	for check, level := range l.gate {
-		c.StopGate[check] = cmp.Or(c.StopGate[check], level)
-	}
-	for kind, r := range l.reports {
-		c.Reports[kind] = cmp.Or(c.Reports[kind], r)
-	}
-	for name, r := range l.notifications {
-		if _, ok := c.Notifications[name]; !ok {
-			c.Notifications[name] = r
+// readAll reads what is more than a text, in each layer. A variable has a word for it.
+func (c *Config) readAll(s Setting, layers []layer) {
+	for _, l := range layers {
+		value := l.object[s.Member]
+		if word := l.value[s.key()]; word != "" {
+			value = json.RawMessage(strconv.Quote(word))
 		}
+		if value != nil {
+			err := s.read(c, value)
+			c.problem(s.Member, err)
+			c.Unread = c.Unread || s.Personal && err != nil
+		}
+	}
+}
+
+// problem notes what is wrong with a part of the configuration, where something is.
+func (c *Config) problem(where string, err error) {
+	if err != nil {
+		c.Problems = append(c.Problems, fmt.Errorf("%s: %w", where, err))
 	}
 }
 
 // maxConfig bounds a configuration file, in bytes. A repository could bring a link to something endless.
 const maxConfig = 4 << 20
 
-// list reads comma-separated words.
 func list(s string) (words []string) {
 	for _, w := range strings.Split(s, ",") {
 		w = strings.TrimSpace(w)
@@ -273,7 +271,6 @@ func (c *Config) Webhook(ctx context.Context) (string, error) {
 	return c.WebhookURL, nil
 }
 
-// printed is what a command for a secret prints, within 10 s.
 func printed(ctx context.Context, command string) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()

@@ -8,7 +8,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -18,103 +17,78 @@ import (
 // layer answers for one place where configuration can stand.
 type layer struct {
 	environment bool
-	project     bool              // it is a project's, which came from wherever the project came from
-	value       map[string]string // by environment variable
-	rules       []Rule
-	gate        StopGate
-	never       []string
-	problems    []error // what is left out of it
-
-	reports       map[string]ReportRule
-	notifications map[string]NotificationRoute
-	quiet         *QuietHours
+	project     bool                       // it is a project's, which came from wherever the project came from
+	value       map[string]string          // by environment variable
+	object      map[string]json.RawMessage // by member, of the settings that are more than a text
 }
 
 // configLayer reads a file that people write: with comments and trailing commas, which JSON has none of.
-func configLayer(b []byte) (layer, error) {
+func (l *layer) configLayer(b []byte) error {
 	b = trimBOM(b)
 	if plain, err := hujson.Standardize(bytes.Clone(b)); err == nil { // else the error is to be JSON's
 		b = plain
 	}
 	var file map[string]json.RawMessage
 	if err := json.Unmarshal(b, &file); err != nil {
-		return layer{}, err
+		return err
 	}
-	l := layer{value: map[string]string{}}
 	for _, s := range settings {
-		key, name := s.Member, s.key()
-		raw, ok := file[key]
-		if !ok || key == "" || s.Object {
+		raw, ok := file[s.Member]
+		switch {
+		case !ok || s.Member == "" || string(raw) == "null":
+			continue
+		case s.read != nil:
+			l.object[s.Member] = raw
 			continue
 		}
-		var v any
-		if err := json.Unmarshal(raw, &v); err != nil {
-			return layer{}, err
+		text, err := textOf(raw)
+		if err != nil {
+			return fmt.Errorf("%s: %w", s.Member, err)
 		}
-		switch v := v.(type) {
-		case nil:
-		case string:
-			l.value[name] = v
-		case bool:
-			l.value[name] = strconv.FormatBool(v)
-		case float64:
-			l.value[name] = strconv.FormatFloat(v, 'f', -1, 64)
-		case []any:
-			var parts []string
-			for _, p := range v {
-				parts = append(parts, fmt.Sprint(p))
-			}
-			l.value[name] = strings.Join(parts, ",")
-		default:
-			return layer{}, fmt.Errorf("%s is neither text nor a number nor true or false nor a list", key)
-		}
+		l.value[s.key()] = text
 	}
-	if raw, ok := file["rules"]; ok {
-		var all []json.RawMessage
-		if err := json.Unmarshal(raw, &all); err != nil {
-			return layer{}, fmt.Errorf("rules: %w", err)
-		}
-		for _, one := range all {
-			var r Rule
-			d := json.NewDecoder(bytes.NewReader(one))
-			d.DisallowUnknownFields() // a slip in "session" must not make a rule for all sessions
-			if err := d.Decode(&r); err != nil {
-				l.problems = append(l.problems, fmt.Errorf("rules: %s is left out: %w", one, err))
-				continue
-			}
-			l.rules = append(l.rules, r)
-		}
+	return nil
+}
+
+// textOf is a value in a file as a variable holds it.
+func textOf(raw json.RawMessage) (string, error) {
+	var v any
+	if err := json.Unmarshal(raw, &v); err != nil {
+		return "", err
 	}
-	if raw, ok := file["stop_gate"]; ok && string(raw) != "null" {
-		if err := json.Unmarshal(raw, &l.gate); err != nil {
-			return layer{}, fmt.Errorf("stop_gate: %w", err)
+	switch v := v.(type) {
+	case float64:
+		return strconv.FormatFloat(v, 'f', -1, 64), nil
+	case []any:
+		var parts []string
+		for _, p := range v {
+			parts = append(parts, fmt.Sprint(p))
 		}
+		return strings.Join(parts, ","), nil
+	case map[string]any:
+		return "", errors.New("it is neither text nor a number nor true or false nor a list")
 	}
-	l.readReports(file)
-	var err error
-	l.never, err = readNever(file)
-	return l, err
+	return fmt.Sprint(v), nil
 }
 
 // bridge is the MCP server whose environment counts, in .mcp.json.
 const bridge = "google-chat-bridge"
 
-func mcpLayer(b []byte) (layer, error) {
+func (l *layer) mcpLayer(b []byte) error {
 	var file struct {
 		Servers map[string]struct {
 			Env map[string]any `json:"env"`
 		} `json:"mcpServers"`
 	}
 	if err := json.Unmarshal(trimBOM(b), &file); err != nil {
-		return layer{}, err
+		return err
 	}
-	l := layer{value: map[string]string{}}
-	for name, v := range file.Servers[bridge].Env {
-		if slices.Contains(Variables(), name) { // no commands: the server would not run them either
-			l.value[name] = fmt.Sprint(v)
+	for _, s := range settings { // no commands, which have no variable: the server would not run them either
+		if v, ok := file.Servers[bridge].Env[s.Variable]; ok && s.Member != "" {
+			l.value[s.Variable] = fmt.Sprint(v)
 		}
 	}
-	return l, nil
+	return nil
 }
 
 func trimBOM(b []byte) []byte { return bytes.TrimPrefix(b, []byte("\ufeff")) }

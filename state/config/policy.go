@@ -36,7 +36,6 @@ var kinds = []string{
 	"question", string(state.AskedPermission), string(state.AskedPlan), string(state.AskedNext), string(state.Said), "report",
 }
 
-// machinePolicy is where device management puts the policy of a machine.
 var machinePolicy = map[bool]string{
 	false: "/etc/gchat-hooks/policy.json", true: "/Library/Application Support/gchat-hooks/policy.json",
 }[runtime.GOOS == "darwin"]

@@ -17,11 +17,12 @@ const credentialsFile = "GOOGLE_CHAT_CREDENTIALS_FILE"
 const NoCredentials = "(none: a project's webhook is read with a credentials_file of the project's)"
 
 // leavePersonal takes out of a project's layer what a project may not choose: who answers, a command, a host for secrets.
-func (l *layer) leavePersonal(path, own string) {
+func (c *Config) leavePersonal(l layer, path, own string) {
 	for _, s := range settings {
-		if name := s.key(); s.Personal && l.value[name] != "" {
-			delete(l.value, name)
-			l.problems = append(l.problems, fmt.Errorf("%s: %s does not count in a project: set it in %s", path, s.Member, own))
+		if s.Personal && (l.value[s.key()] != "" || l.object[s.Member] != nil) {
+			delete(l.value, s.key())
+			delete(l.object, s.Member)
+			c.problem(path, fmt.Errorf("%s does not count in a project: set it in %s", s.Member, own))
 		}
 	}
 }

@@ -2,6 +2,7 @@ package config
 
 import (
 	"cmp"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -16,10 +17,11 @@ import (
 type Setting struct {
 	Member   string // of gchat-hooks.json and config.json; "" for the environment only
 	Variable string // in the environment; "" for none
-	Object   bool   // in a file it is an object, or a list of objects, and is read by a function of its own
 	Personal bool   // a project's files may not set it
 
-	take func(c *Config, text string) error // nil: it takes more than its own text to settle it
+	to   func(c *Config) any                          // where its text goes; nil: it takes more than its own text to settle it
+	take func(c *Config, text string) error           // of what put does not know
+	read func(c *Config, value json.RawMessage) error // of each place with such an object or list, the highest first
 }
 
 // key is what the setting is called in a layer: its variable. What has none stands for itself.
@@ -39,19 +41,10 @@ var settings = []Setting{
 		return nil
 	}},
 	{Member: "credentials_file", Variable: "GOOGLE_CHAT_CREDENTIALS_FILE"},
-	{Member: "allowed_users", Variable: "GCHAT_ALLOWED_USERS", Personal: true, take: func(c *Config, text string) error {
-		c.AllowedUsers = list(text)
-		return nil
-	}},
-	{Member: "api_endpoint", Variable: "GCHAT_API_ENDPOINT", Personal: true, take: func(c *Config, text string) error {
-		c.APIEndpoint = text
-		return nil
-	}},
+	{Member: "allowed_users", Variable: "GCHAT_ALLOWED_USERS", Personal: true, to: func(c *Config) any { return &c.AllowedUsers }},
+	{Member: "api_endpoint", Variable: "GCHAT_API_ENDPOINT", Personal: true, to: func(c *Config) any { return &c.APIEndpoint }},
 	{Member: "pubsub_subscription", Variable: "GCHAT_PUBSUB_SUBSCRIPTION", Personal: true, take: takeSubscription},
-	{Member: "pubsub_endpoint", Variable: "GCHAT_PUBSUB_ENDPOINT", Personal: true, take: func(c *Config, text string) error {
-		c.PubSubEndpoint = text
-		return nil
-	}},
+	{Member: "pubsub_endpoint", Variable: "GCHAT_PUBSUB_ENDPOINT", Personal: true, to: func(c *Config) any { return &c.PubSubEndpoint }},
 	{Member: "writes_per_minute", Variable: "GCHAT_WRITES_PER_MINUTE", take: func(c *Config, text string) error {
 		n, err := strconv.Atoi(text)
 		if err != nil || n < 1 || n > 60000 {
@@ -61,66 +54,37 @@ var settings = []Setting{
 		return nil
 	}},
 
-	{Member: "ask_mode", Variable: "GCHAT_ASK_MODE", take: func(c *Config, text string) error {
-		return takeWord(&c.AskMode, text, modes)
-	}},
-	{Member: "rules", Object: true},
-	{Member: "poll_interval", Variable: "GCHAT_POLLER_INTERVAL", take: func(c *Config, text string) error {
-		return takeInterval(&c.PollInterval, text)
-	}},
-	{Member: "keep_awake", Personal: true, take: func(c *Config, text string) error { return takeBool(&c.KeepAwake, text) }},
+	{Member: "ask_mode", Variable: "GCHAT_ASK_MODE", to: func(c *Config) any { return &c.AskMode }},
+	{Member: "rules", read: (*Config).readRules},
+	{Member: "poll_interval", Variable: "GCHAT_POLLER_INTERVAL", to: func(c *Config) any { return &c.PollInterval }},
+	{Member: "keep_awake", Personal: true, to: func(c *Config) any { return &c.KeepAwake }},
 
-	{Member: "reply_timeout", Variable: "GCHAT_REPLY_TIMEOUT", take: func(c *Config, text string) error {
-		return takeInterval(&c.ReplyTimeout, text)
-	}},
-	{Member: "timeout_policy", Variable: "GCHAT_TIMEOUT_POLICY", take: func(c *Config, text string) error {
-		return takeWord(&c.TimeoutPolicy, text, policies)
-	}},
-	{Member: "stop_gate", Variable: "GCHAT_STOP_GATE", Object: true, take: func(c *Config, text string) error {
-		var level GateLevel
-		err := takeWord(&level, text, gateLevels)
-		c.StopGate = allAt(level)
-		return err
-	}},
-	{Member: "persistent_agents", Variable: "GCHAT_PERSISTENT_AGENTS", take: func(c *Config, text string) error {
-		if agents := list(text); len(agents) > 0 {
-			c.TeamAgents = agents
-		}
-		return nil
-	}},
+	{Member: "reply_timeout", Variable: "GCHAT_REPLY_TIMEOUT", to: func(c *Config) any { return &c.ReplyTimeout }},
+	{Member: "timeout_policy", Variable: "GCHAT_TIMEOUT_POLICY", to: func(c *Config) any { return &c.TimeoutPolicy }},
+	{Member: "stop_gate", Variable: "GCHAT_STOP_GATE", read: (*Config).readGate},
+	{Member: "persistent_agents", Variable: "GCHAT_PERSISTENT_AGENTS", to: func(c *Config) any { return &c.TeamAgents }},
 
-	{Member: "idle", Variable: "GCHAT_IDLE", take: func(c *Config, text string) error { return takeWord(&c.Idle, text, idles) }},
+	{Member: "idle", Variable: "GCHAT_IDLE", to: func(c *Config) any { return &c.Idle }},
 	{Member: "approvers", Variable: "GCHAT_APPROVERS", Personal: true},
-	{Member: "never_remote", Object: true, Personal: true},
-	{Member: "menu_decides", Personal: true, take: func(c *Config, text string) error { return takeBool(&c.MenuDecides, text) }},
-	{Member: "start_sessions", Personal: true, take: func(c *Config, text string) error {
-		return takeBool(&c.StartSessions, text)
-	}},
-	{Member: "claude_commands", Personal: true, take: func(c *Config, text string) error {
-		c.ClaudeCommands = list(text)
-		return nil
-	}},
-	{Member: "timed_yes", Personal: true, take: func(c *Config, text string) error { return takeBool(&c.TimedYes, text) }},
+	{Member: "never_remote", Personal: true, read: (*Config).readNever},
+	{Member: "menu_decides", Personal: true, to: func(c *Config) any { return &c.MenuDecides }},
+	{Member: "start_sessions", Personal: true, to: func(c *Config) any { return &c.StartSessions }},
+	{Member: "claude_commands", Personal: true, to: func(c *Config) any { return &c.ClaudeCommands }},
+	{Member: "timed_yes", Personal: true, to: func(c *Config) any { return &c.TimedYes }},
 	{Member: "grace", Variable: "GCHAT_GRACE", take: func(c *Config, text string) error {
 		if text == "0" || text == "0s" {
 			c.Grace = 0
 			return nil
 		}
-		return takeInterval(&c.Grace, text)
+		return put(&c.Grace, text)
 	}},
 	{Member: "remind", Variable: "GCHAT_REMIND", take: takeReminders},
 
-	{Member: "reports", Object: true},
-	{Member: "notifications", Object: true},
-	{Member: "quiet_hours", Object: true},
+	{Member: "reports", read: (*Config).readReports},
+	{Member: "quiet_hours", read: (*Config).readQuiet},
 
-	{Member: "format", Variable: "GCHAT_FORMAT", take: func(c *Config, text string) error {
-		return takeWord(&c.Format, text, []string{"haiku", "builtin"})
-	}},
-	{Member: "anthropic_api_key", Variable: "ANTHROPIC_API_KEY", take: func(c *Config, text string) error {
-		c.AnthropicKey = text
-		return nil
-	}},
+	{Member: "format", Variable: "GCHAT_FORMAT", to: func(c *Config) any { return &c.Format }},
+	{Member: "anthropic_api_key", Variable: "ANTHROPIC_API_KEY", to: func(c *Config) any { return &c.AnthropicKey }},
 
 	{Variable: "GCHAT_CONFIG"},
 	{Variable: "GCHAT_POLICY_FILE"},
@@ -143,25 +107,42 @@ var subscriptionForm = state.Pattern(`^projects/[^/\s]+/subscriptions/[^/\s]+$`)
 func takeWord[T ~string](to *T, text string, words []T) error {
 	word := T(strings.ReplaceAll(strings.ToLower(strings.TrimSpace(text)), "_", "-"))
 	if !slices.Contains(words, word) {
-		return fmt.Errorf("it takes %s", strings.Trim(fmt.Sprint(words), "[]"))
+		return fmt.Errorf("it takes %s", strings.ReplaceAll(strings.Trim(fmt.Sprint(words), "[]"), " ", ", "))
 	}
 	*to = word
 	return nil
 }
 
-func takeBool(to *bool, text string) error {
-	var word string
-	err := takeWord(&word, text, []string{"true", "false"})
-	*to = word == "true"
-	return err
-}
-
-func takeInterval(to *time.Duration, text string) error {
-	d, err := ParseInterval(text)
-	if err == nil {
+// put puts a setting's text where it goes, as the type there has it.
+func put(to any, text string) error {
+	switch to := to.(type) {
+	case *string:
+		*to = text
+	case *[]string:
+		if words := list(text); len(words) > 0 {
+			*to = words
+		}
+	case *bool:
+		var word string
+		err := takeWord(&word, text, []string{"true", "false"})
+		*to = word == "true"
+		return err
+	case *time.Duration:
+		d, err := ParseInterval(text)
+		if err != nil {
+			return err
+		}
 		*to = d
+	case *state.Mode:
+		return takeWord(to, text, modes)
+	case *state.TimeoutPolicy:
+		return takeWord(to, text, policies)
+	case *Idle:
+		return takeWord(to, text, idles)
+	case *Format:
+		return takeWord(to, text, []Format{"haiku", "builtin"})
 	}
-	return err
+	return nil
 }
 
 func takeSubscription(c *Config, text string) error {

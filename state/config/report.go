@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 	_ "time/tzdata" // a small container has no time zones of its own
 
@@ -55,7 +54,11 @@ func PutReport(env state.Getenv, cfg *Config, m *state.Message, otherwise Report
 	}
 	again := state.MaxAge
 	if m.Key == "" {
-		m.Key, again = wordsKey(m), time.Minute // for so long the same words of the same session are said once
+		m.Key, again = state.MessageID("report", uuid.NewString()), time.Minute
+		if m.SessionID != "" { // for so long the same words of the same session are said once in a place
+			m.Key = state.MessageID("said", m.SessionID, m.ThreadKey, m.ThreadName,
+				string(r.Type), r.Prefix, r.Session, r.About, r.Title, r.Text)
+		}
 	}
 	m.Type, m.Urgent = state.MessageReport, r.Type.Urgent()
 	m.ID = state.MessageID("report", m.Key, m.CreatedAt.Format(time.RFC3339Nano))
@@ -81,16 +84,6 @@ func PutReport(env state.Getenv, cfg *Config, m *state.Message, otherwise Report
 	return Outcome{Message: stands, Repeated: !put, HeldUntil: held}, nil
 }
 
-// wordsKey is equal for reports that say the same in the same place.
-func wordsKey(m *state.Message) string {
-	if m.SessionID == "" {
-		return state.MessageID("report", uuid.NewString())
-	}
-	r := m.Report
-	place := []string{"said", m.SessionID, m.ThreadKey, m.ThreadName}
-	return state.MessageID(append(place, string(r.Type), r.Prefix, r.Session, r.About, r.Title, r.Text)...)
-}
-
 // heldUntil is when a report may go; zero for at once. Quiet hours hold everything but what is urgent.
 func heldUntil(cfg *Config, rule ReportRule, urgent bool, now time.Time) (until time.Time) {
 	goes := now
@@ -114,7 +107,7 @@ const (
 )
 
 // ReportRule is what the person set for the first of the kinds that they set something for; "" when for none. Kinds are
-// the message types (task_completion, …) and the finer subagent_done, task_done and permission.
+// the message types (task_completion, …), the finer subagent_done, task_done and permission, and other notifications' types.
 func (c *Config) ReportRule(kinds ...string) ReportRule {
 	for _, k := range kinds {
 		if r := c.Reports[k]; r != "" {
@@ -124,76 +117,29 @@ func (c *Config) ReportRule(kinds ...string) ReportRule {
 	return ""
 }
 
-// NotificationRoute is what becomes of one of Claude Code's notification types. In the file it is "on", "off", or
-// {"type": "error", "prefix": "[Alert]"}.
-type NotificationRoute struct {
-	Off    bool
-	Type   string // message type; "" for the usual one
-	Prefix string // in place of the type's; "" for the usual one
+// readReports and its like leave out what they cannot read: a slip in the quiet hours is no reason to send no questions.
+func (c *Config) readReports(value json.RawMessage) error {
+	var rules map[string]json.RawMessage
+	err := json.Unmarshal(value, &rules)
+	for kind, raw := range rules {
+		var rule ReportRule
+		word, _ := textOf(raw)
+		c.problem("reports: "+kind, takeWord(&rule, word, []ReportRule{ReportOn, ReportOff, ReportDigest}))
+		c.Reports[kind] = cmp.Or(c.Reports[kind], rule)
+	}
+	return err
 }
 
-var errRoute = errors.New(`it takes "on", "off", or {"type": …, "prefix": …}`)
-
-// UnmarshalJSON reads the forms that a route can have.
-func (r *NotificationRoute) UnmarshalJSON(b []byte) error {
-	var word string
-	var route struct{ Type, Prefix string }
-	if json.Unmarshal(b, &word) == nil {
-		word = strings.ToLower(strings.TrimSpace(word))
-		*r = NotificationRoute{Off: word != "on"}
-		if word != "on" && word != "off" && string(b) != "null" {
-			return errRoute
-		}
+func (c *Config) readQuiet(value json.RawMessage) error {
+	if c.Quiet != nil {
 		return nil
 	}
-	if json.Unmarshal(b, &route) != nil {
-		return errRoute
+	quiet := &QuietHours{}
+	if err := json.Unmarshal(value, quiet); err != nil {
+		return err
 	}
-	*r = NotificationRoute{Type: route.Type, Prefix: route.Prefix}
+	c.Quiet = quiet
 	return nil
-}
-
-// readReports reads what a file says about reports. It leaves out what it cannot read: a slip in the quiet hours is no reason to
-// send no questions.
-func (s *layer) readReports(file map[string]json.RawMessage) {
-	s.reports, s.notifications = map[string]ReportRule{}, map[string]NotificationRoute{}
-	each := func(name string, take func(key string, raw json.RawMessage) error) {
-		var members map[string]json.RawMessage
-		if raw, ok := file[name]; !ok {
-			return
-		} else if err := json.Unmarshal(raw, &members); err != nil {
-			s.problems = append(s.problems, fmt.Errorf("%s: %w", name, err))
-		}
-		for key, raw := range members {
-			if err := take(key, raw); err != nil {
-				s.problems = append(s.problems, fmt.Errorf("%s: %s: %w", name, key, err))
-			}
-		}
-	}
-	each("reports", func(kind string, raw json.RawMessage) error {
-		var r ReportRule
-		_ = json.Unmarshal(raw, &r)
-		switch r = ReportRule(strings.ToLower(strings.TrimSpace(string(r)))); r {
-		case ReportOn, ReportOff, ReportDigest:
-			s.reports[kind] = r
-			return nil
-		}
-		return errors.New("it takes on, off or digest")
-	})
-	each("notifications", func(name string, raw json.RawMessage) error {
-		var r NotificationRoute
-		if err := json.Unmarshal(raw, &r); err != nil {
-			return err
-		}
-		s.notifications[name] = r
-		return nil
-	})
-	if raw, ok := file["quiet_hours"]; ok {
-		if err := json.Unmarshal(raw, &s.quiet); err != nil {
-			s.problems = append(s.problems, fmt.Errorf("quiet_hours: %w", err))
-			s.quiet = nil
-		}
-	}
 }
 
 // QuietHours are the part of each day in which reports are held back: {"from": "22:00", "to": "07:00", "time_zone":

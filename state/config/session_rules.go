@@ -1,6 +1,7 @@
 package config
 
 import (
+	"bytes"
 	"cmp"
 	"encoding/json"
 	"fmt"
@@ -57,7 +58,6 @@ const (
 // StopGate is the level of each check of the stop gate. In a file it is an object, or one level for all checks.
 type StopGate map[string]GateLevel
 
-// allAt is a gate with all checks at one level.
 func allAt(level GateLevel) StopGate { return StopGate{QuestionAsked: level, PersistentAgents: level} }
 
 // Guards says whether any check is made.
@@ -66,15 +66,81 @@ func (g StopGate) Guards() bool {
 	return slices.Contains(made, g[QuestionAsked]) || slices.Contains(made, g[PersistentAgents])
 }
 
-// UnmarshalJSON reads both forms.
+// UnmarshalJSON reads both forms. What means nothing is an error.
 func (g *StopGate) UnmarshalJSON(b []byte) error {
-	var all GateLevel
-	if json.Unmarshal(b, &all) == nil {
-		*g = allAt(all)
+	if string(b) == "null" {
 		return nil
 	}
+	var all string
+	levels := map[string]string{}
+	if json.Unmarshal(b, &all) == nil {
+		levels = map[string]string{QuestionAsked: all, PersistentAgents: all}
+	} else if err := json.Unmarshal(b, &levels); err != nil {
+		return err
+	}
 	*g = StopGate{}
-	return json.Unmarshal(b, (*map[string]GateLevel)(g))
+	for name, word := range levels {
+		var check string
+		var level GateLevel
+		err := cmp.Or(takeWord(&check, name, gateChecks), takeWord(&level, word, gateLevels))
+		if err != nil {
+			return fmt.Errorf("%s is %q: %w", name, word, err)
+		}
+		(*g)[strings.ReplaceAll(check, "-", "_")] = level
+	}
+	return nil
+}
+
+func (c *Config) readGate(value json.RawMessage) error {
+	var gate StopGate
+	err := json.Unmarshal(value, &gate)
+	for check, level := range gate {
+		c.StopGate[check] = cmp.Or(c.StopGate[check], level)
+	}
+	return err
+}
+
+// readRules takes the rules of the highest place that has any. A rule that says something which means nothing is left out.
+func (c *Config) readRules(value json.RawMessage) error {
+	var all []json.RawMessage
+	err := json.Unmarshal(value, &all)
+	if c.Rules != nil {
+		return err
+	}
+	for _, one := range all {
+		var r Rule
+		d := json.NewDecoder(bytes.NewReader(one))
+		d.DisallowUnknownFields() // a slip in "session" must not make a rule for all sessions
+		err := d.Decode(&r)
+		if err == nil {
+			err = r.check()
+		}
+		if err != nil {
+			c.problem("rules", fmt.Errorf("%s is left out: %w", one, err))
+			continue
+		}
+		c.Rules = append(c.Rules, r)
+	}
+	return err
+}
+
+// check puts a rule's words as they are meant, and says what means nothing.
+func (r *Rule) check() error {
+	err := cmp.Or(known(&r.AskMode, modes), known(&r.TimeoutPolicy, policies), known(&r.Idle, idles),
+		known(&r.Preset, []string{presetSystem3}))
+	for _, pattern := range []string{r.Session, r.Project, r.OutputStyle} {
+		_, bad := path.Match(pattern, "")
+		err = cmp.Or(err, bad)
+	}
+	return err
+}
+
+// known is takeWord of a word that may be missing.
+func known[T ~string](word *T, words []T) error {
+	if *word == "" {
+		return nil
+	}
+	return takeWord(word, string(*word), words)
 }
 
 // For is how a session is treated: as the first matching rules say, else as the built-in preset says of a session that was
@@ -148,45 +214,3 @@ var (
 	gateLevels = []GateLevel{GateOn, GateOff, GateAdvice}
 	gateChecks = []string{"question-asked", "persistent-agents"}
 )
-
-// checkRules notes what means nothing in the rules and in the stop gate, and takes it out.
-func (c *Config) checkRules() {
-	c.checkGate("stop_gate", c.StopGate)
-	for i := range c.Rules {
-		r := &c.Rules[i]
-		checkWord(c, "rules: ask_mode", &r.AskMode, modes)
-		checkWord(c, "rules: timeout_policy", &r.TimeoutPolicy, policies)
-		checkWord(c, "rules: idle", &r.Idle, idles)
-		checkWord(c, "rules: preset", &r.Preset, []string{presetSystem3})
-		c.checkGate("rules: stop_gate", r.StopGate)
-		for _, pattern := range []string{r.Session, r.Project, r.OutputStyle} {
-			if _, err := path.Match(pattern, ""); err != nil {
-				c.Problems = append(c.Problems, fmt.Errorf("rules: pattern %q: %w", pattern, err))
-			}
-		}
-	}
-}
-
-// checkGate makes the levels and names of checks ones that mean something.
-func (c *Config) checkGate(where string, g StopGate) {
-	for check, level := range g {
-		delete(g, check)
-		checkWord(c, where, &check, gateChecks)
-		checkWord(c, where+": "+check, &level, gateLevels)
-		if check != "" && level != "" {
-			g[strings.ReplaceAll(check, "-", "_")] = level
-		}
-	}
-}
-
-// checkWord makes a word one that means something here, or "": what means nothing is noted.
-func checkWord[T ~string](c *Config, where string, word *T, words []T) {
-	given := *word
-	*word = ""
-	if strings.TrimSpace(string(given)) == "" {
-		return
-	}
-	if err := takeWord(word, string(given), words); err != nil {
-		c.Problems = append(c.Problems, fmt.Errorf("%s is %q: %w", where, given, err))
-	}
-}
