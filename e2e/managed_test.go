@@ -18,8 +18,8 @@ func TestManagedHooksOnly(t *testing.T) {
 		write func(t *testing.T, folder string)
 		found string // where doctor finds the hooks
 	}{
-		"plugin":  {managedPlugin, "/plugins/approve/hooks/hooks.json"},
-		"plugins": {managedPlugins, "/plugins/approve/hooks/hooks.json"},
+		"plugin":  {managedPlugin, "the plugin gchat-hooks-approve@gchat-hooks"},
+		"plugins": {managedPlugins, "the plugin gchat-hooks-approve@gchat-hooks"},
 		"file":    {managedFile, "/etc/claude-code/managed-settings.d/gchat-hooks.json"},
 	} {
 		t.Run(name, func(t *testing.T) {

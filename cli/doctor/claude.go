@@ -20,7 +20,10 @@ import (
 	"gchat-hooks/state/config"
 )
 
-const ask = "AskUserQuestion"
+const (
+	ask     = "AskUserQuestion"
+	program = "gchat-hooks"
+)
 
 // source is a settings file, or a plugin's hooks.
 type source struct {
@@ -78,7 +81,7 @@ func sources(env state.Getenv) []*source {
 	for _, path := range append(paths, more...) {
 		if b, err := os.ReadFile(path); err == nil {
 			s := &source{path: path, managed: strings.HasPrefix(path, managed)}
-			s.parse(b, "")
+			s.parse(b)
 			maps.Copy(enabled, s.file.EnabledPlugins)
 			if s.managed {
 				maps.Copy(forced, s.file.EnabledPlugins)
@@ -86,7 +89,7 @@ func sources(env state.Getenv) []*source {
 			all = append(all, s)
 		}
 	}
-	all = append(plugins(env, enabled, forced), all...)
+	all = append(plugins(enabled, forced), all...)
 	only := managedOnly(all)
 	for _, s := range all {
 		if only != "" && !s.managed {
@@ -106,55 +109,28 @@ func managedOnly(all []*source) string {
 	return ""
 }
 
-// plugins are the hooks that enabled plugins bring; forced are those that managed settings enable. Their places are Claude Code's
-// own files, which no page documents: what is not understood is passed over.
-func plugins(env state.Getenv, enabled, forced map[string]bool) (all []*source) {
-	var installed struct {
-		Plugins map[string][]struct {
-			Path string `json:"installPath"`
-		} `json:"plugins"`
-	}
-	_ = json.Unmarshal(read(filepath.Join(claudeDir(env), "plugins", "installed_plugins.json")), &installed)
+// plugins are the hooks of our plugins that are enabled: those of the preset that a plugin is named after. forced are the plugins
+// that managed settings enable.
+func plugins(enabled, forced map[string]bool) (all []*source) {
 	for _, name := range slices.Sorted(maps.Keys(enabled)) {
-		if !enabled[name] {
+		plugin, _, _ := strings.Cut(name, "@")
+		preset, ours := strings.CutPrefix(plugin, program)
+		hooks, err := settings.Hooks(cmp.Or(strings.TrimPrefix(preset, "-"), "answer"))
+		if !enabled[name] || !ours || err != nil {
 			continue
 		}
-		dir := inPlace(env, name)
-		if places := installed.Plugins[name]; len(places) > 0 {
-			dir = places[0].Path
+		s := &source{path: "the plugin " + name, managed: forced[name]}
+		for _, h := range hooks {
+			entry := settings.Entry{Event: h.Event, Matcher: h.Matcher}
+			s.hooks = append(s.hooks, &hook{Entry: entry, from: s, start: program, name: h.Name})
 		}
-		if dir != "" {
-			s := &source{path: filepath.Join(dir, "hooks", "hooks.json"), managed: forced[name]}
-			s.parse(read(s.path), dir)
-			all = append(all, s)
-		}
+		all = append(all, s)
 	}
 	return all
 }
 
-// inPlace is the folder of a plugin that was not installed, and that Claude Code runs from its marketplace's folder (measured
-// with 2.1.197 and 2.1.330); "" for another one.
-func inPlace(env state.Getenv, name string) string {
-	plugin, market, _ := strings.Cut(name, "@")
-	var known map[string]struct{ InstallLocation string }
-	_ = json.Unmarshal(read(filepath.Join(claudeDir(env), "plugins", "known_marketplaces.json")), &known)
-	var offered struct {
-		Plugins []struct {
-			Name   string
-			Source any // a path within the marketplace, or a place elsewhere
-		}
-	}
-	_ = json.Unmarshal(read(filepath.Join(known[market].InstallLocation, ".claude-plugin", "marketplace.json")), &offered)
-	for _, p := range offered.Plugins {
-		if source, ok := p.Source.(string); ok && p.Name == plugin {
-			return filepath.Join(known[market].InstallLocation, source)
-		}
-	}
-	return ""
-}
-
-// parse reads a file. root stands for ${CLAUDE_PLUGIN_ROOT}.
-func (s *source) parse(b []byte, root string) {
+// parse reads a file.
+func (s *source) parse(b []byte) {
 	b = bytes.TrimPrefix(b, []byte("\ufeff"))
 	if len(bytes.TrimSpace(b)) == 0 {
 		return
@@ -166,7 +142,6 @@ func (s *source) parse(b []byte, root string) {
 	for _, event := range slices.Sorted(maps.Keys(s.file.Hooks)) {
 		for _, group := range s.file.Hooks[event] {
 			for _, h := range group.Hooks {
-				h.Command = strings.ReplaceAll(h.Command, "${CLAUDE_PLUGIN_ROOT}", root)
 				h.start, h.name = settings.Ours(h.Command, h.Args)
 				if h.name != "" {
 					h.from, h.Event, h.Matcher = s, event, group.Matcher

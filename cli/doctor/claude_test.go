@@ -15,10 +15,9 @@ const (
 	projectFile = "project/.claude/settings.json"
 	localFile   = "project/.claude/settings.local.json"
 	managedFile = "managed/managed-settings.json"
-	pluginFile  = "plugin/hooks/hooks.json"
 )
 
-// settingsOf is a person with these settings files, by their place. The plugin is installed and enabled.
+// settingsOf is a person with these settings files, by their place.
 func settingsOf(t *testing.T, files map[string]string) *exam {
 	t.Helper()
 	dir := t.TempDir()
@@ -34,9 +33,6 @@ func settingsOf(t *testing.T, files map[string]string) *exam {
 	for path, text := range files {
 		write(path, text)
 	}
-	write("home/.claude/plugins/installed_plugins.json", `{"version": 2, "plugins": {"b@m": [{"installPath": "`+dir+`/plugin"}]}}`)
-	write("managed/managed-settings.d/10.json", `{"enabledPlugins": {"b@m": true}}`)
-	write("home/.claude/plugins/known_marketplaces.json", `{"here": {"installLocation": "`+dir+`/market"}, "": 1}`)
 	env := func(name string) string {
 		return map[string]string{
 			"HOME": dir + "/home", "CLAUDE_PROJECT_DIR": dir + "/project", "CLAUDE_CODE_MANAGED_SETTINGS_PATH": dir + "/managed",
@@ -84,38 +80,31 @@ func TestSwitchesRank(t *testing.T) {
 	}
 }
 
-// A plugin that managed settings enable is managed, installed or run in place. With only managed hooks a person's own, and
-// their own plugins, count for nothing.
+// A plugin of ours has the hooks of the preset that it is named after, and one that managed settings enable is managed. With only
+// managed hooks a person's own, and their own plugins, count for nothing.
 func TestManagedPlugins(t *testing.T) {
-	const only = `"allowManagedHooksOnly": true`
-	approve, err := os.ReadFile(filepath.Join("..", "..", "plugins", "approve", "hooks", "hooks.json"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	const only, approve = `"allowManagedHooksOnly": true`, `"enabledPlugins": {"gchat-hooks-approve@here": true}`
+	const own = `{"hooks": {"Stop": [{"hooks": [{"command": "/a/gchat-hooks hook gchat-stop-gate"}]}]}}`
 	for _, c := range []struct {
 		name  string
 		files map[string]string
-		want  []string // the files whose hooks count
+		want  []string // the sources whose hooks count
 	}{
-		{"installed", map[string]string{managedFile: `{` + only + `}`, pluginFile: string(approve)}, []string{pluginFile}},
-		{"in place", map[string]string{managedFile: `{` + only + `, "enabledPlugins": {"p@here": true}}`}, []string{"market/p/hooks/hooks.json"}},
-		{"by a part of the settings", map[string]string{managedFile: `{"enabledPlugins": {"p@here": true}}`, "managed/managed-settings.d/20.json": `{` + only + `}`},
-			[]string{"market/p/hooks/hooks.json"}},
-		{"switched off", map[string]string{managedFile: `{` + only + `, "enabledPlugins": {"p@here": false}}`}, nil},
-		{"by the person", map[string]string{managedFile: `{` + only + `}`, userFile: `{"enabledPlugins": {"p@here": true}}`}, nil},
-		{"by the person, as they may", map[string]string{userFile: `{"enabledPlugins": {"p@here": true}}`}, []string{"market/p/hooks/hooks.json"}},
-		{"the person's own", map[string]string{managedFile: `{` + only + `}`, userFile: string(approve)}, nil},
-		{"from elsewhere", map[string]string{managedFile: `{"enabledPlugins": {"q@here": true, "r@here": true, "p@": true, "p": true}}`}, nil},
+		{"managed", map[string]string{managedFile: `{` + only + `, ` + approve + `}`}, []string{"the plugin gchat-hooks-approve@here"}},
+		{"by a part of the settings", map[string]string{managedFile: `{` + approve + `}`, "managed/managed-settings.d/20.json": `{` + only + `}`},
+			[]string{"the plugin gchat-hooks-approve@here"}},
+		{"switched off", map[string]string{userFile: `{` + approve + `}`, localFile: `{"enabledPlugins": {"gchat-hooks-approve@here": false}}`}, nil},
+		{"by the person", map[string]string{managedFile: `{` + only + `}`, userFile: `{` + approve + `}`}, nil},
+		{"by the person, as they may", map[string]string{userFile: `{` + approve + `}`}, []string{"the plugin gchat-hooks-approve@here"}},
+		{"the default one", map[string]string{userFile: `{"enabledPlugins": {"gchat-hooks@here": true}}`}, []string{"the plugin gchat-hooks@here"}},
+		{"the person's own", map[string]string{managedFile: `{` + only + `}`, userFile: own}, nil},
+		{"another's", map[string]string{userFile: `{"enabledPlugins": {"report@here": true, "gchat-hooks-x@": true, "": true, "@": true}}`}, nil},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			c.files["market/p/hooks/hooks.json"] = string(approve)
-			c.files["market/.claude-plugin/marketplace.json"] = `{"plugins": [{"name": "q", "source": {"source": "github"}}, {"name": "p", "source": "./p"}]}`
-			e := settingsOf(t, c.files)
 			var got []string
-			for _, s := range e.sources {
+			for _, s := range settingsOf(t, c.files).sources {
 				if len(s.hooks) > 0 {
-					rel, _ := filepath.Rel(filepath.Dir(e.Env("HOME")), s.path)
-					got = append(got, rel)
+					got = append(got, s.path)
 				}
 			}
 			if !slices.Equal(got, c.want) {
@@ -135,7 +124,7 @@ func FuzzReadSource(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, text string) {
 		s := &source{path: "settings.json"}
-		s.parse([]byte(text), "")
+		s.parse([]byte(text))
 		e := &exam{cfg: &config.Config{}, sources: []*source{s}}
 		e.Env = func(string) string { return "" }
 		for _, c := range checks {
