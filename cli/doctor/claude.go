@@ -5,7 +5,6 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"maps"
 	"os"
@@ -36,10 +35,6 @@ type source struct {
 
 // settingsFile is what the doctor reads of settings.json. A member of another type than it should have is passed over.
 type settingsFile struct {
-	Hooks map[string][]struct {
-		Matcher string `json:"matcher"`
-		Hooks   []hook `json:"hooks"`
-	} `json:"hooks"`
 	DisableAllHooks  *bool           `json:"disableAllHooks"`
 	ManagedHooksOnly bool            `json:"allowManagedHooksOnly"`
 	EnabledPlugins   map[string]bool `json:"enabledPlugins"`
@@ -56,11 +51,6 @@ type hook struct {
 	start, name string // the program, and what it is called as
 }
 
-// claudeDir is where Claude Code keeps what belongs to the person.
-func claudeDir(env state.Getenv) string {
-	return cmp.Or(env("CLAUDE_CONFIG_DIR"), filepath.Join(state.Home(env), ".claude"))
-}
-
 // sources are the settings that count for a project, in the order in which they count: the last one most. Plugins come
 // first. What a session was started with (--settings) cannot be seen here.
 func sources(env state.Getenv) []*source {
@@ -70,15 +60,16 @@ func sources(env state.Getenv) []*source {
 	}
 	// Claude Code's own name for it, read in 2.1.329. 2.1.197 and 2.1.330, as they are released, take no notice of it.
 	managed = cmp.Or(env("CLAUDE_CODE_MANAGED_SETTINGS_PATH"), managed)
-	project := filepath.Join(state.ProjectDir(env), ".claude")
-	paths := []string{
-		filepath.Join(claudeDir(env), "settings.json"), filepath.Join(project, "settings.json"),
-		filepath.Join(project, "settings.local.json"), filepath.Join(managed, "managed-settings.json"),
+	var paths []string
+	for _, scope := range []settings.Scope{settings.User, settings.Project, settings.Local} {
+		file, _ := settings.At(env, scope)
+		paths = append(paths, file.Path)
 	}
 	more, _ := filepath.Glob(filepath.Join(managed, "managed-settings.d", "*.json"))
+	paths = append(append(paths, filepath.Join(managed, "managed-settings.json")), more...)
 	var all []*source
 	enabled, forced := map[string]bool{}, map[string]bool{}
-	for _, path := range append(paths, more...) {
+	for _, path := range paths {
 		if b, err := os.ReadFile(path); err == nil {
 			s := &source{path: path, managed: strings.HasPrefix(path, managed)}
 			s.parse(b)
@@ -131,24 +122,12 @@ func plugins(enabled, forced map[string]bool) (all []*source) {
 
 // parse reads a file.
 func (s *source) parse(b []byte) {
-	b = bytes.TrimPrefix(b, []byte("\ufeff"))
-	if len(bytes.TrimSpace(b)) == 0 {
-		return
-	}
-	var syntax *json.SyntaxError
-	if err := json.Unmarshal(b, &s.file); errors.As(err, &syntax) {
-		s.broken = fmt.Errorf("line %d: %w", 1+bytes.Count(b[:syntax.Offset], []byte("\n")), err)
-	}
-	for _, event := range slices.Sorted(maps.Keys(s.file.Hooks)) {
-		for _, group := range s.file.Hooks[event] {
-			for _, h := range group.Hooks {
-				h.start, h.name = settings.Ours(h.Command, h.Args)
-				if h.name != "" {
-					h.from, h.Event, h.Matcher = s, event, group.Matcher
-					s.hooks = append(s.hooks, &h)
-				}
-			}
-		}
+	entries, err := settings.Registered(b)
+	s.broken = err
+	_ = json.Unmarshal(bytes.TrimPrefix(b, []byte("\ufeff")), &s.file)
+	for _, e := range entries {
+		start, name := settings.Ours(e.Command, e.Args)
+		s.hooks = append(s.hooks, &hook{Entry: e, from: s, start: start, name: name})
 	}
 }
 

@@ -226,7 +226,7 @@ func TestDoctorFindsPlantedFaults(t *testing.T) {
 		}, "claude.hooks", fail, "/nowhere/gchat-hooks", "gchat-hooks install", ""},
 		{"settings with a comment", func(p *patient) {
 			p.write(filepath.Join(p.project, ".claude", "settings.json"), "{\n  // mine\n  \"env\": {}\n}\n", 0o644)
-		}, "claude.settings", fail, "line 2: invalid character", "correct its JSON", ""},
+		}, "claude.settings", fail, "a comment or a trailing comma", "correct its JSON", ""},
 		{"deny mode without a waker", func(p *patient) { p.config["ask_mode"] = "deny" }, "claude.hooks", warn, "no gchat-ask-user-rewake", "--preset system3", ""},
 		{"disableAllHooks", func(p *patient) { p.settings["disableAllHooks"] = true }, "claude.settings", fail, "disableAllHooks is set", "take the setting out", ""},
 		{"allowManagedHooksOnly", func(p *patient) {

@@ -97,7 +97,7 @@ func (f File) Hooks(also ...string) ([]Hook, error) {
 	if err != nil {
 		return nil, err
 	}
-	_, had, err := edit(b, nil)
+	had, err := Registered(b)
 	var parts []string
 	for _, preset := range also {
 		parts = append(parts, presets[preset]...)

@@ -44,6 +44,12 @@ func Install(file []byte, entries []Entry) ([]byte, error) {
 	return with, err
 }
 
+// Registered are the entries of ours in a file.
+func Registered(file []byte) ([]Entry, error) {
+	_, had, err := edit(file, nil)
+	return had, err
+}
+
 // edit is Install, and returns the entries that were ours; with is nil where the file holds nothing else.
 func edit(file []byte, entries []Entry) (with []byte, had []Entry, err error) {
 	d, err := parse(file)
