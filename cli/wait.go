@@ -216,16 +216,9 @@ func (w *wait) resolve() {
 	if w.lock == nil {
 		return
 	}
-	var err error
-	if !w.q.Mode.Row().Asks {
-		_, err = state.UpdateQuestion(w.q.Path, func(q *state.Question) error { return q.Move(state.Resolved, time.Now()) })
-	} else {
-		_, err = state.CloseQuestion(w.q.Path, state.Resolved, "chat", nil)
-		_ = state.StartPoller(w.env, w.self) // its thread is told
-	}
-	if err != nil {
-		state.NewLog(w.env, "gchat-wait").Error().Err(err).Msg("reply printed, and not written down")
-	}
+	_, err := state.CloseQuestion(w.q.Path, state.Resolved, "chat", nil)
+	state.NewLog(w.env, "gchat-wait").Once(err, "reply printed, and not written down")
+	_ = state.StartPoller(w.env, w.self) // its thread is told
 }
 
 // letGo ends the waiting, and a thread that only this process waited in.
@@ -234,7 +227,7 @@ func (w *wait) letGo() {
 		return
 	}
 	if !w.q.Mode.Row().Asks && w.q.Status == state.Pending {
-		_, _ = state.UpdateQuestion(w.q.Path, func(q *state.Question) error { return q.Move(state.TimedOut, time.Now()) })
+		_, _ = state.CloseQuestion(w.q.Path, state.TimedOut, "timeout", nil)
 	}
 	w.lock.Unlock()
 	w.lock = nil
