@@ -70,7 +70,8 @@ func (p Program) run(ctx context.Context, args []string) error {
 	}
 	args = arguments(args)
 	app := p.app(args[1:]...)
-	if len(args) > 1 && slices.Contains([]string{"send", "wait", "answer", "migrate"}, args[1]) {
+	flags := slices.ContainsFunc(args, func(a string) bool { return strings.HasPrefix(a, "-") })
+	if flags && slices.Contains([]string{"send", "wait", "answer", "migrate"}, args[1]) {
 		args = append(args[:2:2], flagsFirst(args[2:], append(app.Command(args[1]).Flags, cli.HelpFlag))...)
 	}
 	return app.RunContext(ctx, args)
