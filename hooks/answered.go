@@ -124,7 +124,7 @@ func (h *Hook) closeAll(e *Event, qs []*state.Question) {
 		if by == "stop" && q.AgentID != "" && q.AgentID != string(e.AgentID) && !q.Printed && e.ToolName != askTool {
 			continue // a subagent in the background asks on when the session's own turn ends
 		}
-		if by == "prompt" && inject.Enqueued(string(e.Transcript), string(e.Prompt), time.Now().Add(-queuedBound)) {
+		if by == "prompt" && inject.Queued(string(e.Transcript), string(e.Prompt), time.Now().Add(-queuedBound), false) {
 			return // it was typed a moment before the dialog opened, which stands
 		}
 		to := state.Cancelled

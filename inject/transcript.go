@@ -54,18 +54,10 @@ var pasted = pattern(`(?s)^\s*<pasted_content id="(\w+)">\n?(.*?)\n?</pasted_con
 // Unpasted is a prompt as it was typed.
 func Unpasted(prompt string) string { return pasted().ReplaceAllString(prompt, "$2") }
 
-// Queued says whether Claude Code took typed words since then, as a prompt or, while it worked, into its queue, by the session's
-// transcript. 2.1.197 tells no hook of the queue, and hooks may be switched off. Of a long transcript the end is read.
-func Queued(transcript, words string, since time.Time) bool {
-	return took(transcript, words, since, true)
-}
-
-// Enqueued says whether Claude Code took words into its queue since then: while it worked, and so without an end to what it asks.
-func Enqueued(transcript, words string, since time.Time) bool {
-	return took(transcript, words, since, false)
-}
-
-func took(transcript, words string, since time.Time, asPrompt bool) bool {
+// Queued says whether Claude Code took typed words since then, by the session's transcript: into its queue, while it worked, or,
+// where that counts, as a prompt. 2.1.197 tells no hook of the queue, and hooks may be switched off. Of a long transcript the end
+// is read.
+func Queued(transcript, words string, since time.Time, orPrompt bool) bool {
 	end, _, _ := TranscriptEnd(transcript, 1<<20)
 	for line := range bytes.Lines(end) {
 		var is struct {
@@ -76,7 +68,7 @@ func took(transcript, words string, since time.Time, asPrompt bool) bool {
 		if json.Unmarshal(line, &is) != nil || is.Timestamp.Before(since.Truncate(time.Millisecond)) {
 			continue
 		}
-		prompt := asPrompt && is.Type == "user" && json.Unmarshal(is.Message.Content, &is.Content) == nil // a result is no text
+		prompt := orPrompt && is.Type == "user" && json.Unmarshal(is.Message.Content, &is.Content) == nil // a result is no text
 		if (prompt || is.Type == "queue-operation" && is.Operation == "enqueue") && Same(Unpasted(is.Content), words) {
 			return true
 		}

@@ -33,7 +33,7 @@ func (p *Poller) typeNext(ctx context.Context, s *served, q *state.Question) {
 		waits := left > 0 && left <= proofBound
 		one, err := state.SessionsIn(p.user).Of(q.ClaudeSession())
 		switch {
-		case (queued || !waits) && err == nil && inject.Queued(p.transcriptOf(one), words, t.At):
+		case (queued || !waits) && err == nil && inject.Queued(p.transcriptOf(one), words, t.At, true):
 			p.end(q, state.Resolved, "chat", nil) // it is in the queue; or no hook of ours runs there
 			return
 		case waits && queued: // 2.1.329 tells a hook of the queue, and the transcript says so in both versions

@@ -120,7 +120,7 @@ func TestSaidQueuedBefore(t *testing.T) {
 	typing := time.Now().Truncate(time.Second).Add(900 * time.Millisecond).UTC()
 	line := fmt.Sprintf(`{"type":"queue-operation","operation":"enqueue","timestamp":%q,"content":"go on"}`, typing.Add(-500*time.Millisecond).Format(time.RFC3339Nano))
 	_ = os.WriteFile(tr, []byte(line+"\n"), 0o600)
-	if inject.Queued(tr, "go on", typing) {
+	if inject.Queued(tr, "go on", typing, true) {
 		t.Error("an earlier one is the proof")
 	}
 }
