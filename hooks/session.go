@@ -80,8 +80,8 @@ var endings = map[string]string{
 	"other":                       "Claude Code was closed",
 }
 
-// PutSummary puts the summary that a session's thread is owed. The poller calls it, since a SessionEnd hook has no time for git and
-// the transcript. A session that was resumed and ended again without a turn brings no second one.
+// PutSummary puts the summary that a session's thread is owed. The poller calls it, since a SessionEnd hook has no time for git
+// and the transcript. A session that was resumed and ended again without a turn brings no second one.
 func PutSummary(ctx context.Context, env state.Getenv, s *state.Session) error {
 	owed := s.OwesSummary
 	r, turns, err := summaryOf(ctx, env, s)
