@@ -179,7 +179,6 @@ func (d *cardDraft) optionButtons(p state.Prompt) {
 	}
 }
 
-// selection are the options of a prompt of several, or where several may be chosen.
 func (d *cardDraft) selection(prompt int, p state.Prompt) {
 	input := &chat.GoogleAppsCardV1SelectionInput{Name: "q" + number1(prompt), Type: "RADIO_BUTTON", Label: "Choose one"}
 	if p.MultiSelect {
@@ -195,7 +194,6 @@ func (d *cardDraft) selection(prompt int, p state.Prompt) {
 	}
 }
 
-// permission writes what Claude wants to do, and the decisions about it.
 func (d *cardDraft) permission(q *state.Question, line int) {
 	const mostSaid = 500 // bytes of Claude's own words
 	d.paragraph(brief(whatFor(q), mostSaid))

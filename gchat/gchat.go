@@ -135,9 +135,6 @@ func Hint(err error) string {
 		return "reply to a question: its thread tells your users/ID and what to set"
 	case errors.Is(err, ErrNonsense):
 		return "something between here and Google Chat answers in its place (a proxy, a hotel's network); it is tried again"
-	case NobodyAt(err) != "":
-		return "nothing answers on this machine: gchat-hooks space --listen " + NobodyAt(err) + " runs the embedded space " +
-			"(for a phone, with --phone)"
 	}
 	e := answered(err)
 	switch {
@@ -165,12 +162,11 @@ func Hint(err error) string {
 	return "see what Chat says"
 }
 
-// localSpace is the one space of the embedded server.
 const localSpace = "spaces/local"
 
 // embedded gives an error of the embedded space, which is where base is on this machine, a hint that knows nothing of Google.
 func embedded(err error, base *url.URL, space string) error {
-	if base == nil || base.Scheme != "http" || space != localSpace || NobodyAt(err) != "" {
+	if base == nil || base.Scheme != "http" || space != localSpace || errors.As(err, new(*state.UserError)) {
 		return err
 	}
 	setup, hint := "gchat-hooks setup --space --listen ", ""
@@ -185,18 +181,6 @@ func embedded(err error, base *url.URL, space string) error {
 			"gchat-hooks space --listen " + base.Host
 	}
 	return &state.UserError{Err: err, Hint: hint, Code: 1}
-}
-
-// NobodyAt is the address on this machine, as HOST:PORT, where nothing listens; "" for other errors.
-func NobodyAt(err error) string {
-	var op *net.OpError
-	if !errors.Is(err, syscall.ECONNREFUSED) || !errors.As(err, &op) {
-		return ""
-	}
-	if to, ok := op.Addr.(*net.TCPAddr); ok && to.IP.IsLoopback() {
-		return to.String()
-	}
-	return ""
 }
 
 // unquote takes the URL out of an error of net/http: it quotes the webhook's key and token.
@@ -261,7 +245,10 @@ func dial(ctx context.Context, network, address string) (net.Conn, error) {
 			}
 			err = fmt.Errorf("the embedded space is down: %w", syscall.ECONNREFUSED)
 		}
-		return nil, &net.OpError{Op: "dial", Net: network, Addr: at, Err: err}
+		err = &net.OpError{Op: "dial", Net: network, Addr: at, Err: err}
+		hint := "nothing answers on this machine: gchat-hooks space --listen " + at.String() + " runs the embedded space (for a " +
+			"phone, with --phone)"
+		return nil, &state.UserError{Err: err, Hint: hint, Code: 1}
 	}
 }
 

@@ -61,7 +61,6 @@ func (a *API) Chat() string {
 	return googleHost + "/" + a.Space
 }
 
-// request is a call of one of Google's APIs.
 type request[R, T any] interface {
 	Context(context.Context) R
 	Do(...googleapi.CallOption) (T, error)

@@ -19,7 +19,7 @@ import (
 // once, so hostile text takes time and memory by its length, too.
 func markdown(source string) string {
 	if !marks().MatchString(source) {
-		return plain(source)
+		return noFence.Replace(inChatSyntax(source))
 	}
 	return parsed(source)
 }
@@ -35,10 +35,7 @@ func parsed(source string) string {
 	return d.neutral()
 }
 
-// plain is visible text with its lines as they are, neutral.
-func plain(source string) string { return noFence.Replace(inChatSyntax(source)) }
-
-// inChatSyntax is plain of text in Chat's own syntax: its code blocks stay code, too.
+// inChatSyntax is visible text with its lines as they are, neutral. Its code blocks stay code.
 func inChatSyntax(source string) string {
 	lines := strings.Split(strings.Trim(source, "\n"), "\n")
 	for i, l := range lines {
@@ -53,11 +50,9 @@ type line struct {
 	code bool
 }
 
-// document is a message being written.
 type document struct {
 	lines []line
-	quote string // what the last line was quoted by
-	items []int  // how far the list items are indented that the last line is in
+	items []int // how far the list items are indented that the last line is in
 }
 
 const blanks = " \t"
@@ -112,9 +107,6 @@ func (d *document) readLine(text string) {
 	marker := quoteMarker().FindString(text)
 	text = text[len(marker):]
 	quote := strings.Repeat("> ", strings.Count(marker, ">"))
-	if quote != d.quote {
-		d.quote, d.items = quote, nil
-	}
 	title, item := heading().FindStringSubmatch(text), itemMarker().FindStringSubmatch(text)
 	switch {
 	case strings.Trim(text, blanks) == "":
@@ -246,7 +238,6 @@ func inline(text string) string {
 	return strings.Join(p.pieces, "")
 }
 
-// phrase is a line's text being written.
 type phrase struct {
 	pieces   []string
 	open     []int        // those of the pieces that are marks which something may close, each another one

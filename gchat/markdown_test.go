@@ -175,7 +175,7 @@ func FuzzMarkdown(f *testing.F) {
 		if fences%2 != 0 {
 			t.Errorf("%q: an open block: %q", source, got)
 		}
-		if want := plain(source); !marks().MatchString(source) && strings.TrimSpace(source) != "" && got != want {
+		if want := markdown(source); !marks().MatchString(source) && strings.TrimSpace(source) != "" && got != want {
 			t.Errorf("%q: got %q, want %q", source, got, want)
 		}
 	})

@@ -147,7 +147,6 @@ func closingText(q *state.Question) string {
 	return answeredText(q)
 }
 
-// nextClosed says what became of a session that waited for its next instruction.
 func nextClosed(q *state.Question) string {
 	answer, outcome := q.Decision()
 	switch {
@@ -255,7 +254,6 @@ func outsideChat(message string) string {
 	return "with gchat-hooks answer"
 }
 
-// closedWhys are the reasons of a question's end, by its ResolvedBy.
 var closedWhys = map[string]string{
 	"signal":      "Dismissed in the terminal.",
 	"stop":        "Closed in the terminal without choosing an answer.",
@@ -347,7 +345,6 @@ func keptText(q *state.Question, r *state.Reply) string {
 	return text + fmt.Sprintf("Still missing: %s. Reply with, for example, \"%s: 1\".", strings.Join(missing, ", "), missing[0])
 }
 
-// notTypedText says that an answer is not in the terminal, and whether a person has to look there.
 func notTypedText(q *state.Question, why string) string {
 	switch {
 	case q.Typing != nil && q.Typing.Result == "dirty" && q.Kind.Row().Prompt:

@@ -74,7 +74,6 @@ type reply struct {
 	open      []int
 }
 
-// part is the text of a reply that belongs to one question.
 type part struct {
 	question     int
 	text, remark string
@@ -177,7 +176,6 @@ func (r *reply) inOrder(separators string) (parts []part) {
 	return parts
 }
 
-// choices reads the answer to one question.
 type choices struct {
 	state.Prompt
 	labels  []string // as they are compared
@@ -281,10 +279,8 @@ func (c *choices) one(text string, beginnings bool) int {
 	return n
 }
 
-// has says whether there is an option that people call n.
 func (c *choices) has(n int) bool { return n >= 1 && n <= len(c.labels) && c.labels[n-1] != "" }
 
-// label gives the number of the first option with that label, or 0.
 func (c *choices) label(text string) int {
 	if len(text) > c.longest {
 		return 0
@@ -304,7 +300,6 @@ func (c *choices) label(text string) int {
 var saidAlone = strings.Fields("ALL AND ANY BOTH BUT COOL FINE FOR GOOD GREAT HOW LET MAYBE NAH NEW NICE NONE NOPE NOT NOW OFF " +
 	"OKAY OLD ONE OUT RIGHT STOP SURE THANKS THAT THE THIS TRY TWO USE WAIT WELL WHAT WHO WHY YEAH YEP YES YOU YUP")
 
-// beginning gives the number of the only label that begins with the text, or -1.
 func (c *choices) beginning(text string) int {
 	const leastBeginning = 3 // letters: "do", "go" and "no" choose no Docker, Google or Node.js
 	text = normal(text)
@@ -330,7 +325,6 @@ func (c *choices) beginning(text string) int {
 	return found
 }
 
-// chosen gives the labels of the options with those numbers, each once, in the options' order.
 func chosen(p state.Prompt, numbers []int) (labels []string) {
 	for i, o := range p.Options {
 		if slices.Contains(numbers, i+1) && !slices.Contains(labels, o.Label) {

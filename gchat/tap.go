@@ -213,7 +213,6 @@ func (c *choices) tapped(values []string, words string) (a state.Answer, typed s
 	return state.Answer{Labels: chosen(c.Prompt, numbers), Notes: words}, typed, true
 }
 
-// words are what a person wrote in the field of a prompt.
 func (t *Tap) words(prompt int) string {
 	said := t.Inputs["w"+number1(prompt)]
 	if len(said) == 0 {

@@ -119,8 +119,8 @@ func TestOnlyTheSocketIsTrusted(t *testing.T) {
 	defer squatter.Close()
 	for _, host := range hosts {
 		for what, err := range speak(t, s, at(host, port)) {
-			if at := gchat.NobodyAt(err); !strings.HasSuffix(at, ":"+strconv.Itoa(port)) || gchat.MayHaveArrived(err) {
-				t.Errorf("%s at %s, with the space down: %v (at %q)", what, host, err, at)
+			if hint := gchat.Hint(err); !strings.Contains(hint, ":"+strconv.Itoa(port)+" runs the embedded space") || gchat.MayHaveArrived(err) {
+				t.Errorf("%s at %s, with the space down: %v (%s)", what, host, err, hint)
 			}
 		}
 	}
