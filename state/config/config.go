@@ -158,7 +158,7 @@ func Load(env state.Getenv, projectDir string) *Config {
 		if err != nil {
 			c.problem(fmt.Sprintf("%s is %q", s.Member, text), err)
 		}
-		if s.read != nil {
+		if s.read != nil && (text != "" || len(layers) > 1) { // the environment has no objects
 			c.readAll(s, layers)
 		}
 	}
