@@ -31,8 +31,8 @@ const (
 // ErrNoSpace says that a Chat app is configured, and not the space, or the direct message with it, that it writes to.
 var ErrNoSpace = errors.New("a Chat app needs a space: space_id")
 
-// App is a Chat app: it writes to one space as itself, and hears what people tap and say there from a Pub/Sub subscription. Google
-// lets it list no messages with the scope chat.bot.
+// App is a Chat app: it writes to one space as itself, and hears what people tap and say there from a Pub/Sub subscription.
+// Google lets it list no messages with the scope chat.bot.
 type App struct {
 	Subscription string // projects/P/subscriptions/S
 

@@ -246,8 +246,8 @@ func dial(ctx context.Context, network, address string) (net.Conn, error) {
 			err = fmt.Errorf("the embedded space is down: %w", syscall.ECONNREFUSED)
 		}
 		err = &net.OpError{Op: "dial", Net: network, Addr: at, Err: err}
-		hint := "nothing answers on this machine: gchat-hooks space --listen " + at.String() + " runs the embedded space (for a " +
-			"phone, with --phone)"
+		hint := "nothing answers on this machine: gchat-hooks space --listen " + at.String() + " runs the embedded space " +
+			"(for a phone, with --phone)"
 		return nil, &state.UserError{Err: err, Hint: hint, Code: 1}
 	}
 }

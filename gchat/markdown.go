@@ -15,8 +15,8 @@ import (
 // is Markdown too, and comes out as it is, with its lines. All that is foreign in it is neutral then.
 //
 // It reads what Claude writes in a report: paragraphs, headings, lists, quotes, tables, fenced code and lines across, and in a
-// line what is bold, italic, struck, code or a link. The rest of Markdown is text, as it was written. Each line is read by itself,
-// once, so hostile text takes time and memory by its length, too.
+// line what is bold, italic, struck, code or a link. The rest of Markdown is text, as it was written. Each line is read by
+// itself, once, so hostile text takes time and memory by its length, too.
 func markdown(source string) string {
 	if !marks().MatchString(source) {
 		return noFence.Replace(inChatSyntax(source))

@@ -223,9 +223,9 @@ func shorten(s string, n int) string {
 }
 
 // Probe asks Chat whether it lets the webhook in, and posts nothing: it posts an empty message, which Chat refuses as empty
-// ("Message cannot be empty.") once key and token are right, as its answers suggest, and with other words when they are not. ahead
-// is how far Chat's clock is ahead of ours, to about a second. Errors are those of Post. What stands in for Chat may take the empty
-// message and tell its name: it let the webhook in, too.
+// ("Message cannot be empty.") once key and token are right, as its answers suggest, and with other words when they are not.
+// ahead is how far Chat's clock is ahead of ours, to about a second. Errors are those of Post. What stands in for Chat may take
+// the empty message and tell its name: it let the webhook in, too.
 func (w *Webhook) Probe(ctx context.Context) (ahead time.Duration, err error) {
 	posted, err := w.Post(ctx, Post{})
 	refused := answered(err)

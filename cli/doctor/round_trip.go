@@ -21,7 +21,7 @@ type way struct {
 	space  string                                                  // spaces/S
 	post   func(context.Context, gchat.Post) (gchat.Posted, error) // nil: there is none
 	app    *gchat.App                                              // nil: a webhook posts
-	reader *gchat.API                                           // nil: there are no credentials
+	reader *gchat.API                                              // nil: there are no credentials
 }
 
 func (e *exam) findWay(ctx context.Context) (w way, err error) {

@@ -48,8 +48,8 @@ type Hub struct {
 	requests, refused []string
 }
 
-// New starts a hub that ends with the test. The space is the person's, beside their direct message with the app, or is that itself;
-// app is the subscription that google knows.
+// New starts a hub that ends with the test. The space is the person's, beside their direct message with the app, or is that
+// itself; app is the subscription that google knows.
 func New(t testing.TB, space, direct, app string, google http.Handler) *Hub {
 	t.Helper()
 	behind := &subscriptions{app: app, next: google}
@@ -101,8 +101,8 @@ func (h *Hub) Revoke() {
 	h.Change(func(*hub.Options) {})
 }
 
-// Seen are the tokens that were given, the requests that had a good one, and those of these that were refused, but for a message that
-// is there already.
+// Seen are the tokens that were given, the requests that had a good one, and those of these that were refused, but for a message
+// that is there already.
 func (h *Hub) Seen() (joined int, requests, refused []string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

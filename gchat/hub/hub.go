@@ -58,8 +58,8 @@ type standing struct {
 }
 
 const (
-	// callBound is how long a request may take, with its calls of Google's, and pullBound a pull, which Google holds open for about
-	// 90 seconds.
+	// callBound is how long a request may take, with its calls of Google's, and pullBound a pull, which Google holds open for
+	// about 90 seconds.
 	callBound, pullBound = 30 * time.Second, 2 * time.Minute
 	// standsFor is how long a revoked machine may still be taken for one that is not.
 	standsFor = time.Minute
