@@ -24,8 +24,7 @@ import (
 const (
 	// pullTimeout bounds one pull: Google holds an empty one open for about 90 seconds.
 	pullTimeout = 2 * time.Minute
-	// mostPulled is how many events one pull takes.
-	mostPulled = 100
+	mostPulled  = 100
 )
 
 // ErrNoSpace says that a Chat app is configured, and not the space, or the direct message with it, that it writes to.

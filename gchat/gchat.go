@@ -231,7 +231,8 @@ func dial(ctx context.Context, network, address string) (net.Conn, error) {
 		var conn net.Conn
 		switch {
 		case err == nil && socket == "":
-			return direct.DialContext(ctx, network, address)
+			conn, err = direct.DialContext(ctx, network, address)
+			return conn, withHint(err, at)
 		case err == nil:
 			conn, err = direct.DialContext(ctx, "unix", socket)
 		}
@@ -245,11 +246,17 @@ func dial(ctx context.Context, network, address string) (net.Conn, error) {
 			}
 			err = fmt.Errorf("the embedded space is down: %w", syscall.ECONNREFUSED)
 		}
-		err = &net.OpError{Op: "dial", Net: network, Addr: at, Err: err}
-		hint := "nothing answers on this machine: gchat-hooks space --listen " + at.String() + " runs the embedded space " +
-			"(for a phone, with --phone)"
-		return nil, &state.UserError{Err: err, Hint: hint, Code: 1}
+		return nil, withHint(&net.OpError{Op: "dial", Net: network, Addr: at, Err: err}, at)
 	}
+}
+
+// withHint says what to do where nothing listens at an address of this machine.
+func withHint(err error, at net.Addr) error {
+	if !errors.Is(err, syscall.ECONNREFUSED) {
+		return err
+	}
+	return &state.UserError{Err: err, Hint: "nothing answers on this machine: gchat-hooks space --listen " + at.String() +
+		" runs the embedded space (for a phone, with --phone)", Code: 1}
 }
 
 // StartSpace starts the embedded space that has a port of this machine, and waits until it listens, or cannot. Nil starts none: it

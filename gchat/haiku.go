@@ -64,7 +64,6 @@ func (h Haiku) Word(ctx context.Context, prompts []state.Prompt) (Wording, error
 	return w, nil
 }
 
-// ask posts the questions to the Messages API and gives the text of the answer.
 func (h Haiku) ask(ctx context.Context, prompts []state.Prompt) (w Wording, said string, err error) {
 	var texts []string
 	for _, p := range prompts {

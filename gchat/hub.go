@@ -50,10 +50,8 @@ const (
 	renewPause = time.Minute
 	// policyTimeout bounds reading the policy: a hook that is about to ask waits for it.
 	policyTimeout = 3 * time.Second
-	// clocksApart is from when on a clock is wrong.
-	clocksApart = 2 * time.Minute
-	// joinAnew is how a person gets a token.
-	joinAnew = "write join to the app in Google Chat, and paste the line that it answers with within ten minutes"
+	clocksApart   = 2 * time.Minute
+	joinAnew      = "write join to the app in Google Chat, and paste the line that it answers with within ten minutes"
 )
 
 // errNoHub is about an answer that no hub gives.

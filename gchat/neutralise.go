@@ -36,7 +36,6 @@ func Block(s string) string {
 	return inert(strings.Join(lines, "\n"))
 }
 
-// inert takes the power out of visible text.
 func inert(s string) string {
 	s = shut(s)
 	if i := strings.LastIndex(s, fence); strings.Count(s, fence)%2 == 1 {

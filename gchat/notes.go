@@ -232,7 +232,6 @@ func answersLine(q *state.Question) string {
 	return Cut(strings.Join(values, "; "), 1000)
 }
 
-// answeredWhere says how a question was answered, if not by a reply in its thread.
 func answeredWhere(q *state.Question) string {
 	switch {
 	case q.ResolvedBy == "terminal" && q.AnsweredMessage != "":
