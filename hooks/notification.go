@@ -21,8 +21,8 @@ type route struct {
 	prefix string // in place of the type's; "" for the type's
 }
 
-// routes are those of notification types. What is not here is suppressed, where reports do not name it: idle and idle_prompt above
-// all, since sessions are idle after every turn.
+// routes are those of notification types. What is not here is suppressed, where reports do not name it: idle and idle_prompt
+// above all, since sessions are idle after every turn.
 var routes = map[string]route{
 	"subagent_complete":        {"subagent_done", state.ProgressUpdate, "[Subagent Done]"},
 	"background_task_complete": {"task_done", state.ProgressUpdate, "[Task Done]"},

@@ -41,10 +41,14 @@ var settings = []Setting{
 		return nil
 	}},
 	{Member: "credentials_file", Variable: "GOOGLE_CHAT_CREDENTIALS_FILE"},
-	{Member: "allowed_users", Variable: "GCHAT_ALLOWED_USERS", Personal: true, to: func(c *Config) any { return &c.AllowedUsers }},
+	{Member: "allowed_users", Variable: "GCHAT_ALLOWED_USERS", Personal: true, to: func(c *Config) any {
+		return &c.AllowedUsers
+	}},
 	{Member: "api_endpoint", Variable: "GCHAT_API_ENDPOINT", Personal: true, to: func(c *Config) any { return &c.APIEndpoint }},
 	{Member: "pubsub_subscription", Variable: "GCHAT_PUBSUB_SUBSCRIPTION", Personal: true, take: takeSubscription},
-	{Member: "pubsub_endpoint", Variable: "GCHAT_PUBSUB_ENDPOINT", Personal: true, to: func(c *Config) any { return &c.PubSubEndpoint }},
+	{Member: "pubsub_endpoint", Variable: "GCHAT_PUBSUB_ENDPOINT", Personal: true, to: func(c *Config) any {
+		return &c.PubSubEndpoint
+	}},
 	{Member: "writes_per_minute", Variable: "GCHAT_WRITES_PER_MINUTE", take: func(c *Config, text string) error {
 		n, err := strconv.Atoi(text)
 		if err != nil || n < 1 || n > 60000 {
