@@ -70,7 +70,7 @@ func (w *wait) run(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	w.q, err = w.question(ref)
+	w.q, err = w.question(c.Context, ref)
 	if err != nil {
 		return err
 	}
@@ -109,13 +109,14 @@ func (w *wait) await(ctx context.Context) error {
 	defer cancel()
 	soon, cancel := context.WithTimeout(ctx, 3*time.Second)
 	defer cancel()
+	chat := w.q.Chat
 	err := w.awaitWithin(soon)
-	if errors.Is(err, context.DeadlineExceeded) && w.unread() == nil {
+	if errors.Is(err, context.DeadlineExceeded) && w.unread(chat) == nil {
 		err = w.awaitWithin(ctx)
 	}
 	switch {
 	case errors.Is(err, context.DeadlineExceeded):
-		return w.unread()
+		return w.unread(chat)
 	case err == nil && w.q.Status != state.TimedOut && !w.replied(): // another process, or the poller, writes TimedOut
 		return fmt.Errorf("the question was closed without a reply: it is %s", w.q.Status)
 	}
@@ -135,8 +136,8 @@ func (w *wait) awaitWithin(ctx context.Context) error {
 }
 
 // unread says why replies cannot be read before a person mends something; nil when they can.
-func (w *wait) unread() error {
-	trouble := state.SpacesIn(state.UserState(w.env)).Of(w.q.Chat).Trouble
+func (w *wait) unread(chat string) error {
+	trouble := state.SpacesIn(state.UserState(w.env)).Of(chat).Trouble
 	if trouble != nil && trouble.Refused {
 		return failed(fmt.Errorf("replies cannot be read: %s", trouble.Why), "gchat-hooks doctor", exitFailed)
 	}
@@ -144,15 +145,15 @@ func (w *wait) unread() error {
 }
 
 // question finds what is meant: a question by its id, its thread's key or name, or its file; else a thread by its key or name.
-func (w *wait) question(ref string) (*state.Question, error) {
+func (w *wait) question(ctx context.Context, ref string) (*state.Question, error) {
 	if q := state.FindQuestion(w.env, ref); q != nil && q.Mode.Row().Asks {
 		return q, nil
 	}
 	if gchat.IsThreadName(ref) {
-		return w.thread("", ref)
+		return w.thread(ctx, "", ref)
 	}
 	if name := state.ThreadOf(w.env, ref); name != "" {
-		return w.thread(ref, name)
+		return w.thread(ctx, ref, name)
 	}
 	path, _ := filepath.Abs(ref)
 	q, err := state.PeekQuestion(path)
@@ -170,20 +171,34 @@ func (w *wait) question(ref string) (*state.Question, error) {
 	if !gchat.IsThreadName(q.ThreadName) {
 		return nil, fmt.Errorf("marker: %s names no thread", ref)
 	}
-	return w.thread(q.ThreadKey, q.ThreadName)
+	return w.thread(ctx, q.ThreadKey, q.ThreadName)
 }
 
-// thread writes down that this process waits in a thread. The poller finds out how its space is read.
-func (w *wait) thread(key, name string) (*state.Question, error) {
+// chatOf is a space on the host that the project's webhook names.
+func (w *wait) chatOf(ctx context.Context, project, space string) string {
+	host, cfg := "chat.googleapis.com", config.Load(w.env, project)
+	if hook, err := gchat.WebhookOf(ctx, cfg); err == nil {
+		host = strings.TrimSuffix(hook.Chat(), "/"+hook.Space)
+	}
+	if base, _ := gchat.ParseEndpoint(cfg.APIEndpoint); cfg.Subscription != "" && base != nil {
+		host = base.Host
+	}
+	return host + "/" + space
+}
+
+// thread writes down that this process waits in a thread.
+func (w *wait) thread(ctx context.Context, key, name string) (*state.Question, error) {
 	project, err := filepath.Abs(state.ProjectAround(w.env))
 	if err != nil {
 		return nil, err
 	}
 	now := time.Now().UTC()
 	until := now.Add(w.timeout)
+	space, _, _ := strings.Cut(name, "/threads/")
 	q := &state.Question{
 		QuestionID: uuid.NewString(), SessionName: "gchat-wait", AskedAt: now, TimesOutAt: &until, Mode: state.Thread,
 		Status: state.Pending, MessageSent: true, ThreadKey: key, ThreadName: name, ProjectDir: project,
+		Chat: w.chatOf(ctx, project, space), Space: space,
 	}
 	threads := state.QuestionsIn(filepath.Join(state.UserState(w.env), "threads"))
 	if err := threads.Create(q.QuestionID, q); err != nil {
