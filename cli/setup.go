@@ -345,7 +345,7 @@ func (s *setup) roundTrip(ctx context.Context) error {
 		return nil
 	}
 	report := doctor.RoundTrip(ctx, doctor.Options{
-		Env: s.env, Wait: s.flags.Duration("wait"),
+		Env: s.env, Wait: s.flags.Duration("wait"), OneThread: s.door != nil,
 		Tell: func(sentence string) { fmt.Fprintln(s.out, "\n"+plain(sentence)) },
 	})
 	if failure := report.Findings[0]; report.ExitCode != 0 {

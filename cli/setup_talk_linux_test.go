@@ -102,8 +102,8 @@ func TestSetupIsOneConversation(t *testing.T) {
 	if code := x.ends(); code != 0 {
 		t.Errorf("exit code %d", code)
 	}
-	if n := len(s.space.Messages()); n != before+3 { // ours, a reply, and the end
-		t.Errorf("%d messages, want %d", n, before+3)
+	if n := len(s.space.Messages()); n != before+5 { // three of ours, a reply, and the end
+		t.Errorf("%d messages, want %d", n, before+5)
 	}
 	var cfg struct {
 		URL   string   `json:"webhook_url"`
@@ -166,7 +166,7 @@ func TestSetupTriesThePage(t *testing.T) {
 	s := newSettler(t)
 	address := freeAddress(t)
 	x := s.setup("--space", "--no-hooks", "--service=false", "--address", address)
-	x.expect(`Now choose ok in the thread`)
+	x.expect(`Now open the page, and tap ok`)
 	page := regexp.MustCompile(`page: +(http://\S+)`).FindStringSubmatch(x.screen())[1]
 	texts := func() (thread string, texts []string) {
 		b, _ := os.ReadFile(filepath.Join(s.home, ".local/state/gchat-hooks/space/messages.jsonl"))

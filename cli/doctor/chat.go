@@ -113,12 +113,17 @@ func (e *exam) chatRead(_ context.Context, r *result) {
 	r.ok("replies can be read")
 }
 
-// readMend is what to do when listing fails: a refusal there is about membership, and not about the webhook.
+// readMend is what to do when listing fails: a refusal there is about membership, and not about the webhook. A login is of no
+// use while a credentials file goes before it.
 func (e *exam) readMend(err error) string {
 	mend := Hint(err)
 	if strings.HasPrefix(mend, "the webhook") {
 		mend = "the account that reads is no member of the space, or the space is gone: add it there in Google Chat, " +
 			"or log in as a person who is a member (" + login + ")"
+	}
+	if file := e.cfg.CredentialsFile; file != "" && file != config.LoginFile(e.Env) && strings.Contains(mend, login) {
+		mend += "; a login is used only where the webhook is your own " +
+			"and no credentials_file (GOOGLE_CHAT_CREDENTIALS_FILE) is set"
 	}
 	return mend
 }

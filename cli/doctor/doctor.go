@@ -104,6 +104,8 @@ type Options struct {
 	Live    bool             // post to the space, read it back, and try what Google's documents leave open
 	Wait    time.Duration    // for a person's reply to that; 0 asks for none
 	Tell    func(say string) // while that waits
+	// OneThread has the round trip post its question alone: the embedded space keeps to thread keys.
+	OneThread bool
 }
 
 // exam is one run. Its functions find out once what several checks need, by the check that comes first.

@@ -337,7 +337,7 @@ func TestDoctorLive(t *testing.T) {
 	p.config["writes_per_minute"] = 6000
 	said := false
 	p.answers = func(_ http.ResponseWriter, r *http.Request) bool {
-		if ms := p.space.Messages(); r.Method == http.MethodGet && len(ms) == 1 && !said && strings.Contains(ms[0].Text, "please choose ok") {
+		if ms := p.space.Messages(); r.Method == http.MethodGet && len(ms) == 3 && !said && strings.Contains(ms[0].Text, "please choose ok") {
 			said = true
 			_, err := p.space.Say(space.Person(), ms[0].Thread.Name, "ok")
 			if err != nil {
@@ -352,11 +352,11 @@ func TestDoctorLive(t *testing.T) {
 		t.Errorf("exit code %d, not well: %v; %+v, %+v", r.ExitCode, bad, r.find("live.out"), r.find("live.in"))
 	}
 	ms := p.space.Messages()
-	if len(ms) != 5 || !strings.HasPrefix(ms[2].Text, "[Answered] ") || !strings.Contains(ms[2].Text, "\nSelected: ok\n") || !strings.Contains(ms[2].Text, "The test is over.") || ms[2].Thread.Name != ms[0].Thread.Name {
+	if len(ms) != 6 || !strings.HasPrefix(ms[4].Text, "[Answered] ") || !strings.Contains(ms[4].Text, "\nSelected: ok\n") || !strings.Contains(ms[4].Text, "The test is over.") || ms[4].Thread.Name != ms[0].Thread.Name {
 		t.Errorf("%d messages", len(ms))
 	}
 	r = p.examined("--live", "--wait", "0")
-	if n := len(p.space.Messages()); r.ExitCode != 0 || n != 8 || r.find("live.in").Level != Skip {
+	if n := len(p.space.Messages()); r.ExitCode != 0 || n != 10 || r.find("live.in").Level != Skip {
 		t.Errorf("asking nobody: exit code %d, %d messages, %+v", r.ExitCode, n, r.find("live.in"))
 	}
 }
@@ -384,11 +384,24 @@ func TestDoctorLiveFindsWhatIsWrong(t *testing.T) {
 				_ = json.NewEncoder(w).Encode(chat.Message{Name: "spaces/local/messages/m"})
 				return true
 			}
-		}, "live.out", Fail, "names no thread"},
+		}, "live.out", Fail, "thread keys are not kept to"},
+		{"a thread for each message", func(p *patient) {
+			p.answers = func(_ http.ResponseWriter, r *http.Request) bool {
+				if r.Method == http.MethodPost {
+					var body map[string]any
+					b, _ := io.ReadAll(r.Body)
+					_ = json.Unmarshal(b, &body)
+					delete(body, "thread")
+					b, _ = json.Marshal(body)
+					r.Body, r.ContentLength = io.NopCloser(bytes.NewReader(b)), int64(len(b))
+				}
+				return false
+			}
+		}, "live.out", Fail, "thread keys are not kept to"},
 		{"somebody else replies", func(p *patient) {
 			said := false
 			p.answers = func(_ http.ResponseWriter, r *http.Request) bool {
-				if ms := p.space.Messages(); r.Method == http.MethodGet && len(ms) == 1 && !said {
+				if ms := p.space.Messages(); r.Method == http.MethodGet && len(ms) == 3 && !said {
 					said = true
 					_, _ = p.space.Say(&chat.User{Name: "users/7", Type: "HUMAN"}, ms[0].Thread.Name, "ok")
 				}

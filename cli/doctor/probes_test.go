@@ -77,14 +77,14 @@ func TestProbesOfTheEmbeddedSpace(t *testing.T) {
 	p.config["allowed_users"] = []string{space.Human, "ann@example.com"}
 	l, code := p.live()
 	p.sees(l, map[string]string{
-		"same-id": "same message", "get-by-id": "200, found", "thread-key": "same thread", "card-text": "not tried: no Chat app",
+		"same-id": "same message", "get-by-id": "200, found", "thread-key": "not tried: no direct message", "card-text": "not tried: no Chat app",
 		"same-user": "not tried: no login",
 	})
 	if code != 0 || l.ExitCode != 0 || l.Version != "v1.2.3" || l.OS != runtime.GOOS+"/"+runtime.GOARCH || l.Space != space.Name ||
 		l.Kind != "space, threads unknown" || l.PostsBy != "webhook" || l.Credentials != "no file" {
 		t.Errorf("exit code %d, %+v", code, l)
 	}
-	if len(p.names()) != 3 {
+	if len(p.names()) != 4 {
 		t.Errorf("in the space are %v", p.names())
 	}
 }
@@ -152,7 +152,7 @@ func TestAReplyShowsWhoLoggedIn(t *testing.T) {
 		p.loggedIn(p.server, func(l *config.Login) { l.User = user })
 		said := false
 		p.answers = func(_ http.ResponseWriter, r *http.Request) bool {
-			if ms := p.space.Messages(); r.Method == http.MethodGet && len(ms) == 1 && !said {
+			if ms := p.space.Messages(); r.Method == http.MethodGet && len(ms) == 3 && !said {
 				said = true
 				_, _ = p.space.Say(space.Person(), ms[0].Thread.Name, "a secret of mine")
 			}

@@ -3,7 +3,6 @@ package doctor
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -46,8 +45,9 @@ const over = "The test is over."
 // listedWithin is how long Chat has to list a message that it took.
 const listedWithin = 15 * time.Second
 
-// roundTrip posts a question, reads it back, and waits for a person's reply. What it finds is its way out, to the space and back by
-// listing, and its way in, from a person to here. Where the space cannot be read nothing is posted.
+// roundTrip posts to two threads of the space, or only the question, reads that back, and waits for a person's reply. What it
+// finds is its way out, to the space and back by listing, and its way in, from a person to here. Where the space cannot be read
+// nothing is posted.
 // It keeps nothing in the state folder: no hook and no poller sees its question. Interrupted, it still tells the thread that
 // it is over.
 func (e *exam) roundTrip(ctx context.Context) []*Finding {
@@ -68,7 +68,8 @@ func (e *exam) roundTrip(ctx context.Context) []*Finding {
 		out.fail("%v", err).Mend = Hint(err)
 		return out.found
 	}
-	e.from = e.from.Add(e.reader.Ahead - 5*time.Second)
+	ahead := e.reader.Ahead
+	e.from = e.from.Add(ahead - 5*time.Second)
 	question := e.wayOut(ctx, out)
 	switch {
 	case out.found[0].Level != OK:
@@ -88,45 +89,71 @@ func (e *exam) roundTrip(ctx context.Context) []*Finding {
 	return append(out.found, in.found...)
 }
 
-// wayOut posts the question, and finds it in the list. Whether Chat keeps to thread keys is for a probe to say.
+// wayOut posts the question, and unless that is all, a message to another thread and one more to the question's thread. It finds
+// all of them there, as a program's. A Chat that does not keep to thread keys begins a thread for each, or puts all into one.
 func (e *exam) wayOut(ctx context.Context, r *result) *state.Question {
 	run := uuid.NewString()[:8]
 	q := &state.Question{
-		QuestionID: run, SessionName: "[Verify] round trip " + run, ThreadKey: "verify-" + run,
+		QuestionID: run, SessionName: "[Verify] round trip " + run, ThreadKey: "verify-" + run + "-a",
 		Status: state.Pending, Mode: state.Native, Questions: []state.Prompt{{
 			Header: "Test", Question: "This is a test: please choose ok.", OptionCount: 1,
 			Options: []state.Option{{Label: "ok"}},
 		}},
 	}
-	text := gchat.QuestionTexts(q)[0]
+	if e.OneThread {
+		q.SessionName = "gchat-hooks setup" // which alone asks so
+	}
+	text, again := gchat.QuestionTexts(q)[0], "[Verify] 1. This message only tests the thread: please reply to the one above."
 	if e.Wait <= 0 {
-		text = "[Verify] Round trip of gchat-hooks. No reply is needed. " + over
+		text, again = "[Verify] Round trip of gchat-hooks. No reply is needed.", "[Verify] 1. This message only tests the thread. "+over
 	}
+	posts := []gchat.Post{
+		{Text: text, ThreadKey: q.ThreadKey}, {Text: "[Verify] This message only tests a second thread. " + over, ThreadKey: "verify-" + run + "-b"},
+		{Text: again, ThreadKey: q.ThreadKey},
+	}
+	if e.OneThread {
+		posts = posts[:1]
+	}
+	var sent []gchat.Posted
 	began := time.Now()
-	sent, err := e.post(ctx, gchat.Post{Text: text, ThreadKey: q.ThreadKey})
+	for _, p := range posts {
+		done, err := e.post(ctx, p)
+		if err != nil {
+			r.fail("%v", err).Mend = Hint(err)
+			return q
+		}
+		sent = append(sent, done)
+	}
 	posted := time.Since(began)
-	if err == nil && sent.ThreadName == "" {
-		const hint = "look what answers in Google Chat's place: it drops the thread"
-		err = &state.UserError{Err: errors.New("what answers names no thread"), Hint: hint}
-	}
-	if err == nil {
-		err = e.find(ctx, sent.Name)
-	}
-	if err != nil {
-		r.fail("%v", err).Mend = Hint(err)
+	q.ThreadName = sent[0].ThreadName
+	if e.OneThread {
+		e.find(ctx, r, sent)
+		r.ok("a message was posted and listed")
 		return q
 	}
-	q.ThreadName = sent.ThreadName
-	r.ok("a message was posted in %d ms, and listed %d ms later (%s)",
-		posted.Milliseconds(), (time.Since(began) - posted).Milliseconds(), q.ThreadName)
+	other := sent[1].ThreadName
+	if q.ThreadName == "" || sent[2].ThreadName != q.ThreadName || other == q.ThreadName {
+		r.fail("thread keys are not kept to: one was mapped to %q and then to %q, another one to %q",
+			q.ThreadName, sent[2].ThreadName, other).Mend =
+			"use a space with threads (in Google Chat: one that is no direct message), through the webhook's own URL; " +
+				"what stands between must not drop messageReplyOption and threadKey"
+		return q
+	}
+	e.find(ctx, r, sent)
+	r.ok("three messages were posted in %d ms, and listed in their two threads as a program's %d ms later (%s, %s)",
+		posted.Milliseconds(), (time.Since(began) - posted).Milliseconds(), q.ThreadName, other)
 	return q
 }
 
 // wayIn waits for a person's reply in the question's thread, and reads it as the poller does.
 func (e *exam) wayIn(ctx context.Context, r *result, q *state.Question) (readAs string) {
-	e.Tell(fmt.Sprintf("Now choose ok in the thread %q (Ctrl-C ends the test; it waits for %s)", q.SessionName, state.InWords(e.Wait)))
+	do := fmt.Sprintf("Now choose ok in the thread %q", q.SessionName)
+	if e.OneThread {
+		do = "Now open the page, and tap ok"
+	}
+	e.Tell(do + " (Ctrl-C ends the test; it waits for " + state.InWords(e.Wait) + ")")
 	seen := map[string]bool{}
-	none, mend := "no person replied within "+state.InWords(e.Wait), "reply in the thread (a direct message has none), or wait longer (--wait)"
+	none, mend := "no person replied within "+state.InWords(e.Wait), "reply in the thread, or wait longer (--wait)"
 	for until := time.Now().Add(e.Wait); ; pause(ctx, min(time.Second, time.Until(until))) {
 		late := !time.Now().Before(until)
 		listed, err := e.listed(ctx) // where Chat stumbles, the next second's list tells
@@ -167,17 +194,35 @@ func (e *exam) listed(ctx context.Context) (listed []gchat.Message, err error) {
 	return listed, err
 }
 
-// find lists until a message is there.
-func (e *exam) find(ctx context.Context, name string) error {
-	for until := time.Now().Add(listedWithin); ; pause(ctx, 300*time.Millisecond) {
+// find lists until the messages are there, each as a program's.
+func (e *exam) find(ctx context.Context, r *result, sent []gchat.Posted) {
+	for began := time.Now(); ; {
 		listed, err := e.listed(ctx)
-		if err != nil || slices.ContainsFunc(listed, func(m gchat.Message) bool { return m.Name == name }) {
-			return err
+		if err != nil {
+			r.fail("%v", err).Mend = Hint(err)
+			return
 		}
-		if ctx.Err() != nil || time.Now().After(until) {
-			err := fmt.Errorf("a message that Chat took is not listed within %s", state.InWords(listedWithin))
-			return &state.UserError{Err: err, Hint: "check that the credentials read the space that the webhook posts to, " + e.space}
+		missing := 0
+		for _, s := range sent {
+			i := slices.IndexFunc(listed, func(m gchat.Message) bool { return m.Name == s.Name })
+			if i < 0 {
+				missing++
+			} else if listed[i].Human {
+				r.fail("the round trip's own message %s is listed as a person's: it would be taken for a reply", s.Name).Mend =
+					"no reply can be told from the program's own messages: look what answers in Google Chat's place"
+				return
+			}
 		}
+		if missing == 0 {
+			return
+		}
+		if ctx.Err() != nil || time.Since(began) > listedWithin {
+			r.fail("%d of %d messages that Chat took could not be found by listing within %s",
+				missing, len(sent), state.InWords(listedWithin)).Mend =
+				"check that the credentials read the space that the webhook posts to, " + e.space
+			return
+		}
+		pause(ctx, 300*time.Millisecond)
 	}
 }
 
