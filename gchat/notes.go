@@ -123,6 +123,12 @@ func IsNew(text string) bool {
 	return len(first) > 0 && strings.EqualFold(first[0], "/new")
 }
 
+// NameMachineText asks for the machine that a new session is to begin on, since several may hear the app.
+func NameMachineText() string {
+	machine := field(state.MachineName())
+	return "[Not used] Name a machine that runs: `/new " + machine + " PROJECT words`."
+}
+
 // NewSessionText begins the thread of a session that a person asked for.
 func NewSessionText(s *state.Session, c state.Command) string {
 	return "[New session] " + field(s.Name) + " on " + field(state.MachineName()) + "\n\n" + inert(Cut(c.Text, shortWords))

@@ -195,10 +195,10 @@ func TestNewInAnotherSpace(t *testing.T) {
 	d.ask(nil)
 	d.run(Options{Daemon: true})
 	g.awaitPost("Which?")
-	elsewhere := g.said("spaces/OTHER/threads/T", "/new nothing like it", "")
+	elsewhere := g.said("spaces/OTHER/threads/T", "/new "+state.MachineName()+" nothing like it", "")
 	elsewhere.Name = "spaces/OTHER/messages/M"
 	g.publish(event("MESSAGE", "users/1", elsewhere))
-	own := g.said(appSpace+"/threads/T", "/new nothing like this", "")
+	own := g.said(appSpace+"/threads/T", "/new "+state.MachineName()+" nothing like this", "")
 	g.publish(event("MESSAGE", "users/1", own))
 	g.awaitPost("No project here is called nothing")
 	time.Sleep(300 * time.Millisecond)

@@ -1,6 +1,7 @@
 package poller
 
 import (
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -10,6 +11,7 @@ import (
 	chatapi "google.golang.org/api/chat/v1"
 
 	"gchat-hooks/e2e/bound"
+	"gchat-hooks/poller/commands"
 	"gchat-hooks/state"
 )
 
@@ -200,6 +202,48 @@ func TestTwoMachinesAnswerUnboundWordsOnce(t *testing.T) {
 	bound.Until(t, "all are answered", func() bool { return g.count(note) >= told })
 	if bound.Soon(time.Second, func() bool { return g.count(note) > told }) {
 		t.Errorf("told %d times", g.count(note))
+	}
+}
+
+// Outside of a machine's own threads /new begins a session only where its first word names the machine: what names none is answered
+// once for all machines, and what another one has taken is not.
+func TestNewToAnAppNamesItsMachine(t *testing.T) {
+	d, g := newAppDesk(t)
+	var later atomic.Int64
+	now := func() time.Time { return time.Now().Add(time.Duration(later.Load())) }
+	for _, one := range []*desk{d, g.another()} {
+		trusted := `{"projects": {"` + one.dir + `": {"hasTrustDialogAccepted": true}}}`
+		writeAll(t, filepath.Join(one.dir, ".claude.json"), trusted, 0o600)
+		one.configure(`{"start_sessions": true}`)
+		if err := state.Register(one.env, filepath.Join(one.dir, ".claude", "state"), one.dir); err != nil {
+			t.Fatal(err)
+		}
+		one.tapped(nil)
+		one.run(Options{Daemon: true, Now: now})
+	}
+	project := filepath.Base(d.dir)
+	var ids []string
+	for _, text := range []string{"/new", "/new " + project + " fix it", "/new vps3 shop fix it", "/new vps2 shop fix it"} {
+		m := g.said(appSpace+"/threads/new", text, "")
+		if strings.HasPrefix(text, "/new vps2") { // that one began it
+			g.post([]byte(`{"text":"[New session] shop on vps2"}`), commands.NewNoteID(m.Name, "vps2"))
+		}
+		ids = append(ids, g.publish(event("MESSAGE", "users/1", m)))
+	}
+	for _, id := range ids {
+		bound.Until(t, "both machines heard it", func() bool { return g.pub.Message(id).Deliveries >= 2 })
+	}
+	if n := g.count("[Not used]"); n > 0 {
+		t.Errorf("%d were answered before a machine that is named could take them", n)
+	}
+	bound.Until(t, "both machines acknowledge all", func() bool {
+		later.Add(int64(foreignAge) / 2)
+		return !slices.ContainsFunc(ids, func(id string) bool { return g.pub.Message(id).Acks < 2 })
+	})
+	const note = "Name a machine that runs: `/new "
+	bound.Until(t, "three are answered", func() bool { return g.count(note) >= 3 })
+	if bound.Soon(time.Second, func() bool { return g.count(note) > 3 || g.count("[New session]") > 1 }) {
+		t.Errorf("told %d times, %d sessions", g.count(note), g.count("[New session]"))
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"gchat-hooks/gchat"
+	"gchat-hooks/poller/commands"
 	"gchat-hooks/state"
 )
 
@@ -273,7 +274,8 @@ func (p *Poller) writeSaid(ctx context.Context, app *gchat.App, one gchat.Pulled
 		}
 	}
 	waits, silent := p.unknownFor(app, one)
-	begins := gchat.IsNew(m.Text) && p.starts && strings.HasPrefix(m.Name, app.Space+"/")
+	isNew := gchat.IsNew(m.Text) && p.starts && strings.HasPrefix(m.Name, app.Space+"/")
+	begins := isNew && strings.EqualFold(commands.Named(m.Text), state.MachineName())
 	if len(v.records[m.ThreadName]) == 0 && v.sessions[m.ThreadName] == nil && !begins {
 		if waits {
 			return false
@@ -281,6 +283,8 @@ func (p *Poller) writeSaid(ctx context.Context, app *gchat.App, one gchat.Pulled
 		follows := m.Follows()
 		switch {
 		case silent, !p.personal().Allows(m.Sender, m.SenderEmail):
+		case isNew:
+			p.beside("session of another machine", func() { p.askMachine(ctx, app, one) })
 		case follows == "":
 			p.answerEvent(app, one, gchat.UnboundText)
 		default:
@@ -306,4 +310,18 @@ func (p *Poller) writeSaid(ctx context.Context, app *gchat.App, one gchat.Pulled
 	}
 	p.Log.Once(n.failed, "not written down")
 	return n.failed == nil
+}
+
+// askMachine asks which machine is to begin a session, unless the one that was named has told of it. Behind a hub no machine sees
+// what another one tells: there the answer is given where the first word is a project of this machine, or there is none.
+func (p *Poller) askMachine(ctx context.Context, app *gchat.App, one gchat.Pulled) {
+	named := commands.Named(one.Message.Text)
+	begun, err := app.Posted(ctx, commands.NewNoteID(one.Message.Name, named))
+	p.Log.Once(err, "not known whether a session was begun")
+	if err != nil || begun {
+		return
+	}
+	if app.Hub == nil || named == "" || p.room().Knows(one.Message.Text) {
+		p.answerEvent(app, one, gchat.NameMachineText())
+	}
 }

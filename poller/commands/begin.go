@@ -168,6 +168,24 @@ func (r Room) program(one *state.Session) []string {
 // NewID is the id of the session that a message begins.
 func NewID(message string) string { return uuid.NewSHA1(uuid.NameSpaceURL, []byte(message)).String() }
 
+// NewNoteID is the id of what a machine tells of the session that a message begins on it.
+func NewNoteID(message, machine string) string {
+	return state.MessageID("new", message, strings.ToLower(machine))
+}
+
+// Named is the first word behind "/new": a machine, or a project.
+func Named(text string) string {
+	_, rest := cutWord(text)
+	name, _ := cutWord(rest)
+	return name
+}
+
+// Knows says whether "/new" names a project of this machine first.
+func (r Room) Knows(text string) bool {
+	dir, _, _ := r.project(text)
+	return dir != ""
+}
+
 // New writes down the session that a person asks for, "/new PROJECT words" or "/new MACHINE PROJECT words", and tells its thread;
 // or it tells the thread of the message why it does not. The words wait in the session, and have it started. The same message is
 // one session, however often it is read.
@@ -178,11 +196,12 @@ func (r Room) New(c state.Command, chat, thread string) error {
 		why = "/new was read too late. Send it again if you still want it."
 	}
 	one, err := folder.Of(NewID(c.Message))
+	note := NewNoteID(c.Message, state.MachineName())
 	switch {
 	case err == nil: // it was read already
 	case why != "":
 		return r.Put(&state.Message{
-			ID: state.MessageID("new", c.Message), Type: state.MessageNote, Parts: []string{"[Not used] " + why},
+			ID: note, Type: state.MessageNote, Parts: []string{"[Not used] " + why},
 			ProjectDir: state.UserState(r.Env), Chat: chat, ThreadName: thread, Urgent: true, CreatedAt: r.Now().UTC(),
 		})
 	default:
@@ -202,7 +221,7 @@ func (r Room) New(c state.Command, chat, thread string) error {
 			return err
 		}
 	}
-	return r.Tell(one, state.MessageID("new", c.Message), gchat.NewSessionText(one, c))
+	return r.Tell(one, note, gchat.NewSessionText(one, c))
 }
 
 // project is the known and trusted project that "/new PROJECT words" names by the beginning of its name, and the words.
