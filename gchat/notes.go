@@ -43,7 +43,8 @@ func NoteTexts(q *state.Question, owed state.Owed) []string {
 	case state.NoteLater:
 		text = "[Kept] Claude reads your reply with its next step. A session that has ended reads it when it is resumed."
 		if q.Kind.Row().Prompt {
-			text = "[Kept] Claude gets it when its turn ends: the session does not run in tmux."
+			text = "[Kept] The session does not run in tmux: Claude gets it when its turn ends. " +
+				"If Claude is idle, it is the turn after the next prompt in the terminal."
 		}
 	case state.NoteNoText:
 		text = "[Not used] There is no text in that message, and no choice. Please reply in words, or choose an option."
@@ -102,13 +103,17 @@ func resumeText(s *state.Session) string {
 	return "`claude --resume " + clause(state.ShellQuoted(s.ID)) + "` in its folder goes on with it"
 }
 
-// NotBegunText says why the session that a person wrote to was not started.
-func NotBegunText(s *state.Session, why string) string {
-	text := "[Not started] " + strings.ToUpper(why[:1]) + why[1:] + "."
-	if s.TranscriptPath != "" {
-		text += " " + resumeText(s) + "."
+// InTerminal is a reason why a session was not started that does not keep a person from that, with what to type.
+func InTerminal(s *state.Session, why string) string {
+	if s.TranscriptPath == "" {
+		return why
 	}
-	return text
+	return why + ". " + resumeText(s)
+}
+
+// NotBegunText says why the session that a person wrote to was not started.
+func NotBegunText(why string) string {
+	return "[Not started] " + strings.ToUpper(why[:1]) + why[1:] + "."
 }
 
 // BegunText says where the session runs that was started for what a person wrote.
@@ -264,6 +269,7 @@ var closedWhys = map[string]string{
 	"stop":        "Closed in the terminal without choosing an answer.",
 	"prompt":      "Closed in the terminal: a new prompt was given.",
 	"session_end": "The session ended.",
+	"cleared":     "The conversation was cleared.",
 	"claude_gone": "The session is gone: Claude Code has ended.",
 	"tmux_gone":   "The session is gone: its tmux session has ended.",
 	"screen":      "The question is no longer on the session's screen.",

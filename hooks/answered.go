@@ -110,9 +110,16 @@ func typed(q *state.Question, answers map[string]string) bool {
 // closeAll ends the session's open questions after an event that leaves no dialog standing.
 func (h *Hook) closeAll(e *Event, qs []*state.Question) {
 	by := cmp.Or(map[string]string{"UserPromptSubmit": "prompt", "SessionEnd": "session_end"}[e.HookEventName], "stop")
+	cleared := by == "session_end" && string(e.Reason) == "clear"
+	if cleared {
+		by = "cleared"
+	}
+	fromChat := cleared && slices.ContainsFunc(qs, func(q *state.Question) bool {
+		return q.Kind.Row().Said && q.Status.Open() && q.Typing != nil
+	})
 	hash := callHash(e.ToolName, e.ToolInput)
 	for _, q := range qs {
-		if !q.Status.Open() || q.Mode.Row().Later || h.inOtherTerminal(q) || q.Kind.Row().Prompt && by != "session_end" {
+		if !q.Status.Open() || q.Mode.Row().Later || h.inOtherTerminal(q) || q.Kind.Row().Prompt && e.HookEventName != "SessionEnd" {
 			continue
 		}
 		if q.Kind.Row().Said && q.Typing != nil {
@@ -130,6 +137,10 @@ func (h *Hook) closeAll(e *Event, qs []*state.Question) {
 		to := state.Cancelled
 		if q.Status == state.Answered && q.Printed {
 			to = state.Resolved // Claude Code took the answer and went on; PostToolUse is not registered
+		}
+		if fromChat && q.Kind == state.AskedNext {
+			h.close(q.Path, to, state.Instead) // the thread hears of the /clear that was typed
+			continue
 		}
 		h.close(q.Path, to, by)
 	}

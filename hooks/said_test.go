@@ -89,3 +89,28 @@ func TestSaidPrintedAndAnotherPrompt(t *testing.T) {
 	w.run(answered, recorded(t, "single-02-UserPromptSubmit", "session_id", "s-1", "prompt", "what time is it?"))
 	w.stillKept(q, "printed, another prompt")
 }
+
+// A /clear that was typed for Chat ends what waited for the next instruction without a word; other questions were cleared.
+func TestATypedClearCancelsNothing(t *testing.T) {
+	w := newDesk(t)
+	qs := map[string]*state.Question{}
+	for name, kind := range map[string]state.Kind{"/clear": state.Said, "next": state.AskedNext, "plan": state.AskedPlan} {
+		qs[name] = w.saysTo("s-1", name, func(q *state.Question) {
+			q.Kind, q.Typing = kind, &state.Typing{At: time.Now(), Last: "text"}
+			if kind != state.Said {
+				q.Status, q.Answers, q.AnsweredMessage, q.Typing = state.Pending, nil, "", nil
+			}
+		})
+	}
+	w.run(answered, event(t, "SessionEnd", "s-1", "reason", "clear"))
+	want := map[string]string{"/clear": "answered ", "next": "cancelled instead", "plan": "cancelled cleared"}
+	for name, q := range qs {
+		is, err := state.LoadQuestion(q.Path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := string(is.Status) + " " + is.ResolvedBy; got != want[name] {
+			t.Errorf("%s: %s, want %s", name, got, want[name])
+		}
+	}
+}

@@ -134,6 +134,9 @@ func TestWhatResumesNoSession(t *testing.T) {
 			own := filepath.Join(x.dir, ".claude", "sessions", strconv.Itoa(os.Getpid())+".json")
 			writeAll(t, own, `{"sessionId":"`+endedID+`"}`, 0o600)
 		}, "", "go on", "[Not started] It runs in another terminal"},
+		"its folder is gone": {func(x *talk, _ *state.Session) {
+			x.session(x.id, func(s *state.Session) { s.ProjectDir = filepath.Join(x.dir, "gone") })
+		}, "", "go on", "[Not started] Its folder is gone"},
 		"off": {func(x *talk, _ *state.Session) { writeAll(t, state.ConfigFile(x.env), "{}", 0o600) }, "", "go on", ""}, // it is not read
 		"a project's wish": {func(x *talk, _ *state.Session) {
 			writeAll(t, state.ConfigFile(x.env), "{}", 0o600)
@@ -150,6 +153,11 @@ func TestWhatResumesNoSession(t *testing.T) {
 			told := x.hears()
 			if c.told == "" && len(told) > 0 || c.told != "" && (len(told) != 1 || !strings.HasPrefix(told[0], c.told)) {
 				t.Errorf("told %q", told)
+			}
+			if slices.ContainsFunc(told, func(text string) bool {
+				return strings.HasPrefix(text, "[Not started]") && strings.Contains(text, "claude --resume")
+			}) {
+				t.Errorf("what the terminal cannot do, either, is told to be typed there: %q", told)
 			}
 			time.Sleep(100 * time.Millisecond)
 			if len(x.begun()) > 0 {

@@ -64,7 +64,7 @@ func (r *reader) takeSaid(n *pass, one *state.Session, m gchat.Message, asked *s
 	at := m.CreateTime.Truncate(time.Millisecond) // as the session's file has it
 	// The poller of another environment judges by a configuration of its own.
 	stranger := one.Env == r.environment && !cfg.Unread && !cfg.Approves(m.Sender, m.SenderEmail)
-	marks := command && !gchat.ClaudeCommand(text, cfg.ClaudeCommands) // its message is known by no record
+	marks := command && !commands.Typed(one, text, cfg.ClaudeCommands) // its message is known by no record
 	known := !at.After(one.ToldNobody) || marks && !at.After(one.Commanded)
 	if m.Sender == "" || known || stranger {
 		return command || known

@@ -108,7 +108,11 @@ func TestCommandsInASessionsThread(t *testing.T) {
 	x.says("/dance", "[Not used] There is no command /dance", "/screen")
 	x.says("/screen", "[Not used]", "the session does not run in tmux")
 	x.says("/stop", "[Not used]", "the session does not run in tmux")
-	x.says("and now?", "[Kept]", "when its turn ends")
+	for _, text := range []string{"/compact", "/clear", "/model opus"} {
+		x.says(text, "[Not used]", "the session does not run in tmux")
+	}
+	x.says("/model", "[Not used] Name a model")
+	x.says("and now?", "[Kept]", "does not run in tmux", "when its turn ends", "If Claude is idle")
 	x.ask(func(q *state.Question) { q.ClaudeSessionID = x.id })
 	x.ask(func(q *state.Question) {
 		q.ClaudeSessionID, q.Kind, q.Tool, q.About = x.id, state.AskedPermission, "Bash", "git push"
@@ -119,6 +123,13 @@ func TestCommandsInASessionsThread(t *testing.T) {
 	}
 	if told := (&talk{newReading(x.desk, &state.Question{Chat: x.r.chat}), x.thread, x.id}).hears(); len(told) > 0 {
 		t.Errorf("a later poller does it again: %q", told)
+	}
+	x.session(x.id, func(s *state.Session) { s.EndedAt = time.Now() })
+	if err := x.read(); err != nil { // the list overlaps
+		t.Fatal(err)
+	}
+	if told := x.hears(); len(told) > 0 {
+		t.Errorf("once the session has ended: %q", told)
 	}
 }
 
@@ -284,7 +295,7 @@ func TestAMutedSessionsReportsWait(t *testing.T) {
 func TestHowLongASessionIsMuted(t *testing.T) {
 	x := newTalk(t, nil)
 	now := time.Now().Truncate(time.Millisecond) // as the session's file has it
-	room := commands.Room{Env: x.env, Log: x.p.Log, Now: func() time.Time { return now }}
+	room := commands.Room{Env: x.env, Log: x.p.Log, Config: &config.Config{}, Now: func() time.Time { return now }}
 	for words, want := range map[string]time.Duration{
 		"": time.Hour, "2h": 2 * time.Hour, "30m": 30 * time.Minute, "2 hours": 2 * time.Hour, "45 min": 45 * time.Minute,
 		"1h30m": 90 * time.Minute, "99h": 24 * time.Hour, "off": 0, "long": -1, "-2h": -1,

@@ -196,7 +196,8 @@ func (r *reader) answerNobody(n *pass, m gchat.Message) {
 		return
 	}
 	at := m.CreateTime.Truncate(time.Millisecond) // as the session's file has it
-	if !at.After(one.ToldNobody) || !r.config(one.ProjectDir, one.Trusted).Allows(m.Sender, m.SenderEmail) {
+	done := strings.HasPrefix(strings.TrimSpace(m.Text), "/") && !at.After(one.Commanded)
+	if done || !at.After(one.ToldNobody) || !r.config(one.ProjectDir, one.Trusted).Allows(m.Sender, m.SenderEmail) {
 		return
 	}
 	err := r.room().Tell(one, state.MessageID("nobody", m.Name), commands.NobodyText(one, r.Now()))

@@ -36,7 +36,7 @@ func (r Room) Begin(ctx context.Context, one *state.Session) (begun *state.Sessi
 			return nil, ""
 		}
 		_, err := folder.Change(one.ID, notBegun)
-		return nil, r.reason(err, "it was started, and not seen to begin")
+		return nil, r.reason(one, err, "it was started, and not seen to begin")
 	}
 	if stays := one.ClaudePID > 1 && !inject.Ended(one.ClaudePID, one.ClaudeStart); stays && !one.Running() {
 		if r.Now().Sub(one.EndedAt).Abs() < endBound {
@@ -63,7 +63,7 @@ func (r Room) Begin(ctx context.Context, one *state.Session) (begun *state.Sessi
 	})
 	switch {
 	case err != nil:
-		return nil, r.reason(err, "")
+		return nil, r.reason(one, err, "")
 	case lives:
 		return begun, ""
 	case begins:
@@ -72,7 +72,7 @@ func (r Room) Begin(ctx context.Context, one *state.Session) (begun *state.Sessi
 	server, pane, err := inject.OpenNear(ctx, state.UserState(r.Env), begun, argv)
 	if err != nil {
 		_, _ = folder.Change(one.ID, notBegun)
-		return nil, r.reason(err, "")
+		return nil, r.reason(one, err, "")
 	}
 	r.Log.Info().Str("session", one.ID).Str("pane", pane.ID).Strs("program", argv).Msg("session started")
 	begun, err = folder.Change(one.ID, func(s *state.Session) error {
@@ -81,20 +81,22 @@ func (r Room) Begin(ctx context.Context, one *state.Session) (begun *state.Sessi
 		s.EndedAt, s.LastSeen = time.Time{}, r.Now().UTC()
 		return nil
 	})
-	return begun, r.reason(err, "")
+	return begun, r.reason(one, err, "")
 }
 
 func notBegun(s *state.Session) error { s.Begins = time.Time{}; return nil }
 
 // reason is why a session was not begun, for its thread.
-func (r Room) reason(err error, otherwise string) string {
-	if errors.Is(err, exec.ErrNotFound) {
-		return "there is no tmux"
+func (r Room) reason(one *state.Session, err error, otherwise string) string {
+	switch {
+	case errors.Is(err, exec.ErrNotFound):
+		otherwise = "there is no tmux"
+	case err != nil:
+		otherwise = r.short(err.Error())
+	case otherwise == "":
+		return ""
 	}
-	if err != nil {
-		return r.short(err.Error())
-	}
-	return otherwise
+	return gchat.InTerminal(one, otherwise)
 }
 
 // command is what starts a session's Claude Code, or why nothing does. Its permission mode is the person's default.
@@ -111,7 +113,7 @@ func (r Room) command(one *state.Session) (argv []string, why string) {
 	argv = r.program(one)
 	switch {
 	case r.DryRun:
-		return nil, "the poller runs with --dry-run"
+		return nil, gchat.InTerminal(one, "the poller runs with --dry-run")
 	case uuid.Validate(one.ID) != nil:
 		return nil, "its id is none of Claude Code's"
 	case inject.Elsewhere(one.ClaudeStart):
@@ -119,7 +121,8 @@ func (r Room) command(one *state.Session) (argv []string, why string) {
 	case err != nil || !info.IsDir():
 		return nil, "its folder is gone: " + r.short(one.ProjectDir)
 	case !trusted:
-		return nil, "Claude Code was not told to trust its folder, or is not any more: " + r.short(one.ProjectDir)
+		why = "Claude Code was not told to trust its folder, or is not any more: " + r.short(one.ProjectDir)
+		return nil, gchat.InTerminal(one, why)
 	case argv == nil:
 		return nil, "Claude Code is not where it was, nor on PATH"
 	case inject.Lives(cmp.Or(one.TranscriptPath, filepath.Join(state.Home(r.Env), ".claude/projects/-/-")), one.ID):

@@ -57,7 +57,12 @@ func (r Room) Do(ctx context.Context, one *state.Session, c state.Command) strin
 	if r.Now().Sub(c.At) > TooOld {
 		return "[Not used] " + gchat.Line(name) + " was read too late. Send it again if you still want it."
 	}
+	if gchat.ClaudeCommand(c.Text, r.Config.ClaudeCommands) { // there is no terminal for it
+		return outOfReach + gchat.Line(inject.ErrNoTmux.Error()) + "."
+	}
 	switch name {
+	case "/model":
+		return "[Not used] Name a model: /model opus."
 	case "/screen":
 		return r.screen(ctx, one)
 	case "/status":

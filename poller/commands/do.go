@@ -22,6 +22,11 @@ func Listens(one *state.Session, now time.Time) bool {
 		!inject.Ended(one.ClaudePID, one.ClaudeStart) && !inject.Elsewhere(one.ClaudeStart)
 }
 
+// Typed says whether a text is one of Claude Code's own commands that a session's terminal takes: it is typed as it is.
+func Typed(one *state.Session, text string, more []string) bool {
+	return one.TmuxPane != "" && gchat.ClaudeCommand(text, more)
+}
+
 // BeganAt is from when on what is said to a session counts: since its start, or since a poller set about that.
 func BeganAt(one *state.Session) time.Time {
 	if took := one.StartedAt.Sub(one.Begins); took > 0 && took < BeginBound {
@@ -63,7 +68,7 @@ func (r Room) Work(ctx context.Context, id string) (done bool) {
 		switch {
 		case !r.Config.Approves(c.Sender, c.SenderEmail):
 		case command && c.At.Before(BeganAt(one)): // of words not: a session that is started for them begins after them
-		case command && !gchat.ClaudeCommand(c.Text, r.Config.ClaudeCommands):
+		case command && !Typed(one, c.Text, r.Config.ClaudeCommands):
 			ours = append(ours, c)
 		default:
 			forClaude = append(forClaude, c)
@@ -78,7 +83,7 @@ func (r Room) Work(ctx context.Context, id string) (done bool) {
 		begun, why := r.Begin(ctx, one)
 		switch {
 		case why != "":
-			nobody = gchat.NotBegunText(one, why)
+			nobody = gchat.NotBegunText(why)
 		case begun == nil:
 			return false // it is being started
 		default:
