@@ -141,7 +141,7 @@ func (s *send) run(ctx context.Context) error {
 	case !out.HeldUntil.IsZero():
 		return s.say("held until "+out.HeldUntil.Format("Mon 15:04"), result{Queued: true, HeldUntil: out.HeldUntil})
 	case queue:
-		_ = state.StartPoller(s.env, s.self)
+		_ = s.startPoller()
 		return s.say("queued", result{Queued: true})
 	}
 	return s.deliver(ctx, lock != nil, out)

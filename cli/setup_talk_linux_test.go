@@ -187,7 +187,7 @@ func TestSetupTriesThePage(t *testing.T) {
 		t.Errorf("the space has %q", before)
 	}
 	(&pocket{T: t}).replies(page, thread, "1")
-	x.expect(`ok    back      the reply of users/local-human You was read: "1" means "ok"`)
+	x.expect(`ok    back      your reply was read: "1" means "ok"`)
 	x.expect(`Done.`)
 	if code := x.ends(); code != 0 {
 		t.Errorf("exit code %d:\n%s", code, x.screen())

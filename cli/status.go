@@ -16,6 +16,7 @@ import (
 
 	"gchat-hooks/gchat"
 	"gchat-hooks/inject"
+	steering "gchat-hooks/poller/commands"
 	"gchat-hooks/poller/service"
 	"gchat-hooks/state"
 	"gchat-hooks/state/config"
@@ -40,12 +41,37 @@ func (p Program) printStatus(c *cli.Context) error {
 	var redact state.Redactor
 	redact.Hide(cfg.Secrets(p.env)...)
 	r := gather(p.env, cfg, &redact)
+	r.started = p.serve() && len(r.Pollers) == 0
 	text := r.text()
 	if c.Bool("json") {
 		text = inJSON(r)
 	}
 	_, err := io.WriteString(p.out, redact.Clean(text))
 	return err
+}
+
+// serve starts a poller where one of this environment was killed, and a question is open, or a session listens to its thread.
+func (p Program) serve() (started bool) {
+	environment, now := state.Environment(p.env), time.Now()
+	if beat := state.ReadBeat(p.env, environment); beat.PID == 0 || beat.Lives {
+		return false
+	}
+	qs, _ := state.OpenQuestions(p.env)
+	sessions, _ := state.SessionsIn(state.UserState(p.env)).All()
+	listens := func(s *state.Session) bool { return s.Env == environment && steering.Listens(s, now) }
+	if len(qs) == 0 && !slices.ContainsFunc(sessions, listens) {
+		return false
+	}
+	return p.startPoller() == nil
+}
+
+// startPoller makes sure that a poller runs. One that was just killed may have its lock for a moment: so it is looked for again.
+func (p Program) startPoller() error {
+	if err := state.StartPoller(p.env, p.self); err != nil {
+		return err
+	}
+	time.Sleep(20 * time.Millisecond)
+	return state.StartPoller(p.env, p.self)
 }
 
 // statusReport is what status shows, and what --json prints: its keys stay. Times are RFC 3339 in UTC; one that is not known
@@ -60,6 +86,8 @@ type statusReport struct {
 	SetAside      []string        `json:"set_aside"`     // files that do not parse
 	Configuration []string        `json:"configuration"` // what is wrong in it
 	Errors        []logError      `json:"errors"`        // the last ones of a day, the oldest first
+
+	started bool // a poller, just now
 }
 
 // sessionStatus is a session that runs, as far as that can be told.
@@ -356,7 +384,10 @@ func (r *statusReport) text() string {
 	if n := len(r.Pollers); n > 1 {
 		say("", "%d pollers are right where sessions have different settings: each serves those of one environment", n)
 	}
-	if len(r.Pollers) == 0 {
+	switch {
+	case r.started:
+		say("", "poller: none ran, and one is started now")
+	case len(r.Pollers) == 0:
 		say("", "poller: none runs; the next hook or command starts one")
 	}
 	return text.String()

@@ -122,6 +122,40 @@ func TestStatusOfAThousandQuestions(t *testing.T) {
 	}
 }
 
+// A poller that was killed is started again by status and by answer where a session listens, also without an open question.
+func TestStatusStartsAKilledPoller(t *testing.T) {
+	for _, command := range []string{"status", "answer"} {
+		program, env, _ := machineOf(t, 0)
+		env = append(env, "GOOGLE_CHAT_WEBHOOK_URL=http://127.0.0.1:1/v1/spaces/A/messages?key=k&token=t")
+		of := getenv(env)
+		gone := exec.Command("true")
+		if err := gone.Run(); err != nil {
+			t.Fatal(err)
+		}
+		lock, err := state.TakePollerLock(of)
+		if err != nil {
+			t.Fatal(err)
+		}
+		time.AfterFunc(5*time.Millisecond, lock.Unlock) // it is just dying
+		if (Program{env: of, self: "/no/program"}).startPoller() == nil {
+			t.Error("the lock of a dying poller is not looked at again")
+		}
+		if err := state.Beat(of, state.Heartbeat{PID: gone.Process.Pid, Beat: time.Now()}); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := state.SessionsIn(state.UserState(of)).Change("s", func(s *state.Session) error {
+			s.Name, s.Listens, s.StartedAt, s.LastSeen, s.Env = "shop", true, time.Now(), time.Now(), state.Environment(of)
+			s.ThreadName, s.Chat = "spaces/A/threads/T", "127.0.0.1:1/spaces/A"
+			return nil
+		}); err != nil {
+			t.Fatal(err)
+		}
+		run(t, env, program, command)
+		bound.Until(t, "a poller runs after "+command, func() bool { return state.ReadBeat(of, state.Environment(of)).Lives })
+		_ = syscall.Kill(state.ReadBeat(of, state.Environment(of)).PID, syscall.SIGTERM)
+	}
+}
+
 func TestStatusText(t *testing.T) {
 	at := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 	r := &statusReport{

@@ -218,7 +218,7 @@ func (w *wait) resolve() {
 	}
 	_, err := state.CloseQuestion(w.q.Path, state.Resolved, "chat", nil)
 	state.NewLog(w.env, "gchat-wait").Once(err, "reply printed, and not written down")
-	_ = state.StartPoller(w.env, w.self) // its thread is told
+	_ = w.startPoller() // its thread is told
 }
 
 // letGo ends the waiting, and a thread that only this process waited in.
@@ -240,7 +240,7 @@ func (w *wait) sayTimeout() error {
 		if _, err := state.CloseQuestion(q.Path, state.TimedOut, "timeout", nil); err != nil {
 			return err
 		}
-		_ = state.StartPoller(w.env, w.self) // its thread is told
+		_ = w.startPoller() // its thread is told
 	}
 	w.letGo()
 	if now, err := state.LoadQuestion(q.Path); err == nil {

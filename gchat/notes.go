@@ -37,7 +37,7 @@ func NoteTexts(q *state.Question, owed state.Owed) []string {
 	case state.NoteLate:
 		text = lateText(q)
 	case state.NoteUnclear:
-		text = unclearText(q, q.Reply(owed.Reply))
+		text = strings.TrimSpace(unclearText(q, q.Reply(owed.Reply)) + " " + owed.Seen)
 	case state.NoteKept:
 		text = keptText(q, q.Reply(owed.Reply))
 	case state.NoteLater:
@@ -82,6 +82,9 @@ const (
 	NotApprover   = "approvers" // the person may answer questions and not decide
 	NotOfPolicy   = "policy"    // a policy leaves the person out
 )
+
+// TimedHint is the Seen of a NoteUnclear where a yes may be given for a while.
+const TimedHint = `"yes 30m" allows for a while.`
 
 // NobodyText answers a reply in the thread of a session's reports, where no process waits for one. A session that lives has
 // not ended.
@@ -360,8 +363,12 @@ func notTypedText(q *state.Question, why string) string {
 	switch {
 	case q.Typing != nil && q.Typing.Result == "dirty" && q.Kind.Row().Prompt:
 		return "[Look] Please look into the terminal: " + clause(cmp.Or(why, q.Typing.Why)) + "."
-	case q.Kind.Row().Said:
-		return "[Kept] It goes to Claude as soon as it can be typed: " + clause(why) + "."
+	case q.Kind.Row().Prompt:
+		said := clause(why)
+		if !strings.Contains(said, "your message goes in") {
+			said += "; your message goes in as soon as it can be typed"
+		}
+		return "[Kept] " + strings.ToUpper(said[:1]) + said[1:] + "."
 	case q.Typing == nil || q.Typing.Result != "dirty":
 		return "[Waiting] Your answer is not in the terminal yet: " + clause(why) +
 			". It is tried again until the question is over."

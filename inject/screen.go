@@ -1,6 +1,7 @@
 package inject
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 
@@ -130,6 +131,14 @@ func describe(lines []line) string {
 		return "a shell"
 	case strings.Contains(strings.ToLower(last.text), "esc"):
 		return "a menu that gchat-hooks does not know"
+	}
+	top := len(lines) - 1 // the last rule: a dialog without a box stands below it (2.1.330)
+	for ; top >= 0 && !lines[top].rule(); top-- {
+	}
+	chosen := func(l line) bool { return l.indent() > 0 && strings.HasPrefix(strings.TrimSpace(l.text), "❯ ") }
+	if below := lines[top+1:]; top >= 0 && slices.ContainsFunc(below, chosen) {
+		title := slices.IndexFunc(below, func(l line) bool { return !l.blank() })
+		return fmt.Sprintf("a dialog that only the terminal answers: %q", brief(strings.TrimSpace(below[title].text), 80))
 	}
 	return "no dialog of Claude Code"
 }

@@ -117,7 +117,11 @@ func TestCommandsInASessionsThread(t *testing.T) {
 	x.ask(func(q *state.Question) {
 		q.ClaudeSessionID, q.Kind, q.Tool, q.About = x.id, state.AskedPermission, "Bash", "git push"
 	})
-	x.says("/status", "[Status] shop\n", "not known", "Waits for you:\n• Which?\n• Which?")
+	x.ask(func(q *state.Question) {
+		q.ClaudeSessionID, q.Kind, q.Shown, q.Questions[0].Question = x.id, state.AskedNext, "Shall I push?", "What is to be done next?"
+	})
+	x.says("/status", "[Status] shop\n", "not known", "Kept until Claude can take them: 1 of your messages\n",
+		"Waits for you:\n• Which?\n• Which?\n• Shall I push?")
 	if told := x.hears(); len(told) > 0 {
 		t.Errorf("told again: %q", told)
 	}

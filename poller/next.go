@@ -152,7 +152,11 @@ func (p *Poller) readyFor(ctx context.Context, q *state.Question, words string) 
 	if screen.Shows == inject.Draft { // which is its person's, and not for the space
 		return one, "", "", "someone is typing in the terminal; your message goes in when the box is empty"
 	}
-	return one, "", "", "the terminal shows " + screen.String()
+	why = "the terminal shows " + screen.String()
+	if screen.Dialog() {
+		why += "; answer it in its own thread, or in the terminal, and your message goes in then"
+	}
+	return one, "", "", why
 }
 
 // endCommand closes one of Claude Code's own commands, with what the terminal says of it. It is typed once.

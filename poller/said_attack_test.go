@@ -79,7 +79,7 @@ func TestSaidTooMuchAtOnce(t *testing.T) {
 }
 
 func TestSaidPulledOutOfOrder(t *testing.T) {
-	x := newTalk(t, nil)
+	x := newTalk(t, func(s *state.Session) { s.TmuxPane = "%1" })
 	at := time.Now().Add(-time.Second)
 	b := x.pull("m2", "/status", at.Add(100*time.Millisecond))
 	a := x.pull("m1", "/compact", at)

@@ -178,7 +178,7 @@ func (e *exam) wayIn(ctx context.Context, r *result, q *state.Question) (readAs 
 			answers, _, _ := gchat.ParseReply(m.Text, q.Questions, nil)
 			if as := answers[0].Value(); as != "" {
 				e.replier = m.Sender
-				r.ok("the reply of %s was read: %q means %q", who, gchat.Cut(m.Text, 200), gchat.Cut(as, 200))
+				r.ok("your reply was read: %q means %q", gchat.Cut(m.Text, 200), gchat.Cut(as, 200))
 				return as
 			}
 		}

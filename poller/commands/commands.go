@@ -5,6 +5,7 @@ package commands
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -126,13 +127,23 @@ func (r Room) status(ctx context.Context, one *state.Session) string {
 	}
 	qs, _ := state.OpenQuestions(r.Env)
 	var waits []string
+	kept := 0
 	for _, q := range slices.Backward(qs) { // the oldest first
 		if q.ClaudeSession() == one.ID && q.Grants() {
 			lines = append(lines, "Permissions are allowed by "+gchat.Line(q.GrantedBy()))
 		}
-		if q.ClaudeSession() == one.ID && q.Status == state.Pending && len(q.Questions) > 0 {
+		switch {
+		case q.ClaudeSession() != one.ID || len(q.Questions) == 0:
+		case q.Kind.Row().Said && q.Status.Open():
+			kept++
+		case q.Status == state.Pending && q.Kind == state.AskedNext && q.Shown != "":
+			waits = append(waits, "• "+r.short(q.Shown))
+		case q.Status == state.Pending:
 			waits = append(waits, "• "+r.short(q.Questions[0].Question))
 		}
+	}
+	if kept > 0 {
+		lines = append(lines, fmt.Sprintf("Kept until Claude can take them: %d of your messages", kept))
 	}
 	if len(waits) == 0 {
 		waits = []string{"Nothing waits for you."}

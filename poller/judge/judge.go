@@ -100,6 +100,9 @@ func Reply(cfg *config.Config, q *state.Question, r *state.Reply, now time.Time)
 	case about != "":
 		r.Verdict = state.AskedBack
 		owe(about)
+		if n := len(q.Owes); n > 0 && about == state.NoteUnclear && !q.TerminalOnly && timed(cfg, q, r, "yes 1m") > 0 {
+			q.Owes[n-1].Seen = gchat.TimedHint
+		}
 	case len(gchat.Unanswered(q.Questions, answers)) > 0:
 		r.Verdict, q.Partial = state.Kept, answers
 		q.Owe(state.NoteKept, r.MessageName) // also of one from the shell: the thread shows what is still missing
