@@ -2,6 +2,7 @@ package cli
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -43,6 +44,8 @@ type statsReport struct {
 	Since time.Time                    `json:"since"`
 	All   *tally                       `json:"all"`
 	By    map[string]map[string]*tally `json:"by"` // day, project, session
+
+	names map[string]string // of sessions
 }
 
 // tally is what was counted in a time, a project or a session.
@@ -73,6 +76,9 @@ func (s seconds) percentile(percent int) float64 {
 }
 
 func (s seconds) String() string {
+	if len(s) == 0 {
+		return "-"
+	}
 	return fmt.Sprintf("%.1f s (19 of 20 within %.1f s)", s.percentile(50), s.percentile(95))
 }
 
@@ -84,7 +90,8 @@ func (s seconds) MarshalJSON() ([]byte, error) {
 // decisions; messages in the log, which keeps the last 10 MB. What cannot be read is left out.
 func readStats(env state.Getenv, since time.Time) *statsReport {
 	by := map[string]map[string]*tally{"day": {}, "project": {}, "session": {}}
-	r := &statsReport{Since: since, All: &tally{Counts: map[string]int{}}, By: by}
+	r := &statsReport{Since: since, All: &tally{Counts: map[string]int{}}, By: by, names: map[string]string{}}
+	projects := map[string]string{} // by session
 	ends := map[string]state.Ending{}
 	for _, e := range linesOf[state.Ending](state.AuditPath(env)) {
 		ends[e.ID] = e
@@ -94,6 +101,13 @@ func readStats(env state.Getenv, since time.Time) *statsReport {
 		if q.Mode.Row().Asks {
 			ends[q.QuestionID] = q.Ending()
 		}
+	}
+	for _, e := range ends {
+		projects[e.SessionID], r.names[e.SessionID] = e.Project, e.Session
+	}
+	sessions, _ := state.SessionsIn(state.UserState(env)).All()
+	for _, s := range sessions {
+		projects[s.ID], r.names[s.ID] = s.ProjectDir, s.Name
 	}
 	for _, e := range ends {
 		if e.EndedBy == state.Instead { // it goes on in the terminal, or another one came in its place
@@ -119,7 +133,11 @@ func readStats(env state.Getenv, since time.Time) *statsReport {
 			continue
 		}
 		counted[m.ID] = counted[m.ID] || final
-		for _, t := range r.tallies(m.Time, m.Project, m.Session) {
+		project := cmp.Or(projects[m.Session], m.Project)
+		if project == state.UserState(env) { // it is the person's
+			project = ""
+		}
+		for _, t := range r.tallies(m.Time, project, m.Session) {
 			t.Counts[name]++
 		}
 	}
@@ -144,6 +162,9 @@ func (r *statsReport) tallies(at time.Time, project, session string) (in []*tall
 		return nil
 	}
 	for by, key := range map[string]string{"day": at.Local().Format(time.DateOnly), "project": project, "session": session} {
+		if key == "" {
+			continue
+		}
 		if r.By[by][key] == nil {
 			r.By[by][key] = &tally{Counts: map[string]int{}}
 		}
@@ -160,7 +181,7 @@ func (t *tally) count(e state.Ending) {
 	switch {
 	case e.Status.Open():
 		answered = "open"
-	case e.EndedBy == "terminal":
+	case e.EndedBy == "terminal", e.EndedBy == "prompt" && e.By == "" && state.Kind(e.Kind) == state.AskedNext: // went on there
 		answered = "answered_in_the_terminal"
 	case e.By == state.Local:
 		answered = "answered_by_command"
@@ -189,10 +210,10 @@ func (r *statsReport) text(parts ...string) string {
 		fmt.Fprintln(&text, state.OneLine(fmt.Sprintf("%s %d lost %s", what, len(t.Lost), strings.Join(t.Lost, " "))))
 	}
 	say("since "+local(r.Since)+":", r.All)
-	fmt.Fprintf(&text, "posted after %s, answered %s later, told to Claude %s later\n", r.All.Posted, r.All.Replied, r.All.Told)
+	fmt.Fprintf(&text, "posted after %s, answered after %s more, told to Claude after %s more\n", r.All.Posted, r.All.Replied, r.All.Told)
 	for _, by := range parts {
 		for _, key := range slices.Sorted(maps.Keys(r.By[by])) {
-			say(by+" "+key+":", r.By[by][key])
+			say(strings.TrimSpace(by+" "+r.names[key])+" "+key+":", r.By[by][key])
 		}
 	}
 	return text.String()

@@ -144,6 +144,43 @@ func TestStatsEqualWhatChatHolds(t *testing.T) {
 	}
 }
 
+// What has no project, or the person's own state for one, counts in its session's; sessions have their names.
+func TestStatsByProject(t *testing.T) {
+	env := getenv([]string{"HOME=" + t.TempDir()})
+	now := time.Now().UTC().Format(time.RFC3339Nano)
+	for path, lines := range map[string][]string{
+		state.AuditPath(env): {`{"message":"ended","id":"q","kind":"next","status":"cancelled","ended_by":"prompt","project":"/p/shop","session":"shop",
+			"session_id":"s-1","asked_at":"` + now + `"}`},
+		state.LogPath(env): {
+			`{"time":"` + now + `","id":"1","message":"` + state.LogSent + `","project":"","session":"s-1"}`,
+			`{"time":"` + now + `","id":"2","message":"` + state.LogSent + `","project":"` + state.UserState(env) + `","session":""}`,
+		},
+	} {
+		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		text := ""
+		for _, line := range lines {
+			text += strings.ReplaceAll(line, "\n", "") + "\n"
+		}
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	text := readStats(env, time.Now().Add(-time.Hour)).text("project", "session")
+	for _, want := range []string{
+		": 1 answered in the terminal, 1 instructions, 0 late replies, 2 messages sent, 0 replies not used, 0 lost", "posted after -, answered after - more",
+		"\nproject /p/shop: 1 answered in the terminal, 1 instructions, 0 late replies, 1 messages sent", "\nsession shop s-1: 1 answered",
+	} {
+		if !strings.Contains(text, want) {
+			t.Errorf("no %q in\n%s", want, text)
+		}
+	}
+	if strings.Count(text, "\nproject") != 1 || strings.Count(text, "\nsession") != 1 {
+		t.Errorf("%s", text)
+	}
+}
+
 // hooks runs gchat-hooks with nobody killing it.
 func (m *machine) hooks(args ...string) string {
 	cmd := bound.Command(m, m.program, args...)
