@@ -270,7 +270,7 @@ func (d *spaceDoor) projects() (names []string, start bool) {
 
 // week is what stats counts in the last seven days, as a whole and day by day.
 func (d *spaceDoor) week() string {
-	return readStats(d.env, time.Now().AddDate(0, 0, -week)).text("day")
+	return statsText(state.ReadStats(d.env, time.Now().AddDate(0, 0, -week)), "day")
 }
 
 // listenForUser has a space listen where only this user's programs find it, and tells them that its port stands for that.

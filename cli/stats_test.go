@@ -83,7 +83,7 @@ func TestStatsEqualWhatChatHolds(t *testing.T) {
 
 	posted, answered := map[string]*chat.Message{}, map[string]bool{}
 	var sent, said, inTerminal int
-	var took seconds
+	var took state.Seconds
 	for _, msg := range m.space.Messages() {
 		switch thread := msg.Thread.Name; {
 		case msg.Sender.Type == "HUMAN":
@@ -103,7 +103,7 @@ func TestStatsEqualWhatChatHolds(t *testing.T) {
 		if msg.Sender.Type == "HUMAN" && answered[msg.Thread.Name] {
 			from, _ := time.Parse(time.RFC3339Nano, posted[msg.Thread.Name].CreateTime)
 			to, _ := time.Parse(time.RFC3339Nano, msg.CreateTime)
-			took.add(&from, &to)
+			took.Add(&from, &to)
 			delete(answered, msg.Thread.Name)
 		}
 	}
@@ -127,8 +127,8 @@ func TestStatsEqualWhatChatHolds(t *testing.T) {
 		t.Errorf("%d tries again after %d faults, %d killed", f, m.faults.Load(), m.killed.Load())
 	}
 	for percent, name := range map[int]string{50: "p50", 95: "p95"} {
-		if d := all.Took[name] - took.percentile(percent); d > 0.01 || d < -0.01 {
-			t.Errorf("%s: %.3f s, and Chat says %.3f s", name, all.Took[name], took.percentile(percent))
+		if d := all.Took[name] - took.Percentile(percent); d > 0.01 || d < -0.01 {
+			t.Errorf("%s: %.3f s, and Chat says %.3f s", name, all.Took[name], took.Percentile(percent))
 		}
 	}
 	for _, dir := range []string{filepath.Join(m.dir, ".claude", "state"), filepath.Join(m.dir, "state", "gchat-hooks")} {
@@ -167,7 +167,7 @@ func TestStatsByProject(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	text := readStats(env, time.Now().Add(-time.Hour)).text("project", "session")
+	text := statsText(state.ReadStats(env, time.Now().Add(-time.Hour)), "project", "session")
 	for _, want := range []string{
 		": 1 answered in the terminal, 1 instructions, 0 late replies, 2 messages sent, 0 replies not used, 0 lost", "posted after -, answered after - more",
 		"\nproject /p/shop: 1 answered in the terminal, 1 instructions, 0 late replies, 1 messages sent", "\nsession shop s-1: 1 answered",
