@@ -44,7 +44,7 @@ func (p Program) hubCommand() *cli.Command {
 		Action: p.runHub,
 		Subcommands: []*cli.Command{{
 			Name: "revoke", Usage: "take from a machine, or all of a person's, what it joined with; without a word, list them",
-			ArgsUsage: "[MACHINE|users/ID]", Flags: []cli.Flag{topic}, Action: p.hubRevoke,
+			UsageText: "gchat-hooks hub revoke --topic TOPIC [MACHINE|users/ID]", Flags: []cli.Flag{topic}, Action: p.hubRevoke,
 		}},
 	}
 }
@@ -137,7 +137,10 @@ func (p Program) runHub(c *cli.Context) error {
 }
 
 func (p Program) hubRevoke(c *cli.Context) error {
-	who := state.OneLine(c.Args().First())
+	who, list := state.OneLine(c.Args().First()), "gchat-hooks hub revoke --topic "+c.String("topic")
+	if c.NArg() > 1 {
+		return usage(errors.New("revoke takes one machine or person, behind its flags"), list+" MACHINE")
+	}
 	h, err := p.newHub(c)
 	if err != nil {
 		return err
@@ -146,16 +149,23 @@ func (p Program) hubRevoke(c *cli.Context) error {
 	var revoked []hub.Machine
 	for _, m := range all {
 		if who == "" {
-			fmt.Fprintf(p.out, "%s  %s  since %s\n", m.ID, m.User, m.Made.Format("2006-01-02 15:04"))
+			gone := map[bool]string{true: "  revoked"}[m.Revoked]
+			fmt.Fprintf(p.out, "%s  %s  since %s%s\n", m.ID, m.User, m.Made.Format("2006-01-02 15:04"), gone)
 		} else if m.ID == who || m.User == strings.Replace(who, "/", "-", 1) {
 			revoked = append(revoked, m)
 		}
 	}
 	if err == nil && who != "" && len(revoked) == 0 {
-		err = fmt.Errorf("no machine and no person is called %s", who)
+		return failed(fmt.Errorf("no machine and no person is called %s", who), list+" lists them", exitFailed)
 	}
-	err = errors.Join(err, h.Revoke(c.Context, revoked...))
-	if err != nil {
+	if err == nil {
+		err = h.Revoke(c.Context, func(until time.Time) {
+			fmt.Fprintf(p.out, "revoked; this waits until %s, so that its code ends\n", until.Add(time.Minute).Format("15:04"))
+		}, revoked...)
+	}
+	if errors.Is(err, context.Canceled) {
+		return errStopped
+	} else if err != nil {
 		return failed(err, gchat.AppHint(err), exitFailed)
 	}
 	for _, m := range revoked {

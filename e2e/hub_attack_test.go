@@ -108,7 +108,7 @@ func TestAPersonIsRevoked(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 	defer cancel()
-	if err := x.hubs[0].Revoke(ctx, all...); err == nil {
+	if err := x.hubs[0].Revoke(ctx, func(time.Time) {}, all...); err == nil {
 		t.Error("it did not wait for the codes' end")
 	}
 	for _, j := range []gchat.Joined{one, two} {

@@ -63,7 +63,7 @@ func TestAMachineJoinsByTheLineThatItsPersonIsAnswered(t *testing.T) {
 			if err != nil || len(all) != 1 {
 				t.Fatalf("%+v, %v", all, err)
 			}
-			if err := x.hubs[0].Revoke(t.Context(), hub.Machine{ID: all[0].ID}); err != nil { // its code has ended long ago
+			if err := x.hubs[0].Revoke(t.Context(), nil, hub.Machine{ID: all[0].ID}); err != nil { // its code has ended long ago
 				t.Fatal(err)
 			}
 			got, said = run("doctor")

@@ -388,7 +388,7 @@ func TestRevoked(t *testing.T) {
 	if err != nil || len(all) != 1 || all[0].ID != j.Machine || all[0].User != "users-1" {
 		t.Fatalf("machines %+v, %v", all, err)
 	}
-	if err := h.Revoke(t.Context(), hub.Machine{ID: j.Machine}); err != nil { // as though its code had ended long ago
+	if err := h.Revoke(t.Context(), nil, hub.Machine{ID: j.Machine}); err != nil { // as though its code had ended long ago
 		t.Fatal(err)
 	}
 	for i := range x.hubs {
@@ -410,7 +410,8 @@ func TestRevokedWhileItsCodeIsGood(t *testing.T) {
 	all, _ := x.hubs[0].Machines(t.Context())
 	ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
 	defer cancel()
-	if err := x.hubs[0].Revoke(ctx, all[0]); err == nil {
+	waits := 0
+	if err := x.hubs[0].Revoke(ctx, func(until time.Time) { waits++ }, all[0]); err == nil || waits != 1 {
 		t.Fatal("it did not wait for the code's end")
 	}
 	if got := x.ask(1, "", "POST /hub/join", joins{Code: code, Nonce: "a"}, nil); got != http.StatusConflict {

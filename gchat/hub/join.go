@@ -190,9 +190,10 @@ func label(user string) string {
 
 // Machine is one that has joined.
 type Machine struct {
-	ID   string
-	User string // users-ID
-	Made time.Time
+	ID      string
+	User    string // users-ID
+	Made    time.Time
+	Revoked bool // it stands for nothing, and goes once its code has ended
 }
 
 // Machines are those that have joined.
@@ -202,7 +203,8 @@ func (h *Hub) Machines(ctx context.Context) (all []Machine, err error) {
 		for _, sub := range page.Subscriptions {
 			id, ok := strings.CutPrefix(path.Base(sub.Name), machinePrefix)
 			if made, err := strconv.ParseInt(sub.Labels[madeLabel], 10, 64); ok && err == nil && sub.Topic == h.Topic {
-				all = append(all, Machine{ID: id, User: sub.Labels[userLabel], Made: time.Unix(made, 0)})
+				m := Machine{ID: id, User: sub.Labels[userLabel], Made: time.Unix(made, 0), Revoked: sub.Labels[revokedLabel] != ""}
+				all = append(all, m)
 			}
 		}
 		return nil
@@ -211,8 +213,8 @@ func (h *Hub) Machines(ctx context.Context) (all []Machine, err error) {
 }
 
 // Revoke takes from machines what they joined with, within standsFor; nothing makes it again. A code that is still good could:
-// until all have ended, the subscriptions stay, and stand for nothing.
-func (h *Hub) Revoke(ctx context.Context, machines ...Machine) error {
+// until all have ended, the subscriptions stay, and stand for nothing; waits is told until when.
+func (h *Hub) Revoke(ctx context.Context, waits func(until time.Time), machines ...Machine) error {
 	subs := h.PubSub.Projects.Subscriptions
 	var failed error
 	var last time.Time
@@ -234,10 +236,13 @@ func (h *Hub) Revoke(ctx context.Context, machines ...Machine) error {
 	if failed != nil {
 		return failed
 	}
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-time.After(max(0, time.Until(last.Add(codeLife)))):
+	if until := last.Add(codeLife); time.Until(until) > 0 {
+		waits(until)
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(time.Until(until)):
+		}
 	}
 	for _, m := range machines {
 		_, err := subs.Delete(h.subscriptionOf(m.ID)).Context(ctx).Do()

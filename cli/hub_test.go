@@ -1,0 +1,112 @@
+package cli
+
+import (
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"google.golang.org/api/pubsub/v1"
+
+	"gchat-hooks/e2e/bound"
+)
+
+// An administrator lists machines, and takes one and all of a person's away. One whose code is still good is revoked at once.
+func TestHubRevoke(t *testing.T) {
+	var mu sync.Mutex
+	subs := map[string]*pubsub.Subscription{}
+	add := func(id, user, made string) {
+		name := "projects/p/subscriptions/gchat-hooks-" + id
+		subs[name] = &pubsub.Subscription{Name: name, Topic: "projects/p/topics/t", Labels: map[string]string{"user": user, "made": made}}
+	}
+	add("00000000000a", "users-1", "1000")
+	add("00000000000b", "users-2", "1000")
+	add("00000000000c", "users-2", "1000")
+	now, _ := json.Marshal(time.Now().Unix())
+	add("00000000000d", "users-3", string(now))
+	google := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		mu.Lock()
+		defer mu.Unlock()
+		name := strings.TrimPrefix(r.URL.Path, "/v1/")
+		switch sub := subs[name]; {
+		case strings.HasSuffix(name, "/subscriptions"):
+			all := &pubsub.ListSubscriptionsResponse{}
+			for _, sub := range subs {
+				all.Subscriptions = append(all.Subscriptions, sub)
+			}
+			_ = json.NewEncoder(w).Encode(all)
+		case r.Method == http.MethodDelete:
+			delete(subs, name)
+			_, _ = w.Write([]byte(`{}`))
+		case r.Method == http.MethodPatch:
+			change := &pubsub.UpdateSubscriptionRequest{Subscription: sub}
+			_ = json.NewDecoder(r.Body).Decode(change)
+			fallthrough
+		default:
+			_ = json.NewEncoder(w).Encode(sub)
+		}
+	}))
+	defer google.Close()
+	dir, err := builtProgram()
+	if err != nil {
+		t.Fatal(err)
+	}
+	revoke := func(who string, during func(said func() string)) (said string, code int) {
+		t.Helper()
+		words := append([]string{"hub", "revoke", "--topic", "projects/p/topics/t"}, strings.Fields(who)...)
+		cmd := bound.Command(t, filepath.Join(dir, "gchat-hooks"), words...)
+		home := t.TempDir()
+		cmd.Env = []string{"HOME=" + home, "GCHAT_API_ENDPOINT=" + google.URL, "GCHAT_PUBSUB_ENDPOINT=" + google.URL}
+		file, err := os.Create(filepath.Join(home, "said"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer file.Close()
+		cmd.Stdout, cmd.Stderr = file, file
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		read := func() string { b, _ := os.ReadFile(file.Name()); return string(b) }
+		if during != nil {
+			during(read)
+			_ = cmd.Process.Signal(os.Interrupt)
+		}
+		_ = cmd.Wait()
+		return read(), cmd.ProcessState.ExitCode()
+	}
+	for _, try := range []struct {
+		who, says string
+		code      int
+		left      string // machines, as the list has them
+	}{
+		{"00000000000a", "revoked: 00000000000a  users-1", 0, "bcd"},
+		{"users/2", "revoked: 00000000000b  users-2", 0, "d"},
+		{"users/9", "hub revoke --topic projects/p/topics/t lists them", 1, "d"},
+		{"00000000000d x", "revoke takes one machine or person", 4, "d"},
+	} {
+		said, code := revoke(try.who, nil)
+		if code != try.code || !strings.Contains(said, try.says) || strings.Contains(said, "Google Chat") {
+			t.Errorf("%s: exit code %d: %s", try.who, code, said)
+		}
+		list, _ := revoke("", nil)
+		for _, id := range "abcd" {
+			if strings.Contains(list, "0"+string(id)+"  users") != strings.ContainsRune(try.left, id) {
+				t.Errorf("%s: the list is %s", try.who, list)
+			}
+		}
+	}
+	said, code := revoke("00000000000d", func(said func() string) {
+		bound.Until(t, "it waits", func() bool { return strings.Contains(said(), "revoked; this waits until ") })
+	})
+	if code != 1 || !strings.Contains(said, "stopped; ") || strings.Contains(said, "Chat") {
+		t.Errorf("interrupted: exit code %d: %s", code, said)
+	}
+	if list, _ := revoke("", nil); !strings.HasSuffix(list, "  revoked\n") {
+		t.Error(list)
+	}
+}
