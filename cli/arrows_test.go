@@ -25,7 +25,7 @@ var arrows = []struct {
 	{"hooks/wake", []string{"hooks", "inject", "state"}, "it uses inject to read a pane"},
 	{"gchat", []string{"state", "state/config"}, "it speaks Google Chat and takes questions as types"},
 	{"gchat/login", []string{"gchat", "state", "state/config"}, "it gets the credentials that gchat reads with, through a browser"},
-	{"gchat/hub", []string{"gchat", "state"}, "it stands between machines and Google, and knows nothing of questions"},
+	{"gchat/hub", []string{"gchat", "state", "state/config"}, "it stands between machines and Google, reads its policy as machines do, and knows nothing of questions"},
 	{"gchat/space", []string{}, "the embedded space is Chat's side: it knows nothing of ours"},
 	{"poller/service", []string{"state", "state/config"}, "it writes files for launchd and systemd, and knows the daemon by its name only"},
 	{"poller/openclaw", []string{"state", "state/config"}, "it runs openclaw with what a message says"},

@@ -59,6 +59,9 @@ func (p Program) newHub(c *cli.Context) (*hub.Hub, error) {
 		Topic: topic, Subscription: c.String("subscription"), Domains: c.StringSlice("domain"), Policy: c.String("policy"),
 		URL: strings.TrimSuffix(c.String("url"), "/"), Version: version(), Log: zerolog.New(p.errOut).With().Timestamp().Logger(),
 	}
+	if _, err := config.ReadHubPolicy(o.Policy); err != nil {
+		return nil, failed(err, "mend "+o.Policy+"; docs/team.md says what it takes", exitFailed)
+	}
 	var err error
 	o.Chat, o.PubSub, err = gchat.Services(c.Context, config.Personal(p.env), nil)
 	if err != nil {

@@ -91,10 +91,7 @@ func (h *Hub) Save(file string) error {
 }
 
 // What a hub answers is written into the person's configuration: machine, space, subscription and token, and who may answer.
-var (
-	joinedForm = state.Pattern(`^[0-9a-f]{12} spaces/[\w-]+ projects/[\w.:~+%-]+/subscriptions/[\w.~+%-]+ [!-~]+$`)
-	userForm   = state.Pattern(`^users/[\w-]{1,40}$`)
-)
+var joinedForm = state.Pattern(`^[0-9a-f]{12} spaces/[\w-]+ projects/[\w.:~+%-]+/subscriptions/[\w.~+%-]+ [!-~]+$`)
 
 // join takes the hub's answer to a code, or to an earlier token. Errors are *APIError, errNoHub and of the transport.
 func (h *Hub) join(ctx context.Context, token string, in map[string]string) error {
@@ -116,7 +113,7 @@ func (h *Hub) join(ctx context.Context, token string, in map[string]string) erro
 	}
 	var j Joined
 	err = json.Unmarshal(answer, &j)
-	stranger := slices.ContainsFunc(append(j.Deciders, j.User), func(who string) bool { return !userForm().MatchString(who) })
+	stranger := slices.ContainsFunc(append(j.Deciders, j.User), func(who string) bool { return !config.UserForm().MatchString(who) })
 	well := joinedForm().MatchString(strings.Join([]string{j.Machine, j.Space, j.Subscription, j.Token}, " "))
 	another := h.Machine != "" && j.Machine != h.Machine
 	if err != nil || stranger || another || !well || j.Time.IsZero() || !j.Expires.After(j.Time) {

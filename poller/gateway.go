@@ -119,7 +119,7 @@ func (p *Poller) config(projectDir string, trusted bool) *config.Config {
 // readConfig is config. A hub is asked for its policy by policy: for at most three seconds, and not while a record is locked.
 func (p *Poller) readConfig(projectDir string, trusted bool, policy config.ReadPolicy) *config.Config {
 	c := config.Load(state.ForProject(p.Env, projectDir, trusted), projectDir)
-	c.ReadPolicy = policy
+	c.ReadPolicy, c.RenewPolicy = policy, true
 	p.Log.Hide(c.WebhookURL)
 	p.Log.Once(c.Restrict(context.Background(), p.Env), "policy")
 	return c

@@ -130,7 +130,11 @@ func (e *exam) readMend(err error) string {
 
 // chatAllowed looks whether any person may answer, whether the list has people, and whether the person who reads is on it.
 func (e *exam) chatAllowed(ctx context.Context, r *result) {
-	if len(e.cfg.AllowedUsers) == 0 {
+	switch {
+	case errors.Is(errors.Join(e.cfg.Problems...), config.ErrPolicy):
+		r.skip("nobody may answer while a policy cannot be read")
+		return
+	case len(e.cfg.AllowedUsers) == 0:
 		r.fail("nobody may answer: allowed_users is empty")
 		return
 	}

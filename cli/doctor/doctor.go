@@ -189,7 +189,7 @@ func begin(ctx context.Context, o Options) *exam {
 		Options: o, project: project, cfg: config.Load(o.Env, project), log: state.NewLog(o.Env, "doctor"),
 		sources: sources(o.Env),
 	}
-	e.cfg.ReadPolicy = gchat.ReadPolicy
+	e.cfg.ReadPolicy, e.cfg.RenewPolicy = gchat.ReadPolicy, true
 	_ = e.cfg.Restrict(ctx, o.Env) // its error is among the problems
 	e.log.Hide(e.cfg.Secrets(o.Env)...)
 	e.webhook = sync.OnceValues(func() (*gchat.Webhook, error) { return e.findWebhook(ctx) })

@@ -172,6 +172,7 @@ func TestDoctorFindsPlantedFaults(t *testing.T) {
 			}
 		}, "chat.allowed", warn, "you are users/99, and may not answer", "allowed_users", ""},
 		{"nobody may answer", func(p *patient) { delete(p.config, "allowed_users") }, "chat.allowed", fail, "allowed_users is empty", "allowed_users in ~/.config", ""},
+		{"a policy that cannot be read", func(p *patient) { p.env["GCHAT_POLICY_FILE"] = "/none" }, "config.parse", fail, "nothing is asked in Chat: read policy", "whose policy it is", ""},
 		{"a name on the list", func(p *patient) { p.config["allowed_users"] = []string{"users/1", "Ann"} }, "chat.allowed", warn, `"Ann"`, "users/ID", ""},
 		{"a person by name on the list", func(p *patient) {
 			p.config["allowed_users"] = []string{"users/local-human", "ann@example.com", "users/ann@example.com", "users/Bob"}

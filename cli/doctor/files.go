@@ -24,7 +24,10 @@ import (
 // a slip of the keyboard is otherwise silent. Names that begin with "$" or "_" are a person's own notes.
 func (e *exam) configParse(_ context.Context, r *result) {
 	for _, err := range e.cfg.Problems {
-		r.fail("%v", err)
+		found := r.fail("%v", err)
+		if errors.Is(err, config.ErrPolicy) {
+			found.Mend = "ask whose policy it is: the administrator of this machine, or who runs the hub"
+		}
 	}
 	known := map[string]bool{}
 	for _, s := range config.Settings() {

@@ -8,7 +8,6 @@ import (
 	"encoding/json"
 	"errors"
 	"net/http"
-	"os"
 	"strconv"
 	"strings"
 	"sync"
@@ -18,6 +17,8 @@ import (
 	"google.golang.org/api/chat/v1"
 	"google.golang.org/api/googleapi"
 	"google.golang.org/api/pubsub/v1"
+
+	"gchat-hooks/state/config"
 )
 
 // Options are what an administrator says of a hub.
@@ -26,7 +27,7 @@ type Options struct {
 	Subscription string   // projects/P/subscriptions/S: the app's events
 	Topic        string   // projects/P/topics/T: to the machines
 	Domains      []string // of the e-mail addresses that may join
-	Policy       string   // a file, "" for none: see config.Policy
+	Policy       string   // a file, "" for none: see config.HubPolicy
 	Version      string   // of this program
 	Key          []byte   // signs codes and tokens
 	Log          zerolog.Logger
@@ -237,24 +238,20 @@ func codeOf(err error) int {
 	return google.Code
 }
 
-// policyFile is the administrator's file, as machines may see it, and who may decide in which space beside who asked.
-func (h *Hub) policyFile() (policy map[string]json.RawMessage, deciders map[string][]string, err error) {
-	policy = map[string]json.RawMessage{}
-	if h.Policy == "" {
-		return policy, nil, nil
+// policyFile is the administrator's file. While it is broken, machines go on by the last good one.
+func (h *Hub) policyFile() (*config.HubPolicy, error) {
+	p, err := config.ReadHubPolicy(h.Policy)
+	if err != nil {
+		h.Log.Error().Str("file", h.Policy).Str("error", head(err.Error())).Msg("the policy cannot be read: mend the file")
+		return nil, refuse(http.StatusServiceUnavailable, "the hub's policy cannot be read: tell who runs the hub")
 	}
-	b, err := os.ReadFile(h.Policy)
-	if err == nil {
-		err = json.Unmarshal(b, &policy)
-	}
-	if spaces := policy["spaces"]; err == nil && spaces != nil {
-		err = json.Unmarshal(spaces, &deciders)
-	}
-	delete(policy, "spaces")
-	return policy, deciders, err
+	return p, nil
 }
 
 func (h *Hub) policy(*call) (any, error) {
-	policy, _, err := h.policyFile()
-	return map[string]any{"policy": policy, "version": h.Version, "time": time.Now().UTC()}, err
+	p, err := h.policyFile()
+	if err != nil {
+		return nil, err
+	}
+	return map[string]any{"policy": p.Policy, "version": h.Version, "time": time.Now().UTC()}, nil
 }

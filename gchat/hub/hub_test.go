@@ -1,12 +1,19 @@
 package hub
 
 import (
+	"bytes"
+	"encoding/json"
+	"errors"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/rs/zerolog"
 	"google.golang.org/api/option"
 	"google.golang.org/api/pubsub/v1"
 )
@@ -54,5 +61,35 @@ func TestGoogleDoesNotSayWhoStands(t *testing.T) {
 	answer.Store(http.StatusTooManyRequests)
 	if err := h.joined(t.Context(), &Claims{Machine: "m"}); err == nil {
 		t.Error("it was gone")
+	}
+}
+
+// A policy that was broken while the hub runs is told to no machine, and no code is spent on it; a mended one counts at once.
+func TestThePolicyIsBrokenWhileTheHubRuns(t *testing.T) {
+	var log bytes.Buffer
+	file := filepath.Join(t.TempDir(), "policy.json")
+	h := New(t.Context(), Options{Policy: file, Key: []byte("k"), Log: zerolog.New(&log)})
+	write := func(text string) {
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write(`{"never_remot": ["Bash"]}`)
+	told := &refusal{}
+	if _, err := h.policy(nil); !errors.As(err, &told) || told.Code != http.StatusServiceUnavailable {
+		t.Errorf("a broken policy: %v", err)
+	}
+	if !strings.Contains(log.String(), `"level":"error"`) || !strings.Contains(log.String(), "never_remot") {
+		t.Errorf("the log says %s", &log)
+	}
+	code := h.Sign(Claims{Is: isCode, Machine: "m", Until: time.Now().Add(time.Minute).Unix()})
+	join := httptest.NewRequest(http.MethodPost, "/hub/join", strings.NewReader(`{"code": "`+code+`", "nonce": "n"}`))
+	if _, _, err := h.join(join); !errors.As(err, &told) || told.Code != http.StatusServiceUnavailable {
+		t.Errorf("join: %v", err)
+	}
+	write(`{"never_remote": ["Bash"], "spaces": {"spaces/A": ["users/1"]}}`)
+	got, err := h.policy(nil)
+	if b, _ := json.Marshal(got); err != nil || !strings.Contains(string(b), `"policy":{"never_remote":["Bash"]}`) {
+		t.Errorf("mended: %s, %v", b, err)
 	}
 }

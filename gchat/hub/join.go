@@ -18,6 +18,7 @@ import (
 	"google.golang.org/api/pubsub/v1"
 
 	"gchat-hooks/gchat"
+	"gchat-hooks/state/config"
 )
 
 // Claims are what a code or a token says, signed by the hub's key.
@@ -94,6 +95,7 @@ func (h *Hub) join(r *http.Request) (c *Claims, answer any, err error) {
 	if err := decode(r, &in); err != nil {
 		return nil, nil, err
 	}
+	policy := &config.HubPolicy{}
 	if in.Code == "" {
 		c, err = h.bearer(r)
 		if err == nil && c.Until < time.Now().Add(-idleLife).Unix() {
@@ -103,7 +105,10 @@ func (h *Hub) join(r *http.Request) (c *Claims, answer any, err error) {
 			err = h.joined(r.Context(), c)
 		}
 	} else {
-		c, err = h.spend(r.Context(), in)
+		policy, err = h.policyFile()
+		if err == nil {
+			c, err = h.spend(r.Context(), in)
+		}
 	}
 	if err == nil {
 		err = h.stillIn(r.Context(), c)
@@ -118,11 +123,7 @@ func (h *Hub) join(r *http.Request) (c *Claims, answer any, err error) {
 		Subscription: h.subscriptionOf(c.Machine), Version: h.Version, Time: now,
 	}
 	if in.Code != "" {
-		_, deciders, err := h.policyFile()
-		if err != nil {
-			return c, nil, err
-		}
-		told.Deciders = deciders[c.Space]
+		told.Deciders = policy.Spaces[c.Space]
 	}
 	h.Log.Info().Str("machine", c.Machine).Str("user", c.User).Str("email", c.Email).Str("space", c.Space).
 		Str("version", head(in.Version)).Bool("renewed", in.Code == "").Msg("joined")

@@ -71,6 +71,7 @@ type Config struct {
 	AllowedUnknown, Unread bool
 
 	ReadPolicy   ReadPolicy // nil: only the copy of a hub's policy counts
+	RenewPolicy  bool       // as the poller does: the copy is read again after policyFresh
 	TitlesOnly   bool       // a policy's, as all that follows: see Restrict
 	terminalOnly []string   // kinds: see Keeps
 	within       [][]string // each policy's allowed_users

@@ -47,8 +47,8 @@ const HubCredentials = "gchat_hooks_hub"
 type ReadPolicy func(ctx context.Context, credentialsFile string) (json.RawMessage, error)
 
 const (
-	policyFresh = time.Hour      // a hub's policy is read again when it is older
-	policyKept  = 24 * time.Hour // so long the last one holds while the hub is out of reach
+	policyFresh = time.Hour      // the poller reads a hub's policy again when it is older
+	policyKept  = 24 * time.Hour // so long the last one holds; what waits for it, as a hook, asks only where there is none so young
 	policyPause = time.Minute    // from one failed try to the next: each may take three seconds
 )
 
@@ -56,7 +56,7 @@ const (
 var ErrPolicy = errors.New("nothing is asked in Chat")
 
 // Restrict takes away what the policies do: that of the machine, that of the file in $GCHAT_POLICY_FILE, and those of the hubs
-// that this machine joined. The files are read once, and a hub is asked when the copy of its policy is an hour old.
+// that this machine joined. The files are read once; see policyKept for when a hub is asked.
 //
 // The error is ErrPolicy with a reason, which then stands among Problems, too: nothing is asked or reported in Chat, and no reply
 // counts.
@@ -81,7 +81,7 @@ func (c *Config) Restrict(ctx context.Context, env state.Getenv) error {
 		take(parsePolicy(state.ReadLinked(added, maxConfig)))
 	}
 	for file, hub := range c.Hubs(env) {
-		take(parsePolicy(c.hubPolicy(ctx, env, file, hub)))
+		take(c.hubPolicy(ctx, env, file, hub))
 	}
 	if c.unreadPolicy != nil {
 		c.unreadPolicy = fmt.Errorf("%w: %w", ErrPolicy, c.unreadPolicy)
@@ -92,9 +92,35 @@ func (c *Config) Restrict(ctx context.Context, env state.Getenv) error {
 	return c.unreadPolicy
 }
 
+// UserForm is the form of users/ID.
+var UserForm = state.Pattern(`^users/[\w-]{1,40}$`)
+
+// HubPolicy is the file of a hub's administrator.
+type HubPolicy struct {
+	Policy // of its machines
+	// Spaces are who may decide in a space beside the person who asks there: spaces/S → users/ID.
+	Spaces map[string][]string `json:"spaces,omitempty"`
+}
+
+// ReadHubPolicy reads a hub's file, "" for none, as strictly as the machines read what they get of it.
+func ReadHubPolicy(file string) (*HubPolicy, error) {
+	if file == "" {
+		return &HubPolicy{}, nil
+	}
+	return parseHubPolicy(os.ReadFile(file))
+}
+
 // parsePolicy reads a policy strictly: what this version does not know of it, it could not hold to.
 func parsePolicy(b []byte, err error) (*Policy, error) {
-	p := &Policy{}
+	p, err := parseHubPolicy(b, err)
+	if err == nil && p.Spaces != nil {
+		err = errors.New("read policy: spaces is for the file of a hub")
+	}
+	return &p.Policy, err
+}
+
+func parseHubPolicy(b []byte, err error) (*HubPolicy, error) {
+	p := &HubPolicy{}
 	if err == nil {
 		d := json.NewDecoder(bytes.NewReader(trimBOM(b)))
 		d.DisallowUnknownFields()
@@ -106,6 +132,12 @@ func parsePolicy(b []byte, err error) (*Policy, error) {
 	for _, kind := range p.TerminalOnly {
 		if !slices.Contains(kinds, kind) {
 			err = fmt.Errorf("terminal_only takes %s, not %q", strings.Join(kinds, ", "), kind)
+		}
+	}
+	for space, users := range p.Spaces {
+		stranger := slices.IndexFunc(users, func(who string) bool { return !UserForm().MatchString(who) })
+		if !strings.HasPrefix(space, "spaces/") || stranger >= 0 {
+			err = fmt.Errorf(`spaces takes {"spaces/ID": ["users/ID"]}, not %q: %q`, space, users)
 		}
 	}
 	if err != nil {
@@ -150,7 +182,7 @@ type keptPolicy struct {
 }
 
 // hubPolicy is the policy of a hub: its copy, or where that is old what the hub says now.
-func (c *Config) hubPolicy(ctx context.Context, env state.Getenv, file, hub string) ([]byte, error) {
+func (c *Config) hubPolicy(ctx context.Context, env state.Getenv, file, hub string) (*Policy, error) {
 	path, all := filepath.Join(state.UserState(env), "policy.json"), map[string]keptPolicy{}
 	b, _ := state.ReadPlain(path, maxConfig)
 	if _ = json.Unmarshal(b, &all); all == nil { // what is broken, or not there, the hub says again
@@ -158,22 +190,28 @@ func (c *Config) hubPolicy(ctx context.Context, env state.Getenv, file, hub stri
 	}
 	kept := all[hub]
 	older := func(at time.Time, than time.Duration) bool { return time.Since(at).Abs() > than } // a clock may be set back
+	p, err := parsePolicy(kept.Policy, nil)
+	if err != nil {
+		kept.Read = time.Time{}
+	}
 	failed := errors.New("it is asked again soon")
-	if c.ReadPolicy != nil && older(kept.Read, policyFresh) && older(kept.Tried, policyPause) {
-		var fresh json.RawMessage
+	holds := map[bool]time.Duration{true: policyFresh, false: policyKept}[c.RenewPolicy]
+	if c.ReadPolicy != nil && older(kept.Read, holds) && older(kept.Tried, policyPause) {
 		kept.Tried = time.Now().UTC()
-		fresh, failed = c.ReadPolicy(ctx, file)
-		if failed == nil {
-			kept.Policy, kept.Read = fresh, kept.Tried
+		fresh, err := c.ReadPolicy(ctx, file)
+		answered, err := parsePolicy(fresh, err)
+		failed = err
+		if failed == nil { // else the last good one stays
+			p, kept.Policy, kept.Read = answered, fresh, kept.Tried
 		}
 		all[hub] = kept
 		b, _ = json.Marshal(all)
 		_ = state.WriteFile(path, b) // without a copy the next hook asks again
 	}
 	if older(kept.Read, policyKept) {
-		return nil, fmt.Errorf("the policy of %s was not read for a day: %w", hub, failed)
+		return &Policy{}, fmt.Errorf("the policy of %s was not read for a day: %w", hub, failed)
 	}
-	return kept.Policy, nil
+	return p, nil
 }
 
 // Keeps says whether a policy keeps a kind in the terminal: it is not asked, said or reported in Chat.

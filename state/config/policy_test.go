@@ -207,10 +207,11 @@ func TestHowLongAHubsPolicyHolds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g, h := newGoverned(t), &hub{policy: strictPolicy}
 		g.put(".config/gchat-hooks/hub.json", `{"type": "gchat_hooks_hub", "hub": "https://hub", "token": "t"}`)
+		renews := true // as the poller
 		restrict := func(what string, asked int, reads bool) *Config {
 			t.Helper()
 			c, before := Load(g.getenv, g.project), h.asked
-			c.ReadPolicy = h.read
+			c.ReadPolicy, c.RenewPolicy = h.read, renews
 			if err := c.Restrict(t.Context(), g.getenv); (err == nil) != reads || c.Unread == reads {
 				t.Errorf("%s: %v", what, err)
 			}
@@ -235,13 +236,22 @@ func TestHowLongAHubsPolicyHolds(t *testing.T) {
 		time.Sleep(59 * time.Minute)
 		restrict("within an hour", 0, true)
 		time.Sleep(2 * time.Minute)
-		h.down = errors.New("down")
+		h.down, renews = errors.New("down"), false
+		restrict("older, for a hook", 0, true)
+		renews = true
 		restrict("older", 1, true)
 		restrict("tried a moment ago", 0, true)
 		time.Sleep(22 * time.Hour)
 		restrict("within a day", 1, true)
+		h.down, h.policy, renews = nil, `{"never_remot": []}`, true
+		time.Sleep(policyPause + time.Second)
+		restrict("with a typo", 1, true)
+		restrict("with a typo, a moment ago", 0, true)
+		time.Sleep(policyPause + time.Second)
+		restrict("with a typo, a minute ago", 1, true)
+		h.down, renews = errors.New("down"), false
 		time.Sleep(2 * time.Hour)
-		restrict("after a day", 1, false)
+		restrict("after a day, for a hook", 1, false)
 		time.Sleep(policyPause + time.Second)
 		h.down, h.policy = nil, `{"titles_only": true, "later": 1}`
 		c := restrict("a later hub's", 1, false)
@@ -293,6 +303,28 @@ func TestNothingLiftsAHubsPolicy(t *testing.T) {
 			}
 			g.held(name, c)
 		})
+	}
+}
+
+// A hub's file is read as strictly as its machines read what they get of it.
+func TestReadHubPolicy(t *testing.T) {
+	for text, wrong := range map[string]string{
+		`{"never_remote": ["Bash"], "spaces": {"spaces/A": ["users/1", "users/2"]}}`: "",
+		`{"never_remot": ["Bash"]}`:                     "never_remot",
+		`{"terminal_only": ["plans"]}`:                  "terminal_only takes",
+		`{"terminal_only": [`:                           "EOF",
+		`{"spaces": {"spaces/A": ["bob@example.com"]}}`: "bob@example.com",
+		`{"spaces": {"spaces/A": ["222"]}}`:             "spaces takes",
+		`{"spaces": {"A": ["users/1"]}}`:                "spaces takes",
+		`{"spaces": {"spaces/A": "users/222"}}`:         "spaces",
+	} {
+		p, err := ReadHubPolicy(newGoverned(t).put("p.json", text))
+		if (wrong == "") != (err == nil) || err != nil && !strings.Contains(err.Error(), wrong) {
+			t.Errorf("%s: %+v, %v", text, p, err)
+		}
+	}
+	if _, err := ReadHubPolicy("/none.json"); err == nil {
+		t.Error("it is not there")
 	}
 }
 
