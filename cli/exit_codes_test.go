@@ -14,6 +14,7 @@ func TestExitCodes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	const aHub = "hub --topic projects/p/topics/t --subscription projects/p/subscriptions/s --domain example.com --key-file k "
 	for _, tt := range []struct {
 		mistake  string
 		code     int
@@ -44,6 +45,7 @@ func TestExitCodes(t *testing.T) {
 		}},
 		{"flags that do not go with each other", 4, []string{
 			"hub", "hub --tls-cert x", "hub --listen 0.0.0.0:0 --topic projects/p/topics/t --subscription s --domain d --key-file k",
+			aHub + "--behind-proxy", aHub + "--url http://hub.example.com", aHub + "--subscription x", aHub + "--domain *", aHub + "--domain @example.com",
 			"install --user --local", "uninstall --purge --local", "send --queue --no-queue hi",
 			"doctor --wait 1m", "send --thread-key x --thread-name spaces/S/threads/T hi",
 		}},

@@ -10,7 +10,9 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"path"
 	"runtime/debug"
+	"slices"
 	"strings"
 	"time"
 
@@ -52,7 +54,7 @@ func (p Program) hubCommand() *cli.Command {
 // newHub prepares a hub as far as its flags say.
 func (p Program) newHub(c *cli.Context) (*hub.Hub, error) {
 	topic := c.String("topic")
-	if parts := strings.Split(topic, "/"); len(parts) != 4 || parts[0] != "projects" || parts[2] != "topics" {
+	if is, _ := path.Match("projects/?*/topics/?*", topic); !is {
 		return nil, usage(fmt.Errorf("--topic takes projects/P/topics/T, not %q", topic), "gchat-hooks hub --help")
 	}
 	o := hub.Options{
@@ -85,6 +87,9 @@ func (p Program) runHub(c *cli.Context) error {
 	host, _, err := net.SplitHostPort(c.String("listen"))
 	certificate, key := c.String("tls-cert"), c.String("tls-key")
 	here := net.ParseIP(host).IsLoopback() || host == "localhost"
+	_, noURL := gchat.ParseEndpoint(c.String("url"))
+	app, _ := path.Match("projects/?*/subscriptions/?*", c.String("subscription"))
+	odd := func(domain string) bool { return !strings.Contains(domain, ".") || strings.ContainsAny(domain, "@* ") }
 	switch {
 	case err != nil:
 		err = fmt.Errorf("--listen takes HOST:PORT, not %q", c.String("listen"))
@@ -94,6 +99,14 @@ func (p Program) runHub(c *cli.Context) error {
 		err = errors.New("tokens would cross the network in the clear: give --tls-cert and --tls-key, or --behind-proxy")
 	case c.String("key-file") == "" || c.String("subscription") == "" || len(c.StringSlice("domain")) == 0:
 		err = errors.New("--key-file, --subscription and --domain are needed")
+	case c.Bool("behind-proxy") && c.String("url") == "":
+		err = errors.New("--behind-proxy needs --url: the address that machines reach, and not this one")
+	case noURL != nil:
+		err = fmt.Errorf("--url takes https://HOST, not %q", c.String("url"))
+	case !app:
+		err = fmt.Errorf("--subscription takes projects/P/subscriptions/S, not %q", c.String("subscription"))
+	case slices.ContainsFunc(c.StringSlice("domain"), odd):
+		err = fmt.Errorf("--domain takes names like example.com, not %q", c.StringSlice("domain"))
 	}
 	if err != nil {
 		return usage(err, "gchat-hooks hub --help")

@@ -71,7 +71,8 @@ func TestAJoinIsNotAnswered(t *testing.T) {
 	})
 }
 
-// A code goes where only its asker reads. A direct message of two people is no such place, and neither is a thread.
+// A code goes where only its asker reads: a direct message of two people is no such place. In a named space a reply is a machine's;
+// in a direct message join is the hub's, in a thread, too.
 func TestWhereJoinIsAnswered(t *testing.T) {
 	x := newTeam(t)
 	direct := x.Direct(ann)
@@ -88,9 +89,15 @@ func TestWhereJoinIsAnswered(t *testing.T) {
 			t.Error("both people see the code of one")
 		}
 	}
-	var question chat.Message
+	var greeting, question chat.Message
+	x.ask(0, j.Token, createAs(j, 1), &chat.Message{Text: "Hello."}, &greeting)
+	before = len(x.Messages(direct))
+	x.Say(ann, direct, &greeting, "“Join.”")
+	bound.Until(t, "another code", func() bool { return len(x.Messages(direct)) == before+2 })
+	room := x.Room("room")
+	j = x.joined(ann, room)
 	x.ask(0, j.Token, createAs(j, 1), &chat.Message{Text: "Merge or join?"}, &question)
-	x.Say(ann, direct, &question, "join")
+	x.Say(ann, room, &question, "join")
 	bound.Until(t, "her machine hears the answer", func() bool {
 		var got pubsub.PullResponse
 		x.ask(0, j.Token, "POST /v1/"+j.Subscription+":pull", &pubsub.PullRequest{MaxMessages: 1}, &got)

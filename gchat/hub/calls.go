@@ -146,7 +146,7 @@ func (h *Hub) create(c *call) (any, error) {
 	}
 	made, err := create.Context(c.Context()).Do()
 	if err == nil {
-		h.Log.Info().Str("machine", c.who.Machine).Str("user", c.who.User).Str("space", c.in).Str("message", id).Msg("posted")
+		h.Log.Info().Str("machine", c.who.Machine).Str("user", c.who.User).Str("space", c.in).Str("id", id).Msg("posted")
 	}
 	return made, err
 }

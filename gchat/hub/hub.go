@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -42,6 +43,7 @@ type Hub struct {
 	drain    context.Context // has ended where this replica ends
 	greets   sync.WaitGroup
 	greeting chan struct{} // holds one for each of greets
+	failed   atomic.Int32  // rounds of the relay, one after another; before the first good one it counts one more
 
 	mu       sync.Mutex
 	stands   map[string]standing // by subscription
@@ -49,7 +51,6 @@ type Hub struct {
 	done     map[string]int      // since minute: calls, by machine, and writes
 	minute   time.Time
 	threads  map[string]bool // that a machine may write in, as machine + " " + thread
-	heard    time.Time       // when the last pull of the app's events was answered
 }
 
 // standing is what Google last said of a machine's subscription.
@@ -72,8 +73,10 @@ const (
 
 // New prepares a hub, which drains from the end of ctx on.
 func New(ctx context.Context, o Options) *Hub {
-	return &Hub{Options: o, drain: ctx, heard: time.Now(), greeting: make(chan struct{}, 16), stands: map[string]standing{},
+	h := &Hub{Options: o, drain: ctx, greeting: make(chan struct{}, 16), stands: map[string]standing{},
 		underWay: map[string]int{}, done: map[string]int{}, threads: map[string]bool{}}
+	h.failed.Store(1)
+	return h
 }
 
 // Handler is what machines call. What it does not name is not there.
@@ -108,9 +111,7 @@ func (h *Hub) Handler() http.Handler {
 		h.answer(w, r, c, answer, err)
 	})
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) {
-		h.mu.Lock()
-		defer h.mu.Unlock()
-		if h.drain.Err() != nil || time.Since(h.heard) > 2*pullBound {
+		if h.drain.Err() != nil || h.failed.Load() > 1 {
 			w.WriteHeader(http.StatusServiceUnavailable)
 		}
 	})

@@ -2,8 +2,11 @@ package hub
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -14,8 +17,11 @@ import (
 	"time"
 
 	"github.com/rs/zerolog"
+	"google.golang.org/api/chat/v1"
 	"google.golang.org/api/option"
 	"google.golang.org/api/pubsub/v1"
+
+	"gchat-hooks/e2e/bound"
 )
 
 // Only whole addresses of a domain may join; where a domain was left empty, nobody may by it.
@@ -91,5 +97,83 @@ func TestThePolicyIsBrokenWhileTheHubRuns(t *testing.T) {
 	got, err := h.policy(nil)
 	if b, _ := json.Marshal(got); err != nil || !strings.Contains(string(b), `"policy":{"never_remote":["Bash"]}`) {
 		t.Errorf("mended: %s, %v", b, err)
+	}
+}
+
+// What people write to the hub itself, and what is for machines.
+func TestWordsForTheHub(t *testing.T) {
+	for _, c := range []struct {
+		said          string
+		direct, reply bool
+		want          string
+	}{
+		{"join", true, false, "join"}, {" Join.", true, false, "join"}, {"JOIN!", true, false, "join"}, {"/join", true, false, "join"},
+		{"“join”", true, true, "join"}, {"`join`", false, false, "join"}, {"join", false, true, ""}, {"join us", true, false, ""},
+		{"help", true, false, "help"}, {"help", true, true, ""}, {"help", false, false, ""}, {"", true, false, ""}, {"1.", true, true, ""},
+	} {
+		e := &chat.DeprecatedEvent{Type: "MESSAGE", Space: &chat.Space{Name: "spaces/A", SingleUserBotDm: c.direct}, User: &chat.User{}}
+		e.Message = &chat.Message{Text: c.said, ThreadReply: c.reply}
+		if got := word(e); got != c.want || forHub(e) != (c.want != "") {
+			t.Errorf("%+v: %q", c, got)
+		}
+	}
+}
+
+// An answer that Chat has no time for is given later; one that it refuses is given up.
+func TestChatRefusesAnAnswer(t *testing.T) {
+	code := http.StatusTooManyRequests
+	google := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(code) }))
+	defer google.Close()
+	messages, err := chat.NewService(t.Context(), option.WithEndpoint(google.URL), option.WithHTTPClient(google.Client()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	h := New(t.Context(), Options{Chat: messages})
+	if err := h.say(t.Context(), "spaces/A", "1", "hello"); err == nil {
+		t.Error("429: it is not said again")
+	}
+	code = http.StatusForbidden
+	if err := h.say(t.Context(), "spaces/A", "1", "hello"); err != nil {
+		t.Error(err)
+	}
+}
+
+// A replica is healthy while the app's events can be read: not where the first pull fails, nor where two do one after another.
+func TestHealth(t *testing.T) {
+	for _, c := range []struct {
+		pulls []int // how they are answered; another one waits
+		want  int
+	}{{nil, 200}, {[]int{403}, 503}, {[]int{200}, 200}, {[]int{200, 403}, 200}, {[]int{200, 403, 403}, 503}, {[]int{403, 403, 200}, 200}} {
+		t.Run(fmt.Sprint(c.pulls), func(t *testing.T) {
+			t.Parallel()
+			var pulled atomic.Int32
+			google := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				_, _ = io.Copy(io.Discard, r.Body)
+				n := int(pulled.Add(1))
+				if n > len(c.pulls) {
+					<-r.Context().Done()
+					return
+				}
+				w.WriteHeader(c.pulls[n-1])
+				_, _ = w.Write([]byte(`{}`))
+			}))
+			defer google.Close()
+			events, err := pubsub.NewService(t.Context(), option.WithEndpoint(google.URL), option.WithHTTPClient(google.Client()))
+			if err != nil {
+				t.Fatal(err)
+			}
+			h := New(t.Context(), Options{PubSub: events, Log: zerolog.Nop()})
+			ctx, end := context.WithCancel(t.Context())
+			done := make(chan struct{})
+			go func() { defer close(done); h.Relay(ctx) }()
+			bound.Until(t, "all are answered", func() bool { return int(pulled.Load()) > len(c.pulls) })
+			w := httptest.NewRecorder()
+			h.Handler().ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/healthz", nil))
+			if w.Code != c.want {
+				t.Errorf("it is %d", w.Code)
+			}
+			end()
+			<-done
+		})
 	}
 }

@@ -1,6 +1,7 @@
 package hub
 
 import (
+	"cmp"
 	"context"
 	"encoding/base64"
 	"encoding/json"
@@ -10,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode"
 
 	"google.golang.org/api/chat/v1"
 	"google.golang.org/api/pubsub/v1"
@@ -31,9 +33,11 @@ func (h *Hub) Relay(ctx context.Context) {
 	for pause := shortest; ctx.Err() == nil; {
 		err := h.relayOnce(ctx)
 		if err == nil || ctx.Err() != nil {
+			h.failed.Store(0)
 			pause = shortest
 			continue
 		}
+		h.failed.Add(1)
 		h.Log.Error().Str("error", head(err.Error())).Msg("events are not relayed; it is tried again")
 		select {
 		case <-ctx.Done():
@@ -53,9 +57,6 @@ func (h *Hub) relayOnce(ctx context.Context) error {
 	if err != nil && !errors.Is(err, context.DeadlineExceeded) {
 		return err
 	}
-	h.mu.Lock()
-	h.heard = time.Now()
-	h.mu.Unlock()
 	if err != nil || len(got.ReceivedMessages) == 0 {
 		return nil
 	}
@@ -99,12 +100,13 @@ func event(m *pubsub.PubsubMessage) *chat.DeprecatedEvent {
 	return e
 }
 
-// forHub says whether an event is for the hub itself, and for no machine: `join`, or that the app was added to a direct message.
+// forHub says whether an event is for the hub itself, and for no machine: a word for it, or that the app was added to a direct
+// message.
 func forHub(e *chat.DeprecatedEvent) bool {
 	if e.Space == nil || e.User == nil || e.User.Type == "BOT" {
 		return false
 	}
-	return e.Type == "ADDED_TO_SPACE" && direct(e.Space) || isJoin(e)
+	return e.Type == "ADDED_TO_SPACE" && direct(e.Space) || word(e) != ""
 }
 
 // direct says whether only one person is in a space. A SpaceType of DIRECT_MESSAGE may be of two.
@@ -137,7 +139,7 @@ func (h *Hub) greetBeside(e *chat.DeprecatedEvent, m *pubsub.ReceivedMessage) {
 func (h *Hub) greet(ctx context.Context, e *chat.DeprecatedEvent, id string) error {
 	const how = "Write `join` to me in a direct message, and I answer with one line that connects your machine."
 	switch {
-	case !isJoin(e):
+	case word(e) != "join":
 		return h.say(ctx, e.Space.Name, id, "Hello. "+how)
 	case !h.mayJoin(e.User.Email):
 		h.Log.Warn().Str("user", e.User.Name).Str("email", e.User.Email).Msg("refused to join")
@@ -163,16 +165,20 @@ func (h *Hub) greet(ctx context.Context, e *chat.DeprecatedEvent, id string) err
 		"gchat-hooks setup --hub "+h.URL+" --code "+code+"\n```")
 }
 
-// isJoin says whether a person writes join, also where that adds the app to a space. A reply does not: it may answer a question.
-func isJoin(e *chat.DeprecatedEvent) bool {
-	if e.Message == nil || e.Message.ThreadReply || e.Type != "MESSAGE" && e.Type != "ADDED_TO_SPACE" {
-		return false
+// word is what a person asks of the hub, whatever stands around it: join, also where that adds the app to a space, or help. Replies
+// may answer a question of a machine's, but for join in a direct message: a person replies so to the hub's own words.
+func word(e *chat.DeprecatedEvent) string {
+	m := e.Message
+	if m == nil || e.Type != "MESSAGE" && e.Type != "ADDED_TO_SPACE" {
+		return ""
 	}
-	said := e.Message.ArgumentText
-	if said == "" {
-		said = e.Message.Text
+	said := strings.ToLower(cmp.Or(m.ArgumentText, m.Text))
+	said = strings.TrimFunc(said, func(r rune) bool { return !unicode.IsLetter(r) })
+	alone := direct(e.Space)
+	if said == "join" && (alone || !m.ThreadReply) || said == "help" && alone && !m.ThreadReply {
+		return said
 	}
-	return strings.EqualFold(strings.TrimSpace(said), "join")
+	return ""
 }
 
 // mayJoin says whether an e-mail address is of one of the domains.
@@ -189,7 +195,7 @@ func (h *Hub) say(ctx context.Context, space, event, text string) error {
 	switch code := codeOf(err); {
 	case code == http.StatusConflict:
 		return nil
-	case code/100 == 4: // the app was removed meanwhile, or too much is written there: the person writes once more
+	case code/100 == 4 && code != http.StatusTooManyRequests: // the app was removed meanwhile: the person writes once more
 		h.Log.Warn().Str("space", space).Int("code", code).Msg("a space does not take words of the hub's")
 		return nil
 	}
