@@ -36,7 +36,15 @@ func (s *setup) hub(ctx context.Context) error {
 	s.person = hub.User
 	who := cmp.Or(hub.Email, hub.User)
 	s.done("hub", "%s takes this machine as %s's; questions go to %s", gchat.Line(hub.URL), gchat.Line(who), hub.Space)
-	return s.keep()
+	if err := s.keep(); err != nil {
+		return err
+	}
+	// What waited because the last token was refused, goes now.
+	app, err := gchat.NewApp(ctx, s.config())
+	if err == nil {
+		_, err = state.SpacesIn(state.UserState(s.env)).Change(app.Chat(), func(one *state.Space) { clear(one.Paused) })
+	}
+	return cmp.Or(err, s.retry(false))
 }
 
 // hubCard has the person tap a card, which shows that questions and answers pass the hub.

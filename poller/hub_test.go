@@ -102,17 +102,13 @@ func TestAPostOfUnknownFateIsFoundThroughAHub(t *testing.T) {
 	}
 }
 
-// The hub lists no space, which is no trouble: taps come all the same. A card that is over is looked at by the id it was posted with.
+// The hub lists no space, and is not asked to: taps come all the same. A card that is over is looked at by the id it was posted with.
 func TestANamedSpaceThroughAHub(t *testing.T) {
 	d, g, h := newHubDesk(t, "SPACE")
 	q, button := d.tapped(nil)
 	d.run(Options{Daemon: true})
 	card := g.awaitPost("Which?")
 	q = d.await(q, "posted", func(q *state.Question) bool { return q.MessageSent })
-	bound.Until(t, "the list is refused", func() bool {
-		_, _, refused := h.Seen()
-		return len(refused) == 1 && strings.HasPrefix(refused[0], "GET /v1/"+appSpace+"/messages?")
-	})
 	over := *card
 	over.CardsV2 = []*chatapi.CardWithId{gchat.NoticeCard("over", "")}
 	g.tap("users/1", &over, strings.Repeat("a", 32), "1", nil) // no button of that question stands there any more
@@ -123,7 +119,7 @@ func TestANamedSpaceThroughAHub(t *testing.T) {
 	if space := state.SpacesIn(state.UserState(d.env)).Of(q.Chat); space.Trouble != nil || len(space.Paused) > 0 {
 		t.Errorf("%+v", space)
 	}
-	if _, _, refused := h.Seen(); len(refused) > 1 {
+	if _, _, refused := h.Seen(); len(refused) > 0 {
 		t.Errorf("refused %q", refused)
 	}
 }
