@@ -116,8 +116,7 @@ func TestHostileScreens(t *testing.T) {
 		"a box with its list":            {screenOf([]string{ruleLine, "❯ /mo", ruleLine, "/model     Set the model", "/mobile    Show a code"}), Unknown, "list"},
 		"a search":                       {screenOf([]string{ruleLine, "❯ ", ruleLine, "  search prompts: "}), Unknown, "search"},
 		"a menu":                         {screenOf([]string{ruleLine, " Select model", "", " ❯ 1. Default", "   2. Opus", "", " Enter to confirm · Esc to exit"}), Unknown, "a menu that gchat-hooks does not know"},
-		"a dialog without a box (2.1.330)": {screenOf([]string{"● Finished that.", "", ruleLine, "  Make auto mode your default permission mode?", "", "  Auto mode lets Claude …", "",
-			"  ❯ Yes, set auto mode as my default permission mode", "    No, keep manual mode", "", "", ""}), Unknown, `a dialog that only the terminal answers: "Make auto mode your default permission mode?"`},
+		"a dialog without a box":         {screenOf([]string{ruleLine, "  Make auto mode your default?", "", "  Auto mode lets Claude …", "", "  ❯ Yes, set it", "    No, keep manual mode", ""}), Unknown, `a dialog that only the terminal answers: "Make auto mode your default?"`}, // 2.1.330
 		"a menu that a program draws":    {"Pick one\n❯ 1. Yes\n  2. No", Unknown, ""},
 		"a permission, quoted":           {screenOf([]string{"  Do you want to proceed?", "  ❯ 1. Yes", "    2. No", "", "  Esc to cancel"}, box), Prompt, ""},
 		"a permission above a shell":     {screenOf([]string{" Do you want to proceed?", " ❯ 1. Yes", "   2. No", "", "$ "}), Unknown, "shell"},

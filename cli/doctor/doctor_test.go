@@ -348,7 +348,7 @@ func TestDoctorLive(t *testing.T) {
 	}
 	p.furnish()
 	r := p.examined("--live", "--wait", "20s")
-	if bad := r.bad(); r.ExitCode != 0 || len(bad) > 0 || r.find("live.out").Level != OK || !strings.HasPrefix(r.find("live.in").What, "the reply of "+space.Human) {
+	if bad := r.bad(); r.ExitCode != 0 || len(bad) > 0 || r.find("live.out").Level != OK || !strings.HasPrefix(r.find("live.in").What, "your reply was read") {
 		t.Errorf("exit code %d, not well: %v; %+v, %+v", r.ExitCode, bad, r.find("live.out"), r.find("live.in"))
 	}
 	ms := p.space.Messages()

@@ -178,7 +178,11 @@ func (e *exam) wayIn(ctx context.Context, r *result, q *state.Question) (readAs 
 			answers, _, _ := gchat.ParseReply(m.Text, q.Questions, nil)
 			if as := answers[0].Value(); as != "" {
 				e.replier = m.Sender
-				r.ok("your reply was read: %q means %q", gchat.Cut(m.Text, 200), gchat.Cut(as, 200))
+				whose := "the reply of " + who
+				if !config.IsPerson(m.Sender) { // it came from the page
+					whose = "your reply"
+				}
+				r.ok("%s was read: %q means %q", whose, gchat.Cut(m.Text, 200), gchat.Cut(as, 200))
 				return as
 			}
 		}
