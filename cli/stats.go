@@ -45,7 +45,8 @@ func statsText(r *state.Stats, parts ...string) string {
 		fmt.Fprintln(&text, state.OneLine(fmt.Sprintf("%s %d lost %s", what, len(t.Lost), strings.Join(t.Lost, " "))))
 	}
 	say("since "+local(r.Since)+":", r.All)
-	fmt.Fprintf(&text, "posted after %s, answered after %s more, told to Claude after %s more\n", r.All.Posted, r.All.Replied, r.All.Told)
+	const times = "posted after %s, answered after %s more, told to Claude after %s more\n"
+	fmt.Fprintf(&text, times, r.All.Posted, r.All.Replied, r.All.Told)
 	for _, by := range parts {
 		for _, key := range slices.Sorted(maps.Keys(r.By[by])) {
 			say(strings.TrimSpace(by+" "+r.Names[key])+" "+key+":", r.By[by][key])
