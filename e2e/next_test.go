@@ -73,7 +73,7 @@ func TestADraftIsPreserved(t *testing.T) {
 		b.Type("half a thought")
 		b.WaitScreen("half a thought")
 		b.reply(q, "commit it")
-		if m := b.await("[Waiting]", "someone is typing"); strings.Contains(m.Text, "half a thought") {
+		if m := b.await("[Kept]", "Someone is typing"); strings.Contains(m.Text, "half a thought") {
 			t.Errorf("the space reads the draft: %q", m.Text)
 		}
 		if screen := b.Screen(); !strings.Contains(screen, "half a thought") || strings.Contains(screen, "commit it") {
