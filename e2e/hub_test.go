@@ -322,6 +322,25 @@ func TestWhatAMachineReaches(t *testing.T) {
 	}
 }
 
+// What each machine of a person's may say, one does; another person's is not kept from saying it.
+func TestWhatIsSaidOnce(t *testing.T) {
+	x := newTeam(t)
+	room := x.Room("room")
+	post := func(j gchat.Joined) int {
+		id := strings.Replace(idOf(j, 7), j.Machine+"-", j.Machine+"-"+gchat.OnceMark, 1)
+		return x.ask(0, j.Token, "POST /v1/"+room+"/messages?messageId="+id+"&requestId="+id, &chat.Message{Text: "x"}, nil)
+	}
+	one, two, other := x.joined(ann, room), x.joined(ann, room), x.joined(bob, room)
+	if a, b, c := post(one), post(two), post(other); a != http.StatusOK || b != http.StatusConflict || c != http.StatusOK {
+		t.Errorf("%d, %d, and the other's %d", a, b, c)
+	}
+	for _, m := range x.Messages(room) {
+		if id := m.ClientAssignedMessageId; id != "" && x.ask(0, one.Token, "PATCH /v1/"+room+"/messages/"+id+"?updateMask=text", m, nil) != http.StatusForbidden {
+			t.Errorf("it changes %s", id)
+		}
+	}
+}
+
 // What people do reaches the machines of that space and no others, once by its id, also where replicas hear it twice.
 func TestEventsReachTheirMachines(t *testing.T) {
 	x := newTeam(t)

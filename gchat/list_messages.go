@@ -94,6 +94,12 @@ func (a *API) named(id string) string {
 	return "client-" + a.Hub.Machine + "-" + rest
 }
 
+// OnceMark stands in the id of a message that any machine of a person's may post, and one does: a hub takes it for all as one.
+const OnceMark = "x-" // an id has 63 characters at most
+
+// OnceID is an id with OnceMark.
+func OnceID(id string) string { return "client-" + OnceMark + strings.TrimPrefix(id, "client-") }
+
 // NewReader prepares to read. endpoint is the API's base URL, "" for Google's; plain http is allowed to this machine
 // only, and then goes without credentials. credentialsFile is a service account or authorized user file (a login's too); ""
 // finds Application Default Credentials. Errors are ErrCredentials, or the endpoint's.

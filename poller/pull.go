@@ -250,10 +250,11 @@ func (p *Poller) answerStale(ctx context.Context, app *gchat.App, one gchat.Pull
 	return true
 }
 
-// answerEvent tells a person, and only that person where Chat can do that, what became of what they did.
+// answerEvent tells a person, and only that person where Chat can do that, what became of what they did; once, though other
+// machines of theirs may hear it, too.
 func (p *Poller) answerEvent(app *gchat.App, one gchat.Pulled, text string) {
 	err := p.put(&state.Message{
-		ID: state.MessageID("event", one.ID), Type: state.MessageNote, Parts: []string{text}, ProjectDir: p.user,
+		ID: gchat.OnceID(state.MessageID("event", one.ID)), Type: state.MessageNote, Parts: []string{text}, ProjectDir: p.user,
 		Chat: app.Chat(), ThreadName: one.Message.ThreadName, Viewer: one.By.Name, Urgent: true, CreatedAt: p.Now().UTC(),
 	})
 	p.Log.Once(err, "note not put into the outbox")

@@ -3,6 +3,7 @@ package hub
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"io"
 	"net/http"
 	"net/url"
@@ -12,6 +13,8 @@ import (
 
 	"google.golang.org/api/chat/v1"
 	"google.golang.org/api/pubsub/v1"
+
+	"gchat-hooks/gchat"
 )
 
 // A call is a request of a machine's.
@@ -127,6 +130,9 @@ func (h *Hub) create(c *call) (any, error) {
 	id := c.query.Get("messageId")
 	if !c.who.ownID(id) || c.query.Has("requestId") && c.query.Get("requestId") != id { // a request's id gives back its message
 		return nil, refuse(http.StatusForbidden, "messageId begins with client-"+c.who.Machine+"-, and requestId is the same")
+	}
+	if once, is := strings.CutPrefix(id, "client-"+c.who.Machine+"-"+gchat.OnceMark); is { // no machine's: none gets or changes it
+		id = fmt.Sprintf("client-%x-%s", h.mac("once " + c.who.User + " " + c.in)[:6], once)
 	}
 	m, err := h.message(c)
 	if err != nil {
