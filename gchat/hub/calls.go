@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"golang.org/x/time/rate"
 	"google.golang.org/api/chat/v1"
 	"google.golang.org/api/pubsub/v1"
 
@@ -53,16 +54,20 @@ const (
 	mostWrites, mostShare   = 60, 40
 )
 
-// pace refuses what goes beyond so many a minute.
+// mostKept is how much a hub remembers of one kind, before it begins anew.
+const mostKept = 100_000
+
+// pace refuses what goes beyond so many a minute, or half of them at once.
 func (h *Hub) pace(key string, most int) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if time.Since(h.minute) > time.Minute {
-		clear(h.done)
-		h.minute = time.Now()
+	if h.paces[key] == nil {
+		if len(h.paces) >= mostKept {
+			clear(h.paces)
+		}
+		h.paces[key] = rate.NewLimiter(rate.Every(time.Minute/time.Duration(most)), most/2)
 	}
-	h.done[key]++
-	if h.done[key] > most {
+	if !h.paces[key].Allow() {
 		return tooMany()
 	}
 	return nil
@@ -161,7 +166,6 @@ func (h *Hub) create(c *call) (any, error) {
 // Chat's first message of spaces/S/threads/T is spaces/S/messages/T.T, as observed; where that is not so, the machine begins a
 // thread anew. In a direct message all threads are one person's.
 func (h *Hub) ownThread(c *call, thread string) error {
-	const mostThreads = 100_000
 	id, ok := strings.CutPrefix(thread, c.in+"/threads/")
 	if !ok || id == "" || strings.ContainsAny(id, "/?#%") {
 		return refuse(http.StatusBadRequest, "the thread is none of that space")
@@ -181,7 +185,7 @@ func (h *Hub) ownThread(c *call, thread string) error {
 	case c.who.ownID(first.ClientAssignedMessageId) || first.Sender != nil && first.Sender.Name == c.who.User:
 		h.mu.Lock()
 		defer h.mu.Unlock()
-		if len(h.threads) >= mostThreads {
+		if len(h.threads) >= mostKept {
 			clear(h.threads)
 		}
 		h.threads[key] = true

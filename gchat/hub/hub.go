@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/rs/zerolog"
+	"golang.org/x/time/rate"
 	"google.golang.org/api/chat/v1"
 	"google.golang.org/api/googleapi"
 	"google.golang.org/api/pubsub/v1"
@@ -46,11 +47,10 @@ type Hub struct {
 	failed   atomic.Int32  // rounds of the relay, one after another; before the first good one it counts one more
 
 	mu       sync.Mutex
-	stands   map[string]standing // by subscription
-	underWay map[string]int      // calls, by machine
-	done     map[string]int      // since minute: calls, by machine, and writes
-	minute   time.Time
-	threads  map[string]bool // that a machine may write in, as machine + " " + thread
+	stands   map[string]standing      // by subscription
+	underWay map[string]int           // calls, by machine
+	paces    map[string]*rate.Limiter // of calls, by machine, and of writes
+	threads  map[string]bool          // that a machine may write in, as machine + " " + thread
 }
 
 // standing is what Google last said of a machine's subscription.
@@ -74,7 +74,7 @@ const (
 // New prepares a hub, which drains from the end of ctx on.
 func New(ctx context.Context, o Options) *Hub {
 	h := &Hub{Options: o, drain: ctx, greeting: make(chan struct{}, 16), stands: map[string]standing{},
-		underWay: map[string]int{}, done: map[string]int{}, threads: map[string]bool{}}
+		underWay: map[string]int{}, paces: map[string]*rate.Limiter{}, threads: map[string]bool{}}
 	h.failed.Store(1)
 	return h
 }

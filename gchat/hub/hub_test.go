@@ -14,6 +14,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -136,6 +137,27 @@ func TestChatRefusesAnAnswer(t *testing.T) {
 	if err := h.say(t.Context(), "spaces/A", "1", "hello"); err != nil {
 		t.Error(err)
 	}
+}
+
+// Who asks too much goes on a second later, and has all of the minute's again only bit by bit.
+func TestPace(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := New(t.Context(), Options{})
+		passed := func() (n int) {
+			for range 100 {
+				if h.pace("m", 60) == nil {
+					n++
+				}
+			}
+			return n
+		}
+		for _, want := range []int{30, 1, 1} {
+			if n := passed(); n != want {
+				t.Errorf("%d pass, want %d", n, want)
+			}
+			time.Sleep(time.Second)
+		}
+	})
 }
 
 // A replica is healthy while the app's events can be read: not where the first pull fails, nor where two do one after another.
