@@ -112,7 +112,8 @@ func TestWordsForTheHub(t *testing.T) {
 		{"“join”", true, true, "join"}, {"`join`", false, false, "join"}, {"join", false, true, ""}, {"join us", true, false, ""},
 		{"help", true, false, "help"}, {"help", true, true, ""}, {"help", false, false, ""}, {"", true, false, ""}, {"1.", true, true, ""},
 	} {
-		e := &chat.DeprecatedEvent{Type: "MESSAGE", Space: &chat.Space{Name: "spaces/A", SingleUserBotDm: c.direct}, User: &chat.User{}}
+		in := &chat.Space{Name: "spaces/A", SingleUserBotDm: c.direct}
+		e := &chat.DeprecatedEvent{Type: "MESSAGE", Space: in, User: &chat.User{}}
 		e.Message = &chat.Message{Text: c.said, ThreadReply: c.reply}
 		if got := word(e); got != c.want || forHub(e) != (c.want != "") {
 			t.Errorf("%+v: %q", c, got)
@@ -165,7 +166,9 @@ func TestHealth(t *testing.T) {
 	for _, c := range []struct {
 		pulls []int // how they are answered; another one waits
 		want  int
-	}{{nil, 200}, {[]int{403}, 503}, {[]int{200}, 200}, {[]int{200, 403}, 200}, {[]int{200, 403, 403}, 503}, {[]int{403, 403, 200}, 200}} {
+	}{
+		{nil, 200}, {[]int{403}, 503}, {[]int{200}, 200}, {[]int{200, 403}, 200}, {[]int{200, 403, 403}, 503}, {[]int{403, 403, 200}, 200},
+	} {
 		t.Run(fmt.Sprint(c.pulls), func(t *testing.T) {
 			t.Parallel()
 			var pulled atomic.Int32

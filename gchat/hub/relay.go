@@ -165,8 +165,8 @@ func (h *Hub) greet(ctx context.Context, e *chat.DeprecatedEvent, id string) err
 		"gchat-hooks setup --hub "+h.URL+" --code "+code+"\n```")
 }
 
-// word is what a person asks of the hub, whatever stands around it: join, also where that adds the app to a space, or help. Replies
-// may answer a question of a machine's, but for join in a direct message: a person replies so to the hub's own words.
+// word is what a person asks of the hub, whatever stands around it: join, also where that adds the app to a space, or help.
+// Replies may answer a question of a machine's, but for join in a direct message: a person replies so to the hub's own words.
 func word(e *chat.DeprecatedEvent) string {
 	m := e.Message
 	if m == nil || e.Type != "MESSAGE" && e.Type != "ADDED_TO_SPACE" {
