@@ -67,7 +67,7 @@ func (p Program) newHub(c *cli.Context) (*hub.Hub, error) {
 	var err error
 	o.Chat, o.PubSub, err = gchat.Services(c.Context, config.Personal(p.env), nil)
 	if err != nil {
-		return nil, failed(err, "run it as the hub's service account, or name its key: GOOGLE_CHAT_CREDENTIALS_FILE=KEY", exitFailed)
+		return nil, failed(err, "run it as the hub's service account, or set GOOGLE_CHAT_CREDENTIALS_FILE to its key", exitFailed)
 	}
 	if file := c.String("key-file"); file != "" {
 		key, err := os.ReadFile(file)

@@ -21,7 +21,7 @@ func (p Program) logsCommand() *cli.Command {
 		Usage: "print the log's last lines",
 		Flags: []cli.Flag{
 			&cli.IntFlag{Name: "lines", Value: 50, Usage: "the last `N` lines"},
-			&cli.BoolFlag{Name: "audit", Usage: "the log of decisions: who allowed what, what Claude was told, and how questions ended"},
+			&cli.BoolFlag{Name: "audit", Usage: "the log of decisions: who allowed what, what Claude was told, how each ended"},
 			&cli.StringFlag{Name: "level", Value: "trace", Usage: "only lines of `LEVEL` and above: debug, info, warn, error"},
 		},
 		Action: p.printLogs,

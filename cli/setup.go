@@ -52,7 +52,7 @@ func (p Program) setupCommand() *cli.Command {
 			&cli.DurationFlag{Name: "wait", Value: 5 * time.Minute, Usage: "`TIME` to wait for that reply"},
 			&cli.BoolFlag{Name: "no-hooks", Usage: "do not register the hooks, because the plugin does"},
 			&cli.StringSliceFlag{Name: "preset", Usage: "`NAME` of the hooks to register: see gchat-hooks install --help"},
-			&cli.BoolFlag{Name: "approve", Usage: "also the preset approve: permissions, plans, the next instruction (setup asks)"},
+			&cli.BoolFlag{Name: "approve", Usage: "also permissions, plans and the next instruction: preset approve"},
 			&cli.BoolFlag{Name: "start-sessions", Usage: "let Chat resume and begin sessions in tmux (setup asks)"},
 			&cli.BoolFlag{Name: "service", Usage: "with --space: have the system keep the space running (setup asks)"},
 		},

@@ -320,7 +320,7 @@ func (d *spaceDoor) run(ctx context.Context) error {
 	return space.Serve(ctx, ln, s)
 }
 
-// whileNeeded ends with ctx, when the space was not used for a day, and when its folder is gone or the program is another one: the
+// whileNeeded ends with ctx, when the space was not used for a day, and when its folder is gone or the program changed. The
 // next use starts it anew.
 func (d *spaceDoor) whileNeeded(ctx context.Context, s *space.Space) context.Context {
 	ctx, end := context.WithCancel(ctx)

@@ -259,7 +259,7 @@ func withHint(err error, at net.Addr) error {
 		" runs the embedded space (for a phone, with --phone)", Code: 1}
 }
 
-// StartSpace starts the embedded space that has a port of this machine, and waits until it listens, or cannot. Nil starts none: it
+// StartSpace starts the embedded space that has a port of this machine, and waits until it listens or fails. Nil starts none. It
 // is set where this process is the program that runs the space.
 var StartSpace func(port int)
 

@@ -113,7 +113,9 @@ func (h *Hub) join(ctx context.Context, token string, in map[string]string) erro
 	}
 	var j Joined
 	err = json.Unmarshal(answer, &j)
-	stranger := slices.ContainsFunc(append(j.Deciders, j.User), func(who string) bool { return !config.UserForm().MatchString(who) })
+	stranger := slices.ContainsFunc(append(j.Deciders, j.User), func(who string) bool {
+		return !config.UserForm().MatchString(who)
+	})
 	well := joinedForm().MatchString(strings.Join([]string{j.Machine, j.Space, j.Subscription, j.Token}, " "))
 	another := h.Machine != "" && j.Machine != h.Machine
 	if err != nil || stranger || another || !well || j.Time.IsZero() || !j.Expires.After(j.Time) {

@@ -70,8 +70,8 @@ const actionRequired = "ACTION REQUIRED:"
 
 var blockStart = state.Pattern(`^\s*(?:[#>|-]|[*+]\s|\d+[.)]\s|\x60{3}|~{3})`)
 
-// reportText is the report's text as it was given. What blocks a session begins with a call, on a line of its own where a list or a block
-// comes first.
+// reportText is the report's text as it was given. What blocks a session begins with a call, on its own line where a list or a
+// block comes first.
 func reportText(r state.Report) string {
 	text := state.Clean(state.ForChat, r.Text)
 	words := strings.TrimLeft(text, " \t\n*_~#>")

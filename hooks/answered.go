@@ -119,7 +119,8 @@ func (h *Hook) closeAll(e *Event, qs []*state.Question) {
 	})
 	hash := callHash(e.ToolName, e.ToolInput)
 	for _, q := range qs {
-		if !q.Status.Open() || q.Mode.Row().Later || h.inOtherTerminal(q) || q.Kind.Row().Prompt && e.HookEventName != "SessionEnd" {
+		lasts := q.Mode.Row().Later || q.Kind.Row().Prompt && e.HookEventName != "SessionEnd"
+		if !q.Status.Open() || lasts || h.inOtherTerminal(q) {
 			continue
 		}
 		if q.Kind.Row().Said && q.Typing != nil {

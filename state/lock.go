@@ -146,8 +146,8 @@ func (l *Lock) Pass(self, as string) error {
 	return nil
 }
 
-// DetachedCommand runs self in a session of its own, in /, with no descriptor of ours. It belongs to no session of Claude Code and to
-// no pane.
+// DetachedCommand runs self in a session of its own, in /, with no descriptor of ours. It belongs to no Claude Code and
+// to no pane.
 func DetachedCommand(self string, args ...string) *exec.Cmd {
 	kept := slices.DeleteFunc(os.Environ(), func(pair string) bool {
 		return strings.HasPrefix(pair, "CLAUDE") || strings.HasPrefix(pair, "TMUX")

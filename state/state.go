@@ -34,8 +34,8 @@ func ProjectDir(env Getenv) string {
 	return dir
 }
 
-// ProjectAround is the project of a command in a shell, which may be below it: $CLAUDE_PROJECT_DIR, else that of the session whose
-// shell it is, else the nearest folder with configuration, from the working one up to the home folder.
+// ProjectAround is the project of a command in a shell, which may be below it: $CLAUDE_PROJECT_DIR, else that of the session
+// whose shell it is, else the nearest folder with configuration, from the working one up to the home folder.
 func ProjectAround(env Getenv) string {
 	here := ProjectDir(env)
 	if env("CLAUDE_PROJECT_DIR") != "" {

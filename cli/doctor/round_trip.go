@@ -105,10 +105,12 @@ func (e *exam) wayOut(ctx context.Context, r *result) *state.Question {
 	}
 	text, again := gchat.QuestionTexts(q)[0], "[Verify] 1. This message only tests the thread: please reply to the one above."
 	if e.Wait <= 0 {
-		text, again = "[Verify] Round trip of gchat-hooks. No reply is needed.", "[Verify] 1. This message only tests the thread. "+over
+		text = "[Verify] Round trip of gchat-hooks. No reply is needed."
+		again = "[Verify] 1. This message only tests the thread. " + over
 	}
 	posts := []gchat.Post{
-		{Text: text, ThreadKey: q.ThreadKey}, {Text: "[Verify] This message only tests a second thread. " + over, ThreadKey: "verify-" + run + "-b"},
+		{Text: text, ThreadKey: q.ThreadKey},
+		{Text: "[Verify] This message only tests a second thread. " + over, ThreadKey: "verify-" + run + "-b"},
 		{Text: again, ThreadKey: q.ThreadKey},
 	}
 	if e.OneThread {

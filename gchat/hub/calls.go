@@ -136,7 +136,7 @@ func (h *Hub) create(c *call) (any, error) {
 	if !c.who.ownID(id) || c.query.Has("requestId") && c.query.Get("requestId") != id { // a request's id gives back its message
 		return nil, refuse(http.StatusForbidden, "messageId begins with client-"+c.who.Machine+"-, and requestId is the same")
 	}
-	if once, is := strings.CutPrefix(id, "client-"+c.who.Machine+"-"+gchat.OnceMark); is { // no machine's: none gets or changes it
+	if once, is := strings.CutPrefix(id, "client-"+c.who.Machine+"-"+gchat.OnceMark); is { // no machine gets or changes it
 		id = fmt.Sprintf("client-%x-%s", h.mac("once " + c.who.User + " " + c.in)[:6], once)
 	}
 	m, err := h.message(c)

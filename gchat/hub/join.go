@@ -204,7 +204,8 @@ func (h *Hub) Machines(ctx context.Context) (all []Machine, err error) {
 		for _, sub := range page.Subscriptions {
 			id, ok := strings.CutPrefix(path.Base(sub.Name), machinePrefix)
 			if made, err := strconv.ParseInt(sub.Labels[madeLabel], 10, 64); ok && err == nil && sub.Topic == h.Topic {
-				m := Machine{ID: id, User: sub.Labels[userLabel], Made: time.Unix(made, 0), Revoked: sub.Labels[revokedLabel] != ""}
+				m := Machine{ID: id, User: sub.Labels[userLabel], Made: time.Unix(made, 0)}
+				m.Revoked = sub.Labels[revokedLabel] != ""
 				all = append(all, m)
 			}
 		}

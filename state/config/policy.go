@@ -48,7 +48,7 @@ type ReadPolicy func(ctx context.Context, credentialsFile string) (json.RawMessa
 
 const (
 	policyFresh = time.Hour      // the poller reads a hub's policy again when it is older
-	policyKept  = 24 * time.Hour // so long the last one holds; what waits for it, as a hook, asks only where there is none so young
+	policyKept  = 24 * time.Hour // so long the last one holds; a hook asks only where there is none so young
 	policyPause = time.Minute    // from one failed try to the next: each may take three seconds
 )
 
