@@ -119,7 +119,11 @@ func TestANamedSpaceThroughAHub(t *testing.T) {
 	if space := state.SpacesIn(state.UserState(d.env)).Of(q.Chat); space.Trouble != nil || len(space.Paused) > 0 {
 		t.Errorf("%+v", space)
 	}
-	if _, _, refused := h.Seen(); len(refused) > 0 {
+	_, _, refused := h.Seen()
+	refused = slices.DeleteFunc(refused, func(r string) bool {
+		return strings.HasPrefix(r, "GET ") && strings.Contains(r, "-"+gchat.OnceMark) // on a slow machine: see whether it was posted
+	})
+	if len(refused) > 0 {
 		t.Errorf("refused %q", refused)
 	}
 }
