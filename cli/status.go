@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -67,7 +68,7 @@ func (p Program) serve() (started bool) {
 
 // startPoller makes sure that a poller runs. One that was just killed may have its lock for a moment: so it is looked for again.
 func (p Program) startPoller() error {
-	if err := state.StartPoller(p.env, p.self); err != nil {
+	if err := state.StartFirstPoller(p.env, p.self); !errors.Is(err, state.ErrLocked) {
 		return err
 	}
 	time.Sleep(20 * time.Millisecond)

@@ -161,11 +161,17 @@ func DetachedCommand(self string, args ...string) *exec.Cmd {
 // StartPoller makes sure that a poller of this environment runs; self is this program's path. It is called after the work was
 // written. What is the poller by then may be about to end, and not look for work any more: so it is called first.
 func StartPoller(env Getenv, self string) error {
-	CallPoller(env, Environment(env))
-	lock, err := TakePollerLock(env)
+	err := StartFirstPoller(env, self)
 	if errors.Is(err, ErrLocked) {
 		return nil
 	}
+	return err
+}
+
+// StartFirstPoller is StartPoller, and ErrLocked where a process is the poller already.
+func StartFirstPoller(env Getenv, self string) error {
+	CallPoller(env, Environment(env))
+	lock, err := TakePollerLock(env)
 	if err != nil {
 		return err
 	}
