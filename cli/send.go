@@ -261,9 +261,10 @@ func (s *send) deliver(ctx context.Context, poll bool, out config.Outcome) (err 
 		}
 	}
 	never := s.flags.Bool("no-queue") && !out.Repeated && m.SentAt.IsZero()
-	if never {
-		_ = s.box().Drop(s.env, m)
-	} else if !m.Final() {
+	if never && s.box().Drop(s.env, m) != nil {
+		never = false
+	}
+	if !never && !m.Final() {
 		state.CallPoller(s.env, state.Environment(s.env))
 	}
 	switch {

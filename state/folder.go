@@ -191,9 +191,15 @@ func (f Folder[T]) All() (all []*T, bad []error) {
 	return all, bad
 }
 
-// Remove takes a record away, with its lock. A record that is not there is no error.
+// Remove takes a record away, with its lock. A record that is not there is no error. An Update that is under way ends first: it
+// would write the record anew.
 func (f Folder[T]) Remove(name string) error {
-	err := os.Remove(f.path(name))
+	lock, err := LockSoon(f.lockPath(name))
+	if err != nil {
+		return err
+	}
+	defer lock.Unlock()
+	err = os.Remove(f.path(name))
 	os.Remove(f.lockPath(name))
 	if err != nil && !Missing(err) {
 		return fmt.Errorf("remove %s: %w", name, err)

@@ -262,6 +262,36 @@ func TestOutboxKeepsOrderAndKeys(t *testing.T) {
 	}
 }
 
+// A message that is taken away does not come back by what another process writes into it at that moment: gchat-send --no-queue
+// has said that it is not kept.
+func TestWhatIsTakenAwayStaysAway(t *testing.T) {
+	env := envOf(t)
+	box := OutboxIn(UserState(env))
+	m, _, err := box.Put(env, message("a", "never"), 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	dropped := make(chan error)
+	if _, err := box.Change(m.Path, func(m *Message) error {
+		go func() { dropped <- box.Drop(env, m) }()
+		m.Tries++
+		select {
+		case err := <-dropped: // before the write
+			go func() { dropped <- err }()
+		case <-time.After(50 * time.Millisecond):
+		}
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-dropped; err != nil {
+		t.Fatal(err)
+	}
+	if all, bad := box.All(); len(all)+len(bad) > 0 {
+		t.Errorf("left are %v, %v", all, bad)
+	}
+}
+
 func TestReceiptsAreKeptForAWhile(t *testing.T) {
 	env, now := envOf(t), time.Now()
 	box := OutboxIn(UserState(env))
