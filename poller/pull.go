@@ -39,6 +39,15 @@ type events struct {
 	asked   bool      // Chat itself asked for the pause
 	good    time.Time // when the last pull began that was answered
 	lock    *state.Lock
+	of      string // the subscription
+}
+
+// turnTo takes up a subscription, "" for none. What was heard from the one before and not used goes back to Google.
+func (e *events) turnTo(subscription string, lock *state.Lock) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	release(&e.lock)
+	e.of, e.lock, e.heard, e.keeps = subscription, lock, nil, false
 }
 
 // wakeUp has the next pull begin at once.
@@ -52,6 +61,9 @@ func (e *events) wakeUp() {
 
 // takeEvents uses what the app's people tapped and said, and keeps the pulls going. It returns when to come again.
 func (p *Poller) takeEvents(ctx context.Context, subscription string) (next time.Time) {
+	if subscription == "" && p.events.of != "" {
+		p.events.turnTo("", nil)
+	}
 	if subscription == "" {
 		return time.Time{}
 	}
@@ -83,15 +95,16 @@ func (p *Poller) takeEvents(ctx context.Context, subscription string) (next time
 
 // leadEvents has this process take the events of a subscription; false while another environment's poller does for our records.
 func (p *Poller) leadEvents(app *gchat.App) bool {
-	if p.events.lock != nil {
+	if p.events.of == app.Subscription {
 		return true
 	}
 	lock, err := state.SpacesIn(p.user).LockReader(app.Subscription)
 	if errors.Is(err, state.ErrLocked) {
+		p.events.turnTo("", nil)
 		return false
 	}
 	p.Log.Once(err, "subscription's lock") // better two processes that pull than none
-	p.events.lock = lock
+	p.events.turnTo(app.Subscription, lock)
 	return true
 }
 
@@ -105,9 +118,11 @@ func (p *Poller) pull(ctx context.Context, app *gchat.App) {
 	for i := range got {
 		got[i].Heard = p.Now()
 	}
-	e.heard = append(e.heard, got...)
+	if e.of == app.Subscription {
+		e.heard = append(e.heard, got...)
+	}
 	switch {
-	case ctx.Err() != nil:
+	case ctx.Err() != nil || e.of != app.Subscription:
 	case errors.Is(err, gchat.ErrConnectionLost):
 		p.Log.Once(err, "pulled again over a new connection") // each of the pulls under way loses it
 	case err != nil:

@@ -387,6 +387,34 @@ func (l *lostPulls) RoundTrip(r *http.Request) (*http.Response, error) {
 }
 
 // After a computer's sleep the log says once that the connection was lost, and the next pull does not wait.
+// What waits from a subscription that was taken out of the configuration, or changed for another, keeps no poller.
+func TestAPollerLeavesASubscription(t *testing.T) {
+	d, g := newAppDesk(t)
+	p := d.poller()
+	step := func() (kept bool) { _, _ = p.step(t.Context()); return p.events.keeps }
+	held := func(subscription string) bool {
+		lock, err := state.SpacesIn(p.user).LockReader(subscription)
+		lock.Unlock()
+		return errors.Is(err, state.ErrLocked)
+	}
+	g.publish(event("MESSAGE", "users/1", g.said(appSpace+"/threads/new", "hello", "")))
+	bound.Until(t, "words that no record knows yet are kept", step)
+	other := appSubscription + "-other"
+	g.subscribe(other)
+	d.vars["GCHAT_PUBSUB_SUBSCRIPTION"] = other
+	bound.Until(t, "it turns to the other subscription", func() bool { return !step() && held(other) })
+	if held(appSubscription) {
+		t.Error("the first one is still held")
+	}
+	g.publish(event("MESSAGE", "users/1", g.said(appSpace+"/threads/newer", "hello", "")))
+	bound.Until(t, "words are kept again", step)
+	delete(d.vars, "GCHAT_PUBSUB_SUBSCRIPTION")
+	bound.Until(t, "nothing is kept without a subscription", func() bool { return !step() })
+	if held(other) {
+		t.Error("the second one is still held")
+	}
+}
+
 func TestALostConnectionIsToldOnce(t *testing.T) {
 	file := strict.ServiceAccount(t, "https://token.example/")
 	was := http.DefaultTransport
@@ -399,6 +427,7 @@ func TestALostConnectionIsToldOnce(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	p.events.turnTo(appSubscription, nil)
 	for range pullsAtOnce {
 		p.events.pulling++
 		p.pull(t.Context(), app)
