@@ -229,11 +229,16 @@ func Missing(err error) bool {
 	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR)
 }
 
-var notInNames = Pattern(`[^a-zA-Z0-9_.-]`)
+const inNames = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ_abcdefghijklmnopqrstuvwxyz.-"
 
 // safeName makes a file name of a foreign id: ids come from another program, and "../x" is a legal string.
 func safeName(id string) string {
-	name := strings.TrimLeft(notInNames().ReplaceAllString(id, "_"), ".")
+	name := strings.TrimLeft(strings.Map(func(r rune) rune {
+		if strings.ContainsRune(inNames, r) {
+			return r
+		}
+		return '_'
+	}, id), ".")
 	if name != id || len(name) > 100 || name == "" {
 		// Two ids must not meet in one file: what was changed is told apart by a hash.
 		name = name[:min(len(name), 80)] + "_" + hashName(id)[:8]
