@@ -173,7 +173,7 @@ func (s *setup) testCard(ctx context.Context, app *gchat.App) error {
 	heard := errors.New("no tap arrived")
 	for ctx.Err() == nil {
 		events, err := app.Pull(ctx)
-		if err != nil && ctx.Err() == nil {
+		if err != nil && ctx.Err() == nil && !errors.Is(err, gchat.ErrConnectionLost) {
 			over("Setup could not read the taps. Please run it again.")
 			return s.cannot("", err)
 		}

@@ -193,8 +193,10 @@ func (a *App) Pull(ctx context.Context) (events []Pulled, err error) {
 	pull := a.events.Projects.Subscriptions.Pull(a.Subscription, &pubsub.PullRequest{MaxMessages: mostPulled})
 	got, err := call(ctx, a.API, pullTimeout, "pull events", "", pull)
 	switch {
-	case errors.Is(err, context.DeadlineExceeded):
-		return nil, nil // it waited in vain
+	case ctx.Err() != nil:
+		return nil, ctx.Err()
+	case errors.Is(err, context.DeadlineExceeded): // Google had answered long ago
+		return nil, fmt.Errorf("pull events: %w", ErrConnectionLost)
 	case err != nil && strings.HasSuffix(err.Error(), "http2: client connection lost"): // net/http does not export that error
 		return nil, fmt.Errorf("pull events: %w", ErrConnectionLost)
 	case err != nil:
