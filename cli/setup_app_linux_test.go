@@ -20,6 +20,7 @@ import (
 	"gchat-hooks/e2e/strict"
 	"gchat-hooks/gchat"
 	"gchat-hooks/gchat/space"
+	"gchat-hooks/state"
 	"gchat-hooks/state/config"
 )
 
@@ -98,8 +99,9 @@ func TestSetupOfAnAppNamesWhatIsMissing(t *testing.T) {
 	x.answer("The Cloud project's id", "local")
 	host, _ := os.Hostname()
 	host, _, _ = strings.Cut(host, ".")
-	subscription := "projects/local/subscriptions/gchat-hooks-" + host
-	x.expect(`subscriptions create gchat-hooks-` + regexp.QuoteMeta(host) + ` --topic gchat-hooks `)
+	name := "gchat-hooks-" + host + "-" + state.CardID(getenv([]string{"HOME=" + s.home}), "subscription")[:6]
+	x.expect(`subscriptions create ` + regexp.QuoteMeta(name) + ` --topic gchat-hooks `)
+	subscription := "projects/local/subscriptions/" + name
 	x.expect(`--expiration-period=never`)
 	x.expect(`--member serviceAccount:chat-api-push@system\.gserviceaccount\.com`)
 	x.expect(`roles/iam\.serviceAccountTokenCreator`)
