@@ -13,7 +13,7 @@ import (
 
 // Versions the tests are run on.
 const (
-	newest = "2.1.330"
+	newest = "2.1.332"
 	older  = "2.1.197"
 )
 
