@@ -173,7 +173,9 @@ func checked(c *cli.Command) *cli.Command {
 			code = exitWaitTrouble
 		}
 		if name, unknown := strings.CutPrefix(err.Error(), "flag provided but not defined: -"); unknown {
-			err = fmt.Errorf("%w. Did you mean %s?", err, cli.SuggestFlag(c.Flags, strings.TrimPrefix(name, "-"), true))
+			if like := cli.SuggestFlag(c.Flags, strings.TrimPrefix(name, "-"), true); like != "" {
+				err = fmt.Errorf("%w. Did you mean %s?", err, like)
+			}
 		}
 		return failed(err, c.HelpName+" --help", code)
 	}

@@ -213,6 +213,9 @@ func TestQuestionSurvivesTheWayToThePhoneAndBack(t *testing.T) {
 	if out, code := p.runs("space", "--phone", "--listen", p.address); code != 0 || !strings.Contains(out, "runs already") || !strings.Contains(out, page) {
 		t.Errorf("a second space: %d\n%s", code, out)
 	}
+	if out, code := p.runs("space"); code != 0 || !strings.Contains(out, "runs already") || !strings.Contains(out, page) {
+		t.Errorf("the link again: %d\n%s", code, out)
+	}
 	if out, code := p.runs("space", "--listen", p.address); code != 1 || !strings.Contains(out, "hint: end it where it runs (Ctrl-C") {
 		t.Errorf("a second space, without --phone: %d\n%s", code, out)
 	}

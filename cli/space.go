@@ -29,9 +29,9 @@ func (p Program) spaceCommand() *cli.Command {
 	return &cli.Command{
 		Name:  "space",
 		Usage: "run the embedded space: a chat of this machine with a page, in place of Google Chat",
-		Description: "On this machine:    gchat-hooks space\n" +
-			"Also for a phone:   gchat-hooks space --phone\n" +
-			"The configuration is the same for both; gchat-hooks setup --space writes it.",
+		Description: "The page's link again, or run the space here:  gchat-hooks space\n" +
+			"Let a phone reach it, too:                     gchat-hooks space --phone\n" +
+			"The configuration is the same for both; gchat-hooks setup --space writes it. Without a flag, the last ones count.",
 		Flags: []cli.Flag{
 			spaceFlag(),
 			&cli.BoolFlag{Name: "phone", Usage: "let a phone reach the page, by a link with a token"},
@@ -39,6 +39,11 @@ func (p Program) spaceCommand() *cli.Command {
 			&cli.BoolFlag{Name: "detached", Hidden: true}, // as what needs it starts it
 		},
 		Action: func(c *cli.Context) error {
+			last, _ := lastSpace(p.env)
+			if flags := strings.Fields(last); c.NumFlags() == 0 && len(flags) > 1 { // as it was opened the last time
+				_ = c.Set("listen", flags[1])
+				_ = c.Set("phone", strconv.FormatBool(len(flags) > 2))
+			}
 			d, err := newSpaceDoor(p, c)
 			if err != nil {
 				return err
@@ -359,8 +364,9 @@ func (d *spaceDoor) show(s *space.Space) {
 		}
 	}
 	if len(pages) == 0 {
-		fmt.Fprintln(d.out, "This machine has no address that a phone could reach: connect it to the phone's network.")
-		pages = []string{s.PageURL(d.base())}
+		fmt.Fprintf(d.out, "page:  %s\nNo phone can reach this machine: connect it to the phone's network, then %s space\n",
+			s.PageURL(d.base()), d.typed())
+		return
 	}
 	for _, page := range pages {
 		fmt.Fprintf(d.out, "page:  %s\n", page)

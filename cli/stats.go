@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -24,6 +25,9 @@ func (p Program) statsCommand() *cli.Command {
 			&cli.BoolFlag{Name: "json", Usage: "print a JSON object"},
 		},
 		Action: func(c *cli.Context) error {
+			if c.Int("days") < 1 {
+				return usage(errors.New("--days takes a number of days, 1 or more"), c.Command.HelpName+" --help")
+			}
 			r := state.ReadStats(p.env, time.Now().AddDate(0, 0, -c.Int("days")))
 			text := statsText(r, "day", "project", "session")
 			if c.Bool("json") {
@@ -45,6 +49,9 @@ func statsText(r *state.Stats, parts ...string) string {
 		fmt.Fprintln(&text, state.OneLine(fmt.Sprintf("%s %d lost %s", what, len(t.Lost), strings.Join(t.Lost, " "))))
 	}
 	say("since "+local(r.Since)+":", r.All)
+	if len(r.All.Posted)+len(r.All.Replied)+len(r.All.Told) == 0 {
+		return text.String() // nothing was asked
+	}
 	const times = "posted after %s, answered after %s more, told to Claude after %s more\n"
 	fmt.Fprintf(&text, times, r.All.Posted, r.All.Replied, r.All.Told)
 	for _, by := range parts {
