@@ -42,18 +42,20 @@ func (p Program) statsCommand() *cli.Command {
 // statsText is the report for a person, as a whole and by what is named.
 func statsText(r *state.Stats, parts ...string) string {
 	var text strings.Builder
+	asked := []string{"questions", "permissions", "plans", "instructions"} // they go first, then what became of them
 	say := func(what string, t *state.Tally) {
-		for _, name := range slices.Sorted(maps.Keys(t.Counts)) {
-			what += fmt.Sprintf(" %d %s,", t.Counts[name], strings.ReplaceAll(name, "_", " "))
+		others := slices.DeleteFunc(slices.Sorted(maps.Keys(t.Counts)), func(name string) bool { return slices.Contains(asked, name) })
+		for _, name := range slices.Concat(asked, others) {
+			if n, counted := t.Counts[name]; counted {
+				what += fmt.Sprintf(" %s %d,", strings.ReplaceAll(name, "_", " "), n)
+			}
 		}
-		fmt.Fprintln(&text, state.OneLine(fmt.Sprintf("%s %d lost %s", what, len(t.Lost), strings.Join(t.Lost, " "))))
+		fmt.Fprintln(&text, state.OneLine(fmt.Sprintf("%s lost %d %s", what, len(t.Lost), strings.Join(t.Lost, " "))))
 	}
 	say("since "+local(r.Since)+":", r.All)
-	if len(r.All.Posted)+len(r.All.Replied)+len(r.All.Told) == 0 {
-		return text.String() // nothing was asked
+	if len(r.All.Posted)+len(r.All.Replied)+len(r.All.Told) > 0 {
+		fmt.Fprintf(&text, "asked to posted: %s, posted to answered: %s, answered to told Claude: %s\n", r.All.Posted, r.All.Replied, r.All.Told)
 	}
-	const times = "posted after %s, answered after %s more, told to Claude after %s more\n"
-	fmt.Fprintf(&text, times, r.All.Posted, r.All.Replied, r.All.Told)
 	for _, by := range parts {
 		for _, key := range slices.Sorted(maps.Keys(r.By[by])) {
 			say(strings.TrimSpace(by+" "+r.Names[key])+" "+key+":", r.By[by][key])

@@ -169,8 +169,8 @@ func TestStatsByProject(t *testing.T) {
 	}
 	text := statsText(state.ReadStats(env, time.Now().Add(-time.Hour)), "project", "session")
 	for _, want := range []string{
-		": 1 answered in the terminal, 1 instructions, 0 late replies, 2 messages sent, 0 replies not used, 0 lost", "posted after -, answered after - more",
-		"\nproject /p/shop: 1 answered in the terminal, 1 instructions, 0 late replies, 1 messages sent", "\nsession shop s-1: 1 answered",
+		": instructions 1, answered in the terminal 1, late replies 0, messages sent 2, replies not used 0, lost 0",
+		"\nproject /p/shop: instructions 1, answered in the terminal 1, late replies 0, messages sent 1", "\nsession shop s-1: instructions 1",
 	} {
 		if !strings.Contains(text, want) {
 			t.Errorf("no %q in\n%s", want, text)

@@ -191,6 +191,7 @@ func TestHostileDecisions(t *testing.T) {
 	until(t, ctx, `document.querySelector('.shown').scrollWidth <= document.querySelector('.shown').clientWidth && document.querySelector('.shown').clientWidth < 390`)
 
 	thread := ask(t, s, srv.URL, "mine", askBash)
+	until(t, ctx, `document.querySelector('#threads').textContent.includes('Bash: rm -rf build (Delete the build folder)')`) // as in status
 	for _, said := range []string{askEdit, "[Answered] web-shop\n\nAllowed"} {
 		if _, err := s.Say(nil, thread, said); err != nil {
 			t.Fatal(err)

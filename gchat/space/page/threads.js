@@ -178,8 +178,10 @@ export function describe(all, t) {
     return { ...told, title, line: plain(sections[0].text) };
   }
   if (m.decision) {
-    const { kind, tool, about, text } = m.decision;
-    const line = kind === 'permission' ? [tool, about].filter(Boolean).join(': ') : '';
+    const { kind, tool, about, text, shown } = m.decision;
+    // A command goes before Claude's words about it.
+    const asks = tool === 'Bash' && shown ? `${shown.replace(/\n+/g, ' ')} ${about && `(${about})`}`.trim() : about;
+    const line = kind === 'permission' ? [tool, asks].filter(Boolean).join(': ') : '';
     const start = t.messages[startOf(t, at)];
     return { ...told, title: m.tag, line: line || plain(start === m ? text : start.body.replace(/^Folder: .*\n*/, '')) };
   }
