@@ -26,14 +26,14 @@ import (
 )
 
 func (p Program) hubCommand() *cli.Command {
-	topic := &cli.StringFlag{Name: "topic", Usage: "projects/P/topics/T: events on their way to the machines"}
+	topic := &cli.StringFlag{Name: "topic", Usage: "`projects/P/topics/T`: events on their way to the machines"}
 	return &cli.Command{
 		Name:        "hub",
 		Usage:       "run a team's hub: one Chat app for all their machines",
 		Description: "docs/team.md says what to do before in Google Cloud.",
 		Flags: []cli.Flag{
 			topic,
-			&cli.StringFlag{Name: "subscription", Usage: "projects/P/subscriptions/APP: the app's events"},
+			&cli.StringFlag{Name: "subscription", Usage: "`projects/P/subscriptions/APP`: the app's events"},
 			&cli.StringSliceFlag{Name: "domain", Usage: "`DOMAIN` whose e-mail addresses may join; for several, give it again"},
 			&cli.StringFlag{Name: "key-file", Usage: "`FILE` of 32 random bytes or more, the same for all replicas"},
 			&cli.StringFlag{Name: "policy", Usage: "`FILE` of what machines may not do, read anew each time"},
@@ -97,8 +97,8 @@ func (p Program) runHub(c *cli.Context) error {
 		err = errors.New("--tls-cert and --tls-key go together")
 	case certificate == "" && !c.Bool("behind-proxy") && !here:
 		err = errors.New("tokens would cross the network in the clear: give --tls-cert and --tls-key, or --behind-proxy")
-	case c.String("key-file") == "" || c.String("subscription") == "" || len(c.StringSlice("domain")) == 0:
-		err = errors.New("--key-file, --subscription and --domain are needed")
+	case c.String("topic") == "" || c.String("key-file") == "" || c.String("subscription") == "" || len(c.StringSlice("domain")) == 0:
+		err = errors.New("--topic, --subscription, --domain and --key-file are needed")
 	case c.Bool("behind-proxy") && c.String("url") == "":
 		err = errors.New("--behind-proxy needs --url: the address that machines reach, and not this one")
 	case noURL != nil:

@@ -359,7 +359,8 @@ func (r *statusReport) text() string {
 	for _, q := range r.Questions {
 		how := delivers[q.Waiter]
 		if q.Status == state.Answered {
-			how = "answered by " + cmp.Or(q.AnsweredBy, "a person") + ", on its way to Claude"
+			by := map[string]string{"": "by a person", state.Local: "on this machine"}
+			how = "answered " + cmp.Or(by[q.AnsweredBy], "by "+q.AnsweredBy) + ", on its way to Claude"
 		}
 		say("  ", "%s, %s old, %s, %s: %s, %s", q.ThreadKey, ago(r.At.Sub(q.AskedAt)), q.SessionName, q.Mode, how, q.ProjectDir)
 		for _, words := range questionWords(q) {
@@ -404,7 +405,7 @@ func (p pollerStatus) words(now time.Time) string {
 	case p.Daemon:
 		return fmt.Sprintf("daemon: %s, last good cycle %s", who, local(p.LastPoll))
 	}
-	return fmt.Sprintf("poller: %s, since %s, questions that it serves: %d", who, local(p.Started), p.Open)
+	return fmt.Sprintf("poller: %s, since %s", who, local(p.Started))
 }
 
 // delivers says what delivers a reply.

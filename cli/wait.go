@@ -68,7 +68,7 @@ func (w *wait) run(c *cli.Context) error {
 	}
 	w.timeout, err = config.ParseInterval(c.String("timeout"))
 	if err != nil {
-		return err
+		return fmt.Errorf("--timeout: %w", err)
 	}
 	w.q, err = w.question(c.Context, ref)
 	if err != nil {

@@ -65,7 +65,7 @@ func NoteTexts(q *state.Question, owed state.Owed) []string {
 // first.
 func GrantText(q *state.Question, allowed []*state.Question, over bool) string {
 	text := "[Allowed] " + field(q.SessionName) + "\n\nPermissions of this session are allowed by " + field(q.GrantedBy()) +
-		" (two hours are the most), but plans and what only the terminal allows. " +
+		" (two hours are the most), except plans and what only the terminal can allow. " +
 		`"no" here, or /ask in the session's thread, ends it.`
 	if over {
 		text = "[Asks again] " + field(q.SessionName) + "\n\nThe yes of " + field(q.GrantedBy()) + " is over."

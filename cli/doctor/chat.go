@@ -63,7 +63,7 @@ func (e *exam) chatPost(ctx context.Context, r *result) {
 		r.warn("space_id is %s, but the webhook posts to %s", e.cfg.SpaceID, hook.Space).Mend =
 			"take space_id (GOOGLE_CHAT_SPACE_ID) out of the configuration: it follows from the webhook's URL, which counts"
 	default:
-		r.ok("Chat lets the webhook of %s in; nothing was posted", hook.Chat())
+		r.ok("Chat accepts the webhook of %s; nothing was posted", hook.Chat())
 	}
 }
 

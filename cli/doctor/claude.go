@@ -184,7 +184,7 @@ func (e *exam) claudeTrust(_ context.Context, r *result) {
 	yes, known := state.Trusted(e.Env, e.project)
 	switch {
 	case !known || e.project == state.Home(e.Env):
-		r.skip("Claude Code keeps no trust of this folder: run it in a project")
+		r.skip("no project: run it in a folder in which claude was started")
 	case !yes:
 		r.warn("Claude Code was not told to trust %s", e.project)
 	}
