@@ -91,6 +91,11 @@ func (s *setup) run(ctx context.Context) error {
 	case s.flags.Bool("app"):
 		steps = []func(context.Context) error{s.app, s.people, s.hooks}
 	}
+	for _, problem := range s.config().Problems {
+		if errors.Is(problem, config.ErrBroken) { // nothing could be written down at the end
+			return s.cannot("", problem)
+		}
+	}
 	for _, step := range steps {
 		err := step(ctx)
 		if ctx.Err() != nil {
@@ -161,7 +166,7 @@ func (s *setup) cannot(what string, err error) error {
 	switch {
 	case s.flags.Bool("app"):
 		hint = gchat.AppHint(err)
-	case errors.Is(err, config.ErrNoWebhook):
+	case errors.Is(err, config.ErrNoWebhook) && !errors.Is(err, config.ErrBroken):
 		hint = "GOOGLE_CHAT_WEBHOOK_URL='https://...' gchat-hooks setup; or without Google: gchat-hooks setup --space"
 	}
 	return failed(errors.New(what+s.words(err)), hint, exitFailed)

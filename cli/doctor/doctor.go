@@ -25,7 +25,7 @@ type check struct {
 
 // checks are all of them, in the order in which a question needs what they check.
 var checks = []check{
-	{"config.parse", (*exam).configParse, "correct it in that file; docs/configuration.md lists all settings"},
+	{"config.parse", (*exam).configParse, "correct it where it stands; docs/configuration.md lists the files and all settings"},
 	{"files.folders", (*exam).filesFolders, "questions stay in the terminal meanwhile: see who owns the folder, and " +
 		"whether a file stands in its place; or set GCHAT_STATE_DIR"},
 	{"files.private", (*exam).filesPrivate, "chmod go-rwx for files, chmod go-w for folders"},
@@ -38,8 +38,8 @@ var checks = []check{
 
 	{"chat.post", (*exam).chatPost, "gchat-hooks setup"},
 	{"chat.read", (*exam).chatRead, login},
-	{"chat.allowed", (*exam).chatAllowed, "put your users/ID on allowed_users in ~/.config/gchat-hooks/config.json: " +
-		"gchat-hooks login does, and the thread of a question tells it to people who may not answer"},
+	{"chat.allowed", (*exam).chatAllowed, "gchat-hooks login, or reply to a question: its thread says which users/ID to add to allowed_users " +
+		"in ~/.config/gchat-hooks/config.json"},
 
 	{"daemon.runs", (*exam).daemonRuns, "gchat-hooks poller install; gchat-hooks logs tells why it ended"},
 }

@@ -258,7 +258,7 @@ func TestDoctorFindsPlantedFaults(t *testing.T) {
 		// Files.
 		{"a configuration that does not parse", func(p *patient) {
 			p.write(filepath.Join(p.project, ".claude", "gchat-hooks.json"), `{"ask_mode": `, 0o644)
-		}, "config.parse", fail, "gchat-hooks.json", "correct it in that file", "chat.post chat.allowed"},
+		}, "config.parse", fail, "gchat-hooks.json", "correct it where it stands", "chat.post chat.allowed"},
 		{"a misspelt setting", func(p *patient) { p.config["alowed_users"] = "users/1" }, "config.parse", warn, `"alowed_users"`, "correct it", ""},
 		{"a value that means nothing", func(p *patient) { p.config["poll_interval"] = "often" }, "config.parse", fail, "often", "configuration.md", ""},
 		{"a rule that quotes the webhook", func(p *patient) {

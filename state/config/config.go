@@ -130,7 +130,7 @@ func Load(env state.Getenv, projectDir string) *Config {
 		}
 		if err != nil {
 			// What stands below could belong to another space: a broken file must not send questions there.
-			c.problem("read configuration "+f.path, err)
+			c.Problems = append(c.Problems, fmt.Errorf("%w %s: %w", ErrBroken, f.path, err))
 			c.AllowedUnknown, c.Unread = true, true
 			break
 		}
@@ -231,6 +231,17 @@ func ParseInterval(s string) (time.Duration, error) {
 // ErrNoWebhook says that no place of the configuration names a webhook.
 var ErrNoWebhook = errors.New("no webhook URL is configured")
 
+// ErrBroken says that a file cannot be read: it counts no more, and no place below it.
+var ErrBroken = errors.New("read configuration")
+
+// noWebhook is ErrNoWebhook, and what is wrong with the places that could name one.
+func (c *Config) noWebhook() error {
+	if len(c.Problems) == 0 {
+		return ErrNoWebhook
+	}
+	return fmt.Errorf("%w: %w", ErrNoWebhook, errors.Join(c.Problems...))
+}
+
 // Sends says whether there is a way to send: a webhook, a command for it, or a Chat app.
 func (c *Config) Sends() bool {
 	return c.WebhookURL != "" || c.WebhookCommand != "" || c.Subscription != ""
@@ -267,7 +278,7 @@ func (c *Config) Webhook(ctx context.Context) (string, error) {
 		c.WebhookURL = out
 	}
 	if c.WebhookURL == "" {
-		return "", errors.Join(append([]error{ErrNoWebhook}, c.Problems...)...)
+		return "", c.noWebhook()
 	}
 	return c.WebhookURL, nil
 }

@@ -25,11 +25,13 @@ type layer struct {
 // configLayer reads a file that people write: with comments and trailing commas, which JSON has none of.
 func (l *layer) configLayer(b []byte) error {
 	b = trimBOM(b)
-	if plain, err := hujson.Standardize(bytes.Clone(b)); err == nil { // else the error is to be JSON's
-		b = plain
+	plain, err := hujson.Standardize(bytes.Clone(b))
+	if err != nil { // it goes on with what stands there, which may be a secret
+		where, _, _ := strings.Cut(strings.TrimPrefix(err.Error(), "hujson: "), ": ")
+		return errors.New(where + ": this is not JSON")
 	}
 	var file map[string]json.RawMessage
-	if err := json.Unmarshal(b, &file); err != nil {
+	if err := json.Unmarshal(plain, &file); err != nil {
 		return err
 	}
 	for _, s := range settings {

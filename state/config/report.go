@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"time"
 	_ "time/tzdata" // a small container has no time zones of its own
@@ -47,7 +46,7 @@ func PutReport(env state.Getenv, cfg *Config, m *state.Message, otherwise Report
 		r.Text = ""
 	}
 	if !cfg.Sends() {
-		return Outcome{}, errors.Join(append([]error{ErrNoWebhook}, cfg.Problems...)...)
+		return Outcome{}, cfg.noWebhook()
 	}
 	if m.CreatedAt.IsZero() {
 		m.CreatedAt = time.Now().UTC()
