@@ -63,11 +63,13 @@ func (a answer) run(ctx context.Context, args []string) error {
 		MessageName: "shell/" + uuid.NewString(), Sender: state.Local, DisplayName: cmp.Or(a.env("USER"), a.env("LOGNAME")),
 		Text: text, CreateTime: time.Now().UTC(),
 	}
+	waiter := "" // before it is answered: a hook that has the answer waits no more
 	q, err = state.UpdateQuestion(q.Path, func(q *state.Question) error {
+		waiter = waiterOf(a.env, q)
 		switch {
 		case !q.Answerable():
 			return a.notUsed(q, state.NoteLate, "")
-		case waiterOf(a.env, q) == terminalOnly:
+		case waiter == terminalOnly:
 			return a.notUsed(q, state.NoteUnwaited, "")
 		}
 		q.Replies = append(q.Replies, reply)
@@ -87,7 +89,7 @@ func (a answer) run(ctx context.Context, args []string) error {
 		said, note := state.OneLine(q.Answers[prompt.Question]), state.OneLine(q.Notes[prompt.Question])
 		fmt.Fprintf(a.out, "  %s = %s\n", gchat.Cut(state.OneLine(prompt.Question), mostWords), strings.TrimSpace(said+" "+note))
 	}
-	_, err = fmt.Fprintln(a.out, "on its way to Claude:", delivers[waiterOf(a.env, q)])
+	_, err = fmt.Fprintln(a.out, "on its way to Claude:", delivers[waiter])
 	return err
 }
 

@@ -239,3 +239,19 @@ func TestQuestionSurvivesTheWayToThePhoneAndBack(t *testing.T) {
 		t.Errorf("asked with the phone, answered on loopback: %q", said)
 	}
 }
+
+// Who tells Claude is said as it was before the hook had the answer, and ended.
+func TestAnswerSaysWhoWaited(t *testing.T) {
+	p := newPocket(t)
+	_, end := p.space()
+	defer end()
+	for i := range 12 {
+		_, told := p.asks(fmt.Sprintf("session-%d", i))
+		open, _ := p.runs("answer")
+		key, _, _ := strings.Cut(open, ",")
+		if said, code := p.runs("answer", key, "2"); code != 0 || !strings.Contains(said, "on its way to Claude: a process waits\n") {
+			t.Errorf("%d: %s", code, said)
+		}
+		told()
+	}
+}
