@@ -97,7 +97,8 @@ func (p Program) runHub(c *cli.Context) error {
 		err = errors.New("--tls-cert and --tls-key go together")
 	case certificate == "" && !c.Bool("behind-proxy") && !here:
 		err = errors.New("tokens would cross the network in the clear: give --tls-cert and --tls-key, or --behind-proxy")
-	case c.String("topic") == "" || c.String("key-file") == "" || c.String("subscription") == "" || len(c.StringSlice("domain")) == 0:
+	case slices.Contains([]string{c.String("topic"), c.String("subscription"), c.String("key-file")}, "") ||
+		len(c.StringSlice("domain")) == 0:
 		err = errors.New("--topic, --subscription, --domain and --key-file are needed")
 	case c.Bool("behind-proxy") && c.String("url") == "":
 		err = errors.New("--behind-proxy needs --url: the address that machines reach, and not this one")

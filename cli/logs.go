@@ -22,7 +22,8 @@ func (p Program) logsCommand() *cli.Command {
 		Flags: []cli.Flag{
 			&cli.IntFlag{Name: "lines", Value: 50, Usage: "the last `N` lines"},
 			&cli.BoolFlag{Name: "audit", Usage: "the log of decisions: who allowed what, what Claude was told, how each ended"},
-			&cli.StringFlag{Name: "level", Value: "trace", DefaultText: "all", Usage: "only lines of `LEVEL` and above: debug, info, warn, error"},
+			&cli.StringFlag{Name: "level", Value: "trace", DefaultText: "all",
+				Usage: "only lines of `LEVEL` and above: debug, info, warn, error"},
 		},
 		Action: p.printLogs,
 	}

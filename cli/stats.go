@@ -44,7 +44,9 @@ func statsText(r *state.Stats, parts ...string) string {
 	var text strings.Builder
 	asked := []string{"questions", "permissions", "plans", "instructions"} // they go first, then what became of them
 	say := func(what string, t *state.Tally) {
-		others := slices.DeleteFunc(slices.Sorted(maps.Keys(t.Counts)), func(name string) bool { return slices.Contains(asked, name) })
+		others := slices.DeleteFunc(slices.Sorted(maps.Keys(t.Counts)), func(name string) bool {
+			return slices.Contains(asked, name)
+		})
 		for _, name := range slices.Concat(asked, others) {
 			if n, counted := t.Counts[name]; counted {
 				what += fmt.Sprintf(" %s %d,", strings.ReplaceAll(name, "_", " "), n)
@@ -54,7 +56,8 @@ func statsText(r *state.Stats, parts ...string) string {
 	}
 	say("since "+local(r.Since)+":", r.All)
 	if len(r.All.Posted)+len(r.All.Replied)+len(r.All.Told) > 0 {
-		fmt.Fprintf(&text, "asked to posted: %s, posted to answered: %s, answered to told Claude: %s\n", r.All.Posted, r.All.Replied, r.All.Told)
+		const times = "asked to posted: %s, posted to answered: %s, answered to told Claude: %s\n"
+		fmt.Fprintf(&text, times, r.All.Posted, r.All.Replied, r.All.Told)
 	}
 	for _, by := range parts {
 		for _, key := range slices.Sorted(maps.Keys(r.By[by])) {

@@ -38,8 +38,8 @@ var checks = []check{
 
 	{"chat.post", (*exam).chatPost, "gchat-hooks setup"},
 	{"chat.read", (*exam).chatRead, login},
-	{"chat.allowed", (*exam).chatAllowed, "gchat-hooks login, or reply to a question: its thread says which users/ID to add to allowed_users " +
-		"in ~/.config/gchat-hooks/config.json"},
+	{"chat.allowed", (*exam).chatAllowed, "gchat-hooks login, or reply to a question: its thread says which users/ID to add to " +
+		"allowed_users in ~/.config/gchat-hooks/config.json"},
 
 	{"daemon.runs", (*exam).daemonRuns, "gchat-hooks poller install; gchat-hooks logs tells why it ended"},
 }
