@@ -190,6 +190,8 @@ func tell(out io.Writer, c *settings.Change, dryRun bool, done string) {
 		fmt.Fprintf(out, "%s: nothing to change\n", c.Path)
 	case dryRun:
 		fmt.Fprintf(out, "%s%s would be changed; nothing was written\n", c.Diff(), c.Path)
+	case done == "added" && c.Before > 0:
+		fmt.Fprintf(out, "%s: %d hooks added, in place of %d\n", c.Path, c.Hooks, c.Before)
 	default:
 		fmt.Fprintf(out, "%s: %d hooks %s\n", c.Path, c.Hooks, done)
 	}

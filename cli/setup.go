@@ -109,6 +109,9 @@ func (s *setup) run(ctx context.Context) error {
 	if s.door != nil {
 		where = "on the page, " + s.page
 	}
+	if s.sendOnly {
+		where = "in the terminal; the question is shown " + where
+	}
 	fmt.Fprintf(s.out, "\nDone. Now start claude in a project, and tell it:  ask me a question with three options\n"+
 		"Answer %s\nIf nothing comes:  %s doctor\n", where, s.typed())
 	return nil

@@ -53,6 +53,7 @@ type Change struct {
 	Path     string
 	Old, New []byte // nil: there is no file
 	Hooks    int    // how many of ours were put in, or taken out
+	Before   int    // how many of ours were there
 }
 
 // Nothing says whether the file stays as it is.
@@ -78,7 +79,7 @@ func (f File) Install(entries []Entry, dry bool) (*Change, error) {
 		err = fmt.Errorf("%s does not parse: %w", f.Path, err)
 		return nil, &state.UserError{Err: err, Hint: "mend it; nothing was written"}
 	}
-	c := &Change{Path: f.Path, Old: old, New: with, Hooks: cmp.Or(len(entries), len(had))}
+	c := &Change{Path: f.Path, Old: old, New: with, Hooks: cmp.Or(len(entries), len(had)), Before: len(had)}
 	if dry || c.Nothing() {
 		return c, nil
 	}
