@@ -83,6 +83,9 @@ const (
 	NotOfPolicy   = "policy"    // a policy leaves the person out
 )
 
+// TooEarly is the Seen of a NoteUnclear about a reply that came between the messages of a plan.
+const TooEarly = "You wrote that before all of it was here."
+
 // TimedHint is the Seen of a NoteUnclear where a yes may be given for a while.
 const TimedHint = `"yes 30m" allows for a while.`
 

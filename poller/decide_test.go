@@ -13,6 +13,7 @@ import (
 // What may decide a permission: the first clear word of an approver, in its thread, after it was asked.
 func TestWhoDecides(t *testing.T) {
 	asked := time.Now().Add(-time.Minute).Truncate(time.Second)
+	early := asked.Add(-5 * time.Second)
 	cfg := &config.Config{AllowedUsers: []string{"users/1", "users/2"}, Approvers: []string{"users/1"}}
 	for name, test := range map[string]struct {
 		replies []state.Reply
@@ -23,7 +24,8 @@ func TestWhoDecides(t *testing.T) {
 		"an approver":                 {[]state.Reply{{Sender: "users/1", Text: "yes"}}, state.LabelAllow, "", ""},
 		"who may only answer":         {[]state.Reply{{Sender: "users/2", Text: "yes"}}, "", state.NoteRefused, gchat.NotApprover},
 		"a stranger":                  {[]state.Reply{{Sender: "users/3", Text: "yes"}}, "", state.NoteRefused, ""},
-		"older than it":               {[]state.Reply{{Sender: "users/1", Text: "yes", CreateTime: asked.Add(-5 * time.Second)}}, "", "", ""},
+		"before all of it was there":  {[]state.Reply{{Sender: "users/1", Text: "yes", CreateTime: early}}, "", state.NoteUnclear, gchat.TooEarly},
+		"a stranger, before that":     {[]state.Reply{{Sender: "users/3", Text: "yes", CreateTime: early}}, "", "", ""},
 		"unclear, twice":              {[]state.Reply{{Sender: "users/1", Text: "ok"}, {Sender: "users/1", Text: "ok"}}, "", state.NoteUnclear, ""},
 		"unclear, then clear":         {[]state.Reply{{Sender: "users/1", Text: "hm"}, {Sender: "users/1", Text: "no"}}, state.LabelDeny, state.NoteUnclear, ""},
 		"said twice":                  {[]state.Reply{{Sender: "users/1", Text: "no"}, {Sender: "users/1", Text: "yes"}}, state.LabelDeny, state.NoteLate, ""},

@@ -52,6 +52,10 @@ func Reply(cfg *config.Config, q *state.Question, r *state.Reply, now time.Time)
 	switch {
 	case r.Sender != state.Local && q.PostedAt != nil && r.CreateTime.Before(q.PostedAt.Add(-DateSlack)):
 		r.Verdict = state.Ignored
+		if q.Kind.Row().Decides && q.Answerable() && MayAnswer(cfg, q, r) { // its thread began with the first of its messages
+			r.Verdict = state.AskedBack
+			q.Owes = append(q.Owes, state.Owed{About: state.NoteUnclear, Reply: r.MessageName, Seen: gchat.TooEarly})
+		}
 		return
 	case r.Sender == state.Local && q.Kind.Row().Personal: // any program of this user writes one
 		r.Verdict = state.Refused
