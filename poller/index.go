@@ -197,9 +197,11 @@ func (p *Poller) hold(s *served) (again time.Time) {
 	return time.Time{}
 }
 
-// forget takes a record out of the index that is gone, while no process waits for it.
+// forget takes a record out of the index that is gone, while no process waits for it. One of another environment may only be out
+// of our sight: another machine with this HOME has projects of its own.
 func (p *Poller) forget(s *served) {
-	if s.named || s.typing.Load() {
+	young := p.Now().Sub(s.At) < state.MaxAge+expireOthers
+	if s.named || s.typing.Load() || !s.mine && young {
 		return
 	}
 	if s.lock == nil {

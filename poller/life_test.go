@@ -251,6 +251,29 @@ func TestARecordThatIsGoneIsForgotten(t *testing.T) {
 	}
 }
 
+// A record of another environment whose file is not there may be another machine's, which has this HOME and other projects: it is
+// forgotten when it would be over in any case.
+func TestARecordOfAnotherMachineIsNotForgotten(t *testing.T) {
+	d := newDesk(t)
+	d.vars["GCHAT_FORMAT"] = "another environment"
+	q := d.ask(func(q *state.Question) { d.posted(q); q.Status = state.Answered })
+	delete(d.vars, "GCHAT_FORMAT")
+	if err := os.Remove(q.Path); err != nil {
+		t.Fatal(err)
+	}
+	p := d.poller()
+	for _, later := range []struct {
+		by   time.Duration
+		want int
+	}{{0, 1}, {state.MaxAge, 1}, {state.MaxAge + expireOthers + time.Minute, 0}} {
+		p.Now = func() time.Time { return time.Now().Add(later.by) }
+		p.round(t.Context())
+		if all, _ := state.Opens(d.env); len(all) != later.want {
+			t.Errorf("%d in the index after %s, want %d", len(all), later.by, later.want)
+		}
+	}
+}
+
 // tmux starts a server of the test's own with a session, and returns its socket and the pane.
 func (d *desk) tmux(session string) (socket, pane string) {
 	d.t.Helper()
