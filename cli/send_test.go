@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"gchat-hooks/e2e/bound"
 	"gchat-hooks/state"
@@ -39,6 +40,32 @@ func (m *machine) texts() (texts []string) {
 		texts = append(texts, got.Text)
 	}
 	return texts
+}
+
+// A hook called the poller, and gchat-send took the lock before it: the hook leaves its work to what has the lock. So gchat-send
+// starts a poller, as long as none has looked for work since that call.
+func TestSendStartsAPollerForAnEarlierCall(t *testing.T) {
+	t.Parallel()
+	m := newMachine(t, 60)
+	m.stumble = func(*rand.Rand) fault { return none }
+	lock := func() string {
+		locks, _ := filepath.Glob(filepath.Join(m.dir, "state", "gchat-hooks", "pollers", "*.lock"))
+		return strings.Join(locks, " ")
+	}
+	for _, called := range []string{"", "\n"} {
+		if code, stderr := m.tell("words"); code != 0 {
+			t.Fatalf("exit code %d: %s", code, stderr)
+		}
+		if called == "" && bound.Soon(200*time.Millisecond, func() bool { return state.Held(lock()) }) {
+			t.Error("it started a poller that was not called")
+		}
+		if err := os.WriteFile(lock(), []byte("\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if !bound.Soon(5*time.Second, func() bool { return state.Held(lock()) }) {
+		t.Error("no poller looks for the hook's work")
+	}
 }
 
 // Whatever Chat answers, gchat-send says it, ends with 2, and the message is not lost.

@@ -297,6 +297,9 @@ func (p *Poller) serve(ctx context.Context) (why ending) {
 		case p.programChanged():
 			return replaced
 		case !p.Daemon && now.Sub(idleSince).Abs() >= Idle && now.Sub(p.ended).Abs() >= readOnFor:
+			if p.calls > 0 && p.Lock.ForgetCalls() == nil {
+				continue
+			}
 			p.sweep()
 			return idled
 		}

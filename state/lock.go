@@ -190,7 +190,7 @@ func CallPoller(env Getenv, environment string) {
 	_ = f.Close()
 }
 
-// PollerCalls is how often a poller of this environment was called. It is to be asked before work is looked for.
+// PollerCalls is how often a poller of this environment was called since ForgetCalls. It is to be asked before work is looked for.
 func PollerCalls(env Getenv) int64 {
 	info, err := os.Lstat(pollerFile(env, ".lock"))
 	if err != nil {
@@ -198,6 +198,10 @@ func PollerCalls(env Getenv) int64 {
 	}
 	return info.Size()
 }
+
+// ForgetCalls has a poller begin to count anew, before it looks for work for the last time. So what is the poller only for a
+// moment, and looks for none, knows by no calls that none is left.
+func (l *Lock) ForgetCalls() error { return l.file.Truncate(0) }
 
 // EndPoller gives the poller's lock up. Where a poller was called since there were so many PollerCalls, another one begins.
 func (l *Lock) EndPoller(env Getenv, self string, calls int64) error {
