@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -158,7 +159,9 @@ func (h *Hook) askInTerminal(e *Event, q *state.Question) error {
 	if gone, lerr := state.LoadQuestion(q.Path); err == nil && lerr == nil {
 		err = state.RemoveQuestion(h.Env, gone)
 	}
-	h.logFailed(err, "marker not removed")
+	if !errors.Is(err, fs.ErrNotExist) { // the poller was faster
+		h.logFailed(err, "marker not removed")
+	}
 	h.StartPoller()
 	return nil
 }

@@ -251,6 +251,40 @@ func TestARecordThatIsGoneIsForgotten(t *testing.T) {
 	}
 }
 
+// A denied question that is asked in the terminal goes on in another file. Where its hook could not take the marker away, the
+// poller does: a reply that the marker took would reach no one.
+func TestAMarkerWhoseQuestionGoesOnIsTakenAway(t *testing.T) {
+	d := newDesk(t)
+	marker := func(q *state.Question) { d.posted(q); q.Mode = state.Deny }
+	first, denied := d.ask(marker), d.ask(func(q *state.Question) { marker(q); q.Denied = true })
+	m := d.thread(first)
+	first = d.change(first, func(q *state.Question) {
+		q.Replies = []state.Reply{{MessageName: m.Name, Sender: m.Sender.Name, Text: m.Text, CreateTime: time.Now()}}
+	})
+	dialog := d.ask(func(q *state.Question) {
+		*q = state.Question{
+			QuestionID: first.QuestionID, ThreadKey: first.ThreadKey, SessionID: "dialog", Status: state.Pending, Mode: state.Native,
+			AskedAt: first.AskedAt, Questions: first.Questions, ProjectDir: first.ProjectDir, MessageSent: true,
+			MessageName: first.MessageName, ThreadName: first.ThreadName, PostedAt: first.PostedAt, Chat: first.Chat, Space: first.Space,
+		}
+	})
+	x := newReading(d, dialog)
+	x.p.round(t.Context())
+	if _, err := os.Lstat(first.Path); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("the marker: %v", err)
+	}
+	x.p.scan()
+	if err := x.r.list(t.Context(), x.p.views()[dialog.Chat]); err != nil {
+		t.Fatal(err)
+	}
+	if is := d.load(dialog); is.Reply(m.Name) == nil || is.Status == state.Cancelled {
+		t.Errorf("the dialog's question is %s, with %+v", is.Status, is.Replies)
+	}
+	if is := d.load(denied); is.Status != state.Pending {
+		t.Errorf("one that was denied is %s", is.Status)
+	}
+}
+
 // A record of another environment whose file is not there may be another machine's, which has this HOME and other projects: it is
 // forgotten when it would be over in any case.
 func TestARecordOfAnotherMachineIsNotForgotten(t *testing.T) {
