@@ -235,12 +235,15 @@ func (h *Hook) take(e *Event, markers []*state.Question) (paths []string) {
 		if err == nil {
 			h.locks = append(h.locks, lock)
 			s := h.session(e)
-			_, err = state.UpdateQuestion(q.Path, func(q *state.Question) error {
-				if q.SessionEnded == nil && q.ClaudePID == s.ClaudePID && q.ClaudeStart == s.ClaudeStart {
-					return state.ErrUnchanged
-				}
-				q.SessionEnded, q.ClaudePID, q.ClaudeStart = nil, s.ClaudePID, s.ClaudeStart
-				return nil
+			err = again(h.patience(e), func() error {
+				_, err := state.UpdateQuestion(q.Path, func(q *state.Question) error {
+					if q.SessionEnded == nil && q.ClaudePID == s.ClaudePID && q.ClaudeStart == s.ClaudeStart {
+						return state.ErrUnchanged
+					}
+					q.SessionEnded, q.ClaudePID, q.ClaudeStart = nil, s.ClaudePID, s.ClaudeStart
+					return nil
+				})
+				return err
 			})
 		}
 		if err == nil {
@@ -281,7 +284,7 @@ func (h *Hook) waitFor(ctx context.Context, e *Event, paths []string) {
 		var texts []string
 		for _, path := range paths {
 			if q, err := state.LoadQuestion(path); err == nil && !over(q) {
-				texts = append(texts, nonEmpty(h.tellOf(q))...)
+				texts = append(texts, nonEmpty(h.tellOf(e, q))...)
 			}
 		}
 		if len(texts) > 0 {
@@ -299,18 +302,18 @@ func untold(q *state.Question) bool {
 //
 // That is written down before it is said, or a disk that is full would have the session woken again and again. Killed in
 // between, the transcript does not hold it, and the next event says it again.
-func (h *Hook) tellOf(q *state.Question) (text string) {
-	var err error
-	now := time.Now().UTC()
+func (h *Hook) tellOf(e *Event, q *state.Question) (text string) {
+	var write func() error
+	delivered := func(q *state.Question) { now := time.Now().UTC(); q.DeliveredAt, q.DeliverySeen = &now, false }
 	switch {
 	case q.Denied && q.Status == state.Answered:
 		text = replyText(q)
-		var ended bool
-		ended, err = state.CloseQuestion(q.Path, state.Resolved, "chat", func(q *state.Question) {
-			q.DeliveredAt, q.DeliverySeen = &now, false
-		})
-		if err == nil && !ended {
-			err = errors.New("it was closed just now")
+		write = func() error {
+			ended, err := state.CloseQuestion(q.Path, state.Resolved, "chat", delivered)
+			if err == nil && !ended {
+				err = errors.New("it was closed just now")
+			}
+			return err
 		}
 	case q.Kind.Row().Prompt && q.Status == state.Answered:
 		words, _ := q.Decision()
@@ -319,20 +322,25 @@ func (h *Hook) tellOf(q *state.Question) (text string) {
 			text = replyPrefix + "The user wrote this from Google Chat while you were working: " + words
 		}
 		h.audit(q, words)
-		err = markPrinted(q.Path)
+		write = func() error { return markPrinted(q.Path) }
 	case untold(q):
 		// There may be a reply where the space cannot be read, or the list of those who may answer.
 		troubled := state.SpacesIn(state.UserState(h.Env)).Of(q.Chat).Trouble != nil
 		text = timeoutText(q, q.Unread() || q.ResolvedBy != "policy" && troubled)
-		_, err = state.UpdateQuestion(q.Path, func(q *state.Question) error {
-			if !untold(q) {
-				return errors.New("a reply came just now")
-			}
-			q.DeliveredAt = &now
-			return nil
-		})
+		write = func() error {
+			_, err := state.UpdateQuestion(q.Path, func(q *state.Question) error {
+				if !untold(q) {
+					return errors.New("a reply came just now")
+				}
+				delivered(q)
+				return nil
+			})
+			return err
+		}
+	default:
+		return ""
 	}
-	if err != nil {
+	if err := again(h.patience(e), write); err != nil {
 		h.log.Error().Err(err).Msg("session not told: that cannot be written down")
 		return ""
 	}
@@ -354,7 +362,7 @@ func (h *Hook) undelivered(e *Event) (texts []string) {
 	paths := h.take(e, markers)
 	for _, path := range paths {
 		if q, err := state.LoadQuestion(path); err == nil {
-			texts = append(texts, nonEmpty(h.tellOf(q))...)
+			texts = append(texts, nonEmpty(h.tellOf(e, q))...)
 		}
 	}
 	if len(paths) > 0 {

@@ -121,6 +121,35 @@ func TestReplyWakesTheSession(t *testing.T) {
 	w.owes(q, closed)
 }
 
+// A process that is stopped has the question's lock when its reply is there: the hook wakes the session when it lets go.
+func TestReplyWakesTheSessionAfterALock(t *testing.T) {
+	t.Parallel()
+	w := denyingDesk(t)
+	ask := asks(t, "s-1", "t1", "Which DB?", "SQLite", "Postgres")
+	hook := w.start(rewake, ask)
+	q := w.denies(ask)
+	w.untilWaited(q)
+	dir, file := filepath.Split(q.Path)
+	lock, err := state.LockSoon(filepath.Join(dir, ".locks", state.NameOf(file)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	elsewhere := *q
+	elsewhere.Path = filepath.Join(t.TempDir(), file)
+	if err := os.Link(q.Path, elsewhere.Path); err != nil {
+		t.Fatal(err)
+	}
+	w.replied(&elsewhere, "Postgres")
+	if err := os.Rename(elsewhere.Path, q.Path); err != nil {
+		t.Fatal(err)
+	}
+	w.until("the hook to find the lock taken", func() bool { return time.Since(q.AskedAt) > 3*time.Second || hook.ended() })
+	lock.Unlock()
+	if got := hook.woken(); !strings.Contains(got, "Postgres") {
+		t.Errorf("woken with %q", got)
+	}
+}
+
 // A question is never denied into the void: where it does not get into its thread, or no hook would wake the session, it is
 // asked in the terminal.
 func TestNeverDeniedIntoTheVoid(t *testing.T) {

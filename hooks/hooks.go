@@ -368,8 +368,8 @@ const (
 	closeBound = 2 * time.Second            // for a question's end: Claude Code waits for the hook, or ends it
 )
 
-// tryAgain does what must be written, again while another process has the lock or the disk is full, for so long.
-func (h *Hook) tryAgain(bound time.Duration, write func() error) {
+// again does what must be written, once more while another process has the lock or the disk is full, for so long.
+func again(bound time.Duration, write func() error) error {
 	passes := func(err error) bool {
 		return errors.Is(err, state.ErrLocked) || errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT)
 	}
@@ -377,6 +377,20 @@ func (h *Hook) tryAgain(bound time.Duration, write func() error) {
 	for end := time.Now().Add(bound); passes(err) && time.Now().Before(end); err = write() {
 		time.Sleep(200 * time.Millisecond)
 	}
+	return err
+}
+
+// patience is how long this hook tries to write what its session is to be told: it may have no other event for hours.
+func (h *Hook) patience(e *Event) time.Duration {
+	if h.mayWait(e) {
+		return busyBound
+	}
+	return 0
+}
+
+// tryAgain is again for a question that may be gone. What fails is in the log.
+func (h *Hook) tryAgain(bound time.Duration, write func() error) {
+	err := again(bound, write)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		h.log.Error().Err(err).Msg("what became of a question is not written down")
 	}
