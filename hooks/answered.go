@@ -35,6 +35,7 @@ func (h *Hook) answered(_ context.Context, e *Event) error {
 	qs := h.ofSession(e, h.folders(state.QuestionsIn))
 	switch e.HookEventName {
 	case "PostToolUse":
+		qs = append(qs, h.markers(e)...) // a call that went on was not denied: its hook was killed
 		if q := h.ofCall(e, qs); q != nil {
 			h.tryAgain(writeBound, func() error { return h.confirm(e, q) })
 		}

@@ -218,6 +218,22 @@ func TestDialogBesideAnOldMarker(t *testing.T) {
 	}
 }
 
+// The hook was killed before it could deny, and the dialog's hook could write nothing: the answer of the terminal ends the marker.
+func TestAnswerDespiteDeny(t *testing.T) {
+	t.Parallel()
+	w := denyingDesk(t)
+	p := w.start(forward, recorded(t, "single-03-PreToolUse", "tool_use_id", "t2"))
+	w.until("the marker", func() bool { return len(w.questions()) == 1 })
+	if err := p.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	<-p.done
+	w.run(answered, recorded(t, "single-05-PostToolUse", "tool_use_id", "t2"))
+	if q := w.of("t2"); q.Denied || q.Status != state.Resolved || q.ResolvedBy != "terminal" {
+		t.Errorf("denied %v, %s by %q", q.Denied, q.Status, q.ResolvedBy)
+	}
+}
+
 // The hook was killed before it could deny, or between writing the question down for the terminal and removing its marker: the
 // question goes on beside the dialog.
 func TestDialogDespiteDeny(t *testing.T) {
