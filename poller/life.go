@@ -109,8 +109,8 @@ func (p *Poller) attend(ctx context.Context, s *served, due bool) (next time.Tim
 	return next
 }
 
-// goesOn takes a marker away whose question is asked in the terminal, by another file, and says so: the hook that wrote that file was
-// killed, or could not take the marker away. A reply that the marker has is read again.
+// goesOn takes a marker away whose question is asked in the terminal, by another file, and says so: the hook that wrote that file
+// was killed, or could not take the marker away. A reply that the marker has is read again.
 func (p *Poller) goesOn(s *served) bool {
 	q := s.q
 	if !q.Mode.Row().Marker || q.Denied || !q.Status.Open() {

@@ -62,6 +62,40 @@ func TestWordsSurviveAKill(t *testing.T) {
 	}
 }
 
+// A hook waits for the next instruction, and Chat has not said yet that it has the question: words in the session's thread are
+// that instruction. No other hook would bring them to an idle Claude outside of tmux.
+func TestWordsAreWhatAHookWaitsFor(t *testing.T) {
+	x := newTalk(t, nil)
+	dir := state.SpareState(state.ForProject(x.env, x.is().ProjectDir, true))
+	q, err := state.QuestionsIn(dir).Record(x.id, func([]*state.Question) *state.Question {
+		return &state.Question{
+			QuestionID: "00000000-next", Kind: state.AskedNext, Mode: state.Native, Status: state.Pending, AskedAt: time.Now(),
+			SessionID: x.id, ClaudeSessionID: x.id, ThreadKey: "session-" + x.id, Questions: []state.Prompt{{Question: "next"}},
+		}
+	})
+	if err == nil {
+		err = state.AnnounceQuestion(x.env, q)
+	}
+	hook, lerr := state.LockWaiter(x.env, q.Path)
+	if err = errors.Join(err, lerr); err != nil {
+		t.Fatal(err)
+	}
+	x.reply(x.thread, "", "go on")
+	for range 2 {
+		x.hears()
+	}
+	is := x.load(q)
+	if words, _ := is.Decision(); words != "go on" || is.Status != state.Answered || len(is.Replies) != 1 || len(x.said()) > 0 {
+		t.Errorf("the next instruction is %q, %s; said %q", words, is.Status, x.said())
+	}
+	hook.Unlock()
+	x.reply(x.thread, "", "and on")
+	x.hears()
+	if got := x.said(); !slices.Equal(got, []string{"answered: and on"}) {
+		t.Errorf("said %q", got)
+	}
+}
+
 // What cannot be written down is read again.
 func TestWordsThatCannotBeWrittenDownAreReadAgain(t *testing.T) {
 	x := newTalk(t, nil)

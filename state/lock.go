@@ -190,7 +190,8 @@ func CallPoller(env Getenv, environment string) {
 	_ = f.Close()
 }
 
-// PollerCalls is how often a poller of this environment was called since ForgetCalls. It is to be asked before work is looked for.
+// PollerCalls is how often a poller of this environment was called since ForgetCalls. It is to be asked before work is looked
+// for.
 func PollerCalls(env Getenv) int64 {
 	info, err := os.Lstat(pollerFile(env, ".lock"))
 	if err != nil {

@@ -3,6 +3,7 @@ package commands
 import (
 	"cmp"
 	"context"
+	"errors"
 	"slices"
 	"strings"
 	"time"
@@ -139,14 +140,26 @@ func (r Room) Work(ctx context.Context, id string) (done bool) {
 }
 
 // Instruct makes a record of words for Claude, as of a question that has this reply. The same message is one record, however
-// often it is read.
+// often it is read. Where a hook waits for the next instruction, the words are that: Chat may not have said yet that it has the
+// question.
 func (r Room) Instruct(one *state.Session, c state.Command) error {
 	// Without it the session began under an earlier version.
 	dir := cmp.Or(one.StateDir, state.SpareState(state.ForProject(r.Env, one.ProjectDir, true)))
 	_, space, _ := strings.Cut(one.Chat, "/")
 	id := state.MessageID("said", c.Message)
+	reply := state.Reply{
+		MessageName: c.Message, Sender: c.Sender, SenderEmail: c.SenderEmail, DisplayName: c.DisplayName,
+		Text: c.Text, CreateTime: c.At,
+	}
+	waits := func(q *state.Question) bool {
+		kind := q.Kind.Row()
+		return kind.Prompt && !kind.Said && q.Status == state.Pending && len(q.Replies) == 0 && state.HasWaiter(r.Env, q.Path)
+	}
 	q, err := state.QuestionsIn(dir).Record(one.ID, func(have []*state.Question) *state.Question {
-		if i := slices.IndexFunc(have, func(q *state.Question) bool { return q.QuestionID == id }); i >= 0 {
+		if i := slices.IndexFunc(have, func(q *state.Question) bool { return q.Reply(c.Message) != nil }); i >= 0 {
+			return have[i]
+		}
+		if i := slices.IndexFunc(have, waits); i >= 0 {
 			return have[i]
 		}
 		at := c.At.Truncate(time.Millisecond)
@@ -160,12 +173,18 @@ func (r Room) Instruct(one *state.Session, c state.Command) error {
 			ClaudePID: one.ClaudePID, ClaudeStart: one.ClaudeStart,
 			TmuxSession: one.TmuxSession, TmuxPane: one.TmuxPane, TmuxSocket: one.TmuxSocket,
 			Questions: []state.Prompt{{Header: "Said", Question: gchat.Cut(c.Text, 200)}},
-			Replies: []state.Reply{{
-				MessageName: c.Message, Sender: c.Sender, SenderEmail: c.SenderEmail, DisplayName: c.DisplayName,
-				Text: c.Text, CreateTime: c.At,
-			}},
+			Replies:   []state.Reply{reply},
 		}
 	})
+	if err == nil && q.Reply(c.Message) == nil {
+		q, err = state.UpdateQuestion(q.Path, func(q *state.Question) error {
+			if !waits(q) {
+				return errors.New("it was answered just now") // the words get a record of their own
+			}
+			q.Replies = append(q.Replies, reply)
+			return nil
+		})
+	}
 	if err != nil {
 		return err
 	}

@@ -50,7 +50,7 @@ func Reply(cfg *config.Config, q *state.Question, r *state.Reply, now time.Time)
 		}
 	}
 	switch {
-	case r.Sender != state.Local && q.PostedAt != nil && r.CreateTime.Before(q.PostedAt.Add(-DateSlack)):
+	case r.Sender != state.Local && !q.Kind.Row().Prompt && q.PostedAt != nil && r.CreateTime.Before(q.PostedAt.Add(-DateSlack)):
 		r.Verdict = state.Ignored
 		if q.Kind.Row().Decides && q.Answerable() && MayAnswer(cfg, q, r) { // its thread began with the first of its messages
 			r.Verdict = state.AskedBack
