@@ -105,6 +105,11 @@ func NobodyText(s *state.Session, lives bool) string {
 	return "[Not read] nobody is waiting for a reply here: " + why + "."
 }
 
+// LeftText answers words in the thread of a session whose Claude Code goes on with another one.
+func LeftText(s *state.Session) string {
+	return "[Not read] another session runs in its terminal by now. " + resumeText(s) + "."
+}
+
 func resumeText(s *state.Session) string {
 	return "`claude --resume " + clause(state.ShellQuoted(s.ID)) + "` in its folder goes on with it"
 }

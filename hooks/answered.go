@@ -42,16 +42,34 @@ func (h *Hook) answered(_ context.Context, e *Event) error {
 		return nil
 	case "UserPromptSubmit":
 		one, err := state.SessionsIn(state.UserState(h.Env)).Of(e.SessionID)
-		if err != nil {
-			one = h.session(e) // it begins, perhaps after /clear
+		if err != nil || one.Reason != "" {
+			one = h.session(e) // it begins, perhaps after /clear, or goes on
 		}
 		if one.Before != "" { // what was said to it just after /clear is that session's
 			qs = append(qs, h.ofSession(&Event{SessionID: one.Before}, h.own())...)
 		}
 		h.closeNext(e, qs)
+	case "SessionEnd":
+		h.logFailed(h.noteReason(e), "the end's reason not written down")
 	}
 	h.closeAll(e, qs)
 	return nil
+}
+
+// noteReason writes down why a session ended that is known: after /resume its Claude Code may go on with one that no hook knows.
+func (h *Hook) noteReason(e *Event) error {
+	sessions := state.SessionsIn(state.UserState(h.Env))
+	if _, err := sessions.Of(e.SessionID); err != nil {
+		return nil
+	}
+	_, err := sessions.Change(e.SessionID, func(s *state.Session) error {
+		if s.Reason == string(e.Reason) {
+			return state.ErrUnchanged
+		}
+		s.Reason = string(e.Reason)
+		return nil
+	})
+	return err
 }
 
 // confirm closes a question that Claude has the answer to. What PostToolUse saw is what Claude was told: where the question

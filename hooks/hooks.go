@@ -207,6 +207,9 @@ func (h *Hook) writeSession(e *Event, sessions state.Sessions, project, known st
 		if e.HookEventName == "SessionStart" {
 			s.EndedAt, s.Model = time.Time{}, cmp.Or(string(e.Model), s.Model)
 		}
+		if begins || e.HookEventName == "UserPromptSubmit" { // also after /resume, where SessionStart is not registered
+			s.Reason = ""
+		}
 		if begins {
 			s.Source, s.Branch, s.Commit = string(e.Source), here.Branch, here.Commit
 		}
@@ -260,7 +263,7 @@ func (h *Hook) writeSession(e *Event, sessions state.Sessions, project, known st
 func (h *Hook) isStill(s *state.Session, project string) bool {
 	socket, _, _ := strings.Cut(h.Env("TMUX"), ",")
 	name, pid := h.Env("CLAUDE_SESSION_ID"), h.claudePID() // 0 says nothing against it
-	return s.TmuxPane == h.Env("TMUX_PANE") && s.TmuxSocket == socket &&
+	return s.Reason == "" && s.TmuxPane == h.Env("TMUX_PANE") && s.TmuxSocket == socket &&
 		(pid == 0 || pid == s.ClaudePID) && !inject.Ended(s.ClaudePID, s.ClaudeStart) &&
 		s.ProjectDir == project && s.Env == state.Environment(h.Env) &&
 		(name == "" || name == s.Name) && time.Since(s.LastSeen).Abs() < sessionKept

@@ -114,3 +114,27 @@ func TestATypedClearCancelsNothing(t *testing.T) {
 		}
 	}
 }
+
+// Without SessionStart's hook, the first prompt after a session's end says that it goes on: after /resume, in the same Claude Code.
+func TestAPromptAfterTheEndGoesOn(t *testing.T) {
+	w := newDesk(t)
+	prompt := recorded(t, "single-02-UserPromptSubmit", "session_id", "s-1", "prompt", "go on")
+	w.run(answered, prompt)
+	sessions := state.SessionsIn(state.UserState(w.getenv))
+	first, err := sessions.Of("s-1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.run(answered, event(t, "SessionEnd", "s-1", "reason", "resume"))
+	if is, err := sessions.Of("s-1"); err != nil || is.Reason != "resume" {
+		t.Fatalf("after its end: %+v, %v", is, err)
+	}
+	w.run(answered, prompt)
+	if is, err := sessions.Of("s-1"); err != nil || is.Reason != "" || !is.LastSeen.After(first.LastSeen) {
+		t.Errorf("after the next prompt: %+v, %v", is, err)
+	}
+	w.run(answered, event(t, "SessionEnd", "s-2", "reason", "resume"))
+	if _, err := sessions.Of("s-2"); err == nil {
+		t.Error("the end of a session that no hook wrote down begins it")
+	}
+}

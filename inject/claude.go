@@ -83,6 +83,17 @@ func Waits(transcript, id string, pid int) (waits, known bool) {
 	return session.Status == "waiting", true
 }
 
+// SessionOf is the session that a Claude Code has by its own file of sessions, which names another one right after /clear and
+// /resume (2.1.197 and 2.1.330); "" where that file does not tell.
+func SessionOf(pid int, start, transcript string) string {
+	began, _, _ := strings.Cut(start, "@")
+	one, known := sessionFile(filepath.Join(sessionFiles(transcript), strconv.Itoa(pid)+".json"))
+	if !known || began == "" || one.Start != began || Elsewhere(start) {
+		return ""
+	}
+	return one.ID
+}
+
 // sessionFiles is the folder of Claude Code's own files of sessions.
 func sessionFiles(transcript string) string {
 	return filepath.Join(filepath.Dir(filepath.Dir(filepath.Dir(transcript))), "sessions")
@@ -92,6 +103,7 @@ func sessionFiles(transcript string) string {
 type ownFile struct {
 	ID     string `json:"sessionId"`
 	Status string `json:"status"`
+	Start  string `json:"procStart"` // in the kernel's words, as of process
 }
 
 func sessionFile(path string) (one ownFile, known bool) {

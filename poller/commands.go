@@ -54,7 +54,7 @@ func (r *reader) takeSaid(n *pass, one *state.Session, m gchat.Message, asked *s
 	switch {
 	case asked != nil && (!command || asked.Reply(m.Name) != nil): // an edited reply is no command
 		return false
-	case one.Chat != r.chat, text == "", !command && before, state.SessionsIn(r.user).Superseded(one):
+	case one.Chat != r.chat, text == "", !command && before, commands.Left(state.SessionsIn(r.user), one):
 		return false
 	}
 	cfg := r.personal()

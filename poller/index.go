@@ -12,6 +12,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"gchat-hooks/inject"
 	"gchat-hooks/state"
 )
 
@@ -234,14 +235,22 @@ func (p *Poller) scanSessions() {
 		if s.ThreadName == "" {
 			continue
 		}
-		// After /clear two have a thread, of which one goes on.
 		was := p.byThread[s.ThreadName]
-		goesOn := was != nil && was.Before != s.ID && !p.takesCommands(was) && s.LastSeen.After(was.LastSeen)
-		if was == nil || s.Before == was.ID || s.Supersedes(was) || goesOn {
+		if was == nil || p.goesOn(was, s) {
 			p.byThread[s.ThreadName] = s
 		}
 	}
 	p.sessionFiles.Tidy()
+}
+
+// goesOn says whether a thread that two sessions have, after /clear, goes on with the second of them.
+func (p *Poller) goesOn(was, s *state.Session) bool {
+	later := s.LastSeen.After(was.LastSeen)
+	if was.ClaudePID != s.ClaudePID || was.ClaudeStart != s.ClaudeStart {
+		return later && !p.takesCommands(was)
+	}
+	now := inject.SessionOf(s.ClaudePID, s.ClaudeStart, s.TranscriptPath) // its person may have gone back, with /resume
+	return now == s.ID || later && now != was.ID
 }
 
 // inOrder are the records of the index, the oldest question first, as Claude Code shows their dialogs.

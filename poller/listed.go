@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"gchat-hooks/gchat"
-	"gchat-hooks/poller/commands"
 	"gchat-hooks/poller/judge"
 	"gchat-hooks/state"
 )
@@ -204,7 +203,7 @@ func (r *reader) answerNobody(n *pass, m gchat.Message) {
 	if done || !at.After(one.ToldNobody) || !r.config(one.ProjectDir, one.Trusted).Allows(m.Sender, m.SenderEmail) {
 		return
 	}
-	err := r.room().Tell(one, state.MessageID("nobody", m.Name), commands.NobodyText(one, r.Now()))
+	err := r.room().Tell(one, state.MessageID("nobody", m.Name), r.room().NobodyText(one))
 	if err == nil {
 		_, err = state.SessionsIn(r.user).Change(one.ID, func(one *state.Session) error {
 			if at.After(one.ToldNobody) {

@@ -51,7 +51,7 @@ func (p *Poller) typeNext(ctx context.Context, s *served, q *state.Question) {
 		}
 	}
 	one, action, last, why := p.readyFor(ctx, q, words)
-	if one != nil && state.SessionsIn(p.user).Superseded(one) {
+	if one != nil && commands.Left(state.SessionsIn(p.user), one) {
 		p.end(q, state.Cancelled, "superseded", nil)
 		return
 	}

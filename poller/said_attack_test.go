@@ -202,3 +202,49 @@ func TestSaidListedAfterADay(t *testing.T) {
 	}
 	t.Logf("again: %q, left %d, takes %v", x.said(), len(x.is().Commands), x.p.takesCommands(x.is()))
 }
+
+// One Claude Code has had a and s, which share a thread; its own file names the one that it has now. What is said reaches that one
+// alone, also after /resume of one that no hook knows.
+func TestSaidToTheSessionThatClaudeCodeHas(t *testing.T) {
+	for name, test := range map[string]struct{ has, reason, said, told string }{
+		"it goes on with s":           {has: "s", said: "s"},
+		"/resume of a":                {has: "a", reason: "resume", said: "a"},
+		"just after /clear":           {has: "new", reason: "clear", said: "s"},
+		"/resume of an unknown one":   {has: "new", reason: "resume", told: "another session runs in its terminal by now"},
+		"that file is of another pid": {has: "", said: "s"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			x := newTalk(t, nil)
+			start, _, _ := strings.Cut(inject.StartOf(os.Getpid()), "@")
+			own := fmt.Sprintf(`{"sessionId":%q,"procStart":%q}`, test.has, start)
+			file := filepath.Join(x.dir, "sessions", fmt.Sprint(os.Getpid(), ".json"))
+			if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.WriteFile(file, []byte(own), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			is := x.is()
+			x.session("a", func(s *state.Session) {
+				one := *is
+				one.Record, one.ID, one.LastSeen = s.Record, s.ID, is.LastSeen.Add(-time.Minute)
+				one.TranscriptPath = filepath.Join(x.dir, "projects", "p", "a.jsonl")
+				*s = one
+			})
+			x.session(x.id, func(s *state.Session) {
+				s.Before, s.Reason, s.TranscriptPath = "a", test.reason, filepath.Join(x.dir, "projects", "p", "s.jsonl")
+			})
+			x.reply(x.thread, "", "go on")
+			told := strings.Join(x.hears(), "\n")
+			said := ""
+			for _, s := range x.p.inOrder() {
+				if s.q != nil && s.q.Kind == state.Said {
+					said += s.q.SessionID
+				}
+			}
+			if said != test.said || !strings.Contains(told, test.told) {
+				t.Errorf("said to %q, want %q; told %q", said, test.said, told)
+			}
+		})
+	}
+}

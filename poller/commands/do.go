@@ -23,6 +23,17 @@ func Listens(one *state.Session, now time.Time) bool {
 		!inject.Ended(one.ClaudePID, one.ClaudeStart) && !inject.Elsewhere(one.ClaudeStart)
 }
 
+// Left says that the Claude Code of a session goes on with another one: what is said to the first must not reach that. Just after
+// /clear, no hook has told of the other one, which goes on in the same thread.
+func Left(folder state.Sessions, one *state.Session) bool {
+	now := inject.SessionOf(one.ClaudePID, one.ClaudeStart, one.TranscriptPath)
+	if now == "" {
+		return folder.Superseded(one)
+	}
+	_, unknown := folder.Of(now)
+	return now != one.ID && (unknown == nil || one.Reason == "resume")
+}
+
 // Typed says whether a text is one of Claude Code's own commands that a session's terminal takes: it is typed as it is.
 func Typed(one *state.Session, text string, more []string) bool {
 	return one.TmuxPane != "" && gchat.ClaudeCommand(text, more)
@@ -37,8 +48,12 @@ func BeganAt(one *state.Session) time.Time {
 }
 
 // NobodyText is what is told of words that nothing takes.
-func NobodyText(one *state.Session, now time.Time) string {
-	return gchat.NobodyText(one, Listens(one, now) || one.Running() && !one.Listens)
+func (r Room) NobodyText(one *state.Session) string {
+	lives := Listens(one, r.Now()) || one.Running() && !one.Listens
+	if lives && Left(state.SessionsIn(state.UserState(r.Env)), one) {
+		return gchat.LeftText(one)
+	}
+	return gchat.NobodyText(one, lives)
 }
 
 // Tell puts a note into the thread of a session, once.
@@ -76,7 +91,7 @@ func (r Room) Work(ctx context.Context, id string) (done bool) {
 			starts = starts || !command
 		}
 	}
-	takes, nobody := !folder.Superseded(one), NobodyText(one, r.Now())
+	takes, nobody := !Left(folder, one), r.NobodyText(one)
 	if r.Config.Keeps(state.Said) {
 		takes, nobody = false, "[Not used] By a policy, instructions are given in the terminal alone."
 	}
@@ -130,7 +145,7 @@ func (r Room) Work(ctx context.Context, id string) (done bool) {
 	}
 	for _, c := range ours {
 		r.Log.Info().Str("session", one.Name).Str("message", c.Message).Str("sender", c.Sender).Str("text", c.Text).Msg("command")
-		text := NobodyText(one, r.Now())
+		text := r.NobodyText(one)
 		if Listens(one, r.Now()) {
 			text = r.Do(ctx, one, c)
 		}
