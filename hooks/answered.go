@@ -154,8 +154,13 @@ func (h *Hook) closeAll(e *Event, qs []*state.Question) {
 		if by == "prompt" && inject.Queued(string(e.Transcript), string(e.Prompt), time.Now().Add(-queuedBound), false) {
 			return // it was typed a moment before the dialog opened, which stands
 		}
+		printed := q.Status == state.Answered && q.Printed
+		if printed && q.Kind.Row().Decides { // Esc may have come at the same moment, and counted
+			h.tryAgain(closeBound, func() error { return h.confirmDecision(q, brokenOff(e, q)) })
+			continue
+		}
 		to := state.Cancelled
-		if q.Status == state.Answered && q.Printed {
+		if printed {
 			to = state.Resolved // Claude Code took the answer and went on; PostToolUse is not registered
 		}
 		if fromChat && q.Kind == state.AskedNext {

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 	"unicode"
 
 	"gchat-hooks/state"
@@ -228,6 +229,53 @@ func TestWhatClaudeWasTold(t *testing.T) {
 		if err := h.confirmDecision(q, resultOf(&Event{Transcript: Words(transcript)}, "t1")); err != nil {
 			t.Error(err)
 		}
+		is, err := state.LoadQuestion(q.Path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if label, _ := is.Decision(); is.Status != state.Resolved || is.ResolvedBy != test.by || label != test.label {
+			t.Errorf("%s: %s by %s, %q", name, is.Status, is.ResolvedBy, label)
+		}
+	}
+}
+
+// Esc at the moment of a yes: Claude Code refuses the call, and takes what the hook prints no more. A call that runs is broken off
+// by the same words.
+func TestEscBesideAYes(t *testing.T) {
+	const refusal = `{"type":"user","timestamp":"2026-11-27T04:00:0%s","message":{"content":[{"type":"tool_result","tool_use_id":"t1",` +
+		`"is_error":true,"content":"x"}]},"toolUseResult":"User rejected tool use"%s}`
+	printed := time.Date(2026, 11, 27, 4, 0, 2, 0, time.UTC)
+	for name, test := range map[string]struct {
+		line  string
+		by    string
+		label string
+	}{
+		"before it was printed":          {fmt.Sprintf(refusal, "1.9Z", ""), "terminal", state.LabelDeny},
+		"it did not begin to run":        {fmt.Sprintf(refusal, "2.1Z", `,"toolDenialBeforeRun":true`), "terminal", state.LabelDeny},
+		"it ran, and was broken off":     {fmt.Sprintf(refusal, "9.0Z", ""), "chat", state.LabelAllow},
+		"the transcript does not tell":   {"", "chat", state.LabelAllow},
+		"an equal call was refused then": {strings.Replace(fmt.Sprintf(refusal, "1.0Z", ""), "t1", "t0", 1), "chat", state.LabelAllow},
+	} {
+		dir := t.TempDir()
+		transcript := filepath.Join(dir, "a.jsonl")
+		lines := ""
+		for _, id := range []string{"t0", "t1"} {
+			lines += `{"type":"assistant","message":{"content":[{"type":"tool_use","id":"` + id + `","name":"Bash","input":{"command":"ls"}}]}}` + "\n"
+		}
+		if err := os.WriteFile(transcript, []byte(lines+test.line+"\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		q := &state.Question{
+			QuestionID: "q", SessionID: "s", Kind: state.AskedPermission, Tool: "Bash", Status: state.Answered, Mode: state.Native,
+			InputHash: callHash("Bash", json.RawMessage(`{"command":"ls"}`)), Printed: true, PrintedAt: &printed,
+			Questions: []state.Prompt{{Question: "Bash"}}, Answers: map[string]string{"Bash": state.LabelAllow},
+		}
+		if err := state.QuestionsIn(dir).Create("q", q); err != nil {
+			t.Fatal(err)
+		}
+		env := func(string) string { return "" }
+		h := &Hook{Env: env, log: state.NewLog(env, "t")}
+		h.closeAll(&Event{HookEventName: "UserPromptSubmit", Transcript: Words(transcript)}, []*state.Question{q})
 		is, err := state.LoadQuestion(q.Path)
 		if err != nil {
 			t.Fatal(err)

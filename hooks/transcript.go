@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"gchat-hooks/inject"
+	"gchat-hooks/state"
 )
 
 // How much of a transcript's end is read, in bytes. Transcripts reach hundreds of megabytes.
@@ -28,9 +29,10 @@ type entry struct {
 	Origin      struct {
 		From string `json:"kind"` // human, task-notification
 	} `json:"origin"`
-	Timestamp Words `json:"timestamp"`      // RFC 3339
-	Result    Words `json:"toolUseResult"`  // text for an error
-	Denial    Words `json:"toolDenialKind"` // who refused a call
+	Timestamp Words `json:"timestamp"`           // RFC 3339
+	Result    Words `json:"toolUseResult"`       // text for an error
+	Denial    Words `json:"toolDenialKind"`      // who refused a call
+	BeforeRun bool  `json:"toolDenialBeforeRun"` // 2.1.330: it did not begin to run
 	Message   struct {
 		ID      Words           `json:"id"` // the same in all lines of one message
 		Content json.RawMessage `json:"content"`
@@ -102,12 +104,7 @@ const (
 
 // resultOf is how a call of this event's batch ended, by the structure of its result: never by words that a tool may print.
 func resultOf(e *Event, toolUseID string) callResult {
-	path := string(e.Transcript)
-	if e.AgentID != "" {
-		path = filepath.Join(strings.TrimSuffix(path, ".jsonl"), "subagents", "agent-"+string(e.AgentID)+".jsonl")
-	}
-	end, _, _ := inject.TranscriptEnd(path, tailBytes)
-	for line := range bytes.Lines(end) {
+	for line := range bytes.Lines(transcriptEnd(e, string(e.AgentID))) {
 		if toolUseID == "" || !bytes.Contains(line, []byte(toolUseID)) {
 			continue
 		}
@@ -125,6 +122,36 @@ func resultOf(e *Event, toolUseID string) callResult {
 		}
 	}
 	return unknown
+}
+
+// brokenOff says whether the call of a permission or a plan was refused by Esc, of which no batch tells: Claude Code takes what a
+// hook prints no more then. Esc on a call that runs is written down by the same words, without BeforeRun, or later.
+func brokenOff(e *Event, q *state.Question) (r callResult) {
+	id := ""
+	for line := range bytes.Lines(transcriptEnd(e, q.AgentID)) {
+		is, blocks, _ := readEntry(line)
+		at, err := time.Parse(time.RFC3339, string(is.Timestamp))
+		early := err == nil && q.PrintedAt != nil && !at.After(*q.PrintedAt)
+		for _, b := range blocks {
+			switch {
+			case b.Type == "tool_use" && b.Name == q.Tool && (q.Tool == planTool || callHash(b.Name, b.Input) == q.InputHash):
+				id, r = b.ID, unknown
+			case b.ToolUseID == id && id != "" && is.Result == rejected && (is.BeforeRun || early):
+				r = refused
+			}
+		}
+	}
+	return r
+}
+
+// transcriptEnd is the end of the transcript of an event's session, or of its subagent.
+func transcriptEnd(e *Event, agent string) []byte {
+	path := string(e.Transcript)
+	if agent != "" {
+		path = filepath.Join(strings.TrimSuffix(path, ".jsonl"), "subagents", "agent-"+agent+".jsonl")
+	}
+	end, _, _ := inject.TranscriptEnd(path, tailBytes)
+	return end
 }
 
 // tally is what a session did and said, as far as its transcript was read.
