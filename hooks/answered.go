@@ -133,8 +133,8 @@ func (h *Hook) closeAll(e *Event, qs []*state.Question) {
 	if cleared {
 		by = "cleared"
 	}
-	fromChat := cleared && slices.ContainsFunc(qs, func(q *state.Question) bool {
-		return q.Kind.Row().Said && q.Status.Open() && q.Typing != nil
+	typed := slices.IndexFunc(qs, func(q *state.Question) bool { // the /clear, where a person wrote it in Chat
+		return cleared && q.Kind.Row().Said && q.Status.Open() && q.Typing != nil
 	})
 	hash := callHash(e.ToolName, e.ToolInput)
 	for _, q := range qs {
@@ -163,7 +163,10 @@ func (h *Hook) closeAll(e *Event, qs []*state.Question) {
 		if printed {
 			to = state.Resolved // Claude Code took the answer and went on; PostToolUse is not registered
 		}
-		if fromChat && q.Kind == state.AskedNext {
+		if typed >= 0 && q.Kind.Row().Said && q.AskedAt.After(qs[typed].AskedAt) {
+			continue // said after the /clear, for what comes then
+		}
+		if typed >= 0 && q.Kind == state.AskedNext {
 			h.close(q.Path, to, state.Instead) // the thread hears of the /clear that was typed
 			continue
 		}

@@ -90,20 +90,33 @@ func TestSaidPrintedAndAnotherPrompt(t *testing.T) {
 	w.stillKept(q, "printed, another prompt")
 }
 
-// A /clear that was typed for Chat ends what waited for the next instruction without a word; other questions were cleared.
+// A /clear that was typed for Chat ends what waited for the next instruction without a word, and leaves what was said after it;
+// other questions were cleared.
 func TestATypedClearCancelsNothing(t *testing.T) {
 	w := newDesk(t)
 	qs := map[string]*state.Question{}
-	for name, kind := range map[string]state.Kind{"/clear": state.Said, "next": state.AskedNext, "plan": state.AskedPlan} {
+	for name, kind := range map[string]state.Kind{
+		"/clear": state.Said, "next": state.AskedNext, "plan": state.AskedPlan, "before": state.Said, "after": state.Said,
+	} {
 		qs[name] = w.saysTo("s-1", name, func(q *state.Question) {
-			q.Kind, q.Typing = kind, &state.Typing{At: time.Now(), Last: "text"}
+			q.Kind = kind
 			if kind != state.Said {
-				q.Status, q.Answers, q.AnsweredMessage, q.Typing = state.Pending, nil, "", nil
+				q.Status, q.Answers, q.AnsweredMessage = state.Pending, nil, ""
+			}
+			switch name {
+			case "/clear":
+				q.Typing = &state.Typing{At: time.Now(), Last: "text"}
+			case "before":
+				q.AskedAt = q.AskedAt.Add(-time.Minute)
+			case "after":
+				q.AskedAt = q.AskedAt.Add(time.Second)
 			}
 		})
 	}
 	w.run(answered, event(t, "SessionEnd", "s-1", "reason", "clear"))
-	want := map[string]string{"/clear": "answered ", "next": "cancelled instead", "plan": "cancelled cleared"}
+	want := map[string]string{
+		"/clear": "answered ", "next": "cancelled instead", "plan": "cancelled cleared", "before": "cancelled cleared", "after": "answered ",
+	}
 	for name, q := range qs {
 		is, err := state.LoadQuestion(q.Path)
 		if err != nil {

@@ -51,7 +51,8 @@ func (p *Poller) typeNext(ctx context.Context, s *served, q *state.Question) {
 		}
 	}
 	one, action, last, why := p.readyFor(ctx, q, words)
-	if one != nil && commands.Left(state.SessionsIn(p.user), one) {
+	// What was said after a /clear from Chat is for what its Claude Code has by now.
+	if one != nil && one.Reason != "clear" && commands.Left(state.SessionsIn(p.user), one) {
 		p.end(q, state.Cancelled, "superseded", nil)
 		return
 	}
