@@ -21,6 +21,7 @@ type pass struct {
 	*view
 	newest time.Time                           // of the messages that came
 	given  map[*state.Question][]gchat.Message // those of its thread, the oldest first
+	typed  []string                            // ids of sessions that one of Claude Code's own commands was said to
 	failed error                               // what was said to a session could not be written down
 }
 

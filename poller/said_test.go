@@ -116,3 +116,24 @@ func TestWordsThatCannotBeWrittenDownAreReadAgain(t *testing.T) {
 		t.Errorf("said %q", got)
 	}
 }
+
+// What is said behind one of Claude Code's own commands comes after that, also where a reply is waited for.
+func TestWordsComeBehindACommand(t *testing.T) {
+	x := newTalk(t, func(s *state.Session) { s.TmuxPane, s.TmuxSocket = "%1", "/nonexistent" })
+	next := x.ask(func(q *state.Question) {
+		x.posted(q)
+		q.Kind, q.Mode, q.ThreadName, q.ClaudeSessionID, q.AskedAt = state.AskedNext, state.Native, x.thread, x.id, time.Now().Add(-time.Minute)
+	})
+	for _, words := range []string{"/clear", "one"} {
+		x.reply(x.thread, "", words)
+	}
+	x.hears()
+	x.reply(x.thread, "", "two")
+	x.hears()
+	if got, want := x.said(), []string{"answered: /clear", "answered: one", "answered: two"}; !slices.Equal(got, want) {
+		t.Errorf("said %q, want %q", got, want)
+	}
+	if q := x.load(next); len(q.Replies) > 0 {
+		t.Errorf("a reply: %q", q.Replies[0].Text)
+	}
+}
