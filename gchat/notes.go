@@ -281,6 +281,7 @@ var closedWhys = map[string]string{
 	"prompt":      "Closed in the terminal: a new prompt was given.",
 	"session_end": "The session ended.",
 	"cleared":     "The conversation was cleared.",
+	"unposted":    "Claude Code runs without a terminal, and went on: this was not in the thread in time.",
 	"claude_gone": "The session is gone: Claude Code has ended.",
 	"tmux_gone":   "The session is gone: its tmux session has ended.",
 	"screen":      "The question is no longer on the session's screen.",

@@ -20,6 +20,9 @@ const sameStop = 3 * time.Second
 func (h *Hook) next(ctx context.Context, e *Event) error {
 	qs := h.ofSession(e, h.own())
 	h.closeNext(e, qs)
+	if h.unattended() { // it ends when this hook does
+		return nil
+	}
 	for _, q := range slices.Backward(qs) { // the oldest first
 		if q.Kind.Row().Said && q.Status == state.Answered && q.TmuxPane == "" && !q.Printed {
 			h.waitFor(ctx, e, h.take(e, []*state.Question{q}))

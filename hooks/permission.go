@@ -34,13 +34,16 @@ func (h *Hook) permission(ctx context.Context, e *Event) error {
 	if !own.Sends() || h.keeps(ctx, own, kind) {
 		return nil
 	}
-	h.asked.listens = true
+	h.asked.listens = !h.unattended()
 	fresh, err := h.question(e, state.Native)
 	if err != nil {
 		return err
 	}
 	fresh.Kind = kind
 	h.describe(fresh, e, own)
+	if h.unattended() {
+		fresh.Grace = 0
+	}
 	registration := h.Env("CLAUDE_PLUGIN_ROOT") + "\x00" + strings.Join(h.Args, "\x00")
 	fresh.SeenBy = []string{registration}
 	q, err := h.record(ctx, e, h.own(), func(have []*state.Question) *state.Question {
@@ -60,10 +63,36 @@ func (h *Hook) permission(ctx context.Context, e *Event) error {
 		}
 		return fresh
 	})
-	if err != nil || q.Status != state.Pending {
+	if err != nil || q.Status != state.Pending || h.unattended() && !h.posted(ctx, q.Path) {
 		return err
 	}
 	return h.wait(ctx, e, q)
+}
+
+// unattended says that no dialog stands in a terminal: the session is that of "claude -p", or of a program that runs Claude Code.
+// 2.1.330 says so itself.
+func (h *Hook) unattended() bool {
+	if attended := h.Env("CLAUDE_CODE_SESSION_ATTENDED"); attended != "" {
+		return attended == "0"
+	}
+	return h.Env("CLAUDE_CODE_ENTRYPOINT") == "sdk-cli"
+}
+
+// postBound is how long an unattended session waits until its permission is in the thread.
+const postBound = 5 * time.Second
+
+// posted says whether a permission of an unattended session is in its thread, or over, soon. Else it is closed, and Claude Code
+// goes on as without this hook: it must not wait for a person who is not asked.
+func (h *Hook) posted(ctx context.Context, path string) bool {
+	soon, cancel := context.WithTimeout(ctx, postBound)
+	defer cancel()
+	_, err := state.Await(soon, h.Env, h.Self, path, func(q *state.Question) bool {
+		return q.MessageSent || q.Status != state.Pending
+	})
+	if err != nil {
+		h.close(path, state.Cancelled, "unposted")
+	}
+	return err == nil
 }
 
 // describe completes the record of a permission or a plan: what is shown of it, and by the person's own configuration who may

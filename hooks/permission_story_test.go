@@ -3,6 +3,7 @@ package hooks_test
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -162,5 +163,37 @@ func TestAProjectApprovesNothing(t *testing.T) {
 	<-p.done
 	if behavior, message := decided(p.out.String()); behavior != "deny" || message != "never" {
 		t.Errorf("%s %q", behavior, message)
+	}
+}
+
+// Nobody sits at "claude -p": it does not wait for the next instruction, and for a permission only once that is in its thread.
+func TestAnUnattendedSessionWaitsForNobodyUntold(t *testing.T) {
+	t.Parallel()
+	for name, vars := range map[string]map[string]string{
+		"2.1.330": {"CLAUDE_CODE_SESSION_ATTENDED": "0"}, "2.1.197": {"CLAUDE_CODE_ENTRYPOINT": "sdk-cli"},
+	} {
+		w := newDesk(t)
+		maps.Copy(w.env, vars)
+		w.env["GCHAT_IDLE"], w.env["GOOGLE_CHAT_WEBHOOK_URL"] = "on", "https://chat.googleapis.com/v1/spaces/A/messages?key=k&token=t"
+		w.env["GCHAT_ALLOWED_USERS"] = ann.Name
+		if out := w.run(forward, wants(w, "s-1", "ls")); out != "" {
+			t.Errorf("%s: printed %q", name, out)
+		}
+		qs, _, _ := state.QuestionsIn(state.SpareState(w.getenv)).OfSession("s-1")
+		if len(qs) != 1 || qs[0].ResolvedBy != "unposted" {
+			t.Errorf("%s: the permission that no poller posted: %+v", name, qs)
+		}
+		w.run("gchat-ask-user-rewake", event(t, "Stop", "s-2", "last_assistant_message", "Shall I?"))
+		if qs, _, _ := state.QuestionsIn(state.SpareState(w.getenv)).OfSession("s-2"); len(qs) > 0 {
+			t.Errorf("%s: its end asks for the next instruction", name)
+		}
+	}
+	w := newWorld(t)
+	w.env["CLAUDE_CODE_SESSION_ATTENDED"] = "0"
+	p := w.start(forward, wants(w, "s-1", "ls"))
+	w.awaitMessage("[Permission]")
+	w.say(ann, w.messages("[Permission]")[0].Thread.Name, "yes")
+	if behavior, _ := decided(p.end()); behavior != "allow" {
+		t.Errorf("a yes in the thread: %q", behavior)
 	}
 }
