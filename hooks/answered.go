@@ -151,7 +151,7 @@ func (h *Hook) closeAll(e *Event, qs []*state.Question) {
 		if by == "stop" && q.AgentID != "" && q.AgentID != string(e.AgentID) && !q.Printed && e.ToolName != askTool {
 			continue // a subagent in the background asks on when the session's own turn ends
 		}
-		if by == "prompt" && inject.Queued(string(e.Transcript), string(e.Prompt), time.Now().Add(-queuedBound), false) {
+		if by == "prompt" && h.queued(e, qs) {
 			return // it was typed a moment before the dialog opened, which stands
 		}
 		printed := q.Status == state.Answered && q.Printed
@@ -172,6 +172,18 @@ func (h *Hook) closeAll(e *Event, qs []*state.Question) {
 		}
 		h.close(q.Path, to, by)
 	}
+}
+
+// queued says whether a prompt went into Claude Code's queue. The transcript may say so a moment later (2.1.330): the poller saw
+// Claude work when it typed, and Claude Code's own file says that a dialog waits.
+func (h *Hook) queued(e *Event, qs []*state.Question) bool {
+	prompt := oneLine(inject.Unpasted(string(e.Prompt)))
+	typed := slices.ContainsFunc(qs, func(q *state.Question) bool {
+		words, _ := q.Decision()
+		return q.Status.Open() && q.Typing != nil && q.Typing.Last == state.TypedQueued && oneLine(words) == prompt
+	})
+	waits, _ := inject.Waits(string(e.Transcript), e.SessionID, h.claudePID())
+	return typed || waits || inject.Queued(string(e.Transcript), string(e.Prompt), time.Now().Add(-queuedBound), false)
 }
 
 // queuedBound is how long after its taking Claude Code's hook may be told of words that went into its queue (2.1.329).

@@ -75,6 +75,11 @@ func TestQueuedWordsLeaveADialogOpen(t *testing.T) {
 	if now, err := state.LoadQuestion(q.Path); err != nil || now.Status != state.Pending {
 		t.Errorf("after a prompt that was queued it is %v, %v", now.Status, err)
 	}
+	w.saysTo("s-1", "and tag", func(q *state.Question) { q.Typing = &state.Typing{At: time.Now(), Last: state.TypedQueued} })
+	say("and tag") // the transcript does not say so yet
+	if now, err := state.LoadQuestion(q.Path); err != nil || now.Status != state.Pending {
+		t.Errorf("after words that were typed while Claude works it is %v, %v", now.Status, err)
+	}
 	say("something else")
 	if now, err := state.LoadQuestion(q.Path); err != nil || now.Status != state.Cancelled {
 		t.Errorf("after a prompt at the empty box it is %v, %v", now.Status, err)
