@@ -66,9 +66,13 @@ func (s Server) Open(ctx context.Context, session, dir string, argv []string) (P
 			window[i] = strings.TrimSuffix(arg, ";") + `\;`
 		}
 	}
-	out, err := s.call(ctx, nil, append([]string{"new-window", "-t", "=" + KeptName(session) + ":"}, window...)...)
+	open := append([]string{"new-window", "-t", "=" + KeptName(session) + ":"}, window...)
+	out, err := s.call(ctx, nil, open...)
 	if session == ownSession && (errors.Is(err, ErrNoServer) || errors.Is(err, ErrNoSession)) {
 		out, err = s.call(ctx, nil, append([]string{"new-session", "-s", session, "-x", "200", "-y", "50"}, window...)...)
+		if err != nil && strings.Contains(err.Error(), "duplicate session") { // another one began it just now
+			out, err = s.call(ctx, nil, open...)
+		}
 	}
 	if err != nil {
 		return Pane{}, fmt.Errorf("open a tmux window: %w", err)
