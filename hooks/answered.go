@@ -32,7 +32,7 @@ func (h *Hook) answered(_ context.Context, e *Event) error {
 	if beat := state.ReadBeat(h.Env, state.Environment(h.Env)); beat.PID > 0 && !beat.Lives {
 		defer h.StartPoller() // the last one was killed, and may have left notes unsent
 	}
-	qs := h.ofSession(e, h.folders(state.QuestionsIn))
+	qs := h.ofSession(e, h.folders(state.QuestionsIn), ofCallOver(e)...)
 	switch e.HookEventName {
 	case "PostToolUse":
 		qs = append(qs, h.markers(e)...) // a call that went on was not denied: its hook was killed

@@ -62,7 +62,7 @@ func (h *Hook) permission(ctx context.Context, e *Event) error {
 			}
 		}
 		return fresh
-	})
+	}, fresh.InputHash)
 	if err != nil || q.Status != state.Pending || h.unattended() && !h.posted(ctx, q.Path) {
 		return err
 	}

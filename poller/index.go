@@ -236,15 +236,15 @@ func (p *Poller) scanSessions() {
 			continue
 		}
 		was := p.byThread[s.ThreadName]
-		if was == nil || p.goesOn(was, s) {
+		if was == nil || p.threadGoesOn(was, s) {
 			p.byThread[s.ThreadName] = s
 		}
 	}
 	p.sessionFiles.Tidy()
 }
 
-// goesOn says whether a thread that two sessions have, after /clear, goes on with the second of them.
-func (p *Poller) goesOn(was, s *state.Session) bool {
+// threadGoesOn says whether a thread that two sessions have, after /clear, goes on with the second of them.
+func (p *Poller) threadGoesOn(was, s *state.Session) bool {
 	later := s.LastSeen.After(was.LastSeen)
 	if was.ClaudePID != s.ClaudePID || was.ClaudeStart != s.ClaudeStart {
 		return later && !p.takesCommands(was)

@@ -70,6 +70,32 @@ func TestRecordAtOnce(t *testing.T) {
 	}
 }
 
+// At a day's end hundreds are over, and a hook looks after each of Claude's steps.
+func TestWhatIsOverIsReadByWhatItSays(t *testing.T) {
+	s := QuestionsIn(t.TempDir())
+	open, one := record(t, s, question("s")), question("s")
+	one.ToolUseID = "toolu_1"
+	one = record(t, s, one)
+	if _, err := CloseQuestion(one.Path, Resolved, "chat", nil); err != nil {
+		t.Fatal(err)
+	}
+	for over, want := range map[string]int{"": 2, "toolu_1": 2, "toolu_2": 1} {
+		if qs, _, err := s.OfSession("s", over); err != nil || len(qs) != want {
+			t.Errorf("%q: %d questions, %v; want %d", over, len(qs), err, want)
+		}
+	}
+	qs, _, err := s.OfSession("s")
+	if err != nil || len(qs) != 1 || qs[0].QuestionID != open.QuestionID {
+		t.Errorf("%d questions, %v; want the open one", len(qs), err)
+	}
+	if _, err := UpdateQuestion(open.Path, func(q *Question) error { return q.Move(Answered, asked) }); err != nil {
+		t.Fatal(err)
+	}
+	if qs, _, _ := s.OfSession("s"); len(qs) != 1 {
+		t.Errorf("answered: %d questions, want it", len(qs))
+	}
+}
+
 func TestHostileSessionIDsStayInTheFolder(t *testing.T) {
 	root := t.TempDir()
 	s := QuestionsIn(root)

@@ -40,10 +40,10 @@ func questionsOf(dir string) Questions {
 func AmongMarkers(path string) bool { return filepath.Base(filepath.Dir(path)) == markerFolder }
 
 // Record looks at the questions of a session, by Claude Code's own id, and writes a new one, as one step that no other process
-// can come between: decide gets those that stand there, newest first, and returns the question to use: one of them, a new
+// can come between: decide gets those that OfSession reads, and returns the question to use: one of them, a new
 // one (without Path, it is written), or nil. A new one is {session_id}-{unix_ts}.json, with -2, -3 … when that is taken; in deny
 // mode {question_id}.json.
-func (s Questions) Record(claudeSession string, decide func(open []*Question) *Question) (*Question, error) {
+func (s Questions) Record(claudeSession string, decide func(have []*Question) *Question, over ...string) (*Question, error) {
 	l, err := LockSoon(s.lockPath("record"))
 	if err != nil {
 		return nil, err
@@ -54,7 +54,7 @@ func (s Questions) Record(claudeSession string, decide func(open []*Question) *Q
 	if _, err := os.Lstat(ignore); Missing(err) {
 		_ = quick.write(ignore, []byte(ignoreAll), true)
 	}
-	have, _, err := s.OfSession(claudeSession)
+	have, _, err := s.OfSession(claudeSession, over...)
 	if err != nil {
 		return nil, err
 	}
@@ -76,19 +76,24 @@ func (s Questions) Record(claudeSession string, decide func(open []*Question) *Q
 	return q, nil
 }
 
-// OfSession reads the questions of a session, by Claude Code's own id, newest first. Files that do not parse are returned as
-// *Corrupt errors beside the others.
-func (s Questions) OfSession(claudeSession string) (qs []*Question, bad []error, err error) {
-	qs, bad, err = s.Mentioning(claudeSession)
+// OfSession reads the open questions of a session, by Claude Code's own id, newest first. Of those that are over, which are many
+// at a day's end, it reads the ones in whose files one of these texts stands; "" stands in each. Files that do not parse are
+// returned as *Corrupt errors beside the others.
+func (s Questions) OfSession(claudeSession string, over ...string) (qs []*Question, bad []error, err error) {
+	qs, bad, err = s.find([]string{claudeSession}, over)
 	return slices.DeleteFunc(qs, func(q *Question) bool {
 		foreign := s.LeaveAlone && !q.Mode.Row().Marker // another program's marker is not ours to post, read and close
 		return foreign || q.ClaudeSession() != claudeSession
 	}), bad, err
 }
 
-// Mentioning is OfSession of several names of a session, for other programs' questions, too: a question is a session's by its
-// session_id or by Claude Code's own id, which /clear and a resume change.
+// Mentioning is OfSession of several names of a session, for all questions, and other programs', too: a question is a session's
+// by its session_id or by Claude Code's own id, which /clear and a resume change.
 func (s Questions) Mentioning(sessions ...string) (qs []*Question, bad []error, err error) {
+	return s.find(sessions, []string{""})
+}
+
+func (s Questions) find(sessions, over []string) (qs []*Question, bad []error, err error) {
 	names, err := s.Names()
 	if err != nil {
 		return nil, nil, err
@@ -106,6 +111,9 @@ func (s Questions) Mentioning(sessions ...string) (qs []*Question, bad []error, 
 		if !slices.ContainsFunc(begins, inName) && !slices.ContainsFunc(ids, inText) {
 			continue
 		}
+		if !slices.ContainsFunc(opens, inText) && slices.ContainsFunc(closes, inText) && !slices.ContainsFunc(over, inText) {
+			continue
+		}
 		q, err := s.parse(name, b, written, err)
 		switch {
 		case err == nil && (slices.Contains(sessions, q.ClaudeSession()) || slices.Contains(sessions, q.SessionID)):
@@ -117,6 +125,12 @@ func (s Questions) Mentioning(sessions ...string) (qs []*Question, bad []error, 
 	SortNewestFirst(qs)
 	return qs, bad, nil
 }
+
+// What a question's file says that is open, and what one that is over says.
+var (
+	opens  = []string{`"pending"`, `"answered"`}
+	closes = []string{`"resolved"`, `"cancelled"`, `"abandoned"`, `"timeout"`, `"expired"`}
+)
 
 // SortNewestFirst sorts questions by when they were asked.
 func SortNewestFirst(qs []*Question) {

@@ -190,7 +190,7 @@ func (r Room) Instruct(one *state.Session, c state.Command) error {
 			Questions: []state.Prompt{{Header: "Said", Question: gchat.Cut(c.Text, 200)}},
 			Replies:   []state.Reply{reply},
 		}
-	})
+	}, id, c.Message)
 	if err == nil && q.Reply(c.Message) == nil {
 		q, err = state.UpdateQuestion(q.Path, func(q *state.Question) error {
 			if !waits(q) {
