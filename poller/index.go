@@ -150,6 +150,7 @@ func (p *Poller) load(s *served) {
 	case err != nil:
 		s.q = nil
 		p.Log.Once(err, "question not read")
+	case q == s.q: // as it was
 	case q != nil && q.Kind.Row().Personal && !strings.HasPrefix(s.real, realPath(p.user)+string(filepath.Separator)):
 		s.q = nil // Claude may write in the project: what lets it act stands in the person's own state alone
 	case q != nil:

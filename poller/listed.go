@@ -127,7 +127,7 @@ func (r *reader) take(n *pass, page []gchat.Message) {
 			}
 		case !m.Human:
 			for _, q := range n.records[m.ThreadName] {
-				if m.Name == q.MessageName || beginsIn(q) && !strings.HasPrefix(m.Text, "[Not read]") {
+				if m.Name == q.MessageName && !dated(q, m) || beginsIn(q) && !strings.HasPrefix(m.Text, "[Not read]") {
 					n.given[q] = append(n.given[q], m)
 				}
 			}
@@ -148,6 +148,11 @@ func (r *reader) take(n *pass, page []gchat.Message) {
 func known(q *state.Question, m gchat.Message) bool {
 	r := q.Reply(m.Name)
 	return r != nil && (r.Verdict != state.Unread || r.Text == gchat.Cut(m.Text, gchat.MaxText) && !m.Deleted)
+}
+
+// dated says whether a question's file has when its message came, in milliseconds.
+func dated(q *state.Question, m gchat.Message) bool {
+	return q.PostedAt != nil && q.PostedAt.Equal(m.CreateTime.Truncate(time.Millisecond))
 }
 
 // beginsIn says whether a process began to wait in the thread, which was not read since: its reply comes after our last message
@@ -281,10 +286,10 @@ func (p *Poller) mayNot(s *served, q *state.Question, sender, email string) bool
 // store copies a message into the file of its question; of a stranger the first one. It reports whether that was news.
 func store(q *state.Question, m gchat.Message, stranger bool) bool {
 	if !m.Human && !m.Deleted {
-		born := m.CreateTime.Truncate(time.Millisecond) // as the question's file has it
-		if m.Name != q.MessageName || q.PostedAt != nil && q.PostedAt.Equal(born) {
+		if m.Name != q.MessageName || dated(q, m) {
 			return false
 		}
+		born := m.CreateTime.Truncate(time.Millisecond)
 		q.PostedAt = &born
 		return true
 	}

@@ -196,6 +196,24 @@ func TestWhatWasReadIsSkippedInTheOverlap(t *testing.T) {
 	}
 }
 
+// For two minutes each list brings a question's own message again. Its file is not locked for that.
+func TestAQuestionsOwnMessageIsTakenOnce(t *testing.T) {
+	d := newDesk(t)
+	q := d.ask(d.posted)
+	d.thread(q)
+	x := newReading(d, q)
+	x.mustRead()
+	lock, err := state.TryLock(filepath.Join(filepath.Dir(q.Path), ".locks", state.NameOf(q.Path)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer lock.Unlock()
+	x.p.scan()
+	if err := x.r.listOnce(t.Context(), x.p.views()[q.Chat]); err != nil {
+		t.Error(err)
+	}
+}
+
 // A list that breaks off does not move the watermark, and what a full disk kept from being written down is read again.
 func TestWhatCouldNotBeWrittenDownIsReadAgain(t *testing.T) {
 	d := newDesk(t)
