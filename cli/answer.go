@@ -143,7 +143,7 @@ func (a answer) notUsed(q *state.Question, about, reply string) error {
 // list shows the questions that a reply would answer, the oldest first, with the options that a number means.
 func (a answer) list() error {
 	a.serve()
-	qs, _ := state.OpenQuestions(a.env)
+	qs, _ := state.OpenQuestions(a.env, append(state.TextsOpen, state.TextLate)...)
 	qs = slices.DeleteFunc(qs, func(q *state.Question) bool {
 		return !q.Mode.Row().Asks || q.Status != state.Pending && !q.Late(time.Now())
 	})

@@ -43,7 +43,7 @@ const (
 // still take a reply. What cannot be read is returned in bad, and stays where it is.
 func openQuestions(env state.Getenv, now time.Time, redact *state.Redactor) (open []openQuestion, bad []error) {
 	open = []openQuestion{}
-	qs, bad := state.OpenQuestions(env)
+	qs, bad := state.OpenQuestions(env, append(state.TextsOpen, state.TextLate)...)
 	for _, q := range slices.Backward(qs) {
 		if !q.Mode.Row().Asks || !q.Status.Open() && !q.Late(now) {
 			continue

@@ -32,21 +32,23 @@ func (h *Hook) answered(_ context.Context, e *Event) error {
 	if beat := state.ReadBeat(h.Env, state.Environment(h.Env)); beat.PID > 0 && !beat.Lives {
 		defer h.StartPoller() // the last one was killed, and may have left notes unsent
 	}
-	qs := h.ofSession(e, h.folders(state.QuestionsIn), ofCallOver(e)...)
-	switch e.HookEventName {
-	case "PostToolUse":
+	if e.HookEventName == "PostToolUse" {
+		qs := h.ofSession(e, h.folders(state.QuestionsIn), callTexts(e)...)
 		qs = append(qs, h.markers(e)...) // a call that went on was not denied: its hook was killed
 		if q := h.ofCall(e, qs); q != nil {
 			h.tryAgain(writeBound, func() error { return h.confirm(e, q) })
 		}
 		return nil
+	}
+	qs := h.ofSession(e, h.folders(state.QuestionsIn), state.TextsOpen...)
+	switch e.HookEventName {
 	case "UserPromptSubmit":
 		one, err := state.SessionsIn(state.UserState(h.Env)).Of(e.SessionID)
 		if err != nil || one.Reason != "" {
 			one = h.session(e) // it begins, perhaps after /clear, or goes on
 		}
 		if one.Before != "" { // what was said to it just after /clear is that session's
-			qs = append(qs, h.ofSession(&Event{SessionID: one.Before}, h.own())...)
+			qs = append(qs, h.ofSession(&Event{SessionID: one.Before}, h.own(), state.TextsOpen...)...)
 		}
 		h.closeNext(e, qs)
 	case "SessionEnd":

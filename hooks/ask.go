@@ -119,7 +119,7 @@ func (h *Hook) forward(ctx context.Context, e *Event) error {
 			q, failed = h.question(e, mode)
 		}
 		return q
-	}, ofCallOver(e)...)
+	}, callTexts(e)...)
 	switch {
 	case err != nil || failed != nil:
 		return cmp.Or(err, failed)
@@ -155,8 +155,8 @@ func (h *Hook) ofCall(e *Event, qs []*state.Question) (over *state.Question) {
 	return over
 }
 
-// ofCallOver are what ofCall knows questions by that are over.
-func ofCallOver(e *Event) []string { return nonEmpty(e.ToolUseID, callHash(e.ToolName, e.ToolInput)) }
+// callTexts stand in the files of the questions that ofCall may find.
+func callTexts(e *Event) []string { return nonEmpty(e.ToolUseID, callHash(e.ToolName, e.ToolInput)) }
 
 // close ends a question; what its thread is told of that is the poller's.
 func (h *Hook) close(path string, to state.Status, by string) {
@@ -203,13 +203,13 @@ func (h *Hook) question(e *Event, mode state.Mode) (*state.Question, error) {
 //
 // A hook that waits for a person also waits for a folder that another process holds, for at most busyBound.
 func (h *Hook) record(ctx context.Context, e *Event, folders []state.Questions,
-	decide func([]*state.Question) *state.Question, over ...string) (*state.Question, error) {
+	decide func([]*state.Question) *state.Question, texts ...string) (*state.Question, error) {
 	var errs []error
 	began := time.Now()
 	for _, folder := range folders {
-		q, err := folder.Record(e.SessionID, decide, over...)
+		q, err := folder.Record(e.SessionID, decide, texts...)
 		for errors.Is(err, state.ErrLocked) && h.mayWait(e) && ctx.Err() == nil && time.Since(began) < busyBound {
-			q, err = folder.Record(e.SessionID, decide, over...)
+			q, err = folder.Record(e.SessionID, decide, texts...)
 		}
 		if err == nil && q != nil && q.Status.Open() {
 			if err := state.Register(h.Env, filepath.Dir(folder.Dir), q.ProjectDir); err != nil {

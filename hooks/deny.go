@@ -46,7 +46,7 @@ func (h *Hook) deny(ctx context.Context, e *Event) (goesOn bool, err error) {
 	}
 	q, err := h.record(ctx, e, h.folders(state.MarkersIn), func(have []*state.Question) *state.Question {
 		return cmp.Or(h.ofCall(e, have), one)
-	}, ofCallOver(e)...)
+	}, callTexts(e)...)
 	if q != one {
 		return false, err // another process has this very call
 	}
@@ -374,7 +374,7 @@ func (h *Hook) undelivered(e *Event) (texts []string) {
 // sessionEnded writes down that a session has ended: its waiters end, and a person who replies is told when Claude reads it. A
 // yes for a while ends, too: the same Claude Code may resume the session.
 func (h *Hook) sessionEnded(e *Event) {
-	h.logFailed(state.AskAgain(h.ofSession(e, h.own(), `"grant"`), e.SessionID), "yes for a while not ended")
+	h.logFailed(state.AskAgain(h.ofSession(e, h.own(), state.TextGrant), e.SessionID), "yes for a while not ended")
 	for _, q := range h.markers(e) {
 		if h.inOtherTerminal(q) {
 			continue
@@ -392,7 +392,7 @@ func (h *Hook) sessionEnded(e *Event) {
 }
 
 func (h *Hook) markers(e *Event) []*state.Question {
-	return h.ofSession(e, h.folders(state.MarkersIn), "")
+	return h.ofSession(e, h.folders(state.MarkersIn))
 }
 
 // neverArrived is what the session was told of its questions in deny mode and what its transcript does not hold: the hook was

@@ -352,9 +352,9 @@ func (e *Event) prompts() ([]state.Prompt, error) {
 	return in.Questions, nil
 }
 
-func (h *Hook) ofSession(e *Event, folders []state.Questions, over ...string) (all []*state.Question) {
+func (h *Hook) ofSession(e *Event, folders []state.Questions, texts ...string) (all []*state.Question) {
 	for _, folder := range folders {
-		qs, bad, err := folder.OfSession(e.SessionID, over...)
+		qs, bad, err := folder.OfSession(e.SessionID, texts...)
 		if err != nil {
 			bad = append(bad, err)
 		}

@@ -18,7 +18,7 @@ const sameStop = 3 * time.Second
 // next is for a turn's end: the session's thread is asked for the next instruction. In tmux the poller types it; elsewhere this
 // hook waits for it, and wakes the session with it.
 func (h *Hook) next(ctx context.Context, e *Event) error {
-	qs := h.ofSession(e, h.own())
+	qs := h.ofSession(e, h.own(), state.TextsOpen...)
 	h.closeNext(e, qs)
 	if h.unattended() { // it ends when this hook does
 		return nil
@@ -104,7 +104,7 @@ func (h *Hook) askNext(ctx context.Context, e *Event) (*state.Question, error) {
 			}
 		}
 		return q
-	})
+	}, state.TextsOpen...)
 }
 
 // endsInQuestion says whether a text ends in a question, also with emphasis, quotes or brackets around it.

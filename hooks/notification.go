@@ -82,8 +82,11 @@ func (h *Hook) notification(_ context.Context, e *Event) error {
 		return nil
 	}
 	open := func(q *state.Question) bool { return q.Status.Open() }
-	if n.Type == "permission_prompt" && slices.ContainsFunc(h.ofSession(e, h.folders(state.QuestionsIn)), open) {
-		return nil // the question itself says it already, and better
+	if n.Type == "permission_prompt" {
+		qs := h.ofSession(e, h.folders(state.QuestionsIn), state.TextsOpen...)
+		if slices.ContainsFunc(qs, open) {
+			return nil // the question itself says it already, and better
+		}
 	}
 	about, text := noticeText(e, n, to)
 	return h.put(e, &state.Message{Report: &state.Report{

@@ -202,7 +202,7 @@ type batchCall struct {
 // confirmBatch closes the permissions and plans whose calls Claude has the results of: each call closes one, and of equal ones
 // first that which was decided, then the oldest.
 func (h *Hook) confirmBatch(e *Event) {
-	open := slices.DeleteFunc(h.ofSession(e, h.own()), func(q *state.Question) bool {
+	open := slices.DeleteFunc(h.ofSession(e, h.own(), state.TextsOpen...), func(q *state.Question) bool {
 		return !q.Kind.Row().Decides || !q.Status.Open() || q.AgentID != string(e.AgentID)
 	})
 	if len(open) == 0 {

@@ -1,6 +1,7 @@
 package state
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -117,18 +118,24 @@ func ReadOpen(file string) (*Open, error) {
 	return o, nil
 }
 
-// OpenQuestions are the questions of the index, of every environment, newest first. Those whose files are gone are left out;
-// what does not parse is returned in bad and stays where it is.
-func OpenQuestions(env Getenv) (qs []*Question, bad []error) {
+// OpenQuestions are the questions of the index, of every environment, newest first; with texts those in whose files one of them
+// stands. Those whose files are gone are left out; what does not parse is returned in bad and stays where it is.
+func OpenQuestions(env Getenv, texts ...string) (qs []*Question, bad []error) {
 	all, err := Opens(env)
 	if err != nil {
 		return nil, []error{err}
 	}
+	buf := bytes.Buffer{}
 	for _, o := range all {
 		if o.Record != OpenQuestion {
 			continue
 		}
-		q, err := PeekQuestion(o.Path)
+		folder, name := Folder[Question]{Dir: filepath.Dir(o.Path), LeaveAlone: true}, NameOf(o.Path)
+		b, written, err := readPlain(folder.path(name), maxRecord, &buf)
+		if err == nil && !says(b, texts) {
+			continue
+		}
+		q, err := folder.parse(name, b, written, err)
 		switch {
 		case err == nil:
 			qs = append(qs, q)

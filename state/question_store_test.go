@@ -71,28 +71,40 @@ func TestRecordAtOnce(t *testing.T) {
 }
 
 // At a day's end hundreds are over, and a hook looks after each of Claude's steps.
-func TestWhatIsOverIsReadByWhatItSays(t *testing.T) {
+func TestWhatIsOverIsNotParsed(t *testing.T) {
+	env := envOf(t)
 	s := QuestionsIn(t.TempDir())
-	open, one := record(t, s, question("s")), question("s")
-	one.ToolUseID = "toolu_1"
-	one = record(t, s, one)
-	if _, err := CloseQuestion(one.Path, Resolved, "chat", nil); err != nil {
-		t.Fatal(err)
+	two := map[Status]*Question{}
+	for _, status := range []Status{Answered, Resolved} {
+		q := question("s")
+		q.ToolUseID = "toolu_" + string(status)
+		q = record(t, s, q)
+		if _, err := UpdateQuestion(q.Path, func(q *Question) error { return q.Move(status, asked) }); err != nil {
+			t.Fatal(err)
+		}
+		if err := AnnounceQuestion(env, q); err != nil {
+			t.Fatal(err)
+		}
+		two[status] = q
 	}
-	for over, want := range map[string]int{"": 2, "toolu_1": 2, "toolu_2": 1} {
-		if qs, _, err := s.OfSession("s", over); err != nil || len(qs) != want {
-			t.Errorf("%q: %d questions, %v; want %d", over, len(qs), err, want)
+	for _, tt := range []struct {
+		texts []string
+		want  int
+	}{{nil, 2}, {TextsOpen, 1}, {[]string{"toolu_resolved"}, 1}, {[]string{"toolu_1"}, 0}} {
+		qs, _, err := s.OfSession("s", tt.texts...)
+		all, bad := OpenQuestions(env, tt.texts...)
+		if err != nil || len(bad) > 0 || len(qs) != tt.want || len(all) != tt.want {
+			t.Errorf("%q: %d of the session, %d of all, %v, %v; want %d", tt.texts, len(qs), len(all), err, bad, tt.want)
 		}
 	}
-	qs, _, err := s.OfSession("s")
-	if err != nil || len(qs) != 1 || qs[0].QuestionID != open.QuestionID {
-		t.Errorf("%d questions, %v; want the open one", len(qs), err)
+	if qs, _, _ := s.OfSession("s", TextsOpen...); len(qs) != 1 || qs[0].QuestionID != two[Answered].QuestionID {
+		t.Error("the open one is not found")
 	}
-	if _, err := UpdateQuestion(open.Path, func(q *Question) error { return q.Move(Answered, asked) }); err != nil {
+	if err := os.WriteFile(two[Answered].Path, []byte(`{"session_id":"s","ques`), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if qs, _, _ := s.OfSession("s"); len(qs) != 1 {
-		t.Errorf("answered: %d questions, want it", len(qs))
+	if _, bad := OpenQuestions(env, TextsOpen...); len(bad) != 1 {
+		t.Errorf("of a damaged one is said: %v", bad)
 	}
 }
 

@@ -43,7 +43,7 @@ func AmongMarkers(path string) bool { return filepath.Base(filepath.Dir(path)) =
 // can come between: decide gets those that OfSession reads, and returns the question to use: one of them, a new
 // one (without Path, it is written), or nil. A new one is {session_id}-{unix_ts}.json, with -2, -3 … when that is taken; in deny
 // mode {question_id}.json.
-func (s Questions) Record(claudeSession string, decide func(have []*Question) *Question, over ...string) (*Question, error) {
+func (s Questions) Record(claudeSession string, decide func(have []*Question) *Question, texts ...string) (*Question, error) {
 	l, err := LockSoon(s.lockPath("record"))
 	if err != nil {
 		return nil, err
@@ -54,7 +54,7 @@ func (s Questions) Record(claudeSession string, decide func(have []*Question) *Q
 	if _, err := os.Lstat(ignore); Missing(err) {
 		_ = quick.write(ignore, []byte(ignoreAll), true)
 	}
-	have, _, err := s.OfSession(claudeSession, over...)
+	have, _, err := s.OfSession(claudeSession, texts...)
 	if err != nil {
 		return nil, err
 	}
@@ -76,11 +76,10 @@ func (s Questions) Record(claudeSession string, decide func(have []*Question) *Q
 	return q, nil
 }
 
-// OfSession reads the open questions of a session, by Claude Code's own id, newest first. Of those that are over, which are many
-// at a day's end, it reads the ones in whose files one of these texts stands; "" stands in each. Files that do not parse are
-// returned as *Corrupt errors beside the others.
-func (s Questions) OfSession(claudeSession string, over ...string) (qs []*Question, bad []error, err error) {
-	qs, bad, err = s.find([]string{claudeSession}, over)
+// OfSession reads the questions of a session, by Claude Code's own id, newest first; with texts those in whose files one of them
+// stands. Files that do not parse are returned as *Corrupt errors beside the others.
+func (s Questions) OfSession(claudeSession string, texts ...string) (qs []*Question, bad []error, err error) {
+	qs, bad, err = s.find([]string{claudeSession}, texts)
 	return slices.DeleteFunc(qs, func(q *Question) bool {
 		foreign := s.LeaveAlone && !q.Mode.Row().Marker // another program's marker is not ours to post, read and close
 		return foreign || q.ClaudeSession() != claudeSession
@@ -90,10 +89,10 @@ func (s Questions) OfSession(claudeSession string, over ...string) (qs []*Questi
 // Mentioning is OfSession of several names of a session, for all questions, and other programs', too: a question is a session's
 // by its session_id or by Claude Code's own id, which /clear and a resume change.
 func (s Questions) Mentioning(sessions ...string) (qs []*Question, bad []error, err error) {
-	return s.find(sessions, []string{""})
+	return s.find(sessions, nil)
 }
 
-func (s Questions) find(sessions, over []string) (qs []*Question, bad []error, err error) {
+func (s Questions) find(sessions, texts []string) (qs []*Question, bad []error, err error) {
 	names, err := s.Names()
 	if err != nil {
 		return nil, nil, err
@@ -111,7 +110,7 @@ func (s Questions) find(sessions, over []string) (qs []*Question, bad []error, e
 		if !slices.ContainsFunc(begins, inName) && !slices.ContainsFunc(ids, inText) {
 			continue
 		}
-		if !slices.ContainsFunc(opens, inText) && slices.ContainsFunc(closes, inText) && !slices.ContainsFunc(over, inText) {
+		if err == nil && !says(b, texts) {
 			continue
 		}
 		q, err := s.parse(name, b, written, err)
@@ -126,11 +125,22 @@ func (s Questions) find(sessions, over []string) (qs []*Question, bad []error, e
 	return qs, bad, nil
 }
 
-// What a question's file says that is open, and what one that is over says.
+// Of a status, and of a grant, these stand in a question's file. At a day's end most questions are over: hundreds are not parsed.
 var (
-	opens  = []string{`"pending"`, `"answered"`}
-	closes = []string{`"resolved"`, `"cancelled"`, `"abandoned"`, `"timeout"`, `"expired"`}
+	TextsOpen = []string{`"pending"`, `"answered"`}
+	TextLate  = `"timeout"`
+	TextGrant = `"grant"`
+	TextSaid  = `"said"`
+	textsOver = []string{`"resolved"`, `"cancelled"`, `"abandoned"`, TextLate, `"expired"`}
 )
+
+// says reports whether one of these texts stands in a question's file, or no status does: then it is damaged. Without texts each
+// file counts.
+func says(b []byte, texts []string) bool {
+	in := func(text string) bool { return bytes.Contains(b, []byte(text)) }
+	known := slices.ContainsFunc(textsOver, in) || slices.ContainsFunc(TextsOpen, in)
+	return len(texts) == 0 || slices.ContainsFunc(texts, in) || !known
+}
 
 // SortNewestFirst sorts questions by when they were asked.
 func SortNewestFirst(qs []*Question) {

@@ -125,7 +125,7 @@ func (r Room) status(ctx context.Context, one *state.Session) string {
 	if one.MutedUntil.After(r.Now()) {
 		lines = append(lines, "Muted until "+clock(one.MutedUntil))
 	}
-	qs, _ := state.OpenQuestions(r.Env)
+	qs, _ := state.OpenQuestions(r.Env, append(state.TextsOpen, state.TextGrant)...)
 	var waits []string
 	kept := 0
 	for _, q := range slices.Backward(qs) { // the oldest first
@@ -188,7 +188,7 @@ func Seen(ctx context.Context, env state.Getenv, thread string) (does string, re
 
 // asked says that a session waits for a person's answer in Chat.
 func asked(env state.Getenv, one *state.Session) bool {
-	qs, _ := state.OpenQuestions(env)
+	qs, _ := state.OpenQuestions(env, state.TextsOpen...)
 	return slices.ContainsFunc(qs, func(q *state.Question) bool {
 		return q.ClaudeSession() == one.ID && q.Status == state.Pending && !q.Kind.Row().Said
 	})

@@ -110,7 +110,7 @@ func (r Room) Work(ctx context.Context, id string) (done bool) {
 	}
 	takes = takes && Listens(one, r.Now())
 	if slices.ContainsFunc(ours, asks) {
-		qs, _ := state.OpenQuestions(r.Env)
+		qs, _ := state.OpenQuestions(r.Env, state.TextGrant)
 		err := state.AskAgain(qs, id)
 		if err != nil {
 			r.Log.Once(err, "yes for a while not ended")
@@ -190,7 +190,7 @@ func (r Room) Instruct(one *state.Session, c state.Command) error {
 			Questions: []state.Prompt{{Header: "Said", Question: gchat.Cut(c.Text, 200)}},
 			Replies:   []state.Reply{reply},
 		}
-	}, id, c.Message)
+	}, append(state.TextsOpen, state.TextSaid, c.Message)...)
 	if err == nil && q.Reply(c.Message) == nil {
 		q, err = state.UpdateQuestion(q.Path, func(q *state.Question) error {
 			if !waits(q) {
