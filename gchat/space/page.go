@@ -116,7 +116,7 @@ func (s *Space) serveEvents(w http.ResponseWriter, r *http.Request) {
 			batch := []*row{}
 			for _, r := range rows[:n] {
 				if viewer := r.Message.PrivateMessageViewer; viewer == nil || viewer.Name == Human {
-					batch = append(batch, r)
+					batch = append(batch, forPage(r))
 				}
 			}
 			rows, sent = rows[n:], sent+n
@@ -137,6 +137,16 @@ func (s *Space) serveEvents(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 	}
+}
+
+// forPage is a row with what the page shows: a text once, though the API has it three times.
+func forPage(r *row) *row {
+	m, requestID := *r.Message, ""
+	m.ArgumentText, m.FormattedText, m.ClientAssignedMessageId, m.Space, m.ThreadReply = "", "", "", nil, false
+	if strings.HasPrefix(r.RequestID, "page:") { // by it the page knows its own
+		requestID = r.RequestID
+	}
+	return &row{Message: &m, RequestID: requestID, Patch: r.Patch}
 }
 
 // after is the messages behind the first n, all where there are not even n, from which on they are, and a channel that is closed

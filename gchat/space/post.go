@@ -136,6 +136,9 @@ func (s *Space) index(r *row) {
 		s.byRequest[r.RequestID] = r
 	}
 	m := r.Message
+	if m.ArgumentText == m.Text && m.FormattedText == m.Text { // as read from disk they are three
+		m.ArgumentText, m.FormattedText = m.Text, m.Text
+	}
 	s.hasApp = s.hasApp || m.Sender != nil && m.Sender.Name == App
 	s.rows = append(s.rows, r)
 	if t, err := time.Parse(time.RFC3339Nano, m.CreateTime); err == nil && t.After(s.last) {
