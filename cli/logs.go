@@ -46,6 +46,9 @@ func (p Program) printLogs(c *cli.Context) error {
 	}
 	lines := slices.Collect(bytes.Lines(append(older, now...)))
 	lines = slices.DeleteFunc(lines, func(line []byte) bool {
+		if level == zerolog.TraceLevel {
+			return false // all of them; the log has 20 MB
+		}
 		entry := struct{ Level zerolog.Level }{zerolog.NoLevel}
 		err := json.Unmarshal(line, &entry)
 		return err == nil && entry.Level < level // what is not JSON is a crash, most likely

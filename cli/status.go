@@ -303,6 +303,10 @@ func lastErrors(env state.Getenv, since time.Time) []logError {
 	errs := []logError{}
 	b, _ := os.ReadFile(state.LogPath(env))
 	for line := range bytes.Lines(b) {
+		ends := func(earlier logError) bool { return earlier.Until != "" && bytes.Contains(line, []byte(earlier.Until)) }
+		if !bytes.Contains(line, []byte(`"error"`)) && !slices.ContainsFunc(errs, ends) {
+			continue // most bytes need no parser
+		}
 		var e struct {
 			logError
 			Level string `json:"level"`
