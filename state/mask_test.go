@@ -8,6 +8,7 @@ import (
 	"encoding/pem"
 	"os"
 	"path/filepath"
+	"regexp/syntax"
 	"strings"
 	"sync"
 	"testing"
@@ -172,4 +173,63 @@ func TestAudit(t *testing.T) {
 	if Audit(env, log, AuditLine{}) == nil {
 		t.Error("it followed a link")
 	}
+}
+
+// What the shapes find has one of the marks, however it begins.
+func TestEachShapeOfAKeyHasAMark(t *testing.T) {
+	re, err := syntax.Parse(keyShapes().String(), syntax.Perl)
+	if err != nil {
+		t.Fatal(err)
+	}
+	keys := shortest(re)
+	if len(keys) < 60 {
+		t.Fatalf("%d keys", len(keys))
+	}
+	for _, key := range keys {
+		if !keyShapes().MatchString(key) {
+			t.Errorf("%q is no key", key)
+		}
+		if got := MaskKeys(key); !strings.HasSuffix(got, masked) {
+			t.Errorf("%q is not hidden: %q", key, got)
+		}
+	}
+}
+
+// shortest are texts that an expression matches: of each alternative, and of each small set of characters.
+func shortest(re *syntax.Regexp) (all []string) {
+	switch re.Op {
+	case syntax.OpLiteral:
+		return []string{string(re.Rune)}
+	case syntax.OpCharClass:
+		for i := 0; i < len(re.Rune) && (i == 0 || len(re.Rune) <= 10); i += 2 {
+			for r := re.Rune[i]; r <= re.Rune[i+1] && r < re.Rune[i]+3; r++ {
+				all = append(all, string(r))
+			}
+		}
+		return all
+	case syntax.OpAlternate:
+		for _, sub := range re.Sub {
+			all = append(all, shortest(sub)...)
+		}
+		return all
+	case syntax.OpPlus:
+		return shortest(re.Sub[0])[:1]
+	case syntax.OpRepeat:
+		return []string{strings.Repeat(shortest(re.Sub[0])[0], re.Min)}
+	case syntax.OpCapture:
+		return shortest(re.Sub[0])
+	case syntax.OpConcat:
+		all = []string{""}
+		for _, sub := range re.Sub {
+			var longer []string
+			for _, head := range all {
+				for _, rest := range shortest(sub) {
+					longer = append(longer, head+rest)
+				}
+			}
+			all = longer
+		}
+		return all
+	}
+	return []string{""} // a boundary, or what may be left out
 }
