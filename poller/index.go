@@ -170,7 +170,7 @@ func (p *Poller) shrink(s *served) {
 	for i := range small.Replies {
 		small.Replies[i].Text = ""
 	}
-	s.q, s.over = &small, true
+	s.q, s.lockedAs, s.over = &small, nil, true
 }
 
 // hold keeps the lock of a record's Open, on which waiting processes block, while the record waits for something. They are let

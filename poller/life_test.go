@@ -212,7 +212,7 @@ func TestWhatIsOverIsKeptSmallForADay(t *testing.T) {
 	p := d.poller()
 	p.round(t.Context())
 	s := p.inOrder()[0]
-	if !s.over || s.q.Questions != nil {
+	if !s.over || s.q.Questions != nil || s.lockedAs != nil {
 		t.Fatal("it is not over")
 	}
 	d.change(q, func(q *state.Question) { q.Owe(state.NoteClosed, "") }) // a PostToolUse hook that corrects what was told
