@@ -221,6 +221,8 @@ func SweepTemporary(dir string) {
 // Cache keeps records that were read, and reads those again whose files changed. It is for one reader; the records are
 // shared between calls and must not be changed.
 type Cache[T any] struct {
+	Skip func(file []byte) bool // says of which files nothing is wanted: they are not parsed, and Load has nil for them; nil: of none
+
 	read  map[string]*cached[T]
 	round int // which Tidy ends
 }
@@ -246,7 +248,12 @@ func (c *Cache[T]) Load(path string, leaveAlone bool) (*T, error) {
 		was.used = c.round
 		return was.rec, nil
 	}
-	rec, err := Folder[T]{Dir: filepath.Dir(path), LeaveAlone: leaveAlone}.Load(NameOf(path))
+	folder, name := Folder[T]{Dir: filepath.Dir(path), LeaveAlone: leaveAlone}, NameOf(path)
+	b, written, err := readPlain(folder.path(name), maxRecord, &bytes.Buffer{})
+	var rec *T
+	if err != nil || c.Skip == nil || !c.Skip(b) {
+		rec, err = folder.parse(name, b, written, err)
+	}
 	if errors.Is(err, ErrBeingWritten) {
 		return nil, nil // the end of the writing is a change, too
 	}

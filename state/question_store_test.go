@@ -290,6 +290,26 @@ func TestCacheSeesChanges(t *testing.T) {
 	}
 }
 
+// Of the outbox's receipts nothing is wanted but that they are there.
+func TestCacheSkipsReceipts(t *testing.T) {
+	env := envOf(t)
+	box := OutboxIn(UserState(env))
+	m, _, err := box.Put(env, &Message{ID: "client-a", Parts: []string{"a \"sent_at\":\"2 b"}, CreatedAt: asked}, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cache := Cache[Message]{Skip: Sent}
+	if now, err := cache.Load(m.Path, false); err != nil || now == nil {
+		t.Fatalf("one that waits: %v, %v", now, err)
+	}
+	if _, err := box.Change(m.Path, func(m *Message) error { m.SentAt = asked; return nil }); err != nil {
+		t.Fatal(err)
+	}
+	if now, err := cache.Load(m.Path, false); err != nil || now != nil {
+		t.Errorf("a receipt: %v, %v", now, err)
+	}
+}
+
 // A closed marker has a word that stop gates know, and is read back as what it was.
 func TestClosedMarkersSayWhatGatesKnow(t *testing.T) {
 	for _, c := range []struct {
