@@ -281,8 +281,10 @@ func decode(b []byte, rec any, written time.Time) error {
 		return err
 	}
 	r := rec.(recorded)
-	if err := json.Unmarshal(b, &r.record().raw); err != nil {
-		return err
+	if r.record().raw == nil { // a Question has read it
+		if err := json.Unmarshal(b, &r.record().raw); err != nil {
+			return err
+		}
 	}
 	return r.check(written)
 }
