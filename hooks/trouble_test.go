@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"gchat-hooks/e2e/bound"
 	"gchat-hooks/state"
@@ -130,7 +131,7 @@ func fill(t testing.TB, dir string) {
 	}
 }
 
-// A disk that is full does not have the session woken again and again.
+// A disk that is full does not have the session woken again and again: it is woken once, when that can be written down.
 func TestFullDiskWakesNobodyForEver(t *testing.T) {
 	w := denyingDesk(t)
 	dir := w.smallDisk()
@@ -140,11 +141,17 @@ func TestFullDiskWakesNobodyForEver(t *testing.T) {
 	w.untilWaited(q)
 	w.timedOut(q, nil)
 	fill(w, dir)
-	p.woken()
-	for range 2 {
-		if got := w.start(rewake, event(t, "Stop", "s-1")).woken(); got != "" {
-			t.Errorf("woken with %q", got)
-		}
+	if bound.Soon(time.Second, p.ended) {
+		t.Fatalf("woken with %q while the disk is full", p.woken())
+	}
+	if err := os.Remove(filepath.Join(dir, "fill")); err != nil {
+		t.Fatal(err)
+	}
+	if got := p.woken(); !strings.Contains(got, "GCHAT_TIMEOUT") {
+		t.Errorf("woken with %q", got)
+	}
+	if again := w.start(rewake, event(t, "Stop", "s-1")); bound.Soon(time.Second, again.ended) { // it waits for a late reply
+		t.Errorf("woken again with %q", again.woken())
 	}
 }
 

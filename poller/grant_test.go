@@ -58,7 +58,7 @@ func TestWhoGrants(t *testing.T) {
 			q.Status, q.Grant = state.Resolved, &state.Grant{Question: q.QuestionID}
 		}, 0, "", ""},
 		"late words":                {&on, "users/1", "hm", func(q *state.Question) { q.Status = state.Resolved }, 0, "", state.NoteLate},
-		"what was said before that": {&on, "users/1", "yes 30m", func(q *state.Question) { at := now.Add(time.Minute); q.PostedAt = &at }, 0, "", ""},
+		"what was said before that": {&on, "users/1", "yes 30m", func(q *state.Question) { at := now.Add(time.Minute); q.PostedAt = &at }, 0, "", state.NoteUnclear},
 		"a plan": {&on, "users/1", "yes 30m", func(q *state.Question) {
 			q.Kind, q.Questions[0].Options = state.AskedPlan, []state.Option{{Label: state.LabelApprove}, {Label: state.LabelSendBack}}
 		}, 0, "", state.NoteUnclear},
