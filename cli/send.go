@@ -125,8 +125,14 @@ func (s *send) run(ctx context.Context) error {
 		m.Parts = nil // it is worded when it goes
 	} else {
 		m.TriedAt = time.Now().UTC() // at once, by this process: after kill -9 the next one looks whether it arrived
-		defer func() { _ = lock.EndPoller(s.env, s.self, calls) }()
 	}
+	end := func() {
+		if lock != nil {
+			_ = lock.EndPoller(s.env, s.self, calls)
+			lock = nil
+		}
+	}
+	defer end()
 	out, err := config.PutReport(s.env, cfg, m, config.ReportOn)
 	switch {
 	case errors.Is(err, config.ErrNoWebhook):
@@ -144,7 +150,11 @@ func (s *send) run(ctx context.Context) error {
 		_ = s.startPoller()
 		return s.say("queued", result{Queued: true})
 	}
-	return s.deliver(ctx, lock != nil, out)
+	if lock != nil && !out.Repeated {
+		out.Message, err = poller.Deliver(ctx, poller.Options{Env: s.env, Log: s.log, Now: time.Now}, cfg, out.Message)
+	}
+	end()
+	return s.told(ctx, out, err)
 }
 
 // show prints what would be posted, without asking where.
@@ -244,28 +254,18 @@ func (s *send) sessionName(session, project string) string {
 	return cmp.Or(name, filepath.Base(project))
 }
 
-// deliver waits for the receipt of the message that was put, as the poller where this process is that, and says what became of
-// it.
-func (s *send) deliver(ctx context.Context, poll bool, out config.Outcome) (err error) {
+// told waits for the receipt of the message that was put, where this process did not get it, and says what became of the message.
+func (s *send) told(ctx context.Context, out config.Outcome, err error) error {
 	m := out.Message
-	switch {
-	case m.Final(): // it was sent a moment ago
-	case poll:
-		m, err = poller.Deliver(ctx, poller.Options{Env: s.env, Log: s.log, Now: time.Now}, m, !out.Repeated)
-	default:
-		err = state.Announce(s.env, state.Open{Record: state.OpenMessage, Path: m.Path, ProjectDir: m.ProjectDir})
-		if err == nil {
-			var now *state.Message
-			now, err = state.Await(ctx, s.env, s.self, m.Path, (*state.Message).Final)
-			m = cmp.Or(now, m)
-		}
+	if err == nil && !m.Final() {
+		m, err = s.receipt(ctx, m)
 	}
 	never := s.flags.Bool("no-queue") && !out.Repeated && m.SentAt.IsZero()
 	if never && s.box().Drop(s.env, m) != nil {
 		never = false
 	}
 	if !never && !m.Final() {
-		state.CallPoller(s.env, state.Environment(s.env))
+		_ = s.startPoller()
 	}
 	switch {
 	case never:
@@ -288,6 +288,16 @@ func (s *send) deliver(ctx context.Context, poll bool, out config.Outcome) (err 
 		word = "already sent, less than a minute ago"
 	}
 	return s.say(word, result{Name: m.Name, ThreadName: m.ThreadName, Repeated: out.Repeated})
+}
+
+// receipt waits for what a poller has to say of a message.
+func (s *send) receipt(ctx context.Context, m *state.Message) (*state.Message, error) {
+	err := state.Announce(s.env, state.Open{Record: state.OpenMessage, Path: m.Path, ProjectDir: m.ProjectDir})
+	if err != nil {
+		return m, err
+	}
+	now, err := state.Await(ctx, s.env, s.self, m.Path, (*state.Message).Final)
+	return cmp.Or(now, m), err
 }
 
 // why says why a message was not delivered.
