@@ -164,10 +164,6 @@ func (p *Poller) shrink(s *served) {
 	}
 	small := *q
 	small.Record, small.Questions, small.Wording, small.Response = state.Record{Path: q.Path}, nil, nil, nil
-	small.Replies = slices.Clone(q.Replies)
-	for i := range small.Replies {
-		small.Replies[i].Text = ""
-	}
 	s.q, s.over = &small, true
 }
 
