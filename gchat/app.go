@@ -110,8 +110,7 @@ func (a *App) Shows(ctx context.Context, of Message, question string) (bool, err
 
 // Posted says whether a message of the app's with that id is in its space; through a hub, whether this machine posted it.
 func (a *App) Posted(ctx context.Context, id string) (bool, error) {
-	get := a.chat.Spaces.Messages.Get(a.Space + "/messages/" + a.named(id))
-	_, err := call(ctx, a.API, listTimeout, "read messages", a.Space, get)
+	_, err := a.ByClientID(ctx, a.Space, id)
 	if Permanent(err) {
 		return false, nil
 	}
