@@ -263,7 +263,6 @@ func (w *wait) sayTimeout() error {
 	return silent(errors.New("no reply in time"), exitNoReply)
 }
 
-// say prints one line.
 func (w *wait) say(h heard, line string) error {
 	if w.asJSON {
 		return json.NewEncoder(w.out).Encode(h)

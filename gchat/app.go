@@ -92,7 +92,6 @@ func (a *App) Patch(ctx context.Context, name, text string, card *chat.CardWithI
 	return err
 }
 
-// Delete deletes a message of the app's.
 func (a *App) Delete(ctx context.Context, name string) error {
 	_, err := call(ctx, a.API, postTimeout, "delete message", a.Space, a.chat.Spaces.Messages.Delete(name))
 	return err

@@ -260,7 +260,6 @@ func apiError(err error) error {
 	return unquote(err)
 }
 
-// Person is a person in Chat.
 type Person struct {
 	Name        string // users/ID
 	Email       string // where Chat gives it

@@ -66,7 +66,6 @@ var jobs = map[string]func(*Hook, context.Context, *Event) error{
 	"gchat-stop-gate":             (*Hook).stopGate,
 }
 
-// Names are the hooks' names, sorted.
 func Names() []string { return slices.Sorted(maps.Keys(jobs)) }
 
 // JobName is the job that a name stands for: scripts that did it before were called so with .sh or .py at the end, and

@@ -85,12 +85,8 @@ func (p *Poller) open(ctx context.Context, cfg *config.Config) *gateway {
 }
 
 func (p *Poller) useWebhook(ctx context.Context, way *gateway) error {
-	raw, err := way.cfg.Webhook(ctx)
-	if err != nil {
-		return err
-	}
-	p.Log.Hide(raw)
-	hook, err := gchat.ConfiguredWebhook(way.cfg, raw)
+	hook, err := gchat.WebhookOf(ctx, way.cfg)
+	p.Log.Hide(way.cfg.WebhookURL)
 	if err != nil {
 		return err
 	}
