@@ -184,14 +184,15 @@ func Deliver(ctx context.Context, o Options, cfg *config.Config, m *state.Messag
 	}
 	s.fresh.Store(m.Path, true)
 	way := s.open(ctx, cfg)
-	for {
+	for ctx.Err() == nil { // else a command for the webhook may have been cut
 		how := s.tryBy(ctx, m, way)
 		now, err := s.box.Load(state.NameOf(m.Path))
-		if err != nil || now.Final() || !how.until.IsZero() || ctx.Err() != nil {
+		if err != nil || now.Final() || !how.until.IsZero() {
 			return cmp.Or(now, m), err
 		}
 		m = now // its next part
 	}
+	return m, nil
 }
 
 // anew is a number of calls that there never was: another poller begins in any case.
