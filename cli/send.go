@@ -115,25 +115,7 @@ func (s *send) run(ctx context.Context) error {
 	if s.flags.Bool("no-queue") { // no rule and no quiet hours hold it back
 		cfg.Reports, cfg.Quiet = nil, nil
 	}
-	queue := s.flags.Bool("queue")
-	calls := state.PollerCalls(s.env)
-	var lock *state.Lock // nil: another process is the poller
-	if !queue {
-		lock, _ = state.TakePollerLock(s.env)
-	}
-	if lock == nil {
-		m.Parts = nil // it is worded when it goes
-	} else {
-		m.TriedAt = time.Now().UTC() // at once, by this process: after kill -9 the next one looks whether it arrived
-	}
-	end := func() {
-		if lock != nil {
-			_ = lock.EndPoller(s.env, s.self, calls)
-			lock = nil
-		}
-	}
-	defer end()
-	out, err := config.PutReport(s.env, cfg, m, config.ReportOn)
+	out, err := s.put(ctx, cfg, m)
 	switch {
 	case errors.Is(err, config.ErrNoWebhook):
 		return failed(err, gchat.Hint(err), exitNoWebhook)
@@ -146,15 +128,31 @@ func (s *send) run(ctx context.Context) error {
 		return s.say("not sent: the configuration, or a policy, has "+s.flags.String("type")+" off", result{Off: true})
 	case !out.HeldUntil.IsZero():
 		return s.say("held until "+out.HeldUntil.Format("Mon 15:04"), result{Queued: true, HeldUntil: out.HeldUntil})
-	case queue:
+	case s.flags.Bool("queue"):
 		_ = s.startPoller()
 		return s.say("queued", result{Queued: true})
 	}
-	if lock != nil && !out.Repeated {
+	return s.told(ctx, out)
+}
+
+// put puts the message into the outbox. Where no process is the poller, this one is it meanwhile, and sends it.
+func (s *send) put(ctx context.Context, cfg *config.Config, m *state.Message) (out config.Outcome, err error) {
+	calls := state.PollerCalls(s.env)
+	var lock *state.Lock // nil: another process is the poller
+	if !s.flags.Bool("queue") {
+		lock, _ = state.TakePollerLock(s.env)
+	}
+	if lock == nil {
+		m.Parts = nil // it is worded when it goes
+	} else {
+		m.TriedAt = time.Now().UTC() // at once, by this process: after kill -9 the next one looks whether it arrived
+		defer func() { _ = lock.EndPoller(s.env, s.self, calls) }()
+	}
+	out, err = config.PutReport(s.env, cfg, m, config.ReportOn)
+	if lock != nil && err == nil && !out.Off && !out.Repeated && out.HeldUntil.IsZero() {
 		out.Message, err = poller.Deliver(ctx, poller.Options{Env: s.env, Log: s.log, Now: time.Now}, cfg, out.Message)
 	}
-	end()
-	return s.told(ctx, out, err)
+	return out, err
 }
 
 // show prints what would be posted, without asking where.
@@ -255,9 +253,9 @@ func (s *send) sessionName(session, project string) string {
 }
 
 // told waits for the receipt of the message that was put, where this process did not get it, and says what became of the message.
-func (s *send) told(ctx context.Context, out config.Outcome, err error) error {
+func (s *send) told(ctx context.Context, out config.Outcome) (err error) {
 	m := out.Message
-	if err == nil && !m.Final() {
+	if !m.Final() {
 		m, err = s.receipt(ctx, m)
 	}
 	never := s.flags.Bool("no-queue") && !out.Repeated && m.SentAt.IsZero()

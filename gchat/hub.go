@@ -59,9 +59,6 @@ var errNoHub = errors.New("there is no hub")
 
 // ReadHub reads a credentials file; nil where it is none of a hub.
 func ReadHub(file string) *Hub {
-	if file == "" {
-		return nil
-	}
 	b, err := state.ReadLinked(file, 1<<20)
 	h := &Hub{file: file}
 	if err != nil || json.Unmarshal(b, h) != nil || h.Type != config.HubCredentials {

@@ -104,7 +104,10 @@ func OnceID(id string) string { return "client-" + OnceMark + strings.TrimPrefix
 // only, and then goes without credentials. credentialsFile is a service account or authorized user file (a login's too); ""
 // finds Application Default Credentials. Errors are ErrCredentials, or the endpoint's.
 func NewReader(ctx context.Context, endpoint, credentialsFile string) (*API, error) {
-	hub := ReadHub(credentialsFile)
+	var hub *Hub
+	if credentialsFile != "" {
+		hub = ReadHub(credentialsFile)
+	}
 	opts, base, err := serviceOptions(endpoint, credentialsFile, hub,
 		chat.ChatAppMessagesReadonlyScope, chat.ChatMessagesReadonlyScope)
 	if err != nil {
