@@ -266,6 +266,10 @@ func (s *send) told(ctx context.Context, out config.Outcome) (err error) {
 		_ = s.startPoller()
 	}
 	switch {
+	case never && m.SetAside == "" && !m.TriedAt.IsZero(): // its try was cut, or goes on in the poller
+		why := s.log.Clean(cmp.Or(m.LastError, "Chat did not answer within two seconds"))
+		const hint = "look in the space; without --no-queue it would be looked for, and sent where it is missing"
+		return failed(fmt.Errorf("it may have arrived, and is not kept: %s", why), hint, exitNotDelivered)
 	case never:
 		const hint = "without --no-queue it would stay in the outbox until it is"
 		return failed(fmt.Errorf("not delivered, and not kept: %s", s.why(m)), hint, exitNotDelivered)

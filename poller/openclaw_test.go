@@ -96,11 +96,12 @@ func TestACommandBeginsNoAgentsTurn(t *testing.T) {
 // A message that waits behind an older one of its thread is left to a poller, which sends them in order.
 func TestACommandSendsNothingOutOfOrder(t *testing.T) {
 	o := newOffice(t)
+	tried := func(m *state.Message) { m.Parts, m.TriedAt = []string{m.Report.Text}, o.time() }
 	o.report("a", "first")
-	second, other := o.report("a", "second"), o.report("b", "other")
+	second, other := o.report("a", "second", tried), o.report("b", "other", tried)
 	for m, sent := range map[*state.Message]bool{second: false, other: true} {
 		now, err := Deliver(t.Context(), Options{Env: o.Env, Log: o.Log, Now: time.Now}, config.Load(o.Env, m.ProjectDir), m)
-		if err != nil || now.SentAt.IsZero() == sent {
+		if err != nil || now.SentAt.IsZero() == sent || now.TriedAt.IsZero() == sent {
 			t.Errorf("%+v: %v", now, err)
 		}
 	}

@@ -180,19 +180,34 @@ func Deliver(ctx context.Context, o Options, cfg *config.Config, m *state.Messag
 	s := p.newSender()
 	waiting, _ := s.box.Waiting()
 	if slices.ContainsFunc(waiting, func(one *state.Message) bool { return one.Path < m.Path && one.Lane() == m.Lane() }) {
-		return m, nil
+		return s.untried(m)
 	}
 	s.fresh.Store(m.Path, true)
 	way := s.open(ctx, cfg)
 	for ctx.Err() == nil { // else a command for the webhook may have been cut
 		how := s.tryBy(ctx, m, way)
 		now, err := s.box.Load(state.NameOf(m.Path))
-		if err != nil || now.Final() || !how.until.IsZero() {
+		if err != nil || now.Final() {
 			return cmp.Or(now, m), err
 		}
-		m = now // its next part
+		m = now // with its next part
+		if !how.until.IsZero() {
+			break
+		}
+	}
+	if _, waits := s.fresh.Load(m.Path); waits {
+		return s.untried(m)
 	}
 	return m, nil
+}
+
+// untried writes down that a message was not tried after all: the next poller need not look for it in the space.
+func (s *sender) untried(m *state.Message) (*state.Message, error) {
+	now, err := s.box.Change(m.Path, func(m *state.Message) error {
+		m.TriedAt = time.Time{}
+		return nil
+	})
+	return cmp.Or(now, m), err
 }
 
 // anew is a number of calls that there never was: another poller begins in any case.
