@@ -79,10 +79,7 @@ type send struct {
 }
 
 // Exit codes of gchat-send. 3 was "curl or jq not found" in the first design, and stays unused.
-const (
-	exitNoWebhook    = 1
-	exitNotDelivered = 2
-)
+const exitNoWebhook, exitNotDelivered = 1, 2
 
 // reportTypes are the types as people read them.
 func reportTypes() string {
@@ -256,7 +253,12 @@ func (s *send) sessionName(session, project string) string {
 func (s *send) told(ctx context.Context, out config.Outcome) (err error) {
 	m := out.Message
 	if !m.Final() {
-		m, err = s.receipt(ctx, m)
+		err = state.Announce(s.env, state.Open{Record: state.OpenMessage, Path: m.Path, ProjectDir: m.ProjectDir})
+	}
+	if !m.Final() && err == nil {
+		var now *state.Message
+		now, err = state.Await(ctx, s.env, s.self, m.Path, (*state.Message).Final)
+		m = cmp.Or(now, m)
 	}
 	never := s.flags.Bool("no-queue") && !out.Repeated && m.SentAt.IsZero()
 	if never && s.box().Drop(s.env, m) != nil {
@@ -267,9 +269,8 @@ func (s *send) told(ctx context.Context, out config.Outcome) (err error) {
 	}
 	switch {
 	case never && m.SetAside == "" && !m.TriedAt.IsZero(): // its try was cut, or goes on in the poller
-		why := s.log.Clean(cmp.Or(m.LastError, "Chat did not answer within two seconds"))
 		const hint = "look in the space; without --no-queue it would be looked for, and sent where it is missing"
-		return failed(fmt.Errorf("it may have arrived, and is not kept: %s", why), hint, exitNotDelivered)
+		return failed(fmt.Errorf("it may have arrived, and is not kept: %s", s.why(m)), hint, exitNotDelivered)
 	case never:
 		const hint = "without --no-queue it would stay in the outbox until it is"
 		return failed(fmt.Errorf("not delivered, and not kept: %s", s.why(m)), hint, exitNotDelivered)
@@ -292,19 +293,9 @@ func (s *send) told(ctx context.Context, out config.Outcome) (err error) {
 	return s.say(word, result{Name: m.Name, ThreadName: m.ThreadName, Repeated: out.Repeated})
 }
 
-// receipt waits for what a poller has to say of a message.
-func (s *send) receipt(ctx context.Context, m *state.Message) (*state.Message, error) {
-	err := state.Announce(s.env, state.Open{Record: state.OpenMessage, Path: m.Path, ProjectDir: m.ProjectDir})
-	if err != nil {
-		return m, err
-	}
-	now, err := state.Await(ctx, s.env, s.self, m.Path, (*state.Message).Final)
-	return cmp.Or(now, m), err
-}
-
 // why says why a message was not delivered.
 func (s *send) why(m *state.Message) string {
-	return s.log.Clean(cmp.Or(m.SetAside, m.LastError, "it has not been its turn within two seconds"))
+	return s.log.Clean(cmp.Or(m.SetAside, m.LastError, "nothing was heard of it within two seconds"))
 }
 
 // result is what --json prints. thread is in the shape of Chat's own messages, thread_name is for a shell.

@@ -47,10 +47,7 @@ func (p Program) waitCommand() *cli.Command {
 }
 
 // Exit codes of gchat-wait.
-const (
-	exitWaitTrouble = 2
-	exitNoReply     = 3
-)
+const exitWaitTrouble, exitNoReply = 2, 3
 
 // wait is gchat-wait: it waits for one reply.
 type wait struct {

@@ -176,34 +176,24 @@ func Run(ctx context.Context, o Options) error {
 // Deliver has a command, which has the poller's lock, send a message that it just put as tried, by its configuration. What has to
 // wait, or fails, is returned as it then stands, and left to a poller; so is what an older message of its lane waits before.
 func Deliver(ctx context.Context, o Options, cfg *config.Config, m *state.Message) (*state.Message, error) {
-	p := &Poller{Options: o, user: state.UserState(o.Env), ways: gateways{apps: map[string]*gchat.App{}}}
-	s := p.newSender()
-	waiting, _ := s.box.Waiting()
-	if slices.ContainsFunc(waiting, func(one *state.Message) bool { return one.Path < m.Path && one.Lane() == m.Lane() }) {
-		return s.untried(m)
-	}
+	s := (&Poller{Options: o, user: state.UserState(o.Env), ways: gateways{apps: map[string]*gchat.App{}}}).newSender()
 	s.fresh.Store(m.Path, true)
-	way := s.open(ctx, cfg)
-	for ctx.Err() == nil { // else a command for the webhook may have been cut
-		how := s.tryBy(ctx, m, way)
-		now, err := s.box.Load(state.NameOf(m.Path))
-		if err != nil || now.Final() {
-			return cmp.Or(now, m), err
-		}
-		m = now // with its next part
-		if !how.until.IsZero() {
-			break
+	waiting, _ := s.box.Waiting()
+	if !slices.ContainsFunc(waiting, func(one *state.Message) bool { return one.Path < m.Path && one.Lane() == m.Lane() }) {
+		way := s.open(ctx, cfg)
+		for how := (outcome{}); how.until.IsZero() && ctx.Err() == nil; { // a command for the webhook may have been cut
+			how = s.tryBy(ctx, m, way)
+			now, err := s.box.Load(state.NameOf(m.Path))
+			if err != nil || now.Final() {
+				return cmp.Or(now, m), err
+			}
+			m = now // with its next part
 		}
 	}
-	if _, waits := s.fresh.Load(m.Path); waits {
-		return s.untried(m)
+	if _, untried := s.fresh.Load(m.Path); !untried {
+		return m, nil
 	}
-	return m, nil
-}
-
-// untried writes down that a message was not tried after all: the next poller need not look for it in the space.
-func (s *sender) untried(m *state.Message) (*state.Message, error) {
-	now, err := s.box.Change(m.Path, func(m *state.Message) error {
+	now, err := s.box.Change(m.Path, func(m *state.Message) error { // the next poller need not look for it in the space
 		m.TriedAt = time.Time{}
 		return nil
 	})
