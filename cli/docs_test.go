@@ -482,7 +482,7 @@ func TestDocsReplies(t *testing.T) {
 			t.Errorf("row %d has %q, the test %q", i+1, typed, row.replies)
 		}
 		for _, reply := range row.replies {
-			answers, _, none := gchat.ParseReply(reply, row.prompts, nil)
+			answers, none := gchat.ParseReply(reply, row.prompts, nil)
 			if fmt.Sprint(answers) != fmt.Sprint(row.want) || (none != nil) != (row.none > 0) {
 				t.Errorf("%q: %+v, %+v; the README says %+v", reply, answers, none, row.want)
 			}

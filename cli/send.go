@@ -79,10 +79,7 @@ type send struct {
 }
 
 // Exit codes of gchat-send. 3 was "curl or jq not found" in the first design, and stays unused.
-const (
-	exitNoWebhook    = 1
-	exitNotDelivered = 2
-)
+const exitNoWebhook, exitNotDelivered = 1, 2
 
 // reportTypes are the types as people read them.
 func reportTypes() string {
@@ -115,18 +112,7 @@ func (s *send) run(ctx context.Context) error {
 	if s.flags.Bool("no-queue") { // no rule and no quiet hours hold it back
 		cfg.Reports, cfg.Quiet = nil, nil
 	}
-	queue := s.flags.Bool("queue")
-	var lock *state.Lock // nil: another process is the poller
-	if !queue {
-		lock, _ = state.TakePollerLock(s.env)
-	}
-	if lock == nil {
-		m.Parts = nil // it is worded when it goes
-	} else {
-		m.TriedAt = time.Now().UTC() // at once, by this process: after kill -9 the next one looks whether it arrived
-		defer func() { _ = lock.EndPoller(s.env, s.self, 0) }()
-	}
-	out, err := config.PutReport(s.env, cfg, m, config.ReportOn)
+	out, err := s.put(ctx, cfg, m)
 	switch {
 	case errors.Is(err, config.ErrNoWebhook):
 		return failed(err, gchat.Hint(err), exitNoWebhook)
@@ -139,11 +125,30 @@ func (s *send) run(ctx context.Context) error {
 		return s.say("not sent: the configuration, or a policy, has "+s.flags.String("type")+" off", result{Off: true})
 	case !out.HeldUntil.IsZero():
 		return s.say("held until "+out.HeldUntil.Format("Mon 15:04"), result{Queued: true, HeldUntil: out.HeldUntil})
-	case queue:
+	case s.flags.Bool("queue"):
 		_ = s.startPoller()
 		return s.say("queued", result{Queued: true})
 	}
-	return s.deliver(ctx, lock != nil, out)
+	return s.told(ctx, out)
+}
+
+// put puts the message into the outbox. Where no process is the poller, this one is it meanwhile, and sends it.
+func (s *send) put(ctx context.Context, cfg *config.Config, m *state.Message) (out config.Outcome, err error) {
+	var lock *state.Lock // nil: another process is the poller
+	if !s.flags.Bool("queue") {
+		lock, _ = state.TakePollerLock(s.env)
+	}
+	if lock == nil {
+		m.Parts = nil // it is worded when it goes
+	} else {
+		m.TriedAt = time.Now().UTC() // at once, by this process: after kill -9 the next one looks whether it arrived
+		defer func() { _ = lock.EndPoller(s.env, s.self, 0) }()
+	}
+	out, err = config.PutReport(s.env, cfg, m, config.ReportOn)
+	if lock != nil && err == nil && !out.Off && !out.Repeated && out.HeldUntil.IsZero() {
+		out.Message, err = poller.Deliver(ctx, poller.Options{Env: s.env, Log: s.log, Now: time.Now}, cfg, out.Message)
+	}
+	return out, err
 }
 
 // show prints what would be posted, without asking where.
@@ -243,30 +248,28 @@ func (s *send) sessionName(session, project string) string {
 	return cmp.Or(name, filepath.Base(project))
 }
 
-// deliver waits for the receipt of the message that was put, as the poller where this process is that, and says what became of
-// it.
-func (s *send) deliver(ctx context.Context, poll bool, out config.Outcome) (err error) {
+// told waits for the receipt of the message that was put, where this process did not get it, and says what became of the message.
+func (s *send) told(ctx context.Context, out config.Outcome) (err error) {
 	m := out.Message
-	switch {
-	case m.Final(): // it was sent a moment ago
-	case poll:
-		m, err = poller.Deliver(ctx, poller.Options{Env: s.env, Log: s.log, Now: time.Now}, m, !out.Repeated)
-	default:
+	if !m.Final() {
 		err = state.Announce(s.env, state.Open{Record: state.OpenMessage, Path: m.Path, ProjectDir: m.ProjectDir})
-		if err == nil {
-			var now *state.Message
-			now, err = state.Await(ctx, s.env, s.self, m.Path, (*state.Message).Final)
-			m = cmp.Or(now, m)
-		}
+	}
+	if !m.Final() && err == nil {
+		var now *state.Message
+		now, err = state.Await(ctx, s.env, s.self, m.Path, (*state.Message).Final)
+		m = cmp.Or(now, m)
 	}
 	never := s.flags.Bool("no-queue") && !out.Repeated && m.SentAt.IsZero()
 	if never && s.box().Drop(s.env, m) != nil {
 		never = false
 	}
 	if !never && !m.Final() {
-		state.CallPoller(s.env, state.Environment(s.env))
+		_ = s.startPoller()
 	}
 	switch {
+	case never && m.SetAside == "" && !m.TriedAt.IsZero(): // its try was cut, or goes on in the poller
+		const hint = "look in the space; without --no-queue it would be looked for, and sent where it is missing"
+		return failed(fmt.Errorf("it may have arrived, and is not kept: %s", s.why(m)), hint, exitNotDelivered)
 	case never:
 		const hint = "without --no-queue it would stay in the outbox until it is"
 		return failed(fmt.Errorf("not delivered, and not kept: %s", s.why(m)), hint, exitNotDelivered)
@@ -291,7 +294,7 @@ func (s *send) deliver(ctx context.Context, poll bool, out config.Outcome) (err 
 
 // why says why a message was not delivered.
 func (s *send) why(m *state.Message) string {
-	return s.log.Clean(cmp.Or(m.SetAside, m.LastError, "it has not been its turn within two seconds"))
+	return s.log.Clean(cmp.Or(m.SetAside, m.LastError, "nothing was heard of it within two seconds"))
 }
 
 // result is what --json prints. thread is in the shape of Chat's own messages, thread_name is for a shell.

@@ -135,6 +135,22 @@ func TestSendWhileChatHangs(t *testing.T) {
 	}
 }
 
+// Of a message that is not kept, and that Chat may have taken, gchat-send does not say that it was not delivered.
+func TestSendOfWhatIsNotKeptWhileChatHangs(t *testing.T) {
+	t.Parallel()
+	m := newMachine(t, 6000)
+	m.stumble = func(*rand.Rand) fault { return none }
+	m.hold = make(chan struct{})
+	code, stderr := m.tell("--no-queue", "words")
+	close(m.hold)
+	if code != exitNotDelivered || !strings.Contains(stderr, "it may have arrived, and is not kept") {
+		t.Errorf("exit code %d: %s", code, stderr)
+	}
+	if waiting, _ := m.outbox().Waiting(); len(waiting) > 0 {
+		t.Errorf("%d are kept", len(waiting))
+	}
+}
+
 // What a hook wrote while gchat-send was the poller has a poller after it, also where gchat-send's own message is not kept.
 func TestAfterSendWithoutSuccessAPollerGoesOn(t *testing.T) {
 	t.Parallel()

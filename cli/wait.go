@@ -47,10 +47,7 @@ func (p Program) waitCommand() *cli.Command {
 }
 
 // Exit codes of gchat-wait.
-const (
-	exitWaitTrouble = 2
-	exitNoReply     = 3
-)
+const exitWaitTrouble, exitNoReply = 2, 3
 
 // wait is gchat-wait: it waits for one reply.
 type wait struct {
@@ -263,7 +260,6 @@ func (w *wait) sayTimeout() error {
 	return silent(errors.New("no reply in time"), exitNoReply)
 }
 
-// say prints one line.
 func (w *wait) say(h heard, line string) error {
 	if w.asJSON {
 		return json.NewEncoder(w.out).Encode(h)

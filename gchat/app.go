@@ -92,7 +92,6 @@ func (a *App) Patch(ctx context.Context, name, text string, card *chat.CardWithI
 	return err
 }
 
-// Delete deletes a message of the app's.
 func (a *App) Delete(ctx context.Context, name string) error {
 	_, err := call(ctx, a.API, postTimeout, "delete message", a.Space, a.chat.Spaces.Messages.Delete(name))
 	return err
@@ -110,8 +109,7 @@ func (a *App) Shows(ctx context.Context, of Message, question string) (bool, err
 
 // Posted says whether a message of the app's with that id is in its space; through a hub, whether this machine posted it.
 func (a *App) Posted(ctx context.Context, id string) (bool, error) {
-	get := a.chat.Spaces.Messages.Get(a.Space + "/messages/" + a.named(id))
-	_, err := call(ctx, a.API, listTimeout, "read messages", a.Space, get)
+	_, err := a.ByClientID(ctx, a.Space, id)
 	if Permanent(err) {
 		return false, nil
 	}

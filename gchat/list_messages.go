@@ -104,7 +104,10 @@ func OnceID(id string) string { return "client-" + OnceMark + strings.TrimPrefix
 // only, and then goes without credentials. credentialsFile is a service account or authorized user file (a login's too); ""
 // finds Application Default Credentials. Errors are ErrCredentials, or the endpoint's.
 func NewReader(ctx context.Context, endpoint, credentialsFile string) (*API, error) {
-	hub := ReadHub(credentialsFile)
+	var hub *Hub
+	if credentialsFile != "" {
+		hub = ReadHub(credentialsFile)
+	}
 	opts, base, err := serviceOptions(endpoint, credentialsFile, hub,
 		chat.ChatAppMessagesReadonlyScope, chat.ChatMessagesReadonlyScope)
 	if err != nil {
@@ -260,7 +263,6 @@ func apiError(err error) error {
 	return unquote(err)
 }
 
-// Person is a person in Chat.
 type Person struct {
 	Name        string // users/ID
 	Email       string // where Chat gives it

@@ -340,7 +340,7 @@ func unclearText(q *state.Question, r *state.Reply) string {
 	}
 	var none *NoOption
 	if r != nil {
-		_, _, none = ParseReply(r.Text, q.Questions, q.Partial)
+		_, none = ParseReply(r.Text, q.Questions, q.Partial)
 	}
 	if none == nil { // another reply answered that question meanwhile
 		return "[Not used] There is no such option."

@@ -28,17 +28,16 @@ import (
 // NoOption is a number that none of a question's options has. Question is an index.
 type NoOption struct{ Question, Number int }
 
-// ParseReply adds to the partial answers what a person's reply says, by index into questions. Missing are the indexes
-// that have no answer yet, in order. Partial stays as it is. Where an answer is a number without an option, none says so,
-// and the answer holds that number as the person's own words.
+// ParseReply adds to the partial answers what a person's reply says, by index into questions. Partial stays as it is. Where an
+// answer is a number without an option, none says so, and the answer holds that number as the person's own words.
 func ParseReply(
 	text string, questions []state.Prompt, partial map[int]state.Answer,
-) (answers map[int]state.Answer, missing []int, none *NoOption) {
+) (answers map[int]state.Answer, none *NoOption) {
 	answers = map[int]state.Answer{}
 	maps.Copy(answers, partial)
 	r := &reply{text: strings.TrimSpace(state.Clean(state.ForAgent, text)), open: Unanswered(questions, partial)}
 	if r.text == "" {
-		return answers, r.open, nil
+		return answers, nil
 	}
 	for _, p := range questions {
 		r.questions = append(r.questions, newChoices(p))
@@ -54,7 +53,7 @@ func ParseReply(
 			none = &NoOption{part.question, *number}
 		}
 	}
-	return answers, Unanswered(questions, answers), none
+	return answers, none
 }
 
 // Unanswered are the questions without an answer, by index.

@@ -201,12 +201,9 @@ func TestParseReplyToOneQuestion(t *testing.T) {
 		{"quarter of a year", deploy, "Q1-26 release", said("Q1-26 release")},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			got, missing, _ := ParseReply(tt.text, []state.Prompt{tt.p}, nil)
+			got, _ := ParseReply(tt.text, []state.Prompt{tt.p}, nil)
 			if !reflect.DeepEqual(got, map[int]state.Answer{0: tt.want}) {
 				t.Errorf("reply %q = %+v, want %+v", tt.text, got, tt.want)
-			}
-			if len(missing) > 0 {
-				t.Errorf("reply %q: missing %v", tt.text, missing)
 			}
 		})
 	}
@@ -287,11 +284,11 @@ func TestParseReplyToSeveralQuestions(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			before := maps.Clone(tt.partial)
-			got, missing, _ := ParseReply(tt.text, tt.questions, tt.partial)
+			got, _ := ParseReply(tt.text, tt.questions, tt.partial)
 			if !reflect.DeepEqual(got, tt.want) {
 				t.Errorf("reply %q = %+v, want %+v", tt.text, got, tt.want)
 			}
-			if !slices.Equal(missing, tt.missing) {
+			if missing := Unanswered(tt.questions, got); !slices.Equal(missing, tt.missing) {
 				t.Errorf("reply %q: missing %v, want %v", tt.text, missing, tt.missing)
 			}
 			if !reflect.DeepEqual(before, tt.partial) {
@@ -326,7 +323,7 @@ func TestParseReplyFindsNoOption(t *testing.T) {
 		{"behind a semicolon", several, "1; auth, 7", &NoOption{1, 7}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			answers, _, got := ParseReply(tt.text, tt.questions, nil)
+			answers, got := ParseReply(tt.text, tt.questions, nil)
 			if !reflect.DeepEqual(got, tt.want) {
 				t.Errorf("reply %q: %+v, want %+v", tt.text, got, tt.want)
 			}
@@ -436,9 +433,9 @@ func FuzzParseReply(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, text, one, two string, multi bool) {
 		p := prompt(multi, one, two, "Auth")
-		one1, missing, _ := ParseReply(text, []state.Prompt{p}, nil)
-		if said := !(strings.TrimSpace(state.Clean(state.ForChat, text)) == ""); said == one1[0].Empty() || said == (len(missing) == 1) || len(one1) > 1 {
-			t.Errorf("reply %q = %+v, missing %v", text, one1, missing)
+		one1, _ := ParseReply(text, []state.Prompt{p}, nil)
+		if said := !(strings.TrimSpace(state.Clean(state.ForChat, text)) == ""); said == one1[0].Empty() || len(one1) > 1 {
+			t.Errorf("reply %q = %+v", text, one1)
 		}
 		if said := one1[0].Text; said != "" && (strings.TrimSpace(said) == "" || !utf8.ValidString(said)) {
 			t.Errorf("reply %q = %q", text, said)
@@ -446,7 +443,8 @@ func FuzzParseReply(f *testing.F) {
 		questions := []state.Prompt{p, deploy, free}
 		partial := map[int]state.Answer{1: chose("Canary")}
 		for _, before := range []map[int]state.Answer{nil, partial} {
-			got, missing, _ := ParseReply(text, questions, before)
+			got, _ := ParseReply(text, questions, before)
+			missing := Unanswered(questions, got)
 			for i, a := range got {
 				for _, l := range a.Labels {
 					if !slices.ContainsFunc(questions[i].Options, func(o state.Option) bool { return o.Label == l }) {

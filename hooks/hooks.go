@@ -66,7 +66,6 @@ var jobs = map[string]func(*Hook, context.Context, *Event) error{
 	"gchat-stop-gate":             (*Hook).stopGate,
 }
 
-// Names are the hooks' names, sorted.
 func Names() []string { return slices.Sorted(maps.Keys(jobs)) }
 
 // JobName is the job that a name stands for: scripts that did it before were called so with .sh or .py at the end, and
@@ -193,7 +192,7 @@ func (h *Hook) writeSession(e *Event, sessions state.Sessions, project, known st
 	if begins {
 		here.Branch, here.Commit = headOf(context.Background(), cmp.Or(e.CWD, project), gitQuick)
 	}
-	fill := func(s *state.Session) error {
+	fill := func(s *state.Session) {
 		s.ProjectDir, s.CWD, s.LastSeen = project, cmp.Or(e.CWD, s.CWD), now
 		s.TmuxSession, s.TmuxPane, s.TmuxSocket = here.TmuxSession, here.TmuxPane, here.TmuxSocket
 		s.ClaudePID, s.ClaudeStart = here.ClaudePID, here.ClaudeStart
@@ -216,10 +215,9 @@ func (h *Hook) writeSession(e *Event, sessions state.Sessions, project, known st
 		if begins || s.StartedAt.IsZero() {
 			s.StartedAt = now
 		}
-		return nil
 	}
 	one := &state.Session{ID: e.SessionID, Name: known}
-	_ = fill(one)
+	fill(one)
 	var before *state.Session // of the same Claude Code: after /clear its thread goes on
 	heir := false             // so did this session's own, with another that lives
 	if known == "" {
@@ -251,7 +249,8 @@ func (h *Hook) writeSession(e *Event, sessions state.Sessions, project, known st
 			s.Listens, s.MutedUntil = before.Listens, before.MutedUntil
 			s.Commanded, s.ToldNobody = before.Commanded, before.ToldNobody
 		}
-		return fill(s)
+		fill(s)
+		return nil
 	})
 	if err != nil {
 		h.log.Error().Err(err).Msg("session not written down")

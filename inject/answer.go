@@ -178,7 +178,6 @@ func (a *answering) end(ctx context.Context, err error) Outcome {
 	return a.ended(Injected, nil)
 }
 
-// ended is the outcome.
 func (a *answering) ended(r Result, err error) Outcome {
 	out := Outcome{Result: r, Keys: len(a.pressed)}
 	for _, s := range a.pressed {

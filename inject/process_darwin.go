@@ -19,7 +19,6 @@ func alive(pid int) bool {
 	return !known || !p.dead
 }
 
-// processes is the process table.
 func processes() (map[int]process, error) {
 	table, err := unix.SysctlKinfoProcSlice("kern.proc.all")
 	if err != nil {

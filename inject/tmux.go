@@ -21,7 +21,6 @@ import (
 	"gchat-hooks/state"
 )
 
-// Server is one tmux server.
 type Server struct {
 	Socket string // path; "" is the person's default one
 	// Front, where set, is the program that keys are meant for, as tmux names it: tmux drops them when another one has the

@@ -30,12 +30,14 @@ func (p *Poller) resumes(one *state.Session) bool {
 
 // readsOn says whether the thread of a session that has ended is read: for an hour, or for good where that costs nothing.
 func (p *Poller) readsOn(one *state.Session) bool {
+	if !p.starts || !p.resumes(one) {
+		return false
+	}
 	ended := one.EndedAt
 	if ended.IsZero() {
 		ended = one.LastSeen
 	}
-	forGood := p.Daemon || p.pulls || gchat.Local(one.Chat)
-	return p.starts && p.resumes(one) && (forGood || p.Now().Sub(ended).Abs() < restsFor)
+	return p.Daemon || p.pulls || gchat.Local(one.Chat) || p.Now().Sub(ended).Abs() < restsFor
 }
 
 // deserted says that a session is of another environment, and that no poller of that runs.

@@ -58,42 +58,43 @@ func (p *Poller) gateway(ctx context.Context, projectDir string, trusted bool) *
 	if way := g.ways[key]; way != nil && p.Now().Sub(way.at).Abs() < freshFor {
 		return way
 	}
-	way := &gateway{cfg: p.config(projectDir, trusted)}
-	if way.cfg.Subscription != "" {
-		way.err = g.useApp(ctx, way)
+	cfg := p.config(projectDir, trusted)
+	if cfg.WebhookCommand != "" {
+		cfg.WebhookURL = g.printed[cfg.WebhookCommand]
+	}
+	way := p.open(ctx, cfg)
+	way.at = p.Now()
+	if ctx.Err() == nil { // a command that we cut says nothing
+		g.ways[key], g.printed[cfg.WebhookCommand] = way, cfg.WebhookURL
+	}
+	return way
+}
+
+// open is the gateway that a configuration leads to.
+func (p *Poller) open(ctx context.Context, cfg *config.Config) *gateway {
+	way := &gateway{cfg: cfg, endpoint: cfg.APIEndpoint}
+	if cfg.Subscription != "" {
+		way.err = p.ways.useApp(ctx, way)
 	} else {
 		way.err = p.useWebhook(ctx, way)
 	}
-	way.endpoint = way.cfg.APIEndpoint
-	if hook, ok := way.out.(*gchat.Webhook); ok && way.endpoint == "" {
-		way.endpoint = hook.LocalEndpoint()
-	}
 	if way.out != nil {
 		_, way.space, _ = strings.Cut(way.out.Chat(), "/")
-	}
-	way.at = p.Now()
-	if ctx.Err() == nil { // a command that we cut says nothing
-		g.ways[key] = way
 	}
 	return way
 }
 
 func (p *Poller) useWebhook(ctx context.Context, way *gateway) error {
-	command := way.cfg.WebhookCommand
-	if command != "" {
-		way.cfg.WebhookURL = p.ways.printed[command]
-	}
-	raw, err := way.cfg.Webhook(ctx)
+	hook, err := gchat.WebhookOf(ctx, way.cfg)
+	p.Log.Hide(way.cfg.WebhookURL)
 	if err != nil {
 		return err
 	}
-	p.ways.printed[command] = raw
-	p.Log.Hide(raw)
-	hook, err := gchat.ConfiguredWebhook(way.cfg, raw)
-	if err == nil {
-		way.out = hook
+	way.out = hook
+	if way.endpoint == "" {
+		way.endpoint = hook.LocalEndpoint()
 	}
-	return err
+	return nil
 }
 
 func (g *gateways) useApp(ctx context.Context, way *gateway) error {

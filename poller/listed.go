@@ -228,10 +228,7 @@ func (r *reader) writeReplies(v *view, q *state.Question, ms []gchat.Message) er
 	if len(ms) == 0 && !begins {
 		return nil
 	}
-	of, strangers := v.served[q], map[string]bool{}
-	for _, m := range ms {
-		strangers[m.Sender] = m.Human && r.mayNot(of, q, m.Sender, m.SenderEmail)
-	}
+	of := v.served[q]
 	ahead := r.api.Ahead // of the server's clock
 	_, _, err := r.writeHeard(of, func(q *state.Question) (changed bool) {
 		if begins {
@@ -249,7 +246,7 @@ func (r *reader) writeReplies(v *view, q *state.Question, ms []gchat.Message) er
 		}
 		changed = begins
 		for _, m := range ms {
-			changed = store(q, m, strangers[m.Sender]) || changed
+			changed = store(q, m, m.Human && r.mayNot(of, q, m.Sender, m.SenderEmail)) || changed
 		}
 		return changed
 	})

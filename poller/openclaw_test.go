@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"gchat-hooks/state"
+	"gchat-hooks/state/config"
 )
 
 // agent puts an openclaw into a folder of the office's that does what a shell script says, and logs its arguments.
@@ -83,11 +84,26 @@ func TestACommandBeginsNoAgentsTurn(t *testing.T) {
 	r := o.report("", "x")
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
 	defer cancel()
-	if now, err := Deliver(ctx, Options{Env: o.Env, Log: o.Log}, r, false); err != nil || now.SentAt.IsZero() {
+	now, err := Deliver(ctx, Options{Env: o.Env, Log: o.Log, Now: time.Now}, config.Load(o.Env, r.ProjectDir), r)
+	if err != nil || now.SentAt.IsZero() {
 		t.Fatal(now, err)
 	}
 	if m = o.reread(m); !m.TriedAt.IsZero() || o.told("args") != "" || ctx.Err() != nil {
 		t.Errorf("the agent was told %q; the message: %+v", o.told("args"), m)
+	}
+}
+
+// A message that waits behind an older one of its thread is left to a poller, which sends them in order.
+func TestACommandSendsNothingOutOfOrder(t *testing.T) {
+	o := newOffice(t)
+	tried := func(m *state.Message) { m.Parts, m.TriedAt = []string{m.Report.Text}, o.time() }
+	o.report("a", "first")
+	second, other := o.report("a", "second", tried), o.report("b", "other", tried)
+	for m, sent := range map[*state.Message]bool{second: false, other: true} {
+		now, err := Deliver(t.Context(), Options{Env: o.Env, Log: o.Log, Now: time.Now}, config.Load(o.Env, m.ProjectDir), m)
+		if err != nil || now.SentAt.IsZero() == sent || now.TriedAt.IsZero() == sent {
+			t.Errorf("%+v: %v", now, err)
+		}
 	}
 }
 

@@ -20,6 +20,7 @@ import (
 
 	"github.com/fsnotify/fsnotify"
 
+	"gchat-hooks/gchat"
 	"gchat-hooks/poller/service"
 	"gchat-hooks/state"
 	"gchat-hooks/state/config"
@@ -43,7 +44,7 @@ type Options struct {
 	// Summary puts the summary that a session's thread is owed. Nil puts none.
 	Summary func(context.Context, state.Getenv, *state.Session) error
 
-	Now func() time.Time // nil: time.Now
+	Now func() time.Time // nil, for Run: time.Now
 }
 
 // Idle is how long a poller stays after its work is done.
@@ -172,26 +173,31 @@ func Run(ctx context.Context, o Options) error {
 	return p.leave(p.calls)
 }
 
-// Deliver has a command, which has the poller's lock, be the poller until its message is delivered or set aside, or ctx ends;
-// fresh says that it was put as tried a moment ago. What is in other lanes it leaves to the poller that begins after it.
-func Deliver(ctx context.Context, o Options, m *state.Message, fresh bool) (*state.Message, error) {
-	s := newPoller(o).newSender()
-	if fresh {
-		s.fresh.Store(m.Path, true)
-	}
-	for {
-		s.readOutbox()
-		next, until := s.turn(s.lanes[m.Lane()])
-		if next != nil {
-			s.note(next, s.try(ctx, next))
-		} else {
-			sleep(ctx, max(until.Sub(s.Now()), time.Millisecond))
-		}
-		now, err := s.box.Load(state.NameOf(m.Path))
-		if err != nil || now.Final() || ctx.Err() != nil {
-			return cmp.Or(now, m), err
+// Deliver has a command, which has the poller's lock, send a message that it just put as tried, by its configuration. What has to
+// wait, or fails, is returned as it then stands, and left to a poller; so is what an older message of its lane waits before.
+func Deliver(ctx context.Context, o Options, cfg *config.Config, m *state.Message) (*state.Message, error) {
+	s := (&Poller{Options: o, user: state.UserState(o.Env), ways: gateways{apps: map[string]*gchat.App{}}}).newSender()
+	s.fresh.Store(m.Path, true)
+	waiting, _ := s.box.Waiting()
+	if !slices.ContainsFunc(waiting, func(one *state.Message) bool { return one.Path < m.Path && one.Lane() == m.Lane() }) {
+		way := s.open(ctx, cfg)
+		for how := (outcome{}); how.until.IsZero() && ctx.Err() == nil; { // a command for the webhook may have been cut
+			how = s.tryBy(ctx, m, way)
+			now, err := s.box.Load(state.NameOf(m.Path))
+			if err != nil || now.Final() {
+				return cmp.Or(now, m), err
+			}
+			m = now // with its next part
 		}
 	}
+	if _, untried := s.fresh.Load(m.Path); !untried {
+		return m, nil
+	}
+	now, err := s.box.Change(m.Path, func(m *state.Message) error { // the next poller need not look for it in the space
+		m.TriedAt = time.Time{}
+		return nil
+	})
+	return cmp.Or(now, m), err
 }
 
 // anew is a number of calls that there never was: another poller begins in any case.

@@ -223,33 +223,36 @@ func (s *sender) dropOld(m *state.Message) bool {
 
 // try sends the part of a message that goes next, or says when it may be tried again.
 func (s *sender) try(ctx context.Context, m *state.Message) (out outcome) {
-	out.until = s.Now().Add(authPause) // after a panic, and where the webhook is another space's
+	out.until = s.Now().Add(authPause) // after a panic
 	s.safely("send", func() {
 		if m.Wake != nil {
 			out = s.send(ctx, m, nil)
 			return
 		}
 		way := s.gateway(ctx, m.ProjectDir, m.Trusted)
-		if ctx.Err() != nil {
-			return // a command for the webhook may have been cut
-		}
-		if quiet := way.cfg.Quiet != nil || m.SessionID != ""; quiet && !m.Urgent && m.Type != state.MessageNote {
-			if until := s.heldBack(m, way.cfg); !until.IsZero() {
-				out = outcome{until: until, held: true}
-				return
-			}
-		}
-		worded, end := s.word(ctx, m, way)
-		switch {
-		case worded == nil:
-			out = end
-		case way.err != nil:
-			out = s.paused(m, way, way.err, true)
-		case m.Chat == "" || m.Chat == way.out.Chat():
-			out = s.send(ctx, worded, way)
+		if ctx.Err() == nil { // else a command for the webhook may have been cut
+			out = s.tryBy(ctx, m, way)
 		}
 	})
 	return out
+}
+
+func (s *sender) tryBy(ctx context.Context, m *state.Message, way *gateway) outcome {
+	if quiet := way.cfg.Quiet != nil || m.SessionID != ""; quiet && !m.Urgent && m.Type != state.MessageNote {
+		if until := s.heldBack(m, way.cfg); !until.IsZero() {
+			return outcome{until: until, held: true}
+		}
+	}
+	worded, end := s.word(ctx, m, way)
+	switch {
+	case worded == nil:
+		return end
+	case way.err != nil:
+		return s.paused(m, way, way.err, true)
+	case m.Chat != "" && m.Chat != way.out.Chat():
+		return outcome{until: s.Now().Add(authPause)} // the webhook is another space's
+	}
+	return s.send(ctx, worded, way)
 }
 
 // heldBack is until when a message waits because its person wants quiet; zero for not at all. A report that was put before the
@@ -268,6 +271,7 @@ func (s *sender) heldBack(m *state.Message, cfg *config.Config) (until time.Time
 }
 
 // send delivers one part of a message. TriedAt is on disk before: after kill -9 the next poller looks whether the part arrived.
+// This process just wrote what is fresh, so it is not read again.
 func (s *sender) send(ctx context.Context, m *state.Message, way *gateway) outcome {
 	troubled := false // the space took no messages the last time
 	if way != nil {
@@ -286,7 +290,44 @@ func (s *sender) send(ctx context.Context, m *state.Message, way *gateway) outco
 			return s.delivered(m, way, *r, "")
 		}
 	}
-	now, err := s.box.Change(m.Path, func(now *state.Message) error {
+	now := *m
+	if !fresh {
+		tried, err := s.noteTry(m)
+		if err != nil || tried == nil || tried.Final() {
+			return s.written(err)
+		}
+		now = *tried
+	}
+	// A question begins its own thread, but for what a session is to do next, which goes with its reports.
+	begins := now.ThreadKey == "" || m.Type == state.MessageQuestion && m.ThreadKey != "session-"+m.SessionID
+	if way != nil && now.ThreadName == "" && !begins {
+		now.ThreadName = s.savedThread(m, way)
+	}
+	lingering, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	defer cancel()
+	defer context.AfterFunc(ctx, func() { time.AfterFunc(linger, cancel) })()
+	var r gchat.Posted
+	var err error
+	answer := "" // of an agent
+	if way == nil {
+		answer, err = openclaw.Deliver(lingering, s.Env, &now)
+	} else {
+		r, err = way.deliver(lingering, &now)
+	}
+	if err != nil {
+		return s.notSent(ctx, &now, way, err, first)
+	}
+	out := s.delivered(&now, way, r, answer)
+	if troubled {
+		out.eased = true
+		s.worked(way)
+	}
+	return out
+}
+
+// noteTry writes down that a message is tried, and with what texts; nil and no error where it is gone.
+func (s *sender) noteTry(m *state.Message) (*state.Message, error) {
+	return s.box.Change(m.Path, func(now *state.Message) error {
 		if now.Final() || !now.TriedAt.IsZero() && len(now.Parts) > 0 { // it was put so, or tried
 			return state.ErrUnchanged
 		}
@@ -294,33 +335,6 @@ func (s *sender) send(ctx context.Context, m *state.Message, way *gateway) outco
 		now.TriedAt = s.Now().UTC()
 		return nil
 	})
-	if err != nil || now == nil || now.Final() {
-		return s.written(err)
-	}
-	// A question begins its own thread, but for what a session is to do next, which goes with its reports.
-	begins := now.ThreadKey == "" || m.Type == state.MessageQuestion && m.ThreadKey != "session-"+m.SessionID
-	if way != nil && now.ThreadName == "" && !begins {
-		now.ThreadName = s.savedThread(now, way)
-	}
-	lingering, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	defer cancel()
-	defer context.AfterFunc(ctx, func() { time.AfterFunc(linger, cancel) })()
-	var r gchat.Posted
-	answer := "" // of an agent
-	if way == nil {
-		answer, err = openclaw.Deliver(lingering, s.Env, now)
-	} else {
-		r, err = way.deliver(lingering, now)
-	}
-	if err != nil {
-		return s.notSent(ctx, now, way, err, first)
-	}
-	out := s.delivered(now, way, r, answer)
-	if troubled {
-		out.eased = true
-		s.worked(way)
-	}
-	return out
 }
 
 // savedThread is the thread of a key, where one is known in the space: of a session's, which may have begun under another key,

@@ -69,7 +69,6 @@ func Beat(env Getenv, h Heartbeat) error {
 	return overwrite(pollerFile(env, ".json"), append(b, '\n'))
 }
 
-// EndBeat removes the heartbeat of a poller that ends.
 func EndBeat(env Getenv) { os.Remove(pollerFile(env, ".json")) }
 
 // Pollers are the heartbeats of all environments' pollers.

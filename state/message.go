@@ -78,7 +78,6 @@ const (
 	Plain          ReportType = "plain" // no header
 )
 
-// ReportTypes are all types.
 var ReportTypes = []ReportType{
 	TaskCompletion, ProgressUpdate, BlockedAlert, Heartbeating, SessionStarted, SessionEnded, Failure, Plain,
 }
@@ -150,7 +149,6 @@ const (
 	KeepAside = 30 * 24 * time.Hour
 )
 
-// Outbox is the folder of the messages.
 type Outbox struct{ Folder[Message] }
 
 // OutboxIn is the outbox of a user state folder.
@@ -252,7 +250,6 @@ func (o Outbox) Revive(now time.Time) (n int, err error) {
 	return n, nil
 }
 
-// Drop removes a message.
 func (o Outbox) Drop(env Getenv, m *Message) error {
 	if err := o.Remove(NameOf(m.Path)); err != nil {
 		return err

@@ -102,7 +102,6 @@ func Opens(env Getenv) (all []*Open, err error) {
 	return all, nil
 }
 
-// ReadOpen reads one Open.
 func ReadOpen(file string) (*Open, error) {
 	b, err := ReadPlain(file, 64<<10)
 	if err != nil {

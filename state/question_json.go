@@ -96,25 +96,19 @@ func (q *Question) check(written time.Time) error {
 			q.AskedAt = written.UTC()
 		}
 	}
+	q.readForeign()
 	return nil
 }
 
-// UnmarshalJSON reads a question as other programs may have written it, and keeps the members that it does not know.
+// UnmarshalJSON reads a question with its times as other programs may have written them.
 func (q *Question) UnmarshalJSON(b []byte) error {
 	type plain Question
-	var p plain
-	if json.Unmarshal(b, &p) != nil {
-		p = plain{}
-		if err := json.Unmarshal(withOurTimes(b), &p); err != nil {
-			return err
-		}
+	err := json.Unmarshal(b, (*plain)(q))
+	if err != nil {
+		*q = Question{}
+		err = json.Unmarshal(withOurTimes(b), (*plain)(q))
 	}
-	if err := json.Unmarshal(b, &p.raw); err != nil {
-		return err
-	}
-	*q = Question(p)
-	q.readForeign()
-	return nil
+	return err
 }
 
 // foreignTime reads a time as we or other programs write it: Python's isoformat knows neither a Z nor, of UTC, a zone. A time

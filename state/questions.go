@@ -16,7 +16,6 @@ import (
 // MaxAge is how long a question is kept: then it expires, then its file goes.
 const MaxAge = 24 * time.Hour
 
-// Questions is a folder of a project's questions.
 type Questions struct{ Folder[Question] }
 
 // QuestionsIn is the folder pending-questions of a project's state folder.

@@ -96,7 +96,6 @@ func (s *Session) Supersedes(other *Session) bool {
 // Running says that no hook told of the session's end. Its process may have been killed.
 func (s *Session) Running() bool { return s.EndedAt.IsZero() }
 
-// Sessions is the folder of the sessions.
 type Sessions struct{ Folder[Session] }
 
 // SessionsIn is the folder sessions of a user state folder.

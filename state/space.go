@@ -75,7 +75,6 @@ func (s *Space) Take(now time.Time, every time.Duration, burst int) (wait time.D
 	return 0
 }
 
-// Spaces is the folder of the spaces.
 type Spaces struct{ Folder[Space] }
 
 // SpacesIn is the folder spaces of a user state folder.

@@ -177,7 +177,7 @@ func (e *exam) wayIn(ctx context.Context, r *result, q *state.Question) (readAs 
 				e.Tell(who + " replied, but may not answer; " + mend)
 				continue
 			}
-			answers, _, _ := gchat.ParseReply(m.Text, q.Questions, nil)
+			answers, _ := gchat.ParseReply(m.Text, q.Questions, nil)
 			if as := answers[0].Value(); as != "" {
 				e.replier = m.Sender
 				whose := "the reply of " + who

@@ -493,7 +493,7 @@ func TestThePageReadsRepliesAsThePollerDoes(t *testing.T) {
 				if missing := len(questions) - len(partial); missing == 0 {
 					partial = map[int]state.Answer{}
 				}
-				if said, _, none := gchat.ParseReply(reply, questions, partial); none == nil {
+				if said, none := gchat.ParseReply(reply, questions, partial); none == nil {
 					partial = said
 				}
 			}

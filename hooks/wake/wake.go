@@ -42,10 +42,8 @@ var triggers = map[string]trigger{
 	"pre-compact-hook":             {compactTrigger, "PreCompact"},
 }
 
-// Names are the hooks' names, sorted.
 func Names() []string { return slices.Sorted(maps.Keys(triggers)) }
 
-// Known says whether name is one of the hooks here.
 func Known(name string) bool { return triggers[name].name != "" }
 
 // Hook gives h the job that its name stands for, and says whether the name is one of ours.

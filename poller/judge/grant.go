@@ -27,8 +27,10 @@ func grant(q *state.Question, long time.Duration, now time.Time) {
 // noteNo notes when a no was said, also one that comes too late to decide: it ends a yes for a while. A tap has the words of its
 // button.
 func noteNo(q *state.Question, text string, now time.Time) {
-	a, _ := gchat.ParseDecision(text, q)
-	if q.Kind.Row().Decides && len(a.Labels) == 1 && state.Refuses(a.Labels[0]) {
+	if !q.Kind.Row().Decides {
+		return
+	}
+	if a, _ := gchat.ParseDecision(text, q); len(a.Labels) == 1 && state.Refuses(a.Labels[0]) {
 		q.NoAt = now.UTC().Round(0)
 	}
 }

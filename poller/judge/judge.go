@@ -137,7 +137,7 @@ func meaning(cfg *config.Config, q *state.Question, r *state.Reply, text string)
 		a, about := gchat.ParseDecision(text, q)
 		return map[int]state.Answer{0: a}, about
 	}
-	answers, _, none := gchat.ParseReply(text, q.Questions, q.Partial)
+	answers, none := gchat.ParseReply(text, q.Questions, q.Partial)
 	if none != nil && !judged(q, state.AskedBack, "") { // the second such number is taken as the person's own words
 		return nil, state.NoteUnclear
 	}

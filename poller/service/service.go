@@ -61,7 +61,6 @@ func SpaceDown(env state.Getenv) bool {
 	return there && !state.Held(filepath.Join(state.UserState(env), "space", "lock"))
 }
 
-// daemon says whether s is the daemon.
 func (s *Service) daemon() bool { return s.Name == Name }
 
 // command is what a person types in place of the service.

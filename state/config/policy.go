@@ -164,7 +164,8 @@ func readMachinePolicy(path string) ([]byte, error) {
 // counts also where something else is configured: a variable or a project's file must not lift the hub's policy.
 func (c *Config) Hubs(env state.Getenv) map[string]string {
 	hubs := map[string]string{}
-	for _, file := range []string{c.CredentialsFile, filepath.Join(state.ConfigDir(env), "hub.json")} {
+	written := filepath.Join(state.ConfigDir(env), "hub.json")
+	for _, file := range slices.Compact([]string{cmp.Or(c.CredentialsFile, written), written}) {
 		var joined struct{ Type, Hub string }
 		b, err := state.ReadLinked(file, maxConfig)
 		if err == nil && json.Unmarshal(b, &joined) == nil && joined.Type == HubCredentials {

@@ -65,9 +65,8 @@ func PutReport(env state.Getenv, cfg *Config, m *state.Message, otherwise Report
 	if rule == ReportDigest || cfg.Quiet != nil {
 		held = heldUntil(cfg, rule, m.Urgent, m.CreatedAt)
 	}
-	m.NotBefore = held.UTC()
 	if !held.IsZero() { // it is worded when it goes
-		m.Parts, m.TriedAt = nil, time.Time{}
+		m.NotBefore, m.Parts, m.TriedAt = held.UTC(), nil, time.Time{}
 	}
 	switch {
 	case m.ThreadKey != "" || m.ThreadName != "":
