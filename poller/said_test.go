@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"gchat-hooks/gchat/space"
 	"gchat-hooks/state"
 )
 
@@ -93,6 +94,29 @@ func TestWordsAreWhatAHookWaitsFor(t *testing.T) {
 	x.hears()
 	if got := x.said(); !slices.Equal(got, []string{"answered: and on"}) {
 		t.Errorf("said %q", got)
+	}
+}
+
+// A stranger writes in the thread before its person does, and both are read at once: the person's words are the next instruction.
+func TestAStrangersWordsAreNoNextInstruction(t *testing.T) {
+	x := newTalk(t, nil)
+	asked := time.Now().Add(-time.Minute)
+	q := x.ask(func(q *state.Question) {
+		x.posted(q)
+		q.Kind, q.Mode, q.AskedAt, q.PostedAt, q.ThreadName = state.AskedNext, state.Native, asked, &asked, x.thread
+		q.SessionID, q.ClaudeSessionID, q.Chat, q.Space = x.id, x.id, x.is().Chat, space.Name
+	})
+	hook, err := state.LockWaiter(x.env, q.Path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer hook.Unlock()
+	x.reply(x.thread, "users/9", "one")
+	x.reply(x.thread, "", "two")
+	x.p.scan()
+	x.hears()
+	if words, _ := x.load(q).Decision(); words != "two" || len(x.said()) > 0 {
+		t.Errorf("the next instruction is %q, said %q", words, x.said())
 	}
 }
 
