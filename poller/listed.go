@@ -119,7 +119,7 @@ func (r *reader) take(n *pass, page []gchat.Message) {
 				n.newest = m.CreateTime
 			}
 		}
-		switch q := r.target(n, m); {
+		switch q := n.target(m); {
 		case m.ThreadName == "":
 		case m.Deleted: // whose sender may not be told: it is of use only where it takes back what stands in a record
 			if q != nil && q.Reply(m.Name) != nil && !known(q, m) {
@@ -164,16 +164,11 @@ func beginsIn(q *state.Question) bool {
 // target is the record that a person's message belongs to, nil for none. Ours have a thread each; other programs may put several
 // questions into one, and processes may wait in it: a reply is for the oldest that it can answer, and for a process that began to
 // wait when it can answer none. A process that ended keeps only the reply that it took.
-func (r *reader) target(n *pass, m gchat.Message) *state.Question {
+func (n *pass) target(m gchat.Message) *state.Question {
 	all := slices.DeleteFunc(slices.Clone(n.records[m.ThreadName]), func(q *state.Question) bool {
 		switch {
 		case q.Kind.Row().Prompt && q.Reply(m.Name) == nil: // one reply; what is said besides is said to Claude
-			has := slices.ContainsFunc(n.given[q], func(m gchat.Message) bool {
-				return m.Human && !r.mayNot(n.served[q], q, m.Sender, m.SenderEmail)
-			})
-			has = has || slices.ContainsFunc(q.Replies, func(is state.Reply) bool {
-				return is.Verdict == state.Unread && !r.mayNot(n.served[q], q, is.Sender, is.SenderEmail)
-			})
+			has := q.Unread() || slices.ContainsFunc(n.given[q], func(m gchat.Message) bool { return m.Human })
 			waits := q.Status == state.Pending && !has && !q.Kind.Row().Said
 			return !waits || q.PostedAt == nil || m.CreateTime.Before(*q.PostedAt)
 		case !q.Mode.Row().Asks && !q.Status.Open():

@@ -8,7 +8,6 @@ import (
 	"testing"
 	"time"
 
-	"gchat-hooks/gchat/space"
 	"gchat-hooks/state"
 )
 
@@ -63,24 +62,34 @@ func TestWordsSurviveAKill(t *testing.T) {
 	}
 }
 
-// A hook waits for the next instruction, and Chat has not said yet that it has the question: words in the session's thread are
-// that instruction. No other hook would bring them to an idle Claude outside of tmux.
-func TestWordsAreWhatAHookWaitsFor(t *testing.T) {
-	x := newTalk(t, nil)
+// next is a question for the session's next instruction that a hook waits for; end ends the hook.
+func (x *talk) next(as func(*state.Question)) (q *state.Question, end func()) {
+	x.t.Helper()
 	dir := state.SpareState(state.ForProject(x.env, x.is().ProjectDir, true))
 	q, err := state.QuestionsIn(dir).Record(x.id, func([]*state.Question) *state.Question {
-		return &state.Question{
+		q := &state.Question{
 			QuestionID: "00000000-next", Kind: state.AskedNext, Mode: state.Native, Status: state.Pending, AskedAt: time.Now(),
 			SessionID: x.id, ClaudeSessionID: x.id, ThreadKey: "session-" + x.id, Questions: []state.Prompt{{Question: "next"}},
 		}
+		as(q)
+		return q
 	})
 	if err == nil {
 		err = state.AnnounceQuestion(x.env, q)
 	}
 	hook, lerr := state.LockWaiter(x.env, q.Path)
 	if err = errors.Join(err, lerr); err != nil {
-		t.Fatal(err)
+		x.t.Fatal(err)
 	}
+	x.t.Cleanup(hook.Unlock)
+	return q, hook.Unlock
+}
+
+// A hook waits for the next instruction, and Chat has not said yet that it has the question: words in the session's thread are
+// that instruction. No other hook would bring them to an idle Claude outside of tmux.
+func TestWordsAreWhatAHookWaitsFor(t *testing.T) {
+	x := newTalk(t, nil)
+	q, end := x.next(func(*state.Question) {})
 	x.reply(x.thread, "", "go on")
 	for range 2 {
 		x.hears()
@@ -89,7 +98,7 @@ func TestWordsAreWhatAHookWaitsFor(t *testing.T) {
 	if words, _ := is.Decision(); words != "go on" || is.Status != state.Answered || len(is.Replies) != 1 || len(x.said()) > 0 {
 		t.Errorf("the next instruction is %q, %s; said %q", words, is.Status, x.said())
 	}
-	hook.Unlock()
+	end()
 	x.reply(x.thread, "", "and on")
 	x.hears()
 	if got := x.said(); !slices.Equal(got, []string{"answered: and on"}) {
@@ -101,16 +110,9 @@ func TestWordsAreWhatAHookWaitsFor(t *testing.T) {
 func TestAStrangersWordsAreNoNextInstruction(t *testing.T) {
 	x := newTalk(t, nil)
 	asked := time.Now().Add(-time.Minute)
-	q := x.ask(func(q *state.Question) {
-		x.posted(q)
-		q.Kind, q.Mode, q.AskedAt, q.PostedAt, q.ThreadName = state.AskedNext, state.Native, asked, &asked, x.thread
-		q.SessionID, q.ClaudeSessionID, q.Chat, q.Space = x.id, x.id, x.is().Chat, space.Name
+	q, _ := x.next(func(q *state.Question) {
+		q.MessageSent, q.AskedAt, q.PostedAt, q.ThreadName, q.Chat = true, asked, &asked, x.thread, x.is().Chat
 	})
-	hook, err := state.LockWaiter(x.env, q.Path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer hook.Unlock()
 	x.reply(x.thread, "users/9", "one")
 	x.reply(x.thread, "", "two")
 	x.p.scan()

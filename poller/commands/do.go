@@ -156,7 +156,7 @@ func (r Room) Work(ctx context.Context, id string) (done bool) {
 
 // Instruct makes a record of words for Claude, as of a question that has this reply. The same message is one record, however
 // often it is read. Where a hook waits for the next instruction, the words are that: Chat may not have said yet that it has the
-// question.
+// question, or a stranger replied to it first.
 func (r Room) Instruct(one *state.Session, c state.Command) error {
 	// Without it the session began under an earlier version.
 	dir := cmp.Or(one.StateDir, state.SpareState(state.ForProject(r.Env, one.ProjectDir, true)))
@@ -167,8 +167,10 @@ func (r Room) Instruct(one *state.Session, c state.Command) error {
 		Text: c.Text, CreateTime: c.At,
 	}
 	waits := func(q *state.Question) bool {
-		kind := q.Kind.Row()
-		return kind.Prompt && !kind.Said && q.Status == state.Pending && len(q.Replies) == 0 && state.HasWaiter(r.Env, q.Path)
+		kind, has := q.Kind.Row(), slices.ContainsFunc(q.Replies, func(is state.Reply) bool {
+			return is.Verdict == state.Unread && r.Config.Approves(is.Sender, is.SenderEmail)
+		})
+		return kind.Prompt && !kind.Said && q.Status == state.Pending && !has && state.HasWaiter(r.Env, q.Path)
 	}
 	q, err := state.QuestionsIn(dir).Record(one.ID, func(have []*state.Question) *state.Question {
 		if i := slices.IndexFunc(have, func(q *state.Question) bool { return q.Reply(c.Message) != nil }); i >= 0 {
