@@ -54,10 +54,12 @@ func (r *reader) takeSaid(n *pass, one *state.Session, m gchat.Message, asked *s
 	said := m.CreateTime.Add(-r.api.Ahead)
 	before := said.Before(commands.BeganAt(one)) || r.Now().Sub(said) > state.MaxAge
 	cfg := r.personal()
+	follows := asked != nil && asked.Kind.Row().Prompt &&
+		(slices.Contains(n.typed, one.ID) || commands.Typing(one, n.records[m.ThreadName], cfg.ClaudeCommands))
 	switch {
 	case asked != nil && asked.Reply(m.Name) != nil: // an edited reply is no command
 		return false
-	case asked != nil && !command && !n.follows(one, asked, cfg.ClaudeCommands):
+	case asked != nil && !command && !follows:
 		return false
 	case one.Chat != r.chat, text == "", !command && before, commands.Left(state.SessionsIn(r.user), one):
 		return false
@@ -97,17 +99,6 @@ func (r *reader) takeSaid(n *pass, one *state.Session, m gchat.Message, asked *s
 		state.CallPoller(r.Env, one.Env) // which does it
 	}
 	return true
-}
-
-// follows says whether words are said behind one of Claude Code's own commands that is not typed yet: they are no reply to what
-// waited for the next instruction, but come after the command.
-func (n *pass) follows(one *state.Session, asked *state.Question, more []string) bool {
-	waits := func(q *state.Question) bool {
-		return q.Kind.Row().Said && q.Status.Open() && len(q.Replies) > 0 && commands.Typed(one, q.Replies[0].Text, more)
-	}
-	read := func(c state.Command) bool { return commands.Typed(one, c.Text, more) }
-	return asked.Kind == state.AskedNext &&
-		(slices.Contains(n.typed, one.ID) || slices.ContainsFunc(one.Commands, read) || slices.ContainsFunc(n.records[one.ThreadName], waits))
 }
 
 // commandOf is what a person wrote, as a session keeps it.

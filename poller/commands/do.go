@@ -39,6 +39,16 @@ func Typed(one *state.Session, text string, more []string) bool {
 	return one.TmuxPane != "" && gchat.ClaudeCommand(text, more)
 }
 
+// Typing says whether one of Claude Code's own commands that was said to a session is not typed yet: words that are said then come
+// after it, and are no reply to what waited before.
+func Typing(one *state.Session, records []*state.Question, more []string) bool {
+	read := func(c state.Command) bool { return Typed(one, c.Text, more) }
+	waits := func(q *state.Question) bool {
+		return q.Kind.Row().Said && q.Status.Open() && len(q.Replies) > 0 && Typed(one, q.Replies[0].Text, more)
+	}
+	return slices.ContainsFunc(one.Commands, read) || slices.ContainsFunc(records, waits)
+}
+
 // BeganAt is from when on what is said to a session counts: since its start, or since a poller set about that.
 func BeganAt(one *state.Session) time.Time {
 	if took := one.StartedAt.Sub(one.Begins); took > 0 && took < BeginBound {
