@@ -218,7 +218,7 @@ func TestDialogBesideAnOldMarker(t *testing.T) {
 	}
 }
 
-// The hook was killed before it could deny, and the dialog's hook could write nothing: the answer of the terminal ends the marker.
+// The hook was killed before it could deny, and the dialog's hook could write nothing: the terminal's answer ends the marker.
 func TestAnswerDespiteDeny(t *testing.T) {
 	t.Parallel()
 	w := denyingDesk(t)
