@@ -87,7 +87,8 @@ func (d *demo) run(ctx context.Context, ask func(context.Context) error) (err er
 		fmt.Fprintf(d.out, "\nThe thread says:\n%s\n", strings.TrimSpace(text))
 		fmt.Fprintf(d.out, "\nThe demo is over, and its page with it. To go on:  %s\n", d.next())
 	} else if err == nil && ctx.Err() == nil {
-		err = failed(errors.New("the session ended without an answer"), "run claude in this folder: it says what it waits for", exitFailed)
+		err = errors.New("the session ended without an answer")
+		err = failed(err, "run claude in this folder: it says what it waits for", exitFailed)
 	}
 	return err
 }

@@ -171,7 +171,8 @@ func (i install) version(ctx context.Context) (v settings.Version, err error) {
 		return v, usage(fmt.Errorf("--claude-version takes one like 2.1.329, not %q", i.claude), "gchat-hooks install --help")
 	}
 	if err != nil {
-		const words = "claude is not found: the hooks are those that %s knows; newer ones run them, too (--claude-version names yours)\n"
+		const words = "claude is not found: the hooks are those that %s knows; newer ones run them, too " +
+			"(--claude-version names yours)\n"
 		fmt.Fprintf(i.out, words, settings.Oldest)
 	}
 	if err := v.Supported(); err != nil {

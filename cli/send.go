@@ -259,10 +259,7 @@ func (s *send) told(ctx context.Context, out config.Outcome) (err error) {
 		now, err = state.Await(ctx, s.env, s.self, m.Path, (*state.Message).Final)
 		m = cmp.Or(now, m)
 	}
-	never := s.flags.Bool("no-queue") && !out.Repeated && m.SentAt.IsZero()
-	if never && s.box().Drop(s.env, m) != nil {
-		never = false
-	}
+	never := s.flags.Bool("no-queue") && !out.Repeated && m.SentAt.IsZero() && s.box().Drop(s.env, m) == nil
 	if !never && !m.Final() {
 		_ = s.startPoller()
 	}

@@ -104,8 +104,7 @@ func (s *setup) appProject(ctx context.Context) (string, error) {
 		if err != nil {
 			return "", err
 		}
-		// Two machines, or two people of one, may have one name: of one subscription each would hear a part.
-		machine := notInName().ReplaceAllString(state.MachineName(), "-") + "-" + state.CardID(s.env, "subscription")[:6]
+		machine := notInName().ReplaceAllString(state.MachineName(), "-") + "-" + state.CardID(s.env, "subscription")[:6] // two may have one name
 		s.answers["GCHAT_PUBSUB_SUBSCRIPTION"] = "projects/" + said + "/subscriptions/gchat-hooks-" + machine
 	}
 	return strings.Split(s.config().Subscription, "/")[1], nil

@@ -241,7 +241,8 @@ func (d *spaceDoor) open() (*space.Space, net.Listener, error) {
 		return nil, nil, err
 	}
 	d.port = ln.Addr().(*net.TCPAddr).Port
-	s, err := space.Open(space.Options{Data: d.data, Phone: d.phone, Session: d.session, Projects: d.projects, Week: d.week})
+	week := func() string { return state.ReadStats(d.env, time.Now().AddDate(0, 0, -7)).Text("day") }
+	s, err := space.Open(space.Options{Data: d.data, Phone: d.phone, Session: d.session, Projects: d.projects, Week: week})
 	if err != nil {
 		return nil, nil, errors.Join(err, ln.Close())
 	}
@@ -271,11 +272,6 @@ func (d *spaceDoor) projects() (names []string, start bool) {
 	}
 	slices.Sort(names)
 	return slices.Compact(names), true
-}
-
-// week is what stats counts in the last seven days, as a whole and day by day.
-func (d *spaceDoor) week() string {
-	return statsText(state.ReadStats(d.env, time.Now().AddDate(0, 0, -week)), "day")
 }
 
 // listenForUser has a space listen where only this user's programs find it, and tells them that its port stands for that.

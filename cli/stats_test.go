@@ -167,7 +167,7 @@ func TestStatsByProject(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	text := statsText(state.ReadStats(env, time.Now().Add(-time.Hour)), "project", "session")
+	text := state.ReadStats(env, time.Now().Add(-time.Hour)).Text("project", "session")
 	for _, want := range []string{
 		": instructions 1, answered in the terminal 1, late replies 0, messages sent 2, replies not used 0, lost 0",
 		"\nproject /p/shop: instructions 1, answered in the terminal 1, late replies 0, messages sent 1", "\nsession shop s-1: instructions 1",

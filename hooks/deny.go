@@ -152,7 +152,8 @@ func (h *Hook) askInTerminal(e *Event, q *state.Question) error {
 		there.Mode, there.Path, there.Denied, there.TimesOutAt, there.TimeoutPolicy = state.Native, "", false, nil, ""
 		return &there
 	}
-	if _, err := h.record(context.Background(), e, h.folders(state.QuestionsIn), decide, nonEmpty(q.QuestionID, q.ToolUseID)...); err != nil {
+	texts := nonEmpty(q.QuestionID, q.ToolUseID)
+	if _, err := h.record(context.Background(), e, h.folders(state.QuestionsIn), decide, texts...); err != nil {
 		return err
 	}
 	_, err := state.CloseQuestion(q.Path, state.Cancelled, state.Instead, nil)

@@ -13,9 +13,6 @@ import (
 	"gchat-hooks/state"
 )
 
-// mostReplies is how many replies one question's file keeps: a thread that is chatted in for hours must not fill the disk.
-const mostReplies = 200
-
 // pass is one list of a space, from its first page to its last.
 type pass struct {
 	*view
@@ -122,12 +119,12 @@ func (r *reader) take(n *pass, page []gchat.Message) {
 		switch q := n.target(m); {
 		case m.ThreadName == "":
 		case m.Deleted: // whose sender may not be told: it is of use only where it takes back what stands in a record
-			if q != nil && q.Reply(m.Name) != nil && !known(q, m) {
+			if q != nil && q.Reply(m.Name) != nil && !judge.Known(q, m) {
 				n.given[q] = append(n.given[q], m)
 			}
 		case !m.Human:
 			for _, q := range n.records[m.ThreadName] {
-				if m.Name == q.MessageName && !dated(q, m) || beginsIn(q) && !strings.HasPrefix(m.Text, "[Not read]") {
+				if m.Name == q.MessageName && !judge.Dated(q, m) || beginsIn(q) && !strings.HasPrefix(m.Text, "[Not read]") {
 					n.given[q] = append(n.given[q], m)
 				}
 			}
@@ -138,21 +135,10 @@ func (r *reader) take(n *pass, page []gchat.Message) {
 		case n.sessions[m.ThreadName] != nil && r.takeSaid(n, n.sessions[m.ThreadName], m, q):
 		case q == nil:
 			r.answerNobody(n, m)
-		case !known(q, m):
+		case !judge.Known(q, m):
 			n.given[q] = append(n.given[q], m)
 		}
 	}
-}
-
-// known says whether a message is in its question's file as it stands in the space, or counts no more as it stands there.
-func known(q *state.Question, m gchat.Message) bool {
-	r := q.Reply(m.Name)
-	return r != nil && (r.Verdict != state.Unread || r.Text == gchat.Cut(m.Text, gchat.MaxText) && !m.Deleted)
-}
-
-// dated says whether a question's file has when its message came, in milliseconds.
-func dated(q *state.Question, m gchat.Message) bool {
-	return q.PostedAt != nil && q.PostedAt.Equal(m.CreateTime.Truncate(time.Millisecond))
 }
 
 // beginsIn says whether a process began to wait in the thread, which was not read since: its reply comes after our last message
@@ -246,7 +232,7 @@ func (r *reader) writeReplies(v *view, q *state.Question, ms []gchat.Message) er
 		}
 		changed = begins
 		for _, m := range ms {
-			changed = store(q, m, m.Human && r.mayNot(of, q, m.Sender, m.SenderEmail)) || changed
+			changed = judge.Store(q, m, m.Human && r.mayNot(of, q, m.Sender, m.SenderEmail)) || changed
 		}
 		return changed
 	})
@@ -278,58 +264,4 @@ func (p *Poller) mayNot(s *served, q *state.Question, sender, email string) bool
 	cfg := p.config(by.projectDir, by.trusted)
 	known := s.mine && !cfg.Unread && !cfg.AllowedUnknown
 	return known && !judge.MayAnswer(cfg, q, &state.Reply{Sender: sender, SenderEmail: email})
-}
-
-// store copies a message into the file of its question; of a stranger the first one. It reports whether that was news.
-func store(q *state.Question, m gchat.Message, stranger bool) bool {
-	if !m.Human && !m.Deleted {
-		if m.Name != q.MessageName || dated(q, m) {
-			return false
-		}
-		born := m.CreateTime.Truncate(time.Millisecond)
-		q.PostedAt = &born
-		return true
-	}
-	text := gchat.Cut(m.Text, gchat.MaxText)
-	usedInFile := func(r state.Reply) bool {
-		return r.Sender == state.Local && (r.Verdict == state.Used || r.Verdict == state.Kept) &&
-			strings.TrimSpace(r.Text) == strings.TrimSpace(text) && r.CreateTime.Sub(m.CreateTime).Abs() < time.Second
-	}
-	switch r := q.Reply(m.Name); {
-	case r == nil && slices.ContainsFunc(q.Replies, usedInFile): // the very reply, which another program read first
-		return false
-	case r == nil && (m.Deleted || m.Sender == "" || !makeRoom(q, m.Sender, stranger)):
-		return false
-	case r == nil:
-		q.Replies = append(q.Replies, state.Reply{
-			MessageName: m.Name, Sender: m.Sender, SenderEmail: m.SenderEmail, DisplayName: m.DisplayName,
-			Text: text, CreateTime: m.CreateTime,
-		})
-	case r.Verdict != state.Unread || !m.Deleted && (r.Text == text || m.Sender != r.Sender):
-		return false // an edit or a deletion counts until the reply is judged
-	case m.Deleted:
-		r.Verdict = state.Ignored
-	default:
-		r.Text = text
-	}
-	return true
-}
-
-// makeRoom says whether there is room for one more reply: the oldest that was no answer goes. Of a stranger one is enough.
-func makeRoom(q *state.Question, sender string, stranger bool) bool {
-	if stranger && slices.ContainsFunc(q.Replies, func(r state.Reply) bool {
-		return r.Sender == sender && (r.Verdict == state.Unread || r.Verdict == state.Refused)
-	}) {
-		return false
-	}
-	if len(q.Replies) < mostReplies {
-		return true
-	}
-	i := slices.IndexFunc(q.Replies, func(r state.Reply) bool {
-		return r.Verdict != state.Unread && r.Verdict != state.Used && r.Verdict != state.Kept
-	})
-	if i >= 0 {
-		q.Replies = slices.Delete(q.Replies, i, i+1)
-	}
-	return i >= 0
 }

@@ -66,9 +66,9 @@ func TestTheStricterOfRecordAndConfigurationDecides(t *testing.T) {
 func TestStrangersFillNoThread(t *testing.T) {
 	q := &state.Question{}
 	for n := range 400 {
-		store(q, gchat.Message{Name: fmt.Sprint(n), Human: true, Sender: fmt.Sprint("users/", 5+n%3), Text: "hi", CreateTime: noon}, true)
+		judge.Store(q, gchat.Message{Name: fmt.Sprint(n), Human: true, Sender: fmt.Sprint("users/", 5+n%3), Text: "hi", CreateTime: noon}, true)
 	}
-	if !store(q, gchat.Message{Name: "right", Human: true, Sender: "users/1", Text: "yes", CreateTime: noon}, false) || len(q.Replies) != 4 {
+	if !judge.Store(q, gchat.Message{Name: "right", Human: true, Sender: "users/1", Text: "yes", CreateTime: noon}, false) || len(q.Replies) != 4 {
 		t.Errorf("%d replies", len(q.Replies))
 	}
 }
@@ -78,12 +78,12 @@ func TestAReplyThatAnotherProgramReadFirst(t *testing.T) {
 	q := &state.Question{Replies: []state.Reply{
 		{MessageName: "local/x", Sender: state.Local, DisplayName: "poll.py", Text: "2", CreateTime: noon, Verdict: state.Used},
 	}}
-	if store(q, gchat.Message{Name: "m", Human: true, Sender: "users/1", Text: "2\n", CreateTime: noon.Add(400 * time.Millisecond)}, false) {
+	if judge.Store(q, gchat.Message{Name: "m", Human: true, Sender: "users/1", Text: "2\n", CreateTime: noon.Add(400 * time.Millisecond)}, false) {
 		t.Errorf("it is another one: %+v", q.Replies)
 	}
 	for name, m := range map[string]gchat.Message{"later": {Text: "2", CreateTime: noon.Add(time.Minute)}, "other words": {Text: "3", CreateTime: noon}} {
 		m.Name, m.Human, m.Sender = name, true, "users/1"
-		if !store(q, m, false) {
+		if !judge.Store(q, m, false) {
 			t.Errorf("%s: it is taken for the same", name)
 		}
 	}

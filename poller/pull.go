@@ -12,6 +12,7 @@ import (
 
 	"gchat-hooks/gchat"
 	"gchat-hooks/poller/commands"
+	"gchat-hooks/poller/judge"
 	"gchat-hooks/state"
 )
 
@@ -227,7 +228,7 @@ func (p *Poller) writeTap(s *served, one gchat.Pulled) bool {
 	name := "tap/" + one.ID
 	stranger := p.mayNot(s, s.q, one.By.Name, one.By.Email)
 	q, changed, err := p.writeHeard(s, func(q *state.Question) bool {
-		if q.Reply(name) != nil || !makeRoom(q, one.By.Name, stranger) {
+		if q.Reply(name) != nil || !judge.MakeRoom(q, one.By.Name, stranger) {
 			return false
 		}
 		_, said, _ := gchat.ReadTap(q, one.Tap)

@@ -18,6 +18,7 @@ import (
 	"gchat-hooks/e2e/strict"
 	"gchat-hooks/gchat"
 	"gchat-hooks/gchat/space"
+	"gchat-hooks/poller/judge"
 	"gchat-hooks/state"
 )
 
@@ -304,7 +305,7 @@ func TestReplyIsReadAsItWasRevised(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			q := &state.Question{}
 			m := gchat.Message{Name: "M", Human: true, Sender: "users/1", Text: "1", CreateTime: noon}
-			store(q, m, false)
+			judge.Store(q, m, false)
 			if c.judged {
 				q.Replies[0].Verdict = state.Used
 			}
@@ -312,7 +313,7 @@ func TestReplyIsReadAsItWasRevised(t *testing.T) {
 			if c.now.Sender != "" {
 				m.Sender = c.now.Sender
 			}
-			store(q, m, false)
+			judge.Store(q, m, false)
 			if r := q.Replies; len(r) != 1 || r[0].Text != c.text || r[0].Verdict != c.verdict {
 				t.Errorf("%+v, want one, %q, %q", r, c.text, c.verdict)
 			}
@@ -367,12 +368,12 @@ func TestADeletedReplyIsNone(t *testing.T) {
 
 func TestAThreadOfHoursIsBound(t *testing.T) {
 	q := &state.Question{}
-	for n := range mostReplies + 100 {
-		if store(q, gchat.Message{Name: fmt.Sprint(n), Human: true, Sender: "users/1", Text: "chat", CreateTime: noon}, false) {
+	for n := range judge.MostReplies + 100 {
+		if judge.Store(q, gchat.Message{Name: fmt.Sprint(n), Human: true, Sender: "users/1", Text: "chat", CreateTime: noon}, false) {
 			q.Replies[len(q.Replies)-1].Verdict = state.Late
 		}
 	}
-	if len(q.Replies) != mostReplies || q.Replies[0].MessageName != "100" {
+	if len(q.Replies) != judge.MostReplies || q.Replies[0].MessageName != "100" {
 		t.Errorf("%d replies, from %s", len(q.Replies), q.Replies[0].MessageName)
 	}
 }

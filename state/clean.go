@@ -234,7 +234,7 @@ var (
 	pemLine = Pattern(`((?:^|[\r\n]|\\n|\\r))([A-Za-z0-9+/]+={0,2})([A-Za-z0-9+/=]*)`)
 )
 
-// keyMarks stand in what the shapes find, one in each: most commands have none, and the expression takes a hook that waits 0.4 MB.
+// keyMarks stand in what the shapes find, one in each: most commands have none, and the expression takes a waiting hook 0.4 MB.
 var keyMarks = []string{
 	"AKIA", "ASIA", "ABIA", "ACCA", "ghp_", "gho_", "ghu_", "ghs_", "ghr_", "github_pat_",
 	"glpat-", "glptt-", "gldt-", "glrt-", "glcbt-", "gloas-", "xox", "xapp-", "hooks.slack.com/", "/api/webhooks/",

@@ -221,7 +221,8 @@ func SweepTemporary(dir string) {
 // Cache keeps records that were read, and reads those again whose files changed. It is for one reader; the records are
 // shared between calls and must not be changed.
 type Cache[T any] struct {
-	Skip func(file []byte) bool // says of which files nothing is wanted: they are not parsed, and Load has nil for them; nil: of none
+	// Skip says of which files nothing is wanted: they are not parsed, and Load has nil for them. Nil: of none.
+	Skip func(file []byte) bool
 
 	read  map[string]*cached[T]
 	round int // which Tidy ends

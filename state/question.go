@@ -246,8 +246,8 @@ type Question struct {
 	AnsweredMessage string            `json:"answered_message,omitempty"` // the message whose text became the answer
 	Grant           *Grant            `json:"grant,omitempty"`            // it was answered with a yes for a while, or by one
 	NoAt            time.Time         `json:"no_at,omitzero"`             // of the last no to it, which ends a yes for a while
-	// ResolvedBy is chat, terminal, stop, prompt, session_end, cleared, signal, unposted, claude_gone, tmux_gone, screen, not_typed,
-	// superseded, age, timeout, policy or instead.
+	// ResolvedBy is chat, terminal, stop, prompt, session_end, cleared, signal, unposted, claude_gone, tmux_gone, screen,
+	// not_typed, superseded, age, timeout, policy or instead.
 	ResolvedBy string `json:"resolved_by,omitempty"`
 }
 

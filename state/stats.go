@@ -5,8 +5,10 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"os"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -55,6 +57,34 @@ func (s Seconds) String() string {
 
 func (s Seconds) MarshalJSON() ([]byte, error) {
 	return json.Marshal(map[string]float64{"p50": s.Percentile(50), "p95": s.Percentile(95)})
+}
+
+// Text is the report for a person, as a whole and by what is named.
+func (r *Stats) Text(parts ...string) string {
+	var text strings.Builder
+	asked := []string{"questions", "permissions", "plans", "instructions"} // they go first, then what became of them
+	say := func(what string, t *Tally) {
+		others := slices.DeleteFunc(slices.Sorted(maps.Keys(t.Counts)), func(name string) bool {
+			return slices.Contains(asked, name)
+		})
+		for _, name := range slices.Concat(asked, others) {
+			if n, counted := t.Counts[name]; counted {
+				what += fmt.Sprintf(" %s %d,", strings.ReplaceAll(name, "_", " "), n)
+			}
+		}
+		fmt.Fprintln(&text, OneLine(fmt.Sprintf("%s lost %d %s", what, len(t.Lost), strings.Join(t.Lost, " "))))
+	}
+	say("since "+r.Since.Local().Format(time.DateTime)+":", r.All)
+	if len(r.All.Posted)+len(r.All.Replied)+len(r.All.Told) > 0 {
+		const times = "asked to posted: %s, posted to answered: %s, answered to told Claude: %s\n"
+		fmt.Fprintf(&text, times, r.All.Posted, r.All.Replied, r.All.Told)
+	}
+	for _, by := range parts {
+		for _, key := range slices.Sorted(maps.Keys(r.By[by])) {
+			say(strings.TrimSpace(by+" "+r.Names[key])+" "+key+":", r.By[by][key])
+		}
+	}
+	return text.String()
 }
 
 // ReadStats counts what was asked and sent since then: questions in their records and, when those are gone, in the log of

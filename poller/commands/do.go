@@ -39,8 +39,8 @@ func Typed(one *state.Session, text string, more []string) bool {
 	return one.TmuxPane != "" && gchat.ClaudeCommand(text, more)
 }
 
-// Typing says whether one of Claude Code's own commands that was said to a session is not typed yet: words that are said then come
-// after it, and are no reply to what waited before.
+// Typing says whether one of Claude Code's own commands that was said to a session is not typed yet: words that are said then
+// come after it, and are no reply to what waited before.
 func Typing(one *state.Session, records []*state.Question, more []string) bool {
 	read := func(c state.Command) bool { return Typed(one, c.Text, more) }
 	waits := func(q *state.Question) bool {
