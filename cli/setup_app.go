@@ -104,8 +104,8 @@ func (s *setup) appProject(ctx context.Context) (string, error) {
 		if err != nil {
 			return "", err
 		}
-		machine := notInName().ReplaceAllString(state.MachineName(), "-") + "-" + state.CardID(s.env, "subscription")[:6] // two may have one name
-		s.answers["GCHAT_PUBSUB_SUBSCRIPTION"] = "projects/" + said + "/subscriptions/gchat-hooks-" + machine
+		name := notInName().ReplaceAllString(state.MachineName(), "-") + "-" + state.CardID(s.env, "of its own")[:6]
+		s.answers["GCHAT_PUBSUB_SUBSCRIPTION"] = "projects/" + said + "/subscriptions/gchat-hooks-" + name
 	}
 	return strings.Split(s.config().Subscription, "/")[1], nil
 }

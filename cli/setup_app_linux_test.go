@@ -99,7 +99,7 @@ func TestSetupOfAnAppNamesWhatIsMissing(t *testing.T) {
 	x.answer("The Cloud project's id", "local")
 	host, _ := os.Hostname()
 	host, _, _ = strings.Cut(host, ".")
-	name := "gchat-hooks-" + host + "-" + state.CardID(getenv([]string{"HOME=" + s.home}), "subscription")[:6]
+	name := "gchat-hooks-" + host + "-" + state.CardID(getenv([]string{"HOME=" + s.home}), "of its own")[:6]
 	x.expect(`subscriptions create ` + regexp.QuoteMeta(name) + ` --topic gchat-hooks `)
 	subscription := "projects/local/subscriptions/" + name
 	x.expect(`--expiration-period=never`)

@@ -39,9 +39,9 @@ func questionsOf(dir string) Questions {
 func AmongMarkers(path string) bool { return filepath.Base(filepath.Dir(path)) == markerFolder }
 
 // Record looks at the questions of a session, by Claude Code's own id, and writes a new one, as one step that no other process
-// can come between: decide gets those that OfSession reads, and returns the question to use: one of them, a new
-// one (without Path, it is written), or nil. A new one is {session_id}-{unix_ts}.json, with -2, -3 … when that is taken; in deny
-// mode {question_id}.json.
+// can come between: decide gets those that OfSession reads, and returns the question to use: one of them, a new one (without
+// Path, it is written), or nil. A new one is {session_id}-{unix_ts}.json, with -2, -3 … when that is taken; in deny mode
+// {question_id}.json.
 func (s Questions) Record(claudeSession string, decide func(have []*Question) *Question, texts ...string) (*Question, error) {
 	l, err := LockSoon(s.lockPath("record"))
 	if err != nil {
