@@ -247,7 +247,7 @@ func (h *Hook) writeSession(e *Event, sessions state.Sessions, project, known st
 		if s.ThreadName == "" && before != nil {
 			s.Before, s.ThreadName, s.Chat = before.ID, before.ThreadName, before.Chat
 			s.Listens, s.MutedUntil = before.Listens, before.MutedUntil
-			s.Commanded, s.ToldNobody = before.Commanded, before.ToldNobody
+			s.Commanded, s.Did, s.ToldNobody = before.Commanded, before.Did, before.ToldNobody
 		}
 		fill(s)
 		return nil

@@ -71,20 +71,20 @@ func (r *reader) takeSaid(n *pass, one *state.Session, m gchat.Message, asked *s
 	// The poller of another environment judges by a configuration of its own.
 	stranger := one.Env == r.environment && !cfg.Unread && !cfg.Approves(m.Sender, m.SenderEmail)
 	marks := command && !commands.Typed(one, text, cfg.ClaudeCommands) // its message is known by no record
-	known := !at.After(one.ToldNobody) || marks && !at.After(one.Commanded)
+	known := !at.After(one.ToldNobody) || marks && one.HasRead(m.Name, at)
 	if m.Sender == "" || known || stranger {
 		return command || known
 	}
 	_, err := state.SessionsIn(r.user).Change(one.ID, func(one *state.Session) error {
 		taken := slices.ContainsFunc(one.Commands, func(c state.Command) bool { return c.Message == m.Name })
 		switch {
-		case taken, marks && !at.After(one.Commanded):
+		case taken, marks && one.HasRead(m.Name, at):
 			return state.ErrUnchanged
 		case len(one.Commands) >= mostCommands:
 			return errors.New("too much at once")
 		}
 		if marks {
-			one.Commanded = at
+			one.NoteRead(m.Name, at)
 		}
 		one.Commands = append(one.Commands, r.commandOf(m, gchat.Cut(text, gchat.MaxText)))
 		return nil

@@ -5,6 +5,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -173,6 +174,28 @@ func TestWhoseCommandIsDone(t *testing.T) {
 	x.session(x.id, func(s *state.Session) { s.Commands = []state.Command{command} })
 	if told := x.hears(); len(told) > 0 || !x.is().MutedUntil.IsZero() {
 		t.Errorf("older than the session: %q", told)
+	}
+}
+
+// An app's events come in any order, and more than once: each command is done once, the newest twenty by their names.
+func TestCommandsInAnyOrder(t *testing.T) {
+	x := newTalk(t, nil)
+	now := time.Now().Add(-time.Minute)
+	for range 2 {
+		x.pull("second", "/help", now)
+		x.pull("first", "/mute 2h", now.Add(-time.Second))
+		x.pull("third", "/status", now) // of the same millisecond
+		x.hears()
+	}
+	if told := len(x.is().Did); told != 3 || x.is().MutedUntil.IsZero() {
+		t.Errorf("%d commands were read, muted until %v", told, x.is().MutedUntil)
+	}
+	s := &state.Session{}
+	for n := range 30 {
+		s.NoteRead(strconv.Itoa(n), now.Add(time.Duration(n)*time.Second))
+	}
+	if later := now.Add(time.Hour); len(s.Did) != 20 || !s.HasRead("29", later) || !s.HasRead("0", now) || s.HasRead("new", later) {
+		t.Errorf("it remembers %d, up to %v", len(s.Did), s.Commanded)
 	}
 }
 

@@ -191,7 +191,7 @@ func (r *reader) answerNobody(n *pass, m gchat.Message) {
 		return
 	}
 	at := m.CreateTime.Truncate(time.Millisecond) // as the session's file has it
-	done := strings.HasPrefix(strings.TrimSpace(m.Text), "/") && !at.After(one.Commanded)
+	done := strings.HasPrefix(strings.TrimSpace(m.Text), "/") && one.HasRead(m.Name, at)
 	if done || !at.After(one.ToldNobody) || !r.config(one.ProjectDir, one.Trusted).Allows(m.Sender, m.SenderEmail) {
 		return
 	}

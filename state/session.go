@@ -46,7 +46,8 @@ type Session struct {
 
 	// Listens says that its person can steer it from the thread of its reports: commands there are read while it lives.
 	Listens    bool      `json:"listens,omitempty"`
-	Commanded  time.Time `json:"commanded,omitzero"`   // of the newest command that was read
+	Commanded  time.Time `json:"commanded,omitzero"`   // up to here all commands were read; an app's events come in any order
+	Did        []Read    `json:"did,omitempty"`        // the commands that were read since, by their messages
 	Commands   []Command `json:"commands,omitempty"`   // what was said to it: commands of ours, and words for Claude
 	MutedUntil time.Time `json:"muted_until,omitzero"` // no report of it is sent before
 
@@ -68,6 +69,29 @@ type Command struct {
 	Text        string    `json:"text"`
 	At          time.Time `json:"at"`               // by this machine's clock, UTC
 	Created     time.Time `json:"created,omitzero"` // of its message, by the server's clock
+}
+
+// Read is a message that was read.
+type Read struct {
+	Message string    `json:"message_name"` // spaces/S/messages/M
+	At      time.Time `json:"at"`           // by the server's clock, in milliseconds
+}
+
+// mostRead is how many messages a session remembers by name.
+const mostRead = 20
+
+// HasRead says whether a command was read: none is done twice.
+func (s *Session) HasRead(message string, at time.Time) bool {
+	return !at.After(s.Commanded) || slices.ContainsFunc(s.Did, func(r Read) bool { return r.Message == message })
+}
+
+// NoteRead remembers a command.
+func (s *Session) NoteRead(message string, at time.Time) {
+	s.Did = append(s.Did, Read{message, at.UTC()})
+	slices.SortFunc(s.Did, func(a, b Read) int { return a.At.Compare(b.At) })
+	if len(s.Did) > mostRead {
+		s.Commanded, s.Did = s.Did[0].At, s.Did[1:]
+	}
 }
 
 // WakeMemory is what is remembered of a supervised session from one wake message to the next.
