@@ -131,6 +131,7 @@ func TestStatsEqualWhatChatHolds(t *testing.T) {
 			t.Errorf("%s: %.3f s, and Chat says %.3f s", name, all.Took[name], took.Percentile(percent))
 		}
 	}
+	endPollersIn(m.dir)
 	for _, dir := range []string{filepath.Join(m.dir, ".claude", "state"), filepath.Join(m.dir, "state", "gchat-hooks")} {
 		if err := os.RemoveAll(dir); err != nil {
 			t.Fatal(err)
