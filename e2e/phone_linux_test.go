@@ -69,7 +69,7 @@ func TestANewUserAnswersOnThePage(t *testing.T) {
 				tap(chromedp.WaitVisible(chromedp.CSS(`#thread-state[data-state="answered"]`)))
 				tap(chromedp.Evaluate[chromedp.Void](`(async () => {
 					const { week } = await (await fetch('/page/week')).json();
-					if (!/^since .*1 answered in chat, .*1 questions, .*0 lost/.test(week)) throw new Error(week);
+					if (!/^since .*questions 1, .*answered in chat 1, .*lost 0/.test(week)) throw new Error(week);
 				})()`, chromedp.EvalAwaitPromise))
 			})
 		})
