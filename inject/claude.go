@@ -26,7 +26,7 @@ func Identify(ctx context.Context, env state.Getenv, s *state.Session) (window s
 	if server.Socket == "" {
 		return ""
 	}
-	ctx, cancel := context.WithTimeout(ctx, 300*time.Millisecond) // a stopped server must not hold a hook
+	ctx, cancel := context.WithTimeout(ctx, time.Second) // a stopped server must not hold a hook
 	defer cancel()
 	names, err := server.callPane(ctx, s.TmuxPane, "display-message", "-p", "#{session_name}:#{window_name}")
 	if err == nil {
@@ -49,7 +49,10 @@ func NameOf(env state.Getenv, s *state.Session, window string, siblings []*state
 		return project
 	}
 	short, place := s.ID[:min(8, len(s.ID))], window
-	tells := slices.ContainsFunc(siblings, func(other *state.Session) bool { return other.TmuxSession != s.TmuxSession })
+	tells := slices.ContainsFunc(siblings, func(other *state.Session) bool {
+		unknown := other.TmuxSession == "" && other.TmuxPane != "" // its tmux server did not answer
+		return other.TmuxSession != s.TmuxSession && !unknown
+	})
 	if _, err := strconv.Atoi(s.TmuxSession); err != nil && tells && s.TmuxSession != "" {
 		place = s.TmuxSession
 	}
