@@ -252,11 +252,11 @@ func (s *send) sessionName(session, project string) string {
 func (s *send) told(ctx context.Context, out config.Outcome) (err error) {
 	m := out.Message
 	if !m.Final() {
-		err = state.Announce(s.env, state.Open{Record: state.OpenMessage, Path: m.Path, ProjectDir: m.ProjectDir})
-	}
-	if !m.Final() && err == nil {
 		var now *state.Message
-		now, err = state.Await(ctx, s.env, s.self, m.Path, (*state.Message).Final)
+		err = state.Announce(s.env, state.Open{Record: state.OpenMessage, Path: m.Path, ProjectDir: m.ProjectDir})
+		if err == nil {
+			now, err = state.Await(ctx, s.env, s.self, m.Path, (*state.Message).Final)
+		}
 		m = cmp.Or(now, m)
 	}
 	never := s.flags.Bool("no-queue") && !out.Repeated && m.SentAt.IsZero() && s.box().Drop(s.env, m) == nil

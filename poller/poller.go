@@ -181,14 +181,17 @@ func Deliver(ctx context.Context, o Options, cfg *config.Config, m *state.Messag
 	waiting, _ := s.box.Waiting()
 	if !slices.ContainsFunc(waiting, func(one *state.Message) bool { return one.Path < m.Path && one.Lane() == m.Lane() }) {
 		way := s.open(ctx, cfg)
-		for how := (outcome{}); how.until.IsZero() && ctx.Err() == nil; { // a command for the webhook may have been cut
-			how.until = s.Now().Add(authPause) // after a panic
+		for ctx.Err() == nil { // else a command for the webhook may have been cut
+			how := outcome{until: s.Now().Add(authPause)} // after a panic
 			s.safely("send", func() { how = s.tryBy(ctx, m, way) })
 			now, err := s.box.Load(state.NameOf(m.Path))
 			if err != nil || now.Final() {
 				return cmp.Or(now, m), err
 			}
 			m = now // with its next part
+			if !how.until.IsZero() {
+				break
+			}
 		}
 	}
 	if _, untried := s.fresh.Load(m.Path); !untried {

@@ -62,10 +62,10 @@ func (e *events) wakeUp() {
 
 // takeEvents uses what the app's people tapped and said, and keeps the pulls going. It returns when to come again.
 func (p *Poller) takeEvents(ctx context.Context, subscription string) (next time.Time) {
-	if subscription == "" && p.events.of != "" {
-		p.events.turnTo("", nil)
-	}
 	if subscription == "" {
+		if p.events.of != "" {
+			p.events.turnTo("", nil)
+		}
 		return time.Time{}
 	}
 	way := p.gateway(ctx, p.user, false)
