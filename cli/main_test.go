@@ -91,11 +91,16 @@ func TestCommands(t *testing.T) {
 	})
 }
 
-// endPollersIn ends the pollers that commands started with a state somewhere in a folder, and waits until they have.
+// endPollersIn ends the pollers that commands started with a state somewhere in a folder, and waits until they have: also those
+// that hold their lock and have written no heartbeat yet, and what one starts in its place as it ends.
 func endPollersIn(dir string) {
+	quiet := 0
 	bound.Soon(bound.Patience, func() bool {
 		lives := false
 		_ = filepath.WalkDir(dir, func(path string, _ os.DirEntry, _ error) error {
+			if filepath.Base(filepath.Dir(path)) == "pollers" && filepath.Ext(path) == ".lock" && state.Held(path) {
+				lives = true
+			}
 			if filepath.Base(path) != "pollers" {
 				return nil
 			}
@@ -107,7 +112,10 @@ func endPollersIn(dir string) {
 			}
 			return nil
 		})
-		return !lives
+		if quiet++; lives {
+			quiet = 0
+		}
+		return quiet == 2
 	})
 }
 

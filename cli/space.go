@@ -109,6 +109,9 @@ func newSpaceDoor(p Program, c *cli.Context) (*spaceDoor, error) {
 // spaceData is the folder of the embedded space.
 func spaceData(env state.Getenv) string { return filepath.Join(state.UserState(env), "space") }
 
+// startsLock is held by the process that starts the space.
+func startsLock(data string) string { return filepath.Join(data, "starts") }
+
 // spaceRuns says whether a process has the embedded space open.
 func spaceRuns(env state.Getenv) bool { return state.Held(filepath.Join(spaceData(env), "lock")) }
 
@@ -138,7 +141,7 @@ func (p Program) startSpace(port int) {
 	if kept || len(flags) < 2 || !strings.HasSuffix(flags[1], ":"+strconv.Itoa(port)) || time.Since(spaceFailed.at) < spacePause {
 		return
 	}
-	starts, err := state.LockSoon(filepath.Join(spaceData(p.env), "starts")) // of several processes one starts it
+	starts, err := state.LockSoon(startsLock(spaceData(p.env))) // of several processes one starts it
 	if err != nil {
 		return
 	}
@@ -217,6 +220,11 @@ func lastSpace(env state.Getenv) (address string, detached int) {
 // open has the space listen. Of a space that runs there already, in another process, it returns the addresses and no listener.
 // That is known from the space's folder alone: another program at the port is sent nothing.
 func (d *spaceDoor) open() (*space.Space, net.Listener, error) {
+	if !d.detached { // whose starter has the lock: as long as we end one and begin, nothing that needs a space starts one
+		if starts, err := state.LockSoon(startsLock(d.data)); err == nil {
+			defer starts.Unlock()
+		}
+	}
 	at, _ := lastSpace(d.env)
 	if d.service || at != d.address() {
 		endSpace(d.env)

@@ -4,10 +4,13 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"net"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"testing/synctest"
@@ -64,6 +67,50 @@ func TestTheSpaceStartsByItself(t *testing.T) {
 			t.Errorf("%d: %s", code, out)
 		}
 	})
+}
+
+// A person opens the space otherwise while hooks and pollers need it, and start it as soon as it is down: the person's one runs.
+func TestTheSpaceThatAPersonOpensRuns(t *testing.T) {
+	p := newPocket(t)
+	env := getenv(p.env())
+	for _, pair := range p.env() { // for the space that this process starts
+		name, value, _ := strings.Cut(pair, "=")
+		t.Setenv(name, value)
+	}
+	_, port, _ := net.SplitHostPort(p.address)
+	number, _ := strconv.Atoi(port)
+	stop := make(chan struct{})
+	var needs sync.WaitGroup
+	defer needs.Wait()
+	defer close(stop)
+	for range 4 {
+		needs.Go(func() {
+			for one := (Program{self: p.program, env: env}); ; time.Sleep(time.Millisecond) {
+				select {
+				case <-stop:
+					return
+				default:
+					if !spaceRuns(env) {
+						one.startSpace(number)
+					}
+				}
+			}
+		})
+	}
+	for range 4 {
+		for _, flags := range [][]string{{"--phone"}, nil} {
+			p.until("a detached one runs", func() string {
+				_, pid := lastSpace(env)
+				return map[bool]string{true: "up"}[pid > 0 && spaceRuns(env)]
+			})
+			_, end := p.space(flags...)
+			want := strings.Join(append([]string{"--listen", p.address}, flags...), " ")
+			if is, _ := lastSpace(env); is != want || !spaceRuns(env) {
+				t.Errorf("%q runs, want %q", is, want)
+			}
+			end()
+		}
+	}
 }
 
 // A detached space ends a day after its last use, soon after its folder is gone, and when another program stands in its place.
