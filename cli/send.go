@@ -367,7 +367,7 @@ func (p Program) flush(c *cli.Context) error {
 	}
 	refused := len(box.Aside())
 	switch due := p.due(); {
-	case due > 0:
+	case ctx.Err() != nil && due > 0: // what came after all was sent is a poller's
 		return failed(fmt.Errorf("not all is sent yet: %d wait", due),
 			"`gchat-hooks status` says what waits, and why", exitNotDelivered)
 	case dead && refused > 0:
