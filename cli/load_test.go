@@ -161,6 +161,7 @@ func newMachine(t testing.TB, perMinute int) *machine {
 	server := httptest.NewServer(strict.Google(t, http.HandlerFunc(m.timed), strict.Embedded))
 	t.Cleanup(func() {
 		m.kill()
+		endPollersIn(m.dir) // one may have begun at that moment
 		server.CloseClientConnections()
 		server.Close()
 		m.space.Close()

@@ -49,8 +49,8 @@ func Projects(env Getenv) ([]*Project, []error) { return projects(env).All() }
 func OwnFiles(projectState string) (files, folders []string) {
 	for _, in := range []string{QuestionsIn(projectState).Dir, MarkersIn(projectState).Dir} {
 		locks := filepath.Join(in, ".locks")
-		for _, name := range namesIn(locks) {
-			files = append(files, filepath.Join(locks, name))
+		if len(namesIn(locks)) > 0 { // all of it: a process that runs may make one more
+			files = append(files, locks)
 		}
 		for _, name := range namesIn(in) {
 			path := filepath.Join(in, name)
