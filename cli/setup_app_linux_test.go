@@ -157,7 +157,7 @@ func TestSetupOfAnAppInAScript(t *testing.T) {
 	}()
 	code, said := run("--allow", "users/111")
 	<-tapped
-	if config := s.config(); code != 0 || strings.Contains(config, "666") || !strings.Contains(config, "users/111") {
+	if config := s.config(); code != 0 || strings.Contains(config, "users/666") || !strings.Contains(config, "users/111") {
 		t.Errorf("%d: %s\n%s", code, said, config)
 	}
 }
@@ -200,7 +200,7 @@ func TestSetupOfAnAppTakesOnlyWhatItCaused(t *testing.T) {
 	if code := x.ends(); code == 0 {
 		t.Error("a stranger's tap ended it well")
 	}
-	if strings.Contains(s.config(), "666") {
+	if strings.Contains(s.config(), "users/666") {
 		t.Errorf("the configuration is %s", s.config())
 	}
 	c.mu.Lock()
