@@ -24,6 +24,7 @@ func machineOf(t *testing.T, questions int) (program string, env []string, folde
 		t.Fatal(err)
 	}
 	dir := t.TempDir()
+	t.Cleanup(func() { endPollersIn(dir) })
 	env = []string{"HOME=" + dir, "XDG_STATE_HOME=" + filepath.Join(dir, "state"), "PATH=" + os.Getenv("PATH"), "CLAUDE_PROJECT_DIR=" + dir, "TERM=xterm-256color", "LANG=C.UTF-8"}
 	folder = state.QuestionsIn(filepath.Join(dir, ".claude", "state"))
 	for i := range questions {
@@ -152,7 +153,6 @@ func TestStatusStartsAKilledPoller(t *testing.T) {
 		}
 		run(t, env, program, command)
 		bound.Until(t, "a poller runs after "+command, func() bool { return state.ReadBeat(of, state.Environment(of)).Lives })
-		_ = syscall.Kill(state.ReadBeat(of, state.Environment(of)).PID, syscall.SIGTERM)
 	}
 }
 

@@ -50,7 +50,7 @@ type API struct {
 	chat  *chat.Service
 	base  *url.URL      // nil: Google's
 	Hub   *Hub          // that stands before Google; nil where none does
-	Ahead time.Duration // how far Chat's clock is ahead of ours, to about a second, as its last list told
+	Ahead time.Duration // how far Chat's clock is ahead of ours, to about two seconds, as its lists told
 }
 
 // Chat tells where it posts, host/spaces/S, without a secret.
@@ -168,8 +168,9 @@ func (a *API) Since(ctx context.Context, space string, t time.Time, page func([]
 	list := a.chat.Spaces.Messages.List(space).PageSize(1000).ShowDeleted(true).
 		Filter(fmt.Sprintf("createTime > %q", after))
 	err := list.Pages(ctx, func(got *chat.ListMessagesResponse) error {
-		if now := clock(got.Header); !now.IsZero() {
-			a.Ahead = time.Until(now)
+		now := clock(got.Header) // in whole seconds: a small difference is none, and would change what was said first
+		if ahead := time.Until(now); !now.IsZero() && (a.Ahead == 0 || (ahead-a.Ahead).Abs() > 2*time.Second) {
+			a.Ahead = ahead
 		}
 		var ms []Message
 		for _, m := range got.Messages {

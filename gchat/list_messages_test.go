@@ -18,6 +18,34 @@ import (
 	"gchat-hooks/e2e/strict"
 )
 
+// The header tells whole seconds: of two messages of a second, in two lists, the earlier one stays that.
+func TestTheServersClockIsSteady(t *testing.T) {
+	ahead := time.Hour
+	srv := chatServer(t, func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Date", time.Now().Add(ahead).UTC().Format(http.TimeFormat))
+		io.WriteString(w, `{}`)
+	})
+	r, err := NewReader(t.Context(), srv.URL, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	list := func() time.Duration {
+		if err := r.Since(t.Context(), "spaces/AAA", time.Now(), func([]Message) {}); err != nil {
+			t.Fatal(err)
+		}
+		return r.Ahead
+	}
+	was := list()
+	ahead += time.Second
+	if is := list(); is != was {
+		t.Errorf("%v ahead, and then %v", was, is)
+	}
+	ahead = 0
+	if is := list(); is < -2*time.Second || is > 0 {
+		t.Errorf("the clocks are set, and it is %v ahead", is)
+	}
+}
+
 func TestSinceReadsAllPages(t *testing.T) {
 	var filters, tokens []string
 	srv := chatServer(t, func(w http.ResponseWriter, r *http.Request) {
