@@ -83,14 +83,19 @@ func (f Folder[T]) Create(name string, rec *T) error {
 
 // Load reads a record: fs.ErrNotExist when there is none, *Corrupt when it does not parse, ErrBeingWritten when it does not
 // yet.
-func (f Folder[T]) Load(name string) (*T, error) {
-	b, written, err := readPlain(f.path(name), maxRecord, &bytes.Buffer{})
-	return f.parse(name, b, written, err)
-}
+func (f Folder[T]) Load(name string) (*T, error) { return f.loadBut(nil, name, &bytes.Buffer{}) }
 
-func (f Folder[T]) parse(name string, b []byte, written time.Time, err error) (*T, error) {
+// Skip says of a record's file, which is nil where it cannot be read, that nothing of it is wanted: it is not parsed.
+type Skip func(name string, file []byte) bool
+
+// loadBut is Load, and nil for what is not wanted. The file is read into buf: one for many files, since hooks that wait keep what
+// they used.
+func (f Folder[T]) loadBut(skip Skip, name string, buf *bytes.Buffer) (*T, error) {
 	path := f.path(name)
+	b, written, err := readPlain(path, maxRecord, buf)
 	switch {
+	case skip != nil && skip(name, b):
+		return nil, nil
 	case errors.Is(err, ErrNotPlain):
 		return nil, &Corrupt{Path: path, Err: err}
 	case Missing(err):
@@ -176,22 +181,24 @@ func (f Folder[T]) Names() ([]string, error) {
 // All reads every record, by name. What cannot be read is returned in bad.
 func (f Folder[T]) All() (all []*T, bad []error) { return f.allBut(nil) }
 
-// allBut is All without the records whose files skip says are not wanted: they are not parsed.
-func (f Folder[T]) allBut(skip func(file []byte) bool) (all []*T, bad []error) {
+// allBut is All without what is not wanted.
+func (f Folder[T]) allBut(skip Skip) (all []*T, bad []error) {
 	names, err := f.Names()
 	if err != nil {
 		return nil, []error{err}
 	}
+	return f.named(names, skip)
+}
+
+// named are the records of these names, without what is not wanted.
+func (f Folder[T]) named(names []string, skip Skip) (all []*T, bad []error) {
+	buf := bytes.Buffer{}
 	for _, name := range names {
-		b, written, err := readPlain(f.path(name), maxRecord, &bytes.Buffer{})
-		if err == nil && skip != nil && skip(b) {
-			continue
-		}
-		rec, err := f.parse(name, b, written, err)
+		rec, err := f.loadBut(skip, name, &buf)
 		switch {
-		case err == nil:
+		case rec != nil:
 			all = append(all, rec)
-		case !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, ErrBeingWritten):
+		case err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, ErrBeingWritten):
 			bad = append(bad, err)
 		}
 	}
@@ -228,8 +235,7 @@ func SweepTemporary(dir string) {
 // Cache keeps records that were read, and reads those again whose files changed. It is for one reader; the records are
 // shared between calls and must not be changed.
 type Cache[T any] struct {
-	// Skip says of which files nothing is wanted: they are not parsed, and Load has nil for them. Nil: of none.
-	Skip func(file []byte) bool
+	Skip Skip // nil: all are wanted. Load has nil for the others
 
 	read  map[string]*cached[T]
 	round int // which Tidy ends
@@ -256,12 +262,8 @@ func (c *Cache[T]) Load(path string, leaveAlone bool) (*T, error) {
 		was.used = c.round
 		return was.rec, nil
 	}
-	folder, name := Folder[T]{Dir: filepath.Dir(path), LeaveAlone: leaveAlone}, NameOf(path)
-	b, written, err := readPlain(folder.path(name), maxRecord, &bytes.Buffer{})
-	var rec *T
-	if err != nil || c.Skip == nil || !c.Skip(b) {
-		rec, err = folder.parse(name, b, written, err)
-	}
+	folder := Folder[T]{Dir: filepath.Dir(path), LeaveAlone: leaveAlone}
+	rec, err := folder.loadBut(c.Skip, NameOf(path), &bytes.Buffer{})
 	if errors.Is(err, ErrBeingWritten) {
 		return nil, nil // the end of the writing is a change, too
 	}

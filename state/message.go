@@ -127,7 +127,7 @@ func (m *Message) check(time.Time) error {
 func (m *Message) Final() bool { return !m.SentAt.IsZero() || m.SetAside != "" }
 
 // Sent says of a message's file that it holds a receipt: the outbox keeps many of them.
-func Sent(file []byte) bool { return bytes.Contains(file, []byte(`"sent_at":"2`)) }
+func Sent(_ string, file []byte) bool { return bytes.Contains(file, []byte(`"sent_at":"2`)) }
 
 // Lane is what a message's order is kept in: its thread, as far as it is named, or its agent's session.
 func (m *Message) Lane() string {

@@ -124,21 +124,18 @@ func OpenQuestions(env Getenv, texts ...string) (qs []*Question, bad []error) {
 	if err != nil {
 		return nil, []error{err}
 	}
+	skip := func(_ string, file []byte) bool { return !says(file, texts) }
 	buf := bytes.Buffer{}
 	for _, o := range all {
 		if o.Record != OpenQuestion {
 			continue
 		}
-		folder, name := Folder[Question]{Dir: filepath.Dir(o.Path), LeaveAlone: true}, NameOf(o.Path)
-		b, written, err := readPlain(folder.path(name), maxRecord, &buf)
-		if err == nil && !says(b, texts) {
-			continue
-		}
-		q, err := folder.parse(name, b, written, err)
+		folder := Folder[Question]{Dir: filepath.Dir(o.Path), LeaveAlone: true}
+		q, err := folder.loadBut(skip, NameOf(o.Path), &buf)
 		switch {
-		case err == nil:
+		case q != nil:
 			qs = append(qs, q)
-		case !Missing(err):
+		case err != nil && !Missing(err):
 			bad = append(bad, err)
 		}
 	}

@@ -101,25 +101,15 @@ func (s Questions) find(sessions, texts []string) (qs []*Question, bad []error, 
 		id, _ := json.Marshal(session)
 		ids, begins = append(ids, string(id)), append(begins, safeName(session)+"-")
 	}
-	buf := bytes.Buffer{} // one buffer: hooks that wait keep what they used
-	for _, name := range names {
-		b, written, err := readPlain(s.path(name), maxRecord, &buf)
-		inText := func(id string) bool { return err == nil && bytes.Contains(b, []byte(id)) }
+	qs, bad = s.named(names, func(name string, file []byte) bool {
+		inText := func(id string) bool { return bytes.Contains(file, []byte(id)) }
 		inName := func(begin string) bool { return strings.Contains(name, begin) } // a damaged file is the session's by its name
-		if !slices.ContainsFunc(begins, inName) && !slices.ContainsFunc(ids, inText) {
-			continue
-		}
-		if err == nil && !says(b, texts) {
-			continue
-		}
-		q, err := s.parse(name, b, written, err)
-		switch {
-		case err == nil && (slices.Contains(sessions, q.ClaudeSession()) || slices.Contains(sessions, q.SessionID)):
-			qs = append(qs, q)
-		case err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, ErrBeingWritten):
-			bad = append(bad, err)
-		}
-	}
+		mentioned := slices.ContainsFunc(begins, inName) || slices.ContainsFunc(ids, inText)
+		return !mentioned || !says(file, texts)
+	})
+	qs = slices.DeleteFunc(qs, func(q *Question) bool {
+		return !slices.Contains(sessions, q.ClaudeSession()) && !slices.Contains(sessions, q.SessionID)
+	})
 	SortNewestFirst(qs)
 	return qs, bad, nil
 }
