@@ -33,9 +33,11 @@ func (h *Hook) answered(_ context.Context, e *Event) error {
 		defer h.StartPoller() // the last one was killed, and may have left notes unsent
 	}
 	if e.HookEventName == "PostToolUse" {
-		qs := h.ofSession(e, h.folders(state.QuestionsIn), callTexts(e)...)
-		qs = append(qs, h.markers(e)...) // a call that went on was not denied: its hook was killed
-		if q := h.ofCall(e, qs); q != nil {
+		q := h.ofCall(e, h.ofSession(e, h.folders(state.QuestionsIn), callTexts(e)...))
+		if q == nil { // a call that went on was not denied: its hook was killed
+			q = h.ofCall(e, h.markers(e))
+		}
+		if q != nil {
 			h.tryAgain(writeBound, func() error { return h.confirm(e, q) })
 		}
 		return nil
