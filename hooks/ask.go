@@ -3,6 +3,8 @@ package hooks
 import (
 	"cmp"
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -157,6 +159,21 @@ func (h *Hook) ofCall(e *Event, qs []*state.Question) (over *state.Question) {
 
 // callTexts stand in the files of the questions that ofCall may find.
 func callTexts(e *Event) []string { return nonEmpty(e.ToolUseID, callHash(e.ToolName, e.ToolInput)) }
+
+// callHash is equal for the events of one call, but for a plan's: they carry the same input, though not the same bytes, and
+// PostToolUse adds the answers to the questions.
+func callHash(tool string, input json.RawMessage) string {
+	var in any
+	if len(input) > 0 && json.Unmarshal(input, &in) != nil {
+		return ""
+	}
+	if members, ok := in.(map[string]any); ok && tool == askTool {
+		in = members["questions"]
+	}
+	b, _ := json.Marshal([]any{tool, in}) // sorts the keys
+	sum := sha256.Sum256(b)
+	return hex.EncodeToString(sum[:16])
+}
 
 // close ends a question; what its thread is told of that is the poller's.
 func (h *Hook) close(path string, to state.Status, by string) {

@@ -365,6 +365,10 @@ func (h *Hook) ofSession(e *Event, folders []state.Questions, texts ...string) (
 	return all
 }
 
+func nonEmpty(texts ...string) []string {
+	return slices.DeleteFunc(texts, func(t string) bool { return t == "" })
+}
+
 const (
 	writeBound = quickBound - 3*time.Second // for what Claude was told: as long as a hook that does not wait has time
 	closeBound = 2 * time.Second            // for a question's end: Claude Code waits for the hook, or ends it

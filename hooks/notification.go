@@ -61,10 +61,6 @@ func readNotice(e *Event) (n notice) {
 	return n
 }
 
-func nonEmpty(texts ...string) []string {
-	return slices.DeleteFunc(texts, func(t string) bool { return t == "" })
-}
-
 // notification is gchat-notification-dispatch: what a session has to tell goes to its thread. It prints nothing, and a
 // suppressed notification costs no more than reading the configuration.
 func (h *Hook) notification(_ context.Context, e *Event) error {

@@ -3,8 +3,6 @@ package hooks
 import (
 	"cmp"
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"slices"
 	"strings"
@@ -253,18 +251,3 @@ func (h *Hook) confirmDecision(q *state.Question, r callResult) error {
 
 // planHash tells plans apart: 2.1.329 leaves the input of their calls empty in some events.
 func planHash(shown string) string { return callHash(planTool+"\x00"+shown, nil) }
-
-// callHash is equal for the events of one call, but for a plan's: they carry the same input, though not the same bytes, and
-// PostToolUse adds the answers to the questions.
-func callHash(tool string, input json.RawMessage) string {
-	var in any
-	if len(input) > 0 && json.Unmarshal(input, &in) != nil {
-		return ""
-	}
-	if members, ok := in.(map[string]any); ok && tool == askTool {
-		in = members["questions"]
-	}
-	b, _ := json.Marshal([]any{tool, in}) // sorts the keys
-	sum := sha256.Sum256(b)
-	return hex.EncodeToString(sum[:16])
-}

@@ -1,6 +1,7 @@
 package state
 
 import (
+	"cmp"
 	"crypto/hmac"
 	"crypto/rand"
 	"crypto/sha256"
@@ -9,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"strings"
 	"sync"
 	"time"
 
@@ -98,6 +100,13 @@ var Here = sync.OnceValue(func() string {
 	sum := sha256.Sum256([]byte("gchat-hooks " + machine() + " " + namespace))
 	return hex.EncodeToString(sum[:4])
 })
+
+// MachineName is what people call this machine: its host name, up to the first dot.
+func MachineName() string {
+	name, _ := os.Hostname()
+	name, _, _ = strings.Cut(name, ".")
+	return cmp.Or(name, "this machine")
+}
 
 // Awake is how long this machine has run since it started, without its sleep.
 func Awake() time.Duration {
