@@ -229,9 +229,8 @@ func (h *Hook) record(ctx context.Context, e *Event, folders []state.Questions,
 			q, err = folder.Record(e.SessionID, decide, texts...)
 		}
 		if err == nil && q != nil && q.Status.Open() {
-			if err := state.Register(h.Env, filepath.Dir(folder.Dir), q.ProjectDir); err != nil {
-				h.log.Error().Err(err).Msg("project not registered; status does not show it")
-			}
+			err := state.Register(h.Env, filepath.Dir(folder.Dir), q.ProjectDir)
+			h.logFailed(err, "project not registered; status does not show it")
 			return q, state.AnnounceQuestion(h.Env, q)
 		}
 		if err == nil {

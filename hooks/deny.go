@@ -214,7 +214,7 @@ func (h *Hook) denied(e *Event) []*state.Question {
 
 // ownMarker waits for the call's marker, which another hook writes; none when its question went another way.
 func (h *Hook) ownMarker(ctx context.Context, e *Event) []*state.Question {
-	for end := time.Now().Add(ownBound); time.Now().Before(end) && ctx.Err() == nil; sleep(ctx, 100*time.Millisecond) {
+	for end := time.Now().Add(ownBound); time.Now().Before(end) && ctx.Err() == nil; state.Sleep(ctx, 100*time.Millisecond) {
 		if q := h.ofCall(e, h.markers(e)); q != nil {
 			return []*state.Question{q}
 		}
@@ -411,7 +411,7 @@ func (h *Hook) neverArrived(ctx context.Context, e *Event, markers []*state.Ques
 			if e.HookEventName != "Stop" {
 				continue // the next event tells
 			}
-			sleep(ctx, transcriptLag-since) // in the background
+			state.Sleep(ctx, transcriptLag-since) // in the background
 		}
 		end, all, err := inject.TranscriptEnd(string(e.Transcript), endBytes)
 		there := bytes.Contains(end, []byte(endOf(q)))
@@ -431,11 +431,4 @@ func (h *Hook) neverArrived(ctx context.Context, e *Event, markers []*state.Ques
 		}
 	}
 	return lost
-}
-
-func sleep(ctx context.Context, d time.Duration) {
-	select {
-	case <-ctx.Done():
-	case <-time.After(d):
-	}
 }

@@ -147,11 +147,8 @@ func (h *Hook) read() (*Event, error) {
 
 // StartPoller makes sure that a poller sends, reads and judges what this hook wrote.
 func (h *Hook) StartPoller() {
-	if h.Self == "" {
-		return
-	}
-	if err := state.StartPoller(h.Env, h.Self); err != nil {
-		h.log.Error().Err(err).Msg("poller not started; the next hook tries again")
+	if h.Self != "" {
+		h.logFailed(state.StartPoller(h.Env, h.Self), "poller not started; the next hook tries again")
 	}
 }
 

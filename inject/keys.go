@@ -230,10 +230,8 @@ func (k *keyboard) await(ctx context.Context, patience, stand time.Duration, wan
 	var since time.Time
 	deadline := time.Now().Add(patience)
 	for wait := firstPause; ; wait = min(wait*2, longestPause) {
-		select {
-		case <-ctx.Done():
+		if !state.Sleep(ctx, wait) {
 			return context.Cause(ctx)
-		case <-time.After(wait):
 		}
 		if err := k.read(ctx); err != nil {
 			return err

@@ -130,7 +130,7 @@ func (p *Poller) attendSessions(ctx context.Context) (needed bool) {
 			p.beside("command", func() {
 				defer p.doing.Delete(one.ID)
 				if !p.room().Work(ctx, one.ID) {
-					sleep(ctx, retryPause) // the loop goes on at once when this ends
+					state.Sleep(ctx, retryPause) // the loop goes on at once when this ends
 				}
 			})
 		}

@@ -266,7 +266,7 @@ func (p *Poller) lock(ctx context.Context) (err error) {
 		if h := state.ReadBeat(p.Env, p.environment); h.Daemon && h.Lives { // it says so a moment after it took the lock
 			return fmt.Errorf("%w: pid %d", ErrDaemonRuns, h.PID)
 		}
-		if !sleep(ctx, 100*time.Millisecond) {
+		if !state.Sleep(ctx, 100*time.Millisecond) {
 			return ctx.Err()
 		}
 		p.Lock, err = state.TakePollerLock(p.Env)
@@ -421,7 +421,7 @@ func (p *Poller) await(ctx context.Context, until time.Time) {
 func (p *Poller) once(ctx context.Context) (failed error) {
 	ctx, end := p.begin(ctx)
 	defer end()
-	sleep(ctx, stillWritten) // a reply by hand that may just be written counts before what Chat has
+	state.Sleep(ctx, stillWritten) // a reply by hand that may just be written counts before what Chat has
 	p.round(ctx)
 	p.sender.pass(ctx)
 	p.round(ctx) // with the threads that the questions have now
@@ -562,16 +562,4 @@ func sooner(a, b time.Time) time.Time {
 		return b
 	}
 	return a
-}
-
-// sleep waits for d, or until ctx ends, which it reports as false.
-func sleep(ctx context.Context, d time.Duration) bool {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-ctx.Done():
-		return false
-	case <-t.C:
-		return true
-	}
 }

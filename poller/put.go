@@ -6,8 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"io/fs"
-	"path/filepath"
-	"strings"
 
 	"gchat-hooks/gchat"
 	"gchat-hooks/state"
@@ -197,7 +195,7 @@ func (s *sender) wordDigest(m *state.Message) {
 			break
 		}
 		texts = append(texts, text)
-		m.With = append(m.With, strings.TrimSuffix(filepath.Base(other.Path), ".json"))
+		m.With = append(m.With, state.NameOf(other.Path))
 	}
 	m.Parts = gchat.Digest(texts)
 }

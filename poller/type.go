@@ -307,7 +307,7 @@ func (p *Poller) awaitClosed(ctx context.Context, path string) (closed bool) {
 		if q, err := state.LoadQuestion(path); err != nil || !q.Status.Open() {
 			return true
 		}
-		if !sleep(ctx, 50*time.Millisecond) {
+		if !state.Sleep(ctx, 50*time.Millisecond) {
 			return false
 		}
 	}

@@ -186,10 +186,7 @@ var ErrUnserved = errors.New("the record is gone")
 func Await[T any](ctx context.Context, env Getenv, self, path string, done func(*T) bool) (*T, error) {
 	folder := Folder[T]{Dir: filepath.Dir(path)}
 	for pause := time.Duration(0); ; pause = min(max(2*pause, firstPause), longPause) {
-		select { // before the record is read: a change meanwhile may leave the lock held
-		case <-ctx.Done():
-		case <-time.After(pause):
-		}
+		Sleep(ctx, pause) // before the record is read: a change meanwhile may leave the lock held
 		rec, err := folder.Load(NameOf(path))
 		switch {
 		case errors.Is(err, fs.ErrNotExist):
@@ -226,6 +223,16 @@ func Await[T any](ctx context.Context, env Getenv, self, path string, done func(
 		if time.Since(began) > longPause {
 			pause = 0 // a poller served the record until now
 		}
+	}
+}
+
+// Sleep waits for so long, or until ctx ends, which it reports as false.
+func Sleep(ctx context.Context, long time.Duration) bool {
+	select {
+	case <-ctx.Done():
+		return false
+	case <-time.After(long):
+		return true
 	}
 }
 

@@ -88,7 +88,7 @@ func (r *result) add(level Level, format string, args []any) *Finding {
 
 func (r *result) warn(format string, args ...any) *Finding { return r.add(Warn, format, args) }
 func (r *result) fail(format string, args ...any) *Finding { return r.add(Fail, format, args) }
-func (r *result) skip(format string, args ...any)          { r.add(Skip, format, args) }
+func (r *result) skip(why string)                          { r.add(Skip, why, nil) }
 
 // ok is the line of a check that found nothing wrong; beside a problem it says nothing.
 func (r *result) ok(format string, args ...any) {

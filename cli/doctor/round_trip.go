@@ -156,7 +156,7 @@ func (e *exam) wayIn(ctx context.Context, r *result, q *state.Question) (readAs 
 	e.Tell(do + " (Ctrl-C ends the test; it waits for " + state.InWords(e.Wait) + ")")
 	seen := map[string]bool{}
 	none, mend := "no person replied within "+state.InWords(e.Wait), "reply in the thread, or wait longer (--wait)"
-	for until := time.Now().Add(e.Wait); ; pause(ctx, min(time.Second, time.Until(until))) {
+	for until := time.Now().Add(e.Wait); ; state.Sleep(ctx, min(time.Second, time.Until(until))) {
 		late := !time.Now().Before(until)
 		listed, err := e.listed(ctx) // where Chat stumbles, the next second's list tells
 		if err != nil && (late || ctx.Err() != nil) {
@@ -228,14 +228,7 @@ func (e *exam) find(ctx context.Context, r *result, sent []gchat.Posted) {
 				"check that the credentials read the space that the webhook posts to, " + e.space
 			return
 		}
-		pause(ctx, 300*time.Millisecond)
-	}
-}
-
-func pause(ctx context.Context, d time.Duration) {
-	select {
-	case <-ctx.Done():
-	case <-time.After(d):
+		state.Sleep(ctx, 300*time.Millisecond)
 	}
 }
 

@@ -18,6 +18,7 @@ import (
 	"google.golang.org/api/pubsub/v1"
 
 	"gchat-hooks/gchat"
+	"gchat-hooks/state"
 	"gchat-hooks/state/config"
 )
 
@@ -240,10 +241,8 @@ func (h *Hub) Revoke(ctx context.Context, waits func(until time.Time), machines 
 	}
 	if until := last.Add(codeLife); time.Until(until) > 0 {
 		waits(until)
-		select {
-		case <-ctx.Done():
+		if !state.Sleep(ctx, time.Until(until)) {
 			return ctx.Err()
-		case <-time.After(time.Until(until)):
 		}
 	}
 	for _, m := range machines {

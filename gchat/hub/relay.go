@@ -39,10 +39,7 @@ func (h *Hub) Relay(ctx context.Context) {
 		}
 		h.failed.Add(1)
 		h.Log.Error().Str("error", head(err.Error())).Msg("events are not relayed; it is tried again")
-		select {
-		case <-ctx.Done():
-		case <-time.After(pause):
-		}
+		state.Sleep(ctx, pause)
 		pause = min(2*pause, longest)
 	}
 }
