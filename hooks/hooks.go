@@ -350,10 +350,7 @@ func (e *Event) prompts() ([]state.Prompt, error) {
 
 func (h *Hook) ofSession(e *Event, folders []state.Questions, texts ...string) (all []*state.Question) {
 	for _, folder := range folders {
-		qs, bad, err := folder.OfSession(e.SessionID, texts...)
-		if err != nil {
-			bad = append(bad, err)
-		}
+		qs, bad, _ := folder.OfSession(e.SessionID, texts...)
 		if len(bad) > 0 {
 			h.passedOver(bad)
 		}

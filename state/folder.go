@@ -70,11 +70,7 @@ func NameOf(path string) string { return strings.TrimSuffix(filepath.Base(path),
 // in it since does not come back.
 func (f Folder[T]) Create(name string, rec *T) error {
 	any(rec).(recorded).record().raw = nil
-	b, err := encode(any(rec).(recorded), nil)
-	if err != nil {
-		return err
-	}
-	if err := durable.write(f.path(name), b, true); err != nil {
+	if err := durable.write(f.path(name), encode(any(rec).(recorded), nil), true); err != nil {
 		return err
 	}
 	any(rec).(recorded).record().Path = f.path(name)
@@ -137,21 +133,14 @@ func (f Folder[T]) Update(name string, change func(*T) error) (*T, error) {
 	if err != nil {
 		return nil, err
 	}
-	was, err := membersOf(any(rec).(recorded))
-	if err != nil {
-		return nil, err
-	}
+	was := membersOf(any(rec).(recorded))
 	if err := change(rec); errors.Is(err, ErrUnchanged) {
 		return rec, nil
 	} else if err != nil {
 		return rec, err
 	}
-	b, err := encode(any(rec).(recorded), was)
-	if err != nil {
-		return nil, err
-	}
 	any(rec).(recorded).record().Path = f.path(name)
-	return rec, f.writes.write(f.path(name), b, false)
+	return rec, f.writes.write(f.path(name), encode(any(rec).(recorded), was), false)
 }
 
 func (f Folder[T]) lockPath(name string) string { return filepath.Join(f.Dir, ".locks", name) }
@@ -179,19 +168,17 @@ func (f Folder[T]) Names() ([]string, error) {
 }
 
 // All reads every record, by name. What cannot be read is returned in bad.
-func (f Folder[T]) All() (all []*T, bad []error) { return f.allBut(nil) }
-
-// allBut is All without what is not wanted.
-func (f Folder[T]) allBut(skip Skip) (all []*T, bad []error) {
-	names, err := f.Names()
-	if err != nil {
-		return nil, []error{err}
-	}
-	return f.named(names, skip)
+func (f Folder[T]) All() (all []*T, bad []error) {
+	all, bad, _ = f.allBut(nil)
+	return all, bad
 }
 
-// named are the records of these names, without what is not wanted.
-func (f Folder[T]) named(names []string, skip Skip) (all []*T, bad []error) {
+// allBut is All without what is not wanted. unlisted is why the folder cannot be listed; it is in bad, too.
+func (f Folder[T]) allBut(skip Skip) (all []*T, bad []error, unlisted error) {
+	names, err := f.Names()
+	if err != nil {
+		return nil, []error{err}, err
+	}
 	buf := bytes.Buffer{}
 	for _, name := range names {
 		rec, err := f.loadBut(skip, name, &buf)
@@ -202,7 +189,7 @@ func (f Folder[T]) named(names []string, skip Skip) (all []*T, bad []error) {
 			bad = append(bad, err)
 		}
 	}
-	return all, bad
+	return all, bad, nil
 }
 
 // Remove takes a record away, with its lock. A record that is not there is no error. An Update that is under way ends first: it
@@ -301,11 +288,8 @@ func decode(b []byte, rec any, written time.Time) error {
 
 // encode writes a record whose members were these when it was read. A member that did not change keeps the bytes it was read
 // with: unknown members survive, those inside of it, too.
-func encode(rec recorded, was map[string]json.RawMessage) ([]byte, error) {
-	file, err := membersOf(rec)
-	if err != nil {
-		return nil, err
-	}
+func encode(rec recorded, was map[string]json.RawMessage) []byte {
+	file := membersOf(rec)
 	for name, had := range rec.record().raw {
 		if bytes.Equal(file[name], was[name]) {
 			file[name] = had
@@ -316,12 +300,12 @@ func encode(rec recorded, was map[string]json.RawMessage) ([]byte, error) {
 	}); ok {
 		also.forOthers(file)
 	}
-	b, err := json.Marshal(file)
-	return append(b, '\n'), err
+	b, _ := json.Marshal(file) // of JSON
+	return append(b, '\n')
 }
 
 // membersOf are a record's members, as its struct tags name them. Those that may be left out are, where they are empty.
-func membersOf(rec recorded) (map[string]json.RawMessage, error) {
+func membersOf(rec recorded) map[string]json.RawMessage {
 	all := map[string]json.RawMessage{}
 	v := reflect.ValueOf(rec).Elem()
 	for i := range v.NumField() {
@@ -340,11 +324,11 @@ func membersOf(rec recorded) (map[string]json.RawMessage, error) {
 		}
 		b, err := json.Marshal(value)
 		if err != nil {
-			return nil, fmt.Errorf("write record: %w", err)
+			panic(err) // a record has texts, numbers, times of our days, and JSON that was read
 		}
 		all[name] = b
 	}
-	return all, nil
+	return all
 }
 
 // pythonTime is a time as datetime.fromisoformat reads it in every Python: before 3.11 it takes three or six digits of a

@@ -226,7 +226,7 @@ func (o Outbox) Change(file string, change func(*Message) error) (*Message, erro
 
 // Waiting are the messages that are neither sent nor set aside, the oldest first, and what does not parse.
 func (o Outbox) Waiting() (waiting []*Message, bad []error) {
-	all, bad := o.allBut(Sent)
+	all, bad, _ := o.allBut(Sent)
 	return slices.DeleteFunc(all, (*Message).Final), bad
 }
 

@@ -61,10 +61,7 @@ func Announce(env Getenv, o Open) error {
 		o = *old
 	}
 	o.Env = Environment(env)
-	b, err := json.Marshal(o)
-	if err != nil {
-		return err
-	}
+	b, _ := json.Marshal(o) // texts and a time
 	if stands {
 		return quick.write(old.File, b, false)
 	}

@@ -76,32 +76,28 @@ func (s Questions) Record(claudeSession string, decide func(have []*Question) *Q
 }
 
 // OfSession reads the questions of a session, by Claude Code's own id, newest first; with texts those in whose files one of them
-// stands. Files that do not parse are returned as *Corrupt errors beside the others.
-func (s Questions) OfSession(claudeSession string, texts ...string) (qs []*Question, bad []error, err error) {
-	qs, bad, err = s.find([]string{claudeSession}, texts)
+// stands. Files that do not parse are returned as *Corrupt errors beside the others; for unlisted see allBut.
+func (s Questions) OfSession(claudeSession string, texts ...string) (qs []*Question, bad []error, unlisted error) {
+	qs, bad, unlisted = s.find([]string{claudeSession}, texts)
 	return slices.DeleteFunc(qs, func(q *Question) bool {
 		foreign := s.LeaveAlone && !q.Mode.Row().Marker // another program's marker is not ours to post, read and close
 		return foreign || q.ClaudeSession() != claudeSession
-	}), bad, err
+	}), bad, unlisted
 }
 
 // Mentioning is OfSession of several names of a session, for all questions, and other programs', too: a question is a session's
 // by its session_id or by Claude Code's own id, which /clear and a resume change.
-func (s Questions) Mentioning(sessions ...string) (qs []*Question, bad []error, err error) {
+func (s Questions) Mentioning(sessions ...string) (qs []*Question, bad []error, unlisted error) {
 	return s.find(sessions, nil)
 }
 
-func (s Questions) find(sessions, texts []string) (qs []*Question, bad []error, err error) {
-	names, err := s.Names()
-	if err != nil {
-		return nil, nil, err
-	}
+func (s Questions) find(sessions, texts []string) (qs []*Question, bad []error, unlisted error) {
 	var ids, begins []string
 	for _, session := range sessions {
 		id, _ := json.Marshal(session)
 		ids, begins = append(ids, string(id)), append(begins, safeName(session)+"-")
 	}
-	qs, bad = s.named(names, func(name string, file []byte) bool {
+	qs, bad, unlisted = s.allBut(func(name string, file []byte) bool {
 		inText := func(id string) bool { return bytes.Contains(file, []byte(id)) }
 		inName := func(begin string) bool { return strings.Contains(name, begin) } // a damaged file is the session's by its name
 		mentioned := slices.ContainsFunc(begins, inName) || slices.ContainsFunc(ids, inText)
@@ -111,7 +107,7 @@ func (s Questions) find(sessions, texts []string) (qs []*Question, bad []error, 
 		return !slices.Contains(sessions, q.ClaudeSession()) && !slices.Contains(sessions, q.SessionID)
 	})
 	SortNewestFirst(qs)
-	return qs, bad, nil
+	return qs, bad, unlisted
 }
 
 // Of a status, and of a grant, these stand in a question's file. At a day's end most questions are over: hundreds are not parsed.

@@ -127,10 +127,9 @@ func withMember(file []byte, name string, value any) ([]byte, error) {
 	}
 	var patch bytes.Buffer
 	e := json.NewEncoder(&patch)
-	e.SetEscapeHTML(false) // a URL keeps its &
-	if err := e.Encode([]map[string]any{{"op": "add", "path": "/" + name, "value": value}}); err != nil {
-		return nil, err
-	}
+	// A URL keeps its &.
+	e.SetEscapeHTML(false)
+	_ = e.Encode([]map[string]any{{"op": "add", "path": "/" + name, "value": value}}) // texts
 	if err := root.Patch(patch.Bytes()); err != nil {
 		return nil, err
 	}
