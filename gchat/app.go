@@ -3,9 +3,7 @@ package gchat
 import (
 	"cmp"
 	"context"
-	"crypto/sha256"
 	"encoding/base64"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"path"
@@ -124,10 +122,7 @@ func (a *App) CardID(question string) string { return question + "-" + a.machine
 // Foreign says whether a tap is on the card of another machine, which hears it, too.
 func (a *App) Foreign(t *Tap) bool { return t.Machine != "" && t.Machine != a.machine() }
 
-func (a *App) machine() string {
-	sum := sha256.Sum256([]byte(a.Subscription))
-	return hex.EncodeToString(sum[:6])
-}
+func (a *App) machine() string { return state.Hash(6, a.Subscription) }
 
 // Follows is the message that another one quotes, or whose thread it is in; "" where it begins a thread. Chat's first message of
 // spaces/S/threads/T is spaces/S/messages/T.T, as observed.

@@ -3,9 +3,7 @@ package gchat
 import (
 	"cmp"
 	"context"
-	"crypto/sha256"
 	"crypto/tls"
-	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"net"
@@ -77,10 +75,7 @@ func WebhookOf(ctx context.Context, cfg *config.Config) (*Webhook, error) {
 }
 
 // ID tells one webhook from another without its secret.
-func (w *Webhook) ID() string {
-	sum := sha256.Sum256([]byte(w.base.String()))
-	return hex.EncodeToString(sum[:8])
-}
+func (w *Webhook) ID() string { return state.Hash(8, w.base.String()) }
 
 // Local says whether a chat (host/spaces/S) is on this machine, as the embedded space is.
 func Local(chat string) bool {

@@ -3,8 +3,6 @@ package hooks
 import (
 	"cmp"
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -171,8 +169,7 @@ func callHash(tool string, input json.RawMessage) string {
 		in = members["questions"]
 	}
 	b, _ := json.Marshal([]any{tool, in}) // sorts the keys
-	sum := sha256.Sum256(b)
-	return hex.EncodeToString(sum[:16])
+	return state.Hash(16, string(b))
 }
 
 // close ends a question; what its thread is told of that is the poller's.

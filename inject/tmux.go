@@ -4,8 +4,6 @@ package inject
 import (
 	"bytes"
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
@@ -296,8 +294,7 @@ func LockPane(userState string, s Server, pane string) (*state.Lock, error) {
 	if real, err := filepath.EvalSymlinks(socket); err == nil {
 		socket = real
 	}
-	sum := sha256.Sum256([]byte(socket + "\x00" + pane))
-	l, err := state.TryLock(filepath.Join(userState, "panes", hex.EncodeToString(sum[:8])+".lock"))
+	l, err := state.TryLock(filepath.Join(userState, "panes", state.Hash(8, socket+"\x00"+pane)+".lock"))
 	if err != nil {
 		return nil, fmt.Errorf("take pane %s: %w", pane, err)
 	}

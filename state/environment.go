@@ -97,8 +97,7 @@ func ForProject(env Getenv, projectDir string, trusted bool) Getenv {
 // can be in several, and a process that is not seen from here may well live there.
 var Here = sync.OnceValue(func() string {
 	namespace, _ := os.Readlink("/proc/self/ns/pid") // the first one is called the same on every machine
-	sum := sha256.Sum256([]byte("gchat-hooks " + machine() + " " + namespace))
-	return hex.EncodeToString(sum[:4])
+	return Hash(4, "gchat-hooks "+machine()+" "+namespace)
 })
 
 // MachineName is what people call this machine: its host name, up to the first dot.

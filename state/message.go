@@ -2,8 +2,6 @@ package state
 
 import (
 	"bytes"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -271,10 +269,5 @@ func (o Outbox) Sweep(env Getenv, now time.Time) {
 // MessageID derives the id that Google Chat keeps one message of, from what the message is about: at most 63 characters of a-z,
 // 0-9 and "-", beginning with "client-".
 func MessageID(parts ...string) string {
-	h := sha256.New()
-	for _, p := range parts {
-		h.Write([]byte(p))
-		h.Write([]byte{0})
-	}
-	return "client-" + hex.EncodeToString(h.Sum(nil)[:20])
+	return "client-" + Hash(20, strings.Join(parts, "\x00")+"\x00")
 }

@@ -39,7 +39,7 @@ const (
 
 // OpenFile is where the Open of a record is.
 func OpenFile(env Getenv, path string) string {
-	return filepath.Join(UserState(env), "open", hashName(path)+".open")
+	return filepath.Join(UserState(env), "open", Hash(6, path)+".open")
 }
 
 // waiterFile is locked by the process that waits for a record.

@@ -30,7 +30,7 @@ func projects(env Getenv) Folder[Project] {
 
 // Register notes that a state folder belongs to a project. It writes only when that is news.
 func Register(env Getenv, projectState, projectDir string) error {
-	name := hashName(projectState)
+	name := Hash(6, projectState)
 	if _, err := os.Lstat(projects(env).path(name)); err == nil {
 		return nil
 	}

@@ -2,8 +2,6 @@ package state
 
 import (
 	"cmp"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"strings"
@@ -72,8 +70,7 @@ func (q *Question) takeForeignAnswer() {
 		_ = json.Unmarshal(q.raw["answer"], &number)
 		text = number.String()
 	}
-	sum := sha256.Sum256([]byte(text))
-	name := "local/" + hex.EncodeToString(sum[:8])
+	name := "local/" + Hash(8, text)
 	if strings.TrimSpace(text) == "" || q.Reply(name) != nil {
 		return
 	}

@@ -99,7 +99,7 @@ func ConfigFile(env Getenv) string {
 
 // SpareState stands in for a project's state folder that cannot be written (a read-only checkout), or leads elsewhere.
 func SpareState(env Getenv) string {
-	return filepath.Join(UserState(env), "projects", hashName(namedState(env)))
+	return filepath.Join(UserState(env), "projects", Hash(6, namedState(env)))
 }
 
 // noHome stands for the home folder of a process that has none, in a folder that is only root's. Nothing is made in it:
@@ -241,7 +241,7 @@ func safeName(id string) string {
 	}, id), ".")
 	if name != id || len(name) > 100 || name == "" {
 		// Two ids must not meet in one file: what was changed is told apart by a hash.
-		name = name[:min(len(name), 80)] + "_" + hashName(id)[:8]
+		name = name[:min(len(name), 80)] + "_" + Hash(4, id)
 	}
 	return name
 }
@@ -281,7 +281,8 @@ func exists(path string) bool {
 	return err == nil
 }
 
-func hashName(s string) string {
-	sum := sha256.Sum256([]byte(s))
-	return hex.EncodeToString(sum[:6])
+// Hash is the beginning of a text's SHA-256, so many bytes of it in hex.
+func Hash(bytes int, text string) string {
+	sum := sha256.Sum256([]byte(text))
+	return hex.EncodeToString(sum[:bytes])
 }

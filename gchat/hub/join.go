@@ -5,7 +5,6 @@ import (
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/base64"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -158,8 +157,7 @@ func (h *Hub) spend(ctx context.Context, in asked) (*Claims, error) {
 	if c.Direct != c.Space {
 		filter += fmt.Sprintf(" OR attributes.%s = %q", spaceAttribute, c.Direct)
 	}
-	sum := sha256.Sum256([]byte(in.Nonce))
-	nonce := hex.EncodeToString(sum[:16])
+	nonce := state.Hash(16, in.Nonce)
 	name := h.subscriptionOf(c.Machine)
 	_, err = h.PubSub.Projects.Subscriptions.Create(name, &pubsub.Subscription{
 		Topic: h.Topic, Filter: filter, AckDeadlineSeconds: 20, MessageRetentionDuration: "86400s",

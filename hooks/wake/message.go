@@ -1,8 +1,6 @@
 package wake
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -70,10 +68,7 @@ func (p pane) shows(told string) bool {
 	})
 }
 
-func hash(texts ...string) string {
-	sum := sha256.Sum256([]byte(strings.Join(texts, "\x00")))
-	return hex.EncodeToString(sum[:12])
-}
+func hash(texts ...string) string { return state.Hash(12, strings.Join(texts, "\x00")) }
 
 // textID tells words apart, and not by their margins: an event trims them.
 func textID(words string) string { return hash(strings.TrimSpace(words)) }
