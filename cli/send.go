@@ -214,10 +214,7 @@ func (s *send) message(args []string) (*state.Message, error) {
 	case s.flags.Bool("queue") && s.flags.Bool("no-queue"):
 		return nil, errors.New("--queue and --no-queue exclude each other")
 	}
-	project, err := filepath.Abs(state.ProjectAround(s.env))
-	if err != nil {
-		return nil, err
-	}
+	project := state.ProjectAround(s.env)
 	if code {
 		text = gchat.CodeBlock(text)
 	}

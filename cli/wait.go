@@ -185,11 +185,7 @@ func (w *wait) chatOf(ctx context.Context, project, space string) string {
 
 // thread writes down that this process waits in a thread.
 func (w *wait) thread(ctx context.Context, key, name string) (*state.Question, error) {
-	project, err := filepath.Abs(state.ProjectAround(w.env))
-	if err != nil {
-		return nil, err
-	}
-	now := time.Now().UTC()
+	now, project := time.Now().UTC(), state.ProjectAround(w.env)
 	until := now.Add(w.timeout)
 	space, _, _ := strings.Cut(name, "/threads/")
 	q := &state.Question{

@@ -245,7 +245,6 @@ func (h *Hook) record(ctx context.Context, e *Event, folders []state.Questions,
 // the person's own.
 func (h *Hook) folders(of func(projectState string) state.Questions) (all []state.Questions) {
 	for _, dir := range state.ProjectStates(h.Env) {
-		dir, _ = filepath.Abs(dir)
 		all = append(all, of(dir))
 	}
 	return all

@@ -15,7 +15,6 @@ import (
 	"maps"
 	"os"
 	"os/signal"
-	"path/filepath"
 	"runtime/debug"
 	"slices"
 	"strings"
@@ -168,7 +167,7 @@ func (h *Hook) session(e *Event) *state.Session {
 	if s := h.asked.session; s != nil && (s.Listens || !h.asked.listens) {
 		return s
 	}
-	project, _ := filepath.Abs(state.ProjectDir(h.Env))
+	project := state.ProjectDir(h.Env)
 	sessions := state.SessionsIn(state.UserState(h.Env))
 	one, err := sessions.Of(e.SessionID)
 	switch {

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
-	"path/filepath"
 	"slices"
 	"strings"
 
@@ -95,8 +94,7 @@ func (h *Hook) put(e *Event, m *state.Message, otherwise config.ReportRule) erro
 	if m.Report.Session == "" && e.SessionID != "" {
 		m.Report.Session = h.session(e).Name
 	}
-	m.SessionID = e.SessionID
-	m.ProjectDir, _ = filepath.Abs(state.ProjectDir(h.Env))
+	m.SessionID, m.ProjectDir = e.SessionID, state.ProjectDir(h.Env)
 	out, err := config.PutReport(h.Env, h.config(), m, otherwise)
 	if err == nil && !out.Off {
 		h.StartPoller() // also after a repetition: the hook that said it first may have been killed

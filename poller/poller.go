@@ -239,9 +239,9 @@ func (p *Poller) stateFolders() []string {
 	for _, dir := range p.Dirs {
 		all = append(all, filepath.Dir(dir))
 	}
-	own, err := filepath.Abs(state.ProjectState(p.Env))
-	_, serr := os.Stat(own)
-	if err == nil && len(p.Dirs) == 0 && (serr == nil || p.Env("GCHAT_STATE_DIR") != "" || p.Env("CLAUDE_PROJECT_DIR") != "") {
+	own := state.ProjectState(p.Env)
+	_, err := os.Stat(own)
+	if len(p.Dirs) == 0 && (err == nil || p.Env("GCHAT_STATE_DIR") != "" || p.Env("CLAUDE_PROJECT_DIR") != "") {
 		all = append(all, own)
 	}
 	return all

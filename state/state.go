@@ -22,13 +22,10 @@ import (
 // a caller's back.
 type Getenv func(name string) string
 
-// ProjectDir is the project that a process belongs to: $CLAUDE_PROJECT_DIR, else the working directory.
+// ProjectDir is the project that a process belongs to, by its absolute path: $CLAUDE_PROJECT_DIR, else the working directory.
 func ProjectDir(env Getenv) string {
-	if dir := env("CLAUDE_PROJECT_DIR"); dir != "" {
-		return dir
-	}
-	dir, err := os.Getwd()
-	if err != nil {
+	dir, err := filepath.Abs(env("CLAUDE_PROJECT_DIR"))
+	if err != nil { // the working directory is gone
 		return "."
 	}
 	return dir
@@ -74,7 +71,8 @@ func ProjectStates(env Getenv) []string {
 }
 
 func namedState(env Getenv) string {
-	return cmp.Or(env("GCHAT_STATE_DIR"), filepath.Join(ProjectDir(env), ".claude", "state"))
+	dir, _ := filepath.Abs(cmp.Or(env("GCHAT_STATE_DIR"), filepath.Join(ProjectDir(env), ".claude", "state")))
+	return dir
 }
 
 // UserState is the folder of what belongs to the person and not to one project:

@@ -5,7 +5,6 @@ package doctor
 import (
 	"context"
 	"fmt"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -184,7 +183,7 @@ func CanRead(ctx context.Context, o Options) error {
 
 // begin prepares what the checks share. What it asks for is asked within ctx.
 func begin(ctx context.Context, o Options) *exam {
-	project, _ := filepath.Abs(state.ProjectDir(o.Env))
+	project := state.ProjectDir(o.Env)
 	e := &exam{
 		Options: o, project: project, cfg: config.Load(o.Env, project), log: state.NewLog(o.Env, "doctor"),
 		sources: sources(o.Env),

@@ -66,7 +66,7 @@ func hasSecret(path string) bool { return secret().Match(read(path)) }
 
 // filesFolders looks whether state can be written where it is to be.
 func (e *exam) filesFolders(_ context.Context, r *result) {
-	own, _ := filepath.Abs(state.ProjectState(e.Env))
+	own := state.ProjectState(e.Env)
 	for _, dir := range []string{own, state.UserState(e.Env), filepath.Dir(state.LogPath(e.Env))} {
 		err := unix.Access(dir+"/.", unix.W_OK)
 		for errors.Is(err, fs.ErrNotExist) { // what is missing is made at its first use, if it can be
