@@ -1,5 +1,5 @@
 // Package service keeps the daemon and the embedded space running for a person, from login to login: as launchd agents on macOS,
-// as systemd user units on Linux.
+// as systemd user units on Linux. It also keeps the machine awake.
 package service
 
 import (
@@ -14,6 +14,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 	"unicode"
@@ -338,4 +339,22 @@ func (s systemd) start(ctx context.Context) error {
 // stop removes the links that start the daemon also where no manager runs.
 func (s systemd) stop(ctx context.Context) error {
 	return s.run(ctx, "systemctl", "--user", "disable", "--now", s.unit())
+}
+
+// KeepAwake has the machine stay awake until ctx ends, or this process does, however that ends: caffeinate looks for its pid, and
+// cat reads to the end of what it holds.
+func KeepAwake(ctx context.Context) error {
+	args := []string{"systemd-inhibit", "--what=idle", "--who=gchat-hooks", "--why=Claude Code waits for an answer", "cat"}
+	if runtime.GOOS == "darwin" {
+		args = []string{"caffeinate", "-i", "-w", strconv.Itoa(os.Getpid())}
+	}
+	cmd := exec.CommandContext(ctx, args[0], args[1:]...)
+	_, err := cmd.StdinPipe()
+	if err == nil {
+		err = cmd.Run()
+	}
+	if ctx.Err() != nil {
+		return nil
+	}
+	return err
 }
