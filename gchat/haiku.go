@@ -87,10 +87,7 @@ func (h Haiku) ask(ctx context.Context, prompts []state.Prompt) (w Wording, said
 	})
 	ctx, cancel := context.WithTimeout(ctx, haikuTimeout)
 	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, base.JoinPath("v1", "messages").String(), bytes.NewReader(body))
-	if err != nil {
-		return w, "", unquote(err)
-	}
+	req, _ := http.NewRequestWithContext(ctx, http.MethodPost, base.JoinPath("v1", "messages").String(), bytes.NewReader(body))
 	req.Header.Set("Content-Type", "application/json")
 	req.Header.Set("X-Api-Key", h.Key)
 	req.Header.Set("Anthropic-Version", "2023-06-01")

@@ -101,11 +101,9 @@ func (h *Hub) join(ctx context.Context, token string, in map[string]string) erro
 	}
 	ctx, cancel := context.WithTimeout(ctx, postTimeout)
 	defer cancel()
-	body, _ := json.Marshal(in) // texts encode
-	r, err := http.NewRequestWithContext(ctx, http.MethodPost, base.String()+"/hub/join", bytes.NewReader(body))
-	if err != nil {
-		return errNoHub
-	}
+	// Texts encode, and the address was parsed.
+	body, _ := json.Marshal(in)
+	r, _ := http.NewRequestWithContext(ctx, http.MethodPost, base.String()+"/hub/join", bytes.NewReader(body))
 	r.Header.Set("Content-Type", "application/json")
 	answer, err := answerOf(h.send(r, token))
 	if err != nil {
@@ -229,10 +227,7 @@ func ReadPolicy(ctx context.Context, credentialsFile string) (json.RawMessage, e
 	}
 	ctx, cancel := context.WithTimeout(ctx, policyTimeout)
 	defer cancel()
-	r, err := http.NewRequestWithContext(ctx, http.MethodGet, h.URL+"/hub/policy", nil)
-	if err != nil {
-		return nil, errNoHub
-	}
+	r, _ := http.NewRequestWithContext(ctx, http.MethodGet, h.URL+"/hub/policy", nil) // it was parsed
 	var answer struct{ Policy json.RawMessage }
 	b, err := answerOf(h.RoundTrip(r))
 	if err == nil && (json.Unmarshal(b, &answer) != nil || len(answer.Policy) == 0) {
