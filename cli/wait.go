@@ -186,11 +186,10 @@ func (w *wait) chatOf(ctx context.Context, project, space string) string {
 // thread writes down that this process waits in a thread.
 func (w *wait) thread(ctx context.Context, key, name string) (*state.Question, error) {
 	now, project := time.Now().UTC(), state.ProjectAround(w.env)
-	until := now.Add(w.timeout)
 	space, _, _ := strings.Cut(name, "/threads/")
 	q := &state.Question{
-		QuestionID: uuid.NewString(), SessionName: "gchat-wait", AskedAt: now, TimesOutAt: &until, Mode: state.Thread,
-		Status: state.Pending, MessageSent: true, ThreadKey: key, ThreadName: name, ProjectDir: project,
+		QuestionID: uuid.NewString(), SessionName: "gchat-wait", AskedAt: now, TimesOutAt: new(now.Add(w.timeout)),
+		Mode: state.Thread, Status: state.Pending, MessageSent: true, ThreadKey: key, ThreadName: name, ProjectDir: project,
 		Chat: w.chatOf(ctx, project, space), Space: space,
 	}
 	threads := state.QuestionsIn(filepath.Join(state.UserState(w.env), "threads"))

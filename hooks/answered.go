@@ -97,8 +97,7 @@ func (h *Hook) confirm(e *Event, q *state.Question) error {
 			if !ended {
 				return state.ErrUnchanged
 			}
-			now := time.Now().UTC()
-			q.Status, q.ResolvedAt, q.ResolvedBy = state.Resolved, &now, "terminal"
+			q.Status, q.ResolvedAt, q.ResolvedBy = state.Resolved, new(time.Now().UTC()), "terminal"
 			q.Answers, q.Notes = answers, notes
 			if !slices.Contains(q.Owes, state.Owed{About: state.NoteClosed}) {
 				q.Owe(state.NoteClosed, corrected)

@@ -206,8 +206,8 @@ func (h *Hook) question(e *Event, mode state.Mode) (*state.Question, error) {
 	}
 	if q.Mode.Row().Marker {
 		q.QuestionID = state.MarkerID(q.SessionID, id)
-		timesOut := q.AskedAt.Add(h.config().ReplyTimeout)
-		q.ThreadKey, q.TimeoutPolicy, q.TimesOutAt = q.QuestionID, h.rules(e).TimeoutPolicy, &timesOut
+		q.ThreadKey, q.TimeoutPolicy = q.QuestionID, h.rules(e).TimeoutPolicy
+		q.TimesOutAt = new(q.AskedAt.Add(h.config().ReplyTimeout))
 	}
 	return q, nil
 }
@@ -319,8 +319,7 @@ func (h *Hook) handOver(e *Event, q *state.Question) error {
 
 func markPrinted(path string) error {
 	_, err := state.NoteQuestion(path, func(q *state.Question) error {
-		now := time.Now().UTC()
-		q.Printed, q.PrintedAt = true, &now
+		q.Printed, q.PrintedAt = true, new(time.Now().UTC())
 		return nil
 	})
 	return err

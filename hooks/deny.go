@@ -305,7 +305,7 @@ func untold(q *state.Question) bool {
 // between, the transcript does not hold it, and the next event says it again.
 func (h *Hook) tellOf(e *Event, q *state.Question) (text string) {
 	var write func() error
-	delivered := func(q *state.Question) { now := time.Now().UTC(); q.DeliveredAt, q.DeliverySeen = &now, false }
+	delivered := func(q *state.Question) { q.DeliveredAt, q.DeliverySeen = new(time.Now().UTC()), false }
 	switch {
 	case q.Denied && q.Status == state.Answered:
 		text = replyText(q)
@@ -384,8 +384,7 @@ func (h *Hook) sessionEnded(e *Event) {
 			if !q.Status.Open() && !q.Answerable() || q.SessionEnded != nil {
 				return state.ErrUnchanged
 			}
-			now := time.Now().UTC()
-			q.SessionEnded = &now
+			q.SessionEnded = new(time.Now().UTC())
 			return nil
 		})
 		h.logFailed(err, "end of session not written down")

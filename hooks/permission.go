@@ -97,8 +97,7 @@ func (h *Hook) posted(ctx context.Context, path string) bool {
 // decide it. What cannot be shown whole is allowed in the terminal alone.
 func (h *Hook) describe(q *state.Question, e *Event, own *config.Config) {
 	q.Tool, q.Grace = e.ToolName, h.config().Grace
-	approvers := append([]string{}, own.Approvers...)
-	q.Approvers, q.NeverRemote = &approvers, own.NeverRemote
+	q.Approvers, q.NeverRemote = new(append([]string{}, own.Approvers...)), own.NeverRemote
 	guarded := len(own.NeverRemote) > 0
 	whole := false
 	prompt := state.Prompt{Header: "Permission", Question: "Claude wants to use " + e.ToolName + "."}

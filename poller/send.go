@@ -407,8 +407,7 @@ func (s *sender) tellRecord(m *state.Message, way *gateway, r gchat.Posted) (err
 				q.Card = way.space + "/messages/" + partID(m) // by this id the app changes it, also through a hub
 			}
 			if !r.ServerTime.IsZero() && q.PostedAt == nil {
-				at := r.ServerTime.UTC()
-				q.PostedAt = &at
+				q.PostedAt = new(r.ServerTime.UTC())
 			}
 			return nil
 		})

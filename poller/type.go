@@ -223,12 +223,11 @@ func (p *Poller) typeAnswer(ctx context.Context, s *served) {
 		}
 		s.try.next = p.Now().Add(state.MaxAge) // said once
 	case out.Result == inject.Injected:
-		yes := true
-		p.endTyping(q, out, func(q *state.Question) { q.InjectionSucceeded = &yes })
+		p.endTyping(q, out, func(q *state.Question) { q.InjectionSucceeded = new(true) })
 		p.confirmTyped(ctx, q)
 	case out.Result == inject.Dirty && p.awaitClosed(ctx, s.Path):
 		// A person answered meanwhile, and the hook said so: no person has to look.
-		p.endTyping(q, out, func(q *state.Question) { done := q.ResolvedBy == "chat"; q.InjectionSucceeded = &done })
+		p.endTyping(q, out, func(q *state.Question) { q.InjectionSucceeded = new(q.ResolvedBy == "chat") })
 	case out.Result == inject.Dirty:
 		p.leaveToPerson(q, out)
 	default:
@@ -315,9 +314,8 @@ func (p *Poller) awaitClosed(ctx context.Context, path string) (closed bool) {
 
 // leaveToPerson tells the thread that a person has to finish the dialog: no further key is sent.
 func (p *Poller) leaveToPerson(q *state.Question, out inject.Outcome) {
-	no := false
 	p.endTyping(q, out, func(q *state.Question) {
-		q.InjectionSucceeded = &no
+		q.InjectionSucceeded = new(false)
 		q.Owes = append(q.Owes, state.Owed{About: state.NoteNotTyped, Reply: q.AnsweredMessage, Seen: out.Why})
 	})
 }

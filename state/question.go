@@ -295,8 +295,7 @@ func (q *Question) Move(to Status, now time.Time) error {
 	q.Status = to
 	q.ResolvedAt = nil
 	if to != Answered {
-		t := now.UTC()
-		q.ResolvedAt = &t
+		q.ResolvedAt = new(now.UTC())
 	}
 	return nil
 }

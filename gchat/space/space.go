@@ -132,10 +132,7 @@ func Open(opts Options) (*Space, error) {
 	return s, nil
 }
 
-func (s *Space) use() {
-	now := time.Now()
-	s.used.Store(&now)
-}
+func (s *Space) use() { s.used.Store(new(time.Now())) }
 
 // Used is when the space was asked for something last, by a program or a page, or opened.
 func (s *Space) Used() time.Time { return *s.used.Load() }

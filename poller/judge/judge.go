@@ -166,8 +166,7 @@ func claim(q *state.Question, r *state.Reply, text string, answers map[int]state
 			q.Notes[prompt.Question] = a.Notes
 		}
 	}
-	kind, response := gchat.ResponseType(q.Questions, answers), strings.TrimSpace(text)
-	q.Response, q.ResponseType = &response, &kind
+	q.Response, q.ResponseType = new(strings.TrimSpace(text)), new(gchat.ResponseType(q.Questions, answers))
 	q.AnsweredBy, q.AnsweredByName, q.AnsweredMessage = r.Sender, r.DisplayName, r.MessageName
 }
 

@@ -18,8 +18,7 @@ func Store(q *state.Question, m gchat.Message, stranger bool) bool {
 		if m.Name != q.MessageName || Dated(q, m) {
 			return false
 		}
-		born := m.CreateTime.Truncate(time.Millisecond)
-		q.PostedAt = &born
+		q.PostedAt = new(m.CreateTime.Truncate(time.Millisecond))
 		return true
 	}
 	text := gchat.Cut(m.Text, gchat.MaxText)
