@@ -126,8 +126,7 @@ func (p Program) runDaemon(c *cli.Context) error {
 		Env: p.env, Log: log, Self: p.installed(), Daemon: true, Once: c.Bool("once"), DryRun: c.Bool("dry-run"), Out: p.out,
 		Dirs: dirs, Hangup: hangup, Summary: hooks.PutSummary,
 	})
-	var cannot *state.UserError
-	if errors.As(err, &cannot) {
+	if cannot, is := errors.AsType[*state.UserError](err); is {
 		// Nothing would be better after a restart, and a service manager must not try for ever.
 		why, hint := log.Clean(cannot.Error()), cannot.Hint
 		log.Error().Str("error", why).Str("hint", hint).Msg("the daemon ends: a person has to set it up")

@@ -187,8 +187,7 @@ func embedded(err error, base *url.URL, space string) error {
 
 // unquote takes the URL out of an error of net/http: it quotes the webhook's key and token.
 func unquote(err error) error {
-	var u *url.Error
-	if errors.As(err, &u) {
+	if u, is := errors.AsType[*url.Error](err); is {
 		return fmt.Errorf("%s: %w", strings.ToLower(u.Op), u.Err)
 	}
 	return err

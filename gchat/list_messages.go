@@ -240,7 +240,6 @@ func fromChat(m *chat.Message) Message {
 func apiError(err error) error {
 	var api *googleapi.Error
 	var token *auth.Error
-	var transport *url.Error
 	ended := errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled)
 	switch {
 	case errors.As(err, &api):
@@ -253,7 +252,7 @@ func apiError(err error) error {
 			code, header = token.Response.StatusCode, token.Response.Header
 		}
 		return tokenError(code, header, said, LoginHint(said))
-	case !ended && !errors.As(err, &transport) && !errors.Is(err, ErrNonsense):
+	case !ended && !errors.As(err, new(*url.Error)) && !errors.Is(err, ErrNonsense):
 		return fmt.Errorf("%w: %w", ErrNonsense, err)
 	}
 	if m := impersonation().FindStringSubmatch(err.Error()); m != nil {

@@ -165,8 +165,7 @@ func (t Typist) Answer(ctx context.Context, at Target, choices []Choice) Outcome
 // closed. Where the screen shows that nothing was done yet, nothing was. What else was ticked or typed stays, for a person to
 // look at.
 func (a *answering) end(ctx context.Context, err error) Outcome {
-	differs := mismatch("")
-	shown := errors.Is(err, errNoEffect) || errors.As(err, &differs)
+	shown := errors.Is(err, errNoEffect) || errors.As(err, new(mismatch))
 	switch {
 	case len(a.pressed) == 0, shown && page{acts: a.acts}.differs(a.screen, 0) == "":
 		return a.ended(Unchanged, err)
@@ -189,8 +188,7 @@ func (a *answering) ended(r Result, err error) Outcome {
 	if err != nil {
 		out.Why = err.Error()
 	}
-	var gone closed
-	out.Gone = errors.As(err, &gone) || r != Injected && a.screen.Shows == Prompt && !a.screen.Busy
+	out.Gone = errors.As(err, new(closed)) || r != Injected && a.screen.Shows == Prompt && !a.screen.Busy
 	return out
 }
 

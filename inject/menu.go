@@ -395,11 +395,9 @@ func (d *driver) refuse(format string, args ...any) error {
 
 // coded gives errors their exit code.
 func (d *driver) coded(err error) error {
-	var coded *state.UserError
-	var differs mismatch
-	screen := errors.As(err, &differs) || errors.Is(err, errNoEffect)
+	screen := errors.As(err, new(mismatch)) || errors.Is(err, errNoEffect)
 	switch {
-	case err == nil || errors.As(err, &coded):
+	case err == nil || errors.As(err, new(*state.UserError)):
 		return err
 	case screen && len(d.pressed) > 0:
 		last := d.pressed[len(d.pressed)-1]

@@ -125,9 +125,8 @@ func (s *sender) drop(m *state.Message) outcome { return s.written(s.box.Drop(s.
 // wordQuestion words a question, unless it is over, or a reply to it could not be used.
 func (s *sender) wordQuestion(ctx context.Context, m *state.Message, way *gateway) (*state.Message, outcome) {
 	q, err := state.LoadQuestion(m.Question)
-	var corrupt *state.Corrupt
 	switch {
-	case errors.Is(err, fs.ErrNotExist), errors.As(err, &corrupt):
+	case errors.Is(err, fs.ErrNotExist), errors.As(err, new(*state.Corrupt)):
 		return nil, s.drop(m)
 	case err != nil:
 		return nil, s.written(err)

@@ -254,7 +254,7 @@ func (c *Cache[T]) Load(path string, leaveAlone bool) (*T, error) {
 	if errors.Is(err, ErrBeingWritten) {
 		return nil, nil // the end of the writing is a change, too
 	}
-	if corrupt := (*Corrupt)(nil); err == nil || errors.As(err, &corrupt) { // what failed otherwise is tried again
+	if err == nil || errors.As(err, new(*Corrupt)) { // what failed otherwise is tried again
 		c.read[path] = &cached[T]{info, rec, c.round}
 	}
 	return rec, err

@@ -123,8 +123,7 @@ func either(is bool, yes, no string) string { return map[bool]string{true: yes, 
 
 // saw writes down what a probe saw, or Chat's answer in short: "409 already exists". Its own words may quote an address.
 func (e *exam) saw(id string, err error, what string) {
-	var answer *gchat.APIError
-	if errors.As(err, &answer) {
+	if answer, is := errors.AsType[*gchat.APIError](err); is {
 		what = strings.TrimSpace(strconv.Itoa(answer.HTTP) + " " + words(answer.Status))
 	} else if err != nil {
 		what = "no answer of use"

@@ -168,10 +168,9 @@ func notFound(message string) *apiError        { return &apiError{404, message, 
 // our own trouble (a full disk), and a client may try again.
 func writeError(w http.ResponseWriter, err error) {
 	var e *apiError
-	var tooBig *http.MaxBytesError
 	switch {
 	case errors.As(err, &e):
-	case errors.As(err, &tooBig):
+	case errors.As(err, new(*http.MaxBytesError)):
 		e = &apiError{http.StatusRequestEntityTooLarge, "Request payload size exceeds the limit.", "INVALID_ARGUMENT"}
 	default:
 		e = &apiError{http.StatusServiceUnavailable, err.Error(), "UNAVAILABLE"}
