@@ -118,11 +118,8 @@ func InheritPollerLock(env Getenv, descriptor uintptr) (*Lock, error) {
 	if is, err := os.Lstat(path); err != nil || !os.SameFile(is, passed) {
 		return nil, errors.New("what was passed to this poller is not its environment's lock")
 	}
-	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil { // ours already, or free
-		return nil, fmt.Errorf("the lock that was passed to this poller: %w", err)
-	}
 	syscall.CloseOnExec(int(f.Fd()))
-	return &Lock{f, path}, nil
+	return lockFile(f, path, nil) // it is ours already, or free
 }
 
 // What a program is told that is to be the poller; see Pass.

@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -183,8 +184,7 @@ func (o Outbox) Put(env Getenv, m *Message, again time.Duration) (stands *Messag
 				return was, false, nil
 			}
 		}
-		var last int64
-		if _, err := fmt.Sscan(strings.TrimLeft(nanos, "0"), &last); err == nil {
+		if last, err := strconv.ParseInt(nanos, 10, 64); err == nil {
 			at = max(at, last+1) // a clock that was set back does not turn the order round
 		}
 	}

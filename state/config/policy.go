@@ -186,7 +186,8 @@ type keptPolicy struct {
 func (c *Config) hubPolicy(ctx context.Context, env state.Getenv, file, hub string) (*Policy, error) {
 	path, all := filepath.Join(state.UserState(env), "policy.json"), map[string]keptPolicy{}
 	b, _ := state.ReadPlain(path, maxConfig)
-	if _ = json.Unmarshal(b, &all); all == nil { // what is broken, or not there, the hub says again
+	_ = json.Unmarshal(b, &all) // what is broken, or not there, the hub says again
+	if all == nil {
 		all = map[string]keptPolicy{}
 	}
 	kept := all[hub]
