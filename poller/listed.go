@@ -43,8 +43,7 @@ func (r *reader) readOn(ctx context.Context, v *view, way *gateway) (err error) 
 	}
 	n := &pass{view: v, given: map[*state.Question][]gchat.Message{}}
 	_, space, _ := strings.Cut(r.chat, "/")
-	ahead := r.api.Ahead
-	start := since(r.mark.Watermark, r.covered, v, r.Now().Add(ahead))
+	start := since(r.mark.Watermark, r.covered, v, r.Now().Add(r.api.Ahead))
 	err = r.api.Since(ctx, space, start, func(page []gchat.Message) { r.take(n, page) })
 	if err != nil && n.newest.IsZero() {
 		return err
@@ -105,8 +104,7 @@ func since(from time.Time, covered map[string]bool, v *view, now time.Time) time
 }
 
 func (r *reader) take(n *pass, page []gchat.Message) {
-	ahead := r.api.Ahead
-	limit := r.Now().Add(ahead + 2*time.Second) // the header counts whole seconds
+	limit := r.Now().Add(r.api.Ahead + 2*time.Second) // the header counts whole seconds
 	for _, m := range page {
 		if !m.CreateTime.After(limit) { // one from the future must not end reading: it moves no watermark
 			if m.Human && m.CreateTime.After(r.mark.Watermark) {
@@ -215,10 +213,9 @@ func (r *reader) writeReplies(v *view, q *state.Question, ms []gchat.Message) er
 		return nil
 	}
 	of := v.served[q]
-	ahead := r.api.Ahead // of the server's clock
 	_, _, err := r.writeHeard(of, func(q *state.Question) (changed bool) {
 		if begins {
-			after := q.AskedAt.Add(ahead - judge.DateSlack)
+			after := q.AskedAt.Add(r.api.Ahead - judge.DateSlack)
 			if r.pulled { // no message of ours comes: what was said before the wait began was kept for it
 				after = q.AskedAt.Add(-foreignAge)
 			}

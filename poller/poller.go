@@ -532,12 +532,10 @@ func (p *Poller) safely(what string, f func()) {
 
 // beside runs f beside the loop, and wakes the loop when it is done.
 func (p *Poller) beside(what string, f func()) {
-	p.working.Add(1)
-	go func() {
-		defer p.working.Done()
+	p.working.Go(func() {
 		defer p.wake()
 		p.safely(what, f)
-	}()
+	})
 }
 
 func (p *Poller) wake() {

@@ -220,8 +220,7 @@ func PickQuestion(env Getenv, by string) (*Question, error) {
 
 // Forget takes a record's Open away, with its lock files. Only the poller does that, for records that are final or gone.
 func Forget(env Getenv, path string) error {
-	file := OpenFile(env, path)
-	err := os.Remove(file)
+	err := os.Remove(OpenFile(env, path))
 	os.Remove(waiterFile(env, path))
 	if err != nil && !Missing(err) {
 		return fmt.Errorf("forget record: %w", err)

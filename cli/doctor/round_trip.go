@@ -68,8 +68,7 @@ func (e *exam) roundTrip(ctx context.Context) []*Finding {
 		out.fail("%v", err).Mend = Hint(err)
 		return out.found
 	}
-	ahead := e.reader.Ahead
-	e.from = e.from.Add(ahead - 5*time.Second)
+	e.from = e.from.Add(e.reader.Ahead - 5*time.Second)
 	question := e.wayOut(ctx, out)
 	switch {
 	case out.found[0].Level != OK:
