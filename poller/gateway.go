@@ -36,7 +36,7 @@ type gateway struct {
 
 type gateways struct {
 	mu      sync.Mutex
-	ways    map[string]*gateway
+	ways    map[configured]*gateway
 	apps    map[string]*gchat.App // each has its tokens
 	printed map[string]string     // webhook_url_command → what it printed: a password manager is not asked every second
 }
@@ -45,27 +45,26 @@ type gateways struct {
 func (g *gateways) renew() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.ways, g.apps, g.printed = map[string]*gateway{}, map[string]*gchat.App{}, map[string]string{}
+	g.ways, g.apps, g.printed = map[configured]*gateway{}, map[string]*gchat.App{}, map[string]string{}
 }
 
 // gateway is how messages of a project go. A command for the webhook runs once, until what it printed does not work.
-func (p *Poller) gateway(ctx context.Context, projectDir string, trusted bool) *gateway {
+func (p *Poller) gateway(ctx context.Context, by configured) *gateway {
 	const freshFor = time.Second // then its configuration is read again
 	g := &p.ways
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	key := fmt.Sprint(projectDir, "\x00", trusted)
-	if way := g.ways[key]; way != nil && p.Now().Sub(way.at).Abs() < freshFor {
+	if way := g.ways[by]; way != nil && p.Now().Sub(way.at).Abs() < freshFor {
 		return way
 	}
-	cfg := p.config(projectDir, trusted)
+	cfg := p.config(by)
 	if cfg.WebhookCommand != "" {
 		cfg.WebhookURL = g.printed[cfg.WebhookCommand]
 	}
 	way := p.open(ctx, cfg)
 	way.at = p.Now()
 	if ctx.Err() == nil { // a command that we cut says nothing
-		g.ways[key], g.printed[cfg.WebhookCommand] = way, cfg.WebhookURL
+		g.ways[by], g.printed[cfg.WebhookCommand] = way, cfg.WebhookURL
 	}
 	return way
 }
@@ -113,13 +112,11 @@ func (g *gateways) useApp(ctx context.Context, way *gateway) error {
 }
 
 // config reads a project's configuration afresh: a person who was refused may just have set the allowlist.
-func (p *Poller) config(projectDir string, trusted bool) *config.Config {
-	return p.readConfig(projectDir, trusted, nil)
-}
+func (p *Poller) config(by configured) *config.Config { return p.readConfig(by, nil) }
 
 // readConfig is config. A hub is asked for its policy by policy: for at most three seconds, and not while a record is locked.
-func (p *Poller) readConfig(projectDir string, trusted bool, policy config.ReadPolicy) *config.Config {
-	c := config.Load(state.ForProject(p.Env, projectDir, trusted), projectDir)
+func (p *Poller) readConfig(by configured, policy config.ReadPolicy) *config.Config {
+	c := config.Load(state.ForProject(p.Env, by.projectDir, by.trusted), by.projectDir)
 	c.ReadPolicy, c.RenewPolicy = policy, true
 	p.Log.Hide(c.WebhookURL)
 	p.Log.Once(c.Restrict(context.Background(), p.Env), "policy")
@@ -127,11 +124,11 @@ func (p *Poller) readConfig(projectDir string, trusted bool, policy config.ReadP
 }
 
 // personal is what the person alone set; see config.Personal.
-func (p *Poller) personal() *config.Config { return p.config("", false) }
+func (p *Poller) personal() *config.Config { return p.config(configured{}) }
 
 // own is the configuration that this process itself goes by. It has a hub's policy read again, also where no hook asks.
 func (p *Poller) own() *config.Config {
-	return p.readConfig(state.ProjectDir(p.Env), p.Env("CLAUDE_PROJECT_DIR") != "", gchat.ReadPolicy)
+	return p.readConfig(configured{state.ProjectDir(p.Env), p.Env("CLAUDE_PROJECT_DIR") != ""}, gchat.ReadPolicy)
 }
 
 // unreplyable is why a reply to a question could not be used, as things are configured: in deny mode it would wait in vain.

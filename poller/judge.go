@@ -42,7 +42,7 @@ func (p *Poller) judgeIn(q *state.Question, by configured) error {
 	if q.Kind.Row().Personal {
 		by = configured{} // the person's own
 	}
-	cfg := p.config(by.projectDir, by.trusted)
+	cfg := p.config(by)
 	switch {
 	case cfg.Unread && q.Kind.Row().Personal, len(cfg.Problems) > 0 && len(cfg.AllowedUsers) == 0:
 		return state.ErrUnchanged // the file that says who may answer does not parse: they are judged when it does

@@ -190,7 +190,7 @@ func (r *reader) answerNobody(n *pass, m gchat.Message) {
 	}
 	at := m.CreateTime.Truncate(time.Millisecond) // as the session's file has it
 	done := strings.HasPrefix(strings.TrimSpace(m.Text), "/") && one.HasRead(m.Name, at)
-	if done || !at.After(one.ToldNobody) || !r.config(one.ProjectDir, one.Trusted).Allows(m.Sender, m.SenderEmail) {
+	if done || !at.After(one.ToldNobody) || !r.config(configured{one.ProjectDir, one.Trusted}).Allows(m.Sender, m.SenderEmail) {
 		return
 	}
 	err := r.room().Tell(one, state.MessageID("nobody", m.Name), r.room().NobodyText(one))
@@ -257,8 +257,7 @@ func (p *Poller) writeHeard(s *served, store func(*state.Question) bool) (q *sta
 
 // mayNot says whether a sender surely may not answer a question. Of another environment it is not known.
 func (p *Poller) mayNot(s *served, q *state.Question, sender, email string) bool {
-	by := configuredFor(q, s.Open)
-	cfg := p.config(by.projectDir, by.trusted)
+	cfg := p.config(configuredFor(q, s.Open))
 	known := s.mine && !cfg.Unread && !cfg.AllowedUnknown
 	return known && !judge.MayAnswer(cfg, q, &state.Reply{Sender: sender, SenderEmail: email})
 }

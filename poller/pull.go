@@ -68,7 +68,7 @@ func (p *Poller) takeEvents(ctx context.Context, subscription string) (next time
 		}
 		return time.Time{}
 	}
-	way := p.gateway(ctx, p.user, false)
+	way := p.gateway(ctx, configured{projectDir: p.user})
 	if way.app == nil || !p.leadEvents(way.app) {
 		return time.Time{}
 	}

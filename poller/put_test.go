@@ -235,7 +235,7 @@ func TestDenyQuestionThatNoReplyCouldAnswer(t *testing.T) {
 			o.env["GOOGLE_CHAT_WEBHOOK_URL"] = "https://chat.googleapis.com/v1/spaces/A/messages?key=k&token=t"
 		}, "no usable Google credentials"},
 		"the space is unreadable": {func(o *office) {
-			chat := o.gateway(context.Background(), "", false).out.Chat()
+			chat := o.gateway(context.Background(), configured{}).out.Chat()
 			_, _ = state.SpacesIn(o.user).Change(chat, func(s *state.Space) {
 				s.Trouble = &state.ReadTrouble{Refused: true, Why: "403"}
 			})
@@ -309,7 +309,7 @@ func TestReportRulesHold(t *testing.T) {
 		{Type: state.Plain, Text: "now"},
 	} {
 		m := &state.Message{Report: &r, SessionID: one.ID, Key: string(rune('a' + i)), CreatedAt: o.Now().UTC()}
-		if _, err := config.PutReport(o.Env, o.config("", false), m, ""); err != nil {
+		if _, err := config.PutReport(o.Env, o.config(configured{}), m, ""); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -49,9 +49,10 @@ type view struct {
 	rests    bool                      // there is that of one that has ended, and can be resumed
 }
 
+// configured is by whose configuration something goes: a project's, or with none the person's own.
 type configured struct {
 	projectDir string
-	trusted    bool
+	trusted    bool // its files count
 }
 
 // configuredFor is the project by whose configuration a question is asked and answered: none for what is decided.
@@ -204,8 +205,7 @@ func (r *reader) list(ctx context.Context, v *view) error {
 	if !r.lead() {
 		return nil
 	}
-	began, by := r.Now(), v.own[r.from%len(v.own)]
-	way := r.gateway(ctx, by.projectDir, by.trusted)
+	began, way := r.Now(), r.gateway(ctx, v.own[r.from%len(v.own)])
 	err := r.readOn(ctx, v, way)
 	switch {
 	case ctx.Err() != nil:
@@ -256,8 +256,7 @@ func (r *reader) lead() bool {
 
 // cycle is the time from one list to the next: short just after asking and after a person's message.
 func (r *reader) cycle(v *view) time.Duration {
-	by := v.own[r.from%len(v.own)]
-	interval := r.config(by.projectDir, by.trusted).PollInterval
+	interval := r.config(v.own[r.from%len(v.own)]).PollInterval
 	quiet := len(v.asked) == 0 && !v.listens
 	if quiet && !v.ended.IsZero() { // ever more rarely
 		return max(min(quickCycle, interval), r.Now().Sub(v.ended)/4)

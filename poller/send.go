@@ -229,7 +229,7 @@ func (s *sender) try(ctx context.Context, m *state.Message) (out outcome) {
 			out = s.send(ctx, m, nil)
 			return
 		}
-		way := s.gateway(ctx, m.ProjectDir, m.Trusted)
+		way := s.gateway(ctx, configured{m.ProjectDir, m.Trusted})
 		if ctx.Err() == nil { // else a command for the webhook may have been cut
 			out = s.tryBy(ctx, m, way)
 		}

@@ -95,7 +95,7 @@ func (p *Poller) adopt(ctx context.Context, s *served) {
 // chatFor is the space of a question that names none: where its project's webhook posts, or, where another program posts, the one
 // that is configured; "" while that cannot be told, and where its thread is in another space.
 func (p *Poller) chatFor(ctx context.Context, s *served) (chat, space string) {
-	way := p.gateway(ctx, cmp.Or(s.q.ProjectDir, p.projectOf(stateDirOf(s.q))), s.Trusted)
+	way := p.gateway(ctx, configured{cmp.Or(s.q.ProjectDir, p.projectOf(stateDirOf(s.q))), s.Trusted})
 	switch {
 	case way.out != nil:
 		chat, space = way.out.Chat(), way.space
@@ -324,7 +324,8 @@ func (p *Poller) leaveToPerson(q *state.Question, out inject.Outcome) {
 func (p *Poller) notTyped(s *served, q *state.Question, why string, off bool) {
 	t := &s.try
 	t.tries++
-	t.next = p.Now().Add(min(time.Second<<min(t.tries-1, 8), max(p.config(q.ProjectDir, s.Trusted).PollInterval, time.Second)))
+	interval := p.config(configured{q.ProjectDir, s.Trusted}).PollInterval
+	t.next = p.Now().Add(min(time.Second<<min(t.tries-1, 8), max(interval, time.Second)))
 	if t.offs++; !off {
 		t.offs = 0
 	}
