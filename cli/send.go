@@ -354,7 +354,7 @@ func (p Program) flush(c *cli.Context) error {
 	ctx, cancel := context.WithTimeout(c.Context, c.Duration("timeout"))
 	defer cancel()
 	for pause := time.Tick(100 * time.Millisecond); ctx.Err() == nil && p.owes(); {
-		if err := state.StartPoller(p.env, p.self); err != nil { // the one that runs may end at any time
+		if _, err := state.StartPoller(p.env, p.self); err != nil { // the one that runs may end at any time
 			return err
 		}
 		select {

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"cmp"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -68,11 +67,13 @@ func (p Program) serve() (started bool) {
 
 // startPoller makes sure that a poller runs. One that was just killed may have its lock for a moment: so it is looked for again.
 func (p Program) startPoller() error {
-	if err := state.StartFirstPoller(p.env, p.self); !errors.Is(err, state.ErrLocked) {
+	started, err := state.StartPoller(p.env, p.self)
+	if started || err != nil {
 		return err
 	}
 	time.Sleep(20 * time.Millisecond)
-	return state.StartPoller(p.env, p.self)
+	_, err = state.StartPoller(p.env, p.self)
+	return err
 }
 
 // statusReport is what status shows, and what --json prints: its keys stay. Times are RFC 3339 in UTC; one that is not known

@@ -147,7 +147,8 @@ func (h *Hook) read() (*Event, error) {
 // StartPoller makes sure that a poller sends, reads and judges what this hook wrote.
 func (h *Hook) StartPoller() {
 	if h.Self != "" {
-		h.logFailed(state.StartPoller(h.Env, h.Self), "poller not started; the next hook tries again")
+		_, err := state.StartPoller(h.Env, h.Self)
+		h.logFailed(err, "poller not started; the next hook tries again")
 	}
 }
 

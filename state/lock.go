@@ -156,23 +156,18 @@ func DetachedCommand(self string, args ...string) *exec.Cmd {
 }
 
 // StartPoller makes sure that a poller of this environment runs; self is this program's path. It is called after the work was
-// written. What is the poller by then may be about to end, and not look for work any more: so it is called first.
-func StartPoller(env Getenv, self string) error {
-	err := StartFirstPoller(env, self)
-	if errors.Is(err, ErrLocked) {
-		return nil
-	}
-	return err
-}
-
-// StartFirstPoller is StartPoller, and ErrLocked where a process is the poller already.
-func StartFirstPoller(env Getenv, self string) error {
+// written. What is the poller by then may be about to end, and not look for work any more: so it is called first. started says
+// that there was none.
+func StartPoller(env Getenv, self string) (started bool, err error) {
 	CallPoller(env, Environment(env))
 	lock, err := TakePollerLock(env)
-	if err != nil {
-		return err
+	switch {
+	case errors.Is(err, ErrLocked):
+		return false, nil
+	case err != nil:
+		return false, err
 	}
-	return lock.Pass(self, Orphan)
+	return true, lock.Pass(self, Orphan)
 }
 
 // CallPoller has the process that is an environment's poller know of work, also where it is about to end: each call writes a byte
@@ -207,7 +202,8 @@ func (l *Lock) EndPoller(env Getenv, self string, calls int64) error {
 	if self == "" || PollerCalls(env) == calls {
 		return nil
 	}
-	return StartPoller(env, self)
+	_, err := StartPoller(env, self)
+	return err
 }
 
 // WantPoller notes that the daemon, or a single round, waits for the lock of this environment's poller: a detached one yields to

@@ -281,7 +281,7 @@ func Await[T any](ctx context.Context, env Getenv, self, path string, done func(
 			default:
 				CallPoller(env, o.Env) // it serves it
 			}
-			if err := StartPoller(env, self); err != nil {
+			if _, err := StartPoller(env, self); err != nil {
 				pause = longPause
 			}
 		}

@@ -64,7 +64,7 @@ func TestPollerLockIsOne(t *testing.T) {
 		t.Errorf("taken twice: %v", err)
 	}
 	calls := PollerCalls(env)
-	if err := StartPoller(env, "/nothing/is/here"); err != nil {
+	if _, err := StartPoller(env, "/nothing/is/here"); err != nil {
 		t.Errorf("beside a poller: %v", err)
 	}
 	if err := lock.EndPoller(env, "/nothing/is/here", calls); err == nil {
@@ -76,7 +76,7 @@ func TestPollerLockIsOne(t *testing.T) {
 	if err := lock.EndPoller(env, "/nothing/is/here", PollerCalls(env)); err != nil {
 		t.Errorf("one that was not called has a successor: %v", err)
 	}
-	if err := StartPoller(env, "/nothing/is/here"); err == nil {
+	if _, err := StartPoller(env, "/nothing/is/here"); err == nil {
 		t.Error("a program that is not there was started")
 	}
 	if lock, err = TakePollerLock(env); err != nil {
