@@ -229,7 +229,9 @@ func (d *demo) inClaude(ctx context.Context) error {
 		fmt.Fprintf(d.out, "First Claude Code asks whether you trust %s: say so with that command. "+
 			"The page stays empty until then.\n", here)
 	}
-	// No signal of that name is ever sent: this ends with the server, which ends with Claude Code.
-	_ = exec.CommandContext(ctx, "tmux", "-S", socket, "wait-for", "the-end").Run()
+	// The server ends with Claude Code. Waiting for that with wait-for hangs where it ends at this moment (tmux 3.3a).
+	for exec.CommandContext(ctx, "tmux", "-S", socket, "has-session").Run() == nil {
+		state.Sleep(ctx, 200*time.Millisecond)
+	}
 	return nil
 }
