@@ -73,8 +73,8 @@ func asked(q *state.Question, prompt int) string {
 	switch {
 	case q.Kind == state.AskedNext && q.Shown != "":
 		return q.Shown
-	case q.Kind == state.AskedPermission && q.Tool == "Bash" && q.About != "":
-		return "Bash: " + gchat.Cut(state.OneLine(q.Shown), mostWords) + " (" + q.About + ")"
+	case q.Kind == state.AskedPermission && state.Shell(q.Tool) && q.About != "":
+		return q.Tool + ": " + gchat.Cut(state.OneLine(q.Shown), mostWords) + " (" + q.About + ")"
 	}
 	return q.Questions[prompt].Question
 }

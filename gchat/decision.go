@@ -258,7 +258,7 @@ func briefly(q *state.Question) string {
 		return clause(q.Questions[0].Question)
 	}
 	about := cmp.Or(q.About, q.Shown)
-	if q.Tool == "Bash" {
+	if state.Shell(q.Tool) {
 		about = q.Shown
 	}
 	if about == "" {

@@ -138,6 +138,8 @@ func TestDecidedText(t *testing.T) {
 		q.Answers, q.Notes = map[string]string{"Bash": label}, map[string]string{"Bash": words}
 		return q
 	}
+	watch := at(state.AskedPermission, state.LabelAllow, "", "chat")
+	watch.Tool = "Monitor"
 	for _, test := range []struct {
 		q    *state.Question
 		want string
@@ -149,6 +151,7 @@ func TestDecidedText(t *testing.T) {
 		{at(state.AskedPermission, "", "", "terminal"), "Bash: rm -rf build\n\nAnswered in the terminal."},
 		{at(state.AskedPlan, state.LabelApprove, "", "chat"), "Approved the plan."},
 		{at(state.AskedPlan, state.LabelSendBack, "x", "chat"), "Sent the plan back.\nReason: x"},
+		{watch, "Allowed: Monitor: rm -rf build"},
 	} {
 		if got := noteText(test.q, state.Owed{About: state.NoteClosed}); got != "[Answered] shop\n\n"+test.want {
 			t.Errorf("%q, want %q", got, test.want)

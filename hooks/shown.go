@@ -52,7 +52,7 @@ func permissionShown(tool string, input json.RawMessage, folders ...string) (c s
 	}
 	var shown, note string
 	switch {
-	case tool == "Bash" && text("command") != "":
+	case state.Shell(tool) && text("command") != "":
 		shown, about = text("command"), text("description")
 	case tool == "Edit":
 		shown = diffOf(text("old_string"), text("new_string"))
@@ -94,7 +94,8 @@ func permissionShown(tool string, input json.RawMessage, folders ...string) (c s
 
 // mainInput names the member of a tool's input that says what is going to happen.
 var mainInput = map[string]string{
-	"Bash": "command", "Edit": "file_path", "MultiEdit": "file_path", "Write": "file_path", "Read": "file_path",
+	"Bash": "command", "Monitor": "command", "PowerShell": "command",
+	"Edit": "file_path", "MultiEdit": "file_path", "Write": "file_path", "Read": "file_path",
 	"NotebookEdit": "notebook_path", "WebFetch": "url", "WebSearch": "query", "ExitPlanMode": "plan",
 }
 

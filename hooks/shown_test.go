@@ -51,6 +51,8 @@ func TestPermissionShown(t *testing.T) {
 		"no key":         {"Bash", "", `echo "password="; touch PWN; echo "x"`, map[string]any{"command": `echo "password="; touch PWN; echo "x"`}},
 		"more members": {"Bash", "", "‹run_in_background: true›\n‹dangerouslyDisableSandbox: true›\nls", map[string]any{
 			"command": "ls", "run_in_background": true, "dangerouslyDisableSandbox": true}},
+		"a watch": {"Monitor", "watch", "‹timeout_ms: 9›\nwhile :\ndo ls; done", map[string]any{
+			"command": "while :\ndo ls; done", "description": "watch", "timeout_ms": 9}},
 		"all places": {"Edit", "a.txt", "‹replaces 3 places in the file›\n‹replace_all: true›\n-o\n+0", map[string]any{
 			"file_path": file, "old_string": "o", "new_string": "0", "replace_all": true}},
 		"another case": {"Bash", "", "‹Description: \"no\"›\n‹Command: \"echo harmless\"›\nrm x", map[string]any{

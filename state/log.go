@@ -188,7 +188,7 @@ func (q *Question) Decided(told string) AuditLine {
 		Session: q.SessionName, Project: q.ProjectDir, Kind: string(q.Kind), Tool: q.Tool, Shown: cmp.Or(q.Shown, q.About),
 		By: q.AnsweredBy, ByName: q.AnsweredByName, Told: told,
 	}
-	if (q.Tool == "Bash" || l.Shown == "") && len(q.Call) > 0 {
+	if (Shell(q.Tool) || l.Shown == "") && len(q.Call) > 0 {
 		l.Shown = q.Call[0] // with the keys that its message hides, and what a policy hides
 	}
 	if q.Response != nil {

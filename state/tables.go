@@ -1,5 +1,7 @@
 package state
 
+import "slices"
+
 // Mode is how the answer reaches Claude Code.
 type Mode string
 
@@ -50,6 +52,13 @@ func (q *Question) WentOn() bool { return q.QuestionID == q.ThreadKey && !q.Mode
 func (q *Question) Typed() bool {
 	return q.Mode.Row().Types && len(q.Questions) > 0 && !q.Printed && !q.Kind.Row().Decides
 }
+
+// Shells are the tools of Claude Code that run a command of a shell, as their member "command". It holds the command of a Monitor
+// (2.1.332) against its rules for Bash, too.
+var Shells = []string{"Bash", "Monitor", "PowerShell"}
+
+// Shell says whether a tool is one of Shells.
+func Shell(tool string) bool { return slices.Contains(Shells, tool) }
 
 // Kind is what a person is asked.
 type Kind string

@@ -77,11 +77,11 @@ func (c *Config) readNever(value json.RawMessage) error {
 
 // NeverRemotely says whether never_remote names a call: then only the terminal allows it. A pattern is a tool, or a tool with
 // what it is called with, as in "Bash(git push*)"; "*" stands for any characters. A shell's command is named where the pattern
-// fits it from any of its words on: "cd x && sudo git push" is a "git push*", and so is what only mentions it. texts are what the
-// call is made with: a file also by the name that links lead to.
+// fits it from any of its words on: "cd x && sudo git push" is a "git push*", and so is what only mentions it. Whatever tool runs
+// the command, patterns of all such tools name it. texts are what the call is made with: a file also by the name that links lead to.
 func (c *Config) NeverRemotely(tool string, texts ...string) bool {
 	begin, end := "^", "$"
-	if tool == "Bash" {
+	if state.Shell(tool) {
 		begin, end = "(?:^|[\\s;&|(){}`'\"$=])", "\\s*(?:$|[;&|)`'\"])"
 		for _, command := range texts {
 			command = strings.Join(strings.Fields(strings.NewReplacer("\\\n", " ", "\n", ";").Replace(command)), " ")
@@ -100,10 +100,17 @@ func (c *Config) NeverRemotely(tool string, texts ...string) bool {
 	})
 }
 
-// namesTool says whether a pattern's tool, in which "*" stands for any characters, may be this one.
+// namesTool says whether a pattern's tool, in which "*" stands for any characters, may be this one, or one that runs commands as
+// this one does.
 func namesTool(name, tool string) bool {
-	fits, err := path.Match(name, tool)
-	return fits || err != nil
+	alike := []string{tool}
+	if state.Shell(tool) {
+		alike = state.Shells
+	}
+	return slices.ContainsFunc(alike, func(tool string) bool {
+		fits, err := path.Match(name, tool)
+		return fits || err != nil
+	})
 }
 
 // NeverNames says whether never_remote may name any call of a tool.

@@ -30,6 +30,9 @@ func TestNeverRemotely(t *testing.T) {
 		{"Bash(npm test)", "Bash", "cd x\nnpm test\nls", true},
 		{"Bash", "Bash", "anything", true},
 		{"Bash", "BashOutput", "anything", false},
+		{"Bash(git push*)", "Monitor", "while sleep 9; do git push; done", true}, // a command, whichever tool runs it
+		{"PowerShell(git push*)", "Bash", "git push", true},
+		{"Bash(git push*)", "Monitor", "tail -f log", false},
 		{"mcp__prod*", "mcp__prod__drop", "{}", true},
 		{"Write(*/.env)", "Write", "/home/x/.env", true},
 		{"Write(*/.env)", "Edit", "/home/x/.env", false},
