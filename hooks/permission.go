@@ -103,7 +103,7 @@ func (h *Hook) describe(q *state.Question, e *Event, own *config.Config) {
 	prompt := state.Prompt{Header: "Permission", Question: "Claude wants to use " + e.ToolName + "."}
 	labels := []string{state.LabelAllow, state.LabelDeny}
 	if q.Kind == state.AskedPlan {
-		q.Shown, whole = planShown(e.ToolInput, string(e.Transcript))
+		q.Shown, whole = planShown(e.ToolInput, string(e.Transcript), false)
 		q.InputHash = planHash(q.Shown)
 		prompt = state.Prompt{Header: "Plan", Question: "Claude has a plan."}
 		if labels = []string{state.LabelApprove, state.LabelSendBack}; !guarded {
@@ -168,7 +168,7 @@ func decision(e *Event, q *state.Question) map[string]any {
 	case state.LabelAlways:
 		allow["updatedPermissions"] = e.Suggestions
 	case state.LabelApprove, state.LabelApproveAuto:
-		if plan, _ := planShown(e.ToolInput, string(e.Transcript)); planHash(plan) != q.InputHash {
+		if plan, _ := planShown(e.ToolInput, string(e.Transcript), true); planHash(plan) != q.InputHash {
 			return nil // its file was written since it was shown
 		}
 		allow["updatedInput"] = e.ToolInput

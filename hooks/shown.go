@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"unicode/utf8"
 
@@ -81,6 +82,9 @@ func permissionShown(tool string, input json.RawMessage, folders ...string) (c s
 	}
 	if note != "" {
 		notes = append(notes, note)
+	}
+	if given != nil && file != "" && (oneLine(about) != about || markup().MatchString(about)) { // a message's line alters it
+		notes = append(notes, "file: "+strconv.Quote(file))
 	}
 	for _, note := range notes {
 		shown = "‹" + note + "›\n" + shown
@@ -305,17 +309,22 @@ func alsoAllowed(tool string) []string {
 // the commands that it lets through in the working folder.
 const acceptsEdits = "all edits and common file commands (mkdir, touch, rm, rmdir, mv, cp, sed)"
 
-// planShown is the text of a plan: 2.1.197 has it in the call's input, 2.1.329 in a file that the transcript names. whole says
-// that it was found, and all of it is shown.
-func planShown(input json.RawMessage, transcript string) (plan string, whole bool) {
+// planShown is the text of a plan, as the call's input has it, else as its file has it, which the transcript names. With now, it is
+// what the file says that the input names: 2.1.332 goes on with that. whole says that it was found, and all of it is shown.
+func planShown(input json.RawMessage, transcript string, now bool) (plan string, whole bool) {
 	var in map[string]Words
 	_ = json.Unmarshal(input, &in)
 	plan = string(in["plan"])
-	if plan == "" {
-		if file := planFile(transcript); strings.HasSuffix(file, ".md") && filepath.IsAbs(file) {
-			if b, err := state.ReadPlain(file, 1<<20); err == nil {
-				plan = string(b)
-			}
+	file := ""
+	switch {
+	case plan == "":
+		file = planFile(transcript)
+	case now:
+		file = string(in["planFilePath"])
+	}
+	if strings.HasSuffix(file, ".md") && filepath.IsAbs(file) {
+		if b, err := state.ReadPlain(file, 1<<20); err == nil {
+			plan = string(b)
 		}
 	}
 	plan, whole = visible(state.ForPlan, strings.TrimSpace(plan))

@@ -19,6 +19,7 @@ func TestPermissionShown(t *testing.T) {
 	if err := os.WriteFile(file, []byte("one\ntwo\nthree\nfour\nfive\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
+	real, _ := filepath.EvalSymlinks(dir)
 	out, _ := filepath.EvalSymlinks(t.TempDir())
 	for name, content := range map[string]string{"bin": "a\xffb", "large": strings.Repeat("x", 2<<20)} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(content), 0o600); err != nil {
@@ -55,6 +56,8 @@ func TestPermissionShown(t *testing.T) {
 			"command": "while :\ndo ls; done", "description": "watch", "timeout_ms": 9}},
 		"all places": {"Edit", "a.txt", "‹replaces 3 places in the file›\n‹replace_all: true›\n-o\n+0", map[string]any{
 			"file_path": file, "old_string": "o", "new_string": "0", "replace_all": true}},
+		"a name with blanks": {"Write", "a b .c", "‹file: \"DIR/a  b .c\"›\n+x", map[string]any{"file_path": "a  b .c", "content": "x"}},
+		"a name with marks":  {"Edit", "__init__.py", "‹file: \"DIR/__init__.py\"›\n-x\n+y", map[string]any{"file_path": "__init__.py", "old_string": "x", "new_string": "y"}},
 		"another case": {"Bash", "", "‹Description: \"no\"›\n‹Command: \"echo harmless\"›\nrm x", map[string]any{
 			"command": "rm x", "Command": "echo harmless", "Description": "no"}},
 		"over a binary":    {"Write", "bin", "‹replaces a file of 3 bytes, which is not shown›\n+x", map[string]any{"file_path": filepath.Join(dir, "bin"), "content": "x"}},
@@ -66,6 +69,7 @@ func TestPermissionShown(t *testing.T) {
 	} {
 		input, _ := json.Marshal(test.input)
 		test.about = strings.ReplaceAll(test.about, "OUT", out)
+		test.shown = strings.ReplaceAll(test.shown, "DIR", real)
 		c := permissionShown(test.tool, input, dir)
 		if c.about != test.about || c.shown != test.shown || !c.whole {
 			t.Errorf("%s: %q\n%q, want\n%q", name, c.about, c.shown, test.shown)
@@ -173,7 +177,7 @@ func TestPlanShown(t *testing.T) {
 		"nowhere":       {`{}`, filepath.Join(dir, "none.jsonl"), ""},
 		"no transcript": {`{}`, "", ""},
 	} {
-		if got, whole := planShown(json.RawMessage(test.input), test.transcript); got != test.want || whole != (test.want != "") {
+		if got, whole := planShown(json.RawMessage(test.input), test.transcript, false); got != test.want || whole != (test.want != "") {
 			t.Errorf("%s: %q, %v", name, got, whole)
 		}
 	}
@@ -314,24 +318,27 @@ func TestAPathIsShownFromTheWorkingFolder(t *testing.T) {
 	}
 }
 
-// A plan's file may be written after it was shown: that plan is not approved.
+// A plan's file may be written after it was shown: that plan is not approved. 2.1.332 has the plan in its input, too, and goes by
+// the file.
 func TestAnotherPlanIsNotApproved(t *testing.T) {
 	dir := t.TempDir()
 	plan, transcript := filepath.Join(dir, "plan.md"), filepath.Join(dir, "a.jsonl")
 	writeFile(t, transcript, `{"type":"attachment","attachment":{"type":"plan_mode","planFilePath":"`+plan+`"}}`+"\n")
-	writeFile(t, plan, "# Harmless")
-	e := &Event{ToolName: planTool, ToolInput: json.RawMessage("{}"), Transcript: Words(transcript)}
-	shown, _ := planShown(e.ToolInput, transcript)
-	for _, label := range []string{state.LabelApprove, state.LabelApproveAuto} {
-		q := &state.Question{Kind: state.AskedPlan, InputHash: planHash(shown), Questions: []state.Prompt{{Question: "p"}}, Answers: map[string]string{"p": label}}
-		if d := decision(e, q); d["behavior"] != "allow" || (d["updatedPermissions"] != nil) != (label == state.LabelApproveAuto) {
-			t.Errorf("%s: %v", label, d)
-		}
-		writeFile(t, plan, "# Evil")
-		if d := decision(e, q); d != nil {
-			t.Errorf("%s: another plan is approved: %v", label, d)
-		}
+	for _, input := range []string{`{}`, `{"plan":"# Harmless","planFilePath":"` + plan + `"}`} {
 		writeFile(t, plan, "# Harmless")
+		e := &Event{ToolName: planTool, ToolInput: json.RawMessage(input), Transcript: Words(transcript)}
+		shown, _ := planShown(e.ToolInput, transcript, false)
+		for _, label := range []string{state.LabelApprove, state.LabelApproveAuto} {
+			q := &state.Question{Kind: state.AskedPlan, InputHash: planHash(shown), Questions: []state.Prompt{{Question: "p"}}, Answers: map[string]string{"p": label}}
+			if d := decision(e, q); d["behavior"] != "allow" || (d["updatedPermissions"] != nil) != (label == state.LabelApproveAuto) {
+				t.Errorf("%s: %s: %v", input, label, d)
+			}
+			writeFile(t, plan, "# Evil")
+			if d := decision(e, q); d != nil {
+				t.Errorf("%s: %s: another plan is approved: %v", input, label, d)
+			}
+			writeFile(t, plan, "# Harmless")
+		}
 	}
 }
 
