@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unicode"
 	"unicode/utf8"
 
 	"github.com/rogpeppe/go-internal/diff"
@@ -127,6 +128,9 @@ func writtenOver(file string) (was, note string) {
 // sight, of a length that is kept; whole says that it is all of it.
 func visible(place state.Place, text string) (shown string, whole bool) {
 	shown = state.Clean(place, state.MaskKeys(shorter(text)))
+	if place == state.ForReview {
+		shown = lettersAlike(shown)
+	}
 	shown = manyBreaks().ReplaceAllStringFunc(shown, func(run string) string {
 		return fmt.Sprintf("\n‹%d blank lines›\n", strings.Count(run, "\n")-1)
 	})
@@ -134,6 +138,39 @@ func visible(place state.Place, text string) (shown string, whole bool) {
 		return fmt.Sprintf(" ‹%d blanks› ", utf8.RuneCountInString(run))
 	}))
 	return shown, len(text) <= mostShown && !strings.Contains(shown, notShown)
+}
+
+// lettersAlike writes out the letters that look like those of ASCII, in words that have both: a name that begins with a Cyrillic
+// "a" is another name.
+func lettersAlike(text string) string {
+	if !strings.ContainsFunc(text, isAlike) { // mostly
+		return text
+	}
+	var b strings.Builder
+	for text != "" {
+		end := strings.IndexFunc(text, func(r rune) bool { return !unicode.In(r, unicode.L, unicode.M, unicode.N) })
+		if end < 0 {
+			end = len(text)
+		}
+		both := strings.ContainsFunc(text[:end], func(r rune) bool { return r < utf8.RuneSelf && unicode.IsLetter(r) })
+		for _, r := range text[:end] {
+			if both && isAlike(r) {
+				fmt.Fprintf(&b, "‹U+%04X›", r)
+			} else {
+				b.WriteRune(r)
+			}
+		}
+		_, size := utf8.DecodeRuneInString(text[end:])
+		b.WriteString(text[end : end+size])
+		text = text[end+size:]
+	}
+	return b.String()
+}
+
+// isAlike says whether a letter is of a script with such letters, a mathematical one, or the sign for Kelvin.
+func isAlike(r rune) bool {
+	return r >= utf8.RuneSelf && unicode.In(r, unicode.Greek, unicode.Cyrillic, unicode.Armenian, unicode.Cherokee, unicode.Coptic,
+		unicode.Lisu) || r >= 0x1d400 && r <= 0x1d7ff || r == '\u212a'
 }
 
 var (
@@ -309,8 +346,8 @@ func alsoAllowed(tool string) []string {
 // the commands that it lets through in the working folder.
 const acceptsEdits = "all edits and common file commands (mkdir, touch, rm, rmdir, mv, cp, sed)"
 
-// planShown is the text of a plan, as the call's input has it, else as its file has it, which the transcript names. With now, it is
-// what the file says that the input names: 2.1.332 goes on with that. whole says that it was found, and all of it is shown.
+// planShown is the text of a plan, as the call's input has it, else as its file has it, which the transcript names. With now, it
+// is what the file says that the input names: 2.1.332 goes on with that. whole says that it was found, and all of it is shown.
 func planShown(input json.RawMessage, transcript string, now bool) (plan string, whole bool) {
 	var in map[string]Words
 	_ = json.Unmarshal(input, &in)

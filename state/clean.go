@@ -27,14 +27,14 @@ const (
 
 // takes is what each place does with each kind of character. All else is kept.
 var takes = [...]row{
-	//            sequence control   lineBreak tab    hidden    joiner    rightToLeft otherBlank unknown invalid
-	ForChat:     {dropped, dropped, newline, kept, dropped, dropped, kept, kept, kept, replaced},
-	ForAgent:    {dropped, dropped, newline, kept, dropped, dropped, kept, kept, kept, replaced},
-	ForTyping:   {dropped, dropped, newline, blank, dropped, dropped, kept, kept, kept, dropped},
-	ForTerminal: {kept, replaced, replaced, kept, replaced, replaced, kept, kept, replaced, replaced},
-	ForJSON:     {kept, escaped, escaped, kept, escaped, escaped, kept, kept, escaped, replaced},
-	ForReview:   {kept, written, written, kept, written, written, written, written, written, written},
-	ForPlan:     {kept, written, written, kept, written, written, kept, kept, written, written},
+	//            sequence control   lineBreak tab    hidden    joiner    rightToLeft otherBlank unknown invalid alike
+	ForChat:     {dropped, dropped, newline, kept, dropped, dropped, kept, kept, kept, replaced, kept},
+	ForAgent:    {dropped, dropped, newline, kept, dropped, dropped, kept, kept, kept, replaced, kept},
+	ForTyping:   {dropped, dropped, newline, blank, dropped, dropped, kept, kept, kept, dropped, kept},
+	ForTerminal: {kept, replaced, replaced, kept, replaced, replaced, kept, kept, replaced, replaced, kept},
+	ForJSON:     {kept, escaped, escaped, kept, escaped, escaped, kept, kept, escaped, replaced, kept},
+	ForReview:   {kept, written, written, kept, written, written, written, written, written, written, written},
+	ForPlan:     {kept, written, written, kept, written, written, kept, kept, written, written, kept},
 }
 
 type row [kinds]treatment
@@ -64,6 +64,7 @@ const (
 	otherBlank              // looks like a blank, and is none
 	unknown                 // private, or not assigned: a font may show nothing
 	invalid                 // a byte that is not UTF-8
+	alike                   // looks like a sign that a shell or a path acts upon, or changes how one looks
 	kinds
 	seen = kinds
 )
@@ -81,6 +82,13 @@ var rightToLeftBlocks = &unicode.RangeTable{
 	R16: []unicode.Range16{{0x590, 0x8ff, 1}, {0xfb1d, 0xfdff, 1}, {0xfe70, 0xfeff, 1}},
 	R32: []unicode.Range32{{0x10800, 0x10fff, 1}, {0x1e800, 0x1efff, 1}},
 }
+
+// signsAlike look like / \ - . : ; | ! or `, and are none of them.
+var signsAlike = &unicode.RangeTable{R16: []unicode.Range16{
+	{0x1c0, 0x1c0, 1}, {0x1c3, 0x1c3, 1}, {0x37e, 0x37e, 1}, {0x589, 0x589, 1}, {0x1fef, 0x1fef, 1}, {0x2010, 0x2011, 1},
+	{0x2024, 0x2024, 1}, {0x2044, 0x2044, 1}, {0x2212, 0x2212, 1}, {0x2215, 0x2216, 1}, {0x2223, 0x2223, 1}, {0x2236, 0x2236, 1},
+	{0x29f5, 0x29f5, 1}, {0x29f8, 0x29f8, 1}, {0xa4f8, 0xa4f8, 1}, {0xa789, 0xa789, 1}, {0xff0e, 0xff0f, 1}, {0xff3c, 0xff3c, 1},
+}}
 
 func kindOf(r rune) kind {
 	switch {
@@ -105,6 +113,8 @@ func kindOf(r rune) kind {
 		return otherBlank
 	case !unicode.IsGraphic(r):
 		return unknown
+	case unicode.Is(signsAlike, r):
+		return alike
 	}
 	return seen
 }
@@ -138,6 +148,8 @@ func Clean(place Place, text string) string {
 			k, r = invalid, rune(one[0])
 		case k == joiner && acts(before, r, row.first(rest)):
 			k = seen
+		case k == seen && before <= '~' && unicode.IsMark(r) && !unicode.IsLetter(before):
+			k = alike
 		}
 		switch {
 		case row.keeps(k):

@@ -30,6 +30,8 @@ func TestClean(t *testing.T) {
 		{"accents", places, "e\u0301 ñ Ünïcode", "e\u0301 ñ Ünïcode"},
 		{"other blanks", same(ForChat, ForAgent, ForTyping, ForTerminal, ForJSON, ForPlan), "a\u00a0b\u3000c", "a\u00a0b\u3000c"},
 		{"other blanks", same(ForReview), "./run\u00a0tests\u2003x", "./run‹U+00A0›tests‹U+2003›x"},
+		{"signs that look like others", same(ForReview), "a\u2215b \u2011n \u037e >\u0338 \u0301x", "a‹U+2215›b ‹U+2011›n ‹U+037E› >‹U+0338› ‹U+0301›x"},
+		{"signs that look like others", same(ForChat, ForAgent, ForTyping, ForTerminal, ForJSON, ForPlan), "a\u2215b >\u0338", "a\u2215b >\u0338"},
 		{"the sign for what is not UTF-8", places, "a\ufffdb", "a\ufffdb"},
 
 		{"line breaks", words, "a\r\nb\r\r\nc\rd\u2028e\u2029f", "a\nb\n\nc\nd\ne\nf"},

@@ -78,7 +78,8 @@ func (c *Config) readNever(value json.RawMessage) error {
 // NeverRemotely says whether never_remote names a call: then only the terminal allows it. A pattern is a tool, or a tool with
 // what it is called with, as in "Bash(git push*)"; "*" stands for any characters. A shell's command is named where the pattern
 // fits it from any of its words on: "cd x && sudo git push" is a "git push*", and so is what only mentions it. Whatever tool runs
-// the command, patterns of all such tools name it. texts are what the call is made with: a file also by the name that links lead to.
+// the command, patterns of all such tools name it. texts are what the call is made with: a file also by the name that links lead
+// to.
 func (c *Config) NeverRemotely(tool string, texts ...string) bool {
 	begin, end := "^", "$"
 	if state.Shell(tool) {
