@@ -116,9 +116,13 @@ func (d *document) readLine(text string) {
 	case across().MatchString(text):
 		d.items = nil
 		d.write(quote + strings.Repeat("─", 12))
-	case title != nil: // which is bold already
+	case title != nil:
 		d.items = nil
-		d.write(quote + "*" + inline(strings.ReplaceAll(title[1], "**", "")) + "*")
+		words := inline(title[1])
+		if !strings.Contains(words, "*") { // else a part of it is bold, or has stars
+			words = "*" + words + "*"
+		}
+		d.write(quote + words)
 	case item != nil:
 		const leastNested = 2 // columns
 		d.leave(indent(text) - leastNested + 1)
@@ -179,16 +183,28 @@ func CodeBlock(text string) string {
 	return fence + "\n" + text + "\n" + fence
 }
 
+// bare is a table's cell without the marks of bold or code that embrace all of it.
+func bare(cell string) string {
+	for _, mark := range []string{"`", "**"} {
+		inner, opened := strings.CutPrefix(cell, mark)
+		inner, closed := strings.CutSuffix(inner, mark)
+		if opened && closed && inner != "" && !strings.Contains(inner, mark) {
+			return inner
+		}
+	}
+	return cell
+}
+
 // columns lines a table's cells up. Wider ones than widest move what stands behind them, and not the other rows.
 func columns(rows []string) string {
 	const maxColumns, widest = 32, 200
 	var widths [maxColumns]int
 	table := make([][]string, len(rows))
 	for i, row := range rows {
-		row = strings.NewReplacer(`\|`, "¦", "\t", " ", "**", "", "`", "").Replace(strings.TrimSpace(row))
+		row = strings.NewReplacer(`\|`, "¦", "\t", " ").Replace(strings.TrimSpace(row))
 		table[i] = strings.SplitN(strings.TrimSuffix(strings.TrimPrefix(row, "|"), "|"), "|", maxColumns)
 		for j, cell := range table[i] {
-			cell = strings.TrimSpace(cell)
+			cell = bare(strings.TrimSpace(cell))
 			if i == 1 {
 				cell = strings.Repeat("-", len(cell))
 			}

@@ -46,7 +46,7 @@ func TestMarkdown(t *testing.T) {
 		{"fence without code", "a\n\n```\n```\n\nb", "a\n\nb"},
 		{"fence in one line", "```ls -l", "```\nls -l\n```"},
 		{"words beside a fence", "```sh and more\nls\n```", "```\nsh and more\nls\n```"},
-		{"headings", "# One\ntext\n\n## **Two** `c` ##\n### *i*", "*One*\ntext\n\n*Two `c`*\n*_i_*"},
+		{"headings", "# One\ntext\n\n## **Two** `c` ##\n### *i*", "*One*\ntext\n\n*Two* `c`\n*_i_*"},
 		{"bullets", "- a\n- b\n  more\n    - c\n+ d\n\n+ e", "* a\n* b\n    more\n    * c\n* d\n\n* e"},
 		{"bullets below text", "Steps:\n- a\n- b\n\nend", "Steps:\n* a\n* b\n\nend"},
 		{"numbers", "3. a\n1. b\n   - c\n\n7) d", "3. a\n1. b\n    * c\n\n7) d"},
@@ -70,7 +70,8 @@ func TestMarkdown(t *testing.T) {
 		{"quote in an item", "- > a\n4. > 4096", "* > a\n4. > 4096"},
 		{"brackets in a label", "[f(a[, b])](#f) [`d`][] [`e`](g)", "f(a[, b]) (#f) [`d`][] `e` (g)"},
 		{"no table", "a | b\nc | d", "a | b\nc | d"},
-		{"fence in a table", "|a|\n|-|\n|x ``` y|", "```\na\n-\nx  y\n```"},
+		{"fence in a table", "|a|\n|-|\n|x ``` y|", "```\na\n-\nx ''' y\n```"},
+		{"stars of file names", "# Run rm **/x\n|a|\n|-|\n|`rm **/y`|\n|rm **/z **|\n|`a` and `b`|", "Run rm **/x\n```\na\n-\nrm **/y\nrm **/z **\n`a` and `b`\n```"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			if got := markdown(state.Clean(state.ForChat, tt.in)); got != tt.want {
