@@ -132,7 +132,7 @@ func cardSize(card *chat.CardWithId) int {
 func (d *cardDraft) card(q *state.Question, how string) *chat.CardWithId {
 	header := &chat.GoogleAppsCardV1CardHeader{Title: q.Kind.Row().Called + how, Subtitle: brief(sessionOf(q), 200)}
 	if dir := cmp.Or(q.CWD, q.ProjectDir); dir != "" {
-		header.Subtitle += " · " + Line(head(dir, 200))
+		header.Subtitle += " · " + Line(brief(state.Clean(state.ForReview, dir), 200))
 	}
 	header.Subtitle += machineOf(q, inCard)
 	return &chat.CardWithId{CardId: TapFunction, Card: &chat.GoogleAppsCardV1Card{Header: header, Sections: d.sections}}

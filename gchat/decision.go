@@ -155,7 +155,7 @@ func ScreenText(header, screen string) string {
 func decisionHeader(kind string, q *state.Question) string {
 	header := "[" + kind + "] Session: " + sessionOf(q) + machineOf(q, inHeader)
 	if dir := cmp.Or(q.CWD, q.ProjectDir); dir != "" {
-		header += "\nFolder: " + field(dir)
+		header += "\nFolder: " + field(state.Clean(state.ForReview, dir))
 	}
 	return header
 }

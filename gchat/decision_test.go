@@ -80,6 +80,18 @@ func TestPermissionText(t *testing.T) {
 	}
 }
 
+// A folder whose name hides something is not shown as another one.
+func TestTheFolderIsShown(t *testing.T) {
+	q := permission("")
+	q.CWD = "/home/me/shop\u200b"
+	_, card := AppTexts(q, "id")
+	for _, text := range []string{QuestionTexts(q)[0], card.Card.Header.Subtitle} {
+		if !strings.Contains(text, "/home/me/shop‹U+200B›") {
+			t.Errorf("%q", text)
+		}
+	}
+}
+
 // A command's end is in the message, however long the command is, and the whole of it comes for "more".
 func TestTheEndOfACommandIsShown(t *testing.T) {
 	for name, command := range map[string]string{
