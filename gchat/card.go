@@ -209,7 +209,7 @@ func (d *cardDraft) permission(q *state.Question, line int) {
 	if q.TerminalOnly {
 		d.paragraph(terminalOnly)
 	} else {
-		d.paragraph(strings.TrimSpace(alwaysAllows(q, state.LabelAlways)))
+		d.paragraph(strings.TrimSpace(alwaysAllows(q, state.LabelAlways, "")))
 	}
 	d.field(0, "A reason, if you deny it")
 	d.buttons(buttons...)

@@ -172,13 +172,13 @@ func permissionText(q *state.Question, line int) string {
 	return text
 }
 
-// alwaysAllows is the line that says what "always" allows, where that is offered, by the word that is there for it.
-func alwaysAllows(q *state.Question, word string) string {
-	always := field(q.AlwaysAllows)
-	if always == "" || !offers(q, state.LabelAlways) {
+// alwaysAllows is the line that says what "always" allows, where that is offered, by the word that is there for it. The mark of code
+// around it, where a message has markup, keeps the stars of rules.
+func alwaysAllows(q *state.Question, word, mark string) string {
+	if q.AlwaysAllows == "" || !offers(q, state.LabelAlways) {
 		return ""
 	}
-	return `"` + word + `" allows: ` + closed(always) + "\n"
+	return `"` + word + `" allows: ` + mark + closed(field(q.AlwaysAllows)) + mark + "\n"
 }
 
 // autoAllows is what Claude Code does without asking after a plan was approved so: its mode acceptEdits.
@@ -229,7 +229,7 @@ func decidedText(q *state.Question) string {
 	case state.LabelAllow:
 		text += "Allowed: " + briefly(q)
 	case state.LabelAlways:
-		text += "Allowed: " + briefly(q) + "\nAlways allowed from now on: " + field(q.AlwaysAllows)
+		text += "Allowed: " + briefly(q) + "\nAlways allowed from now on: `" + closed(field(q.AlwaysAllows)) + "`"
 	case state.LabelDeny:
 		text += "Denied: " + briefly(q)
 	case state.LabelApprove:

@@ -74,7 +74,7 @@ func FuzzParseDecision(f *testing.F) {
 
 func TestPermissionText(t *testing.T) {
 	want := "[Permission] Session: shop\nFolder: /home/me/shop\n\nBash: Clean up\n```\nrm -rf build\n```\n\n" +
-		"\"always\" allows: Bash(rm *)\nReply yes or no (with a reason if you like: \"no, use git mv\"), or always.\nThread key: ask-user-01234567"
+		"\"always\" allows: `Bash(rm *)`\nReply yes or no (with a reason if you like: \"no, use git mv\"), or always.\nThread key: ask-user-01234567"
 	if got := QuestionTexts(permission("Bash(rm *)")); len(got) != 1 || got[0] != want {
 		t.Errorf("%q", got)
 	}
@@ -157,7 +157,7 @@ func TestDecidedText(t *testing.T) {
 		want string
 	}{
 		{at(state.AskedPermission, state.LabelAllow, "", "chat"), "Allowed: Bash: rm -rf build"},
-		{at(state.AskedPermission, state.LabelAlways, "", "chat"), "Allowed: Bash: rm -rf build\nAlways allowed from now on: Bash(rm *)"},
+		{at(state.AskedPermission, state.LabelAlways, "", "chat"), "Allowed: Bash: rm -rf build\nAlways allowed from now on: `Bash(rm *)`"},
 		{at(state.AskedPermission, state.LabelDeny, "use\ngit", "chat"), "Denied: Bash: rm -rf build\nReason: use\n  git"},
 		{at(state.AskedPermission, state.LabelAllow, "", "terminal"), "Allowed: Bash: rm -rf build\n\nAnswered in the terminal."},
 		{at(state.AskedPermission, "", "", "terminal"), "Bash: rm -rf build\n\nAnswered in the terminal."},

@@ -328,10 +328,10 @@ func alwaysAllows(suggestions json.RawMessage, guarded bool, never func(tool str
 		words = append(words, strings.Join(what, ", ")+" "+places[s.Destination])
 	}
 	shown, whole := visible(state.ForReview, strings.Join(words, "; "))
-	if !whole || len(shown) > state.MostAbout {
-		return ""
+	if !whole || len(shown) > state.MostAbout || oneLine(shown) != shown || strings.Contains(shown, "`") {
+		return "" // one line of code cannot show it as it is
 	}
-	return oneLine(shown)
+	return shown
 }
 
 // alsoAllowed are the tools whose calls a rule of a tool may allow: a folder that may be read is read by commands, too.

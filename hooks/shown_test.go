@@ -104,6 +104,8 @@ func TestAlwaysAllows(t *testing.T) {
 		`[{"type":"setMode","mode":"bypassPermissions","destination":"session"}]`:                                                                                                          "",
 		`[{"type":"addRules","rules":[{"toolName":"Bash"}],"behavior":"deny","destination":"session"}]`:                                                                                    "",
 		`[{"type":"addRules","rules":[{}],"behavior":"allow","destination":"session"}]`:                                                                                                    "",
+		`[{"type":"addRules","rules":[{"toolName":"Bash","ruleContent":"ls\nrm *"}],"behavior":"allow","destination":"session"}]`:                                                          "",
+		"[{\"type\":\"addRules\",\"rules\":[{\"toolName\":\"Bash\",\"ruleContent\":\"echo `id`\"}],\"behavior\":\"allow\",\"destination\":\"session\"}]":                                   "",
 		`[{"type":"addDirectories","directories":[""],"destination":"session"}]`:                                                                                                           "",
 		`[{"type":"addDirectories","directories":["/x"],"destination":"session"},{"type":"new"}]`:                                                                                          "",
 		`[{"type":"addDirectories","directories":["/x"],"destination":"nowhere"}]`:                                                                                                         "",

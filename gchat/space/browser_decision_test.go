@@ -16,7 +16,7 @@ import (
 
 const (
 	askBash = "[Permission] Session: web-shop\nFolder: /home/ann/web-shop\n\nBash: Delete the build folder\n```\nrm -rf build\n```\n\n" +
-		"\"always\" allows: rm -rf build:* in this folder\n" +
+		"\"always\" allows: `rm -rf build:* in this folder`\n" +
 		"Reply yes or no (with a reason if you like: \"no, use git mv\"), or always.\nThread key: permission-1"
 	askEdit = "[Permission] Session: web-shop\nFolder: /home/ann/web-shop\n\nEdit: cart/total.go\n```\n func total(items []Item) int {\n" +
 		"-\treturn len(items)\n+\tsum := 0\n+\tfor _, item := range items {\n+\t\tsum += item.Price * item.Count\n+\t}\n+\treturn sum\n }\n```\n" +

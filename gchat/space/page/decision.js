@@ -48,7 +48,7 @@ function readPermission(lines, mayAlways) {
     tool: named[1] ?? '', about: named[2] ?? '',
     text: before.slice(named[1] ? 1 : 0).filter((line) => line !== always && line !== more).join('\n'),
     shown: block ? lines.slice(from + 1, to).join('\n') : '',
-    always: mayAlways ? always?.slice('"always" allows: '.length) ?? '' : null,
+    always: mayAlways ? always?.slice('"always" allows: '.length).replace(/^`(.*)`$/, '$1') ?? '' : null,
     more: more?.slice(1).split(':')[0] ?? '',
   };
 }
