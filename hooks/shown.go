@@ -23,6 +23,9 @@ import (
 // mostShown bounds what is kept of a command, a diff or a plan, in bytes.
 const mostShown = 200 << 10
 
+// mostDeep is how many brackets an input has that is laid out in lines: 9,000 within each other would take a gigabyte.
+const mostDeep = 4000
+
 // shownCall is what a person sees before they allow a call. Nothing in it is invisible, and keys of known makers are masked.
 type shownCall struct {
 	about string   // what it is for, in one line: Claude's words of a command, a file, an address
@@ -71,7 +74,8 @@ func permissionShown(tool string, input json.RawMessage, folders ...string) (c s
 		about = cmp.Or(about, text("url"), text("description"))
 		var members bytes.Buffer // a line for each
 		shown, given = string(input), nil
-		if json.Indent(&members, input, "", "  ") == nil {
+		deep := bytes.Count(input, []byte("["))+bytes.Count(input, []byte("{")) > mostDeep
+		if !deep && json.Indent(&members, input, "", "  ") == nil {
 			shown = members.String()
 		}
 	}

@@ -159,6 +159,10 @@ func TestWhatIsTooLongIsNotWhole(t *testing.T) {
 			t.Errorf("%s: whole %v, %d bytes", name, c.whole, len(c.shown))
 		}
 	}
+	deep := `{"a":` + strings.Repeat("[", 9000) + strings.Repeat("]", 9000) + `}`
+	if c := permissionShown("mcp__x", json.RawMessage(deep), dir); c.shown != deep || !c.whole {
+		t.Errorf("a deep input: %d bytes, whole %v", len(c.shown), c.whole)
+	}
 	changed := strings.Replace(was.String(), "line 10000 of the old", "line 10000 of the new", 1)
 	input, _ := json.Marshal(map[string]any{"file_path": file, "content": changed})
 	if c := permissionShown("Write", input, dir); !c.whole || strings.Count(c.shown, "\n") != 7 {
