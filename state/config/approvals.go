@@ -85,7 +85,7 @@ func (c *Config) NeverRemotely(tool string, texts ...string) bool {
 	if state.Shell(tool) {
 		begin, end = "(?:^|[\\s;&|(){}`'\"$=])", "\\s*(?:$|[;&|)`'\"])"
 		for _, command := range texts {
-			command = strings.Join(strings.Fields(strings.NewReplacer("\\\n", " ", "\n", ";").Replace(command)), " ")
+			command = strings.Join(strings.Fields(strings.NewReplacer("\\\n", "", "\n", ";").Replace(command)), " ")
 			bare := strings.NewReplacer(`"`, "", "'", "", `\`, "").Replace(command) // "git" p\ush is git push
 			texts = append(texts, command, bare)
 		}
@@ -97,9 +97,13 @@ func (c *Config) NeverRemotely(tool string, texts ...string) bool {
 		}
 		glob, whole := strings.CutSuffix(glob, ")")
 		fits, err := regexp.Compile("(?s)" + begin + strings.ReplaceAll(regexp.QuoteMeta(glob), `\*`, ".*") + end)
-		return !called || !whole || err != nil || slices.ContainsFunc(texts, fits.MatchString) // in doubt it names more, not less
+		return !called || !whole || tool == skillTool || err != nil || slices.ContainsFunc(texts, fits.MatchString) // in doubt it names more, not less
 	})
 }
+
+// skillTool asks only for a skill that allows tools itself, and then runs its own commands (2.1.197 and 2.1.332). Which these are
+// stands in no call of it, so each pattern may name them.
+const skillTool = "Skill"
 
 // namesTool says whether a pattern's tool, in which "*" stands for any characters, may be this one, or one that runs commands as
 // this one does.
@@ -108,7 +112,7 @@ func namesTool(name, tool string) bool {
 	if state.Shell(tool) {
 		alike = state.Shells
 	}
-	return slices.ContainsFunc(alike, func(tool string) bool {
+	return tool == skillTool || slices.ContainsFunc(alike, func(tool string) bool {
 		fits, err := path.Match(name, tool)
 		return fits || err != nil
 	})

@@ -32,6 +32,9 @@ func TestNeverRemotely(t *testing.T) {
 		{"Bash", "BashOutput", "anything", false},
 		{"Bash(git push*)", "Monitor", "while sleep 9; do git push; done", true}, // a command, whichever tool runs it
 		{"PowerShell(git push*)", "Bash", "git push", true},
+		{"Bash(git push*)", "Bash", "git pu\\\nsh", true},
+		{"Bash(git push*)", "Skill", `{"skill":"deploy"}`, true}, // which may allow it
+		{"mcp__prod*", "Skill", `{"skill":"deploy"}`, true},
 		{"Bash(git push*)", "Monitor", "tail -f log", false},
 		{"mcp__prod*", "mcp__prod__drop", "{}", true},
 		{"Write(*/.env)", "Write", "/home/x/.env", true},
