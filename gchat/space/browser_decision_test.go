@@ -181,6 +181,8 @@ func TestHostileDecisions(t *testing.T) {
 		"Reply yes or no (x), or always.\nThread key: k\n\u202etxt.exe"
 	text := strings.NewReplacer("rm -rf build\n", evil+strings.Repeat("x", 300)+"END\n", "Delete the build folder", "*x* <b>y</b> \u202ez").Replace(askTerminal)
 	text = strings.Replace(text, "git push --force", evil, 1)
+	openThread(t, ctx, ask(t, s, srv.URL, "always", askBash))
+	until(t, ctx, `document.querySelector('.card .always').textContent === '“Always” allows: rm -rf build:* in this folder'`)
 	openThread(t, ctx, ask(t, s, srv.URL, "evil", text))
 	wantButtons(t, ctx, "Deny")
 	until(t, ctx, `!document.querySelector('.card img, .card .always') && document.querySelector('.shown').textContent.includes('<img src=x onerror=alert(1)>')`)
@@ -191,7 +193,10 @@ func TestHostileDecisions(t *testing.T) {
 	until(t, ctx, `document.querySelector('.shown').scrollWidth <= document.querySelector('.shown').clientWidth && document.querySelector('.shown').clientWidth < 390`)
 
 	thread := ask(t, s, srv.URL, "mine", askBash)
-	until(t, ctx, `document.querySelector('#threads').textContent.includes('Bash: rm -rf build (Delete the build folder)')`) // as in status
+	ask(t, s, srv.URL, "watch", strings.Replace(askBash, "Bash: ", "Monitor: ", 1))
+	for _, tool := range []string{"Bash", "Monitor"} { // as in status
+		until(t, ctx, `document.querySelector('#threads').textContent.includes('`+tool+`: rm -rf build (Delete the build folder)')`)
+	}
 	for _, said := range []string{askEdit, "[Answered] web-shop\n\nAllowed"} {
 		if _, err := s.Say(nil, thread, said); err != nil {
 			t.Fatal(err)

@@ -180,7 +180,8 @@ export function describe(all, t) {
   if (m.decision) {
     const { kind, tool, about, text, shown } = m.decision;
     // A command goes before Claude's words about it.
-    const asks = tool === 'Bash' && shown ? `${shown.replace(/\n+/g, ' ')} ${about && `(${about})`}`.trim() : about;
+    const shell = /^(Bash|Monitor|PowerShell)$/.test(tool);
+    const asks = shell && shown ? `${shown.replace(/\n+/g, ' ')} ${about && `(${about})`}`.trim() : about;
     const line = kind === 'permission' ? [tool, asks].filter(Boolean).join(': ') : '';
     const start = t.messages[startOf(t, at)];
     return { ...told, title: m.tag, line: line || plain(start === m ? text : start.body.replace(/^Folder: .*\n*/, '')) };
