@@ -267,5 +267,9 @@ func briefly(q *state.Question) string {
 	if len(about) > state.MostAbout {
 		about = ends(about, state.MostAbout)
 	}
-	return field(q.Tool) + ": " + clause(about)
+	about = clause(about)
+	if strings.ContainsAny(about, "*_~") && !strings.Contains(about, "`") { // as code, Chat's markup takes none of them
+		about = "`" + about + "`"
+	}
+	return field(q.Tool) + ": " + about
 }

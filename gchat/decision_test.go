@@ -152,6 +152,8 @@ func TestDecidedText(t *testing.T) {
 	}
 	watch := at(state.AskedPermission, state.LabelAllow, "", "chat")
 	watch.Tool = "Monitor"
+	stars := at(state.AskedPermission, state.LabelAllow, "", "chat")
+	stars.Shown = "git add *.go src/*.go"
 	for _, test := range []struct {
 		q    *state.Question
 		want string
@@ -164,6 +166,7 @@ func TestDecidedText(t *testing.T) {
 		{at(state.AskedPlan, state.LabelApprove, "", "chat"), "Approved the plan."},
 		{at(state.AskedPlan, state.LabelSendBack, "x", "chat"), "Sent the plan back.\nReason: x"},
 		{watch, "Allowed: Monitor: rm -rf build"},
+		{stars, "Allowed: Bash: `git add *.go src/*.go`"},
 	} {
 		if got := noteText(test.q, state.Owed{About: state.NoteClosed}); got != "[Answered] shop\n\n"+test.want {
 			t.Errorf("%q, want %q", got, test.want)
