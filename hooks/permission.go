@@ -164,9 +164,13 @@ func refusalOf(q *state.Question) string {
 func decision(e *Event, q *state.Question) map[string]any {
 	allow := map[string]any{"behavior": "allow"}
 	switch label, _ := q.Decision(); label {
-	case state.LabelAllow:
-	case state.LabelAlways:
-		allow["updatedPermissions"] = e.Suggestions
+	case state.LabelAllow, state.LabelAlways:
+		if permissionShown(e.ToolName, e.ToolInput, e.CWD, q.ProjectDir).about != q.About {
+			return nil // its file leads elsewhere since it was shown, which 2.1.197 does not see
+		}
+		if label == state.LabelAlways {
+			allow["updatedPermissions"] = e.Suggestions
+		}
 	case state.LabelApprove, state.LabelApproveAuto:
 		if plan, _ := planShown(e.ToolInput, string(e.Transcript), true); planHash(plan) != q.InputHash {
 			return nil // its file was written since it was shown

@@ -2,6 +2,7 @@ package hooks
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -324,6 +325,33 @@ func TestAPathIsShownFromTheWorkingFolder(t *testing.T) {
 		if permissionShown("Write", input, project).whole {
 			t.Error("a path that a message shortens may be allowed")
 		}
+	}
+}
+
+// A link may lead elsewhere after it was shown: what it leads to by then is not allowed.
+func TestAnotherFileIsNotAllowed(t *testing.T) {
+	dir := t.TempDir()
+	for _, name := range []string{"a", "b"} {
+		writeFile(t, filepath.Join(dir, name), name)
+	}
+	link := filepath.Join(dir, "link")
+	input, _ := json.Marshal(map[string]string{"file_path": link})
+	e := &Event{ToolName: "Read", ToolInput: input, CWD: dir, Suggestions: json.RawMessage("[]")}
+	for _, label := range []string{state.LabelAllow, state.LabelAlways} {
+		if err := os.Symlink("a", link); err != nil {
+			t.Fatal(err)
+		}
+		q := &state.Question{About: permissionShown("Read", input, dir).about, Questions: []state.Prompt{{Question: "p"}}, Answers: map[string]string{"p": label}}
+		if d := decision(e, q); d["behavior"] != "allow" || (d["updatedPermissions"] != nil) != (label == state.LabelAlways) {
+			t.Errorf("%s: %v", label, d)
+		}
+		if err := errors.Join(os.Remove(link), os.Symlink("b", link)); err != nil {
+			t.Fatal(err)
+		}
+		if d := decision(e, q); d != nil {
+			t.Errorf("%s: another file is allowed: %v", label, d)
+		}
+		os.Remove(link)
 	}
 }
 
