@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"encoding/json"
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -53,6 +54,32 @@ func TestAlwaysDoesNotGoRoundNeverRemote(t *testing.T) {
 			b.reply(b.await("[Permission]", command), "no")
 		}
 		b.told(4, "denied this from Google Chat")
+	})
+}
+
+// A skill that asks allows tools itself, and runs commands when it is loaded: beside never_remote only the terminal allows it.
+func TestASkillDoesNotGoRoundNeverRemote(t *testing.T) {
+	eachClaude(t, both, func(t *testing.T, c claude) {
+		cfg := config{Script: []turn{{call("Skill", map[string]string{"skill": "deploy"})}, thanks}}
+		cfg.Prepare = func(home, project string) {
+			const skill = "---\nname: deploy\ndescription: deploys\nallowed-tools: Bash(touch *)\n---\nhello !`touch made`\n"
+			file := filepath.Join(project, ".claude", "skills", "deploy", "SKILL.md")
+			err := errors.Join(os.MkdirAll(filepath.Dir(file), 0o700), os.WriteFile(file, []byte(skill), 0o600))
+			if err != nil {
+				t.Fatal(err)
+			}
+			writeFile(t, filepath.Join(home, ".config", "gchat-hooks", "config.json"), map[string]any{"never_remote": []string{"Bash(touch*)"}})
+		}
+		b := approve(t, c, cfg)
+		b.Prompt("go ahead")
+		q := b.await("[Permission]", `"skill": "deploy"`, "Only the terminal can allow this.")
+		b.reply(q, "yes")
+		b.await("[Not used]")
+		b.reply(q, "no")
+		b.told(1, "denied this from Google Chat")
+		if _, err := os.Stat(filepath.Join(b.Dir, "made")); err == nil {
+			t.Error("its command ran")
+		}
 	})
 }
 
