@@ -135,6 +135,9 @@ func visible(place state.Place, text string) (shown string, whole bool) {
 	if place == state.ForReview {
 		shown = lettersAlike(shown)
 	}
+	shown = noLonger().ReplaceAllStringFunc(shown, func(end string) string {
+		return strings.NewReplacer(" ", "‹U+0020›", "\t", "‹U+0009›").Replace(end)
+	})
 	shown = manyBreaks().ReplaceAllStringFunc(shown, func(run string) string {
 		return fmt.Sprintf("\n‹%d blank lines›\n", strings.Count(run, "\n")-1)
 	})
@@ -179,6 +182,7 @@ func isAlike(r rune) bool {
 
 var (
 	manyBreaks = state.Pattern(`\n(?:[\t\pZ]*\n){4,}`)
+	noLonger   = state.Pattern(`(?m)\\[\t ]+$`) // with a blank behind it, a backslash ends no line for a shell
 	manyBlanks = state.Pattern(`[\t\pZ]{40,}`)
 )
 
