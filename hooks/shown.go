@@ -111,7 +111,7 @@ var mainInput = map[string]string{
 // fileMembers name the member of a tool's input that is a file or a folder.
 var fileMembers = map[string]string{
 	"Edit": "file_path", "MultiEdit": "file_path", "Write": "file_path", "Read": "file_path", "NotebookEdit": "notebook_path",
-	"NotebookRead": "notebook_path", "Glob": "path", "Grep": "path", "LS": "path",
+	"NotebookRead": "notebook_path", "Glob": "path", "Grep": "path", "LS": "path", "LSP": "filePath", "Artifact": "file_path",
 }
 
 // mostDiffed bounds what is read of a file, and compared with what is written in its place, in bytes.

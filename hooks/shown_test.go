@@ -69,6 +69,8 @@ func TestPermissionShown(t *testing.T) {
 		"over a large one": {"Write", "large", "‹replaces a file of 2097152 bytes, which is not shown›\n+x", map[string]any{"file_path": filepath.Join(dir, "large"), "content": "x"}},
 		"a read through a link": {"Read", "OUT/keys (outside of the folder) (through the link docs/keys)", "{\n  \"file_path\": \"docs/keys\"\n}", map[string]any{
 			"file_path": "docs/keys"}},
+		"a page through a link": {"Artifact", "OUT/page (outside of the folder) (through the link docs/page)", "{\n  \"file_path\": \"docs/page\"\n}", map[string]any{
+			"file_path": "docs/page"}},
 		"a new file through a link":   {"Write", "OUT/new (outside of the folder) (through the link docs/new)", "+x", map[string]any{"file_path": "docs/new", "content": "x"}},
 		"a link to what is not there": {"Write", "OUT/later (outside of the folder) (through the link soon)", "+x", map[string]any{"file_path": "soon", "content": "x"}},
 	} {
