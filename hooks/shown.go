@@ -134,6 +134,9 @@ func visible(place state.Place, text string) (shown string, whole bool) {
 	shown = state.Clean(place, state.MaskKeys(shorter(text)))
 	if place == state.ForReview {
 		shown = lettersAlike(shown)
+		shown = noOption().ReplaceAllStringFunc(shown, func(begin string) string {
+			return strings.NewReplacer("–", "‹U+2013›", "—", "‹U+2014›").Replace(begin)
+		})
 	}
 	shown = noLonger().ReplaceAllStringFunc(shown, func(end string) string {
 		return strings.NewReplacer(" ", "‹U+0020›", "\t", "‹U+0009›").Replace(end)
@@ -182,7 +185,8 @@ func isAlike(r rune) bool {
 
 var (
 	manyBreaks = state.Pattern(`\n(?:[\t\pZ]*\n){4,}`)
-	noLonger   = state.Pattern(`(?m)\\[\t ]+$`) // with a blank behind it, a backslash ends no line for a shell
+	noOption   = state.Pattern(`(?m)(?:^|[\s"'=])[–—]+[A-Za-z]`) // a long dash before a word makes no option of it
+	noLonger   = state.Pattern(`(?m)\\[\t ]+$`)                  // with a blank behind it, a backslash ends no line for a shell
 	manyBlanks = state.Pattern(`[\t\pZ]{40,}`)
 )
 

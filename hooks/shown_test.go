@@ -50,8 +50,8 @@ func TestPermissionShown(t *testing.T) {
 		"blanks":         {"Bash", "", "ls ‹5000 blanks› ; rm -rf /", map[string]any{"command": "ls" + strings.Repeat(" ", 5000) + "; rm -rf /"}},
 		"no longer line": {"Bash", "", "echo \\‹U+0020›\nrm x \\\n-f", map[string]any{"command": "echo \\ \nrm x \\\n-f"}},
 		"letters alike":  {"Bash", "", "curl ‹U+0430›pple.com # Привет, мир: x=µs Goで", map[string]any{"command": "curl аpple.com # Привет, мир: x=µs Goで"}},
-		"signs alike": {"Bash", "", "rsync ‹U+2011›n a‹U+2215›b x>‹U+0338›y ‹U+037E› e\u0301 ñ", map[string]any{
-			"command": "rsync ‑n a∕b x>\u0338y \u037e e\u0301 ñ"}},
+		"signs alike": {"Bash", "", "rsync ‹U+2013›n ‹U+2014›del x – y 1–2 ‹U+2011›n a‹U+2215›b x>‹U+0338›y ‹U+037E› e\u0301 ñ", map[string]any{
+			"command": "rsync –n —del x – y 1–2 ‑n a∕b x>\u0338y \u037e e\u0301 ñ"}},
 		"hidden joiners": {"Bash", "", "ls ‹U+200D›" + "\n‹U+200D›\nrm", map[string]any{"command": "ls \u200d\n\u200d\nrm"}},
 		"a key":          {"Bash", "", "TOKEN=ghp_••• ./run", map[string]any{"command": "TOKEN=ghp_abcdefghij0123456789 ./run"}},
 		"no key":         {"Bash", "", `echo "password="; touch PWN; echo "x"`, map[string]any{"command": `echo "password="; touch PWN; echo "x"`}},
