@@ -172,8 +172,8 @@ func permissionText(q *state.Question, line int) string {
 	return text
 }
 
-// alwaysAllows is the line that says what "always" allows, where that is offered, by the word that is there for it. The mark of code
-// around it, where a message has markup, keeps the stars of rules.
+// alwaysAllows is the line that says what "always" allows, where that is offered, by the word that is there for it. The mark of
+// code around it, where a message has markup, keeps the stars of rules.
 func alwaysAllows(q *state.Question, word, mark string) string {
 	if q.AlwaysAllows == "" || !offers(q, state.LabelAlways) {
 		return ""

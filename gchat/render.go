@@ -35,7 +35,8 @@ func pieces(q *state.Question, line int) (header, text, how string) {
 	case m.Long:
 		return decisionHeader("Plan", q), longText(q), how + HowToDecide(q) + key
 	case m.Decides:
-		return decisionHeader("Permission", q), permissionText(q, line), how + alwaysAllows(q, "always", "`") + HowToDecide(q) + key
+		how += alwaysAllows(q, "always", "`") + HowToDecide(q) + key
+		return decisionHeader("Permission", q), permissionText(q, line), how
 	}
 	text = questionText(q)
 	if len(text) > mostAsked {

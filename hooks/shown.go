@@ -179,8 +179,8 @@ func lettersAlike(text string) string {
 
 // isAlike says whether a letter is of a script with such letters, a mathematical one, or the sign for Kelvin.
 func isAlike(r rune) bool {
-	return r >= utf8.RuneSelf && unicode.In(r, unicode.Greek, unicode.Cyrillic, unicode.Armenian, unicode.Cherokee, unicode.Coptic,
-		unicode.Lisu) || r >= 0x1d400 && r <= 0x1d7ff || r == '\u212a'
+	return r >= utf8.RuneSelf && unicode.In(r, unicode.Greek, unicode.Cyrillic, unicode.Armenian, unicode.Cherokee,
+		unicode.Coptic, unicode.Lisu) || r >= 0x1d400 && r <= 0x1d7ff || r == '\u212a'
 }
 
 var (

@@ -97,7 +97,8 @@ func (c *Config) NeverRemotely(tool string, texts ...string) bool {
 		}
 		glob, whole := strings.CutSuffix(glob, ")")
 		fits, err := regexp.Compile("(?s)" + begin + strings.ReplaceAll(regexp.QuoteMeta(glob), `\*`, ".*") + end)
-		return !called || !whole || tool == skillTool || err != nil || slices.ContainsFunc(texts, fits.MatchString) // in doubt it names more, not less
+		unsure := !called || !whole || tool == skillTool || err != nil // in doubt it names more, not less
+		return unsure || slices.ContainsFunc(texts, fits.MatchString)
 	})
 }
 
