@@ -314,7 +314,7 @@ func alwaysAllows(suggestions json.RawMessage, guarded bool, never func(tool str
 		switch {
 		case s.Type == "addRules" && s.Behavior == "allow":
 			for _, rule := range s.Rules {
-				if rule.Tool == "" || guarded && slices.ContainsFunc(alsoAllowed(rule.Tool), never) {
+				if rule.Tool == "" || guarded && (ofSeveral(rule.Tool) || slices.ContainsFunc(alsoAllowed(rule.Tool), never)) {
 					return ""
 				}
 				if rule.Content != "" {
@@ -344,6 +344,11 @@ func alwaysAllows(suggestions json.RawMessage, guarded bool, never func(tool str
 		return "" // one line of code cannot show it as it is
 	}
 	return shown
+}
+
+// ofSeveral says whether a rule of that name is for several tools: all of an MCP server, or those that a star stands for.
+func ofSeveral(tool string) bool {
+	return strings.Contains(tool, "*") || strings.HasPrefix(tool, "mcp__") && strings.Count(tool, "__") == 1
 }
 
 // alsoAllowed are the tools whose calls a rule of a tool may allow: a folder that may be read is read by commands, too.
