@@ -42,6 +42,7 @@ type Message struct {
 	Reply       bool   // in a thread that another message began
 	ClientID    string // it was posted with that MessageID; "" for none
 	Quotes      string // the message that it quotes, spaces/S/messages/M; "" for none
+	Unsure      bool   // several questions wait in its thread, and it quotes none of them
 }
 
 // API is the Chat API, at Google or at what stands in for it.

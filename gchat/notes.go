@@ -37,6 +37,9 @@ func NoteTexts(q *state.Question, owed state.Owed) []string {
 	case state.NoteLate:
 		text = lateText(q)
 	case state.NoteUnclear:
+		if owed.Seen == WhichOne {
+			return []string{WhichOne}
+		}
 		text = strings.TrimSpace(unclearText(q, q.Reply(owed.Reply)) + " " + owed.Seen)
 	case state.NoteKept:
 		text = keptText(q, q.Reply(owed.Reply))
@@ -85,6 +88,9 @@ const (
 
 // TooEarly is the Seen of a NoteUnclear about a reply that came between the messages of a plan.
 const TooEarly = "You wrote that before all of it was here."
+
+// WhichOne is the Seen of a NoteUnclear, and all of it, about a reply that may be for another question of its thread.
+const WhichOne = "[Not used] Several questions wait in this thread. Quote the message that you answer."
 
 // TimedHint is the Seen of a NoteUnclear where a yes may be given for a while.
 const TimedHint = `"yes 30m" allows for a while.`

@@ -76,6 +76,7 @@ func TestNoteText(t *testing.T) {
 			"[Kept] There is no such pane; your message goes in as soon as it can be typed.", ""},
 		{"decides nothing", state.Question{Kind: state.AskedPermission}, state.Owed{About: state.NoteUnclear, Seen: TimedHint},
 			"[Not used] That decides nothing. Reply yes or no", `"yes 30m" allows for a while.`},
+		{"for which one", state.Question{Kind: state.AskedPermission}, state.Owed{About: state.NoteUnclear, Seen: WhichOne}, WhichOne, ""},
 		{"half typed", state.Question{Typing: &state.Typing{Result: "dirty", Why: "a dialog came"}},
 			state.Owed{About: state.NoteNotTyped}, "[Look] Please finish the dialog in the terminal. Your answer was not typed to its end: a dialog came.", ""},
 		{"unknown", state.Question{}, state.Owed{About: "x"}, "", ""},

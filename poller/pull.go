@@ -283,12 +283,8 @@ func (p *Poller) writeSaid(ctx context.Context, app *gchat.App, one gchat.Pulled
 	if m.CreateTime.IsZero() {
 		m.CreateTime = one.At
 	}
-	if m.Quotes != "" && len(v.records[m.ThreadName]) == 0 {
-		for _, qs := range v.records {
-			if i := slices.IndexFunc(qs, func(q *state.Question) bool { return q.MessageName == m.Quotes }); i >= 0 {
-				m.ThreadName = qs[i].ThreadName
-			}
-		}
+	if q := v.quoted(m); q != nil {
+		m.ThreadName = q.ThreadName
 	}
 	waits, silent := p.unknownFor(app, one)
 	isNew := gchat.IsNew(m.Text) && p.starts && strings.HasPrefix(m.Name, app.Space+"/")

@@ -245,7 +245,9 @@ func TestOneReplyAnswersOneQuestionOfAThread(t *testing.T) {
 	older, newer := d.ask(d.posted), d.ask(d.posted)
 	x := newReading(d, older)
 	first := d.thread(older)
-	d.change(newer, func(q *state.Question) { q.ThreadName, q.AskedAt = first.Thread.Name, q.AskedAt.Add(time.Second) })
+	d.change(newer, func(q *state.Question) {
+		q.ThreadName, q.ThreadKey, q.AskedAt = first.Thread.Name, older.ThreadKey, q.AskedAt.Add(time.Second)
+	})
 	x.mustRead()
 	x.mustRead()
 	if d.load(older).Answers["Which?"] != "Two" || d.load(newer).Status != state.Pending {
@@ -255,6 +257,45 @@ func TestOneReplyAnswersOneQuestionOfAThread(t *testing.T) {
 	x.mustRead()
 	if d.load(newer).Answers["Which?"] != "One" || len(d.load(older).Replies) != 1 {
 		t.Errorf("newer %v, older has %d replies", d.load(newer).Answers, len(d.load(older).Replies))
+	}
+}
+
+// In a space without threads a reply answers the question that it quotes, and none without a quote, also once the other is over.
+func TestInASpaceWithoutThreadsAQuoteSaysWhatIsAnswered(t *testing.T) {
+	d := newDesk(t)
+	first, second := d.ask(d.posted), d.ask(d.posted)
+	at := d.load(second).PostedAt.Add(time.Second)
+	d.change(second, func(q *state.Question) { q.ThreadName = first.ThreadName })
+	x := newReading(d, first)
+	say := func(name, text, quotes string) {
+		x.p.round(t.Context())
+		n := &pass{view: x.p.views()[x.r.chat], given: map[*state.Question][]gchat.Message{}}
+		r := &reader{Poller: x.p, chat: x.r.chat, api: &gchat.API{}, mark: &state.Space{}}
+		m := gchat.Message{Name: space.Name + "/messages/" + name, ThreadName: first.ThreadName, Text: text, CreateTime: at, Quotes: quotes}
+		m.Sender, m.Human = "users/1", true
+		r.take(n, []gchat.Message{m})
+		for q, ms := range n.given {
+			if err := r.writeReplies(n.view, q, ms); err != nil {
+				t.Fatal(err)
+			}
+		}
+		x.p.round(t.Context())
+	}
+	say("a", "1", "")
+	if q := d.load(first); q.Status != state.Pending || fmt.Sprint(d.notes(q)) != "["+state.NoteUnclear+"]" {
+		t.Errorf("%s, told %q", q.Status, d.notes(q))
+	}
+	say("b", "2", second.MessageName)
+	if got := d.load(second).Answers["Which?"]; got != "Two" {
+		t.Errorf("the quoted one is answered with %q", got)
+	}
+	say("a", "1", "")
+	if q := d.load(first); q.Status != state.Pending {
+		t.Errorf("answered with %v", q.Answers)
+	}
+	say("c", "1", "")
+	if got := d.load(first).Answers["Which?"]; got != "One" {
+		t.Errorf("the last one that is open is answered with %q", got)
 	}
 }
 

@@ -124,6 +124,7 @@ type Reply struct {
 	Text        string              `json:"text"`
 	CreateTime  time.Time           `json:"create_time"` // the server's clock
 	Verdict     Verdict             `json:"verdict,omitempty"`
+	Unsure      bool                `json:"unsure,omitempty"` // it may be for another question of its thread
 	Choice      string              `json:"choice,omitempty"` // of a tap: which button it was
 	Inputs      map[string][]string `json:"inputs,omitempty"` // of a tap: what the card's fields held
 }

@@ -91,6 +91,10 @@ func Reply(cfg *config.Config, q *state.Question, r *state.Reply, now time.Time)
 			owe(state.NoteNoText)
 		}
 		return
+	case r.Unsure:
+		r.Verdict = state.AskedBack
+		q.Owes = append(q.Owes, state.Owed{About: state.NoteUnclear, Reply: r.MessageName, Seen: gchat.WhichOne})
+		return
 	case !q.Mode.Row().Asks:
 		claim(q, r, text, nil, now)
 		return
