@@ -10,9 +10,11 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"sync"
 
 	"cloud.google.com/go/auth"
 	"cloud.google.com/go/auth/credentials"
+	"cloud.google.com/go/auth/httptransport"
 
 	"gchat-hooks/state"
 	"gchat-hooks/state/config"
@@ -78,6 +80,54 @@ func findCredentials(path, appScope, userScope string) (*auth.Credentials, error
 		return nil, fmt.Errorf("credentials file: type %q is neither service_account nor impersonated_service_account", file.Type)
 	}
 	return nil, fmt.Errorf("credentials file: type %q is neither service_account nor authorized_user", file.Type)
+}
+
+// renewing adds a token. One that Google takes no more, before its time is up, it replaces by a new one, and asks once more.
+type renewing struct {
+	file, app, user string // see findCredentials
+	mu              sync.Mutex
+	with            http.RoundTripper
+}
+
+// renew reads the credentials anew, unless that was done since was.
+func (t *renewing) renew(was http.RoundTripper) (http.RoundTripper, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.with != was {
+		return t.with, nil
+	}
+	creds, err := findCredentials(t.file, t.app, t.user)
+	if err != nil {
+		return nil, err
+	}
+	client, err := httptransport.NewClient(&httptransport.Options{
+		Credentials: creds, BaseRoundTripper: limitBodies{http.DefaultTransport}, DisableTelemetry: true,
+	})
+	if err == nil {
+		t.with = client.Transport
+	}
+	return t.with, err
+}
+
+// RoundTrip sends a request, whose body can be had again: those of Google's libraries can.
+func (t *renewing) RoundTrip(r *http.Request) (*http.Response, error) {
+	t.mu.Lock()
+	with := t.with
+	t.mu.Unlock()
+	answer, err := with.RoundTrip(r)
+	if err != nil || answer.StatusCode != http.StatusUnauthorized || r.Body != nil && r.GetBody == nil {
+		return answer, err
+	}
+	anew, err := t.renew(with)
+	if err != nil {
+		return answer, nil
+	}
+	again := r.Clone(r.Context())
+	if r.GetBody != nil {
+		again.Body, _ = r.GetBody() // of bytes: it cannot fail
+	}
+	answer.Body.Close()
+	return anew.RoundTrip(again)
 }
 
 // ReadRefusal is what a token endpoint says when it knows the credentials and does not take them, or not any more, in at

@@ -145,6 +145,42 @@ func TestRedirectTakesNoSecretAlong(t *testing.T) {
 	}
 }
 
+// A token that Google takes no more is replaced at once, and the same call made again; where the new one is not taken either, that is
+// the end of it.
+func TestARefusedTokenIsReplaced(t *testing.T) {
+	good, got, bodies := 2, 0, []string{}
+	srv := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		if r.URL.Path == "/token" {
+			got++
+			fmt.Fprintf(w, `{"access_token":"t%d","expires_in":3600,"token_type":"Bearer"}`, got)
+			return
+		}
+		b, _ := io.ReadAll(r.Body)
+		bodies = append(bodies, string(b))
+		if r.Header.Get("Authorization") != fmt.Sprint("Bearer t", good) {
+			w.WriteHeader(401)
+		}
+		io.WriteString(w, `{"name":"spaces/AAA/messages/1","thread":{"name":"spaces/AAA/threads/1"}}`)
+	}))
+	defer srv.Close()
+	was := http.DefaultTransport
+	http.DefaultTransport = srv.Client().Transport
+	defer func() { http.DefaultTransport = was }()
+	cfg := &config.Config{SpaceID: "spaces/AAA", APIEndpoint: srv.URL, CredentialsFile: strict.ServiceAccount(t, srv.URL+"/token")}
+	app, err := NewApp(t.Context(), cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := app.Post(t.Context(), Post{Text: "hello"}); err != nil || got != 2 || len(bodies) != 2 || bodies[0] != bodies[1] || bodies[0] == "" {
+		t.Errorf("%v, %d tokens, posted %q", err, got, bodies)
+	}
+	good = 0
+	if _, err := app.Post(t.Context(), Post{Text: "hello"}); !AuthFailure(err) || got != 3 {
+		t.Errorf("%v, %d tokens", err, got)
+	}
+}
+
 // impersonating stands in for Google where a login gets the token of a service account: refusal is what that is answered with.
 type impersonating struct {
 	code    int

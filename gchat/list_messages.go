@@ -14,7 +14,6 @@ import (
 	"gchat-hooks/state/config"
 
 	"cloud.google.com/go/auth"
-	"cloud.google.com/go/auth/httptransport"
 	"google.golang.org/api/chat/v1"
 	"google.golang.org/api/googleapi"
 	"google.golang.org/api/option"
@@ -133,15 +132,11 @@ func serviceOptions(endpoint, file string, hub *Hub, app, user string) ([]option
 	if hub != nil {
 		client.Transport = hub
 	} else if base == nil || base.Scheme == "https" {
-		creds, err := findCredentials(file, app, user)
-		if err == nil {
-			client, err = httptransport.NewClient(&httptransport.Options{
-				Credentials: creds, BaseRoundTripper: limitBodies{http.DefaultTransport}, DisableTelemetry: true,
-			})
-		}
-		if err != nil {
+		with := &renewing{file: file, app: app, user: user}
+		if _, err := with.renew(nil); err != nil {
 			return nil, nil, fmt.Errorf("%w: %w", ErrCredentials, err)
 		}
+		client.Transport = with
 	}
 	// A redirect would take the access token along.
 	client.CheckRedirect = noRedirects.CheckRedirect
