@@ -84,6 +84,9 @@ func Refused(err error) bool {
 // Malformed says that Chat does not take the message as it is: of one to a thread, that may be the thread's name.
 func Malformed(err error) bool { return answered(err).HTTP == http.StatusBadRequest && Refused(err) }
 
+// Gone says that what was asked for is not there.
+func Gone(err error) bool { return answered(err).HTTP == http.StatusNotFound }
+
 // Answered says that Chat answered, if only with an error. A proxy that wants a password is not Chat.
 func Answered(err error) bool {
 	e := answered(err)
@@ -150,12 +153,13 @@ func Hint(err error) string {
 		return "enable the Google Chat API in the credentials' Cloud project: " +
 			"gcloud services enable chat.googleapis.com pubsub.googleapis.com"
 	case e.HTTP == 403:
-		return "the webhook's token is missing or wrong (quote the URL in the shell), or the account may not read this space"
+		return "the webhook's token is missing or wrong (quote the URL in the shell), or the account or the Chat app is not in " +
+			"this space"
 	case strings.Contains(e.Message, "Chat app not found"):
 		return "Google wants a Chat app for this: configure one in the credentials' Cloud project " +
 			"(Google Chat API > Configuration), and save it"
 	case e.HTTP == 404:
-		return "the webhook or the space was deleted, or the space id is wrong"
+		return "the webhook, the space or the subscription was deleted, or its name is wrong"
 	case e.HTTP == 429:
 		return "the space's quota is used up; it is tried again"
 	case e.HTTP >= 500:

@@ -158,7 +158,11 @@ func (w *gateway) deliver(ctx context.Context, m *state.Message) (gchat.Posted, 
 			}
 		}
 		if m.Patch != "" {
-			return gchat.Posted{Name: m.Patch}, app.Patch(ctx, m.Patch, p.Text, p.Card)
+			err := app.Patch(ctx, m.Patch, p.Text, p.Card)
+			if gchat.Gone(err) { // a message that was deleted shows nothing
+				err = nil
+			}
+			return gchat.Posted{Name: m.Patch}, err
 		}
 		if direct, err := app.Direct(ctx); err == nil && !direct {
 			p.Viewer = m.Viewer

@@ -130,6 +130,10 @@ func (g *google) serve(w http.ResponseWriter, r *http.Request) {
 		m := &chatapi.Message{}
 		_ = json.Unmarshal(body, m)
 		was := g.message(path)
+		if was.Name == "" {
+			http.Error(w, `{"error":{"code":404,"status":"NOT_FOUND","message":"no such message"}}`, http.StatusNotFound)
+			return
+		}
 		m.Name, m.ClientAssignedMessageId = was.Name, was.ClientAssignedMessageId
 		g.mu.Lock()
 		g.patched[m.Name] = append(g.patched[m.Name], m)

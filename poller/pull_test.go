@@ -371,6 +371,32 @@ func TestAnOlderCardOfASessionHasNoButton(t *testing.T) {
 	g.awaitPatch(m.Name, "[Cancelled]")
 }
 
+// A card that was deleted in Chat needs no change: nothing is refused.
+func TestADeletedCardIsNotChanged(t *testing.T) {
+	d, g := newAppDesk(t)
+	q, _ := d.tapped(nil)
+	d.run(Options{Daemon: true})
+	g.awaitPost("Which?")
+	q = d.await(q, "posted", func(q *state.Question) bool { return q.Card != "" })
+	g.mu.Lock()
+	g.posts = nil
+	g.mu.Unlock()
+	if _, err := state.CloseQuestion(q.Path, state.Cancelled, "terminal", nil); err != nil {
+		t.Fatal(err)
+	}
+	box := state.OutboxIn(state.UserState(d.env))
+	for end := time.Now().Add(10 * time.Second); ; time.Sleep(10 * time.Millisecond) {
+		all, err := box.All()
+		i := slices.IndexFunc(all, func(m *state.Message) bool { return m.Patch != "" && m.Final() })
+		if i >= 0 && all[i].SetAside == "" {
+			return
+		}
+		if err != nil || i >= 0 || time.Now().After(end) {
+			t.Fatalf("%v, %+v", err, all)
+		}
+	}
+}
+
 // lostPulls stands in for Google behind a connection that is lost under two pulls.
 type lostPulls struct{ pulls atomic.Int64 }
 
