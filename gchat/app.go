@@ -139,17 +139,21 @@ func (m Message) Follows() string {
 // an app no message that is not for it, and a hub none of another machine's.
 func (a *App) Concerns(ctx context.Context, name string) (bool, error) {
 	m, err := call(ctx, a.API, listTimeout, "read messages", a.Space, a.chat.Spaces.Messages.Get(name))
-	if err != nil {
-		return a.Hub == nil && Permanent(err), err
+	switch {
+	case Permanent(err):
+		return a.Hub == nil, nil
+	case err != nil:
+		return false, err
 	}
-	here := &state.Question{Machine: state.MachineName()}
-	other := strings.Contains(m.Text, inHeader) && !strings.Contains(m.Text+"\n", machineOf(here, inHeader)+"\n")
+	here, id := &state.Question{Machine: state.MachineName()}, m.ClientAssignedMessageId
+	other := strings.HasPrefix(id, state.NamedIDs) && !strings.HasPrefix(id, state.OwnIDs())
+	other = other || strings.Contains(m.Text, inHeader) && !strings.Contains(m.Text+"\n", machineOf(here, inHeader)+"\n")
 	for _, c := range m.CardsV2 {
 		if c != nil && c.Card != nil && c.Card.Header != nil {
 			other = other || !strings.HasSuffix(c.Card.Header.Subtitle, machineOf(here, inCard))
 		}
 	}
-	return !other || !strings.HasPrefix(m.ClientAssignedMessageId, "client-"), nil
+	return !other || !strings.HasPrefix(id, "client-"), nil
 }
 
 // Direct says whether the app's space is a direct message with one person: there an app hears all that is said. Google is asked

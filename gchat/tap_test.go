@@ -276,8 +276,8 @@ func TestWhoseWordsAreNotTold(t *testing.T) {
 	}
 	for hub, want := range map[*Hub]bool{nil: true, {Joined: Joined{Machine: "0123456789ab"}}: false} {
 		app.Hub = hub
-		if concerns, _ := app.Concerns(t.Context(), "spaces/A/messages/U.U"); concerns != want {
-			t.Errorf("with the hub %v: %v", hub, concerns)
+		if concerns, err := app.Concerns(t.Context(), "spaces/A/messages/U.U"); concerns != want || err != nil {
+			t.Errorf("with the hub %v: %v, %v", hub, concerns, err)
 		}
 	}
 }

@@ -173,6 +173,8 @@ func TestTwoMachinesAnswerUnboundWordsOnce(t *testing.T) {
 	old := g.post([]byte(`{"text":"[Permission] Session: shop\nMachine: `+state.MachineName()+`\n\nIt is over."}`), "client-old")
 	closed := g.post([]byte(`{"cardsV2":[{"card":{"header":{"subtitle":"shop · `+state.MachineName()+`"}}}]}`), "client-closed")
 	gone := g.post([]byte(`{"text":"[Report] of a machine that nobody knows"}`), "client-gone")
+	report := g.post([]byte(`{"text":"hello"}`), state.NamedID("report"))
+	theirReport := g.post([]byte(`{"text":"hello"}`), state.NamedIDs+"01234567-89")
 	bot := g.post([]byte(`{"text":"of another app"}`), "")
 	theirsToo := g.post([]byte(`{"text":"[Permission] Session: shop\nMachine: another\n\nIt is over.","cardsV2":[null,{}]}`), "client-theirs")
 	var ids []string
@@ -183,7 +185,9 @@ func TestTwoMachinesAnswerUnboundWordsOnce(t *testing.T) {
 	}
 	say(theirs.Thread.Name, "") // the other one uses it
 	say(theirsToo.Thread.Name, "")
-	const note, told = "Nothing here waits for that", 8
+	say(theirReport.Thread.Name, "")
+	const note, told = "Nothing here waits for that", 9
+	say(report.Thread.Name, "")
 	say(appSpace+"/threads/new", gone.Name) // it names no machine
 	say(gone.Thread.Name, "")
 	say(appSpace+"/threads/new", "")

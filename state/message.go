@@ -271,3 +271,12 @@ func (o Outbox) Sweep(env Getenv, now time.Time) {
 func MessageID(parts ...string) string {
 	return "client-" + Hash(20, strings.Join(parts, "\x00")+"\x00")
 }
+
+// NamedIDs begins the id of a message that names its machine there and not in its words. A hub adds 13 characters to it.
+const NamedIDs = "client-of-"
+
+// OwnIDs begins such ids of this machine's.
+func OwnIDs() string { return NamedIDs + MessageID("machine", MachineName())[7:15] + "-" }
+
+// NamedID is a MessageID that names this machine.
+func NamedID(parts ...string) string { return OwnIDs() + MessageID(parts...)[7:37] }

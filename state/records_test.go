@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -470,5 +471,13 @@ func TestACopyKeepsNothingThatWasEmptied(t *testing.T) {
 	is, err := folder.Load("terminal")
 	if err != nil || is.Denied || is.TimesOutAt != nil || is.TimeoutPolicy != "" || is.Mode != Native {
 		t.Errorf("it is %+v, %v", is, err)
+	}
+}
+
+// With what a hub adds, an id that names its machine is as long as Chat takes.
+func TestNamedIDFits(t *testing.T) {
+	const fromHub = len("0123456789ab-")
+	if id := NamedID("report"); len(id)+fromHub > 63 || !strings.HasPrefix(id, OwnIDs()) || id == NamedID("another") {
+		t.Error(id)
 	}
 }

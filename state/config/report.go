@@ -60,7 +60,7 @@ func PutReport(env state.Getenv, cfg *Config, m *state.Message, otherwise Report
 		}
 	}
 	m.Type, m.Urgent = state.MessageReport, r.Type.Urgent()
-	m.ID = state.MessageID("report", m.Key, m.CreatedAt.Format(time.RFC3339Nano))
+	m.ID = state.NamedID("report", m.Key, m.CreatedAt.Format(time.RFC3339Nano))
 	var held time.Time
 	if rule == ReportDigest || cfg.Quiet != nil {
 		held = heldUntil(cfg, rule, m.Urgent, m.CreatedAt)
