@@ -247,7 +247,7 @@ func (h *Hub) failed(err error) error {
 	case e.HTTP == http.StatusUnauthorized, AlreadyExists(err): // of joining: another machine used the code
 		hint = joinAnew
 	case e.HTTP == http.StatusForbidden, e.HTTP == http.StatusNotFound:
-		hint = "this machine was revoked, did not run for a month, or asks for what is another's: " + joinAnew
+		hint = "the app is no longer in that space, or this machine asks for what is another's: add the app, or " + joinAnew
 	case e.HTTP == 0 && !errors.Is(err, ErrNonsense):
 		hint = "the hub " + h.URL + " cannot be reached: check the network, or ask who runs it; it is tried again"
 	default:

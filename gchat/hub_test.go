@@ -101,7 +101,7 @@ func TestAMachineSpeaksToItsHubAsToGoogle(t *testing.T) {
 		t.Errorf("the hub refused %q", refused)
 	}
 	// A colleague's card is as much the app's as ours.
-	if err := a.Patch(t.Context(), posted.Name, "x", nil); err == nil || !strings.Contains(gchat.Hint(err), "write join") {
+	if err := a.Patch(t.Context(), posted.Name, "x", nil); err == nil || !strings.Contains(gchat.Hint(err), "add the app, or write join") {
 		t.Errorf("patched by Chat's name: %v; %s", err, gchat.Hint(err))
 	}
 }
