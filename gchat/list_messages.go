@@ -187,7 +187,7 @@ func (a *API) Since(ctx context.Context, space string, t time.Time, page func([]
 // that finds none. The id is described for the app that gave it (spaces.messages.get): a person's login may not know a webhook's.
 func (a *API) Posted(ctx context.Context, space, id string, t time.Time) (Message, error) {
 	found, err := a.ByClientID(ctx, space, id)
-	if !Gone(err) {
+	if !gone(err) {
 		return found, err
 	}
 	lerr := a.Since(ctx, space, t, func(page []Message) {

@@ -158,11 +158,7 @@ func (w *gateway) deliver(ctx context.Context, m *state.Message) (gchat.Posted, 
 			}
 		}
 		if m.Patch != "" {
-			err := app.Patch(ctx, m.Patch, p.Text, p.Card)
-			if gchat.Gone(err) { // a message that was deleted shows nothing
-				err = nil
-			}
-			return gchat.Posted{Name: m.Patch}, err
+			return gchat.Posted{Name: m.Patch}, gchat.UnlessGone(app.Patch(ctx, m.Patch, p.Text, p.Card))
 		}
 		if direct, err := app.Direct(ctx); err == nil && !direct {
 			p.Viewer = m.Viewer

@@ -118,7 +118,7 @@ func (r *reader) take(n *pass, page []gchat.Message) {
 			m.ThreadName = q.ThreadName
 		}
 		q := n.target(m)
-		m.Unsure = q != nil && n.unsure(q, m, m.CreateTime.Add(-ahead))
+		m.Unsure = q != nil && judge.Unsure(q, n.records[m.ThreadName], m, m.CreateTime.Add(-ahead))
 		switch {
 		case m.ThreadName == "":
 		case m.Deleted: // whose sender may not be told: it is of use only where it takes back what stands in a record
@@ -165,9 +165,7 @@ func (n *pass) target(m gchat.Message) *state.Question {
 		}
 		return false
 	})
-	if i := slices.IndexFunc(all, func(q *state.Question) bool {
-		return q.Reply(m.Name) != nil || m.Quotes != "" && m.Quotes == q.MessageName
-	}); i >= 0 {
+	if i := slices.IndexFunc(all, func(q *state.Question) bool { return q.Reply(m.Name) != nil || judge.Quotes(m, q) }); i >= 0 {
 		return all[i]
 	}
 	var begun, over *state.Question
@@ -192,20 +190,12 @@ func (n *pass) target(m gchat.Message) *state.Question {
 func (v *view) quoted(m gchat.Message) *state.Question {
 	for _, qs := range v.records {
 		for _, q := range qs {
-			if m.Human && m.Quotes != "" && m.Quotes == q.MessageName {
+			if judge.Quotes(m, q) {
 				return q
 			}
 		}
 	}
 	return nil
-}
-
-// unsure says that what a person said then may be for another question: in a space without threads all are in one.
-func (n *pass) unsure(q *state.Question, m gchat.Message, said time.Time) bool {
-	return m.Quotes != q.MessageName && slices.ContainsFunc(n.records[m.ThreadName], func(o *state.Question) bool {
-		open := o.Answerable() || o.ResolvedAt != nil && o.ResolvedAt.After(said)
-		return open && o.ThreadKey != q.ThreadKey && o.MessageSent && o.Mode.Row().Asks && !o.Kind.Row().Said
-	})
 }
 
 // answerNobody tells a person, once, that no process waits for a reply in the thread of a session's reports.

@@ -283,13 +283,10 @@ func (p *Poller) writeSaid(ctx context.Context, app *gchat.App, one gchat.Pulled
 	if m.CreateTime.IsZero() {
 		m.CreateTime = one.At
 	}
-	if q := v.quoted(m); q != nil {
-		m.ThreadName = q.ThreadName
-	}
 	waits, silent := p.unknownFor(app, one)
 	isNew := gchat.IsNew(m.Text) && p.starts && strings.HasPrefix(m.Name, app.Space+"/")
 	begins := isNew && strings.EqualFold(commands.Named(m.Text), state.MachineName())
-	if len(v.records[m.ThreadName]) == 0 && v.sessions[m.ThreadName] == nil && !begins {
+	if v.quoted(m) == nil && len(v.records[m.ThreadName]) == 0 && v.sessions[m.ThreadName] == nil && !begins {
 		if waits {
 			return false
 		}

@@ -72,6 +72,19 @@ func Known(q *state.Question, m gchat.Message) bool {
 	return r != nil && (r.Verdict != state.Unread || r.Text == gchat.Cut(m.Text, gchat.MaxText) && !m.Deleted)
 }
 
+// Quotes says whether a person quotes a question's message.
+func Quotes(m gchat.Message, q *state.Question) bool {
+	return m.Human && m.Quotes != "" && m.Quotes == q.MessageName
+}
+
+// Unsure says whether what a person said then may be for another question of its thread: a space without threads has all in one.
+func Unsure(q *state.Question, inThread []*state.Question, m gchat.Message, said time.Time) bool {
+	return !Quotes(m, q) && slices.ContainsFunc(inThread, func(o *state.Question) bool {
+		open := o.Answerable() || o.ResolvedAt != nil && o.ResolvedAt.After(said)
+		return open && o.ThreadKey != q.ThreadKey && o.MessageSent && o.Mode.Row().Asks && !o.Kind.Row().Said
+	})
+}
+
 // Dated says whether a question's file has when its message came, in milliseconds.
 func Dated(q *state.Question, m gchat.Message) bool {
 	return q.PostedAt != nil && q.PostedAt.Equal(m.CreateTime.Truncate(time.Millisecond))
