@@ -118,7 +118,7 @@ func (r *reader) take(n *pass, page []gchat.Message) {
 			m.ThreadName = q.ThreadName
 		}
 		q := n.target(m)
-		m.Unsure = q != nil && judge.Unsure(q, n.records[m.ThreadName], m, m.CreateTime.Add(-ahead))
+		m.Unsure = q != nil && judge.Unsure(q, n.records[m.ThreadName], m, m.CreateTime.Add(-r.api.Ahead))
 		switch {
 		case m.ThreadName == "":
 		case m.Deleted: // whose sender may not be told: it is of use only where it takes back what stands in a record
