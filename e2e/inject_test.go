@@ -113,6 +113,8 @@ func TestInjected(t *testing.T) {
 		{name: "backslash", choices: []inject.Choice{choice(deploy, own(`C:\`))}, told: []string{`"="C:\`}},
 		{name: "several lines", choices: []inject.Choice{choice(deploy, own("one\ntwo\n\nthree"))}, told: []string{"\"=\"one\ntwo\n\nthree\""}},
 		{name: "CJK and emoji", choices: []inject.Choice{choice(deploy, own("然后 日本語 ✅ 👩‍👩‍👧 ok"))}, told: []string{`"="然后 日本語 ✅ 👩‍👩‍👧 ok"`}},
+		{name: "an emoji of several characters first", choices: []inject.Choice{choice(deploy, own("❤️ 👍🏽 e\u0301"))}, told: []string{"\"=\"❤️ 👍🏽 e\u0301\""}},
+		{name: "accents apart", choices: []inject.Choice{choice(features, own("e\u0301 and a\u0308"))}, told: []string{"\"=\"e\u0301 and a\u0308\""}},
 		{name: "ten kilobytes", choices: []inject.Choice{choice(deploy, own(long))}, told: []string{`"="` + strings.TrimSpace(long) + `"`}},
 		{name: "a remark", choices: []inject.Choice{choice(deploy, state.Answer{Labels: []string{"Canary"}, Notes: "but slowly"})}, told: []string{"Canary – but slowly"}},
 		{name: "multi", choices: []inject.Choice{choice(features, labels("Auth", "Search"))}, told: []string{`"="Auth, Search"`}},

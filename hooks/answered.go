@@ -115,14 +115,14 @@ func (h *Hook) confirm(e *Event, q *state.Question) error {
 const corrected = "corrected"
 
 // typed says whether these answers are the question's as the poller types them: a dialog has one field for a choice, own
-// words and a remark, and white space may change on the way.
+// words and a remark, white space may change on the way, and 2.1.332 leaves U+FE0F out of an option's label.
 func typed(q *state.Question, answers map[string]string) bool {
 	if q.Typing == nil {
 		return false
 	}
 	for _, p := range q.Questions {
-		told, meant := oneLine(answers[p.Question]), q.Answers[p.Question]
-		if told != oneLine(meant) && told != oneLine(meant+" – "+q.Notes[p.Question]) {
+		told, meant := answers[p.Question], q.Answers[p.Question]
+		if !inject.Same(told, meant) && !inject.Same(told, meant+" – "+q.Notes[p.Question]) {
 			return false
 		}
 	}

@@ -21,6 +21,7 @@ func TestTyped(t *testing.T) {
 		"without its remark":        {"Two", "but later", "Two", true}, // beside previews it has a field of its own
 		"with another remark":       {"Two", "but later", "Two – now", false},
 		"white space on the way":    {"one\ntwo  three", "", "one two three", true},
+		"without its emoji mark":    {"❤️ red", "", "❤ red", true},
 		"nothing":                   {"Two", "", "", false},
 		"own words with the choice": {"Auth, dark mode", "", "Auth, dark mode", true},
 	} {

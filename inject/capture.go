@@ -7,6 +7,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"golang.org/x/text/unicode/norm"
 	"golang.org/x/text/width"
 
 	"gchat-hooks/state"
@@ -191,7 +192,8 @@ func (k *ink) apply(parameters string) {
 
 // Same says whether a text on the screen is the text that was meant: wrapping may have taken or added white space
 // (Claude Code wraps at spaces, and CJK and long words anywhere), so none of it counts. Nor do the marks that say how
-// the character before is drawn: 2.1.329 leaves U+FE0F out.
+// the character before is drawn: 2.1.329 leaves U+FE0F out, 2.1.332 a skin tone with what is joined to it, tmux 3.3a the fourth
+// of a family. A letter and its accent are drawn as one character.
 func Same(shown, meant string) bool { return squeeze(shown) == squeeze(meant) }
 
 // Begins says whether shown, which may end in "…" or just be cut, is a beginning of meant. No text is no beginning.
@@ -206,7 +208,11 @@ func Ends(shown, meant string) bool {
 	return got != "" && strings.HasSuffix(squeeze(meant), got)
 }
 
+// attached is a skin tone, or a symbol that is joined to the one before.
+var attached = pattern(`[\x{1f3fb}-\x{1f3ff}]|\x{200d}\p{So}?`)
+
 func squeeze(text string) string {
+	text = attached().ReplaceAllString(norm.NFC.String(text), "")
 	return strings.Map(func(r rune) rune {
 		if unicode.IsSpace(r) || unicode.IsControl(r) || r == 0x200b || r == 0xfeff || r >= 0xfe00 && r <= 0xfe0f {
 			return -1

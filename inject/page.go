@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"unicode/utf8"
 
 	"gchat-hooks/state"
 )
@@ -113,7 +112,7 @@ func (p page) differs(s Screen, but int) string {
 	}
 	for _, r := range s.Rows {
 		left := p.left[r.Number]
-		if r.Number != but && (r.Ticked != left.Ticked || r.Text != left.Text) {
+		if r.Number != but && (r.Ticked != left.Ticked || !Same(r.Text, left.Text)) {
 			return fmt.Sprintf("%q was changed in the terminal", brief(r.Label, 40))
 		}
 	}
@@ -273,13 +272,16 @@ func (a *answering) still() func(Screen) string {
 	}
 }
 
+// firstCharacter is a character with all that is drawn with it: accents, a skin tone, what makes it an emoji, and what is joined.
+var firstCharacter = pattern(`^(?s:.[\pM\p{Sk}]*)(\x{200d}.[\pM\p{Sk}]*)*`)
+
 // write types a text into the field that has the keys: one character, and when that stands there the rest in one piece.
 func (a *answering) write(act act) keystroke {
 	text := act.text
 	if strings.HasSuffix(text, `\`) { // 2.1.329 takes a backslash before Enter for "the text goes on"
 		text += " "
 	}
-	_, first := utf8.DecodeRuneInString(text)
+	first := len(firstCharacter().FindString(text))
 	return func(ctx context.Context) error {
 		typed := Row{Ticked: act.prompt.MultiSelect} // typing ticks it
 		for _, part := range []string{text[:first], text[first:]} {
