@@ -180,10 +180,10 @@ func (h *Hook) closeAll(e *Event, qs []*state.Question) {
 // queued says whether a prompt went into Claude Code's queue. The transcript may say so a moment later (2.1.330): the poller saw
 // Claude work when it typed, and Claude Code's own file says that a dialog waits.
 func (h *Hook) queued(e *Event, qs []*state.Question) bool {
-	prompt := oneLine(inject.Unpasted(string(e.Prompt)))
+	prompt := inject.Unpasted(string(e.Prompt))
 	typed := slices.ContainsFunc(qs, func(q *state.Question) bool {
 		words, _ := q.Decision()
-		return q.Status.Open() && q.Typing != nil && q.Typing.Last == state.TypedQueued && oneLine(words) == prompt
+		return q.Status.Open() && q.Typing != nil && q.Typing.Last == state.TypedQueued && inject.Same(prompt, words)
 	})
 	waits, _ := inject.Waits(string(e.Transcript), e.SessionID, h.claudePID())
 	return typed || waits || inject.Queued(string(e.Transcript), string(e.Prompt), time.Now().Add(-queuedBound), false)

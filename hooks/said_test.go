@@ -58,6 +58,16 @@ func TestSaidEqualWordsFromTheTerminal(t *testing.T) {
 	w.stillKept(q, "equal words")
 }
 
+// 2.1.332 makes one character of a letter and its accent.
+func TestSaidWithAnAccentApart(t *testing.T) {
+	w := newDesk(t)
+	q := w.saysTo("s-1", "cafe\u0301, please", func(q *state.Question) { q.Typing = &state.Typing{At: time.Now(), Last: "text"} })
+	w.run(answered, recorded(t, "single-02-UserPromptSubmit", "session_id", "s-1", "prompt", "café, please"))
+	if is, err := state.LoadQuestion(q.Path); err != nil || is.Status != state.Resolved {
+		t.Errorf("it is %v, %v", is.Status, err)
+	}
+}
+
 // Words went into Claude Code's queue a moment before a dialog opened: what that asks goes on waiting.
 func TestQueuedWordsLeaveADialogOpen(t *testing.T) {
 	w := newDesk(t)
