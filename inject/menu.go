@@ -266,8 +266,11 @@ func (d *driver) escape(ctx context.Context) error {
 	if !s.Dialog() && !s.Busy || s.Dialog() && d.Interrupt {
 		return d.refuseHere("there is nothing to leave or to interrupt")
 	}
+	interrupted := func() int { return strings.Count(d.capture, "Interrupted") }
+	before := interrupted()
 	return d.press(ctx, keystep{key: KeyEscape}, func(now Screen) bool {
-		return s.Dialog() && !sameDialog(now, s) || !s.Dialog() && !now.Busy
+		// Where words are queued, Claude goes on with them at once.
+		return s.Dialog() && !sameDialog(now, s) || !s.Dialog() && (!now.Busy || interrupted() > before)
 	})
 }
 

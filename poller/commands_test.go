@@ -397,19 +397,37 @@ func TestStopAndScreenInTmux(t *testing.T) {
 	idle := boxed("❯ go ahead", "", "● Done.")
 	dialog := strings.Join([]string{tool, "", strings.Repeat("─", 100), " Bash command", "", "   git push", "", " Do you want to proceed?",
 		" ❯ 1. Yes", "   2. No", "", " Esc to cancel · Tab to amend"}, "\r\n")
+	const queued = "  ⎿  Queued · ctrl+x ctrl+s to send now"
+	ended := []string{"❯ hello", "", "● Hello.", "", "✻ Baked for 2s"}
 	for name, c := range map[string]struct {
 		screen, stop, status, keys string
 	}{
 		"a tool":    {boxed("❯ go ahead", "", tool, "", spinner), "[Stopped] Bash(sleep 60)", "Claude works: Bash(sleep 60)", "\x1b"},
 		"a command": {boxed("❯ go ahead", "", "  Running ./long.sh", "  ⎿  $ ./long.sh", "", spinner), "[Stopped] ./long.sh", "Claude works: ./long.sh", "\x1b"},
 		"a prompt":  {boxed(tool, "❯ go ahead", "", "● I begin.", "", spinner), `[Stopped] the work on "go ahead"`, "Claude works", "\x1b"},
-		"idle":      {idle, "[Not used] Claude is not working.", "Claude is idle, at an empty input box", ""},
-		"a dialog":  {dialog, "[Not used] A dialog is open in the terminal: answer it first.", "A dialog is open in the terminal", ""},
-		"a shell":   {"$ ", "nothing was pressed", "The terminal shows", ""},
+		"a tool, and queued words": {
+			boxed("❯ go ahead", "", "  ⎿  $ ./long.sh (4s)", "", "❯ one", "", "❯ two", queued, "", spinner),
+			"[Stopped] ./long.sh", "Claude works: ./long.sh", "\x1b",
+		},
+		"a prompt, and queued words": {
+			boxed(append(ended, "❯ go ahead", "❯ one", "❯ two", queued, "", spinner)...),
+			`[Stopped] the work on "go ahead"`, "Claude works", "\x1b",
+		},
+		"words, and queued words": {
+			boxed(append(ended, "❯ go ahead", "● I begin.", "❯ one", queued, "", spinner)...),
+			`[Stopped] the work on "go ahead"`, "Claude works", "\x1b",
+		},
+		"idle":     {idle, "[Not used] Claude is not working.", "Claude is idle, at an empty input box", ""},
+		"a dialog": {dialog, "[Not used] A dialog is open in the terminal: answer it first.", "A dialog is open in the terminal", ""},
+		"a shell":  {"$ ", "nothing was pressed", "The terminal shows", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			x := newTalk(t, nil)
-			got := x.inPane(c.screen, idle)
+			then := idle
+			if strings.HasSuffix(name, "queued words") { // Claude goes on with them
+				then = boxed(append(ended, "❯ go ahead", "  ⎿  Interrupted · What should Claude do instead?", "❯ one", "", spinner)...)
+			}
+			got := x.inPane(c.screen, then)
 			x.says("/status", "[Status] shop", c.status)
 			if name != "a shell" {
 				x.says("/screen", "[Screen] shop\n```\n", strings.Split(c.screen, "\r\n")[0])

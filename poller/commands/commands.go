@@ -254,9 +254,11 @@ var (
 	promptLine = state.Pattern(`^[❯>] (.+)`)
 )
 
-// underWay is what Claude is at, as far as the screen tells: the last tool since the last prompt, else that prompt.
+// underWay is what Claude is at, as far as the screen tells: the last tool since the last prompt, else that prompt. 2.1.332 draws
+// words that are queued as prompts below it.
 func (r Room) underWay(lines []string) string {
 	rules := 0 // the input box stands between two
+	words, queued := "", false
 	for _, l := range slices.Backward(lines) {
 		if strings.HasPrefix(l, "───") && strings.HasSuffix(l, "──") {
 			rules++
@@ -267,9 +269,17 @@ func (r Room) underWay(lines []string) string {
 		if tool := toolLine().FindStringSubmatch(l); tool != nil {
 			return r.short(tool[1] + tool[2])
 		}
-		if prompt := promptLine().FindStringSubmatch(l); prompt != nil {
-			return "the work on \"" + r.short(prompt[1]) + "\""
+		prompt := promptLine().FindStringSubmatch(l)
+		if prompt != nil {
+			words = prompt[1]
 		}
+		if prompt != nil && !queued || words != "" && strings.HasPrefix(l, "✻") { // the turn before has ended
+			break
+		}
+		queued = (queued || strings.Contains(l, "⎿  Queued")) && !strings.HasPrefix(l, "●")
+	}
+	if words != "" {
+		return "the work on \"" + r.short(words) + "\""
 	}
 	return "what it was doing is not on the screen"
 }
