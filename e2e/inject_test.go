@@ -151,6 +151,28 @@ func TestInjected(t *testing.T) {
 	})
 }
 
+// A session with a name has it drawn around its input box, and below its dialogs.
+func TestInjectedIntoANamedSession(t *testing.T) {
+	eachClaude(t, both, func(t *testing.T, cl claude) {
+		s := start(t, cl, config{})
+		s.Type("/rename my session")
+		s.Keys("Enter")
+		s.WaitScreen("Session renamed to: my session")
+		s.WaitScreenFunc("an empty input box", func(string) bool {
+			capture, err := s.capture()
+			return err == nil && inject.ReadScreen(capture).Shows == inject.Prompt
+		})
+		s.API.Script(turn{ask(deploy, features)}, thanks)
+		s.Type("go ahead")
+		s.Keys("Enter")
+		s.WaitScreen("Esc to cancel")
+		out := typist(t, s).answer(t, pick(deploy, 2), choice(features, labels("Auth", "Search")))
+		if got := s.API.WaitToolResult(t, 1).Text; out.Result != inject.Injected || !strings.Contains(got, `"="Auth, Search"`) {
+			t.Errorf("%s: Claude was told %q", out.Result, got)
+		}
+	})
+}
+
 // asked is the question of a choice, as the model asks it.
 func asked(c inject.Choice) question {
 	raw, _ := json.Marshal(c.Prompt)

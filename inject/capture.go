@@ -141,7 +141,11 @@ func readCapture(capture string) (lines []line) {
 			cells = append(cells, cell{text, now})
 		}
 	}
-	lines = append(lines, newLine(cells))
+	return withoutBlanks(append(lines, newLine(cells)))
+}
+
+// withoutBlanks are the lines without the blank ones at their end.
+func withoutBlanks(lines []line) []line {
 	for len(lines) > 0 && lines[len(lines)-1].blank() {
 		lines = lines[:len(lines)-1]
 	}

@@ -43,6 +43,9 @@ func TestOddDialogs(t *testing.T) {
 		"an empty box while Claude works, told by its hint only": {
 			screenOf([]string{ruleLine, "❯ ", ruleLine, "  esc to interrupt"}),
 			"prompt busy\n"},
+		"a box with the session's name": {
+			screenOf([]string{strings.Repeat("─", 47) + " my session ─", "❯ ", ruleLine, "  ? for shortcuts"}),
+			"prompt\n"},
 		"a permission with two cursors": {
 			screenOf([]string{ruleLine, " Bash command", "", " Do you want to proceed?", " ❯ 1. Yes", " ❯ 2. No", "", " Esc to cancel"}),
 			"unknown: a menu that gchat-hooks does not know\n"},
@@ -57,6 +60,19 @@ func TestOddDialogs(t *testing.T) {
 			}
 		})
 	}
+}
+
+// 2.1.332 draws the name of a session also below its dialogs.
+func TestADialogAboveTheSessionsName(t *testing.T) {
+	versions(t, func(t *testing.T, version string) {
+		for name, capture := range recorded(t, version) {
+			s := ReadScreen(capture)
+			named := strings.TrimRight(capture, "\n") + "\n\n\x1b[38;5;244m" + strings.Repeat("─", 97) + " my session ─\n"
+			if got, want := printScreen(ReadScreen(named)), printScreen(s); s.Dialog() && got != want {
+				t.Errorf("%s is read as\n%s\nwant\n%s", name, got, want)
+			}
+		}
+	})
 }
 
 // A later version may call its field by another name. It is then not guessed which row it is.

@@ -93,9 +93,10 @@ func readInputBox(lines []line) (Screen, bool) {
 	return s, true
 }
 
-// boxTop is the upper rule. Later versions write into it: "─── History 3/3 ──────" while a person goes back through prompts.
+// boxTop is the upper rule. Later versions write into it: "─── History 3/3 ──────" while a person goes back through prompts, and
+// the name of a session that has one, "──── my session ─" (2.1.332).
 func boxTop(l line) bool {
-	return l.rule() || len(l.cells) >= 8 && strings.HasPrefix(l.text, "───") && strings.HasSuffix(l.text, "──")
+	return l.rule() || len(l.cells) >= 8 && strings.HasPrefix(l.text, "───") && strings.HasSuffix(l.text, "─")
 }
 
 // boxText is what is typed in the box. The lines after the first are indented by two columns.

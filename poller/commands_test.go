@@ -402,6 +402,10 @@ func TestStopAndScreenInTmux(t *testing.T) {
 	for name, c := range map[string]struct {
 		screen, stop, status, keys string
 	}{
+		"named": {
+			strings.Replace(boxed("❯ go ahead", "", "● I begin.", "", spinner), strings.Repeat("─", 13)+"\r", " my session ─\r", 1),
+			`[Stopped] the work on "go ahead"`, "Claude works", "\x1b",
+		},
 		"a tool":    {boxed("❯ go ahead", "", tool, "", spinner), "[Stopped] Bash(sleep 60)", "Claude works: Bash(sleep 60)", "\x1b"},
 		"a command": {boxed("❯ go ahead", "", "  Running ./long.sh", "  ⎿  $ ./long.sh", "", spinner), "[Stopped] ./long.sh", "Claude works: ./long.sh", "\x1b"},
 		"a prompt":  {boxed(tool, "❯ go ahead", "", "● I begin.", "", spinner), `[Stopped] the work on "go ahead"`, "Claude works", "\x1b"},
