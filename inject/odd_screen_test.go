@@ -46,6 +46,9 @@ func TestOddDialogs(t *testing.T) {
 		"a box with the session's name": {
 			screenOf([]string{strings.Repeat("─", 47) + " my session ─", "❯ ", ruleLine, "  ? for shortcuts"}),
 			"prompt\n"},
+		"a box in a narrow pane, with the session's name": {
+			screenOf([]string{" a name that is longer than the pane is wide, or near… ─", "❯ ", ruleLine[:3*56], "  ? for shortcuts"}),
+			"prompt\n"},
 		"a permission with two cursors": {
 			screenOf([]string{ruleLine, " Bash command", "", " Do you want to proceed?", " ❯ 1. Yes", " ❯ 2. No", "", " Esc to cancel"}),
 			"unknown: a menu that gchat-hooks does not know\n"},

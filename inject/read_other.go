@@ -3,6 +3,7 @@ package inject
 import (
 	"slices"
 	"strings"
+	"unicode/utf8"
 )
 
 // readReview reads the page that shows the answers before they are submitted. Its two rows end the screen, without a hint.
@@ -61,7 +62,7 @@ const (
 func readInputBox(lines []line) (Screen, bool) {
 	bottom := underRule(lines) - 1
 	top := bottom - 1
-	for top >= 0 && !boxTop(lines[top]) {
+	for top >= 0 && !BoxRule(lines[top].text) {
 		top--
 	}
 	if top < 0 || bottom-top < 2 || len(lines)-bottom > listLines+1 || lines[top].width() != lines[bottom].width() {
@@ -93,10 +94,11 @@ func readInputBox(lines []line) (Screen, bool) {
 	return s, true
 }
 
-// boxTop is the upper rule. Later versions write into it: "─── History 3/3 ──────" while a person goes back through prompts, and
-// the name of a session that has one, "──── my session ─" (2.1.332).
-func boxTop(l line) bool {
-	return l.rule() || len(l.cells) >= 8 && strings.HasPrefix(l.text, "───") && strings.HasSuffix(l.text, "─")
+// BoxRule says whether a line is a rule of the input box. Later versions write into the upper one: "─── History 3/3 ──────" while
+// a person goes back through prompts, and the session's name, "──── my session ─", or in a narrow pane " my sess… ─" (2.1.332).
+func BoxRule(line string) bool {
+	long := utf8.RuneCountInString(line) >= 8
+	return long && strings.HasSuffix(line, "─") && (strings.HasPrefix(line, "───") || strings.HasSuffix(line, " ─"))
 }
 
 // boxText is what is typed in the box. The lines after the first are indented by two columns.

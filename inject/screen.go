@@ -108,7 +108,7 @@ var pattern = state.Pattern
 // quotation, or what a program left behind that has ended.
 func ReadScreen(capture string) Screen {
 	lines := readCapture(capture)
-	if last := len(lines) - 1; last >= 0 && boxTop(lines[last]) && !lines[last].rule() {
+	if last := len(lines) - 1; last >= 0 && BoxRule(lines[last].text) && !lines[last].rule() {
 		lines = withoutBlanks(lines[:last]) // the session's name, which stands below its dialogs, too (2.1.332)
 	}
 	if len(lines) == 0 {

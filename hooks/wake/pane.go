@@ -224,7 +224,7 @@ func (p pane) status() (last []string) {
 	}
 	for _, l := range p.Lines {
 		switch {
-		case len(l) >= len("────────") && strings.HasPrefix(l, "───") && strings.HasSuffix(l, "─"): // around the input box
+		case inject.BoxRule(l): // around the input box
 			last = nil
 		case strings.TrimSpace(l) != "":
 			last = append(last, l)

@@ -260,7 +260,7 @@ func (r Room) underWay(lines []string) string {
 	rules := 0 // the input box stands between two
 	words, queued := "", false
 	for _, l := range slices.Backward(lines) {
-		if strings.HasPrefix(l, "───") && strings.HasSuffix(l, "─") {
+		if inject.BoxRule(l) {
 			rules++
 		}
 		if rules < 2 {
