@@ -30,6 +30,7 @@ const (
 	waiting = 86400 // for a person: config.HookTimeout
 	quick   = 10    // hooks that do not wait end by themselves before that
 	agent   = 30    // to put a message for another agent
+	decide  = 600   // for another agent to say whether the session may stop
 )
 
 const ask = "AskUserQuestion"
@@ -65,7 +66,7 @@ var table = []struct {
 	{"system3", Hook{"PreToolUse", ask, "gchat-ask-user-rewake", waiting, true}},
 	{"system3", Hook{"Stop", "", "gchat-ask-user-rewake", waiting, true}},
 
-	{"wake", Hook{"Stop", "", "stop-hook", agent, false}},
+	{"wake", Hook{"Stop", "", "stop-hook", decide, false}},
 	{"wake", Hook{"PreToolUse", ask, "pre-tool-use-hook", agent, false}},
 	{"wake", Hook{"Notification", "idle_prompt", "notification-idle-hook", agent, false}},
 	{"wake", Hook{"Notification", "permission_prompt", "notification-permission-hook", agent, false}},

@@ -53,7 +53,7 @@ func TestPresets(t *testing.T) {
 		"Stop gchat-ask-user-rewake rewake 86400",
 	})
 	wake := []string{
-		"Stop stop-hook 30",
+		"Stop stop-hook 600",
 		"PreToolUse AskUserQuestion pre-tool-use-hook 30",
 		"Notification idle_prompt notification-idle-hook 30",
 		"Notification permission_prompt notification-permission-hook 30",
