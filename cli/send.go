@@ -109,8 +109,8 @@ func (s *send) run(ctx context.Context) error {
 	if err := s.fits(m, cfg); err != nil {
 		return err
 	}
-	if s.flags.Bool("no-queue") { // no rule and no quiet hours hold it back
-		cfg.Reports, cfg.Quiet = nil, nil
+	if s.flags.Bool("no-queue") { // no rule holds it back, and no quiet hours: not the poller's either
+		cfg.Reports, m.Urgent = nil, true
 	}
 	out, err := s.put(ctx, cfg, m)
 	switch {

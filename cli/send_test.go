@@ -2,6 +2,7 @@ package cli
 
 import (
 	"errors"
+	"fmt"
 	"math/rand/v2"
 	"os"
 	"os/exec"
@@ -148,6 +149,30 @@ func TestSendOfWhatIsNotKeptWhileChatHangs(t *testing.T) {
 	}
 	if waiting, _ := m.outbox().Waiting(); len(waiting) > 0 {
 		t.Errorf("%d are kept", len(waiting))
+	}
+}
+
+// What is to be sent now or never is sent in quiet hours, also by a poller that runs.
+func TestSendNowInQuietHours(t *testing.T) {
+	t.Parallel()
+	m := newMachine(t, 6000)
+	m.stumble = func(*rand.Rand) fault { return none }
+	now := time.Now().UTC()
+	quiet := fmt.Sprintf(`{"quiet_hours":{"from":%q,"to":%q,"time_zone":"UTC"}}`,
+		now.Add(-time.Hour).Format("15:04"), now.Add(time.Hour).Format("15:04"))
+	dir := filepath.Join(m.dir, ".config", "gchat-hooks")
+	if err := errors.Join(os.MkdirAll(dir, 0o700), os.WriteFile(filepath.Join(dir, "config.json"), []byte(quiet), 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	for _, args := range [][]string{
+		{"--no-queue", "alone"}, {"--queue", "--type", "error", "starts a poller"}, {"--no-queue", "beside it"},
+	} {
+		if code, stderr := m.tell(args...); code != 0 {
+			t.Errorf("%q: exit code %d: %s", args, code, stderr)
+		}
+	}
+	if got := m.texts(); len(got) != 3 || got[0] != "alone" || got[2] != "beside it" {
+		t.Errorf("in the space: %q", got)
 	}
 }
 

@@ -24,9 +24,9 @@ type Outcome struct {
 // PutReport puts a message with a Report into the outbox, as the rules of its project's configuration have it; otherwise is
 // the rule that holds where the person set none, "" is ReportOn. The caller starts a poller then.
 //
-// Of the message the caller sets Report, ProjectDir and SessionID ("" outside a session). ThreadKey or ThreadName name a thread
-// in place of the session's. Key names what is reported once a day, however often it is put; without Key the words decide, and
-// outside a session each report counts on its own. CreatedAt is now where it is zero.
+// Of the message the caller sets Report, ProjectDir and SessionID ("" outside a session). An Urgent one goes in quiet hours.
+// ThreadKey or ThreadName name a thread in place of the session's. Key names what is reported once a day, however often it is
+// put; without Key the words decide, and outside a session each report counts on its own. CreatedAt is now where it is zero.
 //
 // Errors are ErrNoWebhook, ErrPolicy, and the disk's: then nothing was written.
 func PutReport(env state.Getenv, cfg *Config, m *state.Message, otherwise ReportRule) (Outcome, error) {
@@ -59,7 +59,7 @@ func PutReport(env state.Getenv, cfg *Config, m *state.Message, otherwise Report
 				string(r.Type), r.Prefix, r.Session, r.About, r.Title, r.Text)
 		}
 	}
-	m.Type, m.Urgent = state.MessageReport, r.Type.Urgent()
+	m.Type, m.Urgent = state.MessageReport, m.Urgent || r.Type.Urgent()
 	m.ID = state.NamedID("report", m.Key, m.CreatedAt.Format(time.RFC3339Nano))
 	var held time.Time
 	if rule == ReportDigest || cfg.Quiet != nil {
