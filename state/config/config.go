@@ -273,7 +273,8 @@ func (c *Config) Webhook(ctx context.Context) (string, error) {
 	if c.WebhookURL == "" && c.WebhookCommand != "" {
 		out, err := printed(ctx, c.WebhookCommand)
 		if err != nil {
-			return "", fmt.Errorf("run webhook_url_command: %w", err)
+			return "", &state.UserError{Err: fmt.Errorf("run webhook_url_command: %w", err),
+				Hint: "run webhook_url_command by hand: it has to print the URL within 10 seconds, without asking"}
 		}
 		c.WebhookURL = out
 	}

@@ -128,7 +128,11 @@ func TestWebhookCommand(t *testing.T) {
 		t.Errorf("got %q, %v", got, err)
 	}
 	p.write("~/.config/gchat-hooks/config.json", `{"webhook_url_command":"echo https://secret; exit 3"}`)
-	if _, err := Load(p.getenv, p.proj).Webhook(context.Background()); err == nil || strings.Contains(err.Error(), "secret") {
+	_, err := Load(p.getenv, p.proj).Webhook(context.Background())
+	if err == nil || strings.Contains(err.Error(), "secret") {
 		t.Errorf("failed command: %v", err)
+	}
+	if told := (&state.UserError{}); !errors.As(err, &told) || !strings.Contains(told.Hint, "run webhook_url_command by hand") {
+		t.Errorf("failed command: %v says nothing to do", err)
 	}
 }
