@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"gchat-hooks/inject"
@@ -192,19 +193,32 @@ func (h *Hook) queued(e *Event, qs []*state.Question) bool {
 // queuedBound is how long after its taking Claude Code's hook may be told of words that went into its queue (2.1.329).
 const queuedBound = 15 * time.Second
 
-// answersOf reads the answers from Claude Code's tool_response, whose "answers" is a map from question text.
+// answersOf reads the answers from Claude Code's tool_response, whose "answers" is a map from question text, and from the list
+// beside the questions that scripts send which were written for another form of it.
 func answersOf(e *Event, prompts []state.Prompt) (answers, notes map[string]string, err error) {
 	var response struct {
-		Answers     map[string]Words      `json:"answers"`
+		Answers     json.RawMessage       `json:"answers"`
 		Annotations map[string]annotation `json:"annotations"`
 		Response    string                `json:"response"` // one text for all of them
 	}
-	if err := json.Unmarshal(e.ToolResponse, &response); err != nil {
+	byText, inOrder := map[string]Words{}, []struct {
+		Option  string   `json:"selectedOption"`
+		Options []string `json:"selectedOptions"`
+		Text    string   `json:"customText"`
+	}{}
+	err = json.Unmarshal(e.ToolResponse, &response)
+	if err == nil && len(response.Answers) > 0 && json.Unmarshal(response.Answers, &byText) != nil {
+		err = json.Unmarshal(response.Answers, &inOrder)
+	}
+	if err != nil {
 		return nil, nil, fmt.Errorf("tool response: %w", err)
 	}
 	answers, notes = map[string]string{}, map[string]string{}
-	for text, v := range response.Answers {
+	for text, v := range byText {
 		answers[text] = string(v)
+	}
+	for i, a := range inOrder[:min(len(inOrder), len(prompts))] {
+		answers[prompts[i].Question] = strings.Join(append(a.Options, nonEmpty(a.Option, a.Text)...), ", ")
 	}
 	for _, p := range prompts {
 		if answers[p.Question] == "" && response.Response != "" {

@@ -79,6 +79,13 @@ func TestAnswersOfEveryVersion(t *testing.T) {
 	if err != nil || answers[features] != "Auth, Export" || notes[features] != "soon" {
 		t.Errorf("with a remark: %v, %v, %v", answers, notes, err)
 	}
+	e.ToolResponse = json.RawMessage(`{"answers":[{"selectedOption":"Rolling deployment","customText":null},
+		{"selectedOptions":["Auth","Export"]},{"selectedOption":null,"customText":"soon"},{"customText":"of no question"}]}`)
+	answers, _, err = answersOf(e, []state.Prompt{{Question: deploy}, {Question: features}, {Question: "When?"}})
+	want := map[string]string{deploy: "Rolling deployment", features: "Auth, Export", "When?": "soon"}
+	if err != nil || !maps.Equal(answers, want) {
+		t.Errorf("in a list: %v, %v; want %v", answers, err, want)
+	}
 }
 
 // FuzzEvent is for whatever comes on stdin: a hook reads it, answers it and closes it without a panic, and what it
@@ -89,6 +96,7 @@ func FuzzEvent(f *testing.F) {
 	}
 	const after = `{"hook_event_name":"PostToolUse","tool_input":{"questions":[{"question":"Q"}]},"tool_response":`
 	f.Add([]byte(after + `{"answers":[{},1]}}`))
+	f.Add([]byte(after + `{"answers":[{"selectedOptions":["a"]},{}]}}`))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		e, err := decode(b)
 		if err != nil {
