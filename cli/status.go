@@ -164,7 +164,7 @@ func gather(env state.Getenv, cfg *config.Config, redact *state.Redactor) *statu
 		}
 		if s.Running() && !inject.Ended(s.ClaudePID, s.ClaudeStart) && now.Sub(s.LastSeen) < recent {
 			r.Sessions = append(r.Sessions, sessionStatus{
-				SessionID: s.ID, Name: cmp.Or(s.Name, s.ID), ProjectDir: s.ProjectDir,
+				SessionID: s.ID, Name: cmp.Or(s.Name, s.TmuxSession, s.ID), ProjectDir: s.ProjectDir,
 				Since: s.StartedAt.UTC(), LastSeen: s.LastSeen.UTC(), Questions: perSession[s.ID],
 			})
 		}

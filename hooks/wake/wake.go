@@ -5,11 +5,13 @@ package wake
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -148,6 +150,7 @@ func (f *fire) tell(ctx context.Context) error {
 // prepare works out what there is to tell and puts it into the outbox, under the session's lock: two hooks that run at the
 // same moment tell no line twice. m is nil when no agent is told.
 func (f *fire) prepare(ctx context.Context) (c content, m *state.Message, err error) {
+	project, _ := filepath.Abs(state.ProjectDir(f.Env))
 	change := func(s *state.Session) error {
 		if s.Wake.CapturedAt.After(f.pane.asked) { // another hook was first to tell what it saw, perhaps later than this one
 			if again, err := f.capture(ctx); err == nil {
@@ -166,6 +169,8 @@ func (f *fire) prepare(ctx context.Context) (c content, m *state.Message, err er
 			c.told = true
 		}
 		s.LastSeen, s.TmuxSession, s.TmuxPane = time.Now().UTC(), f.pane.Session, f.Env("TMUX_PANE")
+		// Perhaps no other hook of ours writes the session down.
+		s.StartedAt, s.ProjectDir = cmp.Or(s.StartedAt, s.LastSeen), cmp.Or(s.ProjectDir, project)
 		s.TmuxSocket = inject.ServerOf(f.Env("TMUX")).Socket
 		return nil
 	}

@@ -96,6 +96,18 @@ func TestUnnamedEvent(t *testing.T) {
 	}
 }
 
+// Where no other hook is registered, this one writes down what status says of a session.
+func TestSessionIsWrittenDown(t *testing.T) {
+	w := newWorld(t, "warden-main", quiet)
+	w.shows("ready")
+	w.fire("stop-hook", recorded(t, "single-07-Stop"))
+	project, _ := filepath.Abs(state.ProjectDir(w.getenv))
+	all, _ := state.SessionsIn(w.user()).All()
+	if len(all) != 1 || all[0].StartedAt.IsZero() || all[0].ProjectDir != project || all[0].TmuxSession != "warden-main" {
+		t.Errorf("got %+v", all)
+	}
+}
+
 // What is known is not told again; what is new is, whichever hook comes first.
 func TestDedup(t *testing.T) {
 	w := newWorld(t, "warden-main", "echo ready; while read l; do echo \"$l\"; done")
