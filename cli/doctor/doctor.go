@@ -25,8 +25,8 @@ type check struct {
 // checks are all of them, in the order in which a question needs what they check.
 var checks = []check{
 	{"config.parse", (*exam).configParse, "correct it where it stands; docs/configuration.md lists the files and all settings"},
-	{"files.folders", (*exam).filesFolders, "questions stay in the terminal meanwhile: see who owns the folder, and " +
-		"whether a file stands in its place; or set GCHAT_STATE_DIR"},
+	{"files.folders", (*exam).filesFolders, "questions stay in the terminal meanwhile: see who owns the folder, " +
+		"whether a file stands in its place, and whether the disk is full; or set GCHAT_STATE_DIR"},
 	{"files.private", (*exam).filesPrivate, "chmod go-rwx for files, chmod go-w for folders"},
 
 	{"claude.version", (*exam).claudeVersion, "claude update"},

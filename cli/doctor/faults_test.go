@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	bounded "gchat-hooks/e2e/bound"
 	"gchat-hooks/e2e/strict"
 	"gchat-hooks/hooks/settings"
 	"gchat-hooks/state"
@@ -86,6 +87,23 @@ func (p *patient) daemon(ago time.Duration) {
 	p.check(state.Beat(p.getenv, state.Heartbeat{PID: os.Getpid(), Daemon: true, Started: at, Beat: at}))
 	p.check(state.WritePID(p.userState()))
 	p.check(state.NoteLastPoll(p.userState(), at))
+}
+
+func TestDoctorFindsAFullDisk(t *testing.T) {
+	p := newPatient(t)
+	p.furnish()
+	dir := p.userState()
+	p.check(os.MkdirAll(dir, 0o700))
+	if out, err := bounded.Command(t, "mount", "-t", "tmpfs", "-o", "size=4k,mode=700", "tmpfs", dir).CombinedOutput(); err != nil {
+		t.Skipf("needs to mount a small disk: %v: %s", err, out)
+	}
+	t.Cleanup(func() { p.check(bounded.Command(t, "umount", "-l", dir).Run()) })
+	p.write(filepath.Join(dir, "fill"), strings.Repeat("x", 4096), 0o600)
+	for _, f := range p.examined("--all").Findings {
+		if f.ID == "files.folders" && (f.Level != Fail || !strings.Contains(f.What, "no space left on device")) {
+			t.Errorf("got %+v", f)
+		}
+	}
 }
 
 // Each fault is found by the check that is for it, and no other; its line names the mend.

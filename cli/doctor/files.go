@@ -73,6 +73,10 @@ func (e *exam) filesFolders(_ context.Context, r *result) {
 			dir = filepath.Dir(dir)
 			err = unix.Access(dir+"/.", unix.W_OK)
 		}
+		var disk unix.Statfs_t
+		if err == nil && unix.Statfs(dir, &disk) == nil && disk.Blocks > 0 && disk.Bavail == 0 {
+			err = unix.ENOSPC
+		}
 		if err != nil {
 			r.fail("nothing can be written to %s: %v", dir, err)
 		}
