@@ -241,13 +241,13 @@ func (w *wait) sayTimeout() error {
 	if w.replied() { // with the last moment
 		return w.sayAnswer()
 	}
-	if q.Status == state.TimedOut && q.TimesOutAt != nil {
-		waited = q.TimesOutAt.Sub(q.AskedAt)
+	if q.Status == state.TimedOut && q.TimesOutAt != nil { // perhaps earlier, by one that waited less
+		waited = min(q.TimesOutAt.Sub(q.AskedAt), time.Since(q.AskedAt).Round(time.Second))
 	}
 	h := heardOf(q)
 	h.Status, h.Response = "timeout", ""
 	if q.ResolvedBy != "policy" {
-		h.Answers = nil
+		h.Answers, h.AnsweredBy = nil, ""
 	}
 	if err := w.say(h, hooks.TimeoutLine(waited, q)); err != nil {
 		return err
