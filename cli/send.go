@@ -202,7 +202,7 @@ func (s *send) message(args []string) (*state.Message, error) {
 	case !slices.Contains(state.ReportTypes, t):
 		return nil, fmt.Errorf("no such type: %q; there are %s", kind, reportTypes())
 	case strings.TrimSpace(text) == "":
-		return nil, errors.New("no message; - reads it from standard input")
+		return nil, errors.New("no message. Usage: gchat-send [OPTIONS] MESSAGE, or - to read it from standard input")
 	case len(text) > maxMessage:
 		return nil, fmt.Errorf("the message is longer than %d bytes", maxMessage)
 	case strings.ContainsRune(all, 0) || !utf8.ValidString(all):
