@@ -215,13 +215,15 @@ func TestDoctorFindsPlantedFaults(t *testing.T) {
 			b, err := settings.Install(nil, entries)
 			p.check(err)
 			p.write(p.settingsFile(), string(b), 0o600)
-		}, "claude.hooks", fail, "PermissionRequest", "gchat-hooks install", ""},
+		}, "claude.hooks", fail, "PermissionRequest", "gchat-hooks install --preset answer --preset report", ""},
 		{"no PostToolUse", func(p *patient) {
 			entries := slices.DeleteFunc(p.entries(), func(e settings.Entry) bool { return e.Event == "PostToolUse" })
 			b, err := settings.Install(nil, entries)
 			p.check(err)
 			p.write(p.settingsFile(), string(b), 0o600)
-		}, "claude.hooks", warn, "PostToolUse", "gchat-hooks install", ""},
+		}, "claude.hooks", warn, "PostToolUse", "gchat-hooks install --preset answer --preset report", ""},
+		{"only an agent's hooks", func(p *patient) { p.presets = []string{"wake"} },
+			"claude.hooks", fail, "PreToolUse", "gchat-hooks install --preset answer --preset wake", ""},
 		{"permissions without PostToolBatch", func(p *patient) { p.without("approve", "PostToolBatch") },
 			"claude.hooks", warn, "PostToolBatch", "gchat-hooks install", ""},
 		{"permissions without the hook for them", func(p *patient) { p.without("approve", "PermissionRequest") },
@@ -246,7 +248,7 @@ func TestDoctorFindsPlantedFaults(t *testing.T) {
 		{"settings with a comment", func(p *patient) {
 			p.write(filepath.Join(p.project, ".claude", "settings.json"), "{\n  // mine\n  \"env\": {}\n}\n", 0o644)
 		}, "claude.settings", fail, "a comment or a trailing comma", "correct its JSON", ""},
-		{"deny mode without a waker", func(p *patient) { p.config["ask_mode"] = "deny" }, "claude.hooks", warn, "no gchat-ask-user-rewake", "--preset system3", ""},
+		{"deny mode without a waker", func(p *patient) { p.config["ask_mode"] = "deny" }, "claude.hooks", warn, "no gchat-ask-user-rewake", "--preset system3 --preset report", ""},
 		{"disableAllHooks", func(p *patient) { p.settings["disableAllHooks"] = true }, "claude.settings", fail, "disableAllHooks is set", "take the setting out", ""},
 		{"allowManagedHooksOnly", func(p *patient) {
 			p.write(filepath.Join(p.env["CLAUDE_CODE_MANAGED_SETTINGS_PATH"], "managed-settings.json"), `{"allowManagedHooksOnly": true}`, 0o644)
