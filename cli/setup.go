@@ -363,31 +363,31 @@ func (s *setup) roundTrip(ctx context.Context) error {
 	return nil
 }
 
-// hooks writes the hooks into Claude Code's settings; those that are there stay.
-func (s *setup) hooks(ctx context.Context) error {
+// hooks writes the hooks of questions into Claude Code's settings; those that are there stay.
+func (s *setup) hooks(ctx context.Context) (err error) {
 	if s.flags.Bool("no-hooks") {
 		return nil
 	}
 	presets := s.flags.StringSlice("preset")
-	registers := install{Program: s.Program, scope: settings.User, presets: presets, keep: true}
+	registers := install{Program: s.Program, scope: settings.User, presets: presets, keep: true, also: []string{"answer"}}
 	approve := s.flags.Bool("approve")
 	if !s.sendOnly && len(presets) == 0 && !registers.approves() {
 		const question = "\nAlso answer permissions and plans, and give the next instruction, from there? " +
 			"Anyone who may answer can then run commands here."
-		var err error
 		approve, err = s.choose(ctx, "approve", question, true)
 		if err != nil {
 			return err
 		}
 	}
 	switch {
-	case !approve || s.sendOnly:
-	case len(presets) > 0:
+	case s.sendOnly:
+		registers.also = nil
+	case approve && len(presets) > 0:
 		registers.presets = append(presets, "approve")
-	default:
+	case approve:
 		registers.also = []string{"approve"}
 	}
-	err := registers.run(ctx)
+	err = registers.run(ctx)
 	if err == nil && !s.sendOnly && (approve || s.flags.Bool("start-sessions")) { // asked once
 		err = s.startSessions(ctx)
 	}
