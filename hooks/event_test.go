@@ -7,6 +7,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"gchat-hooks/state"
@@ -85,6 +86,13 @@ func TestAnswersOfEveryVersion(t *testing.T) {
 	want := map[string]string{deploy: "Rolling deployment", features: "Auth, Export", "When?": "soon"}
 	if err != nil || !maps.Equal(answers, want) {
 		t.Errorf("in a list: %v, %v; want %v", answers, err, want)
+	}
+}
+
+func TestReplyOfThisMachineIsNotFromChat(t *testing.T) {
+	q := &state.Question{AnsweredBy: state.Local, Questions: []state.Prompt{{Question: "DB?"}}, Answers: map[string]string{"DB?": "Postgres"}}
+	if got := replyText(q); !strings.HasPrefix(got, `GCHAT_RESPONSE: The user has answered your question on this machine: "DB?"="Postgres". `) {
+		t.Errorf("got %q", got)
 	}
 }
 

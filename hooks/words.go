@@ -93,12 +93,15 @@ func outcome(q *state.Question) string {
 
 // replyText wakes a session with a person's answer.
 func replyText(q *state.Question) string {
-	what, these := "question", "this answer"
+	what, these, where := "question", "this answer", "from Google Chat"
+	if q.AnsweredBy == state.Local {
+		where = "on this machine"
+	}
 	if len(q.Questions) > 1 {
 		what, these = "questions", "these answers"
 	}
-	return fmt.Sprintf("%sThe user has answered your %s from Google Chat: %s. You can now continue with %s in mind. %s",
-		replyPrefix, what, pairs(q, func(int) bool { return true }), these, endOf(q))
+	return fmt.Sprintf("%sThe user has answered your %s %s: %s. You can now continue with %s in mind. %s",
+		replyPrefix, what, where, pairs(q, func(int) bool { return true }), these, endOf(q))
 }
 
 // endOf ends what a session is woken with. No other text of ours has it, so that a transcript tells whether that arrived.
