@@ -100,7 +100,7 @@ func (i install) run(ctx context.Context) error {
 	if err != nil {
 		return usage(err, "gchat-hooks install --help")
 	}
-	version, err := i.version(ctx)
+	version, err := i.version(ctx, file)
 	if err != nil {
 		return err
 	}
@@ -118,10 +118,13 @@ func (i install) run(ctx context.Context) error {
 			return err
 		}
 	}
-	if i.links && !i.dryRun {
-		return link(i.out, filepath.Dir(program))
+	if i.scope != settings.User && !i.dryRun { // a purge looks for hooks in known projects
+		err = state.Register(i.env, state.SpareState(i.env), state.ProjectDir(i.env))
 	}
-	return nil
+	if i.links && !i.dryRun {
+		err = cmp.Or(err, link(i.out, filepath.Dir(program)))
+	}
+	return err
 }
 
 // letMenuDecide has an agent that is woken choose in permissions and plans, too.
@@ -162,8 +165,8 @@ func (i install) program() (string, error) {
 	return path, nil
 }
 
-// version is that of the Claude Code that will read the settings.
-func (i install) version(ctx context.Context) (v settings.Version, err error) {
+// version is that of the Claude Code that will read the settings; where none is found, that which the file was written for.
+func (i install) version(ctx context.Context, file settings.File) (v settings.Version, err error) {
 	v, known := settings.ParseVersion(i.claude)
 	if i.claude == "" {
 		v, err = settings.AskVersion(ctx, i.env, 20*time.Second)
@@ -173,7 +176,8 @@ func (i install) version(ctx context.Context) (v settings.Version, err error) {
 	if err != nil {
 		const words = "claude is not found: the hooks are those that %s knows; newer ones run them, too " +
 			"(--claude-version names yours)\n"
-		fmt.Fprintf(i.out, words, settings.Oldest)
+		v = file.WrittenFor()
+		fmt.Fprintf(i.out, words, v)
 	}
 	if err := v.Supported(); err != nil {
 		return v, failed(err, "nothing was written", exitFailed)

@@ -109,9 +109,6 @@ func newSpaceDoor(p Program, c *cli.Context) (*spaceDoor, error) {
 // spaceData is the folder of the embedded space.
 func spaceData(env state.Getenv) string { return filepath.Join(state.UserState(env), "space") }
 
-// startsLock is held by the process that starts the space.
-func startsLock(data string) string { return filepath.Join(data, "starts") }
-
 // spaceRuns says whether a process has the embedded space open.
 func spaceRuns(env state.Getenv) bool { return state.Held(filepath.Join(spaceData(env), "lock")) }
 
@@ -141,7 +138,7 @@ func (p Program) startSpace(port int) {
 	if kept || len(flags) < 2 || !strings.HasSuffix(flags[1], ":"+strconv.Itoa(port)) || time.Since(spaceFailed.at) < spacePause {
 		return
 	}
-	starts, err := state.LockSoon(startsLock(spaceData(p.env))) // of several processes one starts it
+	starts, err := state.LockSoon(filepath.Join(spaceData(p.env), "starts")) // of several processes one starts it
 	if err != nil {
 		return
 	}
@@ -221,7 +218,7 @@ func lastSpace(env state.Getenv) (address string, detached int) {
 // That is known from the space's folder alone: another program at the port is sent nothing.
 func (d *spaceDoor) open() (*space.Space, net.Listener, error) {
 	if !d.detached { // whose starter has the lock: as long as we end one and begin, nothing that needs a space starts one
-		if starts, err := state.LockSoon(startsLock(d.data)); err == nil {
+		if starts, err := state.LockSoon(filepath.Join(d.data, "starts")); err == nil {
 			defer starts.Unlock()
 		}
 	}

@@ -110,6 +110,22 @@ func (f File) Hooks(also ...string) ([]Hook, error) {
 	return hooksIn(parts), err
 }
 
+// WrittenFor is the oldest Claude Code that takes what the file has of ours.
+func (f File) WrittenFor() Version {
+	_, b, _ := f.read()
+	had, _ := Registered(b)
+	v := Oldest
+	for _, e := range had {
+		switch {
+		case e.AsyncRewake:
+			return AsyncRewake
+		case e.Args != nil:
+			v = execForm
+		}
+	}
+	return v
+}
+
 // maxFile is more than any settings are, in bytes.
 const maxFile = 2 << 20
 
