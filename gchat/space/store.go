@@ -67,6 +67,10 @@ func readSecrets(path string) (s secrets, err error) {
 		return s, err
 	}
 	err = json.Unmarshal(b, &s)
+	if err == nil && s.Page == "" { // an earlier version kept it beside
+		page, _ := os.ReadFile(filepath.Join(filepath.Dir(path), "page-token"))
+		s.Page = strings.TrimSpace(string(page))
+	}
 	if err != nil || s.Key == "" || s.Token == "" || s.Page == "" {
 		return s, fmt.Errorf("%s is damaged", path)
 	}

@@ -122,6 +122,19 @@ func TestReload(t *testing.T) {
 	}
 }
 
+// An earlier version kept the page's token in a file of its own: the page stays at its address.
+func TestAnEarlierVersionsToken(t *testing.T) {
+	dir := t.TempDir()
+	for name, text := range map[string]string{secretsFile: `{"key": "k", "token": "t"}`, "page-token": "p\n"} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if url := open(t, dir).PageURL("http://127.0.0.1:1"); url != "http://127.0.0.1:1/?token=p" {
+		t.Error(url)
+	}
+}
+
 func TestHalfWrittenLine(t *testing.T) {
 	whole := t.TempDir()
 	s := open(t, whole)
