@@ -314,9 +314,13 @@ func (d *spaceDoor) run(ctx context.Context) error {
 	}
 	defer ln.Close()
 	defer s.Close()
-	if d.detached {
+	if d.detached || d.service {
 		fmt.Fprintln(d.out, "the space listens") // what started it waits for that
-		return space.Serve(d.whileNeeded(ctx, s), ln, s)
+		err = space.Serve(d.whileNeeded(ctx, s), ln, s)
+		if err == nil && d.service && ctx.Err() == nil {
+			err = errors.New("the program on disk changed") // the system starts it
+		}
+		return err
 	}
 	if config.Load(d.env, state.ProjectDir(d.env)).WebhookURL != s.WebhookURL(d.base()) {
 		fmt.Fprintf(d.out, "\nTo have the hooks use it:  %s setup --space, or in the shell that starts claude:\n"+
@@ -326,8 +330,8 @@ func (d *spaceDoor) run(ctx context.Context) error {
 	return space.Serve(ctx, ln, s)
 }
 
-// whileNeeded ends with ctx, when the space was not used for a day, and when its folder is gone or the program changed. The
-// next use starts it anew.
+// whileNeeded ends with ctx, when its folder is gone or the program changed, and, where the next use starts the space anew, when it
+// was not used for a day.
 func (d *spaceDoor) whileNeeded(ctx context.Context, s *space.Space) context.Context {
 	ctx, end := context.WithCancel(ctx)
 	lock := filepath.Join(d.data, "lock")
@@ -335,7 +339,7 @@ func (d *spaceDoor) whileNeeded(ctx context.Context, s *space.Space) context.Con
 	program, _ := os.Stat(d.self)
 	go func() {
 		defer end()
-		for look := time.Tick(spaceLook); time.Since(s.Used()) < spaceUnused; {
+		for look := time.Tick(spaceLook); d.service || time.Since(s.Used()) < spaceUnused; {
 			select {
 			case <-ctx.Done():
 				return

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net"
+	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
@@ -16,6 +17,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"gchat-hooks/e2e/bound"
 	"gchat-hooks/gchat/space"
 	"gchat-hooks/state"
 	"gchat-hooks/state/config"
@@ -143,6 +145,12 @@ func TestADetachedSpaceEnds(t *testing.T) {
 		if needed.Err() == nil {
 			t.Error("it stays unused")
 		}
+		d.service = true
+		_, needed = begin()
+		time.Sleep(25 * time.Hour)
+		if needed.Err() != nil {
+			t.Error("the system's ends unused")
+		}
 		for _, path := range []string{d.self, lock} {
 			_, needed := begin()
 			os.Remove(path)
@@ -153,6 +161,30 @@ func TestADetachedSpaceEnds(t *testing.T) {
 			file(filepath.Base(path))
 		}
 	})
+}
+
+// The space that the system runs ends as the daemon does when the program was upgraded: the system starts it where it fails.
+func TestAnUpgradeEndsTheSystemsSpace(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it waits for ten seconds")
+	}
+	n := newNewcomer(t, "/usr/bin:/bin")
+	for _, name := range []string{"gchat-hooks", "new"} {
+		n.does("cp", program(t), name)
+	}
+	ended, address := make(chan string), freeAddress(t)
+	go func() {
+		out, err := n.run("./gchat-hooks", "space", "--service", "--listen", address)
+		ended <- fmt.Sprint(out, err)
+	}()
+	bound.Until(t, "it serves", func() bool {
+		r, err := http.Get("http://" + address)
+		return err == nil && r.Body.Close() == nil
+	})
+	n.does("mv", "new", "gchat-hooks")
+	if out := <-ended; !strings.Contains(out, "the program on disk changed\nexit status 1") {
+		t.Errorf("it ends with %s", out)
+	}
 }
 
 // The page offers projects that Claude Code trusts, by names that are shown as they are, and none where sessions cannot be begun.
