@@ -330,8 +330,8 @@ func (d *spaceDoor) run(ctx context.Context) error {
 	return space.Serve(ctx, ln, s)
 }
 
-// whileNeeded ends with ctx, when its folder is gone or the program changed, and, where the next use starts the space anew, when it
-// was not used for a day.
+// whileNeeded ends with ctx, when the space's folder is gone or the program changed, and, but for the system's, when it was not
+// used for a day.
 func (d *spaceDoor) whileNeeded(ctx context.Context, s *space.Space) context.Context {
 	ctx, end := context.WithCancel(ctx)
 	lock := filepath.Join(d.data, "lock")
