@@ -114,12 +114,10 @@ func (i install) run(ctx context.Context) error {
 		fmt.Fprintf(i.out, "left out: %s on %s needs Claude Code %s\n", h.Name, h.Event, settings.AsyncRewake)
 	}
 	if slices.Contains(i.presets, "wake") {
-		if err := i.letMenuDecide(); err != nil {
-			return err
-		}
+		err = i.letMenuDecide()
 	}
 	if i.scope != settings.User && !i.dryRun { // a purge looks for hooks in known projects
-		err = state.Register(i.env, state.SpareState(i.env), state.ProjectDir(i.env))
+		err = cmp.Or(err, state.Register(i.env, state.SpareState(i.env), state.ProjectDir(i.env)))
 	}
 	if i.links && !i.dryRun {
 		err = cmp.Or(err, link(i.out, filepath.Dir(program)))

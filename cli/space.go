@@ -196,14 +196,6 @@ func (d *spaceDoor) flags() []string {
 // address is how the space is opened, for other processes of the person.
 func (d *spaceDoor) address() string { return strings.Join(d.flags(), " ") }
 
-// noted is the address, and of a detached space the process that ends where the space is needed otherwise.
-func (d *spaceDoor) noted() string {
-	if d.detached {
-		return fmt.Sprintf("%s\n%d %s", d.address(), os.Getpid(), state.Here())
-	}
-	return d.address()
-}
-
 // lastSpace is the address of the space that runs or ran last, and its process if it is detached, which counts while it runs.
 func lastSpace(env state.Getenv) (address string, detached int) {
 	address, by, _ := strings.Cut(space.Address(spaceData(env)), "\n")
@@ -251,7 +243,11 @@ func (d *spaceDoor) open() (*space.Space, net.Listener, error) {
 	if err != nil {
 		return nil, nil, errors.Join(err, ln.Close())
 	}
-	err = errors.Join(listenForUser(os.Getenv, s, d.port), space.NoteAddress(d.data, d.noted()))
+	noted := d.address()
+	if d.detached { // its process ends where the space is needed otherwise
+		noted += fmt.Sprintf("\n%d %s", os.Getpid(), state.Here())
+	}
+	err = errors.Join(listenForUser(os.Getenv, s, d.port), space.NoteAddress(d.data, noted))
 	if err != nil {
 		err = errors.Join(err, ln.Close(), s.Close())
 	}
