@@ -397,6 +397,12 @@ func (p *purge) findHooks(projects []*state.Project) error {
 		files = append(files, settings.File{Path: filepath.Join(dir, "settings.json"), Mode: own.Mode},
 			settings.File{Path: filepath.Join(dir, "settings.local.json"), Mode: own.Mode})
 	}
+	sessions, _ := state.SessionsIn(state.UserState(p.env)).All()
+	for _, one := range sessions { // $CLAUDE_CONFIG_DIR may have been another one for them
+		if dir := filepath.Join(one.TranscriptPath, "../../.."); filepath.IsAbs(dir) {
+			files = append(files, settings.File{Path: filepath.Join(dir, "settings.json"), Mode: own.Mode})
+		}
+	}
 	for i, file := range files {
 		change, err := file.Uninstall(true)
 		switch {

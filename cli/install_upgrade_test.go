@@ -5,6 +5,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"gchat-hooks/state"
 )
 
 // An upgrade where claude is not on the PATH, as of an editor's, keeps the hooks that its version takes.
@@ -29,5 +31,24 @@ func TestAPurgeFindsTheHooksOfAFreshProject(t *testing.T) {
 		if b, err := os.ReadFile(filepath.Join(n.home, "mine", ".claude", name)); err == nil {
 			t.Errorf("%s is left:\n%s", name, b)
 		}
+	}
+}
+
+// So do those of a $CLAUDE_CONFIG_DIR that a session ran with.
+func TestAPurgeFindsTheHooksOfAnotherConfiguration(t *testing.T) {
+	n := newNewcomer(t, "/usr/bin:/bin")
+	work := filepath.Join(n.home, "work")
+	n.does("env", "CLAUDE_CONFIG_DIR="+work, program(t), "install")
+	env := func(name string) string { return map[string]string{"HOME": n.home}[name] }
+	_, err := state.SessionsIn(state.UserState(env)).Change("s", func(one *state.Session) error {
+		one.TranscriptPath = filepath.Join(work, "projects", "p", "s.jsonl")
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	n.does(program(t), "uninstall", "--purge", "--yes")
+	if b, err := os.ReadFile(filepath.Join(work, "settings.json")); err == nil {
+		t.Errorf("they are left:\n%s", b)
 	}
 }
