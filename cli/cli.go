@@ -141,10 +141,10 @@ func (p Program) app(words ...string) *cli.App {
 			}
 			return cli.ShowAppHelp(c)
 		},
-		Before: func(*cli.Context) error {
+		Before: func(c *cli.Context) error {
 			if os.Getenv("HOME") == "" {
-				err := errors.New("HOME is not set: gchat-hooks keeps its files there")
-				return failed(err, "export HOME=/home/NAME", exitFailed)
+				code := cmp.Or(map[string]int{"wait": exitWaitTrouble, "doctor": 2}[c.Args().First()], exitFailed)
+				return failed(errors.New("HOME is not set: gchat-hooks keeps its files there"), "export HOME=/home/NAME", code)
 			}
 			return nil
 		},
