@@ -56,7 +56,8 @@ func (h *Hook) closeNext(e *Event, qs []*state.Question) {
 	}
 	this := slices.IndexFunc(qs, func(q *state.Question) bool { // the same words may have been said twice
 		words, _ := q.Decision()
-		return q.Status == state.Answered && e.HookEventName == "UserPromptSubmit" && q.Typing != nil && inject.Same(prompt, words)
+		typed := q.Status == state.Answered && q.Typing != nil
+		return typed && e.HookEventName == "UserPromptSubmit" && inject.Same(prompt, words)
 	})
 	for i, q := range qs {
 		switch {
