@@ -53,6 +53,9 @@ func (h *Hook) answered(_ context.Context, e *Event) error {
 		if one.Before != "" { // what was said to it just after /clear is that session's
 			qs = append(qs, h.ofSession(&Event{SessionID: one.Before}, h.own(), state.TextsOpen...)...)
 		}
+		if strings.HasPrefix(string(e.Prompt), "<task-notification>") {
+			return nil // Claude Code's own, when something in the background is done: no person went on, and what is open stays
+		}
 		h.closeNext(e, qs)
 	case "SessionEnd":
 		h.logFailed(h.noteReason(e), "the end's reason not written down")

@@ -68,6 +68,19 @@ func TestSaidWithAnAccentApart(t *testing.T) {
 	}
 }
 
+// Something in the background is done, and Claude Code begins a turn by itself: nobody went on, and nothing was dismissed.
+func TestATaskNotificationIsNoPrompt(t *testing.T) {
+	w := newDesk(t)
+	kept := w.saysTo("s-1", "go on", func(q *state.Question) { q.Kind = state.AskedNext })
+	asked := w.saysTo("s-1", "", func(q *state.Question) { q.Kind, q.Status = state.AskedPermission, state.Pending })
+	const prompt = "<task-notification>\n<task-id>b</task-id>\n</task-notification>"
+	w.run(answered, recorded(t, "single-02-UserPromptSubmit", "session_id", "s-1", "prompt", prompt))
+	w.stillKept(kept, "the reply")
+	if is, err := state.LoadQuestion(asked.Path); err != nil || is.Status != state.Pending {
+		t.Errorf("the permission is %v, %v", is.Status, err)
+	}
+}
+
 // Words went into Claude Code's queue a moment before a dialog opened: what that asks goes on waiting.
 func TestQueuedWordsLeaveADialogOpen(t *testing.T) {
 	w := newDesk(t)
