@@ -384,30 +384,18 @@ func (p *purge) findFiles(name, where string, paths []string) {
 	}
 }
 
-// findHooks finds our hooks in the person's settings and in those of the projects that are known, this one among them. Settings
-// of the person's own that cannot be read stop the purge; a project's stay as they are.
+// findHooks finds our hooks in the settings that are known. The person's own that cannot be read stop the purge; others stay as they
+// are.
 func (p *purge) findHooks(projects []*state.Project) error {
-	own, err := settings.At(p.env, settings.User)
+	files, err := settings.Known(p.env, projects)
 	if err != nil {
 		return err
-	}
-	files := []settings.File{own}
-	for _, project := range append(projects, &state.Project{}) {
-		dir := filepath.Join(cmp.Or(project.Dir, state.ProjectDir(p.env)), ".claude")
-		files = append(files, settings.File{Path: filepath.Join(dir, "settings.json"), Mode: own.Mode},
-			settings.File{Path: filepath.Join(dir, "settings.local.json"), Mode: own.Mode})
-	}
-	sessions, _ := state.SessionsIn(state.UserState(p.env)).All()
-	for _, one := range sessions { // $CLAUDE_CONFIG_DIR may have been another one for them
-		if dir := filepath.Join(one.TranscriptPath, "../../.."); filepath.IsAbs(dir) {
-			files = append(files, settings.File{Path: filepath.Join(dir, "settings.json"), Mode: own.Mode})
-		}
 	}
 	for i, file := range files {
 		change, err := file.Uninstall(true)
 		switch {
 		case slices.Contains(files[:i], file):
-		case err != nil && file == own:
+		case err != nil && i == 0:
 			return err
 		case err != nil:
 			fmt.Fprintf(p.out, "%s is left as it is: %v\n", file.Path, err)

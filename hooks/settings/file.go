@@ -48,6 +48,28 @@ func At(env state.Getenv, scope Scope) (File, error) {
 	return File{filepath.Join(project, "settings.local.json"), 0o600}, nil
 }
 
+// Known are the files that may have hooks of ours: first the person's own, then those of projects, this one among them, and of
+// another $CLAUDE_CONFIG_DIR that a session ran with.
+func Known(env state.Getenv, projects []*state.Project) ([]File, error) {
+	own, err := At(env, User)
+	if err != nil {
+		return nil, err
+	}
+	files := []File{own}
+	for _, project := range append(projects, &state.Project{}) {
+		dir := filepath.Join(cmp.Or(project.Dir, state.ProjectDir(env)), ".claude")
+		files = append(files, File{filepath.Join(dir, "settings.json"), own.Mode},
+			File{filepath.Join(dir, "settings.local.json"), own.Mode})
+	}
+	sessions, _ := state.SessionsIn(state.UserState(env)).All()
+	for _, one := range sessions {
+		if dir := filepath.Join(one.TranscriptPath, "../../.."); filepath.IsAbs(dir) {
+			files = append(files, File{filepath.Join(dir, "settings.json"), own.Mode})
+		}
+	}
+	return files, nil
+}
+
 // A Change is what an install or uninstall does to a settings file, or would do.
 type Change struct {
 	Path     string
