@@ -85,6 +85,7 @@ func (d *desk) ask(as func(*state.Question)) *state.Question {
 func (d *desk) record(as func(*state.Question)) *state.Question {
 	d.t.Helper()
 	d.n++
+	time.Sleep(time.Millisecond) // files have no finer times, and questions are shown in the order of theirs
 	q := &state.Question{
 		QuestionID: fmt.Sprintf("%08d-0000-4000-8000-000000000000", d.n), SessionID: fmt.Sprintf("s-%d", d.n), SessionName: fmt.Sprintf("shop %d", d.n),
 		AskedAt: time.Now().UTC(), Status: state.Pending, Mode: state.Inject, ProjectDir: filepath.Join(d.dir, "shop"),
