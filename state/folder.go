@@ -89,6 +89,9 @@ type Skip func(name string, file []byte) bool
 func (f Folder[T]) loadBut(skip Skip, name string, buf *bytes.Buffer) (*T, error) {
 	path := f.path(name)
 	b, written, err := readPlain(path, maxRecord, buf)
+	if err != nil { // a part of it says nothing
+		b = nil
+	}
 	switch {
 	case skip != nil && skip(name, b):
 		return nil, nil

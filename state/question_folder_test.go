@@ -67,3 +67,16 @@ func TestMarkersOfOthersAreLeftAlone(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// A file of a session that is too large to be read is told of, whatever its beginning says.
+func TestAFileThatIsTooLargeIsToldOf(t *testing.T) {
+	folder := QuestionsIn(t.TempDir())
+	path := filepath.Join(folder.Dir, "s-1771669800.json")
+	writeAt(t, path, `{"question_id":"x","session_id":"s","status":"resolved"}`)
+	if err := os.Truncate(path, maxRecord+1); err != nil {
+		t.Fatal(err)
+	}
+	if qs, bad, err := folder.OfSession("s", "toolu_1"); len(qs) > 0 || len(bad) != 1 || err != nil {
+		t.Errorf("%v, %v, %v", qs, bad, err)
+	}
+}
