@@ -384,8 +384,8 @@ func (p *purge) findFiles(name, where string, paths []string) {
 	}
 }
 
-// findHooks finds our hooks in the settings that are known. The person's own that cannot be read stop the purge; others stay as they
-// are.
+// findHooks finds our hooks in the settings that are known. The person's own that cannot be read stop the purge; others stay as
+// they are.
 func (p *purge) findHooks(projects []*state.Project) error {
 	files, err := settings.Known(p.env, projects)
 	if err != nil {

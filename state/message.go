@@ -276,7 +276,7 @@ func MessageID(parts ...string) string {
 const NamedIDs = "client-of-"
 
 // OwnIDs begins such ids of this machine's.
-func OwnIDs() string { return NamedIDs + MessageID("machine", MachineName())[7:15] + "-" }
+func OwnIDs() string { return NamedIDs + Hash(4, MachineName()) + "-" }
 
 // NamedID is a MessageID that names this machine.
-func NamedID(parts ...string) string { return OwnIDs() + MessageID(parts...)[7:37] }
+func NamedID(parts ...string) string { return OwnIDs() + Hash(15, strings.Join(parts, "\x00")) }

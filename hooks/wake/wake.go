@@ -11,7 +11,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -150,7 +149,6 @@ func (f *fire) tell(ctx context.Context) error {
 // prepare works out what there is to tell and puts it into the outbox, under the session's lock: two hooks that run at the
 // same moment tell no line twice. m is nil when no agent is told.
 func (f *fire) prepare(ctx context.Context) (c content, m *state.Message, err error) {
-	project, _ := filepath.Abs(state.ProjectDir(f.Env))
 	change := func(s *state.Session) error {
 		if s.Wake.CapturedAt.After(f.pane.asked) { // another hook was first to tell what it saw, perhaps later than this one
 			if again, err := f.capture(ctx); err == nil {
@@ -170,7 +168,7 @@ func (f *fire) prepare(ctx context.Context) (c content, m *state.Message, err er
 		}
 		s.LastSeen, s.TmuxSession, s.TmuxPane = time.Now().UTC(), f.pane.Session, f.Env("TMUX_PANE")
 		// Perhaps no other hook of ours writes the session down.
-		s.StartedAt, s.ProjectDir = cmp.Or(s.StartedAt, s.LastSeen), cmp.Or(s.ProjectDir, project)
+		s.StartedAt, s.ProjectDir = cmp.Or(s.StartedAt, s.LastSeen), cmp.Or(s.ProjectDir, state.ProjectDir(f.Env))
 		s.TmuxSocket = inject.ServerOf(f.Env("TMUX")).Socket
 		return nil
 	}
