@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"os"
 	"path"
+	"regexp"
 	"runtime/debug"
 	"slices"
 	"strings"
@@ -70,16 +71,45 @@ func (p Program) newHub(c *cli.Context) (*hub.Hub, error) {
 		return nil, failed(err, "run it as the hub's service account, or set GOOGLE_CHAT_CREDENTIALS_FILE to its key", exitFailed)
 	}
 	if file := c.String("key-file"); file != "" {
-		key, err := os.ReadFile(file)
-		o.Key = bytes.TrimSpace(key)
-		if err == nil && len(o.Key) < 32 {
-			err = fmt.Errorf("%s has less than 32 bytes", file)
-		}
-		if err != nil {
-			return nil, failed(err, "head -c 32 /dev/urandom | base64 > FILE, once, for all replicas", exitFailed)
+		if o.Key, err = readHubKey(file); err != nil {
+			const hint = "(umask 077; head -c 32 /dev/urandom | base64 > FILE), once, for all replicas"
+			return nil, failed(err, hint, exitFailed)
 		}
 	}
 	return hub.New(c.Context, o), nil
+}
+
+// readHubKey reads the key that signs codes and tokens: a plain file that its owner
+// alone can read, also behind a link, as secrets are mounted.
+func readHubKey(file string) ([]byte, error) {
+	is, err := os.Stat(file)
+	if err != nil {
+		return nil, err
+	}
+	// Cloud Run mounts a secret as 0444, in a container that has no other users.
+	const othersRead, ownerWrites = 0o004, 0o200
+	if mode := is.Mode().Perm(); mode&othersRead != 0 && mode&ownerWrites != 0 {
+		return nil, fmt.Errorf("%s can be read by everybody on this machine (mode %#o): chmod 600 it, and make a new key",
+			file, is.Mode().Perm())
+	}
+	const mostKey = 1 << 16
+	key, err := state.ReadLinked(file, mostKey)
+	if err != nil {
+		return nil, err
+	}
+	key = bytes.TrimSpace(key)
+	signs := map[byte]bool{}
+	for _, b := range key {
+		signs[b] = true
+	}
+	const fewest = 8 // 32 random bytes have at least twice as many different ones
+	switch {
+	case len(key) < 32:
+		return nil, fmt.Errorf("%s has less than 32 bytes", file)
+	case len(signs) < fewest:
+		return nil, fmt.Errorf("%s is not random: it has %d different signs", file, len(signs))
+	}
+	return key, nil
 }
 
 // runHub serves until a signal comes; then the pulls under way end at once, and the rest within a while.
@@ -89,7 +119,8 @@ func (p Program) runHub(c *cli.Context) error {
 	here := net.ParseIP(host).IsLoopback() || host == "localhost"
 	_, noURL := gchat.ParseEndpoint(c.String("url"))
 	app, _ := path.Match("projects/?*/subscriptions/?*", c.String("subscription"))
-	odd := func(domain string) bool { return !strings.Contains(domain, ".") || strings.ContainsAny(domain, "@* ") }
+	isDomain := regexp.MustCompile(`^[\pL\pN-]+(\.[\pL\pN-]+)+$`)
+	odd := func(domain string) bool { return !isDomain.MatchString(domain) }
 	switch {
 	case err != nil:
 		err = fmt.Errorf("--listen takes HOST:PORT, not %q", c.String("listen"))

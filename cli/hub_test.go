@@ -110,3 +110,61 @@ func TestHubRevoke(t *testing.T) {
 		t.Error(list)
 	}
 }
+
+// A hub's key is a secret of random bytes that nobody else on the machine can read.
+func TestTheHubsKey(t *testing.T) {
+	dir := t.TempDir()
+	random := "q7Vt0fXbE3mJ9aKcR1sLwYhU6pZdN2gT5iOoB8x+/Q4="
+	write := func(name, text string, mode os.FileMode) string {
+		file := filepath.Join(dir, name)
+		if err := os.WriteFile(file, []byte(text), mode); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Chmod(file, mode); err != nil {
+			t.Fatal(err)
+		}
+		return file
+	}
+	link := filepath.Join(dir, "link")
+	if err := os.Symlink(write("target", random, 0o600), link); err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]struct {
+		file string
+		says string // "" where it is taken
+	}{
+		"good":                    {write("good", random+"\n", 0o600), ""},
+		"mounted by Cloud Run":    {write("mounted", random, 0o444), ""},
+		"a link, as mounts are":   {link, ""},
+		"anybody can read it":     {write("open", random, 0o644), "chmod 600"},
+		"short":                   {write("short", random[:31], 0o600), "less than 32 bytes"},
+		"one sign":                {write("equal", strings.Repeat("a", 32), 0o600), "is not random"},
+		"a device without an end": {"/dev/zero", "/dev/zero"},
+		"missing":                 {filepath.Join(dir, "none"), "no such file"},
+	} {
+		key, err := readHubKey(c.file)
+		if c.says == "" && (err != nil || string(key) != random) {
+			t.Errorf("%s: %q, %v", name, key, err)
+		}
+		if c.says != "" && (err == nil || !strings.Contains(err.Error(), c.says)) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// What is no domain's name is refused before anything is read.
+func TestAHubsDomains(t *testing.T) {
+	dir, err := builtProgram()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, domain := range []string{".", "com", "a@example.com", "*.example.com", "example.com.", " "} {
+		cmd := bound.Command(t, filepath.Join(dir, "gchat-hooks"), "hub", "--topic", "projects/p/topics/t",
+			"--subscription", "projects/p/subscriptions/s", "--key-file", "k", "--domain", domain)
+		cmd.Env = []string{"HOME=" + t.TempDir()}
+		said, _ := cmd.CombinedOutput()
+		if cmd.ProcessState.ExitCode() != 4 || !strings.Contains(string(said), "--domain takes names like") {
+			t.Errorf("%q: %d: %s", domain, cmd.ProcessState.ExitCode(), said)
+		}
+	}
+}

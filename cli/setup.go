@@ -34,12 +34,12 @@ func (p Program) setupCommand() *cli.Command {
 			"With a phone:   gchat-hooks setup --space --phone\n" +
 			"In a script:    GOOGLE_CHAT_WEBHOOK_URL=... gchat-hooks setup --credentials-file key.json --allow users/123\n" +
 			"                gchat-hooks setup --space --phone --service --round-trip=false\n" +
-			"Of a team:      gchat-hooks setup --hub https://... --code ...   (the app's answer to: join)\n" +
+			"Of a team:      gchat-hooks setup --hub https://...   (it asks for the code that the app answers to: join)\n" +
 			"What is configured already is not asked again. Without a terminal nothing is asked.",
 		Flags: []cli.Flag{
 			&cli.BoolFlag{Name: "app", Usage: "a Chat app in place of the webhook: questions have buttons to tap"},
 			&cli.StringFlag{Name: "hub", Usage: "join the hub at `URL`, which has your team's Chat app"},
-			&cli.StringFlag{Name: "code", Usage: "with --hub: the `CODE` that the app answers to the word join"},
+			&cli.StringFlag{Name: "code", Usage: "with --hub, `-`: read from stdin the code that the app answers to the word join"},
 			&cli.BoolFlag{Name: "space", Usage: "the embedded space in place of Google"},
 			&cli.BoolFlag{Name: "phone", Usage: "with --space: let a phone reach its page; prints a QR code of the link"},
 			spaceFlag(),
@@ -83,9 +83,13 @@ func (s *setup) run(ctx context.Context) error {
 	s.sendOnly = s.flags.Bool("send-only")
 	steps := []func(context.Context) error{s.webhook, s.reading, s.people, s.roundTrip, s.hooks, s.keepSpace}
 	switch {
-	case s.flags.IsSet("hub") != s.flags.IsSet("code"), s.flags.IsSet("hub") && (s.flags.Bool("app") || s.flags.Bool("space")):
-		const line = "write join to the app in Google Chat: it answers with the whole line"
-		return usage(errors.New("--hub and --code go together, and without --app or --space"), line)
+	case s.flags.IsSet("code") && !s.flags.IsSet("hub"),
+		s.flags.IsSet("hub") && (s.flags.Bool("app") || s.flags.Bool("space")):
+		const hint = "write join to the app in Google Chat: it answers with the line to run"
+		return usage(errors.New("--code goes with --hub, and --hub without --app or --space"), hint)
+	case s.flags.IsSet("code") && s.flags.String("code") != "-":
+		const hint = "leave --code out, and paste the code when setup asks; in a script: --code - reads it from stdin"
+		return usage(errors.New("a code on the command line can be read by every user of this machine"), hint)
 	case s.flags.IsSet("hub"):
 		steps = []func(context.Context) error{s.hub, s.people, s.hooks, s.hubCard}
 	case s.flags.Bool("app"):

@@ -225,10 +225,36 @@ func (s *setup) letAnswer(ctx context.Context, by gchat.Person) error {
 	return config.SetMember(state.ConfigFile(s.env), "allowed_users", append(may, by.Name))
 }
 
-// hub joins this machine to the hub of a team, and writes down that questions go there. Killed anywhere, the same line does the
-// rest: the hub gives this machine the same answer again.
+// joinCode is the code that the app wrote: typed at the terminal, which does not show it,
+// or the first line of stdin. It is on no command line, which other users of the machine
+// can read.
+func (s *setup) joinCode(ctx context.Context) (string, error) {
+	const hint = "write join to the app in Google Chat: it answers with the code"
+	if s.ask.terminal && !s.flags.IsSet("code") {
+		code, err := s.ask.secret(ctx, "Paste the code that the app answered to: join")
+		if err == nil && code == "" {
+			err = failed(errors.New("no code was pasted"), hint, exitFailed)
+		}
+		return code, err
+	}
+	if !s.flags.IsSet("code") {
+		return "", usage(errors.New("without a terminal, --code - reads the code from stdin"), hint)
+	}
+	code, err := s.ask.answer(ctx, s.ask.next())
+	if code == "" && ctx.Err() == nil {
+		err = failed(errors.New("no code came on stdin"), hint, exitFailed)
+	}
+	return code, err
+}
+
+// hub joins this machine to the hub of a team, and writes down that questions go there.
+// Killed anywhere, the same line and code do the rest: the hub gives this machine the same
+// answer again.
 func (s *setup) hub(ctx context.Context) error {
-	code := s.flags.String("code")
+	code, err := s.joinCode(ctx)
+	if err != nil {
+		return err
+	}
 	hub, err := gchat.JoinHub(ctx, s.flags.String("hub"), code, state.JoinNonce(s.env, code), version())
 	if err != nil {
 		return s.cannot("", err)

@@ -42,14 +42,21 @@ func (c *colleague) own() string {
 }
 
 func (c *colleague) run(args ...string) (code int, said string) {
+	return c.runWith("", args...)
+}
+
+// runWith runs the program with a text on its stdin.
+func (c *colleague) runWith(stdin string, args ...string) (code int, said string) {
 	cmd := bound.Command(c.t, c.program, args...)
 	cmd.Env = []string{"HOME=" + c.home, "PATH=/usr/bin:/bin"}
+	cmd.Stdin = strings.NewReader(stdin)
 	out, _ := cmd.CombinedOutput()
 	return cmd.ProcessState.ExitCode(), string(out)
 }
 
 func (c *colleague) joins(args ...string) (code int, said string) {
-	return c.run(append([]string{"setup", "--hub", c.URL, "--code", c.Code, "--no-hooks"}, args...)...)
+	args = append([]string{"setup", "--hub", c.URL, "--code", "-", "--no-hooks"}, args...)
+	return c.runWith(c.Code+"\n", args...)
 }
 
 // policy is the hub's from now on.
@@ -144,7 +151,8 @@ func TestJoiningIsKilled(t *testing.T) {
 	c := newColleague(t)
 	joined := 0
 	for i := 0; i < 12 || joined < 2 && i < 200; i++ { // on a busy machine a setup takes long to come that far
-		cmd := bound.Command(t, c.program, "setup", "--hub", c.URL, "--code", c.Code, "--no-hooks", "--round-trip=false")
+		cmd := bound.Command(t, c.program, "setup", "--hub", c.URL, "--code", "-", "--no-hooks", "--round-trip=false")
+		cmd.Stdin = strings.NewReader(c.Code)
 		cmd.Env = []string{"HOME=" + c.home, "PATH=/usr/bin:/bin"}
 		if err := cmd.Start(); err != nil {
 			t.Fatal(err)
@@ -171,18 +179,21 @@ func TestJoiningAHubFails(t *testing.T) {
 	c := newColleague(t)
 	for name, test := range map[string]struct {
 		args []string
+		code string
 		says string
 	}{
-		"no code":    {[]string{"--hub", c.URL}, "write join to the app"},
-		"no hub":     {[]string{"--code", c.Code}, "write join to the app"},
-		"an app":     {[]string{"--hub", c.URL, "--code", c.Code, "--app"}, "without --app"},
-		"too old":    {[]string{"--hub", c.URL, "--code", c.Code + "x"}, "within ten minutes"},
-		"not TLS":    {[]string{"--hub", "http://192.0.2.1", "--code", c.Code}, "neither https nor on this machine"},
-		"nobody":     {[]string{"--hub", "http://127.0.0.1:1", "--code", c.Code}, "cannot be reached"},
-		"not a hub":  {[]string{"--hub", c.server, "--code", c.Code}, "there is no hub"},
-		"no tapping": {[]string{"--hub", c.URL, "--code", c.Code, "--wait", "300ms"}, "all is set up; gchat-hooks doctor"},
+		"no code":      {[]string{"--hub", c.URL}, "", "--code - reads the code from stdin"},
+		"an empty one": {[]string{"--hub", c.URL, "--code", "-"}, "\n", "write join to the app"},
+		"in the clear": {[]string{"--hub", c.URL, "--code", c.Code}, "", "can be read by every user"},
+		"no hub":       {[]string{"--code", "-"}, c.Code, "write join to the app"},
+		"an app":       {[]string{"--hub", c.URL, "--code", "-", "--app"}, c.Code, "without --app"},
+		"too old":      {[]string{"--hub", c.URL, "--code", "-"}, c.Code + "x", "within ten minutes"},
+		"not TLS":      {[]string{"--hub", "http://192.0.2.1", "--code", "-"}, c.Code, "neither https nor on this machine"},
+		"nobody":       {[]string{"--hub", "http://127.0.0.1:1", "--code", "-"}, c.Code, "cannot be reached"},
+		"not a hub":    {[]string{"--hub", c.server, "--code", "-"}, c.Code, "there is no hub"},
+		"no tapping":   {[]string{"--hub", c.URL, "--code", "-", "--wait", "300ms"}, c.Code, "all is set up; gchat-hooks doctor"},
 	} {
-		code, said := c.run(append([]string{"setup", "--no-hooks"}, test.args...)...)
+		code, said := c.runWith(test.code, append([]string{"setup", "--no-hooks"}, test.args...)...)
 		if code == 0 || !strings.Contains(said, test.says) || strings.Contains(said, "gchat-hooks login") {
 			t.Errorf("%s: %d: %s", name, code, said)
 		}

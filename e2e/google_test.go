@@ -232,7 +232,7 @@ func (g *google) Say(u *chat.User, space string, to *chat.Message, text string) 
 
 // joinLine has a person write join to the app, in a named space or in their direct message, and gives the line to paste that came
 // into that direct message.
-func (g *google) joinLine(u *chat.User, space string) (line string) {
+func (g *google) joinLine(u *chat.User, space string) (line, code string) {
 	g.t.Helper()
 	direct := g.Direct(u)
 	before := len(g.Messages(direct))
@@ -240,11 +240,25 @@ func (g *google) joinLine(u *chat.User, space string) (line string) {
 	bound.Until(g.t, "the line to paste", func() bool {
 		for _, m := range g.Messages(direct)[before:] {
 			_, line, _ = strings.Cut(m.Text, "```\n")
+			code = codeIn(m.Text)
 		}
-		return strings.HasPrefix(line, "gchat-hooks setup --hub ")
+		return strings.HasPrefix(line, "gchat-hooks setup --hub ") && code != ""
 	})
 	line, _, _ = strings.Cut(line, "\n")
-	return line
+	if strings.Contains(line, code) {
+		g.t.Errorf("the command line has the code: %s", line)
+	}
+	return line, code
+}
+
+// codeFollows stands before the code in the app's answer to the word join.
+const codeFollows = "It asks for this code:\n```\n"
+
+// codeIn is the code in such an answer; "" where there is none.
+func codeIn(answer string) string {
+	_, code, _ := strings.Cut(answer, codeFollows)
+	code, _, _ = strings.Cut(code, "\n")
+	return code
 }
 
 // Tap has a user tap the button of a message's card that carries a choice, with what its fields hold. It is false where the card

@@ -85,7 +85,7 @@ func TestWhereJoinIsAnswered(t *testing.T) {
 	x.Say(ann, both, nil, "join")
 	bound.Until(t, "a code", func() bool { return len(x.Messages(direct))+len(x.Messages(both)) > before+1 })
 	for _, m := range x.Messages(both) {
-		if strings.Contains(m.Text, "--code") {
+		if strings.Contains(m.Text, codeFollows) {
 			t.Error("both people see the code of one")
 		}
 	}
@@ -232,7 +232,7 @@ func TestJoinAddsTheApp(t *testing.T) {
 	e := x.event("ADDED_TO_SPACE", ann, x.keep(room, &chat.Message{ArgumentText: " join", Sender: ann}))
 	x.mu.Unlock()
 	x.Publish(t, appTopic, e)
-	x.Await(direct, "--code ")
+	x.Await(direct, codeFollows)
 }
 
 // Who was taken out of a room has no machine there for long.
@@ -291,15 +291,14 @@ func TestReplicasAreKilledWhilePeopleJoin(t *testing.T) {
 		g.Say(people[i], g.Direct(people[i]), nil, "join")
 	}
 	for _, u := range people {
-		g.Await(g.Direct(u), "--code ")
+		g.Await(g.Direct(u), codeFollows)
 	}
 	end()
 	killing.Wait()
 	for _, u := range people {
-		other := func(m *chat.Message) bool { return !strings.Contains(m.Text, "--code ") }
+		other := func(m *chat.Message) bool { return !strings.Contains(m.Text, codeFollows) }
 		codes := slices.DeleteFunc(g.Messages(g.Direct(u)), other)
-		_, line, _ := strings.Cut(codes[0].Text, "--code ")
-		code, _, _ := strings.Cut(line, "\n")
+		code := codeIn(codes[0].Text)
 		m := &machineOf{hubs: hubs}
 		got := m.ask(t.Context(), "POST", "/hub/join", joins{Code: code, Nonce: "n"}, &m.Joined)
 		if got != http.StatusOK || len(codes) != 1 {
@@ -317,5 +316,5 @@ func TestAJoinComesAgain(t *testing.T) {
 	x.Say(ann, direct, nil, "join")
 	bound.Until(t, "the hub tries to answer", func() bool { return len(x.Asked()) > 0 })
 	x.Refuse(nil)
-	x.Await(direct, "--code ")
+	x.Await(direct, codeFollows)
 }

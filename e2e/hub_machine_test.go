@@ -20,8 +20,9 @@ func TestAMachineJoinsByTheLineThatItsPersonIsAnswered(t *testing.T) {
 			x, home := newTeam(t), t.TempDir()
 			x.Room("room")
 			code, space := x.code(ann, room), max(room, x.Direct(ann))
-			run := func(args ...string) (code int, said string) {
+			run := func(args ...string) (exit int, said string) {
 				cmd := bound.Command(t, built(t), args...)
+				cmd.Stdin = strings.NewReader(code)
 				cmd.Env = []string{"HOME=" + home, "PATH=/usr/bin:/bin"}
 				out, _ := cmd.CombinedOutput()
 				return cmd.ProcessState.ExitCode(), string(out)
@@ -36,7 +37,7 @@ func TestAMachineJoinsByTheLineThatItsPersonIsAnswered(t *testing.T) {
 					}
 				}
 			}()
-			got, said := run("setup", "--hub", x.urls[0], "--code", code, "--no-hooks")
+			got, said := run("setup", "--hub", x.urls[0], "--code", "-", "--no-hooks")
 			<-tapped
 			if got != 0 || !strings.Contains(said, "users/1) tapped") || strings.Contains(said, "users/2)") {
 				t.Fatalf("%d: %s", got, said)

@@ -137,7 +137,7 @@ func (m machineOf) pulls(ctx context.Context, heard func(id string, e *chat.Depr
 func joinedBy(t testing.TB, g *google, hubs []*replica, u *chat.User) *machineOf {
 	t.Helper()
 	m := &machineOf{hubs: hubs}
-	_, code, _ := strings.Cut(g.joinLine(u, ""), "--code ")
+	_, code := g.joinLine(u, "")
 	bound.Until(t, "joined", func() bool {
 		return m.ask(t.Context(), "POST", "/hub/join", joins{Code: code, Nonce: "n"}, &m.Joined) == http.StatusOK
 	})

@@ -37,7 +37,7 @@ type joins struct {
 	Version string `json:"version"`
 }
 
-const hubKey = "kkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkk"
+const hubKey = "q7Vt0fXbE3mJ9aKcR1sLwYhU6pZdN2gT"
 
 // signed are claims as a hub with that key signs them.
 func signed(key string, c hub.Claims) string {
@@ -135,7 +135,7 @@ func (x *team) ask(replica int, token, request string, body, into any) (code int
 // code has a person join, and gives the code that came into their direct message.
 func (x *team) code(u *chat.User, space string) string {
 	x.Helper()
-	_, code, _ := strings.Cut(x.joinLine(u, space), "--code ")
+	_, code := x.joinLine(u, space)
 	return code
 }
 

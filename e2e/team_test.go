@@ -17,11 +17,12 @@ import (
 // message, or in a named space.
 func joinedSession(t *testing.T, c claude, g *google, hubs []*replica, u *chat.User, space string, cfg config) *session {
 	t.Helper()
-	line := strings.TrimPrefix(g.joinLine(u, space), "gchat-hooks setup ")
+	line, code := g.joinLine(u, space)
 	cfg.Env = append(cfg.Env, "GCHAT_POLLER_INTERVAL=0.2")
 	cfg.Prepare = func(home, project string) {
-		args := append([]string{"setup"}, strings.Fields(line)...)
-		cmd := bound.Command(t, built(t), append(args, "--round-trip=false", "--approve")...)
+		args := append(strings.Fields(line)[1:], "--code", "-", "--round-trip=false", "--approve")
+		cmd := bound.Command(t, built(t), args...)
+		cmd.Stdin = strings.NewReader(code)
 		cmd.Dir = project
 		cmd.Env = []string{"HOME=" + home, "PATH=" + filepath.Dir(c.Argv[len(c.Argv)-1]) + ":/usr/bin:/bin", "TMPDIR=" + os.TempDir()}
 		if out, err := cmd.CombinedOutput(); err != nil {

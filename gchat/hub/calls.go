@@ -79,18 +79,22 @@ func tooMany() error {
 	return r
 }
 
-// begin lets few calls of a machine be under way, until each request's end. Each holds memory, and connections to Google.
-func (h *Hub) begin(request context.Context, machine string) error {
+// begin lets so many calls of a machine, or answers to a person, be under way, until the
+// end of each one's context. Each holds memory, and connections to Google.
+func (h *Hub) begin(ctx context.Context, who string, most int) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.underWay[machine] >= mostUnderWay {
+	if h.underWay[who] >= most {
 		return tooMany()
 	}
-	h.underWay[machine]++
-	context.AfterFunc(request, func() {
+	h.underWay[who]++
+	context.AfterFunc(ctx, func() {
 		h.mu.Lock()
 		defer h.mu.Unlock()
-		h.underWay[machine]--
+		h.underWay[who]--
+		if h.underWay[who] == 0 {
+			delete(h.underWay, who)
+		}
 	})
 	return nil
 }

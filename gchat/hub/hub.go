@@ -20,6 +20,7 @@ import (
 	"google.golang.org/api/googleapi"
 	"google.golang.org/api/pubsub/v1"
 
+	"gchat-hooks/state"
 	"gchat-hooks/state/config"
 )
 
@@ -44,11 +45,13 @@ type Hub struct {
 	drain    context.Context // has ended where this replica ends
 	greets   sync.WaitGroup
 	greeting chan struct{} // holds one for each of greets
+	joining  chan struct{} // holds one for each request to join that is being read
+	unlogged atomic.Int64  // refusals since the last one in the log
 	failed   atomic.Int32  // rounds of the relay, one after another; before the first good one it counts one more
 
 	mu       sync.Mutex
 	stands   map[string]standing      // by subscription
-	underWay map[string]int           // calls, by machine
+	underWay map[string]int           // calls by machine, and answers by person
 	paces    map[string]*rate.Limiter // of calls, by machine, and of writes
 	threads  map[string]bool          // that a machine may write in, as machine + " " + thread
 }
@@ -67,14 +70,26 @@ const (
 	standsFor = time.Minute
 	// troubleFor is how long a machine that stood is taken to stand, while Google does not say.
 	troubleFor = 10 * time.Minute
-	// mostBody is how large a request may be, in bytes. Chat takes messages of 32,000.
+	// mostBody is how large a machine's request may be, in bytes. Chat takes messages
+	// of 32,000. Its token is checked before its body is read.
 	mostBody = 256 << 10
+	// mostJoinBody bounds a request to join, in bytes: nobody has shown a token before
+	// it is read. mostJoining of them are read at once, each within joinBound.
+	mostJoinBody, mostJoining, joinBound = 4 << 10, 256, 5 * time.Second
 )
 
 // New prepares a hub, which drains from the end of ctx on.
 func New(ctx context.Context, o Options) *Hub {
-	h := &Hub{Options: o, drain: ctx, greeting: make(chan struct{}, 16), stands: map[string]standing{},
-		underWay: map[string]int{}, paces: map[string]*rate.Limiter{}, threads: map[string]bool{}}
+	h := &Hub{
+		Options:  o,
+		drain:    ctx,
+		greeting: make(chan struct{}, 16),
+		joining:  make(chan struct{}, mostJoining),
+		stands:   map[string]standing{},
+		underWay: map[string]int{},
+		paces:    map[string]*rate.Limiter{},
+		threads:  map[string]bool{},
+	}
 	h.failed.Store(1)
 	return h
 }
@@ -107,7 +122,12 @@ func (h *Hub) Handler() http.Handler {
 		})
 	}
 	mux.HandleFunc("POST /hub/join", func(w http.ResponseWriter, r *http.Request) {
-		c, answer, err := h.join(r)
+		var c *Claims
+		var answer any
+		in, err := h.readJoin(w, r)
+		if err == nil {
+			c, answer, err = h.join(r, in)
+		}
 		h.answer(w, r, c, answer, err)
 	})
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) {
@@ -156,10 +176,7 @@ func (h *Hub) answer(w http.ResponseWriter, r *http.Request, c *Claims, answer a
 		_ = json.NewEncoder(w).Encode(answer)
 		return
 	}
-	line := h.Log.Warn().Str("method", r.Method).Str("from", r.RemoteAddr)
-	if c != nil {
-		line = line.Str("machine", c.Machine).Str("user", c.User).Str("path", head(r.URL.Path))
-	}
+	line := h.refused(r, c)
 	told := &refusal{}
 	google := &googleapi.Error{}
 	switch {
@@ -181,12 +198,42 @@ func (h *Hub) answer(w http.ResponseWriter, r *http.Request, c *Claims, answer a
 	if told.after > 0 {
 		w.Header().Set("Retry-After", strconv.Itoa(int(told.after/time.Second)+1))
 	}
+	if c == nil {
+		// Else the server would wait for the rest of a body that nobody reads.
+		w.Header().Set("Connection", "close")
+	}
 	w.WriteHeader(told.Code)
 	_ = json.NewEncoder(w).Encode(map[string]any{"error": told})
 }
 
-// head is the beginning of an error, for the log: it may quote what was sent.
-func head(s string) string { return s[:min(len(s), 200)] }
+// mostLogged is how many refusals of one machine stand in the log a minute, or of all
+// that have shown no token. The others are counted.
+const mostLogged = 60
+
+// refused begins the log's line of a refusal, or returns nil, which writes nothing,
+// where there were many. The next line says how many it left out.
+func (h *Hub) refused(r *http.Request, c *Claims) *zerolog.Event {
+	machine := ""
+	if c != nil {
+		machine = c.Machine
+	}
+	if h.pace("log of "+machine, mostLogged) != nil {
+		h.unlogged.Add(1)
+		return nil
+	}
+	line := h.Log.Warn().Str("method", r.Method).Str("from", r.RemoteAddr)
+	if n := h.unlogged.Swap(0); n > 0 {
+		line = line.Int64("refused_unlogged", n)
+	}
+	if c != nil {
+		line = line.Str("machine", c.Machine).Str("user", c.User).Str("path", head(r.URL.Path))
+	}
+	return line
+}
+
+// head is the beginning of foreign text, for the log, without signs that a terminal
+// obeys or that reorder it.
+func head(s string) string { return state.OneLine(s[:min(len(s), 200)]) }
 
 // machine is who makes a request: the bearer of a token that has not ended, whose subscription stands.
 func (h *Hub) machine(r *http.Request) (*Claims, error) {
@@ -195,7 +242,7 @@ func (h *Hub) machine(r *http.Request) (*Claims, error) {
 		err = refuse(http.StatusUnauthorized, "the token has ended: it is renewed at /hub/join")
 	}
 	if err == nil {
-		err = h.begin(r.Context(), c.Machine)
+		err = h.begin(r.Context(), c.Machine, mostUnderWay)
 	}
 	if err == nil {
 		err = h.joined(r.Context(), c)

@@ -27,12 +27,13 @@ import (
 
 // Only whole addresses of a domain may join; where a domain was left empty, nobody may by it.
 func TestWhoMayJoin(t *testing.T) {
-	h := &Hub{Options: Options{Domains: []string{"example.com", ""}}}
+	h := &Hub{Options: Options{Domains: []string{"example.com", "", "ms.example.com"}}}
 	if !h.mayJoin("Ann@Example.com") {
 		t.Error("Ann may not")
 	}
 	for _, email := range []string{
 		"", "example.com", "@example.com.evil.org", `"a@example.com"@evil.org`, "a@example.com@evil.org", "a@sub.example.com", "@",
+		"a@mſ.example.com",
 	} {
 		if h.mayJoin(email) {
 			t.Errorf("%q may join", email)
@@ -90,8 +91,8 @@ func TestThePolicyIsBrokenWhileTheHubRuns(t *testing.T) {
 		t.Errorf("the log says %s", &log)
 	}
 	code := h.Sign(Claims{Is: isCode, Machine: "m", Until: time.Now().Add(time.Minute).Unix()})
-	join := httptest.NewRequest(http.MethodPost, "/hub/join", strings.NewReader(`{"code": "`+code+`", "nonce": "n"}`))
-	if _, _, err := h.join(join); !errors.As(err, &told) || told.Code != http.StatusServiceUnavailable {
+	join := httptest.NewRequest(http.MethodPost, "/hub/join", nil)
+	if _, _, err := h.join(join, asked{Code: code, Nonce: "n"}); !errors.As(err, &told) || told.Code != http.StatusServiceUnavailable {
 		t.Errorf("join: %v", err)
 	}
 	write(`{"never_remote": ["Bash"], "spaces": {"spaces/A": ["users/1"]}}`)

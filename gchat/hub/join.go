@@ -89,12 +89,24 @@ type asked struct {
 	Version string `json:"version"`
 }
 
-// join gives a token for a code, or for another token.
-func (h *Hub) join(r *http.Request) (c *Claims, answer any, err error) {
-	var in asked
-	if err := decode(r, &in); err != nil {
-		return nil, nil, err
+// readJoin reads what a machine says to join. The sender has shown no token yet, so the
+// body is small, has little time, and few are read at once.
+func (h *Hub) readJoin(w http.ResponseWriter, r *http.Request) (in asked, err error) {
+	select {
+	case h.joining <- struct{}{}:
+	default:
+		busy := refuse(http.StatusServiceUnavailable, "many machines join at once")
+		busy.after = joinBound
+		return in, busy
 	}
+	defer func() { <-h.joining }()
+	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(joinBound))
+	r.Body = http.MaxBytesReader(w, r.Body, mostJoinBody)
+	return in, decode(r, &in)
+}
+
+// join gives a token for a code, or for another token.
+func (h *Hub) join(r *http.Request, in asked) (c *Claims, answer any, err error) {
 	policy := &config.HubPolicy{}
 	if in.Code == "" {
 		c, err = h.bearer(r)
@@ -170,7 +182,8 @@ func (h *Hub) spend(ctx context.Context, in asked) (*Claims, error) {
 		var made *pubsub.Subscription
 		made, err = h.PubSub.Projects.Subscriptions.Get(name).Context(ctx).Do()
 		if err == nil && (made.Labels[nonceLabel] != nonce || made.Labels[revokedLabel] != "") {
-			err = refuse(http.StatusConflict, "the code was used: write join to the app again")
+			err = refuse(http.StatusConflict, "the code was used already. If that was not you, somebody else holds "+
+				"this machine's token: have who runs the hub revoke "+c.Machine+", and write join to the app again")
 		}
 	}
 	return c, err

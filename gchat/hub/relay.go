@@ -17,6 +17,7 @@ import (
 	"google.golang.org/api/pubsub/v1"
 
 	"gchat-hooks/state"
+	"gchat-hooks/state/config"
 )
 
 // The attributes of an event on its way to the machines.
@@ -109,18 +110,27 @@ func forHub(e *chat.DeprecatedEvent) bool {
 // direct says whether only one person is in a space. A SpaceType of DIRECT_MESSAGE may be of two.
 func direct(s *chat.Space) bool { return s.SingleUserBotDm || s.Type == "DM" }
 
-// greetBeside greets beside the relay: trouble with one person's message holds up nobody else's events. Where it fails, or too
-// much is under way, the event comes again.
+// mostGreetings is how many answers to one person are under way: a flood of theirs
+// leaves room for a colleague.
+const mostGreetings = 2
+
+// greetBeside greets beside the relay: trouble with one person's message holds up nobody
+// else's events. Where it fails, or too much is under way, the event comes again.
 func (h *Hub) greetBeside(e *chat.DeprecatedEvent, m *pubsub.ReceivedMessage) {
+	ctx, cancel := context.WithTimeout(context.Background(), callBound)
+	if h.begin(ctx, "greet "+e.User.Name, mostGreetings) != nil {
+		cancel()
+		return
+	}
 	select {
 	case h.greeting <- struct{}{}:
 	default:
+		cancel()
 		return
 	}
 	h.greets.Go(func() {
-		defer func() { <-h.greeting }()
-		ctx, cancel := context.WithTimeout(context.Background(), callBound)
 		defer cancel()
+		defer func() { <-h.greeting }()
 		err := h.greet(ctx, e, m.Message.MessageId)
 		if err == nil {
 			ack := &pubsub.AcknowledgeRequest{AckIds: []string{m.AckId}}
@@ -158,8 +168,9 @@ func (h *Hub) greet(ctx context.Context, e *chat.DeprecatedEvent, id string) err
 		Is: isCode, Machine: fmt.Sprintf("%x", h.mac("machine " + id)[:6]), User: e.User.Name, Email: e.User.Email,
 		Space: e.Space.Name, Direct: to, Until: time.Now().Add(codeLife).Unix(),
 	})
+	// The code stands apart: on a command line, other users of the machine can read it.
 	return h.say(ctx, to, id, "Run this on your machine, in the next ten minutes:\n```\n"+
-		"gchat-hooks setup --hub "+h.URL+" --code "+code+"\n```")
+		"gchat-hooks setup --hub "+h.URL+"\n```\nIt asks for this code:\n```\n"+code+"\n```")
 }
 
 // word is what a person asks of the hub, whatever stands around it: join, also where that adds the app to a space, or help.
@@ -181,7 +192,7 @@ func word(e *chat.DeprecatedEvent) string {
 // mayJoin says whether an e-mail address is of one of the domains.
 func (h *Hub) mayJoin(email string) bool {
 	_, domain, _ := strings.Cut(email, "@")
-	return domain != "" && slices.ContainsFunc(h.Domains, func(one string) bool { return strings.EqualFold(one, domain) })
+	return slices.ContainsFunc(h.Domains, func(one string) bool { return config.SameAddress(one, domain) })
 }
 
 // say posts words of the hub's own, once.

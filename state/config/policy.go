@@ -235,13 +235,19 @@ func (c *Config) counts(users []string, sender, email string) bool {
 	})
 }
 
+// SameAddress reports whether two e-mail addresses, or their domains, are the same, and
+// not empty. They have one length: EqualFold takes the Kelvin sign for a K and ſ for an
+// S, and another person may have that address.
+func SameAddress(a, b string) bool {
+	return a != "" && len(a) == len(b) && strings.EqualFold(a, b)
+}
+
 // Named says whether an allowlist names a sender of Chat's: by users/ID, or by e-mail where Chat gives one.
 func Named(users []string, sender, email string) bool {
 	for _, u := range users {
 		id := strings.TrimPrefix(u, "users/")
 		if before, after, address := strings.Cut(id, "@"); address {
-			// Of one length, since EqualFold takes the Kelvin sign for a K, and another person may have that address.
-			if before != "" && after != "" && len(id) == len(email) && strings.EqualFold(id, email) {
+			if before != "" && after != "" && SameAddress(id, email) {
 				return true
 			}
 		} else if id != "" && id != u && u == sender {
