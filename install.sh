@@ -31,6 +31,22 @@ released() {
   say "gchat-hooks-$(uname -s | tr '[:upper:]' '[:lower:]')-$arch"
 }
 
+# check_sum compares the program with SHA256SUMS, where that lies beside it and names it, and stops where they differ. A
+# release's program that is not in the list is none of that release's.
+check_sum() {
+  sums=$(dirname "$binary")/SHA256SUMS file=$(basename "$binary")
+  [ -f "$sums" ] || return 0
+  listed=$(awk -v file="$file" '{ name = $2; sub(/^\*/, "", name) } name == file { print $1 }' "$sums")
+  case $listed:$file in
+    :gchat-hooks-*) die "$sums does not list $file" "download the whole release again" ;;
+    :*) return 0 ;;
+  esac
+  if command -v sha256sum >/dev/null; then is=$(sha256sum <"$binary"); else is=$(shasum -a 256 <"$binary"); fi ||
+    die "$file cannot be compared with SHA256SUMS: sha256sum and shasum are missing" "install one of them"
+  [ "${is%% *}" = "$listed" ] ||
+    die "$file is not the program that SHA256SUMS names" "download the release again; if it stays so, tell the maintainers"
+}
+
 # find_program sets $binary: to the program beside this script, else to one that is built in $work from the source there. From a
 # pipe there is neither, whatever the working folder holds: $0 is the shell's name then.
 find_program() {
@@ -61,6 +77,7 @@ install() {
   trap 'rm -rf "$work"' EXIT
   trap 'exit 1' HUP INT TERM
   [ -n "$binary" ] || find_program
+  check_sum
   cp "$binary" "$work/gchat-hooks" && chmod 755 "$work/gchat-hooks" || die "there is no program $binary" "./install.sh --help"
   is_ours "$work/gchat-hooks" || ! xattr -p com.apple.quarantine "$binary" >/dev/null 2>&1 ||
     die "macOS does not start $binary, since it was downloaded" "xattr -d com.apple.quarantine $binary"

@@ -236,6 +236,48 @@ func TestInstallTakesTheProgramBesideIt(t *testing.T) {
 	n.does(filepath.Join(n.home, "bin", "gchat-hooks"), "--version")
 }
 
+// A program is installed only where it is the one that SHA256SUMS beside it names.
+func TestInstallChecksTheSum(t *testing.T) {
+	script, err := os.ReadFile(installScript(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	built, err := os.ReadFile(program(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	name := "gchat-hooks-" + runtime.GOOS + "-" + runtime.GOARCH
+	line := fmt.Sprintf("%x  %s\n", sha256.Sum256(built), name)
+	for what, c := range map[string]struct {
+		sums, args string
+		says       string // "" where it is installed
+	}{
+		"it is":         {line, "", ""},
+		"another":       {strings.Repeat("0", 64) + "  " + name + "\n", "", "is not the program"},
+		"none":          {line[:64] + "  install.sh\n", "", "does not list"},
+		"by its name":   {strings.Repeat("0", 64) + " *" + name + "\n", "--binary ./" + name, "is not the program"},
+		"of its own":    {line, "--binary ./own", ""},
+		"no list there": {"", "", ""},
+	} {
+		t.Run(what, func(t *testing.T) {
+			n := newNewcomer(t, "/usr/bin:/bin")
+			n.has("Downloads/install.sh", string(script))
+			n.has("Downloads/"+name, string(built))
+			n.has("Downloads/own", string(built))
+			if c.sums != "" {
+				n.has("Downloads/SHA256SUMS", c.sums)
+			}
+			out, err := n.run("sh", "-c", "cd Downloads && sh install.sh "+c.args)
+			if (err == nil) != (c.says == "") || !strings.Contains(out, c.says) {
+				t.Errorf("%v: %s", err, out)
+			}
+			if _, there := os.Stat(filepath.Join(n.home, "bin", "gchat-hooks")); (there == nil) != (c.says == "") {
+				t.Errorf("installed: %v", there)
+			}
+		})
+	}
+}
+
 // Built from the source, into another folder, with nothing but Go.
 func TestInstallBuilds(t *testing.T) {
 	if testing.Short() {
