@@ -79,6 +79,12 @@ func (a *anthropic) take(req request) turn {
 	if words, ok := req.dictated(); ok {
 		return turn{say(words)}
 	}
+	if next, ok := req.errandTurn(); ok {
+		for i := range next {
+			next[i].ID = fmt.Sprintf("toolu_errand_%d_%d", len(a.requests), i)
+		}
+		return next
+	}
 	if a.played >= len(a.script) {
 		return turn{say("All done.")}
 	}

@@ -80,6 +80,34 @@ func (r request) dictated() (words string, ok bool) {
 	return words, ok
 }
 
+// errand begins the prompt of a subagent that runs the commands that follow, one a line, and then says "Errand done."
+const errand = "Run exactly these: "
+
+// errandTurn is the next turn of a subagent on an errand.
+func (r request) errandTurn() (next turn, ok bool) {
+	if len(r.Messages) == 0 {
+		return nil, false
+	}
+	_, commands, ok := strings.Cut(r.Messages[0].Content.Text(), errand)
+	if !ok {
+		return nil, false
+	}
+	commands, _, _ = strings.Cut(commands, "\n\n")
+	done := 0
+	for _, m := range r.Messages {
+		for _, b := range m.Content {
+			if b.Type == "tool_result" {
+				done++
+			}
+		}
+	}
+	left := strings.Split(strings.TrimSpace(commands), "\n")
+	if done >= len(left) {
+		return turn{say("Errand done.")}, true
+	}
+	return turn{bash(left[done])}, true
+}
+
 // Requests returns every request so far, oldest first.
 func (a *anthropic) Requests() []request {
 	a.mu.Lock()

@@ -89,15 +89,16 @@ func longCard(q *state.Question, id string) (texts []string, card *chat.CardWith
 	return append(texts, strings.TrimSpace(header+"\n\n"+text)+how), d.card(q, "")
 }
 
-// ClosedCard shows how a question ended, without a button, and the text that stands for it. They say what its closing note says,
-// who answered, and when. An answer counts as the end although Claude Code has not confirmed it yet.
+// ClosedCard shows how a question ended, or that only the terminal answers it, without a
+// button, and the text that stands for it. They say what its closing note says, who answered,
+// and when. An answer counts as the end although Claude Code has not confirmed it yet.
 func ClosedCard(q *state.Question, now time.Time) (text string, card *chat.CardWithId) {
 	over := *q
 	over.ToldSent = false
 	if over.Status == state.Answered {
 		over.Status = state.Resolved
 	}
-	text = closingText(&over)
+	text = cmp.Or(closingText(&over), handedOverText(q))
 	answered := over.Status == state.Resolved && q.ResolvedBy != "terminal"
 	if text == "" {
 		text = "[Cancelled] " + field(q.SessionName) + "\n\nIt goes on in the terminal."

@@ -24,6 +24,8 @@ func NoteTexts(q *state.Question, owed state.Owed) []string {
 		text = unclearText(q, nil)
 	case state.NoteReminder:
 		text = "[Reminder] " + field(q.SessionName) + "\n\nStill open after " + owed.Seen + ": " + briefly(q)
+	case state.NoteHandedOver:
+		text = handedOverText(q)
 	case state.NoteGranted:
 		text = GrantText(q, nil, false)
 	case state.NoteSent:
@@ -175,6 +177,20 @@ func closingText(q *state.Question) string {
 	return answeredText(q)
 }
 
+// handedOverText says that only the terminal answers a question that is still open; "" where
+// that is not so.
+func handedOverText(q *state.Question) string {
+	if q.HandedOver == nil || !q.Status.Open() {
+		return ""
+	}
+	return "[In the terminal] " + field(q.SessionName) + "\n\n" + briefly(q) + "\n\n" + answerThere(q)
+}
+
+// answerThere says since when a dialog stands in the terminal.
+func answerThere(q *state.Question) string {
+	return "In the terminal since " + q.HandedOver.Local().Format("15:04") + ": answer it there."
+}
+
 func nextClosed(q *state.Question) string {
 	answer, outcome := q.Decision()
 	switch {
@@ -292,6 +308,7 @@ var closedWhys = map[string]string{
 	"tmux_gone":   "The session is gone: its tmux session has ended.",
 	"screen":      "The question is no longer on the session's screen.",
 	"not_typed":   "Your instruction was typed three times, and Claude did not take it.",
+	"agent_end":   "The agent that asked has ended.",
 	"superseded":  "Another session runs in its terminal by now.",
 	"age":         "24 hours have passed.",
 }
@@ -327,6 +344,8 @@ func refusedText(r *state.Reply, seen string) string {
 
 func lateText(q *state.Question) string {
 	switch {
+	case q.HandedOver != nil && q.Status.Open():
+		return "[Not used] " + answerThere(q)
 	case q.Status == state.Answered || q.Status == state.Resolved:
 		return "[Not used] This question was already answered."
 	case q.Status == state.TimedOut:

@@ -19,7 +19,14 @@ import (
 func (h *Hook) answered(_ context.Context, e *Event) error {
 	switch e.HookEventName {
 	case "PostToolBatch": // after every step of Claude's: with no permission open there is nothing to do
-		h.confirmBatch(e)
+		h.confirmBatch(e, resultOf)
+		return nil
+	case "PermissionDenied":
+		e.Calls = []batchCall{{e.ToolName, e.ToolUseID, e.ToolInput}}
+		h.confirmBatch(e, func(*Event, string) callResult { return refused })
+		return nil
+	case "SubagentStop":
+		h.closeAgents(func(q *state.Question) bool { return q.AgentID == string(e.AgentID) }, string(e.AgentID))
 		return nil
 	case "PostToolUse", "PostToolUseFailure":
 		if e.ToolName != askTool {
@@ -53,15 +60,74 @@ func (h *Hook) answered(_ context.Context, e *Event) error {
 		if one.Before != "" { // what was said to it just after /clear is that session's
 			qs = append(qs, h.ofSession(&Event{SessionID: one.Before}, h.own(), state.TextsOpen...)...)
 		}
-		if strings.HasPrefix(string(e.Prompt), "<task-notification>") {
-			return nil // Claude Code's own, when something in the background is done: no person went on, and what is open stays
+		if h.isClaudes(string(e.Prompt)) {
+			return nil // no person went on, and what is open stays
 		}
 		h.closeNext(e, qs)
+		h.wantInTerminal(e, qs)
 	case "SessionEnd":
 		h.logFailed(h.noteReason(e), "the end's reason not written down")
 	}
 	h.closeAll(e, qs)
 	return nil
+}
+
+// isClaudes reports whether a prompt is Claude Code's own: something in the background is done,
+// a hook woke the session, or a person stopped agents in the background, which no other event
+// tells (2.1.197 and 2.1.332). What such an agent asked in the terminal is over.
+func (h *Hook) isClaudes(prompt string) bool {
+	const begins, ends = `Background agent "`, `was stopped by the user.`
+	if strings.HasPrefix(prompt, begins) && strings.HasSuffix(prompt, ends) {
+		h.closeAgents(func(q *state.Question) bool {
+			return q.HandedOver != nil && strings.Contains(prompt, `"`+q.AgentTask+`"`)
+		})
+		return true
+	}
+	return strings.HasPrefix(prompt, "<task-notification>")
+}
+
+// wantInTerminal notes that somebody gave this prompt at the keyboard, for what is hidden there.
+func (h *Hook) wantInTerminal(e *Event, qs []*state.Question) {
+	hidden := slices.DeleteFunc(slices.Clone(qs), func(q *state.Question) bool {
+		return q.Drawn() || q.Status != state.Pending
+	})
+	if len(hidden) == 0 || h.isTyped(e) {
+		return
+	}
+	for _, q := range hidden {
+		h.tryAgain(closeBound, func() error {
+			_, err := state.UpdateQuestion(q.Path, func(q *state.Question) error {
+				if !q.WantInTerminal(time.Now()) {
+					return state.ErrUnchanged
+				}
+				return nil
+			})
+			return err
+		})
+	}
+	h.StartPoller()
+}
+
+// isTyped reports whether the poller typed this prompt just now. Its record may be closed: the
+// transcript may have told the poller earlier.
+func (h *Hook) isTyped(e *Event) bool {
+	prompt := inject.Unpasted(string(e.Prompt))
+	return slices.ContainsFunc(h.ofSession(e, h.own()), func(q *state.Question) bool {
+		words, _ := q.Decision()
+		recent := q.Typing != nil && time.Since(q.Typing.At).Abs() < queuedBound
+		return recent && q.Kind.Row().Prompt && inject.Same(prompt, words)
+	})
+}
+
+// closeAgents ends what agents asked that have ended, of those of this Claude Code: their
+// session may have another id since /clear.
+func (h *Hook) closeAgents(hasEnded func(*state.Question) bool, texts ...string) {
+	qs, _ := state.OpenQuestions(h.Env, texts...)
+	for _, q := range qs {
+		if q.AgentID != "" && q.ClaudePID == h.claudePID() && q.Status.Open() && hasEnded(q) {
+			h.close(q.Path, state.Cancelled, "agent_end")
+		}
+	}
 }
 
 // noteReason writes down why a session ended that is known: after /resume its Claude Code may go on with one that no hook knows.
@@ -147,6 +213,10 @@ func (h *Hook) closeAll(e *Event, qs []*state.Question) {
 	for _, q := range qs {
 		lasts := q.Mode.Row().Later || q.Kind.Row().Prompt && e.HookEventName != "SessionEnd"
 		if !q.Status.Open() || lasts || h.inOtherTerminal(q) {
+			continue
+		}
+		goesOn := by != "session_end" || string(e.Reason) == "resume" // so do agents in the background
+		if q.EndsApart() && goesOn {
 			continue
 		}
 		if q.Kind.Row().Said && q.Typing != nil {

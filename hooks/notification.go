@@ -76,10 +76,10 @@ func (h *Hook) notification(_ context.Context, e *Event) error {
 	if !ok || !cfg.Sends() || cfg.ReportRule(to.kind, string(to.typ)) == config.ReportOff {
 		return nil
 	}
-	open := func(q *state.Question) bool { return q.Status.Open() }
+	explains := func(q *state.Question) bool { return q.Status.Open() && q.Drawn() }
 	if n.Type == "permission_prompt" {
 		qs := h.ofSession(e, h.folders(state.QuestionsIn), state.TextsOpen...)
-		if slices.ContainsFunc(qs, open) {
+		if slices.ContainsFunc(qs, explains) {
 			return nil // the question itself says it already, and better
 		}
 	}

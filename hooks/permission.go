@@ -97,6 +97,11 @@ func (h *Hook) posted(ctx context.Context, path string) bool {
 // decide it. What cannot be shown whole is allowed in the terminal alone.
 func (h *Hook) describe(q *state.Question, e *Event, own *config.Config) {
 	q.Tool, q.Grace = e.ToolName, h.config().Grace
+	q.AgentType = string(e.AgentType)
+	if e.AgentID != "" {
+		meta := metaOf(e)
+		q.AgentTask, q.Hidden = meta.Task, !h.unattended() && !inForeground(e, meta)
+	}
 	q.Approvers, q.NeverRemote = new(append([]string{}, own.Approvers...)), own.NeverRemote
 	guarded := len(own.NeverRemote) > 0
 	whole := false
@@ -201,9 +206,13 @@ type batchCall struct {
 }
 
 // confirmBatch closes the permissions and plans whose calls Claude has the results of: each call closes one, and of equal ones
-// first that which was decided, then the oldest.
-func (h *Hook) confirmBatch(e *Event) {
-	open := slices.DeleteFunc(h.ofSession(e, h.own(), state.TextsOpen...), func(q *state.Question) bool {
+// first that which was decided, then the oldest. An agent's may be of another session: it goes on after /clear.
+func (h *Hook) confirmBatch(e *Event, resultOf func(*Event, string) callResult) {
+	open := h.ofSession(e, h.own(), state.TextsOpen...)
+	if e.AgentID != "" && h.wasCleared(e) {
+		open, _ = state.OpenQuestions(h.Env, string(e.AgentID))
+	}
+	open = slices.DeleteFunc(open, func(q *state.Question) bool {
 		return !q.Kind.Row().Decides || !q.Status.Open() || q.AgentID != string(e.AgentID)
 	})
 	if len(open) == 0 {
@@ -228,6 +237,13 @@ func (h *Hook) confirmBatch(e *Event) {
 	if said != "" { // here, since 2.1.197 and 2.1.330 show no message of a PermissionRequest hook
 		h.logFailed(h.Print(map[string]any{"systemMessage": said}), "notice not shown")
 	}
+}
+
+// wasCleared reports whether an event's session may be the one that follows another, after
+// /clear. Its first prompt writes that down.
+func (h *Hook) wasCleared(e *Event) bool {
+	one, err := state.SessionsIn(state.UserState(h.Env)).Of(e.SessionID)
+	return err != nil || one.Before != ""
 }
 
 // confirmDecision closes a permission or a plan with what Claude was told: where that is not what was printed, the terminal was

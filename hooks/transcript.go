@@ -59,9 +59,14 @@ func readEntry(line []byte) (e entry, blocks []block, ok bool) {
 	return e, blocks, true
 }
 
-// pendingIn are the calls, at most three, that have no result and came after what the person said last: a call before that was
-// broken off.
-func pendingIn(tail []byte) (calls []block) {
+// pendingIn are the last of unanswered, at most three.
+func pendingIn(tail []byte) []block {
+	calls := unanswered(tail)
+	return calls[max(0, len(calls)-3):]
+}
+
+// unanswered are the calls that have no result and came after what the person said last: a call before that was broken off.
+func unanswered(tail []byte) (calls []block) {
 	for line := range bytes.Lines(tail) {
 		e, blocks, ok := readEntry(line)
 		if !ok || e.IsSidechain {
@@ -79,7 +84,41 @@ func pendingIn(tail []byte) (calls []block) {
 			}
 		}
 	}
-	return calls[max(0, len(calls)-3):]
+	return calls
+}
+
+// agentMeta is what Claude Code writes down about a subagent, beside its transcript.
+type agentMeta struct {
+	Task  string `json:"description"`  // in Claude's words
+	Call  string `json:"toolUseId"`    // that began it
+	Shape string `json:"requestShape"` // foreground or background (2.1.332)
+}
+
+func metaOf(e *Event) (meta agentMeta) {
+	b, err := state.ReadPlain(agentFile(e, string(e.AgentID))+".meta.json", 1<<20)
+	if err == nil {
+		_ = json.Unmarshal(b, &meta) // what is not there is not known
+	}
+	return meta
+}
+
+// inForeground reports whether an event's subagent is known to run in front: the session waits
+// for the call that began it. Claude Code draws the dialogs of such a one beside their hooks,
+// and those of one in the background after them (2.1.197 and 2.1.332).
+func inForeground(e *Event, meta agentMeta) bool {
+	if meta.Call == "" || meta.Shape == "background" {
+		return false
+	}
+	calls := unanswered(transcriptEnd(e, ""))
+	i := slices.IndexFunc(calls, func(c block) bool { return c.ID == meta.Call })
+	if i < 0 {
+		return false
+	}
+	var in struct {
+		Background bool `json:"run_in_background"`
+	}
+	err := json.Unmarshal(calls[i].Input, &in)
+	return err == nil && !in.Background
 }
 
 // callResult is what a transcript says of a call that ended.
@@ -148,10 +187,15 @@ func brokenOff(e *Event, q *state.Question) (r callResult) {
 func transcriptEnd(e *Event, agent string) []byte {
 	path := string(e.Transcript)
 	if agent != "" {
-		path = filepath.Join(strings.TrimSuffix(path, ".jsonl"), "subagents", "agent-"+agent+".jsonl")
+		path = agentFile(e, agent) + ".jsonl"
 	}
 	end, _, _ := inject.TranscriptEnd(path, tailBytes)
 	return end
+}
+
+// agentFile is where the files of a subagent are, without what their names end in.
+func agentFile(e *Event, agent string) string {
+	return filepath.Join(strings.TrimSuffix(string(e.Transcript), ".jsonl"), "subagents", "agent-"+agent)
 }
 
 // tally is what a session did and said, as far as its transcript was read.

@@ -230,8 +230,13 @@ func (p *Poller) noteClaudeEnd(s *served) {
 
 // noteDialogEnd closes a permission or a plan that was answered in the terminal: no hook is told of that before Claude has the
 // results of all its calls. Only a dialog that was seen to wait, and waits no more, was answered.
+// Claude Code's file says that a dialog of the session waits, and not which: a hidden one is
+// none of them, and an agent's is the one only where no other is open.
 func (p *Poller) noteDialogEnd(s *served) {
 	q := s.q
+	if q.EndsApart() || q.AgentID != "" && p.hasOtherDialog(s) {
+		return
+	}
 	one, err := state.SessionsIn(p.user).Of(q.ClaudeSession())
 	if err != nil {
 		return
@@ -245,6 +250,17 @@ func (p *Poller) noteDialogEnd(s *served) {
 	case known:
 		s.gone = s.shown // on Esc its hook is told a moment later, and closes it as dismissed
 	}
+}
+
+// hasOtherDialog reports whether another dialog of a question's session is open, too.
+func (p *Poller) hasOtherDialog(s *served) bool {
+	for _, o := range p.index {
+		isDialog := o != s && o.q != nil && o.q.Status == state.Pending && o.q.Drawn() && !o.q.Kind.Row().Prompt
+		if isDialog && o.q.ClaudeSession() == s.q.ClaudeSession() {
+			return true
+		}
+	}
+	return false
 }
 
 func (p *Poller) remind(s *served) (next time.Time) {

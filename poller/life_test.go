@@ -540,26 +540,72 @@ func TestTheFirstSessionIsSeen(t *testing.T) {
 	}
 }
 
+// claudes has a session's Claude Code, which is this process, say in its own file what it waits for.
+func (d *desk) claudes(session string) (says func(status string)) {
+	d.t.Helper()
+	config := filepath.Join(d.dir, "claude")
+	transcript := filepath.Join(config, "projects", "p", "s.jsonl")
+	if _, err := state.SessionsIn(state.UserState(d.env)).Change(session, func(s *state.Session) error {
+		s.TranscriptPath = transcript
+		return nil
+	}); err != nil {
+		d.t.Fatal(err)
+	}
+	return func(status string) {
+		file := filepath.Join(config, "sessions", fmt.Sprint(os.Getpid())+".json")
+		if err := errors.Join(os.MkdirAll(filepath.Dir(file), 0o700), os.WriteFile(file, []byte(status), 0o600)); err != nil {
+			d.t.Fatal(err)
+		}
+	}
+}
+
+// Claude Code says that a dialog of its session waits, and not which. A hidden dialog is none of them, and neither is one that
+// was handed over for certain; that of an agent in front is the one only where no other is open.
+func TestOneDialogsEndClosesNoOther(t *testing.T) {
+	for name, c := range map[string]struct {
+		as     func(*state.Question)
+		beside bool
+		want   state.Status
+	}{
+		"the session's own":                    {nil, false, state.Resolved},
+		"the session's own, with an agent's":   {nil, true, state.Resolved},
+		"hidden":                               {func(q *state.Question) { q.AgentID, q.Hidden = "a1", true }, false, state.Pending},
+		"handed over":                          {func(q *state.Question) { q.AgentID, q.Hidden = "a1", true; q.HandOver(time.Now()) }, false, state.Pending},
+		"of an agent in front":                 {func(q *state.Question) { q.AgentID = "a1" }, false, state.Resolved},
+		"of an agent in front, with another's": {func(q *state.Question) { q.AgentID = "a1" }, true, state.Pending},
+	} {
+		d := newDesk(t)
+		as := func(q *state.Question) {
+			q.Mode, q.Kind, q.ClaudePID, q.SessionID = state.Native, state.AskedPermission, os.Getpid(), "s"
+		}
+		q := d.ask(func(q *state.Question) {
+			if as(q); c.as != nil {
+				c.as(q)
+			}
+		})
+		if c.beside {
+			d.ask(func(q *state.Question) { as(q); q.AgentID = "a2" })
+		}
+		says, p := d.claudes("s"), d.poller()
+		p.scan()
+		s := p.inOrder()[0]
+		for _, status := range []string{`{"status":"waiting"}`, `{"status":"busy"}`, `{"status":"busy"}`} {
+			says(status)
+			p.noteDialogEnd(s)
+		}
+		if is := d.load(q); is.Status != c.want {
+			t.Errorf("%s: %s by %q, want %s", name, is.Status, is.ResolvedBy, c.want)
+		}
+	}
+}
+
 // On Esc the session stops waiting a moment before its hook is told, and closes the permission as dismissed: the dialog's end counts
 // as an answer only when the question is still open a round later.
 func TestADialogsEndIsAnAnswerARoundLater(t *testing.T) {
 	d := newDesk(t)
-	config, pid := filepath.Join(d.dir, "claude"), os.Getpid()
-	says := func(status string) {
-		file := filepath.Join(config, "sessions", fmt.Sprint(pid)+".json")
-		if err := errors.Join(os.MkdirAll(filepath.Dir(file), 0o700), os.WriteFile(file, []byte(status), 0o600)); err != nil {
-			t.Fatal(err)
-		}
-	}
+	pid := os.Getpid()
 	q := d.ask(func(q *state.Question) { q.Mode, q.Kind, q.ClaudePID = state.Native, state.AskedPermission, pid })
-	transcript := filepath.Join(config, "projects", "p", "s.jsonl")
-	if _, err := state.SessionsIn(state.UserState(d.env)).Change(q.SessionID, func(s *state.Session) error {
-		s.TranscriptPath = transcript
-		return nil
-	}); err != nil {
-		t.Fatal(err)
-	}
-	p := d.poller()
+	says, p := d.claudes(q.SessionID), d.poller()
 	p.scan()
 	s := p.inOrder()[0]
 	for i, step := range []struct {

@@ -167,6 +167,8 @@ const (
 	NoteMore     = "more"      // all that a permission is asked for
 	NoteReminder = "reminder"  // it is still open
 	NoteGranted  = "granted"   // a yes for a while begins
+	// NoteHandedOver is about a dialog that was hidden, and stands in the terminal now.
+	NoteHandedOver = "handed over"
 )
 
 // Question is something that a person was asked, and its whole life, as it stands in its file. The first block is the format
@@ -189,28 +191,37 @@ type Question struct {
 	InjectionAttempted bool       `json:"injection_attempted"`
 	InjectionSucceeded *bool      `json:"injection_succeeded"`
 
-	ClaudeSessionID string            `json:"claude_session_id,omitempty"` // Claude Code's own; see ClaudeSession
-	Mode            Mode              `json:"mode"`
-	Kind            Kind              `json:"kind,omitempty"`
-	Tool            string            `json:"tool_name,omitempty"`     // that Claude asks a permission for
-	About           string            `json:"about,omitempty"`         // what a permission is for, in one line
-	Shown           string            `json:"shown,omitempty"`         // a command, a diff, a plan, last words; secrets masked
-	AlwaysAllows    string            `json:"always_allows,omitempty"` // what "always" would allow; "" where it is not offered
-	TerminalOnly    bool              `json:"terminal_only,omitempty"` // no reply allows it
-	Approvers       *[]string         `json:"approvers,omitempty"`     // who could decide when it was asked; nil: not known
-	NeverRemote     []string          `json:"never_remote,omitempty"`  // as it was then
-	Call            []string          `json:"call,omitempty"`          // what never_remote is held against: a command, a file
-	SeenBy          []string          `json:"seen_by,omitempty"`       // the registrations of ours whose hooks had its event
-	Grace           time.Duration     `json:"grace,omitempty"`         // it is not due before, while its person types in its pane
-	Remind          []time.Duration   `json:"remind,omitempty"`        // after its asking: when it is said again
-	Reminded        int               `json:"reminded,omitempty"`      // how many reminders its thread had
-	ProjectDir      string            `json:"project_dir,omitempty"`
-	CWD             string            `json:"cwd,omitempty"`
-	SessionName     string            `json:"session_name"`
-	Machine         string            `json:"machine,omitempty"`   // as people call it
-	PromptID        string            `json:"prompt_id,omitempty"` // Claude Code's, from 2.1.196
-	ToolUseID       string            `json:"tool_use_id,omitempty"`
-	AgentID         string            `json:"agent_id,omitempty"`   // of the subagent that asks; "" for the session itself
+	ClaudeSessionID string          `json:"claude_session_id,omitempty"` // Claude Code's own; see ClaudeSession
+	Mode            Mode            `json:"mode"`
+	Kind            Kind            `json:"kind,omitempty"`
+	Tool            string          `json:"tool_name,omitempty"`     // that Claude asks a permission for
+	About           string          `json:"about,omitempty"`         // what a permission is for, in one line
+	Shown           string          `json:"shown,omitempty"`         // a command, a diff, a plan, last words; secrets masked
+	AlwaysAllows    string          `json:"always_allows,omitempty"` // what "always" would allow; "" where it is not offered
+	TerminalOnly    bool            `json:"terminal_only,omitempty"` // no reply allows it
+	Approvers       *[]string       `json:"approvers,omitempty"`     // who could decide when it was asked; nil: not known
+	NeverRemote     []string        `json:"never_remote,omitempty"`  // as it was then
+	Call            []string        `json:"call,omitempty"`          // what never_remote is held against: a command, a file
+	SeenBy          []string        `json:"seen_by,omitempty"`       // the registrations of ours whose hooks had its event
+	Grace           time.Duration   `json:"grace,omitempty"`         // it is not due before, while its person types in its pane
+	Remind          []time.Duration `json:"remind,omitempty"`        // after its asking: when it is said again
+	Reminded        int             `json:"reminded,omitempty"`      // how many reminders its thread had
+	ProjectDir      string          `json:"project_dir,omitempty"`
+	CWD             string          `json:"cwd,omitempty"`
+	SessionName     string          `json:"session_name"`
+	Machine         string          `json:"machine,omitempty"`   // as people call it
+	PromptID        string          `json:"prompt_id,omitempty"` // Claude Code's, from 2.1.196
+	ToolUseID       string          `json:"tool_use_id,omitempty"`
+	AgentID         string          `json:"agent_id,omitempty"` // of the subagent that asks; "" for the session itself
+	AgentType       string          `json:"agent_type,omitempty"`
+	AgentTask       string          `json:"agent_task,omitempty"` // what that agent does, in Claude's words
+	// Hidden says that the terminal draws no dialog while the question's hook waits.
+	Hidden bool `json:"hidden,omitempty"`
+	// WantedAt is since when a person is known to want a hidden dialog in the terminal.
+	WantedAt *time.Time `json:"wanted_at,omitempty"`
+	// HandedOver is since when the hidden dialog is the terminal's alone to answer. The
+	// question stays open until it is known how it ended.
+	HandedOver      *time.Time        `json:"handed_over,omitempty"`
 	InputHash       string            `json:"input_hash,omitempty"` // of its questions; ties a PermissionRequest to it
 	ClaudePID       int               `json:"claude_pid,omitempty"`
 	ClaudeStart     string            `json:"claude_start,omitempty"` // of that process: its pid may come again
@@ -248,7 +259,7 @@ type Question struct {
 	Grant           *Grant            `json:"grant,omitempty"`            // it was answered with a yes for a while, or by one
 	NoAt            time.Time         `json:"no_at,omitzero"`             // of the last no to it, which ends a yes for a while
 	// ResolvedBy is chat, terminal, stop, prompt, session_end, cleared, signal, unposted, claude_gone, tmux_gone, screen,
-	// not_typed, superseded, age, timeout, policy or instead.
+	// not_typed, superseded, age, timeout, policy, agent_end or instead.
 	ResolvedBy string `json:"resolved_by,omitempty"`
 }
 
@@ -273,9 +284,9 @@ func (q *Question) SessionFileName() string { return safeName(q.SessionID) }
 func MarkerID(sessionID, uuid string) string { return "ask-" + safeName(sessionID) + "-" + uuid[:8] }
 
 // Answerable says whether a reply may still become the question's answer: also one that came too late, as long as nothing
-// else was chosen.
+// else was chosen. What was handed over, the terminal alone answers.
 func (q *Question) Answerable() bool {
-	return q.Status == Pending || q.Status == TimedOut && len(q.Answers) == 0 && !q.AskedAgain
+	return q.Status == Pending && q.HandedOver == nil || q.Status == TimedOut && len(q.Answers) == 0 && !q.AskedAgain
 }
 
 // Late says whether the question was timed out, and a reply would still count.
@@ -290,7 +301,8 @@ func (q *Question) Unread() bool {
 
 // Move takes the question one step on, or returns ErrTransition when its life does not allow it.
 func (q *Question) Move(to Status, now time.Time) error {
-	if !slices.Contains(next[q.Status], to) {
+	isTerminals := to == Answered && q.HandedOver != nil
+	if isTerminals || !slices.Contains(next[q.Status], to) {
 		return fmt.Errorf("move question from %s to %s: %w", q.Status, to, ErrTransition)
 	}
 	q.Status = to

@@ -54,6 +54,8 @@ var table = []struct {
 	{"approve", Hook{"PostToolBatch", "", "gchat-ask-user-answered", quick, false}},
 	{"approve", Hook{"PermissionRequest", "", "gchat-ask-user-forward", waiting, false}},
 	{"approve", Hook{"Stop", "", "gchat-ask-user-rewake", waiting, true}},
+	{"approve", Hook{"PermissionDenied", "", "gchat-ask-user-answered", quick, false}},
+	{"approve", Hook{"SubagentStop", "", "gchat-ask-user-answered", quick, false}},
 
 	{"notify", Hook{"Notification", "", "gchat-notification-dispatch", quick, false}},
 	{"notify", Hook{"SubagentStop", "", "gchat-notification-dispatch", quick, false}},

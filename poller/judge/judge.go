@@ -230,7 +230,7 @@ func ByGrant(cfg *config.Config, q, given *state.Question, now time.Time) error 
 	a, unclear := gchat.ParseDecision("yes", q)
 	same := q.ClaudePID > 1 && q.ClaudePID == given.ClaudePID && q.ClaudeStart != "" && q.ClaudeStart == given.ClaudeStart
 	if unclear != "" || !same || cfg.Unread || q.Kind != state.AskedPermission || !q.AskedAt.After(g.At) || q.Approvers == nil ||
-		!config.Named(*q.Approvers, by.Sender, by.SenderEmail) || q.Status != state.Pending {
+		!config.Named(*q.Approvers, by.Sender, by.SenderEmail) || !q.Answerable() {
 		return state.ErrUnchanged
 	}
 	claim(q, &by, "yes, by the grant of "+given.GrantedBy(), map[int]state.Answer{0: a}, now)

@@ -80,7 +80,7 @@ func Quotes(m gchat.Message, q *state.Question) bool {
 // Unsure says whether what a person said then may be for another question of its thread: a space without threads has all in one.
 func Unsure(q *state.Question, inThread []*state.Question, m gchat.Message, said time.Time) bool {
 	return !Quotes(m, q) && slices.ContainsFunc(inThread, func(o *state.Question) bool {
-		open := o.Answerable() || o.ResolvedAt != nil && o.ResolvedAt.After(said)
+		open := o.Status == state.Pending || o.Answerable() || o.ResolvedAt != nil && o.ResolvedAt.After(said)
 		return open && o.ThreadKey != q.ThreadKey && o.MessageSent && o.Mode.Row().Asks && !o.Kind.Row().Said
 	})
 }

@@ -1,0 +1,188 @@
+package hooks_test
+
+import (
+	"encoding/json"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"gchat-hooks/state"
+)
+
+// agentDesk is a desk whose permissions are asked in Chat.
+func agentDesk(t *testing.T) *world {
+	w := newDesk(t)
+	w.env["GOOGLE_CHAT_WEBHOOK_URL"] = "https://chat.googleapis.com/v1/spaces/A/messages?key=k&token=t"
+	w.env["GCHAT_ALLOWED_USERS"] = ann.Name
+	return w
+}
+
+// withMembers is an event with some members set.
+func withMembers(t *testing.T, event []byte, kv ...any) []byte {
+	t.Helper()
+	var e map[string]any
+	if err := json.Unmarshal(event, &e); err != nil {
+		t.Fatal(err)
+	}
+	for i := 0; i < len(kv); i += 2 {
+		e[kv[i].(string)] = kv[i+1]
+	}
+	b, err := json.Marshal(e)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+// onlyPermission is the one permission that is written down.
+func (w *world) onlyPermission() *state.Question {
+	w.Helper()
+	qs, bad := state.OpenQuestions(w.getenv)
+	if len(qs) != 1 || len(bad) > 0 {
+		w.Fatalf("%d records, %v", len(qs), bad)
+	}
+	return qs[0]
+}
+
+// asks has an agent ask for a permission, and waits until its hook waits.
+func (w *world) asks(t *testing.T, agent string) (*process, *state.Question) {
+	w.Helper()
+	p := w.start(forward, withMembers(t, wants(w, "s-1", "mkdir out"), "agent_id", agent, "agent_type", "Explore"))
+	var q *state.Question
+	w.until("the hook", func() bool {
+		qs, _ := state.OpenQuestions(w.getenv)
+		if len(qs) == 1 {
+			q = qs[0]
+		}
+		return q != nil && state.HasWaiter(w.getenv, q.Path)
+	})
+	return p, q
+}
+
+// What a background agent asks ends with that agent's own events, and with nothing else of
+// its session, which goes on.
+func TestAnAgentsPermissionEndsByItsOwnEvents(t *testing.T) {
+	t.Parallel()
+	denied := map[string]any{"command": "mkdir out", "description": "Run it"}
+	for name, c := range map[string]struct {
+		event  string
+		kv     []any
+		status state.Status
+		by     string
+	}{
+		"its batch":              {"PostToolBatch", []any{"agent_id", "a1"}, state.Resolved, "terminal"},
+		"its batch, after clear": {"PostToolBatch", []any{"agent_id", "a1", "session_id", "s-9"}, state.Resolved, "terminal"},
+		"it was denied": {"PermissionDenied", []any{"agent_id", "a1", "tool_name", "Bash", "tool_input", denied, "tool_use_id", "x"},
+			state.Resolved, "terminal"},
+		"its end":             {"SubagentStop", []any{"agent_id", "a1"}, state.Cancelled, "agent_end"},
+		"the session's end":   {"SessionEnd", []any{"reason", "prompt_input_exit"}, state.Cancelled, "session_end"},
+		"a prompt":            {"UserPromptSubmit", []any{"prompt", "go on"}, state.Pending, ""},
+		"a turn's end":        {"Stop", nil, state.Pending, ""},
+		"a turn that broke":   {"StopFailure", nil, state.Pending, ""},
+		"a clear":             {"SessionEnd", []any{"reason", "clear"}, state.Pending, ""},
+		"a resume":            {"SessionEnd", []any{"reason", "resume"}, state.Pending, ""},
+		"another agent's end": {"SubagentStop", []any{"agent_id", "a2"}, state.Pending, ""},
+		"the session's batch": {"PostToolBatch", nil, state.Pending, ""},
+		"a task is done":      {"UserPromptSubmit", []any{"prompt", "<task-notification>x</task-notification>"}, state.Pending, ""},
+		"another was stopped": {"UserPromptSubmit", []any{"prompt", `Background agent "other" was stopped by the user.`}, state.Pending, ""},
+		"agent was stopped":   {"UserPromptSubmit", []any{"prompt", `Background agent "help" was stopped by the user.`}, state.Cancelled, "agent_end"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := agentDesk(t)
+			_, q := w.asks(t, "a1")
+			if !q.Hidden || q.AgentType != "Explore" {
+				t.Fatalf("hidden %v, of %q", q.Hidden, q.AgentType)
+			}
+			w.change(q, func(q *state.Question) {
+				if name == "agent was stopped" || name == "another was stopped" {
+					q.AgentTask = "help"
+					q.HandOver(q.AskedAt)
+				}
+			})
+			e := event(w, c.event, "s-1", c.kv...)
+			if c.event == "PostToolBatch" {
+				e = withMembers(t, batch(w, "s-1", "mkdir out", "done"), c.kv...)
+			}
+			w.run(answered, e)
+			is, err := state.LoadQuestion(q.Path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if is.Status != c.status || is.ResolvedBy != c.by {
+				t.Errorf("%s by %q, want %s by %q", is.Status, is.ResolvedBy, c.status, c.by)
+			}
+		})
+	}
+}
+
+// An agent whose call its session waits for has its dialog beside the hook. Where that is not
+// known, the dialog is taken for hidden.
+func TestWhichAgentsDialogIsHidden(t *testing.T) {
+	t.Parallel()
+	const begun = `{"type":"assistant","message":{"content":[{"type":"tool_use","id":"toolu_1","name":"Agent","input":{"prompt":"x"}}]}}` + "\n"
+	const inBackground = `{"type":"assistant","message":{"content":[{"type":"tool_use","id":"toolu_1","name":"Agent","input":{"run_in_background":true}}]}}` + "\n"
+	const launched = `{"type":"user","message":{"content":[{"type":"tool_result","tool_use_id":"toolu_1","content":"Async agent launched"}]}}` + "\n"
+	for name, c := range map[string]struct {
+		transcript, meta string
+		hidden           bool
+	}{
+		"2.1.197, in front":          {begun, `{"description":"help","toolUseId":"toolu_1"}`, false},
+		"2.1.197, in the background": {inBackground + launched, `{"description":"help","toolUseId":"toolu_1"}`, true},
+		"2.1.197, not written yet":   {inBackground, `{"description":"help","toolUseId":"toolu_1"}`, true},
+		"2.1.332, in front":          {begun, `{"description":"help","toolUseId":"toolu_1","requestShape":"foreground"}`, false},
+		"2.1.332, in the background": {begun, `{"description":"help","toolUseId":"toolu_1","requestShape":"background"}`, true},
+		"sent to the background":     {begun + launched, `{"description":"help","toolUseId":"toolu_1","requestShape":"foreground"}`, true},
+		"nothing is known":           {begun, ``, true},
+		"of another agent":           {begun, `{"description":"help","toolUseId":"toolu_2"}`, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := agentDesk(t)
+			transcript := filepath.Join(w.dir, "projects", "shop", "s-1.jsonl")
+			writeFile(t, transcript, c.transcript)
+			if c.meta != "" {
+				writeFile(t, filepath.Join(w.dir, "projects", "shop", "s-1", "subagents", "agent-a1.meta.json"), c.meta)
+			}
+			e := withMembers(t, wants(w, "s-1", "mkdir out"), "agent_id", "a1", "transcript_path", transcript)
+			w.start(forward, e)
+			w.until("the record", func() bool {
+				qs, _ := state.OpenQuestions(w.getenv)
+				return len(qs) == 1
+			})
+			if q := w.onlyPermission(); q.Hidden != c.hidden || c.meta != "" && q.AgentTask != "help" {
+				t.Errorf("hidden %v, its task %q", q.Hidden, q.AgentTask)
+			}
+		})
+	}
+}
+
+// A prompt at the keyboard says that somebody is there. What Chat's people said is none, and
+// neither is Claude Code's own.
+func TestAPromptAtTheKeyboard(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		prompt string
+		wanted bool
+	}{
+		"a person's":           {"what is that agent doing?", true},
+		"the poller's":         {"please go on", false},
+		"a task is done":       {"<task-notification>\n<task-id>a</task-id></task-notification>", false},
+		"a wake":               {"<task-notification>\n<summary>Stop hook feedback</summary>\n</task-notification>\n<system-reminder>x</system-reminder>", false},
+		"an agent was stopped": {`Background agent "other" was stopped by the user.`, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := agentDesk(t)
+			_, q := w.asks(t, "a1")
+			w.saysTo("s-1", "please  go on", func(q *state.Question) {
+				q.Typing, q.Status = &state.Typing{At: time.Now()}, state.Resolved
+			})
+			w.run(answered, event(w, "UserPromptSubmit", "s-1", "prompt", c.prompt))
+			is, err := state.LoadQuestion(q.Path)
+			if err != nil || is.Status != state.Pending || (is.WantedAt != nil) != c.wanted {
+				t.Errorf("%v: %s, wanted in the terminal: %v", err, is.Status, is.WantedAt)
+			}
+		})
+	}
+}
