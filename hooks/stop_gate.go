@@ -101,7 +101,8 @@ func (h *Hook) checkQuestion(e *Event) (forClaude, forPerson string) {
 		"and say briefly what is done and what is open. " + how, "Claude stops without having asked you what comes next."
 }
 
-// wasAsked says whether the person was asked something, in a space or in the terminal.
+// wasAsked says whether the person was asked a question, in a space or in the terminal. A permission, a plan or the next
+// instruction is none: Claude did not say what is done, nor ask what comes next.
 func (h *Hook) wasAsked(e *Event) bool {
 	now, sessions := time.Now(), h.sessions(e)
 	for _, folder := range append(h.folders(state.MarkersIn), h.folders(state.QuestionsIn)...) {
@@ -113,7 +114,7 @@ func (h *Hook) wasAsked(e *Event) bool {
 			if folder.LeaveAlone { // the markers
 				return q.Status != state.Cancelled && letsStop(q, q.Written, now)
 			}
-			return !q.Kind.Row().Said && letsStop(q, q.AskedAt, now) // also one that the person dismissed
+			return q.Kind == state.AskedQuestion && letsStop(q, q.AskedAt, now) // also one that the person dismissed
 		})
 		if asked {
 			return true

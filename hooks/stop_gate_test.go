@@ -240,6 +240,30 @@ func TestGateQuestionsInTheTerminal(t *testing.T) {
 	}
 }
 
+// A permission, a plan and the next instruction are no question about what comes next.
+func TestGateCountsOnlyQuestions(t *testing.T) {
+	for kind, block := range map[state.Kind]bool{
+		state.AskedQuestion: false, state.AskedPermission: true, state.AskedPlan: true, state.AskedNext: true,
+		state.Said: true,
+	} {
+		t.Run(string(kind), func(t *testing.T) {
+			m := newGate(t)
+			env := func(name string) string { return m.env[name] }
+			q := &state.Question{
+				QuestionID: "0a1b2c3d", Kind: kind, SessionID: "sess-1", ClaudeSessionID: "sess-1",
+				AskedAt: time.Now().Add(-time.Minute), Status: state.Resolved, Mode: state.Native,
+			}
+			err := state.QuestionsIn(state.SpareState(env)).Create("sess-1-1", q)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if v := m.stop(); (v.Decision == "block") != block {
+				t.Errorf("said %+v", v)
+			}
+		})
+	}
+}
+
 // A session that may stop has told what it has to: its question stands in the space. Only its end brings a summary.
 func TestGateTellsNothingOfAStop(t *testing.T) {
 	m := newGate(t)
