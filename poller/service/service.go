@@ -194,14 +194,14 @@ func LastPoll(env state.Getenv) time.Time {
 	return state.LastPoll(state.UserState(env))
 }
 
-// Health says when the daemon last looked for replies, in one line that monitors read: Healthy when that was within twice the
-// poll interval.
+// Health says when the daemon last looked for replies, in one line that monitors read. It is Healthy when that was
+// within twice the time from one mark to the next: the poll interval, but no mark is written sooner than BeatEvery.
 func Health(env state.Getenv, now time.Time) (line string, exitCode int) {
 	last := LastPoll(env)
 	if last.IsZero() {
 		return "WARN: Health file not found — daemon may not have run yet", Never
 	}
-	threshold := 2 * config.Load(env, state.ProjectDir(env)).PollInterval
+	threshold := 2 * max(config.Load(env, state.ProjectDir(env)).PollInterval, state.BeatEvery)
 	age := now.Sub(last).Truncate(time.Second).Abs() // of either sign: a clock that was set back is no good cycle
 	line = fmt.Sprintf("Last poll %vs ago (threshold: %vs)", age.Seconds(), threshold.Seconds())
 	if age > threshold {
