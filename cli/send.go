@@ -112,6 +112,7 @@ func (s *send) run(ctx context.Context) error {
 	if s.flags.Bool("no-queue") { // no rule holds it back, and no quiet hours: not the poller's either
 		cfg.Reports, m.Urgent = nil, true
 	}
+	_ = cfg.Restrict(ctx, s.env) // a hub that hangs may take no longer than this command has; put tells the error
 	out, err := s.put(ctx, cfg, m)
 	switch {
 	case errors.Is(err, config.ErrNoWebhook):

@@ -8,8 +8,10 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
+	"gchat-hooks/gchat"
 	"gchat-hooks/state"
 	"gchat-hooks/state/config"
 )
@@ -194,4 +196,33 @@ func TestOpenClawIsFoundWhenItIsInstalledLater(t *testing.T) {
 	if m = o.reread(m); m.SentAt.IsZero() {
 		t.Errorf("not sent: %s", m.LastError)
 	}
+}
+
+// hangingChat takes each message and never answers.
+type hangingChat struct{ outlet }
+
+func (hangingChat) Post(ctx context.Context, _ gchat.Post) (gchat.Posted, error) {
+	<-ctx.Done()
+	return gchat.Posted{}, ctx.Err()
+}
+
+// gchat-send has two seconds in all: what it sent is not waited for beyond them. A poller looks what became of it.
+func TestACommandDoesNotLinger(t *testing.T) {
+	o := newOffice(t)
+	m := o.report("", "x", func(m *state.Message) { m.Parts, m.TriedAt = []string{"x"}, o.time() })
+	command := Options{Env: o.Env, Log: o.Log, Now: time.Now}
+	cfg := config.Load(o.Env, m.ProjectDir)
+	s := commandSender(command, m)
+	way := s.open(t.Context(), cfg)
+	way.out = hangingChat{way.out}
+	synctest.Test(t, func(t *testing.T) {
+		const bound = 1800 * time.Millisecond
+		ctx, cancel := context.WithTimeout(t.Context(), bound)
+		defer cancel()
+		began := time.Now()
+		now, err := s.sendOne(ctx, m, way)
+		if took := time.Since(began); err != nil || now.Final() || now.TriedAt.IsZero() || took != bound {
+			t.Errorf("it took %s, error %v: %+v", took, err, now)
+		}
+	})
 }

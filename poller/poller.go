@@ -176,24 +176,41 @@ func Run(ctx context.Context, o Options) error {
 // Deliver has a command, which has the poller's lock, send a message that it just put as tried, by its configuration. What has to
 // wait, or fails, is returned as it then stands, and left to a poller; so is what an older message of its lane waits before.
 func Deliver(ctx context.Context, o Options, cfg *config.Config, m *state.Message) (*state.Message, error) {
-	s := (&Poller{Options: o, user: state.UserState(o.Env), ways: gateways{apps: map[string]*gchat.App{}}}).newSender()
-	s.fresh.Store(m.Path, true)
+	s := commandSender(o, m)
 	waiting, _ := s.box.Waiting()
-	if !slices.ContainsFunc(waiting, func(one *state.Message) bool { return one.Path < m.Path && one.Lane() == m.Lane() }) {
-		way := s.open(ctx, cfg)
-		for ctx.Err() == nil { // else a command for the webhook may have been cut
-			how := outcome{until: s.Now().Add(authPause)} // after a panic
-			s.safely("send", func() { how = s.tryBy(ctx, m, way) })
-			now, err := s.box.Load(state.NameOf(m.Path))
-			if err != nil || now.Final() {
-				return cmp.Or(now, m), err
-			}
-			m = now // with its next part
-			if !how.until.IsZero() {
-				break
-			}
+	if slices.ContainsFunc(waiting, func(one *state.Message) bool { return one.Path < m.Path && one.Lane() == m.Lane() }) {
+		return s.leaveToPoller(m)
+	}
+	return s.sendOne(ctx, m, s.open(ctx, cfg))
+}
+
+// commandSender is the sender of a command that just put m as tried. Its caller's time is all that it has.
+func commandSender(o Options, m *state.Message) *sender {
+	s := (&Poller{Options: o, user: state.UserState(o.Env), ways: gateways{apps: map[string]*gchat.App{}}}).newSender()
+	s.linger = 0
+	s.fresh.Store(m.Path, true)
+	return s
+}
+
+// sendOne sends all parts of a message, for as long as ctx lasts.
+func (s *sender) sendOne(ctx context.Context, m *state.Message, way *gateway) (*state.Message, error) {
+	for ctx.Err() == nil { // else a command for the webhook may have been cut
+		how := outcome{until: s.Now().Add(authPause)} // after a panic
+		s.safely("send", func() { how = s.tryBy(ctx, m, way) })
+		now, err := s.box.Load(state.NameOf(m.Path))
+		if err != nil || now.Final() {
+			return cmp.Or(now, m), err
+		}
+		m = now // with its next part
+		if !how.until.IsZero() {
+			break
 		}
 	}
+	return s.leaveToPoller(m)
+}
+
+// leaveToPoller leaves a message as a poller has to find it.
+func (s *sender) leaveToPoller(m *state.Message) (*state.Message, error) {
 	if _, untried := s.fresh.Load(m.Path); !untried {
 		return m, nil
 	}

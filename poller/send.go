@@ -29,7 +29,7 @@ const (
 	mostBackoff   = 5 * time.Minute  // after failures in a row
 	urgentBackoff = 30 * time.Second // for a question that alone does not get through
 	diskPause     = 2 * time.Second  // after something could not be written down
-	linger        = 2 * time.Second  // for a send under way when the poller is told to end
+	lingerBound   = 2 * time.Second  // for a send under way when the poller is told to end
 	wakePause     = 5 * time.Second  // after the first failure of a message for an agent
 	oldWake       = 24 * time.Hour   // how long such a message is kept that was tried often enough
 	// An agent whose turns fail on a message that it has is given it again for so long, and so often at least.
@@ -44,6 +44,7 @@ type sender struct {
 	*Poller
 	box    state.Outbox
 	spaces state.Spaces
+	linger time.Duration // see lingerBound
 	pacing sync.Mutex
 
 	mu    sync.Mutex // of what follows
@@ -57,6 +58,7 @@ type sender struct {
 func (p *Poller) newSender() *sender {
 	return &sender{
 		Poller: p, box: state.OutboxIn(p.user), spaces: state.SpacesIn(p.user), lanes: map[string][]*state.Message{},
+		linger: lingerBound,
 		cache: state.Cache[state.Message]{Skip: state.Sent},
 		busy:  map[string]bool{}, later: map[string]outcome{}, waits: map[string]outcome{},
 	}
@@ -305,7 +307,7 @@ func (s *sender) send(ctx context.Context, m *state.Message, way *gateway) outco
 	}
 	lingering, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
-	defer context.AfterFunc(ctx, func() { time.AfterFunc(linger, cancel) })()
+	defer context.AfterFunc(ctx, func() { time.AfterFunc(s.linger, cancel) })()
 	var r gchat.Posted
 	var err error
 	answer := "" // of an agent
