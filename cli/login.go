@@ -31,10 +31,12 @@ func (p Program) loginCommand() *cli.Command {
 				err := errors.New("the first login needs the JSON file of an OAuth client of your own, of type Desktop app")
 				return usage(err, "gchat-hooks login --client-id-file client_secret.json")
 			}
-			return logIn(c.Context, login.Options{
+			err := logIn(c.Context, login.Options{
 				Env: p.env, Out: p.out, Paste: newAsker(p.in, p.out).next,
 				ClientFile: c.String("client-id-file"), NoBrowser: c.Bool("no-browser"), Wait: c.Duration("wait"),
 			})
+			p.serve() // what is open can be read
+			return err
 		},
 	}
 }

@@ -143,7 +143,10 @@ func (s *send) put(ctx context.Context, cfg *config.Config, m *state.Message) (o
 		m.Parts = nil // it is worded when it goes
 	} else {
 		m.TriedAt = time.Now().UTC() // at once, by this process: after kill -9 the next one looks whether it arrived
-		defer func() { _ = lock.EndPoller(s.env, s.self, 0) }()
+		defer func() {
+			_ = lock.EndPoller(s.env, s.self, 0)
+			s.serve() // after a restart of the machine nothing else may have begun
+		}()
 	}
 	out, err = config.PutReport(s.env, cfg, m, config.ReportOn)
 	if lock != nil && err == nil && !out.Off && !out.Repeated && out.HeldUntil.IsZero() {

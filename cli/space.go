@@ -239,7 +239,10 @@ func (d *spaceDoor) open() (*space.Space, net.Listener, error) {
 	}
 	d.port = ln.Addr().(*net.TCPAddr).Port
 	week := func() string { return state.ReadStats(d.env, time.Now().AddDate(0, 0, -7)).Text("day") }
-	s, err := space.Open(space.Options{Data: d.data, Phone: d.phone, Session: d.session, Projects: d.projects, Week: week})
+	s, err := space.Open(space.Options{
+		Data: d.data, Phone: d.phone, Session: d.session, Projects: d.projects, Week: week,
+		Said: func() { d.serve() }, // nothing else may read it
+	})
 	if err != nil {
 		return nil, nil, errors.Join(err, ln.Close())
 	}
@@ -310,6 +313,7 @@ func (d *spaceDoor) run(ctx context.Context) error {
 	}
 	defer ln.Close()
 	defer s.Close()
+	go d.serve() // after a restart of the machine this may be all that begins by itself
 	if d.detached || d.service {
 		fmt.Fprintln(d.out, "the space listens") // what started it waits for that
 		err = space.Serve(d.whileNeeded(ctx, s), ln, s)

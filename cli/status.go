@@ -50,19 +50,32 @@ func (p Program) printStatus(c *cli.Context) error {
 	return err
 }
 
-// serve starts a poller where one of this environment was killed, and a question is open, or a session listens to its thread.
+// serve makes sure that a poller runs where something is left for one: it was killed, or the machine was restarted.
 func (p Program) serve() (started bool) {
-	environment, now := state.Environment(p.env), time.Now()
-	if beat := state.ReadBeat(p.env, environment); beat.PID == 0 || beat.Lives {
-		return false
-	}
-	qs, _ := state.OpenQuestions(p.env)
-	sessions, _ := state.SessionsIn(state.UserState(p.env)).All()
-	listens := func(s *state.Session) bool { return s.Env == environment && steering.Listens(s, now) }
-	if len(qs) == 0 && !slices.ContainsFunc(sessions, listens) {
+	if !p.isLeft() {
 		return false
 	}
 	return p.startPoller() == nil
+}
+
+// isLeft says whether a question of this environment is open, a session of it listens to its thread, or something is to
+// be sent. Of a question whose Claude Code is gone nobody tells its thread where the poller of its environment is gone,
+// too: it comes under this environment.
+func (p Program) isLeft() bool {
+	environment, now := state.Environment(p.env), time.Now()
+	qs, _ := state.OpenQuestions(p.env, state.TextsOpen...)
+	for _, q := range qs {
+		if inject.Ended(q.ClaudePID, q.ClaudeStart) {
+			_ = state.AnnounceQuestion(p.env, q) // it stays where a poller serves it
+		}
+		o, err := state.ReadOpen(state.OpenFile(p.env, q.Path))
+		if err == nil && o.Env == environment {
+			return true
+		}
+	}
+	sessions, _ := state.SessionsIn(state.UserState(p.env)).All()
+	listens := func(s *state.Session) bool { return s.Env == environment && steering.Listens(s, now) }
+	return slices.ContainsFunc(sessions, listens) || p.owes()
 }
 
 // startPoller makes sure that a poller runs. One that was just killed may have its lock for a moment: so it is looked for again.

@@ -18,10 +18,11 @@ import (
 // judgeUnread judges the replies in a question's file, as long as something can deliver an answer to it.
 func (p *Poller) judgeUnread(s *served) (again time.Time) {
 	waited, again := p.waited(s)
-	if !again.IsZero() {
+	over := !s.q.Answerable()
+	if !again.IsZero() && !over {
 		return again
 	}
-	waited = waited || !s.q.Answerable()
+	waited = waited || over
 	p.change(s, "replies not judged", func(q *state.Question) error {
 		if waited {
 			return p.judgeIn(q, configuredFor(q, s.Open))

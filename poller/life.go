@@ -73,7 +73,7 @@ func (p *Poller) attend(ctx context.Context, s *served, due bool) (next time.Tim
 		p.adopt(ctx, s)
 	}
 	next = p.closeOver(s, due)
-	if due && s.q.ClaudePID != 0 {
+	if (due || s.q.Unread()) && s.q.ClaudePID != 0 { // who replied is told at once
 		p.noteClaudeEnd(s)
 	}
 	if due && s.q.Status == state.Pending {

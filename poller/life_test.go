@@ -638,3 +638,20 @@ func TestAQuestionThatNoHookWaitsForIsPosted(t *testing.T) {
 		}
 	}
 }
+
+// A reply to a session that has just ended is told at once, and not only with the next round.
+func TestAReplyToADeadSessionIsToldAtOnce(t *testing.T) {
+	d := newDesk(t)
+	q := d.ask(func(q *state.Question) {
+		d.posted(q)
+		q.Mode, q.ClaudePID, q.AskedAt = state.Native, 1<<30, time.Now().Add(-time.Second)
+		q.Replies = []state.Reply{{MessageName: "m", Sender: "users/1", Text: "2", CreateTime: time.Now()}}
+	})
+	p := d.poller()
+	p.polled = time.Now() // a round was just now
+	p.scan()
+	p.attendAll(t.Context(), p.own())
+	if is := d.load(q); is.ResolvedBy != "claude_gone" || is.Reply("m").Verdict != state.Late {
+		t.Errorf("%s by %q, reply %+v", is.Status, is.ResolvedBy, is.Replies)
+	}
+}

@@ -59,8 +59,8 @@ func (p *Poller) newSender() *sender {
 	return &sender{
 		Poller: p, box: state.OutboxIn(p.user), spaces: state.SpacesIn(p.user), lanes: map[string][]*state.Message{},
 		linger: lingerBound,
-		cache: state.Cache[state.Message]{Skip: state.Sent},
-		busy:  map[string]bool{}, later: map[string]outcome{}, waits: map[string]outcome{},
+		cache:  state.Cache[state.Message]{Skip: state.Sent},
+		busy:   map[string]bool{}, later: map[string]outcome{}, waits: map[string]outcome{},
 	}
 }
 

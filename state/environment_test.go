@@ -32,6 +32,7 @@ func TestAPollersLifeIsToldByItsMachine(t *testing.T) {
 		"stopped":                        {Heartbeat{PID: os.Getpid(), Beat: long, Awake: Awake() - 4*BeatEvery}, "", true, true},
 		"its machine slept":              {Heartbeat{PID: os.Getpid(), Beat: long, Awake: Awake()}, "", true, false},
 		"of an earlier release, stopped": {Heartbeat{PID: os.Getpid(), Beat: long}, "", true, true},
+		"before its machine restarted":   {Heartbeat{PID: os.Getpid(), Beat: now, Awake: Awake() + time.Hour}, "", false, false},
 		"gone":                           {Heartbeat{PID: 1 << 30, Beat: now, Awake: Awake()}, "", false, false},
 		"on another machine":             {Heartbeat{PID: 1 << 30, Beat: now, Awake: 1}, "elsewhere", true, false},
 		"gone there, as it seems":        {Heartbeat{PID: os.Getpid(), Beat: long, Awake: Awake()}, "elsewhere", false, false},

@@ -23,7 +23,8 @@ func ReadBeat(env Getenv, environment string) (h Heartbeat) {
 		return h
 	}
 	err = syscall.Kill(h.PID, 0)
-	h.Lives = h.PID > 0 && (err == nil || errors.Is(err, syscall.EPERM))
+	restarted := h.Awake > Awake() // the machine, since then: its pid is another process's
+	h.Lives = h.PID > 0 && !restarted && (err == nil || errors.Is(err, syscall.EPERM))
 	return h
 }
 

@@ -57,6 +57,8 @@ type Options struct {
 	Projects func() (names []string, start bool)
 	// Week is what the page tells of the last seven days, in lines; nil: nothing. It is asked only when a person opens it.
 	Week func() string
+	// Said is called, in a goroutine of its own, when a person wrote or tapped something on the page. Nil: nothing is.
+	Said func()
 }
 
 // A Space holds the messages and serves them. Its methods may be called from several goroutines.
@@ -70,6 +72,7 @@ type Space struct {
 	session  func(context.Context, string) Session
 	projects func() ([]string, bool)
 	week     func() string
+	said     func()
 	glances  sync.Map // thread name → *glance
 	used     atomic.Pointer[time.Time]
 
@@ -106,6 +109,7 @@ func Open(opts Options) (*Space, error) {
 		session:   opts.Session,
 		projects:  opts.Projects,
 		week:      opts.Week,
+		said:      opts.Said,
 		done:      make(chan struct{}),
 		byName:    map[string]*row{},
 		byRequest: map[string]*row{},
@@ -115,6 +119,9 @@ func Open(opts Options) (*Space, error) {
 	}
 	if s.now == nil {
 		s.now = time.Now
+	}
+	if s.said == nil {
+		s.said = func() {}
 	}
 	s.use()
 	if opts.Data == "" {

@@ -1,0 +1,130 @@
+package cli
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"gchat-hooks/e2e/bound"
+	"gchat-hooks/state"
+)
+
+// deadSession is a question whose Claude Code, hook and poller went with the machine's last run, and no word of a poller is left.
+// other is the environment that asked it; nil for that of env. It is in the thread HOST/spaces/S/threads/T.
+func deadSession(t *testing.T, env, other []string, folder state.Questions, at string) *state.Question {
+	t.Helper()
+	host, name, _ := strings.Cut(at, "/")
+	space, thread, _ := strings.Cut(name, "/threads/")
+	gone := exec.Command("true")
+	if err := gone.Run(); err != nil {
+		t.Fatal(err)
+	}
+	q, err := folder.Record("s-dead", func([]*state.Question) *state.Question {
+		return &state.Question{
+			QuestionID: "0a1b2c3d-0000", ThreadKey: "ask-user-0a1b2c3d", SessionID: "s-dead", ClaudeSessionID: "s-dead",
+			SessionName: "shop", Mode: state.Native, AskedAt: time.Now().UTC().Add(-time.Hour), Status: state.Pending,
+			MessageSent: true, ThreadName: space + "/threads/" + thread, Chat: host + "/" + space,
+			ClaudePID: gone.Process.Pid, Questions: []state.Prompt{{Question: "Which DB?"}},
+		}
+	})
+	if err == nil {
+		err = state.AnnounceQuestion(getenv(slices.Concat(other, env)), q)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return q
+}
+
+// After a restart of the machine nothing runs. Whatever the person does first starts a poller, which tells the thread that the session
+// is gone; also where the question was asked under settings that a shell does not have.
+func TestAfterARestartAPollerBegins(t *testing.T) {
+	t.Parallel()
+	webhook := "GOOGLE_CHAT_WEBHOOK_URL=http://127.0.0.1:1/v1/spaces/A/messages?key=k&token=t"
+	for _, command := range []string{"status", "answer", "send words"} {
+		for _, other := range [][]string{nil, {"ANTHROPIC_API_KEY=x"}} {
+			program, env, folder := machineOf(t, 0)
+			env = append(env, webhook)
+			q := deadSession(t, env, other, folder, "127.0.0.1:1/spaces/A/threads/T")
+			cmd := bound.Command(t, program, strings.Fields(command)...)
+			cmd.Env = env
+			_, _ = cmd.CombinedOutput() // no Chat is there
+			bound.Until(t, "the question is closed after "+command, func() bool {
+				is, err := state.LoadQuestion(q.Path)
+				return err == nil && is.ResolvedBy == "claude_gone"
+			})
+		}
+	}
+}
+
+// What a living poller of other settings serves stays with it, and what may still be answered, too.
+func TestStatusTakesNothingFromOtherSettings(t *testing.T) {
+	t.Parallel()
+	program, env, folder := machineOf(t, 0)
+	other := []string{"ANTHROPIC_API_KEY=x"}
+	q := deadSession(t, env, other, folder, "127.0.0.1:1/spaces/A/threads/T")
+	lock, err := state.TakePollerLock(getenv(slices.Concat(other, env)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer lock.Unlock()
+	run(t, env, program, "status")
+	o, err := state.ReadOpen(state.OpenFile(getenv(env), q.Path))
+	if err != nil || o.Env != state.Environment(getenv(slices.Concat(other, env))) {
+		t.Errorf("it is of %+v by now: %v", o, err)
+	}
+}
+
+// The page's own server starts a poller when it begins, and when somebody writes there.
+func TestThePageStartsAPollerAfterARestart(t *testing.T) {
+	t.Parallel()
+	p := newPocket(t)
+	folder := state.QuestionsIn(filepath.Join(p.home, "project", ".claude", "state"))
+	for _, when := range []string{"it begins", "somebody writes"} {
+		page, end := p.space()
+		out, _ := p.runs("send", "--json", "words")
+		thread := regexp.MustCompile(`spaces/local/threads/[\w-]+`).FindString(out)
+		if when == "it begins" {
+			end()
+		}
+		q := deadSession(t, p.env(), nil, folder, p.address+"/"+thread)
+		if when == "it begins" {
+			_, end = p.space()
+		} else {
+			p.replies(page, thread, "2")
+		}
+		p.until("the thread is told when "+when, func() string {
+			b, _ := os.ReadFile(filepath.Join(p.home, "state/gchat-hooks/space/messages.jsonl"))
+			for line := range strings.Lines(string(b)) {
+				if strings.Contains(line, thread) && strings.Contains(line, "The session is gone") {
+					return line
+				}
+			}
+			return ""
+		})
+		end()
+		endPollersIn(p.home)
+		_ = os.Remove(q.Path)
+	}
+}
+
+// Who logs in lets replies be read: what is open is served again.
+func TestALoginStartsAPoller(t *testing.T) {
+	g := newCloud(t)
+	t.Cleanup(func() { endPollersIn(g.home) })
+	folder := state.QuestionsIn(filepath.Join(g.home, ".claude", "state"))
+	env := append(g.env, "CLAUDE_PROJECT_DIR="+g.home, "GOOGLE_CHAT_WEBHOOK_URL="+g.url)
+	q := deadSession(t, env, nil, folder, "127.0.0.1:1/spaces/A/threads/T")
+	x := inTerminal(t, env, g.program, "login", "--no-browser", "--client-id-file", g.clientFile())
+	g.agrees(x)
+	x.expect("logged in: users/7")
+	bound.Until(t, "the question is closed", func() bool {
+		is, err := state.LoadQuestion(q.Path)
+		return err == nil && is.ResolvedBy == "claude_gone"
+	})
+}
