@@ -225,6 +225,10 @@ func decidedText(q *state.Question) string {
 	label, words := q.Decision()
 	words = strings.TrimSpace(words)
 	text := "[Answered] " + field(q.SessionName) + "\n\n"
+	if q.ResolvedBy == state.Unconfirmed {
+		return text + briefly(q) + "\n\n" + label + " was sent to Claude Code. Whether it counted is not known: " +
+			"the terminal may have been faster."
+	}
 	switch label {
 	case state.LabelAllow:
 		text += "Allowed: " + briefly(q)

@@ -301,6 +301,7 @@ var closedWhys = map[string]string{
 	"signal":      "Dismissed in the terminal.",
 	"stop":        "Closed in the terminal without choosing an answer.",
 	"prompt":      "Closed in the terminal: a new prompt was given.",
+	state.Unseen:  "Claude went on, or was interrupted. Whether this was allowed in the terminal is not known.",
 	"session_end": "The session ended.",
 	"cleared":     "The conversation was cleared.",
 	"unposted":    "Claude Code runs without a terminal, and went on: this was not in the thread in time.",

@@ -231,10 +231,16 @@ func (h *Hook) closeAll(e *Event, qs []*state.Question) {
 		if by == "prompt" && h.queued(e, qs) {
 			return // it was typed a moment before the dialog opened, which stands
 		}
-		printed := q.Status == state.Answered && q.Printed
-		if printed && q.Kind.Row().Decides { // Esc may have come at the same moment, and counted
-			h.tryAgain(closeBound, func() error { return h.confirmDecision(q, brokenOff(e, q)) })
-			continue
+		printed, why := q.Status == state.Answered && q.Printed, by
+		if q.Kind.Row().Decides { // Esc may have come at the same moment, and counted
+			r := endedAs(e, q)
+			if printed || r == ran {
+				h.tryAgain(closeBound, func() error { return h.confirmDecision(q, cmp.Or(r, unseen)) })
+				continue
+			}
+			if by == "stop" {
+				why = state.Unseen
+			}
 		}
 		to := state.Cancelled
 		if printed {
@@ -247,7 +253,7 @@ func (h *Hook) closeAll(e *Event, qs []*state.Question) {
 			h.close(q.Path, to, state.Instead) // the thread hears of the /clear that was typed
 			continue
 		}
-		h.close(q.Path, to, by)
+		h.close(q.Path, to, why)
 	}
 }
 

@@ -267,10 +267,8 @@ func (h *Hook) wait(ctx context.Context, e *Event, q *state.Question) error {
 		return err
 	}
 	defer lock.Unlock()
-	dismiss := func() {
-		defer h.catch()
-		h.close(path, state.Cancelled, "signal")
-	}
+	asked := q
+	dismiss := func() { h.dismiss(e, asked) }
 	told := context.AfterFunc(ctx, dismiss) // at once, not when everything has ended: Claude Code may follow up with SIGKILL
 	waiting, cancel := context.WithTimeout(ctx, config.HookTimeout-30*time.Second)
 	defer cancel()
@@ -286,6 +284,23 @@ func (h *Hook) wait(ctx context.Context, e *Event, q *state.Question) error {
 		return err // closed otherwise: the dialog had its answer
 	}
 	return h.handOver(e, q)
+}
+
+// dismiss closes a question whose hook was told to end: after Esc, or when Claude Code ends. A permission that was allowed
+// in the terminal is none that Esc refused: Claude Code ends its hook, too.
+func (h *Hook) dismiss(e *Event, q *state.Question) {
+	defer h.catch()
+	by := "signal"
+	if q.Kind.Row().Decides {
+		if endedAs(e, q) == ran {
+			h.tryAgain(closeBound, func() error { return h.confirmDecision(q, ran) })
+			return
+		}
+		if scriptRuns(e, q) {
+			by = state.Unseen
+		}
+	}
+	h.close(q.Path, state.Cancelled, by)
 }
 
 // handOver prints what Claude Code takes for an answer to the question, permission or plan of this event, where one is known, and

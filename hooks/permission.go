@@ -220,6 +220,12 @@ func (h *Hook) confirmBatch(e *Event, resultOf func(*Event, string) callResult) 
 	}
 	slices.Reverse(open)
 	said, rank := "", map[bool]int{true: 0, false: 1}
+	confirm := func(q *state.Question, r callResult) {
+		h.tryAgain(writeBound, func() error { return h.confirmDecision(q, r) })
+		if q.Grant != nil && q.Printed {
+			said = "Allowed by " + state.OneLine(q.GrantedBy()) + " (Google Chat)"
+		}
+	}
 	slices.SortStableFunc(open, func(a, b *state.Question) int { return rank[a.Printed] - rank[b.Printed] })
 	for _, call := range e.Calls {
 		hash := callHash(call.Name, call.Input)
@@ -227,11 +233,13 @@ func (h *Hook) confirmBatch(e *Event, resultOf func(*Event, string) callResult) 
 			return q.Tool == call.Name && (q.InputHash == hash || q.Tool == planTool)
 		})
 		if i >= 0 {
-			h.tryAgain(writeBound, func() error { return h.confirmDecision(open[i], resultOf(e, call.ID)) })
-			if open[i].Grant != nil && open[i].Printed {
-				said = "Allowed by " + state.OneLine(open[i].GrantedBy()) + " (Google Chat)"
-			}
+			confirm(open[i], resultOf(e, call.ID))
 			open = slices.Delete(open, i, i+1)
+		}
+	}
+	for _, q := range open {
+		if r := endedAs(e, q); r != unknown {
+			confirm(q, r)
 		}
 	}
 	if said != "" { // here, since 2.1.197 and 2.1.330 show no message of a PermissionRequest hook
@@ -252,8 +260,11 @@ func (h *Hook) wasCleared(e *Event) bool {
 func (h *Hook) confirmDecision(q *state.Question, r callResult) error {
 	ended, err := state.CloseQuestion(q.Path, state.Resolved, "chat", func(q *state.Question) {
 		label, _ := q.Decision()
-		fits := r == unknown || r == failed || (r == refused) == state.Refuses(label)
+		fits := r == unknown || r == failed || r == unseen || (r == refused) == state.Refuses(label)
 		if q.Printed && fits || r == ran && label == q.Kind.Row().Ran {
+			if r == unseen && state.Refuses(label) {
+				q.ResolvedBy = state.Unconfirmed
+			}
 			return
 		}
 		q.ResolvedBy, q.Answers, q.Notes = "terminal", map[string]string{}, nil

@@ -3,6 +3,7 @@ package hooks
 import (
 	"bytes"
 	"encoding/json"
+	"maps"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -24,6 +25,7 @@ const (
 type entry struct {
 	Type        string `json:"type"`
 	IsSidechain bool   `json:"isSidechain"` // a subagent's, in versions that write them into the same file
+	IsVirtual   bool   `json:"isVirtual"`   // 2.1.332: of a call that a script of Code Mode made
 	IsMeta      bool   `json:"isMeta"`
 	IsSummary   bool   `json:"isCompactSummary"` // of the conversation before a compaction
 	Origin      struct {
@@ -129,6 +131,7 @@ const (
 	ran     callResult = "ran"     // with or without an error of the tool's own
 	failed  callResult = "failed"  // with an error that may be the tool's own, or a hook's or a rule's refusal
 	refused callResult = "refused" // the person refused it in the terminal
+	unseen  callResult = "unseen"  // nothing, and no event is to come that does
 )
 
 // rejected is the toolUseResult of a call that the person refused in the terminal, and rejectedBecause begins it where they said
@@ -149,38 +152,65 @@ func resultOf(e *Event, toolUseID string) callResult {
 		}
 		e, blocks, _ := readEntry(line)
 		for _, b := range blocks {
-			switch {
-			case b.ToolUseID != toolUseID:
-			case !b.IsError, e.Denial == "" && strings.HasPrefix(string(e.Result), exited):
-				return ran
-			case e.Denial == userRejected, e.Result == rejected, strings.HasPrefix(string(e.Result), rejectedBecause):
-				return refused
-			default:
-				return failed
+			if b.ToolUseID == toolUseID {
+				return resultIn(e, b)
 			}
 		}
 	}
 	return unknown
 }
 
-// brokenOff says whether the call of a permission or a plan was refused by Esc, of which no batch tells: Claude Code takes what a
-// hook prints no more then. Esc on a call that runs is written down by the same words, without BeforeRun, or later.
-func brokenOff(e *Event, q *state.Question) (r callResult) {
-	id := ""
+// resultIn is how a call ended whose result a line of a transcript has.
+func resultIn(e entry, result block) callResult {
+	switch {
+	case !result.IsError, e.Denial == "" && strings.HasPrefix(string(e.Result), exited):
+		return ran
+	case e.Denial == userRejected, e.Result == rejected, strings.HasPrefix(string(e.Result), rejectedBecause):
+		return refused
+	}
+	return failed
+}
+
+// endedAs is how the call of a permission or a plan ended that no batch lists: Esc broke it off, or a script of Code Mode
+// made it. The transcript has the calls of a script once the script has ended (2.1.332). Equal calls of
+// scripts that ended differently tell nothing.
+//
+// After Esc, Claude Code takes no decision of a hook. Esc on a call that runs is written down by the same words, without
+// BeforeRun, or later than the decision was printed.
+func endedAs(e *Event, q *state.Question) callResult {
+	calls := map[string]callResult{}
 	for line := range bytes.Lines(transcriptEnd(e, q.AgentID)) {
 		is, blocks, _ := readEntry(line)
-		at, err := time.Parse(time.RFC3339, string(is.Timestamp))
-		early := err == nil && q.PrintedAt != nil && !at.After(*q.PrintedAt)
+		at, _ := time.Parse(time.RFC3339, string(is.Timestamp))
+		early := q.PrintedAt != nil && !at.After(*q.PrintedAt)
 		for _, b := range blocks {
+			_, isCall := calls[b.ToolUseID]
 			switch {
 			case b.Type == "tool_use" && b.Name == q.Tool && (q.Tool == planTool || callHash(b.Name, b.Input) == q.InputHash):
-				id, r = b.ID, unknown
-			case b.ToolUseID == id && id != "" && is.Result == rejected && (is.BeforeRun || early):
-				r = refused
+				if !is.IsVirtual {
+					clear(calls) // Claude asks anew
+				}
+				calls[b.ID] = unknown
+			case !isCall:
+			case at.Before(q.AskedAt):
+				delete(calls, b.ToolUseID)
+			case is.Result == rejected && !is.BeforeRun && !early:
+				calls[b.ToolUseID] = failed
+			default:
+				calls[b.ToolUseID] = resultIn(is, b)
 			}
 		}
 	}
-	return r
+	ends := slices.Compact(slices.Sorted(maps.Values(calls)))
+	if len(ends) != 1 {
+		return unknown
+	}
+	return ends[0]
+}
+
+// scriptRuns says whether a script of Code Mode has no result yet, so that it is not known which of its calls ran.
+func scriptRuns(e *Event, q *state.Question) bool {
+	return slices.ContainsFunc(pendingIn(transcriptEnd(e, q.AgentID)), func(b block) bool { return b.Name == "REPL" })
 }
 
 // transcriptEnd is the end of the transcript of an event's session, or of its subagent.

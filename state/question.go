@@ -259,7 +259,7 @@ type Question struct {
 	Grant           *Grant            `json:"grant,omitempty"`            // it was answered with a yes for a while, or by one
 	NoAt            time.Time         `json:"no_at,omitzero"`             // of the last no to it, which ends a yes for a while
 	// ResolvedBy is chat, terminal, stop, prompt, session_end, cleared, signal, unposted, claude_gone, tmux_gone, screen,
-	// not_typed, superseded, age, timeout, policy, agent_end or instead.
+	// not_typed, superseded, age, timeout, policy, agent_end, unseen, unconfirmed or instead.
 	ResolvedBy string `json:"resolved_by,omitempty"`
 }
 
@@ -397,6 +397,12 @@ func CloseQuestion(path string, to Status, by string, also func(*Question)) (end
 	})
 	return ended && err == nil, err
 }
+
+// ResolvedBy of a permission or a plan whose end no event told of.
+const (
+	Unseen      = "unseen"      // nobody in Chat decided
+	Unconfirmed = "unconfirmed" // a refusal was printed, and the terminal may have been faster
+)
 
 // Instead is the ResolvedBy of a question in deny mode that goes on in the terminal: its thread hears nothing of that.
 const Instead = "instead"

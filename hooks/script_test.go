@@ -1,0 +1,117 @@
+package hooks
+
+import (
+	"context"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"gchat-hooks/gchat"
+	"gchat-hooks/state"
+)
+
+// Code Mode (2.1.332): a batch names the script alone, and the transcript has the calls that it made.
+func TestThePermissionsOfAScript(t *testing.T) {
+	env := func(string) string { return "" }
+	asked := time.Date(2026, 11, 28, 14, 0, 0, 0, time.UTC)
+	const batch, stop, prompt, esc = "PostToolBatch", "Stop", "UserPromptSubmit", "SIGTERM"
+	for name, test := range map[string]struct {
+		transcript, command, description string
+		printed                          string
+		event                            string
+		status                           state.Status
+		by, label, says                  string
+	}{
+		"allowed in the terminal":              {"script-allowed", "touch one.txt", "one", "", batch, state.Resolved, "terminal", state.LabelAllow, "Allowed: Bash: touch one.txt"},
+		"the same, and the batch came early":   {"script-allowed", "touch two.txt", "two", "", stop, state.Resolved, "terminal", state.LabelAllow, "Allowed: Bash: touch two.txt"},
+		"denied in Chat, and it ran":           {"script-allowed", "touch three.txt", "three", state.LabelDeny, batch, state.Resolved, "terminal", state.LabelAllow, "Allowed: Bash: touch three.txt"},
+		"the same, at the end of the turn":     {"script-allowed", "touch three.txt", "three", state.LabelDeny, stop, state.Resolved, "terminal", state.LabelAllow, "Allowed: Bash: touch three.txt"},
+		"denied in Chat":                       {"script-denied", "touch c1.txt", "q", state.LabelDeny, batch, state.Resolved, "chat", state.LabelDeny, "Denied: Bash: touch c1.txt"},
+		"allowed in Chat":                      {"script-allowed", "touch one.txt", "one", state.LabelAllow, batch, state.Resolved, "chat", state.LabelAllow, "Allowed: Bash: touch one.txt"},
+		"denied in the terminal":               {"script-refused", "touch a1.txt", "one", state.LabelAllow, prompt, state.Resolved, "terminal", state.LabelDeny, "Denied: Bash: touch a1.txt"},
+		"it ran, and Esc ended a later one":    {"script-interrupted", "touch q1.txt", "q", "", esc, state.Resolved, "terminal", state.LabelAllow, "Allowed: Bash: touch q1.txt"},
+		"the transcript has it not":            {"script-allowed", "touch four.txt", "four", "", stop, state.Cancelled, state.Unseen, "", "is not known"},
+		"the same, and a no was sent":          {"script-allowed", "touch four.txt", "four", state.LabelDeny, stop, state.Resolved, state.Unconfirmed, state.LabelDeny, "not known"},
+		"Esc while the script runs":            {"script-runs", "touch one.txt", "one", "", esc, state.Cancelled, state.Unseen, "", "is not known"},
+		"equal calls, one ran, one was denied": {"script-both", "touch c1.txt", "q", state.LabelDeny, stop, state.Resolved, state.Unconfirmed, state.LabelDeny, "not known"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			transcript := filepath.Join(dir, "a.jsonl")
+			writeTranscript(t, transcript, test.transcript)
+			input, _ := json.Marshal(map[string]string{"command": test.command, "description": test.description})
+			q := &state.Question{
+				QuestionID: "q", SessionID: "s", ClaudeSessionID: "s", Kind: state.AskedPermission, Tool: "Bash",
+				Status: state.Pending, Mode: state.Native, InputHash: callHash("Bash", input), Shown: test.command, AskedAt: asked,
+				Questions: []state.Prompt{{Question: "Bash"}},
+			}
+			if test.printed != "" {
+				q.Status, q.Printed, q.PrintedAt = state.Answered, true, new(asked.Add(time.Second))
+				q.Answers = map[string]string{"Bash": test.printed}
+			}
+			home := func(name string) string { return map[string]string{"HOME": dir}[name] }
+			h := &Hook{Env: home, log: state.NewLog(env, "t")}
+			folder := h.own()[0]
+			if err := folder.Create("q", q); err != nil {
+				t.Fatal(err)
+			}
+			e := &Event{HookEventName: test.event, SessionID: "s", Transcript: Words(transcript)}
+			switch test.event {
+			case batch:
+				e.Calls = []batchCall{{Name: "REPL", ID: "x", Input: json.RawMessage(`{"code":"x"}`)}}
+				h.confirmBatch(e)
+			case esc:
+				ctx, cancel := context.WithCancel(t.Context())
+				cancel()
+				if err := h.wait(ctx, e, q); err != nil {
+					t.Error(err)
+				}
+			default:
+				h.closeAll(e, []*state.Question{q})
+			}
+			is, err := state.LoadQuestion(q.Path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if label, _ := is.Decision(); is.Status != test.status || is.ResolvedBy != test.by || label != test.label {
+				t.Errorf("%s by %s, %q", is.Status, is.ResolvedBy, label)
+			}
+			note := strings.Join(gchat.NoteTexts(is, state.Owed{About: state.NoteClosed}), "")
+			if !strings.Contains(note, test.says) {
+				t.Errorf("told %q", note)
+			}
+			if test.says != "Denied: Bash: "+test.command && strings.Contains(note, "Denied:") || strings.Contains(note, "without choosing") {
+				t.Errorf("told %q", note)
+			}
+		})
+	}
+}
+
+// writeTranscript writes a recorded transcript. "script-runs" is one whose script has not ended, "script-both" one in which a
+// call that was denied is made again.
+func writeTranscript(t *testing.T, path, name string) {
+	t.Helper()
+	read := func(name string) string {
+		b, err := os.ReadFile(filepath.Join("testdata", "2.1.332", name+".jsonl"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(b)
+	}
+	content := ""
+	switch name {
+	case "script-runs":
+		content, _, _ = strings.Cut(read("script-allowed"), "\n")
+	case "script-both":
+		ran := strings.NewReplacer("touch q1.txt", "touch c1.txt").Replace(read("script-interrupted"))
+		content = ran + read("script-denied")
+	default:
+		content = read(name)
+	}
+	if err := os.WriteFile(path, []byte(content+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
