@@ -14,7 +14,7 @@ type request struct {
 	Method, Path string
 	Body         json.RawMessage
 	At           time.Time
-	Main         bool // it offers AskUserQuestion or Bash: the conversation itself
+	Main         bool // it offers AskUserQuestion, Bash or REPL: the conversation itself
 
 	Model    string
 	Stream   bool
@@ -63,7 +63,7 @@ func readRequest(method, path string, body []byte) request {
 	// What does not parse is kept all the same: a test wants to see it.
 	json.Unmarshal(body, &req)
 	req.Main = slices.ContainsFunc(req.Tools, func(t struct{ Name string }) bool {
-		return t.Name == "AskUserQuestion" || t.Name == "Bash"
+		return t.Name == "AskUserQuestion" || t.Name == "Bash" || t.Name == "REPL"
 	})
 	return req
 }

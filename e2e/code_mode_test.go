@@ -1,0 +1,197 @@
+package e2e
+
+import (
+	"bufio"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/json"
+	"encoding/pem"
+	"fmt"
+	"io"
+	"log"
+	"maps"
+	"math/big"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"google.golang.org/api/chat/v1"
+
+	"gchat-hooks/e2e/bound"
+)
+
+// inCodeMode starts a session in Code Mode, which takes no other address of the model than its own: a proxy stands in for that.
+func inCodeMode(t *testing.T, c claude, script ...turn) *bridge {
+	t.Helper()
+	api := newAnthropic(t, script...)
+	address, ca := asAnthropic(t, api)
+	c.Argv = append([]string{"env", "-u", "ANTHROPIC_BASE_URL"}, c.Argv...)
+	cfg := config{
+		Args: []string{"--model", "claude-opus-5-5"},
+		Env:  []string{"HTTPS_PROXY=" + address, "NO_PROXY=127.0.0.1,localhost", "NODE_EXTRA_CA_CERTS=" + ca, "SSL_CERT_FILE=" + ca},
+	}
+	cfg.Prepare = func(home, _ string) {
+		amend(t, filepath.Join(home, ".claude", "settings.json"), map[string]any{
+			"env": map[string]string{"CLAUDE_CODE_EXPERIMENTAL_CODE_MODE": "1"},
+		})
+		amend(t, filepath.Join(home, ".claude.json"), map[string]any{
+			"codeModeCaveatsAcceptedV1": true, "codeModeAutoModeCaveatAcceptedV1": true,
+		})
+	}
+	b := approve(t, c, cfg)
+	b.API = api
+	b.WaitScreen("Code Mode (experimental) is on")
+	return b
+}
+
+// amend puts members into a JSON file.
+func amend(t *testing.T, path string, members map[string]any) {
+	t.Helper()
+	all := map[string]any{}
+	b, err := os.ReadFile(path)
+	if err != nil || json.Unmarshal(b, &all) != nil {
+		t.Fatal(path, err)
+	}
+	maps.Copy(all, members)
+	writeFile(t, path, all)
+}
+
+// asAnthropic is a proxy whose every host is the stand-in for the model, and the file of the authority that its certificate is of.
+func asAnthropic(t *testing.T, api http.Handler) (address, ca string) {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	is := &x509.Certificate{
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "api.anthropic.com"}, DNSNames: []string{"api.anthropic.com"},
+		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour), IsCA: true, BasicConstraintsValid: true,
+	}
+	der, err := x509.CreateCertificate(rand.Reader, is, is, key.Public(), key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ca = filepath.Join(t.TempDir(), "ca.pem")
+	if err := os.WriteFile(ca, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	inner := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch {
+		case strings.HasSuffix(r.URL.Path, "/policy_limits"):
+			fmt.Fprint(w, `{"restrictions":{}}`)
+		case r.Method == http.MethodGet: // no settings of an organization
+			http.Error(w, `{"type":"error"}`, http.StatusNotFound)
+		default:
+			api.ServeHTTP(w, r)
+		}
+	}))
+	inner.TLS = &tls.Config{Certificates: []tls.Certificate{{Certificate: [][]byte{der}, PrivateKey: key}}}
+	inner.Config.ErrorLog = log.New(io.Discard, "", 0) // Claude Code opens connections that it does not use
+	inner.StartTLS()
+	proxy := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method != http.MethodConnect {
+			http.Error(w, "only CONNECT", http.StatusBadRequest)
+			return
+		}
+		far, err := net.Dial("tcp", inner.Listener.Addr().String())
+		if err != nil {
+			http.Error(w, err.Error(), http.StatusBadGateway)
+			return
+		}
+		w.WriteHeader(http.StatusOK)
+		near, buffered, err := http.NewResponseController(w).Hijack()
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		go pipe(far, buffered.Reader, near)
+		pipe(near, bufio.NewReader(far), far)
+	}))
+	t.Cleanup(func() {
+		for _, s := range []*httptest.Server{inner, proxy} {
+			s.CloseClientConnections()
+			s.Close()
+		}
+	})
+	return proxy.URL, ca
+}
+
+// pipe copies one direction of a connection, and ends both with it.
+func pipe(to net.Conn, from *bufio.Reader, other net.Conn) {
+	defer other.Close()
+	defer to.Close()
+	_, _ = from.WriteTo(to)
+}
+
+// scripted is a call of Code Mode's only tool.
+func scripted(code string) block {
+	return call("REPL", map[string]string{"code": code, "description": "files"})
+}
+
+func touch(name string) string {
+	return fmt.Sprintf(`Bash({command: "touch %s", description: "make a file"})`, name)
+}
+
+// A script of Code Mode asks for several permissions at once. Each is told as it ended, by whoever decided it.
+func TestThePermissionsOfAScript(t *testing.T) {
+	eachClaude(t, both[:1], func(t *testing.T, c claude) {
+		b := inCodeMode(t, c,
+			turn{scripted("await Promise.all([" + touch("a") + ", " + touch("b") + ", " + touch("c") + "])")}, turn{say("Made.")},
+			turn{scripted("await Promise.all([" + touch("d") + ", " + touch("e") + "])")}, turn{say("These, too.")},
+			turn{scripted("try { await " + touch("f") + " } catch (e) {}")}, turn{say("At an end.")})
+
+		b.Prompt("make three files")
+		for _, name := range []string{"a", "b", "c"} {
+			b.await("[Permission]", "touch "+name)
+		}
+		for n := range 3 {
+			b.Choose(fmt.Sprintf("%d of 3", n+1), "1")
+		}
+		b.WaitScreen("Made.")
+		for _, name := range []string{"a", "b", "c"} {
+			b.await("[Answered]", "touch "+name, "Answered in the terminal.")
+		}
+
+		// The first of two is allowed in the terminal, and a no comes to it while the second dialog stands.
+		b.Prompt("and two")
+		asks := map[string]*chat.Message{}
+		for _, name := range []string{"d", "e"} {
+			asks[name] = b.await("[Permission]", "touch "+name)
+		}
+		b.Choose("1 of 2", "1")
+		first, second := "d", "e"
+		bound.Until(t, "one of them is made", func() bool {
+			_, err := os.Stat(filepath.Join(b.Dir, "e"))
+			if err == nil {
+				first, second = "e", "d"
+			}
+			_, other := os.Stat(filepath.Join(b.Dir, "d"))
+			return err == nil || other == nil
+		})
+		b.reply(asks[first], "no")
+		b.reply(asks[second], "yes")
+		b.await("[Answered]", "Allowed: Bash: touch "+first, "the reply in this thread did not count")
+		b.await("[Answered]", "Allowed: Bash: touch "+second)
+
+		b.WaitScreen("These, too.")
+		b.Prompt("one more")
+		b.reply(b.await("[Permission]", "touch f"), "no, not f")
+		b.await("[Answered]", "Denied: Bash: touch f", "not f")
+		b.WaitScreen("At an end.")
+		for _, m := range b.chat.Messages() {
+			untrue := strings.Contains(m.Text, "Denied:") && !strings.Contains(m.Text, "touch f")
+			if untrue || strings.Contains(m.Text, "without choosing") || strings.HasPrefix(m.Text, "[Cancelled]") {
+				t.Errorf("told %q", m.Text)
+			}
+		}
+	})
+}
