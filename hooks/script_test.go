@@ -1,7 +1,6 @@
 package hooks
 
 import (
-	"context"
 	"encoding/json"
 	"os"
 	"path/filepath"
@@ -64,11 +63,7 @@ func TestThePermissionsOfAScript(t *testing.T) {
 				e.Calls = []batchCall{{Name: "REPL", ID: "x", Input: json.RawMessage(`{"code":"x"}`)}}
 				h.confirmBatch(e)
 			case esc:
-				ctx, cancel := context.WithCancel(t.Context())
-				cancel()
-				if err := h.wait(ctx, e, q); err != nil {
-					t.Error(err)
-				}
+				h.dismiss(e, q)
 			default:
 				h.closeAll(e, []*state.Question{q})
 			}
