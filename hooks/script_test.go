@@ -61,7 +61,7 @@ func TestThePermissionsOfAScript(t *testing.T) {
 			switch test.event {
 			case batch:
 				e.Calls = []batchCall{{Name: "REPL", ID: "x", Input: json.RawMessage(`{"code":"x"}`)}}
-				h.confirmBatch(e)
+				h.confirmBatch(e, resultOf)
 			case esc:
 				h.dismiss(e, q)
 			default:
