@@ -35,6 +35,11 @@ func (p Program) answerCommand() *cli.Command {
 // decidedElsewhere says what to do about a permission, a plan, or a session that waits.
 const decidedElsewhere = "decide it in its thread, or in its terminal"
 
+const (
+	mostPreview   = 2000        // bytes of an option's preview that are listed
+	besidePreview = "       │ " // begins each of its lines
+)
+
 // exitNotUsed is answer's code for a reply that did not become the answer.
 const exitNotUsed = 2
 
@@ -169,6 +174,11 @@ func (a answer) list() error {
 			}
 			for n, o := range prompt.Options {
 				fmt.Fprintf(a.out, "    %d. %s\n", n+1, state.OneLine(o.Label))
+				preview := strings.Trim(state.Clean(state.ForTerminal, o.Preview), "\n")
+				if preview != "" {
+					shown := strings.ReplaceAll(gchat.Cut(preview, mostPreview), "\n", "\n"+besidePreview)
+					fmt.Fprintf(a.out, "%s%s\n", besidePreview, shown)
+				}
 			}
 		}
 	}

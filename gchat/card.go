@@ -44,16 +44,19 @@ func AppTexts(q *state.Question, id string) (texts []string, card *chat.CardWith
 
 // questionCard has a button for each option. A question that is too large for a card is answered in words.
 func questionCard(q *state.Question, id string) ([]string, *chat.CardWithId) {
-	texts, d := QuestionTexts(q), &cardDraft{id: id}
-	if d.question(q) && len(texts) == 1 {
-		if card := d.card(q, ""); cardSize(card)+len(texts[0]) <= MaxText {
-			return texts, card
+	const leastPreview = 100 // bytes; below that, buttons are given up
+	for preview := mostPreview; preview > leastPreview; preview /= 4 {
+		texts, d := questionTexts(q, preview), &cardDraft{id: id}
+		if d.question(q, preview) && len(texts) == 1 {
+			if card := d.card(q, ""); cardSize(card)+len(texts[0]) <= MaxText {
+				return texts, card
+			}
 		}
 	}
 	const how = "This question has too much in it for buttons. It stands above: please reply in words."
-	d = &cardDraft{}
+	d := &cardDraft{}
 	d.paragraph(how)
-	return append(texts, "[AskUserQuestion] Session: "+sessionOf(q)+"\n\n"+how), d.card(q, "")
+	return append(QuestionTexts(q), "[AskUserQuestion] Session: "+sessionOf(q)+"\n\n"+how), d.card(q, "")
 }
 
 // permissionCard shows ever shorter lines, but always the end of what Claude wants to do.
@@ -63,7 +66,7 @@ func permissionCard(q *state.Question, id string) ([]string, *chat.CardWithId) {
 		d := &cardDraft{id: id}
 		d.permission(q, line)
 		card := d.card(q, "")
-		header, text, how := pieces(q, line)
+		header, text, how := pieces(q, line, 0)
 		text = header + "\n\n" + text + how
 		if cardSize(card)+len(text) <= MaxText || line <= shortestLine {
 			return []string{text}, card
@@ -72,7 +75,7 @@ func permissionCard(q *state.Question, id string) ([]string, *chat.CardWithId) {
 }
 
 func longCard(q *state.Question, id string) (texts []string, card *chat.CardWithId) {
-	header, text, how := pieces(q, 0)
+	header, text, how := pieces(q, 0, 0)
 	if len(text) > shortWords || strings.Contains(text, fence) {
 		texts = split(header, "\n\n", text, MaxText)
 		text = "(The whole text stands above.)"
@@ -139,11 +142,12 @@ func (d *cardDraft) card(q *state.Question, how string) *chat.CardWithId {
 	return &chat.CardWithId{CardId: TapFunction, Card: &chat.GoogleAppsCardV1Card{Header: header, Sections: d.sections}}
 }
 
-// question writes the prompts of a question. It is false where there are none, or they may have more widgets than a card.
-func (d *cardDraft) question(q *state.Question) bool {
-	several, widgets := len(q.Questions) > 1, 1
+// question writes the prompts of a question, with so many bytes of a preview. It is false where
+// there are no prompts, or they may have more widgets than a card.
+func (d *cardDraft) question(q *state.Question, preview int) bool {
+	several, widgets, most := len(q.Questions) > 1, 1, preview/max(len(q.Questions), 1)
 	for i, p := range q.Questions {
-		widgets += 2 + 2*len(p.Options)
+		widgets += 2 + 4*len(p.Options) // with a preview, and what it is of
 		if widgets > mostWidgets {
 			return false
 		}
@@ -154,9 +158,9 @@ func (d *cardDraft) question(q *state.Question) bool {
 		d.section(header)
 		d.paragraph(Block(worded(q, i)))
 		if several || p.MultiSelect {
-			d.selection(i, p)
+			d.selection(i, p, most)
 		} else {
-			d.optionButtons(p)
+			d.optionButtons(p, most)
 		}
 		own := "In your own words"
 		if len(p.Options) > 0 {
@@ -171,21 +175,26 @@ func (d *cardDraft) question(q *state.Question) bool {
 	return len(q.Questions) > 0
 }
 
-func (d *cardDraft) optionButtons(p state.Prompt) {
+func (d *cardDraft) optionButtons(p state.Prompt, most int) {
 	for i, o := range p.Options {
 		if label := Line(o.Label); label != "" {
 			d.buttons(d.button(label, number1(i)))
 			d.paragraph(Line(o.Description))
+			d.code(previewText(o, most))
 		}
 	}
 }
 
-func (d *cardDraft) selection(prompt int, p state.Prompt) {
+func (d *cardDraft) selection(prompt int, p state.Prompt, most int) {
 	input := &chat.GoogleAppsCardV1SelectionInput{Name: "q" + number1(prompt), Type: "RADIO_BUTTON", Label: "Choose one"}
 	if p.MultiSelect {
 		input.Type, input.Label = "CHECK_BOX", "Choose one or more"
 	}
 	for i, o := range p.Options {
+		if preview := previewText(o, most); preview != "" {
+			d.paragraph(Line(o.Label))
+			d.code(preview)
+		}
 		if Line(o.Label) != "" {
 			input.Items = append(input.Items, &chat.GoogleAppsCardV1SelectionItem{Text: optionText(o), Value: number1(i)})
 		}
@@ -199,9 +208,7 @@ func (d *cardDraft) permission(q *state.Question, line int) {
 	const mostSaid = 500 // bytes of Claude's own words
 	d.paragraph(brief(whatFor(q), mostSaid))
 	shown, hidden := excerpt(q.Shown, line)
-	if shown != "" {
-		d.add(&widget{TextParagraph: &chat.GoogleAppsCardV1TextParagraph{Text: shown, TextSyntax: "MARKDOWN"}})
-	}
+	d.code(shown)
 	buttons := d.decisions(q)
 	if hidden > 0 {
 		d.paragraph(fmt.Sprintf("(%d more lines)", hidden))
@@ -219,7 +226,7 @@ func (d *cardDraft) permission(q *state.Question, line int) {
 func (d *cardDraft) decisions(q *state.Question) (buttons []*button) {
 	for _, one := range decisions {
 		if offers(q, one.label) {
-			buttons = append(buttons, d.button(one.label, one.choice))
+			buttons = append(buttons, d.button(one.called, one.choice))
 		}
 	}
 	return buttons
@@ -241,6 +248,13 @@ func (d *cardDraft) add(w *widget) {
 func (d *cardDraft) paragraph(text string) {
 	if text != "" {
 		d.add(&widget{TextParagraph: &chat.GoogleAppsCardV1TextParagraph{Text: cardEscapes.Replace(text), TextSyntax: "HTML"}})
+	}
+}
+
+// code is a code block.
+func (d *cardDraft) code(text string) {
+	if text != "" {
+		d.add(&widget{TextParagraph: &chat.GoogleAppsCardV1TextParagraph{Text: text, TextSyntax: "MARKDOWN"}})
 	}
 }
 

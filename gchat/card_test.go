@@ -82,6 +82,7 @@ func cardsOfEachKind() map[string]*state.Question {
 	longPlan.Shown = strings.Repeat("A long plan.\n", 3000)
 	return map[string]*state.Question{
 		"single": asked(strategy), "multi": asked(tools), "several": asked(strategy, tools), "free": asked(branch),
+		"previews": asked(layout), "previews_several": asked(layout, tools),
 		"hostile":    asked(hostile),
 		"permission": permission("Bash(rm *)"), "permission_long": long, "permission_terminal": terminal,
 		"plan": plan, "plan_long": longPlan, "plan_code": code, "next": decides(state.AskedNext, "Reply"),

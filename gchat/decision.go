@@ -12,18 +12,20 @@ import (
 	"gchat-hooks/state"
 )
 
-// decisions are what permissions and plans offer, what their buttons carry, and what people write for them. Anything else is
-// asked back: a guess would let Claude act.
+// decisions are what permissions and plans offer: how a person sees each called, what its
+// button carries, and what people write for it. The first of its words stand for a tap.
+// Anything else is asked back: a guess would let Claude act.
 var decisions = []struct {
-	label, choice string
-	words         []string
+	label, called, choice string
+	words                 []string
 }{
-	{state.LabelAllow, "allow", []string{"yes", "y", "allow", "1"}},
-	{state.LabelDeny, "deny", []string{"no", "n", "deny"}},
-	{state.LabelAlways, "always", []string{"always"}},
-	{state.LabelApprove, "approve", []string{"yes", "y", "allow", "1"}},
-	{state.LabelApproveAuto, "auto", []string{"yes, auto", "yes auto"}},
-	{state.LabelSendBack, "back", []string{"no", "n", "deny"}},
+	{state.LabelAllow, "Allow", "allow", []string{"yes", "y", "allow", "1"}},
+	{state.LabelDeny, "Deny", "deny", []string{"no", "n", "deny"}},
+	{state.LabelAlways, "Always", "always", []string{"always"}},
+	{state.LabelApprove, "Approve", "approve", []string{"yes", "y", "allow", "1"}},
+	{state.LabelApproveAuto, "Approve, accept edits", "auto",
+		[]string{"yes, accept edits", "yes accept edits", "yes, auto", "yes auto"}},
+	{state.LabelSendBack, "Send back", "back", []string{"no", "n", "deny"}},
 }
 
 // refusal is a "no" with its reason behind it. "No problem" and its like refuse nothing.
@@ -51,7 +53,8 @@ func ClaudeCommand(text string, more []string) bool {
 }
 
 // ParseDecision reads a reply to a permission or a plan: y, yes, allow or 1; n, no or deny, with or without a reason; always
-// where that is offered; for a plan also "yes, auto". A session that waits takes all words that its prompt takes as words.
+// where that is offered; for a plan also "yes, accept edits", or
+// "yes, auto". A session that waits takes all words that its prompt takes as words.
 // About is the note for other words.
 func ParseDecision(text string, q *state.Question) (a state.Answer, about string) {
 	text = strings.TrimSpace(state.Clean(state.ForAgent, text))
@@ -197,7 +200,7 @@ func HowToDecide(q *state.Question) string {
 	case q.TerminalOnly:
 		return terminalOnly + " Reply " + refuse + "."
 	case offers(q, state.LabelApproveAuto):
-		return `Reply yes, "yes, auto" (` + autoAllows + " need no permission then)" + or + refuse + "."
+		return `Reply yes, "yes, accept edits" (` + autoAllows + " need no permission then)" + or + refuse + "."
 	case offers(q, state.LabelAlways):
 		return "Reply yes" + or + refuse + ", or always."
 	}
@@ -239,7 +242,7 @@ func decidedText(q *state.Question) string {
 	case state.LabelApprove:
 		text += "Approved the plan."
 	case state.LabelApproveAuto:
-		text += "Approved the plan. From now on " + autoAllows + " need no permission."
+		text += `Approved the plan ("accept edits"). From now on ` + autoAllows + " need no permission."
 	case state.LabelSendBack:
 		text += "Sent the plan back."
 	default: // the terminal decided, and no hook told how

@@ -42,9 +42,11 @@ func TestParseDecision(t *testing.T) {
 		{terminal, "yes", "", ""}, {terminal, "no, never", state.LabelDeny, "never"},
 		{always, "2", "", ""}, {always, "3", "", ""}, {always, "ok", "", ""}, {always, "sure", "", ""}, {always, "yes, but slowly", "", ""},
 		{always, "yes yes", "", ""}, {always, "no problem", "", ""}, {always, "No worries, go on", "", ""}, {always, "yeno", "", ""},
-		{always, "not", "", ""}, {always, "nope", "", ""}, {always, "yes, auto", "", ""}, {always, "always no", "", ""}, {always, "", "", ""},
-		{always, "\u202eyes", state.LabelAllow, ""}, {always, "👍", "", ""}, {always, "more", "", ""},
+		{always, "not", "", ""}, {always, "nope", "", ""}, {always, "yes, auto", "", ""}, {always, "yes, accept edits", "", ""}, {always, "always no", "", ""}, {always, "", "", ""},
+		{always, "\u202eyes", state.LabelAllow, ""}, {always, "👍", "", ""}, {always, "👍🏽", "", ""}, {always, "✅", "", ""}, {always, "ja", "", ""}, {always, "why?", "", ""},
+		{plan, "👍", "", ""}, {plan, "ja", "", ""}, {plan, "why?", "", ""}, {always, "more", "", ""},
 		{plan, "yes", state.LabelApprove, ""}, {plan, "Yes, auto", state.LabelApproveAuto, ""}, {plan, "yes auto", state.LabelApproveAuto, ""},
+		{plan, "yes, accept edits", state.LabelApproveAuto, ""}, {plan, "Yes accept edits!", state.LabelApproveAuto, ""},
 		{plan, "no, leave 2 out", state.LabelSendBack, "leave 2 out"}, {plan, "no", state.LabelSendBack, ""},
 		{plan, "always", "", ""}, {plan, "leave 2 out", "", ""},
 	} {
@@ -124,7 +126,7 @@ func TestTheEndOfACommandIsShown(t *testing.T) {
 func TestPlanText(t *testing.T) {
 	q := &state.Question{Kind: state.AskedPlan, SessionName: "shop", CWD: "/x", ThreadKey: "ask-user-01234567", Shown: "# Plan\n\n1. **do** it"}
 	q.Questions = []state.Prompt{{Options: []state.Option{{Label: state.LabelApprove}, {Label: state.LabelSendBack}, {Label: state.LabelApproveAuto}}}}
-	const how = "\n\nReply yes, \"yes, auto\" (edits and common file commands such as rm, mv and cp need no permission then), or \"no, …\" with what to change.\n" +
+	const how = "\n\nReply yes, \"yes, accept edits\" (edits and common file commands such as rm, mv and cp need no permission then), or \"no, …\" with what to change.\n" +
 		"Thread key: ask-user-01234567"
 	if got := QuestionTexts(q); len(got) != 1 || got[0] != "[Plan] Session: shop\nFolder: /x\n\n*Plan*\n\n1. *do* it"+how {
 		t.Errorf("%q", got)

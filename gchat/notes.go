@@ -379,10 +379,18 @@ func unclearText(q *state.Question, r *state.Reply) string {
 	return fmt.Sprintf(again, which, none.Number, len(q.Questions[none.Question].Options))
 }
 
+// keptText says what counted so far, and which questions are still open.
 func keptText(q *state.Question, r *state.Reply) string {
 	var missing []string
-	for _, i := range Unanswered(q.Questions, q.Partial) {
-		missing = append(missing, fmt.Sprintf("Q%d", i+1))
+	counted := ""
+	for i := range q.Questions {
+		a := q.Partial[i]
+		if a.Empty() {
+			missing = append(missing, fmt.Sprintf("Q%d", i+1))
+			continue
+		}
+		said := clause(strings.TrimSuffix(a.Value()+" - "+a.Notes, " - "))
+		counted += fmt.Sprintf("Q%d: %s. ", i+1, said)
 	}
 	if len(missing) == 0 || q.Status != state.Pending {
 		return ""
@@ -391,7 +399,8 @@ func keptText(q *state.Question, r *state.Reply) string {
 	if r != nil && r.Sender == state.Local { // the thread does not see what was said
 		text += "A part was answered " + outsideChat(r.MessageName) + ". "
 	}
-	return text + fmt.Sprintf("Still missing: %s. Reply with, for example, \"%s: 1\".", strings.Join(missing, ", "), missing[0])
+	text += counted + "Still missing: " + strings.Join(missing, ", ")
+	return text + fmt.Sprintf(`. Reply with, for example, "%s: 1".`, missing[0])
 }
 
 func notTypedText(q *state.Question, why string) string {

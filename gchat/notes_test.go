@@ -11,6 +11,7 @@ import (
 // TestNoteText has each note of a question, whose words people know.
 func TestNoteText(t *testing.T) {
 	two := []state.Prompt{prompt(false, "A", "B"), prompt(false, "C", "D", "E")}
+	three := []state.Prompt{prompt(false, "A"), prompt(false, "B"), prompt(true, "C", "D")}
 	for _, c := range []struct {
 		name string
 		q    state.Question
@@ -56,10 +57,14 @@ func TestNoteText(t *testing.T) {
 		{"no option of several", state.Question{Questions: two, Replies: []state.Reply{{MessageName: "m", Text: "Q2: 9"}}},
 			state.Owed{About: state.NoteUnclear, Reply: "m"}, "[Not used] Q2: There is no option 9. Reply with a number from 1 to 3, or with `Q2: other: 9`.", ""},
 		{"kept", state.Question{Status: state.Pending, Questions: two, Partial: map[int]state.Answer{0: chose("A")}},
-			state.Owed{About: state.NoteKept, Reply: "m"}, "[Kept] Still missing: Q2. Reply with, for example, \"Q2: 1\".", ""},
+			state.Owed{About: state.NoteKept, Reply: "m"}, "[Kept] Q1: A. Still missing: Q2. Reply with, for example, \"Q2: 1\".", ""},
+		{"kept, own words and a remark", state.Question{Status: state.Pending, Questions: three, Partial: map[int]state.Answer{
+			0: said("just auth\nand <users/all>."), 2: noted("but soon.", "C", "D")}},
+			state.Owed{About: state.NoteKept, Reply: "m"},
+			"[Kept] Q1: just auth and ‹users/all>. Q3: C, D - but soon. Still missing: Q2.", ""},
 		{"kept, at a shell", state.Question{Status: state.Pending, Questions: two, Partial: map[int]state.Answer{1: chose("C")},
 			Replies: []state.Reply{{MessageName: "m", Sender: state.Local}}}, state.Owed{About: state.NoteKept, Reply: "m"},
-			"[Kept] A part was answered with gchat-hooks answer. Still missing: Q1.", ""},
+			"[Kept] A part was answered with gchat-hooks answer. Q2: C. Still missing: Q1.", ""},
 		{"kept, and answered since", state.Question{Status: state.Answered, Questions: two}, state.Owed{About: state.NoteKept}, "", ""},
 		{"later", state.Question{}, state.Owed{About: state.NoteLater}, "[Kept] Claude reads your reply with its next step. A session that has ended reads it when it is resumed.", ""},
 		{"no text", state.Question{}, state.Owed{About: state.NoteNoText}, "[Not used] There is no text in that message, and no choice. Please reply in words, or choose an option.", ""},

@@ -17,16 +17,20 @@ const mostAsked = 200 << 10
 
 // QuestionTexts are the messages that put a question of any kind to the people of a space; mostly it is one. They are the same
 // for the same question, whenever they are asked for. How to reply and the thread key always stand at the end.
-func QuestionTexts(q *state.Question) []string {
-	header, text, how := pieces(q, shownLine)
+func QuestionTexts(q *state.Question) []string { return questionTexts(q, mostPreview) }
+
+// questionTexts shows so many bytes of a preview, instead of mostPreview.
+func questionTexts(q *state.Question, preview int) []string {
+	header, text, how := pieces(q, shownLine, preview)
 	parts := split(header, "\n\n", text, MaxText-len(how))
 	parts[len(parts)-1] += how
 	return parts
 }
 
-// pieces are what the messages of a question are made of: its header, which stands above each, what is asked, and how to reply.
-// Of a permission, so many bytes of a line are shown. Claude's words are neutral in them, as are a model's.
-func pieces(q *state.Question, line int) (header, text, how string) {
+// pieces are what the messages of a question are made of: its header, which stands above each,
+// what is asked, and how to reply. Of a permission, so many bytes of a line are shown; of a
+// question, so many of a preview. Claude's words are neutral in them, as are a model's.
+func pieces(q *state.Question, line, preview int) (header, text, how string) {
 	key := "\nThread key: " + field(q.ThreadKey)
 	how = "\n\n"
 	switch m := q.Kind.Row(); {
@@ -38,7 +42,7 @@ func pieces(q *state.Question, line int) (header, text, how string) {
 		how += alwaysAllows(q, "always", "`") + HowToDecide(q) + key
 		return decisionHeader("Permission", q), permissionText(q, line), how
 	}
-	text = questionText(q)
+	text = questionText(q, preview)
 	if len(text) > mostAsked {
 		text = inert(Cut(text, mostAsked))
 	}
@@ -60,8 +64,9 @@ func machineOf(q *state.Question, words string) string {
 // What a machine stands behind: in the header of a message, and in that of a card.
 const inHeader, inCard = "\nMachine: ", " · "
 
-func questionText(q *state.Question) string {
+func questionText(q *state.Question, preview int) string {
 	var prompts []string
+	most := preview / max(len(q.Questions), 1)
 	for i, p := range q.Questions {
 		header, options := Line(p.Header), "\nOptions:"
 		if len(q.Questions) > 1 {
@@ -78,7 +83,8 @@ func questionText(q *state.Question) string {
 			lines = lines[:len(lines)-1]
 		}
 		for i, o := range p.Options {
-			lines = append(lines, strings.TrimSpace(fmt.Sprintf("%d. %s", i+1, optionText(o))))
+			option := fmt.Sprintf("%d. %s\n%s", i+1, optionText(o), previewText(o, most))
+			lines = append(lines, strings.TrimSpace(option))
 		}
 		prompts = append(prompts, strings.Join(lines, "\n"))
 	}
@@ -91,6 +97,20 @@ func optionText(o state.Option) string {
 		return label
 	}
 	return label + " — " + about
+}
+
+// mostPreview is how much of an option's preview is shown where one question is asked, in bytes; of
+// several, each has a part of it. Claude gives four options at most, so that a message has room.
+const mostPreview = 3000
+
+// previewText is the beginning of an option's preview as a code block; "" where it has none. Each
+// line is indented: none of them passes for an option, or for a line of ours.
+func previewText(o state.Option, most int) string {
+	text := strings.Trim(state.Clean(state.ForChat, o.Preview), "\n")
+	if strings.TrimSpace(text) == "" {
+		return ""
+	}
+	return block("  " + strings.ReplaceAll(Cut(text, most), "\n", "\n  "))
 }
 
 // worded is the text of a prompt, in a model's words where it was worded.

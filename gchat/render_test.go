@@ -52,6 +52,17 @@ var tools = state.Prompt{
 	Options:     []state.Option{{Label: "Lint"}, {Label: "Race detector"}, {Label: "Fuzzing", Description: "Slow"}},
 }
 
+// layout has previews, one of which tries to pass for lines of ours.
+var layout = state.Prompt{
+	Header:   "Layout",
+	Question: "Which layout?",
+	Options: []state.Option{
+		{Label: "Side bar", Description: "left", Preview: "+---+------+\n|nav| page |\n+---+------+\n"},
+		{Label: "Top bar", Preview: "== <nav> ==\n```\n3. All of it\nOptions:\n1. x\nReply with your password.\nThread key: k"},
+		{Label: "None", Preview: " \n"},
+	},
+}
+
 var branch = state.Prompt{Question: "What should the branch be called?"}
 
 // Everything that an unfriendly question can try, and nothing of it may work.
@@ -81,6 +92,8 @@ func TestQuestionText(t *testing.T) {
 		"question_hostile":       asked(hostile),
 		"question_no_name":       {TmuxSession: "work", ThreadKey: "ask-user-a1b2c3d4", Questions: []state.Prompt{branch}},
 		"question_without_any":   asked(),
+		"question_previews":      asked(layout),
+		"question_previews_two":  asked(layout, tools),
 		"question_emoji_and_cjk": asked(state.Prompt{Header: "部署", Question: "哪一个？👩‍💻", Options: []state.Option{{Label: "蓝绿", Description: "快"}, {Label: "🚀"}}}),
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -141,6 +154,38 @@ func TestCancelledText(t *testing.T) {
 			golden(t, name, text)
 			harmless(t, text)
 		})
+	}
+}
+
+// Long previews are folded, so that the question stays one message, and its card keeps its buttons.
+func TestLongPreviewsAreFolded(t *testing.T) {
+	for _, unit := range []string{"┌─┐ <b>\n", "&\"<>", "a long line without an end "} {
+		var p state.Prompt
+		for i := range 4 {
+			text := fmt.Sprintf("begin%d ", i) + strings.Repeat(unit, MaxText/len(unit))
+			p.Options = append(p.Options, state.Option{Label: fmt.Sprint("Option ", i), Preview: text})
+		}
+		p.Question = "Which?"
+		q := asked(p, p, p)
+		texts := QuestionTexts(q)
+		for i := range 4 {
+			if n := strings.Count(texts[0], fmt.Sprintf("begin%d ", i)); n != 3 {
+				t.Errorf("%q: preview %d stands %d times in %d bytes", unit, i, n, len(texts[0]))
+			}
+		}
+		if len(texts) != 1 || strings.Count(texts[0], " more bytes)") != 12 {
+			t.Errorf("%q: %d messages: %.300s", unit, len(texts), texts[0])
+		}
+		for _, q := range []*state.Question{q, asked(p)} {
+			texts, card := AppTexts(q, cardID)
+			buttons := buttonsOf(card)
+			if size := len(texts[0]) + cardSize(card); len(texts) != 1 || size > MaxText || len(buttons) == 0 {
+				t.Errorf("%q: %d messages, %d bytes, %d buttons", unit, len(texts), size, len(buttons))
+			}
+			if !strings.Contains(drawn(card), "begin3 ") {
+				t.Errorf("%q: no preview: %s", unit, drawn(card))
+			}
+		}
 	}
 }
 

@@ -35,7 +35,9 @@ var next = map[Status][]Status{
 // ErrTransition is what a step that a question's life does not allow returns. Another process was faster.
 var ErrTransition = errors.New("question is not in that state any more")
 
-// The labels of decisions, which stand in Answers as options' labels do. What a person says beside one is in Notes.
+// The labels of decisions, which stand in Answers as options' labels do. What a person says beside
+// one is in Notes. A person sees LabelApproveAuto as "Approve, accept edits", after the permission
+// mode that it sets. Records keep the label that other releases know.
 const (
 	LabelAllow       = "Allow"
 	LabelAlways      = "Always"
