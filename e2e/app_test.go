@@ -227,6 +227,55 @@ func TestAPlanIsTappedInABrowser(t *testing.T) {
 	})
 }
 
+// What a person writes goes along with what they tap, on a page of cards as on one of texts. What
+// counted of two answers is said, and only clear words decide a permission.
+func TestWordsAndTapsOnThePage(t *testing.T) {
+	t.Parallel()
+	for name, cards := range map[string]bool{"cards": true, "texts": false} {
+		t.Run(name, func(t *testing.T) {
+			eachClaude(t, ours, func(t *testing.T, c claude) {
+				b := approve(t, c, config{App: cards, Script: []turn{
+					{ask(deploy)}, {ask(database, features)}, {ask(database, features)}, {bash("mkdir one")}, thanks,
+				}})
+				p := b.browser()
+				b.Prompt("go ahead")
+				p.words("but keep the footer")
+				p.answer(`[data-option="2"]`)
+				p.told(1, `"="Rolling deployment"`, "but keep the footer")
+
+				p.leave()
+				p.words("if it is fast")
+				p.answer(`[data-question="2"] [data-option="3"]`, `[data-question="1"] [data-option="2"]`, `[data-send-choices]`)
+				p.told(2, `"Which DB?"="SQLite"`, "if it is fast", `"="Search"`)
+
+				p.leave()
+				p.words("just auth and postgres")
+				p.answer(`#send`)
+				b.await("[Kept]", "Q1: just auth and postgres")
+				p.answer(`[data-question="2"] [data-option="1"]`, `[data-send-choices]`)
+				p.told(3, `"Which DB?"="just auth and postgres"`, `"="Auth"`)
+
+				p.leave()
+				for _, unclear := range []string{"👍", "ja"} {
+					p.words(unclear)
+					p.answer(`#send`)
+					p.do(chromedp.WaitVisible(chromedp.CSS(`#thread-state[data-state="open"]`)))
+				}
+				b.awaitMessage("a second time that nothing is decided", func(*chat.Message) bool {
+					return b.count("[Not used] That decides nothing.") == 2
+				})
+				p.words("use git mv")
+				p.answer(`#refuse`)
+				p.told(4, "use git mv")
+				b.WaitScreen("Thanks, understood.")
+				if _, err := os.Stat(filepath.Join(b.Dir, "one")); err == nil {
+					t.Error("the command ran")
+				}
+			})
+		})
+	}
+}
+
 // thumb is a person at the space's page on a phone.
 type thumb struct {
 	*bridge
@@ -270,6 +319,12 @@ func (p *thumb) over(n int, told ...string) {
 	p.told(n, told...)
 	p.do(chromedp.WaitNotPresent(chromedp.CSS(`[data-option], [data-decide]`)))
 	p.do(chromedp.WaitVisible(chromedp.CSS(`#thread-state:is([data-state="answered"], [data-state="denied"])`)))
+	p.leave()
+}
+
+// leave goes back to the list of threads.
+func (p *thumb) leave() {
+	p.t.Helper()
 	p.do(chromedp.Navigate(p.page))
 	p.open = false
 }

@@ -28,7 +28,7 @@ const (
 		"Only the terminal can allow this. Reply no (with a reason if you like: \"no, use git mv\").\nThread key: permission-4"
 	askPlan = "[Plan] Session: web-shop\nFolder: /home/ann/web-shop\n\n*Totals*\n\n• Sum the prices in `cart/total.go`\n• Round once, at the end\n" +
 		"• Test with *three* currencies\n\nNo change to the database.\n\n" +
-		"Reply yes, \"yes, auto\" (edits need no permission then), or \"no, …\" with what to change.\nThread key: plan-1"
+		"Reply yes, \"yes, accept edits\" (edits need no permission then), or \"no, …\" with what to change.\nThread key: plan-1"
 	askNext = "[Waiting for you] web-shop\n\nThe totals are right now, and all *42* tests pass. Shall I look at the rounding, too?\n\n" +
 		"Reply with the next instruction."
 )
@@ -51,14 +51,14 @@ func TestDecisionButtons(t *testing.T) {
 	for _, c := range []struct{ name, text, buttons, words, press, want string }{
 		{"allow", askBash, "Allow, Deny, Always", "", "yes", "yes"},
 		{"deny", askBash, "Allow, Deny, Always", "", "no", "no"},
-		{"deny with words", askBash, "Allow, Deny, Always", "use git mv", "no", "no, use git mv"},
-		{"deny with a denial", askBash, "Allow, Deny, Always", "No, use git mv", "no", "No, use git mv"},
+		{"deny with words", askBash, "Allow, Deny with these words, Always", "use git mv", "no", "no, use git mv"},
+		{"deny with a denial", askBash, "Allow, Deny with these words, Always", "No, use git mv", "no", "No, use git mv"},
 		{"always", askBash, "Allow, Deny, Always", "", "always", "always"},
 		{"without always", askOnce, "Allow, Deny", "", "yes", "yes"},
 		{"the terminal only", askTerminal, "Deny", "", "no", "no"},
-		{"approve", askPlan, "Approve, Approve, auto, Send back (off)", "", "yes", "yes"},
-		{"approve, auto", askPlan, "Approve, Approve, auto, Send back (off)", "", "yes, auto", "yes, auto"},
-		{"send back", askPlan, "Approve, Approve, auto, Send back", "test it first", "no", "no, test it first"},
+		{"approve", askPlan, "Approve, Approve, accept edits, Send back (off)", "", "yes", "yes"},
+		{"approve, accept edits", askPlan, "Approve, Approve, accept edits, Send back (off)", "", "yes, accept edits", "yes, accept edits"},
+		{"send back", askPlan, "Approve, Approve, accept edits, Send back with these words", "test it first", "no", "no, test it first"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			thread := ask(t, s, srv.URL, c.name, c.text)
@@ -72,8 +72,9 @@ func TestDecisionButtons(t *testing.T) {
 				b.getBoundingClientRect().right <= 390 && b.type === 'button' && b.tabIndex === 0)`)
 			click(t, ctx, `[data-decide="`+c.press+`"]`)
 			wantReplies(t, s, thread, c.want)
-			allOff := strings.ReplaceAll(strings.ReplaceAll(c.buttons, off, ""), ", ", off+", ") + off
-			wantButtons(t, ctx, strings.ReplaceAll(allOff, "Approve"+off+", auto", "Approve, auto"))
+			bare := strings.NewReplacer(off, "", " with these words", "").Replace(c.buttons)
+			allOff := strings.ReplaceAll(bare, ", ", off+", ") + off
+			wantButtons(t, ctx, strings.ReplaceAll(allOff, "Approve"+off+", accept", "Approve, accept"))
 			until(t, ctx, `document.querySelector('[data-reply]').value === '' && document.title === 'Local space'`)
 
 			ask(t, s, srv.URL, c.name, "[Not used] That came too early. Reply again.")
@@ -100,25 +101,30 @@ func TestDecisionButtons(t *testing.T) {
 		ask(t, s, srv.URL, "more", "[Cancelled] web-shop\n\nThe session ended.")
 		until(t, ctx, buttonsGone+` && document.querySelector('#thread-state').dataset.state === 'cancelled'`)
 	})
-	t.Run("words in the box are the reason of a no", func(t *testing.T) {
-		for _, c := range []struct{ text, words, want, end, state string }{
-			{askBash, "use git mv instead", "no, use git mv instead", "Denied: Bash: rm -rf build", "denied"},
-			{askPlan, "test it first", "no, test it first", "Sent the plan back.", "denied"},
-			{askBash, "no, use git mv", "no, use git mv", "Denied: Bash: rm -rf build", "denied"},
-			{askBash, "yes 30m", "yes 30m", "Allowed: Bash: echo Denied: x", "answered"},
-			{askBash, "ok", "ok", "Allowed: Bash: rm -rf build", "answered"},
-			{askBash, "2", "2", "Allowed: Bash: rm -rf build", "answered"},
-			{askBash, "/ask", "/ask", "Allowed: Bash: rm -rf build", "answered"},
+	t.Run("words in the box go as they are, or refuse by a button", func(t *testing.T) {
+		const refuse, send = `[data-refuse]`, `[data-send]`
+		const denies, sendsBack, nothing = "Deny with these words", "Send back with these words", "Send below decides nothing: write yes or no, or tap “"
+		for _, c := range []struct{ text, words, hint, beside, press, want, end, state string }{
+			{askBash, "use git mv instead", nothing + denies + "”", denies, refuse, "no, use git mv instead", "Denied: Bash: rm -rf build", "denied"},
+			{askPlan, "test it first", nothing + sendsBack + "”", sendsBack, refuse, "no, test it first", "Sent the plan back.", "denied"},
+			{askBash, "use git", nothing + denies + "”", denies, send, "use git", "Allowed: Bash: rm -rf build", "answered"},
+			{askBash, "👍", nothing + denies + "”", denies, send, "👍", "Allowed: Bash: rm -rf build", "answered"},
+			{askPlan, "ja", nothing + sendsBack + "”", sendsBack, send, "ja", "Approved the plan.", "answered"},
+			{askBash, "no problem", nothing + denies + "”", denies, send, "no problem", "Allowed: Bash: rm -rf build", "answered"},
+			{askBash, "why?", nothing + denies + "”", denies, refuse, "no, why?", "Denied: Bash: rm -rf build", "denied"},
+			{askBash, "no, use git mv", "Send below means: Deny: use git mv", denies, send, "no, use git mv", "Denied: Bash: rm -rf build", "denied"},
+			{askPlan, "yes, auto", "Send below means: Approve, accept edits", "", send, "yes, auto", "Approved the plan.", "answered"},
+			{askBash, "yes", "Send below means: Allow", "", send, "yes", "Allowed: Bash: rm -rf build", "answered"},
+			{askBash, "/ask", "Send below means: a command", denies, send, "/ask", "Allowed: Bash: rm -rf build", "answered"},
 		} {
 			key := "words " + c.words + c.text[:9]
 			thread := ask(t, s, srv.URL, key, c.text)
 			openThread(t, ctx, thread)
 			until(t, ctx, `document.querySelector('#thread-state').dataset.state === 'open'`)
 			do(t, ctx, chromedp.SendKeys(chromedp.CSS(`[data-reply]`), c.words))
-			if c.want != c.words {
-				until(t, ctx, `/^Send below means: (Deny|Send back): /.test(document.querySelector('.decisions .hint').textContent)`)
-			}
-			click(t, ctx, `[data-send]`)
+			until(t, ctx, fmt.Sprintf(`document.querySelector('.decisions .hint').textContent === %s`, jsonText(c.hint)))
+			until(t, ctx, fmt.Sprintf(`(document.querySelector(%q).checkVisibility() ? document.querySelector(%[1]q).textContent : '') === %q`, refuse, c.beside))
+			click(t, ctx, c.press)
 			wantReplies(t, s, thread, c.want)
 			ask(t, s, srv.URL, key, "[Answered] web-shop\n\n"+c.end)
 			until(t, ctx, fmt.Sprintf(`document.querySelector('#thread-state').dataset.state === %q && document.querySelector('[data-reply]').disabled`, c.state))
@@ -131,7 +137,7 @@ func TestDecisionButtons(t *testing.T) {
 		openThread(t, ctx, thread)
 		until(t, ctx, `document.querySelectorAll('[data-message]').length === 1 && `+buttonsGone)
 		ask(t, s, srv.URL, "parts", strings.Replace(askPlan, "web-shop\nFolder: /home/ann/web-shop\n", "web-shop (2/2)\n", 1))
-		wantButtons(t, ctx, "Approve, Approve, auto, Send back (off)")
+		wantButtons(t, ctx, "Approve, Approve, accept edits, Send back (off)")
 		until(t, ctx, fmt.Sprintf(`document.querySelector('[data-thread="%s"] p').textContent.startsWith('The start of it')`, thread))
 		openThread(t, ctx, thread)
 		until(t, ctx, `document.querySelector('#scroll').scrollTop < 20`)
@@ -247,9 +253,10 @@ func TestThePageReadsDecisions(t *testing.T) {
 	})(%s)`, jsonText([]testCase{
 		{askBash, "y", "Allow"}, {askBash, " YES ", "Allow"}, {askBash, "allow", "Allow"}, {askBash, "1", "Allow"}, {askBash, "always", "Always"},
 		{askBash, "n", "Deny"}, {askBash, "deny", "Deny"}, {askBash, "no, use git mv", "Deny: use git mv"}, {askBash, "no\nuse *git*", "Deny: use *git*"},
-		{askBash, "nothing", "not understood"}, {askBash, "yes but later", "not understood"}, {askBash, "2", "not understood"}, {askBash, "more", "not understood"},
-		{askOnce, "always", "not understood"}, {askTerminal, "yes", "not understood"}, {askTerminal, "no", "Deny"}, {askEdit, "more", "Show more"},
-		{askPlan, "yes", "Approve"}, {askPlan, "Yes, auto", "Approve, auto"}, {askPlan, "no, smaller", "Send back: smaller"}, {askPlan, "always", "not understood"},
+		{askBash, "nothing", ""}, {askBash, "yes but later", ""}, {askBash, "2", ""}, {askBash, "more", ""},
+		{askOnce, "always", ""}, {askTerminal, "yes", ""}, {askTerminal, "no", "Deny"}, {askEdit, "more", "Show more"},
+		{askPlan, "yes", "Approve"}, {askPlan, "Yes, auto", "Approve, accept edits"}, {askPlan, "yes accept edits", "Approve, accept edits"},
+		{askBash, "👍", ""}, {askBash, "ja", ""}, {askBash, "no problem", ""}, {askPlan, "no, smaller", "Send back: smaller"}, {askPlan, "always", ""},
 		{askNext, "anything", ""},
 	})), chromedp.EvalAwaitPromise))
 	if err != nil || wrong != "" {

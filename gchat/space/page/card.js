@@ -1,19 +1,21 @@
 // card.js draws a question with its options as buttons, and a decision with its own.
 import { h, markup, inline } from './markup.js';
-import { composeReply } from './question.js';
-import { readDecision, meaning, asReply } from './decision.js';
+import { composeReply, remark } from './question.js';
+import { readDecision, meaning } from './decision.js';
 
-// questionCard returns {node, update, submit, ready}. reply(text, chosen) is called with what was chosen, a Set for each section.
-// update({open, said, draft})
-// tells how the question stands: open for a tap or not, what was replied, and what the text in the reply box would choose, a
-// Set for each section.
+// questionCard returns {node, update, submit, message, tapped, ready, clear}. reply(text, tapped) is called with the reply, which
+// message() is too, and what was tapped, a Set for each section. update({open, said, text, draft}) tells how the question stands: open for a tap or not, what
+// was replied, the text in the reply box, and what that would say (as readDraft has it).
 export function questionCard(question, reply) {
   const { sections } = question;
   const direct = sections.length === 1 && !sections[0].multi; // a tap is the answer
   const choices = sections.map(() => new Set()); // by taps
   const buttons = []; // {node, i, n}
+  const hints = sections.map((section) => (section.options.length > 0 ? h('p', { class: 'hint' }) : null));
+  const own = sections.map(() => h('p', { class: 'own', dir: 'auto', hidden: true })); // the person's own words
   let open = true;
   let said = [];
+  let text = '';
   let draft = [];
 
   const send = h('button', { type: 'button', class: 'send-choices', 'data-send-choices': true, onclick: submit }, 'Send');
@@ -23,15 +25,20 @@ export function questionCard(question, reply) {
         sections.length > 1 ? h('span', { class: 'count' }, `${i + 1} of ${sections.length}`) : null,
         ...inline(section.header)),
       h('div', { class: 'ask' }, ...markup(section.text, true)),
-      section.options.length > 0 ? h('p', { class: 'hint' }, hint(section)) : null,
+      hints[i],
       h('div', { class: 'options', role: 'group', 'aria-label': section.header || 'Options' },
-        ...section.options.map((option, k) => optionButton(section, option, i, k + 1))),
-    )),
+        ...section.options.flatMap((option, k) => [
+          optionButton(section, option, i, k + 1),
+          option.preview ? h('pre', { class: 'preview', tabindex: 0, 'aria-label': `Preview of ${k + 1}` },
+            h('code', {}, option.preview)) : null,
+        ])),
+      own[i])),
     !direct && sections.some((s) => s.options.length > 0) ? send : null);
 
   function hint(section) {
     if (section.multi) return 'Choose one or more';
-    return direct ? 'Tap one, or write your own answer below' : 'Choose one';
+    if (!direct) return 'Choose one';
+    return text ? 'Tap one to send it with your words, or send them alone' : 'Tap one, or write your own answer below';
   }
 
   function optionButton(section, option, i, n) {
@@ -58,34 +65,46 @@ export function questionCard(question, reply) {
     if (direct) submit();
   }
 
-  // chosen is what was tapped, else what was replied.
-  const chosen = () => sections.map((_, i) => (open && choices[i].size > 0 ? choices[i] : said[i] ?? new Set()));
+  const tapped = () => open && choices.some((set) => set.size > 0);
+  // answers are what was tapped, else what the text in the box would say, else what was replied: what is sent is what is shown.
+  const answers = () => sections.map((_, i) => (open && choices[i].size > 0 ? choices[i] : draft[i] ?? said[i]));
+  const left = () => answers().filter((set) => !set).length;
+  const ready = () => open && left() === 0 && (tapped() || text !== '');
 
   function show() {
-    const shown = chosen().map((set, i) => draft[i] ?? set);
+    answers().forEach((set, i) => {
+      const words = set === choices[i] ? remark(set, draft[i]) : set?.size === 0 ? set.words : '';
+      own[i].hidden = !words;
+      own[i].textContent = words ? `Your words: ${words}` : '';
+    });
     for (const { node: b, i, n } of buttons) {
       b.disabled = !open;
-      b.setAttribute('aria-pressed', String(shown[i].has(n)));
+      b.setAttribute('aria-pressed', String(Boolean(answers()[i]?.has(n))));
     }
-    const left = chosen().filter((c) => c.size === 0).length;
-    send.disabled = !open || left > 0;
-    send.textContent = sections.length > 1 ? (left > 0 ? `Send answers (${left} to go)` : 'Send answers') : 'Send choice';
+    sections.forEach((section, i) => hints[i]?.replaceChildren(hint(section)));
+    send.disabled = !ready();
+    send.textContent = sections.length === 1 ? 'Send choice' : left() > 0 ? `Send answers (${left()} to go)` : 'Send answers';
     send.hidden = !open;
   }
 
+  const message = () => (tapped() ? composeReply(question, choices, draft) : text);
+
   function submit() {
-    const text = open && composeReply(question, chosen());
-    if (text) reply(text, chosen());
+    if (open) reply(message(), choices);
+  }
+
+  function clear() {
+    choices.forEach((set) => set.clear());
   }
 
   function update(now) {
-    ({ open, said, draft } = now);
+    ({ open, said, text, draft } = now);
     node.dataset.state = open ? 'open' : 'over';
     show();
   }
 
   show();
-  return { node, update, submit, ready: () => open && !direct && composeReply(question, chosen()) !== null };
+  return { node, update, submit, message, tapped, ready, clear };
 }
 
 // labels is what the numbers of a reply stand for, for a person who forgot.
@@ -98,9 +117,10 @@ export function labels(question, said) {
 const visible = (text) => text.replace(/[\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]|[^\P{Cc}\n\t]/gu,
   (c) => `‹U+${c.codePointAt(0).toString(16).toUpperCase().padStart(4, '0')}›`);
 
-// decisionCard returns {node, update} for a permission, a plan or the next instruction. decide(text) is called with the reply of
-// a button, and with true where it has taken the words of the reply box. update({state, draft, asked}) tells how it stands, what
-// the reply box holds, and whether the rest of what is shown has come.
+// decisionCard returns {node, update, refusal, refuse} for a permission, a plan or the next instruction. decide(text) is called
+// with the reply of a button, and with true where it has taken the words of the reply box. update({state, draft, asked}) tells
+// how it stands, what the reply box holds, and whether the rest of what is shown has come. refusal() names the button that
+// refuses with the words in the box; it is "" where there are none.
 export function decisionCard(decision, decide) {
   const { kind } = decision;
   let words = ''; // of the reply box: why not, or what to change
@@ -109,12 +129,14 @@ export function decisionCard(decision, decide) {
   const button = (name, text, press) =>
     h('button', { type: 'button', class: 'decide', 'data-decide': text, onclick: press }, name);
   const plain = (name, text) => button(name, text, () => decide(text, false));
-  const no = button(kind === 'plan' ? 'Send back' : 'Deny', 'no', () => decide(denial, words !== ''));
+  const refuse = () => decide(denial, words !== '');
+  const no = button('', 'no', refuse);
+  const refusing = () => (kind === 'plan' ? 'Send back' : 'Deny') + (words ? ' with these words' : '');
   const more = decision.more ? plain(`Show ${decision.more}`, 'more') : null;
   const allow = decision.only ? null : plain('Allow', 'yes');
   const always = decision.always === null ? null : plain('Always', 'always');
   const approve = decision.only ? null : plain('Approve', 'yes');
-  const buttons = kind === 'plan' ? [approve, decision.auto ? plain('Approve, auto', 'yes, auto') : null, no] : [allow, no, always];
+  const buttons = kind === 'plan' ? [approve, decision.auto ? plain('Approve, accept edits', 'yes, accept edits') : null, no] : [allow, no, always];
   const hint = h('p', { class: 'hint', role: 'status' });
   const actions = h('div', { class: 'decisions' }, more,
     kind === 'next' ? null : h('div', { class: 'buttons', role: 'group', 'aria-label': 'Decision' }, ...buttons), hint);
@@ -129,7 +151,11 @@ export function decisionCard(decision, decide) {
   function explain(state, draft) {
     if (state === 'replied') return 'Sent. Claude has not confirmed it yet.';
     if (kind === 'next') return 'Write it in the box below';
-    if (draft !== '') return `Send below means: ${meaning(decision, asReply(decision, draft))}`;
+    if (draft.startsWith('/')) return 'Send below means: a command';
+    if (draft !== '') {
+      const clear = meaning(decision, draft);
+      return clear ? `Send below means: ${clear}` : `Send below decides nothing: write yes or no, or tap “${refusing()}”`;
+    }
     if (kind === 'plan') return 'To send it back, write what to change in the box below';
     return (decision.only ? 'Only the terminal can allow this. ' : '') + 'To deny it with a reason, write that in the box below';
   }
@@ -139,6 +165,7 @@ export function decisionCard(decision, decide) {
     words = said ? said.reason ?? '' : draft;
     denial = words === '' ? 'no' : said ? draft : `no, ${words}`;
     node.dataset.state = state;
+    no.textContent = refusing();
     for (const b of actions.querySelectorAll('button')) b.disabled = state !== 'open';
     if (kind === 'plan' && words === '') no.disabled = true;
     if (more) more.hidden = asked;
@@ -148,7 +175,8 @@ export function decisionCard(decision, decide) {
     else if (!actions.isConnected) node.append(actions);
   }
 
-  return { node, update };
+  const refusal = () => (kind !== 'next' && words && node.dataset.state === 'open' ? refusing() : '');
+  return { node, update, refusal, refuse };
 }
 
 // block is what a tool would do. The lines of a diff have a colour beside their sign, and no line hides its end.

@@ -3,7 +3,7 @@
 
 const offered = /^Reply yes or no \(.*\)(, or always)?\.$/;
 const terminalOnly = 'Only the terminal can allow this. Reply no (with a reason if you like: "no, use git mv").';
-const planned = /^Reply yes, ("yes, auto" \(.*\), )?or "no, …" with what to change\.$/;
+const planned = /^Reply yes, ("yes, (?:accept edits|auto)" \(.*\), )?or "no, …" with what to change\.$/;
 const planInTerminal = 'Only the terminal can allow this. Reply "no, …" with what to change.';
 const instruction = 'Reply with the next instruction.';
 
@@ -53,34 +53,30 @@ function readPermission(lines, mayAlways) {
   };
 }
 
+// noRefusal says nothing of a refusal, although it begins as one does.
+const noRefusal = /^no\s+(?:problem|worries|objections?|issues?)\b/i;
+
 // readDecision is what a reply means, as {word, reason}: "yes", "always", "auto", "no" or "more"; null for anything else.
 export function readDecision({ kind, always, auto, only, more }, reply) {
   const text = reply.trim();
   const plan = kind === 'plan';
   const no = /^(?:n|no|deny)(?:[\s,;:.!–—-]+(.*))?$/is.exec(text);
-  if (no) return { word: 'no', reason: no[1]?.trim() ?? '' };
+  if (no && !noRefusal.test(text)) return { word: 'no', reason: no[1]?.trim() ?? '' };
   if (!only && /^(?:y|yes|allow|1)[.!]?$/i.test(text)) return { word: 'yes' };
-  if (auto && /^yes[\s,]+auto[.!]?$/i.test(text)) return { word: 'auto' };
+  if (auto && /^yes,? (?:auto|accept edits)[.!]?$/i.test(text)) return { word: 'auto' };
   if (!plan && !only && always !== null && /^always[.!]?$/i.test(text)) return { word: 'always' };
   return more && /^more[.!]?$/i.test(text) ? { word: 'more' } : null;
 }
 
-// asReply is what is sent for the words in the box below a decision: words that decide nothing are the reason of a no. What
-// begins as a yes does, or as a command, goes as it is: the session says what it makes of it.
-export function asReply(decision, text) {
-  if (decision.kind === 'next' || readDecision(decision, text)) return text;
-  return /^(?:\/|\d+\W*$|(?:y|yes|allow|always|more|ok|okay|sure)\b)/i.test(text) ? text : `no, ${text}`;
-}
-
 const words = {
   permission: { yes: 'Allow', always: 'Always', no: 'Deny', more: 'Show more' },
-  plan: { yes: 'Approve', auto: 'Approve, auto', no: 'Send back' },
+  plan: { yes: 'Approve', auto: 'Approve, accept edits', no: 'Send back' },
 };
 
-// meaning is the same in words, for the person who wrote it.
+// meaning is the same in words, for the person who wrote it; "" for what decides nothing.
 export function meaning(decision, reply) {
   if (decision.kind === 'next') return '';
   const said = readDecision(decision, reply);
-  if (!said) return 'not understood';
+  if (!said) return '';
   return words[decision.kind][said.word] + (said.reason ? ': ' + said.reason : '');
 }

@@ -1,8 +1,8 @@
 // page.js keeps the threads as the server tells them, and draws them.
 import { h, markup } from './markup.js';
 import { questionCard, decisionCard, labels } from './card.js';
-import { readReplies } from './reply.js';
-import { meaning as decisionMeaning, readDecision, asReply } from './decision.js';
+import { readDraft } from './reply.js';
+import { meaning as decisionMeaning, readDecision } from './decision.js';
 import { watchSession } from './session.js';
 import { readMessage, stateOf, describe, closing, replies, unread, askAt, moreCame, startOf } from './threads.js';
 
@@ -134,26 +134,36 @@ function drawThread() {
 function drawMessage(t, m) {
   const time = h('time', {});
   if (m.question) {
-    const card = questionCard(m.question, (text, chosen) => (m.card ? tapChosen(m, chosen) : post(t.name, text)));
+    const card = questionCard(m.question, async (text, tapped) => {
+      const words = boxText(t) !== ''; // which go along: a card's own button would leave them behind
+      const sent = m.card && !words ? await tapChosen(m, tapped) : post(t.name, text);
+      if (!sent) return;
+      card.clear();
+      if (words) clearReply();
+      draw();
+    });
     const node = h('article', { class: 'message card' }, h('header', {}, time), card.node);
     return { node, card, update: (now, i) => {
       stamp(node, time, now);
       const open = ['open', 'late'].includes(stateOf(allThreads(), t, i));
       const { all, done } = replies(t, i);
-      card.update({ open, said: open && done ? [] : all, draft: open ? readDraft(t, i) : [] }); // open again: nothing counts
+      const text = boxText(t);
+      const draft = open && text ? readDraft(now.question, replies(t, i).messages.map((one) => one.text), text) : [];
+      card.update({ open, said: open && done ? [] : all, text, draft }); // open again: nothing counts
     } };
   }
   if (m.decision) {
     const card = decisionCard(m.decision, (text, tookWords) => {
+      if (isTooLong(text)) return;
       if (tookWords) clearReply();
       if (m.card) tapDecision(m, text);
       else post(t.name, text);
     });
     const node = h('article', { class: 'message card' }, h('header', {}, time), card.node);
-    return { node, update: (now, i) => {
+    return { node, decision: card, update: (now, i) => {
       stamp(node, time, now);
       const state = stateOf(allThreads(), t, i);
-      card.update({ state, draft: drafts.get(t.name)?.trim() ?? '', asked: moreCame(t, i) });
+      card.update({ state, draft: boxText(t), asked: moreCame(t, i) });
     } };
   }
   const end = closing(m);
@@ -189,11 +199,8 @@ function chosenBy(t, m, i) {
   return labels(t.messages[at].question, each[messages.indexOf(m)] ?? []);
 }
 
-// readDraft is what the text in the reply box would choose.
-function readDraft(t, at) {
-  const text = drafts.get(t.name)?.trim();
-  return text ? readReplies(t.messages[at].question, [...replies(t, at).messages.map((m) => m.text), text]).each.at(-1) : [];
-}
+// boxText is what stands in the reply box of a thread.
+const boxText = (t) => drafts.get(t.name)?.trim() ?? '';
 
 function stamp(node, time, m) {
   node.dataset.message = m.name || m.clientId;
@@ -215,28 +222,28 @@ function ago(iso) {
 
 function tapChosen(m, chosen) {
   const { sections } = m.question;
-  if (sections.length === 1 && !sections[0].multi) {
-    tap(m, String([...chosen[0]][0]));
-    return;
-  }
-  tap(m, 'send', Object.fromEntries(chosen.map((set, i) => [`q${i + 1}`, [...set].map(String)])));
+  if (sections.length === 1 && !sections[0].multi) return tap(m, String([...chosen[0]][0]));
+  return tap(m, 'send', Object.fromEntries(chosen.map((set, i) => [`q${i + 1}`, [...set].map(String)])));
 }
 
 function tapDecision(m, text) {
   const plan = m.decision.kind === 'plan';
-  const choice = { yes: plan ? 'approve' : 'allow', 'yes, auto': 'auto', always: 'always', more: 'more' }[text];
+  const choice = { yes: plan ? 'approve' : 'allow', 'yes, accept edits': 'auto', always: 'always', more: 'more' }[text];
   const why = readDecision(m.decision, text)?.reason ?? '';
   tap(m, choice ?? (plan ? 'back' : 'deny'), choice || !why ? {} : { w1: [why] });
 }
 
+// tap says whether the tap was sent.
 async function tap(m, choice, inputs = {}) {
   if (choice !== 'more') m.tapped = counted;
   draw();
   try {
     await send({ message: m.name, choice, inputs, clientId: newID() });
+    return true;
   } catch {
     delete m.tapped; // it can be tapped again
     draw();
+    return false;
   }
 }
 
@@ -253,11 +260,23 @@ async function send(what) {
   return answer.json();
 }
 
+// isTooLong tells a person that no message is so long.
+function isTooLong(text) {
+  const most = 32000; // bytes, as in Google Chat
+  const long = new TextEncoder().encode(text).length > most;
+  $('too-long').textContent = long ? `Too long: at most ${most.toLocaleString('en')} bytes` : '';
+  $('too-long').hidden = !long;
+  return long;
+}
+
+// post says whether the text is on its way.
 function post(thread, text) {
+  if (isTooLong(text)) return false;
   const m = { clientId: newID(), thread, text, human: true, sender: 'You', time: new Date().toISOString() };
   threadOf(thread).messages.push(m);
   deliver(m);
   $('scroll').scrollTop = $('scroll').scrollHeight;
+  return true;
 }
 
 // deliver may be called again for the same message: the server knows its id.
@@ -298,7 +317,10 @@ function drawComposer(all, t, d, steered) {
   $('unread-words').textContent = why?.words ?? '';
   $('anyway').hidden = !why || why.sure;
   reply.disabled = Boolean(why);
-  reply.hidden = $('send').hidden = Boolean(why);
+  reply.hidden = Boolean(why) && boxText(t) === ''; // words that were not sent stay
+  $('send').hidden = Boolean(why);
+  $('refuse').textContent = why ? '' : refusing()?.refusal() ?? '';
+  $('refuse').hidden = $('refuse').textContent === '';
   reply.placeholder = d.ask?.decision && d.waiting ? boxWords[d.ask.decision.kind]
     : d.ask?.tag === 'Permission' && d.waiting ? 'Allow or deny it in the terminal'
     : steered ? 'Write to Claude' : askAt(all, t) < 0 ? 'Write, if a program waits for it' : 'Write a reply';
@@ -311,13 +333,19 @@ $('anyway').addEventListener('click', () => {
   reply.focus();
 });
 
-// readyCard is the open question whose choices are made, but not sent.
-function readyCard() {
-  return [...drawn.values()].find((v) => v.card?.ready())?.card;
-}
+// readyCard is the open question whose choices are made, but not sent. tappedCard may lack some.
+const readyCard = () => [...drawn.values()].find((v) => v.card?.ready())?.card;
+const tappedCard = () => [...drawn.values()].find((v) => v.card?.tapped())?.card;
+
+// refusing is the decision that the words in the box would refuse.
+const refusing = () => [...drawn.values()].find((v) => v.decision?.refusal())?.decision;
+
+$('refuse').addEventListener('click', () => refusing()?.refuse());
 
 function allowSend() {
-  $('send').disabled = reply.disabled || (reply.value.trim() === '' && !readyCard());
+  const text = tappedCard()?.message() ?? reply.value.trim();
+  const empty = reply.value.trim() === '';
+  $('send').disabled = reply.disabled || isTooLong(text) || (empty && !readyCard());
 }
 
 function grow() {
@@ -357,9 +385,9 @@ $('composer').addEventListener('submit', (e) => {
     readyCard()?.submit();
     return;
   }
-  const { ask, waiting } = describe(allThreads(), threads.get(current));
-  clearReply();
-  post(current, waiting && ask.decision ? asReply(ask.decision, text) : text);
+  const card = tappedCard(); // what was tapped goes along
+  if (card) card.submit();
+  else if (post(current, text)) clearReply();
 });
 $('messages').addEventListener('click', allowSend);
 

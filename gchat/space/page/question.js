@@ -43,11 +43,18 @@ function parseSection(lines) {
   while (rows.length > 0 && rows[0].trim() === '') rows.shift();
   const at = rows.findLastIndex((line, i) => (line === 'Options:' || line === choose) && /^1\. /.test(rows[i + 1] ?? ''));
   const options = [];
+  let preview = null; // the lines of the code block that is open
   for (const line of at < 0 ? [] : rows.slice(at + 1)) {
-    const numbered = /^(\d+)\.(?: (.*))?$/.exec(line); // a label may be empty
+    const numbered = /^(\d+)\.(?: (.*))?$/.exec(line); // a label may be empty; a preview's lines are indented
     if (numbered && Number(numbered[1]) === options.length + 1) {
       const [label, ...rest] = (numbered[2] ?? '').split(' — ');
       options.push({ label, description: rest.join(' — ') });
+      preview = null;
+    } else if (line === '```') {
+      if (preview) options.at(-1).preview = preview.join('\n');
+      preview = preview ? null : [];
+    } else if (preview) {
+      preview.push(line.replace(/^ {2}/, ''));
     } else if (line.trim() !== '') {
       const last = options.at(-1);
       last.description = (last.description ? last.description + '\n' : '') + line.trim();
@@ -60,11 +67,21 @@ function parseSection(lines) {
   return { header, text, options, multi: at >= 0 && rows[at] === choose };
 }
 
-// composeReply writes chosen option numbers, one Set per section, as a reply;
-// null until every section has a choice.
-export function composeReply(question, choices) {
-  if (choices.some((c) => c.size === 0)) return null;
-  const numbers = choices.map((c) => [...c].sort((a, b) => a - b).join(','));
-  if (numbers.length === 1) return numbers[0];
-  return numbers.map((n, i) => `Q${i + 1}: ${n}`).join('\n');
+// composeReply writes what was tapped, a Set of option numbers per section, as a reply. What the
+// text in the reply box says of a section (as readDraft has it) is a remark on what was tapped
+// there, or else the section's answer. A section of which nothing is known has no line.
+export function composeReply(question, tapped, draft = []) {
+  const answers = question.sections.map((_, i) => {
+    const numbers = [...tapped[i]].sort((a, b) => a - b).join(',');
+    const words = draft[i]?.words.replace(/\n(?=\s*q)/gi, ' ') ?? ''; // a line "Q2: …" would be another answer
+    return numbers && remark(tapped[i], draft[i]) ? `${numbers} - ${words}` : words || numbers;
+  });
+  if (answers.length === 1) return answers[0];
+  return [draft.intro, ...answers.map((answer, i) => answer && `Q${i + 1}: ${answer}`)].filter(Boolean).join('\n');
+}
+
+// remark is the words that go beside what was tapped; "" where they choose just that themselves.
+export function remark(tapped, draft) {
+  const same = draft?.size === tapped.size && [...tapped].every((n) => draft.has(n));
+  return same ? '' : draft?.words ?? '';
 }

@@ -3,7 +3,7 @@
 // readReplies reads what was replied to a question, in order. It returns {each, all, done}: one list of sections for each
 // reply, one for all of them together, and whether every section has an answer; a further reply then begins anew. A
 // section is the Set of the options' numbers that were chosen, empty for the person's own words, or undefined without an
-// answer. A reply with a number that no option has says nothing.
+// answer; its "words" are the text that says so. A reply with a number that no option has says nothing.
 export function readReplies(question, texts) {
   const sections = question.sections.map(choices);
   let all = [];
@@ -17,16 +17,25 @@ export function readReplies(question, texts) {
   return { each, all, done: missing(sections, all).length === 0 };
 }
 
+// readDraft is what a text would say that is not sent yet, as a list of sections; "intro" is what
+// stands before them. A number that no option has is words in it: nothing of the text is left out.
+export function readDraft(question, texts, text) {
+  const { all, done } = readReplies(question, texts);
+  return readReply(question.sections.map(choices), text.trim(), done ? [] : all, true);
+}
+
 const missing = (sections, answers) => sections.map((_, i) => i).filter((i) => !answers[i]);
 
-// readReply returns null where a number has no option.
-function readReply(sections, text, before) {
-  const said = [];
-  for (const part of parts(sections, text, missing(sections, before))) {
+// readReply returns null where a number has no option, unless that is words.
+function readReply(sections, text, before, numbersAreWords = false) {
+  const found = parts(sections, text, missing(sections, before));
+  const said = Object.assign([], { intro: found.intro ?? '' });
+  for (const part of found) {
     if (part.text.trim() === '') continue;
     const picked = sections[part.section].choice(part.text);
-    if (picked?.some((n) => !sections[part.section].has(n))) return null;
-    said[part.section] = new Set(picked ?? []);
+    const known = picked?.every((n) => sections[part.section].has(n));
+    if (picked && !known && !numbersAreWords) return null;
+    said[part.section] = Object.assign(new Set(known ? picked : []), { words: sections.length > 1 ? part.text : text });
   }
   return said;
 }
@@ -61,7 +70,7 @@ function named(sections, text) {
     from = m.index + m[0].length;
     found.push({ section, text: text.slice(from).trim() });
   }
-  if (found.some((part) => part.text !== '')) return found;
+  if (found.some((part) => part.text !== '')) return Object.assign(found, { intro }); // a remark on the first answer
   return intro === '' && sections.length > 1 && found.length > 0 ? found : null;
 }
 
