@@ -52,10 +52,10 @@ func ClaudeCommand(text string, more []string) bool {
 		strings.HasPrefix(name, "/") && slices.Contains(more, name) && !strings.Contains(text, "\n")
 }
 
-// ParseDecision reads a reply to a permission or a plan: y, yes, allow or 1; n, no or deny, with or without a reason; always
-// where that is offered; for a plan also "yes, accept edits", or
-// "yes, auto". A session that waits takes all words that its prompt takes as words.
-// About is the note for other words.
+// ParseDecision reads a reply to a permission or a plan: y, yes, allow or 1; n, no or deny, with or
+// without a reason; always where that is offered; for a plan also "yes, accept edits", or "yes,
+// auto". A session that waits takes all words that its prompt takes as words. About is the note for
+// other words.
 func ParseDecision(text string, q *state.Question) (a state.Answer, about string) {
 	text = strings.TrimSpace(state.Clean(state.ForAgent, text))
 	if q.Kind.Row().Prompt {

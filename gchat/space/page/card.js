@@ -3,9 +3,10 @@ import { h, markup, inline } from './markup.js';
 import { composeReply, remark } from './question.js';
 import { readDecision, meaning } from './decision.js';
 
-// questionCard returns {node, update, submit, message, tapped, ready, clear}. reply(text, tapped) is called with the reply, which
-// message() is too, and what was tapped, a Set for each section. update({open, said, text, draft}) tells how the question stands: open for a tap or not, what
-// was replied, the text in the reply box, and what that would say (as readDraft has it).
+// questionCard returns {node, update, submit, message, tapped, ready, clear}. reply(text, tapped)
+// is called with the reply, which message() is too, and what was tapped, a Set for each section.
+// update({open, said, text, draft}) tells how the question stands: open for a tap or not, what was
+// replied, the text in the reply box, and what that would say (as readDraft has it).
 export function questionCard(question, reply) {
   const { sections } = question;
   const direct = sections.length === 1 && !sections[0].multi; // a tap is the answer
@@ -66,7 +67,8 @@ export function questionCard(question, reply) {
   }
 
   const tapped = () => open && choices.some((set) => set.size > 0);
-  // answers are what was tapped, else what the text in the box would say, else what was replied: what is sent is what is shown.
+  // answers are what was tapped, else what the text in the box would say, else what was replied.
+  // What is sent is what is shown.
   const answers = () => sections.map((_, i) => (open && choices[i].size > 0 ? choices[i] : draft[i] ?? said[i]));
   const left = () => answers().filter((set) => !set).length;
   const ready = () => open && left() === 0 && (tapped() || text !== '');
@@ -117,10 +119,11 @@ export function labels(question, said) {
 const visible = (text) => text.replace(/[\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]|[^\P{Cc}\n\t]/gu,
   (c) => `‹U+${c.codePointAt(0).toString(16).toUpperCase().padStart(4, '0')}›`);
 
-// decisionCard returns {node, update, refusal, refuse} for a permission, a plan or the next instruction. decide(text) is called
-// with the reply of a button, and with true where it has taken the words of the reply box. update({state, draft, asked}) tells
-// how it stands, what the reply box holds, and whether the rest of what is shown has come. refusal() names the button that
-// refuses with the words in the box; it is "" where there are none.
+// decisionCard returns {node, update, refusal, refuse} for a permission, a plan or the next
+// instruction. decide(text) is called with the reply of a button, and with true where it has taken
+// the words of the reply box. update({state, draft, asked}) tells how it stands, what the reply box
+// holds, and whether the rest of what is shown has come. refusal() names the button that refuses
+// with the words in the box; it is "" where there are none.
 export function decisionCard(decision, decide) {
   const { kind } = decision;
   let words = ''; // of the reply box: why not, or what to change
