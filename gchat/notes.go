@@ -51,6 +51,8 @@ func NoteTexts(q *state.Question, owed state.Owed) []string {
 			text = "[Kept] The session does not run in tmux: Claude gets it when its turn ends. " +
 				"If Claude is idle, it is the turn after the next prompt in the terminal."
 		}
+	case state.NoteSend:
+		text = "[Kept] Claude gets your answer with the next instruction."
 	case state.NoteNoText:
 		text = "[Not used] There is no text in that message, and no choice. Please reply in words, or choose an option."
 	case state.NoteUnwaited:
@@ -165,7 +167,7 @@ func closingText(q *state.Question) string {
 		return ""
 	case q.Kind.Row().Prompt:
 		return nextClosed(q)
-	case q.Status == state.TimedOut:
+	case q.Status == state.TimedOut, q.ResolvedBy == state.Away:
 		return timedOutText(q)
 	case q.Status != state.Resolved && q.Kind.Row().Decides:
 		return "[Cancelled] " + field(q.SessionName) + "\n\n" + briefly(q) + "\n\n" + closedWhy(q)
@@ -250,8 +252,10 @@ func answeredText(q *state.Question) string {
 // timedOutText says what comes of it that no reply came in time, and what the timeout policy chose in the person's place
 // where the person had not answered.
 func timedOutText(q *state.Question) string {
-	what := "Nobody replied in time. Claude goes on without an answer; a reply still reaches it."
+	what, chosen := "Nobody replied in time. Claude goes on without an answer; a reply still reaches it.", "Chosen by the timeout policy, not by you: "
 	switch {
+	case q.ResolvedBy == state.Away:
+		what, chosen = awayText(q), "Selected in the terminal: "
 	case q.ResolvedBy == "policy":
 		what = "Nobody replied in time."
 	case q.TimeoutPolicy == state.AskTerminal:
@@ -261,11 +265,25 @@ func timedOutText(q *state.Question) string {
 		p := q.Questions[i]
 		if given := q.Partial[i]; !given.Empty() {
 			return []string{"Your answer: " + Line(strings.ReplaceAll(given.Value(), "\n", ", "))}
-		} else if chosen := Decompose(p, q.Answers[p.Question]).Labels; len(chosen) > 0 {
-			return []string{"Chosen by the timeout policy, not by you: " + Line(strings.Join(chosen, ", "))}
+		} else if labels := Decompose(p, q.Answers[p.Question]).Labels; len(labels) > 0 {
+			return []string{chosen + Line(strings.Join(labels, ", "))}
 		}
 		return nil
 	})
+}
+
+// awayText says that Claude Code went on by itself, and what becomes of answers to some of the questions.
+func awayText(q *state.Question) string {
+	text := fmt.Sprintf("Claude Code went on after %.0f s without an answer.", q.AwayAfter.Seconds())
+	switch {
+	case q.AnsweredMessage != "":
+		text += " Your reply came too late to reach Claude."
+	case q.Unsent() != "" && q.TakesWords:
+		text += ` Your answer did not reach Claude. Reply "send": Claude gets it with the next instruction.`
+	case q.Unsent() != "":
+		text += " Your answer did not reach Claude."
+	}
+	return text
 }
 
 func answersLine(q *state.Question) string {
@@ -312,6 +330,7 @@ var closedWhys = map[string]string{
 	"agent_end":   "The agent that asked has ended.",
 	"superseded":  "Another session runs in its terminal by now.",
 	"age":         "24 hours have passed.",
+	state.Away:    "Claude Code went on without an answer.",
 }
 
 func closedWhy(q *state.Question) string {

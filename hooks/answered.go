@@ -153,12 +153,27 @@ func (h *Hook) confirm(e *Event, q *state.Question) error {
 	if err != nil { // closed all the same: Claude went on
 		h.log.Error().Err(err).Msg("the answer was not understood")
 	}
-	differs := func(q *state.Question) bool {
-		return answers != nil && !maps.Equal(q.Answers, answers) && !typed(q, answers)
+	var response struct { // of 2.1.332, where nobody answered for so long, and Claude Code went on
+		Away *time.Duration `json:"afkTimeoutMs"`
 	}
-	ended, err := state.CloseQuestion(q.Path, state.Resolved, "chat", func(q *state.Question) {
+	_ = json.Unmarshal(e.ToolResponse, &response)
+	to, by, away := state.Resolved, "terminal", response.Away
+	if away != nil {
+		to, by = state.Cancelled, state.Away
+	}
+	differs := func(q *state.Question) bool {
+		return by != q.ResolvedBy && away != nil || answers != nil && !maps.Equal(q.Answers, answers) && !typed(q, answers)
+	}
+	tell := func(q *state.Question) {
+		q.ResolvedBy, q.Answers, q.Notes = by, answers, notes
+		if away != nil {
+			one, err := state.SessionsIn(state.UserState(h.Env)).Of(q.ClaudeSession())
+			q.AwayAfter, q.TakesWords = *away*time.Millisecond, err == nil && one.Listens
+		}
+	}
+	ended, err := state.CloseQuestion(q.Path, to, "chat", func(q *state.Question) {
 		if q.AnsweredMessage == "" || differs(q) {
-			q.ResolvedBy, q.Answers, q.Notes = "terminal", answers, notes // the terminal was faster
+			tell(q) // the terminal was faster
 		}
 	})
 	if err == nil && !ended { // it was closed before; the poller may have put the note of its end
@@ -167,8 +182,8 @@ func (h *Hook) confirm(e *Event, q *state.Question) error {
 			if !ended {
 				return state.ErrUnchanged
 			}
-			q.Status, q.ResolvedAt, q.ResolvedBy = state.Resolved, new(time.Now().UTC()), "terminal"
-			q.Answers, q.Notes = answers, notes
+			q.Status, q.ResolvedAt = to, new(time.Now().UTC())
+			tell(q)
 			if !slices.Contains(q.Owes, state.Owed{About: state.NoteClosed}) {
 				q.Owe(state.NoteClosed, corrected)
 			}

@@ -362,7 +362,10 @@ func (p *Poller) putOwed(s *served) {
 	var told []state.Owed
 	for _, owed := range q.Owes {
 		done, err := !q.Mode.Row().Asks, error(nil)
-		if !done {
+		if owed.About == state.NoteSend {
+			err = p.sendOn(q, owed.Reply)
+		}
+		if !done && err == nil {
 			done, err = p.putNote(q, s.Open, owed)
 		}
 		p.Log.Once(err, "note not put into the outbox")
@@ -378,12 +381,29 @@ func (p *Poller) putOwed(s *served) {
 	}
 	q, err := state.NoteQuestion(s.Path, func(q *state.Question) error {
 		q.Owes = slices.DeleteFunc(q.Owes, func(owed state.Owed) bool { return slices.Contains(told, owed) })
+		if slices.ContainsFunc(told, func(owed state.Owed) bool { return owed.About == state.NoteSend }) {
+			q.Partial = nil
+		}
 		return nil
 	})
 	if err == nil {
 		s.q = q
 	}
 	p.Log.Once(err, "notes not struck off")
+}
+
+// sendOn gives what a question's person answered, and did not reach Claude, to its session as words of that reply. The same
+// reply is one record there.
+func (p *Poller) sendOn(q *state.Question, reply string) error {
+	r := q.Reply(reply)
+	_, err := state.SessionsIn(p.user).Change(q.ClaudeSession(), func(one *state.Session) error {
+		one.Commands = append(one.Commands, state.Command{
+			Message: r.MessageName, Sender: r.Sender, SenderEmail: r.SenderEmail, DisplayName: r.DisplayName,
+			Text: q.Unsent(), At: r.CreateTime, Created: r.CreateTime,
+		})
+		return nil
+	})
+	return err
 }
 
 func (p *Poller) busy(s *served) bool {

@@ -168,6 +168,7 @@ const (
 	NoteNotTyped = "not typed" // the answer was not typed to its end (inject)
 	NoteMore     = "more"      // all that a permission is asked for
 	NoteReminder = "reminder"  // it is still open
+	NoteSend     = "send"      // what was answered and did not reach Claude goes to it as words
 	NoteGranted  = "granted"   // a yes for a while begins
 	// NoteHandedOver is about a dialog that was hidden, and stands in the terminal now.
 	NoteHandedOver = "handed over"
@@ -260,8 +261,10 @@ type Question struct {
 	AnsweredMessage string            `json:"answered_message,omitempty"` // the message whose text became the answer
 	Grant           *Grant            `json:"grant,omitempty"`            // it was answered with a yes for a while, or by one
 	NoAt            time.Time         `json:"no_at,omitzero"`             // of the last no to it, which ends a yes for a while
+	AwayAfter       time.Duration     `json:"away_after,omitempty"`       // how long Claude Code waited for an answer in vain
+	TakesWords      bool              `json:"takes_words,omitempty"`      // its session took words when Claude Code went on
 	// ResolvedBy is chat, terminal, stop, prompt, session_end, cleared, signal, unposted, claude_gone, tmux_gone, screen,
-	// not_typed, superseded, age, timeout, policy, agent_end, unseen, unconfirmed or instead.
+	// not_typed, superseded, age, timeout, policy, agent_end, unseen, unconfirmed, away or instead.
 	ResolvedBy string `json:"resolved_by,omitempty"`
 }
 
@@ -406,6 +409,20 @@ const (
 	Unconfirmed = "unconfirmed" // a refusal was printed, and the terminal may have been faster
 )
 
+// Away is the ResolvedBy of a question that nobody answered, so that Claude Code went on.
+const Away = "away"
+
+// Unsent is what was answered to some questions of a call and did not reach Claude, as words for it; "" for nothing.
+func (q *Question) Unsent() string {
+	var words []string
+	for i, p := range q.Questions {
+		if a := q.Partial[i]; !a.Empty() && q.ResolvedBy == Away {
+			words = append(words, strings.TrimSpace(fmt.Sprintf("You asked %q. The answer: %s. %s", p.Question, a.Value(), a.Notes)))
+		}
+	}
+	return strings.Join(words, " ")
+}
+
 // Instead is the ResolvedBy of a question in deny mode that goes on in the terminal: its thread hears nothing of that.
 const Instead = "instead"
 
@@ -437,7 +454,7 @@ func (q *Question) Ending() Ending {
 		Session: q.SessionName, SessionID: q.ClaudeSession(), Asked: q.AskedAt, Posted: q.PostedAt,
 		Status: q.Status, EndedBy: q.ResolvedBy, By: q.AnsweredBy,
 	}
-	if q.ResolvedBy == "terminal" { // it was faster than the reply
+	if q.ResolvedBy == "terminal" || q.ResolvedBy == Away { // it was faster than the reply
 		e.By = ""
 	}
 	for _, r := range q.Replies {

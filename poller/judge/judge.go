@@ -79,6 +79,10 @@ func Reply(cfg *config.Config, q *state.Question, r *state.Reply, now time.Time)
 		}
 		r.Verdict = state.Refused
 		return
+	case q.TakesWords && q.Unsent() != "" && isSend(text) && cfg.Approves(r.Sender, r.SenderEmail):
+		r.Verdict = state.Used
+		owe(state.NoteSend)
+		return
 	case !q.Answerable():
 		r.Verdict = state.Late
 		if noteNo(q, text, now); q.NoAt.IsZero() || !q.Grants() { // of the end of a yes for a while its thread hears anyway
@@ -122,6 +126,9 @@ func Reply(cfg *config.Config, q *state.Question, r *state.Reply, now time.Time)
 		}
 	}
 }
+
+// isSend reports whether a person wants Claude to have what did not reach it.
+func isSend(text string) bool { return strings.EqualFold(strings.Trim(text, " \t\n.!"), "send") }
 
 // meaning is what a tap or a reply answers, with what was answered before; or the note that asks for another.
 func meaning(cfg *config.Config, q *state.Question, r *state.Reply, text string) (answers map[int]state.Answer, about string) {

@@ -1,0 +1,45 @@
+package poller
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"gchat-hooks/state"
+)
+
+// What was answered to some questions, before Claude Code went on without the others, goes to it as words when its person says so.
+func TestAnswersThatDidNotReachClaudeAreSentOn(t *testing.T) {
+	for name, c := range map[string]struct {
+		sender, text string
+		listens      bool
+		said         []string
+		note         string
+	}{
+		"send":          {"", "Send.", true, []string{`answered: You asked "Which?". The answer: Two. but why?`}, state.NoteSend},
+		"other words":   {"", "hello", true, nil, state.NoteLate},
+		"a stranger":    {"users/9", "send", true, nil, state.NoteRefused},
+		"it takes none": {"", "send", false, nil, state.NoteLate},
+	} {
+		x := newTalk(t, nil)
+		q := x.ask(func(q *state.Question) {
+			x.posted(q)
+			q.SessionID, q.ClaudeSessionID, q.Mode, q.Status, q.ResolvedBy = x.id, x.id, state.Native, state.Cancelled, state.Away
+			q.ResolvedAt, q.TakesWords, q.AwayAfter = new(time.Now()), c.listens, time.Minute
+			q.Questions = append(q.Questions, state.Prompt{Question: "When?"})
+			q.Partial = map[int]state.Answer{0: {Labels: []string{"Two"}, Notes: "but why?"}}
+		})
+		m := x.desk.thread(q)
+		for range 2 {
+			x.reply(m.Thread.Name, c.sender, c.text)
+			x.hears()
+			x.hears()
+		}
+		if got := x.said(); !slices.Equal(got, c.said) {
+			t.Errorf("%s: said %q, want %q", name, got, c.said)
+		}
+		if notes := x.notes(q); !slices.Contains(notes, c.note) || slices.Contains(notes, state.NoteSend) != (c.said != nil) {
+			t.Errorf("%s: told %q", name, notes)
+		}
+	}
+}
