@@ -266,3 +266,30 @@ func (b *bridge) awaitBoth(beginning string) (both []*chat.Message) {
 	})
 	return both
 }
+
+// A session has a thread from its first prompt on: words in it count in the first turn, and after a turn that asks for nothing,
+// which leaves one line there.
+func TestASessionHasAThreadFromItsFirstPrompt(t *testing.T) {
+	eachClaude(t, both, func(t *testing.T, c claude) {
+		b := approve(t, c, config{Args: []string{"--allowedTools", "Bash(sleep:*)"}, Script: []turn{
+			{bash("sleep 8")}, {say("Done, all tests pass.")}, thanks,
+		}})
+		b.Prompt("go ahead")
+		begun := b.await("[Session Start]", filepath.Base(b.Dir))
+		b.WaitScreen("sleep 8")
+		b.reply(begun, "and tag it")
+		b.await("[Sent]")
+		b.API.WaitText(t, "and tag it")
+		done := b.await("[Turn Done]", "Done, all tests pass.")
+		if done.Thread.Name != begun.Thread.Name {
+			t.Errorf("told in %s, begun in %s", done.Thread.Name, begun.Thread.Name)
+		}
+		b.WaitIdle()
+		b.reply(done, "now the next")
+		b.API.WaitText(t, "now the next")
+		bound.Until(t, "told that it is sent", func() bool { return b.count("[Sent]") == 2 })
+		if b.count("[Session Start]") != 1 || b.count("[Not read]") != 0 || b.count("[Waiting for you]") != 0 {
+			t.Errorf("the thread says:\n%s", b.texts())
+		}
+	})
+}

@@ -23,6 +23,7 @@ func approving(t testing.TB) hooks {
 	all["PermissionRequest"] = []hook{{Command: exe + " hook gchat-ask-user-forward", Timeout: 86400}}
 	all["PostToolBatch"] = []hook{{Command: exe + " hook gchat-ask-user-answered", Timeout: 10}}
 	all["Stop"] = append(all["Stop"], hook{Command: exe + " hook gchat-ask-user-rewake", Timeout: 86400, AsyncRewake: true})
+	all["UserPromptSubmit"] = append(all["UserPromptSubmit"], hook{Command: exe + " hook gchat-session-event", Timeout: 10})
 	return all
 }
 

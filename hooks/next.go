@@ -30,8 +30,11 @@ func (h *Hook) next(ctx context.Context, e *Event) error {
 		}
 	}
 	q, err := h.askNext(ctx, e)
-	if err != nil || q == nil {
+	if err != nil {
 		return err
+	}
+	if q == nil {
+		return h.tellTurn(e)
 	}
 	h.StartPoller()
 	if q.TmuxPane == "" {
@@ -74,23 +77,29 @@ func (h *Hook) closeNext(e *Event, qs []*state.Question) {
 	}
 }
 
+// lastSaid are Claude's last words of a turn that ends.
+func lastSaid(e *Event) string {
+	said := strings.TrimSpace(string(e.LastWords))
+	if said == "" {
+		said, _ = LastWords(string(e.Transcript))
+	}
+	return said
+}
+
 // askNext writes down that the session waits for its next instruction, where the person wants to be told; nil where not.
 func (h *Hook) askNext(ctx context.Context, e *Event) (*state.Question, error) {
 	idle := h.rules(e).Idle
 	if idle == config.IdleOff || e.SessionID == "" || e.AgentID != "" {
 		return nil, nil
 	}
-	h.asked.listens = true
-	said := strings.TrimSpace(string(e.LastWords))
-	if said == "" {
-		said, _ = LastWords(string(e.Transcript))
-	}
+	said := lastSaid(e)
 	if idle == config.IdleAsks && !endsInQuestion(said) {
 		return nil, nil
 	}
 	if h.keeps(ctx, h.config(), state.AskedNext) {
 		return nil, nil
 	}
+	h.asked.listens = true
 	q, err := h.question(e, state.Native)
 	if err != nil {
 		return nil, err

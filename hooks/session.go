@@ -26,6 +26,9 @@ import (
 // sessionEvent is gchat-session-event: it keeps the session's record, from which the poller has the summary worded. A turn's
 // end is written nowhere: turns are counted in the transcript.
 func (h *Hook) sessionEvent(_ context.Context, e *Event) error {
+	if e.HookEventName == "UserPromptSubmit" {
+		return h.beginThread(e)
+	}
 	if !slices.Contains([]string{"SessionStart", "Stop", "SessionEnd"}, e.HookEventName) {
 		return nil
 	}
@@ -50,6 +53,50 @@ func (h *Hook) sessionEvent(_ context.Context, e *Event) error {
 		Report: &state.Report{Type: state.SessionStarted, At: time.Now(), Text: text},
 	}, config.ReportOff)
 }
+
+// beginThread begins the thread of a session with its first prompt, once. From then on its person can write to it there. A
+// session that was resumed or cleared has its thread already. A session without a terminal has nobody who would write to it.
+func (h *Hook) beginThread(e *Event) error {
+	if h.unattended() || e.SessionID == "" || !h.rules(e).AskMode.Row().Asks {
+		return nil
+	}
+	h.asked.listens = true
+	s := h.session(e)
+	if s.ThreadName != "" || s.Begun {
+		return nil
+	}
+	begins := false
+	_, err := state.SessionsIn(state.UserState(h.Env)).Change(e.SessionID, func(s *state.Session) error {
+		begins = !s.Begun
+		s.Begun = true
+		return nil
+	})
+	waiting, _ := state.OutboxIn(state.UserState(h.Env)).Waiting()
+	told := slices.ContainsFunc(waiting, func(m *state.Message) bool { return m.ThreadKey == "session-"+e.SessionID })
+	if err != nil || !begins || told { // SessionStart was told of, where reports want that
+		return err
+	}
+	text := textLines(
+		"Project", noMarkup(flat(filepath.Base(s.ProjectDir), 100)),
+		"Machine", noMarkup(flat(state.MachineName(), 100)))
+	return h.put(e, &state.Message{
+		Report: &state.Report{Type: state.SessionStarted, At: time.Now(), Text: text},
+	}, config.ReportOn)
+}
+
+// tellTurn leaves a line in the session's thread at the end of a turn that asks for nothing: the beginning of Claude's last
+// words. A session without a thread to write to it gets none.
+func (h *Hook) tellTurn(e *Event) error {
+	if e.SessionID == "" || e.AgentID != "" || !h.session(e).Listens {
+		return nil
+	}
+	return h.put(e, &state.Message{Report: &state.Report{
+		Type: state.Plain, Kind: config.TurnDone, Prefix: "[Turn Done]", Text: noMarkup(flat(state.MaskKeys(lastSaid(e)), turnBytes)),
+	}}, config.ReportOn)
+}
+
+// turnBytes is how much of Claude's last words such a line shows.
+const turnBytes = 200
 
 // sessionEnd writes down, in one write, that the session ended and that its thread is owed the summary. A second install's hook
 // finds it written. All hooks of SessionEnd share a second and a half: git and the transcript are the poller's.

@@ -44,6 +44,8 @@ type Session struct {
 	// ToldNobody is of the newest message in that thread that was told that no process waits there.
 	ToldNobody time.Time `json:"told_nobody,omitzero"`
 
+	// Begun says that a hook put the message that begins its thread.
+	Begun bool `json:"begun,omitempty"`
 	// Listens says that its person can steer it from the thread of its reports: commands there are read while it lives.
 	Listens    bool      `json:"listens,omitempty"`
 	Commanded  time.Time `json:"commanded,omitzero"`   // up to here all commands were read; an app's events come in any order

@@ -56,6 +56,7 @@ var table = []struct {
 	{"approve", Hook{"Stop", "", "gchat-ask-user-rewake", waiting, true}},
 	{"approve", Hook{"PermissionDenied", "", "gchat-ask-user-answered", quick, false}},
 	{"approve", Hook{"SubagentStop", "", "gchat-ask-user-answered", quick, false}},
+	{"approve", Hook{"UserPromptSubmit", "", "gchat-session-event", quick, false}},
 
 	{"notify", Hook{"Notification", "", "gchat-notification-dispatch", quick, false}},
 	{"notify", Hook{"SubagentStop", "", "gchat-notification-dispatch", quick, false}},

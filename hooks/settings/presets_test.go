@@ -39,7 +39,8 @@ func TestPresets(t *testing.T) {
 	approve := slices.Clone(answer)
 	approve[1] = "PermissionRequest gchat-ask-user-forward 86400"
 	approve = append(approve, "PostToolBatch gchat-ask-user-answered 10", "Stop gchat-ask-user-rewake rewake 86400",
-		"PermissionDenied gchat-ask-user-answered 10", "SubagentStop gchat-ask-user-answered 10")
+		"PermissionDenied gchat-ask-user-answered 10", "SubagentStop gchat-ask-user-answered 10",
+		"UserPromptSubmit gchat-session-event 10")
 	report := slices.Concat(answer, []string{
 		"Notification gchat-notification-dispatch 10",
 		"SubagentStop gchat-notification-dispatch 10",

@@ -42,7 +42,7 @@ func PutReport(env state.Getenv, cfg *Config, m *state.Message, otherwise Report
 		return Outcome{}, err
 	case cfg.Keeps(Report), asks && cfg.Keeps(state.AskedPermission):
 		return Outcome{Off: true}, nil
-	case asks && cfg.TitlesOnly:
+	case (asks || r.Kind == TurnDone) && cfg.TitlesOnly:
 		r.Text = ""
 	}
 	if !cfg.Sends() {
@@ -94,6 +94,9 @@ func heldUntil(cfg *Config, rule ReportRule, urgent bool, now time.Time) (until 
 	}
 	return until
 }
+
+// TurnDone is what rules call the line that a turn leaves in the thread of its session.
+const TurnDone = "turn_done"
 
 // ReportRule is what becomes of a kind of report.
 type ReportRule string

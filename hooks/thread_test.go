@@ -1,0 +1,109 @@
+package hooks
+
+import (
+	"strings"
+	"testing"
+
+	"gchat-hooks/state"
+)
+
+// prompted is an attended session's prompt.
+func (m *machine) prompted(kv ...any) []byte {
+	return m.event("single-02-UserPromptSubmit", kv...)
+}
+
+// A session's thread begins with its first prompt, and from then on the session takes what is written there.
+func TestAThreadBeginsWithTheFirstPrompt(t *testing.T) {
+	m := newMachine(t)
+	if out := m.run(sessionHook, m.prompted()); out != "" {
+		t.Errorf("printed %q", out)
+	}
+	began := "(session_start) orch-epic4\nProject: shop\nMachine: " + state.MachineName()
+	m.wantReports(began)
+	if s := m.session(); !s.Listens || !s.Running() {
+		t.Errorf("session %+v", s)
+	}
+	m.run(sessionHook, m.prompted())
+	m.wantReports(began)
+}
+
+// Where a session has a thread, the next prompt begins none.
+func TestAThreadBeginsOnce(t *testing.T) {
+	for name, has := range map[string]func(*machine){
+		"a thread": func(m *machine) { m.change(func(s *state.Session) { s.ThreadName = "spaces/x/threads/t" }) },
+		"a report of its start": func(m *machine) {
+			m.config(`{"reports":{"session_start":"on"}}`)
+			m.run(sessionHook, m.event("single-01-SessionStart"))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m := newMachine(t)
+			has(m)
+			before := len(m.reports())
+			m.run(sessionHook, m.prompted())
+			if n := len(m.reports()); n != before {
+				t.Errorf("%d reports", n)
+			}
+		})
+	}
+}
+
+// No thread begins for a program's own session, for one of which nothing is asked, and where the person wants no report of a start.
+func TestNoThreadBegins(t *testing.T) {
+	for name, set := range map[string]func(*machine){
+		"claude -p of 2.1.332": func(m *machine) { m.env["CLAUDE_CODE_SESSION_ATTENDED"] = "0" },
+		"claude -p of 2.1.197": func(m *machine) { m.env["CLAUDE_CODE_ENTRYPOINT"] = "sdk-cli" },
+		"ask_mode off":         func(m *machine) { m.env["GCHAT_ASK_MODE"] = "off" },
+		"reports off":          func(m *machine) { m.config(`{"reports":{"session_start":"off"}}`) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			m := newMachine(t)
+			set(m)
+			m.run(sessionHook, m.prompted())
+			m.wantReports()
+		})
+	}
+}
+
+// A turn that ends without a question leaves one line; where its person is asked for the next instruction, that says it.
+func TestATurnsEndLeavesALine(t *testing.T) {
+	const done = "Done, all tests pass.\n\nThe *details* are in the log."
+	long := strings.Repeat("word ", 100)
+	for name, c := range map[string]struct {
+		said   string
+		config string
+		want   string // "": none
+	}{
+		"words":            {done, "", "[Turn Done] orch-epic4\n`Done, all tests pass. The *details* are in the log.`"},
+		"long words":       {long, "", "[Turn Done] orch-epic4\n" + strings.Repeat("word ", 39) + "word…"},
+		"a question":       {"Shall I commit?", "", ""},
+		"every end waits":  {done, `{"idle":"on"}`, ""},
+		"no end waits":     {"Shall I commit?", `{"idle":"off"}`, "[Turn Done] orch-epic4\nShall I commit?"},
+		"switched off":     {done, `{"reports":{"turn_done":"off"}}`, ""},
+		"a key in it":      {"The key is sk-ant-api03-" + strings.Repeat("a", 93) + "AA.", "", "[Turn Done] orch-epic4\nThe key is sk-ant-api03-•••."},
+		"without any word": {"", "", "[Turn Done] orch-epic4"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m := newMachine(t)
+			m.config(c.config)
+			m.run(sessionHook, m.prompted())
+			began := len(m.reports())
+			m.env["TMUX_PANE"] = "%1" // the poller would type: the hook waits for nothing
+			m.run("gchat-ask-user-rewake", m.event("single-07-Stop", "last_assistant_message", c.said))
+			var got []string
+			for _, one := range m.reports()[began:] {
+				got = append(got, shown(one.Report))
+			}
+			if strings.Join(got, "|") != c.want {
+				t.Errorf("told %q, want %q", got, c.want)
+			}
+		})
+	}
+}
+
+// Where no session takes what is written to it, its turns leave nothing.
+func TestAQuietSessionsTurnsLeaveNothing(t *testing.T) {
+	m := newMachine(t)
+	m.run("gchat-ask-user-rewake", m.event("single-07-Stop", "last_assistant_message", "Done."))
+	m.wantReports()
+}
