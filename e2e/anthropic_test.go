@@ -56,6 +56,8 @@ func (a *anthropic) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		writeJSON(w, struct{}{})
 	case strings.HasSuffix(r.URL.Path, "/count_tokens"):
 		writeJSON(w, map[string]int{"input_tokens": 10})
+	case len(reply) > 0 && reply[0].Type == silence.Type:
+		<-r.Context().Done()
 	case req.Stream:
 		stream(w, req.Model, reply)
 	default:

@@ -16,6 +16,9 @@ type block struct {
 
 func say(text string) block { return block{Type: "text", Text: text} }
 
+// silence is a reply that never comes.
+var silence = block{Type: "silence"}
+
 // call is a tool_use block; input is anything that encodes as a JSON object.
 func call(tool string, input any) block {
 	raw, err := json.Marshal(input)

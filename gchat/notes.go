@@ -59,6 +59,8 @@ func NoteTexts(q *state.Question, owed state.Owed) []string {
 		text = "[Not read] Please answer in the terminal. No hook waits for a reply to this question."
 	case state.NoteUnread:
 		text = "[Not read] Please answer in the terminal. Replies here cannot be read yet: " + clause(owed.Seen) + "."
+	case state.NoteStillKept:
+		text = stillKeptText(q, owed.Seen)
 	case state.NoteNotTyped:
 		text = notTypedText(q, owed.Seen)
 	}
@@ -420,6 +422,30 @@ func keptText(q *state.Question, r *state.Reply) string {
 	}
 	text += counted + "Still missing: " + strings.Join(missing, ", ")
 	return text + fmt.Sprintf(`. Reply with, for example, "%s: 1".`, missing[0])
+}
+
+// What keeps words from being typed, in a note.
+const (
+	DraftStands = "someone is typing in the terminal; your message goes in when the box is empty"
+	ClaudeWorks = "Claude is working"
+)
+
+// EmptyBox is what to do where a text stands in the input box.
+const EmptyBox = "To have messages from here typed, empty the box there (Ctrl-U), or send its text (Enter)."
+
+// stillKeptText says of words that are kept for long what a person can do about it.
+func stillKeptText(q *state.Question, why string) string {
+	text := "[Kept] Your message is still not with Claude: " + clause(why) + ". "
+	switch {
+	case why == "":
+		return "[Kept] Your message is still not with Claude: it comes with the end of the running turn. " +
+			"If Claude is idle, give it any prompt in the terminal, and your message follows that."
+	case why == DraftStands:
+		return text + EmptyBox
+	case why == ClaudeWorks:
+		return text + "/stop interrupts it."
+	}
+	return text + "/screen shows the terminal."
 }
 
 func notTypedText(q *state.Question, why string) string {

@@ -26,6 +26,9 @@ const (
 	KeyEscape Key = "Escape"
 	KeyTab    Key = "Tab"
 	KeyClear  Key = "C-u" // from the cursor to the beginning of the line
+
+	// keyClearLine clears a line, too, and goes to the end of the line above it. It may be repeated.
+	keyClearLine Key = KeyClear + " BSpace "
 )
 
 // KeyDigit is the key of a digit from 1 to 9; of other numbers it is a key that cannot be pressed.
@@ -38,7 +41,8 @@ func KeyDigit(n int) Key {
 
 func (k Key) known() bool {
 	named := []Key{KeyUp, KeyDown, KeyEnter, KeyEscape, KeyTab, KeyClear}
-	return slices.Contains(named, k) || len(k) == 1 && k[0] >= '1' && k[0] <= '9'
+	clears := k != "" && strings.ReplaceAll(string(k), string(keyClearLine), "") == ""
+	return clears || slices.Contains(named, k) || len(k) == 1 && k[0] >= '1' && k[0] <= '9'
 }
 
 // Key presses one key in the pane. ErrNoKeys when tmux would keep it from the pane's program.

@@ -27,6 +27,7 @@ type Menu struct {
 
 	Decides     bool   // it may also choose in dialogs that let Claude act: a permission, a plan
 	Interrupt   bool   // esc only interrupts Claude: an open dialog stays
+	Typed       string // what esc takes out of the input box again, where Claude Code puts just that back into it
 	ClaudePID   int    // of the Claude Code that is meant; 0 is any
 	ClaudeStart string // see Pane.Claude
 }
@@ -268,10 +269,43 @@ func (d *driver) escape(ctx context.Context) error {
 	}
 	interrupted := func() int { return strings.Count(d.capture, "Interrupted") }
 	before := interrupted()
-	return d.press(ctx, keystep{key: KeyEscape}, func(now Screen) bool {
+	err := d.press(ctx, keystep{key: KeyEscape}, func(now Screen) bool {
 		// Where words are queued, Claude goes on with them at once.
 		return s.Dialog() && !sameDialog(now, s) || !s.Dialog() && (!now.Busy || interrupted() > before)
 	})
+	if err == nil && d.Interrupt && s.Draft == "" {
+		d.takeBack(ctx)
+	}
+	return err
+}
+
+// takeBack empties the input box where it holds what we typed, and no other character. Claude Code puts a prompt back into its box
+// that is interrupted before its first output (2.1.197 and 2.1.332).
+func (d *driver) takeBack(ctx context.Context) {
+	err := d.settled(ctx, func(Screen) string { return "" })
+	if err != nil || d.Typed == "" || d.screen.Shows != Draft || !wraps(d.screen.Draft, d.Typed) {
+		return
+	}
+	lines := strings.Count(d.screen.Draft, "\n") + 1
+	empty := Key(strings.Repeat(string(keyClearLine), lines))
+	_ = d.press(ctx, keystep{key: empty}, func(now Screen) bool { return now.Shows == Prompt })
+}
+
+// wraps says whether the input box holds this text, byte for byte. Where the box breaks a line, it draws no blank.
+func wraps(draft, text string) bool {
+	text = strings.TrimRight(text, " ")
+	for i, line := range strings.Split(draft, "\n") {
+		broken := strings.HasPrefix(text, "\n") || line != "" && strings.HasPrefix(text, " ")
+		if i > 0 && broken {
+			text = text[1:]
+		}
+		rest, begins := strings.CutPrefix(text, line)
+		if !begins || i > 0 && line == "" && !broken {
+			return false
+		}
+		text = rest
+	}
+	return text == ""
 }
 
 // submit sends the text in the input box, a multi-select's answers, those of the review page, or the words typed as an answer.

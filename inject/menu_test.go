@@ -516,3 +516,28 @@ done`
 		return err == nil && ReadScreen(now).Shows == Prompt
 	})
 }
+
+// A box that breaks a line draws no blank there; whatever else differs is another text.
+func TestWraps(t *testing.T) {
+	for _, test := range []struct {
+		draft, text string
+		want        bool
+	}{
+		{"yes, publish", "yes, publish", true},
+		{"yes, publish", "yes, publish ", true}, // a blank that ends a completion
+		{"yes,\npublish", "yes, publish", true},
+		{"yes,\npublish", "yes,\npublish", true},
+		{"ye\ns", "yes", true},
+		{"yes", "yes!", false},
+		{"yes!", "yes", false},
+		{"yes  publish", "yes publish", false},
+		{"yes,\n\npublish", "yes, publish", false},
+		{"Yes", "yes", false},
+		{"yes\n", "yes", false},
+		{"[Pasted text #1 +4 lines]", "a\nb\nc\nd\ne", false},
+	} {
+		if got := wraps(test.draft, test.text); got != test.want {
+			t.Errorf("wraps(%q, %q) is %v", test.draft, test.text, got)
+		}
+	}
+}

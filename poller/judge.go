@@ -116,6 +116,26 @@ func (p *Poller) undelivered(s *served) {
 	})
 }
 
+// keptLong is how long words are kept until their thread is told so once more.
+const keptLong = 2 * time.Minute
+
+// tellStillKept tells the thread once more, once, of words that wait for Claude for long, and what a person can do about it.
+func (p *Poller) tellStillKept(s *served) {
+	r := s.q.Reply(s.q.AnsweredMessage)
+	unknown := p.typable(s) && s.try.why == ""
+	if s.q.ToldKept || unknown || spoiled(s.q) || !s.q.Kind.Row().Prompt || r == nil || p.Now().Sub(r.CreateTime) < keptLong {
+		return
+	}
+	p.change(s, "thread not told that words are kept", func(q *state.Question) error {
+		if q.ToldKept || q.Status != state.Answered {
+			return state.ErrUnchanged
+		}
+		q.ToldKept = true
+		q.Owes = append(q.Owes, state.Owed{About: state.NoteStillKept, Seen: s.try.why})
+		return nil
+	})
+}
+
 const (
 	maxReplyFile = 1 << 20                // in bytes; more than a reply has
 	justBefore   = 3 * time.Second        // before its question: a file system's clock is coarse

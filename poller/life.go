@@ -93,6 +93,7 @@ func (p *Poller) attend(ctx context.Context, s *served, due bool) (next time.Tim
 	unserved := s.q.Status == state.Answered && !s.q.Printed && !state.HasWaiter(p.Env, s.Path)
 	if unserved && !s.q.Unread() {
 		p.undelivered(s)
+		p.tellStillKept(s)
 	}
 	if s.q.Status == state.Pending && !s.q.MessageSent && !s.put && s.q.Mode.Row().Asks {
 		next = sooner(next, p.post(ctx, s))

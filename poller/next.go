@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"gchat-hooks/gchat"
 	"gchat-hooks/inject"
 	"gchat-hooks/poller/commands"
 	"gchat-hooks/state"
@@ -144,14 +145,14 @@ func (p *Poller) readyFor(ctx context.Context, q *state.Question, words string) 
 	case err != nil:
 		return one, "", "", err.Error()
 	case screen.Busy && (!q.Kind.Row().Said || q.Typing != nil || strings.HasPrefix(words, "/")):
-		return one, "", "", "Claude is working"
+		return one, "", "", gchat.ClaudeWorks
 	case screen.Shows == inject.Prompt:
 		return one, "type", last, ""
 	case screen.Shows == inject.Draft && q.Typing != nil && inject.Same(screen.Draft, words):
 		return one, "submit", last, ""
 	}
 	if screen.Shows == inject.Draft { // which is its person's, and not for the space
-		return one, "", "", "someone is typing in the terminal; your message goes in when the box is empty"
+		return one, "", "", gchat.DraftStands
 	}
 	why = "the terminal shows " + screen.String()
 	if screen.Dialog() {

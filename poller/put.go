@@ -70,7 +70,7 @@ func (p *Poller) putNote(q *state.Question, o *state.Open, owed state.Owed) (don
 		titled := *q
 		titled.TitleOnly()
 		q = &titled
-		if owed.About == state.NoteNotTyped { // its reason may quote a dialog
+		if owed.About == state.NoteNotTyped || owed.About == state.NoteStillKept && owed.Seen != "" { // its reason may quote a dialog
 			owed.Seen = "the terminal shows something else"
 		}
 	}

@@ -133,6 +133,7 @@ type try struct {
 	next  time.Time // no try before
 	tries int       // that changed nothing
 	offs  int       // tries running that found the dialog gone
+	why   string    // why nothing was typed the last time
 }
 
 // spoiled says that a person has to finish the dialog.
@@ -323,6 +324,7 @@ func (p *Poller) leaveToPerson(q *state.Question, out inject.Outcome) {
 // notTyped counts a try that changed nothing, and tells the thread why when it goes on. Off says that the dialog is not there.
 func (p *Poller) notTyped(s *served, q *state.Question, why string, off bool) {
 	t := &s.try
+	t.why = why
 	t.tries++
 	interval := p.config(configured{q.ProjectDir, s.Trusted}).PollInterval
 	t.next = p.Now().Add(min(time.Second<<min(t.tries-1, 8), max(interval, time.Second)))

@@ -172,6 +172,9 @@ const (
 	NoteGranted  = "granted"   // a yes for a while begins
 	// NoteHandedOver is about a dialog that was hidden, and stands in the terminal now.
 	NoteHandedOver = "handed over"
+
+	// NoteStillKept is about words that are kept for longer than two minutes.
+	NoteStillKept = "still kept"
 )
 
 // Question is something that a person was asked, and its whole life, as it stands in its file. The first block is the format
@@ -237,6 +240,7 @@ type Question struct {
 	PostedAt        *time.Time        `json:"posted_at,omitempty"`    // the server's clock
 	PostError       string            `json:"post_error,omitempty"`   // why it is not in the space yet, without secrets
 	Owes            []Owed            `json:"owes,omitempty"`         // notes that its thread is to be given
+	ToldKept        bool              `json:"told_kept,omitempty"`    // that its words are kept for long
 	ToldUnread      bool              `json:"told_unread,omitempty"`  // its thread was told that replies cannot be read
 	Printed         bool              `json:"printed,omitempty"`      // the waiting hook handed the answer to Claude Code
 	PrintedAt       *time.Time        `json:"printed_at,omitempty"`   // this machine's clock, UTC

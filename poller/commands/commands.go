@@ -224,15 +224,37 @@ func (r Room) stop(ctx context.Context, one *state.Session, c state.Command) str
 	case r.DryRun:
 		return "[Not used] The poller runs with --dry-run: nothing was pressed."
 	}
-	if err := Menu(r.Env, one).Run(ctx, one.TmuxPane, "esc", nil); err != nil {
+	menu := Menu(r.Env, one)
+	menu.Typed = r.lastTyped(ctx, one)
+	if err := menu.Run(ctx, one.TmuxPane, "esc", nil); err != nil {
 		return "[Not used] Claude was not seen to stop: " + r.short(err.Error()) + "."
 	}
 	told := "[Stopped] " + r.underWay(shot.Lines)
+	if _, s, err := Shot(ctx, one); err == nil && s.Shows == inject.Draft {
+		told += "\nA text stands in the input box of the terminal. " + gchat.EmptyBox
+	}
 	line := state.AuditLine{
 		Session: one.Name, Project: one.ProjectDir, Kind: "command", By: c.Sender, Replied: c.Text, Told: told,
 	}
 	r.Log.Once(state.Audit(r.Env, r.Log, line), "not in the audit log")
 	return told
+}
+
+// lastTyped is what was typed last into a session's terminal from Chat, where no key of a person came since; else "".
+func (r Room) lastTyped(ctx context.Context, one *state.Session) (words string) {
+	var at time.Time
+	qs, _, _ := state.QuestionsIn(r.stateDir(one)).OfSession(one.ID)
+	for _, q := range qs {
+		if q.Kind.Row().Prompt && q.Typing != nil && q.Typing.At.After(at) {
+			words, _ = q.Decision()
+			at = q.Typing.At
+		}
+	}
+	key, err := inject.Server{Socket: one.TmuxSocket}.LastTyped(ctx, one.TmuxPane)
+	if err != nil || !key.Before(at.Truncate(time.Second)) { // tmux tells whole seconds
+		return ""
+	}
+	return words
 }
 
 // Menu drives a session's own pane: it types where a text belongs, and interrupts Claude.

@@ -164,12 +164,17 @@ func (r Room) Work(ctx context.Context, id string) (done bool) {
 	return true
 }
 
+// stateDir is where what lets a session act is written.
+func (r Room) stateDir(one *state.Session) string {
+	// Without it the session began under an earlier version.
+	return cmp.Or(one.StateDir, state.SpareState(state.ForProject(r.Env, one.ProjectDir, true)))
+}
+
 // Instruct makes a record of words for Claude, as of a question that has this reply. The same message is one record, however
 // often it is read. Where a hook waits for the next instruction, the words are that: Chat may not have said yet that it has the
 // question, or a stranger replied to it first.
 func (r Room) Instruct(one *state.Session, c state.Command) error {
-	// Without it the session began under an earlier version.
-	dir := cmp.Or(one.StateDir, state.SpareState(state.ForProject(r.Env, one.ProjectDir, true)))
+	dir := r.stateDir(one)
 	_, space, _ := strings.Cut(one.Chat, "/")
 	id := state.MessageID("said", c.Message)
 	reply := state.Reply{

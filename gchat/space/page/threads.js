@@ -6,7 +6,8 @@ import { parseDecision } from './decision.js';
 
 // named are the messages that begin with a session's name: "[Done] orch-epic4 | 2026-02-21 10:45:23".
 const named = new Set(['Answered', 'Cancelled', 'Timeout', 'Done', 'Progress', 'BLOCKED', 'Heartbeat', 'Session Start',
-  'Session End', 'Error', 'Permission', 'Plan', 'Reminder', 'Subagent Done', 'Task Done', 'Notification', 'Waiting for you']);
+  'Session End', 'Error', 'Permission', 'Plan', 'Reminder', 'Subagent Done', 'Task Done', 'Turn Done',
+  'Notification', 'Waiting for you']);
 // waits are those that a person has to do something about, until the session goes on.
 const waits = new Set(['Permission', 'BLOCKED', 'Waiting for you']);
 // notes are about a reply. They say neither that a session goes on nor that something waits.
@@ -14,8 +15,8 @@ const notes = new Set(['Sent', 'Kept', 'Not used', 'Not read', 'Waiting', 'Look'
   'Status', 'Stopped', 'Muted', 'Help']);
 const reopens = new Set(['Not used', 'Not read']); // of the notes: what the reply was not taken for
 const answersCommand = new Set(['Screen', 'Status', 'Stopped', 'Muted', 'Help']);
-// beside are those that come while a dialog is open, too: from helpers, and about a question that is over.
-const beside = new Set(['Subagent Done', 'Task Done', 'Answered', 'Cancelled', 'Timeout', 'Digest', 'Setup', 'Verify']);
+// beside are those that come while something waits, too: from helpers, at the end of a turn, and about a question that is over.
+const beside = new Set(['Subagent Done', 'Task Done', 'Turn Done', 'Answered', 'Cancelled', 'Timeout', 'Digest', 'Setup', 'Verify']);
 const longestWait = 24 * 60 * 60 * 1000; // ms; a question ends after that time, too
 
 const programs = (t) => t.messages.filter((m) => !m.human && !notes.has(m.tag));

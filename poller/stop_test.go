@@ -1,0 +1,107 @@
+package poller
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"gchat-hooks/e2e/bound"
+	"gchat-hooks/inject"
+	"gchat-hooks/state"
+)
+
+// typed writes down words that were typed into the session's terminal.
+func (x *talk) typed(words string, at time.Time) {
+	x.t.Helper()
+	q := x.ask(func(q *state.Question) {
+		q.Kind, q.SessionID, q.ClaudeSessionID, q.Status = state.Said, x.id, x.id, state.Resolved
+		q.Questions = []state.Prompt{{Question: words}}
+		q.Answers, q.Typing = map[string]string{words: words}, &state.Typing{At: at, Last: "text", Keys: 1}
+		q.ResolvedAt = &at
+	})
+	x.session(x.id, func(s *state.Session) { s.StateDir = stateDirOf(q) })
+}
+
+// After a /stop before Claude's first output, Claude Code has the prompt in its box again. A key goes there only where that is what we
+// typed, to the last character, and no person was at the keyboard since.
+func TestAStopLeavesAPersonsTextInTheBox(t *testing.T) {
+	draft := func(text string) string {
+		return strings.Replace(boxed("❯ hello", "", "● Hello.", ""), "❯ \r", "❯ "+text+"\r", 1)
+	}
+	const spinner = "✻ Working… (3s)"
+	for name, c := range map[string]struct {
+		typed, stands string
+		attached      bool
+	}{
+		"typed in the terminal":    {"", "go ahead", false},
+		"another text":             {"go ahead", "go ahead!", false},
+		"another blank":            {"go ahead", "go  ahead", false},
+		"typed before":             {"hello", "go ahead", false},
+		"a person at the keyboard": {"go ahead", "go ahead", true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			x := newTalk(t, nil)
+			got := x.inPane(boxed("❯ go ahead", "", spinner), draft(c.stands))
+			if c.typed != "" {
+				x.typed(c.typed, time.Now().Add(-time.Minute))
+			}
+			if c.attached {
+				x.attach()
+			}
+			x.says("/stop", `[Stopped] the work on "go ahead"`, "A text stands in the input box of the terminal. To have messages")
+			if got() != "\x1b" {
+				t.Errorf("keys %q", got())
+			}
+		})
+	}
+}
+
+// attach has a person look at the session's pane.
+func (x *talk) attach() {
+	x.t.Helper()
+	socket, pane := x.tmux("person")
+	at := inject.Server{Socket: x.is().TmuxSocket}
+	look := "unset TMUX; exec tmux -u -S " + at.Socket + " attach"
+	if out, err := bound.Command(x.t, "tmux", "-S", socket, "respawn-pane", "-k", "-t", pane, look).CombinedOutput(); err != nil {
+		x.t.Fatalf("tmux: %v: %s", err, out)
+	}
+	bound.Until(x.t, "a person is attached", func() bool {
+		last, err := at.LastTyped(x.t.Context(), x.is().TmuxPane)
+		return err == nil && !last.IsZero()
+	})
+}
+
+// Words that are kept for two minutes are told of once more, with what a person can do; no more after that, also by another poller.
+func TestWhatIsKeptForLongIsSaidOnceMore(t *testing.T) {
+	for name, c := range map[string]struct {
+		screen, does string
+	}{
+		"a draft":     {strings.Replace(boxed("● Hello."), "❯ \r", "❯ half a thought\r", 1), "empty the box there (Ctrl-U), or send its text (Enter)"},
+		"a shell":     {"$ ", "/screen shows the terminal."},
+		"out of tmux": {"", "it comes with the end of the running turn. If Claude is idle, give it any prompt in the terminal"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			x := newTalk(t, nil)
+			if c.screen != "" {
+				x.inPane(c.screen, "")
+			}
+			now := time.Now()
+			x.p.Now = func() time.Time { return now }
+			x.reply(x.thread, "", "go on")
+			var told []string
+			for range 20 {
+				told = append(told, x.hears()...)
+				now = now.Add(20 * time.Second)
+			}
+			later := &talk{newReading(x.desk, &state.Question{Chat: x.r.chat}), x.thread, x.id}
+			later.p.Now = x.p.Now
+			told = append(told, later.hears()...)
+			if len(told) != 2 || !strings.HasPrefix(told[0], "[Kept]") || !strings.HasPrefix(told[1], "[Kept] Your message is still not with Claude") ||
+				!strings.Contains(told[1], c.does) || strings.Contains(told[1], "half a thought") {
+				t.Errorf("told %q", told)
+			}
+		})
+	}
+}
