@@ -136,7 +136,7 @@ func cardSize(card *chat.CardWithId) int {
 func (d *cardDraft) card(q *state.Question, how string) *chat.CardWithId {
 	header := &chat.GoogleAppsCardV1CardHeader{Title: q.Kind.Row().Called + how, Subtitle: brief(sessionOf(q), 200)}
 	if dir := cmp.Or(q.CWD, q.ProjectDir); dir != "" {
-		header.Subtitle += " · " + Line(brief(state.Clean(state.ForReview, dir), 200))
+		header.Subtitle += " · " + Line(brief(state.Review(state.ForReview, dir), 200))
 	}
 	header.Subtitle += machineOf(q, inCard)
 	return &chat.CardWithId{CardId: TapFunction, Card: &chat.GoogleAppsCardV1Card{Header: header, Sections: d.sections}}
@@ -210,8 +210,8 @@ func (d *cardDraft) permission(q *state.Question, line int) {
 	shown, hidden := excerpt(q.Shown, line)
 	d.code(shown)
 	buttons := d.decisions(q)
-	if hidden > 0 {
-		d.paragraph(fmt.Sprintf("(%d more lines)", hidden))
+	if hidden != "" {
+		d.paragraph("(" + hidden + ")")
 		buttons = append(buttons, d.button("Show all", choiceMore))
 	}
 	if q.TerminalOnly {

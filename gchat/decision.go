@@ -114,22 +114,28 @@ const (
 	shownLine             = 600    // bytes of a line, mostly
 )
 
-// excerpt is the beginning and the end of what a permission is asked for as a code block, with so many bytes of a line, and how
-// many lines are not shown whole.
-func excerpt(text string, most int) (shown string, hidden int) {
+// excerpt is the beginning and the end of what a permission is asked for as a code block,
+// with so many bytes of a line. hidden says what it leaves out; "" where that is nothing.
+func excerpt(text string, most int) (shown, hidden string) {
 	if text == "" {
-		return "", 0
+		return "", ""
 	}
 	lines := strings.Split(inBlock(text), "\n") // which makes it longer
+	cutLines, cutBytes := 0, 0
 	if between := len(lines) - shownFirst - shownLast; between > 0 {
+		cutLines = between
+		cutBytes = len(strings.Join(lines[shownFirst:shownFirst+between], "\n"))
 		lines = slices.Replace(lines, shownFirst, shownFirst+between, fmt.Sprintf("⋯ %d lines ⋯", between))
-		hidden = between
 	}
 	for i, l := range lines {
 		if len(l) > most {
 			lines[i] = ends(l, most)
-			hidden++
+			cutLines++
+			cutBytes += len(l) - most
 		}
+	}
+	if cutLines > 0 {
+		hidden = fmt.Sprintf("%d bytes in %d more lines", cutBytes, cutLines)
 	}
 	return fence + "\n" + strings.Join(lines, "\n") + "\n" + fence, hidden
 }
@@ -158,7 +164,7 @@ func ScreenText(header, screen string) string {
 func decisionHeader(kind string, q *state.Question) string {
 	header := "[" + kind + "] Session: " + sessionOf(q) + machineOf(q, inHeader)
 	if dir := cmp.Or(q.CWD, q.ProjectDir); dir != "" {
-		header += "\nFolder: " + field(state.Clean(state.ForReview, dir))
+		header += "\nFolder: " + field(state.Review(state.ForReview, dir))
 	}
 	return header
 }
@@ -169,8 +175,8 @@ func permissionText(q *state.Question, line int) string {
 	if shown != "" {
 		text += "\n" + shown
 	}
-	if hidden > 0 {
-		text += fmt.Sprintf("\n(%d more lines: reply \"more\")", hidden)
+	if hidden != "" {
+		text += "\n(" + hidden + ": reply \"more\")"
 	}
 	return text
 }

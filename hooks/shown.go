@@ -15,6 +15,8 @@ import (
 	"unicode/utf8"
 
 	"github.com/rogpeppe/go-internal/diff"
+	"golang.org/x/net/idna"
+	"golang.org/x/text/unicode/norm"
 
 	"gchat-hooks/inject"
 	"gchat-hooks/state"
@@ -71,18 +73,16 @@ func permissionShown(tool string, input json.RawMessage, folders ...string) (c s
 		was, note = writtenOver(file)
 		shown = diffOf(was, text("content"))
 	default:
-		about = cmp.Or(about, text("url"), text("description"))
-		var members bytes.Buffer // a line for each
-		shown, given = string(input), nil
-		deep := bytes.Count(input, []byte("["))+bytes.Count(input, []byte("{")) > mostDeep
-		if !deep && json.Indent(&members, input, "", "  ") == nil {
-			shown = members.String()
+		if !strings.HasPrefix(tool, "mcp__") { // a server's own words say nothing of what it does
+			about = cmp.Or(about, text("url"), text("description"))
 		}
+		shown, given = membersShown(input), nil
 	}
 	var notes []string
 	for _, member := range slices.Sorted(maps.Keys(in)) {
 		if given != nil && !given[member] {
-			notes = append(notes, member+": "+string(in[member]))
+			note := member + ": " + membersShown(in[member])
+			notes = append(notes, strings.Replace(note, ": \n", ":\n", 1))
 		}
 	}
 	if note != "" {
@@ -91,15 +91,41 @@ func permissionShown(tool string, input json.RawMessage, folders ...string) (c s
 	if given != nil && file != "" && (oneLine(about) != about || markup().MatchString(about)) { // a message's line alters it
 		notes = append(notes, "file: "+strconv.Quote(file))
 	}
-	for _, note := range notes {
-		shown = "‹" + note + "›\n" + shown
-	}
 	c.about, _ = visible(state.ForReview, about)
 	c.about = oneLine(c.about)
 	c.shown, c.whole = visible(state.ForReview, strings.TrimRight(shown, "\n"))
-	c.whole = c.whole && (file == "" || len(c.about) <= state.MostAbout)
+	for _, note := range notes {
+		text, whole := visible(state.ForReview, note)
+		c.shown = "‹" + text + "›\n" + c.shown
+		c.whole = c.whole && whole
+	}
+	c.whole = c.whole && len(c.shown) <= mostShown && (file == "" || len(c.about) <= state.MostAbout)
 	return c
 }
+
+// membersShown lays a tool's input out: a line for each member, and for a string with line
+// breaks a block of lines that begin with "|", as no other line does.
+func membersShown(input json.RawMessage) string {
+	isDeep := bytes.Count(input, []byte("["))+bytes.Count(input, []byte("{")) > mostDeep
+	var laidOut bytes.Buffer
+	if isDeep || json.Indent(&laidOut, input, "", "  ") != nil {
+		return string(input)
+	}
+	return linesOfText().ReplaceAllStringFunc(laidOut.String(), func(line string) string {
+		parts := linesOfText().FindStringSubmatch(line)
+		indent, member, literal := parts[1], parts[2], parts[3]
+		var text string
+		isExact := !strings.Contains(literal, `\ud`) // half of a pair of surrogates would become another sign
+		if !isExact || json.Unmarshal([]byte(literal), &text) != nil {
+			return line
+		}
+		return indent + member + "\n" + indent + "| " + strings.ReplaceAll(text, "\n", "\n"+indent+"| ")
+	})
+}
+
+// linesOfText matches a line of indented JSON that holds a string with a line break: its
+// indent, its member's name, and the string.
+var linesOfText = state.Pattern(`(?m)^( *)("(?:[^"\\]|\\.)*":|) ?("(?:[^"\\]|\\[^n])*\\n(?:[^"\\]|\\.)*"),?$`)
 
 // mainInput names the member of a tool's input that says what is going to happen.
 var mainInput = map[string]string{
@@ -131,12 +157,26 @@ func writtenOver(file string) (was, note string) {
 // visible is text in which all is seen, keys are masked, and the runs of blanks counted that push the end of a command out of
 // sight, of a length that is kept; whole says that it is all of it.
 func visible(place state.Place, text string) (shown string, whole bool) {
-	shown = state.Clean(place, state.MaskKeys(shorter(text)))
+	begin, end, left := cutMiddle(text)
+	shown = seen(place, begin)
+	if left > 0 {
+		shown += fmt.Sprintf("\n‹%d bytes are not shown›\n", left) + seen(place, end)
+	}
+	if begin, end, also := cutMiddle(shown); also > 0 { // marks make it longer
+		left += also
+		shown = begin + fmt.Sprintf("\n‹%d bytes are not shown›\n", also) + end
+	}
+	return shown, left == 0
+}
+
+// seen is text in which all is seen; see visible.
+func seen(place state.Place, text string) string {
+	if place == state.ForReview {
+		text = hostsAsASCII(text)
+	}
+	shown := state.Review(place, text)
 	if place == state.ForReview {
 		shown = lettersAlike(shown)
-		shown = noOption().ReplaceAllStringFunc(shown, func(begin string) string {
-			return strings.NewReplacer("–", "‹U+2013›", "—", "‹U+2014›").Replace(begin)
-		})
 	}
 	shown = noLonger().ReplaceAllStringFunc(shown, func(end string) string {
 		return strings.NewReplacer(" ", "‹U+0020›", "\t", "‹U+0009›").Replace(end)
@@ -144,16 +184,34 @@ func visible(place state.Place, text string) (shown string, whole bool) {
 	shown = manyBreaks().ReplaceAllStringFunc(shown, func(run string) string {
 		return fmt.Sprintf("\n‹%d blank lines›\n", strings.Count(run, "\n")-1)
 	})
-	shown = shorter(manyBlanks().ReplaceAllStringFunc(shown, func(run string) string {
+	return manyBlanks().ReplaceAllStringFunc(shown, func(run string) string {
 		return fmt.Sprintf(" ‹%d blanks› ", utf8.RuneCountInString(run))
-	}))
-	return shown, len(text) <= mostShown && !strings.Contains(shown, notShown)
+	})
 }
 
-// lettersAlike writes out the letters that look like those of ASCII, in words that have both: a name that begins with a Cyrillic
-// "a" is another name.
+// hostsAsASCII writes the hosts of addresses as they are looked up: in Punycode, where they
+// are not ASCII.
+func hostsAsASCII(text string) string {
+	if !strings.ContainsFunc(text, isForeign) { // mostly
+		return text
+	}
+	return hostOfAddress().ReplaceAllStringFunc(text, func(address string) string {
+		parts := hostOfAddress().FindStringSubmatch(address)
+		host, err := idna.Lookup.ToASCII(parts[2])
+		if err != nil {
+			return address
+		}
+		return parts[1] + host
+	})
+}
+
+func isForeign(r rune) bool { return r >= utf8.RuneSelf }
+
+// lettersAlike writes out foreign letters and digits that could pass for ASCII's: those in a
+// word that has both, unless they are an ASCII letter with an accent, and all of a word in
+// which each looks like ASCII. A name that begins with a Cyrillic "a" is another name.
 func lettersAlike(text string) string {
-	if !strings.ContainsFunc(text, isAlike) { // mostly
+	if !strings.ContainsFunc(text, isForeign) { // mostly
 		return text
 	}
 	var b strings.Builder
@@ -162,9 +220,11 @@ func lettersAlike(text string) string {
 		if end < 0 {
 			end = len(text)
 		}
-		both := strings.ContainsFunc(text[:end], func(r rune) bool { return r < utf8.RuneSelf && unicode.IsLetter(r) })
-		for _, r := range text[:end] {
-			if both && isAlike(r) {
+		word := text[:end]
+		isMixed := strings.ContainsFunc(word, func(r rune) bool { return !isForeign(r) })
+		isPosing := !isMixed && !strings.ContainsFunc(word, func(r rune) bool { return !state.LooksASCII(r) })
+		for _, r := range word {
+			if isPosing || isMixed && isOdd(r) {
 				fmt.Fprintf(&b, "‹U+%04X›", r)
 			} else {
 				b.WriteRune(r)
@@ -177,17 +237,28 @@ func lettersAlike(text string) string {
 	return b.String()
 }
 
-// isAlike says whether a letter is of a script with such letters, a mathematical one, or the sign for Kelvin.
-func isAlike(r rune) bool {
-	return r >= utf8.RuneSelf && unicode.In(r, unicode.Greek, unicode.Cyrillic, unicode.Armenian, unicode.Cherokee,
-		unicode.Coptic, unicode.Lisu) || r >= 0x1d400 && r <= 0x1d7ff || r == '\u212a'
+// isOdd reports whether a letter or digit is written out in a word that has ASCII, too. An
+// accent is none, nor is a letter of ASCII with one. Scripts that are written without blanks
+// stand beside ASCII in ordinary text.
+func isOdd(r rune) bool {
+	if !isForeign(r) || unicode.IsMark(r) {
+		return false
+	}
+	if unicode.In(r, unicode.Han, unicode.Hiragana, unicode.Katakana, unicode.Hangul, unicode.Bopomofo) {
+		return state.LooksASCII(r)
+	}
+	letter, size := utf8.DecodeRuneInString(norm.NFD.String(string(r)))
+	accents := norm.NFD.String(string(r))[size:]
+	return isForeign(letter) || accents == ""
 }
 
 var (
 	manyBreaks = state.Pattern(`\n(?:[\t\pZ]*\n){4,}`)
-	noOption   = state.Pattern(`(?m)(?:^|[\s"'=])[–—]+[A-Za-z]`) // a long dash before a word makes no option of it
-	noLonger   = state.Pattern(`(?m)\\[\t ]+$`)                  // with a blank behind it, a backslash ends no line for a shell
+	noLonger   = state.Pattern(`(?m)\\[\t ]+$`) // with a blank behind it, a backslash ends no line for a shell
 	manyBlanks = state.Pattern(`[\t\pZ]{40,}`)
+
+	// hostOfAddress matches what begins an address, and its host: behind a name and password, before a port.
+	hostOfAddress = state.Pattern(`((?i)[a-z][a-z0-9+.-]*://(?:[^\s/?#"'@]*@)?)([^\s/?#"'@:\\\x60]+)`)
 )
 
 // shownPath is a path as a person has to see it: where it leads, whatever links are in it, from the first folder where it is
@@ -274,16 +345,15 @@ func diffOf(was, is string) string {
 // oneLine is a text with its white space, line breaks too, as single spaces.
 func oneLine(s string) string { return strings.Join(strings.Fields(s), " ") }
 
-// notShown ends the note about what is left out of a text.
-const notShown = " bytes are not shown›"
-
-// shorter keeps the beginning and the end of what is too long.
-func shorter(s string) string {
+// cutMiddle is the beginning and the end of what is too long, and how many bytes it leaves
+// out between them.
+func cutMiddle(s string) (begin, end string, left int) {
 	if len(s) <= mostShown {
-		return s
+		return s, "", 0
 	}
 	const half = mostShown / 2
-	return strings.ToValidUTF8(fmt.Sprintf("%s\n‹%d%s\n%s", s[:half], len(s)-2*half, notShown, s[len(s)-half:]), "")
+	begin, end = strings.ToValidUTF8(s[:half], ""), strings.ToValidUTF8(s[len(s)-half:], "")
+	return begin, end, len(s) - 2*half
 }
 
 // alwaysAllows says in Claude Code's words what it would allow from now on; "" where that is nothing, or of a kind that this

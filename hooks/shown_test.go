@@ -36,21 +36,33 @@ func TestPermissionShown(t *testing.T) {
 		tool, about, shown string
 		input              map[string]any
 	}{
-		"a command":      {"Bash", "Clean up", "rm -rf build", map[string]any{"command": "rm -rf build", "description": "Clean up"}},
-		"an edit":        {"Edit", "a.txt", " x\n a\n b\n-c\n+C\n d", map[string]any{"file_path": file, "old_string": "x\na\nb\nc\nd", "new_string": "x\na\nb\nC\nd"}},
-		"a file anew":    {"Write", "a.txt", " one\n two\n-three\n+3\n four\n five", map[string]any{"file_path": file, "content": "one\ntwo\n3\nfour\nfive\n"}},
-		"a new file":     {"Write", "b/c.txt", "+x\n+y", map[string]any{"file_path": filepath.Join(dir, "b/c.txt"), "content": "x\ny\n"}},
-		"elsewhere":      {"Write", "/etc/x (outside of the folder)", "+x", map[string]any{"file_path": "/etc/x", "content": "x"}},
-		"an address":     {"WebFetch", "https://x/", "{\n  \"prompt\": \"read it\",\n  \"url\": \"https://x/\"\n}", map[string]any{"url": "https://x/", "prompt": "read it"}},
-		"another tool":   {"mcp__db__drop", "", "{\n  \"table\": \"a\\nforce: true\"\n}", map[string]any{"table": "a\nforce: true"}},
+		"a command":     {"Bash", "Clean up", "rm -rf build", map[string]any{"command": "rm -rf build", "description": "Clean up"}},
+		"an edit":       {"Edit", "a.txt", " x\n a\n b\n-c\n+C\n d", map[string]any{"file_path": file, "old_string": "x\na\nb\nc\nd", "new_string": "x\na\nb\nC\nd"}},
+		"a file anew":   {"Write", "a.txt", " one\n two\n-three\n+3\n four\n five", map[string]any{"file_path": file, "content": "one\ntwo\n3\nfour\nfive\n"}},
+		"a new file":    {"Write", "b/c.txt", "+x\n+y", map[string]any{"file_path": filepath.Join(dir, "b/c.txt"), "content": "x\ny\n"}},
+		"elsewhere":     {"Write", "/etc/x (outside of the folder)", "+x", map[string]any{"file_path": "/etc/x", "content": "x"}},
+		"an address":    {"WebFetch", "https://x/", "{\n  \"prompt\": \"read it\",\n  \"url\": \"https://x/\"\n}", map[string]any{"url": "https://x/", "prompt": "read it"}},
+		"another tool":  {"mcp__db__drop", "", "{\n  \"table\":\n  | a\n  | force: true\n}", map[string]any{"table": "a\nforce: true"}},
+		"its own words": {"mcp__db__drop", "", "{\n  \"description\": \"Read a table\",\n  \"url\": \"https://x\"\n}", map[string]any{"description": "Read a table", "url": "https://x"}},
+		"code in a member": {"Workflow", "", "{\n  \"list\": [\n    {\n      \"n\\ne\": 1,\n      \"s\":\n      | \\ \"a\",\n      | \n      | b\n    }\n  ],\n  \"script\":\n  | x()\n  | y()\n}", map[string]any{
+			"script": "x()\ny()", "list": []any{map[string]any{"n\ne": 1, "s": "\\ \"a\",\n\nb"}}}},
+		"a block in a note": {"Bash", "", "‹other:\n| a\n| b›\nls", map[string]any{"command": "ls", "other": "a\nb"}},
+		"marks of ours":     {"Bash", "", "ls ‹U+2039›U+0020‹U+203A› ghp_‹U+2022›‹U+2022›‹U+2022› ‹U+22EF›", map[string]any{"command": "ls ‹U+0020› ghp_••• ⋯"}},
+		"hosts": {"Bash", "", "curl https://xn--80ak6aa92e.com:8/x https://u@xn--80ak6aa92e.com https://evil.example/p ‹U+0430›‹U+0440›‹U+0440›‹U+04CF›‹U+0435›.com https://a.example/é", map[string]any{
+			"command": "curl https://аррӏе.com:8/x https://u@аррӏе.com https://evil。example/p аррӏе.com https://a.example/é"}},
+		"more letters alike": {"Bash", "", "‹U+0261›it c‹U+0251›t ‹U+217C›s ‹U+1D04›at ‹U+A731›udo g‹U+1040›‹U+1040›gle chm‹U+0966›d g‹U+0131›t ‹U+2113›s ma‹U+212A›e 1‹U+FF10›", map[string]any{
+			"command": "ɡit cɑt ⅼs ᴄat ꜱudo g၀၀gle chm०d gıt ℓs ma\u212ae 1０"}},
+		"more signs alike": {"Bash", "", "‹U+2032› ‹U+02BC› ‹U+02CB› ‹U+FF1B› ‹U+FF5C› ‹U+A78A›", map[string]any{"command": "′ ʼ ˋ ； ｜ ꞊"}},
+		"words of people": {"Bash", "", "git commit -m 'Gro‹U+00DF›, älter, déjà vu, ‹U+0142›ódź: Привет мир 版本 v2版本 한국어 नमस्ते 🚀👍🏽'", map[string]any{
+			"command": "git commit -m 'Groß, älter, déjà vu, łódź: Привет мир 版本 v2版本 한국어 नमस्ते 🚀👍🏽'"}},
 		"right to left":  {"Bash", "", "rm -rf ‹U+05D0›/‹U+05D1› 1", map[string]any{"command": "rm -rf א/ב 1"}},
 		"line ends":      {"Bash", "", "ls‹U+000D›\nrm x", map[string]any{"command": "ls\r\nrm x"}},
 		"control":        {"Bash", "", "echo ‹U+001B›[2J‹U+000D›x‹U+202E›y r‹U+200D›m", map[string]any{"command": "echo \x1b[2J\rx\u202ey r\u200dm"}},
 		"blank lines":    {"Bash", "", "ls\n‹40 blank lines›\nrm -rf /", map[string]any{"command": "ls\n" + strings.Repeat(" \n", 40) + "rm -rf /"}},
 		"blanks":         {"Bash", "", "ls ‹5000 blanks› ; rm -rf /", map[string]any{"command": "ls" + strings.Repeat(" ", 5000) + "; rm -rf /"}},
 		"no longer line": {"Bash", "", "echo \\‹U+0020›\nrm x \\\n-f", map[string]any{"command": "echo \\ \nrm x \\\n-f"}},
-		"letters alike":  {"Bash", "", "curl ‹U+0430›pple.com # Привет, мир: x=µs Goで", map[string]any{"command": "curl аpple.com # Привет, мир: x=µs Goで"}},
-		"signs alike": {"Bash", "", "rsync ‹U+2013›n ‹U+2014›del x – y 1–2 ‹U+2011›n a‹U+2215›b x>‹U+0338›y ‹U+037E› e\u0301 ñ", map[string]any{
+		"letters alike":  {"Bash", "", "curl ‹U+0430›pple.com # Привет, мир: x=‹U+00B5›s Goで", map[string]any{"command": "curl аpple.com # Привет, мир: x=µs Goで"}},
+		"signs alike": {"Bash", "", "rsync ‹U+2013›n ‹U+2014›del x ‹U+2013› y 1‹U+2013›2 ‹U+2011›n a‹U+2215›b x>‹U+0338›y ‹U+037E› e\u0301 ñ", map[string]any{
 			"command": "rsync –n —del x – y 1–2 ‑n a∕b x>\u0338y \u037e e\u0301 ñ"}},
 		"hidden joiners": {"Bash", "", "ls ‹U+200D›" + "\n‹U+200D›\nrm", map[string]any{"command": "ls \u200d\n\u200d\nrm"}},
 		"a key":          {"Bash", "", "TOKEN=ghp_••• ./run", map[string]any{"command": "TOKEN=ghp_abcdefghij0123456789 ./run"}},
@@ -162,7 +174,7 @@ func TestWhatIsTooLongIsNotWhole(t *testing.T) {
 		"Write": {"file_path": file, "content": is.String()},
 	} {
 		input, _ := json.Marshal(in)
-		if c := permissionShown(name, input, dir); c.whole || !strings.Contains(c.shown, notShown) {
+		if c := permissionShown(name, input, dir); c.whole || !strings.Contains(c.shown, " bytes are not shown›") {
 			t.Errorf("%s: whole %v, %d bytes", name, c.whole, len(c.shown))
 		}
 	}

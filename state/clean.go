@@ -64,7 +64,7 @@ const (
 	otherBlank              // looks like a blank, and is none
 	unknown                 // private, or not assigned: a font may show nothing
 	invalid                 // a byte that is not UTF-8
-	alike                   // looks like a sign that a shell or a path acts upon, or changes how one looks
+	alike                   // punctuation that is not ASCII's, or looks like a sign of ASCII, or changes how one looks
 	kinds
 	seen = kinds
 )
@@ -83,12 +83,45 @@ var rightToLeftBlocks = &unicode.RangeTable{
 	R32: []unicode.Range32{{0x10800, 0x10fff, 1}, {0x1e800, 0x1efff, 1}},
 }
 
-// signsAlike look like / \ - . : ; | ! or `, and are none of them.
-var signsAlike = &unicode.RangeTable{R16: []unicode.Range16{
-	{0x1c0, 0x1c0, 1}, {0x1c3, 0x1c3, 1}, {0x37e, 0x37e, 1}, {0x589, 0x589, 1}, {0x1fef, 0x1fef, 1}, {0x2010, 0x2011, 1},
-	{0x2024, 0x2024, 1}, {0x2044, 0x2044, 1}, {0x2212, 0x2212, 1}, {0x2215, 0x2216, 1}, {0x2223, 0x2223, 1}, {0x2236, 0x2236, 1},
-	{0x29f5, 0x29f5, 1}, {0x29f8, 0x29f8, 1}, {0xa4f8, 0xa4f8, 1}, {0xa789, 0xa789, 1}, {0xff0e, 0xff0f, 1}, {0xff3c, 0xff3c, 1},
+// widths are the wide and narrow forms of signs, and modifiers that stand alone.
+var widths = &unicode.RangeTable{R16: []unicode.Range16{
+	{0x2c2, 0x2df, 1}, {0xa789, 0xa78a, 1}, {0xff01, 0xff0f, 1}, {0xff1a, 0xff20, 1},
+	{0xff3b, 0xff40, 1}, {0xff5b, 0xff65, 1}, {0xffe0, 0xffee, 1},
 }}
+
+// clicks are letters that look like | and !, and one like a full stop.
+var clicks = &unicode.RangeTable{R16: []unicode.Range16{
+	{0x1c0, 0x1c0, 1}, {0x1c3, 0x1c3, 1}, {0xa4f8, 0xa4f8, 1},
+}}
+
+// LooksASCII reports whether a character that is not ASCII's looks like one, or like several.
+func LooksASCII(r rune) bool { return unicode.Is(looksASCII, r) }
+
+// reviewMarks and planMarks write out the signs of the marks that we put into text for a
+// person who decides. A plan's lists have bullets.
+var (
+	reviewMarks = strings.NewReplacer("‹", "‹U+2039›", "›", "‹U+203A›", "•", "‹U+2022›", "⋯", "‹U+22EF›")
+	planMarks   = strings.NewReplacer("‹", "‹U+2039›", "›", "‹U+203A›")
+)
+
+// isSignAlike reports whether a character could pass for a sign that a shell or a path
+// has: all punctuation that is not ASCII's. Signs of our own marks are for Review.
+func isSignAlike(r rune) bool {
+	isLetter := unicode.In(r, unicode.L, unicode.N) && !unicode.In(r, unicode.Lm, clicks)
+	isSign := unicode.IsPunct(r) || unicode.Is(widths, r) || !isLetter && LooksASCII(r)
+	return isSign && !strings.ContainsRune("‹›•⋯", r)
+}
+
+// Review is foreign text for a person who is asked to allow it, at ForReview or ForPlan:
+// all of it is seen, keys of known makers are masked, and no sign in it passes for a mark
+// of ours.
+func Review(place Place, text string) string {
+	marks := reviewMarks
+	if place == ForPlan {
+		marks = planMarks
+	}
+	return Clean(place, MaskKeys(marks.Replace(text)))
+}
 
 func kindOf(r rune) kind {
 	switch {
@@ -113,7 +146,7 @@ func kindOf(r rune) kind {
 		return otherBlank
 	case !unicode.IsGraphic(r):
 		return unknown
-	case unicode.Is(signsAlike, r):
+	case isSignAlike(r):
 		return alike
 	}
 	return seen

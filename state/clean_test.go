@@ -25,7 +25,9 @@ func TestClean(t *testing.T) {
 		in, want string
 	}{
 		{"plain", places, "rm -rf ~; $(x) `y` \"q\" 'q' {} <a> \\ -t C-c Enter\n  é 漢 €", "rm -rf ~; $(x) `y` \"q\" 'q' {} <a> \\ -t C-c Enter\n  é 漢 €"},
-		{"emoji", places, "👩\u200d💻 👩\u200d👩\u200d👧\u200d👦 👩🏽\u200d💻 ❤️\u200d🔥 🏳️\u200d🌈 1️⃣ #️⃣ ✔︎ 👍🏽 ‼️ ™️ 🙂\u200d↔️", "👩\u200d💻 👩\u200d👩\u200d👧\u200d👦 👩🏽\u200d💻 ❤️\u200d🔥 🏳️\u200d🌈 1️⃣ #️⃣ ✔︎ 👍🏽 ‼️ ™️ 🙂\u200d↔️"},
+		{"signs of two", same(ForChat, ForPlan), "‼\ufe0f", "‼\ufe0f"},
+		{"signs of two", same(ForReview), "‼\ufe0f", "‹U+203C›‹U+FE0F›"},
+		{"emoji", places, "👩\u200d💻 👩\u200d👩\u200d👧\u200d👦 👩🏽\u200d💻 ❤️\u200d🔥 🏳️\u200d🌈 1️⃣ #️⃣ ✔︎ 👍🏽 ™️ 🙂\u200d↔️", "👩\u200d💻 👩\u200d👩\u200d👧\u200d👦 👩🏽\u200d💻 ❤️\u200d🔥 🏳️\u200d🌈 1️⃣ #️⃣ ✔︎ 👍🏽 ™️ 🙂\u200d↔️"},
 		{"Hindi", places, "क्\u200dष", "क्\u200dष"},
 		{"accents", places, "e\u0301 ñ Ünïcode", "e\u0301 ñ Ünïcode"},
 		{"other blanks", same(ForChat, ForAgent, ForTyping, ForTerminal, ForJSON, ForPlan), "a\u00a0b\u3000c", "a\u00a0b\u3000c"},
