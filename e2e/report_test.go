@@ -202,3 +202,30 @@ func median(ds []time.Duration) time.Duration {
 	slices.Sort(ds)
 	return ds[len(ds)/2]
 }
+
+// The end of a command in the background is reported once, with its exit code; that of an agent only as an agent's.
+func TestACommandInTheBackgroundReportsItsEnd(t *testing.T) {
+	eachClaude(t, both, func(t *testing.T, c claude) {
+		job := call("Bash", map[string]any{"command": "sleep 3; exit 3", "description": "a long & <odd> job", "run_in_background": true})
+		h := reporting(t)
+		h["UserPromptSubmit"] = h["SubagentStop"]
+		script := append(helped(c, "The sub work."), turn{say("The agent is done."), job}, turn{say("It runs.")}, turn{say("I saw it end.")})
+		b := bridged(t, c, config{Hooks: h, Args: []string{"--allowedTools", "Bash"}, Script: script})
+		b.Prompt("go ahead")
+		b.await("[Task Done]", "a long & ‹odd> job", "exit code 3")
+		b.WaitScreen("I saw it end.")
+		b.Quit()
+		b.await("[Session End]")
+		for beginning, want := range map[string]int{"[Task Done]": 1, "[Subagent Done]": 1} {
+			n := 0
+			for _, m := range b.chat.Messages() {
+				if strings.HasPrefix(m.Text, beginning) {
+					n++
+				}
+			}
+			if n != want {
+				t.Errorf("%s: %d", beginning, n)
+			}
+		}
+	})
+}

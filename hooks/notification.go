@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"html"
 	"slices"
 	"strings"
 
@@ -38,6 +39,8 @@ type notice struct {
 	Title Words `json:"title"`
 	Body  Words `json:"body"`
 	Agent Words `json:"agent_name"`
+
+	Task string `json:"-"` // the id of a task that has ended; "" where none is told
 }
 
 // readNotice reads the events that something is told by; Type is "" when this one tells nothing.
@@ -49,6 +52,8 @@ func readNotice(e *Event) (n notice) {
 			return notice{Type: e.Notification, Title: e.Title, Body: e.Message}
 		}
 		_ = json.Unmarshal(e.Old, &n) // what is absent, or in an unknown form, has no type
+	case "UserPromptSubmit":
+		return readTaskEnd(string(e.Prompt))
 	case "SubagentStop":
 		if e.AgentType != "" || last != "" { // else a helper of Claude Code's own
 			return notice{Type: "subagent_complete", Title: "Subagent completed task", Agent: e.AgentType, Body: Words(last)}
@@ -58,6 +63,25 @@ func readNotice(e *Event) (n notice) {
 		return notice{Type: "error", Body: Words(strings.Join(nonEmpty(string(e.Error), what), ": "))}
 	}
 	return n
+}
+
+// readTaskEnd reads what Claude is told of a background task that has ended: Claude Code gives it as a prompt. It does so
+// at once on 2.1.332; on 2.1.197 only where it begins a turn. SubagentStop tells of an agent. What has no status goes on,
+// or is a hook that wakes the session.
+func readTaskEnd(prompt string) notice {
+	if !strings.HasPrefix(prompt, "<task-notification>") {
+		return notice{}
+	}
+	member := func(name string) string {
+		_, after, _ := strings.Cut(prompt, "<"+name+">")
+		text, _, _ := strings.Cut(after, "</"+name+">")
+		return html.UnescapeString(text)
+	}
+	summary := shorten(member("summary"), shownBytes, shownLines)
+	if member("status") == "" || strings.HasPrefix(summary, `Agent "`) {
+		return notice{}
+	}
+	return notice{Type: "background_task_complete", Title: Words(summary), Task: member("task-id")}
 }
 
 // notification is gchat-notification-dispatch: what a session has to tell goes to its thread. It prints nothing, and a
@@ -84,9 +108,13 @@ func (h *Hook) notification(_ context.Context, e *Event) error {
 		}
 	}
 	about, text := noticeText(e, n, to)
-	return h.put(e, &state.Message{Report: &state.Report{
+	m := &state.Message{Report: &state.Report{
 		Type: to.typ, Kind: to.kind, Prefix: to.prefix, Session: h.Env("CLAUDE_SESSION_ID"), About: about, Text: text,
-	}}, config.ReportOn)
+	}}
+	if n.Task != "" { // another task may end with the same words
+		m.Key = state.MessageID("task", e.SessionID, n.Task)
+	}
+	return h.put(e, m, config.ReportOn)
 }
 
 // put puts a report of this event's session into the outbox; see config.PutReport.

@@ -55,6 +55,16 @@ func TestNotificationRoutes(t *testing.T) {
 		return setMembers(t, payload(t, "single-07-Stop"), append([]any{"hook_event_name", "StopFailure", "last_assistant_message",
 			nil}, kv...)...)
 	}
+	prompt := func(words string) []byte { return payload(t, "single-02-UserPromptSubmit", "prompt", words) }
+	// As 2.1.332 and 2.1.197 tell of the end of a task.
+	task := func(status, summary string) []byte {
+		if status != "" {
+			status = "<status>" + status + "</status>\n"
+		}
+		return prompt("<task-notification>\n<task-id>b1</task-id>\n<tool-use-id>toolu_1</tool-use-id>\n" +
+			"<output-file>/tmp/tasks/b1.output</output-file>\n" + status +
+			"<summary>" + summary + "</summary>\n</task-notification>")
+	}
 	const body = "The tdd-test-engineer subagent has completed its task."
 	for name, c := range map[string]struct {
 		event  []byte
@@ -106,6 +116,16 @@ func TestNotificationRoutes(t *testing.T) {
 		"subagent without a type":  {stop("agent_type", ""), "", "[Subagent Done] orch-epic4\nSubagent completed task\nsub text"},
 		"Claude Code's own helper": {stop("agent_type", "", "last_assistant_message", nil), "", ""},
 
+		"background command": {task("completed", `Background command "a long job" completed (exit code 0)`), "",
+			"[Task Done] orch-epic4\nBackground command \"a long job\" completed (exit code 0)"},
+		"background command that failed": {task("failed", `Background command "a &amp;&amp; &lt;b&gt;" failed with exit code 3`), "",
+			"[Task Done] orch-epic4\nBackground command \"a && <b>\" failed with exit code 3"},
+		"background agent":             {task("completed", `Agent "help" finished`), "", ""}, // SubagentStop tells of it
+		"background command, off":      {task("completed", "Done"), `{"reports":{"task_done":"off"}}`, ""},
+		"a task that goes on":          {task("", "Monitor event"), "", ""},
+		"a person's prompt":            {prompt("go ahead"), "", ""},
+		"a person's prompt about that": {prompt("What is <task-notification>\n<status>completed</status>"), "", ""},
+
 		"failure": {failure("error", "rate_limit", "error_details", "429 Too Many Requests"), "",
 			"[Error] orch-epic4\nAn error occurred that requires attention.\nrate_limit: 429 Too Many Requests"},
 		"failure in words": {failure("error", "server_error", "last_assistant_message", "API Error: 500"), "",
@@ -134,6 +154,17 @@ func TestNotificationRoutes(t *testing.T) {
 			m.wantReports(c.want)
 		})
 	}
+}
+
+// Two tasks of one name that end within a minute are two.
+func TestTasksOfOneNameAreToldEach(t *testing.T) {
+	m := newMachine(t)
+	for _, id := range []string{"b1", "b2", "b2"} { // Claude Code may deliver one twice
+		m.run(notifyHook, payload(t, "single-02-UserPromptSubmit", "prompt", "<task-notification>\n<task-id>"+id+"</task-id>\n"+
+			"<status>completed</status>\n<summary>Background command \"test\" completed</summary>\n</task-notification>"))
+	}
+	const told = "[Task Done] orch-epic4\nBackground command \"test\" completed"
+	m.wantReports(told, told)
 }
 
 func TestNotificationsOfASession(t *testing.T) {

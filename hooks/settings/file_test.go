@@ -96,7 +96,7 @@ func TestOnDisk(t *testing.T) {
 	if names := beside(t, f); !slices.Equal(names, []string{"settings.json"}) {
 		t.Errorf("beside it: %q", names)
 	}
-	if c := uninstalled(t, f); c.Hooks != 22 || get(t, f.Path) != content {
+	if c := uninstalled(t, f); c.Hooks != 23 || get(t, f.Path) != content {
 		t.Errorf("uninstall of %d hooks leaves %q", c.Hooks, get(t, f.Path))
 	}
 	if c := uninstalled(t, f); !c.Nothing() || len(beside(t, f)) != 1 {

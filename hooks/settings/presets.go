@@ -59,6 +59,7 @@ var table = []struct {
 	{"approve", Hook{"UserPromptSubmit", "", "gchat-session-event", quick, false}},
 
 	{"notify", Hook{"Notification", "", "gchat-notification-dispatch", quick, false}},
+	{"notify", Hook{"UserPromptSubmit", "", "gchat-notification-dispatch", quick, false}},
 	{"notify", Hook{"SubagentStop", "", "gchat-notification-dispatch", quick, false}},
 	{"notify", Hook{"StopFailure", "", "gchat-notification-dispatch", quick, false}},
 	{"report", Hook{"SessionStart", "", "gchat-session-event", quick, false}},

@@ -43,6 +43,7 @@ func TestPresets(t *testing.T) {
 		"UserPromptSubmit gchat-session-event 10")
 	report := slices.Concat(answer, []string{
 		"Notification gchat-notification-dispatch 10",
+		"UserPromptSubmit gchat-notification-dispatch 10",
 		"SubagentStop gchat-notification-dispatch 10",
 		"StopFailure gchat-notification-dispatch 10",
 		"SessionStart gchat-session-event 10",
@@ -72,7 +73,7 @@ func TestPresets(t *testing.T) {
 		{[]string{"wake", "answer", "report"}, slices.Concat(report, wake)},
 		{[]string{"approve"}, approve}, {[]string{"answer", "approve"}, approve},
 		{[]string{"report", "approve"}, slices.Concat(approve, report[7:])},
-		{[]string{"approve", "system3"}, slices.Concat(approve, report[7:], system3[13:15])},
+		{[]string{"approve", "system3"}, slices.Concat(approve, report[7:], system3[14:16])},
 	} {
 		if got := words(newest(t, test.presets...)); !slices.Equal(got, test.want) {
 			t.Errorf("%q:\n%s", test.presets, strings.Join(got, "\n"))
