@@ -415,6 +415,9 @@ func (r *statusReport) text() string {
 
 func (p pollerStatus) words(now time.Time) string {
 	who := fmt.Sprintf("pid %d, on %s", p.PID, p.Machine)
+	if p.DryRun {
+		who += ", a dry run: nothing is typed into any session"
+	}
 	switch {
 	case p.Silent:
 		return fmt.Sprintf("poller stopped: %s, no sign of life for %s: fg in its terminal, or end it", who, ago(now.Sub(p.Beat)))

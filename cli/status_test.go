@@ -198,6 +198,13 @@ func TestStatusTellsWhatThePollerMayNotRead(t *testing.T) {
 }
 
 // A session is seen when its transcript was written last, and not listed where its Claude Code has ended without a hook's word.
+func TestStatusNamesADryRun(t *testing.T) {
+	r := &statusReport{Pollers: []pollerStatus{{Heartbeat: state.Heartbeat{PID: 7, Daemon: true, DryRun: true, Machine: "vm"}}}}
+	if text := r.text(); !strings.Contains(text, "daemon: pid 7, on vm, a dry run: nothing is typed into any session") {
+		t.Errorf("it says %s", text)
+	}
+}
+
 func TestStatusOfSessions(t *testing.T) {
 	home := t.TempDir()
 	env := func(name string) string { return map[string]string{"HOME": home}[name] }

@@ -212,31 +212,39 @@ func TestTypedAnswerWhereTheHookWasKilled(t *testing.T) {
 	})
 }
 
-// What the daemon would have typed is said, and nothing is typed.
+// What the daemon would have typed is said, and nothing is typed, neither then nor when it has ended: that takes another reply. It is
+// so, too, for a session of other settings, which a poller of its own serves.
 func TestDryRunTypesNothing(t *testing.T) {
-	eachClaude(t, ours, func(t *testing.T, c claude) {
-		b := typed(t, c, turn{ask(deploy)}, thanks)
-		b.Prompt("go ahead")
-		b.WaitScreen("Rolling deployment")
-		var said bytes.Buffer
-		d := b.daemonTo(&said, "--dry-run")
-		d.polls()
-		b.reply(b.await("[AskUserQuestion]"), "2")
-		b.becomes("answered", func(q *state.Question) bool { return q.Status == state.Answered })
-		time.Sleep(time.Second) // nothing happens; how long that takes, nobody can say
-		if q := b.questions()[0]; q.Status != state.Answered || q.InjectionAttempted {
-			t.Errorf("%s, attempted %v", q.Status, q.InjectionAttempted)
-		}
-		d.cmd.Process.Signal(syscall.SIGTERM)
-		if err := d.wait(); err != nil {
-			t.Error(err)
-		}
-		if want := "project, pane " + b.Pane() + ": would type: Rolling deployment\n"; said.String() != want {
-			t.Errorf("it said %q, want %q", said.String(), want)
-		}
-		b.daemon()
-		b.told(1, "Rolling deployment")
-	})
+	t.Parallel()
+	for name, other := range map[string][]string{"same settings": nil, "other settings": {"ANTHROPIC_API_KEY=another"}} {
+		t.Run(name, func(t *testing.T) {
+			eachClaude(t, ours, func(t *testing.T, c claude) {
+				b := typed(t, c, turn{ask(deploy)}, thanks)
+				env := b.tmux.env
+				b.tmux.env = slices.Concat(env, other)
+				var said bytes.Buffer
+				d := b.daemonTo(&said, "--dry-run")
+				b.tmux.env = env
+				d.polls()
+				b.Prompt("go ahead")
+				b.WaitScreen("Rolling deployment")
+				q := b.await("[AskUserQuestion]")
+				b.reply(q, "2")
+				b.await("[Not used]", "--dry-run")
+				d.cmd.Process.Signal(syscall.SIGTERM)
+				if err := d.wait(); err != nil {
+					t.Error(err)
+				}
+				want := "project, pane " + b.Pane() + ": would type: Rolling deployment\n"
+				if other == nil && said.String() != want {
+					t.Errorf("it said %q, want %q", said.String(), want)
+				}
+				b.daemon()
+				b.reply(q, "3")
+				b.told(1, "Canary")
+			})
+		})
+	}
 }
 
 // Two dialogs queue; the second one's answer waits until its dialog is on the screen, however early it comes.

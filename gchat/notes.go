@@ -61,6 +61,8 @@ func NoteTexts(q *state.Question, owed state.Owed) []string {
 		text = "[Not read] Please answer in the terminal. Replies here cannot be read yet: " + clause(owed.Seen) + "."
 	case state.NoteStillKept:
 		text = stillKeptText(q, owed.Seen)
+	case state.NoteDryRun:
+		text = "[Not used] The poller runs with --dry-run: nothing is typed. Reply again when that has ended."
 	case state.NoteNotTyped:
 		text = notTypedText(q, owed.Seen)
 	}

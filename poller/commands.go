@@ -139,7 +139,7 @@ func (p *Poller) attendSessions(ctx context.Context) (needed bool) {
 }
 
 func (p *Poller) room() commands.Room {
-	return commands.Room{Env: p.Env, Log: p.Log, DryRun: p.DryRun, Config: p.personal(), Put: p.put, Now: p.Now}
+	return commands.Room{Env: p.Env, Log: p.Log, DryRun: p.isDryRun(), Config: p.personal(), Put: p.put, Now: p.Now}
 }
 
 // begin begins the session that a person asks for with /new, in any thread of ours, once: its id is made of the message.

@@ -51,6 +51,10 @@ func (p *Poller) typeNext(ctx context.Context, s *served, q *state.Question) {
 			return
 		}
 	}
+	if p.isDryRun() {
+		p.endDryRun(s, q, q.TmuxPane, "would type: "+words, 0)
+		return
+	}
 	one, action, last, why := p.readyFor(ctx, q, words)
 	// What was said after a /clear from Chat is for what its Claude Code has by now.
 	if one != nil && one.Reason != "clear" && commands.Left(state.SessionsIn(p.user), one) {
@@ -63,11 +67,6 @@ func (p *Poller) typeNext(ctx context.Context, s *served, q *state.Question) {
 	}
 	if why != "" {
 		p.notTyped(s, q, why, false)
-		return
-	}
-	if p.DryRun {
-		p.Log.Info().Str("question", q.QuestionID).Str("pane", one.TmuxPane).Msg("dry run")
-		s.try.next = p.Now().Add(state.MaxAge)
 		return
 	}
 	if _, err := state.UpdateQuestion(s.Path, func(q *state.Question) error {

@@ -124,6 +124,13 @@ func Run(ctx context.Context, o Options) error {
 		}
 	}
 	defer release(&p.Lock)
+	if p.DryRun {
+		mark, err := state.MarkDryRun(p.Env)
+		if err != nil {
+			return misconfigured(err)
+		}
+		defer mark.Unlock()
+	}
 	if p.Daemon || p.Once {
 		p.homes = p.stateFolders()
 		p.scan()
@@ -482,7 +489,8 @@ func (p *Poller) beat(keepAwake bool) {
 	}
 	p.beatAt = now
 	h := state.Heartbeat{
-		PID: os.Getpid(), Program: p.Self, Daemon: p.Daemon, Started: p.began.UTC(), Beat: now.UTC(), Awake: state.Awake(),
+		PID: os.Getpid(), Program: p.Self, Daemon: p.Daemon, DryRun: p.DryRun,
+		Started: p.began.UTC(), Beat: now.UTC(), Awake: state.Awake(),
 	}
 	for _, s := range p.index {
 		if s.q != nil && s.mine && s.q.Status.Open() {

@@ -207,22 +207,19 @@ func (p *Poller) typeAnswer(ctx context.Context, s *served) {
 		p.notTyped(s, q, err.Error(), false)
 		return
 	}
-	out := p.typist(s.Path).Answer(ctx, to, choices(q))
+	typist := p.typist(s.Path)
+	out := typist.Answer(ctx, to, choices(q))
 	if out.Keys > 0 {
 		p.Log.Info().Str("question", q.QuestionID).Str("session", q.SessionName).Str("pane", to.Pane).
 			Str("result", string(out.Result)).Int("keys", out.Keys).Str("why", out.Why).Msg("answer typed")
 	}
 	switch {
-	case p.DryRun:
+	case typist.DryRun:
 		would := "would type: " + strings.Join(out.Steps, ", ")
 		if out.Why != "" {
 			would = "would not type: " + out.Why
 		}
-		p.Log.Info().Str("question", q.QuestionID).Str("pane", to.Pane).Int("keys", len(out.Steps)).Msg("dry run")
-		if p.Out != nil {
-			fmt.Fprintf(p.Out, "%s, pane %s: %s\n", gchat.Line(q.SessionName), to.Pane, gchat.Line(would))
-		}
-		s.try.next = p.Now().Add(state.MaxAge) // said once
+		p.endDryRun(s, q, to.Pane, would, len(out.Steps))
 	case out.Result == inject.Injected:
 		p.endTyping(q, out, func(q *state.Question) { q.InjectionSucceeded = new(true) })
 		p.confirmTyped(ctx, q)
@@ -239,7 +236,7 @@ func (p *Poller) typeAnswer(ctx context.Context, s *served) {
 
 // typist writes down each key before it is sent.
 func (p *Poller) typist(path string) inject.Typist {
-	return inject.Typist{UserState: p.user, DryRun: p.DryRun, Before: func(key string, commit bool) error {
+	return inject.Typist{UserState: p.user, DryRun: p.isDryRun(), Before: func(key string, commit bool) error {
 		_, err := state.NoteQuestion(path, func(q *state.Question) error {
 			if q.Status != state.Answered {
 				return fmt.Errorf("type answer: the question is %s", q.Status) // a person was faster
@@ -257,6 +254,30 @@ func (p *Poller) typist(path string) inject.Typist {
 		})
 		return err
 	}}
+}
+
+// isDryRun says whether nothing is to be typed: by this process's own options, or by another poller's.
+func (p *Poller) isDryRun() bool { return p.DryRun || state.DryRuns(p.Env) }
+
+// endDryRun says what would have been typed, and gives the answer up: nothing of a dry run is typed after its end.
+func (p *Poller) endDryRun(s *served, q *state.Question, pane, would string, keys int) {
+	p.Log.Info().Str("question", q.QuestionID).Str("pane", pane).Int("keys", keys).Msg("dry run")
+	if p.Out != nil {
+		fmt.Fprintf(p.Out, "%s, pane %s: %s\n", gchat.Line(q.SessionName), pane, gchat.Line(would))
+	}
+	s.try.next = time.Time{} // for the next reply
+	p.update(q.Path, "answer of a dry run not given up", func(q *state.Question) error {
+		if q.Status != state.Answered {
+			return state.ErrUnchanged
+		}
+		q.Owe(state.NoteDryRun, q.AnsweredMessage)
+		if !q.Kind.Row().Said {
+			q.Untake()
+			return nil
+		}
+		q.ResolvedBy = state.Instead // nothing else waits for it
+		return q.Move(state.Cancelled, p.Now())
+	})
 }
 
 // choices are the prompts of a question with their answers.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -33,6 +34,7 @@ type Heartbeat struct {
 	PID     int           `json:"pid"`
 	Program string        `json:"program"`
 	Daemon  bool          `json:"daemon"`
+	DryRun  bool          `json:"dry_run,omitempty"` // it types nothing, and has no other poller type
 	Started time.Time     `json:"started"`
 	Beat    time.Time     `json:"beat"`
 	Open    int           `json:"open"`             // questions that it serves
@@ -65,6 +67,20 @@ func Beat(env Getenv, h Heartbeat) error {
 	h.Where = Here()
 	b, _ := json.Marshal(h) // texts, numbers and times
 	return overwrite(pollerFile(env, ".json"), append(b, '\n'))
+}
+
+const dryRunExt = ".dry-run"
+
+// MarkDryRun has every poller of this person's type nothing, whatever its environment, until the lock is given up or this
+// process ends.
+func MarkDryRun(env Getenv) (*Lock, error) { return TryLock(pollerFile(env, dryRunExt)) }
+
+// DryRuns says whether a living process marks a dry run.
+func DryRuns(env Getenv) bool {
+	dir := pollersDir(env)
+	return slices.ContainsFunc(namesIn(dir), func(name string) bool {
+		return filepath.Ext(name) == dryRunExt && Held(filepath.Join(dir, name))
+	})
 }
 
 func EndBeat(env Getenv) { os.Remove(pollerFile(env, ".json")) }

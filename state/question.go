@@ -165,6 +165,7 @@ const (
 	NoteNoText   = "no text"   // an attachment is no answer
 	NoteUnwaited = "unwaited"  // only the terminal can answer
 	NoteUnread   = "unread"    // the space cannot be read
+	NoteDryRun   = "dry run"   // nothing is typed at present, and the reply is not kept
 	NoteNotTyped = "not typed" // the answer was not typed to its end (inject)
 	NoteMore     = "more"      // all that a permission is asked for
 	NoteReminder = "reminder"  // it is still open
@@ -320,6 +321,15 @@ func (q *Question) Move(to Status, now time.Time) error {
 		q.ResolvedAt = new(now.UTC())
 	}
 	return nil
+}
+
+// Untake gives an answer up that reached nobody: the question waits for another reply.
+func (q *Question) Untake() {
+	if r := q.Reply(q.AnsweredMessage); r != nil {
+		r.Verdict = Unwaited
+	}
+	q.Status, q.Answers, q.Notes, q.Response, q.ResponseType = Pending, nil, nil, nil, nil
+	q.AnsweredBy, q.AnsweredByName, q.AnsweredMessage = "", "", ""
 }
 
 // Reply returns the reply of that message, or nil.
