@@ -29,6 +29,7 @@ type openQuestion struct {
 	ThreadURL   string       `json:"thread_url,omitempty"`  // opens the thread in a browser, where that is known
 	AnsweredBy  string       `json:"answered_by,omitempty"` // a name, else users/ID
 	Waiter      string       `json:"waiter"`                // hook, poller (it types), later (deny) or terminal
+	HandedOver  *time.Time   `json:"handed_over,omitempty"` // since when only the terminal answers it
 }
 
 // Who delivers a reply to a question.
@@ -54,7 +55,7 @@ func openQuestions(env state.Getenv, now time.Time, redact *state.Redactor) (ope
 			AskedAt: q.AskedAt.UTC(), Kind: q.Kind, Questions: len(q.Questions),
 			Mode: q.Mode, Status: q.Status, Posted: q.MessageSent,
 			ThreadName: q.ThreadName, ThreadURL: gchat.ThreadLink(q.Chat, q.ThreadName),
-			AnsweredBy: cmp.Or(q.AnsweredByName, q.AnsweredBy), Waiter: waiterOf(env, q),
+			AnsweredBy: cmp.Or(q.AnsweredByName, q.AnsweredBy), Waiter: waiterOf(env, q), HandedOver: q.HandedOver,
 		}
 		if len(q.Questions) > 0 {
 			o.Question = redact.Clean(asked(q, 0)) // it may be cut, and half a secret is not known as one

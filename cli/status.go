@@ -444,6 +444,9 @@ func questionWords(q openQuestion) []string {
 	if q.Questions > 1 {
 		lines[0] += fmt.Sprintf(" and %d more", q.Questions-1)
 	}
+	if q.HandedOver != nil {
+		lines = append(lines, "in the terminal since "+q.HandedOver.Local().Format("15:04")+": answer it there")
+	}
 	if q.Status == state.TimedOut {
 		lines = append(lines, "nobody replied in time; a reply still counts")
 	}

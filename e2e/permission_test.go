@@ -21,7 +21,9 @@ func approving(t testing.TB) hooks {
 	all := asking(t, "PreToolUse", "PostToolUse", "UserPromptSubmit", "Stop", "StopFailure", "SessionEnd")
 	exe := shellLine(built(t))
 	all["PermissionRequest"] = []hook{{Command: exe + " hook gchat-ask-user-forward", Timeout: 86400}}
-	all["PostToolBatch"] = []hook{{Command: exe + " hook gchat-ask-user-answered", Timeout: 10}}
+	for _, event := range []string{"PostToolBatch", "PermissionDenied", "SubagentStop"} {
+		all[event] = []hook{{Command: exe + " hook gchat-ask-user-answered", Timeout: 10}}
+	}
 	all["Stop"] = append(all["Stop"], hook{Command: exe + " hook gchat-ask-user-rewake", Timeout: 86400, AsyncRewake: true})
 	all["UserPromptSubmit"] = append(all["UserPromptSubmit"], hook{Command: exe + " hook gchat-session-event", Timeout: 10})
 	return all

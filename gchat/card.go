@@ -207,12 +207,17 @@ func (d *cardDraft) selection(prompt int, p state.Prompt, most int) {
 func (d *cardDraft) permission(q *state.Question, line int) {
 	const mostSaid = 500 // bytes of Claude's own words
 	d.paragraph(brief(whatFor(q), mostSaid))
+	d.paragraph(brief(fromAgent(q), mostSaid))
 	shown, hidden := excerpt(q.Shown, line)
 	d.code(shown)
 	buttons := d.decisions(q)
 	if hidden != "" {
 		d.paragraph("(" + hidden + ")")
 		buttons = append(buttons, d.button("Show all", choiceMore))
+	}
+	if q.HandedOver != nil {
+		d.paragraph(answerThere(q))
+		return
 	}
 	if q.TerminalOnly {
 		d.paragraph(terminalOnly)

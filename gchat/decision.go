@@ -102,7 +102,7 @@ func TimedYes(text string) (long time.Duration) {
 
 // offers says whether a reply or a tap may decide so. What only the terminal can allow, they can refuse.
 func offers(q *state.Question, label string) bool {
-	if len(q.Questions) == 0 || q.TerminalOnly && !state.Refuses(label) {
+	if len(q.Questions) == 0 || q.HandedOver != nil || q.TerminalOnly && !state.Refuses(label) {
 		return false
 	}
 	return slices.ContainsFunc(q.Questions[0].Options, func(o state.Option) bool { return o.Label == label })
@@ -171,6 +171,9 @@ func decisionHeader(kind string, q *state.Question) string {
 
 func permissionText(q *state.Question, line int) string {
 	text := whatFor(q)
+	if agent := fromAgent(q); agent != "" {
+		text += "\n" + agent
+	}
 	shown, hidden := excerpt(q.Shown, line)
 	if shown != "" {
 		text += "\n" + shown
@@ -203,6 +206,8 @@ func HowToDecide(q *state.Question) string {
 		refuse, or = `"no, …" with what to change`, ", or "
 	}
 	switch {
+	case q.HandedOver != nil:
+		return answerThere(q)
 	case q.TerminalOnly:
 		return terminalOnly + " Reply " + refuse + "."
 	case offers(q, state.LabelApproveAuto):
@@ -211,6 +216,32 @@ func HowToDecide(q *state.Question) string {
 		return "Reply yes" + or + refuse + ", or always."
 	}
 	return "Reply yes" + or + refuse + "."
+}
+
+// fromAgent says which agent asks, and, while its dialog is hidden, that the terminal does not
+// show it; "" for the session itself.
+func fromAgent(q *state.Question) string {
+	if q.AgentID == "" {
+		return ""
+	}
+	text := strings.TrimSpace("From the agent " + field(q.AgentType))
+	if task := field(q.AgentTask); task != "" {
+		text += ": " + task
+	}
+	if !q.Drawn() {
+		text += "\nThe terminal shows nothing of it until you decide. Reply \"terminal\" to decide there."
+	}
+	return disarm(text)
+}
+
+// ToTerminal reports whether a reply wants a hidden dialog in the terminal. An option that is
+// named so goes first.
+func ToTerminal(q *state.Question, text string) bool {
+	word := normal("terminal")
+	isOption := slices.ContainsFunc(q.Questions, func(p state.Prompt) bool {
+		return slices.ContainsFunc(p.Options, func(o state.Option) bool { return normal(o.Label) == word })
+	})
+	return q.Hidden && !isOption && normal(strings.TrimRight(strings.TrimSpace(text), ".!")) == word
 }
 
 func whatFor(q *state.Question) string {

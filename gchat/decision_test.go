@@ -254,3 +254,64 @@ func TestWhatWasAllowedIsListed(t *testing.T) {
 		t.Errorf("%q", text)
 	}
 }
+
+// An agent's permission names it, and says that the terminal shows nothing. Once it was handed over it has no buttons, also where
+// it is posted only then, and a reply is told where to answer.
+func TestAPermissionThatWasHandedOver(t *testing.T) {
+	q := permission("Bash(rm *)")
+	q.AgentID, q.AgentType, q.AgentTask, q.Hidden = "a1", "Explore", "look *around*", true
+	q.Status = state.Pending
+	text := QuestionTexts(q)[0]
+	for _, part := range []string{"From the agent Explore: look ", "The terminal shows nothing of it until you decide.", "Reply yes"} {
+		if !strings.Contains(text, part) {
+			t.Errorf("%q is not in %q", part, text)
+		}
+	}
+	buttons := func() int {
+		_, card := AppTexts(q, "id")
+		b, _ := json.Marshal(card)
+		return strings.Count(string(b), `"onClick"`)
+	}
+	if n := buttons(); n != 3 {
+		t.Errorf("%d buttons", n)
+	}
+	if !q.HandOver(time.Date(2026, 11, 28, 14, 2, 0, 0, time.Local)) {
+		t.Fatal("not handed over")
+	}
+	const there = "In the terminal since 14:02: answer it there."
+	text = QuestionTexts(q)[0]
+	if strings.Contains(text, "Reply") || strings.Contains(text, "always") || !strings.Contains(text, there) {
+		t.Errorf("posted as %q", text)
+	}
+	if n := buttons(); n != 0 {
+		t.Errorf("%d buttons", n)
+	}
+	text, card := ClosedCard(q, time.Now())
+	if b, _ := json.Marshal(card); strings.Contains(string(b), "onClick") || !strings.Contains(text, there) {
+		t.Errorf("its card is %s", b)
+	}
+	if note := NoteTexts(q, state.Owed{About: state.NoteHandedOver}); len(note) != 1 || !strings.HasPrefix(note[0], "[In the terminal] shop") {
+		t.Errorf("the note is %q", note)
+	}
+	if note := NoteTexts(q, state.Owed{About: state.NoteLate}); len(note) != 1 || note[0] != "[Not used] "+there {
+		t.Errorf("a reply is told %q", note)
+	}
+}
+
+func TestToTerminal(t *testing.T) {
+	hidden := permission("")
+	hidden.Hidden = true
+	named := &state.Question{Hidden: true, Questions: []state.Prompt{{Options: []state.Option{{Label: "Terminal"}}}}}
+	for _, c := range []struct {
+		q    *state.Question
+		text string
+		want bool
+	}{
+		{hidden, "terminal", true}, {hidden, " Terminal. ", true}, {hidden, "the terminal", false},
+		{permission(""), "terminal", false}, {named, "terminal", false},
+	} {
+		if got := ToTerminal(c.q, c.text); got != c.want {
+			t.Errorf("%q: %v", c.text, got)
+		}
+	}
+}

@@ -175,14 +175,80 @@ func TestAPromptAtTheKeyboard(t *testing.T) {
 			t.Parallel()
 			w := agentDesk(t)
 			_, q := w.asks(t, "a1")
-			w.saysTo("s-1", "please  go on", func(q *state.Question) {
+			said := w.saysTo("s-1", "please  go on", func(q *state.Question) {
 				q.Typing, q.Status = &state.Typing{At: time.Now()}, state.Resolved
 			})
+			if err := state.AnnounceQuestion(w.getenv, said); err != nil {
+				t.Fatal(err)
+			}
 			w.run(answered, event(w, "UserPromptSubmit", "s-1", "prompt", c.prompt))
 			is, err := state.LoadQuestion(q.Path)
 			if err != nil || is.Status != state.Pending || (is.WantedAt != nil) != c.wanted {
 				t.Errorf("%v: %s, wanted in the terminal: %v", err, is.Status, is.WantedAt)
 			}
 		})
+	}
+}
+
+// Where no poller serves it, the hook gives a hidden dialog to the terminal by itself: one that
+// is in no thread, or after background_wait. It prints nothing then.
+func TestAHookHandsItsDialogOverByItself(t *testing.T) {
+	t.Parallel()
+	for name, isPosted := range map[string]bool{"in no thread": false, "in its thread": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := agentDesk(t)
+			w.env["GCHAT_BACKGROUND_WAIT"] = "7s"
+			p, q := w.asks(t, "a1")
+			if isPosted {
+				w.posted(q)
+			}
+			if out := p.end(); out != "" {
+				t.Errorf("it printed %q", out)
+			}
+			is, err := state.LoadQuestion(q.Path)
+			if err != nil || is.HandedOver == nil || is.Status != state.Pending {
+				t.Errorf("%v: %s, handed over at %v", err, is.Status, is.HandedOver)
+			}
+			w.owes(q, state.Owed{About: state.NoteHandedOver})
+		})
+	}
+}
+
+// What was handed over explains Claude Code's own notification of it; what is hidden does not.
+func TestANotificationOfWhatWasHandedOver(t *testing.T) {
+	t.Parallel()
+	for _, isOver := range []bool{true, false} {
+		w := agentDesk(t)
+		_, q := w.asks(t, "a1")
+		if isOver {
+			w.change(q, func(q *state.Question) { q.HandOver(time.Now()) })
+		}
+		w.run("gchat-notification-dispatch", event(w, "Notification", "s-1", "notification_type", "permission_prompt", "message", "x"))
+		all, err := state.OutboxIn(state.UserState(w.getenv)).All()
+		if err != nil || (len(all) == 0) != isOver {
+			t.Errorf("handed over %v: %d reports, %v", isOver, len(all), err)
+		}
+	}
+}
+
+// A poller that hands a dialog over ends its hook, which prints nothing; a reply that was first
+// is printed.
+func TestAHookEndsWhenItsDialogIsHandedOver(t *testing.T) {
+	t.Parallel()
+	for _, isAnswered := range []bool{false, true} {
+		w := agentDesk(t)
+		p, q := w.asks(t, "a1")
+		w.change(q, func(q *state.Question) {
+			if isAnswered {
+				_ = q.Move(state.Answered, time.Now())
+				q.Answers = map[string]string{q.Questions[0].Question: state.LabelAllow}
+				q.AnsweredMessage = "spaces/x/messages/reply"
+			}
+			q.HandOver(time.Now())
+		})
+		if behavior, _ := decided(p.end()); (behavior == "allow") != isAnswered {
+			t.Errorf("answered %v: it printed %q", isAnswered, behavior)
+		}
 	}
 }

@@ -108,14 +108,15 @@ func (h *Hook) wantInTerminal(e *Event, qs []*state.Question) {
 	h.StartPoller()
 }
 
-// isTyped reports whether the poller typed this prompt just now. Its record may be closed: the
-// transcript may have told the poller earlier.
+// isTyped reports whether the poller typed this prompt just now, whatever its session is called
+// by now. Its record may be closed: the transcript may have told the poller earlier.
 func (h *Hook) isTyped(e *Event) bool {
 	prompt := inject.Unpasted(string(e.Prompt))
-	return slices.ContainsFunc(h.ofSession(e, h.own()), func(q *state.Question) bool {
+	qs, _ := state.OpenQuestions(h.Env)
+	return slices.ContainsFunc(qs, func(q *state.Question) bool {
 		words, _ := q.Decision()
 		recent := q.Typing != nil && time.Since(q.Typing.At).Abs() < queuedBound
-		return recent && q.Kind.Row().Prompt && inject.Same(prompt, words)
+		return recent && q.Kind.Row().Prompt && q.ClaudePID == h.claudePID() && inject.Same(prompt, words)
 	})
 }
 

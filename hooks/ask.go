@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"path/filepath"
 	"time"
 
@@ -203,6 +204,7 @@ func (h *Hook) question(e *Event, mode state.Mode) (*state.Question, error) {
 			return nil, err
 		}
 		q.Questions = prompts
+		q.Hidden = e.HookEventName == "PreToolUse" && h.mayWait(e) && !h.unattended()
 	}
 	if q.Mode.Row().Marker {
 		q.QuestionID = state.MarkerID(q.SessionID, id)
@@ -256,7 +258,8 @@ func (h *Hook) own() []state.Questions {
 }
 
 // wait waits for the answer and prints it. Told to end (Esc, quit), it closes the question. It gives up by itself just before
-// Claude Code would kill it: the question then stays open in the terminal.
+// Claude Code would kill it: the question then stays open in the terminal. So does one whose dialog it hides, and may not hide
+// any longer.
 func (h *Hook) wait(ctx context.Context, e *Event, q *state.Question) error {
 	path := q.Path
 	lock, err := state.LockWaiter(h.Env, path)
@@ -272,16 +275,24 @@ func (h *Hook) wait(ctx context.Context, e *Event, q *state.Question) error {
 	told := context.AfterFunc(ctx, dismiss) // at once, not when everything has ended: Claude Code may follow up with SIGKILL
 	waiting, cancel := context.WithTimeout(ctx, config.HookTimeout-30*time.Second)
 	defer cancel()
-	q, err = state.Await(waiting, h.Env, h.Self, path, func(q *state.Question) bool { return q.Status != state.Pending })
+	if !q.Drawn() {
+		go h.guardDialog(waiting, path, cancel)
+	}
+	q, err = state.Await(waiting, h.Env, h.Self, path, func(q *state.Question) bool {
+		return q.Status != state.Pending || q.HandedOver != nil
+	})
 	if !told() { // from here on the answer is on its way, and a signal changes nothing
 		dismiss()
 		return nil
 	}
+	if err != nil && errors.Is(err, waiting.Err()) {
+		q, err = h.leaveToTerminal(path)
+	}
 	switch {
-	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, state.ErrUnserved):
+	case errors.Is(err, state.ErrUnserved), errors.Is(err, fs.ErrNotExist):
 		return nil
 	case err != nil || q.Status != state.Answered:
-		return err // closed otherwise: the dialog had its answer
+		return err // closed otherwise: the dialog had its answer, or is to get it in the terminal
 	}
 	return h.handOver(e, q)
 }
@@ -301,6 +312,51 @@ func (h *Hook) dismiss(e *Event, q *state.Question) {
 		}
 	}
 	h.close(q.Path, state.Cancelled, by)
+}
+
+// guardDialog calls end where a hidden dialog may not be hidden any longer and no poller sees
+// to that. A poller looks at the keyboard, too, and hands the dialog over itself.
+func (h *Hook) guardDialog(ctx context.Context, path string, end func()) {
+	defer h.catch()
+	cfg := config.Personal(h.Env)
+	for pause := postBound; state.Sleep(ctx, pause); {
+		pause = postBound
+		q, err := state.LoadQuestion(path)
+		if err != nil {
+			continue // with the next look
+		}
+		someone := q.Approvers == nil || len(*q.Approvers) > 0
+		holding := state.Holding{Someone: someone, Unseen: cfg.BackgroundWait}
+		hold, until := state.MayHold(q, holding, time.Now())
+		beat := state.ReadBeat(h.Env, state.Environment(h.Env))
+		switch {
+		case hold:
+			pause = max(time.Until(until), postBound)
+		case beat.Lives && !beat.Silent(time.Now()): // a poller sees to it
+			pause = max(cfg.BackgroundWait, postBound)
+		case !time.Now().Before(state.QuietFrom(q, holding)):
+			end()
+			return
+		}
+	}
+}
+
+// leaveToTerminal ends the wait for a reply: a hidden dialog is handed over, unless a reply was
+// faster. It returns the record as it then stands.
+func (h *Hook) leaveToTerminal(path string) (q *state.Question, err error) {
+	err = again(closeBound, func() error {
+		q, err = state.UpdateQuestion(path, func(q *state.Question) error {
+			if !q.HandOver(time.Now()) {
+				return state.ErrUnchanged
+			}
+			return nil
+		})
+		return err
+	})
+	if err == nil && q.HandedOver != nil {
+		h.StartPoller()
+	}
+	return q, err
 }
 
 // handOver prints what Claude Code takes for an answer to the question, permission or plan of this event, where one is known, and

@@ -209,32 +209,56 @@ func sessionsCalled(all []Pane, name string) (begin []string) {
 	return begin
 }
 
-// LastTyped is when a person last did something in a terminal that shows this pane's session, in whole seconds; zero when
-// none is attached. Measured with tmux 3.3a: a terminal's keys, pastes, mouse (also mere moves, where the mouse is on),
-// focus in and out (where focus-events is on) and late answers to tmux's questions count; so does attaching. What goes
-// through tmux's commands does not, our own keys least of all; nor do output, a resize, a switch to another session, or
-// Ctrl-Z of the client. In control mode (iTerm2's tmux -CC) keys are commands too: of such a client only its attaching is
-// known. A read-only client types nothing and is left out.
-func (s Server) LastTyped(ctx context.Context, pane string) (last time.Time, err error) {
-	out, err := s.callPane(ctx, pane, "display-message", "-p", sessionsOfPane, ";",
-		"list-clients", "-F", "#{client_activity} #{client_readonly} #{client_session}")
+// Client is a terminal that shows a pane's session.
+type Client struct {
+	Name    string
+	Typed   time.Time // when a person last did something in it, in whole seconds
+	Control bool      // it is in control mode, as iTerm2's tmux -CC
+}
+
+// Clients are the terminals that show a pane's session, but for those that only read. Measured with tmux 3.3a: a terminal's keys,
+// pastes, mouse (also mere moves, where the mouse is on), focus in and out (where focus-events is on) and late answers to tmux's
+// questions count as typed; so does attaching. What goes through tmux's commands does not, our own keys least of all; nor do
+// output, a resize, a switch to another session, or Ctrl-Z of the client. In control mode keys are commands too: of such a client
+// only its attaching is known.
+func (s Server) Clients(ctx context.Context, pane string) (all []Client, err error) {
+	out, err := s.callPane(ctx, pane, "display-message", "-p", sessionsOfPane, ";", "list-clients", "-F",
+		"#{client_activity} #{client_readonly} #{client_control_mode} #{s/ /_/:client_name} #{client_session}")
 	names, clients, _ := strings.Cut(out, "\n")
 	if err == nil && names == "" {
 		err = ErrNoPane
 	}
 	if err != nil {
-		return last, fmt.Errorf("ask for a person's keys: %w", err)
+		return nil, fmt.Errorf("ask for a person's keys: %w", err)
 	}
 	for line := range strings.Lines(clients) {
-		f := strings.SplitN(strings.TrimSuffix(line, "\n"), " ", 3)
-		if len(f) < 3 || f[1] == "1" || !strings.Contains(","+names+",", ","+f[2]+",") {
+		f := strings.SplitN(strings.TrimSuffix(line, "\n"), " ", 5)
+		if len(f) < 5 || f[1] == "1" || !strings.Contains(","+names+",", ","+f[4]+",") {
 			continue
 		}
-		if seconds, err := strconv.ParseInt(f[0], 10, 64); err == nil && time.Unix(seconds, 0).After(last) {
-			last = time.Unix(seconds, 0)
+		if seconds, err := strconv.ParseInt(f[0], 10, 64); err == nil {
+			all = append(all, Client{Name: f[3], Typed: time.Unix(seconds, 0), Control: f[2] == "1"})
 		}
 	}
-	return last, nil
+	return all, nil
+}
+
+// LastTyped is when a person last did something in a terminal that shows this pane's session; zero when none is attached.
+func (s Server) LastTyped(ctx context.Context, pane string) (last time.Time, err error) {
+	clients, err := s.Clients(ctx, pane)
+	for _, c := range clients {
+		if c.Typed.After(last) {
+			last = c.Typed
+		}
+	}
+	return last, err
+}
+
+// Notice shows a line in a terminal's status line for so long. A key ends it, and goes where it
+// would go without it (3.3a).
+func (s Server) Notice(ctx context.Context, c Client, long time.Duration, words string) error {
+	_, err := s.call(ctx, nil, "display-message", "-c", c.Name, "-d", strconv.FormatInt(long.Milliseconds(), 10), words)
+	return err
 }
 
 // sessionsOfPane is tmux's format for the names of all sessions that show a pane, with commas between them: those of a session

@@ -45,7 +45,10 @@ type served struct {
 	lasts  time.Time   // when that ends by this process's own clock, which nobody sets back
 	unsure bool        // such a yes is to answer it, and something that was said is still to be read
 	typing atomic.Bool // a goroutine types its answer
-	try    try
+
+	looking atomic.Bool          // a goroutine looks at the keyboard of its session
+	seen    atomic.Pointer[keys] // what the last one saw; nil before
+	try     try
 }
 
 const (

@@ -90,6 +90,9 @@ func (p *Poller) attend(ctx context.Context, s *served, due bool) (next time.Tim
 	if s.q.Unread() {
 		next = sooner(next, p.judgeUnread(s))
 	}
+	if s.q.Status == state.Pending && !s.q.Drawn() {
+		next = sooner(next, p.hideDialog(ctx, s))
+	}
 	unserved := s.q.Status == state.Answered && !s.q.Printed && !state.HasWaiter(p.Env, s.Path)
 	if unserved && !s.q.Unread() {
 		p.undelivered(s)
@@ -290,9 +293,6 @@ func (p *Poller) remind(s *served) (next time.Time) {
 	return time.Time{}
 }
 
-// lately is how old the last key in a pane is at most while its person is taken to sit there.
-const lately = 2 * time.Minute
-
 // graceLeft is when a permission or a plan is due whose person types in its pane: what they answer there meanwhile needs no
 // thread. Zero is for now.
 func (p *Poller) graceLeft(ctx context.Context, s *served) (due time.Time) {
@@ -303,7 +303,7 @@ func (p *Poller) graceLeft(ctx context.Context, s *served) (due time.Time) {
 	}
 	if !s.looked {
 		typed, err := inject.Server{Socket: s.TmuxSocket}.LastTyped(ctx, s.TmuxPane)
-		s.looked, s.sits = true, err == nil && q.AskedAt.Sub(typed) < lately
+		s.looked, s.sits = true, err == nil && q.AskedAt.Sub(typed) < state.KeyAge
 	}
 	if !s.sits {
 		return time.Time{}

@@ -74,7 +74,8 @@ func (p *Poller) putNote(q *state.Question, o *state.Open, owed state.Owed) (don
 			owed.Seen = "the terminal shows something else"
 		}
 	}
-	texts, over := gchat.NoteTexts(q, owed), owed.About == state.NoteClosed && q.Card != ""
+	takesButtons := owed.About == state.NoteClosed || owed.About == state.NoteHandedOver
+	texts, over := gchat.NoteTexts(q, owed), takesButtons && q.Card != ""
 	if len(texts) == 0 && !over {
 		return true, nil
 	}

@@ -364,6 +364,7 @@ func (q *Question) Decision() (label, words string) {
 func (q *Question) TitleOnly() {
 	if q.Kind.Row().Decides {
 		q.TerminalOnly, q.About, q.Shown, q.AlwaysAllows, q.Wording = true, "", "", "", nil
+		q.AgentTask = ""
 	}
 }
 

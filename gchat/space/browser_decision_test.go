@@ -101,6 +101,15 @@ func TestDecisionButtons(t *testing.T) {
 		ask(t, s, srv.URL, "more", "[Cancelled] web-shop\n\nThe session ended.")
 		until(t, ctx, buttonsGone+` && document.querySelector('#thread-state').dataset.state === 'cancelled'`)
 	})
+	t.Run("in the terminal", func(t *testing.T) {
+		thread := ask(t, s, srv.URL, "terminal", askBash)
+		openThread(t, ctx, thread)
+		wantButtons(t, ctx, "Allow, Deny, Always")
+		ask(t, s, srv.URL, "terminal", "[In the terminal] web-shop\n\nBash: rm -rf build\n\nIn the terminal since 14:02: answer it there.")
+		until(t, ctx, buttonsGone+` && document.querySelector('#thread-state').dataset.state === 'terminal' && document.title === '(1) Local space'`)
+		ask(t, s, srv.URL, "terminal", "[Answered] web-shop\n\nBash: rm -rf build\n\nAnswered in the terminal.")
+		until(t, ctx, `document.querySelector('#thread-state').dataset.state === 'answered' && document.title === 'Local space'`)
+	})
 	t.Run("words in the box go as they are, or refuse by a button", func(t *testing.T) {
 		const refuse, send = `[data-refuse]`, `[data-send]`
 		const denies, sendsBack, nothing = "Deny with these words", "Send back with these words", "Send below decides nothing: write yes or no, or tap “"

@@ -103,6 +103,11 @@ func Reply(cfg *config.Config, q *state.Question, r *state.Reply, now time.Time)
 		claim(q, r, text, nil, now)
 		return
 	}
+	if r.Choice == "" && gchat.ToTerminal(q, text) {
+		r.Verdict = state.Ignored // the note that it stands there answers it
+		q.WantInTerminal(now)
+		return
+	}
 	words, long := text, timed(cfg, q, r, text)
 	if long > 0 {
 		words = "yes"

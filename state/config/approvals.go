@@ -26,7 +26,9 @@ var idles = []Idle{IdleOff, IdleOn, IdleAsks}
 const (
 	// DefaultGrace is how long a permission or a plan is left to a person who types in its pane.
 	DefaultGrace = 10 * time.Second
-	mostReminds  = 10
+	// DefaultBackgroundWait is how long a hook hides a dialog where no keys can be seen.
+	DefaultBackgroundWait = 2 * time.Minute
+	mostReminds           = 10
 )
 
 // takeApprovers settles who decides permissions and plans. Here the person's file goes before the environment, which a trusted

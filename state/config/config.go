@@ -55,6 +55,7 @@ type Config struct {
 	KeepAwake       bool                // keep_awake: the machine does not fall asleep while something is open
 	Idle            Idle                // GCHAT_IDLE, idle; "" where nothing is said
 	Grace           time.Duration       // GCHAT_GRACE, grace
+	BackgroundWait  time.Duration       // GCHAT_BACKGROUND_WAIT, background_wait
 	Remind          []time.Duration     // GCHAT_REMIND, remind: after its asking, ascending
 	WritesPerMinute int                 // GCHAT_WRITES_PER_MINUTE, writes_per_minute: to one space, from this machine
 
@@ -92,7 +93,8 @@ func Load(env state.Getenv, projectDir string) *Config {
 	c := &Config{
 		AskMode: state.Native, TimeoutPolicy: state.LeaveOpen, ReplyTimeout: DefaultReplyTimeout, StopGate: StopGate{},
 		TeamAgents: []string{"s3-heartbeat", "s3-validator", "s3-communicator"}, Grace: DefaultGrace,
-		PollInterval: DefaultPollInterval, WritesPerMinute: DefaultWrites, Format: "builtin",
+		BackgroundWait: DefaultBackgroundWait,
+		PollInterval:   DefaultPollInterval, WritesPerMinute: DefaultWrites, Format: "builtin",
 		Reports: map[string]ReportRule{},
 	}
 	// Trust is read once: Claude Code's file of it is large.

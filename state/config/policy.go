@@ -227,6 +227,16 @@ func (c *Config) Allows(sender, email string) bool { return c.counts(c.AllowedUs
 // Approves says whether a sender of Chat's may decide permissions and plans, and say what comes next.
 func (c *Config) Approves(sender, email string) bool { return c.counts(c.Approvers, sender, email) }
 
+// Anybody reports whether the configuration names a person who may answer a question of this
+// kind.
+func (c *Config) Anybody(kind state.Kind) bool {
+	users := c.AllowedUsers
+	if kind.Row().Personal {
+		users = c.Approvers
+	}
+	return slices.ContainsFunc(users, func(user string) bool { return c.counts(users, user, user) })
+}
+
 // counts says whether an allowlist and each policy's allowed_users name a sender. In these *@example.com is all of a domain.
 func (c *Config) counts(users []string, sender, email string) bool {
 	_, domain, _ := strings.Cut(email, "@")

@@ -82,6 +82,9 @@ var settings = []Setting{
 		}
 		return put(&c.Grace, text)
 	}},
+	{Member: "background_wait", Variable: "GCHAT_BACKGROUND_WAIT", Personal: true, to: func(c *Config) any {
+		return &c.BackgroundWait
+	}},
 	{Member: "remind", Variable: "GCHAT_REMIND", take: takeReminders},
 
 	{Member: "reports", read: (*Config).readReports},

@@ -41,7 +41,7 @@ const allThreads = () => [...threads.values()].filter((t) => t.messages.length >
 
 const stateWords = {
   open: 'Needs you', replied: 'Reply sent', answered: 'Answered', denied: 'Denied', cancelled: 'Cancelled',
-  timeout: 'Timed out', late: 'Timed out',
+  timeout: 'Timed out', late: 'Timed out', terminal: 'Answer in the terminal',
 };
 
 // ---- drawing

@@ -6,13 +6,13 @@ import { parseDecision } from './decision.js';
 
 // named are the messages that begin with a session's name: "[Done] orch-epic4 | 2026-02-21 10:45:23".
 const named = new Set(['Answered', 'Cancelled', 'Timeout', 'Done', 'Progress', 'BLOCKED', 'Heartbeat', 'Session Start',
-  'Session End', 'Error', 'Permission', 'Plan', 'Reminder', 'Subagent Done', 'Task Done', 'Turn Done',
+  'Session End', 'Error', 'Permission', 'Plan', 'Reminder', 'In the terminal', 'Subagent Done', 'Task Done', 'Turn Done',
   'Notification', 'Waiting for you']);
 // waits are those that a person has to do something about, until the session goes on.
 const waits = new Set(['Permission', 'BLOCKED', 'Waiting for you']);
 // notes are about a reply. They say neither that a session goes on nor that something waits.
 const notes = new Set(['Sent', 'Kept', 'Not used', 'Not read', 'Waiting', 'Look', 'Changed', 'More', 'Reminder', 'Screen',
-  'Status', 'Stopped', 'Muted', 'Help']);
+  'Status', 'Stopped', 'Muted', 'Help', 'In the terminal']);
 const reopens = new Set(['Not used', 'Not read']); // of the notes: what the reply was not taken for
 const answersCommand = new Set(['Screen', 'Status', 'Stopped', 'Muted', 'Help']);
 // beside are those that come while something waits, too: from helpers, at the end of a turn, and about a question that is over.
@@ -58,10 +58,11 @@ export function closing(m) {
 }
 
 // stateOf is how the question, decision or notice at an index stands: "open", "replied" (a person wrote, the session has not
-// said anything yet), "late", "answered", "denied", "cancelled", "timeout", or "" for what waits for no person.
+// said anything yet), "late", "terminal" (it is to be answered there), "answered", "denied", "cancelled", "timeout", or "" for
+// what waits for no person.
 export function stateOf(all, t, at) {
   const m = t.messages[at];
-  if (m.patched) return closing(m) ?? '';
+  if (m.patched) return closing(m) ?? (m.tag === 'In the terminal' ? 'terminal' : '');
   if (m.tapped && !t.messages.slice(at + 1).some((one) => reopens.has(one.tag) && one.count > m.tapped)) return 'replied';
   if (m.decision) return decisionState(m.decision, t.messages.slice(at + 1));
   if (!m.question && !waits.has(m.tag)) return '';
@@ -69,6 +70,7 @@ export function stateOf(all, t, at) {
   const ends = later.map(closing).filter(Boolean);
   const end = ends.find((e) => e !== 'late') ?? ends[0];
   if (m.question && end && end !== 'late') return end;
+  if (m.question && later.some((one) => one.tag === 'In the terminal')) return 'terminal';
   if (!m.question && goneOn(all, t, m)) return '';
   if (m.tag === 'Permission') return 'open'; // the terminal decides it
   if (later.filter((one) => one.pending !== 'failed').at(-1)?.human) return 'replied';
@@ -90,6 +92,7 @@ function decisionState({ kind }, later) {
     else if (answersCommand.has(m.tag)) reply = reply?.startsWith('/') ? null : reply;
     else if (reopens.has(m.tag) || kind !== 'next' && !notes.has(m.tag)) reply = null;
   }
+  if (later.some((m) => m.tag === 'In the terminal')) return 'terminal';
   return sent && kind !== 'next' || reply !== null ? 'replied' : 'open';
 }
 
@@ -119,7 +122,7 @@ function goneOn(all, t, m) {
 // askAt is the index of what the thread is about: what waits, else the last question or notice; -1 for none.
 export function askAt(all, t) {
   const states = t.messages.map((_, i) => stateOf(all, t, i));
-  const open = states.lastIndexOf('open');
+  const open = states.findLastIndex((state) => state === 'open' || state === 'terminal');
   return open >= 0 ? open : states.findLastIndex(Boolean);
 }
 
@@ -172,7 +175,7 @@ export function describe(all, t) {
   const m = t.messages[at] ?? t.messages.findLast((one) => !one.human && !notes.has(one.tag)) ?? t.messages[0];
   const state = at < 0 ? '' : stateOf(all, t, at);
   const session = m.session || t.messages.findLast((one) => one.session)?.session || '';
-  const told = { state, waiting: state === 'open', ask: m, where: whereOf(all, t, session), time: t.messages.at(-1).time };
+  const told = { state, waiting: state === 'open' || state === 'terminal', ask: m, where: whereOf(all, t, session), time: t.messages.at(-1).time };
   if (m.question) {
     const { sections } = m.question;
     const title = sections.map((s) => s.header).filter(Boolean).join(' · ') || 'Question';

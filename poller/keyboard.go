@@ -1,0 +1,111 @@
+package poller
+
+import (
+	"context"
+	"strings"
+	"time"
+
+	"gchat-hooks/inject"
+	"gchat-hooks/state"
+)
+
+const (
+	lookEvery = time.Second      // at the keyboard of a session whose dialog is hidden
+	lookBound = time.Second      // for tmux to answer
+	lookPause = 10 * time.Second // after a look that saw nothing
+	// In its terminals the session says so often, and for so long, that something waits:
+	// tmux 3.3a draws nothing else there meanwhile.
+	noticeEvery, noticeFor = 10 * time.Second, 2 * time.Second
+)
+
+// keys is what one look at a session's terminals saw.
+type keys struct {
+	at      time.Time // when it began
+	known   bool      // tmux answered, and no client is in control mode
+	typed   time.Time // the last key, in whole seconds; zero for none
+	noticed time.Time // when the terminals were last told that something waits
+}
+
+// hideDialog hands a hidden dialog over to the terminal where it may not be hidden: see
+// state.MayHold. No key may be under way then, so a look at the keyboard is to say that.
+func (p *Poller) hideDialog(ctx context.Context, s *served) (next time.Time) {
+	now, cfg := p.Now(), p.config(configuredFor(s.q, s.Open))
+	if s.q.Kind.Row().Personal {
+		cfg = p.personal()
+	}
+	holding := state.Holding{Someone: cfg.Anybody(s.q.Kind), Unseen: cfg.BackgroundWait}
+	saw := s.seen.Load()
+	if saw != nil {
+		holding.Keys, holding.Typed = saw.known, saw.typed
+	}
+	hold, until := state.MayHold(s.q, holding, now)
+	quiet := state.QuietFrom(s.q, holding)
+	hasPane := s.TmuxPane != "" && !inject.Elsewhere(s.q.ClaudeStart)
+	sawQuiet := !hasPane || saw != nil && (!saw.known || !saw.at.Before(quiet))
+	switch {
+	case !hold && now.Before(quiet):
+		until = quiet
+	case !hold && sawQuiet:
+		p.change(s, "dialog not handed over", func(q *state.Question) error {
+			if !q.HandOver(now) {
+				return state.ErrUnchanged
+			}
+			return nil
+		})
+		return time.Time{}
+	}
+	if !hasPane {
+		return until
+	}
+	due := lookDue(saw)
+	if !hold && !now.Before(quiet) || !now.Before(due) {
+		p.lookAtKeyboard(ctx, s, saw)
+	}
+	return sooner(until, due)
+}
+
+// lookDue is when the keyboard is to be looked at after that look; zero for at once.
+func lookDue(saw *keys) time.Time {
+	if saw == nil {
+		return time.Time{}
+	}
+	if !saw.known {
+		return saw.at.Add(lookPause)
+	}
+	return saw.at.Add(lookEvery)
+}
+
+// lookAtKeyboard looks at the terminals that show a session, beside the loop: a tmux that does
+// not answer holds nobody up. Whoever sits there is told that something waits.
+func (p *Poller) lookAtKeyboard(ctx context.Context, s *served, before *keys) {
+	if !s.looking.CompareAndSwap(false, true) {
+		return
+	}
+	words := strings.ToLower("a " + s.q.Kind.Row().Called + " waits: press a key")
+	server, pane := inject.Server{Socket: s.TmuxSocket}, s.TmuxPane
+	p.beside("look at the keyboard", func() {
+		defer s.looking.Store(false)
+		ctx, cancel := context.WithTimeout(ctx, lookBound)
+		defer cancel()
+		saw := &keys{at: p.Now()}
+		clients, err := server.Clients(ctx, pane)
+		saw.known = err == nil
+		for _, c := range clients {
+			if c.Typed.After(saw.typed) {
+				saw.typed = c.Typed
+			}
+			saw.known = saw.known && !c.Control
+		}
+		if before != nil {
+			saw.noticed = before.noticed
+		}
+		s.seen.Store(saw)
+		if saw.at.Sub(saw.noticed) < noticeEvery || saw.at.Sub(saw.typed) < state.KeyAge {
+			return
+		}
+		saw.noticed = saw.at
+		for _, c := range clients {
+			p.Log.Once(server.Notice(ctx, c, noticeFor, words), "terminal not told that something waits")
+		}
+	})
+}

@@ -1,0 +1,178 @@
+package poller
+
+import (
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+	"time"
+
+	"gchat-hooks/e2e/bound"
+	"gchat-hooks/poller/judge"
+	"gchat-hooks/state"
+)
+
+// hides asks for a permission of an agent whose dialog is hidden, and that is in its thread.
+func (d *desk) hides(as func(*state.Question)) *state.Question {
+	return d.ask(func(q *state.Question) {
+		d.posted(q)
+		q.Mode, q.Kind, q.Tool, q.Hidden, q.AgentID = state.Native, state.AskedPermission, "Bash", true, "a1"
+		q.Approvers = &[]string{"users/1"}
+		q.Questions = []state.Prompt{{Question: "May it?", Options: []state.Option{{Label: state.LabelAllow}, {Label: state.LabelDeny}}}}
+		if as != nil {
+			as(q)
+		}
+	})
+}
+
+// When a hidden dialog goes to the terminal, by what is known of the keyboard.
+func TestWhenAHiddenDialogIsHandedOver(t *testing.T) {
+	ago := func(d time.Duration) time.Time { return time.Now().Add(-d) }
+	asked := func(d time.Duration) func(*state.Question) {
+		return func(q *state.Question) { q.AskedAt = ago(d).UTC() }
+	}
+	for name, c := range map[string]struct {
+		as   func(*state.Question)
+		saw  *keys
+		env  string // GCHAT_ALLOWED_USERS
+		over bool
+	}{
+		"nobody sits there":           {asked(time.Hour), &keys{known: true}, "", false},
+		"a key long before":           {asked(time.Minute), &keys{known: true, typed: ago(4 * time.Minute)}, "", false},
+		"a key shortly before":        {asked(time.Minute), &keys{known: true, typed: ago(2 * time.Minute)}, "", true},
+		"a key since":                 {asked(time.Hour), &keys{known: true, typed: ago(10 * time.Minute)}, "", true},
+		"a key just now":              {asked(time.Hour), &keys{known: true, typed: ago(time.Second)}, "", false},
+		"keys cannot be seen":         {asked(time.Minute), &keys{}, "", false},
+		"nor for long":                {asked(3 * time.Minute), &keys{}, "", true},
+		"not in its thread":           {func(q *state.Question) { asked(6 * time.Second)(q); q.MessageSent = false }, &keys{known: true}, "", true},
+		"not in its thread yet":       {func(q *state.Question) { asked(2 * time.Second)(q); q.MessageSent = false }, &keys{known: true}, "", false},
+		"replies cannot be read":      {func(q *state.Question) { q.ToldUnread = true }, &keys{known: true}, "", true},
+		"nobody may answer":           {nil, &keys{known: true}, ",", true},
+		"a prompt was given":          {func(q *state.Question) { at := ago(3 * time.Second); q.WantedAt = &at }, &keys{}, "", true},
+		"a prompt was given just now": {func(q *state.Question) { at := ago(time.Second); q.WantedAt = &at }, &keys{}, "", false},
+		"it was answered":             {func(q *state.Question) { q.Status = state.Answered }, &keys{known: true, typed: ago(10 * time.Second)}, "", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := newDesk(t)
+			if c.env != "" {
+				d.vars["GCHAT_ALLOWED_USERS"] = c.env
+			}
+			q := d.hides(c.as)
+			p := d.poller()
+			p.scan()
+			s := p.inOrder()[0]
+			c.saw.at = time.Now()
+			s.seen.Store(c.saw)
+			p.attend(t.Context(), s, false)
+			is := d.load(q)
+			if over := is.HandedOver != nil; over != c.over || is.Status != q.Status {
+				t.Errorf("handed over: %v, %s", over, is.Status)
+			}
+		})
+	}
+}
+
+// A real tmux: a terminal is attached, and a key counts. While nobody typed, the terminal says
+// that something waits.
+func TestAKeyBringsAHiddenDialog(t *testing.T) {
+	d := newDesk(t)
+	socket, pane := d.tmux("claude")
+	asked := time.Now().Add(state.KeyAge + time.Minute).UTC() // the terminal is attached long before
+	q := d.hides(func(q *state.Question) { q.TmuxSocket, q.TmuxPane, q.AskedAt = socket, pane, asked })
+	p := d.poller()
+	p.Now = func() time.Time { return asked.Add(time.Second) }
+	p.scan()
+	s := p.inOrder()[0]
+	look := func() {
+		s.seen.Store(nil)
+		p.hideDialog(t.Context(), s)
+		bound.Until(t, "a look", func() bool { return s.seen.Load() != nil && !s.looking.Load() })
+	}
+	look()
+	if saw := s.seen.Load(); !saw.known || !saw.typed.IsZero() {
+		t.Fatalf("without a terminal: %+v", saw)
+	}
+	desk := socket + "-desk"
+	begin := exec.Command("tmux", "-S", desk, "-f", os.DevNull, "new-session", "-d", "-x", "100", "-y", "30",
+		"unset TMUX; exec tmux -u -S "+socket+" attach -t =claude")
+	if out, err := begin.CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	t.Cleanup(func() { _ = bound.Command(t, "tmux", "-S", desk, "kill-server").Run() })
+	shows := func(words string) bool {
+		out, _ := bound.Command(t, "tmux", "-S", desk, "capture-pane", "-p").CombinedOutput()
+		return strings.Contains(string(out), words)
+	}
+	bound.Until(t, "the notice", func() bool { look(); return shows("a permission waits: press a key") })
+	if is := d.load(q); is.HandedOver != nil {
+		t.Fatal("handed over although nobody typed")
+	}
+	d.change(q, func(q *state.Question) { q.AskedAt = time.Now().UTC() })
+	p.Now = time.Now
+	bound.Until(t, "the dialog is handed over", func() bool {
+		p.scan()
+		p.attend(t.Context(), s, false)
+		return d.load(q).HandedOver != nil
+	})
+}
+
+// What was handed over takes no reply: none counts, is kept, or allows another call. "terminal"
+// asks for it.
+func TestAReplyToWhatWasHandedOver(t *testing.T) {
+	d := newDesk(t)
+	q := d.hides(nil)
+	says := func(text string) *state.Question {
+		d.change(q, func(q *state.Question) {
+			q.Replies = append(q.Replies, state.Reply{MessageName: text, Sender: "users/1", Text: text, CreateTime: time.Now()})
+		})
+		p := d.poller()
+		p.scan()
+		p.judgeUnread(p.inOrder()[0])
+		return d.load(q)
+	}
+	lock, err := state.LockWaiter(d.env, q.Path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer lock.Unlock()
+	if is := says("terminal"); is.WantedAt == nil || is.Status != state.Pending || len(is.Owes) != 0 {
+		t.Errorf("terminal: wanted %v, %s, owes %+v", is.WantedAt, is.Status, is.Owes)
+	}
+	d.change(q, func(q *state.Question) { q.HandOver(time.Now()) })
+	for _, text := range []string{"yes", "no", "Terminal"} {
+		is := says(text)
+		if r := is.Reply(text); r.Verdict != state.Late || is.Status != state.Pending || len(is.Answers) != 0 {
+			t.Errorf("%s: %s, %s", text, r.Verdict, is.Status)
+		}
+		if last := is.Owes[len(is.Owes)-1]; last.About != state.NoteLate || last.Reply != text {
+			t.Errorf("%s: owed %+v", text, last)
+		}
+	}
+	given := *d.load(q)
+	given.Grant = &state.Grant{Question: "x", At: time.Now().Add(-time.Hour), Until: time.Now().Add(time.Hour)}
+	given.AnsweredMessage, given.ClaudePID, given.ClaudeStart = "yes", os.Getpid(), "1"
+	over := *d.load(q)
+	over.ClaudePID, over.ClaudeStart = os.Getpid(), "1"
+	cfg := d.poller().personal()
+	if err := judge.ByGrant(cfg, &over, &given, time.Now()); err == nil {
+		t.Error("a yes for a while allowed it")
+	}
+	over.HandedOver = nil
+	if err := judge.ByGrant(cfg, &over, &given, time.Now()); err != nil {
+		t.Errorf("hidden, it is not allowed by a yes for a while: %v", err)
+	}
+}
+
+// A reply and the handing over exclude each other: whichever is written first counts.
+func TestAReplyAndHandingOverExcludeEachOther(t *testing.T) {
+	q := state.Question{Status: state.Pending, Hidden: true}
+	if first := q; first.Move(state.Answered, time.Now()) != nil || first.HandOver(time.Now()) {
+		t.Error("what was answered is handed over")
+	}
+	if !q.HandOver(time.Now()) || q.Move(state.Answered, time.Now()) == nil || q.HandOver(time.Now()) {
+		t.Error("what was handed over is answered")
+	}
+	if q.Move(state.Resolved, time.Now()) != nil {
+		t.Error("it cannot end")
+	}
+}
