@@ -114,3 +114,19 @@ func TestTypingAnswersNoDialogThatIsHandedOver(t *testing.T) {
 		}
 	})
 }
+
+// No hook is told of an agent that a person stops, but for the one that waits: what it asked in
+// the terminal is over all the same.
+func TestAnAgentThatIsStoppedAsksNoMore(t *testing.T) {
+	eachClaude(t, both, func(t *testing.T, c claude) {
+		b := withAgent(t, c, turn{say("It was stopped.")})
+		q := b.await("[Permission]", "mkdir out")
+		b.reply(q, "terminal")
+		b.WaitScreen(dialogOf)
+		for range 2 {
+			b.Keys("C-x")
+			b.Keys("C-k")
+		}
+		b.awaitIn(q, "[Cancelled]", "The agent that asked has ended.")
+	})
+}
