@@ -130,3 +130,23 @@ func TestAnAgentThatIsStoppedAsksNoMore(t *testing.T) {
 		b.awaitIn(q, "[Cancelled]", "The agent that asked has ended.")
 	})
 }
+
+// A question in hold mode goes to whoever comes to the keyboard, too.
+func TestAHeldQuestionGoesToWhoeverIsThere(t *testing.T) {
+	eachClaude(t, both, func(t *testing.T, c claude) {
+		b := connect(t, c, config{Env: []string{"GCHAT_ASK_MODE=hold"}, Script: []turn{{ask(deploy)}, thanks}}, all...)
+		b.Prompt("go ahead")
+		q := b.await("[AskUserQuestion]", deploy.Question)
+		if strings.Contains(b.Screen(), firstOption) {
+			t.Error("its dialog is drawn")
+		}
+		b.sitDown(t)
+		b.WaitScreen(firstOption)
+		b.awaitIn(q, "[In the terminal]", "answer it there")
+		b.reply(q, "3")
+		b.awaitIn(q, "[Not used]", "In the terminal since")
+		b.Choose(firstOption, "2")
+		b.told(1, "Rolling deployment")
+		b.awaitIn(q, "[Answered]", "Selected: Rolling deployment", "Answered in the terminal.")
+	})
+}
