@@ -373,7 +373,7 @@ func (s *setup) hooks(ctx context.Context) (err error) {
 		return nil
 	}
 	presets := s.flags.StringSlice("preset")
-	registers := install{Program: s.Program, scope: settings.User, presets: presets, keep: true, also: []string{"answer"}}
+	registers := install{Program: s.Program, scope: settings.User, presets: presets, keep: s.sendOnly}
 	approve := s.flags.Bool("approve")
 	if !s.sendOnly && len(presets) == 0 && !registers.approves() {
 		const question = "\nAlso answer permissions and plans, and give the next instruction, from there? " +
@@ -383,13 +383,8 @@ func (s *setup) hooks(ctx context.Context) (err error) {
 			return err
 		}
 	}
-	switch {
-	case s.sendOnly:
-		registers.also = nil
-	case approve && len(presets) > 0:
+	if approve && !s.sendOnly {
 		registers.presets = append(presets, "approve")
-	case approve:
-		registers.also = []string{"approve"}
 	}
 	err = registers.run(ctx)
 	if err == nil && !s.sendOnly && (approve || s.flags.Bool("start-sessions")) { // asked once

@@ -382,6 +382,25 @@ func (q *Question) Grants() bool {
 	return q.Grant != nil && q.Grant.Question == q.QuestionID && !q.Grant.Ended
 }
 
+// AnsweredFrom is where the person was who answered, for Claude and for the terminal.
+func (q *Question) AnsweredFrom() string {
+	if q.AnsweredBy == Local {
+		return "on this machine"
+	}
+	return "from " + ChatName(q.Chat)
+}
+
+// LocalSpace is the name of the embedded space, on every machine.
+const LocalSpace = "spaces/local"
+
+// ChatName is what people call a chat, host/spaces/S.
+func ChatName(chat string) string {
+	if strings.HasSuffix(chat, "/"+LocalSpace) {
+		return "the chat page"
+	}
+	return "Google Chat"
+}
+
 // GrantedBy says whose yes for a while a question was answered with, and until when. The name is foreign text.
 func (q *Question) GrantedBy() string {
 	return cmp.Or(q.AnsweredByName, q.AnsweredBy) + " until " + q.Grant.Until.Local().Format("15:04")

@@ -213,13 +213,11 @@ func (e *exam) claudeHooks(_ context.Context, r *result) {
 			r.fail("%s starts %s: %v", h.from.path, h.start, err)
 		}
 	}
-	preset, mend := "answer", r.mend
-	if others := beside(all); others != "" {
-		mend += " --preset answer" + others
-	}
+	preset := "answer"
 	if slices.ContainsFunc(all, func(h *hook) bool { return h.Event == "PostToolBatch" || h.forEveryPermission() }) {
-		preset, mend = "approve", "gchat-hooks install --keep" // it keeps the hooks of other presets
+		preset = "approve"
 	}
+	mend := "gchat-hooks install --preset " + preset
 	if only != "" {
 		mend = "the administrator registers the preset " + preset
 	}
@@ -242,21 +240,9 @@ func (e *exam) claudeHooks(_ context.Context, r *result) {
 	}
 	if e.asks(state.Deny) && !slices.ContainsFunc(all, func(h *hook) bool { return h.name == "gchat-ask-user-rewake" }) {
 		r.warn("ask_mode is deny, and no gchat-ask-user-rewake wakes a session with your reply").Mend =
-			"gchat-hooks install --preset system3" + beside(all)
+			"gchat-hooks install --preset system3"
 	}
 	r.ok("registered in %s", all[0].from.path)
-}
-
-// beside are the flags of presets that are registered, by a hook of each: an install that does not name them takes them out.
-func beside(all []*hook) (flags string) {
-	for _, of := range []struct{ preset, hook string }{
-		{"report", "gchat-notification-dispatch"}, {"system3", "gchat-stop-gate"}, {"wake", "stop-hook"},
-	} {
-		if slices.ContainsFunc(all, func(h *hook) bool { return h.name == of.hook }) {
-			flags += " --preset " + of.preset
-		}
-	}
-	return flags
 }
 
 // forEveryPermission says whether the hook answers permissions, not only questions.

@@ -3,6 +3,7 @@
 package config
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -247,6 +248,13 @@ func (c *Config) noWebhook() error {
 // Sends says whether there is a way to send: a webhook, a command for it, or a Chat app.
 func (c *Config) Sends() bool {
 	return c.WebhookURL != "" || c.WebhookCommand != "" || c.Subscription != ""
+}
+
+// ChatName is what people call the chat that questions go to.
+func (c *Config) ChatName() string {
+	_, space, _ := strings.Cut(c.WebhookURL, "/v1/")
+	space, _, _ = strings.Cut(space, "/messages")
+	return state.ChatName("/" + cmp.Or(space, c.SpaceID))
 }
 
 // Anything is an error where neither these projects nor the known ones have anything for a daemon to do: a person has to
