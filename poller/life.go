@@ -434,8 +434,8 @@ func (p *Poller) sweep() {
 	for _, name := range []string{"open", "outbox", "sessions", "spaces", "pollers", "projects", ""} {
 		folders[filepath.Join(p.user, name)] = true
 	}
+	p.sweepQuestions()
 	for _, s := range p.index {
-		p.safely("sweep", func() { p.sweepOne(s, now) })
 		if s.Record == state.OpenQuestion {
 			folders[filepath.Dir(s.Path)] = true
 			if state := filepath.Dir(filepath.Dir(s.Path)); filepath.Base(state) == "state" { // and none that a person named
@@ -447,6 +447,13 @@ func (p *Poller) sweep() {
 		state.SweepTemporary(folder)
 		_, err := state.SweepUnannounced(p.Env, folder, now.Add(-state.MaxAge-expireOthers))
 		p.Log.Once(err, "old questions not removed")
+	}
+}
+
+// sweepQuestions removes the questions that ended and are older than a day, as far as this poller serves them.
+func (p *Poller) sweepQuestions() {
+	for _, s := range p.index {
+		p.safely("sweep", func() { p.sweepOne(s, p.Now()) })
 	}
 }
 
