@@ -33,6 +33,7 @@ func (p Program) sendCommand() *cli.Command {
 			"Typed:   gchat-send --type task_completion \"Epic 3 completed. 12/12 subtasks validated.\"\n" +
 			"Reply:   gchat-send --thread-key ask-user-12345 \"Follow-up to the question\"\n" +
 			"Piped:   make 2>&1 | tail -20 | gchat-send --type error --code -\n" +
+			"A message that looks like a flag:  gchat-send -- \"--bogus is no flag\"\n" +
 			"Exit codes: 0 sent, 1 no webhook URL, 2 not delivered (it stays in the outbox), 4 wrong arguments",
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "type", Value: "plain", Usage: "`TYPE`: " + reportTypes()},

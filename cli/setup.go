@@ -95,6 +95,12 @@ func (s *setup) run(ctx context.Context) error {
 	case s.flags.Bool("app"):
 		steps = []func(context.Context) error{s.app, s.people, s.hooks}
 	}
+	for _, who := range s.flags.StringSlice("allow") {
+		if !strings.HasPrefix(who, "users/") && !strings.Contains(who, "@") {
+			err := fmt.Errorf("%q is neither users/ID nor an e-mail address", who)
+			return usage(err, "gchat-hooks setup --allow users/ID; a question's thread tells your id")
+		}
+	}
 	for _, problem := range s.config().Problems {
 		if errors.Is(problem, config.ErrBroken) { // nothing could be written down at the end
 			return s.cannot("", problem)

@@ -232,7 +232,7 @@ func (d *spaceDoor) open() (*space.Space, net.Listener, error) {
 	ln, err := net.Listen("tcp", listen)
 	if errors.Is(err, syscall.EADDRINUSE) {
 		err = fmt.Errorf("another program has port %d (lsof -i :%d names it)", d.port, d.port)
-		return nil, nil, failed(err, "name another one: --listen 127.0.0.1:PORT", exitFailed)
+		return nil, nil, failed(err, "this one is free: --listen "+d.freeAddress(), exitFailed)
 	}
 	if err != nil {
 		return nil, nil, err
@@ -255,6 +255,20 @@ func (d *spaceDoor) open() (*space.Space, net.Listener, error) {
 		err = errors.Join(err, ln.Close(), s.Close())
 	}
 	return s, ln, err
+}
+
+// freeAddress is the first address behind this one that no program listens at.
+func (d *spaceDoor) freeAddress() string {
+	next := *d
+	for next.port < 1<<16-1 {
+		next.port++
+		ln, err := net.Listen("tcp", next.at())
+		if err == nil {
+			ln.Close()
+			break
+		}
+	}
+	return next.at()
 }
 
 // session is what the page tells of the session of a thread.

@@ -102,10 +102,10 @@ func (d *document) takeOut() (found []Entry) {
 		return nil
 	}
 	events := hooks.Value.(*hujson.Object)
-	rootStays, hooksStay := wasEmpty(&d.root), wasEmpty(hooks)
+	rootStays, hooksStay := putIntoEmpty().Match(d.root.Pack()), putIntoEmpty().Match(hooks.Pack())
 	for i := len(events.Members) - 1; i >= 0; i-- {
 		name, groups := events.Members[i].Name.Value.(hujson.Literal).String(), &events.Members[i].Value
-		stays := wasEmpty(groups)
+		stays := putIntoEmpty().Match(groups.Pack())
 		ours := takeOutOf(name, groups)
 		found = append(ours, found...)
 		if len(ours) > 0 && len(list(groups).Elements) == 0 && !stays {
@@ -268,59 +268,39 @@ func (d *document) open(in *hujson.Value, depth int, name, empty string) (*hujso
 }
 
 // put appends a value to an object, under its name, or to a list, in lines of its own. No byte that is there changes. In what a
-// person had left empty it begins right behind the bracket: by that wasEmpty knows it.
+// person had left empty it begins right behind the bracket: by that putIntoEmpty knows it.
 func (d *document) put(in *hujson.Value, depth int, name string, value any) {
 	indent := strings.Repeat(d.unit, depth)
 	text, _ := json.MarshalIndent(value, indent, d.unit) // texts and numbers, and lists of them
 	v, _ := hujson.Parse(bytes.ReplaceAll(text, []byte("\n"), []byte(d.newline)))
 	line, shut := hujson.Extra(d.newline+indent), hujson.Extra(d.newline+strings.Repeat(d.unit, depth-1))
-	_, first := firstOf(in)
 	made := d.made[in.Value]
-	if first == nil && !made {
+	if !made && isEmpty().Match(in.Pack()) {
 		line = nil
 	}
-	after := new(hujson.Extra)
 	switch in := in.Value.(type) {
 	case *hujson.Object:
 		v.BeforeExtra = hujson.Extra(" ")
 		key := hujson.Value{BeforeExtra: line, Value: hujson.String(name)}
 		in.Members = append(in.Members, hujson.ObjectMember{Name: key, Value: v})
-		after = &in.AfterExtra
+		if made {
+			in.AfterExtra = shut
+		}
 	case *hujson.Array:
 		v.BeforeExtra = line
 		in.Elements = append(in.Elements, v)
-		after = &in.AfterExtra
-	}
-	if made {
-		*after = shut
+		if made {
+			in.AfterExtra = shut
+		}
 	}
 }
 
-// wasEmpty reports whether a person had left an object or a list empty before we put something there: our part of several lines
-// begins right behind the bracket then.
-func wasEmpty(in *hujson.Value) bool {
-	before, first := firstOf(in)
-	if first == nil {
-		return false
-	}
-	inside, _ := firstOf(first)
-	return len(before) == 0 && bytes.Contains(inside, []byte("\n"))
-}
-
-// firstOf is the first part of an object or a list, and the white space before it; nil where it has none.
-func firstOf(in *hujson.Value) (before hujson.Extra, first *hujson.Value) {
-	switch in := in.Value.(type) {
-	case *hujson.Object:
-		if len(in.Members) > 0 {
-			return in.Members[0].Name.BeforeExtra, &in.Members[0].Value
-		}
-	case *hujson.Array:
-		if len(in.Elements) > 0 {
-			return in.Elements[0].BeforeExtra, &in.Elements[0]
-		}
-	}
-	return nil, nil
-}
+// putIntoEmpty is how an object or a list begins that its person had left empty, and that we put something into: our part stands
+// right behind the bracket, and its own parts in lines. isEmpty is one that is empty.
+var (
+	putIntoEmpty = state.Pattern(`^\x{feff}?\s*(?:\[\{|\{"[^"]+": [\[{])\r?\n`)
+	isEmpty      = state.Pattern(`^\x{feff}?\s*(?:\[\s*\]|\{\s*\})\s*$`)
+)
 
 // cut takes part i out of an object or a list. Behind the part that is the last one then, white space would put a comma.
 func cut(in *hujson.Value, i int) {

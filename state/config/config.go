@@ -137,6 +137,9 @@ func Load(env state.Getenv, projectDir string) *Config {
 			c.AllowedUnknown, c.Unread = true, true
 			break
 		}
+		for _, slip := range l.slips {
+			c.problem(f.path, slip)
+		}
 		l.project = f.project && !mine
 		if l.project {
 			c.leavePersonal(l, f.path, state.ConfigFile(env))
