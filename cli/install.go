@@ -126,6 +126,9 @@ func (i install) run(ctx context.Context) error {
 	}
 	if i.links && !i.dryRun {
 		err = cmp.Or(err, link(i.out, filepath.Dir(program)))
+		if !config.Load(i.env, state.ProjectDir(i.env)).Sends() {
+			fmt.Fprintf(i.out, "Next, say where questions go:  %s setup\n", i.typed())
+		}
 	}
 	return err
 }

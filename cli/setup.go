@@ -116,8 +116,11 @@ func (s *setup) run(ctx context.Context) error {
 		}
 	}
 	where := "in Google Chat"
-	if s.door != nil {
+	switch {
+	case s.door != nil:
 		where = "on the page, " + s.page
+	case s.config().OnPage():
+		where = "on the page; its link again:  " + s.typed() + " space"
 	}
 	if s.sendOnly {
 		where = "in the terminal; the question is shown " + where
@@ -263,7 +266,7 @@ func (s *setup) openSpace() (err error) {
 	if s.config().APIEndpoint != "" {
 		s.answers["GCHAT_API_ENDPOINT"] = opened.APIEndpoint(s.door.base())
 	}
-	s.page = opened.PageURL(s.door.base())
+	s.page = s.door.pages(opened)[0]
 	s.door.show(opened)
 	return nil
 }

@@ -371,25 +371,30 @@ func (d *spaceDoor) whileNeeded(ctx context.Context, s *space.Space) context.Con
 
 // show prints the addresses of the page, and the first that a phone finds as a QR code.
 func (d *spaceDoor) show(s *space.Space) {
-	if !d.phone {
-		fmt.Fprintf(d.out, "page:  %s\n", s.PageURL(d.base()))
-		return
+	pages := d.pages(s)
+	for _, page := range pages {
+		fmt.Fprintf(d.out, "page:  %s\n", page)
 	}
-	var pages []string
+	switch {
+	case !d.phone:
+	case pages[0] == s.PageURL(d.base()):
+		fmt.Fprintf(d.out, "No phone can reach this machine: connect it to the phone's network, then %s space\n", d.typed())
+	default:
+		fmt.Fprintln(d.out, "\nOpen it on a phone in the same network:")
+		qrterminal.GenerateHalfBlock(pages[0], qrterminal.L, d.out)
+	}
+}
+
+// pages are the addresses of the page: for a phone those in this machine's networks, as far as there are any.
+func (d *spaceDoor) pages(s *space.Space) (pages []string) {
 	addrs, _ := net.InterfaceAddrs()
 	for _, a := range addrs {
-		if n, ok := a.(*net.IPNet); ok && n.IP.To4() != nil && !n.IP.IsLoopback() {
+		if n, ok := a.(*net.IPNet); d.phone && ok && n.IP.To4() != nil && !n.IP.IsLoopback() {
 			pages = append(pages, s.PageURL(fmt.Sprintf("http://%s:%d", n.IP, d.port)))
 		}
 	}
 	if len(pages) == 0 {
-		fmt.Fprintf(d.out, "page:  %s\nNo phone can reach this machine: connect it to the phone's network, then %s space\n",
-			s.PageURL(d.base()), d.typed())
-		return
+		pages = []string{s.PageURL(d.base())}
 	}
-	for _, page := range pages {
-		fmt.Fprintf(d.out, "page:  %s\n", page)
-	}
-	fmt.Fprintln(d.out, "\nOpen it on a phone in the same network:")
-	qrterminal.GenerateHalfBlock(pages[0], qrterminal.L, d.out)
+	return pages
 }

@@ -47,15 +47,15 @@ func TestClaudeIsToldWhereThePersonAnswered(t *testing.T) {
 func TestTheStopGateNamesTheChat(t *testing.T) {
 	for _, tt := range []struct {
 		cfg  config.Config
-		want string
+		want bool
 	}{
-		{config.Config{WebhookURL: "https://chat.googleapis.com/v1/spaces/AAAA/messages?key=k&token=t"}, "Google Chat"},
-		{config.Config{WebhookURL: "http://127.0.0.1:8765/v1/spaces/local/messages?key=k&token=t"}, "the chat page"},
-		{config.Config{SpaceID: "spaces/local", Subscription: "projects/p/subscriptions/s"}, "the chat page"},
-		{config.Config{WebhookCommand: "pass webhook"}, "Google Chat"},
+		{config.Config{WebhookURL: "https://chat.googleapis.com/v1/spaces/AAAA/messages?key=k&token=t"}, false},
+		{config.Config{WebhookURL: "http://127.0.0.1:8765/v1/spaces/local/messages?key=k&token=t"}, true},
+		{config.Config{SpaceID: "spaces/local", Subscription: "projects/p/subscriptions/s"}, true},
+		{config.Config{WebhookCommand: "pass webhook"}, false},
 	} {
-		if got := tt.cfg.ChatName(); got != tt.want {
-			t.Errorf("%+v is called %q", tt.cfg, got)
+		if got := tt.cfg.OnPage(); got != tt.want {
+			t.Errorf("%+v is on the page: %t", tt.cfg, got)
 		}
 	}
 	m := newGate(t)

@@ -91,7 +91,10 @@ func (h *Hook) checkQuestion(e *Event) (forClaude, forPerson string) {
 	if !forwarded || h.wasAsked(e) || h.keeps(context.Background(), h.config(), state.AskedQuestion) {
 		return "", ""
 	}
-	chat := h.config().ChatName()
+	chat := "Google Chat"
+	if h.config().OnPage() {
+		chat = "the chat page"
+	}
 	how := "The question goes to the terminal and to " + chat + "; wait for the answer and act on it."
 	if h.rules(e).AskMode.Row().Later {
 		how = "The question goes to " + chat + ", and the call comes back as denied: that is as it should be. " +

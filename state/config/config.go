@@ -3,7 +3,6 @@
 package config
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -253,11 +252,9 @@ func (c *Config) Sends() bool {
 	return c.WebhookURL != "" || c.WebhookCommand != "" || c.Subscription != ""
 }
 
-// ChatName is what people call the chat that questions go to.
-func (c *Config) ChatName() string {
-	_, space, _ := strings.Cut(c.WebhookURL, "/v1/")
-	space, _, _ = strings.Cut(space, "/messages")
-	return state.ChatName("/" + cmp.Or(space, c.SpaceID))
+// OnPage says whether questions go to the embedded space, whose page is the chat.
+func (c *Config) OnPage() bool {
+	return strings.Contains(c.WebhookURL, "/v1/"+state.LocalSpace+"/") || c.WebhookURL == "" && c.SpaceID == state.LocalSpace
 }
 
 // Anything is an error where neither these projects nor the known ones have anything for a daemon to do: a person has to
