@@ -68,8 +68,11 @@ export function questionCard(question, reply) {
 
   const tapped = () => open && choices.some((set) => set.size > 0);
   // answers are what was tapped, else what the text in the box would say, else what was replied.
-  // What is sent is what is shown.
-  const answers = () => sections.map((_, i) => (open && choices[i].size > 0 ? choices[i] : draft[i] ?? said[i]));
+  // What is sent is what is shown. Once the question is over, what was replied goes before a tap.
+  const answers = () => sections.map((_, i) => {
+    const taps = choices[i].size > 0 && (open || !said[i]);
+    return taps ? choices[i] : draft[i] ?? said[i];
+  });
   const left = () => answers().filter((set) => !set).length;
   const ready = () => open && left() === 0 && (tapped() || text !== '');
 
