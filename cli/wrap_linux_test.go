@@ -12,7 +12,7 @@ import (
 func TestHelpAndErrorsFitTheTerminal(t *testing.T) {
 	const columns = 60
 	for _, args := range []string{
-		"--help", "setup --help", "send --help", "menu --help", "setup --hub https://hub.example.com", "wait", "hook",
+		"--help", "setup --help", "send --help", "menu --help", "setup --code x", "wait", "hook",
 	} {
 		env := []string{"HOME=" + t.TempDir(), "PATH=/usr/bin:/bin"}
 		x := inTerminal(t, env, "sh", "-c", `read wide; "$0" `+args+`; echo over`, program(t))
