@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"gchat-hooks/inject"
 	"gchat-hooks/state"
 	"gchat-hooks/state/config"
 )
@@ -124,8 +125,9 @@ func (h *Hook) describe(q *state.Question, e *Event, own *config.Config) {
 		if !own.TitlesOnly {
 			prompt.Question = "Claude wants to use " + e.ToolName + ": " + about
 		}
-		if len(e.Suggestions) > 0 {
-			q.AlwaysAllows = alwaysAllows(e.Suggestions, guarded, own.NeverNames)
+		if len(e.Suggestions) > 0 && !config.OnlyManagedRules(h.Env) {
+			local := localRules(q.ProjectDir, inject.Version(string(e.Transcript), q.ClaudePID))
+			q.AlwaysAllows = alwaysAllows(e.Suggestions, guarded, own.NeverNames, local)
 		}
 		if q.AlwaysAllows != "" {
 			labels = append(labels, state.LabelAlways)

@@ -9,8 +9,6 @@ import (
 	"maps"
 	"os"
 	"os/exec"
-	"path/filepath"
-	"runtime"
 	"slices"
 	"strings"
 
@@ -54,19 +52,13 @@ type hook struct {
 // sources are the settings that count for a project, in the order in which they count: the last one most. Plugins come
 // first. What a session was started with (--settings) cannot be seen here.
 func sources(env state.Getenv) []*source {
-	managed := "/etc/claude-code"
-	if runtime.GOOS == "darwin" {
-		managed = "/Library/Application Support/ClaudeCode"
-	}
-	// Claude Code's own name for it, read in 2.1.329. 2.1.197 and 2.1.330, as they are released, take no notice of it.
-	managed = cmp.Or(env("CLAUDE_CODE_MANAGED_SETTINGS_PATH"), managed)
+	managed := config.ManagedDir(env)
 	var paths []string
 	for _, scope := range []settings.Scope{settings.User, settings.Project, settings.Local} {
 		file, _ := settings.At(env, scope)
 		paths = append(paths, file.Path)
 	}
-	more, _ := filepath.Glob(filepath.Join(managed, "managed-settings.d", "*.json"))
-	paths = append(append(paths, filepath.Join(managed, "managed-settings.json")), more...)
+	paths = append(paths, config.ManagedFiles(env)...)
 	var all []*source
 	enabled, forced := map[string]bool{}, map[string]bool{}
 	for _, path := range paths {
