@@ -337,7 +337,9 @@ var closedWhys = map[string]string{
 	"agent_end":   "The agent that asked has ended.",
 	"superseded":  "Another session runs in its terminal by now.",
 	"age":         "24 hours have passed.",
-	state.Away:    "Claude Code went on without an answer.",
+	state.DialogGone: "Its dialog in the terminal is closed. What was answered there is not known, since no hook told of it. " +
+		"After an update of the plugin, give /reload-plugins in that terminal.",
+	state.Away: "Claude Code went on without an answer.",
 }
 
 func closedWhy(q *state.Question) string {

@@ -9,6 +9,7 @@ import (
 	"maps"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -27,6 +28,7 @@ type source struct {
 	path    string
 	managed bool    // only an administrator decides that it counts
 	broken  error   // why Claude Code skips the file
+	gone    string  // the folder of a plugin that is not there: none of its hooks runs
 	hooks   []*hook // of ours
 	file    settingsFile
 }
@@ -72,7 +74,7 @@ func sources(env state.Getenv) []*source {
 			all = append(all, s)
 		}
 	}
-	all = append(plugins(enabled, forced), all...)
+	all = append(plugins(env, enabled, forced), all...)
 	only := managedOnly(all)
 	for _, s := range all {
 		if only != "" && !s.managed {
@@ -94,7 +96,13 @@ func managedOnly(all []*source) string {
 
 // plugins are the hooks of our plugins that are enabled: those of the preset that a plugin is named after. forced are the plugins
 // that managed settings enable.
-func plugins(enabled, forced map[string]bool) (all []*source) {
+func plugins(env state.Getenv, enabled, forced map[string]bool) (all []*source) {
+	var installed struct {
+		Plugins map[string][]struct{ InstallPath string }
+	}
+	user, _ := settings.At(env, settings.User)
+	b, _ := os.ReadFile(filepath.Join(filepath.Dir(user.Path), "plugins", "installed_plugins.json"))
+	_ = json.Unmarshal(b, &installed)
 	for _, name := range slices.Sorted(maps.Keys(enabled)) {
 		plugin, _, _ := strings.Cut(name, "@")
 		preset, ours := strings.CutPrefix(plugin, program)
@@ -103,6 +111,11 @@ func plugins(enabled, forced map[string]bool) (all []*source) {
 			continue
 		}
 		s := &source{path: "the plugin " + name, managed: forced[name]}
+		for _, folder := range installed.Plugins[name] {
+			if _, err := os.Stat(folder.InstallPath); err != nil {
+				s.gone = folder.InstallPath
+			}
+		}
 		for _, h := range hooks {
 			entry := settings.Entry{Event: h.Event, Matcher: h.Matcher}
 			s.hooks = append(s.hooks, &hook{Entry: entry, from: s, start: program, name: h.Name})
@@ -148,6 +161,10 @@ func (e *exam) claudeSettings(_ context.Context, r *result) {
 		if s.broken != nil {
 			r.fail("Claude Code skips all of %s, hooks too: %v", s.path, s.broken).Mend =
 				"correct its JSON, without comments and trailing commas"
+		}
+		if s.gone != "" {
+			r.fail("the folder of %s is gone: %s", s.path, s.gone).Mend =
+				"claude plugin install " + strings.TrimPrefix(s.path, "the plugin ") + ", then /reload-plugins in each session that runs"
 		}
 		if s.file.DisableAllHooks != nil {
 			off = map[bool]string{true: s.path}[*s.file.DisableAllHooks]

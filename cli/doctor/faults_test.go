@@ -253,6 +253,11 @@ func TestDoctorFindsPlantedFaults(t *testing.T) {
 		{"allowManagedHooksOnly", func(p *patient) {
 			p.write(filepath.Join(p.env["CLAUDE_CODE_MANAGED_SETTINGS_PATH"], "managed-settings.json"), `{"allowManagedHooksOnly": true}`, 0o644)
 		}, "claude.settings", fail, "allowManagedHooksOnly is set", "administrator", ""},
+		{"a plugin whose folder is gone", func(p *patient) {
+			p.settings["enabledPlugins"] = map[string]bool{"gchat-hooks-report@gchat-hooks": true}
+			p.writeJSON(filepath.Join(p.home, ".claude", "plugins", "installed_plugins.json"), map[string]any{"plugins": map[string]any{
+				"gchat-hooks-report@gchat-hooks": []map[string]string{{"installPath": "/nowhere/0.1.0"}}}})
+		}, "claude.settings", fail, "the plugin gchat-hooks-report@gchat-hooks is gone: /nowhere/0.1.0", "/reload-plugins", ""},
 		{"a folder that is not trusted", func(p *patient) {
 			p.writeJSON(filepath.Join(p.home, ".claude.json"), map[string]any{"projects": map[string]any{}})
 		}, "claude.trust", warn, "was not told to trust", "start claude", ""},
