@@ -275,7 +275,7 @@ func TestAPermissionThatWasHandedOver(t *testing.T) {
 	if n := buttons(); n != 3 {
 		t.Errorf("%d buttons", n)
 	}
-	if !q.HandOver(time.Date(2026, 11, 28, 14, 2, 0, 0, time.Local)) {
+	if q.HandOver(time.Date(2026, 11, 28, 14, 2, 0, 0, time.Local)) != nil {
 		t.Fatal("not handed over")
 	}
 	const there = "In the terminal since 14:02: answer it there."

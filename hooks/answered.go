@@ -97,10 +97,7 @@ func (h *Hook) wantInTerminal(e *Event, qs []*state.Question) {
 	for _, q := range hidden {
 		h.tryAgain(closeBound, func() error {
 			_, err := state.UpdateQuestion(q.Path, func(q *state.Question) error {
-				if !q.WantInTerminal(time.Now()) {
-					return state.ErrUnchanged
-				}
-				return nil
+				return q.WantInTerminal(time.Now())
 			})
 			return err
 		})

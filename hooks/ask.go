@@ -345,12 +345,7 @@ func (h *Hook) guardDialog(ctx context.Context, path string, end func()) {
 // faster. It returns the record as it then stands.
 func (h *Hook) leaveToTerminal(path string) (q *state.Question, err error) {
 	err = again(closeBound, func() error {
-		q, err = state.UpdateQuestion(path, func(q *state.Question) error {
-			if !q.HandOver(time.Now()) {
-				return state.ErrUnchanged
-			}
-			return nil
-		})
+		q, err = state.UpdateQuestion(path, func(q *state.Question) error { return q.HandOver(time.Now()) })
 		return err
 	})
 	if err == nil && q.HandedOver != nil {

@@ -1,6 +1,7 @@
 package poller
 
 import (
+	"cmp"
 	"context"
 	"strings"
 	"time"
@@ -21,6 +22,7 @@ const (
 // keys is what one look at a session's terminals saw.
 type keys struct {
 	at      time.Time // when it began
+	due     time.Time // when the next one is to begin
 	known   bool      // tmux answered, and no client is in control mode
 	typed   time.Time // the last key, in whole seconds; zero for none
 	noticed time.Time // when the terminals were last told that something waits
@@ -34,50 +36,33 @@ func (p *Poller) hideDialog(ctx context.Context, s *served) (next time.Time) {
 		cfg = p.personal()
 	}
 	holding := state.Holding{Someone: cfg.Anybody(s.q.Kind), Unseen: cfg.BackgroundWait}
-	saw := s.seen.Load()
-	if saw != nil {
-		holding.Keys, holding.Typed = saw.known, saw.typed
-	}
+	saw := cmp.Or(s.seen.Load(), &keys{})
+	holding.Keys, holding.Typed = saw.known, saw.typed
 	hold, until := state.MayHold(s.q, holding, now)
 	quiet := state.QuietFrom(s.q, holding)
 	hasPane := s.TmuxPane != "" && !inject.Elsewhere(s.q.ClaudeStart)
-	sawQuiet := !hasPane || saw != nil && (!saw.known || !saw.at.Before(quiet))
+	looked := !hasPane || !saw.at.IsZero()
+	sawQuiet := looked && (!saw.known || !saw.at.Before(quiet))
 	switch {
 	case !hold && now.Before(quiet):
 		until = quiet
 	case !hold && sawQuiet:
-		p.change(s, "dialog not handed over", func(q *state.Question) error {
-			if !q.HandOver(now) {
-				return state.ErrUnchanged
-			}
-			return nil
-		})
+		p.change(s, "dialog not handed over", func(q *state.Question) error { return q.HandOver(now) })
 		return time.Time{}
 	}
 	if !hasPane {
 		return until
 	}
-	due := lookDue(saw)
-	if !hold && !now.Before(quiet) || !now.Before(due) {
-		p.lookAtKeyboard(ctx, s, saw)
+	if !hold && !now.Before(quiet) || !now.Before(saw.due) {
+		p.lookAtKeyboard(ctx, s, saw.noticed)
+		return time.Time{} // it wakes the loop
 	}
-	return sooner(until, due)
-}
-
-// lookDue is when the keyboard is to be looked at after that look; zero for at once.
-func lookDue(saw *keys) time.Time {
-	if saw == nil {
-		return time.Time{}
-	}
-	if !saw.known {
-		return saw.at.Add(lookPause)
-	}
-	return saw.at.Add(lookEvery)
+	return sooner(until, saw.due)
 }
 
 // lookAtKeyboard looks at the terminals that show a session, beside the loop: a tmux that does
 // not answer holds nobody up. Whoever sits there is told that something waits.
-func (p *Poller) lookAtKeyboard(ctx context.Context, s *served, before *keys) {
+func (p *Poller) lookAtKeyboard(ctx context.Context, s *served, noticed time.Time) {
 	if !s.looking.CompareAndSwap(false, true) {
 		return
 	}
@@ -87,7 +72,7 @@ func (p *Poller) lookAtKeyboard(ctx context.Context, s *served, before *keys) {
 		defer s.looking.Store(false)
 		ctx, cancel := context.WithTimeout(ctx, lookBound)
 		defer cancel()
-		saw := &keys{at: p.Now()}
+		saw := &keys{at: p.Now(), noticed: noticed}
 		clients, err := server.Clients(ctx, pane)
 		saw.known = err == nil
 		for _, c := range clients {
@@ -96,10 +81,11 @@ func (p *Poller) lookAtKeyboard(ctx context.Context, s *served, before *keys) {
 			}
 			saw.known = saw.known && !c.Control
 		}
-		if before != nil {
-			saw.noticed = before.noticed
+		saw.due = saw.at.Add(lookEvery)
+		if !saw.known {
+			saw.due = saw.at.Add(lookPause)
 		}
-		s.seen.Store(saw)
+		defer s.seen.Store(saw)
 		if saw.at.Sub(saw.noticed) < noticeEvery || saw.at.Sub(saw.typed) < state.KeyAge {
 			return
 		}

@@ -588,7 +588,7 @@ func TestOneDialogsEndClosesNoOther(t *testing.T) {
 		"the session's own":                    {nil, false, state.Resolved},
 		"the session's own, with an agent's":   {nil, true, state.Resolved},
 		"hidden":                               {func(q *state.Question) { q.AgentID, q.Hidden = "a1", true }, false, state.Pending},
-		"handed over":                          {func(q *state.Question) { q.AgentID, q.Hidden = "a1", true; q.HandOver(time.Now()) }, false, state.Pending},
+		"handed over":                          {func(q *state.Question) { q.AgentID, q.Hidden = "a1", true; _ = q.HandOver(time.Now()) }, false, state.Pending},
 		"of an agent in front":                 {func(q *state.Question) { q.AgentID = "a1" }, false, state.Resolved},
 		"of an agent in front, with another's": {func(q *state.Question) { q.AgentID = "a1" }, true, state.Pending},
 	} {

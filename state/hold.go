@@ -51,25 +51,25 @@ func QuietFrom(q *Question, h Holding) (from time.Time) {
 	return from
 }
 
-// HandOver leaves a hidden dialog to the terminal, within a write of the record. It reports
-// false where a reply was faster, or nothing is hidden.
-func (q *Question) HandOver(now time.Time) bool {
-	if !q.Hidden || q.HandedOver != nil || q.Status != Pending {
-		return false
+// HandOver leaves a hidden dialog to the terminal, within a write of the record. It returns
+// ErrUnchanged where a reply was faster, or nothing is hidden.
+func (q *Question) HandOver(now time.Time) error {
+	if q.Drawn() || q.Status != Pending {
+		return ErrUnchanged
 	}
 	q.HandedOver = new(now.UTC())
 	q.Owe(NoteHandedOver, "")
-	return true
+	return nil
 }
 
 // WantInTerminal notes that a person wants a hidden dialog in the terminal, within a write of
-// the record. It reports whether that is new.
-func (q *Question) WantInTerminal(now time.Time) bool {
-	if !q.Hidden || q.HandedOver != nil || q.Status != Pending || q.WantedAt != nil {
-		return false
+// the record. It returns ErrUnchanged where that is known, or nothing is hidden.
+func (q *Question) WantInTerminal(now time.Time) error {
+	if q.Drawn() || q.Status != Pending || q.WantedAt != nil {
+		return ErrUnchanged
 	}
 	q.WantedAt = new(now.UTC())
-	return true
+	return nil
 }
 
 // Drawn reports whether the question's dialog stands in the terminal while the question is

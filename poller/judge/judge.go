@@ -105,7 +105,7 @@ func Reply(cfg *config.Config, q *state.Question, r *state.Reply, now time.Time)
 	}
 	if r.Choice == "" && gchat.ToTerminal(q, text) {
 		r.Verdict = state.Ignored // the note that it stands there answers it
-		q.WantInTerminal(now)
+		_ = q.WantInTerminal(now) // it is a reply to what is hidden, and may be the second
 		return
 	}
 	words, long := text, timed(cfg, q, r, text)
