@@ -27,12 +27,10 @@ func (p Program) installCommand() *cli.Command {
 		Name:  "install",
 		Usage: "write the hooks into Claude Code's settings",
 		Description: "Questions:    gchat-hooks install\n" +
-			"And reports:  gchat-hooks install --preset report\n" +
-			"Questions, permissions, plans and the next instruction:  gchat-hooks install --preset approve\n" +
-			"Presets add up. Back to questions alone:  gchat-hooks install --only answer",
+			"And reports:  gchat-hooks install --preset report   (removes hooks that this preset does not have)\n" +
+			"Questions, permissions, plans and the next instruction:  gchat-hooks install --preset approve",
 		Flags: append(scopeFlags(),
-			&cli.StringSliceFlag{Name: "preset", Usage: "add `NAME`: " + strings.Join(settings.Presets(), ", ") + "; else answer"},
-			&cli.StringSliceFlag{Name: "only", Usage: "register the preset `NAME` in place of all others; says what it takes away"},
+			&cli.StringSliceFlag{Name: "preset", Usage: "`NAME`: " + strings.Join(settings.Presets(), ", ") + "; else answer"},
 			&cli.BoolFlag{Name: "links", Usage: "also link the names that agents call (gchat-send, ...) beside this program"},
 			&cli.StringFlag{Name: "claude-version", Usage: "`VERSION` of Claude Code (default: what claude --version says)"},
 			&cli.BoolFlag{Name: "keep", Usage: "without --preset: keep the hooks that are registered already"},
@@ -42,11 +40,8 @@ func (p Program) installCommand() *cli.Command {
 			if err != nil {
 				return err
 			}
-			if c.IsSet("only") && (c.IsSet("preset") || c.Bool("keep")) {
-				return usage(errors.New("--only goes without --preset and --keep"), "gchat-hooks install --help")
-			}
 			return install{
-				Program: p, scope: scope, presets: append(c.StringSlice("preset"), c.StringSlice("only")...), only: c.IsSet("only"),
+				Program: p, scope: scope, presets: c.StringSlice("preset"),
 				dryRun: c.Bool("dry-run"), links: c.Bool("links"), keep: c.Bool("keep"), claude: c.String("claude-version"),
 			}.run(c.Context)
 		},
@@ -79,10 +74,10 @@ type install struct {
 	Program
 	scope   settings.Scope
 	presets []string // none: the default one
-	only    bool     // the presets replace the hooks that are registered
+	also    []string // presets beside the hooks that are kept
 	dryRun  bool
 	links   bool   // make the names that agents call
-	keep    bool   // register no more than is registered already
+	keep    bool   // the hooks that are there, where no others are named
 	claude  string // "": ask the installed one
 }
 
@@ -95,12 +90,15 @@ func (i install) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	hooks, err := settings.Hooks(i.presets...)
+	var hooks []settings.Hook
+	if i.keep && len(i.presets) == 0 { // an upgrade must not take back what a person chose
+		hooks, _ = file.Hooks(i.also...)
+	}
+	if len(hooks) == 0 {
+		hooks, err = settings.Hooks(i.presets...)
+	}
 	if err != nil {
 		return usage(err, "gchat-hooks install --help")
-	}
-	if !i.only {
-		hooks = i.added(file, hooks)
 	}
 	version, err := i.version(ctx, file)
 	if err != nil {
@@ -112,9 +110,6 @@ func (i install) run(ctx context.Context) error {
 		return err
 	}
 	tell(i.out, change, i.dryRun, "added")
-	for _, was := range change.Gone {
-		fmt.Fprintf(i.out, "taken away: %s\n", was)
-	}
 	for _, h := range left {
 		fmt.Fprintf(i.out, "left out: %s on %s needs Claude Code %s\n", h.Name, h.Event, settings.AsyncRewake)
 	}
@@ -126,24 +121,8 @@ func (i install) run(ctx context.Context) error {
 	}
 	if i.links && !i.dryRun {
 		err = cmp.Or(err, link(i.out, filepath.Dir(program)))
-		if !config.Load(i.env, state.ProjectDir(i.env)).Sends() {
-			fmt.Fprintf(i.out, "Next, say where questions go:  %s setup\n", i.typed())
-		}
 	}
 	return err
-}
-
-// added are the hooks that the file has, and those of the presets.
-func (i install) added(file settings.File, presets []settings.Hook) []settings.Hook {
-	names := i.presets
-	if len(names) == 0 && !i.keep {
-		names = settings.Presets()[:1]
-	}
-	all, err := file.Hooks(names...)
-	if err != nil || len(all) == 0 { // what is wrong with the file is said where it is written
-		return presets
-	}
-	return all
 }
 
 // letMenuDecide has an agent that is woken choose in permissions and plans, too.

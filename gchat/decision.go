@@ -41,6 +41,18 @@ var timedYes = state.Pattern(`(?i)^(?:yes|y|allow)(?:[\s\pZ]*,|[\s\pZ])[\s\pZ]*(
 // shell's command, "/" one of Claude Code's own, and a mark that combines with the prompt itself keeps the words from being read.
 var endsClaude = []string{"exit", "quit", ":q", ":q!", ":wq", ":wq!"}
 
+// readsFile matches a word that begins with "@": Claude Code reads the file of that name,
+// asks nobody, and heeds no permission rule (2.1.332). An e-mail address is none.
+var readsFile = state.Pattern(`(^|[^\pL\pN._%+-])@\S`)
+
+// ActsAtPrompt reports whether Claude Code would do something by itself with a text at its
+// prompt: run a shell's command or one of its own, note a memory, read a file, or end.
+func ActsAtPrompt(text string) bool {
+	first, _ := utf8.DecodeRuneInString(text)
+	return text != "" && strings.ContainsRune("!/#", first) || unicode.IsMark(first) ||
+		slices.Contains(endsClaude, text) || readsFile().MatchString(text)
+}
+
 // claudeCommands are Claude Code's own commands that a person may give in a session's thread, each as it is typed: in one line.
 // Of others that the configuration allows, any words may follow.
 var claudeCommands = state.Pattern(`^(?:/clear|/compact(?: .+)?|/model [\w.\[\]-]+)$`)
@@ -59,8 +71,7 @@ func ClaudeCommand(text string, more []string) bool {
 func ParseDecision(text string, q *state.Question) (a state.Answer, about string) {
 	text = strings.TrimSpace(state.Clean(state.ForAgent, text))
 	if q.Kind.Row().Prompt {
-		if first, _ := utf8.DecodeRuneInString(text); strings.ContainsRune("!/#", first) || unicode.IsMark(first) ||
-			text == "" || slices.Contains(endsClaude, text) {
+		if text == "" || ActsAtPrompt(text) {
 			return a, state.NoteUnclear
 		}
 		return state.Answer{Text: text}, ""

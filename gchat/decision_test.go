@@ -315,3 +315,36 @@ func TestToTerminal(t *testing.T) {
 		}
 	}
 }
+
+// What Claude Code would do by itself at its prompt is no word for it.
+func TestActsAtPrompt(t *testing.T) {
+	for text, want := range map[string]bool{
+		"commit it":                          false,
+		"write to ann@example.com":           false,
+		"look @ line 3":                      false,
+		"5 @ 3 is 15":                        false,
+		"ann.b@example.com, a_b@x":           false,
+		"@~/.ssh/id_rsa what is that":        true,
+		"look at @docs/plan.md":              true,
+		"(@README.md)":                       true,
+		"see:@/etc/passwd":                   true,
+		"one\n@two":                          true,
+		`read @"a b.txt"`:                    true,
+		"!ls":                                true,
+		"/help":                              true,
+		"# note":                             true,
+		"exit":                               true,
+		"exit the loop":                      false,
+		"\u0301x":                            true,
+		"mail x@\u200b and \u00e9@b.example": false,
+	} {
+		if got := ActsAtPrompt(text); got != want {
+			t.Errorf("%q: %v", text, got)
+		}
+		next := &state.Question{Kind: state.AskedNext}
+		a, about := ParseDecision(text, next)
+		if (about == state.NoteUnclear) != want || (a.Text == "") != want {
+			t.Errorf("%q as an instruction: %q, %q", text, a.Text, about)
+		}
+	}
+}

@@ -278,13 +278,10 @@ func timedOutText(q *state.Question) string {
 
 // awayText says that Claude Code went on by itself, and what becomes of answers to some of the questions.
 func awayText(q *state.Question) string {
-	text := "Claude Code went on without an answer."
-	if q.AwayAfter > 0 {
-		text = fmt.Sprintf("Claude Code went on after %.0f s without an answer.", q.AwayAfter.Seconds())
-	}
+	text := fmt.Sprintf("Claude Code went on after %.0f s without an answer.", q.AwayAfter.Seconds())
 	switch {
 	case q.AnsweredMessage != "":
-		text += " Your reply did not reach Claude."
+		text += " Your reply came too late to reach Claude."
 	case q.Unsent() != "" && q.TakesWords:
 		text += ` Your answer did not reach Claude. Reply "send": Claude gets it with the next instruction.`
 	case q.Unsent() != "":
@@ -337,9 +334,7 @@ var closedWhys = map[string]string{
 	"agent_end":   "The agent that asked has ended.",
 	"superseded":  "Another session runs in its terminal by now.",
 	"age":         "24 hours have passed.",
-	state.DialogGone: "Its dialog in the terminal is closed. What was answered there is not known, since no hook told of it. " +
-		"After an update of the plugin, give /reload-plugins in that terminal.",
-	state.Away: "Claude Code went on without an answer.",
+	state.Away:    "Claude Code went on without an answer.",
 }
 
 func closedWhy(q *state.Question) string {
@@ -389,8 +384,9 @@ func unclearText(q *state.Question, r *state.Reply) string {
 	case q.Kind.Row().Decides:
 		return "[Not used] That decides nothing. " + HowToDecide(q)
 	case q.Kind.Row().Prompt:
-		return "[Not used] An instruction does not begin with !, /, # or a loose accent, and is more than a word that ends " +
-			"Claude Code (exit, quit, :q, :wq). Please send it again, in other words."
+		return "[Not used] An instruction does not begin with !, /, # or a loose accent, has no word that begins with @ " +
+			"(Claude Code would read that file without asking), and is more than a word that ends Claude Code " +
+			"(exit, quit, :q, :wq). Please send it again, in other words."
 	}
 	var none *NoOption
 	if r != nil {

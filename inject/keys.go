@@ -47,10 +47,16 @@ func (k Key) known() bool {
 
 // Key presses one key in the pane. ErrNoKeys when tmux would keep it from the pane's program.
 func (s Server) Key(ctx context.Context, pane string, key Key) error {
+	return s.keyUntil(ctx, pane, key, time.Time{})
+}
+
+// keyUntil is Key, and ErrLate, too, when tmux came to it after the end of the second that
+// until lies in. The zero time is no limit.
+func (s Server) keyUntil(ctx context.Context, pane string, key Key, until time.Time) error {
 	if !key.known() {
 		return fmt.Errorf("press key: %q is none that may be pressed", string(key))
 	}
-	if err := s.deliver(ctx, pane, "send-keys -t "+pane+" "+string(key)); err != nil {
+	if err := s.deliver(ctx, pane, "send-keys -t "+pane+" "+string(key), until); err != nil {
 		return fmt.Errorf("press %s: %w", key, err)
 	}
 	return nil
@@ -60,7 +66,12 @@ func (s Server) Key(ctx context.Context, pane string, key Key) error {
 // has asked for bracketed pastes, as Claude Code does (-p), and with the line breaks that they have (-r). Text that
 // state.Clean would change is refused: an escape sequence in it could end the paste early. A buffer of our own carries it and is
 // gone afterwards, also when nothing was pasted.
-func (s Server) Paste(ctx context.Context, pane, text string) (err error) {
+func (s Server) Paste(ctx context.Context, pane, text string) error {
+	return s.pasteUntil(ctx, pane, text, time.Time{})
+}
+
+// pasteUntil is Paste with a limit; see keyUntil.
+func (s Server) pasteUntil(ctx context.Context, pane, text string, until time.Time) (err error) {
 	if state.Clean(state.ForTyping, text) != text {
 		return errors.New("paste text: it has control characters or is not UTF-8")
 	}
@@ -76,7 +87,7 @@ func (s Server) Paste(ctx context.Context, pane, text string) (err error) {
 	if _, err := s.call(ctx, strings.NewReader(text), "load-buffer", "-b", buffer, "-"); err != nil {
 		return fmt.Errorf("load paste buffer: %w", err)
 	}
-	if err := s.deliver(ctx, pane, "paste-buffer -p -r -d -b "+buffer+" -t "+pane); err != nil {
+	if err := s.deliver(ctx, pane, "paste-buffer -p -r -d -b "+buffer+" -t "+pane, until); err != nil {
 		return fmt.Errorf("paste text: %w", err)
 	}
 	return nil
@@ -85,13 +96,22 @@ func (s Server) Paste(ctx context.Context, pane, text string) (err error) {
 // plainName is a program's name that no format of tmux takes for syntax.
 var plainName = pattern(`^[A-Za-z0-9_.-]+$`)
 
-// deliver runs a command of ours, which puts something into the pane, unless tmux would keep it from the pane's program:
-// a person who scrolls back has tmux take every key as its own command. tmux checks and acts in one go, so that no person
-// can scroll in between. command holds nothing but our own words, the pane's id and hex digits.
-func (s Server) deliver(ctx context.Context, pane, command string) error {
+// ErrLate says that a key was not pressed because tmux came to it too late: another screen
+// than the one that it was meant for may take it.
+var ErrLate = errors.New("tmux took too long")
+
+// deliver runs a command of ours, which puts something into the pane, unless tmux would keep
+// it from the pane's program: a person who scrolls back has tmux take every key as its own
+// command. tmux checks and acts in one go, so that no person can scroll in between. Also in
+// one go it compares its own clock, which counts whole seconds, with until. command holds
+// nothing but our own words, the pane's id and hex digits.
+func (s Server) deliver(ctx context.Context, pane, command string, until time.Time) error {
 	other := ""
 	if plainName().MatchString(s.Front) {
 		other = "#{?#{==:#{pane_current_command}," + s.Front + "},,another program has its keyboard}"
+	}
+	if !until.IsZero() { // T expands %s as strftime does, and l takes it as it is (tmux 3.3a)
+		other = fmt.Sprintf("#{?#{>:#{T;l:%%s},%d},%s,%s}", until.Unix(), ErrLate, other)
 	}
 	why := "#{?pane_dead,its program has ended,#{?pane_input_off,its input is switched off," +
 		"#{?pane_in_mode,it is scrolled back or in another mode of tmux," + other + "}}}"
@@ -99,16 +119,29 @@ func (s Server) deliver(ctx context.Context, pane, command string) error {
 	if err != nil {
 		return err
 	}
-	if refused := strings.TrimSpace(out); refused != "" {
+	switch refused := strings.TrimSpace(out); refused {
+	case "":
+		return nil
+	case ErrLate.Error():
+		return fmt.Errorf("%w: %w", ErrNoKeys, ErrLate)
+	default:
 		return fmt.Errorf("%w: %s", ErrNoKeys, refused)
 	}
-	return nil
 }
 
 const (
-	// settle is how long a page must stand as it is before a key: 2.1.329 ignores keys in the first 100 to 150 ms of every
-	// page that it draws, so that a dialog does not swallow what a person was typing.
+	// settle is how long a page must stand as it is before a key. AskUserQuestion's dialog
+	// loses keys in the first 100 to 150 ms after it is drawn (2.1.329). A permission's
+	// dialog takes Enter and "1" at once, 0 to 200 ms after it is seen, and ignores bracketed
+	// pastes (2.1.332).
 	settle = 200 * time.Millisecond
+
+	// closeTo is how long after the look at the screen, and behind typed words after the
+	// paste, an Enter or a digit may be on its way. Claude Code 2.1.332 holds a dialog back
+	// after a key in its input box: none was answered by an Enter up to 1.6 s after the
+	// paste, and many were from 2.1 s on. tmux, whose clock counts whole seconds, presses
+	// it until the end of the second in which this ends.
+	closeTo = time.Second
 
 	// firstPause and longestPause are the pauses between two captures of the screen.
 	firstPause   = 10 * time.Millisecond
@@ -124,9 +157,11 @@ type keyboard struct {
 	// ready is asked before every key: whether the pane is still the place, and whether no person types.
 	ready func(context.Context, keystep) error
 
-	screen  Screen // of the last capture
+	screen  Screen    // of the last capture
+	seenAt  time.Time // before that capture
 	capture string
 	pressed []keystep
+	keyAt   time.Time // before the last key or text
 }
 
 // keystep is one key or one piece of text, with the screens before and after it.
@@ -134,6 +169,7 @@ type keystep struct {
 	key    Key
 	text   string              // is pasted where there is no key
 	commit bool                // it may submit the answer to Claude
+	behind bool                // it has to follow the last key or text closely
 	before func(Screen) string // for a person: why it must not be pressed; "" when it may
 	after  func(Screen) error  // nil when the effect shows, errNoEffect while there is none, mismatch for any other screen
 	stand  time.Duration       // how long the effect must show
@@ -176,6 +212,7 @@ func effect(wanted func(Screen) bool) func(Screen) error {
 }
 
 func (k *keyboard) read(ctx context.Context) error {
+	k.seenAt = time.Now()
 	capture, err := k.server.Capture(ctx, k.pane)
 	if err != nil {
 		return err
@@ -212,11 +249,15 @@ func (k *keyboard) send(ctx context.Context, s keystep) error {
 	if why := s.before(k.screen); why != "" {
 		return mismatch(why)
 	}
-	var err error
+	until, err := k.limit(s)
+	if err != nil {
+		return err
+	}
+	k.keyAt = time.Now()
 	if s.key != "" {
-		err = k.server.Key(ctx, k.pane, s.key)
+		err = k.server.keyUntil(ctx, k.pane, s.key, until)
 	} else {
-		err = k.server.Paste(ctx, k.pane, s.text)
+		err = k.server.pasteUntil(ctx, k.pane, s.text, until)
 	}
 	if !errors.Is(err, ErrNoKeys) {
 		k.pressed = append(k.pressed, s)
@@ -225,6 +266,24 @@ func (k *keyboard) send(ctx context.Context, s keystep) error {
 		return err
 	}
 	return k.await(ctx, k.patience, s.stand, s.after)
+}
+
+// limit is until when tmux may press a step: text and a key that decides go only where the
+// look at the screen is fresh. ErrLate where that is over. The zero time is no limit.
+func (k *keyboard) limit(s keystep) (until time.Time, err error) {
+	isDigit := len(s.key) == 1
+	if s.key != "" && s.key != KeyEnter && !isDigit {
+		return time.Time{}, nil
+	}
+	from := k.seenAt
+	if s.behind {
+		from = k.keyAt
+	}
+	until = from.Add(closeTo)
+	if time.Now().After(until) {
+		return until, fmt.Errorf("%w: %w", ErrNoKeys, ErrLate)
+	}
+	return until, nil
 }
 
 // await reads the screen until it is as wanted and has stood so for a while; 0 is at once. A screen that is unlike everything

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"gchat-hooks/e2e/bound"
 )
@@ -192,4 +193,26 @@ func TestKeysOnlyForTheProgramInFront(t *testing.T) {
 	if raw, _ := os.ReadFile(got); string(raw) != "7" {
 		t.Errorf("arrived: %q", raw)
 	}
+}
+
+// A key or text to which tmux comes too late goes nowhere: another screen may stand there.
+func TestLateKeysAreNotPressed(t *testing.T) {
+	w, p := newWorld(t, plainKeeper)
+	w.shows(p.ID, "ready")
+	past, future := time.Now().Add(-2*time.Second), time.Now().Add(time.Minute)
+	for name, press := range map[string]func(until time.Time) error{
+		"key":  func(until time.Time) error { return w.keyUntil(t.Context(), p.ID, KeyEnter, until) },
+		"text": func(until time.Time) error { return w.pasteUntil(t.Context(), p.ID, "late", until) },
+	} {
+		if err := press(past); !errors.Is(err, ErrLate) || !errors.Is(err, ErrNoKeys) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if buffers := w.tmux("list-buffers"); buffers != "" {
+		t.Errorf("buffers are left: %s", buffers)
+	}
+	if err := w.keyUntil(t.Context(), p.ID, KeyDigit(3), future); err != nil {
+		t.Error(err)
+	}
+	w.got("3")
 }

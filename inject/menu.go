@@ -27,6 +27,8 @@ type Menu struct {
 
 	Decides     bool   // it may also choose in dialogs that let Claude act: a permission, a plan
 	Interrupt   bool   // esc only interrupts Claude: an open dialog stays
+	PromptOnly  bool   // type and submit go to the input box alone: no dialog is answered
+	Standing    string // what type may find in the input box and takes out first: we typed it
 	Typed       string // what esc takes out of the input box again, where Claude Code puts just that back into it
 	ClaudePID   int    // of the Claude Code that is meant; 0 is any
 	ClaudeStart string // see Pane.Claude
@@ -286,9 +288,14 @@ func (d *driver) takeBack(ctx context.Context) {
 	if err != nil || d.Typed == "" || d.screen.Shows != Draft || !wraps(d.screen.Draft, d.Typed) {
 		return
 	}
+	_ = d.emptyBox(ctx)
+}
+
+// emptyBox takes what we typed out of the input box again.
+func (d *driver) emptyBox(ctx context.Context) error {
 	lines := strings.Count(d.screen.Draft, "\n") + 1
 	empty := Key(strings.Repeat(string(keyClearLine), lines))
-	_ = d.press(ctx, keystep{key: empty}, func(now Screen) bool { return now.Shows == Prompt })
+	return d.press(ctx, keystep{key: empty}, func(now Screen) bool { return now.Shows == Prompt })
 }
 
 // wraps says whether the input box holds this text, byte for byte. Where the box breaks a line, it draws no blank.
@@ -313,7 +320,10 @@ func (d *driver) submit(ctx context.Context) error {
 	s := d.screen
 	switch {
 	case s.Draft != "":
-		return d.press(ctx, keystep{key: KeyEnter}, func(now Screen) bool { return now.Draft == "" })
+		enter := keystep{key: KeyEnter, behind: !d.keyAt.IsZero()}
+		return d.press(ctx, enter, func(now Screen) bool { return now.Draft == "" })
+	case d.PromptOnly:
+		return d.refuseHere("the words do not stand in the input box")
 	case s.Shows == Review:
 		return d.choose(ctx, 1)
 	case s.Shows == Question && s.Multi:
@@ -329,8 +339,29 @@ func (d *driver) submit(ctx context.Context) error {
 
 // typeText sends a text to Claude from the empty input box, or answers a question with it. It is never added to a text that
 // stands there already, which may be a person's.
+//
+// An Enter that would come too late behind the text is not pressed: the text is taken out
+// again, and typed once more.
 func (d *driver) typeText(ctx context.Context, text string) error {
+	const mostTries = 3
+	for try := 1; ; try++ {
+		err := d.typeOnce(ctx, text)
+		if !errors.Is(err, ErrLate) || try == mostTries || d.screen.Shows != Prompt {
+			return err
+		}
+	}
+}
+
+func (d *driver) typeOnce(ctx context.Context, text string) error {
+	if d.Standing != "" && d.screen.Shows == Draft && Same(d.screen.Draft, d.Standing) {
+		if err := d.emptyBox(ctx); err != nil {
+			return err
+		}
+	}
 	was := d.screen
+	if d.PromptOnly && was.Shows != Prompt {
+		return d.refuseHere("there is no empty input box")
+	}
 	if was.Shows == Question && !was.Preview {
 		if err := d.goTo(ctx, func(r Row) bool { return r.Is == OtherRow }); err != nil {
 			return err
@@ -349,7 +380,8 @@ func (d *driver) typeText(ctx context.Context, text string) error {
 		text += " "
 	}
 	stands := func(now Screen) bool { // a command's list may hide which of the two the box is (2.1.197)
-		return was.Shows == Prompt && holds(now.Draft, text) || now.cursor().Is == OtherRow && Same(now.cursor().Text, text)
+		inField := !d.PromptOnly && now.cursor().Is == OtherRow && Same(now.cursor().Text, text)
+		return was.Shows == Prompt && holds(now.Draft, text) || inField
 	}
 	paste := keystep{text: text, stand: settle} // a person's key that follows a paste closely is drawn late
 	if err := d.press(ctx, paste, stands); err != nil {
@@ -357,8 +389,10 @@ func (d *driver) typeText(ctx context.Context, text string) error {
 	}
 	err := d.submit(ctx)
 	// What stays unsent is taken back: later texts would wait behind it.
-	if left := d.screen.Draft; err != nil && Same(left, text) && !strings.Contains(left, "\n") {
-		_ = d.press(ctx, keystep{key: KeyClear}, func(now Screen) bool { return now.Draft == "" })
+	if err != nil && d.screen.Shows == Draft && holds(d.screen.Draft, text) {
+		if left := d.emptyBox(ctx); left != nil {
+			return Unsubmitted{err}
+		}
 	}
 	if err != nil || len(was.Tabs) != 2 {
 		return err
@@ -443,6 +477,8 @@ func (d *driver) coded(err error) error {
 			err = Unsubmitted{err}
 		}
 		return &state.UserError{Err: err, Code: exitUnseen, Hint: d.hint}
+	case errors.As(err, new(Unsubmitted)):
+		return &state.UserError{Err: err, Code: exitUnseen, Hint: d.hint}
 	case screen, errors.Is(err, ErrNoClaude), errors.Is(err, ErrNoKeys):
 		return d.refuse("%w", err)
 	case errors.Is(err, state.ErrLocked):
@@ -457,9 +493,6 @@ func (d *driver) coded(err error) error {
 func (s Screen) String() string {
 	switch s.Shows {
 	case Prompt:
-		if s.Busy {
-			return "Claude at work"
-		}
 		return "an empty input box"
 	case Draft:
 		return fmt.Sprintf("a text in the input box: %q", brief(s.Draft, 80))

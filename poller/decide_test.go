@@ -65,7 +65,7 @@ func TestTheNextInstructionIsWords(t *testing.T) {
 	for text, want := range map[string]string{
 		"commit it": "commit it", "1": "1", "yes\nand push": "yes\nand push", "!rm -rf /": "", "/exit": "", " /clear": "", "# remember": "",
 		"exit": "", " quit\n": "", ":q": "", ":q!": "", ":wq": "", ":wq!": "", "exit now": "exit now", "Exit": "Exit", ":x": ":x",
-		"\u0301abc": "", "\u0301": "", "e\u0301t\u00e9": "e\u0301t\u00e9", "@/etc/hosts": "@/etc/hosts", "see @README.md": "see @README.md",
+		"\u0301abc": "", "\u0301": "", "e\u0301t\u00e9": "e\u0301t\u00e9", "@/etc/hosts": "", "see @README.md": "", "a@b.example": "a@b.example",
 	} {
 		q := &state.Question{Kind: state.AskedNext, Mode: state.Native, Status: state.Pending, AskedAt: asked, PostedAt: &asked,
 			Questions: []state.Prompt{{Question: "next"}}, Replies: []state.Reply{{MessageName: "a", Sender: "users/1", Text: text, CreateTime: time.Now()}}}

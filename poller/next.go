@@ -55,7 +55,7 @@ func (p *Poller) typeNext(ctx context.Context, s *served, q *state.Question) {
 		p.endDryRun(s, q, q.TmuxPane, "would type: "+words, 0)
 		return
 	}
-	one, action, last, why := p.readyFor(ctx, q, words)
+	one, last, why := p.readyFor(ctx, q, words)
 	// What was said after a /clear from Chat is for what its Claude Code has by now.
 	if one != nil && one.Reason != "clear" && commands.Left(state.SessionsIn(p.user), one) {
 		p.end(q, state.Cancelled, "superseded", nil)
@@ -86,14 +86,15 @@ func (p *Poller) typeNext(ctx context.Context, s *served, q *state.Question) {
 		}
 		return
 	}
-	if q.Typing == nil { // the first try
+	isFirst := q.Typing == nil
+	if isFirst {
 		p.Log.Once(state.Audit(p.Env, p.Log, q.Decided(words)), "not in the audit log")
 	}
-	args := []string{words}
-	if action == "submit" {
-		args = nil
+	menu := commands.Menu(p.Env, one)
+	if q.Typing != nil {
+		menu.Standing = words
 	}
-	err := commands.Menu(p.Env, one).Run(ctx, one.TmuxPane, action, args)
+	err := menu.Run(ctx, one.TmuxPane, "type", []string{words})
 	p.Log.Info().Str("question", q.QuestionID).Str("session", q.SessionName).Err(err).Msg("next instruction typed")
 	refused := new(state.UserError)
 	unpressed := errors.As(err, &refused) && refused.Code == 2
@@ -101,6 +102,9 @@ func (p *Poller) typeNext(ctx context.Context, s *served, q *state.Question) {
 		p.update(s.Path, "typing not taken back", func(q *state.Question) error {
 			q.Typing.Last = "text"
 			if unpressed {
+				q.Typing.Keys-- // nothing of it stands there
+			}
+			if unpressed && isFirst {
 				q.Typing = nil
 			}
 			return nil
@@ -127,10 +131,11 @@ func (p *Poller) transcriptOf(one *state.Session) string {
 	return strings.Join(usual, "") // of several none
 }
 
-// readyFor is what brings an instruction into the pane of its session: typing it at an empty prompt, or submitting it where it
-// stands there already, since a poller was killed. last is the key that is written down before. Why says what is in the way; a
-// person's draft is left alone.
-func (p *Poller) readyFor(ctx context.Context, q *state.Question, words string) (one *state.Session, action, last, why string) {
+// readyFor says whether an instruction can be typed into the pane of its session: at an
+// empty prompt, or where it stands there already, since a poller was killed; then it is
+// taken out first. last is the key that is written down before. why says what is in the
+// way; a person's draft is left alone.
+func (p *Poller) readyFor(ctx context.Context, q *state.Question, words string) (one *state.Session, last, why string) {
 	one, err := state.SessionsIn(p.user).Of(q.ClaudeSession())
 	var screen inject.Screen
 	if err == nil {
@@ -142,22 +147,21 @@ func (p *Poller) readyFor(ctx context.Context, q *state.Question, words string) 
 	}
 	switch {
 	case err != nil:
-		return one, "", "", err.Error()
+		return one, "", err.Error()
 	case screen.Busy && (!q.Kind.Row().Said || q.Typing != nil || strings.HasPrefix(words, "/")):
-		return one, "", "", gchat.ClaudeWorks
-	case screen.Shows == inject.Prompt:
-		return one, "type", last, ""
-	case screen.Shows == inject.Draft && q.Typing != nil && inject.Same(screen.Draft, words):
-		return one, "submit", last, ""
+		return one, "", gchat.ClaudeWorks
+	case screen.Shows == inject.Prompt,
+		screen.Shows == inject.Draft && q.Typing != nil && inject.Same(screen.Draft, words):
+		return one, last, ""
 	}
 	if screen.Shows == inject.Draft { // which is its person's, and not for the space
-		return one, "", "", gchat.DraftStands
+		return one, "", gchat.DraftStands
 	}
 	why = "the terminal shows " + screen.String()
 	if screen.Dialog() {
 		why += "; answer it in its own thread, or in the terminal, and your message goes in then"
 	}
-	return one, "", "", why
+	return one, "", why
 }
 
 // endCommand closes one of Claude Code's own commands, with what the terminal says of it. It is typed once.

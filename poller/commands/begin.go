@@ -268,7 +268,9 @@ func (r Room) project(text string) (dir, words, why string) {
 		why = "No project here is called " + r.short(name) + "."
 	case len(exact) > 1:
 		why, names = "Several projects are called so:", exact
-	case words != "" && !strings.HasPrefix(words, "/"): // a command is for a session that runs
+	case gchat.ActsAtPrompt(words): // a command is for a session that runs
+		return "", "", "What is to be done does not begin with !, / or #, and has no word that begins with @."
+	case words != "":
 		return exact[0], words, ""
 	}
 	return "", "", why + r.list(names)

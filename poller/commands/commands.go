@@ -266,7 +266,12 @@ func Menu(env state.Getenv, one *state.Session) inject.Menu {
 		return env(name)
 	}
 	return inject.Menu{
-		UserState: state.UserState(env), Env: in, Interrupt: true, ClaudePID: one.ClaudePID, ClaudeStart: one.ClaudeStart,
+		UserState:   state.UserState(env),
+		Env:         in,
+		Interrupt:   true,
+		PromptOnly:  true,
+		ClaudePID:   one.ClaudePID,
+		ClaudeStart: one.ClaudeStart,
 	}
 }
 

@@ -21,19 +21,11 @@ function takeMessage(m) {
   const t = threadOf(m.thread);
   readMessage(m);
   m.count = ++counted;
-  const find = () => t.messages.findIndex((old) => keyOf(old) === keyOf(m));
-  let at = find();
-  if (at >= 0 && m.patched) {
-    const asked = t.messages[at];
-    if (!asked.question && !asked.decision || [undefined, 'late'].includes(closing(m))) { // the same message, with other words
-      t.messages[at] = m;
-      drawn.delete(keyOf(m));
-      return;
-    }
-    delete asked.tapped; // its card stays, and how it ended is a message below
-    Object.assign(m, { name: m.name + '#end', clientId: undefined, patched: false });
+  const at = t.messages.findIndex((old) => keyOf(old) === keyOf(m));
+  if (at >= 0 && m.patched) { // the same message, with other words
+    t.messages[at] = m;
     drawn.delete(keyOf(m));
-    at = find();
+    return;
   }
   if (at >= 0) t.messages.splice(at, 1);
   const waiting = t.messages.findIndex((old) => old.pending);

@@ -1,0 +1,97 @@
+package e2e
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+
+	"gchat-hooks/e2e/bound"
+)
+
+// slowTmux is a PATH on which each call of tmux that has this word in it comes so late, once
+// the file off is taken away.
+func slowTmux(t *testing.T, word, delay string) (path, off string) {
+	t.Helper()
+	tmux, err := exec.LookPath("tmux")
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	off = filepath.Join(dir, "off")
+	if err := os.WriteFile(off, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	script := fmt.Sprintf("#!/bin/sh\ncase \"$*\" in *%s*) [ -e %s ] || sleep %s ;; esac\nexec %s \"$@\"\n", word, off, delay, tmux)
+	if err := os.WriteFile(filepath.Join(dir, "tmux"), []byte(script), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	return "PATH=" + dir + ":" + os.Getenv("PATH"), off
+}
+
+// trials is how often a trial is made: once, or as GCHAT_E2E_TRIALS says.
+func trials() int {
+	n, _ := strconv.Atoi(os.Getenv("GCHAT_E2E_TRIALS"))
+	return max(n, 1)
+}
+
+// Words for Claude that are under way when a dialog opens answer no question and allow no
+// permission, however late tmux comes to a call. What is kept is delivered afterwards.
+func TestWordsUnderWayDecideNothing(t *testing.T) {
+	t.Parallel()
+	delays := []string{"0", "2.2"}
+	if trials() > 1 {
+		delays = []string{"0", "0.15", "0.4", "2.2"}
+	}
+	for _, word := range []string{"capture-pane", "paste-buffer", "send-keys"} {
+		for _, delay := range delays {
+			t.Run(word+" "+delay, func(t *testing.T) {
+				for range trials() {
+					wordsUnderWay(t, word, delay)
+				}
+			})
+		}
+	}
+}
+
+func wordsUnderWay(t *testing.T, word, delay string) {
+	path, off := slowTmux(t, word, delay)
+	eachClaude(t, ours, func(t *testing.T, c claude) {
+		b := approve(t, c, config{
+			Env:  []string{path},
+			Args: []string{"--allowedTools", "Bash(sleep:*)"},
+			Script: []turn{
+				asksBack, {bash("sleep 4")}, {ask(deploy)}, {bash("mkdir one")}, {say("Made.")}, {say("Heard.")}, {say("Heard.")},
+			},
+		})
+		b.Prompt("go ahead")
+		q := b.await("[Waiting for you]")
+		b.reply(q, "yes")
+		b.WaitScreen("sleep 4")
+		if err := os.Remove(off); err != nil {
+			t.Fatal(err)
+		}
+		b.reply(q, "yes, delete it all")
+		asked := b.await("[AskUserQuestion]", deploy.Question)
+		b.WaitScreen(firstOption)
+		if err := os.WriteFile(off, nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		b.reply(asked, "2")
+		p := b.await("[Permission]", "mkdir one")
+		if _, err := os.Stat(filepath.Join(b.Dir, "one")); err == nil {
+			t.Error("the permission was allowed")
+		}
+		b.reply(p, "yes")
+		bound.Until(t, "Claude has the words", func() bool { return b.API.count("yes, delete it all") > 0 })
+		if n := b.API.count("yes, delete it all"); n != 1 {
+			t.Errorf("Claude has the words %d times", n)
+		}
+		if told := b.API.WaitToolResult(t, 2).Text; !strings.Contains(told, "Rolling deployment") {
+			t.Errorf("Claude was told of the question: %q", told)
+		}
+	})
+}
