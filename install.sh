@@ -87,13 +87,10 @@ install() {
   mkdir -p "$prefix"
   # By a rename: a daemon that runs keeps its program, and half of one is never started.
   cp "$work/gchat-hooks" "$prefix/.gchat-hooks.new" && mv -f "$prefix/.gchat-hooks.new" "$program"
-  "$program" install --keep --links "$@"
-  name=gchat-hooks
   case :$PATH: in *:"$prefix":*) ;; *)
-    name=$program
     say "$prefix is not on your PATH. In ~/.zshrc, ~/.bashrc or ~/.profile:  export PATH=\"$prefix:\$PATH\"" ;;
   esac
-  say "Next, say where questions go:  $name setup"
+  "$program" install --keep --links "$@" # it says what comes next
 }
 
 main() {

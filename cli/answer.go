@@ -24,6 +24,7 @@ func (p Program) answerCommand() *cli.Command {
 		UsageText:       "gchat-hooks answer ID TEXT...",
 		Description: "ID is the question's id or its thread's key, or its session's name.\n" +
 			"TEXT is what you would type in Chat: 2, 1,3, \"2 - but keep the footer\", own words, \"Q1: 2; Q2: 1\".\n" +
+			"A text that looks like a flag:  gchat-hooks answer -- ID \"--force\"\n" +
 			"Permissions, plans and the next instruction are a person's to give: in the thread, or in the terminal.\n" +
 			"Exit codes: 0 answered, 1 no question or several have that ID, 2 not understood or over, 4 wrong arguments",
 		Action: func(c *cli.Context) error {

@@ -53,6 +53,7 @@ func silent(err error, code int) error {
 func Main(self string) {
 	p := Program{self: self, env: os.Getenv, in: os.Stdin, out: os.Stdout, errOut: os.Stderr}
 	gchat.StartSpace = p.startSpace
+	cli.HelpPrinter = printHelp
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 	context.AfterFunc(ctx, stop) // the first signal drains, the second ends the process
 	if err := p.run(ctx, os.Args); err != nil {
@@ -69,6 +70,9 @@ func (p Program) run(ctx context.Context, args []string) error {
 		return p.runDetached(ctx)
 	}
 	args = arguments(args)
+	if len(args) > 1 && args[1] == "help" { // as a flag, so that what stands behind it is looked at
+		args = slices.Concat(args[:1], args[2:], []string{"--help"})
+	}
 	app := p.app(args[1:]...)
 	flags := slices.ContainsFunc(args, func(a string) bool { return strings.HasPrefix(a, "-") })
 	if flags && slices.Contains([]string{"send", "wait", "answer", "migrate"}, args[1]) {
@@ -82,15 +86,19 @@ func (p Program) tell(err error, calledAs string) int {
 	told := &state.UserError{} // where the error is of another type
 	errors.As(err, &told)
 	code := cmp.Or(told.Code, exitFailed)
+	columns := terminalWidth(p.errOut)
+	say := func(kind, words string) {
+		_, _ = io.WriteString(p.errOut, wrap(fmt.Sprintf("%s: %s: %s\n", calledAs, kind, plain(words)), columns))
+	}
 	if !told.Said {
-		fmt.Fprintf(p.errOut, "%s: error: %s\n", calledAs, plain(err.Error()))
+		say("error", err.Error())
 	}
 	hint := told.Hint
 	if errors.Is(err, fs.ErrPermission) && !strings.HasPrefix(hint, "chmod") {
 		hint = "gchat-hooks doctor names the folder and what to do; a sandbox has to let gchat-hooks write there"
 	}
 	if hint != "" {
-		fmt.Fprintf(p.errOut, "%s: hint: %s\n", calledAs, plain(hint))
+		say("hint", hint)
 	}
 	return code
 }
@@ -177,6 +185,13 @@ func checked(c *cli.Command) *cli.Command {
 				err = fmt.Errorf("%w. Did you mean %s?", err, like)
 			}
 		}
+		if said, bad := strings.CutSuffix(err.Error(), ": parse error"); bad {
+			takes := "a whole number"
+			if slices.ContainsFunc(c.Flags, func(f cli.Flag) bool { return isTime(f) && strings.HasSuffix(said, "-"+f.Names()[0]) }) {
+				takes = "a time with its unit, such as 5s"
+			}
+			err = fmt.Errorf("%s: it takes %s", said, takes)
+		}
 		return failed(err, c.HelpName+" --help", code)
 	}
 	if c.UsageText == "" { // else it says which words
@@ -188,6 +203,11 @@ func checked(c *cli.Command) *cli.Command {
 		}
 	}
 	return c
+}
+
+func isTime(f cli.Flag) bool {
+	_, is := f.(*cli.DurationFlag)
+	return is
 }
 
 // installed is the path of this program where it was called: a link in a person's folder outlasts the version that it leads

@@ -77,15 +77,19 @@ func (d *demo) run(ctx context.Context, ask func(context.Context) error) (err er
 	}
 	go space.Serve(context.WithoutCancel(ctx), ln, d.chat) // it outlives Ctrl-C: the hooks have something left to send
 	fmt.Fprintf(d.out, "The chat page:  %s\n", d.chat.PageURL(d.base))
+	asking, refuse := context.WithCancelCause(ctx)
+	defer refuse(nil)
 	if d.answer != "" {
-		go d.reply(ctx)
+		go d.reply(asking, refuse)
 	}
-	err = ask(ctx)
+	err = ask(asking)
 	_ = d.program(context.WithoutCancel(ctx), "flush", "--timeout", "3s").Run() // what the hooks left unsent
 	_, text := d.message("[Answered]")
 	if text != "" {
 		fmt.Fprintf(d.out, "\nThe thread says:\n%s\n", strings.TrimSpace(text))
 		fmt.Fprintf(d.out, "\nThe demo is over, and its page with it. To go on:  %s\n", d.next())
+	} else if asking.Err() != nil && ctx.Err() == nil {
+		err = failed(context.Cause(asking), "gchat-hooks demo --answer 2", exitFailed)
 	} else if err == nil && ctx.Err() == nil {
 		err = errors.New("the session ended without an answer")
 		err = failed(err, "run claude in this folder: it says what it waits for", exitFailed)
@@ -106,12 +110,20 @@ func (d *demo) user(name string) string {
 	return map[string]string{"XDG_STATE_HOME": filepath.Join(d.dir, "user")}[name]
 }
 
-// reply answers the question for a script, as a person would: in its thread, from the page's sender.
-func (d *demo) reply(ctx context.Context) {
-	for ; ctx.Err() == nil; time.Sleep(50 * time.Millisecond) {
-		if thread, text := d.message("[AskUserQuestion]"); text != "" {
+// reply answers the question for a script, as a person would: in its thread, from the page's sender. It refuses the reply where
+// the thread says that it was not used: nobody is there to send another one.
+func (d *demo) reply(ctx context.Context, refuse context.CancelCauseFunc) {
+	for said := false; ctx.Err() == nil; time.Sleep(50 * time.Millisecond) {
+		thread, question := d.message("[AskUserQuestion]")
+		if question == "" {
+			continue
+		}
+		if !said {
 			_, _ = d.chat.Say(space.Person(), thread, d.answer)
-			return
+			said = true
+		}
+		if _, note := d.message("[Not "); note != "" {
+			refuse(errors.New("the reply was not used: " + note))
 		}
 	}
 }

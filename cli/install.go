@@ -27,10 +27,12 @@ func (p Program) installCommand() *cli.Command {
 		Name:  "install",
 		Usage: "write the hooks into Claude Code's settings",
 		Description: "Questions:    gchat-hooks install\n" +
-			"And reports:  gchat-hooks install --preset report   (removes hooks that this preset does not have)\n" +
-			"Questions, permissions, plans and the next instruction:  gchat-hooks install --preset approve",
+			"And reports:  gchat-hooks install --preset report\n" +
+			"Questions, permissions, plans and the next instruction:  gchat-hooks install --preset approve\n" +
+			"Presets add up. Back to questions alone:  gchat-hooks install --only answer",
 		Flags: append(scopeFlags(),
-			&cli.StringSliceFlag{Name: "preset", Usage: "`NAME`: " + strings.Join(settings.Presets(), ", ") + "; else answer"},
+			&cli.StringSliceFlag{Name: "preset", Usage: "add `NAME`: " + strings.Join(settings.Presets(), ", ") + "; else answer"},
+			&cli.StringSliceFlag{Name: "only", Usage: "register the preset `NAME` in place of all others; says what it takes away"},
 			&cli.BoolFlag{Name: "links", Usage: "also link the names that agents call (gchat-send, ...) beside this program"},
 			&cli.StringFlag{Name: "claude-version", Usage: "`VERSION` of Claude Code (default: what claude --version says)"},
 			&cli.BoolFlag{Name: "keep", Usage: "without --preset: keep the hooks that are registered already"},
@@ -40,8 +42,11 @@ func (p Program) installCommand() *cli.Command {
 			if err != nil {
 				return err
 			}
+			if c.IsSet("only") && (c.IsSet("preset") || c.Bool("keep")) {
+				return usage(errors.New("--only goes without --preset and --keep"), "gchat-hooks install --help")
+			}
 			return install{
-				Program: p, scope: scope, presets: c.StringSlice("preset"),
+				Program: p, scope: scope, presets: append(c.StringSlice("preset"), c.StringSlice("only")...), only: c.IsSet("only"),
 				dryRun: c.Bool("dry-run"), links: c.Bool("links"), keep: c.Bool("keep"), claude: c.String("claude-version"),
 			}.run(c.Context)
 		},
@@ -74,10 +79,10 @@ type install struct {
 	Program
 	scope   settings.Scope
 	presets []string // none: the default one
-	also    []string // presets beside the hooks that are kept
+	only    bool     // the presets replace the hooks that are registered
 	dryRun  bool
 	links   bool   // make the names that agents call
-	keep    bool   // the hooks that are there, where no others are named
+	keep    bool   // register no more than is registered already
 	claude  string // "": ask the installed one
 }
 
@@ -90,15 +95,12 @@ func (i install) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	var hooks []settings.Hook
-	if i.keep && len(i.presets) == 0 { // an upgrade must not take back what a person chose
-		hooks, _ = file.Hooks(i.also...)
-	}
-	if len(hooks) == 0 {
-		hooks, err = settings.Hooks(i.presets...)
-	}
+	hooks, err := settings.Hooks(i.presets...)
 	if err != nil {
 		return usage(err, "gchat-hooks install --help")
+	}
+	if !i.only {
+		hooks = i.added(file, hooks)
 	}
 	version, err := i.version(ctx, file)
 	if err != nil {
@@ -110,6 +112,9 @@ func (i install) run(ctx context.Context) error {
 		return err
 	}
 	tell(i.out, change, i.dryRun, "added")
+	for _, was := range change.Gone {
+		fmt.Fprintf(i.out, "taken away: %s\n", was)
+	}
 	for _, h := range left {
 		fmt.Fprintf(i.out, "left out: %s on %s needs Claude Code %s\n", h.Name, h.Event, settings.AsyncRewake)
 	}
@@ -121,8 +126,24 @@ func (i install) run(ctx context.Context) error {
 	}
 	if i.links && !i.dryRun {
 		err = cmp.Or(err, link(i.out, filepath.Dir(program)))
+		if !config.Load(i.env, state.ProjectDir(i.env)).Sends() {
+			fmt.Fprintf(i.out, "Next, say where questions go:  %s setup\n", i.typed())
+		}
 	}
 	return err
+}
+
+// added are the hooks that the file has, and those of the presets.
+func (i install) added(file settings.File, presets []settings.Hook) []settings.Hook {
+	names := i.presets
+	if len(names) == 0 && !i.keep {
+		names = settings.Presets()[:1]
+	}
+	all, err := file.Hooks(names...)
+	if err != nil || len(all) == 0 { // what is wrong with the file is said where it is written
+		return presets
+	}
+	return all
 }
 
 // letMenuDecide has an agent that is woken choose in permissions and plans, too.

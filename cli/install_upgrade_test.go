@@ -52,3 +52,16 @@ func TestAPurgeFindsTheHooksOfAnotherConfiguration(t *testing.T) {
 		t.Errorf("they are left:\n%s", b)
 	}
 }
+
+// Who has said where questions go is not told to say it with each new version.
+func TestAnUpgradeDoesNotAskForASetupThatIsDone(t *testing.T) {
+	n := newNewcomer(t, "/usr/bin:/bin")
+	const next = "Next, say where questions go:  "
+	if out := n.does(installScript(t), "--binary", program(t)); !strings.HasSuffix(out, next+n.home+"/bin/gchat-hooks setup\n") {
+		t.Errorf("the first install says\n%s", out)
+	}
+	n.has(".config/gchat-hooks/config.json", `{"webhook_url": "https://chat.googleapis.com/v1/spaces/A/messages?key=k&token=t"}`)
+	if out := n.does(installScript(t), "--binary", program(t)); strings.Contains(out, next) {
+		t.Errorf("an upgrade says\n%s", out)
+	}
+}

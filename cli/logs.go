@@ -35,6 +35,9 @@ func (p Program) printLogs(c *cli.Context) error {
 	if err != nil {
 		return usage(errors.New("--level takes debug, info, warn or error"), "gchat-hooks logs --help")
 	}
+	if c.Int("lines") < 0 {
+		return usage(errors.New("--lines takes a number of lines"), "gchat-hooks logs --help")
+	}
 	path := state.LogPath(p.env)
 	if c.Bool("audit") {
 		path = state.AuditPath(p.env)
@@ -69,7 +72,7 @@ func (p Program) printLogs(c *cli.Context) error {
 		}
 		return nil
 	}
-	for _, line := range lines[max(0, len(lines)-max(0, c.Int("lines"))):] {
+	for _, line := range lines[max(0, len(lines)-c.Int("lines")):] {
 		if _, err := w.Write(line); err != nil { // it is not JSON
 			fmt.Fprint(p.out, plain(string(line)))
 		}

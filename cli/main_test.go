@@ -71,6 +71,7 @@ func TestCommands(t *testing.T) {
 				server := httptest.NewServer(strict.Google(t, s.Handler(), strict.Embedded))
 				e.Defer(func() { server.Close(); s.Close() })
 				e.Setenv("GOOGLE_CHAT_WEBHOOK_URL", s.WebhookURL(server.URL))
+				e.Setenv("ELSEWHERE", s.WebhookURL(strings.Replace(server.URL, "127.0.0.1", "localhost", 1)))
 				e.Setenv("SERVER", server.URL)
 				e.Setenv("ENDPOINT", s.APIEndpoint(server.URL))
 				e.Setenv("GCHAT_ALLOWED_USERS", space.Human)

@@ -255,3 +255,16 @@ func TestAnswerSaysWhoWaited(t *testing.T) {
 		told()
 	}
 }
+
+// What setup prints last is what the person opens: with --phone the address that a phone reaches.
+func TestSetupEndsWithTheAddressOfThePhone(t *testing.T) {
+	p := newPocket(t)
+	out, code := p.runs("setup", "--space", "--phone", "--address", p.address)
+	if code != 0 || strings.Contains(out, "No phone can reach this machine") {
+		t.Skipf("no address but this machine's own: %d, %s", code, out)
+	}
+	_, port, _ := strings.Cut(p.address, ":")
+	if !regexp.MustCompile(`Answer on the page, http://\S+:`+port+`/\?token=`).MatchString(out) || strings.Contains(out, "http://127.0.0.1") {
+		t.Errorf("setup ends with\n%s", out)
+	}
+}

@@ -14,6 +14,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/google/uuid"
 	"github.com/urfave/cli/v2"
 
 	"gchat-hooks/gchat"
@@ -32,6 +33,7 @@ func (p Program) sendCommand() *cli.Command {
 			"Typed:   gchat-send --type task_completion \"Epic 3 completed. 12/12 subtasks validated.\"\n" +
 			"Reply:   gchat-send --thread-key ask-user-12345 \"Follow-up to the question\"\n" +
 			"Piped:   make 2>&1 | tail -20 | gchat-send --type error --code -\n" +
+			"A message that looks like a flag:  gchat-send -- \"--bogus is no flag\"\n" +
 			"Exit codes: 0 sent, 1 no webhook URL, 2 not delivered (it stays in the outbox), 4 wrong arguments",
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "type", Value: "plain", Usage: "`TYPE`: " + reportTypes()},
@@ -53,6 +55,7 @@ func (p Program) sendCommand() *cli.Command {
 			&cli.BoolFlag{Name: "dry-run", Usage: "print what would be posted, and post nothing"},
 			&cli.BoolFlag{Name: "queue", Usage: "leave the message in the outbox for another process to send, and return"},
 			&cli.BoolFlag{Name: "script", Hidden: true}, // it is called as the harness's gchat-send.sh
+			&cli.StringFlag{Name: "id", Usage: "what came with the same `ID` within ten minutes is not sent there again"},
 			&cli.BoolFlag{Name: "no-queue", Usage: "send it now or never: what is not delivered is not kept"},
 		},
 		Action: func(c *cli.Context) error {
@@ -226,6 +229,8 @@ func (s *send) message(args []string) (*state.Message, error) {
 		Report:     &state.Report{Type: t, At: time.Now(), Title: title, Text: text, ChatSyntax: script && !code},
 		SessionID:  cmp.Or(s.env("CLAUDE_CODE_SESSION_ID"), session, s.env("CLAUDE_SESSION_ID")),
 		ProjectDir: project, ThreadKey: threadKey, ThreadName: threadName,
+		// What a person or a script sends twice is sent twice: the words do not count, but for a hook.
+		Key: cmp.Or(s.flags.String("id"), uuid.NewString()),
 	}
 	if t != state.Plain {
 		m.Report.Session = s.sessionName(session, project)
@@ -280,12 +285,12 @@ func (s *send) told(ctx context.Context, out config.Outcome) (err error) {
 		const hint = "it stays in the outbox and is sent as soon as that works; `gchat-hooks status` shows it"
 		return failed(fmt.Errorf("not delivered yet: %s", s.why(m)), hint, exitNotDelivered)
 	}
-	if m.SessionID == "" && m.ThreadKey == "" { // no other process asks for its receipt
+	if m.SessionID == "" && m.ThreadKey == "" && s.flags.String("id") == "" { // no other process asks for its receipt
 		_ = s.box().Drop(s.env, m)
 	}
 	word := "sent"
 	if out.Repeated {
-		word = "already sent, less than a minute ago"
+		word = "already sent"
 	}
 	return s.say(word, result{Name: m.Name, ThreadName: m.ThreadName, Repeated: out.Repeated})
 }

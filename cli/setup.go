@@ -95,6 +95,12 @@ func (s *setup) run(ctx context.Context) error {
 	case s.flags.Bool("app"):
 		steps = []func(context.Context) error{s.app, s.people, s.hooks}
 	}
+	for _, who := range s.flags.StringSlice("allow") {
+		if !strings.HasPrefix(who, "users/") && !strings.Contains(who, "@") {
+			err := fmt.Errorf("%q is neither users/ID nor an e-mail address", who)
+			return usage(err, "gchat-hooks setup --allow users/ID; a question's thread tells your id")
+		}
+	}
 	for _, problem := range s.config().Problems {
 		if errors.Is(problem, config.ErrBroken) { // nothing could be written down at the end
 			return s.cannot("", problem)
@@ -110,8 +116,11 @@ func (s *setup) run(ctx context.Context) error {
 		}
 	}
 	where := "in Google Chat"
-	if s.door != nil {
+	switch {
+	case s.door != nil:
 		where = "on the page, " + s.page
+	case s.config().OnPage():
+		where = "on the page; its link again:  " + s.typed() + " space"
 	}
 	if s.sendOnly {
 		where = "in the terminal; the question is shown " + where
@@ -257,7 +266,7 @@ func (s *setup) openSpace() (err error) {
 	if s.config().APIEndpoint != "" {
 		s.answers["GCHAT_API_ENDPOINT"] = opened.APIEndpoint(s.door.base())
 	}
-	s.page = opened.PageURL(s.door.base())
+	s.page = s.door.pages(opened)[0]
 	s.door.show(opened)
 	return nil
 }
@@ -373,7 +382,7 @@ func (s *setup) hooks(ctx context.Context) (err error) {
 		return nil
 	}
 	presets := s.flags.StringSlice("preset")
-	registers := install{Program: s.Program, scope: settings.User, presets: presets, keep: true, also: []string{"answer"}}
+	registers := install{Program: s.Program, scope: settings.User, presets: presets, keep: s.sendOnly}
 	approve := s.flags.Bool("approve")
 	if !s.sendOnly && len(presets) == 0 && !registers.approves() {
 		const question = "\nAlso answer permissions and plans, and give the next instruction, from there? " +
@@ -383,13 +392,8 @@ func (s *setup) hooks(ctx context.Context) (err error) {
 			return err
 		}
 	}
-	switch {
-	case s.sendOnly:
-		registers.also = nil
-	case approve && len(presets) > 0:
+	if approve && !s.sendOnly {
 		registers.presets = append(presets, "approve")
-	case approve:
-		registers.also = []string{"approve"}
 	}
 	err = registers.run(ctx)
 	if err == nil && !s.sendOnly && (approve || s.flags.Bool("start-sessions")) { // asked once

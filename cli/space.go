@@ -232,7 +232,7 @@ func (d *spaceDoor) open() (*space.Space, net.Listener, error) {
 	ln, err := net.Listen("tcp", listen)
 	if errors.Is(err, syscall.EADDRINUSE) {
 		err = fmt.Errorf("another program has port %d (lsof -i :%d names it)", d.port, d.port)
-		return nil, nil, failed(err, "name another one: --listen 127.0.0.1:PORT", exitFailed)
+		return nil, nil, failed(err, "this one is free: --listen "+d.freeAddress(), exitFailed)
 	}
 	if err != nil {
 		return nil, nil, err
@@ -255,6 +255,20 @@ func (d *spaceDoor) open() (*space.Space, net.Listener, error) {
 		err = errors.Join(err, ln.Close(), s.Close())
 	}
 	return s, ln, err
+}
+
+// freeAddress is the first address behind this one that no program listens at.
+func (d *spaceDoor) freeAddress() string {
+	next := *d
+	for next.port < 1<<16-1 {
+		next.port++
+		ln, err := net.Listen("tcp", next.at())
+		if err == nil {
+			ln.Close()
+			break
+		}
+	}
+	return next.at()
 }
 
 // session is what the page tells of the session of a thread.
@@ -357,25 +371,30 @@ func (d *spaceDoor) whileNeeded(ctx context.Context, s *space.Space) context.Con
 
 // show prints the addresses of the page, and the first that a phone finds as a QR code.
 func (d *spaceDoor) show(s *space.Space) {
-	if !d.phone {
-		fmt.Fprintf(d.out, "page:  %s\n", s.PageURL(d.base()))
-		return
+	pages := d.pages(s)
+	for _, page := range pages {
+		fmt.Fprintf(d.out, "page:  %s\n", page)
 	}
-	var pages []string
+	switch {
+	case !d.phone:
+	case pages[0] == s.PageURL(d.base()):
+		fmt.Fprintf(d.out, "No phone can reach this machine: connect it to the phone's network, then %s space\n", d.typed())
+	default:
+		fmt.Fprintln(d.out, "\nOpen it on a phone in the same network:")
+		qrterminal.GenerateHalfBlock(pages[0], qrterminal.L, d.out)
+	}
+}
+
+// pages are the addresses of the page: for a phone those in this machine's networks, as far as there are any.
+func (d *spaceDoor) pages(s *space.Space) (pages []string) {
 	addrs, _ := net.InterfaceAddrs()
 	for _, a := range addrs {
-		if n, ok := a.(*net.IPNet); ok && n.IP.To4() != nil && !n.IP.IsLoopback() {
+		if n, ok := a.(*net.IPNet); d.phone && ok && n.IP.To4() != nil && !n.IP.IsLoopback() {
 			pages = append(pages, s.PageURL(fmt.Sprintf("http://%s:%d", n.IP, d.port)))
 		}
 	}
 	if len(pages) == 0 {
-		fmt.Fprintf(d.out, "page:  %s\nNo phone can reach this machine: connect it to the phone's network, then %s space\n",
-			s.PageURL(d.base()), d.typed())
-		return
+		pages = []string{s.PageURL(d.base())}
 	}
-	for _, page := range pages {
-		fmt.Fprintf(d.out, "page:  %s\n", page)
-	}
-	fmt.Fprintln(d.out, "\nOpen it on a phone in the same network:")
-	qrterminal.GenerateHalfBlock(pages[0], qrterminal.L, d.out)
+	return pages
 }

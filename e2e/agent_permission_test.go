@@ -114,3 +114,39 @@ func TestTypingAnswersNoDialogThatIsHandedOver(t *testing.T) {
 		}
 	})
 }
+
+// No hook is told of an agent that a person stops, but for the one that waits: what it asked in
+// the terminal is over all the same.
+func TestAnAgentThatIsStoppedAsksNoMore(t *testing.T) {
+	eachClaude(t, both, func(t *testing.T, c claude) {
+		b := withAgent(t, c, turn{say("It was stopped.")})
+		q := b.await("[Permission]", "mkdir out")
+		b.reply(q, "terminal")
+		b.WaitScreen(dialogOf)
+		for range 2 {
+			b.Keys("C-x")
+			b.Keys("C-k")
+		}
+		b.awaitIn(q, "[Cancelled]", "The agent that asked has ended.")
+	})
+}
+
+// A question in hold mode goes to whoever comes to the keyboard, too.
+func TestAHeldQuestionGoesToWhoeverIsThere(t *testing.T) {
+	eachClaude(t, both, func(t *testing.T, c claude) {
+		b := connect(t, c, config{Env: []string{"GCHAT_ASK_MODE=hold"}, Script: []turn{{ask(deploy)}, thanks}}, all...)
+		b.Prompt("go ahead")
+		q := b.await("[AskUserQuestion]", deploy.Question)
+		if strings.Contains(b.Screen(), firstOption) {
+			t.Error("its dialog is drawn")
+		}
+		b.sitDown(t)
+		b.WaitScreen(firstOption)
+		b.awaitIn(q, "[In the terminal]", "answer it there")
+		b.reply(q, "3")
+		b.awaitIn(q, "[Not used]", "In the terminal since")
+		b.Choose(firstOption, "2")
+		b.told(1, "Rolling deployment")
+		b.awaitIn(q, "[Answered]", "Selected: Rolling deployment", "Answered in the terminal.")
+	})
+}

@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"bytes"
 	"strings"
 	"syscall"
 	"testing"
@@ -51,6 +52,20 @@ func TestAnsweredFromChat(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A question that was cut within an emoji: Claude Code takes an answer only by the question's text as it has it.
+func TestHalfACharacterIsAnswered(t *testing.T) {
+	eachClaude(t, both, func(t *testing.T, c claude) {
+		half := ask(question{Question: "Which HALF?", Header: "Pick", Options: []option{{Label: "Red HALF", Description: "r"}, {Label: "Blue", Description: "b"}}})
+		half.Input = bytes.ReplaceAll(half.Input, []byte("HALF"), []byte(`\ud83d`))
+		b := connect(t, c, config{Script: []turn{{half}, thanks}}, all...)
+		b.Prompt("go ahead")
+		b.reply(b.await("[AskUserQuestion]", "Which"), "1")
+		b.told(1, `"="Red`)
+		b.await("[Answered]", "Selected: Red")
+		b.WaitScreen("Thanks, understood.")
+	})
 }
 
 func TestPreviewOfTheChosenOptionIsPassedOn(t *testing.T) {

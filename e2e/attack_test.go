@@ -16,7 +16,7 @@ func TestACommandIsShownAsItRuns(t *testing.T) {
 		b := approve(t, c, config{Script: []turn{{bash(command)}, thanks}})
 		b.Prompt("go ahead")
 		b.reply(b.await("[Permission]", command), "no")
-		b.told(1, "denied this from Google Chat")
+		b.told(1, "denied this from the chat page")
 		b.WaitScreen("Thanks, understood.")
 		if _, err := os.Stat(filepath.Join(b.Dir, "PWN")); err == nil {
 			t.Error("it ran")
@@ -53,7 +53,7 @@ func TestAlwaysDoesNotGoRoundNeverRemote(t *testing.T) {
 		for _, command := range []string{"mkdir out", "touch a.txt"} { // each is asked for: the mode is still the usual one
 			b.reply(b.await("[Permission]", command), "no")
 		}
-		b.told(4, "denied this from Google Chat")
+		b.told(4, "denied this from the chat page")
 	})
 }
 
@@ -76,7 +76,7 @@ func TestASkillDoesNotGoRoundNeverRemote(t *testing.T) {
 		b.reply(q, "yes")
 		b.await("[Not used]")
 		b.reply(q, "no")
-		b.told(1, "denied this from Google Chat")
+		b.told(1, "denied this from the chat page")
 		if _, err := os.Stat(filepath.Join(b.Dir, "made")); err == nil {
 			t.Error("its command ran")
 		}
@@ -107,7 +107,7 @@ func TestALinkIsShownWhereItLeads(t *testing.T) {
 		b.Prompt("go ahead")
 		b.reply(b.await("[Permission]", "Read: "+filepath.Join(outside, "private"), "outside of the folder", "through the link"), "no")
 		b.reply(b.await("[Permission]", "Write: "+filepath.Join(outside, "authorized_keys"), "outside of the folder", "through the link"), "no")
-		b.told(2, "denied this from Google Chat")
+		b.told(2, "denied this from the chat page")
 		if _, err := os.Stat(filepath.Join(outside, "authorized_keys")); err == nil {
 			t.Error("it was written")
 		}
@@ -132,7 +132,7 @@ func TestEveryMemberOfACallIsShown(t *testing.T) {
 		b.Prompt("go ahead")
 		b.reply(b.await("[Permission]", "Edit: a.txt", "‹replace_all: true›", "replaces 2 places"), "yes")
 		b.reply(b.await("[Permission]", "‹run_in_background: true›", "‹timeout: 5000›", "mkdir out"), "no")
-		b.told(3, "denied this from Google Chat")
+		b.told(3, "denied this from the chat page")
 	})
 }
 

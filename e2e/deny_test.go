@@ -58,7 +58,7 @@ func TestDeniedSessionGoesOnAndIsWokenByTheReply(t *testing.T) {
 		b.WaitScreen("I go on meanwhile.")
 		b.WaitIdle()
 		b.reply(q, "2")
-		b.API.WaitText(t, fmt.Sprintf(`GCHAT_RESPONSE: The user has answered your question from Google Chat: "%s"="Rolling deployment"`, deploy.Question))
+		b.API.WaitText(t, fmt.Sprintf(`GCHAT_RESPONSE: The user has answered your question from the chat page: "%s"="Rolling deployment"`, deploy.Question))
 		b.WaitScreen("Acting on it.")
 		if got := b.await("[Answered]", "Selected: Rolling deployment"); got.Thread.Name != q.Thread.Name {
 			t.Errorf("told in %s, asked in %s", got.Thread.Name, q.Thread.Name)

@@ -19,9 +19,28 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 )
+
+// The line names no program that is there under another of its names, and README promises no more of it than there is.
+func TestWhatIsMissing(t *testing.T) {
+	dir := t.TempDir()
+	for _, name := range []string{"tmux", "google-chrome", "jq"} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte("#!/bin/sh\n"), 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Setenv("PATH", dir)
+	if got, want := missingPrograms(), []string{"strace", "node", "python3", "curl", "bash"}; !slices.Equal(got, want) {
+		t.Errorf("missing: %q, want %q", got, want)
+	}
+	readme, err := os.ReadFile(filepath.Join("..", "README.md"))
+	if err != nil || strings.Contains(string(readme), "the last line names") {
+		t.Errorf("README calls it the last line, and other packages' lines follow it (%v)", err)
+	}
+}
 
 // The test binary plays three parts: what `go test` starts, the same again
 // inside a namespace, and (see recorder_test.go) a hook that Claude Code runs.
@@ -40,15 +59,26 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// tellMissing names what tests of any package skip for on this machine. The go tool drops what a green test binary prints,
-// so the line goes to the go tool's own standard error, or to the person's terminal.
-func tellMissing() {
-	var missing []string
-	for _, program := range []string{"tmux", "chromium", "strace", "node", "python3", "jq", "curl", "bash"} {
-		if _, err := exec.LookPath(program); err != nil {
-			missing = append(missing, program)
+// neededPrograms are the programs that tests of any package skip without. One of each row is enough.
+var neededPrograms = [][]string{
+	{"tmux"}, {"chromium", "chromium-browser", "google-chrome", "google-chrome-stable"}, {"strace"}, {"node"}, {"python3"},
+	{"jq"}, {"curl"}, {"bash"},
+}
+
+// missingPrograms are those of them that are not on the PATH.
+func missingPrograms() (missing []string) {
+	for _, names := range neededPrograms {
+		if !slices.ContainsFunc(names, func(name string) bool { _, err := exec.LookPath(name); return err == nil }) {
+			missing = append(missing, names[0])
 		}
 	}
+	return missing
+}
+
+// tellMissing names what tests of any package skip for on this machine. The go tool drops what a green test binary prints,
+// so the line goes to the go tool's own standard error, or to the person's terminal. Other packages' lines may follow it.
+func tellMissing() {
+	missing := missingPrograms()
 	for _, version := range both {
 		if _, err := os.Stat(filepath.Join(claudeDir(), version, "node_modules", claudePackage, "claude")); err != nil {
 			missing = append(missing, "Claude Code "+version)

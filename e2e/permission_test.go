@@ -48,7 +48,7 @@ func TestAPermissionIsDecidedFromChat(t *testing.T) {
 	}{
 		"allowed":              {"yes", "", "Allowed: Bash: mkdir out", true},
 		"denied with a reason": {"no, use git mv", "use git mv", "Reason: use git mv", false},
-		"denied":               {"N", "denied this from Google Chat", "Denied: Bash: mkdir out", false},
+		"denied":               {"N", "denied this from the chat page", "Denied: Bash: mkdir out", false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			eachClaude(t, both, func(t *testing.T, cl claude) {
@@ -344,7 +344,7 @@ func TestAYesForAWhile(t *testing.T) {
 		}
 		b.WaitScreen("Three.")
 		b.WaitScreen("Allowed by")
-		b.WaitScreen("(Google Chat)")
+		b.WaitScreen("(the chat page)")
 		for _, name := range []string{"one", "two", "three"} {
 			if _, err := os.Stat(filepath.Join(b.Dir, name)); err != nil {
 				t.Error(err)

@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -46,6 +47,34 @@ func TestPluginsAreValid(t *testing.T) {
 				if !strings.Contains(string(out), word) {
 					t.Errorf("%v does not say %q:\n%s", step.args, word, out)
 				}
+			}
+		}
+	})
+}
+
+// An update takes a plugin's folder away while a question is open: no hook of it runs any more. The question ends with its
+// dialog, and a reply that comes then is not said to be sent.
+func TestAPluginsFolderGoesWhileAQuestionIsOpen(t *testing.T) {
+	eachClaude(t, both, func(t *testing.T, c claude) {
+		plugin := filepath.Join(t.TempDir(), "answer")
+		if err := os.CopyFS(plugin, os.DirFS("../plugins/answer")); err != nil {
+			t.Fatal(err)
+		}
+		b := bridged(t, c, config{Args: []string{"--plugin-dir", plugin}, Env: []string{onPath(t)}, Script: []turn{{ask(deploy)}, thanks}})
+		b.Prompt("go ahead")
+		q := b.await("[AskUserQuestion]", deploy.Question)
+		b.WaitScreen(firstOption)
+		if err := os.RemoveAll(plugin); err != nil {
+			t.Fatal(err)
+		}
+		b.Choose(firstOption, "3")
+		b.told(1, "Canary")
+		b.await("[Cancelled]", "Its dialog in the terminal is closed.", "/reload-plugins")
+		b.reply(q, "1")
+		b.await("[Not used]", "This question is over.")
+		for _, m := range b.chat.Messages() {
+			if strings.HasPrefix(m.Text, "[Sent]") || strings.HasPrefix(m.Text, "[Answered]") {
+				t.Errorf("told %q", m.Text)
 			}
 		}
 	})

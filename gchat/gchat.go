@@ -175,7 +175,7 @@ func Hint(err error) string {
 	return "see what Chat says"
 }
 
-const localSpace = "spaces/local"
+const localSpace = state.LocalSpace
 
 // embedded gives an error of the embedded space, which is where base is on this machine, a hint that knows nothing of Google.
 func embedded(err error, base *url.URL, space string) error {

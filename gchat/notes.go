@@ -278,10 +278,13 @@ func timedOutText(q *state.Question) string {
 
 // awayText says that Claude Code went on by itself, and what becomes of answers to some of the questions.
 func awayText(q *state.Question) string {
-	text := fmt.Sprintf("Claude Code went on after %.0f s without an answer.", q.AwayAfter.Seconds())
+	text := "Claude Code went on without an answer."
+	if q.AwayAfter > 0 {
+		text = fmt.Sprintf("Claude Code went on after %.0f s without an answer.", q.AwayAfter.Seconds())
+	}
 	switch {
 	case q.AnsweredMessage != "":
-		text += " Your reply came too late to reach Claude."
+		text += " Your reply did not reach Claude."
 	case q.Unsent() != "" && q.TakesWords:
 		text += ` Your answer did not reach Claude. Reply "send": Claude gets it with the next instruction.`
 	case q.Unsent() != "":
@@ -334,7 +337,9 @@ var closedWhys = map[string]string{
 	"agent_end":   "The agent that asked has ended.",
 	"superseded":  "Another session runs in its terminal by now.",
 	"age":         "24 hours have passed.",
-	state.Away:    "Claude Code went on without an answer.",
+	state.DialogGone: "Its dialog in the terminal is closed. What was answered there is not known, since no hook told of it. " +
+		"After an update of the plugin, give /reload-plugins in that terminal.",
+	state.Away: "Claude Code went on without an answer.",
 }
 
 func closedWhy(q *state.Question) string {

@@ -156,6 +156,10 @@ func (h *Hook) confirm(e *Event, q *state.Question) error {
 	}
 	_ = json.Unmarshal(e.ToolResponse, &response)
 	to, by, away := state.Resolved, "terminal", response.Away
+	isThere := func(p state.Prompt) bool { return answers[p.Question] != "" }
+	if away == nil && answers != nil && !slices.ContainsFunc(q.Questions, isThere) {
+		away = new(time.Duration) // Claude was told that the user did not answer
+	}
 	if away != nil {
 		to, by = state.Cancelled, state.Away
 	}

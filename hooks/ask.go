@@ -428,7 +428,7 @@ func answeredInput(toolInput json.RawMessage, q *state.Question) (json.RawMessag
 func (h *Hook) Print(v any) error {
 	b, err := json.Marshal(v)
 	if err == nil {
-		_, err = h.Stdout.Write(append(b, '\n'))
+		_, err = h.Stdout.Write(append(putSurrogatesBack(b), '\n'))
 	}
 	if err != nil {
 		return fmt.Errorf("print decision: %w", err)

@@ -21,7 +21,7 @@ func TestTheAwayTimerIsNoAnswer(t *testing.T) {
 			[]string{"Your answer: Canary", "did not reach Claude", `Reply "send"`}},
 		"a reply came too late": {func(q *state.Question) {
 			q.Status, q.Answers, q.AnsweredMessage, q.AnsweredBy = state.Answered, map[string]string{single: "Canary"}, "m", ann.Name
-		}, []string{"Your reply came too late"}},
+		}, []string{"Your reply did not reach Claude"}},
 		"the sessions file told first": {func(q *state.Question) {
 			q.Status, q.ResolvedBy, q.ResolvedAt = state.Resolved, "terminal", &q.AskedAt
 		}, nil},

@@ -318,10 +318,7 @@ func (h *Hook) tellOf(e *Event, q *state.Question) (text string) {
 		}
 	case q.Kind.Row().Prompt && q.Status == state.Answered:
 		words, _ := q.Decision()
-		text = replyPrefix + "The user replied to your last message from Google Chat, and this is the next instruction: " + words
-		if q.Kind.Row().Said {
-			text = replyPrefix + "The user wrote this from Google Chat while you were working: " + words
-		}
+		text = instructionText(q, words)
 		h.audit(q, words)
 		write = func() error { return markPrinted(q.Path) }
 	case untold(q):

@@ -133,7 +133,11 @@ func (h *Hook) catch() {
 // read takes the event from stdin, and no more: a pipe may never be closed. One that does not say which it is counts as Own.
 func (h *Hook) read() (*Event, error) {
 	e := &Event{}
-	err := json.NewDecoder(io.LimitReader(h.Stdin, maxEvent)).Decode(e)
+	var event json.RawMessage
+	err := json.NewDecoder(io.LimitReader(h.Stdin, maxEvent)).Decode(&event)
+	if err == nil {
+		err = json.Unmarshal(keepSurrogates(event), e)
+	}
 	e.HookEventName = cmp.Or(e.HookEventName, h.Own)
 	if err == nil && e.HookEventName == "" {
 		err = errors.New("hook_event_name is missing")

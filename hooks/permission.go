@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"gchat-hooks/inject"
 	"gchat-hooks/state"
 	"gchat-hooks/state/config"
 )
@@ -124,8 +125,9 @@ func (h *Hook) describe(q *state.Question, e *Event, own *config.Config) {
 		if !own.TitlesOnly {
 			prompt.Question = "Claude wants to use " + e.ToolName + ": " + about
 		}
-		if len(e.Suggestions) > 0 {
-			q.AlwaysAllows = alwaysAllows(e.Suggestions, guarded, own.NeverNames)
+		if len(e.Suggestions) > 0 && !config.OnlyManagedRules(h.Env) {
+			local := localRules(q.ProjectDir, inject.Version(string(e.Transcript), q.ClaudePID))
+			q.AlwaysAllows = alwaysAllows(e.Suggestions, guarded, own.NeverNames, local)
 		}
 		if q.AlwaysAllows != "" {
 			labels = append(labels, state.LabelAlways)
@@ -146,20 +148,14 @@ func (h *Hook) describe(q *state.Question, e *Event, own *config.Config) {
 	q.Questions = []state.Prompt{prompt}
 }
 
-// What Claude is told where the person said no more.
-const (
-	deniedText   = "The user denied this from Google Chat."
-	sentBackText = "The user sent the plan back from Google Chat without saying why. Ask what to change."
-)
-
-// refusalOf is what Claude is told of a refusal: the person's words, as they were typed.
+// refusalOf is what Claude is told of a refusal: the person's words, as they were typed, else that there were none.
 func refusalOf(q *state.Question) string {
 	label, words := q.Decision()
 	switch label {
 	case state.LabelDeny:
-		return cmp.Or(words, deniedText)
+		return cmp.Or(words, "The user denied this "+q.AnsweredFrom()+".")
 	case state.LabelSendBack:
-		return cmp.Or(words, sentBackText)
+		return cmp.Or(words, "The user sent the plan back "+q.AnsweredFrom()+" without saying why. Ask what to change.")
 	}
 	return ""
 }
@@ -223,7 +219,7 @@ func (h *Hook) confirmBatch(e *Event, resultOf func(*Event, string) callResult) 
 	confirm := func(q *state.Question, r callResult) {
 		h.tryAgain(writeBound, func() error { return h.confirmDecision(q, r) })
 		if q.Grant != nil && q.Printed {
-			said = "Allowed by " + state.OneLine(q.GrantedBy()) + " (Google Chat)"
+			said = "Allowed by " + state.OneLine(q.GrantedBy()) + " (" + state.ChatName(q.Chat) + ")"
 		}
 	}
 	slices.SortStableFunc(open, func(a, b *state.Question) int { return rank[a.Printed] - rank[b.Printed] })

@@ -358,8 +358,8 @@ func cutMiddle(s string) (begin, end string, left int) {
 
 // alwaysAllows says in Claude Code's words what it would allow from now on; "" where that is nothing, or of a kind that this
 // version does not know: a person cannot agree to what they cannot read. Nor is anything offered that may go round never_remote:
-// beside it only rules of tools that it does not name, for which never answers.
-func alwaysAllows(suggestions json.RawMessage, guarded bool, never func(tool string) bool) string {
+// beside it only rules of tools that it does not name, for which never answers. local is where a rule of the project's own lands.
+func alwaysAllows(suggestions json.RawMessage, guarded bool, never func(tool string) bool, local string) string {
 	var all []struct {
 		Type        string   `json:"type"`
 		Behavior    string   `json:"behavior"`
@@ -375,7 +375,7 @@ func alwaysAllows(suggestions json.RawMessage, guarded bool, never func(tool str
 		return ""
 	}
 	places := map[string]string{
-		"session": "in this session", "localSettings": "in this project (.claude/settings.local.json)",
+		"session": "in this session", "localSettings": local,
 		"projectSettings": "in this project, for all who have it (.claude/settings.json)", "userSettings": "in all projects",
 	}
 	var words []string
@@ -414,6 +414,25 @@ func alwaysAllows(suggestions json.RawMessage, guarded bool, never func(tool str
 		return "" // one line of code cannot show it as it is
 	}
 	return shown
+}
+
+// localRules says where Claude Code writes a project's own rules: from a worktree, 2.1.332 writes them into the main checkout,
+// and 2.1.197 into the worktree. Between these it was not looked at.
+func localRules(project, version string) string {
+	const file = ".claude/settings.local.json"
+	b, err := state.ReadPlain(filepath.Join(project, ".git"), 1<<16)
+	main, _, isWorktree := strings.Cut(strings.TrimPrefix(string(b), "gitdir: "), "/.git/worktrees/")
+	var v [3]int
+	_, unknown := fmt.Sscanf(version, "%d.%d.%d", &v[0], &v[1], &v[2])
+	switch {
+	case err != nil || !isWorktree:
+		return "in this project (" + file + ")"
+	case unknown != nil || slices.Compare(v[:], []int{2, 1, 197}) > 0 && slices.Compare(v[:], []int{2, 1, 332}) < 0:
+		return "in this worktree, or in its main checkout (" + file + ")"
+	case slices.Compare(v[:], []int{2, 1, 332}) >= 0:
+		return "in the main checkout (" + filepath.Join(main, file) + ")"
+	}
+	return "in this worktree (" + file + ")"
 }
 
 // ofSeveral says whether a rule of that name is for several tools: all of an MCP server, or those that a star stands for.

@@ -102,7 +102,7 @@ func FuzzPermissionShown(f *testing.F) {
 	f.Fuzz(func(t *testing.T, tool, input string) {
 		never := func(string) bool { return false }
 		c := permissionShown(tool, json.RawMessage(input), "/x")
-		for _, text := range []string{c.about, c.shown, alwaysAllows(json.RawMessage(input), false, never)} {
+		for _, text := range []string{c.about, c.shown, alwaysAllows(json.RawMessage(input), false, never, localRules("", ""))} {
 			for _, c := range text {
 				if unicode.IsControl(c) && c != '\n' && c != '\t' || c == '\u202e' || c == '\u200b' || c == '\ufeff' {
 					t.Errorf("%q has %U", text, c)
@@ -127,7 +127,7 @@ func TestAlwaysAllows(t *testing.T) {
 		`[{"type":"addDirectories","directories":["/x"],"destination":"nowhere"}]`:                                                                                                         "",
 		`[]`: "", `{}`: "", ``: "", `null`: "",
 	} {
-		if got := alwaysAllows(json.RawMessage(suggestions), false, nil); got != want {
+		if got := alwaysAllows(json.RawMessage(suggestions), false, nil, localRules("", "")); got != want {
 			t.Errorf("%s: %q, want %q", suggestions, got, want)
 		}
 	}
@@ -144,14 +144,14 @@ func TestAlwaysAllows(t *testing.T) {
 		`[{"type":"addDirectories","directories":["/x"],"destination":"session"}]`:                                                                                    false,
 		`[{"type":"addRules","rules":[{"toolName":"X"}],"behavior":"allow","destination":"session"},{"type":"setMode","mode":"acceptEdits","destination":"session"}]`: false,
 	} {
-		if got := alwaysAllows(json.RawMessage(suggestions), true, never); (got != "") != offered {
+		if got := alwaysAllows(json.RawMessage(suggestions), true, never, localRules("", "")); (got != "") != offered {
 			t.Errorf("%s: %q", suggestions, got)
 		}
 	}
 	// A rule of one file tool allows others, and what may be read commands may read, too.
 	for rule, named := range map[string]string{"Read": "Bash", "Edit": "Write", "Grep": "Read"} {
 		suggestion := `[{"type":"addRules","rules":[{"toolName":"` + rule + `","ruleContent":"//x/**"}],"behavior":"allow","destination":"session"}]`
-		if got := alwaysAllows(json.RawMessage(suggestion), true, func(tool string) bool { return tool == named }); got != "" {
+		if got := alwaysAllows(json.RawMessage(suggestion), true, func(tool string) bool { return tool == named }, "here"); got != "" {
 			t.Errorf("%s beside %s: %q", rule, named, got)
 		}
 	}

@@ -91,9 +91,13 @@ func (h *Hook) checkQuestion(e *Event) (forClaude, forPerson string) {
 	if !forwarded || h.wasAsked(e) || h.keeps(context.Background(), h.config(), state.AskedQuestion) {
 		return "", ""
 	}
-	how := "The question goes to the terminal and to Google Chat; wait for the answer and act on it."
+	chat := "Google Chat"
+	if h.config().OnPage() {
+		chat = "the chat page"
+	}
+	how := "The question goes to the terminal and to " + chat + "; wait for the answer and act on it."
 	if h.rules(e).AskMode.Row().Later {
-		how = "The question goes to Google Chat, and the call comes back as denied: that is as it should be. " +
+		how = "The question goes to " + chat + ", and the call comes back as denied: that is as it should be. " +
 			"Then go on with other work or stop; the reply comes to you by itself."
 	}
 	return "The user was not asked anything within " + state.InWords(recently) + ", so do not stop yet. " +

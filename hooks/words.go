@@ -93,15 +93,21 @@ func outcome(q *state.Question) string {
 
 // replyText wakes a session with a person's answer.
 func replyText(q *state.Question) string {
-	what, these, where := "question", "this answer", "from Google Chat"
-	if q.AnsweredBy == state.Local {
-		where = "on this machine"
-	}
+	what, these := "question", "this answer"
 	if len(q.Questions) > 1 {
 		what, these = "questions", "these answers"
 	}
 	return fmt.Sprintf("%sThe user has answered your %s %s: %s. You can now continue with %s in mind. %s",
-		replyPrefix, what, where, pairs(q, func(int) bool { return true }), these, endOf(q))
+		replyPrefix, what, q.AnsweredFrom(), pairs(q, func(int) bool { return true }), these, endOf(q))
+}
+
+// instructionText wakes a session with what the person told it.
+func instructionText(q *state.Question, words string) string {
+	if q.Kind.Row().Said {
+		return replyPrefix + "The user wrote this " + q.AnsweredFrom() + " while you were working: " + words
+	}
+	return replyPrefix + "The user replied to your last message " + q.AnsweredFrom() +
+		", and this is the next instruction: " + words
 }
 
 // endOf ends what a session is woken with. No other text of ours has it, so that a transcript tells whether that arrived.
@@ -120,7 +126,8 @@ func timeoutText(q *state.Question, unread bool) string {
 	}
 	text := timeoutPrefix + "No response in " + state.InWords(waited) + "."
 	if unread {
-		text += " Google Chat cannot be read at present: the user may have replied."
+		chat := state.ChatName(q.Chat)
+		text += " " + strings.ToUpper(chat[:1]) + chat[1:] + " cannot be read at present: the user may have replied."
 	}
 	if did := outcome(q); did != "" {
 		text += " " + did

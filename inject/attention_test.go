@@ -1,6 +1,7 @@
 package inject
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -69,4 +70,42 @@ func TestWhoOnlyWatchesTypesNothing(t *testing.T) {
 	if at, err := w.LastTyped(t.Context(), p.ID); err != nil || !at.IsZero() {
 		t.Errorf("%v, %v", at, err)
 	}
+}
+
+// A notice in the status line takes no key away: the key that ends it reaches the program.
+func TestANoticeTakesNoKeyAway(t *testing.T) {
+	w, p := newWorld(t, "exec cat")
+	desk, person := newWorld(t, "unset TMUX; exec tmux -u -S "+w.Socket+" attach -t =main")
+	var clients []Client
+	bound.Until(t, "somebody is attached", func() bool {
+		clients, _ = w.Clients(t.Context(), p.ID)
+		return len(clients) == 1
+	})
+	if clients[0].Control || clients[0].Typed.IsZero() {
+		t.Fatalf("attached as %+v", clients[0])
+	}
+	shows := func(s Server, pane, words string) bool {
+		screen, err := s.Capture(t.Context(), pane)
+		return err == nil && strings.Contains(screen, words)
+	}
+	const words = "a permission waits: press a key"
+	if err := w.Notice(t.Context(), clients[0], time.Minute, words); err != nil {
+		t.Fatal(err)
+	}
+	bound.Until(t, "the notice", func() bool { return shows(desk.Server, person.ID, words) })
+	if err := desk.Key(t.Context(), person.ID, KeyDigit(7)); err != nil {
+		t.Fatal(err)
+	}
+	bound.Until(t, "the key", func() bool { return shows(w.Server, p.ID, "7") })
+	bound.Until(t, "the notice's end", func() bool { return !shows(desk.Server, person.ID, words) })
+}
+
+// In control mode no key can be seen.
+func TestAClientInControlMode(t *testing.T) {
+	w, p := newWorld(t, "exec cat")
+	newWorld(t, "unset TMUX; exec tmux -C -S "+w.Socket+" attach -t =main")
+	bound.Until(t, "somebody is attached in control mode", func() bool {
+		clients, err := w.Clients(t.Context(), p.ID)
+		return err == nil && len(clients) == 1 && clients[0].Control
+	})
 }

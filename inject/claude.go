@@ -99,6 +99,12 @@ func SessionOf(pid int, start, transcript string) string {
 	return one.ID
 }
 
+// Version is that of the Claude Code of a session, by its own file; "" where that does not tell.
+func Version(transcript string, pid int) string {
+	one, _ := sessionFile(filepath.Join(sessionFiles(transcript), strconv.Itoa(pid)+".json"))
+	return one.Is
+}
+
 // sessionFiles is the folder of Claude Code's own files of sessions.
 func sessionFiles(transcript string) string {
 	return filepath.Join(filepath.Dir(filepath.Dir(filepath.Dir(transcript))), "sessions")
@@ -109,6 +115,7 @@ type ownFile struct {
 	ID     string `json:"sessionId"`
 	Status string `json:"status"`
 	Start  string `json:"procStart"` // in the kernel's words, as of process
+	Is     string `json:"version"`
 }
 
 func sessionFile(path string) (one ownFile, known bool) {

@@ -493,6 +493,9 @@ func (d *driver) coded(err error) error {
 func (s Screen) String() string {
 	switch s.Shows {
 	case Prompt:
+		if s.Busy {
+			return "Claude at work"
+		}
 		return "an empty input box"
 	case Draft:
 		return fmt.Sprintf("a text in the input box: %q", brief(s.Draft, 80))

@@ -103,6 +103,11 @@ func TestMenuOnEveryScreen(t *testing.T) {
 			{"type hello", sent, paste, "text: hello was sent, but the screen still shows an empty input box"},
 			{"clear_then hello", sent, "/clear", "text: /clear was sent"},
 		},
+		"busy": {
+			{"clear_then hello", refused, "", "Claude is not idle at an empty input box; the screen shows Claude at work"},
+			{"choose 1", refused, "", "no dialog is open; the screen shows Claude at work"},
+			{"esc", sent, "\x1b", "Escape was sent, but the screen still shows Claude at work"},
+		},
 		"draft": {
 			{"choose 1", refused, "", "no dialog is open; the screen shows a text in the input box"},
 			{"type hello", refused, "", "nothing was typed: there already is a text, \"go ahead\""},

@@ -39,6 +39,7 @@ type served struct {
 	put    bool        // its message was put into the outbox
 	shown  bool        // its dialog was seen to wait in the terminal
 	gone   bool        // and, at one look since then, no more
+	goneAt time.Time   // since when a question's dialog is gone
 	looked bool        // tmux was asked for its person's keys
 	sits   bool        // its person types in its pane: see graceLeft
 	told   int         // how much of what its yes for a while allowed was told

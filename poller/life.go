@@ -77,7 +77,8 @@ func (p *Poller) attend(ctx context.Context, s *served, due bool) (next time.Tim
 		p.noteClaudeEnd(s)
 	}
 	if due && s.q.Status == state.Pending {
-		if s.q.Kind.Row().Decides && s.q.ClaudePID != 0 {
+		drawn := s.q.Kind.Row().Decides || s.q.Kind == state.AskedQuestion && s.q.Mode == state.Native
+		if drawn && s.q.ClaudePID != 0 {
 			p.noteDialogEnd(s)
 		}
 		if s.q.Reminded < len(s.q.Remind) {
@@ -248,7 +249,9 @@ func (p *Poller) noteDialogEnd(s *served) {
 	waits, known := inject.Waits(one.TranscriptPath, q.ClaudeSession(), q.ClaudePID)
 	switch {
 	case waits:
-		s.shown, s.gone = true, false
+		s.shown, s.gone, s.goneAt = true, false, time.Time{}
+	case known && s.gone && !q.Kind.Row().Decides:
+		p.noteQuestionEnd(s)
 	case known && s.gone:
 		p.close(s, state.Resolved, "terminal", nil)
 	case known:
@@ -265,6 +268,20 @@ func (p *Poller) hasOtherDialog(s *served) bool {
 		}
 	}
 	return false
+}
+
+// graceForAnswered is how long the hooks of a question's end have, once its dialog is gone. None comes where a plugin's folder
+// went, as with an update: Claude Code then runs no hook of it (2.1.332).
+const graceForAnswered = 10 * time.Second
+
+// noteQuestionEnd closes a question whose dialog is gone, and of which no hook told how it ended.
+func (p *Poller) noteQuestionEnd(s *served) {
+	if s.goneAt.IsZero() {
+		s.goneAt = p.Now()
+	}
+	if p.Now().Sub(s.goneAt).Abs() >= graceForAnswered {
+		p.close(s, state.Cancelled, state.DialogGone, nil)
+	}
 }
 
 func (p *Poller) remind(s *served) (next time.Time) {
@@ -434,8 +451,8 @@ func (p *Poller) sweep() {
 	for _, name := range []string{"open", "outbox", "sessions", "spaces", "pollers", "projects", ""} {
 		folders[filepath.Join(p.user, name)] = true
 	}
+	p.sweepQuestions()
 	for _, s := range p.index {
-		p.safely("sweep", func() { p.sweepOne(s, now) })
 		if s.Record == state.OpenQuestion {
 			folders[filepath.Dir(s.Path)] = true
 			if state := filepath.Dir(filepath.Dir(s.Path)); filepath.Base(state) == "state" { // and none that a person named
@@ -447,6 +464,13 @@ func (p *Poller) sweep() {
 		state.SweepTemporary(folder)
 		_, err := state.SweepUnannounced(p.Env, folder, now.Add(-state.MaxAge-expireOthers))
 		p.Log.Once(err, "old questions not removed")
+	}
+}
+
+// sweepQuestions removes the questions that ended and are older than a day, as far as this poller serves them.
+func (p *Poller) sweepQuestions() {
+	for _, s := range p.index {
+		p.safely("sweep", func() { p.sweepOne(s, p.Now()) })
 	}
 }
 

@@ -236,6 +236,24 @@ func TestWhatIsOverIsKeptSmallForADay(t *testing.T) {
 	}
 }
 
+// A file that is older than a day goes with the first step in which nothing is open: the documents promise that of each cycle.
+func TestAnOldFileGoesWithTheNextStep(t *testing.T) {
+	d := newDesk(t)
+	q := d.ask(func(q *state.Question) { d.posted(q); q.Status, q.ResolvedBy = state.Resolved, "chat" })
+	p := d.poller()
+	p.sender = p.newSender()
+	p.step(t.Context()) // it sweeps all
+	if _, err := os.Lstat(q.Path); err != nil {
+		t.Fatal(err)
+	}
+	p.Now = func() time.Time { return time.Now().Add(state.MaxAge + time.Minute) }
+	p.swept = p.Now()
+	p.step(t.Context())
+	if _, err := os.Lstat(q.Path); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("its file is there: %v", err)
+	}
+}
+
 // A record whose file is gone leaves the index, and the processes that wait for it go on.
 func TestARecordThatIsGoneIsForgotten(t *testing.T) {
 	d := newDesk(t)

@@ -390,6 +390,8 @@ func (p *Poller) step(ctx context.Context) (next time.Time, busy bool) {
 		next, busy = sooner(next, due), busy || sending || !due.IsZero()
 		if p.Now().Sub(p.swept).Abs() >= sweepEvery {
 			p.sweep()
+		} else if !busy {
+			p.sweepQuestions()
 		}
 		p.beat(cfg.KeepAwake)
 	})

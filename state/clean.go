@@ -37,6 +37,10 @@ var takes = [...]row{
 	ForPlan:     {kept, written, written, kept, written, written, kept, kept, written, written, kept},
 }
 
+// LoneSurrogates is where in Unicode's last private plane a surrogate stands that has no other: half of a character, where a
+// program of JavaScript cut a text. JSON has it as \ud83d, and UTF-8 cannot hold it.
+const LoneSurrogates = 0x100000
+
 type row [kinds]treatment
 
 type treatment int
@@ -133,6 +137,8 @@ func kindOf(r rune) kind {
 		return lineBreak
 	case unicode.IsControl(r):
 		return control
+	case r >= LoneSurrogates+0xd800 && r <= LoneSurrogates+0xdfff:
+		return invalid
 	case r == nonJoiner, r == zeroJoiner, r == textSelector, r == emoji:
 		return joiner
 	case unicode.Is(unicode.Prepended_Concatenation_Mark, r): // Arabic signs around numbers are seen, although they are Cf

@@ -269,7 +269,8 @@ type Question struct {
 	AwayAfter       time.Duration     `json:"away_after,omitempty"`       // how long Claude Code waited for an answer in vain
 	TakesWords      bool              `json:"takes_words,omitempty"`      // its session took words when Claude Code went on
 	// ResolvedBy is chat, terminal, stop, prompt, session_end, cleared, signal, unposted, claude_gone, tmux_gone, screen,
-	// not_typed, superseded, age, timeout, policy, agent_end, unseen, unconfirmed, away or instead.
+	// not_typed, superseded, age, timeout, policy, agent_end, unseen, unconfirmed, away, dialog_gone or
+	// instead.
 	ResolvedBy string `json:"resolved_by,omitempty"`
 }
 
@@ -382,6 +383,25 @@ func (q *Question) Grants() bool {
 	return q.Grant != nil && q.Grant.Question == q.QuestionID && !q.Grant.Ended
 }
 
+// AnsweredFrom is where the person was who answered, for Claude and for the terminal.
+func (q *Question) AnsweredFrom() string {
+	if q.AnsweredBy == Local {
+		return "on this machine"
+	}
+	return "from " + ChatName(q.Chat)
+}
+
+// LocalSpace is the name of the embedded space, on every machine.
+const LocalSpace = "spaces/local"
+
+// ChatName is what people call a chat, host/spaces/S.
+func ChatName(chat string) string {
+	if strings.HasSuffix(chat, "/"+LocalSpace) {
+		return "the chat page"
+	}
+	return "Google Chat"
+}
+
 // GrantedBy says whose yes for a while a question was answered with, and until when. The name is foreign text.
 func (q *Question) GrantedBy() string {
 	return cmp.Or(q.AnsweredByName, q.AnsweredBy) + " until " + q.Grant.Until.Local().Format("15:04")
@@ -423,6 +443,9 @@ const (
 	Unseen      = "unseen"      // nobody in Chat decided
 	Unconfirmed = "unconfirmed" // a refusal was printed, and the terminal may have been faster
 )
+
+// DialogGone is the ResolvedBy of a question whose dialog is gone, and of which no hook told.
+const DialogGone = "dialog_gone"
 
 // Away is the ResolvedBy of a question that nobody answered, so that Claude Code went on.
 const Away = "away"

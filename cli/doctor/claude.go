@@ -10,7 +10,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strings"
 
@@ -29,6 +28,7 @@ type source struct {
 	path    string
 	managed bool    // only an administrator decides that it counts
 	broken  error   // why Claude Code skips the file
+	gone    string  // the folder of a plugin that is not there: none of its hooks runs
 	hooks   []*hook // of ours
 	file    settingsFile
 }
@@ -54,19 +54,13 @@ type hook struct {
 // sources are the settings that count for a project, in the order in which they count: the last one most. Plugins come
 // first. What a session was started with (--settings) cannot be seen here.
 func sources(env state.Getenv) []*source {
-	managed := "/etc/claude-code"
-	if runtime.GOOS == "darwin" {
-		managed = "/Library/Application Support/ClaudeCode"
-	}
-	// Claude Code's own name for it, read in 2.1.329. 2.1.197 and 2.1.330, as they are released, take no notice of it.
-	managed = cmp.Or(env("CLAUDE_CODE_MANAGED_SETTINGS_PATH"), managed)
+	managed := config.ManagedDir(env)
 	var paths []string
 	for _, scope := range []settings.Scope{settings.User, settings.Project, settings.Local} {
 		file, _ := settings.At(env, scope)
 		paths = append(paths, file.Path)
 	}
-	more, _ := filepath.Glob(filepath.Join(managed, "managed-settings.d", "*.json"))
-	paths = append(append(paths, filepath.Join(managed, "managed-settings.json")), more...)
+	paths = append(paths, config.ManagedFiles(env)...)
 	var all []*source
 	enabled, forced := map[string]bool{}, map[string]bool{}
 	for _, path := range paths {
@@ -80,7 +74,7 @@ func sources(env state.Getenv) []*source {
 			all = append(all, s)
 		}
 	}
-	all = append(plugins(enabled, forced), all...)
+	all = append(plugins(env, enabled, forced), all...)
 	only := managedOnly(all)
 	for _, s := range all {
 		if only != "" && !s.managed {
@@ -102,7 +96,13 @@ func managedOnly(all []*source) string {
 
 // plugins are the hooks of our plugins that are enabled: those of the preset that a plugin is named after. forced are the plugins
 // that managed settings enable.
-func plugins(enabled, forced map[string]bool) (all []*source) {
+func plugins(env state.Getenv, enabled, forced map[string]bool) (all []*source) {
+	var installed struct {
+		Plugins map[string][]struct{ InstallPath string }
+	}
+	user, _ := settings.At(env, settings.User)
+	b, _ := os.ReadFile(filepath.Join(filepath.Dir(user.Path), "plugins", "installed_plugins.json"))
+	_ = json.Unmarshal(b, &installed)
 	for _, name := range slices.Sorted(maps.Keys(enabled)) {
 		plugin, _, _ := strings.Cut(name, "@")
 		preset, ours := strings.CutPrefix(plugin, program)
@@ -111,6 +111,11 @@ func plugins(enabled, forced map[string]bool) (all []*source) {
 			continue
 		}
 		s := &source{path: "the plugin " + name, managed: forced[name]}
+		for _, folder := range installed.Plugins[name] {
+			if _, err := os.Stat(folder.InstallPath); err != nil {
+				s.gone = folder.InstallPath
+			}
+		}
 		for _, h := range hooks {
 			entry := settings.Entry{Event: h.Event, Matcher: h.Matcher}
 			s.hooks = append(s.hooks, &hook{Entry: entry, from: s, start: program, name: h.Name})
@@ -156,6 +161,10 @@ func (e *exam) claudeSettings(_ context.Context, r *result) {
 		if s.broken != nil {
 			r.fail("Claude Code skips all of %s, hooks too: %v", s.path, s.broken).Mend =
 				"correct its JSON, without comments and trailing commas"
+		}
+		if s.gone != "" {
+			r.fail("the folder of %s is gone: %s", s.path, s.gone).Mend =
+				"claude plugin install " + strings.TrimPrefix(s.path, "the plugin ") + ", then /reload-plugins in each session that runs"
 		}
 		if s.file.DisableAllHooks != nil {
 			off = map[bool]string{true: s.path}[*s.file.DisableAllHooks]
@@ -213,13 +222,11 @@ func (e *exam) claudeHooks(_ context.Context, r *result) {
 			r.fail("%s starts %s: %v", h.from.path, h.start, err)
 		}
 	}
-	preset, mend := "answer", r.mend
-	if others := beside(all); others != "" {
-		mend += " --preset answer" + others
-	}
+	preset := "answer"
 	if slices.ContainsFunc(all, func(h *hook) bool { return h.Event == "PostToolBatch" || h.forEveryPermission() }) {
-		preset, mend = "approve", "gchat-hooks install --keep" // it keeps the hooks of other presets
+		preset = "approve"
 	}
+	mend := "gchat-hooks install --preset " + preset
 	if only != "" {
 		mend = "the administrator registers the preset " + preset
 	}
@@ -242,21 +249,9 @@ func (e *exam) claudeHooks(_ context.Context, r *result) {
 	}
 	if e.asks(state.Deny) && !slices.ContainsFunc(all, func(h *hook) bool { return h.name == "gchat-ask-user-rewake" }) {
 		r.warn("ask_mode is deny, and no gchat-ask-user-rewake wakes a session with your reply").Mend =
-			"gchat-hooks install --preset system3" + beside(all)
+			"gchat-hooks install --preset system3"
 	}
 	r.ok("registered in %s", all[0].from.path)
-}
-
-// beside are the flags of presets that are registered, by a hook of each: an install that does not name them takes them out.
-func beside(all []*hook) (flags string) {
-	for _, of := range []struct{ preset, hook string }{
-		{"report", "gchat-notification-dispatch"}, {"system3", "gchat-stop-gate"}, {"wake", "stop-hook"},
-	} {
-		if slices.ContainsFunc(all, func(h *hook) bool { return h.name == of.hook }) {
-			flags += " --preset " + of.preset
-		}
-	}
-	return flags
 }
 
 // forEveryPermission says whether the hook answers permissions, not only questions.

@@ -215,19 +215,19 @@ func TestDoctorFindsPlantedFaults(t *testing.T) {
 			b, err := settings.Install(nil, entries)
 			p.check(err)
 			p.write(p.settingsFile(), string(b), 0o600)
-		}, "claude.hooks", fail, "PermissionRequest", "gchat-hooks install --preset answer --preset report", ""},
+		}, "claude.hooks", fail, "PermissionRequest", "gchat-hooks install --preset answer", ""},
 		{"no PostToolUse", func(p *patient) {
 			entries := slices.DeleteFunc(p.entries(), func(e settings.Entry) bool { return e.Event == "PostToolUse" })
 			b, err := settings.Install(nil, entries)
 			p.check(err)
 			p.write(p.settingsFile(), string(b), 0o600)
-		}, "claude.hooks", warn, "PostToolUse", "gchat-hooks install --preset answer --preset report", ""},
+		}, "claude.hooks", warn, "PostToolUse", "gchat-hooks install --preset answer", ""},
 		{"only an agent's hooks", func(p *patient) { p.presets = []string{"wake"} },
-			"claude.hooks", fail, "PreToolUse", "gchat-hooks install --preset answer --preset wake", ""},
+			"claude.hooks", fail, "PreToolUse", "gchat-hooks install --preset answer", ""},
 		{"permissions without PostToolBatch", func(p *patient) { p.without("approve", "PostToolBatch") },
-			"claude.hooks", warn, "PostToolBatch", "gchat-hooks install", ""},
+			"claude.hooks", warn, "PostToolBatch", "gchat-hooks install --preset approve", ""},
 		{"permissions without the hook for them", func(p *patient) { p.without("approve", "PermissionRequest") },
-			"claude.hooks", fail, "is not registered on PermissionRequest", "gchat-hooks install --keep", ""},
+			"claude.hooks", fail, "is not registered on PermissionRequest", "gchat-hooks install --preset approve", ""},
 		{"permissions with the hook for questions", func(p *patient) {
 			p.presets = []string{"approve"}
 			entries := p.entries()
@@ -239,20 +239,25 @@ func TestDoctorFindsPlantedFaults(t *testing.T) {
 			b, err := settings.Install(nil, entries)
 			p.check(err)
 			p.write(p.settingsFile(), string(b), 0o600)
-		}, "claude.hooks", fail, "is not registered on PermissionRequest", "gchat-hooks install --keep", ""},
+		}, "claude.hooks", fail, "is not registered on PermissionRequest", "gchat-hooks install --preset approve", ""},
 		{"no hook for the next instruction", func(p *patient) { p.without("approve", "Stop") },
-			"claude.hooks", warn, "is not registered on Stop", "gchat-hooks install --keep", ""},
+			"claude.hooks", warn, "is not registered on Stop", "gchat-hooks install --preset approve", ""},
 		{"a program that is gone", func(p *patient) {
 			p.hookIn("settings.local.json", settings.Entry{Event: "PreCompact", Command: "/nowhere/gchat-hooks hook pre-compact-hook"})
 		}, "claude.hooks", fail, "/nowhere/gchat-hooks", "gchat-hooks install", ""},
 		{"settings with a comment", func(p *patient) {
 			p.write(filepath.Join(p.project, ".claude", "settings.json"), "{\n  // mine\n  \"env\": {}\n}\n", 0o644)
 		}, "claude.settings", fail, "a comment or a trailing comma", "correct its JSON", ""},
-		{"deny mode without a waker", func(p *patient) { p.config["ask_mode"] = "deny" }, "claude.hooks", warn, "no gchat-ask-user-rewake", "--preset system3 --preset report", ""},
+		{"deny mode without a waker", func(p *patient) { p.config["ask_mode"] = "deny" }, "claude.hooks", warn, "no gchat-ask-user-rewake", "--preset system3", ""},
 		{"disableAllHooks", func(p *patient) { p.settings["disableAllHooks"] = true }, "claude.settings", fail, "disableAllHooks is set", "take the setting out", ""},
 		{"allowManagedHooksOnly", func(p *patient) {
 			p.write(filepath.Join(p.env["CLAUDE_CODE_MANAGED_SETTINGS_PATH"], "managed-settings.json"), `{"allowManagedHooksOnly": true}`, 0o644)
 		}, "claude.settings", fail, "allowManagedHooksOnly is set", "administrator", ""},
+		{"a plugin whose folder is gone", func(p *patient) {
+			p.settings["enabledPlugins"] = map[string]bool{"gchat-hooks-report@gchat-hooks": true}
+			p.writeJSON(filepath.Join(p.home, ".claude", "plugins", "installed_plugins.json"), map[string]any{"plugins": map[string]any{
+				"gchat-hooks-report@gchat-hooks": []map[string]string{{"installPath": "/nowhere/0.1.0"}}}})
+		}, "claude.settings", fail, "the plugin gchat-hooks-report@gchat-hooks is gone: /nowhere/0.1.0", "/reload-plugins", ""},
 		{"a folder that is not trusted", func(p *patient) {
 			p.writeJSON(filepath.Join(p.home, ".claude.json"), map[string]any{"projects": map[string]any{}})
 		}, "claude.trust", warn, "was not told to trust", "start claude", ""},

@@ -1,6 +1,7 @@
 package space
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -10,7 +11,8 @@ import (
 	"gchat-hooks/state"
 )
 
-// On the page a card is tapped, a denial takes its reason along, and the changed message has no buttons.
+// On the page a card is tapped, and a denial takes its reason along. Once it is answered the card stays, with what was chosen and
+// nothing to tap, and the answer stands below it.
 func TestTapsFromThePage(t *testing.T) {
 	ctx := browser(t)
 	s, srv, app := openApp(t, Options{Direct: true})
@@ -68,14 +70,23 @@ func TestTapsFromThePage(t *testing.T) {
 			if err := app.Ack(t.Context(), []string{got.AckID}); err != nil {
 				t.Fatal(err)
 			}
-			c.q.Status = state.Resolved
+			c.q.Status, c.q.ResolvedBy = state.Resolved, "chat"
 			text, closed := gchat.ClosedCard(&c.q, time.Now())
 			if err := app.Patch(t.Context(), posted.Name, text, closed); err != nil {
 				t.Fatal(err)
 			}
-			until(t, ctx, `!document.querySelector('#messages [data-option], #messages [data-decide]')
-				&& !document.querySelector('#messages [data-send-choices]')
-				&& document.querySelectorAll('#messages article').length === 1 && document.title === 'Local space'`)
+			until(t, ctx, `!document.querySelector('#messages [data-option]:enabled, #messages [data-decide]')
+				&& !document.querySelector('#messages [data-send-choices]:not([hidden])')
+				&& document.querySelectorAll('#messages article').length === 2
+				&& document.querySelector('#messages article.card .ask')
+				&& document.querySelectorAll('#messages article')[1].classList.contains('end') && document.title === 'Local space'`)
+			var chosen []string
+			for _, selector := range c.press {
+				if strings.HasPrefix(selector, "[data-option") {
+					chosen = append(chosen, `document.querySelector('#messages `+selector+`').ariaPressed === 'true'`)
+				}
+			}
+			until(t, ctx, strings.Join(append(chosen, "true"), " && "))
 		})
 	}
 }

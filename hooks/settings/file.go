@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/google/renameio/v2"
@@ -73,9 +74,10 @@ func Known(env state.Getenv, projects []*state.Project) ([]File, error) {
 // A Change is what an install or uninstall does to a settings file, or would do.
 type Change struct {
 	Path     string
-	Old, New []byte // nil: there is no file
-	Hooks    int    // how many of ours were put in, or taken out
-	Before   int    // how many of ours were there
+	Old, New []byte   // nil: there is no file
+	Hooks    int      // how many of ours were put in, or taken out
+	Before   int      // how many of ours were there
+	Gone     []string // "NAME on EVENT" of those of ours that were there, and are not in New
 }
 
 // Nothing says whether the file stays as it is.
@@ -102,6 +104,7 @@ func (f File) Install(entries []Entry, dry bool) (*Change, error) {
 		return nil, &state.UserError{Err: err, Hint: "mend it; nothing was written"}
 	}
 	c := &Change{Path: f.Path, Old: old, New: with, Hooks: cmp.Or(len(entries), len(had)), Before: len(had)}
+	c.Gone = slices.DeleteFunc(titles(had), func(was string) bool { return slices.Contains(titles(entries), was) })
 	if dry || c.Nothing() {
 		return c, nil
 	}
@@ -112,6 +115,15 @@ func (f File) Install(entries []Entry, dry bool) (*Change, error) {
 		return c, os.Remove(path)
 	}
 	return c, write(path, c.New, f.Mode)
+}
+
+// titles are entries as people read them.
+func titles(entries []Entry) (all []string) {
+	for _, e := range entries {
+		_, name := Ours(e.Command, e.Args)
+		all = append(all, name+" on "+e.Event)
+	}
+	return all
 }
 
 // Hooks are this version's hooks of what the file has of ours, and those of the presets also.

@@ -62,11 +62,11 @@ func FuzzInstall(f *testing.F) {
 
 func checkBothWays(t *testing.T, file []byte, first, second []Entry) {
 	t.Helper()
-	bare, found, err := edit(file, nil)
+	bare, had, err := edit(file, nil)
 	if err != nil || doubles(file) {
 		return
 	}
-	if len(found) == 0 && !bytes.Equal(bare, file) {
+	if len(had) == 0 && !bytes.Equal(bare, file) {
 		t.Fatalf("nothing of ours in it, and yet it changes:\n%q\n%q", file, bare)
 	}
 	sameOthers(t, file, bare)
@@ -95,6 +95,9 @@ func checkBothWays(t *testing.T, file []byte, first, second []Entry) {
 			t.Fatalf("uninstall does not take out what was put in (%v):\n%q\n%q", err, back, installed)
 		}
 		sameOthers(t, file, back)
+		if blank := len(bytes.TrimSpace(bytes.TrimPrefix(file, []byte(byteOrderMark)))) == 0; len(had) == 0 && !blank && !bytes.Equal(back, file) {
+			t.Fatalf("what was not ours is not as it was:\n%q\n%q\n%q", file, installed, back)
+		}
 	}
 }
 

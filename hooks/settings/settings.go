@@ -65,7 +65,7 @@ func edit(file []byte, entries []Entry) (with []byte, had []Entry, err error) {
 			return nil, nil, err
 		}
 	}
-	if len(d.root.Value.(*hujson.Object).Members) == 0 {
+	if len(d.root.Value.(*hujson.Object).Members) == 0 && d.made[d.root.Value] {
 		return nil, had, nil
 	}
 	return d.root.Pack(), had, nil
@@ -95,24 +95,27 @@ func (d *document) add(e Entry) error {
 	return nil
 }
 
-// takeOut cuts our entries, and each group, event and "hooks" that holds nothing else then.
+// takeOut cuts our entries, and each group, event and "hooks" that holds nothing else then, unless its person had left it empty.
 func (d *document) takeOut() (found []Entry) {
 	hooks := member(&d.root, "hooks")
 	if hooks == nil || hooks.Value.Kind() != '{' {
 		return nil
 	}
 	events := hooks.Value.(*hujson.Object)
+	rootStays, hooksStay := putIntoEmpty().Match(d.root.Pack()), putIntoEmpty().Match(hooks.Pack())
 	for i := len(events.Members) - 1; i >= 0; i-- {
 		name, groups := events.Members[i].Name.Value.(hujson.Literal).String(), &events.Members[i].Value
+		stays := putIntoEmpty().Match(groups.Pack())
 		ours := takeOutOf(name, groups)
 		found = append(ours, found...)
-		if len(ours) > 0 && len(list(groups).Elements) == 0 {
+		if len(ours) > 0 && len(list(groups).Elements) == 0 && !stays {
 			cut(hooks, i)
 		}
 	}
 	root := d.root.Value.(*hujson.Object)
-	if len(found) > 0 && len(events.Members) == 0 {
+	if len(found) > 0 && len(events.Members) == 0 && !hooksStay {
 		cut(&d.root, slices.IndexFunc(root.Members, func(m hujson.ObjectMember) bool { return m.Value.Value == hooks.Value }))
+		d.made[root] = len(root.Members) == 0 && !rootStays
 	}
 	return found
 }
@@ -188,7 +191,8 @@ func Ours(command string, args []string) (start, hook string) {
 type document struct {
 	root    hujson.Value
 	newline string
-	unit    string // what one level is indented by
+	unit    string                       // what one level is indented by
+	made    map[hujson.ValueTrimmed]bool // objects and lists that no person wrote
 }
 
 const byteOrderMark = "\xef\xbb\xbf"
@@ -200,7 +204,8 @@ func parse(file []byte) (*document, error) {
 	}
 	body := bytes.TrimPrefix(file, []byte(byteOrderMark))
 	mark := file[:len(file)-len(body)]
-	if len(bytes.TrimSpace(body)) == 0 {
+	isBlank := len(bytes.TrimSpace(body)) == 0
+	if isBlank {
 		body = []byte("{}\n")
 	}
 	root, err := hujson.Parse(body)
@@ -218,7 +223,7 @@ func parse(file []byte) (*document, error) {
 		return nil, errors.New("it has a comment or a trailing comma, and so Claude Code does not read it")
 	}
 	root.BeforeExtra = slices.Concat(mark, root.BeforeExtra)
-	d := &document{root, "\n", "  "}
+	d := &document{root: root, newline: "\n", unit: "  ", made: map[hujson.ValueTrimmed]bool{root.Value: isBlank}}
 	if bytes.Contains(body, []byte("\r\n")) {
 		d.newline = "\r\n"
 	}
@@ -253,6 +258,7 @@ func list(v *hujson.Value) *hujson.Array {
 func (d *document) open(in *hujson.Value, depth int, name, empty string) (*hujson.Value, error) {
 	if member(in, name) == nil {
 		d.put(in, depth, name, json.RawMessage(empty))
+		d.made[member(in, name).Value] = true
 	}
 	v := member(in, name)
 	if byte(v.Value.Kind()) != empty[0] {
@@ -261,22 +267,40 @@ func (d *document) open(in *hujson.Value, depth int, name, empty string) (*hujso
 	return v, nil
 }
 
-// put appends a value to an object, under its name, or to a list, in lines of its own.
+// put appends a value to an object, under its name, or to a list, in lines of its own. No byte that is there changes. In what a
+// person had left empty it begins right behind the bracket: by that putIntoEmpty knows it.
 func (d *document) put(in *hujson.Value, depth int, name string, value any) {
 	indent := strings.Repeat(d.unit, depth)
 	text, _ := json.MarshalIndent(value, indent, d.unit) // texts and numbers, and lists of them
 	v, _ := hujson.Parse(bytes.ReplaceAll(text, []byte("\n"), []byte(d.newline)))
 	line, shut := hujson.Extra(d.newline+indent), hujson.Extra(d.newline+strings.Repeat(d.unit, depth-1))
+	made := d.made[in.Value]
+	if !made && isEmpty().Match(in.Pack()) {
+		line = nil
+	}
 	switch in := in.Value.(type) {
 	case *hujson.Object:
 		v.BeforeExtra = hujson.Extra(" ")
 		key := hujson.Value{BeforeExtra: line, Value: hujson.String(name)}
-		in.Members, in.AfterExtra = append(in.Members, hujson.ObjectMember{Name: key, Value: v}), shut
+		in.Members = append(in.Members, hujson.ObjectMember{Name: key, Value: v})
+		if made {
+			in.AfterExtra = shut
+		}
 	case *hujson.Array:
 		v.BeforeExtra = line
-		in.Elements, in.AfterExtra = append(in.Elements, v), shut
+		in.Elements = append(in.Elements, v)
+		if made {
+			in.AfterExtra = shut
+		}
 	}
 }
+
+// putIntoEmpty is how an object or a list begins that its person had left empty, and that we put something into: our part stands
+// right behind the bracket, and its own parts in lines. isEmpty is one that is empty.
+var (
+	putIntoEmpty = state.Pattern(`^\x{feff}?\s*(?:\[\{|\{"[^"]+": [\[{])\r?\n`)
+	isEmpty      = state.Pattern(`^\x{feff}?\s*(?:\[\s*\]|\{\s*\})\s*$`)
+)
 
 // cut takes part i out of an object or a list. Behind the part that is the last one then, white space would put a comma.
 func cut(in *hujson.Value, i int) {

@@ -52,8 +52,7 @@ func TestInstalledFile(t *testing.T) {
 						"timeout": 10
 					}
 				]
-			}
-		],
+			}],
 		"PreToolUse": [
 			{
 				"matcher": "AskUserQuestion",
@@ -127,10 +126,10 @@ func TestUninstallAfterAnEdit(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, test := range []struct{ name, old, new, want string }{
-		{"a value", `"opus"`, `"sonnet"`, "{\n  \"model\": \"sonnet\"\n}\n"},
+		{"a value", `"opus"`, `"sonnet"`, "{\n  \"hooks\": {\n    \"Stop\": []\n  },\n  \"model\": \"sonnet\"\n}\n"},
 		{"a hook before ours", "\"Notification\": [", "\"Notification\": [\n      " + theirs + ",",
-			"{\n  \"hooks\": {\n    \"Notification\": [\n      " + theirs + "\n    ]\n  },\n  \"model\": \"opus\"\n}\n"},
-		{"a key in a group of ours", "\"Stop\": [\n      {\n", "\"Stop\": [\n      {\n        \"note\": 1, \n",
+			"{\n  \"hooks\": {\n    \"Stop\": [],\n    \"Notification\": [\n      " + theirs + "\n    ]\n  },\n  \"model\": \"opus\"\n}\n"},
+		{"a key in a group of ours", "\"Stop\": [{\n", "\"Stop\": [{\n        \"note\": 1, \n",
 			"{\n  \"hooks\": {\n    \"Stop\": [\n      {\n        \"note\": 1, \n        \"hooks\": []\n      }\n    ]\n  },\n  \"model\": \"opus\"\n}\n"},
 	} {
 		edited := strings.Replace(string(out), test.old, test.new, 1)

@@ -29,6 +29,7 @@ var shapes = []struct {
 	{name: "CRLF", file: "{\r\n  \"model\": \"opus\"\r\n}\r\n"},
 	{name: "a byte order mark", file: "\xef\xbb\xbf{\n  \"model\": \"opus\"\n}\n"},
 	{name: "a byte order mark and nothing", file: "\xef\xbb\xbf"},
+	{name: "a byte order mark and an empty object", file: "\xef\xbb\xbf{}"},
 	{name: "a byte order mark with CRLF and tabs", file: "\xef\xbb\xbf{\r\n\t\"a\":1\r\n}"},
 	{name: "empty hooks", file: "{\n  \"hooks\": {},\n  \"model\": \"opus\"\n}\n"},
 	{name: "empty hooks over lines", file: "{\n  \"hooks\": {\n  }\n}\n"},

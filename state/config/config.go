@@ -136,6 +136,9 @@ func Load(env state.Getenv, projectDir string) *Config {
 			c.AllowedUnknown, c.Unread = true, true
 			break
 		}
+		for _, slip := range l.slips {
+			c.problem(f.path, slip)
+		}
 		l.project = f.project && !mine
 		if l.project {
 			c.leavePersonal(l, f.path, state.ConfigFile(env))
@@ -247,6 +250,11 @@ func (c *Config) noWebhook() error {
 // Sends says whether there is a way to send: a webhook, a command for it, or a Chat app.
 func (c *Config) Sends() bool {
 	return c.WebhookURL != "" || c.WebhookCommand != "" || c.Subscription != ""
+}
+
+// OnPage says whether questions go to the embedded space, whose page is the chat.
+func (c *Config) OnPage() bool {
+	return strings.Contains(c.WebhookURL, "/v1/"+state.LocalSpace+"/") || c.WebhookURL == "" && c.SpaceID == state.LocalSpace
 }
 
 // Anything is an error where neither these projects nor the known ones have anything for a daemon to do: a person has to

@@ -42,6 +42,26 @@ func (p *place) write(path, content string) {
 	}
 }
 
+// What is nearly a setting is no setting, and the person is told which one they may have meant. What another version may know
+// is left alone.
+func TestAMisspelledSetting(t *testing.T) {
+	for name, want := range map[string]string{
+		"alowed_users": "allowed_users", "allowed_user": "allowed_users", "webhook": "webhook_url", "askmode": "ask_mode",
+		"ask-mode": "ask_mode", "AskMode": "ask_mode", "quiethours": "quiet_hours", "aprovers": "approvers", "reminder": "remind",
+		"allowed_users": "", "$schema": "", "comment": "", "notes": "", "push_text": "", "x": "", "": "",
+	} {
+		c, _ := loadWith(t, `{"`+name+`": "1"}`, nil)
+		says := ""
+		for _, problem := range c.Problems {
+			says += problem.Error()
+		}
+		words := `config.json: "` + name + `" is no setting. Did you mean ` + want + `?`
+		if want != "" && !strings.HasSuffix(says, words) || want == "" && says != "" {
+			t.Errorf("%s: %q", name, says)
+		}
+	}
+}
+
 func TestConfigOrder(t *testing.T) {
 	mcp := func(url string) string {
 		return `{"mcpServers":{"google-chat-bridge":{"env":{"GOOGLE_CHAT_WEBHOOK_URL":"` + url + `"}},"other":{"env":{"X":"y"}}}}`

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -14,6 +15,7 @@ import (
 	"strings"
 
 	"github.com/tailscale/hujson"
+	"github.com/xrash/smetrics"
 
 	"gchat-hooks/state"
 )
@@ -24,6 +26,7 @@ type layer struct {
 	project     bool                       // it is a project's, which came from wherever the project came from
 	value       map[string]string          // by environment variable
 	object      map[string]json.RawMessage // by member, of the settings that are more than a text
+	slips       []error                    // members that are misspelled
 }
 
 // configLayer reads a file that people write: with comments and trailing commas, which JSON has none of.
@@ -53,7 +56,26 @@ func (l *layer) configLayer(b []byte) error {
 		}
 		l.value[s.key()] = text
 	}
+	for _, name := range slices.Sorted(maps.Keys(file)) {
+		if meant := misspelled(name); meant != "" {
+			l.slips = append(l.slips, fmt.Errorf("%q is no setting. Did you mean %s?", name, meant))
+		}
+	}
 	return nil
+}
+
+// misspelled is the setting that a name is spelled much like; "" where none is, and for a setting.
+func misspelled(name string) (like string) {
+	if slices.ContainsFunc(settings, func(s Setting) bool { return s.Member == name }) {
+		return ""
+	}
+	best := 0.9
+	for _, s := range settings {
+		if alike := smetrics.JaroWinkler(s.Member, strings.ToLower(name), 0.7, 4); alike > best {
+			best, like = alike, s.Member
+		}
+	}
+	return like
 }
 
 // textOf is a value in a file as a variable holds it.

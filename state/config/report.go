@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"strings"
 	"time"
 	_ "time/tzdata" // a small container has no time zones of its own
 
@@ -17,7 +18,7 @@ import (
 type Outcome struct {
 	Message   *state.Message // as it stands in the outbox; nil when Off
 	Off       bool           // a rule suppresses it
-	Repeated  bool           // the session said the same less than a minute ago, and Message is that one
+	Repeated  bool           // it was put already, and Message is that one
 	HeldUntil time.Time      // a rule or the quiet hours hold it until then; zero for at once
 }
 
@@ -25,8 +26,9 @@ type Outcome struct {
 // the rule that holds where the person set none, "" is ReportOn. The caller starts a poller then.
 //
 // Of the message the caller sets Report, ProjectDir and SessionID ("" outside a session). An Urgent one goes in quiet hours.
-// ThreadKey or ThreadName name a thread in place of the session's. Key names what is reported once a day, however often it is
-// put; without Key the words decide, and outside a session each report counts on its own. CreatedAt is now where it is zero.
+// ThreadKey or ThreadName name a thread in place of the session's. CreatedAt is now where it is zero.
+// Key names what is reported once to a destination. Without Key the same words of one session count once within a minute:
+// Claude Code may deliver an event to a hook twice. Outside a session each report counts on its own.
 //
 // Errors are ErrNoWebhook, ErrPolicy, and the disk's: then nothing was written.
 func PutReport(env state.Getenv, cfg *Config, m *state.Message, otherwise ReportRule) (Outcome, error) {
@@ -52,12 +54,15 @@ func PutReport(env state.Getenv, cfg *Config, m *state.Message, otherwise Report
 		m.CreatedAt = time.Now().UTC()
 	}
 	again := state.MaxAge
-	if m.Key == "" {
-		m.Key, again = state.MessageID("report", uuid.NewString()), time.Minute
-		if m.SessionID != "" { // for so long the same words of the same session are said once in a place
-			m.Key = state.MessageID("said", m.SessionID, m.ThreadKey, m.ThreadName,
-				string(r.Type), r.Prefix, r.Session, r.About, r.Title, r.Text)
-		}
+	switch {
+	case m.Key != "":
+		m.Key = state.MessageID("once", cfg.destination(m), m.Key)
+	case m.SessionID != "":
+		again = time.Minute
+		m.Key = state.MessageID("said", cfg.destination(m), m.SessionID,
+			string(r.Type), r.Prefix, r.Session, r.About, r.Title, r.Text)
+	default:
+		m.Key = state.MessageID("report", uuid.NewString())
 	}
 	m.Type, m.Urgent = state.MessageReport, m.Urgent || r.Type.Urgent()
 	m.ID = state.NamedID("report", m.Key, m.CreatedAt.Format(time.RFC3339Nano))
@@ -80,6 +85,12 @@ func PutReport(env state.Getenv, cfg *Config, m *state.Message, otherwise Report
 		return Outcome{}, err
 	}
 	return Outcome{Message: stands, Repeated: !put, HeldUntil: held}, nil
+}
+
+// destination is where a report goes: the space and the thread, by all that names them.
+func (c *Config) destination(m *state.Message) string {
+	space := []string{c.WebhookURL, c.WebhookCommand, c.SpaceID, c.Subscription, c.APIEndpoint}
+	return strings.Join(append(space, m.ThreadKey, m.ThreadName), "\x00")
 }
 
 // heldUntil is when a report may go; zero for at once. Quiet hours hold everything but what is urgent.

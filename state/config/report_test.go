@@ -113,6 +113,29 @@ func TestPutReportSaysTheSameOnce(t *testing.T) {
 	}
 }
 
+// The destination belongs to what is compared: the same words, and the same key, go to each place once.
+func TestPutReportSaysTheSameInEachPlace(t *testing.T) {
+	env := reportEnv(t)
+	for _, key := range []string{"", "once"} {
+		for _, place := range []struct{ name, webhook, space, thread string }{
+			{name: "a webhook", webhook: "https://chat.example/a"},
+			{name: "another webhook", webhook: "https://chat.example/b"},
+			{name: "another space of a gateway", webhook: "https://chat.example/b", space: "spaces/C"},
+			{name: "a thread", webhook: "https://chat.example/a", thread: "t"},
+		} {
+			for _, again := range []bool{false, true} {
+				cfg := &Config{WebhookURL: place.webhook, SpaceID: place.space}
+				report := &state.Report{Type: state.Plain, Text: "x"}
+				m := &state.Message{Report: report, SessionID: "a", Key: key, ThreadKey: place.thread}
+				out, err := PutReport(env, cfg, m, "")
+				if err != nil || out.Repeated != again {
+					t.Errorf("%s, key %q, again %t: repeated %t, %v", place.name, key, again, out.Repeated, err)
+				}
+			}
+		}
+	}
+}
+
 func TestPutReportNeedsAWebhook(t *testing.T) {
 	_, err := PutReport(reportEnv(t), &Config{}, &state.Message{Report: &state.Report{Text: "x"}}, "")
 	if !errors.Is(err, ErrNoWebhook) {

@@ -18,6 +18,7 @@ export function questionCard(question, reply) {
   let said = [];
   let text = '';
   let draft = [];
+  let sent = []; // taps
 
   const send = h('button', { type: 'button', class: 'send-choices', 'data-send-choices': true, onclick: submit }, 'Send');
   const node = h('div', { class: 'question' },
@@ -68,8 +69,11 @@ export function questionCard(question, reply) {
 
   const tapped = () => open && choices.some((set) => set.size > 0);
   // answers are what was tapped, else what the text in the box would say, else what was replied.
-  // What is sent is what is shown.
-  const answers = () => sections.map((_, i) => (open && choices[i].size > 0 ? choices[i] : draft[i] ?? said[i]));
+  // What is sent is what is shown. Once the question is not open, it is what was replied, else the taps that were sent.
+  const answers = () => sections.map((_, i) => {
+    if (open) return choices[i].size > 0 ? choices[i] : draft[i] ?? said[i];
+    return said[i]?.size > 0 || said[i]?.words ? said[i] : sent[i] ?? said[i];
+  });
   const left = () => answers().filter((set) => !set).length;
   const ready = () => open && left() === 0 && (tapped() || text !== '');
 
@@ -92,7 +96,9 @@ export function questionCard(question, reply) {
   const message = () => (tapped() ? composeReply(question, choices, draft) : text);
 
   function submit() {
-    if (open) reply(message(), choices);
+    if (!open) return;
+    sent = choices.map((set) => new Set(set));
+    reply(message(), choices);
   }
 
   function clear() {
@@ -101,6 +107,7 @@ export function questionCard(question, reply) {
 
   function update(now) {
     ({ open, said, text, draft } = now);
+    if (open) sent = []; // they did not arrive, or were not used
     node.dataset.state = open ? 'open' : 'over';
     show();
   }

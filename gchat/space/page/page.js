@@ -21,11 +21,19 @@ function takeMessage(m) {
   const t = threadOf(m.thread);
   readMessage(m);
   m.count = ++counted;
-  const at = t.messages.findIndex((old) => keyOf(old) === keyOf(m));
-  if (at >= 0 && m.patched) { // the same message, with other words
-    t.messages[at] = m;
+  const find = () => t.messages.findIndex((old) => keyOf(old) === keyOf(m));
+  let at = find();
+  if (at >= 0 && m.patched) {
+    const asked = t.messages[at];
+    if (!asked.question && !asked.decision || [undefined, 'late'].includes(closing(m))) { // the same message, with other words
+      t.messages[at] = m;
+      drawn.delete(keyOf(m));
+      return;
+    }
+    delete asked.tapped; // its card stays, and how it ended is a message below
+    Object.assign(m, { name: m.name + '#end', clientId: undefined, patched: false });
     drawn.delete(keyOf(m));
-    return;
+    at = find();
   }
   if (at >= 0) t.messages.splice(at, 1);
   const waiting = t.messages.findIndex((old) => old.pending);

@@ -1,0 +1,31 @@
+package cli
+
+import (
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"golang.org/x/sys/unix"
+)
+
+// On a terminal no line of a help text or of an error is wider than it, but for one that is a single word.
+func TestHelpAndErrorsFitTheTerminal(t *testing.T) {
+	const columns = 60
+	for _, args := range []string{
+		"--help", "setup --help", "send --help", "menu --help", "setup --code x", "wait", "hook",
+	} {
+		env := []string{"HOME=" + t.TempDir(), "PATH=/usr/bin:/bin"}
+		x := inTerminal(t, env, "sh", "-c", `read wide; "$0" `+args+`; echo over`, program(t))
+		if err := unix.IoctlSetWinsize(int(x.pty.Fd()), unix.TIOCSWINSZ, &unix.Winsize{Row: 24, Col: columns}); err != nil {
+			t.Fatal(err)
+		}
+		x.typed("wide\n")
+		x.expect("\nover\n")
+		for line := range strings.Lines(x.screen()) {
+			if utf8.RuneCountInString(line) > columns+1 && len(strings.Fields(line)) > 1 {
+				t.Errorf("%s: wider than the terminal: %q", args, line)
+			}
+		}
+		x.ends()
+	}
+}

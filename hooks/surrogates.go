@@ -1,0 +1,39 @@
+package hooks
+
+import (
+	"bytes"
+	"fmt"
+	"strconv"
+	"unicode/utf8"
+
+	"gchat-hooks/state"
+)
+
+var (
+	// surrogates are an escaped backslash, a pair that is one character, or half of one.
+	surrogates = state.Pattern(`\\\\|\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|\\u[dD][89a-fA-F][0-9a-fA-F]{2}`)
+	kept       = state.Pattern(`[\x{10d800}-\x{10dfff}]`)
+)
+
+// keepSurrogates is an event in which each surrogate without another stands as a character that Go keeps. Claude Code takes
+// an answer only where its key is the question's text, with such halves.
+func keepSurrogates(event []byte) []byte {
+	if !bytes.Contains(event, []byte(`\ud`)) && !bytes.Contains(event, []byte(`\uD`)) { // mostly
+		return event
+	}
+	return surrogates().ReplaceAllFunc(event, func(found []byte) []byte {
+		if len(found) != len(`\ud83d`) {
+			return found
+		}
+		half, _ := strconv.ParseUint(string(found[2:]), 16, 32)
+		return utf8.AppendRune(nil, state.LoneSurrogates+rune(half))
+	})
+}
+
+// putSurrogatesBack is JSON of ours with the surrogates of an event as they came.
+func putSurrogatesBack(b []byte) []byte {
+	return kept().ReplaceAllFunc(b, func(found []byte) []byte {
+		r, _ := utf8.DecodeRune(found)
+		return fmt.Appendf(nil, `\u%04x`, r-state.LoneSurrogates)
+	})
+}

@@ -1,0 +1,56 @@
+package hooks_test
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+
+	"gchat-hooks/gchat"
+	"gchat-hooks/state"
+)
+
+// halved is an event whose every "HALF" is half of an emoji, as JSON.stringify writes it.
+func halved(event []byte) []byte { return bytes.ReplaceAll(event, []byte("HALF"), []byte(`\ud83d`)) }
+
+// A text that was cut within an emoji ends in half of it. Keys and labels go back as they came, byte for byte.
+func TestHalfACharacterComesBack(t *testing.T) {
+	t.Parallel()
+	input := map[string]any{"questions": []any{map[string]any{
+		"question": `Which \ud83d of HALF? 🚀`, "header": "Pick", "multiSelect": false,
+		"options": []any{map[string]any{"label": "Red HALF", "description": "r", "preview": "HALF"}, map[string]any{"label": "Blue", "description": "b"}},
+	}}}
+	for name, c := range map[string]struct {
+		response map[string]any
+		status   state.Status
+		says     string
+	}{
+		"it was told":                {map[string]any{"answers": map[string]any{`Which \ud83d of HALF? 🚀`: "Red HALF"}}, state.Resolved, "[Answered]"},
+		"the key is not the text":    {map[string]any{"answers": map[string]any{`Which \ud83d of ` + "\ufffd" + `? 🚀`: "Red HALF"}}, state.Cancelled, "Your reply did not reach Claude."},
+		"no answer came through":     {map[string]any{"answers": map[string]any{}}, state.Cancelled, "Your reply did not reach Claude."},
+		"one text for all questions": {map[string]any{"answers": map[string]any{}, "response": "Red HALF"}, state.Resolved, "[Answered]"},
+	} {
+		w := newDesk(t)
+		w.run(forward, halved(recorded(t, "single-03-PreToolUse", "tool_input", input)))
+		q := w.question()
+		w.posted(q)
+		p := w.start(forward, halved(recorded(t, "single-04-PermissionRequest", "tool_input", input)))
+		w.untilWaited(q)
+		w.replied(q, q.Questions[0].Options[0].Label)
+		out := p.end()
+		for _, want := range []string{
+			`"answers":{"Which \\ud83d of \ud83d? 🚀":"Red \ud83d"}`,
+			`"annotations":{"Which \\ud83d of \ud83d? 🚀":{"preview":"\ud83d"}}`,
+			`"label":"Red \ud83d"`,
+		} {
+			if !strings.Contains(out, want) {
+				t.Errorf("%s: no %s in %s", name, want, out)
+			}
+		}
+		w.run(answered, halved(recorded(t, "single-05-PostToolUse", "tool_input", input, "tool_response", c.response)))
+		q = w.question()
+		note := strings.Join(gchat.NoteTexts(q, closed), "")
+		if q.Status != c.status || !strings.Contains(note, c.says) || strings.HasPrefix(note, "[Answered]") != (c.status == state.Resolved) {
+			t.Errorf("%s: %s, told %q", name, q.Status, note)
+		}
+	}
+}

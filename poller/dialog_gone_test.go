@@ -1,0 +1,48 @@
+package poller
+
+import (
+	"os"
+	"testing"
+	"time"
+
+	"gchat-hooks/state"
+)
+
+// No hook tells of a question's end where its plugin's folder went. Claude Code's own file does.
+func TestAQuestionEndsWithItsDialog(t *testing.T) {
+	const waits, works = `{"status":"waiting"}`, `{"status":"busy"}`
+	for name, c := range map[string]struct {
+		mode     state.Mode
+		statuses []string
+		later    time.Duration
+		want     state.Status
+	}{
+		"its dialog is gone":         {state.Native, []string{waits, works, works}, graceForAnswered, state.Cancelled},
+		"its hooks have a while":     {state.Native, []string{waits, works, works}, graceForAnswered - time.Second, state.Pending},
+		"another dialog came":        {state.Native, []string{waits, works, works, waits}, graceForAnswered, state.Pending},
+		"its dialog was not seen":    {state.Native, []string{works, works, works}, graceForAnswered, state.Pending},
+		"the poller looks itself":    {state.Inject, []string{waits, works, works}, graceForAnswered, state.Pending},
+		"no dialog is drawn (hold)":  {state.Hold, []string{waits, works, works}, graceForAnswered, state.Pending},
+		"the session goes on (deny)": {state.Deny, []string{waits, works, works}, graceForAnswered, state.Pending},
+	} {
+		d := newDesk(t)
+		q := d.ask(func(q *state.Question) {
+			d.posted(q)
+			q.Mode, q.ClaudePID, q.SessionID = c.mode, os.Getpid(), "s"
+		})
+		says, p := d.claudes("s"), d.poller()
+		now := time.Now()
+		p.Now = func() time.Time { return now }
+		p.scan()
+		s := p.inOrder()[0]
+		for _, status := range c.statuses {
+			says(status)
+			p.attend(t.Context(), s, true)
+		}
+		now = now.Add(c.later)
+		p.attend(t.Context(), s, true)
+		if is := d.load(q); is.Status != c.want || c.want != state.Pending && is.ResolvedBy != state.DialogGone {
+			t.Errorf("%s: %s by %q, want %s", name, is.Status, is.ResolvedBy, c.want)
+		}
+	}
+}
