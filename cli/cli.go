@@ -69,6 +69,10 @@ func (p Program) run(ctx context.Context, args []string) error {
 	case "poller --detached":
 		return p.runDetached(ctx)
 	}
+	if len(args) == 4 && args[1] == "poller" && args[2] == state.TryLockOf {
+		fmt.Fprintln(p.out, state.TryLockAsChild(args[3]))
+		return nil
+	}
 	args = arguments(args)
 	if len(args) > 1 && args[1] == "help" { // as a flag, so that what stands behind it is looked at
 		args = slices.Concat(args[:1], args[2:], []string{"--help"})

@@ -209,6 +209,9 @@ func gather(env state.Getenv, cfg *config.Config, redact *state.Redactor) *statu
 	for _, err := range append(broken, more...) {
 		r.SetAside = append(r.SetAside, err.Error())
 	}
+	if place := state.ReadLockPlace(env); place != nil {
+		r.Configuration = append(r.Configuration, place.Words())
+	}
 	if service.SpaceDown(env) {
 		const down = "the embedded space does not run, but its service is installed: "
 		r.Configuration = append(r.Configuration, down+service.StartSpace)

@@ -124,6 +124,10 @@ func Run(ctx context.Context, o Options) error {
 		}
 	}
 	defer release(&p.Lock)
+	serves, err := p.proveLocks(ctx)
+	if !serves {
+		return err
+	}
 	if p.DryRun {
 		mark, err := state.MarkDryRun(p.Env)
 		if err != nil {
@@ -298,6 +302,23 @@ func (p *Poller) lock(ctx context.Context) (err error) {
 			return misconfigured(err)
 		}
 	}
+}
+
+// proveLocks looks whether the poller's lock excludes other processes. Where it does not, another poller may be there:
+// the lock is taken again, where it does. Without locks that lock, only the daemon serves.
+func (p *Poller) proveLocks(ctx context.Context) (serves bool, err error) {
+	if p.Self != "" && !p.Once && p.Lock.MoveLocks(p.Env, p.Self) {
+		release(&p.Lock)
+		err = p.lock(ctx)
+		if errors.Is(err, state.ErrLocked) {
+			err = nil
+		}
+		if p.Lock == nil {
+			return false, err
+		}
+	}
+	place := state.ReadLockPlace(p.Env)
+	return place == nil || place.Dir != "" || p.Daemon || p.Once, nil
 }
 
 func release(lock **state.Lock) {

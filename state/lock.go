@@ -24,8 +24,9 @@ const longestTry = 8 * time.Millisecond
 // A Lock is an advisory lock of the kernel on a file: it ends with its holder, also by kill -9. A process that inherits the
 // descriptor has the lock, too.
 type Lock struct {
-	file *os.File
-	Path string
+	file   *os.File
+	locked *os.File // file, or its twin
+	Path   string
 }
 
 // TryLock takes the lock at path at once or returns ErrLocked.
@@ -47,14 +48,38 @@ func lockFile(f *os.File, path string, err error) (*Lock, error) {
 	if err != nil {
 		return nil, fmt.Errorf("lock %s: %w", filepath.Base(path), err)
 	}
-	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
+	locked, err := lockedFile(f)
+	if err != nil {
 		f.Close()
-		if errors.Is(err, syscall.EWOULDBLOCK) {
-			err = ErrLocked
-		}
-		return nil, fmt.Errorf("lock %s: %w", filepath.Base(path), err)
+		return nil, err
 	}
-	return &Lock{f, path}, nil
+	return (&Lock{f, locked, path}).take()
+}
+
+// take locks the files that were opened for a lock, or closes them.
+func (l *Lock) take() (*Lock, error) {
+	err := syscall.Flock(int(l.locked.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+	if knowsNoLocks(err) {
+		if locksOf == nil || usedPlace() != nil { // no folder has locks: nothing excludes anything
+			return l, nil
+		}
+		why := "there are no locks in " + UserState(locksOf) + " (" + err.Error() + ")"
+		moveLocks(locksOf, why, func(string) bool { return true }) // the next poller looks whether they lock
+		return lockFile(l.file, l.Path, nil)
+	}
+	if err == nil {
+		return l, nil
+	}
+	l.close()
+	if errors.Is(err, syscall.EWOULDBLOCK) {
+		err = ErrLocked
+	}
+	return nil, fmt.Errorf("lock %s: %w", filepath.Base(l.Path), err)
+}
+
+func (l *Lock) close() {
+	_ = l.locked.Close()
+	_ = l.file.Close() // mostly the same
 }
 
 // Gone says that the lock's file was removed, or is another one by now: no other process sees that the lock is held.
@@ -71,7 +96,12 @@ func Held(path string) bool {
 		return !Missing(err) // with no descriptor left it is not known
 	}
 	defer f.Close()
-	return errors.Is(syscall.Flock(int(f.Fd()), syscall.LOCK_SH|syscall.LOCK_NB), syscall.EWOULDBLOCK)
+	locked, err := lockedFile(f)
+	if err != nil {
+		return true
+	}
+	defer locked.Close()
+	return errors.Is(syscall.Flock(int(locked.Fd()), syscall.LOCK_SH|syscall.LOCK_NB), syscall.EWOULDBLOCK)
 }
 
 // LockSoon takes the lock at path within lockWait. Each try opens the file anew: an uninstall may have removed it.
@@ -91,8 +121,8 @@ func (l *Lock) Unlock() {
 	if l == nil {
 		return
 	}
-	_ = syscall.Flock(int(l.file.Fd()), syscall.LOCK_UN)
-	_ = l.file.Close()
+	_ = syscall.Flock(int(l.locked.Fd()), syscall.LOCK_UN)
+	l.close()
 }
 
 func pollersDir(env Getenv) string { return filepath.Join(UserState(env), "pollers") }
@@ -110,16 +140,21 @@ const Inherited = 3
 // InheritPollerLock is the lock that the process which started this poller took for it, under a descriptor. Another file there,
 // or a lock that another process has, is an error.
 func InheritPollerLock(env Getenv, descriptor uintptr) (*Lock, error) {
-	f, path := os.NewFile(descriptor, "poller.lock"), pollerFile(env, ".lock")
-	passed, err := f.Stat()
+	path := pollerFile(env, ".lock")
+	f, _, err := OpenPlain(path, os.O_RDWR)
 	if err != nil {
-		return nil, fmt.Errorf("the lock that was passed to this poller: %w", err)
+		return nil, fmt.Errorf("the poller's lock: %w", err)
 	}
-	if is, err := os.Lstat(path); err != nil || !os.SameFile(is, passed) {
+	locked, err := lockedPath(f)
+	l := &Lock{f, os.NewFile(descriptor, locked), path}
+	passed, perr := l.locked.Stat()
+	is, serr := os.Lstat(locked)
+	if errors.Join(err, perr, serr) != nil || !os.SameFile(is, passed) {
+		f.Close()
 		return nil, errors.New("what was passed to this poller is not its environment's lock")
 	}
-	syscall.CloseOnExec(int(f.Fd()))
-	return lockFile(f, path, nil) // it is ours already, or free
+	syscall.CloseOnExec(int(l.locked.Fd()))
+	return l.take() // it is ours already, or free
 }
 
 // What a program is told that is to be the poller; see Pass.
@@ -133,12 +168,12 @@ const (
 // Detached, and ends: on Esc Claude Code ends a waiting hook with all its children (2.1.197, 2.1.329).
 func (l *Lock) Pass(self, as string) error {
 	cmd := DetachedCommand(self, "poller", as)
-	cmd.ExtraFiles = []*os.File{l.file} // the three before it are the null device
+	cmd.ExtraFiles = []*os.File{l.locked} // the three before it are the null device
 	if err := cmd.Start(); err != nil {
 		l.Unlock()
 		return fmt.Errorf("start poller: %w", err)
 	}
-	_ = l.file.Close() // without LOCK_UN: the child has the lock
+	l.close() // without LOCK_UN: the child has the lock
 	go func() { _ = cmd.Wait() }()
 	return nil
 }
@@ -160,6 +195,9 @@ func DetachedCommand(self string, args ...string) *exec.Cmd {
 // that there was none.
 func StartPoller(env Getenv, self string) (started bool, err error) {
 	CallPoller(env, Environment(env))
+	if p := ReadLockPlace(env); p != nil && p.Dir == "" {
+		return false, errors.New(p.Words())
+	}
 	lock, err := TakePollerLock(env)
 	switch {
 	case errors.Is(err, ErrLocked):

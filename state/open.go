@@ -316,8 +316,13 @@ func blockOn(file string) {
 		return
 	}
 	defer f.Close()
+	locked, err := lockedFile(f)
+	if err != nil {
+		return
+	}
+	defer locked.Close()
 	for {
-		if err := syscall.Flock(int(f.Fd()), syscall.LOCK_SH); !errors.Is(err, syscall.EINTR) {
+		if err := syscall.Flock(int(locked.Fd()), syscall.LOCK_SH); !errors.Is(err, syscall.EINTR) {
 			return
 		}
 	}

@@ -81,6 +81,9 @@ func (e *exam) filesFolders(_ context.Context, r *result) {
 			r.fail("nothing can be written to %s: %v", dir, err)
 		}
 	}
+	if place := state.ReadLockPlace(e.Env); place != nil {
+		r.warn("%s", place.Words()).Mend = "XDG_STATE_HOME can name a folder of a local disk"
+	}
 	r.ok("state folders can be written")
 }
 

@@ -12,6 +12,8 @@ import (
 
 	"github.com/gofrs/flock"
 	"github.com/google/renameio/v2"
+
+	"gchat-hooks/state"
 )
 
 const (
@@ -33,7 +35,7 @@ func openStore(dir string) (st *store, rows []*row, err error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, nil, err
 	}
-	st = &store{dir: dir, lock: flock.New(filepath.Join(dir, "lock"), flock.SetPermissions(0o600))}
+	st = &store{dir: dir, lock: flock.New(state.LockedPath(filepath.Join(dir, "lock")), flock.SetPermissions(0o600))}
 	ok, err := st.lock.TryLock()
 	if err != nil {
 		return nil, nil, fmt.Errorf("lock %s: %w", dir, err)

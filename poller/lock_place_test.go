@@ -1,0 +1,37 @@
+package poller
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"gchat-hooks/state"
+)
+
+// Where no lock excludes another process, a poller that hooks started ends at once: several would serve. A daemon serves.
+func TestWithoutLocksOnlyTheDaemonServes(t *testing.T) {
+	for _, daemon := range []bool{false, true} {
+		d := newDesk(t)
+		state.UseLocks(d.env)
+		t.Cleanup(func() { state.UseLocks(nil) })
+		lock, err := state.TakePollerLock(d.env)
+		if err != nil {
+			t.Fatal(err)
+		}
+		// An executable that says that it got the lock, as a child of this process would.
+		self := filepath.Join(d.dir, "self")
+		if err := os.WriteFile(self, []byte("#!/bin/sh\necho locked\n"), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		p := d.poller()
+		p.Self, p.Lock, p.Daemon = self, lock, daemon
+		serves, err := p.proveLocks(t.Context())
+		if serves != daemon || err != nil {
+			t.Errorf("daemon %v: serves %v, %v", daemon, serves, err)
+		}
+		if place := state.ReadLockPlace(d.env); place == nil || place.Dir != "" {
+			t.Errorf("locks are at %+v", place)
+		}
+		release(&p.Lock)
+	}
+}
