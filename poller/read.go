@@ -115,8 +115,10 @@ func (p *Poller) views() map[string]*view {
 			continue
 		}
 		v := viewOf(q.Chat)
-		if q.ThreadName != "" {
-			v.records[q.ThreadName] = append(v.records[q.ThreadName], q)
+		for _, thread := range append(slices.Clone(q.FormerThreads), q.ThreadName) {
+			if thread != "" {
+				v.records[thread] = append(v.records[thread], q)
+			}
 		}
 		v.served[q] = s
 		switch {

@@ -417,6 +417,20 @@ func (s *sender) tellRecord(m *state.Message, way *gateway, r gchat.Posted) (err
 			return nil // its project was removed
 		}
 	}
+	moved := m.Type == state.MessageNote && m.Question != "" && m.Patch == "" && m.ThreadName != "" && r.ThreadName != ""
+	if moved && m.ThreadName != r.ThreadName { // its thread was deleted, and Chat began another
+		_, err = state.NoteQuestion(m.Question, func(q *state.Question) error {
+			if q.ThreadName == r.ThreadName {
+				return state.ErrUnchanged
+			}
+			q.FormerThreads = append(q.FormerThreads, q.ThreadName)
+			q.ThreadName = r.ThreadName
+			return nil
+		})
+		if errors.Is(err, fs.ErrNotExist) {
+			err = nil
+		}
+	}
 	if err == nil && m.ThreadKey == "session-"+m.SessionID && r.ThreadName != "" {
 		_, err = state.SessionsIn(s.user).Change(m.SessionID, func(one *state.Session) error {
 			if one.ThreadName == r.ThreadName && one.Chat == way.out.Chat() {

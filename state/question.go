@@ -187,7 +187,8 @@ type Question struct {
 	TmuxSession        string     `json:"tmux_session"`
 	AskedAt            time.Time  `json:"asked_at"` // this machine's clock, UTC
 	ThreadKey          string     `json:"gchat_thread_key"`
-	ThreadName         string     `json:"gchat_thread_name"` // spaces/S/threads/T, from the send's response
+	ThreadName         string     `json:"gchat_thread_name"`              // spaces/S/threads/T, from the send's response
+	FormerThreads      []string   `json:"gchat_former_threads,omitempty"` // where Chat began another for a later note
 	MessageSent        bool       `json:"gchat_message_sent"`
 	MessageName        string     `json:"gchat_message_name"` // spaces/S/messages/M
 	Questions          []Prompt   `json:"questions"`
