@@ -79,7 +79,9 @@ func (a *anthropic) take(req request) turn {
 		return turn{say("ok")}
 	}
 	if words, ok := req.dictated(); ok {
-		return turn{say(words)}
+		next := req.handback(words)
+		next[0].ID = fmt.Sprintf("toolu_handback_%d", len(a.requests))
+		return next
 	}
 	if next, ok := req.errandTurn(); ok {
 		for i := range next {

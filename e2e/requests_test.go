@@ -80,6 +80,22 @@ func (r request) dictated() (words string, ok bool) {
 	return words, ok
 }
 
+// handback is how a subagent reports its words: as plain text, and, where it was sent back for that, with the tool for it.
+func (r request) handback(words string) turn {
+	offered := slices.ContainsFunc(r.Tools, func(t struct{ Name string }) bool { return t.Name == "SubagentHandback" })
+	replied := slices.ContainsFunc(r.Messages, func(m struct {
+		Role    string
+		Content content
+	}) bool {
+		return m.Role == "assistant"
+	})
+	words, _, _ = strings.Cut(words, "\n\n<system-reminder>")
+	if !offered || !replied {
+		return turn{say(words)}
+	}
+	return turn{call("SubagentHandback", map[string]string{"message": words})}
+}
+
 // errand begins the prompt of a subagent that runs the commands that follow, one a line, and then says "Errand done."
 const errand = "Run exactly these: "
 

@@ -292,6 +292,7 @@ type Event struct {
 	PromptID      Words           `json:"prompt_id"`
 	AgentID       Words           `json:"agent_id"` // of the subagent whose event this is; "" for the session's own
 	AgentType     Words           `json:"agent_type"`
+	Mode          Words           `json:"permission_mode"`
 	Transcript    Words           `json:"transcript_path"`
 	LastWords     Words           `json:"last_assistant_message"`
 	ToolName      string          `json:"tool_name"`

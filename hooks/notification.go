@@ -55,6 +55,13 @@ func readNotice(e *Event) (n notice) {
 	case "UserPromptSubmit":
 		return readTaskEnd(string(e.Prompt))
 	case "SubagentStop":
+		if e.Mode == "auto" {
+			report, handsBack := handedBack(e)
+			if handsBack && report == "" && (last == "" || !e.SentBack()) {
+				return notice{} // Claude Code sends it back for its report
+			}
+			last = cmp.Or(shorten(report, shownBytes, shownLines), last)
+		}
 		if e.AgentType != "" || last != "" { // else a helper of Claude Code's own
 			return notice{Type: "subagent_complete", Title: "Subagent completed task", Agent: e.AgentType, Body: Words(last)}
 		}

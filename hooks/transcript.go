@@ -223,6 +223,30 @@ func transcriptEnd(e *Event, agent string) []byte {
 	return end
 }
 
+// handbackTool is what a subagent reports with in auto mode: its last words are the message of that call, and SubagentStop brings
+// none (2.1.332). A subagent that ends without the call is sent back, three times at most.
+const handbackTool = "SubagentHandback"
+
+// handedBack is the report that a subagent handed back by its tool since its last prompt; handsBack says that it has that tool.
+func handedBack(e *Event) (report string, handsBack bool) {
+	for line := range bytes.Lines(transcriptEnd(e, string(e.AgentID))) {
+		handsBack = handsBack || bytes.Contains(line, []byte(handbackTool))
+		is, blocks, _ := readEntry(line)
+		if _, isPrompt := promptOf(is, blocks); isPrompt {
+			report = ""
+		}
+		for _, b := range blocks {
+			var input struct {
+				Message Words `json:"message"`
+			}
+			if b.Type == "tool_use" && b.Name == handbackTool && json.Unmarshal(b.Input, &input) == nil {
+				report = string(input.Message)
+			}
+		}
+	}
+	return report, handsBack
+}
+
 // agentFile is where the files of a subagent are, without what their names end in.
 func agentFile(e *Event, agent string) string {
 	return filepath.Join(strings.TrimSuffix(string(e.Transcript), ".jsonl"), "subagents", "agent-"+agent)
