@@ -273,8 +273,12 @@ func (d *spaceDoor) freeAddress() string {
 
 // session is what the page tells of the session of a thread.
 func (d *spaceDoor) session(ctx context.Context, thread string) space.Session {
-	does, reads := steering.Seen(ctx, d.env, thread)
-	return space.Session{Does: does, Commands: reads}
+	does, reads, outside := steering.Seen(ctx, d.env, thread)
+	now := space.Session{Does: does, Commands: reads}
+	if outside {
+		now.Outside = state.OutsideTmux
+	}
+	return now
 }
 
 // projects are the names that the page offers for a new session, and whether it may begin one. A name that is not shown as it is,

@@ -52,11 +52,14 @@ func TestTheNextInstructionIsAskedBackOrSent(t *testing.T) {
 	})
 }
 
+// Outside of tmux, words wake the session as a hook's message. The thread says before they are written that they are no approval.
 func TestTheNextInstructionWakesASessionOutsideTmux(t *testing.T) {
-	eachClaude(t, ours, func(t *testing.T, c claude) {
+	eachClaude(t, both, func(t *testing.T, c claude) {
 		b := approve(t, c.outside(), config{Env: []string{"GCHAT_IDLE=on"}, Script: []turn{thanks, asksBack}})
 		b.Prompt("go ahead")
-		q := b.await("[Waiting for you]", "Thanks, understood.")
+		const beforehand = "a message from a hook, which it must not take for your approval"
+		b.await("[Session Start]", beforehand)
+		q := b.await("[Waiting for you]", "Thanks, understood.", beforehand)
 		b.reply(q, "run the tests")
 		b.WaitScreen("Shall I commit?")
 		b.API.WaitText(t, "this is the next instruction: run the tests")

@@ -83,6 +83,9 @@ func longCard(q *state.Question, id string) (texts []string, card *chat.CardWith
 	d := &cardDraft{id: id}
 	d.paragraph(text)
 	if q.Kind.Row().Prompt {
+		if q.TmuxPane == "" {
+			d.paragraph(state.OutsideTmux)
+		}
 		d.field(0, "The next instruction")
 		d.buttons(d.button("Send", choiceSend))
 	} else {

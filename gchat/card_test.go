@@ -80,12 +80,14 @@ func cardsOfEachKind() map[string]*state.Question {
 	code := decides(state.AskedPlan, state.LabelApprove, state.LabelSendBack)
 	code.Shown = "Run\n```\nmake\n```"
 	longPlan.Shown = strings.Repeat("A long plan.\n", 3000)
+	next := decides(state.AskedNext, "Reply")
+	next.TmuxPane = "%1"
 	return map[string]*state.Question{
 		"single": asked(strategy), "multi": asked(tools), "several": asked(strategy, tools), "free": asked(branch),
 		"previews": asked(layout), "previews_several": asked(layout, tools),
 		"hostile":    asked(hostile),
 		"permission": permission("Bash(rm *)"), "permission_long": long, "permission_terminal": terminal,
-		"plan": plan, "plan_long": longPlan, "plan_code": code, "next": decides(state.AskedNext, "Reply"),
+		"plan": plan, "plan_long": longPlan, "plan_code": code, "next": next,
 	}
 }
 

@@ -35,6 +35,9 @@ func pieces(q *state.Question, line, preview int) (header, text, how string) {
 	how = "\n\n"
 	switch m := q.Kind.Row(); {
 	case m.Prompt:
+		if q.TmuxPane == "" {
+			how += state.OutsideTmux + "\n"
+		}
 		return "[Waiting for you] " + sessionOf(q) + machineOf(q, inHeader), longText(q), how + "Reply with the next instruction."
 	case m.Long:
 		return decisionHeader("Plan", q), longText(q), how + HowToDecide(q) + key

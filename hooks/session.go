@@ -79,6 +79,9 @@ func (h *Hook) beginThread(e *Event) error {
 	text := textLines(
 		"Project", noMarkup(flat(filepath.Base(s.ProjectDir), 100)),
 		"Machine", noMarkup(flat(state.MachineName(), 100)))
+	if s.TmuxPane == "" {
+		text += "\n\n" + state.OutsideTmux
+	}
 	return h.put(e, &state.Message{
 		Report: &state.Report{Type: state.SessionStarted, At: time.Now(), Text: text},
 	}, config.ReportOn)

@@ -18,7 +18,7 @@ func TestAThreadBeginsWithTheFirstPrompt(t *testing.T) {
 	if out := m.run(sessionHook, m.prompted()); out != "" {
 		t.Errorf("printed %q", out)
 	}
-	began := "(session_start) orch-epic4\nProject: shop\nMachine: " + state.MachineName()
+	began := "(session_start) orch-epic4\nProject: shop\nMachine: " + state.MachineName() + "\n\n" + state.OutsideTmux
 	m.wantReports(began)
 	if s := m.session(); !s.Listens || !s.Running() {
 		t.Errorf("session %+v", s)

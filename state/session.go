@@ -62,6 +62,9 @@ type Session struct {
 	Wake       WakeMemory  `json:"wake,omitzero"`         // what its agent was told
 }
 
+// OutsideTmux tells the person beforehand what becomes of their words where they cannot be typed.
+const OutsideTmux = "Outside of tmux, words from here wake Claude as a message from a hook, which it must not take for your approval."
+
 // Command is what a person wrote into a session's thread, for the poller to do or for Claude.
 type Command struct {
 	Message     string    `json:"message_name"` // spaces/S/messages/M

@@ -196,6 +196,8 @@ type Session struct {
 	Does string `json:"does"`
 	// Commands says that commands in its thread are read.
 	Commands bool `json:"commands"`
+	// Outside says, for the person, that it runs outside of tmux: what takes a terminal does not work. It is "" in tmux.
+	Outside string `json:"outside,omitempty"`
 }
 
 const (

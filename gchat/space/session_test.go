@@ -99,16 +99,18 @@ func TestThePageSteersASession(t *testing.T) {
 		Session
 		want string
 	}{
-		{Session{"works", true}, "Screen,Status,Stop,Compact,Clear,Mute 1h"},
-		{Session{"dialog open", true}, "Screen,Status,Compact,Clear,Mute 1h"},
-		{Session{"idle", true}, "Screen,Status,Compact,Clear,Mute 1h"},
-		{Session{"idle", false}, ""}, // nobody reads them
-		{Session{"ended", false}, ""},
-		{Session{"waits for you", true}, "Screen,Status,Compact,Clear,Mute 1h"},
+		{Session{"works", true, ""}, "Screen,Status,Stop,Compact,Clear,Mute 1h"},
+		{Session{"dialog open", true, ""}, "Screen,Status,Compact,Clear,Mute 1h"},
+		{Session{"idle", true, ""}, "Screen,Status,Compact,Clear,Mute 1h"},
+		{Session{"idle", false, ""}, ""}, // nobody reads them
+		{Session{"ended", false, ""}, ""},
+		{Session{"out of reach", true, "Outside of tmux."}, "Status,Mute 1h"},
+		{Session{"waits for you", true, ""}, "Screen,Status,Compact,Clear,Mute 1h"},
 	} {
 		now.Store(c.Session)
 		until(t, ctx, fmt.Sprintf(`document.querySelector('#does').checkVisibility() && document.querySelector('#does').textContent === %q && %s === %q`, c.Does, shown, c.want))
 		until(t, ctx, `document.querySelector('#reply').checkVisibility() && document.documentElement.scrollWidth <= 360`)
+		until(t, ctx, fmt.Sprintf(`document.querySelector('#outside').innerText === %q`, c.Outside))
 		wantContrast(t, ctx, c.Does)
 	}
 	screenshot(t, ctx, "phone-session")
@@ -123,7 +125,7 @@ func TestThePageSteersASession(t *testing.T) {
 	openThread(t, ctx, other) // the question is not carried along
 	until(t, ctx, shown+` === 'Screen,Status,Compact,Clear,Mute 1h'`)
 	openThread(t, ctx, thread)
-	now.Store(Session{"works", true})
+	now.Store(Session{"works", true, ""})
 	until(t, ctx, `!document.querySelector('#stop').disabled`)
 	for _, id := range []string{`[data-say="/screen"]`, `#stop`, `[data-say="/mute 1h"]`, `#clear`, `[data-say="/clear"]`} {
 		click(t, ctx, id)

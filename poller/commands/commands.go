@@ -171,19 +171,20 @@ func (r Room) doing(ctx context.Context, one *state.Session) string {
 	return "The terminal shows " + r.short(s.Why)
 }
 
-// Seen is what the session of a thread does, in a word or two, and whether commands in that thread are read.
-func Seen(ctx context.Context, env state.Getenv, thread string) (does string, reads bool) {
+// Seen is what the session of a thread does, in a word or two, whether commands in that thread are read, and whether that session
+// runs outside of tmux: words wake it, and what takes a terminal does not work.
+func Seen(ctx context.Context, env state.Getenv, thread string) (does string, reads, outside bool) {
 	all, _ := state.SessionsIn(state.UserState(env)).All()
 	all = slices.DeleteFunc(all, func(one *state.Session) bool { return thread == "" || one.ThreadName != thread })
 	if len(all) == 0 {
-		return "", false
+		return "", false, false
 	}
 	one := slices.MaxFunc(all, func(a, b *state.Session) int { return a.LastSeen.Compare(b.LastSeen) }) // of several after /clear
 	if !one.Running() || inject.Ended(one.ClaudePID, one.ClaudeStart) {
-		return "ended", false
+		return "ended", false, false
 	}
 	_, s, err := Shot(ctx, one)
-	return inWords(s, err, asked(env, one)), one.Listens
+	return inWords(s, err, asked(env, one)), one.Listens, one.TmuxPane == ""
 }
 
 // asked says that a session waits for a person's answer in Chat.

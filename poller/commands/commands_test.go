@@ -56,20 +56,22 @@ func TestAThreadIsOfItsLastSession(t *testing.T) {
 		"b": {ThreadName: "spaces/s/threads/1", LastSeen: now, Listens: true},
 		"c": {ThreadName: "spaces/s/threads/2", LastSeen: now, EndedAt: now, Listens: true},
 		"d": {LastSeen: now},
+		"e": {ThreadName: "spaces/s/threads/4", LastSeen: now, Listens: true, TmuxPane: "%1"},
 	} {
 		if _, err := state.SessionsIn(state.UserState(env)).Change(id, func(s *state.Session) error {
 			s.ThreadName, s.LastSeen, s.EndedAt, s.Listens = one.ThreadName, one.LastSeen, one.EndedAt, one.Listens
+			s.TmuxPane = one.TmuxPane
 			return nil
 		}); err != nil {
 			t.Fatal(err)
 		}
 	}
 	for thread, want := range map[string]string{
-		"spaces/s/threads/1": "out of reach true", "spaces/s/threads/2": "ended false",
-		"spaces/s/threads/3": " false", "": " false",
+		"spaces/s/threads/1": "out of reach true true", "spaces/s/threads/2": "ended false false",
+		"spaces/s/threads/3": " false false", "": " false false", "spaces/s/threads/4": "out of reach true false",
 	} {
-		if does, reads := Seen(t.Context(), env, thread); fmt.Sprint(does, " ", reads) != want {
-			t.Errorf("%s: %q %v, want %q", thread, does, reads, want)
+		if does, reads, outside := Seen(t.Context(), env, thread); fmt.Sprint(does, " ", reads, " ", outside) != want {
+			t.Errorf("%s: %q %v %v, want %q", thread, does, reads, outside, want)
 		}
 	}
 }

@@ -72,12 +72,15 @@ export function watchSession({ current, say, begin, changed }) {
     ask,
     // show draws what is known of the thread, and says whether the box is for its session.
     show(thread) {
-      const { does = '', commands } = of === thread ? told : {};
+      const { does = '', commands, outside } = of === thread ? told : {};
       if (of !== thread) reallyClear(false);
       $('session').hidden = !does;
       $('does').dataset.does = does;
       if ($('does').textContent !== does) $('does').textContent = does;
       $('steer').hidden = !commands;
+      $('outside').hidden = !outside;
+      $('outside').textContent = outside ?? '';
+      for (const button of document.querySelectorAll('#commands .typed')) button.hidden = Boolean(outside);
       $('stop').disabled = does !== 'works';
       return does === 'ended' || Boolean(commands);
     },
