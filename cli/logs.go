@@ -42,8 +42,8 @@ func (p Program) printLogs(c *cli.Context) error {
 	if c.Bool("audit") {
 		path = state.AuditPath(p.env)
 	}
-	older, _ := os.ReadFile(path + ".1")
-	now, err := os.ReadFile(path)
+	older, _ := state.ReadLinked(path+".1", state.MostRead)
+	now, err := state.ReadLinked(path, state.MostRead)
 	if err != nil && !os.IsNotExist(err) {
 		return fmt.Errorf("read the log: %w", err)
 	}

@@ -313,7 +313,7 @@ func (s *setup) readWith(ctx context.Context, path string) error {
 	if rest, ok := strings.CutPrefix(path, "~/"); ok {
 		path = filepath.Join(state.Home(s.env), rest)
 	}
-	b, err := os.ReadFile(path)
+	b, err := state.ReadLinked(path, state.MostRead)
 	if err != nil {
 		return err
 	}

@@ -318,7 +318,7 @@ type logError struct {
 // lastErrors are the last errors of the log since then, the oldest first, but those that are over: what ends them was logged.
 func lastErrors(env state.Getenv, since time.Time) []logError {
 	errs := []logError{}
-	b, _ := os.ReadFile(state.LogPath(env))
+	b, _ := state.ReadLinked(state.LogPath(env), state.MostRead)
 	for line := range bytes.Lines(b) {
 		ends := func(earlier logError) bool { return earlier.Until != "" && bytes.Contains(line, []byte(earlier.Until)) }
 		if !bytes.Contains(line, []byte(`"error"`)) && !slices.ContainsFunc(errs, ends) {

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
-	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -55,7 +54,7 @@ func findCredentials(path, appScope, userScope string) (*auth.Credentials, error
 	case path == config.NoCredentials:
 		return nil, errors.New(path)
 	}
-	b, err := os.ReadFile(path)
+	b, err := state.ReadLinked(path, state.MostRead)
 	if err != nil {
 		return nil, err
 	}

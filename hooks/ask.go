@@ -364,7 +364,12 @@ func (h *Hook) handOver(e *Event, q *state.Question) error {
 			return nil
 		}
 		told, _ := json.Marshal(d)
-		h.audit(q, string(told))
+		err := h.audit(q, string(told))
+		label, _ := q.Decision()
+		if err != nil && !state.Refuses(label) {
+			return fmt.Errorf("a yes that cannot be written down is none: %w", err)
+		}
+		h.logFailed(err, "decision not in the audit log")
 		members["decision"] = d
 	} else {
 		input, err := answeredInput(e.ToolInput, q)

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -305,5 +306,25 @@ func TestAProjectsFileInstructsNobody(t *testing.T) {
 	w.run(answered, batch(w, q.ClaudeSession(), "ls", ""))
 	if state.Announced(w.getenv, forged) {
 		t.Error("it is announced")
+	}
+}
+
+// A yes that cannot be written into the log of decisions allows nothing; a no still counts.
+func TestAYesWithoutItsAuditLineIsNone(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	audit := filepath.Join(w.env["HOME"], ".claude", "logs", "gchat-hooks-audit.log")
+	if err := os.MkdirAll(filepath.Dir(audit), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := syscall.Mkfifo(audit, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for reply, want := range map[string]string{"yes": "", "no": "deny"} {
+		p, thread := wishes(w, wants(w, "s-"+reply, "make "+reply))
+		w.say(ann, thread, reply)
+		if behavior, _ := decided(p.end()); behavior != want {
+			t.Errorf("%s: %q, want %q", reply, behavior, want)
+		}
 	}
 }

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -76,7 +75,7 @@ func (h *Hook) lacksRewake() bool {
 		filepath.Join(person, "settings.json"), filepath.Join(project, "settings.json"),
 		filepath.Join(project, "settings.local.json"),
 	} {
-		b, _ := os.ReadFile(file)
+		b, _ := state.ReadLinked(file, state.MostRead)
 		if bytes.Contains(b, []byte("gchat-ask-user-rewake")) {
 			return false
 		}
@@ -319,7 +318,7 @@ func (h *Hook) tellOf(e *Event, q *state.Question) (text string) {
 	case q.Kind.Row().Prompt && q.Status == state.Answered:
 		words, _ := q.Decision()
 		text = instructionText(q, words)
-		h.audit(q, words)
+		h.logFailed(h.audit(q, words), "decision not in the audit log")
 		write = func() error { return markPrinted(q.Path) }
 	case untold(q):
 		// There may be a reply where the space cannot be read, or the list of those who may answer.

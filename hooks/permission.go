@@ -190,9 +190,9 @@ func decision(e *Event, q *state.Question) map[string]any {
 }
 
 // audit writes a decision down before Claude is told of it.
-func (h *Hook) audit(q *state.Question, told string) {
+func (h *Hook) audit(q *state.Question, told string) error {
 	h.log.Hide(h.config().Secrets(h.Env)...)
-	h.logFailed(state.Audit(h.Env, h.log, q.Decided(told)), "decision not in the audit log")
+	return state.Audit(h.Env, h.log, q.Decided(told))
 }
 
 type batchCall struct {

@@ -12,7 +12,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"syscall"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -65,7 +64,11 @@ func (l *Log) Write(line []byte) (int, error) {
 	if MakeDir(filepath.Dir(l.path)) != nil {
 		return len(line), nil
 	}
-	f, err := os.OpenFile(l.path, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
+	path := l.path
+	if behindLinks, err := filepath.EvalSymlinks(path); err == nil {
+		path = behindLinks // a person may keep the log elsewhere
+	}
+	f, err := addTo(path)
 	if err != nil {
 		return len(line), nil
 	}
@@ -223,8 +226,7 @@ func AddToAudit(env Getenv, line any) error {
 	if err != nil {
 		return fmt.Errorf("audit: %w", err)
 	}
-	const add = os.O_APPEND | os.O_CREATE | os.O_WRONLY | syscall.O_NOFOLLOW | syscall.O_NONBLOCK // no pipe holds it up
-	f, err := os.OpenFile(path, add, 0o600)
+	f, err := addTo(path)
 	if err != nil {
 		return fmt.Errorf("audit: %w", err)
 	}

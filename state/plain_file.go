@@ -86,7 +86,18 @@ func OpenPlain(path string, flag int) (*os.File, fs.FileInfo, error) {
 	if err := noLink(filepath.Dir(path)); err != nil {
 		return nil, nil, err
 	}
-	f, err := os.OpenFile(path, flag|plainFlags, 0)
+	return openPlain(path, flag)
+}
+
+// addTo opens a file to add to its end, and makes one that its owner alone can read where
+// none is there. Errors are those of OpenPlain.
+func addTo(path string) (*os.File, error) {
+	f, _, err := openPlain(path, os.O_APPEND|os.O_CREATE|os.O_WRONLY)
+	return f, err
+}
+
+func openPlain(path string, flag int) (*os.File, fs.FileInfo, error) {
+	f, err := os.OpenFile(path, flag|plainFlags, 0o600)
 	switch {
 	case errors.Is(err, syscall.ELOOP), errors.Is(err, syscall.EISDIR):
 		return nil, nil, ErrNotPlain
@@ -112,6 +123,9 @@ func ReadPlain(path string, most int64) ([]byte, error) {
 	b, _, err := readPlain(path, most, &bytes.Buffer{})
 	return b, err
 }
+
+// MostRead bounds a file of ours, or of another program that we read, in bytes.
+const MostRead = 256 << 20
 
 // ReadLinked is ReadPlain of a file that a person may keep elsewhere and link to.
 func ReadLinked(path string, most int64) ([]byte, error) {

@@ -125,7 +125,7 @@ func Trusted(env Getenv, dir string) (yes, known bool) {
 	if d := env("CLAUDE_CONFIG_DIR"); d != "" {
 		path = filepath.Join(d, ".claude.json")
 	}
-	b, err := os.ReadFile(path)
+	b, err := ReadLinked(path, MostRead)
 	if Missing(err) {
 		return false, false
 	}

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
-	"os"
 	"slices"
 	"strings"
 	"time"
@@ -147,7 +146,7 @@ func ReadStats(env Getenv, since time.Time) *Stats {
 
 // linesOf are the lines of a log that have an id.
 func linesOf[T any](path string) (all []T) {
-	b, _ := os.ReadFile(path)
+	b, _ := ReadLinked(path, MostRead)
 	for line := range bytes.Lines(b) {
 		var one T
 		if bytes.Contains(line, []byte(`"id":`)) && json.Unmarshal(line, &one) == nil {

@@ -64,7 +64,7 @@ func sources(env state.Getenv) []*source {
 	var all []*source
 	enabled, forced := map[string]bool{}, map[string]bool{}
 	for _, path := range paths {
-		if b, err := os.ReadFile(path); err == nil {
+		if b, err := state.ReadLinked(path, state.MostRead); err == nil {
 			s := &source{path: path, managed: strings.HasPrefix(path, managed)}
 			s.parse(b)
 			maps.Copy(enabled, s.file.EnabledPlugins)
@@ -101,7 +101,7 @@ func plugins(env state.Getenv, enabled, forced map[string]bool) (all []*source) 
 		Plugins map[string][]struct{ InstallPath string }
 	}
 	user, _ := settings.At(env, settings.User)
-	b, _ := os.ReadFile(filepath.Join(filepath.Dir(user.Path), "plugins", "installed_plugins.json"))
+	b, _ := state.ReadLinked(filepath.Join(filepath.Dir(user.Path), "plugins", "installed_plugins.json"), state.MostRead)
 	_ = json.Unmarshal(b, &installed)
 	for _, name := range slices.Sorted(maps.Keys(enabled)) {
 		plugin, _, _ := strings.Cut(name, "@")

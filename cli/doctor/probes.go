@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"os"
 	"runtime"
 	"slices"
 	"strconv"
@@ -14,6 +13,7 @@ import (
 	"github.com/google/uuid"
 
 	"gchat-hooks/gchat"
+	"gchat-hooks/state"
 	"gchat-hooks/state/config"
 )
 
@@ -63,7 +63,7 @@ func (e *exam) probe(ctx context.Context, exitCode int) Live {
 		e.tryPosts(ctx)
 	}
 	var file struct{ Type, User string } // a login's names its person
-	b, _ := os.ReadFile(e.cfg.CredentialsFile)
+	b, _ := state.ReadLinked(e.cfg.CredentialsFile, state.MostRead)
 	_ = json.Unmarshal(b, &file)
 	e.live.Credentials = words(cmp.Or(file.Type, "no file"))
 	if e.reader != nil && e.cfg.CredentialsFile == config.LoginFile(e.Env) {

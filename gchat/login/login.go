@@ -87,7 +87,7 @@ func (o Options) client() (*oauth2.Config, error) {
 		}
 		return &oauth2.Config{ClientID: l.ClientID, ClientSecret: l.ClientSecret, Endpoint: endpoint(l.TokenURI)}, nil
 	}
-	file, err := os.ReadFile(o.ClientFile)
+	file, err := state.ReadLinked(o.ClientFile, state.MostRead)
 	if err != nil {
 		return nil, failed(gchat.DesktopClient, "client file: %w", err)
 	}

@@ -207,7 +207,7 @@ func SetMember(path, name string, value any) error {
 	if behindLinks, err := filepath.EvalSymlinks(path); err == nil {
 		path = behindLinks // a person's link, as into a folder of dotfiles, stays one
 	}
-	old, err := os.ReadFile(path)
+	old, err := state.ReadLinked(path, state.MostRead)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("read configuration: %w", err)
 	}

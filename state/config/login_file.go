@@ -32,7 +32,7 @@ func LoginFile(env state.Getenv) string { return filepath.Join(state.UserState(e
 
 // ReadLogin reads a login. Errors are those of reading (fs.ErrNotExist: there is no login), and of a file that is none.
 func ReadLogin(path string) (*Login, error) {
-	b, err := os.ReadFile(path)
+	b, err := state.ReadLinked(path, state.MostRead)
 	if err != nil {
 		return nil, fmt.Errorf("read login: %w", err)
 	}

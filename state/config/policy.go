@@ -107,7 +107,7 @@ func ReadHubPolicy(file string) (*HubPolicy, error) {
 	if file == "" {
 		return &HubPolicy{}, nil
 	}
-	return parseHubPolicy(os.ReadFile(file))
+	return parseHubPolicy(state.ReadLinked(file, state.MostRead))
 }
 
 // parsePolicy reads a policy strictly: what this version does not know of it, it could not hold to.
