@@ -106,7 +106,7 @@ func (s *send) run(ctx context.Context) error {
 	cfg := config.Load(s.env, m.ProjectDir)
 	cfg.ReadPolicy = gchat.ReadPolicy
 	s.log.Hide(cfg.Secrets(s.env)...)
-	for _, problem := range cfg.Problems {
+	for _, problem := range append(cfg.Problems, cfg.Slips...) {
 		fmt.Fprintln(s.errOut, "gchat-send: warning:", s.log.Clean(problem.Error()))
 	}
 	if err := s.fits(m, cfg); err != nil {

@@ -219,7 +219,7 @@ func gather(env state.Getenv, cfg *config.Config, redact *state.Redactor) *statu
 	if !cfg.Sends() && len(cfg.Problems) == 0 {
 		r.Configuration = append(r.Configuration, "no space is set up yet: gchat-hooks setup")
 	}
-	for _, err := range cfg.Problems {
+	for _, err := range append(cfg.Problems, cfg.Slips...) {
 		r.Configuration = append(r.Configuration, err.Error())
 	}
 	for _, err := range gchat.ReadHub(cfg.CredentialsFile).Wrong(version()) {

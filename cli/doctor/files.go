@@ -29,6 +29,9 @@ func (e *exam) configParse(_ context.Context, r *result) {
 			found.Mend = "ask whose policy it is: the administrator of this machine, or who runs the hub"
 		}
 	}
+	for _, slip := range e.cfg.Slips {
+		r.warn("%v", slip)
+	}
 	known := map[string]bool{}
 	for _, s := range config.Settings() {
 		name, _, _ := strings.Cut(strings.ReplaceAll(s.Member, "[", "."), ".")
@@ -40,7 +43,10 @@ func (e *exam) configParse(_ context.Context, r *result) {
 		_ = json.Unmarshal(plain, &file)
 		var odd []string
 		for name := range file {
-			if !known[name] && !strings.HasPrefix(name, "$") && !strings.HasPrefix(name, "_") {
+			isTold := slices.ContainsFunc(e.cfg.Slips, func(slip error) bool {
+				return strings.Contains(slip.Error(), fmt.Sprintf("%s: %q", path, name))
+			})
+			if !isTold && !known[name] && !strings.HasPrefix(name, "$") && !strings.HasPrefix(name, "_") {
 				odd = append(odd, fmt.Sprintf("%q", name))
 			}
 		}

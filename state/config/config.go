@@ -67,6 +67,8 @@ type Config struct {
 
 	Problems []error // files that do not parse, values that mean nothing; nothing below a broken file is used
 
+	Slips []error // members that are no settings and are spelled much like one
+
 	// AllowedUnknown says that the allowlist may name more people than AllowedUsers does: where they could stand cannot be
 	// read, as a file that is being edited. Unread says that a file could not be read: then nobody decides anything from Chat.
 	AllowedUnknown, Unread bool
@@ -137,7 +139,7 @@ func Load(env state.Getenv, projectDir string) *Config {
 			break
 		}
 		for _, slip := range l.slips {
-			c.problem(f.path, slip)
+			c.Slips = append(c.Slips, fmt.Errorf("%s: %w", f.path, slip))
 		}
 		l.project = f.project && !mine
 		if l.project {

@@ -52,7 +52,7 @@ func TestAMisspelledSetting(t *testing.T) {
 	} {
 		c, _ := loadWith(t, `{"`+name+`": "1"}`, nil)
 		says := ""
-		for _, problem := range c.Problems {
+		for _, problem := range c.Slips {
 			says += problem.Error()
 		}
 		words := `config.json: "` + name + `" is no setting. Did you mean ` + want + `?`
