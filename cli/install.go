@@ -281,6 +281,9 @@ func (p Program) uninstallCommand() *cli.Command {
 				return err
 			}
 			tell(p.out, change, c.Bool("dry-run"), "removed")
+			if err := p.takeModeBack(file, c.Bool("dry-run")); err != nil {
+				return err
+			}
 			p.tellMenuDecides()
 			if !c.Bool("links") || c.Bool("dry-run") {
 				return nil
@@ -411,6 +414,10 @@ func (p *purge) findHooks(projects []*state.Project) error {
 	files, err := settings.Known(p.env, projects)
 	if err != nil {
 		return err
+	}
+	if mark, err := os.ReadFile(modeMark(p.env)); err == nil {
+		p.show("mode", strings.TrimSpace(string(mark))+", permissions.defaultMode")
+		p.steps = append(p.steps, func(context.Context) error { return p.takeModeBack(files[0], false) })
 	}
 	for i, file := range files {
 		change, err := file.Uninstall(true)

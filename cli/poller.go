@@ -97,7 +97,9 @@ func (p Program) runDetached(ctx context.Context) error {
 	log := state.NewLog(p.env, "poller")
 	lock, err := state.InheritPollerLock(p.env, state.Inherited)
 	if err == nil {
-		err = poller.Run(ctx, poller.Options{Env: p.env, Log: log, Self: p.self, Lock: lock, Summary: hooks.PutSummary})
+		err = poller.Run(ctx, poller.Options{
+			Env: p.env, Log: log, Self: p.self, Lock: lock, Summary: hooks.PutSummary, Dialog: hooks.PutDialog,
+		})
 	}
 	if err != nil {
 		log.Error().Err(err).Msg("the poller ends")
@@ -124,7 +126,7 @@ func (p Program) runDaemon(c *cli.Context) error {
 	log := state.NewLog(p.env, service.Name)
 	err := poller.Run(c.Context, poller.Options{
 		Env: p.env, Log: log, Self: p.installed(), Daemon: true, Once: c.Bool("once"), DryRun: c.Bool("dry-run"), Out: p.out,
-		Dirs: dirs, Hangup: hangup, Summary: hooks.PutSummary,
+		Dirs: dirs, Hangup: hangup, Summary: hooks.PutSummary, Dialog: hooks.PutDialog,
 	})
 	if cannot, is := errors.AsType[*state.UserError](err); is {
 		// Nothing would be better after a restart, and a service manager must not try for ever.

@@ -396,10 +396,60 @@ func (s *setup) hooks(ctx context.Context) (err error) {
 		registers.presets = append(presets, "approve")
 	}
 	err = registers.run(ctx)
+	if err == nil && approve {
+		err = s.offerMode(ctx)
+	}
 	if err == nil && !s.sendOnly && (approve || s.flags.Bool("start-sessions")) { // asked once
 		err = s.startSessions(ctx)
 	}
 	return err
+}
+
+// offerMode offers the mode default to sessions that would begin in auto mode, where its check cannot run.
+func (s *setup) offerMode(ctx context.Context) error {
+	gateway := doctor.AutoBehind(ctx, os.Getenv)
+	if gateway == "" {
+		return nil
+	}
+	fmt.Fprintf(s.out, "\nYour sessions begin in auto mode, whose check %s does not pass on. What Claude then asks for is asked in the\n"+
+		"terminal alone: permissions reach you here in the modes default and acceptEdits.\n", gchat.Line(gateway))
+	file, err := settings.At(s.env, settings.User)
+	if err != nil {
+		return err
+	}
+	change, err := file.SetMode(startMode, false, true)
+	if err != nil || change.Nothing() || !s.ask.terminal {
+		return err
+	}
+	fmt.Fprint(s.out, change.Diff())
+	yes, err := s.ask.yes(ctx, "Begin sessions in the mode default?", false)
+	if err != nil || !yes {
+		return err
+	}
+	err = state.WriteFile(modeMark(s.env), []byte(file.Path+"\n")) // before: it is to be taken out again
+	if err == nil {
+		_, err = file.SetMode(startMode, false, false)
+	}
+	return err
+}
+
+// startMode is the permission mode that setup offers; modeMark is the file that says that setup wrote it, and into which.
+const startMode = "default"
+
+func modeMark(env state.Getenv) string { return filepath.Join(state.UserState(env), "default-mode") }
+
+// takeModeBack takes the mode out of the settings that setup put there.
+func (p Program) takeModeBack(file settings.File, dryRun bool) error {
+	mark, _ := os.ReadFile(modeMark(p.env))
+	if strings.TrimSpace(string(mark)) != file.Path {
+		return nil
+	}
+	fmt.Fprintf(p.out, "%s: permissions.defaultMode, which setup wrote, goes\n", file.Path)
+	_, err := file.SetMode(startMode, true, dryRun)
+	if err != nil || dryRun {
+		return err
+	}
+	return os.Remove(modeMark(p.env))
 }
 
 // startSessions lets sessions be started from Chat, where the person wants that, and did not say so yet.

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http/httptest"
 	"os"
@@ -63,6 +64,35 @@ func (s *settler) says(who *chat.User, text string) {
 	}
 }
 
+// Behind a gateway, sessions of 2.1.332 begin in a mode in which permissions do not reach Chat: setup says so, and offers another
+// one. It is taken out again with the hooks.
+func TestSetupOffersAModeInWhichPermissionsReachChat(t *testing.T) {
+	s := newSettler(t)
+	claude, file := filepath.Join(s.home, ".local/bin/claude"), filepath.Join(s.home, ".claude/settings.json")
+	own := "{\n  \"env\": {\n    \"ANTHROPIC_BASE_URL\": \"https://gateway.example/v1\"\n  }\n}\n"
+	for path, text := range map[string]string{claude: "#!/bin/sh\necho '2.1.332 (Claude Code)'\n", file: own} {
+		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o700), os.WriteFile(path, []byte(text), 0o700)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	read := func() string { b, _ := os.ReadFile(file); return string(b) }
+
+	x := s.setup("--approve", "--start-sessions=false", "--round-trip=false", "--allow", "users/111")
+	x.answer("Paste its URL here", s.url)
+	x.expect("auto mode, whose check gateway.example does not pass on")
+	x.expect("defaultMode.*default")
+	x.answer(`Begin sessions in the mode default\? \[y/N\]`, "y")
+	x.expect("Done.")
+	if code := x.ends(); code != 0 || !strings.Contains(read(), `"defaultMode": "default"`) {
+		t.Fatalf("exit code %d, settings %s", code, read())
+	}
+	cmd := bound.Command(t, s.program, "uninstall")
+	cmd.Env = []string{"HOME=" + s.home, "PATH=/usr/bin:/bin"}
+	if out, err := cmd.CombinedOutput(); err != nil || read() != own {
+		t.Errorf("uninstall: %s, %v, settings %q, want %q", out, err, read(), own)
+	}
+}
+
 // One conversation, with a slip, an interruption, and a reply of a person who is not on the list yet.
 func TestSetupIsOneConversation(t *testing.T) {
 	s := newSettler(t)
@@ -94,7 +124,7 @@ func TestSetupIsOneConversation(t *testing.T) {
 	s.says(ann, "ok")
 	x.expect(`ok    back      the reply of users/111 Ann was read`)
 	x.answer(`Also answer permissions and plans, and give the next instruction, from there\? Anyone who may answer can then run commands here. \[Y/n\]`, "")
-	x.expect(`settings.json: 11 hooks added`)
+	x.expect(`settings.json: 12 hooks added`)
 	if _, err := os.Stat("/usr/bin/tmux"); err == nil { // on the PATH that setup has here
 		x.answer(`Also resume sessions that ended`, "")
 	}

@@ -112,7 +112,8 @@ type sessionStatus struct {
 	ProjectDir string    `json:"project_dir"`
 	Since      time.Time `json:"since,omitzero"`
 	LastSeen   time.Time `json:"last_seen,omitzero"`
-	Questions  int       `json:"questions"` // that are open
+	Questions  int       `json:"questions"`          // that are open
+	Terminal   string    `json:"terminal,omitempty"` // what it waits for there alone, in a sentence
 }
 
 // outboxStatus is what waits for Google Chat or for an agent, and what was put aside.
@@ -179,6 +180,7 @@ func gather(env state.Getenv, cfg *config.Config, redact *state.Redactor) *statu
 			r.Sessions = append(r.Sessions, sessionStatus{
 				SessionID: s.ID, Name: cmp.Or(s.Name, s.TmuxSession, s.ID), ProjectDir: s.ProjectDir,
 				Since: s.StartedAt.UTC(), LastSeen: s.LastSeen.UTC(), Questions: perSession[s.ID],
+				Terminal: inject.WaitsThere(env, s),
 			})
 		}
 	}
@@ -391,6 +393,9 @@ func (r *statusReport) text() string {
 	say("", "sessions: %d seen within a day", len(r.Sessions))
 	for _, s := range r.Sessions {
 		say("  ", "%s, since %s, last seen %s ago, %s", s.Name, local(s.Since), ago(r.At.Sub(s.LastSeen)), s.ProjectDir)
+		if s.Terminal != "" {
+			say("      ", "%s", s.Terminal)
+		}
 	}
 	if o := r.Outbox; o.ToSend > 0 {
 		say("", "outbox: %d to be sent, the oldest since %s", o.ToSend, local(o.Oldest))

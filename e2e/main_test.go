@@ -48,6 +48,9 @@ func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && os.Args[1] == recordHook {
 		os.Exit(runRecordHook(os.Args[2:]))
 	}
+	if len(os.Args) > 1 && os.Args[1] == formServer {
+		os.Exit(runFormServer())
+	}
 	flag.Parse()
 	if set := flag.Lookup("test.parallel"); set.Value.String() == set.DefValue {
 		_ = set.Value.Set("6") // most of a session's time is waiting; takeSeat limits what a machine has to bear

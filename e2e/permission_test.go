@@ -24,6 +24,8 @@ func approving(t testing.TB) hooks {
 	for _, event := range []string{"PostToolBatch", "PermissionDenied", "SubagentStop"} {
 		all[event] = []hook{{Command: exe + " hook gchat-ask-user-answered", Timeout: 10}}
 	}
+	const dialogs = "permission_prompt|worker_permission_prompt|agent_needs_input|elicitation_dialog|elicitation_url_dialog"
+	all["Notification"] = []hook{{Matcher: dialogs, Command: exe + " hook gchat-ask-user-forward", Timeout: 10}}
 	all["Stop"] = append(all["Stop"], hook{Command: exe + " hook gchat-ask-user-rewake", Timeout: 86400, AsyncRewake: true})
 	all["UserPromptSubmit"] = append(all["UserPromptSubmit"], hook{Command: exe + " hook gchat-session-event", Timeout: 10})
 	return all

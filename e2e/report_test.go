@@ -92,7 +92,7 @@ func TestAPermissionPromptIsReportedWithWhatIsAsked(t *testing.T) {
 			Script: []turn{{say("Now the folder."), call("Bash", map[string]string{"command": "mkdir -p out/of/reach", "description": "make a folder"})}, thanks},
 		})
 		b.Prompt("go ahead")
-		b.await("[Permission] ", "Claude needs your permission", "Bash", "mkdir -p out/of/reach")
+		b.await("[Permission] ", "Claude waits for a permission in the terminal", "Bash", "mkdir -p out/of/reach")
 	})
 }
 

@@ -96,6 +96,17 @@ func ParseDecision(text string, q *state.Question) (a state.Answer, about string
 	return a, state.NoteUnclear
 }
 
+// IsDecision says whether a text is one of the words that decide a permission or a plan, and no more.
+func IsDecision(text string) bool {
+	bare := normal(strings.TrimRight(strings.TrimSpace(text), ".!"))
+	for _, one := range decisions {
+		if slices.ContainsFunc(one.words, func(words string) bool { return normal(words) == bare }) {
+			return true
+		}
+	}
+	return TimedYes(text) > 0
+}
+
 // ReadTime is how long a person says that something is to last: 2h, 30m, 90 min, 1 hour.
 func ReadTime(words string) (long time.Duration, ok bool) {
 	unit := strings.NewReplacer("hours", "h", "hour", "h", "minutes", "m", "minute", "m", "mins", "m", "min", "m")

@@ -119,6 +119,12 @@ func NobodyText(s *state.Session, lives bool) string {
 	return "[Not read] nobody is waiting for a reply here: " + why + "."
 }
 
+// DialogOverText takes back what was told of a dialog in the terminal.
+const DialogOverText = "[Gone on] The terminal waits for this no more."
+
+// DialogText answers words that decide nothing, while a dialog waits in the terminal that Chat cannot answer.
+const DialogText = "[Not used] Claude waits in the terminal, and only there: answer it in the terminal."
+
 // LeftText answers words in the thread of a session whose Claude Code goes on with another one.
 func LeftText(s *state.Session) string {
 	return "[Not read] another session runs in its terminal by now. " + resumeText(s) + "."

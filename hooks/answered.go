@@ -69,6 +69,7 @@ func (h *Hook) answered(_ context.Context, e *Event) error {
 		h.logFailed(h.noteReason(e), "the end's reason not written down")
 	}
 	h.closeAll(e, qs)
+	h.logFailed(h.dialogOver(e), "the end of a dialog not written down")
 	return nil
 }
 
@@ -126,6 +127,21 @@ func (h *Hook) closeAgents(hasEnded func(*state.Question) bool, texts ...string)
 			h.close(q.Path, state.Cancelled, "agent_end")
 		}
 	}
+}
+
+// dialogOver notes that what waited in the terminal does so no more, where only this event tells.
+func (h *Hook) dialogOver(e *Event) error {
+	sessions := state.SessionsIn(state.UserState(h.Env))
+	one, err := sessions.Of(e.SessionID)
+	if err != nil || one.Dialog == nil || !one.Dialog.At.IsZero() {
+		return nil // else the poller sees it in Claude Code's file
+	}
+	_, err = sessions.Change(e.SessionID, func(s *state.Session) error {
+		s.Dialog = &state.Dialog{Says: one.Dialog.Says, Told: one.Dialog.Told, Over: true}
+		return nil
+	})
+	h.StartPoller()
+	return err
 }
 
 // noteReason writes down why a session ended that is known: after /resume its Claude Code may go on with one that no hook knows.

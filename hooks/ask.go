@@ -85,7 +85,17 @@ func (h *Hook) inOtherTerminal(q *state.Question) bool {
 
 // forward is gchat-ask-user-forward. PreToolUse writes the question down and prints nothing, in deny mode it denies the
 // call; PermissionRequest waits for the reply beside the open dialog, and answers with it: of a question, a permission or a plan.
+//
+// Notification tells of a dialog in the terminal that no PermissionRequest came for.
 func (h *Hook) forward(ctx context.Context, e *Event) error {
+	if e.HookEventName == "Notification" {
+		permission, dialog := waits[string(e.Notification)]
+		if !dialog || !h.rules(e).AskMode.Row().Asks {
+			return nil
+		}
+		h.asked.listens = !h.unattended()
+		return h.noteDialog(e, state.NewDialog(permission, string(e.Message)))
+	}
 	asks, dialog := e.ToolName == askTool, e.HookEventName == "PermissionRequest"
 	if !dialog && (e.HookEventName != "PreToolUse" || !asks) || e.ToolName == "" {
 		return nil

@@ -21,6 +21,15 @@ type route struct {
 	prefix string // in place of the type's; "" for the type's
 }
 
+// waits are the notification types that tell of a dialog in the terminal; true are those of a permission.
+var waits = map[string]bool{
+	"permission_prompt":        true,
+	"worker_permission_prompt": true, // a teammate's, which its leader's terminal asks (2.1.332)
+	"agent_needs_input":        false,
+	"elicitation_dialog":       false, // an MCP server's form
+	"elicitation_url_dialog":   false,
+}
+
 // routes are those of notification types. What is not here is suppressed, where reports do not name it: idle and idle_prompt
 // above all, since sessions are idle after every turn.
 var routes = map[string]route{
@@ -28,9 +37,15 @@ var routes = map[string]route{
 	"background_task_complete": {"task_done", state.ProgressUpdate, "[Task Done]"},
 	"agent_completed":          {"task_done", state.ProgressUpdate, "[Task Done]"}, // a background session, from 2.1.198 on
 	"error":                    {"", state.Failure, "[Error]"},
-	"permission_prompt":        {"permission", state.Plain, "[Permission]"},
-	"agent_needs_input":        {"permission", state.Plain, "[Permission]"},
-	"elicitation_dialog":       {"permission", state.Plain, "[Permission]"}, // an MCP server's form
+
+	// Of 2.1.332. A usage limit is over, or is not: the session goes on by itself, or it does not.
+	"quota_auto_resume_fired":    {"", state.ProgressUpdate, "[Notification]"},
+	"quota_auto_resume_stale":    {"", state.Plain, "[Notification]"},
+	"quota_auto_resume_disabled": {"", state.Plain, "[Notification]"},
+	"model_refusal_fallback":     {"", state.Plain, "[Notification]"},
+	"auth_storage_failure":       {"", state.Failure, "[Error]"},
+	"push_notification":          {"", state.Plain, "[Notification]"}, // Claude's own words for its person
+	"plugin_notification":        {"", state.Plain, "[Notification]"},
 }
 
 // notice is a notification in our words. Scripts that were written before notification_type send it with these members.
@@ -98,6 +113,9 @@ func (h *Hook) notification(_ context.Context, e *Event) error {
 	if n.Type == "" {
 		return nil
 	}
+	if permission, dialog := waits[string(n.Type)]; dialog {
+		return h.noteDialog(e, state.NewDialog(permission, cmp.Or(string(n.Body), string(n.Title))))
+	}
 	cfg := h.config()
 	to, ok := routes[string(n.Type)]
 	if !ok {
@@ -107,14 +125,7 @@ func (h *Hook) notification(_ context.Context, e *Event) error {
 	if !ok || !cfg.Sends() || cfg.ReportRule(to.kind, string(to.typ)) == config.ReportOff {
 		return nil
 	}
-	explains := func(q *state.Question) bool { return q.Status.Open() && q.Drawn() }
-	if n.Type == "permission_prompt" {
-		qs := h.ofSession(e, h.folders(state.QuestionsIn), state.TextsOpen...)
-		if slices.ContainsFunc(qs, explains) {
-			return nil // the question itself says it already, and better
-		}
-	}
-	about, text := noticeText(e, n, to)
+	about, text := noticeText(n, to)
 	m := &state.Message{Report: &state.Report{
 		Type: to.typ, Kind: to.kind, Prefix: to.prefix, Session: h.Env("CLAUDE_SESSION_ID"), About: about, Text: text,
 	}}
@@ -122,6 +133,65 @@ func (h *Hook) notification(_ context.Context, e *Event) error {
 		m.Key = state.MessageID("task", e.SessionID, n.Task)
 	}
 	return h.put(e, m, config.ReportOn)
+}
+
+// noteDialog is for what waits in the terminal, and is asked by no record of ours: it counts as waiting, and the session's thread is
+// told. Another registration's hook tells nothing more. The poller sees when it is over.
+func (h *Hook) noteDialog(e *Event, d *state.Dialog) error {
+	rule := h.config().ReportRule(string(state.AskedPermission), string(state.Plain))
+	if !h.config().Sends() || rule == config.ReportOff {
+		return nil
+	}
+	qs := h.ofSession(e, h.folders(state.QuestionsIn), state.TextsOpen...)
+	if slices.ContainsFunc(qs, (*state.Question).ExplainsDialog) {
+		return nil // the question itself says it already, and better
+	}
+	one := h.session(e)
+	if stands, _ := inject.DialogOf(one); stands != nil {
+		d.At = stands.At
+	}
+	again := false
+	_, err := state.SessionsIn(state.UserState(h.Env)).Change(e.SessionID, func(s *state.Session) error {
+		again = s.Dialog.Same(d) && !s.Dialog.Over
+		if again {
+			return state.ErrUnchanged
+		}
+		s.Dialog = d
+		return nil
+	})
+	h.StartPoller() // also where a hook was killed before it told: the poller does
+	if again || err != nil {
+		return err
+	}
+	return putDialog(h.Env, h.config(), one, d)
+}
+
+// PutDialog tells a session's thread what waits in its terminal. The poller calls it for what no hook told of.
+func PutDialog(env state.Getenv, one *state.Session) error {
+	cfg := config.Load(state.ForProject(env, one.ProjectDir, one.Trusted), one.ProjectDir)
+	return putDialog(env, cfg, one, one.Dialog)
+}
+
+func putDialog(env state.Getenv, cfg *config.Config, one *state.Session, d *state.Dialog) error {
+	report := &state.Report{
+		Type: state.Plain, Kind: string(state.AskedPermission), Prefix: "[Permission]", Session: one.Name,
+		About: d.Says, Text: pendingText(one.TranscriptPath),
+	}
+	m := &state.Message{
+		Report: report, SessionID: one.ID, ProjectDir: one.ProjectDir, Trusted: one.Trusted, Key: d.Key(one.ID),
+	}
+	out, err := config.PutReport(env, cfg, m, "")
+	if err != nil || out.Off {
+		return err
+	}
+	_, err = state.SessionsIn(state.UserState(env)).Change(one.ID, func(s *state.Session) error {
+		if !s.Dialog.Same(d) {
+			return state.ErrUnchanged
+		}
+		s.Dialog.Told = true
+		return nil
+	})
+	return err
 }
 
 // put puts a report of this event's session into the outbox; see config.PutReport.
@@ -144,7 +214,7 @@ func (h *Hook) Tell(e *Event, kind string, r state.Report) error {
 }
 
 // noticeText is what stands below the header.
-func noticeText(e *Event, n notice, to route) (about, text string) {
+func noticeText(n notice, to route) (about, text string) {
 	title, body := string(n.Title), string(n.Body)
 	switch {
 	case to.kind == "subagent_done", to.kind == "task_done":
@@ -154,11 +224,9 @@ func noticeText(e *Event, n notice, to route) (about, text string) {
 		return title, body
 	case n.Type == "error":
 		return "An error occurred that requires attention.", body
-	case n.Type == "permission_prompt", n.Type == "agent_needs_input":
-		return cmp.Or(body, title), pendingText(string(e.Transcript))
 	case strings.Contains(body, "\n"): // no line of its own
-	case to.kind == "permission", title == "":
-		return cmp.Or(body, title), ""
+	case title == "":
+		return body, ""
 	}
 	return title, body
 }
@@ -172,8 +240,12 @@ func pendingText(transcript string) string {
 		if c.Name == "Agent" || c.Name == "Task" {
 			continue
 		}
-		what := permissionShown(c.Name, c.Input).call[0]
-		lines = append(lines, noMarkup(flat(c.Name, 100))+":"+code(shorten(what, shownBytes, 2*shownLines)))
+		line := noMarkup(flat(c.Name, 100))
+		if c.Name != askTool && c.Name != planTool { // which have kinds of their own, and may be kept in the terminal
+			what := state.MaskKeys(permissionShown(c.Name, c.Input).call[0])
+			line += ":" + code(shorten(what, shownBytes, 2*shownLines))
+		}
+		lines = append(lines, line)
 	}
 	return strings.Join(lines, "\n")
 }

@@ -91,9 +91,9 @@ func TestNotificationRoutes(t *testing.T) {
 		"logged in":       {claude("auth_success"), "", ""},
 		"unknown":         {claude("moon_phase"), "", ""},
 		"agent completed": {claude("agent_completed", "title", "Build"), "", "[Task Done] orch-epic4\nBuild\nThe message."},
-		"agent waits":     {claude("agent_needs_input"), "", "[Permission] orch-epic4\nThe message."},
-		"form":            {claude("elicitation_dialog", "title", "Server"), "", "[Permission] orch-epic4\nThe message."},
-		"permission":      {payload(t, "timing-05-Notification"), "", "[Permission] orch-epic4\nClaude needs your permission"},
+		"agent waits":     {claude("agent_needs_input"), "", "[Permission] orch-epic4\nClaude waits in the terminal: The message."},
+		"form":            {claude("elicitation_dialog", "title", "Server"), "", "[Permission] orch-epic4\nClaude waits in the terminal: The message."},
+		"permission":      {payload(t, "timing-05-Notification"), "", "[Permission] orch-epic4\nClaude waits for a permission in the terminal"},
 		"turned on, idle": {payload(t, "timing-09-Notification"), `{"reports":{"idle_prompt":"on"}}`,
 			"[Notification] orch-epic4\nClaude is waiting for your input"},
 		"turned on, new": {claude("moon_phase", "title", "Full"), `{"reports":{"moon_phase":"on"}}`,
@@ -173,7 +173,7 @@ func TestNotificationsOfASession(t *testing.T) {
 		m.run(notifyHook, m.event("timing-05-Notification"))
 		m.run(notifyHook, m.event("timing-05-Notification", "message", "Claude needs more."))
 	}
-	m.wantReports("[Permission] orch-epic4\nClaude needs your permission", "[Permission] orch-epic4\nClaude needs more.")
+	m.wantReports("[Permission] orch-epic4\nClaude waits for a permission in the terminal", "[Permission] orch-epic4\nClaude waits for a permission in the terminal: Claude needs more.")
 	for _, one := range m.reports() {
 		if one.ThreadKey != "session-sess-1" || one.SessionID != "sess-1" || one.ProjectDir != m.env["CLAUDE_PROJECT_DIR"] ||
 			one.Type != state.MessageReport || one.Report.Kind != "permission" || one.Urgent {
@@ -239,7 +239,7 @@ func TestPermissionPromptTellsWhatIsAsked(t *testing.T) {
 	bash := func(id, command string) string {
 		return said("assistant", fmt.Sprintf(`[{"type":"tool_use","id":%q,"name":"Bash","input":{"command":%q}}]`, id, command))
 	}
-	const head = "[Permission] orch-epic4\nClaude needs your permission"
+	const head = "[Permission] orch-epic4\nClaude waits for a permission in the terminal"
 	for name, c := range map[string]struct {
 		make func(t *testing.T, path string)
 		want string
@@ -304,8 +304,7 @@ func FuzzNotice(f *testing.F) {
 		}
 		n := readNotice(e)
 		to := routes[string(n.Type)]
-		e.Transcript = "" // whatever file it names
-		noticeText(e, n, to)
+		noticeText(n, to)
 	})
 }
 
@@ -317,4 +316,41 @@ func TestWordsTakeAnything(t *testing.T) {
 	if in.A != "a" || in.B != "" || in.C != "7" || in.D != `{"x":[1,2]}` || in.E != "false" {
 		t.Errorf("%+v", in)
 	}
+}
+
+// With the preset approve alone, a permission that no PermissionRequest came for is a note, once, whichever hooks of ours are
+// registered. Keys of makers are masked in it, and what is asked for otherwise stands as a title.
+func TestADialogThatOnlyTheTerminalAnswersIsNoted(t *testing.T) {
+	m := newMachine(t)
+	key := "sk-ant-api03-" + strings.Repeat("a", 93) + "AA"
+	transcript := m.put(filepath.Join(m.env["HOME"], ".claude", "projects", "p", "t.jsonl"), `{"type":"assistant","message":{"content":[`+
+		`{"type":"tool_use","id":"1","name":"Bash","input":{"command":"curl -H 'x: `+key+`' example.com"}},`+
+		`{"type":"tool_use","id":"2","name":"AskUserQuestion","input":{"questions":[{"question":"secret?"}]}}]}}`+"\n")
+	event := m.event("timing-05-Notification", "transcript_path", transcript)
+	m.run("gchat-ask-user-forward", event)
+	m.run(notifyHook, event)
+	m.run("gchat-ask-user-forward", event)
+	all := m.reports()
+	if len(all) != 1 {
+		t.Fatalf("%d reports", len(all))
+	}
+	text := shown(all[0].Report)
+	begins := strings.HasPrefix(text, "[Permission] orch-epic4\nClaude waits for a permission in the terminal\nBash: `curl ")
+	if !begins || strings.Contains(text, key) || strings.Contains(text, "secret?") {
+		t.Errorf("it says %q", text)
+	}
+	if d := m.session().Dialog; d == nil || !d.Told || d.Over || !m.session().Listens {
+		t.Errorf("the session has %+v, and listens: %v", d, m.session().Listens)
+	}
+	m.run("gchat-ask-user-answered", m.event("single-07-Stop"))
+	if d := m.session().Dialog; d == nil || !d.Over {
+		t.Errorf("after its turn, where Claude Code's file does not tell: %+v", d)
+	}
+}
+
+func TestNoDialogIsNotedWhereTheModeIsOff(t *testing.T) {
+	m := newMachine(t)
+	m.env["GCHAT_ASK_MODE"] = "off"
+	m.run("gchat-ask-user-forward", m.event("timing-05-Notification"))
+	m.wantSilence()
 }

@@ -51,7 +51,7 @@ func TestIdleHooksReadNoPolicy(t *testing.T) {
 
 // What a policy keeps in the terminal is not reported either, and with titles only a permission's report does not say what for.
 func TestReportsUnderAPolicy(t *testing.T) {
-	const head = "[Permission] orch-epic4\nClaude needs your permission"
+	const head = "[Permission] orch-epic4\nClaude waits for a permission in the terminal"
 	for name, test := range map[string]struct{ policy, want string }{
 		"none":                {`{}`, head + "\nBash: `touch a.txt`"},
 		"titles only":         {`{"titles_only": true}`, head},

@@ -81,11 +81,46 @@ func Claude(env state.Getenv) (pid int, start string) {
 // transcripts (2.1.197 and 2.1.329 change it within 0.2 s of an answer); known is false where that file does not tell, or is that
 // of another session with the same pid, in a container with the same HOME.
 func Waits(transcript, id string, pid int) (waits, known bool) {
-	session, known := sessionFile(filepath.Join(sessionFiles(transcript), strconv.Itoa(pid)+".json"))
-	if !known || session.Status == "" || session.ID != "" && session.ID != id {
-		return false, false
+	own, known := ownFileOf(transcript, id, pid)
+	return own.Status == waiting, known
+}
+
+// waiting is the status of a session that waits for its person.
+const waiting = "waiting"
+
+func ownFileOf(transcript, id string, pid int) (own ownFile, known bool) {
+	own, known = sessionFile(filepath.Join(sessionFiles(transcript), strconv.Itoa(pid)+".json"))
+	if !known || own.Status == "" || own.ID != "" && own.ID != id {
+		return ownFile{}, false
 	}
-	return session.Status == "waiting", true
+	return own, true
+}
+
+// DialogOf is what a session's Claude Code waits for by that file, nil for nothing. Claude Code calls it "permission prompt", "worker
+// request" (a teammate's), "sandbox request", "input needed" or "dialog open" (2.1.197 and 2.1.332).
+func DialogOf(one *state.Session) (d *state.Dialog, known bool) {
+	own, known := ownFileOf(one.TranscriptPath, one.ID, one.ClaudePID)
+	if own.Status != waiting || Ended(one.ClaudePID, one.ClaudeStart) {
+		return nil, known
+	}
+	permissions := []string{"permission prompt", "worker request", "sandbox request"}
+	d = state.NewDialog(slices.Contains(permissions, own.WaitingFor), own.WaitingFor)
+	d.At = time.UnixMilli(own.StatusSince).UTC()
+	d.Menu = own.WaitingFor == "dialog open"
+	return d, known
+}
+
+// WaitsThere says what a session waits for that its terminal alone answers; "" for nothing.
+func WaitsThere(env state.Getenv, one *state.Session) string {
+	d := one.Dialog
+	if d == nil {
+		d, _ = DialogOf(one)
+	}
+	over := !one.Running() || Ended(one.ClaudePID, one.ClaudeStart)
+	if d == nil || over || state.DialogExplained(env, one.ID) {
+		return ""
+	}
+	return d.Says
 }
 
 // SessionOf is the session that a Claude Code has by its own file of sessions, which names another one right after /clear and
@@ -116,6 +151,9 @@ type ownFile struct {
 	Status string `json:"status"`
 	Start  string `json:"procStart"` // in the kernel's words, as of process
 	Is     string `json:"version"`
+
+	WaitingFor  string `json:"waitingFor"`
+	StatusSince int64  `json:"statusUpdatedAt"` // in milliseconds
 }
 
 func sessionFile(path string) (one ownFile, known bool) {

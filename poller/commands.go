@@ -111,12 +111,13 @@ func (r *reader) commandOf(m gchat.Message, text string) state.Command {
 }
 
 // attendSessions has the summaries put that sessions owe, and done what was said to them; needed says that it goes on.
-func (p *Poller) attendSessions(ctx context.Context) (needed bool) {
+func (p *Poller) attendSessions(ctx context.Context, due bool) (needed bool) {
 	for _, one := range p.sessions {
 		if one.Env != p.environment {
 			continue
 		}
-		needed = needed || p.takesCommands(one) || len(one.Commands) > 0 || p.readsOn(one)
+		needed = needed || p.takesCommands(one) || len(one.Commands) > 0 || p.readsOn(one) || one.Dialog != nil
+		p.attendDialog(one, due)
 		if !one.OwesSummary.IsZero() && p.Summary != nil {
 			_, tried := p.summed.LoadOrStore(one.ID+one.OwesSummary.String(), true) // one that failed waits for sweep
 			if !tried {

@@ -39,7 +39,7 @@ func (p *Poller) attendAll(ctx context.Context, cfg *config.Config) (next time.T
 		}
 	}
 	p.scanSessions()
-	busy = p.attendSessions(ctx)
+	busy = p.attendSessions(ctx, due)
 	for _, s := range p.inOrder() {
 		if ctx.Err() != nil {
 			break

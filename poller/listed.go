@@ -158,7 +158,9 @@ func (n *pass) target(m gchat.Message) *state.Question {
 		switch {
 		case q.Kind.Row().Prompt && q.Reply(m.Name) == nil: // one reply; what is said besides is said to Claude
 			has := q.Unread() || slices.ContainsFunc(n.given[q], func(m gchat.Message) bool { return m.Human })
-			waits := q.Status == state.Pending && !has && !q.Kind.Row().Said
+			one := n.sessions[m.ThreadName]
+			elsewhere := one != nil && one.Dialog != nil && gchat.IsDecision(m.Text) // meant for the terminal's dialog
+			waits := q.Status == state.Pending && !has && !elsewhere && !q.Kind.Row().Said
 			return !waits || q.PostedAt == nil || m.CreateTime.Before(*q.PostedAt)
 		case !q.Mode.Row().Asks && !q.Status.Open():
 			return q.Status != state.Resolved || q.AnsweredMessage != m.Name

@@ -141,6 +141,10 @@ func (p *Poller) readyFor(ctx context.Context, q *state.Question, words string) 
 	if err == nil {
 		_, screen, err = commands.Shot(ctx, one)
 	}
+	dialog := (*state.Dialog)(nil)
+	if err == nil {
+		dialog, _ = inject.DialogOf(one)
+	}
 	last = "text"
 	if screen.Busy {
 		last = state.TypedQueued
@@ -150,6 +154,8 @@ func (p *Poller) readyFor(ctx context.Context, q *state.Question, words string) 
 		return one, "", err.Error()
 	case screen.Busy && (!q.Kind.Row().Said || q.Typing != nil || strings.HasPrefix(words, "/")):
 		return one, "", gchat.ClaudeWorks
+	case dialog != nil && !screen.Dialog(): // whatever the screen looks like
+		return one, "", "a dialog is open in the terminal; answer it there, and your message goes in then"
 	case screen.Shows == inject.Prompt,
 		screen.Shows == inject.Draft && q.Typing != nil && inject.Same(screen.Draft, words):
 		return one, last, ""

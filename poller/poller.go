@@ -43,6 +43,8 @@ type Options struct {
 
 	// Summary puts the summary that a session's thread is owed. Nil puts none.
 	Summary func(context.Context, state.Getenv, *state.Session) error
+	// Dialog tells a session's thread what waits in its terminal. Nil tells nothing.
+	Dialog func(state.Getenv, *state.Session) error
 
 	Now func() time.Time // nil, for Run: time.Now
 }

@@ -327,3 +327,9 @@ func blockOn(file string) {
 		}
 	}
 }
+
+// DialogExplained says whether what a session waits for in its terminal is asked by a record of ours, in a thread of its own.
+func DialogExplained(env Getenv, session string) bool {
+	qs, _ := OpenQuestions(env, TextsOpen...)
+	return slices.ContainsFunc(qs, func(q *Question) bool { return q.ClaudeSession() == session && q.ExplainsDialog() })
+}

@@ -301,6 +301,11 @@ func (q *Question) Answerable() bool {
 	return q.Status == Pending && q.HandedOver == nil || q.Status == TimedOut && len(q.Answers) == 0 && !q.AskedAgain
 }
 
+// ExplainsDialog says whether a dialog in its session's terminal may be that of this question.
+func (q *Question) ExplainsDialog() bool {
+	return q.Status.Open() && q.Drawn() && q.Mode.Row().Dialog && !q.Kind.Row().Prompt
+}
+
 // Late says whether the question was timed out, and a reply would still count.
 func (q *Question) Late(now time.Time) bool {
 	return q.Status == TimedOut && q.Answerable() && now.Sub(q.AskedAt) < MaxAge

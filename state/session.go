@@ -59,11 +59,48 @@ type Session struct {
 	ToldSummary time.Time `json:"told_summary,omitzero"`
 
 	GateBlocks []time.Time `json:"gate_blocks,omitempty"` // when the stop gate sent it back
+	Dialog     *Dialog     `json:"dialog,omitempty"`      // what waits in its terminal, and in no thread; nil for nothing
 	Wake       WakeMemory  `json:"wake,omitzero"`         // what its agent was told
 }
 
 // OutsideTmux tells the person beforehand what becomes of their words where they cannot be typed.
 const OutsideTmux = "Outside of tmux, words from here wake Claude as a message from a hook, which it must not take for your approval."
+
+// Dialog is what Claude Code waits for in a terminal, and only there: no record of ours asks it. The session's thread is told.
+type Dialog struct {
+	// At is since when it waits, by Claude Code's own file of sessions. It is zero where that does not tell.
+	At   time.Time `json:"at,omitzero"`
+	Says string    `json:"says"`           // a sentence for people
+	Menu bool      `json:"menu,omitempty"` // Claude asks for nothing: its person may have opened it
+	Told bool      `json:"told,omitempty"` // the note is in the outbox
+	Over bool      `json:"over,omitempty"` // a hook saw that nothing waits any more
+}
+
+// NewDialog words what a terminal waits for. words are Claude Code's own.
+func NewDialog(permission bool, words string) *Dialog {
+	says := "Claude waits in the terminal"
+	if permission {
+		says = "Claude waits for a permission in the terminal"
+	}
+	if words == "" || words == "Claude needs your permission" || words == "permission prompt" {
+		return &Dialog{Says: says}
+	}
+	return &Dialog{Says: says + ": " + MaskKeys(words)}
+}
+
+// Same says whether it is the same wait. Either may be nil.
+func (d *Dialog) Same(other *Dialog) bool {
+	none := d == nil || other == nil
+	return !none && d.At.Equal(other.At) && (!d.At.IsZero() || d.Says == other.Says)
+}
+
+// Key is the key of the message that tells of a session's dialog; "" leaves that to the words.
+func (d *Dialog) Key(session string) string {
+	if d.At.IsZero() {
+		return ""
+	}
+	return MessageID("dialog", session, d.At.UTC().Format(time.RFC3339Nano))
+}
 
 // Command is what a person wrote into a session's thread, for the poller to do or for Claude.
 type Command struct {

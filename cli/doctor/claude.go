@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -14,6 +15,7 @@ import (
 	"strings"
 
 	"gchat-hooks/hooks/settings"
+	"gchat-hooks/inject"
 	"gchat-hooks/state"
 	"gchat-hooks/state/config"
 )
@@ -40,8 +42,10 @@ type settingsFile struct {
 	EnabledPlugins   map[string]bool `json:"enabledPlugins"`
 	AskTimeout       any             `json:"askUserQuestionTimeout"`
 	Permissions      struct {
-		Deny []string `json:"deny"`
+		Deny        []string `json:"deny"`
+		DefaultMode string   `json:"defaultMode"`
 	} `json:"permissions"`
+	Env map[string]string `json:"env"`
 }
 
 // hook is an entry of ours in a source.
@@ -237,7 +241,7 @@ func (e *exam) claudeHooks(_ context.Context, r *result) {
 				return false
 			}
 			takes := slices.Contains([]string{"", "*", ".*"}, h.Matcher) || strings.Contains(h.Matcher, ask) // as people write it
-			return h.Event == w.Event && h.name == w.Name && (w.Matcher == "" || takes)
+			return h.Event == w.Event && h.name == w.Name && (w.Matcher == "" || takes || h.Matcher == w.Matcher)
 		})
 		switch asks := w.Event == "PreToolUse" || w.Event == "PermissionRequest" && (w.Matcher == "" || e.asks(state.Native)); {
 		case there:
@@ -252,6 +256,49 @@ func (e *exam) claudeHooks(_ context.Context, r *result) {
 			"gchat-hooks install --preset system3"
 	}
 	r.ok("registered in %s", all[0].from.path)
+}
+
+// claudeWaits tells of sessions that wait in their terminal alone, and of auto mode where that makes them.
+func (e *exam) claudeWaits(ctx context.Context, r *result) {
+	sessions, _ := state.SessionsIn(state.UserState(e.Env)).All()
+	for _, one := range sessions {
+		if says := inject.WaitsThere(e.Env, one); says != "" {
+			r.warn("the session %s waits in its terminal, and only there: %s", one.Name, says)
+		}
+	}
+	approves := func(s *source) bool { return slices.ContainsFunc(s.hooks, (*hook).forEveryPermission) }
+	if gateway := autoBehind(ctx, e.Env, e.sources); gateway != "" && slices.ContainsFunc(e.sources, approves) {
+		r.warn("sessions begin in auto mode, whose check %s does not pass on: what Claude then asks for is asked in the terminal "+
+			"alone. Permissions reach Chat in the modes default and acceptEdits", gateway).Mend =
+			"gchat-hooks setup --approve offers the mode default, as permissions.defaultMode in your settings"
+	}
+	r.ok("no session waits in its terminal alone")
+}
+
+// autoStarts is the oldest Claude Code that was seen to begin sessions in auto mode by itself.
+var autoStarts = settings.Version{2, 1, 329}
+
+// AutoBehind is the host of the gateway behind which sessions begin in auto mode. Claude Code 2.1.332 then shows dialogs that no
+// PermissionRequest hook hears of. It is "" without a gateway, and in other modes.
+func AutoBehind(ctx context.Context, env state.Getenv) string {
+	return autoBehind(ctx, env, sources(env))
+}
+
+func autoBehind(ctx context.Context, env state.Getenv, all []*source) string {
+	mode, address := "", env("ANTHROPIC_BASE_URL")
+	for _, s := range all {
+		mode = cmp.Or(s.file.Permissions.DefaultMode, mode)
+		address = cmp.Or(s.file.Env["ANTHROPIC_BASE_URL"], address)
+	}
+	gateway, err := url.Parse(address)
+	direct := err != nil || gateway.Host == "" || gateway.Hostname() == "api.anthropic.com"
+	if direct || mode != "" && mode != "auto" {
+		return ""
+	}
+	if v, err := settings.AskVersion(ctx, env, bound); mode == "" && (err != nil || !v.AtLeast(autoStarts)) {
+		return ""
+	}
+	return gateway.Host
 }
 
 // forEveryPermission says whether the hook answers permissions, not only questions.

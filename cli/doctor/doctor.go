@@ -34,6 +34,7 @@ var checks = []check{
 		"file is the administrator's"},
 	{"claude.trust", (*exam).claudeTrust, "start claude in that folder and accept it: interactive sessions run no hook before"},
 	{"claude.hooks", (*exam).claudeHooks, "gchat-hooks install"},
+	{"claude.waits", (*exam).claudeWaits, "answer it in that terminal"},
 
 	{"chat.post", (*exam).chatPost, "gchat-hooks setup"},
 	{"chat.read", (*exam).chatRead, login},

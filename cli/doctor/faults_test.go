@@ -272,6 +272,23 @@ func TestDoctorFindsPlantedFaults(t *testing.T) {
 			p.claude = ""
 		}, "claude.version", warn, "not on PATH", "install Claude Code", ""},
 
+		{"auto mode behind a gateway", func(p *patient) {
+			p.presets = []string{"approve"}
+			p.env["ANTHROPIC_BASE_URL"] = "https://gateway.example:8443"
+		}, "claude.waits", warn, "whose check gateway.example:8443 does not pass on", "setup --approve", ""},
+		{"auto mode behind a gateway, in the settings", func(p *patient) {
+			p.presets = []string{"approve"}
+			p.settings["env"] = map[string]any{"ANTHROPIC_BASE_URL": "https://gateway.example", "OTHER": 7}
+			p.settings["permissions"] = map[string]any{"defaultMode": "auto"}
+		}, "claude.waits", warn, "gateway.example", "defaultMode", ""},
+		{"a session that waits in its terminal", func(p *patient) {
+			_, err := state.SessionsIn(state.UserState(p.getenv)).Change("s", func(s *state.Session) error {
+				s.Name, s.Dialog = "shop", state.NewDialog(true, "")
+				return nil
+			})
+			p.check(err)
+		}, "claude.waits", warn, "shop waits in its terminal", "answer it in that terminal", ""},
+
 		// The daemon, the outbox, tmux.
 		{"a daemon that hangs", func(p *patient) { p.daemon(time.Hour) }, "daemon.runs", warn, "may be stuck", "poller install", ""},
 		{"inject without tmux", func(p *patient) {

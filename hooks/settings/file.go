@@ -105,6 +105,25 @@ func (f File) Install(entries []Entry, dry bool) (*Change, error) {
 	}
 	c := &Change{Path: f.Path, Old: old, New: with, Hooks: cmp.Or(len(entries), len(had)), Before: len(had)}
 	c.Gone = slices.DeleteFunc(titles(had), func(was string) bool { return slices.Contains(titles(entries), was) })
+	return f.make(c, path, dry)
+}
+
+// SetMode has sessions begin in a permission mode, where the file names none. With out it takes that
+// mode out again, and no other.
+func (f File) SetMode(mode string, out, dry bool) (*Change, error) {
+	path, old, err := f.read()
+	if err != nil {
+		return nil, err
+	}
+	with, err := setMode(old, mode, out)
+	if err != nil {
+		return nil, fmt.Errorf("%s does not parse: %w", f.Path, err)
+	}
+	return f.make(&Change{Path: f.Path, Old: old, New: with}, path, dry)
+}
+
+// make carries a change of the file at that path out.
+func (f File) make(c *Change, path string, dry bool) (*Change, error) {
 	if dry || c.Nothing() {
 		return c, nil
 	}

@@ -35,6 +35,9 @@ const (
 
 const ask = "AskUserQuestion"
 
+// dialogs are the notification types that tell of a dialog in the terminal.
+const dialogs = "permission_prompt|worker_permission_prompt|agent_needs_input|elicitation_dialog|elicitation_url_dialog"
+
 // table has every hook with the part of the presets that it belongs to. The first hook of a part is in no other.
 //
 // gchat-ask-user-forward may wait on PreToolUse too, in hold mode. gchat-notification-dispatch has no matcher: which
@@ -53,6 +56,7 @@ var table = []struct {
 
 	{"approve", Hook{"PostToolBatch", "", "gchat-ask-user-answered", quick, false}},
 	{"approve", Hook{"PermissionRequest", "", "gchat-ask-user-forward", waiting, false}},
+	{"approve", Hook{"Notification", dialogs, "gchat-ask-user-forward", quick, false}},
 	{"approve", Hook{"Stop", "", "gchat-ask-user-rewake", waiting, true}},
 	{"approve", Hook{"PermissionDenied", "", "gchat-ask-user-answered", quick, false}},
 	{"approve", Hook{"SubagentStop", "", "gchat-ask-user-answered", quick, false}},

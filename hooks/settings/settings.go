@@ -95,6 +95,41 @@ func (d *document) add(e Entry) error {
 	return nil
 }
 
+// setMode returns file with permissions.defaultMode, or with out without it: see File.SetMode.
+func setMode(file []byte, mode string, out bool) ([]byte, error) {
+	d, err := parse(file)
+	if err != nil {
+		return nil, err
+	}
+	permissions, err := d.open(&d.root, 1, "permissions", "{}")
+	if err != nil {
+		return nil, err
+	}
+	const name = "defaultMode"
+	has := member(permissions, name)
+	switch {
+	case out && has != nil && has.Value.Kind() == '"' && has.Value.(hujson.Literal).String() == mode:
+		cutMember(permissions, name)
+	case out || has != nil:
+		return file, nil
+	default:
+		d.put(permissions, 2, name, mode)
+	}
+	if len(permissions.Value.(*hujson.Object).Members) == 0 {
+		cutMember(&d.root, "permissions")
+	}
+	if len(d.root.Value.(*hujson.Object).Members) == 0 {
+		return nil, nil
+	}
+	return d.root.Pack(), nil
+}
+
+func cutMember(of *hujson.Value, name string) {
+	cut(of, slices.IndexFunc(of.Value.(*hujson.Object).Members, func(m hujson.ObjectMember) bool {
+		return m.Name.Value.(hujson.Literal).String() == name
+	}))
+}
+
 // takeOut cuts our entries, and each group, event and "hooks" that holds nothing else then, unless its person had left it empty.
 func (d *document) takeOut() (found []Entry) {
 	hooks := member(&d.root, "hooks")

@@ -220,3 +220,31 @@ func TestOurs(t *testing.T) {
 		}
 	}
 }
+
+// The mode that setup offers goes into the file where it names none, and out again where it is still that one: then the file is
+// what it was, to the byte.
+func TestAModeGoesInAndOut(t *testing.T) {
+	for name, file := range map[string]string{
+		"nothing":     "",
+		"other rules": "{\n  \"permissions\": {\n    \"allow\": [\"Bash(ls)\"]\n  },\n  \"model\": \"opus\"\n}\n",
+		"tabs":        "{\n\t\"model\": \"opus\"\n}\n",
+	} {
+		in, err := setMode([]byte(file), "default", false)
+		if err != nil || !strings.Contains(string(in), `"defaultMode": "default"`) {
+			t.Errorf("%s: %s, %v", name, in, err)
+		}
+		if again, err := setMode(in, "default", false); err != nil || string(again) != string(in) {
+			t.Errorf("%s, twice: %s, %v", name, again, err)
+		}
+		if out, err := setMode(in, "default", true); err != nil || string(out) != file {
+			t.Errorf("%s, taken out: %q, want %q, %v", name, out, file, err)
+		}
+	}
+	for _, own := range []string{`{"permissions": {"defaultMode": "acceptEdits"}}`, `{"permissions": {"defaultMode": 7}}`} {
+		for _, out := range []bool{false, true} {
+			if got, err := setMode([]byte(own), "default", out); err != nil || string(got) != own {
+				t.Errorf("a mode of the person's own, out %v: %s, %v", out, got, err)
+			}
+		}
+	}
+}

@@ -142,6 +142,9 @@ func (r Room) status(ctx context.Context, one *state.Session) string {
 			waits = append(waits, "• "+r.short(q.Questions[0].Question))
 		}
 	}
+	if there := inject.WaitsThere(r.Env, one); there != "" {
+		waits = append(waits, "• "+r.short(there))
+	}
 	if kept > 0 {
 		lines = append(lines, fmt.Sprintf("Kept until Claude can take them: %d of your messages", kept))
 	}
@@ -182,6 +185,9 @@ func Seen(ctx context.Context, env state.Getenv, thread string) (does string, re
 	one := slices.MaxFunc(all, func(a, b *state.Session) int { return a.LastSeen.Compare(b.LastSeen) }) // of several after /clear
 	if !one.Running() || inject.Ended(one.ClaudePID, one.ClaudeStart) {
 		return "ended", false, false
+	}
+	if inject.WaitsThere(env, one) != "" {
+		return "waits for you", one.Listens, one.TmuxPane == ""
 	}
 	_, s, err := Shot(ctx, one)
 	return inWords(s, err, asked(env, one)), one.Listens, one.TmuxPane == ""

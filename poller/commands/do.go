@@ -60,6 +60,9 @@ func BeganAt(one *state.Session) time.Time {
 // NobodyText is what is told of words that nothing takes.
 func (r Room) NobodyText(one *state.Session) string {
 	lives := Listens(one, r.Now()) || one.Running() && !one.Listens
+	if lives && inject.WaitsThere(r.Env, one) != "" {
+		return gchat.DialogText
+	}
 	if lives && Left(state.SessionsIn(state.UserState(r.Env)), one) {
 		return gchat.LeftText(one)
 	}
@@ -127,23 +130,31 @@ func (r Room) Work(ctx context.Context, id string) (done bool) {
 			return false
 		}
 	}
+	var untaken []state.Command // no record knows these words
 	for _, c := range forClaude {
-		if takes {
+		switch id := state.MessageID("nobody", c.Message); {
+		case gchat.IsDecision(c.Text) && inject.WaitsThere(r.Env, one) != "":
+			untaken = append(untaken, c)
+			err = r.Tell(one, id, gchat.DialogText)
+		case takes:
 			err = r.Instruct(one, c)
-		} else {
-			err = r.Tell(one, state.MessageID("nobody", c.Message), nobody)
+		default:
+			err = r.Tell(one, id, nobody)
 		}
 		if err != nil {
 			r.Log.Once(err, "words for Claude not written down")
 			return false
 		}
 	}
+	if !takes {
+		untaken = read
+	}
 	one, err = folder.Change(id, func(one *state.Session) error {
 		one.Commands = slices.DeleteFunc(one.Commands, func(c state.Command) bool {
 			return slices.ContainsFunc(read, func(was state.Command) bool { return was.Message == c.Message })
 		})
-		for _, c := range read {
-			if !takes && c.Created.After(one.ToldNobody) { // no record knows these words
+		for _, c := range untaken {
+			if c.Created.After(one.ToldNobody) {
 				one.ToldNobody = c.Created
 			}
 		}

@@ -1,0 +1,74 @@
+package poller
+
+import (
+	"time"
+
+	"gchat-hooks/gchat"
+	"gchat-hooks/inject"
+	"gchat-hooks/poller/commands"
+	"gchat-hooks/state"
+)
+
+const (
+	// graceForDialog is how long a dialog may stand before it is told of that no hook told of: mostly its hook just begins, and
+	// from 6 s on Claude Code's notification tells.
+	graceForDialog = 8 * time.Second
+	// graceForMenu is that of a menu that its person may have opened, and is about to leave.
+	graceForMenu = time.Minute
+)
+
+// attendDialog has a session's thread told of what waits in its terminal, where no hook told of it, and of its end. due says that
+// Claude Code's file is to be looked at.
+func (p *Poller) attendDialog(one *state.Session, due bool) {
+	if d := one.Dialog; d != nil && !d.Told && !d.Over && p.Dialog != nil {
+		if _, tried := p.summed.LoadOrStore(one.ID+d.Says+d.At.String(), true); !tried {
+			p.beside("dialog", func() { p.Log.Once(p.Dialog(p.Env, one), "a dialog not told of") })
+		}
+	}
+	if !due || one.Dialog == nil && !commands.Listens(one, p.Now()) {
+		return
+	}
+	is, known := inject.DialogOf(one)
+	if is != nil && state.DialogExplained(p.Env, one.ID) {
+		is = nil
+	}
+	if was := one.Dialog; was != nil {
+		ended := !one.Running() || inject.Ended(one.ClaudePID, one.ClaudeStart)
+		if ended || was.Over || known && !was.At.IsZero() && !was.Same(is) {
+			p.Log.Once(p.endDialog(one), "the end of a dialog not told of")
+		}
+		return
+	}
+	if is == nil || p.Now().Sub(is.At) < graceForDialog || is.Menu && p.Now().Sub(is.At) < graceForMenu {
+		return
+	}
+	p.setDialog(one, is)
+}
+
+func (p *Poller) setDialog(one *state.Session, d *state.Dialog) {
+	_, err := state.SessionsIn(p.user).Change(one.ID, func(s *state.Session) error {
+		if s.Dialog != one.Dialog && !s.Dialog.Same(one.Dialog) {
+			return state.ErrUnchanged // a hook was faster
+		}
+		s.Dialog = d
+		return nil
+	})
+	p.Log.Once(err, "a dialog not written down")
+}
+
+// endDialog takes the note of a dialog back that has not been sent, and else says that it is over.
+func (p *Poller) endDialog(one *state.Session) error {
+	d, box := one.Dialog, state.OutboxIn(p.user)
+	m, err := box.ByKey(d.Key(one.ID))
+	switch {
+	case !d.Told || err != nil:
+	case m != nil && !m.Final() && m.TriedAt.IsZero():
+		err = box.Drop(p.Env, m)
+	default:
+		err = p.room().Tell(one, state.MessageID("over", one.ID, d.Says, d.At.String()), gchat.DialogOverText)
+	}
+	if err == nil {
+		p.setDialog(one, nil)
+	}
+	return err
+}
