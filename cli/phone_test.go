@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net"
 	"net/http"
-	"net/http/cookiejar"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -154,16 +153,19 @@ func (p *pocket) thread(session string) string {
 // replies is a person at the page.
 func (p *pocket) replies(page, thread, text string) {
 	p.Helper()
-	jar, _ := cookiejar.New(nil)
-	browser := &http.Client{Jar: jar, Timeout: 20 * time.Second}
-	resp, err := browser.Get(page)
-	if err != nil || resp.StatusCode != http.StatusOK {
-		p.Fatalf("%s: %v, %v", page, resp, err)
+	base, key, found := strings.Cut(page, "#key=")
+	if !found {
+		p.Fatalf("the page's link is %s", page)
 	}
-	resp.Body.Close()
-	base, _, _ := strings.Cut(page, "?")
+	browser := &http.Client{Timeout: 20 * time.Second}
 	body, _ := json.Marshal(map[string]string{"thread": thread, "text": text, "clientId": "c" + filepath.Base(thread) + text})
-	resp, err = browser.Post(base+"page/messages", "application/json", bytes.NewReader(body))
+	post, err := http.NewRequest("POST", base+"page/messages", bytes.NewReader(body))
+	if err != nil {
+		p.Fatal(err)
+	}
+	post.Header.Set("Content-Type", "application/json")
+	post.Header.Set("Gchat-Page-Key", key)
+	resp, err := browser.Do(post)
 	if err != nil || resp.StatusCode != http.StatusOK {
 		p.Fatalf("reply: %v, %v", resp, err)
 	}
@@ -187,7 +189,7 @@ func TestQuestionSurvivesTheWayToThePhoneAndBack(t *testing.T) {
 	config := filepath.Join(p.home, ".config/gchat-hooks/config.json")
 	local, _ := os.ReadFile(config)
 	out, code := p.runs("setup", "--space", "--phone", "--address", p.address)
-	for _, want := range []string{"http://" + elsewhere + ":", "?token=", "█ ▄▄▄▄▄ █", "ok    reading"} {
+	for _, want := range []string{"http://" + elsewhere + ":", "/#key=", "█ ▄▄▄▄▄ █", "ok    reading"} {
 		if code != 0 || !strings.Contains(out, want) {
 			t.Errorf("setup --phone ends with %d and does not say %q:\n%s", code, want, out)
 		}

@@ -31,7 +31,7 @@ func init() {
 
 // tryAsStranger does with a space that runs what a person without the token may try.
 func tryAsStranger(address, socket string) {
-	for _, path := range []string{"/", "/events", "/page/page.js", "/v1/spaces/local/messages"} {
+	for _, path := range []string{"/events", "/page/session", "/page/week", "/v1/spaces/local/messages"} {
 		resp, err := http.Get("http://" + address + path)
 		if err != nil {
 			fmt.Println(path, err)
@@ -112,13 +112,13 @@ func TestAnotherUserStandsInForNoSpace(t *testing.T) {
 			}
 			p := newPocket(t)
 			page, end := p.space()
-			if !strings.Contains(page, "?token=") {
+			if !strings.Contains(page, "/#key=") {
 				t.Errorf("the page is at %s", page)
 			}
 			thread, answer := p.asks("one")
 
 			socket := filepath.Join(p.home, "state/gchat-hooks/space/socket")
-			wants := []string{"GET / 401", "GET /events 401", "GET /page/page.js 401", "GET /v1/spaces/local/messages 401", "POST /page/messages 401"}
+			wants := []string{"GET /events 401", "GET /page/session 401", "GET /page/week 401", "GET /v1/spaces/local/messages 401", "POST /page/messages 401"}
 			if anotherUser {
 				wants = append(wants, "socket: dial unix "+socket+": connect: permission denied", "write: open "+socket+": permission denied")
 			}

@@ -68,7 +68,8 @@ func TestANewUserAnswersOnThePage(t *testing.T) {
 				(&bridge{session: s}).told(1, "Canary")
 				tap(chromedp.WaitVisible(chromedp.CSS(`#thread-state[data-state="answered"]`)))
 				tap(chromedp.Evaluate[chromedp.Void](`(async () => {
-					const { week } = await (await fetch('/page/week')).json();
+					const { request } = await import('/page/key.js');
+					const { week } = await (await request('/page/week')).json();
 					if (!/^since .*questions 1, .*answered in chat 1, .*lost 0/.test(week)) throw new Error(week);
 				})()`, chromedp.EvalAwaitPromise))
 			})

@@ -4,7 +4,7 @@ import (
 	"context"
 	"crypto/hmac"
 	"crypto/sha256"
-	"encoding/hex"
+	"encoding/base64"
 	"fmt"
 	"net/http"
 	"net/netip"
@@ -12,7 +12,8 @@ import (
 	"strings"
 )
 
-// Handler serves the API and the page to those who have the token: this machine has other users, too.
+// Handler serves the API to those who have the token, and what the page shows to those who have its key:
+// this machine has other users, too. The page's own files hold nothing of the person's, and are for all.
 //
 // Without Phone the server is asked by a name of this machine only: a web page of some other origin must not reach the space
 // through the browser, not even with a name that it resolves to 127.0.0.1 (DNS rebinding).
@@ -61,61 +62,36 @@ func isLoopback(host string) bool {
 	return err == nil && ip.Unmap().IsLoopback()
 }
 
-// needsCookie lets a page route through to a browser that was let in. The API's
-// token in the path does not count here: it has no business with the page.
-func (s *Space) needsCookie(next http.HandlerFunc) http.HandlerFunc {
+// keyHeader carries the page's key. No page of another origin can send it: a browser asks first, and is
+// not allowed to. A cookie would be no proof, since it goes to every port of the host.
+const keyHeader = "Gchat-Page-Key"
+
+// needsKey lets a page route through to a browser that has the page's key. The API's token in the path
+// does not count here: it has no business with the page.
+func (s *Space) needsKey(next http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		c, err := r.Cookie(s.cookieName())
-		if err != nil || !same(c.Value, s.cookieValue()) {
-			s.refusePage(w, r)
+		if !same(r.Header.Get(keyHeader), s.pageKey()) {
+			writeError(w, unauthenticated("Open the page with its link first."))
 			return
 		}
 		next(w, r)
 	}
 }
 
-// letIn answers the address with the token in it: it gives the cookie, and the token disappears from the address bar.
-func (s *Space) letIn(w http.ResponseWriter, r *http.Request) {
-	if !same(r.URL.Query().Get("token"), s.secrets.Page) {
-		s.refusePage(w, r)
-		return
+// redirectOldLink leads a link of an earlier version, which has the token in its query, to the link of this
+// one. Only who has the token learns the key. A wrong token leads to the page, which may have its key.
+func (s *Space) redirectOldLink(w http.ResponseWriter, r *http.Request) {
+	link := "/"
+	if same(r.URL.Query().Get("token"), s.secrets.Page) {
+		link = s.PageURL("")
 	}
-	http.SetCookie(w, &http.Cookie{
-		Name:     s.cookieName(),
-		Value:    s.cookieValue(),
-		Path:     "/",
-		MaxAge:   90 * 24 * 60 * 60,
-		HttpOnly: true,
-		Secure:   r.TLS != nil,
-		SameSite: http.SameSiteStrictMode,
-	})
 	w.Header().Set("Cache-Control", "no-store")
-	http.Redirect(w, r, "/", http.StatusSeeOther)
+	http.Redirect(w, r, link, http.StatusSeeOther)
 }
 
-// Cookies do not know ports: two spaces on one machine need two names. The value
-// is made from the token, so that a leaked cookie does not open the API.
-func (s *Space) cookieName() string  { return "space_" + s.derive("cookie name")[:12] }
-func (s *Space) cookieValue() string { return s.derive("cookie value") }
-
-func (s *Space) derive(what string) string {
+// pageKey is what the page's link carries. It is made from the token, so that it does not open the API.
+func (s *Space) pageKey() string {
 	h := hmac.New(sha256.New, []byte(s.secrets.Page))
-	h.Write([]byte(what))
-	return hex.EncodeToString(h.Sum(nil))
-}
-
-// refusePage tells a person what is missing, and a script that it is missing. A link tapped in another site's page arrives
-// here although its cookie was just set (SameSite=Strict looks at where the tap was); "Continue" starts from here.
-func (s *Space) refusePage(w http.ResponseWriter, r *http.Request) {
-	if r.URL.Path != "/" {
-		writeError(w, unauthenticated("Open the page with its token first."))
-		return
-	}
-	w.Header().Set("Content-Type", "text/html; charset=utf-8")
-	w.Header().Set("Cache-Control", "no-store")
-	w.Header().Set("Content-Security-Policy", "default-src 'none'")
-	w.WriteHeader(http.StatusUnauthorized)
-	w.Write([]byte(`<!doctype html><meta name="viewport" content="width=device-width"><title>Local space</title>` +
-		`<h1>This space is private</h1><p>Open it with the link that gchat-hooks space prints.</p>` +
-		`<p>You just did? <a href="/">Continue</a></p>`))
+	h.Write([]byte("page key"))
+	return base64.RawURLEncoding.EncodeToString(h.Sum(nil)[:24])
 }

@@ -3,10 +3,10 @@ package space
 import (
 	"bufio"
 	"context"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
-	"net/http/cookiejar"
 	"net/http/httptest"
 	"strings"
 	"testing"
@@ -30,8 +30,8 @@ func call(s *Space, method, url, body string, headers ...string) *httptest.Respo
 	return w
 }
 
-// cookie is the header of a browser that was let in.
-func cookie(s *Space) string { return "Cookie: " + s.cookieName() + "=" + s.cookieValue() }
+// withKey is the header of a page that has its key.
+func withKey(s *Space) string { return keyHeader + ": " + s.pageKey() }
 
 func TestLoopbackOnly(t *testing.T) {
 	s, _ := testServer(t, Options{})
@@ -43,7 +43,7 @@ func TestLoopbackOnly(t *testing.T) {
 		"localhost.evil.example": 403, "evillocalhost": 403, "0.0.0.0:80": 403,
 	} {
 		for _, path := range []string{"/", "/t/sesame/v1/" + Name + "/messages", "/page/page.js"} {
-			if got := call(s, "GET", path, "", "Host: "+host, cookie(s)).Code; got != want {
+			if got := call(s, "GET", path, "", "Host: "+host, withKey(s)).Code; got != want {
 				t.Errorf("%s at %s: %d, want %d", path, host, got, want)
 			}
 		}
@@ -84,7 +84,7 @@ func TestPagePost(t *testing.T) {
 		{"no JSON", `text=2`, []string{asJSON}, 400},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			w := call(s, "POST", "http://localhost:8080/page/messages", tt.body, append(tt.headers, cookie(s))...)
+			w := call(s, "POST", "http://localhost:8080/page/messages", tt.body, append(tt.headers, withKey(s))...)
 			if w.Code != tt.want {
 				t.Errorf("%d %s, want %d", w.Code, w.Body, tt.want)
 			}
@@ -98,7 +98,7 @@ func TestPagePost(t *testing.T) {
 	}
 }
 
-// Every path wants the token, for a phone and for the other users of this machine.
+// Every path that tells or takes anything wants the token or the page's key, for a phone and for the other users of this machine.
 func TestToken(t *testing.T) {
 	for name, host := range map[string]string{"phone": "space.example", "loopback": "127.0.0.1:8765"} {
 		t.Run(name, func(t *testing.T) { wantsToken(t, Options{Phone: name == "phone"}, host) })
@@ -113,37 +113,53 @@ func wantsToken(t *testing.T, opts Options, host string) {
 	}
 	elsewhere := "Host: " + host
 	for path, want := range map[string]int{
-		"/":                                    401,
-		"/?token=wrong":                        401,
-		"/page/page.js":                        401,
-		"/page/icon.svg":                       401,
+		"/":                                    200, // the page's files are for all
+		"/?token=wrong":                        303,
+		"/page/page.js":                        200,
+		"/page/icon.svg":                       200,
 		"/events":                              401,
+		"/events?key=" + s.pageKey():           401,
 		"/page/session?thread=x":               401,
 		"/page/projects":                       401,
+		"/page/week":                           401,
 		"/v1/" + Name + "/messages":            401,
 		"/t/wrong/v1/" + Name + "/messages":    401,
 		"/t/sesame-1/v1/" + Name + "/messages": 200,
-		"/t/sesame-1/":                         401,
-		"/t/sesame-1/page/page.js":             401,
+		"/t/sesame-1/":                         200,
+		"/t/sesame-1/page/page.js":             200,
 		"/t/sesame-1/page/projects":            401,
+		"/t/sesame-1/events":                   401,
 		"/t/sesame-1/t/sesame-1/v1/x":          404,
 		"/v1/spaces":                           401,
 		"/v1/" + Name:                          401,
 		"/v1/" + Name + "/messages/client-x":   401,
 	} {
 		w := call(s, "GET", path, "", elsewhere)
-		if w.Code != want || want == 401 && strings.Contains(w.Body.String(), "secret") {
+		tells := strings.Contains(w.Body.String(), "secret") && !strings.HasPrefix(path, "/t/sesame-1/v1/")
+		leaks := strings.Contains(fmt.Sprint(w.Body, w.Header()), s.pageKey())
+		if w.Code != want || tells || leaks {
 			t.Errorf("%s: %d, want %d", path, w.Code, want)
+		}
+		if len(w.Header().Values("Set-Cookie")) > 0 {
+			t.Errorf("%s sets a cookie", path)
 		}
 	}
 	if w := call(s, "POST", "/page/messages", `{"text":"x","clientId":"c"}`, elsewhere, "Content-Type: application/json"); w.Code != 401 {
-		t.Errorf("post without cookie: %d", w.Code)
+		t.Errorf("post without key: %d", w.Code)
 	}
 	if w := call(s, "POST", "/v1/"+Subscription+":pull", `{"maxMessages":1}`, elsewhere); w.Code != 401 {
 		t.Errorf("pull without token: %d", w.Code)
 	}
-	if w := call(s, "GET", "/page/page.js", "", elsewhere, "Cookie: "+s.cookieName()+"=guess"); w.Code != 401 {
-		t.Errorf("a forged cookie: %d", w.Code)
+	for _, wrong := range []string{"guess", "", "sesame-1", s.secrets.Token, s.pageKey() + "x", s.pageKey()[1:]} {
+		if w := call(s, "GET", "/page/week", "", elsewhere, keyHeader+": "+wrong); w.Code != 401 {
+			t.Errorf("with the key %q: %d", wrong, w.Code)
+		}
+	}
+	if w := call(s, "GET", "/page/week", "", elsewhere, withKey(s)); w.Code != 200 {
+		t.Errorf("with the key: %d", w.Code)
+	}
+	if w := call(s, "GET", "/t/"+s.pageKey()+"/v1/"+Name, "", elsewhere); w.Code != 401 {
+		t.Errorf("the API with the page's key: %d", w.Code)
 	}
 	for _, prefix := range []string{"", "/t/sesame-1"} {
 		webhook := prefix + strings.TrimPrefix(s.WebhookURL(""), "/t/sesame-1")
@@ -158,34 +174,42 @@ func wantsToken(t *testing.T, opts Options, host string) {
 		t.Errorf("client with the endpoint: %+v, %v", list, err)
 	}
 
-	w := call(s, "GET", strings.TrimPrefix(s.PageURL("http://"+host), "http://"+host), "", elsewhere)
-	set := w.Header().Get("Set-Cookie")
-	if w.Code != 303 || w.Header().Get("Location") != "/" || !strings.Contains(set, "HttpOnly; SameSite=Strict") || strings.Contains(set, "sesame") {
-		t.Errorf("page with token: %d to %q, cookie %q", w.Code, w.Header().Get("Location"), set)
+	link := s.PageURL("http://" + host)
+	if !strings.HasPrefix(link, "http://"+host+"/#key=") || strings.Contains(link, "sesame") {
+		t.Errorf("the page's link is %s", link)
 	}
-	jar, err := cookiejar.New(nil)
-	if err != nil {
-		t.Fatal(err)
+	// A link of an earlier version, with the token in it, leads to this version's.
+	w := call(s, "GET", "/?token=sesame-1", "", elsewhere)
+	if w.Code != 303 || w.Header().Get("Location") != "/#key="+s.pageKey() || w.Header().Get("Cache-Control") != "no-store" {
+		t.Errorf("an older link: %d to %q", w.Code, w.Header().Get("Location"))
 	}
-	browser := &http.Client{Jar: jar}
-	answer, err := browser.Get(s.PageURL(srv.URL))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer answer.Body.Close()
-	b, err := io.ReadAll(answer.Body)
-	if err != nil || answer.StatusCode != 200 || answer.Request.URL.RawQuery != "" || !strings.Contains(string(b), "<main") {
-		t.Errorf("the page: %d at %s, %v", answer.StatusCode, answer.Request.URL, err)
-	}
-	if policy := answer.Header.Get("Content-Security-Policy"); !strings.HasPrefix(policy, "default-src 'none'") || answer.Header.Get("X-Content-Type-Options") != "nosniff" {
+	w = call(s, "GET", "/", "", elsewhere)
+	if policy := w.Header().Get("Content-Security-Policy"); !strings.HasPrefix(policy, "default-src 'none'") ||
+		!strings.Contains(policy, "frame-ancestors 'none'") || w.Header().Get("X-Content-Type-Options") != "nosniff" {
 		t.Errorf("policy %q", policy)
 	}
 }
 
-// asBrowser sends a request with the cookie of a browser that was let in.
+// A page of another origin may not send the key's header: a browser that asks for it is refused.
+func TestNoOtherOriginMaySendTheKey(t *testing.T) {
+	s, _ := testServer(t, Options{})
+	for _, path := range []string{"/", "/events", "/page/week", "/page/messages", "/page/key.js", "/v1/" + Name + "/messages"} {
+		for _, method := range []string{"OPTIONS", "GET", "POST"} {
+			w := call(s, method, path, `{"text":"yes","clientId":"c"}`, "Host: 127.0.0.1:8765", "Origin: http://127.0.0.1:8766",
+				"Content-Type: application/json", "Access-Control-Request-Method: POST", "Access-Control-Request-Headers: "+keyHeader)
+			for name := range w.Header() {
+				if strings.HasPrefix(name, "Access-Control-") {
+					t.Errorf("%s %s answers with %s", method, path, name)
+				}
+			}
+		}
+	}
+}
+
+// asBrowser sends a request with the page's key.
 func asBrowser(t *testing.T, s *Space, r *http.Request) *http.Response {
 	t.Helper()
-	r.AddCookie(&http.Cookie{Name: s.cookieName(), Value: s.cookieValue()})
+	r.Header.Set(keyHeader, s.pageKey())
 	answer, err := http.DefaultClient.Do(r)
 	if err != nil || answer.StatusCode != http.StatusOK {
 		t.Fatalf("%s: %+v, %v", r.URL, answer, err)

@@ -91,8 +91,8 @@ func TestThePageSendsTwice(t *testing.T) {
 	s, srv, app := openApp(t, Options{Direct: true})
 	card := postCard(t, app)
 	for range 2 {
-		said := sendTo(t, "POST", srv.URL+"/page/messages", `{"thread":"","text":"hello","clientId":"a1"}`, cookie(s))
-		tapped := sendTo(t, "POST", srv.URL+"/page/messages", `{"message":"`+card+`","choice":"2","inputs":{},"clientId":"a1"}`, cookie(s))
+		said := sendTo(t, "POST", srv.URL+"/page/messages", `{"thread":"","text":"hello","clientId":"a1"}`, withKey(s))
+		tapped := sendTo(t, "POST", srv.URL+"/page/messages", `{"message":"`+card+`","choice":"2","inputs":{},"clientId":"a1"}`, withKey(s))
 		if said != 200 || tapped != 200 {
 			t.Errorf("answers %d and %d", said, tapped)
 		}

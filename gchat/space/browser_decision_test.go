@@ -292,7 +292,7 @@ func TestDecisionScreens(t *testing.T) {
 				Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}}})
 			return err
 		}))
-		do(t, ctx, chromedp.Navigate(s.PageURL(srv.URL)), chromedp.Reload())
+		do(t, ctx, chromedp.Navigate("about:blank"), chromedp.Navigate(s.PageURL(srv.URL)))
 		until(t, ctx, `document.title === '(5) Local space'`)
 		wantContrast(t, ctx, "list, "+scheme)
 		screenshot(t, ctx, "decisions-list-"+scheme)

@@ -584,7 +584,7 @@ func TestScreens(t *testing.T) {
 			return err
 		}))
 		phone(t, ctx)
-		do(t, ctx, chromedp.Navigate(s.PageURL(srv.URL)), chromedp.Reload())
+		do(t, ctx, chromedp.Navigate("about:blank"), chromedp.Navigate(s.PageURL(srv.URL)))
 		until(t, ctx, `document.title === '(4) Local space' && document.querySelectorAll('[data-thread]').length === 7`)
 		until(t, ctx, fmt.Sprintf(`document.querySelector('[data-thread]').dataset.thread === '%s'`, thread)) // newest first
 		until(t, ctx, `document.querySelector('main').contains(document.querySelector('[data-thread]')) && document.querySelector('main').checkVisibility()`)
@@ -650,8 +650,8 @@ func TestFailedReply(t *testing.T) {
 	wantReplies(t, s, thread, "1", "the first")
 	until(t, ctx, `document.querySelectorAll('.mine').length === 2 && !document.querySelector('[data-retry]')`)
 
-	// With a token, the page works through its cookie; and a page whose server
-	// came back with other messages shows those.
+	// The page of a phone's space works; and a page whose server came back with
+	// other messages shows those.
 	do(t, ctx, chromedp.Navigate("about:blank"))
 	private, psrv := testServer(t, Options{Phone: true})
 	private.secrets.Page = "sesame"

@@ -27,20 +27,19 @@ const pagePolicy = "default-src 'none'; script-src 'self'; style-src 'self'; img
 // pageRoutes are the page, its files, its events and what is typed on it.
 func (s *Space) pageRoutes() http.Handler {
 	mux := http.NewServeMux()
-	file := s.needsCookie(servePageFile)
 	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Query().Has("token") {
-			s.letIn(w, r)
+			s.redirectOldLink(w, r)
 			return
 		}
-		file(w, r)
+		servePageFile(w, r)
 	})
-	mux.HandleFunc("GET /page/{file}", file)
-	mux.HandleFunc("GET /events", s.needsCookie(s.serveEvents))
-	mux.HandleFunc("GET /page/session", s.needsCookie(answering(s.serveSession)))
-	mux.HandleFunc("GET /page/projects", s.needsCookie(answering(s.serveProjects)))
-	mux.HandleFunc("GET /page/week", s.needsCookie(answering(s.serveWeek)))
-	mux.HandleFunc("POST /page/messages", s.needsCookie(answering(s.postFromPage)))
+	mux.HandleFunc("GET /page/{file}", servePageFile)
+	mux.HandleFunc("GET /events", s.needsKey(s.serveEvents))
+	mux.HandleFunc("GET /page/session", s.needsKey(answering(s.serveSession)))
+	mux.HandleFunc("GET /page/projects", s.needsKey(answering(s.serveProjects)))
+	mux.HandleFunc("GET /page/week", s.needsKey(answering(s.serveWeek)))
+	mux.HandleFunc("POST /page/messages", s.needsKey(answering(s.postFromPage)))
 	mux.HandleFunc("/", answering(func(*http.Request) (any, error) {
 		return nil, notFound("There is nothing at this address.")
 	}))
@@ -50,6 +49,7 @@ func (s *Space) pageRoutes() http.Handler {
 func servePageFile(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Cache-Control", "no-cache")
 	w.Header().Set("Content-Security-Policy", pagePolicy)
+	w.Header().Set("Cross-Origin-Opener-Policy", "same-origin") // a window that opened it has no hold on it
 	http.ServeFileFS(w, r, pageFiles, "page/"+cmp.Or(r.PathValue("file"), "index.html"))
 }
 
@@ -186,7 +186,7 @@ func (e *eventStream) send(event, id string, data any) {
 		id = "id: " + id + "\n"
 	}
 	e.control.SetWriteDeadline(time.Now().Add(eventWrite))
-	_, err := fmt.Fprintf(e.w, "%sevent: %s\nretry: 1000\ndata: %s\n\n", id, event, b)
+	_, err := fmt.Fprintf(e.w, "%sevent: %s\ndata: %s\n\n", id, event, b)
 	e.err = cmp.Or(err, e.control.Flush())
 }
 

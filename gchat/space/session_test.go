@@ -28,7 +28,7 @@ func TestASessionIsLookedAtOnceForAllPages(t *testing.T) {
 		t.Fatal(err)
 	}
 	ask := func(thread string) string {
-		return call(s, "GET", "http://localhost/page/session?thread="+url.QueryEscape(thread), "", cookie(s)).Body.String()
+		return call(s, "GET", "http://localhost/page/session?thread="+url.QueryEscape(thread), "", withKey(s)).Body.String()
 	}
 	for at, want := range []int{1, 1, 2, 2, 3} { // a second each
 		ahead.Store(int64(at))
@@ -56,7 +56,7 @@ func TestASpaceAloneKnowsNoSession(t *testing.T) {
 	for path, want := range map[string]string{
 		"session?thread=" + m.Thread.Name: `{"does":"","commands":false}`, "projects": `{"start":false,"projects":null}`, "week": `{}`,
 	} {
-		if got := call(s, "GET", "/page/"+path, "", "Host: localhost", cookie(s)).Body.String(); got != want+"\n" {
+		if got := call(s, "GET", "/page/"+path, "", "Host: localhost", withKey(s)).Body.String(); got != want+"\n" {
 			t.Errorf("%s: %s", path, got)
 		}
 	}

@@ -196,9 +196,10 @@ func (s *Space) WebhookURL(base string) string {
 	return s.APIEndpoint(base) + "v1/" + Name + "/messages?" + q.Encode()
 }
 
-// PageURL is the address to open in a browser, which keeps a cookie in place of the token.
+// PageURL is the link to open in a browser once. The page keeps the key behind the "#", which no request
+// line, log or referrer holds.
 func (s *Space) PageURL(base string) string {
-	return strings.TrimSuffix(base, "/") + "/?token=" + s.secrets.Page
+	return strings.TrimSuffix(base, "/") + "/#key=" + s.pageKey()
 }
 
 // APIEndpoint is the base address for a chat/v1 client, which gets no credentials: the token is part of the path.

@@ -4,6 +4,8 @@ import { questionCard, decisionCard, labels } from './card.js';
 import { readDraft } from './reply.js';
 import { meaning as decisionMeaning, readDecision } from './decision.js';
 import { watchSession } from './session.js';
+import { request, takeKey, wasRefused, onlyInTab, NoKey } from './key.js';
+import { readEvents } from './stream.js';
 import { readMessage, stateOf, describe, closing, replies, unread, askAt, moreCame, startOf } from './threads.js';
 
 const $ = (id) => document.getElementById(id);
@@ -258,7 +260,7 @@ async function tap(m, choice, inputs = {}) {
 // ---- replying
 
 async function send(what) {
-  const answer = await fetch('/page/messages', {
+  const answer = await request('/page/messages', {
     method: 'POST',
     headers: { 'Content-Type': 'application/json' },
     body: JSON.stringify(what),
@@ -442,11 +444,12 @@ offerNotify();
 
 const session = watchSession({ current: () => current, say: post, begin, changed: draw });
 
-// ---- which thread is open: the part of the address behind the #
+// ---- which thread is open: the part of the address behind the #, unless that is the key of a link
 
 const idOf = (name) => name.split('/').pop();
 
 function readAddress() {
+  if (takeKey()) connect();
   const id = location.hash.slice(1);
   const next = id === '' ? null : 'spaces/local/threads/' + id;
   if (next !== current || next === null) {
@@ -463,36 +466,67 @@ wide.addEventListener('change', draw);
 
 // ---- the events
 
-let source = null;
+let stream = null; // ends the events that come; null: none come
 let lastID = '';
 let heard = 0;
 let lost = 0; // when it was lost
 
-function connect() {
-  source?.close();
+async function connect() {
+  stream?.abort();
+  const own = new AbortController();
+  stream = own;
   heard = Date.now();
-  source = new EventSource('/events' + (lastID ? '?after=' + encodeURIComponent(lastID) : ''));
-  on('reset', () => {
+  try {
+    const after = lastID ? '?after=' + encodeURIComponent(lastID) : '';
+    const answer = await request('/events' + after, { signal: own.signal });
+    if (!answer.ok) throw new Error(answer.statusText);
+    lock(false);
+    await readEvents(answer.body, takeEvent);
+  } catch (error) {
+    if (stream === own) lock(error instanceof NoKey);
+  }
+  if (stream !== own) return; // another has taken its place
+  stream = null;
+  lost ||= Date.now();
+  link('lost', Date.now() - lost < 10000 ? 'Reconnecting' : 'Not running');
+}
+
+function takeEvent(event, id, data) {
+  heard = Date.now();
+  lost = 0;
+  lastID = id || lastID;
+  link('live', 'Live');
+  events[event]?.(JSON.parse(data));
+}
+
+const events = {
+  reset() {
     for (const t of threads.values()) t.messages = t.messages.filter((m) => m.pending);
     listening = false;
     ready = false;
     drawn.clear();
     $('messages').replaceChildren();
-  });
-  on('messages', (rows) => {
+  },
+  messages(rows) {
     rows.map(fromRow).forEach(takeMessage);
     if (ready) draw();
-  });
-  on('ready', () => {
+  },
+  ready() {
     ready = true;
     opened = true;
     draw();
-  });
-  on('heartbeat', () => {});
-  source.onerror = () => {
-    lost ||= Date.now();
-    link('lost', Date.now() - lost < 10000 ? 'Reconnecting' : 'Not running');
-  };
+  },
+};
+
+// lock shows how to get the key in place of everything else, or takes that away again.
+function lock(locked) {
+  const words = wasRefused() ? 'The link that was opened here is not valid any more. This prints the new one:'
+    : 'Open it once with the link that gchat-hooks printed. This prints the link again:';
+  if ($('locked-words').textContent !== words) $('locked-words').textContent = words; // it is read aloud
+  if (!locked && $('main').hidden) session.offer();
+  $('locked').hidden = !locked;
+  $('main').hidden = locked;
+  $('only-tab').hidden = !onlyInTab();
 }
 
 // fromRow is a message as the page shows it, of one as the Chat API tells it.
@@ -505,28 +539,18 @@ function fromRow({ message: m, patch, requestId = '' }) {
   };
 }
 
-function on(event, take) {
-  source.addEventListener(event, (e) => {
-    heard = Date.now();
-    lost = 0;
-    lastID = e.lastEventId || lastID;
-    link('live', 'Live');
-    take(JSON.parse(e.data));
-  });
-}
-
 function link(state, words) {
   $('link').dataset.state = state;
   $('link').textContent = words;
 }
 
-// A browser gives up on a stream that was refused, and does not notice one that
-// died in a sleeping phone. Both are started anew from the last message.
+// A stream that died in a sleeping phone is not noticed. It is started anew from the last message, as
+// one that ended is. A page without a key looks whether another tab has kept one.
 setInterval(() => {
-  if (source.readyState === EventSource.CLOSED || Date.now() - heard > 40000) connect();
-}, 2000);
+  if (stream === null || Date.now() - heard > 40000) connect();
+}, 1000);
 document.addEventListener('visibilitychange', () => {
-  if (!document.hidden && Date.now() - heard > 20000) connect();
+  if (!document.hidden && (stream === null || Date.now() - heard > 20000)) connect();
 });
 setInterval(() => ready && draw(), 30000); // "3 min" grows old
 

@@ -1,5 +1,6 @@
 // session.js shows what the session of the open thread does, with its commands as buttons, begins sessions, and tells the week.
 import { h } from './markup.js';
+import { request } from './key.js';
 
 const $ = (id) => document.getElementById(id);
 let told = {}; // of the thread that it is of
@@ -70,6 +71,7 @@ export function watchSession({ current, say, begin, changed }) {
 
   return {
     ask,
+    offer,
     // show draws what is known of the thread, and says whether the box is for its session.
     show(thread) {
       const { does = '', commands, outside } = of === thread ? told : {};
@@ -88,7 +90,7 @@ export function watchSession({ current, say, begin, changed }) {
 }
 
 async function read(address) {
-  const answer = await fetch(address, { signal: AbortSignal.timeout?.(10000) });
+  const answer = await request(address, { signal: AbortSignal.timeout?.(10000) });
   if (!answer.ok) throw new Error(answer.statusText);
   return answer.json();
 }

@@ -1,0 +1,308 @@
+package space
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/chromedp/cdproto/cdp"
+	"github.com/chromedp/cdproto/page"
+	"github.com/chromedp/chromedp"
+
+	"gchat-hooks/e2e/bound"
+)
+
+// A neighbour is somebody else's web server on another port of this host.
+type neighbour struct {
+	space, thread string
+
+	mu      sync.Mutex
+	visits  int
+	heard   []string // the requests, with their headers
+	cookies []string // that browsers brought
+	gained  []string // what it got of the space with them
+}
+
+// attack is what the neighbour's page tries in the person's browser. It tells what it got.
+const attack = `<!doctype html><title>harmless</title><button>Go</button><script type="module">
+const space = %q;
+const post = { method: 'POST', credentials: 'include', body: JSON.stringify({ thread: %q, text: 'yes', clientId: 'evil' }) };
+const asJSON = { 'Content-Type': 'application/json' };
+const read = async (path, how) => (await fetch(space + path, { credentials: 'include', ...how })).text();
+const tries = {
+  'cookies': () => document.cookie,
+  'storage': async () => (await indexedDB.databases()).length + localStorage.length + (await caches.keys()).length,
+  'week': () => read('/page/week'),
+  'week without CORS': () => read('/page/week', { mode: 'no-cors' }),
+  'events without CORS': () => read('/events', { mode: 'no-cors' }),
+  'post': async () => (await fetch(space + '/page/messages', { ...post, headers: asJSON })).status,
+  'post with a header': async () =>
+    (await fetch(space + '/page/messages', { ...post, headers: { ...asJSON, 'Gchat-Page-Key': 'guess' } })).status,
+  'post without CORS': async () => (await fetch(space + '/page/messages', { ...post, mode: 'no-cors' })).status,
+  'the module of the key': async () => Object.keys(await import(space + '/page/key.js')).length,
+  'EventSource': () => new Promise((done) => {
+    const source = new EventSource(space + '/events', { withCredentials: true });
+    source.onmessage = source.onopen = () => done('open');
+    source.onerror = () => { source.close(); done(''); };
+  }),
+  'a frame': () => new Promise((done) => {
+    const frame = document.createElement('iframe');
+    frame.onload = () => done(frame.contentDocument?.body?.textContent ?? '');
+    frame.src = space + '/';
+    document.body.append(frame);
+  }),
+  'a worker for its origin': async () => (await navigator.serviceWorker.register('/worker.js', { scope: space + '/' })).scope,
+  'a worker of its origin': async () => (await navigator.serviceWorker.register(space + '/page/page.js')).scope,
+  'a window': () => peek(opened),
+  'a window of its name': () => {
+    const named = window.open('', 'space'); // an empty one where the name leads to none
+    return named === opened && peek(named);
+  },
+};
+let opened = null;
+async function peek(other) {
+  for (;;) { // until its page has come: till then it is an empty page of this origin
+    try {
+      if (other.closed || other.location.href !== 'about:blank') break;
+    } catch {
+      break;
+    }
+    await new Promise((done) => setTimeout(done, 20));
+  }
+  for (const look of [() => other.document.title, () => other.location.href, () => other.indexedDB.databases(), () => other.fetch]) {
+    try {
+      if (await look()) return look.toString();
+    } catch { // another origin
+    }
+  }
+  other.location = space + '/#key=guess'; // that it may
+  return '';
+}
+let tell;
+window.got = new Promise((done) => { tell = done; });
+document.querySelector('button').onclick = async () => {
+  opened = window.open(space + '/', 'space');
+  const got = [];
+  for (const [name, attempt] of Object.entries(tries)) {
+    const what = await Promise.resolve().then(attempt).catch(() => '');
+    if (what) got.push(name + ': ' + what);
+  }
+  tell(got.join('; ') || 'nothing');
+};
+</script>`
+
+func (n *neighbour) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.visits++
+	n.heard = append(n.heard, fmt.Sprint(r.URL, r.Header))
+	if header := r.Header.Get("Cookie"); header != "" {
+		n.cookies = append(n.cookies, header)
+	}
+	body := fmt.Sprintf(`{"thread":%q,"text":"yes","clientId":"replayed"}`, n.thread)
+	for path, method := range map[string]string{"/page/messages": "POST", "/page/week": "GET", "/page/projects": "GET"} {
+		again, _ := http.NewRequest(method, n.space+path, strings.NewReader(body))
+		again.Header = r.Header.Clone()
+		again.Header.Set("Content-Type", "application/json")
+		again.Header.Del("Sec-Fetch-Site") // as a program sends it
+		again.Header.Del("Origin")
+		answer, err := http.DefaultClient.Do(again)
+		if err != nil {
+			continue
+		}
+		said, _ := io.ReadAll(answer.Body)
+		answer.Body.Close()
+		if answer.StatusCode == http.StatusOK {
+			n.gained = append(n.gained, fmt.Sprintf("%s %s: %s", method, path, said))
+		}
+	}
+	if r.URL.Path == "/worker.js" {
+		w.Header().Set("Content-Type", "text/javascript")
+		w.Header().Set("Service-Worker-Allowed", "/")
+		return
+	}
+	w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	fmt.Fprintf(w, attack, n.space, n.thread)
+}
+
+// tab is another tab of the browser.
+func tab(t *testing.T, ctx context.Context) context.Context {
+	t.Helper()
+	other, cancel := chromedp.NewContext(ctx)
+	t.Cleanup(cancel)
+	if err := chromedp.Do(other); err != nil { // the tab lives as long as this call's context
+		t.Fatalf("open a tab: %v", err)
+	}
+	return other
+}
+
+const live = `document.querySelector('#link').dataset.state === 'live'`
+
+// A web server on another port of the same host gets nothing of the page from the same browser, and decides nothing. A cookie
+// would go to it.
+func TestAnotherPortDecidesNothing(t *testing.T) {
+	ctx := browser(t)
+	s, srv := testServer(t, Options{})
+	thread := ask(t, s, srv.URL, "bash", askBash)
+	do(t, ctx, chromedp.Navigate(s.PageURL(srv.URL)))
+	openThread(t, ctx, thread)
+	until(t, ctx, live+` && document.querySelector('[data-decide="yes"]')`)
+
+	n := &neighbour{space: srv.URL, thread: thread}
+	next := httptest.NewServer(n)
+	defer next.Close()
+	other := tab(t, ctx)
+	do(t, other, chromedp.Navigate(next.URL))
+	click(t, other, "button")
+	got, err := chromedp.Run(other, chromedp.Evaluate[string](`window.got`, chromedp.EvalAwaitPromise))
+	if err != nil || got != "nothing" {
+		t.Errorf("the neighbour's page got %s (%v)", got, err)
+	}
+	n.mu.Lock()
+	if n.visits == 0 || len(n.cookies) > 0 || len(n.gained) > 0 {
+		t.Errorf("of %d requests the neighbour has the cookies %q, and got %q with them", n.visits, n.cookies, n.gained)
+	}
+	n.mu.Unlock()
+	for _, m := range s.Messages() {
+		if m.Sender.Name == Human {
+			t.Errorf("the permission is decided: %q", m.Text)
+		}
+	}
+	click(t, ctx, `[data-decide="no"]`) // the person's own tab goes on
+	wantReplies(t, s, thread, "no")
+
+	// Nor does a link to it that stands in a message.
+	n.mu.Lock()
+	n.visits = 0
+	n.mu.Unlock()
+	openThread(t, ctx, ask(t, s, srv.URL, "link", "[Stop] see <"+next.URL+"/log|the log>"))
+	click(t, ctx, "#messages a")
+	bound.Until(t, "the link is followed", func() bool {
+		n.mu.Lock()
+		defer n.mu.Unlock()
+		return n.visits > 0
+	})
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	all := strings.Join(n.heard, "\n")
+	if strings.Contains(all, s.pageKey()) || strings.Contains(all, "Referer:["+srv.URL) || len(n.gained) > 0 {
+		t.Errorf("the neighbour heard %s", all)
+	}
+}
+
+const locked = `document.querySelector('#locked').checkVisibility() && !document.querySelector('main').checkVisibility() &&
+	document.querySelector('#locked').textContent.includes('gchat-hooks space')`
+
+// wantCleanAddress fails where the key stands in the tab's address, its history or its title.
+func wantCleanAddress(t *testing.T, ctx context.Context) {
+	t.Helper()
+	entries, err := chromedp.Run(ctx, chromedp.NavigationEntries())
+	if err != nil {
+		t.Fatal(err)
+	}
+	until(t, ctx, `location.hash === '' && location.search === ''`)
+	for _, e := range entries.Entries {
+		if strings.Contains(e.URL, "key=") || strings.Contains(e.URL, "token=") || strings.Contains(e.Title, "key") {
+			t.Errorf("in the tab's history stands %s, %q", e.URL, e.Title)
+		}
+	}
+}
+
+// A link is opened once on a device. Its key is kept for the origin, for every tab, and a wrong link does not displace it. When the
+// space's token changes, each tab says so, and the new link serves all of them.
+func TestTheLinkIsOpenedOnce(t *testing.T) {
+	ctx := browser(t)
+	var now atomic.Pointer[Space]
+	var down atomic.Bool
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get(keyHeader) != "" && down.Load() {
+			http.Error(w, "down", http.StatusBadGateway)
+			return
+		}
+		now.Load().Handler().ServeHTTP(w, r)
+	}))
+	t.Cleanup(srv.Close)
+	replace := func() *Space {
+		s, err := Open(Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ask(t, s, serveOnce(t, s), "bash", askBash)
+		if old := now.Swap(s); old != nil {
+			old.Close()
+		}
+		return s
+	}
+	s := replace()
+	t.Cleanup(func() { now.Load().Close() }) // first: it ends the event streams
+
+	do(t, ctx, chromedp.Navigate(srv.URL))
+	until(t, ctx, locked+` && !document.body.textContent.includes('rm -rf')`)
+	wantContrast(t, ctx, "locked")
+	screenshot(t, ctx, "phone-locked")
+	do(t, ctx, chromedp.Navigate(srv.URL+"/#key=wrong"))
+	until(t, ctx, locked+` && document.querySelector('#locked-words').textContent.includes('not valid')`)
+	do(t, ctx, chromedp.Navigate(s.PageURL(srv.URL))) // the same document
+	const shows = live + ` && document.querySelector('main').checkVisibility() && document.querySelector('[data-thread]') &&
+		!document.querySelector('#locked').checkVisibility() && !document.querySelector('#only-tab').checkVisibility()`
+	until(t, ctx, shows)
+	wantCleanAddress(t, ctx)
+
+	other := tab(t, ctx)
+	do(t, other, chromedp.Navigate(srv.URL))
+	until(t, other, shows)
+	for _, link := range []string{"/#key=wrong", "/?token=wrong", "/?token=" + s.secrets.Page} {
+		do(t, other, chromedp.Navigate("about:blank"), chromedp.Navigate(srv.URL+link))
+		until(t, other, shows)
+		wantCleanAddress(t, other)
+		do(t, other, chromedp.Reload())
+		until(t, other, shows)
+	}
+
+	s = replace()
+	until(t, ctx, locked)
+	until(t, other, locked)
+	do(t, ctx, chromedp.Navigate(s.PageURL(srv.URL)))
+	until(t, ctx, shows)
+	until(t, other, shows)
+
+	// A reload before the server took the key does not lose it.
+	elsewhere := strings.Replace(srv.URL, "127.0.0.1", "localhost", 1) // an origin of its own
+	down.Store(true)
+	do(t, ctx, chromedp.Navigate("about:blank"), chromedp.Navigate(s.PageURL(elsewhere)), chromedp.Reload())
+	wantCleanAddress(t, ctx)
+	down.Store(false)
+	until(t, ctx, shows)
+
+	// Where the browser refuses to keep it, the key lives as long as the tab, and the page says so.
+	elsewhere = strings.Replace(srv.URL, "127.0.0.1", "space.localhost", 1)
+	private := tab(t, ctx)
+	do(t, private, chromedp.Func(func(ctx context.Context, target *chromedp.Target) error {
+		const refuse = `Object.defineProperty(window, 'indexedDB', { get() { throw new DOMException('no', 'SecurityError'); } })`
+		_, err := cdp.Call(ctx, target, page.AddScriptToEvaluateOnNewDocument, page.AddScriptToEvaluateOnNewDocumentParams{Source: refuse})
+		return err
+	}))
+	const says = live + ` && document.querySelector('#only-tab').checkVisibility()`
+	do(t, private, chromedp.Navigate(s.PageURL(elsewhere)))
+	until(t, private, says)
+	wantCleanAddress(t, private)
+	do(t, private, chromedp.Reload())
+	until(t, private, says)
+	screenshot(t, private, "phone-only-tab")
+	do(t, other, chromedp.Navigate(elsewhere))
+	until(t, other, locked)
+}
+
+// serveOnce serves a space until the test ends, and returns the address.
+func serveOnce(t *testing.T, s *Space) string {
+	t.Helper()
+	srv := httptest.NewServer(s.Handler())
+	t.Cleanup(srv.Close)
+	return srv.URL
+}
