@@ -23,7 +23,8 @@ func (p Program) answerCommand() *cli.Command {
 		Usage:           "answer a question from this shell; without arguments, list the open ones",
 		UsageText:       "gchat-hooks answer ID TEXT...",
 		Description: "ID is the question's id or its thread's key, or its session's name.\n" +
-			"TEXT is what you would type in Chat: 2, 1,3, \"2 - but keep the footer\", own words, \"Q1: 2; Q2: 1\".\n" +
+			"TEXT is what you would type in Chat: 2, 1,3, \"2 - but keep the footer\", own words, " +
+			"chat, skip, \"Q1: 2; Q2: 1\".\n" +
 			"A text that looks like a flag:  gchat-hooks answer -- ID \"--force\"\n" +
 			"Permissions, plans and the next instruction are a person's to give: in the thread, or in the terminal.\n" +
 			"Exit codes: 0 answered, 1 no question or several have that ID, 2 not understood or over, 4 wrong arguments",
@@ -90,6 +91,11 @@ func (a answer) run(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
+	if q.Declined != "" {
+		_, err = fmt.Fprintf(a.out, "turned down (%s): %s, session %s\n",
+			q.Declined, state.OneLine(q.ThreadKey), state.OneLine(q.SessionName))
+		return err
+	}
 	fmt.Fprintf(a.out, "answered: %s, session %s\n", state.OneLine(q.ThreadKey), state.OneLine(q.SessionName))
 	for _, prompt := range q.Questions {
 		said, note := state.OneLine(q.Answers[prompt.Question]), state.OneLine(q.Notes[prompt.Question])
@@ -131,7 +137,8 @@ func (a answer) judged(ctx context.Context, path, name string) (*state.Question,
 
 // notes are what the thread hears of a reply that did not become the answer.
 var notes = map[state.Verdict]string{
-	state.Kept: state.NoteKept, state.AskedBack: state.NoteUnclear, state.Ignored: state.NoteNoText, state.Late: state.NoteLate,
+	state.Kept: state.NoteKept, state.AskedBack: state.NoteUnclear, state.AskedHow: state.NoteUnclear,
+	state.Ignored: state.NoteNoText, state.Late: state.NoteLate,
 }
 
 // notUsed says why a reply did not become the answer, in the words that the thread would have for it.
@@ -151,7 +158,7 @@ func (a answer) list() error {
 	a.serve()
 	qs, _ := state.OpenQuestions(a.env, append(state.TextsOpen, state.TextLate)...)
 	qs = slices.DeleteFunc(qs, func(q *state.Question) bool {
-		return !q.Mode.Row().Asks || q.Status != state.Pending && !q.Late(time.Now())
+		return !q.Mode.Row().Asks || !q.Answerable() || q.Status != state.Pending && !q.Late(time.Now())
 	})
 	if len(qs) == 0 {
 		_, err := fmt.Fprintln(a.out, "no question is open")

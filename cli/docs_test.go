@@ -458,16 +458,20 @@ func TestDocsReplies(t *testing.T) {
 		prompts []state.Prompt
 		replies []string // the row's spans of code; more than one is a reply each, or a line each where there are two questions
 		want    map[int]state.Answer
-		none    int // a number without an option
+		none    int    // a number without an option
+		how     string // what it says in place of an answer
 	}{
-		{one, []string{"2", "roll", "Rolling deployment"}, map[int]state.Answer{0: rolling}, 0},
-		{many, []string{"1,3", "auth, search"}, map[int]state.Answer{0: two}, 0},
-		{one, []string{"2 - but keep the footer"}, map[int]state.Answer{0: remarked}, 0},
-		{both, []string{"Q1: 2\nQ2: text"}, map[int]state.Answer{0: rolling, 1: {Text: "text"}}, 0},
-		{both, []string{"2; 1,3"}, map[int]state.Answer{0: rolling, 1: two}, 0},
-		{one, []string{"other: 2"}, map[int]state.Answer{0: {Text: "2"}}, 0},
-		{one, []string{"9"}, map[int]state.Answer{0: {Text: "9"}}, 9},
-		{one, nil, nil, 0}, // anything else
+		{one, []string{"2", "roll", "Rolling deployment"}, map[int]state.Answer{0: rolling}, 0, ""},
+		{many, []string{"1,3", "auth, search"}, map[int]state.Answer{0: two}, 0, ""},
+		{one, []string{"2 - but keep the footer"}, map[int]state.Answer{0: remarked}, 0, ""},
+		{both, []string{"Q1: 2\nQ2: text"}, map[int]state.Answer{0: rolling, 1: {Text: "text"}}, 0, ""},
+		{both, []string{"2; 1,3"}, map[int]state.Answer{0: rolling, 1: two}, 0, ""},
+		{one, []string{"other: 2"}, map[int]state.Answer{0: {Text: "2"}}, 0, ""},
+		{one, []string{"9"}, map[int]state.Answer{0: {Text: "9"}}, 9, ""},
+		{one, []string{"chat", "chat: what is a canary?"}, nil, 0, state.DeclinedChat},
+		{one, []string{"skip", "cancel"}, nil, 0, state.DeclinedSkip},
+		{one, []string{"?", "help"}, nil, 0, gchat.AskedHow},
+		{one, nil, nil, 0, ""}, // anything else
 	}
 	table := cells(section(t, "README.md", "What you can reply"))
 	if len(table) != len(rows) {
@@ -482,6 +486,13 @@ func TestDocsReplies(t *testing.T) {
 			t.Errorf("row %d has %q, the test %q", i+1, typed, row.replies)
 		}
 		for _, reply := range row.replies {
+			how, _ := gchat.ReadDecline(reply, &state.Question{Questions: row.prompts})
+			if how != row.how {
+				t.Errorf("%q is %q; the README says %q", reply, how, row.how)
+			}
+			if how != "" {
+				continue
+			}
 			answers, none := gchat.ParseReply(reply, row.prompts, nil)
 			if fmt.Sprint(answers) != fmt.Sprint(row.want) || (none != nil) != (row.none > 0) {
 				t.Errorf("%q: %+v, %+v; the README says %+v", reply, answers, none, row.want)

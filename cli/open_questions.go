@@ -83,6 +83,8 @@ func asked(q *state.Question, prompt int) string {
 // waiterOf says who delivers a reply to a question.
 func waiterOf(env state.Getenv, q *state.Question) string {
 	switch {
+	case q.HandedOver != nil:
+		return terminalOnly
 	case q.Kind.Row().Prompt && q.Typed() && q.TmuxPane != "":
 		return pollerTypes // a hook may be there, which waits for it to be over
 	case state.HasWaiter(env, q.Path):

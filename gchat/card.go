@@ -174,8 +174,19 @@ func (d *cardDraft) question(q *state.Question, preview int) bool {
 	if several {
 		d.section("")
 	}
-	d.buttons(d.button("Send", choiceSend))
+	d.buttons(append([]*button{d.button("Send", choiceSend)}, d.declines(q)...)...)
 	return len(q.Questions) > 0
+}
+
+// declines are the buttons that turn a question down. Beside an option of that name there is none.
+func (d *cardDraft) declines(q *state.Question) (buttons []*button) {
+	choices := [][2]string{{"Chat about this", state.DeclinedChat}, {"Skip", state.DeclinedSkip}}
+	for _, one := range choices {
+		if how, _ := ReadDecline(one[0], q); how == one[1] {
+			buttons = append(buttons, d.button(one[0], one[1]))
+		}
+	}
+	return buttons
 }
 
 func (d *cardDraft) optionButtons(p state.Prompt, most int) {

@@ -17,6 +17,8 @@ func NoteTexts(q *state.Question, owed state.Owed) []string {
 	switch owed.About {
 	case state.NoteClosed:
 		text = closingText(q)
+	case state.NoteHandedOver:
+		text = handedOverText(q)
 	case state.NoteMore:
 		if q.Shown != "" {
 			return split("[More] "+whatFor(q), "\n", block(q.Shown), MaxText)
@@ -24,13 +26,11 @@ func NoteTexts(q *state.Question, owed state.Owed) []string {
 		text = unclearText(q, nil)
 	case state.NoteReminder:
 		text = "[Reminder] " + field(q.SessionName) + "\n\nStill open after " + owed.Seen + ": " + briefly(q)
-	case state.NoteHandedOver:
-		text = handedOverText(q)
 	case state.NoteGranted:
 		text = GrantText(q, nil, false)
 	case state.NoteSent:
 		text = "[Sent] Sent to Claude"
-		if !q.Kind.Row().Prompt {
+		if !q.Kind.Row().Prompt && q.Declined == "" {
 			text += ": " + answersLine(q)
 		}
 		text += "."
@@ -185,6 +185,8 @@ func closingText(q *state.Question) string {
 		return closing("[Cancelled] ", q, closedWhy(q), func(int) []string { return nil })
 	case q.Kind.Row().Decides:
 		return decidedText(q)
+	case q.Declined != "" && q.ResolvedBy != "terminal":
+		return closing("[Cancelled] ", q, declinedWhy(q), func(int) []string { return nil })
 	}
 	return answeredText(q)
 }
@@ -195,12 +197,28 @@ func handedOverText(q *state.Question) string {
 	if q.HandedOver == nil || !q.Status.Open() {
 		return ""
 	}
-	return "[In the terminal] " + field(q.SessionName) + "\n\n" + briefly(q) + "\n\n" + answerThere(q)
+	text := "[In the terminal] " + field(q.SessionName) + "\n\n" + briefly(q) + "\n\n" + answerThere(q)
+	if len(q.Partial) > 0 || q.DeclinedWords != "" {
+		text += " What you said here is not used."
+	}
+	return text
 }
 
-// answerThere says since when a dialog stands in the terminal.
+// answerThere says since when only the terminal answers.
 func answerThere(q *state.Question) string {
 	return "In the terminal since " + q.HandedOver.Local().Format("15:04") + ": answer it there."
+}
+
+// declinedWhy says what Claude was told of a question that a person turned down.
+func declinedWhy(q *state.Question) string {
+	switch {
+	case q.Declined == state.DeclinedSkip:
+		return "Claude was told that you skipped it."
+	case q.Typing != nil && !q.Printed && q.DeclinedWords != "":
+		return "Chosen in the terminal: \"Chat about this\". " +
+			"It has no place for your words: Claude was not told them."
+	}
+	return "Claude was told that you want to talk about it first."
 }
 
 func nextClosed(q *state.Question) string {
@@ -381,6 +399,8 @@ func lateText(q *state.Question) string {
 	switch {
 	case q.HandedOver != nil && q.Status.Open():
 		return "[Not used] " + answerThere(q)
+	case q.Declined != "" && q.AnsweredMessage != "" && q.ResolvedBy != "terminal":
+		return "[Not used] This question was already turned down."
 	case q.Status == state.Answered || q.Status == state.Resolved:
 		return "[Not used] This question was already answered."
 	case q.Status == state.TimedOut:
@@ -401,6 +421,9 @@ func unclearText(q *state.Question, r *state.Reply) string {
 	}
 	var none *NoOption
 	if r != nil {
+		if how, _ := ReadDecline(r.Text, q); how == AskedHow {
+			return howText(q)
+		}
 		_, none = ParseReply(r.Text, q.Questions, q.Partial)
 	}
 	if none == nil { // another reply answered that question meanwhile
@@ -412,6 +435,14 @@ func unclearText(q *state.Question, r *state.Reply) string {
 	}
 	const again = "[Not used] %sThere is no option %d. Reply with a number from 1 to %d, or with `%[1]sother: %[2]d`."
 	return fmt.Sprintf(again, which, none.Number, len(q.Questions[none.Question].Options))
+}
+
+// howText says what may be replied to a question.
+func howText(q *state.Question) string {
+	return "[Not used] " + howToReply(q.Questions) + "\n" +
+		"`chat` tells Claude that you want to talk about it first. " +
+		"`skip` leaves it to the terminal; in deny mode, Claude is told that you skip it.\n" +
+		"`other: words` is an answer, whatever the words are."
 }
 
 // keptText says what counted so far, and which questions are still open.

@@ -21,6 +21,9 @@ import (
 //	other: 2                    the person's own words, to the end of the reply
 //	Q2: 1                       the answer to one of several questions; each may stand on its line
 //	2 ⏎ 1,3 or 2; 1,3           answers in order, where each of them is one of the above
+//	chat, chat: words           no answer: Claude is told that the person wants to talk first
+//	skip, cancel                no answer: it is left to the terminal
+//	?, help, /status            nothing: it is asked back with what to write
 //
 // Anything else is the person's own words for the first question that is open, uncut: Claude understands words, while a
 // choice that is read into them would be acted upon.
@@ -54,6 +57,44 @@ func ParseReply(
 		}
 	}
 	return answers, none
+}
+
+// AskedHow is what ReadDecline gives of a reply that only asks what to write.
+const AskedHow = "how"
+
+var (
+	chatForm = state.Pattern(`(?is)^(?:(chat[\s\pZ]+about[\s\pZ]+this)\b|(chat)` +
+		`(?:[\t\pZ]*[:：\n]|[\t\pZ]+[-–—]{1,3}[\t\pZ]))[\s\pZ:：,;.!–—-]*(.*)$`)
+	ourCommand = state.Pattern(
+		`(?i)^/(?:screen|status|stop|mute|ask|help|sessions|new)(?:[\s\pZ]|$)`)
+	noAnswers = map[string]string{
+		"CHAT": state.DeclinedChat, "CHAT ABOUT THIS": state.DeclinedChat,
+		"SKIP": state.DeclinedSkip, "CANCEL": state.DeclinedSkip, "HELP": AskedHow, "": AskedHow,
+	}
+)
+
+// OurCommand says whether a text is a command of ours, which counts in every thread of a session.
+func OurCommand(text string) bool { return ourCommand().MatchString(strings.TrimSpace(text)) }
+
+// ReadDecline says how a reply turns a question down: state.DeclinedChat, with the words behind it,
+// state.DeclinedSkip, or AskedHow. It is "" for an answer, and where an option of a prompt without
+// an answer reads so.
+func ReadDecline(text string, q *state.Question) (how, words string) {
+	text = strings.TrimSpace(state.Clean(state.ForAgent, text))
+	word := text
+	if m := chatForm().FindStringSubmatch(text); m != nil {
+		word, words = m[1]+m[2], m[3]
+	}
+	how = noAnswers[normal(strings.TrimRight(word, ".!?"))]
+	if OurCommand(text) {
+		how = AskedHow
+	}
+	for _, i := range Unanswered(q.Questions, q.Partial) {
+		if picked, _ := newChoices(q.Questions[i]).choice(word); picked != nil {
+			return "", ""
+		}
+	}
+	return how, words
 }
 
 // Unanswered are the questions without an answer, by index.

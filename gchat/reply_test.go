@@ -299,6 +299,46 @@ func TestParseReplyToSeveralQuestions(t *testing.T) {
 }
 
 // A number without an option counts as words, and is told apart from them.
+// What a person says in place of an answer. A label named so, or that begins so, wins.
+func TestReadDecline(t *testing.T) {
+	const chat, skip = state.DeclinedChat, state.DeclinedSkip
+	named := asked(prompt(false, "Chat", "Skip tests", "Cancel", "Help", "/status"))
+	several := asked(deploy, features)
+	second := asked(deploy, prompt(false, "Skip", "Run"))
+	second.Partial = map[int]state.Answer{1: {Labels: []string{"Run"}}}
+	for _, c := range []struct {
+		q          *state.Question
+		text       string
+		how, words string
+	}{
+		{asked(deploy), "chat", chat, ""}, {asked(deploy), " Chat. ", chat, ""}, {asked(deploy), "Chat about this", chat, ""},
+		{asked(deploy), "chat  about\u00a0this!", chat, ""}, {asked(deploy), "chat: why?", chat, "why?"},
+		{asked(deploy), "chat:", chat, ""}, {asked(deploy), "chat\nwhy?\nand who?", chat, "why?\nand who?"},
+		{asked(deploy), "Chat — why?", chat, "why?"}, {asked(deploy), "chat about this, why?", chat, "why?"},
+		{asked(deploy), "chat about this why?", chat, "why?"}, {several, "chat: Q1: 2", chat, "Q1: 2"},
+		{asked(deploy), "skip", skip, ""}, {asked(deploy), "SKIP!", skip, ""}, {asked(deploy), "cancel", skip, ""},
+		{several, "skip", skip, ""},
+		{asked(deploy), "?", AskedHow, ""}, {asked(deploy), "??", AskedHow, ""}, {asked(deploy), "help", AskedHow, ""},
+		{asked(deploy), "Help?", AskedHow, ""}, {asked(deploy), "/status", AskedHow, ""},
+		{asked(deploy), "/STOP ", AskedHow, ""}, {asked(deploy), "/mute 2h", AskedHow, ""},
+
+		{asked(deploy), "I don't know", "", ""}, {asked(deploy), "chat, email and phone", "", ""},
+		{asked(deploy), "chat-based", "", ""}, {asked(deploy), "chat with Ann first", "", ""},
+		{asked(deploy), "chatting: fine", "", ""}, {asked(deploy), "skip the tests", "", ""},
+		{asked(deploy), "cancel it", "", ""}, {asked(deploy), "help me", "", ""}, {asked(deploy), "/tmp/status", "", ""},
+		{asked(deploy), "/clear", "", ""}, {asked(deploy), "other: skip", "", ""}, {asked(deploy), "2", "", ""},
+		{several, "Q2: skip", "", ""},
+		{named, "chat", "", ""}, {named, "chat - loud", "", ""}, {named, "skip", "", ""}, {named, "Cancel", "", ""},
+		{named, "help", "", ""}, {named, "/status", "", ""}, {named, "chat about this", chat, ""}, {named, "/stop", AskedHow, ""},
+		{second, "skip", skip, ""}, // that one is answered
+	} {
+		how, words := ReadDecline(c.text, c.q)
+		if how != c.how || words != c.words {
+			t.Errorf("%q is %q with %q, want %q with %q", c.text, how, words, c.how, c.words)
+		}
+	}
+}
+
 func TestParseReplyFindsNoOption(t *testing.T) {
 	one, several := []state.Prompt{deploy}, []state.Prompt{deploy, features}
 	for _, tt := range []struct {

@@ -111,9 +111,10 @@ const (
 // number1 is an index as the names and values in a card count it.
 func number1(index int) string { return strconv.Itoa(index + 1) }
 
-// ReadTap says what a tap answers, by index into the question's prompts, without what was answered before; and text, how a person
-// types the same. Where it answers nothing, about is the note for that. A tap is not to be trusted: labels come from the record,
-// and a number that no option has is refused.
+// ReadTap says what a tap answers, by index into the question's prompts, without what was answered
+// before; and text, how a person types the same. A tap that turns a question down has a text alone.
+// Where it answers nothing else, about is the note for that. A tap is not to be trusted: labels
+// come from the record, and a number that no option has is refused.
 func ReadTap(q *state.Question, t *Tap) (answers map[int]state.Answer, text, about string) {
 	switch {
 	case q.Kind.Row().Prompt && t.Choice == choiceSend:
@@ -130,7 +131,13 @@ func ReadTap(q *state.Question, t *Tap) (answers map[int]state.Answer, text, abo
 		return nil, choiceMore, state.NoteMore
 	case q.Kind.Row().Decides:
 		return t.decision(q)
-	case !q.Kind.Row().Personal:
+	case q.Kind.Row().Personal:
+	case t.Choice == state.DeclinedChat:
+		_, words, _ := ReadTap(q, &Tap{Choice: choiceSend, Inputs: t.Inputs})
+		return nil, strings.TrimSuffix("chat about this: "+words, ": "), ""
+	case t.Choice == state.DeclinedSkip:
+		return nil, t.Choice, ""
+	default:
 		return t.answers(q)
 	}
 	return nil, "", state.NoteUnclear

@@ -130,6 +130,12 @@ func TestButtonsAreRead(t *testing.T) {
 					t.Errorf("%s, %s: %q", name, b.Text, about)
 				}
 				continue
+			case state.DeclinedChat, state.DeclinedSkip:
+				_, text, _ := ReadTap(q, one)
+				if how, _ := ReadDecline(text, q); how != one.Choice {
+					t.Errorf("%s: %q is read as %q, which is %q", name, b.Text, text, how)
+				}
+				continue
 			case choiceSend:
 				one.Inputs["w1"] = []string{"own words"}
 			}

@@ -264,7 +264,9 @@ func (h *Hook) closeAll(e *Event, qs []*state.Question) {
 		if by == "prompt" && h.queued(e, qs) {
 			return // it was typed a moment before the dialog opened, which stands
 		}
-		printed, why := q.Status == state.Answered && q.Printed, by
+		// No hook tells that "Chat about this" was chosen.
+		chosen := q.Declined != "" && q.Typing != nil && q.Typing.Commit
+		printed, why := q.Status == state.Answered && (q.Printed || chosen), by
 		if q.Kind.Row().Decides { // Esc may have come at the same moment, and counted
 			r := endedAs(e, q)
 			if printed || r == ran {

@@ -137,7 +137,7 @@ func (h *Hook) forward(ctx context.Context, e *Event) error {
 	case !h.mayWait(e):
 		h.StartPoller()
 		return nil
-	case !q.Status.Open():
+	case !q.Status.Open() || q.HandedOver != nil:
 		return nil
 	}
 	return h.wait(ctx, e, q)
@@ -381,6 +381,14 @@ func (h *Hook) handOver(e *Event, q *state.Question) error {
 		}
 		h.logFailed(err, "decision not in the audit log")
 		members["decision"] = d
+	} else if q.Declined != "" {
+		members["decision"] = map[string]any{"behavior": "deny", "message": declineText(q)}
+		if e.HookEventName == "PreToolUse" {
+			members = map[string]any{
+				"hookEventName": e.HookEventName, "permissionDecision": "deny",
+				"permissionDecisionReason": declineText(q),
+			}
+		}
 	} else {
 		input, err := answeredInput(e.ToolInput, q)
 		if err != nil {

@@ -1,6 +1,7 @@
 package hooks
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 	"time"
@@ -91,8 +92,38 @@ func outcome(q *state.Question) string {
 	return ""
 }
 
+// declineText is what Claude is told of a question that a person turned down. For a chat it is what
+// "Chat about this" in the terminal says (2.1.197, 2.1.332), and what the person wrote.
+func declineText(q *state.Question) string {
+	text := "The user skipped these questions and gave no answer. " +
+		"Go on without one, as carefully as they demand.\n\n"
+	if q.Declined == state.DeclinedChat {
+		text = "The user wants to clarify these questions.\n" +
+			"    This means they may have additional information, context or questions for you.\n" +
+			"    Take their response into account and then reformulate the questions if appropriate.\n" +
+			"    Start by asking them what they would like to clarify.\n\n    "
+	}
+	text += "Questions asked:"
+	for _, p := range q.Questions {
+		answer := cmp.Or(labelled("Answer: ", q.Answers[p.Question]), "(No answer provided)")
+		text += "\n- \"" + p.Question + "\"\n  " + answer + labelled("\n  User notes: ", q.Notes[p.Question])
+	}
+	return text + labelled("\n\nThe user wrote: ", q.DeclinedWords)
+}
+
+// labelled is a text behind its label; "" for none.
+func labelled(label, text string) string {
+	if text == "" {
+		return ""
+	}
+	return label + text
+}
+
 // replyText wakes a session with a person's answer.
 func replyText(q *state.Question) string {
+	if q.Declined != "" {
+		return replyPrefix + declineText(q) + "\n\n" + endOf(q)
+	}
 	what, these := "question", "this answer"
 	if len(q.Questions) > 1 {
 		what, these = "questions", "these answers"
@@ -114,6 +145,9 @@ func instructionText(q *state.Question, words string) string {
 func endOf(q *state.Question) string {
 	if q.Status == state.TimedOut {
 		return "(unanswered question " + q.QuestionID + ")"
+	}
+	if q.Declined != "" {
+		return "(turned down question " + q.QuestionID + ")"
 	}
 	return "(answered question " + q.QuestionID + ")"
 }

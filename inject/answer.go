@@ -65,6 +65,7 @@ func withClaude(panes []Pane, pid int, start string) []Pane {
 type Choice struct {
 	Prompt state.Prompt
 	Answer state.Answer
+	Chat   bool // the dialog is turned down, by its row "Chat about this"
 }
 
 // Result is what became of an answer.
@@ -263,7 +264,9 @@ func (a *answering) mayPress(ctx context.Context, s keystep) error {
 }
 
 // reviewed says whether the dialog ends on a page that shows the answers: only one single choice has none.
-func (a *answering) reviewed() bool { return len(a.acts) > 1 || a.acts[0].prompt.MultiSelect }
+func (a *answering) reviewed() bool {
+	return !a.acts[0].chat && (len(a.acts) > 1 || a.acts[0].prompt.MultiSelect)
+}
 
 // longPaste is how the input box shows a long paste: "[Pasted text #1 +4 lines]".
 var longPaste = pattern(`^.?\[Pasted text #\d+( \+\d+ lines?)?\]$`)

@@ -45,7 +45,7 @@ func TestAnswersThatCannotBeTyped(t *testing.T) {
 			told := 0
 			typist := Typist{UserState: filepath.Join(w.dir, "state"), Patience: 500 * time.Millisecond,
 				Before: func(string, bool) error { told++; return nil }}
-			out := typist.Answer(t.Context(), Target{Server: w.Server, Pane: p.ID}, []Choice{{deploy, c.answer}})
+			out := typist.Answer(t.Context(), Target{Server: w.Server, Pane: p.ID}, []Choice{{Prompt: deploy, Answer: c.answer}})
 			if out.Result != Unchanged || !strings.Contains(out.Why, c.why) || out.Gone != c.gone {
 				t.Errorf("%+v; want %q", out, c.why)
 			}

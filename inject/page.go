@@ -16,6 +16,7 @@ type act struct {
 	prompt  state.Prompt
 	numbers []int  // of the options that are chosen, as the dialog numbers them, ascending
 	text    string // what is typed: the person's own words
+	chat    bool   // the whole dialog is turned down on its first page
 }
 
 // plan is what is to be done, page by page. A remark has no place of its own, and a single choice none beside own words; so
@@ -23,6 +24,9 @@ type act struct {
 func plan(choices []Choice) (acts []act, err error) {
 	if len(choices) == 0 {
 		return nil, errors.New("there is nothing to answer")
+	}
+	if choices[0].Chat {
+		return []act{{prompt: choices[0].Prompt, text: chatLabel, chat: true}}, nil
 	}
 	for _, c := range choices {
 		text, remark := typeable(c.Answer.Text), typeable(c.Answer.Notes)
@@ -228,6 +232,8 @@ func (a *answering) keystrokes() (all []keystroke) {
 		all = append(all, a.goTo(field-1))
 	}
 	switch {
+	case act.chat:
+		return append(all, a.goToChat, a.leave(KeyEnter))
 	case act.prompt.MultiSelect:
 		// Own words first, for 2.1.197 takes them into the answer only when a row is ticked after they were typed and the cursor
 		// has left them; then the ticks by their numbers, which leave the cursor where it is.
@@ -258,6 +264,11 @@ func (a *answering) goTo(number int) keystroke {
 		at := func(r Row) bool { return r.Number == number }
 		return a.moveTo(ctx, at, func(now Screen) string { return a.differs(now, 0) })
 	}
+}
+
+func (a *answering) goToChat(ctx context.Context) error {
+	at := func(r Row) bool { return r.Is == BelowRow && r.Label == chatLabel }
+	return a.moveTo(ctx, at, func(now Screen) string { return a.differs(now, 0) })
 }
 
 // still says, for a person, why the screen is not what it is now.

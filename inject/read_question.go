@@ -49,9 +49,10 @@ func readQuestion(lines []line) (Screen, bool) {
 	} else {
 		ok = s.readList(d, first-1)
 	}
-	if s.Preview && slices.ContainsFunc(below, func(r Row) bool { return r.Cursor }) {
-		for i := range s.Rows { // the option that was left keeps its ❯
-			s.Rows[i].Cursor = false
+	if slices.ContainsFunc(below, func(r Row) bool { return r.Cursor }) {
+		// The option that was left keeps its ❯, and so does a multi-select's Submit (2.1.197).
+		for i := range s.Rows {
+			s.Rows[i].Cursor = s.Rows[i].Cursor && !s.Preview && s.Rows[i].Is != SubmitRow
 		}
 	}
 	s.Rows = append(s.Rows, below...)

@@ -64,16 +64,17 @@ func (r *reader) takeSaid(n *pass, one *state.Session, m gchat.Message, asked *s
 	case one.Chat != r.chat, text == "", !command && before, commands.Left(state.SessionsIn(r.user), one):
 		return false
 	}
-	if !r.takesCommands(one) && (command || !r.resumes(one) || !cfg.StartSessions || r.deserted(one)) {
-		return false
-	}
 	at := m.CreateTime.Truncate(time.Millisecond) // as the session's file has it
+	if !r.takesCommands(one) && (command || !r.resumes(one) || !cfg.StartSessions || r.deserted(one)) {
+		return command && one.HasRead(m.Name, at)
+	}
+	elsewhere := m.ThreadName != one.ThreadName // a question's, which asks back who may not
 	// The poller of another environment judges by a configuration of its own.
 	stranger := one.Env == r.environment && !cfg.Unread && !cfg.Approves(m.Sender, m.SenderEmail)
 	marks := command && !commands.Typed(one, text, cfg.ClaudeCommands) // its message is known by no record
-	known := !at.After(one.ToldNobody) || marks && one.HasRead(m.Name, at)
+	known := !elsewhere && !at.After(one.ToldNobody) || marks && one.HasRead(m.Name, at)
 	if m.Sender == "" || known || stranger {
-		return command || known
+		return (command || known) && !(stranger && elsewhere)
 	}
 	_, err := state.SessionsIn(r.user).Change(one.ID, func(one *state.Session) error {
 		taken := slices.ContainsFunc(one.Commands, func(c state.Command) bool { return c.Message == m.Name })
@@ -86,7 +87,11 @@ func (r *reader) takeSaid(n *pass, one *state.Session, m gchat.Message, asked *s
 		if marks {
 			one.NoteRead(m.Name, at)
 		}
-		one.Commands = append(one.Commands, r.commandOf(m, gchat.Cut(text, gchat.MaxText)))
+		c := r.commandOf(m, gchat.Cut(text, gchat.MaxText))
+		if elsewhere {
+			c.Thread = m.ThreadName
+		}
+		one.Commands = append(one.Commands, c)
 		return nil
 	})
 	if err != nil {

@@ -455,3 +455,50 @@ func TestAnotherClaudeIsNotStopped(t *testing.T) {
 		t.Errorf("keys %q", got())
 	}
 }
+
+// A command of ours counts in the thread of a question, too, and is told of there. It is no answer where it cannot be done.
+func TestACommandInAQuestionsThread(t *testing.T) {
+	for name, c := range map[string]struct {
+		as   func(*state.Session)
+		want string
+		done bool // by the session; else the question asks back
+	}{
+		"it listens":        {nil, "[Status] shop", true},
+		"it does not":       {func(s *state.Session) { s.Listens = false }, "[Not used] Reply with the option number", false},
+		"it is in another":  {func(s *state.Session) { s.Chat = "chat.example/spaces/other" }, "[Not used] Reply with", false},
+		"a later reply was": {func(s *state.Session) { s.ToldNobody = time.Now().Add(time.Hour) }, "[Status] shop", true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			x := newTalk(t, c.as)
+			m, err := x.space.Say(&chatapi.User{Name: "users/app", Type: "BOT"}, "", "a question")
+			if err != nil {
+				t.Fatal(err)
+			}
+			q := x.ask(func(q *state.Question) {
+				x.posted(q)
+				q.MessageName, q.ThreadName = m.Name, m.Thread.Name
+				q.ClaudeSessionID, q.Mode, q.AskedAt = x.id, state.Deny, time.Now().Add(-time.Minute)
+				q.PostedAt = new(q.AskedAt)
+			})
+			x.p.scan()
+			thread := x.thread
+			x.thread = m.Thread.Name
+			x.says("/status", c.want)
+			is := x.load(q)
+			if is.Status != state.Pending || len(is.Replies) > 0 == c.done {
+				t.Errorf("%s with %+v", is.Status, is.Replies)
+			}
+			if told := x.hears(); len(told) > 0 {
+				t.Errorf("told again: %q", told)
+			}
+			if one := x.is(); one.ThreadName != thread {
+				t.Errorf("the session's thread is %s, was %s", one.ThreadName, thread)
+			}
+			x.reply(x.thread, "", "2")
+			x.hears()
+			if is := x.load(q); is.Status != state.Answered || is.Answers["Which?"] != "Two" {
+				t.Errorf("%s with %v", is.Status, is.Answers)
+			}
+		})
+	}
+}

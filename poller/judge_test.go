@@ -429,3 +429,52 @@ func FuzzJudge(f *testing.F) {
 		}
 	})
 }
+
+// A reply that turns a question down is used, and no other one after it. In deny mode Claude is told; else the dialog is left.
+func TestTurnedDown(t *testing.T) {
+	for name, c := range map[string]struct {
+		mode           state.Mode
+		text, choice   string
+		inputs         map[string][]string
+		status         state.Status
+		declined, said string
+		handed         bool
+		owes           string
+	}{
+		"chat":      {mode: state.Native, text: "chat: why?", status: state.Answered, declined: "chat", said: "why?"},
+		"a tap":     {mode: state.Hold, text: "chat about this: why?", choice: "chat", status: state.Answered, declined: "chat", said: "why?"},
+		"skip":      {mode: state.Native, text: "skip", status: state.Pending, declined: "skip", handed: true, owes: state.NoteHandedOver},
+		"injected":  {mode: state.Inject, text: "cancel", status: state.Pending, declined: "skip", handed: true, owes: state.NoteHandedOver},
+		"denied":    {mode: state.Deny, text: "skip", status: state.Answered, declined: "skip"},
+		"help":      {mode: state.Native, text: "help", status: state.Pending, owes: state.NoteUnclear},
+		"own words": {mode: state.Native, text: "chat", choice: "send", inputs: map[string][]string{"w1": {"chat"}}, status: state.Answered},
+	} {
+		t.Run(name, func(t *testing.T) {
+			q := &state.Question{
+				Mode: c.mode, Status: state.Pending, ClaudePID: 7, MessageSent: true, PostedAt: new(noon.Add(-time.Hour)),
+				Questions: []state.Prompt{{Question: "A?", Options: []state.Option{{Label: "x"}, {Label: "y"}}}},
+			}
+			say := func(r state.Reply) state.Verdict {
+				r.Sender, r.CreateTime = "users/1", noon
+				q.Replies = append(q.Replies, r)
+				last := &q.Replies[len(q.Replies)-1]
+				judge.Reply(&config.Config{AllowedUsers: []string{"users/1"}}, q, last, noon)
+				return last.Verdict
+			}
+			verdict := say(state.Reply{MessageName: "m1", Text: c.text, Choice: c.choice, Inputs: c.inputs})
+			if q.Status != c.status || q.Declined != c.declined || q.DeclinedWords != c.said || (q.HandedOver != nil) != c.handed {
+				t.Errorf("%s, %q with %q, handed over %v", q.Status, q.Declined, q.DeclinedWords, q.HandedOver)
+			}
+			if len(q.Owes) > 0 != (c.owes != "") || c.owes != "" && q.Owes[0].About != c.owes {
+				t.Errorf("owes %+v", q.Owes)
+			}
+			want, then := state.Used, state.Late
+			if c.owes == state.NoteUnclear {
+				want, then = state.AskedHow, state.AskedBack // and the first number without an option is still asked back
+			}
+			if next := say(state.Reply{MessageName: "m2", Text: "9"}); verdict != want || next != then {
+				t.Errorf("%s, then %s", verdict, next)
+			}
+		})
+	}
+}

@@ -135,13 +135,26 @@ func (r *reader) take(n *pass, page []gchat.Message) {
 			if err := r.begin(m); err != nil {
 				n.failed = fmt.Errorf("a session to begin: %w", err)
 			}
-		case n.sessions[m.ThreadName] != nil && r.takeSaid(n, n.sessions[m.ThreadName], m, q):
+		case n.sessionOf(m, q) != nil && r.takeSaid(n, n.sessionOf(m, q), m, q):
 		case q == nil:
 			r.answerNobody(n, m)
 		case !judge.Known(q, m):
 			n.given[q] = append(n.given[q], m)
 		}
 	}
+}
+
+// sessionOf is the session that a person writes to: the one whose thread it is, or, with a command
+// of ours, the one that asked the question of the thread.
+func (n *pass) sessionOf(m gchat.Message, asked *state.Question) *state.Session {
+	if n.sessions[m.ThreadName] != nil || asked == nil || !gchat.OurCommand(m.Text) {
+		return n.sessions[m.ThreadName]
+	}
+	i := slices.IndexFunc(n.known, func(one *state.Session) bool { return one.ID == asked.ClaudeSession() })
+	if i < 0 {
+		return nil
+	}
+	return n.known[i]
 }
 
 // beginsIn says whether a process began to wait in the thread, which was not read since: its reply comes after our last message

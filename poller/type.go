@@ -286,7 +286,7 @@ func choices(q *state.Question) []inject.Choice {
 	for i, p := range q.Questions {
 		a := gchat.Decompose(p, q.Answers[p.Question])
 		a.Notes = q.Notes[p.Question]
-		cs[i] = inject.Choice{Prompt: p, Answer: a}
+		cs[i] = inject.Choice{Prompt: p, Answer: a, Chat: q.Declined != ""}
 	}
 	return cs
 }

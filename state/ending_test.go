@@ -29,6 +29,13 @@ func TestEnding(t *testing.T) {
 		"told":                {q: taken(func(q *Question) { q.Status, q.ResolvedAt = Resolved, &at }), told: &at, late: 1, notUsed: 1},
 		"the terminal faster": {q: taken(func(q *Question) { q.Status, q.ResolvedBy = Resolved, "terminal" }), late: 1, notUsed: 2},
 		"not answered":        {q: &Question{Status: Expired}},
+		"turned down": {q: taken(func(q *Question) {
+			q.Status, q.Declined, q.PrintedAt, q.ResolvedBy = Resolved, DeclinedChat, &at, "stop"
+		}), told: &at, late: 1, notUsed: 1},
+		"left to the terminal": {q: taken(func(q *Question) {
+			q.Status, q.ResolvedBy, q.AnsweredBy, q.AnsweredMessage = Resolved, "terminal", "", ""
+			q.Declined, q.HandedOver = DeclinedSkip, &at
+		}), late: 1, notUsed: 1},
 	} {
 		e := c.q.Ending()
 		if e.Lost() != c.lost || e.Told != c.told || e.Late != c.late || e.NotUsed != c.notUsed {

@@ -54,6 +54,12 @@ func Refuses(label string) bool { return label == LabelDeny || label == LabelSen
 // it whatever else stands there.
 const MostAbout = 300
 
+// What a person may say of a question in place of an answer. A label named so wins.
+const (
+	DeclinedChat = "chat" // Claude is told that the person wants to talk about it first
+	DeclinedSkip = "skip" // only the terminal answers it; where no dialog stands there, Claude is told
+)
+
 // TimeoutPolicy is what becomes of a question in deny mode without a reply in time.
 type TimeoutPolicy string
 
@@ -104,10 +110,11 @@ type Verdict string
 
 const (
 	Unread    Verdict = ""           // stored by the poller, not judged yet
-	Used      Verdict = "used"       // became the answer
+	Used      Verdict = "used"       // became the answer, or turned the question down
 	Kept      Verdict = "kept"       // answered some of several questions
 	Refused   Verdict = "refused"    // its sender may not answer
 	AskedBack Verdict = "asked_back" // named an option that there is not
+	AskedHow  Verdict = "asked_how"  // asked what to write
 	Late      Verdict = "late"       // the question was answered or closed already
 	Ignored   Verdict = "ignored"    // older than the question, or without text
 	Unwaited  Verdict = "unwaited"   // no process can deliver it: only the terminal answers this question
@@ -171,7 +178,7 @@ const (
 	NoteReminder = "reminder"  // it is still open
 	NoteSend     = "send"      // what was answered and did not reach Claude goes to it as words
 	NoteGranted  = "granted"   // a yes for a while begins
-	// NoteHandedOver is about a dialog that was hidden, and stands in the terminal now.
+	// NoteHandedOver is about a dialog that only the terminal answers from now on.
 	NoteHandedOver = "handed over"
 
 	// NoteStillKept is about words that are kept for longer than two minutes.
@@ -261,6 +268,8 @@ type Question struct {
 	Partial         map[int]Answer    `json:"partial,omitempty"`          // by index into Questions, until all are answered
 	Answers         map[string]string `json:"answers,omitempty"`          // by raw question text
 	Notes           map[string]string `json:"notes,omitempty"`            // remarks, by raw question text
+	Declined        string            `json:"declined,omitempty"`         // what a person said in place of an answer
+	DeclinedWords   string            `json:"declined_words,omitempty"`   // and what they said beside that
 	Typing          *Typing           `json:"typing,omitempty"`           // what the poller typed (inject)
 	AnsweredBy      string            `json:"answered_by,omitempty"`      // users/ID
 	AnsweredByName  string            `json:"answered_by_name,omitempty"` // display name, when Chat gave one
@@ -489,6 +498,7 @@ type Ending struct {
 	By        string     `json:"by,omitempty"`       // users/ID or local: whose reply was taken
 	Late      int        `json:"late,omitempty"`     // replies that came too late
 	NotUsed   int        `json:"not_used,omitempty"` // replies that were no answer, of others, or that nothing could deliver
+	Declined  string     `json:"declined,omitempty"` // see Question.Declined
 }
 
 // Ending says how a question ended, or how far it is.
@@ -496,7 +506,7 @@ func (q *Question) Ending() Ending {
 	e := Ending{
 		Time: q.ResolvedAt, Message: "ended", ID: q.QuestionID, Kind: cmp.Or(string(q.Kind), "question"), Project: q.ProjectDir,
 		Session: q.SessionName, SessionID: q.ClaudeSession(), Asked: q.AskedAt, Posted: q.PostedAt,
-		Status: q.Status, EndedBy: q.ResolvedBy, By: q.AnsweredBy,
+		Status: q.Status, EndedBy: q.ResolvedBy, By: q.AnsweredBy, Declined: q.Declined,
 	}
 	if q.ResolvedBy == "terminal" || q.ResolvedBy == Away { // it was faster than the reply
 		e.By = ""
@@ -506,7 +516,7 @@ func (q *Question) Ending() Ending {
 		case e.By != "" && r.MessageName == q.AnsweredMessage: // it is the answer, whatever was thought of it later
 		case r.Verdict == Late:
 			e.Late++
-		case r.Verdict == Used && e.By == "", !slices.Contains([]Verdict{Used, Kept, Unread}, r.Verdict):
+		case r.Verdict == Used && e.By == "" && q.HandedOver == nil, !slices.Contains([]Verdict{Used, Kept, Unread}, r.Verdict):
 			e.NotUsed++
 		}
 	}

@@ -111,6 +111,7 @@ type Command struct {
 	Text        string    `json:"text"`
 	At          time.Time `json:"at"`               // by this machine's clock, UTC
 	Created     time.Time `json:"created,omitzero"` // of its message, by the server's clock
+	Thread      string    `json:"thread,omitempty"` // it was written in; "" for that of the session's reports
 }
 
 // Read is a message that was read.

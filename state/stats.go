@@ -183,6 +183,8 @@ func (t *Tally) count(e Ending) {
 		answered = "open"
 	case e.EndedBy == "terminal", e.EndedBy == "prompt" && e.By == "" && Kind(e.Kind) == AskedNext: // went on there
 		answered = "answered_in_the_terminal"
+	case e.Declined != "":
+		answered = "turned_down"
 	case e.By == Local:
 		answered = "answered_by_command"
 	case e.By != "":

@@ -486,12 +486,17 @@ func TestThePageReadsRepliesAsThePollerDoes(t *testing.T) {
 			{"wish lists, shared & auth"}, {"1, other: 3"}, {"1️⃣3️⃣"}, {"ünÏ"}, {"1,9"}, {"the first one"}, {"Q1: 2"}, {"Q2: 1"}, {"Q1: 2\nQ2: 1,3"},
 			{"Q1: 2, Q2: 1"}, {"q1. 2; q2) auth"}, {"2\n1,3"}, {"2; 1,3"}, {"2;9"}, {"2\nfoo"}, {"2; other: x; y"}, {"Q1: see Q2: never"}, {"Q1:\nQ2:"},
 			{"well: Q1: 2"}, {"2", "1,3"}, {"Q2: 1", "roll"}, {"9", "2"}, {"Q2: 1", "1"}, {"hm?", "auth"}, {" "}, {"<b>"}, {"2\n"},
+			{"chat"}, {"chat: Q1: 2"}, {"Chat about this", "2"}, {"chat — 2"}, {"chat, auth"}, {"Skip!"}, {"cancel", "Q2: 1"}, {"help?"}, {"?"}, {"..."},
+			{"/status", "1"}, {"/tmp"}, {"Q2: 1", "skip", "roll"}, {"other: skip", "chat\n1"},
 		} {
 			c := testCase{Text: text, Replies: replies, Want: make([][]string, len(questions))}
 			partial := map[int]state.Answer{}
 			for _, reply := range replies {
 				if missing := len(questions) - len(partial); missing == 0 {
 					partial = map[int]state.Answer{}
+				}
+				if how, _ := gchat.ReadDecline(reply, &state.Question{Questions: questions, Partial: partial}); how != "" {
+					continue
 				}
 				if said, none := gchat.ParseReply(reply, questions, partial); none == nil {
 					partial = said

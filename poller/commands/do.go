@@ -71,11 +71,24 @@ func (r Room) NobodyText(one *state.Session) string {
 
 // Tell puts a note into the thread of a session, once.
 func (r Room) Tell(one *state.Session, id, text string) error {
-	return r.Put(&state.Message{
+	return r.Put(r.note(one, id, text))
+}
+
+// answer puts what became of a command into the thread that it was written in, once.
+func (r Room) answer(one *state.Session, c state.Command, text string) error {
+	m := r.note(one, state.MessageID("command", c.Message), text)
+	if c.Thread != "" {
+		m.ThreadName, m.ThreadKey = c.Thread, "" // its key would make that the session's thread
+	}
+	return r.Put(m)
+}
+
+func (r Room) note(one *state.Session, id, text string) *state.Message {
+	return &state.Message{
 		ID: id, Type: state.MessageNote, Parts: []string{text}, ProjectDir: one.ProjectDir, Trusted: one.Trusted,
 		SessionID: one.ID, Chat: one.Chat, ThreadName: one.ThreadName, ThreadKey: "session-" + one.ID, Urgent: true,
 		CreatedAt: r.Now().UTC(),
-	})
+	}
 }
 
 // Work does what was said to a session. Of words a record is made before they are taken off the session's; commands are done
@@ -170,7 +183,7 @@ func (r Room) Work(ctx context.Context, id string) (done bool) {
 		if Listens(one, r.Now()) {
 			text = r.Do(ctx, one, c)
 		}
-		r.Log.Once(r.Tell(one, state.MessageID("command", c.Message), text), "note not put into the outbox")
+		r.Log.Once(r.answer(one, c, text), "note not put into the outbox")
 	}
 	return true
 }

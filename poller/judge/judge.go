@@ -108,6 +108,12 @@ func Reply(cfg *config.Config, q *state.Question, r *state.Reply, now time.Time)
 		_ = q.WantInTerminal(now) // it is a reply to what is hidden, and may be the second
 		return
 	}
+	if !q.Kind.Row().Personal && turnDown(q, r, text, now) {
+		if r.Verdict == state.AskedHow {
+			owe(state.NoteUnclear)
+		}
+		return
+	}
 	words, long := text, timed(cfg, q, r, text)
 	if long > 0 {
 		words = "yes"
@@ -134,6 +140,31 @@ func Reply(cfg *config.Config, q *state.Question, r *state.Reply, now time.Time)
 
 // isSend reports whether a person wants Claude to have what did not reach it.
 func isSend(text string) bool { return strings.EqualFold(strings.Trim(text, " \t\n.!"), "send") }
+
+// turnDown does what a reply says that answers nothing, and reports whether it is such a reply. What
+// a person leaves to the terminal stays open there. In deny mode no dialog stands there: Claude is
+// told.
+func turnDown(q *state.Question, r *state.Reply, text string, now time.Time) bool {
+	how, words := gchat.ReadDecline(text, q)
+	switch {
+	case how == "", r.Choice != "" && r.Choice != how: // another button, with such words beside it
+		return false
+	case how == gchat.AskedHow:
+		r.Verdict = state.AskedHow
+		return true
+	case how == state.DeclinedSkip && !q.Mode.Row().Marker:
+		r.Verdict = state.Used
+		if q.Drawn() {
+			q.HandedOver = new(now.UTC())
+			q.Owe(state.NoteHandedOver, "")
+		}
+		_ = q.WantInTerminal(now) // what is hidden is drawn when no key is under way
+	default:
+		claim(q, r, text, q.Partial, now)
+	}
+	q.Declined, q.DeclinedWords = how, words
+	return true
+}
 
 // meaning is what a tap or a reply answers, with what was answered before; or the note that asks for another.
 func meaning(cfg *config.Config, q *state.Question, r *state.Reply, text string) (answers map[int]state.Answer, about string) {
@@ -175,6 +206,7 @@ func claim(q *state.Question, r *state.Reply, text string, answers map[int]state
 	}
 	r.Verdict = state.Used
 	q.Answers, q.Notes, q.Partial = map[string]string{}, map[string]string{}, nil
+	q.Declined, q.DeclinedWords = "", ""
 	for i, prompt := range q.Questions {
 		a := answers[i]
 		q.Answers[prompt.Question] = a.Value()

@@ -1,13 +1,15 @@
 // card.js draws a question with its options as buttons, and a decision with its own.
 import { h, markup, inline } from './markup.js';
 import { composeReply, remark } from './question.js';
+import { offersDecline } from './reply.js';
 import { readDecision, meaning } from './decision.js';
 
 // questionCard returns {node, update, submit, message, tapped, ready, clear}. reply(text, tapped)
 // is called with the reply, which message() is too, and what was tapped, a Set for each section.
 // update({open, said, text, draft}) tells how the question stands: open for a tap or not, what was
-// replied, the text in the reply box, and what that would say (as readDraft has it).
-export function questionCard(question, reply) {
+// replied, the text in the reply box, and what that would say (as readDraft has it). decline(how) is
+// called for the buttons that turn the question down, with what else would be sent.
+export function questionCard(question, reply, decline) {
   const { sections } = question;
   const direct = sections.length === 1 && !sections[0].multi; // a tap is the answer
   const choices = sections.map(() => new Set()); // by taps
@@ -36,6 +38,10 @@ export function questionCard(question, reply) {
         ])),
       own[i])),
     !direct && sections.some((s) => s.options.length > 0) ? send : null);
+  const declines = h('div', { class: 'buttons', role: 'group', 'aria-label': 'Without an answer' },
+    ...[['Chat about this', 'chat'], ['Skip', 'skip']].filter(([name]) => offersDecline(question, name)).map(([name, how]) =>
+      h('button', { type: 'button', class: 'decide', 'data-decline': how, onclick: () => open && decline(how, message()) }, name)));
+  node.append(declines);
 
   function hint(section) {
     if (section.multi) return 'Choose one or more';
@@ -71,7 +77,8 @@ export function questionCard(question, reply) {
   // answers are what was tapped, else what the text in the box would say, else what was replied.
   // What is sent is what is shown. Once the question is not open, it is what was replied, else the taps that were sent.
   const answers = () => sections.map((_, i) => {
-    if (open) return choices[i].size > 0 ? choices[i] : draft[i] ?? said[i];
+    if (open && choices[i].size > 0) return choices[i];
+    if (open) return (draft.declined && !tapped() ? undefined : draft[i]) ?? said[i];
     return said[i]?.size > 0 || said[i]?.words ? said[i] : sent[i] ?? said[i];
   });
   const left = () => answers().filter((set) => !set).length;
@@ -90,7 +97,7 @@ export function questionCard(question, reply) {
     sections.forEach((section, i) => hints[i]?.replaceChildren(hint(section)));
     send.disabled = !ready();
     send.textContent = sections.length === 1 ? 'Send choice' : left() > 0 ? `Send answers (${left()} to go)` : 'Send answers';
-    send.hidden = !open;
+    send.hidden = declines.hidden = !open;
   }
 
   const message = () => (tapped() ? composeReply(question, choices, draft) : text);

@@ -151,7 +151,7 @@ function drawMessage(t, m) {
       card.clear();
       if (words) clearReply();
       draw();
-    });
+    }, (how, said) => turnDown(t, m, how, said));
     const node = h('article', { class: 'message card' }, h('header', {}, time), card.node);
     return { node, card, update: (now, i) => {
       stamp(node, time, now);
@@ -234,6 +234,14 @@ function tapChosen(m, chosen) {
   const { sections } = m.question;
   if (sections.length === 1 && !sections[0].multi) return tap(m, String([...chosen[0]][0]));
   return tap(m, 'send', Object.fromEntries(chosen.map((set, i) => [`q${i + 1}`, [...set].map(String)])));
+}
+
+// turnDown takes along to a chat what was tapped and written.
+async function turnDown(t, m, how, said) {
+  const words = how === 'chat' ? said : '';
+  const text = how === 'chat' ? `chat about this${words && ': '}${words}` : how;
+  const sent = m.card && !words ? await tap(m, how) : post(t.name, text);
+  if (sent && words) clearReply();
 }
 
 function tapDecision(m, text) {

@@ -9,6 +9,7 @@ export function readReplies(question, texts) {
   let all = [];
   const each = texts.map((text) => {
     const before = missing(sections, all).length === 0 ? [] : all;
+    if (declines(sections, before, text.trim())) return [];
     const said = readReply(sections, text.trim(), before);
     if (said === null) return [];
     all = sections.map((_, i) => said[i] ?? before[i]);
@@ -18,13 +19,32 @@ export function readReplies(question, texts) {
 }
 
 // readDraft is what a text would say that is not sent yet, as a list of sections; "intro" is what
-// stands before them. A number that no option has is words in it: nothing of the text is left out.
+// stands before them, and "declined" says that without a tap it answers nothing. A number that no option has is words in it: nothing of the text is left out.
 export function readDraft(question, texts, text) {
   const { all, done } = readReplies(question, texts);
-  return readReply(question.sections.map(choices), text.trim(), done ? [] : all, true);
+  const sections = question.sections.map(choices);
+  const before = done ? [] : all;
+  const declined = declines(sections, before, text.trim());
+  return Object.assign(readReply(sections, text.trim(), before, true), { declined });
 }
 
 const missing = (sections, answers) => sections.map((_, i) => i).filter((i) => !answers[i]);
+
+const chatForm =
+  /^(?:(chat[\s\p{Z}]+about[\s\p{Z}]+this)(?![\w])|(chat)(?:[\t\p{Z}]*[:：\n]|[\t\p{Z}]+[-–—]{1,3}[\t\p{Z}]))/iu;
+const ourCommand = /^\/(?:screen|status|stop|mute|ask|help|sessions|new)(?:[\s\p{Z}]|$)/iu;
+
+// declines says whether a reply answers nothing: it turns the question down, asks what to write, or is a command.
+function declines(sections, before, text) {
+  const form = chatForm.exec(text);
+  const word = form ? form[1] ?? form[2] : text;
+  const said = /^(?:chat|chat about this|skip|cancel|help|)$/i.test(normal(word.replace(/[.!?]+$/, '')));
+  if (text === '' || !said && !ourCommand.test(text)) return false;
+  return !missing(sections, before).some((i) => sections[i].choice(word));
+}
+
+// offersDecline says whether a word turns a question down, and is no option of it.
+export const offersDecline = (question, word) => declines(question.sections.map(choices), [], word);
 
 // readReply returns null where a number has no option, unless that is words.
 function readReply(sections, text, before, numbersAreWords = false) {
