@@ -550,6 +550,7 @@ var othersTexts = []string{
 	"invalid_grant", "invalid_rapt", "invalid_client", "deleted_client", "admin_policy_enforced", "org_internal", "SCOPE",
 	"redirect_uri_mismatch", "access_denied", "API key not valid", "called without a valid token", "unregistered callers",
 	"has not been used in project", "Chat app not found", "could not find default credentials",
+	"certificate signed by unknown authority", "Proxy Authentication Required",
 }
 
 // TestDocsTexts looks for the texts that the pages quote: headers of messages anywhere, and all that troubleshooting.md says
@@ -602,7 +603,7 @@ func TestDocsTexts(t *testing.T) {
 
 // othersVariables are variables that only other programs read, and what a script reads on its standard output.
 var othersVariables = []string{
-	"HTTPS_PROXY", "CLAUDE_CODE_SAFE_MODE", "OPENCLAW_SHELL", "CGO_ENABLED", "GCHAT_RESPONSE", "GCHAT_TIMEOUT",
+	"HTTPS_PROXY", "SSL_CERT_FILE", "NODE_EXTRA_CA_CERTS", "CLAUDE_CODE_SAFE_MODE", "OPENCLAW_SHELL", "CGO_ENABLED", "GCHAT_RESPONSE", "GCHAT_TIMEOUT",
 }
 
 // TestDocsNames holds what the pages list to what there is: presets, types of messages, exit codes as the help of a command on

@@ -285,7 +285,7 @@ func NoticeCard(words, id string) *chat.CardWithId {
 func AppHint(err error) string {
 	words := err.Error()
 	switch {
-	case errors.As(err, new(*state.UserError)), strings.Contains(words, "has not been used in project"): // see Hint
+	case NetworkHint(err) != "", errors.As(err, new(*state.UserError)), strings.Contains(words, "has not been used in project"): // see Hint
 	case errors.Is(err, ErrCredentials):
 		return "make the service account's key, and name it: gchat-hooks setup --app --credentials-file KEY"
 	case errors.Is(err, ErrNotSubscriber), strings.Contains(words, "pull events"):

@@ -5,6 +5,7 @@ package gchat
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -123,9 +124,27 @@ func MayHaveArrived(err error) bool {
 // RetryAfter is how long Chat asked to be left alone; 0 when it did not say.
 func RetryAfter(err error) time.Duration { return answered(err).RetryAfter }
 
+// NetworkHint says what a person can do about what stands between this machine and Google: a proxy that wants a password, and
+// a program that opens TLS. It is "" for other errors.
+func NetworkHint(err error) string {
+	wantsPassword := http.StatusText(http.StatusProxyAuthRequired) // of a tunnel Go tells these words alone (1.26)
+	switch {
+	case errors.As(err, new(*tls.CertificateVerificationError)):
+		return "this machine does not trust the certificate that it was shown: where your company inspects TLS, name the file " +
+			"of its certificate in SSL_CERT_FILE, or on a Mac add it to the keychain; " +
+			"NODE_EXTRA_CA_CERTS is Claude Code's alone"
+	case answered(err).HTTP == http.StatusProxyAuthRequired, strings.HasSuffix(err.Error(), wantsPassword):
+		return "the proxy wants a user and a password: HTTPS_PROXY=http://USER:PASSWORD@HOST:PORT"
+	}
+	return ""
+}
+
 // Hint says what a person can do about an error of posting or listing.
 func Hint(err error) string {
 	var refused *state.UserError
+	if hint := NetworkHint(err); hint != "" {
+		return hint
+	}
 	switch {
 	case errors.As(err, &refused):
 		return refused.Hint

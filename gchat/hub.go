@@ -248,7 +248,7 @@ func (h *Hub) failed(err error) error {
 		hint = joinAnew
 	case e.HTTP == http.StatusForbidden, e.HTTP == http.StatusNotFound:
 		hint = "the app is no longer in that space, or this machine asks for what is another's: add the app, or " + joinAnew
-	case e.HTTP == 0 && !errors.Is(err, ErrNonsense):
+	case e.HTTP == 0 && !errors.Is(err, ErrNonsense) && NetworkHint(err) == "":
 		hint = "the hub " + h.URL + " cannot be reached: check the network, or ask who runs it; it is tried again"
 	default:
 		return err

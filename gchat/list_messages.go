@@ -41,6 +41,7 @@ type Message struct {
 	Reply       bool   // in a thread that another message began
 	ClientID    string // it was posted with that MessageID; "" for none
 	Quotes      string // the message that it quotes, spaces/S/messages/M; "" for none
+	Attached    bool   // a file or a picture came with it
 	Unsure      bool   // several questions wait in its thread, and it quotes none of them
 }
 
@@ -223,7 +224,8 @@ func fromChat(m *chat.Message) Message {
 		Name: m.Name, ThreadName: cmp.Or(m.Thread, &chat.Thread{}).Name, Text: cmp.Or(m.ArgumentText, m.Text),
 		SenderEmail: sender.Email, DisplayName: sender.DisplayName, Human: sender.Type == "HUMAN",
 		ClientID: m.ClientAssignedMessageId, Deleted: m.DeleteTime != "", Reply: m.ThreadReply,
-		Quotes: cmp.Or(m.QuotedMessageMetadata, &chat.QuotedMessageMetadata{}).Name,
+		Attached: len(m.Attachment)+len(m.AttachedGifs) > 0,
+		Quotes:   cmp.Or(m.QuotedMessageMetadata, &chat.QuotedMessageMetadata{}).Name,
 	}
 	if strings.HasPrefix(sender.Name, "users/") { // another name could be one that we keep for ourselves
 		out.Sender = sender.Name

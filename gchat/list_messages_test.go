@@ -248,3 +248,15 @@ func TestCredentialsOfOtherKindsAreRefused(t *testing.T) {
 		}
 	}
 }
+
+func TestAMessageTellsWhatCameWithIt(t *testing.T) {
+	for name, m := range map[string]*chat.Message{
+		"a file":  {Attachment: []*chat.Attachment{{ContentName: "a.png"}}},
+		"a GIF":   {AttachedGifs: []*chat.AttachedGif{{Uri: "https://example.com/a.gif"}}},
+		"nothing": {Text: "a.png"},
+	} {
+		if got := fromChat(m).Attached; got != (name != "nothing") {
+			t.Errorf("%s: %t", name, got)
+		}
+	}
+}

@@ -55,6 +55,8 @@ func NoteTexts(q *state.Question, owed state.Owed) []string {
 		text = "[Kept] Claude gets your answer with the next instruction."
 	case state.NoteNoText:
 		text = "[Not used] There is no text in that message, and no choice. Please reply in words, or choose an option."
+	case state.NoteAttached:
+		text = "[Words only] The attachment was not read: Claude gets the words alone."
 	case state.NoteUnwaited:
 		text = "[Not read] Please answer in the terminal. No hook waits for a reply to this question."
 	case state.NoteUnread:

@@ -111,7 +111,7 @@ func (r *reader) commandOf(m gchat.Message, text string) state.Command {
 	at := m.CreateTime.Truncate(time.Millisecond)
 	return state.Command{
 		Message: m.Name, Sender: m.Sender, SenderEmail: m.SenderEmail, DisplayName: m.DisplayName,
-		Text: text, At: at.Add(-r.api.Ahead).UTC(), Created: at,
+		Text: text, Attached: m.Attached, At: at.Add(-r.api.Ahead).UTC(), Created: at,
 	}
 }
 

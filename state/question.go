@@ -133,9 +133,10 @@ type Reply struct {
 	Text        string              `json:"text"`
 	CreateTime  time.Time           `json:"create_time"` // the server's clock
 	Verdict     Verdict             `json:"verdict,omitempty"`
-	Unsure      bool                `json:"unsure,omitempty"` // it may be for another question of its thread
-	Choice      string              `json:"choice,omitempty"` // of a tap: which button it was
-	Inputs      map[string][]string `json:"inputs,omitempty"` // of a tap: what the card's fields held
+	Attached    bool                `json:"attached,omitempty"` // a file or a picture came with it
+	Unsure      bool                `json:"unsure,omitempty"`   // it may be for another question of its thread
+	Choice      string              `json:"choice,omitempty"`   // of a tap: which button it was
+	Inputs      map[string][]string `json:"inputs,omitempty"`   // of a tap: what the card's fields held
 }
 
 // Typing is the poller's account of the keys that it sent for a question. It is written before each key.
@@ -170,6 +171,7 @@ const (
 	NoteKept     = "kept"      // an answer to some of several questions
 	NoteLater    = "later"     // Claude reads the reply with its next step, or when its session is resumed
 	NoteNoText   = "no text"   // an attachment is no answer
+	NoteAttached = "attached"  // the words of a reply are used, and what came with them is not
 	NoteUnwaited = "unwaited"  // only the terminal can answer
 	NoteUnread   = "unread"    // the space cannot be read
 	NoteDryRun   = "dry run"   // nothing is typed at present, and the reply is not kept

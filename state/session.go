@@ -109,9 +109,10 @@ type Command struct {
 	SenderEmail string    `json:"sender_email,omitempty"`
 	DisplayName string    `json:"display_name,omitempty"`
 	Text        string    `json:"text"`
-	At          time.Time `json:"at"`               // by this machine's clock, UTC
-	Created     time.Time `json:"created,omitzero"` // of its message, by the server's clock
-	Thread      string    `json:"thread,omitempty"` // it was written in; "" for that of the session's reports
+	Attached    bool      `json:"attached,omitempty"` // a file or a picture came with it
+	At          time.Time `json:"at"`                 // by this machine's clock, UTC
+	Created     time.Time `json:"created,omitzero"`   // of its message, by the server's clock
+	Thread      string    `json:"thread,omitempty"`   // it was written in; "" for that of the session's reports
 }
 
 // Read is a message that was read.

@@ -206,7 +206,7 @@ func exchangeError(err error) error {
 		words := gchat.ReadRefusal(refused.Body)
 		return failed(gchat.LoginHint(words), "google answered %d: %s", refused.Response.StatusCode, words)
 	case errors.As(err, &unreachable):
-		return failed(reach, "the token endpoint could not be reached: %w", unreachable.Err)
+		return failed(cmp.Or(gchat.NetworkHint(err), reach), "the token endpoint could not be reached: %w", unreachable.Err)
 	}
 	return failed(reach, "the token endpoint's answer is none of Google's")
 }

@@ -203,7 +203,7 @@ func (r Room) Instruct(one *state.Session, c state.Command) error {
 	id := state.MessageID("said", c.Message)
 	reply := state.Reply{
 		MessageName: c.Message, Sender: c.Sender, SenderEmail: c.SenderEmail, DisplayName: c.DisplayName,
-		Text: c.Text, CreateTime: c.At,
+		Text: c.Text, CreateTime: c.At, Attached: c.Attached,
 	}
 	waits := func(q *state.Question) bool {
 		kind, has := q.Kind.Row(), slices.ContainsFunc(q.Replies, func(is state.Reply) bool {

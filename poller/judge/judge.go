@@ -119,6 +119,9 @@ func Reply(cfg *config.Config, q *state.Question, r *state.Reply, now time.Time)
 		words = "yes"
 	}
 	answers, about := meaning(cfg, q, r, words)
+	if about == "" && r.Attached {
+		owe(state.NoteAttached)
+	}
 	switch {
 	case about != "":
 		r.Verdict = state.AskedBack

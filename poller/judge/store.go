@@ -35,7 +35,7 @@ func Store(q *state.Question, m gchat.Message, stranger bool) bool {
 	case r == nil:
 		q.Replies = append(q.Replies, state.Reply{
 			MessageName: m.Name, Sender: m.Sender, SenderEmail: m.SenderEmail, DisplayName: m.DisplayName,
-			Text: text, CreateTime: m.CreateTime, Unsure: m.Unsure,
+			Text: text, CreateTime: m.CreateTime, Unsure: m.Unsure, Attached: m.Attached,
 		})
 	case r.Verdict != state.Unread || !m.Deleted && (r.Text == text || m.Sender != r.Sender):
 		return false // an edit or a deletion counts until the reply is judged

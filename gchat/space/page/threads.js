@@ -12,7 +12,7 @@ const named = new Set(['Answered', 'Cancelled', 'Timeout', 'Done', 'Progress', '
 const waits = new Set(['Permission', 'BLOCKED', 'Waiting for you']);
 // notes are about a reply. They say neither that a session goes on nor that something waits.
 const notes = new Set(['Sent', 'Kept', 'Not used', 'Not read', 'Waiting', 'Look', 'Changed', 'More', 'Reminder', 'Screen',
-  'Status', 'Stopped', 'Muted', 'Help', 'In the terminal']);
+  'Status', 'Stopped', 'Muted', 'Help', 'In the terminal', 'Words only']);
 const reopens = new Set(['Not used', 'Not read']); // of the notes: what the reply was not taken for
 const answersCommand = new Set(['Screen', 'Status', 'Stopped', 'Muted', 'Help']);
 // beside are those that come while something waits, too: from helpers, at the end of a turn, and about a question that is over.

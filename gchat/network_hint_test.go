@@ -1,0 +1,54 @@
+package gchat
+
+import (
+	"crypto/tls"
+	"errors"
+	"io"
+	"log"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"strings"
+	"testing"
+
+	"gchat-hooks/state/config"
+)
+
+// What stands between this machine and Google gets a hint that helps, whichever call meets it.
+func TestAHintForWhatStandsInBetween(t *testing.T) {
+	inspects := httptest.NewUnstartedServer(http.NotFoundHandler())
+	inspects.Config.ErrorLog = log.New(io.Discard, "", 0) // the client hangs up
+	inspects.StartTLS()
+	defer inspects.Close()
+	wants := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		http.Error(w, "log in", http.StatusProxyAuthRequired)
+	}))
+	defer wants.Close()
+	proxy, _ := url.Parse(wants.URL)
+	byProxy := &http.Transport{Proxy: http.ProxyURL(proxy), TLSClientConfig: &tls.Config{MinVersion: tls.VersionTLS12}}
+	_, tunnel := byProxy.RoundTrip(httptest.NewRequest("GET", "https://chat.googleapis.com/v1/spaces", nil))
+	hook, err := ConfiguredWebhook(&config.Config{}, inspects.URL+"/v1/spaces/A/messages?key=k&token=t")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, inspected := hook.Post(t.Context(), Post{Text: "x"})
+	for _, tt := range []struct {
+		name string
+		err  error
+		says []string
+	}{
+		{"TLS inspection", inspected, []string{"SSL_CERT_FILE", "NODE_EXTRA_CA_CERTS is Claude Code's alone"}},
+		{"TLS inspection while reading", errors.Join(ErrCredentials, inspected), []string{"SSL_CERT_FILE"}},
+		{"a proxy before a tunnel", unquote(&url.Error{Op: "Post", URL: "https://x", Err: tunnel}),
+			[]string{"HTTPS_PROXY=http://USER:PASSWORD@"}},
+		{"a proxy that answers", &APIError{HTTP: http.StatusProxyAuthRequired}, []string{"HTTPS_PROXY=http://USER:PASSWORD@"}},
+	} {
+		for _, hint := range []string{Hint(tt.err), AppHint(tt.err)} {
+			for _, want := range tt.says {
+				if !strings.Contains(hint, want) {
+					t.Errorf("%s (%v): %q does not say %q", tt.name, tt.err, hint, want)
+				}
+			}
+		}
+	}
+}

@@ -1,0 +1,71 @@
+package poller
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"gchat-hooks/gchat"
+	"gchat-hooks/poller/judge"
+	"gchat-hooks/state"
+	"gchat-hooks/state/config"
+)
+
+// What came with a message whose words are used was not read, and the thread says so, whatever was asked. Of words that are not
+// used nothing more is said.
+func TestAnAttachmentThatWasNotReadIsTold(t *testing.T) {
+	two := []state.Prompt{{Question: "Which?", Options: []state.Option{{Label: "One"}, {Label: "Two"}}}, {Question: "Why?"}}
+	decision := []state.Prompt{{Question: "Bash", Options: []state.Option{{Label: state.LabelAllow}, {Label: state.LabelDeny}}}}
+	cfg := &config.Config{AllowedUsers: []string{"users/1"}, Approvers: []string{"users/1"}}
+	for _, tt := range []struct {
+		name, text string
+		kind       state.Kind
+		prompts    []state.Prompt
+		told       bool
+	}{
+		{"an answer", "1", state.AskedQuestion, two[:1], true},
+		{"own words", "see the picture", state.AskedQuestion, two[:1], true},
+		{"one of two answers", "Q1: 2", state.AskedQuestion, two, true},
+		{"a yes", "yes", state.AskedPermission, decision, true},
+		{"the next instruction", "do as in the file", state.AskedNext, []state.Prompt{{Question: "Next?"}}, true},
+		{"words for the session", "look at this", state.Said, []state.Prompt{{Question: "look"}}, true},
+		{"an option that there is not", "9", state.AskedQuestion, two[:1], false},
+		{"nothing but the attachment", "", state.AskedQuestion, two[:1], false},
+	} {
+		for _, attached := range []bool{true, false} {
+			now := time.Now()
+			q := &state.Question{
+				QuestionID: "q", Kind: tt.kind, Mode: state.Native, Status: state.Pending, AskedAt: now, MessageSent: true,
+				Questions: tt.prompts, Approvers: &[]string{"users/1"},
+			}
+			m := gchat.Message{Name: "m", Sender: "users/1", Human: true, Text: tt.text, CreateTime: now, Attached: attached}
+			if !judge.Store(q, m, false) {
+				t.Fatalf("%s: not stored", tt.name)
+			}
+			judge.Reply(cfg, q, q.Reply("m"), now)
+			owed := slices.Contains(q.Owes, state.Owed{About: state.NoteAttached, Reply: "m"})
+			if owed != (attached && tt.told) {
+				t.Errorf("%s, attached %t: owes %v", tt.name, attached, q.Owes)
+			}
+			if texts := gchat.NoteTexts(q, state.Owed{About: state.NoteAttached, Reply: "m"}); !strings.Contains(texts[0], "attachment was not read") {
+				t.Errorf("%s: %q", tt.name, texts)
+			}
+		}
+	}
+}
+
+// So it is in a session's thread, of words that begin with no reply to anything.
+func TestAnAttachmentToASessionIsTold(t *testing.T) {
+	x := newTalk(t, nil)
+	x.hears()
+	n := &pass{view: x.p.views()[x.r.chat], given: map[*state.Question][]gchat.Message{}}
+	x.r.take(n, []gchat.Message{{
+		Name: "spaces/local/messages/picture", ThreadName: x.thread, Sender: "users/local-human", Human: true,
+		Text: "make it look like this", CreateTime: time.Now(), Attached: true,
+	}})
+	told := slices.Concat(x.hears(), x.hears())
+	if !slices.ContainsFunc(told, func(text string) bool { return strings.HasPrefix(text, "[Words only] The attachment was not read") }) {
+		t.Errorf("told %q", told)
+	}
+}
