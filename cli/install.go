@@ -95,12 +95,17 @@ func (i install) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	hooks, err := settings.Hooks(i.presets...)
+	presets := i.presets
+	if len(presets) == 0 && !i.keep {
+		presets = settings.Presets()[:1]
+	}
+	hooks, err := settings.Hooks(presets...)
 	if err != nil {
 		return usage(err, "gchat-hooks install --help")
 	}
-	if !i.only {
-		hooks = i.added(file, hooks)
+	// What is wrong with the file is said where it is written.
+	if all, err := file.Hooks(presets...); !i.only && err == nil && len(all) > 0 {
+		hooks = all
 	}
 	version, err := i.version(ctx, file)
 	if err != nil {
@@ -131,19 +136,6 @@ func (i install) run(ctx context.Context) error {
 		}
 	}
 	return err
-}
-
-// added are the hooks that the file has, and those of the presets.
-func (i install) added(file settings.File, presets []settings.Hook) []settings.Hook {
-	names := i.presets
-	if len(names) == 0 && !i.keep {
-		names = settings.Presets()[:1]
-	}
-	all, err := file.Hooks(names...)
-	if err != nil || len(all) == 0 { // what is wrong with the file is said where it is written
-		return presets
-	}
-	return all
 }
 
 // letMenuDecide has an agent that is woken choose in permissions and plans, too.
