@@ -34,7 +34,7 @@ func (p Program) spaceCommand() *cli.Command {
 			"The configuration is the same for both; gchat-hooks setup --space writes it. Without a flag, the last ones count.",
 		Flags: []cli.Flag{
 			spaceFlag(),
-			&cli.BoolFlag{Name: "phone", Usage: "let a phone reach the page, by a link with a token"},
+			&cli.BoolFlag{Name: "phone", Usage: "let a phone reach the page, by a link with a key"},
 			&cli.BoolFlag{Name: "service", Hidden: true},  // as the system runs it
 			&cli.BoolFlag{Name: "detached", Hidden: true}, // as what needs it starts it
 		},
