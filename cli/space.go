@@ -239,9 +239,17 @@ func (d *spaceDoor) open() (*space.Space, net.Listener, error) {
 	}
 	d.port = ln.Addr().(*net.TCPAddr).Port
 	week := func() string { return state.ReadStats(d.env, time.Now().AddDate(0, 0, -7)).Text("day") }
+	if err := state.MakeDir(d.data); err != nil {
+		return nil, nil, errors.Join(err, ln.Close())
+	}
 	s, err := space.Open(space.Options{
-		Data: d.data, Phone: d.phone, Session: d.session, Projects: d.projects, Week: week,
-		Said: func() { d.serve() }, // nothing else may read it
+		Data:     d.data,
+		Lock:     state.LockedPath(filepath.Join(d.data, "lock")),
+		Phone:    d.phone,
+		Session:  d.session,
+		Projects: d.projects,
+		Week:     week,
+		Said:     func() { d.serve() }, // nothing else may read it
 	})
 	if err != nil {
 		return nil, nil, errors.Join(err, ln.Close())

@@ -44,6 +44,8 @@ var ErrClosed = errors.New("the space is closed")
 type Options struct {
 	// Data is the folder for the messages, made when missing. "" keeps them in memory only.
 	Data string
+	// Lock is the file whose lock says that a process serves Data; "" is the file lock in it.
+	Lock string
 	// Phone says that the server can be reached from beyond loopback: then it answers to every Host.
 	Phone bool
 	// Direct says that the space is a direct message with its Chat app, which hears all that is said there.
@@ -128,7 +130,7 @@ func Open(opts Options) (*Space, error) {
 		s.secrets = newSecrets()
 		return s, nil
 	}
-	st, rows, err := openStore(opts.Data)
+	st, rows, err := openStore(opts.Data, opts.Lock)
 	if err != nil {
 		return nil, fmt.Errorf("open space: %w", err)
 	}

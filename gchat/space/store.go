@@ -2,6 +2,7 @@ package space
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -12,8 +13,6 @@ import (
 
 	"github.com/gofrs/flock"
 	"github.com/google/renameio/v2"
-
-	"gchat-hooks/state"
 )
 
 const (
@@ -31,11 +30,12 @@ type store struct {
 	size    int64 // of the good part of file
 }
 
-func openStore(dir string) (st *store, rows []*row, err error) {
+func openStore(dir, lock string) (st *store, rows []*row, err error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, nil, err
 	}
-	st = &store{dir: dir, lock: flock.New(state.LockedPath(filepath.Join(dir, "lock")), flock.SetPermissions(0o600))}
+	lock = cmp.Or(lock, filepath.Join(dir, "lock"))
+	st = &store{dir: dir, lock: flock.New(lock, flock.SetPermissions(0o600))}
 	ok, err := st.lock.TryLock()
 	if err != nil {
 		return nil, nil, fmt.Errorf("lock %s: %w", dir, err)
