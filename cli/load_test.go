@@ -208,9 +208,9 @@ func (m *machine) serve(w http.ResponseWriter, r *http.Request) {
 }
 
 // send runs gchat-send until it keeps the message: a worker whose process was killed, or that is told that the message was not
-// kept, since the outbox is crowded, does what a person does, it sends again.
-// The same words count as one message for a minute. On a slow machine a worker may be killed for that long, so after half
-// of it the killing pauses.
+// kept, since the outbox is crowded, does what a script does, it sends again under the same id.
+// What came under one id counts as one message for ten minutes. On a slow machine a worker may be killed for long, so after half
+// a minute the killing pauses.
 func (m *machine) send(session, text string) {
 	began, spared := time.Now(), false
 	defer func() {
@@ -223,7 +223,8 @@ func (m *machine) send(session, text string) {
 			spared = true
 			m.spared.Add(1)
 		}
-		cmd := bound.Command(m, m.program, "--session", session, "--thread-key", session, text)
+		cmd := bound.Command(m, m.program, "--session", session, "--thread-key", session,
+			"--id", strings.ReplaceAll(text, " ", "-"), text)
 		var stderr bytes.Buffer
 		cmd.Env, cmd.Stderr = m.env, &stderr
 		err := m.run(cmd)

@@ -266,7 +266,7 @@ func TestSetupEndsWithTheAddressOfThePhone(t *testing.T) {
 		t.Skipf("no address but this machine's own: %d, %s", code, out)
 	}
 	_, port, _ := strings.Cut(p.address, ":")
-	if !regexp.MustCompile(`Answer on the page, http://\S+:`+port+`/\?token=`).MatchString(out) || strings.Contains(out, "http://127.0.0.1") {
+	if !regexp.MustCompile(`Answer on the page, http://\S+:`+port+`/#key=`).MatchString(out) || strings.Contains(out, "http://127.0.0.1") {
 		t.Errorf("setup ends with\n%s", out)
 	}
 }

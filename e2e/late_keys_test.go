@@ -58,8 +58,8 @@ func TestWordsUnderWayDecideNothing(t *testing.T) {
 }
 
 func wordsUnderWay(t *testing.T, word, delay string) {
-	path, off := slowTmux(t, word, delay)
 	eachClaude(t, ours, func(t *testing.T, c claude) {
+		path, off := slowTmux(t, word, delay)
 		b := approve(t, c, config{
 			Env:  []string{path},
 			Args: []string{"--allowedTools", "Bash(sleep:*)"},

@@ -129,6 +129,8 @@ func RetryAfter(err error) time.Duration { return answered(err).RetryAfter }
 func NetworkHint(err error) string {
 	wantsPassword := http.StatusText(http.StatusProxyAuthRequired) // of a tunnel Go tells these words alone (1.26)
 	switch {
+	case err == nil:
+		return ""
 	case errors.As(err, new(*tls.CertificateVerificationError)):
 		return "this machine does not trust the certificate that it was shown: where your company inspects TLS, name the file " +
 			"of its certificate in SSL_CERT_FILE, or on a Mac add it to the keychain; " +
