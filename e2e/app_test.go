@@ -313,11 +313,12 @@ func (p *thumb) answer(buttons ...string) {
 	}
 }
 
-// over waits until Claude has the answer, and the card no button; then the list of threads is back.
+// over waits until Claude has the answer, and no button of the card can be tapped; then the
+// list of threads is back.
 func (p *thumb) over(n int, told ...string) {
 	p.t.Helper()
 	p.told(n, told...)
-	p.do(chromedp.WaitNotPresent(chromedp.CSS(`[data-option], [data-decide]`)))
+	p.do(chromedp.WaitNotPresent(chromedp.CSS(`[data-option]:enabled, [data-decide]:enabled`)))
 	p.do(chromedp.WaitVisible(chromedp.CSS(`#thread-state:is([data-state="answered"], [data-state="denied"])`)))
 	p.leave()
 }
