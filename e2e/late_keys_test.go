@@ -42,7 +42,7 @@ func trials() int {
 // permission, however late tmux comes to a call. What is kept is delivered afterwards.
 func TestWordsUnderWayDecideNothing(t *testing.T) {
 	t.Parallel()
-	delays := []string{"0", "2.2"}
+	delays := []string{"2.2"} // without a delay it is what other tests do
 	if trials() > 1 {
 		delays = []string{"0", "0.15", "0.4", "2.2"}
 	}
