@@ -40,14 +40,14 @@ func TestTheNextInstructionIsAskedBackOrSent(t *testing.T) {
 		b := approve(t, c, config{Script: []turn{asksBack, thanks}})
 		b.Prompt("go ahead")
 		q := b.await("[Waiting for you]")
-		for i, words := range []string{"exit", ":wq!", "\u0301abc"} {
+		for i, words := range []string{"exit", ":wq!", "\u0301abc", "go on with @/etc/hosts"} {
 			b.reply(q, words)
 			bound.Until(t, words+" is asked back", func() bool { return b.count("[Not used]") > i })
 		}
 		b.WaitIdle()
-		b.reply(q, "go on with @/etc/hosts")
+		b.reply(q, "go on with /etc/hosts")
 		b.WaitScreen("Thanks, understood.")
-		b.API.WaitText(t, "go on with @/etc/hosts")
+		b.API.WaitText(t, "go on with /etc/hosts")
 		b.await("[Sent]")
 	})
 }
