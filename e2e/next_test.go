@@ -296,3 +296,24 @@ func TestASessionHasAThreadFromItsFirstPrompt(t *testing.T) {
 		}
 	})
 }
+
+// After /branch, words in the session's thread go to the branch at once.
+func TestWordsGoToABranchAtOnce(t *testing.T) {
+	eachClaude(t, both, func(t *testing.T, c claude) {
+		b := approve(t, c, config{Script: []turn{{say("Done.")}, thanks}})
+		b.Prompt("go ahead")
+		begun := b.await("[Session Start]")
+		b.await("[Turn Done]")
+		b.WaitIdle()
+		b.Type("/branch")
+		b.WaitScreen("/branch")
+		b.Keys("Enter")
+		b.WaitScreen("Branched ")
+		b.WaitIdle()
+		b.reply(begun, "and on with the branch")
+		b.API.WaitText(t, "and on with the branch")
+		if n := b.count("[Not read]"); n > 0 {
+			t.Errorf("the thread says:\n%s", b.texts())
+		}
+	})
+}

@@ -28,6 +28,7 @@ func approving(t testing.TB) hooks {
 	all["Notification"] = []hook{{Matcher: dialogs, Command: exe + " hook gchat-ask-user-forward", Timeout: 10}}
 	all["Stop"] = append(all["Stop"], hook{Command: exe + " hook gchat-ask-user-rewake", Timeout: 86400, AsyncRewake: true})
 	all["UserPromptSubmit"] = append(all["UserPromptSubmit"], hook{Command: exe + " hook gchat-session-event", Timeout: 10})
+	all["SessionStart"] = []hook{{Matcher: "fork|resume", Command: exe + " hook gchat-ask-user-answered", Timeout: 10}}
 	return all
 }
 

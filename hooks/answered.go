@@ -28,6 +28,9 @@ func (h *Hook) answered(_ context.Context, e *Event) error {
 	case "SubagentStop":
 		h.closeAgents(func(q *state.Question) bool { return q.AgentID == string(e.AgentID) }, string(e.AgentID))
 		return nil
+	case "SessionStart":
+		h.session(e) // after /branch the same Claude Code goes on with another session, and the thread with that
+		return nil
 	case "PostToolUse", "PostToolUseFailure":
 		if e.ToolName != askTool {
 			return nil

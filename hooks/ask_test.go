@@ -212,7 +212,7 @@ func TestOthersEventsEndNothing(t *testing.T) {
 }
 
 // livingPID is that of a process in the place of Claude Code, which lives as long as the test.
-func livingPID(t *testing.T) string {
+func livingPID(t testing.TB) string {
 	t.Helper()
 	cmd := exec.Command("sleep", "300")
 	if err := cmd.Start(); err != nil {
@@ -367,13 +367,14 @@ func TestModes(t *testing.T) {
 	t.Run("inject", func(t *testing.T) {
 		t.Parallel()
 		w := newDesk(t)
-		w.env["GCHAT_ASK_MODE"], w.env["TMUX_PANE"], w.env["TMUX"] = "inject", "%7", filepath.Join(w.dir, "no-server")+",1,0"
+		w.env["GCHAT_ASK_MODE"] = "inject"
+		socket, pane := w.inTmux()
 		w.run(forward, recorded(t, "single-03-PreToolUse"))
 		if out := w.run(forward, recorded(t, "single-04-PermissionRequest")); out != "" {
 			t.Errorf("printed %q beside the typist", out)
 		}
 		o, err := state.ReadOpen(state.OpenFile(w.getenv, w.question().Path))
-		if err != nil || o.TmuxPane != "%7" || o.TmuxSocket != filepath.Join(w.dir, "no-server") {
+		if err != nil || o.TmuxPane != pane || o.TmuxSocket != socket {
 			t.Errorf("the poller is told of pane %q, %v", o.TmuxPane, err)
 		}
 	})

@@ -196,6 +196,7 @@ func (h *Hook) writeSession(e *Event, sessions state.Sessions, project, known st
 	fill := func(s *state.Session) {
 		s.ProjectDir, s.CWD, s.LastSeen = project, cmp.Or(e.CWD, s.CWD), now
 		s.TmuxSession, s.TmuxPane, s.TmuxSocket = here.TmuxSession, here.TmuxPane, here.TmuxSocket
+		s.HiddenPane = here.HiddenPane
 		s.ClaudePID, s.ClaudeStart = here.ClaudePID, here.ClaudeStart
 		if len(here.Program) > 0 {
 			s.Program = here.Program
@@ -263,7 +264,8 @@ func (h *Hook) writeSession(e *Event, sessions state.Sessions, project, known st
 func (h *Hook) isStill(s *state.Session, project string) bool {
 	socket, _, _ := strings.Cut(h.Env("TMUX"), ",")
 	name, pid := h.Env("CLAUDE_SESSION_ID"), h.claudePID() // 0 says nothing against it
-	return s.Reason == "" && s.TmuxPane == h.Env("TMUX_PANE") && s.TmuxSocket == socket &&
+	inPane := s.TmuxPane == h.Env("TMUX_PANE") && s.TmuxSocket == socket
+	return s.Reason == "" && (inPane || s.HiddenPane != "" && s.HiddenPane == h.Env("TMUX_PANE")) &&
 		(pid == 0 || pid == s.ClaudePID) && !inject.Ended(s.ClaudePID, s.ClaudeStart) &&
 		s.ProjectDir == project && s.Env == state.Environment(h.Env) &&
 		(name == "" || name == s.Name) && time.Since(s.LastSeen).Abs() < sessionKept

@@ -24,17 +24,36 @@ func Identify(ctx context.Context, env state.Getenv, s *state.Session) (window s
 	s.ClaudePID, s.ClaudeStart = Claude(env)
 	s.Program = ProgramOf(s.ClaudePID)
 	server := ServerOf(env("TMUX"))
-	s.TmuxSession, s.TmuxPane, s.TmuxSocket = "", env("TMUX_PANE"), server.Socket
+	s.TmuxSession, s.TmuxPane, s.TmuxSocket, s.HiddenPane = "", env("TMUX_PANE"), server.Socket, ""
 	if server.Socket == "" {
 		return ""
 	}
 	ctx, cancel := context.WithTimeout(ctx, time.Second) // a stopped server must not hold a hook
 	defer cancel()
-	names, err := server.callPane(ctx, s.TmuxPane, "display-message", "-p", "#{session_name}:#{window_name}")
-	if err == nil {
-		s.TmuxSession, window, _ = strings.Cut(strings.TrimSuffix(names, "\n"), ":") // a session's name has no colon
+	out, err := server.callPane(ctx, s.TmuxPane, "display-message", "-p", "#{pane_pid}:#{session_name}:#{window_name}")
+	pane, names, _ := strings.Cut(strings.TrimSuffix(out, "\n"), ":")
+	root, _ := strconv.Atoi(pane)
+	busy := errors.Is(err, context.DeadlineExceeded) // that server may answer the poller
+	if !busy && (err != nil || s.ClaudePID > 0 && !isBelow(root, s.ClaudePID)) {
+		s.TmuxPane, s.TmuxSocket, s.HiddenPane = "", "", s.TmuxPane
+		return ""
 	}
+	s.TmuxSession, window, _ = strings.Cut(names, ":") // a session's name has no colon
 	return strings.TrimSpace(window)
+}
+
+// isBelow says whether a process is root, or a descendant of it, as far as both can be seen from here: the variables of tmux may
+// have been passed into a sandbox, or on to another terminal, and keys typed into that pane would go astray.
+func isBelow(root, pid int) bool {
+	const farthest = 100 // parents may form a ring, of processes that came and went
+	for range farthest {
+		if pid == root || pid <= 1 {
+			break
+		}
+		p, _ := processOf(pid)
+		pid = p.parent
+	}
+	return pid == root && pid > 1
 }
 
 // NameOf is what people call the session: $CLAUDE_SESSION_ID, which launch scripts set, else its project's folder. Where

@@ -25,6 +25,7 @@ type Session struct {
 	TmuxSession    string    `json:"tmux_session,omitempty"`
 	TmuxPane       string    `json:"tmux_pane,omitempty"`
 	TmuxSocket     string    `json:"tmux_socket,omitempty"`
+	HiddenPane     string    `json:"hidden_pane,omitempty"` // that its environment names, and that it is not seen to run in
 	TranscriptPath string    `json:"transcript_path,omitempty"`
 	StartedAt      time.Time `json:"started_at"`
 	LastSeen       time.Time `json:"last_seen"`

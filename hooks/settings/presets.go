@@ -61,6 +61,7 @@ var table = []struct {
 	{"approve", Hook{"PermissionDenied", "", "gchat-ask-user-answered", quick, false}},
 	{"approve", Hook{"SubagentStop", "", "gchat-ask-user-answered", quick, false}},
 	{"approve", Hook{"UserPromptSubmit", "", "gchat-session-event", quick, false}},
+	{"approve", Hook{"SessionStart", "fork|resume", "gchat-ask-user-answered", quick, false}},
 
 	{"notify", Hook{"Notification", "", "gchat-notification-dispatch", quick, false}},
 	{"notify", Hook{"UserPromptSubmit", "", "gchat-notification-dispatch", quick, false}},

@@ -41,7 +41,7 @@ func TestPresets(t *testing.T) {
 	approve = append(approve, "PostToolBatch gchat-ask-user-answered 10",
 		"Notification "+dialogs+" gchat-ask-user-forward 10", "Stop gchat-ask-user-rewake rewake 86400",
 		"PermissionDenied gchat-ask-user-answered 10", "SubagentStop gchat-ask-user-answered 10",
-		"UserPromptSubmit gchat-session-event 10")
+		"UserPromptSubmit gchat-session-event 10", "SessionStart fork|resume gchat-ask-user-answered 10")
 	report := slices.Concat(answer, []string{
 		"Notification gchat-notification-dispatch 10",
 		"UserPromptSubmit gchat-notification-dispatch 10",
