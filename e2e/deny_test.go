@@ -224,6 +224,7 @@ func TestResumedSessionGetsTheReply(t *testing.T) {
 		b.Quit()
 		b.noRewaker()
 		d := b.daemon()
+		d.polls()
 		b.reply(q, "2")
 		b.await("[Kept]", "when it is resumed")
 		d.cmd.Process.Signal(syscall.SIGTERM)

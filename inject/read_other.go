@@ -87,7 +87,7 @@ func readInputBox(lines []line) (Screen, bool) {
 	case strings.Contains(squeeze(words), "searchprompts:"): // 2.1.197, ctrl+r
 		return unknown("a search through earlier prompts"), true
 	}
-	s := Screen{Shows: Prompt, Busy: busy(lines[:top], below), Draft: text}
+	s := Screen{Shows: Prompt, Busy: busy(lines[:top], below), Limit: limit(lines[:top], below), Draft: text}
 	if text != "" {
 		s.Shows = Draft
 	}
@@ -133,6 +133,19 @@ var (
 	spinner   = pattern(`^[·✢✳✶✻✽*+] \S.*…( \(.*)?$`)
 	interrupt = pattern(`esc to interrupt|esc to inter…|\besc to…`)
 )
+
+// limited is the line that stands by the box while Claude waits for the end of a usage limit, and goes on by itself (2.1.332).
+var limited = pattern(`Continuing automatically (.+?) · Esc to cancel`)
+
+// limit is until when Claude waits so; "" where it does not.
+func limit(above, below []line) string {
+	for _, l := range append(slices.Clone(below), above[max(0, len(above)-5):]...) {
+		if until := limited().FindStringSubmatch(l.text); until != nil {
+			return until[1]
+		}
+	}
+	return ""
+}
 
 // busy finds the spinner between the box and the last thing that was said, or the hint below the box.
 func busy(above, below []line) bool {

@@ -25,6 +25,7 @@ type Screen struct {
 	Shows View
 	Why   string // Unknown: what was seen instead, in a few words for a person
 	Busy  bool   // Claude works (its spinner or "esc to interrupt" is shown)
+	Limit string // until when Claude waits for the end of a usage limit, as drawn: "at 12:47pm"; "" where it does not
 	Draft string // the text in the input box, its lines joined by "\n", also above a list of commands
 
 	Tabs     []Tab  // the row of tabs, as far as it is on the screen; nil where there is none

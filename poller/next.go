@@ -156,6 +156,8 @@ func (p *Poller) readyFor(ctx context.Context, q *state.Question, words string) 
 		return one, "", gchat.ClaudeWorks
 	case dialog != nil && !screen.Dialog(): // whatever the screen looks like
 		return one, "", "a dialog is open in the terminal; answer it there, and your message goes in then"
+	case screen.Limit != "": // the request would be refused
+		return one, "", "the usage limit is reached, and Claude goes on " + screen.Limit + "; your message goes in then"
 	case screen.Shows == inject.Prompt,
 		screen.Shows == inject.Draft && q.Typing != nil && inject.Same(screen.Draft, words):
 		return one, last, ""

@@ -105,3 +105,37 @@ func TestWhatIsKeptForLongIsSaidOnceMore(t *testing.T) {
 		})
 	}
 }
+
+// While Claude waits for the end of a usage limit, words are kept, and their thread is told until when. They go in when it is over.
+func TestWordsWaitForTheEndOfAUsageLimit(t *testing.T) {
+	const limit = "  Continuing automatically at 12:47pm · Esc to cancel"
+	for name, screen := range map[string]string{
+		"above the box": boxed("❯ go ahead", "", "● You've hit your session limit", "", limit),
+		"below the box": boxed("❯ go ahead", "", "● You've hit your session limit") + "\r\n" + limit,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			x := newTalk(t, nil)
+			got := x.inPane(screen, "")
+			now := time.Now()
+			x.p.Now = func() time.Time { return now }
+			x.reply(x.thread, "", "go on")
+			var told []string
+			for range 5 {
+				told = append(told, x.hears()...)
+				now = now.Add(5 * time.Second)
+			}
+			want := "[Kept] The usage limit is reached, and Claude goes on at 12:47pm; your message goes in then."
+			if len(told) != 1 || told[0] != want || got() != "" {
+				t.Errorf("told %q, keys %q", told, got())
+			}
+		})
+	}
+	x := newTalk(t, nil) // what was said of it further up is over
+	got := x.inPane(boxed(limit, "❯ go ahead", "", "● Done.", "", "", "", ""), "")
+	x.reply(x.thread, "", "go on")
+	bound.Until(t, "the words are typed", func() bool {
+		x.hears()
+		return strings.Contains(got(), "go on")
+	})
+}
