@@ -10,12 +10,10 @@ import (
 	"gchat-hooks/gchat"
 	"gchat-hooks/hooks"
 	"gchat-hooks/hooks/wake"
-	"gchat-hooks/state"
 )
 
 func main() {
 	self, _ := os.Executable()
-	state.UseLocks(os.Getenv)
 	// Hooks are decided before the command line's library runs: it prints usage errors to stdout, which is the protocol.
 	if name, ok := hookName(os.Args); ok {
 		h := &hooks.Hook{

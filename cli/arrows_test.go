@@ -16,7 +16,7 @@ var arrows = []struct {
 	may  []string
 	why  string
 }{
-	{".", []string{"cli", "gchat", "hooks", "hooks/wake", "state"}, "main picks the job, says where locks lie, and gives a hook the one request that it may make: for a hub's policy"},
+	{".", []string{"cli", "gchat", "hooks", "hooks/wake"}, "main picks the job, and gives a hook the one request that it may make: for a hub's policy"},
 	{"cli", []string{"cli/doctor", "cli/migrate", "hooks", "hooks/settings", "hooks/wake", "gchat", "gchat/login", "gchat/space", "gchat/hub", "poller", "poller/commands", "poller/judge", "poller/service", "inject", "state", "state/config"}, "a command may use every room"},
 	{"cli/doctor", []string{"hooks/settings", "gchat", "poller", "poller/judge", "poller/service", "inject", "state", "state/config"}, "it asks every room how it is, and runs no hook"},
 	{"cli/migrate", []string{"state"}, "it changes a harness folder and speaks to nobody"},

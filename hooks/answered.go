@@ -323,7 +323,7 @@ func answersOf(e *Event, prompts []state.Prompt) (answers, notes map[string]stri
 		Options []string `json:"selectedOptions"`
 		Text    string   `json:"customText"`
 	}{}
-	err = json.Unmarshal(e.ToolResponse, &response)
+	err = json.Unmarshal(keepSurrogates(e.ToolResponse), &response)
 	if err == nil && len(response.Answers) > 0 && json.Unmarshal(response.Answers, &byText) != nil {
 		err = json.Unmarshal(response.Answers, &inOrder)
 	}

@@ -133,11 +133,7 @@ func (h *Hook) catch() {
 // read takes the event from stdin, and no more: a pipe may never be closed. One that does not say which it is counts as Own.
 func (h *Hook) read() (*Event, error) {
 	e := &Event{}
-	var event json.RawMessage
-	err := json.NewDecoder(io.LimitReader(h.Stdin, maxEvent)).Decode(&event)
-	if err == nil {
-		err = json.Unmarshal(keepSurrogates(event), e)
-	}
+	err := json.NewDecoder(io.LimitReader(h.Stdin, maxEvent)).Decode(e)
 	e.HookEventName = cmp.Or(e.HookEventName, h.Own)
 	if err == nil && e.HookEventName == "" {
 		err = errors.New("hook_event_name is missing")
@@ -343,7 +339,7 @@ func (e *Event) prompts() ([]state.Prompt, error) {
 	var in struct {
 		Questions []state.Prompt `json:"questions"`
 	}
-	if err := json.Unmarshal(e.ToolInput, &in); err != nil {
+	if err := json.Unmarshal(keepSurrogates(e.ToolInput), &in); err != nil {
 		return nil, fmt.Errorf("tool input: %w", err)
 	}
 	if len(in.Questions) == 0 {

@@ -39,7 +39,7 @@ type shownCall struct {
 // permissionShown shows a call of a tool. Members count by their exact names, as Claude Code reads them.
 func permissionShown(tool string, input json.RawMessage, folders ...string) (c shownCall) {
 	var in map[string]json.RawMessage
-	_ = json.Unmarshal(input, &in)
+	_ = json.Unmarshal(keepSurrogates(input), &in)
 	given := map[string]bool{} // members that stand in what is shown
 	text := func(member string) string {
 		var w Words
@@ -456,7 +456,7 @@ const acceptsEdits = "all edits and common file commands (mkdir, touch, rm, rmdi
 // is what the file says that the input names: 2.1.332 goes on with that. whole says that it was found, and all of it is shown.
 func planShown(input json.RawMessage, transcript string, now bool) (plan string, whole bool) {
 	var in map[string]Words
-	_ = json.Unmarshal(input, &in)
+	_ = json.Unmarshal(keepSurrogates(input), &in)
 	plan = string(in["plan"])
 	file := ""
 	switch {

@@ -15,13 +15,13 @@ var (
 	kept       = state.Pattern(`[\x{10d800}-\x{10dfff}]`)
 )
 
-// keepSurrogates is an event in which each surrogate without another stands as a character that Go keeps. Claude Code takes
-// an answer only where its key is the question's text, with such halves.
-func keepSurrogates(event []byte) []byte {
-	if !bytes.Contains(event, []byte(`\ud`)) && !bytes.Contains(event, []byte(`\uD`)) { // mostly
-		return event
+// keepSurrogates is a tool's input or response in which each surrogate without another stands as a character that Go keeps.
+// Claude Code takes an answer only where its key is the question's text, with such halves.
+func keepSurrogates(raw []byte) []byte {
+	if !bytes.Contains(raw, []byte(`\ud`)) && !bytes.Contains(raw, []byte(`\uD`)) { // mostly
+		return raw
 	}
-	return surrogates().ReplaceAllFunc(event, func(found []byte) []byte {
+	return surrogates().ReplaceAllFunc(raw, func(found []byte) []byte {
 		if len(found) != len(`\ud83d`) {
 			return found
 		}

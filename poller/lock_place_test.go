@@ -12,8 +12,7 @@ import (
 func TestWithoutLocksOnlyTheDaemonServes(t *testing.T) {
 	for _, daemon := range []bool{false, true} {
 		d := newDesk(t)
-		state.UseLocks(d.env)
-		t.Cleanup(func() { state.UseLocks(nil) })
+		t.Cleanup(state.UseLocks(d.env))
 		lock, err := state.TakePollerLock(d.env)
 		if err != nil {
 			t.Fatal(err)

@@ -46,19 +46,18 @@ func ReadLockPlace(env Getenv) *LockPlace {
 	return p
 }
 
-// locksOf is the environment whose LockPlace this process goes by; nil: locks have no twins.
-var locksOf Getenv
+// locksOf is the environment whose LockPlace this process goes by.
+var locksOf Getenv = os.Getenv
 
-// UseLocks has this process lock where the locks of env are. It is called before the first lock is taken.
-func UseLocks(env Getenv) { locksOf = env }
+// UseLocks has a test lock where the locks of env are, until it calls undo.
+func UseLocks(env Getenv) (undo func()) {
+	before := locksOf
+	locksOf = env
+	return func() { locksOf = before }
+}
 
 // usedPlace is read with each lock: a process that waits learns what a poller found out.
-func usedPlace() *LockPlace {
-	if locksOf == nil {
-		return nil
-	}
-	return ReadLockPlace(locksOf)
-}
+func usedPlace() *LockPlace { return ReadLockPlace(locksOf) }
 
 // lockedFile is the file that is locked for f: f itself, or its twin.
 func lockedFile(f *os.File) (*os.File, error) {

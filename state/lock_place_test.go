@@ -20,8 +20,7 @@ func lockHome(t *testing.T, mode os.FileMode) (env Getenv, runtime string) {
 		t.Fatal(err)
 	}
 	env = func(name string) string { return map[string]string{"HOME": home, "XDG_RUNTIME_DIR": runtime}[name] }
-	UseLocks(env)
-	t.Cleanup(func() { UseLocks(nil) })
+	t.Cleanup(UseLocks(env))
 	return env, runtime
 }
 
