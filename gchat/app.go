@@ -255,7 +255,8 @@ func (a *App) Spaces(ctx context.Context) ([]*chat.Space, error) {
 	ctx, cancel := context.WithTimeout(ctx, listTimeout)
 	defer cancel()
 	var direct, others []*chat.Space
-	err := a.chat.Spaces.List().PageSize(1000).Pages(ctx, func(page *chat.ListSpacesResponse) error {
+	next := func(page *chat.ListSpacesResponse) string { return page.NextPageToken }
+	err := a.chat.Spaces.List().PageSize(1000).Pages(ctx, BoundPages(next, func(page *chat.ListSpacesResponse) {
 		for _, s := range page.Spaces {
 			if isDirect(s) {
 				direct = append(direct, s)
@@ -263,8 +264,7 @@ func (a *App) Spaces(ctx context.Context) ([]*chat.Space, error) {
 				others = append(others, s)
 			}
 		}
-		return nil
-	})
+	}))
 	if err != nil {
 		err = a.failed("list the app's spaces", "", err)
 	}

@@ -157,14 +157,16 @@ func ParseEndpoint(endpoint string) (*url.URL, error) {
 }
 
 // Since lists the messages of a space that were created after t (exclusive, the server's clock), deleted ones too, oldest first
-// (Google's default), and hands over page after page: what was handed over counts, also when a later page fails.
+// (Google's default), and hands over page after page: what was handed over counts, also when a later page fails, and with
+// ErrEndless.
 func (a *API) Since(ctx context.Context, space string, t time.Time, page func([]Message)) error {
 	ctx, cancel := context.WithTimeout(ctx, listTimeout)
 	defer cancel()
 	after := t.UTC().Truncate(time.Microsecond).Format(time.RFC3339Nano) // Chat counts microseconds
 	list := a.chat.Spaces.Messages.List(space).PageSize(1000).ShowDeleted(true).
 		Filter(fmt.Sprintf("createTime > %q", after))
-	err := list.Pages(ctx, func(got *chat.ListMessagesResponse) error {
+	next := func(got *chat.ListMessagesResponse) string { return got.NextPageToken }
+	err := list.Pages(ctx, BoundPages(next, func(got *chat.ListMessagesResponse) {
 		now := clock(got.Header) // in whole seconds: a small difference is none, and would change what was said first
 		if ahead := time.Until(now); !now.IsZero() && (a.Ahead == 0 || (ahead-a.Ahead).Abs() > 2*time.Second) {
 			a.Ahead = ahead
@@ -176,8 +178,7 @@ func (a *API) Since(ctx context.Context, space string, t time.Time, page func([]
 			}
 		}
 		page(ms)
-		return nil
-	})
+	}))
 	if err != nil {
 		err = a.failed("read messages", space, err)
 	}

@@ -3,6 +3,7 @@ package poller
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -44,17 +45,32 @@ func (r *reader) readOn(ctx context.Context, v *view, way *gateway) (err error) 
 	n := &pass{view: v, given: map[*state.Question][]gchat.Message{}}
 	_, space, _ := strings.Cut(r.chat, "/")
 	start := since(r.mark.Watermark, r.covered, v, r.Now().Add(r.api.Ahead))
+	for q := range v.served {
+		n.given[q] = r.kept[q.QuestionID]
+	}
 	err = r.api.Since(ctx, space, start, func(page []gchat.Message) { r.take(n, page) })
+	endless := errors.Is(err, gchat.ErrEndless)
+	// A long backlog is read in pieces. Where the next list would begin as this one did, or
+	// none ended since that was so, the server is broken.
+	goesOn := endless && !r.endless && n.newest.Add(-overlap).Sub(start) > time.Second
+	r.endless = endless && !goesOn
+	if goesOn {
+		err = nil
+	}
 	if err != nil && n.newest.IsZero() {
 		return err
 	}
 	failed := n.failed
-	covered := map[string]bool{}
+	covered, kept := map[string]bool{}, map[string][]gchat.Message{}
 	for _, qs := range v.records {
 		for _, q := range qs {
 			covered[q.QuestionID] = err == nil || !beginsIn(q)
 			if !covered[q.QuestionID] {
 				continue // its thread is read from its beginning with the next list
+			}
+			if goesOn && beginsIn(q) {
+				kept[q.QuestionID] = n.given[q]
+				continue
 			}
 			if err := r.writeReplies(v, q, n.given[q]); err != nil {
 				r.Log.Once(err, "replies not written down")
@@ -65,7 +81,7 @@ func (r *reader) readOn(ctx context.Context, v *view, way *gateway) (err error) 
 	if failed != nil {
 		return failed // what could not be written down is read again
 	}
-	r.covered = covered
+	r.covered, r.kept = covered, kept
 	if n.newest.IsZero() || n.newest.Equal(r.mark.Watermark) {
 		return err
 	}

@@ -2,8 +2,10 @@ package poller
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -29,6 +31,8 @@ type desk struct {
 	space *space.Space
 	lists atomic.Int64 // list requests that came
 	fail  atomic.Int64 // the status that every list is answered with; 0 for none
+	page  atomic.Int64 // how many messages a page of a list has; 0 for as many as are asked for
+	loops atomic.Bool  // the last page of a list leads to the first
 	skew  atomic.Int64 // added to the space's clock, nanoseconds
 	n     int
 }
@@ -49,6 +53,8 @@ func newDesk(t testing.TB) *desk {
 				http.Error(w, `{"error":{"code":503}}`, int(code))
 				return
 			}
+			d.servePage(w, r, inner)
+			return
 		}
 		inner.ServeHTTP(w, r)
 	}))
@@ -58,6 +64,29 @@ func newDesk(t testing.TB) *desk {
 		"GOOGLE_CHAT_WEBHOOK_URL": d.space.WebhookURL(server.URL), "GCHAT_POLLER_INTERVAL": "1s",
 	}
 	return d
+}
+
+// servePage answers a list as the desk's space is set to.
+func (d *desk) servePage(w http.ResponseWriter, r *http.Request, inner http.Handler) {
+	query := r.URL.Query()
+	if n := d.page.Load(); n > 0 {
+		query.Set("pageSize", fmt.Sprint(n))
+	}
+	if query.Get("pageToken") == "loop" {
+		query.Del("pageToken")
+	}
+	r.URL.RawQuery = query.Encode()
+	answer := httptest.NewRecorder()
+	inner.ServeHTTP(answer, r)
+	body := answer.Body.Bytes()
+	var list chatapi.ListMessagesResponse
+	if json.Unmarshal(body, &list) == nil && list.NextPageToken == "" && d.loops.Load() {
+		list.NextPageToken = "loop"
+		body, _ = json.Marshal(&list)
+	}
+	maps.Copy(w.Header(), answer.Header())
+	w.WriteHeader(answer.Code)
+	_, _ = w.Write(body)
 }
 
 func (d *desk) env(name string) string { return d.vars[name] }

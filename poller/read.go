@@ -83,6 +83,10 @@ type reader struct {
 	trouble trouble
 	heard   time.Time       // when the last message of a person came
 	covered map[string]bool // ids of the questions whose threads were read from their beginnings
+	// kept are messages of the threads that a process began to wait in, by the question's id:
+	// the list that says which of them counts goes on with the next one.
+	kept    map[string][]gchat.Message
+	endless bool // the last list had no end
 }
 
 // reads says whether a reply to this question is of use now, so that its space has to be read.
@@ -253,6 +257,10 @@ func (r *reader) lead() bool {
 	}
 	r.Log.Once(err, "reader's lock")           // better two processes that list than none
 	r.lock, r.mark = lock, r.spaces.Of(r.chat) // another process may have read on
+	for id := range r.kept {
+		delete(r.covered, id)
+	}
+	r.kept = nil
 	return true
 }
 
@@ -332,7 +340,7 @@ func (t *trouble) after(err error) time.Duration {
 		if gchat.AuthFailure(err) || t.degraded() {
 			return refusedPause
 		}
-	case gchat.Overloaded(err):
+	case gchat.Overloaded(err), errors.Is(err, gchat.ErrEndless):
 		first := firstRetry
 		if gchat.TooMany(err) {
 			first = firstBackup

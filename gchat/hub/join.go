@@ -211,8 +211,9 @@ type Machine struct {
 
 // Machines are those that have joined.
 func (h *Hub) Machines(ctx context.Context) (all []Machine, err error) {
-	list := h.PubSub.Projects.Subscriptions.List(h.project())
-	err = list.Pages(ctx, func(page *pubsub.ListSubscriptionsResponse) error {
+	list := h.PubSub.Projects.Subscriptions.List(h.project()).PageSize(1000)
+	next := func(page *pubsub.ListSubscriptionsResponse) string { return page.NextPageToken }
+	err = list.Pages(ctx, gchat.BoundPages(next, func(page *pubsub.ListSubscriptionsResponse) {
 		for _, sub := range page.Subscriptions {
 			id, ok := strings.CutPrefix(path.Base(sub.Name), machinePrefix)
 			if made, err := strconv.ParseInt(sub.Labels[madeLabel], 10, 64); ok && err == nil && sub.Topic == h.Topic {
@@ -221,8 +222,7 @@ func (h *Hub) Machines(ctx context.Context) (all []Machine, err error) {
 				all = append(all, m)
 			}
 		}
-		return nil
-	})
+	}))
 	return all, err
 }
 

@@ -1,0 +1,100 @@
+package poller
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	chatapi "google.golang.org/api/chat/v1"
+
+	"gchat-hooks/state"
+)
+
+// A poller was off for long, and a list has more pages than are read at once: it is read to
+// its end, a piece with each list. Nobody is told that replies cannot be read.
+func TestALongBacklogIsReadToItsEnd(t *testing.T) {
+	d := newDesk(t)
+	d.page.Store(2)
+	long := 10 * time.Hour
+	d.skew.Store(int64(-long))
+	q := d.ask(func(q *state.Question) { d.posted(q); q.AskedAt = q.AskedAt.Add(-long) })
+	said, err := d.space.Say(&chatapi.User{Name: "users/app", Type: "BOT"}, "", "look at this")
+	if err != nil {
+		t.Fatal(err)
+	}
+	thread := said.Thread.Name
+	other := d.reply("", "users/9", "of other people").Thread.Name
+	for n := range 300 {
+		d.skew.Store(int64(-long + time.Duration(n)*time.Minute))
+		d.reply(other, "users/9", fmt.Sprint("word ", n))
+	}
+	d.reply(thread, "", "an answer to what was said before")
+	d.skew.Store(int64(-time.Hour))
+	if _, err := d.space.Say(&chatapi.User{Name: "users/app", Type: "BOT"}, thread, "and now?"); err != nil {
+		t.Fatal(err)
+	}
+	right := d.reply(thread, "", "the answer")
+	d.skew.Store(0)
+	m := d.thread(q)
+	d.change(q, func(q *state.Question) { q.PostedAt = new(time.Now().Add(-long)) })
+	wait := d.record(func(q *state.Question) {
+		d.posted(q)
+		q.Mode, q.ThreadName, q.Questions, q.PostedAt = state.Thread, thread, nil, nil
+	})
+	if err := state.Announce(d.env, state.Open{Record: state.OpenQuestion, Path: wait.Path}); err != nil {
+		t.Fatal(err)
+	}
+	x := newReading(d, q)
+	lists := 0
+	for d.load(q).Reply(m.Name) == nil || d.load(wait).Status == state.Pending {
+		lists++
+		if lists > 10 {
+			t.Fatalf("%d lists, %d pages: %+v", lists, d.lists.Load(), d.load(wait))
+		}
+		x.p.round(t.Context())
+		if err := x.r.list(t.Context(), x.p.views()[x.r.chat]); err != nil {
+			t.Fatal(err)
+		}
+		x.p.round(t.Context())
+	}
+	if is := d.load(wait); is.AnsweredMessage != right.Name {
+		t.Errorf("the thread's wait has %q of %+v", *is.Response, is.Replies)
+	}
+	if lists == 1 {
+		t.Errorf("one list read all of its %d pages", d.lists.Load())
+	}
+	if got := d.lines("replies cannot be read"); len(got) > 0 {
+		t.Errorf("logged: %q", got)
+	}
+}
+
+// A broken server names a next page for ever. What came is used, the pauses grow, and the log
+// has one line of it.
+func TestAListWithoutEndIsReadEverMoreRarely(t *testing.T) {
+	d := newDesk(t)
+	q := d.ask(d.posted)
+	m := d.thread(q)
+	d.loops.Store(true)
+	x := newReading(d, q)
+	for n, pause := range []time.Duration{time.Second, 2 * time.Second, 4 * time.Second} {
+		before := d.lists.Load()
+		if err := x.read(); err == nil || x.r.pause != pause {
+			t.Errorf("list %d: %v, and then a pause of %v", n+1, err, x.r.pause)
+		}
+		if pages := d.lists.Load() - before; pages > 3 {
+			t.Errorf("list %d read %d pages", n+1, pages)
+		}
+	}
+	if is := d.load(q); is.Reply(m.Name) == nil || is.Status != state.Answered {
+		t.Errorf("%s, %+v", is.Status, is.Replies)
+	}
+	trouble := state.SpacesIn(state.UserState(d.env)).Of(q.Chat).Trouble
+	if got := d.lines("replies cannot be read"); len(got) != 1 || trouble == nil {
+		t.Errorf("%+v, logged: %q", trouble, got)
+	}
+	d.loops.Store(false)
+	x.mustRead()
+	if got := d.lines(`"message":"` + readAgain); len(got) != 1 {
+		t.Errorf("logged: %q", got)
+	}
+}
