@@ -15,11 +15,11 @@ import (
 	"unicode/utf8"
 
 	"github.com/rogpeppe/go-internal/diff"
-	"golang.org/x/net/idna"
 	"golang.org/x/text/unicode/norm"
 
 	"gchat-hooks/inject"
 	"gchat-hooks/state"
+	"gchat-hooks/state/config"
 )
 
 // mostShown bounds what is kept of a command, a diff or a plan, in bytes.
@@ -32,7 +32,7 @@ const mostDeep = 4000
 type shownCall struct {
 	about string   // what it is for, in one line: Claude's words of a command, a file, an address
 	shown string   // the command, the diff, or the input, with every other member that is given
-	call  []string // what never_remote is held against: the command, the file by all its names, or the whole input
+	call  []string // what never_remote is held against: the command, the file by all its names, the folders of a search, or the whole input
 	whole bool     // all of it is shown
 }
 
@@ -56,6 +56,12 @@ func permissionShown(tool string, input json.RawMessage, folders ...string) (c s
 		path := text(fileMembers[tool])
 		about, name, file = shownPath(path, folders)
 		c.call = append(c.call, path, file, name, filepath.Base(file))
+	}
+	if fileMembers[tool] == "path" { // a search may read all that is below its folder
+		for _, path := range []string{text("path"), patternFolder(text("path"), text("pattern"))} {
+			_, _, folder := shownPath(path, folders)
+			c.call = append(c.call, strings.TrimSuffix(folder, "/")+"/")
+		}
 	}
 	var shown, note string
 	switch {
@@ -197,11 +203,7 @@ func hostsAsASCII(text string) string {
 	}
 	return hostOfAddress().ReplaceAllStringFunc(text, func(address string) string {
 		parts := hostOfAddress().FindStringSubmatch(address)
-		host, err := idna.Lookup.ToASCII(parts[2])
-		if err != nil {
-			return address
-		}
-		return parts[1] + host
+		return parts[1] + config.HostAsASCII(parts[2])
 	})
 }
 
@@ -289,6 +291,18 @@ func shownPath(path string, folders []string) (shown, name, file string) {
 		shown += " (through the link " + path + ")"
 	}
 	return shown, name, file
+}
+
+// patternFolder is the folder that a search's pattern leads to, from the folder of the search.
+func patternFolder(folder, pattern string) string {
+	if end := strings.IndexAny(pattern, "*?[{"); end >= 0 {
+		pattern = pattern[:end]
+	}
+	leads := pattern[:strings.LastIndex(pattern, "/")+1]
+	if filepath.IsAbs(leads) {
+		return leads
+	}
+	return filepath.Join(folder, leads)
 }
 
 // mostLinks is how many links a path may have; Linux follows as many.

@@ -12,6 +12,7 @@ import (
 	"unicode"
 
 	"gchat-hooks/state"
+	"gchat-hooks/state/config"
 )
 
 func TestPermissionShown(t *testing.T) {
@@ -96,6 +97,36 @@ func TestPermissionShown(t *testing.T) {
 	}
 }
 
+// A search may read every file below its folder: never_remote is held against that, too.
+func TestASearchIsHeldAgainstItsFolder(t *testing.T) {
+	dir := t.TempDir()
+	real, _ := filepath.EvalSymlinks(dir)
+	if err := os.Symlink("/", filepath.Join(dir, "all")); err != nil {
+		t.Fatal(err)
+	}
+	for name, test := range map[string]struct {
+		tool, path, searched, pattern string
+		want                          bool
+	}{
+		"the folder where it is": {"Grep", "", "x", "Read(" + real + "/keys/*)", true},
+		"a folder":               {"Glob", "src", "*", "Read(" + real + "/keys/*)", false},
+		"the folder of the file": {"Glob", "keys", "*", "Read(" + real + "/keys/*)", true},
+		"the file":               {"Grep", "keys/a", "x", "Read(" + real + "/keys/*)", true},
+		"through a link":         {"Grep", "all", "x", "Read(/etc/*)", true},
+		"by an absolute pattern": {"Glob", "src", real + "/keys/[a-z]*", "Read(" + real + "/keys/*)", true},
+		"by a pattern upwards":   {"Glob", "src", "../k*", "Read(" + real + "/keys/*)", true},
+		"another tool":           {"Read", "src", "x", "Read(" + real + "/src/*)", false},
+	} {
+		member := fileMembers[test.tool]
+		input, _ := json.Marshal(map[string]string{member: test.path, "pattern": test.searched})
+		never := &config.Config{NeverRemote: []string{test.pattern}}
+		c := permissionShown(test.tool, input, dir)
+		if got := never.NeverRemotely(test.tool, c.call...); got != test.want {
+			t.Errorf("%s: %s beside %q: %v", name, test.pattern, c.call, got)
+		}
+	}
+}
+
 func FuzzPermissionShown(f *testing.F) {
 	f.Add("Bash", `{"command":"ls\u202e"}`)
 	f.Add("Edit", `{"old_string":"a","new_string":"b"}`)
@@ -154,6 +185,19 @@ func TestAlwaysAllows(t *testing.T) {
 		if got := alwaysAllows(json.RawMessage(suggestion), true, func(tool string) bool { return tool == named }, "here"); got != "" {
 			t.Errorf("%s beside %s: %q", rule, named, got)
 		}
+	}
+}
+
+// A host of many foreign signs takes no long time: as Punycode it takes the square of its length.
+func TestALongHostIsShown(t *testing.T) {
+	host := make([]rune, 60_000)
+	for i := range host {
+		host[i] = rune(0x4e00 + i%20_000)
+	}
+	command := "curl https://" + string(host) + "/x"
+	input, _ := json.Marshal(map[string]string{"command": command})
+	if c := permissionShown("Bash", input, t.TempDir()); !strings.HasPrefix(c.shown, "curl https://一丁") {
+		t.Errorf("%.60q", c.shown)
 	}
 }
 

@@ -53,12 +53,32 @@ func (q *Question) Typed() bool {
 	return q.Mode.Row().Types && len(q.Questions) > 0 && !q.Printed && !q.Kind.Row().Decides
 }
 
-// Shells are the tools of Claude Code that run a command of a shell, as their member "command". It holds the command of a Monitor
-// (2.1.332) against its rules for Bash, too.
-var Shells = []string{"Bash", "Monitor", "PowerShell"}
+// shells are the tools of Claude Code that run a command of a shell, as their member
+// "command". It holds the command of a Monitor (2.1.332) against its rules for Bash, too.
+var shells = []string{"Bash", "Monitor", "PowerShell"}
 
-// Shell says whether a tool is one of Shells.
-func Shell(tool string) bool { return slices.Contains(Shells, tool) }
+// Shell says whether a tool is one that runs a command of a shell.
+func Shell(tool string) bool { return slices.Contains(shells, tool) }
+
+var (
+	// editors are the tools that change a file.
+	editors = []string{"Edit", "MultiEdit", "NotebookEdit", "Write"}
+	// readers are the tools, beside Read, that tell what is in a file or a folder.
+	readers = []string{"Artifact", "Glob", "Grep", "LS", "LSP", "NotebookRead"}
+)
+
+// NamedAs are the tools of which a pattern also names a call of this one: they do the same.
+func NamedAs(tool string) []string {
+	switch {
+	case Shell(tool):
+		return shells
+	case slices.Contains(editors, tool):
+		return editors
+	case slices.Contains(readers, tool):
+		return []string{tool, "Read"}
+	}
+	return []string{tool}
+}
 
 // Kind is what a person is asked.
 type Kind string

@@ -1,10 +1,7 @@
 package config
 
 import (
-	"encoding/json"
 	"errors"
-	"path"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -65,68 +62,6 @@ func (c *Config) takeApprovers(layers []layer, login []string) {
 			c.Problems = append(c.Problems, errors.New("never_remote: an empty pattern names nothing"))
 		}
 	}
-}
-
-// readNever reads never_remote, whose patterns may hold commas.
-func (c *Config) readNever(value json.RawMessage) error {
-	patterns := []string{}
-	err := json.Unmarshal(value, &patterns)
-	if c.NeverRemote == nil {
-		c.NeverRemote = patterns
-	}
-	return err
-}
-
-// NeverRemotely says whether never_remote names a call: then only the terminal allows it. A pattern is a tool, or a tool with
-// what it is called with, as in "Bash(git push*)"; "*" stands for any characters. A shell's command is named where the pattern
-// fits it from any of its words on: "cd x && sudo git push" is a "git push*", and so is what only mentions it. Whatever tool runs
-// the command, patterns of all such tools name it. texts are what the call is made with: a file also by the name that links lead
-// to.
-func (c *Config) NeverRemotely(tool string, texts ...string) bool {
-	begin, end := "^", "$"
-	if state.Shell(tool) {
-		begin, end = "(?:^|[\\s;&|(){}`'\"$=])", "\\s*(?:$|[;&|)`'\"])"
-		for _, command := range texts {
-			command = strings.Join(strings.Fields(strings.NewReplacer("\\\n", "", "\n", ";").Replace(command)), " ")
-			bare := strings.NewReplacer(`"`, "", "'", "", `\`, "").Replace(command) // "git" p\ush is git push
-			texts = append(texts, command, bare)
-		}
-	}
-	return slices.ContainsFunc(c.NeverRemote, func(pattern string) bool {
-		name, glob, called := strings.Cut(strings.TrimSpace(pattern), "(")
-		if !namesTool(name, tool) {
-			return false
-		}
-		glob, whole := strings.CutSuffix(glob, ")")
-		fits, err := regexp.Compile("(?s)" + begin + strings.ReplaceAll(regexp.QuoteMeta(glob), `\*`, ".*") + end)
-		unsure := !called || !whole || tool == skillTool || err != nil // in doubt it names more, not less
-		return unsure || slices.ContainsFunc(texts, fits.MatchString)
-	})
-}
-
-// skillTool asks only for a skill that allows tools itself, and then runs its own commands (2.1.197 and 2.1.332). Which these are
-// stands in no call of it, so each pattern may name them.
-const skillTool = "Skill"
-
-// namesTool says whether a pattern's tool, in which "*" stands for any characters, may be this one, or one that runs commands as
-// this one does.
-func namesTool(name, tool string) bool {
-	alike := []string{tool}
-	if state.Shell(tool) {
-		alike = state.Shells
-	}
-	return tool == skillTool || slices.ContainsFunc(alike, func(tool string) bool {
-		fits, err := path.Match(name, tool)
-		return fits || err != nil
-	})
-}
-
-// NeverNames says whether never_remote may name any call of a tool.
-func (c *Config) NeverNames(tool string) bool {
-	return slices.ContainsFunc(c.NeverRemote, func(pattern string) bool {
-		name, _, _ := strings.Cut(strings.TrimSpace(pattern), "(")
-		return namesTool(name, tool)
-	})
 }
 
 // idleOf completes what rules say of a session: one whose person is asked in other ways does not wait in its thread.
