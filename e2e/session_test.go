@@ -17,7 +17,7 @@ import (
 
 const (
 	patience = 30 * time.Second      // how long anything is waited for
-	glance   = 50 * time.Millisecond // between two looks at the screen
+	glance   = 100 * time.Millisecond // between two looks at the screen
 
 	// stubborn is how long a key may go without effect before it is taken for lost.
 	// On a busy machine a starting session lets its input wait for seconds.
@@ -232,7 +232,7 @@ func (s *session) transcripts() string {
 // A Claude Code starting up takes a core for a second or two. Tests take a seat
 // each, not sessions: two tests that want two sessions cannot block each other.
 var (
-	seats   = make(chan struct{}, 4)
+	seats   = make(chan struct{}, 6)
 	seatsMu sync.Mutex
 	seated  = map[testing.TB]bool{}
 )
