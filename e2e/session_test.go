@@ -16,7 +16,7 @@ import (
 )
 
 const (
-	patience = 30 * time.Second      // how long anything is waited for
+	patience = 30 * time.Second       // how long anything is waited for
 	glance   = 100 * time.Millisecond // between two looks at the screen
 
 	// stubborn is how long a key may go without effect before it is taken for lost.
