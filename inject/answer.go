@@ -216,6 +216,10 @@ func (a *answering) arrive(ctx context.Context) error {
 		return mismatch("a person is typing in that pane")
 	}
 	a.lastTyped = last
+	a.active, err = a.server.activity(ctx, p.ID)
+	if err != nil {
+		return err
+	}
 	if err := a.mayType(ctx); err != nil {
 		return err
 	}

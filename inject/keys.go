@@ -47,16 +47,16 @@ func (k Key) known() bool {
 
 // Key presses one key in the pane. ErrNoKeys when tmux would keep it from the pane's program.
 func (s Server) Key(ctx context.Context, pane string, key Key) error {
-	return s.keyUntil(ctx, pane, key, time.Time{})
+	return s.keyWhile(ctx, pane, key, guard{})
 }
 
-// keyUntil is Key, and ErrLate, too, when tmux came to it after the end of the second that
-// until lies in. The zero time is no limit.
-func (s Server) keyUntil(ctx context.Context, pane string, key Key, until time.Time) error {
+// keyWhile is Key while all is as the guard says; else it is ErrNoKeys, and ErrLate, too,
+// where only the time is over.
+func (s Server) keyWhile(ctx context.Context, pane string, key Key, g guard) error {
 	if !key.known() {
 		return fmt.Errorf("press key: %q is none that may be pressed", string(key))
 	}
-	if err := s.deliver(ctx, pane, "send-keys -t "+pane+" "+string(key), until); err != nil {
+	if err := s.deliver(ctx, pane, "send-keys -t "+pane+" "+string(key), g); err != nil {
 		return fmt.Errorf("press %s: %w", key, err)
 	}
 	return nil
@@ -67,11 +67,11 @@ func (s Server) keyUntil(ctx context.Context, pane string, key Key, until time.T
 // state.Clean would change is refused: an escape sequence in it could end the paste early. A buffer of our own carries it and is
 // gone afterwards, also when nothing was pasted.
 func (s Server) Paste(ctx context.Context, pane, text string) error {
-	return s.pasteUntil(ctx, pane, text, time.Time{})
+	return s.pasteWhile(ctx, pane, text, guard{})
 }
 
-// pasteUntil is Paste with a limit; see keyUntil.
-func (s Server) pasteUntil(ctx context.Context, pane, text string, until time.Time) (err error) {
+// pasteWhile is Paste with a guard; see keyWhile.
+func (s Server) pasteWhile(ctx context.Context, pane, text string, g guard) (err error) {
 	if state.Clean(state.ForTyping, text) != text {
 		return errors.New("paste text: it has control characters or is not UTF-8")
 	}
@@ -87,7 +87,7 @@ func (s Server) pasteUntil(ctx context.Context, pane, text string, until time.Ti
 	if _, err := s.call(ctx, strings.NewReader(text), "load-buffer", "-b", buffer, "-"); err != nil {
 		return fmt.Errorf("load paste buffer: %w", err)
 	}
-	if err := s.deliver(ctx, pane, "paste-buffer -p -r -d -b "+buffer+" -t "+pane, until); err != nil {
+	if err := s.deliver(ctx, pane, "paste-buffer -p -r -d -b "+buffer+" -t "+pane, g); err != nil {
 		return fmt.Errorf("paste text: %w", err)
 	}
 	return nil
@@ -100,18 +100,37 @@ var plainName = pattern(`^[A-Za-z0-9_.-]+$`)
 // than the one that it was meant for may take it.
 var ErrLate = errors.New("tmux took too long")
 
+// guard is what still has to be so when tmux comes to a key or a text. The zero value asks
+// for nothing.
+type guard struct {
+	until  time.Time // tmux's clock counts whole seconds: until the end of that one
+	active string    // when a person last did something in the pane's session, as tmux says it
+	dialog []string  // lines of the pane, as captured: a dialog that may have given way to another
+}
+
+// asGlob is a line as tmux's search finds it again, without a sign that has a meaning for it.
+func asGlob(line string) string { return notPlain().ReplaceAllString(line, "*") }
+
+var notPlain = pattern(`[^A-Za-z0-9]+`)
+
 // deliver runs a command of ours, which puts something into the pane, unless tmux would keep
 // it from the pane's program: a person who scrolls back has tmux take every key as its own
-// command. tmux checks and acts in one go, so that no person can scroll in between. Also in
-// one go it compares its own clock, which counts whole seconds, with until. command holds
-// nothing but our own words, the pane's id and hex digits.
-func (s Server) deliver(ctx context.Context, pane, command string, until time.Time) error {
+// command. tmux checks and acts in one go, so that no person can scroll, type or answer in
+// between; so it checks the guard. command holds nothing but our own words, the pane's id
+// and hex digits.
+func (s Server) deliver(ctx context.Context, pane, command string, g guard) error {
 	other := ""
-	if plainName().MatchString(s.Front) {
-		other = "#{?#{==:#{pane_current_command}," + s.Front + "},,another program has its keyboard}"
+	for _, line := range g.dialog {
+		other = "#{?#{C:" + asGlob(line) + "}," + other + ",the dialog has changed}" // tmux 2.9 and newer
 	}
-	if !until.IsZero() { // T expands %s as strftime does, and l takes it as it is (tmux 3.3a)
-		other = fmt.Sprintf("#{?#{>:#{T;l:%%s},%d},%s,%s}", until.Unix(), ErrLate, other)
+	if g.active != "" {
+		other = "#{?#{==:#{session_activity}," + g.active + "}," + other + ",a person is typing in that pane}"
+	}
+	if plainName().MatchString(s.Front) {
+		other = "#{?#{==:#{pane_current_command}," + s.Front + "}," + other + ",another program has its keyboard}"
+	}
+	if !g.until.IsZero() { // T expands %s as strftime does, and l takes it as it is (tmux 3.3a)
+		other = fmt.Sprintf("#{?#{>:#{T;l:%%s},%d},%s,%s}", g.until.Unix(), ErrLate, other)
 	}
 	why := "#{?pane_dead,its program has ended,#{?pane_input_off,its input is switched off," +
 		"#{?pane_in_mode,it is scrolled back or in another mode of tmux," + other + "}}}"
@@ -133,7 +152,8 @@ const (
 	// settle is how long a page must stand as it is before a key. AskUserQuestion's dialog
 	// loses keys in the first 100 to 150 ms after it is drawn (2.1.329). A permission's
 	// dialog takes Enter and "1" at once, 0 to 200 ms after it is seen, and ignores bracketed
-	// pastes (2.1.332).
+	// pastes (2.1.332). One that waits behind a question takes a digit at once when that was
+	// answered (2.1.197), or from 0.4 s on (2.1.332).
 	settle = 200 * time.Millisecond
 
 	// closeTo is how long after the look at the screen, and behind typed words after the
@@ -156,6 +176,8 @@ type keyboard struct {
 
 	// ready is asked before every key: whether the pane is still the place, and whether no person types.
 	ready func(context.Context, keystep) error
+
+	active string // see guard
 
 	screen  Screen    // of the last capture
 	seenAt  time.Time // before that capture
@@ -254,10 +276,14 @@ func (k *keyboard) send(ctx context.Context, s keystep) error {
 		return err
 	}
 	k.keyAt = time.Now()
+	g := guard{until: until, active: k.active}
+	if k.screen.Dialog() {
+		g.dialog = lastLines(k.capture)
+	}
 	if s.key != "" {
-		err = k.server.keyUntil(ctx, k.pane, s.key, until)
+		err = k.server.keyWhile(ctx, k.pane, s.key, g)
 	} else {
-		err = k.server.pasteUntil(ctx, k.pane, s.text, until)
+		err = k.server.pasteWhile(ctx, k.pane, s.text, g)
 	}
 	if !errors.Is(err, ErrNoKeys) {
 		k.pressed = append(k.pressed, s)
@@ -266,6 +292,17 @@ func (k *keyboard) send(ctx context.Context, s keystep) error {
 		return err
 	}
 	return k.await(ctx, k.patience, s.stand, s.after)
+}
+
+// lastLines are the last lines of a capture that have a word.
+func lastLines(capture string) (last []string) {
+	const most = 12 // more than one dialog has in common with another
+	for _, l := range slices.Backward(readCapture(capture)) {
+		if asGlob(l.text) != "*" && !l.blank() && len(last) < most {
+			last = append(last, l.text)
+		}
+	}
+	return last
 }
 
 // limit is until when tmux may press a step: text and a key that decides go only where the

@@ -201,8 +201,8 @@ func TestLateKeysAreNotPressed(t *testing.T) {
 	w.shows(p.ID, "ready")
 	past, future := time.Now().Add(-2*time.Second), time.Now().Add(time.Minute)
 	for name, press := range map[string]func(until time.Time) error{
-		"key":  func(until time.Time) error { return w.keyUntil(t.Context(), p.ID, KeyEnter, until) },
-		"text": func(until time.Time) error { return w.pasteUntil(t.Context(), p.ID, "late", until) },
+		"key":  func(until time.Time) error { return w.keyWhile(t.Context(), p.ID, KeyEnter, guard{until: until}) },
+		"text": func(until time.Time) error { return w.pasteWhile(t.Context(), p.ID, "late", guard{until: until}) },
 	} {
 		if err := press(past); !errors.Is(err, ErrLate) || !errors.Is(err, ErrNoKeys) {
 			t.Errorf("%s: %v", name, err)
@@ -211,8 +211,54 @@ func TestLateKeysAreNotPressed(t *testing.T) {
 	if buffers := w.tmux("list-buffers"); buffers != "" {
 		t.Errorf("buffers are left: %s", buffers)
 	}
-	if err := w.keyUntil(t.Context(), p.ID, KeyDigit(3), future); err != nil {
+	if err := w.keyWhile(t.Context(), p.ID, KeyDigit(3), guard{until: future}); err != nil {
 		t.Error(err)
 	}
 	w.got("3")
+}
+
+// A key for a dialog goes nowhere when another one stands there by then, and none when a person
+// pressed a key since.
+func TestKeysOnlyForTheDialogThatWasSeen(t *testing.T) {
+	w, p := newWorld(t, `stty raw -echo; printf 'Which %s?\r\n❯ 1. {#H} "a" $HOME\r\n  2. b\\;,*\r\n' DB; cat >got`)
+	w.shows(p.ID, "2. b")
+	capture, err := w.Capture(t.Context(), p.ID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	seen := guard{dialog: lastLines(capture)}
+	if err := w.keyWhile(t.Context(), p.ID, KeyDigit(1), seen); err != nil || len(seen.dialog) != 3 {
+		t.Errorf("%q stands there: %v", seen.dialog, err)
+	}
+	for _, other := range []string{"Which DB?\n❯ 1. {#H}\n  2. c", "❯ 1. Yes\n  2. No"} {
+		gone := guard{dialog: lastLines(other)}
+		if err := w.keyWhile(t.Context(), p.ID, KeyDigit(2), gone); !errors.Is(err, ErrNoKeys) {
+			t.Errorf("%q does not stand there: %v", gone.dialog, err)
+		}
+	}
+
+	typed := seen
+	typed.active, err = w.activity(t.Context(), p.ID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := w.keyWhile(t.Context(), p.ID, KeyDigit(3), typed); err != nil {
+		t.Errorf("nobody typed: %v", err)
+	}
+	desk, person := newWorld(t, "unset TMUX; exec tmux -u -S "+w.Socket+" attach -t =main")
+	bound.Until(t, "a person's key is seen", func() bool {
+		if err := desk.Key(t.Context(), person.ID, KeyDigit(9)); err != nil {
+			t.Fatal(err)
+		}
+		now, err := w.activity(t.Context(), p.ID)
+		return err == nil && now != typed.active
+	})
+	err = w.keyWhile(t.Context(), p.ID, KeyDigit(4), typed)
+	if !errors.Is(err, ErrNoKeys) || !strings.Contains(err.Error(), "a person is typing") {
+		t.Errorf("a person typed: %v", err)
+	}
+	raw, _ := os.ReadFile(filepath.Join(w.dir, "got"))
+	if strings.ContainsAny(string(raw), "24") {
+		t.Errorf("arrived: %q", raw)
+	}
 }

@@ -254,6 +254,13 @@ func (s Server) LastTyped(ctx context.Context, pane string) (last time.Time, err
 	return last, err
 }
 
+// activity is when a person last did something in a session that shows this pane, in tmux's
+// words. Keys of ours are nothing that a person does (3.3a).
+func (s Server) activity(ctx context.Context, pane string) (string, error) {
+	out, err := s.callPane(ctx, pane, "display-message", "-p", "#{session_activity}")
+	return strings.TrimSpace(out), err
+}
+
 // Notice shows a line in a terminal's status line for so long. A key ends it, and goes where it
 // would go without it (3.3a).
 func (s Server) Notice(ctx context.Context, c Client, long time.Duration, words string) error {
