@@ -88,7 +88,8 @@ func (s Server) Open(ctx context.Context, session, dir string, argv []string) (P
 // server.
 func OpenNear(ctx context.Context, userState string, one *state.Session, argv []string) (Server, Pane, error) {
 	server := Server{Socket: one.TmuxSocket}
-	if one.TmuxSession != "" && usersOwn(one.TmuxSocket) {
+	isID := strings.HasPrefix(one.TmuxSession, "$") // tmux would take it for a session's number (3.3a)
+	if one.TmuxSession != "" && !isID && usersOwn(one.TmuxSocket) {
 		pane, err := server.Open(ctx, one.TmuxSession, one.ProjectDir, argv)
 		if !errors.Is(err, ErrNoServer) && !errors.Is(err, ErrNoSession) && !errors.Is(err, ErrNoPane) {
 			return server, pane, err

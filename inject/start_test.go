@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"gchat-hooks/e2e/bound"
+	"gchat-hooks/state"
 )
 
 // Sessions that begin at one moment each get a window of our own server, which one of them starts.
@@ -24,5 +25,23 @@ func TestOpenAtOneMoment(t *testing.T) {
 	panes, err := own.Panes(t.Context())
 	if err != nil || len(panes) != 6 {
 		t.Errorf("%d panes, %v", len(panes), err)
+	}
+}
+
+// Whatever a person calls a tmux session, a window is opened in that one or in our own server.
+func TestOpenBesideOddNames(t *testing.T) {
+	w, _ := newWorld(t, "exec sleep 60")
+	names := []string{"$0", "%0", "@0", "=main", "-x", "{last}", "!", "*", " lead", "a,b", "#[fg=red]x", `"q"`}
+	for _, name := range names {
+		w.session(name, "exec sleep 60")
+	}
+	user := t.TempDir()
+	t.Cleanup(func() { _ = bound.Command(t, "tmux", "-S", Own(user).Socket, "kill-server").Run() })
+	for _, name := range names {
+		one := &state.Session{TmuxSocket: w.Socket, TmuxSession: name, ProjectDir: t.TempDir()}
+		server, pane, err := OpenNear(t.Context(), user, one, []string{"/bin/sleep", "60"})
+		if err != nil || server.Socket == w.Socket && pane.Session != name {
+			t.Errorf("beside %q it is opened in %q: %v", name, pane.Session, err)
+		}
 	}
 }
