@@ -238,7 +238,7 @@ func head(s string) string { return state.OneLine(s[:min(len(s), 200)]) }
 // machine is who makes a request: the bearer of a token that has not ended, whose subscription stands.
 func (h *Hub) machine(r *http.Request) (*Claims, error) {
 	c, err := h.bearer(r)
-	if err == nil && c.Until < time.Now().Unix() {
+	if err == nil && c.ended(tokenLife) {
 		err = refuse(http.StatusUnauthorized, "the token has ended: it is renewed at /hub/join")
 	}
 	if err == nil {

@@ -36,6 +36,8 @@ const (
 	isCode, isToken = "code", "token"
 	codeLife        = 10 * time.Minute
 	tokenLife       = 24 * time.Hour
+	// skew is how far the clocks of two replicas may be apart.
+	skew = 2 * time.Minute
 	// idleLife is after how long without a pull Google deletes a machine's subscription.
 	idleLife = 31 * 24 * time.Hour
 )
@@ -80,6 +82,13 @@ func (h *Hub) read(signed, is string) (*Claims, error) {
 		return nil, refuse(http.StatusUnauthorized, "the "+is+" is not one of this hub's")
 	}
 	return c, h.pace(c.Machine, mostCalls)
+}
+
+// ended says that a code or a token is over. One that ends later than any does was signed by a
+// clock that was ahead.
+func (c *Claims) ended(life time.Duration) bool {
+	left := time.Until(time.Unix(c.Until, 0))
+	return left < 0 || left > life+skew
 }
 
 // asked is what a machine says to join.
@@ -160,7 +169,7 @@ func (h *Hub) spend(ctx context.Context, in asked) (*Claims, error) {
 	switch {
 	case err != nil:
 		return c, err
-	case c.Until < time.Now().Unix():
+	case c.ended(codeLife):
 		return c, refuse(http.StatusUnauthorized, "the code has ended: write join to the app again")
 	case in.Nonce == "":
 		return c, refuse(http.StatusBadRequest, "nonce is missing")
