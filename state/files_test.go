@@ -49,7 +49,8 @@ func TestRedactor(t *testing.T) {
 		"token is tok/tok=", "KEYKEYKEY", `https://other.example/x?token=unseen-secret`, `{"url":"https://o/x?key=a1\u0026token=unseen-secret"}`,
 		"Authorization: Bearer unseen-secret", `"refresh_token": "unseen-secret"`, `{"refresh_token":"1//0-unseen-secret"}`,
 		`{"private_key":"-----BEGIN PRIVATE KEY-----\nunseen-secret\n"}`, "GET /?state=x&code=4/0Aunseen-secret&scope=y", "got ya29.unseen-secret",
-		"http://127.0.0.1:1/t/unseen-secret/v1/spaces",
+		"http://127.0.0.1:1/t/unseen-secret/v1/spaces", "page:  http://127.0.0.1:1/#key=unseen-secret",
+		`{"type":"gchat-hooks","token": "unseen-secret"}`,
 	} {
 		got := r.Clean(leak)
 		for _, secret := range []string{"KEYKEYKEY", "tok/tok=", "tok%2Ftok", "unseen-secret"} {

@@ -117,11 +117,11 @@ func Pattern(expression string) func() *regexp.Regexp {
 }
 
 // secretShapes are the places where a secret shows even when its value is not known: the query of a webhook URL and of
-// a login's callback, a bearer token, the fields of a credentials file up to their end (keys hold blanks and escapes, refresh
-// tokens slashes), a token in the path of the embedded space, and what begins as Google's OAuth secrets do.
-var secretShapes = Pattern(`(?i)((?:[?&]|\\u0026)(?:key|token|access_token|refresh_token|client_secret|code|code_verifier)=` +
+// a login's callback, the page's link, a bearer token, the fields of a credentials file up to their end (keys hold blanks and
+// escapes, refresh tokens slashes), a token in the path of the embedded space, and what begins as Google's OAuth secrets do.
+var secretShapes = Pattern(`(?i)((?:[?&#]|\\u0026)(?:key|token|access_token|refresh_token|client_secret|code|code_verifier)=` +
 	`|bearer\s+)[^\s"'&<>\\]+` +
-	`|("(?:private_key|refresh_token|client_secret|access_token|id_token)"\s*:\s*")(?:[^"\\]|\\.)*` +
+	`|("(?:private_key|refresh_token|client_secret|access_token|id_token|token)"\s*:\s*")(?:[^"\\]|\\.)*` +
 	`|(/t/)[^\s"'&<>\\/]+` +
 	`|\b(?:4/0A|1//0|ya29\.|GOCSPX-)[\w.-]{8,}`)
 
