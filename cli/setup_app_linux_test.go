@@ -171,7 +171,7 @@ func TestSetupOfAnAppTakesOnlyWhatItCaused(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	question := gchat.NoticeCard("a question", strings.Repeat("a", 32))
+	question := gchat.CardV2(gchat.NoticeCard("a question", strings.Repeat("a", 32)))
 	posted, err := app.Post(context.Background(), gchat.Post{Text: "a question", Card: question})
 	if err != nil {
 		t.Fatal(err)

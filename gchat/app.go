@@ -271,16 +271,6 @@ func (a *App) Spaces(ctx context.Context) ([]*chat.Space, error) {
 	return append(direct, others...), err
 }
 
-// NoticeCard is a card of our own words, with a button where it has an id.
-func NoticeCard(words, id string) *chat.CardWithId {
-	d := &cardDraft{id: id}
-	d.paragraph(words)
-	if id != "" {
-		d.buttons(d.button("Tap this", choiceSend))
-	}
-	return d.card(&state.Question{SessionName: "gchat-hooks"}, "")
-}
-
 // AppHint says what a person can do where a step towards a Chat app fails.
 func AppHint(err error) string {
 	words := err.Error()

@@ -2,26 +2,65 @@ package gchat
 
 import (
 	"cmp"
-	"encoding/json"
 	"fmt"
 	"strings"
 	"time"
 
-	"google.golang.org/api/chat/v1"
-
 	"gchat-hooks/state"
 )
 
-type (
-	section = chat.GoogleAppsCardV1Section
-	widget  = chat.GoogleAppsCardV1Widget
-	button  = chat.GoogleAppsCardV1Button
-)
+// A Card is what a question looks like where a person answers it with buttons. A chat draws it in its own way.
+type Card struct {
+	ID              string // of the question: its buttons carry it; see state.CardID
+	Title, Subtitle string
+	Sections        []Section
+}
+
+// A Section is a part of a card, below a header that may be "".
+type Section struct {
+	Header  string
+	Widgets []Widget
+}
+
+// A Widget is one thing in a section: just one of its members is set.
+type Widget struct {
+	Text    string // as it is, with its line breaks
+	Code    string // Markdown that is a block of code
+	Select  *Select
+	Field   *Field
+	Buttons []Button // in one row
+}
+
+// A Select is a list to choose from.
+type Select struct {
+	Name    string // "q1" for the first prompt
+	Label   string
+	Several bool // more than one may be chosen
+	Items   []Item
+}
+
+// An Item is an option of a list.
+type Item struct {
+	Text  string
+	Value string // the option's number: "1" for the first
+}
+
+// A Field takes a person's own words.
+type Field struct {
+	Name  string // "w1" for the first prompt
+	Label string
+}
+
+// A Button is tapped once, with what the card's lists and fields hold.
+type Button struct {
+	Text   string
+	Choice string // what a Tap tells: the number of an option, or a word
+}
 
 const (
-	// mostWidgets is how many widgets a card may have: Chat leaves out the section that goes beyond, and all behind it. A
+	// MostWidgets is how many widgets a card may have: Chat leaves out the section that goes beyond, and all behind it. A
 	// selection may have as many items. https://developers.google.com/workspace/chat/api/reference/rest/v1/cards
-	mostWidgets = 100
+	MostWidgets = 100
 	// shortWords is how much of a plan or of last words stands in a card, in bytes. A longer text is a message above the card,
 	// where it has bold words and code blocks.
 	shortWords = 1500
@@ -30,75 +69,72 @@ const (
 	mostClosed = 2500
 )
 
-// AppTexts are the messages with which an app puts a question to the people of a space. The last one stands for the card where no
-// card is shown. Both together are no longer than MaxText.
-func AppTexts(q *state.Question, id string) (texts []string, card *chat.CardWithId) {
+// CardTexts are the messages with which a question is put to people who see cards. The last one stands for the card where no
+// card is shown. With what size says of the card, in bytes, it is no longer than MaxText.
+func CardTexts(q *state.Question, id string, size func(*Card) int) (texts []string, card *Card) {
 	switch m := q.Kind.Row(); {
 	case m.Long:
 		return longCard(q, id)
 	case m.Decides:
-		return permissionCard(q, id)
+		return permissionCard(q, id, size)
 	}
-	return questionCard(q, id)
+	return questionCard(q, id, size)
 }
 
 // questionCard has a button for each option. A question that is too large for a card is answered in words.
-func questionCard(q *state.Question, id string) ([]string, *chat.CardWithId) {
+func questionCard(q *state.Question, id string, size func(*Card) int) ([]string, *Card) {
 	const leastPreview = 100 // bytes; below that, buttons are given up
 	for preview := mostPreview; preview > leastPreview; preview /= 4 {
-		texts, d := questionTexts(q, preview), &cardDraft{id: id}
-		if d.question(q, preview) && len(texts) == 1 {
-			if card := d.card(q, ""); cardSize(card)+len(texts[0]) <= MaxText {
-				return texts, card
-			}
+		texts, card := questionTexts(q, preview), newCard(q, id, "")
+		if card.question(q, preview) && len(texts) == 1 && size(card)+len(texts[0]) <= MaxText {
+			return texts, card
 		}
 	}
 	const how = "This question has too much in it for buttons. It stands above: please reply in words."
-	d := &cardDraft{}
-	d.paragraph(how)
-	return append(QuestionTexts(q), "[AskUserQuestion] Session: "+sessionOf(q)+"\n\n"+how), d.card(q, "")
+	card := newCard(q, "", "")
+	card.text(how)
+	return append(QuestionTexts(q), "[AskUserQuestion] Session: "+sessionOf(q)+"\n\n"+how), card
 }
 
 // permissionCard shows ever shorter lines, but always the end of what Claude wants to do.
-func permissionCard(q *state.Question, id string) ([]string, *chat.CardWithId) {
+func permissionCard(q *state.Question, id string, size func(*Card) int) ([]string, *Card) {
 	const shortestLine = 16
 	for line := shownLine; ; line /= 2 {
-		d := &cardDraft{id: id}
-		d.permission(q, line)
-		card := d.card(q, "")
+		card := newCard(q, id, "")
+		card.permission(q, line)
 		header, text, how := pieces(q, line, 0)
 		text = header + "\n\n" + text + how
-		if cardSize(card)+len(text) <= MaxText || line <= shortestLine {
+		if size(card)+len(text) <= MaxText || line <= shortestLine {
 			return []string{text}, card
 		}
 	}
 }
 
-func longCard(q *state.Question, id string) (texts []string, card *chat.CardWithId) {
+func longCard(q *state.Question, id string) (texts []string, card *Card) {
 	header, text, how := pieces(q, 0, 0)
 	if len(text) > shortWords || strings.Contains(text, fence) {
 		texts = split(header, "\n\n", text, MaxText)
 		text = "(The whole text stands above.)"
 	}
-	d := &cardDraft{id: id}
-	d.paragraph(text)
+	card = newCard(q, id, "")
+	card.text(text)
 	if q.Kind.Row().Prompt {
 		if q.TmuxPane == "" {
-			d.paragraph(state.OutsideTmux)
+			card.text(state.OutsideTmux)
 		}
-		d.field(0, "The next instruction")
-		d.buttons(d.button("Send", choiceSend))
+		card.field(0, "The next instruction")
+		card.buttons(Button{"Send", ChoiceSend})
 	} else {
-		d.field(0, "What to change, if you send it back")
-		d.buttons(d.decisions(q)...)
+		card.field(0, "What to change, if you send it back")
+		card.buttons(decisionButtons(q)...)
 	}
-	return append(texts, strings.TrimSpace(header+"\n\n"+text)+how), d.card(q, "")
+	return append(texts, strings.TrimSpace(header+"\n\n"+text)+how), card
 }
 
 // ClosedCard shows how a question ended, or that only the terminal answers it, without a
 // button, and the text that stands for it. They say what its closing note says, who answered,
 // and when. An answer counts as the end although Claude Code has not confirmed it yet.
-func ClosedCard(q *state.Question, now time.Time) (text string, card *chat.CardWithId) {
+func ClosedCard(q *state.Question, now time.Time) (text string, card *Card) {
 	over := *q
 	over.ToldSent = false
 	if over.Status == state.Answered {
@@ -120,179 +156,164 @@ func ClosedCard(q *state.Question, now time.Time) (text string, card *chat.CardW
 	}
 	text = Cut(text, mostClosed) + when
 	how, what, _ := strings.Cut(strings.TrimPrefix(text, "["), "] ")
-	d := &cardDraft{}
-	d.paragraph(strings.TrimSpace(strings.TrimPrefix(what, field(q.SessionName)+"\n")))
-	return text, d.card(q, " ("+strings.ToLower(how)+")")
+	card = newCard(q, "", " ("+strings.ToLower(how)+")")
+	card.text(strings.TrimSpace(strings.TrimPrefix(what, field(q.SessionName)+"\n")))
+	return text, card
 }
 
-type cardDraft struct {
-	id       string // that its buttons carry
-	sections []*section
-}
-
-func cardSize(card *chat.CardWithId) int {
-	b, _ := json.Marshal(card) // a card always encodes
-	return len(b)
-}
-
-// card is the draft below a header, which says what it is, and whose.
-func (d *cardDraft) card(q *state.Question, how string) *chat.CardWithId {
-	header := &chat.GoogleAppsCardV1CardHeader{Title: q.Kind.Row().Called + how, Subtitle: brief(sessionOf(q), 200)}
-	if dir := cmp.Or(q.CWD, q.ProjectDir); dir != "" {
-		header.Subtitle += " · " + Line(brief(state.Review(state.ForReview, dir), 200))
+// NoticeCard is a card of our own words, with a button where it has an id.
+func NoticeCard(words, id string) *Card {
+	card := newCard(&state.Question{SessionName: "gchat-hooks"}, id, "")
+	card.text(words)
+	if id != "" {
+		card.buttons(Button{"Tap this", ChoiceSend})
 	}
-	header.Subtitle += machineOf(q, inCard)
-	return &chat.CardWithId{CardId: TapFunction, Card: &chat.GoogleAppsCardV1Card{Header: header, Sections: d.sections}}
+	return card
+}
+
+// newCard has a header that says what it is, how it ended, and whose it is.
+func newCard(q *state.Question, id, how string) *Card {
+	subtitle := brief(sessionOf(q), 200)
+	if dir := cmp.Or(q.CWD, q.ProjectDir); dir != "" {
+		subtitle += " · " + Line(brief(state.Review(state.ForReview, dir), 200))
+	}
+	return &Card{ID: id, Title: q.Kind.Row().Called + how, Subtitle: subtitle + machineOf(q, inCard)}
 }
 
 // question writes the prompts of a question, with so many bytes of a preview. It is false where
 // there are no prompts, or they may have more widgets than a card.
-func (d *cardDraft) question(q *state.Question, preview int) bool {
+func (c *Card) question(q *state.Question, preview int) bool {
 	several, widgets, most := len(q.Questions) > 1, 1, preview/max(len(q.Questions), 1)
 	for i, p := range q.Questions {
 		widgets += 2 + 4*len(p.Options) // with a preview, and what it is of
-		if widgets > mostWidgets {
+		if widgets > MostWidgets {
 			return false
 		}
 		header := Line(p.Header)
 		if several {
 			header = strings.TrimSpace(fmt.Sprintf("Q%d. %s", i+1, header))
 		}
-		d.section(header)
-		d.paragraph(Block(worded(q, i)))
+		c.section(header)
+		c.text(Block(worded(q, i)))
 		if several || p.MultiSelect {
-			d.selection(i, p, most)
+			c.selection(i, p, most)
 		} else {
-			d.optionButtons(p, most)
+			c.optionButtons(p, most)
 		}
 		own := "In your own words"
 		if len(p.Options) > 0 {
 			own += ", or a remark on your choice"
 		}
-		d.field(i, own)
+		c.field(i, own)
 	}
 	if several {
-		d.section("")
+		c.section("")
 	}
-	d.buttons(append([]*button{d.button("Send", choiceSend)}, d.declines(q)...)...)
+	c.buttons(append([]Button{{"Send", ChoiceSend}}, declineButtons(q)...)...)
 	return len(q.Questions) > 0
 }
 
-// declines are the buttons that turn a question down. Beside an option of that name there is none.
-func (d *cardDraft) declines(q *state.Question) (buttons []*button) {
+// declineButtons turn a question down. Beside an option of that name there is none.
+func declineButtons(q *state.Question) (buttons []Button) {
 	choices := [][2]string{{"Chat about this", state.DeclinedChat}, {"Skip", state.DeclinedSkip}}
 	for _, one := range choices {
 		if how, _ := ReadDecline(one[0], q); how == one[1] {
-			buttons = append(buttons, d.button(one[0], one[1]))
+			buttons = append(buttons, Button{one[0], one[1]})
 		}
 	}
 	return buttons
 }
 
-func (d *cardDraft) optionButtons(p state.Prompt, most int) {
+func (c *Card) optionButtons(p state.Prompt, most int) {
 	for i, o := range p.Options {
 		if label := Line(o.Label); label != "" {
-			d.buttons(d.button(label, number1(i)))
-			d.paragraph(Line(o.Description))
-			d.code(previewText(o, most))
+			c.buttons(Button{label, number1(i)})
+			c.text(Line(o.Description))
+			c.code(previewText(o, most))
 		}
 	}
 }
 
-func (d *cardDraft) selection(prompt int, p state.Prompt, most int) {
-	input := &chat.GoogleAppsCardV1SelectionInput{Name: "q" + number1(prompt), Type: "RADIO_BUTTON", Label: "Choose one"}
+func (c *Card) selection(prompt int, p state.Prompt, most int) {
+	list := &Select{Name: "q" + number1(prompt), Label: "Choose one", Several: p.MultiSelect}
 	if p.MultiSelect {
-		input.Type, input.Label = "CHECK_BOX", "Choose one or more"
+		list.Label = "Choose one or more"
 	}
 	for i, o := range p.Options {
 		if preview := previewText(o, most); preview != "" {
-			d.paragraph(Line(o.Label))
-			d.code(preview)
+			c.text(Line(o.Label))
+			c.code(preview)
 		}
 		if Line(o.Label) != "" {
-			input.Items = append(input.Items, &chat.GoogleAppsCardV1SelectionItem{Text: optionText(o), Value: number1(i)})
+			list.Items = append(list.Items, Item{optionText(o), number1(i)})
 		}
 	}
-	if len(input.Items) > 0 {
-		d.add(&widget{SelectionInput: input})
+	if len(list.Items) > 0 {
+		c.add(Widget{Select: list})
 	}
 }
 
-func (d *cardDraft) permission(q *state.Question, line int) {
+func (c *Card) permission(q *state.Question, line int) {
 	const mostSaid = 500 // bytes of Claude's own words
-	d.paragraph(brief(whatFor(q), mostSaid))
-	d.paragraph(brief(fromAgent(q), mostSaid))
+	c.text(brief(whatFor(q), mostSaid))
+	c.text(brief(fromAgent(q), mostSaid))
 	shown, hidden := excerpt(q.Shown, line)
-	d.code(shown)
-	buttons := d.decisions(q)
+	c.code(shown)
+	buttons := decisionButtons(q)
 	if hidden != "" {
-		d.paragraph("(" + hidden + ")")
-		buttons = append(buttons, d.button("Show all", choiceMore))
+		c.text("(" + hidden + ")")
+		buttons = append(buttons, Button{"Show all", choiceMore})
 	}
 	if q.HandedOver != nil {
-		d.paragraph(answerThere(q))
+		c.text(answerThere(q))
 		return
 	}
 	if q.TerminalOnly {
-		d.paragraph(terminalOnly)
+		c.text(terminalOnly)
 	} else {
-		d.paragraph(strings.TrimSpace(alwaysAllows(q, state.LabelAlways, "")))
+		c.text(strings.TrimSpace(alwaysAllows(q, state.LabelAlways, "")))
 	}
-	d.field(0, "A reason, if you deny it")
-	d.buttons(buttons...)
+	c.field(0, "A reason, if you deny it")
+	c.buttons(buttons...)
 }
 
-func (d *cardDraft) decisions(q *state.Question) (buttons []*button) {
+func decisionButtons(q *state.Question) (buttons []Button) {
 	for _, one := range decisions {
 		if offers(q, one.label) {
-			buttons = append(buttons, d.button(one.called, one.choice))
+			buttons = append(buttons, Button{one.called, one.choice})
 		}
 	}
 	return buttons
 }
 
-func (d *cardDraft) section(header string) {
-	d.sections = append(d.sections, &section{Header: cardEscapes.Replace(header)})
-}
+func (c *Card) section(header string) { c.Sections = append(c.Sections, Section{Header: header}) }
 
-func (d *cardDraft) add(w *widget) {
-	if len(d.sections) == 0 {
-		d.section("")
+func (c *Card) add(w Widget) {
+	if len(c.Sections) == 0 {
+		c.section("")
 	}
-	last := d.sections[len(d.sections)-1]
+	last := &c.Sections[len(c.Sections)-1]
 	last.Widgets = append(last.Widgets, w)
 }
 
-// paragraph is neutral text.
-func (d *cardDraft) paragraph(text string) {
+func (c *Card) text(text string) {
 	if text != "" {
-		d.add(&widget{TextParagraph: &chat.GoogleAppsCardV1TextParagraph{Text: cardEscapes.Replace(text), TextSyntax: "HTML"}})
+		c.add(Widget{Text: text})
 	}
 }
 
-// code is a code block.
-func (d *cardDraft) code(text string) {
+func (c *Card) code(text string) {
 	if text != "" {
-		d.add(&widget{TextParagraph: &chat.GoogleAppsCardV1TextParagraph{Text: text, TextSyntax: "MARKDOWN"}})
+		c.add(Widget{Code: text})
 	}
 }
 
-func (d *cardDraft) field(prompt int, label string) {
-	d.add(&widget{TextInput: &chat.GoogleAppsCardV1TextInput{Name: "w" + number1(prompt), Label: label, Type: "MULTIPLE_LINE"}})
+func (c *Card) field(prompt int, label string) {
+	c.add(Widget{Field: &Field{"w" + number1(prompt), label}})
 }
 
-func (d *cardDraft) buttons(buttons ...*button) {
+func (c *Card) buttons(buttons ...Button) {
 	if len(buttons) > 0 {
-		d.add(&widget{ButtonList: &chat.GoogleAppsCardV1ButtonList{Buttons: buttons}})
+		c.add(Widget{Buttons: buttons})
 	}
 }
-
-func (d *cardDraft) button(text, choice string) *button {
-	return &button{Text: text, OnClick: &chat.GoogleAppsCardV1OnClick{Action: &chat.GoogleAppsCardV1Action{
-		Function:   TapFunction,
-		Parameters: []*chat.GoogleAppsCardV1ActionParameter{{Key: tapQuestion, Value: d.id}, {Key: tapChoice, Value: choice}},
-	}}}
-}
-
-// A card's text is a subset of HTML. The spaces at the start of a line would be lost in it.
-var cardEscapes = strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;", "\n", "<br>", "  ", "\u00a0 ")

@@ -43,7 +43,7 @@ func drawn(card *chat.CardWithId) string {
 	return strings.TrimSpace(b.String())
 }
 
-func buttonsOf(card *chat.CardWithId) (all []*button) {
+func buttonsOf(card *chat.CardWithId) (all []*chat.GoogleAppsCardV1Button) {
 	for _, s := range card.Card.Sections {
 		for _, w := range s.Widgets {
 			if w.ButtonList != nil {
@@ -55,7 +55,7 @@ func buttonsOf(card *chat.CardWithId) (all []*button) {
 }
 
 // tapOf is the tap on a button, with fields that are empty.
-func tapOf(b *button) *Tap {
+func tapOf(b *chat.GoogleAppsCardV1Button) *Tap {
 	carried := map[string]string{}
 	for _, p := range b.OnClick.Action.Parameters {
 		carried[p.Key] = p.Value
@@ -91,9 +91,25 @@ func cardsOfEachKind() map[string]*state.Question {
 	}
 }
 
-// QuestionCard is the card of AppTexts.
+// appTexts are the texts of a question and its card, as Google takes it.
+func appTexts(q *state.Question, id string) ([]string, *chat.CardWithId) {
+	texts, card := CardTexts(q, id, CardSize)
+	return texts, CardV2(card)
+}
+
+func closedCard(q *state.Question, now time.Time) (string, *chat.CardWithId) {
+	text, card := ClosedCard(q, now)
+	return text, CardV2(card)
+}
+
+func sizeOf(card *chat.CardWithId) int {
+	b, _ := json.Marshal(card)
+	return len(b)
+}
+
+// QuestionCard is the card of appTexts.
 func QuestionCard(q *state.Question, id string) *chat.CardWithId {
-	_, card := AppTexts(q, id)
+	_, card := appTexts(q, id)
 	return card
 }
 
@@ -113,12 +129,12 @@ func TestQuestionCard(t *testing.T) {
 func TestAppTexts(t *testing.T) {
 	kinds := cardsOfEachKind()
 	for name, q := range kinds {
-		texts, _ := AppTexts(q, cardID)
+		texts, _ := appTexts(q, cardID)
 		if want := QuestionTexts(q); !strings.HasPrefix(name, "plan_") && (len(texts) != 1 || texts[0] != want[0]) {
 			t.Errorf("%s: %q", name, texts)
 		}
 	}
-	texts, _ := AppTexts(kinds["plan_long"], cardID)
+	texts, _ := appTexts(kinds["plan_long"], cardID)
 	last := len(texts) - 1
 	above := strings.Join(texts[:last], " ")
 	if got := strings.Count(above, "A long plan."); got != 3000 || strings.Contains(above, "Reply yes") {
@@ -158,13 +174,13 @@ func largest() map[string]*state.Question {
 
 func TestCardsFit(t *testing.T) {
 	for name, q := range largest() {
-		texts, card := AppTexts(q, cardID)
+		texts, card := appTexts(q, cardID)
 		for i, text := range texts {
 			if len(text) > MaxText {
 				t.Errorf("%s: text %d has %d bytes", name, i, len(text))
 			}
 		}
-		if size := len(texts[len(texts)-1]) + cardSize(card); size > MaxText {
+		if size := len(texts[len(texts)-1]) + sizeOf(card); size > MaxText {
 			t.Errorf("%s: %d bytes", name, size)
 		}
 		if len(buttonsOf(card)) == 0 && q.Kind.Row().Personal { // a question's answer can be written
@@ -172,8 +188,8 @@ func TestCardsFit(t *testing.T) {
 		}
 		for _, status := range []state.Status{state.Resolved, state.Cancelled, state.TimedOut} {
 			q.Status, q.AnsweredByName = status, q.SessionName
-			text, card := ClosedCard(q, time.Now())
-			if size := len(text) + cardSize(card); size > MaxText || len(buttonsOf(card)) > 0 {
+			text, card := closedCard(q, time.Now())
+			if size := len(text) + sizeOf(card); size > MaxText || len(buttonsOf(card)) > 0 {
 				t.Errorf("%s, %s: %d bytes", name, status, size)
 			}
 		}
@@ -186,11 +202,11 @@ func TestEndIsShown(t *testing.T) {
 	q := permission(long)
 	q.Tool, q.About, q.SessionName, q.CWD = long, long, long, long
 	q.Shown = strings.Repeat(long+"\n", 100) + "rm -rf /"
-	texts, card := AppTexts(q, cardID)
+	texts, card := appTexts(q, cardID)
 	if !strings.Contains(drawn(card), "\nrm -rf /\n"+fence) || !strings.Contains(texts[0], "\nrm -rf /\n"+fence) {
 		t.Error(drawn(card))
 	}
-	if size := len(texts[0]) + cardSize(card); size > MaxText {
+	if size := len(texts[0]) + sizeOf(card); size > MaxText {
 		t.Errorf("%d bytes", size)
 	}
 }
@@ -204,7 +220,7 @@ func TestTooManyForACard(t *testing.T) {
 		prompts = append(prompts, branch)
 	}
 	for name, q := range map[string]*state.Question{"options": asked(many), "prompts": asked(prompts...), "none": asked()} {
-		texts, card := AppTexts(q, cardID)
+		texts, card := appTexts(q, cardID)
 		if len(texts) != 2 || texts[0] != questionMessage(q) || len(buttonsOf(card)) > 0 {
 			t.Errorf("%s: %d texts", name, len(texts))
 		}
@@ -268,7 +284,7 @@ func TestClosedCard(t *testing.T) {
 			"It goes on in the terminal."},
 	} {
 		c.change(c.q)
-		text, card := ClosedCard(c.q, now)
+		text, card := closedCard(c.q, now)
 		got := strings.ReplaceAll(drawn(card), "## \n", "")
 		if !strings.Contains(got, c.want) || len(buttonsOf(card)) > 0 || strings.Contains(got, "w1") {
 			t.Errorf("%s: %s", c.name, got)

@@ -86,7 +86,7 @@ func TestPermissionText(t *testing.T) {
 func TestTheFolderIsShown(t *testing.T) {
 	q := permission("")
 	q.CWD = "/home/me/shop\u200b"
-	_, card := AppTexts(q, "id")
+	_, card := appTexts(q, "id")
 	for _, text := range []string{QuestionTexts(q)[0], card.Card.Header.Subtitle} {
 		if !strings.Contains(text, "/home/me/shop‹U+200B›") {
 			t.Errorf("%q", text)
@@ -198,7 +198,7 @@ func TestAPlanKeepsItsWords(t *testing.T) {
 	} {
 		q := &state.Question{Kind: state.AskedPlan, SessionName: "shop", Shown: plan}
 		text := strings.Join(QuestionTexts(q), "")
-		_, card := AppTexts(q, "id")
+		_, card := appTexts(q, "id")
 		b, _ := json.Marshal(card)
 		if !strings.Contains(text, "evil") || !strings.Contains(string(b), "evil") && !strings.Contains(string(b), "stands above") {
 			t.Errorf("%q is shown as %q, %s", plan, text, b)
@@ -268,7 +268,7 @@ func TestAPermissionThatWasHandedOver(t *testing.T) {
 		}
 	}
 	buttons := func() int {
-		_, card := AppTexts(q, "id")
+		_, card := appTexts(q, "id")
 		b, _ := json.Marshal(card)
 		return strings.Count(string(b), `"onClick"`)
 	}
@@ -286,7 +286,7 @@ func TestAPermissionThatWasHandedOver(t *testing.T) {
 	if n := buttons(); n != 0 {
 		t.Errorf("%d buttons", n)
 	}
-	text, card := ClosedCard(q, time.Now())
+	text, card := closedCard(q, time.Now())
 	if b, _ := json.Marshal(card); strings.Contains(string(b), "onClick") || !strings.Contains(text, there) {
 		t.Errorf("its card is %s", b)
 	}

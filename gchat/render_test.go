@@ -177,9 +177,9 @@ func TestLongPreviewsAreFolded(t *testing.T) {
 			t.Errorf("%q: %d messages: %.300s", unit, len(texts), texts[0])
 		}
 		for _, q := range []*state.Question{q, asked(p)} {
-			texts, card := AppTexts(q, cardID)
+			texts, card := appTexts(q, cardID)
 			buttons := buttonsOf(card)
-			if size := len(texts[0]) + cardSize(card); len(texts) != 1 || size > MaxText || len(buttons) == 0 {
+			if size := len(texts[0]) + sizeOf(card); len(texts) != 1 || size > MaxText || len(buttons) == 0 {
 				t.Errorf("%q: %d messages, %d bytes, %d buttons", unit, len(texts), size, len(buttons))
 			}
 			if !strings.Contains(drawn(card), "begin3 ") {

@@ -1,29 +1,13 @@
 package gchat
 
 import (
-	"bytes"
-	"encoding/json"
 	"fmt"
-	"maps"
 	"slices"
 	"strconv"
 	"strings"
-	"time"
-
-	"google.golang.org/api/chat/v1"
 
 	"gchat-hooks/state"
 )
-
-// Event is something that a person did where the app hears it.
-type Event struct {
-	Type    string // MESSAGE, CARD_CLICKED, ADDED_TO_SPACE, REMOVED_FROM_SPACE …
-	At      time.Time
-	By      Person
-	Human   bool    // a person did it, and no other app
-	Message Message // that was written, or whose card was tapped
-	Tap     *Tap    // of CARD_CLICKED
-}
 
 // Tap is what a card tells of a tap on it. All of it is what the sender's program sent: it says what was tapped, and not who may.
 type Tap struct {
@@ -34,68 +18,6 @@ type Tap struct {
 	Stands   bool                // the card still had that button when Chat told of the tap, as far as that is known
 }
 
-// The names of what a card's buttons carry.
-const (
-	TapFunction = "gchat-hooks"
-	tapQuestion = "question"
-	tapChoice   = "choice"
-)
-
-// ReadEvent reads an interaction event as a classic Chat app gets it.
-func ReadEvent(data []byte) (e Event, err error) {
-	var in struct {
-		chat.DeprecatedEvent
-		AddOn json.RawMessage `json:"commonEventObject"`
-	}
-	if err := json.Unmarshal(data, &in); err != nil {
-		return e, fmt.Errorf("event: %w", err)
-	}
-	if in.AddOn != nil {
-		return e, ErrAddOn
-	}
-	e.Type = in.Type
-	e.At, _ = time.Parse(time.RFC3339Nano, in.EventTime)
-	if u := in.User; u != nil {
-		e.By, e.Human = Person{Name: u.Name, Email: u.Email, DisplayName: u.DisplayName}, u.Type != "BOT"
-	}
-	if in.Message != nil {
-		e.Message = fromChat(in.Message)
-	}
-	if e.Message.ThreadName == "" && in.Thread != nil {
-		e.Message.ThreadName = in.Thread.Name
-	}
-	if e.Type != "CARD_CLICKED" {
-		return e, nil
-	}
-	e.Tap = &Tap{Inputs: map[string][]string{}}
-	carried := map[string]string{}
-	if in.Common != nil {
-		maps.Copy(carried, in.Common.Parameters)
-		for name, input := range in.Common.FormInputs {
-			if input.StringInputs != nil && len(e.Tap.Inputs) < mostWidgets {
-				e.Tap.Inputs[name] = input.StringInputs.Value
-			}
-		}
-	}
-	if in.Action != nil { // an event names them twice, or in one of the places
-		for _, p := range in.Action.Parameters {
-			if p != nil {
-				carried[p.Key] = p.Value
-			}
-		}
-	}
-	e.Tap.Question, e.Tap.Machine, _ = strings.Cut(carried[tapQuestion], "-")
-	e.Tap.Choice = carried[tapChoice]
-	e.Tap.Stands = in.Message == nil || len(in.Message.CardsV2) == 0 || shows(in.Message, e.Tap.Question)
-	return e, nil
-}
-
-// shows says whether a message's cards have a button of that question.
-func shows(m *chat.Message, question string) bool {
-	b, err := json.Marshal(m.CardsV2)
-	return err != nil || bytes.Contains(b, []byte(question))
-}
-
 // What people are told in a note.
 const (
 	OldCardText = "[Not used] This card is over, or no machine that runs knows it."
@@ -104,7 +26,7 @@ const (
 
 // What the buttons of a card say beside the numbers of options and the choices of decisions.
 const (
-	choiceSend = "send" // what its fields and boxes hold
+	ChoiceSend = "send" // what its fields and boxes hold
 	choiceMore = "more" // all of a permission is to be shown
 )
 
@@ -117,7 +39,7 @@ func number1(index int) string { return strconv.Itoa(index + 1) }
 // come from the record, and a number that no option has is refused.
 func ReadTap(q *state.Question, t *Tap) (answers map[int]state.Answer, text, about string) {
 	switch {
-	case q.Kind.Row().Prompt && t.Choice == choiceSend:
+	case q.Kind.Row().Prompt && t.Choice == ChoiceSend:
 		words := t.words(0)
 		if words == "" {
 			return nil, "", state.NoteNoText
@@ -133,7 +55,7 @@ func ReadTap(q *state.Question, t *Tap) (answers map[int]state.Answer, text, abo
 		return t.decision(q)
 	case q.Kind.Row().Personal:
 	case t.Choice == state.DeclinedChat:
-		_, words, _ := ReadTap(q, &Tap{Choice: choiceSend, Inputs: t.Inputs})
+		_, words, _ := ReadTap(q, &Tap{Choice: ChoiceSend, Inputs: t.Inputs})
 		return nil, strings.TrimSuffix("chat about this: "+words, ": "), ""
 	case t.Choice == state.DeclinedSkip:
 		return nil, t.Choice, ""
@@ -165,14 +87,14 @@ func (t *Tap) decision(q *state.Question) (answers map[int]state.Answer, text, a
 // answers reads a tap on a question: the button of an option, or Send with what was chosen and written for each prompt.
 func (t *Tap) answers(q *state.Question) (answers map[int]state.Answer, text, about string) {
 	several := len(q.Questions) != 1
-	if t.Choice != choiceSend && (several || q.Questions[0].MultiSelect) {
+	if t.Choice != ChoiceSend && (several || q.Questions[0].MultiSelect) {
 		return nil, "", state.NoteUnclear // its card has no such button
 	}
 	answers = map[int]state.Answer{}
 	var typed []string
 	for i, p := range q.Questions {
 		values := t.Inputs["q"+number1(i)]
-		if t.Choice != choiceSend {
+		if t.Choice != ChoiceSend {
 			values = []string{t.Choice}
 		}
 		a, said, ok := newChoices(p).tapped(values, t.words(i))
@@ -200,7 +122,7 @@ func (c *choices) tapped(values []string, words string) (a state.Answer, typed s
 	var numbers []int
 	for _, value := range values {
 		n, err := strconv.Atoi(value)
-		if err != nil || !c.has(n) || len(numbers) == mostWidgets || len(numbers) == 1 && !c.MultiSelect {
+		if err != nil || !c.has(n) || len(numbers) == MostWidgets || len(numbers) == 1 && !c.MultiSelect {
 			return a, "", false
 		}
 		numbers = append(numbers, n)

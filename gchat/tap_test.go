@@ -136,12 +136,12 @@ func TestButtonsAreRead(t *testing.T) {
 					t.Errorf("%s: %q is read as %q, which is %q", name, b.Text, text, how)
 				}
 				continue
-			case choiceSend:
+			case ChoiceSend:
 				one.Inputs["w1"] = []string{"own words"}
 			}
 			answers, text, about := ReadTap(q, one)
 			got, want := Line(answers[0].Value()), b.Text
-			if one.Choice == choiceSend {
+			if one.Choice == ChoiceSend {
 				want = "own words"
 			}
 			if want == "Approve, accept edits" { // records keep the label of the releases before
@@ -157,7 +157,7 @@ func TestButtonsAreRead(t *testing.T) {
 					continue
 				}
 				for _, item := range w.SelectionInput.Items {
-					one := tap(choiceSend, w.SelectionInput.Name+"="+item.Value)
+					one := tap(ChoiceSend, w.SelectionInput.Name+"="+item.Value)
 					answers, _, _ := ReadTap(q, one)
 					for _, a := range answers {
 						if len(answers) != 1 || !strings.HasPrefix(item.Text, Line(a.Labels[0])) {

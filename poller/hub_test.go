@@ -110,7 +110,7 @@ func TestANamedSpaceThroughAHub(t *testing.T) {
 	card := g.awaitPost("Which?")
 	q = d.await(q, "posted", func(q *state.Question) bool { return q.MessageSent })
 	over := *card
-	over.CardsV2 = []*chatapi.CardWithId{gchat.NoticeCard("over", "")}
+	over.CardsV2 = []*chatapi.CardWithId{gchat.CardV2(gchat.NoticeCard("over", ""))}
 	g.tap("users/1", &over, strings.Repeat("a", 32), "1", nil) // no button of that question stands there any more
 	g.awaitPost(gchat.OldCardText)
 	g.tap("users/1", card, button, "2", nil)

@@ -89,7 +89,7 @@ func (p *Poller) putNote(q *state.Question, o *state.Open, owed state.Owed) (don
 	if over {
 		text, card := gchat.ClosedCard(q, p.Now())
 		m.Patch, m.Parts = q.Card, []string{text}
-		m.Card, _ = json.Marshal(card)
+		m.Card, _ = json.Marshal(gchat.CardV2(card))
 	} else if r := q.Reply(owed.Reply); r != nil && r.Choice != "" {
 		m.Viewer = r.Sender // a tap is no one else's business
 	}
@@ -152,9 +152,9 @@ func (s *sender) wordQuestion(ctx context.Context, m *state.Message, way *gatewa
 		m.Parts = gchat.QuestionTexts(q)
 		return m, outcome{}
 	}
-	texts, card := gchat.AppTexts(q, way.app.CardID(state.CardID(s.Env, q.QuestionID)))
+	texts, card := gchat.CardTexts(q, way.app.CardID(state.CardID(s.Env, q.QuestionID)), gchat.CardSize)
 	m.Parts = texts
-	m.Card, _ = json.Marshal(card)
+	m.Card, _ = json.Marshal(gchat.CardV2(card))
 	return m, outcome{}
 }
 

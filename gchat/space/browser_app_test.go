@@ -44,8 +44,8 @@ func TestTapsFromThePage(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			c.q.SessionName, c.q.CWD, c.q.ThreadKey = "shop", "/home/ann/shop", "ask-user-"+c.choice
-			texts, card := gchat.AppTexts(&c.q, "0123456789abcdef0123456789abcdef")
-			posted, err := app.Post(t.Context(), gchat.Post{Text: texts[len(texts)-1], Card: card})
+			texts, card := gchat.CardTexts(&c.q, "0123456789abcdef0123456789abcdef", gchat.CardSize)
+			posted, err := app.Post(t.Context(), gchat.Post{Text: texts[len(texts)-1], Card: gchat.CardV2(card)})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -72,7 +72,7 @@ func TestTapsFromThePage(t *testing.T) {
 			}
 			c.q.Status, c.q.ResolvedBy = state.Resolved, "chat"
 			text, closed := gchat.ClosedCard(&c.q, time.Now())
-			if err := app.Patch(t.Context(), posted.Name, text, closed); err != nil {
+			if err := app.Patch(t.Context(), posted.Name, text, gchat.CardV2(closed)); err != nil {
 				t.Fatal(err)
 			}
 			until(t, ctx, `!document.querySelector('#messages [data-option]:enabled, #messages [data-decide]')

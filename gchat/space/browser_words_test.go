@@ -144,8 +144,8 @@ func TestWordsGoAlongWithATapOnACard(t *testing.T) {
 	do(t, ctx, chromedp.Navigate(s.PageURL(srv.URL)))
 	var q state.Question
 	q.Questions = []state.Prompt{{Question: "Which?", Options: []state.Option{{Label: "A"}, {Label: "B"}}}}
-	texts, card := gchat.AppTexts(&q, "0123456789abcdef0123456789abcdef")
-	posted, err := app.Post(t.Context(), gchat.Post{Text: texts[0], Card: card})
+	texts, card := gchat.CardTexts(&q, "0123456789abcdef0123456789abcdef", gchat.CardSize)
+	posted, err := app.Post(t.Context(), gchat.Post{Text: texts[0], Card: gchat.CardV2(card)})
 	if err != nil {
 		t.Fatal(err)
 	}

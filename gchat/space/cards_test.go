@@ -38,12 +38,12 @@ func TestCardsAreAsGoogleTakesThem(t *testing.T) {
 			Questions: labels(state.LabelApprove, state.LabelSendBack, state.LabelApproveAuto)},
 		"next": {Kind: state.AskedNext, Shown: "Done.", Questions: labels("Reply")},
 	} {
-		texts, card := gchat.AppTexts(q, id)
+		texts, card := gchat.CardTexts(q, id, gchat.CardSize)
 		q.Status = state.Resolved
 		text, closed := gchat.ClosedCard(q, time.Now())
 		for _, m := range []*chat.Message{
-			{FallbackText: texts[len(texts)-1], CardsV2: []*chat.CardWithId{card}},
-			{FallbackText: text, CardsV2: []*chat.CardWithId{closed}},
+			{FallbackText: texts[len(texts)-1], CardsV2: []*chat.CardWithId{gchat.CardV2(card)}},
+			{FallbackText: text, CardsV2: []*chat.CardWithId{gchat.CardV2(closed)}},
 		} {
 			body, err := json.Marshal(m)
 			if err != nil {

@@ -1,0 +1,69 @@
+package gchat
+
+import (
+	"encoding/json"
+	"strings"
+
+	"google.golang.org/api/chat/v1"
+)
+
+// CardV2 is a card as Google takes it: https://developers.google.com/workspace/chat/api/reference/rest/v1/cards
+func CardV2(c *Card) *chat.CardWithId {
+	card := &chat.GoogleAppsCardV1Card{Header: &chat.GoogleAppsCardV1CardHeader{Title: c.Title, Subtitle: c.Subtitle}}
+	for _, s := range c.Sections {
+		section := &chat.GoogleAppsCardV1Section{Header: cardEscapes.Replace(s.Header)}
+		for _, w := range s.Widgets {
+			section.Widgets = append(section.Widgets, widgetV2(c, w))
+		}
+		card.Sections = append(card.Sections, section)
+	}
+	return &chat.CardWithId{CardId: TapFunction, Card: card}
+}
+
+// CardSize is how long a card is as Google takes it, in bytes.
+func CardSize(c *Card) int {
+	b, _ := json.Marshal(CardV2(c)) // a card always encodes
+	return len(b)
+}
+
+func widgetV2(c *Card, w Widget) *chat.GoogleAppsCardV1Widget {
+	switch {
+	case w.Text != "":
+		return &chat.GoogleAppsCardV1Widget{TextParagraph: &chat.GoogleAppsCardV1TextParagraph{
+			Text: cardEscapes.Replace(w.Text), TextSyntax: "HTML",
+		}}
+	case w.Code != "":
+		return &chat.GoogleAppsCardV1Widget{TextParagraph: &chat.GoogleAppsCardV1TextParagraph{
+			Text: w.Code, TextSyntax: "MARKDOWN",
+		}}
+	case w.Select != nil:
+		list := &chat.GoogleAppsCardV1SelectionInput{Name: w.Select.Name, Type: "RADIO_BUTTON", Label: w.Select.Label}
+		if w.Select.Several {
+			list.Type = "CHECK_BOX"
+		}
+		for _, item := range w.Select.Items {
+			list.Items = append(list.Items, &chat.GoogleAppsCardV1SelectionItem{Text: item.Text, Value: item.Value})
+		}
+		return &chat.GoogleAppsCardV1Widget{SelectionInput: list}
+	case w.Field != nil:
+		return &chat.GoogleAppsCardV1Widget{TextInput: &chat.GoogleAppsCardV1TextInput{
+			Name: w.Field.Name, Label: w.Field.Label, Type: "MULTIPLE_LINE",
+		}}
+	}
+	list := &chat.GoogleAppsCardV1ButtonList{}
+	for _, b := range w.Buttons {
+		list.Buttons = append(list.Buttons, &chat.GoogleAppsCardV1Button{Text: b.Text, OnClick: tapped(c.ID, b.Choice)})
+	}
+	return &chat.GoogleAppsCardV1Widget{ButtonList: list}
+}
+
+// tapped has a button tell this app what was tapped, of which card.
+func tapped(card, choice string) *chat.GoogleAppsCardV1OnClick {
+	return &chat.GoogleAppsCardV1OnClick{Action: &chat.GoogleAppsCardV1Action{
+		Function:   TapFunction,
+		Parameters: []*chat.GoogleAppsCardV1ActionParameter{{Key: tapQuestion, Value: card}, {Key: tapChoice, Value: choice}},
+	}}
+}
+
+// A card's text is a subset of HTML. The spaces at the start of a line would be lost in it.
+var cardEscapes = strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;", "\n", "<br>", "  ", "\u00a0 ")
