@@ -4,6 +4,7 @@ package main
 
 import (
 	"os"
+	"os/exec"
 	"path/filepath"
 
 	"gchat-hooks/cli"
@@ -13,7 +14,7 @@ import (
 )
 
 func main() {
-	self, _ := os.Executable()
+	self := program()
 	// Hooks are decided before the command line's library runs: it prints usage errors to stdout, which is the protocol.
 	if name, ok := hookName(os.Args); ok {
 		h := &hooks.Hook{
@@ -26,6 +27,19 @@ func main() {
 		return
 	}
 	cli.Main(self)
+}
+
+// program is this program's path. Linux does not tell it without /proc.
+func program() string {
+	self, err := os.Executable()
+	if err != nil {
+		self, err = exec.LookPath(os.Args[0])
+	}
+	if err != nil {
+		return os.Args[0]
+	}
+	self, _ = filepath.Abs(self)
+	return self
 }
 
 // hookName is the hook that this process was called as: by its own name, as `gchat-hooks hook NAME`, or as

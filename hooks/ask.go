@@ -295,7 +295,7 @@ func (h *Hook) wait(ctx context.Context, e *Event, q *state.Question) error {
 		dismiss()
 		return nil
 	}
-	if err != nil && errors.Is(err, waiting.Err()) {
+	if h.isUnasked(err) || err != nil && errors.Is(err, waiting.Err()) {
 		q, err = h.leaveToTerminal(path)
 	}
 	switch {
@@ -305,6 +305,15 @@ func (h *Hook) wait(ctx context.Context, e *Event, q *state.Question) error {
 		return err // closed otherwise: the dialog had its answer, or is to get it in the terminal
 	}
 	return h.handOver(e, q)
+}
+
+// isUnasked reports whether a wait ended because nobody is asked. It logs why, for status.
+func (h *Hook) isUnasked(err error) bool {
+	unasked := errors.Is(err, state.ErrNoPoller)
+	if unasked {
+		h.logFailed(err, "nobody is asked in Chat")
+	}
+	return unasked
 }
 
 // dismiss closes a question whose hook was told to end: after Esc, or when Claude Code ends. A permission that was allowed

@@ -89,6 +89,7 @@ func (h *Hook) posted(ctx context.Context, path string) bool {
 		return q.MessageSent || q.Status != state.Pending
 	})
 	if err != nil {
+		h.isUnasked(err)
 		h.close(path, state.Cancelled, "unposted")
 	}
 	return err == nil

@@ -37,6 +37,8 @@ const (
 	failingTurnsFor = time.Hour
 	muteStep        = 30 * time.Second   // for a muted report: the person may end the mute meanwhile
 	tooOld          = 7 * 24 * time.Hour // then a message that waits for its space is set aside
+	// mostRead is how many messages of the outbox one step reads for the first time.
+	mostRead = 4000
 )
 
 // sender delivers what is in the outbox: in order within a lane, several lanes at the same time, each beside the loop.
@@ -50,6 +52,7 @@ type sender struct {
 	mu    sync.Mutex // of what follows
 	cache state.Cache[state.Message]
 	lanes map[string][]*state.Message // the oldest first
+	part  bool                        // older messages of the outbox are still to be read
 	busy  map[string]bool             // lanes that are under way; true for one to Chat
 	later map[string]outcome          // messages that wait for a reason that is not on disk, by path
 	waits map[string]outcome          // when a space takes the next message, by gatewayKey
@@ -78,6 +81,9 @@ func (s *sender) dispatch(ctx context.Context) (next time.Time, busy bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.readOutbox()
+	if s.part {
+		s.wake()
+	}
 	for ctx.Err() == nil {
 		m, at := s.first()
 		next = at
@@ -93,7 +99,7 @@ func (s *sender) dispatch(ctx context.Context) (next time.Time, busy bool) {
 			s.note(m, how)
 		})
 	}
-	return next, len(s.busy) > 0
+	return next, len(s.busy) > 0 || s.part
 }
 
 func (s *sender) note(m *state.Message, how outcome) {
@@ -126,6 +132,8 @@ func (s *sender) pass(ctx context.Context) time.Time {
 	}
 }
 
+// readOutbox reads what is new or changed in the outbox. Of very many messages the newest are
+// read first, a part with each step: a question is not to wait until all are.
 func (s *sender) readOutbox() {
 	names, err := s.box.Names()
 	if err != nil {
@@ -134,9 +142,19 @@ func (s *sender) readOutbox() {
 	}
 	clear(s.lanes)
 	waiting := map[string]bool{}
-	for _, name := range names { // the oldest first
+	read := 0
+	s.part = false
+	for _, name := range slices.Backward(names) {
 		path := filepath.Join(s.box.Dir, name+".json")
+		known := s.cache.Has(path)
+		if !known && read == mostRead {
+			s.part = true
+			continue
+		}
 		m, err := s.cache.Load(path, false)
+		if !known && s.cache.Has(path) { // what cannot be read takes nobody's place
+			read++
+		}
 		if !errors.Is(err, fs.ErrNotExist) {
 			s.Log.Once(err, "message not read")
 		}
@@ -145,6 +163,9 @@ func (s *sender) readOutbox() {
 		}
 		waiting[path] = true
 		s.lanes[m.Lane()] = append(s.lanes[m.Lane()], m)
+	}
+	for _, lane := range s.lanes {
+		slices.Reverse(lane)
 	}
 	s.cache.Tidy()
 	for _, o := range s.index {
@@ -156,7 +177,8 @@ func (s *sender) readOutbox() {
 	maps.DeleteFunc(s.later, func(path string, _ outcome) bool { return !waiting[path] })
 }
 
-// first is the message that goes next: an urgent one, then the oldest. With none, next is when one is due.
+// first is the message that goes next: an urgent one, then the oldest. With none, next is when one is due. Before all are read,
+// only questions go: nothing of their lanes can come before them.
 func (s *sender) first() (best *state.Message, next time.Time) {
 	toChat := 0
 	for _, chat := range s.busy {
@@ -166,7 +188,8 @@ func (s *sender) first() (best *state.Message, next time.Time) {
 	}
 	for name, lane := range s.lanes {
 		wake := lane[0].Wake != nil
-		if _, busy := s.busy[name]; busy || !wake && toChat >= lanesAtOnce {
+		early := s.part && !beginsThread(lane[0])
+		if _, busy := s.busy[name]; busy || early || !wake && toChat >= lanesAtOnce {
 			continue
 		}
 		m, until := s.turn(lane)
@@ -300,8 +323,7 @@ func (s *sender) send(ctx context.Context, m *state.Message, way *gateway) outco
 		}
 		now = *tried
 	}
-	// A question begins its own thread, but for what a session is to do next, which goes with its reports.
-	begins := now.ThreadKey == "" || m.Type == state.MessageQuestion && m.ThreadKey != "session-"+m.SessionID
+	begins := now.ThreadKey == "" || beginsThread(m)
 	if way != nil && now.ThreadName == "" && !begins {
 		now.ThreadName = s.savedThread(m, way)
 	}
@@ -325,6 +347,12 @@ func (s *sender) send(ctx context.Context, m *state.Message, way *gateway) outco
 		s.worked(way)
 	}
 	return out
+}
+
+// beginsThread reports whether a question begins a thread of its own. What a session is to do
+// next goes with its reports.
+func beginsThread(m *state.Message) bool {
+	return m.Type == state.MessageQuestion && m.ThreadKey != "session-"+m.SessionID
 }
 
 // noteTry writes down that a message is tried, and with what texts; nil and no error where it is gone.

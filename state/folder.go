@@ -263,6 +263,9 @@ func (c *Cache[T]) Load(path string, leaveAlone bool) (*T, error) {
 	return rec, err
 }
 
+// Has reports whether the record at path was read, or found damaged.
+func (c *Cache[T]) Has(path string) bool { return c.read[path] != nil }
+
 // SameVersion says whether a record's file did not change from one look to the next. A rewrite is a new file renamed over the old
 // one, so the inode tells even within one clock tick; of two rewrites in one tick, where the second gets the first one's inode
 // again, mostly the size.

@@ -184,8 +184,10 @@ func DetachedCommand(self string, args ...string) *exec.Cmd {
 	kept := slices.DeleteFunc(os.Environ(), func(pair string) bool {
 		return strings.HasPrefix(pair, "CLAUDE") || strings.HasPrefix(pair, "TMUX")
 	})
+	// self may be a copy that is called as a hook. Without /proc this name says where it is.
+	name := filepath.Join(filepath.Dir(self), "gchat-hooks")
 	return &exec.Cmd{
-		Path: self, Args: append([]string{"gchat-hooks"}, args...), // self may be a copy that is called as a hook
+		Path: self, Args: append([]string{name}, args...),
 		Dir: "/", Env: kept, SysProcAttr: &syscall.SysProcAttr{Setsid: true},
 	}
 }

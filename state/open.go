@@ -14,6 +14,7 @@ import (
 	"strings"
 	"syscall"
 	"time"
+	"unicode/utf8"
 )
 
 // Open names an open record: a file of this kind stands in the user's state for each question that a hook or a command of ours
@@ -63,6 +64,9 @@ func Announce(env Getenv, o Open) error {
 		o = *old
 	}
 	o.Env = Environment(env)
+	if !utf8.ValidString(o.Path) { // JSON would name another file
+		return fmt.Errorf("announce record: its folder's name is no UTF-8: %q", filepath.Dir(o.Path))
+	}
 	b, _ := json.Marshal(o) // texts and a time
 	err = quick.write(OpenFile(env, o.Path), b, !stands)
 	if err != nil && !errors.Is(err, fs.ErrExist) {
@@ -246,19 +250,32 @@ func HasWaiter(env Getenv, path string) bool { return Held(waiterFile(env, path)
 const (
 	firstPause = 20 * time.Millisecond
 	longPause  = 2 * time.Second
+	// takenWithin is how long a process waits for a poller that runs to take the record: a
+	// machine can be busy, and a step of the poller long.
+	takenWithin = 30 * time.Second
 )
 
 // ErrUnserved says that a record is gone, or that no poller can serve it.
 var ErrUnserved = errors.New("the record is gone")
+
+// ErrNoPoller says that nobody is asked: no poller can be started, or none that runs takes the
+// record.
+var (
+	ErrNoPoller = errors.New("no poller takes it")
+	errNotTaken = fmt.Errorf("none did within %s", takenWithin)
+)
 
 // Await waits until done says that the record at path is final for the caller, and returns it as it then stands. It costs no
 // wake-ups while it waits: it blocks on the lock that the poller holds while it serves the record. Woken while the record is
 // not final, the poller died, or did not come to the record yet: Await starts another poller and tries again.
 //
 // The record must have been announced. self is this program's path, for the poller that it may have to start; "" starts none.
-// Errors are ctx's, ErrUnserved when the record's file is gone, and *Corrupt.
+// Errors are ctx's, ErrUnserved when the record's file is gone, *Corrupt, and ErrNoPoller: it waits only while a poller has
+// the record, or one that was just called may come.
 func Await[T any](ctx context.Context, env Getenv, self, path string, done func(*T) bool) (*T, error) {
 	folder := Folder[T]{Dir: filepath.Dir(path)}
+	inHand := time.Now()  // when a poller had the record last
+	patience := longPause // with failures to start one, before any had it
 	for pause := time.Duration(0); ; pause = min(max(2*pause, firstPause), longPause) {
 		Sleep(ctx, pause) // before the record is read: a change meanwhile may leave the lock held
 		rec, err := folder.Load(NameOf(path))
@@ -281,18 +298,23 @@ func Await[T any](ctx context.Context, env Getenv, self, path string, done func(
 			default:
 				CallPoller(env, o.Env) // it serves it
 			}
-			if _, err := StartPoller(env, self); err != nil {
-				pause = longPause
+			most := takenWithin
+			_, err = StartPoller(env, self)
+			if err != nil {
+				pause, most = longPause, patience
+			}
+			if time.Since(inHand) > most && !daemonServes(env) {
+				return rec, fmt.Errorf("%w: %w", ErrNoPoller, cmp.Or(err, errNotTaken))
 			}
 		}
-		began, released := time.Now(), make(chan struct{})
-		go func() {
-			defer close(released)
-			blockOn(OpenFile(env, path))
-		}()
+		began, released := time.Now(), make(chan bool, 1)
+		go func() { released <- blockOn(OpenFile(env, path)) }()
 		select {
 		case <-ctx.Done():
-		case <-released:
+		case held := <-released:
+			if held {
+				inHand, patience = time.Now(), takenWithin
+			}
 		}
 		if time.Since(began) > longPause {
 			pause = 0 // a poller served the record until now
@@ -310,22 +332,35 @@ func Sleep(ctx context.Context, long time.Duration) bool {
 	}
 }
 
-func blockOn(file string) {
+// blockOn waits until no poller serves the record of an Open. held is false where none did; it
+// is true where that cannot be told.
+func blockOn(file string) (held bool) {
 	f, _, err := OpenPlain(file, os.O_RDONLY)
 	if err != nil {
-		return
+		return Missing(err)
 	}
 	defer f.Close()
 	locked, err := lockedFile(f)
 	if err != nil {
-		return
+		return false
 	}
 	defer locked.Close()
+	err = syscall.Flock(int(locked.Fd()), syscall.LOCK_SH|syscall.LOCK_NB)
+	if err == nil {
+		return false
+	}
 	for {
 		if err := syscall.Flock(int(locked.Fd()), syscall.LOCK_SH); !errors.Is(err, syscall.EINTR) {
-			return
+			return true
 		}
 	}
+}
+
+// daemonServes reports whether a daemon lives. Where no folder has locks that lock, it serves
+// records without them.
+func daemonServes(env Getenv) bool {
+	beat := ReadBeat(env, Environment(env))
+	return beat.Daemon && beat.Lives && !beat.Silent(time.Now())
 }
 
 // DialogExplained says whether what a session waits for in its terminal is asked by a record of ours, in a thread of its own.

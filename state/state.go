@@ -16,6 +16,7 @@ import (
 	"path/filepath"
 	"strings"
 	"syscall"
+	"unicode/utf8"
 )
 
 // Getenv looks an environment variable up; "" is unset. It is passed in, so that nothing reads the environment behind
@@ -51,7 +52,7 @@ func ProjectAround(env Getenv) string {
 
 // ProjectState is the folder of a project's state: $GCHAT_STATE_DIR, else .claude/state in the project. Where a link leads that
 // out of the project, it is SpareState: a checkout must not say where else files are read and written. So it is where macOS would
-// not let a poller read the project.
+// not let a poller read the project, and where the project's path is no UTF-8, which no record can name.
 func ProjectState(env Getenv) string {
 	return ProjectStates(env)[0]
 }
@@ -62,7 +63,7 @@ func ProjectStates(env Getenv) []string {
 	named, spare, dir := namedState(env), SpareState(env), ProjectDir(env)
 	switch {
 	case env("GCHAT_STATE_DIR") != "":
-	case leadsOut(dir):
+	case leadsOut(dir), !utf8.ValidString(named):
 		return []string{spare}
 	case guards && guarded(dir, Home(env)):
 		return []string{spare, named}

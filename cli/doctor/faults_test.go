@@ -334,6 +334,9 @@ func TestDoctorFindsPlantedFaults(t *testing.T) {
 				p.check(os.Symlink("/proc/sys", filepath.Join(p.home, ".local", "state")))
 			}
 		}, "files.folders", fail, "nothing can be written to", "who owns the folder", ""},
+		{"a state folder that is no UTF-8", func(p *patient) {
+			p.env["XDG_STATE_HOME"] = filepath.Join(p.home, "state\xff")
+		}, "files.folders", fail, `state\xff/gchat-hooks" is no UTF-8`, "XDG_STATE_HOME", ""},
 	} {
 		t.Run(c.fault, func(t *testing.T) {
 			t.Parallel()

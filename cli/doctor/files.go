@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 	"syscall"
+	"unicode/utf8"
 
 	"github.com/tailscale/hujson"
 	"golang.org/x/sys/unix"
@@ -86,6 +87,10 @@ func (e *exam) filesFolders(_ context.Context, r *result) {
 		if err != nil {
 			r.fail("nothing can be written to %s: %v", dir, err)
 		}
+	}
+	if dir := state.UserState(e.Env); !utf8.ValidString(dir) {
+		const mend = "name another folder in XDG_STATE_HOME"
+		r.fail("no question can be asked in Chat: %q is no UTF-8", dir).Mend = mend
 	}
 	if place := state.ReadLockPlace(e.Env); place != nil {
 		r.warn("%s", place.Words()).Mend = "XDG_STATE_HOME can name a folder of a local disk"

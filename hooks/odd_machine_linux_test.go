@@ -1,0 +1,106 @@
+package hooks_test
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"gchat-hooks/e2e/bound"
+)
+
+// odd is a world whose home folder has a name that is no UTF-8.
+func odd(t *testing.T) *world {
+	w := newWorld(t)
+	home := filepath.Join(w.dir, "home\xff")
+	if err := os.MkdirAll(home, 0o700); err != nil {
+		t.Skipf("this disk takes no such name: %v", err)
+	}
+	w.env["HOME"], w.env["XDG_STATE_HOME"] = home, filepath.Join(home, "state")
+	return w
+}
+
+// status is what gchat-hooks status prints.
+func (w *world) status() string {
+	w.Helper()
+	cmd := bound.Command(w, program, "status")
+	cmd.Env, cmd.Dir = w.environ(), w.env["CLAUDE_PROJECT_DIR"]
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		w.Fatalf("status: %v: %s", err, out)
+	}
+	return string(out)
+}
+
+// Where nobody can be asked in Chat the hook ends without a decision: the dialog stays in the
+// terminal. status says why.
+func TestAHookEndsWhereNobodyCanBeAsked(t *testing.T) {
+	for name, c := range map[string]struct {
+		world func(*testing.T) *world
+		wrap  []string
+		why   string
+	}{
+		"a home folder that is no UTF-8": {odd, nil, "no UTF-8"},
+		"ten descriptors": {
+			func(t *testing.T) *world { return newWorld(t) },
+			[]string{"sh", "-c", `ulimit -n 10 && exec "$@"`, "sh"}, "too many open files",
+		},
+	} {
+		for kind, event := range map[string]func(*world) []byte{
+			"permission": func(w *world) []byte { return wants(w, "s", "make") },
+			"question":   func(w *world) []byte { return recorded(w, "single-04-PermissionRequest") },
+		} {
+			t.Run(name+", "+kind, func(t *testing.T) {
+				t.Parallel()
+				w := c.world(t)
+				w.env["CLAUDE_PROJECT_DIR"] = filepath.Join(w.env["HOME"], "shop")
+				if err := os.MkdirAll(w.env["CLAUDE_PROJECT_DIR"], 0o700); err != nil {
+					t.Fatal(err)
+				}
+				if out := w.start(forward, event(w), c.wrap...).end(); out != "" {
+					t.Errorf("printed %s", out)
+				}
+				if text := w.status(); !strings.Contains(text, c.why) {
+					t.Errorf("status does not say %q:\n%s", c.why, text)
+				}
+			})
+		}
+	}
+}
+
+// A project whose name is no UTF-8 is asked about all the same.
+func TestAProjectThatIsNoUTF8(t *testing.T) {
+	w := newWorld(t)
+	w.env["CLAUDE_PROJECT_DIR"] = filepath.Join(w.dir, "shop\xff")
+	if err := os.MkdirAll(w.env["CLAUDE_PROJECT_DIR"], 0o700); err != nil {
+		t.Skipf("this disk takes no such name: %v", err)
+	}
+	w.run(forward, recorded(w, "single-03-PreToolUse"))
+	p := w.start(forward, recorded(w, "single-04-PermissionRequest"))
+	w.say(ann, w.thread(1), "canary")
+	if got := w.answers(p.end())[single]; got != "Canary" {
+		t.Errorf("answered %q", got)
+	}
+}
+
+// Without /proc Linux does not tell where this program is.
+func TestAHookWithoutProcIsAnsweredFromChat(t *testing.T) {
+	bare := []string{
+		"unshare", "--user", "--map-root-user", "--mount", "sh", "-c",
+		`mount -t tmpfs none /proc && exec "$@"`, "sh",
+	}
+	try := exec.CommandContext(t.Context(), bare[0], append(bare[1:], "true")...)
+	if out, err := try.CombinedOutput(); err != nil {
+		if os.Getenv("GCHAT_E2E_REQUIRED") == "1" {
+			t.Fatalf("/proc cannot be hidden, and GCHAT_E2E_REQUIRED=1: %v: %s", err, out)
+		}
+		t.Skipf("/proc cannot be hidden here: %v: %s", err, out)
+	}
+	w := newWorld(t)
+	p := w.start(forward, recorded(w, "single-04-PermissionRequest"), bare...)
+	w.say(ann, w.thread(1), "canary")
+	if got := w.answers(p.end())[single]; got != "Canary" {
+		t.Errorf("answered %q", got)
+	}
+}

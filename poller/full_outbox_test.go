@@ -1,0 +1,55 @@
+package poller
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// The outbox is full of files. A step reads a part of them, the newest first, so that a
+// question goes at once; the others keep their order, and go when all are read.
+func TestAQuestionDoesNotWaitForAFullOutbox(t *testing.T) {
+	o := newOffice(t)
+	first, second := o.report("shop", "first"), o.report("shop", "second")
+	dir := filepath.Dir(first.Path)
+	began := second.CreatedAt.UnixNano()
+	for n := range mostRead + 1 {
+		name := fmt.Sprintf("%019d-broken-%d.json", began+int64(n)+10, n)
+		if err := os.WriteFile(filepath.Join(dir, name), []byte("no message"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	o.later(time.Minute)
+	q := o.question()
+	broken := func() (aside int) {
+		entries, err := os.ReadDir(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, e := range entries {
+			if strings.Contains(e.Name(), ".corrupt-") {
+				aside++
+			}
+		}
+		return aside
+	}
+	s := o.newSender()
+	_, busy := s.dispatch(t.Context())
+	s.working.Wait()
+	if n := broken(); n > mostRead || !busy {
+		t.Errorf("one step read %d broken files, busy %v", n, busy)
+	}
+	if got := o.texts(); len(got) != 1 || !o.load(q).MessageSent {
+		t.Errorf("said %q, the question is sent: %v", got, o.load(q).MessageSent)
+	}
+	s.pass(t.Context())
+	if got := o.texts(); len(got) != 3 || !strings.Contains(got[1], "first") || !strings.Contains(got[2], "second") {
+		t.Errorf("said %q", got)
+	}
+	if n := broken(); n != mostRead+1 {
+		t.Errorf("%d broken files were set aside", n)
+	}
+}
