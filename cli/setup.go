@@ -102,7 +102,7 @@ func (s *setup) run(ctx context.Context) error {
 		}
 	}
 	for _, problem := range s.config().Problems {
-		if errors.Is(problem, config.ErrBroken) { // nothing could be written down at the end
+		if errors.Is(problem, config.ErrBroken) && !errors.Is(problem, config.ErrGone) { // nothing could be written down at the end
 			return s.cannot("", problem)
 		}
 	}

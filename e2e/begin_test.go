@@ -170,9 +170,7 @@ func TestWhyASessionIsNotStarted(t *testing.T) {
 			}
 		}, "transcript is gone"},
 		"off": {func(t *testing.T, b *bridge) {
-			if err := os.Remove(filepath.Join(b.Home, ".config", "gchat-hooks", "config.json")); err != nil {
-				t.Fatal(err)
-			}
+			writeFile(t, filepath.Join(b.Home, ".config", "gchat-hooks", "config.json"), map[string]any{})
 		}, "claude --resume"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -150,6 +150,8 @@ func Hint(err error) string {
 	switch {
 	case errors.As(err, &refused):
 		return refused.Hint
+	case errors.Is(err, config.ErrGone):
+		return "put that file back, or an empty {}: while it is missing, no place below it counts"
 	case errors.Is(err, config.ErrBroken):
 		return "correct that file: while it does not parse, neither it nor a place below it counts"
 	case errors.Is(err, config.ErrNoWebhook):

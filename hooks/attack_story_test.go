@@ -140,6 +140,13 @@ func TestABrokenConfigurationWidensNothing(t *testing.T) {
 	w.say(ann, thread, "yes")
 	w.say(ann, thread, "yes, auto")
 	undecided(w, p, thread)
+
+	set("") // and it was read before: what is asked meanwhile is decided by nobody
+	p, thread = wishes(w, wants(w, "s-1", "git push meanwhile"))
+	w.say(&bob, thread, "yes")
+	time.Sleep(500 * time.Millisecond)
+	set(config)
+	undecided(w, p, thread)
 }
 
 // plans is a PermissionRequest for a plan.

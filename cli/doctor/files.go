@@ -17,6 +17,7 @@ import (
 	"github.com/tailscale/hujson"
 	"golang.org/x/sys/unix"
 
+	"gchat-hooks/gchat"
 	"gchat-hooks/state"
 	"gchat-hooks/state/config"
 )
@@ -26,8 +27,11 @@ import (
 func (e *exam) configParse(_ context.Context, r *result) {
 	for _, err := range e.cfg.Problems {
 		found := r.fail("%v", err)
-		if errors.Is(err, config.ErrPolicy) {
+		switch {
+		case errors.Is(err, config.ErrPolicy):
 			found.Mend = "ask whose policy it is: the administrator of this machine, or who runs the hub"
+		case errors.Is(err, config.ErrGone):
+			found.Mend = gchat.Hint(err)
 		}
 	}
 	for _, slip := range e.cfg.Slips {

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"strconv"
@@ -119,8 +120,15 @@ func Load(env state.Getenv, projectDir string) *Config {
 		{filepath.Join(state.Home(env), ".mcp.json"), (*layer).mcpLayer, false},
 	} {
 		b, err := state.ReadLinked(f.path, maxConfig)
-		if state.Missing(err) || f.project && projectDir == "" {
+		if f.project && projectDir == "" {
 			continue
+		}
+		mark := readMark(env, f.path)
+		if state.Missing(err) {
+			if _, never := os.Lstat(mark); f.project || never != nil {
+				continue
+			}
+			err = fmt.Errorf("%w: put it back, or an empty {}; or, to do without it: rm %s", ErrGone, mark)
 		}
 		l := layer{value: map[string]string{}, object: map[string]json.RawMessage{}}
 		if err == nil {
@@ -140,6 +148,9 @@ func Load(env state.Getenv, projectDir string) *Config {
 		}
 		for _, slip := range l.slips {
 			c.Slips = append(c.Slips, fmt.Errorf("%s: %w", f.path, slip))
+		}
+		if !f.project && len(l.value)+len(l.object) > 0 {
+			markRead(mark, f.path)
 		}
 		l.project = f.project && !mine
 		if l.project {
@@ -186,6 +197,22 @@ func Load(env state.Getenv, projectDir string) *Config {
 	c.takeApprovers(layers, c.AllowedUsers[named:])
 	c.modeInEnv = env("GCHAT_ASK_MODE") != ""
 	return c
+}
+
+// readMark is the file that says that a configuration file of the person's was read, and
+// set something. Where that is missing from then on, what it took away is not known.
+func readMark(env state.Getenv, path string) string {
+	return filepath.Join(state.UserState(env), "config-read-"+state.Hash(6, path))
+}
+
+// markRead makes a mark that is not there. It holds the path of its configuration file.
+// Before anything has written state, as where doctor looks at a new machine, it makes none.
+func markRead(mark, path string) {
+	_, marked := os.Lstat(mark)
+	_, hasState := os.Lstat(filepath.Dir(mark))
+	if state.Missing(marked) && hasState == nil {
+		_ = state.WriteFile(mark, []byte(path+"\n")) // where it cannot be written, a missing file is none
+	}
 }
 
 // readAll reads what is more than a text, in each layer. A variable has a word for it.
@@ -240,6 +267,9 @@ var ErrNoWebhook = errors.New("no webhook URL is configured")
 
 // ErrBroken says that a file cannot be read: it counts no more, and no place below it.
 var ErrBroken = errors.New("read configuration")
+
+// ErrGone says that a file is missing that was read before: see readMark. It is an ErrBroken, too.
+var ErrGone = errors.New("it was there, and is gone")
 
 // noWebhook is ErrNoWebhook, and what is wrong with the places that could name one.
 func (c *Config) noWebhook() error {

@@ -28,17 +28,99 @@ func newPlace(t *testing.T) *place {
 
 func (p *place) getenv(name string) string { return p.env[name] }
 
+// full is a path in the project, or with "~/" in the home folder.
+func (p *place) full(path string) string {
+	if rest, ok := strings.CutPrefix(path, "~/"); ok {
+		return filepath.Join(p.env["HOME"], rest)
+	}
+	return filepath.Join(p.proj, path)
+}
+
+func (p *place) remove(path string) {
+	p.t.Helper()
+	if err := os.RemoveAll(p.full(path)); err != nil {
+		p.t.Fatal(err)
+	}
+}
+
 func (p *place) write(path, content string) {
 	p.t.Helper()
-	full := filepath.Join(p.proj, path)
-	if rest, ok := strings.CutPrefix(path, "~/"); ok {
-		full = filepath.Join(p.env["HOME"], rest)
-	}
+	full := p.full(path)
 	if err := os.MkdirAll(filepath.Dir(full), 0o755); err != nil {
 		p.t.Fatal(err)
 	}
 	if err := os.WriteFile(full, []byte(content), 0o600); err != nil {
 		p.t.Fatal(err)
+	}
+}
+
+// A file of the person's that was read once and is gone counts as one that cannot be read:
+// who deletes it, or replaces it by another, lifts nothing meanwhile.
+func TestAFileThatIsGoneIsUnread(t *testing.T) {
+	const bridge = `{"mcpServers": {"google-chat-bridge": {"env": {"GCHAT_APPROVERS": "users/1"}}}}`
+	const space = `{"mcpServers": {"google-chat-bridge": {"env": {"GOOGLE_CHAT_SPACE_ID": "spaces/A"}}}}`
+	const own = "~/.config/gchat-hooks/config.json"
+	all := map[string]string{own: `{"never_remote": ["Bash(git push*)"]}`, "~/.mcp.json": bridge}
+	for name, test := range map[string]struct {
+		was    map[string]string
+		change func(p *place)
+		closed bool
+	}{
+		"nothing was there":      {nil, func(*place) {}, false},
+		"all is there":           {all, func(*place) {}, false},
+		"the person's file":      {all, func(p *place) { p.remove(own) }, true},
+		"its folder":             {all, func(p *place) { p.remove("~/.config") }, true},
+		"another's place":        {all, func(p *place) { p.env["GCHAT_CONFIG"] = filepath.Join(p.proj, "none.json") }, false},
+		"the person's .mcp.json": {all, func(p *place) { p.remove("~/.mcp.json") }, true},
+		"a .mcp.json that had nothing of ours": {map[string]string{"~/.mcp.json": `{"mcpServers": {"x": {}}}`},
+			func(p *place) { p.remove("~/.mcp.json") }, false},
+		"a project's file": {map[string]string{".claude/gchat-hooks.json": `{"ask_mode": "off"}`, ".mcp.json": space},
+			func(p *place) { p.remove(".claude"); p.remove(".mcp.json") }, false},
+		"gone, and there again": {all, func(p *place) {
+			p.remove(own)
+			Load(p.getenv, p.proj)
+			p.write(own, "{}")
+		}, false},
+		"gone with the state": {all, func(p *place) { p.remove(own); p.remove("~/.local/state") }, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := newPlace(t)
+			p.write("~/.local/state/gchat-hooks/x", "")
+			for path, text := range test.was {
+				p.write(path, text)
+			}
+			if c := Load(p.getenv, p.proj); c.Unread || len(c.Problems) > 0 {
+				t.Fatalf("before: %v", c.Problems)
+			}
+			test.change(p)
+			for _, c := range []*Config{Load(p.getenv, p.proj), Personal(p.getenv)} {
+				isClosed := c.Unread && c.AllowedUnknown && c.NeverRemotely("Read", "x") && errors.Is(c.noWebhook(), ErrGone)
+				if isClosed != test.closed || c.Unread != test.closed || (len(c.Problems) > 0) != test.closed {
+					t.Errorf("unread %v, problems %v", c.Unread, c.Problems)
+				}
+			}
+		})
+	}
+}
+
+// The error of a file that is gone says what to do, and both ways lead on.
+func TestTheWaysOutOfAFileThatIsGone(t *testing.T) {
+	const own = "~/.config/gchat-hooks/config.json"
+	p := newPlace(t)
+	p.write(own, `{"approvers": []}`)
+	p.write("~/.local/state/gchat-hooks/x", "")
+	Load(p.getenv, p.proj)
+	p.remove(own)
+	told := Load(p.getenv, p.proj).Problems[0].Error()
+	file, remove, _ := strings.Cut(told, "put it back, or an empty {}; or, to do without it: rm ")
+	if !strings.Contains(file, state.ConfigFile(p.getenv)) {
+		t.Errorf("no file is named: %s", told)
+	}
+	if err := os.Remove(remove); err != nil {
+		t.Error(err)
+	}
+	if c := Load(p.getenv, p.proj); c.Unread || len(c.Problems) > 0 {
+		t.Errorf("without its mark: %v", c.Problems)
 	}
 }
 
