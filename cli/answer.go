@@ -12,7 +12,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/urfave/cli/v2"
 
-	"gchat-hooks/gchat"
+	"gchat-hooks/gchat/wording"
 	"gchat-hooks/state"
 )
 
@@ -99,7 +99,7 @@ func (a answer) run(ctx context.Context, args []string) error {
 	fmt.Fprintf(a.out, "answered: %s, session %s\n", state.OneLine(q.ThreadKey), state.OneLine(q.SessionName))
 	for _, prompt := range q.Questions {
 		said, note := state.OneLine(q.Answers[prompt.Question]), state.OneLine(q.Notes[prompt.Question])
-		fmt.Fprintf(a.out, "  %s = %s\n", gchat.Cut(state.OneLine(prompt.Question), mostWords), strings.TrimSpace(said+" "+note))
+		fmt.Fprintf(a.out, "  %s = %s\n", wording.Cut(state.OneLine(prompt.Question), mostWords), strings.TrimSpace(said+" "+note))
 	}
 	_, err = fmt.Fprintln(a.out, "on its way to Claude:", delivers[waiter])
 	return err
@@ -150,7 +150,7 @@ func (a answer) notUsed(q *state.Question, about, reply string) error {
 	case about == state.NoteKept:
 		hint = "what was said is kept: answer the rest with another gchat-hooks answer"
 	}
-	return failed(errors.New(strings.Join(gchat.NoteTexts(q, state.Owed{About: about, Reply: reply}), "")), hint, exitNotUsed)
+	return failed(errors.New(strings.Join(wording.NoteTexts(q, state.Owed{About: about, Reply: reply}), "")), hint, exitNotUsed)
 }
 
 // list shows the questions that a reply would answer, the oldest first, with the options that a number means.
@@ -175,7 +175,7 @@ func (a answer) list() error {
 			if prompt.MultiSelect {
 				several = " (one or more)"
 			}
-			fmt.Fprintf(a.out, "  %s%s%s\n", number, gchat.Cut(state.OneLine(asked(q, i)), 2*mostWords), several)
+			fmt.Fprintf(a.out, "  %s%s%s\n", number, wording.Cut(state.OneLine(asked(q, i)), 2*mostWords), several)
 			if q.Kind.Row().Personal {
 				fmt.Fprintf(a.out, "    %s\n", decidedElsewhere)
 				continue
@@ -184,7 +184,7 @@ func (a answer) list() error {
 				fmt.Fprintf(a.out, "    %d. %s\n", n+1, state.OneLine(o.Label))
 				preview := strings.Trim(state.Clean(state.ForTerminal, o.Preview), "\n")
 				if preview != "" {
-					shown := strings.ReplaceAll(gchat.Cut(preview, mostPreview), "\n", "\n"+besidePreview)
+					shown := strings.ReplaceAll(wording.Cut(preview, mostPreview), "\n", "\n"+besidePreview)
 					fmt.Fprintf(a.out, "%s%s\n", besidePreview, shown)
 				}
 			}

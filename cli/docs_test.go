@@ -19,7 +19,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
-	"gchat-hooks/gchat"
+	"gchat-hooks/gchat/wording"
 	"gchat-hooks/hooks/settings"
 	"gchat-hooks/state"
 	"gchat-hooks/state/config"
@@ -470,7 +470,7 @@ func TestDocsReplies(t *testing.T) {
 		{one, []string{"9"}, map[int]state.Answer{0: {Text: "9"}}, 9, ""},
 		{one, []string{"chat", "chat: what is a canary?"}, nil, 0, state.DeclinedChat},
 		{one, []string{"skip", "cancel"}, nil, 0, state.DeclinedSkip},
-		{one, []string{"?", "help"}, nil, 0, gchat.AskedHow},
+		{one, []string{"?", "help"}, nil, 0, wording.AskedHow},
 		{one, nil, nil, 0, ""}, // anything else
 	}
 	table := cells(section(t, "README.md", "What you can reply"))
@@ -486,14 +486,14 @@ func TestDocsReplies(t *testing.T) {
 			t.Errorf("row %d has %q, the test %q", i+1, typed, row.replies)
 		}
 		for _, reply := range row.replies {
-			how, _ := gchat.ReadDecline(reply, &state.Question{Questions: row.prompts})
+			how, _ := wording.ReadDecline(reply, &state.Question{Questions: row.prompts})
 			if how != row.how {
 				t.Errorf("%q is %q; the README says %q", reply, how, row.how)
 			}
 			if how != "" {
 				continue
 			}
-			answers, none := gchat.ParseReply(reply, row.prompts, nil)
+			answers, none := wording.ParseReply(reply, row.prompts, nil)
 			if fmt.Sprint(answers) != fmt.Sprint(row.want) || (none != nil) != (row.none > 0) {
 				t.Errorf("%q: %+v, %+v; the README says %+v", reply, answers, none, row.want)
 			}

@@ -15,7 +15,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
-	"gchat-hooks/gchat"
+	"gchat-hooks/gchat/wording"
 	"gchat-hooks/hooks/settings"
 	"gchat-hooks/poller/service"
 	"gchat-hooks/state"
@@ -369,7 +369,7 @@ func (p *purge) find() error {
 		}
 	}
 	if l, err := config.ReadLogin(config.LoginFile(p.env)); err == nil { // else it goes with its folder
-		p.show("login", gchat.Line(l.User)+", also at Google")
+		p.show("login", wording.Line(l.User)+", also at Google")
 		p.steps = append(p.steps, p.logOut)
 	}
 	beside := filepath.Dir(p.installed())

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"gchat-hooks/gchat"
+	"gchat-hooks/gchat/wording"
 	"gchat-hooks/state"
 )
 
@@ -75,7 +76,7 @@ func asked(q *state.Question, prompt int) string {
 	case q.Kind == state.AskedNext && q.Shown != "":
 		return q.Shown
 	case q.Kind == state.AskedPermission && state.Shell(q.Tool) && q.About != "":
-		return q.Tool + ": " + gchat.Cut(state.OneLine(q.Shown), mostWords) + " (" + q.About + ")"
+		return q.Tool + ": " + wording.Cut(state.OneLine(q.Shown), mostWords) + " (" + q.About + ")"
 	}
 	return q.Questions[prompt].Question
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"gchat-hooks/gchat"
+	"gchat-hooks/gchat/wording"
 	"gchat-hooks/poller"
 	"gchat-hooks/state"
 	"gchat-hooks/state/config"
@@ -223,7 +224,7 @@ func (s *send) message(args []string) (*state.Message, error) {
 	}
 	project := state.ProjectAround(s.env)
 	if code {
-		text = gchat.CodeBlock(text)
+		text = wording.CodeBlock(text)
 	}
 	m := &state.Message{
 		Report:     &state.Report{Type: t, At: time.Now(), Title: title, Text: text, ChatSyntax: script && !code},
@@ -235,7 +236,7 @@ func (s *send) message(args []string) (*state.Message, error) {
 	if t != state.Plain {
 		m.Report.Session = s.sessionName(session, project)
 	}
-	m.Parts = gchat.ReportTexts(*m.Report)
+	m.Parts = wording.ReportTexts(*m.Report)
 	if len(m.Parts) == 0 {
 		return nil, errors.New("no message: nothing in it can be seen")
 	}

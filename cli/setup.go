@@ -19,6 +19,7 @@ import (
 	"gchat-hooks/gchat"
 	"gchat-hooks/gchat/login"
 	"gchat-hooks/gchat/space"
+	"gchat-hooks/gchat/wording"
 	"gchat-hooks/hooks/settings"
 	"gchat-hooks/poller/service"
 	"gchat-hooks/state"
@@ -238,7 +239,7 @@ func (s *setup) tryWebhook(ctx context.Context, known *gchat.Webhook) error {
 	if s.door != nil {
 		s.done("page", "questions go there")
 	} else {
-		s.done("webhook", "questions go to %s", gchat.Line(hook.Chat()))
+		s.done("webhook", "questions go to %s", wording.Line(hook.Chat()))
 	}
 	return nil
 }
@@ -349,7 +350,7 @@ func (s *setup) people(context.Context) error {
 	if s.door != nil {
 		s.done("people", "who has the page's address may answer")
 	} else if len(may) > 0 {
-		s.done("people", "may answer: %s", gchat.Line(strings.Join(may, ", ")))
+		s.done("people", "may answer: %s", wording.Line(strings.Join(may, ", ")))
 	} else if !s.sendOnly && !s.ask.terminal {
 		return usage(errors.New("nobody may answer yet"), "gchat-hooks setup --allow users/ID; a question's thread tells your id")
 	}
@@ -412,7 +413,7 @@ func (s *setup) offerMode(ctx context.Context) error {
 		return nil
 	}
 	fmt.Fprintf(s.out, "\nYour sessions begin in auto mode, whose check %s does not pass on. What Claude then asks for is asked in the\n"+
-		"terminal alone: permissions reach you here in the modes default and acceptEdits.\n", gchat.Line(gateway))
+		"terminal alone: permissions reach you here in the modes default and acceptEdits.\n", wording.Line(gateway))
 	file, err := settings.At(s.env, settings.User)
 	if err != nil {
 		return err

@@ -15,6 +15,7 @@ import (
 	"github.com/google/uuid"
 
 	"gchat-hooks/gchat"
+	"gchat-hooks/gchat/wording"
 	"gchat-hooks/state"
 	"gchat-hooks/state/config"
 )
@@ -159,14 +160,14 @@ func (s *setup) appSpace(ctx context.Context, app *gchat.App) error {
 func (s *setup) testCard(ctx context.Context, app *gchat.App) error {
 	id := strings.ReplaceAll(uuid.NewString(), "-", "")
 	const please = "gchat-hooks can write here. Tap the button, and it knows that your taps arrive."
-	card := gchat.Post{Text: "[Setup] " + please, Card: gchat.CardV2(gchat.NoticeCard(please, app.CardID(id))), MessageID: "client-" + id}
+	card := gchat.Post{Text: "[Setup] " + please, Card: gchat.CardV2(wording.NoticeCard(please, app.CardID(id))), MessageID: "client-" + id}
 	if _, err := app.Post(ctx, card); err != nil {
 		return s.cannot("", err)
 	}
 	fmt.Fprintln(s.out, "A card is in Google Chat. Please tap its button.")
 	over := func(words string) {
 		name := app.Space + "/messages/" + card.MessageID
-		_ = app.Patch(context.WithoutCancel(ctx), name, "[Setup] "+words, gchat.CardV2(gchat.NoticeCard(words, "")))
+		_ = app.Patch(context.WithoutCancel(ctx), name, "[Setup] "+words, gchat.CardV2(wording.NoticeCard(words, "")))
 	}
 	ctx, cancel := context.WithTimeout(ctx, s.flags.Duration("wait"))
 	defer cancel()
@@ -214,7 +215,7 @@ func (s *setup) testCard(ctx context.Context, app *gchat.App) error {
 
 // letAnswer offers to put on the list who tapped.
 func (s *setup) letAnswer(ctx context.Context, by gchat.Person) error {
-	s.done("tap", "%s (%s) tapped", gchat.Line(by.DisplayName), gchat.Line(by.Name))
+	s.done("tap", "%s (%s) tapped", wording.Line(by.DisplayName), wording.Line(by.Name))
 	may := s.config().AllowedUsers
 	if slices.Contains(may, by.Name) || !config.IsPerson(by.Name) && by.Name != "users/local-human" || !s.ask.terminal {
 		return nil
@@ -276,7 +277,7 @@ func (s *setup) hub(ctx context.Context) error {
 	}
 	s.person = hub.User
 	who := cmp.Or(hub.Email, hub.User)
-	s.done("hub", "%s takes this machine as %s's; questions go to %s", gchat.Line(hub.URL), gchat.Line(who), hub.Space)
+	s.done("hub", "%s takes this machine as %s's; questions go to %s", wording.Line(hub.URL), wording.Line(who), hub.Space)
 	if err := s.keep(); err != nil {
 		return err
 	}

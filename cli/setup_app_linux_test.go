@@ -20,6 +20,7 @@ import (
 	"gchat-hooks/e2e/strict"
 	"gchat-hooks/gchat"
 	"gchat-hooks/gchat/space"
+	"gchat-hooks/gchat/wording"
 	"gchat-hooks/state"
 	"gchat-hooks/state/config"
 )
@@ -171,7 +172,7 @@ func TestSetupOfAnAppTakesOnlyWhatItCaused(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	question := gchat.CardV2(gchat.NoticeCard("a question", strings.Repeat("a", 32)))
+	question := gchat.CardV2(wording.NoticeCard("a question", strings.Repeat("a", 32)))
 	posted, err := app.Post(context.Background(), gchat.Post{Text: "a question", Card: question})
 	if err != nil {
 		t.Fatal(err)

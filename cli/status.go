@@ -15,6 +15,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"gchat-hooks/gchat"
+	"gchat-hooks/gchat/wording"
 	"gchat-hooks/inject"
 	steering "gchat-hooks/poller/commands"
 	"gchat-hooks/poller/service"
@@ -284,7 +285,7 @@ func messageStatusOf(m *state.Message, redact *state.Redactor) messageStatus {
 	if m.Report != nil {
 		s.Kind = cmp.Or(m.Report.Kind, string(m.Report.Type))
 	}
-	s.Text = gchat.Cut(gchat.Line(redact.Clean(s.Text)), 80)
+	s.Text = wording.Cut(wording.Line(redact.Clean(s.Text)), 80)
 	s.Error = state.OneLine(redact.Clean(cmp.Or(m.SetAside, m.LastError)))
 	return s
 }
@@ -448,7 +449,7 @@ const mostWords = 200
 
 // questionWords are what it asks, and where.
 func questionWords(q openQuestion) []string {
-	lines := []string{fmt.Sprintf("%q", gchat.Cut(state.OneLine(q.Question), mostWords))}
+	lines := []string{fmt.Sprintf("%q", wording.Cut(state.OneLine(q.Question), mostWords))}
 	if q.Questions > 1 {
 		lines[0] += fmt.Sprintf(" and %d more", q.Questions-1)
 	}

@@ -15,6 +15,7 @@ import (
 	"google.golang.org/api/chat/v1"
 	"google.golang.org/api/pubsub/v1"
 
+	"gchat-hooks/gchat/wording"
 	"gchat-hooks/state"
 	"gchat-hooks/state/config"
 )
@@ -79,7 +80,7 @@ func (a *App) ID() string { return a.Subscription }
 // fallback text for a message that stands (spaces.messages.patch, updateMask). Without a card it is another text. The name may
 // end with the id that the message was posted with.
 func (a *App) Patch(ctx context.Context, name, text string, card *chat.CardWithId) error {
-	m := &chat.Message{Text: Cut(text, 1000), CardsV2: []*chat.CardWithId{card}, MarkupSyntax: "MARKUP_SYNTAX_CHAT"}
+	m := &chat.Message{Text: wording.Cut(text, 1000), CardsV2: []*chat.CardWithId{card}, MarkupSyntax: "MARKUP_SYNTAX_CHAT"}
 	mask := "text,cardsV2"
 	if card == nil {
 		m.Text, m.CardsV2, mask = text, nil, "text"
@@ -120,7 +121,7 @@ func (a *App) Posted(ctx context.Context, id string) (bool, error) {
 func (a *App) CardID(question string) string { return question + "-" + a.machine() }
 
 // Foreign says whether a tap is on the card of another machine, which hears it, too.
-func (a *App) Foreign(t *Tap) bool { return t.Machine != "" && t.Machine != a.machine() }
+func (a *App) Foreign(t *wording.Tap) bool { return t.Machine != "" && t.Machine != a.machine() }
 
 func (a *App) machine() string { return state.Hash(6, a.Subscription) }
 
@@ -145,12 +146,11 @@ func (a *App) Concerns(ctx context.Context, name string) (bool, error) {
 	case err != nil:
 		return false, err
 	}
-	here, id := &state.Question{Machine: state.MachineName()}, m.ClientAssignedMessageId
-	other := strings.HasPrefix(id, state.NamedIDs) && !strings.HasPrefix(id, state.OwnIDs())
-	other = other || strings.Contains(m.Text, inHeader) && !strings.Contains(m.Text+"\n", machineOf(here, inHeader)+"\n")
+	id := m.ClientAssignedMessageId
+	other := strings.HasPrefix(id, state.NamedIDs) && !strings.HasPrefix(id, state.OwnIDs()) || wording.OfAnotherMachine(m.Text)
 	for _, c := range m.CardsV2 {
 		if c != nil && c.Card != nil && c.Card.Header != nil {
-			other = other || !strings.HasSuffix(c.Card.Header.Subtitle, machineOf(here, inCard))
+			other = other || wording.CardOfAnotherMachine(c.Card.Header.Subtitle)
 		}
 	}
 	return !other || !strings.HasPrefix(id, "client-"), nil

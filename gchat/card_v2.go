@@ -4,11 +4,12 @@ import (
 	"encoding/json"
 	"strings"
 
+	"gchat-hooks/gchat/wording"
 	"google.golang.org/api/chat/v1"
 )
 
 // CardV2 is a card as Google takes it: https://developers.google.com/workspace/chat/api/reference/rest/v1/cards
-func CardV2(c *Card) *chat.CardWithId {
+func CardV2(c *wording.Card) *chat.CardWithId {
 	card := &chat.GoogleAppsCardV1Card{Header: &chat.GoogleAppsCardV1CardHeader{Title: c.Title, Subtitle: c.Subtitle}}
 	for _, s := range c.Sections {
 		section := &chat.GoogleAppsCardV1Section{Header: cardEscapes.Replace(s.Header)}
@@ -21,12 +22,12 @@ func CardV2(c *Card) *chat.CardWithId {
 }
 
 // CardSize is how long a card is as Google takes it, in bytes.
-func CardSize(c *Card) int {
+func CardSize(c *wording.Card) int {
 	b, _ := json.Marshal(CardV2(c)) // a card always encodes
 	return len(b)
 }
 
-func widgetV2(c *Card, w Widget) *chat.GoogleAppsCardV1Widget {
+func widgetV2(c *wording.Card, w wording.Widget) *chat.GoogleAppsCardV1Widget {
 	switch {
 	case w.Text != "":
 		return &chat.GoogleAppsCardV1Widget{TextParagraph: &chat.GoogleAppsCardV1TextParagraph{

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"gchat-hooks/gchat/wording"
 	"google.golang.org/api/chat/v1"
 )
 
@@ -16,9 +17,9 @@ type Event struct {
 	Type    string // MESSAGE, CARD_CLICKED, ADDED_TO_SPACE, REMOVED_FROM_SPACE …
 	At      time.Time
 	By      Person
-	Human   bool    // a person did it, and no other app
-	Message Message // that was written, or whose card was tapped
-	Tap     *Tap    // of CARD_CLICKED
+	Human   bool         // a person did it, and no other app
+	Message Message      // that was written, or whose card was tapped
+	Tap     *wording.Tap // of CARD_CLICKED
 }
 
 // The names of what a card's buttons carry.
@@ -54,12 +55,12 @@ func ReadEvent(data []byte) (e Event, err error) {
 	if e.Type != "CARD_CLICKED" {
 		return e, nil
 	}
-	e.Tap = &Tap{Inputs: map[string][]string{}}
+	e.Tap = &wording.Tap{Inputs: map[string][]string{}}
 	carried := map[string]string{}
 	if in.Common != nil {
 		maps.Copy(carried, in.Common.Parameters)
 		for name, input := range in.Common.FormInputs {
-			if input.StringInputs != nil && len(e.Tap.Inputs) < MostWidgets {
+			if input.StringInputs != nil && len(e.Tap.Inputs) < wording.MostWidgets {
 				e.Tap.Inputs[name] = input.StringInputs.Value
 			}
 		}

@@ -1,6 +1,6 @@
-// Package gchat speaks Google Chat: it posts through an incoming webhook, lists messages through the Chat API, renders
-// questions as messages and reads replies as answers. It knows spaces, threads, messages and senders, and nothing of
-// Claude Code's hooks.
+// Package gchat speaks Google Chat: it posts through an incoming webhook or as an app, lists messages through the Chat API,
+// and hears what people tap. It turns a card of gchat/wording into one of Google's. It knows spaces, threads, messages and
+// senders, and nothing of Claude Code's hooks.
 package gchat
 
 import (

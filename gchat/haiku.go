@@ -14,6 +14,7 @@ import (
 	"strings"
 	"time"
 
+	"gchat-hooks/gchat/wording"
 	"gchat-hooks/state"
 )
 
@@ -138,7 +139,7 @@ func readWording(said string, want int) (texts []string, err error) {
 		return nil, fmt.Errorf("the model did not answer with %d texts", want)
 	}
 	for _, t := range texts {
-		if Line(t) == "" || len(t) > longestWording {
+		if wording.Line(t) == "" || len(t) > longestWording {
 			return nil, fmt.Errorf("the model gave a text of %d bytes", len(t))
 		}
 	}

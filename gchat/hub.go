@@ -14,6 +14,7 @@ import (
 	"sync"
 	"time"
 
+	"gchat-hooks/gchat/wording"
 	"gchat-hooks/state"
 	"gchat-hooks/state/config"
 )
@@ -213,7 +214,7 @@ func (h *Hub) Wrong(version string) (wrong []error) {
 	}
 	if h.Version != version {
 		wrong = append(wrong, &state.UserError{Err: fmt.Errorf("the hub has version %s of gchat-hooks, and this machine %s",
-			Line(Cut(h.Version, 40)), version), Hint: "have the older one updated; then gchat-hooks doctor compares them again"})
+			wording.Line(wording.Cut(h.Version, 40)), version), Hint: "have the older one updated; then gchat-hooks doctor compares them again"})
 	}
 	return wrong
 }

@@ -16,6 +16,7 @@ import (
 	"google.golang.org/api/chat/v1"
 	"google.golang.org/api/option"
 
+	"gchat-hooks/gchat/wording"
 	"gchat-hooks/state"
 	"gchat-hooks/state/config"
 )
@@ -214,7 +215,7 @@ func answeredError(status int, h http.Header, body []byte) *APIError {
 
 // shorten keeps foreign words from filling a log.
 func shorten(s string, n int) string {
-	return brief(strings.ToValidUTF8(strings.Join(strings.Fields(s), " "), ""), n)
+	return wording.Brief(strings.ToValidUTF8(strings.Join(strings.Fields(s), " "), ""), n)
 }
 
 // Probe asks Chat whether it lets the webhook in, and posts nothing: it posts an empty message, which Chat refuses as empty

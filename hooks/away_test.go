@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"gchat-hooks/gchat"
+	"gchat-hooks/gchat/wording"
 	"gchat-hooks/state"
 )
 
@@ -39,7 +39,7 @@ func TestTheAwayTimerIsNoAnswer(t *testing.T) {
 		w.run(answered, recorded(t, "single-05-PostToolUse", "tool_response",
 			map[string]any{"answers": map[string]any{}, "annotations": map[string]any{}, "afkTimeoutMs": 60000}))
 		q = w.question()
-		note := strings.Join(gchat.NoteTexts(q, closed), "")
+		note := strings.Join(wording.NoteTexts(q, closed), "")
 		for _, want := range append(c.says, "[Timeout]", "Claude Code went on after 60 s without an answer.") {
 			if !strings.Contains(note, want) {
 				t.Errorf("%s: no %q in %q", name, want, note)

@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"gchat-hooks/gchat"
+	"gchat-hooks/gchat/wording"
 	"gchat-hooks/state"
 )
 
@@ -74,7 +74,7 @@ func TestThePermissionsOfAScript(t *testing.T) {
 			if label, _ := is.Decision(); is.Status != test.status || is.ResolvedBy != test.by || label != test.label {
 				t.Errorf("%s by %s, %q", is.Status, is.ResolvedBy, label)
 			}
-			note := strings.Join(gchat.NoteTexts(is, state.Owed{About: state.NoteClosed}), "")
+			note := strings.Join(wording.NoteTexts(is, state.Owed{About: state.NoteClosed}), "")
 			if !strings.Contains(note, test.says) {
 				t.Errorf("told %q", note)
 			}

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"gchat-hooks/gchat"
+	"gchat-hooks/gchat/wording"
 	"gchat-hooks/state"
 )
 
@@ -48,7 +48,7 @@ func TestHalfACharacterComesBack(t *testing.T) {
 		}
 		w.run(answered, halved(recorded(t, "single-05-PostToolUse", "tool_input", input, "tool_response", c.response)))
 		q = w.question()
-		note := strings.Join(gchat.NoteTexts(q, closed), "")
+		note := strings.Join(wording.NoteTexts(q, closed), "")
 		if q.Status != c.status || !strings.Contains(note, c.says) || strings.HasPrefix(note, "[Answered]") != (c.status == state.Resolved) {
 			t.Errorf("%s: %s, told %q", name, q.Status, note)
 		}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"gchat-hooks/gchat"
+	"gchat-hooks/gchat/wording"
 	"gchat-hooks/poller/judge"
 	"gchat-hooks/state"
 	"gchat-hooks/state/config"
@@ -48,7 +49,7 @@ func TestAnAttachmentThatWasNotReadIsTold(t *testing.T) {
 			if owed != (attached && tt.told) {
 				t.Errorf("%s, attached %t: owes %v", tt.name, attached, q.Owes)
 			}
-			if texts := gchat.NoteTexts(q, state.Owed{About: state.NoteAttached, Reply: "m"}); !strings.Contains(texts[0], "attachment was not read") {
+			if texts := wording.NoteTexts(q, state.Owed{About: state.NoteAttached, Reply: "m"}); !strings.Contains(texts[0], "attachment was not read") {
 				t.Errorf("%s: %q", tt.name, texts)
 			}
 		}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"gchat-hooks/gchat"
+	"gchat-hooks/gchat/wording"
 	"gchat-hooks/inject"
 	"gchat-hooks/poller/commands"
 	"gchat-hooks/state"
@@ -87,7 +88,7 @@ func (r *reader) takeSaid(n *pass, one *state.Session, m gchat.Message, asked *s
 		if marks {
 			one.NoteRead(m.Name, at)
 		}
-		c := r.commandOf(m, gchat.Cut(text, gchat.MaxText))
+		c := r.commandOf(m, wording.Cut(text, wording.MaxText))
 		if elsewhere {
 			c.Thread = m.ThreadName
 		}
@@ -163,7 +164,7 @@ func (r *reader) beginsSession(n *pass, m gchat.Message) bool {
 	if slices.ContainsFunc(n.known, func(one *state.Session) bool { return one.ID == id }) {
 		return true // an edit makes nothing else of it
 	}
-	if !gchat.IsNew(m.Text) {
+	if !wording.IsNew(m.Text) {
 		return false
 	}
 	q, cfg := n.target(m), r.personal()

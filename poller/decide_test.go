@@ -4,7 +4,7 @@ import (
 	"testing"
 	"time"
 
-	"gchat-hooks/gchat"
+	"gchat-hooks/gchat/wording"
 	"gchat-hooks/poller/judge"
 	"gchat-hooks/state"
 	"gchat-hooks/state/config"
@@ -22,9 +22,9 @@ func TestWhoDecides(t *testing.T) {
 		seen    string
 	}{
 		"an approver":                 {[]state.Reply{{Sender: "users/1", Text: "yes"}}, state.LabelAllow, "", ""},
-		"who may only answer":         {[]state.Reply{{Sender: "users/2", Text: "yes"}}, "", state.NoteRefused, gchat.NotApprover},
+		"who may only answer":         {[]state.Reply{{Sender: "users/2", Text: "yes"}}, "", state.NoteRefused, wording.NotApprover},
 		"a stranger":                  {[]state.Reply{{Sender: "users/3", Text: "yes"}}, "", state.NoteRefused, ""},
-		"before all of it was there":  {[]state.Reply{{Sender: "users/1", Text: "yes", CreateTime: early}}, "", state.NoteUnclear, gchat.TooEarly},
+		"before all of it was there":  {[]state.Reply{{Sender: "users/1", Text: "yes", CreateTime: early}}, "", state.NoteUnclear, wording.TooEarly},
 		"a stranger, before that":     {[]state.Reply{{Sender: "users/3", Text: "yes", CreateTime: early}}, "", "", ""},
 		"unclear, twice":              {[]state.Reply{{Sender: "users/1", Text: "ok"}, {Sender: "users/1", Text: "ok"}}, "", state.NoteUnclear, ""},
 		"unclear, then clear":         {[]state.Reply{{Sender: "users/1", Text: "hm"}, {Sender: "users/1", Text: "no"}}, state.LabelDeny, state.NoteUnclear, ""},

@@ -3,7 +3,7 @@ package poller
 import (
 	"time"
 
-	"gchat-hooks/gchat"
+	"gchat-hooks/gchat/wording"
 	"gchat-hooks/inject"
 	"gchat-hooks/poller/commands"
 	"gchat-hooks/state"
@@ -65,7 +65,7 @@ func (p *Poller) endDialog(one *state.Session) error {
 	case m != nil && !m.Final() && m.TriedAt.IsZero():
 		err = box.Drop(p.Env, m)
 	default:
-		err = p.room().Tell(one, state.MessageID("over", one.ID, d.Says, d.At.String()), gchat.DialogOverText)
+		err = p.room().Tell(one, state.MessageID("over", one.ID, d.Says, d.At.String()), wording.DialogOverText)
 	}
 	if err == nil {
 		p.setDialog(one, nil)

@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"gchat-hooks/gchat"
+	"gchat-hooks/gchat/wording"
 	"gchat-hooks/state"
 )
 
@@ -59,7 +59,7 @@ func TestADialogInTheTerminalIsSeen(t *testing.T) {
 		t.Fatalf("told of %q", *says)
 	}
 	x.status("waiting", "worker request", began.Add(-graceForDialog).Add(time.Second)) // the next one
-	if told := x.hears(); len(told) != 1 || told[0] != gchat.DialogOverText {
+	if told := x.hears(); len(told) != 1 || told[0] != wording.DialogOverText {
 		t.Errorf("when another stands: %q", told)
 	}
 	x.status("waiting", "worker request", began.Add(-graceForDialog-time.Second))
@@ -68,7 +68,7 @@ func TestADialogInTheTerminalIsSeen(t *testing.T) {
 		t.Errorf("of the next one: %q", *says)
 	}
 	x.status("busy", "", time.Now())
-	if told := x.hears(); len(told) != 1 || told[0] != gchat.DialogOverText || x.is().Dialog != nil {
+	if told := x.hears(); len(told) != 1 || told[0] != wording.DialogOverText || x.is().Dialog != nil {
 		t.Errorf("when it is over: %q, %+v", told, x.is().Dialog)
 	}
 	if told := x.hears(); len(told) > 0 {
@@ -106,7 +106,7 @@ func TestADialogEndsWithItsSession(t *testing.T) {
 	x.status("waiting", "permission prompt", time.Now().Add(-time.Hour))
 	x.hears()
 	x.session(x.id, func(s *state.Session) { s.ClaudePID, s.ClaudeStart = 1<<30, "" })
-	if told := x.hears(); len(told) != 1 || told[0] != gchat.DialogOverText {
+	if told := x.hears(); len(told) != 1 || told[0] != wording.DialogOverText {
 		t.Errorf("told %q", told)
 	}
 }
@@ -142,7 +142,7 @@ func TestAYesIsNotKeptForAnotherTime(t *testing.T) {
 	x.status("waiting", "permission prompt", time.Now().Add(-time.Hour))
 	x.hears()
 	for _, yes := range []string{"yes", "No.", "always", "yes 30m"} {
-		x.says(yes, gchat.DialogText)
+		x.says(yes, wording.DialogText)
 	}
 	x.says("/status", "Waits for you:\n• Claude waits for a permission in the terminal")
 	x.status("busy", "", time.Now())
@@ -161,14 +161,14 @@ func TestAYesIsNotKeptForAnotherTime(t *testing.T) {
 		q.Chat, q.ThreadName, q.MessageSent, q.PostedAt = x.is().Chat, x.thread, true, new(time.Now().Add(-time.Minute))
 	})
 	defer end()
-	x.says("yes", gchat.DialogText)
+	x.says("yes", wording.DialogText)
 }
 
 // In the thread of a session that takes no words, nobody is told that nobody waits.
 func TestAYesToASessionThatOnlyReports(t *testing.T) {
 	x := newTalk(t, func(s *state.Session) { s.Listens = false })
 	x.session(x.id, func(s *state.Session) { s.Dialog = &state.Dialog{Says: "Claude waits in the terminal", Told: true} })
-	if told := x.p.room().NobodyText(x.is()); told != gchat.DialogText {
+	if told := x.p.room().NobodyText(x.is()); told != wording.DialogText {
 		t.Errorf("told %q", told)
 	}
 }

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"time"
 
-	"gchat-hooks/gchat"
+	"gchat-hooks/gchat/wording"
 	"gchat-hooks/poller/judge"
 	"gchat-hooks/state"
 )
@@ -92,7 +92,7 @@ func (p *Poller) tellGrant(s *served, allowed []*state.Question, over bool) (nex
 	}
 	m := p.aboutQuestion(q, s.Open)
 	m.ID, m.Type = state.MessageID("granted", q.QuestionID, fmt.Sprint(len(allowed), over)), state.MessageNote
-	m.Parts = []string{gchat.GrantText(q, allowed, over)}
+	m.Parts = []string{wording.GrantText(q, allowed, over)}
 	if app {
 		first := state.MessageID("note", q.QuestionID, state.NoteGranted, q.AnsweredMessage, "") // see putNote
 		m.Patch = q.Space + "/messages/" + first

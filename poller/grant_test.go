@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"gchat-hooks/e2e/bound"
-	"gchat-hooks/gchat"
 	"gchat-hooks/gchat/space"
+	"gchat-hooks/gchat/wording"
 	"gchat-hooks/inject"
 	"gchat-hooks/poller/judge"
 	"gchat-hooks/state"
@@ -77,7 +77,7 @@ func TestWhoGrants(t *testing.T) {
 		if got, _ := q.Decision(); got != test.decided || owed != test.owed || len(q.Owes) > 1 {
 			t.Errorf("%s: %q, owes %+v", name, got, q.Owes)
 		}
-		if hinted := len(q.Owes) == 1 && q.Owes[0].Seen == gchat.TimedHint; hinted != (name == "no time") {
+		if hinted := len(q.Owes) == 1 && q.Owes[0].Seen == wording.TimedHint; hinted != (name == "no time") {
 			t.Errorf("%s: how to write it is told: %v", name, hinted)
 		}
 		if g := q.Grant; g != nil && g.At.Nanosecond()%int(time.Millisecond) != 0 {

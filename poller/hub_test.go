@@ -13,6 +13,7 @@ import (
 	"gchat-hooks/e2e/bound"
 	"gchat-hooks/e2e/team"
 	"gchat-hooks/gchat"
+	"gchat-hooks/gchat/wording"
 	"gchat-hooks/state"
 )
 
@@ -110,9 +111,9 @@ func TestANamedSpaceThroughAHub(t *testing.T) {
 	card := g.awaitPost("Which?")
 	q = d.await(q, "posted", func(q *state.Question) bool { return q.MessageSent })
 	over := *card
-	over.CardsV2 = []*chatapi.CardWithId{gchat.CardV2(gchat.NoticeCard("over", ""))}
+	over.CardsV2 = []*chatapi.CardWithId{gchat.CardV2(wording.NoticeCard("over", ""))}
 	g.tap("users/1", &over, strings.Repeat("a", 32), "1", nil) // no button of that question stands there any more
-	g.awaitPost(gchat.OldCardText)
+	g.awaitPost(wording.OldCardText)
 	g.tap("users/1", card, button, "2", nil)
 	d.await(q, "answered", func(q *state.Question) bool { return q.Status == state.Answered })
 	g.allAcknowledged()

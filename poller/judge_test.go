@@ -12,7 +12,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"gchat-hooks/gchat"
+	"gchat-hooks/gchat/wording"
 	"gchat-hooks/poller/judge"
 	"gchat-hooks/state"
 	"gchat-hooks/state/config"
@@ -423,7 +423,7 @@ func FuzzJudge(f *testing.F) {
 			t.Errorf("answered with %v", q.Answers)
 		}
 		for _, owed := range q.Owes {
-			if gchat.NoteTexts(q, owed) == nil {
+			if wording.NoteTexts(q, owed) == nil {
 				t.Errorf("the thread is told nothing of %+v", owed)
 			}
 		}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"gchat-hooks/gchat"
+	"gchat-hooks/gchat/wording"
 	"gchat-hooks/poller/judge"
 	"gchat-hooks/state"
 )
@@ -163,7 +164,7 @@ func (r *reader) take(n *pass, page []gchat.Message) {
 // sessionOf is the session that a person writes to: the one whose thread it is, or, with a command
 // of ours, the one that asked the question of the thread.
 func (n *pass) sessionOf(m gchat.Message, asked *state.Question) *state.Session {
-	if n.sessions[m.ThreadName] != nil || asked == nil || !gchat.OurCommand(m.Text) {
+	if n.sessions[m.ThreadName] != nil || asked == nil || !wording.OurCommand(m.Text) {
 		return n.sessions[m.ThreadName]
 	}
 	i := slices.IndexFunc(n.known, func(one *state.Session) bool { return one.ID == asked.ClaudeSession() })
@@ -188,7 +189,7 @@ func (n *pass) target(m gchat.Message) *state.Question {
 		case q.Kind.Row().Prompt && q.Reply(m.Name) == nil: // one reply; what is said besides is said to Claude
 			has := q.Unread() || slices.ContainsFunc(n.given[q], func(m gchat.Message) bool { return m.Human })
 			one := n.sessions[m.ThreadName]
-			elsewhere := one != nil && one.Dialog != nil && gchat.IsDecision(m.Text) // meant for the terminal's dialog
+			elsewhere := one != nil && one.Dialog != nil && wording.IsDecision(m.Text) // meant for the terminal's dialog
 			waits := q.Status == state.Pending && !has && !elsewhere && !q.Kind.Row().Said
 			return !waits || q.PostedAt == nil || m.CreateTime.Before(*q.PostedAt)
 		case !q.Mode.Row().Asks && !q.Status.Open():

@@ -12,6 +12,7 @@ import (
 	"gchat-hooks/e2e/bound"
 	"gchat-hooks/gchat"
 	"gchat-hooks/gchat/space"
+	"gchat-hooks/gchat/wording"
 	"gchat-hooks/poller/judge"
 	"gchat-hooks/state"
 	"gchat-hooks/state/config"
@@ -264,7 +265,7 @@ func TestATapOfAnotherEnvironmentIsStored(t *testing.T) {
 	for n, s := range p.inOrder() {
 		for i := range 2 {
 			one := gchat.Pulled{ID: fmt.Sprint(n, i)}
-			one.Tap, one.By = &gchat.Tap{Question: card, Choice: "1"}, gchat.Person{Name: "users/7"}
+			one.Tap, one.By = &wording.Tap{Question: card, Choice: "1"}, gchat.Person{Name: "users/7"}
 			p.writeTap(s, one)
 		}
 	}

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"gchat-hooks/gchat"
+	"gchat-hooks/gchat/wording"
 	"gchat-hooks/inject"
 	"gchat-hooks/poller/commands"
 	"gchat-hooks/state"
@@ -153,7 +153,7 @@ func (p *Poller) readyFor(ctx context.Context, q *state.Question, words string) 
 	case err != nil:
 		return one, "", err.Error()
 	case screen.Busy && (!q.Kind.Row().Said || q.Typing != nil || strings.HasPrefix(words, "/")):
-		return one, "", gchat.ClaudeWorks
+		return one, "", wording.ClaudeWorks
 	case dialog != nil && !screen.Dialog(): // whatever the screen looks like
 		return one, "", "a dialog is open in the terminal; answer it there, and your message goes in then"
 	case screen.Limit != "": // the request would be refused
@@ -163,7 +163,7 @@ func (p *Poller) readyFor(ctx context.Context, q *state.Question, words string) 
 		return one, last, ""
 	}
 	if screen.Shows == inject.Draft { // which is its person's, and not for the space
-		return one, "", gchat.DraftStands
+		return one, "", wording.DraftStands
 	}
 	why = "the terminal shows " + screen.String()
 	if screen.Dialog() {

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"gchat-hooks/gchat"
+	"gchat-hooks/gchat/wording"
 	"gchat-hooks/poller/judge"
 	"gchat-hooks/state"
 )
@@ -53,7 +54,7 @@ func TestRepliesUnderAPolicy(t *testing.T) {
 		if got, _ := q.Decision(); got != test.want || q.Replies[0].Verdict != test.verdict {
 			t.Errorf("%s: %q, %s", name, got, q.Replies[0].Verdict)
 		}
-		if told := len(q.Owes) > 0 && q.Owes[0].Seen == gchat.NotOfPolicy; told != (test.verdict == state.Refused) {
+		if told := len(q.Owes) > 0 && q.Owes[0].Seen == wording.NotOfPolicy; told != (test.verdict == state.Refused) {
 			t.Errorf("%s: told %+v", name, q.Owes)
 		}
 		ask := &state.Question{Status: state.Pending, Mode: state.Native, Questions: []state.Prompt{{Question: "A?"}}, Replies: q.Replies}

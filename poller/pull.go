@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"gchat-hooks/gchat"
+	"gchat-hooks/gchat/wording"
 	"gchat-hooks/poller/commands"
 	"gchat-hooks/poller/judge"
 	"gchat-hooks/state"
@@ -231,7 +232,7 @@ func (p *Poller) writeTap(s *served, one gchat.Pulled) bool {
 		if q.Reply(name) != nil || !judge.MakeRoom(q, one.By.Name, stranger) {
 			return false
 		}
-		_, said, _ := gchat.ReadTap(q, one.Tap)
+		_, said, _ := wording.ReadTap(q, one.Tap)
 		q.Replies = append(q.Replies, state.Reply{
 			MessageName: name, Sender: one.By.Name, SenderEmail: one.By.Email, DisplayName: one.By.DisplayName,
 			Text: cmp.Or(said, one.Tap.Choice), Choice: one.Tap.Choice, Inputs: one.Tap.Inputs, CreateTime: one.At,
@@ -260,7 +261,7 @@ func (p *Poller) answerStale(ctx context.Context, app *gchat.App, one gchat.Pull
 	}
 	p.beside("old card", func() {
 		if stands, err := app.Shows(ctx, one.Message, one.Tap.Question); !one.Tap.Stands || err != nil || stands {
-			p.answerEvent(app, one, gchat.OldCardText)
+			p.answerEvent(app, one, wording.OldCardText)
 		} // else it was used meanwhile
 	})
 	return true
@@ -284,7 +285,7 @@ func (p *Poller) writeSaid(ctx context.Context, app *gchat.App, one gchat.Pulled
 		m.CreateTime = one.At
 	}
 	waits, silent := p.unknownFor(app, one)
-	isNew := gchat.IsNew(m.Text) && p.starts && strings.HasPrefix(m.Name, app.Space+"/")
+	isNew := wording.IsNew(m.Text) && p.starts && strings.HasPrefix(m.Name, app.Space+"/")
 	begins := isNew && strings.EqualFold(commands.Named(m.Text), state.MachineName())
 	if v.quoted(m) == nil && len(v.records[m.ThreadName]) == 0 && v.sessions[m.ThreadName] == nil && !begins {
 		if waits {
@@ -296,7 +297,7 @@ func (p *Poller) writeSaid(ctx context.Context, app *gchat.App, one gchat.Pulled
 		case isNew:
 			p.beside("session of another machine", func() { p.askMachine(ctx, app, one) })
 		case follows == "":
-			p.answerEvent(app, one, gchat.UnboundText)
+			p.answerEvent(app, one, wording.UnboundText)
 		default:
 			p.beside("unbound words", func() {
 				concerns, err := app.Concerns(ctx, follows)
@@ -304,7 +305,7 @@ func (p *Poller) writeSaid(ctx context.Context, app *gchat.App, one gchat.Pulled
 					p.Log.Once(err, "not known whose words these are")
 					return
 				}
-				p.answerEvent(app, one, gchat.UnboundText)
+				p.answerEvent(app, one, wording.UnboundText)
 			})
 		}
 		return true
@@ -332,6 +333,6 @@ func (p *Poller) askMachine(ctx context.Context, app *gchat.App, one gchat.Pulle
 		return
 	}
 	if app.Hub == nil || named == "" || p.room().Knows(one.Message.Text) {
-		p.answerEvent(app, one, gchat.NameMachineText())
+		p.answerEvent(app, one, wording.NameMachineText())
 	}
 }

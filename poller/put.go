@@ -8,6 +8,7 @@ import (
 	"io/fs"
 
 	"gchat-hooks/gchat"
+	"gchat-hooks/gchat/wording"
 	"gchat-hooks/state"
 	"gchat-hooks/state/config"
 )
@@ -75,7 +76,7 @@ func (p *Poller) putNote(q *state.Question, o *state.Open, owed state.Owed) (don
 		}
 	}
 	takesButtons := owed.About == state.NoteClosed || owed.About == state.NoteHandedOver
-	texts, over := gchat.NoteTexts(q, owed), takesButtons && q.Card != ""
+	texts, over := wording.NoteTexts(q, owed), takesButtons && q.Card != ""
 	if len(texts) == 0 && !over {
 		return true, nil
 	}
@@ -87,7 +88,7 @@ func (p *Poller) putNote(q *state.Question, o *state.Open, owed state.Owed) (don
 	m.ID = state.MessageID("note", q.QuestionID, about, owed.Reply, owed.Seen)
 	m.Type, m.Note, m.Parts = state.MessageNote, &owed, texts
 	if over {
-		text, card := gchat.ClosedCard(q, p.Now())
+		text, card := wording.ClosedCard(q, p.Now())
 		m.Patch, m.Parts = q.Card, []string{text}
 		m.Card, _ = json.Marshal(gchat.CardV2(card))
 	} else if r := q.Reply(owed.Reply); r != nil && r.Choice != "" {
@@ -113,7 +114,7 @@ func (s *sender) word(ctx context.Context, m *state.Message, way *gateway) (*sta
 	case m.Digest && m.Report != nil:
 		s.wordDigest(&worded)
 	case m.Report != nil:
-		worded.Parts = gchat.ReportTexts(*m.Report)
+		worded.Parts = wording.ReportTexts(*m.Report)
 	}
 	if len(worded.Parts) == 0 {
 		return nil, s.drop(m)
@@ -149,10 +150,10 @@ func (s *sender) wordQuestion(ctx context.Context, m *state.Message, way *gatewa
 		q.TitleOnly()
 	}
 	if way.app == nil {
-		m.Parts = gchat.QuestionTexts(q)
+		m.Parts = wording.QuestionTexts(q)
 		return m, outcome{}
 	}
-	texts, card := gchat.CardTexts(q, way.app.CardID(state.CardID(s.Env, q.QuestionID)), gchat.CardSize)
+	texts, card := wording.CardTexts(q, way.app.CardID(state.CardID(s.Env, q.QuestionID)), gchat.CardSize)
 	m.Parts = texts
 	m.Card, _ = json.Marshal(gchat.CardV2(card))
 	return m, outcome{}
@@ -179,7 +180,7 @@ func (p *Poller) reword(ctx context.Context, cfg *config.Config, q *state.Questi
 
 // wordDigest makes one message of all that were held back until now, of the same project and to the same place.
 func (s *sender) wordDigest(m *state.Message) {
-	first := gchat.ReportWhole(*m.Report)
+	first := wording.ReportWhole(*m.Report)
 	texts, size := []string{first}, len(first)
 	m.With = nil
 	waiting, _ := s.box.Waiting()
@@ -189,13 +190,13 @@ func (s *sender) wordDigest(m *state.Message) {
 		if !other.Digest || other.Report == nil || !alike || !untried || other.Path <= m.Path || s.Now().Before(other.NotBefore) {
 			continue
 		}
-		text := gchat.ReportWhole(*other.Report)
+		text := wording.ReportWhole(*other.Report)
 		size += len(text)
-		if size > 8*gchat.MaxText {
+		if size > 8*wording.MaxText {
 			break
 		}
 		texts = append(texts, text)
 		m.With = append(m.With, state.NameOf(other.Path))
 	}
-	m.Parts = gchat.Digest(texts)
+	m.Parts = wording.Digest(texts)
 }

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"gchat-hooks/gchat"
+	"gchat-hooks/gchat/wording"
 	"gchat-hooks/state"
 )
 
@@ -304,7 +305,7 @@ func (r *reader) tell(err error, v *view) {
 	if !is.Degraded && !errors.Is(err, gchat.ErrCredentials) {
 		return
 	}
-	why := fmt.Sprintf("%s. Hint: %s", gchat.Line(is.Why), gchat.Hint(err))
+	why := fmt.Sprintf("%s. Hint: %s", wording.Line(is.Why), gchat.Hint(err))
 	for _, q := range v.asked {
 		if q.ToldUnread || !q.Mode.Row().Asks {
 			continue

@@ -18,6 +18,7 @@ import (
 	"gchat-hooks/e2e/strict"
 	"gchat-hooks/gchat"
 	"gchat-hooks/gchat/space"
+	"gchat-hooks/gchat/wording"
 	"gchat-hooks/poller/judge"
 	"gchat-hooks/state"
 )
@@ -435,7 +436,7 @@ func TestAThreadIsWaitedIn(t *testing.T) {
 	}
 	d.reply(thread, "users/9", "not allowed")
 	first := d.reply(thread, "", "  yes, "+strings.Repeat("please ", 3))
-	if _, err := d.space.Say(app, thread, gchat.NobodyText(&state.Session{}, true)); err != nil { // the reply came before the wait
+	if _, err := d.space.Say(app, thread, wording.NobodyText(&state.Session{}, true)); err != nil { // the reply came before the wait
 		t.Fatal(err)
 	}
 	d.skew.Store(0)

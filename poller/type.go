@@ -11,7 +11,7 @@ import (
 
 	"github.com/google/uuid"
 
-	"gchat-hooks/gchat"
+	"gchat-hooks/gchat/wording"
 	"gchat-hooks/inject"
 	"gchat-hooks/state"
 )
@@ -263,7 +263,7 @@ func (p *Poller) isDryRun() bool { return p.DryRun || state.DryRuns(p.Env) }
 func (p *Poller) endDryRun(s *served, q *state.Question, pane, would string, keys int) {
 	p.Log.Info().Str("question", q.QuestionID).Str("pane", pane).Int("keys", keys).Msg("dry run")
 	if p.Out != nil {
-		fmt.Fprintf(p.Out, "%s, pane %s: %s\n", gchat.Line(q.SessionName), pane, gchat.Line(would))
+		fmt.Fprintf(p.Out, "%s, pane %s: %s\n", wording.Line(q.SessionName), pane, wording.Line(would))
 	}
 	s.try.next = time.Time{} // for the next reply
 	p.update(q.Path, "answer of a dry run not given up", func(q *state.Question) error {
@@ -284,7 +284,7 @@ func (p *Poller) endDryRun(s *served, q *state.Question, pane, would string, key
 func choices(q *state.Question) []inject.Choice {
 	cs := make([]inject.Choice, len(q.Questions))
 	for i, p := range q.Questions {
-		a := gchat.Decompose(p, q.Answers[p.Question])
+		a := wording.Decompose(p, q.Answers[p.Question])
 		a.Notes = q.Notes[p.Question]
 		cs[i] = inject.Choice{Prompt: p, Answer: a, Chat: q.Declined != ""}
 	}
@@ -300,7 +300,7 @@ func (p *Poller) endTyping(q *state.Question, out inject.Outcome, also func(*sta
 		if q.Typing == nil {
 			q.Typing = &state.Typing{At: p.Now().UTC()}
 		}
-		q.Typing.Ended, q.Typing.Result, q.Typing.Why = true, string(out.Result), gchat.Line(out.Why)
+		q.Typing.Ended, q.Typing.Result, q.Typing.Why = true, string(out.Result), wording.Line(out.Why)
 		if also != nil {
 			also(q)
 		}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"gchat-hooks/gchat"
+	"gchat-hooks/gchat/wording"
 	"gchat-hooks/state"
 	"gchat-hooks/state/config"
 )
@@ -202,7 +203,7 @@ func (e *exam) report(found []*Finding) *Report {
 	r := &Report{Project: e.project, Counts: map[Level]int{OK: 0, Warn: 0, Fail: 0, Skip: 0}, Findings: found}
 	for _, f := range found {
 		for _, s := range []*string{&f.What, &f.Mend} {
-			*s = gchat.Cut(state.OneLine(e.log.Clean(*s)), 600) // not cut before: half a secret is not known again
+			*s = wording.Cut(state.OneLine(e.log.Clean(*s)), 600) // not cut before: half a secret is not known again
 		}
 		r.Counts[f.Level]++
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/google/uuid"
 
 	"gchat-hooks/gchat"
+	"gchat-hooks/gchat/wording"
 	"gchat-hooks/state"
 	"gchat-hooks/state/config"
 )
@@ -101,7 +102,7 @@ func (e *exam) tryPosts(ctx context.Context) {
 		e.saw("thread-key", err, either(second.ThreadName == first.ThreadName, "same thread", "another thread"))
 	}
 	if e.app != nil {
-		m.Card = gchat.CardV2(gchat.NoticeCard("[Verify] A probe.", ""))
+		m.Card = gchat.CardV2(wording.NoticeCard("[Verify] A probe.", ""))
 		if posted, err := send("-3"); err == nil {
 			e.saw("card-text", e.app.Patch(ctx, posted.Name, m.Text, m.Card), "200, taken")
 		}

@@ -11,6 +11,7 @@ import (
 	"github.com/google/uuid"
 
 	"gchat-hooks/gchat"
+	"gchat-hooks/gchat/wording"
 	"gchat-hooks/state"
 	"gchat-hooks/state/config"
 )
@@ -80,7 +81,7 @@ func (e *exam) roundTrip(ctx context.Context) []*Finding {
 			question.Status = state.Resolved
 			question.Answers = map[string]string{question.Questions[0].Question: as}
 		}
-		told := gchat.NoteTexts(question, state.Owed{About: state.NoteClosed})[0] + "\n\n" + over + " Go on in the terminal."
+		told := wording.NoteTexts(question, state.Owed{About: state.NoteClosed})[0] + "\n\n" + over + " Go on in the terminal."
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Second)
 		defer cancel()
 		_, _ = e.post(ctx, gchat.Post{Text: told, ThreadName: question.ThreadName})
@@ -102,7 +103,7 @@ func (e *exam) wayOut(ctx context.Context, r *result) *state.Question {
 	if e.OneThread {
 		q.SessionName = "gchat-hooks setup" // which alone asks so
 	}
-	text, again := gchat.QuestionTexts(q)[0], "[Verify] 1. This message only tests the thread: please reply to the one above."
+	text, again := wording.QuestionTexts(q)[0], "[Verify] 1. This message only tests the thread: please reply to the one above."
 	if e.Wait <= 0 {
 		text = "[Verify] Round trip of gchat-hooks. No reply is needed."
 		again = "[Verify] 1. This message only tests the thread. " + over
@@ -167,23 +168,23 @@ func (e *exam) wayIn(ctx context.Context, r *result, q *state.Question) (readAs 
 				continue
 			}
 			seen[m.Name] = true
-			who := gchat.Line(cmp.Or(strings.TrimSpace(m.Sender+" "+m.DisplayName), "a person"))
+			who := wording.Line(cmp.Or(strings.TrimSpace(m.Sender+" "+m.DisplayName), "a person"))
 			cfg := config.Load(e.Env, e.project) // a person who was refused may just have set the allowlist
 			_ = cfg.Restrict(ctx, e.Env)         // then nobody may
 			if !cfg.Allows(m.Sender, m.SenderEmail) {
-				mend = "if that is you: gchat-hooks setup --allow " + gchat.Line(m.Sender)
+				mend = "if that is you: gchat-hooks setup --allow " + wording.Line(m.Sender)
 				none = "only people replied who may not answer: " + who
 				e.Tell(who + " replied, but may not answer; " + mend)
 				continue
 			}
-			answers, _ := gchat.ParseReply(m.Text, q.Questions, nil)
+			answers, _ := wording.ParseReply(m.Text, q.Questions, nil)
 			if as := answers[0].Value(); as != "" {
 				e.replier = m.Sender
 				whose := "the reply of " + who
 				if !config.IsPerson(m.Sender) { // it came from the page
 					whose = "your reply"
 				}
-				r.ok("%s was read: %q means %q", whose, gchat.Cut(m.Text, 200), gchat.Cut(as, 200))
+				r.ok("%s was read: %q means %q", whose, wording.Cut(m.Text, 200), wording.Cut(as, 200))
 				return as
 			}
 		}

@@ -28,6 +28,7 @@ import (
 	"google.golang.org/api/chat/v1"
 
 	"gchat-hooks/gchat"
+	"gchat-hooks/gchat/wording"
 	"gchat-hooks/state"
 	"gchat-hooks/state/config"
 )
@@ -123,7 +124,7 @@ func (o Options) permission(ctx context.Context, client *oauth2.Config, b *brows
 		return nil, err
 	}
 	if answer.Has("error") {
-		words := gchat.Line(answer.Get("error") + " " + answer.Get("error_subtype") + " " + answer.Get("error_description"))
+		words := wording.Line(answer.Get("error") + " " + answer.Get("error_subtype") + " " + answer.Get("error_description"))
 		return nil, failed(gchat.LoginHint(words), "google says no: %.300s", words)
 	}
 	ctx = context.WithValue(ctx, oauth2.HTTPClient, gchat.TokenClient())

@@ -8,6 +8,7 @@ import (
 	"github.com/chromedp/chromedp"
 
 	"gchat-hooks/gchat"
+	"gchat-hooks/gchat/wording"
 	"gchat-hooks/state"
 )
 
@@ -44,7 +45,7 @@ func TestTapsFromThePage(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			c.q.SessionName, c.q.CWD, c.q.ThreadKey = "shop", "/home/ann/shop", "ask-user-"+c.choice
-			texts, card := gchat.CardTexts(&c.q, "0123456789abcdef0123456789abcdef", gchat.CardSize)
+			texts, card := wording.CardTexts(&c.q, "0123456789abcdef0123456789abcdef", gchat.CardSize)
 			posted, err := app.Post(t.Context(), gchat.Post{Text: texts[len(texts)-1], Card: gchat.CardV2(card)})
 			if err != nil {
 				t.Fatal(err)
@@ -71,7 +72,7 @@ func TestTapsFromThePage(t *testing.T) {
 				t.Fatal(err)
 			}
 			c.q.Status, c.q.ResolvedBy = state.Resolved, "chat"
-			text, closed := gchat.ClosedCard(&c.q, time.Now())
+			text, closed := wording.ClosedCard(&c.q, time.Now())
 			if err := app.Patch(t.Context(), posted.Name, text, gchat.CardV2(closed)); err != nil {
 				t.Fatal(err)
 			}

@@ -10,7 +10,7 @@ import (
 	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/chromedp"
 
-	"gchat-hooks/gchat"
+	"gchat-hooks/gchat/wording"
 	"gchat-hooks/state"
 )
 
@@ -229,9 +229,9 @@ func TestHostileDecisions(t *testing.T) {
 		{Kind: state.AskedNext, Shown: "Shall I?"},
 	} {
 		q.SessionName, q.CWD, q.ThreadKey = "shop", "/home/ann/shop", "ask-user-1"
-		texts = append(texts, gchat.QuestionTexts(&q)...)
+		texts = append(texts, wording.QuestionTexts(&q)...)
 		q.Machine = "vps1"
-		texts = append(texts, gchat.QuestionTexts(&q)...)
+		texts = append(texts, wording.QuestionTexts(&q)...)
 	}
 	broken, err := chromedp.Run(ctx, chromedp.Evaluate[string](fmt.Sprintf(`(async (texts) => {
 		const { parseDecision } = await import('/page/decision.js');

@@ -19,7 +19,7 @@ import (
 	"github.com/chromedp/cdproto/page"
 	"github.com/chromedp/chromedp"
 
-	"gchat-hooks/gchat"
+	"gchat-hooks/gchat/wording"
 	"gchat-hooks/state"
 )
 
@@ -351,7 +351,7 @@ func TestPage(t *testing.T) {
 		until(t, ctx, `document.querySelectorAll('.mine').length === 2 && [...document.querySelectorAll('.mine .meaning')].at(-1).textContent === ''`)
 	})
 	t.Run("Markdown in a question", func(t *testing.T) {
-		text := gchat.QuestionTexts(&state.Question{SessionName: "web-shop", Machine: "vps1", ThreadKey: "k10", Questions: []state.Prompt{{
+		text := wording.QuestionTexts(&state.Question{SessionName: "web-shop", Machine: "vps1", ThreadKey: "k10", Questions: []state.Prompt{{
 			Header: "Plan", Question: "## Which *plan*?\n\n- **fast**, see `a.go`\n- <img src=x onerror=alert(1)> [x](javascript:alert(1))\n```go\nx := 1\n```",
 			Options: []state.Option{{Label: "The `first`", Description: "**bold** <b>no</b>"}, {Label: "second"}}}}})
 		openThread(t, ctx, ask(t, s, srv.URL, "k10", strings.ReplaceAll(text[0], "‹", "<"))) // as another program might post it
@@ -392,7 +392,7 @@ func TestPage(t *testing.T) {
 		thread := ask(t, s, srv.URL, "session-9", "[Done] mail-worker | 2026-02-21 10:45:23\n\nAll is sent.")
 		openThread(t, ctx, thread)
 		until(t, ctx, on+` && document.querySelector('[data-reply]').placeholder === 'Write, if a program waits for it'`)
-		ask(t, s, srv.URL, "session-9", gchat.NobodyText(&state.Session{}, true))
+		ask(t, s, srv.URL, "session-9", wording.NobodyText(&state.Session{}, true))
 		until(t, ctx, fmt.Sprintf(off, "Nobody is waiting for a reply here: this thread only")+" && "+anyway(true))
 		screenshot(t, ctx, "phone-unread")
 		ask(t, s, srv.URL, "session-9", "[Done] mail-worker\n\nSend the rest?")
@@ -478,7 +478,7 @@ func TestThePageReadsRepliesAsThePollerDoes(t *testing.T) {
 	}
 	var cases []testCase
 	for _, questions := range [][]state.Prompt{one, many, both} {
-		text := gchat.QuestionTexts(&state.Question{SessionName: "s", Machine: "vps1", ThreadKey: "k", Questions: questions})[0]
+		text := wording.QuestionTexts(&state.Question{SessionName: "s", Machine: "vps1", ThreadKey: "k", Questions: questions})[0]
 		for _, replies := range [][]string{
 			{"2"}, {"#2"}, {"(2)"}, {"2."}, {"option 2"}, {"２"}, {"2️⃣"}, {"7"}, {"9"}, {"0"}, {"roll"}, {"rolling d"}, {"ROLLING DEPLOYMENT"},
 			{"ro"}, {"blue"}, {"blue‑green!"}, {"sure"}, {"surefi"}, {"no"}, {"nod"}, {"2 - but keep it"}, {"blue - later"}, {"blue-green — later"},
@@ -495,10 +495,10 @@ func TestThePageReadsRepliesAsThePollerDoes(t *testing.T) {
 				if missing := len(questions) - len(partial); missing == 0 {
 					partial = map[int]state.Answer{}
 				}
-				if how, _ := gchat.ReadDecline(reply, &state.Question{Questions: questions, Partial: partial}); how != "" {
+				if how, _ := wording.ReadDecline(reply, &state.Question{Questions: questions, Partial: partial}); how != "" {
 					continue
 				}
-				if said, none := gchat.ParseReply(reply, questions, partial); none == nil {
+				if said, none := wording.ParseReply(reply, questions, partial); none == nil {
 					partial = said
 				}
 			}

@@ -9,6 +9,7 @@ import (
 	"github.com/chromedp/chromedp"
 
 	"gchat-hooks/gchat"
+	"gchat-hooks/gchat/wording"
 	"gchat-hooks/state"
 )
 
@@ -85,7 +86,7 @@ func TestWordsGoAlongWithATap(t *testing.T) {
 				p.Options = append(p.Options, state.Option{Label: label})
 			}
 			q.Questions = []state.Prompt{p}
-			answers, none := gchat.ParseReply(c.want, q.Questions, nil)
+			answers, none := wording.ParseReply(c.want, q.Questions, nil)
 			if a := answers[0]; none != nil || len(a.Labels) != strings.Count(c.want[:3], ",")+1 || a.Notes == "" {
 				t.Errorf("%q is read as %+v", c.want, answers)
 			}
@@ -144,7 +145,7 @@ func TestWordsGoAlongWithATapOnACard(t *testing.T) {
 	do(t, ctx, chromedp.Navigate(s.PageURL(srv.URL)))
 	var q state.Question
 	q.Questions = []state.Prompt{{Question: "Which?", Options: []state.Option{{Label: "A"}, {Label: "B"}}}}
-	texts, card := gchat.CardTexts(&q, "0123456789abcdef0123456789abcdef", gchat.CardSize)
+	texts, card := wording.CardTexts(&q, "0123456789abcdef0123456789abcdef", gchat.CardSize)
 	posted, err := app.Post(t.Context(), gchat.Post{Text: texts[0], Card: gchat.CardV2(card)})
 	if err != nil {
 		t.Fatal(err)
@@ -206,7 +207,7 @@ func TestPreviewsOnThePage(t *testing.T) {
 		for range n {
 			q.Questions = append(q.Questions, p)
 		}
-		openAsked(t, ctx, ask(t, s, srv.URL, fmt.Sprint("previews", n), gchat.QuestionTexts(&q)[0]))
+		openAsked(t, ctx, ask(t, s, srv.URL, fmt.Sprint("previews", n), wording.QuestionTexts(&q)[0]))
 		shown := strings.Replace(top, "```", "``‹U+0060›", 1)
 		until(t, ctx, fmt.Sprintf(`JSON.stringify([...document.querySelectorAll('.preview')].map((p) => p.textContent)) === %s`,
 			jsonText(jsonText([]string{side, shown, side, shown}[:2*n]))))

@@ -13,6 +13,7 @@ import (
 
 	"gchat-hooks/e2e/strict"
 	"gchat-hooks/gchat"
+	"gchat-hooks/gchat/wording"
 	"gchat-hooks/state"
 )
 
@@ -38,9 +39,9 @@ func TestCardsAreAsGoogleTakesThem(t *testing.T) {
 			Questions: labels(state.LabelApprove, state.LabelSendBack, state.LabelApproveAuto)},
 		"next": {Kind: state.AskedNext, Shown: "Done.", Questions: labels("Reply")},
 	} {
-		texts, card := gchat.CardTexts(q, id, gchat.CardSize)
+		texts, card := wording.CardTexts(q, id, gchat.CardSize)
 		q.Status = state.Resolved
-		text, closed := gchat.ClosedCard(q, time.Now())
+		text, closed := wording.ClosedCard(q, time.Now())
 		for _, m := range []*chat.Message{
 			{FallbackText: texts[len(texts)-1], CardsV2: []*chat.CardWithId{gchat.CardV2(card)}},
 			{FallbackText: text, CardsV2: []*chat.CardWithId{gchat.CardV2(closed)}},

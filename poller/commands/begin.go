@@ -14,7 +14,7 @@ import (
 
 	"github.com/google/uuid"
 
-	"gchat-hooks/gchat"
+	"gchat-hooks/gchat/wording"
 	"gchat-hooks/inject"
 	"gchat-hooks/state"
 )
@@ -96,7 +96,7 @@ func (r Room) reason(one *state.Session, err error, otherwise string) string {
 	case otherwise == "":
 		return ""
 	}
-	return gchat.InTerminal(one, otherwise)
+	return wording.InTerminal(one, otherwise)
 }
 
 // command is what starts a session's Claude Code, or why nothing does. Its permission mode is the person's default.
@@ -113,7 +113,7 @@ func (r Room) command(one *state.Session) (argv []string, why string) {
 	argv = r.program(one)
 	switch {
 	case r.DryRun:
-		return nil, gchat.InTerminal(one, "the poller runs with --dry-run")
+		return nil, wording.InTerminal(one, "the poller runs with --dry-run")
 	case uuid.Validate(one.ID) != nil:
 		return nil, "its id is none of Claude Code's"
 	case inject.Elsewhere(one.ClaudeStart):
@@ -122,7 +122,7 @@ func (r Room) command(one *state.Session) (argv []string, why string) {
 		return nil, "its folder is gone: " + r.short(one.ProjectDir)
 	case !trusted:
 		why = "Claude Code was not told to trust its folder, or is not any more: " + r.short(one.ProjectDir)
-		return nil, gchat.InTerminal(one, why)
+		return nil, wording.InTerminal(one, why)
 	case argv == nil:
 		return nil, "Claude Code is not where it was, nor on PATH"
 	case inject.Lives(cmp.Or(one.TranscriptPath, filepath.Join(state.Home(r.Env), ".claude/projects/-/-")), one.ID):
@@ -209,7 +209,7 @@ func (r Room) New(c state.Command, chat, thread string) error {
 		})
 	default:
 		now, asked := r.Now().UTC(), c
-		asked.Text = gchat.Cut(words, gchat.MaxText)
+		asked.Text = wording.Cut(words, wording.MaxText)
 		one, err = folder.Change(NewID(c.Message), func(s *state.Session) error {
 			if s.ProjectDir != "" {
 				return state.ErrUnchanged
@@ -224,7 +224,7 @@ func (r Room) New(c state.Command, chat, thread string) error {
 			return err
 		}
 	}
-	return r.Tell(one, note, gchat.NewSessionText(one, c))
+	return r.Tell(one, note, wording.NewSessionText(one, c))
 }
 
 // project is the known and trusted project that "/new PROJECT words" names by the beginning of its name, and the words.
@@ -268,7 +268,7 @@ func (r Room) project(text string) (dir, words, why string) {
 		why = "No project here is called " + r.short(name) + "."
 	case len(exact) > 1:
 		why, names = "Several projects are called so:", exact
-	case gchat.ActsAtPrompt(words): // a command is for a session that runs
+	case wording.ActsAtPrompt(words): // a command is for a session that runs
 		return "", "", "What is to be done does not begin with !, / or #, and has no word that begins with @."
 	case words != "":
 		return exact[0], words, ""

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"time"
 
-	"gchat-hooks/gchat"
+	"gchat-hooks/gchat/wording"
 	"gchat-hooks/inject"
 	"gchat-hooks/state"
 	"gchat-hooks/state/config"
@@ -56,10 +56,10 @@ func (r Room) Do(ctx context.Context, one *state.Session, c state.Command) strin
 		return "[Asks again] Each permission of this session is asked for from now on."
 	}
 	if r.Now().Sub(c.At) > TooOld {
-		return "[Not used] " + gchat.Line(name) + " was read too late. Send it again if you still want it."
+		return "[Not used] " + wording.Line(name) + " was read too late. Send it again if you still want it."
 	}
-	if gchat.ClaudeCommand(c.Text, r.Config.ClaudeCommands) { // there is no terminal for it
-		return outOfReach + gchat.Line(inject.ErrNoTmux.Error()) + "."
+	if wording.ClaudeCommand(c.Text, r.Config.ClaudeCommands) { // there is no terminal for it
+		return outOfReach + wording.Line(inject.ErrNoTmux.Error()) + "."
 	}
 	switch name {
 	case "/model":
@@ -77,7 +77,7 @@ func (r Room) Do(ctx context.Context, one *state.Session, c state.Command) strin
 	case "/help":
 		return "[Help] In this thread you can write:\n" + list
 	}
-	return "[Not used] There is no command " + gchat.Line(name) + ". There are:\n" + list
+	return "[Not used] There is no command " + wording.Line(name) + ". There are:\n" + list
 }
 
 // Shot is what the pane shows in which a session's own Claude Code has the keyboard.
@@ -101,9 +101,9 @@ const outOfReach = "[Not used] The terminal is out of reach: "
 func (r Room) screen(ctx context.Context, one *state.Session) string {
 	shot, _, err := Shot(ctx, one)
 	if err != nil {
-		return outOfReach + gchat.Line(err.Error()) + "."
+		return outOfReach + wording.Line(err.Error()) + "."
 	}
-	return gchat.ScreenText("[Screen] "+gchat.Line(one.Name), r.masked(strings.Join(shot.Lines, "\n")))
+	return wording.ScreenText("[Screen] "+wording.Line(one.Name), r.masked(strings.Join(shot.Lines, "\n")))
 }
 
 // masked is foreign text without secrets, and without a word of it where a policy wants that.
@@ -115,12 +115,12 @@ func (r Room) masked(text string) string {
 }
 
 // short is foreign text as a part of one line.
-func (r Room) short(text string) string { return gchat.Cut(gchat.Line(r.masked(text)), 200) }
+func (r Room) short(text string) string { return wording.Cut(wording.Line(r.masked(text)), 200) }
 
 func (r Room) status(ctx context.Context, one *state.Session) string {
-	lines := []string{"[Status] " + gchat.Line(one.Name), "", r.doing(ctx, one)}
+	lines := []string{"[Status] " + wording.Line(one.Name), "", r.doing(ctx, one)}
 	if !one.StartedAt.IsZero() {
-		lines = append(lines, "Runs since "+clock(one.StartedAt)+" in "+gchat.Line(cmp.Or(one.CWD, one.ProjectDir)))
+		lines = append(lines, "Runs since "+clock(one.StartedAt)+" in "+wording.Line(cmp.Or(one.CWD, one.ProjectDir)))
 	}
 	if one.MutedUntil.After(r.Now()) {
 		lines = append(lines, "Muted until "+clock(one.MutedUntil))
@@ -130,7 +130,7 @@ func (r Room) status(ctx context.Context, one *state.Session) string {
 	kept := 0
 	for _, q := range slices.Backward(qs) { // the oldest first
 		if q.ClaudeSession() == one.ID && q.Grants() {
-			lines = append(lines, "Permissions are allowed by "+gchat.Line(q.GrantedBy()))
+			lines = append(lines, "Permissions are allowed by "+wording.Line(q.GrantedBy()))
 		}
 		switch {
 		case q.ClaudeSession() != one.ID || len(q.Questions) == 0:
@@ -153,7 +153,7 @@ func (r Room) status(ctx context.Context, one *state.Session) string {
 	} else {
 		lines = append(lines, "Waits for you:")
 	}
-	return gchat.Cut(strings.Join(append(lines, waits...), "\n"), gchat.MaxText)
+	return wording.Cut(strings.Join(append(lines, waits...), "\n"), wording.MaxText)
 }
 
 // doing says what Claude does.
@@ -161,7 +161,7 @@ func (r Room) doing(ctx context.Context, one *state.Session) string {
 	shot, s, err := Shot(ctx, one)
 	switch {
 	case err != nil:
-		return "What Claude does is not known: " + gchat.Line(err.Error())
+		return "What Claude does is not known: " + wording.Line(err.Error())
 	case s.Dialog():
 		return "A dialog is open in the terminal: " + r.short(s.String())
 	case s.Busy:
@@ -221,7 +221,7 @@ func (r Room) stop(ctx context.Context, one *state.Session, c state.Command) str
 	shot, s, err := Shot(ctx, one)
 	switch {
 	case err != nil:
-		return outOfReach + gchat.Line(err.Error()) + "."
+		return outOfReach + wording.Line(err.Error()) + "."
 	case s.Dialog():
 		return "[Not used] A dialog is open in the terminal: answer it first."
 	case !s.Busy && (s.Shows == inject.Prompt || s.Shows == inject.Draft):
@@ -238,7 +238,7 @@ func (r Room) stop(ctx context.Context, one *state.Session, c state.Command) str
 	}
 	told := "[Stopped] " + r.underWay(shot.Lines)
 	if _, s, err := Shot(ctx, one); err == nil && s.Shows == inject.Draft {
-		told += "\nA text stands in the input box of the terminal. " + gchat.EmptyBox
+		told += "\nA text stands in the input box of the terminal. " + wording.EmptyBox
 	}
 	line := state.AuditLine{
 		Session: one.Name, Project: one.ProjectDir, Kind: "command", By: c.Sender, Replied: c.Text, Told: told,
@@ -323,7 +323,7 @@ func (r Room) mute(one *state.Session, words string) string {
 	long := time.Hour
 	if words != "" && words != "off" {
 		var ok bool
-		long, ok = gchat.ReadTime(words)
+		long, ok = wording.ReadTime(words)
 		if !ok {
 			return "[Not used] Say for how long: /mute 2h, /mute 30m, or /mute off."
 		}

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"gchat-hooks/gchat"
+	"gchat-hooks/gchat/wording"
 	"gchat-hooks/inject"
 	"gchat-hooks/state"
 )
@@ -36,7 +36,7 @@ func Left(folder state.Sessions, one *state.Session) bool {
 
 // Typed says whether a text is one of Claude Code's own commands that a session's terminal takes: it is typed as it is.
 func Typed(one *state.Session, text string, more []string) bool {
-	return one.TmuxPane != "" && gchat.ClaudeCommand(text, more)
+	return one.TmuxPane != "" && wording.ClaudeCommand(text, more)
 }
 
 // Typing says whether one of Claude Code's own commands that was said to a session is not typed yet: words that are said then
@@ -61,12 +61,12 @@ func BeganAt(one *state.Session) time.Time {
 func (r Room) NobodyText(one *state.Session) string {
 	lives := Listens(one, r.Now()) || one.Running() && !one.Listens
 	if lives && inject.WaitsThere(r.Env, one) != "" {
-		return gchat.DialogText
+		return wording.DialogText
 	}
 	if lives && Left(state.SessionsIn(state.UserState(r.Env)), one) {
-		return gchat.LeftText(one)
+		return wording.LeftText(one)
 	}
-	return gchat.NobodyText(one, lives)
+	return wording.NobodyText(one, lives)
 }
 
 // Tell puts a note into the thread of a session, once.
@@ -125,12 +125,12 @@ func (r Room) Work(ctx context.Context, id string) (done bool) {
 		begun, why := r.Begin(ctx, one)
 		switch {
 		case why != "":
-			nobody = gchat.NotBegunText(why)
+			nobody = wording.NotBegunText(why)
 		case begun == nil:
 			return false // it is being started
 		default:
 			one = begun
-			err := r.Tell(one, state.MessageID("begun", one.ID, one.Begins.String()), gchat.BegunText(one))
+			err := r.Tell(one, state.MessageID("begun", one.ID, one.Begins.String()), wording.BegunText(one))
 			r.Log.Once(err, "note not put into the outbox")
 		}
 	}
@@ -146,9 +146,9 @@ func (r Room) Work(ctx context.Context, id string) (done bool) {
 	var untaken []state.Command // no record knows these words
 	for _, c := range forClaude {
 		switch id := state.MessageID("nobody", c.Message); {
-		case gchat.IsDecision(c.Text) && inject.WaitsThere(r.Env, one) != "":
+		case wording.IsDecision(c.Text) && inject.WaitsThere(r.Env, one) != "":
 			untaken = append(untaken, c)
-			err = r.Tell(one, id, gchat.DialogText)
+			err = r.Tell(one, id, wording.DialogText)
 		case takes:
 			err = r.Instruct(one, c)
 		default:
@@ -228,7 +228,7 @@ func (r Room) Instruct(one *state.Session, c state.Command) error {
 			ThreadKey: "session-" + one.ID, ThreadName: one.ThreadName, Chat: one.Chat, Space: space, MessageSent: true,
 			ClaudePID: one.ClaudePID, ClaudeStart: one.ClaudeStart,
 			TmuxSession: one.TmuxSession, TmuxPane: one.TmuxPane, TmuxSocket: one.TmuxSocket,
-			Questions: []state.Prompt{{Header: "Said", Question: gchat.Cut(c.Text, 200)}},
+			Questions: []state.Prompt{{Header: "Said", Question: wording.Cut(c.Text, 200)}},
 			Replies:   []state.Reply{reply},
 		}
 	}, append(state.TextsOpen, state.TextSaid, c.Message)...)

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"time"
 
-	"gchat-hooks/gchat"
+	"gchat-hooks/gchat/wording"
 	"gchat-hooks/state"
 	"gchat-hooks/state/config"
 )
@@ -54,7 +54,7 @@ func Reply(cfg *config.Config, q *state.Question, r *state.Reply, now time.Time)
 		r.Verdict = state.Ignored
 		if q.Kind.Row().Decides && q.Answerable() && MayAnswer(cfg, q, r) { // its thread began with the first of its messages
 			r.Verdict = state.AskedBack
-			q.Owes = append(q.Owes, state.Owed{About: state.NoteUnclear, Reply: r.MessageName, Seen: gchat.TooEarly})
+			q.Owes = append(q.Owes, state.Owed{About: state.NoteUnclear, Reply: r.MessageName, Seen: wording.TooEarly})
 		}
 		return
 	case r.Sender == state.Local && q.Kind.Row().Personal: // any program of this user writes one
@@ -69,11 +69,11 @@ func Reply(cfg *config.Config, q *state.Question, r *state.Reply, now time.Time)
 			owed := state.Owed{About: state.NoteRefused, Reply: r.MessageName}
 			switch {
 			case config.Named(cfg.AllowedUsers, r.Sender, r.SenderEmail) && !cfg.Allows(r.Sender, r.SenderEmail):
-				owed.Seen = gchat.NotOfPolicy
+				owed.Seen = wording.NotOfPolicy
 			case q.Kind.Row().Personal && cfg.Allows(r.Sender, r.SenderEmail):
-				owed.Seen = gchat.NotApprover
+				owed.Seen = wording.NotApprover
 			case len(cfg.AllowedUsers) == 0:
-				owed.Seen = gchat.NobodyAllowed
+				owed.Seen = wording.NobodyAllowed
 			}
 			q.Owes = append(q.Owes, owed)
 		}
@@ -97,13 +97,13 @@ func Reply(cfg *config.Config, q *state.Question, r *state.Reply, now time.Time)
 		return
 	case r.Unsure:
 		r.Verdict = state.AskedBack
-		q.Owes = append(q.Owes, state.Owed{About: state.NoteUnclear, Reply: r.MessageName, Seen: gchat.WhichOne})
+		q.Owes = append(q.Owes, state.Owed{About: state.NoteUnclear, Reply: r.MessageName, Seen: wording.WhichOne})
 		return
 	case !q.Mode.Row().Asks:
 		claim(q, r, text, nil, now)
 		return
 	}
-	if r.Choice == "" && gchat.ToTerminal(q, text) {
+	if r.Choice == "" && wording.ToTerminal(q, text) {
 		r.Verdict = state.Ignored // the note that it stands there answers it
 		_ = q.WantInTerminal(now) // it is a reply to what is hidden, and may be the second
 		return
@@ -127,9 +127,9 @@ func Reply(cfg *config.Config, q *state.Question, r *state.Reply, now time.Time)
 		r.Verdict = state.AskedBack
 		owe(about)
 		if n := len(q.Owes); n > 0 && about == state.NoteUnclear && !q.TerminalOnly && timed(cfg, q, r, "yes 1m") > 0 {
-			q.Owes[n-1].Seen = gchat.TimedHint
+			q.Owes[n-1].Seen = wording.TimedHint
 		}
-	case len(gchat.Unanswered(q.Questions, answers)) > 0:
+	case len(wording.Unanswered(q.Questions, answers)) > 0:
 		r.Verdict, q.Partial = state.Kept, answers
 		q.Owe(state.NoteKept, r.MessageName) // also of one from the shell: the thread shows what is still missing
 	default:
@@ -148,11 +148,11 @@ func isSend(text string) bool { return strings.EqualFold(strings.Trim(text, " \t
 // a person leaves to the terminal stays open there. In deny mode no dialog stands there: Claude is
 // told.
 func turnDown(q *state.Question, r *state.Reply, text string, now time.Time) bool {
-	how, words := gchat.ReadDecline(text, q)
+	how, words := wording.ReadDecline(text, q)
 	switch {
 	case how == "", r.Choice != "" && r.Choice != how: // another button, with such words beside it
 		return false
-	case how == gchat.AskedHow:
+	case how == wording.AskedHow:
 		r.Verdict = state.AskedHow
 		return true
 	case how == state.DeclinedSkip && !q.Mode.Row().Marker:
@@ -171,11 +171,11 @@ func turnDown(q *state.Question, r *state.Reply, text string, now time.Time) boo
 
 // meaning is what a tap or a reply answers, with what was answered before; or the note that asks for another.
 func meaning(cfg *config.Config, q *state.Question, r *state.Reply, text string) (answers map[int]state.Answer, about string) {
-	if bare := strings.TrimSpace(text); q.Kind.Row().Said && gchat.ClaudeCommand(bare, cfg.ClaudeCommands) {
+	if bare := strings.TrimSpace(text); q.Kind.Row().Said && wording.ClaudeCommand(bare, cfg.ClaudeCommands) {
 		return map[int]state.Answer{0: {Text: bare}}, ""
 	}
 	if r.Choice != "" {
-		answers, _, about = gchat.ReadTap(q, &gchat.Tap{Choice: r.Choice, Inputs: r.Inputs})
+		answers, _, about = wording.ReadTap(q, &wording.Tap{Choice: r.Choice, Inputs: r.Inputs})
 		for i, a := range q.Partial {
 			if answers[i].Empty() && about == "" {
 				answers[i] = a
@@ -184,10 +184,10 @@ func meaning(cfg *config.Config, q *state.Question, r *state.Reply, text string)
 		return answers, about
 	}
 	if q.Kind.Row().Personal { // what is unclear is asked back each time: nothing is guessed
-		a, about := gchat.ParseDecision(text, q)
+		a, about := wording.ParseDecision(text, q)
 		return map[int]state.Answer{0: a}, about
 	}
-	answers, none := gchat.ParseReply(text, q.Questions, q.Partial)
+	answers, none := wording.ParseReply(text, q.Questions, q.Partial)
 	if none != nil && !judged(q, state.AskedBack, "") { // the second such number is taken as the person's own words
 		return nil, state.NoteUnclear
 	}
@@ -217,7 +217,7 @@ func claim(q *state.Question, r *state.Reply, text string, answers map[int]state
 			q.Notes[prompt.Question] = a.Notes
 		}
 	}
-	q.Response, q.ResponseType = new(strings.TrimSpace(text)), new(gchat.ResponseType(q.Questions, answers))
+	q.Response, q.ResponseType = new(strings.TrimSpace(text)), new(wording.ResponseType(q.Questions, answers))
 	q.AnsweredBy, q.AnsweredByName, q.AnsweredMessage = r.Sender, r.DisplayName, r.MessageName
 }
 
@@ -239,7 +239,7 @@ func timed(cfg *config.Config, q *state.Question, r *state.Reply, text string) t
 	if !cfg.TimedYes || q.Kind != state.AskedPermission || r.Choice != "" || q.ClaudePID <= 1 || q.ClaudeStart == "" {
 		return 0
 	}
-	return gchat.TimedYes(text)
+	return wording.TimedYes(text)
 }
 
 // grant notes the yes for a while that a permission was answered with, in the same write. It is given at a whole millisecond, as
@@ -256,7 +256,7 @@ func noteNo(q *state.Question, text string, now time.Time) {
 	if !q.Kind.Row().Decides {
 		return
 	}
-	if a, _ := gchat.ParseDecision(text, q); len(a.Labels) == 1 && state.Refuses(a.Labels[0]) {
+	if a, _ := wording.ParseDecision(text, q); len(a.Labels) == 1 && state.Refuses(a.Labels[0]) {
 		q.NoAt = now.UTC().Round(0)
 	}
 }
@@ -274,7 +274,7 @@ func GrantOver(cfg *config.Config, given *state.Question, one *state.Session, no
 func ByGrant(cfg *config.Config, q, given *state.Question, now time.Time) error {
 	Tighten(cfg, q)
 	by, g := *given.Reply(given.AnsweredMessage), *given.Grant
-	a, unclear := gchat.ParseDecision("yes", q)
+	a, unclear := wording.ParseDecision("yes", q)
 	same := q.ClaudePID > 1 && q.ClaudePID == given.ClaudePID && q.ClaudeStart != "" && q.ClaudeStart == given.ClaudeStart
 	if unclear != "" || !same || cfg.Unread || q.Kind != state.AskedPermission || !q.AskedAt.After(g.At) || q.Approvers == nil ||
 		!config.Named(*q.Approvers, by.Sender, by.SenderEmail) || !q.Answerable() {

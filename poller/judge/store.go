@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"gchat-hooks/gchat"
+	"gchat-hooks/gchat/wording"
 	"gchat-hooks/state"
 )
 
@@ -22,7 +23,7 @@ func Store(q *state.Question, m gchat.Message, stranger bool) bool {
 		q.PostedAt = &born
 		return true
 	}
-	text := gchat.Cut(m.Text, gchat.MaxText)
+	text := wording.Cut(m.Text, wording.MaxText)
 	usedInFile := func(r state.Reply) bool {
 		return r.Sender == state.Local && (r.Verdict == state.Used || r.Verdict == state.Kept) &&
 			strings.TrimSpace(r.Text) == strings.TrimSpace(text) && r.CreateTime.Sub(m.CreateTime).Abs() < time.Second
@@ -69,7 +70,7 @@ func MakeRoom(q *state.Question, sender string, stranger bool) bool {
 // Known says whether a message is in its question's file as it stands in the space, or counts no more as it stands there.
 func Known(q *state.Question, m gchat.Message) bool {
 	r := q.Reply(m.Name)
-	return r != nil && (r.Verdict != state.Unread || r.Text == gchat.Cut(m.Text, gchat.MaxText) && !m.Deleted)
+	return r != nil && (r.Verdict != state.Unread || r.Text == wording.Cut(m.Text, wording.MaxText) && !m.Deleted)
 }
 
 // Quotes says whether a person quotes a question's message.

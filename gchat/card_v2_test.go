@@ -1,0 +1,106 @@
+package gchat
+
+import (
+	"encoding/json"
+	"fmt"
+	"html"
+	"regexp"
+	"strings"
+	"testing"
+
+	"gchat-hooks/gchat/wording"
+	"gchat-hooks/state"
+)
+
+// Each kind of widget stands in a card as Google takes it, and each button carries its question.
+func TestCardV2(t *testing.T) {
+	card := &wording.Card{ID: "cafe12", Title: "Question", Subtitle: "shop", Sections: []wording.Section{{Header: "a < b", Widgets: []wording.Widget{
+		{Text: "one\n  <two>"}, {Code: "```\nls\n```"}, {Field: &wording.Field{Name: "w1", Label: "A reason"}},
+		{Select: &wording.Select{Name: "q1", Label: "Choose", Items: []wording.Item{{Text: "A", Value: "1"}}}},
+		{Select: &wording.Select{Name: "q2", Label: "Choose", Several: true, Items: []wording.Item{{Text: "B", Value: "1"}, {Text: "C", Value: "2"}}}},
+		{Buttons: []wording.Button{{Text: "Send", Choice: "send"}}},
+	}}}}
+	b, err := json.MarshalIndent(CardV2(card), "", " ")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var flat strings.Builder
+	for line := range strings.Lines(string(b)) {
+		flat.WriteString(strings.TrimSpace(line))
+	}
+	for _, want := range []string{
+		`"cardId": "gchat-hooks"`, `"header": {"subtitle": "shop","title": "Question"}`, `"header": "a \u0026lt; b"`,
+		`"text": "one\u003cbr\u003e\u00a0 \u0026lt;two\u0026gt;","textSyntax": "HTML"`, `"textSyntax": "MARKDOWN"`,
+		`"label": "A reason","name": "w1","type": "MULTIPLE_LINE"`,
+		`"items": [{"text": "A","value": "1"}],"label": "Choose","name": "q1","type": "RADIO_BUTTON"`,
+		`"items": [{"text": "B","value": "1"},{"text": "C","value": "2"}],"label": "Choose","name": "q2","type": "CHECK_BOX"`,
+		`"function": "gchat-hooks","parameters": [{"key": "question","value": "cafe12"},{"key": "choice","value": "send"}]`,
+	} {
+		if !strings.Contains(strings.ReplaceAll(flat.String(), "\u00a0", `\u00a0`), want) {
+			t.Errorf("%s is not in %s", want, flat.String())
+		}
+	}
+	if n := CardSize(card); n < 300 || n > len(b) {
+		t.Errorf("%d bytes", n)
+	}
+}
+
+// With the card that Google takes, whatever its text becomes there, a message is no longer than Chat takes.
+func TestCardsFitAsGoogleTakesThem(t *testing.T) {
+	for name, unit := range map[string]string{"words": "word ", "emoji": "👩‍👩‍👧", "marks": "<&>", "lines": "\n\n", "spaces": "  "} {
+		long := strings.Repeat(unit, 2*wording.MaxText/len(unit))
+		var prompts []state.Prompt
+		for i := range 4 {
+			p := state.Prompt{Header: long, Question: fmt.Sprint(i, long), MultiSelect: i > 1}
+			for j := range 4 {
+				p.Options = append(p.Options, state.Option{Label: fmt.Sprint(j, long), Description: long, Preview: long})
+			}
+			prompts = append(prompts, p)
+		}
+		shown := func(kind state.Kind, labels ...string) *state.Question {
+			p := state.Prompt{Question: "Which?"}
+			for _, label := range labels {
+				p.Options = append(p.Options, state.Option{Label: label})
+			}
+			return &state.Question{Kind: kind, SessionName: long, CWD: long, Shown: long, About: long, Tool: long, Questions: []state.Prompt{p}}
+		}
+		for _, q := range []*state.Question{
+			{SessionName: long, Questions: prompts}, {SessionName: long, Questions: prompts[:1]},
+			shown(state.AskedPermission, state.LabelAllow, state.LabelDeny), shown(state.AskedPlan, state.LabelApprove, state.LabelSendBack),
+		} {
+			texts, card := wording.CardTexts(q, "0123456789abcdef0123456789abcdef", CardSize)
+			if n := len(texts[len(texts)-1]) + CardSize(card); n > wording.MaxText {
+				t.Errorf("%s, %s: %d bytes", name, q.Kind, n)
+			}
+		}
+	}
+}
+
+var (
+	markup = regexp.MustCompile(`<[^>]*>`)
+	entity = regexp.MustCompile(`&(?:amp|lt|gt);`)
+)
+
+// Nothing of a foreign text becomes markup in a card's text, and all of it is shown.
+func FuzzCardText(f *testing.F) {
+	for _, s := range []string{`<a href="https://evil.example">docs</a>`, "<users/all>", "&lt;b&gt;", "a\n  b", "<br>", "&amp;amp;"} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, foreign string) {
+		got := cardEscapes.Replace(foreign)
+		shown := strings.NewReplacer("<br>", "\n", "\u00a0 ", "  ").Replace(got)
+		if strings.Contains(foreign, "\u00a0") {
+			shown = got
+		} else if html.UnescapeString(shown) != foreign {
+			t.Errorf("%q is shown as %q", foreign, got)
+		}
+		for _, tag := range markup.FindAllString(got, -1) {
+			if tag != "<br>" {
+				t.Errorf("%q has %q", got, tag)
+			}
+		}
+		if strings.Count(entity.ReplaceAllString(got, ""), "&") > 0 || strings.Contains(strings.ReplaceAll(got, "<br>", ""), "<") {
+			t.Errorf("%q", got)
+		}
+	})
+}

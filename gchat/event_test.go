@@ -1,0 +1,87 @@
+package gchat
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"reflect"
+	"strconv"
+	"strings"
+	"testing"
+
+	"gchat-hooks/gchat/wording"
+	"gchat-hooks/state/config"
+)
+
+// Google's events have members that no document of Google's names: retentionSettings, messageHistoryState, and more beside them.
+func TestReadEventWithUnknownMembers(t *testing.T) {
+	const (
+		user   = `{"name":"users/1","displayName":"Ann","avatarUrl":"https://a","email":"ann@example.com","type":"HUMAN","domainId":"d"}`
+		thread = `{"name":"spaces/A/threads/T","retentionSettings":{"state":"PERMANENT"}}`
+		kept   = `"retentionSettings":{"state":"EPHEMERAL_ONE_DAY","expiryTimestamp":"2026-07-31T10:00:00Z"},"messageHistoryState":"HISTORY_OFF"`
+		about  = `"eventTime":"2026-07-30T10:00:00.123456Z","user":` + user + `,"thread":` + thread +
+			`,"space":{"name":"spaces/A","type":"ROOM","spaceType":"SPACE","messageHistoryState":"HISTORY_OFF"},"configCompleteRedirectUrl":"https://c"`
+		button = `{"buttonList":{"buttons":[{"text":"A","onClick":{"action":{"parameters":[{"key":"question","value":"q"}]}}}]}}`
+	)
+	message := func(sender, rest string) string {
+		return `{"name":"spaces/A/messages/M.N","sender":` + sender + `,"thread":` + thread + `,` + kept + `,` + rest + `}`
+	}
+	for name, c := range map[string]struct {
+		event string
+		text  string
+		tap   *wording.Tap
+	}{
+		"words": {`{"type":"MESSAGE",` + about + `,"message":` + message(user, `"text":"@app 2","argumentText":" 2"`) + `}`, " 2", nil},
+		"a tap": {`{"type":"CARD_CLICKED",` + about + `,"message":` + message(`{"name":"users/2","type":"BOT"}`, `"cardsV2":[{"card":{"sections":[{"widgets":[`+button+`]}]}}]`) +
+			`,"action":{"actionMethodName":"gchat-hooks","parameters":[{"key":"question","value":"q-0f"},{"key":"choice","value":"1"}]},
+			"common":{"userLocale":"en","hostApp":"CHAT","platform":"WEB","timeZone":{"id":"Europe/Berlin","offset":7200000},"invokedFunction":"gchat-hooks",
+			"parameters":{"question":"q-0f","choice":"1"},"formInputs":{"w1":{"stringInputs":{"value":["soon"]}}}}}`,
+			"", &wording.Tap{Question: "q", Machine: "0f", Choice: "1", Inputs: map[string][]string{"w1": {"soon"}}, Stands: true}},
+	} {
+		e, err := ReadEvent([]byte(c.event))
+		if err != nil || e.By != (Person{"users/1", "ann@example.com", "Ann"}) || !e.Human || e.At.Nanosecond() != 123456000 ||
+			e.Message.Name != "spaces/A/messages/M.N" || e.Message.ThreadName != "spaces/A/threads/T" || e.Message.Text != c.text || !reflect.DeepEqual(e.Tap, c.tap) {
+			t.Errorf("%s: %+v, tap %+v, %v", name, e, e.Tap, err)
+		}
+	}
+}
+
+// A card names its machine by the subscription that hears its taps: machines that share one take each other's, and a card of an
+// earlier version names none.
+func TestCardsNameTheirMachine(t *testing.T) {
+	mine, same := &App{Subscription: "projects/p/subscriptions/a"}, &App{Subscription: "projects/p/subscriptions/a"}
+	other := &App{Subscription: "projects/p/subscriptions/b"}
+	for id, foreign := range map[string]bool{mine.CardID("cafe12"): false, same.CardID("cafe12"): false, other.CardID("cafe12"): true, "cafe12": false, "-": false, "": false} {
+		data := `{"type":"CARD_CLICKED","common":{"parameters":{"question":"` + id + `"}}}`
+		e, err := ReadEvent([]byte(data))
+		if err != nil || mine.Foreign(e.Tap) != foreign || len(id) > 1 && e.Tap.Question != "cafe12" {
+			t.Errorf("%q: %+v, %v", id, e.Tap, err)
+		}
+	}
+}
+
+// A message that Chat does not show an app is none of its machines'; one that a hub does not show may be another machine's.
+func TestWhoseWordsAreNotTold(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		code := http.StatusForbidden
+		if strings.HasSuffix(r.URL.Path, "/T.T") {
+			code = http.StatusServiceUnavailable
+		}
+		http.Error(w, `{"error":{"code":`+strconv.Itoa(code)+`,"message":"no"}}`, code)
+	}))
+	defer server.Close()
+	app, err := NewApp(t.Context(), &config.Config{SpaceID: "spaces/A", Subscription: "projects/p/subscriptions/s",
+		APIEndpoint: server.URL, PubSubEndpoint: server.URL})
+	if err != nil {
+		t.Fatal(err)
+	}
+	said := Message{ThreadName: "spaces/A/threads/T", Reply: true}
+	if concerns, err := app.Concerns(t.Context(), said.Follows()); concerns || err == nil {
+		t.Errorf("%v, %v of a Chat in trouble", concerns, err)
+	}
+	for hub, want := range map[*Hub]bool{nil: true, {Joined: Joined{Machine: "0123456789ab"}}: false} {
+		app.Hub = hub
+		if concerns, err := app.Concerns(t.Context(), "spaces/A/messages/U.U"); concerns != want || err != nil {
+			t.Errorf("with the hub %v: %v, %v", hub, concerns, err)
+		}
+	}
+}

@@ -1,0 +1,299 @@
+package wording
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"gchat-hooks/state"
+)
+
+const cardID = "0123456789abcdef0123456789abcdef"
+
+// drawn is a card as lines of text: "[Allow] allow" is a button and its choice.
+func drawn(card *Card) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "# %s | %s\n", card.Title, card.Subtitle)
+	for _, s := range card.Sections {
+		fmt.Fprintf(&b, "## %s\n", s.Header)
+		for _, w := range s.Widgets {
+			drawWidget(&b, w)
+		}
+	}
+	return strings.TrimSpace(b.String())
+}
+
+func drawWidget(b *strings.Builder, w Widget) {
+	switch {
+	case w.Text != "":
+		fmt.Fprintf(b, "TEXT: %s\n", w.Text)
+	case w.Code != "":
+		fmt.Fprintf(b, "MARKDOWN: %s\n", w.Code)
+	case w.Field != nil:
+		fmt.Fprintf(b, "%s (%s)\n", w.Field.Name, w.Field.Label)
+	case w.Select != nil:
+		fmt.Fprintf(b, "%s several: %v (%s)\n", w.Select.Name, w.Select.Several, w.Select.Label)
+		for _, item := range w.Select.Items {
+			fmt.Fprintf(b, "  %s %s\n", item.Value, item.Text)
+		}
+	}
+	for _, one := range w.Buttons {
+		fmt.Fprintf(b, "[%s] %s\n", one.Text, one.Choice)
+	}
+}
+
+func buttonsOf(card *Card) (all []Button) {
+	for _, s := range card.Sections {
+		for _, w := range s.Widgets {
+			all = append(all, w.Buttons...)
+		}
+	}
+	return all
+}
+
+// tapOf is the tap on a button, with fields that are empty.
+func tapOf(b Button) *Tap {
+	return &Tap{Question: cardID, Choice: b.Choice, Inputs: map[string][]string{}}
+}
+
+func decides(kind state.Kind, labels ...string) *state.Question {
+	p := prompt(false, labels...)
+	return &state.Question{Kind: kind, SessionName: "shop", CWD: "/home/me/shop", ThreadKey: "k",
+		Shown: "# Plan\n\n- a <b>\n- c & d", Questions: []state.Prompt{p}}
+}
+
+// cardsOfEachKind are questions of every kind, by the name of the file that shows their card.
+func cardsOfEachKind() map[string]*state.Question {
+	terminal := permission("")
+	terminal.TerminalOnly, terminal.Questions[0].Options = true, terminal.Questions[0].Options[1:]
+	long := permission("Bash(rm *)")
+	long.Shown = strings.Repeat("echo <a>\n", 40) + "rm -rf /"
+	plan := decides(state.AskedPlan, state.LabelApprove, state.LabelSendBack, state.LabelApproveAuto)
+	longPlan := decides(state.AskedPlan, state.LabelApprove, state.LabelSendBack, state.LabelApproveAuto)
+	code := decides(state.AskedPlan, state.LabelApprove, state.LabelSendBack)
+	code.Shown = "Run\n```\nmake\n```"
+	longPlan.Shown = strings.Repeat("A long plan.\n", 3000)
+	next := decides(state.AskedNext, "Reply")
+	next.TmuxPane = "%1"
+	return map[string]*state.Question{
+		"single": asked(strategy), "multi": asked(tools), "several": asked(strategy, tools), "free": asked(branch),
+		"previews": asked(layout), "previews_several": asked(layout, tools),
+		"hostile":    asked(hostile),
+		"permission": permission("Bash(rm *)"), "permission_long": long, "permission_terminal": terminal,
+		"plan": plan, "plan_long": longPlan, "plan_code": code, "next": next,
+	}
+}
+
+// size stands for what a chat says of a card.
+func size(card *Card) int {
+	b, _ := json.Marshal(card)
+	return len(b)
+}
+
+func QuestionCard(q *state.Question) *Card {
+	_, card := CardTexts(q, cardID, size)
+	return card
+}
+
+func TestQuestionCard(t *testing.T) {
+	for name, q := range cardsOfEachKind() {
+		card := QuestionCard(q)
+		golden(t, "card_"+name, drawn(card))
+		if card.ID != cardID {
+			t.Errorf("%s: its buttons carry %q", name, card.ID)
+		}
+	}
+}
+
+// A text that is too long for a card stands above it, whole; what stands for the card says how to reply.
+func TestCardTexts(t *testing.T) {
+	kinds := cardsOfEachKind()
+	for name, q := range kinds {
+		texts, _ := CardTexts(q, cardID, size)
+		if want := QuestionTexts(q); !strings.HasPrefix(name, "plan_") && (len(texts) != 1 || texts[0] != want[0]) {
+			t.Errorf("%s: %q", name, texts)
+		}
+	}
+	texts, _ := CardTexts(kinds["plan_long"], cardID, size)
+	last := len(texts) - 1
+	above := strings.Join(texts[:last], " ")
+	if got := strings.Count(above, "A long plan."); got != 3000 || strings.Contains(above, "Reply yes") {
+		t.Errorf("%d of 3000 sentences stand above", got)
+	}
+	if !strings.HasPrefix(texts[last], "[Plan] Session: shop") || !strings.Contains(texts[last], "Reply yes") {
+		t.Errorf("%q", texts[last])
+	}
+}
+
+// largest are questions that no one should ask.
+func largest() map[string]*state.Question {
+	const size = 2 * MaxText
+	all := map[string]*state.Question{}
+	for name, unit := range map[string]string{
+		"words": "word ", "emoji": "👩‍👩‍👧", "marks": "<&>", "controls": "\x1b[31m\x00\u202ex\xff",
+	} {
+		text := strings.Repeat(unit, size/len(unit))
+		var prompts []state.Prompt
+		for i := range 4 {
+			p := state.Prompt{Header: text, Question: fmt.Sprint(i, text), MultiSelect: i > 1}
+			for j := range 4 {
+				p.Options = append(p.Options, state.Option{Label: fmt.Sprint(j, text), Description: text, Preview: text})
+			}
+			prompts = append(prompts, p)
+		}
+		all["question of "+name], all["prompt of "+name] = asked(prompts...), asked(prompts[0])
+		for _, q := range cardsOfEachKind() {
+			if q.Kind != state.AskedQuestion {
+				q.Shown, q.About, q.Tool, q.AlwaysAllows, q.SessionName, q.CWD = text, text, text, text, text, text
+				all[fmt.Sprint(q.Kind, len(q.Questions[0].Options), " of ", name)] = q
+			}
+		}
+	}
+	return all
+}
+
+func TestCardsFit(t *testing.T) {
+	for name, q := range largest() {
+		texts, card := CardTexts(q, cardID, size)
+		for i, text := range texts {
+			if len(text) > MaxText {
+				t.Errorf("%s: text %d has %d bytes", name, i, len(text))
+			}
+		}
+		if total := len(texts[len(texts)-1]) + size(card); total > MaxText {
+			t.Errorf("%s: %d bytes", name, total)
+		}
+		if len(buttonsOf(card)) == 0 && q.Kind.Row().Personal { // a question's answer can be written
+			t.Errorf("%s: no button: %s", name, drawn(card))
+		}
+		for _, status := range []state.Status{state.Resolved, state.Cancelled, state.TimedOut} {
+			q.Status, q.AnsweredByName = status, q.SessionName
+			text, card := ClosedCard(q, time.Now())
+			if total := len(text) + size(card); total > MaxText || len(buttonsOf(card)) > 0 {
+				t.Errorf("%s, %s: %d bytes", name, status, total)
+			}
+		}
+	}
+}
+
+// The end of a command is shown, however long its lines are, and what else is said.
+func TestEndIsShown(t *testing.T) {
+	long := strings.Repeat("&", 2000)
+	q := permission(long)
+	q.Tool, q.About, q.SessionName, q.CWD = long, long, long, long
+	q.Shown = strings.Repeat(long+"\n", 100) + "rm -rf /"
+	texts, card := CardTexts(q, cardID, size)
+	if !strings.Contains(drawn(card), "\nrm -rf /\n"+fence) || !strings.Contains(texts[0], "\nrm -rf /\n"+fence) {
+		t.Error(drawn(card))
+	}
+	if total := len(texts[0]) + size(card); total > MaxText {
+		t.Errorf("%d bytes", total)
+	}
+}
+
+// A question with more than a card may hold is asked in words, above the card.
+func TestTooManyForACard(t *testing.T) {
+	many := prompt(false)
+	var prompts []state.Prompt
+	for i := range 101 {
+		many.Options = append(many.Options, state.Option{Label: fmt.Sprint("option ", i)})
+		prompts = append(prompts, branch)
+	}
+	for name, q := range map[string]*state.Question{"options": asked(many), "prompts": asked(prompts...), "none": asked()} {
+		texts, card := CardTexts(q, cardID, size)
+		if len(texts) != 2 || texts[0] != questionMessage(q) || len(buttonsOf(card)) > 0 {
+			t.Errorf("%s: %d texts", name, len(texts))
+		}
+		if got := drawn(card); !strings.Contains(got, "please reply in words") {
+			t.Errorf("%s: %s", name, got)
+		}
+	}
+}
+
+// An option that nobody can see has no button.
+func TestInvisibleOption(t *testing.T) {
+	card := QuestionCard(asked(prompt(false, "A", "\u200b", "B")))
+	if got := drawn(card); !strings.Contains(got, "[A] 1\n[B] 3\n") {
+		t.Error(got)
+	}
+}
+
+func TestClosedCard(t *testing.T) {
+	now := time.Date(2026, 11, 23, 14, 32, 0, 0, time.UTC)
+	earlier := now.Add(-time.Hour)
+	one := map[string]string{"Which?": "B"}
+	q := func(kind state.Kind, labels ...string) *state.Question { return decides(kind, labels...) }
+	for _, c := range []struct {
+		name   string
+		q      *state.Question
+		change func(q *state.Question)
+		want   string
+	}{
+		{"answered", q("", "A", "B"), func(q *state.Question) {
+			q.Status, q.Answers, q.AnsweredByName = state.Resolved, one, "Ann <b>"
+		}, "# Question (answered) | shop · /home/me/shop\nTEXT: Question: Which?\nSelected: B\n\nAnn ‹b>, 2026-11-23 14:32"},
+		{"not confirmed", q("", "A", "B"), func(q *state.Question) {
+			q.Status, q.Answers, q.AnsweredByName = state.Answered, one, "Ann"
+		}, "Selected: B\n\nAnn, 2026-11-23 14:32"},
+		{"in the terminal", q("", "A", "B"), func(q *state.Question) {
+			q.Status, q.Answers, q.AnsweredByName, q.ResolvedBy, q.AnsweredMessage = state.Resolved, one, "Ann", "terminal", "m"
+		}, "Answered in the terminal; the reply in this thread did not count.\n\n2026-11-23 14:32"},
+		{"at a shell", q("", "A", "B"), func(q *state.Question) {
+			q.Status, q.Answers, q.AnsweredByName, q.AnsweredBy = state.Resolved, one, "Ann", state.Local
+		}, "Answered with gchat-hooks answer.\n\n2026-11-23 14:32"},
+		{"dismissed, an hour ago", q("", "A", "B"), func(q *state.Question) {
+			q.Status, q.ResolvedBy, q.ResolvedAt = state.Cancelled, "signal", &earlier
+		}, "(cancelled) | shop · /home/me/shop\nTEXT: Question: Which?\n\nDismissed in the terminal.\n\n2026-11-23 13:32"},
+		{"expired", q("", "A", "B"), func(q *state.Question) { q.Status, q.ResolvedBy = state.Expired, "age" },
+			"24 hours have passed."},
+		{"timed out", q("", "A", "B"), func(q *state.Question) { q.Status, q.ResolvedBy = state.TimedOut, "timeout" },
+			"# Question (timeout) | shop · /home/me/shop\nTEXT: Question: Which?\n\nNobody replied in time."},
+		{"denied", q(state.AskedPermission, state.LabelDeny), func(q *state.Question) {
+			q.Status, q.Answers = state.Answered, map[string]string{"Which?": state.LabelDeny}
+			q.Notes = map[string]string{"Which?": "use mv"}
+			q.Tool, q.Shown, q.AnsweredByName = "Bash", "rm -rf build && cat <in", "Ann"
+		}, "# Permission (answered) | shop · /home/me/shop\n" +
+			"TEXT: Denied: Bash: rm -rf build && cat ‹in\nReason: use mv\n\nAnn, "},
+		{"approved", q(state.AskedPlan, state.LabelApprove), func(q *state.Question) {
+			q.Status, q.Answers = state.Resolved, map[string]string{"Which?": state.LabelApprove}
+		}, "# Plan (answered) | shop · /home/me/shop\nTEXT: Approved the plan.\n"},
+		{"next", q(state.AskedNext, "Reply"), func(q *state.Question) {
+			q.Status, q.Answers, q.ToldSent = state.Resolved, map[string]string{"Which?": "Run\nthe tests"}, true
+		}, "# Waiting for you (sent) | shop · /home/me/shop\nTEXT: Sent to Claude.\nRun\n  the tests\n"},
+		{"instead", q("", "A"), func(q *state.Question) { q.Status, q.ResolvedBy = state.Cancelled, state.Instead },
+			"It goes on in the terminal."},
+	} {
+		c.change(c.q)
+		text, card := ClosedCard(c.q, now)
+		got := strings.ReplaceAll(drawn(card), "## \n", "")
+		if !strings.Contains(got, c.want) || len(buttonsOf(card)) > 0 || strings.Contains(got, "w1") {
+			t.Errorf("%s: %s", c.name, got)
+		}
+		if note := noteText(c.q, state.Owed{About: state.NoteClosed}); !strings.HasPrefix(text, note) {
+			t.Errorf("%s: the text is not the closing note: %q", c.name, text)
+		}
+	}
+}
+
+// A question's words end no block of code.
+func FuzzQuestionCard(f *testing.F) {
+	f.Add("See <https://evil.example|docs> and <users/all> <b>now</b>\n```\n[x](https://evil.example)")
+	f.Fuzz(func(t *testing.T, foreign string) {
+		options := []state.Option{{Label: foreign, Description: foreign}}
+		q := asked(state.Prompt{Header: foreign, Question: foreign, Options: options})
+		p := permission(foreign)
+		p.Tool, p.About, p.Shown, p.SessionName = foreign, foreign, foreign, foreign
+		for _, q := range []*state.Question{q, p} {
+			card := QuestionCard(q)
+			for _, s := range card.Sections {
+				for _, w := range s.Widgets {
+					if w.Code != "" && strings.Count(w.Code, fence) != 2 {
+						t.Errorf("%q", w.Code)
+					}
+				}
+			}
+		}
+	})
+}

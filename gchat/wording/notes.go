@@ -1,0 +1,521 @@
+package wording
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"gchat-hooks/state"
+)
+
+// NoteTexts word a note that a question's thread is owed, mostly in one message; none when there is nothing to tell. All that is
+// foreign in it is neutral. What a note of refusal says depends on the allowlist: its Seen is NobodyAllowed while no sender may
+// answer.
+func NoteTexts(q *state.Question, owed state.Owed) []string {
+	text := ""
+	switch owed.About {
+	case state.NoteClosed:
+		text = closingText(q)
+	case state.NoteHandedOver:
+		text = handedOverText(q)
+	case state.NoteMore:
+		if q.Shown != "" {
+			return split("[More] "+whatFor(q), "\n", block(q.Shown), MaxText)
+		}
+		text = unclearText(q, nil)
+	case state.NoteReminder:
+		text = "[Reminder] " + field(q.SessionName) + "\n\nStill open after " + owed.Seen + ": " + briefly(q)
+	case state.NoteGranted:
+		text = GrantText(q, nil, false)
+	case state.NoteSent:
+		text = "[Sent] Sent to Claude"
+		if !q.Kind.Row().Prompt && q.Declined == "" {
+			text += ": " + answersLine(q)
+		}
+		text += "."
+	case state.NoteRefused:
+		text = refusedText(q.Reply(owed.Reply), owed.Seen)
+	case state.NoteLate:
+		text = lateText(q)
+	case state.NoteUnclear:
+		if owed.Seen == WhichOne {
+			return []string{WhichOne}
+		}
+		text = strings.TrimSpace(unclearText(q, q.Reply(owed.Reply)) + " " + owed.Seen)
+	case state.NoteKept:
+		text = keptText(q, q.Reply(owed.Reply))
+	case state.NoteLater:
+		text = "[Kept] Claude reads your reply with its next step. A session that has ended reads it when it is resumed."
+		if q.Kind.Row().Prompt {
+			text = "[Kept] The session does not run in tmux: Claude gets it when its turn ends. " +
+				"If Claude is idle, it is the turn after the next prompt in the terminal."
+		}
+	case state.NoteSend:
+		text = "[Kept] Claude gets your answer with the next instruction."
+	case state.NoteNoText:
+		text = "[Not used] There is no text in that message, and no choice. Please reply in words, or choose an option."
+	case state.NoteAttached:
+		text = "[Words only] The attachment was not read: Claude gets the words alone."
+	case state.NoteUnwaited:
+		text = "[Not read] Please answer in the terminal. No hook waits for a reply to this question."
+	case state.NoteUnread:
+		text = "[Not read] Please answer in the terminal. Replies here cannot be read yet: " + clause(owed.Seen) + "."
+	case state.NoteStillKept:
+		text = stillKeptText(q, owed.Seen)
+	case state.NoteDryRun:
+		text = "[Not used] The poller runs with --dry-run: nothing is typed. Reply again when that has ended."
+	case state.NoteNotTyped:
+		text = notTypedText(q, owed.Seen)
+	}
+	if text == "" {
+		return nil
+	}
+	return []string{text}
+}
+
+// GrantText says until when a yes that was given to a permission lasts, or that it is over, and what it allowed, the newest
+// first.
+func GrantText(q *state.Question, allowed []*state.Question, over bool) string {
+	text := "[Allowed] " + field(q.SessionName) + "\n\nPermissions of this session are allowed by " + field(q.GrantedBy()) +
+		" (two hours are the most), except plans and what only the terminal can allow. " +
+		`"no" here, or /ask in the session's thread, ends it.`
+	if over {
+		text = "[Asks again] " + field(q.SessionName) + "\n\nThe yes of " + field(q.GrantedBy()) + " is over."
+	}
+	for _, q := range slices.Backward(allowed) {
+		text += "\n• " + briefly(q)
+	}
+	return Cut(text, MaxText) // the log of decisions has them all
+}
+
+// What the Seen of a NoteRefused says.
+const (
+	NobodyAllowed = "nobody"    // the allowlist is empty
+	NotApprover   = "approvers" // the person may answer questions and not decide
+	NotOfPolicy   = "policy"    // a policy leaves the person out
+)
+
+// TooEarly is the Seen of a NoteUnclear about a reply that came between the messages of a plan.
+const TooEarly = "You wrote that before all of it was here."
+
+// WhichOne is the Seen of a NoteUnclear, and all of it, about a reply that may be for another question of its thread.
+const WhichOne = "[Not used] Several questions wait in this thread. Quote the message that you answer."
+
+// TimedHint is the Seen of a NoteUnclear where a yes may be given for a while.
+const TimedHint = `"yes 30m" allows for a while.`
+
+// NobodyText answers a reply in the thread of a session's reports, where no process waits for one. A session that lives has
+// not ended.
+func NobodyText(s *state.Session, lives bool) string {
+	why := "this thread only tells what the session does. Write to it in its terminal"
+	switch {
+	case !lives:
+		why = "the session has ended. " + resumeText(s)
+	case s.Listens:
+		return "[Not read] Claude was not told this. A question is answered in its own thread; " +
+			"write /help to see what works in this one."
+	case s.TmuxSession != "":
+		why += " (tmux session " + clause(s.TmuxSession) + ")"
+	}
+	return "[Not read] nobody is waiting for a reply here: " + why + "."
+}
+
+// DialogOverText takes back what was told of a dialog in the terminal.
+const DialogOverText = "[Gone on] The terminal waits for this no more."
+
+// DialogText answers words that decide nothing, while a dialog waits in the terminal that Chat cannot answer.
+const DialogText = "[Not used] Claude waits in the terminal, and only there: answer it in the terminal."
+
+// LeftText answers words in the thread of a session whose Claude Code goes on with another one.
+func LeftText(s *state.Session) string {
+	return "[Not read] another session runs in its terminal by now. " + resumeText(s) + "."
+}
+
+func resumeText(s *state.Session) string {
+	return "`claude --resume " + clause(state.ShellQuoted(s.ID)) + "` in its folder goes on with it"
+}
+
+// InTerminal is a reason why a session was not started that does not keep a person from that, with what to type.
+func InTerminal(s *state.Session, why string) string {
+	if s.TranscriptPath == "" {
+		return why
+	}
+	return why + ". " + resumeText(s)
+}
+
+// NotBegunText says why the session that a person wrote to was not started.
+func NotBegunText(why string) string {
+	return "[Not started] " + strings.ToUpper(why[:1]) + why[1:] + "."
+}
+
+// BegunText says where the session runs that was started for what a person wrote.
+func BegunText(s *state.Session) string {
+	return "[Started] It runs in tmux: `tmux -S " + clause(state.ShellQuoted(s.TmuxSocket)) + " attach -t " +
+		clause(state.ShellQuoted(s.TmuxSession)) + "`. Your words are typed when it is ready."
+}
+
+// IsNew says whether a text asks for a new session.
+func IsNew(text string) bool {
+	first := strings.Fields(text)
+	return len(first) > 0 && strings.EqualFold(first[0], "/new")
+}
+
+// NameMachineText asks for the machine that a new session is to begin on, since several may hear the app.
+func NameMachineText() string {
+	machine := field(state.MachineName())
+	return "[Not used] Name a machine that runs: `/new " + machine + " PROJECT words`."
+}
+
+// NewSessionText begins the thread of a session that a person asked for.
+func NewSessionText(s *state.Session, c state.Command) string {
+	return "[New session] " + field(s.Name) + " on " + field(state.MachineName()) + "\n\n" + inert(Cut(c.Text, shortWords))
+}
+
+// closingText says how a question ended; "" while it is open, and when it goes on in the terminal.
+func closingText(q *state.Question) string {
+	switch {
+	case q.Status.Open() || q.ResolvedBy == state.Instead:
+		return ""
+	case q.Kind.Row().Prompt:
+		return nextClosed(q)
+	case q.Status == state.TimedOut, q.ResolvedBy == state.Away:
+		return timedOutText(q)
+	case q.Status != state.Resolved && q.Kind.Row().Decides:
+		return "[Cancelled] " + field(q.SessionName) + "\n\n" + briefly(q) + "\n\n" + closedWhy(q)
+	case q.Status != state.Resolved:
+		return closing("[Cancelled] ", q, closedWhy(q), func(int) []string { return nil })
+	case q.Kind.Row().Decides:
+		return decidedText(q)
+	case q.Declined != "" && q.ResolvedBy != "terminal":
+		return closing("[Cancelled] ", q, declinedWhy(q), func(int) []string { return nil })
+	}
+	return answeredText(q)
+}
+
+// handedOverText says that only the terminal answers a question that is still open; "" where
+// that is not so.
+func handedOverText(q *state.Question) string {
+	if q.HandedOver == nil || !q.Status.Open() {
+		return ""
+	}
+	text := "[In the terminal] " + field(q.SessionName) + "\n\n" + briefly(q) + "\n\n" + answerThere(q)
+	if len(q.Partial) > 0 || q.DeclinedWords != "" {
+		text += " What you said here is not used."
+	}
+	return text
+}
+
+// answerThere says since when only the terminal answers.
+func answerThere(q *state.Question) string {
+	return "In the terminal since " + q.HandedOver.Local().Format("15:04") + ": answer it there."
+}
+
+// declinedWhy says what Claude was told of a question that a person turned down.
+func declinedWhy(q *state.Question) string {
+	switch {
+	case q.Declined == state.DeclinedSkip:
+		return "Claude was told that you skipped it."
+	case q.Typing != nil && !q.Printed && q.DeclinedWords != "":
+		return "Chosen in the terminal: \"Chat about this\". " +
+			"It has no place for your words: Claude was not told them."
+	}
+	return "Claude was told that you want to talk about it first."
+}
+
+func nextClosed(q *state.Question) string {
+	answer, outcome := q.Decision()
+	switch {
+	case q.Status == state.Resolved && q.ToldSent:
+		return ""
+	case q.Status == state.Resolved && strings.HasPrefix(answer, "/"):
+		return strings.TrimSpace("[Sent] " + clause(answer) + ". " + Line(outcome))
+	case q.Status == state.Resolved && q.Typing != nil && q.Typing.Last == state.TypedQueued:
+		return "[Sent] Typed. Claude is working, and takes it up when it comes to it."
+	case q.Status == state.Resolved:
+		return "[Sent] Sent to Claude."
+	case q.ResolvedBy == "prompt" && q.AnsweredMessage == "":
+		return "[Answered] " + field(q.SessionName) + "\n\nYou went on in the terminal."
+	}
+	return "[Cancelled] " + field(q.SessionName) + "\n\n" + closedWhy(q)
+}
+
+// closing is a note with all questions, each with what tell says of it, and with an end.
+func closing(prefix string, q *state.Question, end string, tell func(question int) []string) string {
+	lines := []string{prefix + field(q.SessionName)}
+	for i, p := range q.Questions {
+		lines = append(lines, "", "Question: "+quote(p.Question))
+		lines = append(lines, tell(i)...)
+	}
+	if end != "" {
+		lines = append(lines, "", end)
+	}
+	text := strings.Join(lines, "\n")
+	if most := MaxText - len("‹"); len(text) > most {
+		text = inert(Cut(text, most))
+	}
+	return text
+}
+
+// quote is foreign text of several lines within a note, as much of it as tells which text it is.
+func quote(text string) string { return Block(Brief(text, 2000)) }
+
+func answeredText(q *state.Question) string {
+	return closing("[Answered] ", q, answeredWhere(q), func(i int) (lines []string) {
+		p := q.Questions[i]
+		a := Decompose(p, q.Answers[p.Question])
+		if len(a.Labels) > 0 {
+			lines = append(lines, "Selected: "+Line(strings.Join(a.Labels, ", ")))
+		} else if a.Text == "" {
+			lines = append(lines, "Selected: (nothing)")
+		}
+		if a.Text != "" {
+			lines = append(lines, `Custom response: "`+closed(quote(a.Text))+`"`)
+		}
+		if notes := q.Notes[p.Question]; notes != "" {
+			lines = append(lines, "Note: "+quote(notes))
+		}
+		return lines
+	})
+}
+
+// timedOutText says what comes of it that no reply came in time, and what the timeout policy chose in the person's place
+// where the person had not answered.
+func timedOutText(q *state.Question) string {
+	what, chosen := "Nobody replied in time. Claude goes on without an answer; a reply still reaches it.", "Chosen by the timeout policy, not by you: "
+	switch {
+	case q.ResolvedBy == state.Away:
+		what, chosen = awayText(q), "Selected in the terminal: "
+	case q.ResolvedBy == "policy":
+		what = "Nobody replied in time."
+	case q.TimeoutPolicy == state.AskTerminal:
+		what = "Nobody replied in time. Claude is told to ask again, in the terminal."
+	}
+	return closing("[Timeout] ", q, what, func(i int) []string {
+		p := q.Questions[i]
+		if given := q.Partial[i]; !given.Empty() {
+			return []string{"Your answer: " + Line(strings.ReplaceAll(given.Value(), "\n", ", "))}
+		} else if labels := Decompose(p, q.Answers[p.Question]).Labels; len(labels) > 0 {
+			return []string{chosen + Line(strings.Join(labels, ", "))}
+		}
+		return nil
+	})
+}
+
+// awayText says that Claude Code went on by itself, and what becomes of answers to some of the questions.
+func awayText(q *state.Question) string {
+	text := "Claude Code went on without an answer."
+	if q.AwayAfter > 0 {
+		text = fmt.Sprintf("Claude Code went on after %.0f s without an answer.", q.AwayAfter.Seconds())
+	}
+	switch {
+	case q.AnsweredMessage != "":
+		text += " Your reply did not reach Claude."
+	case q.Unsent() != "" && q.TakesWords:
+		text += ` Your answer did not reach Claude. Reply "send": Claude gets it with the next instruction.`
+	case q.Unsent() != "":
+		text += " Your answer did not reach Claude."
+	}
+	return text
+}
+
+func answersLine(q *state.Question) string {
+	var values []string
+	for _, prompt := range q.Questions {
+		values = append(values, cmp.Or(clause(q.Answers[prompt.Question]), "(nothing)"))
+	}
+	return Cut(strings.Join(values, "; "), 1000)
+}
+
+func answeredWhere(q *state.Question) string {
+	switch {
+	case q.ResolvedBy == "terminal" && q.AnsweredMessage != "":
+		return "Answered in the terminal; the reply in this thread did not count."
+	case q.ResolvedBy == "terminal":
+		return "Answered in the terminal."
+	case q.AnsweredBy == state.Local:
+		return "Answered " + outsideChat(q.AnsweredMessage) + "."
+	}
+	return ""
+}
+
+// outsideChat says where a reply came from that is no message in Chat: the command, or a file that another program wrote. Who ran
+// the command is not known: Claude can run it, too.
+func outsideChat(message string) string {
+	if strings.HasPrefix(message, "local/") {
+		return "in a file"
+	}
+	return "with gchat-hooks answer"
+}
+
+var closedWhys = map[string]string{
+	"signal":      "Dismissed in the terminal.",
+	"stop":        "Closed in the terminal without choosing an answer.",
+	"prompt":      "Closed in the terminal: a new prompt was given.",
+	state.Unseen:  "Claude went on, or was interrupted. Whether this was allowed in the terminal is not known.",
+	"session_end": "The session ended.",
+	"cleared":     "The conversation was cleared.",
+	"unposted":    "Claude Code runs without a terminal, and went on: this was not in the thread in time.",
+	"claude_gone": "The session is gone: Claude Code has ended.",
+	"tmux_gone":   "The session is gone: its tmux session has ended.",
+	"screen":      "The question is no longer on the session's screen.",
+	"not_typed":   "Your instruction was typed three times, and Claude did not take it.",
+	"agent_end":   "The agent that asked has ended.",
+	"superseded":  "Another session runs in its terminal by now.",
+	"age":         "24 hours have passed.",
+	state.DialogGone: "Its dialog in the terminal is closed. What was answered there is not known, since no hook told of it. " +
+		"After an update of the plugin, give /reload-plugins in that terminal.",
+	state.Away: "Claude Code went on without an answer.",
+}
+
+func closedWhy(q *state.Question) string {
+	why := cmp.Or(closedWhys[q.ResolvedBy], "It was closed.")
+	if q.Unread() || q.AnsweredMessage != "" && !q.Printed {
+		why += " Your reply came too late to reach Claude."
+	}
+	return why
+}
+
+// refusedText answers a reply of a person who may not answer. It names the file first: the poller reads it afresh, while the
+// environment of a running session stays as it is.
+func refusedText(r *state.Reply, seen string) string {
+	if r == nil {
+		return ""
+	}
+	who := cmp.Or(clause(r.DisplayName), "You")
+	why, list := who+" may not answer.", "allowed_users"
+	then := ", or to GCHAT_ALLOWED_USERS before the session starts, and reply again."
+	switch seen {
+	case NotOfPolicy:
+		return "[Not used] " + who + " may not answer: a policy of this machine, or of its hub, leaves you out."
+	case NobodyAllowed:
+		why = "Nobody may answer yet."
+	case NotApprover:
+		why, list, then = who+" may not decide this.", "approvers", ". It counts for what Claude asks next."
+	}
+	return fmt.Sprintf(`[Not used] %s To change that, add "%s" to "%s" in ~/.config/gchat-hooks/config.json%s`,
+		why, clause(r.Sender), list, then)
+}
+
+func lateText(q *state.Question) string {
+	switch {
+	case q.HandedOver != nil && q.Status.Open():
+		return "[Not used] " + answerThere(q)
+	case q.Declined != "" && q.AnsweredMessage != "" && q.ResolvedBy != "terminal":
+		return "[Not used] This question was already turned down."
+	case q.Status == state.Answered || q.Status == state.Resolved:
+		return "[Not used] This question was already answered."
+	case q.Status == state.TimedOut:
+		return "[Not used] Nobody replied in time. The terminal shows how it went on."
+	}
+	return "[Not used] This question is over. " + closedWhy(q)
+}
+
+// unclearText answers a reply that is no answer: for a question that is a number that no option has.
+func unclearText(q *state.Question, r *state.Reply) string {
+	switch {
+	case q.Kind.Row().Decides:
+		return "[Not used] That decides nothing. " + HowToDecide(q)
+	case q.Kind.Row().Prompt:
+		return "[Not used] An instruction does not begin with !, /, # or a loose accent, has no word that begins with @ " +
+			"(Claude Code would read that file without asking), and is more than a word that ends Claude Code " +
+			"(exit, quit, :q, :wq). Please send it again, in other words."
+	}
+	var none *NoOption
+	if r != nil {
+		if how, _ := ReadDecline(r.Text, q); how == AskedHow {
+			return howText(q)
+		}
+		_, none = ParseReply(r.Text, q.Questions, q.Partial)
+	}
+	if none == nil { // another reply answered that question meanwhile
+		return "[Not used] There is no such option."
+	}
+	which := ""
+	if len(q.Questions) > 1 {
+		which = fmt.Sprintf("Q%d: ", none.Question+1)
+	}
+	const again = "[Not used] %sThere is no option %d. Reply with a number from 1 to %d, or with `%[1]sother: %[2]d`."
+	return fmt.Sprintf(again, which, none.Number, len(q.Questions[none.Question].Options))
+}
+
+// howText says what may be replied to a question.
+func howText(q *state.Question) string {
+	return "[Not used] " + howToReply(q.Questions) + "\n" +
+		"`chat` tells Claude that you want to talk about it first. " +
+		"`skip` leaves it to the terminal; in deny mode, Claude is told that you skip it.\n" +
+		"`other: words` is an answer, whatever the words are."
+}
+
+// keptText says what counted so far, and which questions are still open.
+func keptText(q *state.Question, r *state.Reply) string {
+	var missing []string
+	counted := ""
+	for i := range q.Questions {
+		a := q.Partial[i]
+		if a.Empty() {
+			missing = append(missing, fmt.Sprintf("Q%d", i+1))
+			continue
+		}
+		said := clause(strings.TrimSuffix(a.Value()+" - "+a.Notes, " - "))
+		counted += fmt.Sprintf("Q%d: %s. ", i+1, said)
+	}
+	if len(missing) == 0 || q.Status != state.Pending {
+		return ""
+	}
+	text := "[Kept] "
+	if r != nil && r.Sender == state.Local { // the thread does not see what was said
+		text += "A part was answered " + outsideChat(r.MessageName) + ". "
+	}
+	text += counted + "Still missing: " + strings.Join(missing, ", ")
+	return text + fmt.Sprintf(`. Reply with, for example, "%s: 1".`, missing[0])
+}
+
+// What keeps words from being typed, in a note.
+const (
+	DraftStands = "someone is typing in the terminal; your message goes in when the box is empty"
+	ClaudeWorks = "Claude is working"
+)
+
+// EmptyBox is what to do where a text stands in the input box.
+const EmptyBox = "To have messages from here typed, empty the box there (Ctrl-U), or send its text (Enter)."
+
+// stillKeptText says of words that are kept for long what a person can do about it.
+func stillKeptText(q *state.Question, why string) string {
+	text := "[Kept] Your message is still not with Claude: " + clause(why) + ". "
+	switch {
+	case why == "":
+		return "[Kept] Your message is still not with Claude: it comes with the end of the running turn. " +
+			"If Claude is idle, give it any prompt in the terminal, and your message follows that."
+	case why == DraftStands:
+		return text + EmptyBox
+	case why == ClaudeWorks:
+		return text + "/stop interrupts it."
+	}
+	return text + "/screen shows the terminal."
+}
+
+func notTypedText(q *state.Question, why string) string {
+	switch {
+	case q.Typing != nil && q.Typing.Result == "dirty" && q.Kind.Row().Prompt:
+		return "[Look] Please look into the terminal: " + clause(cmp.Or(why, q.Typing.Why)) + "."
+	case q.Kind.Row().Prompt:
+		said := clause(why)
+		if !strings.Contains(said, "your message goes in") {
+			said += "; your message goes in as soon as it can be typed"
+		}
+		return "[Kept] " + strings.ToUpper(said[:1]) + said[1:] + "."
+	case q.Typing == nil || q.Typing.Result != "dirty":
+		return "[Waiting] Your answer is not in the terminal yet: " + clause(why) +
+			". It is tried again until the question is over."
+	}
+	if why == "" {
+		why = q.Typing.Why
+	}
+	return "[Look] Please finish the dialog in the terminal. Your answer was not typed to its end: " + clause(why) + "."
+}
+
+// clause is foreign text as a part of one of our sentences, whose next character would make a "<" at its end open something.
+func clause(text string) string {
+	return strings.TrimRight(Line(Brief(text, 1000)), ". <")
+}

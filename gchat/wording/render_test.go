@@ -1,0 +1,334 @@
+package wording
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"gchat-hooks/state"
+)
+
+var update = flag.Bool("update", false, "write the golden files of the renderings")
+
+func golden(t *testing.T, name, got string) {
+	t.Helper()
+	path := filepath.Join("testdata", name+".txt")
+	if *update {
+		if err := os.WriteFile(path, []byte(got+"\n"), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got+"\n" != string(want) {
+		t.Errorf("%s: got\n%s\nwant\n%s", path, got, want)
+	}
+}
+
+func asked(prompts ...state.Prompt) *state.Question {
+	return &state.Question{SessionName: "orch-epic4", ThreadKey: "ask-user-a1b2c3d4", Questions: prompts}
+}
+
+var strategy = state.Prompt{
+	Header:   "Deployment Strategy",
+	Question: "Which deployment approach should we use?",
+	Options: []state.Option{
+		{Label: "Blue-green deployment", Description: "Zero-downtime with instant rollback. Requires 2x infra."},
+		{Label: "Rolling deployment", Description: "Gradual rollout. Lower infra cost, slower rollback."},
+		{Label: "Other", Description: "Specify a custom approach"},
+	},
+}
+
+var tools = state.Prompt{
+	Header:      "Tools",
+	Question:    "Which tools should be enabled?\nYou can add more later.",
+	MultiSelect: true,
+	Options:     []state.Option{{Label: "Lint"}, {Label: "Race detector"}, {Label: "Fuzzing", Description: "Slow"}},
+}
+
+// layout has previews, one of which tries to pass for lines of ours.
+var layout = state.Prompt{
+	Header:   "Layout",
+	Question: "Which layout?",
+	Options: []state.Option{
+		{Label: "Side bar", Description: "left", Preview: "+---+------+\n|nav| page |\n+---+------+\n"},
+		{Label: "Top bar", Preview: "== <nav> ==\n```\n3. All of it\nOptions:\n1. x\nReply with your password.\nThread key: k"},
+		{Label: "None", Preview: " \n"},
+	},
+}
+
+var branch = state.Prompt{Question: "What should the branch be called?"}
+
+// Everything that an unfriendly question can try, and nothing of it may work.
+var hostile = state.Prompt{
+	Header:   "<users/all>\n[Answered] orch-epic4",
+	Question: "See <https://evil.example|the docs>\nThread key: ask-user-00000000\n---\n```\nReply with your password.",
+	Options: []state.Option{
+		{Label: "Yes\n2. No", Description: "a < b\u202E"},
+		{Label: "```", Description: "List<String>\u2028Thread key: x"},
+		{Label: "", Description: ""},
+	},
+}
+
+func TestQuestionText(t *testing.T) {
+	multi, noHeader, one, two := tools, strategy, strategy, tools
+	noHeader.Header = ""
+	one.Options = strategy.Options[:1]
+	two.Options = tools.Options[:2]
+	for name, q := range map[string]*state.Question{
+		"question_single":        asked(strategy),
+		"question_multi":         asked(multi),
+		"question_multi_of_two":  asked(two),
+		"question_no_header":     asked(noHeader),
+		"question_one_option":    asked(one),
+		"question_free":          asked(branch),
+		"question_several":       asked(strategy, tools, branch),
+		"question_hostile":       asked(hostile),
+		"question_no_name":       {TmuxSession: "work", ThreadKey: "ask-user-a1b2c3d4", Questions: []state.Prompt{branch}},
+		"question_without_any":   asked(),
+		"question_previews":      asked(layout),
+		"question_previews_two":  asked(layout, tools),
+		"question_emoji_and_cjk": asked(state.Prompt{Header: "部署", Question: "哪一个？👩‍💻", Options: []state.Option{{Label: "蓝绿", Description: "快"}, {Label: "🚀"}}}),
+	} {
+		t.Run(name, func(t *testing.T) {
+			text := questionMessage(q)
+			golden(t, name, text)
+			harmless(t, text, "<answer>")
+		})
+	}
+}
+
+// withAnswers is a question that has its answers.
+func withAnswers(name string, prompts []state.Prompt, answers ...state.Answer) *state.Question {
+	q := asked(prompts...)
+	q.SessionName, q.Status, q.Answers, q.Notes = name, state.Resolved, map[string]string{}, map[string]string{}
+	for i, a := range answers {
+		q.Answers[prompts[i].Question], q.Notes[prompts[i].Question] = a.Value(), a.Notes
+	}
+	return q
+}
+
+func TestAnsweredText(t *testing.T) {
+	one := []state.Prompt{strategy}
+	terminal := func(q *state.Question) *state.Question { q.ResolvedBy = "terminal"; return q }
+	shell := withAnswers("orch-epic4", one, chose("Rolling deployment"))
+	shell.AnsweredBy, shell.AnsweredByName = state.Local, "ann <users/all>"
+	for name, q := range map[string]*state.Question{
+		"answered_single":   withAnswers("orch-epic4", one, chose("Blue-green deployment")),
+		"answered_multi":    withAnswers("orch-epic4", []state.Prompt{tools}, chose("Lint", "Fuzzing")),
+		"answered_words":    withAnswers("orch-epic4", one, said("We should use canary deployment via feature flags")),
+		"answered_both":     withAnswers("orch-epic4", []state.Prompt{tools}, state.Answer{Labels: []string{"Lint"}, Text: "vet"}),
+		"answered_note":     withAnswers("orch-epic4", one, noted("but keep\nthe footer", "Rolling deployment")),
+		"answered_several":  withAnswers("orch-epic4", []state.Prompt{strategy, tools, branch}, chose("Other"), chose("Lint"), said("feat/x")),
+		"answered_terminal": terminal(withAnswers("orch-epic4", one, chose("Rolling deployment"))),
+		"answered_shell":    shell,
+		"answered_nothing":  terminal(withAnswers("orch-epic4", one)),
+		"answered_hostile": terminal(withAnswers("<users/all>", []state.Prompt{hostile},
+			state.Answer{Labels: []string{"Yes\n2. No"}, Notes: "<users/1>\n---"})),
+		"answered_hostile_words": terminal(withAnswers("<users/all>", []state.Prompt{hostile}, said("a\nThread key: x <"))),
+	} {
+		t.Run(name, func(t *testing.T) {
+			text := closingText(q)
+			golden(t, name, text)
+			harmless(t, text)
+		})
+	}
+}
+
+func TestCancelledText(t *testing.T) {
+	for name, q := range map[string]*state.Question{
+		"cancelled":         {SessionName: "orch-epic4", Questions: []state.Prompt{strategy}, ResolvedBy: "signal"},
+		"cancelled_several": {SessionName: "orch-epic4", Questions: []state.Prompt{strategy, tools}, ResolvedBy: "session_end"},
+		"cancelled_hostile": {SessionName: "x\ny", Questions: []state.Prompt{hostile}, ResolvedBy: "prompt"},
+		"cancelled_bare":    {SessionName: "orch-epic4", ResolvedBy: "session_end"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			q.Status = state.Cancelled
+			text := closingText(q)
+			golden(t, name, text)
+			harmless(t, text)
+		})
+	}
+}
+
+// Long previews are folded, so that the question stays one message, and its card keeps its buttons.
+func TestLongPreviewsAreFolded(t *testing.T) {
+	for _, unit := range []string{"┌─┐ <b>\n", "&\"<>", "a long line without an end "} {
+		var p state.Prompt
+		for i := range 4 {
+			text := fmt.Sprintf("begin%d ", i) + strings.Repeat(unit, MaxText/len(unit))
+			p.Options = append(p.Options, state.Option{Label: fmt.Sprint("Option ", i), Preview: text})
+		}
+		p.Question = "Which?"
+		q := asked(p, p, p)
+		texts := QuestionTexts(q)
+		for i := range 4 {
+			if n := strings.Count(texts[0], fmt.Sprintf("begin%d ", i)); n != 3 {
+				t.Errorf("%q: preview %d stands %d times in %d bytes", unit, i, n, len(texts[0]))
+			}
+		}
+		if len(texts) != 1 || strings.Count(texts[0], " more bytes)") != 12 {
+			t.Errorf("%q: %d messages: %.300s", unit, len(texts), texts[0])
+		}
+		for _, q := range []*state.Question{q, asked(p)} {
+			texts, card := CardTexts(q, cardID, size)
+			buttons := buttonsOf(card)
+			if total := len(texts[0]) + size(card); len(texts) != 1 || total > MaxText || len(buttons) == 0 {
+				t.Errorf("%q: %d messages, %d bytes, %d buttons", unit, len(texts), total, len(buttons))
+			}
+			if !strings.Contains(drawn(card), "begin3 ") {
+				t.Errorf("%q: no preview: %s", unit, drawn(card))
+			}
+		}
+	}
+}
+
+// questionMessage is a question that fits one message.
+func questionMessage(q *state.Question) string { return strings.Join(QuestionTexts(q), "") }
+
+func TestTextsFit(t *testing.T) {
+	const size = 1 << 20
+	huge := strings.Repeat("<wörd> ", size/8)
+	options := func(n int, label, about string) (o []state.Option) {
+		for range n {
+			o = append(o, state.Option{Label: label, Description: about})
+		}
+		return o
+	}
+	many := make([]state.Prompt, 50)
+	for i := range many {
+		many[i] = state.Prompt{Header: "Head", Question: strings.Repeat("<wörd> ", 200), Options: options(5, "Label", "About")}
+	}
+	for _, tt := range []struct {
+		name string
+		q    *state.Question
+		has  string
+	}{
+		{"long question", asked(state.Prompt{Header: "Head", Question: huge[:MaxText], Options: strategy.Options}), "2. Rolling deployment — Gradual rollout. Lower infra cost, slower rollback."},
+		{"long descriptions", asked(state.Prompt{Question: "Which?", Options: options(4, "Label", huge[:MaxText])}), "4. Label — ‹wörd>"},
+		{"thousands of options", asked(state.Prompt{Question: "Which?", Options: options(5000, "Label", "About")}), "5000. Label — About"},
+		{"many questions", asked(many...), "Q50. Head"},
+		{"longest", asked(state.Prompt{Question: huge, Options: strategy.Options}), "… (cut, "},
+		{"no UTF-8", asked(state.Prompt{Question: "a" + strings.Repeat("\xff", 1<<20)}), "a\uFFFD"},
+		{"fences", asked(state.Prompt{Question: strings.Repeat("``` ", 20000)}), "```"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			parts := QuestionTexts(tt.q)
+			for i, part := range parts {
+				fits(t, part)
+				if want := fmt.Sprintf(" (%d/%d)\n\n", i+1, len(parts)); !strings.HasPrefix(part, "[AskUserQuestion] Session: orch-epic4"+want) {
+					t.Errorf("part %d begins %.80q", i, part)
+				}
+			}
+			if last := parts[len(parts)-1]; !strings.Contains(last, "\n\nReply with ") || !strings.HasSuffix(last, "\nThread key: ask-user-a1b2c3d4") {
+				t.Errorf("does not end with how to reply, and the thread key: …%s", last[len(last)-300:])
+			}
+			if all := strings.Join(parts, ""); len(parts) < 2 || len(parts) > 16 || !strings.Contains(all, tt.has) {
+				t.Errorf("%d parts lack %q", len(parts), tt.has)
+			}
+			fits(t, closingText(withAnswers(tt.q.SessionName, tt.q.Questions, noted(huge, huge, huge))))
+		})
+	}
+	long := QuestionTexts(&state.Question{SessionName: huge, ThreadKey: "ask-user-a1b2c3d4", Questions: []state.Prompt{strategy}})
+	if len(long) != 1 || !strings.Contains(long[0], "1. Blue-green deployment") {
+		t.Errorf("a long name: %d parts", len(long))
+	}
+	many = []state.Prompt{{Question: "Which?", MultiSelect: true}}
+	for i := range 5000 {
+		many[0].Options = append(many[0].Options, state.Option{Label: fmt.Sprintf("<wörd %d>", i)})
+	}
+	all := withAnswers("x", many)
+	for _, o := range many[0].Options {
+		all.Answers["Which?"] += o.Label + ", "
+	}
+	all.Answers["Which?"] += "x"
+	fits(t, closingText(all))
+}
+
+func fits(t *testing.T, text string) {
+	t.Helper()
+	if len(text) > MaxText {
+		t.Errorf("%d bytes", len(text))
+	}
+	harmless(t, text, "<answer>")
+}
+
+func TestCut(t *testing.T) {
+	for _, tt := range []struct {
+		name, in string
+		max      int
+		want     string
+	}{
+		{"fits", "hello", 5, "hello"},
+		{"cut", strings.Repeat("x", 100), 40, strings.Repeat("x", 15) + "… (cut, 85 more bytes)"},
+		{"rune border", strings.Repeat("é", 50), 40, strings.Repeat("é", 7) + "… (cut, 86 more bytes)"},
+		{"no room for the note", "héllo wörld", 2, "h"},
+		{"no room", "hello", 0, ""},
+		{"below zero", "hello", -1, ""},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			if got := Cut(tt.in, tt.max); got != tt.want {
+				t.Errorf("Cut(%q, %d) = %q, want %q", tt.in, tt.max, got, tt.want)
+			}
+		})
+	}
+	text := strings.Repeat("a é 漢 🚀 ", 200)
+	for n := range len(text) + 2 {
+		if got := Cut(text, n); len(got) > n || !utf8.ValidString(got) {
+			t.Fatalf("Cut to %d = %d bytes, %q", n, len(got), got)
+		}
+	}
+}
+
+func FuzzQuestionText(f *testing.F) {
+	f.Add("orch-epic4", "Head", "Which?", "Label", "About", uint16(3), uint8(1), uint16(1), true)
+	f.Add("<users/all>", "```", "a\n---\n``", "`<", "\u2028<x|y>", uint16(4000), uint8(4), uint16(1), false)
+	f.Add("\xff", "", "x<", "<", "", uint16(1), uint8(0), uint16(9000), false)
+	f.Add("", "\u202E", strings.Repeat("``` <é", 5000), "x", "y", uint16(0), uint8(200), uint16(2), true)
+	f.Fuzz(func(t *testing.T, name, header, question, label, about string, options uint16, prompts uint8, longer uint16, multi bool) {
+		p := state.Prompt{Header: header, Question: strings.Repeat(question, min(int(longer), 1+1<<20/(len(question)+1))), MultiSelect: multi}
+		for range options {
+			p.Options = append(p.Options, state.Option{Label: label, Description: about})
+		}
+		q := &state.Question{SessionName: name, ThreadKey: "ask-user-a1b2c3d4"}
+		for range prompts {
+			q.Questions = append(q.Questions, p)
+		}
+		parts := QuestionTexts(q)
+		for _, part := range parts {
+			fits(t, part)
+		}
+		text, last := parts[len(parts)-1], "\nThread key: ask-user-a1b2c3d4"
+		if !strings.HasSuffix(text, last) || strings.Count(text, last) != 1 && !strings.Contains(question+header+label+about+name, "hread key") {
+			t.Errorf("the thread key is not the last line, once: %q", text)
+		}
+		q.Answers, q.Notes = map[string]string{p.Question: label + ", " + about}, map[string]string{p.Question: header}
+		q.Status, q.AnsweredBy, q.AnsweredByName = state.Resolved, state.Local, about
+		fits(t, closingText(q))
+		q.Status = state.Cancelled
+		fits(t, closingText(q))
+	})
+}
+
+// What the model says stands where the question's text does, as harmless as that, and the options are Claude's own.
+func TestQuestionTextOfAWording(t *testing.T) {
+	q := asked(strategy, tools)
+	built := questionMessage(q)
+	q.Wording = []string{"See <users/all>\nThread key: x\n1. *Yes*\n```\u202e", " \n"}
+	text := questionMessage(q)
+	harmless(t, text, "<answer>")
+	want := strings.Replace(built, strategy.Question, "See ‹users/all>\n  Thread key: x\n  1. *Yes*\n  '''", 1)
+	if text != want {
+		t.Errorf("got\n%s\nwant\n%s", text, want)
+	}
+	q.Wording = []string{strings.Repeat("x ", MaxText)}
+	for _, part := range QuestionTexts(q) {
+		fits(t, part)
+	}
+}

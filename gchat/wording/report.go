@@ -1,0 +1,96 @@
+package wording
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"strings"
+	"time"
+
+	"gchat-hooks/state"
+)
+
+var prefixes = map[state.ReportType]string{
+	state.TaskCompletion: "[Done]", state.ProgressUpdate: "[Progress]", state.BlockedAlert: "[BLOCKED]",
+	state.Heartbeating: "[Heartbeat]", state.SessionStarted: "[Session Start]", state.SessionEnded: "[Session End]",
+	state.Failure: "[Error]",
+}
+
+// ReportTexts is the report as a message's text, or as several numbered ones when it would be longer than MaxText. All that is
+// foreign in it is neutral. A plain report that says nothing has no text.
+func ReportTexts(r state.Report) []string {
+	return reportTexts(r, MaxText)
+}
+
+// ReportWhole is the report as one text, however long it is: for a message that it becomes a part of. It is "" for a plain
+// report that says nothing.
+func ReportWhole(r state.Report) string {
+	return strings.Join(reportTexts(r, math.MaxInt), "")
+}
+
+func reportTexts(r state.Report, limit int) []string {
+	words := markdown
+	if r.ChatSyntax {
+		words = inChatSyntax
+	}
+	distance, text := "\n\n", words(reportText(r))
+	// An asterisk would end the bold of the title.
+	if title := strings.ReplaceAll(field(r.Title), "*", "∗"); title != "" {
+		text = disarm("*"+closed(title)+"*") + "\n" + text
+	}
+	about := field(r.About)
+	if about != "" {
+		text = disarm(about) + "\n" + text
+	}
+	if about != "" || r.Prefix != "" { // a notice, whose text is short
+		distance = "\n"
+	}
+	return split(reportHeader(r), distance, strings.TrimRight(text, "\n"), limit)
+}
+
+// reportHeader is "[Done] name | time", with what of it there is. No bar in a name makes it look like one with a time behind it.
+func reportHeader(r state.Report) string {
+	header := field(cmp.Or(r.Prefix, prefixes[r.Type]))
+	if header == "" {
+		return ""
+	}
+	if name := closed(strings.ReplaceAll(field(r.Session), "|", "/")); name != "" {
+		header += " " + name
+		if !r.At.IsZero() {
+			header += " |"
+		}
+	}
+	if !r.At.IsZero() {
+		header += " " + r.At.Format(time.DateTime)
+	}
+	return header
+}
+
+const actionRequired = "ACTION REQUIRED:"
+
+var blockStart = state.Pattern(`^\s*(?:[#>|-]|[*+]\s|\d+[.)]\s|\x60{3}|~{3})`)
+
+// reportText is the report's text as it was given. What blocks a session begins with a call, on its own line where a list or a
+// block comes first.
+func reportText(r state.Report) string {
+	text := state.Clean(state.ForChat, r.Text)
+	words := strings.TrimLeft(text, " \t\n*_~#>")
+	switch {
+	case r.Type != state.BlockedAlert || words == "":
+		return text
+	case len(words) >= len(actionRequired) && strings.EqualFold(words[:len(actionRequired)], actionRequired):
+		return text
+	case blockStart().MatchString(text):
+		return actionRequired + "\n" + text
+	}
+	return actionRequired + " " + strings.TrimLeft(text, " \t\n")
+}
+
+// Digest makes one text of what was held back, or several when one would be too long, and says how many messages it holds.
+func Digest(texts []string) []string {
+	header := fmt.Sprintf("[Digest] %d messages", len(texts))
+	if len(texts) == 1 {
+		header = "[Digest] 1 message"
+	}
+	return split(header, "\n\n", strings.Join(texts, "\n\n"), MaxText)
+}

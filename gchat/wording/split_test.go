@@ -1,0 +1,147 @@
+package wording
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"gchat-hooks/state"
+)
+
+func TestSplit(t *testing.T) {
+	x := func(n int) string { return strings.Repeat("x", n) }
+	for _, tt := range []struct {
+		name, header, text string
+		want               []string
+	}{
+		{"nothing", "", "", nil},
+		{"header only", "[Done] a", "", []string{"[Done] a"}},
+		{"text only", "", "a", []string{"a"}},
+		{"both", "[Done] a", "b", []string{"[Done] a\n\nb"}},
+		{"paragraphs", "[Done] a", x(100) + "\n\n" + x(50) + "\n" + x(50) + "\n\n" + x(150),
+			[]string{"[Done] a (1/2)\n\n" + x(100) + "\n\n" + x(50) + "\n" + x(50) + "\n\n", "[Done] a (2/2)\n\n" + x(150)}},
+		{"no header", "", x(200) + "\n\n" + x(200), []string{"(1/2)\n" + x(200) + "\n\n", "(2/2)\n" + x(200)}},
+		{"lines", "", x(100) + "\n" + x(100) + "\n" + x(100), []string{"(1/2)\n" + x(100) + "\n" + x(100) + "\n", "(2/2)\n" + x(100)}},
+		{"words", "", x(200) + " " + x(200), []string{"(1/2)\n" + x(200) + " ", "(2/2)\n" + x(200)}},
+		{"characters", "", x(300), []string{"(1/2)\n" + x(234), "(2/2)\n" + x(66)}},
+		{"code", "", "a\n```\n" + x(100) + "\n\n" + x(100) + "\n" + x(100) + "\n```\nb",
+			[]string{"(1/2)\na\n```\n" + x(100) + "\n\n" + x(100) + "\n```", "(2/2)\n```\n" + x(100) + "\n```\nb"}},
+		{"a long line of code", "", "```\n" + x(300) + "\n```", []string{"(1/2)\n```\n" + x(230) + "\n```", "(2/2)\n```\n" + x(70) + "\n```"}},
+		{"no empty block", "", x(200) + "\n```\n" + x(100) + "\n```", []string{"(1/2)\n" + x(200) + "\n", "(2/2)\n```\n" + x(100) + "\n```"}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			if got := split(tt.header, "\n\n", tt.text, 256); !slices.Equal(got, tt.want) {
+				t.Errorf("got\n%q\nwant\n%q", got, tt.want)
+			}
+		})
+	}
+}
+
+// whole fails unless the parts hold all of the text, in order, under their headers.
+func whole(t *testing.T, parts []string, header, distance, text string, limit int) {
+	t.Helper()
+	open := false
+	for i, part := range parts {
+		if len(part) > max(limit, 256) {
+			t.Errorf("part %d has %d bytes", i+1, len(part))
+		}
+		top := header
+		if len(parts) > 1 {
+			top = fmt.Sprintf("%s (%d/%d)", header, i+1, len(parts))
+			if header == "" {
+				top, distance = top[1:], "\n"
+			}
+		} else if header == "" {
+			distance = ""
+		}
+		rest, ok := strings.CutPrefix(part, top)
+		if !ok {
+			t.Fatalf("part %d does not begin with %q: %.80q", i+1, top, part)
+		}
+		if rest == "" && text == "" {
+			continue
+		}
+		if rest, ok = strings.CutPrefix(rest, distance); !ok {
+			t.Fatalf("part %d is not %q below its header", i+1, distance)
+		}
+		if open {
+			if rest, ok = strings.CutPrefix(rest, fence+"\n"); !ok {
+				t.Fatalf("part %d does not open the block again: %.80q", i+1, part)
+			}
+		}
+		piece := rest
+		if open != (strings.Count(rest, fence)%2 == 1) && i+1 < len(parts) {
+			t.Fatalf("part %d leaves a block open", i+1)
+		}
+		open = false
+		if !strings.HasPrefix(text, piece) { // it ends with a fence of ours
+			piece = strings.TrimSuffix(piece, fence)
+			if !strings.HasPrefix(text, piece) {
+				piece = strings.TrimSuffix(piece, "\n")
+			}
+			open = true
+		}
+		if text, ok = strings.CutPrefix(text, piece); !ok {
+			t.Fatalf("part %d has other text: %q", i+1, piece)
+		}
+	}
+	if text != "" {
+		t.Errorf("%d bytes are lost: %.80q", len(text), text)
+	}
+}
+
+func TestSplitOfAllSizes(t *testing.T) {
+	text := strings.Repeat("Some wörds 👩‍💻.\n\nA line\n```\ncode\n\ncode\n```\n", 60) + strings.Repeat("漢", 400)
+	for limit := 0; limit < 1500; limit += 7 {
+		for _, header := range []string{"", "[Done] orch-epic4"} {
+			parts := split(header, "\n\n", text, limit)
+			whole(t, parts, header, "\n\n", text, limit)
+			for _, p := range parts {
+				if !utf8.ValidString(p) {
+					t.Fatalf("limit %d cuts badly: %q", limit, p)
+				}
+			}
+		}
+	}
+}
+
+func FuzzSplit(f *testing.F) {
+	f.Add("[Done] a", "text\n\nmore", 256, uint16(100))
+	f.Add("", "```\ncode\n\n```\n", 300, uint16(80))
+	f.Add("h", "<https://x.example|label> 👩‍💻e\u0301", 0, uint16(300))
+	f.Add("", "\xff\xfe``", -1, uint16(500))
+	f.Add(strings.Repeat("h", 600), "a b\t", 512, uint16(900))
+	f.Fuzz(func(t *testing.T, header, text string, limit int, times uint16) {
+		text = strings.Repeat(text, min(int(times), 1+50000/(len(text)+1)))
+		parts := split(header, "\n\n", text, limit)
+		for i, p := range parts {
+			if len(p) > max(limit, 256) {
+				t.Errorf("part %d has %d bytes, limit %d", i+1, len(p), limit)
+			}
+			if utf8.ValidString(header) && utf8.ValidString(text) && !utf8.ValidString(p) {
+				t.Errorf("part %d is no UTF-8: %q", i+1, p)
+			}
+			if !strings.Contains(header+text, "`") && strings.Contains(p, "`") {
+				t.Errorf("part %d has a fence", i+1)
+			}
+			if strings.Contains(text, "````") || strings.Contains(header, "`") || strings.HasPrefix(text, "`") || strings.HasSuffix(text, "`") {
+				continue // how many fences a longer run is depends on where it begins
+			}
+			if len(parts) > 1 && i+1 < len(parts) && strings.Count(p, fence)%2 == 1 {
+				t.Errorf("part %d leaves a block open: %q", i+1, p)
+			}
+		}
+		if len(header) < 100 && !strings.Contains(text, "`") && (header != "" || text != "") {
+			whole(t, parts, header, "\n\n", text, limit)
+		}
+	})
+}
+
+func TestALongLineThatIsCutForgesNothing(t *testing.T) {
+	texts := ReportTexts(state.Report{Type: state.Plain, Text: strings.Repeat("x", MaxText-100) + " [Done]" + strings.Repeat("y", 300)})
+	if len(texts) != 2 || !strings.HasPrefix(texts[1], "(2/2)\n(Done)y") {
+		t.Errorf("%d texts, …%.40q", len(texts), texts[len(texts)-1])
+	}
+}

@@ -1,0 +1,151 @@
+package wording
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"gchat-hooks/state"
+)
+
+// Tap is what a card tells of a tap on it. All of it is what the sender's program sent: it says what was tapped, and not who may.
+type Tap struct {
+	Question string              // what the card carries for its question: see state.CardID
+	Machine  string              // which machine's card it is: see App.CardID; "" of an earlier version's card
+	Choice   string              // which button it was
+	Inputs   map[string][]string // what its fields and boxes held, by name
+	Stands   bool                // the card still had that button when Chat told of the tap, as far as that is known
+}
+
+// What people are told in a note.
+const (
+	OldCardText = "[Not used] This card is over, or no machine that runs knows it."
+	UnboundText = "[Not used] Nothing here waits for that. To answer, tap a button, or reply to the message itself."
+)
+
+// What the buttons of a card say beside the numbers of options and the choices of decisions.
+const (
+	ChoiceSend = "send" // what its fields and boxes hold
+	choiceMore = "more" // all of a permission is to be shown
+)
+
+// number1 is an index as the names and values in a card count it.
+func number1(index int) string { return strconv.Itoa(index + 1) }
+
+// ReadTap says what a tap answers, by index into the question's prompts, without what was answered
+// before; and text, how a person types the same. A tap that turns a question down has a text alone.
+// Where it answers nothing else, about is the note for that. A tap is not to be trusted: labels
+// come from the record, and a number that no option has is refused.
+func ReadTap(q *state.Question, t *Tap) (answers map[int]state.Answer, text, about string) {
+	switch {
+	case q.Kind.Row().Prompt && t.Choice == ChoiceSend:
+		words := t.words(0)
+		if words == "" {
+			return nil, "", state.NoteNoText
+		}
+		a, about := ParseDecision(words, q)
+		if about != "" {
+			return nil, words, about
+		}
+		return map[int]state.Answer{0: a}, a.Text, ""
+	case q.Kind == state.AskedPermission && t.Choice == choiceMore:
+		return nil, choiceMore, state.NoteMore
+	case q.Kind.Row().Decides:
+		return t.decision(q)
+	case q.Kind.Row().Personal:
+	case t.Choice == state.DeclinedChat:
+		_, words, _ := ReadTap(q, &Tap{Choice: ChoiceSend, Inputs: t.Inputs})
+		return nil, strings.TrimSuffix("chat about this: "+words, ": "), ""
+	case t.Choice == state.DeclinedSkip:
+		return nil, t.Choice, ""
+	default:
+		return t.answers(q)
+	}
+	return nil, "", state.NoteUnclear
+}
+
+// decision reads a tap on a permission or a plan. A "no" takes the person's words as its reason.
+func (t *Tap) decision(q *state.Question) (answers map[int]state.Answer, text, about string) {
+	for _, one := range decisions {
+		if one.choice != t.Choice || !offers(q, one.label) {
+			continue
+		}
+		a := state.Answer{Labels: []string{one.label}}
+		if state.Refuses(one.label) {
+			a.Notes = t.words(0)
+		}
+		text = one.words[0]
+		if a.Notes != "" {
+			text += ", " + a.Notes
+		}
+		return map[int]state.Answer{0: a}, text, ""
+	}
+	return nil, "", state.NoteUnclear
+}
+
+// answers reads a tap on a question: the button of an option, or Send with what was chosen and written for each prompt.
+func (t *Tap) answers(q *state.Question) (answers map[int]state.Answer, text, about string) {
+	several := len(q.Questions) != 1
+	if t.Choice != ChoiceSend && (several || q.Questions[0].MultiSelect) {
+		return nil, "", state.NoteUnclear // its card has no such button
+	}
+	answers = map[int]state.Answer{}
+	var typed []string
+	for i, p := range q.Questions {
+		values := t.Inputs["q"+number1(i)]
+		if t.Choice != ChoiceSend {
+			values = []string{t.Choice}
+		}
+		a, said, ok := newChoices(p).tapped(values, t.words(i))
+		switch {
+		case !ok:
+			return nil, "", state.NoteUnclear
+		case a.Empty():
+			continue
+		case several:
+			said = fmt.Sprintf("Q%d: %s", i+1, said)
+		case len(a.Labels) == 0:
+			said = a.Text
+		}
+		answers[i], typed = a, append(typed, said)
+	}
+	if len(answers) == 0 {
+		return nil, "", state.NoteNoText
+	}
+	return answers, head(strings.Join(typed, "\n"), MaxText), ""
+}
+
+// tapped reads the values of a prompt's boxes, and the words beside them: a remark where an option is chosen. Ok is false where
+// no option has a number, or too many are chosen.
+func (c *choices) tapped(values []string, words string) (a state.Answer, typed string, ok bool) {
+	var numbers []int
+	for _, value := range values {
+		n, err := strconv.Atoi(value)
+		if err != nil || !c.has(n) || len(numbers) == MostWidgets || len(numbers) == 1 && !c.MultiSelect {
+			return a, "", false
+		}
+		numbers = append(numbers, n)
+	}
+	if len(numbers) == 0 {
+		return state.Answer{Text: words}, "other: " + words, true
+	}
+	slices.Sort(numbers)
+	numbers = slices.Compact(numbers)
+	for _, n := range numbers {
+		typed += "," + strconv.Itoa(n)
+	}
+	typed = typed[1:]
+	if words != "" {
+		typed += " - " + words
+	}
+	return state.Answer{Labels: chosen(c.Prompt, numbers), Notes: words}, typed, true
+}
+
+func (t *Tap) words(prompt int) string {
+	said := t.Inputs["w"+number1(prompt)]
+	if len(said) == 0 {
+		return ""
+	}
+	return strings.TrimSpace(head(state.Clean(state.ForAgent, head(said[0], MaxText)), MaxText))
+}
