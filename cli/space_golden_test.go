@@ -1,0 +1,130 @@
+package cli
+
+import (
+	"encoding/json"
+	"flag"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"google.golang.org/api/chat/v1"
+
+	"gchat-hooks/e2e/bound"
+	"gchat-hooks/gchat/space"
+)
+
+var update = flag.Bool("update", false, "write the golden files of setup --space anew")
+
+// golden compares a text with a file of testdata.
+func golden(t *testing.T, name, got string) {
+	t.Helper()
+	path := filepath.Join("testdata", name+".golden")
+	if *update {
+		if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got != string(want) {
+		t.Errorf("%s: got\n%s\nwant\n%s", path, got, want)
+	}
+}
+
+var (
+	secretInLink = regexp.MustCompile(`((?:/t/|#key=|[?&]key=|&token=))[\w-]+`)
+	messageName  = regexp.MustCompile(`spaces/local/messages/[\w.-]+`)
+	timeOfDay    = regexp.MustCompile(`(\d{4}-\d\d-\d\d )?\d\d:\d\d(:\d\d)?`)
+)
+
+// plainly is a text with names in place of what differs from run to run.
+func (p *pocket) plainly(text string) string {
+	_, port, _ := net.SplitHostPort(p.address)
+	text = strings.NewReplacer(p.home, "HOME", p.program, "PROGRAM", p.address, "127.0.0.1:PORT", ":"+port, ":PORT").Replace(text)
+	text = secretInLink.ReplaceAllString(text, "${1}SECRET")
+	text = messageName.ReplaceAllString(text, "MESSAGE")
+	return timeOfDay.ReplaceAllString(text, "TIME")
+}
+
+// What setup --space, send and the page's command print, and what setup writes down.
+func TestWhatSetupOfTheSpaceSaysAndWrites(t *testing.T) {
+	t.Parallel()
+	p := newPocket(t)
+	said := ""
+	for _, args := range [][]string{
+		{"setup", "--space", "--address", p.address},
+		{"setup", "--space", "--address", p.address, "--round-trip=false", "--approve"},
+		{"send", "words"},
+		{"space"},
+	} {
+		out, code := p.runs(args...)
+		said += "$ gchat-hooks " + strings.Join(args, " ") + "\n" + out
+		if code != 0 {
+			t.Errorf("%q ends with %d", args, code)
+		}
+	}
+	golden(t, "setup_space", p.plainly(said))
+	written, err := os.ReadFile(filepath.Join(p.home, ".config/gchat-hooks/config.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	golden(t, "setup_space_config", p.plainly(string(written)))
+}
+
+// How a question's end stands in the list of the space, as a text.
+func TestTheListTellsHowAQuestionEnded(t *testing.T) {
+	t.Parallel()
+	p := newPocket(t)
+	page, end := p.space()
+	defer end()
+	ends := ""
+	for session, reply := range map[string]string{"one": "2", "two": "Use MySQL", "three": "skip"} {
+		thread, answer := p.asks(session)
+		p.replies(page, thread, reply)
+		said := answer()
+		answers := regexp.MustCompile(`"answers":(\{[^}]*\})`).FindString(said)
+		told := strings.Replace(p.event(session, "PostToolUse"), `"tool_input"`, `"tool_response":{`+answers+`},"tool_input"`, 1)
+		cmd := bound.Command(t, p.program, "hook", "gchat-ask-user-answered")
+		cmd.Env, cmd.Stdin = p.env(), strings.NewReader(told)
+		if out, err := cmd.CombinedOutput(); answers != "" && err != nil {
+			t.Fatalf("%v: %s", err, out)
+		}
+		ends += p.until("the end is listed", func() string { return p.listed(thread, "[Answered]", "[In the terminal]") })
+	}
+	lines := strings.SplitAfter(p.plainly(ends), "\n---\n")
+	slices.Sort(lines)
+	golden(t, "space_ends", strings.Join(lines, ""))
+}
+
+// listed is the program's text of that beginning in a thread, as the API's list tells it.
+func (p *pocket) listed(thread string, beginnings ...string) string {
+	p.Helper()
+	kept, err := space.Kept(filepath.Join(p.home, "state/gchat-hooks/space"))
+	if err != nil {
+		p.Fatal(err)
+	}
+	resp, err := http.Get(kept.APIEndpoint("http://"+p.address) + "v1/" + space.Name + "/messages?pageSize=1000")
+	if err != nil {
+		p.Fatal(err)
+	}
+	defer resp.Body.Close()
+	var list chat.ListMessagesResponse
+	if err := json.NewDecoder(resp.Body).Decode(&list); err != nil {
+		p.Fatal(err)
+	}
+	for _, m := range list.Messages {
+		for _, beginning := range beginnings {
+			if m.Thread.Name == thread && m.Sender.Type == "BOT" && strings.HasPrefix(m.Text, beginning) {
+				return m.Text + "\n---\n"
+			}
+		}
+	}
+	return ""
+}
