@@ -249,7 +249,7 @@ func (d *spaceDoor) open() (*space.Space, net.Listener, error) {
 		Session:  d.session,
 		Projects: d.projects,
 		Week:     week,
-		Said:     func() { d.serve() }, // nothing else may read it
+		Said:     d.callPoller, // nothing else may read it
 	})
 	if err != nil {
 		return nil, nil, errors.Join(err, ln.Close())
@@ -263,6 +263,15 @@ func (d *spaceDoor) open() (*space.Space, net.Listener, error) {
 		err = errors.Join(err, ln.Close(), s.Close())
 	}
 	return s, ln, err
+}
+
+// callPoller has a poller read what a person did on the page.
+func (d *spaceDoor) callPoller(waits bool) {
+	if waits {
+		_ = d.startPoller()
+		return
+	}
+	d.serve()
 }
 
 // freeAddress is the first address behind this one that no program listens at.

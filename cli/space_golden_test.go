@@ -40,6 +40,7 @@ func golden(t *testing.T, name, got string) {
 
 var (
 	secretInLink = regexp.MustCompile(`((?:/t/|#key=|[?&]key=|&token=))[\w-]+`)
+	hooksAdded   = regexp.MustCompile(`\d+ hooks added(, in place of \d+)?`)
 	messageName  = regexp.MustCompile(`spaces/local/messages/[\w.-]+`)
 	timeOfDay    = regexp.MustCompile(`(\d{4}-\d\d-\d\d )?\d\d:\d\d(:\d\d)?`)
 )
@@ -49,6 +50,7 @@ func (p *pocket) plainly(text string) string {
 	_, port, _ := net.SplitHostPort(p.address)
 	text = strings.NewReplacer(p.home, "HOME", p.program, "PROGRAM", p.address, "127.0.0.1:PORT", ":"+port, ":PORT").Replace(text)
 	text = secretInLink.ReplaceAllString(text, "${1}SECRET")
+	text = hooksAdded.ReplaceAllString(text, "N hooks added")
 	text = messageName.ReplaceAllString(text, "MESSAGE")
 	return timeOfDay.ReplaceAllString(text, "TIME")
 }

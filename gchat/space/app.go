@@ -110,9 +110,11 @@ func (s *Space) Tap(user *chat.User, message, question, choice string, inputs ma
 	for name, values := range inputs {
 		e.Common.FormInputs[name] = chat.Inputs{StringInputs: &chat.StringInputs{Value: values}}
 	}
+	if err := s.tell(requestID, e); err != nil {
+		return fmt.Errorf("tap: %w", err)
+	}
 	if requestID != "" {
 		s.byRequest[requestID] = found
 	}
-	s.tell(e)
 	return nil
 }

@@ -76,7 +76,7 @@ func (s *Space) postFromPage(r *http.Request) (any, error) {
 	if in.ClientID == "" || len(in.ClientID) > 64 {
 		return nil, invalid("clientId must have 1 to 64 bytes")
 	}
-	defer func() { go s.said() }()
+	defer func() { go s.said(false) }()
 	if in.Message != "" {
 		return struct{}{}, s.Tap(nil, in.Message, "", in.Choice, in.Inputs, "tap:"+in.ClientID)
 	}

@@ -87,7 +87,7 @@ func (s *Space) add(r *row) error {
 		return ErrClosed
 	}
 	if s.store != nil {
-		if err := s.store.append(r); err != nil {
+		if err := s.store.messages.append(r); err != nil {
 			return fmt.Errorf("keep message: %w", err)
 		}
 	}

@@ -59,8 +59,9 @@ type Options struct {
 	Projects func() (names []string, start bool)
 	// Week is what the page tells of the last seven days, in lines; nil: nothing. It is asked only when a person opens it.
 	Week func() string
-	// Said is called, in a goroutine of its own, when a person wrote or tapped something on the page. Nil: nothing is.
-	Said func()
+	// Said is called, in a goroutine of its own, when a person wrote or tapped something on the page, and while events wait
+	// for the Chat app, which waits says. Nil: nothing is.
+	Said func(waits bool)
 }
 
 // A Space holds the messages and serves them. Its methods may be called from several goroutines.
@@ -74,7 +75,7 @@ type Space struct {
 	session  func(context.Context, string) Session
 	projects func() ([]string, bool)
 	week     func() string
-	said     func()
+	said     func(waits bool)
 	glances  sync.Map // thread name → *glance
 	used     atomic.Pointer[time.Time]
 
@@ -88,7 +89,8 @@ type Space struct {
 	byRequest map[string]*row
 	byKey     map[string]string // thread key → thread name
 	threads   map[string]bool
-	hasApp    bool          // a Chat app wrote here
+	hasApp    bool          // a Chat app wrote here, or fetches events
+	reminds   bool          // Said is called until no event waits
 	queue     []*queued     // events that the app did not acknowledge, the oldest first
 	changed   chan struct{} // closed, and replaced, with every new message and event
 }
@@ -123,14 +125,14 @@ func Open(opts Options) (*Space, error) {
 		s.now = time.Now
 	}
 	if s.said == nil {
-		s.said = func() {}
+		s.said = func(bool) {}
 	}
 	s.use()
 	if opts.Data == "" {
 		s.secrets = newSecrets()
 		return s, nil
 	}
-	st, rows, err := openStore(opts.Data, opts.Lock)
+	st, rows, events, err := openStore(opts.Data, opts.Lock)
 	if err != nil {
 		return nil, fmt.Errorf("open space: %w", err)
 	}
@@ -138,6 +140,7 @@ func Open(opts Options) (*Space, error) {
 	for _, r := range rows {
 		s.index(r)
 	}
+	s.loadEvents(events)
 	return s, nil
 }
 

@@ -17,40 +17,47 @@ import (
 
 const (
 	messagesFile = "messages.jsonl"
+	eventsFile   = "events.jsonl"
 	secretsFile  = "space.json"
 	addressFile  = "address"
 )
 
-// A store is the folder of a space: messages.jsonl, one row a line, and space.json with the secrets.
+// A store is the folder of a space: messages.jsonl, one row a line, events.jsonl with what its app
+// did not acknowledge, and space.json with the secrets.
 type store struct {
-	dir     string
-	secrets secrets
-	lock    *flock.Flock
-	file    *os.File
-	size    int64 // of the good part of file
+	dir      string
+	secrets  secrets
+	lock     *flock.Flock
+	messages journal
+	events   journal
 }
 
-func openStore(dir, lock string) (st *store, rows []*row, err error) {
+func openStore(dir, lock string) (st *store, rows []*row, events []*kept, err error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return nil, nil, err
+		return nil, nil, nil, err
 	}
 	lock = cmp.Or(lock, filepath.Join(dir, "lock"))
 	st = &store{dir: dir, lock: flock.New(lock, flock.SetPermissions(0o600))}
 	ok, err := st.lock.TryLock()
 	if err != nil {
-		return nil, nil, fmt.Errorf("lock %s: %w", dir, err)
+		return nil, nil, nil, fmt.Errorf("lock %s: %w", dir, err)
 	}
 	if !ok {
-		return nil, nil, fmt.Errorf("%s: %w", dir, ErrInUse)
+		return nil, nil, nil, fmt.Errorf("%s: %w", dir, ErrInUse)
 	}
 	err = st.loadSecrets(filepath.Join(dir, secretsFile))
 	if err == nil {
-		rows, err = st.loadMessages(dir)
+		rows, err = load(&st.messages, filepath.Join(dir, messagesFile), func(r *row) bool {
+			return r.Message != nil && r.Message.Name != "" && r.Message.Thread != nil
+		})
+	}
+	if err == nil {
+		events, err = load(&st.events, filepath.Join(dir, eventsFile), func(*kept) bool { return true })
 	}
 	if err != nil {
 		st.close()
 	}
-	return st, rows, err
+	return st, rows, events, err
 }
 
 func (st *store) loadSecrets(path string) (err error) {
@@ -79,11 +86,16 @@ func readSecrets(path string) (s secrets, err error) {
 	return s, nil
 }
 
-// loadMessages reads the rows. A last line that was cut short by a crash was never acknowledged to a client: it is cut
+// A journal is a file of JSON, one value a line.
+type journal struct {
+	file *os.File
+	size int64 // of its good part
+}
+
+// load reads the values of a journal. A last line that was cut short by a crash was never acknowledged to a client: it is cut
 // off. A bad line in the middle is not a crash's doing, and nothing is changed before a person had a look.
-func (st *store) loadMessages(dir string) (rows []*row, err error) {
-	path := filepath.Join(dir, messagesFile)
-	st.file, err = os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
+func load[T any](j *journal, path string, whole func(*T) bool) (values []*T, err error) {
+	j.file, err = os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
 		return nil, err
 	}
@@ -92,44 +104,51 @@ func (st *store) loadMessages(dir string) (rows []*row, err error) {
 		return nil, err
 	}
 	for n := 1; len(b) > 0; n++ {
-		line, rest, whole := bytes.Cut(b, []byte("\n"))
-		r := new(row)
-		err := json.Unmarshal(line, r)
-		if err == nil && (!whole || r.Message == nil || r.Message.Name == "" || r.Message.Thread == nil) {
-			err = errors.New("not a message, or not all of one")
+		line, rest, ended := bytes.Cut(b, []byte("\n"))
+		v := new(T)
+		err := json.Unmarshal(line, v)
+		if err == nil && (!ended || !whole(v)) {
+			err = errors.New("not a value of this file, or not all of one")
 		}
 		if err != nil {
 			if len(rest) > 0 {
 				return nil, fmt.Errorf("read %s line %d: %w", path, n, err)
 			}
-			return rows, st.file.Truncate(st.size)
+			return values, j.file.Truncate(j.size)
 		}
-		rows = append(rows, r)
-		st.size += int64(len(line)) + 1
+		values = append(values, v)
+		j.size += int64(len(line)) + 1
 		b = rest
 	}
-	return rows, nil
+	return values, nil
 }
 
-// append writes a row and does not wait for the disk: a message outlives kill -9, and may be lost with the power.
-func (st *store) append(r *row) error {
-	b, err := json.Marshal(r)
+// append writes a value and does not wait for the disk: it outlives kill -9, and may be lost with the power.
+func (j *journal) append(v any) error {
+	b, err := json.Marshal(v)
 	if err != nil {
 		return err
 	}
-	n, err := st.file.WriteAt(append(b, '\n'), st.size) // over the half of a row that a full disk took
+	n, err := j.file.WriteAt(append(b, '\n'), j.size) // over the half of a value that a full disk took
 	if err == nil {
-		st.size += int64(n)
+		j.size += int64(n)
 	}
 	return err
 }
 
+func (j *journal) empty() error {
+	j.size = 0
+	return j.file.Truncate(0)
+}
+
 func (st *store) close() error {
-	var err error
-	if st.file != nil {
-		err = st.file.Close()
+	var errs []error
+	for _, j := range []journal{st.messages, st.events} {
+		if j.file != nil {
+			errs = append(errs, j.file.Close())
+		}
 	}
-	return errors.Join(err, st.lock.Close())
+	return errors.Join(append(errs, st.lock.Close())...)
 }
 
 // Kept is the space that is kept in the data folder as far as addresses go, also while another process has it open. Its errors

@@ -200,7 +200,7 @@ func TestFullDisk(t *testing.T) {
 		t.Fatal(err)
 	}
 	full = free
-	full.Cur = uint64(s.store.size) + 50
+	full.Cur = uint64(s.store.messages.size) + 50
 	signal.Ignore(syscall.SIGXFSZ)
 	defer signal.Reset(syscall.SIGXFSZ)
 	if err := syscall.Setrlimit(syscall.RLIMIT_FSIZE, &full); err != nil {

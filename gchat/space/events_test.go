@@ -1,0 +1,123 @@
+package space
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// heardBy is the texts and taps that the app hears, each once, and acknowledges.
+func heardBy(t *testing.T, s *Space) (heard []string) {
+	t.Helper()
+	s.mu.Lock()
+	answer := s.take(100)
+	var acks []string
+	for _, q := range s.queue {
+		heard = append(heard, q.ID)
+	}
+	s.mu.Unlock()
+	for _, m := range answer.ReceivedMessages {
+		acks = append(acks, m.AckId)
+	}
+	if err := s.acknowledge(acks); err != nil {
+		t.Fatal(err)
+	}
+	return heard
+}
+
+func say(t *testing.T, s *Space, text string) (id string) {
+	t.Helper()
+	m, err := s.Say(nil, "", text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return "message:" + m.Name
+}
+
+// What the app did not acknowledge comes again when the space is opened again, also a message whose event was not written
+// when the process was killed. What it acknowledged does not.
+func TestEventsOutliveTheProcess(t *testing.T) {
+	opts := Options{Data: t.TempDir(), Direct: true}
+	s, _, app := openApp(t, opts)
+	card := postCard(t, app)
+	first := say(t, s, "first")
+	if got := heardBy(t, s); strings.Join(got, " ") != first {
+		t.Fatalf("heard %q, want %q", got, first)
+	}
+	file := filepath.Join(opts.Data, eventsFile)
+	second := say(t, s, "second")
+	if err := s.Tap(nil, card, "", "2", nil, "tap:a"); err != nil {
+		t.Fatal(err)
+	}
+	written, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	third := say(t, s, "third")
+	s.Close()
+	if err := os.WriteFile(file, append(written, `{"id":"half`...), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s, _, _ = openApp(t, opts)
+	if got, want := strings.Join(heardBy(t, s), " "), second+" tap:a "+third; got != want {
+		t.Errorf("heard %q, want %q", got, want)
+	}
+	s.Close()
+	s, _, _ = openApp(t, opts)
+	if got := heardBy(t, s); len(got) != 0 {
+		t.Errorf("heard again: %q", got)
+	}
+	if info, err := os.Stat(file); err != nil || info.Size() > 100 {
+		t.Errorf("the file of events is %v (%v)", info.Size(), err)
+	}
+}
+
+// A person is told when too much waits for an app that does not fetch it; what is a day old goes.
+func TestEventsAreBounded(t *testing.T) {
+	now := time.Now()
+	s, _, app := openApp(t, Options{Direct: true, Now: func() time.Time { return now }})
+	card := postCard(t, app)
+	for range mostQueued {
+		if err := s.Tap(nil, card, "", "2", nil, ""); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := s.Tap(nil, card, "", "2", nil, ""); err == nil {
+		t.Error("a tap is taken without end")
+	}
+	now = now.Add(eventAge + time.Hour)
+	if err := s.Tap(nil, card, "", "2", nil, ""); err != nil || len(s.queue) != 1 {
+		t.Errorf("a day later %d wait: %v", len(s.queue), err)
+	}
+}
+
+// While an event waits, the server is told, ever more rarely, so that it can start what fetches it.
+func TestTheServerIsToldThatEventsWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		told := 0
+		s, err := Open(Options{Direct: true, Said: func(waits bool) {
+			if waits {
+				told++
+			}
+		}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer s.Close()
+		say(t, s, "for nobody")
+		s.hasApp = true
+		for _, want := range []int{4, 8} { // at once, and after 10, 30 and 70 seconds
+			say(t, s, "for the app")
+			time.Sleep(2 * time.Minute)
+			synctest.Wait()
+			heardBy(t, s)
+			time.Sleep(time.Hour)
+			if told != want {
+				t.Errorf("told %d times, want %d", told, want)
+			}
+		}
+	})
+}
