@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"gchat-hooks/e2e/bound"
 )
@@ -49,15 +50,17 @@ func TestWordsUnderWayDecideNothing(t *testing.T) {
 	for _, word := range []string{"capture-pane", "paste-buffer", "send-keys"} {
 		for _, delay := range delays {
 			t.Run(word+" "+delay, func(t *testing.T) {
-				for range trials() {
-					wordsUnderWay(t, word, delay)
+				for trial := range trials() {
+					// The dialog opens four seconds after the words at most; a later trial writes later.
+					before := 4 * time.Second * time.Duration(trial) / time.Duration(trials())
+					wordsUnderWay(t, word, delay, before)
 				}
 			})
 		}
 	}
 }
 
-func wordsUnderWay(t *testing.T, word, delay string) {
+func wordsUnderWay(t *testing.T, word, delay string, before time.Duration) {
 	eachClaude(t, ours, func(t *testing.T, c claude) {
 		path, off := slowTmux(t, word, delay)
 		b := approve(t, c, config{
@@ -74,6 +77,7 @@ func wordsUnderWay(t *testing.T, word, delay string) {
 		if err := os.Remove(off); err != nil {
 			t.Fatal(err)
 		}
+		time.Sleep(before)
 		b.reply(q, "yes, delete it all")
 		asked := b.await("[AskUserQuestion]", deploy.Question)
 		b.WaitScreen(firstOption)
