@@ -4,7 +4,9 @@ import (
 	"go/parser"
 	"go/token"
 	"io/fs"
+	"os"
 	"path/filepath"
+	"regexp"
 	"strconv"
 	"strings"
 	"testing"
@@ -91,5 +93,29 @@ func TestArrows(t *testing.T) {
 		if !seen[room] {
 			t.Errorf("no Go file seen in %s: the test looks in the wrong place", room)
 		}
+	}
+}
+
+// Names and hosts of Google's stand in gchat alone, and where a person connects or configures it: who else needs one asks
+// gchat for it. Comments, help texts and what the documents fix may name them.
+func TestGooglesNamesAreKnownInOnePlace(t *testing.T) {
+	known := regexp.MustCompile(`^(gchat/|state/config/|cli/(doctor/|setup|login|hub)|e2e/)`)
+	names := regexp.MustCompile(`"[^" ]*(googleapis\.com|/messages/|/threads/|^users/|"users/|"spaces/)[^" ]*"|api/chat/v1"`)
+	atTop(t)
+	err := filepath.WalkDir(".", func(path string, d fs.DirEntry, err error) error {
+		if err != nil || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") || known.MatchString(path) {
+			return err
+		}
+		b, err := os.ReadFile(path)
+		for n, line := range strings.Split(string(b), "\n") {
+			code, _, _ := strings.Cut(line, "//")
+			if names.MatchString(code) && !strings.Contains(code, "LocalSpace = ") {
+				t.Errorf("%s:%d: %s", path, n+1, strings.TrimSpace(line))
+			}
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
 	}
 }

@@ -162,7 +162,7 @@ func (s *send) put(ctx context.Context, cfg *config.Config, m *state.Message) (o
 // show prints what would be posted, without asking where.
 func (s *send) show(m *state.Message) error {
 	if m.ThreadKey == "" && m.ThreadName == "" && m.SessionID != "" {
-		m.ThreadKey = "session-" + m.SessionID
+		m.ThreadKey = state.SessionThread(m.SessionID)
 	}
 	for _, text := range m.Parts {
 		thread := cmp.Or(m.ThreadName, state.ThreadOf(s.env, m.ThreadKey))
@@ -181,7 +181,7 @@ func (s *send) fits(m *state.Message, cfg *config.Config) error {
 	if err != nil {
 		return failed(err, gchat.Hint(err), exitNoWebhook)
 	}
-	if m.ThreadName != "" && !strings.HasPrefix(m.ThreadName, hook.Space+"/threads/") {
+	if m.ThreadName != "" && gchat.SpaceOf(m.ThreadName) != hook.Space {
 		return usage(fmt.Errorf("--thread-name is not of the webhook's space, %s", hook.Space), "gchat-send --help")
 	}
 	return nil

@@ -166,7 +166,7 @@ func (s *setup) testCard(ctx context.Context, app *gchat.App) error {
 	}
 	fmt.Fprintln(s.out, "A card is in Google Chat. Please tap its button.")
 	over := func(words string) {
-		name := app.Space + "/messages/" + card.MessageID
+		name := gchat.MessageName(app.Space, card.MessageID)
 		_ = app.Patch(context.WithoutCancel(ctx), name, "[Setup] "+words, gchat.CardV2(wording.NoticeCard(words, "")))
 	}
 	ctx, cancel := context.WithTimeout(ctx, s.flags.Duration("wait"))

@@ -173,20 +173,21 @@ func (w *wait) question(ctx context.Context, ref string) (*state.Question, error
 
 // chatOf is a space on the host that the project's webhook names.
 func (w *wait) chatOf(ctx context.Context, project, space string) string {
-	host, cfg := "chat.googleapis.com", config.Load(w.env, project)
-	if hook, err := gchat.WebhookOf(ctx, cfg); err == nil {
-		host = strings.TrimSuffix(hook.Chat(), "/"+hook.Space)
+	cfg := config.Load(w.env, project)
+	if cfg.Subscription != "" {
+		return gchat.ChatAt(cfg.APIEndpoint, space)
 	}
-	if base, _ := gchat.ParseEndpoint(cfg.APIEndpoint); cfg.Subscription != "" && base != nil {
-		host = base.Host
+	hook, err := gchat.WebhookOf(ctx, cfg)
+	if err != nil {
+		return gchat.ChatAt("", space)
 	}
-	return host + "/" + space
+	return strings.TrimSuffix(hook.Chat(), hook.Space) + space
 }
 
 // thread writes down that this process waits in a thread.
 func (w *wait) thread(ctx context.Context, key, name string) (*state.Question, error) {
 	now, project := time.Now().UTC(), state.ProjectAround(w.env)
-	space, _, _ := strings.Cut(name, "/threads/")
+	space := gchat.SpaceOf(name)
 	q := &state.Question{
 		QuestionID: uuid.NewString(), SessionName: "gchat-wait", AskedAt: now, TimesOutAt: new(now.Add(w.timeout)),
 		Mode: state.Thread, Status: state.Pending, MessageSent: true, ThreadKey: key, ThreadName: name, ProjectDir: project,

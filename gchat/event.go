@@ -44,7 +44,7 @@ func ReadEvent(data []byte) (e Event, err error) {
 	e.Type = in.Type
 	e.At, _ = time.Parse(time.RFC3339Nano, in.EventTime)
 	if u := in.User; u != nil {
-		e.By, e.Human = Person{Name: u.Name, Email: u.Email, DisplayName: u.DisplayName}, u.Type != "BOT"
+		e.By, e.Human = Person{Name: u.Name, Email: u.Email, DisplayName: u.DisplayName}, u.Type != "BOT" && strings.HasPrefix(u.Name, "users/")
 	}
 	if in.Message != nil {
 		e.Message = fromChat(in.Message)

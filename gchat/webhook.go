@@ -137,6 +137,26 @@ type Posted struct {
 	ServerTime time.Time // the server's clock; zero when it did not say
 }
 
+// MessageName is the name of the message with an id in a space: spaces/S/messages/ID, where ID may be the one that its sender
+// gave it (client-…).
+func MessageName(space, id string) string { return space + "/messages/" + id }
+
+// SpaceOf is the space that a thread or message is in: spaces/S.
+func SpaceOf(name string) (space string) {
+	space, _, _ = strings.Cut(name, "/threads/")
+	space, _, _ = strings.Cut(space, "/messages/")
+	return space
+}
+
+// ChatAt is host/spaces/S of a space at an endpoint of the API; "" is Google's.
+func ChatAt(endpoint, space string) string {
+	host := googleHost
+	if u, err := url.Parse(endpoint); err == nil {
+		host = cmp.Or(u.Host, host)
+	}
+	return host + "/" + space
+}
+
 // IsThreadName says whether a text has the form spaces/S/threads/T.
 func IsThreadName(s string) bool {
 	is, _ := path.Match("spaces/?*/threads/?*", s)

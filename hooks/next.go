@@ -104,7 +104,7 @@ func (h *Hook) askNext(ctx context.Context, e *Event) (*state.Question, error) {
 	if err != nil {
 		return nil, err
 	}
-	q.Kind, q.Shown, q.ThreadKey = state.AskedNext, state.MaskKeys(said), "session-"+e.SessionID
+	q.Kind, q.Shown, q.ThreadKey = state.AskedNext, state.MaskKeys(said), state.SessionThread(e.SessionID)
 	q.Questions = []state.Prompt{{Header: "Next", Question: "What is to be done next?"}}
 	q.InputHash = callHash("Stop", json.RawMessage(`"`+q.QuestionID+`"`))
 	return h.record(context.Background(), e, h.own(), func(have []*state.Question) *state.Question {

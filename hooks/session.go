@@ -72,7 +72,7 @@ func (h *Hook) beginThread(e *Event) error {
 		return nil
 	})
 	waiting, _ := state.OutboxIn(state.UserState(h.Env)).Waiting()
-	told := slices.ContainsFunc(waiting, func(m *state.Message) bool { return m.ThreadKey == "session-"+e.SessionID })
+	told := slices.ContainsFunc(waiting, func(m *state.Message) bool { return m.ThreadKey == state.SessionThread(e.SessionID) })
 	if err != nil || !begins || told { // SessionStart was told of, where reports want that
 		return err
 	}

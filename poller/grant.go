@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"gchat-hooks/gchat"
 	"gchat-hooks/gchat/wording"
 	"gchat-hooks/poller/judge"
 	"gchat-hooks/state"
@@ -95,7 +96,7 @@ func (p *Poller) tellGrant(s *served, allowed []*state.Question, over bool) (nex
 	m.Parts = []string{wording.GrantText(q, allowed, over)}
 	if app {
 		first := state.MessageID("note", q.QuestionID, state.NoteGranted, q.AnsweredMessage, "") // see putNote
-		m.Patch = q.Space + "/messages/" + first
+		m.Patch = gchat.MessageName(q.Space, first)
 	}
 	if err := p.put(m); err != nil {
 		p.Log.Once(err, "note not put into the outbox")

@@ -198,7 +198,7 @@ func (p *Poller) useEvent(ctx context.Context, app *gchat.App, one gchat.Pulled,
 	switch {
 	case one.Err != nil:
 		p.Log.Once(one.Err, "event not understood")
-	case !one.Human || !strings.HasPrefix(one.By.Name, "users/"):
+	case !one.Human:
 	case one.Tap != nil:
 		return p.useTap(ctx, app, one, cards)
 	case one.Type == "MESSAGE":

@@ -352,7 +352,7 @@ func (s *sender) send(ctx context.Context, m *state.Message, way *gateway) outco
 // beginsThread reports whether a question begins a thread of its own. What a session is to do
 // next goes with its reports.
 func beginsThread(m *state.Message) bool {
-	return m.Type == state.MessageQuestion && m.ThreadKey != "session-"+m.SessionID
+	return m.Type == state.MessageQuestion && !m.InSessionThread()
 }
 
 // noteTry writes down that a message is tried, and with what texts; nil and no error where it is gone.
@@ -370,7 +370,7 @@ func (s *sender) noteTry(m *state.Message) (*state.Message, error) {
 // savedThread is the thread of a key, where one is known in the space: of a session's, which may have begun under another key,
 // and of any with an app, whose direct message sees no keys.
 func (s *sender) savedThread(m *state.Message, way *gateway) (name string) {
-	if m.ThreadKey == "session-"+m.SessionID {
+	if m.InSessionThread() {
 		if one, err := state.SessionsIn(s.user).Of(m.SessionID); err == nil {
 			name = one.ThreadName
 		}
@@ -434,7 +434,7 @@ func (s *sender) tellRecord(m *state.Message, way *gateway, r gchat.Posted) (err
 			q.MessageName, q.ThreadName = cmp.Or(r.Name, q.MessageName), cmp.Or(r.ThreadName, q.ThreadName)
 			q.Chat, q.Space = way.out.Chat(), way.space
 			if way.app != nil && len(m.Card) > 0 {
-				q.Card = way.space + "/messages/" + partID(m) // by this id the app changes it, also through a hub
+				q.Card = gchat.MessageName(way.space, partID(m)) // by this id the app changes it, also through a hub
 			}
 			if !r.ServerTime.IsZero() && q.PostedAt == nil {
 				q.PostedAt = new(r.ServerTime.UTC())
@@ -459,7 +459,7 @@ func (s *sender) tellRecord(m *state.Message, way *gateway, r gchat.Posted) (err
 			err = nil
 		}
 	}
-	if err == nil && m.ThreadKey == "session-"+m.SessionID && r.ThreadName != "" {
+	if err == nil && m.InSessionThread() && r.ThreadName != "" {
 		_, err = state.SessionsIn(s.user).Change(m.SessionID, func(one *state.Session) error {
 			if one.ThreadName == r.ThreadName && one.Chat == way.out.Chat() {
 				return state.ErrUnchanged

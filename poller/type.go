@@ -5,12 +5,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/url"
 	"strings"
 	"time"
 
 	"github.com/google/uuid"
 
+	"gchat-hooks/gchat"
 	"gchat-hooks/gchat/wording"
 	"gchat-hooks/inject"
 	"gchat-hooks/state"
@@ -100,11 +100,7 @@ func (p *Poller) chatFor(ctx context.Context, s *served) (chat, space string) {
 	case way.out != nil:
 		chat, space = way.out.Chat(), way.space
 	case !way.cfg.Sends() && way.cfg.SpaceID != "":
-		host := "chat.googleapis.com"
-		if u, err := url.Parse(way.cfg.APIEndpoint); err == nil {
-			host = cmp.Or(u.Host, host)
-		}
-		chat, space = host+"/"+way.cfg.SpaceID, way.cfg.SpaceID
+		chat, space = gchat.ChatAt(way.cfg.APIEndpoint, way.cfg.SpaceID), way.cfg.SpaceID
 	}
 	if s.q.ThreadName != "" && !strings.HasPrefix(s.q.ThreadName, space+"/") {
 		return "", ""

@@ -128,6 +128,9 @@ func (m *Message) Final() bool { return !m.SentAt.IsZero() || m.SetAside != "" }
 // Sent says of a message's file that it holds a receipt: the outbox keeps many of them.
 func Sent(_ string, file []byte) bool { return bytes.Contains(file, []byte(`"sent_at":"2`)) }
 
+// InSessionThread says whether it goes into its session's own thread.
+func (m *Message) InSessionThread() bool { return m.ThreadKey == SessionThread(m.SessionID) }
+
 // Lane is what a message's order is kept in: its thread, as far as it is named, or its agent's session.
 func (m *Message) Lane() string {
 	switch {

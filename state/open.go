@@ -158,13 +158,21 @@ func goesBy(q *Question, by string) bool {
 	return by == q.QuestionID || by == q.ThreadKey || by == q.ThreadName
 }
 
+// SessionThread is the key of a session's own thread.
+func SessionThread(sessionID string) (key string) { return "session-" + sessionID }
+
+// SessionOfThread is the session whose own thread a key is of.
+func SessionOfThread(key string) (sessionID string, ok bool) {
+	return strings.CutPrefix(key, "session-")
+}
+
 // ThreadOf is the thread of a key, as far as a session, a question or a message tells it; "" where none does.
 func ThreadOf(env Getenv, key string) (name string) {
 	if key == "" {
 		return ""
 	}
 	user := UserState(env)
-	id, ofSession := strings.CutPrefix(key, "session-")
+	id, ofSession := SessionOfThread(key)
 	if session, err := SessionsIn(user).Of(id); err == nil {
 		name = session.ThreadName
 	}

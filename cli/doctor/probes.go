@@ -115,7 +115,7 @@ func (e *exam) remove(ctx context.Context, id string) {
 	defer cancel()
 	for _, n := range []string{"-1", "-2", "-3"} {
 		if e.app != nil {
-			_ = e.app.Delete(ctx, e.space+"/messages/"+id+n)
+			_ = e.app.Delete(ctx, gchat.MessageName(e.space, id+n))
 		}
 	}
 }

@@ -86,7 +86,7 @@ func (r Room) answer(one *state.Session, c state.Command, text string) error {
 func (r Room) note(one *state.Session, id, text string) *state.Message {
 	return &state.Message{
 		ID: id, Type: state.MessageNote, Parts: []string{text}, ProjectDir: one.ProjectDir, Trusted: one.Trusted,
-		SessionID: one.ID, Chat: one.Chat, ThreadName: one.ThreadName, ThreadKey: "session-" + one.ID, Urgent: true,
+		SessionID: one.ID, Chat: one.Chat, ThreadName: one.ThreadName, ThreadKey: state.SessionThread(one.ID), Urgent: true,
 		CreatedAt: r.Now().UTC(),
 	}
 }
@@ -225,7 +225,7 @@ func (r Room) Instruct(one *state.Session, c state.Command) error {
 		return &state.Question{
 			QuestionID: id, Kind: state.Said, Mode: state.Native, Status: state.Pending, AskedAt: at, PostedAt: &c.At,
 			SessionID: one.ID, ClaudeSessionID: one.ID, SessionName: one.Name, ProjectDir: one.ProjectDir, CWD: one.CWD,
-			ThreadKey: "session-" + one.ID, ThreadName: one.ThreadName, Chat: one.Chat, Space: space, MessageSent: true,
+			ThreadKey: state.SessionThread(one.ID), ThreadName: one.ThreadName, Chat: one.Chat, Space: space, MessageSent: true,
 			ClaudePID: one.ClaudePID, ClaudeStart: one.ClaudeStart,
 			TmuxSession: one.TmuxSession, TmuxPane: one.TmuxPane, TmuxSocket: one.TmuxSocket,
 			Questions: []state.Prompt{{Header: "Said", Question: wording.Cut(c.Text, 200)}},

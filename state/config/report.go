@@ -78,7 +78,7 @@ func PutReport(env state.Getenv, cfg *Config, m *state.Message, otherwise Report
 	case !held.IsZero():
 		m.Digest, m.ThreadKey = true, "digest-"+held.Format(time.DateOnly)
 	case m.SessionID != "":
-		m.ThreadKey = "session-" + m.SessionID
+		m.ThreadKey = state.SessionThread(m.SessionID)
 	}
 	stands, put, err := state.OutboxIn(state.UserState(env)).Put(env, m, again)
 	if err != nil {
