@@ -119,16 +119,13 @@ func Load(env state.Getenv, projectDir string) *Config {
 		{filepath.Join(projectDir, ".mcp.json"), (*layer).mcpLayer, true},
 		{filepath.Join(state.Home(env), ".mcp.json"), (*layer).mcpLayer, false},
 	} {
-		b, err := state.ReadLinked(f.path, maxConfig)
-		if f.project && projectDir == "" {
-			continue
+		mark := ""
+		if !f.project {
+			mark = readMark(env, f.path)
 		}
-		mark := readMark(env, f.path)
-		if state.Missing(err) {
-			if _, never := os.Lstat(mark); f.project || never != nil {
-				continue
-			}
-			err = fmt.Errorf("%w: put it back, or an empty {}; or, to do without it: rm %s", ErrGone, mark)
+		b, err := readFile(f.path, mark)
+		if state.Missing(err) || f.project && projectDir == "" {
+			continue
 		}
 		l := layer{value: map[string]string{}, object: map[string]json.RawMessage{}}
 		if err == nil {
@@ -149,7 +146,7 @@ func Load(env state.Getenv, projectDir string) *Config {
 		for _, slip := range l.slips {
 			c.Slips = append(c.Slips, fmt.Errorf("%s: %w", f.path, slip))
 		}
-		if !f.project && len(l.value)+len(l.object) > 0 {
+		if mark != "" && len(l.value)+len(l.object) > 0 {
 			markRead(mark, f.path)
 		}
 		l.project = f.project && !mine
@@ -197,6 +194,15 @@ func Load(env state.Getenv, projectDir string) *Config {
 	c.takeApprovers(layers, c.AllowedUsers[named:])
 	c.modeInEnv = env("GCHAT_ASK_MODE") != ""
 	return c
+}
+
+// readFile reads a configuration file. One that is missing though its mark is there is ErrGone.
+func readFile(path, mark string) ([]byte, error) {
+	b, err := state.ReadLinked(path, maxConfig)
+	if _, unmarked := os.Lstat(mark); state.Missing(err) && unmarked == nil {
+		err = fmt.Errorf("%w: put it back, or an empty {}; or, to do without it: rm %s", ErrGone, mark)
+	}
+	return b, err
 }
 
 // readMark is the file that says that a configuration file of the person's was read, and
