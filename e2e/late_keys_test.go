@@ -49,13 +49,13 @@ func TestWordsUnderWayDecideNothing(t *testing.T) {
 	}
 	for _, word := range []string{"capture-pane", "paste-buffer", "send-keys"} {
 		for _, delay := range delays {
-			t.Run(word+" "+delay, func(t *testing.T) {
-				for trial := range trials() {
-					// The dialog opens four seconds after the words at most; a later trial writes later.
-					before := 4 * time.Second * time.Duration(trial) / time.Duration(trials())
+			for trial := range trials() {
+				// The dialog opens four seconds after the words at most; a later trial writes later.
+				before := 4 * time.Second * time.Duration(trial) / time.Duration(trials())
+				t.Run(fmt.Sprintf("%s %s after %v", word, delay, before), func(t *testing.T) {
 					wordsUnderWay(t, word, delay, before)
-				}
-			})
+				})
+			}
 		}
 	}
 }
