@@ -339,7 +339,7 @@ func (d *spaceDoor) run(ctx context.Context) error {
 	if ln == nil && d.service { // the system tries again, until the other process has ended
 		return errRuns
 	}
-	if !d.detached && !d.service { // what a service prints stands in the system's log
+	if !d.detached {
 		d.show(s)
 	}
 	if ln == nil {
