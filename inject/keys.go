@@ -121,7 +121,7 @@ var notPlain = pattern(`[^A-Za-z0-9]+`)
 func (s Server) deliver(ctx context.Context, pane, command string, g guard) error {
 	other := ""
 	for _, line := range g.dialog {
-		other = "#{?#{C:" + asGlob(line) + "}," + other + ",the dialog has changed}" // tmux 2.9 and newer
+		other = "#{?#{C:" + asGlob(line) + "}," + other + ",the dialog has changed}" // C searches the pane (tmux 3.3a)
 	}
 	if g.active != "" {
 		other = "#{?#{==:#{session_activity}," + g.active + "}," + other + ",a person is typing in that pane}"
