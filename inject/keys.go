@@ -120,14 +120,16 @@ var notPlain = pattern(`[^A-Za-z0-9]+`)
 // and hex digits.
 func (s Server) deliver(ctx context.Context, pane, command string, g guard) error {
 	other := ""
-	for _, line := range g.dialog {
-		other = "#{?#{C:" + asGlob(line) + "}," + other + ",the dialog has changed}" // C searches the pane (tmux 3.3a)
+	for _, line := range g.dialog { // C searches the pane (tmux 3.3a)
+		other = "#{?#{C:" + asGlob(line) + "}," + other + ",the dialog has changed}"
 	}
 	if g.active != "" {
-		other = "#{?#{==:#{session_activity}," + g.active + "}," + other + ",a person is typing in that pane}"
+		other = "#{?#{==:#{session_activity}," + g.active + "}," + other +
+			",a person is typing in that pane}"
 	}
 	if plainName().MatchString(s.Front) {
-		other = "#{?#{==:#{pane_current_command}," + s.Front + "}," + other + ",another program has its keyboard}"
+		other = "#{?#{==:#{pane_current_command}," + s.Front + "}," + other +
+			",another program has its keyboard}"
 	}
 	if !g.until.IsZero() { // T expands %s as strftime does, and l takes it as it is (tmux 3.3a)
 		other = fmt.Sprintf("#{?#{>:#{T;l:%%s},%d},%s,%s}", g.until.Unix(), ErrLate, other)
