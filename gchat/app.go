@@ -106,15 +106,6 @@ func (a *App) Shows(ctx context.Context, of Message, question string) (bool, err
 	return err == nil && shows(m, question), err
 }
 
-// Posted says whether a message of the app's with that id is in its space; through a hub, whether this machine posted it.
-func (a *App) Posted(ctx context.Context, id string) (bool, error) {
-	_, err := a.ByClientID(ctx, a.Space, id)
-	if Permanent(err) {
-		return false, nil
-	}
-	return err == nil, err
-}
-
 // CardID is what the buttons of this machine's cards carry: an id of the question, and behind it which machine is asked, since
 // each hears the taps on the cards of all. Machines are told apart by their subscriptions: of several that share one, any gets
 // the taps of the others.

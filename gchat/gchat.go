@@ -85,14 +85,6 @@ func Refused(err error) bool {
 // Malformed says that Chat does not take the message as it is: of one to a thread, that may be the thread's name.
 func Malformed(err error) bool { return answered(err).HTTP == http.StatusBadRequest && Refused(err) }
 
-// UnlessGone is an error, but nil where what was to be changed is not there any more.
-func UnlessGone(err error) error {
-	if gone(err) {
-		return nil
-	}
-	return err
-}
-
 func gone(err error) bool { return answered(err).HTTP == http.StatusNotFound }
 
 // Answered says that Chat answered, if only with an error. A proxy that wants a password is not Chat.

@@ -15,20 +15,12 @@ import (
 	"gchat-hooks/state/config"
 )
 
-// outlet is what writes into a space: a webhook, or a Chat app.
-type outlet interface {
-	Post(context.Context, gchat.Post) (gchat.Posted, error)
-	Chat() string // host/spaces/S
-	ID() string   // tells one from another
-}
-
-// gateway is how a project's messages go: its configuration, and the webhook or the Chat app that this leads to.
+// gateway is how a project's messages go: its configuration, and the transport that this leads to.
 type gateway struct {
-	cfg *config.Config
-	out outlet     // nil when err says why
-	app *gchat.App // out, where it is one
-	err error      // config.ErrNoWebhook, gchat.ErrNotWebhook, of the app, or of the command that prints the webhook
-	at  time.Time
+	cfg       *config.Config
+	transport transport // nil when err says why
+	err       error     // config.ErrNoWebhook, gchat.ErrNotWebhook, of the app, or of the command that prints the webhook
+	at        time.Time
 
 	space    string // where it leads to, spaces/S; "" where err says why there is none
 	endpoint string // where its messages are read: as configured, else beside a webhook on this machine, else at Google ("")
@@ -77,8 +69,8 @@ func (p *Poller) open(ctx context.Context, cfg *config.Config) *gateway {
 	} else {
 		way.err = p.useWebhook(ctx, way)
 	}
-	if way.out != nil {
-		_, way.space, _ = strings.Cut(way.out.Chat(), "/")
+	if way.err == nil {
+		way.space = spaceOf(way.transport)
 	}
 	return way
 }
@@ -89,9 +81,11 @@ func (p *Poller) useWebhook(ctx context.Context, way *gateway) error {
 	if err != nil {
 		return err
 	}
-	way.out = hook
 	if way.endpoint == "" {
 		way.endpoint = hook.LocalEndpoint()
+	}
+	way.transport = gchat.ListedWebhook{
+		Webhook: hook, Endpoint: way.endpoint, CredentialsFile: way.cfg.CredentialsFile,
 	}
 	return nil
 }
@@ -99,16 +93,22 @@ func (p *Poller) useWebhook(ctx context.Context, way *gateway) error {
 func (g *gateways) useApp(ctx context.Context, way *gateway) error {
 	c := way.cfg
 	key := strings.Join([]string{c.SpaceID, c.Subscription, c.CredentialsFile, c.APIEndpoint, c.PubSubEndpoint}, "\x00")
-	way.app = g.apps[key]
-	if way.app == nil {
+	if g.apps[key] == nil {
 		app, err := gchat.NewApp(ctx, c)
 		if err != nil {
 			return err
 		}
-		way.app, g.apps[key] = app, app
+		g.apps[key] = app
 	}
-	way.out = way.app
+	way.transport = g.apps[key]
 	return nil
+}
+
+// events are what the gateway hears; nil where people's words come by the list alone, and where
+// it leads nowhere.
+func (w *gateway) events() eventSource {
+	events, _ := w.transport.(eventSource)
+	return events
 }
 
 // config reads a project's configuration afresh: a person who was refused may just have set the allowlist.
@@ -136,42 +136,40 @@ func (p *Poller) unreplyable(ctx context.Context, way *gateway) error {
 	switch {
 	case len(way.cfg.AllowedUsers) == 0:
 		return errors.New("no reply could be used: nobody is on allowed_users")
-	case way.err != nil, way.app != nil:
+	case way.err != nil, way.events() != nil:
 		return way.err
 	}
 	_, err := gchat.NewReader(ctx, way.endpoint, way.cfg.CredentialsFile)
 	if err != nil {
 		return fmt.Errorf("no reply could be used: %w", err)
 	}
-	if t := state.SpacesIn(p.user).Of(way.out.Chat()).Trouble; t != nil && (t.Refused || t.Degraded) {
+	if t := state.SpacesIn(p.user).Of(way.transport.Chat()).Trouble; t != nil && (t.Refused || t.Degraded) {
 		return fmt.Errorf("no reply could be used: %s", t.Why)
 	}
 	return nil
 }
 
 func (w *gateway) deliver(ctx context.Context, m *state.Message) (gchat.Posted, error) {
-	p := gchat.Post{Text: m.Parts[m.PartsSent], ThreadName: m.ThreadName, ThreadKey: m.ThreadKey, MessageID: partID(m)}
-	if app := w.app; app != nil {
-		if m.PartsSent+1 == len(m.Parts) && len(m.Card) > 0 {
-			if err := json.Unmarshal(m.Card, &p.Card); err != nil {
-				return gchat.Posted{}, err
-			}
-		}
-		if m.Patch != "" {
-			return gchat.Posted{Name: m.Patch}, gchat.UnlessGone(app.Patch(ctx, m.Patch, p.Text, p.Card))
-		}
-		if direct, err := app.Direct(ctx); err == nil && !direct {
-			p.Viewer = m.Viewer
+	p := gchat.Post{Text: m.Parts[m.PartsSent], ThreadName: m.ThreadName, ThreadKey: m.ThreadKey, MessageID: partID(m), Viewer: m.Viewer}
+	if m.PartsSent+1 == len(m.Parts) && len(m.Card) > 0 {
+		if err := json.Unmarshal(m.Card, &p.Card); err != nil {
+			return gchat.Posted{}, err
 		}
 	}
-	posted, err := w.out.Post(ctx, p)
+	if m.Patch != "" {
+		err := w.transport.Update(ctx, m.Patch, p)
+		if !errors.Is(err, errors.ErrUnsupported) { // else it is told in a message of its own
+			return gchat.Posted{Name: m.Patch}, err
+		}
+	}
+	posted, err := w.transport.Post(ctx, p)
 	if err != nil && p.ThreadName != "" && gchat.Malformed(err) { // a thread of another space, for which Chat begins none anew
 		p.ThreadName = ""
-		posted, err = w.out.Post(ctx, p)
+		posted, err = w.transport.Post(ctx, p)
 	}
 	if err != nil && gchat.AlreadyExists(err) {
 		r, err := w.find(ctx, m)
-		if r == nil && err == nil && w.app != nil && m.Type == state.MessageQuestion {
+		if r == nil && err == nil && w.transport.DrawsCards() && m.Type == state.MessageQuestion {
 			err = errUnseen // a tap counts only on a message that is known
 		}
 		return *cmp.Or(r, &gchat.Posted{}), err // where messages cannot be read its thread stays unknown
@@ -187,19 +185,12 @@ func (w *gateway) find(ctx context.Context, m *state.Message) (*gchat.Posted, er
 	if m.Patch != "" { // twice the same card is one
 		return nil, nil
 	}
-	var got gchat.Message
-	var err error
-	if w.app != nil {
-		got, err = w.app.ByClientID(ctx, w.space, partID(m))
-	} else if reader, rerr := gchat.NewReader(ctx, w.endpoint, w.cfg.CredentialsFile); rerr != nil {
-		return nil, nil
-	} else {
-		got, err = reader.Posted(ctx, w.space, partID(m), m.TriedAt.Add(-clockSlack))
-	}
+	found, err := w.transport.Find(ctx, partID(m), m.TriedAt.Add(-clockSlack))
+	unreadable := errors.Is(err, errors.ErrUnsupported) || gchat.AuthFailure(err)
 	switch {
 	case err == nil:
-		return &gchat.Posted{Name: got.Name, ThreadName: got.ThreadName, ServerTime: got.CreateTime}, nil
-	case gchat.Permanent(err) || gchat.AuthFailure(err): // it is not there, or may not be read
+		return &found, nil
+	case unreadable, gchat.Permanent(err): // it is not there
 		return nil, nil
 	}
 	return nil, fmt.Errorf("%w: %v", errUnseen, err) // not as an error of the webhook

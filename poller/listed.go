@@ -26,15 +26,10 @@ type pass struct {
 
 // readOn lists the space once, and then notes how far it came: the next list goes on there, also after one that broke off.
 func (r *reader) readOn(ctx context.Context, v *view, way *gateway) (err error) {
-	if way.app != nil && way.app.Hub != nil { // it lists nothing
-		r.pulls = true
-		return nil
-	}
-	if way.app != nil {
-		direct, err := way.app.Direct(ctx)
-		r.pulls = direct
-		if direct || gchat.Overloaded(err) {
-			return err // all that is said there is heard
+	if way.err == nil {
+		r.pulls, err = way.transport.HearsAll(ctx)
+		if r.pulls || gchat.Overloaded(err) {
+			return err
 		}
 	}
 	if r.api == nil {

@@ -199,7 +199,7 @@ func TestOpenClawIsFoundWhenItIsInstalledLater(t *testing.T) {
 }
 
 // hangingChat takes each message and never answers.
-type hangingChat struct{ outlet }
+type hangingChat struct{ transport }
 
 func (hangingChat) Post(ctx context.Context, _ gchat.Post) (gchat.Posted, error) {
 	<-ctx.Done()
@@ -214,7 +214,7 @@ func TestACommandDoesNotLinger(t *testing.T) {
 	cfg := config.Load(o.Env, m.ProjectDir)
 	s := commandSender(command, m)
 	way := s.open(t.Context(), cfg)
-	way.out = hangingChat{way.out}
+	way.transport = hangingChat{way.transport}
 	synctest.Test(t, func(t *testing.T) {
 		const bound = 1800 * time.Millisecond
 		ctx, cancel := context.WithTimeout(t.Context(), bound)

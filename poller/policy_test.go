@@ -110,7 +110,7 @@ func TestTitlesOnlyOfWhatWasAskedBefore(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, way := range []*gateway{p.gateway(t.Context(), configured{}), {cfg: p.personal(), app: &gchat.App{}}} {
+		for _, way := range []*gateway{p.gateway(t.Context(), configured{}), {cfg: p.personal(), transport: &gchat.App{}}} {
 			worded, out := p.newSender().word(t.Context(), m, way)
 			if worded == nil || !strings.Contains(strings.Join(worded.Parts, ""), "Only the terminal can allow this.") {
 				t.Fatalf("%+v, %+v", worded, out)

@@ -70,7 +70,8 @@ func (p *Poller) takeEvents(ctx context.Context, subscription string) (next time
 		return time.Time{}
 	}
 	way := p.gateway(ctx, configured{projectDir: p.user})
-	if way.app == nil || !p.leadEvents(way.app) {
+	from := way.events()
+	if from == nil || !p.leadEvents(from) {
 		return time.Time{}
 	}
 	e := &p.events
@@ -78,7 +79,7 @@ func (p *Poller) takeEvents(ctx context.Context, subscription string) (next time
 	heard := e.heard
 	e.heard = nil
 	e.mu.Unlock()
-	kept := p.useEvents(ctx, way.app, heard)
+	kept := p.useEvents(ctx, from, heard)
 	e.mu.Lock()
 	e.heard, e.keeps = append(kept, e.heard...), len(kept) > 0
 	if len(e.heard) > 0 {
@@ -89,30 +90,30 @@ func (p *Poller) takeEvents(ctx context.Context, subscription string) (next time
 			next = sooner(next, e.again)
 			break
 		}
-		p.beside("pull", func() { p.pull(ctx, way.app) })
+		p.beside("pull", func() { p.pull(ctx, from) })
 	}
 	e.mu.Unlock()
 	return next
 }
 
 // leadEvents has this process take the events of a subscription; false while another environment's poller does for our records.
-func (p *Poller) leadEvents(app *gchat.App) bool {
-	if p.events.of == app.Subscription {
+func (p *Poller) leadEvents(from eventSource) bool {
+	if p.events.of == from.ID() {
 		return true
 	}
-	lock, err := state.SpacesIn(p.user).LockReader(app.Subscription)
+	lock, err := state.SpacesIn(p.user).LockReader(from.ID())
 	if errors.Is(err, state.ErrLocked) {
 		p.events.turnTo("", nil)
 		return false
 	}
 	p.Log.Once(err, "subscription's lock") // better two processes that pull than none
-	p.events.turnTo(app.Subscription, lock)
+	p.events.turnTo(from.ID(), lock)
 	return true
 }
 
-func (p *Poller) pull(ctx context.Context, app *gchat.App) {
+func (p *Poller) pull(ctx context.Context, from eventSource) {
 	began := p.Now()
-	got, err := app.Pull(ctx)
+	got, err := from.Pull(ctx)
 	e := &p.events
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -120,11 +121,11 @@ func (p *Poller) pull(ctx context.Context, app *gchat.App) {
 	for i := range got {
 		got[i].Heard = p.Now()
 	}
-	if e.of == app.Subscription {
+	if e.of == from.ID() {
 		e.heard = append(e.heard, got...)
 	}
 	switch {
-	case ctx.Err() != nil || e.of != app.Subscription:
+	case ctx.Err() != nil || e.of != from.ID():
 	case errors.Is(err, gchat.ErrConnectionLost):
 		p.Log.Once(err, "pulled again over a new connection") // each of the pulls under way loses it
 	case err != nil:
@@ -132,13 +133,13 @@ func (p *Poller) pull(ctx context.Context, app *gchat.App) {
 		e.asked = gchat.TooMany(err)
 		e.again = p.Now().Add(max(gchat.RetryAfter(err), backoff(time.Second, e.failed)))
 		p.Log.Error().Str("error", p.Log.Clean(err.Error())).Str("hint", gchat.Hint(err)).Str("until", readAgain).
-			Str("chat", app.Chat()).Msg("taps and messages to the app cannot be read")
+			Str("chat", from.Chat()).Msg("taps and messages to the app cannot be read")
 		if gchat.AuthFailure(err) {
 			p.ways.renew()
 		}
 	default:
 		if e.failed > 0 {
-			p.Log.Info().Str("chat", app.Chat()).Msg(readAgain)
+			p.Log.Info().Str("chat", from.Chat()).Msg(readAgain)
 		}
 		e.failed, e.again, e.asked, e.good = 0, time.Time{}, false, began
 		if len(got) == 0 {
@@ -149,7 +150,7 @@ func (p *Poller) pull(ctx context.Context, app *gchat.App) {
 
 // useEvents writes what was heard into the records that it belongs to, and then acknowledges it. It returns what no record knows
 // yet: that is not acknowledged, and comes again to the next poller after kill -9.
-func (p *Poller) useEvents(ctx context.Context, app *gchat.App, heard []gchat.Pulled) (kept []gchat.Pulled) {
+func (p *Poller) useEvents(ctx context.Context, from eventSource, heard []gchat.Pulled) (kept []gchat.Pulled) {
 	if len(heard) == 0 {
 		return nil
 	}
@@ -165,7 +166,7 @@ func (p *Poller) useEvents(ctx context.Context, app *gchat.App, heard []gchat.Pu
 	byID := map[string]int{} // of those that are kept: a delivery that came again meanwhile is the one to acknowledge
 	for _, one := range heard {
 		used := true
-		p.safely("event", func() { used = p.useEvent(ctx, app, one, cards, views) })
+		p.safely("event", func() { used = p.useEvent(ctx, from, one, cards, views) })
 		switch i, known := byID[one.ID]; {
 		case used:
 			done = append(done, one.AckID)
@@ -179,7 +180,7 @@ func (p *Poller) useEvents(ctx context.Context, app *gchat.App, heard []gchat.Pu
 	}
 	if len(done) > 0 {
 		p.beside("acknowledge", func() {
-			err := app.Ack(context.WithoutCancel(ctx), done)
+			err := from.Ack(context.WithoutCancel(ctx), done)
 			p.Log.Once(err, "events not acknowledged: they come again, and are known then")
 		})
 	}
@@ -187,29 +188,29 @@ func (p *Poller) useEvents(ctx context.Context, app *gchat.App, heard []gchat.Pu
 }
 
 // unknownFor says what becomes of an event that no record here knows: it waits, or is passed over in silence, or is answered.
-func (p *Poller) unknownFor(app *gchat.App, one gchat.Pulled) (waits, silent bool) {
-	elsewhere := !strings.HasPrefix(one.Message.Name, app.Space+"/")
+func (p *Poller) unknownFor(from eventSource, one gchat.Pulled) (waits, silent bool) {
+	elsewhere := !strings.HasPrefix(one.Message.Name, spaceOf(from)+"/")
 	return p.Now().Sub(one.Heard).Abs() < foreignAge, elsewhere || p.Now().Sub(one.At) > silentAge
 }
 
 // useEvent does what one event asks for. It reports false for an event that is to come again.
-func (p *Poller) useEvent(ctx context.Context, app *gchat.App, one gchat.Pulled, cards map[string]*served,
+func (p *Poller) useEvent(ctx context.Context, from eventSource, one gchat.Pulled, cards map[string]*served,
 	views map[string]*view) (used bool) {
 	switch {
 	case one.Err != nil:
 		p.Log.Once(one.Err, "event not understood")
 	case !one.Human:
 	case one.Tap != nil:
-		return p.useTap(ctx, app, one, cards)
+		return p.useTap(ctx, from, one, cards)
 	case one.Type == "MESSAGE":
-		return p.writeSaid(ctx, app, one, cmp.Or(views[app.Chat()], &view{sessions: p.byThread, known: p.sessions}))
+		return p.writeSaid(ctx, from, one, cmp.Or(views[from.Chat()], &view{sessions: p.byThread, known: p.sessions}))
 	}
 	return true
 }
 
 // useTap has a tap written down that is on the very card of its question. What a card's buttons carry can be read by all in the
 // space, and put on another card. A question that is just being posted does not know its card yet.
-func (p *Poller) useTap(ctx context.Context, app *gchat.App, one gchat.Pulled, cards map[string]*served) (used bool) {
+func (p *Poller) useTap(ctx context.Context, from eventSource, one gchat.Pulled, cards map[string]*served) (used bool) {
 	s := cards[one.Tap.Question]
 	switch {
 	case s != nil && one.Message.Name != "" && one.Message.Name == s.q.MessageName:
@@ -218,10 +219,10 @@ func (p *Poller) useTap(ctx context.Context, app *gchat.App, one gchat.Pulled, c
 			delete(cards, one.Tap.Question) // its record is held by another process: one try a step is enough
 		}
 		return used
-	case app.Foreign(one.Tap):
+	case from.Foreign(one.Tap):
 		return true
 	}
-	return p.answerStale(ctx, app, one)
+	return p.answerStale(ctx, from, one)
 }
 
 // writeTap writes a tap into its question, once, however often it comes; who tapped is judged there.
@@ -251,8 +252,8 @@ func (p *Poller) writeTap(s *served, one gchat.Pulled) bool {
 
 // answerStale tells a person that the card they tapped is over: no record here knows it. Where the card still has that button,
 // another machine's question may be on it, which gets time to use the tap.
-func (p *Poller) answerStale(ctx context.Context, app *gchat.App, one gchat.Pulled) (used bool) {
-	waits, silent := p.unknownFor(app, one)
+func (p *Poller) answerStale(ctx context.Context, from eventSource, one gchat.Pulled) (used bool) {
+	waits, silent := p.unknownFor(from, one)
 	if one.Tap.Stands && waits {
 		return false
 	}
@@ -260,8 +261,8 @@ func (p *Poller) answerStale(ctx context.Context, app *gchat.App, one gchat.Pull
 		return true
 	}
 	p.beside("old card", func() {
-		if stands, err := app.Shows(ctx, one.Message, one.Tap.Question); !one.Tap.Stands || err != nil || stands {
-			p.answerEvent(app, one, wording.OldCardText)
+		if stands, err := from.Shows(ctx, one.Message, one.Tap.Question); !one.Tap.Stands || err != nil || stands {
+			p.answerEvent(from, one, wording.OldCardText)
 		} // else it was used meanwhile
 	})
 	return true
@@ -269,23 +270,23 @@ func (p *Poller) answerStale(ctx context.Context, app *gchat.App, one gchat.Pull
 
 // answerEvent tells a person, and only that person where Chat can do that, what became of what they did; once, though other
 // machines of theirs may hear it, too.
-func (p *Poller) answerEvent(app *gchat.App, one gchat.Pulled, text string) {
+func (p *Poller) answerEvent(from eventSource, one gchat.Pulled, text string) {
 	err := p.put(&state.Message{
 		ID: gchat.OnceID(state.MessageID("event", one.ID)), Type: state.MessageNote, Parts: []string{text}, ProjectDir: p.user,
-		Chat: app.Chat(), ThreadName: one.Message.ThreadName, Viewer: one.By.Name, Urgent: true, CreatedAt: p.Now().UTC(),
+		Chat: from.Chat(), ThreadName: one.Message.ThreadName, Viewer: one.By.Name, Urgent: true, CreatedAt: p.Now().UTC(),
 	})
 	p.Log.Once(err, "note not put into the outbox")
 }
 
 // writeSaid gives what a person wrote to the app to the record whose thread it is in, or whose message it quotes, as a list does.
-func (p *Poller) writeSaid(ctx context.Context, app *gchat.App, one gchat.Pulled, v *view) (used bool) {
+func (p *Poller) writeSaid(ctx context.Context, from eventSource, one gchat.Pulled, v *view) (used bool) {
 	m := one.Message
 	m.Sender, m.SenderEmail, m.DisplayName, m.Human = one.By.Name, one.By.Email, one.By.DisplayName, true
 	if m.CreateTime.IsZero() {
 		m.CreateTime = one.At
 	}
-	waits, silent := p.unknownFor(app, one)
-	isNew := wording.IsNew(m.Text) && p.starts && strings.HasPrefix(m.Name, app.Space+"/")
+	waits, silent := p.unknownFor(from, one)
+	isNew := wording.IsNew(m.Text) && p.starts && strings.HasPrefix(m.Name, spaceOf(from)+"/")
 	begins := isNew && strings.EqualFold(commands.Named(m.Text), state.MachineName())
 	if v.quoted(m) == nil && len(v.records[m.ThreadName]) == 0 && v.sessions[m.ThreadName] == nil && !begins {
 		if waits {
@@ -295,22 +296,22 @@ func (p *Poller) writeSaid(ctx context.Context, app *gchat.App, one gchat.Pulled
 		switch {
 		case silent, !p.personal().Allows(m.Sender, m.SenderEmail):
 		case isNew:
-			p.beside("session of another machine", func() { p.askMachine(ctx, app, one) })
+			p.beside("session of another machine", func() { p.askMachine(ctx, from, one) })
 		case follows == "":
-			p.answerEvent(app, one, wording.UnboundText)
+			p.answerEvent(from, one, wording.UnboundText)
 		default:
 			p.beside("unbound words", func() {
-				concerns, err := app.Concerns(ctx, follows)
+				concerns, err := from.Concerns(ctx, follows)
 				if !concerns {
 					p.Log.Once(err, "not known whose words these are")
 					return
 				}
-				p.answerEvent(app, one, wording.UnboundText)
+				p.answerEvent(from, one, wording.UnboundText)
 			})
 		}
 		return true
 	}
-	r := &reader{Poller: p, chat: app.Chat(), api: &gchat.API{}, mark: &state.Space{}, pulled: true}
+	r := &reader{Poller: p, chat: from.Chat(), api: &gchat.API{}, mark: &state.Space{}, pulled: true}
 	n := &pass{view: v, given: map[*state.Question][]gchat.Message{}}
 	r.take(n, []gchat.Message{m})
 	for q, ms := range n.given {
@@ -325,14 +326,14 @@ func (p *Poller) writeSaid(ctx context.Context, app *gchat.App, one gchat.Pulled
 
 // askMachine asks which machine is to begin a session, unless the one that was named has told of it. Behind a hub no machine sees
 // what another one tells: there the answer is given where the first word is a project of this machine, or there is none.
-func (p *Poller) askMachine(ctx context.Context, app *gchat.App, one gchat.Pulled) {
+func (p *Poller) askMachine(ctx context.Context, from eventSource, one gchat.Pulled) {
 	named := commands.Named(one.Message.Text)
-	begun, err := app.Posted(ctx, commands.NewNoteID(one.Message.Name, named))
-	p.Log.Once(err, "not known whether a session was begun")
-	if err != nil || begun {
+	_, err := from.Find(ctx, commands.NewNoteID(one.Message.Name, named), time.Time{})
+	if !gchat.Permanent(err) { // it was begun, or that is not known
+		p.Log.Once(err, "not known whether a session was begun")
 		return
 	}
-	if app.Hub == nil || named == "" || p.room().Knows(one.Message.Text) {
-		p.answerEvent(app, one, wording.NameMachineText())
+	if from.SeesOthers() || named == "" || p.room().Knows(one.Message.Text) {
+		p.answerEvent(from, one, wording.NameMachineText())
 	}
 }

@@ -149,13 +149,9 @@ func (s *sender) wordQuestion(ctx context.Context, m *state.Message, way *gatewa
 	if way.cfg.TitlesOnly {
 		q.TitleOnly()
 	}
-	if way.app == nil {
-		m.Parts = wording.QuestionTexts(q)
-		return m, outcome{}
+	if way.err == nil { // else it waits
+		m.Parts, m.Card = way.transport.QuestionTexts(q, state.CardID(s.Env, q.QuestionID))
 	}
-	texts, card := wording.CardTexts(q, way.app.CardID(state.CardID(s.Env, q.QuestionID)), gchat.CardSize)
-	m.Parts = texts
-	m.Card, _ = json.Marshal(gchat.CardV2(card))
 	return m, outcome{}
 }
 

@@ -235,7 +235,7 @@ func TestDenyQuestionThatNoReplyCouldAnswer(t *testing.T) {
 			o.env["GOOGLE_CHAT_WEBHOOK_URL"] = "https://chat.googleapis.com/v1/spaces/A/messages?key=k&token=t"
 		}, "no usable Google credentials"},
 		"the space is unreadable": {func(o *office) {
-			chat := o.gateway(context.Background(), configured{}).out.Chat()
+			chat := o.gateway(context.Background(), configured{}).transport.Chat()
 			_, _ = state.SpacesIn(o.user).Change(chat, func(s *state.Space) {
 				s.Trouble = &state.ReadTrouble{Refused: true, Why: "403"}
 			})

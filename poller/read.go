@@ -225,7 +225,7 @@ func (r *reader) list(ctx context.Context, v *view) error {
 			r.setTrouble(nil)
 		}
 		return nil
-	case way.app != nil && (gchat.AuthFailure(err) || gchat.Permanent(err)):
+	case way.events() != nil && (gchat.AuthFailure(err) || gchat.Permanent(err)):
 		r.Log.Once(err, "the space is not listed: its Chat app hears taps, and words that mention it")
 		r.api, r.pause, r.pulls = nil, deafPause, true
 		return nil

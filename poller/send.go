@@ -274,7 +274,7 @@ func (s *sender) tryBy(ctx context.Context, m *state.Message, way *gateway) outc
 		return end
 	case way.err != nil:
 		return s.paused(m, way, way.err, true)
-	case m.Chat != "" && m.Chat != way.out.Chat():
+	case m.Chat != "" && m.Chat != way.transport.Chat():
 		return outcome{until: s.Now().Add(authPause)} // the webhook is another space's
 	}
 	return s.send(ctx, worded, way)
@@ -374,7 +374,7 @@ func (s *sender) savedThread(m *state.Message, way *gateway) (name string) {
 		if one, err := state.SessionsIn(s.user).Of(m.SessionID); err == nil {
 			name = one.ThreadName
 		}
-	} else if way.app != nil {
+	} else if !way.transport.KeepsThreadKeys() {
 		name = state.ThreadOf(s.Env, m.ThreadKey)
 	}
 	if !strings.HasPrefix(name, way.space+"/") {
@@ -432,8 +432,8 @@ func (s *sender) tellRecord(m *state.Message, way *gateway, r gchat.Posted) (err
 		_, err = state.NoteQuestion(m.Question, func(q *state.Question) error {
 			q.MessageSent, q.PostError = true, ""
 			q.MessageName, q.ThreadName = cmp.Or(r.Name, q.MessageName), cmp.Or(r.ThreadName, q.ThreadName)
-			q.Chat, q.Space = way.out.Chat(), way.space
-			if way.app != nil && len(m.Card) > 0 {
+			q.Chat, q.Space = way.transport.Chat(), way.space
+			if way.transport.DrawsCards() && len(m.Card) > 0 {
 				q.Card = gchat.MessageName(way.space, partID(m)) // by this id the app changes it, also through a hub
 			}
 			if !r.ServerTime.IsZero() && q.PostedAt == nil {
@@ -461,10 +461,10 @@ func (s *sender) tellRecord(m *state.Message, way *gateway, r gchat.Posted) (err
 	}
 	if err == nil && m.InSessionThread() && r.ThreadName != "" {
 		_, err = state.SessionsIn(s.user).Change(m.SessionID, func(one *state.Session) error {
-			if one.ThreadName == r.ThreadName && one.Chat == way.out.Chat() {
+			if one.ThreadName == r.ThreadName && one.Chat == way.transport.Chat() {
 				return state.ErrUnchanged
 			}
-			one.ThreadName, one.Chat = r.ThreadName, way.out.Chat()
+			one.ThreadName, one.Chat = r.ThreadName, way.transport.Chat()
 			return nil
 		})
 	}
@@ -482,7 +482,7 @@ func (s *sender) written(err error) outcome {
 // pace takes one write from what the space allows, or says when there is one. Through a webhook that a person has to mend one
 // message goes a minute. troubled says that the last message failed for its space's sake.
 func (s *sender) pace(m *state.Message, way *gateway) (until time.Time, troubled bool) {
-	now, id := s.Now(), way.out.ID()
+	now, id := s.Now(), way.transport.ID()
 	most := burst
 	if m.Urgent {
 		most = urgentBurst
@@ -512,14 +512,14 @@ func (s *sender) pace(m *state.Message, way *gateway) (until time.Time, troubled
 func (s *sender) worked(way *gateway) {
 	s.changeSpace(way, func(space *state.Space) {
 		space.Failures, space.NotBefore, space.Why = 0, time.Time{}, ""
-		delete(space.Paused, way.out.ID())
+		delete(space.Paused, way.transport.ID())
 	})
-	s.Log.Info().Str("chat", way.out.Chat()).Msg(sentAgain)
+	s.Log.Info().Str("chat", way.transport.Chat()).Msg(sentAgain)
 }
 
 // changeSpace writes down what is known of a gateway's space. A pace that is not kept is better than silence.
 func (s *sender) changeSpace(way *gateway, change func(*state.Space)) {
-	_, err := s.spaces.Change(way.out.Chat(), change)
+	_, err := s.spaces.Change(way.transport.Chat(), change)
 	s.Log.Once(err, "not written what is known of the space")
 }
 

@@ -22,7 +22,7 @@ func (s *sender) notSent(ctx context.Context, m *state.Message, way *gateway, ca
 	pause := time.Minute / time.Duration(way.cfg.WritesPerMinute)
 	untried := first && (!gchat.MayHaveArrived(cause) || gchat.TooMany(cause))
 	log := s.Log.Error().Str("error", why).Str("hint", hint).Str("until", sentAgain)
-	log = log.Str("chat", way.out.Chat()).Int("tries", m.Tries+1)
+	log = log.Str("chat", way.transport.Chat()).Int("tries", m.Tries+1)
 	log = log.Str("id", partID(m)).Str("project", m.ProjectDir).Str("session", m.SessionID)
 	switch {
 	case gchat.AuthFailure(cause):
@@ -83,10 +83,10 @@ func (s *sender) paused(m *state.Message, way *gateway, cause error, first bool)
 	tell := m.LastError != why
 	now := s.Now().UTC()
 	until := now.Add(authPause)
-	if way.out != nil {
+	if way.err == nil {
 		s.ways.renew() // a secret may be changed meanwhile
 		s.changeSpace(way, func(space *state.Space) {
-			pause, known := space.Paused[way.out.ID()]
+			pause, known := space.Paused[way.transport.ID()]
 			if !known {
 				pause.Since = now
 			}
@@ -95,7 +95,7 @@ func (s *sender) paused(m *state.Message, way *gateway, cause error, first bool)
 			if space.Paused == nil {
 				space.Paused = map[string]state.Pause{}
 			}
-			space.Paused[way.out.ID()] = pause
+			space.Paused[way.transport.ID()] = pause
 		})
 	}
 	if tell {

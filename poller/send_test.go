@@ -257,7 +257,7 @@ func TestWhatAFailureMeans(t *testing.T) {
 			if text := state.SessionsIn(o.user).TakeNotices("a"); text != "" {
 				t.Errorf("told again: %q", text)
 			}
-			space := state.SpacesIn(o.user).Of(s.gateway(t.Context(), configured{}).out.Chat())
+			space := state.SpacesIn(o.user).Of(s.gateway(t.Context(), configured{}).transport.Chat())
 			if space.Failures > 0 || len(space.Paused) > 0 {
 				t.Errorf("the space is still in trouble: %+v", space)
 			}
@@ -442,7 +442,7 @@ func TestAPersonEndsAPause(t *testing.T) {
 			if _, err := sender.box.Change(m.Path, func(m *state.Message) error { m.NotBefore = o.time().UTC(); return nil }); err != nil {
 				t.Fatal(err)
 			}
-			hook := sender.gateway(t.Context(), configured{m.ProjectDir, m.Trusted}).out
+			hook := sender.gateway(t.Context(), configured{m.ProjectDir, m.Trusted}).transport
 			if _, err := sender.spaces.Change(hook.Chat(), func(s *state.Space) { s.NotBefore, s.Paused = time.Time{}, nil }); err != nil {
 				t.Fatal(err)
 			}

@@ -97,8 +97,8 @@ func (p *Poller) adopt(ctx context.Context, s *served) {
 func (p *Poller) chatFor(ctx context.Context, s *served) (chat, space string) {
 	way := p.gateway(ctx, configured{cmp.Or(s.q.ProjectDir, p.projectOf(stateDirOf(s.q))), s.Trusted})
 	switch {
-	case way.out != nil:
-		chat, space = way.out.Chat(), way.space
+	case way.err == nil:
+		chat, space = way.transport.Chat(), way.space
 	case !way.cfg.Sends() && way.cfg.SpaceID != "":
 		chat, space = gchat.ChatAt(way.cfg.APIEndpoint, way.cfg.SpaceID), way.cfg.SpaceID
 	}
