@@ -461,6 +461,53 @@ func TestWhatWaits(t *testing.T) {
 	until(t, ctx, `document.querySelector('#link').dataset.state === 'live' && !window.isSecureContext && document.querySelector('#notify').hidden`)
 }
 
+// What waits in the terminal alone waits until the thread takes it back, whatever else the session says meanwhile: an agent's
+// permission that is asked and answered ends no dialog there.
+func TestWhatWaitsInTheTerminalStays(t *testing.T) {
+	ctx := browser(t)
+	s, srv := testServer(t, Options{})
+	do(t, ctx, chromedp.Navigate(s.PageURL(srv.URL)))
+	for _, says := range []string{"Claude waits for a permission in the terminal", "Claude waits in the terminal: " + "Claude needs your input"} {
+		ask(t, s, srv.URL, "session", "[Permission] web-shop\n"+says)
+		ask(t, s, srv.URL, says, askBash)
+		until(t, ctx, `document.title === '(2) Local space'`)
+		ask(t, s, srv.URL, says, "[Answered] web-shop\n\nAllowed: Bash: rm -rf build")
+		until(t, ctx, `document.title === '(1) Local space'`)
+		ask(t, s, srv.URL, "session", "[Gone on] The terminal waits for this no more.")
+		until(t, ctx, `document.title === 'Local space'`)
+	}
+}
+
+// A page that hears nothing of its server does not say that nothing waits.
+func TestAPageOutOfReachSaysSo(t *testing.T) {
+	ctx := browser(t)
+	s, err := Open(Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var down atomic.Bool
+	h := s.Handler()
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if down.Load() {
+			http.Error(w, "down", http.StatusBadGateway)
+			return
+		}
+		h.ServeHTTP(w, r)
+	}))
+	defer srv.Close()
+	defer s.Close() // first: it ends the event streams
+	const summary = `document.querySelector('#summary').textContent`
+	do(t, ctx, chromedp.Navigate(s.PageURL(srv.URL)))
+	until(t, ctx, summary+` === 'Nothing waits for you'`)
+	down.Store(true)
+	srv.CloseClientConnections()
+	until(t, ctx, `document.querySelector('#link').textContent === 'Reconnecting'`)
+	do(t, ctx, chromedp.Evaluate[chromedp.Void](`{ const now = Date.now; Date.now = () => now() + 20000 }`))
+	until(t, ctx, summary+` === 'Out of reach: what waits is not known'`)
+	down.Store(false)
+	until(t, ctx, summary+` === 'Nothing waits for you'`)
+}
+
 // The page reads replies as the poller does.
 func TestThePageReadsRepliesAsThePollerDoes(t *testing.T) {
 	ctx := browser(t)

@@ -64,6 +64,7 @@ function draw() {
   const n = waiting.length;
   document.title = (n > 0 ? `(${n}) ` : '') + 'Local space';
   $('summary').textContent = !ready ? 'Connecting…'
+    : n === 0 && isOut() ? 'Out of reach: what waits is not known'
     : n === 0 ? 'Nothing waits for you' : n === 1 ? '1 waits for you' : `${n} wait for you`;
   $('no-threads').hidden = all.length > 0 || !ready;
   if (current === null && wide.matches && ready && all.length > 0) {
@@ -478,6 +479,7 @@ let stream = null; // ends the events that come; null: none come
 let lastID = '';
 let heard = 0;
 let lost = 0; // when it was lost
+const isOut = () => lost > 0 && Date.now() - lost >= 10000;
 
 async function connect() {
   stream?.abort();
@@ -496,14 +498,17 @@ async function connect() {
   if (stream !== own) return; // another has taken its place
   stream = null;
   lost ||= Date.now();
-  link('lost', Date.now() - lost < 10000 ? 'Reconnecting' : 'Not running');
+  link('lost', isOut() ? 'Not running' : 'Reconnecting');
+  if (isOut()) draw();
 }
 
 function takeEvent(event, id, data) {
   heard = Date.now();
+  const wasOut = isOut();
   lost = 0;
   lastID = id || lastID;
   link('live', 'Live');
+  if (wasOut) draw();
   events[event]?.(JSON.parse(data));
 }
 

@@ -111,9 +111,14 @@ export function startOf(t, at) {
   return from;
 }
 
-// goneOn says that a session has said something after a notice, in whatever thread, so that it waits no more.
+// What waits in the terminal alone is taken back in its thread; until then other things may be asked and answered.
+const inTerminal = (m) => m.tag === 'Permission' && /^Claude waits .*in the terminal/.test(m.body);
+const takesBack = new Set(['Gone on', 'Session End']);
+
+// goneOn says that a session waits no more after a notice: it has said something else since, in whatever thread.
 function goneOn(all, t, m) {
   if (Date.now() - new Date(m.time) > longestWait) return true;
+  if (inTerminal(m)) return t.messages.some((one) => !one.human && one.count > m.count && takesBack.has(one.tag));
   const tells = (one) => !one.human && one.count > m.count && !notes.has(one.tag) && !beside.has(one.tag);
   const same = (one) => m.session && one.session === m.session;
   return all.some((other) => other.messages.some((one) => tells(one) && (other === t || same(one))));
