@@ -10,6 +10,7 @@ import (
 	"gchat-hooks/e2e/bound"
 	"gchat-hooks/poller/judge"
 	"gchat-hooks/state"
+	"gchat-hooks/state/config"
 )
 
 // hides asks for a permission of an agent whose dialog is hidden, and that is in its thread.
@@ -174,5 +175,21 @@ func TestAReplyAndHandingOverExcludeEachOther(t *testing.T) {
 	}
 	if q.Move(state.Resolved, time.Now()) != nil {
 		t.Error("it cannot end")
+	}
+}
+
+// Who sits at the keyboard has a permission first, but within ten seconds it is told to Chat, too.
+func TestAPermissionIsLeftToTheKeyboardForLessThanTenSeconds(t *testing.T) {
+	d := newDesk(t)
+	q := d.ask(func(q *state.Question) {
+		q.Mode, q.Kind, q.Tool, q.Grace, q.TmuxPane = state.Native, state.AskedPermission, "Bash", config.DefaultGrace, "%1"
+	})
+	p := d.poller()
+	for after, left := range map[time.Duration]bool{5 * time.Second: true, 9 * time.Second: false} {
+		p.Now = func() time.Time { return q.AskedAt.Add(after) }
+		due := p.graceLeft(t.Context(), &served{q: q, looked: true, sits: true})
+		if due.IsZero() == left {
+			t.Errorf("%v after it was asked, it is left to the keyboard: %v", after, !left)
+		}
 	}
 }

@@ -22,7 +22,7 @@ var idles = []Idle{IdleOff, IdleOn, IdleAsks}
 
 const (
 	// DefaultGrace is how long a permission or a plan is left to a person who types in its pane.
-	DefaultGrace = 10 * time.Second
+	DefaultGrace = 8 * time.Second
 	// DefaultBackgroundWait is how long a hook hides a dialog where no keys can be seen.
 	DefaultBackgroundWait = 2 * time.Minute
 	mostReminds           = 10
