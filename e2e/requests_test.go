@@ -109,6 +109,7 @@ func (r request) errandTurn() (next turn, ok bool) {
 		return nil, false
 	}
 	commands, _, _ = strings.Cut(commands, "\n\n")
+	commands, _, _ = strings.Cut(commands, "</teammate-message>")
 	done := 0
 	for _, m := range r.Messages {
 		for _, b := range m.Content {

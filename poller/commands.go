@@ -118,6 +118,12 @@ func (r *reader) commandOf(m gchat.Message, text string) state.Command {
 
 // attendSessions has the summaries put that sessions owe, and done what was said to them; needed says that it goes on.
 func (p *Poller) attendSessions(ctx context.Context, due bool) (needed bool) {
+	if !p.dialogDue.IsZero() && !p.Now().Before(p.dialogDue) {
+		due = true
+	}
+	if due {
+		p.dialogDue = time.Time{}
+	}
 	for _, one := range p.sessions {
 		if one.Env != p.environment {
 			continue

@@ -12,7 +12,7 @@ import (
 const (
 	// graceForDialog is how long a dialog may stand before it is told of that no hook told of: mostly its hook just begins, and
 	// from 6 s on Claude Code's notification tells.
-	graceForDialog = 8 * time.Second
+	graceForDialog = 7 * time.Second
 	// graceForMenu is that of a menu that its person may have opened, and is about to leave.
 	graceForMenu = time.Minute
 )
@@ -20,10 +20,8 @@ const (
 // attendDialog has a session's thread told of what waits in its terminal, where no hook told of it, and of its end. due says that
 // Claude Code's file is to be looked at.
 func (p *Poller) attendDialog(one *state.Session, due bool) {
-	if d := one.Dialog; d != nil && !d.Told && !d.Over && p.Dialog != nil {
-		if _, tried := p.summed.LoadOrStore(one.ID+d.Says+d.At.String(), true); !tried {
-			p.beside("dialog", func() { p.Log.Once(p.Dialog(p.Env, one), "a dialog not told of") })
-		}
+	if d := one.Dialog; d != nil && !d.Told && !d.Over {
+		p.tellDialog(one)
 	}
 	if !due || one.Dialog == nil && !commands.Listens(one, p.Now()) {
 		return
@@ -33,16 +31,41 @@ func (p *Poller) attendDialog(one *state.Session, due bool) {
 		is = nil
 	}
 	if was := one.Dialog; was != nil {
+		if is != nil && was.At.IsZero() && !was.Over { // its hook was faster than that file
+			dated := *was
+			dated.At = is.At
+			p.setDialog(one, &dated)
+			return
+		}
 		ended := !one.Running() || inject.Ended(one.ClaudePID, one.ClaudeStart)
 		if ended || was.Over || known && !was.At.IsZero() && !was.Same(is) {
 			p.Log.Once(p.endDialog(one), "the end of a dialog not told of")
 		}
 		return
 	}
-	if is == nil || p.Now().Sub(is.At) < graceForDialog || is.Menu && p.Now().Sub(is.At) < graceForMenu {
+	if is == nil {
+		return
+	}
+	grace := graceForDialog
+	if is.Menu {
+		grace = graceForMenu
+	}
+	if toldAt := is.At.Add(grace); p.Now().Before(toldAt) {
+		p.dialogDue = sooner(p.dialogDue, toldAt)
 		return
 	}
 	p.setDialog(one, is)
+	now := *one
+	now.Dialog = is
+	p.tellDialog(&now)
+}
+
+// tellDialog has a session's thread told of its dialog, once.
+func (p *Poller) tellDialog(one *state.Session) {
+	_, tried := p.summed.LoadOrStore(one.ID+one.Dialog.Says+one.Dialog.At.String(), true)
+	if !tried && p.Dialog != nil {
+		p.beside("dialog", func() { p.Log.Once(p.Dialog(p.Env, one), "a dialog not told of") })
+	}
 }
 
 func (p *Poller) setDialog(one *state.Session, d *state.Dialog) {

@@ -99,6 +99,49 @@ func TestADialogThatIsAskedIsNoneInTheTerminalAlone(t *testing.T) {
 	}
 }
 
+// A dialog is told of when its time is up, and not with the round after that or the one after, also where Claude Code sends no
+// notification, as of one that follows another (2.1.332).
+func TestADialogIsToldOfInTime(t *testing.T) {
+	x := newTalk(t, nil)
+	says := x.tells()
+	cfg := *x.p.own()
+	cfg.PollInterval = time.Minute
+	at := time.Now().Truncate(time.Millisecond)
+	x.status("waiting", "permission prompt", at)
+	next, _ := x.p.attendAll(t.Context(), &cfg)
+	if due := at.Add(graceForDialog); !next.Equal(due) || len(*says) > 0 {
+		t.Fatalf("it comes again at %v, and is due at %v; told %q", next, due, *says)
+	}
+	x.p.Now = func() time.Time { return next }
+	x.p.attendAll(t.Context(), &cfg)
+	x.p.working.Wait()
+	if len(*says) != 1 {
+		t.Errorf("told of %q", *says)
+	}
+}
+
+// A hook can be faster than Claude Code's file, and then does not know since when it waits. That file says it afterwards: the next
+// notification of the same dialog is known by it, and so is its end.
+func TestADialogThatWasNotedBeforeClaudesFileTells(t *testing.T) {
+	x := newTalk(t, nil)
+	says := x.tells()
+	at := time.Now().Add(-time.Second).Truncate(time.Millisecond)
+	x.session(x.id, func(s *state.Session) {
+		s.Dialog = &state.Dialog{Says: "Claude waits: researcher needs it", Told: true}
+	})
+	x.status("busy", "", time.Now())
+	x.hears()
+	x.status("waiting", "worker request", at)
+	x.hears()
+	if d := x.is().Dialog; d == nil || !d.At.Equal(at) || !d.Told || d.Says != "Claude waits: researcher needs it" {
+		t.Errorf("it stands as %+v", d)
+	}
+	x.status("busy", "", time.Now())
+	if told := x.hears(); len(told) != 1 || told[0] != wording.DialogOverText || len(*says) > 0 {
+		t.Errorf("when it is over: %q %q", told, *says)
+	}
+}
+
 // A session that is gone waits no more.
 func TestADialogEndsWithItsSession(t *testing.T) {
 	x := newTalk(t, nil)

@@ -40,6 +40,7 @@ func (p *Poller) attendAll(ctx context.Context, cfg *config.Config) (next time.T
 	}
 	p.scanSessions()
 	busy = p.attendSessions(ctx, due)
+	next = p.dialogDue
 	for _, s := range p.inOrder() {
 		if ctx.Err() != nil {
 			break

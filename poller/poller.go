@@ -81,14 +81,15 @@ type Poller struct {
 	starts       bool                      // the person wants sessions to be started: see config.StartSessions
 	pulls        bool                      // what is said in the space comes from a subscription
 	// fresh are paths of messages that this process put as tried, to spare a write, and did not try yet.
-	fresh   sync.Map
-	summed  sync.Map           // ids of the sessions whose summary is being worded
-	doing   sync.Map           // ids of the sessions whose commands are being done
-	readers map[string]*reader // by chat
-	events  events
-	watch   *fsnotify.Watcher // of calls: see state.CallPoller; nil where there is none to be had
-	changed chan struct{}     // a goroutine of ours has something for the loop
-	working sync.WaitGroup
+	fresh     sync.Map
+	summed    sync.Map           // ids of the sessions whose summary is being worded
+	dialogDue time.Time          // when a dialog is to be told of that stands in a terminal
+	doing     sync.Map           // ids of the sessions whose commands are being done
+	readers   map[string]*reader // by chat
+	events    events
+	watch     *fsnotify.Watcher // of calls: see state.CallPoller; nil where there is none to be had
+	changed   chan struct{}     // a goroutine of ours has something for the loop
+	working   sync.WaitGroup
 
 	asking   atomic.Bool // tmux is being asked for its panes
 	polled   time.Time   // of the last round: see round
