@@ -265,13 +265,14 @@ func (d *spaceDoor) open() (*space.Space, net.Listener, error) {
 	return s, ln, err
 }
 
-// callPoller has a poller read what a person did on the page.
+// callPoller has a poller read what a person did on the page, also in the thread of a session that has ended.
 func (d *spaceDoor) callPoller(waits bool) {
-	if waits {
+	sessions, _ := state.SessionsIn(state.UserState(d.env)).All()
+	environment := state.Environment(d.env)
+	hasThread := func(s *state.Session) bool { return s.Env == environment && s.Listens }
+	if waits || d.isLeft() || slices.ContainsFunc(sessions, hasThread) {
 		_ = d.startPoller()
-		return
 	}
-	d.serve()
 }
 
 // freeAddress is the first address behind this one that no program listens at.

@@ -87,5 +87,8 @@ func TestASessionIsSteeredFromThePage(t *testing.T) {
 		s.Kill(syscall.SIGKILL)
 		does("ended")
 		tap(chromedp.WaitVisible(chromedp.CSS(`#reply`)), chromedp.WaitNotVisible(chromedp.CSS(`#steer`)))
+		// Who writes to it then is told what to type.
+		tap(chromedp.SendKeys(chromedp.CSS(`#reply`), "go on\n"))
+		tap(chromedp.Poll[chromedp.Void](`document.querySelector('#messages').textContent.includes('claude --resume')`))
 	})
 }

@@ -137,11 +137,11 @@ func TestWhatResumesNoSession(t *testing.T) {
 		"its folder is gone": {func(x *talk, _ *state.Session) {
 			x.session(x.id, func(s *state.Session) { s.ProjectDir = filepath.Join(x.dir, "gone") })
 		}, "", "go on", "[Not started] Its folder is gone"},
-		"off": {func(x *talk, _ *state.Session) { writeAll(t, state.ConfigFile(x.env), "{}", 0o600) }, "", "go on", ""}, // it is not read
+		"off": {func(x *talk, _ *state.Session) { writeAll(t, state.ConfigFile(x.env), "{}", 0o600) }, "", "go on", "[Not read]"},
 		"a project's wish": {func(x *talk, _ *state.Session) {
 			writeAll(t, state.ConfigFile(x.env), "{}", 0o600)
 			writeAll(t, filepath.Join(x.dir, ".claude", "gchat-hooks.json"), `{"start_sessions": true}`, 0o600)
-		}, "", "go on", ""},
+		}, "", "go on", "[Not read]"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			x := newEnded(t, nil)

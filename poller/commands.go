@@ -29,16 +29,23 @@ func (p *Poller) resumes(one *state.Session) bool {
 		!commands.Listens(one, p.Now())
 }
 
-// readsOn says whether the thread of a session that has ended is read: for an hour, or for good where that costs nothing.
+// readsOn says whether the thread of a session that has ended is read. Where words resume it, that is for an hour, or for good
+// where that costs nothing. Else who writes there is told that it has ended: for a while after its end, and on the page for a
+// while after this poller began, since what is written there starts one.
 func (p *Poller) readsOn(one *state.Session) bool {
-	if !p.starts || !p.resumes(one) {
+	if !p.resumes(one) {
 		return false
 	}
 	ended := one.EndedAt
 	if ended.IsZero() {
 		ended = one.LastSeen
 	}
-	return p.Daemon || p.pulls || gchat.Local(one.Chat) || p.Now().Sub(ended).Abs() < restsFor
+	age := p.Now().Sub(ended).Abs()
+	if !p.starts {
+		isWoken := gchat.Local(one.Chat) && (p.Daemon || p.Now().Sub(p.began) < readOnFor)
+		return age < readOnFor || isWoken && age < state.MaxAge
+	}
+	return p.Daemon || p.pulls || gchat.Local(one.Chat) || age < restsFor
 }
 
 // deserted says that a session is of another environment, and that no poller of that runs.

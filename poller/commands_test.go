@@ -246,7 +246,7 @@ func TestACommandIsNoReply(t *testing.T) {
 	}
 }
 
-// The thread of a session is read, and keeps a poller, while the session listens and its Claude Code runs.
+// The thread of a session is read, and keeps a poller, while the session listens and its Claude Code runs, and for a while after.
 func TestAThreadIsReadWhileItsSessionListens(t *testing.T) {
 	for name, c := range map[string]struct {
 		as   func(*state.Session)
@@ -254,8 +254,8 @@ func TestAThreadIsReadWhileItsSessionListens(t *testing.T) {
 	}{
 		"listens":          {func(*state.Session) {}, true},
 		"does not listen":  {func(s *state.Session) { s.Listens = false }, false},
-		"ended":            {func(s *state.Session) { s.EndedAt = time.Now() }, false},
-		"killed":           {func(s *state.Session) { s.ClaudeStart = "another process" }, false},
+		"ended":            {func(s *state.Session) { s.EndedAt = time.Now() }, true},
+		"killed":           {func(s *state.Session) { s.ClaudeStart = "another process" }, true},
 		"no report yet":    {func(s *state.Session) { s.ThreadName = "" }, false},
 		"another's":        {func(s *state.Session) { s.Env = "another" }, false},
 		"of an old record": {func(s *state.Session) { s.ClaudePID, s.LastSeen = 0, time.Now().Add(-25*time.Hour) }, false},
@@ -498,6 +498,38 @@ func TestACommandInAQuestionsThread(t *testing.T) {
 			x.hears()
 			if is := x.load(q); is.Status != state.Answered || is.Answers["Which?"] != "Two" {
 				t.Errorf("%s with %v", is.Status, is.Answers)
+			}
+		})
+	}
+}
+
+// Words for a session that has ended are told what to type, where they do not resume it. A space of Google's is read for that
+// for five minutes, and the page for a while after something was written on it, which starts a poller.
+func TestWordsForASessionThatHasEnded(t *testing.T) {
+	const chat = "chat.googleapis.com/spaces/S"
+	for name, c := range map[string]struct {
+		ago, runs time.Duration // since its end, and since the poller began
+		chat      string        // "" for the page's
+		read      bool
+	}{
+		"on the page":                      {time.Minute, 0, "", true},
+		"on the page, a day after":         {20 * time.Hour, 0, "", true},
+		"on the page, where nobody wrote":  {20 * time.Hour, time.Hour, "", false},
+		"in Google Chat":                   {time.Minute, time.Hour, chat, true},
+		"in Google Chat, and not for ever": {time.Hour, 0, chat, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			x := newTalk(t, func(s *state.Session) { s.EndedAt = time.Now().Add(-c.ago) })
+			if c.chat != "" {
+				x.session(x.id, func(s *state.Session) { s.Chat = c.chat })
+			}
+			x.p.began = time.Now().Add(-c.runs)
+			x.p.scanSessions()
+			if read := x.p.views()[x.is().Chat] != nil; read != c.read {
+				t.Fatalf("its thread is read: %v", read)
+			}
+			if c.chat == "" && c.read {
+				x.says("go on", "the session has ended")
 			}
 		})
 	}
