@@ -325,11 +325,15 @@ func (d *day) wait(step, row string, began time.Time) *dayLine {
 	line := &dayLine{step: step, began: began}
 	d.lines = append(d.lines, line)
 	bound.Until(d.t, "the page says "+step, func() bool {
-		for _, s := range d.seen() {
+		all := d.seen()
+		for i, s := range all {
 			has := slices.ContainsFunc(s.Rows, func(text string) bool { return strings.Contains(text, row) })
-			// A second, since the terminal is seen a little after it was drawn.
-			if at := time.UnixMilli(s.At); has && at.After(began.Add(-time.Second)) {
-				line.said = at
+			until := time.Now()
+			if i+1 < len(all) {
+				until = time.UnixMilli(all[i+1].At)
+			}
+			if has && until.After(began) {
+				line.said = time.UnixMilli(s.At)
 				return true
 			}
 		}
@@ -633,8 +637,9 @@ func (d *day) killAll() {
 	d.API.script = nil
 	d.API.played = 0
 	d.API.mu.Unlock()
-	d.Type("stty sane") // a Claude Code that was killed leaves the terminal as it had it
+	d.Type("stty sane; echo it echoes") // a Claude Code that was killed leaves the terminal as it had it
 	d.Keys("C-j")
+	d.WaitScreen("it echoes")
 	d.Again("--continue")
 	d.t.Logf("resumed:\n%s\nours: %q", d.Screen(), d.processes())
 	back := func() bool {
