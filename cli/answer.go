@@ -70,13 +70,13 @@ func (a answer) run(ctx context.Context, args []string) error {
 		MessageName: "shell/" + uuid.NewString(), Sender: state.Local, DisplayName: cmp.Or(a.env("USER"), a.env("LOGNAME")),
 		Text: text, CreateTime: time.Now().UTC(),
 	}
-	waiter := "" // before it is answered: a hook that has the answer waits no more
+	waiter := state.ByNobody // before it is answered: a hook that has the answer waits no more
 	q, err = state.UpdateQuestion(q.Path, func(q *state.Question) error {
 		waiter = waiterOf(a.env, q)
 		switch {
 		case !q.Answerable():
 			return a.notUsed(q, state.NoteLate, "")
-		case waiter == terminalOnly:
+		case waiter == state.ByNobody:
 			return a.notUsed(q, state.NoteUnwaited, "")
 		}
 		q.Replies = append(q.Replies, reply)

@@ -29,17 +29,11 @@ type openQuestion struct {
 	ThreadName  string       `json:"thread_name,omitempty"` // spaces/S/threads/T
 	ThreadURL   string       `json:"thread_url,omitempty"`  // opens the thread in a browser, where that is known
 	AnsweredBy  string       `json:"answered_by,omitempty"` // a name, else users/ID
-	Waiter      string       `json:"waiter"`                // hook, poller (it types), later (deny) or terminal
-	HandedOver  *time.Time   `json:"handed_over,omitempty"` // since when only the terminal answers it
-}
 
-// Who delivers a reply to a question.
-const (
-	hookWaits    = "hook"     // a process waits for it: a hook, or gchat-wait
-	pollerTypes  = "poller"   // the poller types the answer
-	claudeLater  = "later"    // a hook of the session delivers it with Claude's next step (deny)
-	terminalOnly = "terminal" // only the terminal can answer
-)
+	Waiter state.Deliverer `json:"waiter"` // hook, poller (it types), later (deny) or terminal
+
+	HandedOver *time.Time `json:"handed_over,omitempty"` // since when only the terminal answers it
+}
 
 // openQuestions are the open questions of the index, of all kinds, the oldest first, and those that were timed out and would
 // still take a reply. What cannot be read is returned in bad, and stays where it is.
@@ -81,19 +75,11 @@ func asked(q *state.Question, prompt int) string {
 	return q.Questions[prompt].Question
 }
 
-// waiterOf says who delivers a reply to a question.
-func waiterOf(env state.Getenv, q *state.Question) string {
-	switch {
-	case q.HandedOver != nil:
-		return terminalOnly
-	case q.Kind.Row().Prompt && q.Typed() && q.TmuxPane != "":
-		return pollerTypes // a hook may be there, which waits for it to be over
-	case state.HasWaiter(env, q.Path):
-		return hookWaits
-	case q.Mode.Row().Marker:
-		return claudeLater
-	case q.Typed() && q.TmuxPane != "":
-		return pollerTypes
+// waiterOf is who delivers a reply to a question, as status says it.
+func waiterOf(env state.Getenv, q *state.Question) state.Deliverer {
+	who := q.Deliverer(env, q.TmuxPane != "")
+	if who == state.ByVisitor || who == state.ByChance {
+		return state.ByNobody
 	}
-	return terminalOnly
+	return who
 }

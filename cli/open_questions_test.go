@@ -43,7 +43,7 @@ func TestOpenQuestionsSayWhoDelivers(t *testing.T) {
 	var got []string
 	open, bad := openQuestions(env, time.Now(), &state.Redactor{})
 	for _, q := range open {
-		got = append(got, strings.TrimSpace(q.QuestionID+" "+q.Waiter+" "+q.Question))
+		got = append(got, strings.TrimSpace(q.QuestionID+" "+string(q.Waiter)+" "+q.Question))
 	}
 	want := []string{
 		"typed poller ?", "denied later", "native terminal", "next poller Shall I push?",

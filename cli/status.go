@@ -439,9 +439,9 @@ func (p pollerStatus) words(now time.Time) string {
 }
 
 // delivers says what delivers a reply.
-var delivers = map[string]string{
-	hookWaits: "a process waits", pollerTypes: "the poller types it",
-	claudeLater: "read with Claude's next step", terminalOnly: "nobody waits",
+var delivers = map[state.Deliverer]string{
+	state.ByHook: "a process waits", state.ByPoller: "the poller types it",
+	state.ByNextHook: "read with Claude's next step", state.ByNobody: "nobody waits",
 }
 
 // mostWords is how much of a question a line shows, in bytes.

@@ -161,8 +161,8 @@ func TestStatusText(t *testing.T) {
 	r := &statusReport{
 		At: at,
 		Questions: []openQuestion{
-			{ThreadKey: "ask-user-1a2b3c4d", SessionName: "orch", AskedAt: at.Add(-3 * time.Minute), Question: "日本語の質問" + strings.Repeat("?", 200), Questions: 2, Mode: state.Native, Status: state.Pending, Posted: true, ThreadName: "spaces/A/threads/T", ThreadURL: "https://chat.google.com/room/A/T", Waiter: hookWaits, ProjectDir: "/p"},
-			{ThreadKey: "ask-s-1a2b3c4d", SessionName: "a-longer-name", AskedAt: at.Add(-125 * time.Minute), Question: "Which?", Questions: 1, Mode: state.Deny, Status: state.Pending, PostError: "refused", Waiter: terminalOnly, ProjectDir: "/p"},
+			{ThreadKey: "ask-user-1a2b3c4d", SessionName: "orch", AskedAt: at.Add(-3 * time.Minute), Question: "日本語の質問" + strings.Repeat("?", 200), Questions: 2, Mode: state.Native, Status: state.Pending, Posted: true, ThreadName: "spaces/A/threads/T", ThreadURL: "https://chat.google.com/room/A/T", Waiter: state.ByHook, ProjectDir: "/p"},
+			{ThreadKey: "ask-s-1a2b3c4d", SessionName: "a-longer-name", AskedAt: at.Add(-125 * time.Minute), Question: "Which?", Questions: 1, Mode: state.Deny, Status: state.Pending, PostError: "refused", Waiter: state.ByNobody, ProjectDir: "/p"},
 		},
 		Errors: []logError{{Time: at, Job: "flush", Message: "not sent", Cause: "refused", Hint: "do x"}},
 	}

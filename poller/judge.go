@@ -73,28 +73,35 @@ func (p *Poller) judgeIn(q *state.Question, by configured) error {
 	if q.Kind.Row().Said && q.Status == state.Pending && !q.Unread() && q.Move(state.Cancelled, p.Now()) == nil {
 		q.ResolvedBy = state.Instead // it was asked back, and nothing waits for it
 	}
-	later := fresh && (q.Mode.Row().Marker && !judge.FromShell(answer) || q.Kind.Row().Said && q.TmuxPane == "")
-	if later && !state.HasWaiter(p.Env, q.Path) {
+	if !fresh {
+		return nil
+	}
+	who := q.Deliverer(p.Env, q.TmuxPane != "")
+	isLater := who == state.ByNextHook && !judge.FromShell(answer)
+	if isLater || who == state.ByVisitor && q.Kind.Row().Said {
 		q.Owe(state.NoteLater, q.AnsweredMessage)
 	}
 	return nil
 }
 
-// waited says whether something delivers an answer to the question: a process that waits, the poller by typing it, or, in deny
-// mode, a later hook. Again is when to ask once more: a hook may just be starting.
+// deliverer is who can bring the reply to a question to Claude; see state.Question.Deliverer.
+func (p *Poller) deliverer(s *served) state.Deliverer { return s.q.Deliverer(p.Env, p.typable(s)) }
+
+// waited reports whether somebody delivers an answer to the question. Again is when to ask
+// once more: a hook may just be starting.
 func (p *Poller) waited(s *served) (yes bool, again time.Time) {
-	q, kind, typable := s.q, s.q.Kind.Row(), p.typable(s)
-	if !q.Mode.Row().Hook || kind.Said || kind.Prompt && typable || state.HasWaiter(p.Env, s.Path) {
-		return true, again
+	q, who := s.q, p.deliverer(s)
+	if !q.NeedsHook(who) {
+		return who != state.ByNobody, again
 	}
 	grace := graceForReply
-	if typable {
+	if who == state.ByPoller {
 		grace = graceForHook
 	}
 	if age := p.Now().Sub(q.AskedAt).Abs(); age < grace {
 		return false, p.Now().Add(min(grace-age, time.Second))
 	}
-	return typable, again
+	return who == state.ByPoller, again
 }
 
 // undelivered tells the thread of an answer that was taken, whose hook was killed before it printed it, and that has no pane.
@@ -103,7 +110,8 @@ func (p *Poller) undelivered(s *served) {
 		r := q.Reply(q.AnsweredMessage)
 		return q.Status == state.Answered && !q.Printed && r != nil && r.Verdict == state.Used
 	}
-	if s.q.Mode.Row().Later || s.q.Kind.Row().Said || !lost(s.q) || p.typable(s) {
+	who := p.deliverer(s)
+	if !lost(s.q) || who != state.ByNobody && who != state.ByChance {
 		return
 	}
 	p.change(s, "thread not told", func(q *state.Question) error {

@@ -358,8 +358,7 @@ func (p *Poller) readSince(chat string, then time.Time) bool {
 func (p *Poller) post(ctx context.Context, s *served) (again time.Time) {
 	q := s.q
 	young := p.Now().Sub(q.AskedAt).Abs() < graceForPost
-	typable := q.Kind.Row().Prompt && p.typable(s)
-	if q.Mode.Row().Dialog && q.Mode.Row().Hook && young && !typable && (s.unsure || !state.HasWaiter(p.Env, s.Path)) {
+	if q.Mode.Row().Dialog && young && (s.unsure || q.NeedsHook(p.deliverer(s))) {
 		return p.Now().Add(250 * time.Millisecond) // its hook may just be starting
 	}
 	if q.Grace > 0 && s.TmuxPane != "" {

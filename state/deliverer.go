@@ -1,0 +1,44 @@
+package state
+
+// Deliverer is who can bring the reply to a question to Claude.
+type Deliverer string
+
+const (
+	ByHook     Deliverer = "hook"     // a process waits for it: a hook, or gchat-wait
+	ByPoller   Deliverer = "poller"   // the poller types it
+	ByNextHook Deliverer = "later"    // a hook of the denied session, with Claude's next step
+	ByVisitor  Deliverer = "visitor"  // the record keeps it for the process that comes for it
+	ByChance   Deliverer = "chance"   // a hook may come; where none does, only the terminal answers
+	ByNobody   Deliverer = "terminal" // only the terminal answers the question
+)
+
+// Deliverer decides who can bring the reply to a question to Claude, as things are now.
+// hasPane says that the caller knows a pane which the answer may be typed into.
+func (q *Question) Deliverer(env Getenv, hasPane bool) Deliverer {
+	mode, kind := q.Mode.Row(), q.Kind.Row()
+	isTyped := hasPane && q.Typed()
+	switch {
+	case q.HandedOver != nil:
+		return ByNobody
+	case kind.Prompt && isTyped: // a hook may be there, which waits for it to be over
+		return ByPoller
+	case HasWaiter(env, q.Path):
+		return ByHook
+	case mode.Marker:
+		return ByNextHook
+	case isTyped:
+		return ByPoller
+	case mode.Later || kind.Said:
+		return ByVisitor
+	case !mode.Hook:
+		return ByChance
+	}
+	return ByNobody
+}
+
+// NeedsHook reports whether a hook of its own is to deliver the reply to a question, and does
+// not wait for it. The poller can perhaps type it instead.
+func (q *Question) NeedsHook(who Deliverer) bool {
+	isTyped := who == ByPoller && !q.Kind.Row().Prompt
+	return q.Mode.Row().Hook && (isTyped || who == ByNobody)
+}
