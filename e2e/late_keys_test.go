@@ -80,7 +80,10 @@ func wordsUnderWay(t *testing.T, word, delay string, before time.Duration) {
 		time.Sleep(before)
 		b.reply(q, "yes, delete it all")
 		asked := b.await("[AskUserQuestion]", deploy.Question)
-		b.WaitScreen(firstOption)
+		// Where the words came into the dialog's field for own words, they are taken out again.
+		b.WaitScreenFunc("the dialog without the words", func(screen string) bool {
+			return strings.Contains(screen, "1. Blue-green deployment") && !strings.Contains(screen, "4. yes, delete it all")
+		})
 		if err := os.WriteFile(off, nil, 0o600); err != nil {
 			t.Fatal(err)
 		}

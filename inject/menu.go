@@ -298,6 +298,16 @@ func (d *driver) emptyBox(ctx context.Context) error {
 	return d.press(ctx, keystep{key: empty}, func(now Screen) bool { return now.Shows == Prompt })
 }
 
+// emptyField takes what we typed out of a question's field for own words: the question opened between the look at the input box
+// and the paste, and a person's Enter would answer with it. It returns that nothing was typed.
+func (d *driver) emptyField(ctx context.Context) error {
+	empty := func(now Screen) bool { return now.cursor().Text == "" }
+	if err := d.press(ctx, keystep{key: keyClearLine}, empty); err != nil {
+		return err
+	}
+	return d.refuseHere("a question opened")
+}
+
 // wraps says whether the input box holds this text, byte for byte. Where the box breaks a line, it draws no blank.
 func wraps(draft, text string) bool {
 	text = strings.TrimRight(text, " ")
@@ -379,13 +389,16 @@ func (d *driver) typeOnce(ctx context.Context, text string) error {
 	if last := strings.LastIndexAny(text, " \n") + 1; strings.ContainsAny(text[last:], `\@:/`) && (last > 0 || text[0] != '/') {
 		text += " "
 	}
+	inField := func(now Screen) bool { return now.cursor().Is == OtherRow && Same(now.cursor().Text, text) }
 	stands := func(now Screen) bool { // a command's list may hide which of the two the box is (2.1.197)
-		inField := !d.PromptOnly && now.cursor().Is == OtherRow && Same(now.cursor().Text, text)
-		return was.Shows == Prompt && holds(now.Draft, text) || inField
+		return was.Shows == Prompt && holds(now.Draft, text) || inField(now)
 	}
 	paste := keystep{text: text, stand: settle} // a person's key that follows a paste closely is drawn late
 	if err := d.press(ctx, paste, stands); err != nil {
 		return err
+	}
+	if d.PromptOnly && inField(d.screen) {
+		return d.emptyField(ctx)
 	}
 	err := d.submit(ctx)
 	// What stays unsent is taken back: later texts would wait behind it.

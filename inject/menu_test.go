@@ -522,6 +522,45 @@ done`
 	})
 }
 
+// A question opens just before the paste, which goes into its field for own words. With PromptOnly the words are taken out of
+// it again: a person's Enter would answer with them.
+func TestMenuTakesWordsOutOfADialog(t *testing.T) {
+	w, _ := newWorld(t, "exec sleep 600")
+	sh, err := os.ReadFile("/bin/sh")
+	if err != nil {
+		t.Fatal(err)
+	}
+	rule := strings.Repeat("─", 80)
+	const above, below = "Which one?\\r\\n\\r\\n  1. Blue\\r\\n  2. Green\\r\\n", "Enter to select · ↑/↓ to navigate · ctrl+g to edit in Vim · Esc to cancel"
+	script := `stty raw -echo; text=; clear=$(printf '\025'); back=$(printf '\177')
+printf '\033[2J\033[H` + rule + `\r\n❯ \r\n` + rule + `'
+while :; do
+	key=$(dd bs=1 count=1 2>/dev/null; echo .)
+	printf %s "${key%.}" >>got
+	case $key in "$clear".) text= ;; "$back".) ;; *) text=$text${key%.} ;; esac
+	printf '\033[2J\033[H` + rule + `\r\n ☐ Deploy\r\n\r\n` + above + `❯ 3. %s\r\n` + rule + `\r\n  4. Chat about this\r\n\r\n` + below + `' "${text:-Type something.}"
+done`
+	for name, content := range map[string]string{"claude": string(sh), "script": script} {
+		if err := os.WriteFile(filepath.Join(w.dir, name), []byte(content), 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	p := w.session("box", "exec ./claude script")
+	w.shows(p.ID, "❯")
+	m := Menu{UserState: filepath.Join(w.dir, "state"), Env: w.getenv, PromptOnly: true, Patience: time.Second}
+	var coded *state.UserError
+	if err := m.Run(t.Context(), p.ID, "type", []string{"hello"}); !errors.As(err, &coded) || coded.Code != exitRefused {
+		t.Errorf("%v", err)
+	}
+	now, err := w.Capture(t.Context(), p.ID)
+	if s := ReadScreen(now); err != nil || s.Shows != Question || s.cursor().Text != "" || s.cursor().Is != OtherRow {
+		t.Errorf("%v, %+v", err, s)
+	}
+	if keys := w.keys(); keys != "hello\x15\x7f" {
+		t.Errorf("the keys were %q", keys)
+	}
+}
+
 // A box that breaks a line draws no blank there; whatever else differs is another text.
 func TestWraps(t *testing.T) {
 	for _, test := range []struct {
