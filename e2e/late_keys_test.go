@@ -102,3 +102,22 @@ func wordsUnderWay(t *testing.T, word, delay string, before time.Duration) {
 		}
 	})
 }
+
+// The keys that take a text out of the input box take it out of a question's field for own words, too.
+func TestAQuestionsFieldIsEmptied(t *testing.T) {
+	eachClaude(t, both, func(t *testing.T, c claude) {
+		s := start(t, c, config{Script: []turn{{ask(deploy)}, thanks}})
+		s.Prompt("go ahead")
+		s.WaitScreen(firstOption)
+		for range len(deploy.Options) {
+			s.Keys("Down")
+		}
+		s.WaitScreen("❯ 4. Type something")
+		s.Type("yes, delete it all")
+		s.WaitScreen("4. yes, delete it all")
+		s.Keys("C-u", "BSpace")
+		s.WaitScreenFunc("an empty field", func(screen string) bool {
+			return strings.Contains(screen, "❯ 4. Type something") && !strings.Contains(screen, "delete it all")
+		})
+	})
+}

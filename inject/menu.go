@@ -359,6 +359,7 @@ func (d *driver) typeText(ctx context.Context, text string) error {
 		if !errors.Is(err, ErrLate) || try == mostTries || d.screen.Shows != Prompt {
 			return err
 		}
+		d.pressed = nil // the box is as it was
 	}
 }
 
