@@ -171,19 +171,6 @@ func (w *wait) question(ctx context.Context, ref string) (*state.Question, error
 	return w.thread(ctx, q.ThreadKey, q.ThreadName)
 }
 
-// chatOf is a space on the host that the project's webhook names.
-func (w *wait) chatOf(ctx context.Context, project, space string) string {
-	cfg := config.Load(w.env, project)
-	if cfg.Subscription != "" {
-		return gchat.ChatAt(cfg.APIEndpoint, space)
-	}
-	hook, err := gchat.WebhookOf(ctx, cfg)
-	if err != nil {
-		return gchat.ChatAt("", space)
-	}
-	return strings.TrimSuffix(hook.Chat(), hook.Space) + space
-}
-
 // thread writes down that this process waits in a thread.
 func (w *wait) thread(ctx context.Context, key, name string) (*state.Question, error) {
 	now, project := time.Now().UTC(), state.ProjectAround(w.env)
@@ -191,7 +178,7 @@ func (w *wait) thread(ctx context.Context, key, name string) (*state.Question, e
 	q := &state.Question{
 		QuestionID: uuid.NewString(), SessionName: "gchat-wait", AskedAt: now, TimesOutAt: new(now.Add(w.timeout)),
 		Mode: state.Thread, Status: state.Pending, MessageSent: true, ThreadKey: key, ThreadName: name, ProjectDir: project,
-		Chat: w.chatOf(ctx, project, space), Space: space,
+		Chat: gchat.ChatOf(ctx, config.Load(w.env, project), space), Space: space,
 	}
 	threads := state.QuestionsIn(filepath.Join(state.UserState(w.env), "threads"))
 	if err := threads.Create(q.QuestionID, q); err != nil {

@@ -202,6 +202,11 @@ func (a *App) Pull(ctx context.Context) (events []Pulled, err error) {
 		p.Err = err
 		published, _ := time.Parse(time.RFC3339Nano, m.Message.PublishTime)
 		p.At = cmp.Or(p.At, published, time.Now())
+		if said := &p.Message; p.Type == "MESSAGE" {
+			said.Sender, said.SenderEmail, said.DisplayName = p.By.Name, p.By.Email, p.By.DisplayName
+			said.Human = p.Human
+			said.CreateTime = cmp.Or(said.CreateTime, p.At)
+		}
 		events = append(events, p)
 	}
 	return events, nil

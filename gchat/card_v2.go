@@ -21,11 +21,14 @@ func CardV2(c *wording.Card) *chat.CardWithId {
 	return &chat.CardWithId{CardId: TapFunction, Card: card}
 }
 
-// CardSize is how long a card is as Google takes it, in bytes.
-func CardSize(c *wording.Card) int {
+// StoredCard is a card as it stands in the outbox: as Google takes it.
+func StoredCard(c *wording.Card) json.RawMessage {
 	b, _ := json.Marshal(CardV2(c)) // a card always encodes
-	return len(b)
+	return b
 }
+
+// CardSize is how long a card is as Google takes it, in bytes.
+func CardSize(c *wording.Card) int { return len(StoredCard(c)) }
 
 func widgetV2(c *wording.Card, w wording.Widget) *chat.GoogleAppsCardV1Widget {
 	switch {

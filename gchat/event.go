@@ -18,7 +18,7 @@ type Event struct {
 	At      time.Time
 	By      Person
 	Human   bool         // a person did it, and no other app
-	Message Message      // that was written, or whose card was tapped
+	Message Message      // that was written, as a list gives it; or whose card was tapped
 	Tap     *wording.Tap // of CARD_CLICKED
 }
 

@@ -5,10 +5,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"gchat-hooks/gchat/wording"
 	"gchat-hooks/state"
+	"gchat-hooks/state/config"
 )
 
 // This file is where the ways into a space differ: what the poller's interface transport
@@ -85,8 +87,7 @@ func (a *App) Find(ctx context.Context, id string, _ time.Time) (Posted, error) 
 // as Google takes it. The card's buttons carry id.
 func (a *App) QuestionTexts(q *state.Question, id string) ([]string, json.RawMessage) {
 	texts, card := wording.CardTexts(q, a.CardID(id), CardSize)
-	b, _ := json.Marshal(CardV2(card)) // a card always encodes
-	return texts, b
+	return texts, StoredCard(card)
 }
 
 // DrawsCards is true: a question can be answered with a tap.
@@ -107,6 +108,18 @@ func (a *App) HearsAll(ctx context.Context) (bool, error) {
 // SeesOthers says whether it finds what other machines of the app posted: a hub shows each
 // machine its own messages only.
 func (a *App) SeesOthers() bool { return a.Hub == nil }
+
+// ChatOf is a space on the host to which a configuration leads: host/spaces/S.
+func ChatOf(ctx context.Context, cfg *config.Config, space string) string {
+	if cfg.Subscription != "" {
+		return ChatAt(cfg.APIEndpoint, space)
+	}
+	hook, err := WebhookOf(ctx, cfg)
+	if err != nil {
+		return ChatAt("", space)
+	}
+	return strings.TrimSuffix(hook.Chat(), hook.Space) + space
+}
 
 // receipt is what is known of a message that stands in its space.
 func (m Message) receipt() Posted {

@@ -111,6 +111,12 @@ func (w *gateway) events() eventSource {
 	return events
 }
 
+// openReader opens what lists the space. Every transport's space is listed alike, and so is one
+// into which nothing can be written at present.
+func (w *gateway) openReader(ctx context.Context) (*gchat.API, error) {
+	return gchat.NewReader(ctx, w.endpoint, w.cfg.CredentialsFile)
+}
+
 // config reads a project's configuration afresh: a person who was refused may just have set the allowlist.
 func (p *Poller) config(by configured) *config.Config { return p.readConfig(by, nil) }
 
@@ -139,7 +145,7 @@ func (p *Poller) unreplyable(ctx context.Context, way *gateway) error {
 	case way.err != nil, way.events() != nil:
 		return way.err
 	}
-	_, err := gchat.NewReader(ctx, way.endpoint, way.cfg.CredentialsFile)
+	_, err := way.openReader(ctx)
 	if err != nil {
 		return fmt.Errorf("no reply could be used: %w", err)
 	}

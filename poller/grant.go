@@ -80,21 +80,22 @@ func allowedBy(given *state.Question, records []*served) (allowed []*state.Quest
 	return allowed
 }
 
-// tellGrant has the thread told what a yes for a while allowed. A Chat app changes the message that says until when; a webhook
-// cannot, and lists all when the yes is over.
+// tellGrant has the thread told what a yes for a while allowed. Where the yes was said to a card,
+// the message that says until when is changed, too. Another one cannot be: all is listed when the
+// yes is over.
 func (p *Poller) tellGrant(s *served, allowed []*state.Question, over bool) (next time.Time) {
 	q, cfg := s.q, p.personal()
 	if cfg.TitlesOnly {
 		allowed = nil
 	}
-	app := cfg.Subscription != ""
-	if !over && (!app || len(allowed) == s.told) {
+	changes := q.Card != ""
+	if !over && (!changes || len(allowed) == s.told) {
 		return q.Grant.Until
 	}
 	m := p.aboutQuestion(q, s.Open)
 	m.ID, m.Type = state.MessageID("granted", q.QuestionID, fmt.Sprint(len(allowed), over)), state.MessageNote
 	m.Parts = []string{wording.GrantText(q, allowed, over)}
-	if app {
+	if changes {
 		first := state.MessageID("note", q.QuestionID, state.NoteGranted, q.AnsweredMessage, "") // see putNote
 		m.Patch = gchat.MessageName(q.Space, first)
 	}

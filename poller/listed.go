@@ -33,7 +33,7 @@ func (r *reader) readOn(ctx context.Context, v *view, way *gateway) (err error) 
 		}
 	}
 	if r.api == nil {
-		r.api, err = gchat.NewReader(ctx, way.endpoint, way.cfg.CredentialsFile)
+		r.api, err = way.openReader(ctx)
 		if err != nil {
 			return err
 		}

@@ -20,7 +20,6 @@ import (
 
 	"github.com/fsnotify/fsnotify"
 
-	"gchat-hooks/gchat"
 	"gchat-hooks/poller/service"
 	"gchat-hooks/state"
 	"gchat-hooks/state/config"
@@ -200,7 +199,9 @@ func Deliver(ctx context.Context, o Options, cfg *config.Config, m *state.Messag
 
 // commandSender is the sender of a command that just put m as tried. Its caller's time is all that it has.
 func commandSender(o Options, m *state.Message) *sender {
-	s := (&Poller{Options: o, user: state.UserState(o.Env), ways: gateways{apps: map[string]*gchat.App{}}}).newSender()
+	p := &Poller{Options: o, user: state.UserState(o.Env)}
+	p.ways.renew()
+	s := p.newSender()
 	s.linger = 0
 	s.fresh.Store(m.Path, true)
 	return s

@@ -281,10 +281,6 @@ func (p *Poller) answerEvent(from eventSource, one gchat.Pulled, text string) {
 // writeSaid gives what a person wrote to the app to the record whose thread it is in, or whose message it quotes, as a list does.
 func (p *Poller) writeSaid(ctx context.Context, from eventSource, one gchat.Pulled, v *view) (used bool) {
 	m := one.Message
-	m.Sender, m.SenderEmail, m.DisplayName, m.Human = one.By.Name, one.By.Email, one.By.DisplayName, true
-	if m.CreateTime.IsZero() {
-		m.CreateTime = one.At
-	}
 	waits, silent := p.unknownFor(from, one)
 	isNew := wording.IsNew(m.Text) && p.starts && strings.HasPrefix(m.Name, spaceOf(from)+"/")
 	begins := isNew && strings.EqualFold(commands.Named(m.Text), state.MachineName())

@@ -3,7 +3,6 @@ package poller
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"io/fs"
 
@@ -89,8 +88,7 @@ func (p *Poller) putNote(q *state.Question, o *state.Open, owed state.Owed) (don
 	m.Type, m.Note, m.Parts = state.MessageNote, &owed, texts
 	if over {
 		text, card := wording.ClosedCard(q, p.Now())
-		m.Patch, m.Parts = q.Card, []string{text}
-		m.Card, _ = json.Marshal(gchat.CardV2(card))
+		m.Patch, m.Parts, m.Card = q.Card, []string{text}, gchat.StoredCard(card)
 	} else if r := q.Reply(owed.Reply); r != nil && r.Choice != "" {
 		m.Viewer = r.Sender // a tap is no one else's business
 	}
