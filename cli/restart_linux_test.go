@@ -1,6 +1,8 @@
 package cli
 
 import (
+	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -60,6 +62,29 @@ func TestAfterARestartAPollerBegins(t *testing.T) {
 			})
 		}
 	}
+}
+
+// After kill -9 of everything, the session that is resumed starts a poller, before anybody writes a prompt.
+func TestAResumedSessionStartsAPoller(t *testing.T) {
+	t.Parallel()
+	program, env, folder := machineOf(t, 0)
+	env = append(env, "GOOGLE_CHAT_WEBHOOK_URL=http://127.0.0.1:1/v1/spaces/A/messages?key=k&token=t")
+	q := deadSession(t, env, nil, folder, "127.0.0.1:1/spaces/A/threads/T")
+	beat := filepath.Join(state.UserState(getenv(env)), "pollers", state.Environment(getenv(env))+".json")
+	killed := []byte(fmt.Sprintf(`{"pid": %d}`, q.ClaudePID))
+	if err := errors.Join(os.MkdirAll(filepath.Dir(beat), 0o700), os.WriteFile(beat, killed, 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	cmd := bound.Command(t, program, "hook", "gchat-ask-user-answered")
+	cmd.Stdin = strings.NewReader(`{"session_id": "s-other", "hook_event_name": "SessionStart", "source": "resume"}`)
+	cmd.Env = env
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("%s, %v", out, err)
+	}
+	bound.Until(t, "the question is closed", func() bool {
+		is, err := state.LoadQuestion(q.Path)
+		return err == nil && is.ResolvedBy == "claude_gone"
+	})
 }
 
 // What a living poller of other settings serves stays with it, and what may still be answered, too.

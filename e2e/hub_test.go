@@ -215,6 +215,7 @@ func TestCodesAndTokens(t *testing.T) {
 	ended, code := c, c
 	ended.Until = time.Now().Add(-time.Second).Unix()
 	code.Is, code.Machine = "code", "0123456789ab"
+	code.Until = time.Now().Add(time.Minute).Unix()
 	late := code
 	late.Until = time.Now().Add(-time.Second).Unix()
 	for name, token := range map[string]string{

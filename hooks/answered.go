@@ -30,6 +30,7 @@ func (h *Hook) answered(_ context.Context, e *Event) error {
 		return nil
 	case "SessionStart":
 		h.session(e) // after /branch the same Claude Code goes on with another session, and the thread with that
+		h.replaceKilledPoller()
 		return nil
 	case "PostToolUse", "PostToolUseFailure":
 		if e.ToolName != askTool {
@@ -40,9 +41,7 @@ func (h *Hook) answered(_ context.Context, e *Event) error {
 		return nil
 	}
 	defer h.notify(e)
-	if beat := state.ReadBeat(h.Env, state.Environment(h.Env)); beat.PID > 0 && !beat.Lives {
-		defer h.StartPoller() // the last one was killed, and may have left notes unsent
-	}
+	defer h.replaceKilledPoller()
 	if e.HookEventName == "PostToolUse" {
 		q := h.ofCall(e, h.ofSession(e, h.folders(state.QuestionsIn), callTexts(e)...))
 		if q == nil { // a call that went on was not denied: its hook was killed
@@ -74,6 +73,13 @@ func (h *Hook) answered(_ context.Context, e *Event) error {
 	h.closeAll(e, qs)
 	h.logFailed(h.dialogOver(e), "the end of a dialog not written down")
 	return nil
+}
+
+// replaceKilledPoller starts a poller where the last one was killed, which may have left notes unsent.
+func (h *Hook) replaceKilledPoller() {
+	if beat := state.ReadBeat(h.Env, state.Environment(h.Env)); beat.PID > 0 && !beat.Lives {
+		h.StartPoller()
+	}
 }
 
 // isClaudes reports whether a prompt is Claude Code's own: something in the background is done,
