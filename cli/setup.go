@@ -147,14 +147,26 @@ func (s *setup) config() *config.Config { return config.Load(s.env, state.Config
 
 // keep writes the answers, which were tried, into the configuration.
 func (s *setup) keep() error {
+	file := state.ConfigFile(s.env)
+	toWebhook := s.answers["GOOGLE_CHAT_WEBHOOK_URL"] != ""
+	toSpace := s.answers["GCHAT_PUBSUB_SUBSCRIPTION"] == space.Subscription
+	answers := s.answers
+	s.answers = map[string]string{}
+	if toWebhook && s.config().InEmbeddedApp() {
+		if err := config.LeaveEmbedded(file); err != nil {
+			return err
+		}
+	}
 	for _, setting := range config.Settings() {
-		if answer := s.answers[setting.Variable]; answer != "" {
-			if err := config.SetMember(state.ConfigFile(s.env), setting.Member, answer); err != nil {
+		if answer := answers[setting.Variable]; answer != "" {
+			if err := config.SetMember(file, setting.Member, answer); err != nil {
 				return err
 			}
 		}
 	}
-	clear(s.answers)
+	if toSpace {
+		return config.SetMember(file, "webhook_url", nil)
+	}
 	return nil
 }
 
@@ -191,7 +203,7 @@ func (s *setup) cannot(what string, err error) error {
 
 // webhook finds out where questions go. A URL is written down only after a message went through.
 func (s *setup) webhook(ctx context.Context) error {
-	known, _ := gchat.WebhookOf(ctx, s.config()) // by the files alone, for there are no answers yet
+	known := s.place(ctx) // by the files alone, for there are no answers yet
 	for _, variable := range []string{"GOOGLE_CHAT_WEBHOOK_URL", "GOOGLE_CHAT_SPACE_ID", "GCHAT_API_ENDPOINT"} {
 		s.answers[variable] = strings.TrimSpace(os.Getenv(variable))
 	}
@@ -202,7 +214,7 @@ func (s *setup) webhook(ctx context.Context) error {
 				return err
 			}
 		}
-		err := s.tryWebhook(ctx, known)
+		err := s.tryPlace(ctx, known)
 		switch {
 		case err == nil:
 			return s.keep()
@@ -223,15 +235,38 @@ func (s *setup) webhook(ctx context.Context) error {
 	}
 }
 
-// tryWebhook posts through the webhook, unless it is the known one, and says where to.
-func (s *setup) tryWebhook(ctx context.Context, known *gchat.Webhook) error {
-	hook, err := gchat.WebhookOf(ctx, s.config())
+// outlet is what questions go by: a webhook, or the embedded space's app.
+type outlet interface {
+	Post(context.Context, gchat.Post) (gchat.Posted, error)
+	Chat() string
+	ID() string
+}
+
+func (s *setup) outlet(ctx context.Context) (outlet, error) {
+	if s.config().InEmbeddedApp() {
+		return gchat.NewApp(ctx, s.config())
+	}
+	return gchat.WebhookOf(ctx, s.config())
+}
+
+// place names what questions go by; "" for nothing.
+func (s *setup) place(ctx context.Context) string {
+	out, err := s.outlet(ctx)
+	if err != nil {
+		return ""
+	}
+	return out.ID()
+}
+
+// tryPlace posts to where questions are to go, unless that is the known one, and says where.
+func (s *setup) tryPlace(ctx context.Context, known string) error {
+	out, err := s.outlet(ctx)
 	if err != nil {
 		return err
 	}
-	if s.door == nil && (known == nil || known.ID() != hook.ID()) { // the embedded space needs no proof
+	if s.door == nil && known != out.ID() { // the embedded space needs no proof
 		const text = "[Setup] gchat-hooks can write here: questions of Claude Code sessions will appear in this space."
-		if _, err := hook.Post(ctx, gchat.Post{Text: text}); err != nil {
+		if _, err := out.Post(ctx, gchat.Post{Text: text}); err != nil {
 			return err
 		}
 		fmt.Fprintln(s.out, "A test message is in the space.")
@@ -239,7 +274,7 @@ func (s *setup) tryWebhook(ctx context.Context, known *gchat.Webhook) error {
 	if s.door != nil {
 		s.done("page", "questions go there")
 	} else {
-		s.done("webhook", "questions go to %s", wording.Line(hook.Chat()))
+		s.done("webhook", "questions go to %s", wording.Line(out.Chat()))
 	}
 	return nil
 }
@@ -263,9 +298,10 @@ func (s *setup) openSpace() (err error) {
 			return err
 		}
 	}
-	s.answers = map[string]string{"GOOGLE_CHAT_WEBHOOK_URL": opened.WebhookURL(s.door.base())} // the endpoint follows from it
-	if s.config().APIEndpoint != "" {
-		s.answers["GCHAT_API_ENDPOINT"] = opened.APIEndpoint(s.door.base())
+	endpoint := opened.APIEndpoint(s.door.base())
+	s.answers = map[string]string{
+		"GOOGLE_CHAT_SPACE_ID": space.Name, "GCHAT_PUBSUB_SUBSCRIPTION": space.Subscription,
+		"GCHAT_API_ENDPOINT": endpoint, "GCHAT_PUBSUB_ENDPOINT": endpoint,
 	}
 	s.page = s.door.pages(opened)[0]
 	s.door.show(opened)

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -186,7 +187,7 @@ func TestSetupWithoutGoogle(t *testing.T) {
 		t.Errorf("the space does not run: %d", detached)
 	}
 	endSpace(env)
-	if !regexp.MustCompile(`"http://` + address + `/t/[^/]+/v1/spaces/local/messages\?`).MatchString(s.config()) {
+	if !regexp.MustCompile(`"api_endpoint": +"http://` + address + `/t/[^/]+/"`).MatchString(s.config()) {
 		t.Errorf("the configuration is %s", s.config())
 	}
 }
@@ -221,6 +222,9 @@ func TestSetupTriesThePage(t *testing.T) {
 	x.expect(`Done.`)
 	if code := x.ends(); code != 0 {
 		t.Errorf("exit code %d:\n%s", code, x.screen())
+	}
+	if b, err := os.ReadFile(filepath.Join(s.home, ".local/state/gchat-hooks/space/events.jsonl")); err != nil || bytes.Contains(b, []byte(`"id"`)) {
+		t.Errorf("a poller is left to answer %s (%v)", b, err)
 	}
 	_, after := texts()
 	if len(after) != 3 || !strings.HasPrefix(after[2], "[Answered] gchat-hooks setup\n") || !strings.Contains(after[2], "\nSelected: ok\n") {

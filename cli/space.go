@@ -246,6 +246,7 @@ func (d *spaceDoor) open() (*space.Space, net.Listener, error) {
 		Data:     d.data,
 		Lock:     state.LockedPath(filepath.Join(d.data, "lock")),
 		Phone:    d.phone,
+		Direct:   true,
 		Session:  d.session,
 		Projects: d.projects,
 		Week:     week,
@@ -358,7 +359,9 @@ func (d *spaceDoor) run(ctx context.Context) error {
 		}
 		return err
 	}
-	if config.Load(d.env, state.ProjectDir(d.env)).WebhookURL != s.WebhookURL(d.base()) {
+	cfg := config.Load(d.env, state.ProjectDir(d.env))
+	isApp := cfg.InEmbeddedApp() && cfg.APIEndpoint == s.APIEndpoint(d.base())
+	if !isApp && cfg.WebhookURL != s.WebhookURL(d.base()) {
 		fmt.Fprintf(d.out, "\nTo have the hooks use it:  %s setup --space, or in the shell that starts claude:\n"+
 			"  export GOOGLE_CHAT_WEBHOOK_URL='%s'\n  export GCHAT_API_ENDPOINT='%s'\n  export GCHAT_ALLOWED_USERS='%s'\n",
 			d.typed(), s.WebhookURL(d.base()), s.APIEndpoint(d.base()), space.Human)

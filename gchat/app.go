@@ -126,6 +126,10 @@ func (m Message) Follows() string {
 	return in + "/messages/" + thread + "." + thread
 }
 
+// IsShared says whether other machines may hear the same events. Those of the embedded space are
+// this machine's alone.
+func (a *App) IsShared() bool { return a.Hub != nil || a.Subscription != state.LocalSubscription }
+
 // Concerns says whether this machine may tell a person that words behind that message were not used, where no record here knows
 // them. Behind a message of ours that names another machine they are left to that one: there they may have been used. Chat shows
 // an app no message that is not for it, and a hub none of another machine's.
@@ -136,6 +140,9 @@ func (a *App) Concerns(ctx context.Context, name string) (bool, error) {
 		return a.Hub == nil, nil
 	case err != nil:
 		return false, err
+	}
+	if !a.IsShared() && m.Sender != nil && m.Sender.Name != localApp { // a webhook's, whose sender reads what is replied
+		return false, nil
 	}
 	id := m.ClientAssignedMessageId
 	other := strings.HasPrefix(id, state.NamedIDs) && !strings.HasPrefix(id, state.OwnIDs()) || wording.OfAnotherMachine(m.Text)
@@ -179,7 +186,7 @@ type Pulled struct {
 // and Chat's.
 func (a *App) Pull(ctx context.Context) (events []Pulled, err error) {
 	pull := a.events.Projects.Subscriptions.Pull(a.Subscription, &pubsub.PullRequest{MaxMessages: mostPulled})
-	got, err := call(ctx, a.API, pullTimeout, "pull events", "", pull)
+	got, err := call(ctx, a.API, pullTimeout, "pull events", a.Space, pull)
 	switch {
 	case ctx.Err() != nil:
 		return nil, ctx.Err()
@@ -215,7 +222,7 @@ func (a *App) Pull(ctx context.Context) (events []Pulled, err error) {
 // Ack tells the subscription that these events need not come again.
 func (a *App) Ack(ctx context.Context, ackIDs []string) error {
 	ack := a.events.Projects.Subscriptions.Acknowledge(a.Subscription, &pubsub.AcknowledgeRequest{AckIds: ackIDs})
-	_, err := call(ctx, a.API, listTimeout, "acknowledge events", "", ack)
+	_, err := call(ctx, a.API, listTimeout, "acknowledge events", a.Space, ack)
 	return err
 }
 
@@ -232,7 +239,7 @@ func (a *App) MayPull(ctx context.Context) error {
 	const consume = "pubsub.subscriptions.consume"
 	request := &pubsub.TestIamPermissionsRequest{Permissions: []string{consume}}
 	test := a.events.Projects.Subscriptions.TestIamPermissions(a.Subscription, request)
-	got, err := call(ctx, a.API, postTimeout, "look at the subscription", "", test)
+	got, err := call(ctx, a.API, postTimeout, "look at the subscription", a.Space, test)
 	switch {
 	case err != nil:
 		return err

@@ -192,6 +192,9 @@ func Hint(err error) string {
 
 const localSpace = state.LocalSpace
 
+// localApp is the sender of what an app posts in the embedded space.
+const localApp = "users/local-app"
+
 // embedded gives an error of the embedded space, which is where base is on this machine, a hint that knows nothing of Google.
 func embedded(err error, base *url.URL, space string) error {
 	if base == nil || base.Scheme != "http" || space != localSpace || errors.As(err, new(*state.UserError)) {

@@ -28,6 +28,10 @@ type pass struct {
 func (r *reader) readOn(ctx context.Context, v *view, way *gateway) (err error) {
 	if way.err == nil {
 		r.pulls, err = way.transport.HearsAll(ctx)
+		texts := v.texts()
+		if r.pulls && way.cfg.InEmbeddedApp() && len(texts) > 0 {
+			return r.changeToCards(ctx, v, way, texts)
+		}
 		if r.pulls || gchat.Overloaded(err) {
 			return err
 		}
@@ -84,6 +88,43 @@ func (r *reader) readOn(ctx context.Context, v *view, way *gateway) (err error) 
 	r.mark.Watermark = n.newest
 	_, serr := r.spaces.Change(r.chat, func(s *state.Space) { s.Watermark = n.newest })
 	r.Log.Once(serr, "watermark not written down")
+	return err
+}
+
+// texts are the open questions that stand in the space as a text, and not as a card.
+func (v *view) texts() (texts []*state.Question) {
+	for _, q := range v.asked {
+		isText := q.Card == "" && q.MessageName != "" && q.Mode.Row().Asks && !q.Kind.Row().Said
+		if isText && q.Status == state.Pending && q.HandedOver == nil {
+			texts = append(texts, q)
+		}
+	}
+	return texts
+}
+
+// changeToCards reads what was replied to questions whose text a webhook posted into the embedded
+// space, where no event told of it, and has them posted as cards.
+func (r *reader) changeToCards(ctx context.Context, v *view, way *gateway, texts []*state.Question) error {
+	only := &view{records: map[string][]*state.Question{}, served: v.served}
+	for _, q := range texts {
+		only.records[q.ThreadName] = []*state.Question{q}
+	}
+	n := &pass{view: only, given: map[*state.Question][]gchat.Message{}}
+	var err error
+	r.api, err = way.openReader(ctx)
+	if err != nil {
+		return err
+	}
+	err = r.api.Since(ctx, way.space, texts[0].AskedAt.Add(-clockSlack), func(page []gchat.Message) { r.take(n, page) })
+	for _, q := range texts {
+		if err == nil {
+			err = r.writeReplies(v, q, n.given[q])
+		}
+		isOfApp := r.gateway(ctx, configuredFor(q, v.served[q].Open)).cfg.InEmbeddedApp()
+		if err == nil && len(n.given[q]) == 0 && isOfApp {
+			err = r.putCard(q, v.served[q].Open)
+		}
+	}
 	return err
 }
 

@@ -41,7 +41,7 @@ func newDesk(t testing.TB) *desk {
 	t.Helper()
 	d := &desk{t: t, dir: t.TempDir()}
 	var err error
-	if d.space, err = space.Open(space.Options{Now: func() time.Time { return time.Now().Add(time.Duration(d.skew.Load())) }}); err != nil {
+	if d.space, err = space.Open(space.Options{Direct: true, Now: func() time.Time { return time.Now().Add(time.Duration(d.skew.Load())) }}); err != nil {
 		t.Fatal(err)
 	}
 	inner := strict.Google(t, d.space.Handler(), strict.Embedded)

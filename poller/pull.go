@@ -283,7 +283,7 @@ func (p *Poller) writeSaid(ctx context.Context, from eventSource, one gchat.Pull
 	m := one.Message
 	waits, silent := p.unknownFor(from, one)
 	isNew := wording.IsNew(m.Text) && p.starts && strings.HasPrefix(m.Name, spaceOf(from)+"/")
-	begins := isNew && strings.EqualFold(commands.Named(m.Text), state.MachineName())
+	begins := isNew && (!from.IsShared() || strings.EqualFold(commands.Named(m.Text), state.MachineName()))
 	if v.quoted(m) == nil && len(v.records[m.ThreadName]) == 0 && v.sessions[m.ThreadName] == nil && !begins {
 		if waits {
 			return false

@@ -33,6 +33,16 @@ func (p *Poller) putQuestion(q *state.Question, o *state.Open) error {
 	return p.put(m)
 }
 
+// putCard posts an open question, whose text is in the space already, once more: as a card in its
+// thread. The card is the question's message from then on.
+func (p *Poller) putCard(q *state.Question, o *state.Open) error {
+	m := p.aboutQuestion(q, o)
+	m.ID, m.Key, m.Type = state.MessageID("card", q.QuestionID), cardKey(q), state.MessageQuestion
+	return p.put(m)
+}
+
+func cardKey(q *state.Question) string { return "card-" + q.QuestionID }
+
 func (p *Poller) aboutQuestion(q *state.Question, o *state.Open) *state.Message {
 	by := configuredFor(q, o)
 	return &state.Message{
@@ -130,12 +140,19 @@ func (s *sender) wordQuestion(ctx context.Context, m *state.Message, way *gatewa
 		return nil, s.drop(m)
 	case err != nil:
 		return nil, s.written(err)
+	case m.Key == cardKey(q):
+		if q.Status != state.Pending || q.Card != "" || way.err == nil && !way.transport.DrawsCards() {
+			return nil, s.drop(m)
+		}
 	case q.Status != state.Pending: // it goes on only where the message of its first file brought it into the space
 		if first, _ := s.box.ByKey("question-" + q.QuestionID); first == nil || first.SentAt.IsZero() {
 			return nil, s.drop(m)
 		}
 	}
-	m.ID, m.ThreadKey = state.MessageID("question", q.QuestionID), q.ThreadKey
+	m.ThreadKey = q.ThreadKey
+	if m.Key != cardKey(q) {
+		m.ID = state.MessageID("question", q.QuestionID)
+	}
 	if q.Mode.Row().Marker {
 		if why := s.unreplyable(ctx, way); why != nil {
 			return nil, s.setAside(m, s.Log.Clean(why.Error()))

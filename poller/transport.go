@@ -57,6 +57,9 @@ type eventSource interface {
 	Pull(ctx context.Context) ([]gchat.Pulled, error)
 	Ack(ctx context.Context, ackIDs []string) error
 
+	// IsShared says whether other machines may hear the same events.
+	IsShared() bool
+
 	// Foreign says whether a tap is on the card of another machine, which hears it, too.
 	Foreign(t *wording.Tap) bool
 

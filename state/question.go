@@ -411,6 +411,9 @@ func (q *Question) AnsweredFrom() string {
 // LocalSpace is the name of the embedded space, on every machine.
 const LocalSpace = "spaces/local"
 
+// LocalSubscription is the subscription with the embedded space's events.
+const LocalSubscription = "projects/local/subscriptions/local"
+
 // ChatName is what people call a chat, host/spaces/S.
 func ChatName(chat string) string {
 	if strings.HasSuffix(chat, "/"+LocalSpace) {

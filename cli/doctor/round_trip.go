@@ -55,13 +55,17 @@ func (e *exam) roundTrip(ctx context.Context) []*Finding {
 	ctx, cancel := context.WithTimeout(ctx, liveBound+e.Wait)
 	defer cancel()
 	out, in := &result{check: check{id: live + ".out"}}, &result{check: check{id: live + ".in"}}
-	if e.cfg.Subscription != "" {
+	if e.cfg.Subscription != "" && !e.cfg.InEmbeddedApp() {
 		out.skip("with a Chat app there is a card to tap in its place: gchat-hooks setup --app")
 		return out.found
 	}
 	e.from = time.Now()
 	var err error
 	e.way, err = e.findWay(ctx)
+	if e.app != nil { // no poller is to take what is replied
+		reads, _ := state.SpacesIn(state.UserState(e.Env)).LockReader(e.app.Subscription)
+		defer reads.Unlock()
+	}
 	if err == nil { // a thread that cannot be read back is of no use
 		_, err = e.listed(ctx)
 	}
@@ -76,6 +80,7 @@ func (e *exam) roundTrip(ctx context.Context) []*Finding {
 	case e.Wait <= 0:
 		in.skip("no person was asked; --wait TIME asks one, without a terminal too")
 	default:
+		defer e.dropEvents(ctx, question.ThreadName)
 		question.Status = state.Cancelled
 		if as := e.wayIn(ctx, in, question); as != "" {
 			question.Status = state.Resolved
@@ -87,6 +92,23 @@ func (e *exam) roundTrip(ctx context.Context) []*Finding {
 		_, _ = e.post(ctx, gchat.Post{Text: told, ThreadName: question.ThreadName})
 	}
 	return append(out.found, in.found...)
+}
+
+// dropEvents acknowledges what a person did in the test's thread: no poller is to answer it.
+func (e *exam) dropEvents(ctx context.Context, thread string) {
+	if e.app == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Second)
+	defer cancel()
+	events, _ := e.app.Pull(ctx)
+	var acks []string
+	for _, one := range events {
+		if one.Message.ThreadName == thread {
+			acks = append(acks, one.AckID)
+		}
+	}
+	_ = e.app.Ack(ctx, acks) // one that stays is told that nothing waits for it
 }
 
 // wayOut posts the question, and unless that is all, a message to another thread and one more to the question's thread. It finds

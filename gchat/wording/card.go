@@ -132,8 +132,8 @@ func longCard(q *state.Question, id string) (texts []string, card *Card) {
 }
 
 // ClosedCard shows how a question ended, or that only the terminal answers it, without a
-// button, and the text that stands for it. They say what its closing note says, who answered,
-// and when. An answer counts as the end although Claude Code has not confirmed it yet.
+// button, and the text that stands for it, which is its closing note. The card also says who
+// answered, and when. An answer counts as the end although Claude Code has not confirmed it yet.
 func ClosedCard(q *state.Question, now time.Time) (text string, card *Card) {
 	over := *q
 	over.ToldSent = false
@@ -154,8 +154,8 @@ func ClosedCard(q *state.Question, now time.Time) (text string, card *Card) {
 	if by := clause(q.AnsweredByName); answered && by != "" && q.AnsweredBy != state.Local {
 		when = "\n\n" + by + ", " + strings.TrimSpace(when)
 	}
-	text = Cut(text, mostClosed) + when
-	how, what, _ := strings.Cut(strings.TrimPrefix(text, "["), "] ")
+	text = Cut(text, mostClosed)
+	how, what, _ := strings.Cut(strings.TrimPrefix(text+when, "["), "] ")
 	card = newCard(q, "", " ("+strings.ToLower(how)+")")
 	card.text(strings.TrimSpace(strings.TrimPrefix(what, field(q.SessionName)+"\n")))
 	return text, card

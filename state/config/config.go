@@ -188,6 +188,7 @@ func Load(env state.Getenv, projectDir string) *Config {
 			c.Problems = append(c.Problems, errForeignWebhook)
 		}
 	}
+	c.takeEmbedded(env, layers)
 	c.AllowedUnknown = c.AllowedUnknown && len(c.AllowedUsers) == 0 // what stands above says it all
 	named := len(c.AllowedUsers)
 	c.takeCredentials(env, projectDir, layers)

@@ -191,18 +191,27 @@ func (c *Config) takeCredentials(env state.Getenv, projectDir string, layers []l
 
 // firstWith is the first layer that says one of these; nil where none does.
 func firstWith(layers []layer, names ...string) *layer {
+	i := indexWith(layers, names...)
+	if i == len(layers) {
+		return nil
+	}
+	return &layers[i]
+}
+
+// indexWith is the index of firstWith; how many there are where none says it.
+func indexWith(layers []layer, names ...string) int {
 	for i, l := range layers {
 		for _, name := range names {
 			if l.value[name] != "" {
-				return &layers[i]
+				return i
 			}
 		}
 	}
-	return nil
+	return len(layers)
 }
 
-// SetMember writes a setting, a text or a list of texts, into the person's configuration, readable by them only. Other
-// members, their order and comments stay; a file that does not parse is left alone.
+// SetMember writes a setting, a text or a list of texts, into the person's configuration, readable by them only; nil takes
+// the member out. Other members, their order and comments stay; a file that does not parse is left alone.
 func SetMember(path, name string, value any) error {
 	if behindLinks, err := filepath.EvalSymlinks(path); err == nil {
 		path = behindLinks // a person's link, as into a folder of dotfiles, stays one
@@ -231,11 +240,18 @@ func withMember(file []byte, name string, value any) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
+	op := "add"
+	if value == nil {
+		op = "remove"
+		if root.Find("/"+name) == nil {
+			return file, nil
+		}
+	}
 	var patch bytes.Buffer
 	e := json.NewEncoder(&patch)
 	// A URL keeps its &.
 	e.SetEscapeHTML(false)
-	_ = e.Encode([]map[string]any{{"op": "add", "path": "/" + name, "value": value}}) // texts
+	_ = e.Encode([]map[string]any{{"op": op, "path": "/" + name, "value": value}}) // texts
 	if err := root.Patch(patch.Bytes()); err != nil {
 		return nil, err
 	}

@@ -1,0 +1,121 @@
+package poller
+
+import (
+	"net/url"
+	"os"
+	"path/filepath"
+	"strconv"
+	"testing"
+
+	chatapi "google.golang.org/api/chat/v1"
+
+	"gchat-hooks/gchat"
+	"gchat-hooks/gchat/space"
+	"gchat-hooks/gchat/wording"
+	"gchat-hooks/state"
+	"gchat-hooks/state/config"
+)
+
+// newEmbeddedDesk is a machine whose person's configuration has the webhook that an earlier setup --space wrote.
+func newEmbeddedDesk(t *testing.T) (*desk, *gchat.Webhook) {
+	t.Helper()
+	d := newDesk(t)
+	address := d.vars["GOOGLE_CHAT_WEBHOOK_URL"]
+	delete(d.vars, "GOOGLE_CHAT_WEBHOOK_URL")
+	file := filepath.Join(d.dir, ".config/gchat-hooks/config.json")
+	if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := config.SetMember(file, "webhook_url", address); err != nil {
+		t.Fatal(err)
+	}
+	at, _ := url.Parse(address)
+	port, _ := strconv.Atoi(at.Port())
+	if err := state.KeepSocket(d.env, port, filepath.Join(d.dir, "socket")); err != nil {
+		t.Fatal(err)
+	}
+	hook, err := gchat.ConfiguredWebhook(&config.Config{}, address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d, hook
+}
+
+// askAsText is a question that waits, whose text a webhook posted.
+func (d *desk) askAsText(hook *gchat.Webhook) *state.Question {
+	d.t.Helper()
+	q := d.ask(func(q *state.Question) {
+		q.Mode = state.Native
+		posted, err := hook.Post(d.t.Context(), gchat.Post{Text: wording.QuestionTexts(q)[0], ThreadKey: q.ThreadKey})
+		if err != nil {
+			d.t.Fatal(err)
+		}
+		q.MessageSent, q.ThreadName, q.MessageName, q.Space, q.Chat = true, posted.ThreadName, posted.Name, space.Name, hook.Chat()
+	})
+	waiter, err := state.LockWaiter(d.env, q.Path)
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	d.t.Cleanup(waiter.Unlock)
+	return q
+}
+
+// cards are the messages of a thread that have one.
+func (d *desk) cards(thread string) (cards []*chatapi.Message) {
+	for _, m := range d.space.Messages() {
+		if m.Thread.Name == thread && len(m.CardsV2) > 0 {
+			cards = append(cards, m)
+		}
+	}
+	return cards
+}
+
+// A question whose text stood open in the embedded space is posted once more, as a card in its thread, and is tapped there. What
+// was typed to the text before counts, and so does what is typed to it later.
+func TestATextOfBeforeBecomesACard(t *testing.T) {
+	d, hook := newEmbeddedDesk(t)
+	before, tapped, typed := d.askAsText(hook), d.askAsText(hook), d.askAsText(hook)
+	d.reply(before.ThreadName, "", "2")
+	end := d.run(Options{})
+	has := func(q *state.Question) bool { return q.Card != "" && q.ThreadName != "" }
+	answered := func(q *state.Question) bool { return q.Status == state.Answered && q.Answers["Which?"] == "Two" }
+	d.await(before, "what was typed before counts", answered)
+	tapped = d.await(tapped, "a card", has)
+	typed = d.await(typed, "a card", has)
+	if err := end(); err != nil {
+		t.Fatal(err)
+	}
+	d.run(Options{})
+	if err := d.space.Tap(nil, tapped.MessageName, "", "2", nil, "tap:1"); err != nil {
+		t.Fatal(err)
+	}
+	d.reply(typed.ThreadName, "", "two")
+	for _, q := range []*state.Question{tapped, typed} {
+		d.await(q, "answered", answered)
+		if cards := d.cards(q.ThreadName); len(cards) != 1 || cards[0].Name != q.MessageName {
+			t.Errorf("%d cards in the thread", len(cards))
+		}
+	}
+	if cards := d.cards(before.ThreadName); len(cards) != 0 {
+		t.Errorf("a card for what was answered: %v", cards)
+	}
+}
+
+// Beside the app, a reply in the thread of another program's webhook is left to that program.
+func TestAReplyToAWebhooksTextIsLeftAlone(t *testing.T) {
+	d, hook := newEmbeddedDesk(t)
+	posted, err := hook.Post(t.Context(), gchat.Post{Text: "curl asks: which?"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	cfg := config.Personal(d.env)
+	app, err := gchat.NewApp(t.Context(), cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := d.reply(posted.ThreadName, "", "2")
+	follows := gchat.Message{Name: m.Name, ThreadName: m.Thread.Name, Reply: true}.Follows()
+	if concerns, err := app.Concerns(t.Context(), follows); concerns || err != nil {
+		t.Errorf("%v, %v", concerns, err)
+	}
+}
