@@ -309,6 +309,7 @@ var ErrConnectionLost = errors.New("the connection was lost")
 type limitBodies struct{ by http.RoundTripper }
 
 func (t limitBodies) RoundTrip(r *http.Request) (*http.Response, error) {
+	state.Slow("calls " + r.URL.Host)
 	resp, err := t.by.RoundTrip(r)
 	if err == nil {
 		resp.Body = http.MaxBytesReader(nil, resp.Body, bodyLimit)

@@ -120,9 +120,7 @@ func (h *Hook) forward(ctx context.Context, e *Event) error {
 	case row.Pane && dialog && h.session(e).TmuxPane != "":
 		return nil // the poller types the answer; outside tmux it cannot, and this hook waits after all
 	}
-	if !dialog {
-		h.session(e) // it may ask tmux, which takes too long under the lock
-	}
+	h.session(e) // it may ask tmux, which may not be done under the lock
 	failed := error(nil)
 	q, err := h.record(ctx, e, h.folders(state.QuestionsIn), func(have []*state.Question) *state.Question {
 		q := h.ofCall(e, have)

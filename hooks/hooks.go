@@ -189,6 +189,7 @@ func (h *Hook) writeSession(e *Event, sessions state.Sessions, project, known st
 	if begins {
 		here.Branch, here.Commit = headOf(context.Background(), cmp.Or(e.CWD, project), gitQuick)
 	}
+	environment, trusted := state.Environment(h.Env), state.ProjectCounts(h.Env, project)
 	fill := func(s *state.Session) {
 		s.ProjectDir, s.CWD, s.LastSeen = project, cmp.Or(e.CWD, s.CWD), now
 		s.TmuxSession, s.TmuxPane, s.TmuxSocket = here.TmuxSession, here.TmuxPane, here.TmuxSocket
@@ -197,7 +198,7 @@ func (h *Hook) writeSession(e *Event, sessions state.Sessions, project, known st
 		if len(here.Program) > 0 {
 			s.Program = here.Program
 		}
-		s.Env, s.Trusted = state.Environment(h.Env), state.ProjectCounts(h.Env, project)
+		s.Env, s.Trusted = environment, trusted
 		s.StateDir = state.SpareState(h.Env)
 		s.TranscriptPath = cmp.Or(string(e.Transcript), s.TranscriptPath)
 		s.Listens = s.Listens || h.asked.listens

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"slices"
 	"strings"
 	"time"
@@ -45,28 +46,49 @@ func (h *Hook) permission(ctx context.Context, e *Event) error {
 	}
 	registration := h.Env("CLAUDE_PLUGIN_ROOT") + "\x00" + strings.Join(h.Args, "\x00")
 	fresh.SeenBy = []string{registration}
-	q, err := h.record(ctx, e, h.own(), func(have []*state.Question) *state.Question {
-		for _, q := range slices.Backward(have) { // the oldest first
-			same := q.InputHash == fresh.InputHash && q.AgentID == fresh.AgentID && q.PromptID == fresh.PromptID &&
-				q.ClaudePID == fresh.ClaudePID && fresh.AskedAt.Sub(q.AskedAt).Abs() < doubled
-			if !same || len(q.SeenBy) == 0 || slices.Contains(q.SeenBy, registration) {
-				continue
-			}
-			seen, err := state.UpdateQuestion(q.Path, func(q *state.Question) error {
-				q.SeenBy = append(q.SeenBy, registration)
-				return nil
-			})
-			if err == nil {
-				return seen
-			}
-		}
-		return fresh
-	}, fresh.InputHash)
+	q, err := h.recordCall(ctx, e, fresh, registration)
 	if err != nil || q.Status != state.Pending || h.unattended() && !h.posted(ctx, q.Path) {
 		return err
 	}
 	return h.wait(ctx, e, q)
 }
+
+// recordCall writes a permission or a plan down, or finds the record that another registration
+// wrote of the same call, and marks that as seen by this one.
+func (h *Hook) recordCall(ctx context.Context, e *Event, fresh *state.Question,
+	registration string) (*state.Question, error) {
+	var lost []string // the paths of records that another event of this registration has marked
+	for {
+		q, err := h.record(ctx, e, h.own(), func(have []*state.Question) *state.Question {
+			for _, q := range slices.Backward(have) { // the oldest first
+				same := q.InputHash == fresh.InputHash && q.AgentID == fresh.AgentID &&
+					q.PromptID == fresh.PromptID && q.ClaudePID == fresh.ClaudePID &&
+					fresh.AskedAt.Sub(q.AskedAt).Abs() < doubled
+				seen := len(q.SeenBy) == 0 || slices.Contains(q.SeenBy, registration)
+				if same && !seen && !slices.Contains(lost, q.Path) {
+					return q
+				}
+			}
+			return fresh
+		}, fresh.InputHash)
+		if err != nil || q == fresh {
+			return q, err
+		}
+		seen, err := state.UpdateQuestion(q.Path, func(q *state.Question) error {
+			if slices.Contains(q.SeenBy, registration) {
+				return errSeen
+			}
+			q.SeenBy = append(q.SeenBy, registration)
+			return nil
+		})
+		if err == nil {
+			return seen, nil
+		}
+		lost = append(lost, q.Path)
+	}
+}
+
+var errSeen = errors.New("an event of this registration has the record")
 
 // unattended says that no dialog stands in a terminal: the session is that of "claude -p", or of a program that runs Claude Code.
 // 2.1.330 says so itself.

@@ -21,6 +21,7 @@ import (
 
 	"gchat-hooks/e2e/bound"
 	"gchat-hooks/e2e/strict"
+	"gchat-hooks/e2e/underlock"
 	"gchat-hooks/gchat/space"
 	"gchat-hooks/hooks"
 	"gchat-hooks/state"
@@ -41,6 +42,7 @@ const asHook = "GCHAT_TEST_AS_HOOK"
 
 func TestMain(m *testing.M) {
 	if name := os.Getenv(asHook); name != "" {
+		underlock.Watch()
 		h := &hooks.Hook{Name: name, Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, Env: os.Getenv}
 		os.Exit(h.Run())
 	}
@@ -49,7 +51,7 @@ func TestMain(m *testing.M) {
 		panic(err)
 	}
 	programDir = dir
-	code := m.Run()
+	code := underlock.Run(m)
 	os.RemoveAll(dir)
 	os.Exit(code)
 }

@@ -50,6 +50,7 @@ func newTalk(t *testing.T, as func(*state.Session)) *talk {
 
 func (d *desk) session(id string, as func(*state.Session)) {
 	d.t.Helper()
+	state.Environment(d.env) // it makes the salt, which is under a lock of its own
 	if _, err := state.SessionsIn(state.UserState(d.env)).Change(id, func(s *state.Session) error { as(s); return nil }); err != nil {
 		d.t.Fatal(err)
 	}

@@ -25,8 +25,9 @@ func (p *Poller) useGrant(s *served) (next time.Time) {
 		asks := !over && o.mine && o.q.Kind == state.AskedPermission && o.q.Status == state.Pending
 		o.unsure = asks && !heard
 		if asks && heard && state.HasWaiter(p.Env, o.Path) {
+			cfg := p.personal()
 			p.change(o, "yes for a while not used", func(q *state.Question) error {
-				return judge.ByGrant(p.personal(), q, given, p.Now())
+				return judge.ByGrant(cfg, q, given, p.Now())
 			})
 		}
 	}

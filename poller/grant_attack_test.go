@@ -31,9 +31,10 @@ func TestNothingIsAllowedOverWhatWasSaid(t *testing.T) {
 			p.events.good = time.Now()
 		}, true, false},
 		"a no that was written down since the records were read": {func(x *granted, p *Poller) {
+			judge := p.judgesByPerson()
 			x.change(x.first, func(q *state.Question) {
 				q.Replies = append(q.Replies, state.Reply{MessageName: "n", Sender: "users/1", Text: "no", CreateTime: time.Now()})
-				if err := x.poller().judgeIn(q, configured{}); err != nil {
+				if err := judge(q); err != nil {
 					x.t.Fatal(err)
 				}
 			})

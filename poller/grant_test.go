@@ -274,10 +274,11 @@ func newJudged(t *testing.T) *granted {
 	x := newGranted(t, newDesk(t), func(q *state.Question) { q.AskedAt = q.AskedAt.Add(-2 * time.Second) })
 	then := x.poller()
 	then.Now = func() time.Time { return time.Now().Add(-time.Second) }
+	judge := then.judgesByPerson()
 	x.change(x.first, func(q *state.Question) {
 		x.posted(q)
 		q.Replies = []state.Reply{{MessageName: "m", Sender: "users/1", DisplayName: "Ada", Text: "yes 30m", CreateTime: time.Now()}}
-		if err := then.judgeIn(q, configured{}); err != nil {
+		if err := judge(q); err != nil {
 			t.Fatal(err)
 		}
 		at := time.Now()

@@ -13,6 +13,7 @@ import (
 	"gchat-hooks/inject"
 	"gchat-hooks/poller/judge"
 	"gchat-hooks/state"
+	"gchat-hooks/state/config"
 )
 
 // judgeUnread judges the replies in a question's file, as long as something can deliver an answer to it.
@@ -23,9 +24,10 @@ func (p *Poller) judgeUnread(s *served) (again time.Time) {
 		return again
 	}
 	waited = waited || over
+	law := p.lawOf(s, s.q)
 	p.change(s, "replies not judged", func(q *state.Question) error {
 		if waited {
-			return p.judgeIn(q, configuredFor(q, s.Open))
+			return p.judgeIn(s, q, law)
 		}
 		for i := range q.Replies {
 			if r := &q.Replies[i]; r.Verdict == state.Unread && q.Answerable() {
@@ -38,13 +40,39 @@ func (p *Poller) judgeUnread(s *served) (again time.Time) {
 	return time.Time{}
 }
 
-// judgeIn judges the unread replies within a write of the question, oldest first; state.ErrUnchanged where none could be judged.
-func (p *Poller) judgeIn(q *state.Question, by configured) error {
+// law is the configuration by which a question's replies are judged, and whose that is. It is
+// read before the question's lock is taken.
+type law struct {
+	by  configured
+	cfg *config.Config
+}
+
+func (p *Poller) lawOf(s *served, q *state.Question) law {
+	by := judgedBy(q, s.Open)
+	return law{by, p.config(by)}
+}
+
+// forbids reports whether a sender surely may not answer a question.
+func (l law) forbids(q *state.Question, sender, email string) bool {
+	known := !l.cfg.Unread && !l.cfg.AllowedUnknown
+	return known && !judge.MayAnswer(l.cfg, q, &state.Reply{Sender: sender, SenderEmail: email})
+}
+
+// judgedBy is the project by whose configuration replies to a question are judged: none where
+// they are a power over the machine.
+func judgedBy(q *state.Question, o *state.Open) configured {
 	if q.Kind.Row().Personal {
-		by = configured{} // the person's own
+		return configured{}
 	}
-	cfg := p.config(by)
+	return configuredFor(q, o)
+}
+
+// judgeIn judges the unread replies within a write of the question, oldest first; state.ErrUnchanged where none could be judged.
+func (p *Poller) judgeIn(s *served, q *state.Question, law law) error {
+	cfg := law.cfg
 	switch {
+	case law.by != judgedBy(q, s.Open): // the question has moved: the next step reads what counts
+		return state.ErrUnchanged
 	case cfg.Unread && q.Kind.Row().Personal, len(cfg.Problems) > 0 && len(cfg.AllowedUsers) == 0:
 		return state.ErrUnchanged // the file that says who may answer does not parse: they are judged when it does
 	}

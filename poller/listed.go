@@ -298,7 +298,8 @@ func (r *reader) writeReplies(v *view, q *state.Question, ms []gchat.Message) er
 		return nil
 	}
 	of := v.served[q]
-	_, _, err := r.writeHeard(of, func(q *state.Question) (changed bool) {
+	law := r.lawOf(of, q)
+	_, _, err := r.writeHeard(of, law, func(q *state.Question) (changed bool) {
 		if begins {
 			after := q.AskedAt.Add(r.api.Ahead - judge.DateSlack)
 			if r.pulled { // no message of ours comes: what was said before the wait began was kept for it
@@ -314,7 +315,7 @@ func (r *reader) writeReplies(v *view, q *state.Question, ms []gchat.Message) er
 		}
 		changed = begins
 		for _, m := range ms {
-			changed = judge.Store(q, m, m.Human && r.mayNot(of, q, m.Sender, m.SenderEmail)) || changed
+			changed = judge.Store(q, m, m.Human && of.mine && law.forbids(q, m.Sender, m.SenderEmail)) || changed
 		}
 		return changed
 	})
@@ -323,14 +324,15 @@ func (r *reader) writeReplies(v *view, q *state.Question, ms []gchat.Message) er
 
 // writeHeard writes what people said or tapped into a question. Where a process waits for it, it is judged in the same write;
 // otherwise the loop judges, which knows of panes, or the poller of another environment.
-func (p *Poller) writeHeard(s *served, store func(*state.Question) bool) (q *state.Question, changed bool, err error) {
+func (p *Poller) writeHeard(s *served, law law,
+	store func(*state.Question) bool) (q *state.Question, changed bool, err error) {
 	q, err = state.UpdateQuestion(s.Path, func(q *state.Question) error {
 		changed = store(q)
 		if !changed {
 			return state.ErrUnchanged
 		}
 		if s.mine && (state.HasWaiter(p.Env, q.Path) || !q.Answerable()) {
-			_ = p.judgeIn(q, configuredFor(q, s.Open)) // with nothing to judge what was stored is written all the same
+			_ = p.judgeIn(s, q, law) // with nothing to judge what was stored is written all the same
 		}
 		return nil
 	})
@@ -338,11 +340,4 @@ func (p *Poller) writeHeard(s *served, store func(*state.Question) bool) (q *sta
 		state.CallPoller(p.Env, s.Env)
 	}
 	return q, changed, err
-}
-
-// mayNot says whether a sender surely may not answer a question. Of another environment it is not known.
-func (p *Poller) mayNot(s *served, q *state.Question, sender, email string) bool {
-	cfg := p.config(configuredFor(q, s.Open))
-	known := s.mine && !cfg.Unread && !cfg.AllowedUnknown
-	return known && !judge.MayAnswer(cfg, q, &state.Reply{Sender: sender, SenderEmail: email})
 }

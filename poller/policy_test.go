@@ -50,7 +50,7 @@ func TestRepliesUnderAPolicy(t *testing.T) {
 		p := d.poller()
 		q := asksFor("git push", time.Now().Add(-time.Minute))
 		q.Replies = []state.Reply{{MessageName: "m", Sender: test.sender, Text: test.text, CreateTime: time.Now()}}
-		_ = p.judgeIn(q, configured{})
+		_ = p.judgesByPerson()(q)
 		if got, _ := q.Decision(); got != test.want || q.Replies[0].Verdict != test.verdict {
 			t.Errorf("%s: %q, %s", name, got, q.Replies[0].Verdict)
 		}
@@ -59,7 +59,7 @@ func TestRepliesUnderAPolicy(t *testing.T) {
 		}
 		ask := &state.Question{Status: state.Pending, Mode: state.Native, Questions: []state.Prompt{{Question: "A?"}}, Replies: q.Replies}
 		ask.Replies[0].Verdict = state.Unread
-		if _ = p.judgeIn(ask, configured{}); test.policy == "{" && ask.Replies[0].Verdict != state.Unread {
+		if _ = p.judgesByPerson()(ask); test.policy == "{" && ask.Replies[0].Verdict != state.Unread {
 			t.Errorf("%s: a question's reply is %s", name, ask.Replies[0].Verdict)
 		}
 	}
@@ -206,4 +206,10 @@ func TestThePollerReadsAHubsPolicy(t *testing.T) {
 			t.Fatalf("the policy does not count, or the hub was asked %d times", asked.Load())
 		}
 	}
+}
+
+// judgesByPerson judges a question's replies by what the person alone set, as it is now.
+func (p *Poller) judgesByPerson() func(*state.Question) error {
+	law := law{cfg: p.personal()}
+	return func(q *state.Question) error { return p.judgeIn(&served{Open: &state.Open{}}, q, law) }
 }

@@ -228,8 +228,9 @@ func (p *Poller) useTap(ctx context.Context, from eventSource, one gchat.Pulled,
 // writeTap writes a tap into its question, once, however often it comes; who tapped is judged there.
 func (p *Poller) writeTap(s *served, one gchat.Pulled) bool {
 	name := "tap/" + one.ID
-	stranger := p.mayNot(s, s.q, one.By.Name, one.By.Email)
-	q, changed, err := p.writeHeard(s, func(q *state.Question) bool {
+	law := p.lawOf(s, s.q)
+	stranger := s.mine && law.forbids(s.q, one.By.Name, one.By.Email)
+	q, changed, err := p.writeHeard(s, law, func(q *state.Question) bool {
 		if q.Reply(name) != nil || !judge.MakeRoom(q, one.By.Name, stranger) {
 			return false
 		}

@@ -20,6 +20,7 @@ import (
 
 	"gchat-hooks/e2e/bound"
 	"gchat-hooks/e2e/strict"
+	"gchat-hooks/e2e/underlock"
 	"gchat-hooks/gchat/space"
 	"gchat-hooks/state"
 )
@@ -800,7 +801,7 @@ func TestMain(m *testing.M) {
 	}
 	dir := os.Getenv(childDir)
 	if dir == "" {
-		os.Exit(m.Run())
+		os.Exit(underlock.Run(m))
 	}
 	env := map[string]string{
 		"HOME": dir, "XDG_STATE_HOME": dir, "GOOGLE_CHAT_WEBHOOK_URL": os.Getenv("GCHAT_TEST_WEBHOOK"),

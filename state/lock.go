@@ -21,6 +21,17 @@ const lockWait = 2 * time.Second
 
 const longestTry = 8 * time.Millisecond
 
+// Watch, where a test sets it, is told of everything that Slow is told of.
+var Watch func(what string)
+
+// Slow is called before anything that may not be done under a record's lock. It does nothing
+// but in tests, which hold that.
+func Slow(what string) {
+	if Watch != nil {
+		Watch(what)
+	}
+}
+
 // A Lock is an advisory lock of the kernel on a file: it ends with its holder, also by kill -9. A process that inherits the
 // descriptor has the lock, too.
 type Lock struct {
@@ -106,6 +117,7 @@ func Held(path string) bool {
 
 // LockSoon takes the lock at path within lockWait. Each try opens the file anew: an uninstall may have removed it.
 func LockSoon(path string) (*Lock, error) {
+	Slow("waits for a lock")
 	end := time.Now().Add(lockWait)
 	for pause := time.Millisecond; ; pause = min(2*pause, longestTry) {
 		l, err := TryLock(path)

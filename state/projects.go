@@ -121,6 +121,7 @@ func sameFolder(a, b string) bool {
 // clone within a trusted folder is another's (Claude Code 2.1.329; 2.1.197 went on to the root). known says that it has a list
 // of folders at all.
 func Trusted(env Getenv, dir string) (yes, known bool) {
+	Slow("reads which folders are trusted")
 	path := filepath.Join(Home(env), ".claude.json")
 	if d := env("CLAUDE_CONFIG_DIR"); d != "" {
 		path = filepath.Join(d, ".claude.json")

@@ -2,6 +2,7 @@ package state
 
 import (
 	"errors"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -178,6 +179,12 @@ func (s Sessions) Of(id string) (*Session, error) { return s.Load(safeName(id)) 
 // LockNames keeps others from naming a session meanwhile.
 func (s Sessions) LockNames() (*Lock, error) { return LockSoon(s.lockPath(".names")) }
 
+// LockWake makes the caller the one hook that tells the agent of a session something. Other
+// hooks may change the session meanwhile.
+func (s Sessions) LockWake(id string) (*Lock, error) { return LockSoon(s.wakePath(safeName(id))) }
+
+func (s Sessions) wakePath(name string) string { return s.lockPath(name) + ".wake" }
+
 // Change updates a session; it is begun where no hook has written it down. An error of change leaves it as it was.
 func (s Sessions) Change(id string, change func(*Session) error) (*Session, error) {
 	return s.Update(safeName(id), func(one *Session) error {
@@ -257,6 +264,7 @@ func (s Sessions) Sweep(now time.Time) {
 	for _, one := range all {
 		if now.Sub(one.LastSeen) > 30*24*time.Hour && !one.LastSeen.IsZero() {
 			_ = s.Remove(NameOf(one.Path))
+			os.Remove(s.wakePath(NameOf(one.Path)))
 		}
 	}
 }

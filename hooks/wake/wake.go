@@ -10,6 +10,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"maps"
 	"slices"
 	"strings"
@@ -146,43 +147,68 @@ func (f *fire) tell(ctx context.Context) error {
 	return err
 }
 
-// prepare works out what there is to tell and puts it into the outbox, under the session's lock: two hooks that run at the
-// same moment tell no line twice. m is nil when no agent is told.
+// prepare works out what there is to tell and puts it into the outbox, as the only hook of the
+// session that does: two hooks that run at the same moment tell no line twice. m is nil when
+// no agent is told.
 func (f *fire) prepare(ctx context.Context) (c content, m *state.Message, err error) {
-	change := func(s *state.Session) error {
-		if s.Wake.CapturedAt.After(f.pane.asked) { // another hook was first to tell what it saw, perhaps later than this one
-			if again, err := f.capture(ctx); err == nil {
-				again.Session = f.pane.Session
-				again.keep(f.agent.paneLines)
-				f.pane = again
-			}
+	session := &state.Session{}
+	if f.event.SessionID != "" { // else it is no event of Claude Code's, and nothing is remembered
+		lock, err := f.sessions().LockWake(f.event.SessionID)
+		if err != nil {
+			return c, nil, err
 		}
-		f.state, f.pressure = f.stateHint(), f.pane.pressure(f.agent.threshold)
-		c = f.content(&s.Wake)
-		if c.new || !f.agent.dedup {
-			m, err = f.put(c)
-			if err != nil {
-				return err
-			}
-			c.told = true
+		defer lock.Unlock()
+		known, err := f.sessions().Of(f.event.SessionID)
+		switch {
+		case err == nil:
+			session = known
+		case !errors.Is(err, fs.ErrNotExist) && !errors.As(err, new(*state.Corrupt)):
+			return c, nil, err
 		}
-		s.LastSeen, s.TmuxSession, s.TmuxPane = time.Now().UTC(), f.pane.Session, f.Env("TMUX_PANE")
-		// Perhaps no other hook of ours writes the session down.
-		s.StartedAt, s.ProjectDir = cmp.Or(s.StartedAt, s.LastSeen), cmp.Or(s.ProjectDir, state.ProjectDir(f.Env))
-		s.TmuxSocket = inject.ServerOf(f.Env("TMUX")).Socket
-		return nil
 	}
-	if f.event.SessionID == "" { // no event of Claude Code's: nothing is remembered
-		err = change(&state.Session{})
-		return c, m, err
+	// Another hook may be first to tell what it saw, perhaps later than this one.
+	if session.Wake.CapturedAt.After(f.pane.asked) {
+		if again, err := f.capture(ctx); err == nil {
+			again.Session = f.pane.Session
+			again.keep(f.agent.paneLines)
+			f.pane = again
+		}
+	}
+	f.state, f.pressure = f.stateHint(), f.pane.pressure(f.agent.threshold)
+	memory := session.Wake
+	c = f.content(&memory)
+	if c.new || !f.agent.dedup {
+		m, err = f.put(c)
+		if err != nil {
+			return c, m, err
+		}
+		c.told = true
+	}
+	if f.event.SessionID == "" {
+		return c, m, nil
 	}
 	// The session is written after the message was put: a hook that is killed in between tells twice, and loses nothing.
-	_, err = f.sessions().Change(f.event.SessionID, change)
+	err = f.remember(memory)
 	if err != nil && c.told {
 		f.Log().Error().Err(err).Msg("session not written; its agent may be told this again")
 		err = nil
 	}
 	return c, m, err
+}
+
+// remember writes down what the session's agent knows, and where the session runs: perhaps no
+// other hook of ours writes that.
+func (f *fire) remember(memory state.WakeMemory) error {
+	now, project := time.Now().UTC(), state.ProjectDir(f.Env)
+	socket := inject.ServerOf(f.Env("TMUX")).Socket
+	_, err := f.sessions().Change(f.event.SessionID, func(s *state.Session) error {
+		s.Wake = memory
+		s.LastSeen, s.TmuxSession, s.TmuxPane = now, f.pane.Session, f.Env("TMUX_PANE")
+		s.StartedAt, s.ProjectDir = cmp.Or(s.StartedAt, now), cmp.Or(s.ProjectDir, project)
+		s.TmuxSocket = socket
+		return nil
+	})
+	return err
 }
 
 // put writes the message down: for the agent, for the session's thread in Google Chat, or both, as the settings say. The poller

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"gchat-hooks/e2e/bound"
+	"gchat-hooks/e2e/underlock"
 	"gchat-hooks/hooks"
 	"gchat-hooks/state"
 )
@@ -25,13 +26,14 @@ const hookVar = "WAKE_TEST_HOOK"
 
 func TestMain(m *testing.M) {
 	if name := os.Getenv(hookVar); name != "" {
+		underlock.Watch()
 		h := &hooks.Hook{Name: name, Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, Env: os.Getenv}
 		if !Hook(h) {
 			os.Exit(1)
 		}
 		os.Exit(h.Run())
 	}
-	os.Exit(m.Run())
+	os.Exit(underlock.Run(m))
 }
 
 // world is a machine: a home, a registry, and a real tmux server with a session.

@@ -93,6 +93,7 @@ func Personal(env state.Getenv) *Config { return Load(state.ForProject(env, "", 
 
 // Load reads the configuration of a project, "" for none. It never fails: what is wrong stands in Problems.
 func Load(env state.Getenv, projectDir string) *Config {
+	state.Slow("reads the configuration")
 	c := &Config{
 		AskMode: state.Native, TimeoutPolicy: state.LeaveOpen, ReplyTimeout: DefaultReplyTimeout, StopGate: StopGate{},
 		TeamAgents: []string{"s3-heartbeat", "s3-validator", "s3-communicator"}, Grace: DefaultGrace,
