@@ -9,6 +9,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strconv"
 	"strings"
 	"sync"
@@ -219,4 +220,30 @@ func TestThePageOffersTrustedProjects(t *testing.T) {
 	if names, start := door.projects(); start || names != nil {
 		t.Errorf("offers %q, %v where sessions cannot be begun", names, start)
 	}
+}
+
+// What a person does on the page is fetched, though no question is open and no poller runs: the page's server starts one.
+func TestThePageStartsAPollerForItsEvents(t *testing.T) {
+	t.Parallel()
+	p := newPocket(t)
+	page, end := p.space()
+	defer end()
+	out, code := p.runs("send", "--json", "words")
+	if code != 0 {
+		t.Fatal(out)
+	}
+	endPollersIn(p.home)
+	runs := func() string {
+		for _, h := range state.Pollers(getenv(p.env())) {
+			if h.Lives {
+				return fmt.Sprint(h.PID)
+			}
+		}
+		return ""
+	}
+	if pid := runs(); pid != "" {
+		t.Fatalf("a poller runs already: %s", pid)
+	}
+	p.replies(page, regexp.MustCompile(`spaces/local/threads/[\w-]+`).FindString(out), "hello")
+	p.until("a poller runs", runs)
 }
