@@ -150,10 +150,10 @@ func TestAnotherUserStandsInForNoSpace(t *testing.T) {
 				t.Fatal(err)
 			}
 			p.until("the poller finds the space down", func() string {
-				files, _ := filepath.Glob(filepath.Join(p.home, "state/gchat-hooks/spaces/*.json"))
-				for _, file := range files {
-					if b, _ := os.ReadFile(file); strings.Contains(string(b), "the embedded space is down") {
-						return file
+				b, _ := os.ReadFile(filepath.Join(p.home, ".claude/logs/gchat-hooks.log"))
+				for line := range strings.Lines(string(b)) {
+					if strings.Contains(line, "cannot be read") && strings.Contains(line, "the embedded space is down") {
+						return line
 					}
 				}
 				return ""
