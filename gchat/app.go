@@ -165,7 +165,9 @@ func (a *App) Direct(ctx context.Context) (bool, error) {
 		return false, err
 	}
 	is := isDirect(s)
-	a.direct.Store(&is)
+	if is || a.IsShared() { // the embedded space becomes one when its version changes
+		a.direct.Store(&is)
+	}
 	return is, nil
 }
 

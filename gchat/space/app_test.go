@@ -205,3 +205,15 @@ func TestRedelivery(t *testing.T) {
 		t.Errorf("%d events are left", len(s.queue))
 	}
 }
+
+// An app that met a space of an earlier version, which was no direct message, finds out that it is one once the space was
+// replaced.
+func TestAnAppLearnsThatTheSpaceIsDirect(t *testing.T) {
+	s, _, app := openApp(t, Options{})
+	for _, want := range []bool{false, true} {
+		s.direct = want
+		if is, err := app.Direct(t.Context()); is != want || err != nil {
+			t.Errorf("direct: %v, want %v (%v)", is, want, err)
+		}
+	}
+}
