@@ -5,8 +5,11 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -17,6 +20,7 @@ import (
 
 	chatapi "google.golang.org/api/chat/v1"
 
+	"gchat-hooks/e2e/bound"
 	"gchat-hooks/e2e/strict"
 	"gchat-hooks/e2e/team"
 	"gchat-hooks/gchat"
@@ -69,6 +73,9 @@ var connections = map[string]func(*testing.T) *connection{
 				r.URL.Path = prefix + r.URL.Path
 				c.ServeHTTP(w, r)
 			}))
+		if program := os.Getenv(team.OtherHub); program != "" {
+			h.Other = otherHub(t, program, h.Google)
+		}
 		file := filepath.Join(t.TempDir(), "hub.json")
 		hub, err := gchat.JoinHub(t.Context(), h.URL, h.Code, "nonce", "v")
 		if err == nil {
@@ -84,6 +91,42 @@ var connections = map[string]func(*testing.T) *connection{
 		})
 		return c
 	},
+}
+
+// otherHub is the hub of a program of another version, in a process of its own. It relays nothing:
+// the subscription that it would relay from is not there.
+func otherHub(t *testing.T, program, google string) http.Handler {
+	t.Helper()
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	address := ln.Addr().String()
+	ln.Close()
+	home := t.TempDir()
+	key := filepath.Join(home, "key")
+	if err := os.WriteFile(key, []byte(team.Key), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	cmd := bound.Command(t, program, "hub", "--listen", address, "--key-file", key, "--topic", team.Topic,
+		"--subscription", "projects/p/subscriptions/none", "--domain", "example.com")
+	cmd.Env = []string{"HOME=" + home, "GCHAT_API_ENDPOINT=" + google, "GCHAT_PUBSUB_ENDPOINT=" + google}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+	})
+	at := &url.URL{Scheme: "http", Host: address}
+	bound.Until(t, "the other hub listens", func() bool {
+		answer, err := http.Get(at.JoinPath("healthz").String())
+		if err == nil {
+			answer.Body.Close()
+		}
+		return err == nil
+	})
+	return httputil.NewSingleHostReverseProxy(at)
 }
 
 func newConnection(t *testing.T, o space.Options) *connection {

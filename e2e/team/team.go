@@ -7,13 +7,8 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"net"
 	"net/http"
 	"net/http/httptest"
-	"net/http/httputil"
-	"net/url"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -25,7 +20,6 @@ import (
 	"google.golang.org/api/chat/v1"
 	"google.golang.org/api/pubsub/v1"
 
-	"gchat-hooks/e2e/bound"
 	"gchat-hooks/e2e/strict"
 	"gchat-hooks/gchat"
 	"gchat-hooks/gchat/hub"
@@ -36,17 +30,26 @@ import (
 // Machine is how the hub calls the machine that joins with its code.
 const Machine = "0123456789ab"
 
-// OtherHub is the variable that names a gchat-hooks of another version. Its hub is run in a
-// process of its own, and stands in the place of the one of this version.
+// OtherHub is the variable that names a gchat-hooks of another version, whose hub is to stand in
+// the place of the one of this version.
 const OtherHub = "GCHAT_TEST_HUB"
 
-const key = "q7Vt0fXbE3mJ9aKcR1sLwYhU6pZdN2gT"
+// Topic and Key are those of the hub. A code that is signed with the key is good at another hub
+// that has it.
+const (
+	Topic = "projects/p/topics/machines"
+	Key   = "q7Vt0fXbE3mJ9aKcR1sLwYhU6pZdN2gT"
+)
 
 // Hub is a hub of one space, and what it was asked for.
 type Hub struct {
 	URL, Space   string
 	Subscription string // the machine's
 	Code         string // joins it, as users/1
+	Google       string // the URL of what it stands before
+
+	// Other serves in the hub's place. Nil: the hub itself does.
+	Other http.Handler
 
 	Trouble atomic.Bool  // nobody can join now
 	Ahead   atomic.Int64 // nanoseconds that its clock is ahead, as it tells
@@ -55,7 +58,6 @@ type Hub struct {
 	options           hub.Options
 	machines          *subscriptions
 	serves            atomic.Pointer[hub.Hub]
-	other             http.Handler // of another version; nil for none
 	mu                sync.Mutex
 	joined            int
 	requests, refused []string
@@ -71,18 +73,15 @@ func New(t testing.TB, space, direct, app string, google http.Handler) *Hub {
 	if err != nil {
 		t.Fatal(err)
 	}
-	h := &Hub{Space: space, Subscription: "projects/p/subscriptions/gchat-hooks-" + Machine, t: t, machines: behind}
+	h := &Hub{Google: at.URL, Space: space, Subscription: "projects/p/subscriptions/gchat-hooks-" + Machine, t: t, machines: behind}
 	h.Change(func(o *hub.Options) {
-		o.Topic, o.Version, o.Key = "projects/p/topics/machines", "(devel)", []byte(key)
+		o.Topic, o.Version, o.Key = Topic, "(devel)", []byte(Key)
 		o.Log, o.Chat, o.PubSub = zerolog.Nop(), messages, events
 	})
 	h.Code = h.serves.Load().Sign(hub.Claims{
 		Is: "code", Machine: Machine, User: "users/1", Email: "ann@example.com", Space: space, Direct: direct,
 		Until: time.Now().Add(10 * time.Minute).Unix(),
 	})
-	if program := os.Getenv(OtherHub); program != "" {
-		h.runOther(program, at.URL)
-	}
 	server := httptest.NewServer(h)
 	h.URL = server.URL
 	t.Cleanup(func() { server.CloseClientConnections(); server.Close(); at.CloseClientConnections(); at.Close() })
@@ -103,41 +102,6 @@ func Local(t testing.TB) (*Hub, *space.Space) {
 		sp.Handler().ServeHTTP(w, r)
 	})
 	return New(t, space.Name, space.Name, space.Subscription, google), sp
-}
-
-// runOther has a program's hub serve, before a Google. It relays nothing: the subscription that
-// it relays from is not there.
-func (h *Hub) runOther(program, google string) {
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		h.t.Fatal(err)
-	}
-	address := ln.Addr().String()
-	ln.Close()
-	home := h.t.TempDir()
-	keyFile := filepath.Join(home, "key")
-	if err := os.WriteFile(keyFile, []byte(key), 0o600); err != nil {
-		h.t.Fatal(err)
-	}
-	cmd := bound.Command(h.t, program, "hub", "--listen", address, "--key-file", keyFile,
-		"--topic", h.options.Topic, "--subscription", "projects/p/subscriptions/none", "--domain", "example.com")
-	cmd.Env = []string{"HOME=" + home, "GCHAT_API_ENDPOINT=" + google, "GCHAT_PUBSUB_ENDPOINT=" + google}
-	if err := cmd.Start(); err != nil {
-		h.t.Fatal(err)
-	}
-	h.t.Cleanup(func() {
-		_ = cmd.Process.Kill()
-		_ = cmd.Wait()
-	})
-	at := &url.URL{Scheme: "http", Host: address}
-	bound.Until(h.t, "the other hub listens", func() bool {
-		answer, err := http.Get(at.JoinPath("healthz").String())
-		if err == nil {
-			answer.Body.Close()
-		}
-		return err == nil
-	})
-	h.other = httputil.NewSingleHostReverseProxy(at)
 }
 
 // Change has another replica, with other options, take the hub's place. It remembers nothing.
@@ -167,8 +131,8 @@ func (h *Hub) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	answer := httptest.NewRecorder()
-	if h.other != nil {
-		h.other.ServeHTTP(answer, r)
+	if h.Other != nil {
+		h.Other.ServeHTTP(answer, r)
 	} else {
 		h.serves.Load().Handler().ServeHTTP(answer, r)
 	}
