@@ -108,9 +108,12 @@ func otherHub(t *testing.T, program, google string) http.Handler {
 	if err := os.WriteFile(key, []byte(team.Key), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	cmd := bound.Command(t, program, "hub", "--listen", address, "--key-file", key, "--topic", team.Topic,
-		"--subscription", "projects/p/subscriptions/none", "--domain", "example.com")
-	cmd.Env = []string{"HOME=" + home, "GCHAT_API_ENDPOINT=" + google, "GCHAT_PUBSUB_ENDPOINT=" + google}
+	cmd := bound.Command(t, program, "hub", "--listen", address, "--key-file", key,
+		"--topic", team.Topic, "--subscription", "projects/p/subscriptions/none",
+		"--domain", "example.com")
+	cmd.Env = []string{
+		"HOME=" + home, "GCHAT_API_ENDPOINT=" + google, "GCHAT_PUBSUB_ENDPOINT=" + google,
+	}
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -297,7 +300,8 @@ var promises = map[string]func(*testing.T, *connection){
 	"a post of unknown fate is found, and one that never was is not": func(t *testing.T, c *connection) {
 		from, id := time.Now().Add(-time.Minute), state.MessageID("unknown")
 		c.fault.Store(&fault{code: 503, status: "UNAVAILABLE", late: true})
-		_, err := c.transport.Post(t.Context(), gchat.Post{Text: "perhaps", ThreadKey: "k", MessageID: id})
+		p := gchat.Post{Text: "perhaps", ThreadKey: "k", MessageID: id}
+		_, err := c.transport.Post(t.Context(), p)
 		if !gchat.MayHaveArrived(err) {
 			t.Errorf("a failed post: %v", err)
 		}
@@ -319,7 +323,8 @@ var promises = map[string]func(*testing.T, *connection){
 	"a message of ours is changed, or none is": func(t *testing.T, c *connection) {
 		id := state.MessageID("old")
 		posted := c.post(gchat.Post{Text: "old", MessageID: id})
-		err := c.transport.Update(t.Context(), gchat.MessageName(c.gateway.space, id), gchat.Post{Text: "new"})
+		changed := gchat.Post{Text: "new"}
+		err := c.transport.Update(t.Context(), gchat.MessageName(c.gateway.space, id), changed)
 		want := "new"
 		if errors.Is(err, errors.ErrUnsupported) {
 			want, err = "old", nil
@@ -328,7 +333,7 @@ var promises = map[string]func(*testing.T, *connection){
 			t.Errorf("it is %q, want %q: %v", m.Text, want, err)
 		}
 		gone := gchat.MessageName(c.gateway.space, state.MessageID("gone"))
-		err = c.transport.Update(t.Context(), gone, gchat.Post{Text: "new"})
+		err = c.transport.Update(t.Context(), gone, changed)
 		if err != nil && !errors.Is(err, errors.ErrUnsupported) {
 			t.Errorf("one that is gone: %v", err)
 		}
@@ -362,7 +367,8 @@ var promises = map[string]func(*testing.T, *connection){
 		const other = "spaces/other/threads/T"
 		id := state.MessageID("moved")
 		p := gchat.Post{Text: "hello", ThreadName: other, MessageID: id}
-		if _, err := c.transport.Post(t.Context(), p); !gchat.Malformed(err) || gchat.MayHaveArrived(err) {
+		_, err := c.transport.Post(t.Context(), p)
+		if !gchat.Malformed(err) || gchat.MayHaveArrived(err) {
 			t.Errorf("posted: %v", err)
 		}
 		m := &state.Message{ID: id, Parts: []string{"hello"}, ThreadName: other}
@@ -398,8 +404,8 @@ var promises = map[string]func(*testing.T, *connection){
 		created, _ := time.Parse(time.RFC3339Nano, said.CreateTime)
 		got := c.receive(from)
 		want := gchat.Message{
-			Name: said.Name, ThreadName: posted.ThreadName, Text: "the second", CreateTime: created, Reply: true,
-			Human: true, Sender: ann.Name, SenderEmail: ann.Email, DisplayName: ann.DisplayName,
+			Name: said.Name, ThreadName: posted.ThreadName, Text: "the second",
+			CreateTime: created, Reply: true, Human: true, Sender: ann.Name, SenderEmail: ann.Email, DisplayName: ann.DisplayName,
 		}
 		if got != want {
 			t.Errorf("it came as %+v,\nwant %+v", got, want)
@@ -422,7 +428,8 @@ var promises = map[string]func(*testing.T, *connection){
 		}
 		stands := c.stands(posted.Name)
 		b, _ := json.Marshal(stands.CardsV2)
-		if !strings.Contains(stands.Text+stands.FallbackText, "Which?") || strings.Contains(string(b), "cafe12") != draws {
+		asks := strings.Contains(stands.Text+stands.FallbackText, "Which?")
+		if !asks || strings.Contains(string(b), "cafe12") != draws {
 			t.Errorf("it is %q, %q, and the card %s", stands.Text, stands.FallbackText, b)
 		}
 	},
