@@ -53,7 +53,7 @@ func (h *Hook) config() *config.Config {
 // report; a hub's may take three seconds.
 func (h *Hook) keeps(ctx context.Context, cfg *config.Config, kind state.Kind) bool {
 	h.logFailed(cfg.Restrict(ctx, h.Env), "policy")
-	return cfg.Keeps(kind)
+	return !cfg.Terms(kind, "").Asked
 }
 
 // rules are what the configuration says of this session. Rules name it by $CLAUDE_SESSION_ID, else by its tmux session; where

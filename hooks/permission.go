@@ -131,6 +131,11 @@ func (h *Hook) describe(q *state.Question, e *Event, own *config.Config) {
 	whole := false
 	prompt := state.Prompt{Header: "Permission", Question: "Claude wants to use " + e.ToolName + "."}
 	labels := []string{state.LabelAllow, state.LabelDeny}
+	if q.Kind == state.AskedPermission {
+		c := permissionShown(e.ToolName, e.ToolInput, e.CWD, q.ProjectDir)
+		q.About, q.Shown, q.Call, whole = c.about, c.shown, c.call, c.whole
+	}
+	terms := own.Terms(q.Kind, e.ToolName, q.Call...)
 	if q.Kind == state.AskedPlan {
 		q.Shown, whole = planShown(e.ToolInput, string(e.Transcript), false)
 		q.InputHash = planHash(q.Shown)
@@ -139,13 +144,11 @@ func (h *Hook) describe(q *state.Question, e *Event, own *config.Config) {
 			labels = append(labels, state.LabelApproveAuto)
 		}
 	} else {
-		c := permissionShown(e.ToolName, e.ToolInput, e.CWD, q.ProjectDir)
-		q.About, q.Shown, q.Call, whole = c.about, c.shown, c.call, c.whole
 		about := q.About
 		if about == "" {
 			about = flat(q.Shown, shownBytes)
 		}
-		if !own.TitlesOnly {
+		if terms.Shown {
 			prompt.Question = "Claude wants to use " + e.ToolName + ": " + about
 		}
 		if len(e.Suggestions) > 0 && !config.OnlyManagedRules(h.Env) {
@@ -157,8 +160,8 @@ func (h *Hook) describe(q *state.Question, e *Event, own *config.Config) {
 		}
 	}
 	// What cannot be read now is held against it when it is decided.
-	q.TerminalOnly = !whole || !own.Unread && own.NeverRemotely(e.ToolName, q.Call...)
-	if own.TitlesOnly {
+	q.TerminalOnly = !whole || !own.Unread && !terms.Allowed
+	if !terms.Shown {
 		q.TitleOnly()
 	}
 	if q.TerminalOnly {

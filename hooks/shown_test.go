@@ -121,7 +121,7 @@ func TestASearchIsHeldAgainstItsFolder(t *testing.T) {
 		input, _ := json.Marshal(map[string]string{member: test.path, "pattern": test.searched})
 		never := &config.Config{NeverRemote: []string{test.pattern}}
 		c := permissionShown(test.tool, input, dir)
-		if got := never.NeverRemotely(test.tool, c.call...); got != test.want {
+		if got := never.Terms(state.AskedPermission, test.tool, c.call...); got.Allowed == test.want {
 			t.Errorf("%s: %s beside %q: %v", name, test.pattern, c.call, got)
 		}
 	}

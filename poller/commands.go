@@ -181,7 +181,7 @@ func (r *reader) beginsSession(n *pass, m gchat.Message) bool {
 		return false
 	}
 	q, cfg := n.target(m), r.personal()
-	may := cfg.StartSessions && !cfg.Keeps(state.Said) && cfg.Approves(m.Sender, m.SenderEmail)
+	may := cfg.StartSessions && cfg.Terms(state.Said, "").Asked && cfg.Approves(m.Sender, m.SenderEmail)
 	ours := len(n.records[m.ThreadName]) > 0 || n.sessions[m.ThreadName] != nil || r.pulled || gchat.Local(r.chat)
 	return ours && may && (q == nil || q.Reply(m.Name) == nil)
 }

@@ -86,7 +86,7 @@ func allowedBy(given *state.Question, records []*served) (allowed []*state.Quest
 // yes is over.
 func (p *Poller) tellGrant(s *served, allowed []*state.Question, over bool) (next time.Time) {
 	q, cfg := s.q, p.personal()
-	if cfg.TitlesOnly {
+	if !cfg.TermsOf(q).Shown {
 		allowed = nil
 	}
 	changes := q.Card != ""

@@ -14,6 +14,7 @@ import (
 	"gchat-hooks/gchat/wording"
 	"gchat-hooks/poller/judge"
 	"gchat-hooks/state"
+	"gchat-hooks/state/config"
 )
 
 // policy has a policy count on this machine.
@@ -202,7 +203,7 @@ func TestThePollerReadsAHubsPolicy(t *testing.T) {
 	}
 	for range 3 {
 		p.step(t.Context())
-		if cfg := p.personal(); cfg.Unread || !cfg.TitlesOnly || asked.Load() != 2 {
+		if cfg := p.personal(); cfg.Unread || cfg.Terms(config.Screen, "").Shown || asked.Load() != 2 {
 			t.Fatalf("the policy does not count, or the hub was asked %d times", asked.Load())
 		}
 	}

@@ -76,7 +76,7 @@ func (p *Poller) putNote(q *state.Question, o *state.Open, owed state.Owed) (don
 		}
 		return m.SetAside != "", nil
 	}
-	if p.personal().TitlesOnly { // it may have been asked before
+	if !p.personal().Terms(config.Screen, "").Shown { // it may have been asked before
 		titled := *q
 		titled.TitleOnly()
 		q = &titled
@@ -161,7 +161,7 @@ func (s *sender) wordQuestion(ctx context.Context, m *state.Message, way *gatewa
 	if way.err == nil && way.cfg.Format == "haiku" && q.Wording == nil && !q.FormatTried {
 		q = s.reword(ctx, way.cfg, q)
 	}
-	if way.cfg.TitlesOnly {
+	if !way.cfg.TermsOf(q).Shown {
 		q.TitleOnly()
 	}
 	if way.err == nil { // else it waits

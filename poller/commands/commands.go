@@ -108,7 +108,7 @@ func (r Room) screen(ctx context.Context, one *state.Session) string {
 
 // masked is foreign text without secrets, and without a word of it where a policy wants that.
 func (r Room) masked(text string) string {
-	if r.Config.TitlesOnly {
+	if !r.Config.Terms(config.Screen, "").Shown {
 		return "(only in the terminal)"
 	}
 	return r.Log.Clean(state.MaskKeys(text))

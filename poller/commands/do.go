@@ -118,7 +118,7 @@ func (r Room) Work(ctx context.Context, id string) (done bool) {
 		}
 	}
 	takes, nobody := !Left(folder, one), r.NobodyText(one)
-	if r.Config.Keeps(state.Said) {
+	if !r.Config.Terms(state.Said, "").Asked {
 		takes, nobody = false, "[Not used] By a policy, instructions are given in the terminal alone."
 	}
 	if takes && starts && r.Config.StartSessions && one.Listens && !Listens(one, r.Now()) {

@@ -23,14 +23,14 @@ func FromShell(r *state.Reply) bool {
 	return r.Sender == state.Local && strings.HasPrefix(r.MessageName, ShellReply)
 }
 
-// Tighten has a permission or a plan be decided by the stricter of what its record and the person's configuration say. A record
-// that does not say who may decide is an older one, or was tampered with: only the terminal allows it.
+// Tighten has a permission or a plan be decided on the terms that its record and the person's configuration leave.
 func Tighten(cfg *config.Config, q *state.Question) {
 	if !q.Answerable() || len(q.Questions) == 0 {
 		return
 	}
-	q.TerminalOnly = q.TerminalOnly || q.Approvers == nil || cfg.NeverRemotely(q.Tool, q.Call...) || cfg.Keeps(q.Kind)
-	if cfg.TitlesOnly {
+	terms := cfg.TermsOf(q)
+	q.TerminalOnly = !terms.Allowed
+	if !terms.Shown {
 		q.TitleOnly()
 	}
 	if len(cfg.NeverRemote) > 0 && !slices.Equal(cfg.NeverRemote, q.NeverRemote) { // its rules were not held against these

@@ -44,7 +44,7 @@ func TestNeverRemotely(t *testing.T) {
 		{"*", "Read", "", true},
 	} {
 		c := &Config{NeverRemote: []string{test.pattern}}
-		if got := c.NeverRemotely(test.tool, test.input); got != test.want {
+		if got := c.neverRemotely(test.tool, test.input); got != test.want {
 			t.Errorf("%s: %s %q: %v", test.pattern, test.tool, test.input, got)
 		}
 	}
@@ -126,7 +126,7 @@ func TestNeverRemotelyInOtherSpellings(t *testing.T) {
 		{"Edit(*/.env)", "Edit", "/home/x/env", false},
 	} {
 		c := &Config{NeverRemote: []string{test.pattern}}
-		if got := c.NeverRemotely(test.tool, test.input); got != test.want {
+		if got := c.neverRemotely(test.tool, test.input); got != test.want {
 			t.Errorf("%s: %s %q: %v", test.pattern, test.tool, test.input, got)
 		}
 	}
@@ -140,7 +140,7 @@ func TestNeverRemotelyReadsALongWord(t *testing.T) {
 		word.WriteRune(rune(0x4e00 + i%20_000))
 	}
 	c := &Config{NeverRemote: []string{"Bash(git push*)"}}
-	if c.NeverRemotely("Bash", "echo "+word.String()) || !c.NeverRemotely("Bash", word.String()+" git push") {
+	if c.neverRemotely("Bash", "echo "+word.String()) || !c.neverRemotely("Bash", word.String()+" git push") {
 		t.Error("a long word alters what is named")
 	}
 }
@@ -178,7 +178,7 @@ func TestAProjectCannotLiftApprovals(t *testing.T) {
 	}
 	for _, broken := range []string{`{"never_remote": ["Bash"`, `{"never_remote": 7}`} {
 		write(person, broken)
-		if c := Load(env, project); !c.NeverRemotely("Read", "x") || len(c.Problems) == 0 {
+		if c := Load(env, project); !c.neverRemotely("Read", "x") || len(c.Problems) == 0 {
 			t.Errorf("%s: %q is not known, and something can be allowed", broken, c.NeverRemote)
 		}
 	}

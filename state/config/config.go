@@ -76,8 +76,8 @@ type Config struct {
 
 	ReadPolicy   ReadPolicy // nil: only the copy of a hub's policy counts
 	RenewPolicy  bool       // as the poller does: the copy is read again after policyFresh
-	TitlesOnly   bool       // a policy's, as all that follows: see Restrict
-	terminalOnly []string   // kinds: see Keeps
+	titlesOnly   bool       // a policy's, as all that follows: see Restrict
+	terminalOnly []string   // kinds: see Terms
 	within       [][]string // each policy's allowed_users
 	restricted   bool
 	unreadPolicy error // what Restrict returned

@@ -94,7 +94,7 @@ func TestAFileThatIsGoneIsUnread(t *testing.T) {
 			}
 			test.change(p)
 			for _, c := range []*Config{Load(p.getenv, p.proj), Personal(p.getenv)} {
-				isClosed := c.Unread && c.AllowedUnknown && c.NeverRemotely("Read", "x") && errors.Is(c.noWebhook(), ErrGone)
+				isClosed := c.Unread && c.AllowedUnknown && c.neverRemotely("Read", "x") && errors.Is(c.noWebhook(), ErrGone)
 				if isClosed != test.closed || c.Unread != test.closed || (len(c.Problems) > 0) != test.closed {
 					t.Errorf("unread %v, problems %v", c.Unread, c.Problems)
 				}

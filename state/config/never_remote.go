@@ -23,7 +23,7 @@ func (c *Config) readNever(value json.RawMessage) error {
 	return err
 }
 
-// NeverRemotely says whether never_remote names a call: then only the terminal allows it.
+// neverRemotely says whether never_remote names a call: then only the terminal allows it.
 // texts are what the call is made with: a file also by the name that links lead to, and a
 // folder that is searched with a slash at its end.
 //
@@ -33,7 +33,7 @@ func (c *Config) readNever(value json.RawMessage) error {
 // is called in: "cd x && sudo /bin/git push" is a "git push*", and so is what only mentions
 // it. In doubt a pattern names more, not less: case does not count, and a search may read
 // all that is below its folder.
-func (c *Config) NeverRemotely(tool string, texts ...string) bool {
+func (c *Config) neverRemotely(tool string, texts ...string) bool {
 	texts = spellings(tool, texts)
 	searches := slices.Contains(state.NamedAs(tool), "Read")
 	return slices.ContainsFunc(c.NeverRemote, func(pattern string) bool {

@@ -28,9 +28,6 @@ type Policy struct {
 	AllowedUsers []string `json:"allowed_users,omitzero"`
 }
 
-// Report is the kind of all that sessions report, among the kinds of questions in terminal_only.
-const Report state.Kind = "report"
-
 // kinds are what terminal_only may name.
 var kinds = []string{
 	"question", string(state.AskedPermission), string(state.AskedPlan), string(state.AskedNext), string(state.Said), "report",
@@ -69,7 +66,7 @@ func (c *Config) Restrict(ctx context.Context, env state.Getenv) error {
 		c.unreadPolicy = errors.Join(c.unreadPolicy, err)
 		c.NeverRemote = append(slices.Clone(c.NeverRemote), p.NeverRemote...)
 		c.terminalOnly = append(c.terminalOnly, p.TerminalOnly...)
-		c.TitlesOnly = c.TitlesOnly || p.TitlesOnly
+		c.titlesOnly = c.titlesOnly || p.TitlesOnly
 		if p.AllowedUsers != nil {
 			c.within = append(c.within, p.AllowedUsers)
 		}
@@ -87,7 +84,7 @@ func (c *Config) Restrict(ctx context.Context, env state.Getenv) error {
 		c.unreadPolicy = fmt.Errorf("%w: %w", ErrPolicy, c.unreadPolicy)
 		c.Problems = append(c.Problems, c.unreadPolicy)
 		c.Unread, c.AllowedUnknown, c.AllowedUsers, c.Approvers = true, true, nil, nil
-		c.NeverRemote, c.terminalOnly, c.TitlesOnly = []string{"*"}, kinds, true
+		c.NeverRemote, c.terminalOnly, c.titlesOnly = []string{"*"}, kinds, true
 	}
 	return c.unreadPolicy
 }
@@ -216,8 +213,8 @@ func (c *Config) hubPolicy(ctx context.Context, env state.Getenv, file, hub stri
 	return p, nil
 }
 
-// Keeps says whether a policy keeps a kind in the terminal: it is not asked, said or reported in Chat.
-func (c *Config) Keeps(kind state.Kind) bool {
+// keeps reports whether a policy keeps a kind in the terminal.
+func (c *Config) keeps(kind state.Kind) bool {
 	return slices.Contains(c.terminalOnly, cmp.Or(string(kind), "question"))
 }
 

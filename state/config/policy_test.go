@@ -67,9 +67,9 @@ const strictPolicy = `{"never_remote": ["Bash(git push*)"], "terminal_only": ["p
 func (g *governed) held(how string, c *Config) {
 	g.t.Helper()
 	switch {
-	case !c.NeverRemotely("Bash", "git push origin"), !c.NeverNames("Bash"):
+	case !c.neverRemotely("Bash", "git push origin"), !c.NeverNames("Bash"):
 		g.t.Errorf("%s: git push may be allowed remotely: %q", how, c.NeverRemote)
-	case !c.Keeps(state.AskedPlan), !c.TitlesOnly:
+	case !c.keeps(state.AskedPlan), !c.titlesOnly:
 		g.t.Errorf("%s: plans are asked or shown in Chat", how)
 	case c.Allows("users/1", "ann@elsewhere.com"), c.Approves("users/1", ""), c.Approves("users/1", "ann@elsewhere.com"):
 		g.t.Errorf("%s: a person counts who is not within the policy", how)
@@ -138,17 +138,17 @@ func TestAPolicyThatCannotBeReadForbidsAll(t *testing.T) {
 				t.Errorf("%v, %v", err, c.Problems)
 			}
 			for _, kind := range kinds {
-				if !c.Keeps(state.Kind(kind)) {
+				if !c.keeps(state.Kind(kind)) {
 					t.Errorf("%s is asked in Chat", kind)
 				}
 			}
-			if !c.Keeps(state.AskedQuestion) || !c.Unread || !c.NeverRemotely("Read", "x") || c.Allows("users/1", "") || c.Approves("users/1", "") {
+			if !c.keeps(state.AskedQuestion) || !c.Unread || !c.neverRemotely("Read", "x") || c.Allows("users/1", "") || c.Approves("users/1", "") {
 				t.Errorf("something is left: %+v", c)
 			}
 		})
 	}
 	g := newGoverned(t)
-	if c, err := g.load(); err != nil || c.Unread || c.Keeps(Report) {
+	if c, err := g.load(); err != nil || c.Unread || c.keeps(Report) {
 		t.Errorf("without a policy: %v, %+v", err, c)
 	}
 }
@@ -230,7 +230,7 @@ func TestHowLongAHubsPolicyHolds(t *testing.T) {
 		time.Sleep(policyPause + time.Second)
 		h.down = nil
 		restrict("read", 1, true)
-		if c, err := g.load(); err != nil || !c.TitlesOnly {
+		if c, err := g.load(); err != nil || !c.titlesOnly {
 			t.Error("its copy does not count without the hub")
 		}
 		time.Sleep(59 * time.Minute)
@@ -262,7 +262,7 @@ func TestHowLongAHubsPolicyHolds(t *testing.T) {
 		h.policy = `{"titles_only": true}`
 		c = Load(g.getenv, g.project)
 		c.ReadPolicy = h.read
-		if err := c.Restrict(t.Context(), g.getenv); err != nil || !c.TitlesOnly || c.Keeps(state.AskedPlan) {
+		if err := c.Restrict(t.Context(), g.getenv); err != nil || !c.titlesOnly || c.keeps(state.AskedPlan) {
 			t.Errorf("what the hub says now does not count: %v", err)
 		}
 	})

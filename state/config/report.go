@@ -42,9 +42,9 @@ func PutReport(env state.Getenv, cfg *Config, m *state.Message, otherwise Report
 	switch {
 	case err != nil:
 		return Outcome{}, err
-	case cfg.Keeps(Report), asks && cfg.Keeps(state.AskedPermission):
+	case !cfg.Terms(Report, "").Asked, asks && !cfg.Terms(state.AskedPermission, "").Asked:
 		return Outcome{Off: true}, nil
-	case (asks || r.Kind == TurnDone) && cfg.TitlesOnly:
+	case (asks || r.Kind == TurnDone) && !cfg.Terms(state.Kind(r.Kind), "").Shown:
 		r.Text = ""
 	}
 	if !cfg.Sends() {
