@@ -14,7 +14,10 @@ import (
 )
 
 func main() {
-	self := program()
+	self, err := os.Executable()
+	if err != nil {
+		self = programOf(os.Args[0])
+	}
 	// Hooks are decided before the command line's library runs: it prints usage errors to stdout, which is the protocol.
 	if name, ok := hookName(os.Args); ok {
 		h := &hooks.Hook{
@@ -29,17 +32,14 @@ func main() {
 	cli.Main(self)
 }
 
-// program is this program's path. Linux does not tell it without /proc.
-func program() string {
-	self, err := os.Executable()
+// programOf is the path of the program that was called so. Without /proc Linux tells no other way.
+func programOf(called string) (path string) {
+	path, err := exec.LookPath(called)
 	if err != nil {
-		self, err = exec.LookPath(os.Args[0])
+		return called
 	}
-	if err != nil {
-		return os.Args[0]
-	}
-	self, _ = filepath.Abs(self)
-	return self
+	path, _ = filepath.Abs(path)
+	return path
 }
 
 // hookName is the hook that this process was called as: by its own name, as `gchat-hooks hook NAME`, or as
