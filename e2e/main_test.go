@@ -53,7 +53,7 @@ func TestMain(m *testing.M) {
 	}
 	flag.Parse()
 	if set := flag.Lookup("test.parallel"); set.Value.String() == set.DefValue {
-		_ = set.Value.Set("8") // most of a session's time is waiting; takeSeat limits what a machine has to bear
+		_ = set.Value.Set("6") // most of a session's time is waiting; takeSeat limits what a machine has to bear
 	}
 	code := isolated(m)
 	if os.Getenv(runVar) == "" && !testing.Verbose() {

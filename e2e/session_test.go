@@ -232,7 +232,7 @@ func (s *session) transcripts() string {
 // A Claude Code starting up takes a core for a second or two. Tests take a seat
 // each, not sessions: two tests that want two sessions cannot block each other.
 var (
-	seats   = make(chan struct{}, 5)
+	seats   = make(chan struct{}, 4)
 	seatsMu sync.Mutex
 	seated  = map[testing.TB]bool{}
 )
