@@ -293,16 +293,20 @@ func (d *driver) takeBack(ctx context.Context) {
 
 // emptyBox takes what we typed out of the input box again.
 func (d *driver) emptyBox(ctx context.Context) error {
-	lines := strings.Count(d.screen.Draft, "\n") + 1
-	empty := Key(strings.Repeat(string(keyClearLine), lines))
-	return d.press(ctx, keystep{key: empty}, func(now Screen) bool { return now.Shows == Prompt })
+	return d.clear(ctx, d.screen.Draft, func(now Screen) bool { return now.Shows == Prompt })
+}
+
+// clear presses what takes a text of so many lines out of a field, until the field is empty.
+func (d *driver) clear(ctx context.Context, text string, isEmpty func(Screen) bool) error {
+	lines := strings.Count(text, "\n") + 1
+	return d.press(ctx, keystep{key: Key(strings.Repeat(string(keyClearLine), lines))}, isEmpty)
 }
 
 // emptyField takes what we typed out of a question's field for own words: the question opened between the look at the input box
 // and the paste, and a person's Enter would answer with it. It returns that nothing was typed.
-func (d *driver) emptyField(ctx context.Context) error {
-	empty := func(now Screen) bool { return now.cursor().Text == "" }
-	if err := d.press(ctx, keystep{key: keyClearLine}, empty); err != nil {
+func (d *driver) emptyField(ctx context.Context, text string) error {
+	err := d.clear(ctx, text, func(now Screen) bool { return now.cursor().Text == "" })
+	if err != nil {
 		return err
 	}
 	return d.refuseHere("a question opened")
@@ -399,7 +403,7 @@ func (d *driver) typeOnce(ctx context.Context, text string) error {
 		return err
 	}
 	if d.PromptOnly && inField(d.screen) {
-		return d.emptyField(ctx)
+		return d.emptyField(ctx, text)
 	}
 	err := d.submit(ctx)
 	// What stays unsent is taken back: later texts would wait behind it.
