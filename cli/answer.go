@@ -72,7 +72,7 @@ func (a answer) run(ctx context.Context, args []string) error {
 	}
 	waiter := state.ByNobody // before it is answered: a hook that has the answer waits no more
 	q, err = state.UpdateQuestion(q.Path, func(q *state.Question) error {
-		waiter = waiterOf(a.env, q)
+		waiter = q.Deliverer(a.env, q.TmuxPane != "")
 		switch {
 		case !q.Answerable():
 			return a.notUsed(q, state.NoteLate, "")

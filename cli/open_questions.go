@@ -30,7 +30,7 @@ type openQuestion struct {
 	ThreadURL   string       `json:"thread_url,omitempty"`  // opens the thread in a browser, where that is known
 	AnsweredBy  string       `json:"answered_by,omitempty"` // a name, else users/ID
 
-	Waiter state.Deliverer `json:"waiter"` // hook, poller (it types), later (deny) or terminal
+	Waiter state.Deliverer `json:"waiter"` // hook, poller (it types), later or terminal
 
 	HandedOver *time.Time `json:"handed_over,omitempty"` // since when only the terminal answers it
 }
@@ -50,7 +50,7 @@ func openQuestions(env state.Getenv, now time.Time, redact *state.Redactor) (ope
 			AskedAt: q.AskedAt.UTC(), Kind: q.Kind, Questions: len(q.Questions),
 			Mode: q.Mode, Status: q.Status, Posted: q.MessageSent,
 			ThreadName: q.ThreadName, ThreadURL: gchat.ThreadLink(q.Chat, q.ThreadName),
-			AnsweredBy: cmp.Or(q.AnsweredByName, q.AnsweredBy), Waiter: waiterOf(env, q), HandedOver: q.HandedOver,
+			AnsweredBy: cmp.Or(q.AnsweredByName, q.AnsweredBy), Waiter: q.Deliverer(env, q.TmuxPane != ""), HandedOver: q.HandedOver,
 		}
 		if len(q.Questions) > 0 {
 			o.Question = redact.Clean(asked(q, 0)) // it may be cut, and half a secret is not known as one
@@ -73,13 +73,4 @@ func asked(q *state.Question, prompt int) string {
 		return q.Tool + ": " + wording.Cut(state.OneLine(q.Shown), mostWords) + " (" + q.About + ")"
 	}
 	return q.Questions[prompt].Question
-}
-
-// waiterOf is who delivers a reply to a question, as status says it.
-func waiterOf(env state.Getenv, q *state.Question) state.Deliverer {
-	who := q.Deliverer(env, q.TmuxPane != "")
-	if who == state.ByVisitor || who == state.ByChance {
-		return state.ByNobody
-	}
-	return who
 }

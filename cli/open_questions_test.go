@@ -23,6 +23,7 @@ func TestOpenQuestionsSayWhoDelivers(t *testing.T) {
 		{QuestionID: "native", Mode: state.Native, Status: state.Pending},
 		{QuestionID: "next", Mode: state.Native, Kind: state.AskedNext, Status: state.Pending, TmuxPane: "%1", Shown: "Shall I push?", Questions: []state.Prompt{{Question: "What is to be done next?"}}},
 		{QuestionID: "permission", Mode: state.Native, Kind: state.AskedPermission, Status: state.Pending, Tool: "Bash", Shown: "rm -rf build\nmake", About: "Clean and rebuild", Questions: []state.Prompt{{Question: "Claude wants to use Bash: Clean and rebuild"}}},
+		{QuestionID: "words", Mode: state.Native, Kind: state.Said, Status: state.Answered, Questions: []state.Prompt{{Question: "And the tests"}}},
 		{QuestionID: "over", Mode: state.Native, Status: state.Resolved},
 	} {
 		q.SessionID, q.AskedAt = "s", time.Now().Add(time.Duration(i-10)*time.Minute)
@@ -43,11 +44,15 @@ func TestOpenQuestionsSayWhoDelivers(t *testing.T) {
 	var got []string
 	open, bad := openQuestions(env, time.Now(), &state.Redactor{})
 	for _, q := range open {
+		if delivers[q.Waiter] == "" {
+			t.Errorf("%s: no words for %s", q.QuestionID, q.Waiter)
+		}
 		got = append(got, strings.TrimSpace(q.QuestionID+" "+string(q.Waiter)+" "+q.Question))
 	}
 	want := []string{
 		"typed poller ?", "denied later", "native terminal", "next poller Shall I push?",
 		"permission terminal Bash: rm -rf build make (Clean and rebuild)",
+		"words later And the tests",
 	}
 	if len(bad) > 0 || !slices.Equal(got, want) {
 		t.Errorf("%q, %v; want %q", got, bad, want)

@@ -441,7 +441,7 @@ func (p pollerStatus) words(now time.Time) string {
 // delivers says what delivers a reply.
 var delivers = map[state.Deliverer]string{
 	state.ByHook: "a process waits", state.ByPoller: "the poller types it",
-	state.ByNextHook: "read with Claude's next step", state.ByNobody: "nobody waits",
+	state.ByLater: "read with Claude's next step", state.ByNobody: "nobody waits",
 }
 
 // mostWords is how much of a question a line shows, in bytes.

@@ -105,8 +105,7 @@ func (p *Poller) judgeIn(s *served, q *state.Question, law law) error {
 		return nil
 	}
 	who := q.Deliverer(p.Env, q.TmuxPane != "")
-	isLater := who == state.ByNextHook && !judge.FromShell(answer)
-	if isLater || who == state.ByVisitor && q.Kind.Row().Said {
+	if who == state.ByLater && !judge.FromShell(answer) {
 		q.Owe(state.NoteLater, q.AnsweredMessage)
 	}
 	return nil
@@ -119,8 +118,8 @@ func (p *Poller) deliverer(s *served) state.Deliverer { return s.q.Deliverer(p.E
 // once more: a hook may just be starting.
 func (p *Poller) waited(s *served) (yes bool, again time.Time) {
 	q, who := s.q, p.deliverer(s)
-	if !q.NeedsHook(who) {
-		return who != state.ByNobody, again
+	if !q.NeedsHook(who) { // where nobody is there yet, a hook may come
+		return true, again
 	}
 	grace := graceForReply
 	if who == state.ByPoller {
@@ -138,8 +137,7 @@ func (p *Poller) undelivered(s *served) {
 		r := q.Reply(q.AnsweredMessage)
 		return q.Status == state.Answered && !q.Printed && r != nil && r.Verdict == state.Used
 	}
-	who := p.deliverer(s)
-	if !lost(s.q) || who != state.ByNobody && who != state.ByChance {
+	if !lost(s.q) || p.deliverer(s) != state.ByNobody {
 		return
 	}
 	p.change(s, "thread not told", func(q *state.Question) error {

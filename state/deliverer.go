@@ -4,19 +4,16 @@ package state
 type Deliverer string
 
 const (
-	ByHook     Deliverer = "hook"     // a process waits for it: a hook, or gchat-wait
-	ByPoller   Deliverer = "poller"   // the poller types it
-	ByNextHook Deliverer = "later"    // a hook of the denied session, with Claude's next step
-	ByVisitor  Deliverer = "visitor"  // the record keeps it for the process that comes for it
-	ByChance   Deliverer = "chance"   // a hook may come; where none does, only the terminal answers
-	ByNobody   Deliverer = "terminal" // only the terminal answers the question
+	ByHook   Deliverer = "hook"     // a process waits for it: a hook, or gchat-wait
+	ByPoller Deliverer = "poller"   // the poller types it
+	ByLater  Deliverer = "later"    // the record keeps it for the process that comes for it
+	ByNobody Deliverer = "terminal" // only the terminal answers the question
 )
 
 // Deliverer decides who can bring the reply to a question to Claude, as things are now.
 // hasPane says that the caller knows a pane which the answer may be typed into.
 func (q *Question) Deliverer(env Getenv, hasPane bool) Deliverer {
-	mode, kind := q.Mode.Row(), q.Kind.Row()
-	isTyped := hasPane && q.Typed()
+	kind, isTyped := q.Kind.Row(), hasPane && q.Typed()
 	switch {
 	case q.HandedOver != nil:
 		return ByNobody
@@ -24,14 +21,10 @@ func (q *Question) Deliverer(env Getenv, hasPane bool) Deliverer {
 		return ByPoller
 	case HasWaiter(env, q.Path):
 		return ByHook
-	case mode.Marker:
-		return ByNextHook
 	case isTyped:
 		return ByPoller
-	case mode.Later || kind.Said:
-		return ByVisitor
-	case !mode.Hook:
-		return ByChance
+	case q.Mode.Row().Later || kind.Said:
+		return ByLater
 	}
 	return ByNobody
 }
