@@ -2,7 +2,6 @@ package cli
 
 import (
 	"encoding/json"
-	"flag"
 	"net"
 	"net/http"
 	"os"
@@ -15,28 +14,9 @@ import (
 	"google.golang.org/api/chat/v1"
 
 	"gchat-hooks/e2e/bound"
+	"gchat-hooks/e2e/golden"
 	"gchat-hooks/gchat/space"
 )
-
-var update = flag.Bool("update", false, "write the golden files of setup --space anew")
-
-// golden compares a text with a file of testdata.
-func golden(t *testing.T, name, got string) {
-	t.Helper()
-	path := filepath.Join("testdata", name+".golden")
-	if *update {
-		if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got != string(want) {
-		t.Errorf("%s: got\n%s\nwant\n%s", path, got, want)
-	}
-}
 
 var (
 	secretInLink = regexp.MustCompile(`((?:/t/|#key=|[?&]key=|&token=))[\w-]+`)
@@ -72,12 +52,12 @@ func TestWhatSetupOfTheSpaceSaysAndWrites(t *testing.T) {
 			t.Errorf("%q ends with %d", args, code)
 		}
 	}
-	golden(t, "setup_space", p.plainly(said))
+	golden.Compare(t, "testdata/setup_space.golden", p.plainly(said))
 	written, err := os.ReadFile(filepath.Join(p.home, ".config/gchat-hooks/config.json"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	golden(t, "setup_space_config", p.plainly(string(written)))
+	golden.Compare(t, "testdata/setup_space_config.golden", p.plainly(string(written)))
 }
 
 // How a question's end stands in the list of the space, as a text.
@@ -102,7 +82,7 @@ func TestTheListTellsHowAQuestionEnded(t *testing.T) {
 	}
 	lines := strings.SplitAfter(p.plainly(ends), "\n---\n")
 	slices.Sort(lines)
-	golden(t, "space_ends", strings.Join(lines, ""))
+	golden.Compare(t, "testdata/space_ends.golden", strings.Join(lines, ""))
 }
 
 // listed is the program's text of that beginning in a thread, as the API's list tells it.

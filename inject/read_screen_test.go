@@ -1,7 +1,6 @@
 package inject
 
 import (
-	"flag"
 	"fmt"
 	"maps"
 	"os"
@@ -10,9 +9,9 @@ import (
 	"slices"
 	"strings"
 	"testing"
-)
 
-var update = flag.Bool("update", false, "write testdata/screens/*/want.txt from what is read now; then compare it with the drawings, one by one")
+	"gchat-hooks/e2e/golden"
+)
 
 var escapes = regexp.MustCompile("\x1b\\[[0-9;]*m")
 
@@ -49,7 +48,7 @@ func TestReadRecordedScreens(t *testing.T) {
 	versions(t, func(t *testing.T, version string) {
 		screens := recorded(t, version)
 		file := filepath.Join("testdata", "screens", version, "want.txt")
-		if *update {
+		if *golden.Update {
 			writeWant(t, file, screens)
 			return
 		}

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"gchat-hooks/e2e/golden"
 	"gchat-hooks/state"
 )
 
@@ -100,7 +101,7 @@ func QuestionCard(q *state.Question) *Card {
 func TestQuestionCard(t *testing.T) {
 	for name, q := range cardsOfEachKind() {
 		card := QuestionCard(q)
-		golden(t, "card_"+name, drawn(card))
+		golden.Compare(t, "testdata/card_"+name+".txt", drawn(card)+"\n")
 		if card.ID != cardID {
 			t.Errorf("%s: its buttons carry %q", name, card.ID)
 		}

@@ -1,35 +1,14 @@
 package wording
 
 import (
-	"flag"
 	"fmt"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"unicode/utf8"
 
+	"gchat-hooks/e2e/golden"
 	"gchat-hooks/state"
 )
-
-var update = flag.Bool("update", false, "write the golden files of the renderings")
-
-func golden(t *testing.T, name, got string) {
-	t.Helper()
-	path := filepath.Join("testdata", name+".txt")
-	if *update {
-		if err := os.WriteFile(path, []byte(got+"\n"), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got+"\n" != string(want) {
-		t.Errorf("%s: got\n%s\nwant\n%s", path, got, want)
-	}
-}
 
 func asked(prompts ...state.Prompt) *state.Question {
 	return &state.Question{SessionName: "orch-epic4", ThreadKey: "ask-user-a1b2c3d4", Questions: prompts}
@@ -98,7 +77,7 @@ func TestQuestionText(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			text := questionMessage(q)
-			golden(t, name, text)
+			golden.Compare(t, "testdata/"+name+".txt", text+"\n")
 			harmless(t, text, "<answer>")
 		})
 	}
@@ -135,7 +114,7 @@ func TestAnsweredText(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			text := closingText(q)
-			golden(t, name, text)
+			golden.Compare(t, "testdata/"+name+".txt", text+"\n")
 			harmless(t, text)
 		})
 	}
@@ -151,7 +130,7 @@ func TestCancelledText(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			q.Status = state.Cancelled
 			text := closingText(q)
-			golden(t, name, text)
+			golden.Compare(t, "testdata/"+name+".txt", text+"\n")
 			harmless(t, text)
 		})
 	}

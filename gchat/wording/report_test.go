@@ -8,6 +8,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"gchat-hooks/e2e/golden"
 	"gchat-hooks/state"
 )
 
@@ -44,7 +45,7 @@ func TestReport(t *testing.T) {
 			if len(texts) != 1 {
 				t.Fatalf("%d texts", len(texts))
 			}
-			golden(t, "reports/"+name, texts[0])
+			golden.Compare(t, "testdata/reports/"+name+".txt", texts[0]+"\n")
 			sound(t, r)
 		})
 	}

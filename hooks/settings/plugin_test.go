@@ -2,17 +2,16 @@ package settings
 
 import (
 	"encoding/json"
-	"flag"
 	"os"
 	"path/filepath"
 	"testing"
+
+	"gchat-hooks/e2e/golden"
 )
 
 // pluginPath is how a plugin finds the program: on the PATH, else where install.sh puts it. A plugin brings none: it is one
 // for all systems.
 const pluginPath = `PATH="$PATH:$HOME/bin:$HOME/go/bin" gchat-hooks`
-
-var update = flag.Bool("update", false, "write the plugins' hooks anew")
 
 // There is a plugin for each preset, with the hooks of the table, whatever becomes of it. They are a shell's lines, which every
 // version takes.
@@ -55,13 +54,5 @@ func comparePlugin(t *testing.T, path, preset string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if *update {
-		if err := os.WriteFile(path, want, 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	got, _ := os.ReadFile(path)
-	if string(got) != string(want) {
-		t.Errorf("%s is not what the table says: go test ./hooks/settings -run Plugin -update\n%s", path, want)
-	}
+	golden.Compare(t, path, string(want))
 }

@@ -1,15 +1,13 @@
 package wake
 
 import (
-	"flag"
-	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
 	"testing"
-)
 
-var update = flag.Bool("update", false, "write the golden messages anew")
+	"gchat-hooks/e2e/golden"
+)
 
 var stamp = regexp.MustCompile(`(?m)^timestamp: 20\d\d-\d\d-\d\dT\d\d:\d\d:\d\dZ$`)
 
@@ -17,23 +15,6 @@ var stamp = regexp.MustCompile(`(?m)^timestamp: 20\d\d-\d\d-\d\dT\d\d:\d\d:\d\dZ
 func screen(name string) string {
 	path, _ := filepath.Abs(filepath.Join("testdata", "2.1.329", name+".ansi"))
 	return "head -c -1 '" + path + "'; exec sleep 600"
-}
-
-func golden(t *testing.T, name, got string) {
-	t.Helper()
-	path := filepath.Join("testdata", "messages", name+".txt")
-	if *update {
-		if err := os.WriteFile(path, []byte(got), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got != string(want) {
-		t.Errorf("got\n%s\nwant\n%s", got, want)
-	}
 }
 
 // The messages of all triggers, over the real tmux, to the last byte.
@@ -79,7 +60,7 @@ func TestGoldenMessages(t *testing.T) {
 			if !stamp.MatchString(w.last()) {
 				t.Errorf("no timestamp in\n%s", w.last())
 			}
-			golden(t, c.name, stamp.ReplaceAllString(w.last(), "timestamp: TIME"))
+			golden.Compare(t, "testdata/messages/"+c.name+".txt", stamp.ReplaceAllString(w.last(), "timestamp: TIME"))
 		})
 	}
 }

@@ -6,7 +6,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"flag"
 	"fmt"
 	"os"
 	"os/exec"
@@ -17,10 +16,9 @@ import (
 	"time"
 
 	"gchat-hooks/e2e/bound"
+	"gchat-hooks/e2e/golden"
 	"gchat-hooks/state"
 )
-
-var update = flag.Bool("update", false, "write the golden service files anew")
 
 // person is a home with a service to be, what was said to its owner, and what launchctl, systemctl and the like were asked.
 type person struct {
@@ -113,16 +111,7 @@ func TestServiceFilesAreGolden(t *testing.T) {
 		for suffix, sup := range map[string]supervisor{"plist": launchd{s}, "service": systemd{s}} {
 			got := sup.contents(s.carried())
 			path := filepath.Join("testdata", name+"."+suffix)
-			if *update {
-				mustWrite(t, path, got, 0o644)
-			}
-			want, err := os.ReadFile(path)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if got != string(want) {
-				t.Errorf("%s is not as it was (-update writes it anew):\n%s", path, got)
-			}
+			golden.Compare(t, path, got)
 			if strings.Contains(got, "SECRET") || strings.Contains(got, "relative") {
 				t.Errorf("%s holds a secret, or a path that leads elsewhere or into another line", path)
 			}
