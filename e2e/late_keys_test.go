@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"google.golang.org/api/chat/v1"
+
 	"gchat-hooks/e2e/bound"
 )
 
@@ -40,7 +42,7 @@ func trials() int {
 }
 
 // Words for Claude that are under way when a dialog opens answer no question and allow no
-// permission, however late tmux comes to a call. What is kept is delivered afterwards.
+// permission, however late tmux comes to a call. What is kept is delivered afterwards, once.
 func TestWordsUnderWayDecideNothing(t *testing.T) {
 	t.Parallel()
 	delays := []string{"2.2"} // without a delay it is what other tests do
@@ -49,61 +51,105 @@ func TestWordsUnderWayDecideNothing(t *testing.T) {
 	}
 	for _, word := range []string{"capture-pane", "paste-buffer", "send-keys"} {
 		for _, delay := range delays {
-			for trial := range trials() {
-				// The dialog opens four seconds after the words at most; a later trial writes later.
-				before := 4 * time.Second * time.Duration(trial) / time.Duration(trials())
-				if trials() == 1 {
-					before = 3 * time.Second // what a late send-keys needs to press Enter in the dialog
-				}
-				t.Run(fmt.Sprintf("%s %s after %v", word, delay, before), func(t *testing.T) {
-					wordsUnderWay(t, word, delay, before)
+			t.Run(word+" "+delay, func(t *testing.T) {
+				eachClaude(t, ours, func(t *testing.T, c claude) {
+					for next := 0; next < trials(); {
+						t.Run(fmt.Sprintf("from %d on", next), func(t *testing.T) {
+							makeTrials(t, c, word, delay, &next)
+						})
+					}
 				})
-			}
+			})
 		}
 	}
 }
 
-func wordsUnderWay(t *testing.T, word, delay string, before time.Duration) {
-	eachClaude(t, ours, func(t *testing.T, c claude) {
-		path, off := slowTmux(t, word, delay)
-		b := approve(t, c, config{
-			Env:  []string{path},
-			Args: []string{"--allowedTools", "Bash(sleep:*)"},
-			Script: []turn{
-				asksBack, {bash("sleep 4")}, {ask(deploy)}, {bash("mkdir one")}, {say("Made.")}, {say("Heard.")}, {say("Heard.")},
-			},
-		})
-		b.Prompt("go ahead")
-		q := b.await("[Waiting for you]")
-		b.reply(q, "yes")
-		b.WaitScreen("sleep 4")
-		if err := os.Remove(off); err != nil {
-			t.Fatal(err)
-		}
-		time.Sleep(before)
-		b.reply(q, "yes, delete it all")
-		asked := b.await("[AskUserQuestion]", deploy.Question)
-		// Where the words came into the dialog's field for own words, they are taken out again.
-		b.WaitScreenFunc("the dialog without the words", func(screen string) bool {
-			return strings.Contains(screen, "1. Blue-green deployment") && !strings.Contains(screen, "4. yes, delete it all")
-		})
-		if err := os.WriteFile(off, nil, 0o600); err != nil {
-			t.Fatal(err)
-		}
-		b.reply(asked, "2")
-		p := b.await("[Permission]", "mkdir one")
-		if _, err := os.Stat(filepath.Join(b.Dir, "one")); err == nil {
-			t.Error("the permission was allowed")
-		}
-		b.reply(p, "yes")
-		bound.Until(t, "Claude has the words", func() bool { return b.API.count("yes, delete it all") > 0 })
-		if n := b.API.count("yes, delete it all"); n != 1 {
-			t.Errorf("Claude has the words %d times", n)
-		}
-		if told := b.API.WaitToolResult(t, 2).Text; !strings.Contains(told, "Rolling deployment") {
-			t.Errorf("Claude was told of the question: %q", told)
-		}
+// makeTrials makes trials in one session, from the next on: until one fails, and not too many,
+// since each request of a session repeats all of it.
+func makeTrials(t *testing.T, c claude, word, delay string, next *int) {
+	const mostTrials = 20
+	path, off := slowTmux(t, word, delay)
+	b := approve(t, c, config{
+		Env:    []string{path},
+		Args:   []string{"--allowedTools", "Bash(sleep:*)"},
+		Script: []turn{asksBack},
 	})
+	b.Prompt("go ahead")
+	w := &wordsUnderWay{bridge: b, thread: b.await("[Waiting for you]"), off: off}
+	for *next < trials() && len(w.words) < mostTrials && !t.Failed() {
+		// The dialog opens four seconds after the words at most; a later trial writes later.
+		before := 4 * time.Second * time.Duration(*next) / time.Duration(trials())
+		if trials() == 1 {
+			before = 3 * time.Second // what a late send-keys needs to press Enter in the dialog
+		}
+		t.Logf("trial %d writes after %v", *next, before)
+		*next++
+		w.trial(*next, before)
+	}
+	for _, words := range w.words {
+		if n := w.timesTold(words); n != 1 {
+			t.Errorf("in the end Claude has %q %d times", words, n)
+		}
+	}
+}
+
+// wordsUnderWay makes trials in one session, each with names of its own.
+type wordsUnderWay struct {
+	*bridge
+	thread *chat.Message
+	off    string   // while this file is there, tmux is quick
+	words  []string // of each trial so far
+}
+
+func (w *wordsUnderWay) trial(number int, before time.Duration) {
+	var (
+		t      = w.t
+		name   = fmt.Sprintf("%03d", number)
+		pause  = "sleep 4." + name
+		folder = "one-" + name
+		made   = "Made " + name + "."
+		words  = "yes, delete it all, " + name
+		which  = deploy
+	)
+	which.Question = "Which deployment is for " + name + "?"
+	asked := len(w.API.ToolResults())
+	w.words = append(w.words, words)
+	w.API.Script(turn{bash(pause)}, turn{ask(which)}, turn{bash("mkdir " + folder)}, turn{say(made)})
+	w.reply(w.thread, "yes, go on with "+name)
+	w.WaitScreen(pause)
+	if err := os.Remove(w.off); err != nil {
+		t.Fatal(err)
+	}
+	time.Sleep(before)
+	w.reply(w.thread, words)
+	q := w.await("[AskUserQuestion]", which.Question)
+	// Where the words came into the dialog's field for own words, they are taken out again.
+	w.WaitScreenFunc("the dialog without the words", func(screen string) bool {
+		return strings.Contains(screen, "1. Blue-green deployment") && !strings.Contains(screen, "4. "+words)
+	})
+	if err := os.WriteFile(w.off, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	w.reply(q, "2")
+	p := w.await("[Permission]", "mkdir "+folder)
+	if _, err := os.Stat(filepath.Join(w.Dir, folder)); err == nil {
+		t.Error("the permission was allowed")
+	}
+	w.reply(p, "yes")
+	w.WaitScreen(made)
+	bound.Until(t, "Claude has the words", func() bool { return w.timesTold(words) > 0 })
+	w.WaitIdle()
+	if n := w.timesTold(words); n != 1 {
+		t.Errorf("Claude has the words %d times", n)
+	}
+	if told := w.API.WaitToolResult(t, asked+2).Text; !strings.Contains(told, "Rolling deployment") {
+		t.Errorf("Claude was told of the question: %q", told)
+	}
+}
+
+// timesTold is how often a text stands in what Claude was told so far.
+func (w *wordsUnderWay) timesTold(text string) int {
+	return strings.Count(w.API.lastMain(), text)
 }
 
 // The keys that take a text out of the input box take it out of a question's field for own words, too.

@@ -214,13 +214,14 @@ func (a *anthropic) tail(n int) string {
 
 // lastMain is all the text of the conversation's last request.
 func (a *anthropic) lastMain() (text string) {
-	for _, req := range a.Requests() {
-		if req.Main {
-			text = ""
-			for _, m := range req.Messages {
-				text += m.Content.Text() + "\n"
-			}
+	for _, req := range slices.Backward(a.Requests()) {
+		if !req.Main {
+			continue
 		}
+		for _, m := range req.Messages {
+			text += m.Content.Text() + "\n"
+		}
+		break
 	}
 	return text
 }
