@@ -77,7 +77,7 @@ func (p *Poller) judgeIn(s *served, q *state.Question, law law) error {
 		return state.ErrUnchanged // the file that says who may answer does not parse: they are judged when it does
 	}
 	before := q.AnsweredMessage
-	if q.Kind.Row().Decides {
+	if q.Kind.Row().Own {
 		judge.Tighten(cfg, q)
 	}
 	var order []*state.Reply

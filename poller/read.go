@@ -58,7 +58,7 @@ type configured struct {
 
 // configuredFor is the project by whose configuration a question is asked and answered: none for what is decided.
 func configuredFor(q *state.Question, o *state.Open) configured {
-	if q.Kind.Row().Decides {
+	if q.Kind.Row().Own {
 		return configured{}
 	}
 	return configured{q.ProjectDir, o.Trusted}

@@ -194,7 +194,7 @@ func (q *Question) Decided(told string) AuditLine {
 	if (Shell(q.Tool) || l.Shown == "") && len(q.Call) > 0 {
 		l.Shown = q.Call[0] // with the keys that its message hides, and what a policy hides
 	}
-	if q.Response != nil {
+	if q.Response != nil && !q.Kind.Row().Values {
 		l.Replied = *q.Response
 	}
 	return l

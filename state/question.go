@@ -2,6 +2,7 @@ package state
 
 import (
 	"cmp"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -45,10 +46,15 @@ const (
 	LabelApprove     = "Approve"
 	LabelApproveAuto = "Approve, auto"
 	LabelSendBack    = "Send back"
+	LabelAccept      = "Accept"
+	LabelDecline     = "Decline"
+	LabelCancel      = "Cancel"
 )
 
 // Refuses says that a decision lets Claude do nothing.
-func Refuses(label string) bool { return label == LabelDeny || label == LabelSendBack }
+func Refuses(label string) bool {
+	return slices.Contains([]string{LabelDeny, LabelSendBack, LabelDecline, LabelCancel}, label)
+}
 
 // MostAbout is how long a file's name, or what "always" allows, may be to be decided from Chat, in bytes: a card shows so much of
 // it whatever else stands there.
@@ -84,6 +90,23 @@ type Prompt struct {
 	Options     []Option `json:"options"`
 	MultiSelect bool     `json:"multiSelect"`
 	OptionCount int      `json:"option_count"`
+}
+
+// Field is one field of a form. Name is the raw key of its value: it is never trimmed or
+// normalised.
+type Field struct {
+	Name     string          `json:"name"`
+	Title    string          `json:"title,omitempty"`
+	About    string          `json:"about,omitempty"`
+	Type     string          `json:"type"` // string, number, integer, boolean or array
+	Format   string          `json:"format,omitempty"`
+	Pattern  string          `json:"pattern,omitempty"` // it is shown, and never run
+	Required bool            `json:"required,omitempty"`
+	Min      *float64        `json:"min,omitempty"` // of a number, a text's characters, or how many are chosen
+	Max      *float64        `json:"max,omitempty"`
+	Options  []Option        `json:"options,omitempty"` // what may be chosen
+	Values   []string        `json:"values,omitempty"`  // of the options
+	Default  json.RawMessage `json:"default,omitempty"` // what an empty field means
 }
 
 // Answer is what one prompt was answered with.
@@ -217,6 +240,8 @@ type Question struct {
 	AlwaysAllows    string          `json:"always_allows,omitempty"` // what "always" would allow; "" where it is not offered
 	TerminalOnly    bool            `json:"terminal_only,omitempty"` // no reply allows it
 	Approvers       *[]string       `json:"approvers,omitempty"`     // who could decide when it was asked; nil: not known
+	Fields          []Field         `json:"fields,omitempty"`        // of a form
+	LinkID          string          `json:"link_id,omitempty"`       // of a form that is a link, which Shown is
 	NeverRemote     []string        `json:"never_remote,omitempty"`  // as it was then
 	Call            []string        `json:"call,omitempty"`          // what never_remote is held against: a command, a file
 	SeenBy          []string        `json:"seen_by,omitempty"`       // the registrations of ours whose hooks had its event
@@ -281,7 +306,7 @@ type Question struct {
 	AwayAfter       time.Duration     `json:"away_after,omitempty"`       // how long Claude Code waited for an answer in vain
 	TakesWords      bool              `json:"takes_words,omitempty"`      // its session took words when Claude Code went on
 	// ResolvedBy is chat, terminal, stop, prompt, session_end, cleared, signal, unposted, claude_gone, tmux_gone, screen,
-	// not_typed, superseded, age, timeout, policy, agent_end, unseen, unconfirmed, away, dialog_gone or
+	// not_typed, superseded, age, timeout, policy, agent_end, tool_end, unseen, unconfirmed, away, dialog_gone or
 	// instead.
 	ResolvedBy string `json:"resolved_by,omitempty"`
 }
@@ -314,7 +339,8 @@ func (q *Question) Answerable() bool {
 
 // ExplainsDialog says whether a dialog in its session's terminal may be that of this question.
 func (q *Question) ExplainsDialog() bool {
-	return q.Status.Open() && q.Drawn() && q.Mode.Row().Dialog && !q.Kind.Row().Prompt
+	drawn := q.Drawn() && q.Mode.Row().Dialog || q.HandedOver != nil
+	return q.Status.Open() && drawn && !q.Kind.Row().Prompt
 }
 
 // Late says whether the question was timed out, and a reply would still count.
@@ -380,9 +406,22 @@ func (q *Question) Decision() (label, words string) {
 // TitleOnly leaves of a permission or a plan that a policy wants it so: which tool, and which session. It can be denied, and only
 // the terminal shows what it is about, and allows it.
 func (q *Question) TitleOnly() {
-	if q.Kind.Row().Decides {
+	if q.Kind.Row().Own {
 		q.TerminalOnly, q.About, q.Shown, q.AlwaysAllows, q.Wording = true, "", "", "", nil
+		q.Fields = nil
 		q.AgentTask = ""
+	}
+}
+
+// forgetValues takes what people replied out of a form that is over: it is the server's alone. It
+// is part of each write.
+func (q *Question) forgetValues() {
+	if !q.Kind.Row().Values || q.Status.Open() {
+		return
+	}
+	q.Notes, q.Response = nil, nil
+	for i := range q.Replies {
+		q.Replies[i].Text, q.Replies[i].Inputs = "", nil
 	}
 }
 

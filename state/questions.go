@@ -145,7 +145,7 @@ func PeekQuestion(path string) (*Question, error) {
 
 // UpdateQuestion and NoteQuestion are the only ways in which a question on disk changes; see Folder.Update.
 func UpdateQuestion(path string, change func(*Question) error) (*Question, error) {
-	return questionsOf(filepath.Dir(path)).Update(NameOf(path), change)
+	return questionsOf(filepath.Dir(path)).update(path, change)
 }
 
 // NoteQuestion is UpdateQuestion for what a power cut may take back, since another look finds it out again: the receipt of its
@@ -153,7 +153,15 @@ func UpdateQuestion(path string, change func(*Question) error) (*Question, error
 func NoteQuestion(path string, change func(*Question) error) (*Question, error) {
 	folder := questionsOf(filepath.Dir(path))
 	folder.writes = whole
-	return folder.Update(NameOf(path), change)
+	return folder.update(path, change)
+}
+
+func (s Questions) update(path string, change func(*Question) error) (*Question, error) {
+	return s.Update(NameOf(path), func(q *Question) error {
+		err := change(q)
+		q.forgetValues()
+		return err
+	})
 }
 
 // SweepUnannounced removes the questions of ours in a folder that were written before then and have no Open: it could not be

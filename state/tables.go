@@ -88,6 +88,7 @@ const (
 	AskedPermission Kind = "permission" // to use a tool
 	AskedPlan       Kind = "plan"       // to carry out a plan (ExitPlanMode)
 	AskedNext       Kind = "next"       // what to do next: Claude has ended its turn
+	AskedForm       Kind = "form"       // to fill in an MCP server's form, or to open its link
 	Said            Kind = "said"       // nothing: a person told the session something, whatever it does
 )
 
@@ -96,6 +97,8 @@ const (
 type KindRow struct {
 	Called   string // in the header of its card
 	Brief    string // in a note of its thread; "" where the record's own words say it
+	Own      bool   // it goes to the person's own space, by their own configuration alone
+	Values   bool   // the reply is values for another program: no record that is over keeps them
 	Personal bool   // a person's power over the machine: kept in their own state, where Claude does not write; for approvers
 	Decides  bool   // the reply lets Claude act, or not
 	Prompt   bool   // the reply is Claude's next prompt: typed into its pane, and asked in the thread of the session's reports
@@ -106,11 +109,15 @@ type KindRow struct {
 }
 
 var kindRows = map[Kind]KindRow{
-	AskedQuestion:   {Called: "Question"},
-	AskedPermission: {Called: "Permission", Personal: true, Decides: true, Ran: LabelAllow, Refused: LabelDeny},
-	AskedPlan: {
-		Called: "Plan", Brief: "the plan", Personal: true, Decides: true, Long: true, Ran: LabelApprove, Refused: LabelSendBack,
+	AskedQuestion: {Called: "Question"},
+	AskedPermission: {
+		Called: "Permission", Own: true, Personal: true, Decides: true, Ran: LabelAllow, Refused: LabelDeny,
 	},
+	AskedPlan: {
+		Called: "Plan", Brief: "the plan", Own: true, Personal: true, Decides: true, Long: true,
+		Ran: LabelApprove, Refused: LabelSendBack,
+	},
+	AskedForm: {Called: "Form", Own: true, Personal: true, Values: true},
 	AskedNext: {Called: "Waiting for you", Brief: "what to do next", Personal: true, Prompt: true, Long: true},
 	Said:      {Called: "Your message", Brief: "your message", Personal: true, Prompt: true, Said: true},
 }

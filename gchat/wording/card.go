@@ -72,13 +72,7 @@ const (
 // CardTexts are the messages with which a question is put to people who see cards. The last one stands for the card where no
 // card is shown. With what size says of the card, in bytes, it is no longer than MaxText.
 func CardTexts(q *state.Question, id string, size func(*Card) int) (texts []string, card *Card) {
-	switch m := q.Kind.Row(); {
-	case m.Long:
-		return longCard(q, id)
-	case m.Decides:
-		return permissionCard(q, id, size)
-	}
-	return questionCard(q, id, size)
+	return mannerOf(q.Kind).card(q, id, size)
 }
 
 // questionCard has a button for each option. A question that is too large for a card is answered in words.
@@ -110,7 +104,7 @@ func permissionCard(q *state.Question, id string, size func(*Card) int) ([]strin
 	}
 }
 
-func longCard(q *state.Question, id string) (texts []string, card *Card) {
+func longCard(q *state.Question, id string, _ func(*Card) int) (texts []string, card *Card) {
 	header, text, how := pieces(q, 0, 0)
 	if len(text) > shortWords || strings.Contains(text, fence) {
 		texts = split(header, "\n\n", text, MaxText)

@@ -69,13 +69,17 @@ func ClaudeCommand(text string, more []string) bool {
 // auto". A session that waits takes all words that its prompt takes as words. About is the note for
 // other words.
 func ParseDecision(text string, q *state.Question) (a state.Answer, about string) {
-	text = strings.TrimSpace(state.Clean(state.ForAgent, text))
-	if q.Kind.Row().Prompt {
-		if text == "" || ActsAtPrompt(text) {
-			return a, state.NoteUnclear
-		}
-		return state.Answer{Text: text}, ""
+	return mannerOf(q.Kind).read(strings.TrimSpace(state.Clean(state.ForAgent, text)), q)
+}
+
+func readInstruction(text string, _ *state.Question) (a state.Answer, about string) {
+	if text == "" || ActsAtPrompt(text) {
+		return a, state.NoteUnclear
 	}
+	return state.Answer{Text: text}, ""
+}
+
+func readDecision(text string, q *state.Question) (a state.Answer, about string) {
 	bare := normal(strings.TrimRight(text, ".!"))
 	reason := refusal().FindStringSubmatch(text)
 	for _, one := range decisions {
@@ -183,8 +187,8 @@ func ScreenText(header, screen string) string {
 	return header + "\n" + block(text)
 }
 
-func decisionHeader(kind string, q *state.Question) string {
-	header := "[" + kind + "] Session: " + sessionOf(q) + machineOf(q, inHeader)
+func decisionHeader(q *state.Question) string {
+	header := "[" + q.Kind.Row().Called + "] Session: " + sessionOf(q) + machineOf(q, inHeader)
 	if dir := cmp.Or(q.CWD, q.ProjectDir); dir != "" {
 		header += "\nFolder: " + field(state.Review(state.ForReview, dir))
 	}

@@ -174,19 +174,25 @@ func NewSessionText(s *state.Session, c state.Command) string {
 
 // closingText says how a question ended; "" while it is open, and when it goes on in the terminal.
 func closingText(q *state.Question) string {
-	switch {
-	case q.Status.Open() || q.ResolvedBy == state.Instead:
+	if q.Status.Open() || q.ResolvedBy == state.Instead {
 		return ""
-	case q.Kind.Row().Prompt:
-		return nextClosed(q)
+	}
+	return mannerOf(q.Kind).closed(q)
+}
+
+func decisionClosed(q *state.Question) string {
+	if q.Status != state.Resolved {
+		return "[Cancelled] " + field(q.SessionName) + "\n\n" + briefly(q) + "\n\n" + closedWhy(q)
+	}
+	return decidedText(q)
+}
+
+func questionClosed(q *state.Question) string {
+	switch {
 	case q.Status == state.TimedOut, q.ResolvedBy == state.Away:
 		return timedOutText(q)
-	case q.Status != state.Resolved && q.Kind.Row().Decides:
-		return "[Cancelled] " + field(q.SessionName) + "\n\n" + briefly(q) + "\n\n" + closedWhy(q)
 	case q.Status != state.Resolved:
 		return closing("[Cancelled] ", q, closedWhy(q), func(int) []string { return nil })
-	case q.Kind.Row().Decides:
-		return decidedText(q)
 	case q.Declined != "" && q.ResolvedBy != "terminal":
 		return closing("[Cancelled] ", q, declinedWhy(q), func(int) []string { return nil })
 	}
@@ -413,14 +419,20 @@ func lateText(q *state.Question) string {
 
 // unclearText answers a reply that is no answer: for a question that is a number that no option has.
 func unclearText(q *state.Question, r *state.Reply) string {
-	switch {
-	case q.Kind.Row().Decides:
-		return "[Not used] That decides nothing. " + HowToDecide(q)
-	case q.Kind.Row().Prompt:
-		return "[Not used] An instruction does not begin with !, /, # or a loose accent, has no word that begins with @ " +
-			"(Claude Code would read that file without asking), and is more than a word that ends Claude Code " +
-			"(exit, quit, :q, :wq). Please send it again, in other words."
-	}
+	return mannerOf(q.Kind).unclear(q, r)
+}
+
+func decisionUnclear(q *state.Question, _ *state.Reply) string {
+	return "[Not used] That decides nothing. " + HowToDecide(q)
+}
+
+func instructionUnclear(*state.Question, *state.Reply) string {
+	return "[Not used] An instruction does not begin with !, /, # or a loose accent, has no word that begins with @ " +
+		"(Claude Code would read that file without asking), and is more than a word that ends Claude Code " +
+		"(exit, quit, :q, :wq). Please send it again, in other words."
+}
+
+func questionUnclear(q *state.Question, r *state.Reply) string {
 	var none *NoOption
 	if r != nil {
 		if how, _ := ReadDecline(r.Text, q); how == AskedHow {

@@ -34,25 +34,37 @@ func questionTexts(q *state.Question, preview int) []string {
 // what is asked, and how to reply. Of a permission, so many bytes of a line are shown; of a
 // question, so many of a preview. Claude's words are neutral in them, as are a model's.
 func pieces(q *state.Question, line, preview int) (header, text, how string) {
-	key := "\nThread key: " + field(q.ThreadKey)
-	how = "\n\n"
-	switch m := q.Kind.Row(); {
-	case m.Prompt:
-		if q.TmuxPane == "" {
-			how += state.OutsideTmux + "\n"
-		}
-		return "[Waiting for you] " + sessionOf(q) + machineOf(q, inHeader), longText(q), how + "Reply with the next instruction."
-	case m.Long:
-		return decisionHeader("Plan", q), longText(q), how + HowToDecide(q) + key
-	case m.Decides:
-		how += alwaysAllows(q, "always", "`") + HowToDecide(q) + key
-		return decisionHeader("Permission", q), permissionText(q, line), how
+	header, text, how = mannerOf(q.Kind).pieces(q, line, preview)
+	how = "\n\n" + how
+	if !q.Kind.Row().Prompt { // which is asked in its session's thread
+		how += "\nThread key: " + field(q.ThreadKey)
 	}
+	return header, text, how
+}
+
+func nextPieces(q *state.Question, _, _ int) (header, text, how string) {
+	if q.TmuxPane == "" {
+		how = state.OutsideTmux + "\n"
+	}
+	header = "[Waiting for you] " + sessionOf(q) + machineOf(q, inHeader)
+	return header, longText(q), how + "Reply with the next instruction."
+}
+
+func planPieces(q *state.Question, _, _ int) (header, text, how string) {
+	return decisionHeader(q), longText(q), HowToDecide(q)
+}
+
+func permissionPieces(q *state.Question, line, _ int) (header, text, how string) {
+	return decisionHeader(q), permissionText(q, line), alwaysAllows(q, "always", "`") + HowToDecide(q)
+}
+
+func questionPieces(q *state.Question, _, preview int) (header, text, how string) {
 	text = questionText(q, preview)
 	if len(text) > mostAsked {
 		text = inert(Cut(text, mostAsked))
 	}
-	return "[AskUserQuestion] Session: " + sessionOf(q) + machineOf(q, inHeader), text, how + howToReply(q.Questions) + key
+	header = "[AskUserQuestion] Session: " + sessionOf(q) + machineOf(q, inHeader)
+	return header, text, howToReply(q.Questions)
 }
 
 func sessionOf(q *state.Question) string {

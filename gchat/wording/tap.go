@@ -38,35 +38,29 @@ func number1(index int) string { return strconv.Itoa(index + 1) }
 // Where it answers nothing else, about is the note for that. A tap is not to be trusted: labels
 // come from the record, and a number that no option has is refused.
 func ReadTap(q *state.Question, t *Tap) (answers map[int]state.Answer, text, about string) {
+	return mannerOf(q.Kind).tap(t, q)
+}
+
+func (t *Tap) instruction(q *state.Question) (answers map[int]state.Answer, text, about string) {
+	words := t.words(0)
 	switch {
-	case q.Kind.Row().Prompt && t.Choice == ChoiceSend:
-		words := t.words(0)
-		if words == "" {
-			return nil, "", state.NoteNoText
-		}
-		a, about := ParseDecision(words, q)
-		if about != "" {
-			return nil, words, about
-		}
-		return map[int]state.Answer{0: a}, a.Text, ""
-	case q.Kind == state.AskedPermission && t.Choice == choiceMore:
-		return nil, choiceMore, state.NoteMore
-	case q.Kind.Row().Decides:
-		return t.decision(q)
-	case q.Kind.Row().Personal:
-	case t.Choice == state.DeclinedChat:
-		_, words, _ := ReadTap(q, &Tap{Choice: ChoiceSend, Inputs: t.Inputs})
-		return nil, strings.TrimSuffix("chat about this: "+words, ": "), ""
-	case t.Choice == state.DeclinedSkip:
-		return nil, t.Choice, ""
-	default:
-		return t.answers(q)
+	case t.Choice != ChoiceSend:
+		return nil, "", state.NoteUnclear
+	case words == "":
+		return nil, "", state.NoteNoText
 	}
-	return nil, "", state.NoteUnclear
+	a, about := ParseDecision(words, q)
+	if about != "" {
+		return nil, words, about
+	}
+	return map[int]state.Answer{0: a}, a.Text, ""
 }
 
 // decision reads a tap on a permission or a plan. A "no" takes the person's words as its reason.
 func (t *Tap) decision(q *state.Question) (answers map[int]state.Answer, text, about string) {
+	if t.Choice == choiceMore && q.Kind == state.AskedPermission {
+		return nil, choiceMore, state.NoteMore
+	}
 	for _, one := range decisions {
 		if one.choice != t.Choice || !offers(q, one.label) {
 			continue
@@ -84,8 +78,16 @@ func (t *Tap) decision(q *state.Question) (answers map[int]state.Answer, text, a
 	return nil, "", state.NoteUnclear
 }
 
-// answers reads a tap on a question: the button of an option, or Send with what was chosen and written for each prompt.
+// answers reads a tap on a question: the button of an option, one that turns it down, or Send with
+// what was chosen and written for each prompt.
 func (t *Tap) answers(q *state.Question) (answers map[int]state.Answer, text, about string) {
+	switch t.Choice {
+	case state.DeclinedChat:
+		_, words, _ := ReadTap(q, &Tap{Choice: ChoiceSend, Inputs: t.Inputs})
+		return nil, strings.TrimSuffix("chat about this: "+words, ": "), ""
+	case state.DeclinedSkip:
+		return nil, t.Choice, ""
+	}
 	several := len(q.Questions) != 1
 	if t.Choice != ChoiceSend && (several || q.Questions[0].MultiSelect) {
 		return nil, "", state.NoteUnclear // its card has no such button

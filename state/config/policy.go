@@ -30,7 +30,8 @@ type Policy struct {
 
 // kinds are what terminal_only may name.
 var kinds = []string{
-	"question", string(state.AskedPermission), string(state.AskedPlan), string(state.AskedNext), string(state.Said), "report",
+	"question", string(state.AskedPermission), string(state.AskedPlan), string(state.AskedNext),
+	string(state.AskedForm), string(state.Said), "report",
 }
 
 var machinePolicy = map[bool]string{

@@ -19,7 +19,7 @@ const (
 // and by what policies take away, once Restrict has read them. A permission also names its
 // call, as neverRemotely takes it.
 func (c *Config) Terms(kind state.Kind, tool string, texts ...string) Terms {
-	hasTitle := kind.Row().Decides || kind == Screen || kind == TurnDone
+	hasTitle := kind.Row().Own || kind == Screen || kind == TurnDone
 	t := Terms{Asked: !c.keeps(kind), Shown: !c.titlesOnly || !hasTitle}
 	t.Allowed = t.Asked && t.Shown && !c.neverRemotely(tool, texts...)
 	return t
