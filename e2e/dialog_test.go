@@ -1,11 +1,7 @@
 package e2e
 
 import (
-	"bufio"
-	"encoding/json"
 	"fmt"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -91,75 +87,14 @@ func TestAutoModeBehindAGatewayIsSeen(t *testing.T) {
 	})
 }
 
-// formServer as the first argument turns the test binary into an MCP server, whose one tool asks its user for a name.
-const formServer = "form-server"
-
-func runFormServer() int {
-	answer := func(v map[string]any) {
-		v["jsonrpc"] = "2.0"
-		raw, _ := json.Marshal(v)
-		fmt.Printf("%s\n", raw)
-	}
-	called := json.RawMessage("0")
-	lines := bufio.NewScanner(os.Stdin)
-	lines.Buffer(nil, 1<<20)
-	for lines.Scan() {
-		var m struct {
-			ID     json.RawMessage `json:"id"`
-			Method string          `json:"method"`
-			Params struct {
-				Version string `json:"protocolVersion"`
-			} `json:"params"`
-		}
-		if json.Unmarshal(lines.Bytes(), &m) != nil {
-			continue
-		}
-		object := map[string]any{"type": "object", "properties": map[string]any{"name": map[string]any{"type": "string"}}}
-		switch m.Method {
-		case "initialize":
-			answer(map[string]any{"id": m.ID, "result": map[string]any{
-				"protocolVersion": m.Params.Version, "capabilities": map[string]any{"tools": map[string]any{}},
-				"serverInfo": map[string]any{"name": "form", "version": "1"},
-			}})
-		case "tools/list":
-			tool := map[string]any{"name": "ask", "description": "asks", "inputSchema": map[string]any{"type": "object"}}
-			answer(map[string]any{"id": m.ID, "result": map[string]any{"tools": []any{tool}}})
-		case "tools/call":
-			called = m.ID
-			answer(map[string]any{"id": "form", "method": "elicitation/create", "params": map[string]any{
-				"message": "Who are you?", "requestedSchema": object,
-			}})
-		case "":
-			content := []any{map[string]any{"type": "text", "text": "the form is done"}}
-			answer(map[string]any{"id": called, "result": map[string]any{"content": content}})
-		default:
-			if len(m.ID) > 0 {
-				answer(map[string]any{"id": m.ID, "error": map[string]any{"code": -32601, "message": "no"}})
-			}
-		}
-	}
-	return 0
-}
-
 // The form of an MCP server waits in the terminal: the session's thread is told, and words for the session are kept, and not typed
 // into the form's field.
 func TestAFormInTheTerminalIsSeen(t *testing.T) {
 	eachClaude(t, both, func(t *testing.T, c claude) {
 		b := bridged(t, c, config{
-			Hooks: approving(t), Args: []string{"--allowedTools", "mcp__form__ask"},
-			Script: []turn{{say("A form."), call("mcp__form__ask", map[string]any{})}, {say("Filled in.")}, {say("And tested.")}},
-			Prepare: func(home, project string) {
-				server := map[string]any{"command": self(), "args": []string{formServer}}
-				writeFile(t, filepath.Join(project, ".mcp.json"), map[string]any{"mcpServers": map[string]any{"form": server}})
-				path := filepath.Join(home, ".claude", "settings.json")
-				var settings map[string]any
-				raw, err := os.ReadFile(path)
-				if err != nil || json.Unmarshal(raw, &settings) != nil {
-					t.Fatal(err)
-				}
-				settings["enableAllProjectMcpServers"] = true
-				writeFile(t, path, settings)
-			},
+			Hooks: approving(t), Args: takesForms,
+			Script:  []turn{{say("A form."), fill}, {say("Filled in.")}, {say("And tested.")}},
+			Prepare: forms(t, whoAreYou),
 		})
 		b.Prompt("go ahead")
 		b.WaitScreen("Who are you?")

@@ -49,7 +49,7 @@ func TestMain(m *testing.M) {
 		os.Exit(runRecordHook(os.Args[2:]))
 	}
 	if len(os.Args) > 1 && os.Args[1] == formServer {
-		os.Exit(runFormServer())
+		os.Exit(runFormServer(os.Args[2]))
 	}
 	flag.Parse()
 	if set := flag.Lookup("test.parallel"); set.Value.String() == set.DefValue {
