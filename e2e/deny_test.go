@@ -239,9 +239,9 @@ func TestResumedSessionGetsTheReply(t *testing.T) {
 	})
 }
 
-// Chat does not answer: the question is asked in the terminal, and from there it goes on as in native mode.
+// Chat does not answer: the question is asked in the terminal, and from there it goes on as in native mode. It stays one record.
 func TestNothingIsDeniedIntoTheVoid(t *testing.T) {
-	eachClaude(t, ours, func(t *testing.T, c claude) {
+	eachClaude(t, both, func(t *testing.T, c claude) {
 		b := denying(t, c, config{Script: []turn{{ask(deploy)}, thanks}})
 		b.gate.shut()
 		b.Prompt("go ahead")
@@ -260,5 +260,42 @@ func TestNothingIsDeniedIntoTheVoid(t *testing.T) {
 			t.Errorf("asked %d times", asked)
 		}
 		b.noRewaker()
+		b.oneRecord(state.Resolved)
 	})
+}
+
+// Nobody may answer in Chat: the question is answered in the terminal, by the same record.
+func TestWhatNobodyMayAnswerIsAskedInTheTerminal(t *testing.T) {
+	eachClaude(t, both, func(t *testing.T, c claude) {
+		b := denying(t, c, config{Script: []turn{{ask(deploy)}, thanks}, Env: []string{"GCHAT_ALLOWED_USERS="}})
+		b.Prompt("go ahead")
+		b.WaitScreen(firstOption)
+		b.await("[AskUserQuestion]")
+		b.Keys("2")
+		b.told(1, "Rolling deployment")
+		b.await("[Answered]", "Rolling deployment")
+		b.noRewaker()
+		b.oneRecord(state.Resolved)
+	})
+}
+
+// oneRecord checks that the session has one question, which was to be denied, and that it ended so.
+func (b *bridge) oneRecord(as state.Status) {
+	b.t.Helper()
+	dir := filepath.Join(b.Dir, ".claude", "state")
+	for _, folder := range []state.Questions{state.QuestionsIn(dir), state.MarkersIn(dir)} {
+		qs, bad := folder.All()
+		want := 0
+		if state.AmongMarkers(filepath.Join(folder.Dir, "q.json")) {
+			want = 1
+		}
+		if len(qs) != want || len(bad) > 0 {
+			b.t.Errorf("%d records in %s, %v", len(qs), folder.Dir, bad)
+		}
+		for _, q := range qs {
+			if q.Status != as || q.Mode != state.Native {
+				b.t.Errorf("%s, %s by %q", q.Mode, q.Status, q.ResolvedBy)
+			}
+		}
+	}
 }

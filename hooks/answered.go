@@ -44,15 +44,15 @@ func (h *Hook) answered(_ context.Context, e *Event) error {
 	defer h.replaceKilledPoller()
 	if e.HookEventName == "PostToolUse" {
 		q := h.ofCall(e, h.ofSession(e, h.folders(state.QuestionsIn), callTexts(e)...))
-		if q == nil { // a call that went on was not denied: its hook was killed
-			q = h.ofCall(e, h.markers(e))
+		if q == nil { // a call that went on was not denied
+			q = h.ofCall(e, h.ofSession(e, h.folders(state.MarkersIn), callTexts(e)...))
 		}
 		if q != nil {
 			h.tryAgain(writeBound, func() error { return h.confirm(e, q) })
 		}
 		return nil
 	}
-	qs := h.ofSession(e, h.folders(state.QuestionsIn), state.TextsOpen...)
+	qs := h.openQuestions(e)
 	switch e.HookEventName {
 	case "UserPromptSubmit":
 		one, err := state.SessionsIn(state.UserState(h.Env)).Of(e.SessionID)

@@ -114,8 +114,14 @@ func (h *Hook) forward(ctx context.Context, e *Event) error {
 			return err
 		}
 		mode = state.Native
-	case row.Marker: // its dialog is on the screen
-		h.reclaim(e)
+	case row.Marker:
+		q, err := h.reclaim(e)
+		if err != nil {
+			return err
+		}
+		if q != nil {
+			return h.wait(ctx, e, q)
+		}
 		mode = state.Native
 	case row.Pane && dialog && h.session(e).TmuxPane != "":
 		return nil // the poller types the answer; outside tmux it cannot, and this hook waits after all
@@ -270,7 +276,15 @@ func (h *Hook) own() []state.Questions {
 // any longer.
 func (h *Hook) wait(ctx context.Context, e *Event, q *state.Question) error {
 	path := q.Path
-	lock, err := state.LockWaiter(h.Env, path)
+	patience := time.Duration(0)
+	if state.AmongMarkers(path) { // a hook that waited to wake the session lets go of it
+		patience = denyBound
+	}
+	var lock *state.Lock
+	err := again(patience, func() (err error) {
+		lock, err = state.LockWaiter(h.Env, path)
+		return err
+	})
 	switch {
 	case errors.Is(err, state.ErrLocked):
 		return nil // the same event from a second install, or an equal question at the same time: one of them waits

@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -55,10 +54,12 @@ func (h *Hook) deny(ctx context.Context, e *Event) (goesOn bool, err error) {
 	if err != nil {
 		h.log.Error().Str("error", h.log.Clean(err.Error())).Str("question", q.QuestionID).
 			Msg("question not put into the space: it is asked in the terminal")
-		return false, h.askInTerminal(e, q)
+		_, err = h.askInTerminal(q)
+		return false, err
 	}
 	if _, err = state.UpdateQuestion(q.Path, func(q *state.Question) error { q.Denied = true; return nil }); err != nil {
-		return false, errors.Join(err, h.askInTerminal(e, q))
+		_, failed := h.askInTerminal(q)
+		return false, errors.Join(err, failed)
 	}
 	return false, h.Print(map[string]any{"hookSpecificOutput": map[string]string{
 		"hookEventName": e.HookEventName, "permissionDecision": "deny", "permissionDecisionReason": h.denial(q),
@@ -135,48 +136,32 @@ func (h *Hook) askedAgain(e *Event, one *state.Question) bool {
 	return false
 }
 
-// askInTerminal hands a marker's question over to native mode: Claude Code draws its dialog, and the PermissionRequest hook
-// finds the record. That is there before the marker goes: killed in between, the question is not lost.
-func (h *Hook) askInTerminal(e *Event, q *state.Question) error {
-	if now, err := state.LoadQuestion(q.Path); err == nil {
-		q = now
+// askInTerminal makes a question that was to be denied one of native mode, in its place. Claude
+// Code draws its dialog, and the PermissionRequest hook finds the record.
+func (h *Hook) askInTerminal(q *state.Question) (*state.Question, error) {
+	q, err := state.UpdateQuestion(q.Path, func(q *state.Question) error {
+		q.Mode, q.Denied, q.TimesOutAt, q.TimeoutPolicy = state.Native, false, nil, ""
+		return nil
+	})
+	if err == nil {
+		err = state.AnnounceQuestion(h.Env, q)
 	}
-	decide := func(have []*state.Question) *state.Question {
-		for _, known := range have {
-			if known.QuestionID == q.QuestionID || q.ToolUseID != "" && known.ToolUseID == q.ToolUseID {
-				return known // a hook that was killed, or a second install's, wrote it down
-			}
-		}
-		there := *q
-		there.Mode, there.Path, there.Denied, there.TimesOutAt, there.TimeoutPolicy = state.Native, "", false, nil, ""
-		return &there
-	}
-	texts := nonEmpty(q.QuestionID, q.ToolUseID)
-	if _, err := h.record(context.Background(), e, h.folders(state.QuestionsIn), decide, texts...); err != nil {
-		return err
-	}
-	_, err := state.CloseQuestion(q.Path, state.Cancelled, state.Instead, nil)
-	if gone, lerr := state.LoadQuestion(q.Path); err == nil && lerr == nil {
-		err = state.RemoveQuestion(h.Env, gone)
-	}
-	if !errors.Is(err, fs.ErrNotExist) { // the poller was faster
-		h.logFailed(err, "marker not removed")
-	}
-	h.StartPoller()
-	return nil
+	h.StartPoller() // it lets go of the record, so that no hook waits to wake the session
+	return q, err
 }
 
-// reclaim hands a marker over to native mode whose dialog is on the screen after all: its denial never arrived, since the
-// hook was killed, or ran out of its time.
-func (h *Hook) reclaim(e *Event) {
-	hash := callHash(e.ToolName, e.ToolInput)
-	for _, q := range h.markers(e) {
-		mayBe := !q.Denied || time.Since(q.AskedAt).Abs() < undenied
-		if q.Status.Open() && q.InputHash == hash && mayBe {
-			h.logFailed(h.askInTerminal(e, q), "marker not handed over")
-			return
-		}
+// reclaim is the question of a dialog that is on the screen after all; nil where none was to be
+// denied. It was asked in the terminal instead, or its denial never arrived, since the hook was
+// killed or ran out of its time.
+func (h *Hook) reclaim(e *Event) (*state.Question, error) {
+	qs := slices.DeleteFunc(h.ofSession(e, h.folders(state.MarkersIn), callTexts(e)...), func(q *state.Question) bool {
+		return !q.Status.Open() || q.Denied && time.Since(q.AskedAt).Abs() >= undenied
+	})
+	q := h.ofCall(e, qs)
+	if q == nil {
+		return nil, nil
 	}
+	return h.askInTerminal(q)
 }
 
 // rewake is gchat-ask-user-rewake. Claude Code runs it in the background ("asyncRewake"): it waits for the replies to the
@@ -261,7 +246,10 @@ func (h *Hook) take(e *Event, markers []*state.Question) (paths []string) {
 // It ends quietly when they were answered otherwise or when the session is over.
 func (h *Hook) waitFor(ctx context.Context, e *Event, paths []string) {
 	s := h.session(e)
-	over := func(q *state.Question) bool { return q.SessionEnded != nil || inject.Ended(s.ClaudePID, s.ClaudeStart) }
+	over := func(q *state.Question) bool {
+		inTerminal := q.Kind == state.AskedQuestion && !q.Mode.Row().Marker // its dialog's hook waits
+		return inTerminal || q.SessionEnded != nil || inject.Ended(s.ClaudePID, s.ClaudeStart)
+	}
 	final := make(chan error, len(paths))
 	for _, path := range paths {
 		go func() {
@@ -387,8 +375,11 @@ func (h *Hook) sessionEnded(e *Event) {
 	}
 }
 
+// markers are the session's questions in deny mode.
 func (h *Hook) markers(e *Event) []*state.Question {
-	return h.ofSession(e, h.folders(state.MarkersIn))
+	return slices.DeleteFunc(h.ofSession(e, h.folders(state.MarkersIn)), func(q *state.Question) bool {
+		return !q.Mode.Row().Marker // it is asked in the terminal instead
+	})
 }
 
 // neverArrived is what the session was told of its questions in deny mode and what its transcript does not hold: the hook was

@@ -183,11 +183,12 @@ func TestNeverDeniedIntoTheVoid(t *testing.T) {
 			if out != "" {
 				t.Fatalf("printed %q", out)
 			}
-			if name == "no state for the index" {
-				return // both records may stand: PermissionRequest puts that right
+			q := w.question()
+			if q.Mode != state.Native || q.Status != state.Pending || q.Denied || q.TimesOutAt != nil {
+				t.Errorf("%s, %s, denied %v, until %v", q.Mode, q.Status, q.Denied, q.TimesOutAt)
 			}
-			if q := w.question(); q.Mode != state.Native || q.Status != state.Pending {
-				t.Errorf("%s, %s", q.Mode, q.Status)
+			if state.AmongMarkers(q.Path) != (name != "no rewake hook") {
+				t.Errorf("it went on in another file: %s", q.Path)
 			}
 			if told := strings.Contains(w.log(), "no gchat-ask-user-rewake hook is registered"); told != (name == "no rewake hook") {
 				t.Errorf("log: %s", w.log())
@@ -234,34 +235,62 @@ func TestAnswerDespiteDeny(t *testing.T) {
 	}
 }
 
-// The hook was killed before it could deny, or between writing the question down for the terminal and removing its marker: the
-// question goes on beside the dialog.
+// The denial did not arrive, or the question was asked in the terminal instead: the dialog's hook waits for the one record, which
+// it takes from the hook that would have woken the session. Its end is that of any dialog.
 func TestDialogDespiteDeny(t *testing.T) {
-	for _, twin := range []bool{false, true} {
-		t.Run(fmt.Sprintf("written down for the terminal: %v", twin), func(t *testing.T) {
+	for name, c := range map[string]struct {
+		instead bool // the question was not in its thread in time
+		ends    func(w *world, p *process) (out string)
+		to      state.Status
+		by      string
+	}{
+		"a reply": {ends: func(w *world, p *process) string { w.replied(w.of("t2"), "Canary"); return p.end() }, to: state.Answered},
+		"a reply, asked in the terminal instead": {instead: true, to: state.Answered,
+			ends: func(w *world, p *process) string { w.replied(w.of("t2"), "Canary"); return p.end() }},
+		"the terminal, asked there instead": {instead: true, to: state.Resolved, by: "terminal", ends: func(w *world, p *process) string {
+			w.run(answered, recorded(w.TB, "single-05-PostToolUse", "tool_use_id", "t2"))
+			return p.end()
+		}},
+		"a new prompt, asked there instead": {instead: true, to: state.Cancelled, by: "prompt", ends: func(w *world, p *process) string {
+			w.run(answered, recorded(w.TB, "single-05-PostToolUse", "hook_event_name", "UserPromptSubmit", "tool_name", "", "tool_use_id", ""))
+			return p.end()
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w := denyingDesk(t)
-			q := w.denies(recorded(t, "single-03-PreToolUse", "tool_use_id", "t2"))
-			if twin {
-				if _, err := state.QuestionsIn(w.projectState()).Record(q.SessionID, func([]*state.Question) *state.Question {
-					there := *q
-					there.Mode, there.Path, there.Denied = state.Native, "", false
-					return &there
-				}); err != nil {
-					t.Fatal(err)
+			ask := recorded(t, "single-03-PreToolUse", "tool_use_id", "t2")
+			waking := w.start(rewake, ask)
+			first := (*state.Question)(nil)
+			if c.instead {
+				out := w.whileAsked(ask, func(q *state.Question) {
+					first = q
+					w.untilWaited(q)
+					w.change(q, func(q *state.Question) { q.PostError = "nobody may answer" })
+				})
+				if out != "" {
+					t.Fatalf("printed %q", out)
 				}
+			} else {
+				first = w.denies(ask)
+				w.untilWaited(first)
 			}
 			p := w.start(forward, recorded(t, "single-04-PermissionRequest"))
-			w.until("the question of the dialog alone", func() bool {
-				q := w.of("t2")
-				return len(w.questions()) == 1 && q.Mode == state.Native && state.HasWaiter(w.getenv, q.Path)
-			})
-			if q := w.of("t2"); !q.MessageSent || q.Denied {
-				t.Errorf("the dialog's question: sent %v, denied %v", q.MessageSent, q.Denied)
+			if got := waking.woken(); got != "" {
+				t.Errorf("woken with %q", got)
 			}
-			w.replied(w.of("t2"), "Canary")
-			if got := w.answers(p.end())[single]; got != "Canary" {
-				t.Errorf("answered %q", got)
+			w.untilWaited(first)
+			if q := w.question(); q.Path != first.Path || q.Mode != state.Native || q.Denied || q.MessageSent == c.instead {
+				t.Errorf("the dialog's question: %s, %s, sent %v, denied %v", q.Path, q.Mode, q.MessageSent, q.Denied)
+			}
+			out := c.ends(w, p)
+			if got := ""; c.to == state.Answered {
+				if got = w.answers(out)[single]; got != "Canary" {
+					t.Errorf("answered %q", got)
+				}
+			}
+			if q := w.question(); q.Status != c.to || q.ResolvedBy != c.by {
+				t.Errorf("%s by %q", q.Status, q.ResolvedBy)
 			}
 		})
 	}

@@ -363,6 +363,12 @@ func (h *Hook) ofSession(e *Event, folders []state.Questions, texts ...string) (
 	return all
 }
 
+// openQuestions are the session's that are open, whatever became of a denial.
+func (h *Hook) openQuestions(e *Event) []*state.Question {
+	folders := append(h.folders(state.QuestionsIn), h.folders(state.MarkersIn)...)
+	return h.ofSession(e, folders, state.TextsOpen...)
+}
+
 func nonEmpty(texts ...string) []string {
 	return slices.DeleteFunc(texts, func(t string) bool { return t == "" })
 }

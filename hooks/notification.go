@@ -142,8 +142,7 @@ func (h *Hook) noteDialog(e *Event, d *state.Dialog) error {
 	if !h.config().Sends() || rule == config.ReportOff {
 		return nil
 	}
-	qs := h.ofSession(e, h.folders(state.QuestionsIn), state.TextsOpen...)
-	if slices.ContainsFunc(qs, (*state.Question).ExplainsDialog) {
+	if slices.ContainsFunc(h.openQuestions(e), (*state.Question).ExplainsDialog) {
 		return nil // the question itself says it already, and better
 	}
 	one := h.session(e)

@@ -115,7 +115,7 @@ func (h *Hook) wasAsked(e *Event) bool {
 			h.passedOver(bad)
 		}
 		asked := slices.ContainsFunc(qs, func(q *state.Question) bool {
-			if folder.LeaveAlone { // the markers
+			if folder.LeaveAlone && q.Mode != state.Native { // the markers
 				return q.Status != state.Cancelled && letsStop(q, q.Written, now)
 			}
 			return q.Kind == state.AskedQuestion && letsStop(q, q.AskedAt, now) // also one that the person dismissed

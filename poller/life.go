@@ -67,9 +67,6 @@ func (p *Poller) attend(ctx context.Context, s *served, due bool) (next time.Tim
 	if s.q == nil || s.typing.Load() {
 		return time.Time{}
 	}
-	if p.goesOn(s) {
-		return time.Time{}
-	}
 	if s.named && s.q.Mode == "" && s.q.Status.Open() {
 		p.adopt(ctx, s)
 	}
@@ -100,7 +97,7 @@ func (p *Poller) attend(ctx context.Context, s *served, due bool) (next time.Tim
 		p.undelivered(s)
 		p.tellStillKept(s)
 	}
-	if s.q.Status == state.Pending && !s.q.MessageSent && !s.put && s.q.Mode.Row().Asks {
+	if s.q.Status == state.Pending && !s.q.MessageSent && s.put != questionKey(s.q) && s.q.Mode.Row().Asks {
 		next = sooner(next, p.post(ctx, s))
 	}
 	if len(s.q.Owes) > 0 {
@@ -113,27 +110,6 @@ func (p *Poller) attend(ctx context.Context, s *served, due bool) (next time.Tim
 		next = sooner(next, p.useGrant(s))
 	}
 	return next
-}
-
-// goesOn takes a marker away whose question is asked in the terminal, by another file, and says so: the hook that wrote that file
-// was killed, or could not take the marker away. A reply that the marker has is read again.
-func (p *Poller) goesOn(s *served) bool {
-	q := s.q
-	if !q.Mode.Row().Marker || q.Denied || !q.Status.Open() {
-		return false
-	}
-	for _, other := range p.index {
-		if other != s && other.q != nil && other.q.QuestionID == q.QuestionID && !other.q.Mode.Row().Marker {
-			p.close(s, state.Cancelled, state.Instead, nil)
-			if s.q != nil && !s.q.Status.Open() {
-				release(&s.lock)
-				p.Log.Once(state.RemoveQuestion(p.Env, s.q), "marker not removed")
-				s.q, s.missing = nil, true
-			}
-			return true
-		}
-	}
-	return false
 }
 
 // change updates a question, which stands in s afterwards. What failed the next step tries again.
@@ -370,7 +346,7 @@ func (p *Poller) post(ctx context.Context, s *served) (again time.Time) {
 		p.Log.Once(err, "question not put into the outbox")
 		return p.Now().Add(time.Second)
 	}
-	s.put = true
+	s.put = questionKey(q)
 	return time.Time{}
 }
 

@@ -144,9 +144,27 @@ func TestWhenAQuestionIsPosted(t *testing.T) {
 		p := d.poller()
 		p.scan()
 		s := p.inOrder()[0]
-		if again := p.attend(t.Context(), s, false); s.put != c.want || again.IsZero() == (c.mode == state.Native && !c.want) {
+		if again := p.attend(t.Context(), s, false); s.put != "" != c.want || again.IsZero() == (c.mode == state.Native && !c.want) {
 			t.Errorf("%s: put %v, again %v", name, s.put, again)
 		}
+	}
+}
+
+// A denied question's message may be set aside, since no reply could be used. Asked in the terminal instead, it is put once more by
+// the poller that put it.
+func TestAQuestionThatWasToBeDeniedIsPutOnceMore(t *testing.T) {
+	d := newDesk(t)
+	q := d.ask(func(q *state.Question) { q.Mode, q.QuestionID = state.Deny, q.ThreadKey })
+	p := d.poller()
+	p.scan()
+	s := p.inOrder()[0]
+	p.attend(t.Context(), s, false)
+	d.change(q, func(q *state.Question) { q.Mode, q.AskedAt = state.Native, time.Now().Add(-time.Minute) })
+	p.scan()
+	p.attend(t.Context(), s, false)
+	names, err := state.OutboxIn(p.user).Names()
+	if err != nil || len(names) != 2 {
+		t.Errorf("in the outbox: %q, %v", names, err)
 	}
 }
 
@@ -266,40 +284,6 @@ func TestARecordThatIsGoneIsForgotten(t *testing.T) {
 	p.round(t.Context())
 	if all, _ := state.Opens(d.env); len(all) != 0 || len(p.index) != 0 {
 		t.Errorf("%d in the index, %d served", len(all), len(p.index))
-	}
-}
-
-// A denied question that is asked in the terminal goes on in another file. Where its hook could not take the marker away, the
-// poller does: a reply that the marker took would reach no one.
-func TestAMarkerWhoseQuestionGoesOnIsTakenAway(t *testing.T) {
-	d := newDesk(t)
-	marker := func(q *state.Question) { d.posted(q); q.Mode = state.Deny }
-	first, denied := d.ask(marker), d.ask(func(q *state.Question) { marker(q); q.Denied = true })
-	m := d.thread(first)
-	first = d.change(first, func(q *state.Question) {
-		q.Replies = []state.Reply{{MessageName: m.Name, Sender: m.Sender.Name, Text: m.Text, CreateTime: time.Now()}}
-	})
-	dialog := d.ask(func(q *state.Question) {
-		*q = state.Question{
-			QuestionID: first.QuestionID, ThreadKey: first.ThreadKey, SessionID: "dialog", Status: state.Pending, Mode: state.Native,
-			AskedAt: first.AskedAt, Questions: first.Questions, ProjectDir: first.ProjectDir, MessageSent: true,
-			MessageName: first.MessageName, ThreadName: first.ThreadName, PostedAt: first.PostedAt, Chat: first.Chat, Space: first.Space,
-		}
-	})
-	x := newReading(d, dialog)
-	x.p.round(t.Context())
-	if _, err := os.Lstat(first.Path); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("the marker: %v", err)
-	}
-	x.p.scan()
-	if err := x.r.list(t.Context(), x.p.views()[dialog.Chat]); err != nil {
-		t.Fatal(err)
-	}
-	if is := d.load(dialog); is.Reply(m.Name) == nil || is.Status == state.Cancelled {
-		t.Errorf("the dialog's question is %s, with %+v", is.Status, is.Replies)
-	}
-	if is := d.load(denied); is.Status != state.Pending {
-		t.Errorf("one that was denied is %s", is.Status)
 	}
 }
 
@@ -651,7 +635,7 @@ func TestAQuestionThatNoHookWaitsForIsPosted(t *testing.T) {
 		p := d.poller()
 		p.scan()
 		s := p.inOrder()[0]
-		if again := p.post(t.Context(), s); s.put != posted || !posted && time.Until(again) > 250*time.Millisecond {
+		if again := p.post(t.Context(), s); s.put != "" != posted || !posted && time.Until(again) > 250*time.Millisecond {
 			t.Errorf("%v after its asking: put %v, again at %v", age, s.put, again)
 		}
 	}

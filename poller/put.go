@@ -12,8 +12,9 @@ import (
 	"gchat-hooks/state/config"
 )
 
-// questionKey is the key of the message that holds a question's text. A denied question that is asked in the terminal after all
-// goes on in another file, with a message of its own, so that each file gets its receipt.
+// questionKey is the key of the message that holds a question's text. A question that was to be
+// denied, and is asked in the terminal instead, has one of its own: the first one was perhaps set
+// aside, since no reply could be used.
 func questionKey(q *state.Question) string {
 	if q.WentOn() {
 		return "question-" + q.QuestionID + "-" + string(q.Mode)
@@ -21,8 +22,8 @@ func questionKey(q *state.Question) string {
 	return "question-" + q.QuestionID
 }
 
-// putQuestion puts the message that holds a question's text, once. Both messages of a question that went on in another file have
-// one id, and one lane: the second finds what the first one brought into the space.
+// putQuestion puts the message that holds a question's text, once. Both messages of a question that went on in the terminal
+// have one id, and one lane: the second finds what the first one brought into the space.
 func (p *Poller) putQuestion(q *state.Question, o *state.Open) error {
 	m := p.aboutQuestion(q, o)
 	m.ID, m.Key, m.Type = state.MessageID("question", q.QuestionID), questionKey(q), state.MessageQuestion
@@ -67,7 +68,7 @@ func (p *Poller) put(m *state.Message) error {
 // there is no thread that it could be told in. Until the question's own message is sent or dropped, it is not done.
 func (p *Poller) putNote(q *state.Question, o *state.Open, owed state.Owed) (done bool, err error) {
 	if q.ResolvedBy == state.Instead && !q.Kind.Row().Said && (!q.Kind.Row().Prompt || q.Card == "") {
-		return true, nil // it goes on in another file
+		return true, nil // another one came in its place
 	}
 	if !q.MessageSent {
 		m, err := state.OutboxIn(p.user).ByKey(questionKey(q))
@@ -144,7 +145,7 @@ func (s *sender) wordQuestion(ctx context.Context, m *state.Message, way *gatewa
 		if q.Status != state.Pending || q.Card != "" || way.err == nil && !way.transport.DrawsCards() {
 			return nil, s.drop(m)
 		}
-	case q.Status != state.Pending: // it goes on only where the message of its first file brought it into the space
+	case q.Status != state.Pending: // it goes on only where its first message brought it into the space
 		if first, _ := s.box.ByKey("question-" + q.QuestionID); first == nil || first.SentAt.IsZero() {
 			return nil, s.drop(m)
 		}

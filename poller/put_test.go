@@ -44,9 +44,8 @@ func TestQuestionGetsItsReceipt(t *testing.T) {
 	}
 }
 
-// A denied question that goes on in the terminal has a new file, and one message: its receipt reaches that file, whenever the
-// message leaves.
-func TestAQuestionThatMovesTakesItsMessageAlong(t *testing.T) {
+// A question that was to be denied and is asked in the terminal instead has one message, whenever that leaves.
+func TestAQuestionThatWasToBeDeniedHasOneMessage(t *testing.T) {
 	for _, tt := range []struct {
 		name string
 		sent func(o *office, move func())
@@ -87,24 +86,17 @@ func TestAQuestionThatMovesTakesItsMessageAlong(t *testing.T) {
 			q := o.question(func(q *state.Question) {
 				q.Mode, q.QuestionID, q.ThreadKey = state.Deny, "ask-s-01234567", "ask-s-01234567"
 			})
-			var native *state.Question
 			tt.sent(o, func() {
-				there := *q
-				there.Path, there.Mode = "", state.Native
-				folder := state.QuestionsIn(filepath.Join(o.env["HOME"], "other"))
-				var err error
-				if native, err = folder.Record("s", func([]*state.Question) *state.Question { return &there }); err != nil {
-					t.Error(err)
+				native, err := state.UpdateQuestion(q.Path, func(q *state.Question) error { q.Mode = state.Native; return nil })
+				if err == nil {
+					err = o.putQuestion(native, &state.Open{})
 				}
-				if err := os.Remove(q.Path); err != nil {
-					t.Error(err)
-				}
-				if err := o.putQuestion(native, &state.Open{}); err != nil {
+				if err != nil {
 					t.Error(err)
 				}
 			})
 			o.newSender().pass(t.Context())
-			all, is := o.space.Messages(), o.load(native)
+			all, is := o.space.Messages(), o.load(q)
 			if len(all) != 1 || !is.MessageSent || is.MessageName != all[0].Name || is.ThreadName != all[0].Thread.Name ||
 				is.Space != "spaces/local" || !strings.HasSuffix(is.Chat, "/spaces/local") {
 				t.Errorf("%d messages; the question knows %v %q %q %q", len(all), is.MessageSent, is.MessageName, is.ThreadName, is.Chat)
@@ -170,19 +162,22 @@ func TestQuestionThatIsOverIsDroppedUnlessItWasTried(t *testing.T) {
 	}
 }
 
-// A denied question that went on in the terminal, and was answered there, is not posted later; one that was posted learns its thread.
+// A question that was to be denied, and was answered in the terminal, is not posted later; one that was posted learns its thread.
 func TestQuestionThatIsOverInTheTerminal(t *testing.T) {
 	for _, posted := range []bool{false, true} {
 		o := newOffice(t)
 		s := o.newSender()
-		denied := o.question(func(q *state.Question) { q.QuestionID, q.Mode = q.ThreadKey, state.Deny })
+		q := o.question(func(q *state.Question) { q.QuestionID, q.Mode = q.ThreadKey, state.Deny })
 		if posted {
 			s.pass(t.Context())
 		}
-		if err := os.Remove(denied.Path); err != nil {
+		native, err := state.UpdateQuestion(q.Path, func(q *state.Question) error { q.Mode = state.Native; return nil })
+		if err == nil {
+			err = o.putQuestion(native, &state.Open{})
+		}
+		if err != nil {
 			t.Fatal(err)
 		}
-		q := o.question(func(q *state.Question) { q.QuestionID = q.ThreadKey })
 		if _, err := state.CloseQuestion(q.Path, state.Resolved, "terminal", nil); err != nil {
 			t.Fatal(err)
 		}

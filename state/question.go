@@ -520,7 +520,7 @@ func (q *Question) Unsent() string {
 	return strings.Join(words, " ")
 }
 
-// Instead is the ResolvedBy of a question in deny mode that goes on in the terminal: its thread hears nothing of that.
+// Instead is the ResolvedBy of what another question of the session came in place of: its thread hears nothing of that.
 const Instead = "instead"
 
 // Ending is a line of the log of decisions: how a question, of any kind, ended. It has none of its words. After a late reply, or

@@ -41,7 +41,7 @@ func (q *Question) forOthers(members map[string]json.RawMessage) {
 	}
 	members["forwarded_at"], _ = JSONTime(forwarded).MarshalJSON()
 	members["thread_name"] = members["gchat_thread_name"]
-	if word, ok := closedAs[q.Status]; ok && q.Mode.Row().Marker {
+	if word, ok := closedAs[q.Status]; ok && (q.Mode.Row().Marker || q.WentOn()) {
 		members["closed_as"], _ = json.Marshal(q.Status)
 		members["status"], _ = json.Marshal(word)
 	}

@@ -312,6 +312,7 @@ func TestCacheSkipsReceipts(t *testing.T) {
 
 // A closed marker has a word that stop gates know, and is read back as what it was.
 func TestClosedMarkersSayWhatGatesKnow(t *testing.T) {
+	const went = Mode("was to be denied, and is asked in the terminal")
 	for _, c := range []struct {
 		mode     Mode
 		status   Status
@@ -319,10 +320,13 @@ func TestClosedMarkersSayWhatGatesKnow(t *testing.T) {
 	}{
 		{Deny, Pending, "pending", ""}, {Deny, Resolved, "resolved", ""}, {Deny, TimedOut, "timeout", ""},
 		{Deny, Cancelled, "resolved", "cancelled"}, {Deny, Abandoned, "timeout", "abandoned"}, {Deny, Expired, "timeout", "expired"},
-		{Native, Cancelled, "cancelled", ""}, {Inject, Abandoned, "abandoned", ""},
+		{went, Cancelled, "resolved", "cancelled"}, {Native, Cancelled, "cancelled", ""}, {Inject, Abandoned, "abandoned", ""},
 	} {
 		q := question("s")
 		q.Mode, q.Status = c.mode, c.status
+		if c.mode == went {
+			q.Mode, q.QuestionID = Native, q.ThreadKey
+		}
 		b := encode(q, nil)
 		var file struct {
 			Status string `json:"status"`

@@ -25,8 +25,9 @@ func QuestionsIn(projectState string) Questions {
 
 const markerFolder = "gchat-forwarded-ask"
 
-// MarkersIn is the folder gchat-forwarded-ask of a project's state folder: the questions in deny mode, which prove to a stop
-// gate that the person was asked. Other programs keep markers there, too, so nothing in it is moved aside.
+// MarkersIn is the folder gchat-forwarded-ask of a project's state folder: the questions of deny mode, which prove to a stop
+// gate that the person was asked. One that is asked in the terminal instead stays there. Other programs keep markers there,
+// too, so nothing in it is moved aside.
 func MarkersIn(projectState string) Questions {
 	return questionsOf(filepath.Join(projectState, markerFolder))
 }
@@ -80,7 +81,7 @@ func (s Questions) Record(claudeSession string, decide func(have []*Question) *Q
 func (s Questions) OfSession(claudeSession string, texts ...string) (qs []*Question, bad []error, unlisted error) {
 	qs, bad, unlisted = s.find([]string{claudeSession}, texts)
 	return slices.DeleteFunc(qs, func(q *Question) bool {
-		foreign := s.LeaveAlone && !q.Mode.Row().Marker // another program's marker is not ours to post, read and close
+		foreign := s.LeaveAlone && q.Mode == "" // another program's marker is not ours to post, read and close
 		return foreign || q.ClaudeSession() != claudeSession
 	}), bad, unlisted
 }

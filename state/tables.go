@@ -44,8 +44,9 @@ func (m Mode) Row() ModeRow {
 	return ModeRow{Asks: true}
 }
 
-// WentOn says that a denied question goes on in the terminal: in another file than its marker, under the same id.
-func (q *Question) WentOn() bool { return q.QuestionID == q.ThreadKey && !q.Mode.Row().Marker }
+// WentOn reports whether a question that was to be denied is asked in the terminal instead. It
+// stands in gchat-forwarded-ask, as a denied one.
+func (q *Question) WentOn() bool { return q.Mode == Native && q.QuestionID == q.ThreadKey }
 
 // Typed says whether the poller may type the question's answer: its mode says so, it lets Claude do nothing, and no hook has
 // handed it over.
