@@ -8,7 +8,8 @@ import (
 	"google.golang.org/api/chat/v1"
 )
 
-// CardV2 is a card as Google takes it: https://developers.google.com/workspace/chat/api/reference/rest/v1/cards
+// CardV2 is a card as Google takes it. Its id says what it is and how it stands, which Google
+// shows nobody: https://developers.google.com/workspace/chat/api/reference/rest/v1/cards
 func CardV2(c *wording.Card) *chat.CardWithId {
 	card := &chat.GoogleAppsCardV1Card{Header: &chat.GoogleAppsCardV1CardHeader{Title: c.Title, Subtitle: c.Subtitle}}
 	for _, s := range c.Sections {
@@ -18,7 +19,7 @@ func CardV2(c *wording.Card) *chat.CardWithId {
 		}
 		card.Sections = append(card.Sections, section)
 	}
-	return &chat.CardWithId{CardId: TapFunction, Card: card}
+	return &chat.CardWithId{CardId: strings.Join([]string{TapFunction, c.Kind, c.State}, "."), Card: card}
 }
 
 // StoredCard is a card as it stands in the outbox: as Google takes it.
@@ -46,12 +47,14 @@ func widgetV2(c *wording.Card, w wording.Widget) *chat.GoogleAppsCardV1Widget {
 			list.Type = "CHECK_BOX"
 		}
 		for _, item := range w.Select.Items {
-			list.Items = append(list.Items, &chat.GoogleAppsCardV1SelectionItem{Text: item.Text, Value: item.Value})
+			list.Items = append(list.Items, &chat.GoogleAppsCardV1SelectionItem{
+				Text: item.Text, Value: item.Value, Selected: item.Chosen,
+			})
 		}
 		return &chat.GoogleAppsCardV1Widget{SelectionInput: list}
 	case w.Field != nil:
 		return &chat.GoogleAppsCardV1Widget{TextInput: &chat.GoogleAppsCardV1TextInput{
-			Name: w.Field.Name, Label: w.Field.Label, Type: "MULTIPLE_LINE",
+			Name: w.Field.Name, Label: w.Field.Label, Value: w.Field.Value, Type: "MULTIPLE_LINE",
 		}}
 	}
 	list := &chat.GoogleAppsCardV1ButtonList{}

@@ -14,9 +14,10 @@ import (
 
 // Each kind of widget stands in a card as Google takes it, and each button carries its question.
 func TestCardV2(t *testing.T) {
-	card := &wording.Card{ID: "cafe12", Title: "Question", Subtitle: "shop", Sections: []wording.Section{{Header: "a < b", Widgets: []wording.Widget{
+	card := &wording.Card{ID: "cafe12", Kind: "question", State: "open", Title: "Question", Subtitle: "shop", Sections: []wording.Section{{Header: "a < b", Widgets: []wording.Widget{
 		{Text: "one\n  <two>"}, {Code: "```\nls\n```"}, {Field: &wording.Field{Name: "w1", Label: "A reason"}},
-		{Select: &wording.Select{Name: "q1", Label: "Choose", Items: []wording.Item{{Text: "A", Value: "1"}}}},
+		{Field: &wording.Field{Name: "w2", Label: "Own", Value: "said"}},
+		{Select: &wording.Select{Name: "q1", Label: "Choose", Items: []wording.Item{{Text: "A", Value: "1", Chosen: true}}}},
 		{Select: &wording.Select{Name: "q2", Label: "Choose", Several: true, Items: []wording.Item{{Text: "B", Value: "1"}, {Text: "C", Value: "2"}}}},
 		{Buttons: []wording.Button{{Text: "Send", Choice: "send"}}},
 	}}}}
@@ -29,10 +30,11 @@ func TestCardV2(t *testing.T) {
 		flat.WriteString(strings.TrimSpace(line))
 	}
 	for _, want := range []string{
-		`"cardId": "gchat-hooks"`, `"header": {"subtitle": "shop","title": "Question"}`, `"header": "a \u0026lt; b"`,
+		`"cardId": "gchat-hooks.question.open"`, `"header": {"subtitle": "shop","title": "Question"}`, `"header": "a \u0026lt; b"`,
 		`"text": "one\u003cbr\u003e\u00a0 \u0026lt;two\u0026gt;","textSyntax": "HTML"`, `"textSyntax": "MARKDOWN"`,
 		`"label": "A reason","name": "w1","type": "MULTIPLE_LINE"`,
-		`"items": [{"text": "A","value": "1"}],"label": "Choose","name": "q1","type": "RADIO_BUTTON"`,
+		`"label": "Own","name": "w2","type": "MULTIPLE_LINE","value": "said"`,
+		`"items": [{"selected": true,"text": "A","value": "1"}],"label": "Choose","name": "q1","type": "RADIO_BUTTON"`,
 		`"items": [{"text": "B","value": "1"},{"text": "C","value": "2"}],"label": "Choose","name": "q2","type": "CHECK_BOX"`,
 		`"function": "gchat-hooks","parameters": [{"key": "question","value": "cafe12"},{"key": "choice","value": "send"}]`,
 	} {

@@ -1,6 +1,8 @@
 package poller
 
 import (
+	"cmp"
+	"maps"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -9,6 +11,7 @@ import (
 
 	chatapi "google.golang.org/api/chat/v1"
 
+	"gchat-hooks/e2e/bound"
 	"gchat-hooks/gchat"
 	"gchat-hooks/gchat/space"
 	"gchat-hooks/gchat/wording"
@@ -99,6 +102,61 @@ func TestATextOfBeforeBecomesACard(t *testing.T) {
 	if cards := d.cards(before.ThreadName); len(cards) != 0 {
 		t.Errorf("a card for what was answered: %v", cards)
 	}
+}
+
+// The card of several questions shows as chosen what counted of a reply to some of them, and a tap
+// that sends it as it stands keeps that.
+func TestACardShowsWhatCountedOfAReply(t *testing.T) {
+	d, _ := newEmbeddedDesk(t)
+	q := d.ask(func(q *state.Question) {
+		options := []state.Option{{Label: "One"}, {Label: "Two"}}
+		q.Mode = state.Native
+		q.Questions = []state.Prompt{
+			{Question: "Which?", Options: options, OptionCount: 2}, {Question: "Why?", Options: options, OptionCount: 2},
+			{Question: "And?", Options: options, OptionCount: 2},
+		}
+	})
+	waiter, err := state.LockWaiter(d.env, q.Path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(waiter.Unlock)
+	d.run(Options{})
+	q = d.await(q, "a card", func(q *state.Question) bool { return q.Card != "" })
+	d.reply(q.ThreadName, "", "Q1: 2\nQ2: none of them")
+	d.await(q, "kept", func(q *state.Question) bool { return len(q.Partial) == 2 })
+	given := map[string]string{"q1": "2", "w2": "none of them"}
+	var shown map[string]string
+	bound.Until(t, "the card shows both", func() bool {
+		shown = map[string]string{}
+		for _, s := range d.cards(q.ThreadName)[0].CardsV2[0].Card.Sections {
+			for _, w := range s.Widgets {
+				if w.TextInput != nil && w.TextInput.Value != "" {
+					shown[w.TextInput.Name] = w.TextInput.Value
+				}
+				for _, item := range cmp.Or(w.SelectionInput, &chatapi.GoogleAppsCardV1SelectionInput{}).Items {
+					if item.Selected {
+						shown[w.SelectionInput.Name] += item.Value
+					}
+				}
+			}
+		}
+		return maps.Equal(shown, given)
+	})
+	if cards := d.cards(q.ThreadName); len(cards) != 1 || cards[0].CardsV2[0].CardId != "gchat-hooks.question.open" {
+		t.Errorf("%d cards, %s", len(cards), cards[0].CardsV2[0].CardId)
+	}
+	inputs := map[string][]string{"q3": {"1"}}
+	for name, value := range given {
+		inputs[name] = []string{value}
+	}
+	if err := d.space.Tap(nil, q.MessageName, "", "send", inputs, "tap:1"); err != nil {
+		t.Fatal(err)
+	}
+	d.await(q, "answered", func(q *state.Question) bool {
+		a := q.Answers
+		return q.Status == state.Answered && a["Which?"] == "Two" && a["Why?"] == "none of them" && a["And?"] == "One"
+	})
 }
 
 // Beside the app, a reply in the thread of another program's webhook is left to that program.

@@ -105,7 +105,18 @@ func (p *Poller) putNote(q *state.Question, o *state.Open, owed state.Owed) (don
 	}
 	m.Urgent = !q.Kind.Row().Personal || owed.About != state.NoteClosed // the next permission goes first
 	err = p.put(m)
+	if err == nil && owed.About == state.NoteKept && q.Card != "" {
+		err = p.putKept(q, o, owed)
+	}
 	return err == nil, err
+}
+
+// putKept has the card of a question show what counted of a reply that answered a part of it.
+func (p *Poller) putKept(q *state.Question, o *state.Open, owed state.Owed) error {
+	m := p.aboutQuestion(q, o)
+	m.ID, m.Type = state.MessageID("kept", q.QuestionID, owed.Reply), state.MessageQuestion
+	m.Patch = q.Card
+	return p.put(m)
 }
 
 // word gives a message its texts before its first try: later ones would be another message. Nil is for none to send now.
@@ -141,8 +152,10 @@ func (s *sender) wordQuestion(ctx context.Context, m *state.Message, way *gatewa
 		return nil, s.drop(m)
 	case err != nil:
 		return nil, s.written(err)
-	case m.Key == cardKey(q):
-		if q.Status != state.Pending || q.Card != "" || way.err == nil && !way.transport.DrawsCards() {
+	case m.Key == cardKey(q), m.Patch != "":
+		isOver := q.Status != state.Pending || q.HandedOver != nil
+		hasCard := q.Card != "" && m.Patch == ""
+		if isOver || hasCard || way.err == nil && !way.transport.DrawsCards() {
 			return nil, s.drop(m)
 		}
 	case q.Status != state.Pending: // it goes on only where its first message brought it into the space
@@ -151,7 +164,7 @@ func (s *sender) wordQuestion(ctx context.Context, m *state.Message, way *gatewa
 		}
 	}
 	m.ThreadKey = q.ThreadKey
-	if m.Key != cardKey(q) {
+	if m.Key != cardKey(q) && m.Patch == "" {
 		m.ID = state.MessageID("question", q.QuestionID)
 	}
 	if q.Mode.Row().Marker {
@@ -167,6 +180,9 @@ func (s *sender) wordQuestion(ctx context.Context, m *state.Message, way *gatewa
 	}
 	if way.err == nil { // else it waits
 		m.Parts, m.Card = way.transport.QuestionTexts(q, state.CardID(s.Env, q.QuestionID))
+		if m.Patch != "" { // the texts above the card stay
+			m.Parts = m.Parts[len(m.Parts)-1:]
+		}
 	}
 	return m, outcome{}
 }

@@ -428,7 +428,7 @@ func (s *sender) finish(m *state.Message, as func(*state.Message)) outcome {
 }
 
 func (s *sender) tellRecord(m *state.Message, way *gateway, r gchat.Posted) (err error) {
-	if m.Type == state.MessageQuestion {
+	if m.Type == state.MessageQuestion && m.Patch == "" {
 		_, err = state.NoteQuestion(m.Question, func(q *state.Question) error {
 			q.MessageSent, q.PostError = true, ""
 			q.MessageName, q.ThreadName = cmp.Or(r.Name, q.MessageName), cmp.Or(r.ThreadName, q.ThreadName)

@@ -3,6 +3,7 @@ package wording
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -12,9 +13,22 @@ import (
 // A Card is what a question looks like where a person answers it with buttons. A chat draws it in its own way.
 type Card struct {
 	ID              string // of the question: its buttons carry it; see state.CardID
+	Kind            string // of the question: "question", "permission"; "notice" for words of our own
+	State           string // how it stands, for programs; see CardOpen
 	Title, Subtitle string
 	Sections        []Section
 }
+
+// How a card stands.
+const (
+	CardOpen      = "open"      // it can be answered
+	CardAnswered  = "answered"  // by a person, in Chat or in the terminal
+	CardDenied    = "denied"    // a permission or a plan
+	CardCancelled = "cancelled" // it ended without an answer
+	CardTimeout   = "timeout"   // nobody answered in time
+	CardLate      = "late"      // nobody did, and a reply in words still reaches Claude
+	CardTerminal  = "terminal"  // only the terminal answers it
+)
 
 // A Section is a part of a card, below a header that may be "".
 type Section struct {
@@ -41,14 +55,16 @@ type Select struct {
 
 // An Item is an option of a list.
 type Item struct {
-	Text  string
-	Value string // the option's number: "1" for the first
+	Text   string
+	Value  string // the option's number: "1" for the first
+	Chosen bool   // an earlier reply chose it
 }
 
 // A Field takes a person's own words.
 type Field struct {
 	Name  string // "w1" for the first prompt
 	Label string
+	Value string // what an earlier reply said
 }
 
 // A Button is tapped once, with what the card's lists and fields hold.
@@ -116,10 +132,10 @@ func longCard(q *state.Question, id string, _ func(*Card) int) (texts []string, 
 		if q.TmuxPane == "" {
 			card.text(state.OutsideTmux)
 		}
-		card.field(0, "The next instruction")
+		card.field(0, "The next instruction", "")
 		card.buttons(Button{"Send", ChoiceSend})
 	} else {
-		card.field(0, "What to change, if you send it back")
+		card.field(0, "What to change, if you send it back", "")
 		card.buttons(decisionButtons(q)...)
 	}
 	return append(texts, strings.TrimSpace(header+"\n\n"+text)+how), card
@@ -150,14 +166,31 @@ func ClosedCard(q *state.Question, now time.Time) (text string, card *Card) {
 	}
 	text = Cut(text, mostClosed)
 	how, what, _ := strings.Cut(strings.TrimPrefix(text+when, "["), "] ")
-	card = newCard(q, "", " ("+strings.ToLower(how)+")")
+	how = strings.ToLower(how)
+	card = newCard(q, "", " ("+how+")")
+	card.State = cmp.Or(closedStates[how], how)
+	if label, _ := q.Decision(); how == CardAnswered && q.Kind.Row().Decides && state.Refuses(label) {
+		card.State = CardDenied
+	} else if how == CardTimeout && stillReached(q) {
+		card.State = CardLate
+	}
 	card.text(strings.TrimSpace(strings.TrimPrefix(what, field(q.SessionName)+"\n")))
 	return text, card
+}
+
+// closedStates are how a card stands below a note that begins with another word.
+var closedStates = map[string]string{"sent": CardAnswered, "in the terminal": CardTerminal}
+
+// stillReached says whether a reply in words reaches Claude although the time is over.
+func stillReached(q *state.Question) bool {
+	chosen := q.ResolvedBy == state.Away || q.ResolvedBy == "policy"
+	return !chosen && q.TimeoutPolicy != state.AskTerminal
 }
 
 // NoticeCard is a card of our own words, with a button where it has an id.
 func NoticeCard(words, id string) *Card {
 	card := newCard(&state.Question{SessionName: "gchat-hooks"}, id, "")
+	card.Kind = "notice"
 	card.text(words)
 	if id != "" {
 		card.buttons(Button{"Tap this", ChoiceSend})
@@ -171,7 +204,10 @@ func newCard(q *state.Question, id, how string) *Card {
 	if dir := cmp.Or(q.CWD, q.ProjectDir); dir != "" {
 		subtitle += " · " + Line(Brief(state.Review(state.ForReview, dir), 200))
 	}
-	return &Card{ID: id, Title: q.Kind.Row().Called + how, Subtitle: subtitle + machineOf(q, inCard)}
+	return &Card{
+		ID: id, Kind: cmp.Or(string(q.Kind), "question"), State: CardOpen,
+		Title: q.Kind.Row().Called + how, Subtitle: subtitle + machineOf(q, inCard),
+	}
 }
 
 // question writes the prompts of a question, with so many bytes of a preview. It is false where
@@ -190,7 +226,7 @@ func (c *Card) question(q *state.Question, preview int) bool {
 		c.section(header)
 		c.text(Block(worded(q, i)))
 		if several || p.MultiSelect {
-			c.selection(i, p, most)
+			c.selection(i, p, q.Partial[i], most)
 		} else {
 			c.optionButtons(p, most)
 		}
@@ -198,7 +234,8 @@ func (c *Card) question(q *state.Question, preview int) bool {
 		if len(p.Options) > 0 {
 			own += ", or a remark on your choice"
 		}
-		c.field(i, own)
+		given := q.Partial[i]
+		c.field(i, own, cmp.Or(given.Text, given.Notes))
 	}
 	if several {
 		c.section("")
@@ -228,7 +265,7 @@ func (c *Card) optionButtons(p state.Prompt, most int) {
 	}
 }
 
-func (c *Card) selection(prompt int, p state.Prompt, most int) {
+func (c *Card) selection(prompt int, p state.Prompt, given state.Answer, most int) {
 	list := &Select{Name: "q" + number1(prompt), Label: "Choose one", Several: p.MultiSelect}
 	if p.MultiSelect {
 		list.Label = "Choose one or more"
@@ -239,7 +276,7 @@ func (c *Card) selection(prompt int, p state.Prompt, most int) {
 			c.code(preview)
 		}
 		if Line(o.Label) != "" {
-			list.Items = append(list.Items, Item{optionText(o), number1(i)})
+			list.Items = append(list.Items, Item{optionText(o), number1(i), slices.Contains(given.Labels, o.Label)})
 		}
 	}
 	if len(list.Items) > 0 {
@@ -267,7 +304,7 @@ func (c *Card) permission(q *state.Question, line int) {
 	} else {
 		c.text(strings.TrimSpace(alwaysAllows(q, state.LabelAlways, "")))
 	}
-	c.field(0, "A reason, if you deny it")
+	c.field(0, "A reason, if you deny it", "")
 	c.buttons(buttons...)
 }
 
@@ -302,8 +339,8 @@ func (c *Card) code(text string) {
 	}
 }
 
-func (c *Card) field(prompt int, label string) {
-	c.add(Widget{Field: &Field{"w" + number1(prompt), label}})
+func (c *Card) field(prompt int, label, value string) {
+	c.add(Widget{Field: &Field{"w" + number1(prompt), label, value}})
 }
 
 func (c *Card) buttons(buttons ...Button) {

@@ -1,6 +1,7 @@
 package wording
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"strings"
@@ -225,6 +226,11 @@ func TestClosedCard(t *testing.T) {
 	now := time.Date(2026, 11, 23, 14, 32, 0, 0, time.UTC)
 	earlier := now.Add(-time.Hour)
 	one := map[string]string{"Which?": "B"}
+	states := map[string]string{
+		"dismissed, an hour ago": CardCancelled, "expired": CardCancelled, "instead": CardCancelled,
+		"timed out": CardLate, "chosen by the policy": CardTimeout, "asked again": CardTimeout,
+		"denied": CardDenied, "handed over": CardTerminal,
+	}
 	q := func(kind state.Kind, labels ...string) *state.Question { return decides(kind, labels...) }
 	for _, c := range []struct {
 		name   string
@@ -251,6 +257,13 @@ func TestClosedCard(t *testing.T) {
 			"24 hours have passed."},
 		{"timed out", q("", "A", "B"), func(q *state.Question) { q.Status, q.ResolvedBy = state.TimedOut, "timeout" },
 			"# Question (timeout) | shop · /home/me/shop\nTEXT: Question: Which?\n\nNobody replied in time."},
+		{"handed over", q("", "A", "B"), func(q *state.Question) { q.Status, q.HandedOver = state.Pending, &now },
+			"answer it there."},
+		{"chosen by the policy", q("", "A", "B"), func(q *state.Question) { q.Status, q.ResolvedBy = state.TimedOut, "policy" },
+			"Nobody replied in time."},
+		{"asked again", q("", "A", "B"), func(q *state.Question) {
+			q.Status, q.ResolvedBy, q.TimeoutPolicy = state.TimedOut, "timeout", state.AskTerminal
+		}, "Claude is told to ask again"},
 		{"denied", q(state.AskedPermission, state.LabelDeny), func(q *state.Question) {
 			q.Status, q.Answers = state.Answered, map[string]string{"Which?": state.LabelDeny}
 			q.Notes = map[string]string{"Which?": "use mv"}
@@ -268,6 +281,10 @@ func TestClosedCard(t *testing.T) {
 	} {
 		c.change(c.q)
 		text, card := ClosedCard(c.q, now)
+		kind := cmp.Or(string(c.q.Kind), "question")
+		if want := states[c.name]; card.State != cmp.Or(want, CardAnswered) || card.Kind != kind {
+			t.Errorf("%s: its state is %q, of a %s", c.name, card.State, card.Kind)
+		}
 		got := strings.ReplaceAll(drawn(card), "## \n", "")
 		if !strings.Contains(got, c.want) || len(buttonsOf(card)) > 0 || strings.Contains(got, "w1") {
 			t.Errorf("%s: %s", c.name, got)

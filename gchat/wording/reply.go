@@ -38,13 +38,7 @@ func ParseReply(
 ) (answers map[int]state.Answer, none *NoOption) {
 	answers = map[int]state.Answer{}
 	maps.Copy(answers, partial)
-	r := &reply{text: strings.TrimSpace(state.Clean(state.ForAgent, text)), open: Unanswered(questions, partial)}
-	if r.text == "" {
-		return answers, nil
-	}
-	for _, p := range questions {
-		r.questions = append(r.questions, newChoices(p))
-	}
+	r := newReply(text, questions, partial)
 	for _, part := range r.parts() {
 		a, number := r.questions[part.question].answer(part.text)
 		if a.Empty() {
@@ -114,6 +108,14 @@ type reply struct {
 	open      []int
 }
 
+func newReply(text string, questions []state.Prompt, partial map[int]state.Answer) *reply {
+	r := &reply{text: strings.TrimSpace(state.Clean(state.ForAgent, text)), open: Unanswered(questions, partial)}
+	for _, p := range questions {
+		r.questions = append(r.questions, newChoices(p))
+	}
+	return r
+}
+
 type part struct {
 	question     int
 	text, remark string
@@ -122,6 +124,9 @@ type part struct {
 // parts says which text of the reply belongs to which question.
 func (r *reply) parts() []part {
 	var whole []part
+	if r.text == "" {
+		return nil
+	}
 	if len(r.open) > 0 {
 		whole = []part{{question: r.open[0], text: r.text}}
 		if r.questions[r.open[0]].label(r.text) > 0 || otherPrefix().MatchString(r.text) { // a label may look like any form below

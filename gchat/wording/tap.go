@@ -1,7 +1,9 @@
 package wording
 
 import (
+	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -68,6 +70,10 @@ func (t *Tap) decision(q *state.Question) (answers map[int]state.Answer, text, a
 		a := state.Answer{Labels: []string{one.label}}
 		if state.Refuses(one.label) {
 			a.Notes = t.words(0)
+			said, _ := ParseDecision(a.Notes, q)
+			if slices.Equal(said.Labels, a.Labels) { // "no, use git mv" beside Deny
+				a.Notes = said.Notes
+			}
 		}
 		text = one.words[0]
 		if a.Notes != "" {
@@ -93,13 +99,23 @@ func (t *Tap) answers(q *state.Question) (answers map[int]state.Answer, text, ab
 		return nil, "", state.NoteUnclear // its card has no such button
 	}
 	answers = map[int]state.Answer{}
+	beside, remark := map[int]string{}, ""
+	for _, part := range newReply(t.said(besideAll), q.Questions, q.Partial).parts() {
+		beside[part.question] = part.text
+		remark += part.remark
+	}
 	var typed []string
 	for i, p := range q.Questions {
 		values := t.Inputs["q"+number1(i)]
 		if t.Choice != ChoiceSend {
 			values = []string{t.Choice}
 		}
-		a, said, ok := newChoices(p).tapped(values, t.words(i))
+		options, words := newChoices(p), t.words(i)
+		a, said, ok := options.tapped(values, cmp.Or(words, beside[i]))
+		if len(values) == 0 && words == "" && beside[i] != "" {
+			a, _ = options.answer(beside[i])
+			said = beside[i]
+		}
 		switch {
 		case !ok:
 			return nil, "", state.NoteUnclear
@@ -114,6 +130,13 @@ func (t *Tap) answers(q *state.Question) (answers map[int]state.Answer, text, ab
 	}
 	if len(answers) == 0 {
 		return nil, "", state.NoteNoText
+	}
+	if remark != "" { // it is on the first answer, as in a reply
+		first := slices.Min(slices.Collect(maps.Keys(answers)))
+		a := answers[first]
+		a.Notes = strings.TrimSpace(a.Notes + "\n" + remark)
+		answers[first] = a
+		typed = append([]string{remark}, typed...)
 	}
 	return answers, head(strings.Join(typed, "\n"), MaxText), ""
 }
@@ -134,6 +157,11 @@ func (c *choices) tapped(values []string, words string) (a state.Answer, typed s
 	}
 	slices.Sort(numbers)
 	numbers = slices.Compact(numbers)
+	labels := chosen(c.Prompt, numbers)
+	again, _ := c.answer(words)
+	if slices.Equal(again.Labels, labels) { // the words choose the same
+		words = cmp.Or(again.Text, again.Notes)
+	}
 	for _, n := range numbers {
 		typed += "," + strconv.Itoa(n)
 	}
@@ -141,11 +169,16 @@ func (c *choices) tapped(values []string, words string) (a state.Answer, typed s
 	if words != "" {
 		typed += " - " + words
 	}
-	return state.Answer{Labels: chosen(c.Prompt, numbers), Notes: words}, typed, true
+	return state.Answer{Labels: labels, Notes: words}, typed, true
 }
 
-func (t *Tap) words(prompt int) string {
-	said := t.Inputs["w"+number1(prompt)]
+// besideAll is the field for words beside a whole card: they are read as a reply is.
+const besideAll = "w"
+
+func (t *Tap) words(prompt int) string { return t.said("w" + number1(prompt)) }
+
+func (t *Tap) said(field string) string {
+	said := t.Inputs[field]
 	if len(said) == 0 {
 		return ""
 	}

@@ -38,6 +38,9 @@ func TestReadTap(t *testing.T) {
 	}{
 		{"option", single, tap("2"), first(chose("B")), "2", ""},
 		{"option with a remark", single, tap("2", "w1= keep it \n"), first(noted("keep it", "B")), "2 - keep it", ""},
+		{"the same choice in words", single, tap("2", "w1=2 - but keep it"), first(noted("but keep it", "B")), "2 - but keep it", ""},
+		{"another choice in words", single, tap("2", "w1=1 - but keep it"), first(noted("1 - but keep it", "B")),
+			"2 - 1 - but keep it", ""},
 		{"own words", single, tap("send", "w1=use C"), first(said("use C")), "use C", ""},
 		{"own words like an option", single, tap("send", "w1=2"), first(said("2")), "2", ""},
 		{"own words like a label", single, tap("send", "w1=b"), first(said("b")), "b", ""},
@@ -60,6 +63,14 @@ func TestReadTap(t *testing.T) {
 			map[int]state.Answer{0: chose("B"), 1: chose("C", "D")}, "Q1: 2\nQ2: 1,2", ""},
 		{"choice and words", two, tap("send", "q1=2", "w2=none of them"),
 			map[int]state.Answer{0: chose("B"), 1: said("none of them")}, "Q1: 2\nQ2: other: none of them", ""},
+		{"words beside all, for one that has no choice", two, tap("send", "q1=2", "w=please:\nQ2: other: none"),
+			map[int]state.Answer{0: noted("please:", "B"), 1: said("none")}, "please:\nQ1: 2\nQ2: other: none", ""},
+		{"words beside all, a remark on a choice", two, tap("send", "q1=2", "q2=1", "w=if it is fast"),
+			map[int]state.Answer{0: noted("if it is fast", "B"), 1: chose("C")}, "Q1: 2 - if it is fast\nQ2: 1", ""},
+		{"words beside all, that choose", two, tap("send", "q1=2", "w=Q2: d"),
+			map[int]state.Answer{0: chose("B"), 1: chose("D")}, "Q1: 2\nQ2: d", ""},
+		{"words beside all, and a field", two, tap("send", "w1=both", "w=Q2: 1"),
+			map[int]state.Answer{0: said("both"), 1: chose("C")}, "Q1: other: both\nQ2: 1", ""},
 		{"one of two", two, tap("send", "q2=1"), map[int]state.Answer{1: chose("C")}, "Q2: 1", ""},
 		{"one of two is wrong", two, tap("send", "q1=1", "q2=7"), nil, "", state.NoteUnclear},
 		{"a third", two, tap("send", "q3=1", "w3=x"), nil, "", state.NoteNoText},
@@ -70,6 +81,10 @@ func TestReadTap(t *testing.T) {
 		{"deny", always, tap("deny"), first(chose(state.LabelDeny)), "no", ""},
 		{"deny with a reason", always, tap("deny", "w1=use git mv"),
 			first(noted("use git mv", state.LabelDeny)), "no, use git mv", ""},
+		{"deny with a denial", always, tap("deny", "w1=No, use git mv"),
+			first(noted("use git mv", state.LabelDeny)), "no, use git mv", ""},
+		{"deny with no problem", always, tap("deny", "w1=no problem"),
+			first(noted("no problem", state.LabelDeny)), "no, no problem", ""},
 		{"more", always, tap("more"), nil, "more", state.NoteMore},
 		{"approve a permission", always, tap("approve"), nil, "", state.NoteUnclear},
 		{"send a permission", always, tap("send", "w1=yes"), nil, "", state.NoteUnclear},
@@ -105,6 +120,7 @@ func TestTapsAsTyped(t *testing.T) {
 	}{
 		{asked(prompt(false, "A", "B")), tap("1")}, {asked(prompt(false, "A", "B")), tap("1", "w1=but soon")},
 		{asked(prompt(true, "A", "B")), tap("send", "q1=2", "q1=1", "w1=but soon")},
+		{asked(prompt(false, "A", "B"), branch), tap("send", "q1=2", "w=well\nQ2: other: no")},
 		{asked(prompt(false, "A", "B"), prompt(true, "C", "D"), branch), tap("send", "q1=2", "q2=1", "q2=2", "w2=soon", "w3=2")},
 	} {
 		answers, text, about := ReadTap(c.q, c.tap)
