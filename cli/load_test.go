@@ -21,6 +21,7 @@ import (
 
 	"gchat-hooks/e2e/bound"
 	"gchat-hooks/e2e/strict"
+	"gchat-hooks/e2e/underlock"
 	"gchat-hooks/gchat/space"
 )
 
@@ -139,7 +140,7 @@ var builtProgram = sync.OnceValues(func() (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return dir, bound.Build(filepath.Join(dir, "gchat-hooks"))
+	return dir, underlock.Build(filepath.Join(dir, "gchat-hooks"))
 })
 
 func newMachine(t testing.TB, perMinute int) *machine {

@@ -21,13 +21,14 @@ import (
 
 	"gchat-hooks/e2e/bound"
 	"gchat-hooks/e2e/strict"
+	"gchat-hooks/e2e/underlock"
 	"gchat-hooks/gchat/space"
 	"gchat-hooks/state"
 )
 
 // TestMain removes the program that the tests built.
 func TestMain(m *testing.M) {
-	code := m.Run()
+	code := underlock.Run(m)
 	if dir, err := builtProgram(); err == nil {
 		os.RemoveAll(dir)
 	}

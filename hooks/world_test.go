@@ -32,7 +32,7 @@ var program string
 
 var buildProgram = sync.OnceValue(func() error {
 	program = filepath.Join(programDir, "gchat-hooks")
-	return bound.Build(program)
+	return underlock.Build(program)
 })
 
 var programDir string

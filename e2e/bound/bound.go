@@ -93,11 +93,12 @@ func late(t testing.TB, cmd *exec.Cmd, most time.Duration) (stop func()) {
 	}
 }
 
-// Build builds gchat-hooks, as the README says.
-func Build(path string) error {
+// Build builds gchat-hooks, as the README says; with more flags of `go build` where a test says so.
+func Build(path string, flags ...string) error {
 	ctx, cancel := context.WithTimeout(context.Background(), BuildPatience)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, "go", "build", "-tags", "urfave_cli_no_docs", "-o", path, "gchat-hooks")
+	args := append([]string{"build", "-tags", "urfave_cli_no_docs", "-o", path}, flags...)
+	cmd := exec.CommandContext(ctx, "go", append(args, "gchat-hooks")...)
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("build gchat-hooks: %w: %s", err, out)

@@ -4,14 +4,18 @@
 package underlock
 
 import (
+	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"runtime"
 	"slices"
 	"strings"
 	"testing"
 
+	"gchat-hooks/e2e/bound"
 	"gchat-hooks/state"
 )
 
@@ -33,7 +37,35 @@ func Run(m *testing.M) (code int) {
 }
 
 // Watch has what this process does under a record's lock written down for Run.
-func Watch() { state.Watch = look }
+func Watch() { WatchFor(reports()) }
+
+// WatchFor is Watch of another program than the test's, which has its file of reports there.
+func WatchFor(file string) {
+	state.Watch = func(what string) { look(what, file) }
+}
+
+// Build builds gchat-hooks for a test, so that whatever it is run as is watched, too.
+func Build(path string) error {
+	dir, err := os.MkdirTemp("", "underlock-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir)
+	module, err := exec.Command("go", "env", "GOMOD").Output()
+	if err != nil {
+		return err
+	}
+	watch, overlay := filepath.Join(dir, "watch.go"), filepath.Join(dir, "overlay.json")
+	place := filepath.Join(filepath.Dir(string(module)), "watched_by_tests.go") // beside main.go, for the compiler alone
+	replace, _ := json.Marshal(map[string]any{"Replace": map[string]string{place: watch}})
+	code := fmt.Sprintf("package main\nimport %q\nfunc init() { underlock.WatchFor(%q) }\n",
+		"gchat-hooks/e2e/underlock", reports())
+	err = errors.Join(os.WriteFile(watch, []byte(code), 0o600), os.WriteFile(overlay, replace, 0o600))
+	if err != nil {
+		return err
+	}
+	return bound.Build(path, "-overlay", overlay)
+}
 
 // reports is a file beside the test's program, which each run of the tests has for itself.
 func reports() string {
@@ -43,24 +75,29 @@ func reports() string {
 
 // look writes down something slow whose caller's caller, or one further up, holds a lock. A
 // holder that waits for its own lock is the caller.
-func look(what string) {
+func look(what, file string) {
 	stack := make([]uintptr, 200)
-	stack = stack[:runtime.Callers(5, stack)] // without Callers, look, Slow, what is slow, its caller
+	stack = stack[:runtime.Callers(5, stack)] // without Callers, look, WatchFor's, Slow, what is slow
 	frames := runtime.CallersFrames(stack)
-	var way []string
-	for more := len(stack) > 0; more; {
+	caller, more := frames.Next()
+	way := []string{line(caller)}
+	for more {
 		var frame runtime.Frame
 		frame, more = frames.Next()
-		way = append(way, fmt.Sprintf("  %s\n    %s:%d\n", frame.Function, frame.File, frame.Line))
+		way = append(way, line(frame))
 		if slices.Contains(holders, frame.Function) {
-			report(what + "\n" + strings.Join(way, ""))
+			report(file, what+"\n"+strings.Join(way, ""))
 			return
 		}
 	}
 }
 
-func report(text string) {
-	file, err := os.OpenFile(reports(), os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
+func line(frame runtime.Frame) string {
+	return fmt.Sprintf("  %s\n    %s:%d\n", frame.Function, frame.File, frame.Line)
+}
+
+func report(path, text string) {
+	file, err := os.OpenFile(path, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
 	if err == nil {
 		_, err = file.WriteString(text)
 	}
