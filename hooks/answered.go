@@ -241,64 +241,91 @@ func typed(q *state.Question, answers map[string]string) bool {
 	return true
 }
 
+// dialogEnd is what an event that leaves no dialog standing means for the session's questions.
+type dialogEnd struct {
+	by     string          // the ResolvedBy of what it ends
+	goesOn bool            // Claude Code goes on, and so do its agents in the background
+	clear  *state.Question // the /clear that ends the session, where a person wrote it in Chat
+}
+
+func dialogEndOf(e *Event, qs []*state.Question) dialogEnd {
+	switch {
+	case e.HookEventName == "UserPromptSubmit":
+		return dialogEnd{by: "prompt", goesOn: true}
+	case e.HookEventName != "SessionEnd":
+		return dialogEnd{by: "stop", goesOn: true}
+	case string(e.Reason) != "clear":
+		return dialogEnd{by: "session_end", goesOn: string(e.Reason) == "resume"}
+	}
+	end := dialogEnd{by: "cleared", goesOn: true}
+	for _, q := range slices.Backward(qs) {
+		if q.Kind.Row().Said && q.Status.Open() && q.Typing != nil {
+			end.clear = q
+		}
+	}
+	return end
+}
+
 // closeAll ends the session's open questions after an event that leaves no dialog standing.
 func (h *Hook) closeAll(e *Event, qs []*state.Question) {
-	by := cmp.Or(map[string]string{"UserPromptSubmit": "prompt", "SessionEnd": "session_end"}[e.HookEventName], "stop")
-	cleared := by == "session_end" && string(e.Reason) == "clear"
-	if cleared {
-		by = "cleared"
-	}
-	typed := slices.IndexFunc(qs, func(q *state.Question) bool { // the /clear, where a person wrote it in Chat
-		return cleared && q.Kind.Row().Said && q.Status.Open() && q.Typing != nil
-	})
-	hash := callHash(e.ToolName, e.ToolInput)
+	end := dialogEndOf(e, qs)
+	var over []*state.Question
 	for _, q := range qs {
-		lasts := q.Mode.Row().Later || q.Kind.Row().Prompt && e.HookEventName != "SessionEnd"
-		if !q.Status.Open() || lasts || h.inOtherTerminal(q) {
-			continue
+		if q.Status.Open() && !h.inOtherTerminal(q) && end.ends(e, q) {
+			over = append(over, q)
 		}
-		goesOn := by != "session_end" || string(e.Reason) == "resume" // so do agents in the background
-		if q.EndsApart() && goesOn {
-			continue
-		}
-		if q.Kind.Row().Said && q.Typing != nil {
-			continue // it may be what ends the session, as /clear does: the poller sees what becomes of it
-		}
-		if e.ToolName == askTool && q.ToolUseID != e.ToolUseID && q.InputHash != hash {
-			continue
-		}
-		if by == "stop" && q.AgentID != "" && q.AgentID != string(e.AgentID) && !q.Printed && e.ToolName != askTool {
-			continue // a subagent in the background asks on when the session's own turn ends
-		}
-		if by == "prompt" && h.queued(e, qs) {
-			return // it was typed a moment before the dialog opened, which stands
-		}
-		// No hook tells that "Chat about this" was chosen.
-		chosen := q.Declined != "" && q.Typing != nil && q.Typing.Commit
-		printed, why := q.Status == state.Answered && (q.Printed || chosen), by
-		if q.Kind.Row().Decides { // Esc may have come at the same moment, and counted
-			r := endedAs(e, q)
-			if printed || r == ran {
-				h.tryAgain(closeBound, func() error { return h.confirmDecision(q, cmp.Or(r, unseen)) })
-				continue
-			}
-			if by == "stop" {
-				why = state.Unseen
-			}
-		}
-		to := state.Cancelled
-		if printed {
-			to = state.Resolved // Claude Code took the answer and went on; PostToolUse is not registered
-		}
-		if typed >= 0 && q.Kind.Row().Said && q.AskedAt.After(qs[typed].AskedAt) {
-			continue // said after the /clear, for what comes then
-		}
-		if typed >= 0 && q.Kind == state.AskedNext {
-			h.close(q.Path, to, state.Instead) // the thread hears of the /clear that was typed
-			continue
-		}
-		h.close(q.Path, to, why)
 	}
+	if len(over) > 0 && end.by == "prompt" && h.queued(e, qs) {
+		return // it was typed a moment before the dialog opened, which stands
+	}
+	for _, q := range over {
+		h.closeAfter(e, end, q)
+	}
+}
+
+// ends reports whether an open question of the session is over with the event.
+func (end dialogEnd) ends(e *Event, q *state.Question) bool {
+	kind := q.Kind.Row()
+	switch {
+	case q.Mode.Row().Later, q.EndsApart() && end.goesOn:
+		return false
+	case kind.Said && q.Typing != nil: // it may be what ends the session: the poller sees what becomes of it
+		return false
+	case kind.Said && end.clear != nil && q.AskedAt.After(end.clear.AskedAt): // for what comes then
+		return false
+	case kind.Prompt && e.HookEventName != "SessionEnd":
+		return false
+	case e.ToolName == askTool:
+		return q.ToolUseID == e.ToolUseID || q.InputHash == callHash(e.ToolName, e.ToolInput)
+	}
+	// A subagent in the background asks on when the session's own turn ends.
+	isOthers := q.AgentID != "" && q.AgentID != string(e.AgentID)
+	return end.by != "stop" || !isOthers || q.Printed
+}
+
+// closeAfter closes a question that is over with an event.
+func (h *Hook) closeAfter(e *Event, end dialogEnd, q *state.Question) {
+	// No hook tells that "Chat about this" was chosen.
+	chosen := q.Declined != "" && q.Typing != nil && q.Typing.Commit
+	printed := q.Status == state.Answered && (q.Printed || chosen)
+	to, by := state.Cancelled, end.by
+	if printed {
+		to = state.Resolved // Claude Code took the answer and went on; PostToolUse is not registered
+	}
+	switch {
+	case q.Kind.Row().Decides: // Esc may have come at the same moment, and counted
+		result := endedAs(e, q)
+		if printed || result == ran {
+			h.tryAgain(closeBound, func() error { return h.confirmDecision(q, cmp.Or(result, unseen)) })
+			return
+		}
+		if by == "stop" {
+			by = state.Unseen
+		}
+	case q.Kind == state.AskedNext && end.clear != nil:
+		by = state.Instead // the thread hears of the /clear that was typed
+	}
+	h.close(q.Path, to, by)
 }
 
 // queued says whether a prompt went into Claude Code's queue. The transcript may say so a moment later (2.1.330): the poller saw
