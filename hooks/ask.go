@@ -89,12 +89,7 @@ func (h *Hook) inOtherTerminal(q *state.Question) bool {
 // Notification tells of a dialog in the terminal that no PermissionRequest came for.
 func (h *Hook) forward(ctx context.Context, e *Event) error {
 	if e.HookEventName == "Notification" {
-		permission, dialog := waits[string(e.Notification)]
-		if !dialog || !h.rules(e).AskMode.Row().Asks {
-			return nil
-		}
-		h.asked.listens = !h.unattended()
-		return h.noteDialog(e, state.NewDialog(permission, string(e.Message)))
+		return h.forwardNotification(e)
 	}
 	asks, dialog := e.ToolName == askTool, e.HookEventName == "PermissionRequest"
 	if !dialog && (e.HookEventName != "PreToolUse" || !asks) || e.ToolName == "" {
@@ -126,6 +121,21 @@ func (h *Hook) forward(ctx context.Context, e *Event) error {
 	case row.Pane && dialog && h.session(e).TmuxPane != "":
 		return nil // the poller types the answer; outside tmux it cannot, and this hook waits after all
 	}
+	return h.askBeside(ctx, e, mode)
+}
+
+func (h *Hook) forwardNotification(e *Event) error {
+	permission, dialog := waits[string(e.Notification)]
+	if !dialog || !h.rules(e).AskMode.Row().Asks {
+		return nil
+	}
+	h.asked.listens = !h.unattended()
+	return h.noteDialog(e, state.NewDialog(permission, string(e.Message)))
+}
+
+// askBeside writes the question of a call down, once, and waits for its reply where this event's
+// hook is the one to do so.
+func (h *Hook) askBeside(ctx context.Context, e *Event, mode state.Mode) error {
 	h.session(e) // it may ask tmux, which may not be done under the lock
 	failed := error(nil)
 	q, err := h.record(ctx, e, h.folders(state.QuestionsIn), func(have []*state.Question) *state.Question {

@@ -28,8 +28,7 @@ type Menu struct {
 	Decides     bool   // it may also choose in dialogs that let Claude act: a permission, a plan
 	Interrupt   bool   // esc only interrupts Claude: an open dialog stays
 	PromptOnly  bool   // type and submit go to the input box alone: no dialog is answered
-	Standing    string // what type may find in the input box and takes out first: we typed it
-	Typed       string // what esc takes out of the input box again, where Claude Code puts just that back into it
+	Ours        string // what we typed, and may stand in the input box: type and esc take it out
 	ClaudePID   int    // of the Claude Code that is meant; 0 is any
 	ClaudeStart string // see Pane.Claude
 }
@@ -285,7 +284,7 @@ func (d *driver) escape(ctx context.Context) error {
 // that is interrupted before its first output (2.1.197 and 2.1.332).
 func (d *driver) takeBack(ctx context.Context) {
 	err := d.settled(ctx, func(Screen) string { return "" })
-	if err != nil || d.Typed == "" || d.screen.Shows != Draft || !wraps(d.screen.Draft, d.Typed) {
+	if err != nil || d.Ours == "" || d.screen.Shows != Draft || !wraps(d.screen.Draft, d.Ours) {
 		return
 	}
 	_ = d.emptyBox(ctx)
@@ -367,8 +366,10 @@ func (d *driver) typeText(ctx context.Context, text string) error {
 	}
 }
 
-func (d *driver) typeOnce(ctx context.Context, text string) error {
-	if d.Standing != "" && d.screen.Shows == Draft && Same(d.screen.Draft, d.Standing) {
+// goToField goes where a text is typed: the input box, or a question's field for own words. It is
+// empty then.
+func (d *driver) goToField(ctx context.Context) error {
+	if d.Ours != "" && d.screen.Shows == Draft && Same(d.screen.Draft, d.Ours) {
 		if err := d.emptyBox(ctx); err != nil {
 			return err
 		}
@@ -389,6 +390,14 @@ func (d *driver) typeOnce(ctx context.Context, text string) error {
 	case was.Shows != Prompt && at.Is != OtherRow:
 		return d.refuseHere("there is no place for a text")
 	}
+	return nil
+}
+
+func (d *driver) typeOnce(ctx context.Context, text string) error {
+	if err := d.goToField(ctx); err != nil {
+		return err
+	}
+	was := d.screen
 	// Before Enter a backslash says that the text goes on (2.1.329). "@word", ":word" (2.1.329) and "/word" (2.1.197) are
 	// completed, and Enter takes what is offered. A blank ends all of them.
 	if last := strings.LastIndexAny(text, " \n") + 1; strings.ContainsAny(text[last:], `\@:/`) && (last > 0 || text[0] != '/') {

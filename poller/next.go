@@ -92,7 +92,7 @@ func (p *Poller) typeNext(ctx context.Context, s *served, q *state.Question) {
 	}
 	menu := commands.Menu(p.Env, one)
 	if q.Typing != nil {
-		menu.Standing = words
+		menu.Ours = words
 	}
 	err := menu.Run(ctx, one.TmuxPane, "type", []string{words})
 	p.Log.Info().Str("question", q.QuestionID).Str("session", q.SessionName).Err(err).Msg("next instruction typed")

@@ -232,7 +232,7 @@ func (r Room) stop(ctx context.Context, one *state.Session, c state.Command) str
 		return "[Not used] The poller runs with --dry-run: nothing was pressed."
 	}
 	menu := Menu(r.Env, one)
-	menu.Typed = r.lastTyped(ctx, one)
+	menu.Ours = r.lastTyped(ctx, one)
 	if err := menu.Run(ctx, one.TmuxPane, "esc", nil); err != nil {
 		return "[Not used] Claude was not seen to stop: " + r.short(err.Error()) + "."
 	}

@@ -1,0 +1,113 @@
+package cli
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"maps"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// callbacks are the fields and variables of functions through which a room calls what another
+// one gave it. Each is there since the room may not import who does the work. None is called
+// under a record's lock: underlock's tests see what each of them does.
+var callbacks = map[string]string{
+	"cli/doctor Tell":         "what doctor has to say before it is done",
+	"gchat StartSpace":        "cli knows how the page's space was started the last time; a dial that finds it down asks for it",
+	"gchat/login Paste":       "the person's terminal, read by cli",
+	"gchat/login Open":        "the person's browser",
+	"gchat/space Now":         "a test's clock",
+	"gchat/space Session":     "what the page says of a session: the space knows nothing of ours",
+	"gchat/space Projects":    "where the page may begin a session",
+	"gchat/space Week":        "the page's figures",
+	"gchat/space Said":        "the page has something for a poller",
+	"hooks ReadPolicy":        "a hook's only request: main gives it, so that hooks import no network",
+	"hooks Job":               "hooks/wake runs as a hook, by the same rules",
+	"hooks Waits":             "whether that hook may wait",
+	"inject Before":           "what is written down before a key is pressed; no later step could know",
+	"poller Now":              "a test's clock",
+	"poller Summary":          "hooks read a transcript and git for a session's last words; the poller knows no hook events",
+	"poller Dialog":           "hooks read a transcript for what waits in a terminal",
+	"poller/commands Put":     "the poller's outbox, which sends what was put there at once",
+	"poller/commands Now":     "the poller's clock",
+	"poller/service Run":      "launchctl and systemctl, which a test stands in for",
+	"state Watch":             "tests hold what is not done under a lock",
+	"state/config ReadPolicy": "a hub's policy: gchat asks for it, where a process may use the network",
+}
+
+// What a lower room calls in a higher one is in one list, with its reason.
+func TestCallbacksHaveAReason(t *testing.T) {
+	atTop(t)
+	found := map[string]bool{}
+	for _, a := range arrows {
+		files, _ := filepath.Glob(filepath.Join(a.room, "*.go"))
+		for _, path := range files {
+			if a.room == "." || a.room == "cli" || strings.HasSuffix(path, "_test.go") {
+				continue
+			}
+			f, err := parser.ParseFile(token.NewFileSet(), path, nil, 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, name := range functionsGiven(f) {
+				found[a.room+" "+name] = true
+			}
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(found)) {
+		if callbacks[name] == "" {
+			t.Errorf("%s is a function that another room gives: a plain result is easier to follow; else it needs a reason here", name)
+		}
+	}
+	for name := range callbacks {
+		if !found[name] {
+			t.Errorf("there is no %s", name)
+		}
+	}
+}
+
+// functionsGiven are the exported variables, and fields of exported types, that hold a function.
+func functionsGiven(f *ast.File) (names []string) {
+	isFunction := func(e ast.Expr) bool {
+		_, literal := e.(*ast.FuncType)
+		text := ""
+		switch e := e.(type) {
+		case *ast.Ident:
+			text = e.Name
+		case *ast.SelectorExpr:
+			text = e.Sel.Name
+		}
+		return literal || text == "ReadPolicy"
+	}
+	add := func(of []*ast.Ident, is ast.Expr) {
+		for _, name := range of {
+			if name.IsExported() && is != nil && isFunction(is) {
+				names = append(names, name.Name)
+			}
+		}
+	}
+	for _, d := range f.Decls {
+		general, ok := d.(*ast.GenDecl)
+		if !ok {
+			continue
+		}
+		for _, spec := range general.Specs {
+			switch spec := spec.(type) {
+			case *ast.ValueSpec:
+				add(spec.Names, spec.Type)
+			case *ast.TypeSpec:
+				fields, isStruct := spec.Type.(*ast.StructType)
+				if !isStruct || !spec.Name.IsExported() {
+					continue
+				}
+				for _, field := range fields.Fields.List {
+					add(field.Names, field.Type)
+				}
+			}
+		}
+	}
+	return names
+}
