@@ -79,7 +79,7 @@ func TestNothingIsAllowedOverWhatWasSaid(t *testing.T) {
 			p.attendAll(t.Context(), p.own())
 			p.working.Wait()
 			for _, s := range p.index {
-				if s.q != nil && s.q.QuestionID == q.QuestionID && !test.want && s.put != "" == test.held {
+				if s.q != nil && s.q.QuestionID == q.QuestionID && !test.want && s.put == test.held {
 					t.Errorf("posted: %v", s.put)
 				}
 			}

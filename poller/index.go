@@ -36,7 +36,7 @@ type served struct {
 	pause    time.Duration   // until then, longer with each try that failed
 
 	over   bool        // the question is over, and nothing is left to be done about it
-	put    string      // the key of its message, once that was put into the outbox
+	put    bool        // its message was put into the outbox
 	shown  bool        // its dialog was seen to wait in the terminal
 	gone   bool        // and, at one look since then, no more
 	goneAt time.Time   // since when a question's dialog is gone

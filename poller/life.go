@@ -97,7 +97,7 @@ func (p *Poller) attend(ctx context.Context, s *served, due bool) (next time.Tim
 		p.undelivered(s)
 		p.tellStillKept(s)
 	}
-	if s.q.Status == state.Pending && !s.q.MessageSent && s.put != questionKey(s.q) && s.q.Mode.Row().Asks {
+	if s.q.Status == state.Pending && !s.q.MessageSent && !s.put && s.q.Mode.Row().Asks {
 		next = sooner(next, p.post(ctx, s))
 	}
 	if len(s.q.Owes) > 0 {
@@ -346,7 +346,7 @@ func (p *Poller) post(ctx context.Context, s *served) (again time.Time) {
 		p.Log.Once(err, "question not put into the outbox")
 		return p.Now().Add(time.Second)
 	}
-	s.put = questionKey(q)
+	s.put = true
 	return time.Time{}
 }
 

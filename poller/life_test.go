@@ -144,27 +144,9 @@ func TestWhenAQuestionIsPosted(t *testing.T) {
 		p := d.poller()
 		p.scan()
 		s := p.inOrder()[0]
-		if again := p.attend(t.Context(), s, false); s.put != "" != c.want || again.IsZero() == (c.mode == state.Native && !c.want) {
+		if again := p.attend(t.Context(), s, false); s.put != c.want || again.IsZero() == (c.mode == state.Native && !c.want) {
 			t.Errorf("%s: put %v, again %v", name, s.put, again)
 		}
-	}
-}
-
-// A denied question's message may be set aside, since no reply could be used. Asked in the terminal instead, it is put once more by
-// the poller that put it.
-func TestAQuestionThatWasToBeDeniedIsPutOnceMore(t *testing.T) {
-	d := newDesk(t)
-	q := d.ask(func(q *state.Question) { q.Mode, q.QuestionID = state.Deny, q.ThreadKey })
-	p := d.poller()
-	p.scan()
-	s := p.inOrder()[0]
-	p.attend(t.Context(), s, false)
-	d.change(q, func(q *state.Question) { q.Mode, q.AskedAt = state.Native, time.Now().Add(-time.Minute) })
-	p.scan()
-	p.attend(t.Context(), s, false)
-	names, err := state.OutboxIn(p.user).Names()
-	if err != nil || len(names) != 2 {
-		t.Errorf("in the outbox: %q, %v", names, err)
 	}
 }
 
@@ -635,7 +617,7 @@ func TestAQuestionThatNoHookWaitsForIsPosted(t *testing.T) {
 		p := d.poller()
 		p.scan()
 		s := p.inOrder()[0]
-		if again := p.post(t.Context(), s); s.put != "" != posted || !posted && time.Until(again) > 250*time.Millisecond {
+		if again := p.post(t.Context(), s); s.put != posted || !posted && time.Until(again) > 250*time.Millisecond {
 			t.Errorf("%v after its asking: put %v, again at %v", age, s.put, again)
 		}
 	}

@@ -12,25 +12,14 @@ import (
 	"gchat-hooks/state/config"
 )
 
-// questionKey is the key of the message that holds a question's text. A question that was to be
-// denied, and is asked in the terminal instead, has one of its own: the first one was perhaps set
-// aside, since no reply could be used.
-func questionKey(q *state.Question) string {
-	if q.WentOn() {
-		return "question-" + q.QuestionID + "-" + string(q.Mode)
-	}
-	return "question-" + q.QuestionID
-}
+// questionKey is the key of the message that holds a question's text.
+func questionKey(q *state.Question) string { return "question-" + q.QuestionID }
 
-// putQuestion puts the message that holds a question's text, once. Both messages of a question that went on in the terminal
-// have one id, and one lane: the second finds what the first one brought into the space.
+// putQuestion puts the message that holds a question's text, once.
 func (p *Poller) putQuestion(q *state.Question, o *state.Open) error {
 	m := p.aboutQuestion(q, o)
 	m.ID, m.Key, m.Type = state.MessageID("question", q.QuestionID), questionKey(q), state.MessageQuestion
 	m.Urgent = !q.Kind.Row().Prompt
-	if q.WentOn() {
-		m.TriedAt = m.CreatedAt
-	}
 	return p.put(m)
 }
 
@@ -158,18 +147,17 @@ func (s *sender) wordQuestion(ctx context.Context, m *state.Message, way *gatewa
 		if isOver || hasCard || way.err == nil && !way.transport.DrawsCards() {
 			return nil, s.drop(m)
 		}
-	case q.Status != state.Pending: // it goes on only where its first message brought it into the space
-		if first, _ := s.box.ByKey("question-" + q.QuestionID); first == nil || first.SentAt.IsZero() {
-			return nil, s.drop(m)
-		}
+	case q.Status != state.Pending:
+		return nil, s.drop(m)
 	}
 	m.ThreadKey = q.ThreadKey
 	if m.Key != cardKey(q) && m.Patch == "" {
 		m.ID = state.MessageID("question", q.QuestionID)
 	}
 	if q.Mode.Row().Marker {
-		if why := s.unreplyable(ctx, way); why != nil {
-			return nil, s.setAside(m, s.Log.Clean(why.Error()))
+		if why := s.unreplyable(ctx, way); why != nil { // asked in the terminal instead, it is sent
+			until := s.Now().Add(backoff(retryPause, m.Tries+1))
+			return nil, s.failed(m, s.Log.Clean(why.Error()), true, outcome{until: until})
 		}
 	}
 	if way.err == nil && way.cfg.Format == "haiku" && q.Wording == nil && !q.FormatTried {

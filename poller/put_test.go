@@ -71,13 +71,12 @@ func TestAQuestionThatWasToBeDeniedHasOneMessage(t *testing.T) {
 			s.pass(o.t.Context())
 		}},
 		{"after its receipt", func(o *office, move func()) { o.newSender().pass(o.t.Context()); move() }},
-		{"after it was set aside, since no reply to a denied question could be used", func(o *office, move func()) {
-			users := o.env["GCHAT_ALLOWED_USERS"]
+		{"after it had to wait, since no reply to a denied question could be used", func(o *office, move func()) {
 			o.env["GCHAT_ALLOWED_USERS"] = ""
 			s := o.newSender()
 			s.pass(o.t.Context())
-			o.env["GCHAT_ALLOWED_USERS"] = users
 			move()
+			o.later(retryPause)
 			s.pass(o.t.Context())
 		}},
 	} {
@@ -217,7 +216,7 @@ func TestNoteIsToldOnce(t *testing.T) {
 	}
 }
 
-// TestDenyQuestionThatNoReplyCouldAnswer goes to the terminal at once.
+// TestDenyQuestionThatNoReplyCouldAnswer goes to the terminal at once: its record says why it is not sent.
 func TestDenyQuestionThatNoReplyCouldAnswer(t *testing.T) {
 	for name, c := range map[string]struct {
 		change func(*office)
@@ -243,11 +242,12 @@ func TestDenyQuestionThatNoReplyCouldAnswer(t *testing.T) {
 			q := o.question(func(q *state.Question) { q.Mode = state.Deny })
 			o.newSender().pass(t.Context())
 			m, err := state.OutboxIn(o.user).ByKey(questionKey(q))
-			if err != nil || m == nil || !m.Final() || (m.SetAside != "") != (c.why != "") || !strings.Contains(m.SetAside, c.why) {
+			if err != nil || m == nil || m.Final() != (c.why == "") || !strings.Contains(m.LastError, c.why) {
 				t.Errorf("its message: %+v, %v", m, err)
 			}
-			if sent := o.load(q).MessageSent; sent != (c.why == "") || len(o.posts) != b2i(sent) {
-				t.Errorf("sent %v, posts %q", sent, o.posts)
+			is := o.load(q)
+			if is.MessageSent != (c.why == "") || len(o.posts) != b2i(is.MessageSent) || !strings.Contains(is.PostError, c.why) {
+				t.Errorf("sent %v, posts %q, %s", is.MessageSent, o.posts, is.PostError)
 			}
 		})
 	}
