@@ -423,6 +423,36 @@ func TestAnAnswerThatCannotBeTypedYet(t *testing.T) {
 	}
 }
 
+// A question that ends while its answer is being typed is told of by the note of its end alone.
+func TestATryThatOutlivesItsQuestionIsNotToldOf(t *testing.T) {
+	for name, tell := range map[string]func(*Poller, *served){
+		"nothing typed": func(p *Poller, s *served) {
+			for range triesBeforeTold {
+				p.notTyped(s, s.q, "the terminal shows an empty input box", false)
+			}
+		},
+		"typed in part": func(p *Poller, s *served) {
+			p.leaveToPerson(s.q, inject.Outcome{Result: inject.Dirty, Why: "a key had no effect"})
+		},
+	} {
+		d := newDesk(t)
+		q := d.ask(func(q *state.Question) {
+			d.posted(q)
+			q.Mode, q.Status, q.AnsweredMessage = state.Inject, state.Answered, "m"
+		})
+		p := d.poller()
+		p.scan()
+		s := p.inOrder()[0]
+		if _, err := state.CloseQuestion(q.Path, state.Resolved, "terminal", nil); err != nil {
+			t.Fatal(err)
+		}
+		tell(p, s)
+		if owes := d.load(q).Owes; len(owes) != 1 || owes[0].About != state.NoteClosed {
+			t.Errorf("%s: owes %+v", name, owes)
+		}
+	}
+}
+
 // A poller that was killed while it typed: no key is sent again, and a person has to look.
 func TestAKilledTypingIsNotTakenForAnswered(t *testing.T) {
 	d := newDesk(t)

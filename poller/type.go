@@ -219,10 +219,8 @@ func (p *Poller) typeAnswer(ctx context.Context, s *served) {
 	case out.Result == inject.Injected:
 		p.endTyping(q, out, func(q *state.Question) { q.InjectionSucceeded = new(true) })
 		p.confirmTyped(ctx, q)
-	case out.Result == inject.Dirty && p.awaitClosed(ctx, s.Path):
-		// A person answered meanwhile, and the hook said so: no person has to look.
-		p.endTyping(q, out, func(q *state.Question) { q.InjectionSucceeded = new(q.ResolvedBy == "chat") })
 	case out.Result == inject.Dirty:
+		p.awaitClosed(ctx, s.Path)
 		p.leaveToPerson(q, out)
 	default:
 		p.endTyping(q, out, nil) // also without a key: one may have been written down and then not sent
@@ -331,10 +329,13 @@ func (p *Poller) awaitClosed(ctx context.Context, path string) (closed bool) {
 }
 
 // leaveToPerson tells the thread that a person has to finish the dialog: no further key is sent.
+// Where a hook said meanwhile how the question ended, nobody has to look.
 func (p *Poller) leaveToPerson(q *state.Question, out inject.Outcome) {
 	p.endTyping(q, out, func(q *state.Question) {
-		q.InjectionSucceeded = new(false)
-		q.Owes = append(q.Owes, state.Owed{About: state.NoteNotTyped, Reply: q.AnsweredMessage, Seen: out.Why})
+		q.InjectionSucceeded = new(q.ResolvedBy == "chat")
+		if q.Status.Open() {
+			q.Owes = append(q.Owes, state.Owed{About: state.NoteNotTyped, Reply: q.AnsweredMessage, Seen: out.Why})
+		}
 	})
 }
 
@@ -357,6 +358,9 @@ func (p *Poller) notTyped(s *served, q *state.Question, why string, off bool) {
 	}
 	if t.tries == triesBeforeTold {
 		p.update(q.Path, "thread not told that the answer waits", func(q *state.Question) error {
+			if !q.Status.Open() {
+				return state.ErrUnchanged // the note of its end is the last
+			}
 			q.Owes = append(q.Owes, state.Owed{About: state.NoteNotTyped, Seen: why})
 			return nil
 		})
