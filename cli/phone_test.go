@@ -153,12 +153,23 @@ func (p *pocket) thread(session string) string {
 // replies is a person at the page.
 func (p *pocket) replies(page, thread, text string) {
 	p.Helper()
+	p.posts(page, map[string]string{"thread": thread, "text": text, "clientId": "c" + filepath.Base(thread) + text})
+}
+
+// taps taps a button of a message's card on the page.
+func (p *pocket) taps(page, message, choice string) {
+	p.Helper()
+	p.posts(page, map[string]string{"message": message, "choice": choice, "clientId": "tap" + choice})
+}
+
+func (p *pocket) posts(page string, what map[string]string) {
+	p.Helper()
 	base, key, found := strings.Cut(page, "#key=")
 	if !found {
 		p.Fatalf("the page's link is %s", page)
 	}
 	browser := &http.Client{Timeout: 20 * time.Second}
-	body, _ := json.Marshal(map[string]string{"thread": thread, "text": text, "clientId": "c" + filepath.Base(thread) + text})
+	body, _ := json.Marshal(what)
 	post, err := http.NewRequest("POST", base+"page/messages", bytes.NewReader(body))
 	if err != nil {
 		p.Fatal(err)

@@ -192,43 +192,55 @@ func TestSetupWithoutGoogle(t *testing.T) {
 	}
 }
 
-// The embedded space's round trip is one thread, one sentence and one reply, after which nothing waits for the person.
+// The embedded space's round trip is one thread with one card, which is tapped or answered in words, after which nothing waits for
+// the person.
 func TestSetupTriesThePage(t *testing.T) {
-	s := newSettler(t)
-	address := freeAddress(t)
-	x := s.setup("--space", "--no-hooks", "--service=false", "--address", address)
-	x.expect(`Now open the page, and tap ok`)
-	page := regexp.MustCompile(`page: +(http://\S+)`).FindStringSubmatch(x.screen())[1]
-	texts := func() (thread string, texts []string) {
-		b, _ := os.ReadFile(filepath.Join(s.home, ".local/state/gchat-hooks/space/messages.jsonl"))
-		for line := range strings.Lines(string(b)) {
-			var row struct{ Message chat.Message }
-			if err := json.Unmarshal([]byte(line), &row); err != nil {
-				t.Fatal(err)
+	for name, typed := range map[string]bool{"tapped": false, "typed": true} {
+		t.Run(name, func(t *testing.T) {
+			s := newSettler(t)
+			address := freeAddress(t)
+			x := s.setup("--space", "--no-hooks", "--service=false", "--address", address)
+			x.expect(`Now open the page, and tap ok`)
+			page := regexp.MustCompile(`page: +(http://\S+)`).FindStringSubmatch(x.screen())[1]
+			messages := func() (all []chat.Message) {
+				b, _ := os.ReadFile(filepath.Join(s.home, ".local/state/gchat-hooks/space/messages.jsonl"))
+				for line := range strings.Lines(string(b)) {
+					var row struct{ Message chat.Message }
+					if err := json.Unmarshal([]byte(line), &row); err != nil {
+						t.Fatal(err)
+					}
+					if len(all) > 0 && row.Message.Thread.Name != all[0].Thread.Name {
+						t.Errorf("a second thread: %s", line)
+					}
+					all = append(all, row.Message)
+				}
+				return all
 			}
-			if thread != "" && row.Message.Thread.Name != thread {
-				t.Errorf("a second thread: %s", line)
+			before := messages()
+			if len(before) != 1 || len(before[0].CardsV2) != 1 ||
+				!strings.Contains(before[0].FallbackText, "This is a test: please choose ok.\n\nOptions:\n1. ok\n\n") {
+				t.Fatalf("the space has %+v", before)
 			}
-			thread, texts = row.Message.Thread.Name, append(texts, row.Message.Text)
-		}
-		return thread, texts
-	}
-	thread, before := texts()
-	if len(before) != 1 || !strings.Contains(before[0], "This is a test: please choose ok.\n\nOptions:\n1. ok\n\n") {
-		t.Errorf("the space has %q", before)
-	}
-	(&pocket{T: t}).replies(page, thread, "1")
-	x.expect(`ok    back      your reply was read: "1" means "ok"`)
-	x.expect(`Done.`)
-	if code := x.ends(); code != 0 {
-		t.Errorf("exit code %d:\n%s", code, x.screen())
-	}
-	if b, err := os.ReadFile(filepath.Join(s.home, ".local/state/gchat-hooks/space/events.jsonl")); err != nil || bytes.Contains(b, []byte(`"id"`)) {
-		t.Errorf("a poller is left to answer %s (%v)", b, err)
-	}
-	_, after := texts()
-	if len(after) != 3 || !strings.HasPrefix(after[2], "[Answered] gchat-hooks setup\n") || !strings.Contains(after[2], "\nSelected: ok\n") {
-		t.Errorf("the space has %q", after)
+			if typed {
+				(&pocket{T: t}).replies(page, before[0].Thread.Name, "1")
+			} else {
+				(&pocket{T: t}).taps(page, before[0].Name, "1")
+			}
+			x.expect(`ok    back      your reply was read: "1" means "ok"`)
+			x.expect(`Done.`)
+			if code := x.ends(); code != 0 {
+				t.Errorf("exit code %d:\n%s", code, x.screen())
+			}
+			if b, err := os.ReadFile(filepath.Join(s.home, ".local/state/gchat-hooks/space/events.jsonl")); err != nil || bytes.Contains(b, []byte(`"id"`)) {
+				t.Errorf("a poller is left to answer %s (%v)", b, err)
+			}
+			after := messages()
+			end := after[len(after)-1]
+			if end.Name != before[0].Name || !strings.HasPrefix(end.Text, "[Answered] gchat-hooks setup\n") ||
+				!strings.Contains(end.Text, "\nSelected: ok\n") || end.CardsV2[0].CardId != "gchat-hooks.question.answered" {
+				t.Errorf("the space has %+v", after)
+			}
+		})
 	}
 }
 

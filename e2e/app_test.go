@@ -193,17 +193,17 @@ func TestTapsInABrowser(t *testing.T) {
 		b.Prompt("go ahead")
 		p.answer(`[data-option="3"]`)
 		p.over(1, "Canary")
-		p.answer(`[data-option="1"]`, `[data-option="3"]`, `[data-send-choices]`)
+		p.answer(`[data-option="1"]`, `[data-option="3"]`, `[data-choice="send"]`)
 		p.over(2, "Auth, Search")
-		p.answer(`[data-question="1"] [data-option="2"]`, `[data-question="2"] [data-option="1"]`, `[data-send-choices]`)
+		p.answer(`[data-question="1"] [data-option="2"]`, `[data-question="2"] [data-option="1"]`, `[data-choice="send"]`)
 		p.over(3, `"Which DB?"="SQLite"`, "Auth")
 		p.words("neither, wait")
 		p.answer(`#send`)
 		p.over(4, "neither, wait")
-		p.answer(`[data-decide="yes"]`)
+		p.answer(`[data-choice="allow"]`)
 		p.over(5)
 		p.words("use git mv")
-		p.answer(`[data-decide="no"]`)
+		p.answer(`[data-choice="deny"]`)
 		p.over(6, "use git mv")
 		p.words("yes, and push it")
 		p.answer(`#send`)
@@ -220,60 +220,56 @@ func TestAPlanIsTappedInABrowser(t *testing.T) {
 		b.thinks("# The plan\n\n1. do this")
 		b.Prompt("go ahead")
 		p.words("leave it out")
-		p.answer(`[data-decide="no"]`)
+		p.answer(`[data-choice="back"]`)
 		p.over(1, "leave it out")
-		p.answer(`[data-decide="yes"]`)
+		p.answer(`[data-choice="approve"]`)
 		b.WaitScreen("Thanks, understood.")
 	})
 }
 
-// What a person writes goes along with what they tap, on a page of cards as on one of texts. What
-// counted of two answers is said, and only clear words decide a permission.
+// What a person writes goes along with what they tap. What counted of two answers is said and
+// shown, and only clear words decide a permission.
 func TestWordsAndTapsOnThePage(t *testing.T) {
-	t.Parallel()
-	for name, cards := range map[string]bool{"cards": true, "texts": false} {
-		t.Run(name, func(t *testing.T) {
-			eachClaude(t, ours, func(t *testing.T, c claude) {
-				b := approve(t, c, config{App: cards, Script: []turn{
-					{ask(deploy)}, {ask(database, features)}, {ask(database, features)}, {bash("mkdir one")}, thanks,
-				}})
-				p := b.browser()
-				b.Prompt("go ahead")
-				p.words("but keep the footer")
-				p.answer(`[data-option="2"]`)
-				p.told(1, `"="Rolling deployment"`, "but keep the footer")
+	eachClaude(t, ours, func(t *testing.T, c claude) {
+		b := app(t, c, config{Script: []turn{
+			{ask(deploy)}, {ask(database, features)}, {ask(database, features)}, {bash("mkdir one")}, thanks,
+		}})
+		p := b.browser()
+		b.Prompt("go ahead")
+		p.words("but keep the footer")
+		p.answer(`[data-option="2"]`)
+		p.told(1, `"="Rolling deployment"`, "but keep the footer")
 
-				p.leave()
-				p.words("if it is fast")
-				p.answer(`[data-question="2"] [data-option="3"]`, `[data-question="1"] [data-option="2"]`, `[data-send-choices]`)
-				p.told(2, `"Which DB?"="SQLite"`, "if it is fast", `"="Search"`)
+		p.leave()
+		p.words("if it is fast")
+		p.answer(`[data-question="2"] [data-option="3"]`, `[data-question="1"] [data-option="2"]`, `[data-choice="send"]`)
+		p.told(2, `"Which DB?"="SQLite"`, "if it is fast", `"="Search"`)
 
-				p.leave()
-				p.words("just auth and postgres")
-				p.answer(`#send`)
-				b.await("[Kept]", "Q1: just auth and postgres")
-				p.answer(`[data-question="2"] [data-option="1"]`, `[data-send-choices]`)
-				p.told(3, `"Which DB?"="just auth and postgres"`, `"="Auth"`)
+		p.leave()
+		p.words("just auth and postgres")
+		p.answer(`#send`)
+		b.await("[Kept]", "Q1: just auth and postgres")
+		p.do(chromedp.Poll[chromedp.Void](`document.querySelector('[name="w1"]').value === 'just auth and postgres'`))
+		p.answer(`[data-question="2"] [data-option="1"]`, `[data-choice="send"]`)
+		p.told(3, `"Which DB?"="just auth and postgres"`, `"="Auth"`)
 
-				p.leave()
-				for _, unclear := range []string{"👍", "ja"} {
-					p.words(unclear)
-					p.answer(`#send`)
-					p.do(chromedp.WaitVisible(chromedp.CSS(`#thread-state[data-state="open"]`)))
-				}
-				b.awaitMessage("a second time that nothing is decided", func(*chat.Message) bool {
-					return b.count("[Not used] That decides nothing.") == 2
-				})
-				p.words("use git mv")
-				p.answer(`#refuse`)
-				p.told(4, "use git mv")
-				b.WaitScreen("Thanks, understood.")
-				if _, err := os.Stat(filepath.Join(b.Dir, "one")); err == nil {
-					t.Error("the command ran")
-				}
-			})
+		p.leave()
+		for _, unclear := range []string{"👍", "ja"} {
+			p.words(unclear)
+			p.answer(`#send`)
+			p.do(chromedp.WaitVisible(chromedp.CSS(`#thread-state[data-state="open"]`)))
+		}
+		b.awaitMessage("a second time that nothing is decided", func(*chat.Message) bool {
+			return b.count("[Not used] That decides nothing.") == 2
 		})
-	}
+		p.words("use git mv")
+		p.answer(`#refuse`)
+		p.told(4, "use git mv")
+		b.WaitScreen("Thanks, understood.")
+		if _, err := os.Stat(filepath.Join(b.Dir, "one")); err == nil {
+			t.Error("the command ran")
+		}
+	})
 }
 
 // thumb is a person at the space's page on a phone.
@@ -318,7 +314,7 @@ func (p *thumb) answer(buttons ...string) {
 func (p *thumb) over(n int, told ...string) {
 	p.t.Helper()
 	p.told(n, told...)
-	p.do(chromedp.WaitNotPresent(chromedp.CSS(`[data-option]:enabled, [data-decide]:enabled`)))
+	p.do(chromedp.WaitNotPresent(chromedp.CSS(`[data-option]:enabled, .decide:enabled:not([hidden])`)))
 	p.do(chromedp.WaitVisible(chromedp.CSS(`#thread-state:is([data-state="answered"], [data-state="denied"])`)))
 	p.leave()
 }

@@ -80,7 +80,7 @@ func TestADay(t *testing.T) {
 	d.turnEnds()
 	d.stopAndClear()
 	bound.Soon(time.Until(away), func() bool { return false }) // nobody touches the keyboard
-	d.backgroundAgent("agent-page", "yes", nil)
+	d.backgroundAgent("agent-page", "allow", nil)
 	d.backgroundAgent("agent-desk", "", desk)
 	d.agentInAutoMode()
 	d.killOurs()
@@ -431,7 +431,7 @@ func (d *day) approve(what string, sayYes bool) {
 func (d *day) askRule() {
 	d.prompt("a folder", turn{say("A folder."), bash("mkdir one")}, turn{say("One is made.")})
 	line := d.wait("a permission by an ask rule, on the page", "mkdir one", d.waitsSince())
-	d.tap("mkdir one", `[data-decide="yes"]`)
+	d.tap("mkdir one", `[data-choice="allow"]`)
 	d.over(line, "mkdir one")
 	d.WaitScreen("One is made.")
 	d.prompt("another folder", turn{say("Another."), bash("mkdir two")}, turn{say("Two is made.")})
@@ -447,7 +447,7 @@ func (d *day) plan() {
 	d.thinks("# The plan\n\n1. do this")
 	d.Prompt("go ahead")
 	line := d.wait("a plan, on the page", "Plan", d.waitsSince())
-	d.tap("Plan", `[data-decide="yes"]`)
+	d.tap("Plan", `[data-choice="approve"]`)
 	d.over(line, "Plan")
 	d.WaitScreen("The plan is carried out.")
 	d.tell("after the plan", "the mode line: %s", modeLine(d.Screen()))
@@ -531,7 +531,7 @@ func (d *day) backgroundAgent(name, reply string, desk func(...string)) {
 	d.WaitScreen("I wait for " + name)
 	line.note = fmt.Sprintf("its dialog is drawn: %v", strings.Contains(d.Screen(), dialogOf))
 	if reply != "" {
-		d.tap("mkdir "+name, `[data-decide="`+reply+`"]`)
+		d.tap("mkdir "+name, `[data-choice="`+reply+`"]`)
 	} else {
 		key := time.Now()
 		desk("send-keys", "x")

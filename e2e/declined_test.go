@@ -184,11 +184,11 @@ func TestCommandsInAQuestionsThread(t *testing.T) {
 // The page has a button for both, and takes the words of its box along.
 func TestTurnedDownOnThePage(t *testing.T) {
 	eachClaude(t, both, func(t *testing.T, c claude) {
-		b := connect(t, c, config{Script: []turn{{ask(deploy)}, thanks, {ask(talk)}, {ask(database)}, thanks}}, all...)
+		b := connect(t, c, config{App: true, Script: []turn{{ask(deploy)}, thanks, {ask(talk)}, {ask(database)}, thanks}}, all...)
 		p := b.browser()
 		b.Prompt("go ahead")
 		p.words("what is a canary?")
-		p.answer(`[data-decline="chat"]`)
+		p.answer(`[data-choice="chat"]`)
 		b.told(1, clarify+deploy.Question, "The user wrote: what is a canary?")
 		b.await("[Cancelled]", "Claude was told that you want to talk about it first.")
 		p.do(chromedp.Navigate(p.page))
@@ -196,11 +196,11 @@ func TestTurnedDownOnThePage(t *testing.T) {
 		b.WaitIdle()
 		b.Prompt("again")
 		p.answer(`[data-option="2"]`) // "Skip" is an option, and no button of ours stands beside it
-		p.do(chromedp.WaitNotPresent(chromedp.CSS(`[data-decline="skip"]`)))
+		p.do(chromedp.WaitNotPresent(chromedp.CSS(`[data-choice="skip"]`)))
 		b.told(2, `="Skip"`)
 		p.do(chromedp.Navigate(p.page))
 		p.open = false
-		p.answer(`[data-decline="skip"]`)
+		p.answer(`[data-choice="skip"]`)
 		p.do(chromedp.WaitVisible(chromedp.CSS(`#thread-state[data-state="terminal"]`)))
 		b.Choose("Postgres", "2")
 		b.told(3, `="SQLite"`)

@@ -103,7 +103,17 @@ type Post struct {
 	MessageID  string           // client-…: Chat keeps one message of an id
 	Card       *chat.CardWithId // of an app: Text then stands where no card can be shown
 	Viewer     string           // users/ID: of an app, only that person sees it; "" for all
+	About      About            // for the page of the embedded space; Google does not look at it
 }
+
+// About says what a message is about, where no card does.
+type About struct {
+	Kind    string // a state.ReportType, or what a rule knows it by; "note …" for a note about a reply
+	Session string // its name
+}
+
+// AboutHeader is the header of a request that says it.
+const AboutHeader = "Gchat-Hooks-About"
 
 func (p Post) message() *chat.Message {
 	m := &chat.Message{Text: p.Text}
@@ -193,6 +203,9 @@ func (a *API) Post(ctx context.Context, p Post) (posted Posted, err error) {
 	if p.MessageID != "" {
 		id := a.named(p.MessageID)
 		c.MessageId(id).RequestId(id)
+	}
+	if p.About.Kind != "" {
+		c.Header().Set(AboutHeader, url.Values{"kind": {p.About.Kind}, "session": {p.About.Session}}.Encode())
 	}
 	m, err := call(ctx, a, postTimeout, "post message", a.Space, c)
 	if err != nil {

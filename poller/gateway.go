@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"gchat-hooks/gchat"
+	"gchat-hooks/gchat/wording"
 	"gchat-hooks/state"
 	"gchat-hooks/state/config"
 )
@@ -157,6 +158,7 @@ func (p *Poller) unreplyable(ctx context.Context, way *gateway) error {
 
 func (w *gateway) deliver(ctx context.Context, m *state.Message) (gchat.Posted, error) {
 	p := gchat.Post{Text: m.Parts[m.PartsSent], ThreadName: m.ThreadName, ThreadKey: m.ThreadKey, MessageID: partID(m), Viewer: m.Viewer}
+	p.About = aboutOf(m)
 	if m.PartsSent+1 == len(m.Parts) && len(m.Card) > 0 {
 		if err := json.Unmarshal(m.Card, &p.Card); err != nil {
 			return gchat.Posted{}, err
@@ -181,6 +183,19 @@ func (w *gateway) deliver(ctx context.Context, m *state.Message) (gchat.Posted, 
 		return *cmp.Or(r, &gchat.Posted{}), err // where messages cannot be read its thread stays unknown
 	}
 	return posted, err
+}
+
+// aboutOf says what a message is about, which the embedded space's page marks.
+func aboutOf(m *state.Message) gchat.About {
+	switch {
+	case m.Report != nil:
+		return gchat.About{Kind: cmp.Or(m.Report.Kind, string(m.Report.Type)), Session: m.Report.Session}
+	case m.Note != nil:
+		return gchat.About{Kind: "note " + m.Note.About}
+	case m.Parts[0] == wording.DialogOverText:
+		return gchat.About{Kind: "gone_on"}
+	}
+	return gchat.About{Kind: string(m.Type)}
 }
 
 var errUnseen = errors.New("not known whether it arrived")

@@ -487,3 +487,18 @@ var promises = map[string]func(*testing.T, *connection){
 		}
 	},
 }
+
+func TestAMessageSaysWhatItIsAbout(t *testing.T) {
+	for want, m := range map[gchat.About]*state.Message{
+		{Kind: "blocked_alert", Session: "shop"}: {Report: &state.Report{Type: state.BlockedAlert, Session: "shop"}},
+		{Kind: "permission"}:                     {Report: &state.Report{Type: state.Plain, Kind: "permission"}},
+		{Kind: "note sent"}:                      {Type: state.MessageNote, Note: &state.Owed{About: state.NoteSent}},
+		{Kind: "gone_on"}:                        {Type: state.MessageNote, Parts: []string{wording.DialogOverText}},
+		{Kind: "note"}:                           {Type: state.MessageNote, Parts: []string{"[Status] shop"}},
+		{Kind: "question"}:                       {Type: state.MessageQuestion, Parts: []string{"[Plan] (1/2)", "x"}},
+	} {
+		if got := aboutOf(m); got != want {
+			t.Errorf("%+v, want %+v", got, want)
+		}
+	}
+}

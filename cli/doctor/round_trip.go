@@ -89,6 +89,11 @@ func (e *exam) roundTrip(ctx context.Context) []*Finding {
 		told := wording.NoteTexts(question, state.Owed{About: state.NoteClosed})[0] + "\n\n" + over + " Go on in the terminal."
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Second)
 		defer cancel()
+		if question.Card != "" {
+			_, card := wording.ClosedCard(question, time.Now())
+			_ = e.app.Patch(ctx, question.Card, told, gchat.CardV2(card))
+			return append(out.found, in.found...)
+		}
 		_, _ = e.post(ctx, gchat.Post{Text: told, ThreadName: question.ThreadName})
 	}
 	return append(out.found, in.found...)
@@ -138,6 +143,10 @@ func (e *exam) wayOut(ctx context.Context, r *result) *state.Question {
 	if e.OneThread {
 		posts = posts[:1]
 	}
+	if e.app != nil && e.Wait > 0 { // it is tapped
+		texts, card := wording.CardTexts(q, e.app.CardID(run), gchat.CardSize)
+		posts[0].Text, posts[0].Card = texts[0], gchat.CardV2(card)
+	}
 	var sent []gchat.Posted
 	began := time.Now()
 	for _, p := range posts {
@@ -150,6 +159,9 @@ func (e *exam) wayOut(ctx context.Context, r *result) *state.Question {
 	}
 	posted := time.Since(began)
 	q.ThreadName = sent[0].ThreadName
+	if posts[0].Card != nil {
+		q.Card = sent[0].Name
+	}
 	if e.OneThread {
 		e.find(ctx, r, sent)
 		r.ok("a message was posted and listed")
@@ -180,7 +192,7 @@ func (e *exam) wayIn(ctx context.Context, r *result, q *state.Question) (readAs 
 	none, mend := "no person replied within "+state.InWords(e.Wait), "reply in the thread, or wait longer (--wait)"
 	for until := time.Now().Add(e.Wait); ; state.Sleep(ctx, min(time.Second, time.Until(until))) {
 		late := !time.Now().Before(until)
-		listed, err := e.listed(ctx) // where Chat stumbles, the next second's list tells
+		listed, err := e.heard(ctx, q) // where Chat stumbles, the next second's list tells
 		if err != nil && (late || ctx.Err() != nil) {
 			r.fail("%v", err).Mend = Hint(err)
 			return ""
@@ -215,6 +227,34 @@ func (e *exam) wayIn(ctx context.Context, r *result, q *state.Question) (readAs 
 			return ""
 		}
 	}
+}
+
+// heard is what was said in the space, and what was tapped on the question's card, as words that
+// say the same.
+func (e *exam) heard(ctx context.Context, q *state.Question) (said []gchat.Message, err error) {
+	said, err = e.listed(ctx)
+	if q.Card == "" || err != nil {
+		return said, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, time.Second)
+	defer cancel()
+	events, _ := e.app.Pull(ctx)
+	for _, one := range events {
+		if one.Message.ThreadName != q.ThreadName {
+			continue
+		}
+		_ = e.app.Ack(ctx, []string{one.AckID})
+		if one.Tap == nil { // it is listed
+			continue
+		}
+		tapped := gchat.Message{
+			Name: one.ID, ThreadName: q.ThreadName, Sender: one.By.Name, SenderEmail: one.By.Email,
+			DisplayName: one.By.DisplayName, Human: one.Human,
+		}
+		_, tapped.Text, _ = wording.ReadTap(q, one.Tap)
+		said = append(said, tapped)
+	}
+	return said, nil
 }
 
 func (e *exam) listed(ctx context.Context) (listed []gchat.Message, err error) {

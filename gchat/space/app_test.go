@@ -158,6 +158,31 @@ func TestAWebhookIsNoApp(t *testing.T) {
 	}
 }
 
+// What the app says that a text is about is told to the page, also after a restart. Of a webhook it is not taken.
+func TestThePageIsToldWhatATextIsAbout(t *testing.T) {
+	opts := Options{Data: t.TempDir(), Direct: true}
+	s, srv, app := openApp(t, opts)
+	hook, err := gchat.ConfiguredWebhook(&config.Config{}, s.WebhookURL(srv.URL))
+	if err != nil {
+		t.Fatal(err)
+	}
+	about := gchat.Post{Text: "x", About: gchat.About{Kind: "blocked_alert", Session: "shöp · a&b"}}
+	_, errA := app.Post(t.Context(), about)
+	_, errB := hook.Post(t.Context(), about)
+	if errA != nil || errB != nil {
+		t.Fatal(errA, errB)
+	}
+	for range 2 {
+		rows, _, _ := s.after(0)
+		a, b := forPage(rows[0]), forPage(rows[1])
+		if a.Kind != "blocked_alert" || a.Session != "shöp · a&b" || b.Kind != "" || b.Session != "" {
+			t.Errorf("the page is told %+v and %+v", a, b)
+		}
+		s.Close()
+		s, _, _ = openApp(t, opts)
+	}
+}
+
 // A restart keeps changed messages, and that there is an app.
 func TestAnAppOutlivesARestart(t *testing.T) {
 	opts := Options{Data: t.TempDir(), Direct: true}

@@ -39,9 +39,9 @@ func TestTapsFromThePage(t *testing.T) {
 		want   string
 	}{
 		{"single", state.Question{Questions: options("A", "B")}, "", []string{`[data-option="2"]`}, "2", "", ""},
-		{"several", several, "", []string{`[data-option="1"]`, `[data-option="3"]`, `[data-send-choices]`}, "send", "q1", "1 3"},
-		{"a reason", permission, "use git mv", []string{`[data-decide="no"]`}, "deny", "w1", "use git mv"},
-		{"a denial", permission, "deny, use git mv", []string{`[data-decide="no"]`}, "deny", "w1", "use git mv"},
+		{"several", several, "", []string{`[data-option="1"]`, `[data-option="3"]`, `[data-choice="send"]`}, "send", "q1", "1 3"},
+		{"a reason", permission, "use git mv", []string{`[data-choice="deny"]`}, "deny", "w1", "use git mv"},
+		{"a denial", permission, "deny, use git mv", []string{`[data-choice="deny"]`}, "deny", "w1", "deny, use git mv"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			c.q.SessionName, c.q.CWD, c.q.ThreadKey = "shop", "/home/ann/shop", "ask-user-"+c.choice
@@ -76,10 +76,10 @@ func TestTapsFromThePage(t *testing.T) {
 			if err := app.Patch(t.Context(), posted.Name, text, gchat.CardV2(closed)); err != nil {
 				t.Fatal(err)
 			}
-			until(t, ctx, `!document.querySelector('#messages [data-option]:enabled, #messages [data-decide]')
-				&& !document.querySelector('#messages [data-send-choices]:not([hidden])')
+			until(t, ctx, `!document.querySelector('#messages [data-option]:enabled, #messages .decide:not([hidden])')
+				&& !document.querySelector('#messages [data-choice="send"]:not([hidden])')
 				&& document.querySelectorAll('#messages article').length === 2
-				&& document.querySelector('#messages article.card .ask')
+				&& document.querySelector('#messages article.card :is(.ask, .about)')
 				&& document.querySelectorAll('#messages article')[1].classList.contains('end') && document.title === 'Local space'`)
 			var chosen []string
 			for _, selector := range c.press {

@@ -5,183 +5,179 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/chromedp/cdproto/cdp"
 	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/chromedp"
 
+	"gchat-hooks/gchat"
 	"gchat-hooks/gchat/wording"
 	"gchat-hooks/state"
 )
 
-const (
-	askBash = "[Permission] Session: web-shop\nFolder: /home/ann/web-shop\n\nBash: Delete the build folder\n```\nrm -rf build\n```\n\n" +
-		"\"always\" allows: `rm -rf build:* in this folder`\n" +
-		"Reply yes or no (with a reason if you like: \"no, use git mv\"), or always.\nThread key: permission-1"
-	askEdit = "[Permission] Session: web-shop\nFolder: /home/ann/web-shop\n\nEdit: cart/total.go\n```\n func total(items []Item) int {\n" +
-		"-\treturn len(items)\n+\tsum := 0\n+\tfor _, item := range items {\n+\t\tsum += item.Price * item.Count\n+\t}\n+\treturn sum\n }\n```\n" +
-		"(12 more lines: reply \"more\")\n\n\"always\" allows: all edits in this session\n" +
-		"Reply yes or no (with a reason if you like: \"no, use git mv\"), or always.\nThread key: permission-2"
-	askOnce = "[Permission] Session: web-shop\nFolder: /home/ann/web-shop\n\nWebFetch: https://example.com/a\n\n" +
-		"Reply yes or no (with a reason if you like: \"no, use git mv\").\nThread key: permission-3"
-	askTerminal = "[Permission] Session: web-shop\nFolder: /home/ann/web-shop\n\nBash: Publish\n```\ngit push --force\n```\n\n" +
-		"Only the terminal can allow this. Reply no (with a reason if you like: \"no, use git mv\").\nThread key: permission-4"
-	askPlan = "[Plan] Session: web-shop\nFolder: /home/ann/web-shop\n\n*Totals*\n\n• Sum the prices in `cart/total.go`\n• Round once, at the end\n" +
-		"• Test with *three* currencies\n\nNo change to the database.\n\n" +
-		"Reply yes, \"yes, accept edits\" (edits need no permission then), or \"no, …\" with what to change.\nThread key: plan-1"
-	askNext = "[Waiting for you] web-shop\n\nThe totals are right now, and all *42* tests pass. Shall I look at the rounding, too?\n\n" +
-		"Reply with the next instruction."
-)
-
-const buttonsGone = `!document.querySelector('[data-decide]')`
+const buttonsGone = `![...document.querySelectorAll('.decide')].some((b) => b.checkVisibility())`
 
 // named are the buttons that stand, and whether they can be pressed.
 func wantButtons(t *testing.T, ctx context.Context, want string) {
 	t.Helper()
-	until(t, ctx, fmt.Sprintf(`[...document.querySelectorAll('[data-decide]')].filter((b) => b.checkVisibility())
+	until(t, ctx, fmt.Sprintf(`[...document.querySelectorAll('.decide')].filter((b) => b.checkVisibility())
 		.map((b) => b.textContent + (b.disabled ? ' (off)' : '')).join(', ') === %s`, jsonText(want)))
 }
 
-// Each button of each kind sends its words, can be pressed once, and goes when the thread says how it ended.
+// Each button of each kind sends its choice, can be pressed once, and goes when the card says how it ended.
 func TestDecisionButtons(t *testing.T) {
-	ctx := browser(t)
-	s, srv := testServer(t, Options{})
-	do(t, ctx, chromedp.Navigate(s.PageURL(srv.URL)))
+	ctx, d := openCards(t)
 	const off = " (off)"
-	for _, c := range []struct{ name, text, buttons, words, press, want string }{
-		{"allow", askBash, "Allow, Deny, Always", "", "yes", "yes"},
-		{"deny", askBash, "Allow, Deny, Always", "", "no", "no"},
-		{"deny with words", askBash, "Allow, Deny with these words, Always", "use git mv", "no", "no, use git mv"},
-		{"deny with a denial", askBash, "Allow, Deny with these words, Always", "No, use git mv", "no", "No, use git mv"},
-		{"always", askBash, "Allow, Deny, Always", "", "always", "always"},
-		{"without always", askOnce, "Allow, Deny", "", "yes", "yes"},
-		{"the terminal only", askTerminal, "Deny", "", "no", "no"},
-		{"approve", askPlan, "Approve, Approve, accept edits, Send back (off)", "", "yes", "yes"},
-		{"approve, accept edits", askPlan, "Approve, Approve, accept edits, Send back (off)", "", "yes, accept edits", "yes, accept edits"},
-		{"send back", askPlan, "Approve, Approve, accept edits, Send back with these words", "test it first", "no", "no, test it first"},
+	for _, c := range []struct {
+		name                  string
+		q                     state.Question
+		buttons, words, press string
+		want, first           string // first is what the first button says
+	}{
+		{"allow", bash(), "Allow, Deny, Always", "", "allow", "allow", "allow"},
+		{"deny", bash(), "Allow, Deny, Always", "", "deny", "deny", "allow"},
+		{"deny with words", bash(), "Allow, Deny with these words, Always", "use git mv", "deny", "deny w1=use git mv", "allow"},
+		{"deny with a denial", bash(), "Allow, Deny with these words, Always", "No, use git mv", "deny", "deny w1=No, use git mv", "allow"},
+		{"always", bash(), "Allow, Deny, Always", "", "always", "always", "allow"},
+		{"without always", once(), "Allow, Deny", "", "allow", "allow", "allow"},
+		{"the terminal only", inTerminal(), "Deny", "", "deny", "deny", "deny"},
+		{"approve", plan(), "Approve, Approve, accept edits, Send back (off)", "", "approve", "approve", "approve"},
+		{"approve, accept edits", plan(), "Approve, Approve, accept edits, Send back (off)", "", "auto", "auto", "approve"},
+		{"send back", plan(), "Approve, Approve, accept edits, Send back with these words", "test it first", "back", "back w1=test it first", "approve"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			thread := ask(t, s, srv.URL, c.name, c.text)
+			thread := d.ask(c.q)
 			openThread(t, ctx, thread)
-			until(t, ctx, `document.querySelector('#thread-state').dataset.state === 'open'`)
+			wantState(t, ctx, "open")
 			if c.words != "" {
 				do(t, ctx, chromedp.SendKeys(chromedp.CSS(`[data-reply]`), c.words))
 			}
 			wantButtons(t, ctx, c.buttons)
-			until(t, ctx, `[...document.querySelectorAll('[data-decide]')].every((b) => b.offsetHeight >= 44 && b.offsetWidth >= 44 &&
+			until(t, ctx, `[...document.querySelectorAll('.decide')].every((b) => b.offsetHeight >= 44 && b.offsetWidth >= 44 &&
 				b.getBoundingClientRect().right <= 390 && b.type === 'button' && b.tabIndex === 0)`)
-			click(t, ctx, `[data-decide="`+c.press+`"]`)
-			wantReplies(t, s, thread, c.want)
+			click(t, ctx, `[data-choice="`+c.press+`"]`)
+			d.wantTap(c.want)
 			bare := strings.NewReplacer(off, "", " with these words", "").Replace(c.buttons)
 			allOff := strings.ReplaceAll(bare, ", ", off+", ") + off
 			wantButtons(t, ctx, strings.ReplaceAll(allOff, "Approve"+off+", accept", "Approve, accept"))
 			until(t, ctx, `document.querySelector('[data-reply]').value === '' && document.title === 'Local space'`)
 
-			ask(t, s, srv.URL, c.name, "[Not used] That came too early. Reply again.")
+			d.tell(thread, "note "+state.NoteUnclear, "", "[Not used] That came too early. Reply again.")
 			until(t, ctx, `!document.querySelector('.decide').disabled && document.title === '(1) Local space'`)
-			ask(t, s, srv.URL, c.name, "[Reminder] web-shop\n\nIt still waits.")
+			d.tell(thread, "note "+state.NoteReminder, "", "[Reminder] web-shop\n\nIt still waits.")
+			until(t, ctx, `document.querySelector('#messages').lastChild.textContent.includes('It still waits.')`)
 			click(t, ctx, `.decide:not(:disabled)`)
-			replied(t, s, thread, 2)
-			ask(t, s, srv.URL, c.name, "[Sent] Sent to Claude.")
+			d.wantTap(c.first)
+			d.tell(thread, "note "+state.NoteSent, "", "[Sent] Sent to Claude.")
 			until(t, ctx, `document.querySelector('#messages').lastChild.textContent.includes('Sent to Claude.') && document.querySelector('.decide').disabled`)
-			ask(t, s, srv.URL, c.name, "[Answered] web-shop\n\nDone.")
-			until(t, ctx, buttonsGone+` && document.querySelector('#thread-state').dataset.state === 'answered'`)
-			until(t, ctx, `document.querySelector('[data-reply]').disabled && document.title === 'Local space'`)
+			d.end(thread, answered())
+			wantState(t, ctx, "answered")
+			until(t, ctx, buttonsGone+` && document.querySelector('[data-reply]').disabled && document.title === 'Local space'`)
 		})
 	}
 	t.Run("more", func(t *testing.T) {
-		thread := ask(t, s, srv.URL, "more", askEdit)
+		thread := d.ask(edit())
 		openThread(t, ctx, thread)
-		wantButtons(t, ctx, "Show 12 more lines, Allow, Deny, Always")
-		click(t, ctx, `[data-decide="more"]`)
-		wantReplies(t, s, thread, "more")
-		wantButtons(t, ctx, "Show 12 more lines (off), Allow (off), Deny (off), Always (off)")
-		ask(t, s, srv.URL, "more", "[More] The rest:\n```\n+// end\n```")
+		until(t, ctx, `document.querySelector('.line.removed').textContent.includes('return len(items)') && document.querySelector('.line.added')`)
+		wantButtons(t, ctx, "Allow, Deny, Always, Show all")
+		click(t, ctx, `[data-choice="more"]`)
+		d.wantTap("more")
+		d.tell(thread, "note "+state.NoteMore, "", "[More] The rest:\n```\n+// end\n```")
 		wantButtons(t, ctx, "Allow, Deny, Always")
-		ask(t, s, srv.URL, "more", "[Cancelled] web-shop\n\nThe session ended.")
-		until(t, ctx, buttonsGone+` && document.querySelector('#thread-state').dataset.state === 'cancelled'`)
+		d.end(thread, cancelled)
+		wantState(t, ctx, "cancelled")
+		until(t, ctx, buttonsGone)
 	})
 	t.Run("in the terminal", func(t *testing.T) {
-		thread := ask(t, s, srv.URL, "terminal", askBash)
+		thread := d.ask(bash())
 		openThread(t, ctx, thread)
 		wantButtons(t, ctx, "Allow, Deny, Always")
-		ask(t, s, srv.URL, "terminal", "[In the terminal] web-shop\n\nBash: rm -rf build\n\nIn the terminal since 14:02: answer it there.")
-		until(t, ctx, buttonsGone+` && document.querySelector('#thread-state').dataset.state === 'terminal' && document.title === '(1) Local space'`)
-		ask(t, s, srv.URL, "terminal", "[Answered] web-shop\n\nBash: rm -rf build\n\nAnswered in the terminal.")
-		until(t, ctx, `document.querySelector('#thread-state').dataset.state === 'answered' && document.title === 'Local space'`)
+		d.end(thread, func(q *state.Question) { q.Status, q.HandedOver = state.Pending, new(time.Now()) })
+		wantState(t, ctx, "terminal")
+		until(t, ctx, buttonsGone+` && document.title === '(1) Local space'`)
+		d.end(thread, func(q *state.Question) { answered()(q); q.ResolvedBy = "terminal" })
+		wantState(t, ctx, "answered")
+		until(t, ctx, `document.title === 'Local space' && document.querySelector('#messages').textContent.includes('Answered in the terminal.')`)
 	})
 	t.Run("words in the box go as they are, or refuse by a button", func(t *testing.T) {
 		const refuse, send = `[data-refuse]`, `[data-send]`
-		const denies, sendsBack, nothing = "Deny with these words", "Send back with these words", "Send below decides nothing: write yes or no, or tap “"
-		for _, c := range []struct{ text, words, hint, beside, press, want, end, state string }{
-			{askBash, "use git mv instead", nothing + denies + "”", denies, refuse, "no, use git mv instead", "Denied: Bash: rm -rf build", "denied"},
-			{askPlan, "test it first", nothing + sendsBack + "”", sendsBack, refuse, "no, test it first", "Sent the plan back.", "denied"},
-			{askBash, "use git", nothing + denies + "”", denies, send, "use git", "Allowed: Bash: rm -rf build", "answered"},
-			{askBash, "👍", nothing + denies + "”", denies, send, "👍", "Allowed: Bash: rm -rf build", "answered"},
-			{askPlan, "ja", nothing + sendsBack + "”", sendsBack, send, "ja", "Approved the plan.", "answered"},
-			{askBash, "no problem", nothing + denies + "”", denies, send, "no problem", "Allowed: Bash: rm -rf build", "answered"},
-			{askBash, "why?", nothing + denies + "”", denies, refuse, "no, why?", "Denied: Bash: rm -rf build", "denied"},
-			{askBash, "no, use git mv", "Send below means: Deny: use git mv", denies, send, "no, use git mv", "Denied: Bash: rm -rf build", "denied"},
-			{askPlan, "yes, auto", "Send below means: Approve, accept edits", "", send, "yes, auto", "Approved the plan.", "answered"},
-			{askBash, "yes", "Send below means: Allow", "", send, "yes", "Allowed: Bash: rm -rf build", "answered"},
-			{askBash, "/ask", "Send below means: a command", denies, send, "/ask", "Allowed: Bash: rm -rf build", "answered"},
+		const denies, sendsBack = "Deny with these words", "Send back with these words"
+		const nothing = "Send below decides only with the words yes or no. Else tap “"
+		for _, c := range []struct {
+			q                          state.Question
+			words, hint, beside, press string
+			want, end, state           string
+		}{
+			{bash(), "use git mv instead", nothing + denies + "”", denies, refuse, "deny w1=use git mv instead", state.LabelDeny, "denied"},
+			{plan(), "test it first", nothing + sendsBack + "”", sendsBack, refuse, "back w1=test it first", state.LabelSendBack, "denied"},
+			{bash(), "use git", nothing + denies + "”", denies, send, "use git", state.LabelAllow, "answered"},
+			{bash(), "👍", nothing + denies + "”", denies, send, "👍", state.LabelAllow, "answered"},
+			{plan(), "ja", nothing + sendsBack + "”", sendsBack, send, "ja", state.LabelApprove, "answered"},
+			{bash(), "no, use git mv", nothing + denies + "”", denies, send, "no, use git mv", state.LabelDeny, "denied"},
+			{bash(), "yes", nothing + denies + "”", denies, send, "yes", state.LabelAllow, "answered"},
+			{bash(), "/ask", "Send below means: a command", denies, send, "/ask", state.LabelAllow, "answered"},
 		} {
-			key := "words " + c.words + c.text[:9]
-			thread := ask(t, s, srv.URL, key, c.text)
-			openThread(t, ctx, thread)
-			until(t, ctx, `document.querySelector('#thread-state').dataset.state === 'open'`)
+			thread := d.ask(c.q)
+			openAsked(t, ctx, thread)
 			do(t, ctx, chromedp.SendKeys(chromedp.CSS(`[data-reply]`), c.words))
-			until(t, ctx, fmt.Sprintf(`document.querySelector('.decisions .hint').textContent === %s`, jsonText(c.hint)))
+			until(t, ctx, fmt.Sprintf(`document.querySelector('.decision > .hint').textContent === %s`, jsonText(c.hint)))
 			until(t, ctx, fmt.Sprintf(`(document.querySelector(%q).checkVisibility() ? document.querySelector(%[1]q).textContent : '') === %q`, refuse, c.beside))
 			click(t, ctx, c.press)
-			wantReplies(t, s, thread, c.want)
-			ask(t, s, srv.URL, key, "[Answered] web-shop\n\n"+c.end)
-			until(t, ctx, fmt.Sprintf(`document.querySelector('#thread-state').dataset.state === %q && document.querySelector('[data-reply]').disabled`, c.state))
-			until(t, ctx, fmt.Sprintf(`document.querySelector('[data-thread="%s"] .chip').dataset.state === %q`, thread, c.state))
+			if c.press == refuse {
+				d.wantTap(c.want)
+			} else {
+				wantReplies(t, d.s, thread, c.want)
+			}
+			d.end(thread, answered(c.end))
+			wantState(t, ctx, c.state)
+			until(t, ctx, fmt.Sprintf(`document.querySelector('[data-reply]').disabled && document.querySelector('[data-thread="%s"] .chip').dataset.state === %q`, thread, c.state))
 		}
 	})
 	t.Run("a plan in parts", func(t *testing.T) {
-		long := strings.Repeat("• One more step of many\n", 40)
-		thread := ask(t, s, srv.URL, "parts", "[Plan] Session: web-shop (1/2)\nFolder: /home/ann/web-shop\n\nThe start of it\n"+long)
+		long := plan()
+		long.Shown = "The start of it\n\n" + strings.Repeat("- One more step of many\n", 4000)
+		thread := d.ask(long)
 		openThread(t, ctx, thread)
-		until(t, ctx, `document.querySelectorAll('[data-message]').length === 1 && `+buttonsGone)
-		ask(t, s, srv.URL, "parts", strings.Replace(askPlan, "web-shop\nFolder: /home/ann/web-shop\n", "web-shop (2/2)\n", 1))
 		wantButtons(t, ctx, "Approve, Approve, accept edits, Send back (off)")
-		until(t, ctx, fmt.Sprintf(`document.querySelector('[data-thread="%s"] p').textContent.startsWith('The start of it')`, thread))
+		until(t, ctx, fmt.Sprintf(`document.querySelectorAll('[data-message]').length > 2 &&
+			document.querySelector('[data-thread="%s"] p').textContent.includes('The start of it')`, thread))
 		openThread(t, ctx, thread)
 		until(t, ctx, `document.querySelector('#scroll').scrollTop < 20`)
-		ask(t, s, srv.URL, "parts", "[Cancelled] web-shop\n\nThe session ended.")
+		d.end(thread, cancelled)
 		until(t, ctx, buttonsGone)
 	})
 	t.Run("the next instruction", func(t *testing.T) {
-		thread := ask(t, s, srv.URL, "session-1", askNext)
+		thread := d.ask(next())
 		openThread(t, ctx, thread)
-		const state = `document.querySelector('#thread-state').dataset.state === `
-		until(t, ctx, state+`'open' && document.querySelector('[data-reply]').placeholder === 'Write the next instruction'`)
-		ask(t, s, srv.URL, "session-1", "[Status] web-shop\n\nIt waits.")
+		wantState(t, ctx, "open")
+		until(t, ctx, `document.querySelector('[data-reply]').placeholder === 'The next instruction' && !document.querySelector('[data-choice]')`)
+		d.tell(thread, "note", "", "[Status] web-shop\n\nIt waits.")
 		do(t, ctx, chromedp.SendKeys(chromedp.CSS(`[data-reply]`), "/screen\n"))
-		wantReplies(t, s, thread, "/screen")
-		until(t, ctx, state+`'replied'`)
-		ask(t, s, srv.URL, "session-1", "[Screen] web-shop\n```\n>\n```")
-		until(t, ctx, state+`'open'`)
+		wantReplies(t, d.s, thread, "/screen")
+		d.tell(thread, "note", "", "[Screen] web-shop\n```\n>\n```")
+		wantState(t, ctx, "open")
 		do(t, ctx, chromedp.SendKeys(chromedp.CSS(`[data-reply]`), "yes, round up"))
 		click(t, ctx, `[data-send]`)
-		wantReplies(t, s, thread, "/screen", "yes, round up")
-		until(t, ctx, state+`'replied'`)
-		ask(t, s, srv.URL, "session-1", "[Sent] Sent to Claude.")
-		until(t, ctx, state+`'answered' && document.title === 'Local space' && !document.querySelector('[data-reply]').disabled`)
+		wantReplies(t, d.s, thread, "/screen", "yes, round up")
+		wantState(t, ctx, "replied")
+		d.tell(thread, "note "+state.NoteSent, "", "[Sent] Sent to Claude.")
+		until(t, ctx, `document.querySelectorAll('[data-message]').length === 6`)
+		wantState(t, ctx, "replied")
+		d.end(thread, answered("yes, round up"))
+		wantState(t, ctx, "answered")
+		until(t, ctx, `document.title === 'Local space' && !document.querySelector('[data-reply]').disabled`)
 
-		for _, end := range []string{"[Answered] web-shop\n\nYou went on in the terminal.", "[Cancelled] web-shop\n\nIt is over.", "[Session End] web-shop"} {
-			ask(t, s, srv.URL, "session-1", askNext)
-			until(t, ctx, state+`'open' && document.title === '(1) Local space'`)
-			ask(t, s, srv.URL, "session-1", askNext) // the newer takes its place
-			until(t, ctx, `[...document.querySelectorAll('.decision')].filter((n) => n.dataset.state === 'open').length === 1`)
-			ask(t, s, srv.URL, "session-1", end)
+		for _, by := range []string{"prompt", "session_end"} {
+			thread := d.askIn(thread, next())
+			until(t, ctx, `document.title === '(1) Local space'`)
+			wantState(t, ctx, "open")
+			d.end(thread, func(q *state.Question) { q.Status, q.ResolvedBy = state.Cancelled, by })
 			until(t, ctx, `document.title === 'Local space' && !document.querySelector('.decision[data-state="open"]')`)
 		}
 	})
-	t.Run("the old notification stays text", func(t *testing.T) {
-		thread := ask(t, s, srv.URL, "session-2", "[Permission] web-shop\nClaude needs your permission\nBash: rm -rf build")
+	t.Run("a notice of the terminal's is text", func(t *testing.T) {
+		thread := d.tell("", string(state.AskedPermission), "web-shop", "[Permission] web-shop\nClaude needs your permission\nBash: rm -rf build")
 		openThread(t, ctx, thread)
 		until(t, ctx, `document.querySelector('[data-reply]').placeholder === 'Allow or deny it in the terminal' && !document.querySelector('.decision')`)
 	})
@@ -189,101 +185,63 @@ func TestDecisionButtons(t *testing.T) {
 
 // What a command, a plan or a person writes is never taken for a line of ours, and nothing of it is hidden.
 func TestHostileDecisions(t *testing.T) {
-	ctx := browser(t)
-	s, srv := testServer(t, Options{})
-	do(t, ctx, chromedp.Navigate(s.PageURL(srv.URL)))
+	ctx, d := openCards(t)
 	const evil = "echo <img src=x onerror=alert(1)>\n```\n(9 more lines: reply \"more\")\n\"always\" allows: everything\n" +
 		"Reply yes or no (x), or always.\nThread key: k\n\u202etxt.exe"
-	text := strings.NewReplacer("rm -rf build\n", evil+strings.Repeat("x", 300)+"END\n", "Delete the build folder", "*x* <b>y</b> \u202ez").Replace(askTerminal)
-	text = strings.Replace(text, "git push --force", evil, 1)
-	openThread(t, ctx, ask(t, s, srv.URL, "always", askBash))
-	until(t, ctx, `document.querySelector('.card .always').textContent === '“Always” allows: rm -rf build:* in this folder'`)
-	openThread(t, ctx, ask(t, s, srv.URL, "evil", text))
+	openThread(t, ctx, d.ask(bash()))
+	until(t, ctx, `[...document.querySelectorAll('.card .note')].some((n) => n.textContent.includes('rm -rf build:* in this folder'))`)
+	hostile := inTerminal()
+	hostile.About, hostile.Shown = "*x* <b>y</b> \u202ez", evil
+	openThread(t, ctx, d.ask(hostile))
 	wantButtons(t, ctx, "Deny")
-	until(t, ctx, `!document.querySelector('.card img, .card .always') && document.querySelector('.shown').textContent.includes('<img src=x onerror=alert(1)>')`)
+	until(t, ctx, `!document.querySelector('.card img, .card b, .card strong') && document.querySelector('.shown').textContent.includes('‹img src=x onerror=alert(1)>')`)
 	until(t, ctx, `document.querySelector('.shown').textContent.includes('Reply yes or no (x), or always.') && document.querySelector('.shown').textContent.endsWith('‹U+202E›txt.exe')`)
+	until(t, ctx, `document.querySelectorAll('.shown .line').length === 7 && document.querySelector('.card .about').textContent.includes('y')`)
+	until(t, ctx, `!document.querySelector('.card').textContent.includes('\u202e')`)
 
-	long := strings.Replace(askBash, "rm -rf build\n", "rm "+strings.Repeat("-v ", 300)+"END\n", 1)
-	openThread(t, ctx, ask(t, s, srv.URL, "long", long))
+	// Nothing that a card says is read as HTML.
+	const tag = "<img src=x onerror=alert(1)> &lt;b> & *"
+	shown := d.post(gchat.Post{Text: "x", Card: gchat.CardV2(&wording.Card{
+		ID: deskID, Kind: "question", State: wording.CardOpen, Title: tag, Subtitle: tag, Sections: []wording.Section{{Header: tag, Widgets: []wording.Widget{
+			{Text: tag}, {Code: "```\n" + tag + "\n```"}, {Select: &wording.Select{Name: "q1", Label: tag, Items: []wording.Item{{Text: tag, Value: "1"}}}},
+			{Field: &wording.Field{Name: "w1", Label: tag}}, {Field: &wording.Field{Name: "w2", Label: tag, Value: tag}},
+			{Buttons: []wording.Button{{Text: tag, Choice: "1"}}}, {Text: tag}, {Buttons: []wording.Button{{Text: tag, Choice: "send"}}},
+		}}}})})
+	openThread(t, ctx, shown.ThreadName)
+	until(t, ctx, fmt.Sprintf(`!document.querySelector('#thread img, .card b') && [...document.querySelectorAll('.question h2, .ask, .preview, .label, .description, [data-choice]')]
+		.filter((n) => n.textContent.startsWith(%s)).length === 7 && document.querySelector('[name="w2"]').value === %[1]s`, jsonText(tag)))
+
+	long := bash()
+	long.Shown = "rm " + strings.Repeat("-v ", 150) + "END"
+	openThread(t, ctx, d.ask(long))
 	until(t, ctx, `document.querySelector('.shown').scrollWidth <= document.querySelector('.shown').clientWidth && document.querySelector('.shown').clientWidth < 390`)
 
-	thread := ask(t, s, srv.URL, "mine", askBash)
-	ask(t, s, srv.URL, "watch", strings.Replace(askBash, "Bash: ", "Monitor: ", 1))
-	for _, tool := range []string{"Bash", "Monitor"} { // as in status
-		until(t, ctx, `document.querySelector('#threads').textContent.includes('`+tool+`: rm -rf build (Delete the build folder)')`)
+	thread := d.ask(bash())
+	watch := bash()
+	watch.Tool = "Monitor"
+	d.ask(watch)
+	for _, tool := range []string{"Bash", "Monitor"} { // the command first
+		until(t, ctx, `document.querySelector('#threads').textContent.includes('rm -rf build (`+`'+'`+tool+`: Delete the build folder)')`)
 	}
-	for _, said := range []string{askEdit, "[Answered] web-shop\n\nAllowed"} {
-		if _, err := s.Say(nil, thread, said); err != nil {
+	for _, said := range []string{"[Permission] Session: x\n\nBash: x\n\nReply yes or no (x).\nThread key: k", "[Answered] web-shop\n\nAllowed"} {
+		if _, err := d.s.Say(nil, thread, said); err != nil {
 			t.Fatal(err)
 		}
 	}
 	openThread(t, ctx, thread)
 	until(t, ctx, `document.querySelectorAll('.mine').length === 2 && document.querySelectorAll('.decision').length === 1 && document.querySelector('#thread-state').dataset.state === 'replied'`)
-
-	// The page knows the messages that are sent, in all their forms.
-	texts := []string{askBash, askEdit, askOnce, askTerminal, askPlan, askNext}
-	for _, q := range []state.Question{
-		{Kind: state.AskedPermission, Tool: "Bash", Shown: "git push"}, {Kind: state.AskedPlan, Shown: "# Plan"}, {Kind: state.AskedPlan, Shown: "# Plan", TerminalOnly: true},
-		{Kind: state.AskedPermission, Tool: "Bash", Shown: "git push", AlwaysAllows: "git in this session"},
-		{Kind: state.AskedPermission, Tool: "Bash", Shown: strings.Repeat("git push\n", 50), TerminalOnly: true},
-		{Kind: state.AskedNext, Shown: "Shall I?"},
-	} {
-		q.SessionName, q.CWD, q.ThreadKey = "shop", "/home/ann/shop", "ask-user-1"
-		texts = append(texts, wording.QuestionTexts(&q)...)
-		q.Machine = "vps1"
-		texts = append(texts, wording.QuestionTexts(&q)...)
-	}
-	broken, err := chromedp.Run(ctx, chromedp.Evaluate[string](fmt.Sprintf(`(async (texts) => {
-		const { parseDecision } = await import('/page/decision.js');
-		for (const text of texts) {
-			const lines = text.split('\n');
-			if (!parseDecision(text)) return text;
-			for (let i = 0; i < lines.length; i++) {
-				for (const cut of [lines.slice(0, i), lines.slice(i), lines.toSpliced(i, 1), lines.toSpliced(i, 0, lines[i])]) parseDecision(cut.join('\n'));
-			}
-		}
-		return '';
-	})(%s)`, jsonText(texts)), chromedp.EvalAwaitPromise))
-	if err != nil || broken != "" {
-		t.Errorf("not parsed: %s (%v)", broken, err)
-	}
-}
-
-// The page says what a typed reply to a decision means.
-func TestThePageReadsDecisions(t *testing.T) {
-	ctx := browser(t)
-	s, srv := testServer(t, Options{})
-	do(t, ctx, chromedp.Navigate(s.PageURL(srv.URL)))
-	type testCase struct{ Text, Reply, Want string }
-	wrong, err := chromedp.Run(ctx, chromedp.Evaluate[string](fmt.Sprintf(`(async (cases) => {
-		const { parseDecision, meaning } = await import('/page/decision.js');
-		return cases.map(({ Text, Reply, Want }) => [meaning(parseDecision(Text), Reply), Reply, Want])
-			.filter(([got, , want]) => got !== want).join('\n');
-	})(%s)`, jsonText([]testCase{
-		{askBash, "y", "Allow"}, {askBash, " YES ", "Allow"}, {askBash, "allow", "Allow"}, {askBash, "1", "Allow"}, {askBash, "always", "Always"},
-		{askBash, "n", "Deny"}, {askBash, "deny", "Deny"}, {askBash, "no, use git mv", "Deny: use git mv"}, {askBash, "no\nuse *git*", "Deny: use *git*"},
-		{askBash, "nothing", ""}, {askBash, "yes but later", ""}, {askBash, "2", ""}, {askBash, "more", ""},
-		{askOnce, "always", ""}, {askTerminal, "yes", ""}, {askTerminal, "no", "Deny"}, {askEdit, "more", "Show more"},
-		{askPlan, "yes", "Approve"}, {askPlan, "Yes, auto", "Approve, accept edits"}, {askPlan, "yes accept edits", "Approve, accept edits"},
-		{askBash, "👍", ""}, {askBash, "ja", ""}, {askBash, "no problem", ""}, {askPlan, "no, smaller", "Send back: smaller"}, {askPlan, "always", ""},
-		{askNext, "anything", ""},
-	})), chromedp.EvalAwaitPromise))
-	if err != nil || wrong != "" {
-		t.Errorf("read otherwise (got, reply, want):\n%s (%v)", wrong, err)
-	}
 }
 
 // The cards can be read, in light and in dark.
 func TestDecisionScreens(t *testing.T) {
 	ctx := browser(t)
-	s, srv := testServer(t, Options{})
+	d := newCardDesk(t)
 	threads := map[string]string{
-		"edit": ask(t, s, srv.URL, "edit", askEdit), "bash": ask(t, s, srv.URL, "bash", askBash), "terminal": ask(t, s, srv.URL, "terminal", askTerminal),
-		"plan": ask(t, s, srv.URL, "plan", askPlan), "next": ask(t, s, srv.URL, "session-1", askNext),
-		"over": ask(t, s, srv.URL, "over", askBash), "sent": ask(t, s, srv.URL, "sent", askPlan),
+		"edit": d.ask(edit()), "bash": d.ask(bash()), "terminal": d.ask(inTerminal()), "plan": d.ask(plan()),
+		"next": d.ask(next()), "over": d.ask(bash()), "sent": d.ask(plan()),
 	}
-	ask(t, s, srv.URL, "over", "[Answered] web-shop\n\nDenied: Bash: rm -rf build\nReason: use git mv")
-	if _, err := s.Say(nil, threads["sent"], "no, test it first"); err != nil {
+	d.end(threads["over"], answered(state.LabelDeny))
+	if _, err := d.s.Say(nil, threads["sent"], "no, test it first"); err != nil {
 		t.Fatal(err)
 	}
 	for _, scheme := range []string{"light", "dark"} {
@@ -292,7 +250,7 @@ func TestDecisionScreens(t *testing.T) {
 				Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}}})
 			return err
 		}))
-		do(t, ctx, chromedp.Navigate("about:blank"), chromedp.Navigate(s.PageURL(srv.URL)))
+		do(t, ctx, chromedp.Navigate("about:blank"), chromedp.Navigate(d.s.PageURL(d.base)))
 		until(t, ctx, `document.title === '(5) Local space'`)
 		wantContrast(t, ctx, "list, "+scheme)
 		screenshot(t, ctx, "decisions-list-"+scheme)

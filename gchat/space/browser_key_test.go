@@ -148,13 +148,14 @@ const live = `document.querySelector('#link').dataset.state === 'live'`
 // would go to it.
 func TestAnotherPortDecidesNothing(t *testing.T) {
 	ctx := browser(t)
-	s, srv := testServer(t, Options{})
-	thread := ask(t, s, srv.URL, "bash", askBash)
-	do(t, ctx, chromedp.Navigate(s.PageURL(srv.URL)))
+	d := newCardDesk(t)
+	s := d.s
+	thread := d.ask(bash())
+	do(t, ctx, chromedp.Navigate(s.PageURL(d.base)))
 	openThread(t, ctx, thread)
-	until(t, ctx, live+` && document.querySelector('[data-decide="yes"]')`)
+	until(t, ctx, live+` && document.querySelector('[data-choice="allow"]')`)
 
-	n := &neighbour{space: srv.URL, thread: thread}
+	n := &neighbour{space: d.base, thread: thread}
 	next := httptest.NewServer(n)
 	defer next.Close()
 	other := tab(t, ctx)
@@ -174,14 +175,19 @@ func TestAnotherPortDecidesNothing(t *testing.T) {
 			t.Errorf("the permission is decided: %q", m.Text)
 		}
 	}
-	click(t, ctx, `[data-decide="no"]`) // the person's own tab goes on
-	wantReplies(t, s, thread, "no")
+	s.mu.Lock()
+	if len(s.queue) > 0 {
+		t.Errorf("the app was told of %d events", len(s.queue))
+	}
+	s.mu.Unlock()
+	click(t, ctx, `[data-choice="deny"]`) // the person's own tab goes on
+	d.wantTap("deny")
 
 	// Nor does a link to it that stands in a message.
 	n.mu.Lock()
 	n.visits = 0
 	n.mu.Unlock()
-	openThread(t, ctx, ask(t, s, srv.URL, "link", "[Stop] see <"+next.URL+"/log|the log>"))
+	openThread(t, ctx, ask(t, s, d.base, "link", "[Stop] see <"+next.URL+"/log|the log>"))
 	click(t, ctx, "#messages a")
 	bound.Until(t, "the link is followed", func() bool {
 		n.mu.Lock()
@@ -191,7 +197,7 @@ func TestAnotherPortDecidesNothing(t *testing.T) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	all := strings.Join(n.heard, "\n")
-	if strings.Contains(all, s.pageKey()) || strings.Contains(all, "Referer:["+srv.URL) || len(n.gained) > 0 {
+	if strings.Contains(all, s.pageKey()) || strings.Contains(all, "Referer:["+d.base) || len(n.gained) > 0 {
 		t.Errorf("the neighbour heard %s", all)
 	}
 }
@@ -233,7 +239,7 @@ func TestTheLinkIsOpenedOnce(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		ask(t, s, serveOnce(t, s), "bash", askBash)
+		ask(t, s, serveOnce(t, s), "bash", "Bash: rm -rf build")
 		if old := now.Swap(s); old != nil {
 			old.Close()
 		}

@@ -5,11 +5,10 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/chromedp/chromedp"
 
-	"gchat-hooks/gchat"
-	"gchat-hooks/gchat/wording"
 	"gchat-hooks/state"
 )
 
@@ -54,56 +53,55 @@ func wantOwnWords(t *testing.T, ctx context.Context, want string) {
 
 // Words in the box go along with a tap, as a remark on what was tapped.
 func TestWordsGoAlongWithATap(t *testing.T) {
-	ctx := browser(t)
-	s, srv := testServer(t, Options{})
-	do(t, ctx, chromedp.Navigate(s.PageURL(srv.URL)))
-	const second, third, send = `[data-option="2"]`, `[data-option="3"]`, `[data-send-choices]`
+	ctx, d := openCards(t)
+	const second, third, send = `[data-option="2"]`, `[data-option="3"]`, `[data-choice="send"]`
 	for _, c := range []struct {
-		name, text, words string
-		taps              []string
-		want              string
+		name  string
+		of    state.Prompt
+		words string
+		taps  []string
+		want  string
 	}{
-		{"a remark", askDeployment, "but keep the footer", []string{second}, "2 - but keep the footer"},
-		{"with a dash", askDeployment, "keep it - please", []string{second}, "2 - keep it - please"},
-		{"like another option", askDeployment, "9", []string{second}, "2 - 9"},
-		{"like another answer", askDeployment, "Q1: 3", []string{second}, "2 - Q1: 3"},
-		{"the same choice", askDeployment, "2 - but keep it", []string{second}, "2 - but keep it"},
-		{"several", askFeatures, "but small", []string{second, third, send}, "2,3 - but small"},
-		{"several, by the other button", askFeatures, "but small", []string{second, third, `[data-send]`}, "2,3 - but small"},
+		{"a remark", deployment, "but keep the footer", []string{second}, "2 w1=but keep the footer"},
+		{"like another option", deployment, "9", []string{second}, "2 w1=9"},
+		{"several", features, "but small", []string{second, third, send}, "send q1=2 q1=3 w1=but small"},
+		{"several, by the other button", features, "but small", []string{second, third, `[data-send]`}, "send q1=2 q1=3 w1=but small"},
+		{"to talk about", deployment, "why now?", []string{`[data-choice="chat"]`}, "chat w1=why now?"},
+		{"several, to talk about", features, "why now?", []string{third, `[data-choice="chat"]`}, "chat q1=3 w1=why now?"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			thread := ask(t, s, srv.URL, "k-"+c.name, c.text)
-			openAsked(t, ctx, thread)
+			openAsked(t, ctx, d.ask(asks(c.of)))
 			typeWords(t, ctx, c.words)
 			for _, tap := range c.taps {
 				click(t, ctx, tap)
 			}
-			wantReplies(t, s, thread, c.want)
+			d.wantTap(c.want)
 			until(t, ctx, boxIsEmpty)
-			var q state.Question
-			p := state.Prompt{Question: "Which?", MultiSelect: c.text == askFeatures}
-			for _, label := range []string{"A", "B", "C"} {
-				p.Options = append(p.Options, state.Option{Label: label})
-			}
-			q.Questions = []state.Prompt{p}
-			answers, none := wording.ParseReply(c.want, q.Questions, nil)
-			if a := answers[0]; none != nil || len(a.Labels) != strings.Count(c.want[:3], ",")+1 || a.Notes == "" {
-				t.Errorf("%q is read as %+v", c.want, answers)
-			}
 		})
 	}
+	t.Run("skip takes none", func(t *testing.T) {
+		thread := d.ask(asks(deployment))
+		openAsked(t, ctx, thread)
+		typeWords(t, ctx, "later")
+		click(t, ctx, `[data-choice="skip"]`)
+		d.wantTap("skip")
+		d.end(thread, func(q *state.Question) { q.HandedOver = new(time.Now()); q.Status = state.Pending })
+		wantState(t, ctx, "terminal")
+		until(t, ctx, `document.querySelector('[data-reply]').value === 'later' && document.title.startsWith('(1)')`)
+	})
 }
 
 // With two questions, what is sent is what is shown, and what was answered before counts.
 func TestWhatIsShownOfTwoQuestionsIsSent(t *testing.T) {
-	ctx := browser(t)
-	s, srv := testServer(t, Options{})
-	do(t, ctx, chromedp.Navigate(s.PageURL(srv.URL)))
+	ctx, d := openCards(t)
 	option := func(question, n int) string {
 		return fmt.Sprintf(`[data-question="%d"] [data-option="%d"]`, question, n)
 	}
-	thread := ask(t, s, srv.URL, "taps", askTwo)
-	openAsked(t, ctx, thread)
+	const send = `[data-choice="send"]`
+	says := func(want string) string {
+		return fmt.Sprintf(`document.querySelector(%q).textContent === %q`, send, want)
+	}
+	openAsked(t, ctx, d.ask(asks(database, merges)))
 	typeWords(t, ctx, "if it is fast")
 	wantOwnWords(t, ctx, "Your words: if it is fast")
 	click(t, ctx, option(2, 3))
@@ -111,69 +109,59 @@ func TestWhatIsShownOfTwoQuestionsIsSent(t *testing.T) {
 	click(t, ctx, option(1, 2))
 	wantPressed(t, ctx, "1.2,2.3")
 	wantOwnWords(t, ctx, "Your words: if it is fast")
-	click(t, ctx, `[data-send-choices]`)
-	wantReplies(t, s, thread, "Q1: 2 - if it is fast\nQ2: 3")
+	click(t, ctx, send)
+	d.wantTap("send q1=2 q2=3 w=if it is fast")
 	until(t, ctx, boxIsEmpty)
 
-	thread = ask(t, s, srv.URL, "words", askTwo)
-	openAsked(t, ctx, thread)
+	openAsked(t, ctx, d.ask(asks(database, merges)))
 	click(t, ctx, option(1, 1))
 	fillBox(t, ctx, "please:\nQ2: other: none")
 	wantPressed(t, ctx, "1.1")
 	click(t, ctx, `[data-send]`)
-	wantReplies(t, s, thread, "please:\nQ1: 1\nQ2: other: none")
+	d.wantTap("send q1=1 w=please:\nQ2: other: none")
 
-	// A part of the answers counts, is shown as chosen, and is not said again.
-	thread = ask(t, s, srv.URL, "partial", askTwo)
+	// Own words for one of them stand in its own field.
+	openAsked(t, ctx, d.ask(asks(database, merges)))
+	click(t, ctx, option(1, 1))
+	until(t, ctx, says("Send (1 to go)"))
+	do(t, ctx, chromedp.SendKeys(chromedp.CSS(`[name="w2"]`), "none of them"))
+	until(t, ctx, says("Send"))
+	click(t, ctx, send)
+	d.wantTap("send q1=1 w2=none of them")
+
+	// A part of the answers counts, and is shown as chosen, also after a reload.
+	thread := d.ask(asks(database, merges))
 	openAsked(t, ctx, thread)
-	typeWords(t, ctx, "just auth and postgres\n")
-	wantReplies(t, s, thread, "just auth and postgres")
-	ask(t, s, srv.URL, "partial", `[Kept] Q1: just auth and postgres. Still missing: Q2. Reply with, for example, "Q2: 1".`)
-	wantOwnWords(t, ctx, "Your words: just auth and postgres")
-	until(t, ctx, `document.querySelector('[data-send-choices]').textContent === 'Send answers (1 to go)'`)
+	typeWords(t, ctx, "Q1: redis\n")
+	replied(t, d.s, thread, 1)
+	d.keep(thread, map[int]state.Answer{0: {Labels: []string{"Redis"}, Notes: "soon"}})
+	for range 2 {
+		wantPressed(t, ctx, "1.2")
+		until(t, ctx, `document.querySelector('[name="w1"]').value === 'soon' && `+says("Send (1 to go)"))
+		d.tell(thread, "note "+state.NoteKept, "", "[Kept] Q1: Redis - soon. Still missing: Q2.")
+		wantState(t, ctx, "open")
+		do(t, ctx, chromedp.Reload())
+	}
 	click(t, ctx, option(2, 1))
-	wantPressed(t, ctx, "2.1")
-	until(t, ctx, `document.querySelector('[data-send-choices]').textContent === 'Send answers'`)
-	click(t, ctx, `[data-send-choices]`)
-	wantReplies(t, s, thread, "just auth and postgres", "Q2: 1")
-}
-
-// On a card, words go along with a tap, too.
-func TestWordsGoAlongWithATapOnACard(t *testing.T) {
-	ctx := browser(t)
-	s, srv, app := openApp(t, Options{Direct: true})
-	do(t, ctx, chromedp.Navigate(s.PageURL(srv.URL)))
-	var q state.Question
-	q.Questions = []state.Prompt{{Question: "Which?", Options: []state.Option{{Label: "A"}, {Label: "B"}}}}
-	texts, card := wording.CardTexts(&q, "0123456789abcdef0123456789abcdef", gchat.CardSize)
-	posted, err := app.Post(t.Context(), gchat.Post{Text: texts[0], Card: gchat.CardV2(card)})
-	if err != nil {
-		t.Fatal(err)
-	}
-	openAsked(t, ctx, posted.ThreadName)
-	typeWords(t, ctx, "but keep it")
-	click(t, ctx, `[data-option="2"]`)
-	if e := pullAll(t, app, 1)[0].Event; e.Message.Text != "2 - but keep it" || e.Message.ThreadName != posted.ThreadName {
-		t.Errorf("the app hears %+v", e)
-	}
+	wantPressed(t, ctx, "1.2,2.1")
+	until(t, ctx, says("Send"))
+	click(t, ctx, send)
+	d.wantTap("send q1=2 q2=1 w1=soon")
 }
 
 // What cannot be sent any more, or is too long, stays in the box.
 func TestUnsentWordsStay(t *testing.T) {
-	ctx := browser(t)
-	s, srv := testServer(t, Options{})
-	do(t, ctx, chromedp.Navigate(s.PageURL(srv.URL)))
-	thread := ask(t, s, srv.URL, "allow", askBash)
+	ctx, d := openCards(t)
+	thread := d.ask(bash())
 	openAsked(t, ctx, thread)
 	typeWords(t, ctx, "use git mv")
-	click(t, ctx, `[data-decide="yes"]`)
-	wantReplies(t, s, thread, "yes")
-	ask(t, s, srv.URL, "allow", "[Answered] web-shop\n\nAllowed: Bash: rm -rf build")
+	click(t, ctx, `[data-choice="allow"]`)
+	d.wantTap("allow")
+	d.end(thread, answered())
 	until(t, ctx, `document.querySelector('[data-reply]').disabled && document.querySelector('[data-reply]').checkVisibility() &&
 		document.querySelector('[data-reply]').value === 'use git mv' && !document.querySelector('[data-send]').checkVisibility()`)
 
-	thread = ask(t, s, srv.URL, "long", askDeployment)
-	openAsked(t, ctx, thread)
+	openAsked(t, ctx, d.ask(asks(features)))
 	write := func(bytes int) {
 		t.Helper()
 		fillBox(t, ctx, strings.Repeat("ö", bytes/2))
@@ -184,20 +172,18 @@ func TestUnsentWordsStay(t *testing.T) {
 	until(t, ctx, tooLong+` && document.querySelector('[data-send]').disabled`)
 	typeWords(t, ctx, "\n")
 	click(t, ctx, `[data-option="2"]`)
-	write(31998)
-	until(t, ctx, tooLong+` && document.querySelector('[data-send]').disabled`) // "2 - " goes before
-	write(31996)
+	click(t, ctx, `[data-choice="send"]`)
+	until(t, ctx, tooLong+` && !document.querySelector('[data-choice="send"]').disabled`) // nothing was sent
+	write(32000)
 	until(t, ctx, `!document.querySelector('#too-long').checkVisibility()`)
 	click(t, ctx, `[data-send]`)
-	wantReplies(t, s, thread, "2 - "+strings.Repeat("ö", 15998))
+	d.wantTap("send q1=2 w1=" + strings.Repeat("ö", 16000))
 	until(t, ctx, boxIsEmpty)
 }
 
 // Previews are shown below their options, as they are.
 func TestPreviewsOnThePage(t *testing.T) {
-	ctx := browser(t)
-	s, srv := testServer(t, Options{})
-	do(t, ctx, chromedp.Navigate(s.PageURL(srv.URL)))
+	ctx, d := openCards(t)
 	const side, top = "+--+\n|  nav\n+--+", "==\n3. All\nOptions:\n1. x\n```\nReply with a\n---\nQ2. b"
 	p := state.Prompt{Header: "Layout", Question: "Which?", Options: []state.Option{
 		{Label: "Side", Description: "left", Preview: side}, {Label: "Top", Preview: top}, {Label: "None"},
@@ -207,7 +193,7 @@ func TestPreviewsOnThePage(t *testing.T) {
 		for range n {
 			q.Questions = append(q.Questions, p)
 		}
-		openAsked(t, ctx, ask(t, s, srv.URL, fmt.Sprint("previews", n), wording.QuestionTexts(&q)[0]))
+		openAsked(t, ctx, d.ask(q))
 		shown := strings.Replace(top, "```", "``‹U+0060›", 1)
 		until(t, ctx, fmt.Sprintf(`JSON.stringify([...document.querySelectorAll('.preview')].map((p) => p.textContent)) === %s`,
 			jsonText(jsonText([]string{side, shown, side, shown}[:2*n]))))

@@ -149,7 +149,7 @@ func forPage(r *row) *row {
 	if strings.HasPrefix(r.RequestID, "page:") { // by it the page knows its own
 		requestID = r.RequestID
 	}
-	return &row{Message: &m, RequestID: requestID, Patch: r.Patch}
+	return &row{Message: &m, RequestID: requestID, Patch: r.Patch, Kind: r.Kind, Session: r.Session}
 }
 
 // after is the messages behind the first n, all where there are not even n, from which on they are, and a channel that is closed

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"net/http"
+	"net/url"
 	"strings"
 	"time"
 
@@ -19,14 +20,20 @@ type row struct {
 	RequestID string        `json:"requestId,omitempty"` // "webhook:…", "app:…" or "page:…": one per caller
 	ThreadKey string        `json:"threadKey,omitempty"`
 	Patch     bool          `json:"patch,omitempty"` // the message as it is from now on
+	Kind      string        `json:"kind,omitempty"`  // what an app said that it is about
+	Session   string        `json:"session,omitempty"`
 }
 
 // A draft is a message on its way in.
 type draft struct {
 	*chat.Message // its content, its sender and its id; and the thread that it asks for
 	requestID     string
-	reply         string // messageReplyOption
+	reply         string     // messageReplyOption
+	about         url.Values // see aboutHeader
 }
+
+// aboutHeader is where the app says what a message is about that has no card; see gchat.About.
+const aboutHeader = "Gchat-Hooks-About"
 
 const replyOrFail = "REPLY_MESSAGE_OR_FAIL"
 
@@ -68,7 +75,7 @@ func (s *Space) post(d draft) (*row, error) {
 	m.ArgumentText, m.FormattedText = m.Text, m.Text
 	m.CreateTime = s.tick().Format("2006-01-02T15:04:05.000000Z")
 
-	r := &row{Message: m, RequestID: d.requestID}
+	r := &row{Message: m, RequestID: d.requestID, Kind: d.about.Get("kind"), Session: d.about.Get("session")}
 	if d.reply != "" {
 		r.ThreadKey = wanted.ThreadKey
 	}
@@ -200,6 +207,7 @@ func (s *Space) createMessage(r *http.Request) (any, error) {
 	asApp, caller := !query.Has("key"), "webhook:"
 	if asApp {
 		caller, m.Sender.Name = "app:", App
+		d.about, _ = url.ParseQuery(r.Header.Get(aboutHeader))
 	}
 	if d.requestID != "" {
 		d.requestID = caller + d.requestID

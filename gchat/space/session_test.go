@@ -71,7 +71,8 @@ func TestThePageSteersASession(t *testing.T) {
 	var looks atomic.Int32
 	long := strings.Repeat("x", 10<<10)
 	names := []string{`"><img src=x onerror=alert(1)><script>document.title = "owned"</script>`, "\u202egpj.evil", long, "web-shop"}
-	s, srv := testServer(t, Options{
+	s, srv, app := openApp(t, Options{
+		Direct: true,
 		Session: func(context.Context, string) Session {
 			looks.Add(1)
 			return now.Load().(Session)
@@ -79,8 +80,10 @@ func TestThePageSteersASession(t *testing.T) {
 		Projects: func() ([]string, bool) { return names, true },
 		Week:     func() string { return "day 2026-11-27: 3 questions,\n" + names[0] + long },
 	})
-	thread := ask(t, s, srv.URL, "session-1", "[Session Start] <script>document.title = 'owned'</script>\u202e"+long+"\n\nProject: "+names[0])
-	other := ask(t, s, srv.URL, "session-2", "[Progress] other\n\nStep 2.")
+	d := &cardDesk{t, s, srv.URL, app, map[string]*asked{}}
+	name := "<script>document.title = 'owned'</script>\u202e" + long
+	thread := d.tell("", "session_start", name, "[Session Start] "+name+"\n\nProject: "+names[0])
+	other := d.tell("", "progress_update", "other", "[Progress] other\n\nStep 2.")
 	do(t, ctx, chromedp.EmulateViewport(360, 740, chromedp.EmulateScale(2), chromedp.EmulateMobile), chromedp.Navigate(s.PageURL(srv.URL)))
 	until(t, ctx, `document.querySelectorAll('[data-thread]').length === 2`)
 	wantContrast(t, ctx, "closed week")
@@ -94,7 +97,7 @@ func TestThePageSteersASession(t *testing.T) {
 		t.Errorf("%d looks without an open thread", looks.Load())
 	}
 	openThread(t, ctx, thread)
-	until(t, ctx, `document.querySelector('#thread-title').textContent === 'Session Start' && document.querySelector('#session').hidden`)
+	until(t, ctx, `document.querySelector('#thread-title').textContent === 'Session start' && document.querySelector('#session').hidden`)
 	for _, c := range []struct {
 		Session
 		want string

@@ -1,204 +1,225 @@
-// card.js draws a question with its options as buttons, and a decision with its own.
+// card.js reads the cards of the Chat app, and draws them: https://developers.google.com/workspace/chat/api/reference/rest/v1/cards
 import { h, markup, inline } from './markup.js';
-import { composeReply, remark } from './question.js';
-import { offersDecline } from './reply.js';
-import { readDecision, meaning } from './decision.js';
 
-// questionCard returns {node, update, submit, message, tapped, ready, clear}. reply(text, tapped)
-// is called with the reply, which message() is too, and what was tapped, a Set for each section.
-// update({open, said, text, draft}) tells how the question stands: open for a tap or not, what was
-// replied, the text in the reply box, and what that would say (as readDraft has it). decline(how) is
-// called for the buttons that turn the question down, with what else would be sent.
-export function questionCard(question, reply, decline) {
-  const { sections } = question;
-  const direct = sections.length === 1 && !sections[0].multi; // a tap is the answer
-  const choices = sections.map(() => new Set()); // by taps
-  const buttons = []; // {node, i, n}
-  const hints = sections.map((section) => (section.options.length > 0 ? h('p', { class: 'hint' }) : null));
-  const own = sections.map(() => h('p', { class: 'own', dir: 'auto', hidden: true })); // the person's own words
+// readCard returns {kind, state, title, subtitle, sections, choices, own}, or null. A card's id says its kind and how it
+// stands: "gchat-hooks.permission.open". Own is the field of a card that has one for words: the reply box is in its place.
+export function readCard(cards) {
+  const [{ cardId = '', card } = {}] = cards ?? [];
+  if (!card) return null;
+  const { header = {}, sections = [] } = card;
+  const widgets = sections.flatMap((section) => section.widgets ?? []);
+  const choices = widgets.flatMap((w) => w.buttonList?.buttons ?? []).map(choiceOf).filter(Boolean);
+  const fields = widgets.map((w) => w.textInput).filter(Boolean);
+  const [, kind = '', state = choices.length > 0 ? 'open' : 'over'] = cardId.split('.');
+  const own = fields.length === 1 && fields[0].name === 'w1' ? fields[0] : null;
+  return { kind, state, title: header.title ?? '', subtitle: header.subtitle ?? '', sections, choices, own };
+}
+
+const choiceOf = (button) => button.onClick?.action?.parameters?.find((p) => p.key === 'choice')?.value;
+const isOption = (choice) => /^\d+$/.test(choice);
+
+// textOf is what a paragraph says: plain text that is written as HTML, or a block of code.
+const textOf = ({ text, textSyntax }) => (textSyntax === 'MARKDOWN' ? text.replace(/^```\n|\n```$/g, '')
+  : text.replaceAll('<br>', '\n').replaceAll('\u00a0', ' ').replaceAll('&lt;', '<').replaceAll('&gt;', '>').replaceAll('&amp;', '&'));
+const isCode = (w) => w.textParagraph?.textSyntax === 'MARKDOWN';
+
+// titleOf and lineOf are a card in a few words. A command goes before Claude's words about it, a change behind them.
+export function titleOf(card) {
+  return (card.kind === 'question' && card.sections.map((s) => s.header).filter(Boolean).map((t) => textOf({ text: t })).join(' · ')) || card.title;
+}
+
+export function lineOf({ sections }) {
+  const widgets = sections.flatMap((section) => section.widgets ?? []);
+  const said = widgets.find((w) => w.textParagraph && !isCode(w));
+  const code = widgets.find(isCode);
+  const words = said ? textOf(said.textParagraph) : '';
+  const shown = code && widgets.indexOf(code) < 3 ? textOf(code.textParagraph) : '';
+  if (!shown || isDiff(shown)) return words;
+  return words ? `${shown} (${words})` : shown;
+}
+
+const isDiff = (code) => code.split('\n').every((line) => /^([ +-]|$|⋯)/.test(line));
+
+// drawCard returns {node, update, submit, tapped, ready, clear, refusal, refuse}. act(choice, inputs, words) is called for a tap,
+// with what goes along; words are those of the reply box that do. update({state, words, asked, failed}) tells how the card
+// stands, what the box holds, whether the rest of what is shown was asked for, and whether a tap could not be sent.
+export function drawCard(card, act) {
+  const lists = []; // {name, several, chosen}; of single buttons the name is ""
+  const options = []; // {node, list, value}
+  const fields = [];
+  const buttons = []; // {node, choice, text}
+  const isQuestion = card.kind === 'question';
   let open = true;
-  let said = [];
-  let text = '';
-  let draft = [];
-  let sent = []; // taps
+  let touched = false;
+  let words = '';
 
-  const send = h('button', { type: 'button', class: 'send-choices', 'data-send-choices': true, onclick: submit }, 'Send');
-  const node = h('div', { class: 'question' },
-    ...sections.map((section, i) => h('section', { 'data-question': i + 1 },
-      h('h2', {},
-        sections.length > 1 ? h('span', { class: 'count' }, `${i + 1} of ${sections.length}`) : null,
-        ...inline(section.header)),
-      h('div', { class: 'ask' }, ...markup(section.text, true)),
-      hints[i],
-      h('div', { class: 'options', role: 'group', 'aria-label': section.header || 'Options' },
-        ...section.options.flatMap((option, k) => [
-          optionButton(section, option, i, k + 1),
-          option.preview ? h('pre', { class: 'preview', tabindex: 0, 'aria-label': `Preview of ${k + 1}` },
-            h('code', {}, option.preview)) : null,
-        ])),
-      own[i])),
-    !direct && sections.some((s) => s.options.length > 0) ? send : null);
-  const declines = h('div', { class: 'buttons', role: 'group', 'aria-label': 'Without an answer' },
-    ...[['Chat about this', 'chat'], ['Skip', 'skip']].filter(([name]) => offersDecline(question, name)).map(([name, how]) =>
-      h('button', { type: 'button', class: 'decide', 'data-decline': how, onclick: () => open && decline(how, message()) }, name)));
-  node.append(declines);
+  const own = h('p', { class: 'own', dir: 'auto', hidden: true });
+  const hint = h('p', { class: 'hint', role: 'status' });
+  const sections = card.sections.map(drawSection);
+  const node = h('div', { class: isQuestion ? 'question' : 'question decision', 'data-kind': card.kind },
+    isQuestion ? null : h('h2', {}, card.title),
+    card.subtitle && !isQuestion ? h('p', { class: 'folder' }, h('bdi', {}, card.subtitle)) : null,
+    ...sections, own, hint);
 
-  function hint(section) {
-    if (section.multi) return 'Choose one or more';
-    if (!direct) return 'Choose one';
-    return text ? 'Tap one to send it with your words, or send them alone' : 'Tap one, or write your own answer below';
+  function drawSection({ header = '', widgets = [] }, i) {
+    let option = null; // the button that stood last: its description and its preview come behind it
+    let asked = false;
+    const nodes = widgets.flatMap((w) => {
+      if (w.textParagraph) {
+        const text = textOf(w.textParagraph);
+        if (isCode(w)) return [isQuestion ? preview(text) : block(text)];
+        if (option) {
+          option.querySelector('.words').append(h('span', { class: 'description' }, ...inline(text)));
+          return [];
+        }
+        const first = !asked;
+        asked = true;
+        if (card.kind === 'permission') return [h('p', { class: first ? 'about' : 'note' }, visible(text))];
+        return [h('div', { class: first ? 'ask' : 'note' }, ...markup(text, isQuestion))];
+      }
+      if (w.selectionInput) return [drawList(w.selectionInput)];
+      if (w.textInput) return card.own ? [] : [drawField(w.textInput)];
+      const row = (w.buttonList?.buttons ?? []).map(drawButton).filter(Boolean);
+      option = row.find((b) => b.matches('.option')) ?? null;
+      return option ? row : row.length > 0 ? [h('div', { class: 'buttons', role: 'group', 'aria-label': 'Decision' }, ...row)] : [];
+    });
+    return h('section', { 'data-question': i + 1 }, header ? h('h2', {}, ...inline(textOf({ text: header }))) : null, ...nodes);
   }
 
-  function optionButton(section, option, i, n) {
+  function drawList({ name, type, label, items = [] }) {
+    const list = { name, several: type === 'CHECK_BOX', chosen: new Set(items.filter((i) => i.selected).map((i) => i.value)) };
+    lists.push(list);
+    return h('div', { class: 'options', role: 'group', 'aria-label': label }, h('p', { class: 'hint' }, label),
+      ...items.map(({ text, value }) => {
+        const [name, ...about] = text.split(' — ');
+        const b = optionButton(list, value, name);
+        if (about.length > 0) b.querySelector('.words').append(h('span', { class: 'description' }, ...inline(about.join(' — '))));
+        return b;
+      }));
+  }
+
+  function optionButton(list, value, text) {
     const b = h('button', {
-      type: 'button', class: section.multi ? 'option multi' : 'option', 'data-option': n, 'aria-pressed': 'false',
-      onclick: () => pick(section, i, n),
+      type: 'button', class: list.several ? 'option multi' : 'option', 'data-option': value, 'aria-pressed': 'false',
+      onclick: () => pick(list, value),
     },
-    h('span', { class: 'number', 'aria-hidden': 'true' }, String(n)),
-    h('span', { class: 'words' },
-      h('span', { class: 'label' }, ...inline(option.label)),
-      option.description ? h('span', { class: 'description' }, ...inline(option.description)) : null));
-    buttons.push({ node: b, i, n });
+    h('span', { class: 'number', 'aria-hidden': 'true' }, value),
+    h('span', { class: 'words' }, h('span', { class: 'label' }, ...inline(text))));
+    options.push({ node: b, list, value });
     return b;
   }
 
-  function pick(section, i, n) {
+  function pick(list, value) {
     if (!open) return;
-    if (section.multi) {
-      if (!choices[i].delete(n)) choices[i].add(n);
-    } else {
-      choices[i] = new Set([n]);
-    }
-    show();
-    if (direct) submit();
+    if (list.name === '') return press(value);
+    if (!list.several) list.chosen.clear();
+    if (!list.chosen.delete(value)) list.chosen.add(value);
+    touch();
   }
 
-  const tapped = () => open && choices.some((set) => set.size > 0);
-  // answers are what was tapped, else what the text in the box would say, else what was replied.
-  // What is sent is what is shown. Once the question is not open, it is what was replied, else the taps that were sent.
-  const answers = () => sections.map((_, i) => {
-    if (open && choices[i].size > 0) return choices[i];
-    if (open) return (draft.declined && !tapped() ? undefined : draft[i]) ?? said[i];
-    return said[i]?.size > 0 || said[i]?.words ? said[i] : sent[i] ?? said[i];
-  });
-  const left = () => answers().filter((set) => !set).length;
-  const ready = () => open && left() === 0 && (tapped() || text !== '');
+  function drawField({ name, label, value = '' }) {
+    const field = h('textarea', { class: 'field', name, rows: 1, dir: 'auto', placeholder: label, 'aria-label': label, oninput: touch });
+    field.value = value;
+    fields.push(field);
+    return field;
+  }
+
+  function drawButton(button) {
+    const { text, onClick = {} } = button;
+    const choice = choiceOf(button);
+    if (onClick.openLink) return h('p', {}, ...inline(`<${onClick.openLink.url}|${text}>`));
+    if (!choice) return null;
+    if (isOption(choice)) {
+      lists[0] ??= { name: '', chosen: new Set() };
+      return optionButton(lists[0], choice, text);
+    }
+    if (choice === 'send' && lists.every((l) => l.name === '') && fields.length === 0) return null; // the box sends
+    const b = h('button', {
+      type: 'button', class: choice === 'send' ? 'send-choices' : 'decide', 'data-choice': choice, onclick: () => press(choice),
+    }, text);
+    buttons.push({ node: b, choice, text });
+    return b;
+  }
+
+  function touch() {
+    touched = true;
+    show();
+  }
+
+  const takesWords = (choice) => isOption(choice) || ['deny', 'back', 'chat', 'send'].includes(choice);
+  const takesInputs = (choice) => choice === 'send' || choice === 'chat';
+
+  function press(choice) {
+    if (!open) return;
+    const taken = takesWords(choice) ? words : '';
+    const inputs = taken ? { [card.own?.name ?? 'w']: [taken] } : {};
+    for (const { name, chosen } of takesInputs(choice) ? lists : []) if (name && chosen.size > 0) inputs[name] = [...chosen];
+    for (const f of takesInputs(choice) ? fields : []) if (f.value.trim()) inputs[f.name] = [f.value.trim()];
+    if (isOption(choice)) lists[0].chosen = new Set([choice]);
+    act(choice, inputs, taken);
+  }
+
+  // left is how many questions have neither a choice nor words.
+  const left = () => sections.filter((s) => s.querySelector('[data-option], .field') && !s.querySelector('[aria-pressed="true"]')
+    && ![...s.querySelectorAll('.field')].some((f) => f.value.trim())).length;
+  const tapped = () => open && touched;
+  const ready = () => tapped() && (left() === 0 || words !== '');
+  const refuser = () => buttons.find((b) => b.choice === 'deny' || b.choice === 'back');
+  const refusal = () => (open && words && refuser() ? `${refuser().text} with these words` : '');
+
+  function explain(state, failed) {
+    if (state === 'replied') return 'Sent. Claude has not confirmed it yet.';
+    if (failed) return 'Not sent. Tap it again.';
+    if (!open || !card.own) return '';
+    if (words === '') return lists.some((l) => l.name === '') ? 'Tap one, or write your own answer below' : `${card.own.label}: write it in the box below`;
+    if (words.startsWith('/')) return 'Send below means: a command';
+    if (refuser()) return `Send below decides only with the words yes or no. Else tap “${refusal()}”`;
+    return lists.some((l) => l.name === '') ? 'Tap one to send it with your words, or send them alone' : '';
+  }
 
   function show() {
-    answers().forEach((set, i) => {
-      const words = set === choices[i] ? remark(set, draft[i]) : set?.size === 0 ? set.words : '';
-      own[i].hidden = !words;
-      own[i].textContent = words ? `Your words: ${words}` : '';
-    });
-    for (const { node: b, i, n } of buttons) {
+    for (const { node: b, list, value } of options) {
       b.disabled = !open;
-      b.setAttribute('aria-pressed', String(Boolean(answers()[i]?.has(n))));
+      b.setAttribute('aria-pressed', String(list.chosen.has(value)));
     }
-    sections.forEach((section, i) => hints[i]?.replaceChildren(hint(section)));
-    send.disabled = !ready();
-    send.textContent = sections.length === 1 ? 'Send choice' : left() > 0 ? `Send answers (${left()} to go)` : 'Send answers';
-    send.hidden = declines.hidden = !open;
+    for (const f of fields) f.disabled = !open;
+    const missing = left();
+    for (const { node: b, choice, text } of buttons) {
+      b.disabled = !open || choice === 'send' && !ready() || choice === 'back' && !words;
+      if (choice === 'send') b.textContent = missing > 0 ? `${text} (${missing} to go)` : text;
+      if (choice === refuser()?.choice) b.textContent = refusal() || text;
+    }
+    own.textContent = words ? `Your words: ${words}` : '';
+    own.hidden = !words || !open || !lists.some((l) => l.name);
   }
 
-  const message = () => (tapped() ? composeReply(question, choices, draft) : text);
-
-  function submit() {
-    if (!open) return;
-    sent = choices.map((set) => new Set(set));
-    reply(message(), choices);
-  }
-
-  function clear() {
-    choices.forEach((set) => set.clear());
-  }
-
-  function update(now) {
-    ({ open, said, text, draft } = now);
-    if (open) sent = []; // they did not arrive, or were not used
-    node.dataset.state = open ? 'open' : 'over';
+  function update({ state, words: now, asked, failed }) {
+    open = state === 'open';
+    words = now;
+    node.dataset.state = state;
     show();
+    for (const { node: b, choice } of buttons) b.hidden = !['open', 'replied'].includes(state) || asked && choice === 'more';
+    const told = explain(state, failed);
+    if (hint.textContent !== told) hint.textContent = told;
   }
 
   show();
-  return { node, update, submit, message, tapped, ready, clear };
-}
-
-// labels is what the numbers of a reply stand for, for a person who forgot.
-export function labels(question, said) {
-  const words = said.map((set, i) => [...set ?? []].map((n) => question.sections[i].options[n - 1].label).join(', '));
-  return words.filter(Boolean).join('\n');
+  return {
+    node, update, tapped, ready, refusal,
+    submit: () => press('send'), refuse: () => press(refuser().choice), clear: () => { touched = false; },
+  };
 }
 
 // visible shows the characters that a person would not see, or that change the order of others.
 const visible = (text) => text.replace(/[\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]|[^\P{Cc}\n\t]/gu,
   (c) => `‹U+${c.codePointAt(0).toString(16).toUpperCase().padStart(4, '0')}›`);
 
-// decisionCard returns {node, update, refusal, refuse} for a permission, a plan or the next
-// instruction. decide(text) is called with the reply of a button, and with true where it has taken
-// the words of the reply box. update({state, draft, asked}) tells how it stands, what the reply box
-// holds, and whether the rest of what is shown has come. refusal() names the button that refuses
-// with the words in the box; it is "" where there are none.
-export function decisionCard(decision, decide) {
-  const { kind } = decision;
-  let words = ''; // of the reply box: why not, or what to change
-  let denial = 'no';
-
-  const button = (name, text, press) =>
-    h('button', { type: 'button', class: 'decide', 'data-decide': text, onclick: press }, name);
-  const plain = (name, text) => button(name, text, () => decide(text, false));
-  const refuse = () => decide(denial, words !== '');
-  const no = button('', 'no', refuse);
-  const refusing = () => (kind === 'plan' ? 'Send back' : 'Deny') + (words ? ' with these words' : '');
-  const more = decision.more ? plain(`Show ${decision.more}`, 'more') : null;
-  const allow = decision.only ? null : plain('Allow', 'yes');
-  const always = decision.always === null ? null : plain('Always', 'always');
-  const approve = decision.only ? null : plain('Approve', 'yes');
-  const buttons = kind === 'plan' ? [approve, decision.auto ? plain('Approve, accept edits', 'yes, accept edits') : null, no] : [allow, no, always];
-  const hint = h('p', { class: 'hint', role: 'status' });
-  const actions = h('div', { class: 'decisions' }, more,
-    kind === 'next' ? null : h('div', { class: 'buttons', role: 'group', 'aria-label': 'Decision' }, ...buttons), hint);
-  const node = h('div', { class: 'question decision', 'data-kind': kind },
-    h('h2', {}, kind === 'next' ? 'Waiting for you' : kind === 'plan' ? 'Plan' : visible(decision.tool) || 'Permission'),
-    decision.about ? h('p', { class: 'about' }, visible(decision.about)) : null,
-    h('div', { class: 'ask' }, ...markup(decision.text)),
-    decision.shown ? block(decision) : null,
-    decision.folder ? h('p', { class: 'folder' }, 'in ', h('bdi', {}, visible(decision.folder))) : null,
-    decision.always ? h('p', { class: 'always' }, '“Always” allows: ', h('bdi', {}, visible(decision.always))) : null);
-
-  function explain(state, draft) {
-    if (state === 'replied') return 'Sent. Claude has not confirmed it yet.';
-    if (kind === 'next') return 'Write it in the box below';
-    if (draft.startsWith('/')) return 'Send below means: a command';
-    if (draft !== '') {
-      const clear = meaning(decision, draft);
-      return clear ? `Send below means: ${clear}` : `Send below decides nothing: write yes or no, or tap “${refusing()}”`;
-    }
-    if (kind === 'plan') return 'To send it back, write what to change in the box below';
-    return (decision.only ? 'Only the terminal can allow this. ' : '') + 'To deny it with a reason, write that in the box below';
-  }
-
-  function update({ state, draft, asked }) {
-    const said = draft === '' ? null : readDecision(decision, draft);
-    words = said ? said.reason ?? '' : draft;
-    denial = words === '' ? 'no' : said ? draft : `no, ${words}`;
-    node.dataset.state = state;
-    no.textContent = refusing();
-    for (const b of actions.querySelectorAll('button')) b.disabled = state !== 'open';
-    if (kind === 'plan' && words === '') no.disabled = true;
-    if (more) more.hidden = asked;
-    const told = explain(state, draft);
-    if (hint.textContent !== told) hint.textContent = told;
-    if (!['open', 'replied'].includes(state)) actions.remove();
-    else if (!actions.isConnected) node.append(actions);
-  }
-
-  const refusal = () => (kind !== 'next' && words && node.dataset.state === 'open' ? refusing() : '');
-  return { node, update, refusal, refuse };
-}
+const preview = (text) => h('pre', { class: 'preview', tabindex: 0, 'aria-label': 'Preview' },
+  h('code', {}, text.split('\n').map((line) => line.replace(/^ {2}/, '')).join('\n')));
 
 // block is what a tool would do. The lines of a diff have a colour beside their sign, and no line hides its end.
-function block({ tool, shown }) {
-  const diff = /Edit|Write/.test(tool);
+function block(shown) {
+  const diff = isDiff(shown);
   const rows = visible(shown).split('\n').map((line) => {
     const sign = diff ? { '+': 'added', '-': 'removed' }[line[0]] : null;
     return h('span', { class: sign ? `line ${sign}` : 'line' }, line === '' ? '\n' : line);

@@ -1,12 +1,10 @@
 // page.js keeps the threads as the server tells them, and draws them.
 import { h, markup } from './markup.js';
-import { questionCard, decisionCard, labels } from './card.js';
-import { readDraft } from './reply.js';
-import { meaning as decisionMeaning, readDecision } from './decision.js';
+import { readCard, drawCard, lineOf } from './card.js';
 import { watchSession } from './session.js';
 import { request, takeKey, wasRefused, onlyInTab, NoKey } from './key.js';
 import { readEvents } from './stream.js';
-import { readMessage, stateOf, describe, closing, replies, unread, askAt, moreCame, startOf } from './threads.js';
+import { stateOf, describe, unread, askAt, startOf } from './threads.js';
 
 const $ = (id) => document.getElementById(id);
 const threads = new Map(); // name → {name, messages, node, anyway}
@@ -21,19 +19,18 @@ const wide = matchMedia('(min-width: 860px)');
 
 function takeMessage(m) {
   const t = threadOf(m.thread);
-  readMessage(m);
   m.count = ++counted;
   const find = () => t.messages.findIndex((old) => keyOf(old) === keyOf(m));
   let at = find();
   if (at >= 0 && m.patched) {
     const asked = t.messages[at];
-    if (!asked.question && !asked.decision || [undefined, 'late'].includes(closing(m))) { // the same message, with other words
+    if (!asked.card || !m.card || ['open', 'late', 'terminal'].includes(m.card.state)) { // the same message, as it is now
       t.messages[at] = m;
       drawn.delete(keyOf(m));
       return;
     }
-    delete asked.tapped; // its card stays, and how it ended is a message below
-    Object.assign(m, { name: m.name + '#end', clientId: undefined, patched: false });
+    asked.ended = m.card.state; // the card stays, and how it ended is a message below
+    Object.assign(m, { name: m.name + '#end', clientId: undefined, isEnd: true });
     drawn.delete(keyOf(m));
     at = find();
   }
@@ -51,7 +48,7 @@ const allThreads = () => [...threads.values()].filter((t) => t.messages.length >
 
 const stateWords = {
   open: 'Needs you', replied: 'Reply sent', answered: 'Answered', denied: 'Denied', cancelled: 'Cancelled',
-  timeout: 'Timed out', late: 'Timed out', terminal: 'Answer in the terminal',
+  timeout: 'Timed out', late: 'Timed out', terminal: 'Answer in the terminal', over: 'Over',
 };
 
 // ---- drawing
@@ -136,7 +133,7 @@ function drawThread() {
   while (messages.children.length > nodes.length) messages.lastChild.remove();
   if (atEnd) box.scrollTop = box.scrollHeight;
   const last = t.messages.at(-1);
-  if (opened && (last?.question || last?.decision)) nodes[startOf(t, nodes.length - 1)].scrollIntoView({ block: 'start' });
+  if (opened && last?.card && !last.isEnd) nodes[startOf(t, nodes.length - 1)].scrollIntoView({ block: 'start' });
   if (opened) resetReply(t);
   opened = false;
   drawComposer(all, t, d, steered);
@@ -144,70 +141,31 @@ function drawThread() {
 
 function drawMessage(t, m) {
   const time = h('time', {});
-  if (m.question) {
-    const card = questionCard(m.question, async (text, tapped) => {
-      const words = boxText(t) !== ''; // which go along: a card's own button would leave them behind
-      const sent = m.card && !words ? await tapChosen(m, tapped) : post(t.name, text);
-      if (!sent) return;
-      card.clear();
-      if (words) clearReply();
-      draw();
-    }, (how, said) => turnDown(t, m, how, said));
+  if (m.card && !m.isEnd) {
+    const card = drawCard(m.card, (choice, inputs, words) => {
+      if (!isTooLong(words)) tap(m, choice, inputs, words ? card : null);
+    });
     const node = h('article', { class: 'message card' }, h('header', {}, time), card.node);
     return { node, card, update: (now, i) => {
       stamp(node, time, now);
-      const open = ['open', 'late'].includes(stateOf(allThreads(), t, i));
-      const { all, done } = replies(t, i);
-      const text = boxText(t);
-      const draft = open && text ? readDraft(now.question, replies(t, i).messages.map((one) => one.text), text) : [];
-      card.update({ open, said: open && done ? [] : all, text, draft }); // open again: nothing counts
+      card.update({ state: stateOf(allThreads(), t, i) || 'over', words: boxText(t), asked: now.asked, failed: now.failed });
     } };
   }
-  if (m.decision) {
-    const card = decisionCard(m.decision, (text, tookWords) => {
-      if (isTooLong(text)) return;
-      if (tookWords) clearReply();
-      if (m.card) tapDecision(m, text);
-      else post(t.name, text);
-    });
-    const node = h('article', { class: 'message card' }, h('header', {}, time), card.node);
-    return { node, decision: card, update: (now, i) => {
-      stamp(node, time, now);
-      const state = stateOf(allThreads(), t, i);
-      card.update({ state, draft: boxText(t), asked: moreCame(t, i) });
-    } };
-  }
-  const end = closing(m);
-  const meaning = h('p', { class: 'meaning' });
+  const { title, subtitle, state } = m.isEnd ? m.card : {};
   const status = h('footer', {}, time);
-  const node = h('article', { class: 'message ' + (m.human ? 'mine' : end ? 'end' : 'theirs'), 'data-state': end || false },
-    m.human ? null : h('header', {}, m.tag ? h('b', {}, m.tag) : m.sender, m.session && m.body ? ` · ${m.session}` : null,
+  const node = h('article', { class: 'message ' + (m.human ? 'mine' : m.isEnd ? 'end' : 'theirs'), 'data-state': state ?? false },
+    m.human ? null : h('header', {}, h('b', {}, title || m.sender), subtitle ? ` · ${subtitle}` : null,
       m.private ? ' · only you see this' : null),
-    h('div', { class: 'bubble' }, ...markup(m.body || m.session || m.text), meaning),
+    h('div', { class: 'bubble' }, ...markup(m.isEnd ? lineOf(m.card) : m.text)),
     status);
-  return { node, update: (now, i) => {
+  return { node, update: (now) => {
     stamp(node, time, now);
     if (!m.human) return;
-    meaning.textContent = meaningOf(t, now, i);
     node.dataset.pending = now.pending ?? '';
     status.replaceChildren(...(now.pending === 'failed'
       ? ['Not sent. ', h('button', { type: 'button', 'data-retry': true, onclick: () => deliver(now) }, 'Try again')]
       : now.pending === 'sending' ? ['Sending…'] : [time]));
   } };
-}
-
-// meaningOf is what a reply chose, in words; "" where it says just that.
-function meaningOf(t, m, i) {
-  const meaning = chosenBy(t, m, i);
-  return meaning.toLowerCase() === m.text.trim().toLowerCase() ? '' : meaning;
-}
-
-function chosenBy(t, m, i) {
-  const at = t.messages.slice(0, i).findLastIndex((one) => one.question || one.decision);
-  if (at < 0) return '';
-  if (t.messages[at].decision) return decisionMeaning(t.messages[at].decision, m.text);
-  const { messages, each } = replies(t, at);
-  return labels(t.messages[at].question, each[messages.indexOf(m)] ?? []);
 }
 
 // boxText is what stands in the reply box of a thread.
@@ -229,41 +187,28 @@ function ago(iso) {
   return new Date(iso).toLocaleDateString([], { month: 'short', day: 'numeric' });
 }
 
-// ---- tapping: what a card's buttons carry, beside the numbers of options
+// ---- tapping
 
-function tapChosen(m, chosen) {
-  const { sections } = m.question;
-  if (sections.length === 1 && !sections[0].multi) return tap(m, String([...chosen[0]][0]));
-  return tap(m, 'send', Object.fromEntries(chosen.map((set, i) => [`q${i + 1}`, [...set].map(String)])));
-}
+let lastTap = {}; // that could not be sent: the same one is sent once, however often it is tried
 
-// turnDown takes along to a chat what was tapped and written.
-async function turnDown(t, m, how, said) {
-  const words = how === 'chat' ? said : '';
-  const text = how === 'chat' ? `chat about this${words && ': '}${words}` : how;
-  const sent = m.card && !words ? await tap(m, how) : post(t.name, text);
-  if (sent && words) clearReply();
-}
-
-function tapDecision(m, text) {
-  const plan = m.decision.kind === 'plan';
-  const choice = { yes: plan ? 'approve' : 'allow', 'yes, accept edits': 'auto', always: 'always', more: 'more' }[text];
-  const why = readDecision(m.decision, text)?.reason ?? '';
-  tap(m, choice ?? (plan ? 'back' : 'deny'), choice || !why ? {} : { w1: [why] });
-}
-
-// tap says whether the tap was sent.
-async function tap(m, choice, inputs = {}) {
+// tap sends what a card's button carries. Words of the box that went along leave it.
+async function tap(m, choice, inputs, taking) {
+  const what = JSON.stringify([m.name, choice, inputs]);
+  if (lastTap.what !== what) lastTap = { what, clientId: newID() };
   if (choice !== 'more') m.tapped = counted;
+  m.failed = false;
   draw();
   try {
-    await send({ message: m.name, choice, inputs, clientId: newID() });
-    return true;
+    await send({ message: m.name, choice, inputs, clientId: lastTap.clientId });
+    lastTap = {};
+    m.asked ||= choice === 'more';
+    taking?.clear();
+    if (taking) clearReply();
   } catch {
-    delete m.tapped; // it can be tapped again
-    draw();
-    return false;
+    m.failed = true;
+    delete m.tapped;
   }
+  draw();
 }
 
 // ---- replying
@@ -291,7 +236,7 @@ function isTooLong(text) {
 // post says whether the text is on its way.
 function post(thread, text) {
   if (isTooLong(text)) return false;
-  const m = { clientId: newID(), thread, text, human: true, sender: 'You', time: new Date().toISOString() };
+  const m = { clientId: newID(), thread, text, human: true, kind: '', sender: 'You', time: new Date().toISOString() };
   threadOf(thread).messages.push(m);
   deliver(m);
   $('scroll').scrollTop = $('scroll').scrollHeight;
@@ -327,8 +272,6 @@ function newID() {
 
 const reply = $('reply');
 
-const boxWords = { permission: 'Why not, or what instead', plan: 'What to change', next: 'Write the next instruction' };
-
 // drawComposer says why a reply would not be read, in place of the box. That of a session is always there.
 function drawComposer(all, t, d, steered) {
   const why = t.anyway || steered ? null : unread(all, t);
@@ -340,8 +283,8 @@ function drawComposer(all, t, d, steered) {
   $('send').hidden = Boolean(why);
   $('refuse').textContent = why ? '' : refusing()?.refusal() ?? '';
   $('refuse').hidden = $('refuse').textContent === '';
-  reply.placeholder = d.ask?.decision && d.waiting ? boxWords[d.ask.decision.kind]
-    : d.ask?.tag === 'Permission' && d.waiting ? 'Allow or deny it in the terminal'
+  reply.placeholder = d.state === 'open' && d.ask.card?.own ? d.ask.card.own.label
+    : d.ask?.kind === 'permission' && d.waiting ? 'Allow or deny it in the terminal'
     : steered ? 'Write to Claude' : askAt(all, t) < 0 ? 'Write, if a program waits for it' : 'Write a reply';
   allowSend();
 }
@@ -357,14 +300,13 @@ const readyCard = () => [...drawn.values()].find((v) => v.card?.ready())?.card;
 const tappedCard = () => [...drawn.values()].find((v) => v.card?.tapped())?.card;
 
 // refusing is the decision that the words in the box would refuse.
-const refusing = () => [...drawn.values()].find((v) => v.decision?.refusal())?.decision;
+const refusing = () => [...drawn.values()].find((v) => v.card?.refusal())?.card;
 
 $('refuse').addEventListener('click', () => refusing()?.refuse());
 
 function allowSend() {
-  const text = tappedCard()?.message() ?? reply.value.trim();
-  const empty = reply.value.trim() === '';
-  $('send').disabled = reply.disabled || isTooLong(text) || (empty && !readyCard());
+  const text = reply.value.trim();
+  $('send').disabled = reply.disabled || isTooLong(text) || (text === '' && !readyCard());
 }
 
 function grow() {
@@ -386,7 +328,7 @@ function resetReply(t) {
 reply.addEventListener('input', () => {
   drafts.set(current, reply.value);
   grow();
-  drawThread(); // the options that the text would choose
+  drawThread(); // a card says what becomes of the words
 });
 reply.addEventListener('keydown', (e) => {
   if (e.key !== 'Enter' || e.shiftKey || e.isComposing) return;
@@ -543,11 +485,11 @@ function lock(locked) {
 }
 
 // fromRow is a message as the page shows it, of one as the Chat API tells it.
-function fromRow({ message: m, patch, requestId = '' }) {
+function fromRow({ message: m, patch, requestId = '', kind = '', session = '' }) {
   return {
     name: m.name, thread: m.thread.name, text: m.text || m.fallbackText || '', time: m.createTime,
     human: m.sender.type === 'HUMAN', sender: m.sender.displayName || m.sender.name.replace('users/', ''),
-    card: Boolean(m.cardsV2?.length), patched: Boolean(patch), private: Boolean(m.privateMessageViewer),
+    card: readCard(m.cardsV2), kind, session, patched: Boolean(patch), private: Boolean(m.privateMessageViewer),
     clientId: requestId.startsWith('page:') ? requestId.slice('page:'.length) : undefined,
   };
 }

@@ -1,0 +1,234 @@
+package space
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/chromedp/chromedp"
+
+	"gchat-hooks/gchat"
+	"gchat-hooks/gchat/wording"
+	"gchat-hooks/state"
+)
+
+func choice(label, about string) state.Option { return state.Option{Label: label, Description: about} }
+
+var (
+	deployment = state.Prompt{
+		Header: "Deployment Strategy", Question: "Which deployment approach should we use?",
+		Options: []state.Option{
+			choice("Blue-green deployment", "Zero-downtime with instant rollback."),
+			choice("Rolling deployment", "Gradual rollout."), choice("Recreate", "Simple; a short downtime."),
+		},
+	}
+	features = state.Prompt{
+		Header: "Features", Question: "Which features should the first release have?", MultiSelect: true,
+		Options: []state.Option{
+			choice("Search", "Full text, with typo tolerance."), choice("Wish lists", ""),
+			choice("Gift cards", "Needs the new payment provider."),
+		},
+	}
+	retries = state.Prompt{
+		Header: "Retry policy", Question: "How often should a failed delivery be tried again?",
+		Options: []state.Option{
+			choice("Five times in an hour", "Then it goes to the dead letters."), choice("Until it works", ""),
+		},
+	}
+	database = state.Prompt{
+		Header: "Database", Question: "Where should sessions be stored?",
+		Options: []state.Option{choice("PostgreSQL", "What we have."), choice("Redis", "Faster, one more service.")},
+	}
+	merges = state.Prompt{
+		Header: "Checks", Question: "Which checks should block a merge?", MultiSelect: true,
+		Options: []state.Option{choice("Unit tests", ""), choice("Lint", ""), choice("Race detector", "Twice as slow.")},
+	}
+)
+
+func asks(prompts ...state.Prompt) state.Question { return state.Question{Questions: prompts} }
+
+// decides is a permission, a plan or the next instruction, with these answers.
+func decides(kind state.Kind, labels ...string) state.Question {
+	p := state.Prompt{Question: "May it?"}
+	for _, label := range labels {
+		p.Options = append(p.Options, choice(label, ""))
+	}
+	return state.Question{Kind: kind, Questions: []state.Prompt{p}}
+}
+
+func bash() state.Question {
+	q := decides(state.AskedPermission, state.LabelAllow, state.LabelDeny, state.LabelAlways)
+	q.Tool, q.About, q.Shown, q.AlwaysAllows = "Bash", "Delete the build folder", "rm -rf build", "rm -rf build:* in this folder"
+	return q
+}
+
+func once() state.Question {
+	q := decides(state.AskedPermission, state.LabelAllow, state.LabelDeny)
+	q.Tool, q.About = "WebFetch", "https://example.com/a"
+	return q
+}
+
+func edit() state.Question {
+	q := decides(state.AskedPermission, state.LabelAllow, state.LabelDeny, state.LabelAlways)
+	q.Tool, q.About, q.AlwaysAllows = "Edit", "cart/total.go", "all edits in this session"
+	q.Shown = " func total(items []Item) int {\n-\treturn len(items)\n+\tsum := 0\n" + strings.Repeat("+\tsum++\n", 40) + " }"
+	return q
+}
+
+func inTerminal() state.Question {
+	q := bash()
+	q.About, q.Shown, q.AlwaysAllows, q.TerminalOnly = "Publish", "git push --force", "", true
+	return q
+}
+
+func plan() state.Question {
+	q := decides(state.AskedPlan, state.LabelApprove, state.LabelSendBack, state.LabelApproveAuto)
+	q.Shown = "**Totals**\n\n- Sum the prices in `cart/total.go`\n- Round once, at the end\n\nNo change to the database."
+	return q
+}
+
+func next() state.Question {
+	q := decides(state.AskedNext, "Reply")
+	q.TmuxPane = "%1"
+	q.Shown = "The totals are right now, and all *42* tests pass. Shall I look at the rounding, too?"
+	return q
+}
+
+// cardDesk has the app of a space write to it, as the poller does, and hear what is tapped there.
+type cardDesk struct {
+	t     *testing.T
+	s     *Space
+	base  string
+	app   *gchat.App
+	asked map[string]*asked // by thread
+}
+
+type asked struct {
+	q    state.Question
+	name string // of the message with its card
+}
+
+func newCardDesk(t *testing.T) *cardDesk {
+	t.Helper()
+	s, srv, app := openApp(t, Options{Direct: true})
+	return &cardDesk{t, s, srv.URL, app, map[string]*asked{}}
+}
+
+// openCards is a browser at the page of such a space.
+func openCards(t *testing.T) (context.Context, *cardDesk) {
+	t.Helper()
+	ctx := browser(t)
+	d := newCardDesk(t)
+	do(t, ctx, chromedp.Navigate(d.s.PageURL(d.base)))
+	return ctx, d
+}
+
+const deskID = "0123456789abcdef0123456789abcdef"
+
+func (d *cardDesk) post(p gchat.Post) gchat.Posted {
+	d.t.Helper()
+	posted, err := d.app.Post(d.t.Context(), p)
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	return posted
+}
+
+// ask posts a question's card, in a thread of its own, and gives that.
+func (d *cardDesk) ask(q state.Question) (thread string) { return d.askIn("", q) }
+
+func (d *cardDesk) askIn(thread string, q state.Question) string {
+	d.t.Helper()
+	if q.SessionName == "" {
+		q.SessionName, q.CWD = "web-shop", "/home/ann/web-shop"
+	}
+	texts, card := wording.CardTexts(&q, d.app.CardID(deskID), gchat.CardSize)
+	last := len(texts) - 1
+	for _, text := range texts[:last] {
+		thread = d.post(gchat.Post{Text: text, ThreadName: thread, About: gchat.About{Kind: "question"}}).ThreadName
+	}
+	posted := d.post(gchat.Post{Text: texts[last], ThreadName: thread, Card: gchat.CardV2(card)})
+	d.asked[posted.ThreadName] = &asked{q, posted.Name}
+	return posted.ThreadName
+}
+
+// tell posts a text of the app's.
+func (d *cardDesk) tell(thread, kind, session, text string) string {
+	d.t.Helper()
+	return d.post(gchat.Post{Text: text, ThreadName: thread, About: gchat.About{Kind: kind, Session: session}}).ThreadName
+}
+
+// keep shows what counted of a reply.
+func (d *cardDesk) keep(thread string, partial map[int]state.Answer) {
+	d.t.Helper()
+	a := d.asked[thread]
+	a.q.Partial = partial
+	texts, card := wording.CardTexts(&a.q, d.app.CardID(deskID), gchat.CardSize)
+	d.patch(thread, texts[len(texts)-1], card)
+}
+
+func (d *cardDesk) patch(thread, text string, card *wording.Card) {
+	d.t.Helper()
+	if err := d.app.Patch(d.t.Context(), d.asked[thread].name, text, gchat.CardV2(card)); err != nil {
+		d.t.Fatal(err)
+	}
+}
+
+// end closes the card of a thread.
+func (d *cardDesk) end(thread string, how func(q *state.Question)) {
+	d.t.Helper()
+	q := &d.asked[thread].q
+	how(q)
+	text, card := wording.ClosedCard(q, time.Now())
+	d.patch(thread, text, card)
+}
+
+// answered ends a question with its first option, or with a label.
+func answered(label ...string) func(q *state.Question) {
+	return func(q *state.Question) {
+		q.Status, q.ResolvedBy, q.Answers = state.Resolved, "chat", map[string]string{}
+		for _, p := range q.Questions {
+			q.Answers[p.Question] = append(slices.Clone(label), p.Options[0].Label)[0]
+		}
+	}
+}
+
+func cancelled(q *state.Question) { q.Status, q.ResolvedBy = state.Cancelled, "session_end" }
+
+// wantTap takes the next tap from the subscription, such as "send q1=1 q1=3 w2=soon".
+func (d *cardDesk) wantTap(want string) {
+	d.t.Helper()
+	for tries := 0; ; tries++ {
+		events, err := d.app.Pull(d.t.Context())
+		if err != nil || tries == 5 {
+			d.t.Fatalf("no tap came, but should be %q (%v)", want, err)
+		}
+		for _, e := range events {
+			if err := d.app.Ack(d.t.Context(), []string{e.AckID}); err != nil {
+				d.t.Fatal(err)
+			}
+			if e.Tap == nil {
+				continue
+			}
+			got := e.Tap.Choice
+			for _, name := range slices.Sorted(maps.Keys(e.Tap.Inputs)) {
+				for _, value := range e.Tap.Inputs[name] {
+					got += " " + name + "=" + value
+				}
+			}
+			if got != want {
+				d.t.Errorf("tapped %q, want %q", got, want)
+			}
+			return
+		}
+	}
+}
+
+func wantState(t *testing.T, ctx context.Context, want string) {
+	t.Helper()
+	until(t, ctx, fmt.Sprintf(`document.querySelector('#thread-state').dataset.state === %q`, want))
+}
