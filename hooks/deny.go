@@ -18,7 +18,7 @@ import (
 const (
 	// denyBound is how long posting may take before the question goes to the terminal instead. A session waits for as long.
 	denyBound = 3 * time.Second
-	// undenied is how young a marker is whose denial may not have reached Claude Code: older than a hook becomes.
+	// undenied is how young a denial is that may not have reached Claude Code: older than a hook becomes.
 	undenied = 15 * time.Second
 	// ownBound is how long a rewake hook looks for the marker of its own call, which the other hook of that call writes.
 	ownBound = 8 * time.Second
@@ -51,15 +51,14 @@ func (h *Hook) deny(ctx context.Context, e *Event) (goesOn bool, err error) {
 	if err == nil {
 		err = h.inThread(ctx, q)
 	}
+	if err == nil {
+		_, err = state.UpdateQuestion(q.Path, func(q *state.Question) error { q.Denied = true; return nil })
+	}
 	if err != nil {
 		h.log.Error().Str("error", h.log.Clean(err.Error())).Str("question", q.QuestionID).
-			Msg("question not put into the space: it is asked in the terminal")
+			Msg("question not denied: it is asked in the terminal")
 		_, err = h.askInTerminal(q)
 		return false, err
-	}
-	if _, err = state.UpdateQuestion(q.Path, func(q *state.Question) error { q.Denied = true; return nil }); err != nil {
-		_, failed := h.askInTerminal(q)
-		return false, errors.Join(err, failed)
 	}
 	return false, h.Print(map[string]any{"hookSpecificOutput": map[string]string{
 		"hookEventName": e.HookEventName, "permissionDecision": "deny", "permissionDecisionReason": h.denial(q),

@@ -217,23 +217,15 @@ func (h *Hook) writeSession(e *Event, sessions state.Sessions, project, known st
 	}
 	one := &state.Session{ID: e.SessionID, Name: known}
 	fill(one)
-	var before *state.Session // of the same Claude Code: after /clear its thread goes on
-	heir := false             // so did this session's own, with another that lives
+	var before *state.Session
+	heir := false
 	if known == "" {
 		lock, err := sessions.LockNames() // two sessions that begin at one moment take two names
 		h.logFailed(err, "session named without its siblings")
 		defer lock.Unlock()
-		siblings, _ := sessions.All()
-		siblings = slices.DeleteFunc(siblings, func(s *state.Session) bool {
-			same := one.Supersedes(s)
-			heir = heir || !same && s.Before == one.ID && s.ClaudePID > 1 && !inject.Ended(s.ClaudePID, s.ClaudeStart)
-			if same && s.ThreadName != "" && (before == nil || before.LastSeen.Before(s.LastSeen)) {
-				before = s
-			}
-			return same || s.ID == one.ID || s.ProjectDir != one.ProjectDir ||
-				!s.Running() || s.ClaudePID <= 0 || inject.Ended(s.ClaudePID, s.ClaudeStart)
-		})
-		one.Name = inject.NameOf(h.Env, one, window, siblings)
+		all, _ := sessions.All()
+		before, heir = threadBefore(one, all)
+		one.Name = inject.NameOf(h.Env, one, window, siblings(one, all))
 	}
 	if e.SessionID == "" {
 		return one
@@ -256,6 +248,32 @@ func (h *Hook) writeSession(e *Event, sessions state.Sessions, project, known st
 		return one
 	}
 	return kept
+}
+
+// threadBefore is the session of the same Claude Code whose thread goes on with this one, after
+// /clear; nil where there is none. heir reports whether this session's own thread went on so, with
+// another one that lives.
+func threadBefore(one *state.Session, all []*state.Session) (before *state.Session, heir bool) {
+	for _, s := range all {
+		same := one.Supersedes(s)
+		heir = heir || !same && s.Before == one.ID && s.ClaudePID > 1 && lives(s)
+		if same && s.ThreadName != "" && (before == nil || before.LastSeen.Before(s.LastSeen)) {
+			before = s
+		}
+	}
+	return before, heir
+}
+
+// siblings are the other sessions that run in the same project.
+func siblings(one *state.Session, all []*state.Session) []*state.Session {
+	return slices.DeleteFunc(all, func(s *state.Session) bool {
+		other := s.ID != one.ID && s.ProjectDir == one.ProjectDir && !one.Supersedes(s)
+		return !other || !s.Running() || !lives(s)
+	})
+}
+
+func lives(s *state.Session) bool {
+	return s.ClaudePID > 0 && !inject.Ended(s.ClaudePID, s.ClaudeStart)
 }
 
 func (h *Hook) isStill(s *state.Session, project string) bool {

@@ -70,9 +70,7 @@ func permissionShown(tool string, input json.RawMessage, folders ...string) (c s
 	case tool == "Edit":
 		shown = diffOf(text("old_string"), text("new_string"))
 		if string(in["replace_all"]) == "true" {
-			if was, err := state.ReadPlain(file, mostDiffed); err == nil && text("old_string") != "" {
-				note = fmt.Sprintf("replaces %d places in the file", strings.Count(string(was), text("old_string")))
-			}
+			note = replacedNote(file, text("old_string"))
 		}
 	case tool == "Write":
 		var was string
@@ -85,15 +83,10 @@ func permissionShown(tool string, input json.RawMessage, folders ...string) (c s
 		shown, given = membersShown(input), nil
 	}
 	var notes []string
-	for _, member := range slices.Sorted(maps.Keys(in)) {
-		if given != nil && !given[member] {
-			note := member + ": " + membersShown(in[member])
-			notes = append(notes, strings.Replace(note, ": \n", ":\n", 1))
-		}
+	if given != nil {
+		notes = membersBeside(in, given)
 	}
-	if note != "" {
-		notes = append(notes, note)
-	}
+	notes = append(notes, nonEmpty(note)...)
 	if given != nil && file != "" && (oneLine(about) != about || markup().MatchString(about)) { // a message's line alters it
 		notes = append(notes, "file: "+strconv.Quote(file))
 	}
@@ -107,6 +100,26 @@ func permissionShown(tool string, input json.RawMessage, folders ...string) (c s
 	}
 	c.whole = c.whole && len(c.shown) <= mostShown && (file == "" || len(c.about) <= state.MostAbout)
 	return c
+}
+
+// replacedNote says in how many places of a file a text stands that is replaced in all of them.
+func replacedNote(file, text string) string {
+	was, err := state.ReadPlain(file, mostDiffed)
+	if err != nil || text == "" {
+		return ""
+	}
+	return fmt.Sprintf("replaces %d places in the file", strings.Count(string(was), text))
+}
+
+// membersBeside are the members of a call that do not stand in what is shown of it, a note each.
+func membersBeside(in map[string]json.RawMessage, given map[string]bool) (notes []string) {
+	for _, member := range slices.Sorted(maps.Keys(in)) {
+		if !given[member] {
+			note := member + ": " + membersShown(in[member])
+			notes = append(notes, strings.Replace(note, ": \n", ":\n", 1))
+		}
+	}
+	return notes
 }
 
 // membersShown lays a tool's input out: a line for each member, and for a string with line
@@ -374,17 +387,7 @@ func cutMiddle(s string) (begin, end string, left int) {
 // version does not know: a person cannot agree to what they cannot read. Nor is anything offered that may go round never_remote:
 // beside it only rules of tools that it does not name, for which never answers. local is where a rule of the project's own lands.
 func alwaysAllows(suggestions json.RawMessage, guarded bool, never func(tool string) bool, local string) string {
-	var all []struct {
-		Type        string   `json:"type"`
-		Behavior    string   `json:"behavior"`
-		Permissions string   `json:"mode"`
-		Destination string   `json:"destination"`
-		Directories []string `json:"directories"`
-		Rules       []struct {
-			Tool    string `json:"toolName"`
-			Content string `json:"ruleContent"`
-		} `json:"rules"`
-	}
+	var all []suggestion
 	if json.Unmarshal(suggestions, &all) != nil {
 		return ""
 	}
@@ -394,30 +397,7 @@ func alwaysAllows(suggestions json.RawMessage, guarded bool, never func(tool str
 	}
 	var words []string
 	for _, s := range all {
-		var what []string
-		switch {
-		case s.Type == "addRules" && s.Behavior == "allow":
-			for _, rule := range s.Rules {
-				if rule.Tool == "" || guarded && (ofSeveral(rule.Tool) || slices.ContainsFunc(alsoAllowed(rule.Tool), never)) {
-					return ""
-				}
-				if rule.Content != "" {
-					rule.Tool += "(" + rule.Content + ")"
-				}
-				what = append(what, rule.Tool)
-			}
-		case guarded:
-			return ""
-		case s.Type == "addDirectories" && s.Behavior == "":
-			for _, dir := range s.Directories {
-				if dir == "" {
-					return ""
-				}
-				what = append(what, "access to "+dir)
-			}
-		case s.Type == "setMode" && s.Permissions == "acceptEdits" && s.Behavior == "":
-			what = append(what, acceptsEdits)
-		}
+		what := s.allows(guarded, never)
 		if len(what) == 0 || places[s.Destination] == "" {
 			return ""
 		}
@@ -428,6 +408,48 @@ func alwaysAllows(suggestions json.RawMessage, guarded bool, never func(tool str
 		return "" // one line of code cannot show it as it is
 	}
 	return shown
+}
+
+// suggestion is what Claude Code would do from now on, where a person allows a call always.
+type suggestion struct {
+	Type        string   `json:"type"`
+	Behavior    string   `json:"behavior"`
+	Permissions string   `json:"mode"`
+	Destination string   `json:"destination"`
+	Directories []string `json:"directories"`
+	Rules       []struct {
+		Tool    string `json:"toolName"`
+		Content string `json:"ruleContent"`
+	} `json:"rules"`
+}
+
+// allows is what a suggestion allows, in Claude Code's words; nil where it is not offered. See
+// alwaysAllows.
+func (s suggestion) allows(guarded bool, never func(tool string) bool) (what []string) {
+	switch {
+	case s.Type == "addRules" && s.Behavior == "allow":
+		for _, rule := range s.Rules {
+			if rule.Tool == "" || guarded && (ofSeveral(rule.Tool) || slices.ContainsFunc(alsoAllowed(rule.Tool), never)) {
+				return nil
+			}
+			if rule.Content != "" {
+				rule.Tool += "(" + rule.Content + ")"
+			}
+			what = append(what, rule.Tool)
+		}
+	case guarded:
+		return nil
+	case s.Type == "addDirectories" && s.Behavior == "":
+		for _, dir := range s.Directories {
+			if dir == "" {
+				return nil
+			}
+			what = append(what, "access to "+dir)
+		}
+	case s.Type == "setMode" && s.Permissions == "acceptEdits" && s.Behavior == "":
+		what = []string{acceptsEdits}
+	}
+	return what
 }
 
 // localRules says where Claude Code writes a project's own rules: from a worktree, 2.1.332 writes them into the main checkout,

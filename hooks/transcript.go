@@ -312,15 +312,7 @@ func (t *tally) add(line []byte) {
 		t.turns++
 		t.prompted = false
 	}
-	var texts []string
-	for _, b := range blocks {
-		switch {
-		case b.Type == "text" && strings.TrimSpace(b.Text) != "":
-			texts = append(texts, b.Text)
-		case b.Type == "tool_use" && b.Name != "":
-			t.tools[b.Name]++
-		}
-	}
+	texts := t.count(blocks)
 	t.saidLast = len(texts) > 0
 	if !t.saidLast {
 		return
@@ -329,6 +321,19 @@ func (t *tally) add(line []byte) {
 		t.message, t.said = e.Message.ID, ""
 	}
 	t.said = strings.Join(append(nonEmpty(t.said), texts...), "\n")
+}
+
+// count counts the tools that Claude called in some blocks, and returns what it said there.
+func (t *tally) count(blocks []block) (texts []string) {
+	for _, b := range blocks {
+		switch {
+		case b.Type == "text" && strings.TrimSpace(b.Text) != "":
+			texts = append(texts, b.Text)
+		case b.Type == "tool_use" && b.Name != "":
+			t.tools[b.Name]++
+		}
+	}
+	return texts
 }
 
 // promptOf is what the person typed; ok is false for a line that is no prompt, or one that Claude Code makes up.
