@@ -238,7 +238,7 @@ func (h *Hook) writeSession(e *Event, sessions state.Sessions, project, known st
 		if s.ThreadName == "" && before != nil {
 			s.Before, s.ThreadName, s.Chat = before.ID, before.ThreadName, before.Chat
 			s.Listens, s.MutedUntil = before.Listens, before.MutedUntil
-			s.Commanded, s.Did, s.ToldNobody = before.Commanded, before.Did, before.ToldNobody
+			s.OldCommanded, s.OldDid = before.OldCommanded, before.OldDid
 		}
 		fill(s)
 		return nil

@@ -40,8 +40,8 @@ func TestAnAttachmentThatWasNotReadIsTold(t *testing.T) {
 				QuestionID: "q", Kind: tt.kind, Mode: state.Native, Status: state.Pending, AskedAt: now, MessageSent: true,
 				Questions: tt.prompts, Approvers: &[]string{"users/1"},
 			}
-			m := gchat.Message{Name: "m", Sender: "users/1", Human: true, Text: tt.text, CreateTime: now, Attached: attached}
-			if !judge.Store(q, m, false) {
+			m := state.Reply{MessageName: "m", Sender: "users/1", Text: tt.text, CreateTime: now, Attached: attached}
+			if !judge.Add(q, m, false) {
 				t.Fatalf("%s: not stored", tt.name)
 			}
 			judge.Reply(cfg, q, q.Reply("m"), now)
@@ -60,11 +60,13 @@ func TestAnAttachmentThatWasNotReadIsTold(t *testing.T) {
 func TestAnAttachmentToASessionIsTold(t *testing.T) {
 	x := newTalk(t, nil)
 	x.hears()
-	n := &pass{view: x.p.views()[x.r.chat], given: map[*state.Question][]gchat.Message{}}
-	x.r.take(n, []gchat.Message{{
+	err := x.p.take(incomingOf(x.r.chat, gchat.Message{
 		Name: "spaces/local/messages/picture", ThreadName: x.thread, Sender: "users/local-human", Human: true,
 		Text: "make it look like this", CreateTime: time.Now(), Attached: true,
-	}})
+	}, 0))
+	if err != nil {
+		t.Fatal(err)
+	}
 	told := slices.Concat(x.hears(), x.hears())
 	if !slices.ContainsFunc(told, func(text string) bool { return strings.HasPrefix(text, "[Words only] The attachment was not read") }) {
 		t.Errorf("told %q", told)

@@ -81,7 +81,7 @@ func TestASessionIsResumedOnce(t *testing.T) {
 	if got := x.said(); !slices.Equal(got, []string{"answered: --dangerously-skip-permissions; first", "answered: second"}) {
 		t.Errorf("said %q", got)
 	}
-	if is := x.is(); !is.Running() || is.ClaudePID <= 1 || is.TmuxPane == "" || len(is.Commands) > 0 {
+	if is := x.is(); !is.Running() || is.ClaudePID <= 1 || is.TmuxPane == "" || x.left() > 0 {
 		t.Errorf("%+v", is)
 	}
 }
@@ -89,22 +89,22 @@ func TestASessionIsResumedOnce(t *testing.T) {
 // A poller that is killed at any step starts nothing twice, and what was said is said or told of.
 func TestABeginningSurvivesAKill(t *testing.T) {
 	needsTmux(t)
-	c := state.Command{Message: "spaces/local/messages/m", Sender: "users/1", Text: "go on", At: time.Now()}
+	c := state.OldCommand{Message: "spaces/local/messages/m", Sender: "users/1", Text: "go on", At: time.Now()}
 	x := newEnded(t, func(s *state.Session) { // just before tmux was called
-		s.Commands, s.Begins, s.EndedAt = []state.Command{c}, time.Now(), time.Now().Add(-time.Minute)
+		s.OldCommands, s.Begins, s.EndedAt = []state.OldCommand{c}, time.Now(), time.Now().Add(-time.Minute)
 	})
-	if told := x.hears(); len(told) > 0 || len(x.begun()) > 0 || len(x.is().Commands) != 1 {
-		t.Errorf("told %q, started %q, %d commands", told, x.begun(), len(x.is().Commands))
+	if told := x.hears(); len(told) > 0 || len(x.begun()) > 0 || x.left() != 1 {
+		t.Errorf("told %q, started %q, %d commands", told, x.begun(), x.left())
 	}
 	x.session(x.id, func(s *state.Session) { s.Begins = time.Now().Add(-time.Minute) })
 	told := x.hears()
 	if len(told) != 1 || !strings.HasPrefix(told[0], "[Not started] It was started, and not seen to begin") ||
-		!strings.Contains(told[0], "claude --resume") || len(x.begun()) > 0 || len(x.is().Commands) > 0 {
-		t.Errorf("told %q, started %q, %d commands", told, x.begun(), len(x.is().Commands))
+		!strings.Contains(told[0], "claude --resume") || len(x.begun()) > 0 || x.left() > 0 {
+		t.Errorf("told %q, started %q, %d commands", told, x.begun(), x.left())
 	}
 
 	y := newEnded(t, func(s *state.Session) { // just after: its hook wrote it down
-		s.Commands, s.Begins, s.EndedAt, s.StartedAt = []state.Command{c}, time.Now(), time.Time{}, time.Now().Add(time.Second)
+		s.OldCommands, s.Begins, s.EndedAt, s.StartedAt = []state.OldCommand{c}, time.Now(), time.Time{}, time.Now().Add(time.Second)
 		s.ClaudePID, s.ClaudeStart = os.Getpid(), inject.StartOf(os.Getpid())
 	})
 	if told := y.hears(); len(y.begun()) > 0 || len(y.said()) != 1 {

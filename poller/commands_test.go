@@ -5,7 +5,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -63,6 +62,16 @@ func (x *talk) is() *state.Session {
 		x.t.Fatal(err)
 	}
 	return s
+}
+
+// left is how much of what was said to the session is not done.
+func (x *talk) left() int {
+	x.t.Helper()
+	all, bad := state.InboxIn(state.UserState(x.env)).All()
+	if len(bad) > 0 {
+		x.t.Fatal(bad)
+	}
+	return len(all) + len(x.is().OldCommands)
 }
 
 // hears lists the space, does what was said there, and returns what the session's thread is told.
@@ -146,33 +155,33 @@ func TestWhoseCommandIsDone(t *testing.T) {
 	if _, err := x.desk.space.Say(&chatapi.User{Name: "users/app", Type: "BOT"}, x.thread, "/mute"); err != nil {
 		t.Fatal(err)
 	}
-	if told := x.hears(); len(told) > 0 || !x.is().MutedUntil.IsZero() || len(x.is().Commands) > 0 {
+	if told := x.hears(); len(told) > 0 || !x.is().MutedUntil.IsZero() || x.left() > 0 {
 		t.Errorf("a stranger is told %q, muted until %v", told, x.is().MutedUntil)
 	}
 	x.desk.reply(x.thread, "users/9", "/mute 3h") // perhaps of the same millisecond
 	x.says("/mute", "[Muted]")
 	x.session(x.id, func(s *state.Session) { s.MutedUntil = time.Time{} })
 
-	command := state.Command{Message: "m", Sender: "users/1", Text: "/mute", At: time.Now()}
-	x.session(x.id, func(s *state.Session) { s.Env, s.Commands = "another", []state.Command{command} })
+	command := state.OldCommand{Message: "m", Sender: "users/1", Text: "/mute", At: time.Now()}
+	x.session(x.id, func(s *state.Session) { s.Env, s.OldCommands = "another", []state.OldCommand{command} })
 	if x.hears(); !x.is().MutedUntil.IsZero() {
 		t.Error("it was done for another environment's session")
 	}
 	x.session(x.id, func(s *state.Session) {
 		s.Env = state.Environment(x.env)
-		s.Commands[0].At = time.Now().Add(-commands.TooOld - time.Minute)
+		s.OldCommands[0].At = time.Now().Add(-commands.TooOld - time.Minute)
 	})
 	if told := x.hears(); len(told) != 1 || !strings.Contains(told[0], "[Not used] /mute was read too late") {
 		t.Errorf("an old one: %q", told)
 	}
 	command.Message, command.Sender, command.At = "of a stranger, as another environment read it", "users/9", time.Now()
-	x.session(x.id, func(s *state.Session) { s.Commands = []state.Command{command} })
+	x.session(x.id, func(s *state.Session) { s.OldCommands = []state.OldCommand{command} })
 	if told := x.hears(); len(told) > 0 || !x.is().MutedUntil.IsZero() {
 		t.Errorf("a stranger's: %q", told)
 	}
 	command.Sender = "users/1"
 	command.Message, command.At = "older than the session", time.Now().Add(-2*time.Hour)
-	x.session(x.id, func(s *state.Session) { s.Commands = []state.Command{command} })
+	x.session(x.id, func(s *state.Session) { s.OldCommands = []state.OldCommand{command} })
 	if told := x.hears(); len(told) > 0 || !x.is().MutedUntil.IsZero() {
 		t.Errorf("older than the session: %q", told)
 	}
@@ -182,41 +191,37 @@ func TestWhoseCommandIsDone(t *testing.T) {
 func TestCommandsInAnyOrder(t *testing.T) {
 	x := newTalk(t, nil)
 	now := time.Now().Add(-time.Minute)
-	for range 2 {
+	for n := range 2 {
 		x.pull("second", "/help", now)
 		x.pull("first", "/mute 2h", now.Add(-time.Second))
 		x.pull("third", "/status", now) // of the same millisecond
-		x.hears()
+		if told := x.hears(); len(told) != 3*(1-n) {
+			t.Errorf("told %q", told)
+		}
 	}
-	if told := len(x.is().Did); told != 3 || x.is().MutedUntil.IsZero() {
-		t.Errorf("%d commands were read, muted until %v", told, x.is().MutedUntil)
-	}
-	s := &state.Session{}
-	for n := range 30 {
-		s.NoteRead(strconv.Itoa(n), now.Add(time.Duration(n)*time.Second))
-	}
-	if later := now.Add(time.Hour); len(s.Did) != 20 || !s.HasRead("29", later) || !s.HasRead("0", now) || s.HasRead("new", later) {
-		t.Errorf("it remembers %d, up to %v", len(s.Did), s.Commanded)
+	told := x.hears()
+	if x.is().MutedUntil.IsZero() || len(told) > 0 {
+		t.Errorf("muted until %v, told %q again", x.is().MutedUntil, told)
 	}
 }
 
-// A poller that is killed while it does a command leaves it undone: a second Esc would stop something else.
-func TestACommandIsTakenBeforeItIsDone(t *testing.T) {
+// What a poller did when it was killed is not done again, since a second Esc would stop
+// something else. Its thread is told so, once.
+func TestACommandIsNotDoneTwice(t *testing.T) {
 	x := newTalk(t, nil)
-	x.session(x.id, func(s *state.Session) {
-		s.Commands = []state.Command{{Message: "m", Sender: "users/1", Text: "/help", At: time.Now()}}
-	})
-	x.p.scanSessions()
-	outbox := filepath.Join(state.UserState(x.env), "outbox")
-	if err := os.RemoveAll(outbox); err != nil {
+	given := state.OldCommand{Message: "m", Sender: "users/1", Text: "/mute", At: time.Now()}
+	in := given.Incoming(x.is(), time.Now())
+	in.Status = state.IncomingDoing
+	_, err := state.InboxIn(state.UserState(x.env)).Take(in, false)
+	if err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(outbox, nil, 0o600); err != nil { // its answer cannot be put
-		t.Fatal(err)
+	told := x.hears()
+	if len(told) != 1 || !strings.HasPrefix(told[0], "[Not known]") {
+		t.Errorf("told %q", told)
 	}
-	x.p.room().Work(t.Context(), x.id)
-	if len(x.is().Commands) > 0 {
-		t.Error("it would be done again")
+	if again := x.hears(); len(again) > 0 || x.left() > 0 || !x.is().MutedUntil.IsZero() {
+		t.Errorf("told %q, %d left, muted until %v", again, x.left(), x.is().MutedUntil)
 	}
 }
 
@@ -329,7 +334,7 @@ func TestHowLongASessionIsMuted(t *testing.T) {
 		"1h30m": 90 * time.Minute, "99h": 24 * time.Hour, "off": 0, "long": -1, "-2h": -1,
 	} {
 		x.session(x.id, func(s *state.Session) { s.MutedUntil = time.Unix(7, 0).UTC() })
-		said := room.Do(t.Context(), x.is(), state.Command{Text: "/mute " + words, At: now})
+		said := room.Do(t.Context(), x.is(), &state.Incoming{Text: "/mute " + words, SaidAt: now})
 		got := x.is().MutedUntil
 		switch {
 		case want < 0 && (!strings.HasPrefix(said, "[Not used]") || !got.Equal(time.Unix(7, 0))),
@@ -464,10 +469,9 @@ func TestACommandInAQuestionsThread(t *testing.T) {
 		want string
 		done bool // by the session; else the question asks back
 	}{
-		"it listens":        {nil, "[Status] shop", true},
-		"it does not":       {func(s *state.Session) { s.Listens = false }, "[Not used] Reply with the option number", false},
-		"it is in another":  {func(s *state.Session) { s.Chat = "chat.example/spaces/other" }, "[Not used] Reply with", false},
-		"a later reply was": {func(s *state.Session) { s.ToldNobody = time.Now().Add(time.Hour) }, "[Status] shop", true},
+		"it listens":       {nil, "[Status] shop", true},
+		"it does not":      {func(s *state.Session) { s.Listens = false }, "[Not used] Reply with the option number", false},
+		"it is in another": {func(s *state.Session) { s.Chat = "chat.example/spaces/other" }, "[Not used] Reply with", false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			x := newTalk(t, c.as)

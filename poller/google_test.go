@@ -6,6 +6,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -232,6 +233,13 @@ func event(kind, user string, m *chatapi.Message) *chatapi.DeprecatedEvent {
 }
 
 // tap publishes a tap, and returns Pub/Sub's id of it.
+// holds says whether a message with these words was posted.
+func (g *google) holds(words string) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return slices.ContainsFunc(g.posts, func(m *chatapi.Message) bool { return strings.Contains(m.Text, words) })
+}
+
 func (g *google) tap(user string, m *chatapi.Message, question, choice string, inputs map[string]string) string {
 	e := event("CARD_CLICKED", user, m)
 	e.Action = &chatapi.FormAction{ActionMethodName: "gchat-hooks", Parameters: []*chatapi.ActionParameter{

@@ -41,7 +41,7 @@ func (p *Poller) heard(q *state.Question) bool {
 		return false
 	}
 	one, err := state.SessionsIn(p.user).Of(q.ClaudeSession())
-	return err == nil && len(one.Commands) == 0
+	return err == nil && len(p.routed[one.ID]) == 0 && len(one.OldCommands) == 0
 }
 
 // ofSession are the records of a question's session, the oldest first, as they stand now.

@@ -46,7 +46,7 @@ func TestNothingIsAllowedOverWhatWasSaid(t *testing.T) {
 		}, false, true},
 		"an /ask that is not done": {func(x *granted, p *Poller) {
 			x.session("s", func(one *state.Session) {
-				one.Commands = []state.Command{{Message: "c", Sender: "users/1", Text: "/ask", At: time.Now()}}
+				one.OldCommands = []state.OldCommand{{Message: "c", Sender: "users/1", Text: "/ask", At: time.Now()}}
 			})
 		}, false, true},
 		"its person's removal, and return": {func(x *granted, p *Poller) {

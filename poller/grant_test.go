@@ -401,10 +401,10 @@ func TestAskEndsAYesForAWhile(t *testing.T) {
 		t.Errorf("a stranger's: %q", told)
 	}
 	x.session(x.id, func(one *state.Session) { // another environment's poller, which does not judge
-		one.Commands = []state.Command{{Message: "c", Sender: "users/9", Text: "/ask", At: time.Now()}}
+		one.OldCommands = []state.OldCommand{{Message: "c", Sender: "users/9", Text: "/ask", At: time.Now()}}
 	})
 	x.hears()
-	if !x.load(g).NoAt.IsZero() || len(x.is().Commands) > 0 {
+	if !x.load(g).NoAt.IsZero() || x.left() > 0 {
 		t.Error("a stranger ended it, or waits")
 	}
 	x.says("/ask", "[Asks again]")

@@ -25,6 +25,7 @@ type served struct {
 	is    os.FileInfo // of the record's file, as it was last looked at
 	real  string      // the record's path without links in its folder's name
 
+	card    string          // what the buttons of its card carry; "" while that is not needed
 	q       *state.Question // as it was last read, not to be changed; nil while it cannot be read
 	missing bool            // the record's file is gone
 	hidden  bool            // the system does not let us read it

@@ -39,8 +39,10 @@ func (p *Poller) attendAll(ctx context.Context, cfg *config.Config) (next time.T
 		}
 	}
 	p.scanSessions()
-	busy = p.attendSessions(ctx, due)
-	next = p.dialogDue
+	p.scanInbox()
+	next, busy = p.routeAll(ctx)
+	busy = p.attendSessions(ctx, due) || busy
+	next = sooner(next, p.dialogDue)
 	for _, s := range p.inOrder() {
 		if ctx.Err() != nil {
 			break
@@ -318,17 +320,25 @@ func (p *Poller) readFirst(q *state.Question, due time.Time) (wait, unread bool)
 	return unread && p.Now().Sub(due) <= unreadGrace, unread
 }
 
+// readSince says whether all that was said in a chat until then is read, and decided.
 func (p *Poller) readSince(chat string, then time.Time) bool {
-	r := p.readers[chat]
-	if r == nil || r.busy.Load() {
-		return false
-	}
-	if !r.pulls {
-		return r.good.After(then)
-	}
+	return p.readTo[chat].After(then) && !p.isUndecided(chat)
+}
+
+// noteReadTo notes up to when each chat was read.
+func (p *Poller) noteReadTo() {
+	p.readTo = map[string]time.Time{}
 	p.events.mu.Lock()
 	defer p.events.mu.Unlock()
-	return p.events.failed == 0 && len(p.events.heard) == 0 && p.events.good.After(then)
+	for chat, r := range p.readers {
+		switch {
+		case r.busy.Load():
+		case !r.pulls:
+			p.readTo[chat] = r.good
+		case p.events.failed == 0:
+			p.readTo[chat] = p.events.good
+		}
+	}
 }
 
 func (p *Poller) post(ctx context.Context, s *served) (again time.Time) {
@@ -389,14 +399,13 @@ func (p *Poller) putOwed(s *served) {
 // sendOn gives what a question's person answered, and did not reach Claude, to its session as words of that reply. The same
 // reply is one record there.
 func (p *Poller) sendOn(q *state.Question, reply string) error {
-	r := q.Reply(reply)
-	_, err := state.SessionsIn(p.user).Change(q.ClaudeSession(), func(one *state.Session) error {
-		one.Commands = append(one.Commands, state.Command{
-			Message: r.MessageName, Sender: r.Sender, SenderEmail: r.SenderEmail, DisplayName: r.DisplayName,
-			Text: q.Unsent(), At: r.CreateTime, Created: r.CreateTime,
-		})
-		return nil
-	})
+	r, session := q.Reply(reply), q.ClaudeSession()
+	_, err := state.InboxIn(p.user).Take(&state.Incoming{
+		ID: state.IncomingID(q.Chat, r.MessageName, state.NoteSend), Chat: q.Chat, MessageName: r.MessageName,
+		ThreadName: q.ThreadName, Sender: r.Sender, SenderEmail: r.SenderEmail, DisplayName: r.DisplayName,
+		Text: q.Unsent(), CreatedAt: r.CreateTime, SaidAt: r.CreateTime, ReadAt: p.Now().UTC(),
+		Status: state.IncomingRouted, SessionID: session,
+	}, false)
 	return err
 }
 
@@ -423,6 +432,7 @@ func (p *Poller) sweep() {
 	p.summed.Clear() // a summary that failed is tried again
 	state.OutboxIn(p.user).Sweep(p.Env, now)
 	state.SessionsIn(p.user).Sweep(now)
+	state.InboxIn(p.user).Sweep(now)
 	folders := map[string]bool{}
 	for _, name := range []string{"open", "outbox", "sessions", "spaces", "pollers", "projects", ""} {
 		folders[filepath.Join(p.user, name)] = true

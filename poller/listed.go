@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -18,10 +17,11 @@ import (
 // pass is one list of a space, from its first page to its last.
 type pass struct {
 	*view
-	newest time.Time                           // of the messages that came
-	given  map[*state.Question][]gchat.Message // those of its thread, the oldest first
-	typed  []string                            // ids of sessions that one of Claude Code's own commands was said to
-	failed error                               // what was said to a session could not be written down
+	newest time.Time // of the messages that came
+	// begun are the messages of the threads that a process began to wait in. Which of them
+	// count is known at the end of the list.
+	begun  map[*state.Question][]gchat.Message
+	failed error // something could not be written down
 }
 
 // readOn lists the space once, and then notes how far it came: the next list goes on there, also after one that broke off.
@@ -42,13 +42,13 @@ func (r *reader) readOn(ctx context.Context, v *view, way *gateway) (err error) 
 			return err
 		}
 	}
-	n := &pass{view: v, given: map[*state.Question][]gchat.Message{}}
+	n := &pass{view: v, begun: map[*state.Question][]gchat.Message{}}
 	_, space, _ := strings.Cut(r.chat, "/")
 	start := since(r.mark.Watermark, r.covered, v, r.Now().Add(r.api.Ahead))
 	for q := range v.served {
-		n.given[q] = r.kept[q.QuestionID]
+		n.begun[q] = r.kept[q.QuestionID]
 	}
-	err = r.api.Since(ctx, space, start, func(page []gchat.Message) { r.take(n, page) })
+	err = r.api.Since(ctx, space, start, func(page []gchat.Message) { r.readPage(n, page) })
 	endless := errors.Is(err, gchat.ErrEndless)
 	// A long backlog is read in pieces. Where the next list would begin as this one did, or
 	// none ended since that was so, the server is broken.
@@ -60,26 +60,22 @@ func (r *reader) readOn(ctx context.Context, v *view, way *gateway) (err error) 
 	if err != nil && n.newest.IsZero() {
 		return err
 	}
-	failed := n.failed
 	covered, kept := map[string]bool{}, map[string][]gchat.Message{}
 	for _, qs := range v.records {
 		for _, q := range qs {
 			covered[q.QuestionID] = err == nil || !beginsIn(q)
-			if !covered[q.QuestionID] {
-				continue // its thread is read from its beginning with the next list
-			}
-			if goesOn && beginsIn(q) {
-				kept[q.QuestionID] = n.given[q]
-				continue
-			}
-			if err := r.writeReplies(v, q, n.given[q]); err != nil {
-				r.Log.Once(err, "replies not written down")
-				failed = err
+			switch {
+			case !beginsIn(q), err != nil: // its thread is read from its beginning with the next list
+			case goesOn:
+				kept[q.QuestionID] = n.begun[q]
+			default:
+				r.beginWait(n, q)
 			}
 		}
 	}
-	if failed != nil {
-		return failed // what could not be written down is read again
+	if n.failed != nil {
+		r.Log.Once(n.failed, "not all that was read is written down")
+		return n.failed // it is read again
 	}
 	r.covered, r.kept = covered, kept
 	if n.newest.IsZero() || n.newest.Equal(r.mark.Watermark) {
@@ -109,19 +105,22 @@ func (r *reader) changeToCards(ctx context.Context, v *view, way *gateway, texts
 	for _, q := range texts {
 		only.records[q.ThreadName] = []*state.Question{q}
 	}
-	n := &pass{view: only, given: map[*state.Question][]gchat.Message{}}
+	n := &pass{view: only}
 	var err error
 	r.api, err = way.openReader(ctx)
 	if err != nil {
 		return err
 	}
-	err = r.api.Since(ctx, way.space, texts[0].AskedAt.Add(-clockSlack), func(page []gchat.Message) { r.take(n, page) })
+	start := texts[0].AskedAt.Add(-clockSlack)
+	err = r.api.Since(ctx, way.space, start, func(page []gchat.Message) { r.readPage(n, page) })
+	err = cmp.Or(err, n.failed)
+	undecided, _ := state.InboxIn(r.user).All()
 	for _, q := range texts {
-		if err == nil {
-			err = r.writeReplies(v, q, n.given[q])
-		}
 		isOfApp := r.gateway(ctx, configuredFor(q, v.served[q].Open)).cfg.InEmbeddedApp()
-		if err == nil && len(n.given[q]) == 0 && isOfApp {
+		isReplied := slices.ContainsFunc(undecided, func(in *state.Incoming) bool {
+			return in.ThreadName == q.ThreadName
+		})
+		if err == nil && !isReplied && isOfApp {
 			err = r.putCard(q, v.served[q].Open)
 		}
 	}
@@ -156,7 +155,9 @@ func since(from time.Time, covered map[string]bool, v *view, now time.Time) time
 	return from
 }
 
-func (r *reader) take(n *pass, page []gchat.Message) {
+// readPage writes down what people wrote where we wait for it, and what a page tells of our
+// own messages.
+func (r *reader) readPage(n *pass, page []gchat.Message) {
 	limit := r.Now().Add(r.api.Ahead + 2*time.Second) // the header counts whole seconds
 	for _, m := range page {
 		if !m.CreateTime.After(limit) { // one from the future must not end reading: it moves no watermark
@@ -167,47 +168,100 @@ func (r *reader) take(n *pass, page []gchat.Message) {
 				n.newest = m.CreateTime
 			}
 		}
-		if q := n.quoted(m); q != nil {
-			m.ThreadName = q.ThreadName
-		}
-		q := n.target(m)
-		m.Unsure = q != nil && judge.Unsure(q, n.records[m.ThreadName], m, m.CreateTime.Add(-r.api.Ahead))
-		switch {
-		case m.ThreadName == "":
-		case m.Deleted: // whose sender may not be told: it is of use only where it takes back what stands in a record
-			if q != nil && q.Reply(m.Name) != nil && !judge.Known(q, m) {
-				n.given[q] = append(n.given[q], m)
-			}
-		case !m.Human:
-			for _, q := range n.records[m.ThreadName] {
-				if m.Name == q.MessageName && !judge.Dated(q, m) || beginsIn(q) && !strings.HasPrefix(m.Text, "[Not read]") {
-					n.given[q] = append(n.given[q], m)
-				}
-			}
-		case r.beginsSession(n, m):
-			if err := r.begin(m); err != nil {
-				n.failed = fmt.Errorf("a session to begin: %w", err)
-			}
-		case n.sessionOf(m, q) != nil && r.takeSaid(n, n.sessionOf(m, q), m, q):
-		case q == nil:
-			r.answerNobody(n, m)
-		case !judge.Known(q, m):
-			n.given[q] = append(n.given[q], m)
+		if err := r.readMessage(n, m); err != nil {
+			n.failed = err
 		}
 	}
 }
 
-// sessionOf is the session that a person writes to: the one whose thread it is, or, with a command
-// of ours, the one that asked the question of the thread.
-func (n *pass) sessionOf(m gchat.Message, asked *state.Question) *state.Session {
-	if n.sessions[m.ThreadName] != nil || asked == nil || !wording.OurCommand(m.Text) {
-		return n.sessions[m.ThreadName]
+func (r *reader) readMessage(n *pass, m gchat.Message) error {
+	if q := n.quoted(m); q != nil {
+		m.ThreadName = q.ThreadName
 	}
-	i := slices.IndexFunc(n.known, func(one *state.Session) bool { return one.ID == asked.ClaudeSession() })
-	if i < 0 {
+	records := n.records[m.ThreadName]
+	i := slices.IndexFunc(records, beginsIn)
+	isNew := gchat.Local(r.chat) && wording.IsNew(m.Text)
+	switch {
+	case m.ThreadName == "":
+	case m.Deleted: // whose sender may not be told
+		return r.takeBack(n, m)
+	case !m.Human:
+		return r.readOwn(n, m)
+	case i >= 0: // whether it counts is not known yet
+		n.begun[records[i]] = append(n.begun[records[i]], m)
+	case len(records) > 0, n.sessions[m.ThreadName] != nil, isNew:
+		return r.takeListed(n, m)
+	}
+	return nil
+}
+
+// takeListed takes a message of a person that a list brought.
+func (r *reader) takeListed(n *pass, m gchat.Message) error {
+	for _, q := range n.records[m.ThreadName] {
+		if judge.Revises(q, m) { // it is not judged yet
+			return r.reviseReply(q, m)
+		}
+	}
+	err := r.Poller.take(incomingOf(r.chat, m, r.api.Ahead))
+	if err == nil {
+		r.callOthers(n.view, m.ThreadName)
+	}
+	return err
+}
+
+// callOthers calls the pollers of the other environments that a thread concerns.
+func (p *Poller) callOthers(v *view, thread string) {
+	if one := v.sessions[thread]; one != nil && one.Env != p.environment {
+		state.CallPoller(p.Env, one.Env)
+	}
+	for _, q := range v.records[thread] {
+		if s := v.served[q]; !s.mine {
+			state.CallPoller(p.Env, s.Env)
+		}
+	}
+}
+
+// takeBack has a message count no more that its sender deleted before it was used.
+func (r *reader) takeBack(n *pass, m gchat.Message) error {
+	for _, q := range n.records[m.ThreadName] {
+		if judge.Revises(q, m) {
+			return r.reviseReply(q, m)
+		}
+	}
+	return r.Poller.takeBack(state.IncomingID(r.chat, m.Name))
+}
+
+func (r *reader) reviseReply(q *state.Question, m gchat.Message) error {
+	_, err := state.UpdateQuestion(q.Path, func(q *state.Question) error {
+		if !judge.Revise(q, m) {
+			return state.ErrUnchanged
+		}
 		return nil
+	})
+	return err
+}
+
+// readOwn notes what a message of an app tells: when a question's own message came, and
+// behind which message a process waits for a reply.
+func (r *reader) readOwn(n *pass, m gchat.Message) error {
+	var failed error
+	for _, q := range n.records[m.ThreadName] {
+		if beginsIn(q) && !strings.HasPrefix(m.Text, "[Not read]") {
+			n.begun[q] = append(n.begun[q], m)
+		}
+		if m.Name != q.MessageName || judge.Dated(q, m) {
+			continue
+		}
+		_, err := state.UpdateQuestion(q.Path, func(q *state.Question) error {
+			if m.Name != q.MessageName || judge.Dated(q, m) {
+				return state.ErrUnchanged
+			}
+			q.PostedAt = new(m.CreateTime.Truncate(time.Millisecond))
+			return nil
+		})
+		failed = cmp.Or(failed, err)
 	}
-	return n.known[i]
+	return failed
 }
 
 // beginsIn says whether a process began to wait in the thread, which was not read since: its reply comes after our last message
@@ -216,128 +270,48 @@ func beginsIn(q *state.Question) bool {
 	return !q.Mode.Row().Asks && q.PostedAt == nil && q.Status == state.Pending
 }
 
-// target is the record that a person's message belongs to, nil for none. Ours have a thread each; other programs may put several
-// questions into one, and processes may wait in it: a reply is for the oldest that it can answer, and for a process that began to
-// wait when it can answer none. A process that ended keeps only the reply that it took.
-func (n *pass) target(m gchat.Message) *state.Question {
-	all := slices.DeleteFunc(slices.Clone(n.records[m.ThreadName]), func(q *state.Question) bool {
-		switch {
-		case q.Kind.Row().Prompt && q.Reply(m.Name) == nil: // one reply; what is said besides is said to Claude
-			has := q.Unread() || slices.ContainsFunc(n.given[q], func(m gchat.Message) bool { return m.Human })
-			one := n.sessions[m.ThreadName]
-			elsewhere := one != nil && one.Dialog != nil && wording.IsDecision(m.Text) // meant for the terminal's dialog
-			waits := q.Status == state.Pending && !has && !elsewhere && !q.Kind.Row().Said
-			return !waits || q.PostedAt == nil || m.CreateTime.Before(*q.PostedAt)
-		case !q.Mode.Row().Asks && !q.Status.Open():
-			return q.Status != state.Resolved || q.AnsweredMessage != m.Name
+// beginWait notes from when on a reply counts in a thread that a process began to wait in:
+// after the last message of ours. It takes what people wrote there since, and what may be
+// for something else in that thread.
+func (r *reader) beginWait(n *pass, q *state.Question) {
+	after := q.AskedAt.Add(r.api.Ahead - judge.DateSlack)
+	for _, m := range n.begun[q] {
+		if !m.Human {
+			after = m.CreateTime
 		}
-		return false
+	}
+	for _, m := range n.begun[q] {
+		isShared := len(n.records[m.ThreadName]) > 1 || n.sessions[m.ThreadName] != nil
+		isForWait := m.CreateTime.After(after)
+		if !m.Human || !isShared && !isForWait {
+			continue
+		}
+		if isForWait { // nothing took it before
+			n.failed = cmp.Or(r.forgetUntaken(state.IncomingID(r.chat, m.Name)), n.failed)
+		}
+		n.failed = cmp.Or(r.takeListed(n, m), n.failed)
+	}
+	_, err := state.UpdateQuestion(q.Path, func(q *state.Question) error {
+		if !beginsIn(q) {
+			return state.ErrUnchanged
+		}
+		q.PostedAt = &after
+		return nil
 	})
-	if i := slices.IndexFunc(all, func(q *state.Question) bool { return q.Reply(m.Name) != nil || judge.Quotes(m, q) }); i >= 0 {
-		return all[i]
-	}
-	var begun, over *state.Question
-	for _, q := range all {
-		switch {
-		case beginsIn(q):
-			begun = cmp.Or(begun, q)
-		case !q.Mode.Row().Asks:
-			if q.Status == state.Pending && m.CreateTime.Truncate(time.Millisecond).After(*q.PostedAt) {
-				return q
-			}
-		case q.Answerable():
-			return q
-		default:
-			over = cmp.Or(over, q)
-		}
-	}
-	return cmp.Or(begun, over)
+	n.failed = cmp.Or(err, n.failed)
 }
 
 // quoted is the question whose message a person quotes, nil for none.
 func (v *view) quoted(m gchat.Message) *state.Question {
+	if !m.Human || m.Quotes == "" {
+		return nil
+	}
 	for _, qs := range v.records {
 		for _, q := range qs {
-			if judge.Quotes(m, q) {
+			if m.Quotes == q.MessageName {
 				return q
 			}
 		}
 	}
 	return nil
-}
-
-// answerNobody tells a person, once, that no process waits for a reply in the thread of a session's reports.
-func (r *reader) answerNobody(n *pass, m gchat.Message) {
-	one := n.sessions[m.ThreadName]
-	foreign := one == nil || one.Env != r.environment && !r.deserted(one) || cmp.Or(one.Chat, r.chat) != r.chat
-	if foreign || m.Sender == "" {
-		return
-	}
-	at := m.CreateTime.Truncate(time.Millisecond) // as the session's file has it
-	done := strings.HasPrefix(strings.TrimSpace(m.Text), "/") && one.HasRead(m.Name, at)
-	if done || !at.After(one.ToldNobody) || !r.config(configured{one.ProjectDir, one.Trusted}).Allows(m.Sender, m.SenderEmail) {
-		return
-	}
-	err := r.room().Tell(one, state.MessageID("nobody", m.Name), r.room().NobodyText(one))
-	if err == nil {
-		_, err = state.SessionsIn(r.user).Change(one.ID, func(one *state.Session) error {
-			if at.After(one.ToldNobody) {
-				one.ToldNobody = at
-			}
-			return nil
-		})
-	}
-	r.Log.Once(err, "note not put into the outbox")
-}
-
-// writeReplies writes people's messages into the question that they belong to. Of a process that began to wait, those count that
-// came after the last message of ours.
-func (r *reader) writeReplies(v *view, q *state.Question, ms []gchat.Message) error {
-	begins := beginsIn(q)
-	if len(ms) == 0 && !begins {
-		return nil
-	}
-	of := v.served[q]
-	law := r.lawOf(of, q)
-	_, _, err := r.writeHeard(of, law, func(q *state.Question) (changed bool) {
-		if begins {
-			after := q.AskedAt.Add(r.api.Ahead - judge.DateSlack)
-			if r.pulled { // no message of ours comes: what was said before the wait began was kept for it
-				after = q.AskedAt.Add(-foreignAge)
-			}
-			for _, m := range ms {
-				if !m.Human {
-					after = m.CreateTime
-				}
-			}
-			q.PostedAt = &after
-			ms = slices.DeleteFunc(ms, func(m gchat.Message) bool { return !m.Human || !m.CreateTime.After(after) })
-		}
-		changed = begins
-		for _, m := range ms {
-			changed = judge.Store(q, m, m.Human && of.mine && law.forbids(q, m.Sender, m.SenderEmail)) || changed
-		}
-		return changed
-	})
-	return err
-}
-
-// writeHeard writes what people said or tapped into a question. Where a process waits for it, it is judged in the same write;
-// otherwise the loop judges, which knows of panes, or the poller of another environment.
-func (p *Poller) writeHeard(s *served, law law,
-	store func(*state.Question) bool) (q *state.Question, changed bool, err error) {
-	q, err = state.UpdateQuestion(s.Path, func(q *state.Question) error {
-		changed = store(q)
-		if !changed {
-			return state.ErrUnchanged
-		}
-		if s.mine && (state.HasWaiter(p.Env, q.Path) || !q.Answerable()) {
-			_ = p.judgeIn(s, q, law) // with nothing to judge what was stored is written all the same
-		}
-		return nil
-	})
-	if changed && !s.mine {
-		state.CallPoller(p.Env, s.Env)
-	}
-	return q, changed, err
 }

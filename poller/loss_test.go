@@ -67,9 +67,9 @@ func TestTheStricterOfRecordAndConfigurationDecides(t *testing.T) {
 func TestStrangersFillNoThread(t *testing.T) {
 	q := &state.Question{}
 	for n := range 400 {
-		judge.Store(q, gchat.Message{Name: fmt.Sprint(n), Human: true, Sender: fmt.Sprint("users/", 5+n%3), Text: "hi", CreateTime: noon}, true)
+		judge.Add(q, incomingOf("", gchat.Message{Name: fmt.Sprint(n), Human: true, Sender: fmt.Sprint("users/", 5+n%3), Text: "hi", CreateTime: noon}, 0).Reply(), true)
 	}
-	if !judge.Store(q, gchat.Message{Name: "right", Human: true, Sender: "users/1", Text: "yes", CreateTime: noon}, false) || len(q.Replies) != 4 {
+	if !judge.Add(q, incomingOf("", gchat.Message{Name: "right", Human: true, Sender: "users/1", Text: "yes", CreateTime: noon}, 0).Reply(), false) || len(q.Replies) != 4 {
 		t.Errorf("%d replies", len(q.Replies))
 	}
 }
@@ -79,12 +79,12 @@ func TestAReplyThatAnotherProgramReadFirst(t *testing.T) {
 	q := &state.Question{Replies: []state.Reply{
 		{MessageName: "local/x", Sender: state.Local, DisplayName: "poll.py", Text: "2", CreateTime: noon, Verdict: state.Used},
 	}}
-	if judge.Store(q, gchat.Message{Name: "m", Human: true, Sender: "users/1", Text: "2\n", CreateTime: noon.Add(400 * time.Millisecond)}, false) {
+	if judge.Add(q, incomingOf("", gchat.Message{Name: "m", Human: true, Sender: "users/1", Text: "2\n", CreateTime: noon.Add(400 * time.Millisecond)}, 0).Reply(), false) {
 		t.Errorf("it is another one: %+v", q.Replies)
 	}
 	for name, m := range map[string]gchat.Message{"later": {Text: "2", CreateTime: noon.Add(time.Minute)}, "other words": {Text: "3", CreateTime: noon}} {
 		m.Name, m.Human, m.Sender = name, true, "users/1"
-		if !judge.Store(q, m, false) {
+		if !judge.Add(q, incomingOf("", m, 0).Reply(), false) {
 			t.Errorf("%s: it is taken for the same", name)
 		}
 	}
@@ -253,8 +253,8 @@ func TestADecisionInAProjectIsNothing(t *testing.T) {
 	}
 }
 
-// The poller that pulls for all environments drops no reply by its own list of who may answer.
-func TestATapOfAnotherEnvironmentIsStored(t *testing.T) {
+// The poller that pulls for all environments leaves a tap to the one whose question it is on.
+func TestATapOfAnotherEnvironmentIsLeftToIt(t *testing.T) {
 	d, g := newAppDesk(t)
 	q, card := d.tapped(func(q *state.Question) { d.postedBy(q, g) })
 	p := d.poller()
@@ -262,14 +262,23 @@ func TestATapOfAnotherEnvironmentIsStored(t *testing.T) {
 	for _, s := range p.index {
 		s.Env, s.mine = "another", false
 	}
-	for n, s := range p.inOrder() {
-		for i := range 2 {
-			one := gchat.Pulled{ID: fmt.Sprint(n, i)}
-			one.Tap, one.By = &wording.Tap{Question: card, Choice: "1"}, gchat.Person{Name: "users/7"}
-			p.writeTap(s, one)
-		}
+	var e gchat.Pulled
+	e.Message.Name, e.At, e.By = q.MessageName, time.Now(), gchat.Person{Name: "users/7"}
+	e.Tap = &wording.Tap{Question: card, Choice: "1"}
+	err := p.take(incomingOfTap(q.Chat, e))
+	if err != nil {
+		t.Fatal(err)
 	}
-	if q = d.load(q); len(q.Replies) != 2 {
-		t.Errorf("%d taps are stored", len(q.Replies))
+	p.scanInbox()
+	p.routeAll(t.Context())
+	if is := d.load(q); len(is.Replies) > 0 {
+		t.Errorf("it was given to another one's question: %+v", is.Replies)
+	}
+	own := d.poller()
+	own.scan()
+	own.scanInbox()
+	own.routeAll(t.Context())
+	if is := d.load(q); len(is.Replies) != 1 {
+		t.Errorf("%d taps are stored", len(is.Replies))
 	}
 }

@@ -75,6 +75,12 @@ type Poller struct {
 	index        map[string]*served // by the Open's file, or by the record's real one where a person named its folder
 	records      state.Cache[state.Question]
 	sessionFiles state.Cache[state.Session]
+	inboxFiles   state.Cache[state.Incoming]
+	incoming     []*state.Incoming            // what is not done, the oldest first
+	routed       map[string][]*state.Incoming // of these, what is for a session, by its id
+	arrivals     arrivals
+	readTo       map[string]time.Time               // by chat: up to when it was read
+	cards        atomic.Pointer[map[string]*served] // by what their buttons carry
 	sessions     []*state.Session
 	byThread     map[string]*state.Session // of their reports
 	starts       bool                      // the person wants sessions to be started: see config.StartSessions
@@ -407,9 +413,9 @@ func (p *Poller) step(ctx context.Context) (next time.Time, busy bool) {
 	p.calls = state.PollerCalls(p.Env)
 	p.safely("step", func() {
 		p.scan()
-		heard := p.takeEvents(ctx, cfg.Subscription)
+		pulls := p.keepPulling(ctx, cfg.Subscription)
 		next, busy = p.attendAll(ctx, cfg)
-		next, busy = sooner(next, heard), busy || p.events.keeps
+		next = sooner(next, pulls)
 		next = sooner(next, p.follow(ctx))
 		due, sending := p.sender.dispatch(ctx)
 		next, busy = sooner(next, due), busy || sending || !due.IsZero()
@@ -478,9 +484,8 @@ func (p *Poller) once(ctx context.Context) (failed error) {
 	p.round(ctx) // with the threads that the questions have now
 	soon, cancel := context.WithTimeout(ctx, pullOnce)
 	defer cancel()
-	p.takeEvents(soon, p.own().Subscription)
+	p.keepPulling(soon, p.own().Subscription)
 	p.working.Wait()
-	p.takeEvents(soon, p.own().Subscription) // what was pulled
 	for chat, v := range p.views() {
 		if len(v.own) == 0 {
 			continue

@@ -314,7 +314,7 @@ func TestAFolderOfTwoNames(t *testing.T) {
 	}
 }
 
-// A question of another environment is neither posted nor judged, but its replies are stored.
+// A question of another environment is neither posted nor judged, and its replies are left to its own poller.
 func TestAnotherEnvironmentsQuestionIsReadOnly(t *testing.T) {
 	d := newDesk(t)
 	mine := d.ask(d.posted)
@@ -338,9 +338,12 @@ func TestAnotherEnvironmentsQuestionIsReadOnly(t *testing.T) {
 		}
 	}
 	p.round(t.Context())
-	is := d.load(theirs)
-	if is.Reply(m.Name) == nil || is.Reply(m.Name).Verdict != state.Unread {
+	if is := d.load(theirs); len(is.Replies) > 0 {
 		t.Errorf("replies %+v", is.Replies)
+	}
+	left, _ := state.InboxIn(state.UserState(d.env)).All()
+	if len(left) != 1 || left[0].MessageName != m.Name || left[0].Status != state.IncomingNew {
+		t.Errorf("left for its own poller: %+v", left)
 	}
 	if d.load(unposted).MessageSent {
 		t.Error("another environment's question was posted")
@@ -411,7 +414,9 @@ func TestOneListForAllQuestions(t *testing.T) {
 		}
 		return d.lists.Load() - before
 	}
-	if n := lists(); n != 1 || d.load(qs[4]).Reply(m.Name) == nil {
+	n := lists()
+	p.round(t.Context())
+	if n != 1 || d.load(qs[4]).Reply(m.Name) == nil {
 		t.Errorf("%d lists, replies %+v", n, d.load(qs[4]).Replies)
 	}
 	now = now.Add(100 * time.Millisecond)

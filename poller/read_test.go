@@ -222,8 +222,8 @@ func TestWhatCouldNotBeWrittenDownIsReadAgain(t *testing.T) {
 	q := d.ask(d.posted)
 	x := newReading(d, q)
 	m := d.thread(q)
-	lock, err := state.TryLock(strings.Replace(strings.TrimSuffix(q.Path, ".json"), "pending-questions/", "pending-questions/.locks/", 1))
-	if err != nil {
+	inbox := filepath.Join(state.UserState(d.env), "inbox")
+	if err := os.WriteFile(inbox, nil, 0o600); err != nil { // nothing can be put there
 		t.Fatal(err)
 	}
 	x.p.scan()
@@ -233,7 +233,9 @@ func TestWhatCouldNotBeWrittenDownIsReadAgain(t *testing.T) {
 	if at := state.SpacesIn(state.UserState(d.env)).Of(q.Chat).Watermark; !at.IsZero() {
 		t.Errorf("the watermark moved to %v", at)
 	}
-	lock.Unlock()
+	if err := os.Remove(inbox); err != nil {
+		t.Fatal(err)
+	}
 	x.mustRead()
 	if is := d.load(q); is.Reply(m.Name) == nil {
 		t.Error("the reply is lost")
@@ -270,15 +272,10 @@ func TestInASpaceWithoutThreadsAQuoteSaysWhatIsAnswered(t *testing.T) {
 	x := newReading(d, first)
 	say := func(name, text, quotes string) {
 		x.p.round(t.Context())
-		n := &pass{view: x.p.views()[x.r.chat], given: map[*state.Question][]gchat.Message{}}
-		r := &reader{Poller: x.p, chat: x.r.chat, api: &gchat.API{}, mark: &state.Space{}}
 		m := gchat.Message{Name: space.Name + "/messages/" + name, ThreadName: first.ThreadName, Text: text, CreateTime: at, Quotes: quotes}
 		m.Sender, m.Human = "users/1", true
-		r.take(n, []gchat.Message{m})
-		for q, ms := range n.given {
-			if err := r.writeReplies(n.view, q, ms); err != nil {
-				t.Fatal(err)
-			}
+		if err := x.p.take(incomingOf(x.r.chat, m, 0)); err != nil {
+			t.Fatal(err)
 		}
 		x.p.round(t.Context())
 	}
@@ -347,7 +344,7 @@ func TestReplyIsReadAsItWasRevised(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			q := &state.Question{}
 			m := gchat.Message{Name: "M", Human: true, Sender: "users/1", Text: "1", CreateTime: noon}
-			judge.Store(q, m, false)
+			judge.Add(q, incomingOf("", m, 0).Reply(), false)
 			if c.judged {
 				q.Replies[0].Verdict = state.Used
 			}
@@ -355,7 +352,7 @@ func TestReplyIsReadAsItWasRevised(t *testing.T) {
 			if c.now.Sender != "" {
 				m.Sender = c.now.Sender
 			}
-			judge.Store(q, m, false)
+			judge.Revise(q, m)
 			if r := q.Replies; len(r) != 1 || r[0].Text != c.text || r[0].Verdict != c.verdict {
 				t.Errorf("%+v, want one, %q, %q", r, c.text, c.verdict)
 			}
@@ -411,7 +408,7 @@ func TestADeletedReplyIsNone(t *testing.T) {
 func TestAThreadOfHoursIsBound(t *testing.T) {
 	q := &state.Question{}
 	for n := range judge.MostReplies + 100 {
-		if judge.Store(q, gchat.Message{Name: fmt.Sprint(n), Human: true, Sender: "users/1", Text: "chat", CreateTime: noon}, false) {
+		if judge.Add(q, incomingOf("", gchat.Message{Name: fmt.Sprint(n), Human: true, Sender: "users/1", Text: "chat", CreateTime: noon}, 0).Reply(), false) {
 			q.Replies[len(q.Replies)-1].Verdict = state.Late
 		}
 	}
@@ -533,7 +530,7 @@ func TestAKilledWaitTakesNoReply(t *testing.T) {
 	x.p.scan()
 	x.p.attendAll(t.Context(), x.p.own()) // between two rounds
 	x.p.round(t.Context())
-	if is := d.load(one); is.Status != state.Cancelled || is.Reply(m.Name) == nil {
+	if is := d.load(one); is.Status != state.Cancelled || len(is.Replies) > 0 {
 		t.Fatalf("the killed one is %s, with %+v", is.Status, is.Replies)
 	}
 	two, lock := wait(0)

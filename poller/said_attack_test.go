@@ -46,21 +46,14 @@ func TestSaidWordsBeforeTheStart(t *testing.T) {
 	}
 }
 
-func (x *talk) pull(name, text string, at time.Time) (used bool) {
-	x.p.scanSessions()
-	chat := x.r.chat
-	v := x.p.views()[chat]
-	_, space, _ := strings.Cut(chat, "/")
-	r := &reader{Poller: x.p, chat: chat, api: &gchat.API{}, mark: &state.Space{}, pulled: true}
-	n := &pass{view: v, given: map[*state.Question][]gchat.Message{}}
-	m := gchat.Message{Name: space + "/messages/" + name, ThreadName: x.thread, Text: text, CreateTime: at, Sender: "users/1", Human: true}
-	r.take(n, []gchat.Message{m})
-	for q, ms := range n.given {
-		if r.writeReplies(n.view, q, ms) != nil {
-			return false
-		}
-	}
-	return n.failed == nil // as writeSaid
+// pull takes words from an event, and reports whether the event is acknowledged.
+func (x *talk) pull(name, text string, at time.Time) (acked bool) {
+	_, space, _ := strings.Cut(x.r.chat, "/")
+	in := incomingOf(x.r.chat, gchat.Message{
+		Name: space + "/messages/" + name, ThreadName: x.thread, Text: text, CreateTime: at, Sender: "users/1", Human: true,
+	}, 0)
+	in.Event = name
+	return x.p.take(in) == nil
 }
 
 func TestSaidTooMuchAtOnce(t *testing.T) {
@@ -142,13 +135,13 @@ func (x *talk) pullEdit(full, text string) bool {
 
 func TestSaidConfigBroken(t *testing.T) {
 	x := newTalk(t, nil)
-	c := state.Command{Message: "spaces/local/messages/m", Sender: "users/1", Text: "go on", At: time.Now()}
-	x.session(x.id, func(s *state.Session) { s.Commands = []state.Command{c} })
+	c := state.OldCommand{Message: "spaces/local/messages/m", Sender: "users/1", Text: "go on", At: time.Now()}
+	x.session(x.id, func(s *state.Session) { s.OldCommands = []state.OldCommand{c} })
 	dir := filepath.Join(x.dir, ".config", "gchat-hooks")
 	_ = os.MkdirAll(dir, 0o700)
 	_ = os.WriteFile(filepath.Join(dir, "config.json"), []byte(`{"approvers": [`), 0o600)
 	told := x.hears()
-	if n := len(x.is().Commands); n+len(x.said())+len(told) == 0 {
+	if n := x.left(); n+len(x.said())+len(told) == 0 {
 		t.Errorf("gone: unread %v", x.p.personal().Unread)
 	}
 }
@@ -200,7 +193,7 @@ func TestSaidListedAfterADay(t *testing.T) {
 	for _, m := range box {
 		t.Logf("outbox %s %v %q", m.Type, m.Urgent, m.Parts)
 	}
-	t.Logf("again: %q, left %d, takes %v", x.said(), len(x.is().Commands), x.p.takesCommands(x.is()))
+	t.Logf("again: %q, left %d, takes %v", x.said(), x.left(), x.p.takesCommands(x.is()))
 }
 
 // One Claude Code has had a and s, which share a thread; its own file names the one that it has now. What is said reaches that one

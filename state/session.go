@@ -1,6 +1,7 @@
 package state
 
 import (
+	"cmp"
 	"errors"
 	"os"
 	"path/filepath"
@@ -43,17 +44,17 @@ type Session struct {
 	Chat       string    `json:"chat,omitempty"`        // host/spaces/S: where its reports are
 	ThreadName string    `json:"thread_name,omitempty"` // of its reports; "" before the first arrived
 	Notices    []string  `json:"notices,omitempty"`     // shown by its next hook, once
-	// ToldNobody is of the newest message in that thread that was told that no process waits there.
-	ToldNobody time.Time `json:"told_nobody,omitzero"`
-
 	// Begun says that a hook put the message that begins its thread.
 	Begun bool `json:"begun,omitempty"`
 	// Listens says that its person can steer it from the thread of its reports: commands there are read while it lives.
 	Listens    bool      `json:"listens,omitempty"`
-	Commanded  time.Time `json:"commanded,omitzero"`   // up to here all commands were read; an app's events come in any order
-	Did        []Read    `json:"did,omitempty"`        // the commands that were read since, by their messages
-	Commands   []Command `json:"commands,omitempty"`   // what was said to it: commands of ours, and words for Claude
 	MutedUntil time.Time `json:"muted_until,omitzero"` // no report of it is sent before
+
+	// These three are of versions without an inbox: what was said to the session and not
+	// done, up to when all commands were done, and which were done since.
+	OldCommands  []OldCommand `json:"commands,omitempty"`
+	OldCommanded time.Time    `json:"commanded,omitzero"`
+	OldDid       []OldRead    `json:"did,omitempty"`
 
 	// OwesSummary is when the session ended whose summary its thread is owed; zero for none. ToldSummary is the end that the
 	// last summary told of.
@@ -104,40 +105,40 @@ func (d *Dialog) Key(session string) string {
 	return MessageID("dialog", session, d.At.UTC().Format(time.RFC3339Nano))
 }
 
-// Command is what a person wrote into a session's thread, for the poller to do or for Claude.
-type Command struct {
+// OldCommand is what a person wrote into a session's thread, as versions without an inbox
+// kept it.
+type OldCommand struct {
 	Message     string    `json:"message_name"` // spaces/S/messages/M
 	Sender      string    `json:"sender"`       // users/ID
 	SenderEmail string    `json:"sender_email,omitempty"`
 	DisplayName string    `json:"display_name,omitempty"`
 	Text        string    `json:"text"`
-	Attached    bool      `json:"attached,omitempty"` // a file or a picture came with it
-	At          time.Time `json:"at"`                 // by this machine's clock, UTC
-	Created     time.Time `json:"created,omitzero"`   // of its message, by the server's clock
-	Thread      string    `json:"thread,omitempty"`   // it was written in; "" for that of the session's reports
+	Attached    bool      `json:"attached,omitempty"`
+	At          time.Time `json:"at"`               // this machine's clock, UTC
+	Created     time.Time `json:"created,omitzero"` // the server's clock
+	Thread      string    `json:"thread,omitempty"` // "" for that of the session's reports
 }
 
-// Read is a message that was read.
-type Read struct {
+// Incoming is the same as the inbox has it.
+func (c OldCommand) Incoming(one *Session, now time.Time) *Incoming {
+	return &Incoming{
+		ID: IncomingID(one.Chat, c.Message), Chat: one.Chat, MessageName: c.Message,
+		ThreadName: cmp.Or(c.Thread, one.ThreadName), Sender: c.Sender, SenderEmail: c.SenderEmail,
+		DisplayName: c.DisplayName, Text: c.Text, Attached: c.Attached, CreatedAt: cmp.Or(c.Created, c.At),
+		SaidAt: c.At, ReadAt: now.UTC(), Status: IncomingRouted, SessionID: one.ID,
+	}
+}
+
+// OldRead is a command that was done, as versions without an inbox kept it.
+type OldRead struct {
 	Message string    `json:"message_name"` // spaces/S/messages/M
 	At      time.Time `json:"at"`           // by the server's clock, in milliseconds
 }
 
-// mostRead is how many messages a session remembers by name.
-const mostRead = 20
-
-// HasRead says whether a command was read: none is done twice.
-func (s *Session) HasRead(message string, at time.Time) bool {
-	return !at.After(s.Commanded) || slices.ContainsFunc(s.Did, func(r Read) bool { return r.Message == message })
-}
-
-// NoteRead remembers a command.
-func (s *Session) NoteRead(message string, at time.Time) {
-	s.Did = append(s.Did, Read{message, at.UTC()})
-	slices.SortFunc(s.Did, func(a, b Read) int { return a.At.Compare(b.At) })
-	if len(s.Did) > mostRead {
-		s.Commanded, s.Did = s.Did[0].At, s.Did[1:]
-	}
+// DidBefore says whether a version without an inbox did a command.
+func (s *Session) DidBefore(message string, at time.Time) bool {
+	isKnown := slices.ContainsFunc(s.OldDid, func(r OldRead) bool { return r.Message == message })
+	return isKnown || !at.After(s.OldCommanded)
 }
 
 // WakeMemory is what is remembered of a supervised session from one wake message to the next.

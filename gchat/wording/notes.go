@@ -168,8 +168,8 @@ func NameMachineText() string {
 }
 
 // NewSessionText begins the thread of a session that a person asked for.
-func NewSessionText(s *state.Session, c state.Command) string {
-	return "[New session] " + field(s.Name) + " on " + field(state.MachineName()) + "\n\n" + inert(Cut(c.Text, shortWords))
+func NewSessionText(s *state.Session, text string) string {
+	return "[New session] " + field(s.Name) + " on " + field(state.MachineName()) + "\n\n" + inert(Cut(text, shortWords))
 }
 
 // closingText says how a question ended; "" while it is open, and when it goes on in the terminal.

@@ -190,41 +190,41 @@ func (r Room) Knows(text string) bool {
 }
 
 // New writes down the session that a person asks for, "/new PROJECT words" or "/new MACHINE PROJECT words", and tells its thread;
-// or it tells the thread of the message why it does not. The words wait in the session, and have it started. The same message is
-// one session, however often it is read.
-func (r Room) New(c state.Command, chat, thread string) error {
+// or it tells the thread of the message why it does not, and returns no session. The words are for the session, and have it
+// started. The same message is one session, however often it is read.
+func (r Room) New(in *state.Incoming) (one *state.Session, words string, err error) {
 	folder := state.SessionsIn(state.UserState(r.Env))
-	dir, words, why := r.project(c.Text)
-	if r.Now().Sub(c.At) > TooOld {
+	text := state.Clean(state.ForAgent, in.Text)
+	dir, words, why := r.project(text)
+	if r.Now().Sub(in.SaidAt) > TooOld {
 		why = "/new was read too late. Send it again if you still want it."
 	}
-	one, err := folder.Of(NewID(c.Message))
-	note := NewNoteID(c.Message, state.MachineName())
+	one, err = folder.Of(NewID(in.MessageName))
+	note := NewNoteID(in.MessageName, state.MachineName())
 	switch {
 	case err == nil: // it was read already
 	case why != "":
-		return r.Put(&state.Message{
+		return nil, "", r.Put(&state.Message{
 			ID: note, Type: state.MessageNote, Parts: []string{"[Not used] " + why},
-			ProjectDir: state.UserState(r.Env), Chat: chat, ThreadName: thread, Urgent: true, CreatedAt: r.Now().UTC(),
+			ProjectDir: state.UserState(r.Env), Chat: in.Chat, ThreadName: in.ThreadName, Urgent: true, CreatedAt: r.Now().UTC(),
 		})
 	default:
-		now, asked := r.Now().UTC(), c
-		asked.Text = wording.Cut(words, wording.MaxText)
-		one, err = folder.Change(NewID(c.Message), func(s *state.Session) error {
+		now := r.Now().UTC()
+		one, err = folder.Change(NewID(in.MessageName), func(s *state.Session) error {
 			if s.ProjectDir != "" {
 				return state.ErrUnchanged
 			}
 			s.Name, s.ProjectDir, s.CWD, s.Env, s.Trusted = filepath.Base(dir), dir, dir, state.Environment(r.Env), true
 			s.StateDir = state.SpareState(state.ForProject(r.Env, dir, true))
 			s.StartedAt, s.LastSeen, s.EndedAt = now, now, now // it runs when it is started
-			s.Listens, s.Chat, s.Commands = true, chat, []state.Command{asked}
+			s.Listens, s.Chat = true, in.Chat
 			return nil
 		})
 		if err != nil {
-			return err
+			return nil, "", err
 		}
 	}
-	return r.Tell(one, note, wording.NewSessionText(one, c))
+	return one, words, r.Tell(one, note, wording.NewSessionText(one, text))
 }
 
 // project is the known and trusted project that "/new PROJECT words" names by the beginning of its name, and the words.

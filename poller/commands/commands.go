@@ -45,20 +45,20 @@ type Room struct {
 }
 
 // asks says whether a command ends a yes for a while, which is done before that is taken off the session.
-func asks(c state.Command) bool { return strings.HasPrefix(strings.ToLower(c.Text), "/ask") }
+func asks(in *state.Incoming) bool { return strings.HasPrefix(strings.ToLower(in.Text), "/ask") }
 
 // Do does one command, and returns what its thread is told.
-func (r Room) Do(ctx context.Context, one *state.Session, c state.Command) string {
+func (r Room) Do(ctx context.Context, one *state.Session, in *state.Incoming) string {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), commandBound)
 	defer cancel()
-	name, rest, _ := strings.Cut(strings.Join(strings.Fields(strings.ToLower(c.Text)), " "), " ")
-	if asks(c) { // also an old one: it lets Claude do nothing
+	name, rest, _ := strings.Cut(strings.Join(strings.Fields(strings.ToLower(in.Text)), " "), " ")
+	if asks(in) { // also an old one: it lets Claude do nothing
 		return "[Asks again] Each permission of this session is asked for from now on."
 	}
-	if r.Now().Sub(c.At) > TooOld {
+	if r.Now().Sub(in.SaidAt) > TooOld {
 		return "[Not used] " + wording.Line(name) + " was read too late. Send it again if you still want it."
 	}
-	if wording.ClaudeCommand(c.Text, r.Config.ClaudeCommands) { // there is no terminal for it
+	if wording.ClaudeCommand(in.Text, r.Config.ClaudeCommands) { // there is no terminal for it
 		return outOfReach + wording.Line(inject.ErrNoTmux.Error()) + "."
 	}
 	switch name {
@@ -69,7 +69,7 @@ func (r Room) Do(ctx context.Context, one *state.Session, c state.Command) strin
 	case "/status":
 		return r.status(ctx, one)
 	case "/stop":
-		return r.stop(ctx, one, c)
+		return r.stop(ctx, one, in)
 	case "/mute":
 		return r.mute(one, rest)
 	case "/new":
@@ -217,7 +217,7 @@ func inWords(s inject.Screen, err error, asked bool) string {
 }
 
 // stop interrupts Claude where it works. inject.Menu reads the screen again before the key, and sees to it that Claude stopped.
-func (r Room) stop(ctx context.Context, one *state.Session, c state.Command) string {
+func (r Room) stop(ctx context.Context, one *state.Session, in *state.Incoming) string {
 	shot, s, err := Shot(ctx, one)
 	switch {
 	case err != nil:
@@ -241,7 +241,7 @@ func (r Room) stop(ctx context.Context, one *state.Session, c state.Command) str
 		told += "\nA text stands in the input box of the terminal. " + wording.EmptyBox
 	}
 	line := state.AuditLine{
-		Session: one.Name, Project: one.ProjectDir, Kind: "command", By: c.Sender, Replied: c.Text, Told: told,
+		Session: one.Name, Project: one.ProjectDir, Kind: "command", By: in.Sender, Replied: in.Text, Told: told,
 	}
 	r.Log.Once(state.Audit(r.Env, r.Log, line), "not in the audit log")
 	return told

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"io/fs"
 	"slices"
 	"strings"
 	"time"
@@ -41,12 +42,12 @@ func Typed(one *state.Session, text string, more []string) bool {
 
 // Typing says whether one of Claude Code's own commands that was said to a session is not typed yet: words that are said then
 // come after it, and are no reply to what waited before.
-func Typing(one *state.Session, records []*state.Question, more []string) bool {
-	read := func(c state.Command) bool { return Typed(one, c.Text, more) }
+func Typing(one *state.Session, given []*state.Incoming, records []*state.Question, more []string) bool {
+	isTyped := func(in *state.Incoming) bool { return Typed(one, in.Text, more) }
 	waits := func(q *state.Question) bool {
 		return q.Kind.Row().Said && q.Status.Open() && len(q.Replies) > 0 && Typed(one, q.Replies[0].Text, more)
 	}
-	return slices.ContainsFunc(one.Commands, read) || slices.ContainsFunc(records, waits)
+	return slices.ContainsFunc(given, isTyped) || slices.ContainsFunc(records, waits)
 }
 
 // BeganAt is from when on what is said to a session counts: since its start, or since a poller set about that.
@@ -75,10 +76,10 @@ func (r Room) Tell(one *state.Session, id, text string) error {
 }
 
 // answer puts what became of a command into the thread that it was written in, once.
-func (r Room) answer(one *state.Session, c state.Command, text string) error {
-	m := r.note(one, state.MessageID("command", c.Message), text)
-	if c.Thread != "" {
-		m.ThreadName, m.ThreadKey = c.Thread, "" // its key would make that the session's thread
+func (r Room) answer(one *state.Session, in *state.Incoming, text string) error {
+	m := r.note(one, state.MessageID("command", in.MessageName), text)
+	if in.ThreadName != one.ThreadName {
+		m.ThreadName, m.ThreadKey = in.ThreadName, "" // its key would make that the session's thread
 	}
 	return r.Put(m)
 }
@@ -91,11 +92,11 @@ func (r Room) note(one *state.Session, id, text string) *state.Message {
 	}
 }
 
-// Work does what was said to a session. Of words a record is made before they are taken off the session's; commands are done
-// after that: none is done twice, also after kill -9. It is not done where it is to be tried again.
-func (r Room) Work(ctx context.Context, id string) (done bool) {
-	folder := state.SessionsIn(state.UserState(r.Env))
-	one, err := folder.Of(id)
+// Work does what was said to a session, the oldest first. Of words a record is made. That a
+// command is done is written down before. So nothing is done twice, also after kill -9. It is
+// not done where it is to be tried again.
+func (r Room) Work(ctx context.Context, id string, given []*state.Incoming) (done bool) {
+	one, err := state.SessionsIn(state.UserState(r.Env)).Of(id)
 	if err != nil {
 		r.Log.Once(err, "commands not taken")
 		return false
@@ -103,31 +104,71 @@ func (r Room) Work(ctx context.Context, id string) (done bool) {
 	if r.Config.Unread {
 		return false // who may say something is not known
 	}
-	read, starts := one.Commands, false
-	var ours, forClaude []state.Command
-	for _, c := range read {
-		command := strings.HasPrefix(c.Text, "/")
-		switch {
-		case !r.Config.Approves(c.Sender, c.SenderEmail):
-		case command && c.At.Before(BeganAt(one)): // of words not: a session that is started for them begins after them
-		case command && !Typed(one, c.Text, r.Config.ClaudeCommands):
-			ours = append(ours, c)
-		default:
-			forClaude = append(forClaude, c)
-			starts = starts || !command
+	ours, forClaude, err := r.sort(one, given)
+	if err == nil && slices.ContainsFunc(ours, asks) {
+		qs, _ := state.OpenQuestions(r.Env, state.TextGrant)
+		err = state.AskAgain(qs, id)
+	}
+	if err == nil {
+		one, err = r.giveToClaude(ctx, one, forClaude)
+	}
+	for _, in := range ours {
+		if err == nil {
+			err = r.doOnce(ctx, one, in)
 		}
 	}
-	takes, nobody := !Left(folder, one), r.NobodyText(one)
+	if !errors.Is(err, errBegins) {
+		r.Log.Once(err, "what was said to a session is not done yet")
+	}
+	return err == nil
+}
+
+// sort tells commands of ours from what is for Claude. What counts no more is finished.
+func (r Room) sort(one *state.Session, given []*state.Incoming) (ours, forClaude []*state.Incoming, err error) {
+	for _, in := range given {
+		isCommand := in.IsCommand()
+		switch {
+		case err != nil:
+		case !r.Config.Approves(in.Sender, in.SenderEmail):
+			err = r.finish(in, state.OutcomeNobody)
+		case isCommand && in.SaidAt.Before(BeganAt(one)): // of words not: a session that is started for them begins after them
+			err = r.finish(in, state.OutcomeNobody)
+		case isCommand && !Typed(one, in.Text, r.Config.ClaudeCommands):
+			ours = append(ours, in)
+		default:
+			forClaude = append(forClaude, in)
+		}
+	}
+	return ours, forClaude, err
+}
+
+func (r Room) finish(in *state.Incoming, outcome state.Outcome) error {
+	return r.inbox().Finish(in, outcome, r.Now())
+}
+
+func (r Room) inbox() state.Inbox { return state.InboxIn(state.UserState(r.Env)) }
+
+// errBegins says that the session's Claude Code is being started.
+var errBegins = errors.New("the session is being started")
+
+// giveToClaude makes records of words for Claude, or tells their thread why nothing takes
+// them. A session that has ended is started for them, where the person wants that.
+func (r Room) giveToClaude(ctx context.Context, one *state.Session, words []*state.Incoming) (*state.Session, error) {
+	if len(words) == 0 {
+		return one, nil
+	}
+	takes, nobody := !Left(state.SessionsIn(state.UserState(r.Env)), one), r.NobodyText(one)
 	if !r.Config.Terms(state.Said, "").Asked {
 		takes, nobody = false, "[Not used] By a policy, instructions are given in the terminal alone."
 	}
-	if takes && starts && r.Config.StartSessions && one.Listens && !Listens(one, r.Now()) {
+	hasWords := slices.ContainsFunc(words, func(in *state.Incoming) bool { return !in.IsCommand() })
+	if takes && hasWords && r.Config.StartSessions && one.Listens && !Listens(one, r.Now()) {
 		begun, why := r.Begin(ctx, one)
 		switch {
 		case why != "":
 			nobody = wording.NotBegunText(why)
 		case begun == nil:
-			return false // it is being started
+			return one, errBegins
 		default:
 			one = begun
 			err := r.Tell(one, state.MessageID("begun", one.ID, one.Begins.String()), wording.BegunText(one))
@@ -135,57 +176,56 @@ func (r Room) Work(ctx context.Context, id string) (done bool) {
 		}
 	}
 	takes = takes && Listens(one, r.Now())
-	if slices.ContainsFunc(ours, asks) {
-		qs, _ := state.OpenQuestions(r.Env, state.TextGrant)
-		err := state.AskAgain(qs, id)
-		if err != nil {
-			r.Log.Once(err, "yes for a while not ended")
-			return false
-		}
-	}
-	var untaken []state.Command // no record knows these words
-	for _, c := range forClaude {
-		switch id := state.MessageID("nobody", c.Message); {
-		case wording.IsDecision(c.Text) && inject.WaitsThere(r.Env, one) != "":
-			untaken = append(untaken, c)
-			err = r.Tell(one, id, wording.DialogText)
+	for _, in := range words {
+		note, outcome := state.MessageID("nobody", in.MessageName), state.OutcomeNobody
+		err := error(nil)
+		switch {
+		case wording.IsDecision(in.Text) && inject.WaitsThere(r.Env, one) != "":
+			err = r.Tell(one, note, wording.DialogText)
 		case takes:
-			err = r.Instruct(one, c)
+			outcome, err = state.OutcomeWords, r.Instruct(one, in)
 		default:
-			err = r.Tell(one, id, nobody)
+			err = r.Tell(one, note, nobody)
+		}
+		if err == nil {
+			err = r.finish(in, outcome)
 		}
 		if err != nil {
-			r.Log.Once(err, "words for Claude not written down")
-			return false
+			return one, err
 		}
 	}
-	if !takes {
-		untaken = read
-	}
-	one, err = folder.Change(id, func(one *state.Session) error {
-		one.Commands = slices.DeleteFunc(one.Commands, func(c state.Command) bool {
-			return slices.ContainsFunc(read, func(was state.Command) bool { return was.Message == c.Message })
-		})
-		for _, c := range untaken {
-			if c.Created.After(one.ToldNobody) {
-				one.ToldNobody = c.Created
-			}
-		}
+	return one, nil
+}
+
+// interrupted is told of a command that the program was doing when it was killed.
+const interrupted = "[Not known] The poller was stopped while it did this. Look what became of it before you send it again."
+
+// doOnce does a command of ours, and tells its thread what became of it.
+func (r Room) doOnce(ctx context.Context, one *state.Session, in *state.Incoming) error {
+	now, err := r.inbox().Change(in.ID, func(is *state.Incoming) error {
+		is.Status = state.IncomingDoing
 		return nil
 	})
-	if err != nil {
-		r.Log.Once(err, "commands not taken")
-		return false
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil // it is done
+	case err != nil:
+		return err
 	}
-	for _, c := range ours {
-		r.Log.Info().Str("session", one.Name).Str("message", c.Message).Str("sender", c.Sender).Str("text", c.Text).Msg("command")
-		text := r.NobodyText(one)
+	text := interrupted
+	if in.Status != state.IncomingDoing {
+		r.Log.Info().Str("session", one.Name).Str("message", now.MessageName).Str("sender", now.Sender).
+			Str("text", now.Text).Msg("command")
+		text = r.NobodyText(one)
 		if Listens(one, r.Now()) {
-			text = r.Do(ctx, one, c)
+			text = r.Do(ctx, one, now)
 		}
-		r.Log.Once(r.answer(one, c, text), "note not put into the outbox")
 	}
-	return true
+	err = r.answer(one, now, text)
+	if err != nil {
+		return err
+	}
+	return r.finish(now, state.OutcomeCommand)
 }
 
 // stateDir is where what lets a session act is written.
@@ -197,14 +237,11 @@ func (r Room) stateDir(one *state.Session) string {
 // Instruct makes a record of words for Claude, as of a question that has this reply. The same message is one record, however
 // often it is read. Where a hook waits for the next instruction, the words are that: Chat may not have said yet that it has the
 // question, or a stranger replied to it first.
-func (r Room) Instruct(one *state.Session, c state.Command) error {
+func (r Room) Instruct(one *state.Session, in *state.Incoming) error {
 	dir := r.stateDir(one)
 	_, space, _ := strings.Cut(one.Chat, "/")
-	id := state.MessageID("said", c.Message)
-	reply := state.Reply{
-		MessageName: c.Message, Sender: c.Sender, SenderEmail: c.SenderEmail, DisplayName: c.DisplayName,
-		Text: c.Text, CreateTime: c.At, Attached: c.Attached,
-	}
+	id, reply := state.MessageID("said", in.MessageName), in.Reply()
+	reply.CreateTime = in.SaidAt
 	waits := func(q *state.Question) bool {
 		kind, has := q.Kind.Row(), slices.ContainsFunc(q.Replies, func(is state.Reply) bool {
 			return is.Verdict == state.Unread && r.Config.Approves(is.Sender, is.SenderEmail)
@@ -212,27 +249,27 @@ func (r Room) Instruct(one *state.Session, c state.Command) error {
 		return kind.Prompt && !kind.Said && q.Status == state.Pending && !has && state.HasWaiter(r.Env, q.Path)
 	}
 	q, err := state.QuestionsIn(dir).Record(one.ID, func(have []*state.Question) *state.Question {
-		if i := slices.IndexFunc(have, func(q *state.Question) bool { return q.Reply(c.Message) != nil }); i >= 0 {
+		if i := slices.IndexFunc(have, func(q *state.Question) bool { return q.Reply(in.MessageName) != nil }); i >= 0 {
 			return have[i]
 		}
 		if i := slices.IndexFunc(have, waits); i >= 0 {
 			return have[i]
 		}
-		at := c.At.Truncate(time.Millisecond)
+		at := in.SaidAt
 		for slices.ContainsFunc(have, func(q *state.Question) bool { return q.AskedAt.Equal(at) }) {
 			at = at.Add(time.Millisecond) // they are typed in this order, and files have no finer times
 		}
 		return &state.Question{
-			QuestionID: id, Kind: state.Said, Mode: state.Native, Status: state.Pending, AskedAt: at, PostedAt: &c.At,
+			QuestionID: id, Kind: state.Said, Mode: state.Native, Status: state.Pending, AskedAt: at, PostedAt: &in.SaidAt,
 			SessionID: one.ID, ClaudeSessionID: one.ID, SessionName: one.Name, ProjectDir: one.ProjectDir, CWD: one.CWD,
 			ThreadKey: state.SessionThread(one.ID), ThreadName: one.ThreadName, Chat: one.Chat, Space: space, MessageSent: true,
 			ClaudePID: one.ClaudePID, ClaudeStart: one.ClaudeStart,
 			TmuxSession: one.TmuxSession, TmuxPane: one.TmuxPane, TmuxSocket: one.TmuxSocket,
-			Questions: []state.Prompt{{Header: "Said", Question: wording.Cut(c.Text, 200)}},
+			Questions: []state.Prompt{{Header: "Said", Question: wording.Cut(in.Text, 200)}},
 			Replies:   []state.Reply{reply},
 		}
-	}, append(state.TextsOpen, state.TextSaid, c.Message)...)
-	if err == nil && q.Reply(c.Message) == nil {
+	}, append(state.TextsOpen, state.TextSaid, in.MessageName)...)
+	if err == nil && q.Reply(in.MessageName) == nil {
 		q, err = state.UpdateQuestion(q.Path, func(q *state.Question) error {
 			if !waits(q) {
 				return errors.New("it was answered just now") // the words get a record of their own

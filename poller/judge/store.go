@@ -13,37 +13,42 @@ import (
 // MostReplies is how many replies one question's file keeps: a thread that is chatted in for hours must not fill the disk.
 const MostReplies = 200
 
-// Store copies a message into the file of its question; of a stranger the first one. It reports whether that was news.
-func Store(q *state.Question, m gchat.Message, stranger bool) bool {
-	if !m.Human && !m.Deleted {
-		if m.Name != q.MessageName || Dated(q, m) {
-			return false
-		}
-		born := m.CreateTime.Truncate(time.Millisecond)
-		q.PostedAt = &born
-		return true
+// Add puts a reply into its question; of a stranger the first one. It reports whether that
+// was news.
+func Add(q *state.Question, r state.Reply, stranger bool) bool {
+	usedInFile := func(is state.Reply) bool { // the very reply, which another program read first
+		return is.Sender == state.Local && (is.Verdict == state.Used || is.Verdict == state.Kept) &&
+			strings.TrimSpace(is.Text) == strings.TrimSpace(r.Text) &&
+			is.CreateTime.Sub(r.CreateTime).Abs() < time.Second
 	}
-	text := wording.Cut(m.Text, wording.MaxText)
-	usedInFile := func(r state.Reply) bool {
-		return r.Sender == state.Local && (r.Verdict == state.Used || r.Verdict == state.Kept) &&
-			strings.TrimSpace(r.Text) == strings.TrimSpace(text) && r.CreateTime.Sub(m.CreateTime).Abs() < time.Second
+	isKnown := q.Reply(r.MessageName) != nil || r.Choice == "" && slices.ContainsFunc(q.Replies, usedInFile)
+	if isKnown || r.Sender == "" || !MakeRoom(q, r.Sender, stranger) {
+		return false
 	}
-	switch r := q.Reply(m.Name); {
-	case r == nil && slices.ContainsFunc(q.Replies, usedInFile): // the very reply, which another program read first
+	q.Replies = append(q.Replies, r)
+	return true
+}
+
+// Revises says whether a message, as it stands now, changes its reply in a question: an edit
+// or a deletion counts until the reply is judged.
+func Revises(q *state.Question, m gchat.Message) bool {
+	r := q.Reply(m.Name)
+	if r == nil || r.Verdict != state.Unread {
 		return false
-	case r == nil && (m.Deleted || m.Sender == "" || !MakeRoom(q, m.Sender, stranger)):
+	}
+	return m.Deleted || r.Text != wording.Cut(m.Text, wording.MaxText) && m.Sender == r.Sender
+}
+
+// Revise has the reply of a message say what that says now, and reports whether it did not.
+func Revise(q *state.Question, m gchat.Message) bool {
+	if !Revises(q, m) {
 		return false
-	case r == nil:
-		q.Replies = append(q.Replies, state.Reply{
-			MessageName: m.Name, Sender: m.Sender, SenderEmail: m.SenderEmail, DisplayName: m.DisplayName,
-			Text: text, CreateTime: m.CreateTime, Unsure: m.Unsure, Attached: m.Attached,
-		})
-	case r.Verdict != state.Unread || !m.Deleted && (r.Text == text || m.Sender != r.Sender):
-		return false // an edit or a deletion counts until the reply is judged
-	case m.Deleted:
+	}
+	r := q.Reply(m.Name)
+	if m.Deleted {
 		r.Verdict = state.Ignored
-	default:
-		r.Text = text
+	} else {
+		r.Text = wording.Cut(m.Text, wording.MaxText)
 	}
 	return true
 }
@@ -67,21 +72,11 @@ func MakeRoom(q *state.Question, sender string, stranger bool) bool {
 	return i >= 0
 }
 
-// Known says whether a message is in its question's file as it stands in the space, or counts no more as it stands there.
-func Known(q *state.Question, m gchat.Message) bool {
-	r := q.Reply(m.Name)
-	return r != nil && (r.Verdict != state.Unread || r.Text == wording.Cut(m.Text, wording.MaxText) && !m.Deleted)
-}
-
-// Quotes says whether a person quotes a question's message.
-func Quotes(m gchat.Message, q *state.Question) bool {
-	return m.Human && m.Quotes != "" && m.Quotes == q.MessageName
-}
-
 // Unsure says whether what a person said then may be for another question of its thread: a space without threads has all in one.
-func Unsure(q *state.Question, inThread []*state.Question, m gchat.Message, said time.Time) bool {
-	return !Quotes(m, q) && slices.ContainsFunc(inThread, func(o *state.Question) bool {
-		open := o.Status == state.Pending || o.Answerable() || o.ResolvedAt != nil && o.ResolvedAt.After(said)
+func Unsure(q *state.Question, inThread []*state.Question, in *state.Incoming) bool {
+	isQuoted := in.Quotes != "" && in.Quotes == q.MessageName
+	return !isQuoted && slices.ContainsFunc(inThread, func(o *state.Question) bool {
+		open := o.Status == state.Pending || o.Answerable() || o.ResolvedAt != nil && o.ResolvedAt.After(in.SaidAt)
 		return open && o.ThreadKey != q.ThreadKey && o.MessageSent && o.Mode.Row().Asks && !o.Kind.Row().Said
 	})
 }

@@ -1,0 +1,544 @@
+package poller
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"gchat-hooks/gchat"
+	"gchat-hooks/gchat/wording"
+	"gchat-hooks/poller/commands"
+	"gchat-hooks/poller/judge"
+	"gchat-hooks/state"
+)
+
+// undecidedFor is how long a message waits that no record here knows. It may be for another
+// machine of the app, or for a question that is just being posted: the receipt of a post may
+// come after the reply to it.
+const undecidedFor = time.Minute
+
+// A destination is what an incoming message is for.
+type destination struct {
+	kind     destinationKind
+	question *served
+	session  *state.Session
+}
+
+type destinationKind int
+
+const (
+	toNobody     destinationKind = iota
+	toQuestion                   // a reply
+	toSession                    // words or a command
+	toNewSession                 // it begins one
+	toOthers                     // another environment's poller decides what it is
+	toLater                      // it is not known yet
+)
+
+// scanInbox reads the messages that are not done, in the order in which they were written.
+func (p *Poller) scanInbox() {
+	p.noteReadTo() // before: what was read by then is in the inbox
+	inbox := state.InboxIn(p.user)
+	names, err := inbox.Names()
+	p.Log.Once(err, "inbox not read")
+	p.incoming, p.routed = nil, map[string][]*state.Incoming{}
+	for _, name := range names {
+		in, err := p.inboxFiles.Load(filepath.Join(inbox.Dir, name+".json"), false)
+		p.Log.Once(err, "incoming message not read")
+		if err == nil && in != nil {
+			p.incoming = append(p.incoming, in)
+		}
+	}
+	p.inboxFiles.Tidy()
+	slices.SortFunc(p.incoming, func(a, b *state.Incoming) int {
+		return cmp.Or(
+			a.CreatedAt.Compare(b.CreatedAt),
+			a.ReadAt.Compare(b.ReadAt),
+			a.Written.Compare(b.Written),
+			strings.Compare(a.MessageName, b.MessageName),
+		)
+	})
+	for _, in := range p.incoming {
+		if in.SessionID != "" {
+			p.routed[in.SessionID] = append(p.routed[in.SessionID], in)
+		}
+	}
+}
+
+// isUndecided says whether something that was read in a chat is not decided yet.
+func (p *Poller) isUndecided(chat string) bool {
+	return slices.ContainsFunc(p.incoming, func(in *state.Incoming) bool {
+		return in.Chat == chat && in.Status == state.IncomingNew
+	})
+}
+
+// routeAll decides what each new message is, and has it go there. A message that has to wait
+// holds back the later ones of its thread.
+func (p *Poller) routeAll(ctx context.Context) (next time.Time, busy bool) {
+	isNew := func(in *state.Incoming) bool { return in.Status == state.IncomingNew }
+	if !slices.ContainsFunc(p.incoming, isNew) {
+		return time.Time{}, false
+	}
+	p.noteCards()
+	isHeldBack := map[string]bool{}
+	for _, in := range p.incoming {
+		thread := in.Chat + " " + in.ThreadName
+		overtakes := in.IsTap() || wording.OurCommand(in.Text)
+		if !isNew(in) || isHeldBack[thread] && !overtakes {
+			continue
+		}
+		to := destination{kind: toLater}
+		p.safely("route", func() { to = p.route(ctx, in) })
+		if to.kind == toLater || to.kind == toOthers {
+			isHeldBack[thread] = true
+			if to.kind == toLater {
+				next, busy = sooner(next, p.Now().Add(time.Second)), true
+			}
+			continue
+		}
+		err := p.deliver(ctx, in, to)
+		if err != nil {
+			p.Log.Once(err, "what a person wrote is not used yet")
+			isHeldBack[thread] = true
+			next, busy = sooner(next, p.Now().Add(time.Second)), true
+		}
+	}
+	return next, busy
+}
+
+// route decides what an incoming message is: a reply to a question, words or a command for a
+// session, the beginning of a new session, or nothing.
+func (p *Poller) route(ctx context.Context, in *state.Incoming) destination {
+	if in.IsTap() {
+		return p.routeTap(in)
+	}
+	asked := p.quoted(in)
+	thread := in.ThreadName
+	if asked != nil {
+		thread = asked.q.ThreadName
+	}
+	records := p.inThread(in.Chat, thread)
+	session := p.byThread[thread]
+	if asked == nil {
+		asked = p.target(in, records, session)
+	}
+	switch {
+	case asked != nil && !asked.mine:
+		return destination{kind: toOthers}
+	case session != nil && session.Env != p.environment:
+		if asked == nil && p.deserted(session) {
+			return destination{kind: toNobody, session: session}
+		}
+		if asked == nil {
+			return destination{kind: toOthers}
+		}
+	case asked == nil && session == nil && len(records) == 0 && in.Event != "" && p.events.of == "":
+		return destination{kind: toOthers} // who took it knows the app
+	}
+	if p.beginsSession(ctx, in, asked, session, len(records) > 0) {
+		return destination{kind: toNewSession}
+	}
+	addressed := p.sessionOf(in, asked, session)
+	if addressed != nil && addressed.Env == p.environment {
+		takes, isSilent := p.takesWords(in, addressed, asked, records)
+		switch {
+		case takes:
+			return destination{kind: toSession, session: addressed}
+		case isSilent:
+			return destination{kind: toNobody}
+		}
+	}
+	switch {
+	case asked == nil && session == nil && len(records) == 0 && in.Event != "":
+		if p.Now().Sub(in.ReadAt).Abs() < undecidedFor {
+			return destination{kind: toLater}
+		}
+		return destination{kind: toNobody}
+	case asked == nil:
+		return destination{kind: toNobody, session: session}
+	case beginsIn(asked.q) && in.Event == "": // the list that it came with says whether it counts
+		return destination{kind: toLater}
+	case !asked.q.Mode.Row().Asks && asked.q.Status == state.Pending && p.isKilled(asked):
+		return destination{kind: toLater} // it is for the next one that waits there
+	}
+	return destination{kind: toQuestion, question: asked}
+}
+
+// noteCards notes which cards' buttons are of which question.
+func (p *Poller) noteCards() {
+	cards := map[string]*served{}
+	for _, s := range p.inOrder() {
+		if s.q == nil {
+			continue
+		}
+		if s.card == "" {
+			s.card = state.CardID(p.Env, s.q.QuestionID)
+		}
+		cards[s.card] = s
+	}
+	p.cards.Store(&cards)
+}
+
+// hasCard says whether a question of ours has the card that a button is on. It may be called
+// beside the loop.
+func (p *Poller) hasCard(question string) bool {
+	cards := p.cards.Load()
+	return cards != nil && (*cards)[question] != nil
+}
+
+// routeTap has a tap count on the very card of its question alone. What a card's buttons carry
+// can be read by all in the space, and put on another card.
+func (p *Poller) routeTap(in *state.Incoming) destination {
+	s := (*p.cards.Load())[in.Tap.Question]
+	switch {
+	case s != nil && s.q != nil && in.MessageName != "" && in.MessageName == s.q.MessageName:
+		if !s.mine {
+			return destination{kind: toOthers}
+		}
+		return destination{kind: toQuestion, question: s}
+	case p.events.of == "":
+		return destination{kind: toOthers}
+	case in.Tap.Stands && p.Now().Sub(in.ReadAt).Abs() < undecidedFor: // its card may be just being posted
+		return destination{kind: toLater}
+	}
+	return destination{kind: toNobody}
+}
+
+// inThread are the questions of a thread, the oldest first.
+func (p *Poller) inThread(chat, thread string) (in []*served) {
+	for _, s := range p.inOrder() {
+		isIn := s.q != nil && thread != "" && s.q.Chat == chat &&
+			(s.q.ThreadName == thread || slices.Contains(s.q.FormerThreads, thread))
+		if isIn {
+			in = append(in, s)
+		}
+	}
+	return in
+}
+
+// quoted is the question whose message a person quotes; nil for none.
+func (p *Poller) quoted(in *state.Incoming) *served {
+	if in.Quotes == "" {
+		return nil
+	}
+	for _, s := range p.index {
+		if s.q != nil && s.q.Chat == in.Chat && s.q.MessageName == in.Quotes {
+			return s
+		}
+	}
+	return nil
+}
+
+// target is the question of a thread that a message belongs to; nil for none. Ours have a
+// thread each. Other programs may put several questions into one, and processes may wait in
+// it: a reply is for the oldest that it can answer, and for a process that began to wait when
+// it can answer none. A process that ended keeps only the reply that it took.
+func (p *Poller) target(in *state.Incoming, records []*served, session *state.Session) *served {
+	var begun, over *served
+	for _, s := range records {
+		if s.q.Reply(in.ReplyName()) != nil { // it stands there already
+			return s
+		}
+	}
+	for _, s := range records {
+		q := s.q
+		switch {
+		case q.Kind.Row().Prompt: // one reply; what is said besides is said to Claude
+			waits := q.Status == state.Pending && !q.Kind.Row().Said && !q.Unread() && q.PostedAt != nil
+			if waits && !in.CreatedAt.Before(*q.PostedAt) && !isForDialog(in, session) {
+				return s
+			}
+		case beginsIn(q):
+			begun = cmp.Or(begun, s)
+		case !q.Mode.Row().Asks:
+			if q.Status == state.Pending && !in.CreatedAt.Before(*q.PostedAt) {
+				return s
+			}
+		case q.Answerable():
+			return s
+		default:
+			over = cmp.Or(over, s)
+		}
+	}
+	return cmp.Or(begun, over)
+}
+
+// isForDialog says whether a yes or a no is meant for a dialog that stands in the terminal of
+// the thread's session.
+func isForDialog(in *state.Incoming, session *state.Session) bool {
+	return session != nil && session.Dialog != nil && wording.IsDecision(in.Text)
+}
+
+// isKilled says whether the process that waits in a thread seems to be gone.
+func (p *Poller) isKilled(s *served) bool {
+	return p.Now().Sub(s.q.AskedAt).Abs() >= graceForHook && !state.HasWaiter(p.Env, s.Path)
+}
+
+// sessionOf is the session that a person writes to: the one whose thread it is, or, with a
+// command of ours, the one that asked the question of the thread.
+func (p *Poller) sessionOf(in *state.Incoming, asked *served, session *state.Session) *state.Session {
+	if session != nil || asked == nil || !wording.OurCommand(in.Text) {
+		return session
+	}
+	i := slices.IndexFunc(p.sessions, func(one *state.Session) bool { return one.ID == asked.q.ClaudeSession() })
+	if i < 0 {
+		return nil
+	}
+	return p.sessions[i]
+}
+
+// takesWords says whether a session takes a message: a command, or words for Claude where no
+// question in that thread is to get them. A command of somebody who may give none is not
+// answered in the session's own thread.
+func (p *Poller) takesWords(in *state.Incoming, one *state.Session, asked *served,
+	records []*served) (takes, isSilent bool) {
+	text, cfg := wordsOf(in), p.personal()
+	isCommand := strings.HasPrefix(text, "/")
+	isLate := in.SaidAt.Before(commands.BeganAt(one))
+	isElsewhere := in.ThreadName != one.ThreadName // in a question's thread, which asks back who may not
+	switch {
+	case asked != nil && asked.q.Reply(in.ReplyName()) != nil:
+		return false, false
+	case asked != nil && !isCommand && !p.follows(one, asked, records):
+		return false, false
+	case one.Chat != in.Chat, text == "", !isCommand && isLate:
+		return false, false
+	case isCommand && one.DidBefore(in.MessageName, in.CreatedAt):
+		return false, true
+	case commands.Left(state.SessionsIn(p.user), one):
+		return false, false
+	case !p.takesCommands(one) && (isCommand || !p.resumes(one) || !cfg.StartSessions):
+		return false, false
+	case !cfg.Unread && !cfg.Approves(in.Sender, in.SenderEmail):
+		return false, isCommand && !isElsewhere
+	}
+	return true, false
+}
+
+// follows says whether words in a thread come after one of Claude Code's own commands that
+// is not typed yet: then they are no reply to what waited before that.
+func (p *Poller) follows(one *state.Session, asked *served, records []*served) bool {
+	if !asked.q.Kind.Row().Prompt {
+		return false
+	}
+	var qs []*state.Question
+	for _, s := range records {
+		qs = append(qs, s.q)
+	}
+	return commands.Typing(one, p.routed[one.ID], qs, p.personal().ClaudeCommands)
+}
+
+// wordsOf is what a person wrote as Claude may get it.
+func wordsOf(in *state.Incoming) string {
+	return strings.TrimSpace(state.Clean(state.ForAgent, in.Text))
+}
+
+// beginsSession says whether a person who may asks for a new session: in a thread of ours, to
+// the app, or on the page.
+func (p *Poller) beginsSession(ctx context.Context, in *state.Incoming, asked *served,
+	session *state.Session, isOurs bool) bool {
+	id := commands.NewID(in.MessageName)
+	if slices.ContainsFunc(p.sessions, func(one *state.Session) bool { return one.ID == id }) {
+		return true // it was begun, by a poller that was killed
+	}
+	cfg := p.personal()
+	mayBegin := cfg.StartSessions && cfg.Terms(state.Said, "").Asked && cfg.Approves(in.Sender, in.SenderEmail)
+	isReply := asked != nil && asked.q.Reply(in.ReplyName()) != nil
+	if !wording.IsNew(in.Text) || !mayBegin || isReply {
+		return false
+	}
+	if isOurs || session != nil {
+		return true
+	}
+	if in.Event == "" {
+		return gchat.Local(in.Chat)
+	}
+	from := p.gateway(ctx, configured{projectDir: p.user}).events()
+	isNamed := strings.EqualFold(commands.Named(in.Text), state.MachineName())
+	return from != nil && from.Chat() == in.Chat && (!from.IsShared() || isNamed)
+}
+
+// deliver has a message go where it belongs. Killed in between, it is routed once more, and
+// each step finds what is done.
+func (p *Poller) deliver(ctx context.Context, in *state.Incoming, to destination) error {
+	switch to.kind {
+	case toQuestion:
+		return p.giveReply(in, to.question)
+	case toSession:
+		return p.giveToSession(in, to.session.ID, wordsOf(in))
+	case toNewSession:
+		return p.giveToNewSession(in)
+	}
+	return p.answerNobody(ctx, in, to.session)
+}
+
+func (p *Poller) finish(in *state.Incoming, outcome state.Outcome) error {
+	return state.InboxIn(p.user).Finish(in, outcome, p.Now())
+}
+
+// giveReply writes a reply into its question. Where a process waits for it, it is judged in
+// the same write; otherwise the loop judges, which knows of panes.
+func (p *Poller) giveReply(in *state.Incoming, s *served) error {
+	law, reply := p.lawOf(s, s.q), in.Reply()
+	if !in.IsTap() {
+		var qs []*state.Question
+		for _, other := range p.inThread(in.Chat, s.q.ThreadName) {
+			qs = append(qs, other.q)
+		}
+		reply.Unsure = judge.Unsure(s.q, qs, in)
+	}
+	isNews := false
+	q, err := state.UpdateQuestion(s.Path, func(q *state.Question) error {
+		if in.IsTap() {
+			tap := &wording.Tap{Choice: in.Tap.Choice, Inputs: in.Tap.Inputs}
+			_, said, _ := wording.ReadTap(q, tap)
+			reply.Text = cmp.Or(said, in.Tap.Choice)
+		}
+		if beginsIn(q) { // no message of ours comes with events: what was said before was kept for it
+			q.PostedAt = new(q.AskedAt.Add(-undecidedFor))
+		}
+		isNews = judge.Add(q, reply, law.forbids(q, in.Sender, in.SenderEmail))
+		if !isNews {
+			return state.ErrUnchanged
+		}
+		if state.HasWaiter(p.Env, q.Path) || !q.Answerable() {
+			_ = p.judgeIn(s, q, law) // with nothing to judge what was stored is written all the same
+		}
+		return nil
+	})
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("reply not written down: %w", err)
+	}
+	if isNews && err == nil {
+		s.q, s.over = q, false
+	}
+	return p.finish(in, state.OutcomeReply)
+}
+
+// giveToSession leaves a message to a session, whose commands are done beside the loop.
+func (p *Poller) giveToSession(in *state.Incoming, session, words string) error {
+	now, err := state.InboxIn(p.user).Change(in.ID, func(in *state.Incoming) error {
+		if in.Status != state.IncomingNew {
+			return state.ErrUnchanged
+		}
+		in.Status, in.SessionID, in.Text = state.IncomingRouted, session, words
+		return nil
+	})
+	if err == nil {
+		p.routed[session] = append(p.routed[session], now)
+	}
+	return err
+}
+
+// giveToNewSession begins the session that a person asks for, once: its id is made of the
+// message.
+func (p *Poller) giveToNewSession(in *state.Incoming) error {
+	one, words, err := p.room().New(in)
+	switch {
+	case err != nil:
+		return err
+	case one == nil:
+		return p.finish(in, state.OutcomeCommand)
+	}
+	return p.giveToSession(in, one.ID, wording.Cut(words, wording.MaxText))
+}
+
+// answerNobody tells a person, once, what became of what nothing took.
+func (p *Poller) answerNobody(ctx context.Context, in *state.Incoming, one *state.Session) error {
+	isBusy := false
+	switch {
+	case one != nil && cmp.Or(one.Chat, in.Chat) == in.Chat:
+		cfg := p.config(configured{one.ProjectDir, one.Trusted})
+		if in.Sender == "" || !cfg.Allows(in.Sender, in.SenderEmail) {
+			break
+		}
+		err := p.room().Tell(one, state.MessageID("nobody", in.MessageName), p.room().NobodyText(one))
+		if err != nil {
+			return err
+		}
+	case in.Event != "" && len(p.inThread(in.Chat, in.ThreadName)) == 0 || in.IsTap():
+		isBusy = p.answerUnbound(ctx, in)
+	}
+	if isBusy {
+		return nil
+	}
+	return p.finish(in, state.OutcomeNobody)
+}
+
+// answerUnbound tells a person what became of what they wrote to the app, or tapped, and no
+// record here knows. It reports whether that goes on beside the loop, since Chat has to be
+// asked whether another machine is concerned.
+func (p *Poller) answerUnbound(ctx context.Context, in *state.Incoming) (goesOn bool) {
+	from := p.gateway(ctx, configured{projectDir: p.user}).events()
+	if from == nil || from.Chat() != in.Chat || !p.personal().Allows(in.Sender, in.SenderEmail) {
+		return false
+	}
+	_, isAsked := p.doing.LoadOrStore(in.ID, true)
+	if isAsked {
+		return true
+	}
+	p.beside("unbound words", func() {
+		defer p.doing.Delete(in.ID)
+		err := error(nil)
+		if text := p.unboundText(ctx, from, in); text != "" {
+			err = p.answerEvent(from, in, text)
+		}
+		if err == nil && ctx.Err() == nil {
+			err = p.finish(in, state.OutcomeNobody)
+		}
+		p.Log.Once(err, "note not put into the outbox")
+	})
+	return true
+}
+
+// unboundText is what a person is told of what no record here knows; "" for nothing.
+func (p *Poller) unboundText(ctx context.Context, from eventSource, in *state.Incoming) string {
+	switch {
+	case in.IsTap():
+		card := gchat.Message{Name: in.MessageName, ClientID: in.ClientID}
+		stands, err := from.Shows(ctx, card, in.Tap.Question)
+		if in.Tap.Stands && err == nil && !stands {
+			return "" // another machine used it meanwhile
+		}
+		return wording.OldCardText
+	case wording.IsNew(in.Text) && p.starts:
+		return p.askForMachine(ctx, from, in)
+	case in.Follows != "":
+		concerns, err := from.Concerns(ctx, in.Follows)
+		if !concerns {
+			p.Log.Once(err, "not known whose words these are")
+			return ""
+		}
+	}
+	return wording.UnboundText
+}
+
+// askForMachine asks which machine is to begin a session, unless the one that was named has told of it. Behind a hub no machine
+// sees what another one tells: there the answer is given where the first word is a project of this machine, or there is none.
+func (p *Poller) askForMachine(ctx context.Context, from eventSource, in *state.Incoming) string {
+	named := commands.Named(in.Text)
+	_, err := from.Find(ctx, commands.NewNoteID(in.MessageName, named), time.Time{})
+	if !gchat.Permanent(err) { // it was begun, or that is not known
+		p.Log.Once(err, "not known whether a session was begun")
+		return ""
+	}
+	if from.SeesOthers() || named == "" || p.room().Knows(in.Text) {
+		return wording.NameMachineText()
+	}
+	return ""
+}
+
+// answerEvent tells a person, and only that person where Chat can do that, what became of what they did; once, though other
+// machines of theirs may hear it, too.
+func (p *Poller) answerEvent(from eventSource, in *state.Incoming, text string) error {
+	return p.put(&state.Message{
+		ID: gchat.OnceID(state.MessageID("event", in.Event)), Type: state.MessageNote, Parts: []string{text}, ProjectDir: p.user,
+		Chat: from.Chat(), ThreadName: in.ThreadName, Viewer: in.Sender, Urgent: true, CreatedAt: p.Now().UTC(),
+	})
+}
