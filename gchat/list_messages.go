@@ -45,6 +45,12 @@ type Message struct {
 	Unsure      bool   // several questions wait in its thread, and it quotes none of them
 }
 
+// Space is the space that the message is in: spaces/S.
+func (m Message) Space() string {
+	space, _, _ := strings.Cut(m.Name, "/messages/")
+	return space
+}
+
 // API is the Chat API, at Google or at what stands in for it.
 type API struct {
 	Space string // spaces/S, where it posts; "" of a reader

@@ -142,8 +142,7 @@ func (p *Poller) takeEvents(ctx context.Context, from eventSource, got []gchat.P
 
 func (p *Poller) takeEvent(from eventSource, one gchat.Pulled) error {
 	host, _, _ := strings.Cut(from.Chat(), "/")
-	space, _, _ := strings.Cut(one.Message.Name, "/messages/")
-	chat := host + "/" + space
+	chat := host + "/" + one.Message.Space()
 	switch {
 	case one.Err != nil:
 		p.Log.Once(one.Err, "event not understood")
