@@ -27,7 +27,8 @@ const (
 	KeyTab    Key = "Tab"
 	KeyClear  Key = "C-u" // from the cursor to the beginning of the line
 
-	// keyClearLine clears a line, too, and goes to the end of the line above it. It may be repeated.
+	// keyClearLine clears a line, too, and goes to the end of the line above it. It may be
+	// repeated, before KeyClear.
 	keyClearLine Key = KeyClear + " BSpace "
 )
 
@@ -41,8 +42,8 @@ func KeyDigit(n int) Key {
 
 func (k Key) known() bool {
 	named := []Key{KeyUp, KeyDown, KeyEnter, KeyEscape, KeyTab, KeyClear}
-	clears := k != "" && strings.ReplaceAll(string(k), string(keyClearLine), "") == ""
-	return clears || slices.Contains(named, k) || len(k) == 1 && k[0] >= '1' && k[0] <= '9'
+	last := Key(strings.ReplaceAll(string(k), string(keyClearLine), ""))
+	return slices.Contains(named, last) || len(k) == 1 && k[0] >= '1' && k[0] <= '9'
 }
 
 // Key presses one key in the pane. ErrNoKeys when tmux would keep it from the pane's program.

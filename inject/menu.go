@@ -295,10 +295,20 @@ func (d *driver) emptyBox(ctx context.Context) error {
 	return d.clear(ctx, d.screen.Draft, func(now Screen) bool { return now.Shows == Prompt })
 }
 
-// clear presses what takes a text of so many lines out of a field, until the field is empty.
+// clear presses what takes a text of so many lines out of a field, until the field stays empty.
+// A Claude Code that lags behind its keys left the text there without its last sign: for a moment
+// its box looks empty, or a later key comes to the text from before (2.1.332, a load of 30).
 func (d *driver) clear(ctx context.Context, text string, isEmpty func(Screen) bool) error {
-	lines := strings.Count(text, "\n") + 1
-	return d.press(ctx, keystep{key: Key(strings.Repeat(string(keyClearLine), lines))}, isEmpty)
+	const mostTries = 3
+	keys := strings.Repeat(string(keyClearLine), strings.Count(text, "\n")) + string(KeyClear)
+	for try := 1; ; try++ {
+		err := d.press(ctx, keystep{key: Key(keys), stand: settle}, isEmpty)
+		left := cmp.Or(d.screen.Draft, d.screen.cursor().Text)
+		isOurs := strings.HasPrefix(text, left) // and nothing that a person typed meanwhile
+		if !errors.Is(err, errNoEffect) || !isOurs || try == mostTries {
+			return err
+		}
+	}
 }
 
 // emptyField takes what we typed out of a question's field for own words: the question opened between the look at the input box
