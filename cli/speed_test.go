@@ -1,11 +1,15 @@
 package cli
 
 import (
+	"fmt"
 	"math/rand/v2"
 	"net/http"
+	"os"
 	"os/exec"
+	"path/filepath"
 	"slices"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 )
@@ -56,4 +60,36 @@ func (m *machine) timed(w http.ResponseWriter, r *http.Request) {
 	began := time.Now()
 	m.serve(w, r)
 	m.served.Add(int64(time.Since(began)))
+}
+
+// How long a tap and a reply on the page take until the waiting hook has printed its answer and is gone. It is asked for by the
+// number of each, and only prints.
+func TestSpeedOfThePage(t *testing.T) {
+	n, _ := strconv.Atoi(os.Getenv("GCHAT_PAGE_SPEED"))
+	if n == 0 {
+		t.Skip("GCHAT_PAGE_SPEED=100 measures it")
+	}
+	p := newPocket(t)
+	page, end := p.space()
+	defer end()
+	took := map[string][]time.Duration{}
+	for i := range 2 * n {
+		how := []string{"tap", "reply"}[i%2]
+		thread, answer := p.asks(fmt.Sprint("s", i))
+		message := strings.Replace(thread, "/threads/", "/messages/", 1) + "." + filepath.Base(thread)
+		began := time.Now()
+		if how == "tap" {
+			p.posts(page, map[string]string{"message": message, "choice": "2", "clientId": fmt.Sprint("tap", i)})
+		} else {
+			p.replies(page, thread, "2")
+		}
+		if said := answer(); !strings.Contains(said, `"Postgres"`) {
+			t.Fatalf("the hook says %q", said)
+		}
+		took[how] = append(took[how], time.Since(began))
+	}
+	for how, all := range took {
+		slices.Sort(all)
+		t.Logf("%s: p50 %v, p95 %v, most %v", how, all[n/2], all[n*95/100], all[n-1])
+	}
 }
