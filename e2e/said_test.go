@@ -1,8 +1,13 @@
 package e2e
 
 import (
+	"fmt"
+	"os"
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"gchat-hooks/e2e/bound"
 )
@@ -131,5 +136,38 @@ func TestClaudesOwnCommands(t *testing.T) {
 		if n := b.API.count("now the next"); n != 1 {
 			t.Errorf("Claude has it %d times", n)
 		}
+	})
+}
+
+// How long words on the page take until a real Claude Code that waits for them asks the model with them: that is after Enter in
+// its pane. It is asked for by their number, and only prints.
+func TestSpeedOfWords(t *testing.T) {
+	n, _ := strconv.Atoi(os.Getenv("GCHAT_WORDS_SPEED"))
+	if n == 0 {
+		t.Skip("GCHAT_WORDS_SPEED=20 measures it")
+	}
+	eachClaude(t, ours, func(t *testing.T, c claude) {
+		var script []turn
+		for i := range n {
+			script = append(script, turn{say(fmt.Sprintf("Turn %d. Shall I go on?", i))})
+		}
+		b := app(t, c, config{Script: append(script, thanks)})
+		b.Prompt("go ahead")
+		var took []time.Duration
+		for i := range n {
+			q := b.await("[Waiting for you]", fmt.Sprintf("Turn %d.", i))
+			words := fmt.Sprintf("yes, words %d of it", i)
+			began := time.Now()
+			b.reply(q, words)
+			b.API.WaitText(t, words)
+			for _, r := range b.API.Requests() {
+				if r.Main && r.At.After(began) {
+					took = append(took, r.At.Sub(began))
+					break
+				}
+			}
+		}
+		slices.Sort(took)
+		t.Logf("%d times: p50 %v, p95 %v, most %v", n, took[n/2], took[n*95/100], took[n-1])
 	})
 }
