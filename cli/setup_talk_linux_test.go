@@ -125,7 +125,7 @@ func TestSetupIsOneConversation(t *testing.T) {
 	s.says(ann, "ok")
 	x.expect(`ok    back      the reply of users/111 Ann was read`)
 	x.answer(`Also answer permissions and plans, and give the next instruction, from there\? Anyone who may answer can then run commands here. \[Y/n\]`, "")
-	x.expect(`settings.json: 13 hooks added`)
+	x.expect(`settings.json: 15 hooks added`)
 	if _, err := os.Stat("/usr/bin/tmux"); err == nil { // on the PATH that setup has here
 		x.answer(`Also resume sessions that ended`, "")
 	}

@@ -25,6 +25,8 @@ func (h *Hook) answered(_ context.Context, e *Event) error {
 		e.Calls = []batchCall{{e.ToolName, e.ToolUseID, e.ToolInput}}
 		h.confirmBatch(e, func(*Event, string) callResult { return refused })
 		return nil
+	case formResult:
+		return h.formAnswered(e)
 	case "SubagentStop":
 		h.closeAgents(func(q *state.Question) bool { return q.AgentID == string(e.AgentID) }, string(e.AgentID))
 		return nil

@@ -34,7 +34,7 @@ func (h *Hook) mayWait(e *Event) bool {
 		row := h.rules(e).AskMode.Row()
 		return row.Hook && !row.Dialog
 	}
-	return e.HookEventName == "PermissionRequest"
+	return e.HookEventName == "PermissionRequest" || e.HookEventName == formEvent
 }
 
 // config is the configuration that counts for this project, read once.
@@ -92,7 +92,8 @@ func (h *Hook) forward(ctx context.Context, e *Event) error {
 		return h.forwardNotification(e)
 	}
 	asks, dialog := e.ToolName == askTool, e.HookEventName == "PermissionRequest"
-	if !dialog && (e.HookEventName != "PreToolUse" || !asks) || e.ToolName == "" {
+	isForm := e.HookEventName == formEvent
+	if !isForm && (!dialog && (e.HookEventName != "PreToolUse" || !asks) || e.ToolName == "") {
 		return nil
 	}
 	mode := h.rules(e).AskMode
@@ -398,43 +399,42 @@ func (h *Hook) leaveToTerminal(path string) (q *state.Question, err error) {
 // handOver prints what Claude Code takes for an answer to the question, permission or plan of this event, where one is known, and
 // writes that down.
 func (h *Hook) handOver(e *Event, q *state.Question) error {
-	members := map[string]any{"hookEventName": e.HookEventName}
-	if q.Kind.Row().Decides {
-		d := decision(e, q)
-		if d == nil {
-			return nil
-		}
-		told, _ := json.Marshal(d)
-		err := h.audit(q, string(told))
+	members, told, err := rowOf(q.Kind).answer(e, q)
+	if err != nil || members == nil {
+		return err
+	}
+	if q.Kind.Row().Own {
+		b, _ := json.Marshal(told)
+		err := h.audit(q, string(b))
 		label, _ := q.Decision()
 		if err != nil && !state.Refuses(label) {
 			return fmt.Errorf("a yes that cannot be written down is none: %w", err)
 		}
 		h.logFailed(err, "decision not in the audit log")
-		members["decision"] = d
-	} else if q.Declined != "" {
-		members["decision"] = map[string]any{"behavior": "deny", "message": declineText(q)}
-		if e.HookEventName == "PreToolUse" {
-			members = map[string]any{
-				"hookEventName": e.HookEventName, "permissionDecision": "deny",
-				"permissionDecisionReason": declineText(q),
-			}
-		}
-	} else {
-		input, err := answeredInput(e.ToolInput, q)
-		if err != nil {
-			return err
-		}
-		members["decision"] = map[string]any{"behavior": "allow", "updatedInput": input}
-		if e.HookEventName == "PreToolUse" { // in hold mode, before a dialog is drawn (from 2.1.85 on)
-			members = map[string]any{"hookEventName": e.HookEventName, "permissionDecision": "allow", "updatedInput": input}
-		}
 	}
+	members["hookEventName"] = e.HookEventName
 	if err := h.Print(map[string]any{"hookSpecificOutput": members}); err != nil {
 		return err
 	}
 	h.tryAgain(writeBound, func() error { return markPrinted(q.Path) }) // the poller would take the answer for a lost one
 	return nil
+}
+
+// answerQuestion is what Claude Code takes for the answer to a question, also in hold mode, before
+// a dialog is drawn (from 2.1.85 on).
+func answerQuestion(e *Event, q *state.Question) (members map[string]any, told any, err error) {
+	isHeld := e.HookEventName == "PreToolUse"
+	switch {
+	case q.Declined != "" && isHeld:
+		return map[string]any{"permissionDecision": "deny", "permissionDecisionReason": declineText(q)}, nil, nil
+	case q.Declined != "":
+		return map[string]any{"decision": map[string]any{"behavior": "deny", "message": declineText(q)}}, nil, nil
+	}
+	input, err := answeredInput(e.ToolInput, q)
+	if isHeld {
+		return map[string]any{"permissionDecision": "allow", "updatedInput": input}, nil, err
+	}
+	return map[string]any{"decision": map[string]any{"behavior": "allow", "updatedInput": input}}, nil, err
 }
 
 func markPrinted(path string) error {

@@ -329,6 +329,13 @@ type Event struct {
 	Again        Words           `json:"stop_hook_active"`
 	Prompt       Words           `json:"prompt"`
 
+	Server Words           `json:"mcp_server_name"`
+	Form   Words           `json:"mode"` // form or url
+	Schema json.RawMessage `json:"requested_schema"`
+	URL    Words           `json:"url"`
+	LinkID Words           `json:"elicitation_id"`
+	Action Words           `json:"action"`
+
 	Suggestions json.RawMessage `json:"permission_suggestions"` // what "always" would allow
 	Calls       []batchCall     `json:"tool_calls"`             // of PostToolBatch
 }

@@ -26,10 +26,7 @@ const doubled = time.Minute
 // The record serves this call alone: equal input is another call. Only where another registration of ours (settings and plugin)
 // wrote the event down, it is the same call: that one's hook waits, unless it was killed.
 func (h *Hook) permission(ctx context.Context, e *Event) error {
-	own, kind := config.Personal(h.Env), state.AskedPermission
-	if e.ToolName == planTool {
-		kind = state.AskedPlan
-	}
+	own, kind := config.Personal(h.Env), kindOf(e)
 	own.ReadPolicy = h.ReadPolicy
 	if !own.Sends() || h.keeps(ctx, own, kind) {
 		return nil
@@ -39,14 +36,22 @@ func (h *Hook) permission(ctx context.Context, e *Event) error {
 	if err != nil {
 		return err
 	}
-	fresh.Kind = kind
-	h.describe(fresh, e, own)
+	fresh.Kind, fresh.Grace = kind, h.config().Grace
+	fresh.Approvers, fresh.NeverRemote = new(append([]string{}, own.Approvers...)), own.NeverRemote
+	rowOf(kind).describe(h, fresh, e, own)
 	if h.unattended() {
 		fresh.Grace = 0
+		if fresh.HandedOver != nil { // it has no terminal
+			return nil
+		}
 	}
 	registration := h.Env("CLAUDE_PLUGIN_ROOT") + "\x00" + strings.Join(h.Args, "\x00")
 	fresh.SeenBy = []string{registration}
 	q, err := h.recordCall(ctx, e, fresh, registration)
+	if err == nil && q.HandedOver != nil { // only the terminal answers it
+		h.StartPoller()
+		return nil
+	}
 	if err != nil || q.Status != state.Pending || h.unattended() && !h.posted(ctx, q.Path) {
 		return err
 	}
@@ -120,13 +125,11 @@ func (h *Hook) posted(ctx context.Context, path string) bool {
 // describe completes the record of a permission or a plan: what is shown of it, and by the person's own configuration who may
 // decide it. What cannot be shown whole is allowed in the terminal alone.
 func (h *Hook) describe(q *state.Question, e *Event, own *config.Config) {
-	q.Tool, q.Grace = e.ToolName, h.config().Grace
-	q.AgentType = string(e.AgentType)
+	q.Tool, q.AgentType = e.ToolName, string(e.AgentType)
 	if e.AgentID != "" {
 		meta := metaOf(e)
 		q.AgentTask, q.Hidden = meta.Task, !h.unattended() && !inForeground(e, meta)
 	}
-	q.Approvers, q.NeverRemote = new(append([]string{}, own.Approvers...)), own.NeverRemote
 	guarded := len(own.NeverRemote) > 0
 	whole := false
 	prompt := state.Prompt{Header: "Permission", Question: "Claude wants to use " + e.ToolName + "."}
@@ -186,6 +189,15 @@ func refusalOf(q *state.Question) string {
 	return ""
 }
 
+// answerDecision is what Claude Code takes for a decision; nil where nothing is known.
+func answerDecision(e *Event, q *state.Question) (members map[string]any, told any, err error) {
+	d := decision(e, q)
+	if d == nil {
+		return nil, nil, nil
+	}
+	return map[string]any{"decision": d}, d, nil
+}
+
 // decision is what the hook prints for what was decided; nil for nothing that is known. 2.1.329 ignores an allow of a plan that
 // does not give the input back.
 func decision(e *Event, q *state.Question) map[string]any {
@@ -231,6 +243,7 @@ type batchCall struct {
 // first that which was decided, then the oldest. An agent's may be of another session: it goes on after /clear.
 func (h *Hook) confirmBatch(e *Event, resultOf func(*Event, string) callResult) {
 	open := h.ofSession(e, h.own(), state.TextsOpen...)
+	h.endForms(e, open)
 	if e.AgentID != "" && h.wasCleared(e) {
 		open, _ = state.OpenQuestions(h.Env, string(e.AgentID))
 	}

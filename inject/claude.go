@@ -104,6 +104,12 @@ func Waits(transcript, id string, pid int) (waits, known bool) {
 	return own.Status == waiting, known
 }
 
+// Rests says by that file whether a session's Claude Code neither works nor waits.
+func Rests(transcript, id string, pid int) (rests, known bool) {
+	own, known := ownFileOf(transcript, id, pid)
+	return own.Status == "idle", known
+}
+
 // waiting is the status of a session that waits for its person.
 const waiting = "waiting"
 

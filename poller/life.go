@@ -77,7 +77,7 @@ func (p *Poller) attend(ctx context.Context, s *served, due bool) (next time.Tim
 		p.noteClaudeEnd(s)
 	}
 	if due && s.q.Status == state.Pending {
-		drawn := s.q.Kind.Row().Decides || s.q.Kind == state.AskedQuestion && s.q.Mode == state.Native
+		drawn := s.q.Kind.Row().Own || s.q.Kind == state.AskedQuestion && s.q.Mode == state.Native
 		if drawn && s.q.ClaudePID != 0 {
 			p.noteDialogEnd(s)
 		}
@@ -226,9 +226,15 @@ func (p *Poller) noteDialogEnd(s *served) {
 		return
 	}
 	waits, known := inject.Waits(one.TranscriptPath, q.ClaudeSession(), q.ClaudePID)
+	if q.Kind.Row().Values { // the call that asks goes on meanwhile
+		waits, known = inject.Rests(one.TranscriptPath, q.ClaudeSession(), q.ClaudePID)
+		waits = !waits
+	}
 	switch {
 	case waits:
 		s.shown, s.gone, s.goneAt = true, false, time.Time{}
+	case known && s.gone && q.Kind.Row().Values: // no hook is told of Esc
+		p.close(s, state.Cancelled, "signal", nil)
 	case known && s.gone && !q.Kind.Row().Decides:
 		p.noteQuestionEnd(s)
 	case known && s.gone:

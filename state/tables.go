@@ -93,6 +93,9 @@ const (
 	Said            Kind = "said"       // nothing: a person told the session something, whatever it does
 )
 
+// Kinds are what policies may keep in the terminal.
+var Kinds = []Kind{AskedQuestion, AskedPermission, AskedPlan, AskedNext, AskedForm, Said}
+
 // KindRow is a row of the table of kinds: what differs from one thing that a person is asked to another. Who adds a kind adds a
 // row.
 type KindRow struct {
@@ -118,7 +121,7 @@ var kindRows = map[Kind]KindRow{
 		Called: "Plan", Brief: "the plan", Own: true, Personal: true, Decides: true, Long: true,
 		Ran: LabelApprove, Refused: LabelSendBack,
 	},
-	AskedForm: {Called: "Form", Own: true, Personal: true, Values: true},
+	AskedForm: {Called: "Form", Brief: "the form", Own: true, Personal: true, Values: true},
 	AskedNext: {Called: "Waiting for you", Brief: "what to do next", Personal: true, Prompt: true, Long: true},
 	Said:      {Called: "Your message", Brief: "your message", Personal: true, Prompt: true, Said: true},
 }

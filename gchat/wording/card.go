@@ -100,10 +100,16 @@ func questionCard(q *state.Question, id string, size func(*Card) int) ([]string,
 			return texts, card
 		}
 	}
+	header, _, _ := pieces(q, 0, 0)
+	return wordsCard(q, header)
+}
+
+// wordsCard is a card without buttons, below a question that is too large for them.
+func wordsCard(q *state.Question, header string) ([]string, *Card) {
 	const how = "This question has too much in it for buttons. It stands above: please reply in words."
 	card := newCard(q, "", "")
 	card.text(how)
-	return append(QuestionTexts(q), "[AskUserQuestion] Session: "+sessionOf(q)+"\n\n"+how), card
+	return append(QuestionTexts(q), header+"\n\n"+how), card
 }
 
 // permissionCard shows ever shorter lines, but always the end of what Claude wants to do.

@@ -27,6 +27,8 @@ func mannerOf(kind state.Kind) manner {
 		return manner{permissionPieces, permissionCard, readDecision, (*Tap).decision, decisionClosed, decisionUnclear}
 	case state.AskedPlan:
 		return manner{planPieces, longCard, readDecision, (*Tap).decision, decisionClosed, decisionUnclear}
+	case state.AskedForm:
+		return manner{formPieces, formCard, readForm, (*Tap).form, formClosed, formUnclear}
 	case state.AskedNext, state.Said:
 		return manner{nextPieces, longCard, readInstruction, (*Tap).instruction, nextClosed, instructionUnclear}
 	}

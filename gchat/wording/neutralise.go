@@ -95,7 +95,7 @@ func normal(s string) string {
 // ownPrefix is how our messages begin, behind a quote's sign or a mark of bold or not. A reader trusts these words: no line of a
 // report's foreign text may begin with one of them in square brackets.
 var ownPrefix = state.Pattern(`(?i)^([\s\pZ>*_~•\x60-]*)\[([\s\pZ*_~]*(?:` +
-	`Answered|AskUserQuestion|BLOCKED|Cancelled|Changed|Digest|Done|Error|Heartbeat|Help|In\s+the\s+terminal|Kept|Look|More|Muted|` +
+	`Answered|AskUserQuestion|BLOCKED|Cancelled|Changed|Digest|Done|Error|Form|Heartbeat|Help|In\s+the\s+terminal|Kept|Look|More|Muted|` +
 	`Not\s+read|Not\s+used|Notification|Permission|Plan|Progress|Reminder|Screen|Sent|Session|Status|` +
 	`Stopped|Session\s+End|Session\s+Start|Setup|Subagent\s+Done|Task\s+Done|` +
 	`Timeout|Verify|Waiting|Waiting\s+for\s+you|Wake)[\s\pZ*_~]*)\]`)

@@ -223,8 +223,9 @@ func (r *reply) inOrder(separators string) (parts []part) {
 
 type choices struct {
 	state.Prompt
-	labels  []string // as they are compared
-	longest int      // bytes; no choice is written longer than that
+	labels     []string // as they are compared
+	longest    int      // bytes; no choice is written longer than that
+	labelFirst bool     // a number that is a label is that one
 }
 
 func newChoices(p state.Prompt) *choices {
@@ -312,10 +313,11 @@ next:
 // one gives the number of the one option that the text names, counted from 1, or -1. A number needs no option: "9" is 9.
 func (c *choices) one(text string, beginnings bool) int {
 	n, bare := number(text)
-	if bare && c.has(n) {
+	l := c.label(text)
+	if bare && c.has(n) && !(c.labelFirst && l > 0) {
 		return n
 	}
-	if l := c.label(text); l > 0 {
+	if l > 0 {
 		return l
 	}
 	if n < 0 && beginnings {

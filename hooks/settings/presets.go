@@ -56,6 +56,8 @@ var table = []struct {
 
 	{"approve", Hook{"PostToolBatch", "", "gchat-ask-user-answered", quick, false}},
 	{"approve", Hook{"PermissionRequest", "", "gchat-ask-user-forward", waiting, false}},
+	{"approve", Hook{"Elicitation", "", "gchat-ask-user-forward", waiting, false}},
+	{"approve", Hook{"ElicitationResult", "", "gchat-ask-user-answered", quick, false}},
 	{"approve", Hook{"Notification", dialogs, "gchat-ask-user-forward", quick, false}},
 	{"approve", Hook{"Stop", "", "gchat-ask-user-rewake", waiting, true}},
 	{"approve", Hook{"PermissionDenied", "", "gchat-ask-user-answered", quick, false}},

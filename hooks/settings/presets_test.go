@@ -39,6 +39,7 @@ func TestPresets(t *testing.T) {
 	approve := slices.Clone(answer)
 	approve[1] = "PermissionRequest gchat-ask-user-forward 86400"
 	approve = append(approve, "PostToolBatch gchat-ask-user-answered 10",
+		"Elicitation gchat-ask-user-forward 86400", "ElicitationResult gchat-ask-user-answered 10",
 		"Notification "+dialogs+" gchat-ask-user-forward 10", "Stop gchat-ask-user-rewake rewake 86400",
 		"PermissionDenied gchat-ask-user-answered 10", "SubagentStop gchat-ask-user-answered 10",
 		"UserPromptSubmit gchat-session-event 10", "SessionStart fork|resume gchat-ask-user-answered 10")
@@ -211,8 +212,9 @@ func TestHooksAreKept(t *testing.T) {
 		}
 	}
 	before, err := os.ReadFile(file.Path)
-	ofNotifications := strings.Count(string(before), dialogs) // of the preset approve
-	if err != nil || strings.Count(string(before), "gchat-ask-user-forward") != 2+ofNotifications {
+	// Of the preset approve:
+	ofOthers := strings.Count(string(before), dialogs) + strings.Count(string(before), `"Elicitation"`)
+	if err != nil || strings.Count(string(before), "gchat-ask-user-forward") != 2+ofOthers {
 		t.Errorf("%v: the settings are\n%s", err, before)
 	}
 	if _, err := file.Uninstall(false); err != nil {

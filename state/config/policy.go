@@ -29,10 +29,14 @@ type Policy struct {
 }
 
 // kinds are what terminal_only may name.
-var kinds = []string{
-	"question", string(state.AskedPermission), string(state.AskedPlan), string(state.AskedNext),
-	string(state.AskedForm), string(state.Said), "report",
-}
+var kinds = func() (words []string) {
+	for _, kind := range append(state.Kinds, Report) {
+		words = append(words, wordOf(kind))
+	}
+	return words
+}()
+
+func wordOf(kind state.Kind) string { return cmp.Or(string(kind), "question") }
 
 var machinePolicy = map[bool]string{
 	false: "/etc/gchat-hooks/policy.json", true: "/Library/Application Support/gchat-hooks/policy.json",
@@ -216,7 +220,7 @@ func (c *Config) hubPolicy(ctx context.Context, env state.Getenv, file, hub stri
 
 // keeps reports whether a policy keeps a kind in the terminal.
 func (c *Config) keeps(kind state.Kind) bool {
-	return slices.Contains(c.terminalOnly, cmp.Or(string(kind), "question"))
+	return slices.Contains(c.terminalOnly, wordOf(kind))
 }
 
 // Allows says whether a sender of Chat's may answer questions.

@@ -1,0 +1,340 @@
+package wording
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+	"time"
+
+	"gchat-hooks/state"
+)
+
+// table is a form with a field of each type.
+func table() *state.Question {
+	q := asksForm(
+		state.Field{Name: "name", Title: "Your name", About: "as on the card", Type: "string", Required: true, Min: new(2.0)},
+		state.Field{Name: "seats", Type: "integer", Required: true, Min: new(1.0), Max: new(8.0)},
+		state.Field{Name: "smoke", Type: "boolean", Default: json.RawMessage("false"),
+			Options: []state.Option{{Label: "Yes"}, {Label: "No"}}, Values: []string{"true", "false"}},
+		state.Field{Name: "place", Type: "string", Values: []string{"in", "out"},
+			Options: []state.Option{{Label: "Inside", Description: "in"}, {Label: "Outside", Description: "out"}}},
+		state.Field{Name: "food", Type: "array", Max: new(2.0), Values: []string{"a", "b, c", "d"},
+			Options: []state.Option{{Label: "a"}, {Label: "b, c"}, {Label: "d"}}},
+		state.Field{Name: "mail", Type: "string", Format: "email"},
+		state.Field{Name: "day", Type: "string", Format: "date"},
+		state.Field{Name: "tip", Type: "number", Max: new(0.5)},
+	)
+	q.Questions[0].Question = "Book a table?\nPlease."
+	return q
+}
+
+// asksForm is the record of a form with these fields.
+func asksForm(fields ...state.Field) *state.Question {
+	q := &state.Question{
+		Kind: state.AskedForm, Mode: state.Hold, Status: state.Pending, Hidden: true, QuestionID: "q", ThreadKey: "ask-user-q",
+		SessionName: "shop", Tool: "mcp__form", About: "form", Fields: fields, AskedAt: time.Now(), MessageSent: true,
+	}
+	prompt := state.Prompt{Question: "Fill in?"}
+	for _, one := range formDecisions {
+		prompt.Options = append(prompt.Options, state.Option{Label: one.label})
+	}
+	q.Questions = []state.Prompt{prompt}
+	return q
+}
+
+// asksLink is the record of a link to open.
+func asksLink(link string) *state.Question {
+	q := asksForm()
+	q.Shown, q.LinkID, q.Questions[0].Question = link, "e1", "Log in"
+	return q
+}
+
+// A form is answered as a whole, or not at all, and what is wrong is said in a sentence.
+func TestAFormIsFilledInByWords(t *testing.T) {
+	t.Parallel()
+	for reply, want := range map[string]string{
+		"name: Ann\nseats: 2": `Accept {"name":"Ann","seats":2,"smoke":false}`,
+		"1: Ann\n2: 2\n3: yes\n4: outside\n5: a; z\n6: ann@example.com\n7: 2026-11-28\n8: 0.25": `Field 5. food: it takes one or more of these`,
+		"1: Ann\n2: 2\n3: yes\n4: outside\n5: a, b, c\n6: ann@example.com\n7: 2026-11-28\n8: 0.25": `Accept {"day":"2026-11-28","food":["a","b, c"],"mail":"ann@example.com","name":"Ann","place":"out","seats":2,"smoke":true,"tip":0.25}`,
+		"YOUR NAME : decline: never\nSeats: 8\n\nsmoke： true\nplace: in":                           `Accept {"name":"decline: never","place":"in","seats":8,"smoke":true}`,
+		"decline":                         "Decline ",
+		"No.":                             "Decline ",
+		"cancel":                          "Cancel ",
+		"yes":                             "Field 1. Your name (name): it is required.",
+		"accept!":                         "Field 1. Your name (name): it is required.",
+		"name: Ann":                       "Field 2. seats: it is required.",
+		"name: A\nseats: 2":               "Field 1. Your name (name): it takes text, at least 2 characters.",
+		"name: Ann\nseats: 2.5":           "Field 2. seats: it takes a whole number, at least 1, at most 8.",
+		"name: Ann\nseats: 9":             "Field 2. seats: it takes a whole number, at least 1, at most 8.",
+		"name: Ann\nseats: two":           "Field 2. seats: it takes a whole number",
+		"name: Ann\nseats: 0x2":           "Field 2. seats: it takes a whole number",
+		"name: Ann\nseats: 2\ntip: NaN":   "Field 8. tip: it takes a number, at most 0.5.",
+		"name: Ann\nseats: 2\n4: 3":       "Field 4. place: there is no such choice.",
+		"name: Ann\nseats: 2\n4: up":      "Field 4. place: it takes one of these",
+		"name: Ann\nseats: 2\n5: 1,2,3":   "Field 5. food: it takes one or more of these, at most 2 of them.",
+		"name: Ann\nseats: 2\n6: Ann <a>": "Field 6. mail: it takes text, as email.",
+		"name: Ann\nseats: 2\n7: today":   "Field 7. day: it takes text, as date.",
+		"name: Ann\nseats: 2\nname: Ben":  "Line 3 is about a field that was named before.",
+		"name: Ann\nseats: 2\nhello":      "Line 3 does not begin with the name or number of one field.",
+		"hunter2":                         "Line 1 does not begin with the name or number of one field.",
+		"hunter2: x":                      "Line 1 does not begin with the name or number of one field.",
+	} {
+		q := table()
+		a, wrong := fillByWords(reply, q)
+		got := wrong
+		if wrong == "" {
+			got = strings.Join(a.Labels, ",") + " " + a.Notes
+		}
+		if !strings.HasPrefix(got, want) || wrong == "" && got != want {
+			t.Errorf("%q: %q, want %q", reply, got, want)
+		}
+		if wrong == "" {
+			continue
+		}
+		_, about := ParseDecision(reply, q)
+		note := unclearText(q, &state.Reply{Text: reply})
+		if about != state.NoteUnclear || !strings.HasPrefix(note, "[Not used] "+want) || strings.Contains(note, "hunter2") {
+			t.Errorf("%q: %s, %q", reply, about, note)
+		}
+	}
+}
+
+func TestAFormIsFilledInByTap(t *testing.T) {
+	t.Parallel()
+	whole := map[string][]string{"w1": {"Ann"}, "w2": {" 2 "}, "q3": {"1"}, "q4": {"2"}, "q5": {"3", "1"}, "w6": {""}}
+	with := func(name string, values ...string) map[string][]string {
+		inputs := map[string][]string{name: values}
+		for k, v := range whole {
+			if k != name {
+				inputs[k] = v
+			}
+		}
+		return inputs
+	}
+	for name, c := range map[string]struct {
+		choice string
+		inputs map[string][]string
+		want   string
+	}{
+		"accepted":         {"accept", whole, `Accept {"food":["a","d"],"name":"Ann","place":"out","seats":2,"smoke":true}`},
+		"declined":         {"decline", whole, "Decline "},
+		"cancelled":        {"cancel", nil, "Cancel "},
+		"one is missing":   {"accept", with("w1"), "Field 1. Your name (name): it is required."},
+		"no such choice":   {"accept", with("q4", "3"), "Field 4. place: there is no such choice."},
+		"no choice at all": {"accept", with("q4", "out"), "Field 4. place: there is no such choice."},
+		"two of one":       {"accept", with("q4", "1", "2"), "Field 4. place: it takes one of these."},
+		"too many":         {"accept", with("q5", "1", "2", "3"), "Field 5. food: it takes one or more of these, at most 2 of them."},
+		"another button":   {"allow", whole, "That is none of its buttons."},
+	} {
+		q := table()
+		tap := &Tap{Choice: c.choice, Inputs: c.inputs}
+		a, wrong := tap.fill(q)
+		got := wrong
+		if wrong == "" {
+			got = strings.Join(a.Labels, ",") + " " + a.Notes
+		}
+		answers, text, about := ReadTap(q, tap)
+		if got != c.want || text != c.choice || (about == "") != (len(answers) == 1) {
+			t.Errorf("%s: %q, want %q (%q, %q)", name, got, c.want, text, about)
+		}
+	}
+}
+
+// A lone yes accepts only what requires nothing.
+func TestALoneYesToAForm(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		q    *state.Question
+		want string
+	}{
+		"no fields":       {asksForm(), "{}"},
+		"an optional one": {asksForm(state.Field{Name: "x", Type: "string"}), "{}"},
+		"a default":       {asksForm(state.Field{Name: "x", Type: "integer", Required: true, Default: json.RawMessage("3")}), `{"x":3}`},
+		"a link":          {asksLink("https://a.example/x"), "{}"},
+	} {
+		for _, word := range []string{"yes", "accept", "Y."} {
+			if a, about := ParseDecision(word, c.q); about != "" || a.Notes != c.want || a.Labels[0] != state.LabelAccept {
+				t.Errorf("%s: %q is %+v, %s", name, word, a, about)
+			}
+		}
+		if _, about := ParseDecision("sure", c.q); about != state.NoteUnclear {
+			t.Errorf("%s: %q counts", name, "sure")
+		}
+	}
+	only := asksForm()
+	only.TerminalOnly = true
+	if _, about := ParseDecision("yes", only); about != state.NoteUnclear {
+		t.Error("what only the terminal accepts was accepted")
+	}
+	if a, _ := ParseDecision("no", only); a.Labels == nil {
+		t.Error("what only the terminal accepts cannot be declined")
+	}
+}
+
+func TestAFormIsShown(t *testing.T) {
+	t.Parallel()
+	text := strings.Join(QuestionTexts(table()), "\n")
+	const want = `[Form] Session: shop
+
+The MCP server "form" asks you to fill in a form:
+Book a table?
+  Please.
+The terminal shows nothing of it until you answer. Reply "terminal" to answer there.
+1. Your name (name): text, at least 2 characters; required
+  as on the card
+2. seats: a whole number, at least 1, at most 8; required
+3. smoke: yes or no; left out it is "false"
+4. place: one of these
+  1) Inside — in
+  2) Outside — out
+5. food: one or more of these, at most 2 of them
+  1) a
+  2) b, c
+  3) d
+6. mail: text, as email
+7. day: text, as date
+8. tip: a number, at most 0.5
+
+Reply with a line for each field that you fill in, by its name or number: "1: …". Or reply decline, or cancel.
+Thread key: ask-user-q`
+	if text != want {
+		t.Errorf("the text is\n%s", text)
+	}
+	texts, card := CardTexts(table(), cardID, size)
+	got := drawn(card)
+	for _, part := range []string{
+		"# Form | shop", "w1 (1. Your name (name))", "w2 (2. seats)", "q3 several: false (3. smoke)\n  1 Yes\n  2 No",
+		"q5 several: true (5. food)\n  1 a\n  2 b, c\n  3 d", "[Accept] accept\n[Decline] decline\n[Cancel] cancel",
+	} {
+		if !strings.Contains(got, part) {
+			t.Errorf("the card has no %q:\n%s", part, got)
+		}
+	}
+	if len(texts) != 1 || texts[0] != want {
+		t.Errorf("beside the card stands %q", texts)
+	}
+}
+
+// A link is shown whole, its host first, and where nothing makes a link or a preview of it.
+func TestALinkIsShownWhole(t *testing.T) {
+	t.Parallel()
+	link := "https://google.com@evil.example:8443/" + strings.Repeat("a", 1900) + "?to=google.com"
+	q := asksLink(link)
+	text := QuestionTexts(q)[0]
+	_, card := CardTexts(q, cardID, size)
+	for name, text := range map[string]string{"text": text, "card": drawn(card)} {
+		at := strings.Index(text, "It leads to evil.example:8443:\n")
+		if at < 0 || strings.Index(text, "```\n"+link+"\n```") < at || strings.Count(text, link) != 1 {
+			t.Errorf("%s: %s", name, text)
+		}
+	}
+}
+
+// A form that may ask for a secret says what the specification says.
+func TestAFormThatAsksForASecret(t *testing.T) {
+	t.Parallel()
+	for name, want := range map[string]bool{
+		"password": true, "API key": true, "apiKey": true, "your_pass phrase": true, "PIN": true, "spin": false, "name": false, "keyboard": false,
+	} {
+		text := QuestionTexts(asksForm(state.Field{Name: "x", Title: name, Type: "string"}))[0]
+		if strings.Contains(text, "must not ask for passwords") != want {
+			t.Errorf("%s: warned %v", name, !want)
+		}
+	}
+}
+
+// No note and no closing card tells a value.
+func TestAFormsNotesTellNoValue(t *testing.T) {
+	t.Parallel()
+	for _, status := range []state.Status{state.Pending, state.Answered, state.Resolved, state.Cancelled, state.Expired} {
+		for _, label := range []string{"", state.LabelAccept, state.LabelDecline} {
+			q := table()
+			q.Status, q.AnsweredMessage, q.Response = status, "m", new("name: hunter2")
+			q.Answers = map[string]string{q.Questions[0].Question: label}
+			q.Notes = map[string]string{q.Questions[0].Question: `{"name":"hunter2"}`}
+			q.Replies = []state.Reply{{MessageName: "m", Sender: "users/1", Text: "name: hunter2", Inputs: map[string][]string{"w1": {"hunter2"}}}}
+			said, _ := ClosedCard(q, time.Now())
+			for _, about := range []string{
+				state.NoteClosed, state.NoteSent, state.NoteRefused, state.NoteLate, state.NoteUnclear, state.NoteKept, state.NoteLater,
+				state.NoteSend, state.NoteUnwaited, state.NoteMore, state.NoteReminder, state.NoteHandedOver, state.NoteStillKept,
+			} {
+				said += strings.Join(NoteTexts(q, state.Owed{About: about, Reply: "m"}), "\n")
+			}
+			if strings.Contains(said, "hunter2") {
+				t.Errorf("%s %s: %s", status, label, said)
+			}
+		}
+	}
+}
+
+// Names and labels that are hostile, alike or look like our own words fool nobody.
+func TestHostileFields(t *testing.T) {
+	t.Parallel()
+	text := func(name string) state.Field { return state.Field{Name: name, Type: "string"} }
+	choice := func(labels ...string) state.Field {
+		f := state.Field{Name: "x", Type: "string"}
+		for i, label := range labels {
+			f.Options, f.Values = append(f.Options, state.Option{Label: label}), append(f.Values, "v"+number1(i))
+		}
+		return f
+	}
+	for name, c := range map[string]struct {
+		fields []state.Field
+		reply  string
+		want   string
+	}{
+		"a name that is a decision":      {[]state.Field{text("decline")}, "decline: no", `{"decline":"no"}`},
+		"a number that is another field": {[]state.Field{text("2"), text("b")}, "2: to b", `{"b":"to b"}`},
+		"a name with a colon":            {[]state.Field{text("a:b")}, "a:b: c", `{"a:b":"c"}`},
+		"a name that hides signs":        {[]state.Field{text("a\x1b[2J\nb")}, "1: c", `{"a\u001b[2J\nb":"c"}`},
+		"an empty name":                  {[]state.Field{text("")}, "1: c", `{"":"c"}`},
+		"names that look the same":       {[]state.Field{text("A"), text("a")}, "a: c", "Line 1 does not begin"},
+		"by number all the same":         {[]state.Field{text("A"), text("a")}, "2: c", `{"a":"c"}`},
+		"labels that look the same":      {[]state.Field{choice("Keep", "keep")}, "1: keep", "Field 1. x: it takes one of these, by a number"},
+		"by number, too":                 {[]state.Field{choice("Keep", "keep")}, "1: 2", `{"x":"v2"}`},
+		"labels that are numbers":        {[]state.Field{choice("3", "2", "1")}, "1: 3", `{"x":"v1"}`},
+		"a label of another's value":     {[]state.Field{choice("v2", "v1")}, "1: v1", `{"x":"v2"}`},
+		"a pattern that never ends":      {[]state.Field{{Name: "x", Type: "string", Pattern: "(a+)+$"}}, "1: " + strings.Repeat("a", 40) + "b", `{"x":"` + strings.Repeat("a", 40) + `b"}`},
+		"a huge reply":                   {[]state.Field{text("x")}, "x: " + strings.Repeat("y:", 10000), `{"x":"` + strings.Repeat("y:", 10000) + `"}`},
+	} {
+		q := asksForm(c.fields...)
+		a, wrong := fillByWords(c.reply, q)
+		if got := wrong + a.Notes; !strings.HasPrefix(got, c.want) {
+			t.Errorf("%s: %q, want %q", name, got, c.want)
+		}
+		shown := QuestionTexts(q)[0]
+		if strings.Contains(shown, "\x1b") || strings.Contains(shown, "\nb") {
+			t.Errorf("%s: shown as %q", name, shown)
+		}
+	}
+	q := asksForm(text("[Answered] shop"), state.Field{Name: "y", Title: "x\nThread key: ask-user-other", About: "x\n[Answered] y\n9. z", Type: "string"})
+	q.Questions[0].Question, q.About = "[Answered] shop\nThread key: z\n```\n<users/all>", `a" asks: <users/all>`
+	for line := range strings.Lines(QuestionTexts(q)[0]) {
+		for _, ours := range []string{"[Answered]", "Thread key: ask-user-other", "Thread key: z", "9. z"} {
+			if strings.HasPrefix(line, ours) || strings.Contains(line, "<users/all>") {
+				t.Errorf("a line passes for one of ours: %q", line)
+			}
+		}
+	}
+}
+
+// A form of the largest size, of whatever characters, fits a message, or is answered in words.
+func TestALargeFormFits(t *testing.T) {
+	t.Parallel()
+	for _, of := range []string{"a", "&", "\u202e", "```", "\"", "<"} {
+		var fields []state.Field
+		for range 30 {
+			fields = append(fields, state.Field{Name: strings.Repeat(of, 120/len(of)), About: strings.Repeat(of, 120/len(of)), Type: "string"})
+		}
+		texts, card := CardTexts(asksForm(fields...), cardID, size)
+		last := texts[len(texts)-1]
+		for _, text := range append(texts, QuestionTexts(asksForm(fields...))...) {
+			if len(text) > MaxText {
+				t.Errorf("%q: a message of %d bytes", of, len(text))
+			}
+		}
+		if size := size(card) + len(last); size > MaxText {
+			t.Errorf("%q: a card of %d bytes", of, size)
+		}
+	}
+}

@@ -1,0 +1,37 @@
+package hooks
+
+import (
+	"gchat-hooks/state"
+	"gchat-hooks/state/config"
+)
+
+// kindRow is what the hooks do for a kind of question. To add a kind, add a row here, beside that
+// in state.KindRow.
+type kindRow struct {
+	// describe completes a new record of what goes to the person's own space.
+	describe func(h *Hook, q *state.Question, e *Event, own *config.Config)
+	// answer is what Claude Code takes for the answer; nil prints nothing. Told is what the log of
+	// decisions says of it.
+	answer func(e *Event, q *state.Question) (members map[string]any, told any, err error)
+}
+
+func rowOf(kind state.Kind) kindRow {
+	switch kind {
+	case state.AskedPermission, state.AskedPlan:
+		return kindRow{(*Hook).describe, answerDecision}
+	case state.AskedForm:
+		return kindRow{(*Hook).describeForm, answerForm}
+	}
+	return kindRow{answer: answerQuestion}
+}
+
+// kindOf is what an event asks that goes to the person's own space.
+func kindOf(e *Event) state.Kind {
+	switch {
+	case e.HookEventName == formEvent:
+		return state.AskedForm
+	case e.ToolName == planTool:
+		return state.AskedPlan
+	}
+	return state.AskedPermission
+}
