@@ -91,8 +91,10 @@ func TestAutoModeBehindAGatewayIsSeen(t *testing.T) {
 // into the form's field.
 func TestAFormInTheTerminalIsSeen(t *testing.T) {
 	eachClaude(t, both, func(t *testing.T, c claude) {
+		hooks := approving(t)
+		delete(hooks, onForm) // as where the preset was registered by an earlier version
 		b := bridged(t, c, config{
-			Hooks: approving(t), Args: takesForms,
+			Hooks: hooks, Args: takesForms,
 			Script:  []turn{{say("A form."), fill}, {say("Filled in.")}, {say("And tested.")}},
 			Prepare: forms(t, whoAreYou),
 		})

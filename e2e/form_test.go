@@ -2,12 +2,21 @@ package e2e
 
 import (
 	"bufio"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
+
+	"google.golang.org/api/chat/v1"
+
+	"gchat-hooks/e2e/bound"
 )
+
+// onForm is the event of a form.
+const onForm = "Elicitation"
 
 // formServer as the first argument turns the test binary into an MCP server. The n-th call of
 // its one tool asks its user for the n-th form in a file. The result is what came back.
@@ -94,4 +103,188 @@ func forms(t *testing.T, forms ...map[string]any) (prepare func(home, project st
 		settings["enableAllProjectMcpServers"] = true
 		writeFile(t, path, settings)
 	}
+}
+
+// aTable is a form with a field of each kind.
+var aTable = map[string]any{
+	"message": "Book a table?",
+	"requestedSchema": map[string]any{
+		"type": "object", "required": []string{"name", "seats"}, "properties": map[string]any{
+			"name":  map[string]any{"type": "string", "title": "Your name"},
+			"seats": map[string]any{"type": "integer", "minimum": 1, "maximum": 8},
+			"smoke": map[string]any{"type": "boolean", "default": false},
+			"place": map[string]any{"type": "string", "enum": []string{"in", "out"}, "enumNames": []string{"Inside", "Outside"}},
+			"food":  map[string]any{"type": "array", "items": map[string]any{"type": "string", "enum": []string{"a", "b"}}},
+		},
+	},
+}
+
+// drawnForm is what a form's dialog says, in both versions.
+const drawnForm = "requests your input"
+
+// A form is filled in by words, declined, and filled in while the poller is killed. Its dialog is
+// not drawn meanwhile. No value of it is left.
+func TestAFormIsFilledInFromChat(t *testing.T) {
+	eachClaude(t, both, func(t *testing.T, c claude) {
+		b := approve(t, c, config{
+			Args: takesForms, Prepare: forms(t, aTable), Script: []turn{{fill}, {fill}, {fill}, {say("All are done.")}},
+		})
+		b.Prompt("go ahead")
+		q := b.await("[Form] Session:", `The MCP server "form" asks`, "Book a table?", "Your name (name)", "The terminal shows nothing of it")
+		b.reply(q, "name: Ann Secret\nseats: 9")
+		b.awaitIn(q, "[Not used]", "seats: it takes a whole number, at least 1, at most 8.")
+		if screen := b.Screen(); strings.Contains(screen, drawnForm) {
+			t.Errorf("its dialog is drawn:\n%s", screen)
+		}
+		b.reply(q, "name: Ann Secret\nseats: 2\nplace: outside\nfood: a, b")
+		b.told(1, `{"food":["a","b"],"name":"Ann Secret","place":"out","seats":2,"smoke":false}`, `"action":"accept"`)
+		b.awaitIn(q, "[Answered]", "Accepted.")
+		second := b.awaitMessage("the second form", func(m *chat.Message) bool {
+			return strings.HasPrefix(m.Text, "[Form]") && m.Thread.Name != q.Thread.Name
+		})
+		b.reply(second, "decline")
+		b.told(2, `"action":"decline"`)
+		b.awaitIn(second, "[Answered]", "Declined.")
+		third := b.awaitMessage("the third form", func(m *chat.Message) bool {
+			return strings.HasPrefix(m.Text, "[Form]") && m.Thread.Name != q.Thread.Name && m.Thread.Name != second.Thread.Name
+		})
+		b.killed("poller --detached")
+		b.reply(third, "2: Ann Secret\n1: c")
+		b.awaitIn(third, "[Not used]", "1. food: it takes one or more of these")
+		b.killed("poller --detached")
+		b.reply(third, "name: Ann Secret\nseats: 3")
+		b.told(3, `"seats":3`, `"action":"accept"`)
+		b.awaitIn(third, "[Answered]", "Accepted.")
+		b.WaitScreen("All are done.")
+		b.leavesNot("Ann Secret")
+	})
+}
+
+// leavesNot checks that a text stands in no record and no log of ours.
+func (b *bridge) leavesNot(text string) {
+	b.t.Helper()
+	for _, dir := range []string{".local/state/gchat-hooks", ".claude/logs"} {
+		left := ""
+		bound.Soon(bound.Patience, func() bool {
+			left = ""
+			_ = filepath.WalkDir(filepath.Join(b.Home, dir), func(path string, _ os.DirEntry, _ error) error {
+				if raw, err := os.ReadFile(path); err == nil && strings.Contains(string(raw), text) {
+					left = path + ": " + string(raw)
+				}
+				return nil
+			})
+			return left == ""
+		})
+		if left != "" {
+			b.t.Errorf("%q is left in %s", text, left)
+		}
+	}
+}
+
+// A form is filled in on its card.
+func TestAFormIsTapped(t *testing.T) {
+	eachClaude(t, both, func(t *testing.T, c claude) {
+		b := app(t, c, config{Args: takesForms, Prepare: forms(t, aTable), Script: []turn{{fill}, {fill}, thanks}})
+		b.Prompt("go ahead")
+		q := b.await("[Form] Session:", "Book a table?")
+		b.tap(q, "accept", map[string][]string{"w2": {"Ann"}}) // the fields come in the order of their names
+		b.await("[Not used]", "4. seats: it is required.")
+		b.tap(q, "accept", map[string][]string{"q1": {"2", "1"}, "w2": {"Ann"}, "w4": {"4"}, "q5": {"1"}})
+		b.told(1, `{"food":["a","b"],"name":"Ann","seats":4,"smoke":true}`, `"action":"accept"`)
+		b.over(q, "Accepted.")
+		next := b.awaitMessage("the second form", func(m *chat.Message) bool {
+			return strings.HasPrefix(cmp.Or(m.Text, m.FallbackText), "[Form]") && m.Name != q.Name
+		})
+		b.tap(next, "decline", nil)
+		b.told(2, `"action":"decline"`)
+		b.over(next, "Declined.")
+		b.WaitScreen("Thanks, understood.")
+	})
+}
+
+// Whoever is at the keyboard gets the dialog. What was filled in there is told as accepted, and not
+// what it was.
+func TestAFormGoesToWhoeverIsThere(t *testing.T) {
+	eachClaude(t, both, func(t *testing.T, c claude) {
+		b := approve(t, c, config{Args: takesForms, Prepare: forms(t, whoAreYou), Script: []turn{{fill}, thanks}})
+		b.Prompt("go ahead")
+		q := b.await("[Form]", "Who are you?")
+		b.sitDown(t)
+		b.WaitScreen(drawnForm)
+		b.awaitIn(q, "[In the terminal]", "answer it there")
+		b.reply(q, "name: Ben")
+		b.awaitIn(q, "[Not used]", "In the terminal since")
+		b.Type("Ann Secret")
+		b.Keys("Enter")
+		b.WaitScreenFunc("the value", func(screen string) bool { return strings.Contains(screen, "✔ name: Ann Secret") })
+		b.Choose("❯ Accept", "Enter")
+		b.told(1, `{"name":"Ann Secret"}`)
+		b.awaitIn(q, "[Answered]", "Accepted.", "Answered in the terminal.")
+		b.WaitScreen("Thanks, understood.")
+		b.leavesNot("Ann Secret")
+		if n := b.count("[Permission]"); n > 0 {
+			t.Errorf("its thread was told of its dialog %d times more", n)
+		}
+	})
+}
+
+// Esc while the dialog is hidden ends the turn. No hook is told, and a reply comes too late.
+func TestEscWhileAFormIsHidden(t *testing.T) {
+	eachClaude(t, both, func(t *testing.T, c claude) {
+		b := approve(t, c, config{Args: takesForms, Prepare: forms(t, whoAreYou), Script: []turn{{fill}, thanks, thanks}})
+		b.Prompt("go ahead")
+		q := b.await("[Form]", "Who are you?")
+		b.Keys("Escape")
+		b.awaitMessage("of its end", func(m *chat.Message) bool {
+			isEnd := strings.HasPrefix(m.Text, "[Cancelled]") || holdsAll(m.Text, []string{"[Answered]", "Cancelled."})
+			return m.Thread.Name == q.Thread.Name && isEnd
+		})
+		b.reply(q, "name: Ann")
+		b.awaitIn(q, "[Not used]")
+		if strings.Contains(b.Screen(), drawnForm) {
+			t.Errorf("its dialog is drawn:\n%s", b.Screen())
+		}
+	})
+}
+
+// A link is shown, and opened by nobody. 2.1.197 takes none.
+func TestALinkIsAcceptedFromChat(t *testing.T) {
+	eachClaude(t, []string{newest}, func(t *testing.T, c claude) {
+		const to = "https://login.example/x?state=1"
+		link := map[string]any{"mode": "url", "message": "Log in", "url": to, "elicitationId": "e1"}
+		opened := filepath.Join(t.TempDir(), "opened")
+		opener := filepath.Join(t.TempDir(), "xdg-open")
+		if err := os.WriteFile(opener, []byte("#!/bin/sh\necho \"$@\" >>"+opened+"\n"), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		b := approve(t, c, config{
+			Args: takesForms, Prepare: forms(t, link, link), Script: []turn{{fill}, {fill}, thanks},
+			Env: []string{"BROWSER=" + opener, "PATH=" + filepath.Dir(opener) + ":" + os.Getenv("PATH")},
+		})
+		b.Prompt("go ahead")
+		q := b.await("[Form]", "asks you to open a link", "It leads to login.example:\n```\n"+to+"\n```", "does not open it")
+		b.reply(q, "accept")
+		b.told(1, `"action":"accept"`)
+		b.awaitIn(q, "[Answered]", "Accepted.")
+		next := b.awaitOther(q, "[Form]")
+		b.reply(next, "cancel")
+		b.told(2, `"action":"cancel"`)
+		b.WaitScreen("Thanks, understood.")
+		if raw, err := os.ReadFile(opened); err == nil {
+			t.Errorf("opened: %s", raw)
+		}
+	})
+}
+
+// What cannot be shown whole is drawn at once, and its thread says so, and how it ended.
+func TestAFormThatOnlyTheTerminalShows(t *testing.T) {
+	eachClaude(t, ours, func(t *testing.T, c claude) {
+		large := map[string]any{"message": strings.Repeat("long ", 2000), "requestedSchema": whoAreYou["requestedSchema"]}
+		b := approve(t, c, config{Args: takesForms, Prepare: forms(t, large), Script: []turn{{fill}, thanks}})
+		b.Prompt("go ahead")
+		q := b.await("[Form]", "only the terminal shows", "answer it there")
+		b.Keys("Escape")
+		b.told(1, `"action":"cancel"`)
+		b.awaitIn(q, "[Answered]", "Cancelled.", "Answered in the terminal.")
+	})
 }

@@ -21,7 +21,8 @@ func approving(t testing.TB) hooks {
 	all := asking(t, "PreToolUse", "PostToolUse", "UserPromptSubmit", "Stop", "StopFailure", "SessionEnd")
 	exe := shellLine(built(t))
 	all["PermissionRequest"] = []hook{{Command: exe + " hook gchat-ask-user-forward", Timeout: 86400}}
-	for _, event := range []string{"PostToolBatch", "PermissionDenied", "SubagentStop"} {
+	all[onForm] = []hook{{Command: exe + " hook gchat-ask-user-forward", Timeout: 86400}}
+	for _, event := range []string{"PostToolBatch", "PermissionDenied", "SubagentStop", "ElicitationResult"} {
 		all[event] = []hook{{Command: exe + " hook gchat-ask-user-answered", Timeout: 10}}
 	}
 	const dialogs = "permission_prompt|worker_permission_prompt|agent_needs_input|elicitation_dialog|elicitation_url_dialog"

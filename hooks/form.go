@@ -49,11 +49,6 @@ func serverTools(server string) string {
 func (h *Hook) describeForm(q *state.Question, e *Event, own *config.Config) {
 	server := string(e.Server)
 	q.Mode, q.Hidden, q.Tool, q.LinkID = state.Hold, !h.unattended(), serverTools(server), string(e.LinkID)
-	for _, call := range unanswered(transcriptEnd(e, "")) {
-		if ofServer(call.Name, q) {
-			q.ToolUseID = call.ID
-		}
-	}
 	q.InputHash = callHash(formEvent+server+"\x00"+string(e.Message)+"\x00"+string(e.URL)+q.LinkID, e.Schema)
 	err := error(nil)
 	if e.Form == "url" {
@@ -254,7 +249,7 @@ func (h *Hook) formAnswered(e *Event) error {
 func (h *Hook) endForms(e *Event, open []*state.Question) {
 	for _, q := range open {
 		isOver := slices.ContainsFunc(e.Calls, func(call batchCall) bool {
-			return ofServer(call.Name, q) && (q.ToolUseID == "" || q.ToolUseID == call.ID)
+			return strings.HasPrefix(call.Name, q.Tool+"__")
 		})
 		switch {
 		case !isOver || !q.Kind.Row().Values || !q.Status.Open():
@@ -265,6 +260,3 @@ func (h *Hook) endForms(e *Event, open []*state.Question) {
 		}
 	}
 }
-
-// ofServer reports whether a tool is one of the server that asks a form.
-func ofServer(tool string, q *state.Question) bool { return strings.HasPrefix(tool, q.Tool+"__") }

@@ -188,34 +188,24 @@ func TestWhatEndsAForm(t *testing.T) {
 		return func(w *world) []byte { return event(w, name, "s-1", "prompt", "go on", "reason", "prompt_input_exit") }
 	}
 	for name, c := range map[string]struct {
-		own    bool // a call of the session's own asks
 		event  func(w *world) []byte
 		status state.Status
 		by     string
 		label  string
 	}{
-		"accepted in the terminal":   {false, result("accept"), state.Resolved, "terminal", "Accept"},
-		"declined in the terminal":   {true, result("decline"), state.Resolved, "terminal", "Decline"},
-		"Esc in its dialog":          {true, result("cancel"), state.Resolved, "terminal", "Cancel"},
-		"its call has ended":         {true, called("mcp__form__ask", "toolu_1"), state.Cancelled, "tool_end", ""},
-		"another call of its server": {true, called("mcp__form__ask", "toolu_2"), state.Pending, "", ""},
-		"a call of its server":       {false, called("mcp__form__ask", "toolu_2"), state.Cancelled, "tool_end", ""},
-		"a call of another server":   {false, called("mcp__formal__ask", "toolu_2"), state.Pending, "", ""},
-		"a turn's end":               {true, plain("Stop"), state.Cancelled, "stop", ""},
-		"a prompt":                   {true, plain("UserPromptSubmit"), state.Cancelled, "prompt", ""},
-		"a turn's end, an agent's":   {false, plain("Stop"), state.Pending, "", ""},
-		"a prompt, an agent's":       {false, plain("UserPromptSubmit"), state.Pending, "", ""},
-		"the session's end":          {false, plain("SessionEnd"), state.Cancelled, "session_end", ""},
+		"accepted in the terminal": {result("accept"), state.Resolved, "terminal", "Accept"},
+		"declined in the terminal": {result("decline"), state.Resolved, "terminal", "Decline"},
+		"Esc in its dialog":        {result("cancel"), state.Resolved, "terminal", "Cancel"},
+		"its call has ended":       {called("mcp__form__ask", "toolu_1"), state.Cancelled, "tool_end", ""},
+		"a call of another server": {called("mcp__formal__ask", "toolu_2"), state.Pending, "", ""},
+		"a turn's end":             {plain("Stop"), state.Pending, "", ""},
+		"a prompt":                 {plain("UserPromptSubmit"), state.Pending, "", ""},
+		"the session's end":        {plain("SessionEnd"), state.Cancelled, "session_end", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w := agentDesk(t)
-			asks := elicits(w, aName)
-			if c.own {
-				transcript := w.file("transcript.jsonl", `{"type":"assistant","message":{"content":[{"type":"tool_use","id":"toolu_1","name":"mcp__form__ask","input":{}}]}}`+"\n")
-				asks = elicits(w, aName, "transcript_path", transcript)
-			}
-			p, q := w.fills(t, asks)
+			p, q := w.fills(t, elicits(w, aName))
 			w.says(q, "name; hunter2")
 			w.run(closedHook, c.event(w))
 			is, err := state.LoadQuestion(q.Path)

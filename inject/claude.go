@@ -104,10 +104,15 @@ func Waits(transcript, id string, pid int) (waits, known bool) {
 	return own.Status == waiting, known
 }
 
-// Rests says by that file whether a session's Claude Code neither works nor waits.
-func Rests(transcript, id string, pid int) (rests, known bool) {
-	own, known := ownFileOf(transcript, id, pid)
-	return own.Status == "idle", known
+// RestsSince is since when a session's Claude Code neither works nor waits, by that file; zero
+// where it does, or where that is not known. It works while an agent of it in the background does
+// (2.1.197 and 2.1.332).
+func RestsSince(transcript, id string, pid int) (since time.Time) {
+	own, _ := ownFileOf(transcript, id, pid)
+	if own.Status == "idle" {
+		since = time.UnixMilli(own.StatusSince).UTC()
+	}
+	return since
 }
 
 // waiting is the status of a session that waits for its person.

@@ -218,6 +218,10 @@ func (p *Poller) noteClaudeEnd(s *served) {
 // none of them, and an agent's is the one only where no other is open.
 func (p *Poller) noteDialogEnd(s *served) {
 	q := s.q
+	if q.Kind.Row().Values {
+		p.noteFormEnd(s)
+		return
+	}
 	if q.EndsApart() || q.AgentID != "" && p.hasOtherDialog(s) {
 		return
 	}
@@ -226,21 +230,24 @@ func (p *Poller) noteDialogEnd(s *served) {
 		return
 	}
 	waits, known := inject.Waits(one.TranscriptPath, q.ClaudeSession(), q.ClaudePID)
-	if q.Kind.Row().Values { // the call that asks goes on meanwhile
-		waits, known = inject.Rests(one.TranscriptPath, q.ClaudeSession(), q.ClaudePID)
-		waits = !waits
-	}
 	switch {
 	case waits:
 		s.shown, s.gone, s.goneAt = true, false, time.Time{}
-	case known && s.gone && q.Kind.Row().Values: // no hook is told of Esc
-		p.close(s, state.Cancelled, "signal", nil)
 	case known && s.gone && !q.Kind.Row().Decides:
 		p.noteQuestionEnd(s)
 	case known && s.gone:
 		p.close(s, state.Resolved, "terminal", nil)
 	case known:
 		s.gone = s.shown // on Esc its hook is told a moment later, and closes it as dismissed
+	}
+}
+
+// noteFormEnd closes a form whose session has come to rest since it was asked: its turn was broken
+// off, with Esc, and no hook is told of that (2.1.197 and 2.1.332).
+func (p *Poller) noteFormEnd(s *served) {
+	one, err := state.SessionsIn(p.user).Of(s.q.ClaudeSession())
+	if err == nil && inject.RestsSince(one.TranscriptPath, one.ID, s.q.ClaudePID).After(s.q.AskedAt) {
+		p.close(s, state.Cancelled, "signal", nil)
 	}
 }
 

@@ -79,9 +79,5 @@ func (q *Question) Drawn() bool { return !q.Hidden || q.HandedOver != nil }
 // EndsApart reports whether nothing ends the question but its own hook, its agent's events
 // and the end of Claude Code. The dialogs and prompts of the session say nothing of it.
 //
-// A form does not say who asks (2.1.197 and 2.1.332): where no call of its session is known to
-// have it asked, that may be an agent in the background.
-func (q *Question) EndsApart() bool {
-	isAgents := q.AgentID != "" || q.Kind.Row().Values && q.ToolUseID == ""
-	return q.Hidden && isAgents
-}
+// A form does not say who asks (2.1.197 and 2.1.332): it may be an agent in the background.
+func (q *Question) EndsApart() bool { return q.Hidden && (q.AgentID != "" || q.Kind.Row().Values) }

@@ -175,7 +175,7 @@ func ClosedCard(q *state.Question, now time.Time) (text string, card *Card) {
 	how = strings.ToLower(how)
 	card = newCard(q, "", " ("+how+")")
 	card.State = cmp.Or(closedStates[how], how)
-	if label, _ := q.Decision(); how == CardAnswered && q.Kind.Row().Decides && state.Refuses(label) {
+	if label, _ := q.Decision(); how == CardAnswered && q.Kind.Row().Own && state.Refuses(label) {
 		card.State = CardDenied
 	} else if how == CardTimeout && stillReached(q) {
 		card.State = CardLate

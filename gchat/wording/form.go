@@ -145,6 +145,13 @@ func takesText(f state.Field) string {
 	return text
 }
 
+// isDefault reports whether an empty field means this value of an option.
+func isDefault(f state.Field, value string) bool {
+	var several []string
+	_ = json.Unmarshal(f.Default, &several)
+	return slices.Contains(several, value) || f.Default != nil && defaultText(f) == value
+}
+
 // defaultText is what an empty field means, as a person writes it.
 func defaultText(f state.Field) string {
 	var text string
@@ -182,12 +189,12 @@ func formCard(q *state.Question, id string, size func(*Card) int) ([]string, *Ca
 		card.text(fieldText(q, i))
 		label := Brief(fieldName(q, i), 100)
 		if len(f.Options) == 0 {
-			card.field(i, label)
+			card.field(i, label, defaultText(f))
 			continue
 		}
 		list := &Select{Name: "q" + number1(i), Label: label, Several: f.Type == "array"}
 		for n, o := range f.Options {
-			list.Items = append(list.Items, Item{optionText(o), number1(n)})
+			list.Items = append(list.Items, Item{optionText(o), number1(n), isDefault(f, f.Values[n])})
 		}
 		card.add(Widget{Select: list})
 	}
