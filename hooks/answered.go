@@ -17,6 +17,9 @@ import (
 // answered is gchat-ask-user-answered: it closes what Claude Code has done with. PostToolUse brings the answers, from
 // wherever they came; the other events end what was dismissed: no hook is told of Esc or "chat about this" itself.
 func (h *Hook) answered(_ context.Context, e *Event) error {
+	if end := endsBy(e); end != nil {
+		return end(h, e)
+	}
 	switch e.HookEventName {
 	case "PostToolBatch": // after every step of Claude's: with no permission open there is nothing to do
 		h.confirmBatch(e, resultOf)
@@ -25,8 +28,6 @@ func (h *Hook) answered(_ context.Context, e *Event) error {
 		e.Calls = []batchCall{{e.ToolName, e.ToolUseID, e.ToolInput}}
 		h.confirmBatch(e, func(*Event, string) callResult { return refused })
 		return nil
-	case formResult:
-		return h.formAnswered(e)
 	case "SubagentStop":
 		h.closeAgents(func(q *state.Question) bool { return q.AgentID == string(e.AgentID) }, string(e.AgentID))
 		return nil

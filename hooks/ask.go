@@ -34,7 +34,7 @@ func (h *Hook) mayWait(e *Event) bool {
 		row := h.rules(e).AskMode.Row()
 		return row.Hook && !row.Dialog
 	}
-	return e.HookEventName == "PermissionRequest" || e.HookEventName == formEvent
+	return asksPerson[e.HookEventName]
 }
 
 // config is the configuration that counts for this project, read once.
@@ -92,8 +92,7 @@ func (h *Hook) forward(ctx context.Context, e *Event) error {
 		return h.forwardNotification(e)
 	}
 	asks, dialog := e.ToolName == askTool, e.HookEventName == "PermissionRequest"
-	isForm := e.HookEventName == formEvent
-	if !isForm && (!dialog && (e.HookEventName != "PreToolUse" || !asks) || e.ToolName == "") {
+	if !asksPerson[e.HookEventName] && (e.HookEventName != "PreToolUse" || !asks) || dialog && e.ToolName == "" {
 		return nil
 	}
 	mode := h.rules(e).AskMode

@@ -25,6 +25,17 @@ func rowOf(kind state.Kind) kindRow {
 	return kindRow{answer: answerQuestion}
 }
 
+// asksPerson are the events whose hook waits for a person's answer.
+var asksPerson = map[string]bool{"PermissionRequest": true, formEvent: true}
+
+// endsBy is what an event that is of one kind alone does to what is open; nil for any other.
+func endsBy(e *Event) func(*Hook, *Event) error {
+	if e.HookEventName == formResult {
+		return (*Hook).formAnswered
+	}
+	return nil
+}
+
 // kindOf is what an event asks that goes to the person's own space.
 func kindOf(e *Event) state.Kind {
 	switch {

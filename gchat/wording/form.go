@@ -457,7 +457,10 @@ func chosenValue(f state.Field, numbers []int) (value any, wrong string) {
 
 // formClosed says how a form ended, and none of its values.
 func formClosed(q *state.Question) string {
-	if q.Status != state.Resolved {
+	switch {
+	case q.ResolvedBy == "tool_end":
+		return "[Cancelled] " + field(q.SessionName) + "\n\nThe server waits for it no more: its call has ended."
+	case q.Status != state.Resolved:
 		return decisionClosed(q)
 	}
 	label, _ := q.Decision()

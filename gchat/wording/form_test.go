@@ -54,7 +54,7 @@ func TestAFormIsFilledInByWords(t *testing.T) {
 	t.Parallel()
 	for reply, want := range map[string]string{
 		"name: Ann\nseats: 2": `Accept {"name":"Ann","seats":2,"smoke":false}`,
-		"1: Ann\n2: 2\n3: yes\n4: outside\n5: a; z\n6: ann@example.com\n7: 2026-11-28\n8: 0.25": `Field 5. food: it takes one or more of these`,
+		"1: Ann\n2: 2\n3: yes\n4: outside\n5: a; z\n6: ann@example.com\n7: 2026-11-28\n8: 0.25":    `Field 5. food: it takes one or more of these`,
 		"1: Ann\n2: 2\n3: yes\n4: outside\n5: a, b, c\n6: ann@example.com\n7: 2026-11-28\n8: 0.25": `Accept {"day":"2026-11-28","food":["a","b, c"],"mail":"ann@example.com","name":"Ann","place":"out","seats":2,"smoke":true,"tip":0.25}`,
 		"YOUR NAME : decline: never\nSeats: 8\n\nsmoke： true\nplace: in":                           `Accept {"name":"decline: never","place":"in","seats":8,"smoke":true}`,
 		"decline":                         "Decline ",

@@ -11,7 +11,7 @@ export function readCard(cards) {
   const choices = widgets.flatMap((w) => w.buttonList?.buttons ?? []).map(choiceOf).filter(Boolean);
   const fields = widgets.map((w) => w.textInput).filter(Boolean);
   const [, kind = '', state = choices.length > 0 ? 'open' : 'over'] = cardId.split('.');
-  const own = fields.length === 1 && fields[0].name === 'w1' ? fields[0] : null;
+  const own = fields.length === 1 && fields[0].name === 'w1' && !choices.includes('accept') ? fields[0] : null;
   return { kind, state, title: header.title ?? '', subtitle: header.subtitle ?? '', sections, choices, own };
 }
 
@@ -147,7 +147,8 @@ export function drawCard(card, act) {
   }
 
   const takesWords = (choice) => isOption(choice) || ['deny', 'back', 'chat', 'send'].includes(choice);
-  const takesInputs = (choice) => choice === 'send' || choice === 'chat';
+  const takesInputs = (choice) => ['send', 'chat', 'accept'].includes(choice);
+  const sends = card.choices.includes('accept') ? 'accept' : 'send'; // a form is accepted
 
   function press(choice) {
     if (!open) return;
@@ -206,7 +207,7 @@ export function drawCard(card, act) {
   show();
   return {
     node, update, tapped, ready, refusal,
-    submit: () => press('send'), refuse: () => press(refuser().choice), clear: () => { touched = false; },
+    submit: () => press(sends), refuse: () => press(refuser().choice), clear: () => { touched = false; },
   };
 }
 
