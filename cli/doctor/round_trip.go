@@ -80,7 +80,7 @@ func (e *exam) roundTrip(ctx context.Context) []*Finding {
 	case e.Wait <= 0:
 		in.skip("no person was asked; --wait TIME asks one, without a terminal too")
 	default:
-		defer e.dropEvents(ctx, question.ThreadName)
+		defer e.tapped(context.WithoutCancel(ctx), question)
 		question.Status = state.Cancelled
 		if as := e.wayIn(ctx, in, question); as != "" {
 			question.Status = state.Resolved
@@ -97,23 +97,6 @@ func (e *exam) roundTrip(ctx context.Context) []*Finding {
 		_, _ = e.post(ctx, gchat.Post{Text: told, ThreadName: question.ThreadName})
 	}
 	return append(out.found, in.found...)
-}
-
-// dropEvents acknowledges what a person did in the test's thread: no poller is to answer it.
-func (e *exam) dropEvents(ctx context.Context, thread string) {
-	if e.app == nil {
-		return
-	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Second)
-	defer cancel()
-	events, _ := e.app.Pull(ctx)
-	var acks []string
-	for _, one := range events {
-		if one.Message.ThreadName == thread {
-			acks = append(acks, one.AckID)
-		}
-	}
-	_ = e.app.Ack(ctx, acks) // one that stays is told that nothing waits for it
 }
 
 // wayOut posts the question, and unless that is all, a message to another thread and one more to the question's thread. It finds
@@ -192,12 +175,12 @@ func (e *exam) wayIn(ctx context.Context, r *result, q *state.Question) (readAs 
 	none, mend := "no person replied within "+state.InWords(e.Wait), "reply in the thread, or wait longer (--wait)"
 	for until := time.Now().Add(e.Wait); ; state.Sleep(ctx, min(time.Second, time.Until(until))) {
 		late := !time.Now().Before(until)
-		listed, err := e.heard(ctx, q) // where Chat stumbles, the next second's list tells
+		listed, err := e.listed(ctx) // where Chat stumbles, the next second's list tells
 		if err != nil && (late || ctx.Err() != nil) {
 			r.fail("%v", err).Mend = Hint(err)
 			return ""
 		}
-		for _, m := range listed {
+		for _, m := range append(listed, e.tapped(ctx, q)...) {
 			if !m.Human || m.Deleted || m.ThreadName != q.ThreadName || seen[m.Name] {
 				continue
 			}
@@ -229,12 +212,11 @@ func (e *exam) wayIn(ctx context.Context, r *result, q *state.Question) (readAs 
 	}
 }
 
-// heard is what was said in the space, and what was tapped on the question's card, as words that
-// say the same.
-func (e *exam) heard(ctx context.Context, q *state.Question) (said []gchat.Message, err error) {
-	said, err = e.listed(ctx)
-	if q.Card == "" || err != nil {
-		return said, err
+// tapped is what was tapped on the question's card, as words that say the same. No poller is told
+// of what a person did in the test's thread.
+func (e *exam) tapped(ctx context.Context, q *state.Question) (said []gchat.Message) {
+	if q.Card == "" {
+		return nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
@@ -247,14 +229,14 @@ func (e *exam) heard(ctx context.Context, q *state.Question) (said []gchat.Messa
 		if one.Tap == nil { // it is listed
 			continue
 		}
-		tapped := gchat.Message{
+		m := gchat.Message{
 			Name: one.ID, ThreadName: q.ThreadName, Sender: one.By.Name, SenderEmail: one.By.Email,
 			DisplayName: one.By.DisplayName, Human: one.Human,
 		}
-		_, tapped.Text, _ = wording.ReadTap(q, one.Tap)
-		said = append(said, tapped)
+		_, m.Text, _ = wording.ReadTap(q, one.Tap)
+		said = append(said, m)
 	}
-	return said, nil
+	return said
 }
 
 func (e *exam) listed(ctx context.Context) (listed []gchat.Message, err error) {

@@ -283,7 +283,7 @@ function drawComposer(all, t, d, steered) {
   $('send').hidden = Boolean(why);
   $('refuse').textContent = why ? '' : refusing()?.refusal() ?? '';
   $('refuse').hidden = $('refuse').textContent === '';
-  reply.placeholder = d.state === 'open' && d.ask.card?.own ? d.ask.card.own.label
+  reply.placeholder = d.state === 'open' && d.ask.card?.own && d.ask.card.kind !== 'question' ? d.ask.card.own.label
     : d.ask?.kind === 'permission' && d.waiting ? 'Allow or deny it in the terminal'
     : steered ? 'Write to Claude' : askAt(all, t) < 0 ? 'Write, if a program waits for it' : 'Write a reply';
   allowSend();

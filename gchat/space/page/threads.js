@@ -93,7 +93,10 @@ export function describe(all, t) {
   const state = at < 0 ? '' : stateOf(all, t, at);
   const where = m.card?.subtitle || m.session || t.messages.findLast((one) => one.session)?.session || '';
   const told = { state, waiting: state === 'open' || state === 'terminal', ask: m, where, time: t.messages.at(-1).time };
-  if (!m.card) return { ...told, title: titleOfKind(m.kind) || m.sender, line: plain(m.text) };
+  if (!m.card) {
+    const [, ...rest] = m.text.split('\n'); // the first line of what the app says is its header
+    return { ...told, title: titleOfKind(m.kind) || m.sender, line: plain(m.kind && rest.join(' ') || m.text) };
+  }
   const start = t.messages[startOf(t, t.messages.indexOf(m))];
   return { ...told, title: titleOf(m.card), line: plain(start === m ? lineOf(m.card) : start.text) };
 }
