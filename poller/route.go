@@ -49,7 +49,11 @@ func (p *Poller) scanInbox() {
 	p.Log.Once(err, "inbox not read")
 	p.incoming, p.routed = nil, map[string][]*state.Incoming{}
 	for _, name := range names {
-		in, err := p.inboxFiles.Load(filepath.Join(inbox.Dir, name+".json"), false)
+		path := filepath.Join(inbox.Dir, name+".json")
+		if !p.inboxFiles.Has(path) && inbox.DropDone(name) {
+			continue
+		}
+		in, err := p.inboxFiles.Load(path, false)
 		p.Log.Once(err, "incoming message not read")
 		if err == nil && in != nil {
 			p.incoming = append(p.incoming, in)

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"strings"
 	"time"
@@ -199,12 +198,17 @@ func (b Inbox) Finish(in *Incoming, outcome Outcome, now time.Time) error {
 	if err != nil && !errors.Is(err, fs.ErrExist) {
 		return fmt.Errorf("finish message: %w", err)
 	}
-	err = os.Remove(b.path(in.ID))
-	if err != nil && !Missing(err) {
-		return fmt.Errorf("finish message: %w", err)
+	return b.Remove(in.ID)
+}
+
+// DropDone takes a message away that has its tombstone already: a process was killed in
+// Finish. It reports whether that was so.
+func (b Inbox) DropDone(id string) (wasDone bool) {
+	if !exists(b.done.path(id)) {
+		return false
 	}
-	os.Remove(b.lockPath(in.ID))
-	return nil
+	_ = b.Remove(id)
+	return true
 }
 
 // Revive has Take take a message once more that nothing took.
