@@ -205,6 +205,27 @@ func TestCommandsInAnyOrder(t *testing.T) {
 	}
 }
 
+// A command that a version without an inbox did is not done again when a list or an event
+// brings it once more.
+func TestACommandOfAnEarlierVersionIsNotDoneAgain(t *testing.T) {
+	x := newTalk(t, nil)
+	now := time.Now().Add(-time.Minute)
+	_, space, _ := strings.Cut(x.r.chat, "/")
+	x.session(x.id, func(s *state.Session) {
+		s.OldDid = []state.OldRead{{Message: space + "/messages/did", At: now}}
+		s.OldCommanded = now.Add(-time.Minute)
+	})
+	x.pull("did", "/mute 2h", now)
+	x.pull("before", "/mute 3h", now.Add(-2*time.Minute))
+	if told := x.hears(); len(told) > 0 || !x.is().MutedUntil.IsZero() || x.left() > 0 {
+		t.Errorf("told %q, muted until %v", told, x.is().MutedUntil)
+	}
+	x.pull("after", "/mute 2h", now)
+	if told := x.hears(); len(told) != 1 || x.is().MutedUntil.IsZero() {
+		t.Errorf("told %q, muted until %v", told, x.is().MutedUntil)
+	}
+}
+
 // What a poller did when it was killed is not done again, since a second Esc would stop
 // something else. Its thread is told so, once.
 func TestACommandIsNotDoneTwice(t *testing.T) {

@@ -43,7 +43,6 @@ type view struct {
 	asked    []*state.Question         // open ones of this environment
 	own      []configured              // the projects of these, and of the sessions that listen
 	sessions map[string]*state.Session // by the thread of their reports
-	known    []*state.Session          // all that there are
 	youngest time.Time                 // when the youngest question was asked that waits for a reply
 	ended    time.Time                 // when the last question ended whose thread may still get a reply
 	listens  bool                      // there is the thread of a session that listens
@@ -78,8 +77,7 @@ type reader struct {
 	pulls   bool          // what is said there comes from the subscription
 	lock    *state.Lock   // while this process lists the space
 	api     *gchat.API
-	pulled  bool // it does not list: its messages come from the subscription
-	from    int  // the space is read by the configuration of this one of the view's own, counted round
+	from    int // the space is read by the configuration of this one of the view's own, counted round
 	mark    *state.Space
 	trouble trouble
 	heard   time.Time       // when the last message of a person came
@@ -109,7 +107,7 @@ func (p *Poller) views() map[string]*view {
 		if views[chat] == nil {
 			views[chat] = &view{
 				records: map[string][]*state.Question{}, served: map[*state.Question]*served{},
-				sessions: p.byThread, known: p.sessions,
+				sessions: p.byThread,
 			}
 		}
 		return views[chat]
