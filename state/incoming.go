@@ -186,6 +186,7 @@ func (b Inbox) Change(id string, change func(*Incoming) error) (*Incoming, error
 // Finish leaves of an incoming message its tombstone.
 func (b Inbox) Finish(in *Incoming, outcome Outcome, now time.Time) error {
 	grave := *in
+	grave.raw = nil // else what is emptied comes back
 	grave.Text, grave.Tap, grave.DisplayName, grave.SenderEmail = "", nil, "", ""
 	grave.Status, grave.Outcome, grave.EndedAt = IncomingDone, outcome, now.UTC()
 	lock, err := LockSoon(b.lockPath("take")) // Take finds the one or the other

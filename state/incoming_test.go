@@ -1,0 +1,34 @@
+package state
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// What is left of a message that is done has none of its words, also where it was read from disk.
+func TestATombstoneHasNoWords(t *testing.T) {
+	t.Parallel()
+	box := InboxIn(t.TempDir())
+	in := &Incoming{
+		ID: "x", Chat: "host/spaces/S", MessageName: "spaces/S/messages/M", Sender: "users/1", DisplayName: "Secret Ann",
+		Text: "a secret", CreatedAt: time.Now(), Status: IncomingNew,
+		Tap: &IncomingTap{Choice: "accept", Inputs: map[string][]string{"w1": {"a secret"}}},
+	}
+	if _, err := box.Take(in, false); err != nil {
+		t.Fatal(err)
+	}
+	read, err := box.Load(in.ID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := box.Finish(read, OutcomeReply, time.Now()); err != nil {
+		t.Fatal(err)
+	}
+	raw, err := os.ReadFile(filepath.Join(box.Dir, "done", in.ID+".json"))
+	if err != nil || strings.Contains(strings.ToLower(string(raw)), "secret") || !strings.Contains(string(raw), "users/1") {
+		t.Errorf("%v: %s", err, raw)
+	}
+}
