@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/chromedp/chromedp"
 	"google.golang.org/api/chat/v1"
 
 	"gchat-hooks/e2e/bound"
@@ -286,5 +287,29 @@ func TestAFormThatOnlyTheTerminalShows(t *testing.T) {
 		b.Keys("Escape")
 		b.told(1, `"action":"cancel"`)
 		b.awaitIn(q, "[Answered]", "Cancelled.", "Answered in the terminal.")
+	})
+}
+
+// On the page a form's fields are filled in, and what is missing is said there.
+func TestAFormIsFilledInOnThePage(t *testing.T) {
+	eachClaude(t, ours, func(t *testing.T, c claude) {
+		b := app(t, c, config{Args: takesForms, Prepare: forms(t, aTable, whoAreYou), Script: []turn{{fill}, {fill}, {fill}, thanks}})
+		p := b.browser()
+		b.Prompt("go ahead")
+		p.answer(`[aria-label="1. food"] [data-option="2"]`, `[aria-label="5. smoke"] [data-option="1"]`)
+		p.do(chromedp.SendKeys(chromedp.CSS(`textarea[name="w2"]`), "Ann Secret", chromedp.NodeVisible))
+		p.answer(`[data-choice="accept"]`)
+		b.await("[Not used]", "4. seats: it is required.")
+		p.do(chromedp.SendKeys(chromedp.CSS(`textarea[name="w4"]`), "2", chromedp.NodeVisible))
+		p.answer(`[data-choice="accept"]`)
+		p.over(1, `{"food":["b"],"name":"Ann Secret","seats":2,"smoke":true}`)
+		p.enter()
+		p.do(chromedp.SendKeys(chromedp.CSS(`textarea[name="w1"]`), "Ann Secret", chromedp.NodeVisible)) // the only field
+		p.answer(`[data-choice="accept"]`)
+		p.over(2, `{"name":"Ann Secret"}`)
+		p.answer(`[data-choice="decline"]`)
+		p.over(3, `"action":"decline"`)
+		b.WaitScreen("Thanks, understood.")
+		b.leavesNot("Ann Secret")
 	})
 }
