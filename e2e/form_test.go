@@ -313,3 +313,20 @@ func TestAFormIsFilledInOnThePage(t *testing.T) {
 		b.leavesNot("Ann Secret")
 	})
 }
+
+// The form of an agent in the background outlives its session's turns, and is filled in from Chat.
+func TestABackgroundAgentsFormOutlivesItsTurn(t *testing.T) {
+	eachClaude(t, both, func(t *testing.T, c claude) {
+		b := approve(t, c, config{Args: takesForms, Prepare: forms(t, whoAreYou), Script: []turn{
+			{sent(fillForm)}, {say("I wait for it. What else?")}, {say("Done meanwhile. What else?")}, {say("It is over.")},
+		}})
+		b.Prompt("go ahead")
+		next := b.await("[Waiting for you]", "I wait for it. What else?")
+		q := b.await("[Form]", "Who are you?")
+		b.reply(next, "do something")
+		b.await("[Waiting for you]", "Done meanwhile.")
+		b.reply(q, "name: Ann")
+		b.awaitIn(q, "[Answered]", "Accepted.")
+		b.WaitScreen("It is over.")
+	})
+}

@@ -97,7 +97,8 @@ func (r request) handback(words string) turn {
 }
 
 // errand begins the prompt of a subagent that runs the commands that follow, one a line, and then says "Errand done."
-const errand = "Run exactly these: "
+// The command fillForm is a call of the form server's tool.
+const errand, fillForm = "Run exactly these: ", "fill in the form"
 
 // errandTurn is the next turn of a subagent on an errand.
 func (r request) errandTurn() (next turn, ok bool) {
@@ -121,6 +122,9 @@ func (r request) errandTurn() (next turn, ok bool) {
 	left := strings.Split(strings.TrimSpace(commands), "\n")
 	if done >= len(left) {
 		return turn{say("Errand done.")}, true
+	}
+	if left[done] == fillForm {
+		return turn{fill}, true
 	}
 	return turn{bash(left[done])}, true
 }

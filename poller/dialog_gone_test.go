@@ -1,6 +1,7 @@
 package poller
 
 import (
+	"fmt"
 	"os"
 	"testing"
 	"time"
@@ -43,6 +44,40 @@ func TestAQuestionEndsWithItsDialog(t *testing.T) {
 		p.attend(t.Context(), s, true)
 		if is := d.load(q); is.Status != c.want || c.want != state.Pending && is.ResolvedBy != state.DialogGone {
 			t.Errorf("%s: %s by %q, want %s", name, is.Status, is.ResolvedBy, c.want)
+		}
+	}
+}
+
+// No hook tells that Esc ended the turn in which a form was asked. Claude Code's own file says since
+// when its session rests. It does not rest while an agent in the background works.
+func TestAFormEndsWithItsTurn(t *testing.T) {
+	for name, c := range map[string]struct {
+		status string
+		since  time.Duration // after the asking
+		want   state.Status
+	}{
+		"the turn has ended":       {"idle", time.Second, state.Cancelled},
+		"it works":                 {"busy", time.Second, state.Pending},
+		"its dialog waits":         {"waiting", time.Second, state.Pending},
+		"it rested already":        {"idle", -time.Second, state.Pending},
+		"its file is of no status": {"", time.Second, state.Pending},
+	} {
+		for _, isOver := range []bool{false, true} {
+			d := newDesk(t)
+			q := d.ask(func(q *state.Question) {
+				d.posted(q)
+				q.Kind, q.Mode, q.Hidden, q.ClaudePID, q.SessionID = state.AskedForm, state.Hold, true, os.Getpid(), "s"
+				if isOver {
+					q.HandedOver = new(time.Now())
+				}
+			})
+			d.claudes("s")(fmt.Sprintf(`{"status":%q,"statusUpdatedAt":%d}`, c.status, q.AskedAt.Add(c.since).UnixMilli()))
+			p := d.poller()
+			p.scan()
+			p.attend(t.Context(), p.inOrder()[0], true)
+			if is := d.load(q); is.Status != c.want || c.want != state.Pending && is.ResolvedBy != "signal" {
+				t.Errorf("%s, handed over %v: %s by %q, want %s", name, isOver, is.Status, is.ResolvedBy, c.want)
+			}
 		}
 	}
 }
