@@ -22,7 +22,7 @@ func (p *Poller) useGrant(s *served) (next time.Time) {
 	over := p.grantOver(s, records)
 	heard = heard && !slices.ContainsFunc(records, func(o *served) bool { return o.q.Unread() })
 	for _, o := range records {
-		asks := !over && o.mine && o.q.Kind == state.AskedPermission && o.q.Status == state.Pending
+		asks := !over && o.q.Kind == state.AskedPermission && o.q.Status == state.Pending
 		o.unsure = asks && !heard
 		if asks && heard && state.HasWaiter(p.Env, o.Path) {
 			cfg := p.personal()

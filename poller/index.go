@@ -20,7 +20,6 @@ import (
 type served struct {
 	*state.Open
 	named bool        // a person named the folder that the record is in: it has no Open
-	mine  bool        // the record was written under this poller's environment
 	info  os.FileInfo // of the Open's file
 	is    os.FileInfo // of the record's file, as it was last looked at
 	real  string      // the record's path without links in its folder's name
@@ -56,7 +55,7 @@ type served struct {
 const (
 	// retakePause is how long the lock of an Open stays free for the processes that wait for it.
 	retakePause = 100 * time.Millisecond
-	// expireOthers is how long after MaxAge this poller closes what another environment's poller left open.
+	// expireOthers is how long after MaxAge this poller removes what another environment's poller left.
 	expireOthers = time.Hour
 )
 
@@ -74,7 +73,7 @@ func (p *Poller) scan() {
 		if filepath.Ext(file) != ".open" {
 			continue
 		}
-		s := p.index[file]
+		s := cmp.Or(p.index[file], p.others[file])
 		if s == nil || !s.over {
 			s = p.readOpen(s, file, e)
 		}
@@ -94,17 +93,19 @@ func (p *Poller) scan() {
 			there[real] = !paths[real]
 			if p.index[real] == nil && there[real] {
 				o := &state.Open{Record: state.OpenQuestion, Path: path, Env: p.environment}
-				p.index[real] = &served{Open: o, named: true, mine: true, real: real}
+				p.index[real] = &served{Open: o, named: true, real: real}
 			}
 		}
 	}
-	for file, s := range p.index {
-		if !there[file] && !s.typing.Load() {
-			release(&s.lock)
-			delete(p.index, file)
-			continue
+	for _, records := range []map[string]*served{p.index, p.others} {
+		for file, s := range records {
+			if !there[file] && !s.typing.Load() {
+				release(&s.lock)
+				delete(records, file)
+				continue
+			}
+			p.load(s)
 		}
-		p.load(s)
 	}
 	p.records.Tidy()
 }
@@ -125,10 +126,15 @@ func (p *Poller) readOpen(s *served, file string, e os.DirEntry) *served {
 		release(&s.lock)
 	}
 	dir, name := filepath.Split(o.Path)
-	p.index[file] = &served{
-		Open: o, mine: o.Env == p.environment, info: info, real: filepath.Join(realPath(dir), name),
+	s = &served{Open: o, info: info, real: filepath.Join(realPath(dir), name)}
+	delete(p.index, file) // another environment may have taken it over
+	delete(p.others, file)
+	if o.Env == p.environment {
+		p.index[file] = s
+	} else {
+		p.others[file] = s
 	}
-	return p.index[file]
+	return s
 }
 
 // realPath is the one name of a folder that may be called by others, through links.
@@ -204,11 +210,9 @@ func (p *Poller) hold(s *served) (again time.Time) {
 	return time.Time{}
 }
 
-// forget takes a record out of the index that is gone, while no process waits for it. One of another environment may only be out
-// of our sight: another machine with this HOME has projects of its own.
+// forget takes a record out of the index that is gone, while no process waits for it.
 func (p *Poller) forget(s *served) {
-	young := p.Now().Sub(s.At) < state.MaxAge+expireOthers
-	if s.named || s.typing.Load() || !s.mine && young {
+	if s.named || s.typing.Load() {
 		return
 	}
 	if s.lock == nil {
@@ -225,6 +229,7 @@ func (p *Poller) forget(s *served) {
 	p.Log.Once(state.Forget(p.Env, s.Path), "record not forgotten")
 	release(&s.lock)
 	delete(p.index, s.File)
+	delete(p.others, s.File)
 }
 
 func (p *Poller) scanSessions() {
@@ -260,8 +265,17 @@ func (p *Poller) threadGoesOn(was, s *state.Session) bool {
 }
 
 // inOrder are the records of the index, the oldest question first, as Claude Code shows their dialogs.
-func (p *Poller) inOrder() []*served {
-	all := slices.Collect(maps.Values(p.index))
+func (p *Poller) inOrder() []*served { return sorted(slices.Collect(maps.Values(p.index))) }
+
+// ofAll are the records of all environments, the oldest question first.
+func (p *Poller) ofAll() []*served {
+	return sorted(slices.AppendSeq(slices.Collect(maps.Values(p.index)), maps.Values(p.others)))
+}
+
+// isOthers says whether a record is another environment's.
+func (p *Poller) isOthers(s *served) bool { return s.Env != p.environment && !s.named }
+
+func sorted(all []*served) []*served {
 	asked := func(s *served) time.Time {
 		if s.q != nil {
 			return s.q.AskedAt

@@ -204,7 +204,7 @@ func (p *Poller) takeReplyFile(s *served) (soon bool) {
 			continue
 		}
 		said := fmt.Sprintf("local/%x-%x", file.Ino, placed.UnixNano()) // the same words may be said again, in another file
-		if slices.ContainsFunc(p.inOrder(), func(s *served) bool { return s.q != nil && s.q.Reply(said) != nil }) {
+		if slices.ContainsFunc(p.ofAll(), func(s *served) bool { return s.q != nil && s.q.Reply(said) != nil }) {
 			os.Remove(path) // a poller was killed before it did
 			continue
 		}
@@ -234,7 +234,7 @@ func (p *Poller) notFor(s *served, name string, placed time.Time) string {
 	case !s.Trusted && !slices.ContainsFunc(p.Dirs, func(dir string) bool { return filepath.Dir(s.real) == realPath(dir) }):
 		return "the project's files do not count: name the file after the claude_session_id"
 	}
-	for _, s := range p.index {
+	for _, s := range p.ofAll() {
 		other := s.q
 		if other == nil || !other.Answerable() || stateDirOf(other) != stateDirOf(q) ||
 			other.ClaudeSession() == q.ClaudeSession() {

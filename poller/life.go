@@ -50,13 +50,16 @@ func (p *Poller) attendAll(ctx context.Context, cfg *config.Config) (next time.T
 		if s.missing {
 			p.forget(s)
 		}
-		if s.over || s.missing || !s.mine {
+		if s.over || s.missing {
 			p.shrink(s)
 			continue
 		}
 		p.safely("question", func() { next = sooner(next, p.attend(ctx, s, due)) })
 		next = sooner(next, p.hold(s))
 		busy = busy || p.busy(s)
+		p.shrink(s)
+	}
+	for _, s := range p.others {
 		p.shrink(s)
 	}
 	if busy {
@@ -451,7 +454,8 @@ func (p *Poller) sweep() {
 		folders[filepath.Join(p.user, name)] = true
 	}
 	p.sweepQuestions()
-	for _, s := range p.index {
+	p.sweepOthers(now)
+	for _, s := range p.ofAll() {
 		if s.Record == state.OpenQuestion {
 			folders[filepath.Dir(s.Path)] = true
 			if state := filepath.Dir(filepath.Dir(s.Path)); filepath.Base(state) == "state" { // and none that a person named
@@ -478,11 +482,26 @@ func (p *Poller) sweepOne(s *served, now time.Time) {
 		return
 	}
 	age := now.Sub(s.q.AskedAt)
-	if !s.mine && age > state.MaxAge+expireOthers && s.q.Status.Open() {
-		p.close(s, state.Expired, "age", nil) // the poller of that environment did not come again
-	}
 	if !s.q.Status.Open() && age > state.MaxAge && (s.over || age > state.MaxAge+expireOthers) {
 		release(&s.lock)
 		p.Log.Once(state.RemoveQuestion(p.Env, s.q), "question not removed")
+	}
+}
+
+// sweepOthers removes what the poller of another environment left, which did not come again
+// for a day and an hour. What is not there may be out of our sight until then: another
+// machine with this HOME has projects of its own.
+func (p *Poller) sweepOthers(now time.Time) {
+	for _, s := range p.others {
+		switch {
+		case now.Sub(s.At) <= state.MaxAge+expireOthers:
+		case s.missing:
+			p.forget(s)
+		case s.q != nil && now.Sub(s.q.AskedAt) > state.MaxAge+expireOthers:
+			if s.q.Status.Open() {
+				p.close(s, state.Expired, "age", nil)
+			}
+			p.sweepOne(s, now)
+		}
 	}
 }

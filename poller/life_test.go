@@ -286,6 +286,7 @@ func TestARecordOfAnotherMachineIsNotForgotten(t *testing.T) {
 	}{{0, 1}, {state.MaxAge, 1}, {state.MaxAge + expireOthers + time.Minute, 0}} {
 		p.Now = func() time.Time { return time.Now().Add(later.by) }
 		p.round(t.Context())
+		p.sweep()
 		if all, _ := state.Opens(d.env); len(all) != later.want {
 			t.Errorf("%d in the index after %s, want %d", len(all), later.by, later.want)
 		}

@@ -215,7 +215,7 @@ func (p *Poller) callOthers(v *view, thread string) {
 		state.CallPoller(p.Env, one.Env)
 	}
 	for _, q := range v.records[thread] {
-		if s := v.served[q]; !s.mine {
+		if s := v.served[q]; p.isOthers(s) {
 			state.CallPoller(p.Env, s.Env)
 		}
 	}

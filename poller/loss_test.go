@@ -260,7 +260,7 @@ func TestATapOfAnotherEnvironmentIsLeftToIt(t *testing.T) {
 	p := d.poller()
 	p.scan()
 	for _, s := range p.index {
-		s.Env, s.mine = "another", false
+		s.Env = "another"
 	}
 	var e gchat.Pulled
 	e.Message.Name, e.At, e.By = q.MessageName, time.Now(), gchat.Person{Name: "users/7"}

@@ -71,8 +71,11 @@ type Poller struct {
 	user        string // see state.UserState
 	ways        gateways
 
-	sender       *sender
-	index        map[string]*served // by the Open's file, or by the record's real one where a person named its folder
+	sender *sender
+	index  map[string]*served // by the Open's file, or by the record's real one where a person named its folder
+	// others are the records of the other environments. What is read in their threads goes
+	// into the inbox, for their pollers; nothing else is done for them.
+	others       map[string]*served
 	records      state.Cache[state.Question]
 	sessionFiles state.Cache[state.Session]
 	inboxFiles   state.Cache[state.Incoming]
@@ -158,7 +161,7 @@ func Run(ctx context.Context, o Options) error {
 	}
 	if p.Once {
 		for _, s := range p.index {
-			if !s.named && s.mine && p.busy(s) { // a detached poller may have made way
+			if !s.named && p.busy(s) { // a detached poller may have made way
 				p.calls = anew
 			}
 		}
@@ -262,7 +265,7 @@ func newPoller(o Options) *Poller {
 	now := o.Now()
 	p := &Poller{
 		Options: o, environment: state.Environment(o.Env), user: state.UserState(o.Env),
-		index: map[string]*served{}, readers: map[string]*reader{}, changed: make(chan struct{}, 1),
+		index: map[string]*served{}, others: map[string]*served{}, readers: map[string]*reader{}, changed: make(chan struct{}, 1),
 		began: now, awake: now, swept: now, calls: state.PollerCalls(o.Env),
 	}
 	p.ways.renew()
@@ -397,6 +400,7 @@ func (p *Poller) begin(ctx context.Context) (serving context.Context, end func()
 			_ = p.watch.Close()
 		}
 		clear(p.index)
+		clear(p.others)
 		clear(p.readers)
 	}
 }
@@ -525,7 +529,7 @@ func (p *Poller) beat(keepAwake bool) {
 		Started: p.began.UTC(), Beat: now.UTC(), Awake: state.Awake(),
 	}
 	for _, s := range p.index {
-		if s.q != nil && s.mine && s.q.Status.Open() {
+		if s.q != nil && s.q.Status.Open() {
 			h.Open++
 		}
 		const most = 10

@@ -112,7 +112,7 @@ func (p *Poller) views() map[string]*view {
 		}
 		return views[chat]
 	}
-	for _, s := range p.inOrder() {
+	for _, s := range p.ofAll() {
 		q := s.q
 		if q == nil || q.Chat == "" {
 			continue
@@ -125,7 +125,7 @@ func (p *Poller) views() map[string]*view {
 		}
 		v.served[q] = s
 		switch {
-		case !s.mine:
+		case p.isOthers(s):
 		case p.reads(s):
 			v.own, v.youngest = append(v.own, configuredFor(q, s.Open)), q.AskedAt
 			v.asked = append(v.asked, q)

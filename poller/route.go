@@ -133,7 +133,7 @@ func (p *Poller) route(ctx context.Context, in *state.Incoming) destination {
 		asked = p.target(in, records, session)
 	}
 	switch {
-	case asked != nil && !asked.mine:
+	case asked != nil && p.isOthers(asked):
 		return destination{kind: toOthers}
 	case session != nil && session.Env != p.environment:
 		if asked == nil && p.deserted(session) {
@@ -177,7 +177,7 @@ func (p *Poller) route(ctx context.Context, in *state.Incoming) destination {
 // noteCards notes which cards' buttons are of which question.
 func (p *Poller) noteCards() {
 	cards := map[string]*served{}
-	for _, s := range p.inOrder() {
+	for _, s := range p.ofAll() {
 		if s.q == nil {
 			continue
 		}
@@ -202,7 +202,7 @@ func (p *Poller) routeTap(in *state.Incoming) destination {
 	s := (*p.cards.Load())[in.Tap.Question]
 	switch {
 	case s != nil && s.q != nil && in.MessageName != "" && in.MessageName == s.q.MessageName:
-		if !s.mine {
+		if p.isOthers(s) {
 			return destination{kind: toOthers}
 		}
 		return destination{kind: toQuestion, question: s}
@@ -216,7 +216,7 @@ func (p *Poller) routeTap(in *state.Incoming) destination {
 
 // inThread are the questions of a thread, the oldest first.
 func (p *Poller) inThread(chat, thread string) (in []*served) {
-	for _, s := range p.inOrder() {
+	for _, s := range p.ofAll() {
 		isIn := s.q != nil && thread != "" && s.q.Chat == chat &&
 			(s.q.ThreadName == thread || slices.Contains(s.q.FormerThreads, thread))
 		if isIn {
@@ -231,7 +231,7 @@ func (p *Poller) quoted(in *state.Incoming) *served {
 	if in.Quotes == "" {
 		return nil
 	}
-	for _, s := range p.index {
+	for _, s := range p.ofAll() {
 		if s.q != nil && s.q.Chat == in.Chat && s.q.MessageName == in.Quotes {
 			return s
 		}

@@ -42,7 +42,7 @@ func (p *Poller) placed(s *served, q *state.Question) *state.Question {
 func (p *Poller) findPanes(ctx context.Context) {
 	var qs []*state.Question
 	for _, s := range p.index {
-		types := s.mine && s.q != nil && s.q.Status.Open() && s.q.Mode.Row().Pane && !s.typing.Load()
+		types := s.q != nil && s.q.Status.Open() && s.q.Mode.Row().Pane && !s.typing.Load()
 		if types && !inject.Elsewhere(s.q.ClaudeStart) {
 			qs = append(qs, p.placed(s, s.q))
 		}
