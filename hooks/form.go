@@ -48,8 +48,10 @@ func serverTools(server string) string {
 // be, is the terminal's from the beginning.
 func (h *Hook) describeForm(q *state.Question, e *Event, own *config.Config) {
 	server := string(e.Server)
-	q.Mode, q.Hidden, q.Tool, q.LinkID = state.Hold, !h.unattended(), serverTools(server), string(e.LinkID)
-	q.InputHash = callHash(formEvent+server+"\x00"+string(e.Message)+"\x00"+string(e.URL)+q.LinkID, e.Schema)
+	q.Mode, q.Hidden = state.Hold, !h.unattended()
+	q.Tool, q.LinkID = serverTools(server), string(e.LinkID)
+	what := strings.Join([]string{formEvent, server, string(e.Message), string(e.URL), q.LinkID}, "\x00")
+	q.InputHash = callHash(what, e.Schema)
 	err := error(nil)
 	if e.Form == "url" {
 		q.Shown, err = readLink(string(e.URL))
@@ -67,7 +69,7 @@ func (h *Hook) describeForm(q *state.Question, e *Event, own *config.Config) {
 	q.About, prompt.OptionCount = server, len(prompt.Options)
 	terms := own.Terms(q.Kind, q.Tool, q.Call...)
 	if err != nil || !own.Unread && !terms.Allowed {
-		h.logFailed(err, "a form cannot be shown in Chat")
+		h.log.Info().Err(err).Str("server", server).Msg("a form is left to the terminal")
 		q.TerminalOnly, q.HandedOver = true, new(time.Now().UTC())
 		q.Fields, q.Shown, q.Call, prompt.Question = nil, "", nil, ""
 	}
@@ -79,9 +81,10 @@ func (h *Hook) describeForm(q *state.Question, e *Event, own *config.Config) {
 
 // readLink checks that a link can be shown whole, and that a reader sees where it leads.
 func readLink(link string) (string, error) {
-	isPlain := !strings.ContainsFunc(link, func(r rune) bool { return r <= ' ' || r > '~' || r == '\\' })
+	isOdd := func(r rune) bool { return r <= ' ' || r > '~' || r == '\\' }
+	isPlain := len(link) <= mostLink && !strings.ContainsFunc(link, isOdd)
 	to, err := url.Parse(link)
-	if err != nil || !isPlain || len(link) > mostLink || to.Host == "" || !strings.HasPrefix(to.Scheme, "http") {
+	if err != nil || !isPlain || to.Host == "" || to.Scheme != "https" && to.Scheme != "http" {
 		return "", errors.New("its link is no plain web address")
 	}
 	return link, nil
@@ -169,7 +172,8 @@ func strictly(raw json.RawMessage, into any) error {
 func fillField(f *state.Field, says *schema) bool {
 	f.Type, f.Title, f.About = says.Type, says.Title, says.Description
 	f.Format, f.Pattern, f.Default = says.Format, says.Pattern, says.Default
-	f.Min, f.Max = cmp.Or(says.Minimum, says.MinLength, says.MinItems), cmp.Or(says.Maximum, says.MaxLength, says.MaxItems)
+	f.Min = cmp.Or(says.Minimum, says.MinLength, says.MinItems)
+	f.Max = cmp.Or(says.Maximum, says.MaxLength, says.MaxItems)
 	from, isList := says, f.Type == "array"
 	if isList && says.Items != nil {
 		from = says.Items
@@ -192,15 +196,17 @@ func fillField(f *state.Field, says *schema) bool {
 		}
 		f.Options, f.Values = append(f.Options, option), append(f.Values, one.Const)
 	}
-	known := map[string]any{"string": "", "number": 0.0, "integer": 0.0, "boolean": false, "array": []any{}}[f.Type]
+	known := map[string]any{
+		"string": "", "number": 0.0, "integer": 0.0, "boolean": false, "array": []any{},
+	}[f.Type]
 	var byDefault any
 	_ = json.Unmarshal(f.Default, &byDefault)
 	fits := f.Default == nil || fmt.Sprintf("%T", byDefault) == fmt.Sprintf("%T", known)
 	isNumber := f.Type == "number" || f.Type == "integer"
 	hasChoice := len(options) > 0
-	ofTexts := from == says || from.Type == "string" || from.Type == "" // options of titles have no type
-	return known != nil && fits && isList == (says.Items != nil) && ofTexts && len(options) <= mostOptions &&
-		!(isNumber && hasChoice) && !(isList && !hasChoice)
+	ofTexts := from == says || from.Type == "string" || from.Type == "" // titled ones have no type
+	isOfType := known != nil && fits && isList == (says.Items != nil) && ofTexts
+	return isOfType && len(options) <= mostOptions && !(isNumber && hasChoice) && !(isList && !hasChoice)
 }
 
 // answerForm is what Claude Code takes for the answer to a form. The values go to Claude Code
@@ -221,9 +227,11 @@ func answerForm(_ *Event, q *state.Question) (members map[string]any, told any, 
 // formAnswered closes a form that was answered in its dialog. What was filled in there is not
 // kept.
 func (h *Hook) formAnswered(e *Event) error {
-	var open *state.Question
-	for _, q := range h.ofSession(e, h.own(), state.TextsOpen...) { // of several, the one whose dialog is drawn first
-		isThis := q.Kind.Row().Values && q.Status.Open() && q.Tool == serverTools(string(e.Server)) && q.LinkID == string(e.LinkID)
+	var open *state.Question // of several, the one whose dialog was drawn first
+	tools := serverTools(string(e.Server))
+	for _, q := range h.ofSession(e, h.own(), state.TextsOpen...) {
+		isOpen := q.Kind.Row().Values && q.Status.Open()
+		isThis := isOpen && q.Tool == tools && q.LinkID == string(e.LinkID)
 		if isThis && (open == nil || q.HandedOver != nil || open.HandedOver == nil) {
 			open = q
 		}

@@ -138,6 +138,7 @@ func TestAFormThatOnlyTheTerminalShows(t *testing.T) {
 		"no schema":         func(w *world) []byte { return elicits(w, `null`) },
 		"another mode":      func(w *world) []byte { return elicits(w, `null`, "mode", "voice") },
 		"a script":          func(w *world) []byte { return elicits(w, `null`, "mode", "url", "url", "javascript:alert(1)") },
+		"an odd scheme":     func(w *world) []byte { return elicits(w, `null`, "mode", "url", "url", "httpx://a.example/") },
 		"a link of two": func(w *world) []byte {
 			return elicits(w, `null`, "mode", "url", "url", `https://a.example\@b.example/`)
 		},

@@ -34,8 +34,8 @@ var formDecisions = []struct {
 var asksSecret = state.Pattern(`(?i)pass ?(?:word|phrase|code|wd)|passwd|secret|credential|token|` +
 	`\b(?:api|access|private|ssh|encryption)[ _-]?key|\b(?:pin|otp|cvv|cvc|ssn|2fa|mfa)\b|card[ _-]?number`)
 
-const secretWarning = "Careful: this may ask for a secret. MCP servers must not ask for passwords or keys in a form " +
-	"(MCP specification). What you write here stays in this chat. Decline if you are not sure."
+const secretWarning = "Careful: this may ask for a secret. MCP servers must not ask for passwords " +
+	"or keys in a form (MCP specification). What you write here stays in this chat. Decline if you are not sure."
 
 // isLink reports whether a form is a link to open.
 func isLink(q *state.Question) bool { return q.Shown != "" }
@@ -53,13 +53,14 @@ func formPieces(q *state.Question, _, _ int) (header, text, how string) {
 
 // formParts say whose form it is, what it is for, and at their end where a link leads.
 func formParts(q *state.Question) []string {
-	parts := []string{"The MCP server " + quoted(q.About) + " asks you to fill in a form:"}
+	asks := "you to fill in a form:"
 	switch {
 	case isLink(q):
-		parts[0] = "The MCP server " + quoted(q.About) + " asks you to open a link:"
+		asks = "you to open a link:"
 	case q.TerminalOnly:
-		parts[0] = "The MCP server " + quoted(q.About) + " asks for something that only the terminal shows."
+		asks = "for something that only the terminal shows."
 	}
+	parts := []string{"The MCP server " + quoted(q.About) + " asks " + asks}
 	if words := Block(state.Review(state.ForReview, q.Questions[0].Question)); words != "" {
 		parts = append(parts, disarm(words))
 	}
@@ -67,7 +68,8 @@ func formParts(q *state.Question) []string {
 		parts = append(parts, secretWarning)
 	}
 	if !q.Drawn() {
-		parts = append(parts, `The terminal shows nothing of it until you answer. Reply "terminal" to answer there.`)
+		parts = append(parts,
+			`The terminal shows nothing of it until you answer. Reply "terminal" to answer there.`)
 	}
 	if to, err := url.Parse(q.Shown); err == nil && isLink(q) {
 		parts = append(parts, "It leads to "+field(to.Host)+":")
@@ -76,10 +78,11 @@ func formParts(q *state.Question) []string {
 }
 
 func mayAskSecret(q *state.Question) bool {
-	return len(q.Fields) > 0 && asksSecret().MatchString(q.Questions[0].Question) ||
-		slices.ContainsFunc(q.Fields, func(f state.Field) bool {
-			return f.Format == "password" || asksSecret().MatchString(strings.Join([]string{f.Name, f.Title, f.About}, "\n"))
-		})
+	texts := q.Questions[0].Question
+	for _, f := range q.Fields {
+		texts = strings.Join([]string{texts, f.Name, f.Title, f.About, f.Format}, "\n")
+	}
+	return len(q.Fields) > 0 && asksSecret().MatchString(texts)
 }
 
 // quoted is a name that a server gave, of which nothing is hidden.
@@ -121,7 +124,10 @@ func fieldText(q *state.Question, i int) string {
 
 // takesText says what may be written into a field.
 func takesText(f state.Field) string {
-	kinds := map[string]string{"number": "a number", "integer": "a whole number", "boolean": "yes or no", "array": "one or more of these"}
+	kinds := map[string]string{
+		"number": "a number", "integer": "a whole number", "boolean": "yes or no",
+		"array": "one or more of these",
+	}
 	text := kinds[f.Type]
 	switch {
 	case text == "" && len(f.Options) > 0:
@@ -162,6 +168,7 @@ func defaultText(f state.Field) string {
 }
 
 func howToFill(q *state.Question) string {
+	const lines = `Reply with a line for each field that you fill in, by its name or number: "1: …"`
 	const no = " Or reply decline, or cancel."
 	switch {
 	case q.HandedOver != nil:
@@ -169,11 +176,12 @@ func howToFill(q *state.Question) string {
 	case !offers(q, state.LabelAccept):
 		return "Only the terminal can accept this. Reply decline, or cancel."
 	case isLink(q):
-		return "gchat-hooks does not open it. If you trust the place, open it yourself. Reply accept to tell the server that you agreed to." + no
+		return "gchat-hooks does not open it. If you trust the place, open it yourself. " +
+			"Reply accept to tell the server that you agreed to." + no
 	case slices.ContainsFunc(q.Fields, func(f state.Field) bool { return f.Required }):
-		return `Reply with a line for each field that you fill in, by its name or number: "1: …".` + no
+		return lines + "." + no
 	case len(q.Fields) > 0:
-		return `Reply with a line for each field that you fill in, by its name or number: "1: …"; or with yes to leave all out.` + no
+		return lines + "; or with yes to leave all out." + no
 	}
 	return "Reply yes to accept it." + no
 }
@@ -327,7 +335,8 @@ func fieldNamed(q *state.Question, name string) int {
 
 // accept is the answer to a form with these values. A field without one is left out, or what it is
 // then.
-func accept(q *state.Question, valueOf func(i int) (value any, wrong string)) (a state.Answer, wrong string) {
+func accept(q *state.Question,
+	valueOf func(i int) (value any, wrong string)) (a state.Answer, wrong string) {
 	values := map[string]any{}
 	for i, f := range q.Fields {
 		value, wrong := valueOf(i)
@@ -377,10 +386,15 @@ func read(f state.Field, words string) (value any, wrong string) {
 	switch {
 	case err != nil || !json.Valid([]byte(words)) || f.Type == "integer" && !isWhole:
 		return nil, "it takes " + takesText(f) + "."
-	case f.Min != nil && n < *f.Min, f.Max != nil && n > *f.Max:
+	case isOutside(f, n):
 		return nil, "it takes " + takesText(f) + "."
 	}
 	return json.Number(words), ""
+}
+
+// isOutside reports whether a number, of whatever a field counts, is none that it takes.
+func isOutside(f state.Field, n float64) bool {
+	return f.Min != nil && n < *f.Min || f.Max != nil && n > *f.Max
 }
 
 func wrongText(f state.Field, words string) string {
@@ -404,7 +418,7 @@ func wrongText(f state.Field, words string) string {
 	case "date-time":
 		_, err = time.Parse(time.RFC3339, words)
 	}
-	if err != nil || f.Min != nil && length < *f.Min || f.Max != nil && length > *f.Max {
+	if err != nil || isOutside(f, length) {
 		return "it takes " + takesText(f) + "."
 	}
 	return ""
@@ -441,13 +455,14 @@ func chosenValue(f state.Field, numbers []int) (value any, wrong string) {
 	for _, n := range numbers {
 		values = append(values, f.Values[n-1])
 	}
-	many := float64(len(values))
+	isList := f.Type == "array"
+	isWrong := isList && isOutside(f, float64(len(values))) || !isList && len(values) > 1
 	switch {
 	case len(values) == 0:
 		return nil, ""
-	case f.Type != "array" && len(values) > 1, f.Type == "array" && (f.Min != nil && many < *f.Min || f.Max != nil && many > *f.Max):
+	case isWrong:
 		return nil, "it takes " + takesText(f) + "."
-	case f.Type == "array":
+	case isList:
 		return values, ""
 	case f.Type == "boolean":
 		return values[0] == "true", ""
@@ -465,7 +480,8 @@ func formClosed(q *state.Question) string {
 	}
 	label, _ := q.Decision()
 	ended := map[string]string{
-		state.LabelAccept: "Accepted.", state.LabelDecline: "Declined.", state.LabelCancel: "Cancelled.", "": "It is over.",
+		state.LabelAccept: "Accepted.", state.LabelDecline: "Declined.",
+		state.LabelCancel: "Cancelled.", "": "It is over.",
 	}[label]
 	text := "[Answered] " + field(q.SessionName) + "\n\n" + ended
 	if where := answeredWhere(q); where != "" {
