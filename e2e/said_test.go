@@ -1,8 +1,10 @@
 package e2e
 
 import (
+	"encoding/json"
 	"fmt"
 	"os"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -139,8 +141,8 @@ func TestClaudesOwnCommands(t *testing.T) {
 	})
 }
 
-// How long words on the page take until a real Claude Code that waits for them asks the model with them: that is after Enter in
-// its pane. It is asked for by their number, and only prints.
+// How long words on the page take until the poller has typed them, with Enter, and until a real Claude Code asks the model with
+// them. It is asked for by their number, and only prints.
 func TestSpeedOfWords(t *testing.T) {
 	n, _ := strconv.Atoi(os.Getenv("GCHAT_WORDS_SPEED"))
 	if n == 0 {
@@ -153,21 +155,38 @@ func TestSpeedOfWords(t *testing.T) {
 		}
 		b := app(t, c, config{Script: append(script, thanks)})
 		b.Prompt("go ahead")
-		var took []time.Duration
+		var typed, asked []time.Duration
 		for i := range n {
 			q := b.await("[Waiting for you]", fmt.Sprintf("Turn %d.", i))
 			words := fmt.Sprintf("yes, words %d of it", i)
+			b.WaitIdle() // nobody writes while Claude Code still ends its turn
 			began := time.Now()
 			b.reply(q, words)
 			b.API.WaitText(t, words)
 			for _, r := range b.API.Requests() {
 				if r.Main && r.At.After(began) {
-					took = append(took, r.At.Sub(began))
+					asked = append(asked, r.At.Sub(began))
 					break
 				}
 			}
+			bound.Until(t, "the log says that they were typed", func() bool {
+				var line struct {
+					Time    time.Time
+					Message string
+				}
+				log, _ := os.ReadFile(filepath.Join(b.Home, ".claude", "logs", "gchat-hooks.log"))
+				for text := range strings.Lines(string(log)) {
+					if json.Unmarshal([]byte(text), &line) == nil && line.Message == "next instruction typed" && line.Time.After(began) {
+						typed = append(typed, line.Time.Sub(began))
+						return true
+					}
+				}
+				return false
+			})
 		}
-		slices.Sort(took)
-		t.Logf("%d times: p50 %v, p95 %v, most %v", n, took[n/2], took[n*95/100], took[n-1])
+		for what, took := range map[string][]time.Duration{"typed": typed, "asked": asked} {
+			slices.Sort(took)
+			t.Logf("%s: p50 %v, p95 %v, most %v", what, took[n/2], took[n*95/100], took[n-1])
+		}
 	})
 }
