@@ -116,41 +116,47 @@ func (p *Poller) routeAll(ctx context.Context) (next time.Time, busy bool) {
 	return next, busy
 }
 
+// An address is what an incoming message may be for.
+type address struct {
+	asked   *served        // the question that it may answer; nil for none
+	session *state.Session // whose thread it is in; nil for none
+	records []*served      // the questions of its thread
+}
+
+// isUnknown says whether nothing here knows the thread.
+func (at address) isUnknown() bool {
+	return at.asked == nil && at.session == nil && len(at.records) == 0
+}
+
+func (p *Poller) addressOf(in *state.Incoming) (at address) {
+	at.asked = p.quoted(in)
+	thread := in.ThreadName
+	if at.asked != nil {
+		thread = at.asked.q.ThreadName
+	}
+	at.records, at.session = p.inThread(in.Chat, thread), p.byThread[thread]
+	if at.asked == nil {
+		at.asked = p.target(in, at.records, at.session)
+	}
+	return at
+}
+
 // route decides what an incoming message is: a reply to a question, words or a command for a
 // session, the beginning of a new session, or nothing.
 func (p *Poller) route(ctx context.Context, in *state.Incoming) destination {
 	if in.IsTap() {
 		return p.routeTap(in)
 	}
-	asked := p.quoted(in)
-	thread := in.ThreadName
-	if asked != nil {
-		thread = asked.q.ThreadName
-	}
-	records := p.inThread(in.Chat, thread)
-	session := p.byThread[thread]
-	if asked == nil {
-		asked = p.target(in, records, session)
-	}
+	at := p.addressOf(in)
 	switch {
-	case asked != nil && p.isOthers(asked):
+	case p.isForOthers(in, at):
 		return destination{kind: toOthers}
-	case session != nil && session.Env != p.environment:
-		if asked == nil && p.deserted(session) {
-			return destination{kind: toNobody, session: session}
-		}
-		if asked == nil {
-			return destination{kind: toOthers}
-		}
-	case asked == nil && session == nil && len(records) == 0 && in.Event != "" && p.events.of == "":
-		return destination{kind: toOthers} // who took it knows the app
-	}
-	if p.beginsSession(ctx, in, asked, session, len(records) > 0) {
+	case p.beginsSession(ctx, in, at.asked, at.session, len(at.records) > 0):
 		return destination{kind: toNewSession}
 	}
-	addressed := p.sessionOf(in, asked, session)
+	addressed := p.sessionOf(in, at.asked, at.session)
 	if addressed != nil && addressed.Env == p.environment {
-		takes, isSilent := p.takesWords(in, addressed, asked, records)
+		takes, isSilent := p.takesWords(in, addressed, at.asked, at.records)
 		switch {
 		case takes:
 			return destination{kind: toSession, session: addressed}
@@ -159,19 +165,36 @@ func (p *Poller) route(ctx context.Context, in *state.Incoming) destination {
 		}
 	}
 	switch {
-	case asked == nil && session == nil && len(records) == 0 && in.Event != "":
-		if p.Now().Sub(in.ReadAt).Abs() < undecidedFor {
-			return destination{kind: toLater}
-		}
-		return destination{kind: toNobody}
-	case asked == nil:
-		return destination{kind: toNobody, session: session}
-	case beginsIn(asked.q) && in.Event == "": // the list that it came with says whether it counts
+	case at.isUnknown() && in.Event != "" && p.Now().Sub(in.ReadAt).Abs() < undecidedFor:
 		return destination{kind: toLater}
-	case !asked.q.Mode.Row().Asks && asked.q.Status == state.Pending && p.isKilled(asked):
-		return destination{kind: toLater} // it is for the next one that waits there
+	case at.asked == nil:
+		return destination{kind: toNobody, session: at.session}
+	case p.isAwaited(in, at.asked):
+		return destination{kind: toLater}
 	}
-	return destination{kind: toQuestion, question: asked}
+	return destination{kind: toQuestion, question: at.asked}
+}
+
+// isForOthers says whether another environment's poller has to decide what a message is.
+// Where that does not run any more, its session's thread is told by this one.
+func (p *Poller) isForOthers(in *state.Incoming, at address) bool {
+	switch {
+	case at.asked != nil:
+		return p.isOthers(at.asked)
+	case at.session != nil:
+		return at.session.Env != p.environment && !p.deserted(at.session)
+	}
+	return at.isUnknown() && in.Event != "" && p.events.of == "" // who took it knows the app
+}
+
+// isAwaited says whether it is not known yet if a message is for the process that waits in
+// its thread: the list that it came with says whether it counts, and of a process that was
+// killed, it is for the next one.
+func (p *Poller) isAwaited(in *state.Incoming, s *served) bool {
+	if beginsIn(s.q) && in.Event == "" {
+		return true
+	}
+	return !s.q.Mode.Row().Asks && s.q.Status == state.Pending && p.isKilled(s)
 }
 
 // noteCards notes which cards' buttons are of which question.

@@ -29,12 +29,12 @@ type Policy struct {
 }
 
 // kinds are what terminal_only may name.
-var kinds = func() (words []string) {
+func kinds() (words []string) {
 	for _, kind := range append(state.Kinds, Report) {
 		words = append(words, wordOf(kind))
 	}
 	return words
-}()
+}
 
 func wordOf(kind state.Kind) string { return cmp.Or(string(kind), "question") }
 
@@ -89,7 +89,7 @@ func (c *Config) Restrict(ctx context.Context, env state.Getenv) error {
 		c.unreadPolicy = fmt.Errorf("%w: %w", ErrPolicy, c.unreadPolicy)
 		c.Problems = append(c.Problems, c.unreadPolicy)
 		c.Unread, c.AllowedUnknown, c.AllowedUsers, c.Approvers = true, true, nil, nil
-		c.NeverRemote, c.terminalOnly, c.titlesOnly = []string{"*"}, kinds, true
+		c.NeverRemote, c.terminalOnly, c.titlesOnly = []string{"*"}, kinds(), true
 	}
 	return c.unreadPolicy
 }
@@ -132,8 +132,8 @@ func parseHubPolicy(b []byte, err error) (*HubPolicy, error) {
 		}
 	}
 	for _, kind := range p.TerminalOnly {
-		if !slices.Contains(kinds, kind) {
-			err = fmt.Errorf("terminal_only takes %s, not %q", strings.Join(kinds, ", "), kind)
+		if !slices.Contains(kinds(), kind) {
+			err = fmt.Errorf("terminal_only takes %s, not %q", strings.Join(kinds(), ", "), kind)
 		}
 	}
 	for space, users := range p.Spaces {

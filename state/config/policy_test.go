@@ -137,7 +137,7 @@ func TestAPolicyThatCannotBeReadForbidsAll(t *testing.T) {
 			if err == nil || len(c.Problems) != 1 || !strings.Contains(c.Problems[0].Error(), "nothing is asked in Chat") {
 				t.Errorf("%v, %v", err, c.Problems)
 			}
-			for _, kind := range kinds {
+			for _, kind := range kinds() {
 				if !c.keeps(state.Kind(kind)) {
 					t.Errorf("%s is asked in Chat", kind)
 				}

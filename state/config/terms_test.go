@@ -46,8 +46,8 @@ func TestTheStricterTermsCount(t *testing.T) {
 
 // What cannot be read allows nothing: not a configuration, and not a policy.
 func TestUnreadTermsAllowNothing(t *testing.T) {
-	broken := &Config{NeverRemote: []string{"*"}, terminalOnly: kinds, titlesOnly: true} // see Restrict
-	for _, kind := range kinds {
+	broken := &Config{NeverRemote: []string{"*"}, terminalOnly: kinds(), titlesOnly: true} // see Restrict
+	for _, kind := range kinds() {
 		if kind == "question" {
 			kind = ""
 		}
