@@ -44,7 +44,12 @@ func newSettler(t *testing.T) *settler {
 	}
 	server := httptest.NewServer(strict.Google(t, sp.Handler(), strict.Embedded))
 	t.Cleanup(func() { server.Close(); sp.Close() })
-	return &settler{t: t, home: t.TempDir(), program: filepath.Join(dir, "gchat-hooks"), space: sp, url: sp.WebhookURL(server.URL), server: server.URL}
+	home := t.TempDir()
+	t.Cleanup(func() { // before the folder goes: a space that setup started lives on, and starts pollers
+		endSpace(getenv([]string{"HOME=" + home}))
+		endPollersIn(home)
+	})
+	return &settler{t: t, home: home, program: filepath.Join(dir, "gchat-hooks"), space: sp, url: sp.WebhookURL(server.URL), server: server.URL}
 }
 
 func (s *settler) setup(args ...string) *ptyDialog {
