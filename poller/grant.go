@@ -41,7 +41,14 @@ func (p *Poller) heard(q *state.Question) bool {
 		return false
 	}
 	one, err := state.SessionsIn(p.user).Of(q.ClaudeSession())
-	return err == nil && len(p.routed[one.ID]) == 0 && len(one.OldCommands) == 0
+	if err != nil || len(p.routed[one.ID]) > 0 || len(one.OldCommands) > 0 {
+		return false
+	}
+	// A no or /ask in its threads counts also where another environment decides what it is.
+	return !slices.ContainsFunc(p.incoming, func(in *state.Incoming) bool {
+		isInThread := in.ThreadName == one.ThreadName || in.ThreadName == q.ThreadName
+		return in.Status == state.IncomingNew && in.Chat == q.Chat && isInThread
+	})
 }
 
 // ofSession are the records of a question's session, the oldest first, as they stand now.

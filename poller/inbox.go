@@ -66,22 +66,19 @@ func (p *Poller) takeBack(id string) error {
 	a := &p.arrivals
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	was, isKnown := a.read[id]
-	if was.isGone {
+	if a.read[id].isGone {
 		return nil
 	}
-	inbox := state.InboxIn(p.user)
+	inbox, now := state.InboxIn(p.user), p.Now()
 	in, err := inbox.Load(id)
 	if err == nil && in.Status == state.IncomingNew {
-		err = inbox.Finish(in, state.OutcomeRevoked, p.Now())
+		err = inbox.Finish(in, state.OutcomeRevoked, now)
 	}
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	if isKnown {
-		was.isGone = true
-		a.read[id] = was
-	}
+	a.tidy(now)
+	a.read[id] = arrival{isGone: true, at: now} // its event may come after this
 	return nil
 }
 

@@ -61,6 +61,7 @@ const (
 
 // scan reads the index, the folders that a person named, and each record in them that changed.
 func (p *Poller) scan() {
+	defer p.noteCards() // pulls beside the loop ask for them
 	folder := filepath.Join(p.user, "open")
 	entries, err := os.ReadDir(folder)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {

@@ -202,23 +202,7 @@ func (r *reader) takeListed(n *pass, m gchat.Message) error {
 			return r.reviseReply(q, m)
 		}
 	}
-	err := r.Poller.take(incomingOf(r.chat, m, r.api.Ahead))
-	if err == nil {
-		r.callOthers(n.view, m.ThreadName)
-	}
-	return err
-}
-
-// callOthers calls the pollers of the other environments that a thread concerns.
-func (p *Poller) callOthers(v *view, thread string) {
-	if one := v.sessions[thread]; one != nil && one.Env != p.environment {
-		state.CallPoller(p.Env, one.Env)
-	}
-	for _, q := range v.records[thread] {
-		if s := v.served[q]; p.isOthers(s) {
-			state.CallPoller(p.Env, s.Env)
-		}
-	}
+	return r.Poller.take(incomingOf(r.chat, m, r.api.Ahead))
 }
 
 // takeBack has a message count no more that its sender deleted before it was used.

@@ -81,6 +81,7 @@ type Poller struct {
 	inboxFiles   state.Cache[state.Incoming]
 	incoming     []*state.Incoming            // what is not done, the oldest first
 	routed       map[string][]*state.Incoming // of these, what is for a session, by its id
+	ofOthers     map[string]bool              // of these, what another environment decides, by id
 	arrivals     arrivals
 	readTo       map[string]time.Time               // by chat: up to when it was read
 	cards        atomic.Pointer[map[string]*served] // by what their buttons carry

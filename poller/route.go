@@ -75,21 +75,23 @@ func (p *Poller) scanInbox() {
 	}
 }
 
-// isUndecided says whether something that was read in a chat is not decided yet.
+// isUndecided says whether something that was read in a chat is not decided yet. What only
+// another environment decides counts for a minute: its poller may never come.
 func (p *Poller) isUndecided(chat string) bool {
 	return slices.ContainsFunc(p.incoming, func(in *state.Incoming) bool {
-		return in.Chat == chat && in.Status == state.IncomingNew
+		isLeft := p.ofOthers[in.ID] && p.Now().Sub(in.ReadAt).Abs() >= undecidedFor
+		return in.Chat == chat && in.Status == state.IncomingNew && !isLeft
 	})
 }
 
 // routeAll decides what each new message is, and has it go there. A message that has to wait
-// holds back the later ones of its thread.
+// holds back the later ones of its thread, but for one that another environment decides.
 func (p *Poller) routeAll(ctx context.Context) (next time.Time, busy bool) {
+	p.ofOthers = map[string]bool{}
 	isNew := func(in *state.Incoming) bool { return in.Status == state.IncomingNew }
 	if !slices.ContainsFunc(p.incoming, isNew) {
 		return time.Time{}, false
 	}
-	p.noteCards()
 	isHeldBack := map[string]bool{}
 	for _, in := range p.incoming {
 		thread := in.Chat + " " + in.ThreadName
@@ -99,11 +101,14 @@ func (p *Poller) routeAll(ctx context.Context) (next time.Time, busy bool) {
 		}
 		to := destination{kind: toLater}
 		p.safely("route", func() { to = p.route(ctx, in) })
-		if to.kind == toLater || to.kind == toOthers {
+		switch to.kind {
+		case toOthers:
+			p.ofOthers[in.ID] = true
+			p.callOthers(in)
+			continue
+		case toLater:
 			isHeldBack[thread] = true
-			if to.kind == toLater {
-				next, busy = sooner(next, p.Now().Add(time.Second)), true
-			}
+			next, busy = sooner(next, p.Now().Add(time.Second)), true
 			continue
 		}
 		err := p.deliver(ctx, in, to)
@@ -114,6 +119,24 @@ func (p *Poller) routeAll(ctx context.Context) (next time.Time, busy bool) {
 		}
 	}
 	return next, busy
+}
+
+// callFor is how long after a message was read another environment's poller is called for it.
+const callFor = 5 * time.Second
+
+// callOthers calls the pollers of the other environments that a message's thread concerns.
+func (p *Poller) callOthers(in *state.Incoming) {
+	if p.Now().Sub(in.ReadAt).Abs() > callFor {
+		return
+	}
+	if one := p.byThread[in.ThreadName]; one != nil && one.Env != p.environment {
+		state.CallPoller(p.Env, one.Env)
+	}
+	for _, s := range p.inThread(in.Chat, in.ThreadName) {
+		if p.isOthers(s) {
+			state.CallPoller(p.Env, s.Env)
+		}
+	}
 }
 
 // An address is what an incoming message may be for.

@@ -224,8 +224,15 @@ func (b Inbox) Revive(id string) (wasUntaken bool, err error) {
 	return true, b.done.Remove(id)
 }
 
-// Sweep removes old tombstones.
+// Sweep removes old tombstones, and ends what nobody decided or did for as long as those are
+// kept.
 func (b Inbox) Sweep(now time.Time) {
+	left, _ := b.All()
+	for _, in := range left {
+		if now.Sub(in.SaidAt) > IncomingKept && now.Sub(in.ReadAt) > IncomingKept {
+			_ = b.Finish(in, OutcomeNobody, now)
+		}
+	}
 	graves, _ := b.done.All()
 	for _, grave := range graves {
 		if now.Sub(grave.SaidAt) > IncomingKept && now.Sub(grave.EndedAt) > time.Hour {

@@ -32,3 +32,23 @@ func TestATombstoneHasNoWords(t *testing.T) {
 		t.Errorf("%v: %s", err, raw)
 	}
 }
+
+// What nobody ever decides does not stay: its space would be full one day, and deaf.
+func TestTheInboxKeepsNothingForEver(t *testing.T) {
+	t.Parallel()
+	box, now := InboxIn(t.TempDir()), time.Now()
+	for id, age := range map[string]time.Duration{"old": IncomingKept + time.Hour, "young": time.Hour} {
+		in := &Incoming{
+			ID: id, Chat: "host/spaces/S", MessageName: "spaces/S/messages/" + id, Text: "go on", Status: IncomingNew,
+			CreatedAt: now.Add(-age), SaidAt: now.Add(-age), ReadAt: now.Add(-age),
+		}
+		if _, err := box.Take(in, false); err != nil {
+			t.Fatal(err)
+		}
+	}
+	box.Sweep(now)
+	names, err := box.Names()
+	if err != nil || len(names) != 1 || names[0] != "young" {
+		t.Errorf("%v: the inbox has %q", err, names)
+	}
+}

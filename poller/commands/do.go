@@ -202,7 +202,9 @@ const interrupted = "[Not known] The poller was stopped while it did this. Look 
 
 // doOnce does a command of ours, and tells its thread what became of it.
 func (r Room) doOnce(ctx context.Context, one *state.Session, in *state.Incoming) error {
+	wasBegun := false
 	now, err := r.inbox().Change(in.ID, func(is *state.Incoming) error {
+		wasBegun = is.Status == state.IncomingDoing // also since in was read
 		is.Status = state.IncomingDoing
 		return nil
 	})
@@ -213,7 +215,7 @@ func (r Room) doOnce(ctx context.Context, one *state.Session, in *state.Incoming
 		return err
 	}
 	text := interrupted
-	if in.Status != state.IncomingDoing {
+	if !wasBegun {
 		r.Log.Info().Str("session", one.Name).Str("message", now.MessageName).Str("sender", now.Sender).
 			Str("text", now.Text).Msg("command")
 		text = r.NobodyText(one)
@@ -249,7 +251,9 @@ func (r Room) Instruct(one *state.Session, in *state.Incoming) error {
 		return kind.Prompt && !kind.Said && q.Status == state.Pending && !has && state.HasWaiter(r.Env, q.Path)
 	}
 	q, err := state.QuestionsIn(dir).Record(one.ID, func(have []*state.Question) *state.Question {
-		if i := slices.IndexFunc(have, func(q *state.Question) bool { return q.Reply(in.MessageName) != nil }); i >= 0 {
+		// Of what is sent on, the question that it answered has this reply, too.
+		isSaid := func(q *state.Question) bool { return q.Kind.Row().Prompt && q.Reply(in.MessageName) != nil }
+		if i := slices.IndexFunc(have, isSaid); i >= 0 {
 			return have[i]
 		}
 		if i := slices.IndexFunc(have, waits); i >= 0 {
