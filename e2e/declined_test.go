@@ -152,7 +152,7 @@ func TestCommandsInAQuestionsThread(t *testing.T) {
 	for name, onPage := range map[string]bool{"chat": false, "page": true} {
 		t.Run(name, func(t *testing.T) {
 			eachClaude(t, both, func(t *testing.T, c claude) {
-				b := approve(t, c, config{Script: []turn{asksBack, {ask(deploy)}, thanks}})
+				b := approve(t, c, config{App: onPage, Script: []turn{asksBack, {ask(deploy)}, thanks}})
 				b.Prompt("go ahead")
 				b.reply(b.await("[Waiting for you]"), "yes")
 				q := b.await("[AskUserQuestion]", deploy.Question)

@@ -55,7 +55,7 @@ func (p *Poller) scanInbox() {
 		}
 		in, err := p.inboxFiles.Load(path, false)
 		p.Log.Once(err, "incoming message not read")
-		if err == nil && in != nil {
+		if err == nil && in != nil && in.ID == name { // a copy under another name is none of ours
 			p.incoming = append(p.incoming, in)
 		}
 	}
@@ -533,10 +533,11 @@ func (p *Poller) answerUnbound(ctx context.Context, in *state.Incoming) (goesOn 
 	if isAsked {
 		return true
 	}
+	starts := p.starts
 	p.beside("unbound words", func() {
 		defer p.doing.Delete(in.ID)
 		err := error(nil)
-		if text := p.unboundText(ctx, from, in); text != "" {
+		if text := p.unboundText(ctx, from, in, starts); text != "" {
 			err = p.answerEvent(from, in, text)
 		}
 		if err == nil && ctx.Err() == nil {
@@ -548,7 +549,7 @@ func (p *Poller) answerUnbound(ctx context.Context, in *state.Incoming) (goesOn 
 }
 
 // unboundText is what a person is told of what no record here knows; "" for nothing.
-func (p *Poller) unboundText(ctx context.Context, from eventSource, in *state.Incoming) string {
+func (p *Poller) unboundText(ctx context.Context, from eventSource, in *state.Incoming, starts bool) string {
 	switch {
 	case in.IsTap():
 		card := gchat.Message{Name: in.MessageName, ClientID: in.ClientID}
@@ -557,7 +558,7 @@ func (p *Poller) unboundText(ctx context.Context, from eventSource, in *state.In
 			return "" // another machine used it meanwhile
 		}
 		return wording.OldCardText
-	case wording.IsNew(in.Text) && p.starts:
+	case wording.IsNew(in.Text) && starts:
 		return p.askForMachine(ctx, from, in)
 	case in.Follows != "":
 		concerns, err := from.Concerns(ctx, in.Follows)
