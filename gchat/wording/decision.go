@@ -15,10 +15,7 @@ import (
 // decisions are what permissions and plans offer: how a person sees each called, what its
 // button carries, and what people write for it. The first of its words stand for a tap.
 // Anything else is asked back: a guess would let Claude act.
-var decisions = []struct {
-	label, called, choice string
-	words                 []string
-}{
+var decisions = []decision{
 	{state.LabelAllow, "Allow", "allow", []string{"yes", "y", "allow", "1"}},
 	{state.LabelDeny, "Deny", "deny", []string{"no", "n", "deny"}},
 	{state.LabelAlways, "Always", "always", []string{"always"}},
@@ -26,6 +23,18 @@ var decisions = []struct {
 	{state.LabelApproveAuto, "Approve, accept edits", "auto",
 		[]string{"yes, accept edits", "yes accept edits", "yes, auto", "yes auto"}},
 	{state.LabelSendBack, "Send back", "back", []string{"no", "n", "deny"}},
+}
+
+// decision is one way to decide something as a whole.
+type decision struct {
+	label, called, choice string
+	words                 []string
+}
+
+// isSaid reports whether a text is one of the words for it, and no more.
+func (d decision) isSaid(text string) bool {
+	bare := normal(strings.TrimRight(strings.TrimSpace(text), ".!"))
+	return slices.ContainsFunc(d.words, func(words string) bool { return normal(words) == bare })
 }
 
 // refusal is a "no" with its reason behind it. "No problem" and its like refuse nothing.
@@ -80,12 +89,11 @@ func readInstruction(text string, _ *state.Question) (a state.Answer, about stri
 }
 
 func readDecision(text string, q *state.Question) (a state.Answer, about string) {
-	bare := normal(strings.TrimRight(text, ".!"))
 	reason := refusal().FindStringSubmatch(text)
 	for _, one := range decisions {
 		switch {
 		case !offers(q, one.label):
-		case slices.ContainsFunc(one.words, func(words string) bool { return normal(words) == bare }):
+		case one.isSaid(text):
 			return state.Answer{Labels: []string{one.label}}, ""
 		case state.Refuses(one.label) && reason != nil && !noRefusal().MatchString(text):
 			a = state.Answer{Labels: []string{one.label}, Notes: reason[1]}
@@ -94,7 +102,7 @@ func readDecision(text string, q *state.Question) (a state.Answer, about string)
 	switch {
 	case !a.Empty():
 		return a, ""
-	case bare == normal("more"):
+	case normal(strings.TrimRight(text, ".!")) == normal("more"):
 		return a, state.NoteMore
 	}
 	return a, state.NoteUnclear
@@ -102,13 +110,8 @@ func readDecision(text string, q *state.Question) (a state.Answer, about string)
 
 // IsDecision says whether a text is one of the words that decide a permission or a plan, and no more.
 func IsDecision(text string) bool {
-	bare := normal(strings.TrimRight(strings.TrimSpace(text), ".!"))
-	for _, one := range decisions {
-		if slices.ContainsFunc(one.words, func(words string) bool { return normal(words) == bare }) {
-			return true
-		}
-	}
-	return TimedYes(text) > 0
+	isSaid := func(one decision) bool { return one.isSaid(text) }
+	return slices.ContainsFunc(decisions, isSaid) || TimedYes(text) > 0
 }
 
 // ReadTime is how long a person says that something is to last: 2h, 30m, 90 min, 1 hour.

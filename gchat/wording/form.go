@@ -20,13 +20,10 @@ import (
 // gets. No note repeats anything of them.
 
 // formDecisions are the answers to a form, what a button carries for each, and the words for it.
-var formDecisions = []struct {
-	label, choice string
-	words         []string
-}{
-	{state.LabelAccept, "accept", []string{"accept", "yes", "y"}},
-	{state.LabelDecline, "decline", []string{"decline", "no", "n"}},
-	{state.LabelCancel, "cancel", []string{"cancel"}},
+var formDecisions = []decision{
+	{state.LabelAccept, state.LabelAccept, "accept", []string{"accept", "yes", "y"}},
+	{state.LabelDecline, state.LabelDecline, "decline", []string{"decline", "no", "n"}},
+	{state.LabelCancel, state.LabelCancel, "cancel", []string{"cancel"}},
 }
 
 // asksSecret finds what a form may not ask for: the MCP specification forbids servers to ask for
@@ -209,7 +206,7 @@ func formCard(q *state.Question, id string, size func(*Card) int) ([]string, *Ca
 	var buttons []Button
 	for _, one := range formDecisions {
 		if offers(q, one.label) {
-			buttons = append(buttons, Button{one.label, one.choice})
+			buttons = append(buttons, Button{one.called, one.choice})
 		}
 	}
 	if len(buttons) < len(formDecisions) || isLink(q) {
@@ -260,15 +257,9 @@ func readForm(text string, q *state.Question) (a state.Answer, about string) {
 }
 
 func fillByWords(text string, q *state.Question) (a state.Answer, wrong string) {
-	bare := normal(strings.TrimRight(text, ".!"))
 	said := map[int]string{}
 	label := state.LabelAccept
-	i := slices.IndexFunc(formDecisions, func(d struct {
-		label, choice string
-		words         []string
-	}) bool {
-		return slices.ContainsFunc(d.words, func(words string) bool { return normal(words) == bare })
-	})
+	i := slices.IndexFunc(formDecisions, func(one decision) bool { return one.isSaid(text) })
 	switch {
 	case i >= 0:
 		label = formDecisions[i].label
