@@ -47,7 +47,12 @@ func (w *world) onlyPermission() *state.Question {
 // asks has an agent ask for a permission, and waits until its hook waits.
 func (w *world) asks(t *testing.T, agent string) (*process, *state.Question) {
 	w.Helper()
-	p := w.start(forward, withMembers(t, wants(w, "s-1", "mkdir out"), "agent_id", agent, "agent_type", "Explore"))
+	return w.waitsAlone(w.start(forward, withMembers(t, wants(w, "s-1", "mkdir out"), "agent_id", agent, "agent_type", "Explore")))
+}
+
+// waitsAlone waits until a hook waits for the one question that is open.
+func (w *world) waitsAlone(p *process) (*process, *state.Question) {
+	w.Helper()
 	var q *state.Question
 	w.until("the hook", func() bool {
 		qs, _ := state.OpenQuestions(w.getenv)

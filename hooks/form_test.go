@@ -38,16 +38,7 @@ func (w *world) file(name, content string) (path string) {
 // fills has a session ask for a form, and waits until its hook waits.
 func (w *world) fills(t *testing.T, event []byte) (*process, *state.Question) {
 	t.Helper()
-	p := w.start(forward, event)
-	var q *state.Question
-	w.until("the hook", func() bool {
-		qs, _ := state.OpenQuestions(w.getenv)
-		if len(qs) == 1 {
-			q = qs[0]
-		}
-		return q != nil && state.HasWaiter(w.getenv, q.Path)
-	})
-	return p, q
+	return w.waitsAlone(w.start(forward, event))
 }
 
 // says has a person of Chat's reply to a form.
