@@ -130,7 +130,7 @@ func TestACommandThatWasBegunMeanwhileIsNotRepeated(t *testing.T) {
 	if len(stale) != 1 {
 		t.Fatalf("%d messages are for the session", len(stale))
 	}
-	_, err := state.InboxIn(state.UserState(x.env)).Change(stale[0].ID, func(in *state.Incoming) error {
+	_, err := state.InboxIn(state.UserState(x.env)).Update(stale[0].ID, func(in *state.Incoming) error {
 		in.Status = state.IncomingDoing
 		return nil
 	})

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"io/fs"
+	"iter"
 	"maps"
 	"os"
 	"path/filepath"
@@ -268,10 +269,21 @@ func (p *Poller) threadGoesOn(was, s *state.Session) bool {
 // inOrder are the records of the index, the oldest question first, as Claude Code shows their dialogs.
 func (p *Poller) inOrder() []*served { return sorted(slices.Collect(maps.Values(p.index))) }
 
-// ofAll are the records of all environments, the oldest question first.
-func (p *Poller) ofAll() []*served {
-	return sorted(slices.AppendSeq(slices.Collect(maps.Values(p.index)), maps.Values(p.others)))
+// everyRecord gives the records of all environments, in no order.
+func (p *Poller) everyRecord() iter.Seq[*served] {
+	return func(yield func(*served) bool) {
+		for _, records := range []map[string]*served{p.index, p.others} {
+			for _, s := range records {
+				if !yield(s) {
+					return
+				}
+			}
+		}
+	}
 }
+
+// ofAll are the records of all environments, the oldest question first.
+func (p *Poller) ofAll() []*served { return sorted(slices.Collect(p.everyRecord())) }
 
 // isOthers says whether a record is another environment's.
 func (p *Poller) isOthers(s *served) bool { return s.Env != p.environment && !s.named }

@@ -234,7 +234,7 @@ func (p *Poller) notFor(s *served, name string, placed time.Time) string {
 	case !s.Trusted && !slices.ContainsFunc(p.Dirs, func(dir string) bool { return filepath.Dir(s.real) == realPath(dir) }):
 		return "the project's files do not count: name the file after the claude_session_id"
 	}
-	for _, s := range p.ofAll() {
+	for s := range p.everyRecord() {
 		other := s.q
 		if other == nil || !other.Answerable() || stateDirOf(other) != stateDirOf(q) ||
 			other.ClaudeSession() == q.ClaudeSession() {

@@ -455,7 +455,7 @@ func (p *Poller) sweep() {
 	}
 	p.sweepQuestions()
 	p.sweepOthers(now)
-	for _, s := range p.ofAll() {
+	for s := range p.everyRecord() {
 		if s.Record == state.OpenQuestion {
 			folders[filepath.Dir(s.Path)] = true
 			if state := filepath.Dir(filepath.Dir(s.Path)); filepath.Base(state) == "state" { // and none that a person named

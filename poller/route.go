@@ -223,7 +223,7 @@ func (p *Poller) isAwaited(in *state.Incoming, s *served) bool {
 // noteCards notes which cards' buttons are of which question.
 func (p *Poller) noteCards() {
 	cards := map[string]*served{}
-	for _, s := range p.ofAll() {
+	for s := range p.everyRecord() {
 		if s.q == nil {
 			continue
 		}
@@ -262,14 +262,21 @@ func (p *Poller) routeTap(in *state.Incoming) destination {
 
 // inThread are the questions of a thread, the oldest first.
 func (p *Poller) inThread(chat, thread string) (in []*served) {
-	for _, s := range p.ofAll() {
+	for s := range p.everyRecord() {
 		isIn := s.q != nil && thread != "" && s.q.Chat == chat &&
 			(s.q.ThreadName == thread || slices.Contains(s.q.FormerThreads, thread))
 		if isIn {
 			in = append(in, s)
 		}
 	}
-	return in
+	return sorted(in)
+}
+
+func questionsOf(records []*served) (qs []*state.Question) {
+	for _, s := range records {
+		qs = append(qs, s.q)
+	}
+	return qs
 }
 
 // quoted is the question whose message a person quotes; nil for none.
@@ -277,7 +284,7 @@ func (p *Poller) quoted(in *state.Incoming) *served {
 	if in.Quotes == "" {
 		return nil
 	}
-	for _, s := range p.ofAll() {
+	for s := range p.everyRecord() {
 		if s.q != nil && s.q.Chat == in.Chat && s.q.MessageName == in.Quotes {
 			return s
 		}
@@ -377,11 +384,7 @@ func (p *Poller) follows(one *state.Session, asked *served, records []*served) b
 	if !asked.q.Kind.Row().Prompt {
 		return false
 	}
-	var qs []*state.Question
-	for _, s := range records {
-		qs = append(qs, s.q)
-	}
-	return commands.Typing(one, p.routed[one.ID], qs, p.personal().ClaudeCommands)
+	return commands.Typing(one, p.routed[one.ID], questionsOf(records), p.personal().ClaudeCommands)
 }
 
 // wordsOf is what a person wrote as Claude may get it.
@@ -437,11 +440,7 @@ func (p *Poller) finish(in *state.Incoming, outcome state.Outcome) error {
 func (p *Poller) giveReply(in *state.Incoming, s *served) error {
 	law, reply := p.lawOf(s, s.q), in.Reply()
 	if !in.IsTap() {
-		var qs []*state.Question
-		for _, other := range p.inThread(in.Chat, s.q.ThreadName) {
-			qs = append(qs, other.q)
-		}
-		reply.Unsure = judge.Unsure(s.q, qs, in)
+		reply.Unsure = judge.Unsure(s.q, questionsOf(p.inThread(in.Chat, s.q.ThreadName)), in)
 	}
 	isNews := false
 	q, err := state.UpdateQuestion(s.Path, func(q *state.Question) error {
@@ -473,7 +472,7 @@ func (p *Poller) giveReply(in *state.Incoming, s *served) error {
 
 // giveToSession leaves a message to a session, whose commands are done beside the loop.
 func (p *Poller) giveToSession(in *state.Incoming, session, words string) error {
-	now, err := state.InboxIn(p.user).Change(in.ID, func(in *state.Incoming) error {
+	now, err := state.InboxIn(p.user).Update(in.ID, func(in *state.Incoming) error {
 		if in.Status != state.IncomingNew {
 			return state.ErrUnchanged
 		}

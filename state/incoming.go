@@ -121,6 +121,7 @@ const (
 var ErrInboxFull = errors.New("too many messages are undecided: the rest is read later")
 
 // Inbox is the folder of incoming messages. No other place knows which messages were read.
+// Update and Load of one that is done are fs.ErrNotExist.
 type Inbox struct {
 	Folder[Incoming]
 	done Folder[Incoming]
@@ -154,10 +155,9 @@ func (b Inbox) Take(in *Incoming, isStranger bool) (known *Incoming, err error) 
 	if err != nil {
 		return nil, err
 	}
-	if isStranger && len(names) >= MostOfStranger || len(names) >= MostUndecided {
-		if b.isFull(in, isStranger) {
-			return nil, ErrInboxFull
-		}
+	mayBeFull := isStranger && len(names) >= MostOfStranger || len(names) >= MostUndecided
+	if mayBeFull && b.isFull(in, isStranger) {
+		return nil, ErrInboxFull
 	}
 	return nil, b.Create(in.ID, in)
 }
@@ -175,12 +175,6 @@ func (b Inbox) isFull(in *Incoming, isStranger bool) bool {
 		}
 	}
 	return ofSpace >= MostUndecided || isStranger && ofSender >= MostOfStranger
-}
-
-// Change is Update of an incoming message that is not done. It is fs.ErrNotExist of one
-// that is.
-func (b Inbox) Change(id string, change func(*Incoming) error) (*Incoming, error) {
-	return b.Update(id, change)
 }
 
 // Finish leaves of an incoming message its tombstone.
