@@ -323,6 +323,8 @@ func (h *Hook) wait(ctx context.Context, e *Event, q *state.Question) error {
 	switch {
 	case errors.Is(err, state.ErrUnserved), errors.Is(err, fs.ErrNotExist):
 		return nil
+	case err == nil && q.Status == state.Cancelled && q.ResolvedBy == state.Dismissed:
+		return h.decide(e, rowOf(q.Kind).brokenOff)
 	case err != nil || q.Status != state.Answered:
 		return err // closed otherwise: the dialog had its answer, or is to get it in the terminal
 	}
@@ -342,7 +344,7 @@ func (h *Hook) isUnasked(err error) bool {
 // in the terminal is none that Esc refused: Claude Code ends its hook, too.
 func (h *Hook) dismiss(e *Event, q *state.Question) {
 	defer h.catch()
-	by := "signal"
+	by := state.Dismissed
 	if q.Kind.Row().Decides {
 		if endedAs(e, q) == ran {
 			h.tryAgain(closeBound, func() error { return h.confirmDecision(q, ran) })
@@ -411,12 +413,20 @@ func (h *Hook) handOver(e *Event, q *state.Question) error {
 		}
 		h.logFailed(err, "decision not in the audit log")
 	}
-	members["hookEventName"] = e.HookEventName
-	if err := h.Print(map[string]any{"hookSpecificOutput": members}); err != nil {
+	if err := h.decide(e, members); err != nil {
 		return err
 	}
 	h.tryAgain(writeBound, func() error { return markPrinted(q.Path) }) // the poller would take the answer for a lost one
 	return nil
+}
+
+// decide prints what Claude Code takes for the decision of an event; nothing where there is none.
+func (h *Hook) decide(e *Event, members map[string]any) error {
+	if members == nil {
+		return nil
+	}
+	members["hookEventName"] = e.HookEventName
+	return h.Print(map[string]any{"hookSpecificOutput": members})
 }
 
 // answerQuestion is what Claude Code takes for the answer to a question, also in hold mode, before

@@ -31,8 +31,12 @@ const (
 
 // actions are what Claude Code calls the answers to a form.
 var actions = map[string]string{
-	state.LabelAccept: "accept", state.LabelDecline: "decline", state.LabelCancel: "cancel",
+	state.LabelAccept: "accept", state.LabelDecline: "decline", state.LabelCancel: cancelForm,
 }
+
+// cancelForm closes a form. Where its turn was broken off and the hook prints nothing, Claude Code
+// draws the form's dialog, though its call is over (2.1.197 and 2.1.332).
+const cancelForm = "cancel"
 
 // serverTools begins the names of an MCP server's tools. It is also the rule that names them all.
 func serverTools(server string) string {

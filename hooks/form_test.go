@@ -222,6 +222,40 @@ func TestWhatEndsAForm(t *testing.T) {
 	}
 }
 
+// Esc breaks off the turn in which a form was asked. A hook that then prints nothing has Claude Code
+// draw the form's dialog, though its call is over (2.1.197 and 2.1.332).
+func TestAFormOfABrokenTurnIsCancelled(t *testing.T) {
+	t.Parallel()
+	closes := func(status state.Status, by string) func(*world, *process, *state.Question) {
+		return func(w *world, _ *process, q *state.Question) {
+			if ended, err := state.CloseQuestion(q.Path, status, by, nil); !ended || err != nil {
+				w.Fatalf("closed %v, %v", ended, err)
+			}
+		}
+	}
+	for name, c := range map[string]struct {
+		end     func(*world, *process, *state.Question)
+		printed string
+	}{
+		"its turn was broken off": {closes(state.Cancelled, state.Dismissed), "cancel"},
+		"its time is up":          {closes(state.Expired, "age"), ""},
+		"its hook is told to end": {func(_ *world, p *process, _ *state.Question) { terminate(p) }, ""},
+		"it is the terminal's": {func(w *world, _ *process, q *state.Question) {
+			w.change(q, func(q *state.Question) { _ = q.HandOver(time.Now()) })
+		}, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := agentDesk(t)
+			p, q := w.fills(t, elicits(w, aName))
+			c.end(w, p, q)
+			if got := filledIn(p.end()); got != c.printed {
+				t.Errorf("it printed %q, want %q", got, c.printed)
+			}
+		})
+	}
+}
+
 // What was answered in Chat is over with its call, and leaves no value: neither in its record nor in
 // a log.
 func TestAnAnsweredFormLeavesNoValue(t *testing.T) {

@@ -13,14 +13,17 @@ type kindRow struct {
 	// answer is what Claude Code takes for the answer; nil prints nothing. Told is what the log of
 	// decisions says of it.
 	answer func(e *Event, q *state.Question) (members map[string]any, told any, err error)
+	// brokenOff is what Claude Code is told by a hook that still waits when the turn was broken off;
+	// nil for nothing.
+	brokenOff map[string]any
 }
 
 func rowOf(kind state.Kind) kindRow {
 	switch kind {
 	case state.AskedPermission, state.AskedPlan:
-		return kindRow{(*Hook).describe, answerDecision}
+		return kindRow{describe: (*Hook).describe, answer: answerDecision}
 	case state.AskedForm:
-		return kindRow{(*Hook).describeForm, answerForm}
+		return kindRow{(*Hook).describeForm, answerForm, map[string]any{"action": cancelForm}}
 	}
 	return kindRow{answer: answerQuestion}
 }

@@ -47,6 +47,9 @@ func (p *Poller) hideDialog(ctx context.Context, s *served) (next time.Time) {
 	case !hold && now.Before(quiet):
 		until = quiet
 	case !hold && sawQuiet:
+		if s.q.Kind.Row().Values {
+			p.noteFormEnd(s) // the key may have been Esc
+		}
 		p.change(s, "dialog not handed over", func(q *state.Question) error { return q.HandOver(now) })
 		return time.Time{}
 	}

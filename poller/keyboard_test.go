@@ -1,6 +1,7 @@
 package poller
 
 import (
+	"fmt"
 	"os"
 	"os/exec"
 	"strings"
@@ -70,6 +71,29 @@ func TestWhenAHiddenDialogIsHandedOver(t *testing.T) {
 				t.Errorf("handed over: %v, %s", over, is.Status)
 			}
 		})
+	}
+}
+
+// The key that a person pressed may have been Esc, which broke off the turn of a form. That is closed,
+// and not handed over: its hook would have its dialog drawn, though its call is over.
+func TestAFormOfABrokenTurnIsNotHandedOver(t *testing.T) {
+	for status, want := range map[string]state.Status{"idle": state.Cancelled, "busy": state.Pending} {
+		d := newDesk(t)
+		q := d.hides(func(q *state.Question) {
+			q.Kind, q.Mode, q.AgentID, q.ClaudePID, q.SessionID = state.AskedForm, state.Hold, "", os.Getpid(), "s"
+			q.AskedAt = time.Now().Add(-time.Minute).UTC()
+		})
+		pressed := time.Now().Add(-10 * time.Second)
+		d.claudes("s")(fmt.Sprintf(`{"status":%q,"statusUpdatedAt":%d}`, status, pressed.UnixMilli()))
+		p := d.poller()
+		p.scan()
+		s := p.inOrder()[0]
+		s.seen.Store(&keys{at: time.Now(), known: true, typed: pressed})
+		p.attend(t.Context(), s, false)
+		is := d.load(q)
+		if isOver := is.HandedOver != nil; is.Status != want || isOver != (want == state.Pending) {
+			t.Errorf("%s: %s, handed over %v", status, is.Status, isOver)
+		}
 	}
 }
 

@@ -187,7 +187,7 @@ func (p *Poller) closeOver(s *served, due bool) (next time.Time) {
 		})
 	}
 	if due && !q.Mode.Row().Asks && now.Sub(q.AskedAt).Abs() >= graceForHook && !state.HasWaiter(p.Env, s.Path) {
-		p.close(s, state.Cancelled, "signal", nil)
+		p.close(s, state.Cancelled, state.Dismissed, nil)
 	}
 	return next
 }
@@ -250,7 +250,7 @@ func (p *Poller) noteDialogEnd(s *served) {
 func (p *Poller) noteFormEnd(s *served) {
 	one, err := state.SessionsIn(p.user).Of(s.q.ClaudeSession())
 	if err == nil && inject.RestsSince(one.TranscriptPath, one.ID, s.q.ClaudePID).After(s.q.AskedAt) {
-		p.close(s, state.Cancelled, "signal", nil)
+		p.close(s, state.Cancelled, state.Dismissed, nil)
 	}
 }
 

@@ -503,6 +503,9 @@ const (
 	Unconfirmed = "unconfirmed" // a refusal was printed, and the terminal may have been faster
 )
 
+// Dismissed is the ResolvedBy of a question whose dialog or turn was broken off, with Esc.
+const Dismissed = "signal"
+
 // DialogGone is the ResolvedBy of a question whose dialog is gone, and of which no hook told.
 const DialogGone = "dialog_gone"
 
