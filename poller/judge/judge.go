@@ -41,153 +41,226 @@ func Tighten(cfg *config.Config, q *state.Question) {
 	}
 }
 
-// Reply decides about one reply, and notes what the thread is owed for it. A reply from the shell is answered there.
+// judgement is one reply to a question, and what it is judged by.
+type judgement struct {
+	cfg  *config.Config
+	q    *state.Question
+	r    *state.Reply
+	text string // of the reply, as Claude may read it
+	now  time.Time
+}
+
+// Reply gives a reply its verdict, has the question follow it, and notes what the thread is
+// owed for it. The first case that holds decides: when and by whom it was said, whether the
+// question still takes a reply, and only then what it says.
 func Reply(cfg *config.Config, q *state.Question, r *state.Reply, now time.Time) {
-	text := state.Clean(state.ForAgent, r.Text)
-	owe := func(about string) {
-		if !FromShell(r) {
-			q.Owe(about, r.MessageName)
-		}
-	}
+	j := &judgement{cfg, q, r, state.Clean(state.ForAgent, r.Text), now}
 	switch {
-	case r.Sender != state.Local && !q.Kind.Row().Prompt && q.PostedAt != nil && r.CreateTime.Before(q.PostedAt.Add(-DateSlack)):
-		r.Verdict = state.Ignored
-		if q.Kind.Row().Decides && q.Answerable() && MayAnswer(cfg, q, r) { // its thread began with the first of its messages
-			r.Verdict = state.AskedBack
-			q.Owes = append(q.Owes, state.Owed{About: state.NoteUnclear, Reply: r.MessageName, Seen: wording.TooEarly})
-		}
-		return
-	case r.Sender == state.Local && q.Kind.Row().Personal: // any program of this user writes one
-		r.Verdict = state.Refused
-		return
+	case j.isEarly():
+		j.answerEarly()
 	case !MayAnswer(cfg, q, r):
-		r.Verdict = state.Ignored
-		if strings.TrimSpace(text) == "" || !q.Mode.Row().Asks {
-			return
-		}
-		if !judged(q, state.Refused, r.Sender) { // it is said once to each sender
-			owed := state.Owed{About: state.NoteRefused, Reply: r.MessageName}
-			switch {
-			case config.Named(cfg.AllowedUsers, r.Sender, r.SenderEmail) && !cfg.Allows(r.Sender, r.SenderEmail):
-				owed.Seen = wording.NotOfPolicy
-			case q.Kind.Row().Personal && cfg.Allows(r.Sender, r.SenderEmail):
-				owed.Seen = wording.NotApprover
-			case len(cfg.AllowedUsers) == 0:
-				owed.Seen = wording.NobodyAllowed
-			}
-			q.Owes = append(q.Owes, owed)
-		}
-		r.Verdict = state.Refused
-		return
-	case q.TakesWords && q.Unsent() != "" && isSend(text) && cfg.Approves(r.Sender, r.SenderEmail):
+		j.refuse()
+	case j.sendsRest():
 		r.Verdict = state.Used
-		owe(state.NoteSend)
-		return
+		j.owe(state.NoteSend, "")
 	case !q.Answerable():
-		r.Verdict = state.Late
-		if noteNo(q, text, now); q.NoAt.IsZero() || !q.Grants() { // of the end of a yes for a while its thread hears anyway
-			owe(state.NoteLate)
-		}
-		return
-	case strings.TrimSpace(text) == "":
+		j.answerLate()
+	case j.isBlank():
 		r.Verdict = state.Ignored
 		if r.Sender != state.Local {
-			owe(state.NoteNoText)
+			j.owe(state.NoteNoText, "")
 		}
-		return
 	case r.Unsure:
-		r.Verdict = state.AskedBack
-		q.Owes = append(q.Owes, state.Owed{About: state.NoteUnclear, Reply: r.MessageName, Seen: wording.WhichOne})
-		return
+		j.askBack(state.NoteUnclear, wording.WhichOne)
 	case !q.Mode.Row().Asks:
-		claim(q, r, text, nil, now)
-		return
-	}
-	if r.Choice == "" && wording.ToTerminal(q, text) {
+		claim(q, r, j.text, nil, now)
+	case r.Choice == "" && wording.ToTerminal(q, j.text):
 		r.Verdict = state.Ignored // the note that it stands there answers it
 		_ = q.WantInTerminal(now) // it is a reply to what is hidden, and may be the second
-		return
-	}
-	if !q.Kind.Row().Personal && turnDown(q, r, text, now) {
-		if r.Verdict == state.AskedHow {
-			owe(state.NoteUnclear)
+	default:
+		how, words := j.readDecline()
+		if how != "" {
+			j.turnDown(how, words)
+		} else {
+			j.takeAnswer()
 		}
-		return
 	}
-	words, long := text, timed(cfg, q, r, text)
+}
+
+// owe notes what the thread is to be told of the reply. A reply from the shell is answered there.
+func (j *judgement) owe(about, seen string) {
+	if !FromShell(j.r) {
+		j.q.Owes = append(j.q.Owes, state.Owed{About: about, Reply: j.r.MessageName, Seen: seen})
+	}
+}
+
+// askBack has the person say it again.
+func (j *judgement) askBack(about, seen string) {
+	j.r.Verdict = state.AskedBack
+	j.owe(about, seen)
+}
+
+func (j *judgement) isBlank() bool { return strings.TrimSpace(j.text) == "" }
+
+// isEarly reports whether the reply was said in Chat before its question stood there. A session
+// takes words at any time.
+func (j *judgement) isEarly() bool {
+	posted := j.q.PostedAt
+	if posted == nil || j.r.Sender == state.Local || j.q.Kind.Row().Prompt {
+		return false
+	}
+	return j.r.CreateTime.Before(posted.Add(-DateSlack))
+}
+
+// answerEarly asks for a decision once more. Its person may have seen the first of several
+// messages, with which the thread began.
+func (j *judgement) answerEarly() {
+	j.r.Verdict = state.Ignored
+	if j.q.Kind.Row().Decides && j.q.Answerable() && MayAnswer(j.cfg, j.q, j.r) {
+		j.askBack(state.NoteUnclear, wording.TooEarly)
+	}
+}
+
+// refuse turns a reply away whose sender may not answer. Each sender is told so once.
+func (j *judgement) refuse() {
+	wasTold := judged(j.q, state.Refused, j.r.Sender)
+	j.r.Verdict = state.Refused
+	switch {
+	case j.r.Sender == state.Local: // any program of this user may have written it
+	case j.isBlank(), !j.q.Mode.Row().Asks:
+		j.r.Verdict = state.Ignored
+	case !wasTold:
+		j.owe(state.NoteRefused, j.whyRefused())
+	}
+}
+
+// whyRefused is the Seen of the note that tells a sender so; "" where nobody named them.
+func (j *judgement) whyRefused() string {
+	allowed := j.cfg.Allows(j.r.Sender, j.r.SenderEmail)
+	switch {
+	case !allowed && config.Named(j.cfg.AllowedUsers, j.r.Sender, j.r.SenderEmail):
+		return wording.NotOfPolicy
+	case allowed && j.q.Kind.Row().Personal:
+		return wording.NotApprover
+	case len(j.cfg.AllowedUsers) == 0:
+		return wording.NobodyAllowed
+	}
+	return ""
+}
+
+// sendsRest reports whether an approver wants Claude to have what did not reach it.
+func (j *judgement) sendsRest() bool {
+	isSend := strings.EqualFold(strings.Trim(j.text, " \t\n.!"), "send")
+	canSend := j.q.TakesWords && j.q.Unsent() != ""
+	return isSend && canSend && j.cfg.Approves(j.r.Sender, j.r.SenderEmail)
+}
+
+// answerLate tells that the question takes no reply. A no still ends a yes for a while, and
+// then its thread hears of that end instead.
+func (j *judgement) answerLate() {
+	j.r.Verdict = state.Late
+	j.noteNo()
+	if j.q.NoAt.IsZero() || !j.q.Grants() {
+		j.owe(state.NoteLate, "")
+	}
+}
+
+// readDecline is how a reply turns the question down, with the words beside it; "" where it does
+// not. Where another button was tapped, such words are an answer.
+func (j *judgement) readDecline() (how, words string) {
+	if j.q.Kind.Row().Personal {
+		return "", ""
+	}
+	how, words = wording.ReadDecline(j.text, j.q)
+	if j.r.Choice != "" && j.r.Choice != how {
+		return "", ""
+	}
+	return how, words
+}
+
+// turnDown does what a reply says that answers nothing. What a person leaves to the terminal
+// stays open there. In deny mode no dialog stands there: Claude is told.
+func (j *judgement) turnDown(how, words string) {
+	q := j.q
+	switch {
+	case how == wording.AskedHow:
+		j.r.Verdict = state.AskedHow
+		j.owe(state.NoteUnclear, "")
+		return
+	case how == state.DeclinedSkip && !q.Mode.Row().Marker:
+		j.r.Verdict = state.Used
+		if q.Drawn() {
+			q.HandedOver = new(j.now.UTC())
+			q.Owe(state.NoteHandedOver, "")
+		}
+		_ = q.WantInTerminal(j.now) // what is hidden is drawn when no key is under way
+	default:
+		claim(q, j.r, j.text, q.Partial, j.now)
+	}
+	q.Declined, q.DeclinedWords = how, words
+}
+
+// takeAnswer has the question answered, or a part of it, or asks back.
+func (j *judgement) takeAnswer() {
+	words, long := j.text, time.Duration(0)
+	if j.takesTimedYes() {
+		long = wording.TimedYes(j.text)
+	}
 	if long > 0 {
 		words = "yes"
 	}
-	answers, about := meaning(cfg, q, r, words)
-	if about == "" && r.Attached {
-		owe(state.NoteAttached)
+	answers, about := j.readAnswer(words)
+	if about != "" {
+		hint := ""
+		if about == state.NoteUnclear && !j.q.TerminalOnly && j.takesTimedYes() {
+			hint = wording.TimedHint
+		}
+		j.askBack(about, hint)
+		return
 	}
-	switch {
-	case about != "":
-		r.Verdict = state.AskedBack
-		owe(about)
-		if n := len(q.Owes); n > 0 && about == state.NoteUnclear && !q.TerminalOnly && timed(cfg, q, r, "yes 1m") > 0 {
-			q.Owes[n-1].Seen = wording.TimedHint
-		}
-	case len(wording.Unanswered(q.Questions, answers)) > 0:
-		r.Verdict, q.Partial = state.Kept, answers
-		q.Owe(state.NoteKept, r.MessageName) // also of one from the shell: the thread shows what is still missing
-	default:
-		claim(q, r, text, answers, now)
-		noteNo(q, text, now)
-		if long > 0 {
-			grant(q, long, now)
-		}
+	if j.r.Attached {
+		j.owe(state.NoteAttached, "")
+	}
+	if len(wording.Unanswered(j.q.Questions, answers)) > 0 {
+		j.r.Verdict, j.q.Partial = state.Kept, answers
+		j.q.Owe(state.NoteKept, j.r.MessageName) // also of one from the shell: the thread shows what is still missing
+		return
+	}
+	claim(j.q, j.r, j.text, answers, j.now)
+	j.noteNo()
+	if long > 0 {
+		grant(j.q, long, j.now)
 	}
 }
 
-// isSend reports whether a person wants Claude to have what did not reach it.
-func isSend(text string) bool { return strings.EqualFold(strings.Trim(text, " \t\n.!"), "send") }
-
-// turnDown does what a reply says that answers nothing, and reports whether it is such a reply. What
-// a person leaves to the terminal stays open there. In deny mode no dialog stands there: Claude is
-// told.
-func turnDown(q *state.Question, r *state.Reply, text string, now time.Time) bool {
-	how, words := wording.ReadDecline(text, q)
-	switch {
-	case how == "", r.Choice != "" && r.Choice != how: // another button, with such words beside it
-		return false
-	case how == wording.AskedHow:
-		r.Verdict = state.AskedHow
-		return true
-	case how == state.DeclinedSkip && !q.Mode.Row().Marker:
-		r.Verdict = state.Used
-		if q.Drawn() {
-			q.HandedOver = new(now.UTC())
-			q.Owe(state.NoteHandedOver, "")
-		}
-		_ = q.WantInTerminal(now) // what is hidden is drawn when no key is under way
-	default:
-		claim(q, r, text, q.Partial, now)
-	}
-	q.Declined, q.DeclinedWords = how, words
-	return true
+// takesTimedYes reports whether a yes to the question may be for a while.
+func (j *judgement) takesTimedYes() bool {
+	isPermission := j.q.Kind == state.AskedPermission && j.r.Choice == ""
+	knowsProcess := j.q.ClaudePID > 1 && j.q.ClaudeStart != ""
+	return j.cfg.TimedYes && isPermission && knowsProcess
 }
 
-// meaning is what a tap or a reply answers, with what was answered before; or the note that asks for another.
-func meaning(cfg *config.Config, q *state.Question, r *state.Reply, text string) (answers map[int]state.Answer, about string) {
-	if bare := strings.TrimSpace(text); q.Kind.Row().Said && wording.ClaudeCommand(bare, cfg.ClaudeCommands) {
-		return map[int]state.Answer{0: {Text: bare}}, ""
-	}
-	if r.Choice != "" {
-		answers, _, about = wording.ReadTap(q, &wording.Tap{Choice: r.Choice, Inputs: r.Inputs})
+// readAnswer is what a tap or these words answer, with what was answered before; or the note
+// that asks for another reply.
+func (j *judgement) readAnswer(words string) (answers map[int]state.Answer, about string) {
+	q, row := j.q, j.q.Kind.Row()
+	command := strings.TrimSpace(words)
+	switch {
+	case row.Said && wording.ClaudeCommand(command, j.cfg.ClaudeCommands):
+		return map[int]state.Answer{0: {Text: command}}, ""
+	case j.r.Choice != "":
+		answers, _, about = wording.ReadTap(q, &wording.Tap{Choice: j.r.Choice, Inputs: j.r.Inputs})
 		for i, a := range q.Partial {
 			if answers[i].Empty() && about == "" {
 				answers[i] = a
 			}
 		}
 		return answers, about
-	}
-	if q.Kind.Row().Personal { // what is unclear is asked back each time: nothing is guessed
-		a, about := wording.ParseDecision(text, q)
+	case row.Personal: // what is unclear is asked back each time: nothing is guessed
+		a, about := wording.ParseDecision(words, q)
 		return map[int]state.Answer{0: a}, about
 	}
-	answers, none := wording.ParseReply(text, q.Questions, q.Partial)
+	answers, none := wording.ParseReply(words, q.Questions, q.Partial)
 	if none != nil && !judged(q, state.AskedBack, "") { // the second such number is taken as the person's own words
 		return nil, state.NoteUnclear
 	}
@@ -234,14 +307,6 @@ func MayAnswer(cfg *config.Config, q *state.Question, r *state.Reply) bool {
 	return then && r.Sender != state.Local && cfg.Approves(r.Sender, r.SenderEmail)
 }
 
-// timed is how long a yes to a permission is meant to last; 0 where it is for that alone, or may not be given for longer.
-func timed(cfg *config.Config, q *state.Question, r *state.Reply, text string) time.Duration {
-	if !cfg.TimedYes || q.Kind != state.AskedPermission || r.Choice != "" || q.ClaudePID <= 1 || q.ClaudeStart == "" {
-		return 0
-	}
-	return wording.TimedYes(text)
-}
-
 // grant notes the yes for a while that a permission was answered with, in the same write. It is given at a whole millisecond, as
 // records have the times that it is compared with: a no of the same millisecond must not look earlier.
 func grant(q *state.Question, long time.Duration, now time.Time) {
@@ -250,14 +315,15 @@ func grant(q *state.Question, long time.Duration, now time.Time) {
 	q.Owe(state.NoteGranted, q.AnsweredMessage)
 }
 
-// noteNo notes when a no was said, also one that comes too late to decide: it ends a yes for a while. A tap has the words of its
-// button.
-func noteNo(q *state.Question, text string, now time.Time) {
-	if !q.Kind.Row().Decides {
+// noteNo notes when a no was said, also one that comes too late to decide: it ends a yes for a
+// while. A tap has the words of its button.
+func (j *judgement) noteNo() {
+	if !j.q.Kind.Row().Decides {
 		return
 	}
-	if a, _ := wording.ParseDecision(text, q); len(a.Labels) == 1 && state.Refuses(a.Labels[0]) {
-		q.NoAt = now.UTC().Round(0)
+	a, _ := wording.ParseDecision(j.text, j.q)
+	if len(a.Labels) == 1 && state.Refuses(a.Labels[0]) {
+		j.q.NoAt = j.now.UTC().Round(0)
 	}
 }
 
