@@ -7,12 +7,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"os"
 	"os/exec"
-	"path/filepath"
 	"strconv"
 	"strings"
-	"sync"
 	"syscall"
 	"time"
 
@@ -101,94 +98,11 @@ func Load(env state.Getenv, projectDir string) *Config {
 		PollInterval:   DefaultPollInterval, WritesPerMinute: DefaultWrites, Format: "builtin",
 		Reports: map[string]ReportRule{},
 	}
-	// Trust is read once: Claude Code's file of it is large.
-	counts := sync.OnceValue(func() bool { return state.ProjectCounts(env, projectDir) })
-	layers := []layer{{environment: true, value: map[string]string{}}}
+	layers := c.readLayers(env, projectDir)
 	for _, s := range settings {
-		if s.Variable != "" && s.Member != "" {
-			layers[0].value[s.Variable] = env(s.Variable)
-		}
+		c.set(s, layers)
 	}
-	mine := projectDir == state.Home(env) || projectDir == state.ConfigDir(env) // what stands there came with no repository
-	for _, f := range []struct {
-		path    string
-		parse   func(*layer, []byte) error
-		project bool
-	}{
-		{filepath.Join(projectDir, ".claude", "gchat-hooks.json"), (*layer).configLayer, true},
-		{state.ConfigFile(env), (*layer).configLayer, false},
-		{filepath.Join(projectDir, ".mcp.json"), (*layer).mcpLayer, true},
-		{filepath.Join(state.Home(env), ".mcp.json"), (*layer).mcpLayer, false},
-	} {
-		mark := ""
-		if !f.project {
-			mark = readMark(env, f.path)
-		}
-		b, err := readFile(f.path, mark)
-		if state.Missing(err) || f.project && projectDir == "" {
-			continue
-		}
-		l := layer{value: map[string]string{}, object: map[string]json.RawMessage{}}
-		if err == nil {
-			err = f.parse(&l, b)
-		}
-		if f.project && !mine && !counts() {
-			if err != nil || len(l.value)+len(l.object) > 0 {
-				c.problem(f.path+" does not count", state.ErrUntrusted)
-			}
-			continue
-		}
-		if err != nil {
-			// What stands below could belong to another space: a broken file must not send questions there.
-			c.Problems = append(c.Problems, fmt.Errorf("%w %s: %w", ErrBroken, f.path, err))
-			c.AllowedUnknown, c.Unread = true, true
-			break
-		}
-		for _, slip := range l.slips {
-			c.Slips = append(c.Slips, fmt.Errorf("%s: %w", f.path, slip))
-		}
-		if mark != "" && len(l.value)+len(l.object) > 0 {
-			markRead(mark, f.path)
-		}
-		l.project = f.project && !mine
-		if l.project {
-			c.leavePersonal(l, f.path, state.ConfigFile(env))
-		}
-		if file := l.value[credentialsFile]; file != "" && !filepath.IsAbs(file) && !strings.HasPrefix(file, "~/") {
-			l.value[credentialsFile] = filepath.Join(filepath.Dir(f.path), file)
-		}
-		layers = append(layers, l)
-	}
-	for _, s := range settings {
-		var err error
-		text := ""
-		if l := firstWith(layers, s.key()); l != nil {
-			text = l.value[s.key()]
-		}
-		switch {
-		case text == "":
-		case s.to != nil:
-			err = put(s.to(c), text)
-		case s.take != nil:
-			err = s.take(c, text)
-		}
-		if err != nil {
-			c.problem(fmt.Sprintf("%s is %q", s.Member, text), err)
-		}
-		if s.read != nil && (text != "" || len(layers) > 1) { // the environment has no objects
-			c.readAll(s, layers)
-		}
-	}
-	if l := firstWith(layers, "GOOGLE_CHAT_WEBHOOK_URL", "webhook_url_command"); l != nil { // what stands higher
-		c.WebhookURL = l.value["GOOGLE_CHAT_WEBHOOK_URL"]
-		switch {
-		case c.WebhookURL == "":
-			c.WebhookCommand = l.value["webhook_url_command"]
-		case l.project && !ownHost(layers, c.WebhookURL):
-			c.WebhookURL = ""
-			c.Problems = append(c.Problems, errForeignWebhook)
-		}
-	}
+	c.takeWebhook(layers)
 	c.takeEmbedded(env, layers)
 	c.AllowedUnknown = c.AllowedUnknown && len(c.AllowedUsers) == 0 // what stands above says it all
 	named := len(c.AllowedUsers)
@@ -198,28 +112,43 @@ func Load(env state.Getenv, projectDir string) *Config {
 	return c
 }
 
-// readFile reads a configuration file. One that is missing though its mark is there is ErrGone.
-func readFile(path, mark string) ([]byte, error) {
-	b, err := state.ReadLinked(path, maxConfig)
-	if _, unmarked := os.Lstat(mark); state.Missing(err) && unmarked == nil {
-		err = fmt.Errorf("%w: put it back, or an empty {}; or, to do without it: rm %s", ErrGone, mark)
+// set gives a setting what the highest layer says that has it. Objects and lists are read from
+// all of them.
+func (c *Config) set(s Setting, layers []layer) {
+	if s.read != nil {
+		c.readAll(s, layers)
+		return
 	}
-	return b, err
+	said := firstWith(layers, s.key())
+	if said == nil {
+		return
+	}
+	var err error
+	text := said.value[s.key()]
+	switch {
+	case s.to != nil:
+		err = put(s.to(c), text)
+	case s.take != nil:
+		err = s.take(c, text)
+	}
+	if err != nil {
+		c.problem(fmt.Sprintf("%s is %q", s.Member, text), err)
+	}
 }
 
-// readMark is the file that says that a configuration file of the person's was read, and
-// set something. Where that is missing from then on, what it took away is not known.
-func readMark(env state.Getenv, path string) string {
-	return filepath.Join(state.UserState(env), "config-read-"+state.Hash(6, path))
-}
-
-// markRead makes a mark that is not there. It holds the path of its configuration file.
-// Before anything has written state, as where doctor looks at a new machine, it makes none.
-func markRead(mark, path string) {
-	_, marked := os.Lstat(mark)
-	_, hasState := os.Lstat(filepath.Dir(mark))
-	if state.Missing(marked) && hasState == nil {
-		_ = state.WriteFile(mark, []byte(path+"\n")) // where it cannot be written, a missing file is none
+// takeWebhook takes the webhook, or the command that prints it, whichever stands higher.
+func (c *Config) takeWebhook(layers []layer) {
+	said := firstWith(layers, "GOOGLE_CHAT_WEBHOOK_URL", "webhook_url_command")
+	if said == nil {
+		return
+	}
+	c.WebhookURL = said.value["GOOGLE_CHAT_WEBHOOK_URL"]
+	switch {
+	case c.WebhookURL == "":
+		c.WebhookCommand = said.value["webhook_url_command"]
+	case said.project && !ownHost(layers, c.WebhookURL):
+		c.WebhookURL = ""
+		c.Problems = append(c.Problems, errForeignWebhook)
 	}
 }
 

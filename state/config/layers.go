@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/tailscale/hujson"
 	"github.com/xrash/smetrics"
@@ -27,6 +28,114 @@ type layer struct {
 	value       map[string]string          // by environment variable
 	object      map[string]json.RawMessage // by member, of the settings that are more than a text
 	slips       []error                    // members that are misspelled
+}
+
+// says reports whether anything is set there.
+func (l *layer) says() bool { return len(l.value)+len(l.object) > 0 }
+
+// configFile is a file where configuration can stand.
+type configFile struct {
+	path    string
+	parse   func(*layer, []byte) error
+	project bool   // it is a project's
+	mark    string // of a file of the person's: see readMark
+}
+
+// configFiles are the files of a configuration, the highest first.
+func configFiles(env state.Getenv, projectDir string) []configFile {
+	own, bridge := state.ConfigFile(env), filepath.Join(state.Home(env), ".mcp.json")
+	return []configFile{
+		{
+			path:  filepath.Join(projectDir, ".claude", "gchat-hooks.json"),
+			parse: (*layer).configLayer, project: true,
+		},
+		{path: own, parse: (*layer).configLayer, mark: readMark(env, own)},
+		{path: filepath.Join(projectDir, ".mcp.json"), parse: (*layer).mcpLayer, project: true},
+		{path: bridge, parse: (*layer).mcpLayer, mark: readMark(env, bridge)},
+	}
+}
+
+// read reads a file. One that is missing though its mark is there is ErrGone.
+func (f configFile) read() (layer, error) {
+	b, err := state.ReadLinked(f.path, maxConfig)
+	if state.Missing(err) && isThere(f.mark) {
+		err = fmt.Errorf("%w: put it back, or an empty {}; or, to do without it: rm %s", ErrGone, f.mark)
+	}
+	if err != nil {
+		return layer{}, err
+	}
+	l := layer{value: map[string]string{}, object: map[string]json.RawMessage{}}
+	err = f.parse(&l, b)
+	file := l.value[credentialsFile]
+	if file != "" && !filepath.IsAbs(file) && !strings.HasPrefix(file, "~/") {
+		l.value[credentialsFile] = filepath.Join(filepath.Dir(f.path), file)
+	}
+	return l, err
+}
+
+// readMark is the file that says that a configuration file of the person's was read, and
+// set something. Where that is missing from then on, what it took away is not known.
+func readMark(env state.Getenv, path string) string {
+	return filepath.Join(state.UserState(env), "config-read-"+state.Hash(6, path))
+}
+
+// markRead makes a mark that is not there. It holds the path of its configuration file.
+// Before anything has written state, as where doctor looks at a new machine, it makes none.
+func (f configFile) markRead() {
+	if !isThere(f.mark) && isThere(filepath.Dir(f.mark)) {
+		_ = state.WriteFile(f.mark, []byte(f.path+"\n")) // where it cannot be written, a missing file is none
+	}
+}
+
+func isThere(path string) bool {
+	_, err := os.Lstat(path)
+	return err == nil
+}
+
+// readLayers reads the places where configuration can stand, the highest first. Nothing below a
+// broken file is used: it could belong to another space, where questions must not go.
+func (c *Config) readLayers(env state.Getenv, projectDir string) []layer {
+	layers := []layer{{environment: true, value: map[string]string{}}}
+	for _, s := range settings {
+		if s.Variable != "" && s.Member != "" {
+			layers[0].value[s.Variable] = env(s.Variable)
+		}
+	}
+	// What stands in these folders came with no repository.
+	isOwn := projectDir == state.Home(env) || projectDir == state.ConfigDir(env)
+	// Trust is read once: Claude Code's file of it is large.
+	counts := sync.OnceValue(func() bool { return state.ProjectCounts(env, projectDir) })
+	for _, file := range configFiles(env, projectDir) {
+		if file.project && projectDir == "" {
+			continue
+		}
+		l, err := file.read()
+		l.project = file.project && !isOwn
+		switch {
+		case state.Missing(err):
+			continue
+		case l.project && !counts():
+			if err != nil || l.says() {
+				c.problem(file.path+" does not count", state.ErrUntrusted)
+			}
+			continue
+		case err != nil:
+			c.Problems = append(c.Problems, fmt.Errorf("%w %s: %w", ErrBroken, file.path, err))
+			c.AllowedUnknown, c.Unread = true, true
+			return layers
+		}
+		for _, slip := range l.slips {
+			c.Slips = append(c.Slips, fmt.Errorf("%s: %w", file.path, slip))
+		}
+		if file.mark != "" && l.says() {
+			file.markRead()
+		}
+		if l.project {
+			c.leavePersonal(l, file.path, state.ConfigFile(env))
+		}
+		layers = append(layers, l)
+	}
+	return layers
 }
 
 // configLayer reads a file that people write: with comments and trailing commas, which JSON has none of.
