@@ -27,6 +27,7 @@ import (
 	"gchat-hooks/gchat"
 	"gchat-hooks/hooks"
 	"gchat-hooks/hooks/wake"
+	"gchat-hooks/poller"
 	"gchat-hooks/state"
 )
 
@@ -69,9 +70,14 @@ func (p Program) run(ctx context.Context, args []string) error {
 	case "poller --detached":
 		return p.runDetached(ctx)
 	}
-	if len(args) == 4 && args[1] == "poller" && args[2] == state.TryLockOf {
-		fmt.Fprintln(p.out, state.TryLockAsChild(args[3]))
-		return nil
+	if len(args) == 4 && args[1] == "poller" {
+		switch args[2] {
+		case state.TryLockOf:
+			fmt.Fprintln(p.out, state.TryLockAsChild(args[3]))
+			return nil
+		case state.Words:
+			return poller.Word(ctx, poller.Options{Env: p.env, Log: state.NewLog(p.env, "poller")}, args[3])
+		}
 	}
 	args = arguments(args)
 	if len(args) > 1 && args[1] == "help" { // as a flag, so that what stands behind it is looked at

@@ -49,7 +49,7 @@ func TestAfterARestartAPollerBegins(t *testing.T) {
 	t.Parallel()
 	webhook := "GOOGLE_CHAT_WEBHOOK_URL=http://127.0.0.1:1/v1/spaces/A/messages?key=k&token=t"
 	for _, command := range []string{"status", "answer", "send words"} {
-		for _, other := range [][]string{nil, {"ANTHROPIC_API_KEY=x"}} {
+		for _, other := range [][]string{nil, {"GCHAT_FORMAT=builtin"}} {
 			program, env, folder := machineOf(t, 0)
 			env = append(env, webhook)
 			q := deadSession(t, env, other, folder, "127.0.0.1:1/spaces/A/threads/T")
@@ -91,7 +91,7 @@ func TestAResumedSessionStartsAPoller(t *testing.T) {
 func TestStatusTakesNothingFromOtherSettings(t *testing.T) {
 	t.Parallel()
 	program, env, folder := machineOf(t, 0)
-	other := []string{"ANTHROPIC_API_KEY=x"}
+	other := []string{"GCHAT_FORMAT=builtin"}
 	q := deadSession(t, env, other, folder, "127.0.0.1:1/spaces/A/threads/T")
 	lock, err := state.TakePollerLock(getenv(slices.Concat(other, env)))
 	if err != nil {

@@ -216,7 +216,7 @@ func TestTypedAnswerWhereTheHookWasKilled(t *testing.T) {
 // so, too, for a session of other settings, which a poller of its own serves.
 func TestDryRunTypesNothing(t *testing.T) {
 	t.Parallel()
-	for name, other := range map[string][]string{"same settings": nil, "other settings": {"ANTHROPIC_API_KEY=another"}} {
+	for name, other := range map[string][]string{"same settings": nil, "other settings": {"GCHAT_FORMAT=builtin"}} {
 		t.Run(name, func(t *testing.T) {
 			eachClaude(t, ours, func(t *testing.T, c claude) {
 				b := typed(t, c, turn{ask(deploy)}, thanks)

@@ -228,12 +228,17 @@ func (h *Hook) question(e *Event, mode state.Mode) (*state.Question, error) {
 			return nil, err
 		}
 		q.Questions = prompts
+		hasModel := h.Env("ANTHROPIC_API_KEY")+h.Env("ANTHROPIC_BASE_URL") != ""
+		q.AskerWords = hasModel && h.config().Format == "haiku" && h.Self != ""
 		q.Hidden = e.HookEventName == "PreToolUse" && h.mayWait(e) && !h.unattended()
 	}
 	if q.Mode.Row().Marker {
 		q.QuestionID = state.MarkerID(q.SessionID, id)
 		q.ThreadKey, q.TimeoutPolicy = q.QuestionID, h.rules(e).TimeoutPolicy
 		q.TimesOutAt = new(q.AskedAt.Add(h.config().ReplyTimeout))
+	}
+	if q.AskerWords {
+		h.asked.words = q.QuestionID
 	}
 	return q, nil
 }
@@ -254,7 +259,11 @@ func (h *Hook) record(ctx context.Context, e *Event, folders []state.Questions,
 		if err == nil && q != nil && q.Status.Open() {
 			err := state.Register(h.Env, filepath.Dir(folder.Dir), q.ProjectDir)
 			h.logFailed(err, "project not registered; status does not show it")
-			return q, state.AnnounceQuestion(h.Env, q)
+			err = state.AnnounceQuestion(h.Env, q)
+			if h.asked.words == q.QuestionID {
+				h.logFailed(state.StartWords(h.Self, q.Path), "question not worded")
+			}
+			return q, err
 		}
 		if err == nil {
 			return q, nil

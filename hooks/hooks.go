@@ -50,8 +50,9 @@ type Hook struct {
 		cfg     *config.Config
 		rules   *config.SessionRules
 		session *state.Session
-		pid     int  // of Claude Code; 0 when that cannot be told
-		listens bool // the session is to be steered from its thread: the poller reads commands there
+		pid     int    // of Claude Code; 0 when that cannot be told
+		words   string // the id of the question that this process has a model word; "" for none
+		listens bool   // the session is to be steered from its thread: the poller reads commands there
 	}
 }
 

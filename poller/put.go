@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"io/fs"
+	"time"
 
 	"gchat-hooks/gchat"
 	"gchat-hooks/gchat/wording"
@@ -160,7 +161,10 @@ func (s *sender) wordQuestion(ctx context.Context, m *state.Message, way *gatewa
 			return nil, s.failed(m, s.Log.Clean(why.Error()), true, outcome{until: until})
 		}
 	}
-	if way.err == nil && way.cfg.Format == "haiku" && q.Wording == nil && !q.FormatTried {
+	if way.err == nil && isToReword(way.cfg, q) {
+		if q.AskerWords && s.Now().Sub(q.AskedAt).Abs() < graceForWords {
+			return nil, outcome{until: s.Now().Add(wordsPause)}
+		}
 		q = s.reword(ctx, way.cfg, q)
 	}
 	if !way.cfg.TermsOf(q).Shown {
@@ -173,6 +177,35 @@ func (s *sender) wordQuestion(ctx context.Context, m *state.Message, way *gatewa
 		}
 	}
 	return m, outcome{}
+}
+
+const (
+	// graceForWords is how long after its asking a question waits for the process that its hook
+	// started to have it worded.
+	graceForWords = 2500 * time.Millisecond
+	wordsPause    = 100 * time.Millisecond
+)
+
+func isToReword(cfg *config.Config, q *state.Question) bool {
+	return cfg.Format == "haiku" && q.Wording == nil && !q.FormatTried
+}
+
+// Word has a model word a question by this process's environment, as the hook that asked it wants.
+func Word(ctx context.Context, o Options, path string) error {
+	p := newPoller(o)
+	open, err := state.ReadOpen(state.OpenFile(o.Env, path))
+	if err != nil {
+		return err
+	}
+	q, err := state.LoadQuestion(path)
+	if err != nil {
+		return err
+	}
+	cfg := p.config(configuredFor(q, open))
+	if isToReword(cfg, q) {
+		p.reword(ctx, cfg, q)
+	}
+	return nil
 }
 
 // reword has a model word the question. Where that fails, Claude's own words stay.

@@ -34,12 +34,32 @@ func Environment(env Getenv) string {
 	h := sha256.New()
 	fmt.Fprintf(h, "%smachine=%s\x00", salt(env), machine())
 	for _, name := range environment {
-		fmt.Fprintf(h, "%s=%s\x00", name, env(name))
+		fmt.Fprintf(h, "%s=%s\x00", name, counted(env, name))
 	}
 	if policy := env("GCHAT_POLICY_FILE"); policy != "" { // without it the records of earlier versions keep their environment
 		fmt.Fprintf(h, "policy=%s\x00", policy)
 	}
 	return hex.EncodeToString(h.Sum(nil)[:8])
+}
+
+// counted is what of a variable makes an environment. Those of Anthropic's, with which Claude
+// Code runs, make none; of a proxy it is what Go takes, the upper case before the lower one.
+// What counts no more stands in the hash as if it were not set: so where it is not, the records
+// of earlier versions keep their environment.
+func counted(env Getenv, name string) string {
+	proxy := func(name string) string { return cmp.Or(env(name), env(strings.ToLower(name))) }
+	switch name {
+	case "ANTHROPIC_API_KEY", "ANTHROPIC_BASE_URL", "http_proxy", "https_proxy", "no_proxy":
+		return ""
+	case "NO_PROXY":
+		if proxy("HTTP_PROXY")+proxy("HTTPS_PROXY") == "" {
+			return ""
+		}
+		return proxy(name)
+	case "HTTP_PROXY", "HTTPS_PROXY":
+		return proxy(name)
+	}
+	return env(name)
 }
 
 // salts are what salt returned, by its file: a process asks for it with each lock.

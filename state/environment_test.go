@@ -2,7 +2,11 @@ package state
 
 import (
 	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
 	"os"
+	"strings"
 	"testing"
 	"time"
 )
@@ -15,6 +19,64 @@ func TestEachVariableNamesTheEnvironmentByItself(t *testing.T) {
 	vars["GCHAT_PUBSUB_ENDPOINT"], vars["GCHAT_PUBSUB_SUBSCRIPTION"] = "", "e"
 	if Environment(env) == with {
 		t.Error("a subscription has the name of an endpoint")
+	}
+}
+
+// A proxy counts for what the program makes of it: the upper case before the lower one, and
+// no exceptions where there is no proxy.
+func TestProxiesCountWhereTheyDiffer(t *testing.T) {
+	home := t.TempDir()
+	environment := func(pairs ...string) string {
+		vars := map[string]string{"HOME": home}
+		for _, pair := range pairs {
+			name, value, _ := strings.Cut(pair, "=")
+			vars[name] = value
+		}
+		return Environment(func(name string) string { return vars[name] })
+	}
+	for _, alike := range [][2][]string{
+		{{"HTTPS_PROXY=http://p"}, {"https_proxy=http://p"}},
+		{{"HTTPS_PROXY=http://p"}, {"HTTPS_PROXY=http://p", "https_proxy=http://p"}},
+		{{"HTTPS_PROXY=http://p"}, {"HTTPS_PROXY=http://p", "https_proxy=http://q"}},
+		{{"HTTP_PROXY=http://p"}, {"http_proxy=http://p", "HTTP_PROXY="}},
+		{{"https_proxy=http://p", "no_proxy=a"}, {"HTTPS_PROXY=http://p", "NO_PROXY=a"}},
+		{nil, {"no_proxy=localhost", "NO_PROXY=localhost"}},
+	} {
+		if environment(alike[0]...) != environment(alike[1]...) {
+			t.Errorf("%q and %q are two environments", alike[0], alike[1])
+		}
+	}
+	for _, differs := range [][2][]string{
+		{nil, {"https_proxy=http://p"}},
+		{{"HTTPS_PROXY=http://p"}, {"HTTP_PROXY=http://p"}},
+		{{"HTTPS_PROXY=http://p"}, {"HTTPS_PROXY=http://q"}},
+		{{"HTTPS_PROXY=http://p"}, {"HTTPS_PROXY=http://p", "NO_PROXY=a"}},
+	} {
+		if environment(differs[0]...) == environment(differs[1]...) {
+			t.Errorf("%q and %q are one environment", differs[0], differs[1])
+		}
+	}
+}
+
+// An environment keeps the name that earlier versions gave it, where none of what they counted
+// besides is set: their records stay with the same poller.
+func TestAnEnvironmentKeepsItsName(t *testing.T) {
+	vars := map[string]string{"HOME": t.TempDir(), "GOOGLE_CHAT_SPACE_ID": "A", "HTTPS_PROXY": "http://p"}
+	env := func(name string) string { return vars[name] }
+	is := Environment(env)
+	h := sha256.New()
+	fmt.Fprintf(h, "%smachine=%s\x00", salt(env), machine())
+	for _, name := range strings.Fields("GOOGLE_CHAT_WEBHOOK_URL GOOGLE_CHAT_SPACE_ID " +
+		"GOOGLE_CHAT_CREDENTIALS_FILE GOOGLE_APPLICATION_CREDENTIALS CLOUDSDK_CONFIG GCHAT_API_ENDPOINT " +
+		"GCHAT_PUBSUB_SUBSCRIPTION GCHAT_PUBSUB_ENDPOINT GCHAT_ALLOWED_USERS GCHAT_APPROVERS GCHAT_CONFIG " +
+		"GCHAT_FORMAT ANTHROPIC_API_KEY ANTHROPIC_BASE_URL HOME XDG_CONFIG_HOME XDG_STATE_HOME " +
+		"HTTP_PROXY HTTPS_PROXY NO_PROXY http_proxy https_proxy no_proxy SSL_CERT_FILE SSL_CERT_DIR " +
+		"OPENCLAW_HOME OPENCLAW_STATE_DIR OPENCLAW_CONFIG_PATH OPENCLAW_PROFILE " +
+		"OPENCLAW_GATEWAY_TOKEN OPENCLAW_GATEWAY_PASSWORD OPENCLAW_GATEWAY_PORT OPENCLAW_GATEWAY_URL") {
+		fmt.Fprintf(h, "%s=%s\x00", name, vars[name])
+	}
+	if was := hex.EncodeToString(h.Sum(nil)[:8]); is != was {
+		t.Errorf("it is %s, and was %s", is, was)
 	}
 }
 

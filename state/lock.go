@@ -190,6 +190,22 @@ func (l *Lock) Pass(self, as string) error {
 	return nil
 }
 
+// Words is what a process of its own is told that has a model word a question, whose file follows.
+// A hook starts it: what its environment says of the model is no part of what makes an
+// environment, so the poller may know another key, or none.
+const Words = "--words"
+
+// StartWords has self do that.
+func StartWords(self, question string) error {
+	cmd := DetachedCommand(self, "poller", Words, question)
+	err := cmd.Start()
+	if err != nil {
+		return fmt.Errorf("have a model word the question: %w", err)
+	}
+	go func() { _ = cmd.Wait() }()
+	return nil
+}
+
 // DetachedCommand runs self in a session of its own, in /, with no descriptor of ours. It belongs to no Claude Code and
 // to no pane.
 func DetachedCommand(self string, args ...string) *exec.Cmd {

@@ -282,6 +282,7 @@ type Question struct {
 	PrintedAt       *time.Time        `json:"printed_at,omitempty"`   // this machine's clock, UTC
 	ToldSent        bool              `json:"told_sent,omitempty"`    // its thread was told that the answer was sent to Claude
 	Replies         []Reply           `json:"replies,omitempty"`
+	AskerWords      bool              `json:"asker_words,omitempty"`      // the process that asked has a model word it: see Words
 	Wording         []string          `json:"wording,omitempty"`          // of the Questions' texts, where a model worded them
 	FormatTried     bool              `json:"format_tried,omitempty"`     // a model was asked for a wording, and gave none of use
 	FormatUSD       float64           `json:"format_usd,omitempty"`       // what that cost

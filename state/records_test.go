@@ -44,7 +44,10 @@ func TestEnvironmentTellsPollersApart(t *testing.T) {
 			t.Errorf("%s does not count", name)
 		}
 	}
-	for _, name := range []string{"CLAUDE_PROJECT_DIR", "TMUX_PANE", "GCHAT_ASK_MODE", "GCHAT_STATE_DIR", "PWD"} {
+	for _, name := range []string{
+		"CLAUDE_PROJECT_DIR", "TMUX_PANE", "GCHAT_ASK_MODE", "GCHAT_STATE_DIR", "PWD",
+		"ANTHROPIC_API_KEY", "ANTHROPIC_BASE_URL",
+	} {
 		if Environment(with(name, "x")) != same {
 			t.Errorf("%s counts", name)
 		}
