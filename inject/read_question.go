@@ -177,45 +177,60 @@ func noNotes(right []line) bool {
 
 // readList reads a list without previews. other is the number of its field for own words.
 func (s *Screen) readList(d dialog, other int) bool {
-	end := len(d.above)
-	for end > 0 && d.above[end-1].blank() { // of a text that a person types
-		end--
+	lines := d.above
+	for len(lines) > 0 && lines[len(lines)-1].blank() { // of a text that a person types
+		lines = lines[:len(lines)-1]
 	}
-	if end == 0 {
+	if len(lines) == 0 {
 		return false
 	}
-	submit, isSubmit := submitRow(d.above[end-1])
-	if isSubmit {
-		// Or the last line of a description, or of what was typed: then no row has a tick box.
-		for _, l := range d.above[underRule(d.above):end] {
-			_, ticks := listRow(l, 0, true)
-			s.Multi = s.Multi || ticks
-		}
-		s.Multi = s.Multi || submit.Cursor || d.above[end-1].drawn(func(k ink) bool { return k.bold })
-	}
+	submit, isSubmit := submitRow(lines[len(lines)-1])
+	s.Multi = isSubmit && isMulti(lines, submit)
 	if s.Multi {
-		end--
+		lines = lines[:len(lines)-1]
 	}
-	top := listTop(d.above[:end], s.Multi)
-	above, rows, ok := splitRows(d.above[top:end], 0, s.Multi)
-	if !ok || isSubmit && !s.Multi && len(rows) == 0 {
-		return false
-	}
-	if !s.Multi && len(rows) > 0 && !slices.ContainsFunc(rows, func(r rowLines) bool { return r.tick == "" }) {
-		return false // a multi-select without its Submit
-	}
-	if !s.addRows(rows, other) {
+	top := listTop(lines, s.Multi)
+	above, rows, ok := splitRows(lines[top:], 0, s.Multi)
+	if !ok || !s.Multi && lacksSubmit(rows, isSubmit) || !s.addRows(rows, other) {
 		return false
 	}
 	if s.Multi {
 		s.Rows = append(s.Rows, submit)
 	}
-	above = slices.DeleteFunc(above, line.blank)
-	s.Above = len(above) > 0 || len(rows) == 0 || rows[0].number > 1
-	if top > 0 && (len(above) > 0 || s.Above && (len(rows) == 0 || rows[0].mark != "↑" && rows[0].mark != "❯")) {
-		return false // what does not belong to a row stands where only the screen's edge may be
+	return s.endsAbove(above, rows, top) && s.readHead(lines[:top], d.width)
+}
+
+// isMulti reports whether the last line, which reads like the Submit of a multi-select, is that.
+// It may be the end of a description, or of what was typed: then no row has a tick box.
+func isMulti(lines []line, submit Row) bool {
+	last := lines[len(lines)-1]
+	if submit.Cursor || last.drawn(func(k ink) bool { return k.bold }) {
+		return true
 	}
-	return s.readHead(d.above[:top], d.width)
+	return slices.ContainsFunc(lines[underRule(lines):], func(l line) bool {
+		_, ticks := listRow(l, 0, true)
+		return ticks
+	})
+}
+
+// lacksSubmit reports whether the rows of a list that was read as one for a single choice are
+// those of a multi-select whose Submit was not read as such.
+func lacksSubmit(rows []rowLines, isSubmit bool) bool {
+	if len(rows) == 0 {
+		return isSubmit
+	}
+	return !slices.ContainsFunc(rows, func(r rowLines) bool { return r.tick == "" })
+}
+
+// endsAbove notes whether the list goes on above its drawn rows. It reports whether the screen
+// shows that: where something else is above them, they begin with the first, or with a mark.
+func (s *Screen) endsAbove(above []line, rows []rowLines, top int) bool {
+	isText := slices.ContainsFunc(above, func(l line) bool { return !l.blank() })
+	s.Above = isText || len(rows) == 0 || rows[0].number > 1
+	if top == 0 || !s.Above {
+		return true
+	}
+	return !isText && len(rows) > 0 && (rows[0].mark == "↑" || rows[0].mark == "❯")
 }
 
 // addRows turns the drawn rows into what they are for. The field for the person's own words has the number before

@@ -212,11 +212,11 @@ func (e *exam) claudeHooks(_ context.Context, r *result) {
 		all = append(all, s.hooks...)
 	}
 	only := managedOnly(e.sources)
-	if len(all) == 0 && only != "" {
+	switch {
+	case len(all) == 0 && only != "":
 		r.skip("only managed hooks may run")
 		return
-	}
-	if len(all) == 0 {
+	case len(all) == 0:
 		r.fail("no hook of ours is registered in Claude Code's settings")
 		return
 	}
@@ -226,36 +226,42 @@ func (e *exam) claudeHooks(_ context.Context, r *result) {
 			r.fail("%s starts %s: %v", h.from.path, h.start, err)
 		}
 	}
+	e.compareWithPreset(r, all, only)
+	isRewake := func(h *hook) bool { return h.name == "gchat-ask-user-rewake" }
+	if e.asks(state.Deny) && !slices.ContainsFunc(all, isRewake) {
+		r.warn("ask_mode is deny, and no gchat-ask-user-rewake wakes a session with your reply").Mend =
+			"gchat-hooks install --preset system3"
+	}
+	r.ok("registered in %s", all[0].from.path)
+}
+
+// compareWithPreset looks which hooks of the preset are missing that the registered ones are of.
+// Where only managed hooks may run, an administrator registers them.
+func (e *exam) compareWithPreset(r *result, all []*hook, managedBy string) {
 	preset := "answer"
-	if slices.ContainsFunc(all, func(h *hook) bool { return h.Event == "PostToolBatch" || h.forEveryPermission() }) {
+	if slices.ContainsFunc(all, (*hook).approves) {
 		preset = "approve"
 	}
 	mend := "gchat-hooks install --preset " + preset
-	if only != "" {
+	if managedBy != "" {
 		mend = "the administrator registers the preset " + preset
 	}
 	want, _ := settings.Hooks(preset)
 	for _, w := range want {
-		there := slices.ContainsFunc(all, func(h *hook) bool {
-			if w.Event == "PermissionRequest" && w.Matcher == "" && !h.forEveryPermission() {
-				return false
-			}
-			takes := slices.Contains([]string{"", "*", ".*"}, h.Matcher) || strings.Contains(h.Matcher, ask) // as people write it
-			return h.Event == w.Event && h.name == w.Name && (w.Matcher == "" || takes || h.Matcher == w.Matcher)
-		})
-		switch asks := w.Event == "PreToolUse" || w.Event == "PermissionRequest" && (w.Matcher == "" || e.asks(state.Native)); {
-		case there:
-		case asks:
+		switch {
+		case slices.ContainsFunc(all, func(h *hook) bool { return h.serves(w) }):
+		case e.isNeeded(w):
 			r.fail("%s is not registered on %s: only the terminal can answer", w.Name, w.Event).Mend = mend
 		default:
 			r.warn("%s is not registered on %s: threads do not hear of that", w.Name, w.Event).Mend = mend
 		}
 	}
-	if e.asks(state.Deny) && !slices.ContainsFunc(all, func(h *hook) bool { return h.name == "gchat-ask-user-rewake" }) {
-		r.warn("ask_mode is deny, and no gchat-ask-user-rewake wakes a session with your reply").Mend =
-			"gchat-hooks install --preset system3"
-	}
-	r.ok("registered in %s", all[0].from.path)
+}
+
+// isNeeded reports whether nothing can be answered in Chat without a hook.
+func (e *exam) isNeeded(w settings.Hook) bool {
+	isAsked := w.Matcher == "" || e.asks(state.Native)
+	return w.Event == "PreToolUse" || w.Event == "PermissionRequest" && isAsked
 }
 
 // claudeWaits tells of sessions that wait in their terminal alone, and of auto mode where that makes them.
@@ -300,6 +306,21 @@ func autoBehind(ctx context.Context, env state.Getenv, all []*source) string {
 	}
 	return gateway.Host
 }
+
+// serves reports whether the hook does what a preset has one for.
+func (h *hook) serves(w settings.Hook) bool {
+	switch {
+	case h.Event != w.Event || h.name != w.Name:
+		return false
+	case w.Matcher != "":
+		takesAll := slices.Contains([]string{"", "*", ".*"}, h.Matcher)
+		return takesAll || h.Matcher == w.Matcher || strings.Contains(h.Matcher, ask) // as people write it
+	}
+	return w.Event != "PermissionRequest" || h.forEveryPermission()
+}
+
+// approves reports whether the hook is of the preset approve, and not of answer.
+func (h *hook) approves() bool { return h.Event == "PostToolBatch" || h.forEveryPermission() }
 
 // forEveryPermission says whether the hook answers permissions, not only questions.
 func (h *hook) forEveryPermission() bool {

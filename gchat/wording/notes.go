@@ -9,69 +9,74 @@ import (
 	"gchat-hooks/state"
 )
 
-// NoteTexts word a note that a question's thread is owed, mostly in one message; none when there is nothing to tell. All that is
-// foreign in it is neutral. What a note of refusal says depends on the allowlist: its Seen is NobodyAllowed while no sender may
-// answer.
+// fixedNotes are the notes that say the same of every question.
+var fixedNotes = map[string]string{
+	state.NoteSend: "[Kept] Claude gets your answer with the next instruction.",
+	state.NoteNoText: "[Not used] There is no text in that message, and no choice. " +
+		"Please reply in words, or choose an option.",
+	state.NoteAttached: "[Words only] The attachment was not read: Claude gets the words alone.",
+	state.NoteUnwaited: "[Not read] Please answer in the terminal. " +
+		"No hook waits for a reply to this question.",
+	state.NoteDryRun: "[Not used] The poller runs with --dry-run: nothing is typed. " +
+		"Reply again when that has ended.",
+}
+
+// noteWords word the other notes. Their text is "" where there is nothing to tell.
+var noteWords = map[string]func(q *state.Question, owed state.Owed) string{
+	state.NoteClosed:     func(q *state.Question, _ state.Owed) string { return closingText(q) },
+	state.NoteHandedOver: func(q *state.Question, _ state.Owed) string { return handedOverText(q) },
+	state.NoteMore:       func(q *state.Question, _ state.Owed) string { return unclearText(q, nil) },
+	state.NoteGranted:    func(q *state.Question, _ state.Owed) string { return GrantText(q, nil, false) },
+	state.NoteReminder: func(q *state.Question, owed state.Owed) string {
+		return "[Reminder] " + field(q.SessionName) + "\n\nStill open after " + owed.Seen + ": " + briefly(q)
+	},
+	state.NoteUnread: func(_ *state.Question, owed state.Owed) string {
+		return "[Not read] Please answer in the terminal. Replies here cannot be read yet: " +
+			clause(owed.Seen) + "."
+	},
+	state.NoteSent:      sentText,
+	state.NoteRefused:   refusedText,
+	state.NoteLate:      lateText,
+	state.NoteUnclear:   askedBackText,
+	state.NoteKept:      keptText,
+	state.NoteLater:     laterText,
+	state.NoteStillKept: stillKeptText,
+	state.NoteNotTyped:  notTypedText,
+}
+
+// NoteTexts word a note that a question's thread is owed, mostly in one message; none when there
+// is nothing to tell. All that is foreign in it is neutral. What a note of refusal says depends
+// on the allowlist: its Seen is NobodyAllowed while no sender may answer.
 func NoteTexts(q *state.Question, owed state.Owed) []string {
-	text := ""
-	switch owed.About {
-	case state.NoteClosed:
-		text = closingText(q)
-	case state.NoteHandedOver:
-		text = handedOverText(q)
-	case state.NoteMore:
-		if q.Shown != "" {
-			return split("[More] "+whatFor(q), "\n", block(q.Shown), MaxText)
-		}
-		text = unclearText(q, nil)
-	case state.NoteReminder:
-		text = "[Reminder] " + field(q.SessionName) + "\n\nStill open after " + owed.Seen + ": " + briefly(q)
-	case state.NoteGranted:
-		text = GrantText(q, nil, false)
-	case state.NoteSent:
-		text = "[Sent] Sent to Claude"
-		if !q.Kind.Row().Prompt && q.Declined == "" {
-			text += ": " + answersLine(q)
-		}
-		text += "."
-	case state.NoteRefused:
-		text = refusedText(q.Reply(owed.Reply), owed.Seen)
-	case state.NoteLate:
-		text = lateText(q)
-	case state.NoteUnclear:
-		if owed.Seen == WhichOne {
-			return []string{WhichOne}
-		}
-		text = strings.TrimSpace(unclearText(q, q.Reply(owed.Reply)) + " " + owed.Seen)
-	case state.NoteKept:
-		text = keptText(q, q.Reply(owed.Reply))
-	case state.NoteLater:
-		text = "[Kept] Claude reads your reply with its next step. A session that has ended reads it when it is resumed."
-		if q.Kind.Row().Prompt {
-			text = "[Kept] The session does not run in tmux: Claude gets it when its turn ends. " +
-				"If Claude is idle, it is the turn after the next prompt in the terminal."
-		}
-	case state.NoteSend:
-		text = "[Kept] Claude gets your answer with the next instruction."
-	case state.NoteNoText:
-		text = "[Not used] There is no text in that message, and no choice. Please reply in words, or choose an option."
-	case state.NoteAttached:
-		text = "[Words only] The attachment was not read: Claude gets the words alone."
-	case state.NoteUnwaited:
-		text = "[Not read] Please answer in the terminal. No hook waits for a reply to this question."
-	case state.NoteUnread:
-		text = "[Not read] Please answer in the terminal. Replies here cannot be read yet: " + clause(owed.Seen) + "."
-	case state.NoteStillKept:
-		text = stillKeptText(q, owed.Seen)
-	case state.NoteDryRun:
-		text = "[Not used] The poller runs with --dry-run: nothing is typed. Reply again when that has ended."
-	case state.NoteNotTyped:
-		text = notTypedText(q, owed.Seen)
+	if owed.About == state.NoteMore && q.Shown != "" {
+		return split("[More] "+whatFor(q), "\n", block(q.Shown), MaxText)
+	}
+	text := fixedNotes[owed.About]
+	if word := noteWords[owed.About]; word != nil {
+		text = word(q, owed)
 	}
 	if text == "" {
 		return nil
 	}
 	return []string{text}
+}
+
+// sentText says that an answer was handed to Claude Code, which did not confirm it yet.
+func sentText(q *state.Question, _ state.Owed) string {
+	if q.Kind.Row().Prompt || q.Declined != "" {
+		return "[Sent] Sent to Claude."
+	}
+	return "[Sent] Sent to Claude: " + answersLine(q) + "."
+}
+
+// laterText says when Claude reads a reply that no hook waits for.
+func laterText(q *state.Question, _ state.Owed) string {
+	if q.Kind.Row().Prompt {
+		return "[Kept] The session does not run in tmux: Claude gets it when its turn ends. " +
+			"If Claude is idle, it is the turn after the next prompt in the terminal."
+	}
+	return "[Kept] Claude reads your reply with its next step. " +
+		"A session that has ended reads it when it is resumed."
 }
 
 // GrantText says until when a yes that was given to a permission lasts, or that it is over, and what it allowed, the newest
@@ -384,14 +389,15 @@ func closedWhy(q *state.Question) string {
 
 // refusedText answers a reply of a person who may not answer. It names the file first: the poller reads it afresh, while the
 // environment of a running session stays as it is.
-func refusedText(r *state.Reply, seen string) string {
+func refusedText(q *state.Question, owed state.Owed) string {
+	r := q.Reply(owed.Reply)
 	if r == nil {
 		return ""
 	}
 	who := cmp.Or(clause(r.DisplayName), "You")
 	why, list := who+" may not answer.", "allowed_users"
 	then := ", or to GCHAT_ALLOWED_USERS before the session starts, and reply again."
-	switch seen {
+	switch owed.Seen {
 	case NotOfPolicy:
 		return "[Not used] " + who + " may not answer: a policy of this machine, or of its hub, leaves you out."
 	case NobodyAllowed:
@@ -403,7 +409,7 @@ func refusedText(r *state.Reply, seen string) string {
 		why, clause(r.Sender), list, then)
 }
 
-func lateText(q *state.Question) string {
+func lateText(q *state.Question, _ state.Owed) string {
 	switch {
 	case q.HandedOver != nil && q.Status.Open():
 		return "[Not used] " + answerThere(q)
@@ -415,6 +421,14 @@ func lateText(q *state.Question) string {
 		return "[Not used] Nobody replied in time. The terminal shows how it went on."
 	}
 	return "[Not used] This question is over. " + closedWhy(q)
+}
+
+// askedBackText answers a reply that a person is to give once more.
+func askedBackText(q *state.Question, owed state.Owed) string {
+	if owed.Seen == WhichOne {
+		return WhichOne
+	}
+	return strings.TrimSpace(unclearText(q, q.Reply(owed.Reply)) + " " + owed.Seen)
 }
 
 // unclearText answers a reply that is no answer: for a question that is a number that no option has.
@@ -460,7 +474,7 @@ func howText(q *state.Question) string {
 }
 
 // keptText says what counted so far, and which questions are still open.
-func keptText(q *state.Question, r *state.Reply) string {
+func keptText(q *state.Question, owed state.Owed) string {
 	var missing []string
 	counted := ""
 	for i := range q.Questions {
@@ -476,6 +490,7 @@ func keptText(q *state.Question, r *state.Reply) string {
 		return ""
 	}
 	text := "[Kept] "
+	r := q.Reply(owed.Reply)
 	if r != nil && r.Sender == state.Local { // the thread does not see what was said
 		text += "A part was answered " + outsideChat(r.MessageName) + ". "
 	}
@@ -493,7 +508,8 @@ const (
 const EmptyBox = "To have messages from here typed, empty the box there (Ctrl-U), or send its text (Enter)."
 
 // stillKeptText says of words that are kept for long what a person can do about it.
-func stillKeptText(q *state.Question, why string) string {
+func stillKeptText(_ *state.Question, owed state.Owed) string {
+	why := owed.Seen
 	text := "[Kept] Your message is still not with Claude: " + clause(why) + ". "
 	switch {
 	case why == "":
@@ -507,9 +523,11 @@ func stillKeptText(q *state.Question, why string) string {
 	return text + "/screen shows the terminal."
 }
 
-func notTypedText(q *state.Question, why string) string {
+func notTypedText(q *state.Question, owed state.Owed) string {
+	why := owed.Seen
+	isDirty := q.Typing != nil && q.Typing.Result == "dirty"
 	switch {
-	case q.Typing != nil && q.Typing.Result == "dirty" && q.Kind.Row().Prompt:
+	case isDirty && q.Kind.Row().Prompt:
 		return "[Look] Please look into the terminal: " + clause(cmp.Or(why, q.Typing.Why)) + "."
 	case q.Kind.Row().Prompt:
 		said := clause(why)
@@ -517,14 +535,12 @@ func notTypedText(q *state.Question, why string) string {
 			said += "; your message goes in as soon as it can be typed"
 		}
 		return "[Kept] " + strings.ToUpper(said[:1]) + said[1:] + "."
-	case q.Typing == nil || q.Typing.Result != "dirty":
+	case !isDirty:
 		return "[Waiting] Your answer is not in the terminal yet: " + clause(why) +
 			". It is tried again until the question is over."
 	}
-	if why == "" {
-		why = q.Typing.Why
-	}
-	return "[Look] Please finish the dialog in the terminal. Your answer was not typed to its end: " + clause(why) + "."
+	return "[Look] Please finish the dialog in the terminal. Your answer was not typed to its end: " +
+		clause(cmp.Or(why, q.Typing.Why)) + "."
 }
 
 // clause is foreign text as a part of one of our sentences, whose next character would make a "<" at its end open something.
