@@ -161,79 +161,113 @@ const (
 
 // gather is the state of things now. What cannot be read is said in it, and stops nothing.
 func gather(env state.Getenv, cfg *config.Config, redact *state.Redactor) *statusReport {
-	now, user := time.Now(), state.UserState(env)
-	r := &statusReport{
-		At: now.UTC().Truncate(time.Second), Sessions: []sessionStatus{}, Spaces: []spaceStatus{}, Pollers: []pollerStatus{},
-		SetAside: []string{}, Configuration: []string{},
-	}
-	var broken []error
-	r.Questions, broken = openQuestions(env, now, redact)
-	perSession := map[string]int{}
-	for _, q := range r.Questions {
-		perSession[q.ClaudeID]++
-	}
-	sessions, more := state.SessionsIn(user).All()
-	for _, s := range sessions {
-		if info, err := os.Stat(s.TranscriptPath); err == nil && info.ModTime().After(s.LastSeen) {
-			s.LastSeen = info.ModTime() // hooks write a session down now and then only
-		}
-		if s.Running() && !inject.Ended(s.ClaudePID, s.ClaudeStart) && now.Sub(s.LastSeen) < recent {
-			r.Sessions = append(r.Sessions, sessionStatus{
-				SessionID: s.ID, Name: cmp.Or(s.Name, s.TmuxSession, s.ID), ProjectDir: s.ProjectDir,
-				Since: s.StartedAt.UTC(), LastSeen: s.LastSeen.UTC(), Questions: perSession[s.ID],
-				Terminal: inject.WaitsThere(env, s),
-			})
-		}
-	}
-	slices.SortFunc(r.Sessions, func(a, b sessionStatus) int { return b.LastSeen.Compare(a.LastSeen) })
-	broken = append(broken, more...)
-	r.Outbox, more = outboxStatusOf(state.OutboxIn(user), now, redact)
-	broken = append(broken, more...)
-	spaces, more := state.SpacesIn(user).All()
-	changed := lastChange(env)
-	for _, s := range spaces {
-		if s.Trouble != nil && len(r.Questions) == 0 && s.Trouble.Since.Before(changed) {
-			s.Trouble = nil // the next question tries what was changed
-		}
-		r.Spaces = append(r.Spaces, spaceStatusesOf(s, now)...)
-	}
-	for _, h := range state.Pollers(env) {
-		if h.Lives {
-			one := pollerStatus{Heartbeat: h, Silent: h.Silent(now)}
-			if h.Daemon {
-				one.LastPoll = service.LastPoll(env).UTC()
-			}
-			r.Pollers = append(r.Pollers, one)
-			if what, hint := h.Unreadable(); what != "" {
-				r.Configuration = append(r.Configuration, what+": "+hint)
-			}
-		}
-	}
-	for _, err := range append(broken, more...) {
-		r.SetAside = append(r.SetAside, err.Error())
-	}
-	if place := state.ReadLockPlace(env); place != nil {
-		r.Configuration = append(r.Configuration, place.Words())
-	}
-	if service.SpaceDown(env) {
-		const down = "the embedded space does not run, but its service is installed: "
-		r.Configuration = append(r.Configuration, down+service.StartSpace)
-	}
-	if !cfg.Sends() && len(cfg.Problems) == 0 {
-		r.Configuration = append(r.Configuration, "no space is set up yet: gchat-hooks setup")
-	}
-	for _, err := range append(cfg.Problems, cfg.Slips...) {
-		r.Configuration = append(r.Configuration, err.Error())
-	}
-	for _, err := range gchat.ReadHub(cfg.CredentialsFile).Wrong(version()) {
-		r.Configuration = append(r.Configuration, err.Error()+": "+gchat.Hint(err))
-	}
+	now, changed := time.Now(), lastChange(env)
+	questions, badQuestions := openQuestions(env, now, redact)
+	sessions, badSessions := sessionStatuses(env, now, questions)
+	outbox, badMessages := outboxStatusOf(state.OutboxIn(state.UserState(env)), now, redact)
+	spaces, badSpaces := spaceStatuses(env, now, changed, len(questions) == 0)
+	pollers := pollerStatuses(env, now)
 	since := now.Add(-recent)
 	if changed.After(since) {
 		since = changed
 	}
-	r.Errors = lastErrors(env, since)
-	return r
+	return &statusReport{
+		At: now.UTC().Truncate(time.Second), Questions: questions, Sessions: sessions, Outbox: outbox,
+		Spaces: spaces, Pollers: pollers, Errors: lastErrors(env, since),
+		SetAside:      inWords(slices.Concat(badQuestions, badSessions, badMessages, badSpaces)),
+		Configuration: wrongInConfiguration(env, cfg, pollers),
+	}
+}
+
+func inWords(errs []error) []string {
+	words := []string{}
+	for _, err := range errs {
+		words = append(words, err.Error())
+	}
+	return words
+}
+
+// sessionStatuses are the sessions that run, the last one seen first.
+func sessionStatuses(
+	env state.Getenv, now time.Time, questions []openQuestion,
+) (all []sessionStatus, broken []error) {
+	all = []sessionStatus{}
+	perSession := map[string]int{}
+	for _, q := range questions {
+		perSession[q.ClaudeID]++
+	}
+	sessions, broken := state.SessionsIn(state.UserState(env)).All()
+	for _, s := range sessions {
+		if info, err := os.Stat(s.TranscriptPath); err == nil && info.ModTime().After(s.LastSeen) {
+			s.LastSeen = info.ModTime() // hooks write a session down now and then only
+		}
+		if !s.Running() || inject.Ended(s.ClaudePID, s.ClaudeStart) || now.Sub(s.LastSeen) >= recent {
+			continue
+		}
+		all = append(all, sessionStatus{
+			SessionID: s.ID, Name: cmp.Or(s.Name, s.TmuxSession, s.ID), ProjectDir: s.ProjectDir,
+			Since: s.StartedAt.UTC(), LastSeen: s.LastSeen.UTC(), Questions: perSession[s.ID],
+			Terminal: inject.WaitsThere(env, s),
+		})
+	}
+	slices.SortFunc(all, func(a, b sessionStatus) int { return b.LastSeen.Compare(a.LastSeen) })
+	return all, broken
+}
+
+// spaceStatuses say what is wrong with each space. While nobody is asked, what began before the
+// configuration was changed is left out: the next question tries it.
+func spaceStatuses(
+	env state.Getenv, now, changed time.Time, isQuiet bool,
+) (all []spaceStatus, broken []error) {
+	all = []spaceStatus{}
+	spaces, broken := state.SpacesIn(state.UserState(env)).All()
+	for _, s := range spaces {
+		if s.Trouble != nil && isQuiet && s.Trouble.Since.Before(changed) {
+			s.Trouble = nil
+		}
+		all = append(all, spaceStatusesOf(s, now)...)
+	}
+	return all, broken
+}
+
+// pollerStatuses are the pollers that run.
+func pollerStatuses(env state.Getenv, now time.Time) []pollerStatus {
+	all := []pollerStatus{}
+	for _, h := range state.Pollers(env) {
+		if !h.Lives {
+			continue
+		}
+		one := pollerStatus{Heartbeat: h, Silent: h.Silent(now)}
+		if h.Daemon {
+			one.LastPoll = service.LastPoll(env).UTC()
+		}
+		all = append(all, one)
+	}
+	return all
+}
+
+// wrongInConfiguration says what a person has to set up, or to change.
+func wrongInConfiguration(env state.Getenv, cfg *config.Config, pollers []pollerStatus) []string {
+	all := []string{}
+	for _, p := range pollers {
+		if what, hint := p.Unreadable(); what != "" {
+			all = append(all, what+": "+hint)
+		}
+	}
+	if place := state.ReadLockPlace(env); place != nil {
+		all = append(all, place.Words())
+	}
+	if service.SpaceDown(env) {
+		all = append(all, "the embedded space does not run, but its service is installed: "+service.StartSpace)
+	}
+	if !cfg.Sends() && len(cfg.Problems) == 0 {
+		all = append(all, "no space is set up yet: gchat-hooks setup")
+	}
+	all = append(all, inWords(slices.Concat(cfg.Problems, cfg.Slips))...)
+	for _, err := range gchat.ReadHub(cfg.CredentialsFile).Wrong(version()) {
+		all = append(all, err.Error()+": "+gchat.Hint(err))
+	}
+	return all
 }
 
 // lastChange is when the person last changed the configuration, or logged in.
@@ -344,82 +378,102 @@ func lastErrors(env state.Getenv, since time.Time) []logError {
 
 // text is the report for a person, what is wrong first: a line for each thing, and below it what it says.
 func (r *statusReport) text() string {
-	var text strings.Builder
-	say := func(indent, format string, args ...any) {
-		fmt.Fprintln(&text, indent+state.OneLine(fmt.Sprintf(format, args...)))
+	var text reportText
+	r.sayWhatIsWrong(&text)
+	text.say("", "questions: %d open", len(r.Questions))
+	for _, q := range r.Questions {
+		text.say("  ", "%s, %s old, %s, %s: %s, %s",
+			q.ThreadKey, ago(r.At.Sub(q.AskedAt)), q.SessionName, q.Mode, howDelivered(q), q.ProjectDir)
+		for _, words := range questionWords(q) {
+			text.say("      ", "%s", words)
+		}
 	}
+	text.say("", "sessions: %d seen within a day", len(r.Sessions))
+	for _, s := range r.Sessions {
+		text.say("  ", "%s, since %s, last seen %s ago, %s",
+			s.Name, local(s.Since), ago(r.At.Sub(s.LastSeen)), s.ProjectDir)
+		if s.Terminal != "" {
+			text.say("      ", "%s", s.Terminal)
+		}
+	}
+	r.sayWhatIsSent(&text)
+	return text.String()
+}
+
+// reportText is a report, line by line.
+type reportText struct{ strings.Builder }
+
+// say adds a line. What it tells may hold line breaks.
+func (t *reportText) say(indent, format string, args ...any) {
+	fmt.Fprintln(t, indent+state.OneLine(fmt.Sprintf(format, args...)))
+}
+
+func (r *statusReport) sayWhatIsWrong(text *reportText) {
 	for _, what := range r.Configuration {
-		say("", "configuration: %s", what)
+		text.say("", "configuration: %s", what)
 	}
 	for _, s := range r.Spaces {
 		when := "since " + local(s.Since)
 		if s.Since.IsZero() {
 			when = "until " + local(s.Until)
 		}
-		say("", "%s: %s %s: %s", s.Trouble, s.Chat, when, s.Why)
+		text.say("", "%s: %s %s: %s", s.Trouble, s.Chat, when, s.Why)
 	}
 	for _, m := range r.Outbox.Tried {
-		say("", "waiting: %s %s %q, tried %d times: %s", local(m.CreatedAt), m.Kind, m.Text, m.Tries, m.Error)
+		text.say("", "waiting: %s %s %q, tried %d times: %s", local(m.CreatedAt), m.Kind, m.Text, m.Tries, m.Error)
 	}
 	for _, m := range r.Outbox.Dead {
-		say("", "dead: %s %s %q: %s", local(m.CreatedAt), m.Kind, m.Text, m.Error)
+		text.say("", "dead: %s %s %q: %s", local(m.CreatedAt), m.Kind, m.Text, m.Error)
 	}
 	if len(r.Outbox.Dead) > 0 {
-		say("", "gchat-hooks flush --dead tries the dead ones again, --forget-dead drops them")
+		text.say("", "gchat-hooks flush --dead tries the dead ones again, --forget-dead drops them")
 	}
 	if len(r.Errors) > 0 {
-		say("", "errors: gchat-hooks logs --level error shows more")
+		text.say("", "errors: gchat-hooks logs --level error shows more")
 	}
 	for _, e := range r.Errors {
-		say("  ", "%s %s %s: %s", local(e.Time), e.Job, e.Message, e.Cause)
+		text.say("  ", "%s %s %s: %s", local(e.Time), e.Job, e.Message, e.Cause)
 		if e.Hint != "" {
-			say("      ", "hint: %s", e.Hint)
+			text.say("      ", "hint: %s", e.Hint)
 		}
 	}
 	for _, what := range r.SetAside {
-		say("", "set aside: %s", what)
+		text.say("", "set aside: %s", what)
 	}
-	say("", "questions: %d open", len(r.Questions))
-	for _, q := range r.Questions {
-		how := delivers[q.Waiter]
-		if q.Status == state.Answered {
-			by := map[string]string{"": "by a person", state.Local: "on this machine"}
-			how = "answered " + cmp.Or(by[q.AnsweredBy], "by "+q.AnsweredBy) + ", on its way to Claude"
-		}
-		say("  ", "%s, %s old, %s, %s: %s, %s", q.ThreadKey, ago(r.At.Sub(q.AskedAt)), q.SessionName, q.Mode, how, q.ProjectDir)
-		for _, words := range questionWords(q) {
-			say("      ", "%s", words)
-		}
-	}
-	say("", "sessions: %d seen within a day", len(r.Sessions))
-	for _, s := range r.Sessions {
-		say("  ", "%s, since %s, last seen %s ago, %s", s.Name, local(s.Since), ago(r.At.Sub(s.LastSeen)), s.ProjectDir)
-		if s.Terminal != "" {
-			say("      ", "%s", s.Terminal)
-		}
-	}
-	if o := r.Outbox; o.ToSend > 0 {
-		say("", "outbox: %d to be sent, the oldest since %s", o.ToSend, local(o.Oldest))
+}
+
+// sayWhatIsSent tells of the outbox and of the pollers.
+func (r *statusReport) sayWhatIsSent(text *reportText) {
+	o := r.Outbox
+	if o.ToSend > 0 {
+		text.say("", "outbox: %d to be sent, the oldest since %s", o.ToSend, local(o.Oldest))
 	} else {
-		say("", "outbox: nothing to be sent")
+		text.say("", "outbox: nothing to be sent")
 	}
-	if o := r.Outbox; o.Held > 0 {
+	if o.Held > 0 {
 		until := o.HeldUntil.Local().Format("Mon 15:04")
-		say("", "held back: %d, until %s; gchat-hooks flush --held sends them now", o.Held, until)
+		text.say("", "held back: %d, until %s; gchat-hooks flush --held sends them now", o.Held, until)
 	}
 	for _, p := range r.Pollers {
-		say("", "%s", p.words(r.At))
+		text.say("", "%s", p.words(r.At))
 	}
-	if n := len(r.Pollers); n > 1 {
-		say("", "%d pollers are right where sessions have different settings: each serves those of one environment", n)
-	}
-	switch {
+	switch n := len(r.Pollers); {
+	case n > 1:
+		text.say("", "%d pollers are right where sessions have different settings: each serves those of one environment", n)
 	case r.started:
-		say("", "poller: none ran, and one is started now")
-	case len(r.Pollers) == 0:
-		say("", "poller: none runs; the next hook or command starts one")
+		text.say("", "poller: none ran, and one is started now")
+	case n == 0:
+		text.say("", "poller: none runs; the next hook or command starts one")
 	}
-	return text.String()
+}
+
+// howDelivered says what brings a reply to Claude, or whose reply is on its way.
+func howDelivered(q openQuestion) string {
+	if q.Status != state.Answered {
+		return delivers[q.Waiter]
+	}
+	by := map[string]string{"": "by a person", state.Local: "on this machine"}
+	return "answered " + cmp.Or(by[q.AnsweredBy], "by "+q.AnsweredBy) + ", on its way to Claude"
 }
 
 func (p pollerStatus) words(now time.Time) string {

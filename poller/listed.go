@@ -43,29 +43,53 @@ func (r *reader) readOn(ctx context.Context, v *view, way *gateway) (err error) 
 		}
 	}
 	n := &pass{view: v, begun: map[*state.Question][]gchat.Message{}}
+	goesOn, err := r.listFurther(ctx, n)
+	if err != nil && n.newest.IsZero() {
+		return err
+	}
+	covered, kept := r.beginWaits(n, goesOn, err != nil)
+	if n.failed != nil {
+		r.Log.Once(n.failed, "not all that was read is written down")
+		return n.failed // it is read again
+	}
+	r.covered, r.kept = covered, kept
+	r.moveWatermark(n.newest)
+	return err
+}
+
+// listFurther lists the space from where the last list ended. A long backlog is read in pieces:
+// goesOn reports that the next list is to go on there.
+func (r *reader) listFurther(ctx context.Context, n *pass) (goesOn bool, err error) {
 	_, space, _ := strings.Cut(r.chat, "/")
-	start := since(r.mark.Watermark, r.covered, v, r.Now().Add(r.api.Ahead))
-	for q := range v.served {
+	start := since(r.mark.Watermark, r.covered, n.view, r.Now().Add(r.api.Ahead))
+	for q := range n.served {
 		n.begun[q] = r.kept[q.QuestionID]
 	}
 	err = r.api.Since(ctx, space, start, func(page []gchat.Message) { r.readPage(n, page) })
 	endless := errors.Is(err, gchat.ErrEndless)
-	// A long backlog is read in pieces. Where the next list would begin as this one did, or
-	// none ended since that was so, the server is broken.
-	goesOn := endless && !r.endless && n.newest.Add(-overlap).Sub(start) > time.Second
+	// Where the next list would begin as this one did, or none ended since that was so, the
+	// server is broken.
+	goesOn = endless && !r.endless && n.newest.Add(-overlap).Sub(start) > time.Second
 	r.endless = endless && !goesOn
 	if goesOn {
-		err = nil
+		return true, nil
 	}
-	if err != nil && n.newest.IsZero() {
-		return err
-	}
-	covered, kept := map[string]bool{}, map[string][]gchat.Message{}
-	for _, qs := range v.records {
+	return false, err
+}
+
+// beginWaits begins the waits in threads that were read to their ends. It returns which
+// questions' threads are read from their beginnings, and the messages of those that the next list
+// goes on with. The thread of a wait that a broken list had is read from its beginning again.
+func (r *reader) beginWaits(n *pass, goesOn, isBroken bool) (
+	covered map[string]bool, kept map[string][]gchat.Message,
+) {
+	covered, kept = map[string]bool{}, map[string][]gchat.Message{}
+	for _, qs := range n.records {
 		for _, q := range qs {
-			covered[q.QuestionID] = err == nil || !beginsIn(q)
+			isWait := beginsIn(q)
+			covered[q.QuestionID] = !isBroken || !isWait
 			switch {
-			case !beginsIn(q), err != nil: // its thread is read from its beginning with the next list
+			case !isWait, isBroken:
 			case goesOn:
 				kept[q.QuestionID] = n.begun[q]
 			default:
@@ -73,18 +97,17 @@ func (r *reader) readOn(ctx context.Context, v *view, way *gateway) (err error) 
 			}
 		}
 	}
-	if n.failed != nil {
-		r.Log.Once(n.failed, "not all that was read is written down")
-		return n.failed // it is read again
+	return covered, kept
+}
+
+// moveWatermark notes up to where the space was read; the zero time is for nothing.
+func (r *reader) moveWatermark(to time.Time) {
+	if to.IsZero() || to.Equal(r.mark.Watermark) {
+		return
 	}
-	r.covered, r.kept = covered, kept
-	if n.newest.IsZero() || n.newest.Equal(r.mark.Watermark) {
-		return err
-	}
-	r.mark.Watermark = n.newest
-	_, serr := r.spaces.Change(r.chat, func(s *state.Space) { s.Watermark = n.newest })
-	r.Log.Once(serr, "watermark not written down")
-	return err
+	r.mark.Watermark = to
+	_, err := r.spaces.Change(r.chat, func(s *state.Space) { s.Watermark = to })
+	r.Log.Once(err, "watermark not written down")
 }
 
 // texts are the open questions that stand in the space as a text, and not as a card.

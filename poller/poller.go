@@ -152,35 +152,55 @@ func Run(ctx context.Context, o Options) error {
 		p.scan()
 	}
 	if p.Daemon && len(p.index) == 0 {
-		dirs := []string{state.ProjectDir(p.Env)}
-		for _, dir := range p.Dirs {
-			dirs = append(dirs, p.projectOf(filepath.Dir(dir)))
-		}
-		if err := config.Anything(p.Env, dirs); err != nil {
+		if err := config.Anything(p.Env, p.projects()); err != nil {
 			return err
 		}
 	}
 	if p.Once {
-		for _, s := range p.index {
-			if !s.named && p.busy(s) { // a detached poller may have made way
-				p.calls = anew
-			}
-		}
-		return errors.Join(p.once(ctx), p.leave(p.calls))
+		return p.runOnce(ctx)
 	}
 	if p.Daemon {
+		defer p.removePIDs()
 		for _, dir := range p.homes {
 			if err := state.WritePID(dir); err != nil {
 				return misconfigured(err)
 			}
-			defer func() {
-				if state.DaemonPID(dir) == os.Getpid() {
-					os.Remove(filepath.Join(dir, state.PIDFile))
-				}
-			}()
 		}
 	}
-	why := p.serve(ctx)
+	return p.handOn(p.serve(ctx))
+}
+
+// projects are the folders of the projects that a daemon was started for.
+func (p *Poller) projects() []string {
+	dirs := []string{state.ProjectDir(p.Env)}
+	for _, dir := range p.Dirs {
+		dirs = append(dirs, p.projectOf(filepath.Dir(dir)))
+	}
+	return dirs
+}
+
+// removePIDs takes this process's id out of the state folders, and no other daemon's.
+func (p *Poller) removePIDs() {
+	for _, dir := range p.homes {
+		if state.DaemonPID(dir) == os.Getpid() {
+			os.Remove(filepath.Join(dir, state.PIDFile))
+		}
+	}
+}
+
+// runOnce is the poller of a single round. Where a detached poller may have made way for it,
+// another begins.
+func (p *Poller) runOnce(ctx context.Context) error {
+	for _, s := range p.index {
+		if !s.named && p.busy(s) {
+			p.calls = anew
+		}
+	}
+	return errors.Join(p.once(ctx), p.leave(p.calls))
+}
+
+// handOn ends a poller that served, and leaves what it did not do to another.
+func (p *Poller) handOn(why ending) error {
 	state.EndBeat(p.Env)
 	switch {
 	case why == stopped:

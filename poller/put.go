@@ -61,33 +61,18 @@ func (p *Poller) putNote(q *state.Question, o *state.Open, owed state.Owed) (don
 		return true, nil // another one came in its place
 	}
 	if !q.MessageSent {
-		m, err := state.OutboxIn(p.user).ByKey(questionKey(q))
-		if err != nil || m == nil { // it was not put yet, or was dropped
-			return err == nil && !q.Status.Open(), err
-		}
-		return m.SetAside != "", nil
+		return p.hasNoThread(q)
 	}
 	if !p.personal().Terms(config.Screen, "").Shown { // it may have been asked before
-		titled := *q
-		titled.TitleOnly()
-		q = &titled
-		if owed.About == state.NoteNotTyped || owed.About == state.NoteStillKept && owed.Seen != "" { // its reason may quote a dialog
-			owed.Seen = "the terminal shows something else"
-		}
+		q, owed = titleOnly(q, owed)
 	}
-	takesButtons := owed.About == state.NoteClosed || owed.About == state.NoteHandedOver
-	texts, over := wording.NoteTexts(q, owed), takesButtons && q.Card != ""
-	if len(texts) == 0 && !over {
+	m, isOver := p.aboutQuestion(q, o), q.Card != "" && takesButtons(owed)
+	m.Parts = wording.NoteTexts(q, owed)
+	if len(m.Parts) == 0 && !isOver {
 		return true, nil
 	}
-	about := owed.About
-	if about == state.NoteClosed {
-		about += " " + string(q.Status) // one that timed out can be answered later
-	}
-	m := p.aboutQuestion(q, o)
-	m.ID = state.MessageID("note", q.QuestionID, about, owed.Reply, owed.Seen)
-	m.Type, m.Note, m.Parts = state.MessageNote, &owed, texts
-	if over {
+	m.ID, m.Type, m.Note = noteID(q, owed), state.MessageNote, &owed
+	if isOver {
 		text, card := wording.ClosedCard(q, p.Now())
 		m.Patch, m.Parts, m.Card = q.Card, []string{text}, gchat.StoredCard(card)
 	} else if r := q.Reply(owed.Reply); r != nil && r.Choice != "" {
@@ -99,6 +84,42 @@ func (p *Poller) putNote(q *state.Question, o *state.Open, owed state.Owed) (don
 		err = p.putKept(q, o, owed)
 	}
 	return err == nil, err
+}
+
+// takesButtons reports whether a question has no buttons from this note on.
+func takesButtons(owed state.Owed) bool {
+	return owed.About == state.NoteClosed || owed.About == state.NoteHandedOver
+}
+
+// noteID is the id of a note's message. A question that timed out can be answered, and so
+// closed again, later.
+func noteID(q *state.Question, owed state.Owed) string {
+	about := owed.About
+	if about == state.NoteClosed {
+		about += " " + string(q.Status)
+	}
+	return state.MessageID("note", q.QuestionID, about, owed.Reply, owed.Seen)
+}
+
+// hasNoThread reports whether no thread of a question will begin whose own message is not in
+// the space: it was dropped, or put aside.
+func (p *Poller) hasNoThread(q *state.Question) (bool, error) {
+	m, err := state.OutboxIn(p.user).ByKey(questionKey(q))
+	if err != nil || m == nil { // it was not put yet, or was dropped
+		return err == nil && !q.Status.Open(), err
+	}
+	return m.SetAside != "", nil
+}
+
+// titleOnly is a question and a note without what a policy keeps in the terminal. The reason why
+// words are not typed may quote a dialog.
+func titleOnly(q *state.Question, owed state.Owed) (*state.Question, state.Owed) {
+	titled := *q
+	titled.TitleOnly()
+	if owed.About == state.NoteNotTyped || owed.About == state.NoteStillKept && owed.Seen != "" {
+		owed.Seen = "the terminal shows something else"
+	}
+	return &titled, owed
 }
 
 // putKept has the card of a question show what counted of a reply that answered a part of it.
