@@ -105,6 +105,40 @@ func TestStatusTakesNothingFromOtherSettings(t *testing.T) {
 	}
 }
 
+// The question's message may have been under way when all was killed: then its thread is not known yet. It is
+// found under other settings, too, and told.
+func TestAQuestionThatWasBeingSentIsTold(t *testing.T) {
+	t.Parallel()
+	p := newPocket(t)
+	_, end := p.space()
+	defer end()
+	env, other := p.env(), []string{"ANTHROPIC_API_KEY=x"}
+	folder := state.QuestionsIn(filepath.Join(p.home, "project", ".claude", "state"))
+	q := deadSession(t, env, other, folder, p.address+"/spaces/local/threads/T")
+	_, err := state.UpdateQuestion(q.Path, func(q *state.Question) error {
+		q.MessageSent, q.ThreadName, q.Chat = false, "", ""
+		return nil
+	})
+	now := time.Now().UTC()
+	m := &state.Message{
+		ID: state.MessageID("question", q.QuestionID), Key: "question-" + q.QuestionID, Type: state.MessageQuestion,
+		Question: q.Path, ThreadKey: q.ThreadKey, Parts: []string{"Which DB?"}, CreatedAt: now, TriedAt: now,
+	}
+	_, _, perr := state.OutboxIn(state.UserState(getenv(env))).Put(getenv(slices.Concat(other, env)), m, 0)
+	if err := errors.Join(err, perr); err != nil {
+		t.Fatal(err)
+	}
+	p.runs("status")
+	p.until("its thread is told", func() string {
+		b, _ := os.ReadFile(filepath.Join(p.home, "state/gchat-hooks/space/messages.jsonl"))
+		_, told, _ := strings.Cut(string(b), "Which DB?")
+		if !strings.Contains(told, "The session is gone") {
+			return ""
+		}
+		return told
+	})
+}
+
 // The page's own server starts a poller when it begins, and when somebody writes there.
 func TestThePageStartsAPollerAfterARestart(t *testing.T) {
 	t.Parallel()

@@ -231,6 +231,22 @@ func (o Outbox) Waiting() (waiting []*Message, bad []error) {
 	return slices.DeleteFunc(all, (*Message).Final), bad
 }
 
+// takeOver has what waits of a question's messages in one environment be sent in another.
+func (o Outbox) takeOver(question, from, to string) (failed error) {
+	waiting, _ := o.Waiting()
+	for _, m := range waiting {
+		if m.Question != question || m.Env != from {
+			continue
+		}
+		_, err := o.Change(m.Path, func(m *Message) error {
+			m.Env = to
+			return nil
+		})
+		failed = errors.Join(failed, err)
+	}
+	return failed
+}
+
 // Aside are the messages that were set aside, the oldest first.
 func (o Outbox) Aside() []*Message {
 	all, _ := o.All()

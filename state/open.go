@@ -51,7 +51,7 @@ func waiterFile(env Getenv, path string) string {
 }
 
 // Announce writes the Open of a record under this environment. One that is there already stays; one of another environment, which
-// no poller serves, comes under this one, as when a session is resumed elsewhere.
+// no poller serves, comes under this one, as when a session is resumed elsewhere. So do the messages about it.
 func Announce(env Getenv, o Open) error {
 	old, err := ReadOpen(OpenFile(env, o.Path))
 	stands := err == nil
@@ -62,6 +62,9 @@ func Announce(env Getenv, o Open) error {
 		return nil
 	default:
 		o = *old
+		if err := OutboxIn(UserState(env)).takeOver(o.Path, o.Env, Environment(env)); err != nil {
+			return fmt.Errorf("announce record: %w", err)
+		}
 	}
 	o.Env = Environment(env)
 	if !utf8.ValidString(o.Path) { // JSON would name another file

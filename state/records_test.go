@@ -221,6 +221,52 @@ func TestIndexNamesWhatWeWrote(t *testing.T) {
 	}
 }
 
+// A question that comes under another environment brings its messages: no poller would send them, and
+// its thread could be told nothing. What a living poller serves stays, and so does what is not its.
+func TestAQuestionBringsItsMessages(t *testing.T) {
+	for _, lives := range []bool{true, false} {
+		env := envOf(t)
+		old := func(name string) string {
+			if name == "GCHAT_FORMAT" {
+				return "haiku"
+			}
+			return env(name)
+		}
+		q := record(t, QuestionsIn(t.TempDir()), question("s"))
+		if err := AnnounceQuestion(old, q); err != nil {
+			t.Fatal(err)
+		}
+		about := map[string]string{"its text": q.Path, "of another": "/q.json"}
+		for key, question := range about {
+			m := message(key, "words")
+			m.Question, m.CreatedAt = question, time.Now().UTC()
+			if _, _, err := OutboxIn(UserState(env)).Put(old, m, 0); err != nil {
+				t.Fatal(err)
+			}
+		}
+		lock, err := TakePollerLock(old)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !lives {
+			lock.Unlock()
+		}
+		if err := AnnounceQuestion(env, q); err != nil {
+			t.Fatal(err)
+		}
+		for key := range about {
+			want := Environment(old)
+			if key == "its text" && !lives {
+				want = Environment(env)
+			}
+			if m, err := OutboxIn(UserState(env)).ByKey(key); err != nil || m.Env != want {
+				t.Errorf("%s, with a poller %v: of %s, want %s, %v", key, lives, m.Env, want, err)
+			}
+		}
+		lock.Unlock()
+	}
+}
+
 func TestClosingOwesANoteOnce(t *testing.T) {
 	q := record(t, QuestionsIn(t.TempDir()), question("s"))
 	for _, want := range []bool{true, false} {
