@@ -101,6 +101,10 @@ var plainName = pattern(`^[A-Za-z0-9_.-]+$`)
 // than the one that it was meant for may take it.
 var ErrLate = errors.New("tmux took too long")
 
+// errRedrawn says that a key was not pressed because the dialog that it was meant for did not
+// stand there as it was seen.
+var errRedrawn = errors.New("the dialog has changed")
+
 // guard is what still has to be so when tmux comes to a key or a text. The zero value asks
 // for nothing.
 type guard struct {
@@ -122,7 +126,7 @@ var notPlain = pattern(`[^A-Za-z0-9]+`)
 func (s Server) deliver(ctx context.Context, pane, command string, g guard) error {
 	other := ""
 	for _, line := range g.dialog { // C searches the pane (tmux 3.3a)
-		other = "#{?#{C:" + asGlob(line) + "}," + other + ",the dialog has changed}"
+		other = "#{?#{C:" + asGlob(line) + "}," + other + "," + errRedrawn.Error() + "}"
 	}
 	if g.active != "" {
 		other = "#{?#{==:#{session_activity}," + g.active + "}," + other +
@@ -146,6 +150,8 @@ func (s Server) deliver(ctx context.Context, pane, command string, g guard) erro
 		return nil
 	case ErrLate.Error():
 		return fmt.Errorf("%w: %w", ErrNoKeys, ErrLate)
+	case errRedrawn.Error():
+		return fmt.Errorf("%w: %w", ErrNoKeys, errRedrawn)
 	default:
 		return fmt.Errorf("%w: %s", ErrNoKeys, refused)
 	}
@@ -264,7 +270,24 @@ func (k *keyboard) reaches(ctx context.Context, pid int, start string) (Pane, er
 }
 
 // send presses one step: it makes sure of the place and of the screen, and awaits the effect.
+//
+// A part of a dialog may be drawn later than the rest: its hint "ctrl+g to edit" goes a moment
+// after the cursor has left the field for own words (2.1.197). Where tmux came to the key
+// meanwhile, it pressed nothing: once the same dialog has stood for a moment, the step begins anew.
 func (k *keyboard) send(ctx context.Context, s keystep) error {
+	const mostTries = 3
+	for try := 1; ; try++ {
+		err := k.trySend(ctx, s)
+		if !errors.Is(err, errRedrawn) || try == mostTries {
+			return err
+		}
+		if err := k.settled(ctx, s.before); err != nil {
+			return err
+		}
+	}
+}
+
+func (k *keyboard) trySend(ctx context.Context, s keystep) error {
 	if err := k.ready(ctx, s); err != nil {
 		return err
 	}

@@ -2,6 +2,7 @@ package inject
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"os"
 	"path/filepath"
@@ -260,5 +261,47 @@ func TestKeysOnlyForTheDialogThatWasSeen(t *testing.T) {
 	raw, _ := os.ReadFile(filepath.Join(w.dir, "got"))
 	if strings.ContainsAny(string(raw), "24") {
 		t.Errorf("arrived: %q", raw)
+	}
+}
+
+// Where a dialog is drawn anew between the look at it and the key, the same dialog gets the key after
+// another look. Another dialog gets nothing.
+func TestADialogThatIsDrawnAgain(t *testing.T) {
+	for then, want := range map[string]string{"single": "2", "permission": ""} {
+		w, _ := newWorld(t, "exec sleep 600")
+		p := w.heldUp("single")
+		tty := w.tmux("display-message", "-p", "-t", p.ID, "#{pane_tty}")
+		draw := func(lines string) {
+			if err := os.WriteFile(tty, []byte("\x1b[2J\x1b[H"+lines), 0); err != nil {
+				t.Fatal(err)
+			}
+		}
+		capture, err := w.Capture(t.Context(), p.ID)
+		if err != nil {
+			t.Fatal(err)
+		}
+		next, err := os.ReadFile(filepath.Join("testdata", "menu", then+".ansi"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		first, looks := ReadScreen(capture), 0
+		k := keyboard{server: w.Server, pane: p.ID, patience: bound.Patience}
+		k.ready = func(context.Context, keystep) error { return nil }
+		err = k.send(t.Context(), keystep{key: KeyDigit(2), after: effect(Screen.Dialog), before: func(now Screen) string {
+			switch looks++; looks {
+			case 1:
+				draw("half")
+				w.shows(p.ID, "half")
+			case 2:
+				draw(strings.ReplaceAll(strings.TrimSuffix(string(next), "\n"), "\n", "\r\n"))
+			}
+			return unchanged(first)(now)
+		}})
+		if pressed := err == nil; pressed != (want != "") {
+			t.Fatalf("then %s: %v", then, err)
+		}
+		if w.got(want); w.keys() != want {
+			t.Errorf("then %s: %q was pressed, want %q", then, w.keys(), want)
+		}
 	}
 }

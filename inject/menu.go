@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 	"unicode/utf8"
 
@@ -177,11 +178,12 @@ func (d *driver) press(ctx context.Context, s keystep, done func(Screen) bool) e
 			d.hint = "answer it in the terminal, or set \"menu_decides\": true in " + state.ConfigFile(d.Env)
 			return d.refuseHere("menu-driver does not decide what Claude may do")
 		}
+		audit := sync.OnceValue(func() error { return d.audit(s.key) })
 		s.before = func(now Screen) string {
 			if why := unchanged(was)(now); why != "" {
 				return why
 			}
-			if err := d.audit(s.key); err != nil {
+			if err := audit(); err != nil {
 				return "nothing was pressed: " + err.Error()
 			}
 			return ""
