@@ -40,9 +40,8 @@ func TestAPurgeFindsTheHooksOfAnotherConfiguration(t *testing.T) {
 	work := filepath.Join(n.home, "work")
 	n.does("env", "CLAUDE_CONFIG_DIR="+work, program(t), "install")
 	env := func(name string) string { return map[string]string{"HOME": n.home}[name] }
-	_, err := state.SessionsIn(state.UserState(env)).Change("s", func(one *state.Session) error {
+	_, err := state.SessionsIn(state.UserState(env)).Change("s", func(one *state.Session) {
 		one.TranscriptPath = filepath.Join(work, "projects", "p", "s.jsonl")
-		return nil
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -414,9 +414,8 @@ func (p Program) retry(held bool) (failed error) {
 	all, _ := p.box().Waiting()
 	for _, m := range all {
 		if m.Tries > 0 || held {
-			_, err := p.box().Change(m.Path, func(m *state.Message) error {
+			_, err := p.box().Change(m.Path, func(m *state.Message) {
 				m.NotBefore, m.Urgent = now, m.Urgent || held // the quiet hours are not asked again
-				return nil
 			})
 			failed = errors.Join(failed, err)
 			state.CallPoller(p.env, m.Env) // its own environment's

@@ -144,10 +144,9 @@ func TestStatusStartsAKilledPoller(t *testing.T) {
 		if err := state.Beat(of, state.Heartbeat{PID: gone.Process.Pid, Beat: time.Now()}); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := state.SessionsIn(state.UserState(of)).Change("s", func(s *state.Session) error {
+		if _, err := state.SessionsIn(state.UserState(of)).Change("s", func(s *state.Session) {
 			s.Name, s.Listens, s.StartedAt, s.LastSeen, s.Env = "shop", true, time.Now(), time.Now(), state.Environment(of)
 			s.ThreadName, s.Chat = "spaces/A/threads/T", "127.0.0.1:1/spaces/A"
-			return nil
 		}); err != nil {
 			t.Fatal(err)
 		}
@@ -217,9 +216,8 @@ func TestStatusOfSessions(t *testing.T) {
 		t.Fatal(err)
 	}
 	for id, pid := range map[string]int{"runs": os.Getpid(), "ended": ended.Process.Pid} {
-		_, err := state.SessionsIn(state.UserState(env)).Change(id, func(s *state.Session) error {
+		_, err := state.SessionsIn(state.UserState(env)).Change(id, func(s *state.Session) {
 			s.LastSeen, s.ClaudePID, s.TranscriptPath = time.Now().Add(-6*time.Minute), pid, transcript
-			return nil
 		})
 		if err != nil {
 			t.Fatal(err)

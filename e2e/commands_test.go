@@ -31,12 +31,11 @@ func (b *bridge) listen() (thread string) {
 		return ""
 	}
 	host, _, _ := strings.Cut(strings.TrimPrefix(env("GOOGLE_CHAT_WEBHOOK_URL"), "http://"), "/")
-	_, err = state.SessionsIn(state.UserState(env)).Change("the-session", func(s *state.Session) error {
+	_, err = state.SessionsIn(state.UserState(env)).Change("the-session", func(s *state.Session) {
 		s.Name, s.ThreadName, s.Chat, s.Env = "here", m.Thread.Name, host+"/"+space.Name, state.Environment(env)
 		s.Listens, s.StartedAt, s.LastSeen, s.ProjectDir = true, time.Now(), time.Now(), b.Dir
 		s.ClaudePID, s.ClaudeStart = b.ClaudePID(), inject.StartOf(b.ClaudePID())
 		s.TmuxPane, s.TmuxSocket = b.Pane(), inject.ServerOf(b.TMUX()).Socket
-		return nil
 	})
 	if err != nil {
 		b.t.Fatal(err)

@@ -102,7 +102,7 @@ func TestAnAgentsPermissionEndsByItsOwnEvents(t *testing.T) {
 			w.change(q, func(q *state.Question) {
 				if name == "agent was stopped" || name == "another was stopped" {
 					q.AgentTask = "help"
-					_ = q.HandOver(q.AskedAt)
+					q.HandOver(q.AskedAt)
 				}
 			})
 			e := event(w, c.event, "s-1", c.kv...)
@@ -227,7 +227,7 @@ func TestANotificationOfWhatWasHandedOver(t *testing.T) {
 		w := agentDesk(t)
 		_, q := w.asks(t, "a1")
 		if isOver {
-			w.change(q, func(q *state.Question) { _ = q.HandOver(time.Now()) })
+			w.change(q, func(q *state.Question) { q.HandOver(time.Now()) })
 		}
 		w.run("gchat-notification-dispatch", event(w, "Notification", "s-1", "notification_type", "permission_prompt", "message", "x"))
 		all, err := state.OutboxIn(state.UserState(w.getenv)).All()
@@ -250,7 +250,7 @@ func TestAHookEndsWhenItsDialogIsHandedOver(t *testing.T) {
 				q.Answers = map[string]string{q.Questions[0].Question: state.LabelAllow}
 				q.AnsweredMessage = "spaces/x/messages/reply"
 			}
-			_ = q.HandOver(time.Now())
+			q.HandOver(time.Now())
 		})
 		if behavior, _ := decided(p.end()); (behavior == "allow") != isAnswered {
 			t.Errorf("answered %v: it printed %q", isAnswered, behavior)

@@ -109,9 +109,7 @@ func (h *Hook) wantInTerminal(e *Event, qs []*state.Question) {
 	}
 	for _, q := range hidden {
 		h.tryAgain(closeBound, func() error {
-			_, err := state.UpdateQuestion(q.Path, func(q *state.Question) error {
-				return q.WantInTerminal(time.Now())
-			})
+			_, err := state.ChangeQuestion(q.Path, func(q *state.Question) { q.WantInTerminal(time.Now()) })
 			return err
 		})
 	}
@@ -148,9 +146,8 @@ func (h *Hook) dialogOver(e *Event) error {
 	if err != nil || one.Dialog == nil || !one.Dialog.At.IsZero() {
 		return nil // else the poller sees it in Claude Code's file
 	}
-	_, err = sessions.Change(e.SessionID, func(s *state.Session) error {
+	_, err = sessions.Change(e.SessionID, func(s *state.Session) {
 		s.Dialog = &state.Dialog{Says: one.Dialog.Says, Told: one.Dialog.Told, Over: true}
-		return nil
 	})
 	h.StartPoller()
 	return err
@@ -162,13 +159,7 @@ func (h *Hook) noteReason(e *Event) error {
 	if _, err := sessions.Of(e.SessionID); err != nil {
 		return nil
 	}
-	_, err := sessions.Change(e.SessionID, func(s *state.Session) error {
-		if s.Reason == string(e.Reason) {
-			return state.ErrUnchanged
-		}
-		s.Reason = string(e.Reason)
-		return nil
-	})
+	_, err := sessions.Change(e.SessionID, func(s *state.Session) { s.Reason = string(e.Reason) })
 	return err
 }
 
@@ -207,17 +198,16 @@ func (h *Hook) confirm(e *Event, q *state.Question) error {
 		}
 	})
 	if err == nil && !ended { // it was closed before; the poller may have put the note of its end
-		_, err = state.UpdateQuestion(q.Path, func(q *state.Question) error {
+		_, err = state.ChangeQuestion(q.Path, func(q *state.Question) {
 			ended = !q.Status.Open() && differs(q)
 			if !ended {
-				return state.ErrUnchanged
+				return
 			}
 			q.Status, q.ResolvedAt = to, new(time.Now().UTC())
 			tell(q)
 			if !slices.Contains(q.Owes, state.Owed{About: state.NoteClosed}) {
 				q.Owe(state.NoteClosed, corrected)
 			}
-			return nil
 		})
 	}
 	if ended && err == nil {

@@ -397,7 +397,7 @@ func (h *Hook) guardDialog(ctx context.Context, path string, end func()) {
 // faster. It returns the record as it then stands.
 func (h *Hook) leaveToTerminal(path string) (q *state.Question, err error) {
 	err = again(closeBound, func() error {
-		q, err = state.UpdateQuestion(path, func(q *state.Question) error { return q.HandOver(time.Now()) })
+		q, err = state.ChangeQuestion(path, func(q *state.Question) { q.HandOver(time.Now()) })
 		return err
 	})
 	if err == nil && q.HandedOver != nil {
@@ -456,9 +456,8 @@ func answerQuestion(e *Event, q *state.Question) (members map[string]any, told a
 }
 
 func markPrinted(path string) error {
-	_, err := state.NoteQuestion(path, func(q *state.Question) error {
+	_, err := state.NoteQuestion(path, func(q *state.Question) {
 		q.Printed, q.PrintedAt = true, new(time.Now().UTC())
-		return nil
 	})
 	return err
 }

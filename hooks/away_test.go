@@ -29,9 +29,8 @@ func TestTheAwayTimerIsNoAnswer(t *testing.T) {
 		w := newDesk(t)
 		w.run(forward, recorded(t, "single-03-PreToolUse"))
 		q := w.question()
-		if _, err := state.SessionsIn(state.UserState(w.getenv)).Change(q.ClaudeSession(), func(s *state.Session) error {
+		if _, err := state.SessionsIn(state.UserState(w.getenv)).Change(q.ClaudeSession(), func(s *state.Session) {
 			s.Listens = true
-			return nil
 		}); err != nil {
 			t.Fatal(err)
 		}

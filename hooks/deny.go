@@ -52,7 +52,7 @@ func (h *Hook) deny(ctx context.Context, e *Event) (goesOn bool, err error) {
 		err = h.inThread(ctx, q)
 	}
 	if err == nil {
-		_, err = state.UpdateQuestion(q.Path, func(q *state.Question) error { q.Denied = true; return nil })
+		_, err = state.ChangeQuestion(q.Path, func(q *state.Question) { q.Denied = true })
 	}
 	if err != nil {
 		h.log.Error().Str("error", h.log.Clean(err.Error())).Str("question", q.QuestionID).
@@ -127,7 +127,7 @@ func (h *Hook) askedAgain(e *Event, one *state.Question) bool {
 	for _, q := range h.markers(e) {
 		unanswered := q.TimeoutPolicy == state.AskTerminal && q.Status == state.TimedOut && !q.AskedAgain
 		if unanswered && slices.ContainsFunc(q.Questions, alike) {
-			_, err := state.UpdateQuestion(q.Path, func(q *state.Question) error { q.AskedAgain = true; return nil })
+			_, err := state.ChangeQuestion(q.Path, func(q *state.Question) { q.AskedAgain = true })
 			h.logFailed(err, "markers")
 			return true
 		}
@@ -138,9 +138,8 @@ func (h *Hook) askedAgain(e *Event, one *state.Question) bool {
 // askInTerminal makes a question that was to be denied one of native mode, in its place. Claude
 // Code draws its dialog, and the PermissionRequest hook finds the record.
 func (h *Hook) askInTerminal(q *state.Question) (*state.Question, error) {
-	q, err := state.UpdateQuestion(q.Path, func(q *state.Question) error {
+	q, err := state.ChangeQuestion(q.Path, func(q *state.Question) {
 		q.Mode, q.Denied, q.TimesOutAt, q.TimeoutPolicy = state.Native, false, nil, ""
-		return nil
 	})
 	if err == nil {
 		err = state.AnnounceQuestion(h.Env, q)
@@ -220,12 +219,8 @@ func (h *Hook) take(e *Event, markers []*state.Question) (paths []string) {
 			h.locks = append(h.locks, lock)
 			s := h.session(e)
 			err = again(h.patience(e), func() error {
-				_, err := state.UpdateQuestion(q.Path, func(q *state.Question) error {
-					if q.SessionEnded == nil && q.ClaudePID == s.ClaudePID && q.ClaudeStart == s.ClaudeStart {
-						return state.ErrUnchanged
-					}
+				_, err := state.ChangeQuestion(q.Path, func(q *state.Question) {
 					q.SessionEnded, q.ClaudePID, q.ClaudeStart = nil, s.ClaudePID, s.ClaudeStart
-					return nil
 				})
 				return err
 			})
@@ -363,12 +358,11 @@ func (h *Hook) sessionEnded(e *Event) {
 		if h.inOtherTerminal(q) {
 			continue
 		}
-		_, err := state.UpdateQuestion(q.Path, func(q *state.Question) error {
-			if !q.Status.Open() && !q.Answerable() || q.SessionEnded != nil {
-				return state.ErrUnchanged
+		_, err := state.ChangeQuestion(q.Path, func(q *state.Question) {
+			goesOn := q.Status.Open() || q.Answerable()
+			if goesOn && q.SessionEnded == nil {
+				q.SessionEnded = new(time.Now().UTC())
 			}
-			q.SessionEnded = new(time.Now().UTC())
-			return nil
 		})
 		h.logFailed(err, "end of session not written down")
 	}
@@ -403,10 +397,8 @@ func (h *Hook) neverArrived(ctx context.Context, e *Event, markers []*state.Ques
 		if err != nil || !there && !all {
 			continue // that cannot be told
 		}
-		if _, err := state.UpdateQuestion(q.Path, func(q *state.Question) error {
-			q.DeliverySeen = true
-			return nil
-		}); err != nil || there {
+		_, err = state.ChangeQuestion(q.Path, func(q *state.Question) { q.DeliverySeen = true })
+		if err != nil || there {
 			continue
 		}
 		if q.Status == state.TimedOut {

@@ -241,7 +241,7 @@ func TestAFormOfABrokenTurnIsCancelled(t *testing.T) {
 		"its time is up":          {closes(state.Expired, "age"), ""},
 		"its hook is told to end": {func(_ *world, p *process, _ *state.Question) { terminate(p) }, ""},
 		"it is the terminal's": {func(w *world, _ *process, q *state.Question) {
-			w.change(q, func(q *state.Question) { _ = q.HandOver(time.Now()) })
+			w.change(q, func(q *state.Question) { q.HandOver(time.Now()) })
 		}, ""},
 	} {
 		t.Run(name, func(t *testing.T) {

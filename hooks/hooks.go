@@ -231,7 +231,7 @@ func (h *Hook) writeSession(e *Event, sessions state.Sessions, project, known st
 	if e.SessionID == "" {
 		return one
 	}
-	kept, err := sessions.Change(e.SessionID, func(s *state.Session) error {
+	kept, err := sessions.Change(e.SessionID, func(s *state.Session) {
 		s.Name = one.Name
 		if heir {
 			s.ThreadName, s.Chat = "", "" // it begins one of its own
@@ -242,7 +242,6 @@ func (h *Hook) writeSession(e *Event, sessions state.Sessions, project, known st
 			s.OldCommanded, s.OldDid = before.OldCommanded, before.OldDid
 		}
 		fill(s)
-		return nil
 	})
 	if err != nil {
 		h.log.Error().Err(err).Msg("session not written down")

@@ -150,13 +150,11 @@ func (h *Hook) noteDialog(e *Event, d *state.Dialog) error {
 		d.At = stands.At
 	}
 	again := false
-	_, err := state.SessionsIn(state.UserState(h.Env)).Change(e.SessionID, func(s *state.Session) error {
+	_, err := state.SessionsIn(state.UserState(h.Env)).Change(e.SessionID, func(s *state.Session) {
 		again = s.Dialog.Same(d) && !s.Dialog.Over
-		if again {
-			return state.ErrUnchanged
+		if !again {
+			s.Dialog = d
 		}
-		s.Dialog = d
-		return nil
 	})
 	h.StartPoller() // also where a hook was killed before it told: the poller does
 	if again || err != nil {
@@ -183,12 +181,10 @@ func putDialog(env state.Getenv, cfg *config.Config, one *state.Session, d *stat
 	if err != nil || out.Off {
 		return err
 	}
-	_, err = state.SessionsIn(state.UserState(env)).Change(one.ID, func(s *state.Session) error {
-		if !s.Dialog.Same(d) {
-			return state.ErrUnchanged
+	_, err = state.SessionsIn(state.UserState(env)).Change(one.ID, func(s *state.Session) {
+		if s.Dialog.Same(d) {
+			s.Dialog.Told = true
 		}
-		s.Dialog.Told = true
-		return nil
 	})
 	return err
 }

@@ -81,9 +81,8 @@ func branched(t *testing.T, source string) {
 	w.inTmux()
 	w.run("gchat-session-event", recorded(t, "single-02-UserPromptSubmit", "session_id", "s-1"))
 	sessions := state.SessionsIn(state.UserState(w.getenv))
-	if _, err := sessions.Change("s-1", func(s *state.Session) error {
+	if _, err := sessions.Change("s-1", func(s *state.Session) {
 		s.ThreadName, s.Chat = "spaces/x/threads/t", "h/spaces/x"
-		return nil
 	}); err != nil {
 		t.Fatal(err)
 	}

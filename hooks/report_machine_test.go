@@ -142,7 +142,7 @@ func (m *machine) session() *state.Session {
 // change changes the record of sess-1, as the poller does.
 func (m *machine) change(f func(*state.Session)) {
 	m.Helper()
-	_, err := state.SessionsIn(state.UserState(m.getenv)).Change("sess-1", func(s *state.Session) error { f(s); return nil })
+	_, err := state.SessionsIn(state.UserState(m.getenv)).Change("sess-1", func(s *state.Session) { f(s) })
 	if err != nil {
 		m.Fatal(err)
 	}

@@ -66,10 +66,9 @@ func (h *Hook) beginThread(e *Event) error {
 		return nil
 	}
 	begins := false
-	_, err := state.SessionsIn(state.UserState(h.Env)).Change(e.SessionID, func(s *state.Session) error {
+	_, err := state.SessionsIn(state.UserState(h.Env)).Change(e.SessionID, func(s *state.Session) {
 		begins = !s.Begun
 		s.Begun = true
-		return nil
 	})
 	waiting, _ := state.OutboxIn(state.UserState(h.Env)).Waiting()
 	told := slices.ContainsFunc(waiting, func(m *state.Message) bool { return m.ThreadKey == state.SessionThread(e.SessionID) })
@@ -106,13 +105,12 @@ const turnBytes = 200
 func (h *Hook) sessionEnd(e *Event) error {
 	h.session(e)
 	now := time.Now().UTC()
-	stands, err := state.SessionsIn(state.UserState(h.Env)).Change(e.SessionID, func(s *state.Session) error {
+	stands, err := state.SessionsIn(state.UserState(h.Env)).Change(e.SessionID, func(s *state.Session) {
 		if !s.Running() {
-			return state.ErrUnchanged
+			return
 		}
 		s.EndedAt, s.OwesSummary, s.LastSeen, s.Reason = now, now, now, strings.TrimSpace(string(e.Reason))
 		s.TranscriptPath = cmp.Or(string(e.Transcript), s.TranscriptPath)
-		return nil
 	})
 	if err == nil && !stands.OwesSummary.IsZero() {
 		h.StartPoller() // also where another hook wrote it: that one may have been killed
@@ -149,12 +147,11 @@ func PutSummary(ctx context.Context, env state.Getenv, s *state.Session) error {
 			return err
 		}
 	}
-	_, err = state.SessionsIn(state.UserState(env)).Change(s.ID, func(s *state.Session) error {
+	_, err = state.SessionsIn(state.UserState(env)).Change(s.ID, func(s *state.Session) {
 		s.ToldSummary = owed
 		if s.OwesSummary.Equal(owed) {
 			s.OwesSummary = time.Time{}
 		}
-		return nil
 	})
 	return err
 }

@@ -122,7 +122,7 @@ func TestWhatResumesNoSession(t *testing.T) {
 		"a stranger": {nil, "users/9", "go on", ""},
 		"a command":  {nil, "", "/compact", "[Not read]"},
 		"an id that is an option": {func(x *talk, was *state.Session) {
-			x.session("--help", func(s *state.Session) { *s = *was; s.ID = "--help" })
+			x.session("--help", func(s *state.Session) { *s = *was; s.Record, s.ID = state.Record{}, "--help" })
 			x.session(endedID, func(s *state.Session) { s.ThreadName = "" })
 			x.id = "--help"
 		}, "", "go on", "[Not started]"},

@@ -103,9 +103,6 @@ func (p *Poller) takeOldCommands(one *state.Session) {
 			p.routed[one.ID] = append(p.routed[one.ID], in)
 		}
 	}
-	_, err := state.SessionsIn(p.user).Change(one.ID, func(one *state.Session) error {
-		one.OldCommands = nil
-		return nil
-	})
+	_, err := state.SessionsIn(p.user).Change(one.ID, func(one *state.Session) { one.OldCommands = nil })
 	p.Log.Once(err, "words of an earlier version not taken off")
 }

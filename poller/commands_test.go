@@ -50,7 +50,7 @@ func newTalk(t *testing.T, as func(*state.Session)) *talk {
 func (d *desk) session(id string, as func(*state.Session)) {
 	d.t.Helper()
 	state.Environment(d.env) // it makes the salt, which is under a lock of its own
-	if _, err := state.SessionsIn(state.UserState(d.env)).Change(id, func(s *state.Session) error { as(s); return nil }); err != nil {
+	if _, err := state.SessionsIn(state.UserState(d.env)).Change(id, func(s *state.Session) { as(s) }); err != nil {
 		d.t.Fatal(err)
 	}
 }
@@ -310,7 +310,7 @@ func TestAMutedSessionsReportsWait(t *testing.T) {
 	s := o.newSender()
 	sessions := state.SessionsIn(state.UserState(o.Env))
 	mute := func(until time.Time) {
-		if _, err := sessions.Change("a", func(one *state.Session) error { one.MutedUntil = until; return nil }); err != nil {
+		if _, err := sessions.Change("a", func(one *state.Session) { one.MutedUntil = until }); err != nil {
 			t.Fatal(err)
 		}
 	}

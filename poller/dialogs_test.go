@@ -33,9 +33,8 @@ func (x *talk) tells() (says *[]string) {
 	says = new([]string)
 	x.p.Dialog = func(env state.Getenv, one *state.Session) error {
 		*says = append(*says, one.Dialog.Says)
-		_, err := state.SessionsIn(state.UserState(env)).Change(one.ID, func(s *state.Session) error {
+		_, err := state.SessionsIn(state.UserState(env)).Change(one.ID, func(s *state.Session) {
 			s.Dialog.Told = true
-			return nil
 		})
 		return err
 	}

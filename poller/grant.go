@@ -1,6 +1,7 @@
 package poller
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -26,9 +27,14 @@ func (p *Poller) useGrant(s *served) (next time.Time) {
 		o.unsure = asks && !heard
 		if asks && heard && state.HasWaiter(p.Env, o.Path) {
 			cfg := p.personal()
-			p.change(o, "yes for a while not used", func(q *state.Question) error {
+			q, err := state.UpdateQuestion(o.Path, func(q *state.Question) error {
 				return judge.ByGrant(cfg, q, given, p.Now())
 			})
+			if err == nil {
+				o.q = q
+			} else if !errors.Is(err, judge.ErrNotCovered) {
+				p.Log.Once(err, "yes for a while not used")
+			}
 		}
 	}
 	return p.tellGrant(s, allowedBy(given, records), over)
@@ -113,10 +119,7 @@ func (p *Poller) tellGrant(s *served, allowed []*state.Question, over bool) (nex
 	}
 	s.told = len(allowed)
 	if over {
-		p.change(s, "end of a yes for a while not written down", func(q *state.Question) error {
-			q.Grant.Ended = true
-			return nil
-		})
+		p.change(s, "end of a yes for a while not written down", func(q *state.Question) { q.Grant.Ended = true })
 	}
 	return p.Now().Add(time.Second)
 }

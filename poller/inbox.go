@@ -46,12 +46,10 @@ func (p *Poller) take(in *state.Incoming) error {
 	is, err := inbox.Take(in, !p.personal().Allows(in.Sender, in.SenderEmail))
 	isEdited := err == nil && is != nil && is.Status == state.IncomingNew && is.Text != in.Text
 	if isEdited && is.Sender == in.Sender { // an edit counts until it is decided what it is
-		_, err = inbox.Update(in.ID, func(is *state.Incoming) error {
-			if is.Status != state.IncomingNew {
-				return state.ErrUnchanged
+		_, err = inbox.Change(in.ID, func(is *state.Incoming) {
+			if is.Status == state.IncomingNew {
+				is.Text = in.Text
 			}
-			is.Text = in.Text
-			return nil
 		})
 	}
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {

@@ -25,9 +25,10 @@ func (p *Poller) judgeUnread(s *served) (again time.Time) {
 	}
 	waited = waited || over
 	law := p.lawOf(s, s.q)
-	p.change(s, "replies not judged", func(q *state.Question) error {
+	p.change(s, "replies not judged", func(q *state.Question) {
 		if waited {
-			return p.judgeIn(s, q, law)
+			p.judgeIn(s, q, law)
+			return
 		}
 		for i := range q.Replies {
 			if r := &q.Replies[i]; r.Verdict == state.Unread && q.Answerable() {
@@ -35,7 +36,6 @@ func (p *Poller) judgeUnread(s *served) (again time.Time) {
 				q.Owe(state.NoteUnwaited, r.MessageName)
 			}
 		}
-		return nil
 	})
 	return time.Time{}
 }
@@ -67,19 +67,16 @@ func judgedBy(q *state.Question, o *state.Open) configured {
 	return configuredFor(q, o)
 }
 
-// judgeIn judges the unread replies within a write of the question, oldest first; state.ErrUnchanged where none could be judged.
-func (p *Poller) judgeIn(s *served, q *state.Question, law law) error {
+// judgeIn judges the unread replies within a write of the question, oldest first. It changes nothing where none can be judged.
+func (p *Poller) judgeIn(s *served, q *state.Question, law law) {
 	cfg := law.cfg
 	switch {
 	case law.by != judgedBy(q, s.Open): // the question has moved: the next step reads what counts
-		return state.ErrUnchanged
+		return
 	case cfg.Unread && q.Kind.Row().Personal, len(cfg.Problems) > 0 && len(cfg.AllowedUsers) == 0:
-		return state.ErrUnchanged // the file that says who may answer does not parse: they are judged when it does
+		return // the file that says who may answer does not parse: they are judged when it does
 	}
 	before := q.AnsweredMessage
-	if q.Kind.Row().Own {
-		judge.Tighten(cfg, q)
-	}
 	var order []*state.Reply
 	for i := range q.Replies {
 		// While the allowlist cannot be read, judge only senders who are surely on it.
@@ -87,8 +84,8 @@ func (p *Poller) judgeIn(s *served, q *state.Question, law law) error {
 			order = append(order, r)
 		}
 	}
-	if len(order) == 0 {
-		return state.ErrUnchanged
+	if q.Kind.Row().Own && len(order) > 0 {
+		judge.Tighten(cfg, q)
 	}
 	slices.SortStableFunc(order, func(a, b *state.Reply) int { return a.CreateTime.Compare(b.CreateTime) })
 	for _, r := range order {
@@ -101,14 +98,9 @@ func (p *Poller) judgeIn(s *served, q *state.Question, law law) error {
 	if q.Kind.Row().Said && q.Status == state.Pending && !q.Unread() && q.Move(state.Cancelled, p.Now()) == nil {
 		q.ResolvedBy = state.Instead // it was asked back, and nothing waits for it
 	}
-	if !fresh {
-		return nil
-	}
-	who := q.Deliverer(p.Env, q.TmuxPane != "")
-	if who == state.ByLater && !judge.FromShell(answer) {
+	if fresh && !judge.FromShell(answer) && q.Deliverer(p.Env, q.TmuxPane != "") == state.ByLater {
 		q.Owe(state.NoteLater, q.AnsweredMessage)
 	}
-	return nil
 }
 
 // deliverer is who can bring the reply to a question to Claude; see state.Question.Deliverer.
@@ -140,13 +132,11 @@ func (p *Poller) undelivered(s *served) {
 	if !lost(s.q) || p.deliverer(s) != state.ByNobody {
 		return
 	}
-	p.change(s, "thread not told", func(q *state.Question) error {
-		if !lost(q) {
-			return state.ErrUnchanged // the hook printed it just before it ended
+	p.change(s, "thread not told", func(q *state.Question) {
+		if lost(q) { // else the hook printed it just before it ended
+			q.Reply(q.AnsweredMessage).Verdict = state.Unwaited
+			q.Owe(state.NoteUnwaited, q.AnsweredMessage)
 		}
-		q.Reply(q.AnsweredMessage).Verdict = state.Unwaited
-		q.Owe(state.NoteUnwaited, q.AnsweredMessage)
-		return nil
 	})
 }
 
@@ -160,13 +150,11 @@ func (p *Poller) tellStillKept(s *served) {
 	if s.q.ToldKept || unknown || spoiled(s.q) || !s.q.Kind.Row().Prompt || r == nil || p.Now().Sub(r.CreateTime) < keptLong {
 		return
 	}
-	p.change(s, "thread not told that words are kept", func(q *state.Question) error {
-		if q.ToldKept || q.Status != state.Answered {
-			return state.ErrUnchanged
+	p.change(s, "thread not told that words are kept", func(q *state.Question) {
+		if !q.ToldKept && q.Status == state.Answered {
+			q.ToldKept = true
+			q.Owes = append(q.Owes, state.Owed{About: state.NoteStillKept, Seen: s.try.why})
 		}
-		q.ToldKept = true
-		q.Owes = append(q.Owes, state.Owed{About: state.NoteStillKept, Seen: s.try.why})
-		return nil
 	})
 }
 
@@ -208,11 +196,10 @@ func (p *Poller) takeReplyFile(s *served) (soon bool) {
 			os.Remove(path) // a poller was killed before it did
 			continue
 		}
-		p.change(s, "reply by hand not written down", func(q *state.Question) error {
+		p.change(s, "reply by hand not written down", func(q *state.Question) {
 			q.Replies = append(q.Replies, state.Reply{
 				MessageName: said, Sender: state.Local, Text: string(b), CreateTime: p.Now().UTC(),
 			})
-			return nil
 		})
 		if s.q.Reply(said) != nil {
 			os.Remove(path)

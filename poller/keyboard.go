@@ -50,7 +50,7 @@ func (p *Poller) hideDialog(ctx context.Context, s *served) (next time.Time) {
 		if s.q.Kind.Row().Values {
 			p.noteFormEnd(s) // the key may have been Esc
 		}
-		p.change(s, "dialog not handed over", func(q *state.Question) error { return q.HandOver(now) })
+		p.change(s, "dialog not handed over", func(q *state.Question) { q.HandOver(now) })
 		return time.Time{}
 	}
 	if !hasPane {

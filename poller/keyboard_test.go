@@ -163,7 +163,7 @@ func TestAReplyToWhatWasHandedOver(t *testing.T) {
 	if is := says("terminal"); is.WantedAt == nil || is.Status != state.Pending || len(is.Owes) != 0 {
 		t.Errorf("terminal: wanted %v, %s, owes %+v", is.WantedAt, is.Status, is.Owes)
 	}
-	d.change(q, func(q *state.Question) { _ = q.HandOver(time.Now()) })
+	d.change(q, func(q *state.Question) { q.HandOver(time.Now()) })
 	for _, text := range []string{"yes", "no", "Terminal"} {
 		is := says(text)
 		if r := is.Reply(text); r.Verdict != state.Late || is.Status != state.Pending || len(is.Answers) != 0 {
@@ -191,10 +191,17 @@ func TestAReplyToWhatWasHandedOver(t *testing.T) {
 // A reply and the handing over exclude each other: whichever is written first counts.
 func TestAReplyAndHandingOverExcludeEachOther(t *testing.T) {
 	q := state.Question{Status: state.Pending, Hidden: true}
-	if first := q; first.Move(state.Answered, time.Now()) != nil || first.HandOver(time.Now()) == nil {
+	first := q
+	answered := first.Move(state.Answered, time.Now()) == nil
+	first.HandOver(time.Now())
+	if !answered || first.HandedOver != nil {
 		t.Error("what was answered is handed over")
 	}
-	if q.HandOver(time.Now()) != nil || q.Move(state.Answered, time.Now()) == nil || q.HandOver(time.Now()) == nil {
+	q.HandOver(time.Now())
+	since := q.HandedOver
+	answered = q.Move(state.Answered, time.Now()) == nil
+	q.HandOver(time.Now())
+	if since == nil || answered || q.HandedOver != since {
 		t.Error("what was handed over is answered")
 	}
 	if q.Move(state.Resolved, time.Now()) != nil {

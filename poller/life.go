@@ -2,7 +2,6 @@ package poller
 
 import (
 	"context"
-	"errors"
 	"path/filepath"
 	"slices"
 	"time"
@@ -118,17 +117,11 @@ func (p *Poller) attend(ctx context.Context, s *served, due bool) (next time.Tim
 }
 
 // change updates a question, which stands in s afterwards. What failed the next step tries again.
-func (p *Poller) change(s *served, what string, change func(*state.Question) error) {
-	changed := false
-	q, err := state.UpdateQuestion(s.Path, func(q *state.Question) error {
-		err := change(q)
-		changed = err == nil
-		return err
-	})
-	if err == nil && changed {
+func (p *Poller) change(s *served, what string, change func(*state.Question)) {
+	q, err := state.ChangeQuestion(s.Path, change)
+	p.Log.Once(err, what)
+	if err == nil && q.Changed {
 		s.q = q
-	} else if !errors.Is(err, state.ErrTransition) {
-		p.Log.Once(err, what)
 	}
 }
 
@@ -177,13 +170,11 @@ func (p *Poller) closeOver(s *served, due bool) (next time.Time) {
 		if at.Sub(now) > 0 && at.Sub(now) <= graceForSeen {
 			return sooner(next, at)
 		}
-		p.change(s, "answer not told of", func(q *state.Question) error {
-			if q.Status != state.Answered || q.ToldSent {
-				return state.ErrUnchanged
+		p.change(s, "answer not told of", func(q *state.Question) {
+			if q.Status == state.Answered && !q.ToldSent {
+				q.ToldSent = true
+				q.Owe(state.NoteSent, "")
 			}
-			q.ToldSent = true
-			q.Owe(state.NoteSent, "")
-			return nil
 		})
 	}
 	if due && !q.Mode.Row().Asks && now.Sub(q.AskedAt).Abs() >= graceForHook && !state.HasWaiter(p.Env, s.Path) {
@@ -205,12 +196,11 @@ func (p *Poller) noteClaudeEnd(s *served) {
 	case !q.Mode.Row().Later:
 		p.close(s, state.Cancelled, "claude_gone", nil)
 	default:
-		p.change(s, "end of the session not noted", func(is *state.Question) error {
-			if is.SessionEnded != nil || is.ClaudePID != q.ClaudePID || is.ClaudeStart != q.ClaudeStart { // resumed meanwhile
-				return state.ErrUnchanged
+		p.change(s, "end of the session not noted", func(is *state.Question) {
+			isResumed := is.ClaudePID != q.ClaudePID || is.ClaudeStart != q.ClaudeStart
+			if is.SessionEnded == nil && !isResumed {
+				is.SessionEnded = &now
 			}
-			is.SessionEnded = &now
-			return nil
 		})
 	}
 }
@@ -292,15 +282,14 @@ func (p *Poller) remind(s *served) (next time.Time) {
 	if p.awake.After(at) && wait || state.SpacesIn(p.user).Of(q.Chat).Failures > 0 {
 		return now.Add(time.Second) // there may be a reply already; or nothing can be sent: what is due by then is one reminder
 	}
-	p.change(s, "reminder not owed", func(q *state.Question) error {
+	p.change(s, "reminder not owed", func(q *state.Question) {
 		if q.Status != state.Pending || q.Reminded >= len(q.Remind) {
-			return state.ErrUnchanged
+			return
 		}
 		for q.Reminded < len(q.Remind) && !now.Before(q.AskedAt.Add(q.Remind[q.Reminded])) {
 			q.Reminded++ // after a night without a poller one reminder is enough
 		}
 		q.Owes = append(q.Owes, state.Owed{About: state.NoteReminder, Seen: state.InWords(q.Remind[q.Reminded-1])})
-		return nil
 	})
 	return time.Time{}
 }
@@ -399,12 +388,11 @@ func (p *Poller) putOwed(s *served) {
 	if q.Mode.Row().Asks && !q.Status.Open() { // before they are struck off: killed in between, it is written again
 		p.Log.Once(state.AddToAudit(p.Env, q.Ending()), "end not in the audit log")
 	}
-	q, err := state.NoteQuestion(s.Path, func(q *state.Question) error {
+	q, err := state.NoteQuestion(s.Path, func(q *state.Question) {
 		q.Owes = slices.DeleteFunc(q.Owes, func(owed state.Owed) bool { return slices.Contains(told, owed) })
 		if slices.ContainsFunc(told, func(owed state.Owed) bool { return owed.About == state.NoteSend }) {
 			q.Partial = nil
 		}
-		return nil
 	})
 	if err == nil {
 		s.q = q

@@ -508,9 +508,8 @@ func TestPickQuestion(t *testing.T) {
 func TestAnOwedSummaryIsTriedOnce(t *testing.T) {
 	d := newDesk(t)
 	p := d.poller()
-	if _, err := state.SessionsIn(state.UserState(d.env)).Change("s", func(s *state.Session) error {
+	if _, err := state.SessionsIn(state.UserState(d.env)).Change("s", func(s *state.Session) {
 		s.Name, s.Env, s.OwesSummary = "shop", state.Environment(d.env), time.Now().UTC()
-		return nil
 	}); err != nil {
 		t.Fatal(err)
 	}
@@ -534,16 +533,14 @@ func TestTheFirstSessionIsSeen(t *testing.T) {
 	asked := make(chan bool, 1)
 	d.run(Options{Daemon: true, Summary: func(_ context.Context, env state.Getenv, one *state.Session) error {
 		asked <- true
-		_, err := state.SessionsIn(state.UserState(env)).Change(one.ID, func(s *state.Session) error {
+		_, err := state.SessionsIn(state.UserState(env)).Change(one.ID, func(s *state.Session) {
 			s.OwesSummary = time.Time{}
-			return nil
 		})
 		return err
 	}})
 	bound.Until(t, "its first step is done", func() bool { return state.ReadBeat(d.env, state.Environment(d.env)).PID != 0 })
-	if _, err := state.SessionsIn(state.UserState(d.env)).Change("s", func(s *state.Session) error {
+	if _, err := state.SessionsIn(state.UserState(d.env)).Change("s", func(s *state.Session) {
 		s.Name, s.Env, s.OwesSummary = "shop", state.Environment(d.env), time.Now().UTC()
-		return nil
 	}); err != nil {
 		t.Fatal(err)
 	}
@@ -560,9 +557,8 @@ func (d *desk) claudes(session string) (says func(status string)) {
 	d.t.Helper()
 	config := filepath.Join(d.dir, "claude")
 	transcript := filepath.Join(config, "projects", "p", "s.jsonl")
-	if _, err := state.SessionsIn(state.UserState(d.env)).Change(session, func(s *state.Session) error {
+	if _, err := state.SessionsIn(state.UserState(d.env)).Change(session, func(s *state.Session) {
 		s.TranscriptPath = transcript
-		return nil
 	}); err != nil {
 		d.t.Fatal(err)
 	}
@@ -585,7 +581,7 @@ func TestOneDialogsEndClosesNoOther(t *testing.T) {
 		"the session's own":                    {nil, false, state.Resolved},
 		"the session's own, with an agent's":   {nil, true, state.Resolved},
 		"hidden":                               {func(q *state.Question) { q.AgentID, q.Hidden = "a1", true }, false, state.Pending},
-		"handed over":                          {func(q *state.Question) { q.AgentID, q.Hidden = "a1", true; _ = q.HandOver(time.Now()) }, false, state.Pending},
+		"handed over":                          {func(q *state.Question) { q.AgentID, q.Hidden = "a1", true; q.HandOver(time.Now()) }, false, state.Pending},
 		"of an agent in front":                 {func(q *state.Question) { q.AgentID = "a1" }, false, state.Resolved},
 		"of an agent in front, with another's": {func(q *state.Question) { q.AgentID = "a1" }, true, state.Pending},
 	} {

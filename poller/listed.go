@@ -239,12 +239,7 @@ func (r *reader) takeBack(n *pass, m gchat.Message) error {
 }
 
 func (r *reader) reviseReply(q *state.Question, m gchat.Message) error {
-	_, err := state.UpdateQuestion(q.Path, func(q *state.Question) error {
-		if !judge.Revise(q, m) {
-			return state.ErrUnchanged
-		}
-		return nil
-	})
+	_, err := state.ChangeQuestion(q.Path, func(q *state.Question) { judge.Revise(q, m) })
 	return err
 }
 
@@ -259,12 +254,10 @@ func (r *reader) readOwn(n *pass, m gchat.Message) error {
 		if m.Name != q.MessageName || judge.Dated(q, m) {
 			continue
 		}
-		_, err := state.UpdateQuestion(q.Path, func(q *state.Question) error {
-			if m.Name != q.MessageName || judge.Dated(q, m) {
-				return state.ErrUnchanged
+		_, err := state.ChangeQuestion(q.Path, func(q *state.Question) {
+			if m.Name == q.MessageName {
+				q.PostedAt = new(m.CreateTime.Truncate(time.Millisecond))
 			}
-			q.PostedAt = new(m.CreateTime.Truncate(time.Millisecond))
-			return nil
 		})
 		failed = cmp.Or(failed, err)
 	}
@@ -298,12 +291,10 @@ func (r *reader) beginWait(n *pass, q *state.Question) {
 		}
 		n.failed = cmp.Or(r.takeListed(n, m), n.failed)
 	}
-	_, err := state.UpdateQuestion(q.Path, func(q *state.Question) error {
-		if !beginsIn(q) {
-			return state.ErrUnchanged
+	_, err := state.ChangeQuestion(q.Path, func(q *state.Question) {
+		if beginsIn(q) {
+			q.PostedAt = &after
 		}
-		q.PostedAt = &after
-		return nil
 	})
 	n.failed = cmp.Or(err, n.failed)
 }

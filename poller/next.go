@@ -99,7 +99,7 @@ func (p *Poller) typeNext(ctx context.Context, s *served, q *state.Question) {
 	refused := new(state.UserError)
 	unpressed := errors.As(err, &refused) && refused.Code == 2
 	if unpressed || errors.As(err, new(inject.Unsubmitted)) && last == state.TypedQueued {
-		p.update(s.Path, "typing not taken back", func(q *state.Question) error {
+		p.update(s.Path, "typing not taken back", func(q *state.Question) {
 			q.Typing.Last = "text"
 			if unpressed {
 				q.Typing.Keys-- // nothing of it stands there
@@ -107,7 +107,6 @@ func (p *Poller) typeNext(ctx context.Context, s *served, q *state.Question) {
 			if unpressed && isFirst {
 				q.Typing = nil
 			}
-			return nil
 		})
 		p.notTyped(s, q, err.Error(), false)
 		return

@@ -259,10 +259,8 @@ func (s *sender) leaveToPoller(m *state.Message) (*state.Message, error) {
 	if _, untried := s.fresh.Load(m.Path); !untried {
 		return m, nil
 	}
-	now, err := s.box.Change(m.Path, func(m *state.Message) error { // the next poller need not look for it in the space
-		m.TriedAt = time.Time{}
-		return nil
-	})
+	// The next poller need not look for it in the space.
+	now, err := s.box.Change(m.Path, func(m *state.Message) { m.TriedAt = time.Time{} })
 	return cmp.Or(now, m), err
 }
 

@@ -239,10 +239,9 @@ func (p *Poller) reword(ctx context.Context, cfg *config.Config, q *state.Questi
 	}
 	line.Str("question", q.QuestionID).Str("model", w.Model).Int64("input_tokens", w.InputTokens).
 		Int64("output_tokens", w.OutputTokens).Float64("usd", w.USD()).Msg("a model was asked for a wording")
-	after, uerr := state.UpdateQuestion(q.Path, func(q *state.Question) error {
+	after, uerr := state.ChangeQuestion(q.Path, func(q *state.Question) {
 		q.FormatUSD += w.USD()
 		q.Wording, q.FormatTried = w.Texts, err != nil // it is not paid for again with the next try to post
-		return nil
 	})
 	p.Log.Once(uerr, "wording not written down")
 	return cmp.Or(after, q)

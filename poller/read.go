@@ -308,13 +308,11 @@ func (r *reader) tell(err error, v *view) {
 		if q.ToldUnread || !q.Mode.Row().Asks {
 			continue
 		}
-		r.update(q.Path, "thread not told that replies cannot be read", func(q *state.Question) error {
-			if q.ToldUnread || q.Status != state.Pending {
-				return state.ErrUnchanged
+		r.update(q.Path, "thread not told that replies cannot be read", func(q *state.Question) {
+			if !q.ToldUnread && q.Status == state.Pending {
+				q.ToldUnread = true
+				q.Owes = append(q.Owes, state.Owed{About: state.NoteUnread, Seen: why})
 			}
-			q.ToldUnread = true
-			q.Owes = append(q.Owes, state.Owed{About: state.NoteUnread, Seen: why})
-			return nil
 		})
 	}
 }

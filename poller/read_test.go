@@ -549,9 +549,8 @@ func TestAReplyToAReportIsAnswered(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := state.SessionsIn(state.UserState(d.env)).Change("s", func(s *state.Session) error {
+	if _, err := state.SessionsIn(state.UserState(d.env)).Change("s", func(s *state.Session) {
 		s.Name, s.ThreadName, s.Chat, s.Env = "shop", m.Thread.Name, q.Chat, state.Environment(d.env)
-		return nil
 	}); err != nil {
 		t.Fatal(err)
 	}

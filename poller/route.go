@@ -443,7 +443,7 @@ func (p *Poller) giveReply(in *state.Incoming, s *served) error {
 		reply.Unsure = judge.Unsure(s.q, questionsOf(p.inThread(in.Chat, s.q.ThreadName)), in)
 	}
 	isNews := false
-	q, err := state.UpdateQuestion(s.Path, func(q *state.Question) error {
+	q, err := state.ChangeQuestion(s.Path, func(q *state.Question) {
 		if in.IsTap() {
 			tap := &wording.Tap{Choice: in.Tap.Choice, Inputs: in.Tap.Inputs}
 			_, said, _ := wording.ReadTap(q, tap)
@@ -453,13 +453,9 @@ func (p *Poller) giveReply(in *state.Incoming, s *served) error {
 			q.PostedAt = new(q.AskedAt.Add(-undecidedFor))
 		}
 		isNews = judge.Add(q, reply, law.forbids(q, in.Sender, in.SenderEmail))
-		if !isNews {
-			return state.ErrUnchanged
+		if isNews && (state.HasWaiter(p.Env, q.Path) || !q.Answerable()) {
+			p.judgeIn(s, q, law)
 		}
-		if state.HasWaiter(p.Env, q.Path) || !q.Answerable() {
-			_ = p.judgeIn(s, q, law) // with nothing to judge what was stored is written all the same
-		}
-		return nil
 	})
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("reply not written down: %w", err)
@@ -472,12 +468,10 @@ func (p *Poller) giveReply(in *state.Incoming, s *served) error {
 
 // giveToSession leaves a message to a session, whose commands are done beside the loop.
 func (p *Poller) giveToSession(in *state.Incoming, session, words string) error {
-	now, err := state.InboxIn(p.user).Update(in.ID, func(in *state.Incoming) error {
-		if in.Status != state.IncomingNew {
-			return state.ErrUnchanged
+	now, err := state.InboxIn(p.user).Change(in.ID, func(in *state.Incoming) {
+		if in.Status == state.IncomingNew {
+			in.Status, in.SessionID, in.Text = state.IncomingRouted, session, words
 		}
-		in.Status, in.SessionID, in.Text = state.IncomingRouted, session, words
-		return nil
 	})
 	if err == nil {
 		p.routed[session] = append(p.routed[session], now)

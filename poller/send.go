@@ -357,13 +357,12 @@ func beginsThread(m *state.Message) bool {
 
 // noteTry writes down that a message is tried, and with what texts; nil and no error where it is gone.
 func (s *sender) noteTry(m *state.Message) (*state.Message, error) {
-	return s.box.Change(m.Path, func(now *state.Message) error {
+	return s.box.Change(m.Path, func(now *state.Message) {
 		if now.Final() || !now.TriedAt.IsZero() && len(now.Parts) > 0 { // it was put so, or tried
-			return state.ErrUnchanged
+			return
 		}
 		now.ID, now.Parts, now.Card, now.With, now.ThreadKey = m.ID, m.Parts, m.Card, m.With, m.ThreadKey
 		now.TriedAt = s.Now().UTC()
-		return nil
 	})
 }
 
@@ -390,11 +389,10 @@ func (s *sender) delivered(m *state.Message, way *gateway, r gchat.Posted, answe
 		s.Log.Info().Str("id", partID(m)).Str("project", m.ProjectDir).Str("session", m.SessionID).Msg(state.LogSent)
 	}
 	if m.PartsSent+1 < len(m.Parts) {
-		_, err := s.box.Change(m.Path, func(m *state.Message) error {
+		_, err := s.box.Change(m.Path, func(m *state.Message) {
 			m.PartsSent, m.Tries, m.TriedAt, m.NotBefore = m.PartsSent+1, 0, time.Time{}, time.Time{}
 			m.Name = cmp.Or(m.Name, r.Name)
 			m.ThreadName = cmp.Or(m.ThreadName, r.ThreadName) // the other parts go there, too: a direct message knows no keys
-			return nil
 		})
 		return s.written(err)
 	}
@@ -413,14 +411,13 @@ func (s *sender) delivered(m *state.Message, way *gateway, r gchat.Posted, answe
 // finish makes a message final, and before it those that go with a digest.
 func (s *sender) finish(m *state.Message, as func(*state.Message)) outcome {
 	for _, file := range append(slices.Clone(m.With), m.Path) {
-		if _, err := s.box.Change(file, func(m *state.Message) error {
-			if m.Final() {
-				return state.ErrUnchanged
+		_, err := s.box.Change(file, func(m *state.Message) {
+			if !m.Final() {
+				m.EndedAt = s.Now().UTC()
+				as(m)
 			}
-			m.EndedAt = s.Now().UTC()
-			as(m)
-			return nil
-		}); err != nil {
+		})
+		if err != nil {
 			return s.written(err)
 		}
 	}
@@ -429,7 +426,7 @@ func (s *sender) finish(m *state.Message, as func(*state.Message)) outcome {
 
 func (s *sender) tellRecord(m *state.Message, way *gateway, r gchat.Posted) (err error) {
 	if m.Type == state.MessageQuestion && m.Patch == "" {
-		_, err = state.NoteQuestion(m.Question, func(q *state.Question) error {
+		_, err = state.NoteQuestion(m.Question, func(q *state.Question) {
 			q.MessageSent, q.PostError = true, ""
 			q.MessageName, q.ThreadName = cmp.Or(r.Name, q.MessageName), cmp.Or(r.ThreadName, q.ThreadName)
 			q.Chat, q.Space = way.transport.Chat(), way.space
@@ -439,7 +436,6 @@ func (s *sender) tellRecord(m *state.Message, way *gateway, r gchat.Posted) (err
 			if !r.ServerTime.IsZero() && q.PostedAt == nil {
 				q.PostedAt = new(r.ServerTime.UTC())
 			}
-			return nil
 		})
 		if errors.Is(err, fs.ErrNotExist) {
 			return nil // its project was removed
@@ -447,25 +443,19 @@ func (s *sender) tellRecord(m *state.Message, way *gateway, r gchat.Posted) (err
 	}
 	moved := m.Type == state.MessageNote && m.Question != "" && m.Patch == "" && m.ThreadName != "" && r.ThreadName != ""
 	if moved && m.ThreadName != r.ThreadName { // its thread was deleted, and Chat began another
-		_, err = state.NoteQuestion(m.Question, func(q *state.Question) error {
-			if q.ThreadName == r.ThreadName {
-				return state.ErrUnchanged
+		_, err = state.NoteQuestion(m.Question, func(q *state.Question) {
+			if q.ThreadName != r.ThreadName {
+				q.FormerThreads = append(q.FormerThreads, q.ThreadName)
+				q.ThreadName = r.ThreadName
 			}
-			q.FormerThreads = append(q.FormerThreads, q.ThreadName)
-			q.ThreadName = r.ThreadName
-			return nil
 		})
 		if errors.Is(err, fs.ErrNotExist) {
 			err = nil
 		}
 	}
 	if err == nil && m.InSessionThread() && r.ThreadName != "" {
-		_, err = state.SessionsIn(s.user).Change(m.SessionID, func(one *state.Session) error {
-			if one.ThreadName == r.ThreadName && one.Chat == way.transport.Chat() {
-				return state.ErrUnchanged
-			}
+		_, err = state.SessionsIn(s.user).Change(m.SessionID, func(one *state.Session) {
 			one.ThreadName, one.Chat = r.ThreadName, way.transport.Chat()
-			return nil
 		})
 	}
 	return err

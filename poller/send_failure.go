@@ -108,9 +108,9 @@ func (s *sender) paused(m *state.Message, way *gateway, cause error, first bool)
 
 // failed writes down that a message could not be sent; untried says that it surely did not arrive.
 func (s *sender) failed(m *state.Message, why string, untried bool, again outcome) outcome {
-	_, err := s.box.Change(m.Path, func(m *state.Message) error {
+	_, err := s.box.Change(m.Path, func(m *state.Message) {
 		if m.Final() {
-			return state.ErrUnchanged
+			return
 		}
 		m.Tries, m.LastError, m.NotBefore = m.Tries+1, why, time.Time{}
 		if !again.space {
@@ -119,7 +119,6 @@ func (s *sender) failed(m *state.Message, why string, untried bool, again outcom
 		if untried {
 			m.TriedAt = time.Time{}
 		}
-		return nil
 	})
 	s.tellQuestion(m, why)
 	if err != nil {
@@ -138,12 +137,10 @@ func (s *sender) tellQuestion(m *state.Message, why string) {
 	if m.Type != state.MessageQuestion {
 		return
 	}
-	_, err := state.NoteQuestion(m.Question, func(q *state.Question) error {
-		if q.PostError == why || q.MessageSent {
-			return state.ErrUnchanged
+	_, err := state.NoteQuestion(m.Question, func(q *state.Question) {
+		if !q.MessageSent {
+			q.PostError = why
 		}
-		q.PostError = why
-		return nil
 	})
 	s.Log.Once(err, "not written why a question is not posted")
 }

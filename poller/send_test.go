@@ -440,7 +440,7 @@ func TestAPersonEndsAPause(t *testing.T) {
 			}
 			o.later(time.Millisecond)
 			m = o.reread(m)
-			if _, err := sender.box.Change(m.Path, func(m *state.Message) error { m.NotBefore = o.time().UTC(); return nil }); err != nil {
+			if _, err := sender.box.Change(m.Path, func(m *state.Message) { m.NotBefore = o.time().UTC() }); err != nil {
 				t.Fatal(err)
 			}
 			hook := sender.gateway(t.Context(), configured{m.ProjectDir, m.Trusted}).transport
@@ -703,9 +703,8 @@ func TestADirectMessageKeepsItsThreads(t *testing.T) {
 	if got := thread(keyed("more", q.ThreadKey)); got != q.ThreadName || got == "" {
 		t.Errorf("to a question's key: %s, and the question is in %s", got, q.ThreadName)
 	}
-	if _, err := state.SessionsIn(o.user).Change("b", func(one *state.Session) error {
+	if _, err := state.SessionsIn(o.user).Change("b", func(one *state.Session) {
 		one.ThreadName = "spaces/OLD/threads/T"
-		return nil
 	}); err != nil {
 		t.Fatal(err)
 	}
@@ -721,9 +720,8 @@ func TestKilledBeforeTheReceipt(t *testing.T) {
 	o.newSender().pass(t.Context())
 	sent := o.reread(m)
 	box := state.OutboxIn(o.user)
-	if _, err := box.Change(sent.Path, func(m *state.Message) error {
+	if _, err := box.Change(sent.Path, func(m *state.Message) {
 		m.SentAt, m.EndedAt, m.Name = time.Time{}, time.Time{}, ""
-		return nil
 	}); err != nil {
 		t.Fatal(err)
 	}

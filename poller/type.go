@@ -60,12 +60,11 @@ func (p *Poller) findPanes(ctx context.Context) {
 			if !gone && q.TmuxMissed == 0 {
 				continue
 			}
-			now, err := state.UpdateQuestion(q.Path, func(q *state.Question) error {
+			now, err := state.ChangeQuestion(q.Path, func(q *state.Question) {
 				q.TmuxMissed++
 				if !gone {
 					q.TmuxMissed = 0
 				}
-				return nil
 			})
 			p.Log.Once(err, "tmux session not counted")
 			if err == nil && now.TmuxMissed >= mostMissed {
@@ -78,7 +77,7 @@ func (p *Poller) findPanes(ctx context.Context) {
 // adopt completes a question that another program wrote down: its project follows from where it lies, its space from that.
 func (p *Poller) adopt(ctx context.Context, s *served) {
 	chat, space := p.chatFor(ctx, s)
-	p.change(s, "question not completed", func(q *state.Question) error {
+	p.change(s, "question not completed", func(q *state.Question) {
 		if q.Chat == "" {
 			q.Chat, q.Space = chat, space
 		}
@@ -88,7 +87,6 @@ func (p *Poller) adopt(ctx context.Context, s *served) {
 			name = cmp.Or(q.TmuxSession, name)
 		}
 		q.SessionName = cmp.Or(q.SessionName, name)
-		return nil
 	})
 }
 
@@ -231,9 +229,11 @@ func (p *Poller) typeAnswer(ctx context.Context, s *served) {
 // typist writes down each key before it is sent.
 func (p *Poller) typist(path string) inject.Typist {
 	return inject.Typist{UserState: p.user, DryRun: p.isDryRun(), Before: func(key string, commit bool) error {
-		_, err := state.NoteQuestion(path, func(q *state.Question) error {
+		var late error
+		_, err := state.NoteQuestion(path, func(q *state.Question) {
 			if q.Status != state.Answered {
-				return fmt.Errorf("type answer: the question is %s", q.Status) // a person was faster
+				late = fmt.Errorf("type answer: the question is %s", q.Status) // a person was faster
+				return
 			}
 			if q.Typing == nil || q.Typing.Ended {
 				q.Typing = &state.Typing{}
@@ -244,9 +244,8 @@ func (p *Poller) typist(path string) inject.Typist {
 			}
 			q.Typing.At, q.Typing.Last, q.Typing.Commit = p.Now().UTC(), key, commit
 			q.Typing.Keys++
-			return nil
 		})
-		return err
+		return cmp.Or(late, err)
 	}}
 }
 
@@ -260,17 +259,17 @@ func (p *Poller) endDryRun(s *served, q *state.Question, pane, would string, key
 		fmt.Fprintf(p.Out, "%s, pane %s: %s\n", wording.Line(q.SessionName), pane, wording.Line(would))
 	}
 	s.try.next = time.Time{} // for the next reply
-	p.update(q.Path, "answer of a dry run not given up", func(q *state.Question) error {
+	p.update(q.Path, "answer of a dry run not given up", func(q *state.Question) {
 		if q.Status != state.Answered {
-			return state.ErrUnchanged
+			return
 		}
 		q.Owe(state.NoteDryRun, q.AnsweredMessage)
 		if !q.Kind.Row().Said {
 			q.Untake()
-			return nil
+			return
 		}
 		q.ResolvedBy = state.Instead // nothing else waits for it
-		return q.Move(state.Cancelled, p.Now())
+		_ = q.Move(state.Cancelled, p.Now())
 	})
 }
 
@@ -287,9 +286,9 @@ func choices(q *state.Question) []inject.Choice {
 
 // endTyping writes down how typing ended; also, where it is not nil, changes more in that write.
 func (p *Poller) endTyping(q *state.Question, out inject.Outcome, also func(*state.Question)) {
-	p.update(q.Path, "the end of typing not written down", func(q *state.Question) error {
+	p.update(q.Path, "the end of typing not written down", func(q *state.Question) {
 		if q.Typing == nil && out.Result == inject.Unchanged {
-			return state.ErrUnchanged
+			return
 		}
 		if q.Typing == nil {
 			q.Typing = &state.Typing{At: p.Now().UTC()}
@@ -298,13 +297,12 @@ func (p *Poller) endTyping(q *state.Question, out inject.Outcome, also func(*sta
 		if also != nil {
 			also(q)
 		}
-		return nil
 	})
 }
 
 // update changes a question beside the loop, which reads it again.
-func (p *Poller) update(path, what string, change func(*state.Question) error) {
-	_, err := state.UpdateQuestion(path, change)
+func (p *Poller) update(path, what string, change func(*state.Question)) {
+	_, err := state.ChangeQuestion(path, change)
 	p.Log.Once(err, what)
 }
 
@@ -357,12 +355,10 @@ func (p *Poller) notTyped(s *served, q *state.Question, why string, off bool) {
 		p.Log.Warn().Str("question", q.QuestionID).Str("session", q.SessionName).Str("why", why).Msg("answer not typed yet")
 	}
 	if t.tries == triesBeforeTold {
-		p.update(q.Path, "thread not told that the answer waits", func(q *state.Question) error {
-			if !q.Status.Open() {
-				return state.ErrUnchanged // the note of its end is the last
+		p.update(q.Path, "thread not told that the answer waits", func(q *state.Question) {
+			if q.Status.Open() { // else the note of its end is the last
+				q.Owes = append(q.Owes, state.Owed{About: state.NoteNotTyped, Seen: why})
 			}
-			q.Owes = append(q.Owes, state.Owed{About: state.NoteNotTyped, Seen: why})
-			return nil
 		})
 	}
 }

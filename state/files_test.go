@@ -41,6 +41,32 @@ func TestSpaceSurvivesAndForgetsGarbage(t *testing.T) {
 	}
 }
 
+// A record is written where its change changed it, and only then: each write wakes who waits
+// for the record.
+func TestAChangeOfNothingWritesNothing(t *testing.T) {
+	sessions := SessionsIn(t.TempDir())
+	changes := []struct {
+		name   string
+		change func(*Session)
+		writes bool
+	}{
+		{"nothing, of a session that is not there", func(*Session) {}, false},
+		{"its begin", func(one *Session) { one.Name = "a" }, true},
+		{"the same once more", func(one *Session) { one.Name = "a" }, false},
+		{"a member more", func(one *Session) { one.Notices = append(one.Notices, "x") }, true},
+		{"nothing", func(*Session) {}, false},
+	}
+	for _, c := range changes {
+		before, _ := os.Stat(sessions.path("s"))
+		one, err := sessions.Change("s", c.change)
+		after, _ := os.Stat(sessions.path("s"))
+		wrote := after != nil && !SameVersion(before, after)
+		if err != nil || one.ID != "s" || wrote != c.writes || one.Changed != c.writes {
+			t.Errorf("%s: written %v, said to be changed %v, %v", c.name, wrote, one.Changed, err)
+		}
+	}
+}
+
 func TestRedactor(t *testing.T) {
 	var r Redactor
 	r.Hide("https://chat.example/v1/spaces/A/messages?key=KEYKEYKEY&token=tok%2Ftok%3D")

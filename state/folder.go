@@ -19,6 +19,7 @@ import (
 type Record struct {
 	Path    string    `json:"-"`
 	Written time.Time `json:"-"` // when the file was
+	Changed bool      `json:"-"` // by the Update that returned it, which then wrote it
 
 	raw map[string]json.RawMessage
 }
@@ -46,14 +47,11 @@ type Folder[T any] struct {
 	Dir        string
 	LeaveAlone bool
 	writes     durability // of Update
-	begins     bool       // Update begins a record where there is none, also in place of one that was moved aside
+	begins     func(*T)   // Update begins a record where there is none, also in place of one that was moved aside
 }
 
 // maxRecord bounds what is read of a record's file, in bytes.
 const maxRecord = 64 << 20
-
-// ErrUnchanged is what the function given to Update returns when there is nothing to write.
-var ErrUnchanged = errors.New("unchanged")
 
 // ErrBeingWritten says that another program, which does not rename its files into place, is writing a record.
 var ErrBeingWritten = errors.New("it is being written")
@@ -119,8 +117,8 @@ func (f Folder[T]) loadBut(skip Skip, name string, buf *bytes.Buffer) (*T, error
 	return nil, setAside(path, err)
 }
 
-// Update is the only way a record on disk changes: under its lock it is read afresh, handed to change, and written. An error
-// of change leaves the file as it was; ErrUnchanged does so without being one. The record is returned as it then stands.
+// Update is the only way a record on disk changes: under its lock it is read afresh, handed to change, and written where that
+// changed it. An error of change leaves the file as it was. The record is returned as it then stands.
 func (f Folder[T]) Update(name string, change func(*T) error) (*T, error) {
 	lock, err := LockSoon(f.lockPath(name))
 	if err != nil {
@@ -130,20 +128,29 @@ func (f Folder[T]) Update(name string, change func(*T) error) (*T, error) {
 	rec, err := f.Load(name)
 	var corrupt *Corrupt
 	gone := errors.Is(err, fs.ErrNotExist) || errors.As(err, &corrupt) && corrupt.Aside != ""
-	if gone && f.begins {
+	if gone && f.begins != nil {
 		rec, err = new(T), nil
+		f.begins(rec)
 	}
 	if err != nil {
 		return nil, err
 	}
-	was := membersOf(any(rec).(recorded))
-	if err := change(rec); errors.Is(err, ErrUnchanged) {
-		return rec, nil
-	} else if err != nil {
+	r := any(rec).(recorded)
+	was := membersOf(r)
+	err = change(rec)
+	if err != nil || reflect.DeepEqual(was, membersOf(r)) {
 		return rec, err
 	}
-	any(rec).(recorded).record().Path = f.path(name)
-	return rec, f.writes.write(f.path(name), encode(any(rec).(recorded), was), false)
+	r.record().Path, r.record().Changed = f.path(name), true
+	return rec, f.writes.write(f.path(name), encode(r, was), false)
+}
+
+// Change is Update with a change that cannot fail.
+func (f Folder[T]) Change(name string, change func(*T)) (*T, error) {
+	return f.Update(name, func(rec *T) error {
+		change(rec)
+		return nil
+	})
 }
 
 func (f Folder[T]) lockPath(name string) string { return filepath.Join(f.Dir, ".locks", name) }

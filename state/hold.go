@@ -51,25 +51,21 @@ func QuietFrom(q *Question, h Holding) (from time.Time) {
 	return from
 }
 
-// HandOver leaves a hidden dialog to the terminal, within a write of the record. It returns
-// ErrUnchanged where a reply was faster, or nothing is hidden.
-func (q *Question) HandOver(now time.Time) error {
-	if q.Drawn() || q.Status != Pending {
-		return ErrUnchanged
+// HandOver leaves a hidden dialog to the terminal, within a write of the record. It changes
+// nothing where a reply was faster, or nothing is hidden.
+func (q *Question) HandOver(now time.Time) {
+	if !q.Drawn() && q.Status == Pending {
+		q.HandedOver = new(now.UTC())
+		q.Owe(NoteHandedOver, "")
 	}
-	q.HandedOver = new(now.UTC())
-	q.Owe(NoteHandedOver, "")
-	return nil
 }
 
 // WantInTerminal notes that a person wants a hidden dialog in the terminal, within a write of
-// the record. It returns ErrUnchanged where that is known, or nothing is hidden.
-func (q *Question) WantInTerminal(now time.Time) error {
-	if q.Drawn() || q.Status != Pending || q.WantedAt != nil {
-		return ErrUnchanged
+// the record. It changes nothing where that is known, or nothing is hidden.
+func (q *Question) WantInTerminal(now time.Time) {
+	if !q.Drawn() && q.Status == Pending && q.WantedAt == nil {
+		q.WantedAt = new(now.UTC())
 	}
-	q.WantedAt = new(now.UTC())
-	return nil
 }
 
 // Drawn reports whether the question's dialog stands in the terminal while the question is

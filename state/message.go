@@ -217,8 +217,8 @@ func (o Outbox) ByKey(key string) (*Message, error) {
 }
 
 // Change is Update of a message, by its file or its name; nil and no error when it is gone.
-func (o Outbox) Change(file string, change func(*Message) error) (*Message, error) {
-	after, err := o.Update(NameOf(file), change)
+func (o Outbox) Change(file string, change func(*Message)) (*Message, error) {
+	after, err := o.Folder.Change(NameOf(file), change)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
@@ -238,10 +238,7 @@ func (o Outbox) takeOver(question, from, to string) (failed error) {
 		if m.Question != question || m.Env != from {
 			continue
 		}
-		_, err := o.Change(m.Path, func(m *Message) error {
-			m.Env = to
-			return nil
-		})
+		_, err := o.Change(m.Path, func(m *Message) { m.Env = to })
 		failed = errors.Join(failed, err)
 	}
 	return failed
@@ -256,10 +253,10 @@ func (o Outbox) Aside() []*Message {
 // Revive puts the messages that were set aside back into the queue, after a person changed what they failed for.
 func (o Outbox) Revive(now time.Time) (n int, err error) {
 	for _, m := range o.Aside() {
-		if _, err := o.Change(m.Path, func(m *Message) error {
+		_, err := o.Change(m.Path, func(m *Message) {
 			m.SetAside, m.EndedAt, m.Tries, m.LastError, m.NotBefore = "", time.Time{}, 0, "", now.UTC()
-			return nil
-		}); err != nil {
+		})
+		if err != nil {
 			return n, err
 		}
 		n++

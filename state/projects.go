@@ -25,7 +25,7 @@ func (p *Project) check(time.Time) error {
 }
 
 func projects(env Getenv) Folder[Project] {
-	return Folder[Project]{Dir: filepath.Join(UserState(env), "projects"), writes: quick, begins: true}
+	return Folder[Project]{Dir: filepath.Join(UserState(env), "projects"), writes: quick, begins: func(*Project) {}}
 }
 
 // Register notes that a state folder belongs to a project. It writes only when that is news.
@@ -34,9 +34,8 @@ func Register(env Getenv, projectState, projectDir string) error {
 	if _, err := os.Lstat(projects(env).path(name)); err == nil {
 		return nil
 	}
-	_, err := projects(env).Update(name, func(p *Project) error {
+	_, err := projects(env).Change(name, func(p *Project) {
 		p.State, p.Dir, p.LastSeen = projectState, projectDir, time.Now().UTC()
-		return nil
 	})
 	return err
 }

@@ -471,7 +471,7 @@ func (q *Question) GrantedBy() string {
 func AskAgain(qs []*Question, session string) (failed error) {
 	for _, q := range qs {
 		if q.Grants() && q.ClaudeSession() == session {
-			_, err := UpdateQuestion(q.Path, func(q *Question) error { q.NoAt = time.Now().UTC(); return nil })
+			_, err := ChangeQuestion(q.Path, func(q *Question) { q.NoAt = time.Now().UTC() })
 			failed = errors.Join(failed, err)
 		}
 	}
@@ -481,10 +481,9 @@ func AskAgain(qs []*Question, session string) (failed error) {
 // CloseQuestion moves a question to its end; that its thread is owed a note of it stands in the same write. also, where it is
 // not nil, changes more in that write. It reports whether this call ended the question: of two that end it, one does.
 func CloseQuestion(path string, to Status, by string, also func(*Question)) (ended bool, err error) {
-	_, err = UpdateQuestion(path, func(q *Question) error {
-		ended = false
+	_, err = ChangeQuestion(path, func(q *Question) {
 		if q.Move(to, time.Now()) != nil {
-			return ErrUnchanged
+			return
 		}
 		q.ResolvedBy, ended = by, true
 		if also != nil {
@@ -493,7 +492,6 @@ func CloseQuestion(path string, to Status, by string, also func(*Question)) (end
 		if q.ResolvedBy != Instead || q.Kind.Row().Prompt && q.Card != "" { // a card has to lose its button
 			q.Owe(NoteClosed, "")
 		}
-		return nil
 	})
 	return ended && err == nil, err
 }

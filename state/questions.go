@@ -144,24 +144,32 @@ func PeekQuestion(path string) (*Question, error) {
 	return Folder[Question]{Dir: filepath.Dir(path), LeaveAlone: true}.Load(NameOf(path))
 }
 
-// UpdateQuestion and NoteQuestion are the only ways in which a question on disk changes; see Folder.Update.
+// UpdateQuestion and the two below are the only ways in which a question on disk changes; see Folder.Update.
 func UpdateQuestion(path string, change func(*Question) error) (*Question, error) {
-	return questionsOf(filepath.Dir(path)).update(path, change)
-}
-
-// NoteQuestion is UpdateQuestion for what a power cut may take back, since another look finds it out again: the receipt of its
-// message, that its answer was printed, that a note was put, a key that was typed.
-func NoteQuestion(path string, change func(*Question) error) (*Question, error) {
-	folder := questionsOf(filepath.Dir(path))
-	folder.writes = whole
-	return folder.update(path, change)
-}
-
-func (s Questions) update(path string, change func(*Question) error) (*Question, error) {
-	return s.Update(NameOf(path), func(q *Question) error {
+	return questionsOf(filepath.Dir(path)).Update(NameOf(path), func(q *Question) error {
 		err := change(q)
 		q.forgetValues()
 		return err
+	})
+}
+
+// ChangeQuestion is UpdateQuestion with a change that cannot fail.
+func ChangeQuestion(path string, change func(*Question)) (*Question, error) {
+	return questionsOf(filepath.Dir(path)).change(path, change)
+}
+
+// NoteQuestion is ChangeQuestion for what a power cut may take back, since another look finds it out again: the receipt of its
+// message, that its answer was printed, that a note was put, a key that was typed.
+func NoteQuestion(path string, change func(*Question)) (*Question, error) {
+	folder := questionsOf(filepath.Dir(path))
+	folder.writes = whole
+	return folder.change(path, change)
+}
+
+func (s Questions) change(path string, change func(*Question)) (*Question, error) {
+	return s.Change(NameOf(path), func(q *Question) {
+		change(q)
+		q.forgetValues()
 	})
 }
 

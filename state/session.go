@@ -171,7 +171,7 @@ type Sessions struct{ Folder[Session] }
 
 // SessionsIn is the folder sessions of a user state folder.
 func SessionsIn(userState string) Sessions {
-	return Sessions{Folder[Session]{Dir: filepath.Join(userState, "sessions"), writes: quick, begins: true}}
+	return Sessions{Folder[Session]{Dir: filepath.Join(userState, "sessions"), writes: quick}}
 }
 
 // Of reads a session by Claude Code's own id; fs.ErrNotExist when no hook has written it down.
@@ -186,12 +186,10 @@ func (s Sessions) LockWake(id string) (*Lock, error) { return LockSoon(s.wakePat
 
 func (s Sessions) wakePath(name string) string { return s.lockPath(name) + ".wake" }
 
-// Change updates a session; it is begun where no hook has written it down. An error of change leaves it as it was.
-func (s Sessions) Change(id string, change func(*Session) error) (*Session, error) {
-	return s.Update(safeName(id), func(one *Session) error {
-		one.ID = id
-		return change(one)
-	})
+// Change updates a session; it is begun where no hook has written it down.
+func (s Sessions) Change(id string, change func(*Session)) (*Session, error) {
+	s.begins = func(one *Session) { one.ID = id }
+	return s.Folder.Change(safeName(id), change)
 }
 
 // Superseded says that the Claude Code of a session goes on with another one: what is said to the first must not reach that.
@@ -205,12 +203,10 @@ func (s Sessions) AddNotice(id, sentence string) error {
 	if id == "" {
 		return nil
 	}
-	_, err := s.Change(id, func(one *Session) error {
-		if slices.Contains(one.Notices, sentence) || len(one.Notices) >= 20 {
-			return ErrUnchanged
+	_, err := s.Change(id, func(one *Session) {
+		if !slices.Contains(one.Notices, sentence) && len(one.Notices) < 20 {
+			one.Notices = append(one.Notices, sentence)
 		}
-		one.Notices = append(one.Notices, sentence)
-		return nil
 	})
 	return err
 }
@@ -220,10 +216,9 @@ func (s Sessions) TakeNotices(id string) (text string) {
 	if one, err := s.Of(id); err != nil || len(one.Notices) == 0 {
 		return ""
 	}
-	_, err := s.Change(id, func(one *Session) error {
+	_, err := s.Change(id, func(one *Session) {
 		text = strings.Join(one.Notices, "\n")
 		one.Notices = nil
-		return nil
 	})
 	if err != nil {
 		return ""
@@ -234,15 +229,13 @@ func (s Sessions) TakeNotices(id string) (text string) {
 // CountGateBlock writes down that the stop gate sends a session back, and reports whether it may: at most so many times within
 // that time. An error means that nothing could be counted.
 func (s Sessions) CountGateBlock(id string, now time.Time, most int, within time.Duration) (ok bool, err error) {
-	_, err = s.Change(id, func(one *Session) error {
+	_, err = s.Change(id, func(one *Session) {
 		// Of a clock that was set back, what lies just ahead counts, too.
 		one.GateBlocks = slices.DeleteFunc(one.GateBlocks, func(at time.Time) bool { return now.Sub(at).Abs() >= within })
 		ok = len(one.GateBlocks) < most
-		if !ok {
-			return ErrUnchanged
+		if ok {
+			one.GateBlocks = append(one.GateBlocks, now.UTC())
 		}
-		one.GateBlocks = append(one.GateBlocks, now.UTC())
-		return nil
 	})
 	return ok && err == nil, err
 }

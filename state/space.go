@@ -79,7 +79,7 @@ type Spaces struct{ Folder[Space] }
 
 // SpacesIn is the folder spaces of a user state folder.
 func SpacesIn(userState string) Spaces {
-	return Spaces{Folder[Space]{Dir: filepath.Join(userState, "spaces"), writes: inPlace, begins: true}}
+	return Spaces{Folder[Space]{Dir: filepath.Join(userState, "spaces"), writes: inPlace}}
 }
 
 // Of is what is known of a space, by host/spaces/S; an empty one when nothing is.
@@ -92,11 +92,8 @@ func (s Spaces) Of(chat string) *Space {
 
 // Change updates a space. Where the disk fails the change is lost with it: a pace that is not kept is better than silence.
 func (s Spaces) Change(chat string, change func(*Space)) (*Space, error) {
-	return s.Update(safeName(chat), func(one *Space) error {
-		one.Chat = chat
-		change(one)
-		return nil
-	})
+	s.begins = func(one *Space) { one.Chat = chat }
+	return s.Folder.Change(safeName(chat), change)
 }
 
 // LockReader makes the caller the one process of this machine that lists a space; ErrLocked when there is one.

@@ -282,9 +282,8 @@ func TestDoctorFindsPlantedFaults(t *testing.T) {
 			p.settings["permissions"] = map[string]any{"defaultMode": "auto"}
 		}, "claude.waits", warn, "gateway.example", "defaultMode", ""},
 		{"a session that waits in its terminal", func(p *patient) {
-			_, err := state.SessionsIn(state.UserState(p.getenv)).Change("s", func(s *state.Session) error {
+			_, err := state.SessionsIn(state.UserState(p.getenv)).Change("s", func(s *state.Session) {
 				s.Name, s.Dialog = "shop", state.NewDialog(true, "")
-				return nil
 			})
 			p.check(err)
 		}, "claude.waits", warn, "shop waits in its terminal", "answer it in that terminal", ""},

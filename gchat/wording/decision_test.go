@@ -274,9 +274,7 @@ func TestAPermissionThatWasHandedOver(t *testing.T) {
 	if n := buttons(); n != 3 {
 		t.Errorf("%d buttons", n)
 	}
-	if q.HandOver(time.Date(2026, 11, 28, 14, 2, 0, 0, time.Local)) != nil {
-		t.Fatal("not handed over")
-	}
+	q.HandOver(time.Date(2026, 11, 28, 14, 2, 0, 0, time.Local))
 	const there = "In the terminal since 14:02: answer it there."
 	text = QuestionTexts(q)[0]
 	if strings.Contains(text, "Reply") || strings.Contains(text, "always") || !strings.Contains(text, there) {

@@ -73,9 +73,8 @@ func (w *world) deliver(answer string) (m *state.Message) {
 		}
 		return i >= 0
 	})
-	m, err := box.Change(m.Path, func(m *state.Message) error {
+	m, err := box.Change(m.Path, func(m *state.Message) {
 		m.SentAt, m.Answer = time.Now(), answer
-		return nil
 	})
 	w.must(err)
 	return m

@@ -201,12 +201,11 @@ func (f *fire) prepare(ctx context.Context) (c content, m *state.Message, err er
 func (f *fire) remember(memory state.WakeMemory) error {
 	now, project := time.Now().UTC(), state.ProjectDir(f.Env)
 	socket := inject.ServerOf(f.Env("TMUX")).Socket
-	_, err := f.sessions().Change(f.event.SessionID, func(s *state.Session) error {
+	_, err := f.sessions().Change(f.event.SessionID, func(s *state.Session) {
 		s.Wake = memory
 		s.LastSeen, s.TmuxSession, s.TmuxPane = now, f.pane.Session, f.Env("TMUX_PANE")
 		s.StartedAt, s.ProjectDir = cmp.Or(s.StartedAt, now), cmp.Or(s.ProjectDir, project)
 		s.TmuxSocket = socket
-		return nil
 	})
 	return err
 }

@@ -49,17 +49,16 @@ func (r Room) Begin(ctx context.Context, one *state.Session) (begun *state.Sessi
 		return nil, why
 	}
 	lives, begins := false, false
-	begun, err := folder.Change(one.ID, func(s *state.Session) error {
+	begun, err := folder.Change(one.ID, func(s *state.Session) {
 		lives = s.ClaudePID > 1 && s.Running() && !inject.Ended(s.ClaudePID, s.ClaudeStart)
 		begins = !s.Begins.Equal(one.Begins) // by another poller
 		if lives || begins {
-			return state.ErrUnchanged
+			return
 		}
 		if s.Running() { // it was killed
 			s.EndedAt = r.Now().UTC()
 		}
 		s.Begins, s.ClaudePID, s.ClaudeStart = r.Now().UTC().Truncate(time.Millisecond), 0, ""
-		return nil
 	})
 	switch {
 	case err != nil:
@@ -75,16 +74,15 @@ func (r Room) Begin(ctx context.Context, one *state.Session) (begun *state.Sessi
 		return nil, r.reason(one, err, "")
 	}
 	r.Log.Info().Str("session", one.ID).Str("pane", pane.ID).Strs("program", argv).Msg("session started")
-	begun, err = folder.Change(one.ID, func(s *state.Session) error {
+	begun, err = folder.Change(one.ID, func(s *state.Session) {
 		s.TmuxSocket, s.TmuxSession, s.TmuxPane = server.Socket, pane.Session, pane.ID
 		s.ClaudePID, s.ClaudeStart = pane.PID, inject.StartOf(pane.PID)
 		s.EndedAt, s.LastSeen = time.Time{}, r.Now().UTC()
-		return nil
 	})
 	return begun, r.reason(one, err, "")
 }
 
-func notBegun(s *state.Session) error { s.Begins = time.Time{}; return nil }
+func notBegun(s *state.Session) { s.Begins = time.Time{} }
 
 // reason is why a session was not begun, for its thread.
 func (r Room) reason(one *state.Session, err error, otherwise string) string {
@@ -210,15 +208,14 @@ func (r Room) New(in *state.Incoming) (one *state.Session, words string, err err
 		})
 	default:
 		now := r.Now().UTC()
-		one, err = folder.Change(NewID(in.MessageName), func(s *state.Session) error {
+		one, err = folder.Change(NewID(in.MessageName), func(s *state.Session) {
 			if s.ProjectDir != "" {
-				return state.ErrUnchanged
+				return
 			}
 			s.Name, s.ProjectDir, s.CWD, s.Env, s.Trusted = filepath.Base(dir), dir, dir, state.Environment(r.Env), true
 			s.StateDir = state.SpareState(state.ForProject(r.Env, dir, true))
 			s.StartedAt, s.LastSeen, s.EndedAt = now, now, now // it runs when it is started
 			s.Listens, s.Chat = true, in.Chat
-			return nil
 		})
 		if err != nil {
 			return nil, "", err

@@ -332,10 +332,8 @@ func (r Room) mute(one *state.Session, words string) string {
 	if words == "off" {
 		until = time.Time{}
 	}
-	if _, err := state.SessionsIn(state.UserState(r.Env)).Change(one.ID, func(one *state.Session) error {
-		one.MutedUntil = until
-		return nil
-	}); err != nil {
+	_, err := state.SessionsIn(state.UserState(r.Env)).Change(one.ID, func(one *state.Session) { one.MutedUntil = until })
+	if err != nil {
 		return "[Not used] That could not be written down: " + r.short(err.Error()) + "."
 	}
 	if until.IsZero() {

@@ -58,10 +58,9 @@ func TestAThreadIsOfItsLastSession(t *testing.T) {
 		"d": {LastSeen: now},
 		"e": {ThreadName: "spaces/s/threads/4", LastSeen: now, Listens: true, TmuxPane: "%1"},
 	} {
-		if _, err := state.SessionsIn(state.UserState(env)).Change(id, func(s *state.Session) error {
+		if _, err := state.SessionsIn(state.UserState(env)).Change(id, func(s *state.Session) {
 			s.ThreadName, s.LastSeen, s.EndedAt, s.Listens = one.ThreadName, one.LastSeen, one.EndedAt, one.Listens
 			s.TmuxPane = one.TmuxPane
-			return nil
 		}); err != nil {
 			t.Fatal(err)
 		}

@@ -203,10 +203,9 @@ const interrupted = "[Not known] The poller was stopped while it did this. Look 
 // doOnce does a command of ours, and tells its thread what became of it.
 func (r Room) doOnce(ctx context.Context, one *state.Session, in *state.Incoming) error {
 	wasBegun := false
-	now, err := r.inbox().Update(in.ID, func(is *state.Incoming) error {
+	now, err := r.inbox().Change(in.ID, func(is *state.Incoming) {
 		wasBegun = is.Status == state.IncomingDoing // also since in was read
 		is.Status = state.IncomingDoing
-		return nil
 	})
 	switch {
 	case errors.Is(err, fs.ErrNotExist):

@@ -2,6 +2,7 @@
 package judge
 
 import (
+	"errors"
 	"slices"
 	"strings"
 	"time"
@@ -76,7 +77,7 @@ func Reply(cfg *config.Config, q *state.Question, r *state.Reply, now time.Time)
 		claim(q, r, j.text, nil, now)
 	case r.Choice == "" && wording.ToTerminal(q, j.text):
 		r.Verdict = state.Ignored // the note that it stands there answers it
-		_ = q.WantInTerminal(now) // it is a reply to what is hidden, and may be the second
+		q.WantInTerminal(now)     // it is a reply to what is hidden, and may be the second
 	default:
 		how, words := j.readDecline()
 		if how != "" {
@@ -193,7 +194,7 @@ func (j *judgement) turnDown(how, words string) {
 			q.HandedOver = new(j.now.UTC())
 			q.Owe(state.NoteHandedOver, "")
 		}
-		_ = q.WantInTerminal(j.now) // what is hidden is drawn when no key is under way
+		q.WantInTerminal(j.now) // what is hidden is drawn when no key is under way
 	default:
 		claim(q, j.r, j.text, q.Partial, j.now)
 	}
@@ -335,8 +336,11 @@ func GrantOver(cfg *config.Config, given *state.Question, one *state.Session, no
 	return removed || now.Before(g.At) || !now.Before(g.Until) || one.StartedAt.After(g.At)
 }
 
-// ByGrant answers a permission by a yes for a while that is not over. It is state.ErrUnchanged where that does not cover it: it
-// was given later, to another process, or by a person who was no approver then or could not say yes to this one.
+// ErrNotCovered says that a yes for a while does not cover a permission: it was given later, to another process, or by a person
+// who was no approver then or could not say yes to this one.
+var ErrNotCovered = errors.New("the yes for a while does not cover this")
+
+// ByGrant answers a permission by a yes for a while that is not over. The error is ErrNotCovered.
 func ByGrant(cfg *config.Config, q, given *state.Question, now time.Time) error {
 	Tighten(cfg, q)
 	by, g := *given.Reply(given.AnsweredMessage), *given.Grant
@@ -344,7 +348,7 @@ func ByGrant(cfg *config.Config, q, given *state.Question, now time.Time) error 
 	same := q.ClaudePID > 1 && q.ClaudePID == given.ClaudePID && q.ClaudeStart != "" && q.ClaudeStart == given.ClaudeStart
 	if unclear != "" || !same || cfg.Unread || q.Kind != state.AskedPermission || !q.AskedAt.After(g.At) || q.Approvers == nil ||
 		!config.Named(*q.Approvers, by.Sender, by.SenderEmail) || !q.Answerable() {
-		return state.ErrUnchanged
+		return ErrNotCovered
 	}
 	claim(q, &by, "yes, by the grant of "+given.GrantedBy(), map[int]state.Answer{0: a}, now)
 	q.Grant = &g

@@ -39,18 +39,16 @@ func Revises(q *state.Question, m gchat.Message) bool {
 	return m.Deleted || r.Text != wording.Cut(m.Text, wording.MaxText) && m.Sender == r.Sender
 }
 
-// Revise has the reply of a message say what that says now, and reports whether it did not.
-func Revise(q *state.Question, m gchat.Message) bool {
-	if !Revises(q, m) {
-		return false
-	}
+// Revise has the reply of a message say what that says now.
+func Revise(q *state.Question, m gchat.Message) {
 	r := q.Reply(m.Name)
-	if m.Deleted {
+	switch {
+	case !Revises(q, m):
+	case m.Deleted:
 		r.Verdict = state.Ignored
-	} else {
+	default:
 		r.Text = wording.Cut(m.Text, wording.MaxText)
 	}
-	return true
 }
 
 // MakeRoom says whether there is room for one more reply: the oldest that was no answer goes. Of a stranger one is enough.
