@@ -112,8 +112,8 @@ func readHubKey(file string) ([]byte, error) {
 	return key, nil
 }
 
-// runHub serves until a signal comes; then the pulls under way end at once, and the rest within a while.
-func (p Program) runHub(c *cli.Context) error {
+// wrongFlags says why a hub cannot be run with these flags.
+func wrongFlags(c *cli.Context) error {
 	host, _, err := net.SplitHostPort(c.String("listen"))
 	certificate, key := c.String("tls-cert"), c.String("tls-key")
 	here := net.ParseIP(host).IsLoopback() || host == "localhost"
@@ -123,26 +123,32 @@ func (p Program) runHub(c *cli.Context) error {
 	odd := func(domain string) bool { return !isDomain.MatchString(domain) }
 	switch {
 	case err != nil:
-		err = fmt.Errorf("--listen takes HOST:PORT, not %q", c.String("listen"))
+		return fmt.Errorf("--listen takes HOST:PORT, not %q", c.String("listen"))
 	case (certificate == "") != (key == ""):
-		err = errors.New("--tls-cert and --tls-key go together")
+		return errors.New("--tls-cert and --tls-key go together")
 	case certificate == "" && !c.Bool("behind-proxy") && !here:
-		err = errors.New("tokens would cross the network in the clear: give --tls-cert and --tls-key, or --behind-proxy")
+		return errors.New("tokens would cross the network in the clear: give --tls-cert and --tls-key, or --behind-proxy")
 	case slices.Contains([]string{c.String("topic"), c.String("subscription"), c.String("key-file")}, "") ||
 		len(c.StringSlice("domain")) == 0:
-		err = errors.New("--topic, --subscription, --domain and --key-file are needed")
+		return errors.New("--topic, --subscription, --domain and --key-file are needed")
 	case c.Bool("behind-proxy") && c.String("url") == "":
-		err = errors.New("--behind-proxy needs --url: the address that machines reach, and not this one")
+		return errors.New("--behind-proxy needs --url: the address that machines reach, and not this one")
 	case noURL != nil:
-		err = fmt.Errorf("--url takes https://HOST, not %q", c.String("url"))
+		return fmt.Errorf("--url takes https://HOST, not %q", c.String("url"))
 	case !app:
-		err = fmt.Errorf("--subscription takes projects/P/subscriptions/S, not %q", c.String("subscription"))
+		return fmt.Errorf("--subscription takes projects/P/subscriptions/S, not %q", c.String("subscription"))
 	case slices.ContainsFunc(c.StringSlice("domain"), odd):
-		err = fmt.Errorf("--domain takes names like example.com, not %q", c.StringSlice("domain"))
+		return fmt.Errorf("--domain takes names like example.com, not %q", c.StringSlice("domain"))
 	}
-	if err != nil {
+	return nil
+}
+
+// runHub serves until a signal comes; then the pulls under way end at once, and the rest within a while.
+func (p Program) runHub(c *cli.Context) error {
+	if err := wrongFlags(c); err != nil {
 		return usage(err, "gchat-hooks hub --help")
 	}
+	certificate, key := c.String("tls-cert"), c.String("tls-key")
 	h, err := p.newHub(c)
 	if err != nil {
 		return err

@@ -82,32 +82,15 @@ type setup struct {
 
 func (s *setup) run(ctx context.Context) error {
 	s.sendOnly = s.flags.Bool("send-only")
-	steps := []func(context.Context) error{s.webhook, s.reading, s.people, s.roundTrip, s.hooks, s.keepSpace}
-	switch {
-	case s.flags.IsSet("code") && !s.flags.IsSet("hub"),
-		s.flags.IsSet("hub") && (s.flags.Bool("app") || s.flags.Bool("space")):
-		const hint = "write join to the app in Google Chat: it answers with the line to run"
-		return usage(errors.New("--code goes with --hub, and --hub without --app or --space"), hint)
-	case s.flags.IsSet("code") && s.flags.String("code") != "-":
-		const hint = "leave --code out, and paste the code when setup asks; in a script: --code - reads it from stdin"
-		return usage(errors.New("a code on the command line can be read by every user of this machine"), hint)
-	case s.flags.IsSet("hub"):
-		steps = []func(context.Context) error{s.hub, s.people, s.hooks, s.hubCard}
-	case s.flags.Bool("app"):
-		steps = []func(context.Context) error{s.app, s.people, s.hooks}
-	}
-	for _, who := range s.flags.StringSlice("allow") {
-		if !strings.HasPrefix(who, "users/") && !strings.Contains(who, "@") {
-			err := fmt.Errorf("%q is neither users/ID nor an e-mail address", who)
-			return usage(err, "gchat-hooks setup --allow users/ID; a question's thread tells your id")
-		}
+	if err := s.wrongFlags(); err != nil {
+		return err
 	}
 	for _, problem := range s.config().Problems {
 		if errors.Is(problem, config.ErrBroken) && !errors.Is(problem, config.ErrGone) { // nothing could be written down at the end
 			return s.cannot("", problem)
 		}
 	}
-	for _, step := range steps {
+	for _, step := range s.steps() {
 		err := step(ctx)
 		if ctx.Err() != nil {
 			return errStopped
@@ -116,19 +99,55 @@ func (s *setup) run(ctx context.Context) error {
 			return err
 		}
 	}
-	where := "in Google Chat"
-	switch {
-	case s.door != nil:
-		where = "on the page, " + s.page
-	case s.config().OnPage():
-		where = "on the page; its link again:  " + s.typed() + " space"
-	}
+	where := s.chat()
 	if s.sendOnly {
 		where = "in the terminal; the question is shown " + where
 	}
 	fmt.Fprintf(s.out, "\nDone. Now start claude in a project, and tell it:  ask me a question with three options\n"+
 		"Answer %s\nIf nothing comes:  %s doctor\n", where, s.typed())
 	return nil
+}
+
+// wrongFlags says why setup cannot be run with these flags.
+func (s *setup) wrongFlags() error {
+	joins, hasCode := s.flags.IsSet("hub"), s.flags.IsSet("code")
+	switch {
+	case hasCode && !joins, joins && (s.flags.Bool("app") || s.flags.Bool("space")):
+		const hint = "write join to the app in Google Chat: it answers with the line to run"
+		return usage(errors.New("--code goes with --hub, and --hub without --app or --space"), hint)
+	case hasCode && s.flags.String("code") != "-":
+		const hint = "leave --code out, and paste the code when setup asks; in a script: --code - reads it from stdin"
+		return usage(errors.New("a code on the command line can be read by every user of this machine"), hint)
+	}
+	for _, who := range s.flags.StringSlice("allow") {
+		if !strings.HasPrefix(who, "users/") && !strings.Contains(who, "@") {
+			err := fmt.Errorf("%q is neither users/ID nor an e-mail address", who)
+			return usage(err, "gchat-hooks setup --allow users/ID; a question's thread tells your id")
+		}
+	}
+	return nil
+}
+
+// steps are what setup does for a hub, for a Chat app, and for a webhook or the embedded space.
+func (s *setup) steps() []func(context.Context) error {
+	switch {
+	case s.flags.IsSet("hub"):
+		return []func(context.Context) error{s.hub, s.people, s.hooks, s.hubCard}
+	case s.flags.Bool("app"):
+		return []func(context.Context) error{s.app, s.people, s.hooks}
+	}
+	return []func(context.Context) error{s.webhook, s.reading, s.people, s.roundTrip, s.hooks, s.keepSpace}
+}
+
+// chat is where questions are seen once it is set up.
+func (s *setup) chat() string {
+	switch {
+	case s.door != nil:
+		return "on the page, " + s.page
+	case s.config().OnPage():
+		return "on the page; its link again:  " + s.typed() + " space"
+	}
+	return "in Google Chat"
 }
 
 // env is the environment with the answers in place of its settings, in a folder that is no project: the files say everything

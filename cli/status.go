@@ -53,10 +53,7 @@ func (p Program) printStatus(c *cli.Context) error {
 
 // serve makes sure that a poller runs where something is left for one: it was killed, or the machine was restarted.
 func (p Program) serve() (started bool) {
-	if !p.isLeft() {
-		return false
-	}
-	return p.startPoller() == nil
+	return p.isLeft() && p.startPoller() == nil
 }
 
 // isLeft says whether a question of this environment is open, a session of it listens to its thread, or something is to

@@ -133,58 +133,72 @@ func NetworkHint(err error) string {
 	return ""
 }
 
+const webhookHint = "copy the webhook URL again, for it is cut off or wrong: copy it whole from the space " +
+	"(Apps & integrations > Webhooks), and run gchat-hooks setup; in a shell put it in quotes, " +
+	"for it has an & in it; plain http is for the embedded space on 127.0.0.1 only"
+
+// hints say what a person can do about our own errors. The first that fits counts.
+var hints = []struct {
+	err  error
+	hint string
+}{
+	{config.ErrGone, "put that file back, or an empty {}: while it is missing, no place below it counts"},
+	{config.ErrBroken, "correct that file: while it does not parse, neither it nor a place below it counts"},
+	{config.ErrNoWebhook, "gchat-hooks setup connects a space, also without Google; or set GOOGLE_CHAT_WEBHOOK_URL " +
+		"(webhook_url in ~/.config/gchat-hooks/config.json)"},
+	{ErrNotWebhook, webhookHint},
+	{ErrEndpoint, "set api_endpoint (GCHAT_API_ENDPOINT) to an https address or to one on this machine, or take it out: " +
+		"Google's is the usual one"},
+	{ErrCredentials, "gchat-hooks login --client-id-file FILE; or set GOOGLE_CHAT_CREDENTIALS_FILE to credentials " +
+		"that may read it"},
+	{ErrNotTold, "reply to a question: its thread tells your users/ID and what to set"},
+	{ErrNonsense, "something between here and Google Chat answers in its place (a proxy, a hotel's network); " +
+		"it is tried again"},
+}
+
+// answerHints say what a person can do about Google's answers: those of that status, 0 for any,
+// that say so, in capitals or not. The first that fits counts.
+var answerHints = []struct {
+	http       int
+	says, hint string
+}{
+	{400, "API key", webhookHint},
+	{401, "", "the credentials are not valid any more: log in again (gchat-hooks login)"},
+	{403, "scope", "the credentials lack a Chat scope: log in with chat.messages.readonly (gchat-hooks login)"},
+	{0, "has not been used in project", "enable the Google Chat API in the credentials' Cloud project: " +
+		"gcloud services enable chat.googleapis.com pubsub.googleapis.com"},
+	{403, "", "the webhook's token is missing or wrong (quote the URL in the shell), or the account or the Chat app is not in " +
+		"this space"},
+	{0, "Chat app not found", "Google wants a Chat app for this: configure one in the credentials' Cloud project " +
+		"(Google Chat API > Configuration), and save it"},
+	{404, "", "the webhook, the space or the subscription was deleted, or its name is wrong"},
+	{429, "", "the space's quota is used up; it is tried again"},
+}
+
 // Hint says what a person can do about an error of posting or listing.
 func Hint(err error) string {
-	var refused *state.UserError
 	if hint := NetworkHint(err); hint != "" {
 		return hint
 	}
-	switch {
-	case errors.As(err, &refused):
+	if refused, is := errors.AsType[*state.UserError](err); is {
 		return refused.Hint
-	case errors.Is(err, config.ErrGone):
-		return "put that file back, or an empty {}: while it is missing, no place below it counts"
-	case errors.Is(err, config.ErrBroken):
-		return "correct that file: while it does not parse, neither it nor a place below it counts"
-	case errors.Is(err, config.ErrNoWebhook):
-		return "gchat-hooks setup connects a space, also without Google; or set GOOGLE_CHAT_WEBHOOK_URL " +
-			"(webhook_url in ~/.config/gchat-hooks/config.json)"
-	case errors.Is(err, ErrNotWebhook), answered(err).badKey():
-		return "copy the webhook URL again, for it is cut off or wrong: copy it whole from the space (Apps & integrations > " +
-			"Webhooks), and run gchat-hooks setup; in a shell put it in quotes, for it has an & in it; plain http is for the " +
-			"embedded space on 127.0.0.1 only"
-	case errors.Is(err, ErrEndpoint):
-		return "set api_endpoint (GCHAT_API_ENDPOINT) to an https address or to one on this machine, or take it out: " +
-			"Google's is the usual one"
-	case errors.Is(err, ErrCredentials):
-		return "gchat-hooks login --client-id-file FILE; or set GOOGLE_CHAT_CREDENTIALS_FILE to credentials that may read it"
-	case errors.Is(err, ErrNotTold):
-		return "reply to a question: its thread tells your users/ID and what to set"
-	case errors.Is(err, ErrNonsense):
-		return "something between here and Google Chat answers in its place (a proxy, a hotel's network); it is tried again"
+	}
+	for _, one := range hints {
+		if errors.Is(err, one.err) {
+			return one.hint
+		}
 	}
 	e := answered(err)
-	switch {
-	case e.HTTP == 0:
+	if e.HTTP == 0 {
 		return "Google Chat could not be reached: check the network, and GCHAT_API_ENDPOINT where it is set; it is tried again"
-	case e.HTTP == 401:
-		return "the credentials are not valid any more: log in again (gchat-hooks login)"
-	case e.HTTP == 403 && strings.Contains(strings.ToUpper(e.Message), "SCOPE"):
-		return "the credentials lack a Chat scope: log in with chat.messages.readonly (gchat-hooks login)"
-	case strings.Contains(e.Message, "has not been used in project"):
-		return "enable the Google Chat API in the credentials' Cloud project: " +
-			"gcloud services enable chat.googleapis.com pubsub.googleapis.com"
-	case e.HTTP == 403:
-		return "the webhook's token is missing or wrong (quote the URL in the shell), or the account or the Chat app is not in " +
-			"this space"
-	case strings.Contains(e.Message, "Chat app not found"):
-		return "Google wants a Chat app for this: configure one in the credentials' Cloud project " +
-			"(Google Chat API > Configuration), and save it"
-	case e.HTTP == 404:
-		return "the webhook, the space or the subscription was deleted, or its name is wrong"
-	case e.HTTP == 429:
-		return "the space's quota is used up; it is tried again"
-	case e.HTTP >= 500:
+	}
+	for _, one := range answerHints {
+		says := strings.Contains(strings.ToLower(e.Message), strings.ToLower(one.says))
+		if says && (one.http == 0 || one.http == e.HTTP) {
+			return one.hint
+		}
+	}
+	if e.HTTP >= 500 {
 		return "Google Chat has trouble; it is tried again"
 	}
 	return "see what Chat says"

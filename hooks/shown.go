@@ -36,59 +36,65 @@ type shownCall struct {
 	whole bool     // all of it is shown
 }
 
-// permissionShown shows a call of a tool. Members count by their exact names, as Claude Code reads them.
+// callInput is what a tool is called with. Members count by their exact names, as Claude Code
+// reads them.
+type callInput struct {
+	members map[string]json.RawMessage
+	given   map[string]bool // those that stand in what is shown
+}
+
+// text is a member that is given; "" where it is no text.
+func (in callInput) text(member string) string {
+	if member == "" {
+		return ""
+	}
+	var w Words
+	_ = json.Unmarshal(in.members[member], &w)
+	in.given[member] = true
+	return string(w)
+}
+
+// permissionShown shows a call of a tool.
 func permissionShown(tool string, input json.RawMessage, folders ...string) (c shownCall) {
-	var in map[string]json.RawMessage
-	_ = json.Unmarshal(keepSurrogates(input), &in)
-	given := map[string]bool{} // members that stand in what is shown
-	text := func(member string) string {
-		var w Words
-		_ = json.Unmarshal(in[member], &w)
-		given[member] = true
-		return string(w)
-	}
-	c.call = []string{string(input)}
-	if name := mainInput[tool]; name != "" && text(name) != "" {
-		c.call = []string{text(name)}
-	}
-	about, name, file := "", "", ""
-	if fileMembers[tool] != "" && text(fileMembers[tool]) != "" {
-		path := text(fileMembers[tool])
+	in := callInput{given: map[string]bool{}}
+	_ = json.Unmarshal(keepSurrogates(input), &in.members)
+	c.call = []string{cmp.Or(in.text(mainInput[tool]), string(input))}
+	about, file := "", ""
+	if path := in.text(fileMembers[tool]); path != "" {
+		var name string
 		about, name, file = shownPath(path, folders)
 		c.call = append(c.call, path, file, name, filepath.Base(file))
 	}
 	if fileMembers[tool] == "path" { // a search may read all that is below its folder
-		for _, path := range []string{text("path"), patternFolder(text("path"), text("pattern"))} {
+		path := in.text("path")
+		for _, path := range []string{path, patternFolder(path, in.text("pattern"))} {
 			_, _, folder := shownPath(path, folders)
 			c.call = append(c.call, strings.TrimSuffix(folder, "/")+"/")
 		}
 	}
 	var shown, note string
+	isLaidOut := false // with all its members
 	switch {
-	case state.Shell(tool) && text("command") != "":
-		shown, about = text("command"), text("description")
+	case state.Shell(tool) && in.text("command") != "":
+		shown, about = in.text("command"), in.text("description")
 	case tool == "Edit":
-		shown = diffOf(text("old_string"), text("new_string"))
-		if string(in["replace_all"]) == "true" {
-			note = replacedNote(file, text("old_string"))
+		shown = diffOf(in.text("old_string"), in.text("new_string"))
+		if string(in.members["replace_all"]) == "true" {
+			note = replacedNote(file, in.text("old_string"))
 		}
 	case tool == "Write":
 		var was string
 		was, note = writtenOver(file)
-		shown = diffOf(was, text("content"))
+		shown = diffOf(was, in.text("content"))
 	default:
 		if !strings.HasPrefix(tool, "mcp__") { // a server's own words say nothing of what it does
-			about = cmp.Or(about, text("url"), text("description"))
+			about = cmp.Or(about, in.text("url"), in.text("description"))
 		}
-		shown, given = membersShown(input), nil
+		shown, isLaidOut = membersShown(input), true
 	}
 	var notes []string
-	if given != nil {
-		notes = membersBeside(in, given)
-	}
-	notes = append(notes, nonEmpty(note)...)
-	if given != nil && file != "" && (oneLine(about) != about || markup().MatchString(about)) { // a message's line alters it
-		notes = append(notes, "file: "+strconv.Quote(file))
+	if !isLaidOut {
+		notes = append(membersBeside(in), nonEmpty(note, alteredName(about, file))...)
 	}
 	c.about, _ = visible(state.ForReview, about)
 	c.about = oneLine(c.about)
@@ -102,6 +108,15 @@ func permissionShown(tool string, input json.RawMessage, folders ...string) (c s
 	return c
 }
 
+// alteredName is the name of a file as it is, where the line of a message that has it alters it;
+// else "".
+func alteredName(about, file string) string {
+	if file == "" || oneLine(about) == about && !markup().MatchString(about) {
+		return ""
+	}
+	return "file: " + strconv.Quote(file)
+}
+
 // replacedNote says in how many places of a file a text stands that is replaced in all of them.
 func replacedNote(file, text string) string {
 	was, err := state.ReadPlain(file, mostDiffed)
@@ -112,10 +127,10 @@ func replacedNote(file, text string) string {
 }
 
 // membersBeside are the members of a call that do not stand in what is shown of it, a note each.
-func membersBeside(in map[string]json.RawMessage, given map[string]bool) (notes []string) {
-	for _, member := range slices.Sorted(maps.Keys(in)) {
-		if !given[member] {
-			note := member + ": " + membersShown(in[member])
+func membersBeside(in callInput) (notes []string) {
+	for _, member := range slices.Sorted(maps.Keys(in.members)) {
+		if !in.given[member] {
+			note := member + ": " + membersShown(in.members[member])
 			notes = append(notes, strings.Replace(note, ": \n", ":\n", 1))
 		}
 	}

@@ -170,12 +170,10 @@ func (k *ink) apply(parameters string) {
 			k.bold = true
 		case n == 2:
 			k.dim = true
-		case n == 7:
-			k.inverse = true
+		case n == 7 || n == 27:
+			k.inverse = n == 7
 		case n == 22:
 			k.bold, k.dim = false, false
-		case n == 27:
-			k.inverse = false
 		case n == 38 || n == 48: // 38;5;N or 38;2;R;G;B
 			size := 3
 			if i+1 < len(ps) && ps[i+1] == "2" {

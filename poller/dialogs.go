@@ -20,32 +20,43 @@ const (
 // attendDialog has a session's thread told of what waits in its terminal, where no hook told of it, and of its end. due says that
 // Claude Code's file is to be looked at.
 func (p *Poller) attendDialog(one *state.Session, due bool) {
-	if d := one.Dialog; d != nil && !d.Told && !d.Over {
+	was := one.Dialog
+	if was != nil && !was.Told && !was.Over {
 		p.tellDialog(one)
 	}
-	if !due || one.Dialog == nil && !commands.Listens(one, p.Now()) {
+	if !due || was == nil && !commands.Listens(one, p.Now()) {
 		return
 	}
 	is, known := inject.DialogOf(one)
 	if is != nil && state.DialogExplained(p.Env, one.ID) {
 		is = nil
 	}
-	if was := one.Dialog; was != nil {
-		if is != nil && was.At.IsZero() && !was.Over { // its hook was faster than that file
-			dated := *was
-			dated.At = is.At
-			p.setDialog(one, &dated)
-			return
-		}
-		ended := !one.Running() || inject.Ended(one.ClaudePID, one.ClaudeStart)
-		if ended || was.Over || known && !was.At.IsZero() && !was.Same(is) {
-			p.Log.Once(p.endDialog(one), "the end of a dialog not told of")
-		}
+	switch {
+	case was != nil:
+		p.followDialog(one, is, known)
+	case is != nil:
+		p.noteDialog(one, is)
+	}
+}
+
+// followDialog dates the dialog of a session whose hook was faster than Claude Code's file, and
+// notes its end. is is the dialog that the file has, and known says whether it tells of dialogs.
+func (p *Poller) followDialog(one *state.Session, is *state.Dialog, known bool) {
+	was := *one.Dialog
+	isDated := !was.At.IsZero()
+	if is != nil && !isDated && !was.Over {
+		was.At = is.At
+		p.setDialog(one, &was)
 		return
 	}
-	if is == nil {
-		return
+	isGone := known && isDated && !was.Same(is)
+	if isGone || was.Over || !one.Running() || inject.Ended(one.ClaudePID, one.ClaudeStart) {
+		p.Log.Once(p.endDialog(one), "the end of a dialog not told of")
 	}
+}
+
+// noteDialog tells of a dialog that Claude Code's file has, and that no hook told of in time.
+func (p *Poller) noteDialog(one *state.Session, is *state.Dialog) {
 	grace := graceForDialog
 	if is.Menu {
 		grace = graceForMenu

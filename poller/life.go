@@ -1,6 +1,7 @@
 package poller
 
 import (
+	"cmp"
 	"context"
 	"path/filepath"
 	"slices"
@@ -79,16 +80,7 @@ func (p *Poller) attend(ctx context.Context, s *served, due bool) (next time.Tim
 		p.noteClaudeEnd(s)
 	}
 	if due && s.q.Status == state.Pending {
-		drawn := s.q.Kind.Row().Own || s.q.Kind == state.AskedQuestion && s.q.Mode == state.Native
-		if drawn && s.q.ClaudePID != 0 {
-			p.noteDialogEnd(s)
-		}
-		if s.q.Reminded < len(s.q.Remind) {
-			next = sooner(next, p.remind(s))
-		}
-		if !s.q.Kind.Row().Personal && p.takeReplyFile(s) { // Claude itself can write there
-			next = sooner(next, p.Now().Add(stillWritten))
-		}
+		next = sooner(next, p.attendPending(s))
 	}
 	if s.q.Unread() {
 		next = sooner(next, p.judgeUnread(s))
@@ -101,7 +93,7 @@ func (p *Poller) attend(ctx context.Context, s *served, due bool) (next time.Tim
 		p.undelivered(s)
 		p.tellStillKept(s)
 	}
-	if s.q.Status == state.Pending && !s.q.MessageSent && !s.put && s.q.Mode.Row().Asks {
+	if isToPost(s) {
 		next = sooner(next, p.post(ctx, s))
 	}
 	if len(s.q.Owes) > 0 {
@@ -112,6 +104,22 @@ func (p *Poller) attend(ctx context.Context, s *served, due bool) (next time.Tim
 	}
 	if s.q.Grants() {
 		next = sooner(next, p.useGrant(s))
+	}
+	return next
+}
+
+// attendPending looks once a round for what becomes of an open question beside Chat, and reminds
+// of it.
+func (p *Poller) attendPending(s *served) (next time.Time) {
+	drawn := s.q.Kind.Row().Own || s.q.Kind == state.AskedQuestion && s.q.Mode == state.Native
+	if drawn && s.q.ClaudePID != 0 {
+		p.noteDialogEnd(s)
+	}
+	if s.q.Reminded < len(s.q.Remind) {
+		next = p.remind(s)
+	}
+	if !s.q.Kind.Row().Personal && p.takeReplyFile(s) { // Claude itself can write there
+		next = sooner(next, p.Now().Add(stillWritten))
 	}
 	return next
 }
@@ -139,7 +147,7 @@ func (p *Poller) close(s *served, to state.Status, by string, also func(*state.Q
 
 // closeOver ends a question whose time is up, or that can have no answer any more.
 func (p *Poller) closeOver(s *served, due bool) (next time.Time) {
-	q, now := s.q, p.Now()
+	q := s.q
 	if !q.Status.Open() {
 		return time.Time{}
 	}
@@ -147,40 +155,60 @@ func (p *Poller) closeOver(s *served, due bool) (next time.Time) {
 	if q.Status == state.Answered {
 		end = end.Add(expireOthers) // an answer that came in time is still to be delivered
 	}
-	if !now.Before(end) {
-		if wait, _ := p.readFirst(q, end); !wait {
-			p.close(s, state.Expired, "age", nil)
+	isUp, _, next := p.isUp(q, end)
+	if isUp {
+		p.close(s, state.Expired, "age", nil)
+		return time.Time{}
+	}
+	if q.TimesOutAt != nil && q.Status == state.Pending {
+		isUp, unread, again := p.isUp(q, *q.TimesOutAt)
+		if isUp {
+			p.close(s, state.TimedOut, "timeout", func(q *state.Question) { judge.TimeOut(q, unread || q.Unread()) })
 			return time.Time{}
 		}
-		next = now.Add(time.Second)
+		next = cmp.Or(again, *q.TimesOutAt)
 	}
-	if at := q.TimesOutAt; at != nil && q.Status == state.Pending {
-		next = *at
-		if !now.Before(*at) {
-			wait, unread := p.readFirst(q, *at)
-			if !wait {
-				p.close(s, state.TimedOut, "timeout", func(q *state.Question) { judge.TimeOut(q, unread || q.Unread()) })
-				return time.Time{}
-			}
-			next = now.Add(time.Second)
-		}
+	if at := p.tellSent(s); !at.IsZero() {
+		return sooner(next, at)
 	}
-	if q.Status == state.Answered && q.Printed && q.PrintedAt != nil && !q.ToldSent {
-		at := q.PrintedAt.Add(graceForSeen)
-		if at.Sub(now) > 0 && at.Sub(now) <= graceForSeen {
-			return sooner(next, at)
-		}
-		p.change(s, "answer not told of", func(q *state.Question) {
-			if q.Status == state.Answered && !q.ToldSent {
-				q.ToldSent = true
-				q.Owe(state.NoteSent, "")
-			}
-		})
-	}
-	if due && !q.Mode.Row().Asks && now.Sub(q.AskedAt).Abs() >= graceForHook && !state.HasWaiter(p.Env, s.Path) {
+	isYoung := p.Now().Sub(q.AskedAt).Abs() < graceForHook
+	if due && !q.Mode.Row().Asks && !isYoung && !state.HasWaiter(p.Env, s.Path) {
 		p.close(s, state.Cancelled, state.Dismissed, nil)
 	}
 	return next
+}
+
+// isUp reports whether a question's time is up, and all is read that was said until then. While
+// that is to be read, again is when to look once more.
+func (p *Poller) isUp(q *state.Question, end time.Time) (isUp, unread bool, again time.Time) {
+	if p.Now().Before(end) {
+		return false, false, again
+	}
+	wait, unread := p.readFirst(q, end)
+	if wait {
+		again = p.Now().Add(time.Second)
+	}
+	return !wait, unread, again
+}
+
+// tellSent has the thread told of an answer that was printed, and that Claude Code does not
+// confirm. due is when that is to be told; zero for no time of its own.
+func (p *Poller) tellSent(s *served) (due time.Time) {
+	q := s.q
+	if q.Status != state.Answered || !q.Printed || q.PrintedAt == nil || q.ToldSent {
+		return time.Time{}
+	}
+	at := q.PrintedAt.Add(graceForSeen)
+	if left := at.Sub(p.Now()); left > 0 && left <= graceForSeen {
+		return at
+	}
+	p.change(s, "answer not told of", func(q *state.Question) {
+		if q.Status == state.Answered && !q.ToldSent {
+			q.ToldSent = true
+			q.Owe(state.NoteSent, "")
+		}
+	})
+	return time.Time{}
 }
 
 // noteClaudeEnd ends a question whose Claude Code has ended. In deny mode the session gets the reply when it is resumed.
@@ -344,6 +372,11 @@ func (p *Poller) noteReadTo() {
 			p.readTo[chat] = p.events.good
 		}
 	}
+}
+
+func isToPost(s *served) bool {
+	isNew := s.q.Status == state.Pending && !s.q.MessageSent && !s.put
+	return isNew && s.q.Mode.Row().Asks
 }
 
 func (p *Poller) post(ctx context.Context, s *served) (again time.Time) {

@@ -163,17 +163,13 @@ func (s *sender) wordQuestion(ctx context.Context, m *state.Message, way *gatewa
 		return nil, s.drop(m)
 	case err != nil:
 		return nil, s.written(err)
-	case m.Key == cardKey(q), m.Patch != "":
-		isOver := q.Status != state.Pending || q.HandedOver != nil
-		hasCard := q.Card != "" && m.Patch == ""
-		if isOver || hasCard || way.err == nil && !way.transport.DrawsCards() {
-			return nil, s.drop(m)
-		}
-	case q.Status != state.Pending:
+	}
+	isCard := m.Key == cardKey(q) || m.Patch != ""
+	if q.Status != state.Pending || isCard && !takesCard(q, m, way) {
 		return nil, s.drop(m)
 	}
 	m.ThreadKey = q.ThreadKey
-	if m.Key != cardKey(q) && m.Patch == "" {
+	if !isCard {
 		m.ID = state.MessageID("question", q.QuestionID)
 	}
 	if q.Mode.Row().Marker {
@@ -182,7 +178,10 @@ func (s *sender) wordQuestion(ctx context.Context, m *state.Message, way *gatewa
 			return nil, s.failed(m, s.Log.Clean(why.Error()), true, outcome{until: until})
 		}
 	}
-	if way.err == nil && isToReword(way.cfg, q) {
+	if way.err != nil {
+		return m, outcome{} // it waits
+	}
+	if isToReword(way.cfg, q) {
 		if q.AskerWords && s.Now().Sub(q.AskedAt).Abs() < graceForWords {
 			return nil, outcome{until: s.Now().Add(wordsPause)}
 		}
@@ -191,13 +190,19 @@ func (s *sender) wordQuestion(ctx context.Context, m *state.Message, way *gatewa
 	if !way.cfg.TermsOf(q).Shown {
 		q.TitleOnly()
 	}
-	if way.err == nil { // else it waits
-		m.Parts, m.Card = way.transport.QuestionTexts(q, state.CardID(s.Env, q.QuestionID))
-		if m.Patch != "" { // the texts above the card stay
-			m.Parts = m.Parts[len(m.Parts)-1:]
-		}
+	m.Parts, m.Card = way.transport.QuestionTexts(q, state.CardID(s.Env, q.QuestionID))
+	if m.Patch != "" { // the texts above the card stay
+		m.Parts = m.Parts[len(m.Parts)-1:]
 	}
 	return m, outcome{}
+}
+
+// takesCard reports whether an open question is to have the card, or the change to its card, of
+// this message.
+func takesCard(q *state.Question, m *state.Message, way *gateway) bool {
+	hasCard := q.Card != "" && m.Patch == ""
+	drawsCards := way.err != nil || way.transport.DrawsCards()
+	return q.HandedOver == nil && !hasCard && drawsCards
 }
 
 const (

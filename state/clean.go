@@ -180,28 +180,33 @@ func Clean(place Place, text string) string {
 	for text != "" {
 		r, size := utf8.DecodeRuneInString(text)
 		one, rest := text[:size], text[size:]
-		text = rest
-		k := kindOf(r)
-		switch {
-		case r == utf8.RuneError && size == 1:
+		k := row.kindBetween(before, r, rest)
+		if r == utf8.RuneError && size == 1 {
 			k, r = invalid, rune(one[0])
-		case k == joiner && acts(before, r, row.first(rest)):
-			k = seen
-		case k == seen && before <= '~' && unicode.IsMark(r) && !unicode.IsLetter(before):
-			k = alike
 		}
-		switch {
-		case row.keeps(k):
+		if row.keeps(k) {
 			b.WriteString(one)
 			before = r
-		case row[k] == dropped && r != emptyBraille:
-		case row[k] == newline && r == '\r' && strings.HasPrefix(rest, "\n"):
-		default:
-			b.WriteString(row[k].instead(k, r))
+		} else if instead := row[k].instead(k, r, rest); instead != "" {
+			b.WriteString(instead)
 			before = 0
 		}
+		text = rest
 	}
 	return b.String()
+}
+
+// kindBetween is the kind of a character where it stands. A joiner that does something there is
+// seen. A mark on what is no letter may look like a sign of ASCII.
+func (p *row) kindBetween(before, r rune, rest string) kind {
+	k := kindOf(r)
+	switch {
+	case k == joiner && acts(before, r, p.first(rest)):
+		return seen
+	case k == seen && before <= '~' && unicode.IsMark(r) && !unicode.IsLetter(before):
+		return alike
+	}
+	return k
 }
 
 func (p *row) keeps(k kind) bool { return k == seen || p[k] == kept }
@@ -230,8 +235,12 @@ func joins(r rune) bool {
 		!unicode.In(r, unicode.Han, unicode.Hiragana, unicode.Katakana, unicode.Hangul)
 }
 
-func (t treatment) instead(k kind, r rune) (s string) {
+// instead is what stands in the place of a character that is not kept, before the rest.
+func (t treatment) instead(k kind, r rune, rest string) (s string) {
 	switch {
+	case t == dropped && r != emptyBraille,
+		t == newline && r == '\r' && strings.HasPrefix(rest, "\n"): // one line break
+		return ""
 	case t == newline:
 		return "\n"
 	case t == replaced:

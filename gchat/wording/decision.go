@@ -290,6 +290,17 @@ func longText(q *state.Question) string {
 	return cmp.Or(text, "(The plan's text is not here: it stands in the terminal.)")
 }
 
+// decided begins what a thread is told of a decision, or is all of it.
+var decided = map[string]string{
+	state.LabelAllow:   "Allowed: ",
+	state.LabelAlways:  "Allowed: ",
+	state.LabelDeny:    "Denied: ",
+	state.LabelApprove: "Approved the plan.",
+	state.LabelApproveAuto: `Approved the plan ("accept edits"). From now on ` + autoAllows +
+		" need no permission.",
+	state.LabelSendBack: "Sent the plan back.",
+}
+
 func decidedText(q *state.Question) string {
 	label, words := q.Decision()
 	words = strings.TrimSpace(words)
@@ -298,21 +309,12 @@ func decidedText(q *state.Question) string {
 		return text + briefly(q) + "\n\n" + label + " was sent to Claude Code. Whether it counted is not known: " +
 			"the terminal may have been faster."
 	}
-	switch label {
-	case state.LabelAllow:
-		text += "Allowed: " + briefly(q)
-	case state.LabelAlways:
-		text += "Allowed: " + briefly(q) + "\nAlways allowed from now on: `" + closed(field(q.AlwaysAllows)) + "`"
-	case state.LabelDeny:
-		text += "Denied: " + briefly(q)
-	case state.LabelApprove:
-		text += "Approved the plan."
-	case state.LabelApproveAuto:
-		text += `Approved the plan ("accept edits"). From now on ` + autoAllows + " need no permission."
-	case state.LabelSendBack:
-		text += "Sent the plan back."
-	default: // the terminal decided, and no hook told how
+	text += decided[label]
+	if !strings.HasSuffix(decided[label], ".") { // "" where the terminal decided, and no hook told how
 		text += briefly(q)
+	}
+	if label == state.LabelAlways {
+		text += "\nAlways allowed from now on: `" + closed(field(q.AlwaysAllows)) + "`"
 	}
 	if words != "" {
 		text += "\nReason: " + quote(words)

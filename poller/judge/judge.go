@@ -79,12 +79,7 @@ func Reply(cfg *config.Config, q *state.Question, r *state.Reply, now time.Time)
 		r.Verdict = state.Ignored // the note that it stands there answers it
 		q.WantInTerminal(now)     // it is a reply to what is hidden, and may be the second
 	default:
-		how, words := j.readDecline()
-		if how != "" {
-			j.turnDown(how, words)
-		} else {
-			j.takeAnswer()
-		}
+		j.takeWords()
 	}
 }
 
@@ -179,11 +174,15 @@ func (j *judgement) readDecline() (how, words string) {
 	return how, words
 }
 
-// turnDown does what a reply says that answers nothing. What a person leaves to the terminal
-// stays open there. In deny mode no dialog stands there: Claude is told.
-func (j *judgement) turnDown(how, words string) {
+// takeWords does what a reply says. What a person leaves to the terminal stays open there. In
+// deny mode no dialog stands there: Claude is told.
+func (j *judgement) takeWords() {
 	q := j.q
+	how, words := j.readDecline()
 	switch {
+	case how == "":
+		j.takeAnswer()
+		return
 	case how == wording.AskedHow:
 		j.r.Verdict = state.AskedHow
 		j.owe(state.NoteUnclear, "")

@@ -115,17 +115,12 @@ func Load(env state.Getenv, projectDir string) *Config {
 // set gives a setting what the highest layer says that has it. Objects and lists are read from
 // all of them.
 func (c *Config) set(s Setting, layers []layer) {
-	if s.read != nil {
-		c.readAll(s, layers)
-		return
-	}
-	said := firstWith(layers, s.key())
-	if said == nil {
-		return
-	}
 	var err error
-	text := said.value[s.key()]
+	text := firstWith(layers, s.key()).value[s.key()]
 	switch {
+	case s.read != nil:
+		c.readAll(s, layers)
+	case text == "":
 	case s.to != nil:
 		err = put(s.to(c), text)
 	case s.take != nil:
@@ -139,9 +134,6 @@ func (c *Config) set(s Setting, layers []layer) {
 // takeWebhook takes the webhook, or the command that prints it, whichever stands higher.
 func (c *Config) takeWebhook(layers []layer) {
 	said := firstWith(layers, "GOOGLE_CHAT_WEBHOOK_URL", "webhook_url_command")
-	if said == nil {
-		return
-	}
 	c.WebhookURL = said.value["GOOGLE_CHAT_WEBHOOK_URL"]
 	switch {
 	case c.WebhookURL == "":

@@ -273,10 +273,10 @@ var errNotOfProject = errors.New("credentials_file does not count: a project's w
 // are for the person's webhook, and for nothing that a project names. Those of the environment are for this very process.
 func (c *Config) takeCredentials(env state.Getenv, projectDir string, layers []layer) {
 	place := firstWith(layers, "GOOGLE_CHAT_WEBHOOK_URL", "webhook_url_command")
-	if place == nil {
+	if !place.says() {
 		place = firstWith(layers, "GOOGLE_CHAT_SPACE_ID")
 	}
-	project := place != nil && place.project
+	project := place.project
 	for _, l := range layers {
 		file := l.value[credentialsFile]
 		if rest, ok := strings.CutPrefix(file, "~/"); ok {
@@ -298,13 +298,12 @@ func (c *Config) takeCredentials(env state.Getenv, projectDir string, layers []l
 	c.takeLogin(env, project)
 }
 
-// firstWith is the first layer that says one of these; nil where none does.
+// firstWith is the first layer that says one of these; an empty one where none does.
 func firstWith(layers []layer, names ...string) *layer {
-	i := indexWith(layers, names...)
-	if i == len(layers) {
-		return nil
+	if i := indexWith(layers, names...); i < len(layers) {
+		return &layers[i]
 	}
-	return &layers[i]
+	return &layer{}
 }
 
 // indexWith is the index of firstWith; how many there are where none says it.
