@@ -207,7 +207,7 @@ func (r *reader) readMessage(n *pass, m gchat.Message) error {
 	switch {
 	case m.ThreadName == "":
 	case m.Deleted: // whose sender may not be told
-		return r.takeBack(n, m)
+		return r.takeListed(n, m)
 	case !m.Human:
 		return r.readOwn(n, m)
 	case i >= 0: // whether it counts is not known yet
@@ -218,24 +218,18 @@ func (r *reader) readMessage(n *pass, m gchat.Message) error {
 	return nil
 }
 
-// takeListed takes a message of a person that a list brought.
+// takeListed takes a message of a person that a list brought. One that its sender deleted
+// before it was used counts no more.
 func (r *reader) takeListed(n *pass, m gchat.Message) error {
 	for _, q := range n.records[m.ThreadName] {
 		if judge.Revises(q, m) { // it is not judged yet
 			return r.reviseReply(q, m)
 		}
 	}
-	return r.Poller.take(incomingOf(r.chat, m, r.api.Ahead))
-}
-
-// takeBack has a message count no more that its sender deleted before it was used.
-func (r *reader) takeBack(n *pass, m gchat.Message) error {
-	for _, q := range n.records[m.ThreadName] {
-		if judge.Revises(q, m) {
-			return r.reviseReply(q, m)
-		}
+	if m.Deleted {
+		return r.takeBack(state.IncomingID(r.chat, m.Name))
 	}
-	return r.Poller.takeBack(state.IncomingID(r.chat, m.Name))
+	return r.take(incomingOf(r.chat, m, r.api.Ahead))
 }
 
 func (r *reader) reviseReply(q *state.Question, m gchat.Message) error {
