@@ -375,8 +375,7 @@ func (p *Poller) noteReadTo() {
 }
 
 func isToPost(s *served) bool {
-	isNew := s.q.Status == state.Pending && !s.q.MessageSent && !s.put
-	return isNew && s.q.Mode.Row().Asks
+	return s.q.Status == state.Pending && !s.q.MessageSent && !s.put && s.q.Mode.Row().Asks
 }
 
 func (p *Poller) post(ctx context.Context, s *served) (again time.Time) {

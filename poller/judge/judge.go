@@ -235,9 +235,8 @@ func (j *judgement) takeAnswer() {
 
 // takesTimedYes reports whether a yes to the question may be for a while.
 func (j *judgement) takesTimedYes() bool {
-	isPermission := j.q.Kind == state.AskedPermission && j.r.Choice == ""
-	knowsProcess := j.q.ClaudePID > 1 && j.q.ClaudeStart != ""
-	return j.cfg.TimedYes && isPermission && knowsProcess
+	isKnown := j.q.ClaudePID > 1 && j.q.ClaudeStart != "" // its process, which alone the yes is for
+	return j.cfg.TimedYes && j.q.Kind == state.AskedPermission && j.r.Choice == "" && isKnown
 }
 
 // readAnswer is what a tap or these words answer, with what was answered before; or the note
