@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"errors"
 	"slices"
 	"strings"
 	"testing"
@@ -23,7 +24,6 @@ func TestOpenQuestionsSayWhoDelivers(t *testing.T) {
 		{QuestionID: "native", Mode: state.Native, Status: state.Pending},
 		{QuestionID: "next", Mode: state.Native, Kind: state.AskedNext, Status: state.Pending, TmuxPane: "%1", Shown: "Shall I push?", Questions: []state.Prompt{{Question: "What is to be done next?"}}},
 		{QuestionID: "permission", Mode: state.Native, Kind: state.AskedPermission, Status: state.Pending, Tool: "Bash", Shown: "rm -rf build\nmake", About: "Clean and rebuild", Questions: []state.Prompt{{Question: "Claude wants to use Bash: Clean and rebuild"}}},
-		{QuestionID: "words", Mode: state.Native, Kind: state.Said, Status: state.Answered, Questions: []state.Prompt{{Question: "And the tests"}}},
 		{QuestionID: "over", Mode: state.Native, Status: state.Resolved},
 	} {
 		q.SessionID, q.AskedAt = "s", time.Now().Add(time.Duration(i-10)*time.Minute)
@@ -41,6 +41,14 @@ func TestOpenQuestionsSayWhoDelivers(t *testing.T) {
 			defer waits.Close()
 		}
 	}
+	user := state.UserState(env)
+	_, err := state.SessionsIn(user).Change("s", func(s *state.Session) { s.Name = "shop" })
+	words := &state.Incoming{
+		ID: "words", MessageName: "m", SessionID: "s", Text: "And the tests", Status: state.IncomingKept, SaidAt: time.Now(),
+	}
+	if err := errors.Join(err, state.InboxIn(user).Create("words", words)); err != nil {
+		t.Fatal(err)
+	}
 	var got []string
 	open, bad := openQuestions(env, time.Now(), &state.Redactor{})
 	for _, q := range open {
@@ -52,7 +60,7 @@ func TestOpenQuestionsSayWhoDelivers(t *testing.T) {
 	want := []string{
 		"typed poller ?", "denied later", "native terminal", "next poller Shall I push?",
 		"permission terminal Bash: rm -rf build make (Clean and rebuild)",
-		"words later And the tests",
+		state.MessageID("said", "m") + " later And the tests",
 	}
 	if len(bad) > 0 || !slices.Equal(got, want) {
 		t.Errorf("%q, %v; want %q", got, bad, want)

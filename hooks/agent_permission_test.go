@@ -180,10 +180,10 @@ func TestAPromptAtTheKeyboard(t *testing.T) {
 			t.Parallel()
 			w := agentDesk(t)
 			_, q := w.asks(t, "a1")
-			said := w.saysTo("s-1", "please  go on", func(q *state.Question) {
-				q.Typing, q.Status = &state.Typing{At: time.Now()}, state.Resolved
+			_, err := state.SessionsIn(state.UserState(w.getenv)).Change("s-1", func(s *state.Session) {
+				s.Typed = &state.TypedPrompt{Words: "please  go on", At: time.Now().UTC()}
 			})
-			if err := state.AnnounceQuestion(w.getenv, said); err != nil {
+			if err != nil {
 				t.Fatal(err)
 			}
 			w.run(answered, event(w, "UserPromptSubmit", "s-1", "prompt", c.prompt))

@@ -55,7 +55,7 @@ func (h *Hook) answered(_ context.Context, e *Event) error {
 		}
 		return nil
 	}
-	qs := h.openQuestions(e)
+	qs, words := h.openQuestions(e), h.words(e.SessionID)
 	switch e.HookEventName {
 	case "UserPromptSubmit":
 		one, err := state.SessionsIn(state.UserState(h.Env)).Of(e.SessionID)
@@ -63,17 +63,18 @@ func (h *Hook) answered(_ context.Context, e *Event) error {
 			one = h.session(e) // it begins, perhaps after /clear, or goes on
 		}
 		if one.Before != "" { // what was said to it just after /clear is that session's
+			words = h.words(e.SessionID, one.Before)
 			qs = append(qs, h.ofSession(&Event{SessionID: one.Before}, h.own(), state.TextsOpen...)...)
 		}
 		if h.isClaudes(string(e.Prompt)) {
 			return nil // no person went on, and what is open stays
 		}
-		h.closeNext(e, qs)
+		h.closeNext(e, qs, words)
 		h.wantInTerminal(e, qs)
 	case "SessionEnd":
 		h.logFailed(h.noteReason(e), "the end's reason not written down")
 	}
-	h.closeAll(e, qs)
+	h.closeAll(e, qs, words)
 	h.logFailed(h.dialogOver(e), "the end of a dialog not written down")
 	return nil
 }
@@ -119,13 +120,16 @@ func (h *Hook) wantInTerminal(e *Event, qs []*state.Question) {
 // isTyped reports whether the poller typed this prompt just now, whatever its session is called
 // by now. Its record may be closed: the transcript may have told the poller earlier.
 func (h *Hook) isTyped(e *Event) bool {
-	prompt := inject.Unpasted(string(e.Prompt))
-	qs, _ := state.OpenQuestions(h.Env)
-	return slices.ContainsFunc(qs, func(q *state.Question) bool {
-		words, _ := q.Decision()
-		recent := q.Typing != nil && time.Since(q.Typing.At).Abs() < queuedBound
-		return recent && q.Kind.Row().Prompt && q.ClaudePID == h.claudePID() && inject.Same(prompt, words)
-	})
+	sessions := state.SessionsIn(state.UserState(h.Env))
+	one := h.session(e)
+	for _, id := range nonEmpty(one.ID, one.Before) { // just after /clear it was typed for the one before
+		s, err := sessions.Of(id)
+		isRecent := err == nil && s.Typed != nil && time.Since(s.Typed.At).Abs() < queuedBound
+		if isRecent && inject.Same(inject.Unpasted(string(e.Prompt)), s.Typed.Words) {
+			return true
+		}
+	}
+	return false
 }
 
 // closeAgents ends what agents asked that have ended, of those of this Claude Code: their
@@ -238,10 +242,10 @@ func typed(q *state.Question, answers map[string]string) bool {
 type dialogEnd struct {
 	by     string          // the ResolvedBy of what it ends
 	goesOn bool            // Claude Code goes on, and so do its agents in the background
-	clear  *state.Question // the /clear that ends the session, where a person wrote it in Chat
+	clear  *state.Incoming // the /clear that ends the session, where a person wrote it in Chat
 }
 
-func dialogEndOf(e *Event, qs []*state.Question) dialogEnd {
+func dialogEndOf(e *Event, words []*state.Incoming) dialogEnd {
 	switch {
 	case e.HookEventName == "UserPromptSubmit":
 		return dialogEnd{by: "prompt", goesOn: true}
@@ -251,24 +255,27 @@ func dialogEndOf(e *Event, qs []*state.Question) dialogEnd {
 		return dialogEnd{by: "session_end", goesOn: string(e.Reason) == "resume"}
 	}
 	end := dialogEnd{by: "cleared", goesOn: true}
-	for _, q := range slices.Backward(qs) {
-		if q.Kind.Row().Said && q.Status.Open() && q.Typing != nil {
-			end.clear = q
+	for _, in := range words {
+		if in.Typing != nil {
+			end.clear = in
 		}
 	}
 	return end
 }
 
 // closeAll ends the session's open questions after an event that leaves no dialog standing.
-func (h *Hook) closeAll(e *Event, qs []*state.Question) {
-	end := dialogEndOf(e, qs)
+func (h *Hook) closeAll(e *Event, qs []*state.Question, words []*state.Incoming) {
+	end := dialogEndOf(e, words)
+	if e.HookEventName == "SessionEnd" {
+		h.endKeptWords(e, end, words)
+	}
 	var over []*state.Question
 	for _, q := range qs {
 		if q.Status.Open() && !h.inOtherTerminal(q) && end.ends(e, q) {
 			over = append(over, q)
 		}
 	}
-	if len(over) > 0 && end.by == "prompt" && h.queued(e, qs) {
+	if len(over) > 0 && end.by == "prompt" && h.queued(e, words) {
 		return // it was typed a moment before the dialog opened, which stands
 	}
 	for _, q := range over {
@@ -282,10 +289,6 @@ func (end dialogEnd) ends(e *Event, q *state.Question) bool {
 	switch {
 	case q.Mode.Row().Later, q.EndsApart() && end.goesOn:
 		return false
-	case kind.Said && q.Typing != nil: // it may be what ends the session: the poller sees what becomes of it
-		return false
-	case kind.Said && end.clear != nil && q.AskedAt.After(end.clear.AskedAt): // for what comes then
-		return false
 	case kind.Prompt && e.HookEventName != "SessionEnd":
 		return false
 	case e.ToolName == askTool:
@@ -294,6 +297,25 @@ func (end dialogEnd) ends(e *Event, q *state.Question) bool {
 	// A subagent in the background asks on when the session's own turn ends.
 	isOthers := q.AgentID != "" && q.AgentID != string(e.AgentID)
 	return end.by != "stop" || !isOthers || q.Printed
+}
+
+// endKeptWords ends, with their session, the words for it that were not typed. What is typed may
+// be what ends the session: the poller sees what becomes of it.
+func (h *Hook) endKeptWords(e *Event, end dialogEnd, words []*state.Incoming) {
+	one, err := state.SessionsIn(state.UserState(h.Env)).Of(e.SessionID)
+	if err != nil {
+		return
+	}
+	for _, in := range words {
+		isForNext := end.clear != nil && in.Compare(end.clear) > 0 // of what comes then
+		switch {
+		case in.Typing != nil, isForNext, h.inOtherTerminal(in.AsQuestion(one)):
+		case in.PrintedAt.IsZero():
+			h.endWords(in, end.by)
+		default:
+			h.endWords(in, "chat")
+		}
+	}
 }
 
 // closeAfter closes a question that is over with an event.
@@ -323,14 +345,13 @@ func (h *Hook) closeAfter(e *Event, end dialogEnd, q *state.Question) {
 
 // queued says whether a prompt went into Claude Code's queue. The transcript may say so a moment later (2.1.330): the poller saw
 // Claude work when it typed, and Claude Code's own file says that a dialog waits.
-func (h *Hook) queued(e *Event, qs []*state.Question) bool {
+func (h *Hook) queued(e *Event, words []*state.Incoming) bool {
 	prompt := inject.Unpasted(string(e.Prompt))
-	typed := slices.ContainsFunc(qs, func(q *state.Question) bool {
-		words, _ := q.Decision()
-		return q.Status.Open() && q.Typing != nil && q.Typing.Last == state.TypedQueued && inject.Same(prompt, words)
+	isTyped := slices.ContainsFunc(words, func(in *state.Incoming) bool {
+		return in.Typing != nil && in.Typing.Last == state.TypedQueued && inject.Same(prompt, in.Text)
 	})
 	waits, _ := inject.Waits(string(e.Transcript), e.SessionID, h.claudePID())
-	return typed || waits || inject.Queued(string(e.Transcript), string(e.Prompt), time.Now().Add(-queuedBound), false)
+	return isTyped || waits || inject.Queued(string(e.Transcript), string(e.Prompt), time.Now().Add(-queuedBound), false)
 }
 
 // queuedBound is how long after its taking Claude Code's hook may be told of words that went into its queue (2.1.329).

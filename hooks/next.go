@@ -18,14 +18,13 @@ const sameStop = 3 * time.Second
 // next is for a turn's end: the session's thread is asked for the next instruction. In tmux the poller types it; elsewhere this
 // hook waits for it, and wakes the session with it.
 func (h *Hook) next(ctx context.Context, e *Event) error {
-	qs := h.ofSession(e, h.own(), state.TextsOpen...)
-	h.closeNext(e, qs)
+	words := h.words(e.SessionID)
+	h.closeNext(e, h.ofSession(e, h.own(), state.TextsOpen...), words)
 	if h.unattended() { // it ends when this hook does
 		return nil
 	}
-	for _, q := range slices.Backward(qs) { // the oldest first
-		if q.Kind.Row().Said && q.Status == state.Answered && q.TmuxPane == "" && !q.Printed {
-			h.waitFor(ctx, e, h.take(e, []*state.Question{q}))
+	for _, in := range words {
+		if h.wakeWithWords(e, in) {
 			return nil
 		}
 	}
@@ -43,35 +42,82 @@ func (h *Hook) next(ctx context.Context, e *Event) error {
 	return nil
 }
 
-// closeNext closes what waited for a session's next instruction before this event: Claude has gone on. What was said to it
-// unasked, and has not reached it, goes on waiting.
-func (h *Hook) closeNext(e *Event, qs []*state.Question) {
-	qs = slices.DeleteFunc(slices.Clone(qs), func(q *state.Question) bool {
-		// Another install's hook may have written one down for this very Stop.
-		same := e.HookEventName == "Stop" && !q.Kind.Row().Said && time.Since(q.AskedAt).Abs() < sameStop
-		return !q.Kind.Row().Prompt || !q.Status.Open() || h.inOtherTerminal(q) || same
+// words are what a person said to sessions unasked that waits, the oldest first.
+func (h *Hook) words(sessions ...string) []*state.Incoming {
+	return state.InboxIn(state.UserState(h.Env)).WordsFor(sessions...)
+}
+
+func (h *Hook) endWords(in *state.Incoming, by string) {
+	h.tryAgain(closeBound, func() error {
+		ended, err := state.InboxIn(state.UserState(h.Env)).EndWords(in.ID, by, "")
+		if ended {
+			h.StartPoller()
+		}
+		return err
 	})
-	slices.Reverse(qs) // the oldest first
-	prompt := oneLine(inject.Unpasted(string(e.Prompt)))
-	woken := func(q *state.Question) bool { // what wakes the session is a prompt, too, with other words around
-		words, _ := q.Decision()
-		return q.Printed && (e.HookEventName == "Stop" || strings.Contains(prompt, oneLine(words)))
+}
+
+// wakeWithWords wakes a session outside of tmux with what was said to it while Claude worked.
+// That is written down before it is said: see tellOf.
+func (h *Hook) wakeWithWords(e *Event, in *state.Incoming) (woken bool) {
+	if h.session(e).TmuxPane != "" {
+		return false // the poller types it
 	}
-	this := slices.IndexFunc(qs, func(q *state.Question) bool { // the same words may have been said twice
-		words, _ := q.Decision()
-		typed := q.Status == state.Answered && q.Typing != nil
-		return typed && e.HookEventName == "UserPromptSubmit" && inject.Same(prompt, words)
+	err := again(h.patience(e), func() error {
+		_, err := state.InboxIn(state.UserState(h.Env)).Change(in.ID, func(in *state.Incoming) {
+			woken = in.Status == state.IncomingKept && in.Waits()
+			if woken {
+				in.Status, in.PrintedAt = state.IncomingDoing, time.Now().UTC()
+			}
+		})
+		return err
 	})
-	for i, q := range qs {
+	if err != nil || !woken {
+		h.logFailed(err, "session not told: that cannot be written down")
+		return false
+	}
+	q := in.AsQuestion(h.session(e))
+	h.logFailed(h.audit(q, in.Text), "decision not in the audit log")
+	h.StartPoller()
+	h.wakeWith([]string{instructionText(q, in.Text)})
+	return true
+}
+
+// closeNext closes what waited for a session's next instruction before this event: Claude has
+// gone on. What was said to it unasked, and has not reached it, goes on waiting.
+func (h *Hook) closeNext(e *Event, qs []*state.Question, words []*state.Incoming) {
+	isPrompt := e.HookEventName == "UserPromptSubmit"
+	prompt := oneLine(inject.Unpasted(string(e.Prompt)))
+	isThis := func(typing *state.Typing, words string) bool {
+		return typing != nil && isPrompt && inject.Same(prompt, words)
+	}
+	// What wakes the session is a prompt, too, with other words around.
+	isWoken := func(words string) bool { return !isPrompt || strings.Contains(prompt, oneLine(words)) }
+	hasThis := false
+	for _, in := range words { // the same words may have been said twice
+		isFirst := !hasThis && isThis(in.Typing, in.Text)
+		hasThis = hasThis || isFirst
+		if isFirst || !in.PrintedAt.IsZero() && isWoken(in.Text) {
+			h.endWords(in, "chat")
+		}
+	}
+	for _, q := range slices.Backward(qs) { // the oldest first
+		// Another install's hook may have written one down for this very Stop.
+		isOfThisStop := !isPrompt && time.Since(q.AskedAt).Abs() < sameStop
+		if !q.Kind.Row().Prompt || !q.Status.Open() || h.inOtherTerminal(q) || isOfThisStop {
+			continue
+		}
+		words, _ := q.Decision()
+		isAnswered := q.Status == state.Answered
+		isFirst := !hasThis && isAnswered && isThis(q.Typing, words)
+		hasThis = hasThis || isFirst
 		switch {
-		case i == this, q.Status == state.Answered && woken(q),
-			q.Status == state.Answered && e.HookEventName == "Stop" && q.Typing != nil && !q.Kind.Row().Said:
+		case isFirst, isAnswered && q.Printed && isWoken(words), isAnswered && !isPrompt && q.Typing != nil:
 			h.close(q.Path, state.Resolved, "chat")
-		case q.Kind.Row().Said: // it has not reached Claude
-		case q.Status == state.Pending && (this >= 0 || e.HookEventName == "Stop"):
+		case !isAnswered && (hasThis || !isPrompt):
 			// What was said goes in its place, or a new one follows.
 			h.close(q.Path, state.Cancelled, state.Instead)
-		case e.HookEventName == "UserPromptSubmit":
+		case isPrompt:
 			h.close(q.Path, state.Cancelled, "prompt")
 		}
 	}

@@ -3,20 +3,21 @@ package hooks_test
 import (
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
 	"gchat-hooks/state"
 )
 
-// saysTo writes down words for a session as the poller does, answered.
-func (w *world) saysTo(session, words string, as func(*state.Question)) *state.Question {
+// keeps writes down a question of a session, answered.
+func (w *world) keeps(session, words string, as func(*state.Question)) *state.Question {
 	w.Helper()
 	now := time.Now().UTC().Truncate(time.Millisecond).Add(-5 * time.Second)
 	q := &state.Question{
-		QuestionID: state.MessageID("said", words), Kind: state.Said, Mode: state.Native, Status: state.Answered, AskedAt: now, PostedAt: &now,
+		QuestionID: state.MessageID("kept", words), Mode: state.Native, Status: state.Answered, AskedAt: now, PostedAt: &now,
 		SessionID: session, ClaudeSessionID: session, SessionName: "shop", MessageSent: true, TmuxPane: "%1", TmuxSocket: "/nonexistent",
-		Questions: []state.Prompt{{Header: "Said", Question: words}}, Answers: map[string]string{words: words},
+		Questions: []state.Prompt{{Header: "Next", Question: words}}, Answers: map[string]string{words: words},
 		AnsweredMessage: "spaces/x/messages/m", AnsweredBy: ann.Name,
 	}
 	as(q)
@@ -27,14 +28,31 @@ func (w *world) saysTo(session, words string, as func(*state.Question)) *state.Q
 	return q
 }
 
-func (w *world) stillKept(q *state.Question, what string) {
+func (w *world) inbox() state.Inbox { return state.InboxIn(state.UserState(w.getenv)) }
+
+// saysTo writes down words for a session as the poller does, which wait.
+func (w *world) saysTo(session, words string, as func(*state.Incoming)) *state.Incoming {
 	w.Helper()
-	is, err := state.LoadQuestion(q.Path)
+	at := time.Now().UTC().Truncate(time.Millisecond).Add(-5 * time.Second)
+	in := &state.Incoming{
+		ID: state.IncomingID("x", words), Chat: "x/spaces/x", MessageName: "spaces/x/messages/" + words, Sender: ann.Name,
+		Text: words, CreatedAt: at, SaidAt: at, ReadAt: at, Status: state.IncomingKept, SessionID: session,
+	}
+	as(in)
+	if err := w.inbox().Create(in.ID, in); err != nil {
+		w.Fatal(err)
+	}
+	return in
+}
+
+func (w *world) stillKept(in *state.Incoming, what string) {
+	w.Helper()
+	is, err := w.inbox().Load(in.ID)
 	if err != nil {
 		w.Fatal(err)
 	}
-	if is.Status != state.Answered {
-		w.Errorf("%s: %s by %s, owes %v", what, is.Status, is.ResolvedBy, is.Owes)
+	if !is.Waits() {
+		w.Errorf("%s: %s by %s", what, is.Status, is.ResolvedBy)
 	}
 }
 
@@ -43,7 +61,7 @@ func TestSaidStopProvesNothing(t *testing.T) {
 	w := newDesk(t)
 	w.env["GCHAT_IDLE"] = "on"
 	now := time.Now().UTC()
-	q := w.saysTo("s-1", "go on", func(q *state.Question) { q.Typing = &state.Typing{At: now, Last: "queued", Commit: true, Keys: 1} })
+	q := w.saysTo("s-1", "go on", func(in *state.Incoming) { in.Typing = &state.Typing{At: now, Last: "queued", Commit: true, Keys: 1} })
 	p := w.start("gchat-ask-user-rewake", event(w, "Stop", "s-1"))
 	time.Sleep(1500 * time.Millisecond)
 	terminate(p)
@@ -53,7 +71,7 @@ func TestSaidStopProvesNothing(t *testing.T) {
 // The person types the same words in the terminal, while the thread's are kept and were never typed.
 func TestSaidEqualWordsFromTheTerminal(t *testing.T) {
 	w := newDesk(t)
-	q := w.saysTo("s-1", "go on", func(*state.Question) {})
+	q := w.saysTo("s-1", "go on", func(*state.Incoming) {})
 	w.run(answered, recorded(t, "single-02-UserPromptSubmit", "session_id", "s-1", "prompt", "go on"))
 	w.stillKept(q, "equal words")
 }
@@ -61,21 +79,23 @@ func TestSaidEqualWordsFromTheTerminal(t *testing.T) {
 // 2.1.332 makes one character of a letter and its accent.
 func TestSaidWithAnAccentApart(t *testing.T) {
 	w := newDesk(t)
-	q := w.saysTo("s-1", "cafe\u0301, please", func(q *state.Question) { q.Typing = &state.Typing{At: time.Now(), Last: "text"} })
+	q := w.saysTo("s-1", "cafe\u0301, please", func(in *state.Incoming) { in.Typing = &state.Typing{At: time.Now(), Last: "text"} })
 	w.run(answered, recorded(t, "single-02-UserPromptSubmit", "session_id", "s-1", "prompt", "café, please"))
-	if is, err := state.LoadQuestion(q.Path); err != nil || is.Status != state.Resolved {
-		t.Errorf("it is %v, %v", is.Status, err)
+	if is, err := w.inbox().Load(q.ID); err != nil || is.ResolvedBy != "chat" {
+		t.Errorf("it is %v, %v", is, err)
 	}
 }
 
 // Something in the background is done, and Claude Code begins a turn by itself: nobody went on, and nothing was dismissed.
 func TestATaskNotificationIsNoPrompt(t *testing.T) {
 	w := newDesk(t)
-	kept := w.saysTo("s-1", "go on", func(q *state.Question) { q.Kind = state.AskedNext })
-	asked := w.saysTo("s-1", "", func(q *state.Question) { q.Kind, q.Status = state.AskedPermission, state.Pending })
+	kept := w.keeps("s-1", "go on", func(q *state.Question) { q.Kind = state.AskedNext })
+	asked := w.keeps("s-1", "", func(q *state.Question) { q.Kind, q.Status = state.AskedPermission, state.Pending })
 	const prompt = "<task-notification>\n<task-id>b</task-id>\n</task-notification>"
 	w.run(answered, recorded(t, "single-02-UserPromptSubmit", "session_id", "s-1", "prompt", prompt))
-	w.stillKept(kept, "the reply")
+	if is, err := state.LoadQuestion(kept.Path); err != nil || is.Status != state.Answered {
+		t.Errorf("the reply is %v, %v", is.Status, err)
+	}
 	if is, err := state.LoadQuestion(asked.Path); err != nil || is.Status != state.Pending {
 		t.Errorf("the permission is %v, %v", is.Status, err)
 	}
@@ -90,7 +110,7 @@ func TestQueuedWordsLeaveADialogOpen(t *testing.T) {
 	if err := os.WriteFile(transcript, []byte(line), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	q := w.saysTo("s-1", "", func(q *state.Question) { q.Kind, q.Status = state.AskedPermission, state.Pending })
+	q := w.keeps("s-1", "", func(q *state.Question) { q.Kind, q.Status = state.AskedPermission, state.Pending })
 	say := func(words string) {
 		w.run(answered, recorded(t, "single-02-UserPromptSubmit", "session_id", "s-1", "prompt", words, "transcript_path", transcript))
 	}
@@ -98,7 +118,7 @@ func TestQueuedWordsLeaveADialogOpen(t *testing.T) {
 	if now, err := state.LoadQuestion(q.Path); err != nil || now.Status != state.Pending {
 		t.Errorf("after a prompt that was queued it is %v, %v", now.Status, err)
 	}
-	w.saysTo("s-1", "and tag", func(q *state.Question) { q.Typing = &state.Typing{At: time.Now(), Last: state.TypedQueued} })
+	w.saysTo("s-1", "and tag", func(in *state.Incoming) { in.Typing = &state.Typing{At: time.Now(), Last: state.TypedQueued} })
 	say("and tag") // the transcript does not say so yet
 	if now, err := state.LoadQuestion(q.Path); err != nil || now.Status != state.Pending {
 		t.Errorf("after words that were typed while Claude works it is %v, %v", now.Status, err)
@@ -113,7 +133,7 @@ func TestQueuedWordsLeaveADialogOpen(t *testing.T) {
 func TestSaidPrintedAndAnotherPrompt(t *testing.T) {
 	w := newDesk(t)
 	now := time.Now().UTC()
-	q := w.saysTo("s-1", "go on", func(q *state.Question) { q.TmuxPane, q.TmuxSocket, q.Printed, q.PrintedAt = "", "", true, &now })
+	q := w.saysTo("s-1", "go on", func(in *state.Incoming) { in.Status, in.PrintedAt = state.IncomingDoing, now })
 	w.run(answered, recorded(t, "single-02-UserPromptSubmit", "session_id", "s-1", "prompt", "what time is it?"))
 	w.stillKept(q, "printed, another prompt")
 }
@@ -122,36 +142,32 @@ func TestSaidPrintedAndAnotherPrompt(t *testing.T) {
 // other questions were cleared.
 func TestATypedClearCancelsNothing(t *testing.T) {
 	w := newDesk(t)
+	w.run(answered, recorded(t, "single-02-UserPromptSubmit", "session_id", "s-1", "prompt", "hello"))
 	qs := map[string]*state.Question{}
-	for name, kind := range map[string]state.Kind{
-		"/clear": state.Said, "next": state.AskedNext, "plan": state.AskedPlan, "before": state.Said, "after": state.Said,
-	} {
-		qs[name] = w.saysTo("s-1", name, func(q *state.Question) {
-			q.Kind = kind
-			if kind != state.Said {
-				q.Status, q.Answers, q.AnsweredMessage = state.Pending, nil, ""
-			}
-			switch name {
-			case "/clear":
-				q.Typing = &state.Typing{At: time.Now(), Last: "text"}
-			case "before":
-				q.AskedAt = q.AskedAt.Add(-time.Minute)
-			case "after":
-				q.AskedAt = q.AskedAt.Add(time.Second)
-			}
+	for name, kind := range map[string]state.Kind{"next": state.AskedNext, "plan": state.AskedPlan} {
+		qs[name] = w.keeps("s-1", name, func(q *state.Question) {
+			q.Kind, q.Status, q.Answers, q.AnsweredMessage = kind, state.Pending, nil, ""
 		})
 	}
-	w.run(answered, event(t, "SessionEnd", "s-1", "reason", "clear"))
-	want := map[string]string{
-		"/clear": "answered ", "next": "cancelled instead", "plan": "cancelled cleared", "before": "cancelled cleared", "after": "answered ",
+	words := map[string]*state.Incoming{
+		"/clear": w.saysTo("s-1", "/clear", func(in *state.Incoming) { in.Typing = &state.Typing{At: time.Now(), Last: "text"} }),
+		"before": w.saysTo("s-1", "before", func(in *state.Incoming) { in.CreatedAt = in.CreatedAt.Add(-time.Minute) }),
+		"after":  w.saysTo("s-1", "after", func(in *state.Incoming) { in.CreatedAt = in.CreatedAt.Add(time.Second) }),
 	}
-	for name, q := range qs {
-		is, err := state.LoadQuestion(q.Path)
+	w.run(answered, event(t, "SessionEnd", "s-1", "reason", "clear"))
+	for name, want := range map[string]string{"next": "cancelled instead", "plan": "cancelled cleared"} {
+		is, err := state.LoadQuestion(qs[name].Path)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := string(is.Status) + " " + is.ResolvedBy; got != want[name] {
-			t.Errorf("%s: %s, want %s", name, got, want[name])
+		if got := string(is.Status) + " " + is.ResolvedBy; got != want {
+			t.Errorf("%s: %s, want %s", name, got, want)
+		}
+	}
+	for name, want := range map[string]string{"/clear": "", "before": "cleared", "after": ""} {
+		is, err := w.inbox().Load(words[name].ID)
+		if err != nil || is.ResolvedBy != want {
+			t.Errorf("%s: %v, %v, want %q", name, is, err, want)
 		}
 	}
 }
@@ -178,4 +194,26 @@ func TestAPromptAfterTheEndGoesOn(t *testing.T) {
 	if _, err := sessions.Of("s-2"); err == nil {
 		t.Error("the end of a session that no hook wrote down begins it")
 	}
+}
+
+// Outside of tmux the end of a turn wakes the session with what was said, once, the oldest first.
+// The prompt that carries it proves it.
+func TestSaidWakesASessionOutsideTmux(t *testing.T) {
+	w := newDesk(t)
+	first := w.saysTo("s-1", "go on", func(*state.Incoming) {})
+	second := w.saysTo("s-1", "and tag", func(in *state.Incoming) { in.CreatedAt = in.CreatedAt.Add(time.Second) })
+	stop := event(w, "Stop", "s-1")
+	said := w.start(rewake, stop).woken()
+	if !strings.Contains(said, "go on") || strings.Contains(said, "and tag") {
+		t.Errorf("said %q", said)
+	}
+	w.run(answered, recorded(t, "single-02-UserPromptSubmit", "session_id", "s-1", "prompt", said))
+	if is, err := w.inbox().Load(first.ID); err != nil || is.ResolvedBy != "chat" {
+		t.Errorf("the first is %v, %v", is, err)
+	}
+	said = w.start(rewake, stop).woken()
+	if strings.Contains(said, "go on") || !strings.Contains(said, "and tag") {
+		t.Errorf("then said %q", said)
+	}
+	w.stillKept(second, "woken with")
 }

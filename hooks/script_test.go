@@ -65,7 +65,7 @@ func TestThePermissionsOfAScript(t *testing.T) {
 			case esc:
 				h.dismiss(e, q)
 			default:
-				h.closeAll(e, []*state.Question{q})
+				h.closeAll(e, []*state.Question{q}, nil)
 			}
 			is, err := state.LoadQuestion(q.Path)
 			if err != nil {

@@ -353,7 +353,7 @@ func TestEscBesideAYes(t *testing.T) {
 		}
 		env := func(string) string { return "" }
 		h := &Hook{Env: env, log: state.NewLog(env, "t")}
-		h.closeAll(&Event{HookEventName: "UserPromptSubmit", Transcript: Words(transcript)}, []*state.Question{q})
+		h.closeAll(&Event{HookEventName: "UserPromptSubmit", Transcript: Words(transcript)}, []*state.Question{q}, nil)
 		is, err := state.LoadQuestion(q.Path)
 		if err != nil {
 			t.Fatal(err)

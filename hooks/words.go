@@ -134,7 +134,7 @@ func replyText(q *state.Question) string {
 
 // instructionText wakes a session with what the person told it.
 func instructionText(q *state.Question, words string) string {
-	if q.Kind.Row().Said {
+	if q.Kind == state.Said {
 		return replyPrefix + "The user wrote this " + q.AnsweredFrom() + " while you were working: " + words
 	}
 	return replyPrefix + "The user replied to your last message " + q.AnsweredFrom() +

@@ -30,7 +30,6 @@ func TestAnAttachmentThatWasNotReadIsTold(t *testing.T) {
 		{"one of two answers", "Q1: 2", state.AskedQuestion, two, true},
 		{"a yes", "yes", state.AskedPermission, decision, true},
 		{"the next instruction", "do as in the file", state.AskedNext, []state.Prompt{{Question: "Next?"}}, true},
-		{"words for the session", "look at this", state.Said, []state.Prompt{{Question: "look"}}, true},
 		{"an option that there is not", "9", state.AskedQuestion, two[:1], false},
 		{"nothing but the attachment", "", state.AskedQuestion, two[:1], false},
 	} {

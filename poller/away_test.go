@@ -16,7 +16,7 @@ func TestAnswersThatDidNotReachClaudeAreSentOn(t *testing.T) {
 		said         []string
 		note         string
 	}{
-		"send":          {"", "Send.", true, []string{`answered: You asked "Which?". The answer: Two. but why?`}, state.NoteSend},
+		"send":          {"", "Send.", true, []string{`You asked "Which?". The answer: Two. but why?`}, state.NoteSend},
 		"other words":   {"", "hello", true, nil, state.NoteLate},
 		"a stranger":    {"users/9", "send", true, nil, state.NoteRefused},
 		"it takes none": {"", "send", false, nil, state.NoteLate},

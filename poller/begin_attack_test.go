@@ -48,7 +48,7 @@ func TestWordsThatStartedNothingAreOver(t *testing.T) {
 	}
 	x.reply(x.thread, "", "go on, please")
 	x.hears()
-	if got := x.said(); !slices.Equal(got, []string{"answered: go on, please"}) {
+	if got := x.said(); !slices.Equal(got, []string{"go on, please"}) {
 		t.Errorf("said %q", got)
 	}
 }
@@ -92,7 +92,7 @@ func TestWordsWhileTheSessionBegins(t *testing.T) {
 	x.reply(x.thread, "", "and run the tests")
 	x.session(x.id, func(s *state.Session) { s.StartedAt = time.Now().Add(3 * time.Second) })
 	told := x.hears()
-	if got := x.said(); !slices.Equal(got, []string{"answered: and run the tests"}) {
+	if got := x.said(); !slices.Equal(got, []string{"and run the tests"}) {
 		t.Errorf("said %q, told %q", got, told)
 	}
 }
@@ -277,7 +277,7 @@ func TestNewWithOtherBlanks(t *testing.T) {
 		}
 		x.reply(x.thread, "", text)
 		x.hears()
-		if said := x.said(); !slices.Equal(said, []string{"answered: app fix"}) {
+		if said := x.said(); !slices.Equal(said, []string{"app fix"}) {
 			t.Errorf("%q: said %q", text, said)
 		}
 	}
@@ -320,7 +320,7 @@ func TestNewIsEditedToWords(t *testing.T) {
 	x.hears()
 	x.pullEdit(m.Name, "fix the login, please")
 	x.hears()
-	if said := x.said(); !slices.Equal(said, []string{"answered: fix the login"}) || x.left() > 0 {
+	if said := x.said(); !slices.Equal(said, []string{"fix the login"}) || x.left() > 0 {
 		t.Errorf("said %q", said)
 	}
 }

@@ -78,7 +78,7 @@ func TestASessionIsResumedOnce(t *testing.T) {
 	if got := x.begun(); !slices.Equal(got, []string{"--resume " + endedID}) {
 		t.Errorf("started with %q", got)
 	}
-	if got := x.said(); !slices.Equal(got, []string{"answered: --dangerously-skip-permissions; first", "answered: second"}) {
+	if got := x.said(); !slices.Equal(got, []string{"--dangerously-skip-permissions; first", "second"}) {
 		t.Errorf("said %q", got)
 	}
 	if is := x.is(); !is.Running() || is.ClaudePID <= 1 || is.TmuxPane == "" || x.left() > 0 {
@@ -204,7 +204,7 @@ func TestNewSessions(t *testing.T) {
 	if len(got) != 1 || !strings.HasPrefix(got[0], "--session-id ") || strings.Contains(got[0], "opus") {
 		t.Errorf("started with %q", got)
 	}
-	if said := x.said(); !slices.Equal(said, []string{"answered: --model opus\nand; more"}) {
+	if said := x.said(); !slices.Equal(said, []string{"--model opus\nand; more"}) {
 		t.Errorf("said %q", said)
 	}
 	all, _ := state.SessionsIn(state.UserState(x.env)).All()

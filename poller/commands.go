@@ -2,6 +2,7 @@ package poller
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"gchat-hooks/gchat"
@@ -46,7 +47,7 @@ func (p *Poller) deserted(one *state.Session) bool {
 }
 
 // attendSessions has the summaries put that sessions owe, and done what was said to them; needed says that it goes on.
-func (p *Poller) attendSessions(ctx context.Context, due bool) (needed bool) {
+func (p *Poller) attendSessions(ctx context.Context, due bool) (next time.Time, needed bool) {
 	if !p.dialogDue.IsZero() && !p.Now().Before(p.dialogDue) {
 		due = true
 	}
@@ -58,8 +59,7 @@ func (p *Poller) attendSessions(ctx context.Context, due bool) (needed bool) {
 			continue
 		}
 		p.takeOldCommands(one)
-		given := p.routed[one.ID]
-		needed = needed || p.takesCommands(one) || len(given) > 0 || p.readsOn(one) || one.Dialog != nil
+		needed = needed || p.takesCommands(one) || p.readsOn(one) || one.Dialog != nil
 		p.attendDialog(one, due)
 		if !one.OwesSummary.IsZero() && p.Summary != nil {
 			_, tried := p.summed.LoadOrStore(one.ID+one.OwesSummary.String(), true) // one that failed waits for sweep
@@ -67,19 +67,33 @@ func (p *Poller) attendSessions(ctx context.Context, due bool) (needed bool) {
 				p.beside("summary", func() { p.Log.Once(p.Summary(ctx, p.Env, one), "summary not put into the outbox") })
 			}
 		}
-		if len(given) == 0 {
-			continue
-		}
-		if _, busy := p.doing.LoadOrStore(one.ID, true); !busy {
-			p.beside("command", func() {
-				defer p.doing.Delete(one.ID)
-				if !p.room().Work(ctx, one.ID, given) {
-					state.Sleep(ctx, retryPause) // the loop goes on at once when this ends
-				}
-			})
-		}
+		again, isBusy := p.attendWords(ctx, one, due)
+		areUnderWay := p.doCommands(ctx, one)
+		next, needed = sooner(next, again), needed || isBusy || areUnderWay
 	}
-	return needed
+	return next, needed
+}
+
+// doCommands has the commands done that were given to a session, beside the loop.
+func (p *Poller) doCommands(ctx context.Context, one *state.Session) (needed bool) {
+	ours := slices.DeleteFunc(slices.Clone(p.routed[one.ID]), func(in *state.Incoming) bool {
+		return in.Waits() || in.ResolvedBy != "" || !p.room().IsOurs(one, in)
+	})
+	if len(ours) == 0 || p.personal().Unread { // who may give one is not known
+		return len(ours) > 0
+	}
+	_, isUnderWay := p.doing.LoadOrStore(one.ID, true)
+	if !isUnderWay {
+		p.beside("command", func() {
+			defer p.doing.Delete(one.ID)
+			err := p.room().Work(ctx, one, ours)
+			if err != nil {
+				p.Log.Once(err, "what was said to a session is not done yet")
+				state.Sleep(ctx, retryPause) // the loop goes on at once when this ends
+			}
+		})
+	}
+	return true
 }
 
 func (p *Poller) room() commands.Room {
@@ -105,4 +119,28 @@ func (p *Poller) takeOldCommands(one *state.Session) {
 	}
 	_, err := state.SessionsIn(p.user).Change(one.ID, func(one *state.Session) { one.OldCommands = nil })
 	p.Log.Once(err, "words of an earlier version not taken off")
+}
+
+// takeOldWords puts words that a version without an inbox kept as a question into the inbox.
+func (p *Poller) takeOldWords() {
+	for _, s := range p.index {
+		if s.q == nil || s.q.Kind != state.Said || !s.q.Status.Open() || len(s.q.Replies) == 0 {
+			continue
+		}
+		_, err := state.InboxIn(p.user).Take(s.q.OldWords(p.Now()), false)
+		if err != nil {
+			p.Log.Once(err, "words of an earlier version not taken")
+			continue
+		}
+		p.change(s, "words of an earlier version not taken off", func(q *state.Question) {
+			wasPending := q.Status == state.Pending
+			if q.Move(state.Cancelled, p.Now()) != nil {
+				return
+			}
+			q.ResolvedBy, q.Owes = state.Instead, nil
+			if wasPending {
+				q.Replies = nil // they were not judged
+			}
+		})
+	}
 }

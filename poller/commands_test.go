@@ -64,13 +64,14 @@ func (x *talk) is() *state.Session {
 	return s
 }
 
-// left is how much of what was said to the session is not done.
+// left is how much of what was said to the session is not done, but for words that are kept.
 func (x *talk) left() int {
 	x.t.Helper()
 	all, bad := state.InboxIn(state.UserState(x.env)).All()
 	if len(bad) > 0 {
 		x.t.Fatal(bad)
 	}
+	all = slices.DeleteFunc(all, (*state.Incoming).Waits)
 	return len(all) + len(x.is().OldCommands)
 }
 

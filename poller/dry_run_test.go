@@ -1,6 +1,7 @@
 package poller
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -20,7 +21,7 @@ func TestADryRunOfOtherSettingsTypesNothing(t *testing.T) {
 			q.Replies = []state.Reply{{MessageName: "m", Text: "2", CreateTime: time.Now(), Verdict: state.Used}}
 		})
 	}
-	question, words := answered(state.AskedQuestion), answered(state.Said)
+	question, next := answered(state.AskedQuestion), answered(state.AskedNext)
 	other := func(name string) string {
 		if name == "ANTHROPIC_API_KEY" {
 			return "another"
@@ -41,7 +42,7 @@ func TestADryRunOfOtherSettingsTypesNothing(t *testing.T) {
 		p.round(t.Context())
 		p.working.Wait()
 	}
-	for q, want := range map[*state.Question]state.Status{question: state.Pending, words: state.Cancelled} {
+	for q, want := range map[*state.Question]state.Status{question: state.Pending, next: state.Pending} {
 		is := d.load(q)
 		if is.Status != want || is.InjectionAttempted || is.Typing != nil {
 			t.Errorf("%s: %s, attempted %v, typing %+v", is.Kind, is.Status, is.InjectionAttempted, is.Typing)
@@ -59,6 +60,23 @@ func TestADryRunOfOtherSettingsTypesNothing(t *testing.T) {
 	}
 	if told != 2 {
 		t.Errorf("%d threads are told", told)
+	}
+}
+
+// So it is with words for a session.
+func TestADryRunTypesNoWords(t *testing.T) {
+	x := newTalk(t, nil)
+	x.inPane(boxed("● Hello."), "")
+	mark, err := state.MarkDryRun(x.env)
+	if err != nil {
+		t.Fatal(err)
+	}
+	x.reply(x.thread, "", "go on")
+	told := x.hears()
+	mark.Unlock()
+	told = append(told, x.hears()...)
+	if len(told) != 1 || !strings.Contains(told[0], "--dry-run") || len(x.said()) > 0 {
+		t.Errorf("told %q, said %q", told, x.said())
 	}
 }
 

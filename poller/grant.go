@@ -47,7 +47,8 @@ func (p *Poller) heard(q *state.Question) bool {
 		return false
 	}
 	one, err := state.SessionsIn(p.user).Of(q.ClaudeSession())
-	if err != nil || len(p.routed[one.ID]) > 0 || len(one.OldCommands) > 0 {
+	isUndone := func(in *state.Incoming) bool { return !in.Waits() && in.ResolvedBy == "" }
+	if err != nil || slices.ContainsFunc(p.routed[one.ID], isUndone) || len(one.OldCommands) > 0 {
 		return false
 	}
 	// A no or /ask in its threads counts also where another environment decides what it is.

@@ -137,8 +137,8 @@ func TestACommandThatWasBegunMeanwhileIsNotRepeated(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !x.p.room().Work(t.Context(), x.id, stale) {
-		t.Fatal("not done")
+	if err := x.p.room().Work(t.Context(), x.is(), stale); err != nil {
+		t.Fatal(err)
 	}
 	if !x.is().MutedUntil.IsZero() {
 		t.Error("it is done once more")

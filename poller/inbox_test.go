@@ -119,11 +119,14 @@ func TestAMessageOutlivesAKilledPoller(t *testing.T) {
 	}
 	want := map[string]string{
 		"a reply":   `1 answers, 0 words, 0 muted, 0 left, told []`,
-		"words":     `0 answers, 1 words, 0 muted, 0 left, told []`,
+		"words":     `0 answers, 1 words, 0 muted, 0 left, told ["[Kept]"]`,
 		"a command": `0 answers, 0 words, 1 muted, 0 left, told ["[Muted]"]`,
 	}
 	for what, want := range want {
 		for when, step := range steps {
+			if what == "words" && when == "when its tombstone was written" {
+				continue // they have none before Claude has them
+			}
 			t.Run(what+" "+when, func(t *testing.T) {
 				h := newHeard(t, what)
 				h.reply(h.to, "", h.said)
@@ -206,7 +209,7 @@ func TestAnEditBeforeItIsUsedCounts(t *testing.T) {
 	x.pull("edited", "too late", at)
 	x.pull("deleted", "back again", at)
 	told = append(told, x.hears()...)
-	if got := x.said(); !slices.Equal(got, []string{"answered: stop at once"}) {
+	if got := x.said(); !slices.Equal(got, []string{"stop at once"}) {
 		t.Errorf("said %q, told %q", got, told)
 	}
 }

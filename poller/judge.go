@@ -95,9 +95,6 @@ func (p *Poller) judgeIn(s *served, q *state.Question, law law) {
 	}
 	answer := q.Reply(q.AnsweredMessage)
 	fresh := answer != nil && q.AnsweredMessage != before
-	if q.Kind.Row().Said && q.Status == state.Pending && !q.Unread() && q.Move(state.Cancelled, p.Now()) == nil {
-		q.ResolvedBy = state.Instead // it was asked back, and nothing waits for it
-	}
 	if fresh && !judge.FromShell(answer) && q.Deliverer(p.Env, q.TmuxPane != "") == state.ByLater {
 		q.Owe(state.NoteLater, q.AnsweredMessage)
 	}

@@ -39,10 +39,11 @@ func (p *Poller) attendAll(ctx context.Context, cfg *config.Config) (next time.T
 		}
 	}
 	p.scanSessions()
+	p.takeOldWords()
 	p.scanInbox()
 	next, busy = p.routeAll(ctx)
-	busy = p.attendSessions(ctx, due) || busy
-	next = sooner(next, p.dialogDue)
+	again, isBusy := p.attendSessions(ctx, due)
+	next, busy = sooner(sooner(next, again), p.dialogDue), busy || isBusy
 	for _, s := range p.inOrder() {
 		if ctx.Err() != nil {
 			break

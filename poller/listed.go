@@ -113,7 +113,7 @@ func (r *reader) moveWatermark(to time.Time) {
 // texts are the open questions that stand in the space as a text, and not as a card.
 func (v *view) texts() (texts []*state.Question) {
 	for _, q := range v.asked {
-		isText := q.Card == "" && q.MessageName != "" && q.Mode.Row().Asks && !q.Kind.Row().Said
+		isText := q.Card == "" && q.MessageName != "" && q.Mode.Row().Asks
 		if isText && q.Status == state.Pending && q.HandedOver == nil {
 			texts = append(texts, q)
 		}

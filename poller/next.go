@@ -19,105 +19,201 @@ const (
 	mostPastes = 3                      // of an instruction that no hook ever sees
 )
 
-// typeNext types a session's next instruction at its empty prompt, and submits it. The next UserPromptSubmit or Stop of the
-// session proves that it arrived and closes the question; where neither comes, it is typed again. What is said while Claude works
-// is queued by Claude Code, and typed once: where it cannot be seen that Claude Code has it, a person has to look.
-func (p *Poller) typeNext(ctx context.Context, s *served, q *state.Question) {
-	s.try.next = p.Now().Add(retryPause)
-	words, _ := q.Decision()
-	if q.Typing != nil && strings.HasPrefix(words, "/") {
-		p.endCommand(q, "What became of it was not seen.") // a poller was killed
+// A prompt is what the poller types as a session's next prompt: the answer to its question for
+// the next instruction, or words that were said unasked.
+type prompt struct {
+	q   *state.Question // of words, what they look like as one
+	in  *state.Incoming // words; nil of an answer
+	one *state.Session  // of words
+	try *try
+	// trusted says that the files of its project count.
+	trusted bool
+}
+
+// typePrompt types a session's next prompt at its empty input box, and submits it. The next
+// UserPromptSubmit or Stop of the session proves that it arrived and closes it; where neither
+// comes, it is typed again. What is said while Claude works is queued by Claude Code, and typed
+// once: where it cannot be seen that Claude Code has it, a person has to look.
+func (p *Poller) typePrompt(ctx context.Context, t *prompt) {
+	t.try.next = p.Now().Add(retryPause)
+	words, _ := t.q.Decision()
+	switch {
+	case t.q.Typing != nil && strings.HasPrefix(words, "/"): // a poller was killed
+		p.endPrompt(t, "chat", "What became of it was not seen.")
+		return
+	case t.q.Typing != nil && p.isTypingOver(t, words):
+		return
+	case p.isDryRun():
+		p.endDryPrompt(t, "would type: "+words)
 		return
 	}
-	if t := q.Typing; t != nil {
-		left, queued := t.At.Add(proofBound).Sub(p.Now()), t.Last == state.TypedQueued
-		waits := left > 0 && left <= proofBound
-		one, err := state.SessionsIn(p.user).Of(q.ClaudeSession())
-		switch {
-		case (queued || !waits) && err == nil && inject.Queued(p.transcriptOf(one), words, t.At, true):
-			p.end(q, state.Resolved, "chat", nil) // it is in the queue; or no hook of ours runs there
-			return
-		case waits && queued: // 2.1.329 tells a hook of the queue, and the transcript says so in both versions
-			s.try.next = p.Now().Add(proofLook)
-			return
-		case waits:
-			s.try.next = p.Now().Add(left)
-			return
-		case queued:
-			p.leaveToPerson(q, inject.Outcome{Result: inject.Dirty, Why: "Claude Code did not say that it has your message"})
-			return
-		case t.Keys >= mostPastes:
-			p.end(q, state.Cancelled, "not_typed", nil)
-			return
-		}
-	}
-	if p.isDryRun() {
-		p.endDryRun(s, q, q.TmuxPane, "would type: "+words, 0)
-		return
-	}
-	one, last, why := p.readyFor(ctx, q, words)
+	one, last, why := p.readyFor(ctx, t, words)
 	// What was said after a /clear from Chat is for what its Claude Code has by now.
-	if one != nil && one.Reason != "clear" && commands.Left(state.SessionsIn(p.user), one) {
-		p.end(q, state.Cancelled, "superseded", nil)
-		return
+	isLeft := one != nil && one.Reason != "clear" && commands.Left(state.SessionsIn(p.user), one)
+	hasJustBegun := one != nil && p.Now().Sub(one.Begins).Abs() < commands.BeginBound
+	switch {
+	case isLeft:
+		p.endPrompt(t, "superseded", "")
+	case why != "" && !hasJustBegun:
+		p.promptNotTyped(t, why)
+	case why == "":
+		p.typeAt(ctx, t, one, words, last)
 	}
-	if why != "" && one != nil && p.Now().Sub(one.Begins).Abs() < commands.BeginBound {
-		s.try.next = p.Now().Add(retryPause) // it has just begun
-		return
+}
+
+// isTypingOver looks for the proof that a prompt arrived which was typed before. It says whether
+// there is nothing to be typed for now.
+func (p *Poller) isTypingOver(t *prompt, words string) bool {
+	typing := t.q.Typing
+	left, isQueued := typing.At.Add(proofBound).Sub(p.Now()), typing.Last == state.TypedQueued
+	waits := left > 0 && left <= proofBound
+	one, err := state.SessionsIn(p.user).Of(t.q.ClaudeSession())
+	looks := (isQueued || !waits) && err == nil
+	switch {
+	case looks && inject.Queued(p.transcriptOf(one), words, typing.At, true):
+		p.endPrompt(t, "chat", "") // it is in the queue; or no hook of ours runs there
+	case waits && isQueued: // 2.1.329 tells a hook of the queue, and the transcript says so in both versions
+		t.try.next = p.Now().Add(proofLook)
+	case waits:
+		t.try.next = p.Now().Add(left)
+	case isQueued:
+		p.lookAtPrompt(t, "Claude Code did not say that it has your message")
+	case typing.Keys >= mostPastes:
+		p.endPrompt(t, "not_typed", "")
+	default:
+		return false
 	}
-	if why != "" {
-		p.notTyped(s, q, why, false)
-		return
+	return true
+}
+
+// typeAt types a prompt where the screen just showed that it can be typed.
+func (p *Poller) typeAt(ctx context.Context, t *prompt, one *state.Session, words, last string) {
+	was := t.q.Typing
+	now := state.Typing{At: p.Now().UTC(), Last: last, Commit: true, Keys: 1}
+	if was != nil {
+		now.Keys = was.Keys + 1
 	}
-	if _, err := state.UpdateQuestion(s.Path, func(q *state.Question) error {
-		if q.Status != state.Answered {
-			return state.ErrTransition // its person went on in the terminal
-		}
-		if q.Typing == nil {
-			q.Typing = &state.Typing{}
-		}
-		q.InjectionAttempted = true
-		q.Typing.At, q.Typing.Last, q.Typing.Commit = p.Now().UTC(), last, true
-		q.Typing.Keys++
-		return nil
-	}); err != nil {
-		if !errors.Is(err, state.ErrTransition) {
-			p.Log.Once(err, "next instruction not typed")
-		}
-		return
+	if p.savePrompt(t, &now) != nil {
+		return // its person went on in the terminal
 	}
-	isFirst := q.Typing == nil
-	if isFirst {
-		p.Log.Once(state.Audit(p.Env, p.Log, q.Decided(words)), "not in the audit log")
+	if was == nil {
+		p.Log.Once(state.Audit(p.Env, p.Log, t.q.Decided(words)), "not in the audit log")
 	}
+	p.noteTyped(one, words, now.At)
 	menu := commands.Menu(p.Env, one)
-	if q.Typing != nil {
+	if was != nil {
 		menu.Ours = words
 	}
 	err := menu.Run(ctx, one.TmuxPane, "type", []string{words})
-	p.Log.Info().Str("question", q.QuestionID).Str("session", q.SessionName).Err(err).Msg("next instruction typed")
+	p.Log.Info().Str("question", t.q.QuestionID).Str("session", t.q.SessionName).Err(err).Msg("next instruction typed")
 	refused := new(state.UserError)
-	unpressed := errors.As(err, &refused) && refused.Code == 2
-	if unpressed || errors.As(err, new(inject.Unsubmitted)) && last == state.TypedQueued {
-		p.update(s.Path, "typing not taken back", func(q *state.Question) {
-			q.Typing.Last = "text"
-			if unpressed {
-				q.Typing.Keys-- // nothing of it stands there
+	isRefused := errors.As(err, &refused) && refused.Code == 2
+	isUnsent := errors.As(err, new(inject.Unsubmitted)) && last == state.TypedQueued
+	switch {
+	case isRefused: // nothing of it stands there
+		p.savePrompt(t, was)
+		p.promptNotTyped(t, err.Error())
+	case isUnsent:
+		now.Last = "text"
+		p.savePrompt(t, &now)
+		p.promptNotTyped(t, err.Error())
+	case strings.HasPrefix(words, "/"):
+		p.endPrompt(t, "chat", p.room().Outcome(ctx, one, words))
+	case last == state.TypedQueued:
+		t.try.next = time.Time{} // its proof is looked for
+	default:
+		t.try.next = p.Now().Add(proofBound)
+	}
+}
+
+// noteTyped notes what was typed last into a session's terminal: a hook is told of it as of a
+// prompt, and /stop may find it in the box.
+func (p *Poller) noteTyped(one *state.Session, words string, at time.Time) {
+	_, err := state.SessionsIn(p.user).Change(one.ID, func(one *state.Session) {
+		one.Typed = &state.TypedPrompt{Words: words, At: at}
+	})
+	p.Log.Once(err, "what is typed not noted")
+}
+
+// savePrompt writes down what is typed of a prompt; nil is that nothing was. An error is also
+// that the prompt is over.
+func (p *Poller) savePrompt(t *prompt, typing *state.Typing) error {
+	t.q.Typing = typing
+	if t.in != nil {
+		return p.changeWords(t.in, func(in *state.Incoming) error {
+			in.Status, in.Typing = state.IncomingDoing, typing
+			if typing == nil {
+				in.Status = state.IncomingKept
 			}
-			if unpressed && isFirst {
-				q.Typing = nil
-			}
+			return nil
 		})
-		p.notTyped(s, q, err.Error(), false)
+	}
+	_, err := state.UpdateQuestion(t.q.Path, func(q *state.Question) error {
+		if q.Status != state.Answered {
+			return state.ErrTransition
+		}
+		q.InjectionAttempted, q.Typing = true, typing
+		return nil
+	})
+	if !errors.Is(err, state.ErrTransition) {
+		p.Log.Once(err, "typing not written down")
+	}
+	return err
+}
+
+// endPrompt ends a prompt; said is what the terminal said of a command.
+func (p *Poller) endPrompt(t *prompt, by, said string) {
+	switch {
+	case t.in != nil:
+		p.endWords(t.in, by, said)
+	case by == "chat":
+		p.end(t.q, state.Resolved, by, nil)
+	default:
+		p.end(t.q, state.Cancelled, by, nil)
+	}
+}
+
+func (p *Poller) endDryPrompt(t *prompt, would string) {
+	p.tellDryRun(t.q, t.q.TmuxPane, would, 0)
+	t.try.next = time.Time{} // for the next reply
+	if t.in == nil {
+		p.giveUpDry(t.q)
 		return
 	}
-	if strings.HasPrefix(words, "/") {
-		p.endCommand(q, p.room().Outcome(ctx, one, words))
+	in := *t.in
+	in.ResolvedBy, in.EndedAt = state.Instead, p.Now().UTC() // nothing else waits for it
+	err := p.finishWords(t.one, &in, state.Owed{About: state.NoteDryRun, Reply: in.MessageName})
+	p.Log.Once(err, "words of a dry run not given up")
+}
+
+// promptNotTyped counts a try that changed nothing, and tells the thread why when it goes on.
+func (p *Poller) promptNotTyped(t *prompt, why string) {
+	interval := p.config(configured{t.q.ProjectDir, t.trusted}).PollInterval
+	isLong := t.try.failed(p.Now(), interval, why)
+	p.logNotTyped(t.q, t.try)
+	switch {
+	case !isLong:
+	case t.in != nil:
+		owed := state.Owed{About: state.NoteNotTyped, Seen: why}
+		_, err := p.putNote(t.q, openOf(t.one), owed)
+		p.Log.Once(err, "note not put into the outbox")
+	default:
+		p.oweNotTyped(t.q, why)
+	}
+}
+
+// lookAtPrompt tells the thread that a person has to look: nothing more is typed.
+func (p *Poller) lookAtPrompt(t *prompt, why string) {
+	if t.in == nil {
+		p.leaveToPerson(t.q, inject.Outcome{Result: inject.Dirty, Why: why})
 		return
 	}
-	s.try.next = p.Now().Add(proofBound)
-	if last == state.TypedQueued {
-		s.try.next = time.Time{} // its proof is looked for
+	typing := *t.q.Typing
+	typing.Ended, typing.Result, typing.Why = true, string(inject.Dirty), wording.Line(why)
+	if p.savePrompt(t, &typing) == nil {
+		owed := state.Owed{About: state.NoteNotTyped, Reply: t.in.MessageName, Seen: why}
+		_, err := p.putNote(t.q, openOf(t.one), owed)
+		p.Log.Once(err, "note not put into the outbox")
 	}
 }
 
@@ -134,7 +230,8 @@ func (p *Poller) transcriptOf(one *state.Session) string {
 // empty prompt, or where it stands there already, since a poller was killed; then it is
 // taken out first. last is the key that is written down before. why says what is in the
 // way; a person's draft is left alone.
-func (p *Poller) readyFor(ctx context.Context, q *state.Question, words string) (one *state.Session, last, why string) {
+func (p *Poller) readyFor(ctx context.Context, t *prompt, words string) (one *state.Session, last, why string) {
+	q := t.q
 	one, err := state.SessionsIn(p.user).Of(q.ClaudeSession())
 	var screen inject.Screen
 	if err == nil {
@@ -151,7 +248,7 @@ func (p *Poller) readyFor(ctx context.Context, q *state.Question, words string) 
 	switch {
 	case err != nil:
 		return one, "", err.Error()
-	case screen.Busy && (!q.Kind.Row().Said || q.Typing != nil || strings.HasPrefix(words, "/")):
+	case screen.Busy && (t.in == nil || q.Typing != nil || strings.HasPrefix(words, "/")):
 		return one, "", wording.ClaudeWorks
 	case dialog != nil && !screen.Dialog(): // whatever the screen looks like
 		return one, "", "a dialog is open in the terminal; answer it there, and your message goes in then"
@@ -169,11 +266,4 @@ func (p *Poller) readyFor(ctx context.Context, q *state.Question, words string) 
 		why += "; answer it in its own thread, or in the terminal, and your message goes in then"
 	}
 	return one, "", why
-}
-
-// endCommand closes one of Claude Code's own commands, with what the terminal says of it. It is typed once.
-func (p *Poller) endCommand(q *state.Question, outcome string) {
-	p.end(q, state.Resolved, "chat", func(q *state.Question) {
-		q.Notes = map[string]string{q.Questions[0].Question: outcome}
-	})
 }

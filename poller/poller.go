@@ -81,6 +81,7 @@ type Poller struct {
 	inboxFiles   state.Cache[state.Incoming]
 	incoming     []*state.Incoming            // what is not done, the oldest first
 	routed       map[string][]*state.Incoming // of these, what is for a session, by its id
+	wordTries    map[string]*try              // of these, what was done about words, by id
 	ofOthers     map[string]bool              // of these, what another environment decides, by id
 	arrivals     arrivals
 	readTo       map[string]time.Time               // by chat: up to when it was read
@@ -284,7 +285,7 @@ func newPoller(o Options) *Poller {
 	now := o.Now()
 	p := &Poller{
 		Options: o, environment: state.Environment(o.Env), user: state.UserState(o.Env),
-		index: map[string]*served{}, others: map[string]*served{}, readers: map[string]*reader{}, changed: make(chan struct{}, 1),
+		wordTries: map[string]*try{}, index: map[string]*served{}, others: map[string]*served{}, readers: map[string]*reader{}, changed: make(chan struct{}, 1),
 		began: now, awake: now, swept: now, calls: state.PollerCalls(o.Env),
 	}
 	p.ways.renew()

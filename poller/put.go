@@ -57,7 +57,7 @@ func (p *Poller) put(m *state.Message) error {
 // putNote puts a note that a question's thread is owed. done says that the question owes it no more: it is in the outbox, or
 // there is no thread that it could be told in. Until the question's own message is sent or dropped, it is not done.
 func (p *Poller) putNote(q *state.Question, o *state.Open, owed state.Owed) (done bool, err error) {
-	if q.ResolvedBy == state.Instead && !q.Kind.Row().Said && (!q.Kind.Row().Prompt || q.Card == "") {
+	if q.ResolvedBy == state.Instead && q.Kind != state.Said && (!q.Kind.Row().Prompt || q.Card == "") {
 		return true, nil // another one came in its place
 	}
 	if !q.MessageSent {

@@ -60,14 +60,7 @@ func (p *Poller) scanInbox() {
 		}
 	}
 	p.inboxFiles.Tidy()
-	slices.SortFunc(p.incoming, func(a, b *state.Incoming) int {
-		return cmp.Or(
-			a.CreatedAt.Compare(b.CreatedAt),
-			a.ReadAt.Compare(b.ReadAt),
-			a.Written.Compare(b.Written),
-			strings.Compare(a.MessageName, b.MessageName),
-		)
-	})
+	slices.SortFunc(p.incoming, (*state.Incoming).Compare)
 	for _, in := range p.incoming {
 		if in.SessionID != "" {
 			p.routed[in.SessionID] = append(p.routed[in.SessionID], in)
@@ -307,7 +300,7 @@ func (p *Poller) target(in *state.Incoming, records []*served, session *state.Se
 		q := s.q
 		switch {
 		case q.Kind.Row().Prompt: // one reply; what is said besides is said to Claude
-			waits := q.Status == state.Pending && !q.Kind.Row().Said && !q.Unread() && q.PostedAt != nil
+			waits := q.Status == state.Pending && !q.Unread() && q.PostedAt != nil
 			if waits && !in.CreatedAt.Before(*q.PostedAt) && !isForDialog(in, session) {
 				return s
 			}
@@ -362,7 +355,7 @@ func (p *Poller) takesWords(in *state.Incoming, one *state.Session, asked *serve
 	switch {
 	case asked != nil && asked.q.Reply(in.ReplyName()) != nil:
 		return false, false
-	case asked != nil && !isCommand && !p.follows(one, asked, records):
+	case asked != nil && !isCommand && !p.follows(one, asked):
 		return false, false
 	case one.Chat != in.Chat, text == "", !isCommand && isLate:
 		return false, false
@@ -380,11 +373,11 @@ func (p *Poller) takesWords(in *state.Incoming, one *state.Session, asked *serve
 
 // follows says whether words in a thread come after one of Claude Code's own commands that
 // is not typed yet: then they are no reply to what waited before that.
-func (p *Poller) follows(one *state.Session, asked *served, records []*served) bool {
+func (p *Poller) follows(one *state.Session, asked *served) bool {
 	if !asked.q.Kind.Row().Prompt {
 		return false
 	}
-	return commands.Typing(one, p.routed[one.ID], questionsOf(records), p.personal().ClaudeCommands)
+	return commands.Typing(one, p.routed[one.ID], p.personal().ClaudeCommands)
 }
 
 // wordsOf is what a person wrote as Claude may get it.

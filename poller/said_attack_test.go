@@ -94,16 +94,18 @@ func TestSaidQueuedAsText(t *testing.T) {
 	})
 	x.reply(x.thread, "", "go on")
 	x.hears()
-	for _, s := range x.p.inOrder() {
-		if s.q == nil || s.q.Kind != state.Said {
-			continue
-		}
-		q := x.change(s.q, func(q *state.Question) { q.Typing = &state.Typing{At: at, Last: "text", Commit: true, Keys: 1} })
-		s.q = q
-		x.p.typeNext(t.Context(), s, q)
-		if q = x.load(q); q.Status == state.Answered {
-			t.Errorf("it stands to be typed again: tries %d", s.try.tries)
-		}
+	inbox := state.InboxIn(state.UserState(x.env))
+	in := inbox.WordsFor(x.id)[0]
+	_, err := inbox.Update(in.ID, func(in *state.Incoming) error {
+		in.Typing = &state.Typing{At: at, Last: "text", Commit: true, Keys: 1}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	x.p.typeWords(t.Context(), x.is(), &prompt{in: in, try: x.p.tryOf(in)})
+	if left := inbox.WordsFor(x.id); len(left) > 0 {
+		t.Errorf("it stands to be typed again: tries %d", x.p.tryOf(in).tries)
 	}
 }
 
@@ -173,11 +175,10 @@ func TestSaidListedAfterADay(t *testing.T) {
 	at := time.Now()
 	x.pull("m", "go on", at)
 	x.hears()
-	for _, s := range x.p.inOrder() {
-		if s.q != nil && s.q.Kind == state.Said {
-			if _, err := state.CloseQuestion(s.q.Path, state.Resolved, "chat", nil); err != nil {
-				t.Fatal(err)
-			}
+	inbox := state.InboxIn(state.UserState(x.env))
+	for _, in := range inbox.WordsFor() {
+		if _, err := inbox.EndWords(in.ID, "chat", ""); err != nil {
+			t.Fatal(err)
 		}
 	}
 	x.hears()
@@ -230,10 +231,8 @@ func TestSaidToTheSessionThatClaudeCodeHas(t *testing.T) {
 			x.reply(x.thread, "", "go on")
 			told := strings.Join(x.hears(), "\n")
 			said := ""
-			for _, s := range x.p.inOrder() {
-				if s.q != nil && s.q.Kind == state.Said {
-					said += s.q.SessionID
-				}
+			for _, in := range state.InboxIn(state.UserState(x.env)).WordsFor() {
+				said += in.SessionID
 			}
 			if said != test.said || !strings.Contains(told, test.told) {
 				t.Errorf("said to %q, want %q; told %q", said, test.said, told)

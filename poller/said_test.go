@@ -5,21 +5,18 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
 	"gchat-hooks/state"
 )
 
-// said are the words that were said to the session, as their records stand, in the order in which they go to Claude.
+// said are the words for sessions that wait, in the order in which they go to Claude.
 func (x *talk) said() (words []string) {
 	x.t.Helper()
-	x.p.scan()
-	for _, s := range x.p.inOrder() {
-		if s.q != nil && s.q.Kind.Row().Said {
-			answer, _ := s.q.Decision()
-			words = append(words, string(s.q.Status)+": "+answer)
-		}
+	for _, in := range state.InboxIn(state.UserState(x.env)).WordsFor() {
+		words = append(words, in.Text)
 	}
 	return words
 }
@@ -35,7 +32,7 @@ func TestWordsAreSaidOnce(t *testing.T) {
 	for range 3 {
 		x.hears()
 	}
-	want := []string{"answered: one", "answered: two", "answered: three", "cancelled: "}
+	want := []string{"one", "two", "three"}
 	if got := x.said(); !slices.Equal(got, want) {
 		t.Fatalf("said %q, want %q", got, want)
 	}
@@ -53,7 +50,8 @@ func TestWordsSurviveAKill(t *testing.T) {
 	x := newTalk(t, nil)
 	c := state.OldCommand{Message: "spaces/local/messages/m", Sender: "users/1", Text: "go on", At: time.Now()}
 	x.session(x.id, func(s *state.Session) { s.OldCommands = []state.OldCommand{c} })
-	if err := x.p.room().Instruct(x.is(), c.Incoming(x.is(), time.Now())); err != nil { // killed before it was taken off the session's
+	// Killed before it was taken off the session's.
+	if _, err := state.InboxIn(state.UserState(x.env)).Take(c.Incoming(x.is(), time.Now()), false); err != nil {
 		t.Fatal(err)
 	}
 	x.hears()
@@ -101,7 +99,7 @@ func TestWordsAreWhatAHookWaitsFor(t *testing.T) {
 	end()
 	x.reply(x.thread, "", "and on")
 	x.hears()
-	if got := x.said(); !slices.Equal(got, []string{"answered: and on"}) {
+	if got := x.said(); !slices.Equal(got, []string{"and on"}) {
 		t.Errorf("said %q", got)
 	}
 }
@@ -138,7 +136,7 @@ func TestWordsThatCannotBeWrittenDownAreReadAgain(t *testing.T) {
 		t.Fatal(err)
 	}
 	x.hears()
-	if got := x.said(); !slices.Equal(got, []string{"answered: go on"}) {
+	if got := x.said(); !slices.Equal(got, []string{"go on"}) {
 		t.Errorf("said %q", got)
 	}
 }
@@ -156,10 +154,61 @@ func TestWordsComeBehindACommand(t *testing.T) {
 	x.hears()
 	x.reply(x.thread, "", "two")
 	x.hears()
-	if got, want := x.said(), []string{"answered: /clear", "answered: one", "answered: two"}; !slices.Equal(got, want) {
+	if got, want := x.said(), []string{"/clear", "one", "two"}; !slices.Equal(got, want) {
 		t.Errorf("said %q, want %q", got, want)
 	}
 	if q := x.load(next); len(q.Replies) > 0 {
 		t.Errorf("a reply: %q", q.Replies[0].Text)
+	}
+}
+
+// Words that a version without an inbox kept as a question go on: each once, and nothing is told
+// again.
+func TestWordsOfAnEarlierVersionGoOn(t *testing.T) {
+	x := newTalk(t, nil)
+	old := func(name string, as func(*state.Question)) *state.Question {
+		at := time.Now().Add(-time.Minute)
+		q := &state.Question{
+			QuestionID: state.MessageID("said", name), Kind: state.Said, Mode: state.Native, Status: state.Answered,
+			AskedAt: at, PostedAt: &at, SessionID: x.id, ClaudeSessionID: x.id, ThreadName: x.thread, Chat: x.is().Chat,
+			MessageSent: true, ThreadKey: state.SessionThread(x.id), Questions: []state.Prompt{{Question: name}},
+			Answers: map[string]string{name: name}, AnsweredMessage: name, AnsweredBy: "users/1",
+			Replies: []state.Reply{{MessageName: name, Sender: "users/1", Text: name, CreateTime: at, Verdict: state.Used}},
+		}
+		as(q)
+		folder := state.QuestionsIn(state.SpareState(state.ForProject(x.env, x.is().ProjectDir, true)))
+		q, err := folder.Record(x.id, func([]*state.Question) *state.Question { return q })
+		if err == nil {
+			err = state.AnnounceQuestion(x.env, q)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		return q
+	}
+	unread := old("first", func(q *state.Question) {
+		q.Status, q.Answers, q.AnsweredMessage, q.Replies[0].Verdict = state.Pending, nil, "", state.Unread
+	})
+	old("second", func(q *state.Question) {})
+	printed := old("third", func(q *state.Question) { q.Printed, q.PrintedAt = true, new(time.Now()) })
+	x.p.scan()
+	var told []string
+	for range 3 {
+		told = append(told, x.hears()...)
+	}
+	if got := x.said(); !slices.Equal(got, []string{"first", "second", "third"}) {
+		t.Errorf("said %q", got)
+	}
+	if len(told) != 1 || !strings.HasPrefix(told[0], "[Kept]") { // of the first, which was not judged
+		t.Errorf("told %q", told)
+	}
+	for _, q := range []*state.Question{unread, printed} {
+		if is := x.load(q); is.Status.Open() || len(is.Owes) > 0 {
+			t.Errorf("%s: %s, owes %v", is.Questions[0].Question, is.Status, is.Owes)
+		}
+	}
+	third := state.InboxIn(state.UserState(x.env)).WordsFor()[2]
+	if third.PrintedAt.IsZero() || third.Status != state.IncomingDoing {
+		t.Errorf("it is to wake the session again: %+v", third)
 	}
 }

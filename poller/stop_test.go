@@ -13,13 +13,7 @@ import (
 // typed writes down words that were typed into the session's terminal.
 func (x *talk) typed(words string, at time.Time) {
 	x.t.Helper()
-	q := x.ask(func(q *state.Question) {
-		q.Kind, q.SessionID, q.ClaudeSessionID, q.Status = state.Said, x.id, x.id, state.Resolved
-		q.Questions = []state.Prompt{{Question: words}}
-		q.Answers, q.Typing = map[string]string{words: words}, &state.Typing{At: at, Last: "text", Keys: 1}
-		q.ResolvedAt = &at
-	})
-	x.session(x.id, func(s *state.Session) { s.StateDir = stateDirOf(q) })
+	x.session(x.id, func(s *state.Session) { s.Typed = &state.TypedPrompt{Words: words, At: at.UTC()} })
 }
 
 // After a /stop before Claude's first output, Claude Code has the prompt in its box again. A key goes there only where that is what we

@@ -142,7 +142,7 @@ func (p *Poller) startTyping(ctx context.Context, s *served) (again time.Time) {
 	if now.Before(s.try.next) {
 		return s.try.next
 	}
-	if q.Kind.Row().Prompt && p.waitsForEarlier(s) {
+	if q.Kind.Row().Prompt && (p.waitsForEarlier(s) || p.isBehindWords(q)) {
 		return now.Add(retryPause)
 	}
 	lock, err := state.LockWaiter(p.Env, s.Path)
@@ -180,7 +180,7 @@ func (p *Poller) typeAnswer(ctx context.Context, s *served) {
 	}
 	q = p.placed(s, q)
 	if q.Kind.Row().Prompt {
-		p.typeNext(ctx, s, q)
+		p.typePrompt(ctx, &prompt{q: q, try: &s.try, trusted: s.Trusted})
 		return
 	}
 	s.try.next = p.Now().Add(retryPause) // whatever fails below
@@ -254,22 +254,24 @@ func (p *Poller) isDryRun() bool { return p.DryRun || state.DryRuns(p.Env) }
 
 // endDryRun says what would have been typed, and gives the answer up: nothing of a dry run is typed after its end.
 func (p *Poller) endDryRun(s *served, q *state.Question, pane, would string, keys int) {
+	p.tellDryRun(q, pane, would, keys)
+	s.try.next = time.Time{} // for the next reply
+	p.giveUpDry(q)
+}
+
+func (p *Poller) tellDryRun(q *state.Question, pane, would string, keys int) {
 	p.Log.Info().Str("question", q.QuestionID).Str("pane", pane).Int("keys", keys).Msg("dry run")
 	if p.Out != nil {
 		fmt.Fprintf(p.Out, "%s, pane %s: %s\n", wording.Line(q.SessionName), pane, wording.Line(would))
 	}
-	s.try.next = time.Time{} // for the next reply
+}
+
+func (p *Poller) giveUpDry(q *state.Question) {
 	p.update(q.Path, "answer of a dry run not given up", func(q *state.Question) {
-		if q.Status != state.Answered {
-			return
-		}
-		q.Owe(state.NoteDryRun, q.AnsweredMessage)
-		if !q.Kind.Row().Said {
+		if q.Status == state.Answered {
+			q.Owe(state.NoteDryRun, q.AnsweredMessage)
 			q.Untake()
-			return
 		}
-		q.ResolvedBy = state.Instead // nothing else waits for it
-		_ = q.Move(state.Cancelled, p.Now())
 	})
 }
 
@@ -340,10 +342,7 @@ func (p *Poller) leaveToPerson(q *state.Question, out inject.Outcome) {
 // notTyped counts a try that changed nothing, and tells the thread why when it goes on. Off says that the dialog is not there.
 func (p *Poller) notTyped(s *served, q *state.Question, why string, off bool) {
 	t := &s.try
-	t.why = why
-	t.tries++
-	interval := p.config(configured{q.ProjectDir, s.Trusted}).PollInterval
-	t.next = p.Now().Add(min(time.Second<<min(t.tries-1, 8), max(interval, time.Second)))
+	isLong := t.failed(p.Now(), p.config(configured{q.ProjectDir, s.Trusted}).PollInterval, why)
 	if t.offs++; !off {
 		t.offs = 0
 	}
@@ -351,14 +350,30 @@ func (p *Poller) notTyped(s *served, q *state.Question, why string, off bool) {
 		p.end(q, state.Cancelled, "screen", nil)
 		return
 	}
+	p.logNotTyped(q, t)
+	if isLong {
+		p.oweNotTyped(q, why)
+	}
+}
+
+// failed counts a try that changed nothing. It reports whether the thread is to be told.
+func (t *try) failed(now time.Time, interval time.Duration, why string) (isLong bool) {
+	t.why = why
+	t.tries++
+	t.next = now.Add(min(time.Second<<min(t.tries-1, 8), max(interval, time.Second)))
+	return t.tries == triesBeforeTold
+}
+
+func (p *Poller) logNotTyped(q *state.Question, t *try) {
 	if t.tries == 1 || t.tries == triesBeforeTold {
-		p.Log.Warn().Str("question", q.QuestionID).Str("session", q.SessionName).Str("why", why).Msg("answer not typed yet")
+		p.Log.Warn().Str("question", q.QuestionID).Str("session", q.SessionName).Str("why", t.why).Msg("answer not typed yet")
 	}
-	if t.tries == triesBeforeTold {
-		p.update(q.Path, "thread not told that the answer waits", func(q *state.Question) {
-			if q.Status.Open() { // else the note of its end is the last
-				q.Owes = append(q.Owes, state.Owed{About: state.NoteNotTyped, Seen: why})
-			}
-		})
-	}
+}
+
+func (p *Poller) oweNotTyped(q *state.Question, why string) {
+	p.update(q.Path, "thread not told that the answer waits", func(q *state.Question) {
+		if q.Status.Open() { // else the note of its end is the last
+			q.Owes = append(q.Owes, state.Owed{About: state.NoteNotTyped, Seen: why})
+		}
+	})
 }

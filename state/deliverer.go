@@ -23,7 +23,7 @@ func (q *Question) Deliverer(env Getenv, hasPane bool) Deliverer {
 		return ByHook
 	case isTyped:
 		return ByPoller
-	case q.Mode.Row().Later || kind.Said:
+	case q.Mode.Row().Later || q.Kind == Said:
 		return ByLater
 	}
 	return ByNobody

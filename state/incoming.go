@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 )
@@ -16,7 +17,9 @@ type IncomingStatus string
 const (
 	IncomingNew    IncomingStatus = "new"    // it is not decided what it is
 	IncomingRouted IncomingStatus = "routed" // it is for the session that it names
-	// IncomingDoing says that the program began to do what it asks for. That is not repeated.
+	IncomingKept   IncomingStatus = "kept"   // words that Claude is to get
+	// IncomingDoing says that the program began to do what it asks for. A command is not done
+	// again; whether words arrived is looked for.
 	IncomingDoing IncomingStatus = "doing"
 	IncomingDone  IncomingStatus = "done"
 )
@@ -56,8 +59,17 @@ type Incoming struct {
 	ReadAt      time.Time      `json:"read_at"`            // this machine's clock
 	Status      IncomingStatus `json:"status"`
 	SessionID   string         `json:"session_id,omitempty"` // Claude Code's, of the session that it is for
-	Outcome     Outcome        `json:"outcome,omitempty"`
-	EndedAt     time.Time      `json:"ended_at,omitzero"`
+	// Typing is what the poller typed of words, and PrintedAt is when a hook woke their session
+	// with them. Both are written before.
+	Typing    *Typing   `json:"typing,omitempty"`
+	PrintedAt time.Time `json:"printed_at,omitzero"`
+	Told      []string  `json:"told,omitempty"` // which notes of them their thread was given; see Owed.About
+	// ResolvedBy is how words ended, as of a question; "" while they wait. Their thread is owed
+	// a note of that.
+	ResolvedBy string    `json:"resolved_by,omitempty"`
+	Said       string    `json:"said,omitempty"` // by the terminal, of one of Claude Code's own commands
+	Outcome    Outcome   `json:"outcome,omitempty"`
+	EndedAt    time.Time `json:"ended_at,omitzero"`
 }
 
 // IncomingTap is what a card tells of a tap on it.
@@ -100,6 +112,74 @@ func (in *Incoming) Reply() Reply {
 	return r
 }
 
+// Waits says whether it is words for Claude that have not ended.
+func (in *Incoming) Waits() bool {
+	isWords := in.Status == IncomingKept || in.Typing != nil || !in.PrintedAt.IsZero()
+	return isWords && in.ResolvedBy == "" && in.Status != IncomingDone
+}
+
+// AsQuestion is words for a session as a question with this reply: for notes, logs and lists.
+func (in *Incoming) AsQuestion(one *Session) *Question {
+	_, space, _ := strings.Cut(in.Chat, "/")
+	reply := in.Reply()
+	q := &Question{
+		QuestionID: MessageID("said", in.MessageName), Kind: Said, Mode: Native, Status: Answered,
+		AskedAt: in.SaidAt, PostedAt: &in.SaidAt, SessionID: in.SessionID, ClaudeSessionID: in.SessionID,
+		SessionName: one.Name, ProjectDir: one.ProjectDir, CWD: one.CWD,
+		ThreadKey: SessionThread(one.ID), ThreadName: one.ThreadName, Chat: one.Chat, Space: space,
+		MessageSent: true, ClaudePID: one.ClaudePID, ClaudeStart: one.ClaudeStart,
+		TmuxSession: one.TmuxSession, TmuxPane: one.TmuxPane, TmuxSocket: one.TmuxSocket,
+		Questions: []Prompt{{Header: "Said", Question: in.Text}}, Typing: in.Typing, ResolvedBy: in.ResolvedBy,
+		Answers: map[string]string{in.Text: in.Text}, Notes: map[string]string{in.Text: in.Said},
+		Response: &in.Text, AnsweredMessage: reply.MessageName,
+		AnsweredBy: in.Sender, AnsweredByName: in.DisplayName,
+	}
+	reply.Verdict = Used
+	if !in.PrintedAt.IsZero() {
+		q.Printed, q.PrintedAt = true, &in.PrintedAt
+	}
+	switch in.ResolvedBy {
+	case "":
+	case "chat":
+		q.Status, q.ResolvedAt = Resolved, &in.EndedAt
+	case Instead: // they were asked back
+		q.Status, q.ResolvedAt, reply.Verdict = Cancelled, &in.EndedAt, AskedBack
+		q.AnsweredBy, q.AnsweredByName, q.AnsweredMessage = "", "", ""
+	case "age":
+		q.Status, q.ResolvedAt = Expired, &in.EndedAt
+	default:
+		q.Status, q.ResolvedAt = Cancelled, &in.EndedAt
+	}
+	q.Replies = []Reply{reply}
+	return q
+}
+
+// OldWords are the words of a question of the kind Said, as versions without an inbox kept them.
+func (q *Question) OldWords(now time.Time) *Incoming {
+	r := q.Replies[0]
+	in := &Incoming{
+		ID: IncomingID(q.Chat, r.MessageName), Chat: q.Chat, MessageName: r.MessageName,
+		ThreadName: q.ThreadName, Sender: r.Sender, SenderEmail: r.SenderEmail, DisplayName: r.DisplayName,
+		Text: r.Text, Attached: r.Attached, CreatedAt: r.CreateTime, SaidAt: r.CreateTime, ReadAt: now.UTC(),
+		Status: IncomingRouted, SessionID: q.ClaudeSession(),
+	}
+	if q.Status == Answered {
+		in.Status, in.Typing = IncomingKept, q.Typing
+		in.Text, _ = q.Decision()
+		in.Told = []string{NoteLater, NoteAttached} // with the judging
+		if q.ToldKept {
+			in.Told = append(in.Told, NoteStillKept)
+		}
+		if q.PrintedAt != nil {
+			in.PrintedAt = *q.PrintedAt
+		}
+		if in.Typing != nil || q.Printed {
+			in.Status = IncomingDoing
+		}
+	}
+	return in
+}
+
 func (in *Incoming) check(time.Time) error {
 	if in.ID == "" || in.Status == "" {
 		return errors.New("incoming_id or status is missing")
@@ -108,9 +188,9 @@ func (in *Incoming) check(time.Time) error {
 }
 
 const (
-	// IncomingKept is how long a tombstone is kept after its message was written. What is
+	// TombstoneAge is how long a tombstone is kept after its message was written. What is
 	// older than MaxAge when it is read is never used.
-	IncomingKept = 48 * time.Hour
+	TombstoneAge = 48 * time.Hour
 	// MostUndecided is how many messages of a space may be undecided, and MostOfStranger how
 	// many of one sender who may not answer.
 	MostUndecided  = 1000
@@ -166,7 +246,7 @@ func (b Inbox) isFull(in *Incoming, isStranger bool) bool {
 	all, _ := b.All()
 	ofSpace, ofSender := 0, 0
 	for _, other := range all {
-		if other.Chat != in.Chat {
+		if other.Chat != in.Chat || other.Status != IncomingNew {
 			continue
 		}
 		ofSpace++
@@ -181,7 +261,7 @@ func (b Inbox) isFull(in *Incoming, isStranger bool) bool {
 func (b Inbox) Finish(in *Incoming, outcome Outcome, now time.Time) error {
 	grave := *in
 	grave.raw = nil // else what is emptied comes back
-	grave.Text, grave.Tap, grave.DisplayName, grave.SenderEmail = "", nil, "", ""
+	grave.Text, grave.Said, grave.Tap, grave.DisplayName, grave.SenderEmail = "", "", nil, "", ""
 	grave.Status, grave.Outcome, grave.EndedAt = IncomingDone, outcome, now.UTC()
 	lock, err := LockSoon(b.lockPath("take")) // Take finds the one or the other
 	if err != nil {
@@ -218,18 +298,50 @@ func (b Inbox) Revive(id string) (wasUntaken bool, err error) {
 	return true, b.done.Remove(id)
 }
 
+// WordsFor are the words for sessions that wait, the oldest first; without names, for all.
+func (b Inbox) WordsFor(sessions ...string) []*Incoming {
+	all, _ := b.All()
+	all = slices.DeleteFunc(all, func(in *Incoming) bool {
+		isForOther := len(sessions) > 0 && !slices.Contains(sessions, in.SessionID)
+		return isForOther || !in.Waits()
+	})
+	slices.SortFunc(all, (*Incoming).Compare)
+	return all
+}
+
+// Compare orders messages as they were written.
+func (in *Incoming) Compare(other *Incoming) int {
+	return cmp.Or(
+		in.CreatedAt.Compare(other.CreatedAt),
+		in.ReadAt.Compare(other.ReadAt),
+		in.Written.Compare(other.Written),
+		strings.Compare(in.MessageName, other.MessageName),
+	)
+}
+
+// EndWords notes how words ended that wait. It reports whether this call ended them.
+func (b Inbox) EndWords(id, by, said string) (ended bool, err error) {
+	_, err = b.Change(id, func(in *Incoming) {
+		ended = in.Waits()
+		if ended {
+			in.ResolvedBy, in.Said, in.EndedAt = by, said, time.Now().UTC()
+		}
+	})
+	return ended && err == nil, err
+}
+
 // Sweep removes old tombstones, and ends what nobody decided or did for as long as those are
 // kept.
 func (b Inbox) Sweep(now time.Time) {
 	left, _ := b.All()
 	for _, in := range left {
-		if now.Sub(in.SaidAt) > IncomingKept && now.Sub(in.ReadAt) > IncomingKept {
+		if now.Sub(in.SaidAt) > TombstoneAge && now.Sub(in.ReadAt) > TombstoneAge {
 			_ = b.Finish(in, OutcomeNobody, now)
 		}
 	}
 	graves, _ := b.done.All()
 	for _, grave := range graves {
-		if now.Sub(grave.SaidAt) > IncomingKept && now.Sub(grave.EndedAt) > time.Hour {
+		if now.Sub(grave.SaidAt) > TombstoneAge && now.Sub(grave.EndedAt) > time.Hour {
 			_ = b.done.Remove(grave.ID)
 		}
 	}

@@ -37,7 +37,7 @@ func TestATombstoneHasNoWords(t *testing.T) {
 func TestTheInboxKeepsNothingForEver(t *testing.T) {
 	t.Parallel()
 	box, now := InboxIn(t.TempDir()), time.Now()
-	for id, age := range map[string]time.Duration{"old": IncomingKept + time.Hour, "young": time.Hour} {
+	for id, age := range map[string]time.Duration{"old": TombstoneAge + time.Hour, "young": time.Hour} {
 		in := &Incoming{
 			ID: id, Chat: "host/spaces/S", MessageName: "spaces/S/messages/" + id, Text: "go on", Status: IncomingNew,
 			CreatedAt: now.Add(-age), SaidAt: now.Add(-age), ReadAt: now.Add(-age),

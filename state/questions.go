@@ -116,7 +116,6 @@ var (
 	TextsOpen = []string{`"pending"`, `"answered"`}
 	TextLate  = `"timeout"`
 	TextGrant = `"grant"`
-	TextSaid  = `"said"`
 	textsOver = []string{`"resolved"`, `"cancelled"`, `"abandoned"`, TextLate, `"expired"`}
 )
 

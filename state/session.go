@@ -50,6 +50,9 @@ type Session struct {
 	Listens    bool      `json:"listens,omitempty"`
 	MutedUntil time.Time `json:"muted_until,omitzero"` // no report of it is sent before
 
+	// Typed is what was typed last from Chat as its next prompt; nil for nothing.
+	Typed *TypedPrompt `json:"typed,omitempty"`
+
 	// These three are of versions without an inbox: what was said to the session and not
 	// done, up to when all commands were done, and which were done since.
 	OldCommands  []OldCommand `json:"commands,omitempty"`
@@ -64,6 +67,12 @@ type Session struct {
 	GateBlocks []time.Time `json:"gate_blocks,omitempty"` // when the stop gate sent it back
 	Dialog     *Dialog     `json:"dialog,omitempty"`      // what waits in its terminal, and in no thread; nil for nothing
 	Wake       WakeMemory  `json:"wake,omitzero"`         // what its agent was told
+}
+
+// TypedPrompt is what was typed from Chat into a session's terminal, and when.
+type TypedPrompt struct {
+	Words string    `json:"words"`
+	At    time.Time `json:"at"` // this machine's clock, UTC; before the first key
 }
 
 // OutsideTmux tells the person beforehand what becomes of their words where they cannot be typed.

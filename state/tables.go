@@ -90,7 +90,9 @@ const (
 	AskedPlan       Kind = "plan"       // to carry out a plan (ExitPlanMode)
 	AskedNext       Kind = "next"       // what to do next: Claude has ended its turn
 	AskedForm       Kind = "form"       // to fill in an MCP server's form, or to open its link
-	Said            Kind = "said"       // nothing: a person told the session something, whatever it does
+	// Said is nothing: a person told the session something, whatever it does. No record is of
+	// this kind: words stay in the inbox. Policies, logs and lists name it.
+	Said Kind = "said"
 )
 
 // Kinds are what policies may keep in the terminal.
@@ -106,7 +108,6 @@ type KindRow struct {
 	Personal bool   // a person's power over the machine: kept in their own state, where Claude does not write; for approvers
 	Decides  bool   // the reply lets Claude act, or not
 	Prompt   bool   // the reply is Claude's next prompt: typed into its pane, and asked in the thread of the session's reports
-	Said     bool   // it was said unasked: it has no message of its own, and waits for as long as Claude cannot take it
 	Long     bool   // what is shown is a text of its own, of several messages if need be
 	Ran      string // the label of what was allowed in the terminal
 	Refused  string // of what was refused there
@@ -123,7 +124,7 @@ var kindRows = map[Kind]KindRow{
 	},
 	AskedForm: {Called: "Form", Brief: "the form", Own: true, Personal: true, Values: true},
 	AskedNext: {Called: "Waiting for you", Brief: "what to do next", Personal: true, Prompt: true, Long: true},
-	Said:      {Called: "Your message", Brief: "your message", Personal: true, Prompt: true, Said: true},
+	Said:      {Called: "Your message", Brief: "your message", Personal: true, Prompt: true},
 }
 
 // Row is the kind's row. A kind of a later release is for approvers alone.

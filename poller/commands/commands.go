@@ -127,15 +127,13 @@ func (r Room) status(ctx context.Context, one *state.Session) string {
 	}
 	qs, _ := state.OpenQuestions(r.Env, append(state.TextsOpen, state.TextGrant)...)
 	var waits []string
-	kept := 0
+	kept := len(r.inbox().WordsFor(one.ID))
 	for _, q := range slices.Backward(qs) { // the oldest first
 		if q.ClaudeSession() == one.ID && q.Grants() {
 			lines = append(lines, "Permissions are allowed by "+wording.Line(q.GrantedBy()))
 		}
 		switch {
 		case q.ClaudeSession() != one.ID || len(q.Questions) == 0:
-		case q.Kind.Row().Said && q.Status.Open():
-			kept++
 		case q.Status == state.Pending && q.Kind == state.AskedNext && q.Shown != "":
 			waits = append(waits, "• "+r.short(q.Shown))
 		case q.Status == state.Pending:
@@ -197,7 +195,7 @@ func Seen(ctx context.Context, env state.Getenv, thread string) (does string, re
 func asked(env state.Getenv, one *state.Session) bool {
 	qs, _ := state.OpenQuestions(env, state.TextsOpen...)
 	return slices.ContainsFunc(qs, func(q *state.Question) bool {
-		return q.ClaudeSession() == one.ID && q.Status == state.Pending && !q.Kind.Row().Said
+		return q.ClaudeSession() == one.ID && q.Status == state.Pending
 	})
 }
 
@@ -247,21 +245,17 @@ func (r Room) stop(ctx context.Context, one *state.Session, in *state.Incoming) 
 	return told
 }
 
-// lastTyped is what was typed last into a session's terminal from Chat, where no key of a person came since; else "".
-func (r Room) lastTyped(ctx context.Context, one *state.Session) (words string) {
-	var at time.Time
-	qs, _, _ := state.QuestionsIn(r.stateDir(one)).OfSession(one.ID)
-	for _, q := range qs {
-		if q.Kind.Row().Prompt && q.Typing != nil && q.Typing.At.After(at) {
-			words, _ = q.Decision()
-			at = q.Typing.At
-		}
-	}
-	key, err := inject.Server{Socket: one.TmuxSocket}.LastTyped(ctx, one.TmuxPane)
-	if err != nil || !key.Before(at.Truncate(time.Second)) { // tmux tells whole seconds
+// lastTyped is what was typed last into a session's terminal from Chat, where no key of a
+// person came since; else "".
+func (r Room) lastTyped(ctx context.Context, one *state.Session) string {
+	if one.Typed == nil {
 		return ""
 	}
-	return words
+	key, err := inject.Server{Socket: one.TmuxSocket}.LastTyped(ctx, one.TmuxPane)
+	if err != nil || !key.Before(one.Typed.At.Truncate(time.Second)) { // tmux tells whole seconds
+		return ""
+	}
+	return one.Typed.Words
 }
 
 // Menu drives a session's own pane: it types where a text belongs, and interrupts Claude.

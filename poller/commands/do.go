@@ -40,14 +40,12 @@ func Typed(one *state.Session, text string, more []string) bool {
 	return one.TmuxPane != "" && wording.ClaudeCommand(text, more)
 }
 
-// Typing says whether one of Claude Code's own commands that was said to a session is not typed yet: words that are said then
-// come after it, and are no reply to what waited before.
-func Typing(one *state.Session, given []*state.Incoming, records []*state.Question, more []string) bool {
-	isTyped := func(in *state.Incoming) bool { return Typed(one, in.Text, more) }
-	waits := func(q *state.Question) bool {
-		return q.Kind.Row().Said && q.Status.Open() && len(q.Replies) > 0 && Typed(one, q.Replies[0].Text, more)
-	}
-	return slices.ContainsFunc(given, isTyped) || slices.ContainsFunc(records, waits)
+// Typing says whether one of Claude Code's own commands that was said to a session is not typed
+// yet: words that are said then come after it, and are no reply to what waited before.
+func Typing(one *state.Session, given []*state.Incoming, more []string) bool {
+	return slices.ContainsFunc(given, func(in *state.Incoming) bool {
+		return in.ResolvedBy == "" && Typed(one, in.Text, more)
+	})
 }
 
 // BeganAt is from when on what is said to a session counts: since its start, or since a poller set about that.
@@ -92,54 +90,42 @@ func (r Room) note(one *state.Session, id, text string) *state.Message {
 	}
 }
 
-// Work does what was said to a session, the oldest first. Of words a record is made. That a
-// command is done is written down before. So nothing is done twice, also after kill -9. It is
-// not done where it is to be tried again.
-func (r Room) Work(ctx context.Context, id string, given []*state.Incoming) (done bool) {
-	one, err := state.SessionsIn(state.UserState(r.Env)).Of(id)
-	if err != nil {
-		r.Log.Once(err, "commands not taken")
-		return false
-	}
-	if r.Config.Unread {
-		return false // who may say something is not known
-	}
-	ours, forClaude, err := r.sort(one, given)
-	if err == nil && slices.ContainsFunc(ours, asks) {
-		qs, _ := state.OpenQuestions(r.Env, state.TextGrant)
-		err = state.AskAgain(qs, id)
-	}
-	if err == nil {
-		one, err = r.giveToClaude(ctx, one, forClaude)
-	}
-	for _, in := range ours {
-		if err == nil {
-			err = r.doOnce(ctx, one, in)
-		}
-	}
-	if !errors.Is(err, errBegins) {
-		r.Log.Once(err, "what was said to a session is not done yet")
-	}
-	return err == nil
+// IsOurs says whether something that was said to a session is a command of ours, and not for
+// Claude.
+func (r Room) IsOurs(one *state.Session, in *state.Incoming) bool {
+	return in.IsCommand() && !Typed(one, in.Text, r.Config.ClaudeCommands)
 }
 
-// sort tells commands of ours from what is for Claude. What counts no more is finished.
-func (r Room) sort(one *state.Session, given []*state.Incoming) (ours, forClaude []*state.Incoming, err error) {
-	for _, in := range given {
-		isCommand := in.IsCommand()
-		switch {
-		case err != nil:
-		case !r.Config.Approves(in.Sender, in.SenderEmail):
-			err = r.finish(in, state.OutcomeNobody)
-		case isCommand && in.SaidAt.Before(BeganAt(one)): // of words not: a session that is started for them begins after them
-			err = r.finish(in, state.OutcomeNobody)
-		case isCommand && !Typed(one, in.Text, r.Config.ClaudeCommands):
-			ours = append(ours, in)
-		default:
-			forClaude = append(forClaude, in)
+// Work does commands of ours, the oldest first. That one is done is written down before. So
+// nothing is done twice, also after kill -9.
+func (r Room) Work(ctx context.Context, one *state.Session, given []*state.Incoming) error {
+	endsYes := func(in *state.Incoming) bool { return asks(in) && r.counts(one, in) }
+	if slices.ContainsFunc(given, endsYes) {
+		qs, _ := state.OpenQuestions(r.Env, state.TextGrant)
+		err := state.AskAgain(qs, one.ID)
+		if err != nil {
+			return err
 		}
 	}
-	return ours, forClaude, err
+	for _, in := range given {
+		err := error(nil)
+		if r.counts(one, in) {
+			err = r.doOnce(ctx, one, in)
+		} else {
+			err = r.finish(in, state.OutcomeNobody)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// counts says whether something that was said to a session counts. Words that are older than
+// the session do: one that is started for them begins after them.
+func (r Room) counts(one *state.Session, in *state.Incoming) bool {
+	isLate := in.IsCommand() && in.SaidAt.Before(BeganAt(one))
+	return !isLate && r.Config.Approves(in.Sender, in.SenderEmail)
 }
 
 func (r Room) finish(in *state.Incoming, outcome state.Outcome) error {
@@ -148,27 +134,25 @@ func (r Room) finish(in *state.Incoming, outcome state.Outcome) error {
 
 func (r Room) inbox() state.Inbox { return state.InboxIn(state.UserState(r.Env)) }
 
-// errBegins says that the session's Claude Code is being started.
-var errBegins = errors.New("the session is being started")
+// ErrBegins says that the session's Claude Code is being started.
+var ErrBegins = errors.New("the session is being started")
 
-// giveToClaude makes records of words for Claude, or tells their thread why nothing takes
+// Keep has words wait until Claude can take them, or tells their thread why nothing takes
 // them. A session that has ended is started for them, where the person wants that.
-func (r Room) giveToClaude(ctx context.Context, one *state.Session, words []*state.Incoming) (*state.Session, error) {
-	if len(words) == 0 {
-		return one, nil
-	}
+func (r Room) Keep(ctx context.Context, one *state.Session, words []*state.Incoming) (*state.Session, error) {
 	takes, nobody := !Left(state.SessionsIn(state.UserState(r.Env)), one), r.NobodyText(one)
 	if !r.Config.Terms(state.Said, "").Asked {
 		takes, nobody = false, "[Not used] By a policy, instructions are given in the terminal alone."
 	}
-	hasWords := slices.ContainsFunc(words, func(in *state.Incoming) bool { return !in.IsCommand() })
+	resumes := func(in *state.Incoming) bool { return !in.IsCommand() && r.counts(one, in) }
+	hasWords := slices.ContainsFunc(words, resumes)
 	if takes && hasWords && r.Config.StartSessions && one.Listens && !Listens(one, r.Now()) {
 		begun, why := r.Begin(ctx, one)
 		switch {
 		case why != "":
 			nobody = wording.NotBegunText(why)
 		case begun == nil:
-			return one, errBegins
+			return one, ErrBegins
 		default:
 			one = begun
 			err := r.Tell(one, state.MessageID("begun", one.ID, one.Begins.String()), wording.BegunText(one))
@@ -177,24 +161,97 @@ func (r Room) giveToClaude(ctx context.Context, one *state.Session, words []*sta
 	}
 	takes = takes && Listens(one, r.Now())
 	for _, in := range words {
-		note, outcome := state.MessageID("nobody", in.MessageName), state.OutcomeNobody
 		err := error(nil)
+		isForDialog := wording.IsDecision(in.Text) && inject.WaitsThere(r.Env, one) != ""
 		switch {
-		case wording.IsDecision(in.Text) && inject.WaitsThere(r.Env, one) != "":
-			err = r.Tell(one, note, wording.DialogText)
+		case !r.counts(one, in):
+			err = r.finish(in, state.OutcomeNobody)
+		case isForDialog:
+			err = r.refuse(one, in, wording.DialogText)
 		case takes:
-			outcome, err = state.OutcomeWords, r.Instruct(one, in)
+			err = r.keepOne(one, in)
 		default:
-			err = r.Tell(one, note, nobody)
-		}
-		if err == nil {
-			err = r.finish(in, outcome)
+			err = r.refuse(one, in, nobody)
 		}
 		if err != nil {
 			return one, err
 		}
 	}
 	return one, nil
+}
+
+// refuse tells a person why nothing takes their words.
+func (r Room) refuse(one *state.Session, in *state.Incoming, why string) error {
+	err := r.Tell(one, state.MessageID("nobody", in.MessageName), why)
+	if err != nil {
+		return err
+	}
+	return r.finish(in, state.OutcomeNobody)
+}
+
+// keepOne has words wait. Where a hook waits for the next instruction, they are that: Chat may
+// not have said yet that it has the question, or a stranger replied to it first.
+func (r Room) keepOne(one *state.Session, in *state.Incoming) error {
+	folder := state.QuestionsIn(r.stateDir(one))
+	have, _, err := folder.OfSession(one.ID, append(state.TextsOpen, in.MessageName)...)
+	if err != nil {
+		return err
+	}
+	hasThis := func(q *state.Question) bool {
+		return q.Kind.Row().Prompt && q.Reply(in.MessageName) != nil
+	}
+	if slices.ContainsFunc(have, hasThis) { // a poller was killed behind it
+		return r.finish(in, state.OutcomeReply)
+	}
+	i := slices.IndexFunc(have, r.isAwaited)
+	if i >= 0 {
+		isReply, err := r.answerNext(have[i], in)
+		if err != nil || isReply {
+			return err
+		}
+	}
+	answer, unclear := wording.ParseDecision(in.Text, &state.Question{Kind: state.Said})
+	if Typed(one, in.Text, r.Config.ClaudeCommands) {
+		answer.Text, unclear = strings.TrimSpace(in.Text), ""
+	}
+	_, err = r.inbox().Change(in.ID, func(in *state.Incoming) {
+		if in.Status != state.IncomingRouted {
+			return
+		}
+		in.Status = state.IncomingKept
+		if unclear != "" {
+			in.ResolvedBy, in.EndedAt = state.Instead, r.Now().UTC()
+			return
+		}
+		in.Text = answer.Text
+	})
+	return err
+}
+
+// isAwaited says whether a hook waits for the next instruction by a question that no approver
+// has answered.
+func (r Room) isAwaited(q *state.Question) bool {
+	hasReply := slices.ContainsFunc(q.Replies, func(is state.Reply) bool {
+		return is.Verdict == state.Unread && r.Config.Approves(is.Sender, is.SenderEmail)
+	})
+	return q.Kind == state.AskedNext && q.Status == state.Pending && !hasReply && state.HasWaiter(r.Env, q.Path)
+}
+
+// answerNext has words be the reply to a question for the next instruction; false where that
+// was answered just now.
+func (r Room) answerNext(q *state.Question, in *state.Incoming) (isReply bool, err error) {
+	reply := in.Reply()
+	reply.CreateTime = in.SaidAt
+	_, err = state.ChangeQuestion(q.Path, func(q *state.Question) {
+		isReply = r.isAwaited(q)
+		if isReply {
+			q.Replies = append(q.Replies, reply)
+		}
+	})
+	if err == nil && isReply {
+		err = r.finish(in, state.OutcomeReply)
+	}
+	return isReply, err
 }
 
 // interrupted is told of a command that the program was doing when it was killed.
@@ -233,56 +290,4 @@ func (r Room) doOnce(ctx context.Context, one *state.Session, in *state.Incoming
 func (r Room) stateDir(one *state.Session) string {
 	// Without it the session began under an earlier version.
 	return cmp.Or(one.StateDir, state.SpareState(state.ForProject(r.Env, one.ProjectDir, true)))
-}
-
-// Instruct makes a record of words for Claude, as of a question that has this reply. The same message is one record, however
-// often it is read. Where a hook waits for the next instruction, the words are that: Chat may not have said yet that it has the
-// question, or a stranger replied to it first.
-func (r Room) Instruct(one *state.Session, in *state.Incoming) error {
-	dir := r.stateDir(one)
-	_, space, _ := strings.Cut(one.Chat, "/")
-	id, reply := state.MessageID("said", in.MessageName), in.Reply()
-	reply.CreateTime = in.SaidAt
-	waits := func(q *state.Question) bool {
-		kind, has := q.Kind.Row(), slices.ContainsFunc(q.Replies, func(is state.Reply) bool {
-			return is.Verdict == state.Unread && r.Config.Approves(is.Sender, is.SenderEmail)
-		})
-		return kind.Prompt && !kind.Said && q.Status == state.Pending && !has && state.HasWaiter(r.Env, q.Path)
-	}
-	q, err := state.QuestionsIn(dir).Record(one.ID, func(have []*state.Question) *state.Question {
-		// Of what is sent on, the question that it answered has this reply, too.
-		isSaid := func(q *state.Question) bool { return q.Kind.Row().Prompt && q.Reply(in.MessageName) != nil }
-		if i := slices.IndexFunc(have, isSaid); i >= 0 {
-			return have[i]
-		}
-		if i := slices.IndexFunc(have, waits); i >= 0 {
-			return have[i]
-		}
-		at := in.SaidAt
-		for slices.ContainsFunc(have, func(q *state.Question) bool { return q.AskedAt.Equal(at) }) {
-			at = at.Add(time.Millisecond) // they are typed in this order, and files have no finer times
-		}
-		return &state.Question{
-			QuestionID: id, Kind: state.Said, Mode: state.Native, Status: state.Pending, AskedAt: at, PostedAt: &in.SaidAt,
-			SessionID: one.ID, ClaudeSessionID: one.ID, SessionName: one.Name, ProjectDir: one.ProjectDir, CWD: one.CWD,
-			ThreadKey: state.SessionThread(one.ID), ThreadName: one.ThreadName, Chat: one.Chat, Space: space, MessageSent: true,
-			ClaudePID: one.ClaudePID, ClaudeStart: one.ClaudeStart,
-			TmuxSession: one.TmuxSession, TmuxPane: one.TmuxPane, TmuxSocket: one.TmuxSocket,
-			Questions: []state.Prompt{{Header: "Said", Question: wording.Cut(in.Text, 200)}},
-			Replies:   []state.Reply{reply},
-		}
-	}, append(state.TextsOpen, state.TextSaid, in.MessageName)...)
-	if err == nil && q.Reply(in.MessageName) == nil {
-		q, err = state.UpdateQuestion(q.Path, func(q *state.Question) error {
-			if !waits(q) {
-				return errors.New("it was answered just now") // the words get a record of their own
-			}
-			q.Replies = append(q.Replies, reply)
-			return nil
-		})
-	}
-	if err != nil {
-		return err
-	}
-	return state.AnnounceQuestion(r.Env, q)
 }

@@ -243,10 +243,7 @@ func (j *judgement) takesTimedYes() bool {
 // that asks for another reply.
 func (j *judgement) readAnswer(words string) (answers map[int]state.Answer, about string) {
 	q, row := j.q, j.q.Kind.Row()
-	command := strings.TrimSpace(words)
 	switch {
-	case row.Said && wording.ClaudeCommand(command, j.cfg.ClaudeCommands):
-		return map[int]state.Answer{0: {Text: command}}, ""
 	case j.r.Choice != "":
 		answers, _, about = wording.ReadTap(q, &wording.Tap{Choice: j.r.Choice, Inputs: j.r.Inputs})
 		for i, a := range q.Partial {

@@ -75,7 +75,7 @@ func Unsure(q *state.Question, inThread []*state.Question, in *state.Incoming) b
 	isQuoted := in.Quotes != "" && in.Quotes == q.MessageName
 	return !isQuoted && slices.ContainsFunc(inThread, func(o *state.Question) bool {
 		open := o.Status == state.Pending || o.Answerable() || o.ResolvedAt != nil && o.ResolvedAt.After(in.SaidAt)
-		return open && o.ThreadKey != q.ThreadKey && o.MessageSent && o.Mode.Row().Asks && !o.Kind.Row().Said
+		return open && o.ThreadKey != q.ThreadKey && o.MessageSent && o.Mode.Row().Asks
 	})
 }
 
