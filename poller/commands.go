@@ -41,9 +41,9 @@ func (p *Poller) readsOn(one *state.Session) bool {
 	return p.Daemon || p.pulls || gchat.Local(one.Chat) || age < restsFor
 }
 
-// deserted says that a session is of another environment, and that no poller of that runs.
-func (p *Poller) deserted(one *state.Session) bool {
-	return one.Env != p.environment && !state.ReadBeat(p.Env, one.Env).Lives
+// isDeserted says whether no poller of a session's environment runs.
+func (p *Poller) isDeserted(one *state.Session) bool {
+	return !slices.Contains(p.ownSessions, one) && !state.ReadBeat(p.Env, one.Env).Lives
 }
 
 // attendSessions has the summaries put that sessions owe, and done what was said to them; needed says that it goes on.
@@ -54,10 +54,7 @@ func (p *Poller) attendSessions(ctx context.Context, due bool) (next time.Time, 
 	if due {
 		p.dialogDue = time.Time{}
 	}
-	for _, one := range p.sessions {
-		if one.Env != p.environment {
-			continue
-		}
+	for _, one := range p.ownSessions {
 		p.takeOldCommands(one)
 		needed = needed || p.takesCommands(one) || p.readsOn(one) || one.Dialog != nil
 		p.attendDialog(one, due)

@@ -238,13 +238,16 @@ func (p *Poller) scanSessions() {
 	folder := state.SessionsIn(p.user)
 	names, err := folder.Names()
 	p.Log.Once(err, "sessions not read")
-	p.sessions, p.byThread = nil, map[string]*state.Session{}
+	p.sessions, p.ownSessions, p.byThread = nil, nil, map[string]*state.Session{}
 	for _, name := range names {
 		s, err := p.sessionFiles.Load(filepath.Join(folder.Dir, name+".json"), false)
 		if err != nil || s == nil {
 			continue
 		}
 		p.sessions = append(p.sessions, s)
+		if s.Env == p.environment {
+			p.ownSessions = append(p.ownSessions, s)
+		}
 		if s.ThreadName == "" {
 			continue
 		}
@@ -284,9 +287,6 @@ func (p *Poller) everyRecord() iter.Seq[*served] {
 
 // ofAll are the records of all environments, the oldest question first.
 func (p *Poller) ofAll() []*served { return sorted(slices.Collect(p.everyRecord())) }
-
-// isOthers says whether a record is another environment's.
-func (p *Poller) isOthers(s *served) bool { return s.Env != p.environment && !s.named }
 
 func sorted(all []*served) []*served {
 	asked := func(s *served) time.Time {

@@ -86,10 +86,11 @@ type Poller struct {
 	arrivals     arrivals
 	readTo       map[string]time.Time               // by chat: up to when it was read
 	cards        atomic.Pointer[map[string]*served] // by what their buttons carry
-	sessions     []*state.Session
-	byThread     map[string]*state.Session // of their reports
-	starts       bool                      // the person wants sessions to be started: see config.StartSessions
-	pulls        bool                      // what is said in the space comes from a subscription
+	sessions     []*state.Session                   // of all environments
+	ownSessions  []*state.Session                   // of these, those of this one
+	byThread     map[string]*state.Session          // of their reports
+	starts       bool                               // the person wants sessions to be started: see config.StartSessions
+	pulls        bool                               // what is said in the space comes from a subscription
 	// fresh are paths of messages that this process put as tried, to spare a write, and did not try yet.
 	fresh     sync.Map
 	summed    sync.Map           // ids of the sessions whose summary is being worded

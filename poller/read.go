@@ -125,7 +125,7 @@ func (p *Poller) views() map[string]*view {
 		}
 		v.served[q] = s
 		switch {
-		case p.isOthers(s):
+		case s.Env != p.environment:
 		case p.reads(s):
 			v.own, v.youngest = append(v.own, configuredFor(q, s.Open)), q.AskedAt
 			v.asked = append(v.asked, q)
@@ -136,9 +136,9 @@ func (p *Poller) views() map[string]*view {
 			}
 		}
 	}
-	for _, one := range p.sessions {
+	for _, one := range p.ownSessions {
 		lives := p.takesCommands(one)
-		if one.Env == p.environment && (lives || p.readsOn(one)) {
+		if lives || p.readsOn(one) {
 			v := viewOf(one.Chat)
 			v.own = append(v.own, configured{one.ProjectDir, one.Trusted})
 			v.listens, v.rests = v.listens || lives, v.rests || !lives

@@ -28,6 +28,8 @@ type destination struct {
 	kind     destinationKind
 	question *served
 	session  *state.Session
+	// environment is whose poller decides what it is; "" where that is the one which pulls.
+	environment string
 }
 
 type destinationKind int
@@ -97,7 +99,8 @@ func (p *Poller) routeAll(ctx context.Context) (next time.Time, busy bool) {
 		switch to.kind {
 		case toOthers:
 			p.ofOthers[in.ID] = true
-			p.callOthers(in)
+			at := p.leaveToOthers(in, to.environment)
+			next, busy = sooner(next, at), busy || !at.IsZero()
 			continue
 		case toLater:
 			isHeldBack[thread] = true
@@ -117,19 +120,51 @@ func (p *Poller) routeAll(ctx context.Context) (next time.Time, busy bool) {
 // callFor is how long after a message was read another environment's poller is called for it.
 const callFor = 5 * time.Second
 
-// callOthers calls the pollers of the other environments that a message's thread concerns.
-func (p *Poller) callOthers(in *state.Incoming) {
-	if p.Now().Sub(in.ReadAt).Abs() > callFor {
-		return
+// leaveToOthers has another environment's poller decide what a message is. Where none comes, the
+// poller that reads the message's space tells of that. It returns when it has to look again.
+func (p *Poller) leaveToOthers(in *state.Incoming, environment string) (again time.Time) {
+	if environment == "" {
+		return time.Time{}
 	}
-	if one := p.byThread[in.ThreadName]; one != nil && one.Env != p.environment {
-		state.CallPoller(p.Env, one.Env)
+	age := p.Now().Sub(in.ReadAt).Abs()
+	if age < callFor {
+		state.CallPoller(p.Env, environment)
 	}
-	for _, s := range p.inThread(in.Chat, in.ThreadName) {
-		if p.isOthers(s) {
-			state.CallPoller(p.Env, s.Env)
-		}
+	by, isReader := p.readsBy(in)
+	switch {
+	case !isReader:
+		return time.Time{}
+	case age < undecidedFor:
+		return in.ReadAt.Add(undecidedFor)
 	}
+	state.WithoutPoller(p.Env, environment, func() { p.tellUnserved(in, by) })
+	return time.Time{}
+}
+
+// readsBy says whether this process reads the space of a message, and by whose configuration.
+func (p *Poller) readsBy(in *state.Incoming) (by configured, reads bool) {
+	if in.Event != "" && p.events.of != "" {
+		return configured{projectDir: p.user}, true
+	}
+	r, v := p.readers[in.Chat], p.views()[in.Chat]
+	if r == nil || r.busy.Load() || r.lock == nil || len(v.own) == 0 {
+		return by, false
+	}
+	return v.own[r.from%len(v.own)], true
+}
+
+// tellUnserved tells the thread of a message, once for each sender, that nothing serves what the
+// message is for.
+func (p *Poller) tellUnserved(in *state.Incoming, by configured) {
+	err := p.put(&state.Message{
+		ID: state.MessageID("unserved", in.ThreadName, in.Sender), Type: state.MessageNote,
+		Parts: []string{wording.UnservedText}, ProjectDir: by.projectDir, Trusted: by.trusted,
+		Chat: in.Chat, ThreadName: in.ThreadName, Urgent: true, CreatedAt: p.Now().UTC(),
+	})
+	if err == nil {
+		err = p.finish(in, state.OutcomeNobody)
+	}
+	p.Log.Once(err, "not told that nothing serves what a message is for")
 }
 
 // An address is what an incoming message may be for.
@@ -164,14 +199,17 @@ func (p *Poller) route(ctx context.Context, in *state.Incoming) destination {
 		return p.routeTap(in)
 	}
 	at := p.addressOf(in)
+	owner := p.ownerOf(at)
 	switch {
-	case p.isForOthers(in, at):
+	case owner != p.environment:
+		return destination{kind: toOthers, environment: owner}
+	case at.isUnknown() && in.Event != "" && p.events.of == "": // who took it knows the app
 		return destination{kind: toOthers}
 	case p.beginsSession(ctx, in, at.asked, at.session, len(at.records) > 0):
 		return destination{kind: toNewSession}
 	}
 	addressed := p.sessionOf(in, at.asked, at.session)
-	if addressed != nil && addressed.Env == p.environment {
+	if addressed != nil && slices.Contains(p.ownSessions, addressed) {
 		takes, isSilent := p.takesWords(in, addressed, at.asked, at.records)
 		switch {
 		case takes:
@@ -191,16 +229,16 @@ func (p *Poller) route(ctx context.Context, in *state.Incoming) destination {
 	return destination{kind: toQuestion, question: at.asked}
 }
 
-// isForOthers says whether another environment's poller has to decide what a message is.
-// Where that does not run any more, its session's thread is told by this one.
-func (p *Poller) isForOthers(in *state.Incoming, at address) bool {
+// ownerOf is the environment whose poller decides what a message is. Where a session's does not
+// run any more, the session's thread is told by this one.
+func (p *Poller) ownerOf(at address) (environment string) {
 	switch {
 	case at.asked != nil:
-		return p.isOthers(at.asked)
-	case at.session != nil:
-		return at.session.Env != p.environment && !p.deserted(at.session)
+		return at.asked.Env
+	case at.session != nil && !p.isDeserted(at.session):
+		return at.session.Env
 	}
-	return at.isUnknown() && in.Event != "" && p.events.of == "" // who took it knows the app
+	return p.environment
 }
 
 // isAwaited says whether it is not known yet if a message is for the process that waits in
@@ -241,8 +279,8 @@ func (p *Poller) routeTap(in *state.Incoming) destination {
 	s := (*p.cards.Load())[in.Tap.Question]
 	switch {
 	case s != nil && s.q != nil && in.MessageName != "" && in.MessageName == s.q.MessageName:
-		if p.isOthers(s) {
-			return destination{kind: toOthers}
+		if s.Env != p.environment {
+			return destination{kind: toOthers, environment: s.Env}
 		}
 		return destination{kind: toQuestion, question: s}
 	case p.events.of == "":

@@ -238,6 +238,17 @@ func StartPoller(env Getenv, self string) (started bool, err error) {
 	return true, lock.Pass(self, Orphan)
 }
 
+// WithoutPoller does something while no poller of an environment runs, and none can begin.
+// Where one runs it is not done.
+func WithoutPoller(env Getenv, environment string, do func()) {
+	lock, err := TryLock(filepath.Join(pollersDir(env), filepath.Base(environment)+".lock"))
+	if err != nil {
+		return
+	}
+	defer lock.Unlock()
+	do()
+}
+
 // CallPoller has the process that is an environment's poller know of work, also where it is about to end: each call writes a byte
 // to the file of its lock. Where there is no such file, no process is the poller.
 func CallPoller(env Getenv, environment string) {

@@ -129,6 +129,10 @@ func NobodyText(s *state.Session, lives bool) string {
 // DialogOverText takes back what was told of a dialog in the terminal.
 const DialogOverText = "[Gone on] The terminal waits for this no more."
 
+// UnservedText answers a reply to a question of another environment, where no poller serves it.
+const UnservedText = "[Not read] Claude was not told this: the program that serves this question does not run. " +
+	"Please answer in the terminal, or reply again when the session there has gone on."
+
 // DialogText answers words that decide nothing, while a dialog waits in the terminal that Chat cannot answer.
 const DialogText = "[Not used] Claude waits in the terminal, and only there: answer it in the terminal."
 
