@@ -1,11 +1,18 @@
 package poller
 
 import (
+	"fmt"
+	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
 
+	chatapi "google.golang.org/api/chat/v1"
+
+	"gchat-hooks/gchat"
+	"gchat-hooks/gchat/space"
 	"gchat-hooks/state"
 )
 
@@ -89,5 +96,137 @@ func TestAReplyThatNoEnvironmentClaimsIsToldOf(t *testing.T) {
 				t.Error("its poller's lock is not left as it was")
 			}
 		})
+	}
+}
+
+// The poller that reads a space for all environments writes no other one's record. That one's
+// poller takes what was said, also where it was edited or deleted, and dates its own messages.
+func TestAReaderWritesNoOtherEnvironmentsRecord(t *testing.T) {
+	for name, c := range map[string]struct {
+		replies []string // what one message says, one time after another; "" deletes it
+		want    string
+		verdict state.Verdict
+	}{
+		"a reply":                {[]string{"2"}, "2", state.Unread},
+		"a reply that is edited": {[]string{"2", "1"}, "1", state.Unread},
+		"one that is deleted":    {[]string{"2", ""}, "2", state.Ignored},
+		"edited, then deleted":   {[]string{"2", "1", ""}, "1", state.Ignored},
+	} {
+		t.Run(name, func(t *testing.T) {
+			x := newTalk(t, nil)
+			theirs := x.ask(func(q *state.Question) { x.posted(q); q.Mode = state.Native })
+			thread := x.beginThread(theirs)
+			x.ofAnother(theirs)
+			asked := readAll(t, theirs.Path)
+			x.lists()
+			if after := readAll(t, theirs.Path); after != asked {
+				t.Errorf("of the question's own message the reader wrote %s", after)
+			}
+			other := x.poller()
+			other.environment = "another"
+			m := gchat.Message{
+				Name: space.Name + "/messages/m", ThreadName: thread, Sender: "users/1", Human: true, CreateTime: time.Now(),
+			}
+			for _, text := range c.replies {
+				m.Text, m.Deleted = text, text == ""
+				before := readAll(t, theirs.Path)
+				x.p.scan()
+				x.r.readPage(&pass{view: x.p.views()[x.r.chat]}, []gchat.Message{m})
+				x.p.round(t.Context())
+				if after := readAll(t, theirs.Path); after != before {
+					t.Errorf("with %q the reader wrote %s", text, after)
+				}
+				other.round(t.Context())
+			}
+			is := x.load(theirs)
+			if len(is.Replies) != 1 || is.Replies[0].Text != c.want || is.Replies[0].Verdict != c.verdict || x.left() > 0 {
+				t.Errorf("the question has %+v, %d are undecided", is.Replies, x.left())
+			}
+		})
+	}
+}
+
+func readAll(t *testing.T, path string) string {
+	t.Helper()
+	b, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(b)
+}
+
+// A process of one environment begins to wait in a thread while another one's poller reads the
+// space. Its own poller finds out what it waits behind, and the first reply after that is its.
+func TestAThreadIsWaitedInBesideAnotherReader(t *testing.T) {
+	x := newTalk(t, nil)
+	x.ask(x.posted) // keeps the space open
+	app := &chatapi.User{Name: "users/app", Type: "BOT"}
+	said, err := x.space.Say(app, "", "look at this")
+	if err != nil {
+		t.Fatal(err)
+	}
+	thread := said.Thread.Name
+	x.reply(thread, "", "of the message before")
+	x.skew.Store(int64(10 * time.Millisecond)) // records have whole milliseconds
+	if _, err = x.space.Say(app, thread, "and at this"); err != nil {
+		t.Fatal(err)
+	}
+	x.skew.Store(int64(20 * time.Millisecond))
+	x.lists()
+	waits := x.ask(func(q *state.Question) {
+		x.posted(q)
+		q.Mode, q.ThreadName, q.MessageName, q.PostedAt = state.Thread, thread, "", nil
+		q.Questions = nil
+	})
+	waiter, err := state.LockWaiter(x.env, waits.Path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer waiter.Unlock()
+	first := x.reply(thread, "", "the first reply")
+	x.reply(thread, "", "another")
+	x.ofAnother(waits)
+	before := readAll(t, waits.Path)
+	x.lists()
+	if after := readAll(t, waits.Path); after != before {
+		t.Errorf("the reader wrote %s", after)
+	}
+	other := &reading{desk: x.desk, p: x.poller()}
+	other.p.environment = "another"
+	other.r = other.p.readerOf(waits.Chat)
+	for range 2 {
+		other.mustRead()
+		x.lists()
+		other.p.round(t.Context())
+	}
+	is := x.load(waits)
+	if is.Status != state.Answered || is.AnsweredMessage != first.Name {
+		t.Errorf("%s, with %q of %+v", is.Status, is.AnsweredMessage, is.Replies)
+	}
+}
+
+// Environments meet in few places: the index and the sessions are told apart as they are read,
+// and beyond that hardly anything asks whose a record is.
+func TestFewPlacesAskWhoseARecordIs(t *testing.T) {
+	asks := regexp.MustCompile(`(\.Env|\w*nvironment(\(env\))?) [!=]= [^"]|[!=]= (\w+\.)?(\w*nvironment|Env)\b`)
+	var places []string
+	for _, dir := range []string{".", "../state"} {
+		files, err := filepath.Glob(filepath.Join(dir, "*.go"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, file := range files {
+			if strings.HasSuffix(file, "_test.go") {
+				continue
+			}
+			for n, line := range strings.Split(readAll(t, file), "\n") {
+				if asks.MatchString(line) {
+					places = append(places, fmt.Sprintf("%s:%d: %s", file, n+1, strings.TrimSpace(line)))
+				}
+			}
+		}
+	}
+	if len(places) == 0 || len(places) > 10 {
+		t.Errorf("%d places:\n%s", len(places), strings.Join(places, "\n"))
 	}
 }

@@ -48,7 +48,7 @@ func (p *Poller) take(in *state.Incoming) error {
 	if isEdited && is.Sender == in.Sender { // an edit counts until it is decided what it is
 		_, err = inbox.Change(in.ID, func(is *state.Incoming) {
 			if is.Status == state.IncomingNew {
-				is.Text = in.Text
+				is.Text, is.Gone = in.Text, in.Gone
 			}
 		})
 	}
@@ -80,13 +80,13 @@ func (p *Poller) takeBack(id string) error {
 	return nil
 }
 
-// forgetUntaken has a message be decided once more that nothing took.
-func (p *Poller) forgetUntaken(id string) error {
+// forgetDone has a message be decided once more, where this became of it.
+func (p *Poller) forgetDone(id string, outcome state.Outcome) error {
 	a := &p.arrivals
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	wasUntaken, err := state.InboxIn(p.user).Revive(id)
-	if wasUntaken {
+	wasSo, err := state.InboxIn(p.user).Revive(id, outcome)
+	if wasSo {
 		delete(a.read, id)
 	}
 	return err
@@ -120,6 +120,7 @@ func incomingOf(chat string, m gchat.Message, ahead time.Duration) *state.Incomi
 		DisplayName: m.DisplayName,
 		Text:        wording.Cut(m.Text, wording.MaxText),
 		Attached:    m.Attached,
+		Gone:        m.Deleted,
 		CreatedAt:   at,
 		SaidAt:      at.Add(-ahead),
 	}

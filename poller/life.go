@@ -519,10 +519,7 @@ func (p *Poller) sweepOthers(now time.Time) {
 		case s.missing:
 			p.forget(s)
 		case s.q != nil && now.Sub(s.q.AskedAt) > state.MaxAge+expireOthers:
-			if s.q.Status.Open() {
-				p.close(s, state.Expired, "age", nil)
-			}
-			p.sweepOne(s, now)
+			p.Log.Once(state.DropQuestion(p.Env, s.q), "question not removed")
 		}
 	}
 }

@@ -86,7 +86,7 @@ func (r *reader) beginWaits(n *pass, goesOn, isBroken bool) (
 	covered, kept = map[string]bool{}, map[string][]gchat.Message{}
 	for _, qs := range n.records {
 		for _, q := range qs {
-			isWait := beginsIn(q)
+			isWait := n.begins(q)
 			covered[q.QuestionID] = !isBroken || !isWait
 			switch {
 			case !isWait, isBroken:
@@ -110,6 +110,46 @@ func (r *reader) moveWatermark(to time.Time) {
 	r.Log.Once(err, "watermark not written down")
 }
 
+// readWaits reads the threads that processes of this environment began to wait in, while another
+// environment's poller reads the space. What is said there from now on is in the inbox.
+func (r *reader) readWaits(ctx context.Context, v *view) (err error) {
+	only := &view{records: map[string][]*state.Question{}, served: v.served, ours: v.ours, sessions: v.sessions}
+	for thread, qs := range v.records {
+		if slices.ContainsFunc(qs, v.begins) {
+			only.records[thread] = qs
+		}
+	}
+	if len(only.records) == 0 {
+		return nil
+	}
+	way := r.gateway(ctx, v.own[r.from%len(v.own)])
+	if way.err == nil {
+		hearsAll, err := way.transport.HearsAll(ctx)
+		if hearsAll || err != nil {
+			return err
+		}
+	}
+	r.api, err = way.openReader(ctx)
+	if err != nil {
+		return err
+	}
+	r.mark = r.spaces.Of(r.chat)
+	n := &pass{view: only, begun: map[*state.Question][]gchat.Message{}}
+	_, space, _ := strings.Cut(r.chat, "/")
+	for start := since(time.Time{}, nil, only, r.Now()); ; start = n.newest.Add(-overlap) {
+		err = r.api.Since(ctx, space, start, func(page []gchat.Message) { r.readPage(n, page) })
+		goesOn := errors.Is(err, gchat.ErrEndless) && n.newest.Add(-overlap).After(start)
+		if !goesOn {
+			break
+		}
+	}
+	if err != nil {
+		return err
+	}
+	r.beginWaits(n, false, false)
+	return n.failed
+}
+
 // texts are the open questions that stand in the space as a text, and not as a card.
 func (v *view) texts() (texts []*state.Question) {
 	for _, q := range v.asked {
@@ -124,7 +164,7 @@ func (v *view) texts() (texts []*state.Question) {
 // changeToCards reads what was replied to questions whose text a webhook posted into the embedded
 // space, where no event told of it, and has them posted as cards.
 func (r *reader) changeToCards(ctx context.Context, v *view, way *gateway, texts []*state.Question) error {
-	only := &view{records: map[string][]*state.Question{}, served: v.served}
+	only := &view{records: map[string][]*state.Question{}, served: v.served, ours: v.ours}
 	for _, q := range texts {
 		only.records[q.ThreadName] = []*state.Question{q}
 	}
@@ -167,7 +207,11 @@ func since(from time.Time, covered map[string]bool, v *view, now time.Time) time
 	}
 	for _, qs := range v.records {
 		for _, q := range qs {
-			if t := begins(q); q.Answerable() && !covered[q.QuestionID] && (from.IsZero() || t.Before(from)) {
+			isElsewhere := beginsIn(q) && !v.ours[q] // see readWaits
+			if isElsewhere || covered[q.QuestionID] || !q.Answerable() {
+				continue
+			}
+			if t := begins(q); from.IsZero() || t.Before(from) {
 				from = t
 			}
 		}
@@ -202,7 +246,7 @@ func (r *reader) readMessage(n *pass, m gchat.Message) error {
 		m.ThreadName = q.ThreadName
 	}
 	records := n.records[m.ThreadName]
-	i := slices.IndexFunc(records, beginsIn)
+	i := slices.IndexFunc(records, n.begins)
 	isNew := gchat.Local(r.chat) && wording.IsNew(m.Text)
 	switch {
 	case m.ThreadName == "":
@@ -221,20 +265,18 @@ func (r *reader) readMessage(n *pass, m gchat.Message) error {
 // takeListed takes a message of a person that a list brought. One that its sender deleted
 // before it was used counts no more.
 func (r *reader) takeListed(n *pass, m gchat.Message) error {
-	for _, q := range n.records[m.ThreadName] {
-		if judge.Revises(q, m) { // it is not judged yet
-			return r.reviseReply(q, m)
+	in := incomingOf(r.chat, m, r.api.Ahead)
+	isRevised := slices.ContainsFunc(n.records[m.ThreadName], func(q *state.Question) bool { return judge.Revises(q, in) })
+	switch {
+	case isRevised: // its reply is not judged yet: it goes there once more
+		err := r.forgetDone(in.ID, state.OutcomeReply)
+		if err != nil {
+			return err
 		}
+	case in.Gone:
+		return r.takeBack(in.ID)
 	}
-	if m.Deleted {
-		return r.takeBack(state.IncomingID(r.chat, m.Name))
-	}
-	return r.take(incomingOf(r.chat, m, r.api.Ahead))
-}
-
-func (r *reader) reviseReply(q *state.Question, m gchat.Message) error {
-	_, err := state.ChangeQuestion(q.Path, func(q *state.Question) { judge.Revise(q, m) })
-	return err
+	return r.take(in)
 }
 
 // readOwn notes what a message of an app tells: when a question's own message came, and
@@ -242,10 +284,10 @@ func (r *reader) reviseReply(q *state.Question, m gchat.Message) error {
 func (r *reader) readOwn(n *pass, m gchat.Message) error {
 	var failed error
 	for _, q := range n.records[m.ThreadName] {
-		if beginsIn(q) && !strings.HasPrefix(m.Text, "[Not read]") {
+		if n.begins(q) && !strings.HasPrefix(m.Text, "[Not read]") {
 			n.begun[q] = append(n.begun[q], m)
 		}
-		if m.Name != q.MessageName || judge.Dated(q, m) {
+		if !n.ours[q] || m.Name != q.MessageName || judge.Dated(q, m) {
 			continue
 		}
 		_, err := state.ChangeQuestion(q.Path, func(q *state.Question) {
@@ -264,6 +306,9 @@ func beginsIn(q *state.Question) bool {
 	return !q.Mode.Row().Asks && q.PostedAt == nil && q.Status == state.Pending
 }
 
+// begins is beginsIn of a question of this environment.
+func (v *view) begins(q *state.Question) bool { return v.ours[q] && beginsIn(q) }
+
 // beginWait notes from when on a reply counts in a thread that a process began to wait in:
 // after the last message of ours. It takes what people wrote there since, and what may be
 // for something else in that thread.
@@ -281,7 +326,7 @@ func (r *reader) beginWait(n *pass, q *state.Question) {
 			continue
 		}
 		if isForWait { // nothing took it before
-			n.failed = cmp.Or(r.forgetUntaken(state.IncomingID(r.chat, m.Name)), n.failed)
+			n.failed = cmp.Or(r.forgetDone(state.IncomingID(r.chat, m.Name), state.OutcomeNobody), n.failed)
 		}
 		n.failed = cmp.Or(r.takeListed(n, m), n.failed)
 	}

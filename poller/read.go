@@ -40,7 +40,8 @@ const (
 type view struct {
 	records  map[string][]*state.Question // by thread, the oldest first, of every environment; not to be changed
 	served   map[*state.Question]*served
-	asked    []*state.Question         // open ones of this environment
+	ours     map[*state.Question]bool  // those of this environment: no other is written
+	asked    []*state.Question         // open ones of these
 	own      []configured              // the projects of these, and of the sessions that listen
 	sessions map[string]*state.Session // by the thread of their reports
 	youngest time.Time                 // when the youngest question was asked that waits for a reply
@@ -107,7 +108,7 @@ func (p *Poller) views() map[string]*view {
 		if views[chat] == nil {
 			views[chat] = &view{
 				records: map[string][]*state.Question{}, served: map[*state.Question]*served{},
-				sessions: p.byThread,
+				ours: map[*state.Question]bool{}, sessions: p.byThread,
 			}
 		}
 		return views[chat]
@@ -123,9 +124,9 @@ func (p *Poller) views() map[string]*view {
 				v.records[thread] = append(v.records[thread], q)
 			}
 		}
-		v.served[q] = s
+		v.served[q], v.ours[q] = s, s.Env == p.environment
 		switch {
-		case s.Env != p.environment:
+		case !v.ours[q]:
 		case p.reads(s):
 			v.own, v.youngest = append(v.own, configuredFor(q, s.Open)), q.AskedAt
 			v.asked = append(v.asked, q)
@@ -208,7 +209,7 @@ func (p *Poller) reading() bool {
 
 func (r *reader) list(ctx context.Context, v *view) error {
 	if !r.lead() {
-		return nil
+		return r.readWaits(ctx, v)
 	}
 	began, way := r.Now(), r.gateway(ctx, v.own[r.from%len(v.own)])
 	err := r.readOn(ctx, v, way)

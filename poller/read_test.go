@@ -352,7 +352,7 @@ func TestReplyIsReadAsItWasRevised(t *testing.T) {
 			if c.now.Sender != "" {
 				m.Sender = c.now.Sender
 			}
-			judge.Revise(q, m)
+			judge.Revise(q, incomingOf("", m, 0))
 			if r := q.Replies; len(r) != 1 || r[0].Text != c.text || r[0].Verdict != c.verdict {
 				t.Errorf("%+v, want one, %q, %q", r, c.text, c.verdict)
 			}

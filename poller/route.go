@@ -483,7 +483,7 @@ func (p *Poller) giveReply(in *state.Incoming, s *served) error {
 		if beginsIn(q) { // no message of ours comes with events: what was said before was kept for it
 			q.PostedAt = new(q.AskedAt.Add(-undecidedFor))
 		}
-		isNews = judge.Add(q, reply, law.forbids(q, in.Sender, in.SenderEmail))
+		isNews = judge.Revise(q, in) || !in.Gone && judge.Add(q, reply, law.forbids(q, in.Sender, in.SenderEmail))
 		if isNews && (state.HasWaiter(p.Env, q.Path) || !q.Answerable()) {
 			p.judgeIn(s, q, law)
 		}
@@ -527,6 +527,7 @@ func (p *Poller) giveToNewSession(in *state.Incoming) error {
 func (p *Poller) answerNobody(ctx context.Context, in *state.Incoming, one *state.Session) error {
 	isBusy := false
 	switch {
+	case in.Gone:
 	case one != nil && cmp.Or(one.Chat, in.Chat) == in.Chat:
 		cfg := p.config(configured{one.ProjectDir, one.Trusted})
 		if in.Sender == "" || !cfg.Allows(in.Sender, in.SenderEmail) {

@@ -52,6 +52,7 @@ type Incoming struct {
 	DisplayName string         `json:"display_name,omitempty"`
 	Text        string         `json:"text,omitempty"`
 	Attached    bool           `json:"attached,omitempty"` // a file or a picture came with it
+	Gone        bool           `json:"gone,omitempty"`     // its sender took it back: its reply counts no more
 	Tap         *IncomingTap   `json:"tap,omitempty"`      // nil of a message
 	Event       string         `json:"event,omitempty"`    // Pub/Sub's id of the event; "" of what was listed
 	CreatedAt   time.Time      `json:"created_at"`         // the server's clock
@@ -286,13 +287,13 @@ func (b Inbox) DropDone(id string) (wasDone bool) {
 	return true
 }
 
-// Revive has Take take a message once more that nothing took.
-func (b Inbox) Revive(id string) (wasUntaken bool, err error) {
+// Revive has Take take a message once more that this became of.
+func (b Inbox) Revive(id string, outcome Outcome) (wasSo bool, err error) {
 	grave, err := b.done.Load(id)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return false, nil
-	case err != nil || grave.Outcome != OutcomeNobody:
+	case err != nil || grave.Outcome != outcome:
 		return false, err
 	}
 	return true, b.done.Remove(id)

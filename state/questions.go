@@ -196,6 +196,11 @@ func RemoveQuestion(env Getenv, q *Question) error {
 	if q.Status.Open() {
 		return fmt.Errorf("remove question: it is %s", q.Status)
 	}
+	return DropQuestion(env, q)
+}
+
+// DropQuestion takes a question away, and its place in the index, also where it is open.
+func DropQuestion(env Getenv, q *Question) error {
 	err := questionsOf(filepath.Dir(q.Path)).Remove(NameOf(q.Path))
 	if err == nil {
 		err = Forget(env, q.Path)

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"gchat-hooks/gchat"
-	"gchat-hooks/gchat/wording"
 	"gchat-hooks/state"
 )
 
@@ -31,24 +30,26 @@ func Add(q *state.Question, r state.Reply, stranger bool) bool {
 
 // Revises says whether a message, as it stands now, changes its reply in a question: an edit
 // or a deletion counts until the reply is judged.
-func Revises(q *state.Question, m gchat.Message) bool {
-	r := q.Reply(m.Name)
-	if r == nil || r.Verdict != state.Unread {
+func Revises(q *state.Question, in *state.Incoming) bool {
+	r := q.Reply(in.ReplyName())
+	if r == nil || in.IsTap() || r.Verdict != state.Unread {
 		return false
 	}
-	return m.Deleted || r.Text != wording.Cut(m.Text, wording.MaxText) && m.Sender == r.Sender
+	return in.Gone || r.Text != in.Text && in.Sender == r.Sender
 }
 
-// Revise has the reply of a message say what that says now.
-func Revise(q *state.Question, m gchat.Message) {
-	r := q.Reply(m.Name)
+// Revise has the reply of a message say what that says now, and reports whether it did not.
+func Revise(q *state.Question, in *state.Incoming) (isRevised bool) {
+	r := q.Reply(in.ReplyName())
 	switch {
-	case !Revises(q, m):
-	case m.Deleted:
+	case !Revises(q, in):
+		return false
+	case in.Gone:
 		r.Verdict = state.Ignored
 	default:
-		r.Text = wording.Cut(m.Text, wording.MaxText)
+		r.Text = in.Text
 	}
+	return true
 }
 
 // MakeRoom says whether there is room for one more reply: the oldest that was no answer goes. Of a stranger one is enough.
