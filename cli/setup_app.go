@@ -160,14 +160,14 @@ func (s *setup) appSpace(ctx context.Context, app *gchat.App) error {
 func (s *setup) testCard(ctx context.Context, app *gchat.App) error {
 	id := strings.ReplaceAll(uuid.NewString(), "-", "")
 	const please = "gchat-hooks can write here. Tap the button, and it knows that your taps arrive."
-	card := gchat.Post{Text: "[Setup] " + please, Card: gchat.CardV2(wording.NoticeCard(please, app.CardID(id))), MessageID: "client-" + id}
+	card := gchat.Post{Text: "[Setup] " + please, Card: gchat.StoredCard(wording.NoticeCard(please, app.CardID(id))), MessageID: "client-" + id}
 	if _, err := app.Post(ctx, card); err != nil {
 		return s.cannot("", err)
 	}
 	fmt.Fprintln(s.out, "A card is in Google Chat. Please tap its button.")
 	over := func(words string) {
 		name := gchat.MessageName(app.Space, card.MessageID)
-		_ = app.Patch(context.WithoutCancel(ctx), name, "[Setup] "+words, gchat.CardV2(wording.NoticeCard(words, "")))
+		_ = app.Patch(context.WithoutCancel(ctx), name, "[Setup] "+words, gchat.StoredCard(wording.NoticeCard(words, "")))
 	}
 	ctx, cancel := context.WithTimeout(ctx, s.flags.Duration("wait"))
 	defer cancel()

@@ -172,7 +172,7 @@ func TestSetupOfAnAppTakesOnlyWhatItCaused(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	question := gchat.CardV2(wording.NoticeCard("a question", strings.Repeat("a", 32)))
+	question := gchat.StoredCard(wording.NoticeCard("a question", strings.Repeat("a", 32)))
 	posted, err := app.Post(context.Background(), gchat.Post{Text: "a question", Card: question})
 	if err != nil {
 		t.Fatal(err)

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/base64"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"path"
@@ -79,10 +80,10 @@ func (a *App) ID() string { return a.Subscription }
 // Patch has a message of the app's show another card, below the beginning of the same text: Google takes no other
 // fallback text for a message that stands (spaces.messages.patch, updateMask). Without a card it is another text. The name may
 // end with the id that the message was posted with.
-func (a *App) Patch(ctx context.Context, name, text string, card *chat.CardWithId) error {
-	m := &chat.Message{Text: wording.Cut(text, 1000), CardsV2: []*chat.CardWithId{card}, MarkupSyntax: "MARKUP_SYNTAX_CHAT"}
+func (a *App) Patch(ctx context.Context, name, text string, card json.RawMessage) error {
+	m := &chat.Message{Text: wording.Cut(text, 1000), CardsV2: cardsV2(card), MarkupSyntax: "MARKUP_SYNTAX_CHAT"}
 	mask := "text,cardsV2"
-	if card == nil {
+	if len(card) == 0 {
 		m.Text, m.CardsV2, mask = text, nil, "text"
 	}
 	in, id := path.Split(name)

@@ -28,6 +28,13 @@ func StoredCard(c *wording.Card) json.RawMessage {
 	return b
 }
 
+// cardsV2 are the cards of a message with that one.
+func cardsV2(stored json.RawMessage) []*chat.CardWithId {
+	card := &chat.CardWithId{}
+	_ = json.Unmarshal(stored, card) // what is no card Google refuses
+	return []*chat.CardWithId{card}
+}
+
 // CardSize is how long a card is as Google takes it, in bytes.
 func CardSize(c *wording.Card) int { return len(StoredCard(c)) }
 

@@ -380,7 +380,7 @@ func TestScopesAreThoseOfTheMethods(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	card := CardV2(wording.NoticeCard("words", "id"))
+	card := StoredCard(wording.NoticeCard("words", "id"))
 	_, _ = a.Post(t.Context(), Post{Text: "x", ThreadKey: "k", MessageID: "client-x", Card: card, Viewer: "users/1"})
 	_ = a.Patch(t.Context(), "spaces/AAA/messages/client-x", "x", card)
 	_, _ = a.ByClientID(t.Context(), a.Space, "client-x")

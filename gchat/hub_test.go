@@ -66,7 +66,7 @@ func TestAMachineSpeaksToItsHubAsToGoogle(t *testing.T) {
 	h, file := newHub(t)
 	a := appOf(t, h, file)
 	id := state.MessageID("question", "1")
-	posted, err := a.Post(t.Context(), gchat.Post{Text: "x", ThreadKey: "k", MessageID: id, Card: gchat.CardV2(wording.NoticeCard("words", "cafe12"))})
+	posted, err := a.Post(t.Context(), gchat.Post{Text: "x", ThreadKey: "k", MessageID: id, Card: gchat.StoredCard(wording.NoticeCard("words", "cafe12"))})
 	if err != nil || strings.Contains(posted.Name, "client-") {
 		t.Fatalf("%+v, %v", posted, err)
 	}
@@ -83,7 +83,7 @@ func TestAMachineSpeaksToItsHubAsToGoogle(t *testing.T) {
 	if shows, err := a.Shows(t.Context(), found, "cafe12"); !shows || err != nil {
 		t.Errorf("shows: %v, %v", shows, err)
 	}
-	if err := a.Patch(t.Context(), a.Space+"/messages/"+id, "x", gchat.CardV2(wording.NoticeCard("over", ""))); err != nil {
+	if err := a.Patch(t.Context(), a.Space+"/messages/"+id, "x", gchat.StoredCard(wording.NoticeCard("over", ""))); err != nil {
 		t.Error(err)
 	}
 	if shows, err := a.Shows(t.Context(), found, "cafe12"); shows || err != nil {

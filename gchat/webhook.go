@@ -97,13 +97,13 @@ func (w *Webhook) LocalEndpoint() string {
 
 // Post is a message to be created.
 type Post struct {
-	Text       string           // Chat's own markup, at most MaxText bytes
-	ThreadName string           // reply in this thread, or
-	ThreadKey  string           // in the thread of this key, which it begins if need be; both "" begin a thread of their own
-	MessageID  string           // client-…: Chat keeps one message of an id
-	Card       *chat.CardWithId // of an app: Text then stands where no card can be shown
-	Viewer     string           // users/ID: of an app, only that person sees it; "" for all
-	About      About            // for the page of the embedded space; Google does not look at it
+	Text       string          // Chat's own markup, at most MaxText bytes
+	ThreadName string          // reply in this thread, or
+	ThreadKey  string          // in the thread of this key, which it begins if need be; both "" begin a thread of their own
+	MessageID  string          // client-…: Chat keeps one message of an id
+	Card       json.RawMessage // of an app, a StoredCard: Text then stands where no card can be shown
+	Viewer     string          // users/ID: of an app, only that person sees it; "" for all
+	About      About           // for the page of the embedded space; Google does not look at it
 }
 
 // About says what a message is about, where no card does.
@@ -120,8 +120,8 @@ func (p Post) message() *chat.Message {
 	if p.Text != "" {
 		m.MarkupSyntax = "MARKUP_SYNTAX_CHAT"
 	}
-	if p.Card != nil {
-		m.Text, m.FallbackText, m.CardsV2 = "", p.Text, []*chat.CardWithId{p.Card}
+	if len(p.Card) > 0 {
+		m.Text, m.FallbackText, m.CardsV2 = "", p.Text, cardsV2(p.Card)
 	}
 	if p.Viewer != "" {
 		m.PrivateMessageViewer = &chat.User{Name: p.Viewer}

@@ -3,7 +3,6 @@ package poller
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
@@ -159,10 +158,8 @@ func (p *Poller) unreplyable(ctx context.Context, way *gateway) error {
 func (w *gateway) deliver(ctx context.Context, m *state.Message) (gchat.Posted, error) {
 	p := gchat.Post{Text: m.Parts[m.PartsSent], ThreadName: m.ThreadName, ThreadKey: m.ThreadKey, MessageID: partID(m), Viewer: m.Viewer}
 	p.About = aboutOf(m)
-	if m.PartsSent+1 == len(m.Parts) && len(m.Card) > 0 {
-		if err := json.Unmarshal(m.Card, &p.Card); err != nil {
-			return gchat.Posted{}, err
-		}
+	if m.PartsSent+1 == len(m.Parts) {
+		p.Card = m.Card
 	}
 	if m.Patch != "" {
 		err := w.transport.Update(ctx, m.Patch, p)

@@ -254,7 +254,7 @@ func TestTransports(t *testing.T) {
 
 // Which ways into a space there are is known where a gateway is opened, and nowhere else here.
 func TestKindsOfTransportsAreNamedInOnePlace(t *testing.T) {
-	kinds := regexp.MustCompile(`gchat\.(App|NewApp|Webhook\w*|ListedWebhook|Hub|ReadHub)\b|\.Hub\b`)
+	kinds := regexp.MustCompile(`gchat\.(App|NewApp|Webhook\w*|ListedWebhook|Hub|ReadHub|CardV2)\b|\.Hub\b`)
 	files, err := filepath.Glob("*.go")
 	if err != nil || len(files) < 20 {
 		t.Fatalf("only %d files: %v", len(files), err)
@@ -435,7 +435,7 @@ var promises = map[string]func(*testing.T, *connection){
 	},
 
 	"a card is not drawn where nobody could tap it": func(t *testing.T, c *connection) {
-		card := gchat.CardV2(wording.NoticeCard("words", "cafe12"))
+		card := gchat.StoredCard(wording.NoticeCard("words", "cafe12"))
 		posted := c.post(gchat.Post{Text: "text", Card: card, MessageID: state.MessageID("card")})
 		if m := c.stands(posted.Name); (len(m.CardsV2) > 0) != c.transport.DrawsCards() {
 			t.Errorf("text %q, %d cards", m.Text, len(m.CardsV2))

@@ -102,7 +102,7 @@ func (e *exam) tryPosts(ctx context.Context) {
 		e.saw("thread-key", err, either(second.ThreadName == first.ThreadName, "same thread", "another thread"))
 	}
 	if e.app != nil {
-		m.Card = gchat.CardV2(wording.NoticeCard("[Verify] A probe.", ""))
+		m.Card = gchat.StoredCard(wording.NoticeCard("[Verify] A probe.", ""))
 		if posted, err := send("-3"); err == nil {
 			e.saw("card-text", e.app.Patch(ctx, posted.Name, m.Text, m.Card), "200, taken")
 		}

@@ -91,7 +91,7 @@ func (e *exam) roundTrip(ctx context.Context) []*Finding {
 		defer cancel()
 		if question.Card != "" {
 			_, card := wording.ClosedCard(question, time.Now())
-			_ = e.app.Patch(ctx, question.Card, told, gchat.CardV2(card))
+			_ = e.app.Patch(ctx, question.Card, told, gchat.StoredCard(card))
 			return append(out.found, in.found...)
 		}
 		_, _ = e.post(ctx, gchat.Post{Text: told, ThreadName: question.ThreadName})
@@ -128,7 +128,7 @@ func (e *exam) wayOut(ctx context.Context, r *result) *state.Question {
 	}
 	if e.app != nil && e.Wait > 0 { // it is tapped
 		texts, card := wording.CardTexts(q, e.app.CardID(run), gchat.CardSize)
-		posts[0].Text, posts[0].Card = texts[0], gchat.CardV2(card)
+		posts[0].Text, posts[0].Card = texts[0], gchat.StoredCard(card)
 	}
 	var sent []gchat.Posted
 	began := time.Now()

@@ -1,6 +1,7 @@
 package space
 
 import (
+	"encoding/json"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -32,10 +33,11 @@ func openApp(t *testing.T, opts Options) (*Space, *httptest.Server, *gchat.App) 
 }
 
 // buttonsCard is a card with these buttons.
-func buttonsCard(b ...*chat.GoogleAppsCardV1Button) *chat.CardWithId {
-	return &chat.CardWithId{CardId: "c", Card: &chat.GoogleAppsCardV1Card{Sections: []*chat.GoogleAppsCardV1Section{{
+func buttonsCard(b ...*chat.GoogleAppsCardV1Button) json.RawMessage {
+	card, _ := json.Marshal(chat.CardWithId{CardId: "c", Card: &chat.GoogleAppsCardV1Card{Sections: []*chat.GoogleAppsCardV1Section{{
 		Widgets: []*chat.GoogleAppsCardV1Widget{{ButtonList: &chat.GoogleAppsCardV1ButtonList{Buttons: b}}},
-	}}}}
+	}}}})
+	return card
 }
 
 func tapButton(choice string) *chat.GoogleAppsCardV1Button {

@@ -46,7 +46,7 @@ func TestTapsFromThePage(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			c.q.SessionName, c.q.CWD, c.q.ThreadKey = "shop", "/home/ann/shop", "ask-user-"+c.choice
 			texts, card := wording.CardTexts(&c.q, "0123456789abcdef0123456789abcdef", gchat.CardSize)
-			posted, err := app.Post(t.Context(), gchat.Post{Text: texts[len(texts)-1], Card: gchat.CardV2(card)})
+			posted, err := app.Post(t.Context(), gchat.Post{Text: texts[len(texts)-1], Card: gchat.StoredCard(card)})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -73,7 +73,7 @@ func TestTapsFromThePage(t *testing.T) {
 			}
 			c.q.Status, c.q.ResolvedBy = state.Resolved, "chat"
 			text, closed := wording.ClosedCard(&c.q, time.Now())
-			if err := app.Patch(t.Context(), posted.Name, text, gchat.CardV2(closed)); err != nil {
+			if err := app.Patch(t.Context(), posted.Name, text, gchat.StoredCard(closed)); err != nil {
 				t.Fatal(err)
 			}
 			until(t, ctx, `!document.querySelector('#messages [data-option]:enabled, #messages .decide:not([hidden])')

@@ -151,7 +151,7 @@ func (d *cardDesk) askIn(thread string, q state.Question) string {
 	for _, text := range texts[:last] {
 		thread = d.post(gchat.Post{Text: text, ThreadName: thread, About: gchat.About{Kind: "question"}}).ThreadName
 	}
-	posted := d.post(gchat.Post{Text: texts[last], ThreadName: thread, Card: gchat.CardV2(card)})
+	posted := d.post(gchat.Post{Text: texts[last], ThreadName: thread, Card: gchat.StoredCard(card)})
 	d.asked[posted.ThreadName] = &asked{q, posted.Name}
 	return posted.ThreadName
 }
@@ -173,7 +173,7 @@ func (d *cardDesk) keep(thread string, partial map[int]state.Answer) {
 
 func (d *cardDesk) patch(thread, text string, card *wording.Card) {
 	d.t.Helper()
-	if err := d.app.Patch(d.t.Context(), d.asked[thread].name, text, gchat.CardV2(card)); err != nil {
+	if err := d.app.Patch(d.t.Context(), d.asked[thread].name, text, gchat.StoredCard(card)); err != nil {
 		d.t.Fatal(err)
 	}
 }

@@ -201,7 +201,7 @@ func TestHostileDecisions(t *testing.T) {
 
 	// Nothing that a card says is read as HTML.
 	const tag = "<img src=x onerror=alert(1)> &lt;b> & *"
-	shown := d.post(gchat.Post{Text: "x", Card: gchat.CardV2(&wording.Card{
+	shown := d.post(gchat.Post{Text: "x", Card: gchat.StoredCard(&wording.Card{
 		ID: deskID, Kind: "question", State: wording.CardOpen, Title: tag, Subtitle: tag, Sections: []wording.Section{{Header: tag, Widgets: []wording.Widget{
 			{Text: tag}, {Code: "```\n" + tag + "\n```"}, {Select: &wording.Select{Name: "q1", Label: tag, Items: []wording.Item{{Text: tag, Value: "1"}}}},
 			{Field: &wording.Field{Name: "w1", Label: tag}}, {Field: &wording.Field{Name: "w2", Label: tag, Value: tag}},
