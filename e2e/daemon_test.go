@@ -247,6 +247,29 @@ func TestDryRunTypesNothing(t *testing.T) {
 	}
 }
 
+// The daemon has none of the variables of Anthropic's that Claude Code runs with: it serves the
+// session all the same, and no poller begins beside it.
+func TestOnePollerWithAndWithoutAKey(t *testing.T) {
+	eachClaude(t, both, func(t *testing.T, c claude) {
+		b := typed(t, c, turn{ask(deploy)}, thanks)
+		env := b.tmux.env
+		b.tmux.env = slices.DeleteFunc(slices.Clone(env), func(v string) bool { return strings.HasPrefix(v, "ANTHROPIC_") })
+		if len(b.tmux.env) != len(env)-2 {
+			t.Fatalf("the daemon has %q", b.tmux.env)
+		}
+		b.daemon().polls()
+		b.tmux.env = env
+		b.Prompt("go ahead")
+		b.WaitScreen("Rolling deployment")
+		b.reply(b.await("[AskUserQuestion]"), "3")
+		b.told(1, "Canary")
+		home := func(name string) string { return map[string]string{"HOME": b.Home}[name] }
+		if all := state.Pollers(home); len(all) != 1 || !all[0].Daemon {
+			t.Errorf("the pollers are %+v", all)
+		}
+	})
+}
+
 // Two dialogs queue; the second one's answer waits until its dialog is on the screen, however early it comes.
 func TestTypedAnswersOfQueuedQuestions(t *testing.T) {
 	eachClaude(t, ours, func(t *testing.T, c claude) {
