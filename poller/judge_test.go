@@ -109,6 +109,32 @@ func TestJudgeSeveralQuestions(t *testing.T) {
 	}
 }
 
+// A tap with a button that its card has not, beside an option of that name, is asked back. It
+// neither keeps nothing nor takes what was answered before for its own.
+func TestATapOnNoButtonIsAskedBack(t *testing.T) {
+	cfg := &config.Config{AllowedUsers: []string{"users/1"}}
+	for choice, label := range map[string]string{
+		state.DeclinedSkip: "Skip tests",
+		state.DeclinedChat: "Chat about this",
+	} {
+		for name, partial := range map[string]map[int]state.Answer{
+			"nothing answered": nil,
+			"one answered":     {0: {Labels: []string{"x"}}},
+		} {
+			q := &state.Question{Status: state.Pending, Partial: partial, Questions: []state.Prompt{
+				{Question: "A?", Options: []state.Option{{Label: "x"}}},
+				{Question: "B?", Options: []state.Option{{Label: label}}},
+			}}
+			r := &state.Reply{MessageName: "tap/1", Sender: "users/1", Text: choice, Choice: choice, CreateTime: noon}
+			judge.Reply(cfg, q, r, noon)
+			isTold := slices.Equal(q.Owes, []state.Owed{{About: state.NoteUnclear, Reply: "tap/1"}})
+			if r.Verdict != state.AskedBack || !isTold || len(q.Partial) != len(partial) || q.Declined != "" {
+				t.Errorf("%s, %s: %s, owes %+v, kept %v", choice, name, r.Verdict, q.Owes, q.Partial)
+			}
+		}
+	}
+}
+
 // What was typed with gchat-hooks answer is answered there, and not in the thread.
 func TestAReplyFromTheShellIsAnsweredThere(t *testing.T) {
 	for text, want := range map[string]state.Verdict{"9": state.AskedBack, "1": state.Used} {

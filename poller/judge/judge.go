@@ -246,12 +246,18 @@ func (j *judgement) readAnswer(words string) (answers map[int]state.Answer, abou
 	switch {
 	case j.r.Choice != "":
 		answers, _, about = wording.ReadTap(q, &wording.Tap{Choice: j.r.Choice, Inputs: j.r.Inputs})
+		if about == "" && len(answers) == 0 { // its card has no such button
+			about = state.NoteUnclear
+		}
+		if about != "" {
+			return nil, about
+		}
 		for i, a := range q.Partial {
-			if answers[i].Empty() && about == "" {
+			if answers[i].Empty() {
 				answers[i] = a
 			}
 		}
-		return answers, about
+		return answers, ""
 	case row.Personal: // what is unclear is asked back each time: nothing is guessed
 		a, about := wording.ParseDecision(words, q)
 		return map[int]state.Answer{0: a}, about
