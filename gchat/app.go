@@ -180,9 +180,8 @@ func isDirect(s *chat.Space) bool {
 type Pulled struct {
 	Event
 	AckID string
-	ID    string    // Pub/Sub's: the same with each delivery
-	Err   error     // why it is of no use
-	Heard time.Time // by this machine's clock, first
+	ID    string // Pub/Sub's: the same with each delivery
+	Err   error  // why it is of no use
 }
 
 // Pull takes events from the subscription. Where there are none it may wait for a minute or two. Its errors are ErrConnectionLost

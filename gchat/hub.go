@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -84,9 +83,6 @@ func JoinHub(ctx context.Context, base, code, nonce, version string) (*Hub, erro
 // Save writes the credentials file, readable by its owner only.
 func (h *Hub) Save(file string) error {
 	h.file = file
-	if err := state.MakeDir(filepath.Dir(file)); err != nil {
-		return err
-	}
 	b, _ := json.MarshalIndent(h, "", "  ") // texts and times encode
 	return config.WriteSecret(file, append(b, '\n'))
 }

@@ -110,7 +110,7 @@ func (h *Hook) checkQuestion(e *Event) (forClaude, forPerson string) {
 func (h *Hook) wasAsked(e *Event) bool {
 	now, sessions := time.Now(), h.sessions(e)
 	for _, folder := range append(h.folders(state.MarkersIn), h.folders(state.QuestionsIn)...) {
-		qs, bad, _ := folder.Mentioning(sessions...)
+		qs, bad, _ := folder.Mentioning(sessions)
 		if len(bad) > 0 {
 			h.passedOver(bad)
 		}

@@ -322,10 +322,7 @@ func (s Server) Unscroll(ctx context.Context, pane string) error {
 // LockPane makes its holder the only one of ours, in any process of this person, that types into the pane;
 // state.ErrLocked when another does. Servers are told apart by the socket's real path: /tmp is a link on macOS.
 func LockPane(userState string, s Server, pane string) (*state.Lock, error) {
-	socket := s.socket()
-	if real, err := filepath.EvalSymlinks(socket); err == nil {
-		socket = real
-	}
+	socket := state.RealPath(s.socket())
 	l, err := state.TryLock(filepath.Join(userState, "panes", state.Hash(8, socket+"\x00"+pane)+".lock"))
 	if err != nil {
 		return nil, fmt.Errorf("take pane %s: %w", pane, err)

@@ -336,7 +336,7 @@ func TestAMutedSessionsReportsWait(t *testing.T) {
 		state.AskedQuestion: false, state.AskedPermission: false, state.AskedPlan: false, state.AskedNext: true,
 	} {
 		q := o.question(func(q *state.Question) { q.Kind, q.QuestionID = kind, "id-"+string(kind) })
-		m, err := s.box.ByKey(questionKey(q))
+		m, err := s.box.ByKey(messageKey(firstMessage, q))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -62,7 +62,6 @@ const (
 
 // scan reads the index, the folders that a person named, and each record in them that changed.
 func (p *Poller) scan() {
-	defer p.noteCards() // pulls beside the loop ask for them
 	folder := filepath.Join(p.user, "open")
 	entries, err := os.ReadDir(folder)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -89,7 +88,7 @@ func (p *Poller) scan() {
 		}
 		names, err := state.Questions{Folder: state.Folder[state.Question]{Dir: dir}}.Names()
 		p.Log.Once(err, "folder not read")
-		at := realPath(dir)
+		at := state.RealPath(dir)
 		for _, name := range names {
 			path, real := filepath.Join(dir, name+".json"), filepath.Join(at, name+".json")
 			there[real] = !paths[real]
@@ -99,6 +98,7 @@ func (p *Poller) scan() {
 			}
 		}
 	}
+	cards := map[string]*served{}
 	for _, records := range []map[string]*served{p.index, p.others} {
 		for file, s := range records {
 			if !there[file] && !s.typing.Load() {
@@ -107,8 +107,15 @@ func (p *Poller) scan() {
 				continue
 			}
 			p.load(s)
+			if s.q != nil {
+				if s.card == "" {
+					s.card = state.CardID(p.Env, s.q.QuestionID)
+				}
+				cards[s.card] = s
+			}
 		}
 	}
+	p.cards.Store(&cards)
 	p.records.Tidy()
 }
 
@@ -128,7 +135,7 @@ func (p *Poller) readOpen(s *served, file string, e os.DirEntry) *served {
 		release(&s.lock)
 	}
 	dir, name := filepath.Split(o.Path)
-	s = &served{Open: o, info: info, real: filepath.Join(realPath(dir), name)}
+	s = &served{Open: o, info: info, real: filepath.Join(state.RealPath(dir), name)}
 	delete(p.index, file) // another environment may have taken it over
 	delete(p.others, file)
 	if o.Env == p.environment {
@@ -137,12 +144,6 @@ func (p *Poller) readOpen(s *served, file string, e os.DirEntry) *served {
 		p.others[file] = s
 	}
 	return s
-}
-
-// realPath is the one name of a folder that may be called by others, through links.
-func realPath(dir string) string {
-	real, _ := filepath.EvalSymlinks(dir)
-	return cmp.Or(real, dir)
 }
 
 // load reads a question as it stands now; one that is over, when its file changed.
@@ -164,7 +165,7 @@ func (p *Poller) load(s *served) {
 		s.q = nil
 		p.Log.Once(err, "question not read")
 	case q == s.q: // as it was
-	case q != nil && q.Kind.Row().Personal && !strings.HasPrefix(s.real, realPath(p.user)+string(filepath.Separator)):
+	case q != nil && q.Kind.Row().Personal && !strings.HasPrefix(s.real, state.RealPath(p.user)+string(filepath.Separator)):
 		s.q = nil // Claude may write in the project: what lets it act stands in the person's own state alone
 	case q != nil:
 		s.q, s.over = q, false

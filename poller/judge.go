@@ -215,7 +215,7 @@ func (p *Poller) notFor(s *served, name string, placed time.Time) string {
 		return "it is older than the question"
 	case name == q.ClaudeSession():
 		return ""
-	case !s.Trusted && !slices.ContainsFunc(p.Dirs, func(dir string) bool { return filepath.Dir(s.real) == realPath(dir) }):
+	case !s.Trusted && !slices.ContainsFunc(p.Dirs, func(dir string) bool { return filepath.Dir(s.real) == state.RealPath(dir) }):
 		return "the project's files do not count: name the file after the claude_session_id"
 	}
 	for s := range p.everyRecord() {

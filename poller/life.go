@@ -390,7 +390,7 @@ func (p *Poller) post(ctx context.Context, s *served) (again time.Time) {
 			return due
 		}
 	}
-	if err := p.putQuestion(q, s.Open); err != nil {
+	if err := p.putQuestion(q, s.Open, firstMessage); err != nil {
 		p.Log.Once(err, "question not put into the outbox")
 		return p.Now().Add(time.Second)
 	}

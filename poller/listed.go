@@ -184,7 +184,7 @@ func (r *reader) changeToCards(ctx context.Context, v *view, way *gateway, texts
 			return in.ThreadName == q.ThreadName
 		})
 		if err == nil && !isReplied && isOfApp {
-			err = r.putCard(q, v.served[q].Open)
+			err = r.putQuestion(q, v.served[q].Open, laterCard)
 		}
 	}
 	return err

@@ -103,11 +103,11 @@ func TestTitlesOnlyOfWhatWasAskedBefore(t *testing.T) {
 	p := d.poller()
 	for _, kind := range []state.Kind{state.AskedPermission, state.AskedPlan} {
 		q := secret(kind, false)
-		if err := p.putQuestion(q, &state.Open{Path: q.Path}); err != nil {
+		if err := p.putQuestion(q, &state.Open{Path: q.Path}, firstMessage); err != nil {
 			t.Fatal(err)
 		}
 		box := state.OutboxIn(p.user)
-		m, err := box.ByKey(questionKey(q))
+		m, err := box.ByKey(messageKey(firstMessage, q))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -315,14 +315,14 @@ func (p *Poller) lock(ctx context.Context) (err error) {
 	if !errors.Is(err, state.ErrLocked) || !p.Daemon && !p.Once {
 		return misconfigured(err)
 	}
-	done, err := state.WantPoller(p.Env)
+	want, err := state.WantPoller(p.Env)
 	if errors.Is(err, state.ErrLocked) {
 		return ErrDaemonRuns // another one waits
 	}
 	if err != nil {
 		return misconfigured(err)
 	}
-	defer done()
+	defer want.Unlock()
 	state.CallPoller(p.Env, p.environment) // the one that has the lock looks who wants it
 	for {
 		if h := state.ReadBeat(p.Env, p.environment); h.Daemon && h.Lives { // it says so a moment after it took the lock

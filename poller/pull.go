@@ -148,7 +148,7 @@ func (p *Poller) takeEvent(from eventSource, one gchat.Pulled) error {
 		p.Log.Once(one.Err, "event not understood")
 	case !one.Human, p.Now().Sub(one.At) > state.MaxAge:
 	case one.Tap != nil:
-		if from.Foreign(one.Tap) && !p.hasCard(one.Tap.Question) {
+		if from.Foreign(one.Tap) && p.ofCard(one.Tap.Question) == nil {
 			return nil // of another machine, which hears it, too
 		}
 		return p.take(incomingOfTap(chat, one))

@@ -13,26 +13,20 @@ import (
 	"gchat-hooks/state/config"
 )
 
-// questionKey is the key of the message that holds a question's text.
-func questionKey(q *state.Question) string { return "question-" + q.QuestionID }
+// The messages that hold a question's text begin their keys with one of these. The card is that of
+// an open question whose text is in the space already: it is posted once more, in its thread, and
+// is the question's message from then on.
+const firstMessage, laterCard = "question", "card"
 
-// putQuestion puts the message that holds a question's text, once.
-func (p *Poller) putQuestion(q *state.Question, o *state.Open) error {
+func messageKey(which string, q *state.Question) string { return which + "-" + q.QuestionID }
+
+// putQuestion puts a message that holds a question's text, once.
+func (p *Poller) putQuestion(q *state.Question, o *state.Open, which string) error {
 	m := p.aboutQuestion(q, o)
-	m.ID, m.Key, m.Type = state.MessageID("question", q.QuestionID), questionKey(q), state.MessageQuestion
+	m.ID, m.Key, m.Type = state.MessageID(which, q.QuestionID), messageKey(which, q), state.MessageQuestion
 	m.Urgent = !q.Kind.Row().Prompt
 	return p.put(m)
 }
-
-// putCard posts an open question, whose text is in the space already, once more: as a card in its
-// thread. The card is the question's message from then on.
-func (p *Poller) putCard(q *state.Question, o *state.Open) error {
-	m := p.aboutQuestion(q, o)
-	m.ID, m.Key, m.Type = state.MessageID("card", q.QuestionID), cardKey(q), state.MessageQuestion
-	return p.put(m)
-}
-
-func cardKey(q *state.Question) string { return "card-" + q.QuestionID }
 
 func (p *Poller) aboutQuestion(q *state.Question, o *state.Open) *state.Message {
 	by := configuredFor(q, o)
@@ -104,7 +98,7 @@ func noteID(q *state.Question, owed state.Owed) string {
 // hasNoThread reports whether no thread of a question will begin whose own message is not in
 // the space: it was dropped, or put aside.
 func (p *Poller) hasNoThread(q *state.Question) (bool, error) {
-	m, err := state.OutboxIn(p.user).ByKey(questionKey(q))
+	m, err := state.OutboxIn(p.user).ByKey(messageKey(firstMessage, q))
 	if err != nil || m == nil { // it was not put yet, or was dropped
 		return err == nil && !q.Status.Open(), err
 	}
@@ -164,7 +158,7 @@ func (s *sender) wordQuestion(ctx context.Context, m *state.Message, way *gatewa
 	case err != nil:
 		return nil, s.written(err)
 	}
-	isCard := m.Key == cardKey(q) || m.Patch != ""
+	isCard := m.Key == messageKey(laterCard, q) || m.Patch != ""
 	if q.Status != state.Pending || isCard && !takesCard(q, m, way) {
 		return nil, s.drop(m)
 	}

@@ -26,7 +26,7 @@ func (o *office) load(q *state.Question) *state.Question {
 func TestQuestionGetsItsReceipt(t *testing.T) {
 	o := newOffice(t)
 	q := o.question()
-	if err := o.putQuestion(q, &state.Open{}); err != nil { // twice is once
+	if err := o.putQuestion(q, &state.Open{}, firstMessage); err != nil { // twice is once
 		t.Fatal(err)
 	}
 	o.newSender().pass(t.Context())
@@ -39,7 +39,7 @@ func TestQuestionGetsItsReceipt(t *testing.T) {
 		!strings.HasSuffix(q.Chat, "/spaces/local") || q.PostedAt == nil {
 		t.Errorf("the question knows %+v", q)
 	}
-	if m, err := state.OutboxIn(o.user).ByKey(questionKey(q)); err != nil || m == nil || m.Name != q.MessageName || m.ThreadName != q.ThreadName {
+	if m, err := state.OutboxIn(o.user).ByKey(messageKey(firstMessage, q)); err != nil || m == nil || m.Name != q.MessageName || m.ThreadName != q.ThreadName {
 		t.Errorf("its message knows %+v, %v", m, err)
 	}
 }
@@ -88,7 +88,7 @@ func TestAQuestionThatWasToBeDeniedHasOneMessage(t *testing.T) {
 			tt.sent(o, func() {
 				native, err := state.UpdateQuestion(q.Path, func(q *state.Question) error { q.Mode = state.Native; return nil })
 				if err == nil {
-					err = o.putQuestion(native, &state.Open{})
+					err = o.putQuestion(native, &state.Open{}, firstMessage)
 				}
 				if err != nil {
 					t.Error(err)
@@ -172,7 +172,7 @@ func TestQuestionThatIsOverInTheTerminal(t *testing.T) {
 		}
 		native, err := state.UpdateQuestion(q.Path, func(q *state.Question) error { q.Mode = state.Native; return nil })
 		if err == nil {
-			err = o.putQuestion(native, &state.Open{})
+			err = o.putQuestion(native, &state.Open{}, firstMessage)
 		}
 		if err != nil {
 			t.Fatal(err)
@@ -241,7 +241,7 @@ func TestDenyQuestionThatNoReplyCouldAnswer(t *testing.T) {
 			o.environment = state.Environment(o.Env)
 			q := o.question(func(q *state.Question) { q.Mode = state.Deny })
 			o.newSender().pass(t.Context())
-			m, err := state.OutboxIn(o.user).ByKey(questionKey(q))
+			m, err := state.OutboxIn(o.user).ByKey(messageKey(firstMessage, q))
 			if err != nil || m == nil || m.Final() != (c.why == "") || !strings.Contains(m.LastError, c.why) {
 				t.Errorf("its message: %+v, %v", m, err)
 			}

@@ -174,11 +174,6 @@ type address struct {
 	records []*served      // the questions of its thread
 }
 
-// isUnknown says whether nothing here knows the thread.
-func (at address) isUnknown() bool {
-	return at.asked == nil && at.session == nil && len(at.records) == 0
-}
-
 func (p *Poller) addressOf(in *state.Incoming) (at address) {
 	at.asked = p.quoted(in)
 	thread := in.ThreadName
@@ -200,10 +195,12 @@ func (p *Poller) route(ctx context.Context, in *state.Incoming) destination {
 	}
 	at := p.addressOf(in)
 	owner := p.ownerOf(at)
+	// An event can be of a thread that nothing here knows.
+	isUnknown := in.Event != "" && at.asked == nil && at.session == nil && len(at.records) == 0
 	switch {
 	case owner != p.environment:
 		return destination{kind: toOthers, environment: owner}
-	case at.isUnknown() && in.Event != "" && p.events.of == "": // who took it knows the app
+	case isUnknown && p.events.of == "": // who took it knows the app
 		return destination{kind: toOthers}
 	case p.beginsSession(ctx, in, at.asked, at.session, len(at.records) > 0):
 		return destination{kind: toNewSession}
@@ -219,7 +216,7 @@ func (p *Poller) route(ctx context.Context, in *state.Incoming) destination {
 		}
 	}
 	switch {
-	case at.isUnknown() && in.Event != "" && p.Now().Sub(in.ReadAt).Abs() < undecidedFor:
+	case isUnknown && p.Now().Sub(in.ReadAt).Abs() < undecidedFor:
 		return destination{kind: toLater}
 	case at.asked == nil:
 		return destination{kind: toNobody, session: at.session}
@@ -248,35 +245,23 @@ func (p *Poller) isAwaited(in *state.Incoming, s *served) bool {
 	if beginsIn(s.q) && in.Event == "" {
 		return true
 	}
-	return !s.q.Mode.Row().Asks && s.q.Status == state.Pending && p.isKilled(s)
+	isOld := p.Now().Sub(s.q.AskedAt).Abs() >= graceForHook
+	return !s.q.Mode.Row().Asks && s.q.Status == state.Pending && isOld && !state.HasWaiter(p.Env, s.Path)
 }
 
-// noteCards notes which cards' buttons are of which question.
-func (p *Poller) noteCards() {
-	cards := map[string]*served{}
-	for s := range p.everyRecord() {
-		if s.q == nil {
-			continue
-		}
-		if s.card == "" {
-			s.card = state.CardID(p.Env, s.q.QuestionID)
-		}
-		cards[s.card] = s
+// ofCard is the question with the card that a button is on, as of the last scan; nil for none. It
+// may be called beside the loop.
+func (p *Poller) ofCard(card string) *served {
+	if cards := p.cards.Load(); cards != nil {
+		return (*cards)[card]
 	}
-	p.cards.Store(&cards)
-}
-
-// hasCard says whether a question of ours has the card that a button is on. It may be called
-// beside the loop.
-func (p *Poller) hasCard(question string) bool {
-	cards := p.cards.Load()
-	return cards != nil && (*cards)[question] != nil
+	return nil
 }
 
 // routeTap has a tap count on the very card of its question alone. What a card's buttons carry
 // can be read by all in the space, and put on another card.
 func (p *Poller) routeTap(in *state.Incoming) destination {
-	s := (*p.cards.Load())[in.Tap.Question]
+	s := p.ofCard(in.Tap.Question)
 	switch {
 	case s != nil && s.q != nil && in.MessageName != "" && in.MessageName == s.q.MessageName:
 		if s.Env != p.environment {
@@ -329,6 +314,8 @@ func (p *Poller) quoted(in *state.Incoming) *served {
 // it can answer none. A process that ended keeps only the reply that it took.
 func (p *Poller) target(in *state.Incoming, records []*served, session *state.Session) *served {
 	var begun, over *served
+	// A yes or a no is meant for a dialog that stands in the terminal of the thread's session.
+	isForDialog := session != nil && session.Dialog != nil && wording.IsDecision(in.Text)
 	for _, s := range records {
 		if s.q.Reply(in.ReplyName()) != nil { // it stands there already
 			return s
@@ -339,7 +326,7 @@ func (p *Poller) target(in *state.Incoming, records []*served, session *state.Se
 		switch {
 		case q.Kind.Row().Prompt: // one reply; what is said besides is said to Claude
 			waits := q.Status == state.Pending && !q.Unread() && q.PostedAt != nil
-			if waits && !in.CreatedAt.Before(*q.PostedAt) && !isForDialog(in, session) {
+			if waits && !in.CreatedAt.Before(*q.PostedAt) && !isForDialog {
 				return s
 			}
 		case beginsIn(q):
@@ -355,17 +342,6 @@ func (p *Poller) target(in *state.Incoming, records []*served, session *state.Se
 		}
 	}
 	return cmp.Or(begun, over)
-}
-
-// isForDialog says whether a yes or a no is meant for a dialog that stands in the terminal of
-// the thread's session.
-func isForDialog(in *state.Incoming, session *state.Session) bool {
-	return session != nil && session.Dialog != nil && wording.IsDecision(in.Text)
-}
-
-// isKilled says whether the process that waits in a thread seems to be gone.
-func (p *Poller) isKilled(s *served) bool {
-	return p.Now().Sub(s.q.AskedAt).Abs() >= graceForHook && !state.HasWaiter(p.Env, s.Path)
 }
 
 // sessionOf is the session that a person writes to: the one whose thread it is, or, with a

@@ -163,7 +163,7 @@ func (o *office) question(also ...func(*state.Question)) *state.Question {
 	if err != nil {
 		o.t.Fatal(err)
 	}
-	if err := o.putQuestion(q, &state.Open{}); err != nil {
+	if err := o.putQuestion(q, &state.Open{}, firstMessage); err != nil {
 		o.t.Fatal(err)
 	}
 	return q

@@ -114,9 +114,6 @@ const (
 
 // WritePID writes the daemon's pid into a state folder.
 func WritePID(dir string) error {
-	if err := MakeDir(dir); err != nil {
-		return err
-	}
 	return WriteFile(filepath.Join(dir, PIDFile), []byte(strconv.Itoa(os.Getpid())+"\n"))
 }
 

@@ -71,7 +71,7 @@ func lockFile(f *os.File, path string, err error) (*Lock, error) {
 func (l *Lock) take() (*Lock, error) {
 	err := syscall.Flock(int(l.locked.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
 	if knowsNoLocks(err) {
-		if locksOf == nil || usedPlace() != nil { // no folder has locks: nothing excludes anything
+		if locksOf == nil || ReadLockPlace(locksOf) != nil { // no folder has locks: nothing excludes anything
 			return l, nil
 		}
 		why := "there are no locks in " + UserState(locksOf) + " (" + err.Error() + ")"
@@ -286,14 +286,8 @@ func (l *Lock) EndPoller(env Getenv, self string, calls int64) error {
 }
 
 // WantPoller notes that the daemon, or a single round, waits for the lock of this environment's poller: a detached one yields to
-// it. The caller takes the note away when it has the lock.
-func WantPoller(env Getenv) (done func(), err error) {
-	l, err := TryLock(pollerFile(env, ".want"))
-	if err != nil {
-		return nil, err
-	}
-	return l.Unlock, nil
-}
+// it. The caller gives the lock up when it has the lock.
+func WantPoller(env Getenv) (*Lock, error) { return TryLock(pollerFile(env, ".want")) }
 
 // PollerWanted says whether a living process waits for the lock of this environment's poller.
 func PollerWanted(env Getenv) bool { return Held(pollerFile(env, ".want")) }

@@ -56,9 +56,6 @@ func UseLocks(env Getenv) (undo func()) {
 	return func() { locksOf = before }
 }
 
-// usedPlace is read with each lock: a process that waits learns what a poller found out.
-func usedPlace() *LockPlace { return ReadLockPlace(locksOf) }
-
 // lockedFile is the file that is locked for f: f itself, or its twin.
 func lockedFile(f *os.File) (*os.File, error) {
 	path, err := lockedPath(f)
@@ -69,7 +66,7 @@ func lockedFile(f *os.File) (*os.File, error) {
 }
 
 func lockedPath(f *os.File) (string, error) {
-	p := usedPlace()
+	p := ReadLockPlace(locksOf) // with each lock: a process that waits learns what a poller found out
 	if p == nil || p.Dir == "" {
 		return f.Name(), nil
 	}
@@ -122,7 +119,7 @@ func knowsNoLocks(err error) bool {
 // are locked from now on, and moved is true: another process may hold this one's twin.
 func (l *Lock) MoveLocks(env Getenv, self string) (moved bool) {
 	if excludes(self, l.locked.Name()) {
-		if p := usedPlace(); p != nil && p.Dir == "" { // it locks by now
+		if p := ReadLockPlace(locksOf); p != nil && p.Dir == "" { // it locks by now
 			os.Remove(placeFile(env))
 		}
 		return false

@@ -64,11 +64,7 @@ func (l *Log) Write(line []byte) (int, error) {
 	if MakeDir(filepath.Dir(l.path)) != nil {
 		return len(line), nil
 	}
-	path := l.path
-	if behindLinks, err := filepath.EvalSymlinks(path); err == nil {
-		path = behindLinks // a person may keep the log elsewhere
-	}
-	f, err := addTo(path)
+	f, _, err := OpenPlain(RealPath(l.path), addTo) // a person may keep the log elsewhere
 	if err != nil {
 		return len(line), nil
 	}
@@ -226,7 +222,7 @@ func AddToAudit(env Getenv, line any) error {
 	if err != nil {
 		return fmt.Errorf("audit: %w", err)
 	}
-	f, err := addTo(path)
+	f, _, err := OpenPlain(path, addTo)
 	if err != nil {
 		return fmt.Errorf("audit: %w", err)
 	}

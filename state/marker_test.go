@@ -53,7 +53,7 @@ func TestMentioning(t *testing.T) {
 	}
 	put(t, s, "d.json", map[string]any{"question_id": "d", "session_id": "s", "status": "pending"}, now)
 	put(t, s, "ask-s-1.json", []byte("{"), now.Add(-time.Hour))
-	qs, bad, err := s.Mentioning("s", "name")
+	qs, bad, err := s.Mentioning([]string{"s", "name"})
 	if len(qs) != 3 || len(bad) != 1 || err != nil {
 		t.Errorf("%d questions, %v, %v", len(qs), bad, err)
 	}

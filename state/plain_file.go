@@ -2,6 +2,7 @@ package state
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -49,7 +50,7 @@ var guards = runtime.GOOS == "darwin"
 
 // guarded says whether a path is in one of those folders, in whatever case it is written, and through whatever link.
 func guarded(path, home string) bool {
-	if real, err := filepath.EvalSymlinks(path); err == nil && real != path && guarded(real, home) {
+	if real := RealPath(path); real != path && guarded(real, home) {
 		return true
 	}
 	path = strings.ToLower(filepath.Clean(path)) + "/"
@@ -59,6 +60,12 @@ func guarded(path, home string) bool {
 		}
 	}
 	return strings.HasPrefix(path, "/volumes/")
+}
+
+// RealPath is the one name of a file or folder that may be called by others, through links; path itself where it is not there.
+func RealPath(path string) string {
+	real, _ := filepath.EvalSymlinks(path)
+	return cmp.Or(real, path)
 }
 
 // Within says whether a file that is there lies in a folder, whatever links lead to either.
@@ -81,22 +88,15 @@ var ErrNotPlain = errors.New("it is no plain file")
 // plainFlags keep the opening of a file from following a link and from waiting for a pipe's other end.
 const plainFlags = syscall.O_NOFOLLOW | syscall.O_NONBLOCK
 
-// OpenPlain opens a file that is there, and says what it is. Errors are ErrNotPlain and those of opening.
+// addTo are the flags that open a file to add to its end, also where none is there.
+const addTo = os.O_APPEND | os.O_CREATE | os.O_WRONLY
+
+// OpenPlain opens a file, and says what it is. What it makes, its owner alone can read. Errors are ErrNotPlain and those of
+// opening.
 func OpenPlain(path string, flag int) (*os.File, fs.FileInfo, error) {
 	if err := noLink(filepath.Dir(path)); err != nil {
 		return nil, nil, err
 	}
-	return openPlain(path, flag)
-}
-
-// addTo opens a file to add to its end, and makes one that its owner alone can read where
-// none is there. Errors are those of OpenPlain.
-func addTo(path string) (*os.File, error) {
-	f, _, err := openPlain(path, os.O_APPEND|os.O_CREATE|os.O_WRONLY)
-	return f, err
-}
-
-func openPlain(path string, flag int) (*os.File, fs.FileInfo, error) {
 	f, err := os.OpenFile(path, flag|plainFlags, 0o600)
 	switch {
 	case errors.Is(err, syscall.ELOOP), errors.Is(err, syscall.EISDIR):

@@ -91,7 +91,7 @@ func TestLinkedFolderIsNotFollowed(t *testing.T) {
 			if _, err := folder.Record("s", func([]*Question) *Question { return &Question{QuestionID: "new", SessionID: "s", Status: Pending} }); err == nil {
 				t.Error("a question was recorded")
 			}
-			if found, _, _ := folder.Mentioning("s"); len(found) > 0 {
+			if found, _, _ := folder.Mentioning([]string{"s"}); len(found) > 0 {
 				t.Error("a marker was found")
 			}
 			if files, _ := OwnFiles(c.state); len(files) > 0 {

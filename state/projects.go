@@ -141,10 +141,7 @@ func Trusted(env Getenv, dir string) (yes, known bool) {
 	if err != nil {
 		return false, true
 	}
-	if real, err := filepath.EvalSymlinks(dir); err == nil {
-		dir = real
-	}
-	for ; ; dir = filepath.Dir(dir) {
+	for dir = RealPath(dir); ; dir = filepath.Dir(dir) {
 		for path, project := range file.Projects {
 			if project.Trusted && sameFolder(path, dir) {
 				return true, true

@@ -79,7 +79,7 @@ func (s Questions) Record(claudeSession string, decide func(have []*Question) *Q
 // OfSession reads the questions of a session, by Claude Code's own id, newest first; with texts those in whose files one of them
 // stands. Files that do not parse are returned as *Corrupt errors beside the others; for unlisted see allBut.
 func (s Questions) OfSession(claudeSession string, texts ...string) (qs []*Question, bad []error, unlisted error) {
-	qs, bad, unlisted = s.find([]string{claudeSession}, texts)
+	qs, bad, unlisted = s.Mentioning([]string{claudeSession}, texts...)
 	return slices.DeleteFunc(qs, func(q *Question) bool {
 		foreign := s.LeaveAlone && q.Mode == "" // another program's marker is not ours to post, read and close
 		return foreign || q.ClaudeSession() != claudeSession
@@ -88,11 +88,7 @@ func (s Questions) OfSession(claudeSession string, texts ...string) (qs []*Quest
 
 // Mentioning is OfSession of several names of a session, for all questions, and other programs', too: a question is a session's
 // by its session_id or by Claude Code's own id, which /clear and a resume change.
-func (s Questions) Mentioning(sessions ...string) (qs []*Question, bad []error, unlisted error) {
-	return s.find(sessions, nil)
-}
-
-func (s Questions) find(sessions, texts []string) (qs []*Question, bad []error, unlisted error) {
+func (s Questions) Mentioning(sessions []string, texts ...string) (qs []*Question, bad []error, unlisted error) {
 	var ids, begins []string
 	for _, session := range sessions {
 		id, _ := json.Marshal(session)

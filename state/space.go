@@ -107,15 +107,10 @@ func (s Spaces) LockReader(chat string) (*Lock, error) {
 
 // KeepSocket notes that the space of a port is reached by this unix socket. The error says so where others could replace it.
 func KeepSocket(env Getenv, port int, socket string) error {
-	file := socketFile(env, port)
-	err := ownFolder(filepath.Dir(socket))
-	if err == nil {
-		err = MakeDir(filepath.Dir(file))
-	}
-	if err != nil {
+	if err := ownFolder(filepath.Dir(socket)); err != nil {
 		return err
 	}
-	return WriteFile(file, []byte(socket+"\n"))
+	return WriteFile(socketFile(env, port), []byte(socket+"\n"))
 }
 
 // SocketOf is the unix socket of the space that has a port of this machine, at whatever loopback address; "" where none has.

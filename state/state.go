@@ -113,7 +113,7 @@ func Home(env Getenv) string {
 	return noHome
 }
 
-// WriteFile replaces path with b, or leaves it as it was. A new file is 0600; one that another program made keeps its
+// WriteFile replaces path with b, or leaves it as it was; it makes the folder. A new file is 0600; one that another program made keeps its
 // permissions, since that program has to read it.
 func WriteFile(path string, b []byte) error { return durable.write(path, b, false) }
 
@@ -211,14 +211,14 @@ func syncDir(dir string) error {
 // MakeDir makes a folder of ours, and those that it lies in.
 func MakeDir(dir string) error {
 	if strings.HasPrefix(dir, noHome) {
-		return errors.New("make state folder: HOME is not set")
+		return errors.New("make folder: HOME is not set")
 	}
 	err := noLink(dir)
 	if err == nil {
 		err = os.MkdirAll(dir, 0o700)
 	}
 	if err != nil {
-		return fmt.Errorf("make state folder: %w", err)
+		return fmt.Errorf("make folder: %w", err)
 	}
 	return nil
 }

@@ -97,21 +97,16 @@ func normal(s string) string {
 // ownPrefix is how our messages begin, behind a quote's sign or a mark of bold or not. A reader trusts these words: no line of a
 // report's foreign text may begin with one of them in square brackets.
 var ownPrefix = sync.OnceValue(func() *regexp.Regexp {
+	kinds := ""
+	for _, kind := range state.Kinds {
+		kinds += "|" + strings.ReplaceAll(kind.Row().Called, " ", `\s+`)
+	}
 	return regexp.MustCompile(`(?i)^([\s\pZ>*_~•\x60-]*)\[([\s\pZ*_~]*(?:` +
 		`Answered|AskUserQuestion|BLOCKED|Cancelled|Changed|Digest|Done|Error|Heartbeat|Help|In\s+the\s+terminal|Kept|Look|More|Muted|` +
 		`Not\s+read|Not\s+used|Notification|Progress|Reminder|Screen|Sent|Session|Status|` +
 		`Stopped|Session\s+End|Session\s+Start|Setup|Subagent\s+Done|Task\s+Done|` +
-		`Timeout|Verify|Waiting|Wake|` + kindsCalled() + `)[\s\pZ*_~]*)\]`)
+		`Timeout|Verify|Waiting|Wake` + kinds + `)[\s\pZ*_~]*)\]`)
 })
-
-// kindsCalled are the headers of questions, as a part of an expression.
-func kindsCalled() string {
-	var words []string
-	for _, kind := range state.Kinds {
-		words = append(words, strings.ReplaceAll(kind.Row().Called, " ", `\s+`))
-	}
-	return strings.Join(words, "|")
-}
 
 var threadKeyLine = state.Pattern(`(?i)^([\s\pZ>*_~•\x60-]*thread\s+key[\s\pZ*_~]*):`)
 

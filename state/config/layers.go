@@ -321,9 +321,7 @@ func indexWith(layers []layer, names ...string) int {
 // SetMember writes a setting, a text or a list of texts, into the person's configuration, readable by them only; nil takes
 // the member out. Other members, their order and comments stay; a file that does not parse is left alone.
 func SetMember(path, name string, value any) error {
-	if behindLinks, err := filepath.EvalSymlinks(path); err == nil {
-		path = behindLinks // a person's link, as into a folder of dotfiles, stays one
-	}
+	path = state.RealPath(path) // a person's link, as into a folder of dotfiles, stays one
 	old, err := state.ReadLinked(path, state.MostRead)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("read configuration: %w", err)
@@ -331,9 +329,6 @@ func SetMember(path, name string, value any) error {
 	text, err := withMember(old, name, value)
 	if err != nil {
 		return fmt.Errorf("%s: %w", path, err)
-	}
-	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-		return fmt.Errorf("make configuration folder: %w", err)
 	}
 	return WriteSecret(path, text)
 }

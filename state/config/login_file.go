@@ -47,13 +47,10 @@ func ReadLogin(path string) (*Login, error) {
 func (l *Login) Save(path string) error {
 	l.Type, l.MadeBy = "authorized_user", madeBy
 	b, _ := json.MarshalIndent(l, "", "  ") // texts always encode
-	if err := state.MakeDir(filepath.Dir(path)); err != nil {
-		return err
-	}
 	return WriteSecret(path, append(b, '\n'))
 }
 
-// WriteSecret replaces a file by one that only its owner can read. state.WriteFile keeps the permissions of the file before.
+// WriteSecret replaces a file by one that only its owner can read, and makes its folder. state.WriteFile keeps the permissions of the file before.
 func WriteSecret(path string, b []byte) error {
 	if err := os.Chmod(path, 0o600); err != nil && !state.Missing(err) {
 		return fmt.Errorf("write %s: %w", filepath.Base(path), err)

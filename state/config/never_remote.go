@@ -34,8 +34,6 @@ func (c *Config) readNever(value json.RawMessage) error {
 // it. In doubt a pattern names more, not less: case does not count, and a search may read
 // all that is below its folder.
 func (c *Config) neverRemotely(tool string, texts ...string) bool {
-	texts = spellings(tool, texts)
-	searches := slices.Contains(state.NamedAs(tool), "Read")
 	return slices.ContainsFunc(c.NeverRemote, func(pattern string) bool {
 		name, glob, called := strings.Cut(strings.TrimSpace(pattern), "(")
 		if !namesTool(name, tool) {
@@ -52,7 +50,8 @@ func (c *Config) neverRemotely(tool string, texts ...string) bool {
 			glob = anyFolder().ReplaceAllString(glob, "*/")
 		}
 		fits, err := regexp.Compile(expressionOf(glob, state.Shell(tool)))
-		return err != nil || slices.ContainsFunc(texts, func(text string) bool {
+		searches := slices.Contains(state.NamedAs(tool), "Read")
+		return err != nil || slices.ContainsFunc(spellings(tool, texts), func(text string) bool {
 			return fits.MatchString(text) || searches && mayHold(text, glob)
 		})
 	})

@@ -218,11 +218,6 @@ func (c *Config) hubPolicy(ctx context.Context, env state.Getenv, file, hub stri
 	return p, nil
 }
 
-// keeps reports whether a policy keeps a kind in the terminal.
-func (c *Config) keeps(kind state.Kind) bool {
-	return slices.Contains(c.terminalOnly, wordOf(kind))
-}
-
 // Allows says whether a sender of Chat's may answer questions.
 func (c *Config) Allows(sender, email string) bool { return c.counts(c.AllowedUsers, sender, email) }
 

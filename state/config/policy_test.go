@@ -69,7 +69,7 @@ func (g *governed) held(how string, c *Config) {
 	switch {
 	case !c.neverRemotely("Bash", "git push origin"), !c.NeverNames("Bash"):
 		g.t.Errorf("%s: git push may be allowed remotely: %q", how, c.NeverRemote)
-	case !c.keeps(state.AskedPlan), !c.titlesOnly:
+	case c.Terms(state.AskedPlan, "").Asked, !c.titlesOnly:
 		g.t.Errorf("%s: plans are asked or shown in Chat", how)
 	case c.Allows("users/1", "ann@elsewhere.com"), c.Approves("users/1", ""), c.Approves("users/1", "ann@elsewhere.com"):
 		g.t.Errorf("%s: a person counts who is not within the policy", how)
@@ -138,17 +138,17 @@ func TestAPolicyThatCannotBeReadForbidsAll(t *testing.T) {
 				t.Errorf("%v, %v", err, c.Problems)
 			}
 			for _, kind := range kinds() {
-				if !c.keeps(state.Kind(kind)) {
+				if c.Terms(state.Kind(kind), "").Asked {
 					t.Errorf("%s is asked in Chat", kind)
 				}
 			}
-			if !c.keeps(state.AskedQuestion) || !c.Unread || !c.neverRemotely("Read", "x") || c.Allows("users/1", "") || c.Approves("users/1", "") {
+			if c.Terms(state.AskedQuestion, "").Asked || !c.Unread || !c.neverRemotely("Read", "x") || c.Allows("users/1", "") || c.Approves("users/1", "") {
 				t.Errorf("something is left: %+v", c)
 			}
 		})
 	}
 	g := newGoverned(t)
-	if c, err := g.load(); err != nil || c.Unread || c.keeps(Report) {
+	if c, err := g.load(); err != nil || c.Unread || !c.Terms(Report, "").Asked {
 		t.Errorf("without a policy: %v, %+v", err, c)
 	}
 }
@@ -262,7 +262,7 @@ func TestHowLongAHubsPolicyHolds(t *testing.T) {
 		h.policy = `{"titles_only": true}`
 		c = Load(g.getenv, g.project)
 		c.ReadPolicy = h.read
-		if err := c.Restrict(t.Context(), g.getenv); err != nil || !c.titlesOnly || c.keeps(state.AskedPlan) {
+		if err := c.Restrict(t.Context(), g.getenv); err != nil || !c.titlesOnly || !c.Terms(state.AskedPlan, "").Asked {
 			t.Errorf("what the hub says now does not count: %v", err)
 		}
 	})

@@ -58,8 +58,6 @@ const (
 // StopGate is the level of each check of the stop gate. In a file it is an object, or one level for all checks.
 type StopGate map[string]GateLevel
 
-func allAt(level GateLevel) StopGate { return StopGate{QuestionAsked: level, PersistentAgents: level} }
-
 // Guards says whether any check is made.
 func (g StopGate) Guards() bool {
 	made := []GateLevel{GateOn, GateAdvice}
@@ -172,7 +170,7 @@ func (c *Config) For(a Asked) SessionRules {
 	if is.AskMode.Row().Marker {
 		level = GateOn // such a session stops only after its person was asked, unless a rule says otherwise
 	}
-	fill("", "", allAt(level))
+	fill("", "", StopGate{QuestionAsked: level, PersistentAgents: level})
 	return is
 }
 

@@ -1,6 +1,10 @@
 package config
 
-import "gchat-hooks/state"
+import (
+	"slices"
+
+	"gchat-hooks/state"
+)
 
 // Terms are what may be done in Chat with something that Claude Code asks, says or shows.
 type Terms struct {
@@ -20,7 +24,7 @@ const (
 // call, as neverRemotely takes it.
 func (c *Config) Terms(kind state.Kind, tool string, texts ...string) Terms {
 	hasTitle := kind.Row().Own || kind == Screen || kind == TurnDone
-	t := Terms{Asked: !c.keeps(kind), Shown: !c.titlesOnly || !hasTitle}
+	t := Terms{Asked: !slices.Contains(c.terminalOnly, wordOf(kind)), Shown: !c.titlesOnly || !hasTitle}
 	t.Allowed = t.Asked && t.Shown && !c.neverRemotely(tool, texts...)
 	return t
 }
