@@ -50,6 +50,14 @@ func (w world) heldUp(screen string) Pane {
 	return w.pane(id)
 }
 
+// inFront waits until the program that a pane's shell became runs, and tmux says so: while one is
+// being replaced, tmux 3.3a names the first word of the pane's command.
+func (w world) inFront(pane, name string) {
+	w.t.Helper()
+	w.below(w.pane(pane), name)
+	bound.Until(w.t, "tmux says "+name, func() bool { return filepath.Base(w.pane(pane).Program) == name })
+}
+
 // getenv is the environment of a program in one of the server's panes.
 func (w world) getenv(name string) string {
 	switch name {
@@ -190,7 +198,7 @@ func TestMenuGuardsThePane(t *testing.T) {
 		"another program": {"single", func(w world, p Pane) {
 			w.program("editor")
 			w.tmux("respawn-pane", "-k", "-t", p.ID, "cat single; exec ./editor 600")
-			w.below(w.pane(p.ID), "editor")
+			w.inFront(p.ID, "editor")
 		}, "no Claude Code to type to: the pane runs editor"},
 		"scrolled back": {"single", func(w world, p Pane) { w.tmux("copy-mode", "-t", p.ID) }, "takes no keys"},
 		"input off":     {"single", func(w world, p Pane) { w.tmux("select-pane", "-d", "-t", p.ID) }, "input is switched off"},
@@ -209,7 +217,7 @@ func TestMenuGuardsThePane(t *testing.T) {
 		}, "gchat-hooks is typing into this pane already"},
 		"unknown screen": {"single", func(w world, p Pane) {
 			w.tmux("respawn-pane", "-k", "-t", p.ID, "echo Pick a model:; stty raw -echo; exec ./claude >got")
-			w.below(w.pane(p.ID), "claude")
+			w.inFront(p.ID, "claude")
 			w.shows(p.ID, "Pick")
 		}, "the screen shows no dialog of Claude Code"},
 	} {
