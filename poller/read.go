@@ -78,7 +78,8 @@ type reader struct {
 	pulls   bool          // what is said there comes from the subscription
 	lock    *state.Lock   // while this process lists the space
 	api     *gchat.API
-	from    int // the space is read by the configuration of this one of the view's own, counted round
+	from    int        // the space is read by the configuration of this one of the view's own, counted round
+	by      configured // which that was, with the last list
 	mark    *state.Space
 	trouble trouble
 	heard   time.Time       // when the last message of a person came
@@ -211,7 +212,8 @@ func (r *reader) list(ctx context.Context, v *view) error {
 	if !r.lead() {
 		return r.readWaits(ctx, v)
 	}
-	began, way := r.Now(), r.gateway(ctx, v.own[r.from%len(v.own)])
+	r.by = v.own[r.from%len(v.own)]
+	began, way := r.Now(), r.gateway(ctx, r.by)
 	err := r.readOn(ctx, v, way)
 	switch {
 	case ctx.Err() != nil:

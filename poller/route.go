@@ -146,11 +146,11 @@ func (p *Poller) readsBy(in *state.Incoming) (by configured, reads bool) {
 	if in.Event != "" && p.events.of != "" {
 		return configured{projectDir: p.user}, true
 	}
-	r, v := p.readers[in.Chat], p.views()[in.Chat]
-	if r == nil || r.busy.Load() || r.lock == nil || len(v.own) == 0 {
+	r := p.readers[in.Chat]
+	if r == nil || r.busy.Load() || r.lock == nil {
 		return by, false
 	}
-	return v.own[r.from%len(v.own)], true
+	return r.by, true
 }
 
 // tellUnserved tells the thread of a message, once for each sender, that nothing serves what the
