@@ -40,7 +40,7 @@ type openQuestion struct {
 func openQuestions(env state.Getenv, now time.Time, redact *state.Redactor) (open []openQuestion, bad []error) {
 	open = []openQuestion{}
 	qs, bad := state.OpenQuestions(env, append(state.TextsOpen, state.TextLate)...)
-	qs = append(qs, keptWords(env)...)
+	qs = append(qs, state.KeptWords(env)...)
 	state.SortNewestFirst(qs)
 	for _, q := range slices.Backward(qs) {
 		if !q.Mode.Row().Asks || !q.Status.Open() && !q.Late(now) {
@@ -63,18 +63,6 @@ func openQuestions(env state.Getenv, now time.Time, redact *state.Redactor) (ope
 		open = append(open, o)
 	}
 	return open, bad
-}
-
-// keptWords are the words for sessions that Claude does not have yet.
-func keptWords(env state.Getenv) (qs []*state.Question) {
-	user := state.UserState(env)
-	for _, in := range state.InboxIn(user).WordsFor() {
-		one, err := state.SessionsIn(user).Of(in.SessionID)
-		if err == nil {
-			qs = append(qs, in.AsQuestion(one))
-		}
-	}
-	return qs
 }
 
 // asked is what a prompt of a question asks: of a permission the command before Claude's words about it, and of a session that

@@ -86,41 +86,61 @@ func (h *Hook) wakeWithWords(e *Event, in *state.Incoming) (woken bool) {
 // closeNext closes what waited for a session's next instruction before this event: Claude has
 // gone on. What was said to it unasked, and has not reached it, goes on waiting.
 func (h *Hook) closeNext(e *Event, qs []*state.Question, words []*state.Incoming) {
-	isPrompt := e.HookEventName == "UserPromptSubmit"
-	prompt := oneLine(inject.Unpasted(string(e.Prompt)))
-	isThis := func(typing *state.Typing, words string) bool {
-		return typing != nil && isPrompt && inject.Same(prompt, words)
-	}
-	// What wakes the session is a prompt, too, with other words around.
-	isWoken := func(words string) bool { return !isPrompt || strings.Contains(prompt, oneLine(words)) }
-	hasThis := false
-	for _, in := range words { // the same words may have been said twice
-		isFirst := !hasThis && isThis(in.Typing, in.Text)
-		hasThis = hasThis || isFirst
-		if isFirst || !in.PrintedAt.IsZero() && isWoken(in.Text) {
+	g := goneOn{e.HookEventName == "UserPromptSubmit", oneLine(inject.Unpasted(string(e.Prompt))), false}
+	for _, in := range words {
+		isWoken := !in.PrintedAt.IsZero() && g.has(in.Text)
+		if isWoken || g.isFor(in.Typing, in.Text) {
 			h.endWords(in, "chat")
 		}
 	}
 	for _, q := range slices.Backward(qs) { // the oldest first
 		// Another install's hook may have written one down for this very Stop.
-		isOfThisStop := !isPrompt && time.Since(q.AskedAt).Abs() < sameStop
+		isOfThisStop := !g.isPrompt && time.Since(q.AskedAt).Abs() < sameStop
 		if !q.Kind.Row().Prompt || !q.Status.Open() || h.inOtherTerminal(q) || isOfThisStop {
 			continue
 		}
-		words, _ := q.Decision()
-		isAnswered := q.Status == state.Answered
-		isFirst := !hasThis && isAnswered && isThis(q.Typing, words)
-		hasThis = hasThis || isFirst
-		switch {
-		case isFirst, isAnswered && q.Printed && isWoken(words), isAnswered && !isPrompt && q.Typing != nil:
-			h.close(q.Path, state.Resolved, "chat")
-		case !isAnswered && (hasThis || !isPrompt):
-			// What was said goes in its place, or a new one follows.
-			h.close(q.Path, state.Cancelled, state.Instead)
-		case isPrompt:
-			h.close(q.Path, state.Cancelled, "prompt")
+		to, by := g.endOf(q)
+		if by != "" {
+			h.close(q.Path, to, by)
 		}
 	}
+}
+
+// goneOn is an event that says that Claude has gone on: a prompt, or the end of a turn.
+type goneOn struct {
+	isPrompt bool
+	prompt   string // in one line
+	isFound  bool   // the prompt is one that the poller typed
+}
+
+// isFor says whether the prompt is these words, which the poller typed. The same words may have
+// been said twice: it is the first of them.
+func (g *goneOn) isFor(typing *state.Typing, words string) bool {
+	isThis := g.isPrompt && !g.isFound && typing != nil && inject.Same(g.prompt, words)
+	g.isFound = g.isFound || isThis
+	return isThis
+}
+
+// has says whether words that a hook printed are in it. What wakes a session is a prompt, too,
+// with other words around.
+func (g *goneOn) has(words string) bool {
+	return !g.isPrompt || strings.Contains(g.prompt, oneLine(words))
+}
+
+// endOf is how a question for the next instruction ends with the event; "" where it goes on.
+func (g *goneOn) endOf(q *state.Question) (to state.Status, by string) {
+	words, _ := q.Decision()
+	isAnswered := q.Status == state.Answered
+	arrived := isAnswered && (q.Printed && g.has(words) || g.isFor(q.Typing, words) || !g.isPrompt && q.Typing != nil)
+	switch {
+	case arrived:
+		return state.Resolved, "chat"
+	case !isAnswered && (g.isFound || !g.isPrompt): // what was said goes in its place, or a new one follows
+		return state.Cancelled, state.Instead
+	case g.isPrompt:
+		return state.Cancelled, "prompt"
+	}
+	return "", ""
 }
 
 // lastSaid are Claude's last words of a turn that ends.

@@ -71,8 +71,12 @@ func (m Menu) Run(ctx context.Context, session, action string, args []string) er
 	if err := d.ready(ctx, keystep{}); err != nil {
 		return d.coded(err)
 	}
-	if err := d.settled(ctx, func(Screen) string { return "" }); err != nil {
-		return d.coded(err)
+	// A dialog that was just drawn loses keys; the input box does not, and each key looks again.
+	isAtBox := m.PromptOnly && action == "type" && d.read(ctx) == nil && d.screen.Shows == Prompt
+	if !isAtBox {
+		if err := d.settled(ctx, func(Screen) string { return "" }); err != nil {
+			return d.coded(err)
+		}
 	}
 	return d.coded(do(ctx))
 }

@@ -310,6 +310,18 @@ func (b Inbox) WordsFor(sessions ...string) []*Incoming {
 	return all
 }
 
+// KeptWords are the words for sessions that Claude does not have yet, as questions look.
+func KeptWords(env Getenv) (qs []*Question) {
+	user := UserState(env)
+	for _, in := range InboxIn(user).WordsFor() {
+		one, err := SessionsIn(user).Of(in.SessionID)
+		if err == nil {
+			qs = append(qs, in.AsQuestion(one))
+		}
+	}
+	return qs
+}
+
 // Compare orders messages as they were written.
 func (in *Incoming) Compare(other *Incoming) int {
 	return cmp.Or(

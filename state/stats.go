@@ -97,7 +97,7 @@ func ReadStats(env Getenv, since time.Time) *Stats {
 		ends[e.ID] = e
 	}
 	qs, _ := OpenQuestions(env)
-	for _, q := range qs {
+	for _, q := range append(qs, KeptWords(env)...) {
 		if q.Mode.Row().Asks {
 			ends[q.QuestionID] = q.Ending()
 		}
