@@ -229,22 +229,19 @@ func (t *Tap) form(q *state.Question) (answers map[int]state.Answer, text, about
 }
 
 func (t *Tap) fill(q *state.Question) (a state.Answer, wrong string) {
-	for _, one := range formDecisions {
-		switch {
-		case one.choice != t.Choice || !offers(q, one.label):
-		case one.label != state.LabelAccept:
-			return state.Answer{Labels: []string{one.label}}, ""
-		default:
-			return accept(q, func(i int) (value any, wrong string) {
-				f := q.Fields[i]
-				if len(f.Options) == 0 {
-					return read(f, t.words(i))
-				}
-				return tapped(f, t.Inputs["q"+number1(i)])
-			})
-		}
+	i := slices.IndexFunc(formDecisions, func(one decision) bool {
+		return one.choice == t.Choice && offers(q, one.label)
+	})
+	if i < 0 {
+		return a, "That is none of its buttons."
 	}
-	return a, "That is none of its buttons."
+	return decide(q, formDecisions[i].label, func(i int) (value any, wrong string) {
+		f := q.Fields[i]
+		if len(f.Options) == 0 {
+			return read(f, t.words(i))
+		}
+		return tapped(f, t.Inputs["q"+number1(i)])
+	})
 }
 
 // readForm reads the words of a reply to a form.
@@ -268,15 +265,10 @@ func fillByWords(text string, q *state.Question) (a state.Answer, wrong string) 
 	default:
 		said, wrong = linesOf(text, q)
 	}
-	switch {
-	case wrong != "":
+	if wrong != "" {
 		return a, wrong
-	case !offers(q, label):
-		return a, "It cannot be answered so here."
-	case label != state.LabelAccept:
-		return state.Answer{Labels: []string{label}}, ""
 	}
-	return accept(q, func(i int) (value any, wrong string) { return read(q.Fields[i], said[i]) })
+	return decide(q, label, func(i int) (value any, wrong string) { return read(q.Fields[i], said[i]) })
 }
 
 // linesOf cuts a reply into what it says of each field. A note must not repeat any of it: a value
@@ -324,10 +316,16 @@ func fieldNamed(q *state.Question, name string) int {
 	return first
 }
 
-// accept is the answer to a form with these values. A field without one is left out, or what it is
-// then.
-func accept(q *state.Question,
+// decide is the answer to a form with this label, and with these values where that accepts it. A
+// field without one is left out, or what it is then.
+func decide(q *state.Question, label string,
 	valueOf func(i int) (value any, wrong string)) (a state.Answer, wrong string) {
+	switch {
+	case !offers(q, label):
+		return a, "It cannot be answered so here."
+	case label != state.LabelAccept:
+		return state.Answer{Labels: []string{label}}, ""
+	}
 	values := map[string]any{}
 	for i, f := range q.Fields {
 		value, wrong := valueOf(i)
@@ -346,7 +344,7 @@ func accept(q *state.Question,
 	if err != nil {
 		return a, "It has a default value that is none."
 	}
-	return state.Answer{Labels: []string{state.LabelAccept}, Notes: string(b)}, ""
+	return state.Answer{Labels: []string{label}, Notes: string(b)}, ""
 }
 
 // tapped is the value of the boxes that are ticked, nil for none.
@@ -374,10 +372,8 @@ func read(f state.Field, words string) (value any, wrong string) {
 	}
 	n, err := strconv.ParseFloat(words, 64)
 	isWhole := n == float64(int64(n))
-	switch {
-	case err != nil || !json.Valid([]byte(words)) || f.Type == "integer" && !isWhole:
-		return nil, "it takes " + takesText(f) + "."
-	case isOutside(f, n):
+	isNumber := err == nil && json.Valid([]byte(words)) && (isWhole || f.Type != "integer")
+	if !isNumber || isOutside(f, n) {
 		return nil, "it takes " + takesText(f) + "."
 	}
 	return json.Number(words), ""
