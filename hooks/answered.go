@@ -55,7 +55,8 @@ func (h *Hook) answered(_ context.Context, e *Event) error {
 		}
 		return nil
 	}
-	qs, words := h.openQuestions(e), h.words(e.SessionID)
+	qs := h.openQuestions(e)
+	words := h.words(e.SessionID)
 	switch e.HookEventName {
 	case "UserPromptSubmit":
 		one, err := state.SessionsIn(state.UserState(h.Env)).Of(e.SessionID)
@@ -63,8 +64,8 @@ func (h *Hook) answered(_ context.Context, e *Event) error {
 			one = h.session(e) // it begins, perhaps after /clear, or goes on
 		}
 		if one.Before != "" { // what was said to it just after /clear is that session's
-			words = h.words(e.SessionID, one.Before)
 			qs = append(qs, h.ofSession(&Event{SessionID: one.Before}, h.own(), state.TextsOpen...)...)
+			words = h.words(e.SessionID, one.Before)
 		}
 		if h.isClaudes(string(e.Prompt)) {
 			return nil // no person went on, and what is open stays

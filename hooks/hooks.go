@@ -385,7 +385,18 @@ func (h *Hook) ofSession(e *Event, folders []state.Questions, texts ...string) (
 		}
 		all = append(all, qs...)
 	}
-	return all
+	return slices.DeleteFunc(all, h.takeOldWords)
+}
+
+// takeOldWords reports whether a question is words that a version without an inbox kept. These
+// go into the inbox.
+func (h *Hook) takeOldWords(q *state.Question) bool {
+	if q.Kind != state.Said {
+		return false
+	}
+	err := state.InboxIn(state.UserState(h.Env)).TakeOldWords(q, time.Now())
+	h.logFailed(err, "words of an earlier version not taken")
+	return true
 }
 
 // openQuestions are the session's that are open, whatever became of a denial.

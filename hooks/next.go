@@ -18,8 +18,9 @@ const sameStop = 3 * time.Second
 // next is for a turn's end: the session's thread is asked for the next instruction. In tmux the poller types it; elsewhere this
 // hook waits for it, and wakes the session with it.
 func (h *Hook) next(ctx context.Context, e *Event) error {
+	qs := h.ofSession(e, h.own(), state.TextsOpen...)
 	words := h.words(e.SessionID)
-	h.closeNext(e, h.ofSession(e, h.own(), state.TextsOpen...), words)
+	h.closeNext(e, qs, words)
 	if h.unattended() { // it ends when this hook does
 		return nil
 	}

@@ -217,3 +217,32 @@ func TestSaidWakesASessionOutsideTmux(t *testing.T) {
 	}
 	w.stillKept(second, "woken with")
 }
+
+// Words that a version without an inbox kept as a question are not lost where a hook comes before
+// the poller that takes them: a prompt leaves them, and the next turn's end wakes the session with
+// the first of them.
+func TestOldWordsBeforeTheirPollerCame(t *testing.T) {
+	w := newDesk(t)
+	old := func(words string) *state.Question {
+		return w.keeps("s-1", words, func(q *state.Question) {
+			q.Kind, q.TmuxPane, q.TmuxSocket, q.Chat = state.Said, "", "", "x/spaces/x"
+			q.AnsweredMessage += words
+			q.Replies = []state.Reply{{
+				MessageName: q.AnsweredMessage, Sender: ann.Name, Text: words, CreateTime: q.AskedAt, Verdict: state.Used,
+			}}
+		})
+	}
+	first := old("go on")
+	w.run(answered, recorded(t, "single-02-UserPromptSubmit", "session_id", "s-1", "prompt", "something else"))
+	second := old("and on")
+	for _, q := range []*state.Question{first, second} {
+		said := w.start("gchat-ask-user-rewake", event(w, "Stop", "s-1")).woken()
+		words := q.Questions[0].Question
+		if !strings.HasSuffix(strings.TrimSpace(said), words) {
+			t.Errorf("the hook says %q, want %q", said, words)
+		}
+		if is, err := state.LoadQuestion(q.Path); err != nil || is.Status.Open() || is.Reply(q.AnsweredMessage) == nil {
+			t.Errorf("%s is %v, %v", words, is.Status, err)
+		}
+	}
+}

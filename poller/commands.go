@@ -121,23 +121,11 @@ func (p *Poller) takeOldCommands(one *state.Session) {
 // takeOldWords puts words that a version without an inbox kept as a question into the inbox.
 func (p *Poller) takeOldWords() {
 	for _, s := range p.index {
-		if s.q == nil || s.q.Kind != state.Said || !s.q.Status.Open() || len(s.q.Replies) == 0 {
+		if s.q == nil || s.q.Kind != state.Said || !s.q.Status.Open() {
 			continue
 		}
-		_, err := state.InboxIn(p.user).Take(s.q.OldWords(p.Now()), false)
-		if err != nil {
-			p.Log.Once(err, "words of an earlier version not taken")
-			continue
-		}
-		p.change(s, "words of an earlier version not taken off", func(q *state.Question) {
-			wasPending := q.Status == state.Pending
-			if q.Move(state.Cancelled, p.Now()) != nil {
-				return
-			}
-			q.ResolvedBy, q.Owes = state.Instead, nil
-			if wasPending {
-				q.Replies = nil // they were not judged
-			}
-		})
+		err := state.InboxIn(p.user).TakeOldWords(s.q, p.Now())
+		p.Log.Once(err, "words of an earlier version not taken")
+		p.load(s)
 	}
 }

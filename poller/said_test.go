@@ -191,15 +191,25 @@ func TestWordsOfAnEarlierVersionGoOn(t *testing.T) {
 	})
 	old("second", func(q *state.Question) {})
 	printed := old("third", func(q *state.Question) { q.Printed, q.PrintedAt = true, new(time.Now()) })
+	old("fourth", func(q *state.Question) { // its thread was told that it was sent
+		q.Printed, q.PrintedAt, q.ToldSent = true, new(time.Now().Add(-time.Minute)), true
+	})
+	old("fifth", func(q *state.Question) { // a poller was killed before it told of them
+		q.Owes = []state.Owed{{About: state.NoteAttached, Reply: "fifth"}, {About: state.NoteNotTyped, Seen: "so"}}
+	})
 	x.p.scan()
 	var told []string
 	for range 3 {
 		told = append(told, x.hears()...)
 	}
-	if got := x.said(); !slices.Equal(got, []string{"first", "second", "third"}) {
+	if got := x.said(); !slices.Equal(got, []string{"first", "second", "third", "fourth", "fifth"}) {
 		t.Errorf("said %q", got)
 	}
-	if len(told) != 1 || !strings.HasPrefix(told[0], "[Kept]") { // of the first, which was not judged
+	// The first was not judged. The others are what the fifth is owed.
+	all := strings.Join(told, "\n")
+	isTold := strings.Contains(all, "[Kept] The session") && strings.Contains(all, "[Kept] So;") &&
+		strings.Contains(all, "[Words only]")
+	if len(told) != 3 || !isTold {
 		t.Errorf("told %q", told)
 	}
 	for _, q := range []*state.Question{unread, printed} {

@@ -136,7 +136,8 @@ func spoiled(q *state.Question) bool { return q.InjectionSucceeded != nil && !*q
 // startTyping has an answer typed that no process delivers, beside the loop: typing takes its time.
 func (p *Poller) startTyping(ctx context.Context, s *served) (again time.Time) {
 	q, now := s.q, p.Now()
-	if q.Status != state.Answered || spoiled(q) || !p.typable(s) {
+	isOld := q.Kind == state.Said // the inbox has these words, or takes them with the next round
+	if q.Status != state.Answered || spoiled(q) || !p.typable(s) || isOld {
 		return time.Time{}
 	}
 	if now.Before(s.try.next) {

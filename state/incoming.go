@@ -171,6 +171,9 @@ func (q *Question) OldWords(now time.Time) *Incoming {
 		if q.ToldKept {
 			in.Told = append(in.Told, NoteStillKept)
 		}
+		if q.ToldSent {
+			in.Told = append(in.Told, NoteSent)
+		}
 		if q.PrintedAt != nil {
 			in.PrintedAt = *q.PrintedAt
 		}
@@ -297,6 +300,25 @@ func (b Inbox) Revive(id string, outcome Outcome) (wasSo bool, err error) {
 		return false, err
 	}
 	return true, b.done.Remove(id)
+}
+
+// TakeOldWords takes words that a version without an inbox kept as a question. What their thread
+// is owed stays with the question.
+func (b Inbox) TakeOldWords(q *Question, now time.Time) error {
+	if q.Kind != Said || !q.Status.Open() || len(q.Replies) == 0 {
+		return nil
+	}
+	_, err := b.Take(q.OldWords(now), false)
+	if err != nil {
+		return err
+	}
+	_, err = ChangeQuestion(q.Path, func(q *Question) {
+		if q.Move(Cancelled, now) == nil {
+			q.ResolvedBy = Instead
+			q.Replies[0].Verdict = Ignored // no list brings it again, and nothing judges it
+		}
+	})
+	return err
 }
 
 // WordsFor are the words for sessions that wait, the oldest first; without names, for all.

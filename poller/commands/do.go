@@ -198,7 +198,8 @@ func (r Room) keepOne(one *state.Session, in *state.Incoming) error {
 		return err
 	}
 	hasThis := func(q *state.Question) bool {
-		return q.Kind.Row().Prompt && q.Reply(in.MessageName) != nil
+		r := q.Reply(in.MessageName)
+		return q.Kind.Row().Prompt && r != nil && r.Verdict != state.Ignored // see Inbox.TakeOldWords
 	}
 	if slices.ContainsFunc(have, hasThis) { // a poller was killed behind it
 		return r.finish(in, state.OutcomeReply)
