@@ -280,6 +280,7 @@ func TestInstallChecksTheSum(t *testing.T) {
 
 // Built from the source, into another folder, with nothing but Go.
 func TestInstallBuilds(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("it builds")
 	}

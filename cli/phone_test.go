@@ -186,6 +186,7 @@ func (p *pocket) posts(page string, what map[string]string) {
 // From loopback to a phone and back nothing changes for the hooks: a question that was asked before is answered after. An older
 // configuration, without the token, is told what to run.
 func TestQuestionSurvivesTheWayToThePhoneAndBack(t *testing.T) {
+	t.Parallel()
 	elsewhere := ""
 	addrs, _ := net.InterfaceAddrs()
 	for _, a := range addrs {
@@ -255,6 +256,7 @@ func TestQuestionSurvivesTheWayToThePhoneAndBack(t *testing.T) {
 
 // Who tells Claude is said as it was before the hook had the answer, and ended.
 func TestAnswerSaysWhoWaited(t *testing.T) {
+	t.Parallel()
 	p := newPocket(t)
 	_, end := p.space()
 	defer end()

@@ -200,6 +200,7 @@ func TestSetupWithoutGoogle(t *testing.T) {
 // The embedded space's round trip is one thread with one card, which is tapped or answered in words, after which nothing waits for
 // the person.
 func TestSetupTriesThePage(t *testing.T) {
+	t.Parallel()
 	for name, typed := range map[string]bool{"tapped": false, "typed": true} {
 		t.Run(name, func(t *testing.T) {
 			s := newSettler(t)

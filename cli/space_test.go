@@ -27,6 +27,7 @@ import (
 // After a reboot a question, or a message, brings the page back at the address that it had, with all that was said; what needs the
 // space otherwise ends it, and so does its folder's end.
 func TestTheSpaceStartsByItself(t *testing.T) {
+	t.Parallel()
 	p := newPocket(t)
 	env := getenv(p.env())
 	down := func(end func(pid int)) {
@@ -166,6 +167,7 @@ func TestADetachedSpaceEnds(t *testing.T) {
 
 // The space that the system runs ends as the daemon does when the program was upgraded: the system starts it where it fails.
 func TestAnUpgradeEndsTheSystemsSpace(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("it waits for ten seconds")
 	}

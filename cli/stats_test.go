@@ -25,6 +25,7 @@ import (
 // machine is killed at random moments. A person answers most of them in their threads, some twice; the others are answered in
 // the terminal. What stats then counts is what the space's own messages say, also when the records are gone.
 func TestStatsEqualWhatChatHolds(t *testing.T) {
+	t.Parallel()
 	workers, each := 20, 10
 	if testing.Short() {
 		workers, each = 8, 3

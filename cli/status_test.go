@@ -125,6 +125,7 @@ func TestStatusOfAThousandQuestions(t *testing.T) {
 
 // A poller that was killed is started again by status and by answer where a session listens, also without an open question.
 func TestStatusStartsAKilledPoller(t *testing.T) {
+	t.Parallel()
 	for _, command := range []string{"status", "answer"} {
 		program, env, _ := machineOf(t, 0)
 		env = append(env, "GOOGLE_CHAT_WEBHOOK_URL=http://127.0.0.1:1/v1/spaces/A/messages?key=k&token=t")

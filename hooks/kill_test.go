@@ -61,6 +61,7 @@ func killAtEachStep(t *testing.T, atLeast int64, story func(w *world, killing fu
 // TestKilledAtEveryStep kills -9 each hook of a question's way at each of its steps that other processes can see, runs what
 // Claude Code or the next hook would run again, and wants one question, one answer, one confirmation.
 func TestKilledAtEveryStep(t *testing.T) {
+	t.Parallel()
 	killAtEachStep(t, 40, killOnce, "PreToolUse", "PermissionRequest", "PostToolUse")
 }
 
@@ -107,6 +108,7 @@ func (w *world) saidOnce() {
 // TestDeniedKilledAtEveryStep kills -9 each hook of a denied question's way at each of its steps, runs what Claude Code would
 // run next, and wants one question in the space and the reply with Claude, once.
 func TestDeniedKilledAtEveryStep(t *testing.T) {
+	t.Parallel()
 	killAtEachStep(t, 20, killDenied, forward, rewake)
 }
 

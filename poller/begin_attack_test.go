@@ -99,6 +99,7 @@ func TestWordsWhileTheSessionBegins(t *testing.T) {
 
 // A session has ended, and its process has not: it is about to, or goes on with another session (/clear), whose hook says so.
 func TestASessionWhoseProcessGoesOnIsNotResumed(t *testing.T) {
+	t.Parallel()
 	needsTmux(t)
 	x := newEnded(t, func(s *state.Session) { s.ClaudePID, s.ClaudeStart = os.Getpid(), inject.StartOf(os.Getpid()) })
 	x.reply(x.thread, "", "go on")
@@ -137,6 +138,7 @@ func TestAnotherUsersTmuxIsNotUsed(t *testing.T) {
 
 // Names of folders that tmux's formats, its command line or a shell would read otherwise.
 func TestFoldersOfHostileNames(t *testing.T) {
+	t.Parallel()
 	needsTmux(t)
 	for _, name := range []string{
 		"a #(touch x) b", "#{pid}", "%Y %d", "##", "x;", `y\;`, "-c", "$HOME", "ä ö:.=", "`id`", "a\nb",
@@ -168,6 +170,7 @@ func TestFoldersOfHostileNames(t *testing.T) {
 
 // What was said waits for a configuration that can be read, and the poller does not look for it all the time.
 func TestWordsThatWaitKeepNoPollerBusy(t *testing.T) {
+	t.Parallel()
 	x := newTalk(t, func(s *state.Session) {
 		s.OldCommands = []state.OldCommand{{Message: "spaces/local/messages/m", Sender: "users/1", Text: "go on", At: time.Now()}}
 	})
@@ -236,6 +239,7 @@ func TestWordsForAnEnvironmentWithoutAPoller(t *testing.T) {
 
 // It opens in the tmux session of exactly the recorded name, however tmux would read that, or in our own.
 func TestTmuxSessionsOfHostileNames(t *testing.T) {
+	t.Parallel()
 	needsTmux(t)
 	for _, name := range []string{"wor", "w*", "{last}", "=x", "-", "a b", "a#b;c", "ä"} {
 		socket := filepath.Join(t.TempDir(), "s")

@@ -88,6 +88,7 @@ func TestASessionIsResumedOnce(t *testing.T) {
 
 // A poller that is killed at any step starts nothing twice, and what was said is said or told of.
 func TestABeginningSurvivesAKill(t *testing.T) {
+	t.Parallel()
 	needsTmux(t)
 	c := state.OldCommand{Message: "spaces/local/messages/m", Sender: "users/1", Text: "go on", At: time.Now()}
 	x := newEnded(t, func(s *state.Session) { // just before tmux was called

@@ -421,6 +421,7 @@ func boxed(lines ...string) string {
 }
 
 func TestStopAndScreenInTmux(t *testing.T) {
+	t.Parallel()
 	const tool, spinner = "● Bash(sleep 60)", "✻ Working… (3s · ↓ 20 tokens)"
 	idle := boxed("❯ go ahead", "", "● Done.")
 	dialog := strings.Join([]string{tool, "", strings.Repeat("─", 100), " Bash command", "", "   git push", "", " Do you want to proceed?",

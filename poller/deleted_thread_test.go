@@ -12,6 +12,7 @@ import (
 
 // The thread of a question was deleted in Chat, which begins another for its reminder: a reply there is the answer.
 func TestAReminderInANewThread(t *testing.T) {
+	t.Parallel()
 	d := newDesk(t)
 	q := d.ask(func(q *state.Question) {
 		d.posted(q)

@@ -12,6 +12,7 @@ import (
 // The outbox is full of files. A step reads a part of them, the newest first, so that a
 // question goes at once; the others keep their order, and go when all are read.
 func TestAQuestionDoesNotWaitForAFullOutbox(t *testing.T) {
+	t.Parallel()
 	o := newOffice(t)
 	first, second := o.report("shop", "first"), o.report("shop", "second")
 	dir := filepath.Dir(first.Path)

@@ -230,6 +230,7 @@ func (x *granted) texts() (all []string) {
 
 // A yes for a while answers what the session asks next, in silence, until a no; a stranger neither ends it nor begins one.
 func TestAYesForAWhile(t *testing.T) {
+	t.Parallel()
 	x := newGranted(t, newDesk(t), nil)
 	x.run(Options{})
 	x.await(x.first, "posted", func(q *state.Question) bool { return q.MessageSent })
@@ -289,6 +290,7 @@ func newJudged(t *testing.T) *granted {
 
 // What is said and done between the yes and the next permission decides about that.
 func TestWhatEndsAYesForAWhile(t *testing.T) {
+	t.Parallel()
 	for name, test := range map[string]struct {
 		as      func(*state.Question)       // the next permission
 		between func(x *granted, p *Poller) // the yes and that

@@ -72,6 +72,7 @@ func (h *heard) became(told []string) string {
 
 // A poller that is killed at any step with a message loses nothing and uses nothing twice.
 func TestAMessageOutlivesAKilledPoller(t *testing.T) {
+	t.Parallel()
 	steps := map[string]func(h *heard){
 		"before anything was written down": func(h *heard) {},
 		"when it was written down": func(h *heard) {
@@ -253,6 +254,7 @@ func TestAFloodOfStrangersKeepsNobodyOut(t *testing.T) {
 
 // Nothing is acknowledged that could not be written down, and no watermark moves over it.
 func TestAFullDiskLosesNoEvent(t *testing.T) {
+	t.Parallel()
 	d, g := newAppDesk(t)
 	q, card := d.tapped(nil)
 	inbox := filepath.Join(state.UserState(d.env), "inbox")

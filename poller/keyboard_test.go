@@ -100,6 +100,7 @@ func TestAFormOfABrokenTurnIsNotHandedOver(t *testing.T) {
 // A real tmux: a terminal is attached, and a key counts. While nobody typed, the terminal says
 // that something waits.
 func TestAKeyBringsAHiddenDialog(t *testing.T) {
+	t.Parallel()
 	d := newDesk(t)
 	socket, pane := d.tmux("claude")
 	asked := time.Now().Add(state.KeyAge + time.Minute).UTC() // the terminal is attached long before

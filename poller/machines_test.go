@@ -85,6 +85,7 @@ func TestATapCountsOnItsOwnCardOnly(t *testing.T) {
 
 // A tap counts that comes while Google still answers the post of its question.
 func TestATapComesBeforeThePostIsAnswered(t *testing.T) {
+	t.Parallel()
 	d, g := newAppDesk(t)
 	g.slow = make(chan struct{})
 	q, _ := d.tapped(nil)
@@ -104,6 +105,7 @@ func TestATapComesBeforeThePostIsAnswered(t *testing.T) {
 // A question's message arrived, the answer to its post was lost, and Chat does not find it at once: it is looked for until a tap on
 // it can count.
 func TestATapOnAMessageThatIsFoundLate(t *testing.T) {
+	t.Parallel()
 	d, g := newAppDesk(t)
 	q := d.record(nil)
 	m := g.post([]byte("{}"), state.MessageID("question", q.QuestionID))
@@ -133,6 +135,7 @@ func TestATapOnACardOfAnEarlierVersion(t *testing.T) {
 
 // Two machines of one app hear all that is done: each takes what is its own, and the other one acknowledges it at once.
 func TestTwoMachinesOfAnApp(t *testing.T) {
+	t.Parallel()
 	d, g := newAppDesk(t)
 	other := g.another()
 	q, _ := d.tapped(nil)
@@ -160,6 +163,7 @@ func TestTwoMachinesOfAnApp(t *testing.T) {
 
 // What no machine knows is answered once for all of them, and what follows a message of one machine is left to that.
 func TestTwoMachinesAnswerUnboundWordsOnce(t *testing.T) {
+	t.Parallel()
 	d, g := newAppDesk(t)
 	var later atomic.Int64
 	now := func() time.Time { return time.Now().Add(time.Duration(later.Load())) }

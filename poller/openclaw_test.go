@@ -124,6 +124,7 @@ func TestLongMessageGoesByFile(t *testing.T) {
 }
 
 func TestAgentThatFails(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		name, script string
 		sent         bool

@@ -236,6 +236,7 @@ func (d *desk) lines(words string) (lines []string) {
 }
 
 func TestAQuestionIsPostedReadAndAnsweredToItsHook(t *testing.T) {
+	t.Parallel()
 	d := newDesk(t)
 	q := d.ask(func(q *state.Question) { q.Mode = state.Native })
 	waiter, err := state.LockWaiter(d.env, q.Path)

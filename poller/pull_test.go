@@ -102,6 +102,7 @@ func (g *google) allAcknowledged() {
 
 // Who tapped is the event's user, whatever the card carries; a second tap, and one on a card that is over, change nothing.
 func TestWhoseTapCounts(t *testing.T) {
+	t.Parallel()
 	d, g := newAppDesk(t)
 	q, card := d.tapped(func(q *state.Question) {
 		q.Kind, q.Tool, q.Approvers = state.AskedPermission, "Bash", &[]string{"users/1"}
@@ -145,6 +146,7 @@ func TestWhoseTapCounts(t *testing.T) {
 
 // What a person writes to the app in a direct message answers the question whose thread it is in, or whose message it quotes.
 func TestWordsInADirectMessage(t *testing.T) {
+	t.Parallel()
 	d, g := newAppDesk(t)
 	one, _ := d.tapped(nil)
 	var later atomic.Int64
@@ -201,6 +203,7 @@ func TestEventsOfAnotherSpaceAreNotAnswered(t *testing.T) {
 
 // A reply counts that comes while Google still answers the post of its question.
 func TestAReplyComesBeforeThePostIsAnswered(t *testing.T) {
+	t.Parallel()
 	d, g := newAppDesk(t)
 	g.slow = make(chan struct{})
 	q, _ := d.tapped(nil)
@@ -226,6 +229,7 @@ func TestAReplyComesBeforeThePostIsAnswered(t *testing.T) {
 
 // In a space an app hears only what mentions it: it is listed for words where that is allowed, and is otherwise not complained of.
 func TestWordsInASpace(t *testing.T) {
+	t.Parallel()
 	for name, locked := range map[string]bool{"listed": false, "not to be listed": true} {
 		t.Run(name, func(t *testing.T) {
 			d, g := newAppDesk(t)

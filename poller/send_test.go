@@ -821,6 +821,7 @@ func TestMain(m *testing.M) {
 // TestNoneLostNoneTwice sends a thousand messages in fifty lanes while Chat answers 429 and 500, cuts the connection after
 // storing, hangs, and the poller is killed again and again.
 func TestNoneLostNoneTwice(t *testing.T) {
+	t.Parallel()
 	messages, lanes := 1000, 50
 	if testing.Short() {
 		messages = 150

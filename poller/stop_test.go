@@ -102,6 +102,7 @@ func TestWhatIsKeptForLongIsSaidOnceMore(t *testing.T) {
 
 // While Claude waits for the end of a usage limit, words are kept, and their thread is told until when. They go in when it is over.
 func TestWordsWaitForTheEndOfAUsageLimit(t *testing.T) {
+	t.Parallel()
 	const limit = "  Continuing automatically at 12:47pm · Esc to cancel"
 	for name, screen := range map[string]string{
 		"above the box": boxed("❯ go ahead", "", "● You've hit your session limit", "", limit),

@@ -6,12 +6,14 @@ package underlock
 import (
 	"encoding/json"
 	"errors"
+	"flag"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -23,10 +25,19 @@ import (
 // a folder that a record is about to be written into.
 var holders = []string{"gchat-hooks/state.Folder[...].Update", "gchat-hooks/state.Questions.Record"}
 
+// atOnce is how many parallel tests run at once where a machine has fewer cores: most of a
+// test's time is waiting.
+const atOnce = 6
+
 // Run runs a package's tests. It fails where a test, or a copy of the test's program that
 // called Watch, did something slow under a record's lock.
 func Run(m *testing.M) (code int) {
 	os.Remove(reports())
+	flag.Parse()
+	set := flag.Lookup("test.parallel")
+	if set.Value.String() == set.DefValue {
+		_ = set.Value.Set(strconv.Itoa(max(atOnce, runtime.GOMAXPROCS(0))))
+	}
 	Watch()
 	code = m.Run()
 	if said, err := os.ReadFile(reports()); err == nil {
