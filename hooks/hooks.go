@@ -240,6 +240,7 @@ func (h *Hook) writeSession(e *Event, sessions state.Sessions, project, known st
 			s.Before, s.ThreadName, s.Chat = before.ID, before.ThreadName, before.Chat
 			s.Listens, s.MutedUntil = before.Listens, before.MutedUntil
 			s.OldCommanded, s.OldDid = before.OldCommanded, before.OldDid
+			s.OldToldNobody = before.OldToldNobody
 		}
 		fill(s)
 	})

@@ -84,13 +84,15 @@ func TestTheNextSessionKnowsWhatWasDone(t *testing.T) {
 	done := time.Now().UTC().Truncate(time.Millisecond)
 	m.change(func(s *state.Session) {
 		s.ThreadName, s.Chat, s.Listens, s.OldCommanded = "spaces/x/threads/t", "h/spaces/x", true, done
+		s.OldToldNobody = done
 	})
 	m.run(sessionHook, m.event("single-01-SessionStart", "session_id", "sess-2", "source", "clear"))
 	s, err := state.SessionsIn(state.UserState(m.getenv)).Of("sess-2")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if s.ThreadName != "spaces/x/threads/t" || !s.Listens || !s.OldCommanded.Equal(done) {
+	knows := s.OldCommanded.Equal(done) && s.OldToldNobody.Equal(done)
+	if s.ThreadName != "spaces/x/threads/t" || !s.Listens || !knows {
 		t.Errorf("%+v", s)
 	}
 }

@@ -56,6 +56,7 @@ func (p *Poller) attendSessions(ctx context.Context, due bool) (next time.Time, 
 	}
 	for _, one := range p.ownSessions {
 		p.takeOldCommands(one)
+		p.noteRouted(one)
 		needed = needed || p.takesCommands(one) || p.readsOn(one) || one.Dialog != nil
 		p.attendDialog(one, due)
 		if !one.OwesSummary.IsZero() && p.Summary != nil {
@@ -116,6 +117,22 @@ func (p *Poller) takeOldCommands(one *state.Session) {
 	}
 	_, err := state.SessionsIn(p.user).Change(one.ID, func(one *state.Session) { one.OldCommands = nil })
 	p.Log.Once(err, "words of an earlier version not taken off")
+}
+
+// noteRouted has a version without an inbox pass over what was routed to a session. That
+// version lists its thread again, and knows what was used by its own records alone.
+func (p *Poller) noteRouted(one *state.Session) {
+	until := one.OldToldNobody
+	for _, in := range p.routed[one.ID] {
+		if in.ThreadName == one.ThreadName && in.CreatedAt.After(until) {
+			until = in.CreatedAt
+		}
+	}
+	if until.Equal(one.OldToldNobody) {
+		return
+	}
+	_, err := state.SessionsIn(p.user).Change(one.ID, func(one *state.Session) { one.OldToldNobody = until })
+	p.Log.Once(err, "not noted what an earlier version is to pass over")
 }
 
 // takeOldWords puts words that a version without an inbox kept as a question into the inbox.

@@ -222,3 +222,21 @@ func TestWordsOfAnEarlierVersionGoOn(t *testing.T) {
 		t.Errorf("it is to wake the session again: %+v", third)
 	}
 }
+
+// A version without an inbox passes over what is in ours, by the session's file: it neither says
+// what was said again, nor says what waits. What was written in another thread is none of that.
+func TestAnEarlierVersionPassesOverWhatIsInTheInbox(t *testing.T) {
+	x := newTalk(t, nil)
+	at := time.Now().Add(-10 * time.Second).UTC().Truncate(time.Millisecond)
+	x.pull("m1", "go on", at)
+	x.pull("m2", "/status", at.Add(time.Second))
+	x.hears()
+	if is := x.is(); !is.OldToldNobody.Equal(at.Add(time.Second)) {
+		t.Errorf("it passes over what was written until %v", is.OldToldNobody)
+	}
+	x.pull("m0", "and on", at.Add(-time.Second)) // its event came late
+	x.hears()
+	if got := x.said(); len(got) != 2 || !x.is().OldToldNobody.Equal(at.Add(time.Second)) {
+		t.Errorf("said %q, until %v", got, x.is().OldToldNobody)
+	}
+}

@@ -53,11 +53,14 @@ type Session struct {
 	// Typed is what was typed last from Chat as its next prompt; nil for nothing.
 	Typed *TypedPrompt `json:"typed,omitempty"`
 
-	// These three are of versions without an inbox: what was said to the session and not
+	// These are of versions without an inbox: what was said to the session and not
 	// done, up to when all commands were done, and which were done since.
 	OldCommands  []OldCommand `json:"commands,omitempty"`
 	OldCommanded time.Time    `json:"commanded,omitzero"`
 	OldDid       []OldRead    `json:"did,omitempty"`
+	// OldToldNobody has versions without an inbox pass over what was written in its thread until
+	// then: it is in the inbox.
+	OldToldNobody time.Time `json:"told_nobody,omitzero"`
 
 	// OwesSummary is when the session ended whose summary its thread is owed; zero for none. ToldSummary is the end that the
 	// last summary told of.
