@@ -64,7 +64,7 @@ func (p *Poller) gateway(ctx context.Context, by configured) *gateway {
 // open is the gateway that a configuration leads to.
 func (p *Poller) open(ctx context.Context, cfg *config.Config) *gateway {
 	way := &gateway{cfg: cfg, endpoint: cfg.APIEndpoint}
-	if cfg.Subscription != "" {
+	if cfg.HearsEvents() {
 		way.err = p.ways.useApp(ctx, way)
 	} else {
 		way.err = p.useWebhook(ctx, way)

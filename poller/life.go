@@ -30,7 +30,7 @@ const (
 // returns when to come again, zero for no time of its own.
 func (p *Poller) attendAll(ctx context.Context, cfg *config.Config) (next time.Time, busy bool) {
 	interval := cfg.PollInterval
-	p.starts, p.pulls = cfg.StartSessions, cfg.Subscription != ""
+	p.starts, p.pulls = cfg.StartSessions, cfg.HearsEvents()
 	due := p.Now().Sub(p.polled).Abs() >= interval // a clock that was set back must not hold the round
 	if due {
 		p.polled = p.Now()

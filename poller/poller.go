@@ -438,7 +438,7 @@ func (p *Poller) step(ctx context.Context) (next time.Time, busy bool) {
 	p.calls = state.PollerCalls(p.Env)
 	p.safely("step", func() {
 		p.scan()
-		pulls := p.keepPulling(ctx, cfg.Subscription)
+		pulls := p.keepPulling(ctx, cfg.HearsEvents())
 		next, busy = p.attendAll(ctx, cfg)
 		next = sooner(next, pulls)
 		next = sooner(next, p.follow(ctx))
@@ -509,7 +509,7 @@ func (p *Poller) once(ctx context.Context) (failed error) {
 	p.round(ctx) // with the threads that the questions have now
 	soon, cancel := context.WithTimeout(ctx, pullOnce)
 	defer cancel()
-	p.keepPulling(soon, p.own().Subscription)
+	p.keepPulling(soon, p.own().HearsEvents())
 	p.working.Wait()
 	for chat, v := range p.views() {
 		if len(v.own) == 0 {

@@ -47,9 +47,9 @@ func (e *events) wakeUp() {
 	}
 }
 
-// keepPulling keeps the pulls of a subscription going. It returns when to come again.
-func (p *Poller) keepPulling(ctx context.Context, subscription string) (next time.Time) {
-	if subscription == "" {
+// keepPulling keeps the pulls of an app's events going. It returns when to come again.
+func (p *Poller) keepPulling(ctx context.Context, hearsEvents bool) (next time.Time) {
+	if !hearsEvents {
 		if p.events.of != "" {
 			p.events.turnTo("", nil)
 		}

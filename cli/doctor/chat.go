@@ -35,7 +35,7 @@ func (e *exam) findWebhook(ctx context.Context) (*gchat.Webhook, error) {
 // chatPost looks whether there is a place for questions to go to, whether Chat lets the webhook in, and whether its clock is
 // ours.
 func (e *exam) chatPost(ctx context.Context, r *result) {
-	if e.cfg.Subscription != "" {
+	if e.cfg.HearsEvents() {
 		e.chatApp(ctx, r)
 		return
 	}
@@ -98,7 +98,7 @@ func (e *exam) chatApp(ctx context.Context, r *result) {
 
 // chatRead lists as the poller does: that needs credentials, their scope, and membership of the space.
 func (e *exam) chatRead(_ context.Context, r *result) {
-	if e.cfg.Subscription != "" && !e.cfg.InEmbeddedApp() {
+	if e.cfg.HearsEvents() && !e.cfg.InEmbeddedApp() {
 		r.skip("taps, and what is said to the Chat app, come by its subscription")
 		return
 	}
@@ -145,7 +145,7 @@ func (e *exam) chatAllowed(ctx context.Context, r *result) {
 			r.warn("%q on allowed_users is no person's users/ID or e-mail address", u)
 		}
 	}
-	if e.cfg.Subscription == "" {
+	if !e.cfg.HearsEvents() {
 		reader, err := e.list()
 		var me gchat.Person
 		if err == nil {

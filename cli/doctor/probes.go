@@ -53,7 +53,7 @@ func (e *exam) probe(ctx context.Context, exitCode int) Live {
 	e.way, _ = e.findWay(ctx)
 	e.live = Live{
 		Version: e.Version, OS: runtime.GOOS + "/" + runtime.GOARCH, Space: e.space, Kind: "unknown",
-		PostsBy: either(e.cfg.Subscription != "", "app", "webhook"), ExitCode: exitCode, Probes: slices.Clone(probes),
+		PostsBy: either(e.cfg.HearsEvents(), "app", "webhook"), ExitCode: exitCode, Probes: slices.Clone(probes),
 	}
 	if e.reader != nil {
 		if s, err := e.reader.Describe(ctx, e.space); err == nil {

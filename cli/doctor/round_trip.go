@@ -25,7 +25,7 @@ type way struct {
 }
 
 func (e *exam) findWay(ctx context.Context) (w way, err error) {
-	if e.cfg.Subscription != "" {
+	if e.cfg.HearsEvents() {
 		app, err := gchat.NewApp(ctx, e.cfg)
 		if err != nil {
 			return w, err
@@ -55,7 +55,7 @@ func (e *exam) roundTrip(ctx context.Context) []*Finding {
 	ctx, cancel := context.WithTimeout(ctx, liveBound+e.Wait)
 	defer cancel()
 	out, in := &result{check: check{id: live + ".out"}}, &result{check: check{id: live + ".in"}}
-	if e.cfg.Subscription != "" && !e.cfg.InEmbeddedApp() {
+	if e.cfg.HearsEvents() && !e.cfg.InEmbeddedApp() {
 		out.skip("with a Chat app there is a card to tap in its place: gchat-hooks setup --app")
 		return out.found
 	}

@@ -210,8 +210,11 @@ func (c *Config) noWebhook() error {
 
 // Sends says whether there is a way to send: a webhook, a command for it, or a Chat app.
 func (c *Config) Sends() bool {
-	return c.WebhookURL != "" || c.WebhookCommand != "" || c.Subscription != ""
+	return c.WebhookURL != "" || c.WebhookCommand != "" || c.HearsEvents()
 }
+
+// HearsEvents says whether it leads to a Chat app, which hears taps and words as events.
+func (c *Config) HearsEvents() bool { return c.Subscription != "" }
 
 // OnPage says whether questions go to the embedded space, whose page is the chat.
 func (c *Config) OnPage() bool {
