@@ -240,3 +240,48 @@ func TestAnEarlierVersionPassesOverWhatIsInTheInbox(t *testing.T) {
 		t.Errorf("said %q, until %v", got, x.is().OldToldNobody)
 	}
 }
+
+// Words came at the moment at which the turn ended, so its hook found none, and waits for the
+// next instruction: they are that. No other hook would bring them to an idle Claude outside of tmux.
+func TestKeptWordsAreWhatAHookWaitsFor(t *testing.T) {
+	x := newTalk(t, nil)
+	for _, words := range []string{"one", "two"} {
+		x.reply(x.thread, "", words)
+	}
+	x.hears()
+	q, _ := x.next(func(*state.Question) {})
+	x.p.scan()
+	x.hears()
+	is := x.load(q)
+	words, _ := is.Decision()
+	if words != "one" || is.Status != state.Answered || !slices.Equal(x.said(), []string{"two"}) {
+		t.Errorf("the next instruction is %q, %s; said %q", words, is.Status, x.said())
+	}
+}
+
+// After /branch or /resume another session runs there: no turn's end brings the words outside of
+// tmux, and their thread is told so.
+func TestWordsOfASessionThatClaudeCodeLeft(t *testing.T) {
+	for name, reason := range map[string]string{"/branch": "", "just after /clear": "clear"} {
+		x := newTalk(t, nil)
+		x.reply(x.thread, "", "go on")
+		x.hears()
+		x.session(x.id, func(s *state.Session) { s.Reason = reason })
+		x.session("other", func(s *state.Session) {
+			is := x.is()
+			s.ClaudePID, s.ClaudeStart, s.Env = is.ClaudePID, is.ClaudeStart, is.Env
+			s.LastSeen = is.LastSeen.Add(time.Second)
+		})
+		x.hears()
+		x.hears()
+		told := ""
+		box, _ := state.OutboxIn(state.UserState(x.env)).All()
+		for _, m := range box {
+			told += strings.Join(m.Parts, "\n")
+		}
+		isTold := strings.Contains(told, "Another session runs in its terminal by now.")
+		if ended := len(x.said()) == 0; ended != (reason == "") || isTold != ended {
+			t.Errorf("%s: said %q, told %q", name, x.said(), told)
+		}
+	}
+}

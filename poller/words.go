@@ -25,6 +25,9 @@ func (p *Poller) attendWords(ctx context.Context, one *state.Session, due bool) 
 		case in.ResolvedBy != "":
 			p.safely("words", func() { p.tellEnd(one, in) })
 			busy = true
+		case len(waiting) == 0 && p.isForHook(one, in):
+			routed = append(routed, in)
+			busy = true
 		case in.Waits():
 			waiting = append(waiting, in)
 			next = sooner(next, p.tellOfWords(one, in))
@@ -52,6 +55,25 @@ func (p *Poller) attendWords(ctx context.Context, one *state.Session, due bool) 
 		}
 	})
 	return next, true
+}
+
+// isForHook says whether the hook of a turn's end waits for the next instruction outside of tmux,
+// so that no other hook would bring words that were kept. They are decided once more then.
+func (p *Poller) isForHook(one *state.Session, in *state.Incoming) bool {
+	isWaited := func(s *served) bool {
+		isNext := s.q != nil && s.q.Kind == state.AskedNext && s.q.ClaudeSession() == one.ID
+		return isNext && s.q.Status == state.Pending && !s.q.Unread() && state.HasWaiter(p.Env, s.Path)
+	}
+	if one.TmuxPane != "" || !isToBeTyped(in) || !slices.ContainsFunc(p.inOrder(), isWaited) {
+		return false
+	}
+	return p.changeWords(in, func(in *state.Incoming) error {
+		if in.Status != state.IncomingKept {
+			return state.ErrTransition // a hook woke the session with them just now
+		}
+		in.Status = state.IncomingRouted
+		return nil
+	}) == nil
 }
 
 // toBeTyped is what is to be typed now of the words that wait for a session; nil for nothing
@@ -193,8 +215,10 @@ func (p *Poller) finishWords(one *state.Session, in *state.Incoming, owed state.
 	return p.finish(in, state.OutcomeWords)
 }
 
-// endOldWords ends words that are older than a day, or whose Claude Code has ended.
+// endOldWords ends words that are older than a day, or whose Claude Code has ended or, outside of
+// tmux, goes on with another session. Where words are typed, that is seen then.
 func (p *Poller) endOldWords(one *state.Session, waiting []*state.Incoming) {
+	hasLeft := len(waiting) > 0 && commands.Left(state.SessionsIn(p.user), one)
 	for _, in := range waiting {
 		by := ""
 		switch {
@@ -202,6 +226,8 @@ func (p *Poller) endOldWords(one *state.Session, waiting []*state.Incoming) {
 			by = "claude_gone"
 		case inject.Ended(one.ClaudePID, one.ClaudeStart):
 			by = "chat" // it had them
+		case one.TmuxPane == "" && one.Reason != "clear" && in.PrintedAt.IsZero() && hasLeft:
+			by = "superseded"
 		case p.Now().Sub(in.SaidAt) > state.MaxAge+expireOthers:
 			by = "age"
 		default:
