@@ -86,6 +86,9 @@ func endPollers(env state.Getenv) {
 // passOn is the process that a hook or a command starts: it inherits the lock, starts the poller, and ends.
 func (p Program) passOn() error {
 	lock, err := state.InheritPollerLock(p.env, state.Inherited)
+	if err != nil { // a hook of an earlier version took it
+		lock, err = state.TakePollerLock(p.env)
+	}
 	if err != nil {
 		return err
 	}

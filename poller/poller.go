@@ -149,6 +149,7 @@ func Run(ctx context.Context, o Options) error {
 		}
 		defer mark.Unlock()
 	}
+	p.Log.Once(state.TakeOverFormer(p.Env), "not all of an earlier version's environment taken over")
 	if p.Daemon || p.Once {
 		p.homes = p.stateFolders()
 		p.scan()

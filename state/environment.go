@@ -30,11 +30,18 @@ var environment = []string{
 
 // Environment names this machine, and what this process's environment says about where messages go: a salted hash, so that no
 // secret reaches the disk. One poller serves the records of one environment: machines that share a HOME have one each.
-func Environment(env Getenv) string {
+func Environment(env Getenv) string { return nameOf(env, counted) }
+
+// formerEnvironment is what earlier versions call it, for which more of some variables counts.
+func formerEnvironment(env Getenv) string {
+	return nameOf(env, func(env Getenv, name string) string { return env(name) })
+}
+
+func nameOf(env Getenv, value func(Getenv, string) string) string {
 	h := sha256.New()
 	fmt.Fprintf(h, "%smachine=%s\x00", salt(env), machine())
 	for _, name := range environment {
-		fmt.Fprintf(h, "%s=%s\x00", name, counted(env, name))
+		fmt.Fprintf(h, "%s=%s\x00", name, value(env, name))
 	}
 	if policy := env("GCHAT_POLICY_FILE"); policy != "" { // without it the records of earlier versions keep their environment
 		fmt.Fprintf(h, "policy=%s\x00", policy)

@@ -122,3 +122,56 @@ func TestAPollersLifeIsToldByItsMachine(t *testing.T) {
 		})
 	}
 }
+
+// What an earlier version wrote down, for which Anthropic's variables made an environment, comes
+// under this one, unless a poller of that version runs.
+func TestAnEarlierVersionsEnvironmentIsTakenOver(t *testing.T) {
+	for name, isServed := range map[string]bool{"no poller": false, "its poller runs": true} {
+		vars := map[string]string{"HOME": t.TempDir(), "ANTHROPIC_API_KEY": "k"}
+		env := func(name string) string { return vars[name] }
+		path := vars["HOME"] + "/q.json"
+		if err := Announce(env, Open{Record: OpenQuestion, Path: path}); err != nil {
+			t.Fatal(err)
+		}
+		file, former := OpenFile(env, path), formerEnvironment(env)
+		b, _ := os.ReadFile(file)
+		b = bytes.ReplaceAll(b, []byte(Environment(env)), []byte(former))
+		if err := os.WriteFile(file, b, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		sessions := SessionsIn(UserState(env))
+		if _, err := sessions.Change("s", func(one *Session) { one.Env = former }); err != nil {
+			t.Fatal(err)
+		}
+		box := OutboxIn(UserState(env))
+		m, _, err := box.Put(env, &Message{ID: "m", Type: MessageReport, Parts: []string{"x"}, CreatedAt: time.Now()}, time.Hour)
+		if err == nil {
+			_, err = box.Change(m.Path, func(m *Message) { m.Env = former })
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if isServed {
+			lock, err := TryLock(pollersDir(env) + "/" + former + ".lock")
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer lock.Unlock()
+		}
+		err = TakeOverFormer(env)
+		o, oerr := ReadOpen(file)
+		one, serr := sessions.Of("s")
+		if err != nil || oerr != nil || serr != nil {
+			t.Fatal(err, oerr, serr)
+		}
+		want := Environment(env)
+		if isServed {
+			want = former
+		}
+		waiting, _ := box.Waiting()
+		isOfThis := len(waiting) == 1 && waiting[0].Env == want && o.Env == want && one.Env == want
+		if former == Environment(env) || !isOfThis {
+			t.Errorf("%s: the record is of %s, the session of %s, want %s", name, o.Env, one.Env, want)
+		}
+	}
+}

@@ -163,6 +163,7 @@ func InheritPollerLock(env Getenv, descriptor uintptr) (*Lock, error) {
 	is, serr := os.Lstat(locked)
 	if errors.Join(err, perr, serr) != nil || !os.SameFile(is, passed) {
 		f.Close()
+		l.locked.Close() // it may be that of the same environment by the name of an earlier version
 		return nil, errors.New("what was passed to this poller is not its environment's lock")
 	}
 	syscall.CloseOnExec(int(l.locked.Fd()))

@@ -231,15 +231,14 @@ func (o Outbox) Waiting() (waiting []*Message, bad []error) {
 	return slices.DeleteFunc(all, (*Message).Final), bad
 }
 
-// takeOver has what waits of a question's messages in one environment be sent in another.
-func (o Outbox) takeOver(question, from, to string) (failed error) {
+// takeOver has those of the messages that wait be sent in another environment.
+func (o Outbox) takeOver(those func(*Message) bool, to string) (failed error) {
 	waiting, _ := o.Waiting()
 	for _, m := range waiting {
-		if m.Question != question || m.Env != from {
-			continue
+		if those(m) {
+			_, err := o.Change(m.Path, func(m *Message) { m.Env = to })
+			failed = errors.Join(failed, err)
 		}
-		_, err := o.Change(m.Path, func(m *Message) { m.Env = to })
-		failed = errors.Join(failed, err)
 	}
 	return failed
 }

@@ -62,7 +62,8 @@ func Announce(env Getenv, o Open) error {
 		return nil
 	default:
 		o = *old
-		if err := OutboxIn(UserState(env)).takeOver(o.Path, o.Env, Environment(env)); err != nil {
+		isAbout := func(m *Message) bool { return m.Question == o.Path }
+		if err := OutboxIn(UserState(env)).takeOver(isAbout, Environment(env)); err != nil {
 			return fmt.Errorf("announce record: %w", err)
 		}
 	}
@@ -76,6 +77,34 @@ func Announce(env Getenv, o Open) error {
 		return fmt.Errorf("announce record: %w", err)
 	}
 	return nil
+}
+
+// TakeOverFormer has what an earlier version wrote down under this environment, which it calls by
+// another name, come under this one. Where a poller of that name runs, which this one may have, it
+// is left to that.
+func TakeOverFormer(env Getenv) error {
+	former := formerEnvironment(env)
+	if Held(filepath.Join(pollersDir(env), former+".lock")) {
+		return nil
+	}
+	isFormer := func(environment string) bool { return environment == former }
+	waits := func(m *Message) bool { return isFormer(m.Env) }
+	opens, err := Opens(env)
+	failed := errors.Join(err, OutboxIn(UserState(env)).takeOver(waits, Environment(env)))
+	for _, o := range opens {
+		if isFormer(o.Env) {
+			failed = errors.Join(failed, Announce(env, *o))
+		}
+	}
+	folder := SessionsIn(UserState(env))
+	sessions, _ := folder.All()
+	for _, one := range sessions {
+		if isFormer(one.Env) {
+			_, err := folder.Change(one.ID, func(one *Session) { one.Env = Environment(env) })
+			failed = errors.Join(failed, err)
+		}
+	}
+	return failed
 }
 
 // Announced says whether a record has its Open.
