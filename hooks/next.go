@@ -25,8 +25,8 @@ func (h *Hook) next(ctx context.Context, e *Event) error {
 		return nil
 	}
 	for _, in := range words {
-		if h.wakeWithWords(e, in) {
-			return nil
+		if isJustPrinted(in) || h.wakeWithWords(e, in) {
+			return nil // another install's hook woke it for this very Stop, or this one does
 		}
 	}
 	q, err := h.askNext(ctx, e)
@@ -42,6 +42,10 @@ func (h *Hook) next(ctx context.Context, e *Event) error {
 	}
 	return nil
 }
+
+// isJustPrinted says whether a hook wrote just now that it prints words. Whether it did, the
+// prompt that they become tells.
+func isJustPrinted(in *state.Incoming) bool { return time.Since(in.PrintedAt).Abs() < sameStop }
 
 // words are what a person said to sessions unasked that waits, the oldest first.
 func (h *Hook) words(sessions ...string) []*state.Incoming {
@@ -89,7 +93,8 @@ func (h *Hook) wakeWithWords(e *Event, in *state.Incoming) (woken bool) {
 func (h *Hook) closeNext(e *Event, qs []*state.Question, words []*state.Incoming) {
 	g := goneOn{e.HookEventName == "UserPromptSubmit", oneLine(inject.Unpasted(string(e.Prompt))), false}
 	for _, in := range words {
-		isWoken := !in.PrintedAt.IsZero() && g.has(in.Text)
+		isOfThisStop := !g.isPrompt && isJustPrinted(in)
+		isWoken := !in.PrintedAt.IsZero() && !isOfThisStop && g.has(in.Text)
 		if isWoken || g.isFor(in.Typing, in.Text) {
 			h.endWords(in, "chat")
 		}

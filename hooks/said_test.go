@@ -241,8 +241,26 @@ func TestOldWordsBeforeTheirPollerCame(t *testing.T) {
 		if !strings.HasSuffix(strings.TrimSpace(said), words) {
 			t.Errorf("the hook says %q, want %q", said, words)
 		}
+		w.run(answered, recorded(t, "single-02-UserPromptSubmit", "session_id", "s-1", "prompt", said))
 		if is, err := state.LoadQuestion(q.Path); err != nil || is.Status.Open() || is.Reply(q.AnsweredMessage) == nil {
 			t.Errorf("%s is %v, %v", words, is.Status, err)
 		}
 	}
+}
+
+// Two installs' hooks that get one Stop wake the session with one text, and the second proves
+// nothing of the first.
+func TestSaidWakesOnceForAStop(t *testing.T) {
+	w := newDesk(t)
+	first := w.saysTo("s-1", "go on", func(*state.Incoming) {})
+	second := w.saysTo("s-1", "and tag", func(in *state.Incoming) { in.CreatedAt = in.CreatedAt.Add(time.Second) })
+	stop := event(w, "Stop", "s-1")
+	if said := w.start(rewake, stop).woken(); !strings.Contains(said, "go on") {
+		t.Errorf("said %q", said)
+	}
+	if said := w.start(rewake, stop).woken(); said != "" {
+		t.Errorf("then said %q", said)
+	}
+	w.stillKept(first, "the same Stop")
+	w.stillKept(second, "the same Stop")
 }
