@@ -82,9 +82,9 @@ func (h *Hook) wakeWithWords(e *Event, in *state.Incoming) (woken bool) {
 		return false
 	}
 	q := in.AsQuestion(h.session(e))
+	h.wakeWith([]string{instructionText(q, in.Text)}) // at once: killed before, nobody would say it again
 	h.logFailed(h.audit(q, in.Text), "decision not in the audit log")
 	h.StartPoller()
-	h.wakeWith([]string{instructionText(q, in.Text)})
 	return true
 }
 

@@ -193,3 +193,73 @@ func TestAnEventCallsThePollerThatItConcerns(t *testing.T) {
 		t.Errorf("not called: %v", err)
 	}
 }
+
+// Another process may read a space: a reply can be in the inbox before this one has seen the
+// question that it is for, which was posted before it.
+func TestAReplyThatIsReadSoonerThanItsQuestionCounts(t *testing.T) {
+	x := newTalk(t, nil)
+	x.p.scan()
+	q := x.ask(x.posted)
+	thread := x.beginThread(q)
+	_, space, _ := strings.Cut(x.r.chat, "/")
+	err := x.p.take(incomingOf(x.r.chat, gchat.Message{
+		Name: space + "/messages/reply", ThreadName: thread, Text: "2",
+		Sender: "users/1", Human: true, CreateTime: time.Now(),
+	}, 0))
+	if err != nil {
+		t.Fatal(err)
+	}
+	x.p.scanInbox()
+	x.p.routeAll(t.Context())
+	if is := x.load(q); len(is.Replies) != 1 {
+		t.Errorf("%d replies are stored", len(is.Replies))
+	}
+}
+
+// The poller of another environment's session was killed. The next one decides what is said
+// there meanwhile; where none comes for a minute, the session's thread is told.
+func TestWordsForASessionWhosePollerWasKilledWaitForTheNext(t *testing.T) {
+	x := newTalk(t, func(s *state.Session) { s.Env = "another" })
+	_, space, _ := strings.Cut(x.r.chat, "/")
+	err := x.p.take(incomingOf(x.r.chat, gchat.Message{
+		Name: space + "/messages/words", ThreadName: x.thread, Text: "go on",
+		Sender: "users/1", Human: true, CreateTime: time.Now(),
+	}, 0))
+	if err != nil {
+		t.Fatal(err)
+	}
+	x.p.round(t.Context())
+	if x.left() != 1 {
+		t.Fatal("they are dropped at once")
+	}
+	later := time.Now().Add(undecidedFor + time.Second)
+	x.p.Now = func() time.Time { return later }
+	x.p.round(t.Context())
+	if told := x.notesIn(x.thread); x.left() != 0 || len(told) != 1 {
+		t.Errorf("after a minute %d wait, and the thread is told %q", x.left(), told)
+	}
+}
+
+// A reply can be in the inbox before the receipt of its question's post is written down: it waits
+// for that.
+func TestAReplyWaitsForTheReceipt(t *testing.T) {
+	x := newTalk(t, nil)
+	q := x.ask(x.posted)
+	thread := x.beginThread(q)
+	q = x.change(q, func(q *state.Question) { q.ThreadName = "" })
+	_, space, _ := strings.Cut(x.r.chat, "/")
+	err := x.p.take(incomingOf(x.r.chat, gchat.Message{
+		Name: space + "/messages/reply", ThreadName: thread, Text: "2",
+		Sender: "users/1", Human: true, CreateTime: time.Now(),
+	}, 0))
+	if err != nil {
+		t.Fatal(err)
+	}
+	x.p.round(t.Context())
+	q = x.change(q, func(q *state.Question) { q.ThreadName = thread })
+	x.p.scan()
+	x.p.round(t.Context())
+	if is := x.load(q); len(is.Replies) != 1 {
+		t.Errorf("%d replies are stored", len(is.Replies))
+	}
+}

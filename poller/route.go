@@ -87,6 +87,8 @@ func (p *Poller) routeAll(ctx context.Context) (next time.Time, busy bool) {
 	if !slices.ContainsFunc(p.incoming, isNew) {
 		return time.Time{}, false
 	}
+	p.scan() // another process may have read them before this one saw what they are for
+	p.scanSessions()
 	isHeldBack := map[string]bool{}
 	for _, in := range p.incoming {
 		thread := in.Chat + " " + in.ThreadName
@@ -194,13 +196,12 @@ func (p *Poller) route(ctx context.Context, in *state.Incoming) destination {
 		return p.routeTap(in)
 	}
 	at := p.addressOf(in)
-	owner := p.ownerOf(at)
-	// An event can be of a thread that nothing here knows.
-	isUnknown := in.Event != "" && at.asked == nil && at.session == nil && len(at.records) == 0
+	owner := p.ownerOf(in, at)
+	isUnknown := at.asked == nil && at.session == nil && len(at.records) == 0
 	switch {
 	case owner != p.environment:
 		return destination{kind: toOthers, environment: owner}
-	case isUnknown && p.events.of == "": // who took it knows the app
+	case isUnknown && in.Event != "" && p.events.of == "": // who took it knows the app
 		return destination{kind: toOthers}
 	case p.beginsSession(ctx, in, at.asked, at.session, len(at.records) > 0):
 		return destination{kind: toNewSession}
@@ -226,13 +227,21 @@ func (p *Poller) route(ctx context.Context, in *state.Incoming) destination {
 	return destination{kind: toQuestion, question: at.asked}
 }
 
+// mayBeClaimed says whether another environment's poller may still come for what was said to its
+// session, which lives: for a minute, and for as long as this one may tell its sender nothing.
+func (p *Poller) mayBeClaimed(in *state.Incoming, one *state.Session) bool {
+	isLong := p.Now().Sub(in.ReadAt).Abs() >= undecidedFor
+	cfg := p.config(configured{one.ProjectDir, one.Trusted})
+	return p.takesCommands(one) && (!isLong || !cfg.Allows(in.Sender, in.SenderEmail))
+}
+
 // ownerOf is the environment whose poller decides what a message is. Where a session's does not
 // run any more, the session's thread is told by this one.
-func (p *Poller) ownerOf(at address) (environment string) {
+func (p *Poller) ownerOf(in *state.Incoming, at address) (environment string) {
 	switch {
 	case at.asked != nil:
 		return at.asked.Env
-	case at.session != nil && !p.isDeserted(at.session):
+	case at.session != nil && (!p.isDeserted(at.session) || p.mayBeClaimed(in, at.session)):
 		return at.session.Env
 	}
 	return p.environment
