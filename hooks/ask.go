@@ -137,9 +137,11 @@ func (h *Hook) forwardNotification(e *Event) error {
 // hook is the one to do so.
 func (h *Hook) askBeside(ctx context.Context, e *Event, mode state.Mode) error {
 	h.session(e) // it may ask tmux, which may not be done under the lock
-	failed := error(nil)
-	q, err := h.record(ctx, e, h.folders(state.QuestionsIn), func(have []*state.Question) *state.Question {
-		q := h.ofCall(e, have)
+	failed, folders := error(nil), h.folders(state.QuestionsIn)
+	// PreToolUse may have found the disk full a moment ago, and the project's folder with it.
+	elsewhere := h.ofSession(e, folders[1:], callTexts(e)...)
+	q, err := h.record(ctx, e, folders, func(have []*state.Question) *state.Question {
+		q := h.ofCall(e, append(have, elsewhere...))
 		if q == nil { // PermissionRequest writes it down, too, where PreToolUse is not registered
 			q, failed = h.question(e, mode)
 		}

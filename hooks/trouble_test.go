@@ -98,6 +98,30 @@ func TestUnwritableStateGoesToThePersonsOwn(t *testing.T) {
 	}
 }
 
+// A project that could not be written for a moment does not have its question asked twice.
+func TestAQuestionInThePersonsOwnStateIsAskedOnce(t *testing.T) {
+	w := newDesk(t)
+	claude := filepath.Join(w.env["CLAUDE_PROJECT_DIR"], ".claude")
+	writeFile(w, claude, "") // no folder can be made there
+	w.run(forward, recorded(t, "single-03-PreToolUse"))
+	if err := os.Remove(claude); err != nil {
+		t.Fatal(err)
+	}
+	p := w.start(forward, recorded(t, "single-04-PermissionRequest"))
+	qs, _ := state.QuestionsIn(state.SpareState(w.getenv)).All()
+	if len(qs) != 1 {
+		t.Fatalf("%d questions in the person's own state", len(qs))
+	}
+	w.untilWaited(qs[0])
+	w.replied(qs[0], "Canary")
+	if got := w.answers(p.end())[single]; got != "Canary" {
+		t.Errorf("answered %q", got)
+	}
+	if n := len(w.questions()); n > 0 {
+		t.Errorf("%d questions in the project, too", n)
+	}
+}
+
 // smallDisk puts a file system of a few blocks where the project's state is, and returns its folder.
 func (w *world) smallDisk() string {
 	w.Helper()
