@@ -55,24 +55,27 @@ func (h *Hook) answered(_ context.Context, e *Event) error {
 		}
 		return nil
 	}
-	qs := h.openQuestions(e)
-	words := h.words(e.SessionID)
-	switch e.HookEventName {
-	case "UserPromptSubmit":
+	qs, sessions := h.openQuestions(e), []string{e.SessionID}
+	isPrompt := e.HookEventName == "UserPromptSubmit"
+	if isPrompt {
 		one, err := state.SessionsIn(state.UserState(h.Env)).Of(e.SessionID)
 		if err != nil || one.Reason != "" {
 			one = h.session(e) // it begins, perhaps after /clear, or goes on
 		}
 		if one.Before != "" { // what was said to it just after /clear is that session's
 			qs = append(qs, h.ofSession(&Event{SessionID: one.Before}, h.own(), state.TextsOpen...)...)
-			words = h.words(e.SessionID, one.Before)
+			sessions = append(sessions, one.Before)
 		}
 		if h.isClaudes(string(e.Prompt)) {
 			return nil // no person went on, and what is open stays
 		}
+	}
+	words := h.words(sessions...)
+	switch {
+	case isPrompt:
 		h.closeNext(e, qs, words)
 		h.wantInTerminal(e, qs)
-	case "SessionEnd":
+	case e.HookEventName == "SessionEnd":
 		h.logFailed(h.noteReason(e), "the end's reason not written down")
 	}
 	h.closeAll(e, qs, words)

@@ -194,6 +194,19 @@ func TestAnEventCallsThePollerThatItConcerns(t *testing.T) {
 	}
 }
 
+// listed takes what a person wrote from a list.
+func (x *talk) listed(name, thread, text string) {
+	x.t.Helper()
+	_, space, _ := strings.Cut(x.r.chat, "/")
+	err := x.p.take(incomingOf(x.r.chat, gchat.Message{
+		Name: space + "/messages/" + name, ThreadName: thread, Text: text,
+		Sender: "users/1", Human: true, CreateTime: time.Now(),
+	}, 0))
+	if err != nil {
+		x.t.Fatal(err)
+	}
+}
+
 // Another process may read a space: a reply can be in the inbox before this one has seen the
 // question that it is for, which was posted before it.
 func TestAReplyThatIsReadSoonerThanItsQuestionCounts(t *testing.T) {
@@ -201,14 +214,7 @@ func TestAReplyThatIsReadSoonerThanItsQuestionCounts(t *testing.T) {
 	x.p.scan()
 	q := x.ask(x.posted)
 	thread := x.beginThread(q)
-	_, space, _ := strings.Cut(x.r.chat, "/")
-	err := x.p.take(incomingOf(x.r.chat, gchat.Message{
-		Name: space + "/messages/reply", ThreadName: thread, Text: "2",
-		Sender: "users/1", Human: true, CreateTime: time.Now(),
-	}, 0))
-	if err != nil {
-		t.Fatal(err)
-	}
+	x.listed("reply", thread, "2")
 	x.p.scanInbox()
 	x.p.routeAll(t.Context())
 	if is := x.load(q); len(is.Replies) != 1 {
@@ -220,14 +226,7 @@ func TestAReplyThatIsReadSoonerThanItsQuestionCounts(t *testing.T) {
 // there meanwhile; where none comes for a minute, the session's thread is told.
 func TestWordsForASessionWhosePollerWasKilledWaitForTheNext(t *testing.T) {
 	x := newTalk(t, func(s *state.Session) { s.Env = "another" })
-	_, space, _ := strings.Cut(x.r.chat, "/")
-	err := x.p.take(incomingOf(x.r.chat, gchat.Message{
-		Name: space + "/messages/words", ThreadName: x.thread, Text: "go on",
-		Sender: "users/1", Human: true, CreateTime: time.Now(),
-	}, 0))
-	if err != nil {
-		t.Fatal(err)
-	}
+	x.listed("words", x.thread, "go on")
 	x.p.round(t.Context())
 	if x.left() != 1 {
 		t.Fatal("they are dropped at once")
@@ -247,14 +246,7 @@ func TestAReplyWaitsForTheReceipt(t *testing.T) {
 	q := x.ask(x.posted)
 	thread := x.beginThread(q)
 	q = x.change(q, func(q *state.Question) { q.ThreadName = "" })
-	_, space, _ := strings.Cut(x.r.chat, "/")
-	err := x.p.take(incomingOf(x.r.chat, gchat.Message{
-		Name: space + "/messages/reply", ThreadName: thread, Text: "2",
-		Sender: "users/1", Human: true, CreateTime: time.Now(),
-	}, 0))
-	if err != nil {
-		t.Fatal(err)
-	}
+	x.listed("reply", thread, "2")
 	x.p.round(t.Context())
 	q = x.change(q, func(q *state.Question) { q.ThreadName = thread })
 	x.p.scan()

@@ -194,9 +194,7 @@ func (p *Poller) promptNotTyped(t *prompt, why string) {
 	switch {
 	case !isLong:
 	case t.in != nil:
-		owed := state.Owed{About: state.NoteNotTyped, Seen: why}
-		_, err := p.putNote(t.q, openOf(t.one), owed)
-		p.Log.Once(err, "note not put into the outbox")
+		p.noteWords(t.one, t.q, state.Owed{About: state.NoteNotTyped, Seen: why})
 	default:
 		p.oweNotTyped(t.q, why)
 	}
@@ -211,9 +209,7 @@ func (p *Poller) lookAtPrompt(t *prompt, why string) {
 	typing := *t.q.Typing
 	typing.Ended, typing.Result, typing.Why = true, string(inject.Dirty), wording.Line(why)
 	if p.savePrompt(t, &typing) == nil {
-		owed := state.Owed{About: state.NoteNotTyped, Reply: t.in.MessageName, Seen: why}
-		_, err := p.putNote(t.q, openOf(t.one), owed)
-		p.Log.Once(err, "note not put into the outbox")
+		p.noteWords(t.one, t.q, state.Owed{About: state.NoteNotTyped, Reply: t.in.MessageName, Seen: why})
 	}
 }
 

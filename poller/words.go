@@ -60,11 +60,16 @@ func (p *Poller) attendWords(ctx context.Context, one *state.Session, due bool) 
 // isForHook says whether the hook of a turn's end waits for the next instruction outside of tmux,
 // so that no other hook would bring words that were kept. They are decided once more then.
 func (p *Poller) isForHook(one *state.Session, in *state.Incoming) bool {
-	isWaited := func(s *served) bool {
-		isNext := s.q != nil && s.q.Kind == state.AskedNext && s.q.ClaudeSession() == one.ID
-		return isNext && s.q.Status == state.Pending && !s.q.Unread() && state.HasWaiter(p.Env, s.Path)
+	if one.TmuxPane != "" || !isToBeTyped(in) {
+		return false
 	}
-	if one.TmuxPane != "" || !isToBeTyped(in) || !slices.ContainsFunc(p.inOrder(), isWaited) {
+	isWaited := false
+	for _, s := range p.index {
+		isNext := s.q != nil && s.q.Kind == state.AskedNext && s.q.ClaudeSession() == one.ID
+		isOpen := isNext && s.q.Status == state.Pending && !s.q.Unread()
+		isWaited = isWaited || isOpen && state.HasWaiter(p.Env, s.Path)
+	}
+	if !isWaited {
 		return false
 	}
 	return p.changeWords(in, func(in *state.Incoming) error {
@@ -132,7 +137,7 @@ func (p *Poller) tryOf(in *state.Incoming) *try {
 // keepWords has what was said to a session wait until Claude can take it, and tells the thread
 // what it has to know beforehand.
 func (p *Poller) keepWords(ctx context.Context, one *state.Session, routed []*state.Incoming) {
-	_, err := p.room().Keep(ctx, one, routed)
+	err := p.room().Keep(ctx, one, routed)
 	if err == nil {
 		return
 	}
@@ -176,9 +181,7 @@ func (p *Poller) tellOfWords(one *state.Session, in *state.Incoming) (next time.
 			continue
 		}
 		owed := state.Owed{About: note.about, Reply: in.MessageName, Seen: note.seen}
-		_, err := p.putNote(in.AsQuestion(one), openOf(one), owed)
-		p.Log.Once(err, "note not put into the outbox")
-		if err == nil {
+		if p.noteWords(one, in.AsQuestion(one), owed) == nil {
 			p.changeWords(in, func(in *state.Incoming) error {
 				in.Told = append(in.Told, note.about)
 				return nil
@@ -189,6 +192,13 @@ func (p *Poller) tellOfWords(one *state.Session, in *state.Incoming) (next time.
 		return sentAt
 	}
 	return longAt
+}
+
+// noteWords puts a note about words that wait into their session's thread, once.
+func (p *Poller) noteWords(one *state.Session, q *state.Question, owed state.Owed) error {
+	_, err := p.putNote(q, openOf(one), owed)
+	p.Log.Once(err, "note not put into the outbox")
+	return err
 }
 
 // tellEnd tells a session's thread how words for it ended.

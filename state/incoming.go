@@ -155,8 +155,8 @@ func (in *Incoming) AsQuestion(one *Session) *Question {
 	return q
 }
 
-// OldWords are the words of a question of the kind Said, as versions without an inbox kept them.
-func (q *Question) OldWords(now time.Time) *Incoming {
+// oldWords are the words of a question of the kind Said, as versions without an inbox kept them.
+func (q *Question) oldWords(now time.Time) *Incoming {
 	r := q.Replies[0]
 	in := &Incoming{
 		ID: IncomingID(q.Chat, r.MessageName), Chat: q.Chat, MessageName: r.MessageName,
@@ -308,7 +308,7 @@ func (b Inbox) TakeOldWords(q *Question, now time.Time) error {
 	if q.Kind != Said || !q.Status.Open() || len(q.Replies) == 0 {
 		return nil
 	}
-	_, err := b.Take(q.OldWords(now), false)
+	_, err := b.Take(q.oldWords(now), false)
 	if err != nil {
 		return err
 	}

@@ -139,7 +139,7 @@ var ErrBegins = errors.New("the session is being started")
 
 // Keep has words wait until Claude can take them, or tells their thread why nothing takes
 // them. A session that has ended is started for them, where the person wants that.
-func (r Room) Keep(ctx context.Context, one *state.Session, words []*state.Incoming) (*state.Session, error) {
+func (r Room) Keep(ctx context.Context, one *state.Session, words []*state.Incoming) error {
 	takes, nobody := !Left(state.SessionsIn(state.UserState(r.Env)), one), r.NobodyText(one)
 	if !r.Config.Terms(state.Said, "").Asked {
 		takes, nobody = false, "[Not used] By a policy, instructions are given in the terminal alone."
@@ -152,7 +152,7 @@ func (r Room) Keep(ctx context.Context, one *state.Session, words []*state.Incom
 		case why != "":
 			nobody = wording.NotBegunText(why)
 		case begun == nil:
-			return one, ErrBegins
+			return ErrBegins
 		default:
 			one = begun
 			err := r.Tell(one, state.MessageID("begun", one.ID, one.Begins.String()), wording.BegunText(one))
@@ -174,10 +174,10 @@ func (r Room) Keep(ctx context.Context, one *state.Session, words []*state.Incom
 			err = r.refuse(one, in, nobody)
 		}
 		if err != nil {
-			return one, err
+			return err
 		}
 	}
-	return one, nil
+	return nil
 }
 
 // refuse tells a person why nothing takes their words.
