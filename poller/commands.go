@@ -135,14 +135,17 @@ func (p *Poller) noteRouted(one *state.Session) {
 	p.Log.Once(err, "not noted what an earlier version is to pass over")
 }
 
-// takeOldWords puts words that a version without an inbox kept as a question into the inbox.
-func (p *Poller) takeOldWords() {
+// takeOldWords puts words that a version without an inbox kept as a question into the inbox. It
+// reports whether there were any.
+func (p *Poller) takeOldWords() (any bool) {
 	for _, s := range p.index {
 		if s.q == nil || s.q.Kind != state.Said || !s.q.Status.Open() {
 			continue
 		}
 		err := state.InboxIn(p.user).TakeOldWords(s.q, p.Now())
 		p.Log.Once(err, "words of an earlier version not taken")
+		any = any || err == nil
 		p.load(s)
 	}
+	return any
 }

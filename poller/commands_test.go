@@ -290,7 +290,7 @@ func TestAThreadIsReadWhileItsSessionListens(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			x := newTalk(t, c.as)
-			x.p.scanSessions()
+			x.p.readRecords()
 			_, busy := x.p.attendAll(t.Context(), x.p.own())
 			if got := x.p.views(); (len(got) == 1) != c.read || busy != c.read {
 				t.Errorf("%d views, busy %t", len(got), busy)

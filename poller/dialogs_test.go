@@ -107,11 +107,13 @@ func TestADialogIsToldOfInTime(t *testing.T) {
 	cfg.PollInterval = time.Minute
 	at := time.Now().Truncate(time.Millisecond)
 	x.status("waiting", "permission prompt", at)
+	x.p.readRecords()
 	next, _ := x.p.attendAll(t.Context(), &cfg)
 	if due := at.Add(graceForDialog); !next.Equal(due) || len(*says) > 0 {
 		t.Fatalf("it comes again at %v, and is due at %v; told %q", next, due, *says)
 	}
 	x.p.Now = func() time.Time { return next }
+	x.p.readRecords()
 	x.p.attendAll(t.Context(), &cfg)
 	x.p.working.Wait()
 	if len(*says) != 1 {

@@ -76,6 +76,8 @@ func TestNothingIsAllowedOverWhatWasSaid(t *testing.T) {
 			})
 			p.scan()
 			test.between(x, p)
+			p.scanInbox()
+			p.scanSessions()
 			p.attendAll(t.Context(), p.own())
 			p.working.Wait()
 			for _, s := range p.index {

@@ -82,7 +82,7 @@ func TestAnotherEnvironmentsMessageHoldsNothingBack(t *testing.T) {
 	x.hears()
 	later := time.Now().Add(2 * time.Minute)
 	x.p.Now = func() time.Time { return later }
-	x.p.scanInbox()
+	x.p.readRecords()
 	x.p.routeAll(t.Context())
 	if x.left() != 1 {
 		t.Fatalf("%d messages are undecided", x.left())
@@ -124,7 +124,7 @@ func TestACommandThatWasBegunMeanwhileIsNotRepeated(t *testing.T) {
 	x := newTalk(t, nil)
 	x.p.scanSessions()
 	x.pull("m", "/mute 2h", time.Now().Add(-time.Second))
-	x.p.scanInbox()
+	x.p.readRecords()
 	x.p.routeAll(t.Context())
 	stale := slices.Clone(x.p.routed[x.id])
 	if len(stale) != 1 {
@@ -187,7 +187,7 @@ func TestAnEventCallsThePollerThatItConcerns(t *testing.T) {
 	writeAll(t, calls, "", 0o600)
 	x.thread = thread
 	x.pull("m", "2", time.Now())
-	x.p.scanInbox()
+	x.p.readRecords()
 	x.p.routeAll(t.Context())
 	if info, err := os.Stat(calls); err != nil || info.Size() == 0 {
 		t.Errorf("not called: %v", err)
@@ -215,7 +215,7 @@ func TestAReplyThatIsReadSoonerThanItsQuestionCounts(t *testing.T) {
 	q := x.ask(x.posted)
 	thread := x.beginThread(q)
 	x.listed("reply", thread, "2")
-	x.p.scanInbox()
+	x.p.readRecords()
 	x.p.routeAll(t.Context())
 	if is := x.load(q); len(is.Replies) != 1 {
 		t.Errorf("%d replies are stored", len(is.Replies))

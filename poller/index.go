@@ -60,6 +60,14 @@ const (
 	expireOthers = time.Hour
 )
 
+// readRecords reads what is on disk. The inbox is read first: whatever wrote a message there saw
+// the record that the message is for, so that record is found afterwards.
+func (p *Poller) readRecords() {
+	p.scanInbox()
+	p.scan()
+	p.scanSessions()
+}
+
 // scan reads the index, the folders that a person named, and each record in them that changed.
 func (p *Poller) scan() {
 	folder := filepath.Join(p.user, "open")

@@ -38,11 +38,12 @@ func (p *Poller) attendAll(ctx context.Context, cfg *config.Config) (next time.T
 			p.findPanes(ctx)
 		}
 	}
-	p.scanSessions()
-	p.takeOldWords()
-	p.scanInbox()
-	next, busy = p.routeAll(ctx)
-	again, isBusy := p.attendSessions(ctx, due)
+	if p.takeOldWords() {
+		next, busy = p.Now(), true // they are in the inbox, which was read before
+	}
+	again, isBusy := p.routeAll(ctx)
+	next, busy = sooner(next, again), busy || isBusy
+	again, isBusy = p.attendSessions(ctx, due)
 	next, busy = sooner(sooner(next, again), p.dialogDue), busy || isBusy
 	for _, s := range p.inOrder() {
 		if ctx.Err() != nil {

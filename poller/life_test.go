@@ -660,7 +660,7 @@ func TestAReplyToADeadSessionIsToldAtOnce(t *testing.T) {
 	})
 	p := d.poller()
 	p.polled = time.Now() // a round was just now
-	p.scan()
+	p.readRecords()
 	p.attendAll(t.Context(), p.own())
 	if is := d.load(q); is.ResolvedBy != "claude_gone" || is.Reply("m").Verdict != state.Late {
 		t.Errorf("%s by %q, reply %+v", is.Status, is.ResolvedBy, is.Replies)

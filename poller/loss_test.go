@@ -269,14 +269,13 @@ func TestATapOfAnotherEnvironmentIsLeftToIt(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p.scanInbox()
+	p.readRecords()
 	p.routeAll(t.Context())
 	if is := d.load(q); len(is.Replies) > 0 {
 		t.Errorf("it was given to another one's question: %+v", is.Replies)
 	}
 	own := d.poller()
-	own.scan()
-	own.scanInbox()
+	own.readRecords()
 	own.routeAll(t.Context())
 	if is := d.load(q); len(is.Replies) != 1 {
 		t.Errorf("%d taps are stored", len(is.Replies))

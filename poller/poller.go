@@ -438,7 +438,7 @@ func (p *Poller) step(ctx context.Context) (next time.Time, busy bool) {
 	next, busy = p.Now().Add(cfg.PollInterval), true // after a panic
 	p.calls = state.PollerCalls(p.Env)
 	p.safely("step", func() {
-		p.scan()
+		p.readRecords()
 		pulls := p.keepPulling(ctx, cfg.HearsEvents())
 		next, busy = p.attendAll(ctx, cfg)
 		next = sooner(next, pulls)
@@ -535,7 +535,7 @@ func (p *Poller) once(ctx context.Context) (failed error) {
 
 func (p *Poller) round(ctx context.Context) {
 	p.polled = time.Time{} // also to what has its time once an interval
-	p.scan()
+	p.readRecords()
 	p.attendAll(ctx, p.own())
 }
 

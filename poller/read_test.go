@@ -527,7 +527,7 @@ func TestAKilledWaitTakesNoReply(t *testing.T) {
 	if err := x.r.listOnce(t.Context(), x.p.views()[x.r.chat]); err != nil { // before it is seen that the process is gone
 		t.Fatal(err)
 	}
-	x.p.scan()
+	x.p.readRecords()
 	x.p.attendAll(t.Context(), x.p.own()) // between two rounds
 	x.p.round(t.Context())
 	if is := d.load(one); is.Status != state.Cancelled || len(is.Replies) > 0 {

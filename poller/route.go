@@ -87,8 +87,6 @@ func (p *Poller) routeAll(ctx context.Context) (next time.Time, busy bool) {
 	if !slices.ContainsFunc(p.incoming, isNew) {
 		return time.Time{}, false
 	}
-	p.scan() // another process may have read them before this one saw what they are for
-	p.scanSessions()
 	isHeldBack := map[string]bool{}
 	for _, in := range p.incoming {
 		thread := in.Chat + " " + in.ThreadName
