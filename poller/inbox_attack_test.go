@@ -1,6 +1,8 @@
 package poller
 
 import (
+	"context"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -8,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"gchat-hooks/e2e/bound"
 	"gchat-hooks/gchat"
 	"gchat-hooks/gchat/wording"
 	"gchat-hooks/state"
@@ -211,15 +214,40 @@ func (x *talk) listed(name, thread, text string) {
 // question that it is for, which was posted before it.
 func TestAReplyThatIsReadSoonerThanItsQuestionCounts(t *testing.T) {
 	x := newTalk(t, nil)
-	x.p.scan()
-	q := x.ask(x.posted)
-	thread := x.beginThread(q)
-	x.listed("reply", thread, "2")
-	x.p.readRecords()
-	x.p.routeAll(t.Context())
-	if is := x.load(q); len(is.Replies) != 1 {
-		t.Errorf("%d replies are stored", len(is.Replies))
+	over := x.ask(x.posted)
+	thread := x.beginThread(over)
+	_, err := state.CloseQuestion(over.Path, state.Resolved, "chat", nil)
+	if err != nil {
+		t.Fatal(err)
 	}
+	ctx, stop := context.WithCancel(t.Context())
+	stopped := make(chan bool)
+	go func() {
+		defer close(stopped)
+		for ctx.Err() == nil {
+			x.p.readRecords()
+			x.p.routeAll(ctx)
+		}
+	}()
+	var asked []*state.Question
+	for n := range 100 {
+		asked = append(asked, x.ask(func(q *state.Question) {
+			x.posted(q)
+			q.ThreadName = thread
+		}))
+		x.listed(fmt.Sprint("reply", n), thread, "2")
+		bound.Until(t, "the reply is decided", func() bool { return x.left() == 0 })
+		if is := x.load(asked[n]); len(is.Replies) != 1 {
+			t.Errorf("round %d: %d replies are stored", n, len(is.Replies))
+			break
+		}
+		_, err := state.CloseQuestion(asked[n].Path, state.Resolved, "chat", nil)
+		if err != nil {
+			t.Error(err)
+		}
+	}
+	stop()
+	<-stopped
 }
 
 // The poller of another environment's session was killed. The next one decides what is said
