@@ -14,29 +14,29 @@ import (
 )
 
 func main() {
-	self, err := os.Executable()
+	program, err := os.Executable()
 	if err != nil {
-		self = programOf(os.Args[0])
+		program = programPath(os.Args[0])
 	}
 	// Hooks are decided before the command line's library runs: it prints usage errors to stdout, which is the protocol.
 	if name, ok := hookName(os.Args); ok {
 		h := &hooks.Hook{
-			Name: name, Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, Env: os.Getenv, Self: self, Args: os.Args,
+			Name: name, Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, Env: os.Getenv, Self: program, Args: os.Args,
 			ReadPolicy: gchat.ReadPolicy,
 		}
-		if hooks.Known(name) || wake.Hook(h) { // a hook of another version is ignored in silence
+		if hooks.IsName(name) || wake.SetJob(h) { // a hook of another version is ignored in silence
 			os.Exit(h.Run())
 		}
 		return
 	}
-	cli.Main(self)
+	cli.Main(program)
 }
 
-// programOf is the path of the program that was called so. Without /proc Linux tells no other way.
-func programOf(called string) (path string) {
-	path, err := exec.LookPath(called)
+// programPath is the path of the program that was called so. Without /proc Linux tells no other way.
+func programPath(calledName string) (path string) {
+	path, err := exec.LookPath(calledName)
 	if err != nil {
-		return called
+		return calledName
 	}
 	path, _ = filepath.Abs(path)
 	return path
@@ -45,15 +45,15 @@ func programOf(called string) (path string) {
 // hookName is the hook that this process was called as: by its own name, as `gchat-hooks hook NAME`, or as
 // `gchat-hooks NAME`.
 func hookName(args []string) (name string, ok bool) {
-	known := func(name string) bool { return hooks.Known(name) || wake.Known(name) }
+	isKnown := func(name string) bool { return hooks.IsName(name) || wake.IsName(name) }
 	name = hooks.JobName(filepath.Base(args[0]))
-	if known(name) {
+	if isKnown(name) {
 		return name, true
 	}
 	if len(args) > 2 && args[1] == "hook" && args[2] != "--help" && args[2] != "-h" {
 		return hooks.JobName(args[2]), true
 	}
-	if len(args) > 1 && known(hooks.JobName(args[1])) {
+	if len(args) > 1 && isKnown(hooks.JobName(args[1])) {
 		return hooks.JobName(args[1]), true
 	}
 	return "", false

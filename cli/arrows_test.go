@@ -12,8 +12,8 @@ import (
 	"testing"
 )
 
-// arrows says which rooms a room may import, and why no others. Arrows point down this list only.
-var arrows = []struct {
+// importRules says which rooms a room may import, and why no others. Arrows point down this list only.
+var importRules = []struct {
 	room string
 	may  []string
 	why  string
@@ -43,14 +43,14 @@ var arrows = []struct {
 func TestArrows(t *testing.T) {
 	rooms := map[string]map[string]bool{}
 	why := map[string]string{}
-	for _, a := range arrows {
+	for _, a := range importRules {
 		rooms[a.room], why[a.room] = map[string]bool{}, a.why
 		for _, m := range a.may {
 			rooms[a.room][m] = true
 		}
 	}
 	seen := map[string]bool{}
-	atTop(t)
+	changeToRoot(t)
 	err := filepath.WalkDir(".", func(path string, d fs.DirEntry, err error) error {
 		if err != nil {
 			return err
@@ -101,7 +101,7 @@ func TestArrows(t *testing.T) {
 func TestGooglesNamesAreKnownInOnePlace(t *testing.T) {
 	known := regexp.MustCompile(`^(gchat/|state/config/|cli/(doctor/|setup|login|hub)|e2e/)`)
 	names := regexp.MustCompile(`"[^" ]*(googleapis\.com|/messages/|/threads/|^users/|"users/|"spaces/)[^" ]*"|api/chat/v1"`)
-	atTop(t)
+	changeToRoot(t)
 	err := filepath.WalkDir(".", func(path string, d fs.DirEntry, err error) error {
 		if err != nil || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") || known.MatchString(path) {
 			return err

@@ -11,11 +11,11 @@ import (
 	"testing"
 )
 
-// callbacks are the fields and variables of functions through which a room calls what another
+// allowedCallbacks are the fields and variables of functions through which a room calls what another
 // one gave it. Each is there since the room may not import who does the work. None is called
 // under a record's lock: underlock's tests see what each of them does.
-var callbacks = map[string]string{
-	"cli/doctor Tell":         "what doctor has to say before it is done",
+var allowedCallbacks = map[string]string{
+	"cli/doctor Notify":       "what doctor has to say before it is done",
 	"gchat StartSpace":        "cli knows how the page's space was started the last time; a dial that finds it down asks for it",
 	"gchat/login Paste":       "the person's terminal, read by cli",
 	"gchat/login Open":        "the person's browser",
@@ -26,7 +26,7 @@ var callbacks = map[string]string{
 	"gchat/space Said":        "the page has something for a poller",
 	"hooks ReadPolicy":        "a hook's only request: main gives it, so that hooks import no network",
 	"hooks Job":               "hooks/wake runs as a hook, by the same rules",
-	"hooks Waits":             "whether that hook may wait",
+	"hooks JobMayWait":        "whether that hook may wait",
 	"inject Before":           "what is written down before a key is pressed; no later step could know",
 	"poller Now":              "a test's clock",
 	"poller Summary":          "hooks read a transcript and git for a session's last words; the poller knows no hook events",
@@ -34,15 +34,15 @@ var callbacks = map[string]string{
 	"poller/commands Put":     "the poller's outbox, which sends what was put there at once",
 	"poller/commands Now":     "the poller's clock",
 	"poller/service Run":      "launchctl and systemctl, which a test stands in for",
-	"state Watch":             "tests hold what is not done under a lock",
+	"state SlowCallWatcher":   "tests hold what is not done under a lock",
 	"state/config ReadPolicy": "a hub's policy: gchat asks for it, where a process may use the network",
 }
 
 // What a lower room calls in a higher one is in one list, with its reason.
 func TestCallbacksHaveAReason(t *testing.T) {
-	atTop(t)
+	changeToRoot(t)
 	found := map[string]bool{}
-	for _, a := range arrows {
+	for _, a := range importRules {
 		files, _ := filepath.Glob(filepath.Join(a.room, "*.go"))
 		for _, path := range files {
 			if a.room == "." || a.room == "cli" || strings.HasSuffix(path, "_test.go") {
@@ -52,25 +52,25 @@ func TestCallbacksHaveAReason(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			for _, name := range functionsGiven(f) {
+			for _, name := range functionArguments(f) {
 				found[a.room+" "+name] = true
 			}
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(found)) {
-		if callbacks[name] == "" {
+		if allowedCallbacks[name] == "" {
 			t.Errorf("%s is a function that another room gives: a plain result is easier to follow; else it needs a reason here", name)
 		}
 	}
-	for name := range callbacks {
+	for name := range allowedCallbacks {
 		if !found[name] {
 			t.Errorf("there is no %s", name)
 		}
 	}
 }
 
-// functionsGiven are the exported variables, and fields of exported types, that hold a function.
-func functionsGiven(f *ast.File) (names []string) {
+// functionArguments are the exported variables, and fields of exported types, that hold a function.
+func functionArguments(f *ast.File) (names []string) {
 	isFunction := func(e ast.Expr) bool {
 		_, literal := e.(*ast.FuncType)
 		text := ""
@@ -80,7 +80,7 @@ func functionsGiven(f *ast.File) (names []string) {
 		case *ast.SelectorExpr:
 			text = e.Sel.Name
 		}
-		return literal || text == "ReadPolicy"
+		return literal || text == "PolicyReader"
 	}
 	add := func(of []*ast.Ident, is ast.Expr) {
 		for _, name := range of {

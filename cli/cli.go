@@ -37,17 +37,17 @@ const (
 	exitUsage  = 4 // wrong arguments
 )
 
-// usage is a mistake on the command line. hint names the command that tells more.
-func usage(err error, hint string) error { return failed(err, hint, exitUsage) }
+// usageError is a mistake on the command line. hint names the command that tells more.
+func usageError(err error, hint string) error { return exitError(err, hint, exitUsage) }
 
-// failed ends a command with an exit code.
-func failed(err error, hint string, code int) error {
+// exitError ends a command with an exit code.
+func exitError(err error, hint string, code int) error {
 	return &state.UserError{Err: err, Hint: hint, Code: code}
 }
 
-// silent ends a command that has told its result on stdout.
-func silent(err error, code int) error {
-	return &state.UserError{Err: err, Code: code, Said: true}
+// silentError ends a command that has told its result on stdout.
+func silentError(err error, code int) error {
+	return &state.UserError{Err: err, Code: code, IsPrinted: true}
 }
 
 // Main runs the command of os.Args and ends the process. self is this program's file.
@@ -58,7 +58,7 @@ func Main(self string) {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 	context.AfterFunc(ctx, stop) // the first signal drains, the second ends the process
 	if err := p.run(ctx, os.Args); err != nil {
-		os.Exit(p.tell(err, filepath.Base(os.Args[0])))
+		os.Exit(p.printError(err, filepath.Base(os.Args[0])))
 	}
 }
 
@@ -66,55 +66,57 @@ func Main(self string) {
 func (p Program) run(ctx context.Context, args []string) error {
 	switch strings.Join(args[1:], " ") {
 	case "poller --orphan":
-		return p.passOn()
+		return p.startDetachedPoller()
 	case "poller --detached":
-		return p.runDetached(ctx)
+		return p.runDetachedPoller(ctx)
 	}
 	if len(args) == 4 && args[1] == "poller" {
 		switch args[2] {
-		case state.TryLockOf:
+		case state.TryLockFlag:
 			fmt.Fprintln(p.out, state.TryLockAsChild(args[3]))
 			return nil
-		case state.Words:
+		case state.WordQuestionFlag:
 			return poller.Word(ctx, poller.Options{Env: p.env, Log: state.NewLog(p.env, "poller")}, args[3])
 		}
 	}
-	args = arguments(args)
+	args = normalizeArgs(args)
 	if len(args) > 1 && args[1] == "help" { // as a flag, so that what stands behind it is looked at
 		args = slices.Concat(args[:1], args[2:], []string{"--help"})
 	}
-	app := p.app(args[1:]...)
-	flags := slices.ContainsFunc(args, func(a string) bool { return strings.HasPrefix(a, "-") })
-	if flags && slices.Contains([]string{"send", "wait", "answer", "migrate"}, args[1]) {
-		args = append(args[:2:2], flagsFirst(args[2:], append(app.Command(args[1]).Flags, cli.HelpFlag))...)
+	app := p.buildApp(args[1:]...)
+	hasFlags := slices.ContainsFunc(args, func(a string) bool { return strings.HasPrefix(a, "-") })
+	if hasFlags && slices.Contains([]string{"send", "wait", "answer", "migrate"}, args[1]) {
+		args = append(args[:2:2], moveFlagsFirst(args[2:], append(app.Command(args[1]).Flags, cli.HelpFlag))...)
 	}
 	return app.RunContext(ctx, args)
 }
 
-// tell prints an error and its hint as calledAs, and returns the exit code.
-func (p Program) tell(err error, calledAs string) int {
-	told := &state.UserError{} // where the error is of another type
-	errors.As(err, &told)
-	code := cmp.Or(told.Code, exitFailed)
+// printError prints an error and its hint as commandAliases, and returns the exit code.
+func (p Program) printError(err error, programName string) int {
+	userError := &state.UserError{} // where the error is of another type
+	errors.As(err, &userError)
+	code := cmp.Or(userError.Code, exitFailed)
 	columns := terminalWidth(p.errOut)
-	say := func(kind, words string) {
-		_, _ = io.WriteString(p.errOut, wrap(fmt.Sprintf("%s: %s: %s\n", calledAs, kind, plain(words)), columns))
+	printLine := func(kind, text string) {
+		_, _ = io.WriteString(p.errOut, wrapText(fmt.Sprintf("%s: %s: %s\n", programName, kind, cleanForTerminal(text)), columns))
 	}
-	if !told.Said {
-		say("error", err.Error())
+	if !userError.IsPrinted {
+		printLine("error", err.Error())
 	}
-	hint := told.Hint
+	hint := userError.Hint
 	if errors.Is(err, fs.ErrPermission) && !strings.HasPrefix(hint, "chmod") {
 		hint = "gchat-hooks doctor names the folder and what to do; a sandbox has to let gchat-hooks write there"
 	}
 	if hint != "" {
-		say("hint", hint)
+		printLine("hint", hint)
 	}
 	return code
 }
 
-// plain is text for a terminal without secrets, and without what a terminal obeys: the words may be Chat's, or a file's.
-func plain(s string) string { return new(state.Redactor).Clean(state.Clean(state.ForTerminal, s)) }
+// cleanForTerminal is text for a terminal without secrets, and without what a terminal obeys: the words may be Chat's, or a file's.
+func cleanForTerminal(s string) string {
+	return new(state.Redactor).Redact(state.Clean(state.ForTerminal, s))
+}
 
 // Program is what every command is given: the path of this program, the environment, and the terminal.
 type Program struct {
@@ -139,8 +141,8 @@ var commands = []struct {
 	{"migrate", Program.migrateCommand},
 }
 
-// app is the command line: with the one command that the first word names, else with all and what concerns all.
-func (p Program) app(words ...string) *cli.App {
+// buildApp is the command line: with the one command that the first word names, else with all and what concerns all.
+func (p Program) buildApp(args ...string) *cli.App {
 	app := &cli.App{
 		Name:      "gchat-hooks",
 		Usage:     "answer Claude Code's questions from Google Chat, or from a page of this machine",
@@ -150,64 +152,64 @@ func (p Program) app(words ...string) *cli.App {
 		// Main prints every error.
 		ExitErrHandler: func(*cli.Context, error) {},
 		OnUsageError: func(_ *cli.Context, err error, _ bool) error {
-			return usage(err, "gchat-hooks --help")
+			return usageError(err, "gchat-hooks --help")
 		},
 		Action: func(c *cli.Context) error {
 			if word := c.Args().First(); word != "" {
 				err := fmt.Errorf("no such command: %s. %s", word, cli.SuggestCommand(c.App.Commands, word))
-				return usage(err, "gchat-hooks --help")
+				return usageError(err, "gchat-hooks --help")
 			}
 			return cli.ShowAppHelp(c)
 		},
 		Before: func(c *cli.Context) error {
 			if os.Getenv("HOME") == "" {
-				code := cmp.Or(map[string]int{"wait": exitWaitTrouble, "doctor": 2}[c.Args().First()], exitFailed)
-				return failed(errors.New("HOME is not set: gchat-hooks keeps its files there"), "export HOME=/home/NAME", code)
+				code := cmp.Or(map[string]int{"wait": exitWaitFailed, "doctor": 2}[c.Args().First()], exitFailed)
+				return exitError(errors.New("HOME is not set: gchat-hooks keeps its files there"), "export HOME=/home/NAME", code)
 			}
 			return nil
 		},
 	}
 	for _, c := range commands {
-		if len(words) > 0 && c.name == words[0] {
-			app.Commands = []*cli.Command{checked(c.build(p))}
+		if len(args) > 0 && c.name == args[0] {
+			app.Commands = []*cli.Command{withArgChecks(c.build(p))}
 			return app
 		}
 	}
 	for _, c := range commands {
-		app.Commands = append(app.Commands, checked(c.build(p)))
+		app.Commands = append(app.Commands, withArgChecks(c.build(p)))
 	}
 	app.Version = version()
 	return app
 }
 
-// checked has a command and its subcommands refuse flags and words that they do not take, before their action runs.
-func checked(c *cli.Command) *cli.Command {
+// withArgChecks has a command and its subcommands refuse flags and words that they do not take, before their action runs.
+func withArgChecks(c *cli.Command) *cli.Command {
 	for _, sub := range c.Subcommands {
-		checked(sub)
+		withArgChecks(sub)
 	}
 	c.OnUsageError = func(ctx *cli.Context, err error, _ bool) error { // without it the library prints the error to stdout
 		code := exitUsage
 		if c.Name == "wait" { // its callers know three exit codes
-			code = exitWaitTrouble
+			code = exitWaitFailed
 		}
-		if name, unknown := strings.CutPrefix(err.Error(), "flag provided but not defined: -"); unknown {
-			if like := cli.SuggestFlag(c.Flags, strings.TrimPrefix(name, "-"), true); like != "" {
-				err = fmt.Errorf("%w. Did you mean %s?", err, like)
+		if name, isUnknown := strings.CutPrefix(err.Error(), "flag provided but not defined: -"); isUnknown {
+			if suggestion := cli.SuggestFlag(c.Flags, strings.TrimPrefix(name, "-"), true); suggestion != "" {
+				err = fmt.Errorf("%w. Did you mean %s?", err, suggestion)
 			}
 		}
-		if said, bad := strings.CutSuffix(err.Error(), ": parse error"); bad {
-			takes := "a whole number"
-			if slices.ContainsFunc(c.Flags, func(f cli.Flag) bool { return isTime(f) && strings.HasSuffix(said, "-"+f.Names()[0]) }) {
-				takes = "a time with its unit, such as 5s"
+		if flagName, isParseError := strings.CutSuffix(err.Error(), ": parse error"); isParseError {
+			expected := "a whole number"
+			if slices.ContainsFunc(c.Flags, func(f cli.Flag) bool { return isDurationFlag(f) && strings.HasSuffix(flagName, "-"+f.Names()[0]) }) {
+				expected = "a time with its unit, such as 5s"
 			}
-			err = fmt.Errorf("%s: it takes %s", said, takes)
+			err = fmt.Errorf("%s: it takes %s", flagName, expected)
 		}
-		return failed(err, c.HelpName+" --help", code)
+		return exitError(err, c.HelpName+" --help", code)
 	}
 	if c.UsageText == "" { // else it says which words
 		c.Before = func(ctx *cli.Context) error {
-			if word := ctx.Args().First(); word != "" && c.Command(word) == nil {
-				return usage(errors.New(c.Name+" takes no such words"), c.HelpName+" --help") // one may be a secret
+			if arg := ctx.Args().First(); arg != "" && c.Command(arg) == nil {
+				return usageError(errors.New(c.Name+" takes no such words"), c.HelpName+" --help") // one may be a secret
 			}
 			return nil
 		}
@@ -215,85 +217,85 @@ func checked(c *cli.Command) *cli.Command {
 	return c
 }
 
-func isTime(f cli.Flag) bool {
-	_, is := f.(*cli.DurationFlag)
-	return is
+func isDurationFlag(f cli.Flag) bool {
+	_, isDuration := f.(*cli.DurationFlag)
+	return isDuration
 }
 
-// installed is the path of this program where it was called: a link in a person's folder outlasts the version that it leads
+// installedPath is the path of this program where it was called: a link in a person's folder outlasts the version that it leads
 // to. It is that version for a call that tells nothing.
-func (p Program) installed() string {
+func (p Program) installedPath() string {
 	called, _ := exec.LookPath(os.Args[0])
 	called, _ = filepath.Abs(filepath.Join(filepath.Dir(called), "gchat-hooks")) // it may be the name of a command
-	there, _ := os.Stat(called)
-	is, _ := os.Stat(p.self)
-	if os.SameFile(there, is) { // not where one of them cannot be found
+	calledInfo, _ := os.Stat(called)
+	selfInfo, _ := os.Stat(p.self)
+	if os.SameFile(calledInfo, selfInfo) { // not where one of them cannot be found
 		return called
 	}
 	return p.self
 }
 
-// typed is what a person types for this program: its name, where the shell finds it by that.
-func (p Program) typed() string {
+// shellName is what a person types for this program: its name, where the shell finds it by that.
+func (p Program) shellName() string {
 	found, _ := exec.LookPath("gchat-hooks")
-	there, _ := os.Stat(found)
-	is, _ := os.Stat(p.self)
-	if os.SameFile(there, is) {
+	foundInfo, _ := os.Stat(found)
+	selfInfo, _ := os.Stat(p.self)
+	if os.SameFile(foundInfo, selfInfo) {
 		return "gchat-hooks"
 	}
-	return p.installed()
+	return p.installedPath()
 }
 
-// calledAs are the commands that have a name of their own, as a symlink and as a first word; also with .sh, as the scripts did.
-var calledAs = map[string]string{
+// commandAliases are the commands that have a name of their own, as a symlink and as a first word; also with .sh, as the scripts did.
+var commandAliases = map[string]string{
 	"gchat-send": "send", "gchat-wait": "wait", "gchat-response-poller": "poller", "menu-driver": "menu",
 	"health-check": "health",
 }
 
-// arguments are the command line with the command first.
-func arguments(args []string) []string {
-	called, rest := filepath.Base(args[0]), args[1:]
-	if calledAs[hooks.JobName(called)] == "" && len(rest) > 0 {
-		called, rest = rest[0], rest[1:]
+// normalizeArgs are the command line with the command first.
+func normalizeArgs(args []string) []string {
+	calledName, rest := filepath.Base(args[0]), args[1:]
+	if commandAliases[hooks.JobName(calledName)] == "" && len(rest) > 0 {
+		calledName, rest = rest[0], rest[1:]
 	}
-	name := calledAs[hooks.JobName(called)]
+	name := commandAliases[hooks.JobName(calledName)]
 	switch {
 	case name == "":
 		return append([]string{"gchat-hooks"}, args[1:]...)
-	case called == "gchat-send.sh":
+	case calledName == "gchat-send.sh":
 		return append([]string{"gchat-hooks", name, "--script"}, rest...)
 	}
 	return append([]string{"gchat-hooks", name}, rest...)
 }
 
-// flagShape is what is taken for a flag. "- item one" and "-5 degrees" are messages; "--dryrun" is a slip that must not send.
-var flagShape = state.Pattern(`^--?[A-Za-z][\w-]*(=(?s:.*))?$`)
+// flagPattern is what is taken for a flag. "- item one" and "-5 degrees" are messages; "--dryrun" is a slip that must not send.
+var flagPattern = state.LazyPattern(`^--?[A-Za-z][\w-]*(=(?s:.*))?$`)
 
-// flagsFirst puts the flags before the words: the library takes what stands behind the first word for words, and people
+// moveFlagsFirst puts the flags before the words: the library takes what stands behind the first word for words, and people
 // as well as Claude write `gchat-send "done" --type task_completion`. A lone "--" ends the flags.
-func flagsFirst(args []string, known []cli.Flag) []string {
+func moveFlagsFirst(args []string, known []cli.Flag) []string {
 	takesValue := func(name string) bool {
 		return slices.ContainsFunc(known, func(f cli.Flag) bool {
 			_, isSwitch := f.(*cli.BoolFlag)
 			return !isSwitch && slices.Contains(f.Names(), name)
 		})
 	}
-	var flags, words []string
+	var flags, positional []string
 	for i := 0; i < len(args); i++ {
-		switch a := args[i]; {
-		case a == "--":
-			words = append(words, args[i+1:]...)
+		switch arg := args[i]; {
+		case arg == "--":
+			positional = append(positional, args[i+1:]...)
 			i = len(args)
-		case !flagShape().MatchString(a):
-			words = append(words, a)
-		case takesValue(strings.TrimLeft(a, "-")) && i+1 < len(args):
-			flags = append(flags, a, args[i+1])
+		case !flagPattern().MatchString(arg):
+			positional = append(positional, arg)
+		case takesValue(strings.TrimLeft(arg, "-")) && i+1 < len(args):
+			flags = append(flags, arg, args[i+1])
 			i++
 		default:
-			flags = append(flags, a)
+			flags = append(flags, arg)
 		}
 	}
-	return append(append(flags, "--"), words...)
+	return append(append(flags, "--"), positional...)
 }
 
 func (p Program) hookCommand() *cli.Command {
@@ -302,7 +304,7 @@ func (p Program) hookCommand() *cli.Command {
 		Usage:     "run a hook as Claude Code does: the event on stdin, the decision on stdout",
 		UsageText: "gchat-hooks hook NAME",
 		Action: func(*cli.Context) error {
-			return usage(fmt.Errorf("hook takes a name: %s", strings.Join(hookNames(), ", ")), "gchat-hooks install")
+			return usageError(fmt.Errorf("hook takes a name: %s", strings.Join(hookNames(), ", ")), "gchat-hooks install")
 		},
 	}
 }
@@ -322,46 +324,46 @@ func version() string {
 
 // asker puts questions to the person at the terminal. Without one a flag has to say it.
 type asker struct {
-	terminal bool // both ends are one
-	in       io.Reader
-	out      io.Writer
+	isInteractive bool // both ends are one
+	in            io.Reader
+	out           io.Writer
 	// next has the next line that the person types, and is closed at the end of the input. A read of a terminal cannot be
 	// called off: a line that one caller does not take any more is the answer to the next question.
-	next func() <-chan string
+	nextLine func() <-chan string
 }
 
 func newAsker(in io.Reader, out io.Writer) *asker {
-	next := sync.OnceValue(func() <-chan string {
-		typed := make(chan string)
+	nextLine := sync.OnceValue(func() <-chan string {
+		lines := make(chan string)
 		go func() {
-			defer close(typed)
-			for lines := bufio.NewScanner(in); lines.Scan(); {
-				typed <- lines.Text()
+			defer close(lines)
+			for scanner := bufio.NewScanner(in); scanner.Scan(); {
+				lines <- scanner.Text()
 			}
 		}()
-		return typed
+		return lines
 	})
-	return &asker{terminal: isTerminal(in) && isTerminal(out), in: in, out: out, next: next}
+	return &asker{isInteractive: isTerminal(in) && isTerminal(out), in: in, out: out, nextLine: nextLine}
 }
 
 // isTerminal says whether an end of this program is a person's terminal.
-func isTerminal(end any) bool {
-	f, ok := end.(*os.File)
+func isTerminal(stream any) bool {
+	f, ok := stream.(*os.File)
 	return ok && term.IsTerminal(int(f.Fd()))
 }
 
 // errStopped says that the person ended the conversation.
 var errStopped = errors.New("stopped; what was done so far stays, and the same command goes on from there")
 
-// line asks, and returns what was typed.
-func (a *asker) line(ctx context.Context, question string) (string, error) {
+// askLine asks, and returns what was typed.
+func (a *asker) askLine(ctx context.Context, question string) (string, error) {
 	fmt.Fprintf(a.out, "%s ", question)
-	return a.answer(ctx, a.next())
+	return a.readLine(ctx, a.nextLine())
 }
 
-// secret asks on the terminal for what must not stay on the screen. However it ends, the terminal shows again what is typed.
+// askSecret asks on the terminal for what must not stay on the screen. However it ends, the terminal shows again what is typed.
 // It goes before the first line: next would read the secret, too.
-func (a *asker) secret(ctx context.Context, question string) (string, error) {
+func (a *asker) askSecret(ctx context.Context, question string) (string, error) {
 	fd := int(a.in.(*os.File).Fd())
 	defer fmt.Fprintln(a.out)
 	before, err := term.GetState(fd)
@@ -376,18 +378,18 @@ func (a *asker) secret(ctx context.Context, question string) (string, error) {
 		}
 	}()
 	for range 1000 { // what is typed at once is not to be shown either
-		now, err := term.GetState(fd)
-		if err != nil || !reflect.DeepEqual(now, before) {
+		current, err := term.GetState(fd)
+		if err != nil || !reflect.DeepEqual(current, before) {
 			break
 		}
 		time.Sleep(time.Millisecond)
 	}
 	fmt.Fprintf(a.out, "%s ", question)
-	return a.answer(ctx, typed)
+	return a.readLine(ctx, typed)
 }
 
-// answer waits for a line, or for the person to go.
-func (a *asker) answer(ctx context.Context, lines <-chan string) (string, error) {
+// readLine waits for a line, or for the person to go.
+func (a *asker) readLine(ctx context.Context, lines <-chan string) (string, error) {
 	select {
 	case line, ok := <-lines:
 		if ok {
@@ -399,11 +401,11 @@ func (a *asker) answer(ctx context.Context, lines <-chan string) (string, error)
 	return "", errStopped
 }
 
-// yes asks for a yes or a no. Enter is otherwise, and any other word a no.
-func (a *asker) yes(ctx context.Context, question string, otherwise bool) (bool, error) {
-	said, err := a.line(ctx, question+map[bool]string{true: " [Y/n]", false: " [y/N]"}[otherwise])
-	if said == "" {
-		return otherwise, err
+// askYesNo asks for a yes or a no. Enter is otherwise, and any other word a no.
+func (a *asker) askYesNo(ctx context.Context, question string, defaultYes bool) (bool, error) {
+	line, err := a.askLine(ctx, question+map[bool]string{true: " [Y/n]", false: " [y/N]"}[defaultYes])
+	if line == "" {
+		return defaultYes, err
 	}
-	return strings.EqualFold(said, "y") || strings.EqualFold(said, "yes"), err
+	return strings.EqualFold(line, "y") || strings.EqualFold(line, "yes"), err
 }

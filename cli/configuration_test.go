@@ -13,8 +13,8 @@ import (
 	"gchat-hooks/state/config"
 )
 
-// bySystem are the variables that are read and that configure other programs.
-var bySystem = []string{
+// systemVariables are the variables that are read and that configure other programs.
+var systemVariables = []string{
 	"HOME", "PATH", "TMUX", "TMUX_PANE", "TMUX_TMPDIR", "DISPLAY", "WAYLAND_DISPLAY", "SSH_CONNECTION", "SSH_TTY", "SUDO_USER", "WSL_DISTRO_NAME",
 	"CLAUDE_CODE_MANAGED_SETTINGS_PATH",     // Claude Code's own, which the doctor reads
 	"CLOUDSDK_CONFIG", "ANTHROPIC_BASE_URL", // Google's and Anthropic's own
@@ -25,13 +25,13 @@ var bySystem = []string{
 // and what is in the list is read.
 func TestVariablesAreDocumented(t *testing.T) {
 	listed, named, read := map[string]bool{}, map[string]bool{}, map[string]string{}
-	for _, s := range config.Settings() {
+	for _, s := range config.AllSettings() {
 		listed[s.Variable] = true
 	}
-	for _, name := range bySystem {
+	for _, name := range systemVariables {
 		listed[name] = true
 	}
-	atTop(t)
+	changeToRoot(t)
 	err := filepath.WalkDir(".", func(path string, d fs.DirEntry, err error) error {
 		if err != nil {
 			return err
@@ -81,11 +81,11 @@ func TestVariablesAreDocumented(t *testing.T) {
 	}
 	for name, path := range read {
 		if !listed[name] {
-			t.Errorf("%s reads $%s, which state/config/reference.go does not have", path, name)
+			t.Errorf("%s reads $%s, which state/config/setting_table.go does not have", path, name)
 		}
 	}
-	for _, s := range config.Settings() {
-		if s.Variable != "" && s.Member == "" && !named[s.Variable] {
+	for _, s := range config.AllSettings() {
+		if s.Variable != "" && s.JSONName == "" && !named[s.Variable] {
 			t.Errorf("no part of the program names %s", s.Variable)
 		}
 	}

@@ -31,10 +31,10 @@ func (p Program) demoCommand() *cli.Command {
 			&cli.BoolFlag{Name: "claude", Usage: "in a real Claude Code session (needs claude and tmux)"},
 		},
 		Action: func(c *cli.Context) error {
-			d := demo{Program: p, answer: c.String("answer")}
-			ask := d.recorded
+			d := demo{Program: p, scriptedAnswer: c.String("answer")}
+			ask := d.askRecorded
 			if c.Bool("claude") {
-				ask = d.inClaude
+				ask = d.askInClaude
 			}
 			return d.run(c.Context, ask)
 		},
@@ -44,121 +44,121 @@ func (p Program) demoCommand() *cli.Command {
 // demo is the main job on the embedded space: a question travels to the page and its answer back.
 type demo struct {
 	Program
-	answer string // "" waits for a person
+	scriptedAnswer string // "" waits for a person
 
-	dir  string // everything that the demo writes, removed at its end
-	chat *space.Space
-	base string
+	tempDir string // everything that the demo writes, removed at its end
+	space   *space.Space
+	baseURL string
 }
 
 // run opens the space in a folder of its own, has the question asked, and shows what its thread says.
 func (d *demo) run(ctx context.Context, ask func(context.Context) error) (err error) {
-	d.dir, err = os.MkdirTemp("", "gchat-hooks-demo-")
+	d.tempDir, err = os.MkdirTemp("", "gchat-hooks-demo-")
 	if err != nil {
 		return err
 	}
 	defer func() {
-		endPollers(d.user) // which the hooks started
-		_ = removeForGood(d.dir)
+		endPollers(d.userEnv) // which the hooks started
+		_ = removeUntilGone(d.tempDir)
 	}()
-	d.chat, err = space.Open(space.Options{Data: filepath.Join(d.dir, "space"), Direct: true})
+	d.space, err = space.Open(space.Options{Data: filepath.Join(d.tempDir, "space"), Direct: true})
 	if err != nil {
 		return err
 	}
-	defer d.chat.Close()
+	defer d.space.Close()
 	ln, err := net.Listen("tcp", "127.0.0.1:0") // the demo stays on this machine
 	if err != nil {
 		return err
 	}
 	defer ln.Close()
-	d.base = "http://" + ln.Addr().String()
-	if err := listenForUser(d.user, d.chat, ln.Addr().(*net.TCPAddr).Port); err != nil {
+	d.baseURL = "http://" + ln.Addr().String()
+	if err := listenForUser(d.userEnv, d.space, ln.Addr().(*net.TCPAddr).Port); err != nil {
 		return err
 	}
-	go space.Serve(context.WithoutCancel(ctx), ln, d.chat) // it outlives Ctrl-C: the hooks have something left to send
-	fmt.Fprintf(d.out, "The chat page:  %s\n", d.chat.PageURL(d.base))
-	asking, refuse := context.WithCancelCause(ctx)
-	defer refuse(nil)
-	if d.answer != "" {
-		go d.reply(asking, refuse)
+	go space.Serve(context.WithoutCancel(ctx), ln, d.space) // it outlives Ctrl-C: the hooks have something left to send
+	fmt.Fprintf(d.out, "The chat page:  %s\n", d.space.PageURL(d.baseURL))
+	askCtx, cancelAsk := context.WithCancelCause(ctx)
+	defer cancelAsk(nil)
+	if d.scriptedAnswer != "" {
+		go d.replyWhenAsked(askCtx, cancelAsk)
 	}
-	err = ask(asking)
-	_ = d.program(context.WithoutCancel(ctx), "flush", "--timeout", "3s").Run() // what the hooks left unsent
-	_, text := d.message("[Answered]")
+	err = ask(askCtx)
+	_ = d.command(context.WithoutCancel(ctx), "flush", "--timeout", "3s").Run() // what the hooks left unsent
+	_, text := d.findMessage("[Answered]")
 	if text != "" {
 		fmt.Fprintf(d.out, "\nThe thread says:\n%s\n", strings.TrimSpace(text))
-		fmt.Fprintf(d.out, "\nThe demo is over, and its page with it. To go on:  %s\n", d.next())
-	} else if asking.Err() != nil && ctx.Err() == nil {
-		err = failed(context.Cause(asking), "gchat-hooks demo --answer 2", exitFailed)
+		fmt.Fprintf(d.out, "\nThe demo is over, and its page with it. To go on:  %s\n", d.nextCommand())
+	} else if askCtx.Err() != nil && ctx.Err() == nil {
+		err = exitError(context.Cause(askCtx), "gchat-hooks demo --answer 2", exitFailed)
 	} else if err == nil && ctx.Err() == nil {
 		err = errors.New("the session ended without an answer")
-		err = failed(err, "run claude in this folder: it says what it waits for", exitFailed)
+		err = exitError(err, "run claude in this folder: it says what it waits for", exitFailed)
 	}
 	return err
 }
 
-// next is what a person types after the demo: the source's program is gone when it ends.
-func (d *demo) next() string {
-	if _, err := (install{Program: d.Program}).program(); err != nil {
+// nextCommand is what a person types after the demo: the source's program is gone when it ends.
+func (d *demo) nextCommand() string {
+	if _, err := (installer{Program: d.Program}).programPath(); err != nil {
 		return "./install.sh"
 	}
-	return d.typed() + " setup"
+	return d.shellName() + " setup"
 }
 
-// user is the environment in which the demo's folder has the user's state.
-func (d *demo) user(name string) string {
-	return map[string]string{"XDG_STATE_HOME": filepath.Join(d.dir, "user")}[name]
+// userEnv is the environment in which the demo's folder has the user's state.
+func (d *demo) userEnv(name string) string {
+	return map[string]string{"XDG_STATE_HOME": filepath.Join(d.tempDir, "user")}[name]
 }
 
-// reply answers the question for a script, as a person would: in its thread, from the page's sender. It refuses the reply where
+// replyWhenAsked answers the question for a script, as a person would: in its thread, from the page's sender. It refuses the reply where
 // the thread says that it was not used: nobody is there to send another one.
-func (d *demo) reply(ctx context.Context, refuse context.CancelCauseFunc) {
-	for said := false; ctx.Err() == nil; time.Sleep(50 * time.Millisecond) {
-		thread, question := d.message("[AskUserQuestion]")
+func (d *demo) replyWhenAsked(ctx context.Context, cancelAsk context.CancelCauseFunc) {
+	for hasReplied := false; ctx.Err() == nil; time.Sleep(50 * time.Millisecond) {
+		thread, question := d.findMessage("[AskUserQuestion]")
 		if question == "" {
 			continue
 		}
-		if !said {
-			_, _ = d.chat.Say(space.Person(), thread, d.answer)
-			said = true
+		if !hasReplied {
+			_, _ = d.space.Say(space.Person(), thread, d.scriptedAnswer)
+			hasReplied = true
 		}
-		if _, note := d.message("[Not "); note != "" {
-			refuse(errors.New("the reply was not used: " + note))
+		if _, note := d.findMessage("[Not "); note != "" {
+			cancelAsk(errors.New("the reply was not used: " + note))
 		}
 	}
 }
 
-// message is the space's first message with that beginning, and its thread.
-func (d *demo) message(beginning string) (thread, text string) {
-	for _, m := range d.chat.Messages() {
-		if text := cmp.Or(m.Text, m.FallbackText); strings.HasPrefix(text, beginning) {
+// findMessage is the space's first message with that beginning, and its thread.
+func (d *demo) findMessage(prefix string) (thread, text string) {
+	for _, m := range d.space.Messages() {
+		if text := cmp.Or(m.Text, m.FallbackText); strings.HasPrefix(text, prefix) {
 			return m.Thread.Name, text
 		}
 	}
 	return "", ""
 }
 
-// settings are the variables that point a hook to the demo's space, and its files to the demo's folder.
-func (d *demo) settings() []string {
+// spaceEnv are the variables that point a hook to the demo's space, and its files to the demo's folder.
+func (d *demo) spaceEnv() []string {
 	return []string{
 		"GOOGLE_CHAT_SPACE_ID=" + space.Name, "GCHAT_PUBSUB_SUBSCRIPTION=" + space.Subscription,
-		"GCHAT_API_ENDPOINT=" + d.chat.APIEndpoint(d.base), "GCHAT_PUBSUB_ENDPOINT=" + d.chat.APIEndpoint(d.base),
-		"GCHAT_ALLOWED_USERS=" + space.Human, "GCHAT_STATE_DIR=" + filepath.Join(d.dir, "state"),
-		"XDG_STATE_HOME=" + filepath.Join(d.dir, "user"), "GCHAT_POLLER_INTERVAL=1", "GCHAT_ASK_MODE=native",
+		"GCHAT_API_ENDPOINT=" + d.space.APIEndpoint(d.baseURL), "GCHAT_PUBSUB_ENDPOINT=" + d.space.APIEndpoint(d.baseURL),
+		"GCHAT_ALLOWED_USERS=" + space.Human, "GCHAT_STATE_DIR=" + filepath.Join(d.tempDir, "state"),
+		"XDG_STATE_HOME=" + filepath.Join(d.tempDir, "user"), "GCHAT_POLLER_INTERVAL=1", "GCHAT_ASK_MODE=native",
 	}
 }
 
-// program runs this program as a command or a hook. Nothing of this machine's configuration gets in.
-func (d *demo) program(ctx context.Context, args ...string) *exec.Cmd {
+// command runs this program as a command or a hook. Nothing of this machine's configuration gets in.
+func (d *demo) command(ctx context.Context, args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, d.self, args...)
 	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
 	cmd.WaitDelay = 5 * time.Second
-	cmd.Env = append(d.settings(), "PATH="+os.Getenv("PATH"), "HOME="+d.dir, "CLAUDE_PROJECT_DIR="+filepath.Join(d.dir, "demo"))
+	cmd.Env = append(d.spaceEnv(), "PATH="+os.Getenv("PATH"), "HOME="+d.tempDir, "CLAUDE_PROJECT_DIR="+filepath.Join(d.tempDir, "demo"))
 	return cmd
 }
 
-// demoInput is the tool input of the question that the demo asks.
-var demoInput = json.RawMessage(`{"questions": [{
+// demoToolInput is the tool input of the question that the demo asks.
+var demoToolInput = json.RawMessage(`{"questions": [{
 	"question": "Which deployment approach should we use?", "header": "Deploy", "multiSelect": false,
 	"options": [
 		{"label": "Blue-green deployment", "description": "Zero downtime with instant rollback."},
@@ -166,28 +166,28 @@ var demoInput = json.RawMessage(`{"questions": [{
 		{"label": "Canary", "description": "Small slice first."}
 	]}]}`)
 
-// hook runs a hook as Claude Code 2.1.329 does: the event on stdin, with the tool input before or after the answer.
-func (d *demo) hook(ctx context.Context, name, event string, input json.RawMessage) (printed []byte, err error) {
+// runHook runs a hook as Claude Code 2.1.329 does: the event on stdin, with the tool input before or after the answer.
+func (d *demo) runHook(ctx context.Context, name, event string, input json.RawMessage) (printed []byte, err error) {
 	b, _ := json.Marshal(map[string]any{
-		"session_id": "b1e91434-d410-4fbe-b382-0fbc1f1c23d3", "cwd": filepath.Join(d.dir, "demo"), "permission_mode": "default",
+		"session_id": "b1e91434-d410-4fbe-b382-0fbc1f1c23d3", "cwd": filepath.Join(d.tempDir, "demo"), "permission_mode": "default",
 		"hook_event_name": event, "tool_name": "AskUserQuestion", "tool_use_id": "toolu_demo",
 		"tool_input": input, "tool_response": input,
 	})
-	cmd := d.program(ctx, "hook", name)
+	cmd := d.command(ctx, "hook", name)
 	cmd.Stdin, cmd.Stderr = bytes.NewReader(b), os.Stderr
 	return cmd.Output()
 }
 
-// recorded has the question asked by events as Claude Code sends them.
-func (d *demo) recorded(ctx context.Context) error {
+// askRecorded has the question asked by events as Claude Code sends them.
+func (d *demo) askRecorded(ctx context.Context) error {
 	fmt.Fprintf(d.out, "\nClaude Code asks: \"Which deployment approach should we use?\"\n")
-	if d.answer == "" {
+	if d.scriptedAnswer == "" {
 		fmt.Fprintf(d.out, "Open the page and tap an option, or type a reply. Ctrl-C ends the demo.\n")
 	}
-	if _, err := d.hook(ctx, "gchat-ask-user-forward", "PreToolUse", demoInput); err != nil {
+	if _, err := d.runHook(ctx, "gchat-ask-user-forward", "PreToolUse", demoToolInput); err != nil {
 		return err
 	}
-	printed, err := d.hook(ctx, "gchat-ask-user-forward", "PermissionRequest", demoInput)
+	printed, err := d.runHook(ctx, "gchat-ask-user-forward", "PermissionRequest", demoToolInput)
 	if ctx.Err() != nil {
 		return nil // the person ended it
 	}
@@ -201,7 +201,7 @@ func (d *demo) recorded(ctx context.Context) error {
 		return fmt.Errorf("the hook printed no decision: %w", err)
 	}
 	input := decision.HookSpecificOutput.Decision.UpdatedInput
-	_, err = d.hook(ctx, "gchat-ask-user-answered", "PostToolUse", input)
+	_, err = d.runHook(ctx, "gchat-ask-user-answered", "PostToolUse", input)
 	return err
 }
 
@@ -209,24 +209,24 @@ func (d *demo) recorded(ctx context.Context) error {
 const demoPrompt = "This is a test of AskUserQuestion. Ask me one question with it: which deployment approach we should use, " +
 	"with the options Blue-green, Rolling and Canary. Then say in one sentence what I chose, and stop."
 
-// inClaude has the question asked by the person's own Claude Code, in a tmux server of its own, in this folder.
-func (d *demo) inClaude(ctx context.Context) error {
+// askInClaude has the question asked by the person's own Claude Code, in a tmux server of its own, in this folder.
+func (d *demo) askInClaude(ctx context.Context) error {
 	if _, err := exec.LookPath("claude"); err != nil { // tmux would end at once, and not say why
 		return fmt.Errorf("find Claude Code: %w", err)
 	}
-	socket, file := filepath.Join(d.dir, "tmux"), filepath.Join(d.dir, "settings.json")
-	hooks, err := settings.Hooks("answer")
-	entries, _ := settings.Entries(d.self, settings.Version{}, hooks)
-	if d.answer != "" { // for a script the session ends with the turn
-		entries = append(entries, settings.Entry{Event: "Stop", Command: "tmux -S " + state.ShellQuoted(socket) + " kill-server"})
+	socket, file := filepath.Join(d.tempDir, "tmux"), filepath.Join(d.tempDir, "settings.json")
+	hooks, err := settings.PresetHooks("answer")
+	entries, _ := settings.EntriesFor(d.self, settings.Version{}, hooks)
+	if d.scriptedAnswer != "" { // for a script the session ends with the turn
+		entries = append(entries, settings.Entry{Event: "Stop", Command: "tmux -S " + state.QuoteForShell(socket) + " kill-server"})
 	}
 	b, err2 := settings.Install(nil, entries)
 	if err := errors.Join(err, err2, os.WriteFile(file, b, 0o600)); err != nil {
 		return err
 	}
 	args := []string{"-S", socket, "-f", os.DevNull, "new-session", "-d", "-s", "gchat-hooks-demo", "-x", "110", "-y", "40"}
-	for _, kv := range d.settings() {
-		args = append(args, "-e", kv)
+	for _, variable := range d.spaceEnv() {
+		args = append(args, "-e", variable)
 	}
 	cmd := exec.CommandContext(ctx, "tmux", append(args, "claude", "--settings", file, demoPrompt)...)
 	cmd.Env = append(os.Environ(), "TMUX=")
@@ -236,10 +236,10 @@ func (d *demo) inClaude(ctx context.Context) error {
 	defer func() { _ = exec.Command("tmux", "-S", socket, "kill-server").Run() }()
 	fmt.Fprintf(d.out, "Claude Code runs in tmux: tmux -S %s attach\nIts question will be on the page and in the terminal; "+
 		"the first answer wins.\nThe demo ends with the session, or with Ctrl-C.\n", socket)
-	here, _ := os.Getwd()
-	if yes, _ := state.Trusted(os.Getenv, here); !yes {
+	workDir, _ := os.Getwd()
+	if isTrusted, _ := state.IsFolderTrusted(os.Getenv, workDir); !isTrusted {
 		fmt.Fprintf(d.out, "First Claude Code asks whether you trust %s: say so with that command. "+
-			"The page stays empty until then.\n", here)
+			"The page stays empty until then.\n", workDir)
 	}
 	// The server ends with Claude Code. Waiting for that with wait-for hangs where it ends at this moment (tmux 3.3a).
 	for exec.CommandContext(ctx, "tmux", "-S", socket, "has-session").Run() == nil {

@@ -10,7 +10,6 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
-	"reflect"
 	"regexp"
 	"slices"
 	"strconv"
@@ -25,22 +24,22 @@ import (
 	"gchat-hooks/state/config"
 )
 
-// page is a Markdown file that people read.
-type page struct {
-	path  string
-	text  string
-	code  []string // lines of code: of blocks, and the spans in the text
-	json  []string // whole blocks that say that they are JSON, and spans that look like it
-	prose string   // without code
+// docPage is a Markdown file that people read.
+type docPage struct {
+	path       string
+	text       string
+	codeLines  []string // lines of code: of blocks, and the spans in the text
+	jsonBlocks []string // whole blocks that say that they are JSON, and spans that look like it
+	prose      string   // without code
 }
 
 var codeSpan = regexp.MustCompile("`([^`\n]+(?:\n[^`\n]+)?)`")
 
-// pages are the README and everything in docs.
-func pages(t *testing.T) (all []page) {
+// docPages are the README and everything in docs.
+func docPages(t *testing.T) (pages []docPage) {
 	t.Helper()
 	if _, err := os.Stat("docs"); err != nil {
-		atTop(t)
+		changeToRoot(t)
 	}
 	paths, err := filepath.Glob("docs/*.md")
 	if err != nil || len(paths) == 0 {
@@ -51,7 +50,7 @@ func pages(t *testing.T) (all []page) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		p := page{path: path, text: string(b)}
+		p := docPage{path: path, text: string(b)}
 		var prose, block []string
 		fence, blank := "", true
 		for line := range strings.Lines(p.text) {
@@ -63,16 +62,16 @@ func pages(t *testing.T) (all []page) {
 					continue
 				}
 				if fence == "```json" {
-					p.json = append(p.json, strings.Join(block, "\n"))
+					p.jsonBlocks = append(p.jsonBlocks, strings.Join(block, "\n"))
 				} else {
-					p.code = append(p.code, block...)
+					p.codeLines = append(p.codeLines, block...)
 				}
 				fence, blank = "", true
 				continue
 			case fence != "":
 				block = append(block, line)
 			case strings.HasPrefix(line, "    ") && blank:
-				p.code = append(p.code, line)
+				p.codeLines = append(p.codeLines, line)
 			default:
 				prose = append(prose, line)
 				blank = line == ""
@@ -85,32 +84,32 @@ func pages(t *testing.T) (all []page) {
 		for _, m := range codeSpan.FindAllStringSubmatch(p.prose, -1) {
 			s := strings.Join(strings.Fields(m[1]), " ")
 			if strings.HasPrefix(s, `{"`) || strings.HasPrefix(s, `"`) && strings.Contains(s, `":`) {
-				p.json = append(p.json, s)
+				p.jsonBlocks = append(p.jsonBlocks, s)
 			} else {
-				p.code = append(p.code, s)
+				p.codeLines = append(p.codeLines, s)
 			}
 		}
 		p.prose = codeSpan.ReplaceAllString(p.prose, "")
-		all = append(all, p)
+		pages = append(pages, p)
 	}
-	return all
+	return pages
 }
 
-// programs are the names that a command of ours can begin with, and what they are as a command of gchat-hooks.
-func programs() map[string][]string {
-	names := map[string][]string{"gchat-hooks": nil}
-	for name, command := range calledAs {
-		names[name] = []string{command}
+// programCommands are the names that a command of ours can begin with, and what they are as a command of gchat-hooks.
+func programCommands() map[string][]string {
+	commands := map[string][]string{"gchat-hooks": nil}
+	for name, command := range commandAliases {
+		commands[name] = []string{command}
 	}
-	return names
+	return commands
 }
 
 // commandsIn are the commands of ours in a line of a shell, as words; what is quoted is one word, and none that is checked.
 func commandsIn(line string) (found [][]string) {
 	line, _, _ = strings.Cut(line, " # ")
 	line = regexp.MustCompile(`"[^"]*"|'[^']*'`).ReplaceAllString(line, "QUOTED")
-	for _, one := range regexp.MustCompile(`&&|\|\||[|;()]`).Split(line, -1) {
-		words := strings.Fields(one)
+	for _, part := range regexp.MustCompile(`&&|\|\||[|;()]`).Split(line, -1) {
+		words := strings.Fields(part)
 		for len(words) > 0 && (strings.Contains(words[0], "=") && !strings.HasPrefix(words[0], "-") || words[0] == "$") {
 			words = words[1:]
 		}
@@ -120,8 +119,8 @@ func commandsIn(line string) (found [][]string) {
 		if len(words) == 0 {
 			continue
 		}
-		if before, ok := programs()[strings.TrimSuffix(filepath.Base(words[0]), ".sh")]; ok {
-			found = append(found, append(slices.Clone(before), words[1:]...))
+		if prefix, ok := programCommands()[strings.TrimSuffix(filepath.Base(words[0]), ".sh")]; ok {
+			found = append(found, append(slices.Clone(prefix), words[1:]...))
 		}
 	}
 	return found
@@ -129,26 +128,26 @@ func commandsIn(line string) (found [][]string) {
 
 // TestDocsCommands asks of every command line in the pages whether the program has the command, the hook and the flags.
 func TestDocsCommands(t *testing.T) {
-	app := Program{}.app()
+	app := Program{}.buildApp()
 	checked := 0
-	for _, p := range pages(t) {
-		for _, line := range p.code {
+	for _, p := range docPages(t) {
+		for _, line := range p.codeLines {
 			if _, after, ok := strings.Cut(line, "./install.sh"); ok {
 				for _, flag := range regexp.MustCompile(`--\S+`).FindAllString(after, -1) {
-					if !ofInstaller(flag) {
+					if !isInstallerFlag(flag) {
 						t.Errorf("%s: %q: install.sh has no flag %s", p.path, line, flag)
 					}
 				}
 			}
 			for _, words := range commandsIn(line) {
 				checked++
-				if why := unknown(app, words); why != "" {
-					t.Errorf("%s: %q: %s", p.path, strings.TrimSpace(line), why)
+				if problem := unknownPart(app, words); problem != "" {
+					t.Errorf("%s: %q: %s", p.path, strings.TrimSpace(line), problem)
 				}
 			}
 			flag, _, _ := strings.Cut(line, " ")
-			known := someFlag(app, flag) || slices.Contains(othersFlags, flag) || ofInstaller(flag)
-			if strings.HasPrefix(flag, "--") && !known {
+			isKnown := anyHasFlag(app, flag) || slices.Contains(foreignFlags, flag) || isInstallerFlag(flag)
+			if strings.HasPrefix(flag, "--") && !isKnown {
 				t.Errorf("%s: no command has the flag %s", p.path, flag)
 			}
 		}
@@ -158,17 +157,17 @@ func TestDocsCommands(t *testing.T) {
 	}
 }
 
-// ofInstaller says whether install.sh takes a flag.
-func ofInstaller(flag string) bool {
+// isInstallerFlag says whether install.sh takes a flag.
+func isInstallerFlag(flag string) bool {
 	b, _ := os.ReadFile("install.sh")
 	return strings.Contains(string(b), " "+flag+") ")
 }
 
-// othersFlags are flags of other programs that the pages name.
-var othersFlags = []string{"--bare", "--bg", "--message-file"}
+// foreignFlags are flags of other programs that the pages name.
+var foreignFlags = []string{"--bare", "--bg", "--message-file"}
 
-// unknown says what of a command line the program does not have.
-func unknown(app *cli.App, words []string) string {
+// unknownPart says what of a command line the program does not have.
+func unknownPart(app *cli.App, words []string) string {
 	if len(words) == 0 {
 		return ""
 	}
@@ -179,7 +178,7 @@ func unknown(app *cli.App, words []string) string {
 		}
 		return ""
 	}
-	words = arguments(append([]string{"gchat-hooks"}, words...))[1:]
+	words = normalizeArgs(append([]string{"gchat-hooks"}, words...))[1:]
 	if words[0] == "help" || words[0] == "--version" {
 		return ""
 	}
@@ -210,7 +209,7 @@ func hasFlag(c *cli.Command, name string) bool {
 	})
 }
 
-func someFlag(app *cli.App, name string) bool {
+func anyHasFlag(app *cli.App, name string) bool {
 	name, _, _ = strings.Cut(name, "=")
 	for _, c := range app.Commands {
 		for _, c := range append([]*cli.Command{c}, c.Subcommands...) {
@@ -226,11 +225,11 @@ func someFlag(app *cli.App, name string) bool {
 // registers hooks names ours. Registries are held to their code in hooks/wake.
 func TestDocsJSON(t *testing.T) {
 	members, events := map[string]bool{}, map[string]bool{}
-	for _, s := range config.Settings() {
-		members[s.Member] = true
+	for _, s := range config.AllSettings() {
+		members[s.JSONName] = true
 	}
-	for _, name := range settings.Presets() {
-		hooks, err := settings.Hooks(name)
+	for _, name := range settings.PresetNames() {
+		hooks, err := settings.PresetHooks(name)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -239,8 +238,8 @@ func TestDocsJSON(t *testing.T) {
 		}
 	}
 	checked := 0
-	for _, p := range pages(t) {
-		for _, text := range p.json {
+	for _, p := range docPages(t) {
+		for _, text := range p.jsonBlocks {
 			whole := text
 			if !strings.HasPrefix(strings.TrimSpace(text), "{") {
 				whole = "{" + text + "}"
@@ -273,7 +272,7 @@ func TestDocsJSON(t *testing.T) {
 						t.Errorf("%s: the configuration knows no %q: %s", p.path, name, text)
 					}
 				}
-				if c := configured(t, whole); len(c.Problems) > 0 {
+				if c := loadConfigText(t, whole); len(c.Problems) > 0 {
 					t.Errorf("%s: %v: %s", p.path, c.Problems, text)
 				}
 			case "a policy":
@@ -282,7 +281,7 @@ func TestDocsJSON(t *testing.T) {
 					t.Fatal(err)
 				}
 				env := map[string]string{"HOME": t.TempDir(), "GCHAT_POLICY_FILE": file}
-				if err := new(config.Config).Restrict(t.Context(), func(name string) string { return env[name] }); err != nil {
+				if err := new(config.Config).ApplyPolicies(t.Context(), func(name string) string { return env[name] }); err != nil {
 					t.Errorf("%s: %v", p.path, err)
 				}
 			case "hooks":
@@ -303,8 +302,8 @@ func TestDocsJSON(t *testing.T) {
 	}
 }
 
-// configured is the configuration of a person whose file holds that.
-func configured(t *testing.T, text string) *config.Config {
+// loadConfigText is the configuration of a person whose file holds that.
+func loadConfigText(t *testing.T, text string) *config.Config {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "config.json")
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
@@ -318,13 +317,13 @@ func configured(t *testing.T, text string) *config.Config {
 // TestDocsLinks follows the links between the pages: to files, pictures and headings that are there.
 func TestDocsLinks(t *testing.T) {
 	anchors := map[string][]string{}
-	for _, p := range pages(t) {
+	for _, p := range docPages(t) {
 		for _, m := range regexp.MustCompile(`(?m)^#+ (.*)$`).FindAllStringSubmatch(p.text, -1) {
-			anchors[p.path] = append(anchors[p.path], slug(m[1]))
+			anchors[p.path] = append(anchors[p.path], anchorOf(m[1]))
 		}
 	}
 	checked, read := 0, map[string]bool{"README.md": true}
-	for _, p := range pages(t) {
+	for _, p := range docPages(t) {
 		for _, m := range regexp.MustCompile(`\]\(([^)\s]+)\)|(?:src|href)="([^"]+)"`).FindAllStringSubmatch(p.prose, -1) {
 			to := m[1] + m[2]
 			if strings.HasPrefix(to, "https://") {
@@ -356,8 +355,8 @@ func TestDocsLinks(t *testing.T) {
 	}
 }
 
-// slug is what a heading is called in a link, as GitHub makes it.
-func slug(heading string) string {
+// anchorOf is what a heading is called in a link, as GitHub makes it.
+func anchorOf(heading string) string {
 	heading = strings.ToLower(strings.ReplaceAll(heading, "`", ""))
 	heading = regexp.MustCompile(`[^\p{L}\p{N} _-]`).ReplaceAllString(heading, "")
 	return strings.ReplaceAll(strings.TrimSpace(heading), " ", "-")
@@ -365,7 +364,7 @@ func slug(heading string) string {
 
 // TestREADME holds the README to the versions and the commands that a new reader tries.
 func TestREADME(t *testing.T) {
-	for _, p := range pages(t) {
+	for _, p := range docPages(t) {
 		if p.path != "README.md" {
 			continue
 		}
@@ -374,7 +373,7 @@ func TestREADME(t *testing.T) {
 			t.Fatal(err)
 		}
 		version := regexp.MustCompile(`(?m)^go (\d+\.\d+)`).FindSubmatch(module)
-		needs := []string{"Go " + string(version[1]) + ",", "Claude Code " + settings.Oldest.String() + " or newer"}
+		needs := []string{"Go " + string(version[1]) + ",", "Claude Code " + settings.MinVersion.String() + " or newer"}
 		for _, need := range needs {
 			if !strings.Contains(p.text, need) {
 				t.Errorf("the README does not say %q", need)
@@ -395,8 +394,8 @@ func TestREADME(t *testing.T) {
 	}
 }
 
-// cells are the cells of the tables' rows in a text, without their headings and rules.
-func cells(text string) (rows [][]string) {
+// tableRows are the cells of the tables' rows in a text, without their headings and rules.
+func tableRows(text string) (rows [][]string) {
 	heading := true
 	for line := range strings.Lines(text) {
 		line = strings.TrimSpace(line)
@@ -416,8 +415,8 @@ func cells(text string) (rows [][]string) {
 	return rows
 }
 
-// spans are the spans of code in a text.
-func spans(text string) (all []string) {
+// codeSpans are the spans of code in a text.
+func codeSpans(text string) (all []string) {
 	for _, m := range codeSpan.FindAllStringSubmatch(text, -1) {
 		all = append(all, m[1])
 	}
@@ -427,7 +426,7 @@ func spans(text string) (all []string) {
 // section is what a page says below a heading.
 func section(t *testing.T, path, heading string) string {
 	t.Helper()
-	for _, p := range pages(t) {
+	for _, p := range docPages(t) {
 		if p.path != path {
 			continue
 		}
@@ -442,8 +441,8 @@ func section(t *testing.T, path, heading string) string {
 
 // TestDocsReplies types what the README's table says that people can type.
 func TestDocsReplies(t *testing.T) {
-	prompt := func(multi bool, labels ...string) state.Prompt {
-		p := state.Prompt{Question: strings.Join(labels, "?"), MultiSelect: multi, OptionCount: len(labels)}
+	prompt := func(multi bool, labels ...string) state.SubQuestion {
+		p := state.SubQuestion{Question: strings.Join(labels, "?"), MultiSelect: multi, OptionCount: len(labels)}
 		for _, l := range labels {
 			p.Options = append(p.Options, state.Option{Label: l})
 		}
@@ -451,11 +450,11 @@ func TestDocsReplies(t *testing.T) {
 	}
 	deploy := prompt(false, "Blue-green deployment", "Rolling deployment", "Canary")
 	features := prompt(true, "Auth", "Billing", "Search")
-	one, many, both := []state.Prompt{deploy}, []state.Prompt{features}, []state.Prompt{deploy, features}
+	one, many, both := []state.SubQuestion{deploy}, []state.SubQuestion{features}, []state.SubQuestion{deploy, features}
 	rolling, two := state.Answer{Labels: []string{"Rolling deployment"}}, state.Answer{Labels: []string{"Auth", "Search"}}
 	remarked := state.Answer{Labels: rolling.Labels, Notes: "but keep the footer"}
 	rows := []struct {
-		prompts []state.Prompt
+		prompts []state.SubQuestion
 		replies []string // the row's spans of code; more than one is a reply each, or a line each where there are two questions
 		want    map[int]state.Answer
 		none    int    // a number without an option
@@ -473,12 +472,12 @@ func TestDocsReplies(t *testing.T) {
 		{one, []string{"?", "help"}, nil, 0, wording.AskedHow},
 		{one, nil, nil, 0, ""}, // anything else
 	}
-	table := cells(section(t, "README.md", "What you can reply"))
+	table := tableRows(section(t, "README.md", "What you can reply"))
 	if len(table) != len(rows) {
 		t.Fatalf("the table has %d rows, the test %d", len(table), len(rows))
 	}
 	for i, row := range rows {
-		typed := spans(table[i][0])
+		typed := codeSpans(table[i][0])
 		if len(row.replies) == 1 {
 			typed = []string{strings.Join(typed, "\n")}
 		}
@@ -486,7 +485,7 @@ func TestDocsReplies(t *testing.T) {
 			t.Errorf("row %d has %q, the test %q", i+1, typed, row.replies)
 		}
 		for _, reply := range row.replies {
-			how, _ := wording.ReadDecline(reply, &state.Question{Questions: row.prompts})
+			how, _ := wording.ReadDecline(reply, &state.Question{SubQuestions: row.prompts})
 			if how != row.how {
 				t.Errorf("%q is %q; the README says %q", reply, how, row.how)
 			}
@@ -501,10 +500,10 @@ func TestDocsReplies(t *testing.T) {
 	}
 }
 
-// literals are all texts in the program and on the embedded space's page, a line each.
-func literals(t *testing.T) string {
+// stringLiterals are all texts in the program and on the embedded space's page, a line each.
+func stringLiterals(t *testing.T) string {
 	t.Helper()
-	var all strings.Builder
+	var collected strings.Builder
 	var text func(e ast.Expr) string
 	text = func(e ast.Expr) string {
 		switch e := e.(type) {
@@ -532,7 +531,7 @@ func literals(t *testing.T) string {
 		ast.Inspect(f, func(n ast.Node) bool {
 			if e, ok := n.(ast.Expr); ok {
 				if s := text(e); s != "" {
-					all.WriteString(s + "\n")
+					collected.WriteString(s + "\n")
 				}
 			}
 			return true
@@ -542,11 +541,11 @@ func literals(t *testing.T) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return all.String()
+	return collected.String()
 }
 
-// othersTexts are what Google and Claude Code say, as troubleshooting.md quotes them.
-var othersTexts = []string{
+// foreignTexts are what Google and Claude Code say, as troubleshooting.md quotes them.
+var foreignTexts = []string{
 	"invalid_grant", "invalid_rapt", "invalid_client", "deleted_client", "admin_policy_enforced", "org_internal", "SCOPE",
 	"redirect_uri_mismatch", "access_denied", "API key not valid", "called without a valid token", "unregistered callers",
 	"has not been used in project", "Chat app not found", "could not find default credentials",
@@ -556,10 +555,10 @@ var othersTexts = []string{
 // TestDocsTexts looks for the texts that the pages quote: headers of messages anywhere, and all that troubleshooting.md says
 // that a person sees. Where the program fills something in, the page has "…".
 func TestDocsTexts(t *testing.T) {
-	all := pages(t)
-	known, checked := literals(t), 0
+	all := docPages(t)
+	known, checked := stringLiterals(t), 0
 	header := regexp.MustCompile(`^(\[[A-Z][A-Za-z ]+\])(.*)$`)
-	has := func(p page, quoted string) {
+	has := func(p docPage, quoted string) {
 		checked++
 		var parts []string
 		if m := header.FindStringSubmatch(quoted); m != nil {
@@ -575,7 +574,7 @@ func TestDocsTexts(t *testing.T) {
 		}
 	}
 	for _, p := range all {
-		for _, code := range p.code {
+		for _, code := range p.codeLines {
 			if header.MatchString(code) {
 				has(p, code)
 			}
@@ -583,10 +582,10 @@ func TestDocsTexts(t *testing.T) {
 		if p.path != "docs/troubleshooting.md" {
 			continue
 		}
-		for _, row := range cells(p.text) {
-			for _, quoted := range spans(row[0]) {
+		for _, row := range tableRows(p.text) {
+			for _, quoted := range codeSpans(row[0]) {
 				isCommand := len(commandsIn(quoted)) > 0 || strings.HasPrefix(quoted, "-")
-				if !isCommand && !header.MatchString(quoted) && !slices.Contains(othersTexts, quoted) {
+				if !isCommand && !header.MatchString(quoted) && !slices.Contains(foreignTexts, quoted) {
 					has(p, quoted)
 				}
 			}
@@ -601,8 +600,8 @@ func TestDocsTexts(t *testing.T) {
 	}
 }
 
-// othersVariables are variables that only other programs read, and what a script reads on its standard output.
-var othersVariables = []string{
+// foreignVariables are variables that only other programs read, and what a script reads on its standard output.
+var foreignVariables = []string{
 	"HTTPS_PROXY", "SSL_CERT_FILE", "NODE_EXTRA_CA_CERTS", "CLAUDE_CODE_SAFE_MODE", "OPENCLAW_SHELL", "CGO_ENABLED", "GCHAT_RESPONSE", "GCHAT_TIMEOUT",
 }
 
@@ -610,16 +609,16 @@ var othersVariables = []string{
 // the page says them, and variables.
 func TestDocsNames(t *testing.T) {
 	var presets, types []string
-	for _, row := range cells(section(t, "docs/install.md", "What does `install` write?")) {
-		if name := spans(row[0])[0]; !strings.HasPrefix(name, "-") {
+	for _, row := range tableRows(section(t, "docs/install.md", "What does `install` write?")) {
+		if name := codeSpans(row[0])[0]; !strings.HasPrefix(name, "-") {
 			presets = append(presets, name)
 		}
 	}
-	if !slices.Equal(presets, settings.Presets()) {
+	if !slices.Equal(presets, settings.PresetNames()) {
 		t.Errorf("install.md has the presets %q", presets)
 	}
-	for _, row := range cells(section(t, "docs/use.md", "How do I send a message?")) {
-		types = append(types, spans(row[0])...)
+	for _, row := range tableRows(section(t, "docs/use.md", "How do I send a message?")) {
+		types = append(types, codeSpans(row[0])...)
 	}
 	for _, typ := range state.ReportTypes {
 		if !slices.Contains(types, string(typ)) {
@@ -634,13 +633,13 @@ func TestDocsNames(t *testing.T) {
 		"Which mode do I want?": "ask_mode", "What happens if nobody replies in deny mode?": "timeout_policy",
 	} {
 		var values []string
-		for _, row := range cells(section(t, "docs/advanced.md", heading)) {
-			values = append(values, spans(row[0])[0])
-			if c := configured(t, fmt.Sprintf(`{%q: %q}`, member, values[len(values)-1])); len(c.Problems) > 0 {
+		for _, row := range tableRows(section(t, "docs/advanced.md", heading)) {
+			values = append(values, codeSpans(row[0])[0])
+			if c := loadConfigText(t, fmt.Sprintf(`{%q: %q}`, member, values[len(values)-1])); len(c.Problems) > 0 {
 				t.Errorf("advanced.md: %v", c.Problems)
 			}
 		}
-		problem := fmt.Sprint(configured(t, fmt.Sprintf(`{%q: "nonsense"}`, member)).Problems)
+		problem := fmt.Sprint(loadConfigText(t, fmt.Sprintf(`{%q: "nonsense"}`, member)).Problems)
 		for _, value := range regexp.MustCompile(`takes (.*?)\]`).FindAllString(problem, -1) {
 			for _, word := range regexp.MustCompile(`[a-z-]{3,}`).FindAllString(strings.TrimPrefix(value, "takes"), -1) {
 				if !slices.Contains(values, word) {
@@ -651,38 +650,38 @@ func TestDocsNames(t *testing.T) {
 	}
 
 	variables := map[string]bool{}
-	for _, s := range config.Settings() {
+	for _, s := range config.AllSettings() {
 		variables[s.Variable] = true
 	}
-	for _, name := range append(bySystem, othersVariables...) {
+	for _, name := range append(systemVariables, foreignVariables...) {
 		variables[name] = true
 	}
-	app := Program{}.app()
+	app := Program{}.buildApp()
 	checked := 0
-	for _, p := range pages(t) {
-		for _, name := range regexp.MustCompile(`\b[A-Z]{2,}(?:_[A-Z]+)+\b`).FindAllString(strings.Join(p.code, "\n"), -1) {
+	for _, p := range docPages(t) {
+		for _, name := range regexp.MustCompile(`\b[A-Z]{2,}(?:_[A-Z]+)+\b`).FindAllString(strings.Join(p.codeLines, "\n"), -1) {
 			if checked++; !variables[name] && p.path != "docs/architecture.md" {
 				t.Errorf("%s names %s, which nothing reads", p.path, name)
 			}
 		}
-		shown := slices.Collect(maps.Values(commandsOf(app, p.text)))
+		shown := slices.Collect(maps.Values(commandsNamed(app, p.text)))
 		for _, after := range strings.Split(p.text, "Exit codes: ")[1:] {
 			checked++
 			after, _, _ = strings.Cut(strings.Join(strings.Fields(after), " ")+" ", ". ")
-			codes := codesIn(after)
+			codes := exitCodes(after)
 			if !slices.ContainsFunc(shown, func(c *cli.Command) bool {
 				_, help, ok := strings.Cut(c.Description, "Exit codes: ")
-				return ok && slices.Equal(codesIn(help), codes)
+				return ok && slices.Equal(exitCodes(help), codes)
 			}) {
 				t.Errorf("%s: no command on it has these exit codes: %s", p.path, after)
 			}
 		}
 	}
-	for _, p := range pages(t) {
-		for _, code := range p.code {
+	for _, p := range docPages(t) {
+		for _, code := range p.codeLines {
 			for _, name := range regexp.MustCompile(`(?:[a-z0-9_-]+/)*[a-z0-9_-]+\.(?:go|sh|svg)\b`).FindAllString(code, -1) {
-				link := calledAs[strings.TrimSuffix(name, ".sh")] != ""
-				if checked++; !link && !inTree(name) {
+				link := commandAliases[strings.TrimSuffix(name, ".sh")] != ""
+				if checked++; !link && !isInTree(name) {
 					t.Errorf("%s names the file %s, which is not there", p.path, name)
 				}
 			}
@@ -693,8 +692,8 @@ func TestDocsNames(t *testing.T) {
 	}
 }
 
-// inTree says whether a file is there: at its path, or, where only its name is given, in some folder.
-func inTree(name string) bool {
+// isInTree says whether a file is there: at its path, or, where only its name is given, in some folder.
+func isInTree(name string) bool {
 	for _, folder := range []string{"", "*/", "*/*/"} {
 		if found, _ := filepath.Glob(folder + name); len(found) > 0 {
 			return true
@@ -703,14 +702,14 @@ func inTree(name string) bool {
 	return false
 }
 
-// codesIn are the numbers in a list of exit codes: "0 done, 1 no such session".
-func codesIn(list string) []string { return regexp.MustCompile(`\b\d\b`).FindAllString(list, -1) }
+// exitCodes are the numbers in a list of exit codes: "0 done, 1 no such session".
+func exitCodes(list string) []string { return regexp.MustCompile(`\b\d\b`).FindAllString(list, -1) }
 
-// commandsOf are the commands that a text shows, by name.
-func commandsOf(app *cli.App, text string) map[string]*cli.Command {
+// commandsNamed are the commands that a text shows, by name.
+func commandsNamed(app *cli.App, text string) map[string]*cli.Command {
 	found := map[string]*cli.Command{}
 	for line := range strings.Lines(text) {
-		for _, code := range append(spans(line), line) {
+		for _, code := range append(codeSpans(line), line) {
 			for _, words := range commandsIn(code) {
 				if len(words) == 0 {
 					continue
@@ -725,43 +724,4 @@ func commandsOf(app *cli.App, text string) map[string]*cli.Command {
 		}
 	}
 	return found
-}
-
-// The page on the house shows the two tables as they are.
-func TestTheTwoTables(t *testing.T) {
-	page, err := os.ReadFile("../docs/architecture.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	q := func(mode state.Mode, kind state.Kind) *state.Question { return &state.Question{Mode: mode, Kind: kind} }
-	rows := map[string]any{"question": q("", "").Kind.Row()}
-	for _, mode := range []state.Mode{state.Native, state.Hold, state.Deny, state.Inject, state.Thread} {
-		rows["`"+string(mode)+"`"] = q(mode, "").Mode.Row()
-	}
-	for _, kind := range []state.Kind{state.AskedPermission, state.AskedPlan, state.AskedNext} {
-		rows["`"+string(kind)+"`"] = q("", kind).Kind.Row()
-	}
-	var columns []string
-	for line := range strings.Lines(string(page)) {
-		cells := strings.Split(strings.Trim(strings.TrimSpace(line), "|"), "|")
-		for i := range cells {
-			cells[i] = strings.TrimSpace(cells[i])
-		}
-		if cells[0] == "mode (`state/tables.go`)" || cells[0] == "kind (`state/tables.go`)" {
-			columns = cells
-		}
-		row := rows[cells[0]]
-		if row == nil || len(cells) != len(columns) {
-			continue
-		}
-		delete(rows, cells[0])
-		for i := 2; i < len(cells); i++ {
-			if is := reflect.ValueOf(row).FieldByName(columns[i]).Bool(); is != (cells[i] == "yes") {
-				t.Errorf("%s, %s: the page says %q", cells[0], columns[i], cells[i])
-			}
-		}
-	}
-	if len(rows) > 0 {
-		t.Errorf("not on the page: %v", slices.Collect(maps.Keys(rows)))
-	}
 }

@@ -36,7 +36,7 @@ func TestThreeEnvironmentsReadASpaceOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	var lists atomic.Int64
-	server := httptest.NewServer(strict.Google(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	server := httptest.NewServer(strict.CheckRequests(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Method == http.MethodGet && strings.HasSuffix(r.URL.Path, "/messages") {
 			lists.Add(1)
 		}
@@ -57,15 +57,15 @@ func TestThreeEnvironmentsReadASpaceOnce(t *testing.T) {
 		key := fmt.Sprintf("%08d", n)
 		q := &state.Question{
 			QuestionID: key + "-0000-4000-8000-000000000000", ThreadKey: "ask-user-" + key, SessionID: "s-" + key,
-			Mode: state.Native, Status: state.Pending, AskedAt: at, PostedAt: &at, MessageSent: true, ProjectDir: project,
+			Mode: state.ModeNative, Status: state.Pending, AskedAt: at, PostedAt: &at, IsMessageSent: true, ProjectDir: project,
 			Space: space.Name, Chat: strings.TrimPrefix(server.URL, "http://") + "/" + space.Name,
 			ThreadName: space.Name + "/threads/" + key, MessageName: space.Name + "/messages/" + key,
-			Questions: []state.Prompt{{Question: "Which?", Options: []state.Option{{Label: "One"}, {Label: "Two"}}}},
+			SubQuestions: []state.SubQuestion{{Question: "Which?", Options: []state.Option{{Label: "One"}, {Label: "Two"}}}},
 		}
 		folder := state.QuestionsIn(filepath.Join(project, ".claude", "state"))
 		q, err := folder.Record(q.SessionID, func([]*state.Question) *state.Question { return q })
 		if err == nil {
-			err = state.AnnounceQuestion(getenv(envOf(n%environments)), q)
+			err = state.AddQuestionToIndex(getenvOf(envOf(n%environments)), q)
 		}
 		if err != nil {
 			t.Fatal(err)
@@ -82,8 +82,8 @@ func TestThreeEnvironmentsReadASpaceOnce(t *testing.T) {
 		pids = append(pids, cmd.Process.Pid)
 	}
 	bound.Until(t, "all pollers serve what is theirs", func() bool {
-		all := state.Pollers(getenv(envOf(0)))
-		serves := func(h state.Heartbeat) bool { return h.Open == questions/environments }
+		all := state.ReadHeartbeats(getenvOf(envOf(0)))
+		serves := func(h state.Heartbeat) bool { return h.OpenQuestions == questions/environments }
 		return len(all) == environments && !slices.ContainsFunc(all, func(h state.Heartbeat) bool { return !serves(h) })
 	})
 	began, before := time.Now(), lists.Load()

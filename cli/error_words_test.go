@@ -21,7 +21,7 @@ func TestErrorsAreInert(t *testing.T) {
 		t.Fatal(err)
 	}
 	const hostile = `\u001b]52;c;cHduZWQ=\u0007\u009b31m\u202etxt`
-	server := httptest.NewServer(strict.Google(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	server := httptest.NewServer(strict.CheckRequests(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.WriteHeader(http.StatusForbidden)
 		fmt.Fprintf(w, `{"error":{"code":403,"status":"PERMISSION_DENIED","message":"%s: wrong TOKENTOKEN1299 in %s"}}`, hostile, r.URL.RequestURI())
 	})))
@@ -32,7 +32,7 @@ func TestErrorsAreInert(t *testing.T) {
 	}
 	t.Cleanup(func() { // a poller still tries what was not sent
 		endPollers(func(name string) string { return map[string]string{"HOME": home}[name] })
-		_ = removeForGood(home)
+		_ = removeUntilGone(home)
 	})
 	questions := filepath.Join(home, "state", "pending-questions")
 	if err := os.MkdirAll(questions, 0o700); err != nil {

@@ -44,13 +44,13 @@ func TestInstallThroughALink(t *testing.T) {
 		}
 		// By another of its names.
 		os.Args[0] = filepath.Join(bin, "gchat-wait")
-		if got := (Program{self: filepath.Join(version, "gchat-hooks")}).installed(); got != filepath.Join(bin, "gchat-hooks") {
+		if got := (Program{self: filepath.Join(version, "gchat-hooks")}).installedPath(); got != filepath.Join(bin, "gchat-hooks") {
 			t.Errorf("gchat-wait is of %s", got)
 		}
 	}
 	self, err := os.Executable()
 	for _, os.Args[0] = range []string{"gchat-stop-gate", ""} {
-		if got := (Program{self: self}).installed(); err != nil || got != self {
+		if got := (Program{self: self}).installedPath(); err != nil || got != self {
 			t.Errorf("a call that tells nothing: %s, %v", got, err)
 		}
 	}

@@ -19,26 +19,26 @@ import (
 	"gchat-hooks/e2e/bound"
 )
 
-// newcomer is a person with a home folder of their own, and nothing of ours in it.
-type newcomer struct {
-	t    *testing.T
-	home string
-	env  []string
-	as   *syscall.Credential // nil: whoever runs the tests
-	most time.Duration       // of one command
+// bareHome is a person with a home folder of their own, and nothing of ours in it.
+type bareHome struct {
+	t          *testing.T
+	home       string
+	env        []string
+	credential *syscall.Credential // nil: whoever runs the tests
+	timeout    time.Duration       // of one command
 }
 
-func newNewcomer(t *testing.T, path string) *newcomer {
+func newBareHome(t *testing.T, path string) *bareHome {
 	t.Helper()
 	if _, err := exec.LookPath("bash"); err != nil {
 		t.Skip("no bash")
 	}
 	home, tmp := t.TempDir(), t.TempDir()
-	return &newcomer{t: t, home: home, most: bound.Patience, env: []string{"HOME=" + home, "PATH=" + path, "TMPDIR=" + tmp}}
+	return &bareHome{t: t, home: home, timeout: bound.Patience, env: []string{"HOME=" + home, "PATH=" + path, "TMPDIR=" + tmp}}
 }
 
-// has puts a file into the home folder; a folder when its name ends in a slash.
-func (n *newcomer) has(name, text string) {
+// writeFile puts a file into the home folder; a folder when its name ends in a slash.
+func (n *bareHome) writeFile(name, text string) {
 	n.t.Helper()
 	path := filepath.Join(n.home, name)
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
@@ -55,17 +55,17 @@ func (n *newcomer) has(name, text string) {
 	}
 }
 
-func (n *newcomer) run(name string, args ...string) (string, error) {
-	cmd := bound.Within(n.t, n.most, name, args...)
+func (n *bareHome) run(name string, args ...string) (string, error) {
+	cmd := bound.Within(n.t, n.timeout, name, args...)
 	cmd.Env, cmd.Dir = n.env, n.home
-	if n.as != nil {
-		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: n.as}
+	if n.credential != nil {
+		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: n.credential}
 	}
 	out, err := cmd.CombinedOutput()
 	return string(out), err
 }
 
-func (n *newcomer) does(name string, args ...string) string {
+func (n *bareHome) mustRun(name string, args ...string) string {
 	n.t.Helper()
 	out, err := n.run(name, args...)
 	if err != nil {
@@ -74,8 +74,8 @@ func (n *newcomer) does(name string, args ...string) string {
 	return out
 }
 
-// tree is every file, folder and link of a home folder, with modes and bytes.
-func (n *newcomer) tree() string {
+// listTree is every file, folder and link of a home folder, with modes and bytes.
+func (n *bareHome) listTree() string {
 	n.t.Helper()
 	var all []string
 	err := filepath.WalkDir(n.home, func(path string, d fs.DirEntry, err error) error {
@@ -89,8 +89,8 @@ func (n *newcomer) tree() string {
 		line := fmt.Sprintf("%s %s", strings.TrimPrefix(path, n.home), info.Mode())
 		switch {
 		case info.Mode()&fs.ModeSymlink != 0:
-			to, _ := os.Readlink(path)
-			line += " -> " + to
+			target, _ := os.Readlink(path)
+			line += " -> " + target
 		case info.Mode().IsRegular():
 			b, err := os.ReadFile(path)
 			if err != nil {
@@ -124,7 +124,7 @@ func installScript(t *testing.T) string {
 	return path
 }
 
-func program(t *testing.T) string {
+func programPath(t *testing.T) string {
 	t.Helper()
 	dir, err := builtProgram()
 	if err != nil {
@@ -136,8 +136,8 @@ func program(t *testing.T) string {
 	return filepath.Join(dir, "gchat-hooks")
 }
 
-// furnished has what a person who used Claude Code before has, as Claude Code writes it, with hooks of another program.
-const furnished = `{
+// usedSettings has what a person who used Claude Code before has, as Claude Code writes it, with hooks of another program.
+const usedSettings = `{
   "model": "opus",
   "hooks": {
     "Stop": [
@@ -156,26 +156,26 @@ const furnished = `{
 
 // A stay from the first day to the last: installed twice, set up, used, and gone, with what is the person's as it was.
 func TestInstallAndUninstall(t *testing.T) {
-	script, binary := installScript(t), program(t)
-	for name, furnish := range map[string]func(n *newcomer){
-		"bare": func(*newcomer) {},
-		"lived in": func(n *newcomer) {
-			n.has(".claude/settings.json", furnished)
-			n.has(".claude/logs/mine.log", "mine\n")
-			n.has("bin/mine", "#!/bin/sh\n")
-			n.has(".config/other/config", "x")
-			n.has(".local/state/x", "x")
+	script, binary := installScript(t), programPath(t)
+	for name, furnish := range map[string]func(n *bareHome){
+		"bare": func(*bareHome) {},
+		"lived in": func(n *bareHome) {
+			n.writeFile(".claude/settings.json", usedSettings)
+			n.writeFile(".claude/logs/mine.log", "mine\n")
+			n.writeFile("bin/mine", "#!/bin/sh\n")
+			n.writeFile(".config/other/config", "x")
+			n.writeFile(".local/state/x", "x")
 		},
-		"another user": func(n *newcomer) {
+		"another user": func(n *bareHome) {
 			if os.Getuid() != 0 {
 				n.t.Skip("only root can be another user")
 			}
-			n.as = &syscall.Credential{Uid: 65534, Gid: 65534}
+			n.credential = &syscall.Credential{Uid: 65534, Gid: 65534}
 			b, err := os.ReadFile(script)
 			if err != nil {
 				n.t.Fatal(err)
 			}
-			n.has("install.sh", string(b)) // where that user can read it
+			n.writeFile("install.sh", string(b)) // where that user can read it
 			for _, dir := range []string{n.home, filepath.Join(n.home, "install.sh"), strings.TrimPrefix(n.env[2], "TMPDIR=")} {
 				if err := errors.Join(os.Chmod(filepath.Dir(dir), 0o755), os.Chown(dir, 65534, 65534)); err != nil {
 					n.t.Fatal(err)
@@ -184,23 +184,23 @@ func TestInstallAndUninstall(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			n, script := newNewcomer(t, "/usr/bin:/bin"), script
+			n, script := newBareHome(t, "/usr/bin:/bin"), script
 			furnish(n)
-			if n.as != nil {
+			if n.credential != nil {
 				script = filepath.Join(n.home, "install.sh")
 			}
-			before := n.tree()
-			if out := n.does("sh", script, "--binary", binary); !strings.Contains(out, ".claude/settings.json: 7 hooks added") || !strings.Contains(out, "gchat-hooks setup") {
+			before := n.listTree()
+			if out := n.mustRun("sh", script, "--binary", binary); !strings.Contains(out, ".claude/settings.json: 7 hooks added") || !strings.Contains(out, "gchat-hooks setup") {
 				t.Errorf("it says\n%s", out)
 			}
-			n.does("sh", script, "--binary", binary, "--preset", "report")
-			n.does("sh", script, "--binary", binary) // an upgrade keeps the hooks
+			n.mustRun("sh", script, "--binary", binary, "--preset", "report")
+			n.mustRun("sh", script, "--binary", binary) // an upgrade keeps the hooks
 			if b, _ := os.ReadFile(filepath.Join(n.home, ".claude", "settings.json")); !strings.Contains(string(b), "gchat-session-event") {
 				t.Errorf("the preset is lost:\n%s", b)
 			}
 			ours := filepath.Join(n.home, "bin", "gchat-hooks")
-			n.does(ours, "setup", "--space", "--address", freeAddress(t))
-			n.does(filepath.Join(n.home, "bin", "gchat-send"), "--queue", "a message that stays in the outbox")
+			n.mustRun(ours, "setup", "--space", "--address", freeAddress(t))
+			n.mustRun(filepath.Join(n.home, "bin", "gchat-send"), "--queue", "a message that stays in the outbox")
 			if out, err := n.run("sh", "-c", "echo no JSON: it goes into the log | bin/gchat-hooks hook gchat-ask-user-answered"); err != nil || out != "" {
 				t.Errorf("a hook: %v %s", err, out)
 			}
@@ -209,8 +209,8 @@ func TestInstallAndUninstall(t *testing.T) {
 					t.Errorf("a test that shows nothing: %v", err)
 				}
 			}
-			out := n.does("sh", script, "--uninstall") // there is no terminal to ask on
-			if after := n.tree(); after != before {
+			out := n.mustRun("sh", script, "--uninstall") // there is no terminal to ask on
+			if after := n.listTree(); after != before {
 				t.Errorf("the home folder is not what it was:\n--- before\n%s\n--- after\n%s\n--- said\n%s", before, after, out)
 			}
 		})
@@ -219,21 +219,21 @@ func TestInstallAndUninstall(t *testing.T) {
 
 // Of a release, with the program for this machine beside the script, and without Go.
 func TestInstallTakesTheProgramBesideIt(t *testing.T) {
-	n := newNewcomer(t, "/usr/bin:/bin")
+	n := newBareHome(t, "/usr/bin:/bin")
 	script, err := os.ReadFile(installScript(t))
 	if err != nil {
 		t.Fatal(err)
 	}
-	built, err := os.ReadFile(program(t))
+	built, err := os.ReadFile(programPath(t))
 	if err != nil {
 		t.Fatal(err)
 	}
-	n.has("Downloads/install.sh", string(script))
-	n.has("Downloads/gchat-hooks-"+runtime.GOOS+"-"+runtime.GOARCH, string(built))
-	if out := n.does("sh", "-c", "cd Downloads && sh install.sh"); strings.Contains(out, "building") {
+	n.writeFile("Downloads/install.sh", string(script))
+	n.writeFile("Downloads/gchat-hooks-"+runtime.GOOS+"-"+runtime.GOARCH, string(built))
+	if out := n.mustRun("sh", "-c", "cd Downloads && sh install.sh"); strings.Contains(out, "building") {
 		t.Errorf("it says\n%s", out)
 	}
-	n.does(filepath.Join(n.home, "bin", "gchat-hooks"), "--version")
+	n.mustRun(filepath.Join(n.home, "bin", "gchat-hooks"), "--version")
 }
 
 // A program is installed only where it is the one that SHA256SUMS beside it names.
@@ -242,7 +242,7 @@ func TestInstallChecksTheSum(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	built, err := os.ReadFile(program(t))
+	built, err := os.ReadFile(programPath(t))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -260,12 +260,12 @@ func TestInstallChecksTheSum(t *testing.T) {
 		"no list there": {"", "", ""},
 	} {
 		t.Run(what, func(t *testing.T) {
-			n := newNewcomer(t, "/usr/bin:/bin")
-			n.has("Downloads/install.sh", string(script))
-			n.has("Downloads/"+name, string(built))
-			n.has("Downloads/own", string(built))
+			n := newBareHome(t, "/usr/bin:/bin")
+			n.writeFile("Downloads/install.sh", string(script))
+			n.writeFile("Downloads/"+name, string(built))
+			n.writeFile("Downloads/own", string(built))
 			if c.sums != "" {
-				n.has("Downloads/SHA256SUMS", c.sums)
+				n.writeFile("Downloads/SHA256SUMS", c.sums)
 			}
 			out, err := n.run("sh", "-c", "cd Downloads && sh install.sh "+c.args)
 			if (err == nil) != (c.says == "") || !strings.Contains(out, c.says) {
@@ -288,7 +288,7 @@ func TestInstallBuilds(t *testing.T) {
 	if err != nil {
 		t.Skip("no Go")
 	}
-	n := newNewcomer(t, filepath.Dir(golang)+":/usr/bin:/bin")
+	n := newBareHome(t, filepath.Dir(golang)+":/usr/bin:/bin")
 	for _, name := range []string{"GOCACHE", "GOMODCACHE", "GOPROXY", "GOFLAGS", "GOTOOLCHAIN", "CGO_ENABLED"} { // what is cached need not be fetched
 		out, err := bound.Command(t, "go", "env", name).Output()
 		if err != nil {
@@ -296,12 +296,12 @@ func TestInstallBuilds(t *testing.T) {
 		}
 		n.env = append(n.env, name+"="+strings.TrimSpace(string(out)))
 	}
-	n.most = bound.BuildPatience
-	n.does("sh", installScript(t), "--prefix", "my tools/./bin")
-	if out := n.does(filepath.Join(n.home, "my tools/bin/gchat-hooks"), "status"); !strings.Contains(out, "outbox") {
+	n.timeout = bound.BuildPatience
+	n.mustRun("sh", installScript(t), "--prefix", "my tools/./bin")
+	if out := n.mustRun(filepath.Join(n.home, "my tools/bin/gchat-hooks"), "status"); !strings.Contains(out, "outbox") {
 		t.Errorf("the program says %s", out)
 	}
-	n.does("sh", installScript(t), "--uninstall", "--yes", "--prefix", filepath.Join(n.home, "my tools/bin"))
+	n.mustRun("sh", installScript(t), "--uninstall", "--yes", "--prefix", filepath.Join(n.home, "my tools/bin"))
 	for _, gone := range []string{"my tools/bin", ".claude"} {
 		if _, err := os.Lstat(filepath.Join(n.home, gone)); err == nil {
 			t.Errorf("%s is still there", gone)
@@ -311,16 +311,16 @@ func TestInstallBuilds(t *testing.T) {
 
 // A script that a broken connection cut off anywhere does nothing, and neither does an install that cannot be done.
 func TestInstallScriptRefusesFirst(t *testing.T) {
-	script, binary := installScript(t), program(t)
+	script, binary := installScript(t), programPath(t)
 	b, err := os.ReadFile(script)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, part := range []float64{0.1, 0.3, 0.6, 0.9, 0.995} {
-		n := newNewcomer(t, "/usr/bin:/bin")
-		n.has("part", string(b[:int(part*float64(len(b)))]))
-		before := n.tree()
-		if out, _ := n.run("sh", "-c", `sh -s -- --binary "$0" <part`, binary); n.tree() != before {
+		n := newBareHome(t, "/usr/bin:/bin")
+		n.writeFile("part", string(b[:int(part*float64(len(b)))]))
+		before := n.listTree()
+		if out, _ := n.run("sh", "-c", `sh -s -- --binary "$0" <part`, binary); n.listTree() != before {
 			t.Fatalf("%.1f%% of the script did something:\n%s", 100*part, out)
 		}
 	}
@@ -339,17 +339,17 @@ func TestInstallScriptRefusesFirst(t *testing.T) {
 		"an old Claude Code":         {file: ".local/bin/claude", text: "#!/bin/sh\necho '2.1.45 (Claude Code)'\n", says: "Claude Code 2.1.45 is too old: update it (`claude update`)"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			n := newNewcomer(t, "/usr/bin:/bin")
+			n := newBareHome(t, "/usr/bin:/bin")
 			if c.file != "" {
-				n.has(c.file, c.text)
-				n.does("chmod", "755", c.file)
+				n.writeFile(c.file, c.text)
+				n.mustRun("chmod", "755", c.file)
 			}
-			before := n.tree()
+			before := n.listTree()
 			out, err := n.run("sh", append([]string{script, "--binary", binary}, c.args...)...)
 			if err == nil || !strings.Contains(out, c.says) || !strings.Contains(out, " error: ") {
 				t.Errorf("%v: %s", err, out)
 			}
-			if after := n.tree(); after != before {
+			if after := n.listTree(); after != before {
 				t.Errorf("it did something:\n%s\n%s", after, out)
 			}
 		})
@@ -362,8 +362,8 @@ func TestInstallScriptNamesMacOSQuarantine(t *testing.T) {
 	if err := os.WriteFile(mark, []byte("#!/bin/sh\n[ \"$1 $2\" = '-p com.apple.quarantine' ] && [ -e \"$3\" ]\n"), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	n := newNewcomer(t, fakes+":/usr/bin:/bin")
-	n.has("Downloads/gchat-hooks", "#!/bin/sh\nexit 137\n")
+	n := newBareHome(t, fakes+":/usr/bin:/bin")
+	n.writeFile("Downloads/gchat-hooks", "#!/bin/sh\nexit 137\n")
 	file := filepath.Join(n.home, "Downloads/gchat-hooks")
 	if out, err := n.run("sh", installScript(t), "--binary", file); err == nil || !strings.Contains(out, "xattr -d com.apple.quarantine "+file) {
 		t.Errorf("%v: %s", err, out)
@@ -377,16 +377,16 @@ func TestInstallScriptFromAPipeRunsNoFileOfTheFolder(t *testing.T) {
 			if _, err := exec.LookPath(shell); err != nil {
 				t.Skip("no " + shell)
 			}
-			n := newNewcomer(t, "/usr/bin:/bin")
-			n.has("evil/"+shell, "touch ran\n")
-			n.has("evil/install.sh", "touch ran\n")
-			n.has("evil/go.mod", "module gchat-hooks\n")
+			n := newBareHome(t, "/usr/bin:/bin")
+			n.writeFile("evil/"+shell, "touch ran\n")
+			n.writeFile("evil/install.sh", "touch ran\n")
+			n.writeFile("evil/go.mod", "module gchat-hooks\n")
 			for _, name := range []string{"linux-amd64", "linux-arm64", "darwin-amd64", "darwin-arm64"} {
-				n.has("evil/gchat-hooks-"+name, "#!/bin/sh\ntouch ran\n")
-				n.has("gchat-hooks-"+name, "#!/bin/sh\ntouch ran\n")
+				n.writeFile("evil/gchat-hooks-"+name, "#!/bin/sh\ntouch ran\n")
+				n.writeFile("gchat-hooks-"+name, "#!/bin/sh\ntouch ran\n")
 			}
-			n.has("go", "#!/bin/sh\ntouch ran\n") // stands for what a build would run
-			n.does("chmod", "755", "go")
+			n.writeFile("go", "#!/bin/sh\ntouch ran\n") // stands for what a build would run
+			n.mustRun("chmod", "755", "go")
 			n.env[1] = "PATH=/usr/bin:/bin:" + n.home
 			out, err := n.run("sh", "-c", `cd evil && cat "$0" | `+shell, installScript(t))
 			if err == nil || !strings.Contains(out, "install.sh: error: there is no program and no source") {
@@ -395,7 +395,7 @@ func TestInstallScriptFromAPipeRunsNoFileOfTheFolder(t *testing.T) {
 			if _, err := os.Stat(filepath.Join(n.home, "evil", "ran")); err == nil {
 				t.Errorf("it ran a file of the folder: %s", out)
 			}
-			n.does("sh", "-c", `cd evil && cat "$0" | `+shell+` -s -- --binary "$1"`, installScript(t), program(t))
+			n.mustRun("sh", "-c", `cd evil && cat "$0" | `+shell+` -s -- --binary "$1"`, installScript(t), programPath(t))
 		})
 	}
 }

@@ -33,8 +33,8 @@ func TestLoad(t *testing.T) {
 		workers, each, calm = 8, 10, 200
 	}
 	m := newMachine(t, 6000)
-	m.stumble = func(r *rand.Rand) fault {
-		return []fault{none, none, none, none, tooMany, tooMany, storedThenTooMany, broken, storedThenBroken, storedThenCut}[r.IntN(10)]
+	m.nextFault = func(r *rand.Rand) fault {
+		return []fault{noFault, noFault, noFault, noFault, tooMany, tooMany, storedThenTooMany, serverError, storedThenServerError, storedThenConnectionCut}[r.IntN(10)]
 	}
 	stop := make(chan struct{})
 	var killers sync.WaitGroup
@@ -44,8 +44,8 @@ func TestLoad(t *testing.T) {
 			case <-stop:
 				return
 			case <-time.After(time.Duration(200+rand.IntN(calm)) * time.Millisecond):
-				if m.spared.Load() == 0 {
-					m.kill()
+				if m.pausedKills.Load() == 0 {
+					m.killAll()
 				}
 			}
 		}
@@ -54,7 +54,7 @@ func TestLoad(t *testing.T) {
 	for w := range workers {
 		wg.Go(func() {
 			for n := range each {
-				m.send(fmt.Sprintf("w%02d", w), fmt.Sprintf("w%02d m%02d", w, n))
+				m.sendUntilKept(fmt.Sprintf("w%02d", w), fmt.Sprintf("w%02d m%02d", w, n))
 			}
 		})
 	}
@@ -64,37 +64,37 @@ func TestLoad(t *testing.T) {
 	m.flush()
 
 	var counts arrivals
-	counts.read(m.space)
+	counts.count(m.space)
 	t.Logf("%d messages from %d workers: %d arrived, %d missing, %d twice, %d out of order; %d requests, of which %d refused or broken, %d stored all the same; the machine killed %d times, %d processes; bursts of at most %d over the rate",
-		workers*each, workers, len(counts.times), workers*each-len(counts.times), counts.twice, counts.disorder,
-		m.posts.Load(), m.faults.Load(), m.hidden.Load(), m.kills.Load(), m.killed.Load(), m.burst())
-	if len(counts.times) != workers*each || counts.twice > 0 || counts.disorder > 0 {
-		t.Errorf("%d arrived, %d twice, %d out of order", len(counts.times), counts.twice, counts.disorder)
+		workers*each, workers, len(counts.counts), workers*each-len(counts.counts), counts.duplicates, counts.outOfOrder,
+		m.posts.Load(), m.faults.Load(), m.storedFaults.Load(), m.kills.Load(), m.killed.Load(), m.largestBurst())
+	if len(counts.counts) != workers*each || counts.duplicates > 0 || counts.outOfOrder > 0 {
+		t.Errorf("%d arrived, %d twice, %d out of order", len(counts.counts), counts.duplicates, counts.outOfOrder)
 	}
-	if m.kills.Load() == 0 || m.faults.Load() == 0 || m.hidden.Load() == 0 {
+	if m.kills.Load() == 0 || m.faults.Load() == 0 || m.storedFaults.Load() == 0 {
 		t.Error("the load was none: no kill, or no fault")
 	}
 	// The rate is one write per 10 ms here, with bursts of 10; a busy machine may deliver a few of them late, together.
-	if over := m.burst(); over > 2*10 {
+	if over := m.largestBurst(); over > 2*10 {
 		t.Errorf("%d writes more than the rate at some moment, want at most 10 and what came late", over)
 	}
 }
 
 // arrivals is what the space holds, counted.
 type arrivals struct {
-	times           map[string]int
-	twice, disorder int
+	counts                 map[string]int
+	duplicates, outOfOrder int
 }
 
-func (a *arrivals) read(s *space.Space) {
-	a.times = map[string]int{}
+func (a *arrivals) count(s *space.Space) {
+	a.counts = map[string]int{}
 	last := map[string]string{} // by thread
 	for _, m := range s.Messages() {
-		if a.times[m.Text]++; a.times[m.Text] > 1 {
-			a.twice++
+		if a.counts[m.Text]++; a.counts[m.Text] > 1 {
+			a.duplicates++
 		}
 		if m.Text <= last[m.Thread.Name] {
-			a.disorder++
+			a.outOfOrder++
 		}
 		last[m.Thread.Name] = m.Text
 	}
@@ -104,15 +104,15 @@ func (a *arrivals) read(s *space.Space) {
 type fault int
 
 const (
-	none fault = iota
+	noFault fault = iota
 	tooMany
 	storedThenTooMany
-	broken
-	storedThenBroken
-	storedThenCut
-	malformed
+	serverError
+	storedThenServerError
+	storedThenConnectionCut
+	badRequest
 	forbidden
-	gone
+	notFound
 )
 
 // machine is one person's machine, and the Chat that it sends to.
@@ -121,17 +121,17 @@ type machine struct {
 	dir, program string
 	env          []string
 	space        *space.Space
-	stumble      func(*rand.Rand) fault
+	nextFault    func(*rand.Rand) fault
 	hold         chan struct{} // nil, or what posts wait for: Chat hangs
 	perMinute    int
 
-	mu      sync.Mutex
-	random  *rand.Rand
-	running map[*exec.Cmd]bool
-	at      []time.Time // of requests
+	mu        sync.Mutex
+	random    *rand.Rand
+	running   map[*exec.Cmd]bool
+	postTimes []time.Time // of requests
 
-	spared                                       atomic.Int64 // workers whose message must get through now
-	posts, faults, hidden, kills, killed, served atomic.Int64
+	pausedKills                                            atomic.Int64 // workers whose message must get through now
+	posts, faults, storedFaults, kills, killed, serverTime atomic.Int64
 }
 
 // builtProgram builds gchat-hooks once for all tests. It returns the folder that it is in.
@@ -159,9 +159,9 @@ func newMachine(t testing.TB, perMinute int) *machine {
 	if m.space, err = space.Open(space.Options{}); err != nil {
 		t.Fatal(err)
 	}
-	server := httptest.NewServer(strict.Google(t, http.HandlerFunc(m.timed), strict.Embedded))
+	server := httptest.NewServer(strict.CheckRequests(t, http.HandlerFunc(m.serveTimed), strict.Embedded))
 	t.Cleanup(func() {
-		m.kill()
+		m.killAll()
 		endPollersIn(m.dir) // one may have begun at that moment
 		server.CloseClientConnections()
 		server.Close()
@@ -184,23 +184,23 @@ func (m *machine) serve(w http.ResponseWriter, r *http.Request) {
 		<-m.hold
 	}
 	m.mu.Lock()
-	m.at = append(m.at, time.Now())
-	f := m.stumble(m.random)
+	m.postTimes = append(m.postTimes, time.Now())
+	f := m.nextFault(m.random)
 	m.mu.Unlock()
-	code := map[fault]int{tooMany: 429, storedThenTooMany: 429, broken: 500, storedThenBroken: 503, malformed: 400, forbidden: 403, gone: 404}[f]
-	if f == none {
+	code := map[fault]int{tooMany: 429, storedThenTooMany: 429, serverError: 500, storedThenServerError: 503, badRequest: 400, forbidden: 403, notFound: 404}[f]
+	if f == noFault {
 		m.space.Handler().ServeHTTP(w, r)
 		return
 	}
 	m.faults.Add(1)
-	if f == storedThenTooMany || f == storedThenBroken || f == storedThenCut {
+	if f == storedThenTooMany || f == storedThenServerError || f == storedThenConnectionCut {
 		rec := httptest.NewRecorder()
 		m.space.Handler().ServeHTTP(rec, r)
 		if rec.Code == http.StatusOK {
-			m.hidden.Add(1)
+			m.storedFaults.Add(1)
 		}
 	}
-	if f == storedThenCut {
+	if f == storedThenConnectionCut {
 		panic(http.ErrAbortHandler)
 	}
 	w.Header().Set("Content-Type", "application/json")
@@ -208,21 +208,21 @@ func (m *machine) serve(w http.ResponseWriter, r *http.Request) {
 	fmt.Fprintf(w, `{"error":{"code":%d,"message":"not now","status":"UNAVAILABLE"}}`, code)
 }
 
-// send runs gchat-send until it keeps the message: a worker whose process was killed, or that is told that the message was not
+// sendUntilKept runs gchat-send until it keeps the message: a worker whose process was killed, or that is told that the message was not
 // kept, since the outbox is crowded, does what a script does, it sends again under the same id.
 // What came under one id counts as one message for ten minutes. On a slow machine a worker may be killed for long, so after half
 // a minute the killing pauses.
-func (m *machine) send(session, text string) {
-	began, spared := time.Now(), false
+func (m *machine) sendUntilKept(session, text string) {
+	start, isSpared := time.Now(), false
 	defer func() {
-		if spared {
-			m.spared.Add(-1)
+		if isSpared {
+			m.pausedKills.Add(-1)
 		}
 	}()
 	for {
-		if !spared && time.Since(began) > 30*time.Second {
-			spared = true
-			m.spared.Add(1)
+		if !isSpared && time.Since(start) > 30*time.Second {
+			isSpared = true
+			m.pausedKills.Add(1)
 		}
 		cmd := bound.Command(m, m.program, "--session", session, "--thread-key", session,
 			"--id", strings.ReplaceAll(text, " ", "-"), text)
@@ -263,8 +263,8 @@ func (m *machine) run(cmd *exec.Cmd) error {
 	return cmd.Wait()
 }
 
-// kill ends every process of this machine, those in their own sessions too, as a power cut would.
-func (m *machine) kill() {
+// killAll ends every process of this machine, those in their own sessions too, as a power cut would.
+func (m *machine) killAll() {
 	m.kills.Add(1)
 	m.mu.Lock()
 	for cmd := range m.running {
@@ -291,19 +291,19 @@ func (m *machine) flush(flags ...string) {
 	if out, err := cmd.CombinedOutput(); err != nil {
 		box := m.outbox()
 		waiting, _ := box.Waiting()
-		m.Errorf("flush: %v %s; %d waiting, %d dead", err, out, len(waiting), len(box.Aside()))
+		m.Errorf("flush: %v %s; %d waiting, %d dead", err, out, len(waiting), len(box.SetAside()))
 	}
 }
 
-// burst is by how many writes the requests were ahead of the rate at most.
-func (m *machine) burst() (most int) {
-	every := time.Minute / time.Duration(m.perMinute)
-	slices.SortFunc(m.at, time.Time.Compare)
+// largestBurst is by how many writes the requests were ahead of the rate at most.
+func (m *machine) largestBurst() (most int) {
+	interval := time.Minute / time.Duration(m.perMinute)
+	slices.SortFunc(m.postTimes, time.Time.Compare)
 	ahead, last := time.Duration(0), time.Time{}
-	for _, at := range m.at {
-		ahead = max(0, ahead-at.Sub(last)) + every
+	for _, at := range m.postTimes {
+		ahead = max(0, ahead-at.Sub(last)) + interval
 		last = at
-		most = max(most, int(ahead/every))
+		most = max(most, int(ahead/interval))
 	}
 	return most
 }

@@ -33,21 +33,21 @@ func (p Program) logsCommand() *cli.Command {
 func (p Program) printLogs(c *cli.Context) error {
 	level, err := zerolog.ParseLevel(c.String("level"))
 	if err != nil {
-		return usage(errors.New("--level takes debug, info, warn or error"), "gchat-hooks logs --help")
+		return usageError(errors.New("--level takes debug, info, warn or error"), "gchat-hooks logs --help")
 	}
 	if c.Int("lines") < 0 {
-		return usage(errors.New("--lines takes a number of lines"), "gchat-hooks logs --help")
+		return usageError(errors.New("--lines takes a number of lines"), "gchat-hooks logs --help")
 	}
 	path := state.LogPath(p.env)
 	if c.Bool("audit") {
 		path = state.AuditPath(p.env)
 	}
-	older, _ := state.ReadLinked(path+".1", state.MostRead)
-	now, err := state.ReadLinked(path, state.MostRead)
+	older, _ := state.ReadPlainOrLink(path+".1", state.MaxFileSize)
+	current, err := state.ReadPlainOrLink(path, state.MaxFileSize)
 	if err != nil && !os.IsNotExist(err) {
 		return fmt.Errorf("read the log: %w", err)
 	}
-	lines := slices.Collect(bytes.Lines(append(older, now...)))
+	lines := slices.Collect(bytes.Lines(append(older, current...)))
 	lines = slices.DeleteFunc(lines, func(line []byte) bool {
 		if level == zerolog.TraceLevel {
 			return false // all of them; the log has 20 MB
@@ -59,22 +59,22 @@ func (p Program) printLogs(c *cli.Context) error {
 	if len(lines) == 0 {
 		fmt.Fprintf(p.out, "no such lines in the log, %s\n", path)
 	}
-	colour := isTerminal(p.out) && p.env("NO_COLOR") == "" && p.env("TERM") != "dumb" // see no-color.org
-	w := zerolog.ConsoleWriter{Out: p.out, NoColor: !colour, TimeFormat: time.DateTime}
+	hasColor := isTerminal(p.out) && p.env("NO_COLOR") == "" && p.env("TERM") != "dumb" // see no-color.org
+	w := zerolog.ConsoleWriter{Out: p.out, NoColor: !hasColor, TimeFormat: time.DateTime}
 	if c.Bool("audit") {
 		w.PartsExclude = []string{zerolog.LevelFieldName} // its lines have none
 	}
 	w.FormatPrepare = func(entry map[string]any) error {
 		for name, v := range entry {
 			if text, ok := v.(string); ok {
-				entry[name] = plain(text)
+				entry[name] = cleanForTerminal(text)
 			}
 		}
 		return nil
 	}
 	for _, line := range lines[max(0, len(lines)-c.Int("lines")):] {
 		if _, err := w.Write(line); err != nil { // it is not JSON
-			fmt.Fprint(p.out, plain(string(line)))
+			fmt.Fprint(p.out, cleanForTerminal(string(line)))
 		}
 	}
 	return nil

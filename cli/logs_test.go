@@ -11,8 +11,8 @@ import (
 	"gchat-hooks/state"
 )
 
-// logOf has a home hold this log.
-func logOf(t *testing.T, text string) (env state.Getenv, path string) {
+// writeLog has a home hold this log.
+func writeLog(t *testing.T, text string) (env state.Getenv, path string) {
 	t.Helper()
 	home := t.TempDir()
 	env = func(name string) string { return map[string]string{"HOME": home, "CLAUDE_PROJECT_DIR": home}[name] }
@@ -40,7 +40,7 @@ func TestLastErrors(t *testing.T) {
 		line(i, "warn", "send")
 	}
 	errs := func(since time.Time) (found []string) {
-		env, _ := logOf(t, text.String())
+		env, _ := writeLog(t, text.String())
 		for _, e := range lastErrors(env, since) {
 			found = append(found, e.Message+" "+e.Cause+" "+e.Hint)
 		}
@@ -69,7 +69,7 @@ func TestLastErrors(t *testing.T) {
 func TestAuditLogHasNoLevel(t *testing.T) {
 	home := t.TempDir()
 	env := []string{"HOME=" + home, "CLAUDE_PROJECT_DIR=" + home}
-	path := state.AuditPath(getenv(env))
+	path := state.AuditPath(getenvOf(env))
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		t.Fatal(err)
 	}
@@ -80,7 +80,7 @@ func TestAuditLogHasNoLevel(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	said := run(t, env, filepath.Join(built, "gchat-hooks"), "logs", "--audit")
+	said := mustRun(t, env, filepath.Join(built, "gchat-hooks"), "logs", "--audit")
 	if !strings.Contains(said, "allowed tool=Bash") || strings.Contains(said, "???") {
 		t.Error(said)
 	}

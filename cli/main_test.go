@@ -35,8 +35,8 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// atTop goes to the folder with main.go for the rest of a test.
-func atTop(t *testing.T) {
+// changeToRoot goes to the folder with main.go for the rest of a test.
+func changeToRoot(t *testing.T) {
 	t.Helper()
 	t.Chdir("..")
 }
@@ -69,7 +69,7 @@ func TestCommands(t *testing.T) {
 				if err != nil {
 					return err
 				}
-				server := httptest.NewServer(strict.Google(t, s.Handler(), strict.Embedded))
+				server := httptest.NewServer(strict.CheckRequests(t, s.Handler(), strict.Embedded))
 				e.Defer(func() { server.Close(); s.Close() })
 				e.Setenv("GOOGLE_CHAT_WEBHOOK_URL", s.WebhookURL(server.URL))
 				e.Setenv("ELSEWHERE", s.WebhookURL(strings.Replace(server.URL, "127.0.0.1", "localhost", 1)))
@@ -89,7 +89,7 @@ func TestCommands(t *testing.T) {
 			e.Defer(func() { endPollersIn(e.WorkDir) })
 			return os.Mkdir(e.WorkDir+"/home", 0o700)
 		},
-		Cmds: map[string]func(*testscript.TestScript, bool, []string){"arrived": arrived, "exits": exits, "bytes": writeBytes, "says": says, "asked-now": askedNow, "until": until},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){"arrived": checkArrived, "exits": checkExit, "bytes": writeBytes, "says": replyInThread, "asked-now": setAskedAt, "until": awaitMatch},
 	})
 }
 
@@ -97,17 +97,17 @@ func TestCommands(t *testing.T) {
 // that hold their lock and have written no heartbeat yet, and what one starts in its place as it ends.
 func endPollersIn(dir string) {
 	quiet := 0
-	bound.Soon(bound.Patience, func() bool {
+	bound.WaitFor(bound.Patience, func() bool {
 		lives := false
 		_ = filepath.WalkDir(dir, func(path string, _ os.DirEntry, _ error) error {
-			if filepath.Base(filepath.Dir(path)) == "pollers" && filepath.Ext(path) == ".lock" && state.Held(path) {
+			if filepath.Base(filepath.Dir(path)) == "pollers" && filepath.Ext(path) == ".lock" && state.IsLocked(path) {
 				lives = true
 			}
 			if filepath.Base(path) != "pollers" {
 				return nil
 			}
-			for _, p := range state.Pollers(getenv([]string{"XDG_STATE_HOME=" + filepath.Dir(filepath.Dir(path))})) {
-				if p.Lives && p.Where == state.Here() {
+			for _, p := range state.ReadHeartbeats(getenvOf([]string{"XDG_STATE_HOME=" + filepath.Dir(filepath.Dir(path))})) {
+				if p.IsAlive && p.PIDScope == state.PIDScope() {
 					lives = true
 					_ = syscall.Kill(p.PID, syscall.SIGKILL)
 				}
@@ -123,9 +123,9 @@ func endPollersIn(dir string) {
 
 type spaceKey struct{}
 
-// arrived N [REGEXP]: the space holds N messages, of which the last one matches. A "[Kept] Claude reads your reply" does not count:
+// checkArrived N [REGEXP]: the space holds N messages, of which the last one matches. A "[Kept] Claude reads your reply" does not count:
 // it comes only where the poller reads a reply before the command that waits for it does.
-func arrived(ts *testscript.TestScript, neg bool, args []string) {
+func checkArrived(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) == 0 {
 		ts.Fatalf("usage: arrived N [REGEXP]")
 	}
@@ -134,20 +134,20 @@ func arrived(ts *testscript.TestScript, neg bool, args []string) {
 	ms := slices.DeleteFunc(ts.Value(spaceKey{}).(*space.Space).Messages(), func(m *chat.Message) bool {
 		return strings.HasPrefix(m.Text, "[Kept] Claude reads your reply")
 	})
-	said := ""
+	listing := ""
 	for _, m := range ms {
-		said += fmt.Sprintf("%s: %q\n", m.Thread.Name, m.Text)
+		listing += fmt.Sprintf("%s: %q\n", m.Thread.Name, m.Text)
 	}
 	if len(ms) != want {
-		ts.Fatalf("%d messages arrived, want %d:\n%s", len(ms), want, said)
+		ts.Fatalf("%d messages arrived, want %d:\n%s", len(ms), want, listing)
 	}
 	if len(args) > 1 && !regexp.MustCompile("(?s)"+args[1]).MatchString(ms[len(ms)-1].Text) {
-		ts.Fatalf("the last message does not match %s:\n%s", args[1], said)
+		ts.Fatalf("the last message does not match %s:\n%s", args[1], listing)
 	}
 }
 
-// says TEXT: a person replies in the thread of the last message.
-func says(ts *testscript.TestScript, neg bool, args []string) {
+// replyInThread TEXT: a person replies in the thread of the last message.
+func replyInThread(ts *testscript.TestScript, neg bool, args []string) {
 	s := ts.Value(spaceKey{}).(*space.Space)
 	ms := s.Messages()
 	if neg || len(args) != 1 || len(ms) == 0 {
@@ -158,22 +158,22 @@ func says(ts *testscript.TestScript, neg bool, args []string) {
 }
 
 // asked-now FILE [AGE]: the question in the file was asked that long ago.
-func askedNow(ts *testscript.TestScript, neg bool, args []string) {
+func setAskedAt(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) == 0 {
 		ts.Fatalf("usage: asked-now FILE [AGE]")
 	}
-	at := time.Now().UTC()
+	askedAt := time.Now().UTC()
 	if len(args) > 1 {
 		age, err := time.ParseDuration(args[1])
 		ts.Check(err)
-		at = at.Add(-age)
+		askedAt = askedAt.Add(-age)
 	}
-	text := strings.ReplaceAll(ts.ReadFile(args[0]), "@NOW@", at.Format("2006-01-02T15:04:05.000000+00:00"))
+	text := strings.ReplaceAll(ts.ReadFile(args[0]), "@NOW@", askedAt.Format("2006-01-02T15:04:05.000000+00:00"))
 	ts.Check(os.WriteFile(ts.MkAbs(args[0]), []byte(text), 0o600))
 }
 
-// until FILES REGEXP: one of the files, which are a pattern, comes to match.
-func until(ts *testscript.TestScript, neg bool, args []string) {
+// awaitMatch FILES REGEXP: one of the files, which are a pattern, comes to match.
+func awaitMatch(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 2 {
 		ts.Fatalf("usage: until FILES REGEXP")
 	}
@@ -183,7 +183,7 @@ func until(ts *testscript.TestScript, neg bool, args []string) {
 		last, _ = os.ReadFile(file)
 		return want.Match(last)
 	}
-	found := bound.Soon(bound.Patience, func() bool {
+	found := bound.WaitFor(bound.Patience, func() bool {
 		files, _ := filepath.Glob(ts.MkAbs(args[0]))
 		return slices.ContainsFunc(files, matches)
 	})
@@ -192,8 +192,8 @@ func until(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// exits CODE PROGRAM ARGS…: the program ends with that code.
-func exits(ts *testscript.TestScript, neg bool, args []string) {
+// checkExit CODE PROGRAM ARGS…: the program ends with that code.
+func checkExit(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) < 2 {
 		ts.Fatalf("usage: exits CODE PROGRAM ARGS…")
 	}

@@ -40,8 +40,8 @@ func TestTwoPIDNamespacesShareAHome(t *testing.T) {
 		}
 		t.Skipf("no pid namespace here: %s", out)
 	}
-	p := newPocket(t)
-	page, end := p.space()
+	p := newSpaceHome(t)
+	page, end := p.runSpace()
 	defer end()
 	claude := filepath.Join(p.home, "claude")
 	if err := os.WriteFile(claude, []byte(asksTwenty), 0o700); err != nil {
@@ -57,7 +57,7 @@ func TestTwoPIDNamespacesShareAHome(t *testing.T) {
 	for _, name := range []string{"one", "two"} {
 		for _, session := range sessions(name) {
 			for file, event := range map[string]string{"ask": "PreToolUse", "wait": "PermissionRequest"} {
-				if err := os.WriteFile(filepath.Join(p.home, session+"-"+file), []byte(p.event(session, event)), 0o600); err != nil {
+				if err := os.WriteFile(filepath.Join(p.home, session+"-"+file), []byte(p.hookEvent(session, event)), 0o600); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -69,18 +69,18 @@ func TestTwoPIDNamespacesShareAHome(t *testing.T) {
 			t.Fatal(err)
 		}
 		containers[name] = cmd
-		p.thread(name + "-1") // of the two, this one's hook starts the poller
+		p.awaitThread(name + "-1") // of the two, this one's hook starts the poller
 	}
 	threads := map[string]string{}
 	for _, name := range []string{"one", "two"} {
 		for _, session := range sessions(name) {
-			threads[session] = p.thread(session)
+			threads[session] = p.awaitThread(session)
 		}
 	}
 	time.Sleep(10 * time.Second) // in which a poller looks several times whether those who asked still live
 	for _, name := range []string{"one", "two"} {
 		for _, session := range sessions(name) {
-			p.replies(page, threads[session], "2")
+			p.reply(page, threads[session], "2")
 		}
 		if err := bound.Wait(t, containers[name]); err != nil {
 			t.Errorf("container %s: %v", name, err)

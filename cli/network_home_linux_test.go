@@ -31,16 +31,16 @@ func TestAHomeWhoseLocksDoNotLock(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			program, env, folder := machineOf(t, 0)
-			of := getenv(env)
+			program, env, folder := newMachineWithQuestions(t, 0)
+			of := getenvOf(env)
 			dir := filepath.Join(of("HOME"), "run")
 			if err := os.Mkdir(dir, 0o700); err != nil {
 				t.Fatal(err)
 			}
 			env = append(env, "XDG_RUNTIME_DIR="+dir, "GOOGLE_CHAT_WEBHOOK_URL=http://127.0.0.1:1/v1/spaces/A/messages?key=k&token=t")
-			of = getenv(env)
-			ask(t, env, folder, 1)
-			lock, err := state.TakePollerLock(of) // its file is to be there
+			of = getenvOf(env)
+			recordQuestion(t, env, folder, 1)
+			lock, err := state.LockPoller(of) // its file is to be there
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -69,8 +69,8 @@ func TestAHomeWhoseLocksDoNotLock(t *testing.T) {
 			})
 			bound.Until(t, "as many serve as can", func() bool {
 				serving := 0
-				for _, h := range state.Pollers(of) {
-					if h.Lives {
+				for _, h := range state.ReadHeartbeats(of) {
+					if h.IsAlive {
 						serving++
 					}
 				}

@@ -21,24 +21,24 @@ import (
 // hookRun is one event of Claude Code, and the hook that gets it.
 type hookRun struct {
 	hook, event string
-	waits       bool // until it is answered, or told to end
+	isWaiting   bool // until it is answered, or told to end
 }
 
 const (
-	noSocketCommon = `"session_id":"5f1c","cwd":"/","transcript_path":"/none","permission_mode":"default"`
-	noSocketAsk    = `"tool_name":"AskUserQuestion","tool_use_id":"t1","tool_input":{"questions":[{"question":"Which DB?",` +
+	hookEventCommon   = `"session_id":"5f1c","cwd":"/","transcript_path":"/none","permission_mode":"default"`
+	hookEventQuestion = `"tool_name":"AskUserQuestion","tool_use_id":"t1","tool_input":{"questions":[{"question":"Which DB?",` +
 		`"header":"DB","multiSelect":false,"options":[{"label":"A","description":"a"},{"label":"B","description":"b"}]}]}`
 )
 
 var hookRuns = []hookRun{
-	{hook: "gchat-session-event", event: `{"hook_event_name":"SessionStart","source":"startup",` + noSocketCommon + `}`},
-	{hook: "gchat-ask-user-forward", event: `{"hook_event_name":"PreToolUse",` + noSocketCommon + `,` + noSocketAsk + `}`},
-	{hook: "gchat-ask-user-forward", event: `{"hook_event_name":"PermissionRequest",` + noSocketCommon + `,` + noSocketAsk + `}`, waits: true},
-	{hook: "gchat-notification-dispatch", event: `{"hook_event_name":"Notification","message":"Claude needs your permission",` + noSocketCommon + `}`},
-	{hook: "gchat-stop-gate", event: `{"hook_event_name":"Stop","stop_hook_active":false,` + noSocketCommon + `}`},
-	{hook: "gchat-session-event", event: `{"hook_event_name":"Stop","stop_hook_active":false,` + noSocketCommon + `}`},
-	{hook: "gchat-ask-user-answered", event: `{"hook_event_name":"SessionEnd","reason":"other",` + noSocketCommon + `}`},
-	{hook: "gchat-session-event", event: `{"hook_event_name":"SessionEnd","reason":"other",` + noSocketCommon + `}`},
+	{hook: "gchat-session-event", event: `{"hook_event_name":"SessionStart","source":"startup",` + hookEventCommon + `}`},
+	{hook: "gchat-ask-user-forward", event: `{"hook_event_name":"PreToolUse",` + hookEventCommon + `,` + hookEventQuestion + `}`},
+	{hook: "gchat-ask-user-forward", event: `{"hook_event_name":"PermissionRequest",` + hookEventCommon + `,` + hookEventQuestion + `}`, isWaiting: true},
+	{hook: "gchat-notification-dispatch", event: `{"hook_event_name":"Notification","message":"Claude needs your permission",` + hookEventCommon + `}`},
+	{hook: "gchat-stop-gate", event: `{"hook_event_name":"Stop","stop_hook_active":false,` + hookEventCommon + `}`},
+	{hook: "gchat-session-event", event: `{"hook_event_name":"Stop","stop_hook_active":false,` + hookEventCommon + `}`},
+	{hook: "gchat-ask-user-answered", event: `{"hook_event_name":"SessionEnd","reason":"other",` + hookEventCommon + `}`},
+	{hook: "gchat-session-event", event: `{"hook_event_name":"SessionEnd","reason":"other",` + hookEventCommon + `}`},
 }
 
 // No hook opens a network socket, whatever Chat does: so it is as fast when Chat hangs as when Chat is idle. gchat-send, which
@@ -53,52 +53,52 @@ func TestNoHookOpensASocket(t *testing.T) {
 	}
 	for _, chat := range []string{"up", "hanging", "away"} {
 		t.Run(chat, func(t *testing.T) {
-			h := newHooked(t, chat)
+			h := newTracedHome(t, chat)
 			for _, r := range hookRuns {
-				if calls := h.trace(r, "hook", r.hook); strings.Contains(calls, "AF_INET") {
+				if calls := h.traceSockets(r, "hook", r.hook); strings.Contains(calls, "AF_INET") {
 					t.Errorf("%s opened a socket:\n%s", r.event, calls)
 				}
 			}
 			h.env = append(h.env, "XDG_STATE_HOME="+filepath.Join(h.dir, "fresh")) // no poller there, and no space that is left alone
-			if calls := h.trace(hookRun{}, "send", "hello"); !strings.Contains(calls, "AF_INET") {
+			if calls := h.traceSockets(hookRun{}, "send", "hello"); !strings.Contains(calls, "AF_INET") {
 				t.Errorf("gchat-send opened no socket, as far as this test sees:\n%s", calls)
 			}
 		})
 	}
 }
 
-// hooked is a machine whose hooks are traced.
-type hooked struct {
+// tracedHome is a machine whose hooks are traced.
+type tracedHome struct {
 	*testing.T
 	program string
 	env     []string
 	space   *space.Space // nil where it does not answer
 	dir     string
-	traced  int
+	traces  int
 }
 
-func newHooked(t *testing.T, chat string) *hooked {
+func newTracedHome(t *testing.T, chatState string) *tracedHome {
 	built, err := builtProgram()
 	if err != nil {
 		t.Fatal(err)
 	}
-	h := &hooked{T: t, program: filepath.Join(built, "gchat-hooks"), dir: t.TempDir()}
+	h := &tracedHome{T: t, program: filepath.Join(built, "gchat-hooks"), dir: t.TempDir()}
 	chatSpace, err := space.Open(space.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { chatSpace.Close() })
-	handler, released := strict.Google(t, chatSpace.Handler(), strict.Embedded), make(chan struct{})
-	switch chat {
+	handler, release := strict.CheckRequests(t, chatSpace.Handler(), strict.Embedded), make(chan struct{})
+	switch chatState {
 	case "up":
 		h.space = chatSpace
 	case "hanging":
-		handler = http.HandlerFunc(func(http.ResponseWriter, *http.Request) { <-released })
+		handler = http.HandlerFunc(func(http.ResponseWriter, *http.Request) { <-release })
 	}
 	server := httptest.NewServer(handler)
 	t.Cleanup(server.Close)
-	t.Cleanup(func() { close(released) })
-	if chat == "away" {
+	t.Cleanup(func() { close(release) })
+	if chatState == "away" {
 		server.Listener.Close()
 	}
 	project := filepath.Join(h.dir, "project")
@@ -113,19 +113,19 @@ func newHooked(t *testing.T, chat string) *hooked {
 	return h
 }
 
-// trace runs the program with an event and returns the sockets that its own process opened: strace lets go of what it starts.
-func (h *hooked) trace(r hookRun, args ...string) (calls string) {
+// traceSockets runs the program with an event and returns the sockets that its own process opened: strace lets go of what it starts.
+func (h *tracedHome) traceSockets(r hookRun, args ...string) (sockets string) {
 	h.Helper()
-	h.traced++
-	out := filepath.Join(h.dir, fmt.Sprint("trace-", h.traced))
-	traced := []string{"-f", "-qq", "-b", "execve", "-o", out, "-e", "trace=socket", h.program}
-	cmd := bound.Command(h, "strace", append(traced, args...)...)
+	h.traces++
+	out := filepath.Join(h.dir, fmt.Sprint("trace-", h.traces))
+	straceArgs := []string{"-f", "-qq", "-b", "execve", "-o", out, "-e", "trace=socket", h.program}
+	cmd := bound.Command(h, "strace", append(straceArgs, args...)...)
 	cmd.Env, cmd.Stdin = h.env, strings.NewReader(r.event)
 	if err := cmd.Start(); err != nil {
 		h.Fatal(err)
 	}
-	if r.waits {
-		h.endWait(cmd.Process.Pid)
+	if r.isWaiting {
+		h.endWaitingHook(cmd.Process.Pid)
 	}
 	_ = cmd.Wait()
 	b, err := os.ReadFile(out)
@@ -135,12 +135,12 @@ func (h *hooked) trace(r hookRun, args ...string) (calls string) {
 	return string(b)
 }
 
-// endWait has the hook that waits get its answer, or, where Chat is not there, tells it to end.
-func (h *hooked) endWait(strace int) {
+// endWaitingHook has the hook that waits get its answer, or, where Chat is not there, tells it to end.
+func (h *tracedHome) endWaitingHook(strace int) {
 	h.Helper()
-	h.until("a hook waits", func(q *state.Question) bool { return state.HasWaiter(getenv(h.env), q.Path) })
+	h.awaitQuestion("a hook waits", func(q *state.Question) bool { return state.HasWaiter(getenvOf(h.env), q.Path) })
 	if h.space != nil {
-		q := h.until("it is posted", func(q *state.Question) bool { return q.ThreadName != "" })
+		q := h.awaitQuestion("it is posted", func(q *state.Question) bool { return q.ThreadName != "" })
 		if _, err := h.space.Say(space.Person(), q.ThreadName, "2"); err != nil {
 			h.Fatal(err)
 		}
@@ -154,15 +154,15 @@ func (h *hooked) endWait(strace int) {
 	}
 }
 
-func (h *hooked) until(what string, is func(*state.Question) bool) (q *state.Question) {
+func (h *tracedHome) awaitQuestion(what string, wanted func(*state.Question) bool) (q *state.Question) {
 	h.Helper()
 	bound.Until(h, what, func() bool {
-		qs, _ := state.OpenQuestions(getenv(h.env))
-		if len(qs) == 0 {
+		questions, _ := state.ReadIndexedQuestions(getenvOf(h.env))
+		if len(questions) == 0 {
 			return false
 		}
-		q = qs[0]
-		return is(q)
+		q = questions[0]
+		return wanted(q)
 	})
 	return q
 }

@@ -30,49 +30,49 @@ type openQuestion struct {
 	ThreadURL   string       `json:"thread_url,omitempty"`  // opens the thread in a browser, where that is known
 	AnsweredBy  string       `json:"answered_by,omitempty"` // a name, else users/ID
 
-	Waiter state.Deliverer `json:"waiter"` // hook, poller (it types), later or terminal
+	Deliverer state.Deliverer `json:"waiter"` // hook, poller (it types), later or terminal
 
 	HandedOver *time.Time `json:"handed_over,omitempty"` // since when only the terminal answers it
 }
 
 // openQuestions are the open questions of the index, of all kinds, the oldest first, and those that were timed out and would
 // still take a reply. What cannot be read is returned in bad, and stays where it is.
-func openQuestions(env state.Getenv, now time.Time, redact *state.Redactor) (open []openQuestion, bad []error) {
+func openQuestions(env state.Getenv, now time.Time, redact *state.Redactor) (open []openQuestion, unreadable []error) {
 	open = []openQuestion{}
-	qs, bad := state.OpenQuestions(env, append(state.TextsOpen, state.TextLate)...)
-	qs = append(qs, state.KeptWords(env)...)
-	state.SortNewestFirst(qs)
-	for _, q := range slices.Backward(qs) {
-		if !q.Mode.Row().Asks || !q.Status.Open() && !q.Late(now) {
+	questions, unreadable := state.ReadIndexedQuestions(env, append(state.OpenStatusTexts, state.TimedOutText)...)
+	questions = append(questions, state.WaitingPromptQuestions(env)...)
+	state.SortNewestFirst(questions)
+	for _, q := range slices.Backward(questions) {
+		if !q.Mode.Traits().Asks || !q.Status.IsOpen() && !q.IsLate(now) {
 			continue
 		}
-		o := openQuestion{
+		shown := openQuestion{
 			QuestionID: q.QuestionID, ThreadKey: cmp.Or(q.ThreadKey, q.QuestionID), SessionID: q.SessionID,
 			ClaudeID: q.ClaudeSession(), SessionName: cmp.Or(q.SessionName, q.TmuxSession, q.SessionID), ProjectDir: q.ProjectDir,
-			AskedAt: q.AskedAt.UTC(), Kind: q.Kind, Questions: len(q.Questions),
-			Mode: q.Mode, Status: q.Status, Posted: q.MessageSent,
+			AskedAt: q.AskedAt.UTC(), Kind: q.Kind, Questions: len(q.SubQuestions),
+			Mode: q.Mode, Status: q.Status, Posted: q.IsMessageSent,
 			ThreadName: q.ThreadName, ThreadURL: gchat.ThreadLink(q.Chat, q.ThreadName),
-			AnsweredBy: cmp.Or(q.AnsweredByName, q.AnsweredBy), Waiter: q.Deliverer(env, q.TmuxPane != ""), HandedOver: q.HandedOver,
+			AnsweredBy: cmp.Or(q.AnsweredByName, q.AnsweredBy), Deliverer: q.FindDeliverer(env, q.TmuxPane != ""), HandedOver: q.HandedOverAt,
 		}
-		if len(q.Questions) > 0 {
-			o.Question = redact.Clean(asked(q, 0)) // it may be cut, and half a secret is not known as one
+		if len(q.SubQuestions) > 0 {
+			shown.Question = redact.Redact(questionText(q, 0)) // it may be cut, and half a secret is not known as one
 		}
-		if !q.MessageSent {
-			o.PostError = q.PostError
+		if !q.IsMessageSent {
+			shown.PostError = q.PostError
 		}
-		open = append(open, o)
+		open = append(open, shown)
 	}
-	return open, bad
+	return open, unreadable
 }
 
-// asked is what a prompt of a question asks: of a permission the command before Claude's words about it, and of a session that
+// questionText is what a prompt of a question asks: of a permission the command before Claude's words about it, and of a session that
 // waits Claude's last words.
-func asked(q *state.Question, prompt int) string {
+func questionText(q *state.Question, index int) string {
 	switch {
-	case q.Kind == state.AskedNext && q.Shown != "":
-		return q.Shown
-	case q.Kind == state.AskedPermission && state.Shell(q.Tool) && q.About != "":
-		return q.Tool + ": " + wording.Cut(state.OneLine(q.Shown), mostWords) + " (" + q.About + ")"
+	case q.Kind == state.KindNext && q.ShownText != "":
+		return q.ShownText
+	case q.Kind == state.KindPermission && state.IsShellTool(q.ToolName) && q.About != "":
+		return q.ToolName + ": " + wording.Cut(state.OneLine(q.ShownText), maxQuestionBytes) + " (" + q.About + ")"
 	}
-	return q.Questions[prompt].Question
+	return q.SubQuestions[index].Question
 }

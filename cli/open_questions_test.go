@@ -19,32 +19,32 @@ func TestOpenQuestionsSayWhoDelivers(t *testing.T) {
 	env := func(name string) string { return map[string]string{"HOME": home}[name] }
 	folder := state.QuestionsIn(t.TempDir())
 	for i, q := range []state.Question{
-		{QuestionID: "typed", Mode: state.Inject, Status: state.Pending, TmuxPane: "%1", Questions: []state.Prompt{{Question: "?"}}},
-		{QuestionID: "denied", Mode: state.Deny, Status: state.Pending},
-		{QuestionID: "native", Mode: state.Native, Status: state.Pending},
-		{QuestionID: "next", Mode: state.Native, Kind: state.AskedNext, Status: state.Pending, TmuxPane: "%1", Shown: "Shall I push?", Questions: []state.Prompt{{Question: "What is to be done next?"}}},
-		{QuestionID: "permission", Mode: state.Native, Kind: state.AskedPermission, Status: state.Pending, Tool: "Bash", Shown: "rm -rf build\nmake", About: "Clean and rebuild", Questions: []state.Prompt{{Question: "Claude wants to use Bash: Clean and rebuild"}}},
-		{QuestionID: "over", Mode: state.Native, Status: state.Resolved},
+		{QuestionID: "typed", Mode: state.ModeInject, Status: state.Pending, TmuxPane: "%1", SubQuestions: []state.SubQuestion{{Question: "?"}}},
+		{QuestionID: "denied", Mode: state.ModeDeny, Status: state.Pending},
+		{QuestionID: "native", Mode: state.ModeNative, Status: state.Pending},
+		{QuestionID: "next", Mode: state.ModeNative, Kind: state.KindNext, Status: state.Pending, TmuxPane: "%1", ShownText: "Shall I push?", SubQuestions: []state.SubQuestion{{Question: "What is to be done next?"}}},
+		{QuestionID: "permission", Mode: state.ModeNative, Kind: state.KindPermission, Status: state.Pending, ToolName: "Bash", ShownText: "rm -rf build\nmake", About: "Clean and rebuild", SubQuestions: []state.SubQuestion{{Question: "Claude wants to use Bash: Clean and rebuild"}}},
+		{QuestionID: "over", Mode: state.ModeNative, Status: state.Resolved},
 	} {
 		q.SessionID, q.AskedAt = "s", time.Now().Add(time.Duration(i-10)*time.Minute)
 		if err := folder.Create(q.QuestionID, &q); err != nil {
 			t.Fatal(err)
 		}
-		if err := state.AnnounceQuestion(env, &q); err != nil {
+		if err := state.AddQuestionToIndex(env, &q); err != nil {
 			t.Fatal(err)
 		}
 		if q.QuestionID == "next" { // its hook is there, and the poller types all the same
-			waits := flock.New(strings.TrimSuffix(state.OpenFile(env, q.Path), ".open") + ".waiter")
+			waits := flock.New(strings.TrimSuffix(state.IndexFile(env, q.Path), ".open") + ".waiter")
 			if got, err := waits.TryLock(); !got || err != nil {
 				t.Fatal(err)
 			}
 			defer waits.Close()
 		}
 	}
-	user := state.UserState(env)
+	user := state.UserStateDir(env)
 	_, err := state.SessionsIn(user).Change("s", func(s *state.Session) { s.Name = "shop" })
 	words := &state.Incoming{
-		ID: "words", MessageName: "m", SessionID: "s", Text: "And the tests", Status: state.IncomingKept, SaidAt: time.Now(),
+		ID: "words", MessageName: "m", SessionID: "s", Text: "And the tests", Status: state.IncomingKept, LocalCreatedAt: time.Now(),
 	}
 	if err := errors.Join(err, state.InboxIn(user).Create("words", words)); err != nil {
 		t.Fatal(err)
@@ -52,10 +52,10 @@ func TestOpenQuestionsSayWhoDelivers(t *testing.T) {
 	var got []string
 	open, bad := openQuestions(env, time.Now(), &state.Redactor{})
 	for _, q := range open {
-		if delivers[q.Waiter] == "" {
-			t.Errorf("%s: no words for %s", q.QuestionID, q.Waiter)
+		if delivererTexts[q.Deliverer] == "" {
+			t.Errorf("%s: no words for %s", q.QuestionID, q.Deliverer)
 		}
-		got = append(got, strings.TrimSpace(q.QuestionID+" "+string(q.Waiter)+" "+q.Question))
+		got = append(got, strings.TrimSpace(q.QuestionID+" "+string(q.Deliverer)+" "+q.Question))
 	}
 	want := []string{
 		"typed poller ?", "denied later", "native terminal", "next poller Shall I push?",

@@ -20,36 +20,36 @@ import (
 	"gchat-hooks/state"
 )
 
-// pocket is a home with the embedded space in it.
-type pocket struct {
+// spaceHome is a home with the embedded space in it.
+type spaceHome struct {
 	*testing.T
 	home, program, address string
 }
 
-// newPocket is a project whose setup is done, with a space on this machine that does not run yet.
-func newPocket(t *testing.T) *pocket {
+// newSpaceHome is a project whose setup is done, with a space on this machine that does not run yet.
+func newSpaceHome(t *testing.T) *spaceHome {
 	t.Helper()
 	dir, err := builtProgram()
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := &pocket{t, t.TempDir(), filepath.Join(dir, "gchat-hooks"), freeAddress(t)}
-	t.Cleanup(func() { endPollersIn(p.home); endSpace(getenv(p.env())) })
+	p := &spaceHome{t, t.TempDir(), filepath.Join(dir, "gchat-hooks"), freeAddress(t)}
+	t.Cleanup(func() { endPollersIn(p.home); endSpace(getenvOf(p.env())) })
 	if err := os.Mkdir(filepath.Join(p.home, "project"), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	if out, code := p.runs("setup", "--space", "--address", p.address); code != 0 {
+	if out, code := p.run("setup", "--space", "--address", p.address); code != 0 {
 		t.Fatalf("setup: %s", out)
 	}
-	endSpace(getenv(p.env()))
+	endSpace(getenvOf(p.env()))
 	return p
 }
 
-func (p *pocket) env() []string {
+func (p *spaceHome) env() []string {
 	return []string{"HOME=" + p.home, "XDG_STATE_HOME=" + p.home + "/state", "PATH=/usr/bin:/bin", "CLAUDE_PROJECT_DIR=" + p.home + "/project"}
 }
 
-func (p *pocket) runs(args ...string) (output string, code int) {
+func (p *spaceHome) run(args ...string) (output string, code int) {
 	p.Helper()
 	cmd := bound.Command(p, p.program, args...)
 	cmd.Env = p.env()
@@ -60,8 +60,8 @@ func (p *pocket) runs(args ...string) (output string, code int) {
 	return string(b), cmd.ProcessState.ExitCode()
 }
 
-// space runs the space, and returns its first page and how to end it.
-func (p *pocket) space(flags ...string) (page string, end func()) {
+// runSpace runs the space, and returns its first page and how to end it.
+func (p *spaceHome) runSpace(flags ...string) (page string, end func()) {
 	p.Helper()
 	out := filepath.Join(p.home, "out")
 	file, err := os.Create(out)
@@ -73,7 +73,7 @@ func (p *pocket) space(flags ...string) (page string, end func()) {
 	if err := cmd.Start(); err != nil {
 		p.Fatal(err)
 	}
-	said := p.until("the space runs", func() string {
+	output := p.awaitText("the space runs", func() string {
 		b, _ := os.ReadFile(out)
 		if !regexp.MustCompile(`page: +\S+\n`).Match(b) {
 			return ""
@@ -81,21 +81,21 @@ func (p *pocket) space(flags ...string) (page string, end func()) {
 		return string(b)
 	})
 	_, port, _ := net.SplitHostPort(p.address)
-	at, _ := strconv.Atoi(port)
-	socket, err := state.SocketOf(getenv(p.env()), at)
+	portNumber, _ := strconv.Atoi(port)
+	socket, err := state.ReadSpaceSocket(getenvOf(p.env()), portNumber)
 	if err != nil {
 		p.Fatal(err)
 	}
-	unchecked := strict.Before(p, socket)
-	return regexp.MustCompile(`page: +(\S+)`).FindStringSubmatch(said)[1], func() {
+	endChecks := strict.CheckSocket(p, socket)
+	return regexp.MustCompile(`page: +(\S+)`).FindStringSubmatch(output)[1], func() {
 		_ = cmd.Process.Signal(os.Interrupt)
 		_ = bound.Wait(p, cmd)
-		unchecked()
+		endChecks()
 	}
 }
 
-// until waits for what f finds.
-func (p *pocket) until(what string, f func() string) (found string) {
+// awaitText waits for what f finds.
+func (p *spaceHome) awaitText(what string, f func() string) (found string) {
 	p.Helper()
 	bound.Until(p, what, func() bool {
 		found = f()
@@ -104,42 +104,42 @@ func (p *pocket) until(what string, f func() string) (found string) {
 	return found
 }
 
-// asks has a session ask, and returns the thread of its question and the hook that waits for the answer.
-func (p *pocket) asks(session string) (thread string, answer func() string) {
+// preToolUse has a session ask, and returns the thread of its question and the hook that waits for the answer.
+func (p *spaceHome) preToolUse(session string) (thread string, answer func() string) {
 	p.Helper()
 	event := func(name string) *exec.Cmd {
 		cmd := exec.CommandContext(p.Context(), p.program, "hook", "gchat-ask-user-forward")
 		cmd.Env = p.env()
-		cmd.Stdin = strings.NewReader(p.event(session, name))
+		cmd.Stdin = strings.NewReader(p.hookEvent(session, name))
 		return cmd
 	}
-	asks := event("PreToolUse")
-	if err := asks.Start(); err != nil {
+	preToolUse := event("PreToolUse")
+	if err := preToolUse.Start(); err != nil {
 		p.Fatal(err)
 	}
-	if err := bound.Wait(p, asks); err != nil {
+	if err := bound.Wait(p, preToolUse); err != nil {
 		p.Fatal(err)
 	}
-	var said bytes.Buffer
-	waits := event("PermissionRequest")
-	waits.Stdout = &said
-	if err := waits.Start(); err != nil {
+	var stdout bytes.Buffer
+	permissionRequest := event("PermissionRequest")
+	permissionRequest.Stdout = &stdout
+	if err := permissionRequest.Start(); err != nil {
 		p.Fatal(err)
 	}
-	return p.thread(session), func() string { _ = bound.Wait(p, waits); return said.String() }
+	return p.awaitThread(session), func() string { _ = bound.Wait(p, permissionRequest); return stdout.String() }
 }
 
-// event is what Claude Code tells a hook of a question.
-func (p *pocket) event(session, name string) string {
+// hookEvent is what Claude Code tells a hook of a question.
+func (p *spaceHome) hookEvent(session, name string) string {
 	input := `{"questions":[{"question":"Which DB in ` + session + `?","header":"DB","multiSelect":false,"options":[{"label":"SQLite"},{"label":"Postgres"}]}]}`
 	return fmt.Sprintf(`{"session_id":%q,"cwd":%q,"permission_mode":"default","hook_event_name":%q,`+
 		`"tool_name":"AskUserQuestion","tool_use_id":%q,"tool_input":%s}`, session, p.home+"/project", name, session, input)
 }
 
-// thread waits for a session's question in the space.
-func (p *pocket) thread(session string) string {
+// awaitThread waits for a session's question in the space.
+func (p *spaceHome) awaitThread(session string) string {
 	p.Helper()
-	return p.until("the question is in the space", func() string {
+	return p.awaitText("the question is in the space", func() string {
 		b, _ := os.ReadFile(filepath.Join(p.home, "state/gchat-hooks/space/messages.jsonl"))
 		for _, line := range strings.Split(string(b), "\n") {
 			if strings.Contains(line, "Which DB in "+session+"?") {
@@ -150,27 +150,27 @@ func (p *pocket) thread(session string) string {
 	})
 }
 
-// replies is a person at the page.
-func (p *pocket) replies(page, thread, text string) {
+// reply is a person at the page.
+func (p *spaceHome) reply(page, thread, text string) {
 	p.Helper()
-	p.posts(page, map[string]string{"thread": thread, "text": text, "clientId": "c" + filepath.Base(thread) + text})
+	p.postToPage(page, map[string]string{"thread": thread, "text": text, "clientId": "c" + filepath.Base(thread) + text})
 }
 
-// taps taps a button of a message's card on the page.
-func (p *pocket) taps(page, message, choice string) {
+// tap taps a button of a message's card on the page.
+func (p *spaceHome) tap(page, message, choice string) {
 	p.Helper()
-	p.posts(page, map[string]string{"message": message, "choice": choice, "clientId": "tap" + choice})
+	p.postToPage(page, map[string]string{"message": message, "choice": choice, "clientId": "tap" + choice})
 }
 
-func (p *pocket) posts(page string, what map[string]string) {
+func (p *spaceHome) postToPage(page string, fields map[string]string) {
 	p.Helper()
-	base, key, found := strings.Cut(page, "#key=")
+	baseURL, key, found := strings.Cut(page, "#key=")
 	if !found {
 		p.Fatalf("the page's link is %s", page)
 	}
 	browser := &http.Client{Timeout: 20 * time.Second}
-	body, _ := json.Marshal(what)
-	post, err := http.NewRequest("POST", base+"page/messages", bytes.NewReader(body))
+	body, _ := json.Marshal(fields)
+	post, err := http.NewRequest("POST", baseURL+"page/messages", bytes.NewReader(body))
 	if err != nil {
 		p.Fatal(err)
 	}
@@ -197,10 +197,10 @@ func TestQuestionSurvivesTheWayToThePhoneAndBack(t *testing.T) {
 	if elsewhere == "" {
 		t.Skip("this machine has no address but loopback")
 	}
-	p := newPocket(t)
+	p := newSpaceHome(t)
 	config := filepath.Join(p.home, ".config/gchat-hooks/config.json")
 	local, _ := os.ReadFile(config)
-	out, code := p.runs("setup", "--space", "--phone", "--address", p.address)
+	out, code := p.run("setup", "--space", "--phone", "--address", p.address)
 	for _, want := range []string{"http://" + elsewhere + ":", "/#key=", "█ ▄▄▄▄▄ █", "ok    reading"} {
 		if code != 0 || !strings.Contains(out, want) {
 			t.Errorf("setup --phone ends with %d and does not say %q:\n%s", code, want, out)
@@ -210,27 +210,27 @@ func TestQuestionSurvivesTheWayToThePhoneAndBack(t *testing.T) {
 		t.Errorf("the configuration changes on the way to the phone:\n%s\n%s", local, phone)
 	}
 
-	_, end := p.space()
-	thread, answer := p.asks("one")
+	_, end := p.runSpace()
+	thread, answer := p.preToolUse("one")
 	end()
-	page, end := p.space("--phone")
+	page, end := p.runSpace("--phone")
 	if !strings.HasPrefix(page, "http://"+elsewhere+":") {
 		t.Errorf("the first page is %s", page)
 	}
-	p.replies(page, thread, "2")
+	p.reply(page, thread, "2")
 	if said := answer(); !strings.Contains(said, `"Which DB in one?":"Postgres"`) {
 		t.Errorf("asked on loopback, answered on the phone: %q", said)
 	}
-	thread, answer = p.asks("two")
+	thread, answer = p.preToolUse("two")
 
 	// The same port once more: the space runs, or it does in the other mode.
-	if out, code := p.runs("space", "--phone", "--listen", p.address); code != 0 || !strings.Contains(out, "runs already") || !strings.Contains(out, page) {
+	if out, code := p.run("space", "--phone", "--listen", p.address); code != 0 || !strings.Contains(out, "runs already") || !strings.Contains(out, page) {
 		t.Errorf("a second space: %d\n%s", code, out)
 	}
-	if out, code := p.runs("space"); code != 0 || !strings.Contains(out, "runs already") || !strings.Contains(out, page) {
+	if out, code := p.run("space"); code != 0 || !strings.Contains(out, "runs already") || !strings.Contains(out, page) {
 		t.Errorf("the link again: %d\n%s", code, out)
 	}
-	if out, code := p.runs("space", "--listen", p.address); code != 1 || !strings.Contains(out, "hint: end it where it runs (Ctrl-C") {
+	if out, code := p.run("space", "--listen", p.address); code != 1 || !strings.Contains(out, "hint: end it where it runs (Ctrl-C") {
 		t.Errorf("a second space, without --phone: %d\n%s", code, out)
 	}
 	// Without the token, as an earlier setup wrote it.
@@ -239,16 +239,16 @@ func TestQuestionSurvivesTheWayToThePhoneAndBack(t *testing.T) {
 		t.Fatal(err)
 	}
 	hint := "gchat-hooks setup --space --listen " + p.address + " (for a phone, with --phone) writes down the token"
-	if out, _ := p.runs("doctor"); !strings.Contains(out, hint) || regexp.MustCompile(`Google|OAuth|log in|login|Apps`).MatchString(out) {
+	if out, _ := p.run("doctor"); !strings.Contains(out, hint) || regexp.MustCompile(`Google|OAuth|log in|login|Apps`).MatchString(out) {
 		t.Errorf("doctor on a phone's space without a token:\n%s", out)
 	}
 	if err := os.WriteFile(config, local, 0o600); err != nil {
 		t.Fatal(err)
 	}
 	end()
-	page, end = p.space()
+	page, end = p.runSpace()
 	defer end()
-	p.replies(page, thread, "1")
+	p.reply(page, thread, "1")
 	if said := answer(); !strings.Contains(said, `"Which DB in two?":"SQLite"`) {
 		t.Errorf("asked with the phone, answered on loopback: %q", said)
 	}
@@ -257,14 +257,14 @@ func TestQuestionSurvivesTheWayToThePhoneAndBack(t *testing.T) {
 // Who tells Claude is said as it was before the hook had the answer, and ended.
 func TestAnswerSaysWhoWaited(t *testing.T) {
 	t.Parallel()
-	p := newPocket(t)
-	_, end := p.space()
+	p := newSpaceHome(t)
+	_, end := p.runSpace()
 	defer end()
 	for i := range 12 {
-		_, told := p.asks(fmt.Sprintf("session-%d", i))
-		open, _ := p.runs("answer")
+		_, told := p.preToolUse(fmt.Sprintf("session-%d", i))
+		open, _ := p.run("answer")
 		key, _, _ := strings.Cut(open, ",")
-		if said, code := p.runs("answer", key, "2"); code != 0 || !strings.Contains(said, "on its way to Claude: a process waits\n") {
+		if said, code := p.run("answer", key, "2"); code != 0 || !strings.Contains(said, "on its way to Claude: a process waits\n") {
 			t.Errorf("%d: %s", code, said)
 		}
 		told()
@@ -273,8 +273,8 @@ func TestAnswerSaysWhoWaited(t *testing.T) {
 
 // What setup prints last is what the person opens: with --phone the address that a phone reaches.
 func TestSetupEndsWithTheAddressOfThePhone(t *testing.T) {
-	p := newPocket(t)
-	out, code := p.runs("setup", "--space", "--phone", "--address", p.address)
+	p := newSpaceHome(t)
+	out, code := p.run("setup", "--space", "--phone", "--address", p.address)
 	if code != 0 || strings.Contains(out, "No phone can reach this machine") {
 		t.Skipf("no address but this machine's own: %d, %s", code, out)
 	}

@@ -18,16 +18,16 @@ import (
 
 // ptyDialog is a person's ptyDialog with a program in it: what they see, and what they type.
 type ptyDialog struct {
-	t    *testing.T
-	pty  *os.File
-	cmd  *exec.Cmd
-	mu   sync.Mutex
-	seen strings.Builder // all of it
-	from int             // what expect has not passed yet
+	t          *testing.T
+	pty        *os.File
+	cmd        *exec.Cmd
+	mu         sync.Mutex
+	output     strings.Builder // all of it
+	expectFrom int             // what expect has not passed yet
 }
 
-// inTerminal starts a program on a ptyDialog of its own.
-func inTerminal(t *testing.T, env []string, name string, args ...string) *ptyDialog {
+// startInTerminal starts a program on a ptyDialog of its own.
+func startInTerminal(t *testing.T, env []string, name string, args ...string) *ptyDialog {
 	t.Helper()
 	pty, err := os.OpenFile("/dev/ptmx", os.O_RDWR|syscall.O_NOCTTY, 0)
 	if err != nil {
@@ -45,91 +45,91 @@ func inTerminal(t *testing.T, env []string, name string, args ...string) *ptyDia
 		t.Skip("no terminals to be had: ", err)
 	}
 	defer tty.Close()
-	x := &ptyDialog{t: t, pty: pty, cmd: exec.Command(name, args...)}
-	x.cmd.Stdin, x.cmd.Stdout, x.cmd.Stderr, x.cmd.Env = tty, tty, tty, env
-	x.cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
-	if err := x.cmd.Start(); err != nil {
+	dialog := &ptyDialog{t: t, pty: pty, cmd: exec.Command(name, args...)}
+	dialog.cmd.Stdin, dialog.cmd.Stdout, dialog.cmd.Stderr, dialog.cmd.Env = tty, tty, tty, env
+	dialog.cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
+	if err := dialog.cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	read := make(chan struct{})
+	readDone := make(chan struct{})
 	go func() {
-		defer close(read)
+		defer close(readDone)
 		buf := make([]byte, 4096)
 		for {
 			n, err := pty.Read(buf)
-			x.mu.Lock()
-			x.seen.Write(buf[:n])
-			x.mu.Unlock()
+			dialog.mu.Lock()
+			dialog.output.Write(buf[:n])
+			dialog.mu.Unlock()
 			if err != nil {
 				return
 			}
 		}
 	}()
 	t.Cleanup(func() {
-		_ = x.cmd.Process.Kill()
-		_ = x.cmd.Wait()
+		_ = dialog.cmd.Process.Kill()
+		_ = dialog.cmd.Wait()
 		pty.Close()
-		<-read
+		<-readDone
 	})
-	return x
+	return dialog
 }
 
-func (x *ptyDialog) screen() string {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	return strings.ReplaceAll(x.seen.String(), "\r\n", "\n")
+func (dialog *ptyDialog) screen() string {
+	dialog.mu.Lock()
+	defer dialog.mu.Unlock()
+	return strings.ReplaceAll(dialog.output.String(), "\r\n", "\n")
 }
 
 // expect waits until something that matches shows, below what the last one found.
-func (x *ptyDialog) expect(pattern string) string {
-	x.t.Helper()
+func (dialog *ptyDialog) expect(pattern string) string {
+	dialog.t.Helper()
 	re := regexp.MustCompile(pattern)
 	var screen string
-	var at []int
-	shows := bound.Soon(bound.Patience, func() bool {
-		screen = x.screen()
-		at = re.FindStringIndex(screen[x.from:])
-		return at != nil
+	var match []int
+	isShown := bound.WaitFor(bound.Patience, func() bool {
+		screen = dialog.screen()
+		match = re.FindStringIndex(screen[dialog.expectFrom:])
+		return match != nil
 	})
-	if !shows {
-		x.t.Fatalf("%q does not show below %q:\n%s\n%s", pattern, screen[max(0, x.from-60):x.from], screen, x.stands())
+	if !isShown {
+		dialog.t.Fatalf("%q does not show below %q:\n%s\n%s", pattern, screen[max(0, dialog.expectFrom-60):dialog.expectFrom], screen, dialog.killAndDump())
 	}
-	found := screen[x.from+at[0] : x.from+at[1]]
-	x.from += at[1]
+	found := screen[dialog.expectFrom+match[0] : dialog.expectFrom+match[1]]
+	dialog.expectFrom += match[1]
 	return found
 }
 
-// stands ends the program, and returns what it did and, from its terminal, its goroutines.
-func (x *ptyDialog) stands() string {
-	before := len(x.screen())
-	saw := bound.End(x.cmd.Process.Pid)
-	return saw + x.screen()[before:]
+// killAndDump ends the program, and returns what it did and, from its terminal, its goroutines.
+func (dialog *ptyDialog) killAndDump() string {
+	before := len(dialog.screen())
+	report := bound.Kill(dialog.cmd.Process.Pid)
+	return report + dialog.screen()[before:]
 }
 
-func (x *ptyDialog) typed(text string) {
-	x.t.Helper()
-	if _, err := x.pty.WriteString(text); err != nil {
-		x.t.Fatal(err)
+func (dialog *ptyDialog) typeText(text string) {
+	dialog.t.Helper()
+	if _, err := dialog.pty.WriteString(text); err != nil {
+		dialog.t.Fatal(err)
 	}
 }
 
-// answer types a line when the question shows.
-func (x *ptyDialog) answer(question, line string) {
-	x.t.Helper()
-	x.expect(question)
-	x.typed(line + "\n")
+// answerPrompt types a line when the question shows.
+func (dialog *ptyDialog) answerPrompt(question, line string) {
+	dialog.t.Helper()
+	dialog.expect(question)
+	dialog.typeText(line + "\n")
 }
 
-// ends waits for the program, and returns its exit code.
-func (x *ptyDialog) ends() int {
-	x.t.Helper()
+// waitExit waits for the program, and returns its exit code.
+func (dialog *ptyDialog) waitExit() int {
+	dialog.t.Helper()
 	done := make(chan error, 1)
-	go func() { done <- x.cmd.Wait() }()
+	go func() { done <- dialog.cmd.Wait() }()
 	select {
 	case <-done:
-		return x.cmd.ProcessState.ExitCode()
+		return dialog.cmd.ProcessState.ExitCode()
 	case <-time.After(30 * time.Second):
-		x.t.Fatalf("it does not end:\n%s\n%s", x.screen(), x.stands())
+		dialog.t.Fatalf("it does not end:\n%s\n%s", dialog.screen(), dialog.killAndDump())
 		return -1
 	}
 }

@@ -16,26 +16,26 @@ import (
 	"gchat-hooks/state"
 )
 
-// deadSession is a question whose Claude Code, hook and poller went with the machine's last run, and no word of a poller is left.
+// recordDeadSession is a question whose Claude Code, hook and poller went with the machine's last run, and no word of a poller is left.
 // other is the environment that asked it; nil for that of env. It is in the thread HOST/spaces/S/threads/T.
-func deadSession(t *testing.T, env, other []string, folder state.Questions, at string) *state.Question {
+func recordDeadSession(t *testing.T, env, otherEnv []string, folder state.Questions, at string) *state.Question {
 	t.Helper()
 	host, name, _ := strings.Cut(at, "/")
 	space, thread, _ := strings.Cut(name, "/threads/")
-	gone := exec.Command("true")
-	if err := gone.Run(); err != nil {
+	endedProcess := exec.Command("true")
+	if err := endedProcess.Run(); err != nil {
 		t.Fatal(err)
 	}
 	q, err := folder.Record("s-dead", func([]*state.Question) *state.Question {
 		return &state.Question{
 			QuestionID: "0a1b2c3d-0000", ThreadKey: "ask-user-0a1b2c3d", SessionID: "s-dead", ClaudeSessionID: "s-dead",
-			SessionName: "shop", Mode: state.Native, AskedAt: time.Now().UTC().Add(-time.Hour), Status: state.Pending,
-			MessageSent: true, ThreadName: space + "/threads/" + thread, Chat: host + "/" + space,
-			ClaudePID: gone.Process.Pid, Questions: []state.Prompt{{Question: "Which DB?"}},
+			SessionName: "shop", Mode: state.ModeNative, AskedAt: time.Now().UTC().Add(-time.Hour), Status: state.Pending,
+			IsMessageSent: true, ThreadName: space + "/threads/" + thread, Chat: host + "/" + space,
+			ClaudePID: endedProcess.Process.Pid, SubQuestions: []state.SubQuestion{{Question: "Which DB?"}},
 		}
 	})
 	if err == nil {
-		err = state.AnnounceQuestion(getenv(slices.Concat(other, env)), q)
+		err = state.AddQuestionToIndex(getenvOf(slices.Concat(otherEnv, env)), q)
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -50,9 +50,9 @@ func TestAfterARestartAPollerBegins(t *testing.T) {
 	webhook := "GOOGLE_CHAT_WEBHOOK_URL=http://127.0.0.1:1/v1/spaces/A/messages?key=k&token=t"
 	for _, command := range []string{"status", "answer", "send words"} {
 		for _, other := range [][]string{nil, {"GCHAT_FORMAT=builtin"}} {
-			program, env, folder := machineOf(t, 0)
+			program, env, folder := newMachineWithQuestions(t, 0)
 			env = append(env, webhook)
-			q := deadSession(t, env, other, folder, "127.0.0.1:1/spaces/A/threads/T")
+			q := recordDeadSession(t, env, other, folder, "127.0.0.1:1/spaces/A/threads/T")
 			cmd := bound.Command(t, program, strings.Fields(command)...)
 			cmd.Env = env
 			_, _ = cmd.CombinedOutput() // no Chat is there
@@ -67,10 +67,10 @@ func TestAfterARestartAPollerBegins(t *testing.T) {
 // After kill -9 of everything, the session that is resumed starts a poller, before anybody writes a prompt.
 func TestAResumedSessionStartsAPoller(t *testing.T) {
 	t.Parallel()
-	program, env, folder := machineOf(t, 0)
+	program, env, folder := newMachineWithQuestions(t, 0)
 	env = append(env, "GOOGLE_CHAT_WEBHOOK_URL=http://127.0.0.1:1/v1/spaces/A/messages?key=k&token=t")
-	q := deadSession(t, env, nil, folder, "127.0.0.1:1/spaces/A/threads/T")
-	beat := filepath.Join(state.UserState(getenv(env)), "pollers", state.Environment(getenv(env))+".json")
+	q := recordDeadSession(t, env, nil, folder, "127.0.0.1:1/spaces/A/threads/T")
+	beat := filepath.Join(state.UserStateDir(getenvOf(env)), "pollers", state.Environment(getenvOf(env))+".json")
 	killed := []byte(fmt.Sprintf(`{"pid": %d}`, q.ClaudePID))
 	if err := errors.Join(os.MkdirAll(filepath.Dir(beat), 0o700), os.WriteFile(beat, killed, 0o600)); err != nil {
 		t.Fatal(err)
@@ -90,17 +90,17 @@ func TestAResumedSessionStartsAPoller(t *testing.T) {
 // What a living poller of other settings serves stays with it, and what may still be answered, too.
 func TestStatusTakesNothingFromOtherSettings(t *testing.T) {
 	t.Parallel()
-	program, env, folder := machineOf(t, 0)
+	program, env, folder := newMachineWithQuestions(t, 0)
 	other := []string{"GCHAT_FORMAT=builtin"}
-	q := deadSession(t, env, other, folder, "127.0.0.1:1/spaces/A/threads/T")
-	lock, err := state.TakePollerLock(getenv(slices.Concat(other, env)))
+	q := recordDeadSession(t, env, other, folder, "127.0.0.1:1/spaces/A/threads/T")
+	lock, err := state.LockPoller(getenvOf(slices.Concat(other, env)))
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer lock.Unlock()
-	run(t, env, program, "status")
-	o, err := state.ReadOpen(state.OpenFile(getenv(env), q.Path))
-	if err != nil || o.Env != state.Environment(getenv(slices.Concat(other, env))) {
+	mustRun(t, env, program, "status")
+	o, err := state.ReadIndexEntry(state.IndexFile(getenvOf(env), q.Path))
+	if err != nil || o.Environment != state.Environment(getenvOf(slices.Concat(other, env))) {
 		t.Errorf("it is of %+v by now: %v", o, err)
 	}
 }
@@ -109,27 +109,27 @@ func TestStatusTakesNothingFromOtherSettings(t *testing.T) {
 // found under other settings, too, and told.
 func TestAQuestionThatWasBeingSentIsTold(t *testing.T) {
 	t.Parallel()
-	p := newPocket(t)
-	_, end := p.space()
+	p := newSpaceHome(t)
+	_, end := p.runSpace()
 	defer end()
 	env, other := p.env(), []string{"ANTHROPIC_API_KEY=x"}
 	folder := state.QuestionsIn(filepath.Join(p.home, "project", ".claude", "state"))
-	q := deadSession(t, env, other, folder, p.address+"/spaces/local/threads/T")
+	q := recordDeadSession(t, env, other, folder, p.address+"/spaces/local/threads/T")
 	_, err := state.UpdateQuestion(q.Path, func(q *state.Question) error {
-		q.MessageSent, q.ThreadName, q.Chat = false, "", ""
+		q.IsMessageSent, q.ThreadName, q.Chat = false, "", ""
 		return nil
 	})
 	now := time.Now().UTC()
 	m := &state.Message{
 		ID: state.MessageID("question", q.QuestionID), Key: "question-" + q.QuestionID, Type: state.MessageQuestion,
-		Question: q.Path, ThreadKey: q.ThreadKey, Parts: []string{"Which DB?"}, CreatedAt: now, TriedAt: now,
+		Question: q.Path, ThreadKey: q.ThreadKey, Parts: []string{"Which DB?"}, CreatedAt: now, FirstTriedAt: now,
 	}
-	_, _, perr := state.OutboxIn(state.UserState(getenv(env))).Put(getenv(slices.Concat(other, env)), m, 0)
+	_, _, perr := state.OutboxIn(state.UserStateDir(getenvOf(env))).Enqueue(getenvOf(slices.Concat(other, env)), m, 0)
 	if err := errors.Join(err, perr); err != nil {
 		t.Fatal(err)
 	}
-	p.runs("status")
-	p.until("its thread is told", func() string {
+	p.run("status")
+	p.awaitText("its thread is told", func() string {
 		b, _ := os.ReadFile(filepath.Join(p.home, "state/gchat-hooks/space/messages.jsonl"))
 		_, told, _ := strings.Cut(string(b), "Which DB?")
 		if !strings.Contains(told, "The session is gone") {
@@ -142,22 +142,22 @@ func TestAQuestionThatWasBeingSentIsTold(t *testing.T) {
 // The page's own server starts a poller when it begins, and when somebody writes there.
 func TestThePageStartsAPollerAfterARestart(t *testing.T) {
 	t.Parallel()
-	p := newPocket(t)
+	p := newSpaceHome(t)
 	folder := state.QuestionsIn(filepath.Join(p.home, "project", ".claude", "state"))
 	for _, when := range []string{"it begins", "somebody writes"} {
-		page, end := p.space()
-		out, _ := p.runs("send", "--json", "words")
+		page, end := p.runSpace()
+		out, _ := p.run("send", "--json", "words")
 		thread := regexp.MustCompile(`spaces/local/threads/[\w-]+`).FindString(out)
 		if when == "it begins" {
 			end()
 		}
-		q := deadSession(t, p.env(), nil, folder, p.address+"/"+thread)
+		q := recordDeadSession(t, p.env(), nil, folder, p.address+"/"+thread)
 		if when == "it begins" {
-			_, end = p.space()
+			_, end = p.runSpace()
 		} else {
-			p.replies(page, thread, "2")
+			p.reply(page, thread, "2")
 		}
-		p.until("the thread is told when "+when, func() string {
+		p.awaitText("the thread is told when "+when, func() string {
 			b, _ := os.ReadFile(filepath.Join(p.home, "state/gchat-hooks/space/messages.jsonl"))
 			for line := range strings.Lines(string(b)) {
 				if strings.Contains(line, thread) && strings.Contains(line, "The session is gone") {
@@ -174,14 +174,14 @@ func TestThePageStartsAPollerAfterARestart(t *testing.T) {
 
 // Who logs in lets replies be read: what is open is served again.
 func TestALoginStartsAPoller(t *testing.T) {
-	g := newCloud(t)
+	g := newFakeGoogle(t)
 	t.Cleanup(func() { endPollersIn(g.home) })
 	folder := state.QuestionsIn(filepath.Join(g.home, ".claude", "state"))
-	env := append(g.env, "CLAUDE_PROJECT_DIR="+g.home, "GOOGLE_CHAT_WEBHOOK_URL="+g.url)
-	q := deadSession(t, env, nil, folder, "127.0.0.1:1/spaces/A/threads/T")
-	x := inTerminal(t, env, g.program, "login", "--no-browser", "--client-id-file", g.clientFile())
-	g.agrees(x)
-	x.expect("logged in: users/7")
+	env := append(g.env, "CLAUDE_PROJECT_DIR="+g.home, "GOOGLE_CHAT_WEBHOOK_URL="+g.webhookURL)
+	q := recordDeadSession(t, env, nil, folder, "127.0.0.1:1/spaces/A/threads/T")
+	dialog := startInTerminal(t, env, g.program, "login", "--no-browser", "--client-id-file", g.writeClientFile())
+	g.agreeToLogin(dialog)
+	dialog.expect("logged in: users/7")
 	bound.Until(t, "the question is closed", func() bool {
 		is, err := state.LoadQuestion(q.Path)
 		return err == nil && is.ResolvedBy == "claude_gone"

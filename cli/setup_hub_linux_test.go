@@ -20,33 +20,33 @@ import (
 	"gchat-hooks/state"
 )
 
-// colleague is a machine that joins a hub whose Chat is an embedded space.
-type colleague struct {
-	*settler
+// hubHome is a machine that joins a hub whose Chat is an embedded space.
+type hubHome struct {
+	*setupHome
 	*team.Hub
-	chat *space.Space
-	t    *testing.T
+	space *space.Space
+	t     *testing.T
 }
 
-func newColleague(t *testing.T) *colleague {
-	h, sp := team.Local(t)
-	c := &colleague{settler: newSettler(t), Hub: h, chat: sp, t: t}
-	c.Change(func(o *hub.Options) { o.Version = c.own() })
+func newHubHome(t *testing.T) *hubHome {
+	h, sp := team.StartLocal(t)
+	c := &hubHome{setupHome: newSetupHome(t), Hub: h, space: sp, t: t}
+	c.Replace(func(o *hub.Options) { o.Version = c.programVersion() })
 	return c
 }
 
-// own is the version of this machine's program.
-func (c *colleague) own() string {
+// programVersion is the version of this machine's program.
+func (c *hubHome) programVersion() string {
 	_, said := c.run("--version")
 	return strings.TrimSpace(strings.TrimPrefix(said, "gchat-hooks version "))
 }
 
-func (c *colleague) run(args ...string) (code int, said string) {
-	return c.runWith("", args...)
+func (c *hubHome) run(args ...string) (code int, said string) {
+	return c.runWithStdin("", args...)
 }
 
-// runWith runs the program with a text on its stdin.
-func (c *colleague) runWith(stdin string, args ...string) (code int, said string) {
+// runWithStdin runs the program with a text on its stdin.
+func (c *hubHome) runWithStdin(stdin string, args ...string) (code int, said string) {
 	cmd := bound.Command(c.t, c.program, args...)
 	cmd.Env = []string{"HOME=" + c.home, "PATH=/usr/bin:/bin"}
 	cmd.Stdin = strings.NewReader(stdin)
@@ -54,26 +54,26 @@ func (c *colleague) runWith(stdin string, args ...string) (code int, said string
 	return cmd.ProcessState.ExitCode(), string(out)
 }
 
-func (c *colleague) joins(args ...string) (code int, said string) {
+func (c *hubHome) joinHub(args ...string) (code int, said string) {
 	args = append([]string{"setup", "--hub", c.URL, "--code", "-", "--no-hooks"}, args...)
-	return c.runWith(c.Code+"\n", args...)
+	return c.runWithStdin(c.Code+"\n", args...)
 }
 
-// policy is the hub's from now on.
-func (c *colleague) policy(text string) {
+// setPolicy is the hub's from now on.
+func (c *hubHome) setPolicy(text string) {
 	file := filepath.Join(c.t.TempDir(), "policy.json")
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		c.t.Fatal(err)
 	}
-	c.Change(func(o *hub.Options) { o.Policy = file })
+	c.Replace(func(o *hub.Options) { o.Policy = file })
 }
 
-// taps has people tap the test card once it is there, one after the other.
-func (c *colleague) taps(users ...string) {
+// tapTestCard has people tap the test card once it is there, one after the other.
+func (c *hubHome) tapTestCard(users ...string) {
 	for _, user := range users {
 		bound.Until(c.t, "there is a card to tap", func() bool {
-			return slices.ContainsFunc(c.chat.Messages(), func(m *chat.Message) bool {
-				return len(m.CardsV2) > 0 && c.chat.Tap(&chat.User{Name: user, DisplayName: "Ann"}, m.Name, "", "send", nil, "") == nil
+			return slices.ContainsFunc(c.space.Messages(), func(m *chat.Message) bool {
+				return len(m.CardsV2) > 0 && c.space.Tap(&chat.User{Name: user, DisplayName: "Ann"}, m.Name, "", "send", nil, "") == nil
 			})
 		})
 	}
@@ -81,8 +81,8 @@ func (c *colleague) taps(users ...string) {
 
 // One line joins: what the person configured otherwise stays, a stranger's tap does not count, and what was written is the person's alone.
 func TestOneLineJoinsAHub(t *testing.T) {
-	c := newColleague(t)
-	c.policy(`{"spaces": {"spaces/local": ["users/7"]}}`)
+	c := newHubHome(t)
+	c.setPolicy(`{"spaces": {"spaces/local": ["users/7"]}}`)
 	dir := filepath.Join(c.home, ".config/gchat-hooks")
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		t.Fatal(err)
@@ -94,7 +94,7 @@ func TestOneLineJoinsAHub(t *testing.T) {
 	tapped := make(chan bool)
 	go func() {
 		defer close(tapped)
-		c.taps("users/666")
+		c.tapTestCard("users/666")
 		user := filepath.Join(c.home, ".local/state/gchat-hooks")
 		if lock, err := state.SpacesIn(user).LockReader(c.Subscription); !errors.Is(err, state.ErrLocked) {
 			t.Errorf("a poller could take the tap: %v, %v", lock, err)
@@ -103,14 +103,14 @@ func TestOneLineJoinsAHub(t *testing.T) {
 			_, requests, _ := c.Seen()
 			return slices.ContainsFunc(requests, func(r string) bool { return strings.HasSuffix(r, ":acknowledge") })
 		})
-		c.taps("users/1")
+		c.tapTestCard("users/1")
 	}()
-	code, said := c.joins()
+	code, said := c.joinHub()
 	<-tapped
 	if code != 0 || !strings.Contains(said, "Ann (users/1) tapped") || strings.Contains(said, "users/666") || strings.Contains(said, gchat.ReadHub(filepath.Join(dir, "hub.json")).Token) {
 		t.Fatalf("%d: %s", code, said)
 	}
-	config := strings.Join(strings.Fields(c.config()), " ")
+	config := strings.Join(strings.Fields(c.readConfig()), " ")
 	for _, want := range []string{
 		"// mine", `"ask_mode": "hold"`, `"api_endpoint": "` + c.URL + `"`, `"pubsub_endpoint": "` + c.URL + `"`, `"space_id": "spaces/local"`,
 		`"pubsub_subscription": "` + c.Subscription + `"`, `/hub.json"`, `"users/1"`, `"users/7"`,
@@ -127,18 +127,18 @@ func TestOneLineJoinsAHub(t *testing.T) {
 			t.Errorf("%s: %v, %v", name, info, err)
 		}
 	}
-	last := c.chat.Messages()[len(c.chat.Messages())-1]
+	last := c.space.Messages()[len(c.space.Messages())-1]
 	if !strings.Contains(last.Text, "Your taps arrive") {
 		t.Errorf("the card says %q", last.Text)
 	}
 	// An answer that was lost, or a setup that was killed: the same line does the rest. Another machine cannot use it.
-	if code, said := c.joins("--round-trip=false"); code != 0 || len(c.chat.Messages()) != 1 {
+	if code, said := c.joinHub("--round-trip=false"); code != 0 || len(c.space.Messages()) != 1 {
 		t.Errorf("again: %d: %s", code, said)
 	}
-	other := *c.settler
+	other := *c.setupHome
 	other.home = t.TempDir()
-	c.settler = &other
-	if code, said := c.joins(); code != 1 || !strings.Contains(said, "the code was used") || !strings.Contains(said, "write join") || c.config() != "" {
+	c.setupHome = &other
+	if code, said := c.joinHub(); code != 1 || !strings.Contains(said, "the code was used") || !strings.Contains(said, "write join") || c.readConfig() != "" {
 		t.Errorf("another machine: %d: %s", code, said)
 	}
 	if _, _, refused := c.Seen(); len(refused) > 0 {
@@ -148,7 +148,7 @@ func TestOneLineJoinsAHub(t *testing.T) {
 
 // Killed at any moment, what stands is whole, and the same line does the rest.
 func TestJoiningIsKilled(t *testing.T) {
-	c := newColleague(t)
+	c := newHubHome(t)
 	joined := 0
 	for i := 0; i < 12 || joined < 2 && i < 200; i++ { // on a busy machine a setup takes long to come that far
 		cmd := bound.Command(t, c.program, "setup", "--hub", c.URL, "--code", "-", "--no-hooks", "--round-trip=false")
@@ -167,8 +167,8 @@ func TestJoiningIsKilled(t *testing.T) {
 		}
 		joined, _, _ = c.Seen()
 	}
-	if code, said := c.joins("--round-trip=false"); code != 0 || strings.Count(c.config(), c.URL) != 2 {
-		t.Errorf("%d: %s\n%s", code, said, c.config())
+	if code, said := c.joinHub("--round-trip=false"); code != 0 || strings.Count(c.readConfig(), c.URL) != 2 {
+		t.Errorf("%d: %s\n%s", code, said, c.readConfig())
 	}
 	if joined < 2 {
 		t.Error("no setup came far enough to be killed")
@@ -176,7 +176,7 @@ func TestJoiningIsKilled(t *testing.T) {
 }
 
 func TestJoiningAHubFails(t *testing.T) {
-	c := newColleague(t)
+	c := newHubHome(t)
 	for name, test := range map[string]struct {
 		args []string
 		code string
@@ -190,10 +190,10 @@ func TestJoiningAHubFails(t *testing.T) {
 		"too old":      {[]string{"--hub", c.URL, "--code", "-"}, c.Code + "x", "within ten minutes"},
 		"not TLS":      {[]string{"--hub", "http://192.0.2.1", "--code", "-"}, c.Code, "neither https nor on this machine"},
 		"nobody":       {[]string{"--hub", "http://127.0.0.1:1", "--code", "-"}, c.Code, "cannot be reached"},
-		"not a hub":    {[]string{"--hub", c.server, "--code", "-"}, c.Code, "there is no hub"},
+		"not a hub":    {[]string{"--hub", c.serverURL, "--code", "-"}, c.Code, "there is no hub"},
 		"no tapping":   {[]string{"--hub", c.URL, "--code", "-", "--wait", "300ms"}, c.Code, "all is set up; gchat-hooks doctor"},
 	} {
-		code, said := c.runWith(test.code, append([]string{"setup", "--no-hooks"}, test.args...)...)
+		code, said := c.runWithStdin(test.code, append([]string{"setup", "--no-hooks"}, test.args...)...)
 		if code == 0 || !strings.Contains(said, test.says) || strings.Contains(said, "gchat-hooks login") {
 			t.Errorf("%s: %d: %s", name, code, said)
 		}
@@ -202,8 +202,8 @@ func TestJoiningAHubFails(t *testing.T) {
 
 // What can be wrong with a hub, in the words of doctor and of status.
 func TestDoctorAndStatusKnowTheHub(t *testing.T) {
-	c := newColleague(t)
-	if code, said := c.joins("--round-trip=false"); code != 0 {
+	c := newHubHome(t)
+	if code, said := c.joinHub("--round-trip=false"); code != 0 {
 		t.Fatal(said)
 	}
 	post := func() (level, what, mend string) {
@@ -236,16 +236,16 @@ func TestDoctorAndStatusKnowTheHub(t *testing.T) {
 	if info, err := os.Stat(file); !strings.Contains(said, "what is yours alone: "+file) && (err != nil || info.Mode().Perm() != 0o600) {
 		t.Errorf("a token that others can read: %s", said)
 	}
-	c.Change(func(o *hub.Options) { o.Version = "v9.9.9" })
-	c.Ahead.Store(int64(5 * time.Minute))
+	c.Replace(func(o *hub.Options) { o.Version = "v9.9.9" })
+	c.ClockAhead.Store(int64(5 * time.Minute))
 	level, what, _ := post()
 	for _, words := range []string{what, status()} {
 		if level != "warn" || !strings.Contains(words, "clock is 5m0s off") || !strings.Contains(words, "v9.9.9") {
 			t.Errorf("%s: %s", level, words)
 		}
 	}
-	c.Change(func(o *hub.Options) { o.Version = c.own() })
-	c.Ahead.Store(0)
+	c.Replace(func(o *hub.Options) { o.Version = c.programVersion() })
+	c.ClockAhead.Store(0)
 	if level, what, _ := post(); level != "ok" || strings.Contains(status(), "hub") {
 		t.Errorf("mended: %s: %s; %s", level, what, status())
 	}
@@ -258,14 +258,14 @@ func TestDoctorAndStatusKnowTheHub(t *testing.T) {
 	if said := status(); !strings.Contains(said, "write join") {
 		t.Errorf("revoked: %s", said)
 	}
-	if code, said := c.joins("--round-trip=false"); code != 0 || strings.Contains(status(), "write join") {
+	if code, said := c.joinHub("--round-trip=false"); code != 0 || strings.Contains(status(), "write join") {
 		t.Errorf("joined anew: %s; %s", said, status())
 	}
 	b, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)
 	}
-	down := strings.ReplaceAll(string(b)+c.config(), c.URL, "http://127.0.0.1:1")
+	down := strings.ReplaceAll(string(b)+c.readConfig(), c.URL, "http://127.0.0.1:1")
 	i := strings.Index(down, "}\n") + 2
 	for path, text := range map[string]string{file: down[:i], filepath.Join(c.home, ".config/gchat-hooks/config.json"): down[i:]} {
 		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
@@ -279,21 +279,21 @@ func TestDoctorAndStatusKnowTheHub(t *testing.T) {
 
 // A hub's policy binds a machine from its first message on, and what this version does not know keeps all in the terminal.
 func TestAHubsPolicyBindsItsMachine(t *testing.T) {
-	c := newColleague(t)
-	if code, said := c.joins("--round-trip=false"); code != 0 {
+	c := newHubHome(t)
+	if code, said := c.joinHub("--round-trip=false"); code != 0 {
 		t.Fatal(said)
 	}
 	sends := func(policy string, want int, words string) {
 		t.Helper()
-		c.policy(policy)
+		c.setPolicy(policy)
 		if err := os.RemoveAll(filepath.Join(c.home, ".local", "state", "gchat-hooks", "policy.json")); err != nil {
 			t.Fatal(err)
 		}
-		before := len(c.chat.Messages())
+		before := len(c.space.Messages())
 		if code, said := c.run("send", "hidden-word"); code != want || !strings.Contains(said, words) {
 			t.Errorf("%s: %d, %s", policy, code, said)
 		}
-		if n := len(c.chat.Messages()) - before; (n > 0) != (words == "") {
+		if n := len(c.space.Messages()) - before; (n > 0) != (words == "") {
 			t.Errorf("%s: %d messages", policy, n)
 		}
 	}

@@ -25,8 +25,8 @@ var (
 	timeOfDay    = regexp.MustCompile(`(\d{4}-\d\d-\d\d )?\d\d:\d\d(:\d\d)?`)
 )
 
-// plainly is a text with names in place of what differs from run to run.
-func (p *pocket) plainly(text string) string {
+// withoutVariables is a text with names in place of what differs from run to run.
+func (p *spaceHome) withoutVariables(text string) string {
 	_, port, _ := net.SplitHostPort(p.address)
 	text = strings.NewReplacer(p.home, "HOME", p.program, "PROGRAM", p.address, "127.0.0.1:PORT", ":"+port, ":PORT").Replace(text)
 	text = secretInLink.ReplaceAllString(text, "${1}SECRET")
@@ -38,7 +38,7 @@ func (p *pocket) plainly(text string) string {
 // What setup --space, send and the page's command print, and what setup writes down.
 func TestWhatSetupOfTheSpaceSaysAndWrites(t *testing.T) {
 	t.Parallel()
-	p := newPocket(t)
+	p := newSpaceHome(t)
 	said := ""
 	for _, args := range [][]string{
 		{"setup", "--space", "--address", p.address},
@@ -46,49 +46,49 @@ func TestWhatSetupOfTheSpaceSaysAndWrites(t *testing.T) {
 		{"send", "words"},
 		{"space"},
 	} {
-		out, code := p.runs(args...)
+		out, code := p.run(args...)
 		said += "$ gchat-hooks " + strings.Join(args, " ") + "\n" + out
 		if code != 0 {
 			t.Errorf("%q ends with %d", args, code)
 		}
 	}
-	golden.Compare(t, "testdata/setup_space.golden", p.plainly(said))
+	golden.Compare(t, "testdata/setup_space.golden", p.withoutVariables(said))
 	written, err := os.ReadFile(filepath.Join(p.home, ".config/gchat-hooks/config.json"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	golden.Compare(t, "testdata/setup_space_config.golden", p.plainly(string(written)))
+	golden.Compare(t, "testdata/setup_space_config.golden", p.withoutVariables(string(written)))
 }
 
 // How a question's end stands in the list of the space, as a text.
 func TestTheListTellsHowAQuestionEnded(t *testing.T) {
 	t.Parallel()
-	p := newPocket(t)
-	page, end := p.space()
+	p := newSpaceHome(t)
+	page, end := p.runSpace()
 	defer end()
 	ends := ""
 	for session, reply := range map[string]string{"one": "2", "two": "Use MySQL", "three": "skip"} {
-		thread, answer := p.asks(session)
-		p.replies(page, thread, reply)
+		thread, answer := p.preToolUse(session)
+		p.reply(page, thread, reply)
 		said := answer()
 		answers := regexp.MustCompile(`"answers":(\{[^}]*\})`).FindString(said)
 		if answers != "" { // what is left to the terminal stays open
-			told := strings.Replace(p.event(session, "PostToolUse"), `"tool_input"`, `"tool_response":{`+answers+`},"tool_input"`, 1)
+			told := strings.Replace(p.hookEvent(session, "PostToolUse"), `"tool_input"`, `"tool_response":{`+answers+`},"tool_input"`, 1)
 			cmd := bound.Command(t, p.program, "hook", "gchat-ask-user-answered")
 			cmd.Env, cmd.Stdin = p.env(), strings.NewReader(told)
 			if out, err := cmd.CombinedOutput(); err != nil {
 				t.Fatalf("%v: %s", err, out)
 			}
 		}
-		ends += p.until("the end is listed", func() string { return p.listed(thread, "[Answered]", "[In the terminal]") })
+		ends += p.awaitText("the end is listed", func() string { return p.awaitListed(thread, "[Answered]", "[In the terminal]") })
 	}
-	lines := strings.SplitAfter(p.plainly(ends), "\n---\n")
+	lines := strings.SplitAfter(p.withoutVariables(ends), "\n---\n")
 	slices.Sort(lines)
 	golden.Compare(t, "testdata/space_ends.golden", strings.Join(lines, ""))
 }
 
-// listed is the program's text of that beginning in a thread, as the API's list tells it.
-func (p *pocket) listed(thread string, beginnings ...string) string {
+// awaitListed is the program's text of that beginning in a thread, as the API's list tells it.
+func (p *spaceHome) awaitListed(thread string, beginnings ...string) string {
 	p.Helper()
 	kept, err := space.Kept(filepath.Join(p.home, "state/gchat-hooks/space"))
 	if err != nil {

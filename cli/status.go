@@ -38,42 +38,42 @@ func (p Program) statusCommand() *cli.Command {
 func (p Program) printStatus(c *cli.Context) error {
 	cfg := config.Load(p.env, state.ProjectDir(p.env))
 	cfg.ReadPolicy = gchat.ReadPolicy
-	_ = cfg.Restrict(c.Context, p.env) // its error is among the problems
+	_ = cfg.ApplyPolicies(c.Context, p.env) // its error is among the problems
 	var redact state.Redactor
-	redact.Hide(cfg.Secrets(p.env)...)
-	r := gather(p.env, cfg, &redact)
-	r.started = p.serve() && len(r.Pollers) == 0
+	redact.AddSecrets(cfg.Secrets(p.env)...)
+	r := collectStatus(p.env, cfg, &redact)
+	r.hasStartedPoller = p.ensurePoller() && len(r.Pollers) == 0
 	text := r.text()
 	if c.Bool("json") {
-		text = inJSON(r)
+		text = indentedJSON(r)
 	}
-	_, err := io.WriteString(p.out, redact.Clean(text))
+	_, err := io.WriteString(p.out, redact.Redact(text))
 	return err
 }
 
-// serve makes sure that a poller runs where something is left for one: it was killed, or the machine was restarted.
-func (p Program) serve() (started bool) {
-	return p.isLeft() && p.startPoller() == nil
+// ensurePoller makes sure that a poller runs where something is left for one: it was killed, or the machine was restarted.
+func (p Program) ensurePoller() (started bool) {
+	return p.needsPoller() && p.startPoller() == nil
 }
 
-// isLeft says whether a question of this environment is open, a session of it listens to its thread, or something is to
+// needsPoller says whether a question of this environment is open, a session of it listens to its thread, or something is to
 // be sent. Of a question whose Claude Code is gone nobody tells its thread where the poller of its environment is gone,
 // too: it comes under this environment.
-func (p Program) isLeft() bool {
+func (p Program) needsPoller() bool {
 	environment, now := state.Environment(p.env), time.Now()
-	qs, _ := state.OpenQuestions(p.env, state.TextsOpen...)
-	for _, q := range qs {
+	questions, _ := state.ReadIndexedQuestions(p.env, state.OpenStatusTexts...)
+	for _, q := range questions {
 		if inject.Ended(q.ClaudePID, q.ClaudeStart) {
-			_ = state.AnnounceQuestion(p.env, q) // it stays where a poller serves it
+			_ = state.AddQuestionToIndex(p.env, q) // it stays where a poller serves it
 		}
-		o, err := state.ReadOpen(state.OpenFile(p.env, q.Path))
-		if err == nil && o.Env == environment {
+		entry, err := state.ReadIndexEntry(state.IndexFile(p.env, q.Path))
+		if err == nil && entry.Environment == environment {
 			return true
 		}
 	}
-	sessions, _ := state.SessionsIn(state.UserState(p.env)).All()
-	listens := func(s *state.Session) bool { return s.Env == environment && steering.Listens(s, now) }
-	return slices.ContainsFunc(sessions, listens) || p.owes()
+	sessions, _ := state.SessionsIn(state.UserStateDir(p.env)).All()
+	isListening := func(s *state.Session) bool { return s.Environment == environment && steering.Listens(s, now) }
+	return slices.ContainsFunc(sessions, isListening) || p.hasUnsent()
 }
 
 // startPoller makes sure that a poller runs. One that was just killed may have its lock for a moment: so it is looked for again.
@@ -100,7 +100,7 @@ type statusReport struct {
 	Configuration []string        `json:"configuration"` // what is wrong in it
 	Errors        []logError      `json:"errors"`        // the last ones of a day, the oldest first
 
-	started bool // a poller, just now
+	hasStartedPoller bool // a poller, just now
 }
 
 // sessionStatus is a session that runs, as far as that can be told.
@@ -150,125 +150,125 @@ type pollerStatus struct {
 }
 
 const (
-	// recent is how far back sessions and errors are shown.
-	recent = 24 * time.Hour
-	// mostErrors is how many errors are shown.
-	mostErrors = 5
+	// recentPeriod is how far back sessions and errors are shown.
+	recentPeriod = 24 * time.Hour
+	// maxErrors is how many errors are shown.
+	maxErrors = 5
 )
 
-// gather is the state of things now. What cannot be read is said in it, and stops nothing.
-func gather(env state.Getenv, cfg *config.Config, redact *state.Redactor) *statusReport {
-	now, changed := time.Now(), lastChange(env)
+// collectStatus is the state of things now. What cannot be read is said in it, and stops nothing.
+func collectStatus(env state.Getenv, cfg *config.Config, redact *state.Redactor) *statusReport {
+	now, changedAt := time.Now(), lastConfigChange(env)
 	questions, badQuestions := openQuestions(env, now, redact)
 	sessions, badSessions := sessionStatuses(env, now, questions)
-	outbox, badMessages := outboxStatusOf(state.OutboxIn(state.UserState(env)), now, redact)
-	spaces, badSpaces := spaceStatuses(env, now, changed, len(questions) == 0)
+	outbox, badMessages := outboxStatusOf(state.OutboxIn(state.UserStateDir(env)), now, redact)
+	spaces, badSpaces := spaceStatuses(env, now, changedAt, len(questions) == 0)
 	pollers := pollerStatuses(env, now)
-	since := now.Add(-recent)
-	if changed.After(since) {
-		since = changed
+	since := now.Add(-recentPeriod)
+	if changedAt.After(since) {
+		since = changedAt
 	}
 	return &statusReport{
 		At: now.UTC().Truncate(time.Second), Questions: questions, Sessions: sessions, Outbox: outbox,
 		Spaces: spaces, Pollers: pollers, Errors: lastErrors(env, since),
-		SetAside:      inWords(slices.Concat(badQuestions, badSessions, badMessages, badSpaces)),
-		Configuration: wrongInConfiguration(env, cfg, pollers),
+		SetAside:      errorTexts(slices.Concat(badQuestions, badSessions, badMessages, badSpaces)),
+		Configuration: configurationProblems(env, cfg, pollers),
 	}
 }
 
-func inWords(errs []error) []string {
-	words := []string{}
+func errorTexts(errs []error) []string {
+	texts := []string{}
 	for _, err := range errs {
-		words = append(words, err.Error())
+		texts = append(texts, err.Error())
 	}
-	return words
+	return texts
 }
 
 // sessionStatuses are the sessions that run, the last one seen first.
 func sessionStatuses(
 	env state.Getenv, now time.Time, questions []openQuestion,
-) (all []sessionStatus, broken []error) {
-	all = []sessionStatus{}
+) (statuses []sessionStatus, unreadable []error) {
+	statuses = []sessionStatus{}
 	perSession := map[string]int{}
 	for _, q := range questions {
 		perSession[q.ClaudeID]++
 	}
-	sessions, broken := state.SessionsIn(state.UserState(env)).All()
+	sessions, unreadable := state.SessionsIn(state.UserStateDir(env)).All()
 	for _, s := range sessions {
 		if info, err := os.Stat(s.TranscriptPath); err == nil && info.ModTime().After(s.LastSeen) {
 			s.LastSeen = info.ModTime() // hooks write a session down now and then only
 		}
-		if !s.Running() || inject.Ended(s.ClaudePID, s.ClaudeStart) || now.Sub(s.LastSeen) >= recent {
+		if !s.IsRunning() || inject.Ended(s.ClaudePID, s.ClaudeStart) || now.Sub(s.LastSeen) >= recentPeriod {
 			continue
 		}
-		all = append(all, sessionStatus{
+		statuses = append(statuses, sessionStatus{
 			SessionID: s.ID, Name: cmp.Or(s.Name, s.TmuxSession, s.ID), ProjectDir: s.ProjectDir,
 			Since: s.StartedAt.UTC(), LastSeen: s.LastSeen.UTC(), Questions: perSession[s.ID],
 			Terminal: inject.WaitsThere(env, s),
 		})
 	}
-	slices.SortFunc(all, func(a, b sessionStatus) int { return b.LastSeen.Compare(a.LastSeen) })
-	return all, broken
+	slices.SortFunc(statuses, func(a, b sessionStatus) int { return b.LastSeen.Compare(a.LastSeen) })
+	return statuses, unreadable
 }
 
 // spaceStatuses say what is wrong with each space. While nobody is asked, what began before the
 // configuration was changed is left out: the next question tries it.
 func spaceStatuses(
-	env state.Getenv, now, changed time.Time, isQuiet bool,
-) (all []spaceStatus, broken []error) {
-	all = []spaceStatus{}
-	spaces, broken := state.SpacesIn(state.UserState(env)).All()
+	env state.Getenv, now, changedAt time.Time, isQuiet bool,
+) (statuses []spaceStatus, unreadable []error) {
+	statuses = []spaceStatus{}
+	spaces, unreadable := state.SpacesIn(state.UserStateDir(env)).All()
 	for _, s := range spaces {
-		if s.Trouble != nil && isQuiet && s.Trouble.Since.Before(changed) {
-			s.Trouble = nil
+		if s.ReadTrouble != nil && isQuiet && s.ReadTrouble.Since.Before(changedAt) {
+			s.ReadTrouble = nil
 		}
-		all = append(all, spaceStatusesOf(s, now)...)
+		statuses = append(statuses, spaceStatusesOf(s, now)...)
 	}
-	return all, broken
+	return statuses, unreadable
 }
 
 // pollerStatuses are the pollers that run.
 func pollerStatuses(env state.Getenv, now time.Time) []pollerStatus {
-	all := []pollerStatus{}
-	for _, h := range state.Pollers(env) {
-		if !h.Lives {
+	statuses := []pollerStatus{}
+	for _, h := range state.ReadHeartbeats(env) {
+		if !h.IsAlive {
 			continue
 		}
-		one := pollerStatus{Heartbeat: h, Silent: h.Silent(now)}
-		if h.Daemon {
-			one.LastPoll = service.LastPoll(env).UTC()
+		status := pollerStatus{Heartbeat: h, Silent: h.IsSilent(now)}
+		if h.IsDaemon {
+			status.LastPoll = service.LastPoll(env).UTC()
 		}
-		all = append(all, one)
+		statuses = append(statuses, status)
 	}
-	return all
+	return statuses
 }
 
-// wrongInConfiguration says what a person has to set up, or to change.
-func wrongInConfiguration(env state.Getenv, cfg *config.Config, pollers []pollerStatus) []string {
-	all := []string{}
+// configurationProblems says what a person has to set up, or to change.
+func configurationProblems(env state.Getenv, cfg *config.Config, pollers []pollerStatus) []string {
+	problems := []string{}
 	for _, p := range pollers {
-		if what, hint := p.Unreadable(); what != "" {
-			all = append(all, what+": "+hint)
+		if problem, hint := p.DescribeUnreadable(); problem != "" {
+			problems = append(problems, problem+": "+hint)
 		}
 	}
-	if place := state.ReadLockPlace(env); place != nil {
-		all = append(all, place.Words())
+	if place := state.ReadLockFolder(env); place != nil {
+		problems = append(problems, place.Describe())
 	}
 	if service.SpaceDown(env) {
-		all = append(all, "the embedded space does not run, but its service is installed: "+service.StartSpace)
+		problems = append(problems, "the embedded space does not run, but its service is installed: "+service.StartSpace)
 	}
-	if !cfg.Sends() && len(cfg.Problems) == 0 {
-		all = append(all, "no space is set up yet: gchat-hooks setup")
+	if !cfg.CanSend() && len(cfg.Problems) == 0 {
+		problems = append(problems, "no space is set up yet: gchat-hooks setup")
 	}
-	all = append(all, inWords(slices.Concat(cfg.Problems, cfg.Slips))...)
+	problems = append(problems, errorTexts(slices.Concat(cfg.Problems, cfg.Misspellings))...)
 	for _, err := range gchat.ReadHub(cfg.CredentialsFile).Wrong(version()) {
-		all = append(all, err.Error()+": "+gchat.Hint(err))
+		problems = append(problems, err.Error()+": "+gchat.Hint(err))
 	}
-	return all
+	return problems
 }
 
-// lastChange is when the person last changed the configuration, or logged in.
-func lastChange(env state.Getenv) (last time.Time) {
+// lastConfigChange is when the person last changed the configuration, or logged in.
+func lastConfigChange(env state.Getenv) (last time.Time) {
 	project := filepath.Join(state.ProjectDir(env), ".claude", "gchat-hooks.json")
 	for _, path := range []string{state.ConfigFile(env), config.LoginFile(env), project} {
 		if info, err := os.Stat(path); err == nil && info.ModTime().After(last) {
@@ -278,13 +278,13 @@ func lastChange(env state.Getenv) (last time.Time) {
 	return last
 }
 
-func outboxStatusOf(box state.Outbox, now time.Time, redact *state.Redactor) (o outboxStatus, broken []error) {
+func outboxStatusOf(box state.Outbox, now time.Time, redact *state.Redactor) (o outboxStatus, unreadable []error) {
 	o = outboxStatus{Tried: []messageStatus{}, Dead: []messageStatus{}}
-	waiting, broken := box.Waiting()
+	waiting, unreadable := box.Waiting()
 	var held []time.Time
 	for _, m := range waiting { // the oldest first
 		switch {
-		case m.Tries > 0:
+		case m.FailedTries > 0:
 			o.Tried = append(o.Tried, messageStatusOf(m, redact))
 		case now.Before(m.NotBefore):
 			held = append(held, m.NotBefore.UTC())
@@ -297,46 +297,46 @@ func outboxStatusOf(box state.Outbox, now time.Time, redact *state.Redactor) (o 
 	if o.Held > 0 {
 		o.HeldUntil = slices.MinFunc(held, time.Time.Compare)
 	}
-	for _, m := range box.Aside() {
+	for _, m := range box.SetAside() {
 		o.Dead = append(o.Dead, messageStatusOf(m, redact))
 	}
-	return o, broken
+	return o, unreadable
 }
 
 func messageStatusOf(m *state.Message, redact *state.Redactor) messageStatus {
-	s := messageStatus{CreatedAt: m.CreatedAt.UTC(), Kind: string(m.Type), Tries: m.Tries}
+	s := messageStatus{CreatedAt: m.CreatedAt.UTC(), Kind: string(m.Type), Tries: m.FailedTries}
 	switch {
 	case m.Wake != nil:
-		s.Text = m.Wake.Trigger + " to " + m.Wake.To
+		s.Text = m.Wake.Trigger + " to " + m.Wake.AgentSession
 	case len(m.Parts) > 0:
 		s.Text = m.Parts[min(m.PartsSent, len(m.Parts)-1)]
 	case m.Report != nil:
 		s.Text = m.Report.Text
 	}
 	if m.Report != nil {
-		s.Kind = cmp.Or(m.Report.Kind, string(m.Report.Type))
+		s.Kind = cmp.Or(m.Report.RuleKind, string(m.Report.Type))
 	}
-	s.Text = wording.Cut(wording.Line(redact.Clean(s.Text)), 80)
-	s.Error = state.OneLine(redact.Clean(cmp.Or(m.SetAside, m.LastError)))
+	s.Text = wording.Cut(wording.Line(redact.Redact(s.Text)), 80)
+	s.Error = state.OneLine(redact.Redact(cmp.Or(m.SetAsideReason, m.LastError)))
 	return s
 }
 
 // spaceStatusesOf says what is wrong with a space; nothing where all is well.
-func spaceStatusesOf(s *state.Space, now time.Time) (all []spaceStatus) {
-	if t := s.Trouble; t != nil {
+func spaceStatusesOf(s *state.Space, now time.Time) (statuses []spaceStatus) {
+	if t := s.ReadTrouble; t != nil {
 		why := t.Why
-		if t.Degraded {
+		if t.IsDegraded {
 			why = "degraded, tried once a minute: " + why
 		}
-		all = append(all, spaceStatus{s.Chat, "replies not read", why, t.Since.UTC(), time.Time{}})
+		statuses = append(statuses, spaceStatus{s.Chat, "replies not read", why, t.Since.UTC(), time.Time{}})
 	}
-	for _, p := range s.Paused {
-		all = append(all, spaceStatus{s.Chat, "paused", p.Why, p.Since.UTC(), time.Time{}})
+	for _, p := range s.PausedWebhooks {
+		statuses = append(statuses, spaceStatus{s.Chat, "paused", p.Why, p.Since.UTC(), time.Time{}})
 	}
-	if s.LeftAlone(now) > 0 {
-		all = append(all, spaceStatus{s.Chat, "left alone", s.Why, time.Time{}, s.NotBefore.UTC()})
+	if s.WriteDelay(now) > 0 {
+		statuses = append(statuses, spaceStatus{s.Chat, "left alone", s.Why, time.Time{}, s.NotBefore.UTC()})
 	}
-	return all
+	return statuses
 }
 
 // logError is an error line of the log, as status shows it.
@@ -352,10 +352,10 @@ type logError struct {
 // lastErrors are the last errors of the log since then, the oldest first, but those that are over: what ends them was logged.
 func lastErrors(env state.Getenv, since time.Time) []logError {
 	errs := []logError{}
-	b, _ := state.ReadLinked(state.LogPath(env), state.MostRead)
+	b, _ := state.ReadPlainOrLink(state.LogPath(env), state.MaxFileSize)
 	for line := range bytes.Lines(b) {
-		ends := func(earlier logError) bool { return earlier.Until != "" && bytes.Contains(line, []byte(earlier.Until)) }
-		if !bytes.Contains(line, []byte(`"error"`)) && !slices.ContainsFunc(errs, ends) {
+		endsEarlier := func(earlier logError) bool { return earlier.Until != "" && bytes.Contains(line, []byte(earlier.Until)) }
+		if !bytes.Contains(line, []byte(`"error"`)) && !slices.ContainsFunc(errs, endsEarlier) {
 			continue // most bytes need no parser
 		}
 		var e struct {
@@ -370,137 +370,137 @@ func lastErrors(env state.Getenv, since time.Time) []logError {
 			errs = append(errs, e.logError)
 		}
 	}
-	return errs[max(0, len(errs)-mostErrors):]
+	return errs[max(0, len(errs)-maxErrors):]
 }
 
 // text is the report for a person, what is wrong first: a line for each thing, and below it what it says.
 func (r *statusReport) text() string {
 	var text reportText
-	r.sayWhatIsWrong(&text)
-	text.say("", "questions: %d open", len(r.Questions))
+	r.addProblems(&text)
+	text.addLine("", "questions: %d open", len(r.Questions))
 	for _, q := range r.Questions {
-		text.say("  ", "%s, %s old, %s, %s: %s, %s",
-			q.ThreadKey, ago(r.At.Sub(q.AskedAt)), q.SessionName, q.Mode, howDelivered(q), q.ProjectDir)
-		for _, words := range questionWords(q) {
-			text.say("      ", "%s", words)
+		text.addLine("  ", "%s, %s old, %s, %s: %s, %s",
+			q.ThreadKey, shortDuration(r.At.Sub(q.AskedAt)), q.SessionName, q.Mode, deliveryText(q), q.ProjectDir)
+		for _, line := range questionLines(q) {
+			text.addLine("      ", "%s", line)
 		}
 	}
-	text.say("", "sessions: %d seen within a day", len(r.Sessions))
+	text.addLine("", "sessions: %d seen within a day", len(r.Sessions))
 	for _, s := range r.Sessions {
-		text.say("  ", "%s, since %s, last seen %s ago, %s",
-			s.Name, local(s.Since), ago(r.At.Sub(s.LastSeen)), s.ProjectDir)
+		text.addLine("  ", "%s, since %s, last seen %s ago, %s",
+			s.Name, localTime(s.Since), shortDuration(r.At.Sub(s.LastSeen)), s.ProjectDir)
 		if s.Terminal != "" {
-			text.say("      ", "%s", s.Terminal)
+			text.addLine("      ", "%s", s.Terminal)
 		}
 	}
-	r.sayWhatIsSent(&text)
+	r.addDelivery(&text)
 	return text.String()
 }
 
 // reportText is a report, line by line.
 type reportText struct{ strings.Builder }
 
-// say adds a line. What it tells may hold line breaks.
-func (t *reportText) say(indent, format string, args ...any) {
+// addLine adds a line. What it tells may hold line breaks.
+func (t *reportText) addLine(indent, format string, args ...any) {
 	fmt.Fprintln(t, indent+state.OneLine(fmt.Sprintf(format, args...)))
 }
 
-func (r *statusReport) sayWhatIsWrong(text *reportText) {
-	for _, what := range r.Configuration {
-		text.say("", "configuration: %s", what)
+func (r *statusReport) addProblems(text *reportText) {
+	for _, problem := range r.Configuration {
+		text.addLine("", "configuration: %s", problem)
 	}
 	for _, s := range r.Spaces {
-		when := "since " + local(s.Since)
+		when := "since " + localTime(s.Since)
 		if s.Since.IsZero() {
-			when = "until " + local(s.Until)
+			when = "until " + localTime(s.Until)
 		}
-		text.say("", "%s: %s %s: %s", s.Trouble, s.Chat, when, s.Why)
+		text.addLine("", "%s: %s %s: %s", s.Trouble, s.Chat, when, s.Why)
 	}
 	for _, m := range r.Outbox.Tried {
-		text.say("", "waiting: %s %s %q, tried %d times: %s", local(m.CreatedAt), m.Kind, m.Text, m.Tries, m.Error)
+		text.addLine("", "waiting: %s %s %q, tried %d times: %s", localTime(m.CreatedAt), m.Kind, m.Text, m.Tries, m.Error)
 	}
 	for _, m := range r.Outbox.Dead {
-		text.say("", "dead: %s %s %q: %s", local(m.CreatedAt), m.Kind, m.Text, m.Error)
+		text.addLine("", "dead: %s %s %q: %s", localTime(m.CreatedAt), m.Kind, m.Text, m.Error)
 	}
 	if len(r.Outbox.Dead) > 0 {
-		text.say("", "gchat-hooks flush --dead tries the dead ones again, --forget-dead drops them")
+		text.addLine("", "gchat-hooks flush --dead tries the dead ones again, --forget-dead drops them")
 	}
 	if len(r.Errors) > 0 {
-		text.say("", "errors: gchat-hooks logs --level error shows more")
+		text.addLine("", "errors: gchat-hooks logs --level error shows more")
 	}
 	for _, e := range r.Errors {
-		text.say("  ", "%s %s %s: %s", local(e.Time), e.Job, e.Message, e.Cause)
+		text.addLine("  ", "%s %s %s: %s", localTime(e.Time), e.Job, e.Message, e.Cause)
 		if e.Hint != "" {
-			text.say("      ", "hint: %s", e.Hint)
+			text.addLine("      ", "hint: %s", e.Hint)
 		}
 	}
-	for _, what := range r.SetAside {
-		text.say("", "set aside: %s", what)
+	for _, problem := range r.SetAside {
+		text.addLine("", "set aside: %s", problem)
 	}
 }
 
-// sayWhatIsSent tells of the outbox and of the pollers.
-func (r *statusReport) sayWhatIsSent(text *reportText) {
+// addDelivery tells of the outbox and of the pollers.
+func (r *statusReport) addDelivery(text *reportText) {
 	o := r.Outbox
 	if o.ToSend > 0 {
-		text.say("", "outbox: %d to be sent, the oldest since %s", o.ToSend, local(o.Oldest))
+		text.addLine("", "outbox: %d to be sent, the oldest since %s", o.ToSend, localTime(o.Oldest))
 	} else {
-		text.say("", "outbox: nothing to be sent")
+		text.addLine("", "outbox: nothing to be sent")
 	}
 	if o.Held > 0 {
 		until := o.HeldUntil.Local().Format("Mon 15:04")
-		text.say("", "held back: %d, until %s; gchat-hooks flush --held sends them now", o.Held, until)
+		text.addLine("", "held back: %d, until %s; gchat-hooks flush --held sends them now", o.Held, until)
 	}
 	for _, p := range r.Pollers {
-		text.say("", "%s", p.words(r.At))
+		text.addLine("", "%s", p.line(r.At))
 	}
 	switch n := len(r.Pollers); {
 	case n > 1:
-		text.say("", "%d pollers are right where sessions have different settings: each serves those of one environment", n)
-	case r.started:
-		text.say("", "poller: none ran, and one is started now")
+		text.addLine("", "%d pollers are right where sessions have different settings: each serves those of one environment", n)
+	case r.hasStartedPoller:
+		text.addLine("", "poller: none ran, and one is started now")
 	case n == 0:
-		text.say("", "poller: none runs; the next hook or command starts one")
+		text.addLine("", "poller: none runs; the next hook or command starts one")
 	}
 }
 
-// howDelivered says what brings a reply to Claude, or whose reply is on its way.
-func howDelivered(q openQuestion) string {
+// deliveryText says what brings a reply to Claude, or whose reply is on its way.
+func deliveryText(q openQuestion) string {
 	if q.Status != state.Answered {
-		return delivers[q.Waiter]
+		return delivererTexts[q.Deliverer]
 	}
-	by := map[string]string{"": "by a person", state.Local: "on this machine"}
-	return "answered " + cmp.Or(by[q.AnsweredBy], "by "+q.AnsweredBy) + ", on its way to Claude"
+	senders := map[string]string{"": "by a person", state.LocalSender: "on this machine"}
+	return "answered " + cmp.Or(senders[q.AnsweredBy], "by "+q.AnsweredBy) + ", on its way to Claude"
 }
 
-func (p pollerStatus) words(now time.Time) string {
+func (p pollerStatus) line(now time.Time) string {
 	who := fmt.Sprintf("pid %d, on %s", p.PID, p.Machine)
-	if p.DryRun {
+	if p.IsDryRun {
 		who += ", a dry run: nothing is typed into any session"
 	}
 	switch {
 	case p.Silent:
-		return fmt.Sprintf("poller stopped: %s, no sign of life for %s: fg in its terminal, or end it", who, ago(now.Sub(p.Beat)))
-	case p.Daemon && p.LastPoll.IsZero():
+		return fmt.Sprintf("poller stopped: %s, no sign of life for %s: fg in its terminal, or end it", who, shortDuration(now.Sub(p.BeatAt)))
+	case p.IsDaemon && p.LastPoll.IsZero():
 		return fmt.Sprintf("daemon: %s, no cycle yet", who)
-	case p.Daemon:
-		return fmt.Sprintf("daemon: %s, last good cycle %s", who, local(p.LastPoll))
+	case p.IsDaemon:
+		return fmt.Sprintf("daemon: %s, last good cycle %s", who, localTime(p.LastPoll))
 	}
-	return fmt.Sprintf("poller: %s, since %s", who, local(p.Started))
+	return fmt.Sprintf("poller: %s, since %s", who, localTime(p.StartedAt))
 }
 
-// delivers says what delivers a reply.
-var delivers = map[state.Deliverer]string{
-	state.ByHook: "a process waits", state.ByPoller: "the poller types it",
-	state.ByLater: "read with Claude's next step", state.ByNobody: "nobody waits",
+// delivererTexts says what delivers a reply.
+var delivererTexts = map[state.Deliverer]string{
+	state.DelivererHook: "a process waits", state.DelivererPoller: "the poller types it",
+	state.DelivererLater: "read with Claude's next step", state.DelivererNone: "nobody waits",
 }
 
-// mostWords is how much of a question a line shows, in bytes.
-const mostWords = 200
+// maxQuestionBytes is how much of a question a line shows, in bytes.
+const maxQuestionBytes = 200
 
-// questionWords are what it asks, and where.
-func questionWords(q openQuestion) []string {
-	lines := []string{fmt.Sprintf("%q", wording.Cut(state.OneLine(q.Question), mostWords))}
+// questionLines are what it asks, and where.
+func questionLines(q openQuestion) []string {
+	lines := []string{fmt.Sprintf("%q", wording.Cut(state.OneLine(q.Question), maxQuestionBytes))}
 	if q.Questions > 1 {
 		lines[0] += fmt.Sprintf(" and %d more", q.Questions-1)
 	}
@@ -521,10 +521,10 @@ func questionWords(q openQuestion) []string {
 	return lines
 }
 
-func local(t time.Time) string { return t.Local().Format(time.DateTime) }
+func localTime(t time.Time) string { return t.Local().Format(time.DateTime) }
 
-// ago is a time span as people glance at it: 45s, 3m, 2h5m, 3d.
-func ago(d time.Duration) string {
+// shortDuration is a time span as people glance at it: 45s, 3m, 2h5m, 3d.
+func shortDuration(d time.Duration) string {
 	switch d = max(d, 0); {
 	case d < time.Minute:
 		return d.Truncate(time.Second).String()

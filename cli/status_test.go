@@ -16,10 +16,10 @@ import (
 	"gchat-hooks/state/config"
 )
 
-// machineOf is a person's machine with so many open questions, and the environment of its programs.
-func machineOf(t *testing.T, questions int) (program string, env []string, folder state.Questions) {
+// newMachineWithQuestions is a person's machine with so many open questions, and the environment of its programs.
+func newMachineWithQuestions(t *testing.T, questions int) (program string, env []string, folder state.Questions) {
 	t.Helper()
-	built, err := builtProgram()
+	binDir, err := builtProgram()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -28,13 +28,13 @@ func machineOf(t *testing.T, questions int) (program string, env []string, folde
 	env = []string{"HOME=" + dir, "XDG_STATE_HOME=" + filepath.Join(dir, "state"), "PATH=" + os.Getenv("PATH"), "CLAUDE_PROJECT_DIR=" + dir, "TERM=xterm-256color", "LANG=C.UTF-8"}
 	folder = state.QuestionsIn(filepath.Join(dir, ".claude", "state"))
 	for i := range questions {
-		ask(t, env, folder, i)
+		recordQuestion(t, env, folder, i)
 	}
-	return filepath.Join(built, "gchat-hooks"), env, folder
+	return filepath.Join(binDir, "gchat-hooks"), env, folder
 }
 
-// getenv reads an environment as a process has it.
-func getenv(environ []string) state.Getenv {
+// getenvOf reads an environment as a process has it.
+func getenvOf(environ []string) state.Getenv {
 	return func(name string) string {
 		for _, pair := range environ {
 			if value, ok := strings.CutPrefix(pair, name+"="); ok {
@@ -45,25 +45,25 @@ func getenv(environ []string) state.Getenv {
 	}
 }
 
-// ask writes a question as a hook does.
-func ask(t *testing.T, env []string, folder state.Questions, i int) {
+// recordQuestion writes a question as a hook does.
+func recordQuestion(t *testing.T, env []string, folder state.Questions, i int) {
 	t.Helper()
 	id := fmt.Sprintf("%08x-0000", i)
 	q, err := folder.Record(fmt.Sprint("s-", i), func([]*state.Question) *state.Question {
 		return &state.Question{
-			QuestionID: id, ThreadKey: state.ThreadKey(id), SessionID: fmt.Sprint("s-", i), SessionName: "orch-" + fmt.Sprint(i), Mode: state.Native, AskedAt: time.Now().UTC().Add(time.Duration(i) * time.Millisecond),
-			Status: state.Pending, MessageSent: true, ThreadName: "spaces/A/threads/T", Chat: "chat.googleapis.com/spaces/A", Questions: []state.Prompt{{Question: "Which \x1b[31mDB\u202e\u009b\U000e0041?\nreally"}},
+			QuestionID: id, ThreadKey: state.QuestionThreadKey(id), SessionID: fmt.Sprint("s-", i), SessionName: "orch-" + fmt.Sprint(i), Mode: state.ModeNative, AskedAt: time.Now().UTC().Add(time.Duration(i) * time.Millisecond),
+			Status: state.Pending, IsMessageSent: true, ThreadName: "spaces/A/threads/T", Chat: "chat.googleapis.com/spaces/A", SubQuestions: []state.SubQuestion{{Question: "Which \x1b[31mDB\u202e\u009b\U000e0041?\nreally"}},
 		}
 	})
 	if err == nil {
-		err = state.AnnounceQuestion(getenv(env), q)
+		err = state.AddQuestionToIndex(getenvOf(env), q)
 	}
 	if err != nil {
 		t.Fatal(err)
 	}
 }
 
-func run(t *testing.T, env []string, program string, args ...string) string {
+func mustRun(t *testing.T, env []string, program string, args ...string) string {
 	t.Helper()
 	cmd := bound.Command(t, program, args...)
 	cmd.Env = env
@@ -80,15 +80,15 @@ func TestStatusOfAThousandQuestions(t *testing.T) {
 	if testing.Short() {
 		many = 200
 	}
-	program, env, folder := machineOf(t, many)
+	program, env, folder := newMachineWithQuestions(t, many)
 	for name, content := range map[string]string{"broken-1.json": `{"question_id": nonsense}`, "number-1.json": "5", "empty-1.json": ""} {
 		if err := os.WriteFile(filepath.Join(folder.Dir, name), []byte(content), 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
 	for _, name := range []string{"broken-1.json", "number-1.json", "pipe-1.json", "folder-1.json"} {
-		open := state.Open{Record: state.OpenQuestion, Path: filepath.Join(folder.Dir, name)}
-		if err := state.Announce(getenv(env), open); err != nil {
+		open := state.IndexEntry{RecordType: state.IndexedQuestion, Path: filepath.Join(folder.Dir, name)}
+		if err := state.AddToIndex(getenvOf(env), open); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -99,7 +99,7 @@ func TestStatusOfAThousandQuestions(t *testing.T) {
 		t.Fatal(err)
 	}
 	began := time.Now()
-	out := run(t, env, program, "status")
+	out := mustRun(t, env, program, "status")
 	if took := time.Since(began); took > 5*time.Second {
 		t.Errorf("that took %v", took)
 	}
@@ -111,14 +111,14 @@ func TestStatusOfAThousandQuestions(t *testing.T) {
 		t.Errorf("%d files are said to be none, or a terminal would be moved:\n%s", n, out[len(out)-1500:])
 	}
 	var r statusReport
-	out = run(t, env, program, "status", "--json")
+	out = mustRun(t, env, program, "status", "--json")
 	if err := json.Unmarshal([]byte(out), &r); err != nil || len(r.Questions) != many || !strings.Contains(r.Questions[0].Question, "DB\u202e\u009b\U000e0041?") {
 		t.Errorf("%d questions: %v", len(r.Questions), err)
 	}
 	if strings.ContainsAny(out, "\x1b\u202e\u009b\U000e0041") {
 		t.Errorf("a terminal would be moved:\n%q", out[:1500])
 	}
-	if list := run(t, env, program, "answer"); strings.Count(list, "ask-user-") != many {
+	if list := mustRun(t, env, program, "answer"); strings.Count(list, "ask-user-") != many {
 		t.Errorf("listed: %s", list)
 	}
 }
@@ -127,14 +127,14 @@ func TestStatusOfAThousandQuestions(t *testing.T) {
 func TestStatusStartsAKilledPoller(t *testing.T) {
 	t.Parallel()
 	for _, command := range []string{"status", "answer"} {
-		program, env, _ := machineOf(t, 0)
+		program, env, _ := newMachineWithQuestions(t, 0)
 		env = append(env, "GOOGLE_CHAT_WEBHOOK_URL=http://127.0.0.1:1/v1/spaces/A/messages?key=k&token=t")
-		of := getenv(env)
+		of := getenvOf(env)
 		gone := exec.Command("true")
 		if err := gone.Run(); err != nil {
 			t.Fatal(err)
 		}
-		lock, err := state.TakePollerLock(of)
+		lock, err := state.LockPoller(of)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -142,17 +142,17 @@ func TestStatusStartsAKilledPoller(t *testing.T) {
 		if (Program{env: of, self: "/no/program"}).startPoller() == nil {
 			t.Error("the lock of a dying poller is not looked at again")
 		}
-		if err := state.Beat(of, state.Heartbeat{PID: gone.Process.Pid, Beat: time.Now()}); err != nil {
+		if err := state.WriteHeartbeat(of, state.Heartbeat{PID: gone.Process.Pid, BeatAt: time.Now()}); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := state.SessionsIn(state.UserState(of)).Change("s", func(s *state.Session) {
-			s.Name, s.Listens, s.StartedAt, s.LastSeen, s.Env = "shop", true, time.Now(), time.Now(), state.Environment(of)
+		if _, err := state.SessionsIn(state.UserStateDir(of)).Change("s", func(s *state.Session) {
+			s.Name, s.AcceptsCommands, s.StartedAt, s.LastSeen, s.Environment = "shop", true, time.Now(), time.Now(), state.Environment(of)
 			s.ThreadName, s.Chat = "spaces/A/threads/T", "127.0.0.1:1/spaces/A"
 		}); err != nil {
 			t.Fatal(err)
 		}
-		run(t, env, program, command)
-		bound.Until(t, "a poller runs after "+command, func() bool { return state.ReadBeat(of, state.Environment(of)).Lives })
+		mustRun(t, env, program, command)
+		bound.Until(t, "a poller runs after "+command, func() bool { return state.ReadHeartbeat(of, state.Environment(of)).IsAlive })
 	}
 }
 
@@ -161,8 +161,8 @@ func TestStatusText(t *testing.T) {
 	r := &statusReport{
 		At: at,
 		Questions: []openQuestion{
-			{ThreadKey: "ask-user-1a2b3c4d", SessionName: "orch", AskedAt: at.Add(-3 * time.Minute), Question: "日本語の質問" + strings.Repeat("?", 200), Questions: 2, Mode: state.Native, Status: state.Pending, Posted: true, ThreadName: "spaces/A/threads/T", ThreadURL: "https://chat.google.com/room/A/T", Waiter: state.ByHook, ProjectDir: "/p"},
-			{ThreadKey: "ask-s-1a2b3c4d", SessionName: "a-longer-name", AskedAt: at.Add(-125 * time.Minute), Question: "Which?", Questions: 1, Mode: state.Deny, Status: state.Pending, PostError: "refused", Waiter: state.ByNobody, ProjectDir: "/p"},
+			{ThreadKey: "ask-user-1a2b3c4d", SessionName: "orch", AskedAt: at.Add(-3 * time.Minute), Question: "日本語の質問" + strings.Repeat("?", 200), Questions: 2, Mode: state.ModeNative, Status: state.Pending, Posted: true, ThreadName: "spaces/A/threads/T", ThreadURL: "https://chat.google.com/room/A/T", Deliverer: state.DelivererHook, ProjectDir: "/p"},
+			{ThreadKey: "ask-s-1a2b3c4d", SessionName: "a-longer-name", AskedAt: at.Add(-125 * time.Minute), Question: "Which?", Questions: 1, Mode: state.ModeDeny, Status: state.Pending, PostError: "refused", Deliverer: state.DelivererNone, ProjectDir: "/p"},
 		},
 		Errors: []logError{{Time: at, Job: "flush", Message: "not sent", Cause: "refused", Hint: "do x"}},
 	}
@@ -184,14 +184,14 @@ func TestStatusText(t *testing.T) {
 func TestStatusTellsWhatThePollerMayNotRead(t *testing.T) {
 	home := t.TempDir()
 	env := func(name string) string { return map[string]string{"HOME": home}[name] }
-	if err := os.MkdirAll(filepath.Join(state.UserState(env), "pollers"), 0o700); err != nil {
+	if err := os.MkdirAll(filepath.Join(state.UserStateDir(env), "pollers"), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	h := state.Heartbeat{PID: os.Getpid(), Beat: time.Now(), Unread: []string{"/Users/ann/Documents/shop"}}
-	if err := state.Beat(env, h); err != nil {
+	h := state.Heartbeat{PID: os.Getpid(), BeatAt: time.Now(), UnreadableFolders: []string{"/Users/ann/Documents/shop"}}
+	if err := state.WriteHeartbeat(env, h); err != nil {
 		t.Fatal(err)
 	}
-	r := gather(env, &config.Config{}, &state.Redactor{})
+	r := collectStatus(env, &config.Config{}, &state.Redactor{})
 	if screen := r.text(); !strings.HasPrefix(screen, "configuration: the poller (pid ") || !strings.Contains(screen, "/Users/ann/Documents/shop: see who may read") {
 		t.Error(screen)
 	}
@@ -199,7 +199,7 @@ func TestStatusTellsWhatThePollerMayNotRead(t *testing.T) {
 
 // A session is seen when its transcript was written last, and not listed where its Claude Code has ended without a hook's word.
 func TestStatusNamesADryRun(t *testing.T) {
-	r := &statusReport{Pollers: []pollerStatus{{Heartbeat: state.Heartbeat{PID: 7, Daemon: true, DryRun: true, Machine: "vm"}}}}
+	r := &statusReport{Pollers: []pollerStatus{{Heartbeat: state.Heartbeat{PID: 7, IsDaemon: true, IsDryRun: true, Machine: "vm"}}}}
 	if text := r.text(); !strings.Contains(text, "daemon: pid 7, on vm, a dry run: nothing is typed into any session") {
 		t.Errorf("it says %s", text)
 	}
@@ -217,14 +217,14 @@ func TestStatusOfSessions(t *testing.T) {
 		t.Fatal(err)
 	}
 	for id, pid := range map[string]int{"runs": os.Getpid(), "ended": ended.Process.Pid} {
-		_, err := state.SessionsIn(state.UserState(env)).Change(id, func(s *state.Session) {
+		_, err := state.SessionsIn(state.UserStateDir(env)).Change(id, func(s *state.Session) {
 			s.LastSeen, s.ClaudePID, s.TranscriptPath = time.Now().Add(-6*time.Minute), pid, transcript
 		})
 		if err != nil {
 			t.Fatal(err)
 		}
 	}
-	r := gather(env, &config.Config{}, &state.Redactor{})
+	r := collectStatus(env, &config.Config{}, &state.Redactor{})
 	if len(r.Sessions) != 1 || r.Sessions[0].SessionID != "runs" || time.Since(r.Sessions[0].LastSeen) > 5*time.Minute {
 		t.Errorf("%+v", r.Sessions)
 	}

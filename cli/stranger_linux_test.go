@@ -22,15 +22,15 @@ func init() {
 	}
 	switch os.Args[1] {
 	case "tries":
-		tryAsStranger(os.Args[2], os.Args[3])
+		requestAsStranger(os.Args[2], os.Args[3])
 	case "squats":
 		squatAsStranger(os.Args[2], os.Args[3])
 	}
 	os.Exit(0)
 }
 
-// tryAsStranger does with a space that runs what a person without the token may try.
-func tryAsStranger(address, socket string) {
+// requestAsStranger does with a space that runs what a person without the token may try.
+func requestAsStranger(address, socket string) {
 	for _, path := range []string{"/events", "/page/session", "/page/week", "/v1/spaces/local/messages"} {
 		resp, err := http.Get("http://" + address + path)
 		if err != nil {
@@ -73,8 +73,8 @@ func squatAsStranger(address, thread string) {
 	fmt.Println(server.Serve(ln))
 }
 
-// stranger is a process that is not the person's: another user's, or where that is not to be had, one that has no token.
-func (p *pocket) stranger(anotherUser bool, args ...string) *exec.Cmd {
+// strangerCommand is a process that is not the person's: another user's, or where that is not to be had, one that has no token.
+func (p *spaceHome) strangerCommand(anotherUser bool, args ...string) *exec.Cmd {
 	p.Helper()
 	cmd := exec.CommandContext(p.Context(), os.Args[0], args...)
 	if anotherUser {
@@ -110,19 +110,19 @@ func TestAnotherUserStandsInForNoSpace(t *testing.T) {
 			if anotherUser && (os.Getuid() != 0 || exec.Command("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "true").Run() != nil) {
 				t.Skip("needs root and setpriv")
 			}
-			p := newPocket(t)
-			page, end := p.space()
+			p := newSpaceHome(t)
+			page, end := p.runSpace()
 			if !strings.Contains(page, "/#key=") {
 				t.Errorf("the page is at %s", page)
 			}
-			thread, answer := p.asks("one")
+			thread, answer := p.preToolUse("one")
 
 			socket := filepath.Join(p.home, "state/gchat-hooks/space/socket")
 			wants := []string{"GET /events 401", "GET /page/session 401", "GET /page/week 401", "GET /v1/spaces/local/messages 401", "POST /page/messages 401"}
 			if anotherUser {
 				wants = append(wants, "socket: dial unix "+socket+": connect: permission denied", "write: open "+socket+": permission denied")
 			}
-			tried, err := p.stranger(anotherUser, "tries", p.address, socket).Output()
+			tried, err := p.strangerCommand(anotherUser, "tries", p.address, socket).Output()
 			for _, want := range wants {
 				if !strings.Contains(string(tried), want+"\n") {
 					t.Errorf("without the token, not %q:\n%s(%v)", want, tried, err)
@@ -134,7 +134,7 @@ func TestAnotherUserStandsInForNoSpace(t *testing.T) {
 				t.Fatal(err)
 			}
 			end()
-			squatter := p.stranger(anotherUser, "squats", p.address, thread)
+			squatter := p.strangerCommand(anotherUser, "squats", p.address, thread)
 			out, err := squatter.StdoutPipe()
 			if err != nil {
 				t.Fatal(err)
@@ -149,7 +149,7 @@ func TestAnotherUserStandsInForNoSpace(t *testing.T) {
 			if err := os.Rename(address+".away", address); err != nil {
 				t.Fatal(err)
 			}
-			p.until("the poller finds the space down", func() string {
+			p.awaitText("the poller finds the space down", func() string {
 				b, _ := os.ReadFile(filepath.Join(p.home, ".claude/logs/gchat-hooks.log"))
 				for line := range strings.Lines(string(b)) {
 					if strings.Contains(line, "cannot be read") && strings.Contains(line, "the embedded space is down") {
@@ -158,7 +158,7 @@ func TestAnotherUserStandsInForNoSpace(t *testing.T) {
 				}
 				return ""
 			})
-			if out, code := p.runs("doctor", "--live"); code != 2 || !strings.Contains(out, "→ nothing answers on this machine: gchat-hooks space --listen "+p.address) {
+			if out, code := p.run("doctor", "--live"); code != 2 || !strings.Contains(out, "→ nothing answers on this machine: gchat-hooks space --listen "+p.address) {
 				t.Errorf("doctor with the squatter ends with %d:\n%s", code, out)
 			}
 			squatter.Process.Kill()
@@ -167,9 +167,9 @@ func TestAnotherUserStandsInForNoSpace(t *testing.T) {
 			}
 			_ = squatter.Wait()
 
-			page, end = p.space()
+			page, end = p.runSpace()
 			defer end()
-			p.replies(page, thread, "1")
+			p.reply(page, thread, "1")
 			if said := answer(); !strings.Contains(said, `"Which DB in one?":"SQLite"`) {
 				t.Errorf("the person answered 1: %q", said)
 			}

@@ -30,7 +30,7 @@ func BenchmarkTap(b *testing.B) {
 		b.Fatal(err)
 	}
 	defer sp.Close()
-	server := httptest.NewServer(strict.Google(b, sp.Handler(), strict.Embedded))
+	server := httptest.NewServer(strict.CheckRequests(b, sp.Handler(), strict.Embedded))
 	defer server.Close()
 	home, err := os.MkdirTemp("", "gchat-tap-")
 	if err != nil {
@@ -38,7 +38,7 @@ func BenchmarkTap(b *testing.B) {
 	}
 	defer func() {
 		endPollers(func(name string) string { return map[string]string{"HOME": home}[name] })
-		_ = removeForGood(home)
+		_ = removeUntilGone(home)
 	}()
 	env := []string{
 		"HOME=" + home, "PATH=" + os.Getenv("PATH"), "CLAUDE_PROJECT_DIR=" + filepath.Join(home, "p"), "GOOGLE_CHAT_SPACE_ID=" + space.Name,

@@ -18,7 +18,7 @@ func TestAHeartbeatEndsNoOtherProgram(t *testing.T) {
 		beat  time.Time
 		where string
 	}{
-		"an old one":        {time.Now().Add(-72 * time.Hour), state.Here()},
+		"an old one":        {time.Now().Add(-72 * time.Hour), state.PIDScope()},
 		"another machine's": {time.Now(), "0a1b2c3d"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -31,11 +31,11 @@ func TestAHeartbeatEndsNoOtherProgram(t *testing.T) {
 			ended := make(chan error, 1)
 			go func() { ended <- other.Wait() }()
 			defer other.Process.Kill()
-			if err := state.Beat(env, state.Heartbeat{}); err != nil { // so that its folder is there
+			if err := state.WriteHeartbeat(env, state.Heartbeat{}); err != nil { // so that its folder is there
 				t.Fatal(err)
 			}
-			beat, _ := json.Marshal(state.Heartbeat{PID: other.Process.Pid, Beat: tt.beat, Where: tt.where})
-			file := filepath.Join(state.UserState(env), "pollers", state.Environment(env)+".json")
+			beat, _ := json.Marshal(state.Heartbeat{PID: other.Process.Pid, BeatAt: tt.beat, PIDScope: tt.where})
+			file := filepath.Join(state.UserStateDir(env), "pollers", state.Environment(env)+".json")
 			if err := os.WriteFile(file, beat, 0o600); err != nil {
 				t.Fatal(err)
 			}

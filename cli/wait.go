@@ -36,30 +36,30 @@ func (p Program) waitCommand() *cli.Command {
 			&cli.BoolFlag{Name: "json", Usage: "print an object: status, response, answers, answered_by, question_id and more"},
 		},
 		Action: func(c *cli.Context) error {
-			err := (&wait{Program: p, asJSON: c.Bool("json")}).run(c)
-			told := &state.UserError{}
-			if err == nil || errors.As(err, &told) && told.Said {
+			err := (&waiter{Program: p, asJSON: c.Bool("json")}).run(c)
+			userError := &state.UserError{}
+			if err == nil || errors.As(err, &userError) && userError.IsPrinted {
 				return err
 			}
-			return failed(err, cmp.Or(told.Hint, "gchat-hooks wait --help"), exitWaitTrouble)
+			return exitError(err, cmp.Or(userError.Hint, "gchat-hooks wait --help"), exitWaitFailed)
 		},
 	}
 }
 
 // Exit codes of gchat-wait.
-const exitWaitTrouble, exitNoReply = 2, 3
+const exitWaitFailed, exitNoReply = 2, 3
 
-// wait is gchat-wait: it waits for one reply.
-type wait struct {
+// waiter is gchat-wait: it waits for one reply.
+type waiter struct {
 	Program
-	timeout time.Duration
-	asJSON  bool
-	q       *state.Question // or a thread without one
-	lock    *state.Lock     // of this process, which waits for it; nil where another process does
+	timeout  time.Duration
+	asJSON   bool
+	question *state.Question // or a thread without one
+	lock     *state.Lock     // of this process, which waits for it; nil where another process does
 }
 
-func (w *wait) run(c *cli.Context) error {
-	ref, err := awaited(c)
+func (w *waiter) run(c *cli.Context) error {
+	ref, err := awaitedRef(c)
 	if err != nil {
 		return err
 	}
@@ -67,192 +67,194 @@ func (w *wait) run(c *cli.Context) error {
 	if err != nil {
 		return fmt.Errorf("--timeout: %w", err)
 	}
-	w.q, err = w.question(c.Context, ref)
+	w.question, err = w.findQuestion(c.Context, ref)
 	if err != nil {
 		return err
 	}
-	if w.q.Mode.Row().Later {
-		w.lock, _ = state.LockWaiter(w.env, w.q.Path)
+	if w.question.Mode.Traits().KeepsAnswer {
+		w.lock, _ = state.LockWaiter(w.env, w.question.Path)
 	}
-	defer w.letGo()
-	err = w.await(c.Context)
+	defer w.stopWaiting()
+	err = w.awaitReply(c.Context)
 	switch {
 	case c.Context.Err() != nil:
 		return errors.New("interrupted")
 	case err != nil:
 		return err
-	case w.replied():
-		return w.sayAnswer()
+	case w.hasReply():
+		return w.printAnswer()
 	}
-	return w.sayTimeout()
+	return w.printTimeout()
 }
 
-func (w *wait) replied() bool { return w.q.Status == state.Answered || w.q.Status == state.Resolved }
+func (w *waiter) hasReply() bool {
+	return w.question.Status == state.Answered || w.question.Status == state.Resolved
+}
 
-// sayAnswer prints the reply.
-func (w *wait) sayAnswer() error {
-	h := heardOf(w.q)
-	err := w.say(h, hooks.ReplyLine(h.Response))
-	if err == nil && w.q.Status == state.Answered && w.q.Mode.Row().Later {
-		w.resolve()
+// printAnswer prints the reply.
+func (w *waiter) printAnswer() error {
+	result := waitResultOf(w.question)
+	err := w.printResult(result, hooks.ReplyLine(result.Response))
+	if err == nil && w.question.Status == state.Answered && w.question.Mode.Traits().KeepsAnswer {
+		w.markDelivered()
 	}
 	return err
 }
 
-// await waits until there is a reply, or the time is up. What keeps a reply from coming is an error: whether the space can be
+// awaitReply waits until there is a reply, or the time is up. What keeps a reply from coming is an error: whether the space can be
 // read at all is known after three seconds.
-func (w *wait) await(ctx context.Context) error {
+func (w *waiter) awaitReply(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, w.timeout)
 	defer cancel()
-	soon, cancel := context.WithTimeout(ctx, 3*time.Second)
+	soonCtx, cancel := context.WithTimeout(ctx, 3*time.Second)
 	defer cancel()
-	chat := w.q.Chat
-	err := w.awaitWithin(soon)
-	if errors.Is(err, context.DeadlineExceeded) && w.unread(chat) == nil {
-		err = w.awaitWithin(ctx)
+	chat := w.question.Chat
+	err := w.awaitChange(soonCtx)
+	if errors.Is(err, context.DeadlineExceeded) && w.readingError(chat) == nil {
+		err = w.awaitChange(ctx)
 	}
 	switch {
 	case errors.Is(err, context.DeadlineExceeded):
-		return w.unread(chat)
-	case err == nil && w.q.Status != state.TimedOut && !w.replied(): // another process, or the poller, writes TimedOut
-		return fmt.Errorf("the question was closed without a reply: it is %s", w.q.Status)
+		return w.readingError(chat)
+	case err == nil && w.question.Status != state.TimedOut && !w.hasReply(): // another process, or the poller, writes TimedOut
+		return fmt.Errorf("the question was closed without a reply: it is %s", w.question.Status)
 	}
 	return err
 }
 
-// awaitWithin waits until the question is over, or ctx. One that timed out may still get a reply.
-func (w *wait) awaitWithin(ctx context.Context) error {
-	late := w.q.Status == state.TimedOut && w.lock != nil
-	q, err := state.Await(ctx, w.env, w.self, w.q.Path, func(q *state.Question) bool {
-		return q.Status != state.Pending && !(late && q.Late(time.Now()))
+// awaitChange waits until the question is over, or ctx. One that timed out may still get a reply.
+func (w *waiter) awaitChange(ctx context.Context) error {
+	isLate := w.question.Status == state.TimedOut && w.lock != nil
+	q, err := state.Await(ctx, w.env, w.self, w.question.Path, func(q *state.Question) bool {
+		return q.Status != state.Pending && !(isLate && q.IsLate(time.Now()))
 	})
 	if q != nil {
-		w.q = q
+		w.question = q
 	}
 	return err
 }
 
-// unread says why replies cannot be read before a person mends something; nil when they can.
-func (w *wait) unread(chat string) error {
-	trouble := state.SpacesIn(state.UserState(w.env)).Of(chat).Trouble
-	if trouble != nil && trouble.Refused {
-		return failed(fmt.Errorf("replies cannot be read: %s", trouble.Why), "gchat-hooks doctor", exitFailed)
+// readingError says why replies cannot be read before a person mends something; nil when they can.
+func (w *waiter) readingError(chat string) error {
+	trouble := state.SpacesIn(state.UserStateDir(w.env)).Get(chat).ReadTrouble
+	if trouble != nil && trouble.IsRefused {
+		return exitError(fmt.Errorf("replies cannot be read: %s", trouble.Why), "gchat-hooks doctor", exitFailed)
 	}
 	return nil
 }
 
-// question finds what is meant: a question by its id, its thread's key or name, or its file; else a thread by its key or name.
-func (w *wait) question(ctx context.Context, ref string) (*state.Question, error) {
-	if q := state.FindQuestion(w.env, ref); q != nil && q.Mode.Row().Asks {
+// findQuestion finds what is meant: a question by its id, its thread's key or name, or its file; else a thread by its key or name.
+func (w *waiter) findQuestion(ctx context.Context, ref string) (*state.Question, error) {
+	if q := state.FindQuestion(w.env, ref); q != nil && q.Mode.Traits().Asks {
 		return q, nil
 	}
 	if gchat.IsThreadName(ref) {
-		return w.thread(ctx, "", ref)
+		return w.waitInThread(ctx, "", ref)
 	}
-	if name := state.ThreadOf(w.env, ref); name != "" {
-		return w.thread(ctx, ref, name)
+	if name := state.FindThreadName(w.env, ref); name != "" {
+		return w.waitInThread(ctx, ref, name)
 	}
 	path, _ := filepath.Abs(ref)
-	q, err := state.PeekQuestion(path)
+	q, err := state.LoadQuestionInPlace(path)
 	if err != nil {
-		return nil, failed(fmt.Errorf("no question %s is known, no such thread or file either", ref),
+		return nil, exitError(fmt.Errorf("no question %s is known, no such thread or file either", ref),
 			"a key is known for some minutes after gchat-hooks of this user wrote to its thread; use --thread-name", exitFailed)
 	}
-	if state.AmongMarkers(path) && q.Mode != "" {
+	if state.IsMarkerFile(path) && q.Mode != "" {
 		return q, nil
 	}
 	// A copy, or another program's marker: what is replied in its thread.
-	if other := state.FindQuestion(w.env, cmp.Or(q.ThreadKey, q.QuestionID)); other != nil && other.Mode.Row().Asks {
-		return other, nil
+	if original := state.FindQuestion(w.env, cmp.Or(q.ThreadKey, q.QuestionID)); original != nil && original.Mode.Traits().Asks {
+		return original, nil
 	}
 	if !gchat.IsThreadName(q.ThreadName) {
 		return nil, fmt.Errorf("marker: %s names no thread", ref)
 	}
-	return w.thread(ctx, q.ThreadKey, q.ThreadName)
+	return w.waitInThread(ctx, q.ThreadKey, q.ThreadName)
 }
 
-// thread writes down that this process waits in a thread.
-func (w *wait) thread(ctx context.Context, key, name string) (*state.Question, error) {
-	now, project := time.Now().UTC(), state.ProjectAround(w.env)
+// waitInThread writes down that this process waits in a thread.
+func (w *waiter) waitInThread(ctx context.Context, key, name string) (*state.Question, error) {
+	askedAt, project := time.Now().UTC(), state.FindProjectDir(w.env)
 	space := gchat.SpaceOf(name)
 	q := &state.Question{
-		QuestionID: uuid.NewString(), SessionName: "gchat-wait", AskedAt: now, TimesOutAt: new(now.Add(w.timeout)),
-		Mode: state.Thread, Status: state.Pending, MessageSent: true, ThreadKey: key, ThreadName: name, ProjectDir: project,
+		QuestionID: uuid.NewString(), SessionName: "gchat-wait", AskedAt: askedAt, TimesOutAt: new(askedAt.Add(w.timeout)),
+		Mode: state.ModeThread, Status: state.Pending, IsMessageSent: true, ThreadKey: key, ThreadName: name, ProjectDir: project,
 		Chat: gchat.ChatOf(ctx, config.Load(w.env, project), space), Space: space,
 	}
-	threads := state.QuestionsIn(filepath.Join(state.UserState(w.env), "threads"))
+	threads := state.QuestionsIn(filepath.Join(state.UserStateDir(w.env), "threads"))
 	if err := threads.Create(q.QuestionID, q); err != nil {
 		return nil, err
 	}
-	return q, state.Announce(w.env, state.Open{Record: state.OpenQuestion, Path: q.Path, ProjectDir: project})
+	return q, state.AddToIndex(w.env, state.IndexEntry{RecordType: state.IndexedQuestion, Path: q.Path, ProjectDir: project})
 }
 
-// resolve writes down that the reply was printed: a question in deny mode has its answer then, unless a hook of its session waits
+// markDelivered writes down that the reply was printed: a question in deny mode has its answer then, unless a hook of its session waits
 // to deliver it.
-func (w *wait) resolve() {
+func (w *waiter) markDelivered() {
 	if w.lock == nil { // the process that had it may have been killed
-		w.lock, _ = state.LockWaiter(w.env, w.q.Path)
+		w.lock, _ = state.LockWaiter(w.env, w.question.Path)
 	}
 	if w.lock == nil {
 		return
 	}
-	_, err := state.CloseQuestion(w.q.Path, state.Resolved, "chat", nil)
-	state.NewLog(w.env, "gchat-wait").Once(err, "reply printed, and not written down")
+	_, err := state.CloseQuestion(w.question.Path, state.Resolved, "chat", nil)
+	state.NewLog(w.env, "gchat-wait").ErrorOnce(err, "reply printed, and not written down")
 	_ = w.startPoller() // its thread is told
 }
 
-// letGo ends the waiting, and a thread that only this process waited in.
-func (w *wait) letGo() {
+// stopWaiting ends the waiting, and a thread that only this process waited in.
+func (w *waiter) stopWaiting() {
 	if w.lock == nil {
 		return
 	}
-	if !w.q.Mode.Row().Asks && w.q.Status == state.Pending {
-		_, _ = state.CloseQuestion(w.q.Path, state.TimedOut, "timeout", nil)
+	if !w.question.Mode.Traits().Asks && w.question.Status == state.Pending {
+		_, _ = state.CloseQuestion(w.question.Path, state.TimedOut, "timeout", nil)
 	}
 	w.lock.Unlock()
 	w.lock = nil
 }
 
-// sayTimeout prints that no reply came, and what the timeout policy made of it.
-func (w *wait) sayTimeout() error {
-	q, waited := w.q, w.timeout
-	if q.Mode.Row().Marker && q.Status == state.Pending && w.lock != nil {
+// printTimeout prints that no reply came, and what the timeout policy made of it.
+func (w *waiter) printTimeout() error {
+	q, waited := w.question, w.timeout
+	if q.Mode.Traits().HasMarker && q.Status == state.Pending && w.lock != nil {
 		if _, err := state.CloseQuestion(q.Path, state.TimedOut, "timeout", nil); err != nil {
 			return err
 		}
 		_ = w.startPoller() // its thread is told
 	}
-	w.letGo()
-	if now, err := state.LoadQuestion(q.Path); err == nil {
-		w.q = now
+	w.stopWaiting()
+	if current, err := state.LoadQuestion(q.Path); err == nil {
+		w.question = current
 	}
-	if w.replied() { // with the last moment
-		return w.sayAnswer()
+	if w.hasReply() { // with the last moment
+		return w.printAnswer()
 	}
 	if q.Status == state.TimedOut && q.TimesOutAt != nil { // perhaps earlier, by one that waited less
 		waited = min(q.TimesOutAt.Sub(q.AskedAt), time.Since(q.AskedAt).Round(time.Second))
 	}
-	h := heardOf(q)
-	h.Status, h.Response = "timeout", ""
+	result := waitResultOf(q)
+	result.Status, result.Response = "timeout", ""
 	if q.ResolvedBy != "policy" {
-		h.Answers, h.AnsweredBy = nil, ""
+		result.Answers, result.AnsweredBy = nil, ""
 	}
-	if err := w.say(h, hooks.TimeoutLine(waited, q)); err != nil {
+	if err := w.printResult(result, hooks.TimeoutLine(waited, q)); err != nil {
 		return err
 	}
-	return silent(errors.New("no reply in time"), exitNoReply)
+	return silentError(errors.New("no reply in time"), exitNoReply)
 }
 
-func (w *wait) say(h heard, line string) error {
+func (w *waiter) printResult(result waitResult, line string) error {
 	if w.asJSON {
-		return json.NewEncoder(w.out).Encode(h)
+		return json.NewEncoder(w.out).Encode(result)
 	}
 	_, err := fmt.Fprintln(w.out, line)
 	return err
 }
 
-// heard is what --json prints of a reply, or of a timeout.
-type heard struct {
+// waitResult is what --json prints of a reply, or of a timeout.
+type waitResult struct {
 	QuestionID   string            `json:"question_id,omitempty"`
 	ThreadKey    string            `json:"thread_key,omitempty"`
 	ThreadName   string            `json:"thread_name,omitempty"`
@@ -265,28 +267,28 @@ type heard struct {
 	Name         string            `json:"answered_by_name,omitempty"`
 }
 
-func heardOf(q *state.Question) heard {
-	h := heard{
+func waitResultOf(q *state.Question) waitResult {
+	result := waitResult{
 		QuestionID: q.QuestionID, ThreadKey: q.ThreadKey, ThreadName: q.ThreadName, Status: "answered",
 		Answers: q.Answers, Notes: q.Notes, AnsweredBy: q.AnsweredBy, Name: q.AnsweredByName,
 	}
 	if q.ResponseType != nil {
-		h.ResponseType = *q.ResponseType
+		result.ResponseType = *q.ResponseType
 	}
 	if q.Response != nil {
-		h.Response = *q.Response
-		return h
+		result.Response = *q.Response
+		return result
 	}
 	var values []string // answered in the terminal
-	for _, prompt := range q.Questions {
-		values = append(values, q.Answers[prompt.Question])
+	for _, question := range q.SubQuestions {
+		values = append(values, q.Answers[question.Question])
 	}
-	h.Response, h.AnsweredBy = strings.Join(values, "; "), q.ResolvedBy
-	return h
+	result.Response, result.AnsweredBy = strings.Join(values, "; "), q.ResolvedBy
+	return result
 }
 
-// awaited is what the command line says is waited for.
-func awaited(c *cli.Context) (string, error) {
+// awaitedRef is what the command line says is waited for.
+func awaitedRef(c *cli.Context) (string, error) {
 	var refs []string
 	for _, flag := range []string{"question-id", "thread-key", "thread-name", "marker"} {
 		if ref := c.String(flag); ref != "" {

@@ -12,7 +12,7 @@ import (
 
 // An answer that is written down between the end of the wait and the closing of the question is printed.
 func TestWaitPrintsTheAnswerOfTheLastMoment(t *testing.T) {
-	for _, mode := range []state.Mode{state.Deny, state.Thread} {
+	for _, mode := range []state.Mode{state.ModeDeny, state.ModeThread} {
 		t.Run(string(mode), func(t *testing.T) {
 			dir := t.TempDir()
 			vars := map[string]string{"HOME": dir, "XDG_STATE_HOME": dir}
@@ -20,7 +20,7 @@ func TestWaitPrintsTheAnswerOfTheLastMoment(t *testing.T) {
 			said := "yes"
 			q := &state.Question{
 				QuestionID: "ask-s", SessionID: "s", AskedAt: time.Now().UTC(), Mode: mode, Status: state.Answered, Response: &said,
-				Answers: map[string]string{"A?": said}, Questions: []state.Prompt{{Question: "A?"}},
+				Answers: map[string]string{"A?": said}, SubQuestions: []state.SubQuestion{{Question: "A?"}},
 			}
 			if err := state.MarkersIn(filepath.Join(dir, "shop")).Create(q.QuestionID, q); err != nil {
 				t.Fatal(err)
@@ -28,10 +28,10 @@ func TestWaitPrintsTheAnswerOfTheLastMoment(t *testing.T) {
 			stale := *q
 			stale.Status, stale.Response, stale.Answers = state.Pending, nil, nil
 			var out bytes.Buffer
-			w := &wait{Program: Program{self: filepath.Join(dir, "no-program"), env: env, out: &out}, timeout: time.Minute, q: &stale}
+			w := &waiter{Program: Program{self: filepath.Join(dir, "no-program"), env: env, out: &out}, timeout: time.Minute, question: &stale}
 			w.lock, _ = state.LockWaiter(env, q.Path)
-			err := w.sayTimeout()
-			w.letGo()
+			err := w.printTimeout()
+			w.stopWaiting()
 			if got := out.String(); err != nil || got != "GCHAT_RESPONSE: yes\n" {
 				t.Errorf("prints %q, %v", got, err)
 			}
@@ -45,17 +45,17 @@ func TestWaitEndsWithItsTime(t *testing.T) {
 	vars := map[string]string{"HOME": dir, "XDG_STATE_HOME": dir}
 	env := func(name string) string { return vars[name] }
 	q := &state.Question{
-		QuestionID: "ask-s", SessionID: "s", AskedAt: time.Now().UTC(), Mode: state.Deny, Status: state.Pending,
-		Questions: []state.Prompt{{Question: "A?"}},
+		QuestionID: "ask-s", SessionID: "s", AskedAt: time.Now().UTC(), Mode: state.ModeDeny, Status: state.Pending,
+		SubQuestions: []state.SubQuestion{{Question: "A?"}},
 	}
 	if err := state.MarkersIn(filepath.Join(dir, "shop")).Create(q.QuestionID, q); err != nil {
 		t.Fatal(err)
 	}
 	for range 100 {
 		synctest.Test(t, func(t *testing.T) {
-			w := &wait{Program: Program{env: env}, timeout: 3 * time.Second, q: q}
-			if err := w.await(t.Context()); err != nil || w.replied() {
-				t.Fatalf("ended with %v, %s", err, w.q.Status)
+			w := &waiter{Program: Program{env: env}, timeout: 3 * time.Second, question: q}
+			if err := w.awaitReply(t.Context()); err != nil || w.hasReply() {
+				t.Fatalf("ended with %v, %s", err, w.question.Status)
 			}
 		})
 	}

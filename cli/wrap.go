@@ -27,31 +27,31 @@ func terminalWidth(out io.Writer) int {
 func printHelp(out io.Writer, template string, about any) {
 	var text bytes.Buffer
 	cli.HelpPrinterCustom(&text, template, about, nil)
-	_, _ = io.WriteString(out, wrap(text.String(), terminalWidth(out)))
+	_, _ = io.WriteString(out, wrapText(text.String(), terminalWidth(out)))
 }
 
-// beforeLast is a line up to its last column: blanks, and a flag or what an example is for.
-var beforeLast = state.Pattern(`^ *(?:\S+(?: \S+)* {2,})?`)
+// indentPattern is a line up to its last column: blanks, and a flag or what an example is for.
+var indentPattern = state.LazyPattern(`^ *(?:\S+(?: \S+)* {2,})?`)
 
-// wrap breaks lines at blanks, so that none is wider than that. What is broken off stands below the line's last column. A word that
+// wrapText breaks lines at blanks, so that none is wider than that. What is broken off stands below the line's last column. A word that
 // is too long stays whole. Where columns are none or very few, nothing is broken.
-func wrap(text string, columns int) string {
+func wrapText(text string, columns int) string {
 	var wrapped strings.Builder
 	for line := range strings.Lines(text) {
-		line, end := strings.TrimSuffix(line, "\n"), line[len(strings.TrimSuffix(line, "\n")):]
-		head := beforeLast().FindString(line)
-		if len(head) > columns/2 {
-			head = ""
+		line, lineEnd := strings.TrimSuffix(line, "\n"), line[len(strings.TrimSuffix(line, "\n")):]
+		indent := indentPattern().FindString(line)
+		if len(indent) > columns/2 {
+			indent = ""
 		}
-		if width := columns - len(head); width >= narrowest {
-			pieces := regexp.MustCompile(fmt.Sprintf(`(\S{%[1]d,}|.{1,%[1]d})(?: +|$)`, min(width, 1000)))
-			below := "\n" + strings.Repeat(" ", len(head))
-			line = head + strings.TrimSuffix(pieces.ReplaceAllString(line[len(head):], "$1"+below), below)
+		if width := columns - len(indent); width >= minWrapWidth {
+			piecePattern := regexp.MustCompile(fmt.Sprintf(`(\S{%[1]d,}|.{1,%[1]d})(?: +|$)`, min(width, 1000)))
+			lineBreak := "\n" + strings.Repeat(" ", len(indent))
+			line = indent + strings.TrimSuffix(piecePattern.ReplaceAllString(line[len(indent):], "$1"+lineBreak), lineBreak)
 		}
-		wrapped.WriteString(line + end)
+		wrapped.WriteString(line + lineEnd)
 	}
 	return wrapped.String()
 }
 
-// narrowest is the width below which broken lines are harder to read than wide ones.
-const narrowest = 10
+// minWrapWidth is the width below which broken lines are harder to read than wide ones.
+const minWrapWidth = 10

@@ -15,17 +15,17 @@ func TestHelpAndErrorsFitTheTerminal(t *testing.T) {
 		"--help", "setup --help", "send --help", "menu --help", "setup --code x", "wait", "hook",
 	} {
 		env := []string{"HOME=" + t.TempDir(), "PATH=/usr/bin:/bin"}
-		x := inTerminal(t, env, "sh", "-c", `read wide; "$0" `+args+`; echo over`, program(t))
-		if err := unix.IoctlSetWinsize(int(x.pty.Fd()), unix.TIOCSWINSZ, &unix.Winsize{Row: 24, Col: columns}); err != nil {
+		dialog := startInTerminal(t, env, "sh", "-c", `read wide; "$0" `+args+`; echo over`, programPath(t))
+		if err := unix.IoctlSetWinsize(int(dialog.pty.Fd()), unix.TIOCSWINSZ, &unix.Winsize{Row: 24, Col: columns}); err != nil {
 			t.Fatal(err)
 		}
-		x.typed("wide\n")
-		x.expect("\nover\n")
-		for line := range strings.Lines(x.screen()) {
+		dialog.typeText("wide\n")
+		dialog.expect("\nover\n")
+		for line := range strings.Lines(dialog.screen()) {
 			if utf8.RuneCountInString(line) > columns+1 && len(strings.Fields(line)) > 1 {
 				t.Errorf("%s: wider than the terminal: %q", args, line)
 			}
 		}
-		x.ends()
+		dialog.waitExit()
 	}
 }

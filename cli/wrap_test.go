@@ -17,10 +17,10 @@ func TestWrap(t *testing.T) {
 		{"a word that is too long", "https://example.com/0123456789 aaaa\n", "https://example.com/0123456789\naaaa\n"},
 		{"letters of two bytes", strings.Repeat("ü", 12) + " " + strings.Repeat("ö", 12), strings.Repeat("ü", 12) + "\n" + strings.Repeat("ö", 12)},
 	} {
-		if got := wrap(tt.text, 20); got != tt.want {
+		if got := wrapText(tt.text, 20); got != tt.want {
 			t.Errorf("%s: %q, want %q", tt.name, got, tt.want)
 		}
-		if got := wrap(tt.text, 0); got != tt.text {
+		if got := wrapText(tt.text, 0); got != tt.text {
 			t.Errorf("%s, for a program: %q", tt.name, got)
 		}
 	}
@@ -32,7 +32,7 @@ func FuzzWrap(f *testing.F) {
 		if !utf8.ValidString(text) {
 			return
 		}
-		if got := strings.Fields(wrap(text, columns)); strings.Join(got, " ") != strings.Join(strings.Fields(text), " ") {
+		if got := strings.Fields(wrapText(text, columns)); strings.Join(got, " ") != strings.Join(strings.Fields(text), " ") {
 			t.Errorf("%q loses words: %q", text, got)
 		}
 	})

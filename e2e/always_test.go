@@ -11,29 +11,29 @@ import (
 
 // Where only an organization's rules allow anything, "always" is not offered: Claude Code would take it round them.
 func TestAlwaysIsNotOfferedBesideManagedRules(t *testing.T) {
-	eachClaude(t, both, func(t *testing.T, c claude) {
+	eachClaude(t, bothVersions, func(t *testing.T, c claude) {
 		managed := t.TempDir()
-		put(t, filepath.Join(managed, "managed-settings.json"), `{"allowManagedPermissionRulesOnly": true}`)
-		b := approve(t, c.managed(t, managed), config{Script: []turn{{bash("make one")}, {bash("make two")}, thanks}})
+		writeText(t, filepath.Join(managed, "managed-settings.json"), `{"allowManagedPermissionRulesOnly": true}`)
+		b := startApproving(t, c.withManagedSettings(t, managed), config{Script: []turn{{bash("make one")}, {bash("make two")}, thanksTurn}})
 		b.Prompt("go ahead")
-		q := b.await("[Permission]", "make one")
+		q := b.awaitPost("[Permission]", "make one")
 		if strings.Contains(q.Text, "always") {
 			t.Errorf("offered: %q", q.Text)
 		}
 		b.reply(q, "always")
-		b.await("[Not used]", "yes or no")
+		b.awaitPost("[Not used]", "yes or no")
 		b.reply(q, "yes")
-		b.reply(b.await("[Permission]", "make two"), "yes")
-		b.told(2)
+		b.reply(b.awaitPost("[Permission]", "make two"), "yes")
+		b.awaitResult(2)
 		b.WaitScreen("Thanks, understood.")
 	})
 }
 
 // From a worktree, "always" says whose rules are written, as this version does it.
 func TestWhereARuleOfAWorktreeLands(t *testing.T) {
-	eachClaude(t, both, func(t *testing.T, c claude) {
+	eachClaude(t, bothVersions, func(t *testing.T, c claude) {
 		main := ""
-		b := approve(t, c, config{Script: []turn{{bash("make one")}, thanks}, Prepare: func(home, project string) {
+		b := startApproving(t, c, config{Script: []turn{{bash("make one")}, thanksTurn}, Prepare: func(home, project string) {
 			main = filepath.Join(filepath.Dir(project), "main")
 			script := `git init -q "$0" && cd "$0" && git -c user.name=a -c user.email=a@b commit -q --allow-empty -m x && git worktree add -q "$1"`
 			cmd := bound.Command(t, "sh", "-c", script, main, project)
@@ -43,14 +43,14 @@ func TestWhereARuleOfAWorktreeLands(t *testing.T) {
 			}
 		}})
 		said, file, other := "in the main checkout ("+filepath.Join(main, ".claude", "settings.local.json")+")", main, b.Dir
-		if c.Version == older {
+		if c.Version == olderVersion {
 			said, file, other = "in this worktree (.claude/settings.local.json)", b.Dir, main
 		}
 		b.Prompt("go ahead")
-		b.reply(b.await("[Permission]", "make one", said), "always")
-		b.told(1)
-		b.await("[Answered]", "Always allowed from now on:", said)
-		if got := contents(t, filepath.Join(file, ".claude", "settings.local.json")); !strings.Contains(got, "make") {
+		b.reply(b.awaitPost("[Permission]", "make one", said), "always")
+		b.awaitResult(1)
+		b.awaitPost("[Answered]", "Always allowed from now on:", said)
+		if got := readFiles(t, filepath.Join(file, ".claude", "settings.local.json")); !strings.Contains(got, "make") {
 			t.Errorf("the file has %s", got)
 		}
 		if _, err := os.Stat(filepath.Join(other, ".claude", "settings.local.json")); err == nil {

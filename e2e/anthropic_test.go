@@ -12,9 +12,9 @@ import (
 	"time"
 )
 
-// anthropic stands in for the Messages API on loopback and plays a script.
+// fakeModel stands in for the Messages API on loopback and plays a script.
 // Replies are free: no token is paid for, no model is asked.
-type anthropic struct {
+type fakeModel struct {
 	URL string
 
 	mu       sync.Mutex
@@ -24,9 +24,9 @@ type anthropic struct {
 	changed  chan struct{} // closed and replaced with every request
 }
 
-func newAnthropic(t *testing.T, script ...turn) *anthropic {
+func newFakeModel(t *testing.T, script ...turn) *fakeModel {
 	t.Helper()
-	a := &anthropic{script: script, changed: make(chan struct{})}
+	a := &fakeModel{script: script, changed: make(chan struct{})}
 	server := httptest.NewServer(a)
 	a.URL = server.URL
 	t.Cleanup(func() {
@@ -36,27 +36,27 @@ func newAnthropic(t *testing.T, script ...turn) *anthropic {
 	return a
 }
 
-// Script adds turns to be played after those there are.
-func (a *anthropic) Script(turns ...turn) {
+// AddTurns adds turns to be played after those there are.
+func (a *fakeModel) AddTurns(turns ...turn) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.script = append(a.script, turns...)
 }
 
-func (a *anthropic) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+func (a *fakeModel) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	body, err := io.ReadAll(io.LimitReader(r.Body, 64<<20))
 	if err != nil {
 		return // the client is gone
 	}
 	req := readRequest(r.Method, r.URL.Path, body)
 	req.At = time.Now()
-	reply := a.take(req)
+	reply := a.nextTurn(req)
 	switch {
 	case r.Method != http.MethodPost, !strings.HasPrefix(r.URL.Path, "/v1/messages"):
 		writeJSON(w, struct{}{})
 	case strings.HasSuffix(r.URL.Path, "/count_tokens"):
 		writeJSON(w, map[string]int{"input_tokens": 10})
-	case len(reply) > 0 && reply[0].Type == silence.Type:
+	case len(reply) > 0 && reply[0].Type == emptyBlock.Type:
 		<-r.Context().Done()
 	case req.Stream:
 		stream(w, req.Model, reply)
@@ -67,19 +67,19 @@ func (a *anthropic) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// take keeps the request, wakes who waits for it and picks the reply: the next
+// nextTurn keeps the request, wakes who waits for it and picks the reply: the next
 // turn for the main loop, "ok" for the title and summary requests around it.
-func (a *anthropic) take(req request) turn {
+func (a *fakeModel) nextTurn(req request) turn {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.requests = append(a.requests, req)
 	close(a.changed)
 	a.changed = make(chan struct{})
 	if !req.Main {
-		return turn{say("ok")}
+		return turn{textBlock("ok")}
 	}
-	if words, ok := req.dictated(); ok {
-		next := req.handback(words)
+	if words, ok := req.dictatedWords(); ok {
+		next := req.handBackTurn(words)
 		next[0].ID = fmt.Sprintf("toolu_handback_%d", len(a.requests))
 		return next
 	}
@@ -90,7 +90,7 @@ func (a *anthropic) take(req request) turn {
 		return next
 	}
 	if a.played >= len(a.script) {
-		return turn{say("All done.")}
+		return turn{textBlock("All done.")}
 	}
 	reply := a.script[a.played]
 	a.played++
@@ -103,7 +103,7 @@ func (a *anthropic) take(req request) turn {
 }
 
 // Wait blocks until ok holds, and asks it again after every request.
-func (a *anthropic) Wait(t *testing.T, what string, ok func() bool) {
+func (a *fakeModel) Wait(t *testing.T, what string, ok func() bool) {
 	t.Helper()
 	deadline := time.After(patience)
 	for {
@@ -121,8 +121,8 @@ func (a *anthropic) Wait(t *testing.T, what string, ok func() bool) {
 	}
 }
 
-// span is the time from the first to the last request of the conversation.
-func (a *anthropic) span() time.Duration {
+// requestSpan is the time from the first to the last request of the conversation.
+func (a *fakeModel) requestSpan() time.Duration {
 	var first, last time.Time
 	for _, req := range a.Requests() {
 		if !req.Main {

@@ -17,8 +17,8 @@ import (
 	"gchat-hooks/state"
 )
 
-// starts has the person of a test want sessions to be started.
-func starts(t *testing.T, more func(home, project string)) func(home, project string) {
+// allowStarts has the person of a test want sessions to be started.
+func allowStarts(t *testing.T, more func(home, project string)) func(home, project string) {
 	return func(home, project string) {
 		t.Helper()
 		writeFile(t, filepath.Join(home, ".config", "gchat-hooks", "config.json"), map[string]any{"start_sessions": true})
@@ -28,8 +28,8 @@ func starts(t *testing.T, more func(home, project string)) func(home, project st
 	}
 }
 
-// own asks our own tmux server.
-func (b *bridge) own(args ...string) string {
+// runOwnTmux asks our own tmux server.
+func (b *hookedSession) runOwnTmux(args ...string) string {
 	socket := filepath.Join(b.Home, ".local", "state", "gchat-hooks", "tmux")
 	out, err := exec.Command("tmux", append([]string{"-S", socket}, args...)...).CombinedOutput()
 	if err != nil {
@@ -40,9 +40,9 @@ func (b *bridge) own(args ...string) string {
 
 // Words in the thread of a session that has ended resume it, once, also where two write, and go in as its next instruction.
 func TestWordsResumeASession(t *testing.T) {
-	for name, end := range map[string]func(*bridge){
-		"left": func(b *bridge) { b.Quit() },
-		"killed": func(b *bridge) {
+	for name, end := range map[string]func(*hookedSession){
+		"left": func(b *hookedSession) { b.Quit() },
+		"killed": func(b *hookedSession) {
 			b.WaitIdle()
 			// What 2.1.197 had not written down yet when it was killed, it cannot resume.
 			bound.Until(b.t, "the transcript has the turn", func() bool {
@@ -57,27 +57,27 @@ func TestWordsResumeASession(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			eachClaude(t, both, func(t *testing.T, c claude) {
-				b := approve(t, c, config{Prepare: starts(t, nil), Script: []turn{asksBack, asksBack, {say("Heard both.")}, {say("Bye.")}}})
+			eachClaude(t, bothVersions, func(t *testing.T, c claude) {
+				b := startApproving(t, c, config{Prepare: allowStarts(t, nil), Script: []turn{askBackTurn, askBackTurn, {textBlock("Heard both.")}, {textBlock("Bye.")}}})
 				b.Prompt("go ahead")
-				q := b.await("[Waiting for you]")
+				q := b.awaitPost("[Waiting for you]")
 				end(b)
-				b.await("[Cancelled]")
+				b.awaitPost("[Cancelled]")
 				b.reply(q, "first: commit it")
 				b.reply(q, "second: push it")
-				b.await("[Started]", "attach")
+				b.awaitPost("[Started]", "attach")
 				b.API.WaitText(t, "first: commit it")
 				b.API.WaitText(t, "second: push it")
-				bound.Until(t, "both told", func() bool { return b.count("[Sent]") == 2 })
-				if n := b.count("[Started]"); n != 1 {
+				bound.Until(t, "both told", func() bool { return b.countPosts("[Sent]") == 2 })
+				if n := b.countPosts("[Started]"); n != 1 {
 					t.Errorf("started %d times", n)
 				}
 				for _, words := range []string{"first: commit it", "second: push it"} {
-					if n := b.API.count(words); n != 1 {
+					if n := b.API.maxCount(words); n != 1 {
 						t.Errorf("Claude has %q %d times", words, n)
 					}
 				}
-				for _, m := range b.chat.Messages() {
+				for _, m := range b.space.Messages() {
 					if m.Thread.Name != q.Thread.Name {
 						t.Errorf("%q is in another thread", m.Text)
 					}
@@ -93,35 +93,35 @@ func TestWordsResumeASession(t *testing.T) {
 
 // /new begins a session in a project by the beginning of its name, in our own tmux server; its thread begins with what was asked.
 func TestANewSessionIsBegun(t *testing.T) {
-	eachClaude(t, both, func(t *testing.T, c claude) {
-		b := approve(t, c, config{Prepare: starts(t, nil), Script: []turn{
-			{ask(database)}, thanks, {say("The new one is at work.")}, {say("And goes on.")},
+	eachClaude(t, bothVersions, func(t *testing.T, c claude) {
+		b := startApproving(t, c, config{Prepare: allowStarts(t, nil), Script: []turn{
+			{questionCall(databaseQuestion)}, thanksTurn, {textBlock("The new one is at work.")}, {textBlock("And goes on.")},
 		}})
-		defer b.own("kill-server")
+		defer b.runOwnTmux("kill-server")
 		b.Prompt("go ahead")
-		b.reply(b.await("[AskUserQuestion]"), "1") // by which the project is known
+		b.reply(b.awaitPost("[AskUserQuestion]"), "1") // by which the project is known
 		b.WaitScreen("Thanks, understood.")
 		for text, told := range map[string]string{"/new nothing here": "No project here is called nothing", "/new": "• "} {
-			if _, err := b.chat.Say(space.Person(), "", text); err != nil {
+			if _, err := b.space.Say(space.Person(), "", text); err != nil {
 				t.Fatal(err)
 			}
-			b.await("[Not used]", told)
+			b.awaitPost("[Not used]", told)
 		}
 		words := "--dangerously-skip-permissions is what I ask; about"
-		m, err := b.chat.Say(space.Person(), "", "/new proj "+words)
+		m, err := b.space.Say(space.Person(), "", "/new proj "+words)
 		if err != nil {
 			t.Fatal(err)
 		}
-		head := b.await("[New session] project", words)
+		head := b.awaitPost("[New session] project", words)
 		if head.Thread.Name == m.Thread.Name {
 			t.Error("it has no thread of its own")
 		}
-		b.await("[Started]", "attach")
+		b.awaitPost("[Started]", "attach")
 		b.API.WaitText(t, words)
-		if got := b.await("[Sent]"); got.Thread.Name != head.Thread.Name {
+		if got := b.awaitPost("[Sent]"); got.Thread.Name != head.Thread.Name {
 			t.Errorf("told in %s", got.Thread.Name)
 		}
-		if got := b.own("list-panes", "-a", "-F", "#{pane_start_command} #{pane_current_path}"); strings.Contains(got, "danger") || !strings.Contains(got, b.Dir) {
+		if got := b.runOwnTmux("list-panes", "-a", "-F", "#{pane_start_command} #{pane_current_path}"); strings.Contains(got, "danger") || !strings.Contains(got, b.Dir) {
 			t.Errorf("it runs as %q", got)
 		}
 		b.reply(head, "go on then")
@@ -131,18 +131,18 @@ func TestANewSessionIsBegun(t *testing.T) {
 
 // A direct message to the app begins one, too, by this machine's name.
 func TestANewSessionByADirectMessage(t *testing.T) {
-	eachClaude(t, ours, func(t *testing.T, c claude) {
-		b := approve(t, c, config{App: true, Prepare: starts(t, nil), Script: []turn{{ask(database)}, thanks, {say("At work.")}}})
-		defer b.own("kill-server")
+	eachClaude(t, testedVersions, func(t *testing.T, c claude) {
+		b := startApproving(t, c, config{App: true, Prepare: allowStarts(t, nil), Script: []turn{{questionCall(databaseQuestion)}, thanksTurn, {textBlock("At work.")}}})
+		defer b.runOwnTmux("kill-server")
 		b.Prompt("go ahead")
-		b.reply(b.awaitMessage("the question", func(m *chat.Message) bool { return len(m.CardsV2) > 0 }), "1")
+		b.reply(b.awaitPostFunc("the question", func(m *chat.Message) bool { return len(m.CardsV2) > 0 }), "1")
 		b.WaitScreen("Thanks, understood.")
-		if _, err := b.chat.Say(space.Person(), "", "/new "+state.MachineName()+" project tidy up"); err != nil {
+		if _, err := b.space.Say(space.Person(), "", "/new "+state.MachineName()+" project tidy up"); err != nil {
 			t.Fatal(err)
 		}
-		head := b.await("[New session] project", "tidy up")
+		head := b.awaitPost("[New session] project", "tidy up")
 		b.API.WaitText(t, "tidy up")
-		if got := b.await("[Sent]"); got.Thread.Name != head.Thread.Name {
+		if got := b.awaitPost("[Sent]"); got.Thread.Name != head.Thread.Name {
 			t.Errorf("told in %s", got.Thread.Name)
 		}
 	})
@@ -151,41 +151,41 @@ func TestANewSessionByADirectMessage(t *testing.T) {
 // Where a session cannot be started, its thread says why, and nothing is started.
 func TestWhyASessionIsNotStarted(t *testing.T) {
 	for name, c := range map[string]struct {
-		before func(*testing.T, *bridge)
+		before func(*testing.T, *hookedSession)
 		told   string
 	}{
-		"trust withdrawn": {func(t *testing.T, b *bridge) {
+		"trust withdrawn": {func(t *testing.T, b *hookedSession) {
 			if err := os.WriteFile(filepath.Join(b.Home, ".claude.json"), []byte(`{"projects":{}}`), 0o600); err != nil {
 				t.Fatal(err)
 			}
 		}, "trust"},
-		"folder gone": {func(t *testing.T, b *bridge) {
+		"folder gone": {func(t *testing.T, b *hookedSession) {
 			if err := os.Rename(b.Dir, b.Dir+".old"); err != nil {
 				t.Fatal(err)
 			}
 		}, "folder is gone"},
-		"transcript gone": {func(t *testing.T, b *bridge) {
+		"transcript gone": {func(t *testing.T, b *hookedSession) {
 			if err := os.RemoveAll(filepath.Join(b.Home, ".claude", "projects")); err != nil {
 				t.Fatal(err)
 			}
 		}, "transcript is gone"},
-		"off": {func(t *testing.T, b *bridge) {
+		"off": {func(t *testing.T, b *hookedSession) {
 			writeFile(t, filepath.Join(b.Home, ".config", "gchat-hooks", "config.json"), map[string]any{})
 		}, "claude --resume"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			eachClaude(t, ours, func(t *testing.T, cl claude) {
-				b := approve(t, cl, config{Prepare: starts(t, nil), Script: []turn{asksBack, asksBack}})
+			eachClaude(t, testedVersions, func(t *testing.T, cl claude) {
+				b := startApproving(t, cl, config{Prepare: allowStarts(t, nil), Script: []turn{askBackTurn, askBackTurn}})
 				b.Prompt("go ahead")
-				q := b.await("[Waiting for you]")
+				q := b.awaitPost("[Waiting for you]")
 				b.Quit()
-				b.await("[Cancelled]")
+				b.awaitPost("[Cancelled]")
 				c.before(t, b)
 				b.reply(q, "go on")
-				b.awaitMessage("why not", func(m *chat.Message) bool {
+				b.awaitPostFunc("why not", func(m *chat.Message) bool {
 					return (strings.HasPrefix(m.Text, "[Not started]") || strings.HasPrefix(m.Text, "[Not read]")) && strings.Contains(m.Text, c.told)
 				})
-				if n := b.API.count("go on"); n > 0 {
+				if n := b.API.maxCount("go on"); n > 0 {
 					t.Error("Claude has the words")
 				}
 			})
@@ -196,19 +196,19 @@ func TestWhyASessionIsNotStarted(t *testing.T) {
 
 // Words that are written while Claude Code ends, and while it begins, go to it as well.
 func TestWordsAroundAnEnd(t *testing.T) {
-	eachClaude(t, both, func(t *testing.T, c claude) {
-		b := approve(t, c, config{Prepare: starts(t, nil), Script: []turn{
-			asksBack, asksBack, {say("Heard both.")}, {say("Bye.")},
+	eachClaude(t, bothVersions, func(t *testing.T, c claude) {
+		b := startApproving(t, c, config{Prepare: allowStarts(t, nil), Script: []turn{
+			askBackTurn, askBackTurn, {textBlock("Heard both.")}, {textBlock("Bye.")},
 		}})
 		b.Prompt("go ahead")
-		q := b.await("[Waiting for you]")
+		q := b.awaitPost("[Waiting for you]")
 		b.Quit()
 		b.reply(q, "first: commit it")
-		b.await("[Started]", "attach")
+		b.awaitPost("[Started]", "attach")
 		b.reply(q, "second: push it")
 		b.API.WaitText(t, "first: commit it")
 		b.API.WaitText(t, "second: push it")
-		for _, m := range b.chat.Messages() {
+		for _, m := range b.space.Messages() {
 			if strings.HasPrefix(m.Text, "[Not") {
 				t.Errorf("told %q", m.Text)
 			}
@@ -218,21 +218,21 @@ func TestWordsAroundAnEnd(t *testing.T) {
 
 // Its project switched the hooks off meanwhile: no hook proves that the words arrived.
 func TestANewSessionWithoutHooksHasItsWordsOnce(t *testing.T) {
-	eachClaude(t, both, func(t *testing.T, c claude) {
-		b := approve(t, c, config{Prepare: starts(t, nil), Script: []turn{
-			{ask(database)}, thanks, {say("One.")}, {say("Two.")}, {say("Three.")}, {say("Four.")},
+	eachClaude(t, bothVersions, func(t *testing.T, c claude) {
+		b := startApproving(t, c, config{Prepare: allowStarts(t, nil), Script: []turn{
+			{questionCall(databaseQuestion)}, thanksTurn, {textBlock("One.")}, {textBlock("Two.")}, {textBlock("Three.")}, {textBlock("Four.")},
 		}})
-		defer b.own("kill-server")
+		defer b.runOwnTmux("kill-server")
 		b.Prompt("go ahead")
-		b.reply(b.await("[AskUserQuestion]"), "1")
+		b.reply(b.awaitPost("[AskUserQuestion]"), "1")
 		b.WaitScreen("Thanks, understood.")
 		writeFile(t, filepath.Join(b.Dir, ".claude", "settings.local.json"), map[string]any{"disableAllHooks": true})
-		if _, err := b.chat.Say(space.Person(), "", "/new proj count to three"); err != nil {
+		if _, err := b.space.Say(space.Person(), "", "/new proj count to three"); err != nil {
 			t.Fatal(err)
 		}
 		b.API.WaitText(t, "count to three")
 		time.Sleep(25 * time.Second)
-		if n := b.API.count("count to three"); n != 1 {
+		if n := b.API.maxCount("count to three"); n != 1 {
 			t.Errorf("Claude has it %d times", n)
 		}
 	})

@@ -19,36 +19,36 @@ import (
 	"gchat-hooks/gchat/space"
 )
 
-// program builds gchat-hooks, once for all tests.
-var program = sync.OnceValues(func() (string, error) {
+// buildProgram builds gchat-hooks, once for all tests.
+var buildProgram = sync.OnceValues(func() (string, error) {
 	path := filepath.Join(os.TempDir(), "gchat-hooks")
 	return path, bound.Build(path)
 })
 
-// A bridge is a Claude Code with our hooks and an embedded space: all of the product, and the real thing around it.
-type bridge struct {
+// A hookedSession is a Claude Code with our hooks and an embedded space: all of the product, and the real thing around it.
+type hookedSession struct {
 	*session
-	chat *space.Space
-	gate *gate
-	env  []string // what leads to the space
-	page string   // its page's address
+	space    *space.Space
+	gate     *postGate
+	spaceEnv []string // what leads to the space
+	pageURL  string   // its page's address
 }
 
-// all are the events that the README has a person register.
-var all = []string{"PreToolUse", "PermissionRequest", "PostToolUse", "UserPromptSubmit", "Stop", "SessionEnd"}
+// questionEvents are the events that the README has a person register.
+var questionEvents = []string{"PreToolUse", "PermissionRequest", "PostToolUse", "UserPromptSubmit", "Stop", "SessionEnd"}
 
-// connect starts a session that asks through the embedded space; cfg.Hooks is filled for the given events.
-func connect(t *testing.T, c claude, cfg config, events ...string) *bridge {
+// startAsking starts a session that asks through the embedded space; cfg.Hooks is filled for the given events.
+func startAsking(t *testing.T, c claude, cfg config, events ...string) *hookedSession {
 	t.Helper()
-	cfg.Hooks = asking(t, events...)
-	return bridged(t, c, cfg)
+	cfg.Hooks = questionHooks(t, events...)
+	return startHooked(t, c, cfg)
 }
 
-// asking are the hooks of questions, for the given events.
-func asking(t testing.TB, events ...string) hooks {
+// questionHooks are the hooks of questions, for the given events.
+func questionHooks(t testing.TB, events ...string) hooks {
 	t.Helper()
-	exe := built(t)
-	all := hooks{}
+	exe := builtProgram(t)
+	hooks := hooks{}
 	for _, event := range events {
 		h := hook{Command: exe + " hook gchat-ask-user-answered", Timeout: 10}
 		switch event {
@@ -57,34 +57,34 @@ func asking(t testing.TB, events ...string) hooks {
 		case "PostToolUse":
 			h.Matcher = "AskUserQuestion"
 		}
-		all[event] = []hook{h}
+		hooks[event] = []hook{h}
 	}
-	return all
+	return hooks
 }
 
-func built(t testing.TB) string {
+func builtProgram(t testing.TB) string {
 	t.Helper()
-	exe, err := program()
+	exe, err := buildProgram()
 	if err != nil {
 		t.Fatal("build gchat-hooks:", err)
 	}
 	return exe
 }
 
-// bridged starts a session with an embedded space of its own.
-func bridged(t *testing.T, c claude, cfg config) *bridge {
+// startHooked starts a session with an embedded space of its own.
+func startHooked(t *testing.T, c claude, cfg config) *hookedSession {
 	t.Helper()
 	requireIsolation(t)
 	chat, err := space.Open(space.Options{Direct: cfg.App})
 	if err != nil {
 		t.Fatal(err)
 	}
-	b := &bridge{chat: chat, gate: newGate()}
+	b := &hookedSession{space: chat, gate: newPostGate()}
 	rules := []strict.Rule{strict.Embedded}
 	if cfg.App {
 		rules = append(rules, strict.DirectMessage)
 	}
-	server := httptest.NewServer(b.gate.before(strict.Google(t, chat.Handler(), rules...)))
+	server := httptest.NewServer(b.gate.wrap(strict.CheckRequests(t, chat.Handler(), rules...)))
 	t.Cleanup(func() {
 		if t.Failed() {
 			for _, m := range chat.Messages() {
@@ -96,15 +96,15 @@ func bridged(t *testing.T, c claude, cfg config) *bridge {
 		server.Close()
 		chat.Close()
 	})
-	b.env = []string{"GOOGLE_CHAT_WEBHOOK_URL=" + chat.WebhookURL(server.URL), "GCHAT_API_ENDPOINT=" + chat.APIEndpoint(server.URL),
+	b.spaceEnv = []string{"GOOGLE_CHAT_WEBHOOK_URL=" + chat.WebhookURL(server.URL), "GCHAT_API_ENDPOINT=" + chat.APIEndpoint(server.URL),
 		"GCHAT_ALLOWED_USERS=" + space.Human, "GCHAT_POLLER_INTERVAL=0.2"}
 	if cfg.App {
-		b.env[0] = "GOOGLE_CHAT_SPACE_ID=" + space.Name
-		b.env = append(b.env, "GCHAT_PUBSUB_SUBSCRIPTION="+space.Subscription, "GCHAT_PUBSUB_ENDPOINT="+chat.APIEndpoint(server.URL))
+		b.spaceEnv[0] = "GOOGLE_CHAT_SPACE_ID=" + space.Name
+		b.spaceEnv = append(b.spaceEnv, "GCHAT_PUBSUB_SUBSCRIPTION="+space.Subscription, "GCHAT_PUBSUB_ENDPOINT="+chat.APIEndpoint(server.URL))
 	}
-	b.page = chat.PageURL(server.URL)
-	cfg.Env = append(slices.Clone(b.env), cfg.Env...)
-	b.session = start(t, c, cfg)
+	b.pageURL = chat.PageURL(server.URL)
+	cfg.Env = append(slices.Clone(b.spaceEnv), cfg.Env...)
+	b.session = startSession(t, c, cfg)
 	t.Cleanup(func() { // before the home goes
 		if t.Failed() {
 			log, _ := os.ReadFile(filepath.Join(b.Home, ".claude", "logs", "gchat-hooks.log"))
@@ -114,32 +114,32 @@ func bridged(t *testing.T, c claude, cfg config) *bridge {
 	return b
 }
 
-// beside starts another session with the same space.
-func (b *bridge) beside(cfg config) *bridge {
+// startBeside starts another session with the same space.
+func (b *hookedSession) startBeside(cfg config) *hookedSession {
 	b.t.Helper()
-	cfg.Env = append(cfg.Env, b.env...)
-	return &bridge{session: start(b.t, b.Claude, cfg), chat: b.chat, gate: b.gate, env: b.env, page: b.page}
+	cfg.Env = append(cfg.Env, b.spaceEnv...)
+	return &hookedSession{session: startSession(b.t, b.Claude, cfg), space: b.space, gate: b.gate, spaceEnv: b.spaceEnv, pageURL: b.pageURL}
 }
 
-// A gate holds back every post to Chat while it is shut: Chat hangs.
-type gate struct {
+// A postGate holds back every post to Chat while it is shut: Chat hangs.
+type postGate struct {
 	mu     sync.Mutex
 	opened chan struct{}
 }
 
-func newGate() *gate {
-	g := &gate{opened: make(chan struct{})}
+func newPostGate() *postGate {
+	g := &postGate{opened: make(chan struct{})}
 	close(g.opened)
 	return g
 }
 
-func (g *gate) shut() {
+func (g *postGate) holdBack() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.opened = make(chan struct{})
 }
 
-func (g *gate) open() {
+func (g *postGate) open() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	select {
@@ -149,7 +149,7 @@ func (g *gate) open() {
 	}
 }
 
-func (g *gate) before(h http.Handler) http.Handler {
+func (g *postGate) wrap(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		g.mu.Lock()
 		opened := g.opened
@@ -161,30 +161,30 @@ func (g *gate) before(h http.Handler) http.Handler {
 	})
 }
 
-// await waits for a message of the space that begins so and holds every one of the parts.
-func (b *bridge) await(beginning string, parts ...string) *chat.Message {
+// awaitPost waits for a message of the space that begins so and holds every one of the parts.
+func (b *hookedSession) awaitPost(prefix string, parts ...string) *chat.Message {
 	b.t.Helper()
-	return b.awaitMessage(fmt.Sprintf("%s with %q", beginning, parts), func(m *chat.Message) bool {
+	return b.awaitPostFunc(fmt.Sprintf("%s with %q", prefix, parts), func(m *chat.Message) bool {
 		text := cmp.Or(m.Text, m.FallbackText)
-		return strings.HasPrefix(text, beginning) && holdsAll(text, parts)
+		return strings.HasPrefix(text, prefix) && containsAll(text, parts)
 	})
 }
 
-// awaitMessage waits for the first message of the space that is as wanted.
-func (b *bridge) awaitMessage(what string, wanted func(*chat.Message) bool) (found *chat.Message) {
+// awaitPostFunc waits for the first message of the space that is as wanted.
+func (b *hookedSession) awaitPostFunc(what string, wanted func(*chat.Message) bool) (found *chat.Message) {
 	b.t.Helper()
 	bound.Until(b.t, "a message "+what, func() bool {
-		all := b.chat.Messages()
-		at := slices.IndexFunc(all, wanted)
-		if at >= 0 {
-			found = all[at]
+		messages := b.space.Messages()
+		index := slices.IndexFunc(messages, wanted)
+		if index >= 0 {
+			found = messages[index]
 		}
 		return found != nil
 	})
 	return found
 }
 
-func holdsAll(s string, parts []string) bool {
+func containsAll(s string, parts []string) bool {
 	for _, p := range parts {
 		if !strings.Contains(s, p) {
 			return false
@@ -194,30 +194,30 @@ func holdsAll(s string, parts []string) bool {
 }
 
 // reply answers in a message's thread, as the person does on the page.
-func (b *bridge) reply(to *chat.Message, text string) {
+func (b *hookedSession) reply(to *chat.Message, text string) {
 	b.t.Helper()
-	if _, err := b.chat.Say(space.Person(), to.Thread.Name, text); err != nil {
+	if _, err := b.space.Say(space.Person(), to.Thread.Name, text); err != nil {
 		b.t.Fatal(err)
 	}
 }
 
-// told checks what the model was told in its n-th tool result.
-func (b *bridge) told(n int, parts ...string) {
+// awaitResult checks what the model was told in its n-th tool result.
+func (b *hookedSession) awaitResult(n int, parts ...string) {
 	b.t.Helper()
-	if got := b.API.WaitToolResult(b.t, n); !holdsAll(got.Text, parts) {
+	if got := b.API.WaitToolResult(b.t, n); !containsAll(got.Text, parts) {
 		b.t.Errorf("the model was told %q, which does not hold %q", got.Text, parts)
 	}
 }
 
-// toldOfBoth checks what the model was told in two tool results, in whichever order they came.
-func (b *bridge) toldOfBoth(parts ...string) {
+// awaitResults checks what the model was told in two tool results, in whichever order they came.
+func (b *hookedSession) awaitResults(parts ...string) {
 	b.t.Helper()
-	b.told(2)
+	b.awaitResult(2)
 	texts := ""
 	for _, r := range b.API.ToolResults() {
 		texts += r.Text + "\n"
 	}
-	if !holdsAll(texts, parts) {
+	if !containsAll(texts, parts) {
 		b.t.Errorf("the model was told %q, which does not hold all of %q", texts, parts)
 	}
 }

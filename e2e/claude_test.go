@@ -13,19 +13,19 @@ import (
 
 // Versions the tests are run on.
 const (
-	newest = "2.1.332"
-	older  = "2.1.197"
+	newestVersion = "2.1.332"
+	olderVersion  = "2.1.197"
 )
 
 var (
-	both = []string{newest, older}
-	// ours is for what is in our hands, not in Claude Code's formats: kills, races, sessions beside each other. GCHAT_LOAD=1
+	bothVersions = []string{newestVersion, olderVersion}
+	// testedVersions is for what is in our hands, not in Claude Code's formats: kills, races, sessions beside each other. GCHAT_LOAD=1
 	// runs it on both, too.
-	ours = func() []string {
+	testedVersions = func() []string {
 		if os.Getenv("GCHAT_LOAD") != "" {
-			return both
+			return bothVersions
 		}
-		return both[:1]
+		return bothVersions[:1]
 	}()
 )
 
@@ -38,8 +38,8 @@ type claude struct {
 // claudePackage is where the program comes from: DIR/VERSION/node_modules/PACKAGE/claude.
 const claudePackage = "@anthropic-ai/claude-code-linux-x64"
 
-// outside is a Claude Code that does not know of the tmux that it runs in.
-func (c claude) outside() claude {
+// withoutTmux is a Claude Code that does not know of the tmux that it runs in.
+func (c claude) withoutTmux() claude {
 	return claude{c.Version, append([]string{"env", "-u", "TMUX", "-u", "TMUX_PANE"}, c.Argv...)}
 }
 

@@ -29,32 +29,32 @@ import (
 	"gchat-hooks/e2e/bound"
 )
 
-// inCodeMode starts a session in Code Mode, which takes no other address of the model than its own: a proxy stands in for that.
-func inCodeMode(t *testing.T, c claude, script ...turn) *bridge {
+// startInCodeMode starts a session in Code Mode, which takes no other address of the model than its own: a proxy stands in for that.
+func startInCodeMode(t *testing.T, c claude, script ...turn) *hookedSession {
 	t.Helper()
-	api := newAnthropic(t, script...)
-	address, ca := asAnthropic(t, api)
+	api := newFakeModel(t, script...)
+	address, ca := startModelProxy(t, api)
 	c.Argv = append([]string{"env", "-u", "ANTHROPIC_BASE_URL"}, c.Argv...)
 	cfg := config{
 		Args: []string{"--model", "claude-opus-5-5"},
 		Env:  []string{"HTTPS_PROXY=" + address, "NO_PROXY=127.0.0.1,localhost", "NODE_EXTRA_CA_CERTS=" + ca, "SSL_CERT_FILE=" + ca},
 	}
 	cfg.Prepare = func(home, _ string) {
-		amend(t, filepath.Join(home, ".claude", "settings.json"), map[string]any{
+		amendJSON(t, filepath.Join(home, ".claude", "settings.json"), map[string]any{
 			"env": map[string]string{"CLAUDE_CODE_EXPERIMENTAL_CODE_MODE": "1"},
 		})
-		amend(t, filepath.Join(home, ".claude.json"), map[string]any{
+		amendJSON(t, filepath.Join(home, ".claude.json"), map[string]any{
 			"codeModeCaveatsAcceptedV1": true, "codeModeAutoModeCaveatAcceptedV1": true,
 		})
 	}
-	b := approve(t, c, cfg)
+	b := startApproving(t, c, cfg)
 	b.API = api
 	b.WaitScreen("Code Mode (experimental) is on")
 	return b
 }
 
-// amend puts members into a JSON file.
-func amend(t *testing.T, path string, members map[string]any) {
+// amendJSON puts members into a JSON file.
+func amendJSON(t *testing.T, path string, members map[string]any) {
 	t.Helper()
 	all := map[string]any{}
 	b, err := os.ReadFile(path)
@@ -65,8 +65,8 @@ func amend(t *testing.T, path string, members map[string]any) {
 	writeFile(t, path, all)
 }
 
-// asAnthropic is a proxy whose every host is the stand-in for the model, and the file of the authority that its certificate is of.
-func asAnthropic(t *testing.T, api http.Handler) (address, ca string) {
+// startModelProxy is a proxy whose every host is the stand-in for the model, and the file of the authority that its certificate is of.
+func startModelProxy(t *testing.T, api http.Handler) (address, ca string) {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -132,9 +132,9 @@ func pipe(to net.Conn, from *bufio.Reader, other net.Conn) {
 	_, _ = from.WriteTo(to)
 }
 
-// scripted is a call of Code Mode's only tool.
-func scripted(code string) block {
-	return call("REPL", map[string]string{"code": code, "description": "files"})
+// codeModeCall is a call of Code Mode's only tool.
+func codeModeCall(code string) block {
+	return toolCall("REPL", map[string]string{"code": code, "description": "files"})
 }
 
 func touch(name string) string {
@@ -143,29 +143,29 @@ func touch(name string) string {
 
 // A script of Code Mode asks for several permissions at once. Each is told as it ended, by whoever decided it.
 func TestThePermissionsOfAScript(t *testing.T) {
-	eachClaude(t, both[:1], func(t *testing.T, c claude) {
-		b := inCodeMode(t, c,
-			turn{scripted("await Promise.all([" + touch("a") + ", " + touch("b") + ", " + touch("c") + "])")}, turn{say("Made.")},
-			turn{scripted("await Promise.all([" + touch("d") + ", " + touch("e") + "])")}, turn{say("These, too.")},
-			turn{scripted("try { await " + touch("f") + " } catch (e) {}")}, turn{say("At an end.")})
+	eachClaude(t, bothVersions[:1], func(t *testing.T, c claude) {
+		b := startInCodeMode(t, c,
+			turn{codeModeCall("await Promise.all([" + touch("a") + ", " + touch("b") + ", " + touch("c") + "])")}, turn{textBlock("Made.")},
+			turn{codeModeCall("await Promise.all([" + touch("d") + ", " + touch("e") + "])")}, turn{textBlock("These, too.")},
+			turn{codeModeCall("try { await " + touch("f") + " } catch (e) {}")}, turn{textBlock("At an end.")})
 
 		b.Prompt("make three files")
 		for _, name := range []string{"a", "b", "c"} {
-			b.await("[Permission]", "touch "+name)
+			b.awaitPost("[Permission]", "touch "+name)
 		}
 		for n := range 3 {
 			b.Choose(fmt.Sprintf("%d of 3", n+1), "1")
 		}
 		b.WaitScreen("Made.")
 		for _, name := range []string{"a", "b", "c"} {
-			b.await("[Answered]", "touch "+name, "Answered in the terminal.")
+			b.awaitPost("[Answered]", "touch "+name, "Answered in the terminal.")
 		}
 
 		// The first of two is allowed in the terminal, and a no comes to it while the second dialog stands.
 		b.Prompt("and two")
 		asks := map[string]*chat.Message{}
 		for _, name := range []string{"d", "e"} {
-			asks[name] = b.await("[Permission]", "touch "+name)
+			asks[name] = b.awaitPost("[Permission]", "touch "+name)
 		}
 		b.Choose("1 of 2", "1")
 		first, second := "d", "e"
@@ -179,15 +179,15 @@ func TestThePermissionsOfAScript(t *testing.T) {
 		})
 		b.reply(asks[first], "no")
 		b.reply(asks[second], "yes")
-		b.await("[Answered]", "Allowed: Bash: touch "+first, "the reply in this thread did not count")
-		b.await("[Answered]", "Allowed: Bash: touch "+second)
+		b.awaitPost("[Answered]", "Allowed: Bash: touch "+first, "the reply in this thread did not count")
+		b.awaitPost("[Answered]", "Allowed: Bash: touch "+second)
 
 		b.WaitScreen("These, too.")
 		b.Prompt("one more")
-		b.reply(b.await("[Permission]", "touch f"), "no, not f")
-		b.await("[Answered]", "Denied: Bash: touch f", "not f")
+		b.reply(b.awaitPost("[Permission]", "touch f"), "no, not f")
+		b.awaitPost("[Answered]", "Denied: Bash: touch f", "not f")
 		b.WaitScreen("At an end.")
-		for _, m := range b.chat.Messages() {
+		for _, m := range b.space.Messages() {
 			untrue := strings.Contains(m.Text, "Denied:") && !strings.Contains(m.Text, "touch f")
 			if untrue || strings.Contains(m.Text, "without choosing") || strings.HasPrefix(m.Text, "[Cancelled]") {
 				t.Errorf("told %q", m.Text)

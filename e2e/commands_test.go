@@ -15,10 +15,10 @@ import (
 	"gchat-hooks/state"
 )
 
-// listen has the session steered from a thread of the space, as its hooks do after its first report, and returns that thread.
-func (b *bridge) listen() (thread string) {
+// startSteering has the session steered from a thread of the space, as its hooks do after its first report, and returns that thread.
+func (b *hookedSession) startSteering() (thread string) {
 	b.t.Helper()
-	m, err := b.chat.Say(&chat.User{Name: "users/app", Type: "BOT"}, "", "[Session Start] here")
+	m, err := b.space.Say(&chat.User{Name: "users/app", Type: "BOT"}, "", "[Session Start] here")
 	if err != nil {
 		b.t.Fatal(err)
 	}
@@ -31,9 +31,9 @@ func (b *bridge) listen() (thread string) {
 		return ""
 	}
 	host, _, _ := strings.Cut(strings.TrimPrefix(env("GOOGLE_CHAT_WEBHOOK_URL"), "http://"), "/")
-	_, err = state.SessionsIn(state.UserState(env)).Change("the-session", func(s *state.Session) {
-		s.Name, s.ThreadName, s.Chat, s.Env = "here", m.Thread.Name, host+"/"+space.Name, state.Environment(env)
-		s.Listens, s.StartedAt, s.LastSeen, s.ProjectDir = true, time.Now(), time.Now(), b.Dir
+	_, err = state.SessionsIn(state.UserStateDir(env)).Change("the-session", func(s *state.Session) {
+		s.Name, s.ThreadName, s.Chat, s.Environment = "here", m.Thread.Name, host+"/"+space.Name, state.Environment(env)
+		s.AcceptsCommands, s.StartedAt, s.LastSeen, s.ProjectDir = true, time.Now(), time.Now(), b.Dir
 		s.ClaudePID, s.ClaudeStart = b.ClaudePID(), inject.StartOf(b.ClaudePID())
 		s.TmuxPane, s.TmuxSocket = b.Pane(), inject.ServerOf(b.TMUX()).Socket
 	})
@@ -46,28 +46,28 @@ func (b *bridge) listen() (thread string) {
 // A person looks at a session from its thread, and stops what it runs. A dialog is left alone, and a stranger is not heard.
 func TestASessionIsSteeredFromItsThread(t *testing.T) {
 	const forever = "./forever.sh"
-	eachClaude(t, both, func(t *testing.T, c claude) {
-		b := connect(t, c, config{
+	eachClaude(t, bothVersions, func(t *testing.T, c claude) {
+		b := startAsking(t, c, config{
 			Args: []string{"--allowedTools", "Bash(" + forever + ")"},
 			Prepare: func(_, project string) {
 				if err := os.WriteFile(filepath.Join(project, "forever.sh"), []byte("#!/bin/sh\nexec sleep 1000\n"), 0o700); err != nil {
 					t.Fatal(err)
 				}
 			},
-			Script: []turn{{call("Bash", map[string]any{"command": forever})}, {call("Bash", map[string]any{"command": "mkdir -p out/of/reach"})}, thanks},
-		}, all...)
-		thread := b.listen()
-		b.daemon()
+			Script: []turn{{toolCall("Bash", map[string]any{"command": forever})}, {toolCall("Bash", map[string]any{"command": "mkdir -p out/of/reach"})}, thanksTurn},
+		}, questionEvents...)
+		thread := b.startSteering()
+		b.startDaemon()
 		say := func(from *chat.User, text string) {
 			t.Helper()
-			if _, err := b.chat.Say(from, thread, text); err != nil {
+			if _, err := b.space.Say(from, thread, text); err != nil {
 				t.Fatal(err)
 			}
 		}
 		say(space.Person(), "/status")
-		b.await("[Status] here", "Claude is idle", "Nothing waits for you.")
+		b.awaitPost("[Status] here", "Claude is idle", "Nothing waits for you.")
 		say(space.Person(), "/stop")
-		b.await("[Not used] Claude is not working.")
+		b.awaitPost("[Not used] Claude is not working.")
 
 		b.Prompt("go ahead")
 		b.WaitScreen(forever)
@@ -77,17 +77,17 @@ func TestASessionIsSteeredFromItsThread(t *testing.T) {
 		})
 		say(&chat.User{Name: "users/9", Type: "HUMAN"}, "/stop")
 		say(space.Person(), "/screen")
-		b.await("[Screen] ", "go ahead", forever) // by the name that its first prompt gave it
+		b.awaitPost("[Screen] ", "go ahead", forever) // by the name that its first prompt gave it
 		say(space.Person(), "/Stop ")
-		b.await("[Stopped] ", forever)
+		b.awaitPost("[Stopped] ", forever)
 		b.WaitScreen("Interrupted")
 
 		b.Prompt("once more")
 		b.WaitScreen("Do you want to proceed?")
 		say(space.Person(), "/stop")
-		b.await("[Not used] A dialog is open in the terminal")
+		b.awaitPost("[Not used] A dialog is open in the terminal")
 		b.WaitScreen("Do you want to proceed?")
-		if n := strings.Count(b.texts(), "[Stopped]"); n != 1 {
+		if n := strings.Count(b.postTexts(), "[Stopped]"); n != 1 {
 			t.Errorf("stopped %d times", n)
 		}
 		if made, _ := filepath.Glob(filepath.Join(b.Dir, "out")); made != nil {

@@ -26,29 +26,29 @@ func TestTheDaemonIsKilledWhileItTypes(t *testing.T) {
 		skip(t, "needs strace to kill at system calls")
 	}
 	every := os.Getenv("GCHAT_E2E_KILLS") == "all"
-	var steps []step
+	var steps []killStep
 	for call, most := range map[string]int{"renameat,renameat2": 10, "fsync": 16, "waitid,wait4": 20, "clone,clone3,vfork": 24} {
 		if every {
 			for n := 1; n <= most; n++ {
-				steps = append(steps, step{call, n})
+				steps = append(steps, killStep{call, n})
 			}
 			continue
 		}
 		// Every answer makes the first quarter of these calls; how many more, depends on the machine.
-		steps = append(steps, step{call, 1 + rand.IntN(most/4)}, step{call, 1 + rand.IntN(most)})
+		steps = append(steps, killStep{call, 1 + rand.IntN(most/4)}, killStep{call, 1 + rand.IntN(most)})
 	}
 	rand.Shuffle(len(steps), func(i, j int) { steps[i], steps[j] = steps[j], steps[i] })
-	eachClaude(t, ours, func(t *testing.T, c claude) {
+	eachClaude(t, testedVersions, func(t *testing.T, c claude) {
 		var script []turn
 		for n := range steps {
-			script = append(script, turn{ask(round(n))}, turn{say(fmt.Sprintf("Noted %d.", n))})
+			script = append(script, turn{questionCall(roundQuestion(n))}, turn{textBlock(fmt.Sprintf("Noted %d.", n))})
 		}
-		b := typed(t, c, script...)
-		keys := b.loggedTmux()
+		b := startInject(t, c, script...)
+		keys := b.logTmux()
 		killed, looked := 0, 0
 		for n, at := range steps {
 			b.Prompt(fmt.Sprintf("go on %d", n))
-			died, look := b.killedOnce(n, at, keys)
+			died, look := b.answerWhileDying(n, at, keys)
 			if died {
 				killed++
 			}
@@ -64,19 +64,19 @@ func TestTheDaemonIsKilledWhileItTypes(t *testing.T) {
 	})
 }
 
-// A step is the n-th of a kind of system call.
-type step struct {
+// A killStep is the n-th of a kind of system call.
+type killStep struct {
 	call string
 	n    int
 }
 
-func round(n int) question {
+func roundQuestion(n int) question {
 	return question{Question: fmt.Sprintf("Round %d: which approach?", n), Header: "Round",
 		Options: []option{{Label: "Blue-green", Description: "a"}, {Label: "Rolling", Description: "b"}, {Label: "Canary", Description: "c"}}}
 }
 
-// loggedTmux puts a tmux before the real one that writes down what it is called with. It returns the keys sent so far.
-func (b *bridge) loggedTmux() func() []string {
+// logTmux puts a tmux before the real one that writes down what it is called with. It returns the keys sent so far.
+func (b *hookedSession) logTmux() func() []string {
 	b.t.Helper()
 	tmux, err := exec.LookPath("tmux")
 	if err != nil {
@@ -100,17 +100,17 @@ func (b *bridge) loggedTmux() func() []string {
 	}
 }
 
-// killedOnce has the n-th question answered with "2" while the daemon dies at that step.
-func (b *bridge) killedOnce(n int, at step, keys func() []string) (died, looked bool) {
+// answerWhileDying has the n-th question answered with "2" while the daemon dies at that step.
+func (b *hookedSession) answerWhileDying(n int, at killStep, keys func() []string) (died, looked bool) {
 	b.t.Helper()
 	before := len(keys())
-	victim := b.daemon()
-	q := b.await("[AskUserQuestion]", round(n).Question)
-	b.dieAt(victim, at)
+	victim := b.startDaemon()
+	q := b.awaitPost("[AskUserQuestion]", roundQuestion(n).Question)
+	b.killAt(victim, at)
 	b.reply(q, "2")
 	name := fmt.Sprintf("round %d (%s %d)", n, at.call, at.n)
-	record := func() *state.Question { return b.questions()[n] }
-	bound.Soon(bound.Patience, func() bool {
+	record := func() *state.Question { return b.loadQuestions()[n] }
+	bound.WaitFor(bound.Patience, func() bool {
 		select {
 		case err := <-victim.done:
 			victim.done <- err
@@ -121,10 +121,10 @@ func (b *bridge) killedOnce(n int, at step, keys func() []string) (died, looked 
 	})
 	if !died {
 		victim.cmd.Process.Signal(syscall.SIGTERM)
-		victim.wait()
+		victim.waitExit()
 	} else {
-		next := b.daemon()
-		over := bound.Soon(bound.Patience, func() bool {
+		next := b.startDaemon()
+		over := bound.WaitFor(bound.Patience, func() bool {
 			r := record()
 			looked = r.Status != state.Resolved && r.InjectionSucceeded != nil && !*r.InjectionSucceeded
 			return looked || r.Status == state.Resolved
@@ -133,11 +133,11 @@ func (b *bridge) killedOnce(n int, at step, keys func() []string) (died, looked 
 			b.t.Fatalf("%s: neither resolved nor reported: %+v", name, record())
 		}
 		if looked {
-			b.await("[Look]", "not typed to its end")
-			b.Choose("3. "+round(n).Options[2].Label, "3") // the person does
+			b.awaitPost("[Look]", "not typed to its end")
+			b.Choose("3. "+roundQuestion(n).Options[2].Label, "3") // the person does
 		}
 		next.cmd.Process.Signal(syscall.SIGTERM)
-		next.wait()
+		next.waitExit()
 	}
 	told := b.API.WaitToolResult(b.t, n+1).Text
 	want := `"="Rolling"`
@@ -157,8 +157,8 @@ func (b *bridge) killedOnce(n int, at step, keys func() []string) (died, looked 
 	return died, looked
 }
 
-// dieAt has a running daemon killed at that step from now on.
-func (b *bridge) dieAt(d *daemon, at step) {
+// killAt has a running daemon killed at that step from now on.
+func (b *hookedSession) killAt(d *daemon, at killStep) {
 	b.t.Helper()
 	strace := exec.Command("strace", "-f", "-b", "execve", "-o", os.DevNull, "-p", strconv.Itoa(d.cmd.Process.Pid), "-e", "trace="+at.call,
 		"-e", fmt.Sprintf("inject=%s:signal=KILL:when=%d", at.call, at.n))

@@ -13,10 +13,10 @@ import (
 
 // The demo in a real session: what a new user tries second.
 func TestDemoInARealSession(t *testing.T) {
-	eachClaude(t, ours, func(t *testing.T, c claude) {
+	eachClaude(t, testedVersions, func(t *testing.T, c claude) {
 		requireIsolation(t)
-		takeSeat(t)
-		exe, err := program()
+		takeSessionSlot(t)
+		exe, err := buildProgram()
 		if err != nil {
 			t.Fatal("build gchat-hooks:", err)
 		}
@@ -24,12 +24,12 @@ func TestDemoInARealSession(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		s := &session{t: t, Claude: c, API: newAnthropic(t, turn{ask(deploy)}, thanks), Home: filepath.Join(root, "home"), Dir: filepath.Join(root, "project"), mark: rand.Text()}
+		s := &session{t: t, Claude: c, API: newFakeModel(t, turn{questionCall(deployQuestion)}, thanksTurn), Home: filepath.Join(root, "home"), Dir: filepath.Join(root, "project"), processMark: rand.Text()}
 		s.tmux.dir = root
 		t.Cleanup(func() {
 			// The session ends with its tmux server; Claude Code takes a moment to go.
-			bound.Soon(patience, func() bool { return len(marked(sessionVar+"="+s.mark)) == 0 })
-			for _, p := range marked(sessionVar + "=" + s.mark) {
+			bound.WaitFor(patience, func() bool { return len(markedProcesses(sessionVariable+"="+s.processMark)) == 0 })
+			for _, p := range markedProcesses(sessionVariable + "=" + s.processMark) {
 				t.Errorf("the demo left %s", p)
 			}
 			os.RemoveAll(root)
@@ -37,7 +37,7 @@ func TestDemoInARealSession(t *testing.T) {
 		if err := os.MkdirAll(s.Dir, 0o700); err != nil {
 			t.Fatal(err)
 		}
-		furnish(t, s.Home, s.Dir, nil)
+		writeSettings(t, s.Home, s.Dir, nil)
 		bin := filepath.Join(root, "bin")
 		shim := fmt.Sprintf("#!/bin/sh\nexec '%s' \"$@\"\n", strings.Join(c.Argv, "' '"))
 		if err := os.MkdirAll(bin, 0o700); err != nil {
@@ -47,9 +47,9 @@ func TestDemoInARealSession(t *testing.T) {
 			t.Fatal(err)
 		}
 		cmd := bound.Within(t, 3*bound.Patience, exe, "demo", "--claude", "--answer", "canary")
-		cmd.Dir, cmd.Env = s.Dir, s.environ([]string{"PATH=" + bin + ":" + os.Getenv("PATH")})
+		cmd.Dir, cmd.Env = s.Dir, s.sessionEnv([]string{"PATH=" + bin + ":" + os.Getenv("PATH")})
 		out, err := cmd.CombinedOutput()
-		if err != nil || !holdsAll(string(out), []string{"tmux -S ", "[Answered]", "Selected: Canary"}) {
+		if err != nil || !containsAll(string(out), []string{"tmux -S ", "[Answered]", "Selected: Canary"}) {
 			t.Errorf("the demo showed %v: %s", err, out)
 		}
 		if got := s.API.WaitToolResult(t, 1); !strings.Contains(got.Text, `"="Canary"`) {

@@ -14,89 +14,89 @@ import (
 	"google.golang.org/api/chat/v1"
 )
 
-// meanwhile are the hooks of deny mode: those of questions, and the one that wakes the session, beside them.
-func meanwhile(t testing.TB) hooks {
-	h := asking(t, all...)
-	rewake := hook{Command: built(t) + " hook gchat-ask-user-rewake", Timeout: 86400, AsyncRewake: true}
+// denyHooks are the hooks of deny mode: those of questions, and the one that wakes the session, beside them.
+func denyHooks(t testing.TB) hooks {
+	h := questionHooks(t, questionEvents...)
+	rewake := hook{Command: builtProgram(t) + " hook gchat-ask-user-rewake", Timeout: 86400, AsyncRewake: true}
 	h["Stop"] = append(h["Stop"], rewake)
 	rewake.Matcher = "AskUserQuestion"
 	h["PreToolUse"] = append(h["PreToolUse"], rewake)
-	h["SessionStart"] = []hook{{Command: built(t) + " hook gchat-session-event", Timeout: 10}}
+	h["SessionStart"] = []hook{{Command: builtProgram(t) + " hook gchat-session-event", Timeout: 10}}
 	return h
 }
 
-// denying is a session in deny mode.
-func denying(t *testing.T, c claude, cfg config) *bridge {
+// startDenying is a session in deny mode.
+func startDenying(t *testing.T, c claude, cfg config) *hookedSession {
 	t.Helper()
 	if cfg.Hooks == nil {
-		cfg.Hooks = meanwhile(t)
+		cfg.Hooks = denyHooks(t)
 	}
 	cfg.Env = append(cfg.Env, "GCHAT_ASK_MODE=deny")
-	return bridged(t, c, cfg)
+	return startHooked(t, c, cfg)
 }
 
 var (
-	goOn = turn{say("I go on meanwhile.")}
-	acts = turn{say("Acting on it.")}
+	goOnTurn = turn{textBlock("I go on meanwhile.")}
+	actTurn  = turn{textBlock("Acting on it.")}
 )
 
-// denied checks that the model's n-th call was denied, with what it needs to know.
-func (b *bridge) denied(n int) {
+// awaitDenial checks that the model's n-th call was denied, with what it needs to know.
+func (b *hookedSession) awaitDenial(n int) {
 	b.t.Helper()
 	got := b.API.WaitToolResult(b.t, n)
-	if !got.IsError || !holdsAll(got.Text, []string{"Question forwarded to Google Chat (thread: ask-", "gchat-hooks wait --question-id ask-"}) {
+	if !got.IsError || !containsAll(got.Text, []string{"Question forwarded to Google Chat (thread: ask-", "gchat-hooks wait --question-id ask-"}) {
 		b.t.Errorf("the model was told %q", got.Text)
 	}
 }
 
 func TestDeniedSessionGoesOnAndIsWokenByTheReply(t *testing.T) {
-	eachClaude(t, both, func(t *testing.T, c claude) {
-		b := denying(t, c, config{Script: []turn{{ask(deploy)}, goOn, acts}})
+	eachClaude(t, bothVersions, func(t *testing.T, c claude) {
+		b := startDenying(t, c, config{Script: []turn{{questionCall(deployQuestion)}, goOnTurn, actTurn}})
 		b.Prompt("go ahead")
-		q := b.await("[AskUserQuestion]", "Thread key: ask-")
-		b.denied(1)
+		q := b.awaitPost("[AskUserQuestion]", "Thread key: ask-")
+		b.awaitDenial(1)
 		b.WaitScreen("I go on meanwhile.")
 		b.WaitIdle()
 		b.reply(q, "2")
-		b.API.WaitText(t, fmt.Sprintf(`GCHAT_RESPONSE: The user has answered your question from the chat page: "%s"="Rolling deployment"`, deploy.Question))
+		b.API.WaitText(t, fmt.Sprintf(`GCHAT_RESPONSE: The user has answered your question from the chat page: "%s"="Rolling deployment"`, deployQuestion.Question))
 		b.WaitScreen("Acting on it.")
-		if got := b.await("[Answered]", "Selected: Rolling deployment"); got.Thread.Name != q.Thread.Name {
+		if got := b.awaitPost("[Answered]", "Selected: Rolling deployment"); got.Thread.Name != q.Thread.Name {
 			t.Errorf("told in %s, asked in %s", got.Thread.Name, q.Thread.Name)
 		}
-		b.noRewaker()
+		b.checkNoRewaker()
 	})
 }
 
 func TestDeniedSessionHearsThatNobodyReplied(t *testing.T) {
-	eachClaude(t, ours, func(t *testing.T, c claude) {
-		b := denying(t, c, config{Script: []turn{{ask(deploy)}, goOn, acts}, Env: []string{"GCHAT_REPLY_TIMEOUT=2", "GCHAT_TIMEOUT_POLICY=recommended"}})
+	eachClaude(t, testedVersions, func(t *testing.T, c claude) {
+		b := startDenying(t, c, config{Script: []turn{{questionCall(deployQuestion)}, goOnTurn, actTurn}, Env: []string{"GCHAT_REPLY_TIMEOUT=2", "GCHAT_TIMEOUT_POLICY=recommended"}})
 		b.Prompt("go ahead")
-		b.await("[AskUserQuestion]")
+		b.awaitPost("[AskUserQuestion]")
 		b.API.WaitText(t, "GCHAT_TIMEOUT: No response in 2 seconds. The timeout policy chose, not the user: ")
 		b.WaitScreen("Acting on it.")
-		b.await("[Timeout]", "Chosen by the timeout policy, not by you: Blue-green deployment")
+		b.awaitPost("[Timeout]", "Chosen by the timeout policy, not by you: Blue-green deployment")
 	})
 }
 
 // Without a hook that could wake the session, nothing is denied: the question is in the terminal and in its thread.
 func TestDenyWithoutARewakeHookAsksInTheTerminal(t *testing.T) {
-	eachClaude(t, ours, func(t *testing.T, c claude) {
-		b := denying(t, c, config{Script: []turn{{ask(deploy)}, thanks}, Hooks: asking(t, all...)})
+	eachClaude(t, testedVersions, func(t *testing.T, c claude) {
+		b := startDenying(t, c, config{Script: []turn{{questionCall(deployQuestion)}, thanksTurn}, Hooks: questionHooks(t, questionEvents...)})
 		b.Prompt("go ahead")
 		b.WaitScreen(firstOption)
-		b.reply(b.await("[AskUserQuestion]"), "2")
-		b.told(1, "Rolling deployment")
-		b.await("[Answered]", "Selected: Rolling deployment")
+		b.reply(b.awaitPost("[AskUserQuestion]"), "2")
+		b.awaitResult(1, "Rolling deployment")
+		b.awaitPost("[Answered]", "Selected: Rolling deployment")
 	})
 }
 
 // The reply comes although the process that waited for it was killed: the session's next turn brings it.
 func TestKilledWaiterIsTakenOver(t *testing.T) {
-	eachClaude(t, ours, func(t *testing.T, c claude) {
-		b := denying(t, c, config{Script: []turn{{ask(deploy)}, {ask(database)}, goOn, acts, acts}})
+	eachClaude(t, testedVersions, func(t *testing.T, c claude) {
+		b := startDenying(t, c, config{Script: []turn{{questionCall(deployQuestion)}, {questionCall(databaseQuestion)}, goOnTurn, actTurn, actTurn}})
 		b.Prompt("go ahead")
-		first := b.await("[AskUserQuestion]", deploy.Question)
-		second := b.await("[AskUserQuestion]", database.Question)
+		first := b.awaitPost("[AskUserQuestion]", deployQuestion.Question)
+		second := b.awaitPost("[AskUserQuestion]", databaseQuestion.Question)
 		b.WaitScreen("I go on meanwhile.")
 		b.WaitIdle()
 		b.killWaiterOf(first)
@@ -104,22 +104,22 @@ func TestKilledWaiterIsTakenOver(t *testing.T) {
 		b.reply(second, "1")
 		b.API.WaitText(t, `="Postgres"`)
 		b.API.WaitText(t, `="Rolling deployment"`)
-		b.await("[Answered]", "Selected: Rolling deployment")
-		b.await("[Answered]", "Selected: Postgres")
+		b.awaitPost("[Answered]", "Selected: Rolling deployment")
+		b.awaitPost("[Answered]", "Selected: Postgres")
 	})
 }
 
 // No other process waits: the next prompt brings it.
 func TestKilledWaiterIsTakenOverByTheNextPrompt(t *testing.T) {
-	eachClaude(t, ours, func(t *testing.T, c claude) {
-		b := denying(t, c, config{Script: []turn{{ask(deploy)}, goOn, acts}})
+	eachClaude(t, testedVersions, func(t *testing.T, c claude) {
+		b := startDenying(t, c, config{Script: []turn{{questionCall(deployQuestion)}, goOnTurn, actTurn}})
 		b.Prompt("go ahead")
-		q := b.await("[AskUserQuestion]")
+		q := b.awaitPost("[AskUserQuestion]")
 		b.WaitScreen("I go on meanwhile.")
 		b.WaitIdle()
 		b.killWaiters()
 		b.reply(q, "2")
-		b.await("[Kept]")
+		b.awaitPost("[Kept]")
 		b.Prompt("any news?")
 		b.API.WaitText(t, `="Rolling deployment"`)
 		b.WaitScreen("Acting on it.")
@@ -127,8 +127,8 @@ func TestKilledWaiterIsTakenOverByTheNextPrompt(t *testing.T) {
 }
 
 // rewakers are the session's processes that wait for replies.
-func (b *bridge) rewakers() (all []*process) {
-	for _, p := range marked(sessionVar + "=" + b.mark) {
+func (b *hookedSession) rewakers() (all []*process) {
+	for _, p := range markedProcesses(sessionVariable + "=" + b.processMark) {
 		if strings.Contains(p.String(), "gchat-hooks hook gchat-ask-user-rewake") && !strings.Contains(p.String(), "sh -c") {
 			all = append(all, p)
 		} else {
@@ -139,23 +139,23 @@ func (b *bridge) rewakers() (all []*process) {
 }
 
 // killWaiters kills all that wait for replies, also what takes a wait over, as the hook of the turn's end may still do.
-func (b *bridge) killWaiters() {
+func (b *hookedSession) killWaiters() {
 	for quiet := 0; quiet < 10; quiet++ {
 		for _, p := range b.rewakers() {
 			p.Signal(syscall.SIGKILL)
 			p.Exited(patience)
 			quiet = 0
 		}
-		time.Sleep(2 * glance)
+		time.Sleep(2 * pollInterval)
 	}
 }
 
 // killWaiterOf kills the process that waits for a question: the one that has its lock open.
-func (b *bridge) killWaiterOf(q *chat.Message) {
+func (b *hookedSession) killWaiterOf(q *chat.Message) {
 	b.t.Helper()
 	id := q.Text[strings.LastIndex(q.Text, "ask-"):]
 	record := filepath.Join(b.Dir, ".claude", "state", "gchat-forwarded-ask", id+".json")
-	waiter := strings.TrimSuffix(filepath.Base(state.OpenFile(os.Getenv, record)), ".open") + ".waiter"
+	waiter := strings.TrimSuffix(filepath.Base(state.IndexFile(os.Getenv, record)), ".open") + ".waiter"
 	for _, p := range b.rewakers() {
 		files, _ := filepath.Glob(fmt.Sprintf("/proc/%d/fd/*", p.pid))
 		for _, f := range files {
@@ -169,8 +169,8 @@ func (b *bridge) killWaiterOf(q *chat.Message) {
 	b.t.Fatalf("nobody waits for %s", id)
 }
 
-// noRewaker checks that nobody waits any more.
-func (b *bridge) noRewaker() {
+// checkNoRewaker checks that nobody waits any more.
+func (b *hookedSession) checkNoRewaker() {
 	b.t.Helper()
 	var left []*process
 	defer func() {
@@ -183,16 +183,16 @@ func (b *bridge) noRewaker() {
 
 // Two sessions ask two questions each; the replies come crosswise.
 func TestRepliesReachTheSessionThatAsked(t *testing.T) {
-	eachClaude(t, ours, func(t *testing.T, c claude) {
-		a := denying(t, c, config{Script: []turn{{ask(deploy), ask(database)}, goOn, acts, acts}, Env: []string{"CLAUDE_SESSION_ID=s3-a"}})
-		b := a.beside(config{Script: []turn{{ask(deploy), ask(database)}, goOn, acts, acts}, Hooks: meanwhile(t), Env: []string{"CLAUDE_SESSION_ID=s3-b", "GCHAT_ASK_MODE=deny"}})
+	eachClaude(t, testedVersions, func(t *testing.T, c claude) {
+		a := startDenying(t, c, config{Script: []turn{{questionCall(deployQuestion), questionCall(databaseQuestion)}, goOnTurn, actTurn, actTurn}, Env: []string{"CLAUDE_SESSION_ID=s3-a"}})
+		b := a.startBeside(config{Script: []turn{{questionCall(deployQuestion), questionCall(databaseQuestion)}, goOnTurn, actTurn, actTurn}, Hooks: denyHooks(t), Env: []string{"CLAUDE_SESSION_ID=s3-b", "GCHAT_ASK_MODE=deny"}})
 		a.Prompt("go ahead")
 		b.Prompt("go ahead")
-		a2 := a.await("[AskUserQuestion] Session: s3-a", database.Question)
-		b1 := a.await("[AskUserQuestion] Session: s3-b", deploy.Question)
-		a1 := a.await("[AskUserQuestion] Session: s3-a", deploy.Question)
-		b2 := a.await("[AskUserQuestion] Session: s3-b", database.Question)
-		for _, s := range []*bridge{a, b} {
+		a2 := a.awaitPost("[AskUserQuestion] Session: s3-a", databaseQuestion.Question)
+		b1 := a.awaitPost("[AskUserQuestion] Session: s3-b", deployQuestion.Question)
+		a1 := a.awaitPost("[AskUserQuestion] Session: s3-a", deployQuestion.Question)
+		b2 := a.awaitPost("[AskUserQuestion] Session: s3-b", databaseQuestion.Question)
+		for _, s := range []*hookedSession{a, b} {
 			s.WaitScreen("I go on meanwhile.")
 		}
 		a.reply(b2, "2")
@@ -203,9 +203,9 @@ func TestRepliesReachTheSessionThatAsked(t *testing.T) {
 		a.API.WaitText(t, `="Postgres"`)
 		b.API.WaitText(t, `="Canary"`)
 		b.API.WaitText(t, `="SQLite"`)
-		for s, wrong := range map[*bridge][]string{a: {`="Canary"`, `="SQLite"`}, b: {`="Blue-green deployment"`, `="Postgres"`}} {
+		for s, wrong := range map[*hookedSession][]string{a: {`="Canary"`, `="SQLite"`}, b: {`="Blue-green deployment"`, `="Postgres"`}} {
 			for _, w := range wrong {
-				if n := s.API.count(w); n > 0 {
+				if n := s.API.maxCount(w); n > 0 {
 					t.Errorf("%s reached the wrong session", w)
 				}
 			}
@@ -215,43 +215,43 @@ func TestRepliesReachTheSessionThatAsked(t *testing.T) {
 
 // The session ended before the reply came: it gets it when it is resumed.
 func TestResumedSessionGetsTheReply(t *testing.T) {
-	eachClaude(t, ours, func(t *testing.T, c claude) {
-		b := denying(t, c, config{Script: []turn{{ask(deploy)}, goOn, acts}})
+	eachClaude(t, testedVersions, func(t *testing.T, c claude) {
+		b := startDenying(t, c, config{Script: []turn{{questionCall(deployQuestion)}, goOnTurn, actTurn}})
 		b.Prompt("go ahead")
-		q := b.await("[AskUserQuestion]")
+		q := b.awaitPost("[AskUserQuestion]")
 		b.WaitScreen("I go on meanwhile.")
 		b.WaitIdle()
 		b.Quit()
-		b.noRewaker()
-		d := b.daemon()
-		d.polls()
+		b.checkNoRewaker()
+		d := b.startDaemon()
+		d.awaitPolling()
 		b.reply(q, "2")
-		b.await("[Kept]", "when it is resumed")
+		b.awaitPost("[Kept]", "when it is resumed")
 		d.cmd.Process.Signal(syscall.SIGTERM)
-		if err := d.wait(); err != nil {
+		if err := d.waitExit(); err != nil {
 			t.Error(err)
 		}
-		b.Again("--continue")
+		b.Restart("--continue")
 		b.Prompt("where were we?")
 		b.API.WaitText(t, `GCHAT_RESPONSE: The user has answered your question`)
 		b.API.WaitText(t, `="Rolling deployment"`)
-		b.await("[Answered]", "Selected: Rolling deployment")
+		b.awaitPost("[Answered]", "Selected: Rolling deployment")
 	})
 }
 
 // Chat does not answer: the question is asked in the terminal, and from there it goes on as in native mode. It stays one record.
 func TestNothingIsDeniedIntoTheVoid(t *testing.T) {
-	eachClaude(t, both, func(t *testing.T, c claude) {
-		b := denying(t, c, config{Script: []turn{{ask(deploy)}, thanks}})
-		b.gate.shut()
+	eachClaude(t, bothVersions, func(t *testing.T, c claude) {
+		b := startDenying(t, c, config{Script: []turn{{questionCall(deployQuestion)}, thanksTurn}})
+		b.gate.holdBack()
 		b.Prompt("go ahead")
 		b.WaitScreen(firstOption)
 		b.gate.open()
-		b.reply(b.await("[AskUserQuestion]"), "2")
-		b.told(1, "Rolling deployment")
-		b.await("[Answered]", "Selected: Rolling deployment")
+		b.reply(b.awaitPost("[AskUserQuestion]"), "2")
+		b.awaitResult(1, "Rolling deployment")
+		b.awaitPost("[Answered]", "Selected: Rolling deployment")
 		asked := 0
-		for _, m := range b.chat.Messages() {
+		for _, m := range b.space.Messages() {
 			if strings.HasPrefix(m.Text, "[AskUserQuestion]") {
 				asked++
 			}
@@ -259,41 +259,41 @@ func TestNothingIsDeniedIntoTheVoid(t *testing.T) {
 		if asked != 1 {
 			t.Errorf("asked %d times", asked)
 		}
-		b.noRewaker()
-		b.oneRecord(state.Resolved)
+		b.checkNoRewaker()
+		b.checkOneRecord(state.Resolved)
 	})
 }
 
 // Nobody may answer in Chat: the question is answered in the terminal, by the same record.
 func TestWhatNobodyMayAnswerIsAskedInTheTerminal(t *testing.T) {
-	eachClaude(t, both, func(t *testing.T, c claude) {
-		b := denying(t, c, config{Script: []turn{{ask(deploy)}, thanks}, Env: []string{"GCHAT_ALLOWED_USERS="}})
+	eachClaude(t, bothVersions, func(t *testing.T, c claude) {
+		b := startDenying(t, c, config{Script: []turn{{questionCall(deployQuestion)}, thanksTurn}, Env: []string{"GCHAT_ALLOWED_USERS="}})
 		b.Prompt("go ahead")
 		b.WaitScreen(firstOption)
-		b.await("[AskUserQuestion]")
+		b.awaitPost("[AskUserQuestion]")
 		b.Keys("2")
-		b.told(1, "Rolling deployment")
-		b.await("[Answered]", "Rolling deployment")
-		b.noRewaker()
-		b.oneRecord(state.Resolved)
+		b.awaitResult(1, "Rolling deployment")
+		b.awaitPost("[Answered]", "Rolling deployment")
+		b.checkNoRewaker()
+		b.checkOneRecord(state.Resolved)
 	})
 }
 
-// oneRecord checks that the session has one question, which was to be denied, and that it ended so.
-func (b *bridge) oneRecord(as state.Status) {
+// checkOneRecord checks that the session has one question, which was to be denied, and that it ended so.
+func (b *hookedSession) checkOneRecord(as state.Status) {
 	b.t.Helper()
 	dir := filepath.Join(b.Dir, ".claude", "state")
 	for _, folder := range []state.Questions{state.QuestionsIn(dir), state.MarkersIn(dir)} {
-		qs, bad := folder.All()
+		questions, bad := folder.All()
 		want := 0
-		if state.AmongMarkers(filepath.Join(folder.Dir, "q.json")) {
+		if state.IsMarkerFile(filepath.Join(folder.Dir, "q.json")) {
 			want = 1
 		}
-		if len(qs) != want || len(bad) > 0 {
-			b.t.Errorf("%d records in %s, %v", len(qs), folder.Dir, bad)
+		if len(questions) != want || len(bad) > 0 {
+			b.t.Errorf("%d records in %s, %v", len(questions), folder.Dir, bad)
 		}
-		for _, q := range qs {
-			if q.Status != as || q.Mode != state.Native {
+		for _, q := range questions {
+			if q.Status != as || q.Mode != state.ModeNative {
 				b.t.Errorf("%s, %s by %q", q.Mode, q.Status, q.ResolvedBy)
 			}
 		}

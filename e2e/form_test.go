@@ -16,25 +16,25 @@ import (
 	"gchat-hooks/e2e/bound"
 )
 
-// onForm is the event of a form.
-const onForm = "Elicitation"
+// formEvent is the event of a form.
+const formEvent = "Elicitation"
 
 // formServer as the first argument turns the test binary into an MCP server. The n-th call of
 // its one tool asks its user for the n-th form in a file. The result is what came back, which is
 // also added to another file: of a call that was broken off there is no result.
 const formServer = "form-server"
 
-// cameBack ends the name of the file with what came back.
-const cameBack = ".answers"
+// answersSuffix ends the name of the file with what came back.
+const answersSuffix = ".answers"
 
-// fill is a call of the server's tool. takesForms are the arguments that allow it.
+// fillFormCall is a call of the server's tool. formVersions are the arguments that allow it.
 var (
-	fill       = call("mcp__form__ask", map[string]any{})
-	takesForms = []string{"--allowedTools", "mcp__form__ask"}
+	fillFormCall = toolCall("mcp__form__ask", map[string]any{})
+	formVersions = []string{"--allowedTools", "mcp__form__ask"}
 )
 
-// whoAreYou is a form with one field.
-var whoAreYou = map[string]any{
+// nameForm is a form with one field.
+var nameForm = map[string]any{
 	"message": "Who are you?",
 	"requestedSchema": map[string]any{
 		"type": "object", "properties": map[string]any{"name": map[string]any{"type": "string"}},
@@ -81,7 +81,7 @@ func runFormServer(file string) int {
 			answer(map[string]any{"id": "form", "method": "elicitation/create", "params": forms[0]})
 			forms = forms[min(1, len(forms)-1):]
 		case "": // the answer to the form
-			back, err := os.OpenFile(file+cameBack, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
+			back, err := os.OpenFile(file+answersSuffix, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
 			if err != nil {
 				fmt.Fprintln(os.Stderr, err)
 				return 1
@@ -99,12 +99,12 @@ func runFormServer(file string) int {
 	return 0
 }
 
-// forms has a session use a server that asks for these forms, one after another.
-func forms(t *testing.T, forms ...map[string]any) (prepare func(home, project string)) {
+// serveForms has a session use a server that asks for these forms, one after another.
+func serveForms(t *testing.T, forms ...map[string]any) (prepare func(home, project string)) {
 	return func(home, project string) {
 		file := filepath.Join(home, "forms.json")
 		writeFile(t, file, forms)
-		server := map[string]any{"command": self(), "args": []string{formServer, file}}
+		server := map[string]any{"command": testBinary(), "args": []string{formServer, file}}
 		writeFile(t, filepath.Join(project, ".mcp.json"), map[string]any{"mcpServers": map[string]any{"form": server}})
 		path := filepath.Join(home, ".claude", "settings.json")
 		var settings map[string]any
@@ -117,8 +117,8 @@ func forms(t *testing.T, forms ...map[string]any) (prepare func(home, project st
 	}
 }
 
-// aTable is a form with a field of each kind.
-var aTable = map[string]any{
+// formOfAllKinds is a form with a field of each kind.
+var formOfAllKinds = map[string]any{
 	"message": "Book a table?",
 	"requestedSchema": map[string]any{
 		"type": "object", "required": []string{"name", "seats"}, "properties": map[string]any{
@@ -137,47 +137,47 @@ const drawnForm = "requests your input"
 // A form is filled in by words, declined, and filled in while the poller is killed. Its dialog is
 // not drawn meanwhile. No value of it is left.
 func TestAFormIsFilledInFromChat(t *testing.T) {
-	eachClaude(t, both, func(t *testing.T, c claude) {
-		b := approve(t, c, config{
-			Args: takesForms, Prepare: forms(t, aTable), Script: []turn{{fill}, {fill}, {fill}, {say("All are done.")}},
+	eachClaude(t, bothVersions, func(t *testing.T, c claude) {
+		b := startApproving(t, c, config{
+			Args: formVersions, Prepare: serveForms(t, formOfAllKinds), Script: []turn{{fillFormCall}, {fillFormCall}, {fillFormCall}, {textBlock("All are done.")}},
 		})
 		b.Prompt("go ahead")
-		q := b.await("[Form] Session:", `The MCP server "form" asks`, "Book a table?", "Your name (name)", "The terminal shows nothing of it")
+		q := b.awaitPost("[Form] Session:", `The MCP server "form" asks`, "Book a table?", "Your name (name)", "The terminal shows nothing of it")
 		b.reply(q, "name: Ann Secret\nseats: 9")
-		b.awaitIn(q, "[Not used]", "seats: it takes a whole number, at least 1, at most 8.")
+		b.awaitPostInThread(q, "[Not used]", "seats: it takes a whole number, at least 1, at most 8.")
 		if screen := b.Screen(); strings.Contains(screen, drawnForm) {
 			t.Errorf("its dialog is drawn:\n%s", screen)
 		}
 		b.reply(q, "name: Ann Secret\nseats: 2\nplace: outside\nfood: a, b")
-		b.told(1, `{"food":["a","b"],"name":"Ann Secret","place":"out","seats":2,"smoke":false}`, `"action":"accept"`)
-		b.awaitIn(q, "[Answered]", "Accepted.")
-		second := b.awaitMessage("the second form", func(m *chat.Message) bool {
+		b.awaitResult(1, `{"food":["a","b"],"name":"Ann Secret","place":"out","seats":2,"smoke":false}`, `"action":"accept"`)
+		b.awaitPostInThread(q, "[Answered]", "Accepted.")
+		second := b.awaitPostFunc("the second form", func(m *chat.Message) bool {
 			return strings.HasPrefix(m.Text, "[Form]") && m.Thread.Name != q.Thread.Name
 		})
 		b.reply(second, "decline")
-		b.told(2, `"action":"decline"`)
-		b.awaitIn(second, "[Answered]", "Declined.")
-		third := b.awaitMessage("the third form", func(m *chat.Message) bool {
+		b.awaitResult(2, `"action":"decline"`)
+		b.awaitPostInThread(second, "[Answered]", "Declined.")
+		third := b.awaitPostFunc("the third form", func(m *chat.Message) bool {
 			return strings.HasPrefix(m.Text, "[Form]") && m.Thread.Name != q.Thread.Name && m.Thread.Name != second.Thread.Name
 		})
-		b.killed("poller --detached")
+		b.killProcess("poller --detached")
 		b.reply(third, "2: Ann Secret\n1: c")
-		b.awaitIn(third, "[Not used]", "1. food: it takes one or more of these")
-		b.killed("poller --detached")
+		b.awaitPostInThread(third, "[Not used]", "1. food: it takes one or more of these")
+		b.killProcess("poller --detached")
 		b.reply(third, "name: Ann Secret\nseats: 3")
-		b.told(3, `"seats":3`, `"action":"accept"`)
-		b.awaitIn(third, "[Answered]", "Accepted.")
+		b.awaitResult(3, `"seats":3`, `"action":"accept"`)
+		b.awaitPostInThread(third, "[Answered]", "Accepted.")
 		b.WaitScreen("All are done.")
-		b.leavesNot("Ann Secret")
+		b.checkAbsent("Ann Secret")
 	})
 }
 
-// leavesNot checks that a text stands in no record and no log of ours.
-func (b *bridge) leavesNot(text string) {
+// checkAbsent checks that a text stands in no record and no log of ours.
+func (b *hookedSession) checkAbsent(text string) {
 	b.t.Helper()
 	for _, dir := range []string{".local/state/gchat-hooks", ".claude/logs"} {
 		left := ""
-		bound.Soon(bound.Patience, func() bool {
+		bound.WaitFor(bound.Patience, func() bool {
 			left = ""
 			_ = filepath.WalkDir(filepath.Join(b.Home, dir), func(path string, _ os.DirEntry, _ error) error {
 				if raw, err := os.ReadFile(path); err == nil && strings.Contains(string(raw), text) {
@@ -195,21 +195,21 @@ func (b *bridge) leavesNot(text string) {
 
 // A form is filled in on its card.
 func TestAFormIsTapped(t *testing.T) {
-	eachClaude(t, both, func(t *testing.T, c claude) {
-		b := app(t, c, config{Args: takesForms, Prepare: forms(t, aTable), Script: []turn{{fill}, {fill}, thanks}})
+	eachClaude(t, bothVersions, func(t *testing.T, c claude) {
+		b := startWithApp(t, c, config{Args: formVersions, Prepare: serveForms(t, formOfAllKinds), Script: []turn{{fillFormCall}, {fillFormCall}, thanksTurn}})
 		b.Prompt("go ahead")
-		q := b.await("[Form] Session:", "Book a table?")
-		b.tap(q, "accept", map[string][]string{"w2": {"Ann"}}) // the fields come in the order of their names
-		b.await("[Not used]", "4. seats: it is required.")
-		b.tap(q, "accept", map[string][]string{"q1": {"2", "1"}, "w2": {"Ann"}, "w4": {"4"}, "q5": {"1"}})
-		b.told(1, `{"food":["a","b"],"name":"Ann","seats":4,"smoke":true}`, `"action":"accept"`)
-		b.over(q, "Accepted.")
-		next := b.awaitMessage("the second form", func(m *chat.Message) bool {
+		q := b.awaitPost("[Form] Session:", "Book a table?")
+		b.tapCard(q, "accept", map[string][]string{"w2": {"Ann"}}) // the fields come in the order of their names
+		b.awaitPost("[Not used]", "4. seats: it is required.")
+		b.tapCard(q, "accept", map[string][]string{"q1": {"2", "1"}, "w2": {"Ann"}, "w4": {"4"}, "q5": {"1"}})
+		b.awaitResult(1, `{"food":["a","b"],"name":"Ann","seats":4,"smoke":true}`, `"action":"accept"`)
+		b.awaitClosedCard(q, "Accepted.")
+		next := b.awaitPostFunc("the second form", func(m *chat.Message) bool {
 			return strings.HasPrefix(cmp.Or(m.Text, m.FallbackText), "[Form]") && m.Name != q.Name
 		})
-		b.tap(next, "decline", nil)
-		b.told(2, `"action":"decline"`)
-		b.over(next, "Declined.")
+		b.tapCard(next, "decline", nil)
+		b.awaitResult(2, `"action":"decline"`)
+		b.awaitClosedCard(next, "Declined.")
 		b.WaitScreen("Thanks, understood.")
 	})
 }
@@ -217,24 +217,24 @@ func TestAFormIsTapped(t *testing.T) {
 // Whoever is at the keyboard gets the dialog. What was filled in there is told as accepted, and not
 // what it was.
 func TestAFormGoesToWhoeverIsThere(t *testing.T) {
-	eachClaude(t, both, func(t *testing.T, c claude) {
-		b := approve(t, c, config{Args: takesForms, Prepare: forms(t, whoAreYou), Script: []turn{{fill}, thanks}})
+	eachClaude(t, bothVersions, func(t *testing.T, c claude) {
+		b := startApproving(t, c, config{Args: formVersions, Prepare: serveForms(t, nameForm), Script: []turn{{fillFormCall}, thanksTurn}})
 		b.Prompt("go ahead")
-		q := b.await("[Form]", "Who are you?")
+		q := b.awaitPost("[Form]", "Who are you?")
 		b.sitDown(t)
 		b.WaitScreen(drawnForm)
-		b.awaitIn(q, "[In the terminal]", "answer it there")
+		b.awaitPostInThread(q, "[In the terminal]", "answer it there")
 		b.reply(q, "name: Ben")
-		b.awaitIn(q, "[Not used]", "In the terminal since")
+		b.awaitPostInThread(q, "[Not used]", "In the terminal since")
 		b.Type("Ann Secret")
 		b.Keys("Enter")
 		b.WaitScreenFunc("the value", func(screen string) bool { return strings.Contains(screen, "✔ name: Ann Secret") })
 		b.Choose("❯ Accept", "Enter")
-		b.told(1, `{"name":"Ann Secret"}`)
-		b.awaitIn(q, "[Answered]", "Accepted.", "Answered in the terminal.")
+		b.awaitResult(1, `{"name":"Ann Secret"}`)
+		b.awaitPostInThread(q, "[Answered]", "Accepted.", "Answered in the terminal.")
 		b.WaitScreen("Thanks, understood.")
-		b.leavesNot("Ann Secret")
-		if n := b.count("[Permission]"); n > 0 {
+		b.checkAbsent("Ann Secret")
+		if n := b.countPosts("[Permission]"); n > 0 {
 			t.Errorf("its thread was told of its dialog %d times more", n)
 		}
 	})
@@ -243,19 +243,19 @@ func TestAFormGoesToWhoeverIsThere(t *testing.T) {
 // Esc while the dialog is hidden ends the turn. No hook is told, and a reply comes too late. The
 // form's hook has it cancelled: its dialog, which nobody asked for, is not drawn.
 func TestEscWhileAFormIsHidden(t *testing.T) {
-	eachClaude(t, both, func(t *testing.T, c claude) {
-		b := approve(t, c, config{Args: takesForms, Prepare: forms(t, whoAreYou), Script: []turn{{fill}, thanks}})
+	eachClaude(t, bothVersions, func(t *testing.T, c claude) {
+		b := startApproving(t, c, config{Args: formVersions, Prepare: serveForms(t, nameForm), Script: []turn{{fillFormCall}, thanksTurn}})
 		b.Prompt("go ahead")
-		q := b.await("[Form]", "Who are you?")
+		q := b.awaitPost("[Form]", "Who are you?")
 		b.Keys("Escape")
-		b.awaitIn(q, "[Cancelled]", "Dismissed in the terminal.")
-		answers := filepath.Join(b.Home, "forms.json"+cameBack)
+		b.awaitPostInThread(q, "[Cancelled]", "Dismissed in the terminal.")
+		answers := filepath.Join(b.Home, "forms.json"+answersSuffix)
 		bound.Until(t, "the form is cancelled", func() bool {
 			raw, _ := os.ReadFile(answers)
 			return strings.Contains(string(raw), `"action":"cancel"`)
 		})
 		b.reply(q, "name: Ann")
-		b.awaitIn(q, "[Not used]")
+		b.awaitPostInThread(q, "[Not used]")
 		b.Prompt("go on") // at the prompt, not in a dialog
 		b.WaitScreen("Thanks, understood.")
 		if strings.Contains(b.Screen(), drawnForm) {
@@ -266,7 +266,7 @@ func TestEscWhileAFormIsHidden(t *testing.T) {
 
 // A link is shown, and opened by nobody. 2.1.197 takes none.
 func TestALinkIsAcceptedFromChat(t *testing.T) {
-	eachClaude(t, []string{newest}, func(t *testing.T, c claude) {
+	eachClaude(t, []string{newestVersion}, func(t *testing.T, c claude) {
 		const to = "https://login.example/x?state=1"
 		link := map[string]any{"mode": "url", "message": "Log in", "url": to, "elicitationId": "e1"}
 		opened := filepath.Join(t.TempDir(), "opened")
@@ -274,18 +274,18 @@ func TestALinkIsAcceptedFromChat(t *testing.T) {
 		if err := os.WriteFile(opener, []byte("#!/bin/sh\necho \"$@\" >>"+opened+"\n"), 0o700); err != nil {
 			t.Fatal(err)
 		}
-		b := approve(t, c, config{
-			Args: takesForms, Prepare: forms(t, link, link), Script: []turn{{fill}, {fill}, thanks},
+		b := startApproving(t, c, config{
+			Args: formVersions, Prepare: serveForms(t, link, link), Script: []turn{{fillFormCall}, {fillFormCall}, thanksTurn},
 			Env: []string{"BROWSER=" + opener, "PATH=" + filepath.Dir(opener) + ":" + os.Getenv("PATH")},
 		})
 		b.Prompt("go ahead")
-		q := b.await("[Form]", "asks you to open a link", "It leads to login.example:\n```\n"+to+"\n```", "does not open it")
+		q := b.awaitPost("[Form]", "asks you to open a link", "It leads to login.example:\n```\n"+to+"\n```", "does not open it")
 		b.reply(q, "accept")
-		b.told(1, `"action":"accept"`)
-		b.awaitIn(q, "[Answered]", "Accepted.")
-		next := b.awaitOther(q, "[Form]")
+		b.awaitResult(1, `"action":"accept"`)
+		b.awaitPostInThread(q, "[Answered]", "Accepted.")
+		next := b.awaitPostInOtherThread(q, "[Form]")
 		b.reply(next, "cancel")
-		b.told(2, `"action":"cancel"`)
+		b.awaitResult(2, `"action":"cancel"`)
 		b.WaitScreen("Thanks, understood.")
 		if raw, err := os.ReadFile(opened); err == nil {
 			t.Errorf("opened: %s", raw)
@@ -295,54 +295,54 @@ func TestALinkIsAcceptedFromChat(t *testing.T) {
 
 // What cannot be shown whole is drawn at once, and its thread says so, and how it ended.
 func TestAFormThatOnlyTheTerminalShows(t *testing.T) {
-	eachClaude(t, ours, func(t *testing.T, c claude) {
-		large := map[string]any{"message": strings.Repeat("long ", 2000), "requestedSchema": whoAreYou["requestedSchema"]}
-		b := approve(t, c, config{Args: takesForms, Prepare: forms(t, large), Script: []turn{{fill}, thanks}})
+	eachClaude(t, testedVersions, func(t *testing.T, c claude) {
+		large := map[string]any{"message": strings.Repeat("long ", 2000), "requestedSchema": nameForm["requestedSchema"]}
+		b := startApproving(t, c, config{Args: formVersions, Prepare: serveForms(t, large), Script: []turn{{fillFormCall}, thanksTurn}})
 		b.Prompt("go ahead")
-		q := b.await("[Form]", "only the terminal shows", "answer it there")
+		q := b.awaitPost("[Form]", "only the terminal shows", "answer it there")
 		b.Keys("Escape")
-		b.told(1, `"action":"cancel"`)
-		b.awaitIn(q, "[Answered]", "Cancelled.", "Answered in the terminal.")
+		b.awaitResult(1, `"action":"cancel"`)
+		b.awaitPostInThread(q, "[Answered]", "Cancelled.", "Answered in the terminal.")
 	})
 }
 
 // On the page a form's fields are filled in, and what is missing is said there.
 func TestAFormIsFilledInOnThePage(t *testing.T) {
-	eachClaude(t, ours, func(t *testing.T, c claude) {
-		b := app(t, c, config{Args: takesForms, Prepare: forms(t, aTable, whoAreYou), Script: []turn{{fill}, {fill}, {fill}, thanks}})
-		p := b.browser()
+	eachClaude(t, testedVersions, func(t *testing.T, c claude) {
+		b := startWithApp(t, c, config{Args: formVersions, Prepare: serveForms(t, formOfAllKinds, nameForm), Script: []turn{{fillFormCall}, {fillFormCall}, {fillFormCall}, thanksTurn}})
+		p := b.openPhonePage()
 		b.Prompt("go ahead")
-		p.answer(`[aria-label="1. food"] [data-option="2"]`, `[aria-label="5. smoke"] [data-option="1"]`)
-		p.do(chromedp.SendKeys(chromedp.CSS(`textarea[name="w2"]`), "Ann Secret", chromedp.NodeVisible))
-		p.answer(`[data-choice="accept"]`)
-		b.await("[Not used]", "4. seats: it is required.")
-		p.do(chromedp.SendKeys(chromedp.CSS(`textarea[name="w4"]`), "2", chromedp.NodeVisible))
-		p.answer(`[data-choice="accept"]`)
-		p.over(1, `{"food":["b"],"name":"Ann Secret","seats":2,"smoke":true}`)
-		p.enter()
-		p.do(chromedp.SendKeys(chromedp.CSS(`textarea[name="w1"]`), "Ann Secret", chromedp.NodeVisible)) // the only field
-		p.answer(`[data-choice="accept"]`)
-		p.over(2, `{"name":"Ann Secret"}`)
-		p.answer(`[data-choice="decline"]`)
-		p.over(3, `"action":"decline"`)
+		p.tapAnswer(`[aria-label="1. food"] [data-option="2"]`, `[aria-label="5. smoke"] [data-option="1"]`)
+		p.runActions(chromedp.SendKeys(chromedp.CSS(`textarea[name="w2"]`), "Ann Secret", chromedp.NodeVisible))
+		p.tapAnswer(`[data-choice="accept"]`)
+		b.awaitPost("[Not used]", "4. seats: it is required.")
+		p.runActions(chromedp.SendKeys(chromedp.CSS(`textarea[name="w4"]`), "2", chromedp.NodeVisible))
+		p.tapAnswer(`[data-choice="accept"]`)
+		p.awaitAnswered(1, `{"food":["b"],"name":"Ann Secret","seats":2,"smoke":true}`)
+		p.openThread()
+		p.runActions(chromedp.SendKeys(chromedp.CSS(`textarea[name="w1"]`), "Ann Secret", chromedp.NodeVisible)) // the only field
+		p.tapAnswer(`[data-choice="accept"]`)
+		p.awaitAnswered(2, `{"name":"Ann Secret"}`)
+		p.tapAnswer(`[data-choice="decline"]`)
+		p.awaitAnswered(3, `"action":"decline"`)
 		b.WaitScreen("Thanks, understood.")
-		b.leavesNot("Ann Secret")
+		b.checkAbsent("Ann Secret")
 	})
 }
 
 // The form of an agent in the background outlives its session's turns, and is filled in from Chat.
 func TestABackgroundAgentsFormOutlivesItsTurn(t *testing.T) {
-	eachClaude(t, both, func(t *testing.T, c claude) {
-		b := approve(t, c, config{Args: takesForms, Prepare: forms(t, whoAreYou), Script: []turn{
-			{sent(fillForm)}, {say("I wait for it. What else?")}, {say("Done meanwhile. What else?")}, {say("It is over.")},
+	eachClaude(t, bothVersions, func(t *testing.T, c claude) {
+		b := startApproving(t, c, config{Args: formVersions, Prepare: serveForms(t, nameForm), Script: []turn{
+			{sendMessageCall(fillForm)}, {textBlock("I wait for it. What else?")}, {textBlock("Done meanwhile. What else?")}, {textBlock("It is over.")},
 		}})
 		b.Prompt("go ahead")
-		next := b.await("[Waiting for you]", "I wait for it. What else?")
-		q := b.await("[Form]", "Who are you?")
+		next := b.awaitPost("[Waiting for you]", "I wait for it. What else?")
+		q := b.awaitPost("[Form]", "Who are you?")
 		b.reply(next, "do something")
-		b.await("[Waiting for you]", "Done meanwhile.")
+		b.awaitPost("[Waiting for you]", "Done meanwhile.")
 		b.reply(q, "name: Ann")
-		b.awaitIn(q, "[Answered]", "Accepted.")
+		b.awaitPostInThread(q, "[Answered]", "Accepted.")
 		b.WaitScreen("It is over.")
 	})
 }

@@ -21,8 +21,8 @@ import (
 	"google.golang.org/protobuf/types/known/emptypb"
 )
 
-// pubSub is REST before Google's fake, which speaks gRPC. A pull that finds nothing waits until something is published for it.
-type pubSub struct {
+// fakePubSub is REST before Google's fake, which speaks gRPC. A pull that finds nothing waits until something is published for it.
+type fakePubSub struct {
 	server *pstest.Server
 	pub    pubsubpb.PublisherClient
 	sub    pubsubpb.SubscriberClient
@@ -32,9 +32,9 @@ type pubSub struct {
 	waiting map[string]chan struct{} // by subscription: closed when something may be there
 }
 
-func newPubSub(t testing.TB) *pubSub {
+func newFakePubSub(t testing.TB) *fakePubSub {
 	t.Helper()
-	p := &pubSub{server: pstest.NewServer(), filters: map[string]string{}, waiting: map[string]chan struct{}{}}
+	p := &fakePubSub{server: pstest.NewServer(), filters: map[string]string{}, waiting: map[string]chan struct{}{}}
 	conn, err := grpc.NewClient(p.server.Addr, grpc.WithTransportCredentials(insecure.NewCredentials()))
 	if err != nil {
 		t.Fatal(err)
@@ -44,21 +44,21 @@ func newPubSub(t testing.TB) *pubSub {
 	return p
 }
 
-func (p *pubSub) topic(t testing.TB, name string) {
+func (p *fakePubSub) topic(t testing.TB, name string) {
 	t.Helper()
 	if _, err := p.pub.CreateTopic(t.Context(), &pubsubpb.Topic{Name: name}); err != nil {
 		t.Fatal(err)
 	}
 }
 
-func (p *pubSub) subscribe(t testing.TB, s *pubsubpb.Subscription) {
+func (p *fakePubSub) subscribe(t testing.TB, s *pubsubpb.Subscription) {
 	t.Helper()
 	if _, err := p.create(t.Context(), s); err != nil {
 		t.Fatal(err)
 	}
 }
 
-func (p *pubSub) create(ctx context.Context, s *pubsubpb.Subscription) (*pubsubpb.Subscription, error) {
+func (p *fakePubSub) create(ctx context.Context, s *pubsubpb.Subscription) (*pubsubpb.Subscription, error) {
 	if len(s.Filter) > 256 {
 		return nil, status.Error(codes.InvalidArgument, "a filter has 256 bytes at most")
 	}
@@ -72,7 +72,7 @@ func (p *pubSub) create(ctx context.Context, s *pubsubpb.Subscription) (*pubsubp
 }
 
 // Publish puts something into a topic as JSON.
-func (p *pubSub) Publish(t testing.TB, topic string, v any) {
+func (p *fakePubSub) Publish(t testing.TB, topic string, v any) {
 	t.Helper()
 	b, err := json.Marshal(v)
 	if err == nil {
@@ -83,7 +83,7 @@ func (p *pubSub) Publish(t testing.TB, topic string, v any) {
 	}
 }
 
-func (p *pubSub) publish(ctx context.Context, in *pubsubpb.PublishRequest) (*pubsubpb.PublishResponse, error) {
+func (p *fakePubSub) publish(ctx context.Context, in *pubsubpb.PublishRequest) (*pubsubpb.PublishResponse, error) {
 	out, err := p.pub.Publish(ctx, in)
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -101,7 +101,7 @@ func (p *pubSub) publish(ctx context.Context, in *pubsubpb.PublishRequest) (*pub
 }
 
 // pull waits for up to 20 seconds; Google does for about 90.
-func (p *pubSub) pull(ctx context.Context, in *pubsubpb.PullRequest) (*pubsubpb.PullResponse, error) {
+func (p *fakePubSub) pull(ctx context.Context, in *pubsubpb.PullRequest) (*pubsubpb.PullResponse, error) {
 	//lint:ignore SA1019 it waits here
 	in.ReturnImmediately = true
 	ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
@@ -127,7 +127,7 @@ func (p *pubSub) pull(ctx context.Context, in *pubsubpb.PullRequest) (*pubsubpb.
 	}
 }
 
-func (p *pubSub) serve(w http.ResponseWriter, r *http.Request, path string, body []byte) {
+func (p *fakePubSub) serve(w http.ResponseWriter, r *http.Request, path string, body []byte) {
 	name, verb, _ := strings.Cut(path, ":")
 	answer, err := p.call(r, name, verb, body)
 	if err != nil {
@@ -140,7 +140,7 @@ func (p *pubSub) serve(w http.ResponseWriter, r *http.Request, path string, body
 	_, _ = w.Write(b)
 }
 
-func (p *pubSub) call(r *http.Request, name, verb string, body []byte) (proto.Message, error) {
+func (p *fakePubSub) call(r *http.Request, name, verb string, body []byte) (proto.Message, error) {
 	ctx := r.Context()
 	in := map[string]proto.Message{
 		"POST pull": &pubsubpb.PullRequest{}, "POST acknowledge": &pubsubpb.AcknowledgeRequest{}, "POST publish": &pubsubpb.PublishRequest{},
@@ -188,8 +188,8 @@ func fail(w http.ResponseWriter, code int, message string) {
 	fmt.Fprintf(w, `{"error":{"code":%d,"status":%q,"message":%q}}`, code, status[code], message)
 }
 
-// waits says whether somebody pulls from a subscription, in vain so far.
-func (p *pubSub) waits(subscription string) bool {
+// isWaiting says whether somebody pulls from a subscription, in vain so far.
+func (p *fakePubSub) isWaiting(subscription string) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.waiting[subscription] != nil

@@ -26,31 +26,31 @@ const (
 	machineTopic    = "projects/p/topics/machines"
 )
 
-// google is Chat of several spaces with one app in them, and Google's own fake of Pub/Sub behind the REST methods that the app and a
+// fakeGoogle is Chat of several spaces with one app in them, and Google's own fake of Pub/Sub behind the REST methods that the app and a
 // team's hub call. Requests are checked as package strict checks them.
-type google struct {
+type fakeGoogle struct {
 	URL string
 
 	t testing.TB
-	*pubSub
-	mu     sync.Mutex
-	spaces map[string]*chat.Space
-	direct map[string]string        // the app's direct message with a user
-	posts  []*chat.Message          // in the order of their making
-	named  map[string]*chat.Message // the same, by their names
-	asked  []string                 // the requests that came to Chat, without pulls
-	refuse func(*http.Request) int
-	left   map[string]bool // memberships that are over
+	*fakePubSub
+	mu             sync.Mutex
+	spaces         map[string]*chat.Space
+	direct         map[string]string        // the app's direct message with a user
+	posts          []*chat.Message          // in the order of their making
+	messagesByName map[string]*chat.Message // the same, by their names
+	requests       []string                 // the requests that came to Chat, without pulls
+	refuse         func(*http.Request) int
+	leftSpaces     map[string]bool // memberships that are over
 }
 
-// newGoogle starts one that ends with the test.
-func newGoogle(t testing.TB) *google {
+// newFakeGoogle starts one that ends with the test.
+func newFakeGoogle(t testing.TB) *fakeGoogle {
 	t.Helper()
-	g := &google{t: t, pubSub: newPubSub(t), spaces: map[string]*chat.Space{}, direct: map[string]string{}, named: map[string]*chat.Message{}}
+	g := &fakeGoogle{t: t, fakePubSub: newFakePubSub(t), spaces: map[string]*chat.Space{}, direct: map[string]string{}, messagesByName: map[string]*chat.Message{}}
 	g.topic(t, appTopic)
 	g.topic(t, machineTopic)
 	g.subscribe(t, &pubsubpb.Subscription{Name: appSubscription, Topic: appTopic, AckDeadlineSeconds: 10})
-	server := httptest.NewServer(strict.Google(t, g, strict.OtherThreads))
+	server := httptest.NewServer(strict.CheckRequests(t, g, strict.OtherThreads))
 	g.URL = server.URL
 	t.Cleanup(func() { server.CloseClientConnections(); server.Close() })
 	return g
@@ -61,8 +61,8 @@ func person(n int, email string) *chat.User {
 	return &chat.User{Name: fmt.Sprintf("users/%d", n), Type: "HUMAN", Email: email, DisplayName: email}
 }
 
-// Direct makes the app's direct message with a user.
-func (g *google) Direct(u *chat.User) (space string) {
+// AddDirectMessage makes the app's direct message with a user.
+func (g *fakeGoogle) AddDirectMessage(u *chat.User) (space string) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	space = "spaces/dm" + strings.TrimPrefix(u.Name, "users/")
@@ -71,8 +71,8 @@ func (g *google) Direct(u *chat.User) (space string) {
 	return space
 }
 
-// Room makes a named space that the app is in.
-func (g *google) Room(name string) (space string) {
+// AddSpace makes a named space that the app is in.
+func (g *fakeGoogle) AddSpace(name string) (space string) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.spaces["spaces/"+name] = &chat.Space{Name: "spaces/" + name, SpaceType: "SPACE", DisplayName: name}
@@ -80,23 +80,23 @@ func (g *google) Room(name string) (space string) {
 }
 
 // Refuse has requests to Chat answered with a code for which it is not 0; nil ends that.
-func (g *google) Refuse(with func(*http.Request) int) {
+func (g *fakeGoogle) Refuse(status func(*http.Request) int) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.refuse = with
+	g.refuse = status
 }
 
-// ServeHTTP answers what strict.Google lets through.
-func (g *google) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+// ServeHTTP answers what strict.CheckRequests lets through.
+func (g *fakeGoogle) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	body, _ := io.ReadAll(r.Body)
 	path := strings.TrimPrefix(r.URL.Path, "/v1/")
 	if strings.HasPrefix(path, "projects/") {
-		g.pubSub.serve(w, r, path, body)
+		g.fakePubSub.serve(w, r, path, body)
 		return
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.asked = append(g.asked, r.Method+" "+path)
+	g.requests = append(g.requests, r.Method+" "+path)
 	code, answer := http.StatusNotFound, any(nil)
 	if g.refuse != nil && g.refuse(r) != 0 {
 		code = g.refuse(r)
@@ -115,7 +115,7 @@ func (g *google) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 // call is one of Chat's methods. The caller holds the lock.
-func (g *google) call(r *http.Request, path string, body []byte) (code int, answer any) {
+func (g *fakeGoogle) call(r *http.Request, path string, body []byte) (code int, answer any) {
 	space := strings.Join(strings.SplitN(path, "/", 3)[:min(2, strings.Count(path, "/")+1)], "/")
 	in := &chat.Message{}
 	_ = json.Unmarshal(body, in)
@@ -132,7 +132,7 @@ func (g *google) call(r *http.Request, path string, body []byte) (code int, answ
 		return 0, g.spaces[space]
 	case strings.HasPrefix(path, space+"/members/"):
 		state := "JOINED"
-		if g.left[path] {
+		if g.leftSpaces[path] {
 			state = "NOT_A_MEMBER"
 		}
 		return 0, &chat.Membership{Name: path, State: state}
@@ -142,7 +142,7 @@ func (g *google) call(r *http.Request, path string, body []byte) (code int, answ
 			return http.StatusConflict, nil
 		}
 		in.ClientAssignedMessageId, in.Sender = id, &chat.User{Name: "users/app", Type: "BOT"}
-		return 0, g.keep(space, in)
+		return 0, g.addMessage(space, in)
 	case r.Method == http.MethodGet && g.message(path) != nil:
 		return 0, g.message(path)
 	case r.Method == http.MethodPatch && g.message(path) != nil:
@@ -156,8 +156,8 @@ func (g *google) call(r *http.Request, path string, body []byte) (code int, answ
 	return http.StatusNotFound, nil
 }
 
-// keep gives a new message its name and its thread. The caller holds the lock.
-func (g *google) keep(space string, m *chat.Message) *chat.Message {
+// addMessage gives a new message its name and its thread. The caller holds the lock.
+func (g *fakeGoogle) addMessage(space string, m *chat.Message) *chat.Message {
 	id := fmt.Sprintf("T%d", len(g.posts))
 	m.Name = space + "/messages/" + id + "." + id
 	m.CreateTime = time.Now().UTC().Format(time.RFC3339Nano)
@@ -174,18 +174,18 @@ func (g *google) keep(space string, m *chat.Message) *chat.Message {
 		}
 	}
 	g.posts = append(g.posts, m)
-	g.named[m.Name] = m
+	g.messagesByName[m.Name] = m
 	if m.ClientAssignedMessageId != "" {
-		g.named[space+"/messages/"+m.ClientAssignedMessageId] = m
+		g.messagesByName[space+"/messages/"+m.ClientAssignedMessageId] = m
 	}
 	return m
 }
 
 // message is one by its name, or by the id that it was posted with; nil where there is none. The caller holds the lock.
-func (g *google) message(name string) *chat.Message { return g.named[name] }
+func (g *fakeGoogle) message(name string) *chat.Message { return g.messagesByName[name] }
 
 // Messages are copies of those in a space as they stand now.
-func (g *google) Messages(space string) (all []*chat.Message) {
+func (g *fakeGoogle) Messages(space string) (all []*chat.Message) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	for _, m := range g.posts {
@@ -198,14 +198,14 @@ func (g *google) Messages(space string) (all []*chat.Message) {
 }
 
 // Await waits for a message of the app's in a space that has all these words, in its text or in its card.
-func (g *google) Await(space string, words ...string) (found *chat.Message) {
+func (g *fakeGoogle) Await(space string, parts ...string) (found *chat.Message) {
 	g.t.Helper()
-	bound.Until(g.t, fmt.Sprintf("a message in %s with %q", space, words), func() bool {
+	bound.Until(g.t, fmt.Sprintf("a message in %s with %q", space, parts), func() bool {
 		all := g.Messages(space)
 		i := slices.IndexFunc(all, func(m *chat.Message) bool {
 			b, _ := json.Marshal(m.CardsV2)
 			is := func(w string) bool { return strings.Contains(m.Text+m.FallbackText+string(b), w) }
-			return m.Sender.Type == "BOT" && !slices.ContainsFunc(words, func(w string) bool { return !is(w) })
+			return m.Sender.Type == "BOT" && !slices.ContainsFunc(parts, func(w string) bool { return !is(w) })
 		})
 		if i >= 0 {
 			found = all[i]
@@ -216,14 +216,14 @@ func (g *google) Await(space string, words ...string) (found *chat.Message) {
 }
 
 // Say has a user write into a space, as a reply to a message where one is given. In a named space the app hears it mentioned.
-func (g *google) Say(u *chat.User, space string, to *chat.Message, text string) *chat.Message {
+func (g *fakeGoogle) Say(u *chat.User, space string, to *chat.Message, text string) *chat.Message {
 	g.t.Helper()
 	g.mu.Lock()
 	m := &chat.Message{Text: text, ArgumentText: text, Sender: u}
 	if to != nil {
 		m.Thread = &chat.Thread{Name: to.Thread.Name}
 	}
-	m = g.keep(space, m)
+	m = g.addMessage(space, m)
 	e := g.event("MESSAGE", u, m)
 	g.mu.Unlock()
 	g.Publish(g.t, appTopic, e)
@@ -232,9 +232,9 @@ func (g *google) Say(u *chat.User, space string, to *chat.Message, text string) 
 
 // joinLine has a person write join to the app, in a named space or in their direct message, and gives the line to paste that came
 // into that direct message.
-func (g *google) joinLine(u *chat.User, space string) (line, code string) {
+func (g *fakeGoogle) joinLine(u *chat.User, space string) (line, code string) {
 	g.t.Helper()
-	direct := g.Direct(u)
+	direct := g.AddDirectMessage(u)
 	before := len(g.Messages(direct))
 	g.Say(u, max(space, direct), nil, " Join ")
 	bound.Until(g.t, "the line to paste", func() bool {
@@ -251,19 +251,19 @@ func (g *google) joinLine(u *chat.User, space string) (line, code string) {
 	return line, code
 }
 
-// codeFollows stands before the code in the app's answer to the word join.
-const codeFollows = "It asks for this code:\n```\n"
+// codeIntro stands before the code in the app's answer to the word join.
+const codeIntro = "It asks for this code:\n```\n"
 
 // codeIn is the code in such an answer; "" where there is none.
 func codeIn(answer string) string {
-	_, code, _ := strings.Cut(answer, codeFollows)
+	_, code, _ := strings.Cut(answer, codeIntro)
 	code, _, _ = strings.Cut(code, "\n")
 	return code
 }
 
 // Tap has a user tap the button of a message's card that carries a choice, with what its fields hold. It is false where the card
 // has no such button.
-func (g *google) Tap(u *chat.User, m *chat.Message, choice string, inputs map[string]string) bool {
+func (g *fakeGoogle) Tap(u *chat.User, m *chat.Message, choice string, inputs map[string]string) bool {
 	g.t.Helper()
 	g.mu.Lock()
 	m = g.message(m.Name)
@@ -272,9 +272,9 @@ func (g *google) Tap(u *chat.User, m *chat.Message, choice string, inputs map[st
 }
 
 // TapOn has a user tap a card as a program made it up.
-func (g *google) TapOn(u *chat.User, m *chat.Message, choice string) { g.tap(u, m, choice, nil) }
+func (g *fakeGoogle) TapOn(u *chat.User, m *chat.Message, choice string) { g.tap(u, m, choice, nil) }
 
-func (g *google) tap(u *chat.User, m *chat.Message, choice string, inputs map[string]string) bool {
+func (g *fakeGoogle) tap(u *chat.User, m *chat.Message, choice string, inputs map[string]string) bool {
 	g.t.Helper()
 	g.mu.Lock()
 	parameters := parametersOf(m, choice)
@@ -315,16 +315,16 @@ func parametersOf(m *chat.Message, choice string) map[string]string {
 }
 
 // event is what Chat publishes. The caller holds the lock.
-func (g *google) event(kind string, u *chat.User, m *chat.Message) *chat.DeprecatedEvent {
+func (g *fakeGoogle) event(kind string, u *chat.User, m *chat.Message) *chat.DeprecatedEvent {
 	space, _, _ := strings.Cut(m.Name, "/messages/")
 	return &chat.DeprecatedEvent{
 		Type: kind, EventTime: time.Now().UTC().Format(time.RFC3339Nano), User: u, Space: g.spaces[space], Message: m, Thread: m.Thread,
 	}
 }
 
-// Asked are the requests that came to Chat, as "POST spaces/S/messages".
-func (g *google) Asked() []string {
+// Requests are the requests that came to Chat, as "POST spaces/S/messages".
+func (g *fakeGoogle) Requests() []string {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	return slices.Clone(g.asked)
+	return slices.Clone(g.requests)
 }

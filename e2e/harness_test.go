@@ -15,7 +15,7 @@ import (
 // These tests are about the harness: what it claims to show is there, and what
 // it starts is gone afterwards.
 
-var deploy = question{
+var deployQuestion = question{
 	Question: "Which deployment approach should we use?", Header: "Deploy",
 	Options: []option{
 		{Label: "Blue-green deployment", Description: "Zero downtime with instant rollback."},
@@ -39,11 +39,11 @@ func TestHarnessReachesOnlyLoopback(t *testing.T) {
 }
 
 func TestHarnessAnswersInTheTerminal(t *testing.T) {
-	eachClaude(t, ours, func(t *testing.T, c claude) {
-		s := start(t, c, config{Script: []turn{
-			{say("I need to ask you something."), ask(deploy)},
-			{say("Rolling it is.")},
-			{say("Again: rolling.")},
+	eachClaude(t, testedVersions, func(t *testing.T, c claude) {
+		s := startSession(t, c, config{Script: []turn{
+			{textBlock("I need to ask you something."), questionCall(deployQuestion)},
+			{textBlock("Rolling it is.")},
+			{textBlock("Again: rolling.")},
 		}})
 		s.Prompt("go ahead")
 		s.Choose(firstOption, "2")
@@ -57,15 +57,15 @@ func TestHarnessAnswersInTheTerminal(t *testing.T) {
 }
 
 func TestHarnessAnswersFromAHook(t *testing.T) {
-	eachClaude(t, ours, func(t *testing.T, c claude) {
+	eachClaude(t, testedVersions, func(t *testing.T, c claude) {
 		rec := newRecorder(t)
 		answers := filepath.Join(t.TempDir(), "answers.json")
-		h := rec.On("SessionStart", "PreToolUse", "PostToolUse", "Stop")
+		h := rec.Hooks("SessionStart", "PreToolUse", "PostToolUse", "Stop")
 		h["PermissionRequest"] = []hook{{Matcher: "AskUserQuestion", Command: rec.Answer(answers), Timeout: 60}}
-		s := start(t, c, config{Hooks: h, Script: []turn{{ask(deploy)}, {say("A canary, then.")}}})
+		s := startSession(t, c, config{Hooks: h, Script: []turn{{questionCall(deployQuestion)}, {textBlock("A canary, then.")}}})
 		s.Prompt("go ahead")
 		s.WaitScreen(firstOption) // the hook waits beside the open dialog
-		writeFile(t, answers, map[string]string{deploy.Question: "Canary"})
+		writeFile(t, answers, map[string]string{deployQuestion.Question: "Canary"})
 		if got := s.API.WaitToolResult(t, 1); !strings.Contains(got.Text, "Canary") {
 			t.Errorf("the model was told %q", got.Text)
 		}
@@ -111,20 +111,20 @@ func TestHarnessLeavesNothing(t *testing.T) {
 	}
 	for name, end := range endings {
 		t.Run(name, func(t *testing.T) {
-			eachClaude(t, ours, func(t *testing.T, c claude) {
+			eachClaude(t, testedVersions, func(t *testing.T, c claude) {
 				rec := newRecorder(t)
 				never := filepath.Join(t.TempDir(), "never")
 				var s *session
-				t.Cleanup(func() { nothingLeft(t, s) }) // registered first, runs last
-				s = start(t, c, config{
-					Script: []turn{{ask(deploy)}},
+				t.Cleanup(func() { checkNothingLeft(t, s) }) // registered first, runs last
+				s = startSession(t, c, config{
+					Script: []turn{{questionCall(deployQuestion)}},
 					Hooks: hooks{
 						"SessionStart":      {{Command: "setsid sleep 600 </dev/null >/dev/null 2>&1 & " + rec.Command()}},
 						"PermissionRequest": {{Command: rec.Answer(never)}},
 					},
 				})
 				rec.Wait(t, "SessionStart")
-				if n := len(marked(sessionVar + "=" + s.mark)); n < 4 { // tmux, shell, Claude Code, sleep
+				if n := len(markedProcesses(sessionVariable + "=" + s.processMark)); n < 4 { // tmux, shell, Claude Code, sleep
 					t.Fatalf("%d processes carry the session's mark", n)
 				}
 				s.Prompt("go ahead")
@@ -139,11 +139,11 @@ func TestHarnessLeavesNothing(t *testing.T) {
 	}
 }
 
-func nothingLeft(t *testing.T, s *session) {
+func checkNothingLeft(t *testing.T, s *session) {
 	if s == nil {
 		return
 	}
-	for _, p := range marked(sessionVar + "=" + s.mark) {
+	for _, p := range markedProcesses(sessionVariable + "=" + s.processMark) {
 		t.Errorf("still there: %s", p)
 	}
 	if _, err := os.Stat(s.tmux.dir); !errors.Is(err, os.ErrNotExist) {
@@ -171,10 +171,10 @@ func TestHarnessReadsThePrompt(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			if got := boxed(tt.screen); got != tt.boxed {
+			if got := inputText(tt.screen); got != tt.boxed {
 				t.Errorf("in the prompt: %q, want %q", got, tt.boxed)
 			}
-			if got := idle(tt.screen); got != tt.idle {
+			if got := isIdle(tt.screen); got != tt.idle {
 				t.Errorf("idle: %v, want %v", got, tt.idle)
 			}
 		})

@@ -23,19 +23,19 @@ import (
 	"gchat-hooks/gchat/hub"
 )
 
-// hangsIn is a Chat that does not answer what is posted into a space, until over is closed.
-type hangsIn struct {
-	space string
-	posts atomic.Int32
-	over  chan struct{}
+// hangingTransport is a Chat that does not answer what is posted into a space, until over is closed.
+type hangingTransport struct {
+	space   string
+	posts   atomic.Int32
+	release chan struct{}
 }
 
-func (h *hangsIn) RoundTrip(r *http.Request) (*http.Response, error) {
+func (h *hangingTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	if r.Method == http.MethodPost && strings.Contains(r.URL.Path, h.space) {
 		h.posts.Add(1)
 		select {
 		case <-r.Context().Done():
-		case <-h.over:
+		case <-h.release:
 		}
 		return nil, context.DeadlineExceeded
 	}
@@ -44,13 +44,13 @@ func (h *hangsIn) RoundTrip(r *http.Request) (*http.Response, error) {
 
 // A join that cannot be answered holds up nobody else's events.
 func TestAJoinIsNotAnswered(t *testing.T) {
-	x := newTeam(t)
-	b := x.joined(bob, "")
-	for _, end := range x.ends { // those two hubs relay no more
+	x := newTestTeam(t)
+	b := x.joinHub(bob, "")
+	for _, end := range x.stops { // those two hubs relay no more
 		end()
 	}
-	room := x.Room("room")
-	hangs := &hangsIn{space: room, over: make(chan struct{})}
+	room := x.AddSpace("room")
+	hangs := &hangingTransport{space: room, release: make(chan struct{})}
 	o := x.hubs[0].Options
 	var err error
 	client := &http.Client{Transport: hangs}
@@ -58,15 +58,15 @@ func TestAJoinIsNotAnswered(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	server := httptest.NewServer(x.relaying(o).Handler())
-	t.Cleanup(func() { close(hangs.over); server.Close() })
+	server := httptest.NewServer(x.newRelayingHub(o).Handler())
+	t.Cleanup(func() { close(hangs.release); server.Close() })
 	x.urls = append(x.urls, server.URL)
 	x.Say(eve, room, nil, "join")
 	bound.Until(t, "the hub answers Eve", func() bool { return hangs.posts.Load() > 0 })
 	x.Say(bob, b.Space, nil, "hello")
 	bound.Until(t, "Bob's machine hears him", func() bool {
 		var got pubsub.PullResponse
-		x.ask(2, b.Token, "POST /v1/"+b.Subscription+":pull", &pubsub.PullRequest{MaxMessages: 1}, &got)
+		x.request(2, b.Token, "POST /v1/"+b.Subscription+":pull", &pubsub.PullRequest{MaxMessages: 1}, &got)
 		return len(got.ReceivedMessages) > 0
 	})
 }
@@ -74,10 +74,10 @@ func TestAJoinIsNotAnswered(t *testing.T) {
 // A code goes where only its asker reads: a direct message of two people is no such place. In a named space a reply is a machine's;
 // in a direct message join is the hub's, in a thread, too.
 func TestWhereJoinIsAnswered(t *testing.T) {
-	x := newTeam(t)
-	direct := x.Direct(ann)
-	j := x.joined(ann, "")
-	both := x.Room("both")
+	x := newTestTeam(t)
+	direct := x.AddDirectMessage(ann)
+	j := x.joinHub(ann, "")
+	both := x.AddSpace("both")
 	x.mu.Lock()
 	x.spaces[both].SpaceType = "DIRECT_MESSAGE"
 	x.mu.Unlock()
@@ -85,30 +85,30 @@ func TestWhereJoinIsAnswered(t *testing.T) {
 	x.Say(ann, both, nil, "join")
 	bound.Until(t, "a code", func() bool { return len(x.Messages(direct))+len(x.Messages(both)) > before+1 })
 	for _, m := range x.Messages(both) {
-		if strings.Contains(m.Text, codeFollows) {
+		if strings.Contains(m.Text, codeIntro) {
 			t.Error("both people see the code of one")
 		}
 	}
 	var greeting, question chat.Message
-	x.ask(0, j.Token, createAs(j, 1), &chat.Message{Text: "Hello."}, &greeting)
+	x.request(0, j.Token, createMessage(j, 1), &chat.Message{Text: "Hello."}, &greeting)
 	before = len(x.Messages(direct))
 	x.Say(ann, direct, &greeting, "“Join.”")
 	bound.Until(t, "another code", func() bool { return len(x.Messages(direct)) == before+2 })
-	room := x.Room("room")
-	j = x.joined(ann, room)
-	x.ask(0, j.Token, createAs(j, 1), &chat.Message{Text: "Merge or join?"}, &question)
+	room := x.AddSpace("room")
+	j = x.joinHub(ann, room)
+	x.request(0, j.Token, createMessage(j, 1), &chat.Message{Text: "Merge or join?"}, &question)
 	x.Say(ann, room, &question, "join")
 	bound.Until(t, "her machine hears the answer", func() bool {
 		var got pubsub.PullResponse
-		x.ask(0, j.Token, "POST /v1/"+j.Subscription+":pull", &pubsub.PullRequest{MaxMessages: 1}, &got)
+		x.request(0, j.Token, "POST /v1/"+j.Subscription+":pull", &pubsub.PullRequest{MaxMessages: 1}, &got)
 		return len(got.ReceivedMessages) > 0
 	})
 }
 
 // All machines of a person's are revoked before the first of their codes is waited for.
 func TestAPersonIsRevoked(t *testing.T) {
-	x := newTeam(t)
-	one, two := x.joined(ann, ""), x.joined(ann, "")
+	x := newTestTeam(t)
+	one, two := x.joinHub(ann, ""), x.joinHub(ann, "")
 	all, err := x.hubs[0].Machines(t.Context())
 	if err != nil || len(all) != 2 {
 		t.Fatalf("%+v, %v", all, err)
@@ -119,7 +119,7 @@ func TestAPersonIsRevoked(t *testing.T) {
 		t.Error("it did not wait for the codes' end")
 	}
 	for _, j := range []gchat.Joined{one, two} {
-		if got := x.ask(1, j.Token, "GET /v1/"+j.Space, nil, nil); got != http.StatusUnauthorized {
+		if got := x.request(1, j.Token, "GET /v1/"+j.Space, nil, nil); got != http.StatusUnauthorized {
 			t.Errorf("machine %s: %d", j.Machine, got)
 		}
 	}
@@ -127,12 +127,12 @@ func TestAPersonIsRevoked(t *testing.T) {
 
 // A token that ended long ago, as an old backup has it, is not renewed.
 func TestAnOldTokenIsNotRenewed(t *testing.T) {
-	x := newTeam(t)
-	j := x.joined(ann, "")
+	x := newTestTeam(t)
+	j := x.joinHub(ann, "")
 	old := hub.Claims{Is: "token", Machine: j.Machine, User: j.User, Space: j.Space, Direct: j.Space}
 	for days, want := range map[int]int{7: http.StatusOK, 40: http.StatusUnauthorized} {
 		old.Until = time.Now().AddDate(0, 0, -days).Unix()
-		if got := x.ask(0, signed(hubKey, old), "POST /hub/join", struct{}{}, nil); got != want {
+		if got := x.request(0, signedCode(hubKey, old), "POST /hub/join", struct{}{}, nil); got != want {
 			t.Errorf("ended %d days ago: %d", days, got)
 		}
 	}
@@ -140,18 +140,18 @@ func TestAnOldTokenIsNotRenewed(t *testing.T) {
 
 // A message has text and cards. It shows nobody else's words or files in the app's name.
 func TestWhatAMessageIs(t *testing.T) {
-	x := newTeam(t)
-	j := x.joined(ann, x.Room("room"))
+	x := newTestTeam(t)
+	j := x.joinHub(ann, x.AddSpace("room"))
 	said := x.Say(bob, j.Space, nil, "between us")
 	body := fmt.Sprintf(`{"text":"x","TEXT":"y","attachment":[{"attachmentDataRef":{"resourceName":"1"}}],"accessoryWidgets":[{}],
 		"quotedMessageMetadata":{"name":%q,"lastUpdateTime":%q},"cardsV2":[{"cardId":"c","card":{}}]}`,
 		said.Name, said.CreateTime)
-	patch := "PATCH /v1/" + j.Space + "/messages/" + idOf(j, 1) + "?updateMask=text,cardsV2"
-	for _, request := range []string{createAs(j, 1), patch} {
-		if got := x.ask(0, j.Token, request, body, nil); got != http.StatusOK {
+	patch := "PATCH /v1/" + j.Space + "/messages/" + messageID(j, 1) + "?updateMask=text,cardsV2"
+	for _, request := range []string{createMessage(j, 1), patch} {
+		if got := x.request(0, j.Token, request, body, nil); got != http.StatusOK {
 			t.Fatalf("%s: %d", request, got)
 		}
-		m := x.message(j.Space + "/messages/" + idOf(j, 1))
+		m := x.message(j.Space + "/messages/" + messageID(j, 1))
 		more := len(m.Attachment)+len(m.AccessoryWidgets) > 0 || m.QuotedMessageMetadata != nil
 		if m.Text != "y" || len(m.CardsV2) != 1 || more {
 			t.Errorf("%s: %+v", request, m)
@@ -161,12 +161,12 @@ func TestWhatAMessageIs(t *testing.T) {
 
 // A machine that asks without an end is stopped, before Google's quota for the whole team is used up.
 func TestAMachineAsksTooMuch(t *testing.T) {
-	x := newTeam(t)
-	a, b := x.joined(ann, ""), x.joined(bob, "")
+	x := newTestTeam(t)
+	a, b := x.joinHub(ann, ""), x.joinHub(bob, "")
 	for name, request := range map[string]string{"reads": "GET /v1/" + a.Space, "renews": "POST /hub/join"} {
 		refused := 0
 		for range 800 {
-			if x.ask(0, a.Token, request, struct{}{}, nil) == http.StatusTooManyRequests {
+			if x.request(0, a.Token, request, struct{}{}, nil) == http.StatusTooManyRequests {
 				refused++
 			}
 		}
@@ -174,37 +174,37 @@ func TestAMachineAsksTooMuch(t *testing.T) {
 			t.Errorf("it %s 800 times, and %d were refused", name, refused)
 		}
 	}
-	if got := x.ask(0, b.Token, "GET /v1/"+b.Space, nil, nil); got != http.StatusOK {
+	if got := x.request(0, b.Token, "GET /v1/"+b.Space, nil, nil); got != http.StatusOK {
 		t.Errorf("the other: %d", got)
 	}
 }
 
 // A machine has few calls under way at once.
 func TestAMachinePullsTooMuch(t *testing.T) {
-	x := newTeam(t)
-	a := x.joined(ann, "")
+	x := newTestTeam(t)
+	a := x.joinHub(ann, "")
 	var refused atomic.Int32
 	var all sync.WaitGroup
 	for range 40 {
 		all.Go(func() {
-			got := x.ask(0, a.Token, "POST /v1/"+a.Subscription+":pull", &pubsub.PullRequest{MaxMessages: 1}, nil)
+			got := x.request(0, a.Token, "POST /v1/"+a.Subscription+":pull", &pubsub.PullRequest{MaxMessages: 1}, nil)
 			if got == http.StatusTooManyRequests {
 				refused.Add(1)
 			}
 		})
 	}
 	bound.Until(t, "some are refused", func() bool { return refused.Load() >= 20 })
-	x.ends[0]()
+	x.stops[0]()
 	all.Wait()
-	if got := x.ask(0, a.Token, "GET /v1/"+a.Space, nil, nil); got != http.StatusOK {
+	if got := x.request(0, a.Token, "GET /v1/"+a.Space, nil, nil); got != http.StatusOK {
 		t.Errorf("after them: %d", got)
 	}
 }
 
 // A pull whose body never ends is given up.
 func TestAPullIsSentInPart(t *testing.T) {
-	x := newTeam(t)
-	a := x.joined(ann, "")
+	x := newTestTeam(t)
+	a := x.joinHub(ann, "")
 	x.Say(ann, a.Space, nil, "hello") // the pull is answered at once
 	server := httptest.NewUnstartedServer(x.hubs[0].Handler())
 	server.Config.ReadTimeout = time.Second
@@ -226,20 +226,20 @@ func TestAPullIsSentInPart(t *testing.T) {
 
 // Who adds the app to a room by its mention joins by the same words: Chat tells of them once, as what added it.
 func TestJoinAddsTheApp(t *testing.T) {
-	x := newTeam(t)
-	direct, room := x.Direct(ann), x.Room("room")
+	x := newTestTeam(t)
+	direct, room := x.AddDirectMessage(ann), x.AddSpace("room")
 	x.mu.Lock()
-	e := x.event("ADDED_TO_SPACE", ann, x.keep(room, &chat.Message{ArgumentText: " join", Sender: ann}))
+	e := x.event("ADDED_TO_SPACE", ann, x.addMessage(room, &chat.Message{ArgumentText: " join", Sender: ann}))
 	x.mu.Unlock()
 	x.Publish(t, appTopic, e)
-	x.Await(direct, codeFollows)
+	x.Await(direct, codeIntro)
 }
 
 // Who was taken out of a room has no machine there for long.
 func TestAPersonLeavesARoom(t *testing.T) {
-	x := newTeam(t)
-	j := x.joined(ann, x.Room("room"))
-	renew := func() int { return x.ask(1, j.Token, "POST /hub/join", struct{}{}, nil) }
+	x := newTestTeam(t)
+	j := x.joinHub(ann, x.AddSpace("room"))
+	renew := func() int { return x.request(1, j.Token, "POST /hub/join", struct{}{}, nil) }
 	if got := renew(); got != http.StatusOK {
 		t.Errorf("renewed in the room: %d", got)
 	}
@@ -261,7 +261,7 @@ func TestAPersonLeavesARoom(t *testing.T) {
 	}
 	x.Refuse(nil)
 	x.mu.Lock()
-	x.left = map[string]bool{j.Space + "/members/1": true}
+	x.leftSpaces = map[string]bool{j.Space + "/members/1": true}
 	x.mu.Unlock()
 	if got := renew(); got != http.StatusUnauthorized {
 		t.Errorf("renewed by one who is told to be none of its members: %d", got)
@@ -272,8 +272,8 @@ func TestAPersonLeavesARoom(t *testing.T) {
 // code, which joins.
 func TestReplicasAreKilledWhilePeopleJoin(t *testing.T) {
 	t.Parallel()
-	g := newGoogle(t)
-	hubs := replicas(t, g, 2)
+	g := newFakeGoogle(t)
+	hubs := startReplicas(t, g, 2)
 	g.Refuse(func(*http.Request) int { time.Sleep(20 * time.Millisecond); return 0 })
 	ctx, end := context.WithCancel(t.Context())
 	var killing sync.WaitGroup
@@ -288,19 +288,19 @@ func TestReplicasAreKilledWhilePeopleJoin(t *testing.T) {
 	people := make([]*chat.User, 40)
 	for i := range people {
 		people[i] = person(i+1, "x@example.com")
-		g.Say(people[i], g.Direct(people[i]), nil, "join")
+		g.Say(people[i], g.AddDirectMessage(people[i]), nil, "join")
 	}
 	for _, u := range people {
-		g.Await(g.Direct(u), codeFollows)
+		g.Await(g.AddDirectMessage(u), codeIntro)
 	}
 	end()
 	killing.Wait()
 	for _, u := range people {
-		other := func(m *chat.Message) bool { return !strings.Contains(m.Text, codeFollows) }
-		codes := slices.DeleteFunc(g.Messages(g.Direct(u)), other)
+		other := func(m *chat.Message) bool { return !strings.Contains(m.Text, codeIntro) }
+		codes := slices.DeleteFunc(g.Messages(g.AddDirectMessage(u)), other)
 		code := codeIn(codes[0].Text)
-		m := &machineOf{hubs: hubs}
-		got := m.ask(t.Context(), "POST", "/hub/join", joins{Code: code, Nonce: "n"}, &m.Joined)
+		m := &joinedMachine{hubs: hubs}
+		got := m.ask(t.Context(), "POST", "/hub/join", joinRequest{Code: code, Nonce: "n"}, &m.Joined)
 		if got != http.StatusOK || len(codes) != 1 {
 			t.Errorf("%s: %d codes, joined %d", u.Name, len(codes), got)
 		}
@@ -310,11 +310,11 @@ func TestReplicasAreKilledWhilePeopleJoin(t *testing.T) {
 // A join that Chat had no answer for is answered when it has.
 func TestAJoinComesAgain(t *testing.T) {
 	t.Parallel()
-	x := newTeam(t)
-	direct := x.Direct(ann)
+	x := newTestTeam(t)
+	direct := x.AddDirectMessage(ann)
 	x.Refuse(func(*http.Request) int { return http.StatusInternalServerError })
 	x.Say(ann, direct, nil, "join")
-	bound.Until(t, "the hub tries to answer", func() bool { return len(x.Asked()) > 0 })
+	bound.Until(t, "the hub tries to answer", func() bool { return len(x.Requests()) > 0 })
 	x.Refuse(nil)
-	x.Await(direct, codeFollows)
+	x.Await(direct, codeIntro)
 }

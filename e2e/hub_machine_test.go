@@ -17,11 +17,11 @@ import (
 func TestAMachineJoinsByTheLineThatItsPersonIsAnswered(t *testing.T) {
 	for _, room := range []string{"", "spaces/room"} {
 		t.Run(room, func(t *testing.T) {
-			x, home := newTeam(t), t.TempDir()
-			x.Room("room")
-			code, space := x.code(ann, room), max(room, x.Direct(ann))
+			x, home := newTestTeam(t), t.TempDir()
+			x.AddSpace("room")
+			code, space := x.joinCode(ann, room), max(room, x.AddDirectMessage(ann))
 			run := func(args ...string) (exit int, said string) {
-				cmd := bound.Command(t, built(t), args...)
+				cmd := bound.Command(t, builtProgram(t), args...)
 				cmd.Stdin = strings.NewReader(code)
 				cmd.Env = []string{"HOME=" + home, "PATH=/usr/bin:/bin"}
 				out, _ := cmd.CombinedOutput()

@@ -29,15 +29,15 @@ import (
 
 // A replica is a hub in a process of its own, at an address that it keeps.
 type replica struct {
-	t    testing.TB
-	at   string
-	args []string
-	env  []string
-	cmd  *exec.Cmd
+	t       testing.TB
+	address string
+	args    []string
+	env     []string
+	cmd     *exec.Cmd
 }
 
-// replicas starts hubs before a Google.
-func replicas(t testing.TB, g *google, n int, args ...string) (all []*replica) {
+// startReplicas starts hubs before a Google.
+func startReplicas(t testing.TB, g *fakeGoogle, n int, args ...string) (all []*replica) {
 	t.Helper()
 	dir := t.TempDir()
 	key := filepath.Join(dir, "key")
@@ -51,7 +51,7 @@ func replicas(t testing.TB, g *google, n int, args ...string) (all []*replica) {
 		}
 		at := ln.Addr().String()
 		ln.Close()
-		r := &replica{t: t, at: at, args: append([]string{"hub", "--listen", at, "--subscription", appSubscription, "--topic", machineTopic,
+		r := &replica{t: t, address: at, args: append([]string{"hub", "--listen", at, "--subscription", appSubscription, "--topic", machineTopic,
 			"--domain", "example.com", "--key-file", key}, args...)}
 		r.env = []string{"HOME=" + dir, "GCHAT_API_ENDPOINT=" + g.URL, "GCHAT_PUBSUB_ENDPOINT=" + g.URL, "PATH=" + os.Getenv("PATH")}
 		r.start()
@@ -62,13 +62,13 @@ func replicas(t testing.TB, g *google, n int, args ...string) (all []*replica) {
 }
 
 func (r *replica) start() {
-	r.cmd = exec.Command(built(r.t), r.args...)
+	r.cmd = exec.Command(builtProgram(r.t), r.args...)
 	r.cmd.Env = r.env
 	if err := r.cmd.Start(); err != nil {
 		r.t.Fatal(err)
 	}
 	bound.Until(r.t, "the hub answers", func() bool {
-		resp, err := http.Get("http://" + r.at + "/healthz")
+		resp, err := http.Get("http://" + r.address + "/healthz")
 		if err == nil {
 			resp.Body.Close()
 		}
@@ -81,8 +81,8 @@ func (r *replica) kill() {
 	_ = r.cmd.Wait()
 }
 
-// A machineOf is a client of hubs, and no hooks.
-type machineOf struct {
+// A joinedMachine is a client of hubs, and no hooks.
+type joinedMachine struct {
 	gchat.Joined
 	hubs []*replica
 	n    int
@@ -91,10 +91,10 @@ type machineOf struct {
 var hubClient = &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 4000}}
 
 // ask asks one hub after the other; 0 where the one that was asked is dead.
-func (m *machineOf) ask(ctx context.Context, method, path string, body, into any) int {
+func (m *joinedMachine) ask(ctx context.Context, method, path string, body, into any) int {
 	m.n++
 	b, _ := json.Marshal(body)
-	r, _ := http.NewRequestWithContext(ctx, method, "http://"+m.hubs[m.n%len(m.hubs)].at+path, bytes.NewReader(b))
+	r, _ := http.NewRequestWithContext(ctx, method, "http://"+m.hubs[m.n%len(m.hubs)].address+path, bytes.NewReader(b))
 	r.Header.Set("Authorization", "Bearer "+m.Token)
 	resp, err := hubClient.Do(r)
 	if err != nil {
@@ -109,7 +109,7 @@ func (m *machineOf) ask(ctx context.Context, method, path string, body, into any
 }
 
 // pulls pulls until ctx ends, and hands over each event that it was not given yet, before it is acknowledged.
-func (m machineOf) pulls(ctx context.Context, heard func(id string, e *chat.DeprecatedEvent)) {
+func (m joinedMachine) pulls(ctx context.Context, heard func(id string, e *chat.DeprecatedEvent)) {
 	seen := map[string]bool{}
 	for ctx.Err() == nil {
 		var got pubsub.PullResponse
@@ -133,13 +133,13 @@ func (m machineOf) pulls(ctx context.Context, heard func(id string, e *chat.Depr
 	}
 }
 
-// joinedBy has a person's new machine join through replicas that live.
-func joinedBy(t testing.TB, g *google, hubs []*replica, u *chat.User) *machineOf {
+// joinThrough has a person's new machine join through replicas that live.
+func joinThrough(t testing.TB, g *fakeGoogle, hubs []*replica, u *chat.User) *joinedMachine {
 	t.Helper()
-	m := &machineOf{hubs: hubs}
+	m := &joinedMachine{hubs: hubs}
 	_, code := g.joinLine(u, "")
 	bound.Until(t, "joined", func() bool {
-		return m.ask(t.Context(), "POST", "/hub/join", joins{Code: code, Nonce: "n"}, &m.Joined) == http.StatusOK
+		return m.ask(t.Context(), "POST", "/hub/join", joinRequest{Code: code, Nonce: "n"}, &m.Joined) == http.StatusOK
 	})
 	return m
 }
@@ -152,12 +152,12 @@ func TestReplicasAreKilled(t *testing.T) {
 	if os.Getenv("GCHAT_E2E_KILLS") == "all" {
 		events = 5000
 	}
-	g := newGoogle(t)
-	hubs := replicas(t, g, 2)
+	g := newFakeGoogle(t)
+	hubs := startReplicas(t, g, 2)
 	people := []*chat.User{person(1, "ann@example.com"), person(1, "ann@example.com"), person(2, "bob@example.com")}
-	var machines []*machineOf
+	var machines []*joinedMachine
 	for _, u := range people {
-		machines = append(machines, joinedBy(t, g, hubs, u))
+		machines = append(machines, joinThrough(t, g, hubs, u))
 	}
 	ctx, end := context.WithCancel(t.Context())
 	var all sync.WaitGroup
@@ -240,8 +240,8 @@ func BenchmarkHub(b *testing.B) {
 	const machines, cards, perSecond = 1000, 10, 25
 	seconds := 20
 	_, _ = fmt.Sscan(os.Getenv("GCHAT_HUB_SECONDS"), &seconds)
-	g := newGoogle(b)
-	hubs := replicas(b, g, 1)
+	g := newFakeGoogle(b)
+	hubs := startReplicas(b, g, 1)
 	ctx, end := context.WithCancel(b.Context())
 	defer end()
 	var mu sync.Mutex
@@ -252,7 +252,7 @@ func BenchmarkHub(b *testing.B) {
 	var all sync.WaitGroup
 	for i := range machines {
 		people[i] = person(i+1, "x@example.com")
-		m := joinedBy(b, g, hubs, people[i])
+		m := joinThrough(b, g, hubs, people[i])
 		for n := range cards {
 			id := fmt.Sprintf("client-%s-%d", m.Machine, n)
 			var made chat.Message
@@ -274,7 +274,7 @@ func BenchmarkHub(b *testing.B) {
 						return // the other pull of this machine had it
 					}
 					path := "/v1/" + m.Space + "/messages/" + e.Message.ClientAssignedMessageId + "?updateMask=text,cardsV2"
-					code := (&machineOf{Joined: m.Joined, hubs: hubs}).ask(ctx, "PATCH", path, &chat.Message{Text: "done", CardsV2: tapCard("x")}, nil)
+					code := (&joinedMachine{Joined: m.Joined, hubs: hubs}).ask(ctx, "PATCH", path, &chat.Message{Text: "done", CardsV2: tapCard("x")}, nil)
 					mu.Lock()
 					defer mu.Unlock()
 					if took = append(took, now.Sub(at)); code != http.StatusOK {
@@ -350,14 +350,14 @@ func peakMemory(t testing.TB, pid int) (kb int) {
 
 // A replica that is asked to end does so at once, also while a machine's pull is under way, and with 0.
 func TestAReplicaEnds(t *testing.T) {
-	g := newGoogle(t)
-	hubs := replicas(t, g, 1)
-	m := joinedBy(t, g, hubs, person(1, "ann@example.com"))
+	g := newFakeGoogle(t)
+	hubs := startReplicas(t, g, 1)
+	m := joinThrough(t, g, hubs, person(1, "ann@example.com"))
 	pulled := make(chan int)
 	go func() {
 		pulled <- m.ask(t.Context(), "POST", "/v1/"+m.Subscription+":pull", &pubsub.PullRequest{MaxMessages: 1}, nil)
 	}()
-	bound.Until(t, "the pull is under way", func() bool { return g.waits(m.Subscription) })
+	bound.Until(t, "the pull is under way", func() bool { return g.isWaiting(m.Subscription) })
 	if err := hubs[0].cmd.Process.Signal(syscall.SIGTERM); err != nil {
 		t.Fatal(err)
 	}

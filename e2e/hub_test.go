@@ -30,8 +30,8 @@ import (
 
 var ann, bob, eve = person(1, "ann@example.com"), person(2, "Bob@Example.com"), person(9, "eve@example.com.evil.org")
 
-// joins is what a machine says to join.
-type joins struct {
+// joinRequest is what a machine says to join.
+type joinRequest struct {
 	Code    string `json:"code"`
 	Nonce   string `json:"nonce"`
 	Version string `json:"version"`
@@ -39,8 +39,8 @@ type joins struct {
 
 const hubKey = "q7Vt0fXbE3mJ9aKcR1sLwYhU6pZdN2gT"
 
-// signed are claims as a hub with that key signs them.
-func signed(key string, c hub.Claims) string {
+// signedCode are claims as a hub with that key signs them.
+func signedCode(key string, c hub.Claims) string {
 	b, _ := json.Marshal(c)
 	said := base64.RawURLEncoding.EncodeToString(b)
 	mac := hmac.New(sha256.New, []byte(key))
@@ -48,19 +48,19 @@ func signed(key string, c hub.Claims) string {
 	return said + "." + base64.RawURLEncoding.EncodeToString(mac.Sum(nil))
 }
 
-// team is a hub before a Google, and two replicas of it.
-type team struct {
+// testTeam is a hub before a Google, and two replicas of it.
+type testTeam struct {
 	*testing.T
-	*google
-	hubs []*hub.Hub
-	urls []string
-	ends []func() // of the hubs' relaying and pulls
-	log  bytes.Buffer
+	*fakeGoogle
+	hubs  []*hub.Hub
+	urls  []string
+	stops []func() // of the hubs' relaying and pulls
+	log   bytes.Buffer
 }
 
-func newTeam(t *testing.T) *team {
+func newTestTeam(t *testing.T) *testTeam {
 	t.Helper()
-	x := &team{T: t, google: newGoogle(t)}
+	x := &testTeam{T: t, fakeGoogle: newFakeGoogle(t)}
 	options := []apioption.ClientOption{apioption.WithEndpoint(x.URL + "/"), apioption.WithHTTPClient(http.DefaultClient)}
 	messages, err := chat.NewService(t.Context(), options...)
 	if err != nil {
@@ -79,7 +79,7 @@ func newTeam(t *testing.T) *team {
 		if err := os.WriteFile(o.Policy, []byte(`{"titles_only":true,"spaces":{"spaces/room":["users/2"]}}`), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		h := x.relaying(o)
+		h := x.newRelayingHub(o)
 		server := httptest.NewServer(h.Handler())
 		h.URL = server.URL
 		t.Cleanup(func() { server.CloseClientConnections(); server.Close() })
@@ -88,20 +88,20 @@ func newTeam(t *testing.T) *team {
 	return x
 }
 
-// relaying is a hub that relays.
-func (x *team) relaying(o hub.Options) *hub.Hub {
+// newRelayingHub is a hub that relays.
+func (x *testTeam) newRelayingHub(o hub.Options) *hub.Hub {
 	ctx, cancel := context.WithCancel(x.Context())
 	h := hub.New(ctx, o)
 	done := make(chan struct{})
 	go func() { defer close(done); h.Relay(ctx) }()
 	end := func() { cancel(); <-done }
 	x.Cleanup(end)
-	x.ends = append(x.ends, end)
+	x.stops = append(x.stops, end)
 	return h
 }
 
-// ask is a request of a machine's to a replica; body may be nil. The answer is decoded into into.
-func (x *team) ask(replica int, token, request string, body, into any) (code int) {
+// request is a request of a machine's to a replica; body may be nil. The answer is decoded into into.
+func (x *testTeam) request(replica int, token, request string, body, into any) (code int) {
 	x.Helper()
 	method, path, _ := strings.Cut(request, " ")
 	b, _ := json.Marshal(body)
@@ -132,57 +132,57 @@ func (x *team) ask(replica int, token, request string, body, into any) (code int
 	return resp.StatusCode
 }
 
-// code has a person join, and gives the code that came into their direct message.
-func (x *team) code(u *chat.User, space string) string {
+// joinCode has a person join, and gives the code that came into their direct message.
+func (x *testTeam) joinCode(u *chat.User, space string) string {
 	x.Helper()
 	_, code := x.joinLine(u, space)
 	return code
 }
 
-// joined has a person's machine join.
-func (x *team) joined(u *chat.User, space string) (j gchat.Joined) {
+// joinHub has a person's machine join.
+func (x *testTeam) joinHub(u *chat.User, space string) (j gchat.Joined) {
 	x.Helper()
-	if got := x.ask(0, "", "POST /hub/join", joins{Code: x.code(u, space), Nonce: u.Name}, &j); got != http.StatusOK {
+	if got := x.request(0, "", "POST /hub/join", joinRequest{Code: x.joinCode(u, space), Nonce: u.Name}, &j); got != http.StatusOK {
 		x.Fatalf("join: %d", got)
 	}
 	return j
 }
 
-func idOf(j gchat.Joined, n int) string { return fmt.Sprintf("client-%s-%040d", j.Machine, n) }
+func messageID(j gchat.Joined, n int) string { return fmt.Sprintf("client-%s-%040d", j.Machine, n) }
 
-func createAs(j gchat.Joined, n int) string {
-	return "POST /v1/" + j.Space + "/messages?messageId=" + idOf(j, n) + "&requestId=" + idOf(j, n)
+func createMessage(j gchat.Joined, n int) string {
+	return "POST /v1/" + j.Space + "/messages?messageId=" + messageID(j, n) + "&requestId=" + messageID(j, n)
 }
 
 func TestAMachineJoins(t *testing.T) {
-	x := newTeam(t)
-	code := x.code(ann, "")
+	x := newTestTeam(t)
+	code := x.joinCode(ann, "")
 	var one, two gchat.Joined
-	if got := x.ask(0, "", "POST /hub/join", joins{Code: code, Nonce: "a"}, &one); got != http.StatusOK {
+	if got := x.request(0, "", "POST /hub/join", joinRequest{Code: code, Nonce: "a"}, &one); got != http.StatusOK {
 		t.Fatalf("join: %d", got)
 	}
 	if one.User != "users/1" || one.Space != "spaces/dm1" || one.Email != "ann@example.com" || len(one.Machine) != 12 ||
 		time.Until(one.Expires) > 24*time.Hour || one.Subscription != "projects/p/subscriptions/gchat-hooks-"+one.Machine {
 		t.Errorf("joined as %+v", one)
 	}
-	if got := x.ask(1, "", "POST /hub/join", joins{Code: code, Nonce: "a"}, &two); got != http.StatusOK || two.Machine != one.Machine {
+	if got := x.request(1, "", "POST /hub/join", joinRequest{Code: code, Nonce: "a"}, &two); got != http.StatusOK || two.Machine != one.Machine {
 		t.Errorf("the same again, its answer was lost: %d, %+v", got, two)
 	}
-	if got := x.ask(1, "", "POST /hub/join", joins{Code: code, Nonce: "b"}, nil); got != http.StatusConflict {
+	if got := x.request(1, "", "POST /hub/join", joinRequest{Code: code, Nonce: "b"}, nil); got != http.StatusConflict {
 		t.Errorf("another machine with the same code: %d", got)
 	}
-	if got := x.ask(1, one.Token, "POST /hub/join", struct{}{}, &two); got != http.StatusOK || two.Token == "" || two.Space != one.Space {
+	if got := x.request(1, one.Token, "POST /hub/join", struct{}{}, &two); got != http.StatusOK || two.Token == "" || two.Space != one.Space {
 		t.Errorf("renewed: %d, %+v", got, two)
 	}
 	var told struct {
 		Policy  map[string]any
 		Version string
 	}
-	if got := x.ask(0, two.Token, "GET /hub/policy", nil, &told); got != http.StatusOK || told.Policy["titles_only"] != true || told.Policy["spaces"] != nil {
+	if got := x.request(0, two.Token, "GET /hub/policy", nil, &told); got != http.StatusOK || told.Policy["titles_only"] != true || told.Policy["spaces"] != nil {
 		t.Errorf("policy: %d, %v", got, told)
 	}
-	x.Room("room")
-	if j := x.joined(bob, "spaces/room"); j.Space != "spaces/room" || len(j.Deciders) != 1 {
+	x.AddSpace("room")
+	if j := x.joinHub(bob, "spaces/room"); j.Space != "spaces/room" || len(j.Deciders) != 1 {
 		t.Errorf("joined in a room: %+v", j)
 	}
 	if log := x.log.String(); strings.Contains(log, one.Token) || strings.Contains(log, code) {
@@ -192,23 +192,23 @@ func TestAMachineJoins(t *testing.T) {
 
 // Who is not of the domain gets a polite no, once; and one without a direct message is told to write one.
 func TestWhoMayNotJoin(t *testing.T) {
-	x := newTeam(t)
-	dm := x.Direct(eve)
+	x := newTestTeam(t)
+	dm := x.AddDirectMessage(eve)
 	x.Say(eve, dm, nil, "join")
 	x.Await(dm, "only people of this organisation")
-	x.Room("room")
+	x.AddSpace("room")
 	x.Say(ann, "spaces/room", nil, "join")
 	x.Await("spaces/room", "direct message first")
 }
 
 // A code and a token are good for what they were signed for, until they end.
 func TestCodesAndTokens(t *testing.T) {
-	x := newTeam(t)
-	j := x.joined(ann, "")
+	x := newTestTeam(t)
+	j := x.joinHub(ann, "")
 	said, mac, _ := strings.Cut(j.Token, ".")
 	raw, _ := base64.RawURLEncoding.DecodeString(said)
 	var c hub.Claims
-	if err := json.Unmarshal(raw, &c); err != nil || signed(hubKey, c) != j.Token {
+	if err := json.Unmarshal(raw, &c); err != nil || signedCode(hubKey, c) != j.Token {
 		t.Fatalf("the token says %s, %v", raw, err)
 	}
 	const other = "xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx"
@@ -219,62 +219,62 @@ func TestCodesAndTokens(t *testing.T) {
 	late := code
 	late.Until = time.Now().Add(-time.Second).Unix()
 	for name, token := range map[string]string{
-		"none": "", "no token": "x", "cut": said, "without a signature": said + ".", "another key's": signed(other, c), "a code": signed(hubKey, code),
-		"ended": signed(hubKey, ended), "other claims": strings.ToUpper(said) + "." + mac,
+		"none": "", "no token": "x", "cut": said, "without a signature": said + ".", "another key's": signedCode(other, c), "a code": signedCode(hubKey, code),
+		"ended": signedCode(hubKey, ended), "other claims": strings.ToUpper(said) + "." + mac,
 	} {
-		if got := x.ask(0, token, "GET /hub/policy", nil, nil); got != http.StatusUnauthorized {
+		if got := x.request(0, token, "GET /hub/policy", nil, nil); got != http.StatusUnauthorized {
 			t.Errorf("%s: %d", name, got)
 		}
 	}
-	if got := x.ask(0, signed(hubKey, ended), "POST /hub/join", struct{}{}, nil); got != http.StatusOK {
+	if got := x.request(0, signedCode(hubKey, ended), "POST /hub/join", struct{}{}, nil); got != http.StatusOK {
 		t.Errorf("a token that has ended is renewed while its subscription stands: %d", got)
 	}
-	for name, code := range map[string]string{"a token": j.Token, "late": signed(hubKey, late), "another key's": signed(other, code)} {
-		if got := x.ask(0, "", "POST /hub/join", joins{Code: code, Nonce: "n"}, nil); got != http.StatusUnauthorized {
+	for name, code := range map[string]string{"a token": j.Token, "late": signedCode(hubKey, late), "another key's": signedCode(other, code)} {
+		if got := x.request(0, "", "POST /hub/join", joinRequest{Code: code, Nonce: "n"}, nil); got != http.StatusUnauthorized {
 			t.Errorf("code, %s: %d", name, got)
 		}
 	}
-	if got := x.ask(0, "", "POST /hub/join", joins{Code: signed(hubKey, code)}, nil); got != http.StatusBadRequest {
+	if got := x.request(0, "", "POST /hub/join", joinRequest{Code: signedCode(hubKey, code)}, nil); got != http.StatusBadRequest {
 		t.Errorf("without a nonce: %d", got)
 	}
 }
 
 // A machine reaches its own spaces, messages and subscription, and nothing else.
 func TestWhatAMachineReaches(t *testing.T) {
-	x := newTeam(t)
-	room := x.Room("room")
-	a, b := x.joined(ann, room), x.joined(bob, room)
+	x := newTestTeam(t)
+	room := x.AddSpace("room")
+	a, b := x.joinHub(ann, room), x.joinHub(bob, room)
 	text := &chat.Message{Text: "hello", Thread: &chat.Thread{ThreadKey: "k"}}
 	var posted chat.Message
 	const reply = "&messageReplyOption=REPLY_MESSAGE_FALLBACK_TO_NEW_THREAD"
-	if got := x.ask(0, a.Token, createAs(a, 1)+reply, text, &posted); got != http.StatusOK || posted.ClientAssignedMessageId != idOf(a, 1) {
+	if got := x.request(0, a.Token, createMessage(a, 1)+reply, text, &posted); got != http.StatusOK || posted.ClientAssignedMessageId != messageID(a, 1) {
 		t.Fatalf("post: %d, %+v", got, posted)
 	}
 	var bobs chat.Message
-	if got := x.ask(0, b.Token, createAs(b, 1)+reply, text, &bobs); got != http.StatusOK || bobs.Thread.Name == posted.Thread.Name {
+	if got := x.request(0, b.Token, createMessage(b, 1)+reply, text, &bobs); got != http.StatusOK || bobs.Thread.Name == posted.Thread.Name {
 		t.Errorf("two machines have one thread of a key: %d", got)
 	}
-	own := room + "/messages/" + idOf(a, 1)
+	own := room + "/messages/" + messageID(a, 1)
 	const mask = "?updateMask=text"
 	for request, want := range map[string]int{
-		createAs(a, 1): http.StatusConflict, // Google's, as it is
-		"POST /v1/" + room + "/messages?messageId=" + idOf(a, 2) + "&requestId=" + idOf(b, 1): http.StatusForbidden,
-		"POST /v1/" + room + "/messages?messageId=" + idOf(b, 2):                              http.StatusForbidden,
-		"POST /v1/" + room + "/messages":                                                      http.StatusForbidden,
-		"POST /v1/" + room + "/messages?messageId=client-" + a.Machine + "-":                  http.StatusForbidden,
-		"POST /v1/" + room + "/messages?messageId=client-" + a.Machine + "-A":                 http.StatusForbidden,
-		"POST /v1/" + room + "/messages?messageId=" + idOf(a, 2) + "&messageId=" + idOf(b, 2): http.StatusBadRequest,
-		"POST /v1/" + room + "/messages?messageId=" + idOf(a, 2) + "&threadKey=x":             http.StatusBadRequest,
-		"POST /v1/spaces/dm2/messages?messageId=" + idOf(a, 2):                                http.StatusForbidden,
-		"POST /v1/spaces/dm1%2F..%2Fdm2/messages?messageId=" + idOf(a, 2):                     http.StatusForbidden,
-		"PATCH /v1/" + own + mask:                                                        http.StatusOK,
-		"PATCH /v1/" + posted.Name + mask:                                                http.StatusForbidden,
-		"PATCH /v1/" + bobs.Name + mask:                                                  http.StatusForbidden,
-		"PATCH /v1/" + room + "/messages/" + idOf(b, 1) + mask:                           http.StatusForbidden,
-		"PATCH /v1/" + own + mask + "&allowMissing=true":                                 http.StatusBadRequest,
-		"PATCH /v1/" + room + "/messages/" + idOf(a, 1) + "%2f..%2f" + idOf(b, 1) + mask: http.StatusForbidden,
+		createMessage(a, 1): http.StatusConflict, // Google's, as it is
+		"POST /v1/" + room + "/messages?messageId=" + messageID(a, 2) + "&requestId=" + messageID(b, 1): http.StatusForbidden,
+		"POST /v1/" + room + "/messages?messageId=" + messageID(b, 2):                                   http.StatusForbidden,
+		"POST /v1/" + room + "/messages":                                                                http.StatusForbidden,
+		"POST /v1/" + room + "/messages?messageId=client-" + a.Machine + "-":                            http.StatusForbidden,
+		"POST /v1/" + room + "/messages?messageId=client-" + a.Machine + "-A":                           http.StatusForbidden,
+		"POST /v1/" + room + "/messages?messageId=" + messageID(a, 2) + "&messageId=" + messageID(b, 2): http.StatusBadRequest,
+		"POST /v1/" + room + "/messages?messageId=" + messageID(a, 2) + "&threadKey=x":                  http.StatusBadRequest,
+		"POST /v1/spaces/dm2/messages?messageId=" + messageID(a, 2):                                     http.StatusForbidden,
+		"POST /v1/spaces/dm1%2F..%2Fdm2/messages?messageId=" + messageID(a, 2):                          http.StatusForbidden,
+		"PATCH /v1/" + own + mask:                                                                  http.StatusOK,
+		"PATCH /v1/" + posted.Name + mask:                                                          http.StatusForbidden,
+		"PATCH /v1/" + bobs.Name + mask:                                                            http.StatusForbidden,
+		"PATCH /v1/" + room + "/messages/" + messageID(b, 1) + mask:                                http.StatusForbidden,
+		"PATCH /v1/" + own + mask + "&allowMissing=true":                                           http.StatusBadRequest,
+		"PATCH /v1/" + room + "/messages/" + messageID(a, 1) + "%2f..%2f" + messageID(b, 1) + mask: http.StatusForbidden,
 		"GET /v1/" + own: http.StatusOK,
-		"GET /v1/" + room + "/messages/" + idOf(b, 1):       http.StatusForbidden,
+		"GET /v1/" + room + "/messages/" + messageID(b, 1):  http.StatusForbidden,
 		"GET /v1/" + room + "/messages":                     http.StatusNotFound,
 		"GET /v1/" + room:                                   http.StatusOK,
 		"GET /v1/spaces/dm2":                                http.StatusForbidden,
@@ -297,7 +297,7 @@ func TestWhatAMachineReaches(t *testing.T) {
 		} else if strings.HasPrefix(request, "GET") || strings.HasPrefix(request, "DELETE") {
 			body = ""
 		}
-		if got := x.ask(1, a.Token, request, body, nil); got != want {
+		if got := x.request(1, a.Token, request, body, nil); got != want {
 			t.Errorf("%s: %d, want %d", request, got, want)
 		}
 	}
@@ -314,29 +314,29 @@ func TestWhatAMachineReaches(t *testing.T) {
 		"with another question": {posted.Thread.Name + "?x", http.StatusBadRequest},
 	} {
 		n := 100 + len(name)
-		if got := x.ask(0, a.Token, createAs(a, n)+reply, &chat.Message{Text: "hello", Thread: &chat.Thread{Name: c.thread}}, nil); got != c.want {
+		if got := x.request(0, a.Token, createMessage(a, n)+reply, &chat.Message{Text: "hello", Thread: &chat.Thread{Name: c.thread}}, nil); got != c.want {
 			t.Errorf("a thread, %s: %d, want %d", name, got, c.want)
 		}
 	}
-	if got := x.ask(0, a.Token, createAs(a, 3), strings.Repeat(" ", 256<<10)+`{"text":"x"}`, nil); got != http.StatusBadRequest {
+	if got := x.request(0, a.Token, createMessage(a, 3), strings.Repeat(" ", 256<<10)+`{"text":"x"}`, nil); got != http.StatusBadRequest {
 		t.Errorf("a large body: %d", got)
 	}
 }
 
 // What each machine of a person's may say, one does; another person's is not kept from saying it.
 func TestWhatIsSaidOnce(t *testing.T) {
-	x := newTeam(t)
-	room := x.Room("room")
+	x := newTestTeam(t)
+	room := x.AddSpace("room")
 	post := func(j gchat.Joined) int {
-		id := strings.Replace(idOf(j, 7), j.Machine+"-", j.Machine+"-"+gchat.OnceMark, 1)
-		return x.ask(0, j.Token, "POST /v1/"+room+"/messages?messageId="+id+"&requestId="+id, &chat.Message{Text: "x"}, nil)
+		id := strings.Replace(messageID(j, 7), j.Machine+"-", j.Machine+"-"+gchat.OnceMark, 1)
+		return x.request(0, j.Token, "POST /v1/"+room+"/messages?messageId="+id+"&requestId="+id, &chat.Message{Text: "x"}, nil)
 	}
-	one, two, other := x.joined(ann, room), x.joined(ann, room), x.joined(bob, room)
+	one, two, other := x.joinHub(ann, room), x.joinHub(ann, room), x.joinHub(bob, room)
 	if a, b, c := post(one), post(two), post(other); a != http.StatusOK || b != http.StatusConflict || c != http.StatusOK {
 		t.Errorf("%d, %d, and the other's %d", a, b, c)
 	}
 	for _, m := range x.Messages(room) {
-		if id := m.ClientAssignedMessageId; id != "" && x.ask(0, one.Token, "PATCH /v1/"+room+"/messages/"+id+"?updateMask=text", m, nil) != http.StatusForbidden {
+		if id := m.ClientAssignedMessageId; id != "" && x.request(0, one.Token, "PATCH /v1/"+room+"/messages/"+id+"?updateMask=text", m, nil) != http.StatusForbidden {
 			t.Errorf("it changes %s", id)
 		}
 	}
@@ -344,10 +344,10 @@ func TestWhatIsSaidOnce(t *testing.T) {
 
 // What people do reaches the machines of that space and no others, once by its id, also where replicas hear it twice.
 func TestEventsReachTheirMachines(t *testing.T) {
-	x := newTeam(t)
-	a, b := x.joined(ann, ""), x.joined(bob, "")
+	x := newTestTeam(t)
+	a, b := x.joinHub(ann, ""), x.joinHub(bob, "")
 	pull := func(j gchat.Joined) (got pubsub.PullResponse) {
-		x.ask(1, j.Token, "POST /v1/"+j.Subscription+":pull", &pubsub.PullRequest{MaxMessages: 100}, &got)
+		x.request(1, j.Token, "POST /v1/"+j.Subscription+":pull", &pubsub.PullRequest{MaxMessages: 100}, &got)
 		return got
 	}
 	for range 20 {
@@ -365,7 +365,7 @@ func TestEventsReachTheirMachines(t *testing.T) {
 			seen[m.Message.MessageId] = true
 			ack.AckIds = append(ack.AckIds, m.AckId)
 		}
-		return x.ask(0, a.Token, "POST /v1/"+a.Subscription+":acknowledge", ack, nil) == http.StatusOK && len(seen) == 20
+		return x.request(0, a.Token, "POST /v1/"+a.Subscription+":acknowledge", ack, nil) == http.StatusOK && len(seen) == 20
 	})
 	if got := pull(b); len(got.ReceivedMessages) != 1 {
 		t.Errorf("bob's machine hears %d", len(got.ReceivedMessages))
@@ -374,8 +374,8 @@ func TestEventsReachTheirMachines(t *testing.T) {
 
 // An event that was published and not acknowledged is published again, under the same id.
 func TestAnEventOfAKilledReplica(t *testing.T) {
-	x := newTeam(t)
-	a := x.joined(ann, "")
+	x := newTestTeam(t)
+	a := x.joinHub(ann, "")
 	b, _ := json.Marshal(map[string]any{"type": "MESSAGE", "space": map[string]string{"name": a.Space}, "message": map[string]string{"text": "hello"}})
 	m := &pubsub.PubsubMessage{Data: base64.StdEncoding.EncodeToString(b), Attributes: map[string]string{"space": a.Space, "id": "77"}}
 	for range 2 {
@@ -387,7 +387,7 @@ func TestAnEventOfAKilledReplica(t *testing.T) {
 	n := 0
 	bound.Until(t, "both", func() bool {
 		var got pubsub.PullResponse
-		x.ask(0, a.Token, "POST /v1/"+a.Subscription+":pull", &pubsub.PullRequest{MaxMessages: 100}, &got)
+		x.request(0, a.Token, "POST /v1/"+a.Subscription+":pull", &pubsub.PullRequest{MaxMessages: 100}, &got)
 		for _, m := range got.ReceivedMessages {
 			if n++; m.Message.MessageId != "77" {
 				t.Errorf("id %s", m.Message.MessageId)
@@ -399,10 +399,10 @@ func TestAnEventOfAKilledReplica(t *testing.T) {
 
 // A machine that is revoked is let in nowhere, and its code makes it no more.
 func TestRevoked(t *testing.T) {
-	x := newTeam(t)
-	code := x.code(ann, "")
+	x := newTestTeam(t)
+	code := x.joinCode(ann, "")
 	var j gchat.Joined
-	x.ask(0, "", "POST /hub/join", joins{Code: code, Nonce: "a"}, &j)
+	x.request(0, "", "POST /hub/join", joinRequest{Code: code, Nonce: "a"}, &j)
 	h := x.hubs[0]
 	all, err := h.Machines(t.Context())
 	if err != nil || len(all) != 1 || all[0].ID != j.Machine || all[0].User != "users-1" {
@@ -412,10 +412,10 @@ func TestRevoked(t *testing.T) {
 		t.Fatal(err)
 	}
 	for i := range x.hubs {
-		if got := x.ask(i, j.Token, "GET /v1/"+j.Space, nil, nil); got != http.StatusUnauthorized {
+		if got := x.request(i, j.Token, "GET /v1/"+j.Space, nil, nil); got != http.StatusUnauthorized {
 			t.Errorf("replica %d: %d", i, got)
 		}
-		if got := x.ask(i, j.Token, "POST /hub/join", struct{}{}, nil); got != http.StatusUnauthorized {
+		if got := x.request(i, j.Token, "POST /hub/join", struct{}{}, nil); got != http.StatusUnauthorized {
 			t.Errorf("renewed at replica %d: %d", i, got)
 		}
 	}
@@ -423,10 +423,10 @@ func TestRevoked(t *testing.T) {
 
 // While the code of a revoked machine is good, what it made stays in its place.
 func TestRevokedWhileItsCodeIsGood(t *testing.T) {
-	x := newTeam(t)
-	code := x.code(ann, "")
+	x := newTestTeam(t)
+	code := x.joinCode(ann, "")
 	var j gchat.Joined
-	x.ask(0, "", "POST /hub/join", joins{Code: code, Nonce: "a"}, &j)
+	x.request(0, "", "POST /hub/join", joinRequest{Code: code, Nonce: "a"}, &j)
 	all, _ := x.hubs[0].Machines(t.Context())
 	ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
 	defer cancel()
@@ -434,39 +434,39 @@ func TestRevokedWhileItsCodeIsGood(t *testing.T) {
 	if err := x.hubs[0].Revoke(ctx, func(until time.Time) { waits++ }, all[0]); err == nil || waits != 1 {
 		t.Fatal("it did not wait for the code's end")
 	}
-	if got := x.ask(1, "", "POST /hub/join", joins{Code: code, Nonce: "a"}, nil); got != http.StatusConflict {
+	if got := x.request(1, "", "POST /hub/join", joinRequest{Code: code, Nonce: "a"}, nil); got != http.StatusConflict {
 		t.Errorf("its code joins again: %d", got)
 	}
-	if got := x.ask(1, j.Token, "GET /v1/"+j.Space, nil, nil); got != http.StatusUnauthorized {
+	if got := x.request(1, j.Token, "GET /v1/"+j.Space, nil, nil); got != http.StatusUnauthorized {
 		t.Errorf("its token: %d", got)
 	}
 }
 
 // A machine that posts without an end is stopped; others are not.
 func TestAMachinePostsTooMuch(t *testing.T) {
-	x := newTeam(t)
-	a, b := x.joined(ann, ""), x.joined(bob, "")
+	x := newTestTeam(t)
+	a, b := x.joinHub(ann, ""), x.joinHub(bob, "")
 	refused := 0
 	for n := range 200 {
-		if x.ask(0, a.Token, createAs(a, n), &chat.Message{Text: "x"}, nil) == http.StatusTooManyRequests {
+		if x.request(0, a.Token, createMessage(a, n), &chat.Message{Text: "x"}, nil) == http.StatusTooManyRequests {
 			refused++
 		}
 	}
 	if refused < 100 {
 		t.Errorf("%d of 200 were refused", refused)
 	}
-	if got := x.ask(0, b.Token, createAs(b, 1), &chat.Message{Text: "x"}, nil); got != http.StatusOK {
+	if got := x.request(0, b.Token, createMessage(b, 1), &chat.Message{Text: "x"}, nil); got != http.StatusOK {
 		t.Errorf("the other: %d", got)
 	}
 }
 
 // Google's own refusals come through; that it does not know the hub is no refusal of the machine.
 func TestGooglesErrors(t *testing.T) {
-	x := newTeam(t)
-	a := x.joined(ann, "")
+	x := newTestTeam(t)
+	a := x.joinHub(ann, "")
 	for google, want := range map[int]int{429: 429, 403: 403, 500: 500, 401: 503} {
 		x.Refuse(func(*http.Request) int { return google })
-		if got := x.ask(0, a.Token, createAs(a, google), &chat.Message{Text: "x"}, nil); got != want {
+		if got := x.request(0, a.Token, createMessage(a, google), &chat.Message{Text: "x"}, nil); got != want {
 			t.Errorf("%d becomes %d, want %d", google, got, want)
 		}
 	}
@@ -474,8 +474,8 @@ func TestGooglesErrors(t *testing.T) {
 
 // A replica that ends lets its pulls go.
 func TestDrain(t *testing.T) {
-	x := newTeam(t)
-	a := x.joined(ann, "")
+	x := newTestTeam(t)
+	a := x.joinHub(ann, "")
 	ctx, end := context.WithCancel(t.Context())
 	h := hub.New(ctx, x.hubs[0].Options)
 	server := httptest.NewServer(h.Handler())
@@ -483,14 +483,14 @@ func TestDrain(t *testing.T) {
 	x.urls = append(x.urls, server.URL)
 	done := make(chan int)
 	go func() {
-		done <- x.ask(2, a.Token, "POST /v1/"+a.Subscription+":pull", &pubsub.PullRequest{MaxMessages: 1}, nil)
+		done <- x.request(2, a.Token, "POST /v1/"+a.Subscription+":pull", &pubsub.PullRequest{MaxMessages: 1}, nil)
 	}()
 	time.Sleep(100 * time.Millisecond)
 	end()
 	if got := <-done; got != http.StatusOK {
 		t.Errorf("the pull: %d", got)
 	}
-	if got := x.ask(2, "", "GET /healthz", nil, nil); got != http.StatusServiceUnavailable {
+	if got := x.request(2, "", "GET /healthz", nil, nil); got != http.StatusServiceUnavailable {
 		t.Errorf("healthz: %d", got)
 	}
 }

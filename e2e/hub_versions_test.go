@@ -25,7 +25,7 @@ func TestMachineAndHubOneCommitApart(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			takes, _ := os.ReadFile(filepath.Join(c.machine, "e2e/team/team.go"))
-			if !bytes.Contains(takes, []byte(hubs.OtherHub)) {
+			if !bytes.Contains(takes, []byte(hubs.OtherHubVariable)) {
 				t.Skip("the tests of that commit take no other hub")
 			}
 			hub := filepath.Join(t.TempDir(), "gchat-hooks")
@@ -62,7 +62,7 @@ func runGo(t *testing.T, dir, hub string, args ...string) string {
 	t.Helper()
 	cmd := bound.Within(t, bound.BuildPatience, "go", args...)
 	cmd.Dir = dir
-	cmd.Env = append(os.Environ(), hubs.OtherHub+"="+hub)
+	cmd.Env = append(os.Environ(), hubs.OtherHubVariable+"="+hub)
 	out, err := cmd.CombinedOutput()
 	if err != nil {
 		t.Fatalf("go %v: %v\n%s", args, err, out)

@@ -14,15 +14,15 @@ import (
 
 // These tests answer a real Claude Code's dialogs at its keyboard, and ask the model stand-in what Claude was told.
 
-// typing is a typist at a session's pane.
-type typing struct {
+// typistSession is a typist at a session's pane.
+type typistSession struct {
 	inject.Typist
 	*session
 	keys atomic.Int32 // that were announced
 }
 
-func typist(t *testing.T, s *session) *typing {
-	y := &typing{session: s}
+func newTypistSession(t *testing.T, s *session) *typistSession {
+	y := &typistSession{session: s}
 	y.Typist = inject.Typist{UserState: t.TempDir(), Patience: 6 * time.Second, Before: func(string, bool) error {
 		y.keys.Add(1)
 		return nil
@@ -30,12 +30,12 @@ func typist(t *testing.T, s *session) *typing {
 	return y
 }
 
-func (y *typing) target() inject.Target {
+func (y *typistSession) target() inject.Target {
 	pid := y.ClaudePID()
 	return inject.Target{Server: inject.ServerOf(y.TMUX()), Pane: y.Pane(), ClaudePID: pid, ClaudeStart: inject.StartOf(pid)}
 }
 
-func (y *typing) answer(t *testing.T, choices ...inject.Choice) inject.Outcome {
+func (y *typistSession) answer(t *testing.T, choices ...inject.Choice) inject.Outcome {
 	t.Helper()
 	began := time.Now()
 	out := y.Answer(context.Background(), y.target(), choices)
@@ -43,8 +43,8 @@ func (y *typing) answer(t *testing.T, choices ...inject.Choice) inject.Outcome {
 	return out
 }
 
-// answered types the answers and checks what Claude was told with the nth tool result.
-func (y *typing) answered(t *testing.T, n int, told []string, choices ...inject.Choice) {
+// checkAnswered types the answers and checks what Claude was told with the nth tool result.
+func (y *typistSession) checkAnswered(t *testing.T, n int, told []string, choices ...inject.Choice) {
 	t.Helper()
 	out := y.answer(t, choices...)
 	if out.Result != inject.Injected {
@@ -57,44 +57,46 @@ func (y *typing) answered(t *testing.T, n int, told []string, choices ...inject.
 		}
 	}
 	y.WaitIdle()
-	if rest := boxed(y.Screen()); rest != "" {
+	if rest := inputText(y.Screen()); rest != "" {
 		t.Errorf("in the input box: %q", rest)
 	}
 }
 
-// choice is one question with its answer.
-func choice(q question, a state.Answer) inject.Choice {
+// choiceOf is one question with its answer.
+func choiceOf(q question, a state.Answer) inject.Choice {
 	raw, err := json.Marshal(q)
 	if err != nil {
 		panic(err)
 	}
-	var p state.Prompt
+	var p state.SubQuestion
 	if err := json.Unmarshal(raw, &p); err != nil {
 		panic(err)
 	}
 	return inject.Choice{Prompt: p, Answer: a}
 }
 
-func labels(of ...string) state.Answer     { return state.Answer{Labels: of} }
-func own(words string) state.Answer        { return state.Answer{Text: words} }
-func pick(q question, n int) inject.Choice { return choice(q, labels(q.Options[n-1].Label)) }
+func labelAnswer(of ...string) state.Answer { return state.Answer{Labels: of} }
+func ownWords(words string) state.Answer    { return state.Answer{Text: words} }
+func pickOption(q question, n int) inject.Choice {
+	return choiceOf(q, labelAnswer(q.Options[n-1].Label))
+}
 
-// dialog has the model ask, and waits until the dialog is drawn.
-func (s *session) dialog(asks ...question) {
+// showDialog has the model ask, and waits until the dialog is drawn.
+func (s *session) showDialog(asks ...question) {
 	s.t.Helper()
-	s.API.Script(turn{ask(asks...)}, thanks)
+	s.API.AddTurns(turn{questionCall(asks...)}, thanksTurn)
 	s.Prompt("go ahead")
 	s.WaitScreen("Esc to cancel")
 }
 
 var (
-	layouts = question{Question: "Which layout?", Header: "Layout", Options: []option{
+	layoutsQuestion = question{Question: "Which layout?", Header: "Layout", Options: []option{
 		{Label: "Side bar", Description: "left", Preview: "|nav|page|"}, {Label: "Top bar", Description: "above", Preview: "==nav==\npage"}}}
-	editor = question{Question: "Which editor?", Header: "Editor", Options: []option{{Label: "vim", Description: "modal"}, {Label: "ed", Description: "the standard one"}}}
-	extras = question{Question: "Which extras?", Header: "Extras", MultiSelect: true, Options: []option{{Label: "Docs", Description: "a manual"}, {Label: "Tests", Description: "unit tests"}, {Label: "CI", Description: "pipelines"}, {Label: "Lint", Description: "style"}}}
+	editorQuestion = question{Question: "Which editor?", Header: "Editor", Options: []option{{Label: "vim", Description: "modal"}, {Label: "ed", Description: "the standard one"}}}
+	extrasQuestion = question{Question: "Which extras?", Header: "Extras", MultiSelect: true, Options: []option{{Label: "Docs", Description: "a manual"}, {Label: "Tests", Description: "unit tests"}, {Label: "CI", Description: "pipelines"}, {Label: "Lint", Description: "style"}}}
 )
 
-const nasty = `C-c Enter ; $(rm -rf ~) "quotes" 'single' {braces} [x] \n \ ; `
+const hostileText = `C-c Enter ; $(rm -rf ~) "quotes" 'single' {braces} [x] \n \ ; `
 
 func TestInjected(t *testing.T) {
 	long := strings.Repeat("0123456789 lorem ipsum ", 445) // 10 kB
@@ -103,46 +105,46 @@ func TestInjected(t *testing.T) {
 		choices []inject.Choice
 		told    []string
 	}{
-		{name: "single choice", choices: []inject.Choice{pick(deploy, 2)}, told: []string{`"="Rolling deployment"`}},
-		{name: "first of many", choices: []inject.Choice{pick(deploy, 1)}, told: []string{`"="Blue-green deployment"`}},
-		{name: "free text", choices: []inject.Choice{choice(deploy, own("neither, wait"))}, told: []string{`"="neither, wait"`}},
-		{name: "one letter", choices: []inject.Choice{choice(deploy, own("x"))}, told: []string{`"="x"`}},
-		{name: "a number", choices: []inject.Choice{choice(deploy, own("2"))}, told: []string{`"="2`}},
-		{name: "literal", choices: []inject.Choice{choice(deploy, own(nasty))}, told: []string{`"="` + strings.TrimSpace(nasty) + `"`}},
-		{name: "slash", choices: []inject.Choice{choice(deploy, own("/help @main.go !ls # x"))}, told: []string{`"="/help @main.go !ls # x"`}},
-		{name: "backslash", choices: []inject.Choice{choice(deploy, own(`C:\`))}, told: []string{`"="C:\`}},
-		{name: "several lines", choices: []inject.Choice{choice(deploy, own("one\ntwo\n\nthree"))}, told: []string{"\"=\"one\ntwo\n\nthree\""}},
-		{name: "CJK and emoji", choices: []inject.Choice{choice(deploy, own("然后 日本語 ✅ 👩‍👩‍👧 ok"))}, told: []string{`"="然后 日本語 ✅ 👩‍👩‍👧 ok"`}},
-		{name: "an emoji of several characters first", choices: []inject.Choice{choice(deploy, own("❤️ 👍🏽 e\u0301"))}, told: []string{"\"=\"❤️ 👍🏽 e\u0301\""}},
-		{name: "accents apart", choices: []inject.Choice{choice(features, own("e\u0301 and a\u0308"))}, told: []string{"\"=\"e\u0301 and a\u0308\""}},
-		{name: "ten kilobytes", choices: []inject.Choice{choice(deploy, own(long))}, told: []string{`"="` + strings.TrimSpace(long) + `"`}},
-		{name: "a remark", choices: []inject.Choice{choice(deploy, state.Answer{Labels: []string{"Canary"}, Notes: "but slowly"})}, told: []string{"Canary – but slowly"}},
-		{name: "multi", choices: []inject.Choice{choice(features, labels("Auth", "Search"))}, told: []string{`"="Auth, Search"`}},
-		{name: "multi all", choices: []inject.Choice{choice(extras, labels("Docs", "Tests", "CI", "Lint"))}, told: []string{`"="Docs, Tests, CI, Lint"`}},
-		{name: "multi text", choices: []inject.Choice{choice(features, own("dark mode"))}, told: []string{`"="dark mode"`}},
-		{name: "multi with text", choices: []inject.Choice{choice(features, state.Answer{Labels: []string{"Auth", "Billing"}, Text: "dark mode"})}, told: []string{`"="Auth, Billing, dark mode"`}},
-		{name: "multi lines", choices: []inject.Choice{choice(features, state.Answer{Labels: []string{"Auth"}, Text: "dark\nmode"})}, told: []string{"\"=\"Auth, dark\nmode\""}},
-		{name: "two questions", choices: []inject.Choice{pick(database, 2), choice(features, labels("Search"))}, told: []string{`"Which DB?"="SQLite"`, `"="Search"`}},
-		{name: "four questions", choices: []inject.Choice{pick(database, 1), choice(features, state.Answer{Labels: []string{"Auth"}, Text: "more"}), choice(editor, own("emacs\nreally")), choice(extras, labels("CI"))},
+		{name: "single choice", choices: []inject.Choice{pickOption(deployQuestion, 2)}, told: []string{`"="Rolling deployment"`}},
+		{name: "first of many", choices: []inject.Choice{pickOption(deployQuestion, 1)}, told: []string{`"="Blue-green deployment"`}},
+		{name: "free text", choices: []inject.Choice{choiceOf(deployQuestion, ownWords("neither, wait"))}, told: []string{`"="neither, wait"`}},
+		{name: "one letter", choices: []inject.Choice{choiceOf(deployQuestion, ownWords("x"))}, told: []string{`"="x"`}},
+		{name: "a number", choices: []inject.Choice{choiceOf(deployQuestion, ownWords("2"))}, told: []string{`"="2`}},
+		{name: "literal", choices: []inject.Choice{choiceOf(deployQuestion, ownWords(hostileText))}, told: []string{`"="` + strings.TrimSpace(hostileText) + `"`}},
+		{name: "slash", choices: []inject.Choice{choiceOf(deployQuestion, ownWords("/help @main.go !ls # x"))}, told: []string{`"="/help @main.go !ls # x"`}},
+		{name: "backslash", choices: []inject.Choice{choiceOf(deployQuestion, ownWords(`C:\`))}, told: []string{`"="C:\`}},
+		{name: "several lines", choices: []inject.Choice{choiceOf(deployQuestion, ownWords("one\ntwo\n\nthree"))}, told: []string{"\"=\"one\ntwo\n\nthree\""}},
+		{name: "CJK and emoji", choices: []inject.Choice{choiceOf(deployQuestion, ownWords("然后 日本語 ✅ 👩‍👩‍👧 ok"))}, told: []string{`"="然后 日本語 ✅ 👩‍👩‍👧 ok"`}},
+		{name: "an emoji of several characters first", choices: []inject.Choice{choiceOf(deployQuestion, ownWords("❤️ 👍🏽 e\u0301"))}, told: []string{"\"=\"❤️ 👍🏽 e\u0301\""}},
+		{name: "accents apart", choices: []inject.Choice{choiceOf(featuresQuestion, ownWords("e\u0301 and a\u0308"))}, told: []string{"\"=\"e\u0301 and a\u0308\""}},
+		{name: "ten kilobytes", choices: []inject.Choice{choiceOf(deployQuestion, ownWords(long))}, told: []string{`"="` + strings.TrimSpace(long) + `"`}},
+		{name: "a remark", choices: []inject.Choice{choiceOf(deployQuestion, state.Answer{Labels: []string{"Canary"}, Notes: "but slowly"})}, told: []string{"Canary – but slowly"}},
+		{name: "multi", choices: []inject.Choice{choiceOf(featuresQuestion, labelAnswer("Auth", "Search"))}, told: []string{`"="Auth, Search"`}},
+		{name: "multi all", choices: []inject.Choice{choiceOf(extrasQuestion, labelAnswer("Docs", "Tests", "CI", "Lint"))}, told: []string{`"="Docs, Tests, CI, Lint"`}},
+		{name: "multi text", choices: []inject.Choice{choiceOf(featuresQuestion, ownWords("dark mode"))}, told: []string{`"="dark mode"`}},
+		{name: "multi with text", choices: []inject.Choice{choiceOf(featuresQuestion, state.Answer{Labels: []string{"Auth", "Billing"}, Text: "dark mode"})}, told: []string{`"="Auth, Billing, dark mode"`}},
+		{name: "multi lines", choices: []inject.Choice{choiceOf(featuresQuestion, state.Answer{Labels: []string{"Auth"}, Text: "dark\nmode"})}, told: []string{"\"=\"Auth, dark\nmode\""}},
+		{name: "two questions", choices: []inject.Choice{pickOption(databaseQuestion, 2), choiceOf(featuresQuestion, labelAnswer("Search"))}, told: []string{`"Which DB?"="SQLite"`, `"="Search"`}},
+		{name: "four questions", choices: []inject.Choice{pickOption(databaseQuestion, 1), choiceOf(featuresQuestion, state.Answer{Labels: []string{"Auth"}, Text: "more"}), choiceOf(editorQuestion, ownWords("emacs\nreally")), choiceOf(extrasQuestion, labelAnswer("CI"))},
 			told: []string{`"Which DB?"="Postgres"`, `"="Auth, more"`, "\"Which editor?\"=\"emacs\nreally\"", `"Which extras?"="CI"`}},
-		{name: "preview", choices: []inject.Choice{pick(layouts, 2)}, told: []string{`"="Top bar"`}},
-		{name: "preview of two", choices: []inject.Choice{pick(layouts, 2), pick(database, 1)}, told: []string{`"="Top bar"`, `"Which DB?"="Postgres"`}},
+		{name: "preview", choices: []inject.Choice{pickOption(layoutsQuestion, 2)}, told: []string{`"="Top bar"`}},
+		{name: "preview of two", choices: []inject.Choice{pickOption(layoutsQuestion, 2), pickOption(databaseQuestion, 1)}, told: []string{`"="Top bar"`, `"Which DB?"="Postgres"`}},
 	}
-	eachClaude(t, both, func(t *testing.T, cl claude) {
+	eachClaude(t, bothVersions, func(t *testing.T, cl claude) {
 		var s *session
 		told := 0
 		for _, c := range cases {
 			ok := t.Run(c.name, func(inner *testing.T) {
 				if s == nil { // one session answers many questions; a failed one is left alone
-					s, told = start(t, cl, config{}), 0
+					s, told = startSession(t, cl, config{}), 0
 				}
 				var asks []question
 				for _, ch := range c.choices {
-					asks = append(asks, asked(ch))
+					asks = append(asks, questionOf(ch))
 				}
-				s.dialog(asks...)
+				s.showDialog(asks...)
 				told++
-				typist(inner, s).answered(inner, told, c.told, c.choices...)
+				newTypistSession(inner, s).checkAnswered(inner, told, c.told, c.choices...)
 			})
 			if !ok {
 				s = nil
@@ -153,8 +155,8 @@ func TestInjected(t *testing.T) {
 
 // A session with a name has it drawn around its input box, and below its dialogs.
 func TestInjectedIntoANamedSession(t *testing.T) {
-	eachClaude(t, both, func(t *testing.T, cl claude) {
-		s := start(t, cl, config{})
+	eachClaude(t, bothVersions, func(t *testing.T, cl claude) {
+		s := startSession(t, cl, config{})
 		s.Type("/rename my session")
 		s.Keys("Enter")
 		s.WaitScreen("Session renamed to: my session")
@@ -162,19 +164,19 @@ func TestInjectedIntoANamedSession(t *testing.T) {
 			capture, err := s.capture()
 			return err == nil && inject.ReadScreen(capture).Shows == inject.Prompt
 		})
-		s.API.Script(turn{ask(deploy, features)}, thanks)
+		s.API.AddTurns(turn{questionCall(deployQuestion, featuresQuestion)}, thanksTurn)
 		s.Type("go ahead")
 		s.Keys("Enter")
 		s.WaitScreen("Esc to cancel")
-		out := typist(t, s).answer(t, pick(deploy, 2), choice(features, labels("Auth", "Search")))
+		out := newTypistSession(t, s).answer(t, pickOption(deployQuestion, 2), choiceOf(featuresQuestion, labelAnswer("Auth", "Search")))
 		if got := s.API.WaitToolResult(t, 1).Text; out.Result != inject.Injected || !strings.Contains(got, `"="Auth, Search"`) {
 			t.Errorf("%s: Claude was told %q", out.Result, got)
 		}
 	})
 }
 
-// asked is the question of a choice, as the model asks it.
-func asked(c inject.Choice) question {
+// questionOf is the question of a choice, as the model asks it.
+func questionOf(c inject.Choice) question {
 	raw, _ := json.Marshal(c.Prompt)
 	var q question
 	_ = json.Unmarshal(raw, &q)
@@ -195,39 +197,39 @@ func TestInjectedIntoOddDialogs(t *testing.T) {
 		choices []inject.Choice
 		told    []string
 	}{
-		{name: "wrapped", size: [2]string{"70", "40"}, choices: []inject.Choice{pick(odd, 2)}, told: []string{`"="` + odd.Options[1].Label}},
-		{name: "wide", size: [2]string{"50", "40"}, choices: []inject.Choice{pick(odd, 3)}, told: []string{`"="` + odd.Options[2].Label + `"`}},
-		{name: "like a row", size: [2]string{"110", "40"}, choices: []inject.Choice{pick(odd, 4)}, told: []string{`"="2. ❯ Type something."`}},
-		{name: "almost the same", size: [2]string{"110", "40"}, choices: []inject.Choice{choice(twins, labels("Yes.", "yes"))}, told: []string{`"="Yes., yes"`}},
-		{name: "cursor left on the field", size: [2]string{"110", "40"}, before: []string{"4"}, choices: []inject.Choice{pick(deploy, 3)}, told: []string{`"="Canary"`}},
-		{name: "cursor left on the field, own words", size: [2]string{"110", "40"}, before: []string{"4"}, choices: []inject.Choice{choice(deploy, own("no"))}, told: []string{`"="no"`}},
-		{name: "cursor left on the chat", size: [2]string{"110", "40"}, before: []string{"Up"}, choices: []inject.Choice{pick(deploy, 3)}, told: []string{`"="Canary"`}},
-		{name: "small", size: [2]string{"60", "15"}, choices: []inject.Choice{choice(extras, labels("Docs", "Lint"))}, told: []string{`"="Docs, Lint"`}},
-		{name: "small, own words", size: [2]string{"60", "15"}, choices: []inject.Choice{choice(extras, own("none\nof it"))}, told: []string{"\"=\"none\nof it\""}},
-		{name: "small, several", size: [2]string{"60", "15"}, choices: []inject.Choice{pick(deploy, 3), choice(extras, labels("Lint"))}, told: []string{`"="Canary"`, `"="Lint"`}},
+		{name: "wrapped", size: [2]string{"70", "40"}, choices: []inject.Choice{pickOption(odd, 2)}, told: []string{`"="` + odd.Options[1].Label}},
+		{name: "wide", size: [2]string{"50", "40"}, choices: []inject.Choice{pickOption(odd, 3)}, told: []string{`"="` + odd.Options[2].Label + `"`}},
+		{name: "like a row", size: [2]string{"110", "40"}, choices: []inject.Choice{pickOption(odd, 4)}, told: []string{`"="2. ❯ Type something."`}},
+		{name: "almost the same", size: [2]string{"110", "40"}, choices: []inject.Choice{choiceOf(twins, labelAnswer("Yes.", "yes"))}, told: []string{`"="Yes., yes"`}},
+		{name: "cursor left on the field", size: [2]string{"110", "40"}, before: []string{"4"}, choices: []inject.Choice{pickOption(deployQuestion, 3)}, told: []string{`"="Canary"`}},
+		{name: "cursor left on the field, own words", size: [2]string{"110", "40"}, before: []string{"4"}, choices: []inject.Choice{choiceOf(deployQuestion, ownWords("no"))}, told: []string{`"="no"`}},
+		{name: "cursor left on the chat", size: [2]string{"110", "40"}, before: []string{"Up"}, choices: []inject.Choice{pickOption(deployQuestion, 3)}, told: []string{`"="Canary"`}},
+		{name: "small", size: [2]string{"60", "15"}, choices: []inject.Choice{choiceOf(extrasQuestion, labelAnswer("Docs", "Lint"))}, told: []string{`"="Docs, Lint"`}},
+		{name: "small, own words", size: [2]string{"60", "15"}, choices: []inject.Choice{choiceOf(extrasQuestion, ownWords("none\nof it"))}, told: []string{"\"=\"none\nof it\""}},
+		{name: "small, several", size: [2]string{"60", "15"}, choices: []inject.Choice{pickOption(deployQuestion, 3), choiceOf(extrasQuestion, labelAnswer("Lint"))}, told: []string{`"="Canary"`, `"="Lint"`}},
 	}
-	eachClaude(t, ours, func(t *testing.T, cl claude) {
+	eachClaude(t, testedVersions, func(t *testing.T, cl claude) {
 		var s *session
 		told := 0
 		for _, c := range cases {
 			ok := t.Run(c.name, func(inner *testing.T) {
 				if s == nil {
-					s, told = start(t, cl, config{}), 0
+					s, told = startSession(t, cl, config{}), 0
 				}
-				s.command("resize-window", "-t", "=claude:", "-x", "110", "-y", "40")
+				s.runTmux("resize-window", "-t", "=claude:", "-x", "110", "-y", "40")
 				var asks []question
 				for _, ch := range c.choices {
-					asks = append(asks, asked(ch))
+					asks = append(asks, questionOf(ch))
 				}
-				s.dialog(asks...)
-				s.command("resize-window", "-t", "=claude:", "-x", c.size[0], "-y", c.size[1])
-				s.still()
+				s.showDialog(asks...)
+				s.runTmux("resize-window", "-t", "=claude:", "-x", c.size[0], "-y", c.size[1])
+				s.awaitStill()
 				for _, k := range c.before {
 					s.Keys(k)
-					s.still()
+					s.awaitStill()
 				}
 				told++
-				typist(inner, s).answered(inner, told, c.told, c.choices...)
+				newTypistSession(inner, s).checkAnswered(inner, told, c.told, c.choices...)
 			})
 			if !ok {
 				s = nil

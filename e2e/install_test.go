@@ -15,7 +15,7 @@ import (
 // From nothing to a question answered, as a person does it: install.sh, setup, a session that knows of neither but by its
 // files; and then all of it away again.
 func TestInstalledAndSetUp(t *testing.T) {
-	eachClaude(t, ours, func(t *testing.T, c claude) {
+	eachClaude(t, testedVersions, func(t *testing.T, c claude) {
 		requireIsolation(t)
 		script, err := filepath.Abs("../install.sh")
 		if err != nil {
@@ -25,7 +25,7 @@ func TestInstalledAndSetUp(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		server := httptest.NewServer(strict.Google(t, chat.Handler(), strict.Embedded))
+		server := httptest.NewServer(strict.CheckRequests(t, chat.Handler(), strict.Embedded))
 		t.Cleanup(func() { server.CloseClientConnections(); server.Close(); chat.Close() })
 
 		run := func(home, project string, extra []string, name string, args ...string) string {
@@ -39,39 +39,39 @@ func TestInstalledAndSetUp(t *testing.T) {
 			}
 			return string(out)
 		}
-		program := built(t)
+		program := builtProgram(t)
 		var before, written string
-		s := start(t, c, config{Script: []turn{{ask(deploy)}, thanks}, Prepare: func(home, project string) {
+		s := startSession(t, c, config{Script: []turn{{questionCall(deployQuestion)}, thanksTurn}, Prepare: func(home, project string) {
 			file := filepath.Join(home, ".claude", "settings.json")
-			before = contents(t, file)
+			before = readFiles(t, file)
 			run(home, project, nil, "sh", script, "--binary", program)
 			run(home, project, []string{"GOOGLE_CHAT_WEBHOOK_URL=" + chat.WebhookURL(server.URL), "GCHAT_ALLOWED_USERS=" + space.Human},
 				filepath.Join(home, "bin", "gchat-hooks"), "setup")
-			written = contents(t, file)
+			written = readFiles(t, file)
 		}})
-		b := &bridge{session: s, chat: chat}
+		b := &hookedSession{session: s, space: chat}
 		s.Prompt("go ahead")
-		asked := b.await("[AskUserQuestion]", deploy.Question)
+		asked := b.awaitPost("[AskUserQuestion]", deployQuestion.Question)
 		s.WaitScreen(firstOption)
 		b.reply(asked, "3")
-		b.told(1, "Canary")
+		b.awaitResult(1, "Canary")
 		s.Quit()
 
 		file := filepath.Join(s.Home, ".claude", "settings.json")
-		left := contents(t, file)
+		left := readFiles(t, file)
 
 		// A person edits the file between install and uninstall; Claude Code itself adds a setting of its own.
 		const mine = "{\n  \"model\": \"opus\","
-		put(t, file, strings.Replace(left, "{", mine, 1))
+		writeText(t, file, strings.Replace(left, "{", mine, 1))
 		run(s.Home, s.Dir, nil, filepath.Join(s.Home, "bin", "gchat-hooks"), "uninstall")
-		if after := contents(t, file); !strings.HasPrefix(after, mine) || strings.Contains(after, "hooks") || !strings.Contains(after, "defaultMode") {
+		if after := readFiles(t, file); !strings.HasPrefix(after, mine) || strings.Contains(after, "hooks") || !strings.Contains(after, "defaultMode") {
 			t.Errorf("an edit does not stay:\n%s", after)
 		}
 
 		// Where nobody touched the file, its bytes are those of before.
-		put(t, file, written)
+		writeText(t, file, written)
 		run(s.Home, s.Dir, nil, "sh", script, "--uninstall", "--yes")
-		if after := contents(t, file); after != before {
+		if after := readFiles(t, file); after != before {
 			t.Errorf("uninstall leaves\n%s\nof\n%s", after, before)
 		}
 		for _, dir := range []string{s.Home, s.Dir} {
@@ -88,7 +88,7 @@ func TestInstalledAndSetUp(t *testing.T) {
 	})
 }
 
-func contents(t *testing.T, path string) string {
+func readFiles(t *testing.T, path string) string {
 	t.Helper()
 	b, err := os.ReadFile(path)
 	if err != nil {
@@ -97,7 +97,7 @@ func contents(t *testing.T, path string) string {
 	return string(b)
 }
 
-func put(t *testing.T, path, text string) {
+func writeText(t *testing.T, path, text string) {
 	t.Helper()
 	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 		t.Fatal(err)

@@ -35,8 +35,8 @@ func slowTmux(t *testing.T, word, delay string) (path, off string) {
 	return "PATH=" + dir + ":" + os.Getenv("PATH"), off
 }
 
-// trials is how often a trial is made: once, or as GCHAT_E2E_TRIALS says.
-func trials() int {
+// trialCount is how often a trial is made: once, or as GCHAT_E2E_TRIALS says.
+func trialCount() int {
 	n, _ := strconv.Atoi(os.Getenv("GCHAT_E2E_TRIALS"))
 	return max(n, 1)
 }
@@ -46,16 +46,16 @@ func trials() int {
 func TestWordsUnderWayDecideNothing(t *testing.T) {
 	t.Parallel()
 	delays := []string{"2.2"} // without a delay it is what other tests do
-	if trials() > 1 {
+	if trialCount() > 1 {
 		delays = []string{"0", "0.15", "0.4", "2.2"}
 	}
 	for _, word := range []string{"capture-pane", "paste-buffer", "send-keys"} {
 		for _, delay := range delays {
 			t.Run(word+" "+delay, func(t *testing.T) {
-				eachClaude(t, ours, func(t *testing.T, c claude) {
-					for next := 0; next < trials(); {
+				eachClaude(t, testedVersions, func(t *testing.T, c claude) {
+					for next := 0; next < trialCount(); {
 						t.Run(fmt.Sprintf("from %d on", next), func(t *testing.T) {
-							makeTrials(t, c, word, delay, &next)
+							runTrials(t, c, word, delay, &next)
 						})
 					}
 				})
@@ -64,22 +64,22 @@ func TestWordsUnderWayDecideNothing(t *testing.T) {
 	}
 }
 
-// makeTrials makes trials in one session, from the next on: until one fails, and not too many,
+// runTrials makes trials in one session, from the next on: until one fails, and not too many,
 // since each request of a session repeats all of it.
-func makeTrials(t *testing.T, c claude, word, delay string, next *int) {
+func runTrials(t *testing.T, c claude, word, delay string, next *int) {
 	const mostTrials = 20
 	path, off := slowTmux(t, word, delay)
-	b := approve(t, c, config{
+	b := startApproving(t, c, config{
 		Env:    []string{path},
 		Args:   []string{"--allowedTools", "Bash(sleep:*)"},
-		Script: []turn{asksBack},
+		Script: []turn{askBackTurn},
 	})
 	b.Prompt("go ahead")
-	w := &wordsUnderWay{bridge: b, thread: b.await("[Waiting for you]"), off: off}
-	for *next < trials() && len(w.words) < mostTrials && !t.Failed() {
+	w := &lateTyping{hookedSession: b, thread: b.awaitPost("[Waiting for you]"), off: off}
+	for *next < trialCount() && len(w.words) < mostTrials && !t.Failed() {
 		// The dialog opens four seconds after the words at most; a later trial writes later.
-		before := 4 * time.Second * time.Duration(*next) / time.Duration(trials())
-		if trials() == 1 {
+		before := 4 * time.Second * time.Duration(*next) / time.Duration(trialCount())
+		if trialCount() == 1 {
 			before = 3 * time.Second // what a late send-keys needs to press Enter in the dialog
 		}
 		t.Logf("trial %d writes after %v", *next, before)
@@ -93,15 +93,15 @@ func makeTrials(t *testing.T, c claude, word, delay string, next *int) {
 	}
 }
 
-// wordsUnderWay makes trials in one session, each with names of its own.
-type wordsUnderWay struct {
-	*bridge
+// lateTyping makes trials in one session, each with names of its own.
+type lateTyping struct {
+	*hookedSession
 	thread *chat.Message
 	off    string   // while this file is there, tmux is quick
 	words  []string // of each trial so far
 }
 
-func (w *wordsUnderWay) trial(number int, before time.Duration) {
+func (w *lateTyping) trial(number int, before time.Duration) {
 	var (
 		t      = w.t
 		name   = fmt.Sprintf("%03d", number)
@@ -109,12 +109,12 @@ func (w *wordsUnderWay) trial(number int, before time.Duration) {
 		folder = "one-" + name
 		made   = "Made " + name + "."
 		words  = "yes, delete it all, " + name
-		which  = deploy
+		which  = deployQuestion
 	)
 	which.Question = "Which deployment is for " + name + "?"
 	asked := len(w.API.ToolResults())
 	w.words = append(w.words, words)
-	w.API.Script(turn{bash(pause)}, turn{ask(which)}, turn{bash("mkdir " + folder)}, turn{say(made)})
+	w.API.AddTurns(turn{bash(pause)}, turn{questionCall(which)}, turn{bash("mkdir " + folder)}, turn{textBlock(made)})
 	w.reply(w.thread, "yes, go on with "+name)
 	w.WaitScreen(pause)
 	if err := os.Remove(w.off); err != nil {
@@ -122,7 +122,7 @@ func (w *wordsUnderWay) trial(number int, before time.Duration) {
 	}
 	time.Sleep(before)
 	w.reply(w.thread, words)
-	q := w.await("[AskUserQuestion]", which.Question)
+	q := w.awaitPost("[AskUserQuestion]", which.Question)
 	// Where the words came into the dialog's field for own words, they are taken out again.
 	w.WaitScreenFunc("the dialog without the words", func(screen string) bool {
 		return strings.Contains(screen, "1. Blue-green deployment") && !strings.Contains(screen, "4. "+words)
@@ -131,7 +131,7 @@ func (w *wordsUnderWay) trial(number int, before time.Duration) {
 		t.Fatal(err)
 	}
 	w.reply(q, "2")
-	p := w.await("[Permission]", "mkdir "+folder)
+	p := w.awaitPost("[Permission]", "mkdir "+folder)
 	if _, err := os.Stat(filepath.Join(w.Dir, folder)); err == nil {
 		t.Error("the permission was allowed")
 	}
@@ -148,24 +148,24 @@ func (w *wordsUnderWay) trial(number int, before time.Duration) {
 }
 
 // timesTold is how often a text stands in what Claude was told so far.
-func (w *wordsUnderWay) timesTold(text string) int {
-	return strings.Count(w.API.lastMain(), text)
+func (w *lateTyping) timesTold(text string) int {
+	return strings.Count(w.API.lastMainText(), text)
 }
 
 // The keys that take a text out of the input box take it out of a question's field for own words, too.
 func TestAQuestionsFieldIsEmptied(t *testing.T) {
-	eachClaude(t, both, func(t *testing.T, c claude) {
-		s := start(t, c, config{Script: []turn{{ask(deploy)}, thanks}})
+	eachClaude(t, bothVersions, func(t *testing.T, c claude) {
+		s := startSession(t, c, config{Script: []turn{{questionCall(deployQuestion)}, thanksTurn}})
 		s.Prompt("go ahead")
 		s.WaitScreen(firstOption)
-		for range len(deploy.Options) {
+		for range len(deployQuestion.Options) {
 			s.Keys("Down")
 		}
 		s.WaitScreen("❯ 4. Type something")
 		// Claude Code loses what is typed in the moment after it drew the cursor there (2.1.332).
 		bound.Until(t, "the words stand in the field", func() bool {
 			s.Type("yes, delete it all")
-			return bound.Soon(3*time.Second, func() bool {
+			return bound.WaitFor(3*time.Second, func() bool {
 				return strings.Contains(s.Screen(), "4. yes, delete it all")
 			})
 		})

@@ -53,11 +53,11 @@ func TestMain(m *testing.M) {
 	}
 	flag.Parse()
 	if set := flag.Lookup("test.parallel"); set.Value.String() == set.DefValue {
-		_ = set.Value.Set("6") // most of a session's time is waiting; takeSeat limits what a machine has to bear
+		_ = set.Value.Set("6") // most of a session's time is waiting; takeSessionSlot limits what a machine has to bear
 	}
-	code := isolated(m)
-	if os.Getenv(runVar) == "" && !testing.Verbose() {
-		tellMissing()
+	code := runIsolated(m)
+	if os.Getenv(runVariable) == "" && !testing.Verbose() {
+		printMissing()
 	}
 	os.Exit(code)
 }
@@ -78,11 +78,11 @@ func missingPrograms() (missing []string) {
 	return missing
 }
 
-// tellMissing names what tests of any package skip for on this machine. The go tool drops what a green test binary prints,
+// printMissing names what tests of any package skip for on this machine. The go tool drops what a green test binary prints,
 // so the line goes to the go tool's own standard error, or to the person's terminal. Other packages' lines may follow it.
-func tellMissing() {
+func printMissing() {
 	missing := missingPrograms()
-	for _, version := range both {
+	for _, version := range bothVersions {
 		if _, err := os.Stat(filepath.Join(claudeDir(), version, "node_modules", claudePackage, "claude")); err != nil {
 			missing = append(missing, "Claude Code "+version)
 		}

@@ -23,29 +23,29 @@ func TestManagedHooksOnly(t *testing.T) {
 		"file":    {managedFile, "/etc/claude-code/managed-settings.d/gchat-hooks.json"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			eachClaude(t, both, func(t *testing.T, c claude) {
+			eachClaude(t, bothVersions, func(t *testing.T, c claude) {
 				managed, own := t.TempDir(), filepath.Join(t.TempDir(), "ran")
 				settings.write(t, managed)
-				b := bridged(t, c.outside().managed(t, managed), config{
+				b := startHooked(t, c.withoutTmux().withManagedSettings(t, managed), config{
 					Hooks:  hooks{"UserPromptSubmit": {{Command: "touch " + own}}},
-					Env:    []string{"GCHAT_IDLE=on", onPath(t)},
-					Script: []turn{{ask(deploy)}, {bash("gchat-hooks doctor --json >found; true")}, asksBack, thanks},
+					Env:    []string{"GCHAT_IDLE=on", pathWithProgram(t)},
+					Script: []turn{{questionCall(deployQuestion)}, {bash("gchat-hooks doctor --json >found; true")}, askBackTurn, thanksTurn},
 				})
 				b.Prompt("go ahead")
-				b.reply(b.await("[AskUserQuestion]", deploy.Question), "3")
-				b.told(1, "Canary")
-				b.reply(b.await("[Permission]", "gchat-hooks doctor"), "yes")
-				b.told(2)
-				b.await("[Answered]", "Allowed: Bash:")
-				b.reply(b.await("[Waiting for you]", "Shall I commit?"), "commit it")
+				b.reply(b.awaitPost("[AskUserQuestion]", deployQuestion.Question), "3")
+				b.awaitResult(1, "Canary")
+				b.reply(b.awaitPost("[Permission]", "gchat-hooks doctor"), "yes")
+				b.awaitResult(2)
+				b.awaitPost("[Answered]", "Allowed: Bash:")
+				b.reply(b.awaitPost("[Waiting for you]", "Shall I commit?"), "commit it")
 				b.API.WaitText(t, "this is the next instruction: commit it")
-				b.await("[Sent]")
+				b.awaitPost("[Sent]")
 				for _, beginning := range []string{"[AskUserQuestion]", "[Permission]", "[Sent]"} {
-					if n := b.count(beginning); n != 1 {
+					if n := b.countPosts(beginning); n != 1 {
 						t.Errorf("%d messages %s", n, beginning)
 					}
 				}
-				if found := contents(t, filepath.Join(b.Dir, "found")); !strings.Contains(found, settings.found+`"`) {
+				if found := readFiles(t, filepath.Join(b.Dir, "found")); !strings.Contains(found, settings.found+`"`) {
 					t.Errorf("doctor does not find %s:\n%s", settings.found, found)
 				}
 				if _, err := os.Stat(own); err == nil {
@@ -58,18 +58,18 @@ func TestManagedHooksOnly(t *testing.T) {
 
 // The plugin for deny mode wakes its session with the reply.
 func TestAPluginWakesItsSession(t *testing.T) {
-	eachClaude(t, both, func(t *testing.T, c claude) {
+	eachClaude(t, bothVersions, func(t *testing.T, c claude) {
 		managed := t.TempDir()
 		managedPlugin(t, managed)
 		file := filepath.Join(managed, "managed-settings.json")
-		put(t, file, strings.Replace(contents(t, file), "gchat-hooks-approve@", "gchat-hooks-system3@", 1))
-		b := bridged(t, c.outside().managed(t, managed), config{
-			Env:    []string{"GCHAT_ASK_MODE=deny", onPath(t)},
-			Script: []turn{{ask(deploy)}, goOn, acts},
+		writeText(t, file, strings.Replace(readFiles(t, file), "gchat-hooks-approve@", "gchat-hooks-system3@", 1))
+		b := startHooked(t, c.withoutTmux().withManagedSettings(t, managed), config{
+			Env:    []string{"GCHAT_ASK_MODE=deny", pathWithProgram(t)},
+			Script: []turn{{questionCall(deployQuestion)}, goOnTurn, actTurn},
 		})
 		b.Prompt("go ahead")
-		q := b.await("[AskUserQuestion]", deploy.Question)
-		b.denied(1)
+		q := b.awaitPost("[AskUserQuestion]", deployQuestion.Question)
+		b.awaitDenial(1)
 		b.WaitScreen("I go on meanwhile.")
 		b.reply(q, "3")
 		b.WaitScreen("Acting on it.")
@@ -77,8 +77,8 @@ func TestAPluginWakesItsSession(t *testing.T) {
 	})
 }
 
-// managed is a Claude Code on a machine with these managed settings: it sees /etc with a folder more.
-func (c claude) managed(t *testing.T, settings string) claude {
+// withManagedSettings is a Claude Code on a machine with these managed settings: it sees /etc with a folder more.
+func (c claude) withManagedSettings(t *testing.T, settings string) claude {
 	t.Helper()
 	upper, work := t.TempDir(), t.TempDir()
 	if err := os.Rename(settings, filepath.Join(upper, "claude-code")); err != nil {
@@ -92,8 +92,10 @@ func (c claude) managed(t *testing.T, settings string) claude {
 	return claude{c.Version, append(argv, c.Argv...)}
 }
 
-// onPath is a PATH with the program, as a plugin wants it.
-func onPath(t *testing.T) string { return "PATH=" + filepath.Dir(built(t)) + ":" + os.Getenv("PATH") }
+// pathWithProgram is a PATH with the program, as a plugin wants it.
+func pathWithProgram(t *testing.T) string {
+	return "PATH=" + filepath.Dir(builtProgram(t)) + ":" + os.Getenv("PATH")
+}
 
 // managedPlugin writes the recipe of the page, with the folder of this project.
 func managedPlugin(t *testing.T, folder string) {
@@ -101,12 +103,12 @@ func managedPlugin(t *testing.T, folder string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, recipe, _ := strings.Cut(contents(t, "../docs/install.md"), "```json\n")
+	_, recipe, _ := strings.Cut(readFiles(t, "../docs/install.md"), "```json\n")
 	recipe, _, found := strings.Cut(recipe, "```")
 	if !found || !strings.Contains(recipe, "/opt/gchat-hooks") {
 		t.Fatal("the page has no recipe")
 	}
-	put(t, filepath.Join(folder, "managed-settings.json"), strings.Replace(recipe, "/opt/gchat-hooks", project, 1))
+	writeText(t, filepath.Join(folder, "managed-settings.json"), strings.Replace(recipe, "/opt/gchat-hooks", project, 1))
 }
 
 // managedPlugins enables one more: an event that both have is handled once.
@@ -114,17 +116,17 @@ func managedPlugins(t *testing.T, folder string) {
 	managedPlugin(t, folder)
 	const one, more = `"gchat-hooks-approve@gchat-hooks": true`, `, "gchat-hooks-report@gchat-hooks": true`
 	file := filepath.Join(folder, "managed-settings.json")
-	put(t, file, strings.Replace(contents(t, file), one, one+more, 1))
+	writeText(t, file, strings.Replace(readFiles(t, file), one, one+more, 1))
 }
 
 // managedFile has `install` write a file, as the page says.
 func managedFile(t *testing.T, folder string) {
-	cmd := bound.Command(t, built(t), "install", "--preset", "approve", "--claude-version", "2.1.197")
+	cmd := bound.Command(t, builtProgram(t), "install", "--preset", "approve", "--claude-version", "2.1.197")
 	cmd.Env = []string{"HOME=" + folder, "CLAUDE_CONFIG_DIR=" + folder}
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	put(t, filepath.Join(folder, "managed-settings.json"), `{"allowManagedHooksOnly": true}`)
+	writeText(t, filepath.Join(folder, "managed-settings.json"), `{"allowManagedHooksOnly": true}`)
 	parts := filepath.Join(folder, "managed-settings.d")
 	if err := os.Mkdir(parts, 0o700); err != nil {
 		t.Fatal(err)

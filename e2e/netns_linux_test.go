@@ -17,23 +17,23 @@ import (
 )
 
 const (
-	// runVar marks every process of one test run, however deep: Claude Code and
+	// runVariable marks every process of one test run, however deep: Claude Code and
 	// its hooks hand it down. What is left at the end is found by it.
-	runVar = "GCHAT_E2E_RUN"
+	runVariable = "GCHAT_E2E_RUN"
 
 	// exitNoLoopback is the inner process's way of saying that its namespace is
 	// of no use. m.Run returns 0, 1 or 2.
 	exitNoLoopback = 111
 )
 
-// isolated runs the tests in a new network namespace with only loopback, or in
+// runIsolated runs the tests in a new network namespace with only loopback, or in
 // place when there can be none. A namespace belongs to a thread, and a Go
 // program has many, so the way in is to start the binary again.
-func isolated(m *testing.M) int {
-	if os.Getenv(runVar) != "" {
-		return inside(m)
+func runIsolated(m *testing.M) int {
+	if os.Getenv(runVariable) != "" {
+		return runInside(m)
 	}
-	code, err := reexec()
+	code, err := runAgainIsolated()
 	if err == nil {
 		return code
 	}
@@ -41,8 +41,8 @@ func isolated(m *testing.M) int {
 	return m.Run()
 }
 
-// inside is the life of the inner process.
-func inside(m *testing.M) int {
+// runInside is the life of the inner process.
+func runInside(m *testing.M) int {
 	if err := onlyLoopback(); err != nil {
 		fmt.Fprintf(os.Stderr, "e2e: %v\n", err)
 		return exitNoLoopback
@@ -53,15 +53,15 @@ func inside(m *testing.M) int {
 	signal.Notify(stop, unix.SIGINT, unix.SIGTERM, unix.SIGHUP)
 	go func() {
 		<-stop
-		sweep(runVar+"="+os.Getenv(runVar), 0)
+		killMarked(runVariable+"="+os.Getenv(runVariable), 0)
 		os.Exit(130)
 	}()
 	return m.Run()
 }
 
-// reexec starts this binary again, with the same flags, in a new namespace and
+// runAgainIsolated starts this binary again, with the same flags, in a new namespace and
 // waits for it. An error means that it ran no test.
-func reexec() (int, error) {
+func runAgainIsolated() (int, error) {
 	// Pdeathsig is about the thread that started the child, not the process.
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
@@ -79,10 +79,10 @@ func reexec() (int, error) {
 	mark := rand.Text()
 	cmd := exec.Command(exe, os.Args[1:]...)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
-	cmd.Env = append(os.Environ(), runVar+"="+mark, "TMPDIR="+tmp, "GCHAT_E2E_CLAUDE_DIR="+claudeDir())
+	cmd.Env = append(os.Environ(), runVariable+"="+mark, "TMPDIR="+tmp, "GCHAT_E2E_CLAUDE_DIR="+claudeDir())
 	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: unix.CLONE_NEWNET, Pdeathsig: unix.SIGTERM}
 	if os.Getuid() != 0 {
-		asUser(cmd.SysProcAttr)
+		dropToUser(cmd.SysProcAttr)
 	}
 
 	signals := make(chan os.Signal, 4)
@@ -98,7 +98,7 @@ func reexec() (int, error) {
 	}()
 	err = cmd.Wait()
 	// A panic or the test timeout ends the inner process without its cleanups.
-	sweep(runVar+"="+mark, time.Second)
+	killMarked(runVariable+"="+mark, time.Second)
 
 	var exit *exec.ExitError
 	if err != nil && !errors.As(err, &exit) {
@@ -114,10 +114,10 @@ func reexec() (int, error) {
 	return status.ExitStatus(), nil
 }
 
-// asUser gets a person who is not root a namespace: a user namespace comes with
+// dropToUser gets a person who is not root a namespace: a user namespace comes with
 // the right to make one. The uid stays what it was, for Claude Code and tmux
 // treat root differently; hence the one capability is handed over by name.
-func asUser(attr *syscall.SysProcAttr) {
+func dropToUser(attr *syscall.SysProcAttr) {
 	attr.Cloneflags |= unix.CLONE_NEWUSER
 	attr.UidMappings = []syscall.SysProcIDMap{{ContainerID: os.Getuid(), HostID: os.Getuid(), Size: 1}}
 	attr.GidMappings = []syscall.SysProcIDMap{{ContainerID: os.Getgid(), HostID: os.Getgid(), Size: 1}}

@@ -7,9 +7,9 @@ import (
 	"testing"
 )
 
-const runVar = "GCHAT_E2E_RUN"
+const runVariable = "GCHAT_E2E_RUN"
 
-func isolated(m *testing.M) int {
+func runIsolated(m *testing.M) int {
 	noNamespace = "there are none on " + runtime.GOOS
 	return m.Run()
 }

@@ -43,10 +43,10 @@ type openClaw struct {
 	mark string
 	port int
 
-	mu      sync.Mutex
-	reply   string
-	asked   []string
-	changed chan struct{} // closed and replaced with every request
+	mu       sync.Mutex
+	reply    string
+	requests []string
+	changed  chan struct{} // closed and replaced with every request
 }
 
 // newOpenClaw starts a gateway and waits until it takes messages. The end of the test ends it.
@@ -54,7 +54,7 @@ func newOpenClaw(t *testing.T) *openClaw {
 	t.Helper()
 	requireIsolation(t)
 	node, script := findOpenClaw(t)
-	takeSeat(t)
+	takeSessionSlot(t)
 	o := &openClaw{t: t, mark: rand.Text(), port: openClawPort(), reply: "Understood.", changed: make(chan struct{})}
 	model := httptest.NewServer(o)
 	t.Cleanup(func() {
@@ -65,7 +65,7 @@ func newOpenClaw(t *testing.T) *openClaw {
 	if o.root, err = os.MkdirTemp("", "o-"); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(o.remove)
+	t.Cleanup(o.cleanUp)
 	o.Bin = filepath.Join(o.root, "bin")
 	for _, dir := range []string{o.Bin, o.home(), o.tmp()} {
 		if err := os.Mkdir(dir, 0o700); err != nil {
@@ -145,7 +145,7 @@ func (o *openClaw) settings(model string) map[string]any {
 func (o *openClaw) environ(extra ...string) []string {
 	return append([]string{
 		"PATH=" + o.Bin + ":" + os.Getenv("PATH"), "HOME=" + o.home(), "LANG=C.UTF-8", "OPENCLAW_OFFLINE=1", "OPENCLAW_NO_AUTO_UPDATE=1",
-		"OPENCLAW_DISABLE_BONJOUR=1", "OPENCLAW_SKIP_CHANNELS=1", runVar + "=" + os.Getenv(runVar), sessionVar + "=" + o.mark,
+		"OPENCLAW_DISABLE_BONJOUR=1", "OPENCLAW_SKIP_CHANNELS=1", runVariable + "=" + os.Getenv(runVariable), sessionVariable + "=" + o.mark,
 	}, extra...)
 }
 
@@ -168,7 +168,7 @@ func (o *openClaw) serve() {
 		close(ended)
 	}()
 	o.t.Cleanup(func() {
-		sweep(sessionVar+"="+o.mark, 5*time.Second)
+		killMarked(sessionVariable+"="+o.mark, 5*time.Second)
 		<-ended
 	})
 	client := &http.Client{Timeout: time.Second}
@@ -182,17 +182,17 @@ func (o *openClaw) serve() {
 		select {
 		case <-ended:
 			o.t.Fatalf("the gateway ended: %v", cmd.ProcessState)
-		case <-time.After(glance):
+		case <-time.After(pollInterval):
 		}
 	}
 	o.t.Fatalf("the gateway is not ready after %v", openClawPatience)
 }
 
-// remove is the last of the cleanups. After a failed test it first says what was seen.
-func (o *openClaw) remove() {
+// cleanUp is the last of the cleanups. After a failed test it first says what was seen.
+func (o *openClaw) cleanUp() {
 	if o.t.Failed() {
 		log, _ := os.ReadFile(o.log())
-		o.t.Logf("the agent heard %q\nthe gateway's log ends:\n%s", o.heard(), log[max(0, len(log)-4000):])
+		o.t.Logf("the agent heard %q\nthe gateway's log ends:\n%s", o.messages(), log[max(0, len(log)-4000):])
 	}
 	o.removeLocks()
 	if err := os.RemoveAll(o.root); err != nil {
@@ -215,31 +215,31 @@ func (o *openClaw) removeLocks() {
 	})
 }
 
-// says sets what the agent answers from now on.
-func (o *openClaw) says(text string) {
+// setAnswer sets what the agent answers from now on.
+func (o *openClaw) setAnswer(text string) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.reply = text
 }
 
-// heard returns what the agent was told, oldest first: the last words of every request to its model. An answer that says
+// messages returns what the agent was told, oldest first: the last words of every request to its model. An answer that says
 // nothing has OpenClaw ask a second time, in words of its own.
-func (o *openClaw) heard() []string {
+func (o *openClaw) messages() []string {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	return slices.Clone(o.asked)
+	return slices.Clone(o.requests)
 }
 
-// await blocks until the agent heard a message with all the parts, and returns it.
-func (o *openClaw) await(t *testing.T, parts ...string) string {
+// awaitMessage blocks until the agent heard a message with all the parts, and returns it.
+func (o *openClaw) awaitMessage(t *testing.T, parts ...string) string {
 	t.Helper()
 	deadline := time.After(openClawPatience)
 	for {
 		o.mu.Lock()
-		asked, changed := o.asked, o.changed
+		asked, changed := o.requests, o.changed
 		o.mu.Unlock()
 		for _, text := range asked {
-			if holdsAll(text, parts) {
+			if containsAll(text, parts) {
 				return text
 			}
 		}
@@ -263,23 +263,23 @@ func (o *openClaw) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	o.mu.Lock()
-	o.asked = append(o.asked, told(req))
+	o.requests = append(o.requests, lastUserText(req))
 	reply := o.reply
 	close(o.changed)
 	o.changed = make(chan struct{})
 	o.mu.Unlock()
-	stream(w, req.Model, turn{say(reply)})
+	stream(w, req.Model, turn{textBlock(reply)})
 }
 
-// arrival is what OpenClaw puts before a message, as in "[Sat 2026-11-21 22:06 UTC] ", unless one begins with a time itself.
-var arrival = regexp.MustCompile(`^\[[A-Z][a-z]{2} \d{4}-\d\d-\d\d \d\d:\d\d [^]]+\] `)
+// arrivalPrefix is what OpenClaw puts before a message, as in "[Sat 2026-11-21 22:06 UTC] ", unless one begins with a time itself.
+var arrivalPrefix = regexp.MustCompile(`^\[[A-Z][a-z]{2} \d{4}-\d\d-\d\d \d\d:\d\d [^]]+\] `)
 
-// told is the newest message in a request. OpenClaw's own notes come after it, as a message of the same role.
-func told(req request) string {
+// lastUserText is the newest message in a request. OpenClaw's own notes come after it, as a message of the same role.
+func lastUserText(req request) string {
 	for _, m := range slices.Backward(req.Messages) {
 		text := m.Content.Text()
 		if m.Role == "user" && !strings.HasPrefix(text, "<<<BEGIN_OPENCLAW_INTERNAL_CONTEXT>>>") {
-			return text[len(arrival.FindString(text)):]
+			return text[len(arrivalPrefix.FindString(text)):]
 		}
 	}
 	return ""
@@ -332,18 +332,18 @@ func TestOpenClawTakesMessages(t *testing.T) {
 	const text = "- It began with \"quotes\", $(id) and `ticks`.\n\n[CONTENT]\n  indented\tand *marked*: ❯ 1. Grün\nlast"
 
 	t.Run("text", func(t *testing.T) {
-		o.says("I see.")
+		o.setAnswer("I see.")
 		code, out, errs := o.run(t, nil, "agent", "--session-id", "text", "--message", text)
 		if code != 0 || out != "I see.\n" {
 			t.Errorf("exit %d, %q, %q", code, out, errs)
 		}
-		if !slices.Contains(o.heard(), text) {
-			t.Errorf("the agent heard %q", o.heard())
+		if !slices.Contains(o.messages(), text) {
+			t.Errorf("the agent heard %q", o.messages())
 		}
 	})
 
 	t.Run("file", func(t *testing.T) {
-		o.says("I see.")
+		o.setAnswer("I see.")
 		long := "[BEGIN]\n" + strings.Repeat("A line of a long text, ❯ and more.\n", 200<<10/36) + "[END]"
 		file := filepath.Join(o.root, "message.txt")
 		if err := os.WriteFile(file, []byte(long), 0o600); err != nil {
@@ -353,17 +353,17 @@ func TestOpenClawTakesMessages(t *testing.T) {
 		if code != 0 || out != "I see.\n" {
 			t.Errorf("exit %d, %q, %q", code, out, errs)
 		}
-		if got := o.await(t, "[BEGIN]", "[END]"); got != long {
+		if got := o.awaitMessage(t, "[BEGIN]", "[END]"); got != long {
 			t.Errorf("of %d bytes the agent heard %d", len(long), len(got))
 		}
 	})
 
-	t.Run("Claude Code", func(t *testing.T) { sendsClaudeOn(t, findClaude(t, newest), o) })
+	t.Run("Claude Code", func(t *testing.T) { checkSendsClaudeOn(t, findClaude(t, newestVersion), o) })
 
 	t.Run("decision", func(t *testing.T) {
 		const decision = `{"decision": "block", "reason": "Run \"go test\" first."}`
 		for _, says := range []string{decision, "Not yet:\n\n```json\n" + decision + "\n```"} {
-			o.says(says)
+			o.setAnswer(says)
 			code, out, errs := o.run(t, nil, "agent", "--session-id", "decision", "--message", "It wants to stop.", "--json")
 			a := readAnswer(t, out)
 			if code != 0 || a.Status != "ok" || len(a.Result.Payloads) != 1 || a.Result.Payloads[0].Text != says {
@@ -374,13 +374,13 @@ func TestOpenClawTakesMessages(t *testing.T) {
 
 	// An agent with nothing to say has heard the message all the same: to send it again would be to tell it twice.
 	t.Run("silence", func(t *testing.T) {
-		o.says("NO_REPLY")
+		o.setAnswer("NO_REPLY")
 		code, out, errs := o.run(t, nil, "agent", "--session-id", "silence", "--message", "Nothing to do.", "--json")
 		a := readAnswer(t, out)
 		if code != 1 || a.Status != "error" || a.RunID == "" || len(a.Result.Payloads) != 1 || !a.Result.Payloads[0].IsError {
 			t.Errorf("exit %d, %+v, %q", code, a, errs)
 		}
-		o.await(t, "Nothing to do.")
+		o.awaitMessage(t, "Nothing to do.")
 	})
 
 	t.Run("no gateway", func(t *testing.T) {
@@ -400,7 +400,7 @@ func TestOpenClawTakesMessages(t *testing.T) {
 		}
 	})
 
-	for _, heard := range o.heard() {
+	for _, heard := range o.messages() {
 		if strings.Contains(heard, "Unheard") {
 			t.Errorf("the agent heard %q", heard)
 		}

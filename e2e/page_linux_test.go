@@ -14,7 +14,7 @@ import (
 // setUpSpace connects a machine to an embedded space of its own, as a person does, and runs it. It gives the page's address.
 func setUpSpace(t *testing.T, c claude, home, project string, flags ...string) (page string) {
 	t.Helper()
-	program, address := built(t), "127.0.0.1:"+freePort(t)
+	program, address := builtProgram(t), "127.0.0.1:"+freePort(t)
 	env := []string{"HOME=" + home, "PATH=" + filepath.Dir(c.Argv[len(c.Argv)-1]) + ":" + os.Getenv("PATH"), "TMPDIR=" + os.TempDir()}
 	cmd := exec.Command(program, append([]string{"setup", "--space", "--address", address, "--preset", "approve"}, flags...)...)
 	cmd.Dir, cmd.Env = project, env
@@ -27,14 +27,14 @@ func setUpSpace(t *testing.T, c claude, home, project string, flags ...string) (
 // A person begins a session on the page, by its form. The words go in as they are.
 func TestASessionIsBegunFromThePage(t *testing.T) {
 	const words = `model is "what" I ask about; $(touch owned)`
-	eachClaude(t, ours, func(t *testing.T, c claude) {
+	eachClaude(t, testedVersions, func(t *testing.T, c claude) {
 		requireIsolation(t)
 		var page string
-		s := start(t, c, config{
-			Script:  []turn{{ask(deploy)}, thanks, {say("The new one is at work.")}},
+		s := startSession(t, c, config{
+			Script:  []turn{{questionCall(deployQuestion)}, thanksTurn, {textBlock("The new one is at work.")}},
 			Prepare: func(home, project string) { page = setUpSpace(t, c, home, project, "--start-sessions") },
 		})
-		defer (&bridge{session: s}).own("kill-server")
+		defer (&hookedSession{session: s}).runOwnTmux("kill-server")
 		s.Prompt("go ahead")
 		s.Choose(firstOption, "2") // by which the project is known
 		s.WaitScreen("Thanks, understood.")
@@ -49,13 +49,13 @@ func TestASessionIsBegunFromThePage(t *testing.T) {
 // A person looks at a session on the page of the embedded space, and stops it there. Its project's name is hostile.
 func TestASessionIsSteeredFromThePage(t *testing.T) {
 	const forever = "./forever.sh"
-	eachClaude(t, ours, func(t *testing.T, c claude) {
+	eachClaude(t, testedVersions, func(t *testing.T, c claude) {
 		requireIsolation(t)
 		var page string
-		s := start(t, c, config{
+		s := startSession(t, c, config{
 			Folder: `<script>document.title='owned'` + "\u202e" + strings.Repeat("x", 100),
 			Args:   []string{"--allowedTools", "Bash(" + forever + ")"},
-			Script: []turn{{say("What shall I do?")}, {call("Bash", map[string]any{"command": forever})}, {ask(deploy)}, thanks},
+			Script: []turn{{textBlock("What shall I do?")}, {toolCall("Bash", map[string]any{"command": forever})}, {questionCall(deployQuestion)}, thanksTurn},
 			Prepare: func(home, project string) {
 				if err := os.WriteFile(filepath.Join(project, "forever.sh"), []byte("#!/bin/sh\nexec sleep 1000\n"), 0o700); err != nil {
 					t.Fatal(err)

@@ -16,12 +16,12 @@ import (
 	"gchat-hooks/gchat/space"
 )
 
-// approving are the hooks of the preset approve.
-func approving(t testing.TB) hooks {
-	all := asking(t, "PreToolUse", "PostToolUse", "UserPromptSubmit", "Stop", "StopFailure", "SessionEnd")
-	exe := shellLine(built(t))
+// approveHooks are the hooks of the preset approve.
+func approveHooks(t testing.TB) hooks {
+	all := questionHooks(t, "PreToolUse", "PostToolUse", "UserPromptSubmit", "Stop", "StopFailure", "SessionEnd")
+	exe := shellLine(builtProgram(t))
 	all["PermissionRequest"] = []hook{{Command: exe + " hook gchat-ask-user-forward", Timeout: 86400}}
-	all[onForm] = []hook{{Command: exe + " hook gchat-ask-user-forward", Timeout: 86400}}
+	all[formEvent] = []hook{{Command: exe + " hook gchat-ask-user-forward", Timeout: 86400}}
 	for _, event := range []string{"PostToolBatch", "PermissionDenied", "SubagentStop", "ElicitationResult"} {
 		all[event] = []hook{{Command: exe + " hook gchat-ask-user-answered", Timeout: 10}}
 	}
@@ -33,15 +33,15 @@ func approving(t testing.TB) hooks {
 	return all
 }
 
-// approve starts a session whose permissions, plans and next instruction are answered from its space.
-func approve(t *testing.T, c claude, cfg config) *bridge {
+// startApproving starts a session whose permissions, plans and next instruction are answered from its space.
+func startApproving(t *testing.T, c claude, cfg config) *hookedSession {
 	t.Helper()
-	cfg.Hooks = approving(t)
-	return bridged(t, c, cfg)
+	cfg.Hooks = approveHooks(t)
+	return startHooked(t, c, cfg)
 }
 
 func bash(command string) block {
-	return call("Bash", map[string]string{"command": command, "description": "make a folder"})
+	return toolCall("Bash", map[string]string{"command": command, "description": "make a folder"})
 }
 
 func TestAPermissionIsDecidedFromChat(t *testing.T) {
@@ -55,16 +55,16 @@ func TestAPermissionIsDecidedFromChat(t *testing.T) {
 		"denied":               {"N", "denied this from the chat page", "Denied: Bash: mkdir out", false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			eachClaude(t, both, func(t *testing.T, cl claude) {
-				b := approve(t, cl, config{Script: []turn{{say("A folder."), bash("mkdir out")}, thanks}})
+			eachClaude(t, bothVersions, func(t *testing.T, cl claude) {
+				b := startApproving(t, cl, config{Script: []turn{{textBlock("A folder."), bash("mkdir out")}, thanksTurn}})
 				b.Prompt("go ahead")
-				q := b.await("[Permission] Session:", "Bash: make a folder", "mkdir out", "Reply yes or no")
+				q := b.awaitPost("[Permission] Session:", "Bash: make a folder", "mkdir out", "Reply yes or no")
 				b.WaitScreen("Do you want to proceed?") // the dialog stands open beside it
 				b.reply(q, "sure thing")
-				b.await("[Not used]", "yes or no")
+				b.awaitPost("[Not used]", "yes or no")
 				b.reply(q, c.reply)
-				b.told(1, c.told)
-				if got := b.await("[Answered]", c.says); got.Thread.Name != q.Thread.Name {
+				b.awaitResult(1, c.told)
+				if got := b.awaitPost("[Answered]", c.says); got.Thread.Name != q.Thread.Name {
 					t.Errorf("confirmed in %s, asked in %s", got.Thread.Name, q.Thread.Name)
 				}
 				b.WaitScreen("Thanks, understood.")
@@ -77,15 +77,15 @@ func TestAPermissionIsDecidedFromChat(t *testing.T) {
 }
 
 func TestAlwaysAsksNoMore(t *testing.T) {
-	eachClaude(t, both, func(t *testing.T, c claude) {
-		b := approve(t, c, config{Script: []turn{{bash("mkdir -p out/x")}, {bash("mkdir -p out/y")}, thanks}})
+	eachClaude(t, bothVersions, func(t *testing.T, c claude) {
+		b := startApproving(t, c, config{Script: []turn{{bash("mkdir -p out/x")}, {bash("mkdir -p out/y")}, thanksTurn}})
 		b.Prompt("go ahead")
-		q := b.await("[Permission]", "out/x", `"always" allows:`)
+		q := b.awaitPost("[Permission]", "out/x", `"always" allows:`)
 		b.reply(q, "Always")
-		b.told(2)
-		b.await("[Answered]", "Always allowed from now on:")
+		b.awaitResult(2)
+		b.awaitPost("[Answered]", "Always allowed from now on:")
 		b.WaitScreen("Thanks, understood.")
-		for _, m := range b.chat.Messages() {
+		for _, m := range b.space.Messages() {
 			if strings.HasPrefix(m.Text, "[Permission]") && strings.Contains(m.Text, "out/y") {
 				t.Error("it was asked for again")
 			}
@@ -94,21 +94,21 @@ func TestAlwaysAsksNoMore(t *testing.T) {
 }
 
 func TestAnEditIsShownAsADiff(t *testing.T) {
-	eachClaude(t, both, func(t *testing.T, c claude) {
-		cfg := config{Script: []turn{{}, {}, thanks}}
+	eachClaude(t, bothVersions, func(t *testing.T, c claude) {
+		cfg := config{Script: []turn{{}, {}, thanksTurn}}
 		cfg.Prepare = func(_, project string) {
 			file := filepath.Join(project, "a.txt")
-			cfg.Script[0] = turn{call("Read", map[string]string{"file_path": file})}
-			cfg.Script[1] = turn{call("Edit", map[string]string{"file_path": file, "old_string": "two\n", "new_string": "zwei\n"})}
+			cfg.Script[0] = turn{toolCall("Read", map[string]string{"file_path": file})}
+			cfg.Script[1] = turn{toolCall("Edit", map[string]string{"file_path": file, "old_string": "two\n", "new_string": "zwei\n"})}
 			if err := os.WriteFile(file, []byte("one\ntwo\nthree\n"), 0o600); err != nil {
 				t.Fatal(err)
 			}
 		}
-		b := approve(t, c, cfg)
+		b := startApproving(t, c, cfg)
 		b.Prompt("go ahead")
-		b.reply(b.await("[Permission]", "Edit: a.txt", "\n-two\n+zwei\n"), "1")
-		b.told(2)
-		b.await("[Answered]", "Allowed: Edit: a.txt")
+		b.reply(b.awaitPost("[Permission]", "Edit: a.txt", "\n-two\n+zwei\n"), "1")
+		b.awaitResult(2)
+		b.awaitPost("[Answered]", "Allowed: Edit: a.txt")
 	})
 }
 
@@ -116,18 +116,18 @@ func TestAPermissionIsAnsweredInTheTerminalFirst(t *testing.T) {
 	t.Parallel()
 	for name, key := range map[string]string{"allowed": "1", "dismissed": "Escape"} {
 		t.Run(name, func(t *testing.T) {
-			eachClaude(t, both, func(t *testing.T, c claude) {
-				b := approve(t, c, config{Script: []turn{{bash("mkdir out")}, thanks}})
+			eachClaude(t, bothVersions, func(t *testing.T, c claude) {
+				b := startApproving(t, c, config{Script: []turn{{bash("mkdir out")}, thanksTurn}})
 				b.Prompt("go ahead")
-				q := b.await("[Permission]")
+				q := b.awaitPost("[Permission]")
 				b.Choose("❯ 1. Yes", key)
 				if name == "dismissed" {
-					b.await("[Cancelled]", "Dismissed in the terminal.")
+					b.awaitPost("[Cancelled]", "Dismissed in the terminal.")
 				} else {
-					b.await("[Answered]", "mkdir out", "Answered in the terminal.")
+					b.awaitPost("[Answered]", "mkdir out", "Answered in the terminal.")
 					b.WaitScreen("Thanks, understood.")
 				}
-				if got := b.await("[Permission]"); got.Thread.Name != q.Thread.Name {
+				if got := b.awaitPost("[Permission]"); got.Thread.Name != q.Thread.Name {
 					t.Errorf("asked in %s and %s", q.Thread.Name, got.Thread.Name)
 				}
 			})
@@ -138,67 +138,67 @@ func TestAPermissionIsAnsweredInTheTerminalFirst(t *testing.T) {
 func TestAPlanIsDecidedFromChat(t *testing.T) {
 	const text = "# The plan\n\n1. do *this*\n2. do that"
 	plan := map[string]any{"plan": text}
-	eachClaude(t, both, func(t *testing.T, c claude) {
-		b := approve(t, c, config{Args: []string{"--permission-mode", "plan"}, Script: []turn{
-			{say("Hm.")}, {call("ExitPlanMode", plan)}, {call("ExitPlanMode", plan)}, thanks,
+	eachClaude(t, bothVersions, func(t *testing.T, c claude) {
+		b := startApproving(t, c, config{Args: []string{"--permission-mode", "plan"}, Script: []turn{
+			{textBlock("Hm.")}, {toolCall("ExitPlanMode", plan)}, {toolCall("ExitPlanMode", plan)}, thanksTurn,
 		}})
-		b.thinks(text)
+		b.awaitPlan(text)
 		b.Prompt("go ahead")
-		q := b.await("[Plan] Session:", "The plan", "do that")
+		q := b.awaitPost("[Plan] Session:", "The plan", "do that")
 		b.reply(q, "no, leave the second step out")
-		b.told(1, "leave the second step out")
-		b.await("[Answered]", "Sent the plan back.", "leave the second step out")
-		b.reply(b.awaitOther(q, "[Plan] Session:"), "yes")
-		b.told(2, "approved")
-		b.await("[Answered]", "Approved the plan.")
+		b.awaitResult(1, "leave the second step out")
+		b.awaitPost("[Answered]", "Sent the plan back.", "leave the second step out")
+		b.reply(b.awaitPostInOtherThread(q, "[Plan] Session:"), "yes")
+		b.awaitResult(2, "approved")
+		b.awaitPost("[Answered]", "Approved the plan.")
 		b.WaitScreen("Thanks, understood.")
 	})
 }
 
 func TestAPermissionEndsWithItsSession(t *testing.T) {
-	eachClaude(t, ours, func(t *testing.T, c claude) {
-		b := approve(t, c, config{Script: []turn{{bash("mkdir out")}, thanks}})
+	eachClaude(t, testedVersions, func(t *testing.T, c claude) {
+		b := startApproving(t, c, config{Script: []turn{{bash("mkdir out")}, thanksTurn}})
 		b.Prompt("go ahead")
-		b.await("[Permission]")
+		b.awaitPost("[Permission]")
 		b.Kill(syscall.SIGKILL)
-		b.await("[Cancelled]", "Claude Code has ended.")
+		b.awaitPost("[Cancelled]", "Claude Code has ended.")
 	})
 }
 
-// awaitOther is await of a message in another thread.
-func (b *bridge) awaitOther(than *chat.Message, beginning string) *chat.Message {
+// awaitPostInOtherThread is await of a message in another thread.
+func (b *hookedSession) awaitPostInOtherThread(message *chat.Message, beginning string) *chat.Message {
 	b.t.Helper()
-	return b.awaitMessage(beginning+" in another thread", func(m *chat.Message) bool {
-		return strings.HasPrefix(m.Text, beginning) && m.Thread.Name != than.Thread.Name
+	return b.awaitPostFunc(beginning+" in another thread", func(m *chat.Message) bool {
+		return strings.HasPrefix(m.Text, beginning) && m.Thread.Name != message.Thread.Name
 	})
 }
 
 // "yes, auto" approves the plan, and edits need no permission from then on.
 func TestAPlanIsApprovedWithItsEdits(t *testing.T) {
-	eachClaude(t, both, func(t *testing.T, c claude) {
+	eachClaude(t, bothVersions, func(t *testing.T, c claude) {
 		cfg := config{Args: []string{"--permission-mode", "plan"}, Script: []turn{
-			{say("Hm.")}, {call("ExitPlanMode", map[string]any{"plan": "# The plan"})}, {}, thanks,
+			{textBlock("Hm.")}, {toolCall("ExitPlanMode", map[string]any{"plan": "# The plan"})}, {}, thanksTurn,
 		}}
 		cfg.Prepare = func(_, project string) {
-			cfg.Script[2] = turn{call("Write", map[string]string{"file_path": filepath.Join(project, "a.txt"), "content": "x"})}
+			cfg.Script[2] = turn{toolCall("Write", map[string]string{"file_path": filepath.Join(project, "a.txt"), "content": "x"})}
 		}
-		b := approve(t, c, cfg)
-		b.thinks("# The plan")
+		b := startApproving(t, c, cfg)
+		b.awaitPlan("# The plan")
 		b.Prompt("go ahead")
-		b.reply(b.await("[Plan] Session:", "common file commands"), "Yes, auto")
+		b.reply(b.awaitPost("[Plan] Session:", "common file commands"), "Yes, auto")
 		b.WaitScreen("Thanks, understood.")
 		if _, err := os.Stat(filepath.Join(b.Dir, "a.txt")); err != nil {
 			t.Error(err)
 		}
-		b.await("[Answered]", "From now on edits and common file commands such as rm, mv and cp need no permission.")
-		if n := b.count("[Permission]"); n != 0 {
+		b.awaitPost("[Answered]", "From now on edits and common file commands such as rm, mv and cp need no permission.")
+		if n := b.countPosts("[Permission]"); n != 0 {
 			t.Errorf("asked %d times", n)
 		}
 	})
 }
 
-// thinks has a session in plan mode end a turn, which says "Hm.", with a plan in its file.
-func (b *bridge) thinks(plan string) {
+// awaitPlan has a session in plan mode end a turn, which says "Hm.", with a plan in its file.
+func (b *hookedSession) awaitPlan(plan string) {
 	b.t.Helper()
 	b.Prompt("think")
 	b.WaitScreen("Hm.")
@@ -207,7 +207,7 @@ func (b *bridge) thinks(plan string) {
 }
 
 // writePlan writes the plan into the file that the session keeps it in, as the model does (2.1.329).
-func (b *bridge) writePlan(text string) {
+func (b *hookedSession) writePlan(text string) {
 	b.t.Helper()
 	named := regexp.MustCompile(`"planFilePath":"([^"]+)"`)
 	var plan string
@@ -229,20 +229,20 @@ func (b *bridge) writePlan(text string) {
 // Whatever of ours dies or hangs, the dialog in the terminal answers.
 func TestThePermissionDialogNeedsNothingOfOurs(t *testing.T) {
 	t.Parallel()
-	for name, trouble := range map[string]func(b *bridge){
-		"Chat hangs": func(b *bridge) { b.gate.shut() },
-		"the hook is killed": func(b *bridge) {
-			b.await("[Permission]")
-			b.killed("hook gchat-ask-user-forward")
+	for name, trouble := range map[string]func(b *hookedSession){
+		"Chat hangs": func(b *hookedSession) { b.gate.holdBack() },
+		"the hook is killed": func(b *hookedSession) {
+			b.awaitPost("[Permission]")
+			b.killProcess("hook gchat-ask-user-forward")
 		},
-		"the poller is killed": func(b *bridge) {
-			b.await("[Permission]")
-			b.killed("poller --detached")
+		"the poller is killed": func(b *hookedSession) {
+			b.awaitPost("[Permission]")
+			b.killProcess("poller --detached")
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			eachClaude(t, both, func(t *testing.T, c claude) {
-				b := approve(t, c, config{Script: []turn{{bash("mkdir out")}, thanks}})
+			eachClaude(t, bothVersions, func(t *testing.T, c claude) {
+				b := startApproving(t, c, config{Script: []turn{{bash("mkdir out")}, thanksTurn}})
 				if name == "Chat hangs" {
 					trouble(b)
 				}
@@ -261,11 +261,11 @@ func TestThePermissionDialogNeedsNothingOfOurs(t *testing.T) {
 	}
 }
 
-// killed ends the session's processes that were started so.
-func (b *bridge) killed(args string) {
+// killProcess ends the session's processes that were started so.
+func (b *hookedSession) killProcess(args string) {
 	b.t.Helper()
 	n := 0
-	for _, p := range marked(sessionVar + "=" + b.mark) {
+	for _, p := range markedProcesses(sessionVariable + "=" + b.processMark) {
 		line, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", p.pid))
 		if strings.Contains(strings.ReplaceAll(string(line), "\x00", " "), args) && p.Signal(syscall.SIGKILL) == nil {
 			n++
@@ -279,8 +279,8 @@ func (b *bridge) killed(args string) {
 
 // never_remote is the person's: what it names is shown, and only the terminal allows it.
 func TestNeverRemote(t *testing.T) {
-	eachClaude(t, ours, func(t *testing.T, c claude) {
-		b := approve(t, c, config{Script: []turn{{bash("cd . && mkdir out")}, thanks}, Prepare: func(home, project string) {
+	eachClaude(t, testedVersions, func(t *testing.T, c claude) {
+		b := startApproving(t, c, config{Script: []turn{{bash("cd . && mkdir out")}, thanksTurn}, Prepare: func(home, project string) {
 			for path, text := range map[string]string{
 				filepath.Join(home, ".config", "gchat-hooks", "config.json"): `{"never_remote": ["Bash(mkdir*)"]}`,
 				filepath.Join(project, ".claude", "gchat-hooks.json"):        `{"never_remote": [], "approvers": ["users/9"]}`,
@@ -291,13 +291,13 @@ func TestNeverRemote(t *testing.T) {
 			}
 		}})
 		b.Prompt("go ahead")
-		q := b.await("[Permission]", "Only the terminal can allow this.")
+		q := b.awaitPost("[Permission]", "Only the terminal can allow this.")
 		for _, reply := range []string{"yes", "always", "1"} {
 			b.reply(q, reply)
 		}
-		b.await("[Not used]", "Only the terminal can allow this")
+		b.awaitPost("[Not used]", "Only the terminal can allow this")
 		b.reply(q, "no, not now")
-		b.told(1, "not now")
+		b.awaitResult(1, "not now")
 		if _, err := os.Stat(filepath.Join(b.Dir, "out")); err == nil {
 			t.Error("it was allowed")
 		}
@@ -306,20 +306,20 @@ func TestNeverRemote(t *testing.T) {
 
 // What a person answers at the terminal at once never reaches Chat; a session at which no person sits asks there at once.
 func TestWhatIsAnsweredAtOnceNeverReachesChat(t *testing.T) {
-	eachClaude(t, ours, func(t *testing.T, c claude) {
-		b := approve(t, c, config{Env: []string{"GCHAT_GRACE=10m"}, Script: []turn{{bash("mkdir one")}, thanks}})
+	eachClaude(t, testedVersions, func(t *testing.T, c claude) {
+		b := startApproving(t, c, config{Env: []string{"GCHAT_GRACE=10m"}, Script: []turn{{bash("mkdir one")}, thanksTurn}})
 		desk := b.sitDown(t)
 		desk("send-keys", "go ahead")
 		b.WaitScreen("go ahead")
 		desk("send-keys", "Enter")
 		b.WaitScreen("Do you want to proceed?")
-		other := b.beside(config{Env: []string{"GCHAT_GRACE=10m"}, Hooks: approving(t), Script: []turn{{bash("mkdir two")}, thanks}})
+		other := b.startBeside(config{Env: []string{"GCHAT_GRACE=10m"}, Hooks: approveHooks(t), Script: []turn{{bash("mkdir two")}, thanksTurn}})
 		other.Prompt("go ahead")
-		other.reply(other.await("[Permission]", "mkdir two"), "yes")
+		other.reply(other.awaitPost("[Permission]", "mkdir two"), "yes")
 		desk("send-keys", "1")
 		b.WaitScreen("Thanks, understood.")
 		other.WaitScreen("Thanks, understood.")
-		for _, m := range b.chat.Messages() {
+		for _, m := range b.space.Messages() {
 			if strings.Contains(m.Text, "mkdir one") {
 				t.Errorf("the space has %q", m.Text)
 			}
@@ -329,9 +329,9 @@ func TestWhatIsAnsweredAtOnceNeverReachesChat(t *testing.T) {
 
 // "yes 10m" allows what the session asks next in silence, and the terminal says so; /ask in the session's thread ends it.
 func TestAYesForAWhile(t *testing.T) {
-	eachClaude(t, both, func(t *testing.T, c claude) {
-		b := approve(t, c, config{
-			Script: []turn{{bash("mkdir one")}, {bash("mkdir two")}, {bash("mkdir three")}, {say("Three.")}, {bash("mkdir four")}, thanks},
+	eachClaude(t, bothVersions, func(t *testing.T, c claude) {
+		b := startApproving(t, c, config{
+			Script: []turn{{bash("mkdir one")}, {bash("mkdir two")}, {bash("mkdir three")}, {textBlock("Three.")}, {bash("mkdir four")}, thanksTurn},
 			Prepare: func(home, _ string) {
 				path := filepath.Join(home, ".config", "gchat-hooks", "config.json")
 				if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o700), os.WriteFile(path, []byte(`{"timed_yes": true}`), 0o600)); err != nil {
@@ -339,11 +339,11 @@ func TestAYesForAWhile(t *testing.T) {
 				}
 			},
 		})
-		thread := b.listen()
+		thread := b.startSteering()
 		b.Prompt("go ahead")
-		q := b.await("[Permission]", "mkdir one")
+		q := b.awaitPost("[Permission]", "mkdir one")
 		b.reply(q, "yes 10m")
-		if m := b.await("[Allowed]", "until", "/ask"); m.Thread.Name != q.Thread.Name {
+		if m := b.awaitPost("[Allowed]", "until", "/ask"); m.Thread.Name != q.Thread.Name {
 			t.Errorf("told in %s, asked in %s", m.Thread.Name, q.Thread.Name)
 		}
 		b.WaitScreen("Three.")
@@ -354,19 +354,19 @@ func TestAYesForAWhile(t *testing.T) {
 				t.Error(err)
 			}
 		}
-		if n := b.count("[Permission]"); n != 1 {
+		if n := b.countPosts("[Permission]"); n != 1 {
 			t.Errorf("asked %d times", n)
 		}
 		log, _ := os.ReadFile(filepath.Join(b.Home, ".claude", "logs", "gchat-hooks-audit.log"))
 		if n := strings.Count(string(log), `"replied":"yes, by the grant of `); n != 2 || strings.Count(string(log), `"tool":`) != 3 {
 			t.Errorf("the log of decisions has %s", log)
 		}
-		if _, err := b.chat.Say(space.Person(), thread, "/ask"); err != nil {
+		if _, err := b.space.Say(space.Person(), thread, "/ask"); err != nil {
 			t.Fatal(err)
 		}
-		b.await("[Asks again]")
+		b.awaitPost("[Asks again]")
 		b.Prompt("go on")
-		b.reply(b.await("[Permission]", "mkdir four"), "no, not four")
+		b.reply(b.awaitPost("[Permission]", "mkdir four"), "no, not four")
 		b.WaitScreen("Thanks, understood.")
 		if _, err := os.Stat(filepath.Join(b.Dir, "four")); err == nil {
 			t.Error("it was allowed")

@@ -29,9 +29,9 @@ func TestANewUserAnswersOnThePage(t *testing.T) {
 	t.Parallel()
 	for name, phone := range map[string]bool{"here": false, "phone": true} {
 		t.Run(name, func(t *testing.T) {
-			eachClaude(t, ours, func(t *testing.T, c claude) {
+			eachClaude(t, testedVersions, func(t *testing.T, c claude) {
 				requireIsolation(t)
-				program, installer := built(t), abs(t, "../install.sh")
+				program, installer := builtProgram(t), absPath(t, "../install.sh")
 				address, args := "127.0.0.1:"+freePort(t), []string{"--space"}
 				served := []string{"space", "--listen", address}
 				if phone {
@@ -42,7 +42,7 @@ func TestANewUserAnswersOnThePage(t *testing.T) {
 					args = append(args, "--address", address)
 				}
 				var page string
-				s := start(t, c, config{Script: []turn{{ask(deploy)}, thanks}, Prepare: func(home, project string) {
+				s := startSession(t, c, config{Script: []turn{{questionCall(deployQuestion)}, thanksTurn}, Prepare: func(home, project string) {
 					env := []string{"HOME=" + home, "PATH=" + filepath.Dir(c.Argv[len(c.Argv)-1]) + ":/usr/bin:/bin", "TMPDIR=" + os.TempDir()}
 					for _, command := range [][]string{
 						{"sh", installer, "--binary", program},
@@ -65,7 +65,7 @@ func TestANewUserAnswersOnThePage(t *testing.T) {
 				s.WaitScreen(firstOption)
 				tap(chromedp.Click(chromedp.CSS(`[data-thread][data-state="open"]`), chromedp.NodeVisible))
 				tap(chromedp.Click(chromedp.CSS(`[data-option="3"]`), chromedp.NodeVisible))
-				(&bridge{session: s}).told(1, "Canary")
+				(&hookedSession{session: s}).awaitResult(1, "Canary")
 				tap(chromedp.WaitVisible(chromedp.CSS(`#thread-state[data-state="answered"]`)))
 				tap(chromedp.Evaluate[chromedp.Void](`(async () => {
 					const { request } = await import('/page/key.js');
@@ -97,7 +97,7 @@ func serveSpace(t *testing.T, env []string, program string, args []string) strin
 	lines := bufio.NewScanner(out)
 	for lines.Scan() {
 		if found := page.FindString(lines.Text()); found != "" {
-			t.Cleanup(strict.Before(t, spaceSocket(t, env, args[len(args)-1])))
+			t.Cleanup(strict.CheckSocket(t, spaceSocket(t, env, args[len(args)-1])))
 			go func() {
 				for lines.Scan() {
 				}
@@ -115,7 +115,7 @@ func spaceSocket(t *testing.T, env []string, address string) string {
 	_, port, _ := net.SplitHostPort(address)
 	at, _ := strconv.Atoi(port)
 	home, _ := strings.CutPrefix(env[0], "HOME=")
-	socket, err := state.SocketOf(func(name string) string { return map[string]string{"HOME": home}[name] }, at)
+	socket, err := state.ReadSpaceSocket(func(name string) string { return map[string]string{"HOME": home}[name] }, at)
 	if err != nil || socket == "" {
 		t.Fatalf("the space's socket is %q: %v", socket, err)
 	}
@@ -153,7 +153,7 @@ func freePort(t *testing.T) string {
 	return port
 }
 
-func abs(t *testing.T, path string) string {
+func absPath(t *testing.T, path string) string {
 	t.Helper()
 	path, err := filepath.Abs(path)
 	if err != nil {

@@ -23,30 +23,30 @@ func TestPicture(t *testing.T) {
 	if file == "" {
 		t.Skip("GCHAT_PICTURE names no file to record into")
 	}
-	b := connect(t, findClaude(t, newest), config{
+	b := startAsking(t, findClaude(t, newestVersion), config{
 		Folder: "web-shop",
 		Script: []turn{
-			{say("The release is ready to go out."), ask(deploy)},
-			{say("Rolling deployment it is. I replace one instance at a time.")},
+			{textBlock("The release is ready to go out."), questionCall(deployQuestion)},
+			{textBlock("Rolling deployment it is. I replace one instance at a time.")},
 		},
-	}, all...)
-	b.command("resize-window", "-t", "=claude:", "-x", fmt.Sprint(terminalColumns), "-y", fmt.Sprint(terminalRows))
+	}, questionEvents...)
+	b.runTmux("resize-window", "-t", "=claude:", "-x", fmt.Sprint(terminalColumns), "-y", fmt.Sprint(terminalRows))
 	b.WaitIdle()
-	stop := b.record()
+	stop := b.recordFrames()
 	b.Prompt("release the shop")
-	q := b.await("[AskUserQuestion]")
+	q := b.awaitPost("[AskUserQuestion]")
 	b.WaitScreen(firstOption)
 	b.reply(q, "2")
 	b.WaitScreen("one instance at a time")
-	b.await("[Answered]")
+	b.awaitPost("[Answered]")
 	b.WaitIdle()
 	frames := stop()
 
-	picture := animated(frames)
+	picture := animatedSVG(frames)
 	if len(picture) > 150_000 || bytes.Contains(picture, []byte(os.TempDir())) {
 		t.Errorf("the picture has %d bytes, or a path of this machine", len(picture))
 	}
-	for _, shown := range []string{deploy.Question, "Reply with the option number", "Selected: Rolling deployment"} {
+	for _, shown := range []string{deployQuestion.Question, "Reply with the option number", "Selected: Rolling deployment"} {
 		if !bytes.Contains(picture, []byte(shown)) {
 			t.Errorf("the picture does not show %q", shown)
 		}
@@ -71,8 +71,8 @@ type frame struct {
 	thread   []string // messages; what the person wrote begins with "> "
 }
 
-// record looks at the terminal and the thread until stop is called, which gives the frames that differ.
-func (b *bridge) record() (stop func() []frame) {
+// recordFrames looks at the terminal and the thread until stop is called, which gives the frames that differ.
+func (b *hookedSession) recordFrames() (stop func() []frame) {
 	done, frames := make(chan struct{}), []frame(nil)
 	var wg sync.WaitGroup
 	look := func() {
@@ -81,7 +81,7 @@ func (b *bridge) record() (stop func() []frame) {
 			return // tmux is busy; the next look shows it
 		}
 		f := frame{at: time.Now(), terminal: strings.Split(screen, "\n")}
-		for _, m := range b.chat.Messages() {
+		for _, m := range b.space.Messages() {
 			text := strings.TrimSpace(m.Text)
 			if m.Sender.Type == "HUMAN" {
 				text = "> " + text
@@ -94,7 +94,7 @@ func (b *bridge) record() (stop func() []frame) {
 		}
 	}
 	wg.Go(func() {
-		for tick := time.NewTicker(glance); ; {
+		for tick := time.NewTicker(pollInterval); ; {
 			select {
 			case <-tick.C:
 				look()
@@ -112,9 +112,9 @@ func (b *bridge) record() (stop func() []frame) {
 	}
 }
 
-// lengths are how long the frames are shown, in seconds: as long as they stood there, but long enough to read before the
+// frameSeconds are how long the frames are shown, in seconds: as long as they stood there, but long enough to read before the
 // thread has something new, and never so long that it bores.
-func lengths(frames []frame) (seconds []float64) {
+func frameSeconds(frames []frame) (seconds []float64) {
 	for i, f := range frames {
 		switch {
 		case i == len(frames)-1:
@@ -130,13 +130,13 @@ func lengths(frames []frame) (seconds []float64) {
 	return seconds
 }
 
-// animated draws the frames one after the other, the terminal left, the thread right. A row or a thread that several
+// animatedSVG draws the frames one after the other, the terminal left, the thread right. A row or a thread that several
 // frames show is in the file once. A reader who wants no animation sees the last frame.
-func animated(frames []frame) []byte {
+func animatedSVG(frames []frame) []byte {
 	threadLeft := 2*margin + terminalColumns*cellWidth + margin
 	width := threadLeft + threadColumns*cellWidth + margin
 	height := 3*margin + terminalRows*cellHeight + 10
-	seconds := lengths(frames)
+	seconds := frameSeconds(frames)
 	total := 0.0
 	for _, s := range seconds {
 		total += s
@@ -167,11 +167,11 @@ func animated(frames []frame) []byte {
 			class = "f last"
 		}
 		fmt.Fprintf(&body, "<g id=\"f%d\" class=\"%s\">", i, class)
-		var now pen
+		var now penState
 		for row, line := range f.terminal {
 			use(now.draw(line), margin, 2*margin+10+float64(row)*cellHeight)
 		}
-		use(bubbles(f.thread), threadLeft, 2*margin+10)
+		use(drawBubbles(f.thread), threadLeft, 2*margin+10)
 		body.WriteString("</g>\n")
 		from = to
 	}
@@ -197,15 +197,15 @@ text{white-space:pre;dominant-baseline:hanging;font-family:ui-monospace,Menlo,Co
 	return out.Bytes()
 }
 
-// bubbles draws the messages of a thread, the person's own to the right.
-func bubbles(messages []string) string {
+// drawBubbles draws the messages of a thread, the person's own to the right.
+func drawBubbles(messages []string) string {
 	var out strings.Builder
 	y := 0.0
 	for _, m := range messages {
 		words, mine := strings.CutPrefix(m, "> ")
 		var lines []string
 		for line := range strings.Lines(words) {
-			lines = append(lines, wrapped(strings.TrimRight(line, "\n"), threadColumns-3)...)
+			lines = append(lines, wrapLine(strings.TrimRight(line, "\n"), threadColumns-3)...)
 		}
 		longest := 0
 		for _, line := range lines {
@@ -227,8 +227,8 @@ func bubbles(messages []string) string {
 	return out.String()
 }
 
-// wrapped breaks a line between words.
-func wrapped(line string, columns int) (lines []string) {
+// wrapLine breaks a line between words.
+func wrapLine(line string, columns int) (lines []string) {
 	rest := line
 	for utf8.RuneCountInString(rest) > columns {
 		head := string([]rune(rest)[:columns])
@@ -241,19 +241,19 @@ func wrapped(line string, columns int) (lines []string) {
 	return append(lines, rest)
 }
 
-// A pen is what tmux's escape sequences have set; it stays from row to row.
-type pen struct {
+// A penState is what tmux's escape sequences have set; it stays from row to row.
+type penState struct {
 	fg, bg                     string
 	bold, dim, italic, inverse bool
 }
 
 var (
-	sequence = regexp.MustCompile("\x1b\\[([0-9;:]*)m|\x1b[\\]P][^\x1b\x07]*(?:\x07|\x1b\\\\)|\x1b[()][0-9A-B]|[\x0e\x0f]")
-	words    = regexp.MustCompile(`\S+(?: \S+)*`)
+	escapeSequence = regexp.MustCompile("\x1b\\[([0-9;:]*)m|\x1b[\\]P][^\x1b\x07]*(?:\x07|\x1b\\\\)|\x1b[()][0-9A-B]|[\x0e\x0f]")
+	wordPattern    = regexp.MustCompile(`\S+(?: \S+)*`)
 )
 
 // draw gives a row of the terminal as SVG: a text for each run of words, so that columns stay where they are in any font.
-func (p *pen) draw(row string) string {
+func (p *penState) draw(row string) string {
 	var backs, texts strings.Builder
 	column, from := 0, 0
 	put := func(text string) {
@@ -285,7 +285,7 @@ func (p *pen) draw(row string) string {
 		if p.italic {
 			attrs += ` font-style="italic"`
 		}
-		for _, at := range words.FindAllStringIndex(text, -1) {
+		for _, at := range wordPattern.FindAllStringIndex(text, -1) {
 			word := text[at[0]:at[1]]
 			x := column + utf8.RuneCountInString(text[:at[0]])
 			fmt.Fprintf(&texts, `<text x="%g" textLength="%g"%s>%s</text>`,
@@ -293,7 +293,7 @@ func (p *pen) draw(row string) string {
 		}
 		column += n
 	}
-	for _, m := range sequence.FindAllStringSubmatchIndex(row, -1) {
+	for _, m := range escapeSequence.FindAllStringSubmatchIndex(row, -1) {
 		put(row[from:m[0]])
 		from = m[1]
 		if m[2] >= 0 {
@@ -305,7 +305,7 @@ func (p *pen) draw(row string) string {
 }
 
 // set takes the parameters of one SGR sequence.
-func (p *pen) set(parameters string) {
+func (p *penState) set(parameters string) {
 	var codes []int
 	for _, c := range strings.FieldsFunc(parameters, func(r rune) bool { return r == ';' || r == ':' }) {
 		n, _ := strconv.Atoi(c)
@@ -318,7 +318,7 @@ func (p *pen) set(parameters string) {
 		c, used := codes[0], 1
 		switch {
 		case c == 0:
-			*p = pen{}
+			*p = penState{}
 		case c == 1:
 			p.bold = true
 		case c == 2:

@@ -12,14 +12,14 @@ import (
 
 // Claude Code itself says whether the plugins are some, and installs them from this folder.
 func TestPluginsAreValid(t *testing.T) {
-	eachClaude(t, ours, func(t *testing.T, c claude) {
+	eachClaude(t, testedVersions, func(t *testing.T, c claude) {
 		requireIsolation(t)
-		takeSeat(t)
+		takeSessionSlot(t)
 		project, err := filepath.Abs("..")
 		if err != nil {
 			t.Fatal(err)
 		}
-		s := &session{t: t, Claude: c, API: newAnthropic(t), Home: t.TempDir()}
+		s := &session{t: t, Claude: c, API: newFakeModel(t), Home: t.TempDir()}
 		s.tmux.dir = t.TempDir()
 		for _, step := range []struct {
 			args []string
@@ -38,7 +38,7 @@ func TestPluginsAreValid(t *testing.T) {
 			{[]string{"list"}, []string{"gchat-hooks@gchat-hooks", "gchat-hooks-approve@gchat-hooks", "enabled"}},
 		} {
 			cmd := bound.Command(t, c.Argv[0], slices.Concat(c.Argv[1:], []string{"plugin"}, step.args)...)
-			cmd.Env = s.environ(nil)
+			cmd.Env = s.sessionEnv(nil)
 			out, err := cmd.CombinedOutput()
 			if err != nil {
 				t.Errorf("%v: %v\n%s", step.args, err, out)
@@ -55,24 +55,24 @@ func TestPluginsAreValid(t *testing.T) {
 // An update takes a plugin's folder away while a question is open: no hook of it runs any more. The question ends with its
 // dialog, and a reply that comes then is not said to be sent.
 func TestAPluginsFolderGoesWhileAQuestionIsOpen(t *testing.T) {
-	eachClaude(t, both, func(t *testing.T, c claude) {
+	eachClaude(t, bothVersions, func(t *testing.T, c claude) {
 		plugin := filepath.Join(t.TempDir(), "answer")
 		if err := os.CopyFS(plugin, os.DirFS("../plugins/answer")); err != nil {
 			t.Fatal(err)
 		}
-		b := bridged(t, c, config{Args: []string{"--plugin-dir", plugin}, Env: []string{onPath(t)}, Script: []turn{{ask(deploy)}, thanks}})
+		b := startHooked(t, c, config{Args: []string{"--plugin-dir", plugin}, Env: []string{pathWithProgram(t)}, Script: []turn{{questionCall(deployQuestion)}, thanksTurn}})
 		b.Prompt("go ahead")
-		q := b.await("[AskUserQuestion]", deploy.Question)
+		q := b.awaitPost("[AskUserQuestion]", deployQuestion.Question)
 		b.WaitScreen(firstOption)
 		if err := os.RemoveAll(plugin); err != nil {
 			t.Fatal(err)
 		}
 		b.Choose(firstOption, "3")
-		b.told(1, "Canary")
-		b.await("[Cancelled]", "Its dialog in the terminal is closed.", "/reload-plugins")
+		b.awaitResult(1, "Canary")
+		b.awaitPost("[Cancelled]", "Its dialog in the terminal is closed.", "/reload-plugins")
 		b.reply(q, "1")
-		b.await("[Not used]", "This question is over.")
-		for _, m := range b.chat.Messages() {
+		b.awaitPost("[Not used]", "This question is over.")
+		for _, m := range b.space.Messages() {
 			if strings.HasPrefix(m.Text, "[Sent]") || strings.HasPrefix(m.Text, "[Answered]") {
 				t.Errorf("told %q", m.Text)
 			}

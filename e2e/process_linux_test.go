@@ -47,10 +47,10 @@ func (p *process) Exited(d time.Duration) bool {
 
 func (p *process) Close() { unix.Close(p.fd) }
 
-// marked opens every process, but for this one, that has mark ("NAME=value") in
+// markedProcesses opens every process, but for this one, that has mark ("NAME=value") in
 // the environment it was started with. Parents die and children move to a
 // session of their own; the environment stays.
-func marked(mark string) []*process {
+func markedProcesses(mark string) []*process {
 	var found []*process
 	dirs, _ := filepath.Glob("/proc/[0-9]*")
 	for _, dir := range dirs {
@@ -72,11 +72,11 @@ func marked(mark string) []*process {
 	return found
 }
 
-// sweep ends every process that carries mark: asked first, killed after grace.
+// killMarked ends every process that carries mark: asked first, killed after grace.
 // It returns the command lines of those that had to be killed.
-func sweep(mark string, grace time.Duration) (killed []string) {
+func killMarked(mark string, grace time.Duration) (killed []string) {
 	for range 5 { // a process may fork while the list is read
-		left := marked(mark)
+		left := markedProcesses(mark)
 		if len(left) == 0 {
 			break
 		}

@@ -16,12 +16,12 @@ import (
 func TestADigitForAQuestionAllowsNoPermission(t *testing.T) {
 	for name, byPerson := range map[string]bool{"by a person": true, "by a program": false} {
 		t.Run(name, func(t *testing.T) {
-			eachClaude(t, both, func(t *testing.T, c claude) { digitUnderWay(t, c, byPerson) })
+			eachClaude(t, bothVersions, func(t *testing.T, c claude) { tryLateDigit(t, c, byPerson) })
 		})
 	}
 }
 
-func digitUnderWay(t *testing.T, c claude, byPerson bool) {
+func tryLateDigit(t *testing.T, c claude, byPerson bool) {
 	const delay = "0.5" // a permission takes a key after 0.4 s (2.1.332), or at once (2.1.197)
 
 	tmux, err := exec.LookPath("tmux")
@@ -47,26 +47,26 @@ func digitUnderWay(t *testing.T, c claude, byPerson bool) {
 esac
 exec %[3]s "$@"`, dir, delay, tmux))
 	write("answer", fmt.Sprintf(`%s -S "$1" send-keys -t "$2" 3`, tmux))
-	b := approve(t, c, config{
+	b := startApproving(t, c, config{
 		Env:    []string{"PATH=" + dir + ":" + os.Getenv("PATH"), "GCHAT_ASK_MODE=inject"},
-		Script: []turn{{ask(deploy), bash("mkdir one")}, {say("Made.")}},
+		Script: []turn{{questionCall(deployQuestion), bash("mkdir one")}, {textBlock("Made.")}},
 	})
 	if byPerson {
 		b.sitDown(t)
 		write("answer", fmt.Sprintf("TMUX_TMPDIR=%s %s -L %s-desk -f /dev/null send-keys 3", b.tmux.dir, tmux, b.tmux.socket))
 	}
 	b.Prompt("go ahead")
-	b.reply(b.await("[AskUserQuestion]", deploy.Question), "2")
+	b.reply(b.awaitPost("[AskUserQuestion]", deployQuestion.Question), "2")
 	bound.Until(t, "tmux came to the digit", func() bool {
 		_, err := os.Stat(filepath.Join(dir, "came"))
 		return err == nil
 	})
-	b.await("[Answered]", "Canary")
-	p := b.await("[Permission]", "mkdir one")
+	b.awaitPost("[Answered]", "Canary")
+	p := b.awaitPost("[Permission]", "mkdir one")
 	if _, err := os.Stat(filepath.Join(b.Dir, "one")); err == nil {
 		t.Fatal("the permission was allowed")
 	}
 	b.WaitScreen("Do you want to proceed?")
 	b.reply(p, "yes")
-	b.await("[Answered]", "Allowed: Bash: mkdir one")
+	b.awaitPost("[Answered]", "Allowed: Bash: mkdir one")
 }

@@ -138,21 +138,21 @@ func newRecorder(t *testing.T) *recorder {
 }
 
 // Command is the hook command that records and says nothing.
-func (r *recorder) Command() string { return shellLine(self(), recordHook, r.dir) }
+func (r *recorder) Command() string { return shellLine(testBinary(), recordHook, r.dir) }
 
 // Print is the hook command that then prints file, once it is there.
 func (r *recorder) Print(file string) string {
-	return shellLine(self(), recordHook, r.dir, "print", file)
+	return shellLine(testBinary(), recordHook, r.dir, "print", file)
 }
 
 // Answer is the hook command that then answers a question from file, once it
 // is there.
 func (r *recorder) Answer(file string) string {
-	return shellLine(self(), recordHook, r.dir, "answer", file)
+	return shellLine(testBinary(), recordHook, r.dir, "answer", file)
 }
 
-// On is a recording hook for each of the named events.
-func (r *recorder) On(events ...string) hooks {
+// Hooks is a recording hook for each of the named events.
+func (r *recorder) Hooks(events ...string) hooks {
 	h := hooks{}
 	for _, e := range events {
 		h[e] = []hook{{Command: r.Command()}}
@@ -188,7 +188,7 @@ func (r *recorder) WaitFor(t *testing.T, what string, ok func(event) bool) event
 	t.Helper()
 	var all []event
 	at := -1
-	found := bound.Soon(bound.Patience, func() bool {
+	found := bound.WaitFor(bound.Patience, func() bool {
 		all = r.Events()
 		at = slices.IndexFunc(all, ok)
 		return at >= 0
@@ -203,8 +203,8 @@ func (r *recorder) WaitFor(t *testing.T, what string, ok func(event) bool) event
 	return all[at]
 }
 
-// self is the test binary, which is also the hook.
-func self() string {
+// testBinary is the test binary, which is also the hook.
+func testBinary() string {
 	exe, err := os.Executable()
 	if err != nil {
 		panic(err)

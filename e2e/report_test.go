@@ -12,9 +12,9 @@ import (
 	"gchat-hooks/e2e/bound"
 )
 
-// reporting are the hooks of reports.
-func reporting(t testing.TB) hooks {
-	exe := built(t)
+// reportHooks are the hooks of reports.
+func reportHooks(t testing.TB) hooks {
+	exe := builtProgram(t)
 	h := hooks{}
 	add := func(name string, events ...string) {
 		for _, event := range events {
@@ -29,21 +29,21 @@ func reporting(t testing.TB) hooks {
 // subagent is a call of the tool that starts one.
 func subagent(says string) block {
 	input := map[string]any{"description": "help", "prompt": dictation + says, "subagent_type": "general-purpose", "run_in_background": false}
-	return call("Agent", input)
+	return toolCall("Agent", input)
 }
 
-// helped is a turn with a subagent. The newest version runs it in the background: the model is told that it was begun, pauses,
+// subagentTurns is a turn with a subagent. The newest version runs it in the background: the model is told that it was begun, pauses,
 // and hears of its end as of a message.
-func helped(c claude, says string) []turn {
-	script := []turn{{say("I will have help."), subagent(says)}}
-	if c.Version == newest {
-		script = append(script, turn{say("I wait for it.")})
+func subagentTurns(c claude, says string) []turn {
+	script := []turn{{textBlock("I will have help."), subagent(says)}}
+	if c.Version == newestVersion {
+		script = append(script, turn{textBlock("I wait for it.")})
 	}
 	return script
 }
 
-// repository makes the project a git repository with one commit, and says that the start of a session is to be told.
-func repository(t *testing.T) func(home, project string) {
+// gitRepository makes the project a git repository with one commit, and says that the start of a session is to be told.
+func gitRepository(t *testing.T) func(home, project string) {
 	return func(_, project string) {
 		writeFile(t, filepath.Join(project, ".claude", "gchat-hooks.json"), map[string]any{"reports": map[string]string{"session_start": "on"}})
 		git(t, project, "init", "-q", "-b", "main")
@@ -62,59 +62,59 @@ func git(t *testing.T, dir string, args ...string) {
 }
 
 func TestASessionReports(t *testing.T) {
-	eachClaude(t, both, func(t *testing.T, c claude) {
-		b := bridged(t, c, config{
-			Hooks: reporting(t), Env: []string{"CLAUDE_SESSION_ID=orch-epic4"}, Prepare: repository(t),
-			Script: append(helped(c, "The *sub* work."), turn{say("The **work** is done. <users/all>")}),
+	eachClaude(t, bothVersions, func(t *testing.T, c claude) {
+		b := startHooked(t, c, config{
+			Hooks: reportHooks(t), Env: []string{"CLAUDE_SESSION_ID=orch-epic4"}, Prepare: gitRepository(t),
+			Script: append(subagentTurns(c, "The *sub* work."), turn{textBlock("The **work** is done. <users/all>")}),
 		})
-		begun := b.await("[Session Start] orch-epic4 | ", "main")
+		begun := b.awaitPost("[Session Start] orch-epic4 | ", "main")
 		b.Prompt("go ahead")
 		b.WaitScreen("is done.")
-		sub := b.await("[Subagent Done] orch-epic4\ngeneral-purpose completed task")
+		sub := b.awaitPost("[Subagent Done] orch-epic4\ngeneral-purpose completed task")
 		b.Quit()
-		ended := b.await("[Session End] orch-epic4 | ", "Duration: ", "Turns: 1", "The *work* is done. ‹users/all>")
+		ended := b.awaitPost("[Session End] orch-epic4 | ", "Duration: ", "Turns: 1", "The *work* is done. ‹users/all>")
 		if !strings.Contains(ended.Text, "Agent 1") && !strings.Contains(ended.Text, "Task 1") {
 			t.Errorf("the tools are missing: %q", ended.Text)
 		}
 		if begun.Thread.Name != sub.Thread.Name || sub.Thread.Name != ended.Thread.Name {
 			t.Errorf("one session in three threads: %s, %s, %s", begun.Thread.Name, sub.Thread.Name, ended.Thread.Name)
 		}
-		if n := len(b.chat.Messages()); n != 3 {
+		if n := len(b.space.Messages()); n != 3 {
 			t.Errorf("%d messages, want 3", n)
 		}
 	})
 }
 
 func TestAPermissionPromptIsReportedWithWhatIsAsked(t *testing.T) {
-	eachClaude(t, ours, func(t *testing.T, c claude) {
-		b := bridged(t, c, config{
-			Hooks:  reporting(t),
-			Script: []turn{{say("Now the folder."), call("Bash", map[string]string{"command": "mkdir -p out/of/reach", "description": "make a folder"})}, thanks},
+	eachClaude(t, testedVersions, func(t *testing.T, c claude) {
+		b := startHooked(t, c, config{
+			Hooks:  reportHooks(t),
+			Script: []turn{{textBlock("Now the folder."), toolCall("Bash", map[string]string{"command": "mkdir -p out/of/reach", "description": "make a folder"})}, thanksTurn},
 		})
 		b.Prompt("go ahead")
-		b.await("[Permission] ", "Claude waits for a permission in the terminal", "Bash", "mkdir -p out/of/reach")
+		b.awaitPost("[Permission] ", "Claude waits for a permission in the terminal", "Bash", "mkdir -p out/of/reach")
 	})
 }
 
 // The question says it already: a second message about the same dialog is noise.
 func TestAQuestionsPermissionPromptIsNotReported(t *testing.T) {
-	eachClaude(t, ours, func(t *testing.T, c claude) {
+	eachClaude(t, testedVersions, func(t *testing.T, c claude) {
 		rec := newRecorder(t)
-		h := asking(t, all...)
-		for event, entries := range reporting(t) {
+		h := questionHooks(t, questionEvents...)
+		for event, entries := range reportHooks(t) {
 			h[event] = append(h[event], entries...)
 		}
-		h["Notification"] = append(h["Notification"], rec.On("Notification")["Notification"]...)
-		b := bridged(t, c, config{Hooks: h, Script: []turn{{ask(deploy)}, thanks}})
+		h["Notification"] = append(h["Notification"], rec.Hooks("Notification")["Notification"]...)
+		b := startHooked(t, c, config{Hooks: h, Script: []turn{{questionCall(deployQuestion)}, thanksTurn}})
 		b.Prompt("go ahead")
-		q := b.await("[AskUserQuestion]")
+		q := b.awaitPost("[AskUserQuestion]")
 		rec.Wait(t, "Notification")
 		b.reply(q, "2")
-		b.told(1, "Rolling deployment")
-		b.await("[Answered]")
+		b.awaitResult(1, "Rolling deployment")
+		b.awaitPost("[Answered]")
 		b.Quit()
-		b.await("[Session End]")
-		for _, m := range b.chat.Messages() {
+		b.awaitPost("[Session End]")
+		for _, m := range b.space.Messages() {
 			if strings.HasPrefix(m.Text, "[Permission]") {
 				t.Errorf("said twice: %q", m.Text)
 			}
@@ -124,22 +124,22 @@ func TestAQuestionsPermissionPromptIsNotReported(t *testing.T) {
 
 // While Chat hangs a session goes on to its end. What it reported arrives when Chat is back, once and in order.
 func TestAHangingChatHoldsNobodyUp(t *testing.T) {
-	eachClaude(t, ours, func(t *testing.T, c claude) {
-		b := bridged(t, c, config{Hooks: reporting(t), Prepare: repository(t), Script: twentyEvents()})
-		b.gate.shut()
+	eachClaude(t, testedVersions, func(t *testing.T, c claude) {
+		b := startHooked(t, c, config{Hooks: reportHooks(t), Prepare: gitRepository(t), Script: twentyEvents()})
+		b.gate.holdBack()
 		b.Prompt("go ahead")
 		b.WaitScreen("All twenty are done.")
 		b.Quit()
 		b.WaitExit()
-		for _, m := range b.chat.Messages() {
+		for _, m := range b.space.Messages() {
 			if !strings.HasPrefix(m.Text, "[Session Start]") {
 				t.Errorf("while Chat hangs there is %q", m.Text)
 			}
 		}
 		b.gate.open()
-		b.await("[Session End]", "Turns: ")
+		b.awaitPost("[Session End]", "Turns: ")
 		for n := range 20 {
-			if got := strings.Count(b.texts(), fmt.Sprintf("general-purpose completed task\nsub %02d is done", n)); got != 1 {
+			if got := strings.Count(b.postTexts(), fmt.Sprintf("general-purpose completed task\nsub %02d is done", n)); got != 1 {
 				t.Errorf("subagent %d is reported %d times", n, got)
 			}
 		}
@@ -151,12 +151,12 @@ func twentyEvents() (script []turn) {
 	for n := range 20 {
 		script = append(script, turn{subagent(fmt.Sprintf("sub %02d is done", n))})
 	}
-	return append(script, turn{say("All twenty are done.")})
+	return append(script, turn{textBlock("All twenty are done.")})
 }
 
-func (b *bridge) texts() string {
+func (b *hookedSession) postTexts() string {
 	var all []string
-	for _, m := range b.chat.Messages() {
+	for _, m := range b.space.Messages() {
 		all = append(all, m.Text)
 	}
 	return strings.Join(all, "\n")
@@ -169,9 +169,9 @@ func TestTwentyEventsWhileChatHangs(t *testing.T) {
 	if os.Getenv("GCHAT_E2E_MEASURE") == "" {
 		t.Skip("set GCHAT_E2E_MEASURE=1 to measure")
 	}
-	for _, version := range both {
+	for _, version := range bothVersions {
 		c := findClaude(t, version) // one version after the other: side by side they would slow each other down
-		nothing := reporting(t)
+		nothing := reportHooks(t)
 		for event := range nothing {
 			nothing[event] = []hook{{Command: "cat >/dev/null", Timeout: 10}} // a hook has to take its event
 		}
@@ -179,7 +179,7 @@ func TestTwentyEventsWhileChatHangs(t *testing.T) {
 		for range 7 {
 			none = append(none, turnTime(t, c, nil))
 			idle = append(idle, turnTime(t, c, nothing))
-			ours = append(ours, turnTime(t, c, reporting(t)))
+			ours = append(ours, turnTime(t, c, reportHooks(t)))
 		}
 		n, i, o := median(none), median(idle), median(ours)
 		t.Logf("%s: a turn of 20 events takes %v without hooks, %v with hooks that do nothing, %v with ours: %v an event more than nothing", version,
@@ -189,36 +189,36 @@ func TestTwentyEventsWhileChatHangs(t *testing.T) {
 
 func turnTime(t *testing.T, c claude, h hooks) (took time.Duration) {
 	t.Run("turn", func(t *testing.T) {
-		b := bridged(t, c, config{Hooks: h, Script: twentyEvents()})
-		b.gate.shut()
+		b := startHooked(t, c, config{Hooks: h, Script: twentyEvents()})
+		b.gate.holdBack()
 		b.Prompt("go ahead")
 		b.WaitScreen("All twenty are done.")
-		took = b.API.span()
+		took = b.API.requestSpan()
 	})
 	return took
 }
 
-func median(ds []time.Duration) time.Duration {
-	slices.Sort(ds)
-	return ds[len(ds)/2]
+func median(durations []time.Duration) time.Duration {
+	slices.Sort(durations)
+	return durations[len(durations)/2]
 }
 
 // The end of a command in the background is reported once, with its exit code; that of an agent only as an agent's.
 func TestACommandInTheBackgroundReportsItsEnd(t *testing.T) {
-	eachClaude(t, both, func(t *testing.T, c claude) {
-		job := call("Bash", map[string]any{"command": "sleep 3; exit 3", "description": "a long & <odd> job", "run_in_background": true})
-		h := reporting(t)
+	eachClaude(t, bothVersions, func(t *testing.T, c claude) {
+		job := toolCall("Bash", map[string]any{"command": "sleep 3; exit 3", "description": "a long & <odd> job", "run_in_background": true})
+		h := reportHooks(t)
 		h["UserPromptSubmit"] = h["SubagentStop"]
-		script := append(helped(c, "The sub work."), turn{say("The agent is done."), job}, turn{say("It runs.")}, turn{say("I saw it end.")})
-		b := bridged(t, c, config{Hooks: h, Args: []string{"--allowedTools", "Bash"}, Script: script})
+		script := append(subagentTurns(c, "The sub work."), turn{textBlock("The agent is done."), job}, turn{textBlock("It runs.")}, turn{textBlock("I saw it end.")})
+		b := startHooked(t, c, config{Hooks: h, Args: []string{"--allowedTools", "Bash"}, Script: script})
 		b.Prompt("go ahead")
-		b.await("[Task Done]", "a long & ‹odd> job", "exit code 3")
+		b.awaitPost("[Task Done]", "a long & ‹odd> job", "exit code 3")
 		b.WaitScreen("I saw it end.")
 		b.Quit()
-		b.await("[Session End]")
+		b.awaitPost("[Session End]")
 		for beginning, want := range map[string]int{"[Task Done]": 1, "[Subagent Done]": 1} {
 			n := 0
-			for _, m := range b.chat.Messages() {
+			for _, m := range b.space.Messages() {
 				if strings.HasPrefix(m.Text, beginning) {
 					n++
 				}

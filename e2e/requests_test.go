@@ -71,8 +71,8 @@ func readRequest(method, path string, body []byte) request {
 // dictation begins the prompt of a subagent whose reply the prompt says: several at once take no turn of the script.
 const dictation = "Reply with exactly: "
 
-// dictated is the reply that a subagent's prompt says.
-func (r request) dictated() (words string, ok bool) {
+// dictatedWords is the reply that a subagent's prompt says.
+func (r request) dictatedWords() (words string, ok bool) {
 	if len(r.Messages) == 0 {
 		return "", false
 	}
@@ -80,8 +80,8 @@ func (r request) dictated() (words string, ok bool) {
 	return words, ok
 }
 
-// handback is how a subagent reports its words: as plain text, and, where it was sent back for that, with the tool for it.
-func (r request) handback(words string) turn {
+// handBackTurn is how a subagent reports its words: as plain text, and, where it was sent back for that, with the tool for it.
+func (r request) handBackTurn(words string) turn {
 	offered := slices.ContainsFunc(r.Tools, func(t struct{ Name string }) bool { return t.Name == "SubagentHandback" })
 	replied := slices.ContainsFunc(r.Messages, func(m struct {
 		Role    string
@@ -91,21 +91,21 @@ func (r request) handback(words string) turn {
 	})
 	words, _, _ = strings.Cut(words, "\n\n<system-reminder>")
 	if !offered || !replied {
-		return turn{say(words)}
+		return turn{textBlock(words)}
 	}
-	return turn{call("SubagentHandback", map[string]string{"message": words})}
+	return turn{toolCall("SubagentHandback", map[string]string{"message": words})}
 }
 
-// errand begins the prompt of a subagent that runs the commands that follow, one a line, and then says "Errand done."
+// agentErrand begins the prompt of a subagent that runs the commands that follow, one a line, and then says "Errand done."
 // The command fillForm is a call of the form server's tool.
-const errand, fillForm = "Run exactly these: ", "fill in the form"
+const agentErrand, fillForm = "Run exactly these: ", "fill in the form"
 
 // errandTurn is the next turn of a subagent on an errand.
 func (r request) errandTurn() (next turn, ok bool) {
 	if len(r.Messages) == 0 {
 		return nil, false
 	}
-	_, commands, ok := strings.Cut(r.Messages[0].Content.Text(), errand)
+	_, commands, ok := strings.Cut(r.Messages[0].Content.Text(), agentErrand)
 	if !ok {
 		return nil, false
 	}
@@ -121,16 +121,16 @@ func (r request) errandTurn() (next turn, ok bool) {
 	}
 	left := strings.Split(strings.TrimSpace(commands), "\n")
 	if done >= len(left) {
-		return turn{say("Errand done.")}, true
+		return turn{textBlock("Errand done.")}, true
 	}
 	if left[done] == fillForm {
-		return turn{fill}, true
+		return turn{fillFormCall}, true
 	}
 	return turn{bash(left[done])}, true
 }
 
 // Requests returns every request so far, oldest first.
-func (a *anthropic) Requests() []request {
+func (a *fakeModel) Requests() []request {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return slices.Clone(a.requests)
@@ -145,7 +145,7 @@ type toolResult struct {
 
 // ToolResults returns one result a call, in the order of the calls' first
 // results. Every request repeats the whole conversation; the newest wording wins.
-func (a *anthropic) ToolResults() []toolResult {
+func (a *fakeModel) ToolResults() []toolResult {
 	var results []toolResult
 	for _, req := range a.Requests() {
 		for _, m := range req.Messages {
@@ -167,7 +167,7 @@ func (a *anthropic) ToolResults() []toolResult {
 }
 
 // WaitToolResult blocks until n tool results arrived and returns the n-th.
-func (a *anthropic) WaitToolResult(t *testing.T, n int) toolResult {
+func (a *fakeModel) WaitToolResult(t *testing.T, n int) toolResult {
 	t.Helper()
 	var got []toolResult
 	a.Wait(t, fmt.Sprintf("%d tool results", n), func() bool {
@@ -179,14 +179,14 @@ func (a *anthropic) WaitToolResult(t *testing.T, n int) toolResult {
 
 // WaitText blocks until the conversation holds text: a prompt, a reminder, a
 // tool result.
-func (a *anthropic) WaitText(t *testing.T, text string) {
+func (a *fakeModel) WaitText(t *testing.T, text string) {
 	t.Helper()
-	a.Wait(t, fmt.Sprintf("a message with %q", text), func() bool { return a.count(text) > 0 })
+	a.Wait(t, fmt.Sprintf("a message with %q", text), func() bool { return a.maxCount(text) > 0 })
 }
 
-// count says in how many messages of the conversation text is, not counting
+// maxCount says in how many messages of the conversation text is, not counting
 // what the model said.
-func (a *anthropic) count(text string) (most int) {
+func (a *fakeModel) maxCount(text string) (most int) {
 	for _, req := range a.Requests() {
 		n := 0
 		for _, m := range req.Messages {
@@ -199,8 +199,8 @@ func (a *anthropic) count(text string) (most int) {
 	return most
 }
 
-// tail describes the last n requests, for a failed test's log.
-func (a *anthropic) tail(n int) string {
+// lastRequests describes the last n requests, for a failed test's log.
+func (a *fakeModel) lastRequests(n int) string {
 	all := a.Requests()
 	var s strings.Builder
 	fmt.Fprintf(&s, "%d requests to the model", len(all))
@@ -216,8 +216,8 @@ func (a *anthropic) tail(n int) string {
 	return s.String()
 }
 
-// lastMain is all the text of the conversation's last request.
-func (a *anthropic) lastMain() (text string) {
+// lastMainText is all the text of the conversation's last request.
+func (a *fakeModel) lastMainText() (text string) {
 	for _, req := range slices.Backward(a.Requests()) {
 		if !req.Main {
 			continue

@@ -25,41 +25,41 @@ func TestThePollerIsKilledWhileItBringsWords(t *testing.T) {
 	if _, err := exec.LookPath("strace"); err != nil {
 		skip(t, "needs strace to kill at system calls")
 	}
-	var steps []step
+	var steps []killStep
 	for call, most := range map[string]int{"renameat,renameat2": 8, "fsync": 12, "clone,clone3,vfork": 8} {
 		if os.Getenv("GCHAT_E2E_KILLS") == "all" {
 			for n := 1; n <= most; n++ {
-				steps = append(steps, step{call, n})
+				steps = append(steps, killStep{call, n})
 			}
 			continue
 		}
-		steps = append(steps, step{call, 1 + rand.IntN(most)})
+		steps = append(steps, killStep{call, 1 + rand.IntN(most)})
 	}
-	eachClaude(t, ours, func(t *testing.T, c claude) {
-		script := []turn{asksBack}
+	eachClaude(t, testedVersions, func(t *testing.T, c claude) {
+		script := []turn{askBackTurn}
 		for range 3 * len(steps) {
-			script = append(script, turn{say("Done.")})
+			script = append(script, turn{textBlock("Done.")})
 		}
-		b := approve(t, c, config{Prepare: starts(t, nil), Env: []string{"GCHAT_IDLE=asks"}, Script: script})
+		b := startApproving(t, c, config{Prepare: allowStarts(t, nil), Env: []string{"GCHAT_IDLE=asks"}, Script: script})
 		b.Prompt("go ahead")
-		thread := b.await("[Waiting for you]")
+		thread := b.awaitPost("[Waiting for you]")
 		killed := 0
 		said := 0
 		for _, at := range steps {
 			for _, ended := range []bool{false, true} {
-				windows := b.windows()
+				windows := b.windowCount()
 				if ended {
-					b.endAll()
+					b.killAllOurs()
 				}
 				said++
 				words := fmt.Sprintf("words number %d.", said)
-				victim := b.daemon()
-				victim.polls()
-				b.dieAt(victim, at)
+				victim := b.startDaemon()
+				victim.awaitPolling()
+				b.killAt(victim, at)
 				b.reply(thread, words)
-				over := func() bool { return b.API.count(words) > 0 || b.toldLost() }
+				over := func() bool { return b.API.maxCount(words) > 0 || b.isLossTold() }
 				died := false
-				bound.Soon(bound.Patience, func() bool {
+				bound.WaitFor(bound.Patience, func() bool {
 					select {
 					case err := <-victim.done:
 						victim.done <- err
@@ -70,29 +70,29 @@ func TestThePollerIsKilledWhileItBringsWords(t *testing.T) {
 				})
 				if !died {
 					victim.cmd.Process.Signal(syscall.SIGTERM)
-					victim.wait()
+					victim.waitExit()
 				}
-				next := b.daemon()
+				next := b.startDaemon()
 				name := fmt.Sprintf("%s, ended %v (%s %d, died %v)", words, ended, at.call, at.n, died)
-				if !bound.Soon(2*bound.Patience, over) {
+				if !bound.WaitFor(2*bound.Patience, over) {
 					t.Fatalf("%s: neither said nor told", name)
 				}
-				if n := b.API.count(words); n > 1 {
+				if n := b.API.maxCount(words); n > 1 {
 					t.Errorf("%s: Claude has it %d times", name, n)
 				}
-				if started := b.windows() - windows; ended && started > 1 {
+				if started := b.windowCount() - windows; ended && started > 1 {
 					t.Errorf("%s: started %d times", name, started)
 				}
 				if died {
 					killed++
 				}
-				if b.API.count(words) > 0 {
+				if b.API.maxCount(words) > 0 {
 					bound.Until(t, "the words are told of", func() bool {
-						return b.count("[Sent]")+b.count("[Look]")+b.count("[Not started]")+b.count("[Cancelled]")+b.count("[Not used]") >= said
+						return b.countPosts("[Sent]")+b.countPosts("[Look]")+b.countPosts("[Not started]")+b.countPosts("[Cancelled]")+b.countPosts("[Not used]") >= said
 					})
 				}
 				next.cmd.Process.Signal(syscall.SIGTERM)
-				next.wait()
+				next.waitExit()
 			}
 		}
 		t.Logf("the daemon was killed in %d of %d", killed, said)
@@ -102,23 +102,23 @@ func TestThePollerIsKilledWhileItBringsWords(t *testing.T) {
 	})
 }
 
-// toldLost says whether the last message tells that words are not with Claude, or that a person has to look.
-func (b *bridge) toldLost() bool {
-	ms := b.chat.Messages()
+// isLossTold says whether the last message tells that words are not with Claude, or that a person has to look.
+func (b *hookedSession) isLossTold() bool {
+	ms := b.space.Messages()
 	last := ms[len(ms)-1].Text
 	return slices.ContainsFunc([]string{"[Not started]", "[Look]", "came too late", "[Not used]"}, func(s string) bool { return strings.Contains(last, s) })
 }
 
-// windows is how many windows the session's server and our own have.
-func (b *bridge) windows() int {
+// windowCount is how many windows the session's server and our own have.
+func (b *hookedSession) windowCount() int {
 	out, _ := b.tmux.run("list-windows", "-a")
 	return strings.Count(out+"\n", "\n")
 }
 
-// endAll ends every Claude Code in the session's tmux, and leaves its first window.
-func (b *bridge) endAll() {
+// killAllOurs ends every Claude Code in the session's tmux, and leaves its first window.
+func (b *hookedSession) killAllOurs() {
 	b.t.Helper()
-	if b.proc != nil && !b.proc.Exited(0) {
+	if b.process != nil && !b.process.Exited(0) {
 		b.Quit()
 		return
 	}

@@ -16,20 +16,20 @@ import (
 
 // What a person writes in a session's thread while Claude works is typed, and Claude Code queues it: in order, once, and told once.
 func TestWordsWhileClaudeWorks(t *testing.T) {
-	eachClaude(t, both, func(t *testing.T, c claude) {
-		b := approve(t, c, config{Args: []string{"--allowedTools", "Bash(sleep:*)"}, Script: []turn{
-			asksBack, {bash("sleep 12")}, {say("Heard.")},
+	eachClaude(t, bothVersions, func(t *testing.T, c claude) {
+		b := startApproving(t, c, config{Args: []string{"--allowedTools", "Bash(sleep:*)"}, Script: []turn{
+			askBackTurn, {bash("sleep 12")}, {textBlock("Heard.")},
 		}})
 		b.Prompt("go ahead")
-		q := b.await("[Waiting for you]")
+		q := b.awaitPost("[Waiting for you]")
 		b.reply(q, "yes, commit")
-		b.await("[Sent]")
+		b.awaitPost("[Sent]")
 		b.WaitScreen("sleep 12")
 		for _, words := range []string{"first: push \"it\" too", "second: and tag it", "third: then rest"} {
 			b.reply(q, words)
 		}
 		b.WaitScreen("Heard.")
-		text := b.API.lastMain()
+		text := b.API.lastMainText()
 		at := 0
 		for _, words := range []string{"first: push", "second: and tag", "third: then rest"} {
 			if n := strings.Count(text, words); n != 1 {
@@ -41,8 +41,8 @@ func TestWordsWhileClaudeWorks(t *testing.T) {
 			}
 			at = i
 		}
-		bound.Until(t, "four times told that it is sent", func() bool { return b.count("[Sent]") == 4 })
-		if n := b.count("[Sent] Typed. Claude is working"); n < 3 {
+		bound.Until(t, "four times told that it is sent", func() bool { return b.countPosts("[Sent]") == 4 })
+		if n := b.countPosts("[Sent] Typed. Claude is working"); n < 3 {
 			t.Errorf("told %d times that Claude is working", n)
 		}
 	})
@@ -50,18 +50,18 @@ func TestWordsWhileClaudeWorks(t *testing.T) {
 
 // Words that are said while a dialog is open wait for it.
 func TestWordsWaitForADialog(t *testing.T) {
-	eachClaude(t, ours, func(t *testing.T, c claude) {
-		b := approve(t, c, config{Script: []turn{asksBack, {bash("mkdir one")}, {say("Made.")}, {say("Heard.")}}})
+	eachClaude(t, testedVersions, func(t *testing.T, c claude) {
+		b := startApproving(t, c, config{Script: []turn{askBackTurn, {bash("mkdir one")}, {textBlock("Made.")}, {textBlock("Heard.")}}})
 		b.Prompt("go ahead")
-		q := b.await("[Waiting for you]")
+		q := b.awaitPost("[Waiting for you]")
 		b.reply(q, "yes")
-		p := b.await("[Permission]", "mkdir one")
+		p := b.awaitPost("[Permission]", "mkdir one")
 		b.WaitScreen("Do you want to proceed?")
 		b.reply(q, "then push")
-		b.await("[Kept]", "the dialog")
+		b.awaitPost("[Kept]", "the dialog")
 		b.reply(p, "yes")
 		b.API.WaitText(t, "then push")
-		if n := b.API.count("then push"); n != 1 {
+		if n := b.API.maxCount("then push"); n != 1 {
 			t.Errorf("Claude has it %d times", n)
 		}
 	})
@@ -69,23 +69,23 @@ func TestWordsWaitForADialog(t *testing.T) {
 
 // Words that are typed a moment before a dialog opens are queued: the dialog stands, and what it asks is answered in Chat.
 func TestWordsJustBeforeADialog(t *testing.T) {
-	eachClaude(t, both, func(t *testing.T, c claude) {
-		b := approve(t, c, config{
+	eachClaude(t, bothVersions, func(t *testing.T, c claude) {
+		b := startApproving(t, c, config{
 			Args:   []string{"--allowedTools", "Bash(sleep:*)"},
-			Script: []turn{asksBack, {bash("sleep 6")}, {bash("mkdir one")}, {say("Made.")}, {say("Heard.")}},
+			Script: []turn{askBackTurn, {bash("sleep 6")}, {bash("mkdir one")}, {textBlock("Made.")}, {textBlock("Heard.")}},
 		})
 		b.Prompt("go ahead")
-		q := b.await("[Waiting for you]")
+		q := b.awaitPost("[Waiting for you]")
 		b.reply(q, "yes")
-		p := b.await("[Permission]", "mkdir one")
+		p := b.awaitPost("[Permission]", "mkdir one")
 		b.reply(q, "then push") // the dialog may be drawn, or not yet
-		bound.Until(t, "the thread is told of the words", func() bool { return b.count("[Sent]")+b.count("[Kept]") == 2 })
+		bound.Until(t, "the thread is told of the words", func() bool { return b.countPosts("[Sent]")+b.countPosts("[Kept]") == 2 })
 		b.reply(p, "yes")
 		b.API.WaitText(t, "then push")
-		if n := b.API.count("then push"); n != 1 {
+		if n := b.API.maxCount("then push"); n != 1 {
 			t.Errorf("Claude has it %d times", n)
 		}
-		if b.count("[Cancelled]") > 0 {
+		if b.countPosts("[Cancelled]") > 0 {
 			t.Error("the permission was cancelled")
 		}
 	})
@@ -93,17 +93,17 @@ func TestWordsJustBeforeADialog(t *testing.T) {
 
 // Outside tmux, words that are said while Claude works reach it when its turn ends.
 func TestWordsOutsideTmuxWaitForTheTurnsEnd(t *testing.T) {
-	eachClaude(t, both, func(t *testing.T, c claude) {
-		b := approve(t, c.outside(), config{
+	eachClaude(t, bothVersions, func(t *testing.T, c claude) {
+		b := startApproving(t, c.withoutTmux(), config{
 			Env: []string{"GCHAT_IDLE=on"}, Args: []string{"--allowedTools", "Bash(sleep:*)"},
-			Script: []turn{thanks, {bash("sleep 8")}, {say("Slept.")}, {say("Heard.")}},
+			Script: []turn{thanksTurn, {bash("sleep 8")}, {textBlock("Slept.")}, {textBlock("Heard.")}},
 		})
 		b.Prompt("go ahead")
-		q := b.await("[Waiting for you]")
+		q := b.awaitPost("[Waiting for you]")
 		b.reply(q, "rest")
 		b.WaitScreen("sleep 8")
 		b.reply(q, "and then tag")
-		b.await("[Kept]", "when its turn ends")
+		b.awaitPost("[Kept]", "when its turn ends")
 		b.WaitScreen("Heard.")
 		b.API.WaitText(t, "and then tag")
 	})
@@ -111,31 +111,31 @@ func TestWordsOutsideTmuxWaitForTheTurnsEnd(t *testing.T) {
 
 // Claude Code's own commands are typed as they are when Claude is idle, and the thread is told what the terminal says of them.
 func TestClaudesOwnCommands(t *testing.T) {
-	eachClaude(t, both, func(t *testing.T, c claude) {
-		b := approve(t, c, config{Script: []turn{asksBack, asksBack, asksBack, asksBack}})
+	eachClaude(t, bothVersions, func(t *testing.T, c claude) {
+		b := startApproving(t, c, config{Script: []turn{askBackTurn, askBackTurn, askBackTurn, askBackTurn}})
 		b.Prompt("go ahead")
-		q := b.await("[Waiting for you]")
+		q := b.awaitPost("[Waiting for you]")
 		b.reply(q, "/model haiku")
-		b.await("[Sent] /model haiku", "Haiku")
+		b.awaitPost("[Sent] /model haiku", "Haiku")
 		b.reply(q, "/compact keep the names")
-		b.await("[Sent] /compact keep the names")
+		b.awaitPost("[Sent] /compact keep the names")
 		b.reply(q, "/clear")
-		b.await("[Sent] /clear")
+		b.awaitPost("[Sent] /clear")
 		b.reply(q, "/exit")
-		b.await("[Not used] There is no command /exit")
+		b.awaitPost("[Not used] There is no command /exit")
 		b.reply(q, "now the next")
-		b.await("[Sent] Sent to Claude.")
+		b.awaitPost("[Sent] Sent to Claude.")
 		b.API.WaitText(t, "now the next")
-		if b.proc.Exited(0) {
+		if b.process.Exited(0) {
 			t.Error("Claude Code has ended")
 		}
-		bound.Until(t, "asked again", func() bool { return b.count("[Waiting for you]") == 2 })
-		for _, m := range b.chat.Messages() {
+		bound.Until(t, "asked again", func() bool { return b.countPosts("[Waiting for you]") == 2 })
+		for _, m := range b.space.Messages() {
 			if m.Thread.Name != q.Thread.Name {
 				t.Errorf("after /clear it goes on in another thread: %q", m.Text)
 			}
 		}
-		if n := b.API.count("now the next"); n != 1 {
+		if n := b.API.maxCount("now the next"); n != 1 {
 			t.Errorf("Claude has it %d times", n)
 		}
 	})
@@ -148,16 +148,16 @@ func TestSpeedOfWords(t *testing.T) {
 	if n == 0 {
 		t.Skip("GCHAT_WORDS_SPEED=20 measures it")
 	}
-	eachClaude(t, ours, func(t *testing.T, c claude) {
+	eachClaude(t, testedVersions, func(t *testing.T, c claude) {
 		var script []turn
 		for i := range n {
-			script = append(script, turn{say(fmt.Sprintf("Turn %d. Shall I go on?", i))})
+			script = append(script, turn{textBlock(fmt.Sprintf("Turn %d. Shall I go on?", i))})
 		}
-		b := app(t, c, config{Script: append(script, thanks)})
+		b := startWithApp(t, c, config{Script: append(script, thanksTurn)})
 		b.Prompt("go ahead")
 		var typed, asked []time.Duration
 		for i := range n {
-			q := b.await("[Waiting for you]", fmt.Sprintf("Turn %d.", i))
+			q := b.awaitPost("[Waiting for you]", fmt.Sprintf("Turn %d.", i))
 			words := fmt.Sprintf("yes, words %d of it", i)
 			b.WaitIdle() // nobody writes while Claude Code still ends its turn
 			began := time.Now()

@@ -40,16 +40,16 @@ func (s *session) WaitScreen(text string) string {
 // the failure.
 func (s *session) WaitScreenFunc(what string, ok func(screen string) bool) string {
 	s.t.Helper()
-	screen, found := s.look(patience, ok)
+	screen, found := s.pollScreen(patience, ok)
 	if !found {
 		s.t.Fatalf("the screen did not show %s in %v", what, patience)
 	}
 	return screen
 }
 
-func (s *session) look(d time.Duration, ok func(screen string) bool) (string, bool) {
+func (s *session) pollScreen(d time.Duration, ok func(screen string) bool) (string, bool) {
 	s.t.Helper()
-	for deadline := time.Now().Add(d); ; time.Sleep(glance) {
+	for deadline := time.Now().Add(d); ; time.Sleep(pollInterval) {
 		screen := s.Screen()
 		if ok(screen) {
 			return screen, true
@@ -64,14 +64,14 @@ func (s *session) look(d time.Duration, ok func(screen string) bool) (string, bo
 func (s *session) WaitIdle() {
 	s.t.Helper()
 	screen := s.WaitScreenFunc("an idle prompt", func(screen string) bool {
-		return idle(screen) || s.proc.Exited(0)
+		return isIdle(screen) || s.process.Exited(0)
 	})
-	if s.proc.Exited(0) {
+	if s.process.Exited(0) {
 		s.t.Fatalf("Claude Code ended by itself:\n%s", screen)
 	}
 }
 
-func idle(screen string) bool {
+func isIdle(screen string) bool {
 	return inputBox.MatchString(screen) && !spinner.MatchString(screen) && !strings.Contains(screen, "esc to interrupt")
 }
 
@@ -79,7 +79,7 @@ func idle(screen string) bool {
 // is on the screen.
 func (s *session) Keys(keys ...string) {
 	s.t.Helper()
-	s.command(append([]string{"send-keys", "-t", "=claude:"}, keys...)...)
+	s.runTmux(append([]string{"send-keys", "-t", "=claude:"}, keys...)...)
 }
 
 // Type types text as it is.
@@ -88,7 +88,7 @@ func (s *session) Type(text string) {
 	if rest, ok := strings.CutSuffix(text, ";"); ok {
 		text = rest + `\;` // tmux takes a bare ; at the end for a command separator
 	}
-	s.command("send-keys", "-t", "=claude:", "-l", "--", text)
+	s.runTmux("send-keys", "-t", "=claude:", "-l", "--", text)
 }
 
 // Choose presses a key in the dialog that shows text, and returns when the text
@@ -101,11 +101,11 @@ func (s *session) Choose(text, key string) {
 	gone := func(screen string) bool { return !strings.Contains(screen, text) }
 	for range 3 {
 		s.WaitScreen(text)
-		if _, early := s.look(300*time.Millisecond, gone); early {
+		if _, early := s.pollScreen(300*time.Millisecond, gone); early {
 			continue
 		}
 		s.Keys(key)
-		if _, ok := s.look(stubborn, gone); ok {
+		if _, ok := s.pollScreen(retryAfter, gone); ok {
 			return
 		}
 	}
@@ -120,9 +120,9 @@ func (s *session) Prompt(text string) {
 		s.t.Fatalf("Prompt takes one line: %q", text)
 	}
 	s.WaitIdle()
-	asked, shown := s.API.count(text), aboveBox(s.Screen(), text)
+	asked, shown := s.API.maxCount(text), countAboveInput(s.Screen(), text)
 	s.submit(text, func(screen string) bool {
-		return s.API.count(text) > asked || aboveBox(screen, text) > shown
+		return s.API.maxCount(text) > asked || countAboveInput(screen, text) > shown
 	})
 }
 
@@ -131,16 +131,16 @@ func (s *session) Prompt(text string) {
 // both are looked after and tried again.
 func (s *session) submit(text string, taken func(screen string) bool) {
 	s.t.Helper()
-	typed := func(screen string) bool { return boxed(screen) == squeeze(text) }
+	typed := func(screen string) bool { return inputText(screen) == withoutBlanks(text) }
 	for range 3 {
 		s.Type(text)
-		if _, ok := s.look(stubborn, typed); !ok {
+		if _, ok := s.pollScreen(retryAfter, typed); !ok {
 			s.Keys("C-u")
 			continue
 		}
 		for range 3 {
 			s.Keys("Enter")
-			screen, ok := s.look(stubborn, taken)
+			screen, ok := s.pollScreen(retryAfter, taken)
 			if ok {
 				return
 			}
@@ -155,26 +155,26 @@ func (s *session) submit(text string, taken func(screen string) bool) {
 	s.t.Fatalf("Claude Code did not take %q", text)
 }
 
-// boxed is what stands in the prompt, without blanks; "" when there is no prompt.
-func boxed(screen string) string {
+// inputText is what stands in the prompt, without blanks; "" when there is no prompt.
+func inputText(screen string) string {
 	box := inputBox.FindStringSubmatch(screen)
 	if box == nil {
 		return ""
 	}
-	return strings.TrimPrefix(squeeze(box[1]), "❯")
+	return strings.TrimPrefix(withoutBlanks(box[1]), "❯")
 }
 
-// aboveBox counts text in the conversation, that is, not in the prompt.
-func aboveBox(screen, text string) int {
+// countAboveInput counts text in the conversation, that is, not in the prompt.
+func countAboveInput(screen, text string) int {
 	box := inputBox.FindStringIndex(screen)
 	if box == nil {
 		return 0 // a dialog, or a screen half drawn
 	}
-	return strings.Count(squeeze(screen[:box[0]]), squeeze(text))
+	return strings.Count(withoutBlanks(screen[:box[0]]), withoutBlanks(text))
 }
 
-// squeeze takes the blanks out: a long line is wrapped and indented.
-func squeeze(text string) string {
+// withoutBlanks takes the blanks out: a long line is wrapped and indented.
+func withoutBlanks(text string) string {
 	return strings.Map(func(r rune) rune {
 		if unicode.IsSpace(r) {
 			return -1

@@ -14,13 +14,13 @@ type block struct {
 	Input json.RawMessage `json:"input,omitempty"`
 }
 
-func say(text string) block { return block{Type: "text", Text: text} }
+func textBlock(text string) block { return block{Type: "text", Text: text} }
 
-// silence is a reply that never comes.
-var silence = block{Type: "silence"}
+// emptyBlock is a reply that never comes.
+var emptyBlock = block{Type: "silence"}
 
-// call is a tool_use block; input is anything that encodes as a JSON object.
-func call(tool string, input any) block {
+// toolCall is a tool_use block; input is anything that encodes as a JSON object.
+func toolCall(tool string, input any) block {
 	raw, err := json.Marshal(input)
 	if err != nil {
 		panic(err)
@@ -42,6 +42,6 @@ type option struct {
 	Preview     string `json:"preview,omitempty"`
 }
 
-func ask(questions ...question) block {
-	return call("AskUserQuestion", map[string]any{"questions": questions})
+func questionCall(questions ...question) block {
+	return toolCall("AskUserQuestion", map[string]any{"questions": questions})
 }

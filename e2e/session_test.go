@@ -16,20 +16,20 @@ import (
 )
 
 const (
-	patience = 30 * time.Second       // how long anything is waited for
-	glance   = 100 * time.Millisecond // between two looks at the screen
+	patience     = 30 * time.Second       // how long anything is waited for
+	pollInterval = 100 * time.Millisecond // between two looks at the screen
 
-	// stubborn is how long a key may go without effect before it is taken for lost.
+	// retryAfter is how long a key may go without effect before it is taken for lost.
 	// On a busy machine a starting session lets its input wait for seconds.
-	stubborn = 8 * time.Second
+	retryAfter = 8 * time.Second
 
-	// sessionVar marks the processes of one session; see runVar.
-	sessionVar = "GCHAT_E2E_SESSION"
+	// sessionVariable marks the processes of one session; see runVariable.
+	sessionVariable = "GCHAT_E2E_SESSION"
 )
 
-// pane is the script in the pane: Claude Code as the foreground job of a shell,
+// paneScript is the script in the pane: Claude Code as the foreground job of a shell,
 // as in life, with its pid in a file and the shell still there when it has ended.
-const pane = `set -m
+const paneScript = `set -m
 sh -c 'echo $$ >"$0.new"; mv "$0.new" "$0"; exec "$@"' "$@"
 echo "claude exited: $?"
 exec sh -i`
@@ -50,30 +50,30 @@ type config struct {
 type session struct {
 	t      *testing.T
 	Claude claude
-	API    *anthropic
+	API    *fakeModel
 	Home   string
 	Dir    string // the project
 
-	tmux tmux
-	mark string
-	proc *process
+	tmux        tmux
+	processMark string
+	process     *process
 }
 
-// start opens a session and waits for its prompt. The end of the test ends it,
+// startSession opens a session and waits for its prompt. The end of the test ends it,
 // and every process it left. As root, bypassPermissions needs Env IS_SANDBOX=1.
-func start(t *testing.T, c claude, cfg config) *session {
+func startSession(t *testing.T, c claude, cfg config) *session {
 	t.Helper()
 	requireIsolation(t)
-	takeSeat(t)
+	takeSessionSlot(t)
 	root, err := os.MkdirTemp("", "s-") // short: a socket's path ends at 107 bytes
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &session{t: t, Claude: c, API: newAnthropic(t, cfg.Script...), Home: filepath.Join(root, "home"), Dir: filepath.Join(root, "project")}
-	s.mark = rand.Text()
-	s.tmux = tmux{socket: "gchat-e2e-" + strings.ToLower(s.mark[:8]), dir: root}
-	s.tmux.env = s.environ(cfg.Env)
-	t.Cleanup(func() { s.close(root) })
+	s := &session{t: t, Claude: c, API: newFakeModel(t, cfg.Script...), Home: filepath.Join(root, "home"), Dir: filepath.Join(root, "project")}
+	s.processMark = rand.Text()
+	s.tmux = tmux{socket: "gchat-e2e-" + strings.ToLower(s.processMark[:8]), dir: root}
+	s.tmux.env = s.sessionEnv(cfg.Env)
+	t.Cleanup(func() { s.cleanUp(root) })
 
 	if cfg.Folder != "" {
 		s.Dir = filepath.Join(s.Home, cfg.Folder)
@@ -81,20 +81,20 @@ func start(t *testing.T, c claude, cfg config) *session {
 	if err := os.MkdirAll(s.Dir, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	furnish(t, s.Home, s.Dir, cfg.Hooks)
+	writeSettings(t, s.Home, s.Dir, cfg.Hooks)
 	if cfg.Prepare != nil {
 		cfg.Prepare(s.Home, s.Dir)
 	}
 	pidFile := filepath.Join(root, "pid")
-	args := []string{"new-session", "-d", "-s", "claude", "-x", "110", "-y", "40", "-c", s.Dir, "sh", "-c", pane, pidFile, pidFile}
-	s.command(append(append(args, c.Argv...), cfg.Args...)...)
-	s.proc = s.findProcess(pidFile)
+	args := []string{"new-session", "-d", "-s", "claude", "-x", "110", "-y", "40", "-c", s.Dir, "sh", "-c", paneScript, pidFile, pidFile}
+	s.runTmux(append(append(args, c.Argv...), cfg.Args...)...)
+	s.process = s.findProcess(pidFile)
 	s.WaitIdle()
 	return s
 }
 
-// Again starts Claude Code once more in the pane, after it has ended.
-func (s *session) Again(args ...string) {
+// Restart starts Claude Code once more in the pane, after it has ended.
+func (s *session) Restart(args ...string) {
 	s.t.Helper()
 	pidFile := filepath.Join(s.tmux.dir, "pid")
 	if err := os.Remove(pidFile); err != nil {
@@ -104,14 +104,14 @@ func (s *session) Again(args ...string) {
 	// The last session's input box is wiped away first: it would pass for the new one's.
 	s.Type(`printf '\033[2J\033[H'; ` + shellLine(append(append(begin, s.Claude.Argv...), args...)...))
 	s.Keys("Enter")
-	s.proc.Close()
-	s.proc = s.findProcess(pidFile)
+	s.process.Close()
+	s.process = s.findProcess(pidFile)
 	s.WaitIdle()
 }
 
-// environ is all that the session's processes get: nothing of the caller's own
+// sessionEnv is all that the session's processes get: nothing of the caller's own
 // configuration may reach them.
-func (s *session) environ(extra []string) []string {
+func (s *session) sessionEnv(extra []string) []string {
 	env := []string{
 		"HOME=" + s.Home, "TMPDIR=" + s.tmux.dir, "PATH=" + os.Getenv("PATH"), "SHELL=/bin/sh", "LANG=C.UTF-8", "TERM=screen-256color",
 		"ANTHROPIC_API_KEY=" + fakeKey, "ANTHROPIC_BASE_URL=" + s.API.URL,
@@ -119,7 +119,7 @@ func (s *session) environ(extra []string) []string {
 		"CLAUDE_CODE_ENABLE_PROMPT_SUGGESTION=false", // a suggestion takes a turn of the script
 		"BUN_JSC_useDFGJIT=0",                        // to compile what is used for seconds costs more of a core than it gives
 		"GORACE=atexit_sleep_ms=0",                   // a recording hook built with -race would linger for a second
-		runVar + "=" + os.Getenv(runVar), sessionVar + "=" + s.mark,
+		runVariable + "=" + os.Getenv(runVariable), sessionVariable + "=" + s.processMark,
 	}
 	return append(env, extra...)
 }
@@ -146,23 +146,23 @@ func (s *session) findProcess(pidFile string) *process {
 // Pane is the pane's %N.
 func (s *session) Pane() string {
 	s.t.Helper()
-	return s.command("display-message", "-p", "-t", "=claude:", "#{pane_id}")
+	return s.runTmux("display-message", "-p", "-t", "=claude:", "#{pane_id}")
 }
 
 // TMUX is what $TMUX is inside the pane: with it a program outside finds the
 // server.
 func (s *session) TMUX() string {
 	s.t.Helper()
-	return s.command("display-message", "-p", "-t", "=claude:", "#{socket_path},#{pid},0")
+	return s.runTmux("display-message", "-p", "-t", "=claude:", "#{socket_path},#{pid},0")
 }
 
 // ClaudePID is the pid of Claude Code itself, not of the shell around it.
-func (s *session) ClaudePID() int { return s.proc.pid }
+func (s *session) ClaudePID() int { return s.process.pid }
 
 // Kill sends Claude Code a signal.
 func (s *session) Kill(sig syscall.Signal) {
 	s.t.Helper()
-	if err := s.proc.Signal(sig); err != nil {
+	if err := s.process.Signal(sig); err != nil {
 		s.t.Fatalf("signal Claude Code: %v", err)
 	}
 }
@@ -170,7 +170,7 @@ func (s *session) Kill(sig syscall.Signal) {
 // WaitExit waits until Claude Code has ended. The pane then holds a shell.
 func (s *session) WaitExit() {
 	s.t.Helper()
-	if !s.proc.Exited(patience) {
+	if !s.process.Exited(patience) {
 		s.t.Fatalf("Claude Code is still there after %v", patience)
 	}
 	s.WaitScreen("claude exited:")
@@ -184,31 +184,31 @@ func (s *session) Quit() {
 		if strings.Contains(screen, "Background work is running") {
 			s.Keys("Enter")
 		}
-		return s.proc.Exited(0)
+		return s.process.Exited(0)
 	})
 	s.WaitExit()
 }
 
-// close ends the session whatever state it is in: the server by its own socket,
+// cleanUp ends the session whatever state it is in: the server by its own socket,
 // then who still carries the mark. After a failed test it first says what was seen.
-func (s *session) close(root string) {
+func (s *session) cleanUp(root string) {
 	if s.t.Failed() {
 		screen, err := s.capture()
 		if err != nil {
 			screen = err.Error()
 		}
-		s.t.Logf("Claude Code %s, screen:\n%s\n%s\n%s", s.Claude.Version, screen, s.API.tail(5), s.transcripts())
+		s.t.Logf("Claude Code %s, screen:\n%s\n%s\n%s", s.Claude.Version, screen, s.API.lastRequests(5), s.transcripts())
 	}
 	s.tmux.run("kill-server")
-	if killed := sweep(sessionVar+"="+s.mark, 2*time.Second); len(killed) > 0 {
+	if killed := killMarked(sessionVariable+"="+s.processMark, 2*time.Second); len(killed) > 0 {
 		s.t.Logf("did not end by themselves: %s", strings.Join(killed, "; "))
 	}
-	if s.proc != nil {
-		s.proc.Close()
+	if s.process != nil {
+		s.process.Close()
 	}
 	// A test's space runs a little longer, and a poller that it started may just be writing its last line.
 	var err error
-	if !bound.Soon(bound.Patience, func() bool { err = os.RemoveAll(root); return err == nil }) {
+	if !bound.WaitFor(bound.Patience, func() bool { err = os.RemoveAll(root); return err == nil }) {
 		s.t.Errorf("remove session folder: %v", err)
 	}
 }
@@ -234,29 +234,29 @@ func (s *session) transcripts() string {
 // A Claude Code starting up takes a core for a second or two. Tests take a seat
 // each, not sessions: two tests that want two sessions cannot block each other.
 var (
-	seats   = make(chan struct{}, 4)
-	seatsMu sync.Mutex
-	seated  = map[testing.TB]bool{}
+	sessionSlots = make(chan struct{}, 4)
+	slotsMu      sync.Mutex
+	slotHolders  = map[testing.TB]bool{}
 )
 
-func takeSeat(t *testing.T) {
-	seatsMu.Lock()
-	has := seated[t]
-	seated[t] = true
-	seatsMu.Unlock()
+func takeSessionSlot(t *testing.T) {
+	slotsMu.Lock()
+	has := slotHolders[t]
+	slotHolders[t] = true
+	slotsMu.Unlock()
 	if has {
 		return
 	}
-	seats <- struct{}{}
+	sessionSlots <- struct{}{}
 	t.Cleanup(func() {
-		<-seats
-		seatsMu.Lock()
-		delete(seated, t)
-		seatsMu.Unlock()
+		<-sessionSlots
+		slotsMu.Lock()
+		delete(slotHolders, t)
+		slotsMu.Unlock()
 	})
 }
 
-func (s *session) command(args ...string) string {
+func (s *session) runTmux(args ...string) string {
 	s.t.Helper()
 	out, err := s.tmux.run(args...)
 	if err != nil {

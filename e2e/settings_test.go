@@ -36,9 +36,9 @@ func (h hook) MarshalJSON() ([]byte, error) {
 // fakeKey opens nothing. Claude Code remembers an approved key by its end.
 const fakeKey = "fake-key-0000000000aa"
 
-// furnish writes the files of a HOME whose owner has been through onboarding,
+// writeSettings writes the files of a HOME whose owner has been through onboarding,
 // trusts project and approved the key, so that a session starts at its prompt.
-func furnish(t *testing.T, home, project string, h hooks) {
+func writeSettings(t *testing.T, home, project string, h hooks) {
 	t.Helper()
 	writeFile(t, filepath.Join(home, ".claude.json"), map[string]any{
 		"hasCompletedOnboarding":        true,

@@ -16,15 +16,15 @@ func TestAStopBeforeTheFirstWord(t *testing.T) {
 		"two lines":  "yes,\nand publish \"it\"; then rest  twice",
 	} {
 		t.Run(name, func(t *testing.T) {
-			eachClaude(t, both, func(t *testing.T, c claude) {
-				b := approve(t, c, config{Script: []turn{asksBack, {silence}, thanks}})
+			eachClaude(t, bothVersions, func(t *testing.T, c claude) {
+				b := startApproving(t, c, config{Script: []turn{askBackTurn, {emptyBlock}, thanksTurn}})
 				b.Prompt("go ahead")
-				q := b.await("[Waiting for you]")
+				q := b.awaitPost("[Waiting for you]")
 				b.reply(q, words)
-				b.await("[Sent]")
-				b.busy()
+				b.awaitPost("[Sent]")
+				b.awaitBusy()
 				b.reply(q, "/stop")
-				b.await("[Stopped]")
+				b.awaitPost("[Stopped]")
 				b.reply(q, "rather the other")
 				b.API.WaitText(t, "rather the other")
 			})
@@ -32,8 +32,8 @@ func TestAStopBeforeTheFirstWord(t *testing.T) {
 	}
 }
 
-// busy waits until Claude works.
-func (b *bridge) busy() {
+// awaitBusy waits until Claude works.
+func (b *hookedSession) awaitBusy() {
 	b.t.Helper()
 	b.WaitScreenFunc("Claude works", func(string) bool {
 		capture, err := b.capture()

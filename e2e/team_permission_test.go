@@ -12,31 +12,31 @@ import (
 // A teammate in a tmux pane of its own asks its leader, whose terminal draws the dialog: no PermissionRequest comes in either. The
 // leader's thread is told, once, with the teammate's name, and it is taken back when it is over.
 func TestATeammatesPermissionIsSeen(t *testing.T) {
-	eachClaude(t, both[:1], func(t *testing.T, c claude) {
-		task := call("Agent", map[string]any{
-			"description": "research", "prompt": errand + "mkdir team", "subagent_type": "general-purpose", "name": "researcher",
+	eachClaude(t, bothVersions[:1], func(t *testing.T, c claude) {
+		task := toolCall("Agent", map[string]any{
+			"description": "research", "prompt": agentErrand + "mkdir team", "subagent_type": "general-purpose", "name": "researcher",
 		})
-		b := approve(t, c, config{
-			Env: []string{"CLAUDE_CODE_EXPERIMENTAL_AGENT_TEAMS=1"}, Script: []turn{{task}, {say("I wait for it.")}},
-			Prepare: func(home, _ string) { set(t, home, "teammateMode", "tmux") },
+		b := startApproving(t, c, config{
+			Env: []string{"CLAUDE_CODE_EXPERIMENTAL_AGENT_TEAMS=1"}, Script: []turn{{task}, {textBlock("I wait for it.")}},
+			Prepare: func(home, _ string) { setMember(t, home, "teammateMode", "tmux") },
 		})
 		b.Prompt("go ahead")
-		note := b.await("[Permission]", "Claude waits for a permission in the terminal", "researcher needs permission for Bash")
+		note := b.awaitPost("[Permission]", "Claude waits for a permission in the terminal", "researcher needs permission for Bash")
 		b.WaitScreen("researcher")
 		b.reply(note, "then run the tests")
-		b.after(note, "[Kept]")
+		b.awaitPostAfter(note, "[Kept]")
 		b.Choose("❯ 1. Yes", "1")
-		b.after(note, "[Gone on]")
-		bound.Until(t, "the folder", func() bool { return b.isMade("team") })
+		b.awaitPostAfter(note, "[Gone on]")
+		bound.Until(t, "the folder", func() bool { return b.hasFolder("team") })
 		b.API.WaitText(t, "then run the tests")
-		if n := b.count("[Permission]"); n != 1 {
-			t.Errorf("told %d times:\n%s", n, b.texts())
+		if n := b.countPosts("[Permission]"); n != 1 {
+			t.Errorf("told %d times:\n%s", n, b.postTexts())
 		}
 	})
 }
 
-// set puts a member into a person's settings.
-func set(t *testing.T, home, member string, value any) {
+// setMember puts a member into a person's settings.
+func setMember(t *testing.T, home, member string, value any) {
 	t.Helper()
 	path := filepath.Join(home, ".claude", "settings.json")
 	var settings map[string]any

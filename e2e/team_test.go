@@ -13,15 +13,15 @@ import (
 	"gchat-hooks/e2e/bound"
 )
 
-// joinedSession starts a Claude Code on a machine that a person has joined to the hub with the line from the app: by a direct
+// startJoined starts a Claude Code on a machine that a person has joined to the hub with the line from the app: by a direct
 // message, or in a named space.
-func joinedSession(t *testing.T, c claude, g *google, hubs []*replica, u *chat.User, space string, cfg config) *session {
+func startJoined(t *testing.T, c claude, g *fakeGoogle, hubs []*replica, u *chat.User, space string, cfg config) *session {
 	t.Helper()
 	line, code := g.joinLine(u, space)
 	cfg.Env = append(cfg.Env, "GCHAT_POLLER_INTERVAL=0.2")
 	cfg.Prepare = func(home, project string) {
 		args := append(strings.Fields(line)[1:], "--code", "-", "--round-trip=false", "--approve")
-		cmd := bound.Command(t, built(t), args...)
+		cmd := bound.Command(t, builtProgram(t), args...)
 		cmd.Stdin = strings.NewReader(code)
 		cmd.Dir = project
 		cmd.Env = []string{"HOME=" + home, "PATH=" + filepath.Dir(c.Argv[len(c.Argv)-1]) + ":/usr/bin:/bin", "TMPDIR=" + os.TempDir()}
@@ -29,7 +29,7 @@ func joinedSession(t *testing.T, c claude, g *google, hubs []*replica, u *chat.U
 			t.Fatalf("setup: %v\n%s", err, out)
 		}
 	}
-	s := start(t, c, cfg)
+	s := startSession(t, c, cfg)
 	t.Cleanup(func() {
 		if t.Failed() {
 			log, _ := os.ReadFile(filepath.Join(s.Home, ".claude", "logs", "gchat-hooks.log"))
@@ -42,8 +42,8 @@ func joinedSession(t *testing.T, c claude, g *google, hubs []*replica, u *chat.U
 // Three machines of two people share one app, through two replicas of the hub: one machine of Ann's asks in her direct message, one in
 // a named space, and Bob's in his. Each person answers what is theirs, by tap and by words, and nothing of a colleague's.
 func TestATeam(t *testing.T) {
-	eachClaude(t, ours, func(t *testing.T, c claude) {
-		g := newGoogle(t)
+	eachClaude(t, testedVersions, func(t *testing.T, c claude) {
+		g := newFakeGoogle(t)
 		t.Cleanup(func() {
 			if t.Failed() {
 				for _, space := range []string{"spaces/dm1", "spaces/dm2", "spaces/room"} {
@@ -53,55 +53,55 @@ func TestATeam(t *testing.T) {
 				}
 			}
 		})
-		room := g.Room("room")
+		room := g.AddSpace("room")
 		policy := filepath.Join(t.TempDir(), "policy.json")
 		writeFile(t, policy, map[string]any{"spaces": map[string][]string{room: {bob.Name}}})
-		hubs := replicas(t, g, 2, "--policy", policy)
+		hubs := startReplicas(t, g, 2, "--policy", policy)
 		script := func(folder string) config {
-			return config{Script: []turn{{ask(deploy)}, {bash("mkdir " + folder)}, asksBack, {say("Done with " + folder + ".")}}}
+			return config{Script: []turn{{questionCall(deployQuestion)}, {bash("mkdir " + folder)}, askBackTurn, {textBlock("Done with " + folder + ".")}}}
 		}
 		planned := script("three")
-		planned.Script = slices.Insert(planned.Script, 1, turn{call("ExitPlanMode", map[string]any{"plan": "# The plan"})})
-		planned.Script = slices.Insert(planned.Script, 0, turn{say("Hm.")})
+		planned.Script = slices.Insert(planned.Script, 1, turn{toolCall("ExitPlanMode", map[string]any{"plan": "# The plan"})})
+		planned.Script = slices.Insert(planned.Script, 0, turn{textBlock("Hm.")})
 		planned.Args = []string{"--permission-mode", "plan"}
-		laptop := joinedSession(t, c, g, hubs, ann, "", script("one"))
-		server := joinedSession(t, c, g, hubs, ann, room, script("two"))
-		bobs := joinedSession(t, c, g, hubs, bob, "", planned)
-		(&bridge{session: bobs}).thinks("# The plan")
+		laptop := startJoined(t, c, g, hubs, ann, "", script("one"))
+		server := startJoined(t, c, g, hubs, ann, room, script("two"))
+		bobs := startJoined(t, c, g, hubs, bob, "", planned)
+		(&hookedSession{session: bobs}).awaitPlan("# The plan")
 		carol := person(3, "carol@example.com")
 		for _, s := range []*session{laptop, server, bobs} {
 			s.Prompt("go ahead")
 		}
-		one, two, three := g.Await("spaces/dm1", deploy.Question), g.Await(room, deploy.Question), g.Await("spaces/dm2", deploy.Question)
+		message, two, three := g.Await("spaces/dm1", deployQuestion.Question), g.Await(room, deployQuestion.Question), g.Await("spaces/dm2", deployQuestion.Question)
 
 		// Who is asked nothing decides nothing: a member of the room, and Bob with a card of his own that carries Ann's button.
 		g.Tap(carol, two, "1", nil)
 		stolen := *three
-		stolen.CardsV2 = one.CardsV2
+		stolen.CardsV2 = message.CardsV2
 		g.TapOn(bob, &stolen, "3")
-		g.Tap(ann, one, "2", nil)
+		g.Tap(ann, message, "2", nil)
 		g.Tap(bob, two, "3", nil)
 		g.Tap(bob, three, "1", nil)
 		for _, each := range []struct {
 			s    *session
 			told string
-		}{{laptop, "Rolling"}, {server, "Canary"}, {bobs, deploy.Options[0].Label}} {
+		}{{laptop, "Rolling"}, {server, "Canary"}, {bobs, deployQuestion.Options[0].Label}} {
 			each.s.API.WaitToolResult(t, 1)
-			if !strings.Contains(each.s.API.lastMain(), each.told) {
+			if !strings.Contains(each.s.API.lastMainText(), each.told) {
 				t.Errorf("Claude was not told %q", each.told)
 			}
 		}
 		plan := g.Await("spaces/dm2", "The plan")
 		g.Tap(bob, plan, "approve", nil)
 
-		one, two, three = g.Await("spaces/dm1", "mkdir one"), g.Await(room, "mkdir two"), g.Await("spaces/dm2", "mkdir three")
+		message, two, three = g.Await("spaces/dm1", "mkdir one"), g.Await(room, "mkdir two"), g.Await("spaces/dm2", "mkdir three")
 		g.Say(carol, room, two, "no")
-		g.Tap(ann, one, "allow", nil)
+		g.Tap(ann, message, "allow", nil)
 		g.Say(ann, room, two, "yes")
 		g.Say(bob, "spaces/dm2", three, "no, use git mv")
 
-		one, two, three = g.Await("spaces/dm1", "Shall I commit?"), g.Await(room, "Shall I commit?"), g.Await("spaces/dm2", "Shall I commit?")
-		g.Say(ann, "spaces/dm1", one, "commit one")
+		message, two, three = g.Await("spaces/dm1", "Shall I commit?"), g.Await(room, "Shall I commit?"), g.Await("spaces/dm2", "Shall I commit?")
+		g.Say(ann, "spaces/dm1", message, "commit one")
 		g.Say(bob, room, two, "commit two")
 		g.Tap(bob, three, "send", map[string]string{"w1": "commit three"})
 		for folder, s := range map[string]*session{"one": laptop, "two": server, "three": bobs} {
@@ -110,11 +110,11 @@ func TestATeam(t *testing.T) {
 			if made := err == nil; made != (folder != "three") {
 				t.Errorf("the folder %s is there: %v", folder, made)
 			}
-			if n := s.API.count("commit " + folder); n != 1 {
+			if n := s.API.maxCount("commit " + folder); n != 1 {
 				t.Errorf("Claude has \"commit %s\" %d times", folder, n)
 			}
 		}
-		if bobs.API.count("git mv") == 0 {
+		if bobs.API.maxCount("git mv") == 0 {
 			t.Error("Bob's reason is not told")
 		}
 

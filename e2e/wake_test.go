@@ -11,10 +11,10 @@ import (
 	"gchat-hooks/e2e/bound"
 )
 
-// waking are all wake hooks, as a person registers them.
-func waking(t testing.TB) hooks {
+// wakeHooks are all wake hooks, as a person registers them.
+func wakeHooks(t testing.TB) hooks {
 	on := func(name, matcher string) []hook {
-		return []hook{{Matcher: matcher, Command: built(t) + " " + name, Timeout: 60}}
+		return []hook{{Matcher: matcher, Command: builtProgram(t) + " " + name, Timeout: 60}}
 	}
 	return hooks{
 		"Stop": on("stop-hook", ""), "PreToolUse": on("pre-tool-use-hook", "AskUserQuestion"), "SessionEnd": on("session-end-hook", ""), "PreCompact": on("pre-compact-hook", ""),
@@ -30,13 +30,13 @@ printf '%s' "$5" > "$f" && mv "$f" "$f.txt"
 [ ! -e "$WAKE_E2E/reply" ] || cat "$WAKE_E2E/reply"
 `
 
-// supervised is a session with an agent that is told of it.
-type supervised struct {
+// supervisedSession is a session with an agent that is told of it.
+type supervisedSession struct {
 	*session
 	dir string
 }
 
-func supervise(t *testing.T, c claude, settings string, hang bool, script ...turn) supervised {
+func startSupervised(t *testing.T, c claude, settings string, hang bool, script ...turn) supervisedSession {
 	t.Helper()
 	dir := t.TempDir()
 	for _, sub := range []string{"bin", "messages"} {
@@ -56,19 +56,19 @@ func supervise(t *testing.T, c claude, settings string, hang bool, script ...tur
 			t.Fatal(err)
 		}
 	}
-	if err := os.Symlink(built(t), filepath.Join(dir, "bin", "menu-driver.sh")); err != nil {
+	if err := os.Symlink(builtProgram(t), filepath.Join(dir, "bin", "menu-driver.sh")); err != nil {
 		t.Fatal(err)
 	}
-	s := supervised{dir: dir}
+	s := supervisedSession{dir: dir}
 	install := func(home, _ string) { // as the preset wake does
 		writeFile(t, filepath.Join(home, ".config", "gchat-hooks", "config.json"), map[string]bool{"menu_decides": true})
 	}
-	s.session = start(t, c, config{Hooks: waking(t), Script: script, Prepare: install, Env: []string{
+	s.session = startSession(t, c, config{Hooks: wakeHooks(t), Script: script, Prepare: install, Env: []string{
 		"PATH=" + filepath.Join(dir, "bin") + ":" + os.Getenv("PATH"), "WAKE_E2E=" + dir, "GCHAT_WAKE_REGISTRY=" + filepath.Join(dir, "registry.json"),
 	}})
 	t.Cleanup(func() {
 		if t.Failed() {
-			for _, m := range s.messages() {
+			for _, m := range s.wakeMessages() {
 				t.Logf("the agent was told:\n%s", m)
 			}
 			log, _ := os.ReadFile(filepath.Join(s.Home, ".claude", "logs", "gchat-hooks.log"))
@@ -78,7 +78,7 @@ func supervise(t *testing.T, c claude, settings string, hang bool, script ...tur
 	return s
 }
 
-func (s supervised) messages() (all []string) {
+func (s supervisedSession) wakeMessages() (all []string) {
 	files, _ := filepath.Glob(filepath.Join(s.dir, "messages", "*.txt"))
 	slices.Sort(files)
 	for _, f := range files {
@@ -88,12 +88,12 @@ func (s supervised) messages() (all []string) {
 	return all
 }
 
-// told waits for a message of this trigger that holds these parts.
-func (s supervised) told(trigger string, parts ...string) (told string) {
+// awaitWake waits for a message of this trigger that holds these parts.
+func (s supervisedSession) awaitWake(trigger string, parts ...string) (told string) {
 	s.t.Helper()
 	bound.Until(s.t, fmt.Sprintf("the agent is told of %s with %q", trigger, parts), func() bool {
-		for _, m := range s.messages() {
-			if strings.Contains(m, "[TRIGGER]\ntype: "+trigger+"\n") && holdsAll(m, parts) {
+		for _, m := range s.wakeMessages() {
+			if strings.Contains(m, "[TRIGGER]\ntype: "+trigger+"\n") && containsAll(m, parts) {
 				told = m
 				return true
 			}
@@ -103,8 +103,8 @@ func (s supervised) told(trigger string, parts ...string) (told string) {
 	return told
 }
 
-// act runs a line of a message's actions in a shell, as the agent would.
-func (s supervised) act(message, action string, more ...string) {
+// runAction runs a line of a message's actions in a shell, as the agent would.
+func (s supervisedSession) runAction(message, action string, more ...string) {
 	s.t.Helper()
 	_, actions, _ := strings.Cut(message, "[AVAILABLE ACTIONS]\n")
 	for line := range strings.Lines(actions) {
@@ -124,22 +124,22 @@ func (s supervised) act(message, action string, more ...string) {
 
 func TestSupervisorHearsClaudesLastWords(t *testing.T) {
 	words := "The **last** words: \"ü\" 🙂 `x`\n\n- one\n- two"
-	eachClaude(t, ours, func(t *testing.T, c claude) {
-		s := supervise(t, c, "{}", false, turn{say("The first words.")}, turn{say("Let me look."), call("Bash", map[string]any{"command": "true", "description": "Look"})}, turn{say(words)})
+	eachClaude(t, testedVersions, func(t *testing.T, c claude) {
+		s := startSupervised(t, c, "{}", false, turn{textBlock("The first words.")}, turn{textBlock("Let me look."), toolCall("Bash", map[string]any{"command": "true", "description": "Look"})}, turn{textBlock(words)})
 		s.Prompt("go ahead")
-		m := s.told("response_complete")
+		m := s.awaitWake("response_complete")
 		if !strings.Contains(m, "[CONTENT]\nThe first words.\n\n[STATE HINT]\nstate: idle\n") || !strings.Contains(m, "tmux_session_name: claude\n") {
 			s.t.Errorf("told\n%s", m)
 		}
 		s.WaitIdle()
-		s.act(m, "type", "'and now'")
-		s.told("response_complete", "[CONTENT]\n"+words+"\n\n[STATE HINT]\nstate: idle\n")
+		s.runAction(m, "type", "'and now'")
+		s.awaitWake("response_complete", "[CONTENT]\n"+words+"\n\n[STATE HINT]\nstate: idle\n")
 		s.WaitIdle()
-		if n := len(s.messages()); n != 2 {
+		if n := len(s.wakeMessages()); n != 2 {
 			s.t.Errorf("%d messages for two turns", n)
 		}
 		s.Quit()
-		if m := s.told("session_end", "state: terminated"); strings.Contains(m, "menu-driver") {
+		if m := s.awaitWake("session_end", "state: terminated"); strings.Contains(m, "menu-driver") {
 			s.t.Errorf("told\n%s", m)
 		}
 	})
@@ -148,14 +148,14 @@ func TestSupervisorHearsClaudesLastWords(t *testing.T) {
 // The agent sees the question before it is answered, the dialog does not wait for the agent, and the message's own lines
 // answer it.
 func TestSupervisorAnswersAQuestion(t *testing.T) {
-	eachClaude(t, both, func(t *testing.T, c claude) {
-		s := supervise(t, c, "{}", true, turn{ask(deploy)}, thanks)
+	eachClaude(t, bothVersions, func(t *testing.T, c claude) {
+		s := startSupervised(t, c, "{}", true, turn{questionCall(deployQuestion)}, thanksTurn)
 		s.Prompt("go ahead")
 		s.WaitScreen(firstOption)
-		m := s.told("ask_user_question", "[ASK USER QUESTION]\nQuestion: "+deploy.Question+"\nHeader: "+deploy.Header+"\nMulti-select: no\nOptions:\n  1. "+deploy.Options[0].Label, "state: awaiting_user_input")
-		s.act(m, "snapshot")
-		s.act(m, "choose", "2")
-		if got := s.API.WaitToolResult(t, 1); !strings.Contains(got.Text, fmt.Sprintf(`"%s"="%s"`, deploy.Question, deploy.Options[1].Label)) {
+		m := s.awaitWake("ask_user_question", "[ASK USER QUESTION]\nQuestion: "+deployQuestion.Question+"\nHeader: "+deployQuestion.Header+"\nMulti-select: no\nOptions:\n  1. "+deployQuestion.Options[0].Label, "state: awaiting_user_input")
+		s.runAction(m, "snapshot")
+		s.runAction(m, "choose", "2")
+		if got := s.API.WaitToolResult(t, 1); !strings.Contains(got.Text, fmt.Sprintf(`"%s"="%s"`, deployQuestion.Question, deployQuestion.Options[1].Label)) {
 			t.Errorf("Claude was told %q", got.Text)
 		}
 		s.WaitIdle()
@@ -164,8 +164,8 @@ func TestSupervisorAnswersAQuestion(t *testing.T) {
 
 // A decision to block sends the session on, once.
 func TestSupervisorSendsTheSessionOn(t *testing.T) {
-	eachClaude(t, ours, func(t *testing.T, c claude) {
-		s := supervise(t, c, `{"hook_mode":"bidirectional"}`, false, turn{say("I stop here.")}, turn{say("Then I go on.")})
+	eachClaude(t, testedVersions, func(t *testing.T, c claude) {
+		s := startSupervised(t, c, `{"hook_mode":"bidirectional"}`, false, turn{textBlock("I stop here.")}, turn{textBlock("Then I go on.")})
 		reply := `{"result":{"payloads":[{"text":"{\"decision\":\"block\",\"reason\":\"Do F2.2 of the plan, too.\"}"}]}}`
 		if err := os.WriteFile(filepath.Join(s.dir, "reply"), []byte(reply), 0o600); err != nil {
 			t.Fatal(err)
@@ -174,7 +174,7 @@ func TestSupervisorSendsTheSessionOn(t *testing.T) {
 		s.API.WaitText(t, "Do F2.2 of the plan, too.")
 		s.WaitScreen("Then I go on.")
 		s.WaitIdle()
-		if n := len(s.messages()); n != 1 {
+		if n := len(s.wakeMessages()); n != 1 {
 			t.Errorf("%d messages: the agent decides once", n)
 		}
 	})
@@ -183,32 +183,32 @@ func TestSupervisorSendsTheSessionOn(t *testing.T) {
 // Claude Code notifies of every dialog some seconds after it is drawn. The agent hears of a tool's permission, and sees what
 // Claude wants to run, but not twice of a question.
 func TestSupervisorSeesAPermissionDialog(t *testing.T) {
-	eachClaude(t, both, func(t *testing.T, c claude) {
-		s := supervise(t, c, "{}", false, turn{ask(deploy)}, turn{call("Bash", map[string]any{"command": "mkdir -p out/of/reach", "description": "Make a folder"})}, thanks)
+	eachClaude(t, bothVersions, func(t *testing.T, c claude) {
+		s := startSupervised(t, c, "{}", false, turn{questionCall(deployQuestion)}, turn{toolCall("Bash", map[string]any{"command": "mkdir -p out/of/reach", "description": "Make a folder"})}, thanksTurn)
 		s.Prompt("go ahead")
-		m := s.told("ask_user_question")
-		s.logged(`"trigger":"permission_prompt"`, `"outcome":"unchanged"`)
-		if all := s.messages(); len(all) != 1 {
+		m := s.awaitWake("ask_user_question")
+		s.awaitLog(`"trigger":"permission_prompt"`, `"outcome":"unchanged"`)
+		if all := s.wakeMessages(); len(all) != 1 {
 			t.Errorf("%d messages for one question", len(all))
 		}
-		s.act(m, "type", "'whatever is quick'")
-		if got := s.API.WaitToolResult(t, 1); !strings.Contains(got.Text, fmt.Sprintf(`"%s"="whatever is quick"`, deploy.Question)) {
+		s.runAction(m, "type", "'whatever is quick'")
+		if got := s.API.WaitToolResult(t, 1); !strings.Contains(got.Text, fmt.Sprintf(`"%s"="whatever is quick"`, deployQuestion.Question)) {
 			t.Errorf("Claude was told %q", got.Text)
 		}
-		m = s.told("permission_prompt", "[CONTENT]\n", "mkdir -p out/of/reach", "state: permission_prompt")
-		s.act(m, "choose", "1")
+		m = s.awaitWake("permission_prompt", "[CONTENT]\n", "mkdir -p out/of/reach", "state: permission_prompt")
+		s.runAction(m, "choose", "1")
 		s.API.WaitToolResult(t, 2)
 		s.WaitIdle()
 	})
 }
 
-// logged waits for a line of the hooks' log with these parts.
-func (s supervised) logged(parts ...string) {
+// awaitLog waits for a line of the hooks' log with these parts.
+func (s supervisedSession) awaitLog(parts ...string) {
 	s.t.Helper()
 	bound.Until(s.t, fmt.Sprintf("the hooks log a line with %q", parts), func() bool {
 		log, _ := os.ReadFile(filepath.Join(s.Home, ".claude", "logs", "gchat-hooks.log"))
 		for line := range strings.Lines(string(log)) {
-			if holdsAll(line, parts) {
+			if containsAll(line, parts) {
 				return true
 			}
 		}
@@ -216,20 +216,20 @@ func (s supervised) logged(parts ...string) {
 	})
 }
 
-// sendsClaudeOn is the whole way with both real ends: Claude Code wants to stop, its OpenClaw agent reads its words and
+// checkSendsClaudeOn is the whole way with both real ends: Claude Code wants to stop, its OpenClaw agent reads its words and
 // sends it on.
-func sendsClaudeOn(t *testing.T, c claude, o *openClaw) {
-	o.says("Not yet:\n```json\n{\"decision\": \"block\", \"reason\": \"Do F2.2 of the plan, too.\"}\n```")
+func checkSendsClaudeOn(t *testing.T, c claude, o *openClaw) {
+	o.setAnswer("Not yet:\n```json\n{\"decision\": \"block\", \"reason\": \"Do F2.2 of the plan, too.\"}\n```")
 	registry := filepath.Join(t.TempDir(), "registry.json")
 	agents := `{"hook_settings":{"hook_mode":"bidirectional","reply_seconds":120},"agents":[{"agent_id":"warden","tmux_session_name":"claude","openclaw_session_id":"supervisor"}]}`
 	if err := os.WriteFile(registry, []byte(agents), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	h := waking(t)
+	h := wakeHooks(t)
 	h["Stop"][0].Timeout = 150
-	s := start(t, c, config{Hooks: h, Script: []turn{{say("I stop here.")}, {say("Then I go on.")}}, Env: []string{"PATH=" + o.Bin + ":" + os.Getenv("PATH"), "GCHAT_WAKE_REGISTRY=" + registry}})
+	s := startSession(t, c, config{Hooks: h, Script: []turn{{textBlock("I stop here.")}, {textBlock("Then I go on.")}}, Env: []string{"PATH=" + o.Bin + ":" + os.Getenv("PATH"), "GCHAT_WAKE_REGISTRY=" + registry}})
 	s.Prompt("go ahead")
-	if heard := o.await(t, "[TRIGGER]\ntype: response_complete", "[CONTENT]\nI stop here.\n\n[STATE HINT]"); !strings.HasPrefix(heard, "[SESSION IDENTITY]\nagent_id: warden\ntmux_session_name: claude\n") {
+	if heard := o.awaitMessage(t, "[TRIGGER]\ntype: response_complete", "[CONTENT]\nI stop here.\n\n[STATE HINT]"); !strings.HasPrefix(heard, "[SESSION IDENTITY]\nagent_id: warden\ntmux_session_name: claude\n") {
 		t.Errorf("the agent heard %q", heard)
 	}
 	s.API.WaitText(t, "Do F2.2 of the plan, too.")

@@ -129,7 +129,7 @@ func (m Message) Follows() string {
 
 // IsShared says whether other machines may hear the same events. Those of the embedded space are
 // this machine's alone.
-func (a *App) IsShared() bool { return a.Hub != nil || a.Subscription != state.LocalSubscription }
+func (a *App) IsShared() bool { return a.Hub != nil || a.Subscription != state.EmbeddedSubscription }
 
 // Concerns says whether this machine may tell a person that words behind that message were not used, where no record here knows
 // them. Behind a message of ours that names another machine they are left to that one: there they may have been used. Chat shows
@@ -146,7 +146,7 @@ func (a *App) Concerns(ctx context.Context, name string) (bool, error) {
 		return false, nil
 	}
 	id := m.ClientAssignedMessageId
-	other := strings.HasPrefix(id, state.NamedIDs) && !strings.HasPrefix(id, state.OwnIDs()) || wording.OfAnotherMachine(m.Text)
+	other := strings.HasPrefix(id, state.MachineIDPrefix) && !strings.HasPrefix(id, state.OwnIDPrefix()) || wording.OfAnotherMachine(m.Text)
 	for _, c := range m.CardsV2 {
 		if c != nil && c.Card != nil && c.Card.Header != nil {
 			other = other || wording.CardOfAnotherMachine(c.Card.Header.Subtitle)

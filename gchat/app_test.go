@@ -124,7 +124,7 @@ func TestAPullLeavesAConnectionThatLeadsNowhere(t *testing.T) {
 
 // Google may answer a list of spaces in pages, also where a page had room for more.
 func TestSpacesOfAllPages(t *testing.T) {
-	server := httptest.NewServer(strict.Google(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	server := httptest.NewServer(strict.CheckRequests(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Query().Get("pageToken") == "" {
 			io.WriteString(w, `{"spaces":[{"name":"spaces/A","spaceType":"SPACE"}],"nextPageToken":"2"}`)
 			return

@@ -51,24 +51,24 @@ func TestCardV2(t *testing.T) {
 func TestCardsFitAsGoogleTakesThem(t *testing.T) {
 	for name, unit := range map[string]string{"words": "word ", "emoji": "👩‍👩‍👧", "marks": "<&>", "lines": "\n\n", "spaces": "  "} {
 		long := strings.Repeat(unit, 2*wording.MaxText/len(unit))
-		var prompts []state.Prompt
+		var prompts []state.SubQuestion
 		for i := range 4 {
-			p := state.Prompt{Header: long, Question: fmt.Sprint(i, long), MultiSelect: i > 1}
+			p := state.SubQuestion{Header: long, Question: fmt.Sprint(i, long), MultiSelect: i > 1}
 			for j := range 4 {
 				p.Options = append(p.Options, state.Option{Label: fmt.Sprint(j, long), Description: long, Preview: long})
 			}
 			prompts = append(prompts, p)
 		}
 		shown := func(kind state.Kind, labels ...string) *state.Question {
-			p := state.Prompt{Question: "Which?"}
+			p := state.SubQuestion{Question: "Which?"}
 			for _, label := range labels {
 				p.Options = append(p.Options, state.Option{Label: label})
 			}
-			return &state.Question{Kind: kind, SessionName: long, CWD: long, Shown: long, About: long, Tool: long, Questions: []state.Prompt{p}}
+			return &state.Question{Kind: kind, SessionName: long, CWD: long, ShownText: long, About: long, ToolName: long, SubQuestions: []state.SubQuestion{p}}
 		}
 		for _, q := range []*state.Question{
-			{SessionName: long, Questions: prompts}, {SessionName: long, Questions: prompts[:1]},
-			shown(state.AskedPermission, state.LabelAllow, state.LabelDeny), shown(state.AskedPlan, state.LabelApprove, state.LabelSendBack),
+			{SessionName: long, SubQuestions: prompts}, {SessionName: long, SubQuestions: prompts[:1]},
+			shown(state.KindPermission, state.LabelAllow, state.LabelDeny), shown(state.KindPlan, state.LabelApprove, state.LabelSendBack),
 		} {
 			texts, card := wording.CardTexts(q, "0123456789abcdef0123456789abcdef", CardSize)
 			if n := len(texts[len(texts)-1]) + CardSize(card); n > wording.MaxText {

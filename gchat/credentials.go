@@ -54,7 +54,7 @@ func findCredentials(path, appScope, userScope string) (*auth.Credentials, error
 	case path == config.NoCredentials:
 		return nil, errors.New(path)
 	}
-	b, err := state.ReadLinked(path, state.MostRead)
+	b, err := state.ReadPlainOrLink(path, state.MaxFileSize)
 	if err != nil {
 		return nil, err
 	}
@@ -187,7 +187,7 @@ func tokenError(code int, h http.Header, said, hint string) error {
 }
 
 // impersonation is the whole error of a refused impersonation, which the library gives as a text.
-var impersonation = state.Pattern(`credentials: status code (\d+): ((?s).*)`)
+var impersonation = state.LazyPattern(`credentials: status code (\d+): ((?s).*)`)
 
 const impersonationHint = "run gcloud services enable iamcredentials.googleapis.com, and grant yourself " +
 	"roles/iam.serviceAccountTokenCreator on the service account; where your organisation ends logins after some hours, log in " +

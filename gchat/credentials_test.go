@@ -280,7 +280,7 @@ func TestARefusedImpersonationSaysWhatToDo(t *testing.T) {
 
 // trustedChat is a Chat API over TLS that this process trusts, and that takes one access token; "" for any.
 func trustedChat(t *testing.T, token string, h http.HandlerFunc) *httptest.Server {
-	google := strict.Google(t, h)
+	google := strict.CheckRequests(t, h)
 	srv := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if token != "" && r.Header.Get("Authorization") != "Bearer "+token {
 			w.WriteHeader(401)

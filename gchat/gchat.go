@@ -46,7 +46,7 @@ func (e *APIError) Error() string {
 // ErrNonsense is an answer with status 200 that is no Chat message. The message may have arrived.
 var ErrNonsense = errors.New("the answer is not one of Chat's")
 
-// ErrNotWebhook is a webhook URL that is none. It never quotes the URL.
+// ErrNotWebhook is a webhook FormURL that is none. It never quotes the FormURL.
 var ErrNotWebhook = errors.New("not a Chat webhook URL")
 
 // answered is Chat's error in err; one without a status where Chat did not answer.
@@ -142,8 +142,8 @@ var hints = []struct {
 	err  error
 	hint string
 }{
-	{config.ErrGone, "put that file back, or an empty {}: while it is missing, no place below it counts"},
-	{config.ErrBroken, "correct that file: while it does not parse, neither it nor a place below it counts"},
+	{config.ErrFileGone, "put that file back, or an empty {}: while it is missing, no place below it counts"},
+	{config.ErrUnreadableFile, "correct that file: while it does not parse, neither it nor a place below it counts"},
 	{config.ErrNoWebhook, "gchat-hooks setup connects a space, also without Google; or set GOOGLE_CHAT_WEBHOOK_URL " +
 		"(webhook_url in ~/.config/gchat-hooks/config.json)"},
 	{ErrNotWebhook, webhookHint},
@@ -204,7 +204,7 @@ func Hint(err error) string {
 	return "see what Chat says"
 }
 
-const localSpace = state.LocalSpace
+const localSpace = state.EmbeddedSpaceName
 
 // localApp is the sender of what an app posts in the embedded space.
 const localApp = "users/local-app"
@@ -228,7 +228,7 @@ func embedded(err error, base *url.URL, space string) error {
 	return &state.UserError{Err: err, Hint: hint, Code: 1}
 }
 
-// unquote takes the URL out of an error of net/http: it quotes the webhook's key and token.
+// unquote takes the FormURL out of an error of net/http: it quotes the webhook's key and token.
 func unquote(err error) error {
 	if u, is := errors.AsType[*url.Error](err); is {
 		return fmt.Errorf("%s: %w", strings.ToLower(u.Op), u.Err)
@@ -271,7 +271,7 @@ func dial(ctx context.Context, network, address string) (net.Conn, error) {
 		return nil, err
 	}
 	for again := false; ; again = true {
-		socket, err := state.SocketOf(os.Getenv, at.Port)
+		socket, err := state.ReadSpaceSocket(os.Getenv, at.Port)
 		var conn net.Conn
 		switch {
 		case err == nil && socket == "":
@@ -323,7 +323,7 @@ var ErrConnectionLost = errors.New("the connection was lost")
 type limitBodies struct{ by http.RoundTripper }
 
 func (t limitBodies) RoundTrip(r *http.Request) (*http.Response, error) {
-	state.Slow("calls " + r.URL.Host)
+	state.BeforeSlowCall("calls " + r.URL.Host)
 	resp, err := t.by.RoundTrip(r)
 	if err == nil {
 		resp.Body = http.MaxBytesReader(nil, resp.Body, bodyLimit)

@@ -54,7 +54,7 @@ func (w Wording) USD() float64 { return (float64(w.InputTokens) + 5*float64(w.Ou
 // Word asks the model once, within ctx and haikuTimeout. The questions' texts go out; headers, options, session and thread
 // stay here. No error holds the key. Where the model did answer, the Wording of an error has no Texts but tells what was
 // paid for.
-func (h Haiku) Word(ctx context.Context, prompts []state.Prompt) (Wording, error) {
+func (h Haiku) Word(ctx context.Context, prompts []state.SubQuestion) (Wording, error) {
 	w, said, err := h.ask(ctx, prompts)
 	if err == nil {
 		w.Texts, err = readWording(said, len(prompts))
@@ -65,7 +65,7 @@ func (h Haiku) Word(ctx context.Context, prompts []state.Prompt) (Wording, error
 	return w, nil
 }
 
-func (h Haiku) ask(ctx context.Context, prompts []state.Prompt) (w Wording, said string, err error) {
+func (h Haiku) ask(ctx context.Context, prompts []state.SubQuestion) (w Wording, said string, err error) {
 	var texts []string
 	for _, p := range prompts {
 		texts = append(texts, state.Clean(state.ForChat, p.Question))

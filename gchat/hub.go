@@ -21,7 +21,7 @@ import (
 // Hub is what a machine holds of the hub that it joined, and what its requests go through: a credentials file, whose token is for
 // that hub alone. The hub stands before Google for the app's team, and takes the same calls.
 type Hub struct {
-	Type   string    `json:"type"` // config.HubCredentials
+	Type   string    `json:"type"` // config.HubCredentialsType
 	URL    string    `json:"hub"`
 	Got    time.Time `json:"got"` // by this machine's clock, when the hub answered what follows
 	Joined           // its token is renewed
@@ -59,9 +59,9 @@ var errNoHub = errors.New("there is no hub")
 
 // ReadHub reads a credentials file; nil where it is none of a hub.
 func ReadHub(file string) *Hub {
-	b, err := state.ReadLinked(file, 1<<20)
+	b, err := state.ReadPlainOrLink(file, 1<<20)
 	h := &Hub{file: file}
-	if err != nil || json.Unmarshal(b, h) != nil || h.Type != config.HubCredentials {
+	if err != nil || json.Unmarshal(b, h) != nil || h.Type != config.HubCredentialsType {
 		return nil
 	}
 	if base, err := ParseEndpoint(h.URL); err != nil || base == nil {
@@ -73,7 +73,7 @@ func ReadHub(file string) *Hub {
 // JoinHub exchanges a code for a token. The same nonce gets the same answer again: this machine may be killed before it wrote the
 // token down. Errors are *state.UserError, and *APIError of a hub in trouble.
 func JoinHub(ctx context.Context, base, code, nonce, version string) (*Hub, error) {
-	h := &Hub{Type: config.HubCredentials, URL: strings.TrimRight(base, "/")}
+	h := &Hub{Type: config.HubCredentialsType, URL: strings.TrimRight(base, "/")}
 	if err := h.join(ctx, "", map[string]string{"code": code, "nonce": nonce, "version": version}); err != nil {
 		return nil, h.failed(fmt.Errorf("join the hub: %w", err))
 	}
@@ -84,11 +84,11 @@ func JoinHub(ctx context.Context, base, code, nonce, version string) (*Hub, erro
 func (h *Hub) Save(file string) error {
 	h.file = file
 	b, _ := json.MarshalIndent(h, "", "  ") // texts and times encode
-	return config.WriteSecret(file, append(b, '\n'))
+	return config.WriteSecretFile(file, append(b, '\n'))
 }
 
 // What a hub answers is written into the person's configuration: machine, space, subscription and token, and who may answer.
-var joinedForm = state.Pattern(`^[0-9a-f]{12} spaces/[\w-]+ projects/[\w.:~+%-]+/subscriptions/[\w.~+%-]+ [!-~]+$`)
+var joinedForm = state.LazyPattern(`^[0-9a-f]{12} spaces/[\w-]+ projects/[\w.:~+%-]+/subscriptions/[\w.~+%-]+ [!-~]+$`)
 
 // join takes the hub's answer to a code, or to an earlier token. Errors are *APIError, errNoHub and of the transport.
 func (h *Hub) join(ctx context.Context, token string, in map[string]string) error {
@@ -109,7 +109,7 @@ func (h *Hub) join(ctx context.Context, token string, in map[string]string) erro
 	var j Joined
 	err = json.Unmarshal(answer, &j)
 	stranger := slices.ContainsFunc(append(j.Deciders, j.User), func(who string) bool {
-		return !config.UserForm().MatchString(who)
+		return !config.UserNamePattern().MatchString(who)
 	})
 	well := joinedForm().MatchString(strings.Join([]string{j.Machine, j.Space, j.Subscription, j.Token}, " "))
 	another := h.Machine != "" && j.Machine != h.Machine
@@ -215,7 +215,7 @@ func (h *Hub) Wrong(version string) (wrong []error) {
 	return wrong
 }
 
-// ReadPolicy asks the hub of a credentials file for its policy, see config.ReadPolicy. Errors are ErrCredentials, those of
+// PolicyReader asks the hub of a credentials file for its policy, see config.PolicyReader. Errors are ErrCredentials, those of
 // answerOf and of RoundTrip, and ErrNonsense.
 func ReadPolicy(ctx context.Context, credentialsFile string) (json.RawMessage, error) {
 	h := ReadHub(credentialsFile)

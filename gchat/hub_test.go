@@ -26,7 +26,7 @@ import (
 // newHub is a hub in front of an embedded space, and the file of a machine that joined it.
 func newHub(t *testing.T) (h *team.Hub, file string) {
 	t.Helper()
-	h, _ = team.Local(t)
+	h, _ = team.StartLocal(t)
 	file = filepath.Join(t.TempDir(), "hub.json")
 	hub, err := gchat.JoinHub(t.Context(), h.URL+"/", h.Code, "nonce", "(devel)")
 	if err == nil {
@@ -148,7 +148,7 @@ func TestAHubsTokenGoesNowhereElse(t *testing.T) {
 
 func TestAHubsTokenIsRenewed(t *testing.T) {
 	got := func(ago time.Duration) func(*gchat.Hub) { return func(h *gchat.Hub) { h.Got = time.Now().Add(-ago) } }
-	trouble := func(h *team.Hub) { h.Trouble.Store(true) }
+	trouble := func(h *team.Hub) { h.RefusesJoins.Store(true) }
 	for name, c := range map[string]struct {
 		file   func(*gchat.Hub)
 		hub    func(*team.Hub)
@@ -166,7 +166,7 @@ func TestAHubsTokenIsRenewed(t *testing.T) {
 		"trouble, and expired": {file: got(25 * time.Hour), hub: trouble, joined: 1, fails: "UNAVAILABLE"},
 		"revoked": {file: got(13 * time.Hour), hub: func(h *team.Hub) { h.Revoke() },
 			joined: 1, fails: "write join to the app"},
-		"another key of the hub's": {hub: func(h *team.Hub) { h.Change(func(o *hub.Options) { o.Key = []byte(strings.Repeat("x", 32)) }) },
+		"another key of the hub's": {hub: func(h *team.Hub) { h.Replace(func(o *hub.Options) { o.Key = []byte(strings.Repeat("x", 32)) }) },
 			joined: 1, fails: "write join to the app"},
 		"by another process": {file: got(13 * time.Hour), before: func(t *testing.T, h *team.Hub, file string) {
 			if err := appOf(t, h, file).MayPull(t.Context()); err != nil {
@@ -223,7 +223,7 @@ func TestAHubsTokenIsRenewed(t *testing.T) {
 func TestAWrongClockRenewsNoTokenEarly(t *testing.T) {
 	h, file := newHub(t)
 	for _, off := range []time.Duration{-100 * time.Hour, 100 * time.Hour} {
-		h.Ahead.Store(int64(off))
+		h.ClockAhead.Store(int64(off))
 		edit(t, file, func(h *gchat.Hub) { h.Got = time.Time{} })
 		a := appOf(t, h, file)
 		before, _, _ := h.Seen()

@@ -111,7 +111,7 @@ func (a *App) SeesOthers() bool { return a.Hub == nil }
 
 // ChatOf is a space on the host to which a configuration leads: host/spaces/S.
 func ChatOf(ctx context.Context, cfg *config.Config, space string) string {
-	if cfg.HearsEvents() {
+	if cfg.ReceivesEvents() {
 		return ChatAt(cfg.APIEndpoint, space)
 	}
 	hook, err := WebhookOf(ctx, cfg)

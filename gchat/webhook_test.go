@@ -22,7 +22,7 @@ const webhookPathAndKeys = "/v1/spaces/AAA/messages?key=K%2BK&token=secret%3D"
 
 // chatServer answers every request with f, where Google would take it.
 func chatServer(t *testing.T, f http.HandlerFunc) *httptest.Server {
-	return server(t, strict.Google(t, f))
+	return server(t, strict.CheckRequests(t, f))
 }
 
 func server(t *testing.T, h http.Handler) *httptest.Server {

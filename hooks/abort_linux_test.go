@@ -16,24 +16,24 @@ func TestAbortedHookEndsWithZero(t *testing.T) {
 		"SIGQUIT": syscall.SIGQUIT, "SIGABRT": syscall.SIGABRT, "SIGTERM": syscall.SIGTERM, "SIGHUP": syscall.SIGHUP,
 	} {
 		t.Run(name+" to a waiting hook", func(t *testing.T) {
-			w := newDesk(t)
-			w.run(forward, recorded(t, "single-03-PreToolUse"))
-			p := w.start(forward, recorded(t, "single-04-PermissionRequest"))
-			w.untilWaited(w.question())
+			w := newWorldWithoutPoller(t)
+			w.runHook(forwardHook, recorded(t, "single-03-PreToolUse"))
+			p := w.startHook(forwardHook, recorded(t, "single-04-PermissionRequest"))
+			w.awaitWaiter(w.question())
 			_ = p.Process.Signal(sig)
-			if out := p.end(); out != "" {
+			if out := p.awaitOutput(); out != "" {
 				t.Errorf("printed %s", out)
 			}
 		})
 		t.Run(name+" to a hook that reads its event", func(t *testing.T) {
-			w := newDesk(t)
+			w := newWorldWithoutPoller(t)
 			in, out, err := os.Pipe()
 			if err != nil {
 				t.Fatal(err)
 			}
 			defer out.Close()
-			p := &process{Cmd: exec.Command(os.Args[0]), w: w, done: make(chan struct{})}
-			p.Env, p.Stdin, p.Stdout, p.Stderr = append(w.environ(), asHook+"=gchat-stop-gate"), in, &p.out, &p.err
+			p := &hookProcess{Cmd: exec.Command(os.Args[0]), w: w, done: make(chan struct{})}
+			p.Env, p.Stdin, p.Stdout, p.Stderr = append(w.environ(), hookNameVariable+"=gchat-stop-gate"), in, &p.out, &p.err
 			if err := p.Start(); err != nil {
 				t.Fatal(err)
 			}
@@ -41,7 +41,7 @@ func TestAbortedHookEndsWithZero(t *testing.T) {
 			if _, err := out.WriteString(`{"half":`); err != nil {
 				t.Fatal(err)
 			}
-			w.until("the event's first half to be read", func() bool {
+			w.waitUntil("the event's first half to be read", func() bool {
 				n, err := unix.IoctlGetInt(int(in.Fd()), unix.TIOCINQ)
 				return err == nil && n == 0
 			})
@@ -49,7 +49,7 @@ func TestAbortedHookEndsWithZero(t *testing.T) {
 			if _, err := out.WriteString(`0}`); err != nil {
 				t.Fatal(err)
 			}
-			if out := p.end(); out != "" {
+			if out := p.awaitOutput(); out != "" {
 				t.Errorf("printed %s", out)
 			}
 		})

@@ -9,9 +9,9 @@ import (
 	"gchat-hooks/state"
 )
 
-// agentDesk is a desk whose permissions are asked in Chat.
-func agentDesk(t *testing.T) *world {
-	w := newDesk(t)
+// newAgentWorld is a desk whose permissions are asked in Chat.
+func newAgentWorld(t *testing.T) *world {
+	w := newWorldWithoutPoller(t)
 	w.env["GOOGLE_CHAT_WEBHOOK_URL"] = "https://chat.googleapis.com/v1/spaces/A/messages?key=k&token=t"
 	w.env["GCHAT_ALLOWED_USERS"] = ann.Name
 	return w
@@ -37,25 +37,25 @@ func withMembers(t *testing.T, event []byte, kv ...any) []byte {
 // onlyPermission is the one permission that is written down.
 func (w *world) onlyPermission() *state.Question {
 	w.Helper()
-	qs, bad := state.OpenQuestions(w.getenv)
-	if len(qs) != 1 || len(bad) > 0 {
-		w.Fatalf("%d records, %v", len(qs), bad)
+	qs, loadErrs := state.ReadIndexedQuestions(w.getenv)
+	if len(qs) != 1 || len(loadErrs) > 0 {
+		w.Fatalf("%d records, %v", len(qs), loadErrs)
 	}
 	return qs[0]
 }
 
-// asks has an agent ask for a permission, and waits until its hook waits.
-func (w *world) asks(t *testing.T, agent string) (*process, *state.Question) {
+// startPermission has an agent ask for a permission, and waits until its hook waits.
+func (w *world) startPermission(t *testing.T, agentID string) (*hookProcess, *state.Question) {
 	w.Helper()
-	return w.waitsAlone(w.start(forward, withMembers(t, wants(w, "s-1", "mkdir out"), "agent_id", agent, "agent_type", "Explore")))
+	return w.awaitOnlyPermission(w.startHook(forwardHook, withMembers(t, permissionEvent(w, "s-1", "mkdir out"), "agent_id", agentID, "agent_type", "Explore")))
 }
 
-// waitsAlone waits until a hook waits for the one question that is open.
-func (w *world) waitsAlone(p *process) (*process, *state.Question) {
+// awaitOnlyPermission waits until a hook waits for the one question that is open.
+func (w *world) awaitOnlyPermission(p *hookProcess) (*hookProcess, *state.Question) {
 	w.Helper()
 	var q *state.Question
-	w.until("the hook", func() bool {
-		qs, _ := state.OpenQuestions(w.getenv)
+	w.waitUntil("the hook", func() bool {
+		qs, _ := state.ReadIndexedQuestions(w.getenv)
 		if len(qs) == 1 {
 			q = qs[0]
 		}
@@ -94,28 +94,28 @@ func TestAnAgentsPermissionEndsByItsOwnEvents(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w := agentDesk(t)
-			_, q := w.asks(t, "a1")
-			if !q.Hidden || q.AgentType != "Explore" {
-				t.Fatalf("hidden %v, of %q", q.Hidden, q.AgentType)
+			w := newAgentWorld(t)
+			_, q := w.startPermission(t, "a1")
+			if !q.IsDialogHidden || q.AgentType != "Explore" {
+				t.Fatalf("hidden %v, of %q", q.IsDialogHidden, q.AgentType)
 			}
-			w.change(q, func(q *state.Question) {
+			w.changeQuestion(q, func(q *state.Question) {
 				if name == "agent was stopped" || name == "another was stopped" {
 					q.AgentTask = "help"
 					q.HandOver(q.AskedAt)
 				}
 			})
-			e := event(w, c.event, "s-1", c.kv...)
+			e := namedEvent(w, c.event, "s-1", c.kv...)
 			if c.event == "PostToolBatch" {
-				e = withMembers(t, batch(w, "s-1", "mkdir out", "done"), c.kv...)
+				e = withMembers(t, batchEvent(w, "s-1", "mkdir out", "done"), c.kv...)
 			}
-			w.run(answered, e)
-			is, err := state.LoadQuestion(q.Path)
+			w.runHook(answeredHook, e)
+			current, err := state.LoadQuestion(q.Path)
 			if err != nil {
 				t.Fatal(err)
 			}
-			if is.Status != c.status || is.ResolvedBy != c.by {
-				t.Errorf("%s by %q, want %s by %q", is.Status, is.ResolvedBy, c.status, c.by)
+			if current.Status != c.status || current.ResolvedBy != c.by {
+				t.Errorf("%s by %q, want %s by %q", current.Status, current.ResolvedBy, c.status, c.by)
 			}
 		})
 	}
@@ -143,20 +143,20 @@ func TestWhichAgentsDialogIsHidden(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w := agentDesk(t)
+			w := newAgentWorld(t)
 			transcript := filepath.Join(w.dir, "projects", "shop", "s-1.jsonl")
 			writeFile(t, transcript, c.transcript)
 			if c.meta != "" {
 				writeFile(t, filepath.Join(w.dir, "projects", "shop", "s-1", "subagents", "agent-a1.meta.json"), c.meta)
 			}
-			e := withMembers(t, wants(w, "s-1", "mkdir out"), "agent_id", "a1", "transcript_path", transcript)
-			w.start(forward, e)
-			w.until("the record", func() bool {
-				qs, _ := state.OpenQuestions(w.getenv)
+			e := withMembers(t, permissionEvent(w, "s-1", "mkdir out"), "agent_id", "a1", "transcript_path", transcript)
+			w.startHook(forwardHook, e)
+			w.waitUntil("the record", func() bool {
+				qs, _ := state.ReadIndexedQuestions(w.getenv)
 				return len(qs) == 1
 			})
-			if q := w.onlyPermission(); q.Hidden != c.hidden || c.meta != "" && q.AgentTask != "help" {
-				t.Errorf("hidden %v, its task %q", q.Hidden, q.AgentTask)
+			if q := w.onlyPermission(); q.IsDialogHidden != c.hidden || c.meta != "" && q.AgentTask != "help" {
+				t.Errorf("hidden %v, its task %q", q.IsDialogHidden, q.AgentTask)
 			}
 		})
 	}
@@ -178,18 +178,18 @@ func TestAPromptAtTheKeyboard(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w := agentDesk(t)
-			_, q := w.asks(t, "a1")
-			_, err := state.SessionsIn(state.UserState(w.getenv)).Change("s-1", func(s *state.Session) {
-				s.Typed = &state.TypedPrompt{Words: "please  go on", At: time.Now().UTC()}
+			w := newAgentWorld(t)
+			_, q := w.startPermission(t, "a1")
+			_, err := state.SessionsIn(state.UserStateDir(w.getenv)).Change("s-1", func(s *state.Session) {
+				s.LastTyped = &state.TypedPrompt{Text: "please  go on", TypedAt: time.Now().UTC()}
 			})
 			if err != nil {
 				t.Fatal(err)
 			}
-			w.run(answered, event(w, "UserPromptSubmit", "s-1", "prompt", c.prompt))
-			is, err := state.LoadQuestion(q.Path)
-			if err != nil || is.Status != state.Pending || (is.WantedAt != nil) != c.wanted {
-				t.Errorf("%v: %s, wanted in the terminal: %v", err, is.Status, is.WantedAt)
+			w.runHook(answeredHook, namedEvent(w, "UserPromptSubmit", "s-1", "prompt", c.prompt))
+			current, err := state.LoadQuestion(q.Path)
+			if err != nil || current.Status != state.Pending || (current.WantedInTerminalAt != nil) != c.wanted {
+				t.Errorf("%v: %s, wanted in the terminal: %v", err, current.Status, current.WantedInTerminalAt)
 			}
 		})
 	}
@@ -202,20 +202,20 @@ func TestAHookHandsItsDialogOverByItself(t *testing.T) {
 	for name, isPosted := range map[string]bool{"in no thread": false, "in its thread": true} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w := agentDesk(t)
+			w := newAgentWorld(t)
 			w.env["GCHAT_BACKGROUND_WAIT"] = "7s"
-			p, q := w.asks(t, "a1")
+			p, q := w.startPermission(t, "a1")
 			if isPosted {
-				w.posted(q)
+				w.markPosted(q)
 			}
-			if out := p.end(); out != "" {
+			if out := p.awaitOutput(); out != "" {
 				t.Errorf("it printed %q", out)
 			}
-			is, err := state.LoadQuestion(q.Path)
-			if err != nil || is.HandedOver == nil || is.Status != state.Pending {
-				t.Errorf("%v: %s, handed over at %v", err, is.Status, is.HandedOver)
+			current, err := state.LoadQuestion(q.Path)
+			if err != nil || current.HandedOverAt == nil || current.Status != state.Pending {
+				t.Errorf("%v: %s, handed over at %v", err, current.Status, current.HandedOverAt)
 			}
-			w.owes(q, state.Owed{About: state.NoteHandedOver})
+			w.wantOwedNotes(q, state.OwedNote{About: state.NoteHandedOver})
 		})
 	}
 }
@@ -224,13 +224,13 @@ func TestAHookHandsItsDialogOverByItself(t *testing.T) {
 func TestANotificationOfWhatWasHandedOver(t *testing.T) {
 	t.Parallel()
 	for _, isOver := range []bool{true, false} {
-		w := agentDesk(t)
-		_, q := w.asks(t, "a1")
+		w := newAgentWorld(t)
+		_, q := w.startPermission(t, "a1")
 		if isOver {
-			w.change(q, func(q *state.Question) { q.HandOver(time.Now()) })
+			w.changeQuestion(q, func(q *state.Question) { q.HandOver(time.Now()) })
 		}
-		w.run("gchat-notification-dispatch", event(w, "Notification", "s-1", "notification_type", "permission_prompt", "message", "x"))
-		all, err := state.OutboxIn(state.UserState(w.getenv)).All()
+		w.runHook("gchat-notification-dispatch", namedEvent(w, "Notification", "s-1", "notification_type", "permission_prompt", "message", "x"))
+		all, err := state.OutboxIn(state.UserStateDir(w.getenv)).All()
 		if err != nil || (len(all) == 0) != isOver {
 			t.Errorf("handed over %v: %d reports, %v", isOver, len(all), err)
 		}
@@ -242,17 +242,17 @@ func TestANotificationOfWhatWasHandedOver(t *testing.T) {
 func TestAHookEndsWhenItsDialogIsHandedOver(t *testing.T) {
 	t.Parallel()
 	for _, isAnswered := range []bool{false, true} {
-		w := agentDesk(t)
-		p, q := w.asks(t, "a1")
-		w.change(q, func(q *state.Question) {
+		w := newAgentWorld(t)
+		p, q := w.startPermission(t, "a1")
+		w.changeQuestion(q, func(q *state.Question) {
 			if isAnswered {
-				_ = q.Move(state.Answered, time.Now())
-				q.Answers = map[string]string{q.Questions[0].Question: state.LabelAllow}
+				_ = q.MoveTo(state.Answered, time.Now())
+				q.Answers = map[string]string{q.SubQuestions[0].Question: state.LabelAllow}
 				q.AnsweredMessage = "spaces/x/messages/reply"
 			}
 			q.HandOver(time.Now())
 		})
-		if behavior, _ := decided(p.end()); (behavior == "allow") != isAnswered {
+		if behavior, _ := readDecision(p.awaitOutput()); (behavior == "allow") != isAnswered {
 			t.Errorf("answered %v: it printed %q", isAnswered, behavior)
 		}
 	}

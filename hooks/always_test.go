@@ -50,12 +50,12 @@ func TestWhatAlwaysMeansHere(t *testing.T) {
 			return map[string]string{"HOME": dir, "CLAUDE_CODE_MANAGED_SETTINGS_PATH": managed}[name]
 		}
 		h := &Hook{Env: env, log: state.NewLog(env, "t")}
-		q := &state.Question{Kind: state.AskedPermission, ProjectDir: project, ClaudePID: 7}
-		h.describe(q, &Event{
-			ToolName: "Bash", ToolInput: json.RawMessage(`{"command":"make one"}`), Transcript: Words(filepath.Join(dir, "projects", "p", "s.jsonl")),
-			Suggestions: json.RawMessage(`[{"type":"addRules","behavior":"allow","destination":"localSettings","rules":[{"toolName":"Bash","ruleContent":"make *"}]}]`),
-		}, config.Personal(env))
-		offered := len(q.Questions[0].Options) == 3
+		q := &state.Question{Kind: state.KindPermission, ProjectDir: project, ClaudePID: 7}
+		h.completePermission(q, &Event{
+			ToolName: "Bash", ToolInput: json.RawMessage(`{"command":"make one"}`), TranscriptPath: LooseText(filepath.Join(dir, "projects", "p", "s.jsonl")),
+			PermissionSuggestions: json.RawMessage(`[{"type":"addRules","behavior":"allow","destination":"localSettings","rules":[{"toolName":"Bash","ruleContent":"make *"}]}]`),
+		}, config.LoadPersonal(env))
+		offered := len(q.SubQuestions[0].Options) == 3
 		if q.AlwaysAllows != c.want || offered != (c.want != "") {
 			t.Errorf("%s: %q, offered %v", name, q.AlwaysAllows, offered)
 		}

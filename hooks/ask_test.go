@@ -18,19 +18,19 @@ import (
 
 // What hooks do to records, with the test in the poller's place.
 
-const single = "Which deployment approach should we use?"
+const singleQuestion = "Which deployment approach should we use?"
 
-// told is a PostToolUse of the recorded call, with this answer.
-func told(t testing.TB, answer string, kv ...any) []byte {
-	response := map[string]any{"answers": map[string]string{single: answer}}
+// answeredEvent is a PostToolUse of the recorded call, with this answer.
+func answeredEvent(t testing.TB, answer string, kv ...any) []byte {
+	response := map[string]any{"answers": map[string]string{singleQuestion: answer}}
 	return recorded(t, "single-05-PostToolUse", append([]any{"tool_response", response}, kv...)...)
 }
 
 func TestReplyBecomesTheAnswer(t *testing.T) {
 	t.Parallel()
-	w := newDesk(t)
+	w := newWorldWithoutPoller(t)
 	w.env["CLAUDE_SESSION_ID"] = "orch-epic4"
-	if out := w.run(forward, recorded(t, "single-03-PreToolUse")); out != "" {
+	if out := w.runHook(forwardHook, recorded(t, "single-03-PreToolUse")); out != "" {
 		t.Errorf("PreToolUse printed %q", out)
 	}
 	q := w.question()
@@ -38,60 +38,60 @@ func TestReplyBecomesTheAnswer(t *testing.T) {
 		q.SessionName != "orch-epic4" {
 		t.Errorf("recorded %s %q %q %q", q.Status, q.ToolUseID, q.ThreadKey, q.SessionName)
 	}
-	if o, err := state.ReadOpen(state.OpenFile(w.getenv, q.Path)); err != nil || o.Env != state.Environment(w.getenv) || !o.Trusted {
+	if o, err := state.ReadIndexEntry(state.IndexFile(w.getenv, q.Path)); err != nil || o.Environment != state.Environment(w.getenv) || !o.IsTrusted {
 		t.Errorf("the poller is told %+v, %v", o, err)
 	}
-	p := w.start(forward, recorded(t, "single-04-PermissionRequest"))
-	w.untilWaited(q)
-	w.replied(q, "Rolling deployment")
-	out := p.end()
-	if got := w.answers(out); !maps.Equal(got, map[string]string{single: "Rolling deployment"}) {
+	p := w.startHook(forwardHook, recorded(t, "single-04-PermissionRequest"))
+	w.awaitWaiter(q)
+	w.markReplied(q, "Rolling deployment")
+	out := p.awaitOutput()
+	if got := w.readAnswers(out); !maps.Equal(got, map[string]string{singleQuestion: "Rolling deployment"}) {
 		t.Errorf("answers %v", got)
 	}
-	if !wholeInput(t, out, recorded(t, "single-04-PermissionRequest")) {
+	if !hasWholeInput(t, out, recorded(t, "single-04-PermissionRequest")) {
 		t.Errorf("the input did not come back whole: %s", out)
 	}
-	if q = w.question(); q.Status != state.Answered || !q.Printed || q.PrintedAt == nil {
-		t.Errorf("after the print: %s, %v at %v", q.Status, q.Printed, q.PrintedAt)
+	if q = w.question(); q.Status != state.Answered || !q.IsPrinted || q.PrintedAt == nil {
+		t.Errorf("after the print: %s, %v at %v", q.Status, q.IsPrinted, q.PrintedAt)
 	}
-	if out := w.run(answered, told(t, "Rolling deployment")); out != "" {
+	if out := w.runHook(answeredHook, answeredEvent(t, "Rolling deployment")); out != "" {
 		t.Errorf("PostToolUse printed %q", out)
 	}
 	if q = w.question(); q.Status != state.Resolved || q.ResolvedBy != "chat" {
 		t.Errorf("at the end: %s by %q", q.Status, q.ResolvedBy)
 	}
-	w.owes(q, closed)
+	w.wantOwedNotes(q, closedNote)
 }
 
-// wholeInput says whether a decision carries the event's questions as they came.
-func wholeInput(t *testing.T, out string, event []byte) bool {
+// hasWholeInput says whether a decision carries the event's questions as they came.
+func hasWholeInput(t *testing.T, out string, event []byte) bool {
 	t.Helper()
-	var d decision
+	var d hookDecision
 	var in, sent struct {
 		Questions json.RawMessage `json:"questions"`
 	}
 	var e struct {
 		ToolInput json.RawMessage `json:"tool_input"`
 	}
-	err := errors.Join(json.Unmarshal([]byte(out), &d), json.Unmarshal(d.Output.Decision.Input, &in),
+	err := errors.Join(json.Unmarshal([]byte(out), &d), json.Unmarshal(d.HookOutput.Decision.Input, &in),
 		json.Unmarshal(event, &e), json.Unmarshal(e.ToolInput, &sent))
 	return err == nil && string(in.Questions) == string(sent.Questions)
 }
 
 func TestRemarkAndPreviewTravelAsAnnotations(t *testing.T) {
 	t.Parallel()
-	w := newDesk(t)
-	p := w.start(forward, recorded(t, "single-04-PermissionRequest", "tool_input", map[string]any{
+	w := newWorldWithoutPoller(t)
+	p := w.startHook(forwardHook, recorded(t, "single-04-PermissionRequest", "tool_input", map[string]any{
 		"questions": []any{map[string]any{
 			"question": "Which layout?", "header": "Layout", "multiSelect": false, "from_the_future": 1,
 			"options": []any{map[string]any{"label": "Side bar", "preview": "|=|"}, map[string]any{"label": "Top bar", "preview": "---"}},
 		}}, "metadata": map[string]any{"source": "x"}}))
-	w.until("the question", func() bool { return len(w.questions()) == 1 })
-	w.change(w.question(), func(q *state.Question) {
+	w.waitUntil("the question", func() bool { return len(w.questions()) == 1 })
+	w.changeQuestion(w.question(), func(q *state.Question) {
 		q.Status, q.Answers = state.Answered, map[string]string{"Which layout?": "Top bar"}
 		q.Notes = map[string]string{"Which layout?": "but keep the footer"}
 	})
-	out := p.end()
+	out := p.awaitOutput()
 	for _, want := range []string{
 		`"annotations":{"Which layout?":{"preview":"---","notes":"but keep the footer"}}`, `"answers":{"Which layout?":"Top bar"}`,
 		`"metadata":{"source":"x"}`, `"from_the_future":1`,
@@ -104,89 +104,89 @@ func TestRemarkAndPreviewTravelAsAnnotations(t *testing.T) {
 
 func TestTerminalFirst(t *testing.T) {
 	t.Parallel()
-	w := newDesk(t)
-	w.run(forward, recorded(t, "single-03-PreToolUse"))
-	p := w.start(forward, recorded(t, "single-04-PermissionRequest"))
-	w.untilWaited(w.question())
-	w.run(answered, recorded(t, "single-05-PostToolUse"))
-	if out := p.end(); out != "" {
+	w := newWorldWithoutPoller(t)
+	w.runHook(forwardHook, recorded(t, "single-03-PreToolUse"))
+	p := w.startHook(forwardHook, recorded(t, "single-04-PermissionRequest"))
+	w.awaitWaiter(w.question())
+	w.runHook(answeredHook, recorded(t, "single-05-PostToolUse"))
+	if out := p.awaitOutput(); out != "" {
 		t.Errorf("the waiting hook printed %q", out)
 	}
 	q := w.question()
-	if q.Status != state.Resolved || q.ResolvedBy != "terminal" || q.Answers[single] != "ship|it" {
+	if q.Status != state.Resolved || q.ResolvedBy != "terminal" || q.Answers[singleQuestion] != "ship|it" {
 		t.Errorf("%s by %q: %v", q.Status, q.ResolvedBy, q.Answers)
 	}
-	w.owes(q, closed)
+	w.wantOwedNotes(q, closedNote)
 }
 
 // What PostToolUse saw is what the thread is told in the end, whatever was believed before, and it is told once.
 func TestPostToolUseHasTheLastWord(t *testing.T) {
-	correction := state.Owed{About: state.NoteClosed, Reply: "corrected"}
+	correction := state.OwedNote{About: state.NoteClosed, ReplyMessage: "corrected"}
 	for name, c := range map[string]struct {
 		before func(w *world, q *state.Question)
-		owes   []state.Owed
+		owes   []state.OwedNote
 	}{
 		"printed": {func(w *world, q *state.Question) {
-			w.change(q, func(q *state.Question) { q.Printed, q.ToldSent = true, true })
-		}, []state.Owed{closed}},
+			w.changeQuestion(q, func(q *state.Question) { q.IsPrinted, q.HasSentNote = true, true })
+		}, []state.OwedNote{closedNote}},
 		"closed, and told so": {func(w *world, q *state.Question) {
-			w.change(q, func(q *state.Question) { q.Printed = true })
-			w.run(answered, recorded(t, "single-07-Stop"))
-			w.change(q, func(q *state.Question) { q.Owes = nil })
-		}, []state.Owed{correction}},
+			w.changeQuestion(q, func(q *state.Question) { q.IsPrinted = true })
+			w.runHook(answeredHook, recorded(t, "single-07-Stop"))
+			w.changeQuestion(q, func(q *state.Question) { q.OwedNotes = nil })
+		}, []state.OwedNote{correction}},
 		"closed, and not told yet": {func(w *world, q *state.Question) {
-			w.change(q, func(q *state.Question) { q.Printed = true })
-			w.run(answered, recorded(t, "single-07-Stop"))
-		}, []state.Owed{closed}},
+			w.changeQuestion(q, func(q *state.Question) { q.IsPrinted = true })
+			w.runHook(answeredHook, recorded(t, "single-07-Stop"))
+		}, []state.OwedNote{closedNote}},
 		"dismissed, and told so": {func(w *world, q *state.Question) {
-			w.run(answered, recorded(t, "single-02-UserPromptSubmit"))
-			w.change(q, func(q *state.Question) { q.Owes = nil })
-		}, []state.Owed{correction}},
+			w.runHook(answeredHook, recorded(t, "single-02-UserPromptSubmit"))
+			w.changeQuestion(q, func(q *state.Question) { q.OwedNotes = nil })
+		}, []state.OwedNote{correction}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w := newDesk(t)
-			w.run(forward, recorded(t, "single-03-PreToolUse"))
+			w := newWorldWithoutPoller(t)
+			w.runHook(forwardHook, recorded(t, "single-03-PreToolUse"))
 			q := w.question()
-			w.posted(q)
-			w.replied(q, "Canary")
+			w.markPosted(q)
+			w.markReplied(q, "Canary")
 			c.before(w, q)
 			for range 2 {
-				w.run(answered, told(t, "Rolling deployment"))
+				w.runHook(answeredHook, answeredEvent(t, "Rolling deployment"))
 			}
 			q = w.question()
-			if q.Status != state.Resolved || q.ResolvedBy != "terminal" || q.Answers[single] != "Rolling deployment" {
+			if q.Status != state.Resolved || q.ResolvedBy != "terminal" || q.Answers[singleQuestion] != "Rolling deployment" {
 				t.Errorf("%s by %q: %v", q.Status, q.ResolvedBy, q.Answers)
 			}
-			w.owes(q, c.owes...)
+			w.wantOwedNotes(q, c.owes...)
 		})
 	}
 }
 
 func TestWhatEndsAQuestionOtherwise(t *testing.T) {
 	session := "b1e91434-d410-4fbe-b382-0fbc1f1c23d3"
-	for by, end := range map[string]func(w *world, p *process){
-		"signal": func(w *world, p *process) { terminate(p) },
-		"stop":   func(w *world, p *process) { w.run(answered, recorded(w.TB, "single-07-Stop")) },
-		"prompt": func(w *world, p *process) { w.run(answered, recorded(w.TB, "single-02-UserPromptSubmit")) },
-		"session_end": func(w *world, p *process) {
-			w.run(answered, recorded(w.TB, "killed-04-SessionEnd", "session_id", session))
+	for resolvedBy, end := range map[string]func(w *world, p *hookProcess){
+		"signal": func(w *world, p *hookProcess) { terminate(p) },
+		"stop":   func(w *world, p *hookProcess) { w.runHook(answeredHook, recorded(w.TB, "single-07-Stop")) },
+		"prompt": func(w *world, p *hookProcess) { w.runHook(answeredHook, recorded(w.TB, "single-02-UserPromptSubmit")) },
+		"session_end": func(w *world, p *hookProcess) {
+			w.runHook(answeredHook, recorded(w.TB, "killed-04-SessionEnd", "session_id", session))
 		},
 	} {
-		t.Run(by, func(t *testing.T) {
+		t.Run(resolvedBy, func(t *testing.T) {
 			t.Parallel()
-			w := newDesk(t)
-			w.run(forward, recorded(t, "single-03-PreToolUse"))
-			p := w.start(forward, recorded(t, "single-04-PermissionRequest"))
-			w.untilWaited(w.question())
+			w := newWorldWithoutPoller(t)
+			w.runHook(forwardHook, recorded(t, "single-03-PreToolUse"))
+			p := w.startHook(forwardHook, recorded(t, "single-04-PermissionRequest"))
+			w.awaitWaiter(w.question())
 			end(w, p)
-			if out := p.end(); out != "" {
+			if out := p.awaitOutput(); out != "" {
 				t.Errorf("printed %q", out)
 			}
-			if q := w.question(); q.Status != state.Cancelled || q.ResolvedBy != by {
+			if q := w.question(); q.Status != state.Cancelled || q.ResolvedBy != resolvedBy {
 				t.Errorf("%s by %q", q.Status, q.ResolvedBy)
 			}
-			w.owes(w.question(), closed)
+			w.wantOwedNotes(w.question(), closedNote)
 		})
 	}
 }
@@ -195,15 +195,15 @@ func TestWhatEndsAQuestionOtherwise(t *testing.T) {
 // open that they are not about.
 func TestOthersEventsEndNothing(t *testing.T) {
 	t.Parallel()
-	w := newDesk(t)
-	one, two := w.with("CLAUDE_PID", livingPID(t)), w.with("CLAUDE_PID", livingPID(t))
-	one.run(forward, recorded(t, "single-03-PreToolUse", "agent_id", "a1"))
+	w := newWorldWithoutPoller(t)
+	one, two := w.withVariables("CLAUDE_PID", livingPID(t)), w.withVariables("CLAUDE_PID", livingPID(t))
+	one.runHook(forwardHook, recorded(t, "single-03-PreToolUse", "agent_id", "a1"))
 	for name, event := range map[string]func(){
-		"another session's Stop":      func() { one.run(answered, recorded(t, "single-07-Stop", "session_id", "another")) },
-		"another call's PostToolUse":  func() { one.run(answered, recorded(t, "two-calls-08-PostToolUse")) },
-		"the other terminal's Stop":   func() { two.run(answered, recorded(t, "single-07-Stop", "agent_id", "a1")) },
-		"the other terminal's prompt": func() { two.run(answered, recorded(t, "single-02-UserPromptSubmit")) },
-		"the session's own Stop":      func() { one.run(answered, recorded(t, "single-07-Stop")) },
+		"another session's Stop":      func() { one.runHook(answeredHook, recorded(t, "single-07-Stop", "session_id", "another")) },
+		"another call's PostToolUse":  func() { one.runHook(answeredHook, recorded(t, "two-calls-08-PostToolUse")) },
+		"the other terminal's Stop":   func() { two.runHook(answeredHook, recorded(t, "single-07-Stop", "agent_id", "a1")) },
+		"the other terminal's prompt": func() { two.runHook(answeredHook, recorded(t, "single-02-UserPromptSubmit")) },
+		"the session's own Stop":      func() { one.runHook(answeredHook, recorded(t, "single-07-Stop")) },
 	} {
 		if event(); w.question().Status != state.Pending {
 			t.Fatalf("%s made it %s by %q", name, w.question().Status, w.question().ResolvedBy)
@@ -231,20 +231,20 @@ func TestEqualQuestionOfAnotherClaude(t *testing.T) {
 	for _, first := range []string{"lives", "is gone"} {
 		t.Run(first, func(t *testing.T) {
 			t.Parallel()
-			w := newDesk(t)
-			one, two := w.with("CLAUDE_PID", livingPID(t)), w.with("CLAUDE_PID", livingPID(t))
-			one.run(forward, recorded(t, "single-03-PreToolUse", "tool_use_id", "toolu_a"))
+			w := newWorldWithoutPoller(t)
+			one, two := w.withVariables("CLAUDE_PID", livingPID(t)), w.withVariables("CLAUDE_PID", livingPID(t))
+			one.runHook(forwardHook, recorded(t, "single-03-PreToolUse", "tool_use_id", "toolu_a"))
 			if first == "is gone" {
-				w.change(w.question(), func(q *state.Question) { q.ClaudeStart = "of another process" })
+				w.changeQuestion(w.question(), func(q *state.Question) { q.ClaudeStart = "of another process" })
 			}
-			two.run(forward, recorded(t, "single-03-PreToolUse", "tool_use_id", "toolu_b"))
-			p := two.start(forward, recorded(t, "single-04-PermissionRequest"))
-			w.untilWaited(w.of("toolu_b"))
-			w.replied(w.of("toolu_b"), "Canary")
-			if got := w.answers(p.end())[single]; got != "Canary" {
+			two.runHook(forwardHook, recorded(t, "single-03-PreToolUse", "tool_use_id", "toolu_b"))
+			p := two.startHook(forwardHook, recorded(t, "single-04-PermissionRequest"))
+			w.awaitWaiter(w.questionOfCall("toolu_b"))
+			w.markReplied(w.questionOfCall("toolu_b"), "Canary")
+			if got := w.readAnswers(p.awaitOutput())[singleQuestion]; got != "Canary" {
 				t.Errorf("answered %q", got)
 			}
-			if q := w.of("toolu_a"); q.Status != state.Pending {
+			if q := w.questionOfCall("toolu_a"); q.Status != state.Pending {
 				t.Errorf("the first one is %s", q.Status)
 			}
 		})
@@ -253,24 +253,24 @@ func TestEqualQuestionOfAnotherClaude(t *testing.T) {
 
 func TestSameEventTwiceActsOnce(t *testing.T) {
 	t.Parallel()
-	w := newDesk(t)
+	w := newWorldWithoutPoller(t)
 	pre, request := recorded(t, "single-03-PreToolUse"), recorded(t, "single-04-PermissionRequest")
-	a, b := w.start(forward, pre), w.start(forward, pre)
-	a.end()
-	b.end()
-	a, b = w.start(forward, request), w.start(forward, request)
-	w.until("one of them to leave it to the other", func() bool { return a.ended() != b.ended() })
-	w.replied(w.question(), "Canary")
-	if outs := []string{a.end(), b.end()}; (outs[0] == "") == (outs[1] == "") {
+	a, b := w.startHook(forwardHook, pre), w.startHook(forwardHook, pre)
+	a.awaitOutput()
+	b.awaitOutput()
+	a, b = w.startHook(forwardHook, request), w.startHook(forwardHook, request)
+	w.waitUntil("one of them to leave it to the other", func() bool { return a.hasEnded() != b.hasEnded() })
+	w.markReplied(w.question(), "Canary")
+	if outs := []string{a.awaitOutput(), b.awaitOutput()}; (outs[0] == "") == (outs[1] == "") {
 		t.Errorf("printed %q; one of them answers", outs)
 	}
 	for range 2 {
-		w.run(answered, told(t, "Canary"))
+		w.runHook(answeredHook, answeredEvent(t, "Canary"))
 	}
-	if out := w.run(forward, request); out != "" {
+	if out := w.runHook(forwardHook, request); out != "" {
 		t.Errorf("a third request printed %q", out)
 	}
-	w.owes(w.question(), closed)
+	w.wantOwedNotes(w.question(), closedNote)
 }
 
 // Two equal questions are asked at once. A PermissionRequest does not say whose it is: one hook waits, and the other dialog is
@@ -279,12 +279,12 @@ func TestEqualQuestionsEndEachForItself(t *testing.T) {
 	for _, ids := range [][2]string{{"toolu_a", "toolu_b"}, {"toolu_b", "toolu_a"}} {
 		t.Run("first dialog "+ids[0], func(t *testing.T) {
 			t.Parallel()
-			w := newDesk(t)
-			w.run(forward, recorded(t, "single-03-PreToolUse", "tool_use_id", "toolu_a"))
-			w.run(forward, recorded(t, "single-03-PreToolUse", "tool_use_id", "toolu_b"))
-			first := w.start(forward, recorded(t, "single-04-PermissionRequest"))
+			w := newWorldWithoutPoller(t)
+			w.runHook(forwardHook, recorded(t, "single-03-PreToolUse", "tool_use_id", "toolu_a"))
+			w.runHook(forwardHook, recorded(t, "single-03-PreToolUse", "tool_use_id", "toolu_b"))
+			first := w.startHook(forwardHook, recorded(t, "single-04-PermissionRequest"))
 			var waited *state.Question
-			w.until("a hook to wait", func() bool {
+			w.waitUntil("a hook to wait", func() bool {
 				for _, q := range w.questions() {
 					if state.HasWaiter(w.getenv, q.Path) {
 						waited = q
@@ -292,16 +292,16 @@ func TestEqualQuestionsEndEachForItself(t *testing.T) {
 				}
 				return waited != nil
 			})
-			if out := w.run(forward, recorded(t, "single-04-PermissionRequest")); out != "" {
+			if out := w.runHook(forwardHook, recorded(t, "single-04-PermissionRequest")); out != "" {
 				t.Errorf("the second hook printed %q", out)
 			}
-			w.replied(waited, "Canary")
-			if got := w.answers(first.end())[single]; got != "Canary" {
+			w.markReplied(waited, "Canary")
+			if got := w.readAnswers(first.awaitOutput())[singleQuestion]; got != "Canary" {
 				t.Errorf("answered %q", got)
 			}
 			for i, answer := range []string{"Canary", "Blue-green deployment"} {
-				w.run(answered, told(t, answer, "tool_use_id", ids[i]))
-				if q := w.of(ids[i]); q.Status != state.Resolved || q.Answers[single] != answer {
+				w.runHook(answeredHook, answeredEvent(t, answer, "tool_use_id", ids[i]))
+				if q := w.questionOfCall(ids[i]); q.Status != state.Resolved || q.Answers[singleQuestion] != answer {
 					t.Errorf("%s is %s by %q with %v", ids[i], q.Status, q.ResolvedBy, q.Answers)
 				}
 			}
@@ -314,20 +314,20 @@ func TestAskedAgainIsANewQuestion(t *testing.T) {
 	for _, registered := range []bool{true, false} {
 		t.Run(fmt.Sprintf("PreToolUse registered: %v", registered), func(t *testing.T) {
 			t.Parallel()
-			w := newDesk(t)
+			w := newWorldWithoutPoller(t)
 			for i, id := range []string{"toolu_a", "toolu_b"} {
 				if registered {
-					w.run(forward, recorded(t, "single-03-PreToolUse", "tool_use_id", id))
+					w.runHook(forwardHook, recorded(t, "single-03-PreToolUse", "tool_use_id", id))
 				}
-				p := w.start(forward, recorded(t, "single-04-PermissionRequest"))
-				w.until("the question", func() bool { return len(w.questions()) == i+1 })
+				p := w.startHook(forwardHook, recorded(t, "single-04-PermissionRequest"))
+				w.waitUntil("the question", func() bool { return len(w.questions()) == i+1 })
 				q := w.questions()[0]
-				w.untilWaited(q)
-				w.replied(q, "Canary")
-				if got := w.answers(p.end())[single]; got != "Canary" {
+				w.awaitWaiter(q)
+				w.markReplied(q, "Canary")
+				if got := w.readAnswers(p.awaitOutput())[singleQuestion]; got != "Canary" {
 					t.Errorf("time %d: %q", i+1, got)
 				}
-				w.run(answered, told(t, "Canary", "tool_use_id", id))
+				w.runHook(answeredHook, answeredEvent(t, "Canary", "tool_use_id", id))
 			}
 		})
 	}
@@ -336,10 +336,10 @@ func TestAskedAgainIsANewQuestion(t *testing.T) {
 func TestModes(t *testing.T) {
 	t.Run("off", func(t *testing.T) {
 		t.Parallel()
-		w := newDesk(t)
+		w := newWorldWithoutPoller(t)
 		w.env["GCHAT_ASK_MODE"] = "off"
 		for _, event := range []string{"single-03-PreToolUse", "single-04-PermissionRequest"} {
-			if out := w.run(forward, recorded(t, event)); out != "" || len(w.questions()) > 0 {
+			if out := w.runHook(forwardHook, recorded(t, event)); out != "" || len(w.questions()) > 0 {
 				t.Errorf("%s printed %q, %d questions", event, out, len(w.questions()))
 			}
 		}
@@ -349,31 +349,31 @@ func TestModes(t *testing.T) {
 	})
 	t.Run("hold", func(t *testing.T) {
 		t.Parallel()
-		w := newDesk(t)
+		w := newWorldWithoutPoller(t)
 		w.env["GCHAT_ASK_MODE"] = "hold"
-		p := w.start(forward, recorded(t, "single-03-PreToolUse"))
-		w.until("the question", func() bool { return len(w.questions()) == 1 })
-		w.untilWaited(w.question())
-		w.replied(w.question(), "Canary")
-		out := p.end()
-		if !strings.Contains(out, `"permissionDecision":"allow"`) || !strings.Contains(out, `"answers":{"`+single+`":"Canary"}`) {
+		p := w.startHook(forwardHook, recorded(t, "single-03-PreToolUse"))
+		w.waitUntil("the question", func() bool { return len(w.questions()) == 1 })
+		w.awaitWaiter(w.question())
+		w.markReplied(w.question(), "Canary")
+		out := p.awaitOutput()
+		if !strings.Contains(out, `"permissionDecision":"allow"`) || !strings.Contains(out, `"answers":{"`+singleQuestion+`":"Canary"}`) {
 			t.Errorf("printed %s", out)
 		}
 		// A dialog that is opened all the same asks here.
-		if got := w.answers(w.run(forward, recorded(t, "single-04-PermissionRequest")))[single]; got != "Canary" {
+		if got := w.readAnswers(w.runHook(forwardHook, recorded(t, "single-04-PermissionRequest")))[singleQuestion]; got != "Canary" {
 			t.Errorf("PermissionRequest after hold: %q", got)
 		}
 	})
 	t.Run("inject", func(t *testing.T) {
 		t.Parallel()
-		w := newDesk(t)
+		w := newWorldWithoutPoller(t)
 		w.env["GCHAT_ASK_MODE"] = "inject"
 		socket, pane := w.inTmux()
-		w.run(forward, recorded(t, "single-03-PreToolUse"))
-		if out := w.run(forward, recorded(t, "single-04-PermissionRequest")); out != "" {
+		w.runHook(forwardHook, recorded(t, "single-03-PreToolUse"))
+		if out := w.runHook(forwardHook, recorded(t, "single-04-PermissionRequest")); out != "" {
 			t.Errorf("printed %q beside the typist", out)
 		}
-		o, err := state.ReadOpen(state.OpenFile(w.getenv, w.question().Path))
+		o, err := state.ReadIndexEntry(state.IndexFile(w.getenv, w.question().Path))
 		if err != nil || o.TmuxPane != pane || o.TmuxSocket != socket {
 			t.Errorf("the poller is told of pane %q, %v", o.TmuxPane, err)
 		}
@@ -384,12 +384,12 @@ func TestModes(t *testing.T) {
 // project that run do not share a name.
 func TestSessionIsKnownByOneName(t *testing.T) {
 	t.Parallel()
-	w := newDesk(t)
-	one, two := w.with("CLAUDE_PID", livingPID(t)), w.with("CLAUDE_PID", livingPID(t))
-	sessions := state.SessionsIn(state.UserState(w.getenv))
+	w := newWorldWithoutPoller(t)
+	one, two := w.withVariables("CLAUDE_PID", livingPID(t)), w.withVariables("CLAUDE_PID", livingPID(t))
+	sessions := state.SessionsIn(state.UserStateDir(w.getenv))
 	ask := func(w *world, session, call string) *state.Session {
-		w.run(forward, recorded(t, "single-03-PreToolUse", "session_id", session, "tool_use_id", call))
-		s, err := sessions.Of(session)
+		w.runHook(forwardHook, recorded(t, "single-03-PreToolUse", "session_id", session, "tool_use_id", call))
+		s, err := sessions.Get(session)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -398,10 +398,10 @@ func TestSessionIsKnownByOneName(t *testing.T) {
 	first := ask(one, "s-1", "t1")
 	again := ask(one, "s-1", "t2")
 	project := w.env["CLAUDE_PROJECT_DIR"]
-	if !again.LastSeen.Equal(first.LastSeen) || again.ProjectDir != project || !again.Trusted || again.Env == "" {
+	if !again.LastSeen.Equal(first.LastSeen) || again.ProjectDir != project || !again.IsTrusted || again.Environment == "" {
 		t.Errorf("written again: %+v", again)
 	}
-	if second := ask(two, "s-2", "t3"); second.Name == first.Name || w.of("t3").SessionName != second.Name {
+	if second := ask(two, "s-2", "t3"); second.Name == first.Name || w.questionOfCall("t3").SessionName != second.Name {
 		t.Errorf("two sessions are called %q", second.Name)
 	}
 	if resumed := ask(two, "s-1", "t4"); resumed.ClaudePID == first.ClaudePID || !resumed.StartedAt.Equal(first.StartedAt) {
@@ -417,13 +417,13 @@ func TestSessionIsKnownByOneName(t *testing.T) {
 // What is ours in a project does not get into a commit by itself, and a .gitignore that a person wrote stays.
 func TestStateFolderIsKeptOutOfGit(t *testing.T) {
 	t.Parallel()
-	w := newDesk(t)
+	w := newWorldWithoutPoller(t)
 	path := filepath.Join(w.projectState(), ".gitignore")
 	for i, want := range []string{"*\n", "!kept\n"} {
 		if i == 1 {
 			writeFile(t, path, want)
 		}
-		w.run(forward, recorded(t, "single-03-PreToolUse", "tool_use_id", fmt.Sprint("t", i)))
+		w.runHook(forwardHook, recorded(t, "single-03-PreToolUse", "tool_use_id", fmt.Sprint("t", i)))
 		if b, err := os.ReadFile(path); err != nil || string(b) != want {
 			t.Errorf(".gitignore: %q, %v", b, err)
 		}
@@ -433,17 +433,17 @@ func TestStateFolderIsKeptOutOfGit(t *testing.T) {
 // Two sessions that begin in one project at one moment do not share a name either.
 func TestSessionsThatBeginAtOnce(t *testing.T) {
 	t.Parallel()
-	w := newDesk(t)
-	var hooks []*process
+	w := newWorldWithoutPoller(t)
+	var hooks []*hookProcess
 	for i := range 3 {
-		one := w.with("CLAUDE_PID", livingPID(t))
-		hooks = append(hooks, one.start(forward, recorded(t, "single-03-PreToolUse",
+		one := w.withVariables("CLAUDE_PID", livingPID(t))
+		hooks = append(hooks, one.startHook(forwardHook, recorded(t, "single-03-PreToolUse",
 			"session_id", fmt.Sprintf("%d-session", i), "tool_use_id", fmt.Sprint("t", i))))
 	}
 	names := map[string]bool{}
 	for i, p := range hooks {
-		p.end()
-		s, err := state.SessionsIn(state.UserState(w.getenv)).Of(fmt.Sprintf("%d-session", i))
+		p.awaitOutput()
+		s, err := state.SessionsIn(state.UserStateDir(w.getenv)).Get(fmt.Sprintf("%d-session", i))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -458,45 +458,45 @@ func TestSessionsThatBeginAtOnce(t *testing.T) {
 // ends it: the same Claude Code may resume it.
 func TestAYesForAWhileIsSeenAtTheTerminal(t *testing.T) {
 	t.Parallel()
-	w := newDesk(t)
+	w := newWorldWithoutPoller(t)
 	w.env["GOOGLE_CHAT_WEBHOOK_URL"] = "http://127.0.0.1:1/v1/spaces/x/messages?key=k&token=t"
-	g := state.Grant{At: time.Now().Add(-time.Minute), Until: time.Now().Add(time.Hour)}
-	p := w.start(forward, wants(w, "s-1", "make"))
+	g := state.Grant{GrantedAt: time.Now().Add(-time.Minute), EndsAt: time.Now().Add(time.Hour)}
+	p := w.startHook(forwardHook, permissionEvent(w, "s-1", "make"))
 	var q *state.Question
-	w.until("the permission", func() bool {
-		qs, _ := state.OpenQuestions(w.getenv)
+	w.waitUntil("the permission", func() bool {
+		qs, _ := state.ReadIndexedQuestions(w.getenv)
 		if len(qs) == 1 {
 			q = qs[0]
 		}
 		return q != nil
 	})
-	w.untilWaited(q)
-	by := "yes, by the grant of Ann"
-	w.change(q, func(q *state.Question) { // in one write, as the poller does
-		if err := q.Move(state.Answered, time.Now()); err != nil {
+	w.awaitWaiter(q)
+	resolvedBy := "yes, by the grant of Ann"
+	w.changeQuestion(q, func(q *state.Question) { // in one write, as the poller does
+		if err := q.MoveTo(state.Answered, time.Now()); err != nil {
 			t.Error(err)
 		}
-		q.Answers = map[string]string{q.Questions[0].Question: state.LabelAllow}
-		q.Grant, q.Response, q.AnsweredMessage, q.AnsweredByName = &g, &by, "spaces/x/messages/m", "Ann\n\x1b[31m"
+		q.Answers = map[string]string{q.SubQuestions[0].Question: state.LabelAllow}
+		q.Grant, q.Response, q.AnsweredMessage, q.AnsweredByName = &g, &resolvedBy, "spaces/x/messages/m", "Ann\n\x1b[31m"
 	})
-	if behavior, _ := decided(p.end()); behavior != "allow" {
+	if behavior, _ := readDecision(p.awaitOutput()); behavior != "allow" {
 		t.Errorf("%s", behavior)
 	}
-	want := `{"systemMessage":"Allowed by Ann` + "\ufffd" + `[31m until ` + g.Until.Local().Format("15:04") + ` (Google Chat)"}` + "\n"
-	if out := w.run(answered, batch(w, "s-1", "make", "")); strings.ReplaceAll(out, " \ufffd", "\ufffd") != want {
+	want := `{"systemMessage":"Allowed by Ann` + "\ufffd" + `[31m until ` + g.EndsAt.Local().Format("15:04") + ` (Google Chat)"}` + "\n"
+	if out := w.runHook(answeredHook, batchEvent(w, "s-1", "make", "")); strings.ReplaceAll(out, " \ufffd", "\ufffd") != want {
 		t.Errorf("%q, want %q", out, want)
 	}
 	if log, _ := os.ReadFile(state.AuditPath(w.getenv)); !strings.Contains(string(log), `"replied":"yes, by the grant of Ann"`) {
 		t.Errorf("the log of decisions: %s", log)
 	}
-	w.change(q, func(q *state.Question) { q.Grant.Question = q.QuestionID })
-	w.run(answered, event(t, "Stop", "s-1"))
-	w.run(answered, event(t, "SessionEnd", "s-2"))
-	if is, err := state.LoadQuestion(q.Path); err != nil || !is.NoAt.IsZero() {
+	w.changeQuestion(q, func(q *state.Question) { q.Grant.QuestionID = q.QuestionID })
+	w.runHook(answeredHook, namedEvent(t, "Stop", "s-1"))
+	w.runHook(answeredHook, namedEvent(t, "SessionEnd", "s-2"))
+	if current, err := state.LoadQuestion(q.Path); err != nil || !current.LastDenialAt.IsZero() {
 		t.Error("a turn's end ends it, or another session's")
 	}
-	w.run(answered, event(t, "SessionEnd", "s-1"))
-	if is, err := state.LoadQuestion(q.Path); err != nil || is.NoAt.IsZero() {
+	w.runHook(answeredHook, namedEvent(t, "SessionEnd", "s-1"))
+	if current, err := state.LoadQuestion(q.Path); err != nil || current.LastDenialAt.IsZero() {
 		t.Error("it outlives its session")
 	}
 }

@@ -15,15 +15,15 @@ import (
 
 const rewake, sessionHook = "gchat-ask-user-rewake", "gchat-session-event"
 
-// denyingDesk is a machine whose sessions are in deny mode, without a poller.
-func denyingDesk(t testing.TB) *world {
-	w := newDesk(t)
+// newDenyWorld is a machine whose sessions are in deny mode, without a poller.
+func newDenyWorld(t testing.TB) *world {
+	w := newWorldWithoutPoller(t)
 	w.env["GCHAT_ASK_MODE"] = "deny"
 	return w
 }
 
-// asks is a PreToolUse event of a session with a question.
-func asks(t testing.TB, session, call, question string, labels ...string) []byte {
+// questionEvent is a PreToolUse event of a session with a question.
+func questionEvent(t testing.TB, session, call, question string, labels ...string) []byte {
 	var options []map[string]string
 	for _, l := range labels {
 		options = append(options, map[string]string{"label": l, "description": "about " + l})
@@ -33,18 +33,18 @@ func asks(t testing.TB, session, call, question string, labels ...string) []byte
 	})
 }
 
-// event is an event of a session that is about no tool.
-func event(t testing.TB, name, session string, kv ...any) []byte {
+// namedEvent is an event of a session that is about no tool.
+func namedEvent(t testing.TB, name, session string, kv ...any) []byte {
 	members := []any{"hook_event_name", name, "session_id", session, "tool_name", ""}
 	return recorded(t, "single-05-PostToolUse", append(members, kv...)...)
 }
 
-// woken waits for the end of a rewake hook, and returns what it wakes its session with; "" when it ended quietly.
-func (p *process) woken() string {
+// awaitWakeText waits for the end of a rewake hook, and returns what it wakes its session with; "" when it ended quietly.
+func (p *hookProcess) awaitWakeText() string {
 	p.w.Helper()
 	select {
 	case <-p.done:
-	case <-time.After(patience):
+	case <-time.After(testTimeout):
 		p.w.Fatalf("%v does not end", p.Args)
 	}
 	switch code := p.ProcessState.ExitCode(); {
@@ -54,8 +54,8 @@ func (p *process) woken() string {
 	return p.err.String()
 }
 
-// denial checks that a hook denied the call, and returns the question's id.
-func (w *world) denial(out string) (id string) {
+// readDenial checks that a hook denied the call, and returns the question's id.
+func (w *world) readDenial(out string) (id string) {
 	w.Helper()
 	var d struct {
 		Output struct {
@@ -71,31 +71,31 @@ func (w *world) denial(out string) (id string) {
 	return id
 }
 
-// whileAsked runs a call's hook, and does to its question what the poller does meanwhile.
-func (w *world) whileAsked(ask []byte, poller func(*state.Question)) (out string) {
+// runWhileAsked runs a call's hook, and does to its question what the poller does meanwhile.
+func (w *world) runWhileAsked(ask []byte, poller func(*state.Question)) (out string) {
 	w.Helper()
 	before := len(w.questions())
-	p := w.start(forward, ask)
-	w.until("the question", func() bool { return len(w.questions()) > before })
+	p := w.startHook(forwardHook, ask)
+	w.waitUntil("the question", func() bool { return len(w.questions()) > before })
 	poller(w.questions()[0])
-	return p.end()
+	return p.awaitOutput()
 }
 
-// denies has a call denied, and returns its question.
-func (w *world) denies(ask []byte) *state.Question {
+// askDenied has a call denied, and returns its question.
+func (w *world) askDenied(ask []byte) *state.Question {
 	w.Helper()
-	id := w.denial(w.whileAsked(ask, w.posted))
+	id := w.readDenial(w.runWhileAsked(ask, w.markPosted))
 	q, err := state.LoadQuestion(filepath.Join(state.MarkersIn(w.projectState()).Dir, id+".json"))
-	if err != nil || !q.Denied || q.ThreadKey != id || q.TimesOutAt == nil {
+	if err != nil || !q.IsDenied || q.ThreadKey != id || q.TimesOutAt == nil {
 		w.Fatalf("marker of a denied call: %+v, %v", q, err)
 	}
 	return q
 }
 
-// timedOut is the poller's step when a question's time is up.
-func (w *world) timedOut(q *state.Question, also func(*state.Question)) {
+// markTimedOut is the poller's step when a question's time is up.
+func (w *world) markTimedOut(q *state.Question, change func(*state.Question)) {
 	w.Helper()
-	if ended, err := state.CloseQuestion(q.Path, state.TimedOut, "timeout", also); err != nil || !ended {
+	if ended, err := state.CloseQuestion(q.Path, state.TimedOut, "timeout", change); err != nil || !ended {
 		w.Fatal(ended, err)
 	}
 }
@@ -103,34 +103,34 @@ func (w *world) timedOut(q *state.Question, also func(*state.Question)) {
 // Of two installs one wakes the session, whichever hook of the call starts first.
 func TestReplyWakesTheSession(t *testing.T) {
 	t.Parallel()
-	w := denyingDesk(t)
-	ask := asks(t, "s-1", "t1", "Which DB?", "SQLite", "Postgres")
-	first, second := w.start(rewake, ask), w.start(rewake, ask)
-	q := w.denies(ask)
-	w.untilWaited(q)
-	w.until("the other one to leave", func() bool { return first.ended() != second.ended() })
-	w.replied(q, "Postgres")
+	w := newDenyWorld(t)
+	ask := questionEvent(t, "s-1", "t1", "Which DB?", "SQLite", "Postgres")
+	first, second := w.startHook(rewake, ask), w.startHook(rewake, ask)
+	q := w.askDenied(ask)
+	w.awaitWaiter(q)
+	w.waitUntil("the other one to leave", func() bool { return first.hasEnded() != second.hasEnded() })
+	w.markReplied(q, "Postgres")
 	want := `GCHAT_RESPONSE: The user has answered your question from Google Chat: "Which DB?"="Postgres". ` +
 		"You can now continue with this answer in mind. (answered question " + q.QuestionID + ")\n"
-	if got := first.woken() + second.woken(); got != want {
+	if got := first.awaitWakeText() + second.awaitWakeText(); got != want {
 		t.Errorf("woken with %q, want %q", got, want)
 	}
 	if q = w.question(); q.Status != state.Resolved || q.ResolvedBy != "chat" || q.DeliveredAt == nil {
 		t.Errorf("%s by %q, delivered %v", q.Status, q.ResolvedBy, q.DeliveredAt)
 	}
-	w.owes(q, closed)
+	w.wantOwedNotes(q, closedNote)
 }
 
 // A process that is stopped has the question's lock when its reply is there: the hook wakes the session when it lets go.
 func TestReplyWakesTheSessionAfterALock(t *testing.T) {
 	t.Parallel()
-	w := denyingDesk(t)
-	ask := asks(t, "s-1", "t1", "Which DB?", "SQLite", "Postgres")
-	hook := w.start(rewake, ask)
-	q := w.denies(ask)
-	w.untilWaited(q)
+	w := newDenyWorld(t)
+	ask := questionEvent(t, "s-1", "t1", "Which DB?", "SQLite", "Postgres")
+	hook := w.startHook(rewake, ask)
+	q := w.askDenied(ask)
+	w.awaitWaiter(q)
 	dir, file := filepath.Split(q.Path)
-	lock, err := state.LockSoon(filepath.Join(dir, ".locks", state.NameOf(file)))
+	lock, err := state.LockWithTimeout(filepath.Join(dir, ".locks", state.RecordName(file)))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -139,13 +139,13 @@ func TestReplyWakesTheSessionAfterALock(t *testing.T) {
 	if err := os.Link(q.Path, elsewhere.Path); err != nil {
 		t.Fatal(err)
 	}
-	w.replied(&elsewhere, "Postgres")
+	w.markReplied(&elsewhere, "Postgres")
 	if err := os.Rename(elsewhere.Path, q.Path); err != nil {
 		t.Fatal(err)
 	}
-	w.until("the hook to find the lock taken", func() bool { return time.Since(q.AskedAt) > 3*time.Second || hook.ended() })
+	w.waitUntil("the hook to find the lock taken", func() bool { return time.Since(q.AskedAt) > 3*time.Second || hook.hasEnded() })
 	lock.Unlock()
-	if got := hook.woken(); !strings.Contains(got, "Postgres") {
+	if got := hook.awaitWakeText(); !strings.Contains(got, "Postgres") {
 		t.Errorf("woken with %q", got)
 	}
 }
@@ -161,7 +161,7 @@ func TestNeverDeniedIntoTheVoid(t *testing.T) {
 		poller func(*world, *state.Question)
 	}{
 		"it cannot be posted": {poller: func(w *world, q *state.Question) {
-			w.change(q, func(q *state.Question) { q.PostError = "nobody may answer" })
+			w.changeQuestion(q, func(q *state.Question) { q.PostError = "nobody may answer" })
 		}},
 		"it takes too long": {},
 		"no rewake hook":    {before: settings(`{"hooks":"gchat-ask-user-forward"}`)},
@@ -171,11 +171,11 @@ func TestNeverDeniedIntoTheVoid(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w := denyingDesk(t)
+			w := newDenyWorld(t)
 			if c.before != nil {
 				c.before(w)
 			}
-			out := w.whileAsked(recorded(t, "single-03-PreToolUse"), func(q *state.Question) {
+			out := w.runWhileAsked(recorded(t, "single-03-PreToolUse"), func(q *state.Question) {
 				if c.poller != nil {
 					c.poller(w, q)
 				}
@@ -184,37 +184,37 @@ func TestNeverDeniedIntoTheVoid(t *testing.T) {
 				t.Fatalf("printed %q", out)
 			}
 			q := w.question()
-			if q.Mode != state.Native || q.Status != state.Pending || q.Denied || q.TimesOutAt != nil {
-				t.Errorf("%s, %s, denied %v, until %v", q.Mode, q.Status, q.Denied, q.TimesOutAt)
+			if q.Mode != state.ModeNative || q.Status != state.Pending || q.IsDenied || q.TimesOutAt != nil {
+				t.Errorf("%s, %s, denied %v, until %v", q.Mode, q.Status, q.IsDenied, q.TimesOutAt)
 			}
-			if state.AmongMarkers(q.Path) != (name != "no rewake hook") {
+			if state.IsMarkerFile(q.Path) != (name != "no rewake hook") {
 				t.Errorf("it went on in another file: %s", q.Path)
 			}
 			if told := strings.Contains(w.log(), "no gchat-ask-user-rewake hook is registered"); told != (name == "no rewake hook") {
 				t.Errorf("log: %s", w.log())
 			}
-			if got := w.start(rewake, recorded(t, "single-03-PreToolUse")).woken(); got != "" {
+			if got := w.startHook(rewake, recorded(t, "single-03-PreToolUse")).awaitWakeText(); got != "" {
 				t.Errorf("woken with %q", got)
 			}
 		})
 	}
 	t.Run("a rewake hook is registered", func(t *testing.T) {
 		t.Parallel()
-		w := denyingDesk(t)
+		w := newDenyWorld(t)
 		settings(`{"hooks":"gchat-ask-user-forward gchat-ask-user-rewake"}`)(w)
-		w.denies(recorded(t, "single-03-PreToolUse"))
+		w.askDenied(recorded(t, "single-03-PreToolUse"))
 	})
 }
 
 // A dialog has nothing to do with an equal question that was denied long ago.
 func TestDialogBesideAnOldMarker(t *testing.T) {
 	t.Parallel()
-	w := denyingDesk(t)
-	old := w.denies(recorded(t, "single-03-PreToolUse", "tool_use_id", "t1"))
-	w.change(old, func(q *state.Question) { q.AskedAt = q.AskedAt.Add(-time.Hour) })
-	w.start(forward, recorded(t, "single-04-PermissionRequest"))
-	w.until("the dialog's question", func() bool { return len(w.questions()) == 2 })
-	if q := w.of("t1"); q.Status != state.Pending || q.Mode != state.Deny {
+	w := newDenyWorld(t)
+	old := w.askDenied(recorded(t, "single-03-PreToolUse", "tool_use_id", "t1"))
+	w.changeQuestion(old, func(q *state.Question) { q.AskedAt = q.AskedAt.Add(-time.Hour) })
+	w.startHook(forwardHook, recorded(t, "single-04-PermissionRequest"))
+	w.waitUntil("the dialog's question", func() bool { return len(w.questions()) == 2 })
+	if q := w.questionOfCall("t1"); q.Status != state.Pending || q.Mode != state.ModeDeny {
 		t.Errorf("the old one is %s, %s", q.Status, q.Mode)
 	}
 }
@@ -222,16 +222,16 @@ func TestDialogBesideAnOldMarker(t *testing.T) {
 // The hook was killed before it could deny, and the dialog's hook could write nothing: the terminal's answer ends the marker.
 func TestAnswerDespiteDeny(t *testing.T) {
 	t.Parallel()
-	w := denyingDesk(t)
-	p := w.start(forward, recorded(t, "single-03-PreToolUse", "tool_use_id", "t2"))
-	w.until("the marker", func() bool { return len(w.questions()) == 1 })
+	w := newDenyWorld(t)
+	p := w.startHook(forwardHook, recorded(t, "single-03-PreToolUse", "tool_use_id", "t2"))
+	w.waitUntil("the marker", func() bool { return len(w.questions()) == 1 })
 	if err := p.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
 	<-p.done
-	w.run(answered, recorded(t, "single-05-PostToolUse", "tool_use_id", "t2"))
-	if q := w.of("t2"); q.Denied || q.Status != state.Resolved || q.ResolvedBy != "terminal" {
-		t.Errorf("denied %v, %s by %q", q.Denied, q.Status, q.ResolvedBy)
+	w.runHook(answeredHook, recorded(t, "single-05-PostToolUse", "tool_use_id", "t2"))
+	if q := w.questionOfCall("t2"); q.IsDenied || q.Status != state.Resolved || q.ResolvedBy != "terminal" {
+		t.Errorf("denied %v, %s by %q", q.IsDenied, q.Status, q.ResolvedBy)
 	}
 }
 
@@ -240,52 +240,58 @@ func TestAnswerDespiteDeny(t *testing.T) {
 func TestDialogDespiteDeny(t *testing.T) {
 	for name, c := range map[string]struct {
 		instead bool // the question was not in its thread in time
-		ends    func(w *world, p *process) (out string)
+		ends    func(w *world, p *hookProcess) (out string)
 		to      state.Status
 		by      string
 	}{
-		"a reply": {ends: func(w *world, p *process) string { w.replied(w.of("t2"), "Canary"); return p.end() }, to: state.Answered},
+		"a reply": {ends: func(w *world, p *hookProcess) string {
+			w.markReplied(w.questionOfCall("t2"), "Canary")
+			return p.awaitOutput()
+		}, to: state.Answered},
 		"a reply, asked in the terminal instead": {instead: true, to: state.Answered,
-			ends: func(w *world, p *process) string { w.replied(w.of("t2"), "Canary"); return p.end() }},
-		"the terminal, asked there instead": {instead: true, to: state.Resolved, by: "terminal", ends: func(w *world, p *process) string {
-			w.run(answered, recorded(w.TB, "single-05-PostToolUse", "tool_use_id", "t2"))
-			return p.end()
+			ends: func(w *world, p *hookProcess) string {
+				w.markReplied(w.questionOfCall("t2"), "Canary")
+				return p.awaitOutput()
+			}},
+		"the terminal, asked there instead": {instead: true, to: state.Resolved, by: "terminal", ends: func(w *world, p *hookProcess) string {
+			w.runHook(answeredHook, recorded(w.TB, "single-05-PostToolUse", "tool_use_id", "t2"))
+			return p.awaitOutput()
 		}},
-		"a new prompt, asked there instead": {instead: true, to: state.Cancelled, by: "prompt", ends: func(w *world, p *process) string {
-			w.run(answered, recorded(w.TB, "single-05-PostToolUse", "hook_event_name", "UserPromptSubmit", "tool_name", "", "tool_use_id", ""))
-			return p.end()
+		"a new prompt, asked there instead": {instead: true, to: state.Cancelled, by: "prompt", ends: func(w *world, p *hookProcess) string {
+			w.runHook(answeredHook, recorded(w.TB, "single-05-PostToolUse", "hook_event_name", "UserPromptSubmit", "tool_name", "", "tool_use_id", ""))
+			return p.awaitOutput()
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w := denyingDesk(t)
+			w := newDenyWorld(t)
 			ask := recorded(t, "single-03-PreToolUse", "tool_use_id", "t2")
-			waking := w.start(rewake, ask)
+			waking := w.startHook(rewake, ask)
 			first := (*state.Question)(nil)
 			if c.instead {
-				out := w.whileAsked(ask, func(q *state.Question) {
+				out := w.runWhileAsked(ask, func(q *state.Question) {
 					first = q
-					w.untilWaited(q)
-					w.change(q, func(q *state.Question) { q.PostError = "nobody may answer" })
+					w.awaitWaiter(q)
+					w.changeQuestion(q, func(q *state.Question) { q.PostError = "nobody may answer" })
 				})
 				if out != "" {
 					t.Fatalf("printed %q", out)
 				}
 			} else {
-				first = w.denies(ask)
-				w.untilWaited(first)
+				first = w.askDenied(ask)
+				w.awaitWaiter(first)
 			}
-			p := w.start(forward, recorded(t, "single-04-PermissionRequest"))
-			if got := waking.woken(); got != "" {
+			p := w.startHook(forwardHook, recorded(t, "single-04-PermissionRequest"))
+			if got := waking.awaitWakeText(); got != "" {
 				t.Errorf("woken with %q", got)
 			}
-			w.untilWaited(first)
-			if q := w.question(); q.Path != first.Path || q.Mode != state.Native || q.Denied || q.MessageSent == c.instead {
-				t.Errorf("the dialog's question: %s, %s, sent %v, denied %v", q.Path, q.Mode, q.MessageSent, q.Denied)
+			w.awaitWaiter(first)
+			if q := w.question(); q.Path != first.Path || q.Mode != state.ModeNative || q.IsDenied || q.IsMessageSent == c.instead {
+				t.Errorf("the dialog's question: %s, %s, sent %v, denied %v", q.Path, q.Mode, q.IsMessageSent, q.IsDenied)
 			}
 			out := c.ends(w, p)
 			if got := ""; c.to == state.Answered {
-				if got = w.answers(out)[single]; got != "Canary" {
+				if got = w.readAnswers(out)[singleQuestion]; got != "Canary" {
 					t.Errorf("answered %q", got)
 				}
 			}
@@ -299,30 +305,30 @@ func TestDialogDespiteDeny(t *testing.T) {
 // The session's end ends its waiters; the reply comes with the next session start, once.
 func TestEndedSessionGetsTheReplyWhenItIsResumed(t *testing.T) {
 	t.Parallel()
-	w := denyingDesk(t)
+	w := newDenyWorld(t)
 	w.env["CLAUDE_SESSION_ID"] = "system3-1"
-	ask := asks(t, "s-1", "t1", "Which DB?", "SQLite", "Postgres")
-	q := w.denies(ask)
-	p := w.start(rewake, ask)
-	w.untilWaited(q)
-	w.run(answered, event(t, "SessionEnd", "s-1"))
-	if got := p.woken(); got != "" {
+	ask := questionEvent(t, "s-1", "t1", "Which DB?", "SQLite", "Postgres")
+	q := w.askDenied(ask)
+	p := w.startHook(rewake, ask)
+	w.awaitWaiter(q)
+	w.runHook(answeredHook, namedEvent(t, "SessionEnd", "s-1"))
+	if got := p.awaitWakeText(); got != "" {
 		t.Errorf("an ended session was woken with %q", got)
 	}
-	w.replied(q, "SQLite")
+	w.markReplied(q, "SQLite")
 	w.env["CLAUDE_SESSION_ID"] = "system3-2" // it is resumed under another name
-	if out := w.run(sessionHook, event(t, "SessionStart", "s-2", "source", "resume")); out != "" {
+	if out := w.runHook(sessionHook, namedEvent(t, "SessionStart", "s-2", "source", "resume")); out != "" {
 		t.Errorf("another session is told %q", out)
 	}
-	start := event(t, "SessionStart", "s-1", "source", "resume")
-	out := w.run(sessionHook, start)
+	start := namedEvent(t, "SessionStart", "s-1", "source", "resume")
+	out := w.runHook(sessionHook, start)
 	if !strings.Contains(out, `"hookEventName":"SessionStart"`) || !strings.Contains(out, `Which DB?\"=\"SQLite\"`) {
 		t.Errorf("resumed with %q", out)
 	}
-	if out := w.run(sessionHook, start); out != "" {
+	if out := w.runHook(sessionHook, start); out != "" {
 		t.Errorf("resumed again with %q", out)
 	}
-	w.owes(w.question(), closed)
+	w.wantOwedNotes(w.question(), closedNote)
 }
 
 // After a restart, a session that is resumed with other variables has its question read by the poller of those.
@@ -331,15 +337,15 @@ func TestResumedInAnotherEnvironment(t *testing.T) {
 	w := newWorld(t)
 	w.env["GCHAT_ASK_MODE"] = "deny"
 	const session = "5ca1ab1e-0000-4000-8000-000000000003"
-	w.denial(w.run(forward, asks(t, session, "c1", "Which DB?", "SQLite", "Postgres")))
-	thread := w.thread(1)
+	w.readDenial(w.runHook(forwardHook, questionEvent(t, session, "c1", "Which DB?", "SQLite", "Postgres")))
+	thread := w.awaitThread(1)
 	w.endPollers()
-	elsewhere := w.with("NO_PROXY", "example.org")
-	elsewhere.run("gchat-ask-user-answered", event(t, "SessionStart", session))
-	p := elsewhere.start(rewake, event(t, "Stop", session))
-	elsewhere.untilWaited(w.question())
-	w.say(ann, thread, "2")
-	if text := p.woken(); !strings.Contains(text, "Postgres") {
+	elsewhere := w.withVariables("NO_PROXY", "example.org")
+	elsewhere.runHook("gchat-ask-user-answered", namedEvent(t, "SessionStart", session))
+	p := elsewhere.startHook(rewake, namedEvent(t, "Stop", session))
+	elsewhere.awaitWaiter(w.question())
+	w.sendAsUser(ann, thread, "2")
+	if text := p.awaitWakeText(); !strings.Contains(text, "Postgres") {
 		t.Errorf("woken with %q", text)
 	}
 }
@@ -347,30 +353,30 @@ func TestResumedInAnotherEnvironment(t *testing.T) {
 // A Stop brings what a killed waiter left, and does nothing when there is nothing.
 func TestStopTakesOverFromAKilledWaiter(t *testing.T) {
 	t.Parallel()
-	w := denyingDesk(t)
-	stop := event(t, "Stop", "s-1")
-	if got := w.start(rewake, stop).woken(); got != "" {
+	w := newDenyWorld(t)
+	stop := namedEvent(t, "Stop", "s-1")
+	if got := w.startHook(rewake, stop).awaitWakeText(); got != "" {
 		t.Errorf("woken with %q", got)
 	}
-	ask := asks(t, "s-1", "t1", "Which DB?", "SQLite", "Postgres")
-	q := w.denies(ask)
-	p := w.start(rewake, ask)
-	w.untilWaited(q)
+	ask := questionEvent(t, "s-1", "t1", "Which DB?", "SQLite", "Postgres")
+	q := w.askDenied(ask)
+	p := w.startHook(rewake, ask)
+	w.awaitWaiter(q)
 	_ = p.Process.Kill()
 	<-p.done
-	other := w.denies(asks(t, "s-1", "t2", "Which zone?", "a", "b"))
-	p = w.start(rewake, stop)
-	w.untilWaited(q)
-	w.untilWaited(other)
-	w.replied(other, "b")
-	if got := p.woken(); !strings.Contains(got, `="b"`) {
+	other := w.askDenied(questionEvent(t, "s-1", "t2", "Which zone?", "a", "b"))
+	p = w.startHook(rewake, stop)
+	w.awaitWaiter(q)
+	w.awaitWaiter(other)
+	w.markReplied(other, "b")
+	if got := p.awaitWakeText(); !strings.Contains(got, `="b"`) {
 		t.Errorf("woken with %q", got)
 	}
-	w.replied(q, "SQLite")
-	if got := w.start(rewake, stop).woken(); !strings.Contains(got, `="SQLite"`) {
+	w.markReplied(q, "SQLite")
+	if got := w.startHook(rewake, stop).awaitWakeText(); !strings.Contains(got, `="SQLite"`) {
 		t.Errorf("woken with %q", got)
 	}
-	if got := w.start(rewake, stop).woken(); got != "" {
+	if got := w.startHook(rewake, stop).awaitWakeText(); got != "" {
 		t.Errorf("woken again with %q", got)
 	}
 }
@@ -381,7 +387,7 @@ func TestTimeoutWakesTheSession(t *testing.T) {
 		map[string]any{"question": "Drop table users?", "header": "Drop", "options": []any{}, "multiSelect": false},
 		map[string]any{"question": "Which zone?", "header": "Zone", "options": []any{}, "multiSelect": false},
 	}
-	partial := func(q *state.Question) { q.Partial = map[int]state.Answer{0: {Labels: []string{"No"}}} }
+	partial := func(q *state.Question) { q.PartialAnswers = map[int]state.Answer{0: {Labels: []string{"No"}}} }
 	for name, c := range map[string]struct {
 		also   func(*state.Question)
 		before func(w *world, q *state.Question)
@@ -399,9 +405,9 @@ func TestTimeoutWakesTheSession(t *testing.T) {
 			q.Replies = []state.Reply{{MessageName: "m", Sender: ann.Name, Text: "No"}}
 		}, says: []string{"Google Chat cannot be read at present: the user may have replied."}},
 		"a space that cannot be read": {before: func(w *world, q *state.Question) {
-			w.change(q, func(q *state.Question) { q.Chat = "chat.googleapis.com/spaces/A" })
-			_, err := state.SpacesIn(state.UserState(w.getenv)).Change("chat.googleapis.com/spaces/A", func(s *state.Space) {
-				s.Trouble = &state.ReadTrouble{Why: "403"}
+			w.changeQuestion(q, func(q *state.Question) { q.Chat = "chat.googleapis.com/spaces/A" })
+			_, err := state.SpacesIn(state.UserStateDir(w.getenv)).Change("chat.googleapis.com/spaces/A", func(s *state.Space) {
+				s.ReadTrouble = &state.ReadTrouble{Why: "403"}
 			})
 			if err != nil {
 				w.Fatal(err)
@@ -410,28 +416,28 @@ func TestTimeoutWakesTheSession(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w := denyingDesk(t)
+			w := newDenyWorld(t)
 			ask := recorded(t, "single-03-PreToolUse", "session_id", "s-1", "tool_input", map[string]any{"questions": both})
-			q := w.denies(ask)
+			q := w.askDenied(ask)
 			if c.before != nil {
 				c.before(w, q)
 			}
-			p := w.start(rewake, ask)
-			w.untilWaited(q)
-			w.timedOut(q, c.also)
-			got := p.woken()
+			p := w.startHook(rewake, ask)
+			w.awaitWaiter(q)
+			w.markTimedOut(q, c.also)
+			got := p.awaitWakeText()
 			for _, part := range c.says {
 				if !strings.Contains(got, part) {
 					t.Errorf("woken with %q, which does not hold %q", got, part)
 				}
 			}
-			if q = w.question(); !q.Late(time.Now()) {
+			if q = w.question(); !q.IsLate(time.Now()) {
 				return
 			}
-			p = w.start(rewake, event(t, "Stop", "s-1"))
-			w.untilWaited(q)
-			w.replied(q, "Yes")
-			if got := p.woken(); !strings.Contains(got, `="Yes"`) {
+			p = w.startHook(rewake, namedEvent(t, "Stop", "s-1"))
+			w.awaitWaiter(q)
+			w.markReplied(q, "Yes")
+			if got := p.awaitWakeText(); !strings.Contains(got, `="Yes"`) {
 				t.Errorf("woken late with %q", got)
 			}
 		})
@@ -441,18 +447,18 @@ func TestTimeoutWakesTheSession(t *testing.T) {
 // No process waited when the time was up: the next Stop tells, and once more where the transcript does not hold it.
 func TestTimeoutWithoutAWaiterIsTold(t *testing.T) {
 	t.Parallel()
-	w := denyingDesk(t)
-	q := w.denies(asks(t, "s-1", "t1", "Which DB?", "SQLite", "Postgres"))
-	w.timedOut(q, func(q *state.Question) { q.AskedAgain = true })
+	w := newDenyWorld(t)
+	q := w.askDenied(questionEvent(t, "s-1", "t1", "Which DB?", "SQLite", "Postgres"))
+	w.markTimedOut(q, func(q *state.Question) { q.IsAskedAgain = true })
 	transcript := filepath.Join(w.dir, "transcript.jsonl")
 	writeFile(t, transcript, `{"type":"user"}`)
-	stop := event(t, "Stop", "s-1", "transcript_path", transcript)
+	stop := namedEvent(t, "Stop", "s-1", "transcript_path", transcript)
 	for i, want := range []string{"GCHAT_TIMEOUT: ", "GCHAT_TIMEOUT: ", ""} {
-		got := w.start(rewake, stop).woken()
+		got := w.startHook(rewake, stop).awaitWakeText()
 		if !strings.HasPrefix(got, want) || want == "" && got != "" {
 			t.Errorf("Stop %d: woken with %q", i+1, got)
 		}
-		w.change(w.question(), func(q *state.Question) {
+		w.changeQuestion(w.question(), func(q *state.Question) {
 			then := q.DeliveredAt.Add(-time.Minute)
 			q.DeliveredAt = &then
 		})
@@ -462,17 +468,17 @@ func TestTimeoutWithoutAWaiterIsTold(t *testing.T) {
 // The token to ask in the terminal is the question's.
 func TestAskTerminalIsMeantForTheQuestion(t *testing.T) {
 	t.Parallel()
-	w := denyingDesk(t)
+	w := newDenyWorld(t)
 	w.env["GCHAT_TIMEOUT_POLICY"] = "ask-terminal"
 	for i, text := range []string{"Which DB?", "Which zone?"} {
-		w.timedOut(w.denies(asks(t, "s-1", fmt.Sprint("t", i), text, "A", fmt.Sprint("B", i))), nil)
+		w.markTimedOut(w.askDenied(questionEvent(t, "s-1", fmt.Sprint("t", i), text, "A", fmt.Sprint("B", i))), nil)
 	}
-	if out := w.run(forward, asks(t, "s-1", "u0", "Which DB, then?", "A", "B0")); out != "" {
+	if out := w.runHook(forwardHook, questionEvent(t, "s-1", "u0", "Which DB, then?", "A", "B0")); out != "" {
 		t.Errorf("printed %q", out)
 	}
 	for call, want := range map[string]bool{"t0": true, "t1": false} {
-		if q := w.of(call); q.AskedAgain != want {
-			t.Errorf("%s: asked again %v", q.Questions[0].Question, q.AskedAgain)
+		if q := w.questionOfCall(call); q.IsAskedAgain != want {
+			t.Errorf("%s: asked again %v", q.SubQuestions[0].Question, q.IsAskedAgain)
 		}
 	}
 }
@@ -491,18 +497,18 @@ func TestWhatNeverArrivedIsToldAgain(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w := denyingDesk(t)
-			w.replied(w.denies(asks(t, "s-1", "t1", "Which DB?", "SQLite", "Postgres")), "Postgres")
+			w := newDenyWorld(t)
+			w.markReplied(w.askDenied(questionEvent(t, "s-1", "t1", "Which DB?", "SQLite", "Postgres")), "Postgres")
 			transcript := filepath.Join(w.dir, "transcript.jsonl")
 			writeFile(t, transcript, `{"type":"user"}`)
 			count := 0
 			for range 3 {
-				out := w.run(answered, event(t, "UserPromptSubmit", "s-1", "transcript_path", transcript))
+				out := w.runHook(answeredHook, namedEvent(t, "UserPromptSubmit", "s-1", "transcript_path", transcript))
 				if strings.Contains(out, `=\"Postgres\"`) {
 					count++
 					writeFile(t, transcript, strings.Replace(c.after, "%s", strings.TrimSpace(out), 1))
 				}
-				w.change(w.question(), func(q *state.Question) { // the transcript is as far by then
+				w.changeQuestion(w.question(), func(q *state.Question) { // the transcript is as far by then
 					then, was := q.DeliveredAt.Add(-time.Minute), q.ResolvedAt.Add(-time.Minute)
 					q.DeliveredAt, q.ResolvedAt = &then, &was
 				})
@@ -522,18 +528,18 @@ func TestFailingLocksDenyNothingIntoTheVoid(t *testing.T) {
 	for nth := 1; nth <= 12; nth++ {
 		t.Run(fmt.Sprint(nth), func(t *testing.T) {
 			t.Parallel()
-			w := denyingDesk(t)
-			p := w.start(forward, asks(t, "s-1", "t1", "Which DB?", "SQLite", "Postgres"), "strace", "-f", "-qq", "-b", "execve",
+			w := newDenyWorld(t)
+			p := w.startHook(forwardHook, questionEvent(t, "s-1", "t1", "Which DB?", "SQLite", "Postgres"), "strace", "-f", "-qq", "-b", "execve",
 				"-o", os.DevNull, "-e", "trace=flock", "-e", fmt.Sprintf("inject=flock:error=EIO:when=%d", nth))
-			w.until("the question or the end", func() bool { return len(w.questions()) > 0 || p.ended() })
+			w.waitUntil("the question or the end", func() bool { return len(w.questions()) > 0 || p.hasEnded() })
 			if qs := w.questions(); len(qs) > 0 {
-				_, _ = state.UpdateQuestion(qs[0].Path, func(q *state.Question) error { q.MessageSent = true; return nil })
+				_, _ = state.UpdateQuestion(qs[0].Path, func(q *state.Question) error { q.IsMessageSent = true; return nil })
 			}
 			<-p.done
 			if strings.Contains(w.log(), `"panic"`) {
 				t.Error("it panicked")
 			}
-			if denied := strings.Contains(p.out.String(), `"deny"`); denied != (len(w.questions()) > 0 && w.questions()[0].Denied) {
+			if denied := strings.Contains(p.out.String(), `"deny"`); denied != (len(w.questions()) > 0 && w.questions()[0].IsDenied) {
 				t.Errorf("printed %q", &p.out)
 			}
 		})

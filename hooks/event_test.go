@@ -30,7 +30,7 @@ func payloads(t testing.TB, pattern string) map[string][]byte {
 }
 
 // decode reads an event as a hook does.
-func decode(b []byte) (*Event, error) { return (&Hook{Stdin: bytes.NewReader(b)}).read() }
+func decode(b []byte) (*Event, error) { return (&Hook{Stdin: bytes.NewReader(b)}).readEvent() }
 
 // The three events of one call carry the same questions in different company: one hash ties them together.
 func TestInputHashIsOneForACall(t *testing.T) {
@@ -65,24 +65,24 @@ func TestAnswersOfEveryVersion(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		prompts, err := e.prompts()
+		prompts, err := e.subQuestions()
 		if err != nil {
 			t.Fatal(err)
 		}
-		answers, notes, err := answersOf(e, prompts)
+		answers, notes, err := readAnswers(e, prompts)
 		if err != nil || !maps.Equal(answers, want) || len(notes) > 0 {
 			t.Errorf("%s: %v, notes %v, %v; want %v", file, answers, notes, err, want)
 		}
 	}
 	e := &Event{ToolResponse: json.RawMessage(
 		`{"answers":{"` + features + `":"Auth, Export"},"annotations":{"` + features + `":{"notes":"soon"}}}`)}
-	answers, notes, err := answersOf(e, []state.Prompt{{Question: features}})
+	answers, notes, err := readAnswers(e, []state.SubQuestion{{Question: features}})
 	if err != nil || answers[features] != "Auth, Export" || notes[features] != "soon" {
 		t.Errorf("with a remark: %v, %v, %v", answers, notes, err)
 	}
 	e.ToolResponse = json.RawMessage(`{"answers":[{"selectedOption":"Rolling deployment","customText":null},
 		{"selectedOptions":["Auth","Export"]},{"selectedOption":null,"customText":"soon"},{"customText":"of no question"}]}`)
-	answers, _, err = answersOf(e, []state.Prompt{{Question: deploy}, {Question: features}, {Question: "When?"}})
+	answers, _, err = readAnswers(e, []state.SubQuestion{{Question: deploy}, {Question: features}, {Question: "When?"}})
 	want := map[string]string{deploy: "Rolling deployment", features: "Auth, Export", "When?": "soon"}
 	if err != nil || !maps.Equal(answers, want) {
 		t.Errorf("in a list: %v, %v; want %v", answers, err, want)
@@ -90,8 +90,8 @@ func TestAnswersOfEveryVersion(t *testing.T) {
 }
 
 func TestReplyOfThisMachineIsNotFromChat(t *testing.T) {
-	q := &state.Question{AnsweredBy: state.Local, Questions: []state.Prompt{{Question: "DB?"}}, Answers: map[string]string{"DB?": "Postgres"}}
-	if got := replyText(q); !strings.HasPrefix(got, `GCHAT_RESPONSE: The user has answered your question on this machine: "DB?"="Postgres". `) {
+	q := &state.Question{AnsweredBy: state.LocalSender, SubQuestions: []state.SubQuestion{{Question: "DB?"}}, Answers: map[string]string{"DB?": "Postgres"}}
+	if got := answerText(q); !strings.HasPrefix(got, `GCHAT_RESPONSE: The user has answered your question on this machine: "DB?"="Postgres". `) {
 		t.Errorf("got %q", got)
 	}
 }
@@ -111,16 +111,16 @@ func FuzzEvent(f *testing.F) {
 			return
 		}
 		callHash(e.ToolName, e.ToolInput)
-		prompts, err := e.prompts()
+		prompts, err := e.subQuestions()
 		if err != nil {
 			return
 		}
-		_, _, _ = answersOf(e, prompts)
-		q := &state.Question{Questions: prompts, Answers: map[string]string{}, Notes: map[string]string{}}
+		_, _, _ = readAnswers(e, prompts)
+		q := &state.Question{SubQuestions: prompts, Answers: map[string]string{}, Notes: map[string]string{}}
 		for _, p := range prompts {
 			q.Answers[p.Question], q.Notes[p.Question] = "x", "y"
 		}
-		in, err := answeredInput(e.ToolInput, q)
+		in, err := inputWithAnswers(e.ToolInput, q)
 		if err != nil {
 			t.Fatalf("prompts were read, the input was not: %v", err)
 		}
@@ -147,7 +147,7 @@ func TestAFolderIsLookedAtOnce(t *testing.T) {
 	vars := map[string]string{"HOME": dir, "CLAUDE_PROJECT_DIR": project}
 	h := &Hook{Env: func(name string) string { return vars[name] }}
 	folders := h.folders(state.QuestionsIn)
-	if own := state.QuestionsIn(state.SpareState(h.Env)); len(folders) != 1 || folders[0].Dir != own.Dir {
+	if own := state.QuestionsIn(state.SpareStateDir(h.Env)); len(folders) != 1 || folders[0].Dir != own.Dir {
 		t.Errorf("looks into %v", folders)
 	}
 }

@@ -37,7 +37,7 @@ func TestASubagentHandsBackByATool(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			m := newMachine(t)
 			for _, s := range c.stops {
-				m.put(filepath.Join(m.dir, "sess-1", "subagents", "agent-a1.jsonl"), s.transcript)
+				m.writeFile(filepath.Join(m.dir, "sess-1", "subagents", "agent-a1.jsonl"), s.transcript)
 				m.run(notifyHook, m.event("plan-12-SubagentStop", "permission_mode", c.mode, "agent_id", "a1",
 					"agent_type", "general-purpose", "last_assistant_message", s.words, "stop_hook_active", s.sentBack))
 			}

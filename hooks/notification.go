@@ -15,14 +15,14 @@ import (
 	"gchat-hooks/state/config"
 )
 
-type route struct {
-	kind   string // as rules name it; "" is the type
-	typ    state.ReportType
-	prefix string // in place of the type's; "" for the type's
+type noticeFormat struct {
+	ruleKind   string // as rules name it; "" is the type
+	reportType state.ReportType
+	prefix     string // in place of the type's; "" for the type's
 }
 
-// waits are the notification types that tell of a dialog in the terminal; true are those of a permission.
-var waits = map[string]bool{
+// dialogTypes are the notification types that tell of a dialog in the terminal; true are those of a permission.
+var dialogTypes = map[string]bool{
 	"permission_prompt":        true,
 	"worker_permission_prompt": true, // a teammate's, which its leader's terminal asks (2.1.332)
 	"agent_needs_input":        false,
@@ -30,59 +30,59 @@ var waits = map[string]bool{
 	"elicitation_url_dialog":   false,
 }
 
-// routes are those of notification types. What is not here is suppressed, where reports do not name it: idle and idle_prompt
+// noticeFormats are those of notification types. What is not here is suppressed, where reports do not name it: idle and idle_prompt
 // above all, since sessions are idle after every turn.
-var routes = map[string]route{
-	"subagent_complete":        {"subagent_done", state.ProgressUpdate, "[Subagent Done]"},
-	"background_task_complete": {"task_done", state.ProgressUpdate, "[Task Done]"},
-	"agent_completed":          {"task_done", state.ProgressUpdate, "[Task Done]"}, // a background session, from 2.1.198 on
-	"error":                    {"", state.Failure, "[Error]"},
+var noticeFormats = map[string]noticeFormat{
+	"subagent_complete":        {"subagent_done", state.ReportProgressUpdate, "[Subagent Done]"},
+	"background_task_complete": {"task_done", state.ReportProgressUpdate, "[Task Done]"},
+	"agent_completed":          {"task_done", state.ReportProgressUpdate, "[Task Done]"}, // a background session, from 2.1.198 on
+	"error":                    {"", state.ReportFailure, "[Error]"},
 
 	// Of 2.1.332. A usage limit is over, or is not: the session goes on by itself, or it does not.
-	"quota_auto_resume_fired":    {"", state.ProgressUpdate, "[Notification]"},
-	"quota_auto_resume_stale":    {"", state.Plain, "[Notification]"},
-	"quota_auto_resume_disabled": {"", state.Plain, "[Notification]"},
-	"model_refusal_fallback":     {"", state.Plain, "[Notification]"},
-	"auth_storage_failure":       {"", state.Failure, "[Error]"},
-	"push_notification":          {"", state.Plain, "[Notification]"}, // Claude's own words for its person
-	"plugin_notification":        {"", state.Plain, "[Notification]"},
+	"quota_auto_resume_fired":    {"", state.ReportProgressUpdate, "[Notification]"},
+	"quota_auto_resume_stale":    {"", state.ReportPlain, "[Notification]"},
+	"quota_auto_resume_disabled": {"", state.ReportPlain, "[Notification]"},
+	"model_refusal_fallback":     {"", state.ReportPlain, "[Notification]"},
+	"auth_storage_failure":       {"", state.ReportFailure, "[Error]"},
+	"push_notification":          {"", state.ReportPlain, "[Notification]"}, // Claude's own words for its person
+	"plugin_notification":        {"", state.ReportPlain, "[Notification]"},
 }
 
 // notice is a notification in our words. Scripts that were written before notification_type send it with these members.
 type notice struct {
-	Type  Words `json:"type"` // Claude Code's notification type
-	Title Words `json:"title"`
-	Body  Words `json:"body"`
-	Agent Words `json:"agent_name"`
+	Type      LooseText `json:"type"` // Claude Code's notification type
+	Title     LooseText `json:"title"`
+	Body      LooseText `json:"body"`
+	AgentName LooseText `json:"agent_name"`
 
-	Task string `json:"-"` // the id of a task that has ended; "" where none is told
+	TaskID string `json:"-"` // the id of a task that has ended; "" where none is told
 }
 
 // readNotice reads the events that something is told by; Type is "" when this one tells nothing.
 func readNotice(e *Event) (n notice) {
-	last := shorten(string(e.LastWords), shownBytes, shownLines)
+	lastText := shorten(string(e.LastAssistantMessage), maxTextBytes, maxTextLines)
 	switch e.HookEventName {
 	case "Notification":
-		if e.Notification != "" {
-			return notice{Type: e.Notification, Title: e.Title, Body: e.Message}
+		if e.NotificationType != "" {
+			return notice{Type: e.NotificationType, Title: e.Title, Body: e.Message}
 		}
-		_ = json.Unmarshal(e.Old, &n) // what is absent, or in an unknown form, has no type
+		_ = json.Unmarshal(e.OldNotification, &n) // what is absent, or in an unknown form, has no type
 	case "UserPromptSubmit":
 		return readTaskEnd(string(e.Prompt))
 	case "SubagentStop":
-		if e.Mode == "auto" {
-			report, handsBack := handedBack(e)
-			if handsBack && report == "" && (last == "" || !e.SentBack()) {
+		if e.PermissionMode == "auto" {
+			report, hasHandbackTool := readHandback(e)
+			if hasHandbackTool && report == "" && (lastText == "" || !e.IsStopHookActive()) {
 				return notice{} // Claude Code sends it back for its report
 			}
-			last = cmp.Or(shorten(report, shownBytes, shownLines), last)
+			lastText = cmp.Or(shorten(report, maxTextBytes, maxTextLines), lastText)
 		}
-		if e.AgentType != "" || last != "" { // else a helper of Claude Code's own
-			return notice{Type: "subagent_complete", Title: "Subagent completed task", Agent: e.AgentType, Body: Words(last)}
+		if e.AgentType != "" || lastText != "" { // else a helper of Claude Code's own
+			return notice{Type: "subagent_complete", Title: "Subagent completed task", AgentName: e.AgentType, Body: LooseText(lastText)}
 		}
 	case "StopFailure":
-		what := cmp.Or(shorten(string(e.Details), shownBytes, shownLines), last)
-		return notice{Type: "error", Body: Words(strings.Join(nonEmpty(string(e.Error), what), ": "))}
+		what := cmp.Or(shorten(string(e.ErrorDetails), maxTextBytes, maxTextLines), lastText)
+		return notice{Type: "error", Body: LooseText(strings.Join(nonEmpty(string(e.Error), what), ": "))}
 	}
 	return n
 }
@@ -94,127 +94,127 @@ func readTaskEnd(prompt string) notice {
 	if !strings.HasPrefix(prompt, "<task-notification>") {
 		return notice{}
 	}
-	member := func(name string) string {
+	element := func(name string) string {
 		_, after, _ := strings.Cut(prompt, "<"+name+">")
 		text, _, _ := strings.Cut(after, "</"+name+">")
 		return html.UnescapeString(text)
 	}
-	summary := shorten(member("summary"), shownBytes, shownLines)
-	if member("status") == "" || strings.HasPrefix(summary, `Agent "`) {
+	summary := shorten(element("summary"), maxTextBytes, maxTextLines)
+	if element("status") == "" || strings.HasPrefix(summary, `Agent "`) {
 		return notice{}
 	}
-	return notice{Type: "background_task_complete", Title: Words(summary), Task: member("task-id")}
+	return notice{Type: "background_task_complete", Title: LooseText(summary), TaskID: element("task-id")}
 }
 
-// notification is gchat-notification-dispatch: what a session has to tell goes to its thread. It prints nothing, and a
+// runNotification is gchat-notification-dispatch: what a session has to tell goes to its thread. It prints nothing, and a
 // suppressed notification costs no more than reading the configuration.
-func (h *Hook) notification(_ context.Context, e *Event) error {
+func (h *Hook) runNotification(_ context.Context, e *Event) error {
 	n := readNotice(e)
 	if n.Type == "" {
 		return nil
 	}
-	if permission, dialog := waits[string(n.Type)]; dialog {
-		return h.noteDialog(e, state.NewDialog(permission, cmp.Or(string(n.Body), string(n.Title))))
+	if isPermission, isDialog := dialogTypes[string(n.Type)]; isDialog {
+		return h.notifyDialog(e, state.NewDialog(isPermission, cmp.Or(string(n.Body), string(n.Title))))
 	}
 	cfg := h.config()
-	to, ok := routes[string(n.Type)]
-	if !ok {
-		to = route{string(n.Type), state.Plain, "[Notification]"}
-		ok = cfg.ReportRule(to.kind) != ""
+	format, isReported := noticeFormats[string(n.Type)]
+	if !isReported {
+		format = noticeFormat{string(n.Type), state.ReportPlain, "[Notification]"}
+		isReported = cfg.ReportRule(format.ruleKind) != ""
 	}
-	if !ok || !cfg.Sends() || cfg.ReportRule(to.kind, string(to.typ)) == config.ReportOff {
+	if !isReported || !cfg.CanSend() || cfg.ReportRule(format.ruleKind, string(format.reportType)) == config.ReportOff {
 		return nil
 	}
-	about, text := noticeText(n, to)
-	m := &state.Message{Report: &state.Report{
-		Type: to.typ, Kind: to.kind, Prefix: to.prefix, Session: h.Env("CLAUDE_SESSION_ID"), About: about, Text: text,
+	about, text := noticeTexts(n, format)
+	message := &state.Message{Report: &state.Report{
+		Type: format.reportType, RuleKind: format.ruleKind, Prefix: format.prefix, SessionName: h.Env("CLAUDE_SESSION_ID"), About: about, Text: text,
 	}}
-	if n.Task != "" { // another task may end with the same words
-		m.Key = state.MessageID("task", e.SessionID, n.Task)
+	if n.TaskID != "" { // another task may end with the same words
+		message.Key = state.MessageID("task", e.SessionID, n.TaskID)
 	}
-	return h.put(e, m, config.ReportOn)
+	return h.enqueueMessage(e, message, config.ReportOn)
 }
 
-// noteDialog is for what waits in the terminal, and is asked by no record of ours: it counts as waiting, and the session's thread is
+// notifyDialog is for what waits in the terminal, and is asked by no record of ours: it counts as waiting, and the session's thread is
 // told. Another registration's hook tells nothing more. The poller sees when it is over.
-func (h *Hook) noteDialog(e *Event, d *state.Dialog) error {
-	rule := h.config().ReportRule(string(state.AskedPermission), string(state.Plain))
-	if !h.config().Sends() || rule == config.ReportOff {
+func (h *Hook) notifyDialog(e *Event, dialog *state.Dialog) error {
+	rule := h.config().ReportRule(string(state.KindPermission), string(state.ReportPlain))
+	if !h.config().CanSend() || rule == config.ReportOff {
 		return nil
 	}
-	if slices.ContainsFunc(h.openQuestions(e), (*state.Question).ExplainsDialog) {
+	if slices.ContainsFunc(h.openQuestions(e), (*state.Question).MayExplainDialog) {
 		return nil // the question itself says it already, and better
 	}
-	one := h.session(e)
-	if stands, _ := inject.DialogOf(one); stands != nil {
-		d.At = stands.At
+	session := h.ensureSession(e)
+	if drawn, _ := inject.DialogOf(session); drawn != nil {
+		dialog.WaitsSince = drawn.WaitsSince
 	}
-	again := false
-	_, err := state.SessionsIn(state.UserState(h.Env)).Change(e.SessionID, func(s *state.Session) {
-		again = s.Dialog.Same(d) && !s.Dialog.Over
-		if !again {
-			s.Dialog = d
+	isRepeated := false
+	_, err := state.SessionsIn(state.UserStateDir(h.Env)).Change(e.SessionID, func(s *state.Session) {
+		isRepeated = s.Dialog.IsSame(dialog) && !s.Dialog.IsOver
+		if !isRepeated {
+			s.Dialog = dialog
 		}
 	})
 	h.StartPoller() // also where a hook was killed before it told: the poller does
-	if again || err != nil {
+	if isRepeated || err != nil {
 		return err
 	}
-	return putDialog(h.Env, h.config(), one, d)
+	return enqueueDialogReport(h.Env, h.config(), session, dialog)
 }
 
-// PutDialog tells a session's thread what waits in its terminal. The poller calls it for what no hook told of.
-func PutDialog(env state.Getenv, one *state.Session) error {
-	cfg := config.Load(state.ForProject(env, one.ProjectDir, one.Trusted), one.ProjectDir)
-	return putDialog(env, cfg, one, one.Dialog)
+// EnqueueDialogReport tells a session's thread what waits in its terminal. The poller calls it for what no hook told of.
+func EnqueueDialogReport(env state.Getenv, session *state.Session) error {
+	projectConfig := config.Load(state.ProjectEnv(env, session.ProjectDir, session.IsTrusted), session.ProjectDir)
+	return enqueueDialogReport(env, projectConfig, session, session.Dialog)
 }
 
-func putDialog(env state.Getenv, cfg *config.Config, one *state.Session, d *state.Dialog) error {
+func enqueueDialogReport(env state.Getenv, cfg *config.Config, session *state.Session, dialog *state.Dialog) error {
 	report := &state.Report{
-		Type: state.Plain, Kind: string(state.AskedPermission), Prefix: "[Permission]", Session: one.Name,
-		About: d.Says, Text: pendingText(one.TranscriptPath),
+		Type: state.ReportPlain, RuleKind: string(state.KindPermission), Prefix: "[Permission]", SessionName: session.Name,
+		About: dialog.Text, Text: pendingCallsText(session.TranscriptPath),
 	}
-	m := &state.Message{
-		Report: report, SessionID: one.ID, ProjectDir: one.ProjectDir, Trusted: one.Trusted, Key: d.Key(one.ID),
+	message := &state.Message{
+		Report: report, SessionID: session.ID, ProjectDir: session.ProjectDir, IsTrusted: session.IsTrusted, Key: dialog.MessageKey(session.ID),
 	}
-	out, err := config.PutReport(env, cfg, m, "")
-	if err != nil || out.Off {
+	result, err := config.EnqueueReport(env, cfg, message, "")
+	if err != nil || result.IsOff {
 		return err
 	}
-	_, err = state.SessionsIn(state.UserState(env)).Change(one.ID, func(s *state.Session) {
-		if s.Dialog.Same(d) {
-			s.Dialog.Told = true
+	_, err = state.SessionsIn(state.UserStateDir(env)).Change(session.ID, func(s *state.Session) {
+		if s.Dialog.IsSame(dialog) {
+			s.Dialog.IsNoteEnqueued = true
 		}
 	})
 	return err
 }
 
-// put puts a report of this event's session into the outbox; see config.PutReport.
-func (h *Hook) put(e *Event, m *state.Message, otherwise config.ReportRule) error {
-	if m.Report.Session == "" && e.SessionID != "" {
-		m.Report.Session = h.session(e).Name
+// enqueueMessage puts a report of this event's session into the outbox; see config.EnqueueReport.
+func (h *Hook) enqueueMessage(e *Event, message *state.Message, defaultRule config.ReportRule) error {
+	if message.Report.SessionName == "" && e.SessionID != "" {
+		message.Report.SessionName = h.ensureSession(e).Name
 	}
-	m.SessionID, m.ProjectDir = e.SessionID, state.ProjectDir(h.Env)
-	out, err := config.PutReport(h.Env, h.config(), m, otherwise)
-	if err == nil && !out.Off {
+	message.SessionID, message.ProjectDir = e.SessionID, state.ProjectDir(h.Env)
+	result, err := config.EnqueueReport(h.Env, h.config(), message, defaultRule)
+	if err == nil && !result.IsOff {
 		h.StartPoller() // also after a repetition: the hook that said it first may have been killed
 	}
 	return err
 }
 
-// Tell has a report of this event's session sent; rules know it by kind. Errors are config.ErrNoWebhook and the disk's.
-func (h *Hook) Tell(e *Event, kind string, r state.Report) error {
-	r.Kind = kind
-	return h.put(e, &state.Message{Report: &r, Key: uuid.NewString()}, config.ReportOn)
+// EnqueueReport has a report of this event's session sent; rules know it by kind. Errors are config.ErrNoWebhook and the disk's.
+func (h *Hook) EnqueueReport(e *Event, kind string, report state.Report) error {
+	report.RuleKind = kind
+	return h.enqueueMessage(e, &state.Message{Report: &report, Key: uuid.NewString()}, config.ReportOn)
 }
 
-// noticeText is what stands below the header.
-func noticeText(n notice, to route) (about, text string) {
+// noticeTexts is what stands below the header.
+func noticeTexts(n notice, format noticeFormat) (about, text string) {
 	title, body := string(n.Title), string(n.Body)
 	switch {
-	case to.kind == "subagent_done", to.kind == "task_done":
-		if n.Agent != "" {
-			return string(n.Agent) + " completed task", body
+	case format.ruleKind == "subagent_done", format.ruleKind == "task_done":
+		if n.AgentName != "" {
+			return string(n.AgentName) + " completed task", body
 		}
 		return title, body
 	case n.Type == "error":
@@ -226,19 +226,19 @@ func noticeText(n notice, to route) (about, text string) {
 	return title, body
 }
 
-// pendingText tells, in Markdown, what Claude wants to do: the notification itself says only that it wants to. What a subagent
+// pendingCallsText tells, in Markdown, what Claude wants to do: the notification itself says only that it wants to. What a subagent
 // wants is in a transcript of its own, and not told.
-func pendingText(transcript string) string {
+func pendingCallsText(transcript string) string {
 	tail, _, _ := inject.TranscriptEnd(transcript, tailBytes)
 	var lines []string
-	for _, c := range pendingIn(tail) {
-		if c.Name == "Agent" || c.Name == "Task" {
+	for _, call := range lastPendingCalls(tail) {
+		if call.Name == "Agent" || call.Name == "Task" {
 			continue
 		}
-		line := noMarkup(flat(c.Name, 100))
-		if c.Name != askTool && c.Name != planTool { // which have kinds of their own, and may be kept in the terminal
-			what := state.MaskKeys(permissionShown(c.Name, c.Input).call[0])
-			line += ":" + code(shorten(what, shownBytes, 2*shownLines))
+		line := escapeMarkdown(shortenToLine(call.Name, 100))
+		if call.Name != questionTool && call.Name != planTool { // which have kinds of their own, and may be kept in the terminal
+			what := state.MaskKeys(previewCall(call.Name, call.Input).ruleTexts[0])
+			line += ":" + markdownCode(shorten(what, maxTextBytes, 2*maxTextLines))
 		}
 		lines = append(lines, line)
 	}

@@ -17,7 +17,7 @@ func (m *machine) wantReports(want ...string) {
 	m.Helper()
 	var got []string
 	for _, one := range m.reports() {
-		got = append(got, shown(one.Report))
+		got = append(got, reportText(one.Report))
 	}
 	if !slices.Equal(got, want) {
 		m.Errorf("got %q\nwant %q", got, want)
@@ -34,8 +34,8 @@ func mustWrite(t testing.TB, path, content string) {
 	}
 }
 
-// firstForm is a notification as scripts send it that were written before notification_type.
-func firstForm(t testing.TB, kind, title, body, agent string) []byte {
+// oldNotificationEvent is a notification as scripts send it that were written before notification_type.
+func oldNotificationEvent(t testing.TB, kind, title, body, agent string) []byte {
 	t.Helper()
 	b, err := json.Marshal(map[string]any{"session_id": "orch-epic4", "hook_event_name": "Notification",
 		"notification": map[string]any{
@@ -71,19 +71,19 @@ func TestNotificationRoutes(t *testing.T) {
 		config string
 		want   string // "": suppressed, and nothing is written
 	}{
-		"first form, subagent": {firstForm(t, "subagent_complete", "Subagent finished", body, "tdd-test-engineer"), "",
+		"first form, subagent": {oldNotificationEvent(t, "subagent_complete", "Subagent finished", body, "tdd-test-engineer"), "",
 			"[Subagent Done] orch-epic4\ntdd-test-engineer completed task\n" + body},
-		"first form, subagent without a name": {firstForm(t, "subagent_complete", "Subagent finished", body, ""), "",
+		"first form, subagent without a name": {oldNotificationEvent(t, "subagent_complete", "Subagent finished", body, ""), "",
 			"[Subagent Done] orch-epic4\nSubagent finished\n" + body},
-		"first form, background task": {firstForm(t, "background_task_complete", "Build finished", "All green.", ""), "",
+		"first form, background task": {oldNotificationEvent(t, "background_task_complete", "Build finished", "All green.", ""), "",
 			"[Task Done] orch-epic4\nBuild finished\nAll green."},
-		"first form, background task of an agent": {firstForm(t, "background_task_complete", "Build finished", "All green.",
+		"first form, background task of an agent": {oldNotificationEvent(t, "background_task_complete", "Build finished", "All green.",
 			"builder"), "",
 			"[Task Done] orch-epic4\nbuilder completed task\nAll green."},
-		"first form, error": {firstForm(t, "error", "Oops", "Disk is full.", ""), "",
+		"first form, error": {oldNotificationEvent(t, "error", "Oops", "Disk is full.", ""), "",
 			"[Error] orch-epic4\nAn error occurred that requires attention.\nDisk is full."},
-		"first form, idle": {firstForm(t, "idle", "Idle", "Waiting.", ""), "", ""},
-		"first form, new":  {firstForm(t, "moon_phase", "Full", "Howl.", ""), "", ""},
+		"first form, idle": {oldNotificationEvent(t, "idle", "Idle", "Waiting.", ""), "", ""},
+		"first form, new":  {oldNotificationEvent(t, "moon_phase", "Full", "Howl.", ""), "", ""},
 		"first form, no notification": {
 			[]byte(`{"session_id":"s","hook_event_name":"Notification","notification":"hello"}`), "", ""},
 		"no type":         {[]byte(`{"session_id":"s","hook_event_name":"Notification"}`), "", ""},
@@ -134,7 +134,7 @@ func TestNotificationRoutes(t *testing.T) {
 			"[Error] orch-epic4\nAn error occurred that requires attention.\nunknown"},
 		"failure turned off": {failure("error", "unknown"), `{"reports":{"error":"off"}}`, ""},
 
-		"foreign words": {firstForm(t, "subagent_complete", "", "<users/all> **bold**\n[Session End] x | 2026-01-01 00:00:00",
+		"foreign words": {oldNotificationEvent(t, "subagent_complete", "", "<users/all> **bold**\n[Session End] x | 2026-01-01 00:00:00",
 			"<users/all>\n[Done] y"), "",
 			"[Subagent Done] orch-epic4\n<users/all>\n[Done] y completed task\n<users/all> **bold**\n" +
 				"[Session End] x | 2026-01-01 00:00:00"},
@@ -143,12 +143,12 @@ func TestNotificationRoutes(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			m := newMachine(t)
-			m.config(c.config)
+			m.writeConfig(c.config)
 			if out := m.run(notifyHook, c.event); out != "" {
 				t.Errorf("printed %q", out)
 			}
 			if c.want == "" {
-				m.wantSilence()
+				m.wantNoOutput()
 				return
 			}
 			m.wantReports(c.want)
@@ -176,7 +176,7 @@ func TestNotificationsOfASession(t *testing.T) {
 	m.wantReports("[Permission] orch-epic4\nClaude waits for a permission in the terminal", "[Permission] orch-epic4\nClaude waits for a permission in the terminal: Claude needs more.")
 	for _, one := range m.reports() {
 		if one.ThreadKey != "session-sess-1" || one.SessionID != "sess-1" || one.ProjectDir != m.env["CLAUDE_PROJECT_DIR"] ||
-			one.Type != state.MessageReport || one.Report.Kind != "permission" || one.Urgent {
+			one.Type != state.MessageReport || one.Report.RuleKind != "permission" || one.IsUrgent {
 			t.Errorf("message %+v", one)
 		}
 	}
@@ -184,9 +184,9 @@ func TestNotificationsOfASession(t *testing.T) {
 
 func TestNotificationIsHeldByTheQuietHours(t *testing.T) {
 	m := newMachine(t)
-	m.config(`{"reports":{"progress_update":"digest"}}`)
+	m.writeConfig(`{"reports":{"progress_update":"digest"}}`)
 	m.run(notifyHook, m.event("plan-12-SubagentStop"))
-	if one := m.reports()[0]; !one.Digest || one.NotBefore.IsZero() || !strings.HasPrefix(one.ThreadKey, "digest-") {
+	if one := m.reports()[0]; !one.IsDigest || one.NotBefore.IsZero() || !strings.HasPrefix(one.ThreadKey, "digest-") {
 		t.Errorf("message %+v", one)
 	}
 }
@@ -208,7 +208,7 @@ func TestReportsWithoutAWebhook(t *testing.T) {
 	for _, event := range []string{"single-01-SessionStart", "single-07-Stop", "timing-10-SessionEnd"} {
 		m.run(sessionHook, m.event(event))
 	}
-	m.wantSilence()
+	m.wantNoOutput()
 }
 
 // The question itself says it already. Another session's question is no reason, nor is one that is over.
@@ -222,7 +222,7 @@ func TestPermissionPromptBesideAQuestion(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			m := newMachine(t)
-			m.put(filepath.Join(m.env["CLAUDE_PROJECT_DIR"], ".claude", "state", "pending-questions", "x-1.json"),
+			m.writeFile(filepath.Join(m.env["CLAUDE_PROJECT_DIR"], ".claude", "state", "pending-questions", "x-1.json"),
 				fmt.Sprintf(`{"question_id":"0a1b2c3d","session_id":%q,"status":%q}`, c.session, c.status))
 			m.run(notifyHook, m.event("timing-05-Notification"))
 			if n := len(m.reports()); n != c.want {
@@ -270,7 +270,7 @@ func TestPermissionPromptTellsWhatIsAsked(t *testing.T) {
 
 func TestReportHooksWhereNothingCanBeWritten(t *testing.T) {
 	m := newMachine(t)
-	blocked := m.put(filepath.Join(m.dir, "blocked"), "")
+	blocked := m.writeFile(filepath.Join(m.dir, "blocked"), "")
 	m.env["GCHAT_STATE_DIR"], m.env["XDG_STATE_HOME"] = filepath.Join(blocked, "a"), filepath.Join(blocked, "b")
 	for hook, events := range map[string][]string{
 		notifyHook: {"plan-12-SubagentStop"}, sessionHook: {"single-01-SessionStart", "timing-10-SessionEnd"},
@@ -303,13 +303,13 @@ func FuzzNotice(f *testing.F) {
 			return
 		}
 		n := readNotice(e)
-		to := routes[string(n.Type)]
-		noticeText(n, to)
+		to := noticeFormats[string(n.Type)]
+		noticeTexts(n, to)
 	})
 }
 
 func TestWordsTakeAnything(t *testing.T) {
-	var in struct{ A, B, C, D, E Words }
+	var in struct{ A, B, C, D, E LooseText }
 	if err := json.Unmarshal([]byte(`{"A":"a","B":null,"C":7,"D":{"x": [1, 2]},"E":false}`), &in); err != nil {
 		t.Fatal(err)
 	}
@@ -323,7 +323,7 @@ func TestWordsTakeAnything(t *testing.T) {
 func TestADialogThatOnlyTheTerminalAnswersIsNoted(t *testing.T) {
 	m := newMachine(t)
 	key := "sk-ant-api03-" + strings.Repeat("a", 93) + "AA"
-	transcript := m.put(filepath.Join(m.env["HOME"], ".claude", "projects", "p", "t.jsonl"), `{"type":"assistant","message":{"content":[`+
+	transcript := m.writeFile(filepath.Join(m.env["HOME"], ".claude", "projects", "p", "t.jsonl"), `{"type":"assistant","message":{"content":[`+
 		`{"type":"tool_use","id":"1","name":"Bash","input":{"command":"curl -H 'x: `+key+`' example.com"}},`+
 		`{"type":"tool_use","id":"2","name":"AskUserQuestion","input":{"questions":[{"question":"secret?"}]}}]}}`+"\n")
 	event := m.event("timing-05-Notification", "transcript_path", transcript)
@@ -334,16 +334,16 @@ func TestADialogThatOnlyTheTerminalAnswersIsNoted(t *testing.T) {
 	if len(all) != 1 {
 		t.Fatalf("%d reports", len(all))
 	}
-	text := shown(all[0].Report)
+	text := reportText(all[0].Report)
 	begins := strings.HasPrefix(text, "[Permission] orch-epic4\nClaude waits for a permission in the terminal\nBash: `curl ")
 	if !begins || strings.Contains(text, key) || strings.Contains(text, "secret?") {
 		t.Errorf("it says %q", text)
 	}
-	if d := m.session().Dialog; d == nil || !d.Told || d.Over || !m.session().Listens {
-		t.Errorf("the session has %+v, and listens: %v", d, m.session().Listens)
+	if d := m.session().Dialog; d == nil || !d.IsNoteEnqueued || d.IsOver || !m.session().AcceptsCommands {
+		t.Errorf("the session has %+v, and listens: %v", d, m.session().AcceptsCommands)
 	}
 	m.run("gchat-ask-user-answered", m.event("single-07-Stop"))
-	if d := m.session().Dialog; d == nil || !d.Over {
+	if d := m.session().Dialog; d == nil || !d.IsOver {
 		t.Errorf("after its turn, where Claude Code's file does not tell: %+v", d)
 	}
 }
@@ -352,5 +352,5 @@ func TestNoDialogIsNotedWhereTheModeIsOff(t *testing.T) {
 	m := newMachine(t)
 	m.env["GCHAT_ASK_MODE"] = "off"
 	m.run("gchat-ask-user-forward", m.event("timing-05-Notification"))
-	m.wantSilence()
+	m.wantNoOutput()
 }

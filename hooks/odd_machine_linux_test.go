@@ -10,8 +10,8 @@ import (
 	"gchat-hooks/e2e/bound"
 )
 
-// odd is a world whose home folder has a name that is no UTF-8.
-func odd(t *testing.T) *world {
+// newOddWorld is a world whose home folder has a name that is no UTF-8.
+func newOddWorld(t *testing.T) *world {
 	w := newWorld(t)
 	home := filepath.Join(w.dir, "home\xff")
 	if err := os.MkdirAll(home, 0o700); err != nil {
@@ -41,14 +41,14 @@ func TestAHookEndsWhereNobodyCanBeAsked(t *testing.T) {
 		wrap  []string
 		why   string
 	}{
-		"a home folder that is no UTF-8": {odd, nil, "no UTF-8"},
+		"a home folder that is no UTF-8": {newOddWorld, nil, "no UTF-8"},
 		"ten descriptors": {
 			func(t *testing.T) *world { return newWorld(t) },
 			[]string{"sh", "-c", `ulimit -n 10 && exec "$@"`, "sh"}, "too many open files",
 		},
 	} {
 		for kind, event := range map[string]func(*world) []byte{
-			"permission": func(w *world) []byte { return wants(w, "s", "make") },
+			"permission": func(w *world) []byte { return permissionEvent(w, "s", "make") },
 			"question":   func(w *world) []byte { return recorded(w, "single-04-PermissionRequest") },
 		} {
 			t.Run(name+", "+kind, func(t *testing.T) {
@@ -58,7 +58,7 @@ func TestAHookEndsWhereNobodyCanBeAsked(t *testing.T) {
 				if err := os.MkdirAll(w.env["CLAUDE_PROJECT_DIR"], 0o700); err != nil {
 					t.Fatal(err)
 				}
-				if out := w.start(forward, event(w), c.wrap...).end(); out != "" {
+				if out := w.startHook(forwardHook, event(w), c.wrap...).awaitOutput(); out != "" {
 					t.Errorf("printed %s", out)
 				}
 				if text := w.status(); !strings.Contains(text, c.why) {
@@ -76,10 +76,10 @@ func TestAProjectThatIsNoUTF8(t *testing.T) {
 	if err := os.MkdirAll(w.env["CLAUDE_PROJECT_DIR"], 0o700); err != nil {
 		t.Skipf("this disk takes no such name: %v", err)
 	}
-	w.run(forward, recorded(w, "single-03-PreToolUse"))
-	p := w.start(forward, recorded(w, "single-04-PermissionRequest"))
-	w.say(ann, w.thread(1), "canary")
-	if got := w.answers(p.end())[single]; got != "Canary" {
+	w.runHook(forwardHook, recorded(w, "single-03-PreToolUse"))
+	p := w.startHook(forwardHook, recorded(w, "single-04-PermissionRequest"))
+	w.sendAsUser(ann, w.awaitThread(1), "canary")
+	if got := w.readAnswers(p.awaitOutput())[singleQuestion]; got != "Canary" {
 		t.Errorf("answered %q", got)
 	}
 }
@@ -98,9 +98,9 @@ func TestAHookWithoutProcIsAnsweredFromChat(t *testing.T) {
 		t.Skipf("/proc cannot be hidden here: %v: %s", err, out)
 	}
 	w := newWorld(t)
-	p := w.start(forward, recorded(w, "single-04-PermissionRequest"), bare...)
-	w.say(ann, w.thread(1), "canary")
-	if got := w.answers(p.end())[single]; got != "Canary" {
+	p := w.startHook(forwardHook, recorded(w, "single-04-PermissionRequest"), bare...)
+	w.sendAsUser(ann, w.awaitThread(1), "canary")
+	if got := w.readAnswers(p.awaitOutput())[singleQuestion]; got != "Canary" {
 		t.Errorf("answered %q", got)
 	}
 }

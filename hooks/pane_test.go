@@ -49,20 +49,20 @@ func TestAPaneThatIsNotSeenIsNoPane(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w := newDesk(t)
+			w := newWorldWithoutPoller(t)
 			w.inTmux()
 			set(w)
-			w.run("gchat-session-event", recorded(t, "single-02-UserPromptSubmit", "session_id", "s-1"))
-			sessions := state.SessionsIn(state.UserState(w.getenv))
-			first, err := sessions.Of("s-1")
+			w.runHook("gchat-session-event", recorded(t, "single-02-UserPromptSubmit", "session_id", "s-1"))
+			sessions := state.SessionsIn(state.UserStateDir(w.getenv))
+			first, err := sessions.Get("s-1")
 			if err != nil {
 				t.Fatal(err)
 			}
-			if first.TmuxPane != "" || first.TmuxSocket != "" || !first.Listens {
+			if first.TmuxPane != "" || first.TmuxSocket != "" || !first.AcceptsCommands {
 				t.Errorf("it is in pane %q of %q", first.TmuxPane, first.TmuxSocket)
 			}
-			w.run("gchat-session-event", recorded(t, "single-02-UserPromptSubmit", "session_id", "s-1"))
-			if again, err := sessions.Of("s-1"); err != nil || !again.LastSeen.Equal(first.LastSeen) {
+			w.runHook("gchat-session-event", recorded(t, "single-02-UserPromptSubmit", "session_id", "s-1"))
+			if again, err := sessions.Get("s-1"); err != nil || !again.LastSeen.Equal(first.LastSeen) {
 				t.Errorf("it was looked for again: %v", err)
 			}
 		})
@@ -72,27 +72,27 @@ func TestAPaneThatIsNotSeenIsNoPane(t *testing.T) {
 // After /branch the same Claude Code goes on with another session: its thread goes on with that at once.
 func TestABranchHasTheThreadAtOnce(t *testing.T) {
 	for _, source := range []string{"fork", "resume"} { // of 2.1.332, and of 2.1.197
-		t.Run(source, func(t *testing.T) { branched(t, source) })
+		t.Run(source, func(t *testing.T) { testBranched(t, source) })
 	}
 }
 
-func branched(t *testing.T, source string) {
-	w := newDesk(t)
+func testBranched(t *testing.T, source string) {
+	w := newWorldWithoutPoller(t)
 	w.inTmux()
-	w.run("gchat-session-event", recorded(t, "single-02-UserPromptSubmit", "session_id", "s-1"))
-	sessions := state.SessionsIn(state.UserState(w.getenv))
+	w.runHook("gchat-session-event", recorded(t, "single-02-UserPromptSubmit", "session_id", "s-1"))
+	sessions := state.SessionsIn(state.UserStateDir(w.getenv))
 	if _, err := sessions.Change("s-1", func(s *state.Session) {
 		s.ThreadName, s.Chat = "spaces/x/threads/t", "h/spaces/x"
 	}); err != nil {
 		t.Fatal(err)
 	}
-	w.run(answered, recorded(t, "timing-10-SessionEnd", "session_id", "s-1", "reason", "resume"))
-	w.run(answered, recorded(t, "single-01-SessionStart", "session_id", "s-2", "source", source))
-	s, err := sessions.Of("s-2")
+	w.runHook(answeredHook, recorded(t, "timing-10-SessionEnd", "session_id", "s-1", "reason", "resume"))
+	w.runHook(answeredHook, recorded(t, "single-01-SessionStart", "session_id", "s-2", "source", source))
+	s, err := sessions.Get("s-2")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if s.ThreadName != "spaces/x/threads/t" || !s.Listens || s.Before != "s-1" {
+	if s.ThreadName != "spaces/x/threads/t" || !s.AcceptsCommands || s.PreviousSession != "s-1" {
 		t.Errorf("the branch: %+v", s)
 	}
 }

@@ -15,10 +15,10 @@ import (
 	"gchat-hooks/state"
 )
 
-// wants is a PermissionRequest for a shell command.
-func wants(w *world, session, command string) []byte {
+// permissionEvent is a PermissionRequest for a shell command.
+func permissionEvent(w *world, session, command string) []byte {
 	var e map[string]any
-	if err := json.Unmarshal(event(w, "PermissionRequest", session), &e); err != nil {
+	if err := json.Unmarshal(namedEvent(w, "PermissionRequest", session), &e); err != nil {
 		w.Fatal(err)
 	}
 	e["tool_name"], e["tool_input"] = "Bash", map[string]any{"command": command, "description": "Run it"}
@@ -26,10 +26,10 @@ func wants(w *world, session, command string) []byte {
 	return b
 }
 
-// batch is the PostToolBatch that has the result of a shell command.
-func batch(w *world, session, command, response string) []byte {
+// batchEvent is the PostToolBatch that has the result of a shell command.
+func batchEvent(w *world, session, command, response string) []byte {
 	var e map[string]any
-	if err := json.Unmarshal(event(w, "PostToolBatch", session), &e); err != nil {
+	if err := json.Unmarshal(namedEvent(w, "PostToolBatch", session), &e); err != nil {
 		w.Fatal(err)
 	}
 	e["tool_calls"] = []map[string]any{{"tool_name": "Bash", "tool_use_id": "x", "tool_response": response,
@@ -38,8 +38,8 @@ func batch(w *world, session, command, response string) []byte {
 	return b
 }
 
-// decided is what a hook printed for a permission.
-func decided(out string) (behavior, message string) {
+// readDecision is what a hook printed for a permission.
+func readDecision(out string) (behavior, message string) {
 	var d struct {
 		Out struct {
 			Decision struct{ Behavior, Message string }
@@ -58,11 +58,11 @@ func TestPermissionsOfManySessions(t *testing.T) {
 	if os.Getenv("GCHAT_LOAD") != "" {
 		sessions, each, pace = 10, 6, "60"
 	}
-	x := &trouble{world: newWorld(t), waiting: map[int]*process{}, stop: make(chan struct{})}
+	x := &troubleMaker{world: newWorld(t), waiting: map[int]*hookProcess{}, stop: make(chan struct{})}
 	x.env["GCHAT_WRITES_PER_MINUTE"] = pace
-	x.trace.set(x.stumble)
+	x.trace.setIntercept(x.interceptBadly)
 	var beside, asking sync.WaitGroup
-	beside.Go(x.killer) // of pollers alone
+	beside.Go(x.runKiller) // of pollers alone
 	beside.Go(func() {
 		replied := map[string]bool{}
 		for {
@@ -77,27 +77,27 @@ func TestPermissionsOfManySessions(t *testing.T) {
 				}
 				replied[m.Name] = true
 				command := strings.Split(m.Text, "\n```\n")[1]
-				x.say(ann, m.Thread.Name, map[bool]string{true: "yes", false: "no, not " + command}[choice(command) == 0])
+				x.sendAsUser(ann, m.Thread.Name, map[bool]string{true: "yes", false: "no, not " + command}[choice(command) == 0])
 			}
 		}
 	})
 	for s := range sessions {
 		asking.Go(func() {
-			w := x.with("CLAUDE_SESSION_ID", fmt.Sprintf("session-%d", s))
+			w := x.withVariables("CLAUDE_SESSION_ID", fmt.Sprintf("session-%d", s))
 			for n := range each {
 				command := fmt.Sprintf("make target-%d-%d", s, n)
-				p := w.start(forward, wants(w, fmt.Sprintf("s-%d", s), command))
+				p := w.startHook(forwardHook, permissionEvent(w, fmt.Sprintf("s-%d", s), command))
 				select {
 				case <-p.done:
 				case <-time.After(300 * time.Second):
 					x.Errorf("%s: its hook does not end", command)
 					return
 				}
-				behavior, message := decided(p.out.String())
+				behavior, message := readDecision(p.out.String())
 				if want := choice(command) == 0; want != (behavior == "allow") || !want && message != "not "+command {
 					x.Errorf("%s: %s %q", command, behavior, message)
 				}
-				w.run(answered, batch(w, fmt.Sprintf("s-%d", s), command, message))
+				w.runHook(answeredHook, batchEvent(w, fmt.Sprintf("s-%d", s), command, message))
 			}
 		})
 	}
@@ -106,9 +106,9 @@ func TestPermissionsOfManySessions(t *testing.T) {
 	took := time.Since(began)
 	close(x.stop)
 	beside.Wait()
-	x.trace.set(nil)
+	x.trace.setIntercept(nil)
 	for end := time.Now().Add(4 * time.Minute); len(x.messages("[Answered]")) < sessions*each && time.Now().Before(end); {
-		x.run(answered, event(x, "Stop", "another")) // a hook like any other: it starts a poller where none is left
+		x.runHook(answeredHook, namedEvent(x, "Stop", "another")) // a hook like any other: it starts a poller where none is left
 		time.Sleep(100 * time.Millisecond)
 	}
 	if n := len(x.messages("[Answered]")); n != sessions*each {
@@ -144,10 +144,10 @@ func TestPermissionsOfManySessions(t *testing.T) {
 func TestAProjectApprovesNothing(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	p := w.start(forward, wants(w, "s-1", "rm -rf /"))
-	w.until("the permission", func() bool { return len(w.messages("[Permission]")) == 1 })
-	qs, _ := state.OpenQuestions(w.getenv)
-	if len(qs) != 1 || qs[0].Kind != state.AskedPermission || strings.HasPrefix(qs[0].Path, w.env["CLAUDE_PROJECT_DIR"]) {
+	p := w.startHook(forwardHook, permissionEvent(w, "s-1", "rm -rf /"))
+	w.waitUntil("the permission", func() bool { return len(w.messages("[Permission]")) == 1 })
+	qs, _ := state.ReadIndexedQuestions(w.getenv)
+	if len(qs) != 1 || qs[0].Kind != state.KindPermission || strings.HasPrefix(qs[0].Path, w.env["CLAUDE_PROJECT_DIR"]) {
 		t.Fatalf("%d records, %+v", len(qs), qs)
 	}
 	queue := filepath.Join(w.projectState(), "user-input-queue")
@@ -159,9 +159,9 @@ func TestAProjectApprovesNothing(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	w.say(ann, w.messages("[Permission]")[0].Thread.Name, "no, never")
+	w.sendAsUser(ann, w.messages("[Permission]")[0].Thread.Name, "no, never")
 	<-p.done
-	if behavior, message := decided(p.out.String()); behavior != "deny" || message != "never" {
+	if behavior, message := readDecision(p.out.String()); behavior != "deny" || message != "never" {
 		t.Errorf("%s %q", behavior, message)
 	}
 }
@@ -172,28 +172,28 @@ func TestAnUnattendedSessionWaitsForNobodyUntold(t *testing.T) {
 	for name, vars := range map[string]map[string]string{
 		"2.1.330": {"CLAUDE_CODE_SESSION_ATTENDED": "0"}, "2.1.197": {"CLAUDE_CODE_ENTRYPOINT": "sdk-cli"},
 	} {
-		w := newDesk(t)
+		w := newWorldWithoutPoller(t)
 		maps.Copy(w.env, vars)
 		w.env["GCHAT_IDLE"], w.env["GOOGLE_CHAT_WEBHOOK_URL"] = "on", "https://chat.googleapis.com/v1/spaces/A/messages?key=k&token=t"
 		w.env["GCHAT_ALLOWED_USERS"] = ann.Name
-		if out := w.run(forward, wants(w, "s-1", "ls")); out != "" {
+		if out := w.runHook(forwardHook, permissionEvent(w, "s-1", "ls")); out != "" {
 			t.Errorf("%s: printed %q", name, out)
 		}
-		qs, _, _ := state.QuestionsIn(state.SpareState(w.getenv)).OfSession("s-1")
+		qs, _, _ := state.QuestionsIn(state.SpareStateDir(w.getenv)).OfSession("s-1")
 		if len(qs) != 1 || qs[0].ResolvedBy != "unposted" {
 			t.Errorf("%s: the permission that no poller posted: %+v", name, qs)
 		}
-		w.run("gchat-ask-user-rewake", event(t, "Stop", "s-2", "last_assistant_message", "Shall I?"))
-		if qs, _, _ := state.QuestionsIn(state.SpareState(w.getenv)).OfSession("s-2"); len(qs) > 0 {
+		w.runHook("gchat-ask-user-rewake", namedEvent(t, "Stop", "s-2", "last_assistant_message", "Shall I?"))
+		if qs, _, _ := state.QuestionsIn(state.SpareStateDir(w.getenv)).OfSession("s-2"); len(qs) > 0 {
 			t.Errorf("%s: its end asks for the next instruction", name)
 		}
 	}
 	w := newWorld(t)
 	w.env["CLAUDE_CODE_SESSION_ATTENDED"] = "0"
-	p := w.start(forward, wants(w, "s-1", "ls"))
+	p := w.startHook(forwardHook, permissionEvent(w, "s-1", "ls"))
 	w.awaitMessage("[Permission]")
-	w.say(ann, w.messages("[Permission]")[0].Thread.Name, "yes")
-	if behavior, _ := decided(p.end()); behavior != "allow" {
+	w.sendAsUser(ann, w.messages("[Permission]")[0].Thread.Name, "yes")
+	if behavior, _ := readDecision(p.awaitOutput()); behavior != "allow" {
 		t.Errorf("a yes in the thread: %q", behavior)
 	}
 }

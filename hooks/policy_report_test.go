@@ -8,11 +8,11 @@ import (
 	"gchat-hooks/state"
 )
 
-// policy has a policy count on this machine; "" names a file that is not there.
-func (m *machine) policy(text string) {
+// writePolicy has a policy count on this machine; "" names a file that is not there.
+func (m *machine) writePolicy(text string) {
 	m.env["GCHAT_POLICY_FILE"] = filepath.Join(m.dir, "policy.json")
 	if text != "" {
-		m.put(m.env["GCHAT_POLICY_FILE"], text)
+		m.writeFile(m.env["GCHAT_POLICY_FILE"], text)
 	}
 }
 
@@ -39,7 +39,7 @@ func TestIdleHooksReadNoPolicy(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			m := newMachine(t)
-			m.policy("")
+			m.writePolicy("")
 			hook, event := run(m)
 			m.run(hook, event)
 			if strings.Contains(m.log(), "policy") {
@@ -62,7 +62,7 @@ func TestReportsUnderAPolicy(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			m := newMachine(t)
-			m.policy(test.policy)
+			m.writePolicy(test.policy)
 			path := filepath.Join(m.dir, "session.jsonl")
 			mustWrite(t, path, `{"type":"assistant","message":{"role":"assistant","content":[{"type":"tool_use","id":"1","name":"Bash",`+
 				`"input":{"command":"touch a.txt"}}]}}`+"\n")
@@ -84,22 +84,22 @@ func TestReportsUnderAPolicy(t *testing.T) {
 func TestStopUnderAPolicy(t *testing.T) {
 	for policy, blocked := range map[string]bool{`{}`: true, `{"terminal_only": ["question"]}`: false, `{"terminal_only": ["plan"]}`: true} {
 		m := newGate(t)
-		m.policy(policy)
-		if v := m.stop(); (v.Decision == "block") != blocked {
+		m.writePolicy(policy)
+		if v := m.runGate(); (v.Decision == "block") != blocked {
 			t.Errorf("%s: %+v", policy, v)
 		}
 	}
 	for policy, asks := range map[string]bool{`{}`: true, `{"terminal_only": ["next"]}`: false, ``: false} {
 		m := newMachine(t)
 		m.env["GCHAT_IDLE"] = "on"
-		m.policy(policy)
+		m.writePolicy(policy)
 		h := &Hook{Env: m.getenv}
 		e, err := decode(m.event("single-07-Stop", "last_assistant_message", "Done. What next?"))
 		if err != nil {
 			t.Fatal(err)
 		}
 		h.log = state.NewLog(m.getenv, "test")
-		q, err := h.askNext(t.Context(), e)
+		q, err := h.askNextInstruction(t.Context(), e)
 		if err != nil || (q != nil) != asks {
 			t.Errorf("%s: %+v, %v", policy, q, err)
 		}

@@ -9,8 +9,8 @@ import (
 	"gchat-hooks/state"
 )
 
-// policy has a policy count on this machine.
-func (w *world) policy(text string) {
+// writePolicy has a policy count on this machine.
+func (w *world) writePolicy(text string) {
 	w.Helper()
 	w.env["GCHAT_POLICY_FILE"] = filepath.Join(w.dir, "policy.json")
 	writeFile(w.TB, w.env["GCHAT_POLICY_FILE"], text)
@@ -27,20 +27,20 @@ func TestWhatAPolicyKeepsInTheTerminal(t *testing.T) {
 		"a question's dialog":  {`{"terminal_only": ["question"]}`, "native", func(w *world) []byte { return recorded(w, "single-04-PermissionRequest") }},
 		"a question, hold":     {`{"terminal_only": ["question"]}`, "hold", func(w *world) []byte { return recorded(w, "single-03-PreToolUse") }},
 		"a question, deny":     {`{"terminal_only": ["question"]}`, "deny", func(w *world) []byte { return recorded(w, "single-03-PreToolUse") }},
-		"a permission":         {`{"terminal_only": ["permission"]}`, "native", func(w *world) []byte { return wants(w, "s-1", "make") }},
-		"a plan":               {`{"terminal_only": ["plan"]}`, "native", func(w *world) []byte { return plans(w, "s-1", "Read") }},
+		"a permission":         {`{"terminal_only": ["permission"]}`, "native", func(w *world) []byte { return permissionEvent(w, "s-1", "make") }},
+		"a plan":               {`{"terminal_only": ["plan"]}`, "native", func(w *world) []byte { return planEvent(w, "s-1", "Read") }},
 		"broken: a question":   {`{`, "hold", func(w *world) []byte { return recorded(w, "single-03-PreToolUse") }},
-		"broken: a permission": {`{`, "native", func(w *world) []byte { return wants(w, "s-1", "make") }},
+		"broken: a permission": {`{`, "native", func(w *world) []byte { return permissionEvent(w, "s-1", "make") }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w := newDesk(t)
+			w := newWorldWithoutPoller(t)
 			w.env["GOOGLE_CHAT_WEBHOOK_URL"], w.env["GCHAT_ASK_MODE"] = "https://chat.googleapis.com/v1/spaces/A/messages?key=k&token=t", test.mode
-			w.policy(test.policy)
-			if out := w.run(forward, test.event(w)); out != "" {
+			w.writePolicy(test.policy)
+			if out := w.runHook(forwardHook, test.event(w)); out != "" {
 				t.Errorf("printed %s", out)
 			}
-			if open, _ := state.OpenQuestions(w.getenv); len(open) > 0 {
+			if open, _ := state.ReadIndexedQuestions(w.getenv); len(open) > 0 {
 				t.Errorf("written down: %+v", open[0])
 			}
 			if told := strings.Contains(w.log(), "nothing is asked in Chat"); told != (test.policy == "{") {
@@ -54,22 +54,22 @@ func TestWhatAPolicyKeepsInTheTerminal(t *testing.T) {
 func TestTitlesOnly(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.policy(`{"titles_only": true}`)
-	edit := wants(w, "s-1", "")
+	w.writePolicy(`{"titles_only": true}`)
+	edit := permissionEvent(w, "s-1", "")
 	edit = bytes.Replace(edit, []byte(`"tool_name":"Bash"`), []byte(`"tool_name":"Edit"`), 1)
 	edit = bytes.Replace(edit, []byte(`"command":""`), []byte(`"file_path":"hidden-word.go","old_string":"a","new_string":"tables"`), 1)
-	for _, e := range [][]byte{wants(w, "s-1", "deploy --to hidden-word"), plans(w, "s-1", "# hidden-word\n\nDrop the tables"), edit} {
-		p, thread := wishes(w, e)
+	for _, e := range [][]byte{permissionEvent(w, "s-1", "deploy --to hidden-word"), planEvent(w, "s-1", "# hidden-word\n\nDrop the tables"), edit} {
+		p, thread := startPermission(w, e)
 		for i, reply := range []string{"more", "yes", "always", "yes, auto"} {
-			w.say(ann, thread, reply)
-			w.until(reply, func() bool { return len(inThread(w, thread, "[Not used]")) == i+1 })
+			w.sendAsUser(ann, thread, reply)
+			w.waitUntil(reply, func() bool { return len(messagesInThread(w, thread, "[Not used]")) == i+1 })
 		}
-		if q := wish(w); !q.TerminalOnly || q.Status != state.Pending {
+		if q := onlyPermissionOf(w); !q.IsTerminalOnly || q.Status != state.Pending {
 			t.Errorf("%+v", q)
 		}
-		undecided(w, p, thread)
-		w.run(answered, event(w, "Stop", "s-1"))
-		w.until("the end", func() bool { return len(inThread(w, thread, "[Answered]")) > 0 })
+		wantUndecided(w, p, thread)
+		w.runHook(answeredHook, namedEvent(w, "Stop", "s-1"))
+		w.waitUntil("the end", func() bool { return len(messagesInThread(w, thread, "[Answered]")) > 0 })
 	}
 	shown := ""
 	for _, m := range w.chat.Messages() {
@@ -87,9 +87,9 @@ func TestTitlesOnly(t *testing.T) {
 	}
 }
 
-// inThread are the texts of a thread that begin so.
-func inThread(w *world, thread, beginning string) (texts []string) {
-	for _, m := range w.messages(beginning) {
+// messagesInThread are the texts of a thread that begin so.
+func messagesInThread(w *world, thread, prefix string) (texts []string) {
+	for _, m := range w.messages(prefix) {
 		if m.Thread.Name == thread {
 			texts = append(texts, m.Text)
 		}

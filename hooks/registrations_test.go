@@ -10,27 +10,27 @@ import (
 // each seen by both. No record's lock is taken under another one: see underlock.
 func TestEachCallIsSeenByBothRegistrations(t *testing.T) {
 	t.Parallel()
-	w := agentDesk(t)
-	plugin := w.with("CLAUDE_PLUGIN_ROOT", "/plugins/gchat-hooks")
-	var hooks []*process
+	w := newAgentWorld(t)
+	plugin := w.withVariables("CLAUDE_PLUGIN_ROOT", "/plugins/gchat-hooks")
+	var hooks []*hookProcess
 	for range 2 {
-		hooks = append(hooks, w.start(forward, wants(w, "s-1", "make it")))
-		hooks = append(hooks, plugin.start(forward, wants(w, "s-1", "make it")))
+		hooks = append(hooks, w.startHook(forwardHook, permissionEvent(w, "s-1", "make it")))
+		hooks = append(hooks, plugin.startHook(forwardHook, permissionEvent(w, "s-1", "make it")))
 	}
 	var qs []*state.Question
-	w.until("each call's record is seen by both", func() bool {
-		qs, _ = state.OpenQuestions(w.getenv)
+	w.waitUntil("each call's record is seen by both", func() bool {
+		qs, _ = state.ReadIndexedQuestions(w.getenv)
 		seen := 0
 		for _, q := range qs {
-			seen += len(q.SeenBy)
+			seen += len(q.SeenByHooks)
 		}
 		return seen == len(hooks)
 	})
-	if len(qs) != 2 || len(qs[0].SeenBy) != 2 || len(qs[1].SeenBy) != 2 {
+	if len(qs) != 2 || len(qs[0].SeenByHooks) != 2 || len(qs[1].SeenByHooks) != 2 {
 		t.Errorf("%d records", len(qs))
 	}
 	for _, q := range qs {
-		w.untilWaited(q)
+		w.awaitWaiter(q)
 	}
 }
 
@@ -38,9 +38,9 @@ func TestEachCallIsSeenByBothRegistrations(t *testing.T) {
 // written without a look at tmux or the session under its folder's lock: see underlock.
 func TestADialogsHookLooksAroundBeforeItLocks(t *testing.T) {
 	t.Parallel()
-	w := newDesk(t)
+	w := newWorldWithoutPoller(t)
 	w.inTmux()
-	w.start(forward, recorded(t, "single-04-PermissionRequest"))
-	w.until("the question", func() bool { return len(w.questions()) == 1 })
-	w.untilWaited(w.question())
+	w.startHook(forwardHook, recorded(t, "single-04-PermissionRequest"))
+	w.waitUntil("the question", func() bool { return len(w.questions()) == 1 })
+	w.awaitWaiter(w.question())
 }

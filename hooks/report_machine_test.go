@@ -41,7 +41,7 @@ func newMachine(t testing.TB) *machine {
 
 func (m *machine) getenv(name string) string { return m.env[name] }
 
-func (m *machine) put(path, content string) string {
+func (m *machine) writeFile(path, content string) string {
 	m.Helper()
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		m.Fatal(err)
@@ -52,10 +52,10 @@ func (m *machine) put(path, content string) string {
 	return path
 }
 
-// config writes the project's configuration; "" writes none.
-func (m *machine) config(json string) {
+// writeConfig writes the project's configuration; "" writes none.
+func (m *machine) writeConfig(json string) {
 	if json != "" {
-		m.put(filepath.Join(m.env["CLAUDE_PROJECT_DIR"], ".claude", "gchat-hooks.json"), json)
+		m.writeFile(filepath.Join(m.env["CLAUDE_PROJECT_DIR"], ".claude", "gchat-hooks.json"), json)
 	}
 }
 
@@ -110,26 +110,26 @@ func (m *machine) event(name string, kv ...any) []byte {
 // reports are the reports in the outbox, the oldest first.
 func (m *machine) reports() []*state.Message {
 	m.Helper()
-	all, bad := state.OutboxIn(state.UserState(m.getenv)).Waiting()
-	if len(bad) > 0 {
-		m.Fatal(bad)
+	all, loadErrs := state.OutboxIn(state.UserStateDir(m.getenv)).Waiting()
+	if len(loadErrs) > 0 {
+		m.Fatal(loadErrs)
 	}
 	return all
 }
 
-// shown is a report in one text: its prefix or type, the session, what it is about and its text.
-func shown(r *state.Report) string {
+// reportText is a report in one text: its prefix or type, the session, what it is about and its text.
+func reportText(r *state.Report) string {
 	first := r.Prefix
 	if first == "" {
 		first = "(" + string(r.Type) + ")"
 	}
-	return strings.TrimRight(first+" "+r.Session+"\n"+strings.TrimPrefix(r.About+"\n", "\n")+r.Text, "\n")
+	return strings.TrimRight(first+" "+r.SessionName+"\n"+strings.TrimPrefix(r.About+"\n", "\n")+r.Text, "\n")
 }
 
 // session is the record of sess-1; nil where there is none.
 func (m *machine) session() *state.Session {
 	m.Helper()
-	s, err := state.SessionsIn(state.UserState(m.getenv)).Of("sess-1")
+	s, err := state.SessionsIn(state.UserStateDir(m.getenv)).Get("sess-1")
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
@@ -139,10 +139,10 @@ func (m *machine) session() *state.Session {
 	return s
 }
 
-// change changes the record of sess-1, as the poller does.
-func (m *machine) change(f func(*state.Session)) {
+// changeSession changes the record of sess-1, as the poller does.
+func (m *machine) changeSession(f func(*state.Session)) {
 	m.Helper()
-	_, err := state.SessionsIn(state.UserState(m.getenv)).Change("sess-1", func(s *state.Session) { f(s) })
+	_, err := state.SessionsIn(state.UserStateDir(m.getenv)).Change("sess-1", func(s *state.Session) { f(s) })
 	if err != nil {
 		m.Fatal(err)
 	}
@@ -156,8 +156,8 @@ func (m *machine) log() string {
 	return string(b)
 }
 
-// wantSilence says that a hook did nothing at all.
-func (m *machine) wantSilence() {
+// wantNoOutput says that a hook did nothing at all.
+func (m *machine) wantNoOutput() {
 	m.Helper()
 	if entries, err := os.ReadDir(m.env["XDG_STATE_HOME"]); err == nil {
 		m.Errorf("state was written: %v", entries)

@@ -32,10 +32,10 @@ func TestThePermissionsOfAScript(t *testing.T) {
 		"allowed in Chat":                      {"script-allowed", "touch one.txt", "one", state.LabelAllow, batch, state.Resolved, "chat", state.LabelAllow, "Allowed: Bash: touch one.txt"},
 		"denied in the terminal":               {"script-refused", "touch a1.txt", "one", state.LabelAllow, prompt, state.Resolved, "terminal", state.LabelDeny, "Denied: Bash: touch a1.txt"},
 		"it ran, and Esc ended a later one":    {"script-interrupted", "touch q1.txt", "q", "", esc, state.Resolved, "terminal", state.LabelAllow, "Allowed: Bash: touch q1.txt"},
-		"the transcript has it not":            {"script-allowed", "touch four.txt", "four", "", stop, state.Cancelled, state.Unseen, "", "is not known"},
-		"the same, and a no was sent":          {"script-allowed", "touch four.txt", "four", state.LabelDeny, stop, state.Resolved, state.Unconfirmed, state.LabelDeny, "not known"},
-		"Esc while the script runs":            {"script-runs", "touch one.txt", "one", "", esc, state.Cancelled, state.Unseen, "", "is not known"},
-		"equal calls, one ran, one was denied": {"script-both", "touch c1.txt", "q", state.LabelDeny, stop, state.Resolved, state.Unconfirmed, state.LabelDeny, "not known"},
+		"the transcript has it not":            {"script-allowed", "touch four.txt", "four", "", stop, state.Cancelled, state.EndedUnseen, "", "is not known"},
+		"the same, and a no was sent":          {"script-allowed", "touch four.txt", "four", state.LabelDeny, stop, state.Resolved, state.EndedUnconfirmed, state.LabelDeny, "not known"},
+		"Esc while the script runs":            {"script-runs", "touch one.txt", "one", "", esc, state.Cancelled, state.EndedUnseen, "", "is not known"},
+		"equal calls, one ran, one was denied": {"script-both", "touch c1.txt", "q", state.LabelDeny, stop, state.Resolved, state.EndedUnconfirmed, state.LabelDeny, "not known"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
@@ -43,38 +43,38 @@ func TestThePermissionsOfAScript(t *testing.T) {
 			writeTranscript(t, transcript, test.transcript)
 			input, _ := json.Marshal(map[string]string{"command": test.command, "description": test.description})
 			q := &state.Question{
-				QuestionID: "q", SessionID: "s", ClaudeSessionID: "s", Kind: state.AskedPermission, Tool: "Bash",
-				Status: state.Pending, Mode: state.Native, InputHash: callHash("Bash", input), Shown: test.command, AskedAt: asked,
-				Questions: []state.Prompt{{Question: "Bash"}},
+				QuestionID: "q", SessionID: "s", ClaudeSessionID: "s", Kind: state.KindPermission, ToolName: "Bash",
+				Status: state.Pending, Mode: state.ModeNative, InputHash: callHash("Bash", input), ShownText: test.command, AskedAt: asked,
+				SubQuestions: []state.SubQuestion{{Question: "Bash"}},
 			}
 			if test.printed != "" {
-				q.Status, q.Printed, q.PrintedAt = state.Answered, true, new(asked.Add(time.Second))
+				q.Status, q.IsPrinted, q.PrintedAt = state.Answered, true, new(asked.Add(time.Second))
 				q.Answers = map[string]string{"Bash": test.printed}
 			}
 			home := func(name string) string { return map[string]string{"HOME": dir}[name] }
 			h := &Hook{Env: home, log: state.NewLog(env, "t")}
-			folder := h.own()[0]
+			folder := h.personalFolders()[0]
 			if err := folder.Create("q", q); err != nil {
 				t.Fatal(err)
 			}
-			e := &Event{HookEventName: test.event, SessionID: "s", Transcript: Words(transcript)}
+			e := &Event{HookEventName: test.event, SessionID: "s", TranscriptPath: LooseText(transcript)}
 			switch test.event {
 			case batch:
-				e.Calls = []batchCall{{Name: "REPL", ID: "x", Input: json.RawMessage(`{"code":"x"}`)}}
-				h.confirmBatch(e, resultOf)
+				e.ToolCalls = []batchToolCall{{Name: "REPL", ID: "x", Input: json.RawMessage(`{"code":"x"}`)}}
+				h.confirmBatch(e, readCallResult)
 			case esc:
-				h.dismiss(e, q)
+				h.dismissQuestion(e, q)
 			default:
-				h.closeAll(e, []*state.Question{q}, nil)
+				h.closeOpenQuestions(e, []*state.Question{q}, nil)
 			}
-			is, err := state.LoadQuestion(q.Path)
+			current, err := state.LoadQuestion(q.Path)
 			if err != nil {
 				t.Fatal(err)
 			}
-			if label, _ := is.Decision(); is.Status != test.status || is.ResolvedBy != test.by || label != test.label {
-				t.Errorf("%s by %s, %q", is.Status, is.ResolvedBy, label)
+			if label, _ := current.Decision(); current.Status != test.status || current.ResolvedBy != test.by || label != test.label {
+				t.Errorf("%s by %s, %q", current.Status, current.ResolvedBy, label)
 			}
-			note := strings.Join(wording.NoteTexts(is, state.Owed{About: state.NoteClosed}), "")
+			note := strings.Join(wording.NoteTexts(current, state.OwedNote{About: state.NoteClosed}), "")
 			if !strings.Contains(note, test.says) {
 				t.Errorf("told %q", note)
 			}

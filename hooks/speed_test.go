@@ -12,15 +12,15 @@ import (
 	"time"
 )
 
-// once runs a program with an event and returns how long the whole process took.
-func once(b *testing.B, env []string, event []byte, argv ...string) time.Duration {
+// runOnce runs a program with an event and returns how long the whole process took.
+func runOnce(b *testing.B, env []string, event []byte, argv ...string) time.Duration {
 	cmd := exec.Command(argv[0], argv[1:]...)
 	cmd.Env, cmd.Stdin = env, bytes.NewReader(event)
-	began := time.Now()
+	start := time.Now()
 	if err := cmd.Run(); err != nil {
 		b.Fatal(argv, err)
 	}
-	return time.Since(began)
+	return time.Since(start)
 }
 
 func median(ds []time.Duration) time.Duration {
@@ -40,13 +40,13 @@ func BenchmarkNothingToDo(b *testing.B) {
 	event := recorded(b, "single-07-Stop")
 	var ds []time.Duration
 	for b.Loop() {
-		ds = append(ds, once(b, w.environ(), event, program, "hook", answered))
+		ds = append(ds, runOnce(b, w.environ(), event, program, "hook", answeredHook))
 	}
 	report(b, "process", ds)
 }
 
-// fresh is the event of a session of its own, in the same project.
-func fresh(b *testing.B, i int) (event []byte) {
+// freshEvent is the event of a session of its own, in the same project.
+func freshEvent(b *testing.B, i int) (event []byte) {
 	n := strconv.Itoa(i)
 	return recorded(b, "single-03-PreToolUse", "session_id", "session-"+n, "tool_use_id", "toolu_"+n)
 }
@@ -55,23 +55,23 @@ func fresh(b *testing.B, i int) (event []byte) {
 func BenchmarkWaitingHook(b *testing.B) {
 	w := newWorld(b)
 	for b.Loop() {
-		cmd := exec.Command(program, "hook", forward)
+		cmd := exec.Command(program, "hook", forwardHook)
 		cmd.Env, cmd.Stdin = w.environ(), bytes.NewReader(recorded(b, "single-04-PermissionRequest"))
 		if err := cmd.Start(); err != nil {
 			b.Fatal(err)
 		}
-		w.thread(1)
-		before := onCPU(cmd.Process.Pid)
+		w.awaitThread(1)
+		before := cpuTime(cmd.Process.Pid)
 		time.Sleep(10 * time.Second)
-		b.ReportMetric(float64(onCPU(cmd.Process.Pid)-before)/float64(10*time.Second)*100, "cpu-percent")
-		b.ReportMetric(rss(cmd.Process.Pid)/1024, "MB-resident")
+		b.ReportMetric(float64(cpuTime(cmd.Process.Pid)-before)/float64(10*time.Second)*100, "cpu-percent")
+		b.ReportMetric(residentKB(cmd.Process.Pid)/1024, "MB-resident")
 		_ = cmd.Process.Kill()
 		_ = cmd.Wait()
 	}
 }
 
-// onCPU is the time that all threads of a process ran.
-func onCPU(pid int) (sum time.Duration) {
+// cpuTime is the time that all threads of a process ran.
+func cpuTime(pid int) (sum time.Duration) {
 	files, _ := filepath.Glob("/proc/" + strconv.Itoa(pid) + "/task/*/schedstat")
 	for _, file := range files {
 		b, _ := os.ReadFile(file)
@@ -83,7 +83,7 @@ func onCPU(pid int) (sum time.Duration) {
 	return sum
 }
 
-func rss(pid int) float64 {
+func residentKB(pid int) float64 {
 	s, _ := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/status")
 	_, after, _ := strings.Cut(string(s), "VmRSS:")
 	kb, _ := strconv.ParseFloat(strings.Fields(after)[0], 64)
@@ -104,11 +104,11 @@ func BenchmarkBesidePythonAndBash(b *testing.B) {
 	w := newWorld(b)
 	var ours, py, sh []time.Duration
 	for i := 0; b.Loop(); i++ {
-		env, event := w.environ(), fresh(b, i)
-		ours = append(ours, once(b, env, event, program, "hook", forward))
+		env, event := w.environ(), freshEvent(b, i)
+		ours = append(ours, runOnce(b, env, event, program, "hook", forwardHook))
 		w.endPollers()
-		py = append(py, once(b, env, event, strings.TrimSpace(string(python)), "../e2e/bench/hook.py"))
-		sh = append(sh, once(b, env, event, "bash", "../e2e/bench/hook.sh"))
+		py = append(py, runOnce(b, env, event, strings.TrimSpace(string(python)), "../e2e/bench/hook.py"))
+		sh = append(sh, runOnce(b, env, event, "bash", "../e2e/bench/hook.sh"))
 	}
 	report(b, "gchat-hooks", ours)
 	report(b, "python", py)

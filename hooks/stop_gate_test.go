@@ -23,15 +23,15 @@ func newGate(t testing.TB) *machine {
 	return m
 }
 
-// verdict is what the gate printed.
-type verdict struct {
+// gateVerdict is what the gate printed.
+type gateVerdict struct {
 	Decision      string `json:"decision"`
 	Reason        string `json:"reason"`
 	SystemMessage string `json:"systemMessage"`
 }
 
-// stop lets the session sess-1 stop, with some members of its event set.
-func (m *machine) stop(kv ...any) (v verdict) {
+// runGate lets the session sess-1 stop, with some members of its event set.
+func (m *machine) runGate(kv ...any) (v gateVerdict) {
 	m.Helper()
 	out := m.run(gateHook, setMembers(m.TB, m.event("single-07-Stop"), kv...))
 	if out == "" {
@@ -42,7 +42,7 @@ func (m *machine) stop(kv ...any) (v verdict) {
 	if err := d.Decode(&v); err != nil || d.More() {
 		m.Fatalf("printed %q: %v", out, err)
 	}
-	if v == (verdict{}) || (v.Decision != "" && v.Decision != "block") || (v.Decision == "") != (v.Reason == "") {
+	if v == (gateVerdict{}) || (v.Decision != "" && v.Decision != "block") || (v.Decision == "") != (v.Reason == "") {
 		m.Fatalf("printed %q", out)
 	}
 	return v
@@ -52,8 +52,8 @@ func (m *machine) markerPath(name string) string {
 	return filepath.Join(m.env["CLAUDE_PROJECT_DIR"], ".claude", "state", "gchat-forwarded-ask", name+".json")
 }
 
-// marker writes one as a program of the first design does, with some members set; nil takes one away.
-func (m *machine) marker(id, session, status string, asked time.Time, kv ...any) string {
+// writeMarker writes one as a program of the first design does, with some members set; nil takes one away.
+func (m *machine) writeMarker(id, session, status string, asked time.Time, kv ...any) string {
 	m.Helper()
 	b, err := json.Marshal(map[string]any{
 		"question_id": id, "session_id": session, "asked_at": asked.UTC().Format("2006-01-02T15:04:05Z"), "gchat_thread_key": id,
@@ -63,12 +63,12 @@ func (m *machine) marker(id, session, status string, asked time.Time, kv ...any)
 	if err != nil {
 		m.Fatal(err)
 	}
-	m.put(m.markerPath(id), string(setMembers(m.TB, b, kv...)))
+	m.writeFile(m.markerPath(id), string(setMembers(m.TB, b, kv...)))
 	return m.markerPath(id)
 }
 
-// age sets a file's time of writing.
-func age(t testing.TB, path string, by time.Duration) {
+// makeOlder sets a file's time of writing.
+func makeOlder(t testing.TB, path string, by time.Duration) {
 	t.Helper()
 	at := time.Now().Add(-by)
 	if err := os.Chtimes(path, at, at); err != nil {
@@ -118,8 +118,8 @@ func TestGateMarkers(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			m := newGate(t)
 			m.env["CLAUDE_SESSION_ID"] = "system3-main"
-			path := m.marker("ask-"+c.session+"-0a1b2c3d", c.session, c.status, now.Add(-c.asked), c.kv...)
-			v := m.stop()
+			path := m.writeMarker("ask-"+c.session+"-0a1b2c3d", c.session, c.status, now.Add(-c.asked), c.kv...)
+			v := m.runGate()
 			if (v.Decision == "block") != c.block || v.SystemMessage != "" {
 				t.Errorf("said %+v", v)
 			}
@@ -146,9 +146,9 @@ func TestGateMarkersWithoutTimeOrKnownStatus(t *testing.T) {
 			for block, written := range map[bool]time.Duration{false: 29 * time.Minute, true: 31 * time.Minute} {
 				m := newGate(t)
 				m.env["CLAUDE_SESSION_ID"] = "system3-main"
-				path := m.marker("system3-main-0a1b2c3d", "system3-main", "pending", time.Now().Add(-5*time.Hour), kv...)
-				age(t, path, written)
-				if v := m.stop(); (v.Decision == "block") != block {
+				path := m.writeMarker("system3-main-0a1b2c3d", "system3-main", "pending", time.Now().Add(-5*time.Hour), kv...)
+				makeOlder(t, path, written)
+				if v := m.runGate(); (v.Decision == "block") != block {
 					t.Errorf("written %s ago: said %+v", written, v)
 				}
 			}
@@ -177,11 +177,11 @@ func TestGateMarkersOfThisVersion(t *testing.T) {
 			m := newGate(t)
 			m.env["CLAUDE_SESSION_ID"] = "system3-main"
 			q := &state.Question{QuestionID: "ask-system3-old-0a1b2c3d", SessionID: c.name, ClaudeSessionID: c.claude,
-				AskedAt: time.Now(), Status: c.status, Mode: state.Deny}
+				AskedAt: time.Now(), Status: c.status, Mode: state.ModeDeny}
 			if err := state.MarkersIn(filepath.Dir(filepath.Dir(m.markerPath(q.QuestionID)))).Create(q.QuestionID, q); err != nil {
 				t.Fatal(err)
 			}
-			if v := m.stop(); (v.Decision == "block") != c.block {
+			if v := m.runGate(); (v.Decision == "block") != c.block {
 				t.Errorf("said %+v", v)
 			}
 		})
@@ -193,7 +193,7 @@ func TestGateMarkersElsewhere(t *testing.T) {
 	for name, path := range map[string]func(m *machine) string{
 		"spare folder": func(m *machine) string {
 			env := func(k string) string { return m.env[k] }
-			return filepath.Join(state.MarkersIn(state.SpareState(env)).Dir, "ask-sess-1-0a1b2c3d.json")
+			return filepath.Join(state.MarkersIn(state.SpareStateDir(env)).Dir, "ask-sess-1-0a1b2c3d.json")
 		},
 		"other digits": func(m *machine) string { return m.markerPath("ask-sess-1-x4k2m8") },
 		"another name": func(m *machine) string { return m.markerPath("question") },
@@ -204,9 +204,9 @@ func TestGateMarkersElsewhere(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			m := newGate(t)
-			m.put(path(m), fmt.Sprintf(`{"question_id":"q","session_id":"sess-1","status":"pending","asked_at":%q}`,
+			m.writeFile(path(m), fmt.Sprintf(`{"question_id":"q","session_id":"sess-1","status":"pending","asked_at":%q}`,
 				time.Now().UTC().Format(time.RFC3339)))
-			if v := m.stop(); v != (verdict{}) {
+			if v := m.runGate(); v != (gateVerdict{}) {
 				t.Errorf("said %+v", v)
 			}
 		})
@@ -229,11 +229,11 @@ func TestGateQuestionsInTheTerminal(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			m := newGate(t)
 			asked := time.Now().Add(-c.asked)
-			m.put(filepath.Join(m.env["CLAUDE_PROJECT_DIR"], ".claude", "state", "pending-questions", fmt.Sprintf("%s-%d.json",
+			m.writeFile(filepath.Join(m.env["CLAUDE_PROJECT_DIR"], ".claude", "state", "pending-questions", fmt.Sprintf("%s-%d.json",
 				c.session, asked.Unix())),
 				fmt.Sprintf(`{"question_id":"0a1b2c3d","session_id":%q,"status":%q,"asked_at":%q}`, c.session, c.status,
 					asked.UTC().Format(time.RFC3339)))
-			if v := m.stop(); (v.Decision == "block") != c.block {
+			if v := m.runGate(); (v.Decision == "block") != c.block {
 				t.Errorf("said %+v", v)
 			}
 		})
@@ -243,21 +243,21 @@ func TestGateQuestionsInTheTerminal(t *testing.T) {
 // A permission, a plan and the next instruction are no question about what comes next.
 func TestGateCountsOnlyQuestions(t *testing.T) {
 	for kind, block := range map[state.Kind]bool{
-		state.AskedQuestion: false, state.AskedPermission: true, state.AskedPlan: true, state.AskedNext: true,
-		state.Said: true,
+		state.KindQuestion: false, state.KindPermission: true, state.KindPlan: true, state.KindNext: true,
+		state.KindPrompt: true,
 	} {
 		t.Run(string(kind), func(t *testing.T) {
 			m := newGate(t)
 			env := func(name string) string { return m.env[name] }
 			q := &state.Question{
 				QuestionID: "0a1b2c3d", Kind: kind, SessionID: "sess-1", ClaudeSessionID: "sess-1",
-				AskedAt: time.Now().Add(-time.Minute), Status: state.Resolved, Mode: state.Native,
+				AskedAt: time.Now().Add(-time.Minute), Status: state.Resolved, Mode: state.ModeNative,
 			}
-			err := state.QuestionsIn(state.SpareState(env)).Create("sess-1-1", q)
+			err := state.QuestionsIn(state.SpareStateDir(env)).Create("sess-1-1", q)
 			if err != nil {
 				t.Fatal(err)
 			}
-			if v := m.stop(); (v.Decision == "block") != block {
+			if v := m.runGate(); (v.Decision == "block") != block {
 				t.Errorf("said %+v", v)
 			}
 		})
@@ -267,11 +267,11 @@ func TestGateCountsOnlyQuestions(t *testing.T) {
 // A session that may stop has told what it has to: its question stands in the space. Only its end brings a summary.
 func TestGateTellsNothingOfAStop(t *testing.T) {
 	m := newGate(t)
-	m.marker("ask-sess-1-0a1b2c3d", "sess-1", "pending", time.Now())
-	if v := m.stop("last_assistant_message", "All done."); v != (verdict{}) {
+	m.writeMarker("ask-sess-1-0a1b2c3d", "sess-1", "pending", time.Now())
+	if v := m.runGate("last_assistant_message", "All done."); v != (gateVerdict{}) {
 		t.Errorf("said %+v", v)
 	}
-	if s := m.session(); s != nil && !s.OwesSummary.IsZero() || len(m.reports()) != 0 {
+	if s := m.session(); s != nil && !s.SummaryOwedFor.IsZero() || len(m.reports()) != 0 {
 		t.Errorf("session %+v", s)
 	}
 }
@@ -300,8 +300,8 @@ func TestGateLevels(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			m := newGate(t)
 			m.env["GCHAT_ASK_MODE"], m.env["GCHAT_STOP_GATE"], m.env["CLAUDE_SESSION_ID"] = c.mode, c.env, "orch-epic4"
-			m.config(c.config)
-			v := m.stop()
+			m.writeConfig(c.config)
+			v := m.runGate()
 			if (v.Decision == "block") != c.block || (v.SystemMessage == "") != (c.told == "") || !strings.Contains(v.SystemMessage,
 				c.told) {
 				t.Errorf("said %+v", v)
@@ -341,12 +341,12 @@ func TestGateKnowsOnlyTheSessionsOwnStop(t *testing.T) {
 func TestGateEndsALoop(t *testing.T) {
 	m := newGate(t)
 	for i := range 3 {
-		if v := m.stop(); v.Decision != "block" {
+		if v := m.runGate(); v.Decision != "block" {
 			t.Fatalf("stop %d: said %+v", i+1, v)
 		}
 	}
 	for range 2 {
-		if v := m.stop(); v.Decision != "" || !strings.Contains(v.SystemMessage, "sent back 3 times") ||
+		if v := m.runGate(); v.Decision != "" || !strings.Contains(v.SystemMessage, "sent back 3 times") ||
 			!strings.Contains(v.SystemMessage, "without having asked you") {
 			t.Errorf("the fourth: said %+v", v)
 		}
@@ -354,15 +354,15 @@ func TestGateEndsALoop(t *testing.T) {
 	if n := strings.Count(m.log(), "lets a session stop"); n != 2 {
 		t.Errorf("%d lines in the log: %s", n, m.log())
 	}
-	if v := m.stop("session_id", "sess-2"); v.Decision != "block" {
+	if v := m.runGate("session_id", "sess-2"); v.Decision != "block" {
 		t.Errorf("another session: said %+v", v)
 	}
-	m.change(func(s *state.Session) {
+	m.changeSession(func(s *state.Session) {
 		for i := range s.GateBlocks {
 			s.GateBlocks[i] = s.GateBlocks[i].Add(-time.Hour)
 		}
 	})
-	if v := m.stop(); v.Decision != "block" {
+	if v := m.runGate(); v.Decision != "block" {
 		t.Errorf("an hour later: said %+v", v)
 	}
 }
@@ -375,14 +375,14 @@ func TestGateThatCannotCountLetsStop(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			m := newGate(t)
-			path := filepath.Join(state.UserState(m.getenv), "sessions", "sess-1.json")
+			path := filepath.Join(state.UserStateDir(m.getenv), "sessions", "sess-1.json")
 			if err := os.MkdirAll(filepath.Dir(filepath.Dir(path)), 0o700); err != nil {
 				t.Fatal(err)
 			}
 			if err := spoil(path); err != nil {
 				t.Fatal(err)
 			}
-			v := m.stop("stop_hook_active", nil)
+			v := m.runGate("stop_hook_active", nil)
 			if v.Decision != "" || !strings.Contains(v.SystemMessage, "cannot be written down") {
 				t.Errorf("said %+v", v)
 			}
@@ -426,14 +426,14 @@ func TestGatePassesOver(t *testing.T) {
 				t.Fatal(err)
 			}
 			before, _ := os.Lstat(path)
-			if v := m.stop(); v.Decision != "block" {
+			if v := m.runGate(); v.Decision != "block" {
 				t.Errorf("said %+v", v)
 			}
 			if n := strings.Count(m.log(), "record passed over"); n != c.logged {
 				t.Errorf("%d lines in the log: %s", n, m.log())
 			}
-			m.marker("ask-sess-1-0a1b2c3e", "sess-1", "pending", time.Now())
-			if v := m.stop(); v != (verdict{}) {
+			m.writeMarker("ask-sess-1-0a1b2c3e", "sess-1", "pending", time.Now())
+			if v := m.runGate(); v != (gateVerdict{}) {
 				t.Errorf("with evidence beside it: said %+v", v)
 			}
 			after, err := os.Lstat(path)
@@ -448,11 +448,11 @@ func TestGatePassesOver(t *testing.T) {
 func TestGateWithoutAFolder(t *testing.T) {
 	m := newGate(t)
 	dir := state.MarkersIn(filepath.Join(m.env["CLAUDE_PROJECT_DIR"], ".claude", "state")).Dir
-	if v := m.stop(); v.Decision != "block" || strings.Contains(m.log(), "marker") {
+	if v := m.runGate(); v.Decision != "block" || strings.Contains(m.log(), "marker") {
 		t.Errorf("no folder: said %+v, log %s", v, m.log())
 	}
-	m.put(dir, "a file where a folder should be")
-	if v := m.stop(); v.Decision != "block" {
+	m.writeFile(dir, "a file where a folder should be")
+	if v := m.runGate(); v.Decision != "block" {
 		t.Errorf("a file: said %+v", v)
 	}
 }
@@ -460,13 +460,13 @@ func TestGateWithoutAFolder(t *testing.T) {
 // newAgentGate is a machine whose gate looks at the team only.
 func newAgentGate(t testing.TB) *machine {
 	m := newGate(t)
-	m.config(`{"stop_gate":{"question_asked":"off"},"reports":{"session_end":"off"}}`)
+	m.writeConfig(`{"stop_gate":{"question_asked":"off"},"reports":{"session_end":"off"}}`)
 	return m
 }
 
-func (m *machine) team(name, config string) string {
+func (m *machine) writeTeam(name, config string) string {
 	path := filepath.Join(m.env["HOME"], ".claude", "teams", name, "config.json")
-	m.put(path, config)
+	m.writeFile(path, config)
 	return path
 }
 
@@ -494,9 +494,9 @@ func TestGatePersistentAgents(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			m := newAgentGate(t)
 			if c.members != "" {
-				m.team("s3-live", `{"name":"s3-live","members":`+c.members+`}`)
+				m.writeTeam("s3-live", `{"name":"s3-live","members":`+c.members+`}`)
 			}
-			v := m.stop()
+			v := m.runGate()
 			if (v.Decision == "block") != c.block || c.block && (!strings.Contains(v.Reason, "s3-heartbeat") ||
 				!strings.Contains(v.Reason, "s3-live")) || strings.Contains(v.Reason, "AskUserQuestion") {
 				t.Errorf("said %+v", v)
@@ -515,35 +515,35 @@ func TestGateFindsTheTeam(t *testing.T) {
 		set   func(m *machine)
 		block bool
 	}{
-		"by the session's id":   {func(m *machine) { m.team("s3-live-ession-1", away); m.team("s3-live", here) }, true},
-		"by the session's name": {func(m *machine) { m.team("s3-live-a7f3b9e1", away); m.team("s3-live", here) }, true},
-		"the name goes first":   {func(m *machine) { m.team("s3-live-a7f3b9e1", here); m.team("s3-live-ession-1", away) }, false},
-		"shared":                {func(m *machine) { m.team("s3-live-00000000", here); m.team("s3-live", away) }, true},
+		"by the session's id":   {func(m *machine) { m.writeTeam("s3-live-ession-1", away); m.writeTeam("s3-live", here) }, true},
+		"by the session's name": {func(m *machine) { m.writeTeam("s3-live-a7f3b9e1", away); m.writeTeam("s3-live", here) }, true},
+		"the name goes first":   {func(m *machine) { m.writeTeam("s3-live-a7f3b9e1", here); m.writeTeam("s3-live-ession-1", away) }, false},
+		"shared":                {func(m *machine) { m.writeTeam("s3-live-00000000", here); m.writeTeam("s3-live", away) }, true},
 		"own, without a file": {func(m *machine) {
 			_ = os.MkdirAll(filepath.Join(m.env["HOME"], ".claude", "teams", "s3-live-a7f3b9e1"), 0o700)
-			m.team("s3-live", away)
+			m.writeTeam("s3-live", away)
 		}, true},
 		"in the configuration folder": {func(m *machine) {
 			m.env["CLAUDE_CONFIG_DIR"] = filepath.Join(m.dir, "claude")
-			m.put(filepath.Join(m.env["CLAUDE_CONFIG_DIR"], "teams", "s3-live", "config.json"), away)
-			m.team("s3-live", here)
+			m.writeFile(filepath.Join(m.env["CLAUDE_CONFIG_DIR"], "teams", "s3-live", "config.json"), away)
+			m.writeTeam("s3-live", here)
 		}, true},
 		"configured agents": {func(m *machine) {
 			m.env["GCHAT_PERSISTENT_AGENTS"] = "night-watch"
-			m.team("s3-live",
+			m.writeTeam("s3-live",
 				here)
 		}, true},
 		"a name that leads elsewhere": {func(m *machine) {
 			m.env["CLAUDE_SESSION_ID"] = "x/../../s3"
-			m.put(filepath.Join(m.env["HOME"], ".claude", "teams", "s3", "config.json"), away)
-			m.team("s3-live-x", "{}")
+			m.writeFile(filepath.Join(m.env["HOME"], ".claude", "teams", "s3", "config.json"), away)
+			m.writeTeam("s3-live-x", "{}")
 		}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			m := newAgentGate(t)
 			m.env["CLAUDE_SESSION_ID"] = "20260221T103000Z-a7f3b9e1"
 			c.set(m)
-			if v := m.stop("session_id", "my-session-1"); (v.Decision == "block") != c.block {
+			if v := m.runGate("session_id", "my-session-1"); (v.Decision == "block") != c.block {
 				t.Errorf("said %+v", v)
 			}
 		})
@@ -566,7 +566,7 @@ func TestGateTeamThatCannotBeRead(t *testing.T) {
 			if err := put(path); err != nil {
 				t.Fatal(err)
 			}
-			if v := m.stop(); v != (verdict{}) {
+			if v := m.runGate(); v != (gateVerdict{}) {
 				t.Errorf("said %+v", v)
 			}
 			if n := strings.Count(m.log(), "team not read"); n != 1 {
@@ -588,10 +588,10 @@ func TestGateJoinsItsChecks(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			m := newGate(t)
-			m.config(`{"stop_gate":{"question_asked":"` + c.question + `","persistent_agents":"` + c.agents +
+			m.writeConfig(`{"stop_gate":{"question_asked":"` + c.question + `","persistent_agents":"` + c.agents +
 				`"},"reports":{"session_end":"off"}}`)
-			m.team("s3-live", `{"members":[]}`)
-			v := m.stop()
+			m.writeTeam("s3-live", `{"members":[]}`)
+			v := m.runGate()
 			said := func(what, text string) {
 				if (what == "") != (text == "") {
 					t.Errorf("said %+v", v)

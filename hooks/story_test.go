@@ -27,11 +27,11 @@ func TestQuestionTravelsToThePhoneAndBack(t *testing.T) {
 		answer func(w *world, thread string)
 		says   string // in the thread, at the end
 	}{
-		"native":     {"native", "single-04-PermissionRequest", reply("2"), "Selected: Rolling deployment"},
-		"hold":       {"hold", "single-03-PreToolUse", reply("rolling"), "Selected: Rolling deployment"},
-		"at a shell": {"native", "single-04-PermissionRequest", atShell("2"), "Answered with gchat-hooks answer."},
+		"native":     {"native", "single-04-PermissionRequest", replyInChat("2"), "Selected: Rolling deployment"},
+		"hold":       {"hold", "single-03-PreToolUse", replyInChat("rolling"), "Selected: Rolling deployment"},
+		"at a shell": {"native", "single-04-PermissionRequest", answerAtShell("2"), "Answered with gchat-hooks answer."},
 		"in the dialog": {"native", "single-04-PermissionRequest", func(w *world, _ string) {
-			w.run(answered, told(w, "Rolling deployment"))
+			w.runHook(answeredHook, answeredEvent(w, "Rolling deployment"))
 		}, "terminal"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -39,19 +39,19 @@ func TestQuestionTravelsToThePhoneAndBack(t *testing.T) {
 			w := newWorld(t)
 			w.env["GCHAT_ASK_MODE"], w.env["CLAUDE_SESSION_ID"] = c.mode, "orch-epic4"
 			if c.waits != "single-03-PreToolUse" {
-				w.run(forward, recorded(t, "single-03-PreToolUse"))
+				w.runHook(forwardHook, recorded(t, "single-03-PreToolUse"))
 			}
-			p := w.start(forward, recorded(t, c.waits))
-			c.answer(w, w.thread(1))
-			out := p.end()
-			if want := name != "in the dialog"; want != strings.Contains(out, `"answers":{"`+single+`":"Rolling deployment"}`) {
+			p := w.startHook(forwardHook, recorded(t, c.waits))
+			c.answer(w, w.awaitThread(1))
+			out := p.awaitOutput()
+			if want := name != "in the dialog"; want != strings.Contains(out, `"answers":{"`+singleQuestion+`":"Rolling deployment"}`) {
 				t.Errorf("printed %q", out)
 			}
-			w.run(answered, told(t, "Rolling deployment"))
+			w.runHook(answeredHook, answeredEvent(t, "Rolling deployment"))
 			if got := w.awaitMessage("[Answered]"); !strings.Contains(got, c.says) {
 				t.Errorf("the thread says %q", got)
 			}
-			if name := w.messages("[Answered]")[0].Thread.Name; name != w.thread(1) {
+			if name := w.messages("[Answered]")[0].Thread.Name; name != w.awaitThread(1) {
 				t.Errorf("it is said in %s", name)
 			}
 			if asked, closed := len(w.messages("[AskUserQuestion]")), len(w.messages("[Answered]")); asked != 1 || closed != 1 {
@@ -61,11 +61,11 @@ func TestQuestionTravelsToThePhoneAndBack(t *testing.T) {
 	}
 }
 
-func reply(text string) func(*world, string) {
-	return func(w *world, thread string) { w.say(ann, thread, text) }
+func replyInChat(text string) func(*world, string) {
+	return func(w *world, thread string) { w.sendAsUser(ann, thread, text) }
 }
 
-func atShell(text string) func(*world, string) {
+func answerAtShell(text string) func(*world, string) {
 	return func(w *world, _ string) {
 		cmd := bound.Command(w, program, "answer", "orch-epic4", text)
 		cmd.Env, cmd.Dir = append(w.environ(), "USER=carl"), w.env["CLAUDE_PROJECT_DIR"]
@@ -91,15 +91,15 @@ func TestCrosswiseRepliesReachWhoAsked(t *testing.T) {
 		sem <- struct{}{}
 		wg.Go(func() {
 			defer func() { <-sem }()
-			crosswise(w, run)
+			testCrosswise(w, run)
 		})
 	}
 	wg.Wait()
 }
 
-func crosswise(w *world, run int) {
+func testCrosswise(w *world, run int) {
 	type call struct {
-		p, dialog      *process // dialog is nil where the call was denied
+		p, dialog      *hookProcess // dialog is nil where the call was denied
 		question, want string
 	}
 	labels := []string{"alpha", "beta", "gamma"}
@@ -107,16 +107,16 @@ func crosswise(w *world, run int) {
 	for session := range 2 {
 		for n := range 2 {
 			c := &call{question: fmt.Sprintf("Which of run %d, session %d, call %d?", run, session, n)}
-			ask := asks(w, fmt.Sprintf("s-%d-%d", run, session), fmt.Sprintf("t-%d", n), c.question, labels...)
-			c.p = w.start(rewake, ask)
-			if out := w.run(forward, ask); out != "" {
-				w.denial(out)
+			ask := questionEvent(w, fmt.Sprintf("s-%d-%d", run, session), fmt.Sprintf("t-%d", n), c.question, labels...)
+			c.p = w.startHook(rewake, ask)
+			if out := w.runHook(forwardHook, ask); out != "" {
+				w.readDenial(out)
 			} else { // this machine was too busy for a denial within its three seconds: the call is asked in the terminal
 				var in map[string]any
 				if err := json.Unmarshal(ask, &in); err != nil {
 					w.Fatal(err)
 				}
-				c.dialog = w.start(forward, recorded(w, "single-04-PermissionRequest", "session_id", in["session_id"], "tool_input", in["tool_input"]))
+				c.dialog = w.startHook(forwardHook, recorded(w, "single-04-PermissionRequest", "session_id", in["session_id"], "tool_input", in["tool_input"]))
 			}
 			calls = append(calls, c)
 		}
@@ -128,7 +128,7 @@ func crosswise(w *world, run int) {
 			c.want = said
 		}
 		var thread string
-		w.until(c.question, func() bool {
+		w.waitUntil(c.question, func() bool {
 			for _, m := range w.messages("[AskUserQuestion]") {
 				if strings.Contains(m.Text, c.question) {
 					thread = m.Thread.Name
@@ -136,17 +136,17 @@ func crosswise(w *world, run int) {
 			}
 			return thread != ""
 		})
-		w.say(space.Person(), thread, "not mine to answer")
-		w.say(ann, thread, said)
+		w.sendAsUser(space.Person(), thread, "not mine to answer")
+		w.sendAsUser(ann, thread, said)
 	}
 	// A process may bring the session's other reply along: it came at the same moment.
 	var told [2]string
 	for i, c := range calls {
-		told[i/2] += c.p.woken()
+		told[i/2] += c.p.awaitWakeText()
 	}
 	for i, c := range calls {
 		if c.dialog != nil {
-			if got := w.answers(c.dialog.end())[c.question]; got != c.want {
+			if got := w.readAnswers(c.dialog.awaitOutput())[c.question]; got != c.want {
 				w.Errorf("run %d: %q is answered %q in its dialog, want %q", run, c.question, got, c.want)
 			}
 			continue
@@ -168,14 +168,14 @@ func TestDeniedTooLateGoesOnInItsThread(t *testing.T) {
 	w.env["GCHAT_ASK_MODE"] = "deny"
 	open := make(chan struct{})
 	var once sync.Once
-	w.trace.set(storesAndHangs(w, open, &once))
-	if out := w.run(forward, recorded(t, "single-03-PreToolUse")); out != "" {
+	w.trace.setIntercept(storesAndHangs(w, open, &once))
+	if out := w.runHook(forwardHook, recorded(t, "single-03-PreToolUse")); out != "" {
 		t.Fatalf("printed %q", out)
 	}
 	close(open)
-	p := w.start(forward, recorded(t, "single-04-PermissionRequest"))
-	w.say(ann, w.thread(1), "canary")
-	if got := w.answers(p.end())[single]; got != "Canary" {
+	p := w.startHook(forwardHook, recorded(t, "single-04-PermissionRequest"))
+	w.sendAsUser(ann, w.awaitThread(1), "canary")
+	if got := w.readAnswers(p.awaitOutput())[singleQuestion]; got != "Canary" {
 		t.Errorf("answered %q", got)
 	}
 	if n := len(w.messages("[AskUserQuestion]")); n != 1 {
@@ -198,33 +198,33 @@ func TestReadersInPython(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t)
 			w.env["GCHAT_ASK_MODE"], w.env["CLAUDE_SESSION_ID"] = "deny", c.called
-			gate := w.with("CLAUDE_SESSION_ID", c.gate)
-			ask := asks(t, "s-1", "t1", "Which DB?", "SQLite", "Postgres")
-			id := w.denial(w.run(forward, ask))
+			gate := w.withVariables("CLAUDE_SESSION_ID", c.gate)
+			ask := questionEvent(t, "s-1", "t1", "Which DB?", "SQLite", "Postgres")
+			id := w.readDenial(w.runHook(forwardHook, ask))
 			if !strings.HasPrefix(id, c.file) || id[len(id)-9] != '-' {
 				t.Errorf("the question and its thread are called %s", id)
 			}
-			gate.gateSees(gateSees{Asked: 1, Waiting: 1})
-			w.with("CLAUDE_SESSION_ID", "another").gateSees(gateSees{})
-			p := w.start(rewake, ask)
-			w.untilWaited(w.question())
+			gate.wantGateSees(gateExpectation{Asked: 1, Waiting: 1})
+			w.withVariables("CLAUDE_SESSION_ID", "another").wantGateSees(gateExpectation{})
+			p := w.startHook(rewake, ask)
+			w.awaitWaiter(w.question())
 			var looked []struct {
 				ID     string    `json:"question_id"`
 				Thread string    `json:"thread_name"`
 				Since  time.Time `json:"forwarded_at"`
 			}
-			w.python("poll_replies.py", &looked, "2")
+			w.runPython("poll_replies.py", &looked, "2")
 			posted, err := time.Parse(time.RFC3339, w.messages("[AskUserQuestion]")[0].CreateTime)
-			if err != nil || len(looked) != 1 || looked[0].ID != id || looked[0].Thread != w.thread(1) ||
+			if err != nil || len(looked) != 1 || looked[0].ID != id || looked[0].Thread != w.awaitThread(1) ||
 				looked[0].Since.After(posted) || posted.Sub(looked[0].Since) > time.Second {
 				t.Errorf("a poll script looks at %v, the message is of %s, %v", looked, posted, err)
 			}
-			if got := p.woken(); !strings.Contains(got, `"Which DB?"="Postgres"`) {
+			if got := p.awaitWakeText(); !strings.Contains(got, `"Which DB?"="Postgres"`) {
 				t.Errorf("woken with %q", got)
 			}
-			gate.gateSees(gateSees{Asked: 1, Answer: "2"})
+			gate.wantGateSees(gateExpectation{Asked: 1, Answer: "2"})
 			q := w.question()
-			if q.ClaudeSessionID != "s-1" || q.SessionID != c.gate || q.AnsweredBy != state.Local || q.AnsweredByName != "Ann" {
+			if q.ClaudeSessionID != "s-1" || q.SessionID != c.gate || q.AnsweredBy != state.LocalSender || q.AnsweredByName != "Ann" {
 				t.Errorf("session %q of Claude's %q, by %s %s", q.SessionID, q.ClaudeSessionID, q.AnsweredBy, q.AnsweredByName)
 			}
 			w.awaitMessage("[Answered]")
@@ -232,8 +232,8 @@ func TestReadersInPython(t *testing.T) {
 	}
 }
 
-// python runs one of testdata/readers over the project's state, as a program in the session's environment.
-func (w *world) python(script string, into any, args ...string) {
+// runPython runs one of testdata/readers over the project's state, as a program in the session's environment.
+func (w *world) runPython(script string, target any, args ...string) {
 	w.Helper()
 	cmd := bound.Command(w, "python3", append([]string{filepath.Join("testdata", "readers", script), w.projectState()}, args...)...)
 	cmd.Env = append(w.environ(), "PYTHONDONTWRITEBYTECODE=1")
@@ -242,21 +242,21 @@ func (w *world) python(script string, into any, args ...string) {
 	if err != nil {
 		w.Fatalf("%s: %v", script, err)
 	}
-	if err := json.Unmarshal(out, into); err != nil {
+	if err := json.Unmarshal(out, target); err != nil {
 		w.Fatalf("%s printed %q: %v", script, out, err)
 	}
 }
 
-// gateSees is what a stop gate in Python makes of the session's markers.
-type gateSees struct {
+// gateExpectation is what a stop gate in Python makes of the session's markers.
+type gateExpectation struct {
 	Asked, Waiting int
 	Answer         string
 }
 
-func (w *world) gateSees(want gateSees) {
+func (w *world) wantGateSees(want gateExpectation) {
 	w.Helper()
-	var got gateSees
-	if w.python("stop_gate.py", &got); got != want {
+	var got gateExpectation
+	if w.runPython("stop_gate.py", &got); got != want {
 		w.Errorf("a stop gate sees %+v, want %+v", got, want)
 	}
 }

@@ -10,9 +10,9 @@ import (
 )
 
 var (
-	// surrogates are an escaped backslash, a pair that is one character, or half of one.
-	surrogates = state.Pattern(`\\\\|\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|\\u[dD][89a-fA-F][0-9a-fA-F]{2}`)
-	kept       = state.Pattern(`[\x{10d800}-\x{10dfff}]`)
+	// surrogatePattern are an escaped backslash, a pair that is one character, or half of one.
+	surrogatePattern     = state.LazyPattern(`\\\\|\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|\\u[dD][89a-fA-F][0-9a-fA-F]{2}`)
+	keptSurrogatePattern = state.LazyPattern(`[\x{10d800}-\x{10dfff}]`)
 )
 
 // keepSurrogates is a tool's input or response in which each surrogate without another stands as a character that Go keeps.
@@ -21,7 +21,7 @@ func keepSurrogates(raw []byte) []byte {
 	if !bytes.Contains(raw, []byte(`\ud`)) && !bytes.Contains(raw, []byte(`\uD`)) { // mostly
 		return raw
 	}
-	return surrogates().ReplaceAllFunc(raw, func(found []byte) []byte {
+	return surrogatePattern().ReplaceAllFunc(raw, func(found []byte) []byte {
 		if len(found) != len(`\ud83d`) {
 			return found
 		}
@@ -30,9 +30,9 @@ func keepSurrogates(raw []byte) []byte {
 	})
 }
 
-// putSurrogatesBack is JSON of ours with the surrogates of an event as they came.
-func putSurrogatesBack(b []byte) []byte {
-	return kept().ReplaceAllFunc(b, func(found []byte) []byte {
+// restoreSurrogates is JSON of ours with the surrogates of an event as they came.
+func restoreSurrogates(b []byte) []byte {
+	return keptSurrogatePattern().ReplaceAllFunc(b, func(found []byte) []byte {
 		r, _ := utf8.DecodeRune(found)
 		return fmt.Appendf(nil, `\u%04x`, r-state.LoneSurrogates)
 	})

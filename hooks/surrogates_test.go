@@ -9,8 +9,10 @@ import (
 	"gchat-hooks/state"
 )
 
-// halved is an event whose every "HALF" is half of an emoji, as JSON.stringify writes it.
-func halved(event []byte) []byte { return bytes.ReplaceAll(event, []byte("HALF"), []byte(`\ud83d`)) }
+// withHalfSurrogate is an event whose every "HALF" is half of an emoji, as JSON.stringify writes it.
+func withHalfSurrogate(event []byte) []byte {
+	return bytes.ReplaceAll(event, []byte("HALF"), []byte(`\ud83d`))
+}
 
 // A text that was cut within an emoji ends in half of it. Keys and labels go back as they came, byte for byte.
 func TestHalfACharacterComesBack(t *testing.T) {
@@ -29,14 +31,14 @@ func TestHalfACharacterComesBack(t *testing.T) {
 		"no answer came through":     {map[string]any{"answers": map[string]any{}}, state.Cancelled, "Your reply did not reach Claude."},
 		"one text for all questions": {map[string]any{"answers": map[string]any{}, "response": "Red HALF"}, state.Resolved, "[Answered]"},
 	} {
-		w := newDesk(t)
-		w.run(forward, halved(recorded(t, "single-03-PreToolUse", "tool_input", input)))
+		w := newWorldWithoutPoller(t)
+		w.runHook(forwardHook, withHalfSurrogate(recorded(t, "single-03-PreToolUse", "tool_input", input)))
 		q := w.question()
-		w.posted(q)
-		p := w.start(forward, halved(recorded(t, "single-04-PermissionRequest", "tool_input", input)))
-		w.untilWaited(q)
-		w.replied(q, q.Questions[0].Options[0].Label)
-		out := p.end()
+		w.markPosted(q)
+		p := w.startHook(forwardHook, withHalfSurrogate(recorded(t, "single-04-PermissionRequest", "tool_input", input)))
+		w.awaitWaiter(q)
+		w.markReplied(q, q.SubQuestions[0].Options[0].Label)
+		out := p.awaitOutput()
 		for _, want := range []string{
 			`"answers":{"Which \\ud83d of \ud83d? 🚀":"Red \ud83d"}`,
 			`"annotations":{"Which \\ud83d of \ud83d? 🚀":{"preview":"\ud83d"}}`,
@@ -46,9 +48,9 @@ func TestHalfACharacterComesBack(t *testing.T) {
 				t.Errorf("%s: no %s in %s", name, want, out)
 			}
 		}
-		w.run(answered, halved(recorded(t, "single-05-PostToolUse", "tool_input", input, "tool_response", c.response)))
+		w.runHook(answeredHook, withHalfSurrogate(recorded(t, "single-05-PostToolUse", "tool_input", input, "tool_response", c.response)))
 		q = w.question()
-		note := strings.Join(wording.NoteTexts(q, closed), "")
+		note := strings.Join(wording.NoteTexts(q, closedNote), "")
 		if q.Status != c.status || !strings.Contains(note, c.says) || strings.HasPrefix(note, "[Answered]") != (c.status == state.Resolved) {
 			t.Errorf("%s: %s, told %q", name, q.Status, note)
 		}

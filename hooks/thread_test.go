@@ -7,32 +7,32 @@ import (
 	"gchat-hooks/state"
 )
 
-// prompted is an attended session's prompt.
-func (m *machine) prompted(kv ...any) []byte {
+// promptEvent is an attended session's prompt.
+func (m *machine) promptEvent(kv ...any) []byte {
 	return m.event("single-02-UserPromptSubmit", kv...)
 }
 
 // A session's thread begins with its first prompt, and from then on the session takes what is written there.
 func TestAThreadBeginsWithTheFirstPrompt(t *testing.T) {
 	m := newMachine(t)
-	if out := m.run(sessionHook, m.prompted()); out != "" {
+	if out := m.run(sessionHook, m.promptEvent()); out != "" {
 		t.Errorf("printed %q", out)
 	}
-	began := "(session_start) orch-epic4\nProject: shop\nMachine: " + state.MachineName() + "\n\n" + state.OutsideTmux
+	began := "(session_start) orch-epic4\nProject: shop\nMachine: " + state.MachineName() + "\n\n" + state.OutsideTmuxWarning
 	m.wantReports(began)
-	if s := m.session(); !s.Listens || !s.Running() {
+	if s := m.session(); !s.AcceptsCommands || !s.IsRunning() {
 		t.Errorf("session %+v", s)
 	}
-	m.run(sessionHook, m.prompted())
+	m.run(sessionHook, m.promptEvent())
 	m.wantReports(began)
 }
 
 // Where a session has a thread, the next prompt begins none.
 func TestAThreadBeginsOnce(t *testing.T) {
 	for name, has := range map[string]func(*machine){
-		"a thread": func(m *machine) { m.change(func(s *state.Session) { s.ThreadName = "spaces/x/threads/t" }) },
+		"a thread": func(m *machine) { m.changeSession(func(s *state.Session) { s.ThreadName = "spaces/x/threads/t" }) },
 		"a report of its start": func(m *machine) {
-			m.config(`{"reports":{"session_start":"on"}}`)
+			m.writeConfig(`{"reports":{"session_start":"on"}}`)
 			m.run(sessionHook, m.event("single-01-SessionStart"))
 		},
 	} {
@@ -40,7 +40,7 @@ func TestAThreadBeginsOnce(t *testing.T) {
 			m := newMachine(t)
 			has(m)
 			before := len(m.reports())
-			m.run(sessionHook, m.prompted())
+			m.run(sessionHook, m.promptEvent())
 			if n := len(m.reports()); n != before {
 				t.Errorf("%d reports", n)
 			}
@@ -54,12 +54,12 @@ func TestNoThreadBegins(t *testing.T) {
 		"claude -p of 2.1.332": func(m *machine) { m.env["CLAUDE_CODE_SESSION_ATTENDED"] = "0" },
 		"claude -p of 2.1.197": func(m *machine) { m.env["CLAUDE_CODE_ENTRYPOINT"] = "sdk-cli" },
 		"ask_mode off":         func(m *machine) { m.env["GCHAT_ASK_MODE"] = "off" },
-		"reports off":          func(m *machine) { m.config(`{"reports":{"session_start":"off"}}`) },
+		"reports off":          func(m *machine) { m.writeConfig(`{"reports":{"session_start":"off"}}`) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			m := newMachine(t)
 			set(m)
-			m.run(sessionHook, m.prompted())
+			m.run(sessionHook, m.promptEvent())
 			m.wantReports()
 		})
 	}
@@ -85,14 +85,14 @@ func TestATurnsEndLeavesALine(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			m := newMachine(t)
-			m.config(c.config)
-			m.run(sessionHook, m.prompted())
+			m.writeConfig(c.config)
+			m.run(sessionHook, m.promptEvent())
 			began := len(m.reports())
 			m.env["TMUX_PANE"] = "%1" // the poller would type: the hook waits for nothing
 			m.run("gchat-ask-user-rewake", m.event("single-07-Stop", "last_assistant_message", c.said))
 			var got []string
 			for _, one := range m.reports()[began:] {
-				got = append(got, shown(one.Report))
+				got = append(got, reportText(one.Report))
 			}
 			if strings.Join(got, "|") != c.want {
 				t.Errorf("told %q, want %q", got, c.want)

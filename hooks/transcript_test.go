@@ -49,12 +49,12 @@ func transcript(t testing.TB, content string) string {
 	return path
 }
 
-func pendingCalls(path string) ([]block, error) {
+func pendingCalls(path string) ([]contentBlock, error) {
 	tail, _, err := inject.TranscriptEnd(path, tailBytes)
-	return pendingIn(tail), err
+	return lastPendingCalls(tail), err
 }
 
-func names(calls []block) (got string) {
+func callNames(calls []contentBlock) (got string) {
 	for _, c := range calls {
 		got += c.Name + ":" + c.ID + " "
 	}
@@ -94,7 +94,7 @@ func TestPendingCalls(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			calls, err := pendingCalls(transcript(t, c.lines))
-			if got := names(calls); got != c.want || err != nil {
+			if got := callNames(calls); got != c.want || err != nil {
 				t.Errorf("got %q, %v; want %q", got, err, c.want)
 			}
 		})
@@ -119,12 +119,12 @@ func TestPendingCallsOfALongTranscript(t *testing.T) {
 	long := assistantLine(t, time.Now(), call("early", "Bash", nil)) +
 		strings.Repeat(`{"type":"progress","data":"`+strings.Repeat("x", 1000)+`"}`+"\n", 600)
 	calls, err := pendingCalls(transcript(t, long+assistantLine(t, time.Now(), call("late", "Bash", nil))))
-	if got := names(calls); got != "Bash:late" || err != nil {
+	if got := callNames(calls); got != "Bash:late" || err != nil {
 		t.Errorf("got %q, %v", got, err)
 	}
 	big := assistantLine(t, time.Now(), call("big", "Write", map[string]any{"content": strings.Repeat("x", 2*tailBytes)}))
 	if calls, err := pendingCalls(transcript(t, big)); len(calls) != 0 || err != nil {
-		t.Errorf("of a line that is longer than what is read: %q, %v", names(calls), err)
+		t.Errorf("of a line that is longer than what is read: %q, %v", callNames(calls), err)
 	}
 }
 
@@ -151,7 +151,7 @@ func TestTranscriptsThatAreNone(t *testing.T) {
 		if calls, err := pendingCalls(path(name)); err == nil || len(calls) > 0 {
 			t.Errorf("%s was read: %v", name, calls)
 		}
-		if did := tallyOf(t.Context(), path(name), time.Time{}); len(did.tools) > 0 {
+		if did := tallyTranscript(t.Context(), path(name), time.Time{}); len(did.tools) > 0 {
 			t.Errorf("%s was counted: %v", name, did.tools)
 		}
 	}
@@ -178,14 +178,14 @@ func TestTally(t *testing.T) {
 	if err := os.WriteFile(path, []byte(main), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	did := tallyOf(t.Context(), path, start)
+	did := tallyTranscript(t.Context(), path, start)
 	if got := fmt.Sprint(did.tools); got != "map[Edit:1 Read:1 Write:1]" {
 		t.Errorf("tools %s", got)
 	}
-	if did.said != "Done." {
-		t.Errorf("last words %q", did.said)
+	if did.lastText != "Done." {
+		t.Errorf("last words %q", did.lastText)
 	}
-	if did := tallyOf(t.Context(), path, time.Time{}); did.tools["Bash"] != 1 {
+	if did := tallyTranscript(t.Context(), path, time.Time{}); did.tools["Bash"] != 1 {
 		t.Errorf("from an unknown start on: %v", did.tools)
 	}
 }
@@ -209,7 +209,7 @@ func TestPlain(t *testing.T) {
 		"<users/all>": "`<users/all>`", "a`b": "`a'b`", "[x](http://y)": "`[x](http://y)`", "_x_": "`_x_`", "": "",
 		"日本_語": "`日本_語`", "&lt;": "`&lt;`",
 	} {
-		if got := noMarkup(in); got != want {
+		if got := escapeMarkdown(in); got != want {
 			t.Errorf("%q: got %q, want %q", in, got, want)
 		}
 	}
@@ -221,7 +221,7 @@ func TestDuration(t *testing.T) {
 		0: "0s", 59*time.Second + 999*time.Millisecond: "59s", time.Minute: "1m", 59*time.Minute + 59*time.Second: "59m", 20 * time.Minute: "20m",
 		time.Hour: "1h", 10 * time.Hour: "10h", 72 * time.Minute: "1h12m", 27*time.Hour + 5*time.Minute: "27h5m", -time.Second: "",
 	} {
-		if got := duration(end.Add(-d), end); got != want {
+		if got := durationText(end.Add(-d), end); got != want {
 			t.Errorf("%s: got %q, want %q", d, got, want)
 		}
 	}
@@ -230,7 +230,7 @@ func TestDuration(t *testing.T) {
 // A repository can name programs for git to start, and hold names that act elsewhere.
 func TestGitOfAHostileRepository(t *testing.T) {
 	repo := newRepository(t)
-	_, start := headOf(t.Context(), repo, gitBound)
+	_, start := gitHead(t.Context(), repo, gitTimeout)
 	ran := filepath.Join(t.TempDir(), "ran")
 	evil := filepath.Join(t.TempDir(), "evil")
 	if err := os.WriteFile(evil, []byte("#!/bin/sh\ntouch "+ran+"\n"), 0o700); err != nil {
@@ -250,9 +250,9 @@ func TestGitOfAHostileRepository(t *testing.T) {
 	runGit(t, repo, "-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null", "commit", "-qm", "[Session End] *x*\n\nbody")
 	runGit(t, repo, "-c", "core.hooksPath=/dev/null", "-c", "core.fsmonitor=false", "checkout", "-qb", "`<users/all>`")
 	_ = os.Remove(ran)
-	c := changesSince(t.Context(), repo, start, time.Now().Add(-time.Minute))
+	c := gitChangesSince(t.Context(), repo, start, time.Now().Add(-time.Minute))
 	if c.branch != "`<users/all>`" || len(c.subjects) != 1 || len(c.files) != 3 ||
-		c.stat != "3 files changed, 3 insertions(+)" {
+		c.diffStat != "3 files changed, 3 insertions(+)" {
 		t.Errorf("got %+v", c)
 	}
 	old := filepath.Join(repo, "was there before")
@@ -265,7 +265,7 @@ func TestGitOfAHostileRepository(t *testing.T) {
 	if err := os.Chtimes(old, long, long); err != nil {
 		t.Fatal(err)
 	}
-	if c := changesSince(t.Context(), repo, start, time.Now().Add(-time.Minute)); len(c.files) != 4 ||
+	if c := gitChangesSince(t.Context(), repo, start, time.Now().Add(-time.Minute)); len(c.files) != 4 ||
 		c.files[3] != "new and never added" {
 		t.Errorf("files %q", c.files)
 	}
@@ -275,7 +275,7 @@ func TestGitOfAHostileRepository(t *testing.T) {
 	if _, err := os.Stat(ran); err == nil {
 		t.Error("git started a program that the repository names")
 	}
-	if c := changesSince(t.Context(), repo, "--output="+ran, time.Now()); len(c.subjects) != 0 || len(c.files) != 0 {
+	if c := gitChangesSince(t.Context(), repo, "--output="+ran, time.Now()); len(c.subjects) != 0 || len(c.files) != 0 {
 		t.Errorf("an option passed for a commit: %+v", c)
 	}
 	if _, err := os.Stat(ran); err == nil {
@@ -291,7 +291,7 @@ func TestGitThatHangs(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Setenv("PATH", bin+":"+os.Getenv("PATH"))
-	if branch, commit := headOf(t.Context(), repo, gitQuick); branch != "" || commit != "" {
+	if branch, commit := gitHead(t.Context(), repo, gitHookTimeout); branch != "" || commit != "" {
 		t.Errorf("got %q %q", branch, commit)
 	}
 	pid, err := os.ReadFile(filepath.Join(bin, "pid"))
@@ -349,15 +349,15 @@ func FuzzTranscriptTail(f *testing.F) {
 		f.Add(b)
 	}
 	f.Add([]byte(assistantLine(f, time.Now(), call("1", "Bash", map[string]any{"command": "```\n<users/all>"}))))
-	f.Add([]byte(assistantLine(f, time.Now(), call("1", askTool, map[string]any{"questions": []any{nil}}))))
+	f.Add([]byte(assistantLine(f, time.Now(), call("1", questionTool, map[string]any{"questions": []any{nil}}))))
 	f.Fuzz(func(t *testing.T, b []byte) {
-		calls := pendingIn(b)
+		calls := lastPendingCalls(b)
 		if len(calls) > 3 {
 			t.Fatalf("%d calls", len(calls))
 		}
-		did := tallyOf(t.Context(), "/absent.jsonl", time.Time{})
+		did := tallyTranscript(t.Context(), "/absent.jsonl", time.Time{})
 		for line := range bytes.Lines(b) {
-			did.add(line)
+			did.addLine(line)
 		}
 	})
 }
@@ -436,13 +436,13 @@ func TestLastWords(t *testing.T) {
 			"aé\n\"ü\" 🙂"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got, err := LastWords(transcriptOf(t, c.lines...))
+			got, err := LastClaudeText(transcriptOf(t, c.lines...))
 			if err != nil || got != c.want {
 				t.Errorf("got %q, %v, want %q", got, err, c.want)
 			}
 		})
 	}
-	if _, err := LastWords(filepath.Join(t.TempDir(), "none.jsonl")); !os.IsNotExist(err) {
+	if _, err := LastClaudeText(filepath.Join(t.TempDir(), "none.jsonl")); !os.IsNotExist(err) {
 		t.Errorf("no file: %v", err)
 	}
 }

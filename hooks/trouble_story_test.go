@@ -18,11 +18,11 @@ import (
 	"gchat-hooks/state"
 )
 
-// trouble is a run of many native questions while processes die and Chat fails.
-type trouble struct {
+// troubleMaker is a run of many native questions while processes die and Chat fails.
+type troubleMaker struct {
 	*world
 	mu      sync.Mutex
-	waiting map[int]*process // hooks that wait, by pid
+	waiting map[int]*hookProcess // hooks that wait, by pid
 	kills   atomic.Int64
 	faults  atomic.Int64
 	stop    chan struct{}
@@ -42,17 +42,17 @@ func TestNothingIsLostInTrouble(t *testing.T) {
 	if n, err := strconv.Atoi(os.Getenv("GCHAT_TROUBLE")); err == nil {
 		total, sessions = n, 20
 	}
-	x := &trouble{world: newWorld(t), waiting: map[int]*process{}, stop: make(chan struct{})}
+	x := &troubleMaker{world: newWorld(t), waiting: map[int]*hookProcess{}, stop: make(chan struct{})}
 	x.env["GCHAT_WRITES_PER_MINUTE"] = "60000"
-	x.trace.set(x.stumble)
+	x.trace.setIntercept(x.interceptBadly)
 	var beside, asking sync.WaitGroup
-	beside.Go(x.person)
-	beside.Go(x.killer)
+	beside.Go(x.runPerson)
+	beside.Go(x.runKiller)
 	type outcome struct{ question, told string }
 	outcomes := make(chan outcome, total)
 	for s := range sessions {
 		asking.Go(func() {
-			w := x.with("CLAUDE_SESSION_ID", fmt.Sprintf("session-%d", s))
+			w := x.withVariables("CLAUDE_SESSION_ID", fmt.Sprintf("session-%d", s))
 			for n := range total / sessions {
 				question := fmt.Sprintf("Question %d of session %d?", n, s)
 				outcomes <- outcome{question, x.ask(w, fmt.Sprintf("s-%d", s), fmt.Sprintf("call-%d-%d", s, n), question)}
@@ -62,14 +62,14 @@ func TestNothingIsLostInTrouble(t *testing.T) {
 	asking.Wait()
 	close(x.stop)
 	beside.Wait()
-	x.trace.set(nil)
+	x.trace.setIntercept(nil)
 	close(outcomes)
 	fromPhone := 0
 	for o := range outcomes {
 		if o.told != "by hand" {
 			fromPhone++
 		}
-		x.settled(o.question, o.told)
+		x.wantSettled(o.question, o.told)
 	}
 	t.Logf("%d questions, %d answered from the phone, %d processes killed or stopped, %d requests failed",
 		total, fromPhone, x.kills.Load(), x.faults.Load())
@@ -85,8 +85,8 @@ func choice(question string) int { return int(crc32.ChecksumIEEE([]byte(question
 
 // ask is one question of a session as Claude Code asks it. It returns what Claude was told: the answer that the hook printed,
 // or "by hand" where the hook died, and its person answered in the dialog.
-func (x *trouble) ask(w *world, session, call, question string) string {
-	pre := asks(w, session, call, question, labels...)
+func (x *troubleMaker) ask(w *world, session, call, question string) string {
+	pre := questionEvent(w, session, call, question, labels...)
 	var event map[string]any
 	if err := json.Unmarshal(pre, &event); err != nil {
 		x.Fatal(err)
@@ -97,23 +97,23 @@ func (x *trouble) ask(w *world, session, call, question string) string {
 		return b
 	}
 	for range 1 + rand.N(2) { // two installs
-		w.run(forward, pre)
+		w.runHook(forwardHook, pre)
 	}
 	delete(event, "tool_use_id")
 	permission := marshal("PermissionRequest")
-	p := w.start(forward, permission)
+	p := w.startHook(forwardHook, permission)
 	x.mu.Lock()
 	x.waiting[p.Process.Pid] = p
 	x.mu.Unlock()
 	select {
 	case <-p.done:
-	case <-time.After(6 * patience):
+	case <-time.After(6 * testTimeout):
 		x.Errorf("%q: its hook does not end", question)
 		for _, q := range w.questions() {
-			if len(q.Questions) > 0 && q.Questions[0].Question == question {
+			if len(q.SubQuestions) > 0 && q.SubQuestions[0].Question == question {
 				record, err := os.ReadFile(q.Path)
-				open, openErr := state.ReadOpen(state.OpenFile(w.getenv, q.Path))
-				x.Logf("waited for by %d: %s, %v; in the index: %+v, %v; pollers %+v", p.Process.Pid, record, err, open, openErr, state.Pollers(w.getenv))
+				open, openErr := state.ReadIndexEntry(state.IndexFile(w.getenv, q.Path))
+				x.Logf("waited for by %d: %s, %v; in the index: %+v, %v; pollers %+v", p.Process.Pid, record, err, open, openErr, state.ReadHeartbeats(w.getenv))
 			}
 		}
 	}
@@ -122,18 +122,18 @@ func (x *trouble) ask(w *world, session, call, question string) string {
 	x.mu.Unlock()
 	told := "by hand"
 	if p.out.Len() > 0 {
-		told = w.answers(p.out.String())[question]
+		told = w.readAnswers(p.out.String())[question]
 	}
 	event["tool_use_id"] = call
 	event["tool_response"] = map[string]any{"answers": map[string]string{question: told}}
 	for range 1 + rand.N(2) {
-		w.run(answered, marshal("PostToolUse"))
+		w.runHook(answeredHook, marshal("PostToolUse"))
 	}
 	return told
 }
 
-// person replies to every question, once, a moment after it appears.
-func (x *trouble) person() {
+// runPerson replies to every question, once, a moment after it appears.
+func (x *troubleMaker) runPerson() {
 	replied := map[string]bool{}
 	for {
 		select {
@@ -148,15 +148,15 @@ func (x *trouble) person() {
 			replied[m.Name] = true
 			for line := range strings.Lines(m.Text) {
 				if q := strings.TrimSpace(line); strings.HasPrefix(q, "Question ") {
-					x.say(ann, m.Thread.Name, strconv.Itoa(choice(q)+1))
+					x.sendAsUser(ann, m.Thread.Name, strconv.Itoa(choice(q)+1))
 				}
 			}
 		}
 	}
 }
 
-// killer ends a process now and then, or stops it for a moment: a poller mostly, else a waiting hook.
-func (x *trouble) killer() {
+// runKiller ends a process now and then, or stops it for a moment: a poller mostly, else a waiting hook.
+func (x *troubleMaker) runKiller() {
 	for {
 		select {
 		case <-x.stop:
@@ -164,8 +164,8 @@ func (x *trouble) killer() {
 		case <-time.After(time.Duration(100+rand.N(700)) * time.Millisecond):
 		}
 		var pids []int
-		for _, h := range state.Pollers(x.getenv) {
-			if h.Lives {
+		for _, h := range state.ReadHeartbeats(x.getenv) {
+			if h.IsAlive {
 				pids = append(pids, h.PID, h.PID, h.PID)
 			}
 		}
@@ -187,8 +187,8 @@ func (x *trouble) killer() {
 	}
 }
 
-// stumble fails some requests, a part of them after Chat did what was asked.
-func (x *trouble) stumble(rw http.ResponseWriter, r *http.Request) bool {
+// interceptBadly fails some requests, a part of them after Chat did what was asked.
+func (x *troubleMaker) interceptBadly(rw http.ResponseWriter, r *http.Request) bool {
 	fault := rand.N(12)
 	if fault > 4 {
 		return false
@@ -208,7 +208,7 @@ func (x *trouble) stumble(rw http.ResponseWriter, r *http.Request) bool {
 	done := make(chan struct{})
 	go func() { // it does what was asked, and answers otherwise
 		defer close(done)
-		x.chat.Handler().ServeHTTP(discard{http.Header{}}, r)
+		x.chat.Handler().ServeHTTP(discardingWriter{http.Header{}}, r)
 	}()
 	<-done
 	if fault == 3 {
@@ -218,15 +218,15 @@ func (x *trouble) stumble(rw http.ResponseWriter, r *http.Request) bool {
 	return true
 }
 
-// discard is an answer that no client gets.
-type discard struct{ header http.Header }
+// discardingWriter is an answer that no client gets.
+type discardingWriter struct{ header http.Header }
 
-func (d discard) Header() http.Header         { return d.header }
-func (d discard) Write(b []byte) (int, error) { return len(b), nil }
-func (d discard) WriteHeader(int)             {}
+func (d discardingWriter) Header() http.Header         { return d.header }
+func (d discardingWriter) Write(b []byte) (int, error) { return len(b), nil }
+func (d discardingWriter) WriteHeader(int)             {}
 
-// settled checks what the space holds of a question in the end.
-func (x *trouble) settled(question, told string) {
+// wantSettled checks what the space holds of a question in the end.
+func (x *troubleMaker) wantSettled(question, told string) {
 	x.Helper()
 	if want := labels[choice(question)]; told != "by hand" && told != want {
 		x.Errorf("%q: Claude was told %q, the person said %q", question, told, want)
@@ -244,8 +244,8 @@ func (x *trouble) settled(question, told string) {
 		return // answered in the dialog before it was sent
 	}
 	var last string
-	x.until("the note that closes "+question, func() bool {
-		x.run(answered, event(x, "Stop", "another")) // a hook like any other: it starts a poller where none is left
+	x.waitUntil("the note that closes "+question, func() bool {
+		x.runHook(answeredHook, namedEvent(x, "Stop", "another")) // a hook like any other: it starts a poller where none is left
 		closings := 0
 		for _, m := range x.chat.Messages() {
 			if m.Thread.Name == thread && (strings.HasPrefix(m.Text, "[Answered]") || strings.HasPrefix(m.Text, "[Cancelled]")) {

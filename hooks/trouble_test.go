@@ -14,7 +14,7 @@ import (
 
 func TestBadStdin(t *testing.T) {
 	t.Parallel()
-	w := newDesk(t)
+	w := newWorldWithoutPoller(t)
 	deep := strings.Repeat(`{"tool_input":`, 100000) + "1" + strings.Repeat("}", 100000)
 	ask := string(recorded(t, "single-04-PermissionRequest"))
 	const ours = `{"hook_event_name":"PermissionRequest","tool_name":"AskUserQuestion",`
@@ -29,8 +29,8 @@ func TestBadStdin(t *testing.T) {
 		"another tool":         `{"hook_event_name":"PreToolUse","tool_name":"Bash","session_id":"s","tool_input":{"command":"ls"}}`,
 		"an event of tomorrow": `{"hook_event_name":"PreCoffee","session_id":"s"}`,
 	} {
-		for _, hook := range []string{forward, answered, sessionHook, "gchat-notification-dispatch", "gchat-stop-gate"} {
-			if out := w.run(hook, []byte(in)); out != "" {
+		for _, hook := range []string{forwardHook, answeredHook, sessionHook, "gchat-notification-dispatch", "gchat-stop-gate"} {
+			if out := w.runHook(hook, []byte(in)); out != "" {
 				t.Errorf("%s, %s: printed %q", hook, name, out)
 			}
 		}
@@ -46,7 +46,7 @@ func TestBadStdin(t *testing.T) {
 // The event counts when it is there, also where the pipe that it came through stays open.
 func TestEventOnAnOpenPipe(t *testing.T) {
 	t.Parallel()
-	w := newDesk(t)
+	w := newWorldWithoutPoller(t)
 	r, event, err := os.Pipe()
 	if err != nil {
 		t.Fatal(err)
@@ -57,7 +57,7 @@ func TestEventOnAnOpenPipe(t *testing.T) {
 		t.Fatal(err)
 	}
 	cmd := bound.Command(t, os.Args[0])
-	cmd.Env, cmd.Dir, cmd.Stdin = append(w.environ(), asHook+"="+forward), w.env["CLAUDE_PROJECT_DIR"], r
+	cmd.Env, cmd.Dir, cmd.Stdin = append(w.environ(), hookNameVariable+"="+forwardHook), w.env["CLAUDE_PROJECT_DIR"], r
 	if out, err := cmd.CombinedOutput(); err != nil || len(out) > 0 {
 		t.Errorf("%v: %s", err, out)
 	}
@@ -75,46 +75,46 @@ func TestUnwritableStateGoesToThePersonsOwn(t *testing.T) {
 			if err := os.MkdirAll(filepath.Join(dir, "pending-questions", ".locks"), 0o700); err != nil {
 				w.Fatal(err)
 			}
-			fill(w, dir)
+			fillDisk(w, dir)
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := newDesk(t)
+			w := newWorldWithoutPoller(t)
 			block(w)
-			w.run(forward, recorded(t, "single-03-PreToolUse"))
-			p := w.start(forward, recorded(t, "single-04-PermissionRequest"))
-			qs, bad := state.QuestionsIn(state.SpareState(w.getenv)).All()
-			if len(qs) != 1 || len(bad) > 0 {
-				t.Fatalf("%d questions in the person's own state, %v", len(qs), bad)
+			w.runHook(forwardHook, recorded(t, "single-03-PreToolUse"))
+			p := w.startHook(forwardHook, recorded(t, "single-04-PermissionRequest"))
+			qs, loadErrs := state.QuestionsIn(state.SpareStateDir(w.getenv)).All()
+			if len(qs) != 1 || len(loadErrs) > 0 {
+				t.Fatalf("%d questions in the person's own state, %v", len(qs), loadErrs)
 			}
-			w.untilWaited(qs[0])
-			w.replied(qs[0], "Canary")
-			if got := w.answers(p.end())[single]; got != "Canary" {
+			w.awaitWaiter(qs[0])
+			w.markReplied(qs[0], "Canary")
+			if got := w.readAnswers(p.awaitOutput())[singleQuestion]; got != "Canary" {
 				t.Errorf("answered %q", got)
 			}
-			w.run(answered, told(t, "Canary"))
-			w.owes(qs[0], closed)
+			w.runHook(answeredHook, answeredEvent(t, "Canary"))
+			w.wantOwedNotes(qs[0], closedNote)
 		})
 	}
 }
 
 // A project that could not be written for a moment does not have its question asked twice.
 func TestAQuestionInThePersonsOwnStateIsAskedOnce(t *testing.T) {
-	w := newDesk(t)
+	w := newWorldWithoutPoller(t)
 	claude := filepath.Join(w.env["CLAUDE_PROJECT_DIR"], ".claude")
 	writeFile(w, claude, "") // no folder can be made there
-	w.run(forward, recorded(t, "single-03-PreToolUse"))
+	w.runHook(forwardHook, recorded(t, "single-03-PreToolUse"))
 	if err := os.Remove(claude); err != nil {
 		t.Fatal(err)
 	}
-	p := w.start(forward, recorded(t, "single-04-PermissionRequest"))
-	qs, _ := state.QuestionsIn(state.SpareState(w.getenv)).All()
+	p := w.startHook(forwardHook, recorded(t, "single-04-PermissionRequest"))
+	qs, _ := state.QuestionsIn(state.SpareStateDir(w.getenv)).All()
 	if len(qs) != 1 {
 		t.Fatalf("%d questions in the person's own state", len(qs))
 	}
-	w.untilWaited(qs[0])
-	w.replied(qs[0], "Canary")
-	if got := w.answers(p.end())[single]; got != "Canary" {
+	w.awaitWaiter(qs[0])
+	w.markReplied(qs[0], "Canary")
+	if got := w.readAnswers(p.awaitOutput())[singleQuestion]; got != "Canary" {
 		t.Errorf("answered %q", got)
 	}
 	if n := len(w.questions()); n > 0 {
@@ -143,8 +143,8 @@ func (w *world) smallDisk() string {
 	return dir
 }
 
-// fill writes until the disk is full.
-func fill(t testing.TB, dir string) {
+// fillDisk writes until the disk is full.
+func fillDisk(t testing.TB, dir string) {
 	t.Helper()
 	f, err := os.Create(filepath.Join(dir, "fill"))
 	if err != nil {
@@ -157,36 +157,36 @@ func fill(t testing.TB, dir string) {
 
 // A disk that is full does not have the session woken again and again: it is woken once, when that can be written down.
 func TestFullDiskWakesNobodyForEver(t *testing.T) {
-	w := denyingDesk(t)
+	w := newDenyWorld(t)
 	dir := w.smallDisk()
-	ask := asks(t, "s-1", "t1", "Which DB?", "SQLite", "Postgres")
-	q := w.denies(ask)
-	p := w.start(rewake, ask)
-	w.untilWaited(q)
-	w.timedOut(q, nil)
-	fill(w, dir)
-	if bound.Soon(time.Second, p.ended) {
-		t.Fatalf("woken with %q while the disk is full", p.woken())
+	ask := questionEvent(t, "s-1", "t1", "Which DB?", "SQLite", "Postgres")
+	q := w.askDenied(ask)
+	p := w.startHook(rewake, ask)
+	w.awaitWaiter(q)
+	w.markTimedOut(q, nil)
+	fillDisk(w, dir)
+	if bound.WaitFor(time.Second, p.hasEnded) {
+		t.Fatalf("woken with %q while the disk is full", p.awaitWakeText())
 	}
 	if err := os.Remove(filepath.Join(dir, "fill")); err != nil {
 		t.Fatal(err)
 	}
-	if got := p.woken(); !strings.Contains(got, "GCHAT_TIMEOUT") {
+	if got := p.awaitWakeText(); !strings.Contains(got, "GCHAT_TIMEOUT") {
 		t.Errorf("woken with %q", got)
 	}
-	if again := w.start(rewake, event(t, "Stop", "s-1")); bound.Soon(time.Second, again.ended) { // it waits for a late reply
-		t.Errorf("woken again with %q", again.woken())
+	if again := w.startHook(rewake, namedEvent(t, "Stop", "s-1")); bound.WaitFor(time.Second, again.hasEnded) { // it waits for a late reply
+		t.Errorf("woken again with %q", again.awaitWakeText())
 	}
 }
 
 func TestNothingCanBeWritten(t *testing.T) {
 	t.Parallel()
-	w := newDesk(t)
+	w := newWorldWithoutPoller(t)
 	blocked := filepath.Join(w.dir, "blocked")
 	writeFile(t, blocked, "")
 	w.env["GCHAT_STATE_DIR"], w.env["XDG_STATE_HOME"] = filepath.Join(blocked, "a"), filepath.Join(blocked, "b")
 	for _, event := range []string{"single-03-PreToolUse", "single-04-PermissionRequest"} {
-		if out := w.run(forward, recorded(t, event)); out != "" {
+		if out := w.runHook(forwardHook, recorded(t, event)); out != "" {
 			t.Errorf("%s printed %q", event, out)
 		}
 	}
@@ -201,26 +201,26 @@ func TestNoHookOpensASocket(t *testing.T) {
 		t.Skip("needs strace: apt-get install strace")
 	}
 	for mode, events := range map[string][]string{
-		"native": {forward, "single-03-PreToolUse", forward, "single-04-PermissionRequest", answered, "single-05-PostToolUse"},
-		"hold":   {forward, "single-03-PreToolUse", answered, "single-05-PostToolUse"},
-		"deny":   {rewake, "single-03-PreToolUse", forward, "single-03-PreToolUse", answered, "single-07-Stop"},
+		"native": {forwardHook, "single-03-PreToolUse", forwardHook, "single-04-PermissionRequest", answeredHook, "single-05-PostToolUse"},
+		"hold":   {forwardHook, "single-03-PreToolUse", answeredHook, "single-05-PostToolUse"},
+		"deny":   {rewake, "single-03-PreToolUse", forwardHook, "single-03-PreToolUse", answeredHook, "single-07-Stop"},
 	} {
 		t.Run(mode, func(t *testing.T) {
 			t.Parallel()
-			w := newDesk(t)
+			w := newWorldWithoutPoller(t)
 			w.env["GCHAT_ASK_MODE"] = mode
 			w.env["GOOGLE_CHAT_WEBHOOK_URL"] = "https://chat.googleapis.com/v1/spaces/A/messages?key=k&token=t"
 			trace := filepath.Join(w.dir, "trace")
-			var hooks []*process
+			var hooks []*hookProcess
 			for i := 0; i < len(events); i += 2 {
-				p := w.start(events[i], recorded(t, events[i+1]), "strace", "-f", "-qq", "-A", "-o", trace, "-e", "trace=socket")
-				if hooks = append(hooks, p); i == 0 || events[i] == forward {
-					w.until("its question or its end", func() bool { return len(w.questions()) > 0 || p.ended() || events[i] == rewake })
+				p := w.startHook(events[i], recorded(t, events[i+1]), "strace", "-f", "-qq", "-A", "-o", trace, "-e", "trace=socket")
+				if hooks = append(hooks, p); i == 0 || events[i] == forwardHook {
+					w.waitUntil("its question or its end", func() bool { return len(w.questions()) > 0 || p.hasEnded() || events[i] == rewake })
 				}
 			}
 			for _, q := range w.questions() {
 				_, _ = state.UpdateQuestion(q.Path, func(q *state.Question) error {
-					q.Status, q.MessageSent = state.Cancelled, true
+					q.Status, q.IsMessageSent = state.Cancelled, true
 					return nil
 				})
 			}
@@ -242,10 +242,10 @@ func TestFullDiskForAMoment(t *testing.T) {
 	}
 	full := []string{"strace", "-D", "-f", "-qq", "-o", os.DevNull, "-e", "trace=rename,renameat,renameat2",
 		"-e", "inject=rename,renameat,renameat2:error=ENOSPC:when=1"}
-	waiting := func(w *world) *process {
-		w.run(forward, recorded(t, "single-03-PreToolUse"))
-		p := w.start(forward, recorded(t, "single-04-PermissionRequest"), full...)
-		w.untilWaited(w.question())
+	waiting := func(w *world) *hookProcess {
+		w.runHook(forwardHook, recorded(t, "single-03-PreToolUse"))
+		p := w.startHook(forwardHook, recorded(t, "single-04-PermissionRequest"), full...)
+		w.awaitWaiter(w.question())
 		return p
 	}
 	for name, c := range map[string]struct {
@@ -254,27 +254,27 @@ func TestFullDiskForAMoment(t *testing.T) {
 	}{
 		"printed": {func(w *world) {
 			p := waiting(w)
-			w.replied(w.question(), "Canary")
-			if got := w.answers(p.end())[single]; got != "Canary" {
+			w.markReplied(w.question(), "Canary")
+			if got := w.readAnswers(p.awaitOutput())[singleQuestion]; got != "Canary" {
 				w.Errorf("answered %q", got)
 			}
-		}, func(q *state.Question) bool { return q.Printed }},
+		}, func(q *state.Question) bool { return q.IsPrinted }},
 		"dismissed": {func(w *world) {
 			p := waiting(w)
 			terminate(p)
-			p.end()
+			p.awaitOutput()
 		}, func(q *state.Question) bool { return q.Status == state.Cancelled && q.ResolvedBy == "signal" }},
 		"stopped": {func(w *world) {
-			w.run(forward, recorded(t, "single-03-PreToolUse"))
-			w.start(answered, recorded(t, "single-07-Stop"), full...).end()
+			w.runHook(forwardHook, recorded(t, "single-03-PreToolUse"))
+			w.startHook(answeredHook, recorded(t, "single-07-Stop"), full...).awaitOutput()
 		}, func(q *state.Question) bool { return q.Status == state.Cancelled && q.ResolvedBy == "stop" }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w := newDesk(t)
+			w := newWorldWithoutPoller(t)
 			c.story(w)
 			if q := w.question(); !c.done(q) {
-				t.Errorf("%s by %q, printed: %v", q.Status, q.ResolvedBy, q.Printed)
+				t.Errorf("%s by %q, printed: %v", q.Status, q.ResolvedBy, q.IsPrinted)
 			}
 		})
 	}

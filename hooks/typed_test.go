@@ -25,15 +25,15 @@ func TestTyped(t *testing.T) {
 		"nothing":                   {"Two", "", "", false},
 		"own words with the choice": {"Auth, dark mode", "", "Auth, dark mode", true},
 	} {
-		q := &state.Question{Typing: &state.Typing{}, Questions: []state.Prompt{{Question: which}}}
+		q := &state.Question{Typing: &state.Typing{}, SubQuestions: []state.SubQuestion{{Question: which}}}
 		q.Answers = map[string]string{which: c.meant}
 		if c.remark != "" {
 			q.Notes = map[string]string{which: c.remark}
 		}
-		if got := typed(q, map[string]string{which: c.told}); got != c.want {
+		if got := areTypedAnswers(q, map[string]string{which: c.told}); got != c.want {
 			t.Errorf("%s: %v", name, got)
 		}
-		if q.Typing = nil; typed(q, map[string]string{which: c.told}) {
+		if q.Typing = nil; areTypedAnswers(q, map[string]string{which: c.told}) {
 			t.Errorf("%s: it was not typed at all", name)
 		}
 	}

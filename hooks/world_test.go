@@ -37,11 +37,11 @@ var buildProgram = sync.OnceValue(func() error {
 
 var programDir string
 
-// asHook is set where this test's program is to be a hook, as the real one is, but without a poller.
-const asHook = "GCHAT_TEST_AS_HOOK"
+// hookNameVariable is set where this test's program is to be a hook, as the real one is, but without a poller.
+const hookNameVariable = "GCHAT_TEST_AS_HOOK"
 
 func TestMain(m *testing.M) {
-	if name := os.Getenv(asHook); name != "" {
+	if name := os.Getenv(hookNameVariable); name != "" {
 		underlock.Watch()
 		h := &hooks.Hook{Name: name, Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, Env: os.Getenv}
 		os.Exit(h.Run())
@@ -56,8 +56,8 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// patience bounds every wait of a test; it is reached only when something is wrong.
-const patience = 30 * time.Second
+// testTimeout bounds every wait of a test; it is reached only when something is wrong.
+const testTimeout = 30 * time.Second
 
 // ann is allowed to answer.
 var ann = &chat.User{Name: "users/ann", DisplayName: "Ann", Type: "HUMAN"}
@@ -69,11 +69,11 @@ type world struct {
 	dir   string
 	env   map[string]string
 	chat  *space.Space
-	trace trace
+	trace requestTrace
 }
 
-// newDesk is a world without a poller.
-func newDesk(t testing.TB) *world {
+// newWorldWithoutPoller is a world without a poller.
+func newWorldWithoutPoller(t testing.TB) *world {
 	t.Helper()
 	w := &world{TB: t, dir: t.TempDir()}
 	w.env = map[string]string{
@@ -90,16 +90,16 @@ func newDesk(t testing.TB) *world {
 
 func (w *world) getenv(name string) string { return w.env[name] }
 
-// trace sees every request to Chat and may answer in its place.
-type trace struct {
-	mu     sync.Mutex
-	faulty func(w http.ResponseWriter, r *http.Request) (handled bool)
+// requestTrace sees every request to Chat and may answer in its place.
+type requestTrace struct {
+	mu        sync.Mutex
+	intercept func(w http.ResponseWriter, r *http.Request) (handled bool)
 }
 
-func (tr *trace) set(f func(http.ResponseWriter, *http.Request) bool) {
+func (tr *requestTrace) setIntercept(f func(http.ResponseWriter, *http.Request) bool) {
 	tr.mu.Lock()
 	defer tr.mu.Unlock()
-	tr.faulty = f
+	tr.intercept = f
 }
 
 func newWorld(t testing.TB) *world {
@@ -111,12 +111,12 @@ func newWorld(t testing.TB) *world {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := newDesk(t)
+	w := newWorldWithoutPoller(t)
 	w.chat = s
 	handler := s.Handler()
-	srv := httptest.NewServer(strict.Google(t, http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+	srv := httptest.NewServer(strict.CheckRequests(t, http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
 		w.trace.mu.Lock()
-		faulty := w.trace.faulty
+		faulty := w.trace.intercept
 		w.trace.mu.Unlock()
 		if faulty == nil || !faulty(rw, r) {
 			handler.ServeHTTP(rw, r)
@@ -142,14 +142,14 @@ func newWorld(t testing.TB) *world {
 // endPollers kills the detached pollers of this machine: they would stay for a while.
 func (w *world) endPollers() {
 	w.Helper()
-	w.until("the pollers to end", func() bool {
-		for _, p := range state.Pollers(w.getenv) {
-			if p.Lives && p.PID > 1 {
+	w.waitUntil("the pollers to end", func() bool {
+		for _, p := range state.ReadHeartbeats(w.getenv) {
+			if p.IsAlive && p.PID > 1 {
 				_ = syscall.Kill(p.PID, syscall.SIGKILL)
 			}
 		}
-		locks, _ := filepath.Glob(filepath.Join(state.UserState(w.getenv), "pollers", "*.lock"))
-		return !slices.ContainsFunc(locks, state.Held)
+		locks, _ := filepath.Glob(filepath.Join(state.UserStateDir(w.getenv), "pollers", "*.lock"))
+		return !slices.ContainsFunc(locks, state.IsLocked)
 	})
 }
 
@@ -162,8 +162,8 @@ func (w *world) log() string {
 	return string(b)
 }
 
-// with is the same machine for another session: other variables, the same disk and the same Chat.
-func (w *world) with(kv ...string) *world {
+// withVariables is the same machine for another session: other variables, the same disk and the same Chat.
+func (w *world) withVariables(kv ...string) *world {
 	other := &world{TB: w.TB, dir: w.dir, chat: w.chat, env: maps.Clone(w.env)}
 	for i := 0; i < len(kv); i += 2 {
 		other.env[kv[i]] = kv[i+1]
@@ -178,25 +178,25 @@ func (w *world) environ() (env []string) {
 	return env
 }
 
-// process is a hook on its way.
-type process struct {
+// hookProcess is a hook on its way.
+type hookProcess struct {
 	*exec.Cmd
 	w        *world
 	out, err bytes.Buffer
 	done     chan struct{}
 }
 
-// start runs a hook with an event, as Claude Code does.
-func (w *world) start(name string, event []byte, wrap ...string) *process {
+// startHook runs a hook with an event, as Claude Code does.
+func (w *world) startHook(name string, event []byte, wrap ...string) *hookProcess {
 	w.Helper()
 	argv, env := append(slices.Clone(wrap), program, "hook", name), w.environ()
 	if w.chat == nil {
-		argv, env = append(slices.Clone(wrap), os.Args[0]), append(env, asHook+"="+name)
+		argv, env = append(slices.Clone(wrap), os.Args[0]), append(env, hookNameVariable+"="+name)
 	}
-	p := &process{Cmd: exec.Command(argv[0], argv[1:]...), w: w, done: make(chan struct{})}
+	p := &hookProcess{Cmd: exec.Command(argv[0], argv[1:]...), w: w, done: make(chan struct{})}
 	p.Env, p.Dir, p.Stdin, p.Stdout, p.Stderr = env, w.env["CLAUDE_PROJECT_DIR"], bytes.NewReader(event), &p.out, &p.err
 	// A detached poller must not hold the test; it has none of our descriptors, and this shows it.
-	p.WaitDelay = patience
+	p.WaitDelay = testTimeout
 	if err := p.Start(); err != nil {
 		w.Fatal(err)
 	}
@@ -211,13 +211,13 @@ func (w *world) start(name string, event []byte, wrap ...string) *process {
 	return p
 }
 
-// end waits for the hook's end and returns what it printed; its exit code must be 0 and its stderr empty.
-func (p *process) end() string {
+// awaitOutput waits for the hook's end and returns what it printed; its exit code must be 0 and its stderr empty.
+func (p *hookProcess) awaitOutput() string {
 	p.w.Helper()
 	select {
 	case <-p.done:
-	case <-time.After(patience):
-		p.w.Fatalf("%v does not end:\n%s", p.Args, bound.End(p.Process.Pid))
+	case <-time.After(testTimeout):
+		p.w.Fatalf("%v does not end:\n%s", p.Args, bound.Kill(p.Process.Pid))
 	}
 	if code := p.ProcessState.ExitCode(); code != 0 {
 		p.w.Errorf("%v ended with %d", p.Args, code)
@@ -228,8 +228,8 @@ func (p *process) end() string {
 	return p.out.String()
 }
 
-// ended says whether the hook has ended.
-func (p *process) ended() bool {
+// hasEnded says whether the hook has ended.
+func (p *hookProcess) hasEnded() bool {
 	select {
 	case <-p.done:
 		return true
@@ -238,12 +238,12 @@ func (p *process) ended() bool {
 	}
 }
 
-func (w *world) run(name string, event []byte) string {
+func (w *world) runHook(name string, event []byte) string {
 	w.Helper()
-	return w.start(name, event).end()
+	return w.startHook(name, event).awaitOutput()
 }
 
-const forward, answered = "gchat-ask-user-forward", "gchat-ask-user-answered"
+const forwardHook, answeredHook = "gchat-ask-user-forward", "gchat-ask-user-answered"
 
 // recorded is a payload that Claude Code 2.1.329 sent, with some members set.
 func recorded(t testing.TB, name string, kv ...any) []byte {
@@ -265,9 +265,9 @@ func recorded(t testing.TB, name string, kv ...any) []byte {
 	return b
 }
 
-func (w *world) until(what string, ok func() bool) {
+func (w *world) waitUntil(what string, ok func() bool) {
 	w.Helper()
-	deadline := time.Now().Add(patience)
+	deadline := time.Now().Add(testTimeout)
 	for !ok() {
 		if time.Now().After(deadline) {
 			w.Fatalf("waited in vain for %s", what)
@@ -276,11 +276,11 @@ func (w *world) until(what string, ok func() bool) {
 	}
 }
 
-// thread waits for the n-th question's message and returns its thread.
-func (w *world) thread(n int) string {
+// awaitThread waits for the n-th question's message and returns its thread.
+func (w *world) awaitThread(n int) string {
 	w.Helper()
 	name := ""
-	w.until(fmt.Sprintf("question %d in the space", n), func() bool {
+	w.waitUntil(fmt.Sprintf("question %d in the space", n), func() bool {
 		if ms := w.messages("[AskUserQuestion]"); len(ms) >= n {
 			name = ms[n-1].Thread.Name
 		}
@@ -289,16 +289,16 @@ func (w *world) thread(n int) string {
 	return name
 }
 
-func (w *world) messages(beginning string) (ms []*chat.Message) {
+func (w *world) messages(prefix string) (found []*chat.Message) {
 	for _, m := range w.chat.Messages() {
-		if strings.HasPrefix(m.Text, beginning) {
-			ms = append(ms, m)
+		if strings.HasPrefix(m.Text, prefix) {
+			found = append(found, m)
 		}
 	}
-	return ms
+	return found
 }
 
-func (w *world) say(who *chat.User, thread, text string) *chat.Message {
+func (w *world) sendAsUser(who *chat.User, thread, text string) *chat.Message {
 	w.Helper()
 	m, err := w.chat.Say(who, thread, text)
 	if err != nil {
@@ -307,10 +307,10 @@ func (w *world) say(who *chat.User, thread, text string) *chat.Message {
 	return m
 }
 
-func (w *world) awaitMessage(beginning string) string {
+func (w *world) awaitMessage(prefix string) string {
 	w.Helper()
-	w.until(beginning, func() bool { return len(w.messages(beginning)) > 0 })
-	return w.messages(beginning)[0].Text
+	w.waitUntil(prefix, func() bool { return len(w.messages(prefix)) > 0 })
+	return w.messages(prefix)[0].Text
 }
 
 func (w *world) projectState() string {
@@ -321,9 +321,9 @@ func (w *world) projectState() string {
 func (w *world) questions() (qs []*state.Question) {
 	w.Helper()
 	for _, in := range []state.Questions{state.QuestionsIn(w.projectState()), state.MarkersIn(w.projectState())} {
-		all, bad := in.All()
-		if len(bad) > 0 {
-			w.Fatal(bad)
+		all, loadErrs := in.All()
+		if len(loadErrs) > 0 {
+			w.Fatal(loadErrs)
 		}
 		qs = append(qs, all...)
 	}
@@ -340,8 +340,8 @@ func (w *world) question() *state.Question {
 	return qs[0]
 }
 
-// of is the question of a call.
-func (w *world) of(toolUse string) *state.Question {
+// questionOfCall is the question of a call.
+func (w *world) questionOfCall(toolUse string) *state.Question {
 	w.Helper()
 	for _, q := range w.questions() {
 		if q.ToolUseID == toolUse {
@@ -352,58 +352,58 @@ func (w *world) of(toolUse string) *state.Question {
 	return nil
 }
 
-// change changes a question, as the poller does.
-func (w *world) change(q *state.Question, change func(*state.Question)) {
+// changeQuestion changes a question, as the poller does.
+func (w *world) changeQuestion(q *state.Question, change func(*state.Question)) {
 	w.Helper()
 	if _, err := state.UpdateQuestion(q.Path, func(q *state.Question) error { change(q); return nil }); err != nil {
 		w.Fatal(err)
 	}
 }
 
-// posted is the poller's step when a question is in its thread.
-func (w *world) posted(q *state.Question) {
+// markPosted is the poller's step when a question is in its thread.
+func (w *world) markPosted(q *state.Question) {
 	w.Helper()
-	w.change(q, func(q *state.Question) {
-		q.MessageSent, q.ThreadName, q.MessageName = true, "spaces/x/threads/"+q.ThreadKey, "spaces/x/messages/"+q.ThreadKey
+	w.changeQuestion(q, func(q *state.Question) {
+		q.IsMessageSent, q.ThreadName, q.MessageName = true, "spaces/x/threads/"+q.ThreadKey, "spaces/x/messages/"+q.ThreadKey
 	})
 }
 
-// replied is the poller's step when a person's reply became the answer to the first of a question's prompts.
-func (w *world) replied(q *state.Question, answer string) {
+// markReplied is the poller's step when a person's reply became the answer to the first of a question's prompts.
+func (w *world) markReplied(q *state.Question, answer string) {
 	w.Helper()
-	w.change(q, func(q *state.Question) {
-		if err := q.Move(state.Answered, time.Now()); err != nil {
+	w.changeQuestion(q, func(q *state.Question) {
+		if err := q.MoveTo(state.Answered, time.Now()); err != nil {
 			w.Error(err)
 		}
-		q.Answers = map[string]string{q.Questions[0].Question: answer}
+		q.Answers = map[string]string{q.SubQuestions[0].Question: answer}
 		q.Response, q.AnsweredMessage, q.AnsweredBy = &answer, "spaces/x/messages/reply", ann.Name
 	})
 }
 
-// untilWaited waits until a process waits for a question.
-func (w *world) untilWaited(q *state.Question) {
+// awaitWaiter waits until a process waits for a question.
+func (w *world) awaitWaiter(q *state.Question) {
 	w.Helper()
-	w.until("the waiter", func() bool { return state.HasWaiter(w.getenv, q.Path) })
+	w.waitUntil("the waiter", func() bool { return state.HasWaiter(w.getenv, q.Path) })
 }
 
-// owes are the notes that a question's thread is still to be given.
-func (w *world) owes(q *state.Question, want ...state.Owed) {
+// wantOwedNotes are the notes that a question's thread is still to be given.
+func (w *world) wantOwedNotes(q *state.Question, want ...state.OwedNote) {
 	w.Helper()
 	q, err := state.LoadQuestion(q.Path)
 	if err != nil {
 		w.Fatal(err)
 	}
-	if !slices.Equal(q.Owes, want) {
-		w.Errorf("owed are %+v, want %+v", q.Owes, want)
+	if !slices.Equal(q.OwedNotes, want) {
+		w.Errorf("owed are %+v, want %+v", q.OwedNotes, want)
 	}
 }
 
-// closed is the note of a question's end.
-var closed = state.Owed{About: state.NoteClosed}
+// closedNote is the note of a question's end.
+var closedNote = state.OwedNote{About: state.NoteClosed}
 
-// decision is what a PermissionRequest hook printed.
-type decision struct {
-	Output struct {
+// hookDecision is what a PermissionRequest hook printed.
+type hookDecision struct {
+	HookOutput struct {
 		Event    string `json:"hookEventName"`
 		Decision struct {
 			Behavior string          `json:"behavior"`
@@ -412,26 +412,26 @@ type decision struct {
 	} `json:"hookSpecificOutput"`
 }
 
-// answers reads the decision that a hook printed.
-func (w *world) answers(out string) map[string]string {
+// readAnswers reads the decision that a hook printed.
+func (w *world) readAnswers(out string) map[string]string {
 	w.Helper()
-	var d decision
+	var d hookDecision
 	var in struct {
 		Answers map[string]string `json:"answers"`
 	}
 	if err := json.Unmarshal([]byte(out), &d); err != nil {
 		w.Fatalf("no decision in %q: %v", out, err)
 	}
-	if d.Output.Event != "PermissionRequest" || d.Output.Decision.Behavior != "allow" {
+	if d.HookOutput.Event != "PermissionRequest" || d.HookOutput.Decision.Behavior != "allow" {
 		w.Fatalf("not an allow: %s", out)
 	}
-	if err := json.Unmarshal(d.Output.Decision.Input, &in); err != nil {
+	if err := json.Unmarshal(d.HookOutput.Decision.Input, &in); err != nil {
 		w.Fatal(err)
 	}
 	return in.Answers
 }
 
-func terminate(p *process) { _ = p.Process.Signal(syscall.SIGTERM) }
+func terminate(p *hookProcess) { _ = p.Process.Signal(syscall.SIGTERM) }
 
 func writeFile(t testing.TB, path, content string) {
 	t.Helper()

@@ -22,7 +22,7 @@ type Target struct {
 var (
 	// ErrNoTmux says that a session was never in tmux, as far as is known.
 	ErrNoTmux = errors.New("the session does not run in tmux")
-	// ErrGone says that the tmux session, or the pane, is not there at present.
+	// ErrFileGone says that the tmux session, or the pane, is not there at present.
 	ErrGone = errors.New("the tmux session is gone")
 )
 
@@ -63,7 +63,7 @@ func withClaude(panes []Pane, pid int, start string) []Pane {
 
 // Choice is one prompt of the dialog with what is to be answered, in the order of the dialog.
 type Choice struct {
-	Prompt state.Prompt
+	Prompt state.SubQuestion
 	Answer state.Answer
 	Chat   bool // the dialog is turned down, by its row "Chat about this"
 }

@@ -9,14 +9,14 @@ import (
 )
 
 var (
-	one   = state.Prompt{Question: "Which one?", Options: []state.Option{{Label: "Alpha"}, {Label: "Beta"}, {Label: "Beta"}}}
-	some  = state.Prompt{Question: "Which ones?", Options: []state.Option{{Label: "Auth"}, {Label: "Billing"}}, MultiSelect: true}
-	drawn = state.Prompt{Question: "Which layout?", Options: []state.Option{{Label: "Side", Preview: "|"}, {Label: "Top", Preview: "="}}}
+	one   = state.SubQuestion{Question: "Which one?", Options: []state.Option{{Label: "Alpha"}, {Label: "Beta"}, {Label: "Beta"}}}
+	some  = state.SubQuestion{Question: "Which ones?", Options: []state.Option{{Label: "Auth"}, {Label: "Billing"}}, MultiSelect: true}
+	drawn = state.SubQuestion{Question: "Which layout?", Options: []state.Option{{Label: "Side", Preview: "|"}, {Label: "Top", Preview: "="}}}
 )
 
 func TestPlan(t *testing.T) {
 	for name, c := range map[string]struct {
-		prompt  state.Prompt
+		prompt  state.SubQuestion
 		answer  state.Answer
 		want    act // without the prompt
 		refused string

@@ -12,7 +12,7 @@ import (
 // An answer to a program that holds up a screen of Claude Code's and does nothing with keys: nothing is pressed where it would
 // go astray, a key without an effect is the last one, and the pane is left as it was.
 func TestAnswersThatCannotBeTyped(t *testing.T) {
-	deploy := state.Prompt{Question: "Which deployment approach should we use?", Options: []state.Option{
+	deploy := state.SubQuestion{Question: "Which deployment approach should we use?", Options: []state.Option{
 		{Label: "Blue-green deployment"}, {Label: "Rolling deployment"}, {Label: "Canary"}}}
 	second, words := state.Answer{Labels: []string{"Rolling deployment"}}, state.Answer{Text: "neither"}
 	for name, c := range map[string]struct {

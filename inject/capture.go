@@ -111,7 +111,7 @@ func readCapture(capture string) (lines []line) {
 	var now ink
 	for len(capture) > 0 {
 		if capture[0] == '\x1b' {
-			escape := state.EscapeSequence().FindString(capture[:min(len(capture), longestEscape)])
+			escape := state.EscapeSequencePattern().FindString(capture[:min(len(capture), longestEscape)])
 			capture = capture[len(escape):]
 			if parameters, isSGR := strings.CutSuffix(escape, "m"); isSGR && strings.HasPrefix(escape, "\x1b[") {
 				now.apply(parameters[2:])

@@ -22,7 +22,7 @@ import (
 // Identify writes down where a hook's session is: its Claude Code, and its place in tmux. window is its window's name.
 func Identify(ctx context.Context, env state.Getenv, s *state.Session) (window string) {
 	s.ClaudePID, s.ClaudeStart = Claude(env)
-	s.Program = ProgramOf(s.ClaudePID)
+	s.ClaudeCommand = ProgramOf(s.ClaudePID)
 	server := ServerOf(env("TMUX"))
 	s.TmuxSession, s.TmuxPane, s.TmuxSocket, s.HiddenPane = "", env("TMUX_PANE"), server.Socket, ""
 	if server.Socket == "" {
@@ -56,7 +56,7 @@ func isBelow(root, pid int) bool {
 	return pid == root && pid > 1
 }
 
-// NameOf is what people call the session: $CLAUDE_SESSION_ID, which launch scripts set, else its project's folder. Where
+// RecordName is what people call the session: $CLAUDE_SESSION_ID, which launch scripts set, else its project's folder. Where
 // several sessions run in a project, the tmux session's name follows, if it tells them apart, else the window's; and the
 // beginning of Claude Code's id where a sibling has that name too, or outside tmux.
 //
@@ -135,8 +135,8 @@ func DialogOf(one *state.Session) (d *state.Dialog, known bool) {
 	}
 	permissions := []string{"permission prompt", "worker request", "sandbox request"}
 	d = state.NewDialog(slices.Contains(permissions, own.WaitingFor), own.WaitingFor)
-	d.At = time.UnixMilli(own.StatusSince).UTC()
-	d.Menu = own.WaitingFor == "dialog open"
+	d.WaitsSince = time.UnixMilli(own.StatusSince).UTC()
+	d.IsMenu = own.WaitingFor == "dialog open"
 	return d, known
 }
 
@@ -146,11 +146,11 @@ func WaitsThere(env state.Getenv, one *state.Session) string {
 	if d == nil {
 		d, _ = DialogOf(one)
 	}
-	over := !one.Running() || Ended(one.ClaudePID, one.ClaudeStart)
-	if d == nil || over || state.DialogExplained(env, one.ID) {
+	over := !one.IsRunning() || Ended(one.ClaudePID, one.ClaudeStart)
+	if d == nil || over || state.IsDialogExplained(env, one.ID) {
 		return ""
 	}
-	return d.Says
+	return d.Text
 }
 
 // SessionOf is the session that a Claude Code has by its own file of sessions, which names another one right after /clear and
@@ -213,14 +213,14 @@ func StartOf(pid int) string {
 	if p.start == "" {
 		return ""
 	}
-	return p.start + "@" + state.Here()
+	return p.start + "@" + state.PIDScope()
 }
 
 // Elsewhere says that a process which started so is on another machine, or in another pid namespace: from here nothing can be
 // said of it, or of the pane that it is in.
 func Elsewhere(start string) bool {
 	_, where, known := strings.Cut(start, "@")
-	return known && where != state.Here()
+	return known && where != state.PIDScope()
 }
 
 // process is one line of the machine's process table.

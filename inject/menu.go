@@ -38,7 +38,7 @@ type Menu struct {
 // Errors have ExitCode: 1 no such session or no tmux, 2 refused, and nothing was pressed that changed anything, 3 pressed,
 // but the screen does not say that it worked, 4 called wrongly; and Hint, what to do next.
 func (m Menu) Run(ctx context.Context, session, action string, args []string) error {
-	d := driver{Menu: m, session: session, hint: "menu-driver " + state.ShellQuoted(session) + " snapshot"}
+	d := driver{Menu: m, session: session, hint: "menu-driver " + state.QuoteForShell(session) + " snapshot"}
 	d.called = strings.Join(append([]string{action}, args...), " ")
 	d.server = ServerOf(m.Env("TMUX"))
 	do, err := d.action(action, args)
@@ -203,12 +203,12 @@ func (d *driver) audit(key Key) error {
 		row = *d.screen.row(n)
 	}
 	line := state.AuditLine{
-		Session: d.session, Kind: "plan", By: "menu-driver", Replied: d.called, Told: row.Label, Shown: d.screen.Text,
+		SessionName: d.session, Kind: "plan", By: "menu-driver", ReplyText: d.called, ClaudeText: row.Label, ShownText: d.screen.Text,
 	}
 	if strings.HasPrefix(d.screen.Question, "Do you want to ") {
 		line.Kind = "permission"
 	}
-	return state.Audit(d.Env, state.NewLog(d.Env, "menu-driver"), line)
+	return state.AppendDecision(d.Env, state.NewLog(d.Env, "menu-driver"), line)
 }
 
 // refuseHere says why nothing was done, and what is on the screen.

@@ -463,10 +463,10 @@ func TestMenuDecidesAndSaysSo(t *testing.T) {
 		if err := json.Unmarshal([]byte(text), &l); err != nil || l.By != "menu-driver" {
 			t.Errorf("%s: %v", text, err)
 		}
-		if want := map[string]string{"permission": "git push --force origin main", "plan": "Would you like to proceed?"}[l.Kind]; !strings.Contains(l.Shown, want) {
-			t.Errorf("%s shows %q", l.Kind, l.Shown)
+		if want := map[string]string{"permission": "git push --force origin main", "plan": "Would you like to proceed?"}[l.Kind]; !strings.Contains(l.ShownText, want) {
+			t.Errorf("%s shows %q", l.Kind, l.ShownText)
 		}
-		got = append(got, fmt.Sprintf("%s %s: %s: %.20s", l.Session, l.Kind, l.Replied, l.Told))
+		got = append(got, fmt.Sprintf("%s %s: %s: %.20s", l.SessionName, l.Kind, l.ReplyText, l.ClaudeText))
 	}
 	want := []string{"permission permission: choose 2: Yes, and don't ask a", "permission permission: enter: Yes", "plan plan: choose 1: Yes, and use auto mo"}
 	if !slices.Equal(got, want) {

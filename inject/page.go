@@ -13,7 +13,7 @@ import (
 
 // act is how one prompt is answered at the keyboard.
 type act struct {
-	prompt  state.Prompt
+	prompt  state.SubQuestion
 	numbers []int  // of the options that are chosen, as the dialog numbers them, ascending
 	text    string // what is typed: the person's own words
 	chat    bool   // the whole dialog is turned down on its first page
@@ -125,7 +125,7 @@ func (p page) differs(s Screen, but int) string {
 
 // asks says, for a person, why the screen is not this question's page; "" when it is. Of a page that is larger than the
 // pane, what is on the screen must fit.
-func asks(s Screen, p state.Prompt) string {
+func asks(s Screen, p state.SubQuestion) string {
 	switch {
 	case s.Shows != Question:
 		return notTheDialog(s)

@@ -102,7 +102,7 @@ type Row struct {
 // shellPrompt is how a line ends on which a shell waits for a command. "45%" is more likely a person's status line.
 var shellPrompt = pattern(`(^|[^0-9])[$#%>❯➜λ»]$`)
 
-var pattern = state.Pattern
+var pattern = state.LazyPattern
 
 // ReadScreen reads what `tmux capture-pane -p -e` printed of a pane. Only what is at the very bottom of the screen
 // counts, and only if all of it is as the measured versions (2.1.197, 2.1.329) draw it: a dialog further up is a

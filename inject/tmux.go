@@ -85,7 +85,7 @@ func program() (string, error) {
 // call gives the server one command and returns what it printed. None of the commands used here starts a server that
 // is not running. -u: with LANG=C, tmux would print a session "épic" as "_pic" (3.3a).
 func (s Server) call(ctx context.Context, stdin io.Reader, args ...string) (string, error) {
-	state.Slow("calls tmux")
+	state.BeforeSlowCall("calls tmux")
 	tmux, err := program()
 	if err != nil {
 		return "", err

@@ -16,39 +16,39 @@ import (
 // What came with a message whose words are used was not read, and the thread says so, whatever was asked. Of words that are not
 // used nothing more is said.
 func TestAnAttachmentThatWasNotReadIsTold(t *testing.T) {
-	two := []state.Prompt{{Question: "Which?", Options: []state.Option{{Label: "One"}, {Label: "Two"}}}, {Question: "Why?"}}
-	decision := []state.Prompt{{Question: "Bash", Options: []state.Option{{Label: state.LabelAllow}, {Label: state.LabelDeny}}}}
+	two := []state.SubQuestion{{Question: "Which?", Options: []state.Option{{Label: "One"}, {Label: "Two"}}}, {Question: "Why?"}}
+	decision := []state.SubQuestion{{Question: "Bash", Options: []state.Option{{Label: state.LabelAllow}, {Label: state.LabelDeny}}}}
 	cfg := &config.Config{AllowedUsers: []string{"users/1"}, Approvers: []string{"users/1"}}
 	for _, tt := range []struct {
 		name, text string
 		kind       state.Kind
-		prompts    []state.Prompt
+		prompts    []state.SubQuestion
 		told       bool
 	}{
-		{"an answer", "1", state.AskedQuestion, two[:1], true},
-		{"own words", "see the picture", state.AskedQuestion, two[:1], true},
-		{"one of two answers", "Q1: 2", state.AskedQuestion, two, true},
-		{"a yes", "yes", state.AskedPermission, decision, true},
-		{"the next instruction", "do as in the file", state.AskedNext, []state.Prompt{{Question: "Next?"}}, true},
-		{"an option that there is not", "9", state.AskedQuestion, two[:1], false},
-		{"nothing but the attachment", "", state.AskedQuestion, two[:1], false},
+		{"an answer", "1", state.KindQuestion, two[:1], true},
+		{"own words", "see the picture", state.KindQuestion, two[:1], true},
+		{"one of two answers", "Q1: 2", state.KindQuestion, two, true},
+		{"a yes", "yes", state.KindPermission, decision, true},
+		{"the next instruction", "do as in the file", state.KindNext, []state.SubQuestion{{Question: "Next?"}}, true},
+		{"an option that there is not", "9", state.KindQuestion, two[:1], false},
+		{"nothing but the attachment", "", state.KindQuestion, two[:1], false},
 	} {
 		for _, attached := range []bool{true, false} {
 			now := time.Now()
 			q := &state.Question{
-				QuestionID: "q", Kind: tt.kind, Mode: state.Native, Status: state.Pending, AskedAt: now, MessageSent: true,
-				Questions: tt.prompts, Approvers: &[]string{"users/1"},
+				QuestionID: "q", Kind: tt.kind, Mode: state.ModeNative, Status: state.Pending, AskedAt: now, IsMessageSent: true,
+				SubQuestions: tt.prompts, Approvers: &[]string{"users/1"},
 			}
-			m := state.Reply{MessageName: "m", Sender: "users/1", Text: tt.text, CreateTime: now, Attached: attached}
+			m := state.Reply{MessageName: "m", Sender: "users/1", Text: tt.text, CreatedAt: now, HasAttachment: attached}
 			if !judge.Add(q, m, false) {
 				t.Fatalf("%s: not stored", tt.name)
 			}
-			judge.Reply(cfg, q, q.Reply("m"), now)
-			owed := slices.Contains(q.Owes, state.Owed{About: state.NoteAttached, Reply: "m"})
+			judge.Reply(cfg, q, q.FindReply("m"), now)
+			owed := slices.Contains(q.OwedNotes, state.OwedNote{About: state.NoteAttached, ReplyMessage: "m"})
 			if owed != (attached && tt.told) {
-				t.Errorf("%s, attached %t: owes %v", tt.name, attached, q.Owes)
+				t.Errorf("%s, attached %t: owes %v", tt.name, attached, q.OwedNotes)
 			}
-			if texts := wording.NoteTexts(q, state.Owed{About: state.NoteAttached, Reply: "m"}); !strings.Contains(texts[0], "attachment was not read") {
+			if texts := wording.NoteTexts(q, state.OwedNote{About: state.NoteAttached, ReplyMessage: "m"}); !strings.Contains(texts[0], "attachment was not read") {
 				t.Errorf("%s: %q", tt.name, texts)
 			}
 		}

@@ -16,7 +16,7 @@ func TestAnswersThatDidNotReachClaudeAreSentOn(t *testing.T) {
 		said         []string
 		note         string
 	}{
-		"send":          {"", "Send.", true, []string{`You asked "Which?". The answer: Two. but why?`}, state.NoteSend},
+		"send":          {"", "Send.", true, []string{`You asked "Which?". The answer: Two. but why?`}, state.NoteSendUnsent},
 		"other words":   {"", "hello", true, nil, state.NoteLate},
 		"a stranger":    {"users/9", "send", true, nil, state.NoteRefused},
 		"it takes none": {"", "send", false, nil, state.NoteLate},
@@ -24,10 +24,10 @@ func TestAnswersThatDidNotReachClaudeAreSentOn(t *testing.T) {
 		x := newTalk(t, nil)
 		q := x.ask(func(q *state.Question) {
 			x.posted(q)
-			q.SessionID, q.ClaudeSessionID, q.Mode, q.Status, q.ResolvedBy = x.id, x.id, state.Native, state.Cancelled, state.Away
-			q.ResolvedAt, q.TakesWords, q.AwayAfter = new(time.Now()), c.listens, time.Minute
-			q.Questions = append(q.Questions, state.Prompt{Question: "When?"})
-			q.Partial = map[int]state.Answer{0: {Labels: []string{"Two"}, Notes: "but why?"}}
+			q.SessionID, q.ClaudeSessionID, q.Mode, q.Status, q.ResolvedBy = x.id, x.id, state.ModeNative, state.Cancelled, state.EndedAway
+			q.ResolvedAt, q.AcceptsPrompts, q.AwayAfter = new(time.Now()), c.listens, time.Minute
+			q.SubQuestions = append(q.SubQuestions, state.SubQuestion{Question: "When?"})
+			q.PartialAnswers = map[int]state.Answer{0: {Labels: []string{"Two"}, Notes: "but why?"}}
 		})
 		m := x.desk.thread(q)
 		for range 2 {
@@ -38,7 +38,7 @@ func TestAnswersThatDidNotReachClaudeAreSentOn(t *testing.T) {
 		if got := x.said(); !slices.Equal(got, c.said) {
 			t.Errorf("%s: said %q, want %q", name, got, c.said)
 		}
-		if notes := x.notes(q); !slices.Contains(notes, c.note) || slices.Contains(notes, state.NoteSend) != (c.said != nil) {
+		if notes := x.notes(q); !slices.Contains(notes, c.note) || slices.Contains(notes, state.NoteSendUnsent) != (c.said != nil) {
 			t.Errorf("%s: told %q", name, notes)
 		}
 	}

@@ -23,7 +23,7 @@ func TestBeginOfAStaleRecord(t *testing.T) {
 	needsTmux(t)
 	x := newEnded(t, nil)
 	stale := x.is()
-	x.session(x.id, func(s *state.Session) { s.Begins = time.Now() })
+	x.session(x.id, func(s *state.Session) { s.StartingAt = time.Now() })
 	begun, why := x.p.room().Begin(t.Context(), stale)
 	time.Sleep(100 * time.Millisecond)
 	if begun != nil || why != "" || len(x.begun()) > 0 {
@@ -57,7 +57,7 @@ func TestWordsThatStartedNothingAreOver(t *testing.T) {
 func TestNewSessionWithACommand(t *testing.T) {
 	needsTmux(t)
 	x := newEnded(t, nil)
-	if err := state.Register(x.env, filepath.Join(x.dir, ".claude", "state"), x.dir); err != nil {
+	if err := state.RegisterProject(x.env, filepath.Join(x.dir, ".claude", "state"), x.dir); err != nil {
 		t.Fatal(err)
 	}
 	x.reply(x.thread, "", "/new "+filepath.Base(x.dir)+" /compact")
@@ -81,14 +81,14 @@ func TestNewOfOneWhoMayOnlyAnswer(t *testing.T) {
 	x.change(q, func(q *state.Question) { q.ThreadName, q.MessageName = at.Thread.Name, at.Name })
 	m := x.reply(at.Thread.Name, "users/2", "/new wording for the page, please")
 	x.hears()
-	if q = x.load(q); q.Reply(m.Name) == nil {
+	if q = x.load(q); q.FindReply(m.Name) == nil {
 		t.Errorf("replies %+v", q.Replies)
 	}
 }
 
 // A person says two things in a row: the second before the Claude Code that the first had started has called its first hook.
 func TestWordsWhileTheSessionBegins(t *testing.T) {
-	x := newTalk(t, func(s *state.Session) { s.Begins = time.Now().Add(-2 * time.Second) })
+	x := newTalk(t, func(s *state.Session) { s.StartingAt = time.Now().Add(-2 * time.Second) })
 	x.reply(x.thread, "", "and run the tests")
 	x.session(x.id, func(s *state.Session) { s.StartedAt = time.Now().Add(3 * time.Second) })
 	told := x.hears()
@@ -131,7 +131,7 @@ func TestAnotherUsersTmuxIsNotUsed(t *testing.T) {
 	x := newEnded(t, func(s *state.Session) { s.TmuxSocket, s.TmuxSession = socket, "work" })
 	x.reply(x.thread, "", "go on")
 	x.hears()
-	if is := x.is(); is.TmuxSocket == socket || !is.Running() {
+	if is := x.is(); is.TmuxSocket == socket || !is.IsRunning() {
 		t.Errorf("it runs at %s", is.TmuxSocket)
 	}
 }
@@ -148,7 +148,7 @@ func TestFoldersOfHostileNames(t *testing.T) {
 		if err := os.MkdirAll(dir, 0o700); err != nil {
 			t.Fatal(err)
 		}
-		program := x.is().Program[0]
+		program := x.is().ClaudeCommand[0]
 		writeAll(t, program, "#!/bin/sh\npwd -P >'"+x.dir+"/args'\nexec sleep 60\n", 0o700)
 		x.session(x.id, func(s *state.Session) { s.ProjectDir = dir })
 		x.reply(x.thread, "", "go on")
@@ -172,7 +172,7 @@ func TestFoldersOfHostileNames(t *testing.T) {
 func TestWordsThatWaitKeepNoPollerBusy(t *testing.T) {
 	t.Parallel()
 	x := newTalk(t, func(s *state.Session) {
-		s.OldCommands = []state.OldCommand{{Message: "spaces/local/messages/m", Sender: "users/1", Text: "go on", At: time.Now()}}
+		s.OldCommands = []state.OldCommand{{MessageName: "spaces/local/messages/m", Sender: "users/1", Text: "go on", LocalCreatedAt: time.Now()}}
 	})
 	writeAll(t, state.ConfigFile(x.env), `{"approvers": [`, 0o600)
 	var asked atomic.Int64
@@ -194,7 +194,7 @@ func TestNewInAnotherSpace(t *testing.T) {
 	trusted := `{"projects": {"` + d.dir + `": {"hasTrustDialogAccepted": true}}}`
 	writeAll(t, filepath.Join(d.dir, ".claude.json"), trusted, 0o600)
 	d.configure(`{"start_sessions": true}`)
-	if err := state.Register(d.env, filepath.Join(d.dir, ".claude", "state"), d.dir); err != nil {
+	if err := state.RegisterProject(d.env, filepath.Join(d.dir, ".claude", "state"), d.dir); err != nil {
 		t.Fatal(err)
 	}
 	d.ask(nil)
@@ -223,10 +223,10 @@ func TestNewInAnotherSpace(t *testing.T) {
 // Two environments share a space. The other one has no poller any more, and its session has ended: what is said to that is told
 // of.
 func TestWordsForAnEnvironmentWithoutAPoller(t *testing.T) {
-	x := newEnded(t, func(s *state.Session) { s.Env = "0123456789abcdef" })
+	x := newEnded(t, func(s *state.Session) { s.Environment = "0123456789abcdef" })
 	x.session("live", func(s *state.Session) {
-		s.Name, s.ThreadName, s.Chat, s.Env, s.ProjectDir = "other", x.thread+"2", x.r.chat, state.Environment(x.env), x.dir
-		s.Listens, s.StartedAt, s.LastSeen = true, time.Now(), time.Now()
+		s.Name, s.ThreadName, s.Chat, s.Environment, s.ProjectDir = "other", x.thread+"2", x.r.chat, state.Environment(x.env), x.dir
+		s.AcceptsCommands, s.StartedAt, s.LastSeen = true, time.Now(), time.Now()
 		s.ClaudePID, s.ClaudeStart = os.Getpid(), inject.StartOf(os.Getpid())
 	})
 	x.p.round(t.Context())
@@ -257,7 +257,7 @@ func TestTmuxSessionsOfHostileNames(t *testing.T) {
 			x := newEnded(t, func(s *state.Session) { s.TmuxSocket, s.TmuxSession = socket, name })
 			x.reply(x.thread, "", "go on")
 			x.hears()
-			if is := x.is(); !is.Running() || there != (is.TmuxSocket == socket) || there != (is.TmuxSession == name) {
+			if is := x.is(); !is.IsRunning() || there != (is.TmuxSocket == socket) || there != (is.TmuxSession == name) {
 				t.Errorf("%q, there %v: it runs in %q at %s", name, there, is.TmuxSession, is.TmuxSocket)
 			}
 		}
@@ -274,7 +274,7 @@ func TestNewWithOtherBlanks(t *testing.T) {
 		x := newEnded(t, nil)
 		for _, name := range []string{"shop", "app", "two words"} {
 			dir := filepath.Join(x.dir, name)
-			err := errors.Join(os.MkdirAll(dir, 0o700), state.Register(x.env, filepath.Join(dir, ".claude", "state"), dir))
+			err := errors.Join(os.MkdirAll(dir, 0o700), state.RegisterProject(x.env, filepath.Join(dir, ".claude", "state"), dir))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -293,7 +293,7 @@ func TestASessionOfOtherSettings(t *testing.T) {
 	x := newEnded(t, nil)
 	other := filepath.Join(x.dir, "work #1")
 	writeAll(t, filepath.Join(other, "projects", "p", "t.jsonl"), "{}\n", 0o600)
-	writeAll(t, x.is().Program[0], "#!/bin/sh\necho \"$CLAUDE_CONFIG_DIR\" >>'"+x.dir+"/args'\nexec sleep 60\n", 0o700)
+	writeAll(t, x.is().ClaudeCommand[0], "#!/bin/sh\necho \"$CLAUDE_CONFIG_DIR\" >>'"+x.dir+"/args'\nexec sleep 60\n", 0o700)
 	x.session(x.id, func(s *state.Session) { s.TranscriptPath = filepath.Join(other, "projects", "p", "t.jsonl") })
 	x.reply(x.thread, "", "go on")
 	if told := x.hears(); len(told) != 1 || !strings.HasPrefix(told[0], "[Not started] Claude Code was not told to trust") {
@@ -304,7 +304,7 @@ func TestASessionOfOtherSettings(t *testing.T) {
 	time.Sleep(10 * time.Millisecond)
 	x.reply(x.thread, "", "go on")
 	told := x.hears()
-	bound.Soon(bound.Patience, func() bool { return len(x.begun()) > 0 })
+	bound.WaitFor(bound.Patience, func() bool { return len(x.begun()) > 0 })
 	if got := x.begun(); !slices.Equal(got, []string{other}) {
 		t.Errorf("started with %q, told %q", got, told)
 	}
@@ -314,7 +314,7 @@ func TestASessionOfOtherSettings(t *testing.T) {
 func TestNewIsEditedToWords(t *testing.T) {
 	needsTmux(t)
 	x := newEnded(t, nil)
-	if err := state.Register(x.env, filepath.Join(x.dir, ".claude", "state"), x.dir); err != nil {
+	if err := state.RegisterProject(x.env, filepath.Join(x.dir, ".claude", "state"), x.dir); err != nil {
 		t.Fatal(err)
 	}
 	x.session(x.id, func(s *state.Session) {

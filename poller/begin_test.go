@@ -37,7 +37,7 @@ func writeAll(t *testing.T, path, text string, mode os.FileMode) {
 // newEnded is a session that has ended, whose person wants sessions to be started.
 func newEnded(t *testing.T, as func(*state.Session)) *talk {
 	t.Helper()
-	x := newTalk(t, func(s *state.Session) { s.Listens = false })
+	x := newTalk(t, func(s *state.Session) { s.AcceptsCommands = false })
 	program, transcript := filepath.Join(x.dir, "claude"), filepath.Join(x.dir, ".claude", "projects", "p", "t.jsonl")
 	writeAll(t, program, "#!/bin/sh\necho \"$*\" >>'"+x.dir+"/args'\nexec sleep 60\n", 0o700)
 	trusted, _ := json.Marshal(map[string]any{"projects": map[string]any{x.dir: map[string]bool{"hasTrustDialogAccepted": true}}})
@@ -47,15 +47,17 @@ func newEnded(t *testing.T, as func(*state.Session)) *talk {
 	x.session(x.id, func(s *state.Session) { s.ThreadName = "" })
 	x.id = endedID
 	x.session(x.id, func(s *state.Session) {
-		s.Name, s.ThreadName, s.Chat, s.Env, s.ProjectDir = "shop", x.thread, x.r.chat, state.Environment(x.env), x.dir
-		s.Listens, s.StartedAt, s.LastSeen, s.EndedAt = true, time.Now().Add(-time.Hour), time.Now(), time.Now()
-		s.Program, s.TranscriptPath = []string{program}, transcript
+		s.Name, s.ThreadName, s.Chat, s.Environment, s.ProjectDir = "shop", x.thread, x.r.chat, state.Environment(x.env), x.dir
+		s.AcceptsCommands, s.StartedAt, s.LastSeen, s.EndedAt = true, time.Now().Add(-time.Hour), time.Now(), time.Now()
+		s.ClaudeCommand, s.TranscriptPath = []string{program}, transcript
 		if as != nil {
 			as(s)
 		}
 	})
 	x.p.round(t.Context())
-	t.Cleanup(func() { _ = exec.Command("tmux", "-S", inject.Own(state.UserState(x.env)).Socket, "kill-server").Run() })
+	t.Cleanup(func() {
+		_ = exec.Command("tmux", "-S", inject.Own(state.UserStateDir(x.env)).Socket, "kill-server").Run()
+	})
 	return x
 }
 
@@ -81,7 +83,7 @@ func TestASessionIsResumedOnce(t *testing.T) {
 	if got := x.said(); !slices.Equal(got, []string{"--dangerously-skip-permissions; first", "second"}) {
 		t.Errorf("said %q", got)
 	}
-	if is := x.is(); !is.Running() || is.ClaudePID <= 1 || is.TmuxPane == "" || x.left() > 0 {
+	if is := x.is(); !is.IsRunning() || is.ClaudePID <= 1 || is.TmuxPane == "" || x.left() > 0 {
 		t.Errorf("%+v", is)
 	}
 }
@@ -90,14 +92,14 @@ func TestASessionIsResumedOnce(t *testing.T) {
 func TestABeginningSurvivesAKill(t *testing.T) {
 	t.Parallel()
 	needsTmux(t)
-	c := state.OldCommand{Message: "spaces/local/messages/m", Sender: "users/1", Text: "go on", At: time.Now()}
+	c := state.OldCommand{MessageName: "spaces/local/messages/m", Sender: "users/1", Text: "go on", LocalCreatedAt: time.Now()}
 	x := newEnded(t, func(s *state.Session) { // just before tmux was called
-		s.OldCommands, s.Begins, s.EndedAt = []state.OldCommand{c}, time.Now(), time.Now().Add(-time.Minute)
+		s.OldCommands, s.StartingAt, s.EndedAt = []state.OldCommand{c}, time.Now(), time.Now().Add(-time.Minute)
 	})
 	if told := x.hears(); len(told) > 0 || len(x.begun()) > 0 || x.left() != 1 {
 		t.Errorf("told %q, started %q, %d commands", told, x.begun(), x.left())
 	}
-	x.session(x.id, func(s *state.Session) { s.Begins = time.Now().Add(-time.Minute) })
+	x.session(x.id, func(s *state.Session) { s.StartingAt = time.Now().Add(-time.Minute) })
 	told := x.hears()
 	if len(told) != 1 || !strings.HasPrefix(told[0], "[Not started] It was started, and not seen to begin") ||
 		!strings.Contains(told[0], "claude --resume") || len(x.begun()) > 0 || x.left() > 0 {
@@ -105,7 +107,7 @@ func TestABeginningSurvivesAKill(t *testing.T) {
 	}
 
 	y := newEnded(t, func(s *state.Session) { // just after: its hook wrote it down
-		s.OldCommands, s.Begins, s.EndedAt, s.StartedAt = []state.OldCommand{c}, time.Now(), time.Time{}, time.Now().Add(time.Second)
+		s.OldCommands, s.StartingAt, s.EndedAt, s.StartedAt = []state.OldCommand{c}, time.Now(), time.Time{}, time.Now().Add(time.Second)
 		s.ClaudePID, s.ClaudeStart = os.Getpid(), inject.StartOf(os.Getpid())
 	})
 	if told := y.hears(); len(y.begun()) > 0 || len(y.said()) != 1 {
@@ -178,7 +180,7 @@ func TestNewSessions(t *testing.T) {
 		if err := os.MkdirAll(dir, 0o700); err != nil {
 			t.Fatal(err)
 		}
-		if err := state.Register(x.env, filepath.Join(dir, ".claude", "state"), dir); err != nil {
+		if err := state.RegisterProject(x.env, filepath.Join(dir, ".claude", "state"), dir); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -208,7 +210,7 @@ func TestNewSessions(t *testing.T) {
 	if said := x.said(); !slices.Equal(said, []string{"--model opus\nand; more"}) {
 		t.Errorf("said %q", said)
 	}
-	all, _ := state.SessionsIn(state.UserState(x.env)).All()
+	all, _ := state.SessionsIn(state.UserStateDir(x.env)).All()
 	if !slices.ContainsFunc(all, func(s *state.Session) bool { return s.ProjectDir == filepath.Join(x.dir, "shop of mine") }) {
 		t.Error("it runs in another project")
 	}

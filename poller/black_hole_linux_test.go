@@ -86,7 +86,7 @@ func TestTapsComeAgainThroughANewConnection(t *testing.T) {
 	var new1 atomic.Bool // the pulls come by HTTP/1
 	behind.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
 		new1.Store(r.ProtoMajor != 2)
-		strict.Google(t, http.HandlerFunc(g.serve), strict.DirectMessage).ServeHTTP(w, r)
+		strict.CheckRequests(t, http.HandlerFunc(g.serve), strict.DirectMessage).ServeHTTP(w, r)
 	})
 	server := httptest.NewUnstartedServer(behind)
 	server.EnableHTTP2 = true
@@ -110,7 +110,7 @@ func TestTapsComeAgainThroughANewConnection(t *testing.T) {
 	between.deep.Add(1)
 	began := time.Now()
 	g.tap("users/1", m, card, "2", nil)
-	if !bound.Soon(3*time.Minute, func() bool { return d.load(q).Status == state.Answered }) {
+	if !bound.WaitFor(3*time.Minute, func() bool { return d.load(q).Status == state.Answered }) {
 		t.Fatal("the tap does not come")
 	}
 	t.Logf("taps come again after %s", time.Since(began).Round(time.Second))

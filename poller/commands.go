@@ -18,7 +18,7 @@ func (p *Poller) takesCommands(one *state.Session) bool {
 
 // resumes says whether words in a session's thread start its Claude Code again, which has ended, where the person wants that.
 func (p *Poller) resumes(one *state.Session) bool {
-	return one.Listens && one.ThreadName != "" && one.Chat != "" && !inject.Elsewhere(one.ClaudeStart) &&
+	return one.AcceptsCommands && one.ThreadName != "" && one.Chat != "" && !inject.Elsewhere(one.ClaudeStart) &&
 		!commands.Listens(one, p.Now())
 }
 
@@ -36,14 +36,14 @@ func (p *Poller) readsOn(one *state.Session) bool {
 	age := p.Now().Sub(ended).Abs()
 	if !p.starts {
 		isWoken := gchat.Local(one.Chat) && (p.Daemon || p.Now().Sub(p.began) < readOnFor)
-		return age < readOnFor || isWoken && age < state.MaxAge
+		return age < readOnFor || isWoken && age < state.MaxQuestionAge
 	}
 	return p.Daemon || p.pulls || gchat.Local(one.Chat) || age < restsFor
 }
 
 // isDeserted says whether no poller of a session's environment runs.
 func (p *Poller) isDeserted(one *state.Session) bool {
-	return !slices.Contains(p.ownSessions, one) && !state.ReadBeat(p.Env, one.Env).Lives
+	return !slices.Contains(p.ownSessions, one) && !state.ReadHeartbeat(p.Env, one.Environment).IsAlive
 }
 
 // attendSessions has the summaries put that sessions owe, and done what was said to them; needed says that it goes on.
@@ -59,10 +59,10 @@ func (p *Poller) attendSessions(ctx context.Context, due bool) (next time.Time, 
 		p.noteRouted(one)
 		needed = needed || p.takesCommands(one) || p.readsOn(one) || one.Dialog != nil
 		p.attendDialog(one, due)
-		if !one.OwesSummary.IsZero() && p.Summary != nil {
-			_, tried := p.summed.LoadOrStore(one.ID+one.OwesSummary.String(), true) // one that failed waits for sweep
+		if !one.SummaryOwedFor.IsZero() && p.Summary != nil {
+			_, tried := p.summed.LoadOrStore(one.ID+one.SummaryOwedFor.String(), true) // one that failed waits for sweep
 			if !tried {
-				p.beside("summary", func() { p.Log.Once(p.Summary(ctx, p.Env, one), "summary not put into the outbox") })
+				p.beside("summary", func() { p.Log.ErrorOnce(p.Summary(ctx, p.Env, one), "summary not put into the outbox") })
 			}
 		}
 		again, isBusy := p.attendWords(ctx, one, due)
@@ -75,9 +75,9 @@ func (p *Poller) attendSessions(ctx context.Context, due bool) (next time.Time, 
 // doCommands has the commands done that were given to a session, beside the loop.
 func (p *Poller) doCommands(ctx context.Context, one *state.Session) (needed bool) {
 	ours := slices.DeleteFunc(slices.Clone(p.routed[one.ID]), func(in *state.Incoming) bool {
-		return in.Waits() || in.ResolvedBy != "" || !p.room().IsOurs(one, in)
+		return in.IsWaitingPrompt() || in.ResolvedBy != "" || !p.room().IsOurs(one, in)
 	})
-	if len(ours) == 0 || p.personal().Unread { // who may give one is not known
+	if len(ours) == 0 || p.personal().HasUnreadFile { // who may give one is not known
 		return len(ours) > 0
 	}
 	_, isUnderWay := p.doing.LoadOrStore(one.ID, true)
@@ -86,7 +86,7 @@ func (p *Poller) doCommands(ctx context.Context, one *state.Session) (needed boo
 			defer p.doing.Delete(one.ID)
 			err := p.room().Work(ctx, one, ours)
 			if err != nil {
-				p.Log.Once(err, "what was said to a session is not done yet")
+				p.Log.ErrorOnce(err, "what was said to a session is not done yet")
 				state.Sleep(ctx, retryPause) // the loop goes on at once when this ends
 			}
 		})
@@ -106,9 +106,9 @@ func (p *Poller) takeOldCommands(one *state.Session) {
 	}
 	for _, c := range one.OldCommands {
 		in := c.Incoming(one, p.Now())
-		known, err := state.InboxIn(p.user).Take(in, false)
+		known, err := state.InboxIn(p.user).Add(in, false)
 		if err != nil {
-			p.Log.Once(err, "words of an earlier version not taken")
+			p.Log.ErrorOnce(err, "words of an earlier version not taken")
 			return
 		}
 		if known == nil {
@@ -116,34 +116,34 @@ func (p *Poller) takeOldCommands(one *state.Session) {
 		}
 	}
 	_, err := state.SessionsIn(p.user).Change(one.ID, func(one *state.Session) { one.OldCommands = nil })
-	p.Log.Once(err, "words of an earlier version not taken off")
+	p.Log.ErrorOnce(err, "words of an earlier version not taken off")
 }
 
 // noteRouted has a version without an inbox pass over what was routed to a session. That
 // version lists its thread again, and knows what was used by its own records alone.
 func (p *Poller) noteRouted(one *state.Session) {
-	until := one.OldToldNobody
+	until := one.OldIgnoredUntil
 	for _, in := range p.routed[one.ID] {
 		if in.ThreadName == one.ThreadName && in.CreatedAt.After(until) {
 			until = in.CreatedAt
 		}
 	}
-	if until.Equal(one.OldToldNobody) {
+	if until.Equal(one.OldIgnoredUntil) {
 		return
 	}
-	_, err := state.SessionsIn(p.user).Change(one.ID, func(one *state.Session) { one.OldToldNobody = until })
-	p.Log.Once(err, "not noted what an earlier version is to pass over")
+	_, err := state.SessionsIn(p.user).Change(one.ID, func(one *state.Session) { one.OldIgnoredUntil = until })
+	p.Log.ErrorOnce(err, "not noted what an earlier version is to pass over")
 }
 
 // takeOldWords puts words that a version without an inbox kept as a question into the inbox. It
 // reports whether there were any.
 func (p *Poller) takeOldWords() (any bool) {
 	for _, s := range p.index {
-		if s.q == nil || s.q.Kind != state.Said || !s.q.Status.Open() {
+		if s.q == nil || s.q.Kind != state.KindPrompt || !s.q.Status.IsOpen() {
 			continue
 		}
-		err := state.InboxIn(p.user).TakeOldWords(s.q, p.Now())
-		p.Log.Once(err, "words of an earlier version not taken")
+		err := state.InboxIn(p.user).AddOldPrompt(s.q, p.Now())
+		p.Log.ErrorOnce(err, "words of an earlier version not taken")
 		any = any || err == nil
 		p.load(s)
 	}

@@ -36,8 +36,8 @@ func newTalk(t *testing.T, as func(*state.Session)) *talk {
 	d.posted(at)
 	x := &talk{thread: m.Thread.Name, id: "s"}
 	d.session(x.id, func(s *state.Session) {
-		s.Name, s.ThreadName, s.Chat, s.Env, s.ProjectDir = "shop", x.thread, at.Chat, state.Environment(d.env), d.dir
-		s.Listens, s.StartedAt, s.LastSeen = true, time.Now().Add(-time.Hour), time.Now()
+		s.Name, s.ThreadName, s.Chat, s.Environment, s.ProjectDir = "shop", x.thread, at.Chat, state.Environment(d.env), d.dir
+		s.AcceptsCommands, s.StartedAt, s.LastSeen = true, time.Now().Add(-time.Hour), time.Now()
 		s.ClaudePID, s.ClaudeStart = os.Getpid(), inject.StartOf(os.Getpid())
 		if as != nil {
 			as(s)
@@ -50,14 +50,14 @@ func newTalk(t *testing.T, as func(*state.Session)) *talk {
 func (d *desk) session(id string, as func(*state.Session)) {
 	d.t.Helper()
 	state.Environment(d.env) // it makes the salt, which is under a lock of its own
-	if _, err := state.SessionsIn(state.UserState(d.env)).Change(id, func(s *state.Session) { as(s) }); err != nil {
+	if _, err := state.SessionsIn(state.UserStateDir(d.env)).Change(id, func(s *state.Session) { as(s) }); err != nil {
 		d.t.Fatal(err)
 	}
 }
 
 func (x *talk) is() *state.Session {
 	x.t.Helper()
-	s, err := state.SessionsIn(state.UserState(x.env)).Of(x.id)
+	s, err := state.SessionsIn(state.UserStateDir(x.env)).Get(x.id)
 	if err != nil {
 		x.t.Fatal(err)
 	}
@@ -67,11 +67,11 @@ func (x *talk) is() *state.Session {
 // left is how much of what was said to the session is not done, but for words that are kept.
 func (x *talk) left() int {
 	x.t.Helper()
-	all, bad := state.InboxIn(state.UserState(x.env)).All()
+	all, bad := state.InboxIn(state.UserStateDir(x.env)).All()
 	if len(bad) > 0 {
 		x.t.Fatal(bad)
 	}
-	all = slices.DeleteFunc(all, (*state.Incoming).Waits)
+	all = slices.DeleteFunc(all, (*state.Incoming).IsWaitingPrompt)
 	return len(all) + len(x.is().OldCommands)
 }
 
@@ -85,12 +85,12 @@ func (x *talk) hears() (told []string) {
 		x.p.round(x.t.Context())
 		x.p.working.Wait()
 	}
-	box := state.OutboxIn(state.UserState(x.env))
+	box := state.OutboxIn(state.UserStateDir(x.env))
 	all, _ := box.All()
 	for _, m := range all {
-		if m.Type == state.MessageNote && m.ThreadName == x.thread && m.Urgent {
+		if m.Type == state.MessageNote && m.ThreadName == x.thread && m.IsUrgent {
 			told = append(told, m.Parts...)
-			if err := box.Drop(x.env, m); err != nil {
+			if err := box.RemoveMessage(x.env, m); err != nil {
 				x.t.Fatal(err)
 			}
 		}
@@ -127,10 +127,10 @@ func TestCommandsInASessionsThread(t *testing.T) {
 	x.says("and now?", "[Kept]", "does not run in tmux", "when its turn ends", "If Claude is idle")
 	x.ask(func(q *state.Question) { q.ClaudeSessionID = x.id })
 	x.ask(func(q *state.Question) {
-		q.ClaudeSessionID, q.Kind, q.Tool, q.About = x.id, state.AskedPermission, "Bash", "git push"
+		q.ClaudeSessionID, q.Kind, q.ToolName, q.About = x.id, state.KindPermission, "Bash", "git push"
 	})
 	x.ask(func(q *state.Question) {
-		q.ClaudeSessionID, q.Kind, q.Shown, q.Questions[0].Question = x.id, state.AskedNext, "Shall I push?", "What is to be done next?"
+		q.ClaudeSessionID, q.Kind, q.ShownText, q.SubQuestions[0].Question = x.id, state.KindNext, "Shall I push?", "What is to be done next?"
 	})
 	x.says("/status", "[Status] shop\n", "not known", "Kept until Claude can take them: 1 of your messages\n",
 		"Waits for you:\n• Which?\n• Which?\n• Shall I push?")
@@ -163,25 +163,25 @@ func TestWhoseCommandIsDone(t *testing.T) {
 	x.says("/mute", "[Muted]")
 	x.session(x.id, func(s *state.Session) { s.MutedUntil = time.Time{} })
 
-	command := state.OldCommand{Message: "m", Sender: "users/1", Text: "/mute", At: time.Now()}
-	x.session(x.id, func(s *state.Session) { s.Env, s.OldCommands = "another", []state.OldCommand{command} })
+	command := state.OldCommand{MessageName: "m", Sender: "users/1", Text: "/mute", LocalCreatedAt: time.Now()}
+	x.session(x.id, func(s *state.Session) { s.Environment, s.OldCommands = "another", []state.OldCommand{command} })
 	if x.hears(); !x.is().MutedUntil.IsZero() {
 		t.Error("it was done for another environment's session")
 	}
 	x.session(x.id, func(s *state.Session) {
-		s.Env = state.Environment(x.env)
-		s.OldCommands[0].At = time.Now().Add(-commands.TooOld - time.Minute)
+		s.Environment = state.Environment(x.env)
+		s.OldCommands[0].LocalCreatedAt = time.Now().Add(-commands.TooOld - time.Minute)
 	})
 	if told := x.hears(); len(told) != 1 || !strings.Contains(told[0], "[Not used] /mute was read too late") {
 		t.Errorf("an old one: %q", told)
 	}
-	command.Message, command.Sender, command.At = "of a stranger, as another environment read it", "users/9", time.Now()
+	command.MessageName, command.Sender, command.LocalCreatedAt = "of a stranger, as another environment read it", "users/9", time.Now()
 	x.session(x.id, func(s *state.Session) { s.OldCommands = []state.OldCommand{command} })
 	if told := x.hears(); len(told) > 0 || !x.is().MutedUntil.IsZero() {
 		t.Errorf("a stranger's: %q", told)
 	}
 	command.Sender = "users/1"
-	command.Message, command.At = "older than the session", time.Now().Add(-2*time.Hour)
+	command.MessageName, command.LocalCreatedAt = "older than the session", time.Now().Add(-2*time.Hour)
 	x.session(x.id, func(s *state.Session) { s.OldCommands = []state.OldCommand{command} })
 	if told := x.hears(); len(told) > 0 || !x.is().MutedUntil.IsZero() {
 		t.Errorf("older than the session: %q", told)
@@ -213,8 +213,8 @@ func TestACommandOfAnEarlierVersionIsNotDoneAgain(t *testing.T) {
 	now := time.Now().Add(-time.Minute)
 	_, space, _ := strings.Cut(x.r.chat, "/")
 	x.session(x.id, func(s *state.Session) {
-		s.OldDid = []state.OldRead{{Message: space + "/messages/did", At: now}}
-		s.OldCommanded = now.Add(-time.Minute)
+		s.OldDoneCommands = []state.OldDoneCommand{{MessageName: space + "/messages/did", DoneAt: now}}
+		s.OldCommandsDoneUntil = now.Add(-time.Minute)
 	})
 	x.pull("did", "/mute 2h", now)
 	x.pull("before", "/mute 3h", now.Add(-2*time.Minute))
@@ -231,10 +231,10 @@ func TestACommandOfAnEarlierVersionIsNotDoneAgain(t *testing.T) {
 // something else. Its thread is told so, once.
 func TestACommandIsNotDoneTwice(t *testing.T) {
 	x := newTalk(t, nil)
-	given := state.OldCommand{Message: "m", Sender: "users/1", Text: "/mute", At: time.Now()}
+	given := state.OldCommand{MessageName: "m", Sender: "users/1", Text: "/mute", LocalCreatedAt: time.Now()}
 	in := given.Incoming(x.is(), time.Now())
 	in.Status = state.IncomingDoing
-	_, err := state.InboxIn(state.UserState(x.env)).Take(in, false)
+	_, err := state.InboxIn(state.UserStateDir(x.env)).Add(in, false)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -252,7 +252,7 @@ func TestACommandIsNoReply(t *testing.T) {
 	x := newTalk(t, nil)
 	q := x.ask(func(q *state.Question) {
 		x.posted(q)
-		q.Kind, q.ThreadName, q.AskedAt = state.AskedNext, x.thread, time.Now().Add(-time.Minute)
+		q.Kind, q.ThreadName, q.AskedAt = state.KindNext, x.thread, time.Now().Add(-time.Minute)
 		at := q.AskedAt
 		q.PostedAt = &at
 	})
@@ -281,11 +281,11 @@ func TestAThreadIsReadWhileItsSessionListens(t *testing.T) {
 		read bool
 	}{
 		"listens":          {func(*state.Session) {}, true},
-		"does not listen":  {func(s *state.Session) { s.Listens = false }, false},
+		"does not listen":  {func(s *state.Session) { s.AcceptsCommands = false }, false},
 		"ended":            {func(s *state.Session) { s.EndedAt = time.Now() }, true},
 		"killed":           {func(s *state.Session) { s.ClaudeStart = "another process" }, true},
 		"no report yet":    {func(s *state.Session) { s.ThreadName = "" }, false},
-		"another's":        {func(s *state.Session) { s.Env = "another" }, false},
+		"another's":        {func(s *state.Session) { s.Environment = "another" }, false},
 		"of an old record": {func(s *state.Session) { s.ClaudePID, s.LastSeen = 0, time.Now().Add(-25*time.Hour) }, false},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -309,7 +309,7 @@ func TestAThreadIsReadWhileItsSessionListens(t *testing.T) {
 func TestAMutedSessionsReportsWait(t *testing.T) {
 	o := newOffice(t)
 	s := o.newSender()
-	sessions := state.SessionsIn(state.UserState(o.Env))
+	sessions := state.SessionsIn(state.UserStateDir(o.Env))
 	mute := func(until time.Time) {
 		if _, err := sessions.Change("a", func(one *state.Session) { one.MutedUntil = until }); err != nil {
 			t.Fatal(err)
@@ -319,7 +319,7 @@ func TestAMutedSessionsReportsWait(t *testing.T) {
 	mute(o.time().Add(time.Hour))
 	mine := func(m *state.Message) { m.SessionID = "a" }
 	o.report("a", "can wait", mine)
-	o.report("a", "urgent", mine, func(m *state.Message) { m.Urgent = true })
+	o.report("a", "urgent", mine, func(m *state.Message) { m.IsUrgent = true })
 	o.report("b", "another session's", func(m *state.Message) { m.SessionID = "b" })
 	s.pass(t.Context())
 	if got := o.texts(); len(got) != 2 || slices.Contains(got, "can wait") {
@@ -333,15 +333,15 @@ func TestAMutedSessionsReportsWait(t *testing.T) {
 	}
 	mute(o.time().Add(time.Hour))
 	for kind, want := range map[state.Kind]bool{
-		state.AskedQuestion: false, state.AskedPermission: false, state.AskedPlan: false, state.AskedNext: true,
+		state.KindQuestion: false, state.KindPermission: false, state.KindPlan: false, state.KindNext: true,
 	} {
 		q := o.question(func(q *state.Question) { q.Kind, q.QuestionID = kind, "id-"+string(kind) })
-		m, err := s.box.ByKey(messageKey(firstMessage, q))
+		m, err := s.box.FindByKey(messageKey(firstMessage, q))
 		if err != nil {
 			t.Fatal(err)
 		}
 		m.SessionID = "a"
-		if muted := !m.Urgent && !s.heldBack(m, &config.Config{}).IsZero(); muted != want {
+		if muted := !m.IsUrgent && !s.heldBack(m, &config.Config{}).IsZero(); muted != want {
 			t.Errorf("%s is muted: %t", kind, muted)
 		}
 	}
@@ -356,7 +356,7 @@ func TestHowLongASessionIsMuted(t *testing.T) {
 		"1h30m": 90 * time.Minute, "99h": 24 * time.Hour, "off": 0, "long": -1, "-2h": -1,
 	} {
 		x.session(x.id, func(s *state.Session) { s.MutedUntil = time.Unix(7, 0).UTC() })
-		said := room.Do(t.Context(), x.is(), &state.Incoming{Text: "/mute " + words, SaidAt: now})
+		said := room.Do(t.Context(), x.is(), &state.Incoming{Text: "/mute " + words, LocalCreatedAt: now})
 		got := x.is().MutedUntil
 		switch {
 		case want < 0 && (!strings.HasPrefix(said, "[Not used]") || !got.Equal(time.Unix(7, 0))),
@@ -493,7 +493,7 @@ func TestACommandInAQuestionsThread(t *testing.T) {
 		done bool // by the session; else the question asks back
 	}{
 		"it listens":       {nil, "[Status] shop", true},
-		"it does not":      {func(s *state.Session) { s.Listens = false }, "[Not used] Reply with the option number", false},
+		"it does not":      {func(s *state.Session) { s.AcceptsCommands = false }, "[Not used] Reply with the option number", false},
 		"it is in another": {func(s *state.Session) { s.Chat = "chat.example/spaces/other" }, "[Not used] Reply with", false},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -505,7 +505,7 @@ func TestACommandInAQuestionsThread(t *testing.T) {
 			q := x.ask(func(q *state.Question) {
 				x.posted(q)
 				q.MessageName, q.ThreadName = m.Name, m.Thread.Name
-				q.ClaudeSessionID, q.Mode, q.AskedAt = x.id, state.Deny, time.Now().Add(-time.Minute)
+				q.ClaudeSessionID, q.Mode, q.AskedAt = x.id, state.ModeDeny, time.Now().Add(-time.Minute)
 				q.PostedAt = new(q.AskedAt)
 			})
 			x.p.scan()

@@ -24,23 +24,23 @@ func TestWhoDecides(t *testing.T) {
 		"an approver":                 {[]state.Reply{{Sender: "users/1", Text: "yes"}}, state.LabelAllow, "", ""},
 		"who may only answer":         {[]state.Reply{{Sender: "users/2", Text: "yes"}}, "", state.NoteRefused, wording.NotApprover},
 		"a stranger":                  {[]state.Reply{{Sender: "users/3", Text: "yes"}}, "", state.NoteRefused, ""},
-		"before all of it was there":  {[]state.Reply{{Sender: "users/1", Text: "yes", CreateTime: early}}, "", state.NoteUnclear, wording.TooEarly},
-		"a stranger, before that":     {[]state.Reply{{Sender: "users/3", Text: "yes", CreateTime: early}}, "", "", ""},
+		"before all of it was there":  {[]state.Reply{{Sender: "users/1", Text: "yes", CreatedAt: early}}, "", state.NoteUnclear, wording.TooEarly},
+		"a stranger, before that":     {[]state.Reply{{Sender: "users/3", Text: "yes", CreatedAt: early}}, "", "", ""},
 		"unclear, twice":              {[]state.Reply{{Sender: "users/1", Text: "ok"}, {Sender: "users/1", Text: "ok"}}, "", state.NoteUnclear, ""},
 		"unclear, then clear":         {[]state.Reply{{Sender: "users/1", Text: "hm"}, {Sender: "users/1", Text: "no"}}, state.LabelDeny, state.NoteUnclear, ""},
 		"said twice":                  {[]state.Reply{{Sender: "users/1", Text: "no"}, {Sender: "users/1", Text: "yes"}}, state.LabelDeny, state.NoteLate, ""},
 		"always, not offered":         {[]state.Reply{{Sender: "users/1", Text: "always"}}, "", state.NoteUnclear, ""},
-		"more":                        {[]state.Reply{{Sender: "users/1", Text: "more"}}, "", state.NoteMore, ""},
+		"more":                        {[]state.Reply{{Sender: "users/1", Text: "more"}}, "", state.NoteFullText, ""},
 		"a number that no option has": {[]state.Reply{{Sender: "users/1", Text: "2"}, {Sender: "users/1", Text: "2"}}, "", state.NoteUnclear, ""},
 	} {
 		q := &state.Question{
-			Kind: state.AskedPermission, Mode: state.Native, Status: state.Pending, AskedAt: asked, PostedAt: &asked, Approvers: &[]string{},
-			Questions: []state.Prompt{{Question: "Bash", Options: []state.Option{{Label: state.LabelAllow}, {Label: state.LabelDeny}}}},
+			Kind: state.KindPermission, Mode: state.ModeNative, Status: state.Pending, AskedAt: asked, PostedAt: &asked, Approvers: &[]string{},
+			SubQuestions: []state.SubQuestion{{Question: "Bash", Options: []state.Option{{Label: state.LabelAllow}, {Label: state.LabelDeny}}}},
 		}
 		for i, r := range test.replies {
 			r.MessageName = string(rune('a' + i))
-			if r.CreateTime.IsZero() {
-				r.CreateTime = asked.Add(time.Duration(i+1) * time.Second)
+			if r.CreatedAt.IsZero() {
+				r.CreatedAt = asked.Add(time.Duration(i+1) * time.Second)
 			}
 			q.Replies = append(q.Replies, r)
 			judge.Reply(cfg, q, &q.Replies[i], time.Now())
@@ -48,11 +48,11 @@ func TestWhoDecides(t *testing.T) {
 		if got, _ := q.Decision(); got != test.want || (q.Status == state.Answered) != (test.want != "") {
 			t.Errorf("%s: %q, %s", name, got, q.Status)
 		}
-		last := state.Owed{}
-		if len(q.Owes) > 0 {
-			last = q.Owes[len(q.Owes)-1]
+		last := state.OwedNote{}
+		if len(q.OwedNotes) > 0 {
+			last = q.OwedNotes[len(q.OwedNotes)-1]
 		}
-		if last.About != test.owed || last.Seen != test.seen {
+		if last.About != test.owed || last.Text != test.seen {
 			t.Errorf("%s: told %+v", name, last)
 		}
 	}
@@ -67,11 +67,11 @@ func TestTheNextInstructionIsWords(t *testing.T) {
 		"exit": "", " quit\n": "", ":q": "", ":q!": "", ":wq": "", ":wq!": "", "exit now": "exit now", "Exit": "Exit", ":x": ":x",
 		"\u0301abc": "", "\u0301": "", "e\u0301t\u00e9": "e\u0301t\u00e9", "@/etc/hosts": "", "see @README.md": "", "a@b.example": "a@b.example",
 	} {
-		q := &state.Question{Kind: state.AskedNext, Mode: state.Native, Status: state.Pending, AskedAt: asked, PostedAt: &asked,
-			Questions: []state.Prompt{{Question: "next"}}, Replies: []state.Reply{{MessageName: "a", Sender: "users/1", Text: text, CreateTime: time.Now()}}}
+		q := &state.Question{Kind: state.KindNext, Mode: state.ModeNative, Status: state.Pending, AskedAt: asked, PostedAt: &asked,
+			SubQuestions: []state.SubQuestion{{Question: "next"}}, Replies: []state.Reply{{MessageName: "a", Sender: "users/1", Text: text, CreatedAt: time.Now()}}}
 		judge.Reply(cfg, q, &q.Replies[0], time.Now())
-		if got, _ := q.Decision(); got != want || len(q.Owes) != map[bool]int{true: 0, false: 1}[want != ""] {
-			t.Errorf("%q: %q, %+v", text, got, q.Owes)
+		if got, _ := q.Decision(); got != want || len(q.OwedNotes) != map[bool]int{true: 0, false: 1}[want != ""] {
+			t.Errorf("%q: %q, %+v", text, got, q.OwedNotes)
 		}
 	}
 }
@@ -81,15 +81,15 @@ func TestReminders(t *testing.T) {
 	home := t.TempDir()
 	env := func(name string) string { return map[string]string{"HOME": home}[name] }
 	p, q := newPoller(Options{Env: env, Log: state.NewLog(env, "t")}), &state.Question{
-		QuestionID: "q", SessionID: "s", Kind: state.AskedPermission, Mode: state.Native, Status: state.Pending, MessageSent: true,
-		Chat: "chat.example/spaces/S", AskedAt: time.Now().Add(-20 * time.Minute), Remind: []time.Duration{15 * time.Minute, time.Hour},
+		QuestionID: "q", SessionID: "s", Kind: state.KindPermission, Mode: state.ModeNative, Status: state.Pending, IsMessageSent: true,
+		Chat: "chat.example/spaces/S", AskedAt: time.Now().Add(-20 * time.Minute), RemindAfter: []time.Duration{15 * time.Minute, time.Hour},
 	}
 	p.awake = q.AskedAt // it was here all the time
 	folder := state.QuestionsIn(t.TempDir())
 	if err := folder.Create("q", q); err != nil {
 		t.Fatal(err)
 	}
-	s := &served{Open: &state.Open{Path: q.Path}, q: q}
+	s := &served{IndexEntry: &state.IndexEntry{Path: q.Path}, q: q}
 	for _, step := range []struct {
 		at   time.Duration
 		down int // failures of the space: what cannot be sent does not add up
@@ -103,11 +103,11 @@ func TestReminders(t *testing.T) {
 		if _, err := state.SpacesIn(p.user).Change(q.Chat, func(s *state.Space) { s.Failures = step.down }); err != nil {
 			t.Fatal(err)
 		}
-		if s.q.Reminded < len(s.q.Remind) {
+		if s.q.RemindersSent < len(s.q.RemindAfter) {
 			p.remind(s)
 		}
-		if n := len(s.q.Owes); n != step.owes || s.q.Owes[n-1].Seen != step.seen {
-			t.Errorf("after %s: %+v", step.at, s.q.Owes)
+		if n := len(s.q.OwedNotes); n != step.owes || s.q.OwedNotes[n-1].Text != step.seen {
+			t.Errorf("after %s: %+v", step.at, s.q.OwedNotes)
 		}
 	}
 }

@@ -16,7 +16,7 @@ func TestAReminderInANewThread(t *testing.T) {
 	d := newDesk(t)
 	q := d.ask(func(q *state.Question) {
 		d.posted(q)
-		q.Remind = []time.Duration{time.Millisecond}
+		q.RemindAfter = []time.Duration{time.Millisecond}
 	})
 	former := q.ThreadName // there is none in the space
 	d.run(Options{})

@@ -48,7 +48,7 @@ func TestTheHeartbeatTellsWhatMayNotBeRead(t *testing.T) {
 				p.beatAt = time.Time{}
 				p.scan()
 				p.beat(false)
-				return state.ReadBeat(d.env, state.Environment(d.env)).Unread
+				return state.ReadHeartbeat(d.env, state.Environment(d.env)).UnreadableFolders
 			}
 			if got := unread(0); !slices.Equal(got, []string{folder}) {
 				t.Errorf("closed: %q", got)

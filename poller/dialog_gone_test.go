@@ -18,13 +18,13 @@ func TestAQuestionEndsWithItsDialog(t *testing.T) {
 		later    time.Duration
 		want     state.Status
 	}{
-		"its dialog is gone":         {state.Native, []string{waits, works, works}, graceForAnswered, state.Cancelled},
-		"its hooks have a while":     {state.Native, []string{waits, works, works}, graceForAnswered - time.Second, state.Pending},
-		"another dialog came":        {state.Native, []string{waits, works, works, waits}, graceForAnswered, state.Pending},
-		"its dialog was not seen":    {state.Native, []string{works, works, works}, graceForAnswered, state.Pending},
-		"the poller looks itself":    {state.Inject, []string{waits, works, works}, graceForAnswered, state.Pending},
-		"no dialog is drawn (hold)":  {state.Hold, []string{waits, works, works}, graceForAnswered, state.Pending},
-		"the session goes on (deny)": {state.Deny, []string{waits, works, works}, graceForAnswered, state.Pending},
+		"its dialog is gone":         {state.ModeNative, []string{waits, works, works}, graceForAnswered, state.Cancelled},
+		"its hooks have a while":     {state.ModeNative, []string{waits, works, works}, graceForAnswered - time.Second, state.Pending},
+		"another dialog came":        {state.ModeNative, []string{waits, works, works, waits}, graceForAnswered, state.Pending},
+		"its dialog was not seen":    {state.ModeNative, []string{works, works, works}, graceForAnswered, state.Pending},
+		"the poller looks itself":    {state.ModeInject, []string{waits, works, works}, graceForAnswered, state.Pending},
+		"no dialog is drawn (hold)":  {state.ModeHold, []string{waits, works, works}, graceForAnswered, state.Pending},
+		"the session goes on (deny)": {state.ModeDeny, []string{waits, works, works}, graceForAnswered, state.Pending},
 	} {
 		d := newDesk(t)
 		q := d.ask(func(q *state.Question) {
@@ -42,7 +42,7 @@ func TestAQuestionEndsWithItsDialog(t *testing.T) {
 		}
 		now = now.Add(c.later)
 		p.attend(t.Context(), s, true)
-		if is := d.load(q); is.Status != c.want || c.want != state.Pending && is.ResolvedBy != state.DialogGone {
+		if is := d.load(q); is.Status != c.want || c.want != state.Pending && is.ResolvedBy != state.EndedDialogGone {
 			t.Errorf("%s: %s by %q, want %s", name, is.Status, is.ResolvedBy, c.want)
 		}
 	}
@@ -66,9 +66,9 @@ func TestAFormEndsWithItsTurn(t *testing.T) {
 			d := newDesk(t)
 			q := d.ask(func(q *state.Question) {
 				d.posted(q)
-				q.Kind, q.Mode, q.Hidden, q.ClaudePID, q.SessionID = state.AskedForm, state.Hold, true, os.Getpid(), "s"
+				q.Kind, q.Mode, q.IsDialogHidden, q.ClaudePID, q.SessionID = state.KindForm, state.ModeHold, true, os.Getpid(), "s"
 				if isOver {
-					q.HandedOver = new(time.Now())
+					q.HandedOverAt = new(time.Now())
 				}
 			})
 			d.claudes("s")(fmt.Sprintf(`{"status":%q,"statusUpdatedAt":%d}`, c.status, q.AskedAt.Add(c.since).UnixMilli()))

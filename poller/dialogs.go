@@ -21,14 +21,14 @@ const (
 // Claude Code's file is to be looked at.
 func (p *Poller) attendDialog(one *state.Session, due bool) {
 	was := one.Dialog
-	if was != nil && !was.Told && !was.Over {
+	if was != nil && !was.IsNoteEnqueued && !was.IsOver {
 		p.tellDialog(one)
 	}
 	if !due || was == nil && !commands.Listens(one, p.Now()) {
 		return
 	}
 	is, known := inject.DialogOf(one)
-	if is != nil && state.DialogExplained(p.Env, one.ID) {
+	if is != nil && state.IsDialogExplained(p.Env, one.ID) {
 		is = nil
 	}
 	switch {
@@ -43,25 +43,25 @@ func (p *Poller) attendDialog(one *state.Session, due bool) {
 // notes its end. is is the dialog that the file has, and known says whether it tells of dialogs.
 func (p *Poller) followDialog(one *state.Session, is *state.Dialog, known bool) {
 	was := *one.Dialog
-	isDated := !was.At.IsZero()
-	if is != nil && !isDated && !was.Over {
-		was.At = is.At
+	isDated := !was.WaitsSince.IsZero()
+	if is != nil && !isDated && !was.IsOver {
+		was.WaitsSince = is.WaitsSince
 		p.setDialog(one, &was)
 		return
 	}
-	isGone := known && isDated && !was.Same(is)
-	if isGone || was.Over || !one.Running() || inject.Ended(one.ClaudePID, one.ClaudeStart) {
-		p.Log.Once(p.endDialog(one), "the end of a dialog not told of")
+	isGone := known && isDated && !was.IsSame(is)
+	if isGone || was.IsOver || !one.IsRunning() || inject.Ended(one.ClaudePID, one.ClaudeStart) {
+		p.Log.ErrorOnce(p.endDialog(one), "the end of a dialog not told of")
 	}
 }
 
 // noteDialog tells of a dialog that Claude Code's file has, and that no hook told of in time.
 func (p *Poller) noteDialog(one *state.Session, is *state.Dialog) {
 	grace := graceForDialog
-	if is.Menu {
+	if is.IsMenu {
 		grace = graceForMenu
 	}
-	if toldAt := is.At.Add(grace); p.Now().Before(toldAt) {
+	if toldAt := is.WaitsSince.Add(grace); p.Now().Before(toldAt) {
 		p.dialogDue = sooner(p.dialogDue, toldAt)
 		return
 	}
@@ -73,31 +73,31 @@ func (p *Poller) noteDialog(one *state.Session, is *state.Dialog) {
 
 // tellDialog has a session's thread told of its dialog, once.
 func (p *Poller) tellDialog(one *state.Session) {
-	_, tried := p.summed.LoadOrStore(one.ID+one.Dialog.Says+one.Dialog.At.String(), true)
+	_, tried := p.summed.LoadOrStore(one.ID+one.Dialog.Text+one.Dialog.WaitsSince.String(), true)
 	if !tried && p.Dialog != nil {
-		p.beside("dialog", func() { p.Log.Once(p.Dialog(p.Env, one), "a dialog not told of") })
+		p.beside("dialog", func() { p.Log.ErrorOnce(p.Dialog(p.Env, one), "a dialog not told of") })
 	}
 }
 
 func (p *Poller) setDialog(one *state.Session, d *state.Dialog) {
 	_, err := state.SessionsIn(p.user).Change(one.ID, func(s *state.Session) {
-		if s.Dialog == one.Dialog || s.Dialog.Same(one.Dialog) { // else a hook was faster
+		if s.Dialog == one.Dialog || s.Dialog.IsSame(one.Dialog) { // else a hook was faster
 			s.Dialog = d
 		}
 	})
-	p.Log.Once(err, "a dialog not written down")
+	p.Log.ErrorOnce(err, "a dialog not written down")
 }
 
 // endDialog takes the note of a dialog back that has not been sent, and else says that it is over.
 func (p *Poller) endDialog(one *state.Session) error {
 	d, box := one.Dialog, state.OutboxIn(p.user)
-	m, err := box.ByKey(d.Key(one.ID))
+	m, err := box.FindByKey(d.MessageKey(one.ID))
 	switch {
-	case !d.Told || err != nil:
-	case m != nil && !m.Final() && m.TriedAt.IsZero():
-		err = box.Drop(p.Env, m)
+	case !d.IsNoteEnqueued || err != nil:
+	case m != nil && !m.IsFinal() && m.FirstTriedAt.IsZero():
+		err = box.RemoveMessage(p.Env, m)
 	default:
-		err = p.room().Tell(one, state.MessageID("over", one.ID, d.Says, d.At.String()), wording.DialogOverText)
+		err = p.room().Tell(one, state.MessageID("over", one.ID, d.Text, d.WaitsSince.String()), wording.DialogOverText)
 	}
 	if err == nil {
 		p.setDialog(one, nil)

@@ -32,9 +32,9 @@ func (x *talk) status(status, waitingFor string, since time.Time) {
 func (x *talk) tells() (says *[]string) {
 	says = new([]string)
 	x.p.Dialog = func(env state.Getenv, one *state.Session) error {
-		*says = append(*says, one.Dialog.Says)
-		_, err := state.SessionsIn(state.UserState(env)).Change(one.ID, func(s *state.Session) {
-			s.Dialog.Told = true
+		*says = append(*says, one.Dialog.Text)
+		_, err := state.SessionsIn(state.UserStateDir(env)).Change(one.ID, func(s *state.Session) {
+			s.Dialog.IsNoteEnqueued = true
 		})
 		return err
 	}
@@ -84,7 +84,7 @@ func TestADialogThatIsAskedIsNoneInTheTerminalAlone(t *testing.T) {
 	if len(*says) > 0 {
 		t.Errorf("a menu: %q", *says)
 	}
-	q := x.ask(func(q *state.Question) { q.ClaudeSessionID, q.Kind, q.Tool = x.id, state.AskedPermission, "Bash" })
+	q := x.ask(func(q *state.Question) { q.ClaudeSessionID, q.Kind, q.ToolName = x.id, state.KindPermission, "Bash" })
 	x.status("waiting", "permission prompt", time.Now().Add(-time.Hour))
 	x.hears()
 	if len(*says) > 0 {
@@ -128,13 +128,13 @@ func TestADialogThatWasNotedBeforeClaudesFileTells(t *testing.T) {
 	says := x.tells()
 	at := time.Now().Add(-time.Second).Truncate(time.Millisecond)
 	x.session(x.id, func(s *state.Session) {
-		s.Dialog = &state.Dialog{Says: "Claude waits: researcher needs it", Told: true}
+		s.Dialog = &state.Dialog{Text: "Claude waits: researcher needs it", IsNoteEnqueued: true}
 	})
 	x.status("busy", "", time.Now())
 	x.hears()
 	x.status("waiting", "worker request", at)
 	x.hears()
-	if d := x.is().Dialog; d == nil || !d.At.Equal(at) || !d.Told || d.Says != "Claude waits: researcher needs it" {
+	if d := x.is().Dialog; d == nil || !d.WaitsSince.Equal(at) || !d.IsNoteEnqueued || d.Text != "Claude waits: researcher needs it" {
 		t.Errorf("it stands as %+v", d)
 	}
 	x.status("busy", "", time.Now())
@@ -159,13 +159,13 @@ func TestADialogEndsWithItsSession(t *testing.T) {
 func TestANoteOfADialogIsTakenBack(t *testing.T) {
 	x := newTalk(t, nil)
 	d := state.NewDialog(true, "")
-	d.At, d.Told = time.Now().Add(-time.Minute).UTC(), true
-	box := state.OutboxIn(state.UserState(x.env))
+	d.WaitsSince, d.IsNoteEnqueued = time.Now().Add(-time.Minute).UTC(), true
+	box := state.OutboxIn(state.UserStateDir(x.env))
 	held := &state.Message{
-		ID: "client-held", Key: d.Key(x.id), Type: state.MessageReport, Report: &state.Report{Text: "x"},
+		ID: "client-held", Key: d.MessageKey(x.id), Type: state.MessageReport, Report: &state.Report{Text: "x"},
 		CreatedAt: time.Now(), NotBefore: time.Now().Add(time.Hour),
 	}
-	if _, _, err := box.Put(x.env, held, time.Hour); err != nil {
+	if _, _, err := box.Enqueue(x.env, held, time.Hour); err != nil {
 		t.Fatal(err)
 	}
 	x.session(x.id, func(s *state.Session) { s.Dialog = d })
@@ -173,7 +173,7 @@ func TestANoteOfADialogIsTakenBack(t *testing.T) {
 	if told := x.hears(); len(told) > 0 {
 		t.Errorf("told %q", told)
 	}
-	if m, err := box.ByKey(d.Key(x.id)); m != nil || err != nil {
+	if m, err := box.FindByKey(d.MessageKey(x.id)); m != nil || err != nil {
 		t.Errorf("it is still there: %+v, %v", m, err)
 	}
 }
@@ -202,7 +202,7 @@ func TestAYesIsNotKeptForAnotherTime(t *testing.T) {
 	x.hears()
 	x.says("and then the tests", "[Kept]")
 	_, end := x.next(func(q *state.Question) {
-		q.Chat, q.ThreadName, q.MessageSent, q.PostedAt = x.is().Chat, x.thread, true, new(time.Now().Add(-time.Minute))
+		q.Chat, q.ThreadName, q.IsMessageSent, q.PostedAt = x.is().Chat, x.thread, true, new(time.Now().Add(-time.Minute))
 	})
 	defer end()
 	x.says("yes", wording.DialogText)
@@ -210,8 +210,10 @@ func TestAYesIsNotKeptForAnotherTime(t *testing.T) {
 
 // In the thread of a session that takes no words, nobody is told that nobody waits.
 func TestAYesToASessionThatOnlyReports(t *testing.T) {
-	x := newTalk(t, func(s *state.Session) { s.Listens = false })
-	x.session(x.id, func(s *state.Session) { s.Dialog = &state.Dialog{Says: "Claude waits in the terminal", Told: true} })
+	x := newTalk(t, func(s *state.Session) { s.AcceptsCommands = false })
+	x.session(x.id, func(s *state.Session) {
+		s.Dialog = &state.Dialog{Text: "Claude waits in the terminal", IsNoteEnqueued: true}
+	})
 	if told := x.p.room().NobodyText(x.is()); told != wording.DialogText {
 		t.Errorf("told %q", told)
 	}

@@ -18,10 +18,10 @@ func TestADryRunOfOtherSettingsTypesNothing(t *testing.T) {
 			d.posted(q)
 			q.Kind, q.TmuxPane, q.TmuxSocket = kind, pane, socket
 			q.Status, q.Answers, q.AnsweredMessage = state.Answered, map[string]string{"Which?": "Two"}, "m"
-			q.Replies = []state.Reply{{MessageName: "m", Text: "2", CreateTime: time.Now(), Verdict: state.Used}}
+			q.Replies = []state.Reply{{MessageName: "m", Text: "2", CreatedAt: time.Now(), Verdict: state.VerdictUsed}}
 		})
 	}
-	question, next := answered(state.AskedQuestion), answered(state.AskedNext)
+	question, next := answered(state.KindQuestion), answered(state.KindNext)
 	other := func(name string) string {
 		if name == "ANTHROPIC_API_KEY" {
 			return "another"
@@ -48,7 +48,7 @@ func TestADryRunOfOtherSettingsTypesNothing(t *testing.T) {
 			t.Errorf("%s: %s, attempted %v, typing %+v", is.Kind, is.Status, is.InjectionAttempted, is.Typing)
 		}
 	}
-	if is := d.load(question); is.Reply("m").Verdict != state.Unwaited || len(is.Answers) != 0 || is.AnsweredMessage != "" {
+	if is := d.load(question); is.FindReply("m").Verdict != state.VerdictNoWaiter || len(is.Answers) != 0 || is.AnsweredMessage != "" {
 		t.Errorf("the answer is kept: %+v", is)
 	}
 	told := 0
@@ -84,11 +84,11 @@ func TestADryRunTypesNoWords(t *testing.T) {
 func TestADryRunEndsWithItsProcess(t *testing.T) {
 	d := newDesk(t)
 	mark, err := state.MarkDryRun(d.env)
-	if err != nil || !state.DryRuns(d.env) {
+	if err != nil || !state.IsDryRunMarked(d.env) {
 		t.Fatal("not marked", err)
 	}
 	mark.Unlock() // as the kernel does
-	if state.DryRuns(d.env) {
+	if state.IsDryRunMarked(d.env) {
 		t.Error("it goes on")
 	}
 }

@@ -34,7 +34,7 @@ func newEmbeddedDesk(t *testing.T) (*desk, *gchat.Webhook) {
 	}
 	at, _ := url.Parse(address)
 	port, _ := strconv.Atoi(at.Port())
-	if err := state.KeepSocket(d.env, port, filepath.Join(d.dir, "socket")); err != nil {
+	if err := state.WriteSpaceSocket(d.env, port, filepath.Join(d.dir, "socket")); err != nil {
 		t.Fatal(err)
 	}
 	hook, err := gchat.ConfiguredWebhook(&config.Config{}, address)
@@ -48,12 +48,12 @@ func newEmbeddedDesk(t *testing.T) (*desk, *gchat.Webhook) {
 func (d *desk) askAsText(hook *gchat.Webhook) *state.Question {
 	d.t.Helper()
 	q := d.ask(func(q *state.Question) {
-		q.Mode = state.Native
+		q.Mode = state.ModeNative
 		posted, err := hook.Post(d.t.Context(), gchat.Post{Text: wording.QuestionTexts(q)[0], ThreadKey: q.ThreadKey})
 		if err != nil {
 			d.t.Fatal(err)
 		}
-		q.MessageSent, q.ThreadName, q.MessageName, q.Space, q.Chat = true, posted.ThreadName, posted.Name, space.Name, hook.Chat()
+		q.IsMessageSent, q.ThreadName, q.MessageName, q.Space, q.Chat = true, posted.ThreadName, posted.Name, space.Name, hook.Chat()
 	})
 	waiter, err := state.LockWaiter(d.env, q.Path)
 	if err != nil {
@@ -80,7 +80,7 @@ func TestATextOfBeforeBecomesACard(t *testing.T) {
 	before, tapped, typed := d.askAsText(hook), d.askAsText(hook), d.askAsText(hook)
 	d.reply(before.ThreadName, "", "2")
 	end := d.run(Options{})
-	has := func(q *state.Question) bool { return q.Card != "" && q.ThreadName != "" }
+	has := func(q *state.Question) bool { return q.CardMessage != "" && q.ThreadName != "" }
 	answered := func(q *state.Question) bool { return q.Status == state.Answered && q.Answers["Which?"] == "Two" }
 	d.await(before, "what was typed before counts", answered)
 	tapped = d.await(tapped, "a card", has)
@@ -110,8 +110,8 @@ func TestACardShowsWhatCountedOfAReply(t *testing.T) {
 	d, _ := newEmbeddedDesk(t)
 	q := d.ask(func(q *state.Question) {
 		options := []state.Option{{Label: "One"}, {Label: "Two"}}
-		q.Mode = state.Native
-		q.Questions = []state.Prompt{
+		q.Mode = state.ModeNative
+		q.SubQuestions = []state.SubQuestion{
 			{Question: "Which?", Options: options, OptionCount: 2}, {Question: "Why?", Options: options, OptionCount: 2},
 			{Question: "And?", Options: options, OptionCount: 2},
 		}
@@ -122,9 +122,9 @@ func TestACardShowsWhatCountedOfAReply(t *testing.T) {
 	}
 	t.Cleanup(waiter.Unlock)
 	d.run(Options{})
-	q = d.await(q, "a card", func(q *state.Question) bool { return q.Card != "" })
+	q = d.await(q, "a card", func(q *state.Question) bool { return q.CardMessage != "" })
 	d.reply(q.ThreadName, "", "Q1: 2\nQ2: none of them")
-	d.await(q, "kept", func(q *state.Question) bool { return len(q.Partial) == 2 })
+	d.await(q, "kept", func(q *state.Question) bool { return len(q.PartialAnswers) == 2 })
 	given := map[string]string{"q1": "2", "w2": "none of them"}
 	var shown map[string]string
 	bound.Until(t, "the card shows both", func() bool {
@@ -166,7 +166,7 @@ func TestAReplyToAWebhooksTextIsLeftAlone(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	cfg := config.Personal(d.env)
+	cfg := config.LoadPersonal(d.env)
 	app, err := gchat.NewApp(t.Context(), cfg)
 	if err != nil {
 		t.Fatal(err)

@@ -19,7 +19,7 @@ import (
 // notesIn are the texts that wait in the outbox for a thread.
 func (x *talk) notesIn(thread string) (texts []string) {
 	x.t.Helper()
-	all, bad := state.OutboxIn(state.UserState(x.env)).All()
+	all, bad := state.OutboxIn(state.UserStateDir(x.env)).All()
 	if len(bad) > 0 {
 		x.t.Fatal(bad)
 	}
@@ -60,7 +60,7 @@ func TestAReplyThatNoEnvironmentClaimsIsToldOf(t *testing.T) {
 			theirs := x.ask(x.posted)
 			thread := x.beginThread(theirs)
 			x.ofAnother(theirs)
-			lock := filepath.Join(state.UserState(x.env), "pollers", "another.lock")
+			lock := filepath.Join(state.UserStateDir(x.env), "pollers", "another.lock")
 			if c.lives {
 				its, err := state.TryLock(lock)
 				if err != nil {
@@ -92,7 +92,7 @@ func TestAReplyThatNoEnvironmentClaimsIsToldOf(t *testing.T) {
 			if is := x.load(theirs); is.Status != state.Pending || len(is.Replies) > 0 {
 				t.Errorf("the question is %s, with %+v", is.Status, is.Replies)
 			}
-			if state.Held(lock) != c.lives {
+			if state.IsLocked(lock) != c.lives {
 				t.Error("its poller's lock is not left as it was")
 			}
 		})
@@ -107,14 +107,14 @@ func TestAReaderWritesNoOtherEnvironmentsRecord(t *testing.T) {
 		want    string
 		verdict state.Verdict
 	}{
-		"a reply":                {[]string{"2"}, "2", state.Unread},
-		"a reply that is edited": {[]string{"2", "1"}, "1", state.Unread},
-		"one that is deleted":    {[]string{"2", ""}, "2", state.Ignored},
-		"edited, then deleted":   {[]string{"2", "1", ""}, "1", state.Ignored},
+		"a reply":                {[]string{"2"}, "2", state.VerdictUnread},
+		"a reply that is edited": {[]string{"2", "1"}, "1", state.VerdictUnread},
+		"one that is deleted":    {[]string{"2", ""}, "2", state.VerdictIgnored},
+		"edited, then deleted":   {[]string{"2", "1", ""}, "1", state.VerdictIgnored},
 	} {
 		t.Run(name, func(t *testing.T) {
 			x := newTalk(t, nil)
-			theirs := x.ask(func(q *state.Question) { x.posted(q); q.Mode = state.Native })
+			theirs := x.ask(func(q *state.Question) { x.posted(q); q.Mode = state.ModeNative })
 			thread := x.beginThread(theirs)
 			x.ofAnother(theirs)
 			asked := readAll(t, theirs.Path)
@@ -175,8 +175,8 @@ func TestAThreadIsWaitedInBesideAnotherReader(t *testing.T) {
 	x.lists()
 	waits := x.ask(func(q *state.Question) {
 		x.posted(q)
-		q.Mode, q.ThreadName, q.MessageName, q.PostedAt = state.Thread, thread, "", nil
-		q.Questions = nil
+		q.Mode, q.ThreadName, q.MessageName, q.PostedAt = state.ModeThread, thread, "", nil
+		q.SubQuestions = nil
 	})
 	waiter, err := state.LockWaiter(x.env, waits.Path)
 	if err != nil {

@@ -43,8 +43,8 @@ func TestAQuestionDoesNotWaitForAFullOutbox(t *testing.T) {
 	if n := broken(); n > mostRead || !busy {
 		t.Errorf("one step read %d broken files, busy %v", n, busy)
 	}
-	if got := o.texts(); len(got) != 1 || !o.load(q).MessageSent {
-		t.Errorf("said %q, the question is sent: %v", got, o.load(q).MessageSent)
+	if got := o.texts(); len(got) != 1 || !o.load(q).IsMessageSent {
+		t.Errorf("said %q, the question is sent: %v", got, o.load(q).IsMessageSent)
 	}
 	s.pass(t.Context())
 	if got := o.texts(); len(got) != 3 || !strings.Contains(got[1], "first") || !strings.Contains(got[2], "second") {

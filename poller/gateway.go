@@ -64,7 +64,7 @@ func (p *Poller) gateway(ctx context.Context, by configured) *gateway {
 // open is the gateway that a configuration leads to.
 func (p *Poller) open(ctx context.Context, cfg *config.Config) *gateway {
 	way := &gateway{cfg: cfg, endpoint: cfg.APIEndpoint}
-	if cfg.HearsEvents() {
+	if cfg.ReceivesEvents() {
 		way.err = p.ways.useApp(ctx, way)
 	} else {
 		way.err = p.useWebhook(ctx, way)
@@ -77,7 +77,7 @@ func (p *Poller) open(ctx context.Context, cfg *config.Config) *gateway {
 
 func (p *Poller) useWebhook(ctx context.Context, way *gateway) error {
 	hook, err := gchat.WebhookOf(ctx, way.cfg)
-	p.Log.Hide(way.cfg.WebhookURL)
+	p.Log.AddSecrets(way.cfg.WebhookURL)
 	if err != nil {
 		return err
 	}
@@ -121,15 +121,15 @@ func (w *gateway) openReader(ctx context.Context) (*gchat.API, error) {
 func (p *Poller) config(by configured) *config.Config { return p.readConfig(by, nil) }
 
 // readConfig is config. A hub is asked for its policy by policy: for at most three seconds, and not while a record is locked.
-func (p *Poller) readConfig(by configured, policy config.ReadPolicy) *config.Config {
-	c := config.Load(state.ForProject(p.Env, by.projectDir, by.trusted), by.projectDir)
-	c.ReadPolicy, c.RenewPolicy = policy, true
-	p.Log.Hide(c.WebhookURL)
-	p.Log.Once(c.Restrict(context.Background(), p.Env), "policy")
+func (p *Poller) readConfig(by configured, policy config.PolicyReader) *config.Config {
+	c := config.Load(state.ProjectEnv(p.Env, by.projectDir, by.trusted), by.projectDir)
+	c.ReadPolicy, c.RenewsPolicy = policy, true
+	p.Log.AddSecrets(c.WebhookURL)
+	p.Log.ErrorOnce(c.ApplyPolicies(context.Background(), p.Env), "policy")
 	return c
 }
 
-// personal is what the person alone set; see config.Personal.
+// personal is what the person alone set; see config.LoadPersonal.
 func (p *Poller) personal() *config.Config { return p.config(configured{}) }
 
 // own is the configuration that this process itself goes by. It has a hub's policy read again, also where no hook asks.
@@ -149,7 +149,7 @@ func (p *Poller) unreplyable(ctx context.Context, way *gateway) error {
 	if err != nil {
 		return fmt.Errorf("no reply could be used: %w", err)
 	}
-	if t := state.SpacesIn(p.user).Of(way.transport.Chat()).Trouble; t != nil && (t.Refused || t.Degraded) {
+	if t := state.SpacesIn(p.user).Get(way.transport.Chat()).ReadTrouble; t != nil && (t.IsRefused || t.IsDegraded) {
 		return fmt.Errorf("no reply could be used: %s", t.Why)
 	}
 	return nil
@@ -161,10 +161,10 @@ func (w *gateway) deliver(ctx context.Context, m *state.Message) (gchat.Posted, 
 	if m.PartsSent+1 == len(m.Parts) {
 		p.Card = m.Card
 	}
-	if m.Patch != "" {
-		err := w.transport.Update(ctx, m.Patch, p)
+	if m.PatchedMessage != "" {
+		err := w.transport.Update(ctx, m.PatchedMessage, p)
 		if !errors.Is(err, errors.ErrUnsupported) { // else it is told in a message of its own
-			return gchat.Posted{Name: m.Patch}, err
+			return gchat.Posted{Name: m.PatchedMessage}, err
 		}
 	}
 	posted, err := w.transport.Post(ctx, p)
@@ -186,7 +186,7 @@ func (w *gateway) deliver(ctx context.Context, m *state.Message) (gchat.Posted, 
 func aboutOf(m *state.Message) gchat.About {
 	switch {
 	case m.Report != nil:
-		return gchat.About{Kind: cmp.Or(m.Report.Kind, string(m.Report.Type)), Session: m.Report.Session}
+		return gchat.About{Kind: cmp.Or(m.Report.RuleKind, string(m.Report.Type)), Session: m.Report.SessionName}
 	case m.Note != nil:
 		return gchat.About{Kind: "note " + m.Note.About}
 	case m.Parts[0] == wording.DialogOverText:
@@ -200,10 +200,10 @@ var errUnseen = errors.New("not known whether it arrived")
 // find looks whether that part is in its space: nil where it is not, or where messages cannot be read. Chat keeps one message for
 // an id; that this holds for webhooks was not measured, so the space is asked before a second try.
 func (w *gateway) find(ctx context.Context, m *state.Message) (*gchat.Posted, error) {
-	if m.Patch != "" { // twice the same card is one
+	if m.PatchedMessage != "" { // twice the same card is one
 		return nil, nil
 	}
-	found, err := w.transport.Find(ctx, partID(m), m.TriedAt.Add(-clockSlack))
+	found, err := w.transport.Find(ctx, partID(m), m.FirstTriedAt.Add(-clockSlack))
 	unreadable := errors.Is(err, errors.ErrUnsupported) || gchat.AuthFailure(err)
 	switch {
 	case err == nil:

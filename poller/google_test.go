@@ -68,7 +68,7 @@ func newGoogle(t testing.TB) *google {
 		t.Fatal(err)
 	}
 	g.subscribe(appSubscription)
-	server := httptest.NewServer(strict.Google(t, http.HandlerFunc(g.serve), strict.DirectMessage))
+	server := httptest.NewServer(strict.CheckRequests(t, http.HandlerFunc(g.serve), strict.DirectMessage))
 	g.url = server.URL
 	t.Cleanup(func() { server.CloseClientConnections(); server.Close(); conn.Close(); g.pub.Close() })
 	return g

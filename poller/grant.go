@@ -21,9 +21,9 @@ func (p *Poller) useGrant(s *served) (next time.Time) {
 		return next
 	}
 	over := p.grantOver(s, records)
-	heard = heard && !slices.ContainsFunc(records, func(o *served) bool { return o.q.Unread() })
+	heard = heard && !slices.ContainsFunc(records, func(o *served) bool { return o.q.HasUnreadReply() })
 	for _, o := range records {
-		asks := !over && o.q.Kind == state.AskedPermission && o.q.Status == state.Pending
+		asks := !over && o.q.Kind == state.KindPermission && o.q.Status == state.Pending
 		o.unsure = asks && !heard
 		if asks && heard && state.HasWaiter(p.Env, o.Path) {
 			cfg := p.personal()
@@ -33,7 +33,7 @@ func (p *Poller) useGrant(s *served) (next time.Time) {
 			if err == nil {
 				o.q = q
 			} else if !errors.Is(err, judge.ErrNotCovered) {
-				p.Log.Once(err, "yes for a while not used")
+				p.Log.ErrorOnce(err, "yes for a while not used")
 			}
 		}
 	}
@@ -46,8 +46,8 @@ func (p *Poller) heard(q *state.Question) bool {
 	if !p.readSince(q.Chat, p.awake) || r.bad.Load() {
 		return false
 	}
-	one, err := state.SessionsIn(p.user).Of(q.ClaudeSession())
-	isUndone := func(in *state.Incoming) bool { return !in.Waits() && in.ResolvedBy == "" }
+	one, err := state.SessionsIn(p.user).Get(q.ClaudeSession())
+	isUndone := func(in *state.Incoming) bool { return !in.IsWaitingPrompt() && in.ResolvedBy == "" }
 	if err != nil || slices.ContainsFunc(p.routed[one.ID], isUndone) || len(one.OldCommands) > 0 {
 		return false
 	}
@@ -72,22 +72,22 @@ func (p *Poller) ofSession(q *state.Question) []*served {
 // grantOver says whether a yes for a while has ended for good, also by this process's own clock, which no one sets back.
 func (p *Poller) grantOver(s *served, records []*served) bool {
 	now, given := p.Now(), s.q
-	one, err := state.SessionsIn(p.user).Of(given.ClaudeSession())
+	one, err := state.SessionsIn(p.user).Get(given.ClaudeSession())
 	if err != nil {
 		return true
 	}
 	if s.lasts.IsZero() {
-		s.lasts = now.Add(given.Grant.Until.Sub(now))
+		s.lasts = now.Add(given.Grant.EndsAt.Sub(now))
 	}
 	cleared := slices.ContainsFunc(p.sessions, func(other *state.Session) bool { return other.Supersedes(one) })
-	no := slices.ContainsFunc(records, func(o *served) bool { return !o.q.NoAt.Before(given.Grant.At) })
+	no := slices.ContainsFunc(records, func(o *served) bool { return !o.q.LastDenialAt.Before(given.Grant.GrantedAt) })
 	return cleared || no || !now.Before(s.lasts) || judge.GrantOver(p.personal(), given, one, now)
 }
 
 // allowedBy are the permissions that the yes for a while allowed that was given to this one, where the terminal was not faster.
 func allowedBy(given *state.Question, records []*served) (allowed []*state.Question) {
 	for _, o := range records {
-		used := o.q.Grant != nil && o.q.Grant.Question == given.QuestionID && o.q.QuestionID != given.QuestionID
+		used := o.q.Grant != nil && o.q.Grant.QuestionID == given.QuestionID && o.q.QuestionID != given.QuestionID
 		if used && (o.q.Status == state.Answered || o.q.ResolvedBy == "chat") {
 			allowed = append(allowed, o.q)
 		}
@@ -100,27 +100,27 @@ func allowedBy(given *state.Question, records []*served) (allowed []*state.Quest
 // yes is over.
 func (p *Poller) tellGrant(s *served, allowed []*state.Question, over bool) (next time.Time) {
 	q, cfg := s.q, p.personal()
-	if !cfg.TermsOf(q).Shown {
+	if !cfg.AccessToQuestion(q).CanShow {
 		allowed = nil
 	}
-	changes := q.Card != ""
+	changes := q.CardMessage != ""
 	if !over && (!changes || len(allowed) == s.told) {
-		return q.Grant.Until
+		return q.Grant.EndsAt
 	}
-	m := p.aboutQuestion(q, s.Open)
+	m := p.aboutQuestion(q, s.IndexEntry)
 	m.ID, m.Type = state.MessageID("granted", q.QuestionID, fmt.Sprint(len(allowed), over)), state.MessageNote
 	m.Parts = []string{wording.GrantText(q, allowed, over)}
 	if changes {
 		first := state.MessageID("note", q.QuestionID, state.NoteGranted, q.AnsweredMessage, "") // see putNote
-		m.Patch = gchat.MessageName(q.Space, first)
+		m.PatchedMessage = gchat.MessageName(q.Space, first)
 	}
 	if err := p.put(m); err != nil {
-		p.Log.Once(err, "note not put into the outbox")
+		p.Log.ErrorOnce(err, "note not put into the outbox")
 		return p.Now().Add(time.Second)
 	}
 	s.told = len(allowed)
 	if over {
-		p.change(s, "end of a yes for a while not written down", func(q *state.Question) { q.Grant.Ended = true })
+		p.change(s, "end of a yes for a while not written down", func(q *state.Question) { q.Grant.IsEnded = true })
 	}
 	return p.Now().Add(time.Second)
 }

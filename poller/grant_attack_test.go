@@ -33,7 +33,7 @@ func TestNothingIsAllowedOverWhatWasSaid(t *testing.T) {
 		"a no that was written down since the records were read": {func(x *granted, p *Poller) {
 			judge := p.judgesByPerson()
 			x.change(x.first, func(q *state.Question) {
-				q.Replies = append(q.Replies, state.Reply{MessageName: "n", Sender: "users/1", Text: "no", CreateTime: time.Now()})
+				q.Replies = append(q.Replies, state.Reply{MessageName: "n", Sender: "users/1", Text: "no", CreatedAt: time.Now()})
 				if err := judge(q); err != nil {
 					x.t.Fatal(err)
 				}
@@ -41,12 +41,12 @@ func TestNothingIsAllowedOverWhatWasSaid(t *testing.T) {
 		}, false, false},
 		"a reply that another environment's poller wrote down": {func(x *granted, p *Poller) {
 			x.change(x.first, func(q *state.Question) {
-				q.Replies = append(q.Replies, state.Reply{MessageName: "n", Sender: "users/1", Text: "no", CreateTime: time.Now()})
+				q.Replies = append(q.Replies, state.Reply{MessageName: "n", Sender: "users/1", Text: "no", CreatedAt: time.Now()})
 			})
 		}, false, true},
 		"an /ask that is not done": {func(x *granted, p *Poller) {
 			x.session("s", func(one *state.Session) {
-				one.OldCommands = []state.OldCommand{{Message: "c", Sender: "users/1", Text: "/ask", At: time.Now()}}
+				one.OldCommands = []state.OldCommand{{MessageName: "c", Sender: "users/1", Text: "/ask", LocalCreatedAt: time.Now()}}
 			})
 		}, false, true},
 		"its person's removal, and return": {func(x *granted, p *Poller) {

@@ -20,18 +20,18 @@ import (
 // asksFor is a permission that a process of a session asks for.
 func asksFor(command string, asked time.Time) *state.Question {
 	return &state.Question{
-		QuestionID: "q-" + command, Kind: state.AskedPermission, Tool: "Bash", Shown: command, Call: []string{command}, Mode: state.Native,
+		QuestionID: "q-" + command, Kind: state.KindPermission, ToolName: "Bash", ShownText: command, CallTexts: []string{command}, Mode: state.ModeNative,
 		Status: state.Pending, AskedAt: asked, PostedAt: &asked, Approvers: &[]string{"users/1", "users/2"}, ClaudePID: 7, ClaudeStart: "a",
-		Questions: []state.Prompt{{Question: "Bash", Options: []state.Option{{Label: state.LabelAllow}, {Label: state.LabelDeny}}}},
+		SubQuestions: []state.SubQuestion{{Question: "Bash", Options: []state.Option{{Label: state.LabelAllow}, {Label: state.LabelDeny}}}},
 	}
 }
 
 // Who may begin a yes for a while, and with what.
 func TestWhoGrants(t *testing.T) {
 	now := time.Now()
-	on := config.Config{AllowedUsers: []string{"users/1", "users/2"}, Approvers: []string{"users/1"}, TimedYes: true}
+	on := config.Config{AllowedUsers: []string{"users/1", "users/2"}, Approvers: []string{"users/1"}, AllowsTimedYes: true}
 	off := on
-	off.TimedYes = false
+	off.AllowsTimedYes = false
 	for name, test := range map[string]struct {
 		cfg      *config.Config
 		by, text string
@@ -47,47 +47,47 @@ func TestWhoGrants(t *testing.T) {
 		"switched off":           {&off, "users/1", "yes 30m", nil, 0, "", state.NoteUnclear},
 		"a stranger":             {&on, "users/9", "yes 2h", nil, 0, "", state.NoteRefused},
 		"who may only answer":    {&on, "users/2", "yes 2h", nil, 0, "", state.NoteRefused},
-		"a program":              {&on, state.Local, "yes 2h", nil, 0, "", ""},
-		"only the terminal":      {&on, "users/1", "yes 30m", func(q *state.Question) { q.TerminalOnly = true }, 0, "", state.NoteUnclear},
+		"a program":              {&on, state.LocalSender, "yes 2h", nil, 0, "", ""},
+		"only the terminal":      {&on, "users/1", "yes 30m", func(q *state.Question) { q.IsTerminalOnly = true }, 0, "", state.NoteUnclear},
 		"of no known process":    {&on, "users/1", "yes 30m", func(q *state.Question) { q.ClaudeStart = "" }, 0, "", state.NoteUnclear},
 		"answered already":       {&on, "users/1", "yes 30m", func(q *state.Question) { q.Status = state.Answered }, 0, "", state.NoteLate},
 		"a no":                   {&on, "users/1", "no, not that", nil, 0, state.LabelDeny, ""},
 		"a no that comes late":   {&on, "users/1", "no", func(q *state.Question) { q.Status = state.Resolved }, 0, "", state.NoteLate},
 		"a stranger's no":        {&on, "users/9", "no", func(q *state.Question) { q.Status = state.Resolved }, 0, "", state.NoteRefused},
 		"a no to what it was given to": {&on, "users/1", "no", func(q *state.Question) {
-			q.Status, q.Grant = state.Resolved, &state.Grant{Question: q.QuestionID}
+			q.Status, q.Grant = state.Resolved, &state.Grant{QuestionID: q.QuestionID}
 		}, 0, "", ""},
 		"late words":                {&on, "users/1", "hm", func(q *state.Question) { q.Status = state.Resolved }, 0, "", state.NoteLate},
 		"what was said before that": {&on, "users/1", "yes 30m", func(q *state.Question) { at := now.Add(time.Minute); q.PostedAt = &at }, 0, "", state.NoteUnclear},
 		"a plan": {&on, "users/1", "yes 30m", func(q *state.Question) {
-			q.Kind, q.Questions[0].Options = state.AskedPlan, []state.Option{{Label: state.LabelApprove}, {Label: state.LabelSendBack}}
+			q.Kind, q.SubQuestions[0].Options = state.KindPlan, []state.Option{{Label: state.LabelApprove}, {Label: state.LabelSendBack}}
 		}, 0, "", state.NoteUnclear},
 	} {
 		q := asksFor("make", now.Add(-time.Minute))
 		if test.as != nil {
 			test.as(q)
 		}
-		q.Replies = []state.Reply{{MessageName: "m", Sender: test.by, Text: test.text, CreateTime: now}}
+		q.Replies = []state.Reply{{MessageName: "m", Sender: test.by, Text: test.text, CreatedAt: now}}
 		judge.Tighten(test.cfg, q)
 		judge.Reply(test.cfg, q, &q.Replies[0], now)
 		var owed string
-		if len(q.Owes) == 1 {
-			owed = q.Owes[0].About
+		if len(q.OwedNotes) == 1 {
+			owed = q.OwedNotes[0].About
 		}
-		if got, _ := q.Decision(); got != test.decided || owed != test.owed || len(q.Owes) > 1 {
-			t.Errorf("%s: %q, owes %+v", name, got, q.Owes)
+		if got, _ := q.Decision(); got != test.decided || owed != test.owed || len(q.OwedNotes) > 1 {
+			t.Errorf("%s: %q, owes %+v", name, got, q.OwedNotes)
 		}
-		if hinted := len(q.Owes) == 1 && q.Owes[0].Seen == wording.TimedHint; hinted != (name == "no time") {
+		if hinted := len(q.OwedNotes) == 1 && q.OwedNotes[0].Text == wording.TimedHint; hinted != (name == "no time") {
 			t.Errorf("%s: how to write it is told: %v", name, hinted)
 		}
-		if g := q.Grant; g != nil && g.At.Nanosecond()%int(time.Millisecond) != 0 {
-			t.Errorf("%s: given at %s, which records with a no do not tell apart", name, g.At)
+		if g := q.Grant; g != nil && g.GrantedAt.Nanosecond()%int(time.Millisecond) != 0 {
+			t.Errorf("%s: given at %s, which records with a no do not tell apart", name, g.GrantedAt)
 		}
-		if g := q.Grant; test.long > 0 && (g == nil || g.Until.Sub(now).Round(time.Second) != test.long) || test.long == 0 && q.Status != state.Resolved && g != nil {
+		if g := q.Grant; test.long > 0 && (g == nil || g.EndsAt.Sub(now).Round(time.Second) != test.long) || test.long == 0 && q.Status != state.Resolved && g != nil {
 			t.Errorf("%s: %+v", name, g)
 		}
-		if no := test.by == "users/1" && strings.HasPrefix(test.text, "no"); q.NoAt.IsZero() == no {
-			t.Errorf("%s: a no at %s", name, q.NoAt)
+		if no := test.by == "users/1" && strings.HasPrefix(test.text, "no"); q.LastDenialAt.IsZero() == no {
+			t.Errorf("%s: a no at %s", name, q.LastDenialAt)
 		}
 	}
 }
@@ -95,7 +95,7 @@ func TestWhoGrants(t *testing.T) {
 // What a yes for a while covers: each exception.
 func TestWhatIsCovered(t *testing.T) {
 	now := time.Now()
-	cfg := config.Config{Approvers: []string{"users/1"}, TimedYes: true}
+	cfg := config.Config{Approvers: []string{"users/1"}, AllowsTimedYes: true}
 	type set struct {
 		*state.Question
 		given *state.Question
@@ -111,13 +111,13 @@ func TestWhatIsCovered(t *testing.T) {
 			s.Approvers = &[]string{"a@b.c"}
 			s.cfg.Approvers = []string{"a@b.c"}
 		},
-		"switched off since":            func(s *set) { s.cfg.TimedYes = false },
-		"the configuration is unread":   func(s *set) { s.cfg.Unread = true },
-		"its time is up":                func(s *set) { s.g.Until = now },
-		"its end was told":              func(s *set) { s.g.Ended = true },
+		"switched off since":            func(s *set) { s.cfg.AllowsTimedYes = false },
+		"the configuration is unread":   func(s *set) { s.cfg.HasUnreadFile = true },
+		"its time is up":                func(s *set) { s.g.EndsAt = now },
+		"its end was told":              func(s *set) { s.g.IsEnded = true },
 		"its reply is gone":             func(s *set) { s.given.Replies = nil },
-		"a clock that was set back":     func(s *set) { s.g.At, s.AskedAt = now.Add(time.Second), now.Add(2*time.Second) },
-		"asked before":                  func(s *set) { s.AskedAt = s.g.At },
+		"a clock that was set back":     func(s *set) { s.g.GrantedAt, s.AskedAt = now.Add(time.Second), now.Add(2*time.Second) },
+		"asked before":                  func(s *set) { s.AskedAt = s.g.GrantedAt },
 		"another process":               func(s *set) { s.ClaudePID = 8 },
 		"a process of the same number":  func(s *set) { s.ClaudeStart = "b" },
 		"no process is known":           func(s *set) { s.ClaudePID, s.given.ClaudePID = 0, 0 },
@@ -127,27 +127,27 @@ func TestWhatIsCovered(t *testing.T) {
 		"no approver then":              func(s *set) { s.Approvers = &[]string{"users/2"} },
 		"nobody was an approver then":   func(s *set) { s.Approvers = &[]string{} },
 		"the record says no approver":   func(s *set) { s.Approvers = nil },
-		"only the terminal":             func(s *set) { s.TerminalOnly = true },
+		"only the terminal":             func(s *set) { s.IsTerminalOnly = true },
 		"never_remote, today":           func(s *set) { s.cfg.NeverRemote = []string{"Bash(make*)"} },
-		"a plan":                        func(s *set) { s.Kind = state.AskedPlan },
-		"the next instruction":          func(s *set) { s.Kind = state.AskedNext },
-		"a question":                    func(s *set) { s.Kind = state.AskedQuestion },
+		"a plan":                        func(s *set) { s.Kind = state.KindPlan },
+		"the next instruction":          func(s *set) { s.Kind = state.KindNext },
+		"a question":                    func(s *set) { s.Kind = state.KindQuestion },
 		"answered":                      func(s *set) { s.Status = state.Answered },
 		"over":                          func(s *set) { s.Status = state.Cancelled },
-		"it could not be said yes to":   func(s *set) { s.Questions[0].Options = s.Questions[0].Options[1:] },
+		"it could not be said yes to":   func(s *set) { s.SubQuestions[0].Options = s.SubQuestions[0].Options[1:] },
 		"another person of that e-mail": func(s *set) { s.given.Replies[0].Sender = "users/3" },
 	} {
 		c, q, given, one := cfg, asksFor("make", now.Add(-time.Second)), asksFor("one", now.Add(-time.Minute)), &state.Session{}
-		g := &state.Grant{Question: given.QuestionID, At: now.Add(-time.Minute), Until: now.Add(time.Minute)}
+		g := &state.Grant{QuestionID: given.QuestionID, GrantedAt: now.Add(-time.Minute), EndsAt: now.Add(time.Minute)}
 		given.Grant, given.AnsweredMessage, given.AnsweredByName = g, "m", "Ada"
 		given.Replies = []state.Reply{{MessageName: "m", Sender: "users/1", DisplayName: "Ada"}}
 		change(&set{q, given, g, &c, one})
-		used := given.Grants() && !judge.GrantOver(&c, given, one, now) && judge.ByGrant(&c, q, given, now) == nil
+		used := given.HasActiveGrant() && !judge.GrantOver(&c, given, one, now) && judge.ByGrant(&c, q, given, now) == nil
 		want := strings.HasSuffix(name, "covered")
 		if label, _ := q.Decision(); used != want || (label == state.LabelAllow) != want || (q.Grant != nil) != want {
 			t.Errorf("%s: %v, %q", name, used, label)
 		}
-		if used && (!strings.HasPrefix(*q.Response, "yes, by the grant of Ada until ") || q.AnsweredBy != "users/1" || q.Grants()) {
+		if used && (!strings.HasPrefix(*q.Response, "yes, by the grant of Ada until ") || q.AnsweredBy != "users/1" || q.HasActiveGrant()) {
 			t.Errorf("%s: %+v", name, q)
 		}
 	}
@@ -196,7 +196,7 @@ func (d *desk) wants(command string, as func(*state.Question)) *state.Question {
 		d.t.Fatal(err)
 	}
 	d.t.Cleanup(waiter.Unlock)
-	if err := state.AnnounceQuestion(d.env, q); err != nil {
+	if err := state.AddQuestionToIndex(d.env, q); err != nil {
 		d.t.Fatal(err)
 	}
 	state.CallPoller(d.env, state.Environment(d.env))
@@ -216,7 +216,7 @@ func (x *granted) says(sender, text string, runs bool) {
 }
 
 func (x *granted) runs() bool {
-	return x.load(x.first).Grants()
+	return x.load(x.first).HasActiveGrant()
 }
 
 func (x *granted) texts() (all []string) {
@@ -233,14 +233,14 @@ func TestAYesForAWhile(t *testing.T) {
 	t.Parallel()
 	x := newGranted(t, newDesk(t), nil)
 	x.run(Options{})
-	x.await(x.first, "posted", func(q *state.Question) bool { return q.MessageSent })
+	x.await(x.first, "posted", func(q *state.Question) bool { return q.IsMessageSent })
 	x.reply(x.load(x.first).ThreadName, "users/9", "yes 2h")
 	x.await(x.first, "refused", func(q *state.Question) bool {
-		return len(q.Replies) == 1 && q.Replies[0].Verdict == state.Refused
+		return len(q.Replies) == 1 && q.Replies[0].Verdict == state.VerdictRefused
 	})
 	x.says("", "Yes 30m", true)
 	for _, command := range []string{"make two", "make three"} {
-		if q := x.decided(x.wants(command, nil)); q.Grants() || q.Grant == nil || q.MessageSent || q.AnsweredBy != space.Human {
+		if q := x.decided(x.wants(command, nil)); q.HasActiveGrant() || q.Grant == nil || q.IsMessageSent || q.AnsweredBy != space.Human {
 			t.Errorf("%+v", q)
 		}
 	}
@@ -250,7 +250,7 @@ func TestAYesForAWhile(t *testing.T) {
 	}
 	x.says("", "no", false)
 	five := x.wants("make five", nil)
-	x.await(five, "posted", func(q *state.Question) bool { return q.MessageSent })
+	x.await(five, "posted", func(q *state.Question) bool { return q.IsMessageSent })
 	bound.Until(t, "told", func() bool {
 		return slices.ContainsFunc(x.texts(), func(s string) bool { return strings.HasPrefix(s, "[Asks again]") })
 	})
@@ -278,7 +278,7 @@ func newJudged(t *testing.T) *granted {
 	judge := then.judgesByPerson()
 	x.change(x.first, func(q *state.Question) {
 		x.posted(q)
-		q.Replies = []state.Reply{{MessageName: "m", Sender: "users/1", DisplayName: "Ada", Text: "yes 30m", CreateTime: time.Now()}}
+		q.Replies = []state.Reply{{MessageName: "m", Sender: "users/1", DisplayName: "Ada", Text: "yes 30m", CreatedAt: time.Now()}}
 		if err := judge(q); err != nil {
 			t.Fatal(err)
 		}
@@ -323,17 +323,17 @@ func TestWhatEndsAYesForAWhile(t *testing.T) {
 				})
 			}
 		}, false},
-		"a plan": {func(q *state.Question) { q.Kind = state.AskedPlan }, nil, false},
+		"a plan": {func(q *state.Question) { q.Kind = state.KindPlan }, nil, false},
 		"a no to another permission, which is over": {nil, func(x *granted, _ *Poller) {
 			x.wants("make none", func(q *state.Question) {
-				q.AskedAt, q.Status, q.NoAt = q.AskedAt.Add(time.Minute), state.Resolved, time.Now()
+				q.AskedAt, q.Status, q.LastDenialAt = q.AskedAt.Add(time.Minute), state.Resolved, time.Now()
 			})
 		}, false},
 		"a no before it": {nil, func(x *granted, _ *Poller) {
-			x.wants("make none", func(q *state.Question) { q.Status, q.NoAt = state.Resolved, time.Now().Add(-time.Minute) })
+			x.wants("make none", func(q *state.Question) { q.Status, q.LastDenialAt = state.Resolved, time.Now().Add(-time.Minute) })
 		}, true},
 		"a no in another session": {nil, func(x *granted, _ *Poller) {
-			x.wants("make none", func(q *state.Question) { q.SessionID, q.Status, q.NoAt = "t", state.Resolved, time.Now() })
+			x.wants("make none", func(q *state.Question) { q.SessionID, q.Status, q.LastDenialAt = "t", state.Resolved, time.Now() })
 		}, true},
 		"a record of the yes that is gone": {nil, func(x *granted, p *Poller) {
 			if err := os.Remove(x.first.Path); err != nil {
@@ -365,7 +365,7 @@ func TestWhatEndsAYesForAWhile(t *testing.T) {
 func TestAYesForAWhileOutlivesAKilledPoller(t *testing.T) {
 	x := newJudged(t)
 	x.steps().round(t.Context())
-	x.change(x.first, func(q *state.Question) { q.Owe(state.NoteGranted, "m") }) // killed before that was struck off
+	x.change(x.first, func(q *state.Question) { q.OweNote(state.NoteGranted, "m") }) // killed before that was struck off
 	x.steps().round(t.Context())
 	p := x.steps()
 	p.round(t.Context())
@@ -377,12 +377,12 @@ func TestAYesForAWhileOutlivesAKilledPoller(t *testing.T) {
 	if notes := x.notes(x.first); len(notes) != 1 || notes[0] != state.NoteGranted {
 		t.Errorf("told %q", notes)
 	}
-	x.change(x.first, func(q *state.Question) { q.NoAt = time.Now() })
+	x.change(x.first, func(q *state.Question) { q.LastDenialAt = time.Now() })
 	x.steps().round(t.Context())
-	if is := x.load(x.first); is.Grants() {
+	if is := x.load(x.first); is.HasActiveGrant() {
 		t.Errorf("%+v", is.Grant)
 	}
-	x.change(x.first, func(q *state.Question) { q.Grant.Ended = false }) // killed before that was written down
+	x.change(x.first, func(q *state.Question) { q.Grant.IsEnded = false }) // killed before that was written down
 	x.steps().round(t.Context())
 	if all := x.listed(); len(all) != 1 {
 		t.Errorf("the end was told as %q", all)
@@ -394,23 +394,23 @@ func TestAskEndsAYesForAWhile(t *testing.T) {
 	x.desk.configure(`{"timed_yes": true}`)
 	g := x.wants("make", func(q *state.Question) {
 		q.Status, q.AnsweredByName, q.AnsweredMessage = state.Resolved, "Ada <x>", "m"
-		q.Replies = []state.Reply{{MessageName: "m", Sender: space.Human, Verdict: state.Used}}
-		q.Grant = &state.Grant{Question: q.QuestionID, At: time.Now(), Until: time.Now().Add(time.Hour)}
+		q.Replies = []state.Reply{{MessageName: "m", Sender: space.Human, Verdict: state.VerdictUsed}}
+		q.Grant = &state.Grant{QuestionID: q.QuestionID, GrantedAt: time.Now(), EndsAt: time.Now().Add(time.Hour)}
 	})
-	x.says("/status", "Permissions are allowed by Ada ", "until "+x.load(g).Grant.Until.Local().Format("15:04"))
+	x.says("/status", "Permissions are allowed by Ada ", "until "+x.load(g).Grant.EndsAt.Local().Format("15:04"))
 	x.reply(x.thread, "users/9", "/ask")
-	if told := x.hears(); len(told) > 0 || !x.load(g).NoAt.IsZero() {
+	if told := x.hears(); len(told) > 0 || !x.load(g).LastDenialAt.IsZero() {
 		t.Errorf("a stranger's: %q", told)
 	}
 	x.session(x.id, func(one *state.Session) { // another environment's poller, which does not judge
-		one.OldCommands = []state.OldCommand{{Message: "c", Sender: "users/9", Text: "/ask", At: time.Now()}}
+		one.OldCommands = []state.OldCommand{{MessageName: "c", Sender: "users/9", Text: "/ask", LocalCreatedAt: time.Now()}}
 	})
 	x.hears()
-	if !x.load(g).NoAt.IsZero() || x.left() > 0 {
+	if !x.load(g).LastDenialAt.IsZero() || x.left() > 0 {
 		t.Error("a stranger ended it, or waits")
 	}
 	x.says("/ask", "[Asks again]")
-	if x.load(g).NoAt.IsZero() {
+	if x.load(g).LastDenialAt.IsZero() {
 		t.Error("it runs")
 	}
 }
@@ -424,7 +424,7 @@ func TestAnAppListsInOneMessage(t *testing.T) {
 	first := d.wants("make one", nil)
 	d.run(Options{Daemon: true})
 	g.awaitPost("make one")
-	first = d.await(first, "posted", func(q *state.Question) bool { return q.MessageSent })
+	first = d.await(first, "posted", func(q *state.Question) bool { return q.IsMessageSent })
 	m := g.said(first.ThreadName, "yes 2h", "")
 	g.publish(event("MESSAGE", "users/1", m))
 	d.decided(first)
@@ -451,7 +451,7 @@ func TestAnAppListsInOneMessage(t *testing.T) {
 
 // listed are the messages in the outbox that tell of the end of a yes for a while.
 func (x *granted) listed() (all []string) {
-	box, _ := state.OutboxIn(state.UserState(x.env)).All()
+	box, _ := state.OutboxIn(state.UserStateDir(x.env)).All()
 	for _, m := range box {
 		if m.Type == state.MessageNote && strings.HasPrefix(m.Parts[0], "[Asks again]") {
 			all = append(all, m.Parts[0])

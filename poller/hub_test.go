@@ -26,7 +26,7 @@ func newHubDesk(t *testing.T, kind string) (*desk, *google, *team.Hub) {
 	if kind == "SPACE" {
 		direct = "spaces/D"
 	}
-	h := team.New(t, appSpace, direct, appSubscription, http.HandlerFunc(g.serve))
+	h := team.Start(t, appSpace, direct, appSubscription, http.HandlerFunc(g.serve))
 	file := filepath.Join(t.TempDir(), "hub.json")
 	hub, err := gchat.JoinHub(t.Context(), h.URL, h.Code, "nonce", "v")
 	if err == nil {
@@ -45,9 +45,9 @@ func newHubDesk(t *testing.T, kind string) (*desk, *google, *team.Hub) {
 func TestAQuestionPassesAHub(t *testing.T) {
 	d, g, h := newHubDesk(t, "DIRECT_MESSAGE")
 	plan, button := d.tapped(func(q *state.Question) {
-		q.Kind, q.Tool, q.Shown = state.AskedPlan, "ExitPlanMode", strings.Repeat("a step\n\n", 6000)
+		q.Kind, q.ToolName, q.ShownText = state.KindPlan, "ExitPlanMode", strings.Repeat("a step\n\n", 6000)
 		q.Approvers = &[]string{"users/1"}
-		q.Questions[0].Options = []state.Option{{Label: state.LabelApprove}, {Label: state.LabelSendBack}}
+		q.SubQuestions[0].Options = []state.Option{{Label: state.LabelApprove}, {Label: state.LabelSendBack}}
 	})
 	waiter, err := state.LockWaiter(d.env, plan.Path)
 	if err != nil {
@@ -56,9 +56,9 @@ func TestAQuestionPassesAHub(t *testing.T) {
 	t.Cleanup(waiter.Unlock)
 	d.run(Options{Daemon: true})
 	card := g.awaitPost("(The whole text stands above.)")
-	plan = d.await(plan, "posted", func(q *state.Question) bool { return q.MessageSent })
-	if plan.MessageName != card.Name || plan.Card == card.Name {
-		t.Errorf("it is %s, and its card %s", plan.MessageName, plan.Card)
+	plan = d.await(plan, "posted", func(q *state.Question) bool { return q.IsMessageSent })
+	if plan.MessageName != card.Name || plan.CardMessage == card.Name {
+		t.Errorf("it is %s, and its card %s", plan.MessageName, plan.CardMessage)
 	}
 	g.tap("users/9", card, button, "more", nil) // a stranger, who is told so in the thread
 	said := g.said(card.Thread.Name, "what?", "")
@@ -70,7 +70,7 @@ func TestAQuestionPassesAHub(t *testing.T) {
 	}
 	g.awaitPatch(card.Name, "Cancelled")
 	bound.Until(t, "all is sent", func() bool {
-		waiting, _ := state.OutboxIn(state.UserState(d.env)).Waiting()
+		waiting, _ := state.OutboxIn(state.UserStateDir(d.env)).Waiting()
 		return len(waiting) == 0
 	})
 	joined, requests, refused := h.Seen()
@@ -87,16 +87,16 @@ func TestAPostOfUnknownFateIsFoundThroughAHub(t *testing.T) {
 	d, g, h := newHubDesk(t, "DIRECT_MESSAGE")
 	m := &state.Message{
 		ID: state.MessageID("report", "1"), Type: state.MessageReport, Parts: []string{"a report"}, CreatedAt: time.Now().UTC(),
-		TriedAt: time.Now().UTC(), Chat: strings.TrimPrefix(h.URL, "http://") + "/" + appSpace,
+		FirstTriedAt: time.Now().UTC(), Chat: strings.TrimPrefix(h.URL, "http://") + "/" + appSpace,
 	}
 	g.post([]byte(`{"text":"a report"}`), "client-"+team.Machine+"-"+strings.TrimPrefix(m.ID, "client-"))
-	if _, _, err := state.OutboxIn(state.UserState(d.env)).Put(d.env, m, 0); err != nil {
+	if _, _, err := state.OutboxIn(state.UserStateDir(d.env)).Enqueue(d.env, m, 0); err != nil {
 		t.Fatal(err)
 	}
 	d.run(Options{Daemon: true})
 	bound.Until(t, "its receipt", func() bool {
-		all, _ := state.OutboxIn(state.UserState(d.env)).All()
-		return len(all) == 1 && all[0].Name == appSpace+"/messages/m0.m0"
+		all, _ := state.OutboxIn(state.UserStateDir(d.env)).All()
+		return len(all) == 1 && all[0].MessageName == appSpace+"/messages/m0.m0"
 	})
 	if _, requests, _ := h.Seen(); strings.Contains(strings.Join(requests, " "), "POST /v1/"+appSpace) {
 		t.Errorf("it was posted again: %q", requests)
@@ -109,7 +109,7 @@ func TestANamedSpaceThroughAHub(t *testing.T) {
 	q, button := d.tapped(nil)
 	d.run(Options{Daemon: true})
 	card := g.awaitPost("Which?")
-	q = d.await(q, "posted", func(q *state.Question) bool { return q.MessageSent })
+	q = d.await(q, "posted", func(q *state.Question) bool { return q.IsMessageSent })
 	over := *card
 	over.CardsV2 = []*chatapi.CardWithId{gchat.CardV2(wording.NoticeCard("over", ""))}
 	g.tap("users/1", &over, strings.Repeat("a", 32), "1", nil) // no button of that question stands there any more
@@ -117,7 +117,7 @@ func TestANamedSpaceThroughAHub(t *testing.T) {
 	g.tap("users/1", card, button, "2", nil)
 	d.await(q, "answered", func(q *state.Question) bool { return q.Status == state.Answered })
 	g.allAcknowledged()
-	if space := state.SpacesIn(state.UserState(d.env)).Of(q.Chat); space.Trouble != nil || len(space.Paused) > 0 {
+	if space := state.SpacesIn(state.UserStateDir(d.env)).Get(q.Chat); space.ReadTrouble != nil || len(space.PausedWebhooks) > 0 {
 		t.Errorf("%+v", space)
 	}
 	_, _, refused := h.Seen()

@@ -30,7 +30,7 @@ type arrival struct {
 // error it has to be read again.
 func (p *Poller) take(in *state.Incoming) error {
 	now := p.Now()
-	if now.Sub(in.SaidAt) > state.MaxAge {
+	if now.Sub(in.LocalCreatedAt) > state.MaxQuestionAge {
 		return nil
 	}
 	a := &p.arrivals
@@ -43,12 +43,12 @@ func (p *Poller) take(in *state.Incoming) error {
 	a.tidy(now)
 	in.Status, in.ReadAt = state.IncomingNew, now.UTC()
 	inbox := state.InboxIn(p.user)
-	is, err := inbox.Take(in, !p.personal().Allows(in.Sender, in.SenderEmail))
+	is, err := inbox.Add(in, !p.personal().CanAnswer(in.Sender, in.SenderEmail))
 	isEdited := err == nil && is != nil && is.Status == state.IncomingNew && is.Text != in.Text
 	if isEdited && is.Sender == in.Sender { // an edit counts until it is decided what it is
 		_, err = inbox.Change(in.ID, func(is *state.Incoming) {
 			if is.Status == state.IncomingNew {
-				is.Text, is.Gone = in.Text, in.Gone
+				is.Text, is.IsRevoked = in.Text, in.IsRevoked
 			}
 		})
 	}
@@ -85,7 +85,7 @@ func (p *Poller) forgetDone(id string, outcome state.Outcome) error {
 	a := &p.arrivals
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	wasSo, err := state.InboxIn(p.user).Revive(id, outcome)
+	wasSo, err := state.InboxIn(p.user).RemoveTombstone(id, outcome)
 	if wasSo {
 		delete(a.read, id)
 	}
@@ -109,20 +109,20 @@ func (a *arrivals) tidy(now time.Time) {
 func incomingOf(chat string, m gchat.Message, ahead time.Duration) *state.Incoming {
 	at := m.CreateTime.Truncate(time.Millisecond).UTC() // as files have it
 	return &state.Incoming{
-		ID:          state.IncomingID(chat, m.Name),
-		Chat:        chat,
-		MessageName: m.Name,
-		ThreadName:  m.ThreadName,
-		Quotes:      m.Quotes,
-		Follows:     m.Follows(),
-		Sender:      m.Sender,
-		SenderEmail: m.SenderEmail,
-		DisplayName: m.DisplayName,
-		Text:        wording.Cut(m.Text, wording.MaxText),
-		Attached:    m.Attached,
-		Gone:        m.Deleted,
-		CreatedAt:   at,
-		SaidAt:      at.Add(-ahead),
+		ID:                 state.IncomingID(chat, m.Name),
+		Chat:               chat,
+		MessageName:        m.Name,
+		ThreadName:         m.ThreadName,
+		QuotedMessage:      m.Quotes,
+		FirstThreadMessage: m.Follows(),
+		Sender:             m.Sender,
+		SenderEmail:        m.SenderEmail,
+		DisplayName:        m.DisplayName,
+		Text:               wording.Cut(m.Text, wording.MaxText),
+		HasAttachment:      m.Attached,
+		IsRevoked:          m.Deleted,
+		CreatedAt:          at,
+		LocalCreatedAt:     at.Add(-ahead),
 	}
 }
 
@@ -131,19 +131,19 @@ func incomingOfTap(chat string, e gchat.Pulled) *state.Incoming {
 	at := e.At.Truncate(time.Millisecond).UTC()
 	parts := []string{e.By.Name, e.At.UTC().Format(time.RFC3339Nano), e.Tap.Choice, fmt.Sprint(e.Tap.Inputs)}
 	return &state.Incoming{
-		ID:          state.IncomingID(chat, e.Message.Name, parts...),
-		Chat:        chat,
-		MessageName: e.Message.Name,
-		ThreadName:  e.Message.ThreadName,
-		ClientID:    e.Message.ClientID,
-		Sender:      e.By.Name,
-		SenderEmail: e.By.Email,
-		DisplayName: e.By.DisplayName,
+		ID:           state.IncomingID(chat, e.Message.Name, parts...),
+		Chat:         chat,
+		MessageName:  e.Message.Name,
+		ThreadName:   e.Message.ThreadName,
+		CardClientID: e.Message.ClientID,
+		Sender:       e.By.Name,
+		SenderEmail:  e.By.Email,
+		DisplayName:  e.By.DisplayName,
 		Tap: &state.IncomingTap{
-			Question: e.Tap.Question, Choice: e.Tap.Choice, Inputs: e.Tap.Inputs, Stands: e.Tap.Stands,
+			CardID: e.Tap.Question, Choice: e.Tap.Choice, Inputs: e.Tap.Inputs, HadButton: e.Tap.Stands,
 		},
-		Event:     e.ID,
-		CreatedAt: at,
-		SaidAt:    at,
+		EventID:        e.ID,
+		CreatedAt:      at,
+		LocalCreatedAt: at,
 	}
 }

@@ -133,7 +133,7 @@ func TestACommandThatWasBegunMeanwhileIsNotRepeated(t *testing.T) {
 	if len(stale) != 1 {
 		t.Fatalf("%d messages are for the session", len(stale))
 	}
-	_, err := state.InboxIn(state.UserState(x.env)).Update(stale[0].ID, func(in *state.Incoming) error {
+	_, err := state.InboxIn(state.UserStateDir(x.env)).Update(stale[0].ID, func(in *state.Incoming) error {
 		in.Status = state.IncomingDoing
 		return nil
 	})
@@ -152,17 +152,17 @@ func TestACommandThatWasBegunMeanwhileIsNotRepeated(t *testing.T) {
 // words are written into, since its project cannot be written to.
 func TestAnswersAreSentOnFromTheSpareFolder(t *testing.T) {
 	x := newTalk(t, nil)
-	dir := state.SpareState(state.ForProject(x.env, x.is().ProjectDir, true))
+	dir := state.SpareStateDir(state.ProjectEnv(x.env, x.is().ProjectDir, true))
 	x.session(x.id, func(s *state.Session) { s.StateDir = dir })
 	q, err := state.QuestionsIn(dir).Record(x.id, func([]*state.Question) *state.Question {
 		return &state.Question{
-			QuestionID: "00000000-away", Mode: state.Native, Status: state.Cancelled, ResolvedBy: state.Away,
+			QuestionID: "00000000-away", Mode: state.ModeNative, Status: state.Cancelled, ResolvedBy: state.EndedAway,
 			AskedAt: time.Now(), ResolvedAt: new(time.Now()), SessionID: x.id, ClaudeSessionID: x.id,
-			ThreadKey: "session-" + x.id, TakesWords: true, Chat: x.is().Chat, ThreadName: x.thread,
-			Questions: []state.Prompt{{Question: "Which?"}, {Question: "When?"}},
-			Partial:   map[int]state.Answer{0: {Labels: []string{"Two"}}},
+			ThreadKey: "session-" + x.id, AcceptsPrompts: true, Chat: x.is().Chat, ThreadName: x.thread,
+			SubQuestions:   []state.SubQuestion{{Question: "Which?"}, {Question: "When?"}},
+			PartialAnswers: map[int]state.Answer{0: {Labels: []string{"Two"}}},
 			Replies: []state.Reply{{
-				MessageName: "spaces/local/messages/send", Sender: "users/1", Text: "send", Verdict: state.Used, CreateTime: time.Now(),
+				MessageName: "spaces/local/messages/send", Sender: "users/1", Text: "send", Verdict: state.VerdictUsed, CreatedAt: time.Now(),
 			}},
 		}
 	})
@@ -186,7 +186,7 @@ func TestAnEventCallsThePollerThatItConcerns(t *testing.T) {
 	theirs := x.ask(x.posted)
 	thread := x.beginThread(theirs)
 	x.ofAnother(theirs)
-	calls := filepath.Join(state.UserState(x.env), "pollers", "another.lock")
+	calls := filepath.Join(state.UserStateDir(x.env), "pollers", "another.lock")
 	writeAll(t, calls, "", 0o600)
 	x.thread = thread
 	x.pull("m", "2", time.Now())
@@ -253,7 +253,7 @@ func TestAReplyThatIsReadSoonerThanItsQuestionCounts(t *testing.T) {
 // The poller of another environment's session was killed. The next one decides what is said
 // there meanwhile; where none comes for a minute, the session's thread is told.
 func TestWordsForASessionWhosePollerWasKilledWaitForTheNext(t *testing.T) {
-	x := newTalk(t, func(s *state.Session) { s.Env = "another" })
+	x := newTalk(t, func(s *state.Session) { s.Environment = "another" })
 	x.listed("words", x.thread, "go on")
 	x.p.round(t.Context())
 	if x.left() != 1 {

@@ -29,7 +29,7 @@ func newHeard(t *testing.T, what string) *heard {
 	t.Helper()
 	x := newTalk(t, nil)
 	h := &heard{talk: x, to: x.thread}
-	h.q = x.ask(func(q *state.Question) { x.posted(q); q.Mode = state.Deny }) // whoever comes gets its answer
+	h.q = x.ask(func(q *state.Question) { x.posted(q); q.Mode = state.ModeDeny }) // whoever comes gets its answer
 	first := x.beginThread(h.q)
 	switch what {
 	case "a reply":
@@ -54,7 +54,7 @@ func (h *heard) became(told []string) string {
 	q := h.load(h.q)
 	answers := 0
 	for _, r := range q.Replies {
-		if r.Verdict == state.Used {
+		if r.Verdict == state.VerdictUsed {
 			answers++
 		}
 	}
@@ -80,7 +80,7 @@ func TestAMessageOutlivesAKilledPoller(t *testing.T) {
 			_ = h.r.listOnce(h.t.Context(), h.p.views()[h.r.chat])
 		},
 		"when it was used, and its tombstone not written": func(h *heard) {
-			dir := filepath.Join(state.UserState(h.env), "inbox", "done")
+			dir := filepath.Join(state.UserStateDir(h.env), "inbox", "done")
 			if err := os.MkdirAll(filepath.Dir(dir), 0o700); err != nil {
 				h.t.Fatal(err)
 			}
@@ -95,7 +95,7 @@ func TestAMessageOutlivesAKilledPoller(t *testing.T) {
 		"when its tombstone was written": func(h *heard) {
 			h.p.round(h.t.Context())
 			_ = h.r.listOnce(h.t.Context(), h.p.views()[h.r.chat])
-			files, _ := filepath.Glob(filepath.Join(state.UserState(h.env), "inbox", "*.json"))
+			files, _ := filepath.Glob(filepath.Join(state.UserStateDir(h.env), "inbox", "*.json"))
 			if len(files) != 1 {
 				h.t.Fatalf("the inbox has %q", files)
 			}
@@ -112,7 +112,7 @@ func TestAMessageOutlivesAKilledPoller(t *testing.T) {
 		"when all was done, and the watermark not moved": func(h *heard) {
 			h.hearsAll()
 			h.forgetReceipts()
-			_, err := state.SpacesIn(state.UserState(h.env)).Change(h.r.chat, func(s *state.Space) { s.Watermark = time.Time{} })
+			_, err := state.SpacesIn(state.UserStateDir(h.env)).Change(h.r.chat, func(s *state.Space) { s.Watermark = time.Time{} })
 			if err != nil {
 				h.t.Fatal(err)
 			}
@@ -160,7 +160,7 @@ func (h *heard) hearsAll() {
 // forgetReceipts has the outbox know nothing of what was put, as it does after ten minutes.
 func (h *heard) forgetReceipts() {
 	h.told = h.toldAll()
-	if err := os.RemoveAll(filepath.Join(state.UserState(h.env), "outbox")); err != nil {
+	if err := os.RemoveAll(filepath.Join(state.UserStateDir(h.env), "outbox")); err != nil {
 		h.t.Fatal(err)
 	}
 }
@@ -168,7 +168,7 @@ func (h *heard) forgetReceipts() {
 // toldAll is what the session's thread was told of commands and words.
 func (h *heard) toldAll() (told []string) {
 	told = slices.Clone(h.told)
-	all, _ := state.OutboxIn(state.UserState(h.env)).All()
+	all, _ := state.OutboxIn(state.UserStateDir(h.env)).All()
 	for _, m := range all {
 		if m.Type == state.MessageNote && m.ThreadName == h.talk.thread && m.Question == "" {
 			told = append(told, m.Parts...)
@@ -225,7 +225,7 @@ func TestAFloodOfStrangersKeepsNobodyOut(t *testing.T) {
 			Name: appSpace + "/messages/" + name, ThreadName: appSpace + "/threads/" + thread, Text: "hello",
 			Sender: sender, Human: true, CreateTime: at,
 		}, 0)
-		in.Event = name
+		in.EventID = name
 		return p.take(in)
 	}
 	now := time.Now()
@@ -241,7 +241,7 @@ func TestAFloodOfStrangersKeepsNobodyOut(t *testing.T) {
 			t.Fatalf("words %d of who may answer: %v", n, err)
 		}
 	}
-	if refused != 50-state.MostOfStranger {
+	if refused != 50-state.MaxUndecidedOfStranger {
 		t.Errorf("%d of 50 are left for later", refused)
 	}
 	err := write("old", "users/1", "v", now.Add(-72*time.Hour))
@@ -257,7 +257,7 @@ func TestAFullDiskLosesNoEvent(t *testing.T) {
 	t.Parallel()
 	d, g := newAppDesk(t)
 	q, card := d.tapped(nil)
-	inbox := filepath.Join(state.UserState(d.env), "inbox")
+	inbox := filepath.Join(state.UserStateDir(d.env), "inbox")
 	if err := os.WriteFile(inbox, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}

@@ -19,7 +19,7 @@ import (
 
 // served is a record that this poller knows from the index, or from a folder that a person named.
 type served struct {
-	*state.Open
+	*state.IndexEntry
 	named bool        // a person named the folder that the record is in: it has no Open
 	info  os.FileInfo // of the Open's file
 	is    os.FileInfo // of the record's file, as it was last looked at
@@ -56,7 +56,7 @@ type served struct {
 const (
 	// retakePause is how long the lock of an Open stays free for the processes that wait for it.
 	retakePause = 100 * time.Millisecond
-	// expireOthers is how long after MaxAge this poller removes what another environment's poller left.
+	// expireOthers is how long after MaxQuestionAge this poller removes what another environment's poller left.
 	expireOthers = time.Hour
 )
 
@@ -73,7 +73,7 @@ func (p *Poller) scan() {
 	folder := filepath.Join(p.user, "open")
 	entries, err := os.ReadDir(folder)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		p.Log.Once(err, "index not read")
+		p.Log.ErrorOnce(err, "index not read")
 		return
 	}
 	there, paths := map[string]bool{}, map[string]bool{}
@@ -95,14 +95,14 @@ func (p *Poller) scan() {
 			_ = p.watch.Add(dir) // one that is not there yet is tried again with the next scan
 		}
 		names, err := state.Questions{Folder: state.Folder[state.Question]{Dir: dir}}.Names()
-		p.Log.Once(err, "folder not read")
+		p.Log.ErrorOnce(err, "folder not read")
 		at := state.RealPath(dir)
 		for _, name := range names {
 			path, real := filepath.Join(dir, name+".json"), filepath.Join(at, name+".json")
 			there[real] = !paths[real]
 			if p.index[real] == nil && there[real] {
-				o := &state.Open{Record: state.OpenQuestion, Path: path, Env: p.environment}
-				p.index[real] = &served{Open: o, named: true, real: real}
+				o := &state.IndexEntry{RecordType: state.IndexedQuestion, Path: path, Environment: p.environment}
+				p.index[real] = &served{IndexEntry: o, named: true, real: real}
 			}
 		}
 	}
@@ -124,7 +124,7 @@ func (p *Poller) scan() {
 		}
 	}
 	p.cards.Store(&cards)
-	p.records.Tidy()
+	p.records.ForgetUnused()
 }
 
 func (p *Poller) readOpen(s *served, file string, e os.DirEntry) *served {
@@ -135,7 +135,7 @@ func (p *Poller) readOpen(s *served, file string, e os.DirEntry) *served {
 	if s != nil && os.SameFile(s.info, info) || s != nil && s.typing.Load() {
 		return s
 	}
-	o, err := state.ReadOpen(file)
+	o, err := state.ReadIndexEntry(file)
 	if err != nil {
 		return nil
 	}
@@ -143,10 +143,10 @@ func (p *Poller) readOpen(s *served, file string, e os.DirEntry) *served {
 		release(&s.lock)
 	}
 	dir, name := filepath.Split(o.Path)
-	s = &served{Open: o, info: info, real: filepath.Join(state.RealPath(dir), name)}
+	s = &served{IndexEntry: o, info: info, real: filepath.Join(state.RealPath(dir), name)}
 	delete(p.index, file) // another environment may have taken it over
 	delete(p.others, file)
-	if o.Env == p.environment {
+	if o.Environment == p.environment {
 		p.index[file] = s
 	} else {
 		p.others[file] = s
@@ -163,7 +163,7 @@ func (p *Poller) load(s *served) {
 	if s.missing {
 		s.q = nil
 	}
-	if s.missing || s.Record == state.OpenMessage || s.over && state.SameVersion(was, s.is) {
+	if s.missing || s.RecordType == state.IndexedMessage || s.over && state.IsSameVersion(was, s.is) {
 		return
 	}
 	q, err := p.records.Load(s.Path, s.named)
@@ -171,9 +171,9 @@ func (p *Poller) load(s *served) {
 	switch {
 	case err != nil:
 		s.q = nil
-		p.Log.Once(err, "question not read")
+		p.Log.ErrorOnce(err, "question not read")
 	case q == s.q: // as it was
-	case q != nil && q.Kind.Row().Personal && !strings.HasPrefix(s.real, state.RealPath(p.user)+string(filepath.Separator)):
+	case q != nil && q.Kind.Traits().IsPersonal && !strings.HasPrefix(s.real, state.RealPath(p.user)+string(filepath.Separator)):
 		s.q = nil // Claude may write in the project: what lets it act stands in the person's own state alone
 	case q != nil:
 		s.q, s.over = q, false
@@ -183,11 +183,11 @@ func (p *Poller) load(s *served) {
 // shrink keeps of a question that is over what a reply in its thread needs: a thousand of them must not fill the memory.
 func (p *Poller) shrink(s *served) {
 	q := s.q
-	if s.over || q == nil || q.Status.Open() || q.Late(p.Now()) || len(q.Owes) > 0 || q.Unread() || q.Grants() {
+	if s.over || q == nil || q.Status.IsOpen() || q.IsLate(p.Now()) || len(q.OwedNotes) > 0 || q.HasUnreadReply() || q.HasActiveGrant() {
 		return
 	}
 	small := *q
-	small.Record, small.Questions, small.Wording, small.Response = state.Record{Path: q.Path}, nil, nil, nil
+	small.Record, small.SubQuestions, small.Wording, small.Response = state.Record{Path: q.Path}, nil, nil, nil
 	small.Replies = slices.Clone(q.Replies)
 	for i := range small.Replies {
 		small.Replies[i].Text = ""
@@ -199,7 +199,7 @@ func (p *Poller) shrink(s *served) {
 // go with every change of the record.
 func (p *Poller) hold(s *served) (again time.Time) {
 	now := p.Now()
-	waits := s.waiting || s.q != nil && (s.q.Status == state.Pending || s.q.Late(now))
+	waits := s.waiting || s.q != nil && (s.q.Status == state.Pending || s.q.IsLate(now))
 	if s.lock != nil && (!waits || s.q != s.lockedAs) {
 		release(&s.lock)
 		s.pause, s.retake = retakePause, now.Add(retakePause)
@@ -211,7 +211,7 @@ func (p *Poller) hold(s *served) (again time.Time) {
 	if left := s.retake.Sub(now); left > 0 && left <= s.pause {
 		return s.retake
 	}
-	lock, err := state.TryLockThere(s.File)
+	lock, err := state.TryLockExisting(s.EntryFile)
 	if err != nil { // a process that waits holds it for an instant, a stopped one for longer
 		s.pause = min(max(2*s.pause, retakePause), unwatched)
 		s.retake = now.Add(s.pause)
@@ -227,9 +227,9 @@ func (p *Poller) forget(s *served) {
 		return
 	}
 	if s.lock == nil {
-		lock, err := state.TryLockThere(s.File)
-		if state.Missing(err) { // the hook that wrote it took it back
-			delete(p.index, s.File)
+		lock, err := state.TryLockExisting(s.EntryFile)
+		if state.IsMissing(err) { // the hook that wrote it took it back
+			delete(p.index, s.EntryFile)
 			return
 		}
 		if err != nil {
@@ -237,16 +237,16 @@ func (p *Poller) forget(s *served) {
 		}
 		s.lock = lock
 	}
-	p.Log.Once(state.Forget(p.Env, s.Path), "record not forgotten")
+	p.Log.ErrorOnce(state.RemoveFromIndex(p.Env, s.Path), "record not forgotten")
 	release(&s.lock)
-	delete(p.index, s.File)
-	delete(p.others, s.File)
+	delete(p.index, s.EntryFile)
+	delete(p.others, s.EntryFile)
 }
 
 func (p *Poller) scanSessions() {
 	folder := state.SessionsIn(p.user)
 	names, err := folder.Names()
-	p.Log.Once(err, "sessions not read")
+	p.Log.ErrorOnce(err, "sessions not read")
 	p.sessions, p.ownSessions, p.byThread = nil, nil, map[string]*state.Session{}
 	for _, name := range names {
 		s, err := p.sessionFiles.Load(filepath.Join(folder.Dir, name+".json"), false)
@@ -254,7 +254,7 @@ func (p *Poller) scanSessions() {
 			continue
 		}
 		p.sessions = append(p.sessions, s)
-		if s.Env == p.environment {
+		if s.Environment == p.environment {
 			p.ownSessions = append(p.ownSessions, s)
 		}
 		if s.ThreadName == "" {
@@ -265,7 +265,7 @@ func (p *Poller) scanSessions() {
 			p.byThread[s.ThreadName] = s
 		}
 	}
-	p.sessionFiles.Tidy()
+	p.sessionFiles.ForgetUnused()
 }
 
 // threadGoesOn says whether a thread that two sessions have, after /clear, goes on with the second of them.
@@ -302,7 +302,7 @@ func sorted(all []*served) []*served {
 		if s.q != nil {
 			return s.q.AskedAt
 		}
-		return s.At
+		return s.AddedAt
 	}
 	slices.SortFunc(all, func(a, b *served) int { return cmp.Or(asked(a).Compare(asked(b)), strings.Compare(a.Path, b.Path)) })
 	return all

@@ -19,7 +19,7 @@ import (
 // judgeUnread judges the replies in a question's file, as long as something can deliver an answer to it.
 func (p *Poller) judgeUnread(s *served) (again time.Time) {
 	waited, again := p.waited(s)
-	over := !s.q.Answerable()
+	over := !s.q.IsAnswerable()
 	if !again.IsZero() && !over {
 		return again
 	}
@@ -31,9 +31,9 @@ func (p *Poller) judgeUnread(s *served) (again time.Time) {
 			return
 		}
 		for i := range q.Replies {
-			if r := &q.Replies[i]; r.Verdict == state.Unread && q.Answerable() {
-				r.Verdict = state.Unwaited
-				q.Owe(state.NoteUnwaited, r.MessageName)
+			if r := &q.Replies[i]; r.Verdict == state.VerdictUnread && q.IsAnswerable() {
+				r.Verdict = state.VerdictNoWaiter
+				q.OweNote(state.NoteNoWaiter, r.MessageName)
 			}
 		}
 	})
@@ -48,20 +48,20 @@ type law struct {
 }
 
 func (p *Poller) lawOf(s *served, q *state.Question) law {
-	by := judgedBy(q, s.Open)
+	by := judgedBy(q, s.IndexEntry)
 	return law{by, p.config(by)}
 }
 
 // forbids reports whether a sender surely may not answer a question.
 func (l law) forbids(q *state.Question, sender, email string) bool {
-	known := !l.cfg.Unread && !l.cfg.AllowedUnknown
+	known := !l.cfg.HasUnreadFile && !l.cfg.IsAllowlistUnknown
 	return known && !judge.MayAnswer(l.cfg, q, &state.Reply{Sender: sender, SenderEmail: email})
 }
 
 // judgedBy is the project by whose configuration replies to a question are judged: none where
 // they are a power over the machine.
-func judgedBy(q *state.Question, o *state.Open) configured {
-	if q.Kind.Row().Personal {
+func judgedBy(q *state.Question, o *state.IndexEntry) configured {
+	if q.Kind.Traits().IsPersonal {
 		return configured{}
 	}
 	return configuredFor(q, o)
@@ -71,37 +71,37 @@ func judgedBy(q *state.Question, o *state.Open) configured {
 func (p *Poller) judgeIn(s *served, q *state.Question, law law) {
 	cfg := law.cfg
 	switch {
-	case law.by != judgedBy(q, s.Open): // the question has moved: the next step reads what counts
+	case law.by != judgedBy(q, s.IndexEntry): // the question has moved: the next step reads what counts
 		return
-	case cfg.Unread && q.Kind.Row().Personal, len(cfg.Problems) > 0 && len(cfg.AllowedUsers) == 0:
+	case cfg.HasUnreadFile && q.Kind.Traits().IsPersonal, len(cfg.Problems) > 0 && len(cfg.AllowedUsers) == 0:
 		return // the file that says who may answer does not parse: they are judged when it does
 	}
 	before := q.AnsweredMessage
 	var order []*state.Reply
 	for i := range q.Replies {
 		// While the allowlist cannot be read, judge only senders who are surely on it.
-		if r := &q.Replies[i]; r.Verdict == state.Unread && (!cfg.AllowedUnknown || judge.MayAnswer(cfg, q, r)) {
+		if r := &q.Replies[i]; r.Verdict == state.VerdictUnread && (!cfg.IsAllowlistUnknown || judge.MayAnswer(cfg, q, r)) {
 			order = append(order, r)
 		}
 	}
-	if q.Kind.Row().Own && len(order) > 0 {
+	if q.Kind.Traits().UsesOwnSpace && len(order) > 0 {
 		judge.Tighten(cfg, q)
 	}
-	slices.SortStableFunc(order, func(a, b *state.Reply) int { return a.CreateTime.Compare(b.CreateTime) })
+	slices.SortStableFunc(order, func(a, b *state.Reply) int { return a.CreatedAt.Compare(b.CreatedAt) })
 	for _, r := range order {
 		judge.Reply(cfg, q, r, p.Now())
 		p.Log.Info().Str("question", q.QuestionID).Str("message", r.MessageName).Str("sender", r.Sender).
 			Str("verdict", string(r.Verdict)).Msg("reply")
 	}
-	answer := q.Reply(q.AnsweredMessage)
+	answer := q.FindReply(q.AnsweredMessage)
 	fresh := answer != nil && q.AnsweredMessage != before
-	if fresh && !judge.FromShell(answer) && q.Deliverer(p.Env, q.TmuxPane != "") == state.ByLater {
-		q.Owe(state.NoteLater, q.AnsweredMessage)
+	if fresh && !judge.FromShell(answer) && q.FindDeliverer(p.Env, q.TmuxPane != "") == state.DelivererLater {
+		q.OweNote(state.NoteLater, q.AnsweredMessage)
 	}
 }
 
 // deliverer is who can bring the reply to a question to Claude; see state.Question.Deliverer.
-func (p *Poller) deliverer(s *served) state.Deliverer { return s.q.Deliverer(p.Env, p.typable(s)) }
+func (p *Poller) deliverer(s *served) state.Deliverer { return s.q.FindDeliverer(p.Env, p.typable(s)) }
 
 // waited reports whether somebody delivers an answer to the question. Again is when to ask
 // once more: a hook may just be starting.
@@ -111,28 +111,28 @@ func (p *Poller) waited(s *served) (yes bool, again time.Time) {
 		return true, again
 	}
 	grace := graceForReply
-	if who == state.ByPoller {
+	if who == state.DelivererPoller {
 		grace = graceForHook
 	}
 	if age := p.Now().Sub(q.AskedAt).Abs(); age < grace {
 		return false, p.Now().Add(min(grace-age, time.Second))
 	}
-	return who == state.ByPoller, again
+	return who == state.DelivererPoller, again
 }
 
 // undelivered tells the thread of an answer that was taken, whose hook was killed before it printed it, and that has no pane.
 func (p *Poller) undelivered(s *served) {
 	lost := func(q *state.Question) bool {
-		r := q.Reply(q.AnsweredMessage)
-		return q.Status == state.Answered && !q.Printed && r != nil && r.Verdict == state.Used
+		r := q.FindReply(q.AnsweredMessage)
+		return q.Status == state.Answered && !q.IsPrinted && r != nil && r.Verdict == state.VerdictUsed
 	}
-	if !lost(s.q) || p.deliverer(s) != state.ByNobody {
+	if !lost(s.q) || p.deliverer(s) != state.DelivererNone {
 		return
 	}
 	p.change(s, "thread not told", func(q *state.Question) {
 		if lost(q) { // else the hook printed it just before it ended
-			q.Reply(q.AnsweredMessage).Verdict = state.Unwaited
-			q.Owe(state.NoteUnwaited, q.AnsweredMessage)
+			q.FindReply(q.AnsweredMessage).Verdict = state.VerdictNoWaiter
+			q.OweNote(state.NoteNoWaiter, q.AnsweredMessage)
 		}
 	})
 }
@@ -142,15 +142,15 @@ const keptLong = 2 * time.Minute
 
 // tellStillKept tells the thread once more, once, of words that wait for Claude for long, and what a person can do about it.
 func (p *Poller) tellStillKept(s *served) {
-	r := s.q.Reply(s.q.AnsweredMessage)
+	r := s.q.FindReply(s.q.AnsweredMessage)
 	unknown := p.typable(s) && s.try.why == ""
-	if s.q.ToldKept || unknown || spoiled(s.q) || !s.q.Kind.Row().Prompt || r == nil || p.Now().Sub(r.CreateTime) < keptLong {
+	if s.q.HasKeptNote || unknown || spoiled(s.q) || !s.q.Kind.Traits().IsPrompt || r == nil || p.Now().Sub(r.CreatedAt) < keptLong {
 		return
 	}
 	p.change(s, "thread not told that words are kept", func(q *state.Question) {
-		if !q.ToldKept && q.Status == state.Answered {
-			q.ToldKept = true
-			q.Owes = append(q.Owes, state.Owed{About: state.NoteStillKept, Seen: s.try.why})
+		if !q.HasKeptNote && q.Status == state.Answered {
+			q.HasKeptNote = true
+			q.OwedNotes = append(q.OwedNotes, state.OwedNote{About: state.NoteStillKept, Text: s.try.why})
 		}
 	})
 }
@@ -181,7 +181,7 @@ func (p *Poller) takeReplyFile(s *served) (soon bool) {
 			return true
 		}
 		if why := p.notFor(s, name, placed); why != "" {
-			p.Log.Once(fmt.Errorf("%s: %s", path, why), "reply by hand left where it is")
+			p.Log.ErrorOnce(fmt.Errorf("%s: %s", path, why), "reply by hand left where it is")
 			continue
 		}
 		b, err := state.ReadPlain(path, maxReplyFile)
@@ -189,16 +189,16 @@ func (p *Poller) takeReplyFile(s *served) (soon bool) {
 			continue
 		}
 		said := fmt.Sprintf("local/%x-%x", file.Ino, placed.UnixNano()) // the same words may be said again, in another file
-		if slices.ContainsFunc(p.ofAll(), func(s *served) bool { return s.q != nil && s.q.Reply(said) != nil }) {
+		if slices.ContainsFunc(p.ofAll(), func(s *served) bool { return s.q != nil && s.q.FindReply(said) != nil }) {
 			os.Remove(path) // a poller was killed before it did
 			continue
 		}
 		p.change(s, "reply by hand not written down", func(q *state.Question) {
 			q.Replies = append(q.Replies, state.Reply{
-				MessageName: said, Sender: state.Local, Text: string(b), CreateTime: p.Now().UTC(),
+				MessageName: said, Sender: state.LocalSender, Text: string(b), CreatedAt: p.Now().UTC(),
 			})
 		})
-		if s.q.Reply(said) != nil {
+		if s.q.FindReply(said) != nil {
 			os.Remove(path)
 		}
 		return false
@@ -215,12 +215,12 @@ func (p *Poller) notFor(s *served, name string, placed time.Time) string {
 		return "it is older than the question"
 	case name == q.ClaudeSession():
 		return ""
-	case !s.Trusted && !slices.ContainsFunc(p.Dirs, func(dir string) bool { return filepath.Dir(s.real) == state.RealPath(dir) }):
+	case !s.IsTrusted && !slices.ContainsFunc(p.Dirs, func(dir string) bool { return filepath.Dir(s.real) == state.RealPath(dir) }):
 		return "the project's files do not count: name the file after the claude_session_id"
 	}
 	for s := range p.everyRecord() {
 		other := s.q
-		if other == nil || !other.Answerable() || stateDirOf(other) != stateDirOf(q) ||
+		if other == nil || !other.IsAnswerable() || stateDirOf(other) != stateDirOf(q) ||
 			other.ClaudeSession() == q.ClaudeSession() {
 			continue
 		}

@@ -40,7 +40,7 @@ func TestAllowedFailsClosed(t *testing.T) {
 		{[]string{"kim@example.com"}, state.Reply{Sender: "users/1", SenderEmail: "\u212Aim@example.com"}, false},
 		{[]string{"sam@example.com"}, state.Reply{Sender: "users/1", SenderEmail: "\u017Fam@example.com"}, false},
 		{[]string{"local"}, state.Reply{Sender: "users/1"}, false},
-		{nil, state.Reply{Sender: state.Local}, true},
+		{nil, state.Reply{Sender: state.LocalSender}, true},
 	} {
 		if got := judge.MayAnswer(&config.Config{AllowedUsers: c.users}, &state.Question{}, &c.sender); got != c.want {
 			t.Errorf("%q, %+v: %v", c.users, c.sender, got)
@@ -51,9 +51,9 @@ func TestAllowedFailsClosed(t *testing.T) {
 // Each reply gets its verdict once, in the order in which they were written, and what the thread is owed is in the same write.
 func TestJudgeOnce(t *testing.T) {
 	d := newDesk(t)
-	q := d.ask(func(q *state.Question) { d.posted(q); q.Mode = state.Deny })
+	q := d.ask(func(q *state.Question) { d.posted(q); q.Mode = state.ModeDeny })
 	reply := func(name, sender, text string, after time.Duration) state.Reply {
-		return state.Reply{MessageName: name, Sender: sender, Text: text, CreateTime: q.AskedAt.Add(after)}
+		return state.Reply{MessageName: name, Sender: sender, Text: text, CreatedAt: q.AskedAt.Add(after)}
 	}
 	d.change(q, func(q *state.Question) {
 		q.Replies = []state.Reply{ // as they came in, not as they were written
@@ -69,42 +69,42 @@ func TestJudgeOnce(t *testing.T) {
 		p.judgeUnread(s)
 		after := d.load(q)
 		want := map[string]state.Verdict{
-			"m7": state.Ignored, "m0": state.Ignored, "m2": state.Refused, "m2b": state.Refused, "m3": state.Ignored, "m3b": state.AskedBack,
-			"m4": state.Used, "m5": state.Late,
+			"m7": state.VerdictIgnored, "m0": state.VerdictIgnored, "m2": state.VerdictRefused, "m2b": state.VerdictRefused, "m3": state.VerdictIgnored, "m3b": state.VerdictAskedBack,
+			"m4": state.VerdictUsed, "m5": state.VerdictLate,
 		}
 		for name, v := range want {
-			if got := after.Reply(name).Verdict; got != v {
+			if got := after.FindReply(name).Verdict; got != v {
 				t.Errorf("%s: %q, want %q", name, got, v)
 			}
 		}
 		if after.Status != state.Answered || after.Answers["Which?"] != "Two" || after.AnsweredMessage != "m4" {
 			t.Errorf("%s %v by %s", after.Status, after.Answers, after.AnsweredMessage)
 		}
-		owed := []state.Owed{
-			{About: state.NoteRefused, Reply: "m2"}, {About: state.NoteNoText, Reply: "m3"}, {About: state.NoteUnclear, Reply: "m3b"},
-			{About: state.NoteLate, Reply: "m5"}, {About: state.NoteLater, Reply: "m4"},
+		owed := []state.OwedNote{
+			{About: state.NoteRefused, ReplyMessage: "m2"}, {About: state.NoteNoText, ReplyMessage: "m3"}, {About: state.NoteUnclear, ReplyMessage: "m3b"},
+			{About: state.NoteLate, ReplyMessage: "m5"}, {About: state.NoteLater, ReplyMessage: "m4"},
 		}
-		if !slices.Equal(after.Owes, owed) {
-			t.Errorf("owes %+v", after.Owes)
+		if !slices.Equal(after.OwedNotes, owed) {
+			t.Errorf("owes %+v", after.OwedNotes)
 		}
 	}
 }
 
 func TestJudgeSeveralQuestions(t *testing.T) {
 	cfg := &config.Config{AllowedUsers: []string{"users/1"}}
-	q := &state.Question{Status: state.Pending, Questions: []state.Prompt{
+	q := &state.Question{Status: state.Pending, SubQuestions: []state.SubQuestion{
 		{Question: "A?", Options: []state.Option{{Label: "x"}, {Label: "y"}}}, {Question: "B?", Options: []state.Option{{Label: "z"}}},
 	}}
 	say := func(name, text string) *state.Reply {
-		q.Replies = append(q.Replies, state.Reply{MessageName: name, Sender: "users/1", Text: text, CreateTime: noon})
+		q.Replies = append(q.Replies, state.Reply{MessageName: name, Sender: "users/1", Text: text, CreatedAt: noon})
 		r := &q.Replies[len(q.Replies)-1]
 		judge.Reply(cfg, q, r, noon)
 		return r
 	}
-	if r := say("m1", "Q1: 2"); r.Verdict != state.Kept || q.Partial[0].Value() != "y" || q.Owes[0] != (state.Owed{About: state.NoteKept, Reply: "m1"}) {
-		t.Errorf("%+v, owes %+v", r, q.Owes)
+	if r := say("m1", "Q1: 2"); r.Verdict != state.VerdictKept || q.PartialAnswers[0].Value() != "y" || q.OwedNotes[0] != (state.OwedNote{About: state.NoteKept, ReplyMessage: "m1"}) {
+		t.Errorf("%+v, owes %+v", r, q.OwedNotes)
 	}
-	if r := say("m2", " Q2: 1\n"); r.Verdict != state.Used || *q.Response != "Q2: 1" || q.Answers["A?"] != "y" || q.Answers["B?"] != "z" || *q.ResponseType != "multi_question" {
+	if r := say("m2", " Q2: 1\n"); r.Verdict != state.VerdictUsed || *q.Response != "Q2: 1" || q.Answers["A?"] != "y" || q.Answers["B?"] != "z" || *q.ResponseType != "multi_question" {
 		t.Errorf("%+v, %v", r, q.Answers)
 	}
 }
@@ -121,15 +121,15 @@ func TestATapOnNoButtonIsAskedBack(t *testing.T) {
 			"nothing answered": nil,
 			"one answered":     {0: {Labels: []string{"x"}}},
 		} {
-			q := &state.Question{Status: state.Pending, Partial: partial, Questions: []state.Prompt{
+			q := &state.Question{Status: state.Pending, PartialAnswers: partial, SubQuestions: []state.SubQuestion{
 				{Question: "A?", Options: []state.Option{{Label: "x"}}},
 				{Question: "B?", Options: []state.Option{{Label: label}}},
 			}}
-			r := &state.Reply{MessageName: "tap/1", Sender: "users/1", Text: choice, Choice: choice, CreateTime: noon}
+			r := &state.Reply{MessageName: "tap/1", Sender: "users/1", Text: choice, Choice: choice, CreatedAt: noon}
 			judge.Reply(cfg, q, r, noon)
-			isTold := slices.Equal(q.Owes, []state.Owed{{About: state.NoteUnclear, Reply: "tap/1"}})
-			if r.Verdict != state.AskedBack || !isTold || len(q.Partial) != len(partial) || q.Declined != "" {
-				t.Errorf("%s, %s: %s, owes %+v, kept %v", choice, name, r.Verdict, q.Owes, q.Partial)
+			isTold := slices.Equal(q.OwedNotes, []state.OwedNote{{About: state.NoteUnclear, ReplyMessage: "tap/1"}})
+			if r.Verdict != state.VerdictAskedBack || !isTold || len(q.PartialAnswers) != len(partial) || q.Declined != "" {
+				t.Errorf("%s, %s: %s, owes %+v, kept %v", choice, name, r.Verdict, q.OwedNotes, q.PartialAnswers)
 			}
 		}
 	}
@@ -137,14 +137,14 @@ func TestATapOnNoButtonIsAskedBack(t *testing.T) {
 
 // What was typed with gchat-hooks answer is answered there, and not in the thread.
 func TestAReplyFromTheShellIsAnsweredThere(t *testing.T) {
-	for text, want := range map[string]state.Verdict{"9": state.AskedBack, "1": state.Used} {
-		q := &state.Question{Status: state.Pending, Questions: []state.Prompt{{Question: "A?", Options: []state.Option{{Label: "x"}, {Label: "y"}}}}}
-		r := &state.Reply{MessageName: judge.ShellReply + "1", Sender: state.Local, Text: text, CreateTime: noon}
-		if judge.Reply(&config.Config{}, q, r, noon); r.Verdict != want || len(q.Owes) != 0 {
-			t.Errorf("%s: %s, owes %+v", text, r.Verdict, q.Owes)
+	for text, want := range map[string]state.Verdict{"9": state.VerdictAskedBack, "1": state.VerdictUsed} {
+		q := &state.Question{Status: state.Pending, SubQuestions: []state.SubQuestion{{Question: "A?", Options: []state.Option{{Label: "x"}, {Label: "y"}}}}}
+		r := &state.Reply{MessageName: judge.ShellReply + "1", Sender: state.LocalSender, Text: text, CreatedAt: noon}
+		if judge.Reply(&config.Config{}, q, r, noon); r.Verdict != want || len(q.OwedNotes) != 0 {
+			t.Errorf("%s: %s, owes %+v", text, r.Verdict, q.OwedNotes)
 		}
-		if judge.Reply(&config.Config{}, q, r, noon); want == state.Used && (r.Verdict != state.Late || len(q.Owes) != 0) {
-			t.Errorf("again: %s, owes %+v", r.Verdict, q.Owes)
+		if judge.Reply(&config.Config{}, q, r, noon); want == state.VerdictUsed && (r.Verdict != state.VerdictLate || len(q.OwedNotes) != 0) {
+			t.Errorf("again: %s, owes %+v", r.Verdict, q.OwedNotes)
 		}
 	}
 }
@@ -157,22 +157,22 @@ func TestAReplyWithoutAHookThatWaits(t *testing.T) {
 		waiter bool
 		want   state.Verdict
 	}{
-		"a hook waits":                   {0, "", true, state.Used},
-		"a hook may come":                {10 * time.Second, "", false, state.Unread},
-		"none came":                      {20 * time.Second, "", false, state.Unwaited},
-		"a hook may come, tmux":          {time.Second, "%0", false, state.Unread},
-		"none came, the poller types":    {10 * time.Second, "%0", false, state.Used},
-		"a hook waits, though in a tmux": {time.Minute, "%0", true, state.Used},
+		"a hook waits":                   {0, "", true, state.VerdictUsed},
+		"a hook may come":                {10 * time.Second, "", false, state.VerdictUnread},
+		"none came":                      {20 * time.Second, "", false, state.VerdictNoWaiter},
+		"a hook may come, tmux":          {time.Second, "%0", false, state.VerdictUnread},
+		"none came, the poller types":    {10 * time.Second, "%0", false, state.VerdictUsed},
+		"a hook waits, though in a tmux": {time.Minute, "%0", true, state.VerdictUsed},
 	} {
 		t.Run(name, func(t *testing.T) {
 			d := newDesk(t)
 			q := d.ask(func(q *state.Question) {
 				d.posted(q)
-				q.Mode, q.TmuxPane, q.TmuxSocket = state.Native, c.pane, "/nowhere"
+				q.Mode, q.TmuxPane, q.TmuxSocket = state.ModeNative, c.pane, "/nowhere"
 			})
 			d.change(q, func(q *state.Question) {
 				q.AskedAt = time.Now().Add(-c.age)
-				q.Replies = []state.Reply{{MessageName: "m", Sender: "users/1", Text: "2", CreateTime: time.Now()}}
+				q.Replies = []state.Reply{{MessageName: "m", Sender: "users/1", Text: "2", CreatedAt: time.Now()}}
 			})
 			if c.waiter {
 				l, err := state.LockWaiter(d.env, q.Path)
@@ -188,8 +188,8 @@ func TestAReplyWithoutAHookThatWaits(t *testing.T) {
 			if got := is.Replies[0].Verdict; got != c.want {
 				t.Errorf("%q, want %q", got, c.want)
 			}
-			if told := len(is.Owes) == 1 && is.Owes[0].About == state.NoteUnwaited; told != (c.want == state.Unwaited) {
-				t.Errorf("owes %+v", is.Owes)
+			if told := len(is.OwedNotes) == 1 && is.OwedNotes[0].About == state.NoteNoWaiter; told != (c.want == state.VerdictNoWaiter) {
+				t.Errorf("owes %+v", is.OwedNotes)
 			}
 		})
 	}
@@ -198,23 +198,23 @@ func TestAReplyWithoutAHookThatWaits(t *testing.T) {
 // A hook that was killed with the answer in its hands: the thread hears that only the terminal can answer.
 func TestAnAnswerWhoseHookWasKilled(t *testing.T) {
 	d := newDesk(t)
-	q := d.ask(func(q *state.Question) { d.posted(q); q.Mode = state.Native })
+	q := d.ask(func(q *state.Question) { d.posted(q); q.Mode = state.ModeNative })
 	l, err := state.LockWaiter(d.env, q.Path)
 	if err != nil {
 		t.Fatal(err)
 	}
 	d.change(q, func(q *state.Question) {
-		q.Replies = []state.Reply{{MessageName: "m", Sender: "users/1", Text: "2", CreateTime: time.Now()}}
+		q.Replies = []state.Reply{{MessageName: "m", Sender: "users/1", Text: "2", CreatedAt: time.Now()}}
 	})
 	p := d.poller()
 	p.round(t.Context())
-	if is := d.load(q); is.Status != state.Answered || len(is.Owes) != 0 {
-		t.Fatalf("%s, owes %+v", is.Status, is.Owes)
+	if is := d.load(q); is.Status != state.Answered || len(is.OwedNotes) != 0 {
+		t.Fatalf("%s, owes %+v", is.Status, is.OwedNotes)
 	}
 	l.Unlock()
 	p.round(t.Context())
 	p.round(t.Context())
-	if is := d.load(q); is.Status != state.Answered || is.Replies[0].Verdict != state.Unwaited || !slices.Equal(d.notes(q), []string{state.NoteUnwaited}) {
+	if is := d.load(q); is.Status != state.Answered || is.Replies[0].Verdict != state.VerdictNoWaiter || !slices.Equal(d.notes(q), []string{state.NoteNoWaiter}) {
 		t.Errorf("%s, %+v, notes %q", is.Status, is.Replies, d.notes(q))
 	}
 }
@@ -237,10 +237,10 @@ func TestHalfWrittenConfigurationRefusesNobody(t *testing.T) {
 	write(login, `{"type":"authorized_user","client_id":"x","client_secret":"y","refresh_token":"z","token_uri":"https://127.0.0.1:1/",
 		"scopes":[],"made_by":"gchat-hooks login","logged_in_at":"2026-11-22T00:00:00Z","user":"users/1"}`)
 	write(config, `{"allowed_users":["users/2"],`)
-	q := d.ask(func(q *state.Question) { d.posted(q); q.Mode = state.Deny })
+	q := d.ask(func(q *state.Question) { d.posted(q); q.Mode = state.ModeDeny })
 	d.change(q, func(q *state.Question) {
 		for _, who := range []string{"users/3", "users/1"} {
-			q.Replies = append(q.Replies, state.Reply{MessageName: who, Sender: who, Text: "2", CreateTime: time.Now()})
+			q.Replies = append(q.Replies, state.Reply{MessageName: who, Sender: who, Text: "2", CreatedAt: time.Now()})
 		}
 	})
 	p := d.poller()
@@ -254,17 +254,17 @@ func TestHalfWrittenConfigurationRefusesNobody(t *testing.T) {
 			}
 		}
 	}
-	verdicts(state.Unread, state.Used)
+	verdicts(state.VerdictUnread, state.VerdictUsed)
 	before, err := os.Stat(q.Path)
 	if err != nil {
 		t.Fatal(err)
 	}
-	verdicts(state.Unread, state.Used)
+	verdicts(state.VerdictUnread, state.VerdictUsed)
 	if after, err := os.Stat(q.Path); err != nil || !os.SameFile(before, after) {
 		t.Errorf("the file is rewritten though nothing is new: %v", err)
 	}
 	write(config, `{"allowed_users":["users/2"]}`)
-	verdicts(state.Refused, state.Used)
+	verdicts(state.VerdictRefused, state.VerdictUsed)
 }
 
 // A file says nothing of which question it answers, so it answers none that it cannot have been meant for.
@@ -339,7 +339,7 @@ func TestTheSameWordsInAReplyFileTwice(t *testing.T) {
 	d := newDesk(t)
 	q := d.ask(func(q *state.Question) {
 		q.AskedAt = time.Now().Add(-time.Hour)
-		q.Questions = append(q.Questions, state.Prompt{Question: "And?", Options: q.Questions[0].Options, OptionCount: 2})
+		q.SubQuestions = append(q.SubQuestions, state.SubQuestion{Question: "And?", Options: q.SubQuestions[0].Options, OptionCount: 2})
 	})
 	p := d.poller()
 	p.Now = func() time.Time { return time.Now().Add(time.Second) } // each is written to its end
@@ -376,7 +376,7 @@ func TestAReplyFileAnswersOneQuestion(t *testing.T) {
 	}
 	d.change(one, func(q *state.Question) {
 		said := fmt.Sprintf("local/%x-%x", file.Ino, time.Unix(file.Ctim.Unix()).UnixNano())
-		q.Replies = []state.Reply{{MessageName: said, Sender: state.Local, Text: "1\n", CreateTime: time.Now().UTC()}}
+		q.Replies = []state.Reply{{MessageName: said, Sender: state.LocalSender, Text: "1\n", CreatedAt: time.Now().UTC()}}
 	})
 	if _, err := state.CloseQuestion(one.Path, state.Resolved, "terminal", nil); err != nil {
 		t.Fatal(err)
@@ -437,18 +437,18 @@ func FuzzJudge(f *testing.F) {
 	f.Add("Q2: 1; other: x\n")
 	cfg := &config.Config{AllowedUsers: []string{"users/1"}}
 	f.Fuzz(func(t *testing.T, text string) {
-		q := &state.Question{Status: state.Pending, Questions: []state.Prompt{
+		q := &state.Question{Status: state.Pending, SubQuestions: []state.SubQuestion{
 			{Question: "A?", Options: []state.Option{{Label: "x"}, {Label: "y"}}, MultiSelect: true}, {Question: "B?", Options: []state.Option{{Label: "z"}}},
 		}}
-		q.Replies = []state.Reply{{MessageName: "m", Sender: "users/1", Text: text, CreateTime: noon}}
+		q.Replies = []state.Reply{{MessageName: "m", Sender: "users/1", Text: text, CreatedAt: noon}}
 		judge.Reply(cfg, q, &q.Replies[0], noon)
-		if q.Replies[0].Verdict == state.Unread {
+		if q.Replies[0].Verdict == state.VerdictUnread {
 			t.Error("no verdict")
 		}
 		if q.Status == state.Answered && (len(q.Answers) != 2 || q.Answers["A?"] == "" || q.Answers["B?"] == "") {
 			t.Errorf("answered with %v", q.Answers)
 		}
-		for _, owed := range q.Owes {
+		for _, owed := range q.OwedNotes {
 			if wording.NoteTexts(q, owed) == nil {
 				t.Errorf("the thread is told nothing of %+v", owed)
 			}
@@ -467,36 +467,36 @@ func TestTurnedDown(t *testing.T) {
 		handed         bool
 		owes           string
 	}{
-		"chat":      {mode: state.Native, text: "chat: why?", status: state.Answered, declined: "chat", said: "why?"},
-		"a tap":     {mode: state.Hold, text: "chat about this: why?", choice: "chat", status: state.Answered, declined: "chat", said: "why?"},
-		"skip":      {mode: state.Native, text: "skip", status: state.Pending, declined: "skip", handed: true, owes: state.NoteHandedOver},
-		"injected":  {mode: state.Inject, text: "cancel", status: state.Pending, declined: "skip", handed: true, owes: state.NoteHandedOver},
-		"denied":    {mode: state.Deny, text: "skip", status: state.Answered, declined: "skip"},
-		"help":      {mode: state.Native, text: "help", status: state.Pending, owes: state.NoteUnclear},
-		"own words": {mode: state.Native, text: "chat", choice: "send", inputs: map[string][]string{"w1": {"chat"}}, status: state.Answered},
+		"chat":      {mode: state.ModeNative, text: "chat: why?", status: state.Answered, declined: "chat", said: "why?"},
+		"a tap":     {mode: state.ModeHold, text: "chat about this: why?", choice: "chat", status: state.Answered, declined: "chat", said: "why?"},
+		"skip":      {mode: state.ModeNative, text: "skip", status: state.Pending, declined: "skip", handed: true, owes: state.NoteHandedOver},
+		"injected":  {mode: state.ModeInject, text: "cancel", status: state.Pending, declined: "skip", handed: true, owes: state.NoteHandedOver},
+		"denied":    {mode: state.ModeDeny, text: "skip", status: state.Answered, declined: "skip"},
+		"help":      {mode: state.ModeNative, text: "help", status: state.Pending, owes: state.NoteUnclear},
+		"own words": {mode: state.ModeNative, text: "chat", choice: "send", inputs: map[string][]string{"w1": {"chat"}}, status: state.Answered},
 	} {
 		t.Run(name, func(t *testing.T) {
 			q := &state.Question{
-				Mode: c.mode, Status: state.Pending, ClaudePID: 7, MessageSent: true, PostedAt: new(noon.Add(-time.Hour)),
-				Questions: []state.Prompt{{Question: "A?", Options: []state.Option{{Label: "x"}, {Label: "y"}}}},
+				Mode: c.mode, Status: state.Pending, ClaudePID: 7, IsMessageSent: true, PostedAt: new(noon.Add(-time.Hour)),
+				SubQuestions: []state.SubQuestion{{Question: "A?", Options: []state.Option{{Label: "x"}, {Label: "y"}}}},
 			}
 			say := func(r state.Reply) state.Verdict {
-				r.Sender, r.CreateTime = "users/1", noon
+				r.Sender, r.CreatedAt = "users/1", noon
 				q.Replies = append(q.Replies, r)
 				last := &q.Replies[len(q.Replies)-1]
 				judge.Reply(&config.Config{AllowedUsers: []string{"users/1"}}, q, last, noon)
 				return last.Verdict
 			}
 			verdict := say(state.Reply{MessageName: "m1", Text: c.text, Choice: c.choice, Inputs: c.inputs})
-			if q.Status != c.status || q.Declined != c.declined || q.DeclinedWords != c.said || (q.HandedOver != nil) != c.handed {
-				t.Errorf("%s, %q with %q, handed over %v", q.Status, q.Declined, q.DeclinedWords, q.HandedOver)
+			if q.Status != c.status || q.Declined != c.declined || q.DeclinedText != c.said || (q.HandedOverAt != nil) != c.handed {
+				t.Errorf("%s, %q with %q, handed over %v", q.Status, q.Declined, q.DeclinedText, q.HandedOverAt)
 			}
-			if len(q.Owes) > 0 != (c.owes != "") || c.owes != "" && q.Owes[0].About != c.owes {
-				t.Errorf("owes %+v", q.Owes)
+			if len(q.OwedNotes) > 0 != (c.owes != "") || c.owes != "" && q.OwedNotes[0].About != c.owes {
+				t.Errorf("owes %+v", q.OwedNotes)
 			}
-			want, then := state.Used, state.Late
+			want, then := state.VerdictUsed, state.VerdictLate
 			if c.owes == state.NoteUnclear {
-				want, then = state.AskedHow, state.AskedBack // and the first number without an option is still asked back
+				want, then = state.VerdictAskedHow, state.VerdictAskedBack // and the first number without an option is still asked back
 			}
 			if next := say(state.Reply{MessageName: "m2", Text: "9"}); verdict != want || next != then {
 				t.Errorf("%s, then %s", verdict, next)

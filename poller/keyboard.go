@@ -29,17 +29,17 @@ type keys struct {
 }
 
 // hideDialog hands a hidden dialog over to the terminal where it may not be hidden: see
-// state.MayHold. No key may be under way then, so a look at the keyboard is to say that.
+// state.CanHoldDialog. No key may be under way then, so a look at the keyboard is to say that.
 func (p *Poller) hideDialog(ctx context.Context, s *served) (next time.Time) {
-	now, cfg := p.Now(), p.config(configuredFor(s.q, s.Open))
-	if s.q.Kind.Row().Personal {
+	now, cfg := p.Now(), p.config(configuredFor(s.q, s.IndexEntry))
+	if s.q.Kind.Traits().IsPersonal {
 		cfg = p.personal()
 	}
-	holding := state.Holding{Someone: cfg.Anybody(s.q.Kind), Unseen: cfg.BackgroundWait}
+	holding := state.HoldConditions{HasAnswerer: cfg.HasPersonFor(s.q.Kind), WaitWithoutKeys: cfg.BackgroundWait}
 	saw := cmp.Or(s.seen.Load(), &keys{})
-	holding.Keys, holding.Typed = saw.known, saw.typed
-	hold, until := state.MayHold(s.q, holding, now)
-	quiet := state.QuietFrom(s.q, holding)
+	holding.CanSeeKeys, holding.LastKeyAt = saw.known, saw.typed
+	hold, until := state.CanHoldDialog(s.q, holding, now)
+	quiet := state.EarliestDialogTime(s.q, holding)
 	hasPane := s.TmuxPane != "" && !inject.Elsewhere(s.q.ClaudeStart)
 	looked := !hasPane || !saw.at.IsZero()
 	sawQuiet := looked && (!saw.known || !saw.at.Before(quiet))
@@ -47,7 +47,7 @@ func (p *Poller) hideDialog(ctx context.Context, s *served) (next time.Time) {
 	case !hold && now.Before(quiet):
 		until = quiet
 	case !hold && sawQuiet:
-		if s.q.Kind.Row().Values {
+		if s.q.Kind.Traits().AsksForValues {
 			p.noteFormEnd(s) // the key may have been Esc
 		}
 		p.change(s, "dialog not handed over", func(q *state.Question) { q.HandOver(now) })
@@ -69,7 +69,7 @@ func (p *Poller) lookAtKeyboard(ctx context.Context, s *served, noticed time.Tim
 	if !s.looking.CompareAndSwap(false, true) {
 		return
 	}
-	words := strings.ToLower("a " + s.q.Kind.Row().Called + " waits: press a key")
+	words := strings.ToLower("a " + s.q.Kind.Traits().Title + " waits: press a key")
 	server, pane := inject.Server{Socket: s.TmuxSocket}, s.TmuxPane
 	p.beside("look at the keyboard", func() {
 		defer s.looking.Store(false)
@@ -89,12 +89,12 @@ func (p *Poller) lookAtKeyboard(ctx context.Context, s *served, noticed time.Tim
 			saw.due = saw.at.Add(lookPause)
 		}
 		defer s.seen.Store(saw)
-		if saw.at.Sub(saw.noticed) < noticeEvery || saw.at.Sub(saw.typed) < state.KeyAge {
+		if saw.at.Sub(saw.noticed) < noticeEvery || saw.at.Sub(saw.typed) < state.MaxKeyAge {
 			return
 		}
 		saw.noticed = saw.at
 		for _, c := range clients {
-			p.Log.Once(server.Notice(ctx, c, noticeFor, words), "terminal not told that something waits")
+			p.Log.ErrorOnce(server.Notice(ctx, c, noticeFor, words), "terminal not told that something waits")
 		}
 	})
 }

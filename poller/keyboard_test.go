@@ -18,9 +18,9 @@ import (
 func (d *desk) hides(as func(*state.Question)) *state.Question {
 	return d.ask(func(q *state.Question) {
 		d.posted(q)
-		q.Mode, q.Kind, q.Tool, q.Hidden, q.AgentID = state.Native, state.AskedPermission, "Bash", true, "a1"
+		q.Mode, q.Kind, q.ToolName, q.IsDialogHidden, q.AgentID = state.ModeNative, state.KindPermission, "Bash", true, "a1"
 		q.Approvers = &[]string{"users/1"}
-		q.Questions = []state.Prompt{{Question: "May it?", Options: []state.Option{{Label: state.LabelAllow}, {Label: state.LabelDeny}}}}
+		q.SubQuestions = []state.SubQuestion{{Question: "May it?", Options: []state.Option{{Label: state.LabelAllow}, {Label: state.LabelDeny}}}}
 		if as != nil {
 			as(q)
 		}
@@ -46,12 +46,12 @@ func TestWhenAHiddenDialogIsHandedOver(t *testing.T) {
 		"a key just now":              {asked(time.Hour), &keys{known: true, typed: ago(time.Second)}, "", false},
 		"keys cannot be seen":         {asked(time.Minute), &keys{}, "", false},
 		"nor for long":                {asked(3 * time.Minute), &keys{}, "", true},
-		"not in its thread":           {func(q *state.Question) { asked(6 * time.Second)(q); q.MessageSent = false }, &keys{known: true}, "", true},
-		"not in its thread yet":       {func(q *state.Question) { asked(2 * time.Second)(q); q.MessageSent = false }, &keys{known: true}, "", false},
-		"replies cannot be read":      {func(q *state.Question) { q.ToldUnread = true }, &keys{known: true}, "", true},
+		"not in its thread":           {func(q *state.Question) { asked(6 * time.Second)(q); q.IsMessageSent = false }, &keys{known: true}, "", true},
+		"not in its thread yet":       {func(q *state.Question) { asked(2 * time.Second)(q); q.IsMessageSent = false }, &keys{known: true}, "", false},
+		"replies cannot be read":      {func(q *state.Question) { q.HasUnreadNote = true }, &keys{known: true}, "", true},
 		"nobody may answer":           {nil, &keys{known: true}, ",", true},
-		"a prompt was given":          {func(q *state.Question) { at := ago(3 * time.Second); q.WantedAt = &at }, &keys{}, "", true},
-		"a prompt was given just now": {func(q *state.Question) { at := ago(time.Second); q.WantedAt = &at }, &keys{}, "", false},
+		"a prompt was given":          {func(q *state.Question) { at := ago(3 * time.Second); q.WantedInTerminalAt = &at }, &keys{}, "", true},
+		"a prompt was given just now": {func(q *state.Question) { at := ago(time.Second); q.WantedInTerminalAt = &at }, &keys{}, "", false},
 		"it was answered":             {func(q *state.Question) { q.Status = state.Answered }, &keys{known: true, typed: ago(10 * time.Second)}, "", false},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -67,7 +67,7 @@ func TestWhenAHiddenDialogIsHandedOver(t *testing.T) {
 			s.seen.Store(c.saw)
 			p.attend(t.Context(), s, false)
 			is := d.load(q)
-			if over := is.HandedOver != nil; over != c.over || is.Status != q.Status {
+			if over := is.HandedOverAt != nil; over != c.over || is.Status != q.Status {
 				t.Errorf("handed over: %v, %s", over, is.Status)
 			}
 		})
@@ -80,7 +80,7 @@ func TestAFormOfABrokenTurnIsNotHandedOver(t *testing.T) {
 	for status, want := range map[string]state.Status{"idle": state.Cancelled, "busy": state.Pending} {
 		d := newDesk(t)
 		q := d.hides(func(q *state.Question) {
-			q.Kind, q.Mode, q.AgentID, q.ClaudePID, q.SessionID = state.AskedForm, state.Hold, "", os.Getpid(), "s"
+			q.Kind, q.Mode, q.AgentID, q.ClaudePID, q.SessionID = state.KindForm, state.ModeHold, "", os.Getpid(), "s"
 			q.AskedAt = time.Now().Add(-time.Minute).UTC()
 		})
 		pressed := time.Now().Add(-10 * time.Second)
@@ -91,7 +91,7 @@ func TestAFormOfABrokenTurnIsNotHandedOver(t *testing.T) {
 		s.seen.Store(&keys{at: time.Now(), known: true, typed: pressed})
 		p.attend(t.Context(), s, false)
 		is := d.load(q)
-		if isOver := is.HandedOver != nil; is.Status != want || isOver != (want == state.Pending) {
+		if isOver := is.HandedOverAt != nil; is.Status != want || isOver != (want == state.Pending) {
 			t.Errorf("%s: %s, handed over %v", status, is.Status, isOver)
 		}
 	}
@@ -103,7 +103,7 @@ func TestAKeyBringsAHiddenDialog(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t)
 	socket, pane := d.tmux("claude")
-	asked := time.Now().Add(state.KeyAge + time.Minute).UTC() // the terminal is attached long before
+	asked := time.Now().Add(state.MaxKeyAge + time.Minute).UTC() // the terminal is attached long before
 	q := d.hides(func(q *state.Question) { q.TmuxSocket, q.TmuxPane, q.AskedAt = socket, pane, asked })
 	p := d.poller()
 	p.Now = func() time.Time { return asked.Add(time.Second) }
@@ -130,7 +130,7 @@ func TestAKeyBringsAHiddenDialog(t *testing.T) {
 		return strings.Contains(string(out), words)
 	}
 	bound.Until(t, "the notice", func() bool { look(); return shows("a permission waits: press a key") })
-	if is := d.load(q); is.HandedOver != nil {
+	if is := d.load(q); is.HandedOverAt != nil {
 		t.Fatal("handed over although nobody typed")
 	}
 	d.change(q, func(q *state.Question) { q.AskedAt = time.Now().UTC() })
@@ -138,7 +138,7 @@ func TestAKeyBringsAHiddenDialog(t *testing.T) {
 	bound.Until(t, "the dialog is handed over", func() bool {
 		p.scan()
 		p.attend(t.Context(), s, false)
-		return d.load(q).HandedOver != nil
+		return d.load(q).HandedOverAt != nil
 	})
 }
 
@@ -149,7 +149,7 @@ func TestAReplyToWhatWasHandedOver(t *testing.T) {
 	q := d.hides(nil)
 	says := func(text string) *state.Question {
 		d.change(q, func(q *state.Question) {
-			q.Replies = append(q.Replies, state.Reply{MessageName: text, Sender: "users/1", Text: text, CreateTime: time.Now()})
+			q.Replies = append(q.Replies, state.Reply{MessageName: text, Sender: "users/1", Text: text, CreatedAt: time.Now()})
 		})
 		p := d.poller()
 		p.scan()
@@ -161,21 +161,21 @@ func TestAReplyToWhatWasHandedOver(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer lock.Unlock()
-	if is := says("terminal"); is.WantedAt == nil || is.Status != state.Pending || len(is.Owes) != 0 {
-		t.Errorf("terminal: wanted %v, %s, owes %+v", is.WantedAt, is.Status, is.Owes)
+	if is := says("terminal"); is.WantedInTerminalAt == nil || is.Status != state.Pending || len(is.OwedNotes) != 0 {
+		t.Errorf("terminal: wanted %v, %s, owes %+v", is.WantedInTerminalAt, is.Status, is.OwedNotes)
 	}
 	d.change(q, func(q *state.Question) { q.HandOver(time.Now()) })
 	for _, text := range []string{"yes", "no", "Terminal"} {
 		is := says(text)
-		if r := is.Reply(text); r.Verdict != state.Late || is.Status != state.Pending || len(is.Answers) != 0 {
+		if r := is.FindReply(text); r.Verdict != state.VerdictLate || is.Status != state.Pending || len(is.Answers) != 0 {
 			t.Errorf("%s: %s, %s", text, r.Verdict, is.Status)
 		}
-		if last := is.Owes[len(is.Owes)-1]; last.About != state.NoteLate || last.Reply != text {
+		if last := is.OwedNotes[len(is.OwedNotes)-1]; last.About != state.NoteLate || last.ReplyMessage != text {
 			t.Errorf("%s: owed %+v", text, last)
 		}
 	}
 	given := *d.load(q)
-	given.Grant = &state.Grant{Question: "x", At: time.Now().Add(-time.Hour), Until: time.Now().Add(time.Hour)}
+	given.Grant = &state.Grant{QuestionID: "x", GrantedAt: time.Now().Add(-time.Hour), EndsAt: time.Now().Add(time.Hour)}
 	given.AnsweredMessage, given.ClaudePID, given.ClaudeStart = "yes", os.Getpid(), "1"
 	over := *d.load(q)
 	over.ClaudePID, over.ClaudeStart = os.Getpid(), "1"
@@ -183,7 +183,7 @@ func TestAReplyToWhatWasHandedOver(t *testing.T) {
 	if err := judge.ByGrant(cfg, &over, &given, time.Now()); err == nil {
 		t.Error("a yes for a while allowed it")
 	}
-	over.HandedOver = nil
+	over.HandedOverAt = nil
 	if err := judge.ByGrant(cfg, &over, &given, time.Now()); err != nil {
 		t.Errorf("hidden, it is not allowed by a yes for a while: %v", err)
 	}
@@ -191,21 +191,21 @@ func TestAReplyToWhatWasHandedOver(t *testing.T) {
 
 // A reply and the handing over exclude each other: whichever is written first counts.
 func TestAReplyAndHandingOverExcludeEachOther(t *testing.T) {
-	q := state.Question{Status: state.Pending, Hidden: true}
+	q := state.Question{Status: state.Pending, IsDialogHidden: true}
 	first := q
-	answered := first.Move(state.Answered, time.Now()) == nil
+	answered := first.MoveTo(state.Answered, time.Now()) == nil
 	first.HandOver(time.Now())
-	if !answered || first.HandedOver != nil {
+	if !answered || first.HandedOverAt != nil {
 		t.Error("what was answered is handed over")
 	}
 	q.HandOver(time.Now())
-	since := q.HandedOver
-	answered = q.Move(state.Answered, time.Now()) == nil
+	since := q.HandedOverAt
+	answered = q.MoveTo(state.Answered, time.Now()) == nil
 	q.HandOver(time.Now())
-	if since == nil || answered || q.HandedOver != since {
+	if since == nil || answered || q.HandedOverAt != since {
 		t.Error("what was handed over is answered")
 	}
-	if q.Move(state.Resolved, time.Now()) != nil {
+	if q.MoveTo(state.Resolved, time.Now()) != nil {
 		t.Error("it cannot end")
 	}
 }
@@ -214,7 +214,7 @@ func TestAReplyAndHandingOverExcludeEachOther(t *testing.T) {
 func TestAPermissionIsLeftToTheKeyboardForLessThanTenSeconds(t *testing.T) {
 	d := newDesk(t)
 	q := d.ask(func(q *state.Question) {
-		q.Mode, q.Kind, q.Tool, q.Grace, q.TmuxPane = state.Native, state.AskedPermission, "Bash", config.DefaultGrace, "%1"
+		q.Mode, q.Kind, q.ToolName, q.GracePeriod, q.TmuxPane = state.ModeNative, state.KindPermission, "Bash", config.DefaultGrace, "%1"
 	})
 	p := d.poller()
 	for after, left := range map[time.Duration]bool{5 * time.Second: true, 9 * time.Second: false} {

@@ -30,7 +30,7 @@ const (
 // returns when to come again, zero for no time of its own.
 func (p *Poller) attendAll(ctx context.Context, cfg *config.Config) (next time.Time, busy bool) {
 	interval := cfg.PollInterval
-	p.starts, p.pulls = cfg.StartSessions, cfg.HearsEvents()
+	p.starts, p.pulls = cfg.CanStartSessions, cfg.ReceivesEvents()
 	due := p.Now().Sub(p.polled).Abs() >= interval // a clock that was set back must not hold the round
 	if due {
 		p.polled = p.Now()
@@ -74,37 +74,37 @@ func (p *Poller) attend(ctx context.Context, s *served, due bool) (next time.Tim
 	if s.q == nil || s.typing.Load() {
 		return time.Time{}
 	}
-	if s.named && s.q.Mode == "" && s.q.Status.Open() {
+	if s.named && s.q.Mode == "" && s.q.Status.IsOpen() {
 		p.adopt(ctx, s)
 	}
 	next = p.closeOver(s, due)
-	if (due || s.q.Unread()) && s.q.ClaudePID != 0 { // who replied is told at once
+	if (due || s.q.HasUnreadReply()) && s.q.ClaudePID != 0 { // who replied is told at once
 		p.noteClaudeEnd(s)
 	}
 	if due && s.q.Status == state.Pending {
 		next = sooner(next, p.attendPending(s))
 	}
-	if s.q.Unread() {
+	if s.q.HasUnreadReply() {
 		next = sooner(next, p.judgeUnread(s))
 	}
-	if s.q.Status == state.Pending && !s.q.Drawn() {
+	if s.q.Status == state.Pending && !s.q.IsDialogDrawn() {
 		next = sooner(next, p.hideDialog(ctx, s))
 	}
-	unserved := s.q.Status == state.Answered && !s.q.Printed && !state.HasWaiter(p.Env, s.Path)
-	if unserved && !s.q.Unread() {
+	unserved := s.q.Status == state.Answered && !s.q.IsPrinted && !state.HasWaiter(p.Env, s.Path)
+	if unserved && !s.q.HasUnreadReply() {
 		p.undelivered(s)
 		p.tellStillKept(s)
 	}
 	if isToPost(s) {
 		next = sooner(next, p.post(ctx, s))
 	}
-	if len(s.q.Owes) > 0 {
+	if len(s.q.OwedNotes) > 0 {
 		p.putOwed(s)
 	}
 	if unserved {
 		next = sooner(next, p.startTyping(ctx, s))
 	}
-	if s.q.Grants() {
+	if s.q.HasActiveGrant() {
 		next = sooner(next, p.useGrant(s))
 	}
 	return next
@@ -113,14 +113,14 @@ func (p *Poller) attend(ctx context.Context, s *served, due bool) (next time.Tim
 // attendPending looks once a round for what becomes of an open question beside Chat, and reminds
 // of it.
 func (p *Poller) attendPending(s *served) (next time.Time) {
-	drawn := s.q.Kind.Row().Own || s.q.Kind == state.AskedQuestion && s.q.Mode == state.Native
+	drawn := s.q.Kind.Traits().UsesOwnSpace || s.q.Kind == state.KindQuestion && s.q.Mode == state.ModeNative
 	if drawn && s.q.ClaudePID != 0 {
 		p.noteDialogEnd(s)
 	}
-	if s.q.Reminded < len(s.q.Remind) {
+	if s.q.RemindersSent < len(s.q.RemindAfter) {
 		next = p.remind(s)
 	}
-	if !s.q.Kind.Row().Personal && p.takeReplyFile(s) { // Claude itself can write there
+	if !s.q.Kind.Traits().IsPersonal && p.takeReplyFile(s) { // Claude itself can write there
 		next = sooner(next, p.Now().Add(stillWritten))
 	}
 	return next
@@ -129,8 +129,8 @@ func (p *Poller) attendPending(s *served) (next time.Time) {
 // change updates a question, which stands in s afterwards. What failed the next step tries again.
 func (p *Poller) change(s *served, what string, change func(*state.Question)) {
 	q, err := state.ChangeQuestion(s.Path, change)
-	p.Log.Once(err, what)
-	if err == nil && q.Changed {
+	p.Log.ErrorOnce(err, what)
+	if err == nil && q.IsChanged {
 		s.q = q
 	}
 }
@@ -138,7 +138,7 @@ func (p *Poller) change(s *served, what string, change func(*state.Question)) {
 // end ends a question; also, where it is not nil, changes more in the same write.
 func (p *Poller) end(q *state.Question, to state.Status, by string, also func(*state.Question)) {
 	_, err := state.CloseQuestion(q.Path, to, by, also)
-	p.Log.Once(err, "question not closed")
+	p.Log.ErrorOnce(err, "question not closed")
 }
 
 // close is end of a question in the index.
@@ -150,10 +150,10 @@ func (p *Poller) close(s *served, to state.Status, by string, also func(*state.Q
 // closeOver ends a question whose time is up, or that can have no answer any more.
 func (p *Poller) closeOver(s *served, due bool) (next time.Time) {
 	q := s.q
-	if !q.Status.Open() {
+	if !q.Status.IsOpen() {
 		return time.Time{}
 	}
-	end := q.AskedAt.Add(state.MaxAge)
+	end := q.AskedAt.Add(state.MaxQuestionAge)
 	if q.Status == state.Answered {
 		end = end.Add(expireOthers) // an answer that came in time is still to be delivered
 	}
@@ -165,7 +165,7 @@ func (p *Poller) closeOver(s *served, due bool) (next time.Time) {
 	if q.TimesOutAt != nil && q.Status == state.Pending {
 		isUp, unread, again := p.isUp(q, *q.TimesOutAt)
 		if isUp {
-			p.close(s, state.TimedOut, "timeout", func(q *state.Question) { judge.TimeOut(q, unread || q.Unread()) })
+			p.close(s, state.TimedOut, "timeout", func(q *state.Question) { judge.TimeOut(q, unread || q.HasUnreadReply()) })
 			return time.Time{}
 		}
 		next = cmp.Or(again, *q.TimesOutAt)
@@ -174,8 +174,8 @@ func (p *Poller) closeOver(s *served, due bool) (next time.Time) {
 		return sooner(next, at)
 	}
 	isYoung := p.Now().Sub(q.AskedAt).Abs() < graceForHook
-	if due && !q.Mode.Row().Asks && !isYoung && !state.HasWaiter(p.Env, s.Path) {
-		p.close(s, state.Cancelled, state.Dismissed, nil)
+	if due && !q.Mode.Traits().Asks && !isYoung && !state.HasWaiter(p.Env, s.Path) {
+		p.close(s, state.Cancelled, state.EndedDismissed, nil)
 	}
 	return next
 }
@@ -197,7 +197,7 @@ func (p *Poller) isUp(q *state.Question, end time.Time) (isUp, unread bool, agai
 // confirm. due is when that is to be told; zero for no time of its own.
 func (p *Poller) tellSent(s *served) (due time.Time) {
 	q := s.q
-	if q.Status != state.Answered || !q.Printed || q.PrintedAt == nil || q.ToldSent {
+	if q.Status != state.Answered || !q.IsPrinted || q.PrintedAt == nil || q.HasSentNote {
 		return time.Time{}
 	}
 	at := q.PrintedAt.Add(graceForSeen)
@@ -205,9 +205,9 @@ func (p *Poller) tellSent(s *served) (due time.Time) {
 		return at
 	}
 	p.change(s, "answer not told of", func(q *state.Question) {
-		if q.Status == state.Answered && !q.ToldSent {
-			q.ToldSent = true
-			q.Owe(state.NoteSent, "")
+		if q.Status == state.Answered && !q.HasSentNote {
+			q.HasSentNote = true
+			q.OweNote(state.NoteSent, "")
 		}
 	})
 	return time.Time{}
@@ -216,20 +216,20 @@ func (p *Poller) tellSent(s *served) (due time.Time) {
 // noteClaudeEnd ends a question whose Claude Code has ended. In deny mode the session gets the reply when it is resumed.
 func (p *Poller) noteClaudeEnd(s *served) {
 	q, now := s.q, p.Now().UTC()
-	waits := q.Status.Open() || q.Late(now)
-	if !waits || !q.Mode.Row().Asks || q.SessionEnded != nil || !inject.Ended(q.ClaudePID, q.ClaudeStart) {
+	waits := q.Status.IsOpen() || q.IsLate(now)
+	if !waits || !q.Mode.Traits().Asks || q.SessionEndedAt != nil || !inject.Ended(q.ClaudePID, q.ClaudeStart) {
 		return
 	}
 	switch {
-	case q.Status == state.Answered && q.Printed: // it had the answer
+	case q.Status == state.Answered && q.IsPrinted: // it had the answer
 		p.close(s, state.Resolved, "chat", nil)
-	case !q.Mode.Row().Later:
+	case !q.Mode.Traits().KeepsAnswer:
 		p.close(s, state.Cancelled, "claude_gone", nil)
 	default:
 		p.change(s, "end of the session not noted", func(is *state.Question) {
 			isResumed := is.ClaudePID != q.ClaudePID || is.ClaudeStart != q.ClaudeStart
-			if is.SessionEnded == nil && !isResumed {
-				is.SessionEnded = &now
+			if is.SessionEndedAt == nil && !isResumed {
+				is.SessionEndedAt = &now
 			}
 		})
 	}
@@ -241,14 +241,14 @@ func (p *Poller) noteClaudeEnd(s *served) {
 // none of them, and an agent's is the one only where no other is open.
 func (p *Poller) noteDialogEnd(s *served) {
 	q := s.q
-	if q.Kind.Row().Values {
+	if q.Kind.Traits().AsksForValues {
 		p.noteFormEnd(s)
 		return
 	}
-	if q.EndsApart() || q.AgentID != "" && p.hasOtherDialog(s) {
+	if q.EndsIndependently() || q.AgentID != "" && p.hasOtherDialog(s) {
 		return
 	}
-	one, err := state.SessionsIn(p.user).Of(q.ClaudeSession())
+	one, err := state.SessionsIn(p.user).Get(q.ClaudeSession())
 	if err != nil {
 		return
 	}
@@ -256,7 +256,7 @@ func (p *Poller) noteDialogEnd(s *served) {
 	switch {
 	case waits:
 		s.shown, s.gone, s.goneAt = true, false, time.Time{}
-	case known && s.gone && !q.Kind.Row().Decides:
+	case known && s.gone && !q.Kind.Traits().Decides:
 		p.noteQuestionEnd(s)
 	case known && s.gone:
 		p.close(s, state.Resolved, "terminal", nil)
@@ -268,16 +268,16 @@ func (p *Poller) noteDialogEnd(s *served) {
 // noteFormEnd closes a form whose session has come to rest since it was asked: its turn was broken
 // off, with Esc, and no hook is told of that (2.1.197 and 2.1.332).
 func (p *Poller) noteFormEnd(s *served) {
-	one, err := state.SessionsIn(p.user).Of(s.q.ClaudeSession())
+	one, err := state.SessionsIn(p.user).Get(s.q.ClaudeSession())
 	if err == nil && inject.RestsSince(one.TranscriptPath, one.ID, s.q.ClaudePID).After(s.q.AskedAt) {
-		p.close(s, state.Cancelled, state.Dismissed, nil)
+		p.close(s, state.Cancelled, state.EndedDismissed, nil)
 	}
 }
 
 // hasOtherDialog reports whether another dialog of a question's session is open, too.
 func (p *Poller) hasOtherDialog(s *served) bool {
 	for _, o := range p.index {
-		isDialog := o != s && o.q != nil && o.q.Status == state.Pending && o.q.Drawn() && !o.q.Kind.Row().Prompt
+		isDialog := o != s && o.q != nil && o.q.Status == state.Pending && o.q.IsDialogDrawn() && !o.q.Kind.Traits().IsPrompt
 		if isDialog && o.q.ClaudeSession() == s.q.ClaudeSession() {
 			return true
 		}
@@ -295,31 +295,31 @@ func (p *Poller) noteQuestionEnd(s *served) {
 		s.goneAt = p.Now()
 	}
 	if p.Now().Sub(s.goneAt).Abs() >= graceForAnswered {
-		p.close(s, state.Cancelled, state.DialogGone, nil)
+		p.close(s, state.Cancelled, state.EndedDialogGone, nil)
 	}
 }
 
 func (p *Poller) remind(s *served) (next time.Time) {
 	q, now := s.q, p.Now()
-	if q.Status != state.Pending || !q.MessageSent {
+	if q.Status != state.Pending || !q.IsMessageSent {
 		return time.Time{}
 	}
-	at := q.AskedAt.Add(q.Remind[q.Reminded])
+	at := q.AskedAt.Add(q.RemindAfter[q.RemindersSent])
 	if now.Before(at) {
 		return at
 	}
 	wait, _ := p.readFirst(q, at)
-	if p.awake.After(at) && wait || state.SpacesIn(p.user).Of(q.Chat).Failures > 0 {
+	if p.awake.After(at) && wait || state.SpacesIn(p.user).Get(q.Chat).Failures > 0 {
 		return now.Add(time.Second) // there may be a reply already; or nothing can be sent: what is due by then is one reminder
 	}
 	p.change(s, "reminder not owed", func(q *state.Question) {
-		if q.Status != state.Pending || q.Reminded >= len(q.Remind) {
+		if q.Status != state.Pending || q.RemindersSent >= len(q.RemindAfter) {
 			return
 		}
-		for q.Reminded < len(q.Remind) && !now.Before(q.AskedAt.Add(q.Remind[q.Reminded])) {
-			q.Reminded++ // after a night without a poller one reminder is enough
+		for q.RemindersSent < len(q.RemindAfter) && !now.Before(q.AskedAt.Add(q.RemindAfter[q.RemindersSent])) {
+			q.RemindersSent++ // after a night without a poller one reminder is enough
 		}
-		q.Owes = append(q.Owes, state.Owed{About: state.NoteReminder, Seen: state.InWords(q.Remind[q.Reminded-1])})
+		q.OwedNotes = append(q.OwedNotes, state.OwedNote{About: state.NoteReminder, Text: state.DescribeDuration(q.RemindAfter[q.RemindersSent-1])})
 	})
 	return time.Time{}
 }
@@ -328,13 +328,13 @@ func (p *Poller) remind(s *served) (next time.Time) {
 // thread. Zero is for now.
 func (p *Poller) graceLeft(ctx context.Context, s *served) (due time.Time) {
 	q := s.q
-	due = q.AskedAt.Add(q.Grace)
-	if !p.Now().Before(due) || due.Sub(p.Now()) > q.Grace {
+	due = q.AskedAt.Add(q.GracePeriod)
+	if !p.Now().Before(due) || due.Sub(p.Now()) > q.GracePeriod {
 		return time.Time{}
 	}
 	if !s.looked {
 		typed, err := inject.Server{Socket: s.TmuxSocket}.LastTyped(ctx, s.TmuxPane)
-		s.looked, s.sits = true, err == nil && q.AskedAt.Sub(typed) < state.KeyAge
+		s.looked, s.sits = true, err == nil && q.AskedAt.Sub(typed) < state.MaxKeyAge
 	}
 	if !s.sits {
 		return time.Time{}
@@ -345,13 +345,13 @@ func (p *Poller) graceLeft(ctx context.Context, s *served) (due time.Time) {
 // readFirst says whether what was due then has to wait: what was said until then, or while the machine slept or no poller ran, is
 // still to be read. A space that cannot be read is not waited for any longer; unread says that there may have been a reply.
 func (p *Poller) readFirst(q *state.Question, due time.Time) (wait, unread bool) {
-	if q.Chat == "" || !q.MessageSent {
+	if q.Chat == "" || !q.IsMessageSent {
 		return false, false
 	}
 	if p.awake.After(due) {
 		due = p.awake
 	}
-	unread = q.Unread() || !p.readSince(q.Chat, due)
+	unread = q.HasUnreadReply() || !p.readSince(q.Chat, due)
 	return unread && p.Now().Sub(due) <= unreadGrace, unread
 }
 
@@ -377,22 +377,22 @@ func (p *Poller) noteReadTo() {
 }
 
 func isToPost(s *served) bool {
-	return s.q.Status == state.Pending && !s.q.MessageSent && !s.put && s.q.Mode.Row().Asks
+	return s.q.Status == state.Pending && !s.q.IsMessageSent && !s.put && s.q.Mode.Traits().Asks
 }
 
 func (p *Poller) post(ctx context.Context, s *served) (again time.Time) {
 	q := s.q
 	young := p.Now().Sub(q.AskedAt).Abs() < graceForPost
-	if q.Mode.Row().Dialog && young && (s.unsure || q.NeedsHook(p.deliverer(s))) {
+	if q.Mode.Traits().HasDialog && young && (s.unsure || q.NeedsHook(p.deliverer(s))) {
 		return p.Now().Add(250 * time.Millisecond) // its hook may just be starting
 	}
-	if q.Grace > 0 && s.TmuxPane != "" {
+	if q.GracePeriod > 0 && s.TmuxPane != "" {
 		if due := p.graceLeft(ctx, s); !due.IsZero() {
 			return due
 		}
 	}
-	if err := p.putQuestion(q, s.Open, firstMessage); err != nil {
-		p.Log.Once(err, "question not put into the outbox")
+	if err := p.putQuestion(q, s.IndexEntry, firstMessage); err != nil {
+		p.Log.ErrorOnce(err, "question not put into the outbox")
 		return p.Now().Add(time.Second)
 	}
 	s.put = true
@@ -402,16 +402,16 @@ func (p *Poller) post(ctx context.Context, s *served) (again time.Time) {
 // putOwed puts the notes that a question's thread is owed, and strikes them off. A thread that a process waits in gets none.
 func (p *Poller) putOwed(s *served) {
 	q := s.q
-	var told []state.Owed
-	for _, owed := range q.Owes {
-		done, err := !q.Mode.Row().Asks, error(nil)
-		if owed.About == state.NoteSend {
-			err = p.sendOn(q, owed.Reply)
+	var told []state.OwedNote
+	for _, owed := range q.OwedNotes {
+		done, err := !q.Mode.Traits().Asks, error(nil)
+		if owed.About == state.NoteSendUnsent {
+			err = p.sendOn(q, owed.ReplyMessage)
 		}
 		if !done && err == nil {
-			done, err = p.putNote(q, s.Open, owed)
+			done, err = p.putNote(q, s.IndexEntry, owed)
 		}
-		p.Log.Once(err, "note not put into the outbox")
+		p.Log.ErrorOnce(err, "note not put into the outbox")
 		if done {
 			told = append(told, owed)
 		}
@@ -419,29 +419,29 @@ func (p *Poller) putOwed(s *served) {
 	if len(told) == 0 {
 		return
 	}
-	if q.Mode.Row().Asks && !q.Status.Open() { // before they are struck off: killed in between, it is written again
-		p.Log.Once(state.AddToAudit(p.Env, q.Ending()), "end not in the audit log")
+	if q.Mode.Traits().Asks && !q.Status.IsOpen() { // before they are struck off: killed in between, it is written again
+		p.Log.ErrorOnce(state.AppendAuditLine(p.Env, q.Ending()), "end not in the audit log")
 	}
-	q, err := state.NoteQuestion(s.Path, func(q *state.Question) {
-		q.Owes = slices.DeleteFunc(q.Owes, func(owed state.Owed) bool { return slices.Contains(told, owed) })
-		if slices.ContainsFunc(told, func(owed state.Owed) bool { return owed.About == state.NoteSend }) {
-			q.Partial = nil
+	q, err := state.ChangeQuestionRelaxed(s.Path, func(q *state.Question) {
+		q.OwedNotes = slices.DeleteFunc(q.OwedNotes, func(owed state.OwedNote) bool { return slices.Contains(told, owed) })
+		if slices.ContainsFunc(told, func(owed state.OwedNote) bool { return owed.About == state.NoteSendUnsent }) {
+			q.PartialAnswers = nil
 		}
 	})
 	if err == nil {
 		s.q = q
 	}
-	p.Log.Once(err, "notes not struck off")
+	p.Log.ErrorOnce(err, "notes not struck off")
 }
 
 // sendOn gives what a question's person answered, and did not reach Claude, to its session as words of that reply. The same
 // reply is one record there.
 func (p *Poller) sendOn(q *state.Question, reply string) error {
-	r, session := q.Reply(reply), q.ClaudeSession()
-	_, err := state.InboxIn(p.user).Take(&state.Incoming{
-		ID: state.IncomingID(q.Chat, r.MessageName, state.NoteSend), Chat: q.Chat, MessageName: r.MessageName,
+	r, session := q.FindReply(reply), q.ClaudeSession()
+	_, err := state.InboxIn(p.user).Add(&state.Incoming{
+		ID: state.IncomingID(q.Chat, r.MessageName, state.NoteSendUnsent), Chat: q.Chat, MessageName: r.MessageName,
 		ThreadName: q.ThreadName, Sender: r.Sender, SenderEmail: r.SenderEmail, DisplayName: r.DisplayName,
-		Text: q.Unsent(), CreatedAt: r.CreateTime, SaidAt: r.CreateTime, ReadAt: p.Now().UTC(),
+		Text: q.UnsentAnswers(), CreatedAt: r.CreatedAt, LocalCreatedAt: r.CreatedAt, ReadAt: p.Now().UTC(),
 		Status: state.IncomingRouted, SessionID: session,
 	}, false)
 	return err
@@ -452,21 +452,21 @@ func (p *Poller) busy(s *served) bool {
 	switch {
 	case q == nil || s.over:
 		return false
-	case s.typing.Load() || q.Grants() || len(q.Owes) > 0 || q.Status == state.Pending:
+	case s.typing.Load() || q.HasActiveGrant() || len(q.OwedNotes) > 0 || q.Status == state.Pending:
 		return true
-	case q.Status == state.Answered && q.Printed:
-		return !q.ToldSent && q.PrintedAt != nil
-	case q.Status == state.Answered && !q.Mode.Row().Marker:
+	case q.Status == state.Answered && q.IsPrinted:
+		return !q.HasSentNote && q.PrintedAt != nil
+	case q.Status == state.Answered && !q.Mode.Traits().HasMarker:
 		return state.HasWaiter(p.Env, s.Path) || p.typable(s) && !spoiled(q)
 	}
-	return q.Late(p.Now()) && state.HasWaiter(p.Env, s.Path)
+	return q.IsLate(p.Now()) && state.HasWaiter(p.Env, s.Path)
 }
 
 // sweep removes what is old: once an hour, and before a poller ends that has nothing to do.
 func (p *Poller) sweep() {
 	now := p.Now()
 	p.swept = now
-	p.Log.Forget()
+	p.Log.ForgetOnce()
 	p.summed.Clear() // a summary that failed is tried again
 	state.OutboxIn(p.user).Sweep(p.Env, now)
 	state.SessionsIn(p.user).Sweep(now)
@@ -478,7 +478,7 @@ func (p *Poller) sweep() {
 	p.sweepQuestions()
 	p.sweepOthers(now)
 	for s := range p.everyRecord() {
-		if s.Record == state.OpenQuestion {
+		if s.RecordType == state.IndexedQuestion {
 			folders[filepath.Dir(s.Path)] = true
 			if state := filepath.Dir(filepath.Dir(s.Path)); filepath.Base(state) == "state" { // and none that a person named
 				folders[state] = true
@@ -486,9 +486,9 @@ func (p *Poller) sweep() {
 		}
 	}
 	for folder := range folders {
-		state.SweepTemporary(folder)
-		_, err := state.SweepUnannounced(p.Env, folder, now.Add(-state.MaxAge-expireOthers))
-		p.Log.Once(err, "old questions not removed")
+		state.RemoveTemporaryFiles(folder)
+		_, err := state.RemoveUnindexedQuestions(p.Env, folder, now.Add(-state.MaxQuestionAge-expireOthers))
+		p.Log.ErrorOnce(err, "old questions not removed")
 	}
 }
 
@@ -504,9 +504,9 @@ func (p *Poller) sweepOne(s *served, now time.Time) {
 		return
 	}
 	age := now.Sub(s.q.AskedAt)
-	if !s.q.Status.Open() && age > state.MaxAge && (s.over || age > state.MaxAge+expireOthers) {
+	if !s.q.Status.IsOpen() && age > state.MaxQuestionAge && (s.over || age > state.MaxQuestionAge+expireOthers) {
 		release(&s.lock)
-		p.Log.Once(state.RemoveQuestion(p.Env, s.q), "question not removed")
+		p.Log.ErrorOnce(state.RemoveClosedQuestion(p.Env, s.q), "question not removed")
 	}
 }
 
@@ -516,11 +516,11 @@ func (p *Poller) sweepOne(s *served, now time.Time) {
 func (p *Poller) sweepOthers(now time.Time) {
 	for _, s := range p.others {
 		switch {
-		case now.Sub(s.At) <= state.MaxAge+expireOthers:
+		case now.Sub(s.AddedAt) <= state.MaxQuestionAge+expireOthers:
 		case s.missing:
 			p.forget(s)
-		case s.q != nil && now.Sub(s.q.AskedAt) > state.MaxAge+expireOthers:
-			p.Log.Once(state.DropQuestion(p.Env, s.q), "question not removed")
+		case s.q != nil && now.Sub(s.q.AskedAt) > state.MaxQuestionAge+expireOthers:
+			p.Log.ErrorOnce(state.RemoveQuestion(p.Env, s.q), "question not removed")
 		}
 	}
 }

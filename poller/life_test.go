@@ -23,7 +23,7 @@ func TestWhatIsOverIsClosed(t *testing.T) {
 	ago := func(d time.Duration) *time.Time { at := time.Now().Add(-d); return &at }
 	printed := func(d time.Duration) func(*state.Question) {
 		return func(q *state.Question) {
-			q.Status, q.Answers, q.Printed, q.PrintedAt = state.Answered, map[string]string{"Which?": "Two"}, true, ago(d)
+			q.Status, q.Answers, q.IsPrinted, q.PrintedAt = state.Answered, map[string]string{"Which?": "Two"}, true, ago(d)
 		}
 	}
 	for name, c := range map[string]struct {
@@ -36,22 +36,24 @@ func TestWhatIsOverIsClosed(t *testing.T) {
 		"a day old":                    {func(q *state.Question) { q.AskedAt = *ago(25 * time.Hour) }, state.Expired, "age", state.NoteClosed},
 		"Claude Code has ended":        {func(q *state.Question) { q.ClaudePID = 1 << 30 }, state.Cancelled, "claude_gone", state.NoteClosed},
 		"it has ended with its answer": {func(q *state.Question) { printed(time.Second)(q); q.ClaudePID = 1 << 30 }, state.Resolved, "chat", state.NoteClosed},
-		"it has ended, in deny mode":   {func(q *state.Question) { q.Mode, q.ClaudePID = state.Deny, 1<<30 }, state.Pending, "", ""},
+		"it has ended, in deny mode":   {func(q *state.Question) { q.Mode, q.ClaudePID = state.ModeDeny, 1<<30 }, state.Pending, "", ""},
 		"it is not to be seen":         {func(q *state.Question) { q.ClaudePID, q.ClaudeStart = 1<<30, "1@elsewhere" }, state.Pending, "", ""},
 		"it lives":                     {func(q *state.Question) { q.ClaudePID, q.ClaudeStart = os.Getpid(), inject.StartOf(os.Getpid()) }, state.Pending, "", ""},
-		"deny mode, its time not up":   {func(q *state.Question) { q.Mode, q.TimesOutAt = state.Deny, ago(-time.Minute) }, state.Pending, "", ""},
-		"its time up, space unread":    {func(q *state.Question) { q.Mode, q.TimesOutAt = state.Deny, ago(time.Minute) }, state.Pending, "", ""},
-		"up for long, and unread":      {func(q *state.Question) { q.Mode, q.TimesOutAt = state.Deny, ago(time.Hour) }, state.TimedOut, "timeout", state.NoteClosed},
-		"its time up, never posted":    {func(q *state.Question) { q.Mode, q.TimesOutAt, q.MessageSent = state.Deny, ago(time.Minute), false }, state.TimedOut, "timeout", state.NoteClosed},
+		"deny mode, its time not up":   {func(q *state.Question) { q.Mode, q.TimesOutAt = state.ModeDeny, ago(-time.Minute) }, state.Pending, "", ""},
+		"its time up, space unread":    {func(q *state.Question) { q.Mode, q.TimesOutAt = state.ModeDeny, ago(time.Minute) }, state.Pending, "", ""},
+		"up for long, and unread":      {func(q *state.Question) { q.Mode, q.TimesOutAt = state.ModeDeny, ago(time.Hour) }, state.TimedOut, "timeout", state.NoteClosed},
+		"its time up, never posted": {func(q *state.Question) {
+			q.Mode, q.TimesOutAt, q.IsMessageSent = state.ModeDeny, ago(time.Minute), false
+		}, state.TimedOut, "timeout", state.NoteClosed},
 		"printed just now":             {printed(time.Second), state.Answered, "", ""},
 		"printed, and not seen":        {printed(time.Minute), state.Answered, "", state.NoteSent},
-		"a wait whose process is gone": {func(q *state.Question) { q.Mode, q.AskedAt = state.Thread, *ago(time.Minute) }, state.Cancelled, "signal", state.NoteClosed},
+		"a wait whose process is gone": {func(q *state.Question) { q.Mode, q.AskedAt = state.ModeThread, *ago(time.Minute) }, state.Cancelled, "signal", state.NoteClosed},
 	} {
 		t.Run(name, func(t *testing.T) {
 			d := newDesk(t)
 			q := d.ask(func(q *state.Question) {
 				d.posted(q)
-				if q.Mode = state.Native; c.as != nil {
+				if q.Mode = state.ModeNative; c.as != nil {
 					c.as(q)
 				}
 			})
@@ -65,15 +67,15 @@ func TestWhatIsOverIsClosed(t *testing.T) {
 			}
 			is := d.load(q)
 			owed := ""
-			for _, one := range is.Owes {
+			for _, one := range is.OwedNotes {
 				owed += one.About
 			}
 			if is.Status != c.status || is.ResolvedBy != c.by || owed != c.owed {
 				t.Errorf("%s by %q, owes %q; want %s by %q, %q", is.Status, is.ResolvedBy, owed, c.status, c.by, c.owed)
 			}
 			p.putOwed(s)
-			if is = d.load(q); len(is.Owes) != 0 && is.Mode == state.Thread {
-				t.Errorf("a wait owes %+v", is.Owes)
+			if is = d.load(q); len(is.OwedNotes) != 0 && is.Mode == state.ModeThread {
+				t.Errorf("a wait owes %+v", is.OwedNotes)
 			}
 		})
 	}
@@ -85,7 +87,7 @@ func TestAReplyInTimeCountsAlsoWhenItIsReadLate(t *testing.T) {
 	late := func(q *state.Question) {
 		d.posted(q)
 		up := time.Now().Add(-time.Second)
-		q.Mode, q.TimesOutAt, q.TimeoutPolicy = state.Deny, &up, state.Recommended
+		q.Mode, q.TimesOutAt, q.TimeoutPolicy = state.ModeDeny, &up, state.TimeoutRecommended
 	}
 	replied, silent := d.ask(late), d.ask(late)
 	m := d.thread(replied)
@@ -99,7 +101,7 @@ func TestAReplyInTimeCountsAlsoWhenItIsReadLate(t *testing.T) {
 }
 
 func TestTheTimeoutPolicyChooses(t *testing.T) {
-	prompts := []state.Prompt{
+	prompts := []state.SubQuestion{
 		{Question: "A?", Options: []state.Option{{Label: "x"}, {Label: "y (Recommended)"}}},
 		{Question: "B?", Options: []state.Option{{Label: "z"}, {Label: "w"}}},
 	}
@@ -108,11 +110,11 @@ func TestTheTimeoutPolicyChooses(t *testing.T) {
 		unread bool
 		want   string
 	}{
-		"recommended":          {state.Recommended, false, "y (Recommended)/w"},
-		"there may be a reply": {state.Recommended, true, "/"},
-		"another policy":       {state.AskTerminal, false, "/"},
+		"recommended":          {state.TimeoutRecommended, false, "y (Recommended)/w"},
+		"there may be a reply": {state.TimeoutRecommended, true, "/"},
+		"another policy":       {state.TimeoutAskTerminal, false, "/"},
 	} {
-		q := &state.Question{Mode: state.Deny, Questions: prompts, TimeoutPolicy: c.policy, Partial: map[int]state.Answer{1: {Labels: []string{"w"}}}}
+		q := &state.Question{Mode: state.ModeDeny, SubQuestions: prompts, TimeoutPolicy: c.policy, PartialAnswers: map[int]state.Answer{1: {Labels: []string{"w"}}}}
 		judge.TimeOut(q, c.unread)
 		if got := q.Answers["A?"] + "/" + q.Answers["B?"]; got != c.want || (q.ResolvedBy == "policy") != (c.want != "/") {
 			t.Errorf("%s: %q by %q", name, got, q.ResolvedBy)
@@ -128,9 +130,9 @@ func TestWhenAQuestionIsPosted(t *testing.T) {
 		waiter bool
 		want   bool
 	}{
-		"native, no hook yet": {state.Native, 0, false, false}, "native, its hook waits": {state.Native, 0, true, true},
-		"native, no hook came": {state.Native, 6 * time.Second, false, true}, "hold": {state.Hold, 0, false, true},
-		"deny": {state.Deny, 0, false, true}, "inject": {state.Inject, 0, false, true}, "a wait": {state.Thread, 0, false, false},
+		"native, no hook yet": {state.ModeNative, 0, false, false}, "native, its hook waits": {state.ModeNative, 0, true, true},
+		"native, no hook came": {state.ModeNative, 6 * time.Second, false, true}, "hold": {state.ModeHold, 0, false, true},
+		"deny": {state.ModeDeny, 0, false, true}, "inject": {state.ModeInject, 0, false, true}, "a wait": {state.ModeThread, 0, false, false},
 	} {
 		d := newDesk(t)
 		q := d.ask(func(q *state.Question) { q.Mode, q.AskedAt = c.mode, time.Now().Add(-c.age) })
@@ -144,7 +146,7 @@ func TestWhenAQuestionIsPosted(t *testing.T) {
 		p := d.poller()
 		p.scan()
 		s := p.inOrder()[0]
-		if again := p.attend(t.Context(), s, false); s.put != c.want || again.IsZero() == (c.mode == state.Native && !c.want) {
+		if again := p.attend(t.Context(), s, false); s.put != c.want || again.IsZero() == (c.mode == state.ModeNative && !c.want) {
 			t.Errorf("%s: put %v, again %v", name, s.put, again)
 		}
 	}
@@ -153,18 +155,18 @@ func TestWhenAQuestionIsPosted(t *testing.T) {
 // The lock of an Open wakes its waiters with every step that they may wait for, and is taken again while there may be another.
 func TestTheLockOfAnOpenQuestion(t *testing.T) {
 	d := newDesk(t)
-	q := d.ask(func(q *state.Question) { d.posted(q); q.Mode = state.Deny })
+	q := d.ask(func(q *state.Question) { d.posted(q); q.Mode = state.ModeDeny })
 	p := d.poller()
 	held := func(want bool, what string) {
 		t.Helper()
 		p.round(t.Context())
-		if got := state.Held(state.OpenFile(d.env, q.Path)); got != want {
+		if got := state.IsLocked(state.IndexFile(d.env, q.Path)); got != want {
 			t.Errorf("%s: held %v", what, got)
 		}
 	}
 	held(true, "pending")
 	d.change(q, func(q *state.Question) {
-		q.Replies = append(q.Replies, state.Reply{MessageName: "m", Sender: "users/9", Text: "1", CreateTime: time.Now()})
+		q.Replies = append(q.Replies, state.Reply{MessageName: "m", Sender: "users/9", Text: "1", CreatedAt: time.Now()})
 	})
 	held(false, "a reply was judged")
 	for _, s := range p.index {
@@ -182,7 +184,7 @@ func TestTheLockOfAnOpenQuestion(t *testing.T) {
 func TestALockThatIsHeldIsTriedEverMoreSeldom(t *testing.T) {
 	d := newDesk(t)
 	q := d.ask(d.posted)
-	lock, err := state.TryLock(state.OpenFile(d.env, q.Path))
+	lock, err := state.TryLock(state.IndexFile(d.env, q.Path))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -212,12 +214,12 @@ func TestWhatIsOverIsKeptSmallForADay(t *testing.T) {
 	p := d.poller()
 	p.round(t.Context())
 	s := p.inOrder()[0]
-	if !s.over || s.q.Questions != nil || s.lockedAs != nil {
+	if !s.over || s.q.SubQuestions != nil || s.lockedAs != nil {
 		t.Fatal("it is not over")
 	}
-	d.change(q, func(q *state.Question) { q.Owe(state.NoteClosed, "") }) // a PostToolUse hook that corrects what was told
+	d.change(q, func(q *state.Question) { q.OweNote(state.NoteClosed, "") }) // a PostToolUse hook that corrects what was told
 	p.load(s)
-	if s.over || len(s.q.Owes) != 1 {
+	if s.over || len(s.q.OwedNotes) != 1 {
 		t.Error("a later change is not seen")
 	}
 	p.round(t.Context())
@@ -231,7 +233,7 @@ func TestWhatIsOverIsKeptSmallForADay(t *testing.T) {
 	if _, err := os.Lstat(q.Path); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("its file: %v", err)
 	}
-	if all, _ := state.Opens(d.env); len(all) != 0 {
+	if all, _ := state.IndexEntries(d.env); len(all) != 0 {
 		t.Errorf("%d in the index", len(all))
 	}
 }
@@ -246,7 +248,7 @@ func TestAnOldFileGoesWithTheNextStep(t *testing.T) {
 	if _, err := os.Lstat(q.Path); err != nil {
 		t.Fatal(err)
 	}
-	p.Now = func() time.Time { return time.Now().Add(state.MaxAge + time.Minute) }
+	p.Now = func() time.Time { return time.Now().Add(state.MaxQuestionAge + time.Minute) }
 	p.swept = p.Now()
 	p.step(t.Context())
 	if _, err := os.Lstat(q.Path); !errors.Is(err, fs.ErrNotExist) {
@@ -264,7 +266,7 @@ func TestARecordThatIsGoneIsForgotten(t *testing.T) {
 		t.Fatal(err)
 	}
 	p.round(t.Context())
-	if all, _ := state.Opens(d.env); len(all) != 0 || len(p.index) != 0 {
+	if all, _ := state.IndexEntries(d.env); len(all) != 0 || len(p.index) != 0 {
 		t.Errorf("%d in the index, %d served", len(all), len(p.index))
 	}
 }
@@ -283,11 +285,11 @@ func TestARecordOfAnotherMachineIsNotForgotten(t *testing.T) {
 	for _, later := range []struct {
 		by   time.Duration
 		want int
-	}{{0, 1}, {state.MaxAge, 1}, {state.MaxAge + expireOthers + time.Minute, 0}} {
+	}{{0, 1}, {state.MaxQuestionAge, 1}, {state.MaxQuestionAge + expireOthers + time.Minute, 0}} {
 		p.Now = func() time.Time { return time.Now().Add(later.by) }
 		p.round(t.Context())
 		p.sweep()
-		if all, _ := state.Opens(d.env); len(all) != later.want {
+		if all, _ := state.IndexEntries(d.env); len(all) != later.want {
 			t.Errorf("%d in the index after %s, want %d", len(all), later.by, later.want)
 		}
 	}
@@ -332,8 +334,8 @@ func TestAbandonedAfterThreeRounds(t *testing.T) {
 		return d.load(q)
 	}
 	for range 5 {
-		if is := round(); is.TmuxMissed != 0 || is.Status != state.Pending {
-			t.Fatalf("%s, missed %d", is.Status, is.TmuxMissed)
+		if is := round(); is.PaneMissedCycles != 0 || is.Status != state.Pending {
+			t.Fatalf("%s, missed %d", is.Status, is.PaneMissedCycles)
 		}
 	}
 	_ = bound.Command(t, "tmux", "-S", socket, "kill-server").Run()
@@ -341,8 +343,8 @@ func TestAbandonedAfterThreeRounds(t *testing.T) {
 	for n := 0; n < 10 && is.Status == state.Pending; n++ {
 		is = round()
 	}
-	if is.Status != state.Abandoned || is.TmuxMissed != mostMissed {
-		t.Errorf("%s, missed %d", is.Status, is.TmuxMissed)
+	if is.Status != state.Abandoned || is.PaneMissedCycles != mostMissed {
+		t.Errorf("%s, missed %d", is.Status, is.PaneMissedCycles)
 	}
 }
 
@@ -355,8 +357,8 @@ func TestOnceCountsOneRound(t *testing.T) {
 		if err := Run(t.Context(), o); err != nil {
 			t.Fatal(err)
 		}
-		if is := d.load(q); is.TmuxMissed != n || is.Status.Open() != (n < mostMissed) {
-			t.Errorf("after %d: %s, missed %d", n, is.Status, is.TmuxMissed)
+		if is := d.load(q); is.PaneMissedCycles != n || is.Status.IsOpen() != (n < mostMissed) {
+			t.Errorf("after %d: %s, missed %d", n, is.Status, is.PaneMissedCycles)
 		}
 	}
 }
@@ -367,11 +369,11 @@ func TestADeniedQuestionNotesTheEndOfItsSession(t *testing.T) {
 		d := newDesk(t)
 		q := d.ask(func(q *state.Question) {
 			d.posted(q)
-			q.Mode, q.Status, q.ClaudePID, q.ClaudeStart = state.Deny, status, 1<<30, "1"
+			q.Mode, q.Status, q.ClaudePID, q.ClaudeStart = state.ModeDeny, status, 1<<30, "1"
 		})
 		d.poller().round(t.Context())
-		if is := d.load(q); is.Status != status || is.SessionEnded == nil {
-			t.Errorf("%s: %s, ended %v", status, is.Status, is.SessionEnded)
+		if is := d.load(q); is.Status != status || is.SessionEndedAt == nil {
+			t.Errorf("%s: %s, ended %v", status, is.Status, is.SessionEndedAt)
 		}
 	}
 }
@@ -398,7 +400,7 @@ func TestAnAnswerThatCannotBeTypedYet(t *testing.T) {
 	socket, pane := d.tmux("shop")
 	q := d.ask(func(q *state.Question) {
 		d.posted(q)
-		q.Mode, q.TmuxPane, q.TmuxSocket, q.AskedAt = state.Native, pane, socket, time.Now().Add(-time.Minute)
+		q.Mode, q.TmuxPane, q.TmuxSocket, q.AskedAt = state.ModeNative, pane, socket, time.Now().Add(-time.Minute)
 		q.Status, q.Answers, q.AnsweredMessage = state.Answered, map[string]string{"Which?": "Two"}, "m"
 	})
 	p := d.poller()
@@ -410,8 +412,8 @@ func TestAnAnswerThatCannotBeTypedYet(t *testing.T) {
 		p.working.Wait()
 	}
 	is := d.load(q)
-	if is.Status != state.Answered || is.InjectionAttempted || len(is.Owes) != 1 || is.Owes[0].About != state.NoteNotTyped {
-		t.Errorf("%s, attempted %v, owes %+v", is.Status, is.InjectionAttempted, is.Owes)
+	if is.Status != state.Answered || is.InjectionAttempted || len(is.OwedNotes) != 1 || is.OwedNotes[0].About != state.NoteNotTyped {
+		t.Errorf("%s, attempted %v, owes %+v", is.Status, is.InjectionAttempted, is.OwedNotes)
 	}
 	l, err := state.LockWaiter(d.env, q.Path)
 	if err != nil {
@@ -439,7 +441,7 @@ func TestATryThatOutlivesItsQuestionIsNotToldOf(t *testing.T) {
 		d := newDesk(t)
 		q := d.ask(func(q *state.Question) {
 			d.posted(q)
-			q.Mode, q.Status, q.AnsweredMessage = state.Inject, state.Answered, "m"
+			q.Mode, q.Status, q.AnsweredMessage = state.ModeInject, state.Answered, "m"
 		})
 		p := d.poller()
 		p.scan()
@@ -448,7 +450,7 @@ func TestATryThatOutlivesItsQuestionIsNotToldOf(t *testing.T) {
 			t.Fatal(err)
 		}
 		tell(p, s)
-		if owes := d.load(q).Owes; len(owes) != 1 || owes[0].About != state.NoteClosed {
+		if owes := d.load(q).OwedNotes; len(owes) != 1 || owes[0].About != state.NoteClosed {
 			t.Errorf("%s: owes %+v", name, owes)
 		}
 	}
@@ -460,7 +462,7 @@ func TestAKilledTypingIsNotTakenForAnswered(t *testing.T) {
 	q := d.ask(func(q *state.Question) {
 		d.posted(q)
 		q.Status, q.Answers, q.AnsweredMessage = state.Answered, map[string]string{"Which?": "Two"}, "m"
-		q.Typing = &state.Typing{At: time.Now(), Keys: 1, Last: "2"}
+		q.Typing = &state.Typing{LastKeyAt: time.Now(), KeyCount: 1, LastKey: "2"}
 		q.TmuxPane, q.TmuxSocket = "%0", "/nowhere/s"
 	})
 	p := d.poller()
@@ -468,8 +470,8 @@ func TestAKilledTypingIsNotTakenForAnswered(t *testing.T) {
 	s := p.inOrder()[0]
 	p.leaveToPerson(s.q, inject.Outcome{Result: inject.Dirty, Why: "the poller was stopped while it typed your answer"})
 	is := d.load(q)
-	if is.Status != state.Answered || !spoiled(is) || is.Typing.Result != "dirty" || len(is.Owes) != 1 {
-		t.Errorf("%s, %+v, owes %+v", is.Status, is.Typing, is.Owes)
+	if is.Status != state.Answered || !spoiled(is) || is.Typing.Result != "dirty" || len(is.OwedNotes) != 1 {
+		t.Errorf("%s, %+v, owes %+v", is.Status, is.Typing, is.OwedNotes)
 	}
 	p.scan()
 	if p.startTyping(t.Context(), s); s.typing.Load() {
@@ -508,8 +510,8 @@ func TestPickQuestion(t *testing.T) {
 func TestAnOwedSummaryIsTriedOnce(t *testing.T) {
 	d := newDesk(t)
 	p := d.poller()
-	if _, err := state.SessionsIn(state.UserState(d.env)).Change("s", func(s *state.Session) {
-		s.Name, s.Env, s.OwesSummary = "shop", state.Environment(d.env), time.Now().UTC()
+	if _, err := state.SessionsIn(state.UserStateDir(d.env)).Change("s", func(s *state.Session) {
+		s.Name, s.Environment, s.SummaryOwedFor = "shop", state.Environment(d.env), time.Now().UTC()
 	}); err != nil {
 		t.Fatal(err)
 	}
@@ -533,14 +535,14 @@ func TestTheFirstSessionIsSeen(t *testing.T) {
 	asked := make(chan bool, 1)
 	d.run(Options{Daemon: true, Summary: func(_ context.Context, env state.Getenv, one *state.Session) error {
 		asked <- true
-		_, err := state.SessionsIn(state.UserState(env)).Change(one.ID, func(s *state.Session) {
-			s.OwesSummary = time.Time{}
+		_, err := state.SessionsIn(state.UserStateDir(env)).Change(one.ID, func(s *state.Session) {
+			s.SummaryOwedFor = time.Time{}
 		})
 		return err
 	}})
-	bound.Until(t, "its first step is done", func() bool { return state.ReadBeat(d.env, state.Environment(d.env)).PID != 0 })
-	if _, err := state.SessionsIn(state.UserState(d.env)).Change("s", func(s *state.Session) {
-		s.Name, s.Env, s.OwesSummary = "shop", state.Environment(d.env), time.Now().UTC()
+	bound.Until(t, "its first step is done", func() bool { return state.ReadHeartbeat(d.env, state.Environment(d.env)).PID != 0 })
+	if _, err := state.SessionsIn(state.UserStateDir(d.env)).Change("s", func(s *state.Session) {
+		s.Name, s.Environment, s.SummaryOwedFor = "shop", state.Environment(d.env), time.Now().UTC()
 	}); err != nil {
 		t.Fatal(err)
 	}
@@ -557,7 +559,7 @@ func (d *desk) claudes(session string) (says func(status string)) {
 	d.t.Helper()
 	config := filepath.Join(d.dir, "claude")
 	transcript := filepath.Join(config, "projects", "p", "s.jsonl")
-	if _, err := state.SessionsIn(state.UserState(d.env)).Change(session, func(s *state.Session) {
+	if _, err := state.SessionsIn(state.UserStateDir(d.env)).Change(session, func(s *state.Session) {
 		s.TranscriptPath = transcript
 	}); err != nil {
 		d.t.Fatal(err)
@@ -580,14 +582,14 @@ func TestOneDialogsEndClosesNoOther(t *testing.T) {
 	}{
 		"the session's own":                    {nil, false, state.Resolved},
 		"the session's own, with an agent's":   {nil, true, state.Resolved},
-		"hidden":                               {func(q *state.Question) { q.AgentID, q.Hidden = "a1", true }, false, state.Pending},
-		"handed over":                          {func(q *state.Question) { q.AgentID, q.Hidden = "a1", true; q.HandOver(time.Now()) }, false, state.Pending},
+		"hidden":                               {func(q *state.Question) { q.AgentID, q.IsDialogHidden = "a1", true }, false, state.Pending},
+		"handed over":                          {func(q *state.Question) { q.AgentID, q.IsDialogHidden = "a1", true; q.HandOver(time.Now()) }, false, state.Pending},
 		"of an agent in front":                 {func(q *state.Question) { q.AgentID = "a1" }, false, state.Resolved},
 		"of an agent in front, with another's": {func(q *state.Question) { q.AgentID = "a1" }, true, state.Pending},
 	} {
 		d := newDesk(t)
 		as := func(q *state.Question) {
-			q.Mode, q.Kind, q.ClaudePID, q.SessionID = state.Native, state.AskedPermission, os.Getpid(), "s"
+			q.Mode, q.Kind, q.ClaudePID, q.SessionID = state.ModeNative, state.KindPermission, os.Getpid(), "s"
 		}
 		q := d.ask(func(q *state.Question) {
 			if as(q); c.as != nil {
@@ -615,7 +617,7 @@ func TestOneDialogsEndClosesNoOther(t *testing.T) {
 func TestADialogsEndIsAnAnswerARoundLater(t *testing.T) {
 	d := newDesk(t)
 	pid := os.Getpid()
-	q := d.ask(func(q *state.Question) { q.Mode, q.Kind, q.ClaudePID = state.Native, state.AskedPermission, pid })
+	q := d.ask(func(q *state.Question) { q.Mode, q.Kind, q.ClaudePID = state.ModeNative, state.KindPermission, pid })
 	says, p := d.claudes(q.SessionID), d.poller()
 	p.scan()
 	s := p.inOrder()[0]
@@ -640,7 +642,7 @@ func TestADialogsEndIsAnAnswerARoundLater(t *testing.T) {
 func TestAQuestionThatNoHookWaitsForIsPosted(t *testing.T) {
 	for age, posted := range map[time.Duration]bool{time.Second: false, 1600 * time.Millisecond: true} {
 		d := newDesk(t)
-		d.ask(func(q *state.Question) { q.Mode, q.AskedAt = state.Native, time.Now().Add(-age).UTC() })
+		d.ask(func(q *state.Question) { q.Mode, q.AskedAt = state.ModeNative, time.Now().Add(-age).UTC() })
 		p := d.poller()
 		p.scan()
 		s := p.inOrder()[0]
@@ -655,14 +657,14 @@ func TestAReplyToADeadSessionIsToldAtOnce(t *testing.T) {
 	d := newDesk(t)
 	q := d.ask(func(q *state.Question) {
 		d.posted(q)
-		q.Mode, q.ClaudePID, q.AskedAt = state.Native, 1<<30, time.Now().Add(-time.Second)
-		q.Replies = []state.Reply{{MessageName: "m", Sender: "users/1", Text: "2", CreateTime: time.Now()}}
+		q.Mode, q.ClaudePID, q.AskedAt = state.ModeNative, 1<<30, time.Now().Add(-time.Second)
+		q.Replies = []state.Reply{{MessageName: "m", Sender: "users/1", Text: "2", CreatedAt: time.Now()}}
 	})
 	p := d.poller()
 	p.polled = time.Now() // a round was just now
 	p.readRecords()
 	p.attendAll(t.Context(), p.own())
-	if is := d.load(q); is.ResolvedBy != "claude_gone" || is.Reply("m").Verdict != state.Late {
+	if is := d.load(q); is.ResolvedBy != "claude_gone" || is.FindReply("m").Verdict != state.VerdictLate {
 		t.Errorf("%s by %q, reply %+v", is.Status, is.ResolvedBy, is.Replies)
 	}
 }

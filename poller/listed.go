@@ -29,7 +29,7 @@ func (r *reader) readOn(ctx context.Context, v *view, way *gateway) (err error) 
 	if way.err == nil {
 		r.pulls, err = way.transport.HearsAll(ctx)
 		texts := v.texts()
-		if r.pulls && way.cfg.InEmbeddedApp() && len(texts) > 0 {
+		if r.pulls && way.cfg.UsesEmbeddedApp() && len(texts) > 0 {
 			return r.changeToCards(ctx, v, way, texts)
 		}
 		if r.pulls || gchat.Overloaded(err) {
@@ -49,7 +49,7 @@ func (r *reader) readOn(ctx context.Context, v *view, way *gateway) (err error) 
 	}
 	covered, kept := r.beginWaits(n, goesOn, err != nil)
 	if n.failed != nil {
-		r.Log.Once(n.failed, "not all that was read is written down")
+		r.Log.ErrorOnce(n.failed, "not all that was read is written down")
 		return n.failed // it is read again
 	}
 	r.covered, r.kept = covered, kept
@@ -107,7 +107,7 @@ func (r *reader) moveWatermark(to time.Time) {
 	}
 	r.mark.Watermark = to
 	_, err := r.spaces.Change(r.chat, func(s *state.Space) { s.Watermark = to })
-	r.Log.Once(err, "watermark not written down")
+	r.Log.ErrorOnce(err, "watermark not written down")
 }
 
 // readWaits reads the threads that processes of this environment began to wait in, while another
@@ -133,7 +133,7 @@ func (r *reader) readWaits(ctx context.Context, v *view) (err error) {
 	if err != nil {
 		return err
 	}
-	r.mark = r.spaces.Of(r.chat)
+	r.mark = r.spaces.Get(r.chat)
 	n := &pass{view: only, begun: map[*state.Question][]gchat.Message{}}
 	_, space, _ := strings.Cut(r.chat, "/")
 	for start := since(time.Time{}, nil, only, r.Now()); ; start = n.newest.Add(-overlap) {
@@ -153,8 +153,8 @@ func (r *reader) readWaits(ctx context.Context, v *view) (err error) {
 // texts are the open questions that stand in the space as a text, and not as a card.
 func (v *view) texts() (texts []*state.Question) {
 	for _, q := range v.asked {
-		isText := q.Card == "" && q.MessageName != "" && q.Mode.Row().Asks
-		if isText && q.Status == state.Pending && q.HandedOver == nil {
+		isText := q.CardMessage == "" && q.MessageName != "" && q.Mode.Traits().Asks
+		if isText && q.Status == state.Pending && q.HandedOverAt == nil {
 			texts = append(texts, q)
 		}
 	}
@@ -179,12 +179,12 @@ func (r *reader) changeToCards(ctx context.Context, v *view, way *gateway, texts
 	err = cmp.Or(err, n.failed)
 	undecided, _ := state.InboxIn(r.user).All()
 	for _, q := range texts {
-		isOfApp := r.gateway(ctx, configuredFor(q, v.served[q].Open)).cfg.InEmbeddedApp()
+		isOfApp := r.gateway(ctx, configuredFor(q, v.served[q].IndexEntry)).cfg.UsesEmbeddedApp()
 		isReplied := slices.ContainsFunc(undecided, func(in *state.Incoming) bool {
 			return in.ThreadName == q.ThreadName
 		})
 		if err == nil && !isReplied && isOfApp {
-			err = r.putQuestion(q, v.served[q].Open, laterCard)
+			err = r.putQuestion(q, v.served[q].IndexEntry, laterCard)
 		}
 	}
 	return err
@@ -192,8 +192,8 @@ func (r *reader) changeToCards(ctx context.Context, v *view, way *gateway, texts
 
 func begins(q *state.Question) time.Time {
 	switch {
-	case !q.Mode.Row().Asks && q.PostedAt == nil: // since the last message of ours, which may be hours old
-		return q.AskedAt.Add(-state.MaxAge)
+	case !q.Mode.Traits().Asks && q.PostedAt == nil: // since the last message of ours, which may be hours old
+		return q.AskedAt.Add(-state.MaxQuestionAge)
 	case q.PostedAt != nil:
 		return q.PostedAt.Add(-overlap)
 	}
@@ -208,7 +208,7 @@ func since(from time.Time, covered map[string]bool, v *view, now time.Time) time
 	for _, qs := range v.records {
 		for _, q := range qs {
 			isElsewhere := beginsIn(q) && !v.ours[q] // see readWaits
-			if isElsewhere || covered[q.QuestionID] || !q.Answerable() {
+			if isElsewhere || covered[q.QuestionID] || !q.IsAnswerable() {
 				continue
 			}
 			if t := begins(q); from.IsZero() || t.Before(from) {
@@ -216,7 +216,7 @@ func since(from time.Time, covered map[string]bool, v *view, now time.Time) time
 			}
 		}
 	}
-	if oldest := now.Add(-state.MaxAge - clockSlack); from.Before(oldest) {
+	if oldest := now.Add(-state.MaxQuestionAge - clockSlack); from.Before(oldest) {
 		return oldest
 	}
 	return from
@@ -273,7 +273,7 @@ func (r *reader) takeListed(n *pass, m gchat.Message) error {
 		if err != nil {
 			return err
 		}
-	case in.Gone:
+	case in.IsRevoked:
 		return r.takeBack(in.ID)
 	}
 	return r.take(in)
@@ -303,7 +303,7 @@ func (r *reader) readOwn(n *pass, m gchat.Message) error {
 // beginsIn says whether a process began to wait in the thread, which was not read since: its reply comes after our last message
 // there, but for a note that the reply was not read: that came before the wait.
 func beginsIn(q *state.Question) bool {
-	return !q.Mode.Row().Asks && q.PostedAt == nil && q.Status == state.Pending
+	return !q.Mode.Traits().Asks && q.PostedAt == nil && q.Status == state.Pending
 }
 
 // begins is beginsIn of a question of this environment.

@@ -12,8 +12,8 @@ import (
 func TestWithoutLocksOnlyTheDaemonServes(t *testing.T) {
 	for _, daemon := range []bool{false, true} {
 		d := newDesk(t)
-		t.Cleanup(state.UseLocks(d.env))
-		lock, err := state.TakePollerLock(d.env)
+		t.Cleanup(state.UseLockEnv(d.env))
+		lock, err := state.LockPoller(d.env)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -28,7 +28,7 @@ func TestWithoutLocksOnlyTheDaemonServes(t *testing.T) {
 		if serves != daemon || err != nil {
 			t.Errorf("daemon %v: serves %v, %v", daemon, serves, err)
 		}
-		if place := state.ReadLockPlace(d.env); place == nil || place.Dir != "" {
+		if place := state.ReadLockFolder(d.env); place == nil || place.Dir != "" {
 			t.Errorf("locks are at %+v", place)
 		}
 		release(&p.Lock)

@@ -44,16 +44,16 @@ func TestTheStricterOfRecordAndConfigurationDecides(t *testing.T) {
 		"not named":                           {&guarded, &[]string{"users/1"}, nil, "make", "users/1", "yes", state.LabelAllow},
 		"always, beside rules that are new":   {&guarded, &[]string{"users/1"}, nil, "make", "users/1", "always", ""},
 		"always, held against the same rules": {&guarded, &[]string{"users/1"}, guarded.NeverRemote, "make", "users/1", "always", state.LabelAlways},
-		"a local reply, as of the page":       {cfg, &[]string{}, nil, "make", state.Local, "yes", ""},
+		"a local reply, as of the page":       {cfg, &[]string{}, nil, "make", state.LocalSender, "yes", ""},
 	} {
 		q := &state.Question{
-			Kind: state.AskedPermission, Tool: "Bash", Mode: state.Native, Status: state.Pending, AskedAt: asked, PostedAt: &asked,
-			Approvers: test.approvers, NeverRemote: test.never, Call: []string{test.call},
-			Questions: []state.Prompt{{Question: "Bash"}},
-			Replies:   []state.Reply{{MessageName: "a", Sender: test.by, Text: test.text, CreateTime: time.Now()}},
+			Kind: state.KindPermission, ToolName: "Bash", Mode: state.ModeNative, Status: state.Pending, AskedAt: asked, PostedAt: &asked,
+			Approvers: test.approvers, NeverRemote: test.never, CallTexts: []string{test.call},
+			SubQuestions: []state.SubQuestion{{Question: "Bash"}},
+			Replies:      []state.Reply{{MessageName: "a", Sender: test.by, Text: test.text, CreatedAt: time.Now()}},
 		}
 		for _, label := range all {
-			q.Questions[0].Options = append(q.Questions[0].Options, state.Option{Label: label})
+			q.SubQuestions[0].Options = append(q.SubQuestions[0].Options, state.Option{Label: label})
 		}
 		judge.Tighten(test.cfg, q)
 		judge.Reply(test.cfg, q, &q.Replies[0], time.Now())
@@ -67,9 +67,9 @@ func TestTheStricterOfRecordAndConfigurationDecides(t *testing.T) {
 func TestStrangersFillNoThread(t *testing.T) {
 	q := &state.Question{}
 	for n := range 400 {
-		judge.Add(q, incomingOf("", gchat.Message{Name: fmt.Sprint(n), Human: true, Sender: fmt.Sprint("users/", 5+n%3), Text: "hi", CreateTime: noon}, 0).Reply(), true)
+		judge.Add(q, incomingOf("", gchat.Message{Name: fmt.Sprint(n), Human: true, Sender: fmt.Sprint("users/", 5+n%3), Text: "hi", CreateTime: noon}, 0).AsReply(), true)
 	}
-	if !judge.Add(q, incomingOf("", gchat.Message{Name: "right", Human: true, Sender: "users/1", Text: "yes", CreateTime: noon}, 0).Reply(), false) || len(q.Replies) != 4 {
+	if !judge.Add(q, incomingOf("", gchat.Message{Name: "right", Human: true, Sender: "users/1", Text: "yes", CreateTime: noon}, 0).AsReply(), false) || len(q.Replies) != 4 {
 		t.Errorf("%d replies", len(q.Replies))
 	}
 }
@@ -77,14 +77,14 @@ func TestStrangersFillNoThread(t *testing.T) {
 // Another program read the reply in Chat and wrote it into the file: it is one reply, wherever it is read once more.
 func TestAReplyThatAnotherProgramReadFirst(t *testing.T) {
 	q := &state.Question{Replies: []state.Reply{
-		{MessageName: "local/x", Sender: state.Local, DisplayName: "poll.py", Text: "2", CreateTime: noon, Verdict: state.Used},
+		{MessageName: "local/x", Sender: state.LocalSender, DisplayName: "poll.py", Text: "2", CreatedAt: noon, Verdict: state.VerdictUsed},
 	}}
-	if judge.Add(q, incomingOf("", gchat.Message{Name: "m", Human: true, Sender: "users/1", Text: "2\n", CreateTime: noon.Add(400 * time.Millisecond)}, 0).Reply(), false) {
+	if judge.Add(q, incomingOf("", gchat.Message{Name: "m", Human: true, Sender: "users/1", Text: "2\n", CreateTime: noon.Add(400 * time.Millisecond)}, 0).AsReply(), false) {
 		t.Errorf("it is another one: %+v", q.Replies)
 	}
 	for name, m := range map[string]gchat.Message{"later": {Text: "2", CreateTime: noon.Add(time.Minute)}, "other words": {Text: "3", CreateTime: noon}} {
 		m.Name, m.Human, m.Sender = name, true, "users/1"
-		if !judge.Add(q, incomingOf("", m, 0).Reply(), false) {
+		if !judge.Add(q, incomingOf("", m, 0).AsReply(), false) {
 			t.Errorf("%s: it is taken for the same", name)
 		}
 	}
@@ -96,11 +96,11 @@ func TestWordsBehindADeliveredAnswer(t *testing.T) {
 	now := time.Now().UTC()
 	q := d.ask(func(q *state.Question) {
 		d.posted(q)
-		q.Mode, q.Status, q.ResolvedAt, q.ResolvedBy, q.DeliveredAt = state.Deny, state.Resolved, &now, "chat", &now
+		q.Mode, q.Status, q.ResolvedAt, q.ResolvedBy, q.DeliveredAt = state.ModeDeny, state.Resolved, &now, "chat", &now
 		q.AnsweredMessage, q.AnsweredBy, q.Answers = "m1", space.Human, map[string]string{"Which?": "Two"}
 		q.Replies = []state.Reply{
-			{MessageName: "m1", Sender: q.AnsweredBy, Text: "2", CreateTime: now, Verdict: state.Used},
-			{MessageName: "m2", Sender: q.AnsweredBy, Text: "thanks, and tidy up", CreateTime: now},
+			{MessageName: "m1", Sender: q.AnsweredBy, Text: "2", CreatedAt: now, Verdict: state.VerdictUsed},
+			{MessageName: "m2", Sender: q.AnsweredBy, Text: "thanks, and tidy up", CreatedAt: now},
 		}
 	})
 	p := d.poller()
@@ -108,8 +108,8 @@ func TestWordsBehindADeliveredAnswer(t *testing.T) {
 	for _, s := range p.index {
 		p.judgeUnread(s)
 	}
-	if q = d.load(q); !slices.Equal(q.Owes, []state.Owed{{About: state.NoteLate, Reply: "m2"}}) {
-		t.Errorf("owed are %+v", q.Owes)
+	if q = d.load(q); !slices.Equal(q.OwedNotes, []state.OwedNote{{About: state.NoteLate, ReplyMessage: "m2"}}) {
+		t.Errorf("owed are %+v", q.OwedNotes)
 	}
 }
 
@@ -150,7 +150,7 @@ func TestAPollerWithoutItsFolderEnds(t *testing.T) {
 	go func() { ended <- Run(t.Context(), Options{Env: d.env, Log: state.NewLog(d.env, "test"), Daemon: true}) }()
 	bound.Until(t, "the poller runs", func() bool { return pollerRuns(d.env) })
 	for range 100 { // it may just be writing
-		if os.RemoveAll(filepath.Join(state.UserState(d.env), "pollers")) == nil {
+		if os.RemoveAll(filepath.Join(state.UserStateDir(d.env), "pollers")) == nil {
 			break
 		}
 	}
@@ -166,9 +166,9 @@ func TestErrorsWithRandomNamesAreLoggedOnce(t *testing.T) {
 	d := newDesk(t)
 	p := d.poller()
 	for n := range 50 {
-		p.Log.Once(fmt.Errorf("open /x/.new-%d: no space left on device", 1000000+n*7919), "not written")
+		p.Log.ErrorOnce(fmt.Errorf("open /x/.new-%d: no space left on device", 1000000+n*7919), "not written")
 	}
-	p.Log.Once(errors.New("open /x/y: permission denied"), "not written")
+	p.Log.ErrorOnce(errors.New("open /x/y: permission denied"), "not written")
 	if n := len(d.lines("not written")); n != 2 {
 		t.Errorf("%d lines", n)
 	}
@@ -180,7 +180,7 @@ func TestNoEmptyOpenIsMade(t *testing.T) {
 	q := d.ask(nil)
 	p := d.poller()
 	p.scan()
-	file := state.OpenFile(d.env, q.Path)
+	file := state.IndexFile(d.env, q.Path)
 	if err := os.Remove(file); err != nil {
 		t.Fatal(err)
 	}
@@ -199,7 +199,7 @@ func TestLeftoversAreSwept(t *testing.T) {
 	q := d.ask(nil)
 	lost := d.record(func(q *state.Question) { q.SessionID = "lost" })
 	dir, old := filepath.Dir(q.Path), time.Now().Add(-26*time.Hour)
-	user := state.UserState(d.env)
+	user := state.UserStateDir(d.env)
 	var gone, kept []string
 	for _, in := range []string{dir, filepath.Dir(dir), filepath.Join(user, "open"), filepath.Join(user, "spaces")} {
 		_ = os.MkdirAll(in, 0o700)
@@ -240,8 +240,8 @@ func TestLeftoversAreSwept(t *testing.T) {
 func TestADecisionInAProjectIsNothing(t *testing.T) {
 	d := newDesk(t)
 	q := d.record(func(q *state.Question) { q.SessionID = "forged" })
-	q = d.change(q, func(q *state.Question) { q.Kind, q.Status = state.AskedNext, state.Answered })
-	if err := state.AnnounceQuestion(d.env, q); err != nil {
+	q = d.change(q, func(q *state.Question) { q.Kind, q.Status = state.KindNext, state.Answered })
+	if err := state.AddQuestionToIndex(d.env, q); err != nil {
 		t.Fatal(err)
 	}
 	p := d.poller()
@@ -260,7 +260,7 @@ func TestATapOfAnotherEnvironmentIsLeftToIt(t *testing.T) {
 	p := d.poller()
 	p.scan()
 	for _, s := range p.index {
-		s.Env = "another"
+		s.Environment = "another"
 	}
 	var e gchat.Pulled
 	e.Message.Name, e.At, e.By = q.MessageName, time.Now(), gchat.Person{Name: "users/7"}

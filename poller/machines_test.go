@@ -41,8 +41,8 @@ func carried(t *testing.T, m *chatapi.Message) string {
 }
 
 func allowed(q *state.Question) {
-	q.Kind, q.Tool, q.Approvers = state.AskedPermission, "Bash", &[]string{"users/1"}
-	q.Questions[0].Options = []state.Option{{Label: state.LabelAllow}, {Label: state.LabelDeny}}
+	q.Kind, q.ToolName, q.Approvers = state.KindPermission, "Bash", &[]string{"users/1"}
+	q.SubQuestions[0].Options = []state.Option{{Label: state.LabelAllow}, {Label: state.LabelDeny}}
 }
 
 // Another machine of the app reads what a card's buttons carry, and puts it on a card of its own: a tap on that one is no tap on
@@ -95,7 +95,7 @@ func TestATapComesBeforeThePostIsAnswered(t *testing.T) {
 	unnamed.Name = ""
 	g.tap("users/1", &unnamed, carried(t, m), "1", nil)
 	g.delivered(g.tap("users/1", m, carried(t, m), "2", nil))
-	if bound.Soon(time.Second, func() bool { return len(d.load(q).Replies) > 0 }) {
+	if bound.WaitFor(time.Second, func() bool { return len(d.load(q).Replies) > 0 }) {
 		t.Error("used before the question is known to be posted")
 	}
 	close(g.slow)
@@ -110,13 +110,13 @@ func TestATapOnAMessageThatIsFoundLate(t *testing.T) {
 	q := d.record(nil)
 	m := g.post([]byte("{}"), state.MessageID("question", q.QuestionID))
 	g.hidden.Store(true)
-	if err := state.AnnounceQuestion(d.env, q); err != nil {
+	if err := state.AddQuestionToIndex(d.env, q); err != nil {
 		t.Fatal(err)
 	}
 	d.run(Options{Daemon: true})
-	d.await(q, "sent, and not found", func(q *state.Question) bool { return q.PostError != "" || q.MessageSent })
+	d.await(q, "sent, and not found", func(q *state.Question) bool { return q.PostError != "" || q.IsMessageSent })
 	g.hidden.Store(false)
-	d.await(q, "found", func(q *state.Question) bool { return q.MessageName == m.Name && q.Card != "" })
+	d.await(q, "found", func(q *state.Question) bool { return q.MessageName == m.Name && q.CardMessage != "" })
 	g.tap("users/1", m, state.CardID(d.env, q.QuestionID), "2", nil)
 	d.await(q, "answered", func(q *state.Question) bool { return q.Answers["Which?"] == "Two" })
 }
@@ -141,7 +141,7 @@ func TestTwoMachinesOfAnApp(t *testing.T) {
 	q, _ := d.tapped(nil)
 	d.run(Options{Daemon: true})
 	m := g.awaitPost("Which?")
-	others, _ := other.tapped(func(q *state.Question) { q.Questions[0].Question = "Whose?" })
+	others, _ := other.tapped(func(q *state.Question) { q.SubQuestions[0].Question = "Whose?" })
 	other.run(Options{Daemon: true})
 	theirs := g.awaitPost("Whose?")
 	both := func(id string) {
@@ -168,7 +168,7 @@ func TestTwoMachinesAnswerUnboundWordsOnce(t *testing.T) {
 	var later atomic.Int64
 	now := func() time.Time { return time.Now().Add(time.Duration(later.Load())) }
 	asked := func(by *desk, words, machine string) *chatapi.Message {
-		by.tapped(func(q *state.Question) { q.Questions[0].Question, q.Machine = words, machine })
+		by.tapped(func(q *state.Question) { q.SubQuestions[0].Question, q.Machine = words, machine })
 		by.run(Options{Daemon: true, Now: now})
 		return g.awaitPost(words)
 	}
@@ -177,8 +177,8 @@ func TestTwoMachinesAnswerUnboundWordsOnce(t *testing.T) {
 	old := g.post([]byte(`{"text":"[Permission] Session: shop\nMachine: `+state.MachineName()+`\n\nIt is over."}`), "client-old")
 	closed := g.post([]byte(`{"cardsV2":[{"card":{"header":{"subtitle":"shop · `+state.MachineName()+`"}}}]}`), "client-closed")
 	gone := g.post([]byte(`{"text":"[Report] of a machine that nobody knows"}`), "client-gone")
-	report := g.post([]byte(`{"text":"hello"}`), state.NamedID("report"))
-	theirReport := g.post([]byte(`{"text":"hello"}`), state.NamedIDs+"01234567-89")
+	report := g.post([]byte(`{"text":"hello"}`), state.MachineMessageID("report"))
+	theirReport := g.post([]byte(`{"text":"hello"}`), state.MachineIDPrefix+"01234567-89")
 	bot := g.post([]byte(`{"text":"of another app"}`), "")
 	theirsToo := g.post([]byte(`{"text":"[Permission] Session: shop\nMachine: another\n\nIt is over.","cardsV2":[null,{}]}`), "client-theirs")
 	var ids []string
@@ -208,7 +208,7 @@ func TestTwoMachinesAnswerUnboundWordsOnce(t *testing.T) {
 		return !slices.ContainsFunc(ids, func(id string) bool { return g.pub.Message(id).Acks < 2 })
 	})
 	bound.Until(t, "all are answered", func() bool { return g.count(note) >= told })
-	if bound.Soon(time.Second, func() bool { return g.count(note) > told }) {
+	if bound.WaitFor(time.Second, func() bool { return g.count(note) > told }) {
 		t.Errorf("told %d times", g.count(note))
 	}
 }
@@ -223,7 +223,7 @@ func TestNewToAnAppNamesItsMachine(t *testing.T) {
 		trusted := `{"projects": {"` + one.dir + `": {"hasTrustDialogAccepted": true}}}`
 		writeAll(t, filepath.Join(one.dir, ".claude.json"), trusted, 0o600)
 		one.configure(`{"start_sessions": true}`)
-		if err := state.Register(one.env, filepath.Join(one.dir, ".claude", "state"), one.dir); err != nil {
+		if err := state.RegisterProject(one.env, filepath.Join(one.dir, ".claude", "state"), one.dir); err != nil {
 			t.Fatal(err)
 		}
 		one.tapped(nil)
@@ -250,7 +250,7 @@ func TestNewToAnAppNamesItsMachine(t *testing.T) {
 	})
 	const note = "Name a machine that runs: `/new "
 	bound.Until(t, "three are answered", func() bool { return g.count(note) >= 3 })
-	if bound.Soon(time.Second, func() bool { return g.count(note) > 3 || g.count("[New session]") > 1 }) {
+	if bound.WaitFor(time.Second, func() bool { return g.count(note) > 3 || g.count("[New session]") > 1 }) {
 		t.Errorf("told %d times, %d sessions", g.count(note), g.count("[New session]"))
 	}
 }

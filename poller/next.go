@@ -49,8 +49,8 @@ func (p *Poller) typePrompt(ctx context.Context, t *prompt) {
 	}
 	one, last, why := p.readyFor(ctx, t, words)
 	// What was said after a /clear from Chat is for what its Claude Code has by now.
-	isLeft := one != nil && one.Reason != "clear" && commands.Left(state.SessionsIn(p.user), one)
-	hasJustBegun := one != nil && p.Now().Sub(one.Begins).Abs() < commands.BeginBound
+	isLeft := one != nil && one.EndReason != "clear" && commands.Left(state.SessionsIn(p.user), one)
+	hasJustBegun := one != nil && p.Now().Sub(one.StartingAt).Abs() < commands.BeginBound
 	switch {
 	case isLeft:
 		p.endPrompt(t, "superseded", "")
@@ -65,12 +65,12 @@ func (p *Poller) typePrompt(ctx context.Context, t *prompt) {
 // there is nothing to be typed for now.
 func (p *Poller) isTypingOver(t *prompt, words string) bool {
 	typing := t.q.Typing
-	left, isQueued := typing.At.Add(proofBound).Sub(p.Now()), typing.Last == state.TypedQueued
+	left, isQueued := typing.LastKeyAt.Add(proofBound).Sub(p.Now()), typing.LastKey == state.KeyQueued
 	waits := left > 0 && left <= proofBound
-	one, err := state.SessionsIn(p.user).Of(t.q.ClaudeSession())
+	one, err := state.SessionsIn(p.user).Get(t.q.ClaudeSession())
 	looks := (isQueued || !waits) && err == nil
 	switch {
-	case looks && inject.Queued(p.transcriptOf(one), words, typing.At, true):
+	case looks && inject.Queued(p.transcriptOf(one), words, typing.LastKeyAt, true):
 		p.endPrompt(t, "chat", "") // it is in the queue; or no hook of ours runs there
 	case waits && isQueued: // 2.1.329 tells a hook of the queue, and the transcript says so in both versions
 		t.try.next = p.Now().Add(proofLook)
@@ -78,7 +78,7 @@ func (p *Poller) isTypingOver(t *prompt, words string) bool {
 		t.try.next = p.Now().Add(left)
 	case isQueued:
 		p.lookAtPrompt(t, "Claude Code did not say that it has your message")
-	case typing.Keys >= mostPastes:
+	case typing.KeyCount >= mostPastes:
 		p.endPrompt(t, "not_typed", "")
 	default:
 		return false
@@ -89,17 +89,17 @@ func (p *Poller) isTypingOver(t *prompt, words string) bool {
 // typeAt types a prompt where the screen just showed that it can be typed.
 func (p *Poller) typeAt(ctx context.Context, t *prompt, one *state.Session, words, last string) {
 	was := t.q.Typing
-	now := state.Typing{At: p.Now().UTC(), Last: last, Commit: true, Keys: 1}
+	now := state.Typing{LastKeyAt: p.Now().UTC(), LastKey: last, IsSubmit: true, KeyCount: 1}
 	if was != nil {
-		now.Keys = was.Keys + 1
+		now.KeyCount = was.KeyCount + 1
 	}
 	if p.savePrompt(t, &now) != nil {
 		return // its person went on in the terminal
 	}
 	if was == nil {
-		p.Log.Once(state.Audit(p.Env, p.Log, t.q.Decided(words)), "not in the audit log")
+		p.Log.ErrorOnce(state.AppendDecision(p.Env, p.Log, t.q.DecisionLine(words)), "not in the audit log")
 	}
-	p.noteTyped(one, words, now.At)
+	p.noteTyped(one, words, now.LastKeyAt)
 	menu := commands.Menu(p.Env, one)
 	if was != nil {
 		menu.Ours = words
@@ -108,18 +108,18 @@ func (p *Poller) typeAt(ctx context.Context, t *prompt, one *state.Session, word
 	p.Log.Info().Str("question", t.q.QuestionID).Str("session", t.q.SessionName).Err(err).Msg("next instruction typed")
 	refused := new(state.UserError)
 	isRefused := errors.As(err, &refused) && refused.Code == 2
-	isUnsent := errors.As(err, new(inject.Unsubmitted)) && last == state.TypedQueued
+	isUnsent := errors.As(err, new(inject.Unsubmitted)) && last == state.KeyQueued
 	switch {
 	case isRefused: // nothing of it stands there
 		p.savePrompt(t, was)
 		p.promptNotTyped(t, err.Error())
 	case isUnsent:
-		now.Last = "text"
+		now.LastKey = "text"
 		p.savePrompt(t, &now)
 		p.promptNotTyped(t, err.Error())
 	case strings.HasPrefix(words, "/"):
 		p.endPrompt(t, "chat", p.room().Outcome(ctx, one, words))
-	case last == state.TypedQueued:
+	case last == state.KeyQueued:
 		t.try.next = time.Time{} // its proof is looked for
 	default:
 		t.try.next = p.Now().Add(proofBound)
@@ -130,9 +130,9 @@ func (p *Poller) typeAt(ctx context.Context, t *prompt, one *state.Session, word
 // prompt, and /stop may find it in the box.
 func (p *Poller) noteTyped(one *state.Session, words string, at time.Time) {
 	_, err := state.SessionsIn(p.user).Change(one.ID, func(one *state.Session) {
-		one.Typed = &state.TypedPrompt{Words: words, At: at}
+		one.LastTyped = &state.TypedPrompt{Text: words, TypedAt: at}
 	})
-	p.Log.Once(err, "what is typed not noted")
+	p.Log.ErrorOnce(err, "what is typed not noted")
 }
 
 // savePrompt writes down what is typed of a prompt; nil is that nothing was. An error is also
@@ -156,7 +156,7 @@ func (p *Poller) savePrompt(t *prompt, typing *state.Typing) error {
 		return nil
 	})
 	if !errors.Is(err, state.ErrTransition) {
-		p.Log.Once(err, "typing not written down")
+		p.Log.ErrorOnce(err, "typing not written down")
 	}
 	return err
 }
@@ -181,9 +181,9 @@ func (p *Poller) endDryPrompt(t *prompt, would string) {
 		return
 	}
 	in := *t.in
-	in.ResolvedBy, in.EndedAt = state.Instead, p.Now().UTC() // nothing else waits for it
-	err := p.finishWords(t.one, &in, state.Owed{About: state.NoteDryRun, Reply: in.MessageName})
-	p.Log.Once(err, "words of a dry run not given up")
+	in.ResolvedBy, in.EndedAt = state.EndedReplaced, p.Now().UTC() // nothing else waits for it
+	err := p.finishWords(t.one, &in, state.OwedNote{About: state.NoteDryRun, ReplyMessage: in.MessageName})
+	p.Log.ErrorOnce(err, "words of a dry run not given up")
 }
 
 // promptNotTyped counts a try that changed nothing, and tells the thread why when it goes on.
@@ -194,7 +194,7 @@ func (p *Poller) promptNotTyped(t *prompt, why string) {
 	switch {
 	case !isLong:
 	case t.in != nil:
-		p.noteWords(t.one, t.q, state.Owed{About: state.NoteNotTyped, Seen: why})
+		p.noteWords(t.one, t.q, state.OwedNote{About: state.NoteNotTyped, Text: why})
 	default:
 		p.oweNotTyped(t.q, why)
 	}
@@ -207,9 +207,9 @@ func (p *Poller) lookAtPrompt(t *prompt, why string) {
 		return
 	}
 	typing := *t.q.Typing
-	typing.Ended, typing.Result, typing.Why = true, string(inject.Dirty), wording.Line(why)
+	typing.IsEnded, typing.Result, typing.Why = true, string(inject.Dirty), wording.Line(why)
 	if p.savePrompt(t, &typing) == nil {
-		p.noteWords(t.one, t.q, state.Owed{About: state.NoteNotTyped, Reply: t.in.MessageName, Seen: why})
+		p.noteWords(t.one, t.q, state.OwedNote{About: state.NoteNotTyped, ReplyMessage: t.in.MessageName, Text: why})
 	}
 }
 
@@ -228,7 +228,7 @@ func (p *Poller) transcriptOf(one *state.Session) string {
 // way; a person's draft is left alone.
 func (p *Poller) readyFor(ctx context.Context, t *prompt, words string) (one *state.Session, last, why string) {
 	q := t.q
-	one, err := state.SessionsIn(p.user).Of(q.ClaudeSession())
+	one, err := state.SessionsIn(p.user).Get(q.ClaudeSession())
 	var screen inject.Screen
 	if err == nil {
 		_, screen, err = commands.Shot(ctx, one)
@@ -239,7 +239,7 @@ func (p *Poller) readyFor(ctx context.Context, t *prompt, words string) (one *st
 	}
 	last = "text"
 	if screen.Busy {
-		last = state.TypedQueued
+		last = state.KeyQueued
 	}
 	switch {
 	case err != nil:

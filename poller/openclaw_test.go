@@ -41,14 +41,14 @@ func (o *office) wake(program, text string, also ...func(*state.Message)) *state
 	m := &state.Message{
 		ID: state.MessageID("wake", text), Type: state.MessageWake, SessionID: "s", CreatedAt: o.time(),
 		Wake: &state.Wake{
-			Args: []string{"agent", "--session-id", "boss", "--message", text}, To: "boss", Trigger: "stop",
-			Path: filepath.Dir(program) + ":/usr/bin:/bin:relative",
+			Args: []string{"agent", "--session-id", "boss", "--message", text}, AgentSession: "boss", Trigger: "stop",
+			SearchPath: filepath.Dir(program) + ":/usr/bin:/bin:relative",
 		},
 	}
 	for _, f := range also {
 		f(m)
 	}
-	m, _, err := state.OutboxIn(o.user).Put(o.Env, m, 0)
+	m, _, err := state.OutboxIn(o.user).Enqueue(o.Env, m, 0)
 	if err != nil {
 		o.t.Fatal(err)
 	}
@@ -60,11 +60,11 @@ func TestAgentIsTold(t *testing.T) {
 	o := newOffice(t)
 	program := o.agent("echo done")
 	first := o.wake(program, "one two")
-	answered := o.wake(program, "three", func(m *state.Message) { m.Wake.Reply = true })
+	answered := o.wake(program, "three", func(m *state.Message) { m.Wake.NeedsReply = true })
 	o.newSender().pass(t.Context())
 	first, answered = o.reread(first), o.reread(answered)
-	if first.SentAt.IsZero() || first.Answer != "" || answered.Answer != "done\n" {
-		t.Errorf("answers %q and %q", first.Answer, answered.Answer)
+	if first.SentAt.IsZero() || first.AgentAnswer != "" || answered.AgentAnswer != "done\n" {
+		t.Errorf("answers %q and %q", first.AgentAnswer, answered.AgentAnswer)
 	}
 	want := "agent\n--session-id\nboss\n--message\none two\nagent\n--session-id\nboss\n--message\nthree\n"
 	if got := o.told("args"); got != want {
@@ -90,7 +90,7 @@ func TestACommandBeginsNoAgentsTurn(t *testing.T) {
 	if err != nil || now.SentAt.IsZero() {
 		t.Fatal(now, err)
 	}
-	if m = o.reread(m); !m.TriedAt.IsZero() || o.told("args") != "" || ctx.Err() != nil {
+	if m = o.reread(m); !m.FirstTriedAt.IsZero() || o.told("args") != "" || ctx.Err() != nil {
 		t.Errorf("the agent was told %q; the message: %+v", o.told("args"), m)
 	}
 }
@@ -98,12 +98,12 @@ func TestACommandBeginsNoAgentsTurn(t *testing.T) {
 // A message that waits behind an older one of its thread is left to a poller, which sends them in order.
 func TestACommandSendsNothingOutOfOrder(t *testing.T) {
 	o := newOffice(t)
-	tried := func(m *state.Message) { m.Parts, m.TriedAt = []string{m.Report.Text}, o.time() }
+	tried := func(m *state.Message) { m.Parts, m.FirstTriedAt = []string{m.Report.Text}, o.time() }
 	o.report("a", "first")
 	second, other := o.report("a", "second", tried), o.report("b", "other", tried)
 	for m, sent := range map[*state.Message]bool{second: false, other: true} {
 		now, err := Deliver(t.Context(), Options{Env: o.Env, Log: o.Log, Now: time.Now}, config.Load(o.Env, m.ProjectDir), m)
-		if err != nil || now.SentAt.IsZero() == sent || now.TriedAt.IsZero() == sent {
+		if err != nil || now.SentAt.IsZero() == sent || now.FirstTriedAt.IsZero() == sent {
 			t.Errorf("%+v: %v", now, err)
 		}
 	}
@@ -112,10 +112,10 @@ func TestACommandSendsNothingOutOfOrder(t *testing.T) {
 func TestLongMessageGoesByFile(t *testing.T) {
 	o := newOffice(t)
 	program := o.agent(`while [ "$1" != --message-file ]; do shift; done; cat "$2"`)
-	m := o.wake(program, strings.Repeat("long ", 20_000), func(m *state.Message) { m.Wake.Reply = true })
+	m := o.wake(program, strings.Repeat("long ", 20_000), func(m *state.Message) { m.Wake.NeedsReply = true })
 	o.newSender().pass(t.Context())
-	if m = o.reread(m); m.Answer != strings.Repeat("long ", 20_000) {
-		t.Errorf("the agent got %d bytes", len(m.Answer))
+	if m = o.reread(m); m.AgentAnswer != strings.Repeat("long ", 20_000) {
+		t.Errorf("the agent got %d bytes", len(m.AgentAnswer))
 	}
 	left, err := filepath.Glob(filepath.Join(o.user, "outbox", "*.txt"))
 	if err != nil || len(left) > 0 {
@@ -143,8 +143,8 @@ func TestAgentThatFails(t *testing.T) {
 			behind := o.wake(o.agent(c.script), "behind")
 			for _, want := range append(slices.Clone(c.pauses), 0) {
 				next := s.pass(t.Context())
-				if m = o.reread(m); !strings.Contains(m.LastError, c.why) || m.Final() != c.sent {
-					t.Errorf("last error %q, final %v", m.LastError, m.Final())
+				if m = o.reread(m); !strings.Contains(m.LastError, c.why) || m.IsFinal() != c.sent {
+					t.Errorf("last error %q, final %v", m.LastError, m.IsFinal())
 				}
 				if want == 0 {
 					break
@@ -154,7 +154,7 @@ func TestAgentThatFails(t *testing.T) {
 				}
 				o.later(want)
 			}
-			if strings.Contains(o.told("args"), "behind") != c.sent || o.reread(behind).Final() != c.sent {
+			if strings.Contains(o.told("args"), "behind") != c.sent || o.reread(behind).IsFinal() != c.sent {
 				t.Error("the messages of one agent keep no order")
 			}
 		})
@@ -169,12 +169,12 @@ func TestAgentThatNeverTakesItIsGivenUp(t *testing.T) {
 		s.pass(t.Context())
 		o.later(5 * time.Minute)
 	}
-	if m = o.reread(m); m.SetAside != "" {
-		t.Errorf("set aside after %d tries: %s", m.Tries, m.SetAside)
+	if m = o.reread(m); m.SetAsideReason != "" {
+		t.Errorf("set aside after %d tries: %s", m.FailedTries, m.SetAsideReason)
 	}
 	o.later(oldWake)
 	s.pass(t.Context())
-	if m = o.reread(m); m.SetAside == "" {
+	if m = o.reread(m); m.SetAsideReason == "" {
 		t.Error("it is tried for ever")
 	}
 }
@@ -210,7 +210,7 @@ func (hangingChat) Post(ctx context.Context, _ gchat.Post) (gchat.Posted, error)
 // gchat-send has two seconds in all: what it sent is not waited for beyond them. A poller looks what became of it.
 func TestACommandDoesNotLinger(t *testing.T) {
 	o := newOffice(t)
-	m := o.report("", "x", func(m *state.Message) { m.Parts, m.TriedAt = []string{"x"}, o.time() })
+	m := o.report("", "x", func(m *state.Message) { m.Parts, m.FirstTriedAt = []string{"x"}, o.time() })
 	command := Options{Env: o.Env, Log: o.Log, Now: time.Now}
 	cfg := config.Load(o.Env, m.ProjectDir)
 	s := commandSender(command, m)
@@ -222,7 +222,7 @@ func TestACommandDoesNotLinger(t *testing.T) {
 		defer cancel()
 		began := time.Now()
 		now, err := s.sendOne(ctx, m, way)
-		if took := time.Since(began); err != nil || now.Final() || now.TriedAt.IsZero() || took != bound {
+		if took := time.Since(began); err != nil || now.IsFinal() || now.FirstTriedAt.IsZero() || took != bound {
 			t.Errorf("it took %s, error %v: %+v", took, err, now)
 		}
 	})

@@ -39,14 +39,14 @@ func TestALongBacklogIsReadToItsEnd(t *testing.T) {
 	d.change(q, func(q *state.Question) { q.PostedAt = new(time.Now().Add(-long)) })
 	wait := d.record(func(q *state.Question) {
 		d.posted(q)
-		q.Mode, q.ThreadName, q.Questions, q.PostedAt = state.Thread, thread, nil, nil
+		q.Mode, q.ThreadName, q.SubQuestions, q.PostedAt = state.ModeThread, thread, nil, nil
 	})
-	if err := state.Announce(d.env, state.Open{Record: state.OpenQuestion, Path: wait.Path}); err != nil {
+	if err := state.AddToIndex(d.env, state.IndexEntry{RecordType: state.IndexedQuestion, Path: wait.Path}); err != nil {
 		t.Fatal(err)
 	}
 	x := newReading(d, q)
 	lists := 0
-	for d.load(q).Reply(m.Name) == nil || d.load(wait).Status == state.Pending {
+	for d.load(q).FindReply(m.Name) == nil || d.load(wait).Status == state.Pending {
 		lists++
 		if lists > 10 {
 			t.Fatalf("%d lists, %d pages: %+v", lists, d.lists.Load(), d.load(wait))
@@ -85,10 +85,10 @@ func TestAListWithoutEndIsReadEverMoreRarely(t *testing.T) {
 			t.Errorf("list %d read %d pages", n+1, pages)
 		}
 	}
-	if is := d.load(q); is.Reply(m.Name) == nil || is.Status != state.Answered {
+	if is := d.load(q); is.FindReply(m.Name) == nil || is.Status != state.Answered {
 		t.Errorf("%s, %+v", is.Status, is.Replies)
 	}
-	trouble := state.SpacesIn(state.UserState(d.env)).Of(q.Chat).Trouble
+	trouble := state.SpacesIn(state.UserStateDir(d.env)).Get(q.Chat).ReadTrouble
 	if got := d.lines("replies cannot be read"); len(got) != 1 || trouble == nil {
 		t.Errorf("%+v, logged: %q", trouble, got)
 	}

@@ -35,32 +35,32 @@ func TestRepliesUnderAPolicy(t *testing.T) {
 		want                 string
 		verdict              state.Verdict
 	}{
-		"none":             {`{}`, "users/2", "yes", state.LabelAllow, state.Used},
-		"named":            {`{"allowed_users": ["users/2"]}`, "users/2", "yes", state.LabelAllow, state.Used},
-		"not named":        {`{"allowed_users": ["users/1"]}`, "users/2", "yes", "", state.Refused},
-		"no address known": {`{"allowed_users": ["*@example.com"]}`, "users/2", "no", "", state.Refused},
-		"never remote":     {`{"never_remote": ["Bash(git push*)"]}`, "users/2", "yes", "", state.AskedBack},
-		"another call":     {`{"never_remote": ["Bash(rm *)"]}`, "users/2", "yes", state.LabelAllow, state.Used},
-		"titles only":      {`{"titles_only": true}`, "users/2", "yes", "", state.AskedBack},
-		"denied":           {`{"titles_only": true}`, "users/2", "no", state.LabelDeny, state.Used},
-		"kept":             {`{"terminal_only": ["permission"]}`, "users/2", "yes", "", state.AskedBack},
-		"broken":           {`{`, "users/2", "yes", "", state.Unread},
-		"broken, denied":   {`{`, "users/2", "no", "", state.Unread},
+		"none":             {`{}`, "users/2", "yes", state.LabelAllow, state.VerdictUsed},
+		"named":            {`{"allowed_users": ["users/2"]}`, "users/2", "yes", state.LabelAllow, state.VerdictUsed},
+		"not named":        {`{"allowed_users": ["users/1"]}`, "users/2", "yes", "", state.VerdictRefused},
+		"no address known": {`{"allowed_users": ["*@example.com"]}`, "users/2", "no", "", state.VerdictRefused},
+		"never remote":     {`{"never_remote": ["Bash(git push*)"]}`, "users/2", "yes", "", state.VerdictAskedBack},
+		"another call":     {`{"never_remote": ["Bash(rm *)"]}`, "users/2", "yes", state.LabelAllow, state.VerdictUsed},
+		"titles only":      {`{"titles_only": true}`, "users/2", "yes", "", state.VerdictAskedBack},
+		"denied":           {`{"titles_only": true}`, "users/2", "no", state.LabelDeny, state.VerdictUsed},
+		"kept":             {`{"terminal_only": ["permission"]}`, "users/2", "yes", "", state.VerdictAskedBack},
+		"broken":           {`{`, "users/2", "yes", "", state.VerdictUnread},
+		"broken, denied":   {`{`, "users/2", "no", "", state.VerdictUnread},
 	} {
 		d.policy(test.policy)
 		p := d.poller()
 		q := asksFor("git push", time.Now().Add(-time.Minute))
-		q.Replies = []state.Reply{{MessageName: "m", Sender: test.sender, Text: test.text, CreateTime: time.Now()}}
+		q.Replies = []state.Reply{{MessageName: "m", Sender: test.sender, Text: test.text, CreatedAt: time.Now()}}
 		_ = p.judgesByPerson()(q)
 		if got, _ := q.Decision(); got != test.want || q.Replies[0].Verdict != test.verdict {
 			t.Errorf("%s: %q, %s", name, got, q.Replies[0].Verdict)
 		}
-		if told := len(q.Owes) > 0 && q.Owes[0].Seen == wording.NotOfPolicy; told != (test.verdict == state.Refused) {
-			t.Errorf("%s: told %+v", name, q.Owes)
+		if told := len(q.OwedNotes) > 0 && q.OwedNotes[0].Text == wording.NotOfPolicy; told != (test.verdict == state.VerdictRefused) {
+			t.Errorf("%s: told %+v", name, q.OwedNotes)
 		}
-		ask := &state.Question{Status: state.Pending, Mode: state.Native, Questions: []state.Prompt{{Question: "A?"}}, Replies: q.Replies}
-		ask.Replies[0].Verdict = state.Unread
-		if _ = p.judgesByPerson()(ask); test.policy == "{" && ask.Replies[0].Verdict != state.Unread {
+		ask := &state.Question{Status: state.Pending, Mode: state.ModeNative, SubQuestions: []state.SubQuestion{{Question: "A?"}}, Replies: q.Replies}
+		ask.Replies[0].Verdict = state.VerdictUnread
+		if _ = p.judgesByPerson()(ask); test.policy == "{" && ask.Replies[0].Verdict != state.VerdictUnread {
 			t.Errorf("%s: a question's reply is %s", name, ask.Replies[0].Verdict)
 		}
 	}
@@ -76,7 +76,7 @@ func TestAYesForAWhileUnderAPolicy(t *testing.T) {
 		d.configure(`{"timed_yes": true}`)
 		d.policy(policy)
 		given, q := asksFor("make one", now.Add(-time.Minute)), asksFor("make two", now)
-		given.Grant = &state.Grant{Question: given.QuestionID, At: now.Add(-time.Second), Until: now.Add(time.Hour)}
+		given.Grant = &state.Grant{QuestionID: given.QuestionID, GrantedAt: now.Add(-time.Second), EndsAt: now.Add(time.Hour)}
 		given.AnsweredMessage, given.Replies = "m", []state.Reply{{MessageName: "m", Sender: "users/1", Text: "yes 1h"}}
 		if err := judge.ByGrant(d.poller().personal(), q, given, now); (err == nil) != covers {
 			t.Errorf("%s: %v", policy, err)
@@ -90,9 +90,9 @@ func TestTitlesOnlyOfWhatWasAskedBefore(t *testing.T) {
 	d.policy(`{"titles_only": true}`)
 	secret := func(kind state.Kind, posted bool) *state.Question {
 		return d.ask(func(q *state.Question) {
-			q.Kind, q.Mode, q.Tool, q.About, q.Shown, q.Call = kind, state.Native, "Bash", "hidden-word", "hidden-word\n2", []string{"hidden-word"}
+			q.Kind, q.Mode, q.ToolName, q.About, q.ShownText, q.CallTexts = kind, state.ModeNative, "Bash", "hidden-word", "hidden-word\n2", []string{"hidden-word"}
 			q.AlwaysAllows, q.Wording, q.Approvers = "Bash(hidden-word)", []string{"hidden-word"}, &[]string{"users/1"}
-			q.Questions = []state.Prompt{{Question: "Bash: hidden-word", Options: []state.Option{
+			q.SubQuestions = []state.SubQuestion{{Question: "Bash: hidden-word", Options: []state.Option{
 				{Label: state.LabelAllow}, {Label: state.LabelDeny}, {Label: state.LabelAlways}, {Label: state.LabelApprove}, {Label: state.LabelSendBack},
 			}}}
 			if posted {
@@ -101,13 +101,13 @@ func TestTitlesOnlyOfWhatWasAskedBefore(t *testing.T) {
 		})
 	}
 	p := d.poller()
-	for _, kind := range []state.Kind{state.AskedPermission, state.AskedPlan} {
+	for _, kind := range []state.Kind{state.KindPermission, state.KindPlan} {
 		q := secret(kind, false)
-		if err := p.putQuestion(q, &state.Open{Path: q.Path}, firstMessage); err != nil {
+		if err := p.putQuestion(q, &state.IndexEntry{Path: q.Path}, firstMessage); err != nil {
 			t.Fatal(err)
 		}
 		box := state.OutboxIn(p.user)
-		m, err := box.ByKey(messageKey(firstMessage, q))
+		m, err := box.FindByKey(messageKey(firstMessage, q))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -121,17 +121,17 @@ func TestTitlesOnlyOfWhatWasAskedBefore(t *testing.T) {
 			}
 		}
 		posted := secret(kind, true)
-		posted.Card = "spaces/local/messages/card"
+		posted.CardMessage = "spaces/local/messages/card"
 		posted.Replies = []state.Reply{{MessageName: "m", Sender: "users/1", Text: "?"}}
 		for _, status := range []state.Status{state.Pending, state.Resolved, state.Cancelled, state.Expired} {
 			for _, label := range []string{state.LabelAllow, state.LabelAlways, state.LabelDeny, ""} {
-				posted.Status, posted.Answers = status, map[string]string{posted.Questions[0].Question: label}
+				posted.Status, posted.Answers = status, map[string]string{posted.SubQuestions[0].Question: label}
 				for about, seen := range map[string]string{
-					state.NoteClosed: "", state.NoteMore: "", state.NoteReminder: "5 minutes", state.NoteSent: "", state.NoteUnclear: "",
+					state.NoteClosed: "", state.NoteFullText: "", state.NoteReminder: "5 minutes", state.NoteSent: "", state.NoteUnclear: "",
 					state.NoteLate: "", state.NoteNotTyped: `the dialog "hidden-word?" ` + label,
 				} {
-					owed := state.Owed{About: about, Reply: "m", Seen: seen}
-					if _, err := p.putNote(posted, &state.Open{Path: q.Path}, owed); err != nil {
+					owed := state.OwedNote{About: about, ReplyMessage: "m", Text: seen}
+					if _, err := p.putNote(posted, &state.IndexEntry{Path: q.Path}, owed); err != nil {
 						t.Fatal(err)
 					}
 				}
@@ -168,7 +168,7 @@ func TestASessionsThreadUnderAPolicy(t *testing.T) {
 	}
 	x.policy(`{"terminal_only": ["said"]}`)
 	x.says("do something else", "[Not used] By a policy")
-	if qs, _ := state.OpenQuestions(x.env); len(qs) > 0 {
+	if qs, _ := state.ReadIndexedQuestions(x.env); len(qs) > 0 {
 		t.Errorf("a record was made: %+v", qs[0])
 	}
 	x.says("/help", "[Help]")
@@ -194,7 +194,7 @@ func TestThePollerReadsAHubsPolicy(t *testing.T) {
 	}
 	p := d.poller()
 	for range 3 {
-		if p.step(t.Context()); !p.personal().Unread || asked.Load() != 1 {
+		if p.step(t.Context()); !p.personal().HasUnreadFile || asked.Load() != 1 {
 			t.Fatalf("a policy that was never read lets Chat decide, or the hub was asked %d times", asked.Load())
 		}
 	}
@@ -203,7 +203,7 @@ func TestThePollerReadsAHubsPolicy(t *testing.T) {
 	}
 	for range 3 {
 		p.step(t.Context())
-		if cfg := p.personal(); cfg.Unread || cfg.Terms(config.Screen, "").Shown || asked.Load() != 2 {
+		if cfg := p.personal(); cfg.HasUnreadFile || cfg.AccessTo(config.KindScreen, "").CanShow || asked.Load() != 2 {
 			t.Fatalf("the policy does not count, or the hub was asked %d times", asked.Load())
 		}
 	}
@@ -213,7 +213,7 @@ func TestThePollerReadsAHubsPolicy(t *testing.T) {
 func (p *Poller) judgesByPerson() func(*state.Question) error {
 	law := law{cfg: p.personal()}
 	return func(q *state.Question) error {
-		p.judgeIn(&served{Open: &state.Open{}}, q, law)
+		p.judgeIn(&served{IndexEntry: &state.IndexEntry{}}, q, law)
 		return nil
 	}
 }

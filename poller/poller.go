@@ -35,7 +35,7 @@ type Options struct {
 	Daemon bool      // stays; else it ends Idle after its work is done
 	Once   bool      // one round: send, read, judge, type, send
 	DryRun bool      // type nothing; say what would be typed
-	Out    io.Writer // where DryRun says it; nil for the log alone
+	Out    io.Writer // where IsDryRun says it; nil for the log alone
 	// Dirs are folders of questions that a person named: the poller acts on all that is in them.
 	Dirs   []string
 	Hangup <-chan os.Signal // configuration and credentials are read afresh
@@ -68,7 +68,7 @@ const (
 type Poller struct {
 	Options
 	environment string // see state.Environment
-	user        string // see state.UserState
+	user        string // see state.UserStateDir
 	ways        gateways
 
 	sender *sender
@@ -89,7 +89,7 @@ type Poller struct {
 	sessions     []*state.Session                   // of all environments
 	ownSessions  []*state.Session                   // of these, those of this one
 	byThread     map[string]*state.Session          // of their reports
-	starts       bool                               // the person wants sessions to be started: see config.StartSessions
+	starts       bool                               // the person wants sessions to be started: see config.CanStartSessions
 	pulls        bool                               // what is said in the space comes from a subscription
 	// fresh are paths of messages that this process put as tried, to spare a write, and did not try yet.
 	fresh     sync.Map
@@ -108,7 +108,7 @@ type Poller struct {
 	beatAt   time.Time
 	ended    time.Time // when the last question of this environment ended; see endedLately
 	began    time.Time
-	calls    int64       // see state.PollerCalls
+	calls    int64       // see state.CountPollerCalls
 	letSleep func()      // ends what keeps the machine awake; nil where nothing does
 	awake    time.Time   // since when this process reads on: it began then, or the machine slept until then
 	program  os.FileInfo // what stood at Self when this process began
@@ -149,13 +149,13 @@ func Run(ctx context.Context, o Options) error {
 		}
 		defer mark.Unlock()
 	}
-	p.Log.Once(state.TakeOverFormer(p.Env), "not all of an earlier version's environment taken over")
+	p.Log.ErrorOnce(state.AdoptFormerEnvironment(p.Env), "not all of an earlier version's environment taken over")
 	if p.Daemon || p.Once {
 		p.homes = p.stateFolders()
 		p.scan()
 	}
 	if p.Daemon && len(p.index) == 0 {
-		if err := config.Anything(p.Env, p.projects()); err != nil {
+		if err := config.CheckDaemonHasWork(p.Env, p.projects()); err != nil {
 			return err
 		}
 	}
@@ -165,7 +165,7 @@ func Run(ctx context.Context, o Options) error {
 	if p.Daemon {
 		defer p.removePIDs()
 		for _, dir := range p.homes {
-			if err := state.WritePID(dir); err != nil {
+			if err := state.WriteDaemonPID(dir); err != nil {
 				return misconfigured(err)
 			}
 		}
@@ -185,7 +185,7 @@ func (p *Poller) projects() []string {
 // removePIDs takes this process's id out of the state folders, and no other daemon's.
 func (p *Poller) removePIDs() {
 	for _, dir := range p.homes {
-		if state.DaemonPID(dir) == os.Getpid() {
+		if state.ReadDaemonPID(dir) == os.Getpid() {
 			os.Remove(filepath.Join(dir, state.PIDFile))
 		}
 	}
@@ -204,7 +204,7 @@ func (p *Poller) runOnce(ctx context.Context) error {
 
 // handOn ends a poller that served, and leaves what it did not do to another.
 func (p *Poller) handOn(why ending) error {
-	state.EndBeat(p.Env)
+	state.RemoveHeartbeat(p.Env)
 	switch {
 	case why == stopped:
 		state.CallPoller(p.Env, p.environment) // what waits for the lock is to go on, and not only a single round
@@ -232,7 +232,7 @@ func Deliver(ctx context.Context, o Options, cfg *config.Config, m *state.Messag
 
 // commandSender is the sender of a command that just put m as tried. Its caller's time is all that it has.
 func commandSender(o Options, m *state.Message) *sender {
-	p := &Poller{Options: o, user: state.UserState(o.Env)}
+	p := &Poller{Options: o, user: state.UserStateDir(o.Env)}
 	p.ways.renew()
 	s := p.newSender()
 	s.linger = 0
@@ -245,8 +245,8 @@ func (s *sender) sendOne(ctx context.Context, m *state.Message, way *gateway) (*
 	for ctx.Err() == nil { // else a command for the webhook may have been cut
 		how := outcome{until: s.Now().Add(authPause)} // after a panic
 		s.safely("send", func() { how = s.tryBy(ctx, m, way) })
-		now, err := s.box.Load(state.NameOf(m.Path))
-		if err != nil || now.Final() {
+		now, err := s.box.Load(state.RecordName(m.Path))
+		if err != nil || now.IsFinal() {
 			return cmp.Or(now, m), err
 		}
 		m = now // with its next part
@@ -263,7 +263,7 @@ func (s *sender) leaveToPoller(m *state.Message) (*state.Message, error) {
 		return m, nil
 	}
 	// The next poller need not look for it in the space.
-	now, err := s.box.Change(m.Path, func(m *state.Message) { m.TriedAt = time.Time{} })
+	now, err := s.box.Change(m.Path, func(m *state.Message) { m.FirstTriedAt = time.Time{} })
 	return cmp.Or(now, m), err
 }
 
@@ -277,7 +277,7 @@ func (p *Poller) leave(calls int64) error {
 	if p.DryRun {
 		self = ""
 	}
-	return lock.EndPoller(p.Env, self, calls)
+	return lock.UnlockPoller(p.Env, self, calls)
 }
 
 func newPoller(o Options) *Poller {
@@ -286,9 +286,9 @@ func newPoller(o Options) *Poller {
 	}
 	now := o.Now()
 	p := &Poller{
-		Options: o, environment: state.Environment(o.Env), user: state.UserState(o.Env),
+		Options: o, environment: state.Environment(o.Env), user: state.UserStateDir(o.Env),
 		wordTries: map[string]*try{}, index: map[string]*served{}, others: map[string]*served{}, readers: map[string]*reader{}, changed: make(chan struct{}, 1),
-		began: now, awake: now, swept: now, calls: state.PollerCalls(o.Env),
+		began: now, awake: now, swept: now, calls: state.CountPollerCalls(o.Env),
 	}
 	p.ways.renew()
 	if o.Self != "" {
@@ -302,7 +302,7 @@ func (p *Poller) stateFolders() []string {
 	for _, dir := range p.Dirs {
 		all = append(all, filepath.Dir(dir))
 	}
-	own := state.ProjectState(p.Env)
+	own := state.ProjectStateDir(p.Env)
 	_, err := os.Stat(own)
 	if len(p.Dirs) == 0 && (err == nil || p.Env("GCHAT_STATE_DIR") != "" || p.Env("CLAUDE_PROJECT_DIR") != "") {
 		all = append(all, own)
@@ -312,11 +312,11 @@ func (p *Poller) stateFolders() []string {
 
 // lock makes this process the poller of its environment. The daemon, and a single round, have a detached one yield.
 func (p *Poller) lock(ctx context.Context) (err error) {
-	p.Lock, err = state.TakePollerLock(p.Env)
+	p.Lock, err = state.LockPoller(p.Env)
 	if !errors.Is(err, state.ErrLocked) || !p.Daemon && !p.Once {
 		return misconfigured(err)
 	}
-	want, err := state.WantPoller(p.Env)
+	want, err := state.RequestPollerLock(p.Env)
 	if errors.Is(err, state.ErrLocked) {
 		return ErrDaemonRuns // another one waits
 	}
@@ -326,13 +326,13 @@ func (p *Poller) lock(ctx context.Context) (err error) {
 	defer want.Unlock()
 	state.CallPoller(p.Env, p.environment) // the one that has the lock looks who wants it
 	for {
-		if h := state.ReadBeat(p.Env, p.environment); h.Daemon && h.Lives { // it says so a moment after it took the lock
+		if h := state.ReadHeartbeat(p.Env, p.environment); h.IsDaemon && h.IsAlive { // it says so a moment after it took the lock
 			return fmt.Errorf("%w: pid %d", ErrDaemonRuns, h.PID)
 		}
 		if !state.Sleep(ctx, 100*time.Millisecond) {
 			return ctx.Err()
 		}
-		p.Lock, err = state.TakePollerLock(p.Env)
+		p.Lock, err = state.LockPoller(p.Env)
 		if !errors.Is(err, state.ErrLocked) {
 			return misconfigured(err)
 		}
@@ -342,7 +342,7 @@ func (p *Poller) lock(ctx context.Context) (err error) {
 // proveLocks looks whether the poller's lock excludes other processes. Where it does not, another poller may be there:
 // the lock is taken again, where it does. Without locks that lock, only the daemon serves.
 func (p *Poller) proveLocks(ctx context.Context) (serves bool, err error) {
-	if p.Self != "" && !p.Once && p.Lock.MoveLocks(p.Env, p.Self) {
+	if p.Self != "" && !p.Once && p.Lock.MoveLocksIfShared(p.Env, p.Self) {
 		release(&p.Lock)
 		err = p.lock(ctx)
 		if errors.Is(err, state.ErrLocked) {
@@ -352,7 +352,7 @@ func (p *Poller) proveLocks(ctx context.Context) (serves bool, err error) {
 			return false, err
 		}
 	}
-	place := state.ReadLockPlace(p.Env)
+	place := state.ReadLockFolder(p.Env)
 	return place == nil || place.Dir != "" || p.Daemon || p.Once, nil
 }
 
@@ -369,7 +369,7 @@ func (p *Poller) serve(ctx context.Context) (why ending) {
 	p.Log.Info().Bool("daemon", p.Daemon).Bool("dry_run", p.DryRun).Strs("pending_dirs", p.Dirs).Msg("poller started")
 	idleSince, expected := p.Now(), p.Now()
 	for {
-		if p.Lock.Gone() {
+		if p.Lock.IsFileGone() {
 			return homeless
 		}
 		// Without Go's monotonic clock, which stands still while the machine sleeps.
@@ -382,18 +382,18 @@ func (p *Poller) serve(ctx context.Context) (why ending) {
 			idleSince = now
 		}
 		switch {
-		case ctx.Err() != nil, !p.Daemon && state.PollerWanted(p.Env):
+		case ctx.Err() != nil, !p.Daemon && state.IsPollerLockRequested(p.Env):
 			return stopped
 		case p.programChanged():
 			return replaced
 		case !p.Daemon && now.Sub(idleSince).Abs() >= Idle && now.Sub(p.ended).Abs() >= readOnFor:
-			if p.calls > 0 && p.Lock.ForgetCalls() == nil {
+			if p.calls > 0 && p.Lock.ResetCalls() == nil {
 				continue
 			}
 			p.sweep()
 			return idled
 		}
-		expected = sooner(next, now.Add(state.BeatEvery))
+		expected = sooner(next, now.Add(state.HeartbeatInterval))
 		if end := idleSince.Add(Idle); !p.Daemon && !busy && end.After(now) {
 			expected = sooner(expected, end)
 		}
@@ -436,10 +436,10 @@ func (p *Poller) step(ctx context.Context) (next time.Time, busy bool) {
 	defer bound.Stop()
 	cfg := p.own()
 	next, busy = p.Now().Add(cfg.PollInterval), true // after a panic
-	p.calls = state.PollerCalls(p.Env)
+	p.calls = state.CountPollerCalls(p.Env)
 	p.safely("step", func() {
 		p.readRecords()
-		pulls := p.keepPulling(ctx, cfg.HearsEvents())
+		pulls := p.keepPulling(ctx, cfg.ReceivesEvents())
 		next, busy = p.attendAll(ctx, cfg)
 		next = sooner(next, pulls)
 		next = sooner(next, p.follow(ctx))
@@ -450,7 +450,7 @@ func (p *Poller) step(ctx context.Context) (next time.Time, busy bool) {
 		} else if !busy {
 			p.sweepQuestions()
 		}
-		p.beat(cfg.KeepAwake)
+		p.beat(cfg.KeepsAwake)
 	})
 	return next, busy
 }
@@ -510,7 +510,7 @@ func (p *Poller) once(ctx context.Context) (failed error) {
 	p.round(ctx) // with the threads that the questions have now
 	soon, cancel := context.WithTimeout(ctx, pullOnce)
 	defer cancel()
-	p.keepPulling(soon, p.own().HearsEvents())
+	p.keepPulling(soon, p.own().ReceivesEvents())
 	p.working.Wait()
 	for chat, v := range p.views() {
 		if len(v.own) == 0 {
@@ -542,26 +542,26 @@ func (p *Poller) round(ctx context.Context) {
 // beat shows that this process goes on, and that its last poll went well.
 func (p *Poller) beat(keepAwake bool) {
 	now := p.Now()
-	if now.Sub(p.beatAt).Abs() < state.BeatEvery {
+	if now.Sub(p.beatAt).Abs() < state.HeartbeatInterval {
 		return
 	}
 	p.beatAt = now
 	h := state.Heartbeat{
-		PID: os.Getpid(), Program: p.Self, Daemon: p.Daemon, DryRun: p.DryRun,
-		Started: p.began.UTC(), Beat: now.UTC(), Awake: state.Awake(),
+		PID: os.Getpid(), Program: p.Self, IsDaemon: p.Daemon, IsDryRun: p.DryRun,
+		StartedAt: p.began.UTC(), BeatAt: now.UTC(), AwakeTime: state.AwakeTime(),
 	}
 	for _, s := range p.index {
-		if s.q != nil && s.q.Status.Open() {
-			h.Open++
+		if s.q != nil && s.q.Status.IsOpen() {
+			h.OpenQuestions++
 		}
 		const most = 10
-		if dir := filepath.Dir(s.Path); s.hidden && !s.missing && len(h.Unread) < most && !slices.Contains(h.Unread, dir) {
-			h.Unread = append(h.Unread, dir)
+		if dir := filepath.Dir(s.Path); s.hidden && !s.missing && len(h.UnreadableFolders) < most && !slices.Contains(h.UnreadableFolders, dir) {
+			h.UnreadableFolders = append(h.UnreadableFolders, dir)
 		}
 	}
-	slices.Sort(h.Unread)
-	p.Log.Once(state.Beat(p.Env, h), "heartbeat")
-	if wanted := keepAwake && h.Open > 0; wanted != (p.letSleep != nil) {
+	slices.Sort(h.UnreadableFolders)
+	p.Log.ErrorOnce(state.WriteHeartbeat(p.Env, h), "heartbeat")
+	if wanted := keepAwake && h.OpenQuestions > 0; wanted != (p.letSleep != nil) {
 		p.keepAwake(wanted)
 	}
 	if p.Daemon && p.reading() {
@@ -571,7 +571,7 @@ func (p *Poller) beat(keepAwake bool) {
 
 func (p *Poller) noteLastPoll() {
 	for _, dir := range p.homes {
-		p.Log.Once(state.NoteLastPoll(dir, p.Now()), "last poll not noted")
+		p.Log.ErrorOnce(state.WriteLastPoll(dir, p.Now()), "last poll not noted")
 	}
 }
 
@@ -593,7 +593,7 @@ func (p *Poller) keepAwake(wanted bool) {
 	}
 	ctx, end := context.WithCancel(context.Background())
 	p.letSleep = end
-	p.beside("keep awake", func() { p.Log.Once(service.KeepAwake(ctx), "the machine is not kept awake") })
+	p.beside("keep awake", func() { p.Log.ErrorOnce(service.KeepAwake(ctx), "the machine is not kept awake") })
 }
 
 // programChanged says whether another program stands where this one was started: starters use the installed path.

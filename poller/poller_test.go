@@ -44,7 +44,7 @@ func newDesk(t testing.TB) *desk {
 	if d.space, err = space.Open(space.Options{Direct: true, Now: func() time.Time { return time.Now().Add(time.Duration(d.skew.Load())) }}); err != nil {
 		t.Fatal(err)
 	}
-	inner := strict.Google(t, d.space.Handler(), strict.Embedded)
+	inner := strict.CheckRequests(t, d.space.Handler(), strict.Embedded)
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Date", time.Now().Add(time.Duration(d.skew.Load())).UTC().Format(http.TimeFormat))
 		if r.Method == http.MethodGet && strings.HasSuffix(r.URL.Path, "/messages") {
@@ -103,7 +103,7 @@ func (d *desk) poller(dirs ...string) *Poller {
 func (d *desk) ask(as func(*state.Question)) *state.Question {
 	d.t.Helper()
 	q := d.record(as)
-	if err := state.AnnounceQuestion(d.env, q); err != nil {
+	if err := state.AddQuestionToIndex(d.env, q); err != nil {
 		d.t.Fatal(err)
 	}
 	state.CallPoller(d.env, state.Environment(d.env))
@@ -117,16 +117,16 @@ func (d *desk) record(as func(*state.Question)) *state.Question {
 	time.Sleep(time.Millisecond) // files have no finer times, and questions are shown in the order of theirs
 	q := &state.Question{
 		QuestionID: fmt.Sprintf("%08d-0000-4000-8000-000000000000", d.n), SessionID: fmt.Sprintf("s-%d", d.n), SessionName: fmt.Sprintf("shop %d", d.n),
-		AskedAt: time.Now().UTC(), Status: state.Pending, Mode: state.Inject, ProjectDir: filepath.Join(d.dir, "shop"),
-		Questions: []state.Prompt{{Question: "Which?", Options: []state.Option{{Label: "One"}, {Label: "Two"}}, OptionCount: 2}},
+		AskedAt: time.Now().UTC(), Status: state.Pending, Mode: state.ModeInject, ProjectDir: filepath.Join(d.dir, "shop"),
+		SubQuestions: []state.SubQuestion{{Question: "Which?", Options: []state.Option{{Label: "One"}, {Label: "Two"}}, OptionCount: 2}},
 	}
-	q.ThreadKey = state.ThreadKey(q.QuestionID)
+	q.ThreadKey = state.QuestionThreadKey(q.QuestionID)
 	if as != nil {
 		as(q)
 	}
 	dir := filepath.Join(d.dir, "shop", ".claude", "state")
-	if q.Kind != state.AskedQuestion { // what lets Claude act
-		dir = filepath.Join(state.UserState(d.env), "projects", "shop")
+	if q.Kind != state.KindQuestion { // what lets Claude act
+		dir = filepath.Join(state.UserStateDir(d.env), "projects", "shop")
 	}
 	q, err := state.QuestionsIn(dir).Record(q.SessionID, func([]*state.Question) *state.Question { return q })
 	if err != nil {
@@ -139,7 +139,7 @@ func (d *desk) record(as func(*state.Question)) *state.Question {
 func (d *desk) posted(q *state.Question) {
 	name := space.Name + "/threads/" + q.QuestionID[:8]
 	at := q.AskedAt
-	q.MessageSent, q.ThreadName, q.MessageName = true, name, space.Name+"/messages/"+q.QuestionID[:8]
+	q.IsMessageSent, q.ThreadName, q.MessageName = true, name, space.Name+"/messages/"+q.QuestionID[:8]
 	q.Space, q.PostedAt = space.Name, &at
 	q.Chat = strings.TrimPrefix(d.vars["GOOGLE_CHAT_WEBHOOK_URL"], "http://")
 	q.Chat, _, _ = strings.Cut(q.Chat, "/")
@@ -183,7 +183,7 @@ func (d *desk) reply(thread, sender, text string) *chatapi.Message {
 func (d *desk) await(q *state.Question, what string, done func(*state.Question) bool) *state.Question {
 	d.t.Helper()
 	var is *state.Question
-	found := bound.Soon(bound.Patience, func() bool {
+	found := bound.WaitFor(bound.Patience, func() bool {
 		var err error
 		is, err = state.LoadQuestion(q.Path)
 		return err == nil && done(is)
@@ -215,7 +215,7 @@ func (d *desk) run(o Options) (end func() error) {
 
 // notes are what the outbox was given about a question.
 func (d *desk) notes(q *state.Question) (about []string) {
-	all, _ := state.OutboxIn(state.UserState(d.env)).All()
+	all, _ := state.OutboxIn(state.UserStateDir(d.env)).All()
 	for _, m := range all {
 		if m.Note != nil && m.Question == q.Path {
 			about = append(about, m.Note.About)
@@ -238,14 +238,14 @@ func (d *desk) lines(words string) (lines []string) {
 func TestAQuestionIsPostedReadAndAnsweredToItsHook(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t)
-	q := d.ask(func(q *state.Question) { q.Mode = state.Native })
+	q := d.ask(func(q *state.Question) { q.Mode = state.ModeNative })
 	waiter, err := state.LockWaiter(d.env, q.Path)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer waiter.Unlock()
 	d.run(Options{})
-	is := d.await(q, "posted", func(q *state.Question) bool { return q.MessageSent })
+	is := d.await(q, "posted", func(q *state.Question) bool { return q.IsMessageSent })
 	answered := make(chan *state.Question, 1)
 	go func() {
 		q, _ := state.Await(t.Context(), d.env, "", q.Path, func(q *state.Question) bool { return q.Status != state.Pending })
@@ -257,14 +257,14 @@ func TestAQuestionIsPostedReadAndAnsweredToItsHook(t *testing.T) {
 	if is.Answers["Which?"] != "Two" || is.Notes["Which?"] != "soon" || is.AnsweredBy != space.Human {
 		t.Errorf("answered %v, %v by %s", is.Answers, is.Notes, is.AnsweredBy)
 	}
-	is = d.await(q, "refused", func(q *state.Question) bool { return len(q.Owes) == 0 })
-	if is.Replies[0].Verdict != state.Refused || strings.Join(d.notes(q), " ") != state.NoteRefused {
+	is = d.await(q, "refused", func(q *state.Question) bool { return len(q.OwedNotes) == 0 })
+	if is.Replies[0].Verdict != state.VerdictRefused || strings.Join(d.notes(q), " ") != state.NoteRefused {
 		t.Errorf("%+v, notes %q", is.Replies, d.notes(q))
 	}
 	if _, err := state.CloseQuestion(q.Path, state.Resolved, "chat", nil); err != nil { // as the PostToolUse hook does
 		t.Fatal(err)
 	}
-	d.await(q, "told", func(q *state.Question) bool { return len(q.Owes) == 0 })
+	d.await(q, "told", func(q *state.Question) bool { return len(q.OwedNotes) == 0 })
 	if got := d.notes(q); len(got) != 2 || got[1] != state.NoteClosed {
 		t.Errorf("notes %q", got)
 	}
@@ -282,7 +282,7 @@ func TestARecordThatTheIndexDoesNotNameIsNothing(t *testing.T) {
 			t.Error("it is served")
 		}
 	}
-	if d.load(planted).MessageSent {
+	if d.load(planted).IsMessageSent {
 		t.Error("it was posted")
 	}
 	named := d.poller(filepath.Dir(planted.Path))
@@ -299,7 +299,10 @@ func TestAFolderOfTwoNames(t *testing.T) {
 	if err := os.Symlink(filepath.Join(d.dir, "shop"), link); err != nil {
 		t.Fatal(err)
 	}
-	q := d.ask(func(q *state.Question) { q.Mode, q.AskedAt = state.Native, time.Now().Add(-time.Minute); d.posted(q) })
+	q := d.ask(func(q *state.Question) {
+		q.Mode, q.AskedAt = state.ModeNative, time.Now().Add(-time.Minute)
+		d.posted(q)
+	})
 	waiter, err := state.LockWaiter(d.env, q.Path)
 	if err != nil {
 		t.Fatal(err)
@@ -307,10 +310,10 @@ func TestAFolderOfTwoNames(t *testing.T) {
 	defer waiter.Unlock()
 	p := d.poller(filepath.Join(link, ".claude", "state", "pending-questions"), filepath.Dir(q.Path))
 	d.change(q, func(q *state.Question) {
-		q.Replies = []state.Reply{{MessageName: "m", Sender: space.Human, Text: "1", CreateTime: time.Now().UTC()}}
+		q.Replies = []state.Reply{{MessageName: "m", Sender: space.Human, Text: "1", CreatedAt: time.Now().UTC()}}
 	})
 	p.round(t.Context())
-	if is := d.load(q); is.Replies[0].Verdict != state.Used || len(p.index) != 1 {
+	if is := d.load(q); is.Replies[0].Verdict != state.VerdictUsed || len(p.index) != 1 {
 		t.Errorf("a hook waits, and the reply is %q; %d are served", is.Replies[0].Verdict, len(p.index))
 	}
 }
@@ -324,10 +327,10 @@ func TestAnotherEnvironmentsQuestionIsReadOnly(t *testing.T) {
 	unposted := d.ask(nil)
 	d.vars["GCHAT_ALLOWED_USERS"] = space.Human
 	mine = d.change(mine, func(q *state.Question) {})
-	if err := state.Forget(d.env, mine.Path); err != nil {
+	if err := state.RemoveFromIndex(d.env, mine.Path); err != nil {
 		t.Fatal(err)
 	}
-	if err := state.AnnounceQuestion(d.env, mine); err != nil {
+	if err := state.AddQuestionToIndex(d.env, mine); err != nil {
 		t.Fatal(err)
 	}
 	m := d.thread(theirs)
@@ -342,11 +345,11 @@ func TestAnotherEnvironmentsQuestionIsReadOnly(t *testing.T) {
 	if is := d.load(theirs); len(is.Replies) > 0 {
 		t.Errorf("replies %+v", is.Replies)
 	}
-	left, _ := state.InboxIn(state.UserState(d.env)).All()
+	left, _ := state.InboxIn(state.UserStateDir(d.env)).All()
 	if len(left) != 1 || left[0].MessageName != m.Name || left[0].Status != state.IncomingNew {
 		t.Errorf("left for its own poller: %+v", left)
 	}
-	if d.load(unposted).MessageSent {
+	if d.load(unposted).IsMessageSent {
 		t.Error("another environment's question was posted")
 	}
 }
@@ -369,13 +372,13 @@ func (d *desk) thread(q *state.Question) *chatapi.Message {
 func TestOnePollerAnEnvironment(t *testing.T) {
 	d := newDesk(t)
 	end := d.run(Options{})
-	d.await(d.ask(nil), "posted", func(q *state.Question) bool { return q.MessageSent })
+	d.await(d.ask(nil), "posted", func(q *state.Question) bool { return q.IsMessageSent })
 	if err := Run(t.Context(), Options{Env: d.env, Log: state.NewLog(d.env, "test")}); !errors.Is(err, state.ErrLocked) {
 		t.Errorf("a second one: %v", err)
 	}
 	stop := d.run(Options{Daemon: true}) // the detached one yields
-	bound.Until(t, "the daemon runs", func() bool { return state.DaemonPID(state.UserState(d.env)) != 0 })
-	d.await(d.ask(nil), "posted by the daemon", func(q *state.Question) bool { return q.MessageSent })
+	bound.Until(t, "the daemon runs", func() bool { return state.ReadDaemonPID(state.UserStateDir(d.env)) != 0 })
+	d.await(d.ask(nil), "posted by the daemon", func(q *state.Question) bool { return q.IsMessageSent })
 	if err := end(); err != nil {
 		t.Errorf("the one that yielded: %v", err)
 	}
@@ -383,13 +386,13 @@ func TestOnePollerAnEnvironment(t *testing.T) {
 	if !errors.Is(err, ErrDaemonRuns) || !strings.Contains(err.Error(), fmt.Sprint("pid ", os.Getpid())) {
 		t.Errorf("a second daemon: %v", err)
 	}
-	if state.DaemonPID(state.UserState(d.env)) != os.Getpid() {
+	if state.ReadDaemonPID(state.UserStateDir(d.env)) != os.Getpid() {
 		t.Error("no pid file")
 	}
 	if err := stop(); err != nil || pollerRuns(d.env) {
 		t.Errorf("after its end: %v", err)
 	}
-	if state.DaemonPID(state.UserState(d.env)) != 0 {
+	if state.ReadDaemonPID(state.UserStateDir(d.env)) != 0 {
 		t.Error("the pid file stays")
 	}
 }
@@ -417,7 +420,7 @@ func TestOneListForAllQuestions(t *testing.T) {
 	}
 	n := lists()
 	p.round(t.Context())
-	if n != 1 || d.load(qs[4]).Reply(m.Name) == nil {
+	if n != 1 || d.load(qs[4]).FindReply(m.Name) == nil {
 		t.Errorf("%d lists, replies %+v", n, d.load(qs[4]).Replies)
 	}
 	now = now.Add(100 * time.Millisecond)
@@ -443,7 +446,7 @@ func TestOnceDoesOneRound(t *testing.T) {
 	if err := Run(t.Context(), Options{Env: d.env, Log: state.NewLog(d.env, "test"), Once: true}); err != nil {
 		t.Fatal(err)
 	}
-	if is := d.load(q); is.Reply(m.Name) == nil || is.Status != state.Answered {
+	if is := d.load(q); is.FindReply(m.Name) == nil || is.Status != state.Answered {
 		t.Errorf("%s, %+v", is.Status, is.Replies)
 	}
 	d.fail.Store(http.StatusForbidden)
@@ -465,7 +468,7 @@ func TestAfterOneRoundADetachedPollerGoesOn(t *testing.T) {
 		if err := Run(t.Context(), Options{Env: d.env, Log: state.NewLog(d.env, "test"), Self: self, Once: true, DryRun: dry}); err != nil {
 			t.Fatal(err)
 		}
-		there := bound.Soon(time.Duration(1-b2i(dry))*10*time.Second, func() bool {
+		there := bound.WaitFor(time.Duration(1-b2i(dry))*10*time.Second, func() bool {
 			_, err := os.Stat(mark)
 			return err == nil
 		})
@@ -488,7 +491,7 @@ func TestAPanicEndsAStepAndNotTheProcess(t *testing.T) {
 
 // pollerRuns says whether a poller has the environment's lock.
 func pollerRuns(env state.Getenv) bool {
-	lock, err := state.TakePollerLock(env)
+	lock, err := state.LockPoller(env)
 	if err == nil {
 		lock.Unlock()
 	}

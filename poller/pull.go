@@ -82,7 +82,7 @@ func (p *Poller) leadEvents(from eventSource) bool {
 		p.events.turnTo("", nil)
 		return false
 	}
-	p.Log.Once(err, "subscription's lock") // better two processes that pull than none
+	p.Log.ErrorOnce(err, "subscription's lock") // better two processes that pull than none
 	p.events.turnTo(from.ID(), lock)
 	return true
 }
@@ -98,12 +98,12 @@ func (p *Poller) pull(ctx context.Context, from eventSource) {
 	switch {
 	case ctx.Err() != nil || e.of != from.ID():
 	case errors.Is(err, gchat.ErrConnectionLost):
-		p.Log.Once(err, "pulled again over a new connection") // each of the pulls under way loses it
+		p.Log.ErrorOnce(err, "pulled again over a new connection") // each of the pulls under way loses it
 	case err != nil:
 		e.failed++
 		e.asked = gchat.TooMany(err)
 		e.again = p.Now().Add(max(gchat.RetryAfter(err), backoff(time.Second, e.failed)))
-		p.Log.Error().Str("error", p.Log.Clean(err.Error())).Str("hint", gchat.Hint(err)).Str("until", readAgain).
+		p.Log.Error().Str("error", p.Log.Redact(err.Error())).Str("hint", gchat.Hint(err)).Str("until", readAgain).
 			Str("chat", from.Chat()).Msg("taps and messages to the app cannot be read")
 		if gchat.AuthFailure(err) {
 			p.ways.renew()
@@ -128,14 +128,14 @@ func (p *Poller) takeEvents(ctx context.Context, from eventSource, got []gchat.P
 	for _, one := range got {
 		err := p.takeEvent(from, one)
 		if err != nil {
-			p.Log.Once(err, "an event is not written down: it comes again")
+			p.Log.ErrorOnce(err, "an event is not written down: it comes again")
 			continue
 		}
 		taken = append(taken, one.AckID)
 	}
 	if len(taken) > 0 {
 		err := from.Ack(context.WithoutCancel(ctx), taken)
-		p.Log.Once(err, "events not acknowledged: they come again, and are known then")
+		p.Log.ErrorOnce(err, "events not acknowledged: they come again, and are known then")
 	}
 	return len(taken) == len(got)
 }
@@ -145,8 +145,8 @@ func (p *Poller) takeEvent(from eventSource, one gchat.Pulled) error {
 	chat := host + "/" + one.Message.Space()
 	switch {
 	case one.Err != nil:
-		p.Log.Once(one.Err, "event not understood")
-	case !one.Human, p.Now().Sub(one.At) > state.MaxAge:
+		p.Log.ErrorOnce(one.Err, "event not understood")
+	case !one.Human, p.Now().Sub(one.At) > state.MaxQuestionAge:
 	case one.Tap != nil:
 		if from.Foreign(one.Tap) && p.ofCard(one.Tap.Question) == nil {
 			return nil // of another machine, which hears it, too
@@ -154,7 +154,7 @@ func (p *Poller) takeEvent(from eventSource, one gchat.Pulled) error {
 		return p.take(incomingOfTap(chat, one))
 	case one.Type == "MESSAGE":
 		in := incomingOf(chat, one.Message, 0)
-		in.Event = one.ID
+		in.EventID = one.ID
 		return p.take(in)
 	}
 	return nil

@@ -58,8 +58,8 @@ func TestATapIsTheAnswer(t *testing.T) {
 func TestALongPlanIsOneThreadOfADirectMessage(t *testing.T) {
 	d, g := newAppDesk(t)
 	d.tapped(func(q *state.Question) {
-		q.Kind, q.Tool, q.Shown = state.AskedPlan, "ExitPlanMode", strings.Repeat("a step\n\n", 6000)
-		q.Questions[0].Options = []state.Option{{Label: state.LabelApprove}, {Label: state.LabelSendBack}}
+		q.Kind, q.ToolName, q.ShownText = state.KindPlan, "ExitPlanMode", strings.Repeat("a step\n\n", 6000)
+		q.SubQuestions[0].Options = []state.Option{{Label: state.LabelApprove}, {Label: state.LabelSendBack}}
 	})
 	d.run(Options{Daemon: true})
 	last := g.awaitPost("(The whole text stands above.)")
@@ -79,7 +79,7 @@ func TestALongPlanIsOneThreadOfADirectMessage(t *testing.T) {
 func (g *google) awaitPatch(name, words string) {
 	g.t.Helper()
 	var b []byte
-	changed := bound.Soon(bound.Patience, func() bool {
+	changed := bound.WaitFor(bound.Patience, func() bool {
 		m := g.message(name)
 		b, _ = m.MarshalJSON()
 		return strings.Contains(string(b), words) && !strings.Contains(string(b), "onClick") && strings.Contains(m.Text, words)
@@ -105,8 +105,8 @@ func TestWhoseTapCounts(t *testing.T) {
 	t.Parallel()
 	d, g := newAppDesk(t)
 	q, card := d.tapped(func(q *state.Question) {
-		q.Kind, q.Tool, q.Approvers = state.AskedPermission, "Bash", &[]string{"users/1"}
-		q.Questions[0].Options = []state.Option{{Label: state.LabelAllow}, {Label: state.LabelDeny}}
+		q.Kind, q.ToolName, q.Approvers = state.KindPermission, "Bash", &[]string{"users/1"}
+		q.SubQuestions[0].Options = []state.Option{{Label: state.LabelAllow}, {Label: state.LabelDeny}}
 	})
 	waiter, err := state.LockWaiter(d.env, q.Path) // the hook
 	if err != nil {
@@ -126,7 +126,7 @@ func TestWhoseTapCounts(t *testing.T) {
 		{"users/1", "deny", "use git mv"}, {"users/1", "allow", ""},
 	} {
 		g.tap(tap.by, m, card, tap.choice, map[string]string{"w1": tap.why})
-		q = d.await(q, "judged", func(q *state.Question) bool { return len(q.Replies) == i+1 && !q.Unread() })
+		q = d.await(q, "judged", func(q *state.Question) bool { return len(q.Replies) == i+1 && !q.HasUnreadReply() })
 	}
 	label, why := q.Decision()
 	if label != state.LabelDeny || why != "use git mv" {
@@ -167,7 +167,7 @@ func TestWordsInADirectMessage(t *testing.T) {
 		g.delivered(g.publish(e))
 	}
 	g.allAcknowledged()
-	if bound.Soon(300*time.Millisecond, func() bool { return g.holds("[Not used]") }) {
+	if bound.WaitFor(300*time.Millisecond, func() bool { return g.holds("[Not used]") }) {
 		t.Error("answered before its record could be written")
 	}
 	later.Store(int64(undecidedFor))
@@ -212,7 +212,7 @@ func TestAReplyComesBeforeThePostIsAnswered(t *testing.T) {
 	id := g.publish(event("MESSAGE", "users/1", g.said(m.Thread.Name, "2", "")))
 	g.delivered(id)
 	g.allAcknowledged()
-	if bound.Soon(time.Second, func() bool { return len(d.load(q).Replies) > 0 }) {
+	if bound.WaitFor(time.Second, func() bool { return len(d.load(q).Replies) > 0 }) {
 		t.Error("used before the question is known to be posted")
 	}
 	close(g.slow)
@@ -311,7 +311,7 @@ func TestEventsOutliveKilledPollers(t *testing.T) {
 		}
 	}
 	killed := 0
-	inbox := state.InboxIn(state.UserState(d.env))
+	inbox := state.InboxIn(state.UserStateDir(d.env))
 	isDone := func() bool {
 		left, _ := inbox.Names()
 		return g.waiting() == 0 && len(left) == 0
@@ -319,7 +319,7 @@ func TestEventsOutliveKilledPollers(t *testing.T) {
 	for end := time.Now().Add(limit); !isDone() && time.Now().Before(end); killed++ {
 		cmd := d.child()
 		lives := time.Duration(50+killed*killed%97*12) * time.Millisecond
-		bound.Soon(lives, isDone)
+		bound.WaitFor(lives, isDone)
 		_ = cmd.Process.Kill()
 		_ = cmd.Wait()
 	}
@@ -329,7 +329,7 @@ func TestEventsOutliveKilledPollers(t *testing.T) {
 		used := 0
 		for _, r := range is.Replies {
 			got = append(got, r.MessageName)
-			if r.Verdict == state.Used {
+			if r.Verdict == state.VerdictUsed {
 				used++
 			}
 		}
@@ -363,7 +363,7 @@ func (d *desk) child() *exec.Cmd {
 func (d *desk) postedBy(q *state.Question, g *google) {
 	m := g.post([]byte("{}"), "")
 	at := q.AskedAt
-	q.MessageSent, q.ThreadName, q.MessageName, q.Card = true, m.Thread.Name, m.Name, m.Name
+	q.IsMessageSent, q.ThreadName, q.MessageName, q.CardMessage = true, m.Thread.Name, m.Name, m.Name
 	q.Space, q.PostedAt, q.Chat = appSpace, &at, strings.TrimPrefix(g.url, "http://")+"/"+appSpace
 }
 
@@ -371,12 +371,12 @@ func (d *desk) postedBy(q *state.Question, g *google) {
 func TestAnOlderCardOfASessionHasNoButton(t *testing.T) {
 	d, g := newAppDesk(t)
 	q, _ := d.tapped(func(q *state.Question) {
-		q.Kind, q.Shown, q.Questions = state.AskedNext, "Shall I commit?", []state.Prompt{{Question: "What is to be done next?"}}
+		q.Kind, q.ShownText, q.SubQuestions = state.KindNext, "Shall I commit?", []state.SubQuestion{{Question: "What is to be done next?"}}
 	})
 	d.run(Options{Daemon: true})
 	m := g.awaitPost("Shall I commit?")
-	d.await(q, "posted", func(q *state.Question) bool { return q.Card != "" })
-	if _, err := state.CloseQuestion(q.Path, state.Cancelled, state.Instead, nil); err != nil {
+	d.await(q, "posted", func(q *state.Question) bool { return q.CardMessage != "" })
+	if _, err := state.CloseQuestion(q.Path, state.Cancelled, state.EndedReplaced, nil); err != nil {
 		t.Fatal(err)
 	}
 	g.awaitPatch(m.Name, "[Cancelled]")
@@ -388,18 +388,18 @@ func TestADeletedCardIsNotChanged(t *testing.T) {
 	q, _ := d.tapped(nil)
 	d.run(Options{Daemon: true})
 	g.awaitPost("Which?")
-	q = d.await(q, "posted", func(q *state.Question) bool { return q.Card != "" })
+	q = d.await(q, "posted", func(q *state.Question) bool { return q.CardMessage != "" })
 	g.mu.Lock()
 	g.posts = nil
 	g.mu.Unlock()
 	if _, err := state.CloseQuestion(q.Path, state.Cancelled, "terminal", nil); err != nil {
 		t.Fatal(err)
 	}
-	box := state.OutboxIn(state.UserState(d.env))
+	box := state.OutboxIn(state.UserStateDir(d.env))
 	for end := time.Now().Add(10 * time.Second); ; time.Sleep(10 * time.Millisecond) {
 		all, err := box.All()
-		i := slices.IndexFunc(all, func(m *state.Message) bool { return m.Patch != "" && m.Final() })
-		if i >= 0 && all[i].SetAside == "" {
+		i := slices.IndexFunc(all, func(m *state.Message) bool { return m.PatchedMessage != "" && m.IsFinal() })
+		if i >= 0 && all[i].SetAsideReason == "" {
 			return
 		}
 		if err != nil || i >= 0 || time.Now().After(end) {

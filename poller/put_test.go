@@ -26,7 +26,7 @@ func (o *office) load(q *state.Question) *state.Question {
 func TestQuestionGetsItsReceipt(t *testing.T) {
 	o := newOffice(t)
 	q := o.question()
-	if err := o.putQuestion(q, &state.Open{}, firstMessage); err != nil { // twice is once
+	if err := o.putQuestion(q, &state.IndexEntry{}, firstMessage); err != nil { // twice is once
 		t.Fatal(err)
 	}
 	o.newSender().pass(t.Context())
@@ -35,11 +35,11 @@ func TestQuestionGetsItsReceipt(t *testing.T) {
 		t.Fatalf("in the space: %q", o.texts())
 	}
 	q = o.load(q)
-	if !q.MessageSent || q.MessageName != all[0].Name || q.ThreadName != all[0].Thread.Name || q.Space != "spaces/local" ||
+	if !q.IsMessageSent || q.MessageName != all[0].Name || q.ThreadName != all[0].Thread.Name || q.Space != "spaces/local" ||
 		!strings.HasSuffix(q.Chat, "/spaces/local") || q.PostedAt == nil {
 		t.Errorf("the question knows %+v", q)
 	}
-	if m, err := state.OutboxIn(o.user).ByKey(messageKey(firstMessage, q)); err != nil || m == nil || m.Name != q.MessageName || m.ThreadName != q.ThreadName {
+	if m, err := state.OutboxIn(o.user).FindByKey(messageKey(firstMessage, q)); err != nil || m == nil || m.MessageName != q.MessageName || m.ThreadName != q.ThreadName {
 		t.Errorf("its message knows %+v, %v", m, err)
 	}
 }
@@ -83,12 +83,12 @@ func TestAQuestionThatWasToBeDeniedHasOneMessage(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			o := newOffice(t)
 			q := o.question(func(q *state.Question) {
-				q.Mode, q.QuestionID, q.ThreadKey = state.Deny, "ask-s-01234567", "ask-s-01234567"
+				q.Mode, q.QuestionID, q.ThreadKey = state.ModeDeny, "ask-s-01234567", "ask-s-01234567"
 			})
 			tt.sent(o, func() {
-				native, err := state.UpdateQuestion(q.Path, func(q *state.Question) error { q.Mode = state.Native; return nil })
+				native, err := state.UpdateQuestion(q.Path, func(q *state.Question) error { q.Mode = state.ModeNative; return nil })
 				if err == nil {
-					err = o.putQuestion(native, &state.Open{}, firstMessage)
+					err = o.putQuestion(native, &state.IndexEntry{}, firstMessage)
 				}
 				if err != nil {
 					t.Error(err)
@@ -96,9 +96,9 @@ func TestAQuestionThatWasToBeDeniedHasOneMessage(t *testing.T) {
 			})
 			o.newSender().pass(t.Context())
 			all, is := o.space.Messages(), o.load(q)
-			if len(all) != 1 || !is.MessageSent || is.MessageName != all[0].Name || is.ThreadName != all[0].Thread.Name ||
+			if len(all) != 1 || !is.IsMessageSent || is.MessageName != all[0].Name || is.ThreadName != all[0].Thread.Name ||
 				is.Space != "spaces/local" || !strings.HasSuffix(is.Chat, "/spaces/local") {
-				t.Errorf("%d messages; the question knows %v %q %q %q", len(all), is.MessageSent, is.MessageName, is.ThreadName, is.Chat)
+				t.Errorf("%d messages; the question knows %v %q %q %q", len(all), is.IsMessageSent, is.MessageName, is.ThreadName, is.Chat)
 			}
 		})
 	}
@@ -116,8 +116,8 @@ func TestQuestionSaysWhyItIsNotPosted(t *testing.T) {
 	o.answers(nil)
 	o.later(time.Minute)
 	s.pass(t.Context())
-	if q = o.load(q); q.PostError != "" || !q.MessageSent {
-		t.Errorf("post error %q, sent %v", q.PostError, q.MessageSent)
+	if q = o.load(q); q.PostError != "" || !q.IsMessageSent {
+		t.Errorf("post error %q, sent %v", q.PostError, q.IsMessageSent)
 	}
 }
 
@@ -139,14 +139,14 @@ func TestQuestionThatIsOverIsDroppedUnlessItWasTried(t *testing.T) {
 			if ended, err := state.CloseQuestion(q.Path, state.Cancelled, "signal", nil); !ended || err != nil {
 				t.Fatal(ended, err)
 			}
-			owed := o.load(q).Owes[0]
-			if done, err := o.putNote(o.load(q), &state.Open{}, owed); done || err != nil {
+			owed := o.load(q).OwedNotes[0]
+			if done, err := o.putNote(o.load(q), &state.IndexEntry{}, owed); done || err != nil {
 				t.Errorf("the note is struck off before its question's message is over: %v, %v", done, err)
 			}
 			o.answers(nil)
 			o.later(time.Minute)
 			s.pass(t.Context())
-			if done, err := o.putNote(o.load(q), &state.Open{}, owed); !done || err != nil {
+			if done, err := o.putNote(o.load(q), &state.IndexEntry{}, owed); !done || err != nil {
 				t.Errorf("the note is not struck off: %v, %v", done, err)
 			}
 			s.pass(t.Context())
@@ -166,13 +166,13 @@ func TestQuestionThatIsOverInTheTerminal(t *testing.T) {
 	for _, posted := range []bool{false, true} {
 		o := newOffice(t)
 		s := o.newSender()
-		q := o.question(func(q *state.Question) { q.QuestionID, q.Mode = q.ThreadKey, state.Deny })
+		q := o.question(func(q *state.Question) { q.QuestionID, q.Mode = q.ThreadKey, state.ModeDeny })
 		if posted {
 			s.pass(t.Context())
 		}
-		native, err := state.UpdateQuestion(q.Path, func(q *state.Question) error { q.Mode = state.Native; return nil })
+		native, err := state.UpdateQuestion(q.Path, func(q *state.Question) error { q.Mode = state.ModeNative; return nil })
 		if err == nil {
-			err = o.putQuestion(native, &state.Open{}, firstMessage)
+			err = o.putQuestion(native, &state.IndexEntry{}, firstMessage)
 		}
 		if err != nil {
 			t.Fatal(err)
@@ -181,8 +181,8 @@ func TestQuestionThatIsOverInTheTerminal(t *testing.T) {
 			t.Fatal(err)
 		}
 		s.pass(t.Context())
-		if is := o.load(q); is.MessageSent != posted || (is.ThreadName != "") != posted || len(o.texts()) != b2i(posted) {
-			t.Errorf("posted %v: sent %v, in thread %q; in the space: %q", posted, is.MessageSent, is.ThreadName, o.texts())
+		if is := o.load(q); is.IsMessageSent != posted || (is.ThreadName != "") != posted || len(o.texts()) != b2i(posted) {
+			t.Errorf("posted %v: sent %v, in thread %q; in the space: %q", posted, is.IsMessageSent, is.ThreadName, o.texts())
 		}
 	}
 }
@@ -193,17 +193,17 @@ func TestNoteIsToldOnce(t *testing.T) {
 	s := o.newSender()
 	s.pass(t.Context())
 	q = o.load(q)
-	for _, owed := range []state.Owed{{About: state.NoteUnwaited}, {About: state.NoteUnwaited}, {About: "unknown"}} {
-		if done, err := o.putNote(q, &state.Open{}, owed); !done || err != nil {
+	for _, owed := range []state.OwedNote{{About: state.NoteNoWaiter}, {About: state.NoteNoWaiter}, {About: "unknown"}} {
+		if done, err := o.putNote(q, &state.IndexEntry{}, owed); !done || err != nil {
 			t.Errorf("%+v: %v, %v", owed, done, err)
 		}
 	}
 	s.pass(t.Context())
 	for _, now := range []state.Status{state.TimedOut, state.Answered, state.Resolved} { // a late reply counted
-		if _, err := state.UpdateQuestion(q.Path, func(q *state.Question) error { return q.Move(now, o.time()) }); err != nil {
+		if _, err := state.UpdateQuestion(q.Path, func(q *state.Question) error { return q.MoveTo(now, o.time()) }); err != nil {
 			t.Fatal(err)
 		}
-		if done, err := o.putNote(o.load(q), &state.Open{}, state.Owed{About: state.NoteClosed}); !done || err != nil {
+		if done, err := o.putNote(o.load(q), &state.IndexEntry{}, state.OwedNote{About: state.NoteClosed}); !done || err != nil {
 			t.Error(done, err)
 		}
 	}
@@ -231,7 +231,7 @@ func TestDenyQuestionThatNoReplyCouldAnswer(t *testing.T) {
 		"the space is unreadable": {func(o *office) {
 			chat := o.gateway(context.Background(), configured{}).transport.Chat()
 			_, _ = state.SpacesIn(o.user).Change(chat, func(s *state.Space) {
-				s.Trouble = &state.ReadTrouble{Refused: true, Why: "403"}
+				s.ReadTrouble = &state.ReadTrouble{IsRefused: true, Why: "403"}
 			})
 		}, "403"},
 	} {
@@ -239,15 +239,15 @@ func TestDenyQuestionThatNoReplyCouldAnswer(t *testing.T) {
 			o := newOffice(t)
 			c.change(o)
 			o.environment = state.Environment(o.Env)
-			q := o.question(func(q *state.Question) { q.Mode = state.Deny })
+			q := o.question(func(q *state.Question) { q.Mode = state.ModeDeny })
 			o.newSender().pass(t.Context())
-			m, err := state.OutboxIn(o.user).ByKey(messageKey(firstMessage, q))
-			if err != nil || m == nil || m.Final() != (c.why == "") || !strings.Contains(m.LastError, c.why) {
+			m, err := state.OutboxIn(o.user).FindByKey(messageKey(firstMessage, q))
+			if err != nil || m == nil || m.IsFinal() != (c.why == "") || !strings.Contains(m.LastError, c.why) {
 				t.Errorf("its message: %+v, %v", m, err)
 			}
 			is := o.load(q)
-			if is.MessageSent != (c.why == "") || len(o.posts) != b2i(is.MessageSent) || !strings.Contains(is.PostError, c.why) {
-				t.Errorf("sent %v, posts %q, %s", is.MessageSent, o.posts, is.PostError)
+			if is.IsMessageSent != (c.why == "") || len(o.posts) != b2i(is.IsMessageSent) || !strings.Contains(is.PostError, c.why) {
+				t.Errorf("sent %v, posts %q, %s", is.IsMessageSent, o.posts, is.PostError)
 			}
 		})
 	}
@@ -280,8 +280,8 @@ func TestWordingIsPaidForOnce(t *testing.T) {
 			if all := o.texts(); len(all) != 1 || !strings.Contains(all[0], c.in) {
 				t.Errorf("in the space: %q", all)
 			}
-			if q = o.load(q); asked != 1 || q.FormatUSD != 0.002 {
-				t.Errorf("asked %d times for %v USD", asked, q.FormatUSD)
+			if q = o.load(q); asked != 1 || q.WordingCostUSD != 0.002 {
+				t.Errorf("asked %d times for %v USD", asked, q.WordingCostUSD)
 			}
 		})
 	}
@@ -299,12 +299,12 @@ func TestReportRulesHold(t *testing.T) {
 	}
 	one := &state.Session{ID: "a"}
 	for i, r := range []state.Report{
-		{Type: state.SessionEnded, Text: "off"},
-		{Type: state.ProgressUpdate, Kind: "task_done", Text: "later"},
-		{Type: state.Plain, Text: "now"},
+		{Type: state.ReportSessionEnded, Text: "off"},
+		{Type: state.ReportProgressUpdate, RuleKind: "task_done", Text: "later"},
+		{Type: state.ReportPlain, Text: "now"},
 	} {
 		m := &state.Message{Report: &r, SessionID: one.ID, Key: string(rune('a' + i)), CreatedAt: o.Now().UTC()}
-		if _, err := config.PutReport(o.Env, o.config(configured{}), m, ""); err != nil {
+		if _, err := config.EnqueueReport(o.Env, o.config(configured{}), m, ""); err != nil {
 			t.Fatal(err)
 		}
 	}

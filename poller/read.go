@@ -57,11 +57,11 @@ type configured struct {
 }
 
 // configuredFor is the project by whose configuration a question is asked and answered: none for what is decided.
-func configuredFor(q *state.Question, o *state.Open) configured {
-	if q.Kind.Row().Own {
+func configuredFor(q *state.Question, o *state.IndexEntry) configured {
+	if q.Kind.Traits().UsesOwnSpace {
 		return configured{}
 	}
-	return configured{q.ProjectDir, o.Trusted}
+	return configured{q.ProjectDir, o.IsTrusted}
 }
 
 // reader lists a space, for the records of every environment: beside the loop, one list at a time.
@@ -94,12 +94,12 @@ type reader struct {
 func (p *Poller) reads(s *served) bool {
 	q := s.q
 	switch {
-	case s.over || !q.MessageSent:
+	case s.over || !q.IsMessageSent:
 		return false
-	case q.Status.Open() || q.Grants(): // also answered: a second reply gets its note
+	case q.Status.IsOpen() || q.HasActiveGrant(): // also answered: a second reply gets its note
 		return true
 	}
-	return q.Late(p.Now()) && (p.Daemon || state.HasWaiter(p.Env, s.Path))
+	return q.IsLate(p.Now()) && (p.Daemon || state.HasWaiter(p.Env, s.Path))
 }
 
 // views are what there is to be known of each space that a record is in, or the thread of a session that listens.
@@ -125,14 +125,14 @@ func (p *Poller) views() map[string]*view {
 				v.records[thread] = append(v.records[thread], q)
 			}
 		}
-		v.served[q], v.ours[q] = s, s.Env == p.environment
+		v.served[q], v.ours[q] = s, s.Environment == p.environment
 		switch {
 		case !v.ours[q]:
 		case p.reads(s):
-			v.own, v.youngest = append(v.own, configuredFor(q, s.Open)), q.AskedAt
+			v.own, v.youngest = append(v.own, configuredFor(q, s.IndexEntry)), q.AskedAt
 			v.asked = append(v.asked, q)
 		case p.endedLately(q):
-			v.own = append(v.own, configuredFor(q, s.Open))
+			v.own = append(v.own, configuredFor(q, s.IndexEntry))
 			if q.ResolvedAt.After(v.ended) {
 				v.ended = *q.ResolvedAt
 			}
@@ -142,7 +142,7 @@ func (p *Poller) views() map[string]*view {
 		lives := p.takesCommands(one)
 		if lives || p.readsOn(one) {
 			v := viewOf(one.Chat)
-			v.own = append(v.own, configured{one.ProjectDir, one.Trusted})
+			v.own = append(v.own, configured{one.ProjectDir, one.IsTrusted})
 			v.listens, v.rests = v.listens || lives, v.rests || !lives
 		}
 	}
@@ -151,7 +151,7 @@ func (p *Poller) views() map[string]*view {
 
 // endedLately says whether a reply in a question's thread may have been written before its person saw that it is over.
 func (p *Poller) endedLately(q *state.Question) bool {
-	ended := !q.Status.Open() && q.MessageSent && q.Mode.Row().Asks && q.ResolvedAt != nil && q.ResolvedBy != state.Instead
+	ended := !q.Status.IsOpen() && q.IsMessageSent && q.Mode.Traits().Asks && q.ResolvedAt != nil && q.ResolvedBy != state.EndedReplaced
 	return ended && p.Now().Sub(*q.ResolvedAt).Abs() < readOnFor
 }
 
@@ -221,13 +221,13 @@ func (r *reader) list(ctx context.Context, v *view) error {
 	case err == nil:
 		r.good, r.trouble, r.pause = began, trouble{}, 0
 		r.bad.Store(false)
-		if was := r.mark.Trouble; was != nil {
+		if was := r.mark.ReadTrouble; was != nil {
 			r.Log.Info().Str("chat", r.chat).Time("since", was.Since).Msg(readAgain)
 			r.setTrouble(nil)
 		}
 		return nil
 	case way.events() != nil && (gchat.AuthFailure(err) || gchat.Permanent(err)):
-		r.Log.Once(err, "the space is not listed: its Chat app hears taps, and words that mention it")
+		r.Log.ErrorOnce(err, "the space is not listed: its Chat app hears taps, and words that mention it")
 		r.api, r.pause, r.pulls = nil, deafPause, true
 		return nil
 	}
@@ -249,16 +249,16 @@ func (r *reader) lead() bool {
 	lock, err := r.spaces.LockReader(r.chat)
 	if errors.Is(err, state.ErrLocked) {
 		r.trouble, r.pause = trouble{}, 0
-		goesOn := func(h state.Heartbeat) bool { return h.Lives && h.PID != os.Getpid() && !h.Silent(r.Now()) }
+		goesOn := func(h state.Heartbeat) bool { return h.IsAlive && h.PID != os.Getpid() && !h.IsSilent(r.Now()) }
 		r.good = time.Time{}
 		// Where no process shows life, the one that has the lock is stopped, and reads nothing.
-		if r.spaces.Of(r.chat).Trouble == nil && slices.ContainsFunc(state.Pollers(r.Env), goesOn) {
+		if r.spaces.Get(r.chat).ReadTrouble == nil && slices.ContainsFunc(state.ReadHeartbeats(r.Env), goesOn) {
 			r.good = r.Now().Add(-quickFor)
 		}
 		return false
 	}
-	r.Log.Once(err, "reader's lock")           // better two processes that list than none
-	r.lock, r.mark = lock, r.spaces.Of(r.chat) // another process may have read on
+	r.Log.ErrorOnce(err, "reader's lock")       // better two processes that list than none
+	r.lock, r.mark = lock, r.spaces.Get(r.chat) // another process may have read on
 	for id := range r.kept {
 		delete(r.covered, id)
 	}
@@ -290,40 +290,40 @@ const (
 
 // tell says why a list failed: for status, in the log, and once in the open threads when only a person can mend it.
 func (r *reader) tell(err error, v *view) {
-	was := r.mark.Trouble
+	was := r.mark.ReadTrouble
 	is := state.ReadTrouble{
-		Since: r.Now().UTC(), Why: r.Log.Clean(err.Error()),
-		Degraded: r.trouble.degraded(), Refused: gchat.AuthFailure(err) || gchat.Permanent(err),
+		Since: r.Now().UTC(), Why: r.Log.Redact(err.Error()),
+		IsDegraded: r.trouble.degraded(), IsRefused: gchat.AuthFailure(err) || gchat.Permanent(err),
 	}
 	if was != nil {
 		is.Since = was.Since
 	}
 	if was == nil || *was != is { // not with every cycle of an outage
-		r.Log.Error().Str("chat", r.chat).Str("error", is.Why).Str("hint", gchat.Hint(err)).Bool("degraded", is.Degraded).
+		r.Log.Error().Str("chat", r.chat).Str("error", is.Why).Str("hint", gchat.Hint(err)).Bool("degraded", is.IsDegraded).
 			Str("until", readAgain).Msg("replies cannot be read")
 		r.setTrouble(&is)
 	}
-	if !is.Degraded && !errors.Is(err, gchat.ErrCredentials) {
+	if !is.IsDegraded && !errors.Is(err, gchat.ErrCredentials) {
 		return
 	}
 	why := fmt.Sprintf("%s. Hint: %s", wording.Line(is.Why), gchat.Hint(err))
 	for _, q := range v.asked {
-		if q.ToldUnread || !q.Mode.Row().Asks {
+		if q.HasUnreadNote || !q.Mode.Traits().Asks {
 			continue
 		}
 		r.update(q.Path, "thread not told that replies cannot be read", func(q *state.Question) {
-			if !q.ToldUnread && q.Status == state.Pending {
-				q.ToldUnread = true
-				q.Owes = append(q.Owes, state.Owed{About: state.NoteUnread, Seen: why})
+			if !q.HasUnreadNote && q.Status == state.Pending {
+				q.HasUnreadNote = true
+				q.OwedNotes = append(q.OwedNotes, state.OwedNote{About: state.NoteUnread, Text: why})
 			}
 		})
 	}
 }
 
 func (r *reader) setTrouble(t *state.ReadTrouble) {
-	r.mark.Trouble = t
-	_, err := r.spaces.Change(r.chat, func(s *state.Space) { s.Trouble = t })
-	r.Log.Once(err, "trouble not written down")
+	r.mark.ReadTrouble = t
+	_, err := r.spaces.Change(r.chat, func(s *state.Space) { s.ReadTrouble = t })
+	r.Log.ErrorOnce(err, "trouble not written down")
 }
 
 // trouble counts the failures of listing that follow one another.

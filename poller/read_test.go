@@ -92,7 +92,7 @@ func TestSinceReachesBackForThreadsThatWereNotRead(t *testing.T) {
 		"posted at an unknown time": {noon, nil, []*state.Question{unknown}, unknown.AskedAt.Add(-clockSlack)},
 		"nothing read yet":          {time.Time{}, nil, []*state.Question{old}, posted.Add(-overlap)},
 		"a watermark further back":  {noon.Add(-9 * time.Hour), nil, []*state.Question{old}, noon.Add(-9*time.Hour - overlap)},
-		"a watermark of last week":  {noon.Add(-200 * time.Hour), nil, []*state.Question{old}, noon.Add(-state.MaxAge - clockSlack)},
+		"a watermark of last week":  {noon.Add(-200 * time.Hour), nil, []*state.Question{old}, noon.Add(-state.MaxQuestionAge - clockSlack)},
 	} {
 		if got := since(c.mark, c.covered, &view{records: map[string][]*state.Question{"T": c.qs}}, noon); !got.Equal(c.want) {
 			t.Errorf("%s: since %v, want %v", name, got, c.want)
@@ -149,14 +149,14 @@ func TestTheWatermarkKeepsToTheServersClock(t *testing.T) {
 	if is := d.load(q); len(is.Replies) != 2 || is.Status != state.Answered {
 		t.Fatalf("%s, %+v", is.Status, is.Replies)
 	}
-	mark := state.SpacesIn(state.UserState(d.env)).Of(q.Chat).Watermark
+	mark := state.SpacesIn(state.UserStateDir(d.env)).Get(q.Chat).Watermark
 	if mark.After(time.Now().Add(10*time.Second)) || mark.IsZero() {
 		t.Fatalf("the watermark is %v", mark)
 	}
 	next := d.ask(d.posted)
 	late := d.thread(next)
 	x.mustRead()
-	if is := d.load(next); is.Reply(late.Name) == nil {
+	if is := d.load(next); is.FindReply(late.Name) == nil {
 		t.Error("what came after a message from the future is not read")
 	}
 }
@@ -170,7 +170,7 @@ func TestAClockThatIsADayAhead(t *testing.T) {
 	x := newReading(d, q)
 	x.mustRead()
 	x.mustRead()
-	if is := d.load(q); is.Reply(m.Name) == nil {
+	if is := d.load(q); is.FindReply(m.Name) == nil {
 		t.Errorf("the reply of %s is not read; the question is of %s, posted %s", m.CreateTime, is.AskedAt, is.PostedAt)
 	}
 }
@@ -179,7 +179,7 @@ func TestAClockThatIsADayAhead(t *testing.T) {
 func TestWhatWasReadIsSkippedInTheOverlap(t *testing.T) {
 	d := newDesk(t)
 	d.ask(d.posted) // keeps the space open
-	q := d.ask(func(q *state.Question) { d.posted(q); q.Mode = state.Deny })
+	q := d.ask(func(q *state.Question) { d.posted(q); q.Mode = state.ModeDeny })
 	x := newReading(d, q)
 	m := d.thread(q)
 	x.mustRead()
@@ -190,7 +190,7 @@ func TestWhatWasReadIsSkippedInTheOverlap(t *testing.T) {
 		x.mustRead()
 	}
 	is := d.load(q)
-	if len(is.Replies) != 2 || is.Replies[1].Verdict != state.Late {
+	if len(is.Replies) != 2 || is.Replies[1].Verdict != state.VerdictLate {
 		t.Errorf("%+v", is.Replies)
 	}
 	if got := strings.Join(d.notes(q), " "); got != state.NoteLater+" "+state.NoteLate {
@@ -205,7 +205,7 @@ func TestAQuestionsOwnMessageIsTakenOnce(t *testing.T) {
 	d.thread(q)
 	x := newReading(d, q)
 	x.mustRead()
-	lock, err := state.TryLock(filepath.Join(filepath.Dir(q.Path), ".locks", state.NameOf(q.Path)))
+	lock, err := state.TryLock(filepath.Join(filepath.Dir(q.Path), ".locks", state.RecordName(q.Path)))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -222,7 +222,7 @@ func TestWhatCouldNotBeWrittenDownIsReadAgain(t *testing.T) {
 	q := d.ask(d.posted)
 	x := newReading(d, q)
 	m := d.thread(q)
-	inbox := filepath.Join(state.UserState(d.env), "inbox")
+	inbox := filepath.Join(state.UserStateDir(d.env), "inbox")
 	if err := os.WriteFile(inbox, nil, 0o600); err != nil { // nothing can be put there
 		t.Fatal(err)
 	}
@@ -230,14 +230,14 @@ func TestWhatCouldNotBeWrittenDownIsReadAgain(t *testing.T) {
 	if err := x.r.listOnce(t.Context(), x.p.views()[q.Chat]); err == nil {
 		t.Error("no error")
 	}
-	if at := state.SpacesIn(state.UserState(d.env)).Of(q.Chat).Watermark; !at.IsZero() {
+	if at := state.SpacesIn(state.UserStateDir(d.env)).Get(q.Chat).Watermark; !at.IsZero() {
 		t.Errorf("the watermark moved to %v", at)
 	}
 	if err := os.Remove(inbox); err != nil {
 		t.Fatal(err)
 	}
 	x.mustRead()
-	if is := d.load(q); is.Reply(m.Name) == nil {
+	if is := d.load(q); is.FindReply(m.Name) == nil {
 		t.Error("the reply is lost")
 	}
 }
@@ -300,7 +300,7 @@ func TestInASpaceWithoutThreadsAQuoteSaysWhatIsAnswered(t *testing.T) {
 // A question that timed out, and was asked again or has its answer, takes no reply from a younger one of its thread.
 func TestAnOldQuestionLeavesTheReplyToTheYounger(t *testing.T) {
 	for name, over := range map[string]func(*state.Question){
-		"asked again": func(q *state.Question) { q.AskedAgain = true },
+		"asked again": func(q *state.Question) { q.IsAskedAgain = true },
 		"answered":    func(q *state.Question) { q.Answers = map[string]string{"Which?": "One"} },
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -311,7 +311,7 @@ func TestAnOldQuestionLeavesTheReplyToTheYounger(t *testing.T) {
 			}
 			d.ask(func(q *state.Question) {
 				d.posted(q)
-				q.ThreadName, q.AskedAt, q.Status, q.Mode = m.Thread.Name, q.AskedAt.Add(-time.Minute), state.TimedOut, state.Deny
+				q.ThreadName, q.AskedAt, q.Status, q.Mode = m.Thread.Name, q.AskedAt.Add(-time.Minute), state.TimedOut, state.ModeDeny
 				over(q)
 			})
 			young := d.ask(func(q *state.Question) { d.posted(q); q.ThreadName = m.Thread.Name })
@@ -334,19 +334,19 @@ func TestReplyIsReadAsItWasRevised(t *testing.T) {
 		text    string
 		verdict state.Verdict
 	}{
-		"edited":           {false, gchat.Message{Text: "2"}, "2", state.Unread},
-		"deleted":          {false, gchat.Message{Deleted: true}, "1", state.Ignored},
-		"as it was":        {false, gchat.Message{Text: "1"}, "1", state.Unread},
-		"edited too late":  {true, gchat.Message{Text: "2"}, "1", state.Used},
-		"deleted too late": {true, gchat.Message{Deleted: true}, "1", state.Used},
-		"another sender's": {false, gchat.Message{Text: "2", Sender: "users/2"}, "1", state.Unread},
+		"edited":           {false, gchat.Message{Text: "2"}, "2", state.VerdictUnread},
+		"deleted":          {false, gchat.Message{Deleted: true}, "1", state.VerdictIgnored},
+		"as it was":        {false, gchat.Message{Text: "1"}, "1", state.VerdictUnread},
+		"edited too late":  {true, gchat.Message{Text: "2"}, "1", state.VerdictUsed},
+		"deleted too late": {true, gchat.Message{Deleted: true}, "1", state.VerdictUsed},
+		"another sender's": {false, gchat.Message{Text: "2", Sender: "users/2"}, "1", state.VerdictUnread},
 	} {
 		t.Run(name, func(t *testing.T) {
 			q := &state.Question{}
 			m := gchat.Message{Name: "M", Human: true, Sender: "users/1", Text: "1", CreateTime: noon}
-			judge.Add(q, incomingOf("", m, 0).Reply(), false)
+			judge.Add(q, incomingOf("", m, 0).AsReply(), false)
 			if c.judged {
-				q.Replies[0].Verdict = state.Used
+				q.Replies[0].Verdict = state.VerdictUsed
 			}
 			m.Text, m.Deleted = c.now.Text, c.now.Deleted
 			if c.now.Sender != "" {
@@ -374,7 +374,7 @@ func TestADeletedReplyIsNone(t *testing.T) {
 		}
 	}
 	allow(`{"allowed_users": [`)
-	chat := httptest.NewServer(strict.Google(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	chat := httptest.NewServer(strict.CheckRequests(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		m := &chatapi.Message{
 			Name: space.Name + "/messages/M", Thread: &chatapi.Thread{Name: thread}, CreateTime: time.Now().UTC().Format(time.RFC3339Nano),
 			Sender: &chatapi.User{Name: "users/1", Type: "HUMAN"}, Text: "2",
@@ -393,14 +393,14 @@ func TestADeletedReplyIsNone(t *testing.T) {
 	q := d.ask(d.posted)
 	x := newReading(d, q)
 	x.mustRead()
-	if is := d.load(q); len(is.Replies) != 1 || !is.Unread() {
+	if is := d.load(q); len(is.Replies) != 1 || !is.HasUnreadReply() {
 		t.Fatalf("before: %+v", is.Replies)
 	}
 	deleted = true
 	x.mustRead()
 	allow(`{"allowed_users": ["users/1"]}`)
 	x.mustRead()
-	if is := d.load(q); is.Status != state.Pending || len(is.Replies) != 1 || is.Replies[0].Verdict != state.Ignored {
+	if is := d.load(q); is.Status != state.Pending || len(is.Replies) != 1 || is.Replies[0].Verdict != state.VerdictIgnored {
 		t.Errorf("%s, %+v", is.Status, is.Replies)
 	}
 }
@@ -408,8 +408,8 @@ func TestADeletedReplyIsNone(t *testing.T) {
 func TestAThreadOfHoursIsBound(t *testing.T) {
 	q := &state.Question{}
 	for n := range judge.MostReplies + 100 {
-		if judge.Add(q, incomingOf("", gchat.Message{Name: fmt.Sprint(n), Human: true, Sender: "users/1", Text: "chat", CreateTime: noon}, 0).Reply(), false) {
-			q.Replies[len(q.Replies)-1].Verdict = state.Late
+		if judge.Add(q, incomingOf("", gchat.Message{Name: fmt.Sprint(n), Human: true, Sender: "users/1", Text: "chat", CreateTime: noon}, 0).AsReply(), false) {
+			q.Replies[len(q.Replies)-1].Verdict = state.VerdictLate
 		}
 	}
 	if len(q.Replies) != judge.MostReplies || q.Replies[0].MessageName != "100" {
@@ -440,9 +440,9 @@ func TestAThreadIsWaitedIn(t *testing.T) {
 	wait := func() *state.Question {
 		q := d.record(func(q *state.Question) {
 			d.posted(q)
-			q.Mode, q.ThreadName, q.Questions, q.PostedAt = state.Thread, thread, nil, nil
+			q.Mode, q.ThreadName, q.SubQuestions, q.PostedAt = state.ModeThread, thread, nil, nil
 		})
-		if err := state.Announce(d.env, state.Open{Record: state.OpenQuestion, Path: q.Path}); err != nil {
+		if err := state.AddToIndex(d.env, state.IndexEntry{RecordType: state.IndexedQuestion, Path: q.Path}); err != nil {
 			t.Fatal(err)
 		}
 		return q
@@ -465,7 +465,7 @@ func TestAThreadIsWaitedIn(t *testing.T) {
 	if is := d.load(two); is.AnsweredMessage != second.Name {
 		t.Errorf("the second wait has %+v", is.Replies)
 	}
-	if len(d.notes(one)) > 0 || len(d.load(one).Owes) > 0 {
+	if len(d.notes(one)) > 0 || len(d.load(one).OwedNotes) > 0 {
 		t.Error("the thread of a wait is given notes")
 	}
 }
@@ -482,9 +482,9 @@ func TestAThreadIsWaitedInWithAFastClock(t *testing.T) {
 	thread := said.Thread.Name
 	q := d.record(func(q *state.Question) {
 		d.posted(q)
-		q.Mode, q.ThreadName, q.Questions, q.PostedAt = state.Thread, thread, nil, nil
+		q.Mode, q.ThreadName, q.SubQuestions, q.PostedAt = state.ModeThread, thread, nil, nil
 	})
-	if err := state.Announce(d.env, state.Open{Record: state.OpenQuestion, Path: q.Path}); err != nil {
+	if err := state.AddToIndex(d.env, state.IndexEntry{RecordType: state.IndexedQuestion, Path: q.Path}); err != nil {
 		t.Fatal(err)
 	}
 	x := newReading(d, d.record(d.posted))
@@ -507,9 +507,9 @@ func TestAKilledWaitTakesNoReply(t *testing.T) {
 	wait := func(ago time.Duration) (*state.Question, *state.Lock) {
 		q := d.record(func(q *state.Question) {
 			d.posted(q)
-			q.Mode, q.ThreadName, q.Questions, q.PostedAt, q.AskedAt = state.Thread, thread, nil, nil, time.Now().Add(-ago)
+			q.Mode, q.ThreadName, q.SubQuestions, q.PostedAt, q.AskedAt = state.ModeThread, thread, nil, nil, time.Now().Add(-ago)
 		})
-		if err := state.Announce(d.env, state.Open{Record: state.OpenQuestion, Path: q.Path}); err != nil {
+		if err := state.AddToIndex(d.env, state.IndexEntry{RecordType: state.IndexedQuestion, Path: q.Path}); err != nil {
 			t.Fatal(err)
 		}
 		lock, err := state.LockWaiter(d.env, q.Path)
@@ -549,8 +549,8 @@ func TestAReplyToAReportIsAnswered(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := state.SessionsIn(state.UserState(d.env)).Change("s", func(s *state.Session) {
-		s.Name, s.ThreadName, s.Chat, s.Env = "shop", m.Thread.Name, q.Chat, state.Environment(d.env)
+	if _, err := state.SessionsIn(state.UserStateDir(d.env)).Change("s", func(s *state.Session) {
+		s.Name, s.ThreadName, s.Chat, s.Environment = "shop", m.Thread.Name, q.Chat, state.Environment(d.env)
 	}); err != nil {
 		t.Fatal(err)
 	}
@@ -563,7 +563,7 @@ func TestAReplyToAReportIsAnswered(t *testing.T) {
 	}
 	x.mustRead()
 	x.mustRead()
-	all, _ := state.OutboxIn(state.UserState(d.env)).All()
+	all, _ := state.OutboxIn(state.UserStateDir(d.env)).All()
 	var keys []string
 	for _, one := range all {
 		keys = append(keys, one.Key)
@@ -573,13 +573,13 @@ func TestAReplyToAReportIsAnswered(t *testing.T) {
 	}
 	for all[0].SentAt.IsZero() {
 		x.p.sender.pass(t.Context())
-		all, _ = state.OutboxIn(state.UserState(d.env)).All()
+		all, _ = state.OutboxIn(state.UserStateDir(d.env)).All()
 	}
-	if err := state.OutboxIn(state.UserState(d.env)).Drop(d.env, all[0]); err != nil { // its receipt was swept
+	if err := state.OutboxIn(state.UserStateDir(d.env)).RemoveMessage(d.env, all[0]); err != nil { // its receipt was swept
 		t.Fatal(err)
 	}
 	newReading(d, q).mustRead()
-	if all, _ := state.OutboxIn(state.UserState(d.env)).All(); len(all) > 0 {
+	if all, _ := state.OutboxIn(state.UserStateDir(d.env)).All(); len(all) > 0 {
 		t.Errorf("a later poller tells it again: %q", all[0].Parts)
 	}
 }
@@ -589,14 +589,14 @@ func TestAnOutageIsSaidOnce(t *testing.T) {
 	d := newDesk(t)
 	q := d.ask(d.posted)
 	x := newReading(d, q)
-	spaces := state.SpacesIn(state.UserState(d.env))
+	spaces := state.SpacesIn(state.UserStateDir(d.env))
 	d.fail.Store(http.StatusServiceUnavailable)
 	for range 10 {
 		if err := x.read(); err == nil {
 			t.Fatal("no error")
 		}
 	}
-	if is := spaces.Of(q.Chat).Trouble; is == nil || is.Degraded {
+	if is := spaces.Get(q.Chat).ReadTrouble; is == nil || is.IsDegraded {
 		t.Errorf("status shows %+v", is)
 	}
 	if len(d.notes(q)) != 0 {
@@ -606,7 +606,7 @@ func TestAnOutageIsSaidOnce(t *testing.T) {
 	for range 3 {
 		x.mustRead()
 	}
-	if spaces.Of(q.Chat).Trouble != nil {
+	if spaces.Get(q.Chat).ReadTrouble != nil {
 		t.Error("status still shows trouble")
 	}
 	if got := d.lines("replies "); len(got) != 2 || !strings.Contains(got[0], "cannot be read") || !strings.Contains(got[1], "are read again") {
@@ -621,17 +621,17 @@ func TestFiveRefusalsAreDegraded(t *testing.T) {
 	x := newReading(d, q)
 	x.p.round(t.Context())
 	v := x.p.views()[q.Chat]
-	x.r.mark = state.SpacesIn(state.UserState(d.env)).Of(q.Chat)
+	x.r.mark = state.SpacesIn(state.UserStateDir(d.env)).Get(q.Chat)
 	refused := &gchat.APIError{HTTP: http.StatusForbidden, Message: "no scope"}
 	for n := 1; n <= 8; n++ {
 		x.r.trouble.after(refused)
 		x.r.tell(refused, v)
 		x.p.round(t.Context())
-		if is := x.r.mark.Trouble; is == nil || is.Degraded != (n >= 5) || (len(d.notes(q)) == 1) != (n >= 5) {
+		if is := x.r.mark.ReadTrouble; is == nil || is.IsDegraded != (n >= 5) || (len(d.notes(q)) == 1) != (n >= 5) {
 			t.Errorf("after %d refusals: %+v, said %q", n, is, d.notes(q))
 		}
 	}
-	if !d.load(q).ToldUnread || d.notes(q)[0] != state.NoteUnread {
+	if !d.load(q).HasUnreadNote || d.notes(q)[0] != state.NoteUnread {
 		t.Errorf("said %q", d.notes(q))
 	}
 }
@@ -639,18 +639,18 @@ func TestFiveRefusalsAreDegraded(t *testing.T) {
 func TestOneReaderASpace(t *testing.T) {
 	d := newDesk(t)
 	q := d.ask(d.posted)
-	lock, err := state.SpacesIn(state.UserState(d.env)).LockReader(q.Chat)
+	lock, err := state.SpacesIn(state.UserStateDir(d.env)).LockReader(q.Chat)
 	if err != nil {
 		t.Fatal(err)
 	}
 	d.run(Options{})
-	d.await(d.ask(nil), "the loop goes on", func(q *state.Question) bool { return q.MessageSent })
+	d.await(d.ask(nil), "the loop goes on", func(q *state.Question) bool { return q.IsMessageSent })
 	if n := d.lists.Load(); n != 0 {
 		t.Errorf("%d lists beside another process's", n)
 	}
 	m := d.thread(q)
 	lock.Unlock()
-	d.await(q, "read after it", func(q *state.Question) bool { return q.Reply(m.Name) != nil })
+	d.await(q, "read after it", func(q *state.Question) bool { return q.FindReply(m.Name) != nil })
 }
 
 // A reader that fails leaves the space to another environment's, which may have a better way to Chat.
@@ -664,7 +664,7 @@ func TestAReaderThatFailsLetsAnotherRead(t *testing.T) {
 		if err := x.r.list(t.Context(), x.p.views()[q.Chat]); err == nil {
 			t.Fatal("no error")
 		}
-		lock, err := state.SpacesIn(state.UserState(d.env)).LockReader(q.Chat)
+		lock, err := state.SpacesIn(state.UserStateDir(d.env)).LockReader(q.Chat)
 		if err != nil {
 			t.Fatalf("after %d: %v", code, err)
 		}

@@ -48,20 +48,20 @@ func (p *Poller) scanInbox() {
 	p.noteReadTo() // before: what was read by then is in the inbox
 	inbox := state.InboxIn(p.user)
 	names, err := inbox.Names()
-	p.Log.Once(err, "inbox not read")
+	p.Log.ErrorOnce(err, "inbox not read")
 	p.incoming, p.routed = nil, map[string][]*state.Incoming{}
 	for _, name := range names {
 		path := filepath.Join(inbox.Dir, name+".json")
-		if !p.inboxFiles.Has(path) && inbox.DropDone(name) {
+		if !p.inboxFiles.Has(path) && inbox.RemoveFinished(name) {
 			continue
 		}
 		in, err := p.inboxFiles.Load(path, false)
-		p.Log.Once(err, "incoming message not read")
+		p.Log.ErrorOnce(err, "incoming message not read")
 		if err == nil && in != nil && in.ID == name { // a copy under another name is none of ours
 			p.incoming = append(p.incoming, in)
 		}
 	}
-	p.inboxFiles.Tidy()
+	p.inboxFiles.ForgetUnused()
 	slices.SortFunc(p.incoming, (*state.Incoming).Compare)
 	for _, in := range p.incoming {
 		if in.SessionID != "" {
@@ -109,7 +109,7 @@ func (p *Poller) routeAll(ctx context.Context) (next time.Time, busy bool) {
 		}
 		err := p.deliver(ctx, in, to)
 		if err != nil {
-			p.Log.Once(err, "what a person wrote is not used yet")
+			p.Log.ErrorOnce(err, "what a person wrote is not used yet")
 			isHeldBack[thread] = true
 			next, busy = sooner(next, p.Now().Add(time.Second)), true
 		}
@@ -137,13 +137,13 @@ func (p *Poller) leaveToOthers(in *state.Incoming, environment string) (again ti
 	case age < undecidedFor:
 		return in.ReadAt.Add(undecidedFor)
 	}
-	state.WithoutPoller(p.Env, environment, func() { p.tellUnserved(in, by) })
+	state.RunWithoutPoller(p.Env, environment, func() { p.tellUnserved(in, by) })
 	return time.Time{}
 }
 
 // readsBy says whether this process reads the space of a message, and by whose configuration.
 func (p *Poller) readsBy(in *state.Incoming) (by configured, reads bool) {
-	if in.Event != "" && p.events.of != "" {
+	if in.EventID != "" && p.events.of != "" {
 		return configured{projectDir: p.user}, true
 	}
 	r := p.readers[in.Chat]
@@ -158,13 +158,13 @@ func (p *Poller) readsBy(in *state.Incoming) (by configured, reads bool) {
 func (p *Poller) tellUnserved(in *state.Incoming, by configured) {
 	err := p.put(&state.Message{
 		ID: state.MessageID("unserved", in.ThreadName, in.Sender), Type: state.MessageNote,
-		Parts: []string{wording.UnservedText}, ProjectDir: by.projectDir, Trusted: by.trusted,
-		Chat: in.Chat, ThreadName: in.ThreadName, Urgent: true, CreatedAt: p.Now().UTC(),
+		Parts: []string{wording.UnservedText}, ProjectDir: by.projectDir, IsTrusted: by.trusted,
+		Chat: in.Chat, ThreadName: in.ThreadName, IsUrgent: true, CreatedAt: p.Now().UTC(),
 	})
 	if err == nil {
 		err = p.finish(in, state.OutcomeNobody)
 	}
-	p.Log.Once(err, "not told that nothing serves what a message is for")
+	p.Log.ErrorOnce(err, "not told that nothing serves what a message is for")
 }
 
 // An address is what an incoming message may be for.
@@ -199,7 +199,7 @@ func (p *Poller) route(ctx context.Context, in *state.Incoming) destination {
 	switch {
 	case owner != p.environment:
 		return destination{kind: toOthers, environment: owner}
-	case isUnknown && in.Event != "" && p.events.of == "": // who took it knows the app
+	case isUnknown && in.EventID != "" && p.events.of == "": // who took it knows the app
 		return destination{kind: toOthers}
 	case p.beginsSession(ctx, in, at.asked, at.session, len(at.records) > 0):
 		return destination{kind: toNewSession}
@@ -229,8 +229,8 @@ func (p *Poller) route(ctx context.Context, in *state.Incoming) destination {
 // session, which lives: for a minute, and for as long as this one may tell its sender nothing.
 func (p *Poller) mayBeClaimed(in *state.Incoming, one *state.Session) bool {
 	isLong := p.Now().Sub(in.ReadAt).Abs() >= undecidedFor
-	cfg := p.config(configured{one.ProjectDir, one.Trusted})
-	return p.takesCommands(one) && (!isLong || !cfg.Allows(in.Sender, in.SenderEmail))
+	cfg := p.config(configured{one.ProjectDir, one.IsTrusted})
+	return p.takesCommands(one) && (!isLong || !cfg.CanAnswer(in.Sender, in.SenderEmail))
 }
 
 // ownerOf is the environment whose poller decides what a message is. Where a session's does not
@@ -238,9 +238,9 @@ func (p *Poller) mayBeClaimed(in *state.Incoming, one *state.Session) bool {
 func (p *Poller) ownerOf(in *state.Incoming, at address) (environment string) {
 	switch {
 	case at.asked != nil:
-		return at.asked.Env
+		return at.asked.Environment
 	case at.session != nil && (!p.isDeserted(at.session) || p.mayBeClaimed(in, at.session)):
-		return at.session.Env
+		return at.session.Environment
 	}
 	return p.environment
 }
@@ -249,11 +249,11 @@ func (p *Poller) ownerOf(in *state.Incoming, at address) (environment string) {
 // its thread: the list that it came with says whether it counts, and of a process that was
 // killed, it is for the next one.
 func (p *Poller) isAwaited(in *state.Incoming, s *served) bool {
-	if beginsIn(s.q) && in.Event == "" {
+	if beginsIn(s.q) && in.EventID == "" {
 		return true
 	}
 	isOld := p.Now().Sub(s.q.AskedAt).Abs() >= graceForHook
-	return !s.q.Mode.Row().Asks && s.q.Status == state.Pending && isOld && !state.HasWaiter(p.Env, s.Path)
+	return !s.q.Mode.Traits().Asks && s.q.Status == state.Pending && isOld && !state.HasWaiter(p.Env, s.Path)
 }
 
 // ofCard is the question with the card that a button is on, as of the last scan; nil for none. It
@@ -268,16 +268,16 @@ func (p *Poller) ofCard(card string) *served {
 // routeTap has a tap count on the very card of its question alone. What a card's buttons carry
 // can be read by all in the space, and put on another card.
 func (p *Poller) routeTap(in *state.Incoming) destination {
-	s := p.ofCard(in.Tap.Question)
+	s := p.ofCard(in.Tap.CardID)
 	switch {
 	case s != nil && s.q != nil && in.MessageName != "" && in.MessageName == s.q.MessageName:
-		if s.Env != p.environment {
-			return destination{kind: toOthers, environment: s.Env}
+		if s.Environment != p.environment {
+			return destination{kind: toOthers, environment: s.Environment}
 		}
 		return destination{kind: toQuestion, question: s}
 	case p.events.of == "":
 		return destination{kind: toOthers}
-	case in.Tap.Stands && p.Now().Sub(in.ReadAt).Abs() < undecidedFor: // its card may be just being posted
+	case in.Tap.HadButton && p.Now().Sub(in.ReadAt).Abs() < undecidedFor: // its card may be just being posted
 		return destination{kind: toLater}
 	}
 	return destination{kind: toNobody}
@@ -304,11 +304,11 @@ func questionsOf(records []*served) (qs []*state.Question) {
 
 // quoted is the question whose message a person quotes; nil for none.
 func (p *Poller) quoted(in *state.Incoming) *served {
-	if in.Quotes == "" {
+	if in.QuotedMessage == "" {
 		return nil
 	}
 	for s := range p.everyRecord() {
-		if s.q != nil && s.q.Chat == in.Chat && s.q.MessageName == in.Quotes {
+		if s.q != nil && s.q.Chat == in.Chat && s.q.MessageName == in.QuotedMessage {
 			return s
 		}
 	}
@@ -324,25 +324,25 @@ func (p *Poller) target(in *state.Incoming, records []*served, session *state.Se
 	// A yes or a no is meant for a dialog that stands in the terminal of the thread's session.
 	isForDialog := session != nil && session.Dialog != nil && wording.IsDecision(in.Text)
 	for _, s := range records {
-		if s.q.Reply(in.ReplyName()) != nil { // it stands there already
+		if s.q.FindReply(in.ReplyName()) != nil { // it stands there already
 			return s
 		}
 	}
 	for _, s := range records {
 		q := s.q
 		switch {
-		case q.Kind.Row().Prompt: // one reply; what is said besides is said to Claude
-			waits := q.Status == state.Pending && !q.Unread() && q.PostedAt != nil
+		case q.Kind.Traits().IsPrompt: // one reply; what is said besides is said to Claude
+			waits := q.Status == state.Pending && !q.HasUnreadReply() && q.PostedAt != nil
 			if waits && !in.CreatedAt.Before(*q.PostedAt) && !isForDialog {
 				return s
 			}
 		case beginsIn(q):
 			begun = cmp.Or(begun, s)
-		case !q.Mode.Row().Asks:
+		case !q.Mode.Traits().Asks:
 			if q.Status == state.Pending && !in.CreatedAt.Before(*q.PostedAt) {
 				return s
 			}
-		case q.Answerable():
+		case q.IsAnswerable():
 			return s
 		default:
 			over = cmp.Or(over, s)
@@ -371,22 +371,22 @@ func (p *Poller) takesWords(in *state.Incoming, one *state.Session, asked *serve
 	records []*served) (takes, isSilent bool) {
 	text, cfg := wordsOf(in), p.personal()
 	isCommand := strings.HasPrefix(text, "/")
-	isLate := in.SaidAt.Before(commands.BeganAt(one))
+	isLate := in.LocalCreatedAt.Before(commands.BeganAt(one))
 	isElsewhere := in.ThreadName != one.ThreadName // in a question's thread, which asks back who may not
 	switch {
-	case asked != nil && asked.q.Reply(in.ReplyName()) != nil:
+	case asked != nil && asked.q.FindReply(in.ReplyName()) != nil:
 		return false, false
 	case asked != nil && !isCommand && !p.follows(one, asked):
 		return false, false
 	case one.Chat != in.Chat, text == "", !isCommand && isLate:
 		return false, false
-	case isCommand && one.DidBefore(in.MessageName, in.CreatedAt):
+	case isCommand && one.IsOldCommandDone(in.MessageName, in.CreatedAt):
 		return false, true
 	case commands.Left(state.SessionsIn(p.user), one):
 		return false, false
-	case !p.takesCommands(one) && (isCommand || !p.resumes(one) || !cfg.StartSessions):
+	case !p.takesCommands(one) && (isCommand || !p.resumes(one) || !cfg.CanStartSessions):
 		return false, false
-	case !cfg.Unread && !cfg.Approves(in.Sender, in.SenderEmail):
+	case !cfg.HasUnreadFile && !cfg.CanApprove(in.Sender, in.SenderEmail):
 		return false, isCommand && !isElsewhere
 	}
 	return true, false
@@ -395,7 +395,7 @@ func (p *Poller) takesWords(in *state.Incoming, one *state.Session, asked *serve
 // follows says whether words in a thread come after one of Claude Code's own commands that
 // is not typed yet: then they are no reply to what waited before that.
 func (p *Poller) follows(one *state.Session, asked *served) bool {
-	if !asked.q.Kind.Row().Prompt {
+	if !asked.q.Kind.Traits().IsPrompt {
 		return false
 	}
 	return commands.Typing(one, p.routed[one.ID], p.personal().ClaudeCommands)
@@ -415,15 +415,15 @@ func (p *Poller) beginsSession(ctx context.Context, in *state.Incoming, asked *s
 		return true // it was begun, by a poller that was killed
 	}
 	cfg := p.personal()
-	mayBegin := cfg.StartSessions && cfg.Terms(state.Said, "").Asked && cfg.Approves(in.Sender, in.SenderEmail)
-	isReply := asked != nil && asked.q.Reply(in.ReplyName()) != nil
+	mayBegin := cfg.CanStartSessions && cfg.AccessTo(state.KindPrompt, "").CanAsk && cfg.CanApprove(in.Sender, in.SenderEmail)
+	isReply := asked != nil && asked.q.FindReply(in.ReplyName()) != nil
 	if !wording.IsNew(in.Text) || !mayBegin || isReply {
 		return false
 	}
 	if isOurs || session != nil {
 		return true
 	}
-	if in.Event == "" {
+	if in.EventID == "" {
 		return gchat.Local(in.Chat)
 	}
 	from := p.gateway(ctx, configured{projectDir: p.user}).events()
@@ -452,9 +452,9 @@ func (p *Poller) finish(in *state.Incoming, outcome state.Outcome) error {
 // giveReply writes a reply into its question. Where a process waits for it, it is judged in
 // the same write; otherwise the loop judges, which knows of panes.
 func (p *Poller) giveReply(in *state.Incoming, s *served) error {
-	law, reply := p.lawOf(s, s.q), in.Reply()
+	law, reply := p.lawOf(s, s.q), in.AsReply()
 	if !in.IsTap() {
-		reply.Unsure = judge.Unsure(s.q, questionsOf(p.inThread(in.Chat, s.q.ThreadName)), in)
+		reply.IsUnsure = judge.Unsure(s.q, questionsOf(p.inThread(in.Chat, s.q.ThreadName)), in)
 	}
 	isNews := false
 	q, err := state.ChangeQuestion(s.Path, func(q *state.Question) {
@@ -466,8 +466,8 @@ func (p *Poller) giveReply(in *state.Incoming, s *served) error {
 		if beginsIn(q) { // no message of ours comes with events: what was said before was kept for it
 			q.PostedAt = new(q.AskedAt.Add(-undecidedFor))
 		}
-		isNews = judge.Revise(q, in) || !in.Gone && judge.Add(q, reply, law.forbids(q, in.Sender, in.SenderEmail))
-		if isNews && (state.HasWaiter(p.Env, q.Path) || !q.Answerable()) {
+		isNews = judge.Revise(q, in) || !in.IsRevoked && judge.Add(q, reply, law.forbids(q, in.Sender, in.SenderEmail))
+		if isNews && (state.HasWaiter(p.Env, q.Path) || !q.IsAnswerable()) {
 			p.judgeIn(s, q, law)
 		}
 	})
@@ -510,17 +510,17 @@ func (p *Poller) giveToNewSession(in *state.Incoming) error {
 func (p *Poller) answerNobody(ctx context.Context, in *state.Incoming, one *state.Session) error {
 	isBusy := false
 	switch {
-	case in.Gone:
+	case in.IsRevoked:
 	case one != nil && cmp.Or(one.Chat, in.Chat) == in.Chat:
-		cfg := p.config(configured{one.ProjectDir, one.Trusted})
-		if in.Sender == "" || !cfg.Allows(in.Sender, in.SenderEmail) {
+		cfg := p.config(configured{one.ProjectDir, one.IsTrusted})
+		if in.Sender == "" || !cfg.CanAnswer(in.Sender, in.SenderEmail) {
 			break
 		}
 		err := p.room().Tell(one, state.MessageID("nobody", in.MessageName), p.room().NobodyText(one))
 		if err != nil {
 			return err
 		}
-	case in.Event != "" && len(p.inThread(in.Chat, in.ThreadName)) == 0 || in.IsTap():
+	case in.EventID != "" && len(p.inThread(in.Chat, in.ThreadName)) == 0 || in.IsTap():
 		isBusy = p.answerUnbound(ctx, in)
 	}
 	if isBusy {
@@ -534,7 +534,7 @@ func (p *Poller) answerNobody(ctx context.Context, in *state.Incoming, one *stat
 // asked whether another machine is concerned.
 func (p *Poller) answerUnbound(ctx context.Context, in *state.Incoming) (goesOn bool) {
 	from := p.gateway(ctx, configured{projectDir: p.user}).events()
-	if from == nil || from.Chat() != in.Chat || !p.personal().Allows(in.Sender, in.SenderEmail) {
+	if from == nil || from.Chat() != in.Chat || !p.personal().CanAnswer(in.Sender, in.SenderEmail) {
 		return false
 	}
 	_, isAsked := p.doing.LoadOrStore(in.ID, true)
@@ -551,7 +551,7 @@ func (p *Poller) answerUnbound(ctx context.Context, in *state.Incoming) (goesOn 
 		if err == nil && ctx.Err() == nil {
 			err = p.finish(in, state.OutcomeNobody)
 		}
-		p.Log.Once(err, "note not put into the outbox")
+		p.Log.ErrorOnce(err, "note not put into the outbox")
 	})
 	return true
 }
@@ -560,18 +560,18 @@ func (p *Poller) answerUnbound(ctx context.Context, in *state.Incoming) (goesOn 
 func (p *Poller) unboundText(ctx context.Context, from eventSource, in *state.Incoming, starts bool) string {
 	switch {
 	case in.IsTap():
-		card := gchat.Message{Name: in.MessageName, ClientID: in.ClientID}
-		stands, err := from.Shows(ctx, card, in.Tap.Question)
-		if in.Tap.Stands && err == nil && !stands {
+		card := gchat.Message{Name: in.MessageName, ClientID: in.CardClientID}
+		stands, err := from.Shows(ctx, card, in.Tap.CardID)
+		if in.Tap.HadButton && err == nil && !stands {
 			return "" // another machine used it meanwhile
 		}
 		return wording.OldCardText
 	case wording.IsNew(in.Text) && starts:
 		return p.askForMachine(ctx, from, in)
-	case in.Follows != "":
-		concerns, err := from.Concerns(ctx, in.Follows)
+	case in.FirstThreadMessage != "":
+		concerns, err := from.Concerns(ctx, in.FirstThreadMessage)
 		if !concerns {
-			p.Log.Once(err, "not known whose words these are")
+			p.Log.ErrorOnce(err, "not known whose words these are")
 			return ""
 		}
 	}
@@ -584,7 +584,7 @@ func (p *Poller) askForMachine(ctx context.Context, from eventSource, in *state.
 	named := commands.Named(in.Text)
 	_, err := from.Find(ctx, commands.NewNoteID(in.MessageName, named), time.Time{})
 	if !gchat.Permanent(err) { // it was begun, or that is not known
-		p.Log.Once(err, "not known whether a session was begun")
+		p.Log.ErrorOnce(err, "not known whether a session was begun")
 		return ""
 	}
 	if from.SeesOthers() || named == "" || p.room().Knows(in.Text) {
@@ -597,7 +597,7 @@ func (p *Poller) askForMachine(ctx context.Context, from eventSource, in *state.
 // machines of theirs may hear it, too.
 func (p *Poller) answerEvent(from eventSource, in *state.Incoming, text string) error {
 	return p.put(&state.Message{
-		ID: gchat.OnceID(state.MessageID("event", in.Event)), Type: state.MessageNote, Parts: []string{text}, ProjectDir: p.user,
-		Chat: from.Chat(), ThreadName: in.ThreadName, Viewer: in.Sender, Urgent: true, CreatedAt: p.Now().UTC(),
+		ID: gchat.OnceID(state.MessageID("event", in.EventID)), Type: state.MessageNote, Parts: []string{text}, ProjectDir: p.user,
+		Chat: from.Chat(), ThreadName: in.ThreadName, Viewer: in.Sender, IsUrgent: true, CreatedAt: p.Now().UTC(),
 	})
 }

@@ -22,11 +22,11 @@ func TestSaidThreadOfResumedAfterClear(t *testing.T) {
 	_ = dead.Run()
 	x.session("a", func(s *state.Session) {
 		is := x.is()
-		s.Name, s.ThreadName, s.Chat, s.Env, s.ProjectDir = "shop", is.ThreadName, is.Chat, is.Env, is.ProjectDir
-		s.Listens, s.StartedAt, s.LastSeen, s.EndedAt = true, time.Now().Add(-3*time.Hour), time.Now().Add(-2*time.Hour), time.Now().Add(-time.Hour)
-		s.ClaudePID, s.ClaudeStart = dead.Process.Pid, "1@"+state.Here()
+		s.Name, s.ThreadName, s.Chat, s.Environment, s.ProjectDir = "shop", is.ThreadName, is.Chat, is.Environment, is.ProjectDir
+		s.AcceptsCommands, s.StartedAt, s.LastSeen, s.EndedAt = true, time.Now().Add(-3*time.Hour), time.Now().Add(-2*time.Hour), time.Now().Add(-time.Hour)
+		s.ClaudePID, s.ClaudeStart = dead.Process.Pid, "1@"+state.PIDScope()
 	})
-	x.session(x.id, func(s *state.Session) { s.Before = "a" })
+	x.session(x.id, func(s *state.Session) { s.PreviousSession = "a" })
 	x.reply(x.thread, "", "go on")
 	told := x.hears()
 	if got := x.said(); len(got) != 1 {
@@ -52,7 +52,7 @@ func (x *talk) pull(name, text string, at time.Time) (acked bool) {
 	in := incomingOf(x.r.chat, gchat.Message{
 		Name: space + "/messages/" + name, ThreadName: x.thread, Text: text, CreateTime: at, Sender: "users/1", Human: true,
 	}, 0)
-	in.Event = name
+	in.EventID = name
 	return x.p.take(in) == nil
 }
 
@@ -94,17 +94,17 @@ func TestSaidQueuedAsText(t *testing.T) {
 	})
 	x.reply(x.thread, "", "go on")
 	x.hears()
-	inbox := state.InboxIn(state.UserState(x.env))
-	in := inbox.WordsFor(x.id)[0]
+	inbox := state.InboxIn(state.UserStateDir(x.env))
+	in := inbox.WaitingPrompts(x.id)[0]
 	_, err := inbox.Update(in.ID, func(in *state.Incoming) error {
-		in.Typing = &state.Typing{At: at, Last: "text", Commit: true, Keys: 1}
+		in.Typing = &state.Typing{LastKeyAt: at, LastKey: "text", IsSubmit: true, KeyCount: 1}
 		return nil
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	x.p.typeWords(t.Context(), x.is(), &prompt{in: in, try: x.p.tryOf(in)})
-	if left := inbox.WordsFor(x.id); len(left) > 0 {
+	if left := inbox.WaitingPrompts(x.id); len(left) > 0 {
 		t.Errorf("it stands to be typed again: tries %d", x.p.tryOf(in).tries)
 	}
 }
@@ -137,14 +137,14 @@ func (x *talk) pullEdit(full, text string) bool {
 
 func TestSaidConfigBroken(t *testing.T) {
 	x := newTalk(t, nil)
-	c := state.OldCommand{Message: "spaces/local/messages/m", Sender: "users/1", Text: "go on", At: time.Now()}
+	c := state.OldCommand{MessageName: "spaces/local/messages/m", Sender: "users/1", Text: "go on", LocalCreatedAt: time.Now()}
 	x.session(x.id, func(s *state.Session) { s.OldCommands = []state.OldCommand{c} })
 	dir := filepath.Join(x.dir, ".config", "gchat-hooks")
 	_ = os.MkdirAll(dir, 0o700)
 	_ = os.WriteFile(filepath.Join(dir, "config.json"), []byte(`{"approvers": [`), 0o600)
 	told := x.hears()
 	if n := x.left(); n+len(x.said())+len(told) == 0 {
-		t.Errorf("gone: unread %v", x.p.personal().Unread)
+		t.Errorf("gone: unread %v", x.p.personal().HasUnreadFile)
 	}
 }
 
@@ -159,9 +159,9 @@ func TestSaidUnclearIsToldTwice(t *testing.T) {
 	for range 3 {
 		told = append(told, x.hears()...)
 	}
-	box, _ := state.OutboxIn(state.UserState(x.env)).All()
+	box, _ := state.OutboxIn(state.UserStateDir(x.env)).All()
 	for _, m := range box {
-		t.Logf("outbox %s %v %q", m.Type, m.Urgent, m.Parts)
+		t.Logf("outbox %s %v %q", m.Type, m.IsUrgent, m.Parts)
 	}
 	t.Logf("told %q", told)
 	if len(told)+len(box) != 1 {
@@ -175,9 +175,9 @@ func TestSaidListedAfterADay(t *testing.T) {
 	at := time.Now()
 	x.pull("m", "go on", at)
 	x.hears()
-	inbox := state.InboxIn(state.UserState(x.env))
-	for _, in := range inbox.WordsFor() {
-		if _, err := inbox.EndWords(in.ID, "chat", ""); err != nil {
+	inbox := state.InboxIn(state.UserStateDir(x.env))
+	for _, in := range inbox.WaitingPrompts() {
+		if _, err := inbox.EndPrompt(in.ID, "chat", ""); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -190,9 +190,9 @@ func TestSaidListedAfterADay(t *testing.T) {
 	t.Logf("after the sweep: %q", x.said())
 	x.pull("m", "go on", at)
 	x.hears()
-	box, _ := state.OutboxIn(state.UserState(x.env)).All()
+	box, _ := state.OutboxIn(state.UserStateDir(x.env)).All()
 	for _, m := range box {
-		t.Logf("outbox %s %v %q", m.Type, m.Urgent, m.Parts)
+		t.Logf("outbox %s %v %q", m.Type, m.IsUrgent, m.Parts)
 	}
 	t.Logf("again: %q, left %d, takes %v", x.said(), x.left(), x.p.takesCommands(x.is()))
 }
@@ -226,12 +226,12 @@ func TestSaidToTheSessionThatClaudeCodeHas(t *testing.T) {
 				*s = one
 			})
 			x.session(x.id, func(s *state.Session) {
-				s.Before, s.Reason, s.TranscriptPath = "a", test.reason, filepath.Join(x.dir, "projects", "p", "s.jsonl")
+				s.PreviousSession, s.EndReason, s.TranscriptPath = "a", test.reason, filepath.Join(x.dir, "projects", "p", "s.jsonl")
 			})
 			x.reply(x.thread, "", "go on")
 			told := strings.Join(x.hears(), "\n")
 			said := ""
-			for _, in := range state.InboxIn(state.UserState(x.env)).WordsFor() {
+			for _, in := range state.InboxIn(state.UserStateDir(x.env)).WaitingPrompts() {
 				said += in.SessionID
 			}
 			if said != test.said || !strings.Contains(told, test.told) {

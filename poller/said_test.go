@@ -15,7 +15,7 @@ import (
 // said are the words for sessions that wait, in the order in which they go to Claude.
 func (x *talk) said() (words []string) {
 	x.t.Helper()
-	for _, in := range state.InboxIn(state.UserState(x.env)).WordsFor() {
+	for _, in := range state.InboxIn(state.UserStateDir(x.env)).WaitingPrompts() {
 		words = append(words, in.Text)
 	}
 	return words
@@ -48,10 +48,10 @@ func TestWordsAreSaidOnce(t *testing.T) {
 // A poller that is killed between two writes says nothing twice, and loses nothing.
 func TestWordsSurviveAKill(t *testing.T) {
 	x := newTalk(t, nil)
-	c := state.OldCommand{Message: "spaces/local/messages/m", Sender: "users/1", Text: "go on", At: time.Now()}
+	c := state.OldCommand{MessageName: "spaces/local/messages/m", Sender: "users/1", Text: "go on", LocalCreatedAt: time.Now()}
 	x.session(x.id, func(s *state.Session) { s.OldCommands = []state.OldCommand{c} })
 	// Killed before it was taken off the session's.
-	if _, err := state.InboxIn(state.UserState(x.env)).Take(c.Incoming(x.is(), time.Now()), false); err != nil {
+	if _, err := state.InboxIn(state.UserStateDir(x.env)).Add(c.Incoming(x.is(), time.Now()), false); err != nil {
 		t.Fatal(err)
 	}
 	x.hears()
@@ -63,17 +63,17 @@ func TestWordsSurviveAKill(t *testing.T) {
 // next is a question for the session's next instruction that a hook waits for; end ends the hook.
 func (x *talk) next(as func(*state.Question)) (q *state.Question, end func()) {
 	x.t.Helper()
-	dir := state.SpareState(state.ForProject(x.env, x.is().ProjectDir, true))
+	dir := state.SpareStateDir(state.ProjectEnv(x.env, x.is().ProjectDir, true))
 	q, err := state.QuestionsIn(dir).Record(x.id, func([]*state.Question) *state.Question {
 		q := &state.Question{
-			QuestionID: "00000000-next", Kind: state.AskedNext, Mode: state.Native, Status: state.Pending, AskedAt: time.Now(),
-			SessionID: x.id, ClaudeSessionID: x.id, ThreadKey: "session-" + x.id, Questions: []state.Prompt{{Question: "next"}},
+			QuestionID: "00000000-next", Kind: state.KindNext, Mode: state.ModeNative, Status: state.Pending, AskedAt: time.Now(),
+			SessionID: x.id, ClaudeSessionID: x.id, ThreadKey: "session-" + x.id, SubQuestions: []state.SubQuestion{{Question: "next"}},
 		}
 		as(q)
 		return q
 	})
 	if err == nil {
-		err = state.AnnounceQuestion(x.env, q)
+		err = state.AddQuestionToIndex(x.env, q)
 	}
 	hook, lerr := state.LockWaiter(x.env, q.Path)
 	if err = errors.Join(err, lerr); err != nil {
@@ -109,7 +109,7 @@ func TestAStrangersWordsAreNoNextInstruction(t *testing.T) {
 	x := newTalk(t, nil)
 	asked := time.Now().Add(-time.Minute)
 	q, _ := x.next(func(q *state.Question) {
-		q.MessageSent, q.AskedAt, q.PostedAt, q.ThreadName, q.Chat = true, asked, &asked, x.thread, x.is().Chat
+		q.IsMessageSent, q.AskedAt, q.PostedAt, q.ThreadName, q.Chat = true, asked, &asked, x.thread, x.is().Chat
 	})
 	x.reply(x.thread, "users/9", "one")
 	x.reply(x.thread, "", "two")
@@ -125,7 +125,7 @@ func TestWordsThatCannotBeWrittenDownAreReadAgain(t *testing.T) {
 	x := newTalk(t, nil)
 	x.p.scanSessions()
 	x.reply(x.thread, "", "go on")
-	inbox := filepath.Join(state.UserState(x.env), "inbox")
+	inbox := filepath.Join(state.UserStateDir(x.env), "inbox")
 	if err := os.WriteFile(inbox, nil, 0o600); err != nil { // nothing can be put there
 		t.Fatal(err)
 	}
@@ -146,7 +146,7 @@ func TestWordsComeBehindACommand(t *testing.T) {
 	x := newTalk(t, func(s *state.Session) { s.TmuxPane, s.TmuxSocket = "%1", "/nonexistent" })
 	next := x.ask(func(q *state.Question) {
 		x.posted(q)
-		q.Kind, q.Mode, q.ThreadName, q.ClaudeSessionID, q.AskedAt = state.AskedNext, state.Native, x.thread, x.id, time.Now().Add(-time.Minute)
+		q.Kind, q.Mode, q.ThreadName, q.ClaudeSessionID, q.AskedAt = state.KindNext, state.ModeNative, x.thread, x.id, time.Now().Add(-time.Minute)
 	})
 	for _, words := range []string{"/clear", "one"} {
 		x.reply(x.thread, "", words)
@@ -169,17 +169,17 @@ func TestWordsOfAnEarlierVersionGoOn(t *testing.T) {
 	old := func(name string, as func(*state.Question)) *state.Question {
 		at := time.Now().Add(-time.Minute)
 		q := &state.Question{
-			QuestionID: state.MessageID("said", name), Kind: state.Said, Mode: state.Native, Status: state.Answered,
+			QuestionID: state.MessageID("said", name), Kind: state.KindPrompt, Mode: state.ModeNative, Status: state.Answered,
 			AskedAt: at, PostedAt: &at, SessionID: x.id, ClaudeSessionID: x.id, ThreadName: x.thread, Chat: x.is().Chat,
-			MessageSent: true, ThreadKey: state.SessionThread(x.id), Questions: []state.Prompt{{Question: name}},
+			IsMessageSent: true, ThreadKey: state.SessionThreadKey(x.id), SubQuestions: []state.SubQuestion{{Question: name}},
 			Answers: map[string]string{name: name}, AnsweredMessage: name, AnsweredBy: "users/1",
-			Replies: []state.Reply{{MessageName: name, Sender: "users/1", Text: name, CreateTime: at, Verdict: state.Used}},
+			Replies: []state.Reply{{MessageName: name, Sender: "users/1", Text: name, CreatedAt: at, Verdict: state.VerdictUsed}},
 		}
 		as(q)
-		folder := state.QuestionsIn(state.SpareState(state.ForProject(x.env, x.is().ProjectDir, true)))
+		folder := state.QuestionsIn(state.SpareStateDir(state.ProjectEnv(x.env, x.is().ProjectDir, true)))
 		q, err := folder.Record(x.id, func([]*state.Question) *state.Question { return q })
 		if err == nil {
-			err = state.AnnounceQuestion(x.env, q)
+			err = state.AddQuestionToIndex(x.env, q)
 		}
 		if err != nil {
 			t.Fatal(err)
@@ -187,15 +187,15 @@ func TestWordsOfAnEarlierVersionGoOn(t *testing.T) {
 		return q
 	}
 	unread := old("first", func(q *state.Question) {
-		q.Status, q.Answers, q.AnsweredMessage, q.Replies[0].Verdict = state.Pending, nil, "", state.Unread
+		q.Status, q.Answers, q.AnsweredMessage, q.Replies[0].Verdict = state.Pending, nil, "", state.VerdictUnread
 	})
 	old("second", func(q *state.Question) {})
-	printed := old("third", func(q *state.Question) { q.Printed, q.PrintedAt = true, new(time.Now()) })
+	printed := old("third", func(q *state.Question) { q.IsPrinted, q.PrintedAt = true, new(time.Now()) })
 	old("fourth", func(q *state.Question) { // its thread was told that it was sent
-		q.Printed, q.PrintedAt, q.ToldSent = true, new(time.Now().Add(-time.Minute)), true
+		q.IsPrinted, q.PrintedAt, q.HasSentNote = true, new(time.Now().Add(-time.Minute)), true
 	})
 	old("fifth", func(q *state.Question) { // a poller was killed before it told of them
-		q.Owes = []state.Owed{{About: state.NoteAttached, Reply: "fifth"}, {About: state.NoteNotTyped, Seen: "so"}}
+		q.OwedNotes = []state.OwedNote{{About: state.NoteAttached, ReplyMessage: "fifth"}, {About: state.NoteNotTyped, Text: "so"}}
 	})
 	x.p.scan()
 	var told []string
@@ -213,11 +213,11 @@ func TestWordsOfAnEarlierVersionGoOn(t *testing.T) {
 		t.Errorf("told %q", told)
 	}
 	for _, q := range []*state.Question{unread, printed} {
-		if is := x.load(q); is.Status.Open() || len(is.Owes) > 0 {
-			t.Errorf("%s: %s, owes %v", is.Questions[0].Question, is.Status, is.Owes)
+		if is := x.load(q); is.Status.IsOpen() || len(is.OwedNotes) > 0 {
+			t.Errorf("%s: %s, owes %v", is.SubQuestions[0].Question, is.Status, is.OwedNotes)
 		}
 	}
-	third := state.InboxIn(state.UserState(x.env)).WordsFor()[2]
+	third := state.InboxIn(state.UserStateDir(x.env)).WaitingPrompts()[2]
 	if third.PrintedAt.IsZero() || third.Status != state.IncomingDoing {
 		t.Errorf("it is to wake the session again: %+v", third)
 	}
@@ -231,13 +231,13 @@ func TestAnEarlierVersionPassesOverWhatIsInTheInbox(t *testing.T) {
 	x.pull("m1", "go on", at)
 	x.pull("m2", "/status", at.Add(time.Second))
 	x.hears()
-	if is := x.is(); !is.OldToldNobody.Equal(at.Add(time.Second)) {
-		t.Errorf("it passes over what was written until %v", is.OldToldNobody)
+	if is := x.is(); !is.OldIgnoredUntil.Equal(at.Add(time.Second)) {
+		t.Errorf("it passes over what was written until %v", is.OldIgnoredUntil)
 	}
 	x.pull("m0", "and on", at.Add(-time.Second)) // its event came late
 	x.hears()
-	if got := x.said(); len(got) != 2 || !x.is().OldToldNobody.Equal(at.Add(time.Second)) {
-		t.Errorf("said %q, until %v", got, x.is().OldToldNobody)
+	if got := x.said(); len(got) != 2 || !x.is().OldIgnoredUntil.Equal(at.Add(time.Second)) {
+		t.Errorf("said %q, until %v", got, x.is().OldIgnoredUntil)
 	}
 }
 
@@ -266,16 +266,16 @@ func TestWordsOfASessionThatClaudeCodeLeft(t *testing.T) {
 		x := newTalk(t, nil)
 		x.reply(x.thread, "", "go on")
 		x.hears()
-		x.session(x.id, func(s *state.Session) { s.Reason = reason })
+		x.session(x.id, func(s *state.Session) { s.EndReason = reason })
 		x.session("other", func(s *state.Session) {
 			is := x.is()
-			s.ClaudePID, s.ClaudeStart, s.Env = is.ClaudePID, is.ClaudeStart, is.Env
+			s.ClaudePID, s.ClaudeStart, s.Environment = is.ClaudePID, is.ClaudeStart, is.Environment
 			s.LastSeen = is.LastSeen.Add(time.Second)
 		})
 		x.hears()
 		x.hears()
 		told := ""
-		box, _ := state.OutboxIn(state.UserState(x.env)).All()
+		box, _ := state.OutboxIn(state.UserStateDir(x.env)).All()
 		for _, m := range box {
 			told += strings.Join(m.Parts, "\n")
 		}

@@ -62,7 +62,7 @@ func (p *Poller) newSender() *sender {
 	return &sender{
 		Poller: p, box: state.OutboxIn(p.user), spaces: state.SpacesIn(p.user), lanes: map[string][]*state.Message{},
 		linger: lingerBound,
-		cache:  state.Cache[state.Message]{Skip: state.Sent},
+		cache:  state.Cache[state.Message]{ShouldSkip: state.HasReceipt},
 		busy:   map[string]bool{}, later: map[string]outcome{}, waits: map[string]outcome{},
 	}
 }
@@ -137,7 +137,7 @@ func (s *sender) pass(ctx context.Context) time.Time {
 func (s *sender) readOutbox() {
 	names, err := s.box.Names()
 	if err != nil {
-		s.Log.Once(err, "outbox not read")
+		s.Log.ErrorOnce(err, "outbox not read")
 		return
 	}
 	clear(s.lanes)
@@ -156,9 +156,9 @@ func (s *sender) readOutbox() {
 			read++
 		}
 		if !errors.Is(err, fs.ErrNotExist) {
-			s.Log.Once(err, "message not read")
+			s.Log.ErrorOnce(err, "message not read")
 		}
-		if m == nil || m.Final() || s.Now().Sub(m.CreatedAt) > tooOld && s.dropOld(m) || m.Env != "" && m.Env != s.environment {
+		if m == nil || m.IsFinal() || s.Now().Sub(m.CreatedAt) > tooOld && s.dropOld(m) || m.Environment != "" && m.Environment != s.environment {
 			continue
 		}
 		waiting[path] = true
@@ -167,9 +167,9 @@ func (s *sender) readOutbox() {
 	for _, lane := range s.lanes {
 		slices.Reverse(lane)
 	}
-	s.cache.Tidy()
+	s.cache.ForgetUnused()
 	for _, o := range s.index {
-		if o.Record == state.OpenMessage {
+		if o.RecordType == state.IndexedMessage {
 			o.waiting = waiting[o.Path]
 			s.hold(o)
 		}
@@ -194,7 +194,7 @@ func (s *sender) first() (best *state.Message, next time.Time) {
 		}
 		m, until := s.turn(lane)
 		next = sooner(next, until)
-		if m != nil && (best == nil || m.Urgent && !best.Urgent || m.Urgent == best.Urgent && m.Path < best.Path) {
+		if m != nil && (best == nil || m.IsUrgent && !best.IsUrgent || m.IsUrgent == best.IsUrgent && m.Path < best.Path) {
 			best = m
 		}
 	}
@@ -218,8 +218,8 @@ func (s *sender) turn(lane []*state.Message) (m *state.Message, next time.Time) 
 
 // due is when a message may be tried; zero for now. held says that those behind it may go meanwhile.
 func (s *sender) due(m *state.Message, now time.Time) (until time.Time, held bool) {
-	if wait := m.NotBefore.Sub(now); wait > 0 && (m.Tries == 0 || wait <= time.Hour) { // a clock may have been set back
-		return m.NotBefore, m.Tries == 0
+	if wait := m.NotBefore.Sub(now); wait > 0 && (m.FailedTries == 0 || wait <= time.Hour) { // a clock may have been set back
+		return m.NotBefore, m.FailedTries == 0
 	}
 	for _, wait := range []outcome{s.later[m.Path], s.waits[gatewayKey(m)]} {
 		if now.Before(wait.until) && !m.NotBefore.After(wait.at) { // else a person had it tried anew meanwhile
@@ -234,7 +234,7 @@ func gatewayKey(m *state.Message) string {
 	if m.Wake != nil {
 		return ""
 	}
-	return fmt.Sprint(m.ProjectDir, "\x00", m.Trusted, m.Urgent)
+	return fmt.Sprint(m.ProjectDir, "\x00", m.IsTrusted, m.IsUrgent)
 }
 
 // dropOld sets a message aside that no poller could send for a week, whichever environment it was for.
@@ -254,7 +254,7 @@ func (s *sender) try(ctx context.Context, m *state.Message) (out outcome) {
 			out = s.send(ctx, m, nil)
 			return
 		}
-		way := s.gateway(ctx, configured{m.ProjectDir, m.Trusted})
+		way := s.gateway(ctx, configured{m.ProjectDir, m.IsTrusted})
 		if ctx.Err() == nil { // else a command for the webhook may have been cut
 			out = s.tryBy(ctx, m, way)
 		}
@@ -263,7 +263,7 @@ func (s *sender) try(ctx context.Context, m *state.Message) (out outcome) {
 }
 
 func (s *sender) tryBy(ctx context.Context, m *state.Message, way *gateway) outcome {
-	if quiet := way.cfg.Quiet != nil || m.SessionID != ""; quiet && !m.Urgent && m.Type != state.MessageNote {
+	if quiet := way.cfg.QuietHours != nil || m.SessionID != ""; quiet && !m.IsUrgent && m.Type != state.MessageNote {
 		if until := s.heldBack(m, way.cfg); !until.IsZero() {
 			return outcome{until: until, held: true}
 		}
@@ -283,19 +283,19 @@ func (s *sender) tryBy(ctx context.Context, m *state.Message, way *gateway) outc
 // heldBack is until when a message waits because its person wants quiet; zero for not at all. A report that was put before the
 // quiet hours, and could not be sent, waits for their end; a report, and [Waiting for you], while the session is muted.
 func (s *sender) heldBack(m *state.Message, cfg *config.Config) (until time.Time) {
-	if cfg.Quiet != nil && m.Type == state.MessageReport {
-		if end, quiet := cfg.Quiet.Until(s.Now()); quiet {
+	if cfg.QuietHours != nil && m.Type == state.MessageReport {
+		if end, quiet := cfg.QuietHours.EndAfter(s.Now()); quiet {
 			return end
 		}
 	}
-	one, err := state.SessionsIn(s.user).Of(m.SessionID)
+	one, err := state.SessionsIn(s.user).Get(m.SessionID)
 	if m.SessionID == "" || err != nil || !one.MutedUntil.After(s.Now()) {
 		return time.Time{}
 	}
 	return sooner(one.MutedUntil, s.Now().Add(muteStep))
 }
 
-// send delivers one part of a message. TriedAt is on disk before: after kill -9 the next poller looks whether the part arrived.
+// send delivers one part of a message. FirstTriedAt is on disk before: after kill -9 the next poller looks whether the part arrived.
 // This process just wrote what is fresh, so it is not read again.
 func (s *sender) send(ctx context.Context, m *state.Message, way *gateway) outcome {
 	troubled := false // the space took no messages the last time
@@ -307,7 +307,7 @@ func (s *sender) send(ctx context.Context, m *state.Message, way *gateway) outco
 		}
 	}
 	_, fresh := s.fresh.LoadAndDelete(m.Path)
-	first := fresh || m.TriedAt.IsZero()
+	first := fresh || m.FirstTriedAt.IsZero()
 	if !first && way != nil {
 		if r, err := way.find(ctx, m); err != nil {
 			return s.notSent(ctx, m, way, err, false)
@@ -318,7 +318,7 @@ func (s *sender) send(ctx context.Context, m *state.Message, way *gateway) outco
 	now := *m
 	if !fresh {
 		tried, err := s.noteTry(m)
-		if err != nil || tried == nil || tried.Final() {
+		if err != nil || tried == nil || tried.IsFinal() {
 			return s.written(err)
 		}
 		now = *tried
@@ -352,29 +352,29 @@ func (s *sender) send(ctx context.Context, m *state.Message, way *gateway) outco
 // beginsThread reports whether a question begins a thread of its own. What a session is to do
 // next goes with its reports.
 func beginsThread(m *state.Message) bool {
-	return m.Type == state.MessageQuestion && !m.InSessionThread()
+	return m.Type == state.MessageQuestion && !m.IsInSessionThread()
 }
 
 // noteTry writes down that a message is tried, and with what texts; nil and no error where it is gone.
 func (s *sender) noteTry(m *state.Message) (*state.Message, error) {
 	return s.box.Change(m.Path, func(now *state.Message) {
-		if now.Final() || !now.TriedAt.IsZero() && len(now.Parts) > 0 { // it was put so, or tried
+		if now.IsFinal() || !now.FirstTriedAt.IsZero() && len(now.Parts) > 0 { // it was put so, or tried
 			return
 		}
-		now.ID, now.Parts, now.Card, now.With, now.ThreadKey = m.ID, m.Parts, m.Card, m.With, m.ThreadKey
-		now.TriedAt = s.Now().UTC()
+		now.ID, now.Parts, now.Card, now.MergedMessages, now.ThreadKey = m.ID, m.Parts, m.Card, m.MergedMessages, m.ThreadKey
+		now.FirstTriedAt = s.Now().UTC()
 	})
 }
 
 // savedThread is the thread of a key, where one is known in the space: of a session's, which may have begun under another key,
 // and of any with an app, whose direct message sees no keys.
 func (s *sender) savedThread(m *state.Message, way *gateway) (name string) {
-	if m.InSessionThread() {
-		if one, err := state.SessionsIn(s.user).Of(m.SessionID); err == nil {
+	if m.IsInSessionThread() {
+		if one, err := state.SessionsIn(s.user).Get(m.SessionID); err == nil {
 			name = one.ThreadName
 		}
 	} else if !way.transport.KeepsThreadKeys() {
-		name = state.ThreadOf(s.Env, m.ThreadKey)
+		name = state.FindThreadName(s.Env, m.ThreadKey)
 	}
 	if !strings.HasPrefix(name, way.space+"/") {
 		return ""
@@ -385,13 +385,13 @@ func (s *sender) savedThread(m *state.Message, way *gateway) (name string) {
 // delivered writes a receipt: into the question or the session that the message is of, then into the message itself. Killed in
 // between, the next poller finds the message again.
 func (s *sender) delivered(m *state.Message, way *gateway, r gchat.Posted, answer string) outcome {
-	if way != nil && m.Patch == "" {
-		s.Log.Info().Str("id", partID(m)).Str("project", m.ProjectDir).Str("session", m.SessionID).Msg(state.LogSent)
+	if way != nil && m.PatchedMessage == "" {
+		s.Log.Info().Str("id", partID(m)).Str("project", m.ProjectDir).Str("session", m.SessionID).Msg(state.LogMessageSent)
 	}
 	if m.PartsSent+1 < len(m.Parts) {
 		_, err := s.box.Change(m.Path, func(m *state.Message) {
-			m.PartsSent, m.Tries, m.TriedAt, m.NotBefore = m.PartsSent+1, 0, time.Time{}, time.Time{}
-			m.Name = cmp.Or(m.Name, r.Name)
+			m.PartsSent, m.FailedTries, m.FirstTriedAt, m.NotBefore = m.PartsSent+1, 0, time.Time{}, time.Time{}
+			m.MessageName = cmp.Or(m.MessageName, r.Name)
 			m.ThreadName = cmp.Or(m.ThreadName, r.ThreadName) // the other parts go there, too: a direct message knows no keys
 		})
 		return s.written(err)
@@ -402,17 +402,17 @@ func (s *sender) delivered(m *state.Message, way *gateway, r gchat.Posted, answe
 		}
 	}
 	return s.finish(m, func(m *state.Message) {
-		m.SentAt, m.LastError, m.Answer = m.EndedAt, "", answer
-		m.Name = cmp.Or(m.Name, r.Name)
+		m.SentAt, m.LastError, m.AgentAnswer = m.EndedAt, "", answer
+		m.MessageName = cmp.Or(m.MessageName, r.Name)
 		m.ThreadName = cmp.Or(r.ThreadName, m.ThreadName)
 	})
 }
 
 // finish makes a message final, and before it those that go with a digest.
 func (s *sender) finish(m *state.Message, as func(*state.Message)) outcome {
-	for _, file := range append(slices.Clone(m.With), m.Path) {
+	for _, file := range append(slices.Clone(m.MergedMessages), m.Path) {
 		_, err := s.box.Change(file, func(m *state.Message) {
-			if !m.Final() {
+			if !m.IsFinal() {
 				m.EndedAt = s.Now().UTC()
 				as(m)
 			}
@@ -425,13 +425,13 @@ func (s *sender) finish(m *state.Message, as func(*state.Message)) outcome {
 }
 
 func (s *sender) tellRecord(m *state.Message, way *gateway, r gchat.Posted) (err error) {
-	if m.Type == state.MessageQuestion && m.Patch == "" {
-		_, err = state.NoteQuestion(m.Question, func(q *state.Question) {
-			q.MessageSent, q.PostError = true, ""
+	if m.Type == state.MessageQuestion && m.PatchedMessage == "" {
+		_, err = state.ChangeQuestionRelaxed(m.Question, func(q *state.Question) {
+			q.IsMessageSent, q.PostError = true, ""
 			q.MessageName, q.ThreadName = cmp.Or(r.Name, q.MessageName), cmp.Or(r.ThreadName, q.ThreadName)
 			q.Chat, q.Space = way.transport.Chat(), way.space
 			if way.transport.DrawsCards() && len(m.Card) > 0 {
-				q.Card = gchat.MessageName(way.space, partID(m)) // by this id the app changes it, also through a hub
+				q.CardMessage = gchat.MessageName(way.space, partID(m)) // by this id the app changes it, also through a hub
 			}
 			if !r.ServerTime.IsZero() && q.PostedAt == nil {
 				q.PostedAt = new(r.ServerTime.UTC())
@@ -441,9 +441,9 @@ func (s *sender) tellRecord(m *state.Message, way *gateway, r gchat.Posted) (err
 			return nil // its project was removed
 		}
 	}
-	moved := m.Type == state.MessageNote && m.Question != "" && m.Patch == "" && m.ThreadName != "" && r.ThreadName != ""
+	moved := m.Type == state.MessageNote && m.Question != "" && m.PatchedMessage == "" && m.ThreadName != "" && r.ThreadName != ""
 	if moved && m.ThreadName != r.ThreadName { // its thread was deleted, and Chat began another
-		_, err = state.NoteQuestion(m.Question, func(q *state.Question) {
+		_, err = state.ChangeQuestionRelaxed(m.Question, func(q *state.Question) {
 			if q.ThreadName != r.ThreadName {
 				q.FormerThreads = append(q.FormerThreads, q.ThreadName)
 				q.ThreadName = r.ThreadName
@@ -453,7 +453,7 @@ func (s *sender) tellRecord(m *state.Message, way *gateway, r gchat.Posted) (err
 			err = nil
 		}
 	}
-	if err == nil && m.InSessionThread() && r.ThreadName != "" {
+	if err == nil && m.IsInSessionThread() && r.ThreadName != "" {
 		_, err = state.SessionsIn(s.user).Change(m.SessionID, func(one *state.Session) {
 			one.ThreadName, one.Chat = r.ThreadName, way.transport.Chat()
 		})
@@ -474,26 +474,26 @@ func (s *sender) written(err error) outcome {
 func (s *sender) pace(m *state.Message, way *gateway) (until time.Time, troubled bool) {
 	now, id := s.Now(), way.transport.ID()
 	most := burst
-	if m.Urgent {
+	if m.IsUrgent {
 		most = urgentBurst
 	}
 	s.pacing.Lock() // the lanes wait for each other here, and not by trying the file's lock
 	defer s.pacing.Unlock()
 	s.changeSpace(way, func(space *state.Space) {
-		pause, paused := space.Paused[id]
+		pause, paused := space.PausedWebhooks[id]
 		troubled = paused || space.Failures > 0 || !space.NotBefore.IsZero()
-		wait := space.LeftAlone(now)
+		wait := space.WriteDelay(now)
 		if left := pause.NotBefore.Sub(now); paused && left <= authPause {
 			wait = max(wait, left)
 		}
 		if wait <= 0 {
-			wait = space.Take(now, time.Minute/time.Duration(way.cfg.WritesPerMinute), most)
+			wait = space.TakeWrite(now, time.Minute/time.Duration(way.cfg.WritesPerMinute), most)
 		}
 		if wait > 0 {
 			until = now.Add(wait)
 		} else if paused {
 			pause.NotBefore = now.Add(authPause).UTC()
-			space.Paused[id] = pause
+			space.PausedWebhooks[id] = pause
 		}
 	})
 	return until, troubled
@@ -502,7 +502,7 @@ func (s *sender) pace(m *state.Message, way *gateway) (until time.Time, troubled
 func (s *sender) worked(way *gateway) {
 	s.changeSpace(way, func(space *state.Space) {
 		space.Failures, space.NotBefore, space.Why = 0, time.Time{}, ""
-		delete(space.Paused, way.transport.ID())
+		delete(space.PausedWebhooks, way.transport.ID())
 	})
 	s.Log.Info().Str("chat", way.transport.Chat()).Msg(sentAgain)
 }
@@ -510,7 +510,7 @@ func (s *sender) worked(way *gateway) {
 // changeSpace writes down what is known of a gateway's space. A pace that is not kept is better than silence.
 func (s *sender) changeSpace(way *gateway, change func(*state.Space)) {
 	_, err := s.spaces.Change(way.transport.Chat(), change)
-	s.Log.Once(err, "not written what is known of the space")
+	s.Log.ErrorOnce(err, "not written what is known of the space")
 }
 
 // wakeUp has messages tried at once that wait for their space, unless Chat itself asked for the pause.
@@ -521,10 +521,10 @@ func (s *sender) wakeUp() {
 	clear(s.waits)
 	all, _ := s.spaces.All()
 	for _, of := range all {
-		if of.NotBefore.IsZero() || of.Asked {
+		if of.NotBefore.IsZero() || of.IsAskedByChat {
 			continue
 		}
 		_, err := s.spaces.Change(of.Chat, func(space *state.Space) { space.Failures, space.NotBefore = 0, time.Time{} })
-		s.Log.Once(err, "a space's pause not ended")
+		s.Log.ErrorOnce(err, "a space's pause not ended")
 	}
 }

@@ -48,7 +48,7 @@ func newOffice(t *testing.T, rules ...strict.Rule) *office {
 		t.Fatal(err)
 	}
 	o := &office{t: t, space: s, clock: time.Now()}
-	server := httptest.NewServer(strict.Google(t, o, append(rules, strict.Embedded)...))
+	server := httptest.NewServer(strict.CheckRequests(t, o, append(rules, strict.Embedded)...))
 	t.Cleanup(func() { server.Close(); s.Close() })
 	dir := t.TempDir()
 	o.env = map[string]string{
@@ -132,7 +132,7 @@ func (o *office) report(session, text string, also ...func(*state.Message)) *sta
 	o.t.Helper()
 	m := &state.Message{
 		ID: state.MessageID("report", session, text), Type: state.MessageReport, SessionID: session,
-		Report: &state.Report{Type: state.Plain, Text: text}, CreatedAt: o.time(),
+		Report: &state.Report{Type: state.ReportPlain, Text: text}, CreatedAt: o.time(),
 	}
 	if session != "" {
 		m.ThreadKey = "session-" + session
@@ -140,7 +140,7 @@ func (o *office) report(session, text string, also ...func(*state.Message)) *sta
 	for _, f := range also {
 		f(m)
 	}
-	m, _, err := state.OutboxIn(o.user).Put(o.Env, m, 0)
+	m, _, err := state.OutboxIn(o.user).Enqueue(o.Env, m, 0)
 	if err != nil {
 		o.t.Fatal(err)
 	}
@@ -151,9 +151,9 @@ func (o *office) question(also ...func(*state.Question)) *state.Question {
 	o.t.Helper()
 	q, err := state.QuestionsIn(filepath.Join(o.env["HOME"], "project")).Record("s", func([]*state.Question) *state.Question {
 		q := &state.Question{
-			QuestionID: "01234567-q", SessionID: "s", SessionName: "shop", AskedAt: o.time(), Status: state.Pending, Mode: state.Native,
-			ThreadKey: "ask-user-01234567",
-			Questions: []state.Prompt{{Question: "Which?", Options: []state.Option{{Label: "A"}, {Label: "B"}}, OptionCount: 2}},
+			QuestionID: "01234567-q", SessionID: "s", SessionName: "shop", AskedAt: o.time(), Status: state.Pending, Mode: state.ModeNative,
+			ThreadKey:    "ask-user-01234567",
+			SubQuestions: []state.SubQuestion{{Question: "Which?", Options: []state.Option{{Label: "A"}, {Label: "B"}}, OptionCount: 2}},
 		}
 		for _, f := range also {
 			f(q)
@@ -163,7 +163,7 @@ func (o *office) question(also ...func(*state.Question)) *state.Question {
 	if err != nil {
 		o.t.Fatal(err)
 	}
-	if err := o.putQuestion(q, &state.Open{}, firstMessage); err != nil {
+	if err := o.putQuestion(q, &state.IndexEntry{}, firstMessage); err != nil {
 		o.t.Fatal(err)
 	}
 	return q
@@ -171,7 +171,7 @@ func (o *office) question(also ...func(*state.Question)) *state.Question {
 
 func (o *office) reread(m *state.Message) *state.Message {
 	o.t.Helper()
-	now, err := state.OutboxIn(o.user).ByKey(m.Key)
+	now, err := state.OutboxIn(o.user).FindByKey(m.Key)
 	if err != nil || now == nil {
 		o.t.Fatalf("message %s: %v, %v", m.Key, now, err)
 	}
@@ -223,8 +223,8 @@ func TestWhatAFailureMeans(t *testing.T) {
 			first := o.report("a", "first")
 			o.answers(c.fault)
 			next := s.pass(t.Context())
-			if got := o.reread(first); (got.SetAside != "") != c.aside || got.LastError == "" {
-				t.Errorf("set aside: %q, last error: %q", got.SetAside, got.LastError)
+			if got := o.reread(first); (got.SetAsideReason != "") != c.aside || got.LastError == "" {
+				t.Errorf("set aside: %q, last error: %q", got.SetAsideReason, got.LastError)
 			}
 			if c.after > 0 && next.Sub(o.time()).Round(time.Second) != c.after {
 				t.Errorf("next in %v, want %v", next.Sub(o.time()), c.after)
@@ -236,16 +236,16 @@ func TestWhatAFailureMeans(t *testing.T) {
 			o.answers(nil)
 			second, other := o.report("a", "second"), o.report("b", "other")
 			s.pass(t.Context())
-			if sent := o.reread(other).Final(); sent != c.others {
+			if sent := o.reread(other).IsFinal(); sent != c.others {
 				t.Errorf("the other lane's message sent: %v", sent)
 			}
-			if sent := o.reread(second).Final(); sent != c.aside {
+			if sent := o.reread(second).IsFinal(); sent != c.aside {
 				t.Errorf("the same lane's message sent: %v", sent)
 			}
 			o.gets = 0
 			o.later(c.after)
 			s.pass(t.Context())
-			if !o.reread(first).Final() || !o.reread(second).Final() || !o.reread(other).Final() {
+			if !o.reread(first).IsFinal() || !o.reread(second).IsFinal() || !o.reread(other).IsFinal() {
 				t.Error("something still waits")
 			}
 			if n := o.gets; (n > 0) != c.found {
@@ -258,8 +258,8 @@ func TestWhatAFailureMeans(t *testing.T) {
 			if text := state.SessionsIn(o.user).TakeNotices("a"); text != "" {
 				t.Errorf("told again: %q", text)
 			}
-			space := state.SpacesIn(o.user).Of(s.gateway(t.Context(), configured{}).transport.Chat())
-			if space.Failures > 0 || len(space.Paused) > 0 {
+			space := state.SpacesIn(o.user).Get(s.gateway(t.Context(), configured{}).transport.Chat())
+			if space.Failures > 0 || len(space.PausedWebhooks) > 0 {
 				t.Errorf("the space is still in trouble: %+v", space)
 			}
 		})
@@ -280,7 +280,7 @@ func TestPausesGrow(t *testing.T) {
 	o.answers(refuse(500, "INTERNAL", "no"))
 	for _, want := range []int{1, 2, 4, 8, 16, 32, 64, 128, 256, 300, 300} {
 		if next := s.pass(t.Context()); next.Sub(o.time()).Round(time.Second) != time.Duration(want)*time.Second {
-			t.Errorf("after %d tries: %v, want %d s", o.reread(m).Tries, next.Sub(o.time()), want)
+			t.Errorf("after %d tries: %v, want %d s", o.reread(m).FailedTries, next.Sub(o.time()), want)
 		}
 		o.later(time.Duration(want) * time.Second)
 	}
@@ -341,14 +341,14 @@ func TestTriedIsAskedForUntilChatSays(t *testing.T) {
 		t.Errorf("posted %d times more", n)
 	}
 	m := o.report("b", "another")
-	if s.pass(t.Context()); !o.reread(m).Final() {
+	if s.pass(t.Context()); !o.reread(m).IsFinal() {
 		t.Error("the others wait for it")
 	}
 	o.blind = 0
 	o.later(mostBackoff)
 	s.pass(t.Context())
-	if q, _ = state.LoadQuestion(q.Path); !q.MessageSent || q.ThreadName == "" || len(o.texts()) != 2 {
-		t.Errorf("sent: %v, in thread %q; in the space: %q", q.MessageSent, q.ThreadName, o.texts())
+	if q, _ = state.LoadQuestion(q.Path); !q.IsMessageSent || q.ThreadName == "" || len(o.texts()) != 2 {
+		t.Errorf("sent: %v, in thread %q; in the space: %q", q.IsMessageSent, q.ThreadName, o.texts())
 	}
 }
 
@@ -391,7 +391,7 @@ func TestThreadOfWhatIsThereAlready(t *testing.T) {
 	o.answers(func(text string, w http.ResponseWriter, store func()) bool { store(); return exists(text, w, store) })
 	o.blind = http.StatusServiceUnavailable
 	s.pass(t.Context())
-	if q, _ = state.LoadQuestion(q.Path); q.MessageSent {
+	if q, _ = state.LoadQuestion(q.Path); q.IsMessageSent {
 		t.Error("it counts as sent")
 	}
 	o.blind = 0
@@ -435,7 +435,7 @@ func TestAPersonEndsAPause(t *testing.T) {
 			o.answers(fault)
 			sender.pass(t.Context())
 			o.answers(nil)
-			if sender.pass(t.Context()); o.reread(m).Final() {
+			if sender.pass(t.Context()); o.reread(m).IsFinal() {
 				t.Fatal("it does not wait")
 			}
 			o.later(time.Millisecond)
@@ -443,11 +443,11 @@ func TestAPersonEndsAPause(t *testing.T) {
 			if _, err := sender.box.Change(m.Path, func(m *state.Message) { m.NotBefore = o.time().UTC() }); err != nil {
 				t.Fatal(err)
 			}
-			hook := sender.gateway(t.Context(), configured{m.ProjectDir, m.Trusted}).transport
-			if _, err := sender.spaces.Change(hook.Chat(), func(s *state.Space) { s.NotBefore, s.Paused = time.Time{}, nil }); err != nil {
+			hook := sender.gateway(t.Context(), configured{m.ProjectDir, m.IsTrusted}).transport
+			if _, err := sender.spaces.Change(hook.Chat(), func(s *state.Space) { s.NotBefore, s.PausedWebhooks = time.Time{}, nil }); err != nil {
 				t.Fatal(err)
 			}
-			if sender.pass(t.Context()); !o.reread(m).Final() {
+			if sender.pass(t.Context()); !o.reread(m).IsFinal() {
 				t.Error("it still waits")
 			}
 		})
@@ -459,8 +459,8 @@ func TestNoWebhookIsSaidOnce(t *testing.T) {
 	url := o.env["GOOGLE_CHAT_WEBHOOK_URL"]
 	delete(o.env, "GOOGLE_CHAT_WEBHOOK_URL")
 	s := o.newSender()
-	m, env := o.report("a", "x", func(m *state.Message) { m.Env = "" }), o.environment
-	s.environment = m.Env
+	m, env := o.report("a", "x", func(m *state.Message) { m.Environment = "" }), o.environment
+	s.environment = m.Environment
 	for i := range 3 {
 		s.pass(t.Context())
 		if text := state.SessionsIn(o.user).TakeNotices("a"); strings.Contains(text, "no webhook") != (i == 0) {
@@ -471,7 +471,7 @@ func TestNoWebhookIsSaidOnce(t *testing.T) {
 	o.env["GOOGLE_CHAT_WEBHOOK_URL"] = url
 	s.pass(t.Context())
 	o.want("x")
-	if env == m.Env {
+	if env == m.Environment {
 		t.Error("two environments are one")
 	}
 }
@@ -506,12 +506,12 @@ func TestAnotherEnvironmentsMessageIsLeft(t *testing.T) {
 	s := o.newSender()
 	s.environment = "other"
 	s.pass(t.Context())
-	if o.want(); o.reread(m).Final() {
+	if o.want(); o.reread(m).IsFinal() {
 		t.Error("it is final")
 	}
 	o.later(tooOld + time.Hour)
 	s.pass(t.Context())
-	if o.reread(m).SetAside == "" {
+	if o.reread(m).SetAsideReason == "" {
 		t.Error("after a week it still waits")
 	}
 }
@@ -537,10 +537,10 @@ func TestPace(t *testing.T) {
 	for i := range 30 {
 		o.report(fmt.Sprint("s", i), "x")
 	}
-	urgent := o.report("u", "urgent", func(m *state.Message) { m.Urgent = true })
+	urgent := o.report("u", "urgent", func(m *state.Message) { m.IsUrgent = true })
 	next := s.pass(t.Context())
 	n := len(o.posts) // the urgent one may be written last, as the one more that it is allowed
-	if n < burst || n > burst+1 || !o.reread(urgent).Final() {
+	if n < burst || n > burst+1 || !o.reread(urgent).IsFinal() {
 		t.Errorf("%d at once, want %d, and the urgent one among them", n, burst)
 	}
 	if wait := next.Sub(o.time()); wait <= 0 || wait > time.Duration(1+n-burst)*time.Second {
@@ -548,7 +548,7 @@ func TestPace(t *testing.T) {
 	}
 	q := o.question()
 	s.pass(t.Context())
-	if q, _ = state.LoadQuestion(q.Path); !q.MessageSent {
+	if q, _ = state.LoadQuestion(q.Path); !q.IsMessageSent {
 		t.Error("a question waits behind a flood of reports")
 	}
 	o.posts = nil
@@ -575,7 +575,7 @@ func TestQuietHoursHoldWhatWaits(t *testing.T) {
 	}
 	s := o.newSender()
 	o.report("a", "can wait")
-	o.report("a", "urgent", func(m *state.Message) { m.Urgent = true })
+	o.report("a", "urgent", func(m *state.Message) { m.IsUrgent = true })
 	next := s.pass(t.Context())
 	o.want("urgent")
 	if wait := next.Sub(now); wait < 50*time.Minute || wait > time.Hour {
@@ -604,7 +604,7 @@ func TestDigestIsOneMessage(t *testing.T) {
 	var held []*state.Message
 	for i := range 3 {
 		held = append(held, o.report(fmt.Sprint("s", i), fmt.Sprint("news ", i), func(m *state.Message) {
-			m.Digest, m.ThreadKey, m.NotBefore = true, "digest-2026-11-22", at
+			m.IsDigest, m.ThreadKey, m.NotBefore = true, "digest-2026-11-22", at
 		}))
 	}
 	o.later(time.Hour)
@@ -614,16 +614,16 @@ func TestDigestIsOneMessage(t *testing.T) {
 	o.later(time.Minute)
 	s.pass(t.Context())
 	o.answers(nil)
-	o.report("late", "late", func(m *state.Message) { m.Digest, m.ThreadKey = true, "digest-2026-11-22" })
+	o.report("late", "late", func(m *state.Message) { m.IsDigest, m.ThreadKey = true, "digest-2026-11-22" })
 	o.later(time.Minute)
 	s.pass(t.Context())
 	o.want("[Digest] 3 messages\n\nnews 0\n\nnews 1\n\nnews 2", "[Digest] 1 message\n\nlate")
-	if n := len(o.reread(held[0]).With); n != 2 {
+	if n := len(o.reread(held[0]).MergedMessages); n != 2 {
 		t.Errorf("it names %d others", n)
 	}
 	for _, m := range held {
-		if m = o.reread(m); m.Name != o.space.Messages()[0].Name {
-			t.Errorf("%s has the receipt %q", m.Key, m.Name)
+		if m = o.reread(m); m.MessageName != o.space.Messages()[0].Name {
+			t.Errorf("%s has the receipt %q", m.Key, m.MessageName)
 		}
 	}
 }
@@ -646,8 +646,8 @@ func TestPartsAreOneThread(t *testing.T) {
 	o.newSender().pass(t.Context()) // another process goes on
 	m = o.reread(m)
 	all := o.space.Messages()
-	if len(all) < 2 || len(all) != len(m.Parts) || m.Name != all[0].Name {
-		t.Fatalf("%d messages of %d parts, the first %s", len(all), len(m.Parts), m.Name)
+	if len(all) < 2 || len(all) != len(m.Parts) || m.MessageName != all[0].Name {
+		t.Fatalf("%d messages of %d parts, the first %s", len(all), len(m.Parts), m.MessageName)
 	}
 	for i, one := range all {
 		if one.Thread.Name != all[0].Thread.Name || !strings.HasPrefix(one.Text, fmt.Sprintf("(%d/%d)", i+1, len(all))) {
@@ -682,7 +682,7 @@ func TestADirectMessageKeepsItsThreads(t *testing.T) {
 		t.Errorf("of one session: %s and %s; of another: %s", one, two, other)
 	}
 	next := o.question(func(q *state.Question) {
-		q.Kind, q.ThreadKey, q.SessionID, q.ClaudeSessionID, q.QuestionID = state.AskedNext, "session-a", "a", "a", "99999999-q"
+		q.Kind, q.ThreadKey, q.SessionID, q.ClaudeSessionID, q.QuestionID = state.KindNext, "session-a", "a", "a", "99999999-q"
 	})
 	s.pass(t.Context())
 	if next, _ = state.LoadQuestion(next.Path); next.ThreadName != one {
@@ -696,7 +696,7 @@ func TestADirectMessageKeepsItsThreads(t *testing.T) {
 	}
 	q := o.question()
 	s.pass(t.Context())
-	if err := state.AnnounceQuestion(o.Env, q); err != nil {
+	if err := state.AddQuestionToIndex(o.Env, q); err != nil {
 		t.Fatal(err)
 	}
 	q, _ = state.LoadQuestion(q.Path)
@@ -721,16 +721,16 @@ func TestKilledBeforeTheReceipt(t *testing.T) {
 	sent := o.reread(m)
 	box := state.OutboxIn(o.user)
 	if _, err := box.Change(sent.Path, func(m *state.Message) {
-		m.SentAt, m.EndedAt, m.Name = time.Time{}, time.Time{}, ""
+		m.SentAt, m.EndedAt, m.MessageName = time.Time{}, time.Time{}, ""
 	}); err != nil {
 		t.Fatal(err)
 	}
 	o.posts = nil
 	o.newSender().pass(t.Context())
-	if got := o.reread(m); got.Name != sent.Name || len(o.posts) > 0 {
-		t.Errorf("receipt %q, want %q; posted again: %q", got.Name, sent.Name, o.posts)
+	if got := o.reread(m); got.MessageName != sent.MessageName || len(o.posts) > 0 {
+		t.Errorf("receipt %q, want %q; posted again: %q", got.MessageName, sent.MessageName, o.posts)
 	}
-	if one, err := state.SessionsIn(o.user).Of("a"); err != nil || one.ThreadName != sent.ThreadName || one.Chat == "" {
+	if one, err := state.SessionsIn(o.user).Get("a"); err != nil || one.ThreadName != sent.ThreadName || one.Chat == "" {
 		t.Errorf("the session knows of %+v, %v", one, err)
 	}
 }
@@ -747,7 +747,7 @@ func TestAThreadOfAnotherSpaceLosesNoMessage(t *testing.T) {
 	if keyed.SentAt.IsZero() || alone.SentAt.IsZero() || keyed.ThreadName == alone.ThreadName {
 		t.Errorf("keyed: %q in %s; alone: %q in %s", keyed.LastError, keyed.ThreadName, alone.LastError, alone.ThreadName)
 	}
-	if one, err := state.SessionsIn(o.user).Of("a"); err != nil || one.ThreadName != keyed.ThreadName {
+	if one, err := state.SessionsIn(o.user).Get("a"); err != nil || one.ThreadName != keyed.ThreadName {
 		t.Errorf("the session knows %q, want %q (%v)", one.ThreadName, keyed.ThreadName, err)
 	}
 	o.posts = nil
@@ -757,8 +757,8 @@ func TestAThreadOfAnotherSpaceLosesNoMessage(t *testing.T) {
 		s.pass(t.Context())
 		o.later(mostBackoff)
 	}
-	if n := len(o.posts); n != 2 || o.reread(bad).SetAside == "" {
-		t.Errorf("posted %d times, set aside: %q", n, o.reread(bad).SetAside)
+	if n := len(o.posts); n != 2 || o.reread(bad).SetAsideReason == "" {
+		t.Errorf("posted %d times, set aside: %q", n, o.reread(bad).SetAsideReason)
 	}
 }
 
@@ -767,24 +767,24 @@ func TestWaitingProcessWakes(t *testing.T) {
 	o := newOffice(t)
 	o.answers(refuse(503, "UNAVAILABLE", "sorry"))
 	m := o.report("a", "x")
-	if err := state.Announce(o.Env, state.Open{Record: state.OpenMessage, Path: m.Path}); err != nil {
+	if err := state.AddToIndex(o.Env, state.IndexEntry{RecordType: state.IndexedMessage, Path: m.Path}); err != nil {
 		t.Fatal(err)
 	}
 	o.scan()
 	s := o.newSender()
 	s.pass(t.Context())
-	if !state.Held(state.OpenFile(o.Env, m.Path)) {
+	if !state.IsLocked(state.IndexFile(o.Env, m.Path)) {
 		t.Error("a waiting process would not block")
 	}
 	got := make(chan *state.Message)
 	go func() {
-		m, _ := state.Await(t.Context(), o.Env, "", m.Path, (*state.Message).Final)
+		m, _ := state.Await(t.Context(), o.Env, "", m.Path, (*state.Message).IsFinal)
 		got <- m
 	}()
 	o.answers(nil)
 	o.later(time.Minute)
 	s.pass(t.Context())
-	if m := <-got; m == nil || m.Name == "" {
+	if m := <-got; m == nil || m.MessageName == "" {
 		t.Errorf("it woke with %+v", m)
 	}
 }

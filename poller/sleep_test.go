@@ -21,7 +21,7 @@ func TestAfterSleepSpacesAreListed(t *testing.T) {
 	var asleep atomic.Int64
 	d.run(Options{Now: func() time.Time { return time.Now().Add(time.Duration(asleep.Load())) }})
 	lists := func(n int64) bool {
-		return bound.Soon(5*time.Second, func() bool {
+		return bound.WaitFor(5*time.Second, func() bool {
 			d.ask(nil) // the loop's next steps
 			return d.lists.Load() >= n
 		})
@@ -42,10 +42,10 @@ func TestSleep(t *testing.T) {
 		t.Run(until.String(), func(t *testing.T) {
 			d := newDesk(t)
 			end := time.Now().Add(30 * time.Minute)
-			replied := d.ask(func(q *state.Question) { d.posted(q); q.Mode, q.TimesOutAt = state.Deny, &end })
+			replied := d.ask(func(q *state.Question) { d.posted(q); q.Mode, q.TimesOutAt = state.ModeDeny, &end })
 			silent := d.ask(func(q *state.Question) {
 				d.posted(q)
-				q.Mode, q.TimesOutAt, q.Remind = state.Deny, &end, []time.Duration{15 * time.Minute, time.Hour, 2 * time.Hour}
+				q.Mode, q.TimesOutAt, q.RemindAfter = state.ModeDeny, &end, []time.Duration{15 * time.Minute, time.Hour, 2 * time.Hour}
 			})
 			var clock atomic.Int64
 			pass := func(to time.Duration) { clock.Store(int64(to)); d.skew.Store(int64(to)) }
@@ -68,8 +68,8 @@ func TestSleep(t *testing.T) {
 				}
 				return
 			}
-			d.await(silent, "reminded", func(q *state.Question) bool { return q.Reminded == 1 })
-			if got := d.load(replied).Reminded; got != 0 {
+			d.await(silent, "reminded", func(q *state.Question) bool { return q.RemindersSent == 1 })
+			if got := d.load(replied).RemindersSent; got != 0 {
 				t.Error("reminded of what is answered")
 			}
 		})
@@ -88,7 +88,7 @@ func TestADayIsOverInTheNight(t *testing.T) {
 	p.awake = time.Now().Add(-time.Second)
 	p.scan()
 	for _, s := range p.inOrder() {
-		if p.closeOver(s, true); !s.q.Status.Open() {
+		if p.closeOver(s, true); !s.q.Status.IsOpen() {
 			t.Errorf("%s before its space was read", s.q.Status)
 		}
 	}
@@ -105,7 +105,7 @@ func TestADayIsOverInTheNight(t *testing.T) {
 func TestAStoppedReaderIsNoSilence(t *testing.T) {
 	d := newDesk(t)
 	q := d.ask(d.posted)
-	lock, err := state.SpacesIn(state.UserState(d.env)).LockReader(q.Chat)
+	lock, err := state.SpacesIn(state.UserStateDir(d.env)).LockReader(q.Chat)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -122,7 +122,7 @@ func TestAStoppedReaderIsNoSilence(t *testing.T) {
 		}
 		return d.env(name)
 	}
-	if err := state.Beat(other, state.Heartbeat{PID: os.Getppid(), Beat: time.Now(), Awake: state.Awake()}); err != nil {
+	if err := state.WriteHeartbeat(other, state.Heartbeat{PID: os.Getppid(), BeatAt: time.Now(), AwakeTime: state.AwakeTime()}); err != nil {
 		t.Fatal(err)
 	}
 	if _ = r.list(t.Context(), p.views()[q.Chat]); r.good.IsZero() {
@@ -137,7 +137,7 @@ func TestAPollerThatBeginsLateReadsFirst(t *testing.T) {
 	late := func(q *state.Question) {
 		q.AskedAt = asked
 		d.posted(q)
-		q.Mode, q.TimesOutAt, q.Remind = state.Deny, &end, []time.Duration{time.Minute}
+		q.Mode, q.TimesOutAt, q.RemindAfter = state.ModeDeny, &end, []time.Duration{time.Minute}
 	}
 	replied, silent := d.ask(late), d.ask(late)
 	d.skew.Store(int64(-488 * time.Minute))
@@ -145,8 +145,8 @@ func TestAPollerThatBeginsLateReadsFirst(t *testing.T) {
 	d.skew.Store(0)
 	d.run(Options{})
 	if is := d.await(replied, "judged", func(q *state.Question) bool { return q.Status != state.Pending }); is.Status != state.Answered ||
-		is.AnsweredMessage != m.Name || is.Reminded != 0 {
-		t.Errorf("%s by %s, reminded %d", is.Status, is.ResolvedBy, is.Reminded)
+		is.AnsweredMessage != m.Name || is.RemindersSent != 0 {
+		t.Errorf("%s by %s, reminded %d", is.Status, is.ResolvedBy, is.RemindersSent)
 	}
 	if is := d.await(silent, "over", func(q *state.Question) bool { return q.Status != state.Pending }); is.Status != state.TimedOut {
 		t.Errorf("without a reply: %s", is.Status)
@@ -159,14 +159,14 @@ func TestWhatWasPutOffIsTriedAfterSleep(t *testing.T) {
 		d := newDesk(t)
 		p := d.poller()
 		chat, later := "example.com/spaces/A", time.Now().Add(5*time.Minute)
-		_, err := p.sender.spaces.Change(chat, func(s *state.Space) { s.NotBefore, s.Failures, s.Asked = later, 9, asked })
+		_, err := p.sender.spaces.Change(chat, func(s *state.Space) { s.NotBefore, s.Failures, s.IsAskedByChat = later, 9, asked })
 		if err != nil {
 			t.Fatal(err)
 		}
 		p.events.again, p.events.failed, p.events.asked = later, 9, asked
 		p.sender.waits["a project"], p.sender.later["a message"] = outcome{until: later}, outcome{until: later}
 		p.wakeUp()
-		is := p.sender.spaces.Of(chat)
+		is := p.sender.spaces.Get(chat)
 		if is.NotBefore.IsZero() == asked || p.events.again.IsZero() == asked || len(p.sender.waits)+len(p.sender.later) != 0 {
 			t.Errorf("asked for by Chat %v: the space waits until %v, a pull until %v", asked, is.NotBefore, p.events.again)
 		}
@@ -193,7 +193,7 @@ func TestTheMachineIsKeptAwake(t *testing.T) {
 		}
 		says := func(lines int) string {
 			var said []byte
-			bound.Soon(10*time.Second, func() bool {
+			bound.WaitFor(10*time.Second, func() bool {
 				said, _ = os.ReadFile(told)
 				return strings.Count(string(said), "\n") >= lines
 			})
@@ -202,7 +202,7 @@ func TestTheMachineIsKeptAwake(t *testing.T) {
 		p := d.poller()
 		q := d.ask(d.posted)
 		p.scan()
-		p.beat(p.own().KeepAwake)
+		p.beat(p.own().KeepsAwake)
 		if !wanted {
 			if p.letSleep != nil {
 				t.Error("kept awake unasked")
@@ -215,7 +215,7 @@ func TestTheMachineIsKeptAwake(t *testing.T) {
 		d.change(q, func(q *state.Question) { q.Status = state.Cancelled })
 		p.beatAt = time.Time{}
 		p.scan()
-		p.beat(p.own().KeepAwake)
+		p.beat(p.own().KeepsAwake)
 		p.working.Wait()
 		if p.letSleep != nil {
 			t.Error("it is kept awake for what is over")

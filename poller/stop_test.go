@@ -13,7 +13,7 @@ import (
 // typed writes down words that were typed into the session's terminal.
 func (x *talk) typed(words string, at time.Time) {
 	x.t.Helper()
-	x.session(x.id, func(s *state.Session) { s.Typed = &state.TypedPrompt{Words: words, At: at.UTC()} })
+	x.session(x.id, func(s *state.Session) { s.LastTyped = &state.TypedPrompt{Text: words, TypedAt: at.UTC()} })
 }
 
 // After a /stop before Claude's first output, Claude Code has the prompt in its box again. A key goes there only where that is what we

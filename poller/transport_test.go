@@ -51,30 +51,30 @@ type fault struct {
 var connections = map[string]func(*testing.T) *connection{
 	"webhook": func(t *testing.T) *connection {
 		c := newConnection(t, space.Options{})
-		server := c.serve(strict.Google(t, c, strict.Embedded, strict.OtherThreads))
+		server := c.serve(strict.CheckRequests(t, c, strict.Embedded, strict.OtherThreads))
 		c.open(map[string]string{"GOOGLE_CHAT_WEBHOOK_URL": c.space.WebhookURL(server)})
 		return c
 	},
 	"app in a direct message": func(t *testing.T) *connection {
 		c := newConnection(t, space.Options{Direct: true})
-		c.openApp(strict.Google(t, c, strict.Embedded, strict.OtherThreads, strict.DirectMessage))
+		c.openApp(strict.CheckRequests(t, c, strict.Embedded, strict.OtherThreads, strict.DirectMessage))
 		return c
 	},
 	"app in a space": func(t *testing.T) *connection {
 		c := newConnection(t, space.Options{})
-		c.openApp(strict.Google(t, c, strict.Embedded, strict.OtherThreads))
+		c.openApp(strict.CheckRequests(t, c, strict.Embedded, strict.OtherThreads))
 		return c
 	},
 	"app behind a hub": func(t *testing.T) *connection {
 		c := newConnection(t, space.Options{Direct: true})
 		prefix := strings.TrimSuffix(c.space.APIEndpoint(""), "/")
-		h := team.New(t, space.Name, space.Name, space.Subscription,
+		h := team.Start(t, space.Name, space.Name, space.Subscription,
 			http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 				r.URL.Path = prefix + r.URL.Path
 				c.ServeHTTP(w, r)
 			}))
-		if program := os.Getenv(team.OtherHub); program != "" {
-			h.Other = otherHub(t, program, h.Google)
+		if program := os.Getenv(team.OtherHubVariable); program != "" {
+			h.Override = otherHub(t, program, h.Google)
 		}
 		file := filepath.Join(t.TempDir(), "hub.json")
 		hub, err := gchat.JoinHub(t.Context(), h.URL, h.Code, "nonce", "v")
@@ -347,7 +347,7 @@ var promises = map[string]func(*testing.T, *connection){
 		first := c.post(gchat.Post{Text: "open", MessageID: id})
 		m := &state.Message{
 			ID: state.MessageID("closed"), Parts: []string{"closed"}, ThreadName: first.ThreadName,
-			Patch: gchat.MessageName(c.gateway.space, id),
+			PatchedMessage: gchat.MessageName(c.gateway.space, id),
 		}
 		if _, err := c.deliver(t.Context(), m); err != nil {
 			t.Fatal(err)
@@ -413,7 +413,7 @@ var promises = map[string]func(*testing.T, *connection){
 	},
 
 	"a question is a card where taps are heard, and text where they are not": func(t *testing.T, c *connection) {
-		q := &state.Question{QuestionID: "q", Questions: []state.Prompt{{
+		q := &state.Question{QuestionID: "q", SubQuestions: []state.SubQuestion{{
 			Question: "Which?", Options: []state.Option{{Label: "One"}, {Label: "Two"}},
 		}}}
 		texts, card := c.transport.QuestionTexts(q, "cafe12")
@@ -490,9 +490,9 @@ var promises = map[string]func(*testing.T, *connection){
 
 func TestAMessageSaysWhatItIsAbout(t *testing.T) {
 	for want, m := range map[gchat.About]*state.Message{
-		{Kind: "blocked_alert", Session: "shop"}: {Report: &state.Report{Type: state.BlockedAlert, Session: "shop"}},
-		{Kind: "permission"}:                     {Report: &state.Report{Type: state.Plain, Kind: "permission"}},
-		{Kind: "note sent"}:                      {Type: state.MessageNote, Note: &state.Owed{About: state.NoteSent}},
+		{Kind: "blocked_alert", Session: "shop"}: {Report: &state.Report{Type: state.ReportBlockedAlert, SessionName: "shop"}},
+		{Kind: "permission"}:                     {Report: &state.Report{Type: state.ReportPlain, RuleKind: "permission"}},
+		{Kind: "note sent"}:                      {Type: state.MessageNote, Note: &state.OwedNote{About: state.NoteSent}},
 		{Kind: "gone_on"}:                        {Type: state.MessageNote, Parts: []string{wording.DialogOverText}},
 		{Kind: "note"}:                           {Type: state.MessageNote, Parts: []string{"[Status] shop"}},
 		{Kind: "question"}:                       {Type: state.MessageQuestion, Parts: []string{"[Plan] (1/2)", "x"}},

@@ -19,11 +19,11 @@ import (
 // typable says whether the poller may type the answer, and knows where: into the pane that the index names. Only of a question
 // in a folder that a person named, the question's own file says which pane it is.
 func (p *Poller) typable(s *served) bool {
-	if !s.q.Typed() {
+	if !s.q.CanBeTyped() {
 		return false
 	}
 	if s.named {
-		return !s.q.Mode.Row().Hook || s.q.TmuxPane != ""
+		return !s.q.Mode.Traits().NeedsHook || s.q.TmuxPane != ""
 	}
 	return s.TmuxPane != "" && !inject.Elsewhere(s.q.ClaudeStart)
 }
@@ -42,7 +42,7 @@ func (p *Poller) placed(s *served, q *state.Question) *state.Question {
 func (p *Poller) findPanes(ctx context.Context) {
 	var qs []*state.Question
 	for _, s := range p.index {
-		types := s.q != nil && s.q.Status.Open() && s.q.Mode.Row().Pane && !s.typing.Load()
+		types := s.q != nil && s.q.Status.IsOpen() && s.q.Mode.Traits().NeedsPane && !s.typing.Load()
 		if types && !inject.Elsewhere(s.q.ClaudeStart) {
 			qs = append(qs, p.placed(s, s.q))
 		}
@@ -57,17 +57,17 @@ func (p *Poller) findPanes(ctx context.Context) {
 		for _, q := range qs {
 			_, err := inject.Locate(ctx, q, p.Env("TMUX"))
 			gone := errors.Is(err, inject.ErrGone)
-			if !gone && q.TmuxMissed == 0 {
+			if !gone && q.PaneMissedCycles == 0 {
 				continue
 			}
 			now, err := state.ChangeQuestion(q.Path, func(q *state.Question) {
-				q.TmuxMissed++
+				q.PaneMissedCycles++
 				if !gone {
-					q.TmuxMissed = 0
+					q.PaneMissedCycles = 0
 				}
 			})
-			p.Log.Once(err, "tmux session not counted")
-			if err == nil && now.TmuxMissed >= mostMissed {
+			p.Log.ErrorOnce(err, "tmux session not counted")
+			if err == nil && now.PaneMissedCycles >= mostMissed {
 				p.end(q, state.Abandoned, "tmux_gone", nil)
 			}
 		}
@@ -81,7 +81,7 @@ func (p *Poller) adopt(ctx context.Context, s *served) {
 		if q.Chat == "" {
 			q.Chat, q.Space = chat, space
 		}
-		q.Mode, q.ProjectDir = state.Inject, cmp.Or(q.ProjectDir, p.projectOf(stateDirOf(q)))
+		q.Mode, q.ProjectDir = state.ModeInject, cmp.Or(q.ProjectDir, p.projectOf(stateDirOf(q)))
 		name := q.SessionID
 		if uuid.Validate(name) == nil { // Claude Code's own ids are no names
 			name = cmp.Or(q.TmuxSession, name)
@@ -93,11 +93,11 @@ func (p *Poller) adopt(ctx context.Context, s *served) {
 // chatFor is the space of a question that names none: where its project's webhook posts, or, where another program posts, the one
 // that is configured; "" while that cannot be told, and where its thread is in another space.
 func (p *Poller) chatFor(ctx context.Context, s *served) (chat, space string) {
-	way := p.gateway(ctx, configured{cmp.Or(s.q.ProjectDir, p.projectOf(stateDirOf(s.q))), s.Trusted})
+	way := p.gateway(ctx, configured{cmp.Or(s.q.ProjectDir, p.projectOf(stateDirOf(s.q))), s.IsTrusted})
 	switch {
 	case way.err == nil:
 		chat, space = way.transport.Chat(), way.space
-	case !way.cfg.Sends() && way.cfg.SpaceID != "":
+	case !way.cfg.CanSend() && way.cfg.SpaceID != "":
 		chat, space = gchat.ChatAt(way.cfg.APIEndpoint, way.cfg.SpaceID), way.cfg.SpaceID
 	}
 	if s.q.ThreadName != "" && !strings.HasPrefix(s.q.ThreadName, space+"/") {
@@ -136,14 +136,14 @@ func spoiled(q *state.Question) bool { return q.InjectionSucceeded != nil && !*q
 // startTyping has an answer typed that no process delivers, beside the loop: typing takes its time.
 func (p *Poller) startTyping(ctx context.Context, s *served) (again time.Time) {
 	q, now := s.q, p.Now()
-	isOld := q.Kind == state.Said // the inbox has these words, or takes them with the next round
+	isOld := q.Kind == state.KindPrompt // the inbox has these words, or takes them with the next round
 	if q.Status != state.Answered || spoiled(q) || !p.typable(s) || isOld {
 		return time.Time{}
 	}
 	if now.Before(s.try.next) {
 		return s.try.next
 	}
-	if q.Kind.Row().Prompt && (p.waitsForEarlier(s) || p.isBehindWords(q)) {
+	if q.Kind.Traits().IsPrompt && (p.waitsForEarlier(s) || p.isBehindWords(q)) {
 		return now.Add(retryPause)
 	}
 	lock, err := state.LockWaiter(p.Env, s.Path)
@@ -166,7 +166,7 @@ func (p *Poller) startTyping(ctx context.Context, s *served) (again time.Time) {
 func (p *Poller) waitsForEarlier(s *served) bool {
 	for _, other := range p.index {
 		q := other.q
-		if other != s && q != nil && q.Kind.Row().Prompt && q.Status == state.Answered && !spoiled(q) &&
+		if other != s && q != nil && q.Kind.Traits().IsPrompt && q.Status == state.Answered && !spoiled(q) &&
 			q.ClaudeSession() == s.q.ClaudeSession() && q.AskedAt.Before(s.q.AskedAt) {
 			return true
 		}
@@ -176,16 +176,16 @@ func (p *Poller) waitsForEarlier(s *served) bool {
 
 func (p *Poller) typeAnswer(ctx context.Context, s *served) {
 	q, err := state.LoadQuestion(s.Path)
-	if err != nil || q.Status != state.Answered || q.Printed {
+	if err != nil || q.Status != state.Answered || q.IsPrinted {
 		return
 	}
 	q = p.placed(s, q)
-	if q.Kind.Row().Prompt {
-		p.typePrompt(ctx, &prompt{q: q, try: &s.try, trusted: s.Trusted})
+	if q.Kind.Traits().IsPrompt {
+		p.typePrompt(ctx, &prompt{q: q, try: &s.try, trusted: s.IsTrusted})
 		return
 	}
 	s.try.next = p.Now().Add(retryPause) // whatever fails below
-	if q.Typing != nil && !q.Typing.Ended {
+	if q.Typing != nil && !q.Typing.IsEnded {
 		// A poller was killed while it typed. Its last key may have been sent or not, so none is sent again: where no hook says
 		// that Claude has the answer, a person has to finish the dialog.
 		if !p.awaitClosed(ctx, q.Path) {
@@ -231,27 +231,27 @@ func (p *Poller) typeAnswer(ctx context.Context, s *served) {
 func (p *Poller) typist(path string) inject.Typist {
 	return inject.Typist{UserState: p.user, DryRun: p.isDryRun(), Before: func(key string, commit bool) error {
 		var late error
-		_, err := state.NoteQuestion(path, func(q *state.Question) {
+		_, err := state.ChangeQuestionRelaxed(path, func(q *state.Question) {
 			if q.Status != state.Answered {
 				late = fmt.Errorf("type answer: the question is %s", q.Status) // a person was faster
 				return
 			}
-			if q.Typing == nil || q.Typing.Ended {
+			if q.Typing == nil || q.Typing.IsEnded {
 				q.Typing = &state.Typing{}
 			}
 			q.InjectionAttempted = true
 			if strings.HasPrefix(key, "text") {
 				key = "text" // the person's words are in the reply
 			}
-			q.Typing.At, q.Typing.Last, q.Typing.Commit = p.Now().UTC(), key, commit
-			q.Typing.Keys++
+			q.Typing.LastKeyAt, q.Typing.LastKey, q.Typing.IsSubmit = p.Now().UTC(), key, commit
+			q.Typing.KeyCount++
 		})
 		return cmp.Or(late, err)
 	}}
 }
 
 // isDryRun says whether nothing is to be typed: by this process's own options, or by another poller's.
-func (p *Poller) isDryRun() bool { return p.DryRun || state.DryRuns(p.Env) }
+func (p *Poller) isDryRun() bool { return p.DryRun || state.IsDryRunMarked(p.Env) }
 
 // endDryRun says what would have been typed, and gives the answer up: nothing of a dry run is typed after its end.
 func (p *Poller) endDryRun(s *served, q *state.Question, pane, would string, keys int) {
@@ -270,16 +270,16 @@ func (p *Poller) tellDryRun(q *state.Question, pane, would string, keys int) {
 func (p *Poller) giveUpDry(q *state.Question) {
 	p.update(q.Path, "answer of a dry run not given up", func(q *state.Question) {
 		if q.Status == state.Answered {
-			q.Owe(state.NoteDryRun, q.AnsweredMessage)
-			q.Untake()
+			q.OweNote(state.NoteDryRun, q.AnsweredMessage)
+			q.WithdrawAnswer()
 		}
 	})
 }
 
 // choices are the prompts of a question with their answers.
 func choices(q *state.Question) []inject.Choice {
-	cs := make([]inject.Choice, len(q.Questions))
-	for i, p := range q.Questions {
+	cs := make([]inject.Choice, len(q.SubQuestions))
+	for i, p := range q.SubQuestions {
 		a := wording.Decompose(p, q.Answers[p.Question])
 		a.Notes = q.Notes[p.Question]
 		cs[i] = inject.Choice{Prompt: p, Answer: a, Chat: q.Declined != ""}
@@ -294,9 +294,9 @@ func (p *Poller) endTyping(q *state.Question, out inject.Outcome, also func(*sta
 			return
 		}
 		if q.Typing == nil {
-			q.Typing = &state.Typing{At: p.Now().UTC()}
+			q.Typing = &state.Typing{LastKeyAt: p.Now().UTC()}
 		}
-		q.Typing.Ended, q.Typing.Result, q.Typing.Why = true, string(out.Result), wording.Line(out.Why)
+		q.Typing.IsEnded, q.Typing.Result, q.Typing.Why = true, string(out.Result), wording.Line(out.Why)
 		if also != nil {
 			also(q)
 		}
@@ -306,7 +306,7 @@ func (p *Poller) endTyping(q *state.Question, out inject.Outcome, also func(*sta
 // update changes a question beside the loop, which reads it again.
 func (p *Poller) update(path, what string, change func(*state.Question)) {
 	_, err := state.ChangeQuestion(path, change)
-	p.Log.Once(err, what)
+	p.Log.ErrorOnce(err, what)
 }
 
 // confirmTyped closes a question whose answer was typed, where no hook does, which knows what Claude was told.
@@ -320,7 +320,7 @@ func (p *Poller) awaitClosed(ctx context.Context, path string) (closed bool) {
 	ctx, cancel := context.WithTimeout(ctx, confirmBound)
 	defer cancel()
 	for {
-		if q, err := state.LoadQuestion(path); err != nil || !q.Status.Open() {
+		if q, err := state.LoadQuestion(path); err != nil || !q.Status.IsOpen() {
 			return true
 		}
 		if !state.Sleep(ctx, 50*time.Millisecond) {
@@ -334,8 +334,8 @@ func (p *Poller) awaitClosed(ctx context.Context, path string) (closed bool) {
 func (p *Poller) leaveToPerson(q *state.Question, out inject.Outcome) {
 	p.endTyping(q, out, func(q *state.Question) {
 		q.InjectionSucceeded = new(q.ResolvedBy == "chat")
-		if q.Status.Open() {
-			q.Owes = append(q.Owes, state.Owed{About: state.NoteNotTyped, Reply: q.AnsweredMessage, Seen: out.Why})
+		if q.Status.IsOpen() {
+			q.OwedNotes = append(q.OwedNotes, state.OwedNote{About: state.NoteNotTyped, ReplyMessage: q.AnsweredMessage, Text: out.Why})
 		}
 	})
 }
@@ -343,7 +343,7 @@ func (p *Poller) leaveToPerson(q *state.Question, out inject.Outcome) {
 // notTyped counts a try that changed nothing, and tells the thread why when it goes on. Off says that the dialog is not there.
 func (p *Poller) notTyped(s *served, q *state.Question, why string, off bool) {
 	t := &s.try
-	isLong := t.failed(p.Now(), p.config(configured{q.ProjectDir, s.Trusted}).PollInterval, why)
+	isLong := t.failed(p.Now(), p.config(configured{q.ProjectDir, s.IsTrusted}).PollInterval, why)
 	if t.offs++; !off {
 		t.offs = 0
 	}
@@ -373,8 +373,8 @@ func (p *Poller) logNotTyped(q *state.Question, t *try) {
 
 func (p *Poller) oweNotTyped(q *state.Question, why string) {
 	p.update(q.Path, "thread not told that the answer waits", func(q *state.Question) {
-		if q.Status.Open() { // else the note of its end is the last
-			q.Owes = append(q.Owes, state.Owed{About: state.NoteNotTyped, Seen: why})
+		if q.Status.IsOpen() { // else the note of its end is the last
+			q.OwedNotes = append(q.OwedNotes, state.OwedNote{About: state.NoteNotTyped, Text: why})
 		}
 	})
 }

@@ -28,7 +28,7 @@ func (p *Poller) attendWords(ctx context.Context, one *state.Session, due bool) 
 		case len(waiting) == 0 && p.isForHook(one, in):
 			routed = append(routed, in)
 			busy = true
-		case in.Waits():
+		case in.IsWaitingPrompt():
 			waiting = append(waiting, in)
 			next = sooner(next, p.tellOfWords(one, in))
 			busy = busy || one.TmuxPane != "" || !in.PrintedAt.IsZero()
@@ -42,7 +42,7 @@ func (p *Poller) attendWords(ctx context.Context, one *state.Session, due bool) 
 	}
 	first, again := p.toBeTyped(one, waiting)
 	next = sooner(next, again)
-	if len(routed) == 0 && first == nil || p.personal().Unread { // who may say something is not known
+	if len(routed) == 0 && first == nil || p.personal().HasUnreadFile { // who may say something is not known
 		return next, busy
 	}
 	p.doing.Store(lane, true)
@@ -65,8 +65,8 @@ func (p *Poller) isForHook(one *state.Session, in *state.Incoming) bool {
 	}
 	isWaited := false
 	for _, s := range p.index {
-		isNext := s.q != nil && s.q.Kind == state.AskedNext && s.q.ClaudeSession() == one.ID
-		isOpen := isNext && s.q.Status == state.Pending && !s.q.Unread()
+		isNext := s.q != nil && s.q.Kind == state.KindNext && s.q.ClaudeSession() == one.ID
+		isOpen := isNext && s.q.Status == state.Pending && !s.q.HasUnreadReply()
 		isWaited = isWaited || isOpen && state.HasWaiter(p.Env, s.Path)
 	}
 	if !isWaited {
@@ -101,16 +101,16 @@ func (p *Poller) toBeTyped(one *state.Session, waiting []*state.Incoming) (first
 
 // isToBeTyped says whether words wait that a person has not to look after.
 func isToBeTyped(in *state.Incoming) bool {
-	isSpoiled := in.Typing != nil && in.Typing.Ended
-	return in.Waits() && in.PrintedAt.IsZero() && !isSpoiled
+	isSpoiled := in.Typing != nil && in.Typing.IsEnded
+	return in.IsWaitingPrompt() && in.PrintedAt.IsZero() && !isSpoiled
 }
 
 // isBehindAnswer says whether an answer to the session's question for the next instruction is to
 // be typed, which was asked before these words were said.
 func (p *Poller) isBehindAnswer(in *state.Incoming) bool {
 	for _, s := range p.index {
-		isAnswer := s.q != nil && s.q.Kind.Row().Prompt && s.q.Status == state.Answered && !spoiled(s.q)
-		if isAnswer && s.q.ClaudeSession() == in.SessionID && s.q.AskedAt.Before(in.SaidAt) && p.typable(s) {
+		isAnswer := s.q != nil && s.q.Kind.Traits().IsPrompt && s.q.Status == state.Answered && !spoiled(s.q)
+		if isAnswer && s.q.ClaudeSession() == in.SessionID && s.q.AskedAt.Before(in.LocalCreatedAt) && p.typable(s) {
 			return true
 		}
 	}
@@ -120,7 +120,7 @@ func (p *Poller) isBehindAnswer(in *state.Incoming) bool {
 // isBehindWords says whether words were said to a session, before it asked, that are to be typed.
 func (p *Poller) isBehindWords(q *state.Question) bool {
 	return slices.ContainsFunc(p.routed[q.ClaudeSession()], func(in *state.Incoming) bool {
-		return isToBeTyped(in) && in.SaidAt.Before(q.AskedAt)
+		return isToBeTyped(in) && in.LocalCreatedAt.Before(q.AskedAt)
 	})
 }
 
@@ -142,7 +142,7 @@ func (p *Poller) keepWords(ctx context.Context, one *state.Session, routed []*st
 		return
 	}
 	if !errors.Is(err, commands.ErrBegins) {
-		p.Log.Once(err, "what was said to a session is not done yet")
+		p.Log.ErrorOnce(err, "what was said to a session is not done yet")
 	}
 	state.Sleep(ctx, retryPause) // the loop goes on at once when this ends
 }
@@ -155,7 +155,7 @@ func (p *Poller) typeWords(ctx context.Context, one *state.Session, t *prompt) {
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), typeBound)
 	defer cancel()
-	t.in, t.one, t.q, t.trusted = in, one, in.AsQuestion(one), one.Trusted
+	t.in, t.one, t.q, t.trusted = in, one, in.AsQuestion(one), one.IsTrusted
 	p.typePrompt(ctx, t)
 }
 
@@ -165,25 +165,25 @@ func (p *Poller) typeWords(ctx context.Context, one *state.Session, t *prompt) {
 func (p *Poller) tellOfWords(one *state.Session, in *state.Incoming) (next time.Time) {
 	now, why := p.Now(), p.tryOf(in).why
 	isPrinted, isTyped := !in.PrintedAt.IsZero(), one.TmuxPane != ""
-	sentAt, longAt := in.PrintedAt.Add(graceForSeen), in.SaidAt.Add(keptLong)
+	sentAt, longAt := in.PrintedAt.Add(graceForSeen), in.LocalCreatedAt.Add(keptLong)
 	isLong := isToBeTyped(in) && !now.Before(longAt) && (!isTyped || why != "")
 	for _, note := range []struct {
 		isTrue bool
 		about  string
 		seen   string
 	}{
-		{in.Attached, state.NoteAttached, ""},
+		{in.HasAttachment, state.NoteAttached, ""},
 		{!isPrinted && !isTyped, state.NoteLater, ""},
 		{isPrinted && !now.Before(sentAt), state.NoteSent, ""},
 		{isLong, state.NoteStillKept, why},
 	} {
-		if !note.isTrue || slices.Contains(in.Told, note.about) {
+		if !note.isTrue || slices.Contains(in.SentNotes, note.about) {
 			continue
 		}
-		owed := state.Owed{About: note.about, Reply: in.MessageName, Seen: note.seen}
+		owed := state.OwedNote{About: note.about, ReplyMessage: in.MessageName, Text: note.seen}
 		if p.noteWords(one, in.AsQuestion(one), owed) == nil {
 			p.changeWords(in, func(in *state.Incoming) error {
-				in.Told = append(in.Told, note.about)
+				in.SentNotes = append(in.SentNotes, note.about)
 				return nil
 			})
 		}
@@ -195,34 +195,34 @@ func (p *Poller) tellOfWords(one *state.Session, in *state.Incoming) (next time.
 }
 
 // noteWords puts a note about words that wait into their session's thread, once.
-func (p *Poller) noteWords(one *state.Session, q *state.Question, owed state.Owed) error {
+func (p *Poller) noteWords(one *state.Session, q *state.Question, owed state.OwedNote) error {
 	_, err := p.putNote(q, openOf(one), owed)
-	p.Log.Once(err, "note not put into the outbox")
+	p.Log.ErrorOnce(err, "note not put into the outbox")
 	return err
 }
 
 // tellEnd tells a session's thread how words for it ended.
 func (p *Poller) tellEnd(one *state.Session, in *state.Incoming) {
-	owed := state.Owed{About: state.NoteClosed}
+	owed := state.OwedNote{About: state.NoteClosed}
 	switch {
-	case in.ResolvedBy == state.Instead:
-		owed = state.Owed{About: state.NoteUnclear, Reply: in.MessageName}
-	case slices.Contains(in.Told, state.NoteSent):
-		owed = state.Owed{} // it was told
+	case in.ResolvedBy == state.EndedReplaced:
+		owed = state.OwedNote{About: state.NoteUnclear, ReplyMessage: in.MessageName}
+	case slices.Contains(in.SentNotes, state.NoteSent):
+		owed = state.OwedNote{} // it was told
 	}
-	p.Log.Once(p.finishWords(one, in, owed), "the end of words not told of")
+	p.Log.ErrorOnce(p.finishWords(one, in, owed), "the end of words not told of")
 	delete(p.wordTries, in.ID)
 }
 
 // finishWords puts the note that ends words, and leaves their tombstone.
-func (p *Poller) finishWords(one *state.Session, in *state.Incoming, owed state.Owed) error {
+func (p *Poller) finishWords(one *state.Session, in *state.Incoming, owed state.OwedNote) error {
 	q := in.AsQuestion(one)
 	_, err := p.putNote(q, openOf(one), owed)
 	if err != nil {
 		return err
 	}
-	p.Log.Once(state.AddToAudit(p.Env, q.Ending()), "end not in the audit log")
-	return p.finish(in, state.OutcomeWords)
+	p.Log.ErrorOnce(state.AppendAuditLine(p.Env, q.Ending()), "end not in the audit log")
+	return p.finish(in, state.OutcomePrompt)
 }
 
 // endOldWords ends words that are older than a day, or whose Claude Code has ended or, outside of
@@ -236,9 +236,9 @@ func (p *Poller) endOldWords(one *state.Session, waiting []*state.Incoming) {
 			by = "claude_gone"
 		case inject.Ended(one.ClaudePID, one.ClaudeStart):
 			by = "chat" // it had them
-		case one.TmuxPane == "" && one.Reason != "clear" && in.PrintedAt.IsZero() && hasLeft:
+		case one.TmuxPane == "" && one.EndReason != "clear" && in.PrintedAt.IsZero() && hasLeft:
 			by = "superseded"
-		case p.Now().Sub(in.SaidAt) > state.MaxAge+expireOthers:
+		case p.Now().Sub(in.LocalCreatedAt) > state.MaxQuestionAge+expireOthers:
 			by = "age"
 		default:
 			continue
@@ -248,26 +248,26 @@ func (p *Poller) endOldWords(one *state.Session, waiting []*state.Incoming) {
 }
 
 func (p *Poller) endWords(in *state.Incoming, by, said string) {
-	_, err := state.InboxIn(p.user).EndWords(in.ID, by, said)
+	_, err := state.InboxIn(p.user).EndPrompt(in.ID, by, said)
 	if !errors.Is(err, fs.ErrNotExist) {
-		p.Log.Once(err, "the end of words not written down")
+		p.Log.ErrorOnce(err, "the end of words not written down")
 	}
 }
 
 // changeWords changes words that wait. An error is also that they ended meanwhile.
 func (p *Poller) changeWords(in *state.Incoming, change func(*state.Incoming) error) error {
 	_, err := state.InboxIn(p.user).Update(in.ID, func(in *state.Incoming) error {
-		if !in.Waits() {
+		if !in.IsWaitingPrompt() {
 			return state.ErrTransition
 		}
 		return change(in)
 	})
 	if !errors.Is(err, state.ErrTransition) && !errors.Is(err, fs.ErrNotExist) {
-		p.Log.Once(err, "words not written down")
+		p.Log.ErrorOnce(err, "words not written down")
 	}
 	return err
 }
 
-func openOf(one *state.Session) *state.Open {
-	return &state.Open{ProjectDir: one.ProjectDir, Trusted: one.Trusted}
+func openOf(one *state.Session) *state.IndexEntry {
+	return &state.IndexEntry{ProjectDir: one.ProjectDir, IsTrusted: one.IsTrusted}
 }

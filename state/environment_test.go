@@ -65,7 +65,7 @@ func TestAnEnvironmentKeepsItsName(t *testing.T) {
 	env := func(name string) string { return vars[name] }
 	is := Environment(env)
 	h := sha256.New()
-	fmt.Fprintf(h, "%smachine=%s\x00", salt(env), machine())
+	fmt.Fprintf(h, "%smachine=%s\x00", salt(env), machineID())
 	for _, name := range strings.Fields("GOOGLE_CHAT_WEBHOOK_URL GOOGLE_CHAT_SPACE_ID " +
 		"GOOGLE_CHAT_CREDENTIALS_FILE GOOGLE_APPLICATION_CREDENTIALS CLOUDSDK_CONFIG GCHAT_API_ENDPOINT " +
 		"GCHAT_PUBSUB_SUBSCRIPTION GCHAT_PUBSUB_ENDPOINT GCHAT_ALLOWED_USERS GCHAT_APPROVERS GCHAT_CONFIG " +
@@ -90,34 +90,34 @@ func TestAPollersLifeIsToldByItsMachine(t *testing.T) {
 		where         string
 		lives, silent bool
 	}{
-		"goes on":                        {Heartbeat{PID: os.Getpid(), Beat: now, Awake: Awake()}, "", true, false},
-		"stopped":                        {Heartbeat{PID: os.Getpid(), Beat: long, Awake: Awake() - 4*BeatEvery}, "", true, true},
-		"its machine slept":              {Heartbeat{PID: os.Getpid(), Beat: long, Awake: Awake()}, "", true, false},
-		"of an earlier release, stopped": {Heartbeat{PID: os.Getpid(), Beat: long}, "", true, true},
-		"before its machine restarted":   {Heartbeat{PID: os.Getpid(), Beat: now, Awake: Awake() + time.Hour}, "", false, false},
-		"gone":                           {Heartbeat{PID: 1 << 30, Beat: now, Awake: Awake()}, "", false, false},
-		"on another machine":             {Heartbeat{PID: 1 << 30, Beat: now, Awake: 1}, "elsewhere", true, false},
-		"gone there, as it seems":        {Heartbeat{PID: os.Getpid(), Beat: long, Awake: Awake()}, "elsewhere", false, false},
+		"goes on":                        {Heartbeat{PID: os.Getpid(), BeatAt: now, AwakeTime: AwakeTime()}, "", true, false},
+		"stopped":                        {Heartbeat{PID: os.Getpid(), BeatAt: long, AwakeTime: AwakeTime() - 4*HeartbeatInterval}, "", true, true},
+		"its machine slept":              {Heartbeat{PID: os.Getpid(), BeatAt: long, AwakeTime: AwakeTime()}, "", true, false},
+		"of an earlier release, stopped": {Heartbeat{PID: os.Getpid(), BeatAt: long}, "", true, true},
+		"before its machine restarted":   {Heartbeat{PID: os.Getpid(), BeatAt: now, AwakeTime: AwakeTime() + time.Hour}, "", false, false},
+		"gone":                           {Heartbeat{PID: 1 << 30, BeatAt: now, AwakeTime: AwakeTime()}, "", false, false},
+		"on another machine":             {Heartbeat{PID: 1 << 30, BeatAt: now, AwakeTime: 1}, "elsewhere", true, false},
+		"gone there, as it seems":        {Heartbeat{PID: os.Getpid(), BeatAt: long, AwakeTime: AwakeTime()}, "elsewhere", false, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if Awake() < 8*BeatEvery {
+			if AwakeTime() < 8*HeartbeatInterval {
 				t.Skip("this machine has only just started")
 			}
-			if err := Beat(env, c.h); err != nil {
+			if err := WriteHeartbeat(env, c.h); err != nil {
 				t.Fatal(err)
 			}
 			if c.where != "" {
 				b, err := os.ReadFile(pollerFile(env, ".json"))
 				if err == nil {
-					b = bytes.Replace(b, []byte(Here()), []byte(c.where), 1)
+					b = bytes.Replace(b, []byte(PIDScope()), []byte(c.where), 1)
 					err = os.WriteFile(pollerFile(env, ".json"), b, 0o600)
 				}
 				if err != nil {
 					t.Fatal(err)
 				}
 			}
-			if h := ReadBeat(env, Environment(env)); h.Lives != c.lives || h.Silent(time.Now()) != c.silent || h.Machine == "" {
-				t.Errorf("lives %v, silent %v: %+v", h.Lives, h.Silent(time.Now()), h)
+			if h := ReadHeartbeat(env, Environment(env)); h.IsAlive != c.lives || h.IsSilent(time.Now()) != c.silent || h.Machine == "" {
+				t.Errorf("lives %v, silent %v: %+v", h.IsAlive, h.IsSilent(time.Now()), h)
 			}
 		})
 	}
@@ -130,23 +130,23 @@ func TestAnEarlierVersionsEnvironmentIsTakenOver(t *testing.T) {
 		vars := map[string]string{"HOME": t.TempDir(), "ANTHROPIC_API_KEY": "k"}
 		env := func(name string) string { return vars[name] }
 		path := vars["HOME"] + "/q.json"
-		if err := Announce(env, Open{Record: OpenQuestion, Path: path}); err != nil {
+		if err := AddToIndex(env, IndexEntry{RecordType: IndexedQuestion, Path: path}); err != nil {
 			t.Fatal(err)
 		}
-		file, former := OpenFile(env, path), formerEnvironment(env)
+		file, former := IndexFile(env, path), formerEnvironment(env)
 		b, _ := os.ReadFile(file)
 		b = bytes.ReplaceAll(b, []byte(Environment(env)), []byte(former))
 		if err := os.WriteFile(file, b, 0o600); err != nil {
 			t.Fatal(err)
 		}
-		sessions := SessionsIn(UserState(env))
-		if _, err := sessions.Change("s", func(one *Session) { one.Env = former }); err != nil {
+		sessions := SessionsIn(UserStateDir(env))
+		if _, err := sessions.Change("s", func(session *Session) { session.Environment = former }); err != nil {
 			t.Fatal(err)
 		}
-		box := OutboxIn(UserState(env))
-		m, _, err := box.Put(env, &Message{ID: "m", Type: MessageReport, Parts: []string{"x"}, CreatedAt: time.Now()}, time.Hour)
+		box := OutboxIn(UserStateDir(env))
+		m, _, err := box.Enqueue(env, &Message{ID: "m", Type: MessageReport, Parts: []string{"x"}, CreatedAt: time.Now()}, time.Hour)
 		if err == nil {
-			_, err = box.Change(m.Path, func(m *Message) { m.Env = former })
+			_, err = box.Change(m.Path, func(m *Message) { m.Environment = former })
 		}
 		if err != nil {
 			t.Fatal(err)
@@ -158,9 +158,9 @@ func TestAnEarlierVersionsEnvironmentIsTakenOver(t *testing.T) {
 			}
 			defer lock.Unlock()
 		}
-		err = TakeOverFormer(env)
-		o, oerr := ReadOpen(file)
-		one, serr := sessions.Of("s")
+		err = AdoptFormerEnvironment(env)
+		o, oerr := ReadIndexEntry(file)
+		session, serr := sessions.Get("s")
 		if err != nil || oerr != nil || serr != nil {
 			t.Fatal(err, oerr, serr)
 		}
@@ -169,9 +169,9 @@ func TestAnEarlierVersionsEnvironmentIsTakenOver(t *testing.T) {
 			want = former
 		}
 		waiting, _ := box.Waiting()
-		isOfThis := len(waiting) == 1 && waiting[0].Env == want && o.Env == want && one.Env == want
+		isOfThis := len(waiting) == 1 && waiting[0].Environment == want && o.Environment == want && session.Environment == want
 		if former == Environment(env) || !isOfThis {
-			t.Errorf("%s: the record is of %s, the session of %s, want %s", name, o.Env, one.Env, want)
+			t.Errorf("%s: the record is of %s, the session of %s, want %s", name, o.Environment, session.Environment, want)
 		}
 	}
 }

@@ -15,68 +15,68 @@ import (
 // ErrLocked says that another living process holds the lock.
 var ErrLocked = errors.New("held by another process")
 
-// lockWait bounds how long a hook waits for a critical section of another process. Sections take about a millisecond;
+// lockTimeout bounds how long a hook waits for a critical section of another process. Sections take about a millisecond;
 // only a stopped process keeps one longer, and then Claude Code must not wait with us.
-const lockWait = 2 * time.Second
+const lockTimeout = 2 * time.Second
 
-const longestTry = 8 * time.Millisecond
+const maxLockPause = 8 * time.Millisecond
 
-// Watch, where a test sets it, is told of everything that Slow is told of.
-var Watch func(what string)
+// SlowCallWatcher, where a test sets it, is told of everything that Slow is told of.
+var SlowCallWatcher func(what string)
 
-// Slow is called before anything that may not be done under a record's lock. It does nothing
+// BeforeSlowCall is called before anything that may not be done under a record's lock. It does nothing
 // but in tests, which hold that.
-func Slow(what string) {
-	if Watch != nil {
-		Watch(what)
+func BeforeSlowCall(what string) {
+	if SlowCallWatcher != nil {
+		SlowCallWatcher(what)
 	}
 }
 
 // A Lock is an advisory lock of the kernel on a file: it ends with its holder, also by kill -9. A process that inherits the
 // descriptor has the lock, too.
 type Lock struct {
-	file   *os.File
-	locked *os.File // file, or its twin
-	Path   string
+	file       *os.File
+	lockedFile *os.File // file, or its twin
+	Path       string
 }
 
 // TryLock takes the lock at path at once or returns ErrLocked.
 func TryLock(path string) (*Lock, error) {
-	if err := MakeDir(filepath.Dir(path)); err != nil {
+	if err := MakeFolder(filepath.Dir(path)); err != nil {
 		return nil, err
 	}
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|plainFlags, 0o600)
-	return lockFile(f, path, err)
+	return lockOpenedFile(f, path, err)
 }
 
-// TryLockThere is TryLock of a file that is there: none is made where another process removed it.
-func TryLockThere(path string) (*Lock, error) {
+// TryLockExisting is TryLock of a file that is there: none is made where another process removed it.
+func TryLockExisting(path string) (*Lock, error) {
 	f, _, err := OpenPlain(path, os.O_RDWR)
-	return lockFile(f, path, err)
+	return lockOpenedFile(f, path, err)
 }
 
-func lockFile(f *os.File, path string, err error) (*Lock, error) {
+func lockOpenedFile(f *os.File, path string, err error) (*Lock, error) {
 	if err != nil {
 		return nil, fmt.Errorf("lock %s: %w", filepath.Base(path), err)
 	}
-	locked, err := lockedFile(f)
+	locked, err := openLockTarget(f)
 	if err != nil {
 		f.Close()
 		return nil, err
 	}
-	return (&Lock{f, locked, path}).take()
+	return (&Lock{f, locked, path}).acquire()
 }
 
-// take locks the files that were opened for a lock, or closes them.
-func (l *Lock) take() (*Lock, error) {
-	err := syscall.Flock(int(l.locked.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
-	if knowsNoLocks(err) {
-		if locksOf == nil || ReadLockPlace(locksOf) != nil { // no folder has locks: nothing excludes anything
+// acquire locks the files that were opened for a lock, or closes them.
+func (l *Lock) acquire() (*Lock, error) {
+	err := syscall.Flock(int(l.lockedFile.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+	if isLockingUnsupported(err) {
+		if lockEnv == nil || ReadLockFolder(lockEnv) != nil { // no folder has locks: nothing excludes anything
 			return l, nil
 		}
-		why := "there are no locks in " + UserState(locksOf) + " (" + err.Error() + ")"
-		moveLocks(locksOf, why, func(string) bool { return true }) // the next poller looks whether they lock
-		return lockFile(l.file, l.Path, nil)
+		why := "there are no locks in " + UserStateDir(lockEnv) + " (" + err.Error() + ")"
+		chooseLockFolder(lockEnv, why, func(string) bool { return true }) // the next poller looks whether they lock
+		return lockOpenedFile(l.file, l.Path, nil)
 	}
 	if err == nil {
 		return l, nil
@@ -89,25 +89,25 @@ func (l *Lock) take() (*Lock, error) {
 }
 
 func (l *Lock) close() {
-	_ = l.locked.Close()
+	_ = l.lockedFile.Close()
 	_ = l.file.Close() // mostly the same
 }
 
-// Gone says that the lock's file was removed, or is another one by now: no other process sees that the lock is held.
-func (l *Lock) Gone() bool {
-	is, err := os.Lstat(l.Path)
-	ours, serr := l.file.Stat()
-	return Missing(err) || err == nil && serr == nil && !os.SameFile(is, ours)
+// IsFileGone says that the lock's file was removed, or is another one by now: no other process sees that the lock is held.
+func (l *Lock) IsFileGone() bool {
+	current, err := os.Lstat(l.Path)
+	held, serr := l.file.Stat()
+	return IsMissing(err) || err == nil && serr == nil && !os.SameFile(current, held)
 }
 
-// Held says whether a living process holds the lock at path.
-func Held(path string) bool {
+// IsLocked says whether a living process holds the lock at path.
+func IsLocked(path string) bool {
 	f, _, err := OpenPlain(path, os.O_RDONLY)
 	if err != nil {
-		return !Missing(err) // with no descriptor left it is not known
+		return !IsMissing(err) // with no descriptor left it is not known
 	}
 	defer f.Close()
-	locked, err := lockedFile(f)
+	locked, err := openLockTarget(f)
 	if err != nil {
 		return true
 	}
@@ -115,13 +115,13 @@ func Held(path string) bool {
 	return errors.Is(syscall.Flock(int(locked.Fd()), syscall.LOCK_SH|syscall.LOCK_NB), syscall.EWOULDBLOCK)
 }
 
-// LockSoon takes the lock at path within lockWait. Each try opens the file anew: an uninstall may have removed it.
-func LockSoon(path string) (*Lock, error) {
-	Slow("waits for a lock")
-	end := time.Now().Add(lockWait)
-	for pause := time.Millisecond; ; pause = min(2*pause, longestTry) {
+// LockWithTimeout takes the lock at path within lockTimeout. Each try opens the file anew: an uninstall may have removed it.
+func LockWithTimeout(path string) (*Lock, error) {
+	BeforeSlowCall("waits for a lock")
+	deadline := time.Now().Add(lockTimeout)
+	for pause := time.Millisecond; ; pause = min(2*pause, maxLockPause) {
 		l, err := TryLock(path)
-		if !errors.Is(err, ErrLocked) || time.Now().After(end) {
+		if !errors.Is(err, ErrLocked) || time.Now().After(deadline) {
 			return l, err
 		}
 		time.Sleep(pause)
@@ -133,21 +133,21 @@ func (l *Lock) Unlock() {
 	if l == nil {
 		return
 	}
-	_ = syscall.Flock(int(l.locked.Fd()), syscall.LOCK_UN)
+	_ = syscall.Flock(int(l.lockedFile.Fd()), syscall.LOCK_UN)
 	l.close()
 }
 
-func pollersDir(env Getenv) string { return filepath.Join(UserState(env), "pollers") }
+func pollersDir(env Getenv) string { return filepath.Join(UserStateDir(env), "pollers") }
 
 func pollerFile(env Getenv, ext string) string {
 	return filepath.Join(pollersDir(env), Environment(env)+ext)
 }
 
-// TakePollerLock makes the caller the poller of its environment; ErrLocked when there is one.
-func TakePollerLock(env Getenv) (*Lock, error) { return TryLock(pollerFile(env, ".lock")) }
+// LockPoller makes the caller the poller of its environment; ErrLocked when there is one.
+func LockPoller(env Getenv) (*Lock, error) { return TryLock(pollerFile(env, ".lock")) }
 
-// Inherited is the descriptor of the lock that Pass passes.
-const Inherited = 3
+// InheritedLockDescriptor is the descriptor of the lock that Pass passes.
+const InheritedLockDescriptor = 3
 
 // InheritPollerLock is the lock that the process which started this poller took for it, under a descriptor. Another file there,
 // or a lock that another process has, is an error.
@@ -157,31 +157,31 @@ func InheritPollerLock(env Getenv, descriptor uintptr) (*Lock, error) {
 	if err != nil {
 		return nil, fmt.Errorf("the poller's lock: %w", err)
 	}
-	locked, err := lockedPath(f)
+	locked, err := lockTargetPath(f)
 	l := &Lock{f, os.NewFile(descriptor, locked), path}
-	passed, perr := l.locked.Stat()
-	is, serr := os.Lstat(locked)
-	if errors.Join(err, perr, serr) != nil || !os.SameFile(is, passed) {
+	passed, perr := l.lockedFile.Stat()
+	expected, serr := os.Lstat(locked)
+	if errors.Join(err, perr, serr) != nil || !os.SameFile(expected, passed) {
 		f.Close()
-		l.locked.Close() // it may be that of the same environment by the name of an earlier version
+		l.lockedFile.Close() // it may be that of the same environment by the name of an earlier version
 		return nil, errors.New("what was passed to this poller is not its environment's lock")
 	}
-	syscall.CloseOnExec(int(l.locked.Fd()))
-	return l.take() // it is ours already, or free
+	syscall.CloseOnExec(int(l.lockedFile.Fd()))
+	return l.acquire() // it is ours already, or free
 }
 
 // What a program is told that is to be the poller; see Pass.
 const (
-	Orphan   = "--orphan"
-	Detached = "--detached"
+	orphanFlag   = "--orphan"
+	DetachedFlag = "--detached"
 )
 
-// Pass has self become the detached poller that has the lock from now on: in a session of its own, in /, with no descriptor of
+// PassToPoller has self become the detached poller that has the lock from now on: in a session of its own, in /, with no descriptor of
 // ours but the lock. The caller has it no more, also when that fails. Started as an Orphan, self only starts the poller, as
 // Detached, and ends: on Esc Claude Code ends a waiting hook with all its children (2.1.197, 2.1.329).
-func (l *Lock) Pass(self, as string) error {
-	cmd := DetachedCommand(self, "poller", as)
-	cmd.ExtraFiles = []*os.File{l.locked} // the three before it are the null device
+func (l *Lock) PassToPoller(self, flag string) error {
+	cmd := DetachedCommand(self, "poller", flag)
+	cmd.ExtraFiles = []*os.File{l.lockedFile} // the three before it are the null device
 	if err := cmd.Start(); err != nil {
 		l.Unlock()
 		return fmt.Errorf("start poller: %w", err)
@@ -191,14 +191,14 @@ func (l *Lock) Pass(self, as string) error {
 	return nil
 }
 
-// Words is what a process of its own is told that has a model word a question, whose file follows.
+// WordQuestionFlag is what a process of its own is told that has a model word a question, whose file follows.
 // A hook starts it: what its environment says of the model is no part of what makes an
 // environment, so the poller may know another key, or none.
-const Words = "--words"
+const WordQuestionFlag = "--words"
 
-// StartWords has self do that.
-func StartWords(self, question string) error {
-	cmd := DetachedCommand(self, "poller", Words, question)
+// StartWordingQuestion has self do that.
+func StartWordingQuestion(self, questionFile string) error {
+	cmd := DetachedCommand(self, "poller", WordQuestionFlag, questionFile)
 	err := cmd.Start()
 	if err != nil {
 		return fmt.Errorf("have a model word the question: %w", err)
@@ -226,22 +226,22 @@ func DetachedCommand(self string, args ...string) *exec.Cmd {
 // that there was none.
 func StartPoller(env Getenv, self string) (started bool, err error) {
 	CallPoller(env, Environment(env))
-	if p := ReadLockPlace(env); p != nil && p.Dir == "" {
-		return false, errors.New(p.Words())
+	if folder := ReadLockFolder(env); folder != nil && folder.Dir == "" {
+		return false, errors.New(folder.Describe())
 	}
-	lock, err := TakePollerLock(env)
+	lock, err := LockPoller(env)
 	switch {
 	case errors.Is(err, ErrLocked):
 		return false, nil
 	case err != nil:
 		return false, err
 	}
-	return true, lock.Pass(self, Orphan)
+	return true, lock.PassToPoller(self, orphanFlag)
 }
 
-// WithoutPoller does something while no poller of an environment runs, and none can begin.
+// RunWithoutPoller does something while no poller of an environment runs, and none can begin.
 // Where one runs it is not done.
-func WithoutPoller(env Getenv, environment string, do func()) {
+func RunWithoutPoller(env Getenv, environment string, do func()) {
 	lock, err := TryLock(filepath.Join(pollersDir(env), filepath.Base(environment)+".lock"))
 	if err != nil {
 		return
@@ -262,9 +262,9 @@ func CallPoller(env Getenv, environment string) {
 	_ = f.Close()
 }
 
-// PollerCalls is how often a poller of this environment was called since ForgetCalls. It is to be asked before work is looked
+// CountPollerCalls is how often a poller of this environment was called since ResetCalls. It is to be asked before work is looked
 // for.
-func PollerCalls(env Getenv) int64 {
+func CountPollerCalls(env Getenv) int64 {
 	info, err := os.Lstat(pollerFile(env, ".lock"))
 	if err != nil {
 		return 0
@@ -272,23 +272,23 @@ func PollerCalls(env Getenv) int64 {
 	return info.Size()
 }
 
-// ForgetCalls has a poller begin to count anew, before it looks for work for the last time. So what is the poller only for a
+// ResetCalls has a poller begin to count anew, before it looks for work for the last time. So what is the poller only for a
 // moment, and looks for none, knows by no calls that none is left.
-func (l *Lock) ForgetCalls() error { return l.file.Truncate(0) }
+func (l *Lock) ResetCalls() error { return l.file.Truncate(0) }
 
-// EndPoller gives the poller's lock up. Where a poller was called since there were so many PollerCalls, another one begins.
-func (l *Lock) EndPoller(env Getenv, self string, calls int64) error {
+// UnlockPoller gives the poller's lock up. Where a poller was called since there were so many CountPollerCalls, another one begins.
+func (l *Lock) UnlockPoller(env Getenv, self string, calls int64) error {
 	l.Unlock()
-	if self == "" || PollerCalls(env) == calls {
+	if self == "" || CountPollerCalls(env) == calls {
 		return nil
 	}
 	_, err := StartPoller(env, self)
 	return err
 }
 
-// WantPoller notes that the daemon, or a single round, waits for the lock of this environment's poller: a detached one yields to
+// RequestPollerLock notes that the daemon, or a single round, waits for the lock of this environment's poller: a detached one yields to
 // it. The caller gives the lock up when it has the lock.
-func WantPoller(env Getenv) (*Lock, error) { return TryLock(pollerFile(env, ".want")) }
+func RequestPollerLock(env Getenv) (*Lock, error) { return TryLock(pollerFile(env, ".want")) }
 
-// PollerWanted says whether a living process waits for the lock of this environment's poller.
-func PollerWanted(env Getenv) bool { return Held(pollerFile(env, ".want")) }
+// IsPollerLockRequested says whether a living process waits for the lock of this environment's poller.
+func IsPollerLockRequested(env Getenv) bool { return IsLocked(pollerFile(env, ".want")) }

@@ -12,9 +12,9 @@ import (
 func aMarker(id, session string, status Status, asked time.Time) *Question {
 	response := "Canary"
 	q := &Question{
-		QuestionID: id, SessionID: session, AskedAt: asked, ThreadKey: id, ThreadName: "spaces/AAAA/threads/BBBB", MessageSent: true, Status: status, Response: &response, Mode: Deny,
-		ProjectDir: "/home/dev/projects/x", CWD: "/home/dev/projects/x", SessionName: "system3-main", TimeoutPolicy: LeaveOpen, TimesOutAt: &asked,
-		Questions: []Prompt{{Question: "Which \"deployment\" approach\nshould we use?", Header: "Deploy", Options: []Option{{Label: "Rolling", Description: "Bit by bit {[\\"}, {Label: "Canary"}}}},
+		QuestionID: id, SessionID: session, AskedAt: asked, ThreadKey: id, ThreadName: "spaces/AAAA/threads/BBBB", IsMessageSent: true, Status: status, Response: &response, Mode: ModeDeny,
+		ProjectDir: "/home/dev/projects/x", CWD: "/home/dev/projects/x", SessionName: "system3-main", TimeoutPolicy: TimeoutLeaveOpen, TimesOutAt: &asked,
+		SubQuestions: []SubQuestion{{Question: "Which \"deployment\" approach\nshould we use?", Header: "Deploy", Options: []Option{{Label: "Rolling", Description: "Bit by bit {[\\"}, {Label: "Canary"}}}},
 	}
 	if status != Pending {
 		q.ResolvedAt = &asked
@@ -53,13 +53,13 @@ func TestMentioning(t *testing.T) {
 	}
 	put(t, s, "d.json", map[string]any{"question_id": "d", "session_id": "s", "status": "pending"}, now)
 	put(t, s, "ask-s-1.json", []byte("{"), now.Add(-time.Hour))
-	qs, bad, err := s.Mentioning([]string{"s", "name"})
+	qs, bad, err := s.OfSessionNames([]string{"s", "name"})
 	if len(qs) != 3 || len(bad) != 1 || err != nil {
 		t.Errorf("%d questions, %v, %v", len(qs), bad, err)
 	}
 	for _, q := range qs {
-		if q.QuestionID == "a" && q.Written.Sub(now.Add(-time.Hour)).Abs() > time.Second {
-			t.Errorf("written %s", q.Written)
+		if q.QuestionID == "a" && q.WrittenAt.Sub(now.Add(-time.Hour)).Abs() > time.Second {
+			t.Errorf("written %s", q.WrittenAt)
 		}
 	}
 	if qs, _, _ := s.OfSession("s"); len(qs) != 1 || qs[0].QuestionID != "a" {
@@ -78,13 +78,13 @@ func TestTimeNear(t *testing.T) {
 			"Z": "2026-02-21T10:30:00Z", "fraction": "2026-02-21T10:30:00.000000+00:00", "zone": "2026-02-21T12:30:00+02:00", "zone without colon": "2026-02-21T12:30:00+0200",
 			"space": "2026-02-21 10:30:00", "UTC without zone": "2026-02-21T10:30:00.000001", "local without zone": at.In(time.Local).Format("2006-01-02T15:04:05"),
 		} {
-			if got, err := timeNear(text, at.Add(time.Second)); err != nil || got.Sub(at).Abs() > time.Second {
+			if got, err := parseTimeNear(text, at.Add(time.Second)); err != nil || got.Sub(at).Abs() > time.Second {
 				t.Errorf("%s, %+d h: %v, %v", name, hours, got, err)
 			}
 		}
 	}
 	for _, text := range []string{"", "now", "10:30", "2026-02-31T10:30:00Z", "1771669800"} {
-		if got, err := timeNear(text, at); err == nil {
+		if got, err := parseTimeNear(text, at); err == nil {
 			t.Errorf("%q is %v", text, got)
 		}
 	}

@@ -19,38 +19,38 @@ import (
 // A checkout can bring links and pipes in the places of a project's state. Of that state only plain files in plain folders are
 // read, written, renamed and locked: what is a link is as good as missing, and a folder that is one cannot be written to.
 
-// ownFolders are the folders of a project's state. The state folder itself may be a link where the person named it.
-var ownFolders = []string{"pending-questions", markerFolder, "user-input-queue", ".locks"}
+// projectFolders are the folders of a project's state. The state folder itself may be a link where the person named it.
+var projectFolders = []string{"pending-questions", markerFolder, "user-input-queue", ".locks"}
 
-// noLink is an error (ENOTDIR) where one of our folders on this path is a link.
-func noLink(folder string) error {
-	for ; slices.Contains(ownFolders, filepath.Base(folder)); folder = filepath.Dir(folder) {
-		var is syscall.Stat_t // os.Lstat would leave some hundred bytes behind, and a hook looks at hundreds of files
-		if syscall.Lstat(folder, &is) == nil && is.Mode&syscall.S_IFMT == syscall.S_IFLNK {
+// checkNoLink is an error (ENOTDIR) where one of our folders on this path is a link.
+func checkNoLink(folder string) error {
+	for ; slices.Contains(projectFolders, filepath.Base(folder)); folder = filepath.Dir(folder) {
+		var stat syscall.Stat_t // os.Lstat would leave some hundred bytes behind, and a hook looks at hundreds of files
+		if syscall.Lstat(folder, &stat) == nil && stat.Mode&syscall.S_IFMT == syscall.S_IFLNK {
 			return &fs.PathError{Op: "open", Path: folder, Err: syscall.ENOTDIR}
 		}
 	}
 	return nil
 }
 
-// leadsOut says whether .claude or .claude/state of a project is a link to somewhere outside of the project.
-func leadsOut(project string) bool {
+// leadsOutside says whether .claude or .claude/state of a project is a link to somewhere outside of the project.
+func leadsOutside(project string) bool {
 	for _, name := range []string{".claude", filepath.Join(".claude", "state")} {
 		path := filepath.Join(project, name)
-		if info, err := os.Lstat(path); err == nil && info.Mode()&fs.ModeSymlink != 0 && !Within(path, project) {
+		if info, err := os.Lstat(path); err == nil && info.Mode()&fs.ModeSymlink != 0 && !IsWithin(path, project) {
 			return true
 		}
 	}
 	return false
 }
 
-// guards says that the system asks a person whether a program may read some folders: for a launchd agent it asks at any time of
+// systemGuardsFolders says that the system asks a person whether a program may read some folders: for a launchd agent it asks at any time of
 // the day, or refuses for ever, though the person's terminal reads them.
-var guards = runtime.GOOS == "darwin"
+var systemGuardsFolders = runtime.GOOS == "darwin"
 
-// guarded says whether a path is in one of those folders, in whatever case it is written, and through whatever link.
-func guarded(path, home string) bool {
-	if real := RealPath(path); real != path && guarded(real, home) {
+// isGuarded says whether a path is in one of those folders, in whatever case it is written, and through whatever link.
+func isGuarded(path, home string) bool {
+	if target := RealPath(path); target != path && isGuarded(target, home) {
 		return true
 	}
 	path = strings.ToLower(filepath.Clean(path)) + "/"
@@ -68,8 +68,8 @@ func RealPath(path string) string {
 	return cmp.Or(real, path)
 }
 
-// Within says whether a file that is there lies in a folder, whatever links lead to either.
-func Within(path, folder string) bool {
+// IsWithin says whether a file that is there lies in a folder, whatever links lead to either.
+func IsWithin(path, folder string) bool {
 	file, err := filepath.EvalSymlinks(path)
 	if err != nil {
 		return false
@@ -82,34 +82,34 @@ func Within(path, folder string) bool {
 	return err == nil && filepath.IsLocal(rel)
 }
 
-// ErrNotPlain says that there is a link, a pipe or a folder where a file is to be.
-var ErrNotPlain = errors.New("it is no plain file")
+// errNotPlain says that there is a link, a pipe or a folder where a file is to be.
+var errNotPlain = errors.New("it is no plain file")
 
 // plainFlags keep the opening of a file from following a link and from waiting for a pipe's other end.
 const plainFlags = syscall.O_NOFOLLOW | syscall.O_NONBLOCK
 
-// addTo are the flags that open a file to add to its end, also where none is there.
-const addTo = os.O_APPEND | os.O_CREATE | os.O_WRONLY
+// appendFlags are the flags that open a file to add to its end, also where none is there.
+const appendFlags = os.O_APPEND | os.O_CREATE | os.O_WRONLY
 
-// OpenPlain opens a file, and says what it is. What it makes, its owner alone can read. Errors are ErrNotPlain and those of
+// OpenPlain opens a file, and says what it is. What it makes, its owner alone can read. Errors are errNotPlain and those of
 // opening.
 func OpenPlain(path string, flag int) (*os.File, fs.FileInfo, error) {
-	if err := noLink(filepath.Dir(path)); err != nil {
+	if err := checkNoLink(filepath.Dir(path)); err != nil {
 		return nil, nil, err
 	}
 	f, err := os.OpenFile(path, flag|plainFlags, 0o600)
 	switch {
 	case errors.Is(err, syscall.ELOOP), errors.Is(err, syscall.EISDIR):
-		return nil, nil, ErrNotPlain
+		return nil, nil, errNotPlain
 	case errors.Is(err, syscall.ENXIO), errors.Is(err, syscall.EOPNOTSUPP): // a socket, on Linux and on macOS
-		return nil, nil, ErrNotPlain
+		return nil, nil, errNotPlain
 	}
 	if err != nil {
 		return nil, nil, err
 	}
 	info, err := f.Stat()
 	if err == nil && !info.Mode().IsRegular() {
-		err = ErrNotPlain
+		err = errNotPlain
 	}
 	if err != nil {
 		f.Close()
@@ -119,35 +119,35 @@ func OpenPlain(path string, flag int) (*os.File, fs.FileInfo, error) {
 }
 
 // ReadPlain reads a file of at most so many bytes. Errors are those of OpenPlain, and one for a larger file.
-func ReadPlain(path string, most int64) ([]byte, error) {
-	b, _, err := readPlain(path, most, &bytes.Buffer{})
+func ReadPlain(path string, limit int64) ([]byte, error) {
+	b, _, err := readPlainInto(path, limit, &bytes.Buffer{})
 	return b, err
 }
 
-// MostRead bounds a file of ours, or of another program that we read, in bytes.
-const MostRead = 256 << 20
+// MaxFileSize bounds a file of ours, or of another program that we read, in bytes.
+const MaxFileSize = 256 << 20
 
-// ReadLinked is ReadPlain of a file that a person may keep elsewhere and link to.
-func ReadLinked(path string, most int64) ([]byte, error) {
+// ReadPlainOrLink is ReadPlain of a file that a person may keep elsewhere and link to.
+func ReadPlainOrLink(path string, limit int64) ([]byte, error) {
 	real, err := filepath.EvalSymlinks(path)
 	if err != nil {
 		return nil, err
 	}
-	return ReadPlain(real, most)
+	return ReadPlain(real, limit)
 }
 
-// readPlain reads a file into buf, whose bytes it returns, and says when the file was written.
-func readPlain(path string, most int64, buf *bytes.Buffer) (b []byte, written time.Time, err error) {
+// readPlainInto reads a file into buf, whose bytes it returns, and says when the file was written.
+func readPlainInto(path string, limit int64, buf *bytes.Buffer) (b []byte, written time.Time, err error) {
 	f, info, err := OpenPlain(path, os.O_RDONLY)
 	if err != nil {
 		return nil, time.Time{}, err
 	}
 	defer f.Close()
 	buf.Reset()
-	buf.Grow(int(min(info.Size(), most)) + bytes.MinRead)
-	_, err = buf.ReadFrom(io.LimitReader(f, most+1))
-	if err == nil && int64(buf.Len()) > most {
-		err = fmt.Errorf("it is larger than %d bytes", most)
+	buf.Grow(int(min(info.Size(), limit)) + bytes.MinRead)
+	_, err = buf.ReadFrom(io.LimitReader(f, limit+1))
+	if err == nil && int64(buf.Len()) > limit {
+		err = fmt.Errorf("it is larger than %d bytes", limit)
 	}
 	return buf.Bytes(), info.ModTime(), err
 }

@@ -76,7 +76,7 @@ func TestLinkedFolderIsNotFollowed(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			c := newCheckout(t)
 			c.link(name, c.theirs)
-			folder := questionsOf(filepath.Join(c.state, name))
+			folder := questionFolder(filepath.Join(c.state, name))
 			if qs, bad := folder.All(); len(qs)+len(bad) > 0 && len(qs) > 0 {
 				t.Errorf("%d questions, %v", len(qs), bad)
 			}
@@ -91,10 +91,10 @@ func TestLinkedFolderIsNotFollowed(t *testing.T) {
 			if _, err := folder.Record("s", func([]*Question) *Question { return &Question{QuestionID: "new", SessionID: "s", Status: Pending} }); err == nil {
 				t.Error("a question was recorded")
 			}
-			if found, _, _ := folder.Mentioning([]string{"s"}); len(found) > 0 {
+			if found, _, _ := folder.OfSessionNames([]string{"s"}); len(found) > 0 {
 				t.Error("a marker was found")
 			}
-			if files, _ := OwnFiles(c.state); len(files) > 0 {
+			if files, _ := OwnProjectFiles(c.state); len(files) > 0 {
 				t.Errorf("a purge would take %q", files)
 			}
 			c.untouched()
@@ -120,13 +120,13 @@ func TestLinkedFileIsNotFollowed(t *testing.T) {
 	if len(qs) != 1 || len(bad) != 2 {
 		t.Fatalf("%d questions, %v", len(qs), bad)
 	}
-	if _, err := UpdateQuestion(own, func(q *Question) error { q.Denied = true; return nil }); err == nil {
+	if _, err := UpdateQuestion(own, func(q *Question) error { q.IsDenied = true; return nil }); err == nil {
 		t.Error("the question's lock is a link, and was taken")
 	}
-	if pid, last := DaemonPID(c.state), LastPoll(c.state); pid != 0 || !last.IsZero() {
+	if pid, last := ReadDaemonPID(c.state), ReadLastPoll(c.state); pid != 0 || !last.IsZero() {
 		t.Errorf("pid %d, last poll %v", pid, last)
 	}
-	if err := NoteLastPoll(c.state, time.Now()); err != nil {
+	if err := WriteLastPoll(c.state, time.Now()); err != nil {
 		t.Error(err)
 	}
 	_, _ = pending.Record("s", func([]*Question) *Question { return nil })
@@ -140,7 +140,7 @@ func TestASocketIsNoPlainFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer listener.Close()
-	if _, _, err := OpenPlain("socket", os.O_RDONLY); !errors.Is(err, ErrNotPlain) {
+	if _, _, err := OpenPlain("socket", os.O_RDONLY); !errors.Is(err, errNotPlain) {
 		t.Errorf("%v", err)
 	}
 }
@@ -176,7 +176,7 @@ func TestStateFolderThatLeadsOut(t *testing.T) {
 				vars["GCHAT_STATE_DIR"] = own
 			}
 			env := func(name string) string { return vars[name] }
-			if got := ProjectState(env); (got == own) != tt.own || !tt.own && got != SpareState(env) {
+			if got := ProjectStateDir(env); (got == own) != tt.own || !tt.own && got != SpareStateDir(env) {
 				t.Errorf("state is kept in %s", got)
 			}
 		})
@@ -184,14 +184,14 @@ func TestStateFolderThatLeadsOut(t *testing.T) {
 }
 
 func TestWhatMacOSGuardsIsAskedElsewhere(t *testing.T) {
-	was := guards
-	guards = true
-	t.Cleanup(func() { guards = was })
+	was := systemGuardsFolders
+	systemGuardsFolders = true
+	t.Cleanup(func() { systemGuardsFolders = was })
 	home := t.TempDir()
 	if err := errors.Join(os.MkdirAll(filepath.Join(home, "Documents/shop"), 0o700), os.Symlink("Documents/shop", filepath.Join(home, "shop"))); err != nil {
 		t.Fatal(err)
 	}
-	if !guarded(filepath.Join(home, "shop"), home) || guarded(home, home) {
+	if !isGuarded(filepath.Join(home, "shop"), home) || isGuarded(home, home) {
 		t.Error("a link leads into Documents")
 	}
 	for project, own := range map[string]bool{
@@ -202,11 +202,11 @@ func TestWhatMacOSGuardsIsAskedElsewhere(t *testing.T) {
 	} {
 		vars := map[string]string{"HOME": "/Users/ann", "CLAUDE_PROJECT_DIR": project}
 		env := func(name string) string { return vars[name] }
-		if got := ProjectState(env); (got == filepath.Join(project, ".claude", "state")) != own || !own && got != SpareState(env) {
+		if got := ProjectStateDir(env); (got == filepath.Join(project, ".claude", "state")) != own || !own && got != SpareStateDir(env) {
 			t.Errorf("%s keeps its state in %s", project, got)
 		}
 		vars["GCHAT_STATE_DIR"] = "/Volumes/Disk/state"
-		if got := ProjectState(env); got != "/Volumes/Disk/state" {
+		if got := ProjectStateDir(env); got != "/Volumes/Disk/state" {
 			t.Errorf("%s keeps what was named in %s", project, got)
 		}
 	}

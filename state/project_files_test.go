@@ -24,7 +24,7 @@ func TestOwnFilesAreNotOtherPrograms(t *testing.T) {
 			writeAt(t, filepath.Join(dir, name), "x")
 		}
 	}
-	files, folders := OwnFiles(dir)
+	files, folders := OwnProjectFiles(dir)
 	later := "pending-questions/.locks/later" // of a process that runs
 	writeAt(t, filepath.Join(dir, later), "")
 	for _, path := range files {
@@ -47,7 +47,7 @@ func TestOwnFilesAreNotOtherPrograms(t *testing.T) {
 	if !slices.Contains(folders, filepath.Dir(dir)) {
 		t.Errorf("the folders are %v", folders)
 	}
-	if _, folders := OwnFiles("/somewhere/state"); slices.Contains(folders, "/somewhere") {
+	if _, folders := OwnProjectFiles("/somewhere/state"); slices.Contains(folders, "/somewhere") {
 		t.Error("a folder around a state folder that was chosen by hand would go")
 	}
 }

@@ -12,58 +12,58 @@ import (
 // A Project is a folder that sessions with our hooks asked something in.
 type Project struct {
 	Record
-	State    string    `json:"state"`       // its state folder
+	StateDir string    `json:"state"`       // its state folder
 	Dir      string    `json:"project_dir"` // absolute
 	LastSeen time.Time `json:"last_seen"`
 }
 
 func (p *Project) check(time.Time) error {
-	if p.State == "" {
+	if p.StateDir == "" {
 		return errors.New("state is missing")
 	}
 	return nil
 }
 
-func projects(env Getenv) Folder[Project] {
-	return Folder[Project]{Dir: filepath.Join(UserState(env), "projects"), writes: quick, begins: func(*Project) {}}
+func projectFolder(env Getenv) Folder[Project] {
+	return Folder[Project]{Dir: filepath.Join(UserStateDir(env), "projects"), durability: unsynced, initRecord: func(*Project) {}}
 }
 
-// Register notes that a state folder belongs to a project. It writes only when that is news.
-func Register(env Getenv, projectState, projectDir string) error {
+// RegisterProject notes that a state folder belongs to a project. It writes only when that is news.
+func RegisterProject(env Getenv, projectState, projectDir string) error {
 	name := Hash(6, projectState)
-	if _, err := os.Lstat(projects(env).path(name)); err == nil {
+	if _, err := os.Lstat(projectFolder(env).path(name)); err == nil {
 		return nil
 	}
-	_, err := projects(env).Change(name, func(p *Project) {
-		p.State, p.Dir, p.LastSeen = projectState, projectDir, time.Now().UTC()
+	_, err := projectFolder(env).Change(name, func(p *Project) {
+		p.StateDir, p.Dir, p.LastSeen = projectState, projectDir, time.Now().UTC()
 	})
 	return err
 }
 
-// Projects are the known ones.
-func Projects(env Getenv) ([]*Project, []error) { return projects(env).All() }
+// KnownProjects are the known ones.
+func KnownProjects(env Getenv) ([]*Project, []error) { return projectFolder(env).All() }
 
-// OwnFiles are what we keep in a project's state folder, and the folders that it lies in, the inmost first. Other programs
+// OwnProjectFiles are what we keep in a project's state folder, and the folders that it lies in, the inmost first. Other programs
 // write questions in the same format, into the same folders: theirs name no mode and no project, and are not among them.
-func OwnFiles(projectState string) (files, folders []string) {
-	for _, in := range []string{QuestionsIn(projectState).Dir, MarkersIn(projectState).Dir} {
-		locks := filepath.Join(in, ".locks")
-		if len(namesIn(locks)) > 0 { // all of it: a process that runs may make one more
+func OwnProjectFiles(projectState string) (files, folders []string) {
+	for _, folder := range []string{QuestionsIn(projectState).Dir, MarkersIn(projectState).Dir} {
+		locks := filepath.Join(folder, ".locks")
+		if len(folderEntries(locks)) > 0 { // all of it: a process that runs may make one more
 			files = append(files, locks)
 		}
-		for _, name := range namesIn(in) {
-			path := filepath.Join(in, name)
-			ours := strings.HasPrefix(name, ".new-")
-			if q, err := PeekQuestion(path); err == nil && filepath.Ext(name) == ".json" {
-				ours = q.Mode != "" && q.ProjectDir != ""
+		for _, name := range folderEntries(folder) {
+			path := filepath.Join(folder, name)
+			isOurs := strings.HasPrefix(name, ".new-")
+			if q, err := LoadQuestionInPlace(path); err == nil && filepath.Ext(name) == ".json" {
+				isOurs = q.Mode != "" && q.ProjectDir != ""
 			}
-			if ours {
+			if isOurs {
 				files = append(files, path)
 			}
 		}
-		folders = append(folders, locks, in)
+		folders = append(folders, locks, folder)
 	}
-	if b, err := ReadPlain(filepath.Join(projectState, gitignore), 64); err == nil && string(b) == ignoreAll {
+	if b, err := ReadPlain(filepath.Join(projectState, gitignore), 64); err == nil && string(b) == gitignoreText {
 		files = append(files, filepath.Join(projectState, gitignore))
 	}
 	for _, name := range []string{PIDFile, LastPollFile} {
@@ -79,13 +79,13 @@ func OwnFiles(projectState string) (files, folders []string) {
 }
 
 const (
-	gitignore = ".gitignore"
-	ignoreAll = "*\n"
+	gitignore     = ".gitignore"
+	gitignoreText = "*\n"
 )
 
-// namesIn are a folder's entries; none where there is no such folder.
-func namesIn(dir string) (names []string) {
-	if info, err := os.Lstat(dir); err != nil || !info.IsDir() || noLink(dir) != nil {
+// folderEntries are a folder's entries; none where there is no such folder.
+func folderEntries(dir string) (names []string) {
+	if info, err := os.Lstat(dir); err != nil || !info.IsDir() || checkNoLink(dir) != nil {
 		return nil
 	}
 	entries, _ := os.ReadDir(dir)
@@ -98,35 +98,35 @@ func namesIn(dir string) (names []string) {
 //lint:ignore ST1005 it is a name
 var ErrUntrusted = errors.New("Claude Code was not told to trust its folder")
 
-// ProjectCounts says whether the files of a project count: Claude Code runs a hook of it, which it does in trusted folders
+// IsProjectTrusted says whether the files of a project count: Claude Code runs a hook of it, which it does in trusted folders
 // only, or was told to trust it. The working folder may be a stranger's, and Claude's shell commands have CLAUDECODE in any.
-func ProjectCounts(env Getenv, dir string) bool {
-	named := env("CLAUDE_PROJECT_DIR")
-	if named != "" && (filepath.Clean(named) == filepath.Clean(dir) || sameFolder(named, dir)) {
+func IsProjectTrusted(env Getenv, dir string) bool {
+	projectDir := env("CLAUDE_PROJECT_DIR")
+	if projectDir != "" && (filepath.Clean(projectDir) == filepath.Clean(dir) || isSameFolder(projectDir, dir)) {
 		return true
 	}
-	yes, _ := Trusted(env, dir)
-	return yes
+	isTrusted, _ := IsFolderTrusted(env, dir)
+	return isTrusted
 }
 
-// sameFolder says whether two absolute paths lead to one folder, through a link or, on a Mac, in another case.
-func sameFolder(a, b string) bool {
-	is, err := os.Stat(a)
-	other, err2 := os.Stat(b)
-	return filepath.IsAbs(a) && filepath.IsAbs(b) && err == nil && err2 == nil && os.SameFile(is, other)
+// isSameFolder says whether two absolute paths lead to one folder, through a link or, on a Mac, in another case.
+func isSameFolder(a, b string) bool {
+	info, err := os.Stat(a)
+	other, otherErr := os.Stat(b)
+	return filepath.IsAbs(a) && filepath.IsAbs(b) && err == nil && otherErr == nil && os.SameFile(info, other)
 }
 
-// Trusted says whether Claude Code was told to trust a folder, or one around it, as far up as the folder's repository goes: a
+// IsFolderTrusted says whether Claude Code was told to trust a folder, or one around it, as far up as the folder's repository goes: a
 // clone within a trusted folder is another's (Claude Code 2.1.329; 2.1.197 went on to the root). known says that it has a list
 // of folders at all.
-func Trusted(env Getenv, dir string) (yes, known bool) {
-	Slow("reads which folders are trusted")
+func IsFolderTrusted(env Getenv, dir string) (isTrusted, hasList bool) {
+	BeforeSlowCall("reads which folders are trusted")
 	path := filepath.Join(Home(env), ".claude.json")
 	if d := env("CLAUDE_CONFIG_DIR"); d != "" {
 		path = filepath.Join(d, ".claude.json")
 	}
-	b, err := ReadLinked(path, MostRead)
-	if Missing(err) {
+	b, err := ReadPlainOrLink(path, MaxFileSize)
+	if IsMissing(err) {
 		return false, false
 	}
 	var file struct {
@@ -143,11 +143,11 @@ func Trusted(env Getenv, dir string) (yes, known bool) {
 	}
 	for dir = RealPath(dir); ; dir = filepath.Dir(dir) {
 		for path, project := range file.Projects {
-			if project.Trusted && sameFolder(path, dir) {
+			if project.Trusted && isSameFolder(path, dir) {
 				return true, true
 			}
 		}
-		if dir == filepath.Dir(dir) || exists(filepath.Join(dir, ".git")) {
+		if dir == filepath.Dir(dir) || fileExists(filepath.Join(dir, ".git")) {
 			return false, true
 		}
 	}

@@ -23,11 +23,11 @@ const (
 	Expired   Status = "expired"   // 24 hours old
 )
 
-// Open says that the question can still get its answer delivered.
-func (s Status) Open() bool { return s == Pending || s == Answered }
+// IsOpen says that the question can still get its answer delivered.
+func (s Status) IsOpen() bool { return s == Pending || s == Answered }
 
-// next holds the allowed steps of a question's life. A closed question never opens again, but for one that timed out.
-var next = map[Status][]Status{
+// nextStatuses holds the allowed steps of a question's life. A closed question never opens again, but for one that timed out.
+var nextStatuses = map[Status][]Status{
 	Pending:  {Answered, Resolved, Cancelled, Abandoned, TimedOut, Expired},
 	Answered: {Resolved, Cancelled, Abandoned, Expired},
 	TimedOut: {Answered, Resolved, Expired}, // a late reply still counts
@@ -51,14 +51,14 @@ const (
 	LabelCancel      = "Cancel"
 )
 
-// Refuses says that a decision lets Claude do nothing.
-func Refuses(label string) bool {
+// IsRefusal says that a decision lets Claude do nothing.
+func IsRefusal(label string) bool {
 	return slices.Contains([]string{LabelDeny, LabelSendBack, LabelDecline, LabelCancel}, label)
 }
 
-// MostAbout is how long a file's name, or what "always" allows, may be to be decided from Chat, in bytes: a card shows so much of
+// MaxAboutLength is how long a file's name, or what "always" allows, may be to be decided from Chat, in bytes: a card shows so much of
 // it whatever else stands there.
-const MostAbout = 300
+const MaxAboutLength = 300
 
 // What a person may say of a question in place of an answer. A label named so wins.
 const (
@@ -70,9 +70,9 @@ const (
 type TimeoutPolicy string
 
 const (
-	LeaveOpen   TimeoutPolicy = "leave"        // Claude is told that no reply came
-	Recommended TimeoutPolicy = "recommended"  // the recommended option, else the first, is chosen for the person
-	AskTerminal TimeoutPolicy = "ask-terminal" // Claude is told to ask again, and that goes to the terminal
+	TimeoutLeaveOpen   TimeoutPolicy = "leave"        // Claude is told that no reply came
+	TimeoutRecommended TimeoutPolicy = "recommended"  // the recommended option, else the first, is chosen for the person
+	TimeoutAskTerminal TimeoutPolicy = "ask-terminal" // Claude is told to ask again, and that goes to the terminal
 )
 
 // Option is one choice of a Prompt, as Claude Code's AskUserQuestion tool names it.
@@ -82,9 +82,9 @@ type Option struct {
 	Preview     string `json:"preview,omitempty"`
 }
 
-// Prompt is one of the one to four questions of an AskUserQuestion call. Question is the raw text and the key of
+// SubQuestion is one of the one to four questions of an AskUserQuestion call. Question is the raw text and the key of
 // its answer: it is never trimmed or normalised.
-type Prompt struct {
+type SubQuestion struct {
 	Question    string   `json:"question"`
 	Header      string   `json:"header,omitempty"`
 	Options     []Option `json:"options"`
@@ -95,18 +95,18 @@ type Prompt struct {
 // Field is one field of a form. Name is the raw key of its value: it is never trimmed or
 // normalised.
 type Field struct {
-	Name     string          `json:"name"`
-	Title    string          `json:"title,omitempty"`
-	About    string          `json:"about,omitempty"`
-	Type     string          `json:"type"` // string, number, integer, boolean or array
-	Format   string          `json:"format,omitempty"`
-	Pattern  string          `json:"pattern,omitempty"` // it is shown, and never run
-	Required bool            `json:"required,omitempty"`
-	Min      *float64        `json:"min,omitempty"` // of a number, a text's characters, or how many are chosen
-	Max      *float64        `json:"max,omitempty"`
-	Options  []Option        `json:"options,omitempty"` // what may be chosen
-	Values   []string        `json:"values,omitempty"`  // of the options
-	Default  json.RawMessage `json:"default,omitempty"` // what an empty field means
+	Name        string          `json:"name"`
+	Title       string          `json:"title,omitempty"`
+	Description string          `json:"about,omitempty"`
+	Type        string          `json:"type"` // string, number, integer, boolean or array
+	Format      string          `json:"format,omitempty"`
+	Pattern     string          `json:"pattern,omitempty"` // it is shown, and never run
+	IsRequired  bool            `json:"required,omitempty"`
+	Min         *float64        `json:"min,omitempty"` // of a number, a text's characters, or how many are chosen
+	Max         *float64        `json:"max,omitempty"`
+	Options     []Option        `json:"options,omitempty"` // what may be chosen
+	Values      []string        `json:"values,omitempty"`  // of the options
+	Default     json.RawMessage `json:"default,omitempty"` // what an empty field means
 }
 
 // Answer is what one prompt was answered with.
@@ -125,84 +125,84 @@ func (a Answer) Value() string {
 	return strings.Join(parts, ", ")
 }
 
-// Empty says that nothing was chosen and nothing said.
-func (a Answer) Empty() bool { return len(a.Labels) == 0 && a.Text == "" }
+// IsEmpty says that nothing was chosen and nothing said.
+func (a Answer) IsEmpty() bool { return len(a.Labels) == 0 && a.Text == "" }
 
 // Verdict is what became of a reply.
 type Verdict string
 
 const (
-	Unread    Verdict = ""           // stored by the poller, not judged yet
-	Used      Verdict = "used"       // became the answer, or turned the question down
-	Kept      Verdict = "kept"       // answered some of several questions
-	Refused   Verdict = "refused"    // its sender may not answer
-	AskedBack Verdict = "asked_back" // named an option that there is not
-	AskedHow  Verdict = "asked_how"  // asked what to write
-	Late      Verdict = "late"       // the question was answered or closed already
-	Ignored   Verdict = "ignored"    // older than the question, or without text
-	Unwaited  Verdict = "unwaited"   // no process can deliver it: only the terminal answers this question
+	VerdictUnread    Verdict = ""           // stored by the poller, not judged yet
+	VerdictUsed      Verdict = "used"       // became the answer, or turned the question down
+	VerdictKept      Verdict = "kept"       // answered some of several questions
+	VerdictRefused   Verdict = "refused"    // its sender may not answer
+	VerdictAskedBack Verdict = "asked_back" // named an option that there is not
+	VerdictAskedHow  Verdict = "asked_how"  // asked what to write
+	VerdictLate      Verdict = "late"       // the question was answered or closed already
+	VerdictIgnored   Verdict = "ignored"    // older than the question, or without text
+	VerdictNoWaiter  Verdict = "unwaited"   // no process can deliver it: only the terminal answers this question
 )
 
-// Local is the sender of a reply that did not come through Chat: a program or a person wrote it into the state folder, and
+// LocalSender is the sender of a reply that did not come through Chat: a program or a person wrote it into the state folder, and
 // only the session's owner can write there.
-const Local = "local"
+const LocalSender = "local"
 
 // Reply is a message of a person in the question's thread. MessageName is its Chat resource name and is used once.
 type Reply struct {
-	MessageName string              `json:"message_name"`
-	Sender      string              `json:"sender"` // users/ID
-	SenderEmail string              `json:"sender_email,omitempty"`
-	DisplayName string              `json:"display_name,omitempty"`
-	Text        string              `json:"text"`
-	CreateTime  time.Time           `json:"create_time"` // the server's clock
-	Verdict     Verdict             `json:"verdict,omitempty"`
-	Attached    bool                `json:"attached,omitempty"` // a file or a picture came with it
-	Unsure      bool                `json:"unsure,omitempty"`   // it may be for another question of its thread
-	Choice      string              `json:"choice,omitempty"`   // of a tap: which button it was
-	Inputs      map[string][]string `json:"inputs,omitempty"`   // of a tap: what the card's fields held
+	MessageName   string              `json:"message_name"`
+	Sender        string              `json:"sender"` // users/ID
+	SenderEmail   string              `json:"sender_email,omitempty"`
+	DisplayName   string              `json:"display_name,omitempty"`
+	Text          string              `json:"text"`
+	CreatedAt     time.Time           `json:"create_time"` // the server's clock
+	Verdict       Verdict             `json:"verdict,omitempty"`
+	HasAttachment bool                `json:"attached,omitempty"` // a file or a picture came with it
+	IsUnsure      bool                `json:"unsure,omitempty"`   // it may be for another question of its thread
+	Choice        string              `json:"choice,omitempty"`   // of a tap: which button it was
+	Inputs        map[string][]string `json:"inputs,omitempty"`   // of a tap: what the card's fields held
 }
 
 // Typing is the poller's account of the keys that it sent for a question. It is written before each key.
 type Typing struct {
-	At     time.Time `json:"at"`               // of the last key
-	Keys   int       `json:"keys"`             // how many were sent, the last one perhaps not
-	Last   string    `json:"last"`             // the last key; "text" for words
-	Commit bool      `json:"commit,omitempty"` // the last key submits
-	Ended  bool      `json:"ended,omitempty"`  // the typing came to its end; otherwise the poller was killed in it, or is at it
-	Result string    `json:"result,omitempty"` // injected, clean or dirty
-	Why    string    `json:"why,omitempty"`    // for a person
+	LastKeyAt time.Time `json:"at"`               // of the last key
+	KeyCount  int       `json:"keys"`             // how many were sent, the last one perhaps not
+	LastKey   string    `json:"last"`             // the last key; "text" for words
+	IsSubmit  bool      `json:"commit,omitempty"` // the last key submits
+	IsEnded   bool      `json:"ended,omitempty"`  // the typing came to its end; otherwise the poller was killed in it, or is at it
+	Result    string    `json:"result,omitempty"` // injected, clean or dirty
+	Why       string    `json:"why,omitempty"`    // for a person
 }
 
-// TypedQueued is the last key of words that were typed while Claude worked, which puts them into its queue.
-const TypedQueued = "queued"
+// KeyQueued is the last key of words that were typed while Claude worked, which puts them into its queue.
+const KeyQueued = "queued"
 
-// Owed is a note that a question's thread is still to be given. It stands in the same write as the step that it tells of; the
+// OwedNote is a note that a question's thread is still to be given. It stands in the same write as the step that it tells of; the
 // poller words it from the question, puts it into the outbox and strikes it off.
-type Owed struct {
-	About string `json:"about"`           // what the note is about: one of the Note constants
-	Reply string `json:"reply,omitempty"` // the message that it answers; "" for none
-	Seen  string `json:"seen,omitempty"`  // what the note is to say, where the question does not tell it
+type OwedNote struct {
+	About        string `json:"about"`           // what the note is about: one of the Note constants
+	ReplyMessage string `json:"reply,omitempty"` // the message that it answers; "" for none
+	Text         string `json:"seen,omitempty"`  // what the note is to say, where the question does not tell it
 }
 
 // What notes are about.
 const (
-	NoteClosed   = "closed"    // how it ended
-	NoteSent     = "sent"      // the answer was handed to Claude Code, which did not confirm it for ten seconds
-	NoteRefused  = "refused"   // the sender may not answer
-	NoteLate     = "late"      // the question was answered or closed already
-	NoteUnclear  = "no option" // the reply is no answer: a number that no option has, say
-	NoteKept     = "kept"      // an answer to some of several questions
-	NoteLater    = "later"     // Claude reads the reply with its next step, or when its session is resumed
-	NoteNoText   = "no text"   // an attachment is no answer
-	NoteAttached = "attached"  // the words of a reply are used, and what came with them is not
-	NoteUnwaited = "unwaited"  // only the terminal can answer
-	NoteUnread   = "unread"    // the space cannot be read
-	NoteDryRun   = "dry run"   // nothing is typed at present, and the reply is not kept
-	NoteNotTyped = "not typed" // the answer was not typed to its end (inject)
-	NoteMore     = "more"      // all that a permission is asked for
-	NoteReminder = "reminder"  // it is still open
-	NoteSend     = "send"      // what was answered and did not reach Claude goes to it as words
-	NoteGranted  = "granted"   // a yes for a while begins
+	NoteClosed     = "closed"    // how it ended
+	NoteSent       = "sent"      // the answer was handed to Claude Code, which did not confirm it for ten seconds
+	NoteRefused    = "refused"   // the sender may not answer
+	NoteLate       = "late"      // the question was answered or closed already
+	NoteUnclear    = "no option" // the reply is no answer: a number that no option has, say
+	NoteKept       = "kept"      // an answer to some of several questions
+	NoteLater      = "later"     // Claude reads the reply with its next step, or when its session is resumed
+	NoteNoText     = "no text"   // an attachment is no answer
+	NoteAttached   = "attached"  // the words of a reply are used, and what came with them is not
+	NoteNoWaiter   = "unwaited"  // only the terminal can answer
+	NoteUnread     = "unread"    // the space cannot be read
+	NoteDryRun     = "dry run"   // nothing is typed at present, and the reply is not kept
+	NoteNotTyped   = "not typed" // the answer was not typed to its end (inject)
+	NoteFullText   = "more"      // all that a permission is asked for
+	NoteReminder   = "reminder"  // it is still open
+	NoteSendUnsent = "send"      // what was answered and did not reach Claude goes to it as words
+	NoteGranted    = "granted"   // a yes for a while begins
 	// NoteHandedOver is about a dialog that only the terminal answers from now on.
 	NoteHandedOver = "handed over"
 
@@ -214,40 +214,40 @@ const (
 // that other programs read; the second is ours. A thread that a process waits in without a question is one without prompts.
 type Question struct {
 	Record
-	QuestionID         string     `json:"question_id"` // UUID; in deny mode the thread key
-	SessionID          string     `json:"session_id"`  // what stop gates compare with: see SessionID
-	TmuxSession        string     `json:"tmux_session"`
-	AskedAt            time.Time  `json:"asked_at"` // this machine's clock, UTC
-	ThreadKey          string     `json:"gchat_thread_key"`
-	ThreadName         string     `json:"gchat_thread_name"`              // spaces/S/threads/T, from the send's response
-	FormerThreads      []string   `json:"gchat_former_threads,omitempty"` // where Chat began another for a later note
-	MessageSent        bool       `json:"gchat_message_sent"`
-	MessageName        string     `json:"gchat_message_name"` // spaces/S/messages/M
-	Questions          []Prompt   `json:"questions"`
-	Status             Status     `json:"status"`
-	ResolvedAt         *time.Time `json:"resolved_at"`
-	Response           *string    `json:"response"`      // the reply as it was typed, without space around it
-	ResponseType       *string    `json:"response_type"` // single_select, multi_select, custom_text, multi_question
-	InjectionAttempted bool       `json:"injection_attempted"`
-	InjectionSucceeded *bool      `json:"injection_succeeded"`
+	QuestionID         string        `json:"question_id"` // UUID; in deny mode the thread key
+	SessionID          string        `json:"session_id"`  // what stop gates compare with: see SessionID
+	TmuxSession        string        `json:"tmux_session"`
+	AskedAt            time.Time     `json:"asked_at"` // this machine's clock, UTC
+	ThreadKey          string        `json:"gchat_thread_key"`
+	ThreadName         string        `json:"gchat_thread_name"`              // spaces/S/threads/T, from the send's response
+	FormerThreads      []string      `json:"gchat_former_threads,omitempty"` // where Chat began another for a later note
+	IsMessageSent      bool          `json:"gchat_message_sent"`
+	MessageName        string        `json:"gchat_message_name"` // spaces/S/messages/M
+	SubQuestions       []SubQuestion `json:"questions"`
+	Status             Status        `json:"status"`
+	ResolvedAt         *time.Time    `json:"resolved_at"`
+	Response           *string       `json:"response"`      // the reply as it was typed, without space around it
+	ResponseType       *string       `json:"response_type"` // single_select, multi_select, custom_text, multi_question
+	InjectionAttempted bool          `json:"injection_attempted"`
+	InjectionSucceeded *bool         `json:"injection_succeeded"`
 
 	ClaudeSessionID string          `json:"claude_session_id,omitempty"` // Claude Code's own; see ClaudeSession
 	Mode            Mode            `json:"mode"`
 	Kind            Kind            `json:"kind,omitempty"`
-	Tool            string          `json:"tool_name,omitempty"`     // that Claude asks a permission for
+	ToolName        string          `json:"tool_name,omitempty"`     // that Claude asks a permission for
 	About           string          `json:"about,omitempty"`         // what a permission is for, in one line
-	Shown           string          `json:"shown,omitempty"`         // a command, a diff, a plan, last words; secrets masked
+	ShownText       string          `json:"shown,omitempty"`         // a command, a diff, a plan, last words; secrets masked
 	AlwaysAllows    string          `json:"always_allows,omitempty"` // what "always" would allow; "" where it is not offered
-	TerminalOnly    bool            `json:"terminal_only,omitempty"` // no reply allows it
+	IsTerminalOnly  bool            `json:"terminal_only,omitempty"` // no reply allows it
 	Approvers       *[]string       `json:"approvers,omitempty"`     // who could decide when it was asked; nil: not known
 	Fields          []Field         `json:"fields,omitempty"`        // of a form
 	LinkID          string          `json:"link_id,omitempty"`       // of a form that is a link, which Shown is
 	NeverRemote     []string        `json:"never_remote,omitempty"`  // as it was then
-	Call            []string        `json:"call,omitempty"`          // what never_remote is held against: a command, a file
-	SeenBy          []string        `json:"seen_by,omitempty"`       // the registrations of ours whose hooks had its event
-	Grace           time.Duration   `json:"grace,omitempty"`         // it is not due before, while its person types in its pane
-	Remind          []time.Duration `json:"remind,omitempty"`        // after its asking: when it is said again
-	Reminded        int             `json:"reminded,omitempty"`      // how many reminders its thread had
+	CallTexts       []string        `json:"call,omitempty"`          // what never_remote is held against: a command, a file
+	SeenByHooks     []string        `json:"seen_by,omitempty"`       // the registrations of ours whose hooks had its event
+	GracePeriod     time.Duration   `json:"grace,omitempty"`         // it is not due before, while its person types in its pane
+	RemindAfter     []time.Duration `json:"remind,omitempty"`        // after its asking: when it is said again
+	RemindersSent   int             `json:"reminded,omitempty"`      // how many reminders its thread had
 	ProjectDir      string          `json:"project_dir,omitempty"`
 	CWD             string          `json:"cwd,omitempty"`
 	SessionName     string          `json:"session_name"`
@@ -258,62 +258,62 @@ type Question struct {
 	AgentType       string          `json:"agent_type,omitempty"`
 	AgentTask       string          `json:"agent_task,omitempty"` // what that agent does, in Claude's words
 	// Hidden says that the terminal draws no dialog while the question's hook waits.
-	Hidden bool `json:"hidden,omitempty"`
-	// WantedAt is since when a person is known to want a hidden dialog in the terminal.
-	WantedAt *time.Time `json:"wanted_at,omitempty"`
-	// HandedOver is since when the hidden dialog is the terminal's alone to answer. The
+	IsDialogHidden bool `json:"hidden,omitempty"`
+	// WantedInTerminalAt is since when a person is known to want a hidden dialog in the terminal.
+	WantedInTerminalAt *time.Time `json:"wanted_at,omitempty"`
+	// HandedOverAt is since when the hidden dialog is the terminal's alone to answer. The
 	// question stays open until it is known how it ended.
-	HandedOver      *time.Time        `json:"handed_over,omitempty"`
-	InputHash       string            `json:"input_hash,omitempty"` // of its questions; ties a PermissionRequest to it
-	ClaudePID       int               `json:"claude_pid,omitempty"`
-	ClaudeStart     string            `json:"claude_start,omitempty"` // of that process: its pid may come again
-	TmuxPane        string            `json:"tmux_pane,omitempty"`    // %N
-	TmuxSocket      string            `json:"tmux_socket,omitempty"`  // of the server that the pane is on
-	TmuxMissed      int               `json:"tmux_missed,omitempty"`  // cycles running that the poller did not find it (inject)
-	Chat            string            `json:"chat,omitempty"`         // host/spaces/S: where it is
-	Card            string            `json:"card,omitempty"`         // spaces/S/messages/M: the message that has its buttons
-	Space           string            `json:"space,omitempty"`        // spaces/S
-	PostedAt        *time.Time        `json:"posted_at,omitempty"`    // the server's clock
-	PostError       string            `json:"post_error,omitempty"`   // why it is not in the space yet, without secrets
-	Owes            []Owed            `json:"owes,omitempty"`         // notes that its thread is to be given
-	ToldKept        bool              `json:"told_kept,omitempty"`    // that its words are kept for long
-	ToldUnread      bool              `json:"told_unread,omitempty"`  // its thread was told that replies cannot be read
-	Printed         bool              `json:"printed,omitempty"`      // the waiting hook handed the answer to Claude Code
-	PrintedAt       *time.Time        `json:"printed_at,omitempty"`   // this machine's clock, UTC
-	ToldSent        bool              `json:"told_sent,omitempty"`    // its thread was told that the answer was sent to Claude
-	Replies         []Reply           `json:"replies,omitempty"`
-	AskerWords      bool              `json:"asker_words,omitempty"`      // the process that asked has a model word it: see Words
-	Wording         []string          `json:"wording,omitempty"`          // of the Questions' texts, where a model worded them
-	FormatTried     bool              `json:"format_tried,omitempty"`     // a model was asked for a wording, and gave none of use
-	FormatUSD       float64           `json:"format_usd,omitempty"`       // what that cost
-	Denied          bool              `json:"denied,omitempty"`           // Claude Code was told that the call is denied (deny)
-	TimeoutPolicy   TimeoutPolicy     `json:"timeout_policy,omitempty"`   // (deny)
-	TimesOutAt      *time.Time        `json:"times_out_at,omitempty"`     // this machine's clock, UTC (deny, and a thread)
-	SessionEnded    *time.Time        `json:"session_ended_at,omitempty"` // this machine's clock, UTC (deny)
-	DeliveredAt     *time.Time        `json:"delivered_at,omitempty"`     // a hook ended then to wake the session (deny)
-	DeliverySeen    bool              `json:"delivery_seen,omitempty"`    // the transcript holds it, or it was given up (deny)
-	AskedAgain      bool              `json:"asked_again,omitempty"`      // after its timeout in the terminal (deny)
-	Partial         map[int]Answer    `json:"partial,omitempty"`          // by index into Questions, until all are answered
-	Answers         map[string]string `json:"answers,omitempty"`          // by raw question text
-	Notes           map[string]string `json:"notes,omitempty"`            // remarks, by raw question text
-	Declined        string            `json:"declined,omitempty"`         // what a person said in place of an answer
-	DeclinedWords   string            `json:"declined_words,omitempty"`   // and what they said beside that
-	Typing          *Typing           `json:"typing,omitempty"`           // what the poller typed (inject)
-	AnsweredBy      string            `json:"answered_by,omitempty"`      // users/ID
-	AnsweredByName  string            `json:"answered_by_name,omitempty"` // display name, when Chat gave one
-	AnsweredMessage string            `json:"answered_message,omitempty"` // the message whose text became the answer
-	Grant           *Grant            `json:"grant,omitempty"`            // it was answered with a yes for a while, or by one
-	NoAt            time.Time         `json:"no_at,omitzero"`             // of the last no to it, which ends a yes for a while
-	AwayAfter       time.Duration     `json:"away_after,omitempty"`       // how long Claude Code waited for an answer in vain
-	TakesWords      bool              `json:"takes_words,omitempty"`      // its session took words when Claude Code went on
+	HandedOverAt     *time.Time        `json:"handed_over,omitempty"`
+	InputHash        string            `json:"input_hash,omitempty"` // of its questions; ties a PermissionRequest to it
+	ClaudePID        int               `json:"claude_pid,omitempty"`
+	ClaudeStart      string            `json:"claude_start,omitempty"` // of that process: its pid may come again
+	TmuxPane         string            `json:"tmux_pane,omitempty"`    // %N
+	TmuxSocket       string            `json:"tmux_socket,omitempty"`  // of the server that the pane is on
+	PaneMissedCycles int               `json:"tmux_missed,omitempty"`  // cycles running that the poller did not find it (inject)
+	Chat             string            `json:"chat,omitempty"`         // host/spaces/S: where it is
+	CardMessage      string            `json:"card,omitempty"`         // spaces/S/messages/M: the message that has its buttons
+	Space            string            `json:"space,omitempty"`        // spaces/S
+	PostedAt         *time.Time        `json:"posted_at,omitempty"`    // the server's clock
+	PostError        string            `json:"post_error,omitempty"`   // why it is not in the space yet, without secrets
+	OwedNotes        []OwedNote        `json:"owes,omitempty"`         // notes that its thread is to be given
+	HasKeptNote      bool              `json:"told_kept,omitempty"`    // that its words are kept for long
+	HasUnreadNote    bool              `json:"told_unread,omitempty"`  // its thread was told that replies cannot be read
+	IsPrinted        bool              `json:"printed,omitempty"`      // the waiting hook handed the answer to Claude Code
+	PrintedAt        *time.Time        `json:"printed_at,omitempty"`   // this machine's clock, UTC
+	HasSentNote      bool              `json:"told_sent,omitempty"`    // its thread was told that the answer was sent to Claude
+	Replies          []Reply           `json:"replies,omitempty"`
+	IsWordedByAsker  bool              `json:"asker_words,omitempty"`      // the process that asked has a model word it: see Words
+	Wording          []string          `json:"wording,omitempty"`          // of the Questions' texts, where a model worded them
+	IsWordingTried   bool              `json:"format_tried,omitempty"`     // a model was asked for a wording, and gave none of use
+	WordingCostUSD   float64           `json:"format_usd,omitempty"`       // what that cost
+	IsDenied         bool              `json:"denied,omitempty"`           // Claude Code was told that the call is denied (deny)
+	TimeoutPolicy    TimeoutPolicy     `json:"timeout_policy,omitempty"`   // (deny)
+	TimesOutAt       *time.Time        `json:"times_out_at,omitempty"`     // this machine's clock, UTC (deny, and a thread)
+	SessionEndedAt   *time.Time        `json:"session_ended_at,omitempty"` // this machine's clock, UTC (deny)
+	DeliveredAt      *time.Time        `json:"delivered_at,omitempty"`     // a hook ended then to wake the session (deny)
+	IsDeliverySeen   bool              `json:"delivery_seen,omitempty"`    // the transcript holds it, or it was given up (deny)
+	IsAskedAgain     bool              `json:"asked_again,omitempty"`      // after its timeout in the terminal (deny)
+	PartialAnswers   map[int]Answer    `json:"partial,omitempty"`          // by index into Questions, until all are answered
+	Answers          map[string]string `json:"answers,omitempty"`          // by raw question text
+	Notes            map[string]string `json:"notes,omitempty"`            // remarks, by raw question text
+	Declined         string            `json:"declined,omitempty"`         // what a person said in place of an answer
+	DeclinedText     string            `json:"declined_words,omitempty"`   // and what they said beside that
+	Typing           *Typing           `json:"typing,omitempty"`           // what the poller typed (inject)
+	AnsweredBy       string            `json:"answered_by,omitempty"`      // users/ID
+	AnsweredByName   string            `json:"answered_by_name,omitempty"` // display name, when Chat gave one
+	AnsweredMessage  string            `json:"answered_message,omitempty"` // the message whose text became the answer
+	Grant            *Grant            `json:"grant,omitempty"`            // it was answered with a yes for a while, or by one
+	LastDenialAt     time.Time         `json:"no_at,omitzero"`             // of the last no to it, which ends a yes for a while
+	AwayAfter        time.Duration     `json:"away_after,omitempty"`       // how long Claude Code waited for an answer in vain
+	AcceptsPrompts   bool              `json:"takes_words,omitempty"`      // its session took words when Claude Code went on
 	// ResolvedBy is chat, terminal, stop, prompt, session_end, cleared, signal, unposted, claude_gone, tmux_gone, screen,
 	// not_typed, superseded, age, timeout, policy, agent_end, tool_end, unseen, unconfirmed, away, dialog_gone or
 	// instead.
 	ResolvedBy string `json:"resolved_by,omitempty"`
 }
 
-// ThreadKey is the key of the thread that a question begins: "ask-user-" and the first eight digits of its id.
-func ThreadKey(questionID string) string { return "ask-user-" + questionID[:8] }
+// QuestionThreadKey is the key of the thread that a question begins: "ask-user-" and the first eight digits of its id.
+func QuestionThreadKey(questionID string) string { return "ask-user-" + questionID[:8] }
 
 // SessionID is what a session is called in the files of its questions: $CLAUDE_SESSION_ID, which launch scripts set and
 // stop gates compare with, else Claude Code's own id. Two sessions may be called the same.
@@ -326,59 +326,61 @@ func SessionID(env Getenv, claudeSessionID string) string {
 func (q *Question) ClaudeSession() string { return cmp.Or(q.ClaudeSessionID, q.SessionID) }
 
 // SessionFileName is the session_id as the names of files have it.
-func (q *Question) SessionFileName() string { return safeName(q.SessionID) }
+func (q *Question) SessionFileName() string { return safeFileName(q.SessionID) }
 
-// MarkerID is the id of a question in deny mode, and the key of its thread: it names the session, since people and other
+// MarkerQuestionID is the id of a question in deny mode, and the key of its thread: it names the session, since people and other
 // programs look for it by that.
-func MarkerID(sessionID, uuid string) string { return "ask-" + safeName(sessionID) + "-" + uuid[:8] }
+func MarkerQuestionID(sessionID, uuid string) string {
+	return "ask-" + safeFileName(sessionID) + "-" + uuid[:8]
+}
 
-// Answerable says whether a reply may still become the question's answer: also one that came too late, as long as nothing
+// IsAnswerable says whether a reply may still become the question's answer: also one that came too late, as long as nothing
 // else was chosen. What was handed over, the terminal alone answers.
-func (q *Question) Answerable() bool {
-	return q.Status == Pending && q.HandedOver == nil || q.Status == TimedOut && len(q.Answers) == 0 && !q.AskedAgain
+func (q *Question) IsAnswerable() bool {
+	return q.Status == Pending && q.HandedOverAt == nil || q.Status == TimedOut && len(q.Answers) == 0 && !q.IsAskedAgain
 }
 
-// ExplainsDialog says whether a dialog in its session's terminal may be that of this question.
-func (q *Question) ExplainsDialog() bool {
-	drawn := q.Drawn() && q.Mode.Row().Dialog || q.HandedOver != nil
-	return q.Status.Open() && drawn && !q.Kind.Row().Prompt
+// MayExplainDialog says whether a dialog in its session's terminal may be that of this question.
+func (q *Question) MayExplainDialog() bool {
+	isDrawn := q.IsDialogDrawn() && q.Mode.Traits().HasDialog || q.HandedOverAt != nil
+	return q.Status.IsOpen() && isDrawn && !q.Kind.Traits().IsPrompt
 }
 
-// Late says whether the question was timed out, and a reply would still count.
-func (q *Question) Late(now time.Time) bool {
-	return q.Status == TimedOut && q.Answerable() && now.Sub(q.AskedAt) < MaxAge
+// IsLate says whether the question was timed out, and a reply would still count.
+func (q *Question) IsLate(now time.Time) bool {
+	return q.Status == TimedOut && q.IsAnswerable() && now.Sub(q.AskedAt) < MaxQuestionAge
 }
 
-// Unread says whether a reply waits to be judged.
-func (q *Question) Unread() bool {
-	return slices.ContainsFunc(q.Replies, func(r Reply) bool { return r.Verdict == Unread })
+// HasUnreadReply says whether a reply waits to be judged.
+func (q *Question) HasUnreadReply() bool {
+	return slices.ContainsFunc(q.Replies, func(r Reply) bool { return r.Verdict == VerdictUnread })
 }
 
-// Move takes the question one step on, or returns ErrTransition when its life does not allow it.
-func (q *Question) Move(to Status, now time.Time) error {
-	isTerminals := to == Answered && q.HandedOver != nil
-	if isTerminals || !slices.Contains(next[q.Status], to) {
-		return fmt.Errorf("move question from %s to %s: %w", q.Status, to, ErrTransition)
+// MoveTo takes the question one step on, or returns ErrTransition when its life does not allow it.
+func (q *Question) MoveTo(status Status, now time.Time) error {
+	isTerminalOnly := status == Answered && q.HandedOverAt != nil
+	if isTerminalOnly || !slices.Contains(nextStatuses[q.Status], status) {
+		return fmt.Errorf("move question from %s to %s: %w", q.Status, status, ErrTransition)
 	}
-	q.Status = to
+	q.Status = status
 	q.ResolvedAt = nil
-	if to != Answered {
+	if status != Answered {
 		q.ResolvedAt = new(now.UTC())
 	}
 	return nil
 }
 
-// Untake gives an answer up that reached nobody: the question waits for another reply.
-func (q *Question) Untake() {
-	if r := q.Reply(q.AnsweredMessage); r != nil {
-		r.Verdict = Unwaited
+// WithdrawAnswer gives an answer up that reached nobody: the question waits for another reply.
+func (q *Question) WithdrawAnswer() {
+	if r := q.FindReply(q.AnsweredMessage); r != nil {
+		r.Verdict = VerdictNoWaiter
 	}
 	q.Status, q.Answers, q.Notes, q.Response, q.ResponseType = Pending, nil, nil, nil, nil
 	q.AnsweredBy, q.AnsweredByName, q.AnsweredMessage = "", "", ""
 }
 
-// Reply returns the reply of that message, or nil.
-func (q *Question) Reply(messageName string) *Reply {
+// FindReply returns the reply of that message, or nil.
+func (q *Question) FindReply(messageName string) *Reply {
 	for i := range q.Replies {
 		if q.Replies[i].MessageName == messageName {
 			return &q.Replies[i]
@@ -387,28 +389,28 @@ func (q *Question) Reply(messageName string) *Reply {
 	return nil
 }
 
-// Owe notes that the question's thread is to be given a note, once for each reply that it answers.
-func (q *Question) Owe(about, reply string) {
-	owed := Owed{About: about, Reply: reply}
-	if !slices.Contains(q.Owes, owed) {
-		q.Owes = append(q.Owes, owed)
+// OweNote notes that the question's thread is to be given a note, once for each reply that it answers.
+func (q *Question) OweNote(about, replyMessage string) {
+	note := OwedNote{About: about, ReplyMessage: replyMessage}
+	if !slices.Contains(q.OwedNotes, note) {
+		q.OwedNotes = append(q.OwedNotes, note)
 	}
 }
 
 // Decision is what was decided about a permission or a plan: a label, and the person's words beside it. It is "" before.
-func (q *Question) Decision() (label, words string) {
-	if len(q.Questions) == 0 {
+func (q *Question) Decision() (label, remark string) {
+	if len(q.SubQuestions) == 0 {
 		return "", ""
 	}
-	prompt := q.Questions[0].Question
-	return q.Answers[prompt], q.Notes[prompt]
+	text := q.SubQuestions[0].Question
+	return q.Answers[text], q.Notes[text]
 }
 
-// TitleOnly leaves of a permission or a plan that a policy wants it so: which tool, and which session. It can be denied, and only
+// ReduceToTitle leaves of a permission or a plan that a policy wants it so: which tool, and which session. It can be denied, and only
 // the terminal shows what it is about, and allows it.
-func (q *Question) TitleOnly() {
-	if q.Kind.Row().Own {
-		q.TerminalOnly, q.About, q.Shown, q.AlwaysAllows, q.Wording = true, "", "", "", nil
+func (q *Question) ReduceToTitle() {
+	if q.Kind.Traits().UsesOwnSpace {
+		q.IsTerminalOnly, q.About, q.ShownText, q.AlwaysAllows, q.Wording = true, "", "", "", nil
 		q.Fields = nil
 		q.AgentTask = ""
 	}
@@ -417,7 +419,7 @@ func (q *Question) TitleOnly() {
 // forgetValues takes what people replied out of a form that is over: it is the server's alone. It
 // is part of each write.
 func (q *Question) forgetValues() {
-	if !q.Kind.Row().Values || q.Status.Open() {
+	if !q.Kind.Traits().AsksForValues || q.Status.IsOpen() {
 		return
 	}
 	q.Notes, q.Response = nil, nil
@@ -429,49 +431,49 @@ func (q *Question) forgetValues() {
 // Grant is a yes for a while. It stands in the permission that it was given to, which knows the person, the session and the
 // process that it binds, and in each that it allowed.
 type Grant struct {
-	Question string    `json:"question"` // id of the permission that it was given to
-	At       time.Time `json:"at"`       // what was asked before is not covered
-	Until    time.Time `json:"until"`
-	Ended    bool      `json:"ended,omitempty"` // its thread was told that it is over
+	QuestionID string    `json:"question"` // id of the permission that it was given to
+	GrantedAt  time.Time `json:"at"`       // what was asked before is not covered
+	EndsAt     time.Time `json:"until"`
+	IsEnded    bool      `json:"ended,omitempty"` // its thread was told that it is over
 }
 
-// Grants says whether a yes for a while was given to the question, which is not known to be over.
-func (q *Question) Grants() bool {
-	return q.Grant != nil && q.Grant.Question == q.QuestionID && !q.Grant.Ended
+// HasActiveGrant says whether a yes for a while was given to the question, which is not known to be over.
+func (q *Question) HasActiveGrant() bool {
+	return q.Grant != nil && q.Grant.QuestionID == q.QuestionID && !q.Grant.IsEnded
 }
 
-// AnsweredFrom is where the person was who answered, for Claude and for the terminal.
-func (q *Question) AnsweredFrom() string {
-	if q.AnsweredBy == Local {
+// AnsweredWhere is where the person was who answered, for Claude and for the terminal.
+func (q *Question) AnsweredWhere() string {
+	if q.AnsweredBy == LocalSender {
 		return "on this machine"
 	}
 	return "from " + ChatName(q.Chat)
 }
 
-// LocalSpace is the name of the embedded space, on every machine.
-const LocalSpace = "spaces/local"
+// EmbeddedSpaceName is the name of the embedded space, on every machine.
+const EmbeddedSpaceName = "spaces/local"
 
-// LocalSubscription is the subscription with the embedded space's events.
-const LocalSubscription = "projects/local/subscriptions/local"
+// EmbeddedSubscription is the subscription with the embedded space's events.
+const EmbeddedSubscription = "projects/local/subscriptions/local"
 
 // ChatName is what people call a chat, host/spaces/S.
 func ChatName(chat string) string {
-	if strings.HasSuffix(chat, "/"+LocalSpace) {
+	if strings.HasSuffix(chat, "/"+EmbeddedSpaceName) {
 		return "the chat page"
 	}
 	return "Google Chat"
 }
 
-// GrantedBy says whose yes for a while a question was answered with, and until when. The name is foreign text.
-func (q *Question) GrantedBy() string {
-	return cmp.Or(q.AnsweredByName, q.AnsweredBy) + " until " + q.Grant.Until.Local().Format("15:04")
+// DescribeGrant says whose yes for a while a question was answered with, and until when. The name is foreign text.
+func (q *Question) DescribeGrant() string {
+	return cmp.Or(q.AnsweredByName, q.AnsweredBy) + " until " + q.Grant.EndsAt.Local().Format("15:04")
 }
 
-// AskAgain ends what was granted to a session.
-func AskAgain(qs []*Question, session string) (failed error) {
-	for _, q := range qs {
-		if q.Grants() && q.ClaudeSession() == session {
-			_, err := ChangeQuestion(q.Path, func(q *Question) { q.NoAt = time.Now().UTC() })
+// EndGrants ends what was granted to a session.
+func EndGrants(questions []*Question, session string) (failed error) {
+	for _, q := range questions {
+		if q.HasActiveGrant() && q.ClaudeSession() == session {
+			_, err := ChangeQuestion(q.Path, func(q *Question) { q.LastDenialAt = time.Now().UTC() })
 			failed = errors.Join(failed, err)
 		}
 	}
@@ -480,17 +482,17 @@ func AskAgain(qs []*Question, session string) (failed error) {
 
 // CloseQuestion moves a question to its end; that its thread is owed a note of it stands in the same write. also, where it is
 // not nil, changes more in that write. It reports whether this call ended the question: of two that end it, one does.
-func CloseQuestion(path string, to Status, by string, also func(*Question)) (ended bool, err error) {
+func CloseQuestion(path string, status Status, resolvedBy string, change func(*Question)) (ended bool, err error) {
 	_, err = ChangeQuestion(path, func(q *Question) {
-		if q.Move(to, time.Now()) != nil {
+		if q.MoveTo(status, time.Now()) != nil {
 			return
 		}
-		q.ResolvedBy, ended = by, true
-		if also != nil {
-			also(q)
+		q.ResolvedBy, ended = resolvedBy, true
+		if change != nil {
+			change(q)
 		}
-		if q.ResolvedBy != Instead || q.Kind.Row().Prompt && q.Card != "" { // a card has to lose its button
-			q.Owe(NoteClosed, "")
+		if q.ResolvedBy != EndedReplaced || q.Kind.Traits().IsPrompt && q.CardMessage != "" { // a card has to lose its button
+			q.OweNote(NoteClosed, "")
 		}
 	})
 	return ended && err == nil, err
@@ -498,86 +500,86 @@ func CloseQuestion(path string, to Status, by string, also func(*Question)) (end
 
 // ResolvedBy of a permission or a plan whose end no event told of.
 const (
-	Unseen      = "unseen"      // nobody in Chat decided
-	Unconfirmed = "unconfirmed" // a refusal was printed, and the terminal may have been faster
+	EndedUnseen      = "unseen"      // nobody in Chat decided
+	EndedUnconfirmed = "unconfirmed" // a refusal was printed, and the terminal may have been faster
 )
 
-// Dismissed is the ResolvedBy of a question whose dialog or turn was broken off, with Esc.
-const Dismissed = "signal"
+// EndedDismissed is the ResolvedBy of a question whose dialog or turn was broken off, with Esc.
+const EndedDismissed = "signal"
 
-// DialogGone is the ResolvedBy of a question whose dialog is gone, and of which no hook told.
-const DialogGone = "dialog_gone"
+// EndedDialogGone is the ResolvedBy of a question whose dialog is gone, and of which no hook told.
+const EndedDialogGone = "dialog_gone"
 
-// Away is the ResolvedBy of a question that nobody answered, so that Claude Code went on.
-const Away = "away"
+// EndedAway is the ResolvedBy of a question that nobody answered, so that Claude Code went on.
+const EndedAway = "away"
 
-// Unsent is what was answered to some questions of a call and did not reach Claude, as words for it; "" for nothing.
-func (q *Question) Unsent() string {
-	var words []string
-	for i, p := range q.Questions {
-		if a := q.Partial[i]; !a.Empty() && q.ResolvedBy == Away {
-			words = append(words, strings.TrimSpace(fmt.Sprintf("You asked %q. The answer: %s. %s", p.Question, a.Value(), a.Notes)))
+// UnsentAnswers is what was answered to some questions of a call and did not reach Claude, as words for it; "" for nothing.
+func (q *Question) UnsentAnswers() string {
+	var sentences []string
+	for i, sub := range q.SubQuestions {
+		if a := q.PartialAnswers[i]; !a.IsEmpty() && q.ResolvedBy == EndedAway {
+			sentences = append(sentences, strings.TrimSpace(fmt.Sprintf("You asked %q. The answer: %s. %s", sub.Question, a.Value(), a.Notes)))
 		}
 	}
-	return strings.Join(words, " ")
+	return strings.Join(sentences, " ")
 }
 
-// Instead is the ResolvedBy of what another question of the session came in place of: its thread hears nothing of that.
-const Instead = "instead"
+// EndedReplaced is the ResolvedBy of what another question of the session came in place of: its thread hears nothing of that.
+const EndedReplaced = "instead"
 
-// Ending is a line of the log of decisions: how a question, of any kind, ended. It has none of its words. After a late reply, or
+// EndingLine is a line of the log of decisions: how a question, of any kind, ended. It has none of its words. After a late reply, or
 // a kill, a question has another line: the last one counts.
-type Ending struct {
-	Time      *time.Time `json:"time,omitempty"`
-	Message   string     `json:"message"` // "ended"
-	ID        string     `json:"id"`
-	Kind      string     `json:"kind"` // question, permission, plan, next or said
-	Project   string     `json:"project,omitempty"`
-	Session   string     `json:"session"`    // its name
-	SessionID string     `json:"session_id"` // Claude Code's
-	Asked     time.Time  `json:"asked_at"`
-	Posted    *time.Time `json:"posted_at,omitempty"`   // Chat's clock
-	Replied   *time.Time `json:"answered_at,omitempty"` // Chat's clock; of the reply that was taken
-	Told      *time.Time `json:"told_at,omitempty"`     // Claude was given that reply
-	Status    Status     `json:"status"`
-	EndedBy   string     `json:"ended_by,omitempty"` // see ResolvedBy
-	By        string     `json:"by,omitempty"`       // users/ID or local: whose reply was taken
-	Late      int        `json:"late,omitempty"`     // replies that came too late
-	NotUsed   int        `json:"not_used,omitempty"` // replies that were no answer, of others, or that nothing could deliver
-	Declined  string     `json:"declined,omitempty"` // see Question.Declined
+type EndingLine struct {
+	Time          *time.Time `json:"time,omitempty"`
+	Message       string     `json:"message"` // "ended"
+	ID            string     `json:"id"`
+	Kind          string     `json:"kind"` // question, permission, plan, next or said
+	Project       string     `json:"project,omitempty"`
+	Session       string     `json:"session"`    // its name
+	SessionID     string     `json:"session_id"` // Claude Code's
+	AskedAt       time.Time  `json:"asked_at"`
+	PostedAt      *time.Time `json:"posted_at,omitempty"`   // Chat's clock
+	RepliedAt     *time.Time `json:"answered_at,omitempty"` // Chat's clock; of the reply that was taken
+	ToldAt        *time.Time `json:"told_at,omitempty"`     // Claude was given that reply
+	Status        Status     `json:"status"`
+	EndedBy       string     `json:"ended_by,omitempty"` // see ResolvedBy
+	AnsweredBy    string     `json:"by,omitempty"`       // users/ID or local: whose reply was taken
+	LateReplies   int        `json:"late,omitempty"`     // replies that came too late
+	UnusedReplies int        `json:"not_used,omitempty"` // replies that were no answer, of others, or that nothing could deliver
+	Declined      string     `json:"declined,omitempty"` // see Question.Declined
 }
 
 // Ending says how a question ended, or how far it is.
-func (q *Question) Ending() Ending {
-	e := Ending{
+func (q *Question) Ending() EndingLine {
+	line := EndingLine{
 		Time: q.ResolvedAt, Message: "ended", ID: q.QuestionID, Kind: cmp.Or(string(q.Kind), "question"), Project: q.ProjectDir,
-		Session: q.SessionName, SessionID: q.ClaudeSession(), Asked: q.AskedAt, Posted: q.PostedAt,
-		Status: q.Status, EndedBy: q.ResolvedBy, By: q.AnsweredBy, Declined: q.Declined,
+		Session: q.SessionName, SessionID: q.ClaudeSession(), AskedAt: q.AskedAt, PostedAt: q.PostedAt,
+		Status: q.Status, EndedBy: q.ResolvedBy, AnsweredBy: q.AnsweredBy, Declined: q.Declined,
 	}
-	if q.ResolvedBy == "terminal" || q.ResolvedBy == Away { // it was faster than the reply
-		e.By = ""
+	if q.ResolvedBy == "terminal" || q.ResolvedBy == EndedAway { // it was faster than the reply
+		line.AnsweredBy = ""
 	}
 	for _, r := range q.Replies {
 		switch {
-		case e.By != "" && r.MessageName == q.AnsweredMessage: // it is the answer, whatever was thought of it later
-		case r.Verdict == Late:
-			e.Late++
-		case r.Verdict == Used && e.By == "" && q.HandedOver == nil, !slices.Contains([]Verdict{Used, Kept, Unread}, r.Verdict):
-			e.NotUsed++
+		case line.AnsweredBy != "" && r.MessageName == q.AnsweredMessage: // it is the answer, whatever was thought of it later
+		case r.Verdict == VerdictLate:
+			line.LateReplies++
+		case r.Verdict == VerdictUsed && line.AnsweredBy == "" && q.HandedOverAt == nil, !slices.Contains([]Verdict{VerdictUsed, VerdictKept, VerdictUnread}, r.Verdict):
+			line.UnusedReplies++
 		}
 	}
-	if e.By == "" {
-		return e
+	if line.AnsweredBy == "" {
+		return line
 	}
-	if r := q.Reply(q.AnsweredMessage); r != nil {
-		e.Replied = &r.CreateTime
+	if r := q.FindReply(q.AnsweredMessage); r != nil {
+		line.RepliedAt = &r.CreatedAt
 	}
-	e.Told = q.PrintedAt
-	if e.Told == nil && q.Status == Resolved {
-		e.Told = q.ResolvedAt
+	line.ToldAt = q.PrintedAt
+	if line.ToldAt == nil && q.Status == Resolved {
+		line.ToldAt = q.ResolvedAt
 	}
-	return e
+	return line
 }
 
-// Lost says that a reply was taken, and Claude never had an answer.
-func (e Ending) Lost() bool { return e.By != "" && e.Told == nil && !e.Status.Open() }
+// isLost says that a reply was taken, and Claude never had an answer.
+func (e EndingLine) isLost() bool { return e.AnsweredBy != "" && e.ToldAt == nil && !e.Status.IsOpen() }

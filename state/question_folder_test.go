@@ -12,9 +12,9 @@ import (
 func TestMarkersOfOthersAreLeftAlone(t *testing.T) {
 	dir := t.TempDir()
 	folder := MarkersIn(dir)
-	id := MarkerID("s-1", "01234567-89ab-cdef-0123-456789abcdef")
+	id := MarkerQuestionID("s-1", "01234567-89ab-cdef-0123-456789abcdef")
 	ours, err := folder.Record("s-1", func([]*Question) *Question {
-		return &Question{QuestionID: id, ThreadKey: id, SessionID: "s-1", AskedAt: time.Now().UTC(), Status: Pending, Mode: Deny, Questions: []Prompt{{Question: "Which?"}}}
+		return &Question{QuestionID: id, ThreadKey: id, SessionID: "s-1", AskedAt: time.Now().UTC(), Status: Pending, Mode: ModeDeny, SubQuestions: []SubQuestion{{Question: "Which?"}}}
 	})
 	if err != nil || filepath.Base(ours.Path) != "ask-s-1-01234567.json" {
 		t.Fatal(ours, err)
@@ -54,13 +54,13 @@ func TestMarkersOfOthersAreLeftAlone(t *testing.T) {
 		}
 	}
 	// A person may name any file.
-	if q, err := PeekQuestion(filepath.Join(folder.Dir, "ask-s-1-python.json")); err != nil || q.Mode != "" || q.AskedAt.IsZero() {
+	if q, err := LoadQuestionInPlace(filepath.Join(folder.Dir, "ask-s-1-python.json")); err != nil || q.Mode != "" || q.AskedAt.IsZero() {
 		t.Errorf("%+v, %v", q, err)
 	}
 	notes := filepath.Join(dir, "notes.json")
 	os.WriteFile(notes, []byte("{"), 0o600)
 	os.Chtimes(notes, old, old)
-	if _, err := PeekQuestion(notes); err == nil {
+	if _, err := LoadQuestionInPlace(notes); err == nil {
 		t.Error("no error")
 	}
 	if _, err := os.Stat(notes); err != nil {
@@ -73,7 +73,7 @@ func TestAFileThatIsTooLargeIsToldOf(t *testing.T) {
 	folder := QuestionsIn(t.TempDir())
 	path := filepath.Join(folder.Dir, "s-1771669800.json")
 	writeAt(t, path, `{"question_id":"x","session_id":"s","status":"resolved"}`)
-	if err := os.Truncate(path, maxRecord+1); err != nil {
+	if err := os.Truncate(path, maxRecordSize+1); err != nil {
 		t.Fatal(err)
 	}
 	if qs, bad, err := folder.OfSession("s", "toolu_1"); len(qs) > 0 || len(bad) != 1 || err != nil {

@@ -16,69 +16,69 @@ func (r Reply) MarshalJSON() ([]byte, error) {
 	type plain Reply
 	return json.Marshal(struct {
 		plain
-		CreateTime JSONTime `json:"create_time"`
-	}{plain(r), JSONTime(r.CreateTime)})
+		CreateTime jsonTime `json:"create_time"`
+	}{plain(r), jsonTime(r.CreatedAt)})
 }
 
 func (t Typing) MarshalJSON() ([]byte, error) {
 	type plain Typing
 	return json.Marshal(struct {
 		plain
-		At JSONTime `json:"at"`
-	}{plain(t), JSONTime(t.At)})
+		At jsonTime `json:"at"`
+	}{plain(t), jsonTime(t.LastKeyAt)})
 }
 
-// closedAs is what stop gates are told of a marker that is over: they know "resolved" and "timeout", and send a session back
+// gateStatuses is what stop gates are told of a marker that is over: they know "resolved" and "timeout", and send a session back
 // for any other word. The finer word stands in closed_as.
-var closedAs = map[Status]Status{Cancelled: Resolved, Abandoned: TimedOut, Expired: TimedOut}
+var gateStatuses = map[Status]Status{Cancelled: Resolved, Abandoned: TimedOut, Expired: TimedOut}
 
 // forOthers completes a question's members: its status in words that stop gates know, and what stands in its file for other
 // programs alone.
 func (q *Question) forOthers(members map[string]json.RawMessage) {
-	forwarded := q.AskedAt
+	forwardedAt := q.AskedAt
 	if q.PostedAt != nil { // the server's clock, which counts for the replies
-		forwarded = *q.PostedAt
+		forwardedAt = *q.PostedAt
 	}
-	members["forwarded_at"], _ = JSONTime(forwarded).MarshalJSON()
+	members["forwarded_at"], _ = jsonTime(forwardedAt).MarshalJSON()
 	members["thread_name"] = members["gchat_thread_name"]
-	if word, ok := closedAs[q.Status]; ok && (q.Mode.Row().Marker || q.WentOn()) {
+	if word, ok := gateStatuses[q.Status]; ok && (q.Mode.Traits().HasMarker || q.isAskedInTerminalInstead()) {
 		members["closed_as"], _ = json.Marshal(q.Status)
 		members["status"], _ = json.Marshal(word)
 	}
 }
 
-// readForeign takes over what the file says in other programs' words.
-func (q *Question) readForeign() {
-	q.ThreadKey, q.ThreadName = cmp.Or(q.ThreadKey, q.rawText("thread_key")), cmp.Or(q.ThreadName, q.rawText("thread_name"))
-	if word := Status(q.rawText("closed_as")); word != "" && closedAs[word] == q.Status {
+// readForeignMembers takes over what the file says in other programs' words.
+func (q *Question) readForeignMembers() {
+	q.ThreadKey, q.ThreadName = cmp.Or(q.ThreadKey, q.rawString("thread_key")), cmp.Or(q.ThreadName, q.rawString("thread_name"))
+	if word := Status(q.rawString("closed_as")); word != "" && gateStatuses[word] == q.Status {
 		q.Status = word
 	}
-	if q.Status == Answered && q.Response == nil && len(q.Answers) == 0 && !q.Kind.Row().Personal {
-		q.takeForeignAnswer()
+	if q.Status == Answered && q.Response == nil && len(q.Answers) == 0 && !q.Kind.Traits().IsPersonal {
+		q.adoptForeignAnswer()
 	}
 }
 
-// takeForeignAnswer makes a reply that is still to be judged of an answer that another program wrote into the file. Without
+// adoptForeignAnswer makes a reply that is still to be judged of an answer that another program wrote into the file. Without
 // one the question still waits: an empty answer is none.
-func (q *Question) takeForeignAnswer() {
+func (q *Question) adoptForeignAnswer() {
 	q.Status = Pending
-	by := q.AnsweredBy // a display name
+	displayName := q.AnsweredBy // a display name
 	q.AnsweredBy = ""
-	text := q.rawText("answer")
+	text := q.rawString("answer")
 	if text == "" {
 		var number json.Number
-		_ = json.Unmarshal(q.raw["answer"], &number)
+		_ = json.Unmarshal(q.rawMembers["answer"], &number)
 		text = number.String()
 	}
 	name := "local/" + Hash(8, text)
-	if strings.TrimSpace(text) == "" || q.Reply(name) != nil {
+	if strings.TrimSpace(text) == "" || q.FindReply(name) != nil {
 		return
 	}
-	at, err := timeNear(q.rawText("answered_at"), time.Now())
+	at, err := parseTimeNear(q.rawString("answered_at"), time.Now())
 	if err != nil {
 		at = q.AskedAt
 	}
-	q.Replies = append(q.Replies, Reply{MessageName: name, Sender: Local, DisplayName: by, Text: text, CreateTime: at.UTC()})
+	q.Replies = append(q.Replies, Reply{MessageName: name, Sender: LocalSender, DisplayName: displayName, Text: text, CreatedAt: at.UTC()})
 }
 
 // check completes another program's question, and says what is missing in it.
@@ -88,12 +88,12 @@ func (q *Question) check(written time.Time) error {
 	}
 	if q.AskedAt.IsZero() { // another program's
 		var err error
-		q.AskedAt, err = timeNear(q.rawText("forwarded_at"), written)
+		q.AskedAt, err = parseTimeNear(q.rawString("forwarded_at"), written)
 		if err != nil {
 			q.AskedAt = written.UTC()
 		}
 	}
-	q.readForeign()
+	q.readForeignMembers()
 	return nil
 }
 
@@ -103,14 +103,14 @@ func (q *Question) UnmarshalJSON(b []byte) error {
 	err := json.Unmarshal(b, (*plain)(q))
 	if err != nil {
 		*q = Question{}
-		err = json.Unmarshal(withOurTimes(b), (*plain)(q))
+		err = json.Unmarshal(normalizeTimes(b), (*plain)(q))
 	}
 	return err
 }
 
-// foreignTime reads a time as we or other programs write it: Python's isoformat knows neither a Z nor, of UTC, a zone. A time
+// parseForeignTime reads a time as we or other programs write it: Python's isoformat knows neither a Z nor, of UTC, a zone. A time
 // without a zone is taken for one in zone.
-func foreignTime(text string, zone *time.Location) (t time.Time, err error) {
+func parseForeignTime(text string, zone *time.Location) (t time.Time, err error) {
 	for _, layout := range []string{
 		time.RFC3339, "2006-01-02T15:04:05.999999999", "2006-01-02 15:04:05.999999999",
 		"2006-01-02T15:04:05.999999999Z0700", "2006-01-02 15:04:05.999999999Z07:00",
@@ -123,25 +123,25 @@ func foreignTime(text string, zone *time.Location) (t time.Time, err error) {
 	return t, err
 }
 
-// MarkerSlack is how far a marker's time can lie ahead: other programs round, and clocks are set.
-const MarkerSlack = 2 * time.Minute
+// MarkerClockSlack is how far a marker's time can lie ahead: other programs round, and clocks are set.
+const MarkerClockSlack = 2 * time.Minute
 
-// timeNear reads a time as we or other programs write it. One without a zone may be UTC or this machine's: it is the later
+// parseTimeNear reads a time as we or other programs write it. One without a zone may be UTC or this machine's: it is the later
 // of the two that does not lie after the file was written.
-func timeNear(text string, written time.Time) (time.Time, error) {
-	early, err := foreignTime(text, time.UTC)
-	late, _ := foreignTime(text, time.Local)
-	if early.After(late) {
-		early, late = late, early
+func parseTimeNear(text string, written time.Time) (time.Time, error) {
+	earlier, err := parseForeignTime(text, time.UTC)
+	later, _ := parseForeignTime(text, time.Local)
+	if earlier.After(later) {
+		earlier, later = later, earlier
 	}
-	if late.After(written.Add(MarkerSlack)) {
-		return early, err
+	if later.After(written.Add(MarkerClockSlack)) {
+		return earlier, err
 	}
-	return late, err
+	return later, err
 }
 
-// withOurTimes is a question with its times as RFC 3339, a time without a zone taken for UTC. What is no object stays as it is.
-func withOurTimes(b []byte) []byte {
+// normalizeTimes is a question with its times as RFC 3339, a time without a zone taken for UTC. What is no object stays as it is.
+func normalizeTimes(b []byte) []byte {
 	var raw map[string]json.RawMessage
 	if json.Unmarshal(b, &raw) != nil {
 		return b
@@ -153,10 +153,10 @@ func withOurTimes(b []byte) []byte {
 			raw[name], _ = json.Marshal(time.Unix(int64(seconds), 0).UTC())
 		} else if json.Unmarshal(raw[name], &text) == nil && text == "" {
 			raw[name] = json.RawMessage("null")
-		} else if t, err := foreignTime(text, time.UTC); err == nil {
+		} else if t, err := parseForeignTime(text, time.UTC); err == nil {
 			raw[name], _ = json.Marshal(t.UTC())
 		}
 	}
-	mended, _ := json.Marshal(raw) // its members were just read
-	return mended
+	normalized, _ := json.Marshal(raw) // its members were just read
+	return normalized
 }

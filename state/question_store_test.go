@@ -17,8 +17,8 @@ var asked = time.Date(2026, 2, 21, 10, 30, 0, 123e6, time.UTC)
 
 func question(session string) *Question {
 	return &Question{
-		QuestionID: "a1b2c3d4-e5f6-4890-abcd-ef1234567890", SessionID: session, AskedAt: asked, Status: Pending, Mode: Native,
-		ThreadKey: "ask-user-a1b2c3d4", Questions: []Prompt{{Question: "Which?", Options: []Option{{Label: "A"}, {Label: "B"}}, OptionCount: 2}},
+		QuestionID: "a1b2c3d4-e5f6-4890-abcd-ef1234567890", SessionID: session, AskedAt: asked, Status: Pending, Mode: ModeNative,
+		ThreadKey: "ask-user-a1b2c3d4", SubQuestions: []SubQuestion{{Question: "Which?", Options: []Option{{Label: "A"}, {Label: "B"}}, OptionCount: 2}},
 	}
 }
 
@@ -79,10 +79,10 @@ func TestWhatIsOverIsNotParsed(t *testing.T) {
 		q := question("s")
 		q.ToolUseID = "toolu_" + string(status)
 		q = record(t, s, q)
-		if _, err := UpdateQuestion(q.Path, func(q *Question) error { return q.Move(status, asked) }); err != nil {
+		if _, err := UpdateQuestion(q.Path, func(q *Question) error { return q.MoveTo(status, asked) }); err != nil {
 			t.Fatal(err)
 		}
-		if err := AnnounceQuestion(env, q); err != nil {
+		if err := AddQuestionToIndex(env, q); err != nil {
 			t.Fatal(err)
 		}
 		two[status] = q
@@ -90,20 +90,20 @@ func TestWhatIsOverIsNotParsed(t *testing.T) {
 	for _, tt := range []struct {
 		texts []string
 		want  int
-	}{{nil, 2}, {TextsOpen, 1}, {[]string{"toolu_resolved"}, 1}, {[]string{"toolu_1"}, 0}} {
+	}{{nil, 2}, {OpenStatusTexts, 1}, {[]string{"toolu_resolved"}, 1}, {[]string{"toolu_1"}, 0}} {
 		qs, _, err := s.OfSession("s", tt.texts...)
-		all, bad := OpenQuestions(env, tt.texts...)
+		all, bad := ReadIndexedQuestions(env, tt.texts...)
 		if err != nil || len(bad) > 0 || len(qs) != tt.want || len(all) != tt.want {
 			t.Errorf("%q: %d of the session, %d of all, %v, %v; want %d", tt.texts, len(qs), len(all), err, bad, tt.want)
 		}
 	}
-	if qs, _, _ := s.OfSession("s", TextsOpen...); len(qs) != 1 || qs[0].QuestionID != two[Answered].QuestionID {
+	if qs, _, _ := s.OfSession("s", OpenStatusTexts...); len(qs) != 1 || qs[0].QuestionID != two[Answered].QuestionID {
 		t.Error("the open one is not found")
 	}
 	if err := os.WriteFile(two[Answered].Path, []byte(`{"session_id":"s","ques`), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, bad := OpenQuestions(env, TextsOpen...); len(bad) != 1 {
+	if _, bad := ReadIndexedQuestions(env, OpenStatusTexts...); len(bad) != 1 {
 		t.Errorf("of a damaged one is said: %v", bad)
 	}
 }
@@ -132,7 +132,7 @@ func TestUnknownFieldsSurvive(t *testing.T) {
 	if err := os.WriteFile(path, []byte(before), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := UpdateQuestion(path, func(q *Question) error { return q.Move(Cancelled, asked) }); err != nil {
+	if _, err := UpdateQuestion(path, func(q *Question) error { return q.MoveTo(Cancelled, asked) }); err != nil {
 		t.Fatal(err)
 	}
 	b, _ := os.ReadFile(path)
@@ -158,7 +158,7 @@ func TestMoveFollowsTheLife(t *testing.T) {
 		{Expired, Pending, false}, {Resolved, Cancelled, false},
 	} {
 		q := &Question{Status: c.from}
-		err := q.Move(c.to, asked)
+		err := q.MoveTo(c.to, asked)
 		if (err == nil) != c.ok || !c.ok && !errors.Is(err, ErrTransition) {
 			t.Errorf("%s to %s: %v", c.from, c.to, err)
 		}
@@ -176,7 +176,7 @@ func TestCompareAndSwapHasOneWinner(t *testing.T) {
 			_, err := UpdateQuestion(q.Path, func(q *Question) error {
 				response := "A"
 				q.Response = &response
-				return q.Move(Answered, asked)
+				return q.MoveTo(Answered, asked)
 			})
 			if err == nil {
 				wins <- i
@@ -208,11 +208,11 @@ func TestWhatDoesNotParseIsMovedAside(t *testing.T) {
 				t.Fatal(err)
 			}
 			qs, bad, err := s.OfSession("s")
-			var c *Corrupt
+			var c *CorruptFileError
 			if err != nil || len(qs) != 1 || qs[0].QuestionID != good.QuestionID || len(bad) != 1 || !errors.As(bad[0], &c) {
 				t.Fatalf("questions %d, bad %v, err %v", len(qs), bad, err)
 			}
-			b, err := os.ReadFile(c.Aside)
+			b, err := os.ReadFile(c.MovedTo)
 			if err != nil || string(b) != content {
 				t.Errorf("moved aside: %q, %v", b, err)
 			}
@@ -278,14 +278,14 @@ func TestCacheSeesChanges(t *testing.T) {
 	if err != nil || first != again {
 		t.Fatalf("an unchanged file was read twice: %v", err)
 	}
-	if _, err := UpdateQuestion(q.Path, func(q *Question) error { q.Denied = true; return nil }); err != nil {
+	if _, err := UpdateQuestion(q.Path, func(q *Question) error { q.IsDenied = true; return nil }); err != nil {
 		t.Fatal(err)
 	}
-	if now, err := cache.Load(q.Path, false); err != nil || !now.Denied {
+	if now, err := cache.Load(q.Path, false); err != nil || !now.IsDenied {
 		t.Errorf("after a change: %+v, %v", now, err)
 	}
-	cache.Tidy()
-	if cache.Tidy(); len(cache.read) != 0 {
+	cache.ForgetUnused()
+	if cache.ForgetUnused(); len(cache.entries) != 0 {
 		t.Error("what is not loaded any more is kept")
 	}
 }
@@ -293,12 +293,12 @@ func TestCacheSeesChanges(t *testing.T) {
 // Of the outbox's receipts nothing is wanted but that they are there.
 func TestCacheSkipsReceipts(t *testing.T) {
 	env := envOf(t)
-	box := OutboxIn(UserState(env))
-	m, _, err := box.Put(env, &Message{ID: "client-a", Parts: []string{"a \"sent_at\":\"2 b"}, CreatedAt: asked}, 0)
+	box := OutboxIn(UserStateDir(env))
+	m, _, err := box.Enqueue(env, &Message{ID: "client-a", Parts: []string{"a \"sent_at\":\"2 b"}, CreatedAt: asked}, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
-	cache := Cache[Message]{Skip: Sent}
+	cache := Cache[Message]{ShouldSkip: HasReceipt}
 	if now, err := cache.Load(m.Path, false); err != nil || now == nil {
 		t.Fatalf("one that waits: %v, %v", now, err)
 	}
@@ -318,14 +318,14 @@ func TestClosedMarkersSayWhatGatesKnow(t *testing.T) {
 		status   Status
 		word, as string
 	}{
-		{Deny, Pending, "pending", ""}, {Deny, Resolved, "resolved", ""}, {Deny, TimedOut, "timeout", ""},
-		{Deny, Cancelled, "resolved", "cancelled"}, {Deny, Abandoned, "timeout", "abandoned"}, {Deny, Expired, "timeout", "expired"},
-		{went, Cancelled, "resolved", "cancelled"}, {Native, Cancelled, "cancelled", ""}, {Inject, Abandoned, "abandoned", ""},
+		{ModeDeny, Pending, "pending", ""}, {ModeDeny, Resolved, "resolved", ""}, {ModeDeny, TimedOut, "timeout", ""},
+		{ModeDeny, Cancelled, "resolved", "cancelled"}, {ModeDeny, Abandoned, "timeout", "abandoned"}, {ModeDeny, Expired, "timeout", "expired"},
+		{went, Cancelled, "resolved", "cancelled"}, {ModeNative, Cancelled, "cancelled", ""}, {ModeInject, Abandoned, "abandoned", ""},
 	} {
 		q := question("s")
 		q.Mode, q.Status = c.mode, c.status
 		if c.mode == went {
-			q.Mode, q.QuestionID = Native, q.ThreadKey
+			q.Mode, q.QuestionID = ModeNative, q.ThreadKey
 		}
 		b := encode(q, nil)
 		var file struct {
@@ -342,8 +342,8 @@ func TestClosedMarkersSayWhatGatesKnow(t *testing.T) {
 // Times have three digits and a zone in numbers, wherever they stand: Python before 3.11 reads no others.
 func TestTimesAreForPython(t *testing.T) {
 	q, at := question("s"), asked.Add(456789*time.Nanosecond)
-	q.ThreadName, q.AskedAt, q.PostedAt, q.ResolvedAt, q.TimesOutAt, q.SessionEnded, q.DeliveredAt = "spaces/S/threads/T", at, &at, &at, &at, &at, &at
-	q.Replies, q.Typing = []Reply{{CreateTime: at}}, &Typing{At: at}
+	q.ThreadName, q.AskedAt, q.PostedAt, q.ResolvedAt, q.TimesOutAt, q.SessionEndedAt, q.DeliveredAt = "spaces/S/threads/T", at, &at, &at, &at, &at, &at
+	q.Replies, q.Typing = []Reply{{CreatedAt: at}}, &Typing{LastKeyAt: at}
 	b := encode(q, nil)
 	if n := strings.Count(string(b), `"2026-02-21T10:30:00.123+00:00"`); n != 9 || strings.Count(string(b), "2026-02-21T") != n || !strings.Contains(string(b), `"thread_name":"spaces/S/threads/T"`) {
 		t.Errorf("%d times: %s", n, b)
@@ -370,11 +370,11 @@ func TestForeignAnswerIsAReply(t *testing.T) {
 			t.Fatal(err)
 		}
 		for range 2 { // as it was written, and as we wrote it
-			q, err := UpdateQuestion(path, func(q *Question) error { q.Denied = true; return nil })
+			q, err := UpdateQuestion(path, func(q *Question) error { q.IsDenied = true; return nil })
 			if err != nil || q.Status != Pending || len(q.Replies) != min(len(c.want), 1) || q.ThreadName != "spaces/S/threads/T" || !q.AskedAt.Truncate(time.Millisecond).Equal(asked) {
 				t.Fatalf("%s: %+v, %v", name, q, err)
 			}
-			if c.want != "" && (q.Replies[0].Text != c.want || q.Replies[0].Sender != Local || q.Replies[0].Verdict != Unread || q.AnsweredBy != "") {
+			if c.want != "" && (q.Replies[0].Text != c.want || q.Replies[0].Sender != LocalSender || q.Replies[0].Verdict != VerdictUnread || q.AnsweredBy != "") {
 				t.Errorf("%s: %+v", name, q.Replies[0])
 			}
 		}

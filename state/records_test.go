@@ -60,30 +60,30 @@ func TestEnvironmentTellsPollersApart(t *testing.T) {
 
 func TestPollerLockIsOne(t *testing.T) {
 	env := envOf(t)
-	lock, err := TakePollerLock(env)
+	lock, err := LockPoller(env)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := TakePollerLock(env); !errors.Is(err, ErrLocked) {
+	if _, err := LockPoller(env); !errors.Is(err, ErrLocked) {
 		t.Errorf("taken twice: %v", err)
 	}
-	calls := PollerCalls(env)
+	calls := CountPollerCalls(env)
 	if _, err := StartPoller(env, "/nothing/is/here"); err != nil {
 		t.Errorf("beside a poller: %v", err)
 	}
-	if err := lock.EndPoller(env, "/nothing/is/here", calls); err == nil {
+	if err := lock.UnlockPoller(env, "/nothing/is/here", calls); err == nil {
 		t.Error("a poller that was called while it ended has no successor")
 	}
-	if lock, err = TakePollerLock(env); err != nil {
+	if lock, err = LockPoller(env); err != nil {
 		t.Fatal(err)
 	}
-	if err := lock.EndPoller(env, "/nothing/is/here", PollerCalls(env)); err != nil {
+	if err := lock.UnlockPoller(env, "/nothing/is/here", CountPollerCalls(env)); err != nil {
 		t.Errorf("one that was not called has a successor: %v", err)
 	}
 	if _, err := StartPoller(env, "/nothing/is/here"); err == nil {
 		t.Error("a program that is not there was started")
 	}
-	if lock, err = TakePollerLock(env); err != nil {
+	if lock, err = LockPoller(env); err != nil {
 		t.Errorf("a poller that could not be started has the lock: %v", err)
 	}
 	lock.Unlock()
@@ -92,10 +92,10 @@ func TestPollerLockIsOne(t *testing.T) {
 func TestAwaitReturnsWhenTheRecordIsFinal(t *testing.T) {
 	env := envOf(t)
 	q := record(t, QuestionsIn(t.TempDir()), question("s"))
-	if err := AnnounceQuestion(env, q); err != nil {
+	if err := AddQuestionToIndex(env, q); err != nil {
 		t.Fatal(err)
 	}
-	serving, err := TryLock(OpenFile(env, q.Path)) // as the poller does
+	serving, err := TryLock(IndexFile(env, q.Path)) // as the poller does
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -109,7 +109,7 @@ func TestAwaitReturnsWhenTheRecordIsFinal(t *testing.T) {
 	}()
 	if _, err := UpdateQuestion(q.Path, func(q *Question) error {
 		q.Answers = map[string]string{"Which?": "A"}
-		return q.Move(Answered, time.Now())
+		return q.MoveTo(Answered, time.Now())
 	}); err != nil {
 		t.Fatal(err)
 	}
@@ -124,7 +124,7 @@ func TestAwaitReturnsWhenTheRecordIsFinal(t *testing.T) {
 func TestAwaitSeesAChangeThatItWasNotWokenFor(t *testing.T) {
 	env := envOf(t)
 	q := record(t, QuestionsIn(t.TempDir()), question("s"))
-	if err := AnnounceQuestion(env, q); err != nil {
+	if err := AddQuestionToIndex(env, q); err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
@@ -133,13 +133,13 @@ func TestAwaitSeesAChangeThatItWasNotWokenFor(t *testing.T) {
 	go func() {
 		<-pauses
 		time.Sleep(30 * time.Millisecond) // of a pause of 160
-		serving, err := TryLock(OpenFile(env, q.Path))
+		serving, err := TryLock(IndexFile(env, q.Path))
 		if err != nil {
 			t.Error(err)
 			return
 		}
 		t.Cleanup(serving.Unlock)
-		if _, err := UpdateQuestion(q.Path, func(q *Question) error { q.MessageSent = true; return nil }); err != nil {
+		if _, err := UpdateQuestion(q.Path, func(q *Question) error { q.IsMessageSent = true; return nil }); err != nil {
 			t.Error(err)
 		}
 	}()
@@ -147,7 +147,7 @@ func TestAwaitSeesAChangeThatItWasNotWokenFor(t *testing.T) {
 		if looks++; looks == 5 {
 			pauses <- true
 		}
-		return q.MessageSent
+		return q.IsMessageSent
 	})
 	if err != nil {
 		t.Error(err)
@@ -157,11 +157,11 @@ func TestAwaitSeesAChangeThatItWasNotWokenFor(t *testing.T) {
 func TestAwaitEnds(t *testing.T) {
 	env := envOf(t)
 	q := record(t, QuestionsIn(t.TempDir()), question("s"))
-	if err := AnnounceQuestion(env, q); err != nil {
+	if err := AddQuestionToIndex(env, q); err != nil {
 		t.Fatal(err)
 	}
 	never := func(*Question) bool { return false }
-	serving, err := TryLock(OpenFile(env, q.Path))
+	serving, err := TryLock(IndexFile(env, q.Path))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -197,26 +197,26 @@ func TestIndexNamesWhatWeWrote(t *testing.T) {
 	q := question("s")
 	q.TmuxPane, q.TmuxSocket = "%3", "/tmp/tmux"
 	record(t, QuestionsIn(t.TempDir()), q)
-	if err := errors.Join(AnnounceQuestion(env, q), AnnounceQuestion(env, q)); err != nil {
+	if err := errors.Join(AddQuestionToIndex(env, q), AddQuestionToIndex(env, q)); err != nil {
 		t.Fatal(err)
 	}
-	os.WriteFile(filepath.Join(UserState(env), "open", "odd.open"), []byte("{"), 0o600)
-	os.WriteFile(filepath.Join(UserState(env), "open", "relative.open"), []byte(`{"path":"q.json"}`), 0o600)
-	all, err := Opens(env)
-	if err != nil || len(all) != 1 || all[0].Path != q.Path || all[0].TmuxPane != "%3" || all[0].Env != Environment(env) {
+	os.WriteFile(filepath.Join(UserStateDir(env), "open", "odd.open"), []byte("{"), 0o600)
+	os.WriteFile(filepath.Join(UserStateDir(env), "open", "relative.open"), []byte(`{"path":"q.json"}`), 0o600)
+	all, err := IndexEntries(env)
+	if err != nil || len(all) != 1 || all[0].Path != q.Path || all[0].TmuxPane != "%3" || all[0].Environment != Environment(env) {
 		t.Fatalf("%+v, %v", all, err)
 	}
-	if qs, bad := OpenQuestions(env); len(qs) != 1 || len(bad) != 0 {
+	if qs, bad := ReadIndexedQuestions(env); len(qs) != 1 || len(bad) != 0 {
 		t.Errorf("%v, %v", qs, bad)
 	}
-	if err := RemoveQuestion(env, q); err == nil {
+	if err := RemoveClosedQuestion(env, q); err == nil {
 		t.Error("an open question was removed")
 	}
-	q, err = UpdateQuestion(q.Path, func(q *Question) error { return q.Move(Cancelled, time.Now()) })
-	if err := errors.Join(err, RemoveQuestion(env, q)); err != nil {
+	q, err = UpdateQuestion(q.Path, func(q *Question) error { return q.MoveTo(Cancelled, time.Now()) })
+	if err := errors.Join(err, RemoveClosedQuestion(env, q)); err != nil {
 		t.Fatal(err)
 	}
-	if all, _ := Opens(env); len(all) != 0 {
+	if all, _ := IndexEntries(env); len(all) != 0 {
 		t.Errorf("still in the index: %+v", all[0])
 	}
 }
@@ -233,25 +233,25 @@ func TestAQuestionBringsItsMessages(t *testing.T) {
 			return env(name)
 		}
 		q := record(t, QuestionsIn(t.TempDir()), question("s"))
-		if err := AnnounceQuestion(old, q); err != nil {
+		if err := AddQuestionToIndex(old, q); err != nil {
 			t.Fatal(err)
 		}
 		about := map[string]string{"its text": q.Path, "of another": "/q.json"}
 		for key, question := range about {
 			m := message(key, "words")
 			m.Question, m.CreatedAt = question, time.Now().UTC()
-			if _, _, err := OutboxIn(UserState(env)).Put(old, m, 0); err != nil {
+			if _, _, err := OutboxIn(UserStateDir(env)).Enqueue(old, m, 0); err != nil {
 				t.Fatal(err)
 			}
 		}
-		lock, err := TakePollerLock(old)
+		lock, err := LockPoller(old)
 		if err != nil {
 			t.Fatal(err)
 		}
 		if !lives {
 			lock.Unlock()
 		}
-		if err := AnnounceQuestion(env, q); err != nil {
+		if err := AddQuestionToIndex(env, q); err != nil {
 			t.Fatal(err)
 		}
 		for key := range about {
@@ -259,8 +259,8 @@ func TestAQuestionBringsItsMessages(t *testing.T) {
 			if key == "its text" && !lives {
 				want = Environment(env)
 			}
-			if m, err := OutboxIn(UserState(env)).ByKey(key); err != nil || m.Env != want {
-				t.Errorf("%s, with a poller %v: of %s, want %s, %v", key, lives, m.Env, want, err)
+			if m, err := OutboxIn(UserStateDir(env)).FindByKey(key); err != nil || m.Environment != want {
+				t.Errorf("%s, with a poller %v: of %s, want %s, %v", key, lives, m.Environment, want, err)
 			}
 		}
 		lock.Unlock()
@@ -276,30 +276,30 @@ func TestClosingOwesANoteOnce(t *testing.T) {
 		}
 	}
 	q, err := LoadQuestion(q.Path)
-	if err != nil || !slices.Equal(q.Owes, []Owed{{About: NoteClosed}}) || q.ResolvedBy != "signal" {
+	if err != nil || !slices.Equal(q.OwedNotes, []OwedNote{{About: NoteClosed}}) || q.ResolvedBy != "signal" {
 		t.Errorf("%+v, %v", q, err)
 	}
 }
 
 func message(key, text string) *Message {
-	return &Message{ID: "client-" + key, Key: key, Type: MessageReport, Report: &Report{Type: Plain, Text: text}}
+	return &Message{ID: "client-" + key, Key: key, Type: MessageReport, Report: &Report{Type: ReportPlain, Text: text}}
 }
 
 func TestOutboxKeepsOrderAndKeys(t *testing.T) {
 	env := envOf(t)
-	box := OutboxIn(UserState(env))
+	box := OutboxIn(UserStateDir(env))
 	late := message("a", "first")
 	late.CreatedAt = time.Now().Add(time.Hour) // the clock was set back after it
 	for _, m := range []*Message{late, message("b", "second"), message("c", "third")} {
-		if _, put, err := box.Put(env, m, time.Minute); err != nil || !put {
+		if _, put, err := box.Enqueue(env, m, time.Minute); err != nil || !put {
 			t.Fatal(put, err)
 		}
 	}
-	again, put, err := box.Put(env, message("b", "second"), time.Minute)
+	again, put, err := box.Enqueue(env, message("b", "second"), time.Minute)
 	if err != nil || put || again.Key != "b" {
 		t.Errorf("put twice: %v, %v, %v", again, put, err)
 	}
-	if _, put, err := box.Put(env, message("b", "second"), 0); err != nil || !put {
+	if _, put, err := box.Enqueue(env, message("b", "second"), 0); err != nil || !put {
 		t.Errorf("put again later: %v, %v", put, err)
 	}
 	waiting, bad := box.Waiting()
@@ -316,15 +316,15 @@ func TestOutboxKeepsOrderAndKeys(t *testing.T) {
 // has said that it is not kept.
 func TestWhatIsTakenAwayStaysAway(t *testing.T) {
 	env := envOf(t)
-	box := OutboxIn(UserState(env))
-	m, _, err := box.Put(env, message("a", "never"), 0)
+	box := OutboxIn(UserStateDir(env))
+	m, _, err := box.Enqueue(env, message("a", "never"), 0)
 	if err != nil {
 		t.Fatal(err)
 	}
 	dropped := make(chan error)
 	if _, err := box.Change(m.Path, func(m *Message) {
-		go func() { dropped <- box.Drop(env, m) }()
-		m.Tries++
+		go func() { dropped <- box.RemoveMessage(env, m) }()
+		m.FailedTries++
 		select {
 		case err := <-dropped: // before the write
 			go func() { dropped <- err }()
@@ -343,14 +343,14 @@ func TestWhatIsTakenAwayStaysAway(t *testing.T) {
 
 func TestReceiptsAreKeptForAWhile(t *testing.T) {
 	env, now := envOf(t), time.Now()
-	box := OutboxIn(UserState(env))
+	box := OutboxIn(UserStateDir(env))
 	end := func(key string, ago time.Duration, aside string) {
-		m, _, err := box.Put(env, message(key, key), time.Minute)
+		m, _, err := box.Enqueue(env, message(key, key), time.Minute)
 		if err != nil {
 			t.Fatal(err)
 		}
 		if _, err := box.Change(m.Path, func(m *Message) {
-			if m.EndedAt, m.SetAside = now.Add(-ago).UTC(), aside; aside == "" {
+			if m.EndedAt, m.SetAsideReason = now.Add(-ago).UTC(), aside; aside == "" {
 				m.SentAt = m.EndedAt
 			}
 		}); err != nil {
@@ -361,7 +361,7 @@ func TestReceiptsAreKeptForAWhile(t *testing.T) {
 	end("old", time.Hour, "")
 	end("aside", 24*time.Hour, "refused")
 	end("gone", 31*24*time.Hour, "refused")
-	if _, _, err := box.Put(env, message("waits", "x"), 0); err != nil {
+	if _, _, err := box.Enqueue(env, message("waits", "x"), 0); err != nil {
 		t.Fatal(err)
 	}
 	box.Sweep(env, now)
@@ -374,7 +374,7 @@ func TestReceiptsAreKeptForAWhile(t *testing.T) {
 	if !slices.Equal(left, []string{"aside", "fresh", "waits"}) {
 		t.Errorf("left are %v", left)
 	}
-	if n, err := box.Revive(now); n != 1 || err != nil || len(box.Aside()) != 0 {
+	if n, err := box.RetrySetAside(now); n != 1 || err != nil || len(box.SetAside()) != 0 {
 		t.Errorf("revived %d, %v", n, err)
 	}
 }
@@ -382,11 +382,11 @@ func TestReceiptsAreKeptForAWhile(t *testing.T) {
 // Messages of the release before wait in the same folder.
 func TestMessageOfTheReleaseBefore(t *testing.T) {
 	env := envOf(t)
-	box := OutboxIn(UserState(env))
+	box := OutboxIn(UserStateDir(env))
 	writeAt(t, filepath.Join(box.Dir, "1795357346000000000-0a1b2c3d4e5f60-client-1.json"),
 		`{"message_id":"client-1","key":"client-1","chat":"h/spaces/S","parts":["Done."],"project_dir":"/p","kind":"task_done","created_at":"2026-11-22T10:00:00Z"}`)
 	waiting, bad := box.Waiting()
-	if len(bad) > 0 || len(waiting) != 1 || waiting[0].Type != MessageReport || waiting[0].Parts[0] != "Done." || waiting[0].Env != "" {
+	if len(bad) > 0 || len(waiting) != 1 || waiting[0].Type != MessageReport || waiting[0].Parts[0] != "Done." || waiting[0].Environment != "" {
 		t.Errorf("%+v, %v", waiting, bad)
 	}
 }
@@ -416,21 +416,21 @@ func TestSessionRemembers(t *testing.T) {
 func TestPace(t *testing.T) {
 	s, now := &Space{}, time.Now()
 	for n := range 10 {
-		if wait := s.Take(now, time.Second, 10); wait != 0 {
+		if wait := s.TakeWrite(now, time.Second, 10); wait != 0 {
 			t.Fatalf("write %d waits %s", n, wait)
 		}
 	}
-	if wait := s.Take(now, time.Second, 10); wait != time.Second {
+	if wait := s.TakeWrite(now, time.Second, 10); wait != time.Second {
 		t.Errorf("the eleventh waits %s", wait)
 	}
-	if wait := s.Take(now.Add(time.Second), time.Second, 10); wait != 0 {
+	if wait := s.TakeWrite(now.Add(time.Second), time.Second, 10); wait != 0 {
 		t.Errorf("a second later: %s", wait)
 	}
-	if wait := s.Take(now.Add(-time.Hour), time.Second, 10); wait != 0 {
+	if wait := s.TakeWrite(now.Add(-time.Hour), time.Second, 10); wait != 0 {
 		t.Errorf("after the clock was set back: %s", wait)
 	}
 	s.NotBefore = now.Add(2 * time.Hour)
-	if s.LeftAlone(now) != 0 || s.LeftAlone(now.Add(90*time.Minute)) != 30*time.Minute {
+	if s.WriteDelay(now) != 0 || s.WriteDelay(now.Add(90*time.Minute)) != 30*time.Minute {
 		t.Error("a pause that no server asks for counts")
 	}
 }
@@ -469,19 +469,19 @@ func TestAWaiterTakesItsRecordAlong(t *testing.T) {
 	dir := t.TempDir()
 	vars := map[string]string{"HOME": dir}
 	env := func(name string) string { return vars[name] }
-	q := &Question{QuestionID: "q", SessionID: "s", Status: Pending, Mode: Deny, AskedAt: time.Now()}
+	q := &Question{QuestionID: "q", SessionID: "s", Status: Pending, Mode: ModeDeny, AskedAt: time.Now()}
 	if err := MarkersIn(filepath.Join(dir, "p")).Create("q", q); err != nil {
 		t.Fatal(err)
 	}
-	if err := AnnounceQuestion(env, q); err != nil {
+	if err := AddQuestionToIndex(env, q); err != nil {
 		t.Fatal(err)
 	}
-	other, err := TakePollerLock(env) // A's poller
+	other, err := LockPoller(env) // A's poller
 	if err != nil {
 		t.Fatal(err)
 	}
 	vars["GCHAT_ALLOWED_USERS"] = "users/1" // B: the session is resumed
-	if err := AnnounceQuestion(env, q); err != nil {
+	if err := AddQuestionToIndex(env, q); err != nil {
 		t.Fatal(err)
 	}
 	other.Unlock() // A's poller is killed
@@ -492,9 +492,9 @@ func TestAWaiterTakesItsRecordAlong(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 	defer cancel()
 	_, _ = Await(ctx, env, self, q.Path, func(q *Question) bool { return q.Status != Pending })
-	o, err := ReadOpen(OpenFile(env, q.Path))
-	if err != nil || o.Env != Environment(env) {
-		t.Errorf("the record is still %s's, whose poller is dead; ours is %s: %v", o.Env, Environment(env), err)
+	o, err := ReadIndexEntry(IndexFile(env, q.Path))
+	if err != nil || o.Environment != Environment(env) {
+		t.Errorf("the record is still %s's, whose poller is dead; ours is %s: %v", o.Environment, Environment(env), err)
 	}
 }
 
@@ -502,7 +502,7 @@ func TestAWaiterTakesItsRecordAlong(t *testing.T) {
 func TestACopyKeepsNothingThatWasEmptied(t *testing.T) {
 	folder := QuestionsIn(t.TempDir())
 	q, end := question("s"), time.Now().UTC()
-	q.Mode, q.Denied, q.TimesOutAt, q.TimeoutPolicy = Deny, true, &end, Recommended
+	q.Mode, q.IsDenied, q.TimesOutAt, q.TimeoutPolicy = ModeDeny, true, &end, TimeoutRecommended
 	if err := folder.Create("marker", q); err != nil {
 		t.Fatal(err)
 	}
@@ -511,12 +511,12 @@ func TestACopyKeepsNothingThatWasEmptied(t *testing.T) {
 		t.Fatal(err)
 	}
 	there := *read
-	there.Mode, there.Denied, there.TimesOutAt, there.TimeoutPolicy = Native, false, nil, ""
+	there.Mode, there.IsDenied, there.TimesOutAt, there.TimeoutPolicy = ModeNative, false, nil, ""
 	if err := folder.Create("terminal", &there); err != nil {
 		t.Fatal(err)
 	}
 	is, err := folder.Load("terminal")
-	if err != nil || is.Denied || is.TimesOutAt != nil || is.TimeoutPolicy != "" || is.Mode != Native {
+	if err != nil || is.IsDenied || is.TimesOutAt != nil || is.TimeoutPolicy != "" || is.Mode != ModeNative {
 		t.Errorf("it is %+v, %v", is, err)
 	}
 }
@@ -524,7 +524,7 @@ func TestACopyKeepsNothingThatWasEmptied(t *testing.T) {
 // With what a hub adds, an id that names its machine is as long as Chat takes.
 func TestNamedIDFits(t *testing.T) {
 	const fromHub = len("0123456789ab-")
-	if id := NamedID("report"); len(id)+fromHub > 63 || !strings.HasPrefix(id, OwnIDs()) || id == NamedID("another") {
+	if id := MachineMessageID("report"); len(id)+fromHub > 63 || !strings.HasPrefix(id, OwnIDPrefix()) || id == MachineMessageID("another") {
 		t.Error(id)
 	}
 }

@@ -18,37 +18,37 @@ import (
 
 // check is one line of the doctor.
 type check struct {
-	id   string // room.thing; programs know it
-	run  func(*exam, context.Context, *result)
-	mend string // what to do where it is not well
+	id  string // room.thing; programs know it
+	run func(*exam, context.Context, *result)
+	fix string // what to do where it is not well
 }
 
 // checks are all of them, in the order in which a question needs what they check.
 var checks = []check{
-	{"config.parse", (*exam).configParse, "correct it where it stands; docs/configuration.md lists the files and all settings"},
-	{"files.folders", (*exam).filesFolders, "questions stay in the terminal meanwhile: see who owns the folder, " +
+	{"config.parse", (*exam).checkConfigParse, "correct it where it stands; docs/configuration.md lists the files and all settings"},
+	{"files.folders", (*exam).checkFilesFolders, "questions stay in the terminal meanwhile: see who owns the folder, " +
 		"whether a file stands in its place, and whether the disk is full; or set GCHAT_STATE_DIR"},
-	{"files.private", (*exam).filesPrivate, "chmod go-rwx for files, chmod go-w for folders"},
+	{"files.private", (*exam).checkFilesPrivate, "chmod go-rwx for files, chmod go-w for folders"},
 
-	{"claude.version", (*exam).claudeVersion, "claude update"},
-	{"claude.settings", (*exam).claudeSettings, "take the setting out, or set askUserQuestionTimeout to \"never\"; a managed " +
+	{"claude.version", (*exam).checkClaudeVersion, "claude update"},
+	{"claude.settings", (*exam).checkClaudeSettings, "take the setting out, or set askUserQuestionTimeout to \"never\"; a managed " +
 		"file is the administrator's"},
-	{"claude.trust", (*exam).claudeTrust, "start claude in that folder and accept it: interactive sessions run no hook before"},
-	{"claude.hooks", (*exam).claudeHooks, "gchat-hooks install"},
-	{"claude.waits", (*exam).claudeWaits, "answer it in that terminal"},
+	{"claude.trust", (*exam).checkClaudeTrust, "start claude in that folder and accept it: interactive sessions run no hook before"},
+	{"claude.hooks", (*exam).checkClaudeHooks, "gchat-hooks install"},
+	{"claude.waits", (*exam).checkClaudeWaits, "answer it in that terminal"},
 
-	{"chat.post", (*exam).chatPost, "gchat-hooks setup"},
-	{"chat.read", (*exam).chatRead, login},
-	{"chat.allowed", (*exam).chatAllowed, "gchat-hooks login, or reply to a question: its thread says which users/ID to add to " +
+	{"chat.post", (*exam).checkChatPost, "gchat-hooks setup"},
+	{"chat.read", (*exam).checkChatRead, loginCommand},
+	{"chat.allowed", (*exam).checkChatAllowed, "gchat-hooks login, or reply to a question: its thread says which users/ID to add to " +
 		"allowed_users in ~/.config/gchat-hooks/config.json"},
 
-	{"daemon.runs", (*exam).daemonRuns, "gchat-hooks poller install; gchat-hooks logs tells why it ended"},
+	{"daemon.runs", (*exam).checkDaemonRuns, "gchat-hooks poller install; gchat-hooks logs tells why it ended"},
 }
 
-// live is the id of the round trip, which is made after the checks. Its ways are live.out and live.in.
-const live = "live"
+// liveID is the id of the round trip, which is made after the checks. Its ways are live.out and live.in.
+const liveID = "live"
 
-const login = "gchat-hooks login"
+const loginCommand = "gchat-hooks login"
 
 // Level says how bad a finding is.
 type Level string
@@ -64,8 +64,8 @@ const (
 type Finding struct {
 	ID    string `json:"id"`
 	Level Level  `json:"level"`
-	What  string `json:"what"`
-	Mend  string `json:"mend,omitempty"`
+	Text  string `json:"what"`
+	Fix   string `json:"mend,omitempty"`
 }
 
 // result collects what one check finds.
@@ -76,12 +76,12 @@ type result struct {
 
 // add adds what was not said yet.
 func (r *result) add(level Level, format string, args []any) *Finding {
-	f := &Finding{ID: r.id, Level: level, What: fmt.Sprintf(format, args...)}
-	if slices.ContainsFunc(r.found, func(other *Finding) bool { return other.What == f.What }) {
+	f := &Finding{ID: r.id, Level: level, Text: fmt.Sprintf(format, args...)}
+	if slices.ContainsFunc(r.found, func(earlier *Finding) bool { return earlier.Text == f.Text }) {
 		return f
 	}
 	if level == Warn || level == Fail {
-		f.Mend = r.mend
+		f.Fix = r.fix
 	}
 	r.found = append(r.found, f)
 	return f
@@ -104,7 +104,7 @@ type Options struct {
 	Version string
 	Live    bool             // post to the space, read it back, and try what Google's documents leave open
 	Wait    time.Duration    // for a person's reply to that; 0 asks for none
-	Tell    func(say string) // while that waits
+	Notify  func(say string) // while that waits
 	// OneThread has the round trip post its question alone: the embedded space keeps to thread keys.
 	OneThread bool
 }
@@ -121,17 +121,17 @@ type exam struct {
 	list    func() (*gchat.API, error) // once the space was listed
 
 	// Of a live run.
-	way
-	from    time.Time // what is listed is younger; the server's clock
-	replier string    // users/ID of the person whose reply was read
-	live    Live
+	transport
+	listSince time.Time // what is listed is younger; the server's clock
+	replier   string    // users/ID of the person whose reply was read
+	live      Live
 }
 
 const (
-	// bound is how long the checks take at most: they run at once.
-	bound = 4 * time.Second
-	// liveBound is for the round trip without the wait for the person.
-	liveBound = 25 * time.Second
+	// checkTimeout is how long the checks take at most: they run at once.
+	checkTimeout = 4 * time.Second
+	// liveTimeout is for the round trip without the wait for the person.
+	liveTimeout = 25 * time.Second
 )
 
 // Report is what was found: problems first, the failures before the warnings. Its keys in JSON stay.
@@ -145,65 +145,65 @@ type Report struct {
 
 // Run makes all checks.
 func Run(ctx context.Context, o Options) (*Report, error) {
-	bounded, cancel := context.WithTimeout(ctx, bound)
+	bounded, cancel := context.WithTimeout(ctx, checkTimeout)
 	defer cancel()
-	e := begin(bounded, o)
-	each := make([][]*Finding, len(checks))
-	var all sync.WaitGroup
+	e := newExam(bounded, o)
+	perCheck := make([][]*Finding, len(checks))
+	var running sync.WaitGroup
 	for i, c := range checks {
-		all.Go(func() {
+		running.Go(func() {
 			r := &result{check: c}
 			c.run(e, bounded, r)
-			each[i] = r.found
+			perCheck[i] = r.found
 		})
 	}
-	all.Wait()
-	found := slices.Concat(each...)
+	running.Wait()
+	found := slices.Concat(perCheck...)
 	switch {
 	case ctx.Err() != nil:
 		return nil, fmt.Errorf("interrupted: %w", ctx.Err())
 	case o.Live:
-		report := e.report(append(found, e.roundTrip(ctx)...))
-		report.Live = e.probe(ctx, report.ExitCode)
+		report := e.newReport(append(found, e.roundTrip(ctx)...))
+		report.Live = e.runProbes(ctx, report.ExitCode)
 		return report, nil
 	}
-	found = append(found, &Finding{ID: live, Level: Skip, What: "not tried: gchat-hooks doctor --live posts test messages"})
-	return e.report(found), nil
+	found = append(found, &Finding{ID: liveID, Level: Skip, Text: "not tried: gchat-hooks doctor --live posts test messages"})
+	return e.newReport(found), nil
 }
 
 // RoundTrip makes the round trip alone, for setup, which has tried the rest.
 func RoundTrip(ctx context.Context, o Options) *Report {
-	e := begin(ctx, o)
-	return e.report(e.roundTrip(ctx))
+	e := newExam(ctx, o)
+	return e.newReport(e.roundTrip(ctx))
 }
 
-// CanRead says why the space cannot be listed.
-func CanRead(ctx context.Context, o Options) error {
-	_, err := begin(ctx, o).look(ctx)
+// CheckReading says why the space cannot be listed.
+func CheckReading(ctx context.Context, o Options) error {
+	_, err := newExam(ctx, o).tryListing(ctx)
 	return err
 }
 
-// begin prepares what the checks share. What it asks for is asked within ctx.
-func begin(ctx context.Context, o Options) *exam {
+// newExam prepares what the checks share. What it asks for is asked within ctx.
+func newExam(ctx context.Context, o Options) *exam {
 	project := state.ProjectDir(o.Env)
 	e := &exam{
 		Options: o, project: project, cfg: config.Load(o.Env, project), log: state.NewLog(o.Env, "doctor"),
-		sources: sources(o.Env),
+		sources: readSources(o.Env),
 	}
-	e.cfg.ReadPolicy, e.cfg.RenewPolicy = gchat.ReadPolicy, true
-	_ = e.cfg.Restrict(ctx, o.Env) // its error is among the problems
-	e.log.Hide(e.cfg.Secrets(o.Env)...)
+	e.cfg.ReadPolicy, e.cfg.RenewsPolicy = gchat.ReadPolicy, true
+	_ = e.cfg.ApplyPolicies(ctx, o.Env) // its error is among the problems
+	e.log.AddSecrets(e.cfg.Secrets(o.Env)...)
 	e.webhook = sync.OnceValues(func() (*gchat.Webhook, error) { return e.findWebhook(ctx) })
-	e.list = sync.OnceValues(func() (*gchat.API, error) { return e.look(ctx) })
+	e.list = sync.OnceValues(func() (*gchat.API, error) { return e.tryListing(ctx) })
 	return e
 }
 
-// report puts the problems first.
-func (e *exam) report(found []*Finding) *Report {
+// newReport puts the problems first.
+func (e *exam) newReport(found []*Finding) *Report {
 	r := &Report{Project: e.project, Counts: map[Level]int{OK: 0, Warn: 0, Fail: 0, Skip: 0}, Findings: found}
 	for _, f := range found {
-		for _, s := range []*string{&f.What, &f.Mend} {
-			*s = wording.Cut(state.OneLine(e.log.Clean(*s)), 600) // not cut before: half a secret is not known again
+		for _, s := range []*string{&f.Text, &f.Fix} {
+			*s = wording.Cut(state.OneLine(e.log.Redact(*s)), 600) // not cut before: half a secret is not known again
 		}
 		r.Counts[f.Level]++
 	}
@@ -218,15 +218,15 @@ func (e *exam) report(found []*Finding) *Report {
 }
 
 // Text has a line for each problem and for a round trip, then a sum; all adds a line for the rest.
-func (r *Report) Text(all bool) string {
+func (r *Report) Text(showsAll bool) string {
 	var text strings.Builder
 	for _, f := range r.Findings {
-		if !all && !strings.HasPrefix(f.ID, live+".") && f.Level != Warn && f.Level != Fail {
+		if !showsAll && !strings.HasPrefix(f.ID, liveID+".") && f.Level != Warn && f.Level != Fail {
 			continue
 		}
-		fmt.Fprintf(&text, "%-4s  %-15s %s", f.Level, f.ID, f.What)
-		if f.Mend != "" {
-			text.WriteString(" → " + f.Mend)
+		fmt.Fprintf(&text, "%-4s  %-15s %s", f.Level, f.ID, f.Text)
+		if f.Fix != "" {
+			text.WriteString(" → " + f.Fix)
 		}
 		text.WriteString("\n")
 	}
@@ -234,7 +234,7 @@ func (r *Report) Text(all bool) string {
 		text.WriteString("\n")
 	}
 	fmt.Fprintf(&text, "%d ok, %d warn, %d fail, %d skip", r.Counts[OK], r.Counts[Warn], r.Counts[Fail], r.Counts[Skip])
-	if !all {
+	if !showsAll {
 		text.WriteString("; gchat-hooks doctor --all shows every line")
 	}
 	return text.String() + "\n"

@@ -16,11 +16,11 @@ import (
 	"gchat-hooks/state/config"
 )
 
-// live is what a live run saw. Nothing private may be in it: doctor looks for the secrets.
-func (p *patient) live(args ...string) (l Live, code int) {
+// runLive is what a live run saw. Nothing private may be in it: doctor looks for the secrets.
+func (p *doctorHome) runLive(args ...string) (l Live, code int) {
 	p.Helper()
-	p.furnish()
-	code, stdout, stderr := p.doctor(append([]string{"--live", "--paste"}, args...)...)
+	p.writeDefaults()
+	code, stdout, stderr := p.runDoctor(append([]string{"--live", "--paste"}, args...)...)
 	if err := json.Unmarshal([]byte(stdout), &l); err != nil {
 		p.Fatalf("%v: %s%s", err, stdout, stderr)
 	}
@@ -32,34 +32,34 @@ func (p *patient) live(args ...string) (l Live, code int) {
 	return l, code
 }
 
-func (l Live) seen(id string) string {
+func (l Live) result(id string) string {
 	i := slices.IndexFunc(l.Probes, func(p Probe) bool { return p.ID == id })
-	return l.Probes[i].Seen
+	return l.Probes[i].Result
 }
 
-// sees compares what probes saw; a lag is compared without its time.
-func (p *patient) sees(l Live, want map[string]string) {
+// checkProbes compares what probes saw; a lag is compared without its time.
+func (p *doctorHome) checkProbes(l Live, want map[string]string) {
 	p.Helper()
 	if len(l.Probes) != len(probes) {
 		p.Errorf("%d probes", len(l.Probes))
 	}
 	for id, seen := range want {
-		if got := l.seen(id); !strings.HasPrefix(got, seen) {
+		if got := l.result(id); !strings.HasPrefix(got, seen) {
 			p.Errorf("%s: %q, want %q", id, got, seen)
 		}
 	}
 }
 
-// names are the names of all messages in the space.
-func (p *patient) names() (names []string) {
+// messageNames are the names of all messages in the space.
+func (p *doctorHome) messageNames() (names []string) {
 	for _, m := range p.space.Messages() {
 		names = append(names, m.Name)
 	}
 	return names
 }
 
-// asApp has a Chat app of the space post, in a direct message.
-func (p *patient) asApp() {
+// useApp has a Chat app of the space post, in a direct message.
+func (p *doctorHome) useApp() {
 	var err error
 	p.space, err = space.Open(space.Options{Direct: true})
 	p.check(err)
@@ -73,10 +73,10 @@ func (p *patient) asApp() {
 
 // What the embedded space does.
 func TestProbesOfTheEmbeddedSpace(t *testing.T) {
-	p := newPatient(t)
+	p := newDoctorHome(t)
 	p.config["allowed_users"] = []string{space.Human, "ann@example.com"}
-	l, code := p.live()
-	p.sees(l, map[string]string{
+	l, code := p.runLive()
+	p.checkProbes(l, map[string]string{
 		"same-id": "same message", "get-by-id": "200, found", "thread-key": "not tried: no direct message", "card-text": "not tried: no Chat app",
 		"same-user": "not tried: no login",
 	})
@@ -84,16 +84,16 @@ func TestProbesOfTheEmbeddedSpace(t *testing.T) {
 		l.Kind != "space, threads unknown" || l.PostsBy != "webhook" || l.Credentials != "no file" {
 		t.Errorf("exit code %d, %+v", code, l)
 	}
-	if len(p.names()) != 4 {
-		t.Errorf("in the space are %v", p.names())
+	if len(p.messageNames()) != 4 {
+		t.Errorf("in the space are %v", p.messageNames())
 	}
 }
 
 func TestProbesOfAnAppInTheEmbeddedSpace(t *testing.T) {
-	p := newPatient(t)
-	p.asApp()
-	l, code := p.live()
-	p.sees(l, map[string]string{
+	p := newDoctorHome(t)
+	p.useApp()
+	l, code := p.runLive()
+	p.checkProbes(l, map[string]string{
 		"same-id": "same message", "get-by-id": "200, found", "thread-key": "same thread", "card-text": "200, taken",
 		"same-user": "not tried: no login",
 	})
@@ -104,29 +104,29 @@ func TestProbesOfAnAppInTheEmbeddedSpace(t *testing.T) {
 
 // An app deletes what it posted.
 func TestAnAppDeletesItsProbes(t *testing.T) {
-	p := newPatient(t)
-	p.asApp()
+	p := newDoctorHome(t)
+	p.useApp()
 	var deleted []string
-	p.answers = func(w http.ResponseWriter, r *http.Request) bool {
+	p.answerInstead = func(w http.ResponseWriter, r *http.Request) bool {
 		if r.Method == http.MethodDelete {
 			deleted = append(deleted, r.URL.Path[strings.Index(r.URL.Path, "spaces/"):])
 			_, _ = io.WriteString(w, "{}")
 		}
 		return r.Method == http.MethodDelete
 	}
-	if p.live(); len(deleted) != 3 || !strings.HasPrefix(deleted[0], "spaces/local/messages/client-verify-") {
+	if p.runLive(); len(deleted) != 3 || !strings.HasPrefix(deleted[0], "spaces/local/messages/client-verify-") {
 		t.Errorf("deleted were %v", deleted)
 	}
 }
 
 // Ctrl-C ends the probes, and not the deleting.
 func TestInterruptedProbesAreDeleted(t *testing.T) {
-	p := newPatient(t)
-	p.asApp()
-	p.furnish()
+	p := newDoctorHome(t)
+	p.useApp()
+	p.writeDefaults()
 	ctx, interrupt := context.WithCancel(t.Context())
 	deleted := 0
-	p.answers = func(w http.ResponseWriter, r *http.Request) bool {
+	p.answerInstead = func(w http.ResponseWriter, r *http.Request) bool {
 		switch r.Method {
 		case http.MethodPatch:
 			interrupt()
@@ -139,8 +139,8 @@ func TestInterruptedProbesAreDeleted(t *testing.T) {
 		}
 		return false
 	}
-	e := begin(ctx, Options{Env: p.getenv})
-	if l := e.probe(ctx, 0); deleted != 3 || l.seen("card-text") != "no answer of use" {
+	e := newExam(ctx, Options{Env: p.getenv})
+	if l := e.runProbes(ctx, 0); deleted != 3 || l.result("card-text") != "no answer of use" {
 		t.Errorf("%d deleted, %+v", deleted, l)
 	}
 }
@@ -148,18 +148,18 @@ func TestInterruptedProbesAreDeleted(t *testing.T) {
 // Where Chat does not tell who logged in, the person who replied does.
 func TestAReplyShowsWhoLoggedIn(t *testing.T) {
 	for user, seen := range map[string]string{space.Human: "same id", "users/7": "another id, or another person replied"} {
-		p := newPatient(t)
-		p.loggedIn(p.server, func(l *config.Login) { l.User = user })
+		p := newDoctorHome(t)
+		p.writeLogin(p.server, func(l *config.Login) { l.User = user })
 		said := false
-		p.answers = func(_ http.ResponseWriter, r *http.Request) bool {
+		p.answerInstead = func(_ http.ResponseWriter, r *http.Request) bool {
 			if ms := p.space.Messages(); r.Method == http.MethodGet && len(ms) == 3 && !said {
 				said = true
 				_, _ = p.space.Say(space.Person(), ms[0].Thread.Name, "a secret of mine")
 			}
 			return false
 		}
-		l, _ := p.live("--wait", "20s")
-		p.sees(l, map[string]string{"same-user": seen})
+		l, _ := p.runLive("--wait", "20s")
+		p.checkProbes(l, map[string]string{"same-user": seen})
 		if l.Credentials != "login" {
 			t.Errorf("%+v", l)
 		}
@@ -168,11 +168,11 @@ func TestAReplyShowsWhoLoggedIn(t *testing.T) {
 
 // Without a way to a space nothing is tried, and each probe says so.
 func TestProbesWithoutASpace(t *testing.T) {
-	p := newPatient(t)
+	p := newDoctorHome(t)
 	p.config = nil
-	l, code := p.live()
+	l, code := p.runLive()
 	for _, probe := range l.Probes {
-		if !strings.HasPrefix(probe.Seen, "not tried: ") {
+		if !strings.HasPrefix(probe.Result, "not tried: ") {
 			t.Errorf("%+v", probe)
 		}
 	}
@@ -197,7 +197,7 @@ func TestProbesTellWhatIsDifferent(t *testing.T) {
 	for _, c := range []struct {
 		name, probe, seen string
 		app               bool
-		plant             func(p *patient)
+		plant             func(p *doctorHome)
 		answers           func(w http.ResponseWriter, r *http.Request) bool
 	}{
 		{name: "the same id is refused", probe: "same-id", seen: "409 already exists", answers: func(w http.ResponseWriter, r *http.Request) bool {
@@ -213,31 +213,31 @@ func TestProbesTellWhatIsDifferent(t *testing.T) {
 		{name: "the reader does not find the id", probe: "get-by-id", seen: "404 not found", answers: func(w http.ResponseWriter, r *http.Request) bool {
 			return strings.Contains(r.URL.Path, "/messages/client-") && refusal(w, 404, "NOT_FOUND")
 		}},
-		{name: "no thread keys in a direct message", app: true, probe: "thread-key", seen: "another thread", plant: func(p *patient) {
-			p.server.Config.Handler = strict.Google(p, p, strict.Embedded, strict.DirectMessage)
+		{name: "no thread keys in a direct message", app: true, probe: "thread-key", seen: "another thread", plant: func(p *doctorHome) {
+			p.server.Config.Handler = strict.CheckRequests(p, p, strict.Embedded, strict.DirectMessage)
 		}},
 		{name: "a card takes no text", app: true, probe: "card-text", seen: "400 invalid argument", answers: func(w http.ResponseWriter, r *http.Request) bool {
 			return r.Method == http.MethodPatch && refusal(w, 400, "INVALID_ARGUMENT")
 		}},
-		{name: "the login has another id", probe: "same-user", seen: "another id", plant: func(p *patient) {
-			p.loggedIn(p.server, func(l *config.Login) { l.User = "users/7" })
+		{name: "the login has another id", probe: "same-user", seen: "another id", plant: func(p *doctorHome) {
+			p.writeLogin(p.server, func(l *config.Login) { l.User = "users/7" })
 		}, answers: func(w http.ResponseWriter, r *http.Request) bool {
 			return strings.HasSuffix(r.URL.Path, ":search") &&
 				answer(w, 200, `{"results": [{"message": {"sender": {"name": "users/8", "type": "HUMAN", "email": "ann@example.com"}}}]}`)
 		}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			p := newPatient(t)
+			p := newDoctorHome(t)
 			posts = 0
 			if c.app {
-				p.asApp()
+				p.useApp()
 			}
 			if c.plant != nil {
 				c.plant(p)
 			}
-			p.answers = c.answers
-			l, code := p.live()
-			p.sees(l, map[string]string{c.probe: c.seen})
+			p.answerInstead = c.answers
+			l, code := p.runLive()
+			p.checkProbes(l, map[string]string{c.probe: c.seen})
 			if c.probe != "same-user" && code != 0 { // there, the person may not answer
 				t.Errorf("exit code %d", code)
 			}

@@ -16,21 +16,21 @@ import (
 	"gchat-hooks/state/config"
 )
 
-// way is how messages get into the space and back.
-type way struct {
+// transport is how messages get into the space and back.
+type transport struct {
 	space  string                                                  // spaces/S
 	post   func(context.Context, gchat.Post) (gchat.Posted, error) // nil: there is none
 	app    *gchat.App                                              // nil: a webhook posts
 	reader *gchat.API                                              // nil: there are no credentials
 }
 
-func (e *exam) findWay(ctx context.Context) (w way, err error) {
-	if e.cfg.HearsEvents() {
+func (e *exam) findTransport(ctx context.Context) (w transport, err error) {
+	if e.cfg.ReceivesEvents() {
 		app, err := gchat.NewApp(ctx, e.cfg)
 		if err != nil {
 			return w, err
 		}
-		return way{app.Space, app.Post, app, app.API}, nil
+		return transport{app.Space, app.Post, app, app.API}, nil
 	}
 	hook, err := e.webhook()
 	if err != nil {
@@ -41,10 +41,10 @@ func (e *exam) findWay(ctx context.Context) (w way, err error) {
 	return w, err
 }
 
-const over = "The test is over."
+const testIsOver = "The test is over."
 
-// listedWithin is how long Chat has to list a message that it took.
-const listedWithin = 15 * time.Second
+// listTimeout is how long Chat has to list a message that it took.
+const listTimeout = 15 * time.Second
 
 // roundTrip posts to two threads of the space, or only the question, reads that back, and waits for a person's reply. What it
 // finds is its way out, to the space and back by listing, and its way in, from a person to here. Where the space cannot be read
@@ -52,60 +52,60 @@ const listedWithin = 15 * time.Second
 // It keeps nothing in the state folder: no hook and no poller sees its question. Interrupted, it still tells the thread that
 // it is over.
 func (e *exam) roundTrip(ctx context.Context) []*Finding {
-	ctx, cancel := context.WithTimeout(ctx, liveBound+e.Wait)
+	ctx, cancel := context.WithTimeout(ctx, liveTimeout+e.Wait)
 	defer cancel()
-	out, in := &result{check: check{id: live + ".out"}}, &result{check: check{id: live + ".in"}}
-	if e.cfg.HearsEvents() && !e.cfg.InEmbeddedApp() {
-		out.skip("with a Chat app there is a card to tap in its place: gchat-hooks setup --app")
-		return out.found
+	outbound, inbound := &result{check: check{id: liveID + ".out"}}, &result{check: check{id: liveID + ".in"}}
+	if e.cfg.ReceivesEvents() && !e.cfg.UsesEmbeddedApp() {
+		outbound.skip("with a Chat app there is a card to tap in its place: gchat-hooks setup --app")
+		return outbound.found
 	}
-	e.from = time.Now()
+	e.listSince = time.Now()
 	var err error
-	e.way, err = e.findWay(ctx)
+	e.transport, err = e.findTransport(ctx)
 	if e.app != nil { // no poller is to take what is replied
-		reads, _ := state.SpacesIn(state.UserState(e.Env)).LockReader(e.app.Subscription)
-		defer reads.Unlock()
+		readerLock, _ := state.SpacesIn(state.UserStateDir(e.Env)).LockReader(e.app.Subscription)
+		defer readerLock.Unlock()
 	}
 	if err == nil { // a thread that cannot be read back is of no use
-		_, err = e.listed(ctx)
+		_, err = e.listMessages(ctx)
 	}
 	if err != nil {
-		out.fail("%v", err).Mend = Hint(err)
-		return out.found
+		outbound.fail("%v", err).Fix = Hint(err)
+		return outbound.found
 	}
-	e.from = e.from.Add(e.reader.Ahead - 5*time.Second)
-	question := e.wayOut(ctx, out)
+	e.listSince = e.listSince.Add(e.reader.Ahead - 5*time.Second)
+	question := e.postAndFind(ctx, outbound)
 	switch {
-	case out.found[0].Level != OK:
+	case outbound.found[0].Level != OK:
 	case e.Wait <= 0:
-		in.skip("no person was asked; --wait TIME asks one, without a terminal too")
+		inbound.skip("no person was asked; --wait TIME asks one, without a terminal too")
 	default:
-		defer e.tapped(context.WithoutCancel(ctx), question)
+		defer e.pullTaps(context.WithoutCancel(ctx), question)
 		question.Status = state.Cancelled
-		if as := e.wayIn(ctx, in, question); as != "" {
+		if answer := e.awaitReply(ctx, inbound, question); answer != "" {
 			question.Status = state.Resolved
-			question.Answers = map[string]string{question.Questions[0].Question: as}
+			question.Answers = map[string]string{question.SubQuestions[0].Question: answer}
 		}
-		told := wording.NoteTexts(question, state.Owed{About: state.NoteClosed})[0] + "\n\n" + over + " Go on in the terminal."
+		text := wording.NoteTexts(question, state.OwedNote{About: state.NoteClosed})[0] + "\n\n" + testIsOver + " Go on in the terminal."
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Second)
 		defer cancel()
-		if question.Card != "" {
+		if question.CardMessage != "" {
 			_, card := wording.ClosedCard(question, time.Now())
-			_ = e.app.Patch(ctx, question.Card, told, gchat.StoredCard(card))
-			return append(out.found, in.found...)
+			_ = e.app.Patch(ctx, question.CardMessage, text, gchat.StoredCard(card))
+			return append(outbound.found, inbound.found...)
 		}
-		_, _ = e.post(ctx, gchat.Post{Text: told, ThreadName: question.ThreadName})
+		_, _ = e.post(ctx, gchat.Post{Text: text, ThreadName: question.ThreadName})
 	}
-	return append(out.found, in.found...)
+	return append(outbound.found, inbound.found...)
 }
 
-// wayOut posts the question, and unless that is all, a message to another thread and one more to the question's thread. It finds
+// postAndFind posts the question, and unless that is all, a message to another thread and one more to the question's thread. It finds
 // all of them there, as a program's. A Chat that does not keep to thread keys begins a thread for each, or puts all into one.
-func (e *exam) wayOut(ctx context.Context, r *result) *state.Question {
-	run := uuid.NewString()[:8]
+func (e *exam) postAndFind(ctx context.Context, r *result) *state.Question {
+	runID := uuid.NewString()[:8]
 	q := &state.Question{
-		QuestionID: run, SessionName: "[Verify] round trip " + run, ThreadKey: "verify-" + run + "-a",
-		Status: state.Pending, Mode: state.Native, Questions: []state.Prompt{{
+		QuestionID: runID, SessionName: "[Verify] round trip " + runID, ThreadKey: "verify-" + runID + "-a",
+		Status: state.Pending, Mode: state.ModeNative, SubQuestions: []state.SubQuestion{{
 			Header: "Test", Question: "This is a test: please choose ok.", OptionCount: 1,
 			Options: []state.Option{{Label: "ok"}},
 		}},
@@ -113,143 +113,143 @@ func (e *exam) wayOut(ctx context.Context, r *result) *state.Question {
 	if e.OneThread {
 		q.SessionName = "gchat-hooks setup" // which alone asks so
 	}
-	text, again := wording.QuestionTexts(q)[0], "[Verify] 1. This message only tests the thread: please reply to the one above."
+	text, second := wording.QuestionTexts(q)[0], "[Verify] 1. This message only tests the thread: please reply to the one above."
 	if e.Wait <= 0 {
 		text = "[Verify] Round trip of gchat-hooks. No reply is needed."
-		again = "[Verify] 1. This message only tests the thread. " + over
+		second = "[Verify] 1. This message only tests the thread. " + testIsOver
 	}
 	posts := []gchat.Post{
 		{Text: text, ThreadKey: q.ThreadKey},
-		{Text: "[Verify] This message only tests a second thread. " + over, ThreadKey: "verify-" + run + "-b"},
-		{Text: again, ThreadKey: q.ThreadKey},
+		{Text: "[Verify] This message only tests a second thread. " + testIsOver, ThreadKey: "verify-" + runID + "-b"},
+		{Text: second, ThreadKey: q.ThreadKey},
 	}
 	if e.OneThread {
 		posts = posts[:1]
 	}
 	if e.app != nil && e.Wait > 0 { // it is tapped
-		texts, card := wording.CardTexts(q, e.app.CardID(run), gchat.CardSize)
+		texts, card := wording.CardTexts(q, e.app.CardID(runID), gchat.CardSize)
 		posts[0].Text, posts[0].Card = texts[0], gchat.StoredCard(card)
 	}
 	var sent []gchat.Posted
-	began := time.Now()
+	start := time.Now()
 	for _, p := range posts {
-		done, err := e.post(ctx, p)
+		posted, err := e.post(ctx, p)
 		if err != nil {
-			r.fail("%v", err).Mend = Hint(err)
+			r.fail("%v", err).Fix = Hint(err)
 			return q
 		}
-		sent = append(sent, done)
+		sent = append(sent, posted)
 	}
-	posted := time.Since(began)
+	postTime := time.Since(start)
 	q.ThreadName = sent[0].ThreadName
 	if posts[0].Card != nil {
-		q.Card = sent[0].Name
+		q.CardMessage = sent[0].Name
 	}
 	if e.OneThread {
-		e.find(ctx, r, sent)
+		e.findPosted(ctx, r, sent)
 		r.ok("a message was posted and listed")
 		return q
 	}
-	other := sent[1].ThreadName
-	if q.ThreadName == "" || sent[2].ThreadName != q.ThreadName || other == q.ThreadName {
+	otherThread := sent[1].ThreadName
+	if q.ThreadName == "" || sent[2].ThreadName != q.ThreadName || otherThread == q.ThreadName {
 		r.fail("thread keys are not kept to: one was mapped to %q and then to %q, another one to %q",
-			q.ThreadName, sent[2].ThreadName, other).Mend =
+			q.ThreadName, sent[2].ThreadName, otherThread).Fix =
 			"use a space with threads (in Google Chat: one that is no direct message), through the webhook's own URL; " +
 				"what stands between must not drop messageReplyOption and threadKey"
 		return q
 	}
-	e.find(ctx, r, sent)
+	e.findPosted(ctx, r, sent)
 	r.ok("three messages were posted in %d ms, and listed in their two threads as a program's %d ms later (%s, %s)",
-		posted.Milliseconds(), (time.Since(began) - posted).Milliseconds(), q.ThreadName, other)
+		postTime.Milliseconds(), (time.Since(start) - postTime).Milliseconds(), q.ThreadName, otherThread)
 	return q
 }
 
-// wayIn waits for a person's reply in the question's thread, and reads it as the poller does.
-func (e *exam) wayIn(ctx context.Context, r *result, q *state.Question) (readAs string) {
-	do := fmt.Sprintf("Now choose ok in the thread %q", q.SessionName)
+// awaitReply waits for a person's reply in the question's thread, and reads it as the poller does.
+func (e *exam) awaitReply(ctx context.Context, r *result, q *state.Question) (answer string) {
+	instruction := fmt.Sprintf("Now choose ok in the thread %q", q.SessionName)
 	if e.OneThread {
-		do = "Now open the page, and tap ok"
+		instruction = "Now open the page, and tap ok"
 	}
-	e.Tell(do + " (Ctrl-C ends the test; it waits for " + state.InWords(e.Wait) + ")")
+	e.Notify(instruction + " (Ctrl-C ends the test; it waits for " + state.DescribeDuration(e.Wait) + ")")
 	seen := map[string]bool{}
-	none, mend := "no person replied within "+state.InWords(e.Wait), "reply in the thread, or wait longer (--wait)"
-	for until := time.Now().Add(e.Wait); ; state.Sleep(ctx, min(time.Second, time.Until(until))) {
-		late := !time.Now().Before(until)
-		listed, err := e.listed(ctx) // where Chat stumbles, the next second's list tells
-		if err != nil && (late || ctx.Err() != nil) {
-			r.fail("%v", err).Mend = Hint(err)
+	failure, fix := "no person replied within "+state.DescribeDuration(e.Wait), "reply in the thread, or wait longer (--wait)"
+	for deadline := time.Now().Add(e.Wait); ; state.Sleep(ctx, min(time.Second, time.Until(deadline))) {
+		isLate := !time.Now().Before(deadline)
+		listed, err := e.listMessages(ctx) // where Chat stumbles, the next second's list tells
+		if err != nil && (isLate || ctx.Err() != nil) {
+			r.fail("%v", err).Fix = Hint(err)
 			return ""
 		}
-		for _, m := range append(listed, e.tapped(ctx, q)...) {
+		for _, m := range append(listed, e.pullTaps(ctx, q)...) {
 			if !m.Human || m.Deleted || m.ThreadName != q.ThreadName || seen[m.Name] {
 				continue
 			}
 			seen[m.Name] = true
-			who := wording.Line(cmp.Or(strings.TrimSpace(m.Sender+" "+m.DisplayName), "a person"))
+			sender := wording.Line(cmp.Or(strings.TrimSpace(m.Sender+" "+m.DisplayName), "a person"))
 			cfg := config.Load(e.Env, e.project) // a person who was refused may just have set the allowlist
-			_ = cfg.Restrict(ctx, e.Env)         // then nobody may
-			if !cfg.Allows(m.Sender, m.SenderEmail) {
-				mend = "if that is you: gchat-hooks setup --allow " + wording.Line(m.Sender)
-				none = "only people replied who may not answer: " + who
-				e.Tell(who + " replied, but may not answer; " + mend)
+			_ = cfg.ApplyPolicies(ctx, e.Env)    // then nobody may
+			if !cfg.CanAnswer(m.Sender, m.SenderEmail) {
+				fix = "if that is you: gchat-hooks setup --allow " + wording.Line(m.Sender)
+				failure = "only people replied who may not answer: " + sender
+				e.Notify(sender + " replied, but may not answer; " + fix)
 				continue
 			}
-			answers, _ := wording.ParseReply(m.Text, q.Questions, nil)
-			if as := answers[0].Value(); as != "" {
+			answers, _ := wording.ParseReply(m.Text, q.SubQuestions, nil)
+			if value := answers[0].Value(); value != "" {
 				e.replier = m.Sender
-				whose := "the reply of " + who
-				if !config.IsPerson(m.Sender) { // it came from the page
-					whose = "your reply"
+				whoseReply := "the reply of " + sender
+				if !config.IsPersonName(m.Sender) { // it came from the page
+					whoseReply = "your reply"
 				}
-				r.ok("%s was read: %q means %q", whose, wording.Cut(m.Text, 200), wording.Cut(as, 200))
-				return as
+				r.ok("%s was read: %q means %q", whoseReply, wording.Cut(m.Text, 200), wording.Cut(value, 200))
+				return value
 			}
 		}
-		if late {
-			r.fail("%s", none).Mend = mend
+		if isLate {
+			r.fail("%s", failure).Fix = fix
 			return ""
 		}
 	}
 }
 
-// tapped is what was tapped on the question's card, as words that say the same. No poller is told
+// pullTaps is what was tapped on the question's card, as words that say the same. No poller is told
 // of what a person did in the test's thread.
-func (e *exam) tapped(ctx context.Context, q *state.Question) (said []gchat.Message) {
-	if q.Card == "" {
+func (e *exam) pullTaps(ctx context.Context, q *state.Question) (taps []gchat.Message) {
+	if q.CardMessage == "" {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
 	events, _ := e.app.Pull(ctx)
-	for _, one := range events {
-		if one.Message.ThreadName != q.ThreadName {
+	for _, event := range events {
+		if event.Message.ThreadName != q.ThreadName {
 			continue
 		}
-		_ = e.app.Ack(ctx, []string{one.AckID})
-		if one.Tap == nil { // it is listed
+		_ = e.app.Ack(ctx, []string{event.AckID})
+		if event.Tap == nil { // it is listed
 			continue
 		}
 		m := gchat.Message{
-			Name: one.ID, ThreadName: q.ThreadName, Sender: one.By.Name, SenderEmail: one.By.Email,
-			DisplayName: one.By.DisplayName, Human: one.Human,
+			Name: event.ID, ThreadName: q.ThreadName, Sender: event.By.Name, SenderEmail: event.By.Email,
+			DisplayName: event.By.DisplayName, Human: event.Human,
 		}
-		_, m.Text, _ = wording.ReadTap(q, one.Tap)
-		said = append(said, m)
+		_, m.Text, _ = wording.ReadTap(q, event.Tap)
+		taps = append(taps, m)
 	}
-	return said
+	return taps
 }
 
-func (e *exam) listed(ctx context.Context) (listed []gchat.Message, err error) {
-	err = e.reader.Since(ctx, e.space, e.from, func(page []gchat.Message) { listed = append(listed, page...) })
+func (e *exam) listMessages(ctx context.Context) (listed []gchat.Message, err error) {
+	err = e.reader.Since(ctx, e.space, e.listSince, func(page []gchat.Message) { listed = append(listed, page...) })
 	return listed, err
 }
 
-// find lists until the messages are there, each as a program's.
-func (e *exam) find(ctx context.Context, r *result, sent []gchat.Posted) {
-	for began := time.Now(); ; {
-		listed, err := e.listed(ctx)
+// findPosted lists until the messages are there, each as a program's.
+func (e *exam) findPosted(ctx context.Context, r *result, sent []gchat.Posted) {
+	for start := time.Now(); ; {
+		listed, err := e.listMessages(ctx)
 		if err != nil {
-			r.fail("%v", err).Mend = Hint(err)
+			r.fail("%v", err).Fix = Hint(err)
 			return
 		}
 		missing := 0
@@ -258,7 +258,7 @@ func (e *exam) find(ctx context.Context, r *result, sent []gchat.Posted) {
 			if i < 0 {
 				missing++
 			} else if listed[i].Human {
-				r.fail("the round trip's own message %s is listed as a person's: it would be taken for a reply", s.Name).Mend =
+				r.fail("the round trip's own message %s is listed as a person's: it would be taken for a reply", s.Name).Fix =
 					"no reply can be told from the program's own messages: look what answers in Google Chat's place"
 				return
 			}
@@ -266,9 +266,9 @@ func (e *exam) find(ctx context.Context, r *result, sent []gchat.Posted) {
 		if missing == 0 {
 			return
 		}
-		if ctx.Err() != nil || time.Since(began) > listedWithin {
+		if ctx.Err() != nil || time.Since(start) > listTimeout {
 			r.fail("%d of %d messages that Chat took could not be found by listing within %s",
-				missing, len(sent), state.InWords(listedWithin)).Mend =
+				missing, len(sent), state.DescribeDuration(listTimeout)).Fix =
 				"check that the credentials read the space that the webhook posts to, " + e.space
 			return
 		}

@@ -21,25 +21,25 @@ import (
 )
 
 const (
-	relay   = "s3-communicator"
-	archive = ".claude/skills/_archived"
+	relayName  = "s3-communicator"
+	archiveDir = ".claude/skills/_archived"
 )
 
 // moves are where Claude Code finds the relay, as a skill and as an agent, and where it does not look.
 var moves = [][2]string{
-	{".claude/skills/" + relay, archive + "/" + relay},
-	{".claude/agents/" + relay + ".md", archive + "/" + relay + "-agent.md"},
+	{".claude/skills/" + relayName, archiveDir + "/" + relayName},
+	{".claude/agents/" + relayName + ".md", archiveDir + "/" + relayName + "-agent.md"},
 }
 
-// skipped are folders whose files instruct no session. So is a repository within the harness: it is to be migrated by itself.
-var skipped = []string{".claude/state", ".claude/logs", ".claude/worktrees", ".claude/projects", archive, ".git", "node_modules"}
+// skippedPaths are folders whose files instruct no session. So is a repository within the harness: it is to be migrated by itself.
+var skippedPaths = []string{".claude/state", ".claude/logs", ".claude/worktrees", ".claude/projects", archiveDir, ".git", "node_modules"}
 
 // Run moves the relay aside in the folder that holds .claude, or shows on out what it would move, and lists what a person has to
 // change. Applied a second time it moves nothing. Where the folder is no harness it fails, with a hint.
 func Run(out io.Writer, dir string, apply bool) error {
 	dir, err := filepath.Abs(dir)
-	info, missing := os.Lstat(filepath.Join(dir, ".claude"))
-	if err != nil || missing != nil || !info.IsDir() {
+	info, statErr := os.Lstat(filepath.Join(dir, ".claude"))
+	if err != nil || statErr != nil || !info.IsDir() {
 		const hint = "gchat-hooks migrate s3-communicator --harness DIR, where DIR is the folder that holds .claude"
 		return &state.UserError{Err: errors.New("no harness in " + dir), Hint: hint, Code: 1}
 	}
@@ -49,7 +49,7 @@ func Run(out io.Writer, dir string, apply bool) error {
 	}
 	defer root.Close()
 	h := &harness{root: root, out: out}
-	moved, err := h.move(apply)
+	moved, err := h.moveRelay(apply)
 	switch {
 	case err != nil:
 		return err
@@ -61,8 +61,8 @@ func Run(out io.Writer, dir string, apply bool) error {
 		fmt.Fprintln(out, "Nothing was written. --apply does it.")
 	}
 	fmt.Fprintln(out, "\nChange the rest yourself, where something is listed:")
-	err = h.walk()
-	if h.style {
+	err = h.listMentions()
+	if h.hasOutputStyle {
 		fmt.Fprintf(out, "\nWrite into the output style:\n\n%s", styleText)
 	}
 	return err
@@ -70,28 +70,28 @@ func Run(out io.Writer, dir string, apply bool) error {
 
 // harness is a harness folder. Everything is read and moved through an os.Root, so that no link leads out of the folder.
 type harness struct {
-	root  *os.Root
-	out   io.Writer
-	style bool // an output style is to be changed
+	root           *os.Root
+	out            io.Writer
+	hasOutputStyle bool // an output style is to be changed
 }
 
-// move moves the relay aside, or counts what it would move.
-func (h *harness) move(apply bool) (moved int, err error) {
-	for _, m := range moves {
+// moveRelay moves the relay aside, or counts what it would move.
+func (h *harness) moveRelay(apply bool) (moved int, err error) {
+	for _, move := range moves {
 		switch {
-		case !h.exists(m[0]):
+		case !h.exists(move[0]):
 			continue
-		case h.exists(m[1]):
-			h.see(m[0], "stays: "+m[1]+" is there already")
+		case h.exists(move[1]):
+			h.printPlace(move[0], "stays: "+move[1]+" is there already")
 			continue
 		case apply:
-			err = errors.Join(h.root.MkdirAll(archive, 0o755), h.root.Rename(m[0], m[1]))
+			err = errors.Join(h.root.MkdirAll(archiveDir, 0o755), h.root.Rename(move[0], move[1]))
 			if err != nil {
 				return moved, err
 			}
-			fmt.Fprintf(h.out, "moved %s to %s\n", m[0], m[1])
+			fmt.Fprintf(h.out, "moved %s to %s\n", move[0], move[1])
 		default:
-			fmt.Fprintf(h.out, "would move %s to %s\n", m[0], m[1])
+			fmt.Fprintf(h.out, "would move %s to %s\n", move[0], move[1])
 		}
 		moved++
 	}
@@ -103,24 +103,24 @@ func (h *harness) exists(p string) bool {
 	return err == nil
 }
 
-// walk finds what is to be listed, in the order of the paths.
-func (h *harness) walk() error {
+// listMentions finds what is to be listed, in the order of the paths.
+func (h *harness) listMentions() error {
 	mention, todos := patterns()
 	return fs.WalkDir(h.root.FS(), ".", func(p string, d fs.DirEntry, err error) error {
 		isRelay := p == moves[0][0] || p == moves[1][0]
-		other := slices.Contains(skipped, p) || slices.Contains(skipped, path.Base(p)) || p != "." && h.exists(p+"/.git")
+		isSkipped := slices.Contains(skippedPaths, p) || slices.Contains(skippedPaths, path.Base(p)) || p != "." && h.exists(p+"/.git")
 		switch {
 		case err != nil && p == ".":
 			return err
 		case err != nil:
-			h.see(p, "is not searched: it cannot be read")
+			h.printPlace(p, "is not searched: it cannot be read")
 			return fs.SkipDir
-		case d.IsDir() && (isRelay || other):
+		case d.IsDir() && (isRelay || isSkipped):
 			return fs.SkipDir
 		case d.Type().IsRegular() && !isRelay:
-			h.file(p, d, mention, todos)
+			h.listFile(p, d, mention, todos)
 		case d.Type()&fs.ModeSymlink != 0 && strings.HasPrefix(p, ".claude/"):
-			h.see(p, "is a link, and links are not followed")
+			h.printPlace(p, "is a link, and links are not followed")
 		}
 		return nil
 	})
@@ -128,48 +128,48 @@ func (h *harness) walk() error {
 
 // A todo is what a person has to do about a line that names the relay.
 type todo struct {
-	line  *regexp.Regexp
-	words string
+	pattern *regexp.Regexp
+	advice  string
 }
 
 // patterns are what names the relay, and what to do about such a line: the first todo that fits. They are compiled for a
 // migration only: a hook of this program starts without.
 func patterns() (mention *regexp.Regexp, todos []todo) {
-	re := func(expr string) *regexp.Regexp { return regexp.MustCompile(`(?i)` + expr) }
+	compile := func(expr string) *regexp.Regexp { return regexp.MustCompile(`(?i)` + expr) }
 	const starts = `\b(spawn|start|launch|wait)|\b(Skill|Task|Agent)\(|\b(name|subagent_type)["']?\s*[=:]`
 	const sends = `SendMessage|\b(recipient|to)["']?\s*[=:]\s*["']s3-`
-	return re(`\bs3[-_ ]?communicator\b|\bcommunicator(_checker)?\b|\b(3\+?|three)( [a-z]+)? agents\b`), []todo{
-		{re(sends), `instead of the message, Bash("gchat-send --type plain 'TEXT'")`},
-		{re(`communicator_checker`), "let the stop gate run `gchat-hooks hook gchat-stop-gate` instead"},
-		{re(`\b(3\+?|three)( [a-z]+)? agents\b`), "count one agent fewer"},
-		{re(`^\s*\|`), "take the row out"},
-		{re(starts), "take it out: nothing is started or awaited"},
-		{re(``), "read it: no agent relays messages any more"},
+	return compile(`\bs3[-_ ]?communicator\b|\bcommunicator(_checker)?\b|\b(3\+?|three)( [a-z]+)? agents\b`), []todo{
+		{compile(sends), `instead of the message, Bash("gchat-send --type plain 'TEXT'")`},
+		{compile(`communicator_checker`), "let the stop gate run `gchat-hooks hook gchat-stop-gate` instead"},
+		{compile(`\b(3\+?|three)( [a-z]+)? agents\b`), "count one agent fewer"},
+		{compile(`^\s*\|`), "take the row out"},
+		{compile(starts), "take it out: nothing is started or awaited"},
+		{compile(``), "read it: no agent relays messages any more"},
 	}
 }
 
-// file lists the lines of one file.
-func (h *harness) file(p string, d fs.DirEntry, mention *regexp.Regexp, todos []todo) {
+// listFile lists the lines of one file.
+func (h *harness) listFile(p string, d fs.DirEntry, mention *regexp.Regexp, todos []todo) {
 	info, err := d.Info()
 	var b []byte
 	if err == nil && info.Size() <= 1<<20 {
 		b, err = h.root.ReadFile(p)
 	}
 	if err != nil || len(b) < int(info.Size()) {
-		h.see(p, "is not searched: it cannot be read, or is larger than 1 MB")
+		h.printPlace(p, "is not searched: it cannot be read, or is larger than 1 MB")
 	}
 	for i, line := range strings.Split(string(b), "\n") {
-		if mention.MatchString(strings.ReplaceAll(line, archive+"/"+relay, "")) {
-			at := slices.IndexFunc(todos, func(t todo) bool { return t.line.MatchString(line) })
-			h.see(p+":"+strconv.Itoa(i+1), todos[at].words)
+		if mention.MatchString(strings.ReplaceAll(line, archiveDir+"/"+relayName, "")) {
+			at := slices.IndexFunc(todos, func(t todo) bool { return t.pattern.MatchString(line) })
+			h.printPlace(p+":"+strconv.Itoa(i+1), todos[at].advice)
 		}
 	}
 }
 
-// see lists a place that a person has to look at, and what to do there.
-func (h *harness) see(place, words string) {
-	fmt.Fprintf(h.out, "    %s: %s\n", state.OneLine(place), words)
-	h.style = h.style || strings.HasPrefix(place, ".claude/output-styles/")
+// printPlace lists a place that a person has to look at, and what to do there.
+func (h *harness) printPlace(place, advice string) {
+	fmt.Fprintf(h.out, "    %s: %s\n", state.OneLine(place), advice)
+	h.hasOutputStyle = h.hasOutputStyle || strings.HasPrefix(place, ".claude/output-styles/")
 }
 
 // styleText tells the orchestrator ahead of time what a denied question's own reason says: no agent has to poll.

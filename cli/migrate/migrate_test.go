@@ -21,13 +21,13 @@ var harnessFiles = map[string]string{
 	".claude/hooks/gate/communicator_checker.py": "def check(names):\n    return \"s3-communicator\" in names\n",
 	".claude/hooks/gate/gate.py":                 "from communicator_checker import check\n",
 	".claude/settings.json":                      "{\"permissions\": {\"allow\": [\"Skill(s3-communicator)\"]}}\n",
-	".claude/output-styles/system3.md":           style,
+	".claude/output-styles/system3.md":           outputStyle,
 	".claude/skills/s3-heartbeat/SKILL.md":       "1. Report: `SendMessage(to=\"s3-communicator\", message=\"[HEARTBEAT] ok\")`\n2. Skill(\"s3-communicator\")\n",
 	".claude/skills/s3-heartbeat/notes.md":       "A good communicator.\nSee .claude/skills/_archived/s3-communicator.\n",
 }
 
-// style has what a real one had: words about the relay under several names, and sums that count it.
-const style = `# System 3
+// outputStyle has what a real one had: words about the relay under several names, and sums that count it.
+const outputStyle = `# System 3
 
 Spawn ALL three persistent agents, with 3+ active agents at any time:
 
@@ -51,56 +51,56 @@ The S3 Communicator is a friend.
 func makeHarness(t *testing.T, files map[string]string) string {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "harness")
-	for p, words := range files {
-		put(t, dir, p, words)
+	for p, text := range files {
+		writeFile(t, dir, p, text)
 	}
 	return dir
 }
 
-func put(t *testing.T, dir, p, words string) {
+func writeFile(t *testing.T, dir, p, text string) {
 	t.Helper()
 	p = filepath.Join(dir, p)
 	if err := os.MkdirAll(filepath.Dir(p), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	if err := errors.Join(os.WriteFile(p, []byte(words), 0o644), os.Chmod(p, 0o644)); err != nil { // whatever the umask is
+	if err := errors.Join(os.WriteFile(p, []byte(text), 0o644), os.Chmod(p, 0o644)); err != nil { // whatever the umask is
 		t.Fatal(err)
 	}
 }
 
-// tree is a folder as it is, without .git: for each path its mode, and its bytes or where its link leads.
-func tree(t *testing.T, dir string) map[string]string {
+// readTree is a folder as it is, without .git: for each path its mode, and its bytes or where its link leads.
+func readTree(t *testing.T, dir string) map[string]string {
 	t.Helper()
-	all := map[string]string{}
+	tree := map[string]string{}
 	err := filepath.WalkDir(dir, func(p string, d fs.DirEntry, err error) error {
 		if err != nil || d.Name() == ".git" {
 			return fs.SkipDir
 		}
 		info, err := d.Info()
 		name, _ := filepath.Rel(dir, p)
-		all[name] = info.Mode().String()
+		tree[name] = info.Mode().String()
 		if info.Mode().IsRegular() {
 			b, _ := os.ReadFile(p)
-			all[name] += "\n" + string(b)
+			tree[name] += "\n" + string(b)
 		} else if to, err := os.Readlink(p); err == nil {
-			all[name] += " to " + to
+			tree[name] += " to " + to
 		}
 		return err
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	return all
+	return tree
 }
 
-func run(t *testing.T, dir string, apply bool) (string, error) {
+func runMigrate(t *testing.T, dir string, apply bool) (string, error) {
 	t.Helper()
 	var out strings.Builder
 	err := Run(&out, dir, apply)
 	return out.String(), err
 }
 
-func same(t *testing.T, what string, got, want map[string]string) {
+func compareTrees(t *testing.T, what string, got, want map[string]string) {
 	t.Helper()
 	if !maps.Equal(got, want) {
 		t.Errorf("%s:\n%q\nwant\n%q", what, got, want)
@@ -110,18 +110,18 @@ func same(t *testing.T, what string, got, want map[string]string) {
 // The whole way: shown, done, and done once more.
 func TestMigration(t *testing.T) {
 	dir := makeHarness(t, harnessFiles)
-	before := tree(t, dir)
-	shown, err := run(t, dir, false)
+	before := readTree(t, dir)
+	shown, err := runMigrate(t, dir, false)
 	if err != nil || !strings.Contains(shown, "would move .claude/skills/s3-communicator to ") || !strings.Contains(shown, "Nothing was written") {
 		t.Errorf("the plan is %v\n%s", err, shown)
 	}
-	same(t, "after showing", tree(t, dir), before)
+	compareTrees(t, "after showing", readTree(t, dir), before)
 
-	done, err := run(t, dir, true)
+	output, err := runMigrate(t, dir, true)
 	if err != nil {
 		t.Fatal(err)
 	}
-	after, want := tree(t, dir), maps.Clone(before)
+	after, want := readTree(t, dir), maps.Clone(before)
 	for _, m := range []struct{ from, to string }{
 		{".claude/skills/s3-communicator", ".claude/skills/_archived/s3-communicator"},
 		{".claude/agents/s3-communicator.md", ".claude/skills/_archived/s3-communicator-agent.md"},
@@ -134,8 +134,8 @@ func TestMigration(t *testing.T) {
 		}
 	}
 	want[".claude/skills/_archived"] = after[".claude/skills/_archived"]
-	same(t, "after", after, want)
-	for _, look := range []string{
+	compareTrees(t, "after", after, want)
+	for _, wanted := range []string{
 		".claude/hooks/gate/gate.py:1: let the stop gate run `gchat-hooks hook gchat-stop-gate` instead\n",
 		".claude/settings.json:1: take it out: nothing is started or awaited\n",
 		".claude/output-styles/system3.md:3: count one agent fewer\n",
@@ -147,15 +147,15 @@ func TestMigration(t *testing.T) {
 		".claude/skills/s3-heartbeat/SKILL.md:1: instead of the message, ", ".claude/skills/s3-heartbeat/SKILL.md:2: take it out",
 		".claude/skills/s3-heartbeat/notes.md:1: read it", "Write into the output style:\n\n" + styleText,
 	} {
-		if !strings.Contains(done, look) {
-			t.Errorf("%q is not listed:\n%s", look, done)
+		if !strings.Contains(output, wanted) {
+			t.Errorf("%q is not listed:\n%s", wanted, output)
 		}
 	}
-	again, err := run(t, dir, true)
-	if err != nil || !strings.HasPrefix(again, "Nothing to move.\n") {
-		t.Errorf("a second time: %v\n%s", err, again)
+	secondRun, err := runMigrate(t, dir, true)
+	if err != nil || !strings.HasPrefix(secondRun, "Nothing to move.\n") {
+		t.Errorf("a second time: %v\n%s", err, secondRun)
 	}
-	same(t, "after a second time", tree(t, dir), after)
+	compareTrees(t, "after a second time", readTree(t, dir), after)
 }
 
 // What cannot be read is listed, and does not keep the rest from its person.
@@ -164,13 +164,13 @@ func TestWhatCannotBeReadIsListed(t *testing.T) {
 		t.Skip("root reads everything")
 	}
 	dir := makeHarness(t, harnessFiles)
-	put(t, dir, "data/x", "")
-	put(t, dir, "a.md", "s3-communicator")
+	writeFile(t, dir, "data/x", "")
+	writeFile(t, dir, "a.md", "s3-communicator")
 	if err := errors.Join(os.Chmod(filepath.Join(dir, "data"), 0), os.Chmod(filepath.Join(dir, "a.md"), 0)); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = os.Chmod(filepath.Join(dir, "data"), 0o700) })
-	out, err := run(t, dir, true)
+	out, err := runMigrate(t, dir, true)
 	for _, listed := range []string{"data: is not searched", "a.md: is not searched", "notes.md:1: read it"} {
 		if err != nil || !strings.Contains(out, listed) {
 			t.Errorf("%q: %v\n%s", listed, err, out)
@@ -185,7 +185,7 @@ func TestNoHarness(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, dir := range []string{linked, filepath.Join(dir, ".claude"), filepath.Join(dir, "none"), filepath.Join(dir, ".claude/settings.json")} {
-		_, err := run(t, dir, true)
+		_, err := runMigrate(t, dir, true)
 		if hinted, ok := err.(*state.UserError); !ok || !strings.Contains(hinted.Hint, "the folder that holds .claude") {
 			t.Errorf("%s: %v", dir, err)
 		}
@@ -213,13 +213,13 @@ func TestHostileHarness(t *testing.T) {
 	if err := syscall.Mkfifo(filepath.Join(dir, ".claude/commands/fifo.md"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	before, want := tree(t, outside), tree(t, dir)
-	out, err := run(t, dir, true)
+	before, want := readTree(t, outside), readTree(t, dir)
+	out, err := runMigrate(t, dir, true)
 	if err != nil {
 		t.Fatal(err)
 	}
-	same(t, "inside", tree(t, dir), want)
-	same(t, "outside", tree(t, outside), before)
+	compareTrees(t, "inside", readTree(t, dir), want)
+	compareTrees(t, "outside", readTree(t, outside), before)
 	for _, look := range []string{
 		"binary.md:1: ", "latin1.md:1: ", "large.md: is not searched", "\uFFFD[2J.md:1: ", ".claude/output-styles: is a link",
 		"skills/s3-communicator: stays", "agents/s3-communicator.md: stays",

@@ -27,17 +27,17 @@ const (
 )
 
 // Until waits until something is so. The test fails after Patience, and says what it waited for.
-func Until(t testing.TB, what string, so func() bool) {
+func Until(t testing.TB, what string, isSo func() bool) {
 	t.Helper()
-	if !Soon(Patience, so) {
+	if !WaitFor(Patience, isSo) {
 		t.Fatalf("not within %v: %s", Patience, what)
 	}
 }
 
-// Soon says whether something is so within a time. It looks every ten milliseconds, and at least once.
-func Soon(most time.Duration, so func() bool) bool {
-	for end := time.Now().Add(most); !so(); time.Sleep(10 * time.Millisecond) {
-		if time.Now().After(end) {
+// WaitFor says whether something is so within a time. It looks every ten milliseconds, and at least once.
+func WaitFor(timeout time.Duration, isSo func() bool) bool {
+	for deadline := time.Now().Add(timeout); !isSo(); time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(deadline) {
 			return false
 		}
 	}
@@ -52,43 +52,43 @@ func Command(t testing.TB, name string, args ...string) *exec.Cmd {
 }
 
 // Within is Command for a process that may take longer, or less long.
-func Within(t testing.TB, most time.Duration, name string, args ...string) *exec.Cmd {
+func Within(t testing.TB, timeout time.Duration, name string, args ...string) *exec.Cmd {
 	t.Helper()
 	cmd := exec.Command(name, args...)
 	cmd.WaitDelay = 2 * printWait
-	t.Cleanup(late(t, cmd, most))
+	t.Cleanup(watchDeadline(t, cmd, timeout))
 	return cmd
 }
 
 // Wait is cmd.Wait for a process that was told to end: it has Patience for that.
 func Wait(t testing.TB, cmd *exec.Cmd) error {
 	t.Helper()
-	defer late(t, cmd, Patience)()
+	defer watchDeadline(t, cmd, Patience)()
 	return cmd.Wait()
 }
 
-// late fails a test whose process is there after a time, and ends that. stop ends the watch; it says what the process printed.
-func late(t testing.TB, cmd *exec.Cmd, most time.Duration) (stop func()) {
-	saw := make(chan string, 1)
-	timer := time.AfterFunc(most, func() {
-		said := ""
+// watchDeadline fails a test whose process is there after a time, and ends that. stop ends the watch; it says what the process printed.
+func watchDeadline(t testing.TB, cmd *exec.Cmd, timeout time.Duration) (stop func()) {
+	dumps := make(chan string, 1)
+	timer := time.AfterFunc(timeout, func() {
+		dump := ""
 		if cmd.Process != nil && cmd.Process.Signal(syscall.Signal(0)) == nil { // it was started, and not waited for
-			said = End(cmd.Process.Pid)
+			dump = Kill(cmd.Process.Pid)
 		}
-		saw <- said
+		dumps <- dump
 	})
 	return func() {
 		if timer.Stop() {
 			return
 		}
-		said := <-saw
+		dump := <-dumps
 		for _, w := range []any{cmd.Stdout, cmd.Stderr} {
-			if buffer, ok := w.(interface{ Bytes() []byte }); ok && said != "" { // also what exec.Cmd.Output makes
-				said += "it printed\n" + string(bytes.ToValidUTF8(buffer.Bytes(), []byte("?")))
+			if buffer, ok := w.(interface{ Bytes() []byte }); ok && dump != "" { // also what exec.Cmd.Output makes
+				dump += "it printed\n" + string(bytes.ToValidUTF8(buffer.Bytes(), []byte("?")))
 			}
 		}
-		if said != "" {
-			t.Errorf("%q did not end within %v:\n%s", cmd.Args, most, said)
+		if dump != "" {
+			t.Errorf("%q did not end within %v:\n%s", cmd.Args, timeout, dump)
 		}
 	}
 }
@@ -106,48 +106,48 @@ func Build(path string, flags ...string) error {
 	return nil
 }
 
-// End ends a process and all that have its home folder, where that is a test's: a poller is no child of the hook that started it.
+// Kill ends a process and all that have its home folder, where that is a test's: a poller is no child of the hook that started it.
 // It returns what they were, and the end of their log. A program in Go prints its goroutines to its standard error first. A hook
 // does not: it ends with 0 at every signal, so that Claude Code goes on.
-func End(pid int) (said string) {
-	all := []int{pid}
-	for _, variable := range strings.Split(read(pid, "environ"), "\x00") {
+func Kill(pid int) (report string) {
+	pids := []int{pid}
+	for _, variable := range strings.Split(readProc(pid, "environ"), "\x00") {
 		home, ok := strings.CutPrefix(variable, "HOME=")
 		if ok && strings.HasPrefix(home, os.TempDir()) && home != os.Getenv("HOME") {
-			all = append(all, with(variable)...)
+			pids = append(pids, pidsWith(variable)...)
 			log, _ := os.ReadFile(filepath.Join(home, ".claude", "logs", "gchat-hooks.log"))
-			said = fmt.Sprintf("the log of %s ends:\n%s\n", home, log[max(0, len(log)-16<<10):])
+			report = fmt.Sprintf("the log of %s ends:\n%s\n", home, log[max(0, len(log)-16<<10):])
 		}
 	}
-	slices.Sort(all)
-	all = slices.Compact(all)
-	for _, pid := range all {
-		said += fmt.Sprintf("%d is %q\n", pid, strings.ReplaceAll(read(pid, "cmdline"), "\x00", " "))
+	slices.Sort(pids)
+	pids = slices.Compact(pids)
+	for _, pid := range pids {
+		report += fmt.Sprintf("%d is %q\n", pid, strings.ReplaceAll(readProc(pid, "cmdline"), "\x00", " "))
 		_ = syscall.Kill(pid, syscall.SIGQUIT)
 	}
 	lives := func(pid int) bool {
-		return syscall.Kill(pid, 0) == nil && !strings.Contains(read(pid, "status"), "(zombie)")
+		return syscall.Kill(pid, 0) == nil && !strings.Contains(readProc(pid, "status"), "(zombie)")
 	}
-	Soon(printWait, func() bool { return !slices.ContainsFunc(all, lives) })
-	for _, pid := range all {
+	WaitFor(printWait, func() bool { return !slices.ContainsFunc(pids, lives) })
+	for _, pid := range pids {
 		_ = syscall.Kill(pid, syscall.SIGKILL)
 	}
-	return said
+	return report
 }
 
-func with(variable string) (pids []int) {
+func pidsWith(variable string) (pids []int) {
 	files, _ := filepath.Glob("/proc/[0-9]*/environ")
 	for _, file := range files {
 		pid, _ := strconv.Atoi(filepath.Base(filepath.Dir(file)))
-		if slices.Contains(strings.Split(read(pid, "environ"), "\x00"), variable) && pid != os.Getpid() {
+		if slices.Contains(strings.Split(readProc(pid, "environ"), "\x00"), variable) && pid != os.Getpid() {
 			pids = append(pids, pid)
 		}
 	}
 	return pids
 }
 
-// read is a file of a process in /proc; "" where there is none.
-func read(pid int, name string) string {
+// readProc is a file of a process in /proc; "" where there is none.
+func readProc(pid int, name string) string {
 	b, _ := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), name))
 	return string(b)
 }

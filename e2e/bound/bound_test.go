@@ -44,7 +44,7 @@ func TestEnd(t *testing.T) {
 	if line, err := bufio.NewReader(out).ReadString('\n'); err != nil {
 		t.Fatal(line, err)
 	}
-	saw := End(cmd.Process.Pid)
+	saw := Kill(cmd.Process.Pid)
 	_ = cmd.Wait()
 	for _, want := range []string{"last words", os.Args[0]} {
 		if _, err := os.Stat("/proc/self"); err == nil && !strings.Contains(saw, want) {
@@ -58,25 +58,27 @@ func TestEnd(t *testing.T) {
 
 // A test whose process stands still fails by itself.
 func TestCommandFails(t *testing.T) {
-	f := &failing{TB: t}
+	f := &failureRecorder{TB: t}
 	cmd := Within(f, time.Second, os.Args[0])
 	cmd.Env = append(os.Environ(), "BOUND_TEST_STANDS=1")
 	out, err := cmd.CombinedOutput()
 	if err == nil {
 		t.Errorf("no error beside\n%s", out)
 	}
-	f.end()
-	if !strings.Contains(f.said, "did not end within 1s") || !strings.Contains(f.said, "bound.TestMain(") {
-		t.Errorf("the test said %q", f.said)
+	f.cleanup()
+	if !strings.Contains(f.message, "did not end within 1s") || !strings.Contains(f.message, "bound.TestMain(") {
+		t.Errorf("the test said %q", f.message)
 	}
 }
 
-// failing is a test that may fail.
-type failing struct {
+// failureRecorder is a test that may fail.
+type failureRecorder struct {
 	testing.TB
-	end  func()
-	said string
+	cleanup func()
+	message string
 }
 
-func (f *failing) Cleanup(end func())                { f.end = end }
-func (f *failing) Errorf(format string, args ...any) { f.said += fmt.Sprintf(format, args...) }
+func (f *failureRecorder) Cleanup(end func()) { f.cleanup = end }
+func (f *failureRecorder) Errorf(format string, args ...any) {
+	f.message += fmt.Sprintf(format, args...)
+}

@@ -38,8 +38,8 @@ type method struct {
 	Request    *schema            `json:"request"`
 	Scopes     []string           `json:"scopes"`
 
-	of     *document
-	called *regexp.Regexp // the paths that call it
+	document    *document
+	pathPattern *regexp.Regexp // the paths that call it
 }
 
 // A schema is the type of a body, of a member of one, or of a parameter.
@@ -57,7 +57,7 @@ type schema struct {
 	AdditionalProperties *schema            `json:"additionalProperties"`
 }
 
-func (s *schema) required() bool { return strings.HasPrefix(s.Description, "Required.") }
+func (s *schema) isRequired() bool { return strings.HasPrefix(s.Description, "Required.") }
 
 // methods are those of Chat and of Pub/Sub, by the documents that stand beside the code of their Go packages.
 var methods = sync.OnceValues(func() (all []*method, err error) {
@@ -79,41 +79,41 @@ var methods = sync.OnceValues(func() (all []*method, err error) {
 		if err := json.Unmarshal(b, d); err != nil {
 			return nil, fmt.Errorf("read %s: %w", name, err)
 		}
-		all = append(all, d.walk(d, nil)...)
+		all = append(all, d.collectMethods(d, nil)...)
 	}
 	return all, nil
 })
 
 var pathParameter = regexp.MustCompile(`\{\+?([A-Za-z]+)\}`)
 
-// walk collects the methods of a resource, and of those in it.
-func (r *resource) walk(of *document, all []*method) []*method {
+// collectMethods collects the methods of a resource, and of those in it.
+func (r *resource) collectMethods(doc *document, all []*method) []*method {
 	for _, m := range r.Methods {
-		m.of = of
+		m.document = doc
 		path := pathParameter.ReplaceAllStringFunc(m.Path, func(s string) string {
 			pattern := strings.Trim(m.Parameters[strings.Trim(s, "{+}")].Pattern, "^$")
 			return "(" + strings.ReplaceAll(pattern, "[^/]+", "[^/:]+") + ")" // what follows ":" is the method's own name
 		})
-		m.called = regexp.MustCompile("^/" + path + "$")
+		m.pathPattern = regexp.MustCompile("^/" + path + "$")
 		all = append(all, m)
 	}
-	for _, below := range r.Resources {
-		all = below.walk(of, all)
+	for _, nested := range r.Resources {
+		all = nested.collectMethods(doc, all)
 	}
 	return all
 }
 
-// query lists what is wrong with a query.
-func (m *method) query(query url.Values) (bad []string) {
+// checkQuery lists what is wrong with a query.
+func (m *method) checkQuery(query url.Values) (bad []string) {
 	for name, p := range m.Parameters {
-		if p.Location == "query" && p.required() && query.Get(name) == "" {
+		if p.Location == "query" && p.isRequired() && query.Get(name) == "" {
 			bad = append(bad, fmt.Sprintf("Required parameter is missing: %s", name))
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(query)) {
 		p := m.Parameters[name]
 		if p == nil || p.Location != "query" {
-			p = m.of.Parameters[name]
+			p = m.document.Parameters[name]
 		}
 		switch {
 		case name == "token" && query.Has("key"): // the token of a webhook's address stands in no document
@@ -123,20 +123,20 @@ func (m *method) query(query url.Values) (bad []string) {
 			bad = append(bad, fmt.Sprintf("The parameter %s is deprecated", name))
 		case len(query[name]) > 1: // we repeat none
 			bad = append(bad, fmt.Sprintf("The parameter %s is given more than once", name))
-		case !p.accepts(query.Get(name)):
+		case !p.isAccepted(query.Get(name)):
 			bad = append(bad, fmt.Sprintf("Invalid value at '%s', %q", name, query.Get(name)))
 		}
 	}
 	if mask := query.Get("updateMask"); mask != "" && m.Parameters["updateMask"] != nil {
-		bad = append(bad, m.mask(mask)...)
+		bad = append(bad, m.checkMask(mask)...)
 	}
 	return bad
 }
 
 var fieldPath = regexp.MustCompile("`([a-z][A-Za-z0-9_.]*|\\*)`")
 
-// mask lists the paths of an update mask that its description does not name.
-func (m *method) mask(mask string) (bad []string) {
+// checkMask lists the paths of an update mask that its description does not name.
+func (m *method) checkMask(mask string) (bad []string) {
 	plain := func(path string) string { return strings.ToLower(strings.ReplaceAll(path, "_", "")) }
 	var named []string
 	for _, found := range fieldPath.FindAllStringSubmatch(m.Parameters["updateMask"].Description, -1) {
@@ -154,7 +154,7 @@ func (m *method) mask(mask string) (bad []string) {
 // the Go library's doing, by which all requests are made.
 func (m *method) value(at string, s *schema, v any) (bad []string) {
 	if s != nil && s.Ref != "" {
-		s = m.of.Schemas[s.Ref]
+		s = m.document.Schemas[s.Ref]
 	}
 	switch v := v.(type) {
 	case map[string]any:
@@ -169,7 +169,7 @@ func (m *method) value(at string, s *schema, v any) (bad []string) {
 		}
 		return bad
 	default:
-		if s != nil && s.accepts(fmt.Sprint(v)) {
+		if s != nil && s.isAccepted(fmt.Sprint(v)) {
 			return nil
 		}
 	}
@@ -179,7 +179,7 @@ func (m *method) value(at string, s *schema, v any) (bad []string) {
 func (m *method) object(at string, s *schema, v map[string]any) (bad []string) {
 	for _, name := range slices.Sorted(maps.Keys(s.Properties)) {
 		inPath := at == "" && m.Parameters[name] != nil
-		if s.Properties[name].required() && missing(v[name]) && !inPath {
+		if s.Properties[name].isRequired() && isMissing(v[name]) && !inPath {
 			bad = append(bad, fmt.Sprintf("The field '%s' is required", at+"."+name))
 		}
 	}
@@ -203,11 +203,11 @@ func (m *method) object(at string, s *schema, v map[string]any) (bad []string) {
 	return bad
 }
 
-// missing tells of a member that is not there, or empty where empty is the same.
-func missing(v any) bool {
+// isMissing tells of a member that is not there, or empty where empty is the same.
+func isMissing(v any) bool {
 	list, isList := v.([]any)
 	return v == nil || v == "" || isList && len(list) == 0
 }
 
-// accepts tells whether a scalar is one of those that there are.
-func (s *schema) accepts(v string) bool { return len(s.Enum) == 0 || slices.Contains(s.Enum, v) }
+// isAccepted tells whether a scalar is one of those that there are.
+func (s *schema) isAccepted(v string) bool { return len(s.Enum) == 0 || slices.Contains(s.Enum, v) }

@@ -34,38 +34,38 @@ const (
 	OtherThreads
 )
 
-type google struct {
+type checker struct {
 	t       testing.TB
 	next    http.Handler
 	methods []*method
 	rules   []Rule
 }
 
-func (g *google) has(r Rule) bool { return slices.Contains(g.rules, r) }
+func (g *checker) hasRule(r Rule) bool { return slices.Contains(g.rules, r) }
 
-// Google has a stand-in see only the requests that Google would take. Any other one fails the test, and is answered as Google
+// CheckRequests has a stand-in see only the requests that Google would take. Any other one fails the test, and is answered as Google
 // answers it. It is stricter than Google about what does no harm there: members that are deprecated or output only. An empty
 // message passes: the probe of a webhook posts one on purpose.
-func Google(t testing.TB, next http.Handler, rules ...Rule) http.Handler {
+func CheckRequests(t testing.TB, next http.Handler, rules ...Rule) http.Handler {
 	t.Helper()
 	all, err := methods()
 	if err != nil {
 		t.Fatalf("requests to Google cannot be checked: %v", err)
 	}
-	return &google{t: t, next: next, methods: all, rules: rules}
+	return &checker{t: t, next: next, methods: all, rules: rules}
 }
 
 // maxBody is how much of a body is read, in bytes. A longer one is cut, and then is no JSON.
 const maxBody = 8 << 20
 
 // ServeHTTP checks a request, and passes it on as it came.
-func (g *google) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+func (g *checker) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	seen := r.Clone(r.Context())
-	if rest, own := strings.CutPrefix(r.URL.Path, "/t/"); own && g.has(Embedded) {
+	if rest, isOwnToken := strings.CutPrefix(r.URL.Path, "/t/"); isOwnToken && g.hasRule(Embedded) {
 		_, path, _ := strings.Cut(rest, "/")
 		seen.URL.Path = "/" + path
 	}
-	if g.has(Embedded) && !strings.HasPrefix(seen.URL.Path, "/v1/") {
+	if g.hasRule(Embedded) && !strings.HasPrefix(seen.URL.Path, "/v1/") {
 		g.next.ServeHTTP(w, r)
 		return
 	}
@@ -74,19 +74,19 @@ func (g *google) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return // the caller went
 	}
 	i := slices.IndexFunc(g.methods, func(m *method) bool {
-		return m.HTTPMethod == r.Method && m.called.MatchString(seen.URL.Path)
+		return m.HTTPMethod == r.Method && m.pathPattern.MatchString(seen.URL.Path)
 	})
 	if i < 0 {
-		g.refuse(w, seen, &refusal{http.StatusNotFound, "NOT_FOUND", "Method not found."})
+		g.reportRefusal(w, seen, &refusal{http.StatusNotFound, "NOT_FOUND", "Method not found."})
 		return
 	}
 	m := g.methods[i]
-	c := &call{method: m, request: seen, names: m.called.FindStringSubmatch(seen.URL.Path)[1:]}
-	if no := c.check(body); no != nil {
-		g.refuse(w, seen, no)
+	c := &call{method: m, request: seen, names: m.pathPattern.FindStringSubmatch(seen.URL.Path)[1:]}
+	if refused := c.check(body); refused != nil {
+		g.reportRefusal(w, seen, refused)
 		return
 	}
-	if g.has(DirectMessage) && m.ID == "chat.spaces.messages.create" {
+	if g.hasRule(DirectMessage) && m.ID == "chat.spaces.messages.create" {
 		body = c.withoutKeys(r)
 	}
 	r.Body, r.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
@@ -100,16 +100,16 @@ type refusal struct {
 	Message string `json:"message"`
 }
 
-func invalid(message string) *refusal { return &refusal{400, "INVALID_ARGUMENT", message} }
-func denied(message string) *refusal  { return &refusal{403, "PERMISSION_DENIED", message} }
+func invalidArgument(message string) *refusal  { return &refusal{400, "INVALID_ARGUMENT", message} }
+func permissionDenied(message string) *refusal { return &refusal{403, "PERMISSION_DENIED", message} }
 
-func (g *google) refuse(w http.ResponseWriter, r *http.Request, no *refusal) {
-	if !g.has(OtherThreads) || no.Message != otherThread {
-		g.t.Errorf("Google would refuse %s %s: %d %s: %s", r.Method, r.URL.Path, no.Code, no.Status, no.Message)
+func (g *checker) reportRefusal(w http.ResponseWriter, r *http.Request, refused *refusal) {
+	if !g.hasRule(OtherThreads) || refused.Message != otherSpaceThread {
+		g.t.Errorf("Google would refuse %s %s: %d %s: %s", r.Method, r.URL.Path, refused.Code, refused.Status, refused.Message)
 	}
 	w.Header().Set("Content-Type", "application/json; charset=UTF-8")
-	w.WriteHeader(no.Code)
-	_ = json.NewEncoder(w).Encode(map[string]any{"error": no})
+	w.WriteHeader(refused.Code)
+	_ = json.NewEncoder(w).Encode(map[string]any{"error": refused})
 }
 
 // A call is a request to a method.
@@ -126,29 +126,29 @@ type call struct {
 func (c *call) check(body []byte) *refusal {
 	query, err := url.ParseQuery(c.request.URL.RawQuery)
 	if err != nil {
-		return invalid("Invalid query string.")
+		return invalidArgument("Invalid query string.")
 	}
 	c.query = query
 	if no := c.caller(); no != nil {
 		return no
 	}
-	bad := c.method.query(c.query)
+	bad := c.method.checkQuery(c.query)
 	if len(body) == 0 && c.Request != nil {
 		body = []byte("{}")
 	}
 	if len(body) > 0 {
 		var v any
 		if err := json.Unmarshal(body, &v); err != nil {
-			return invalid("Invalid JSON payload received. " + err.Error())
+			return invalidArgument("Invalid JSON payload received. " + err.Error())
 		}
 		if c.Request == nil {
-			return invalid("Invalid JSON payload received. The method takes no body.")
+			return invalidArgument("Invalid JSON payload received. The method takes no body.")
 		}
 		bad = append(bad, c.value("", c.Request, v)...)
 		c.message, _ = v.(map[string]any)
 		_ = json.Unmarshal(body, &c.sent) // the schema is checked
 	}
-	for _, about := range prose[c.ID] {
+	for _, about := range documentedRules[c.ID] {
 		if len(bad) > 0 {
 			break
 		}
@@ -157,7 +157,7 @@ func (c *call) check(body []byte) *refusal {
 		}
 	}
 	if len(bad) > 0 {
-		return invalid(strings.Join(bad, "\n"))
+		return invalidArgument(strings.Join(bad, "\n"))
 	}
 	return nil
 }
@@ -167,22 +167,22 @@ func (c *call) check(body []byte) *refusal {
 func (c *call) caller() *refusal {
 	if c.query.Has("key") && c.query.Has("token") && c.ID != "chat.spaces.messages.create" {
 		// https://developers.google.com/workspace/chat/quickstart/webhooks: it creates messages in its space, and no more
-		return denied("A webhook may only create messages.")
+		return permissionDenied("A webhook may only create messages.")
 	}
 	names, isStandIn := strings.CutPrefix(c.request.Header.Get("Authorization"), "Bearer scope:")
 	allows := func(name string) bool { return slices.Contains(c.Scopes, "https://www.googleapis.com/auth/"+name) }
 	if isStandIn && !slices.ContainsFunc(strings.Split(names, ","), allows) {
-		return denied("Request had insufficient authentication scopes.")
+		return permissionDenied("Request had insufficient authentication scopes.")
 	}
 	return nil
 }
 
-// prose is what the documents only say in words, by method. Each returns what is wrong, or "".
-var prose = map[string][]func(*call) string{
-	"chat.spaces.messages.create": {messageID, thread, size, widgets},
-	"chat.spaces.messages.patch":  {size, widgets},
-	"chat.spaces.messages.list":   {list},
-	"chat.spaces.messages.search": {everywhere},
+// documentedRules is what the documents only say in words, by method. Each returns what is wrong, or "".
+var documentedRules = map[string][]func(*call) string{
+	"chat.spaces.messages.create": {checkMessageID, checkThread, checkSize, checkWidgets},
+	"chat.spaces.messages.patch":  {checkSize, checkWidgets},
+	"chat.spaces.messages.list":   {checkList},
+	"chat.spaces.messages.search": {checkText},
 	"pubsub.projects.subscriptions.pull": {func(c *call) string { // PullRequest.maxMessages: "Must be a positive integer."
 		if n, _ := c.message["maxMessages"].(float64); n <= 0 {
 			return "maxMessages must be positive"
@@ -191,11 +191,11 @@ var prose = map[string][]func(*call) string{
 	}},
 }
 
-var clientID = regexp.MustCompile(`^client-[a-z0-9-]{1,56}$`)
+var clientIDPattern = regexp.MustCompile(`^client-[a-z0-9-]{1,56}$`)
 
-// messageID, of create: "Begins with `client-`. Contains up to 63 characters and only lowercase letters, numbers, and hyphens."
-func messageID(c *call) string {
-	if c.query.Has("messageId") && !clientID.MatchString(c.query.Get("messageId")) {
+// checkMessageID, of create: "Begins with `client-`. Contains up to 63 characters and only lowercase letters, numbers, and hyphens."
+func checkMessageID(c *call) string {
+	if c.query.Has("messageId") && !clientIDPattern.MatchString(c.query.Get("messageId")) {
 		return "The request contains an invalid message id"
 	}
 	return ""
@@ -203,17 +203,17 @@ func messageID(c *call) string {
 
 var threadName = regexp.MustCompile(`^(spaces/[^/]+)/threads/[^/]+$`)
 
-const otherThread = "The request contains an invalid thread resource name"
+const otherSpaceThread = "The request contains an invalid thread resource name"
 
-// thread is about where a message goes. A thread of another space is a 400 with these words whatever the reply option says
+// checkThread is about where a message goes. A thread of another space is a 400 with these words whatever the reply option says
 // (https://github.com/openclaw/openclaw/issues/39554). A reply option beside no thread was refused
 // (https://github.com/caronc/apprise/issues/1376). Thread.threadKey: "Supports up to 4000 characters."
-func thread(c *call) string {
+func checkThread(c *call) string {
 	t := cmp.Or(c.sent.Thread, &chat.Thread{})
 	in := threadName.FindStringSubmatch(t.Name)
 	switch {
 	case t.Name != "" && (in == nil || in[1] != c.names[0]):
-		return otherThread
+		return otherSpaceThread
 	case t.Name == "" && t.ThreadKey == "" && c.query.Has("messageReplyOption"):
 		return "messageReplyOption is given, and no thread"
 	case utf8.RuneCountInString(t.ThreadKey) > 4000:
@@ -222,8 +222,8 @@ func thread(c *call) string {
 	return ""
 }
 
-// size: spaces.messages.create, "The maximum message size, including the message contents, is 32,000 bytes". cardsV2: 32 KB.
-func size(c *call) string {
+// checkSize: spaces.messages.create, "The maximum message size, including the message contents, is 32,000 bytes". cardsV2: 32 KB.
+func checkSize(c *call) string {
 	n := len(c.sent.Text) + len(c.sent.FallbackText)
 	if cards := c.message["cardsV2"]; cards != nil {
 		var b bytes.Buffer
@@ -238,9 +238,9 @@ func size(c *call) string {
 	return ""
 }
 
-// widgets: GoogleAppsCardV1Card, "You can add up to 100 widgets per card. Any widgets beyond this limit are ignored."
+// checkWidgets: GoogleAppsCardV1Card, "You can add up to 100 widgets per card. Any widgets beyond this limit are ignored."
 // GoogleAppsCardV1SelectionInput.items: "Supports up to 100 items."
-func widgets(c *call) string {
+func checkWidgets(c *call) string {
 	for _, card := range c.sent.CardsV2 {
 		n := 0
 		for _, section := range card.Card.Sections {
@@ -259,15 +259,15 @@ func widgets(c *call) string {
 }
 
 var (
-	createdAfter = regexp.MustCompile(`^createTime > "([^"]+)"$`)
-	ordering     = regexp.MustCompile(`^(createTime (ASC|DESC))?$`)
+	filterPattern  = regexp.MustCompile(`^createTime > "([^"]+)"$`)
+	orderByPattern = regexp.MustCompile(`^(createTime (ASC|DESC))?$`)
 )
 
-// list: of all filters, those by which we ask: create_time with >, in RFC 3339 and in quotes. orderBy: "The default ordering is
+// checkList: of all filters, those by which we ask: create_time with >, in RFC 3339 and in quotes. orderBy: "The default ordering is
 // `create_time ASC`." pageSize: "Negative values return an INVALID_ARGUMENT error."
-func list(c *call) string {
+func checkList(c *call) string {
 	if filter := c.query.Get("filter"); filter != "" {
-		m := createdAfter.FindStringSubmatch(filter)
+		m := filterPattern.FindStringSubmatch(filter)
 		if m == nil {
 			return "Invalid filter query"
 		}
@@ -275,14 +275,14 @@ func list(c *call) string {
 			return "Invalid filter query"
 		}
 	}
-	if !ordering.MatchString(c.query.Get("orderBy")) || strings.HasPrefix(c.query.Get("pageSize"), "-") {
+	if !orderByPattern.MatchString(c.query.Get("orderBy")) || strings.HasPrefix(c.query.Get("pageSize"), "-") {
 		return "Invalid order by, or page size"
 	}
 	return ""
 }
 
-// everywhere, of search: "Using any other value for `parent` results in an `INVALID_ARGUMENT` error."
-func everywhere(c *call) string {
+// checkText, of search: "Using any other value for `parent` results in an `INVALID_ARGUMENT` error."
+func checkText(c *call) string {
 	if c.names[0] != "spaces/-" {
 		return "Messages are searched in spaces/-"
 	}

@@ -91,18 +91,18 @@ func TestGoogle(t *testing.T) {
 		{"POST /v1/spaces/A/messages:search", `{"filter":"x"}`, "", "searched in spaces/-"},
 		{pull, `{"maxMessages":0}`, "", "must be positive"},
 	} {
-		test, reached := &failing{TB: t}, ""
-		g := Google(test, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		test, reached := &failureRecorder{TB: t}, ""
+		g := CheckRequests(test, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 			b, _ := io.ReadAll(r.Body)
 			reached = r.Method + " " + r.RequestURI + string(b)
 		}))
 		answer := ask(t, g, c.request, c.body, c.token)
 		name := fmt.Sprintf("%.200s %.200s %s", c.request, c.body, c.token)
-		if c.want == "" && (test.said != "" || reached != c.request+c.body) {
-			t.Errorf("%s: %s", name, test.said)
+		if c.want == "" && (test.message != "" || reached != c.request+c.body) {
+			t.Errorf("%s: %s", name, test.message)
 		}
-		if c.want != "" && (!strings.Contains(test.said, c.want) || reached != "" || answer.Code < 400 || !strings.Contains(answer.Body.String(), `{"error":{"code":4`)) {
-			t.Errorf("%s: said %q, want %q; answered %d %s", name, test.said, c.want, answer.Code, answer.Body)
+		if c.want != "" && (!strings.Contains(test.message, c.want) || reached != "" || answer.Code < 400 || !strings.Contains(answer.Body.String(), `{"error":{"code":4`)) {
+			t.Errorf("%s: said %q, want %q; answered %d %s", name, test.message, c.want, answer.Code, answer.Body)
 		}
 	}
 }
@@ -134,7 +134,7 @@ func TestRules(t *testing.T) {
 			DirectMessage, `POST /v1/spaces/A/messages?messageReplyOption=REPLY_MESSAGE_FALLBACK_TO_NEW_THREAD{"thread":{"name":"spaces/A/threads/T"}}`, ""},
 	} {
 		reached := ""
-		g := Google(t, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		g := CheckRequests(t, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 			b, _ := io.ReadAll(r.Body)
 			reached = r.Method + " " + r.URL.Path
 			if r.URL.RawQuery != "" || strings.Contains(r.RequestURI, "?") {
@@ -149,10 +149,12 @@ func TestRules(t *testing.T) {
 	}
 }
 
-// failing is a test that may fail.
-type failing struct {
+// failureRecorder is a test that may fail.
+type failureRecorder struct {
 	testing.TB
-	said string
+	message string
 }
 
-func (f *failing) Errorf(format string, args ...any) { f.said += fmt.Sprintf(format, args...) }
+func (f *failureRecorder) Errorf(format string, args ...any) {
+	f.message += fmt.Sprintf(format, args...)
+}

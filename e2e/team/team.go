@@ -30,9 +30,9 @@ import (
 // Machine is how the hub calls the machine that joins with its code.
 const Machine = "0123456789ab"
 
-// OtherHub is the variable that names a gchat-hooks of another version, whose hub is to stand in
+// OtherHubVariable is the variable that names a gchat-hooks of another version, whose hub is to stand in
 // the place of the one of this version.
-const OtherHub = "GCHAT_TEST_HUB"
+const OtherHubVariable = "GCHAT_TEST_HUB"
 
 // Topic and Key are those of the hub. A code that is signed with the key is good at another hub
 // that has it.
@@ -46,50 +46,55 @@ type Hub struct {
 	URL, Space   string
 	Subscription string // the machine's
 	Code         string // joins it, as users/1
-	Google       string // the URL of what it stands before
+	Google       string // the FormURL of what it stands before
 
 	// Other serves in the hub's place. Nil: the hub itself does.
-	Other http.Handler
+	Override http.Handler
 
-	Trouble atomic.Bool  // nobody can join now
-	Ahead   atomic.Int64 // nanoseconds that its clock is ahead, as it tells
+	RefusesJoins atomic.Bool  // nobody can join now
+	ClockAhead   atomic.Int64 // nanoseconds that its clock is ahead, as it tells
 
 	t                 testing.TB
 	options           hub.Options
-	machines          *subscriptions
-	serves            atomic.Pointer[hub.Hub]
+	subscriptions     *subscriptions
+	current           atomic.Pointer[hub.Hub]
 	mu                sync.Mutex
 	joined            int
 	requests, refused []string
 }
 
-// New starts a hub that ends with the test. The space is the person's, beside their direct message with the app, or is that
+// Start starts a hub that ends with the test. The space is the person's, beside their direct message with the app, or is that
 // itself; app is the subscription that google knows.
-func New(t testing.TB, space, direct, app string, google http.Handler) *Hub {
+func Start(t testing.TB, space, direct, app string, google http.Handler) *Hub {
 	t.Helper()
-	behind := &subscriptions{app: app, next: google}
-	at := httptest.NewServer(strict.Google(t, behind, strict.DirectMessage))
-	messages, events, err := gchat.Services(t.Context(), &config.Config{APIEndpoint: at.URL, PubSubEndpoint: at.URL}, nil)
+	machines := &subscriptions{app: app, next: google}
+	googleServer := httptest.NewServer(strict.CheckRequests(t, machines, strict.DirectMessage))
+	messages, events, err := gchat.Services(t.Context(), &config.Config{APIEndpoint: googleServer.URL, PubSubEndpoint: googleServer.URL}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	h := &Hub{Google: at.URL, Space: space, Subscription: "projects/p/subscriptions/gchat-hooks-" + Machine, t: t, machines: behind}
-	h.Change(func(o *hub.Options) {
+	h := &Hub{Google: googleServer.URL, Space: space, Subscription: "projects/p/subscriptions/gchat-hooks-" + Machine, t: t, subscriptions: machines}
+	h.Replace(func(o *hub.Options) {
 		o.Topic, o.Version, o.Key = Topic, "(devel)", []byte(Key)
 		o.Log, o.Chat, o.PubSub = zerolog.Nop(), messages, events
 	})
-	h.Code = h.serves.Load().Sign(hub.Claims{
+	h.Code = h.current.Load().Sign(hub.Claims{
 		Is: "code", Machine: Machine, User: "users/1", Email: "ann@example.com", Space: space, Direct: direct,
 		Until: time.Now().Add(10 * time.Minute).Unix(),
 	})
 	server := httptest.NewServer(h)
 	h.URL = server.URL
-	t.Cleanup(func() { server.CloseClientConnections(); server.Close(); at.CloseClientConnections(); at.Close() })
+	t.Cleanup(func() {
+		server.CloseClientConnections()
+		server.Close()
+		googleServer.CloseClientConnections()
+		googleServer.Close()
+	})
 	return h
 }
 
-// Local starts a hub whose Chat is an embedded space, as the person's direct message with the app.
-func Local(t testing.TB) (*Hub, *space.Space) {
+// StartLocal starts a hub whose Chat is an embedded space, as the person's direct message with the app.
+func StartLocal(t testing.TB) (*Hub, *space.Space) {
 	t.Helper()
 	sp, err := space.Open(space.Options{Direct: true})
 	if err != nil {
@@ -101,19 +106,19 @@ func Local(t testing.TB) (*Hub, *space.Space) {
 		r.URL.Path = prefix + r.URL.Path
 		sp.Handler().ServeHTTP(w, r)
 	})
-	return New(t, space.Name, space.Name, space.Subscription, google), sp
+	return Start(t, space.Name, space.Name, space.Subscription, google), sp
 }
 
-// Change has another replica, with other options, take the hub's place. It remembers nothing.
-func (h *Hub) Change(change func(*hub.Options)) {
+// Replace has another replica, with other options, take the hub's place. It remembers nothing.
+func (h *Hub) Replace(change func(*hub.Options)) {
 	change(&h.options)
-	h.serves.Store(hub.New(h.t.Context(), h.options))
+	h.current.Store(hub.New(h.t.Context(), h.options))
 }
 
 // Revoke takes the machine's subscription away, and the hub does not remember it.
 func (h *Hub) Revoke() {
-	h.machines.made.Clear()
-	h.Change(func(*hub.Options) {})
+	h.subscriptions.created.Clear()
+	h.Replace(func(*hub.Options) {})
 }
 
 // Seen are the tokens that were given, the requests that had a good one, and those of these that were refused, but for a message
@@ -126,15 +131,15 @@ func (h *Hub) Seen() (joined int, requests, refused []string) {
 
 func (h *Hub) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	joins := r.URL.Path == "/hub/join"
-	if joins && h.Trouble.Load() {
+	if joins && h.RefusesJoins.Load() {
 		refuse(w, http.StatusServiceUnavailable, "UNAVAILABLE")
 		return
 	}
 	answer := httptest.NewRecorder()
-	if h.Other != nil {
-		h.Other.ServeHTTP(answer, r)
+	if h.Override != nil {
+		h.Override.ServeHTTP(answer, r)
 	} else {
-		h.serves.Load().Handler().ServeHTTP(answer, r)
+		h.current.Load().Handler().ServeHTTP(answer, r)
 	}
 	body := answer.Body.Bytes()
 	h.mu.Lock()
@@ -143,7 +148,7 @@ func (h *Hub) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		h.joined++
 		var j gchat.Joined
 		_ = json.Unmarshal(body, &j)
-		j.Time, j.Expires = j.Time.Add(time.Duration(h.Ahead.Load())), j.Expires.Add(time.Duration(h.Ahead.Load()))
+		j.Time, j.Expires = j.Time.Add(time.Duration(h.ClockAhead.Load())), j.Expires.Add(time.Duration(h.ClockAhead.Load()))
 		body, _ = json.Marshal(j)
 	case joins, answer.Code == http.StatusUnauthorized:
 	default:
@@ -161,14 +166,14 @@ func (h *Hub) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 // subscriptions are the machines', in front of a stand-in that knows one: what the app hears, each of them hears.
 type subscriptions struct {
-	app  string
-	next http.Handler
-	made sync.Map // name → as it was made
+	app     string
+	next    http.Handler
+	created sync.Map // name → as it was made
 }
 
 func (s *subscriptions) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	name, call, _ := strings.Cut(strings.TrimPrefix(r.URL.Path, "/v1/"), ":")
-	made, is := s.made.Load(name)
+	made, is := s.created.Load(name)
 	switch {
 	case strings.Contains(name, "/members/"):
 		_ = json.NewEncoder(w).Encode(&chat.Membership{State: "JOINED"})
@@ -178,7 +183,7 @@ func (s *subscriptions) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		refuse(w, http.StatusConflict, "ALREADY_EXISTS")
 	case r.Method == http.MethodPut:
 		made, _ := io.ReadAll(r.Body)
-		s.made.Store(name, made)
+		s.created.Store(name, made)
 		_, _ = w.Write(made)
 	case !is:
 		refuse(w, http.StatusNotFound, "NOT_FOUND")

@@ -144,7 +144,7 @@ func (h *Hub) join(r *http.Request, in asked) (c *Claims, answer any, err error)
 		Subscription: h.subscriptionOf(c.Machine), Version: h.Version, Time: now,
 	}
 	if in.Code != "" {
-		told.Deciders = policy.Spaces[c.Space]
+		told.Deciders = policy.SpaceApprovers[c.Space]
 	}
 	h.Log.Info().Str("machine", c.Machine).Str("user", c.User).Str("email", c.Email).Str("space", c.Space).
 		Str("version", head(in.Version)).Bool("renewed", in.Code == "").Msg("joined")

@@ -192,7 +192,7 @@ func word(e *chat.DeprecatedEvent) string {
 // mayJoin says whether an e-mail address is of one of the domains.
 func (h *Hub) mayJoin(email string) bool {
 	_, domain, _ := strings.Cut(email, "@")
-	return slices.ContainsFunc(h.Domains, func(one string) bool { return config.SameAddress(one, domain) })
+	return slices.ContainsFunc(h.Domains, func(one string) bool { return config.IsSameAddress(one, domain) })
 }
 
 // say posts words of the hub's own, once.

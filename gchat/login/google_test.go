@@ -72,7 +72,7 @@ func newGoogle(t *testing.T) *fakeGoogle {
 		g.mu.Unlock()
 		io.WriteString(w, `{"messages":[{"name":"spaces/AAA/messages/1","text":"2","sender":{"name":"users/7","type":"HUMAN"}}]}`)
 	})
-	google := strict.Google(t, api)
+	google := strict.CheckRequests(t, api)
 	g.chat = httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		g.mu.Lock()
 		ok := g.access[strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer ")]

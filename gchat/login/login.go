@@ -88,7 +88,7 @@ func (o Options) client() (*oauth2.Config, error) {
 		}
 		return &oauth2.Config{ClientID: l.ClientID, ClientSecret: l.ClientSecret, Endpoint: endpoint(l.TokenURI)}, nil
 	}
-	file, err := state.ReadLinked(o.ClientFile, state.MostRead)
+	file, err := state.ReadPlainOrLink(o.ClientFile, state.MaxFileSize)
 	if err != nil {
 		return nil, failed(gchat.DesktopClient, "client file: %w", err)
 	}
@@ -156,7 +156,7 @@ func personOf(token *oauth2.Token, clientID string) string {
 	var claims struct{ Aud, Sub string }
 	payload, _ := base64.RawURLEncoding.DecodeString(parts[1])
 	err := json.Unmarshal(payload, &claims)
-	if name := "users/" + claims.Sub; err == nil && claims.Aud == clientID && config.IsPerson(name) {
+	if name := "users/" + claims.Sub; err == nil && claims.Aud == clientID && config.IsPersonName(name) {
 		return name
 	}
 	return ""

@@ -18,17 +18,17 @@ func TestTapsFromThePage(t *testing.T) {
 	ctx := browser(t)
 	s, srv, app := openApp(t, Options{Direct: true})
 	do(t, ctx, chromedp.Navigate(s.PageURL(srv.URL)))
-	options := func(labels ...string) []state.Prompt {
-		p := state.Prompt{Header: "DB", Question: "Which?"}
+	options := func(labels ...string) []state.SubQuestion {
+		p := state.SubQuestion{Header: "DB", Question: "Which?"}
 		for _, l := range labels {
 			p.Options = append(p.Options, state.Option{Label: l})
 		}
-		return []state.Prompt{p}
+		return []state.SubQuestion{p}
 	}
-	permission := state.Question{Kind: state.AskedPermission, Tool: "Bash", Shown: "mv a b",
-		Questions: options(state.LabelAllow, state.LabelDeny)}
-	several := state.Question{Questions: options("A", "B", "C")}
-	several.Questions[0].MultiSelect = true
+	permission := state.Question{Kind: state.KindPermission, ToolName: "Bash", ShownText: "mv a b",
+		SubQuestions: options(state.LabelAllow, state.LabelDeny)}
+	several := state.Question{SubQuestions: options("A", "B", "C")}
+	several.SubQuestions[0].MultiSelect = true
 	for _, c := range []struct {
 		name   string
 		q      state.Question
@@ -38,7 +38,7 @@ func TestTapsFromThePage(t *testing.T) {
 		input  string
 		want   string
 	}{
-		{"single", state.Question{Questions: options("A", "B")}, "", []string{`[data-option="2"]`}, "2", "", ""},
+		{"single", state.Question{SubQuestions: options("A", "B")}, "", []string{`[data-option="2"]`}, "2", "", ""},
 		{"several", several, "", []string{`[data-option="1"]`, `[data-option="3"]`, `[data-choice="send"]`}, "send", "q1", "1 3"},
 		{"a reason", permission, "use git mv", []string{`[data-choice="deny"]`}, "deny", "w1", "use git mv"},
 		{"a denial", permission, "deny, use git mv", []string{`[data-choice="deny"]`}, "deny", "w1", "deny, use git mv"},

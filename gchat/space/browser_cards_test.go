@@ -19,82 +19,82 @@ import (
 func choice(label, about string) state.Option { return state.Option{Label: label, Description: about} }
 
 var (
-	deployment = state.Prompt{
+	deployment = state.SubQuestion{
 		Header: "Deployment Strategy", Question: "Which deployment approach should we use?",
 		Options: []state.Option{
 			choice("Blue-green deployment", "Zero-downtime with instant rollback."),
 			choice("Rolling deployment", "Gradual rollout."), choice("Recreate", "Simple; a short downtime."),
 		},
 	}
-	features = state.Prompt{
+	features = state.SubQuestion{
 		Header: "Features", Question: "Which features should the first release have?", MultiSelect: true,
 		Options: []state.Option{
 			choice("Search", "Full text, with typo tolerance."), choice("Wish lists", ""),
 			choice("Gift cards", "Needs the new payment provider."),
 		},
 	}
-	retries = state.Prompt{
+	retries = state.SubQuestion{
 		Header: "Retry policy", Question: "How often should a failed delivery be tried again?",
 		Options: []state.Option{
 			choice("Five times in an hour", "Then it goes to the dead letters."), choice("Until it works", ""),
 		},
 	}
-	database = state.Prompt{
+	database = state.SubQuestion{
 		Header: "Database", Question: "Where should sessions be stored?",
 		Options: []state.Option{choice("PostgreSQL", "What we have."), choice("Redis", "Faster, one more service.")},
 	}
-	merges = state.Prompt{
+	merges = state.SubQuestion{
 		Header: "Checks", Question: "Which checks should block a merge?", MultiSelect: true,
 		Options: []state.Option{choice("Unit tests", ""), choice("Lint", ""), choice("Race detector", "Twice as slow.")},
 	}
 )
 
-func asks(prompts ...state.Prompt) state.Question { return state.Question{Questions: prompts} }
+func asks(prompts ...state.SubQuestion) state.Question { return state.Question{SubQuestions: prompts} }
 
 // decides is a permission, a plan or the next instruction, with these answers.
 func decides(kind state.Kind, labels ...string) state.Question {
-	p := state.Prompt{Question: "May it?"}
+	p := state.SubQuestion{Question: "May it?"}
 	for _, label := range labels {
 		p.Options = append(p.Options, choice(label, ""))
 	}
-	return state.Question{Kind: kind, Questions: []state.Prompt{p}}
+	return state.Question{Kind: kind, SubQuestions: []state.SubQuestion{p}}
 }
 
 func bash() state.Question {
-	q := decides(state.AskedPermission, state.LabelAllow, state.LabelDeny, state.LabelAlways)
-	q.Tool, q.About, q.Shown, q.AlwaysAllows = "Bash", "Delete the build folder", "rm -rf build", "rm -rf build:* in this folder"
+	q := decides(state.KindPermission, state.LabelAllow, state.LabelDeny, state.LabelAlways)
+	q.ToolName, q.About, q.ShownText, q.AlwaysAllows = "Bash", "Delete the build folder", "rm -rf build", "rm -rf build:* in this folder"
 	return q
 }
 
 func once() state.Question {
-	q := decides(state.AskedPermission, state.LabelAllow, state.LabelDeny)
-	q.Tool, q.About = "WebFetch", "https://example.com/a"
+	q := decides(state.KindPermission, state.LabelAllow, state.LabelDeny)
+	q.ToolName, q.About = "WebFetch", "https://example.com/a"
 	return q
 }
 
 func edit() state.Question {
-	q := decides(state.AskedPermission, state.LabelAllow, state.LabelDeny, state.LabelAlways)
-	q.Tool, q.About, q.AlwaysAllows = "Edit", "cart/total.go", "all edits in this session"
-	q.Shown = " func total(items []Item) int {\n-\treturn len(items)\n+\tsum := 0\n" + strings.Repeat("+\tsum++\n", 40) + " }"
+	q := decides(state.KindPermission, state.LabelAllow, state.LabelDeny, state.LabelAlways)
+	q.ToolName, q.About, q.AlwaysAllows = "Edit", "cart/total.go", "all edits in this session"
+	q.ShownText = " func total(items []Item) int {\n-\treturn len(items)\n+\tsum := 0\n" + strings.Repeat("+\tsum++\n", 40) + " }"
 	return q
 }
 
 func inTerminal() state.Question {
 	q := bash()
-	q.About, q.Shown, q.AlwaysAllows, q.TerminalOnly = "Publish", "git push --force", "", true
+	q.About, q.ShownText, q.AlwaysAllows, q.IsTerminalOnly = "Publish", "git push --force", "", true
 	return q
 }
 
 func plan() state.Question {
-	q := decides(state.AskedPlan, state.LabelApprove, state.LabelSendBack, state.LabelApproveAuto)
-	q.Shown = "**Totals**\n\n- Sum the prices in `cart/total.go`\n- Round once, at the end\n\nNo change to the database."
+	q := decides(state.KindPlan, state.LabelApprove, state.LabelSendBack, state.LabelApproveAuto)
+	q.ShownText = "**Totals**\n\n- Sum the prices in `cart/total.go`\n- Round once, at the end\n\nNo change to the database."
 	return q
 }
 
 func next() state.Question {
-	q := decides(state.AskedNext, "Reply")
+	q := decides(state.KindNext, "Reply")
 	q.TmuxPane = "%1"
-	q.Shown = "The totals are right now, and all *42* tests pass. Shall I look at the rounding, too?"
+	q.ShownText = "The totals are right now, and all *42* tests pass. Shall I look at the rounding, too?"
 	return q
 }
 
@@ -166,7 +166,7 @@ func (d *cardDesk) tell(thread, kind, session, text string) string {
 func (d *cardDesk) keep(thread string, partial map[int]state.Answer) {
 	d.t.Helper()
 	a := d.asked[thread]
-	a.q.Partial = partial
+	a.q.PartialAnswers = partial
 	texts, card := wording.CardTexts(&a.q, d.app.CardID(deskID), gchat.CardSize)
 	d.patch(thread, texts[len(texts)-1], card)
 }
@@ -191,7 +191,7 @@ func (d *cardDesk) end(thread string, how func(q *state.Question)) {
 func answered(label ...string) func(q *state.Question) {
 	return func(q *state.Question) {
 		q.Status, q.ResolvedBy, q.Answers = state.Resolved, "chat", map[string]string{}
-		for _, p := range q.Questions {
+		for _, p := range q.SubQuestions {
 			q.Answers[p.Question] = append(slices.Clone(label), p.Options[0].Label)[0]
 		}
 	}

@@ -83,7 +83,7 @@ func TestDecisionButtons(t *testing.T) {
 		wantButtons(t, ctx, "Allow, Deny, Always, Show all")
 		click(t, ctx, `[data-choice="more"]`)
 		d.wantTap("more")
-		d.tell(thread, "note "+state.NoteMore, "", "[More] The rest:\n```\n+// end\n```")
+		d.tell(thread, "note "+state.NoteFullText, "", "[More] The rest:\n```\n+// end\n```")
 		wantButtons(t, ctx, "Allow, Deny, Always")
 		d.end(thread, cancelled)
 		wantState(t, ctx, "cancelled")
@@ -93,7 +93,7 @@ func TestDecisionButtons(t *testing.T) {
 		thread := d.ask(bash())
 		openThread(t, ctx, thread)
 		wantButtons(t, ctx, "Allow, Deny, Always")
-		d.end(thread, func(q *state.Question) { q.Status, q.HandedOver = state.Pending, new(time.Now()) })
+		d.end(thread, func(q *state.Question) { q.Status, q.HandedOverAt = state.Pending, new(time.Now()) })
 		wantState(t, ctx, "terminal")
 		until(t, ctx, buttonsGone+` && document.title === '(1) Local space'`)
 		d.end(thread, func(q *state.Question) { answered()(q); q.ResolvedBy = "terminal" })
@@ -136,7 +136,7 @@ func TestDecisionButtons(t *testing.T) {
 	})
 	t.Run("a plan in parts", func(t *testing.T) {
 		long := plan()
-		long.Shown = "The start of it\n\n" + strings.Repeat("- One more step of many\n", 4000)
+		long.ShownText = "The start of it\n\n" + strings.Repeat("- One more step of many\n", 4000)
 		thread := d.ask(long)
 		openThread(t, ctx, thread)
 		wantButtons(t, ctx, "Approve, Approve, accept edits, Send back (off)")
@@ -177,7 +177,7 @@ func TestDecisionButtons(t *testing.T) {
 		}
 	})
 	t.Run("a notice of the terminal's is text", func(t *testing.T) {
-		thread := d.tell("", string(state.AskedPermission), "web-shop", "[Permission] web-shop\nClaude needs your permission\nBash: rm -rf build")
+		thread := d.tell("", string(state.KindPermission), "web-shop", "[Permission] web-shop\nClaude needs your permission\nBash: rm -rf build")
 		openThread(t, ctx, thread)
 		until(t, ctx, `document.querySelector('[data-reply]').placeholder === 'Allow or deny it in the terminal' && !document.querySelector('.decision')`)
 	})
@@ -191,7 +191,7 @@ func TestHostileDecisions(t *testing.T) {
 	openThread(t, ctx, d.ask(bash()))
 	until(t, ctx, `[...document.querySelectorAll('.card .note')].some((n) => n.textContent.includes('rm -rf build:* in this folder'))`)
 	hostile := inTerminal()
-	hostile.About, hostile.Shown = "*x* <b>y</b> \u202ez", evil
+	hostile.About, hostile.ShownText = "*x* <b>y</b> \u202ez", evil
 	openThread(t, ctx, d.ask(hostile))
 	wantButtons(t, ctx, "Deny")
 	until(t, ctx, `!document.querySelector('.card img, .card b, .card strong') && document.querySelector('.shown').textContent.includes('‹img src=x onerror=alert(1)>')`)
@@ -212,13 +212,13 @@ func TestHostileDecisions(t *testing.T) {
 		.filter((n) => n.textContent.startsWith(%s)).length === 7 && document.querySelector('[name="w2"]').value === %[1]s`, jsonText(tag)))
 
 	long := bash()
-	long.Shown = "rm " + strings.Repeat("-v ", 150) + "END"
+	long.ShownText = "rm " + strings.Repeat("-v ", 150) + "END"
 	openThread(t, ctx, d.ask(long))
 	until(t, ctx, `document.querySelector('.shown').scrollWidth <= document.querySelector('.shown').clientWidth && document.querySelector('.shown').clientWidth < 390`)
 
 	thread := d.ask(bash())
 	watch := bash()
-	watch.Tool = "Monitor"
+	watch.ToolName = "Monitor"
 	d.ask(watch)
 	for _, tool := range []string{"Bash", "Monitor"} { // the command first
 		until(t, ctx, `document.querySelector('#threads').textContent.includes('rm -rf build (`+`'+'`+tool+`: Delete the build folder)')`)

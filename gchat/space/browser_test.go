@@ -255,11 +255,11 @@ func TestPage(t *testing.T) {
 		d.wantTap("send q1=2 q2=1 q2=3")
 	})
 	t.Run("a question in words alone", func(t *testing.T) {
-		d.ask(asks(state.Prompt{Header: "Name", Question: "What shall it be called?"}))
+		d.ask(asks(state.SubQuestion{Header: "Name", Question: "What shall it be called?"}))
 		until(t, ctx, `[...document.querySelectorAll('[data-thread]')].some((n) => n.dataset.state === 'open' && n.textContent.includes('What shall it be called?'))`)
 	})
 	t.Run("Markdown in a question", func(t *testing.T) {
-		openThread(t, ctx, d.ask(state.Question{SessionName: "web-shop", Machine: "vps1", Questions: []state.Prompt{{
+		openThread(t, ctx, d.ask(state.Question{SessionName: "web-shop", Machine: "vps1", SubQuestions: []state.SubQuestion{{
 			Header: "Plan", Question: "## Which *plan*?\n\n- **fast**, see `a.go`\n- <img src=x onerror=alert(1)> [x](javascript:alert(1))\n```go\nx := 1\n```",
 			Options: []state.Option{{Label: "The `first`", Description: "**bold** <b>no</b>"}, {Label: "second"}}}}}))
 		until(t, ctx, `document.querySelector('.ask p strong').textContent === 'Which plan?' && document.querySelectorAll('.ask .bullet').length === 2`)
@@ -295,7 +295,7 @@ func TestPage(t *testing.T) {
 			until(t, ctx, on)
 			d.end(thread, c.end)
 			if c.more != "" {
-				d.tell(thread, string(state.Plain), "", c.more)
+				d.tell(thread, string(state.ReportPlain), "", c.more)
 			}
 			until(t, ctx, fmt.Sprintf(`document.querySelector('#messages').textContent.includes(%q) &&
 				document.querySelector('#messages').textContent.includes(%q)`, c.words, c.more))
@@ -309,12 +309,12 @@ func TestPage(t *testing.T) {
 		thread := d.tell("", "task_completion", "mail-worker", "[Done] mail-worker | 2026-02-21 10:45:23\n\nAll is sent.")
 		openThread(t, ctx, thread)
 		until(t, ctx, on+` && document.querySelector('[data-reply]').placeholder === 'Write, if a program waits for it'`)
-		d.tell(thread, "note "+state.NoteUnwaited, "", "[Not read] Please answer in the terminal. No hook waits for a reply to this question.")
+		d.tell(thread, "note "+state.NoteNoWaiter, "", "[Not read] Please answer in the terminal. No hook waits for a reply to this question.")
 		until(t, ctx, fmt.Sprintf(off, "Please answer in the terminal")+" && "+anyway(true))
 		screenshot(t, ctx, "phone-unread")
 		d.tell(thread, "task_completion", "mail-worker", "[Done] mail-worker\n\nSend the rest?")
 		until(t, ctx, on)
-		d.tell(thread, string(state.SessionEnded), "mail-worker", "[Session End] mail-worker | 2026-02-21 10:45:23\n\nTurns: 2")
+		d.tell(thread, string(state.ReportSessionEnded), "mail-worker", "[Session End] mail-worker | 2026-02-21 10:45:23\n\nTurns: 2")
 		until(t, ctx, fmt.Sprintf(off, "This session has ended."))
 		click(t, ctx, "#anyway")
 		until(t, ctx, on+` && document.activeElement === document.querySelector('[data-reply]')`)
@@ -337,7 +337,7 @@ func TestPage(t *testing.T) {
 	})
 	t.Run("a webhook's text is no card, and no mark", func(t *testing.T) {
 		for _, text := range []string{
-			wording.QuestionTexts(&state.Question{SessionName: "s", ThreadKey: "k", Questions: []state.Prompt{deployment}})[0],
+			wording.QuestionTexts(&state.Question{SessionName: "s", ThreadKey: "k", SubQuestions: []state.SubQuestion{deployment}})[0],
 			"[Permission] web-shop\nClaude needs your permission", "[BLOCKED] web-shop\n\nACTION REQUIRED: the key",
 		} {
 			openThread(t, ctx, ask(t, d.s, d.base, text, text))
@@ -365,9 +365,9 @@ func TestWhatWaits(t *testing.T) {
 	until(t, ctx, `document.querySelector('#notify').hidden`)
 
 	const name = "orch-epic4"
-	thread := d.tell("", string(state.SessionStarted), name, "[Session Start] orch-epic4 | 2026-02-21 10:45:23\n\nProject: web-shop")
-	permission := d.tell(thread, string(state.AskedPermission), name, "[Permission] orch-epic4\nClaude needs your permission\nBash: rm -rf build")
-	done := d.tell("", string(state.TaskCompletion), "other", "[Done] other | 2026-02-21 10:45:23\n\nThe rest.")
+	thread := d.tell("", string(state.ReportSessionStarted), name, "[Session Start] orch-epic4 | 2026-02-21 10:45:23\n\nProject: web-shop")
+	permission := d.tell(thread, string(state.KindPermission), name, "[Permission] orch-epic4\nClaude needs your permission\nBash: rm -rf build")
+	done := d.tell("", string(state.ReportTaskCompletion), "other", "[Done] other | 2026-02-21 10:45:23\n\nThe rest.")
 	until(t, ctx, `document.title === '(2) Local space' &&
 		window.shown.join() === 'Permission|orch-epic4\nClaude needs your permission Bash: rm -rf build'`)
 	until(t, ctx, fmt.Sprintf(`[...document.querySelectorAll('[data-thread]')].findIndex((n) => n.dataset.thread === %q) === 0`, permission))
@@ -377,16 +377,16 @@ func TestWhatWaits(t *testing.T) {
 	screenshot(t, ctx, "phone-permission")
 
 	d.tell(thread, "task_done", name, "[Task Done] orch-epic4\nstep 4") // in the background: the dialog may stand
-	d.tell("", string(state.ProgressUpdate), name, "[Progress] orch-epic4 | 2026-02-21 10:45:23\n\nIt goes on.")
+	d.tell("", string(state.ReportProgressUpdate), name, "[Progress] orch-epic4 | 2026-02-21 10:45:23\n\nIt goes on.")
 	until(t, ctx, `document.querySelectorAll('[data-message]').length === 3 && document.title === '(2) Local space'`)
 	d.tell(thread, "gone_on", "", wording.DialogOverText)
 	until(t, ctx, `document.title === '(1) Local space' && window.shown.length === 1`)
-	d.tell("", string(state.BlockedAlert), name, "[BLOCKED] orch-epic4 | 2026-02-21 10:45:23\n\nACTION REQUIRED: the key")
+	d.tell("", string(state.ReportBlockedAlert), name, "[BLOCKED] orch-epic4 | 2026-02-21 10:45:23\n\nACTION REQUIRED: the key")
 	until(t, ctx, `document.title === '(2) Local space' && window.shown[1] === 'Blocked alert|orch-epic4\nACTION REQUIRED: the key'`)
-	d.tell("", config.TurnDone, name, "[Turn Done] orch-epic4\nmeanwhile")
-	d.tell("", string(state.ProgressUpdate), "other", "[Progress] other")
+	d.tell("", config.KindTurnDone, name, "[Turn Done] orch-epic4\nmeanwhile")
+	d.tell("", string(state.ReportProgressUpdate), "other", "[Progress] other")
 	until(t, ctx, `document.querySelectorAll('[data-thread]').length === 7 && document.title === '(2) Local space'`)
-	d.tell("", string(state.ProgressUpdate), name, "[Progress] orch-epic4 | 2026-02-21 10:45:23\n\nIt goes on.")
+	d.tell("", string(state.ReportProgressUpdate), name, "[Progress] orch-epic4 | 2026-02-21 10:45:23\n\nIt goes on.")
 	until(t, ctx, `document.title === '(1) Local space' && window.shown.length === 2`)
 
 	// Over plain http, on another address than this machine's own, a browser shows none.
@@ -403,7 +403,7 @@ func TestWhatWaitsInTheTerminalStays(t *testing.T) {
 	ctx, d := openCards(t)
 	session := ""
 	for _, says := range []string{"Claude waits for a permission in the terminal", "Claude waits in the terminal: " + "Claude needs your input"} {
-		session = d.tell(session, string(state.AskedPermission), "web-shop", "[Permission] web-shop\n"+says)
+		session = d.tell(session, string(state.KindPermission), "web-shop", "[Permission] web-shop\n"+says)
 		thread := d.ask(bash())
 		until(t, ctx, `document.title === '(2) Local space'`)
 		d.end(thread, answered())
@@ -486,12 +486,12 @@ func TestScreens(t *testing.T) {
 	now := time.Now().Add(-50 * time.Minute)
 	s, srv, app := openApp(t, Options{Direct: true, Now: func() time.Time { return now }})
 	d := &cardDesk{t, s, srv.URL, app, map[string]*asked{}}
-	named := func(name string, prompts ...state.Prompt) state.Question {
+	named := func(name string, prompts ...state.SubQuestion) state.Question {
 		q := asks(prompts...)
 		q.SessionName, q.CWD = name, "/home/ann/"+name
 		return q
 	}
-	ended := d.tell("", string(state.SessionEnded), "docs-site", "[Session End] docs-site | 2026-02-21 10:45:23\n\nDuration: 42m\nTurns: 6\nFiles: README.md, docs/install.md\nLast words: All links work.")
+	ended := d.tell("", string(state.ReportSessionEnded), "docs-site", "[Session End] docs-site | 2026-02-21 10:45:23\n\nDuration: 42m\nTurns: 6\nFiles: README.md, docs/install.md\nLast words: All links work.")
 	now = now.Add(9 * time.Minute)
 	over := d.ask(named("mail-worker", retries))
 	now = now.Add(time.Minute)
@@ -500,8 +500,8 @@ func TestScreens(t *testing.T) {
 	}
 	d.end(over, answered())
 	now = now.Add(27 * time.Minute)
-	d.tell("", string(state.AskedPermission), "crawler · parser", "[Permission] crawler · parser\nClaude needs your permission\nBash: `rm -rf build/cache`")
-	d.tell("", string(state.ProgressUpdate), "data-import", "[Progress] data-import | 2026-02-21 10:45:23\n\nStep 2 of 5 is done.")
+	d.tell("", string(state.KindPermission), "crawler · parser", "[Permission] crawler · parser\nClaude needs your permission\nBash: `rm -rf build/cache`")
+	d.tell("", string(state.ReportProgressUpdate), "data-import", "[Progress] data-import | 2026-02-21 10:45:23\n\nStep 2 of 5 is done.")
 	d.ask(named("api-gateway", database, merges))
 	now = now.Add(8 * time.Minute)
 	d.ask(named("web-shop", features))
@@ -589,7 +589,7 @@ func TestFailedReply(t *testing.T) {
 	pullAll(t, app, 1)
 
 	// A typed reply that failed can be sent again, and arrives once.
-	d.tell(thread, string(state.Plain), "", "Which one?")
+	d.tell(thread, string(state.ReportPlain), "", "Which one?")
 	down.Store(true)
 	do(t, ctx, chromedp.SendKeys(chromedp.CSS(`[data-reply]`), "the first\n"))
 	until(t, ctx, `document.querySelector('[data-retry]') && document.title === '(1) Local space'`)

@@ -57,7 +57,7 @@ func TestWordsGoAlongWithATap(t *testing.T) {
 	const second, third, send = `[data-option="2"]`, `[data-option="3"]`, `[data-choice="send"]`
 	for _, c := range []struct {
 		name  string
-		of    state.Prompt
+		of    state.SubQuestion
 		words string
 		taps  []string
 		want  string
@@ -85,7 +85,7 @@ func TestWordsGoAlongWithATap(t *testing.T) {
 		typeWords(t, ctx, "later")
 		click(t, ctx, `[data-choice="skip"]`)
 		d.wantTap("skip")
-		d.end(thread, func(q *state.Question) { q.HandedOver = new(time.Now()); q.Status = state.Pending })
+		d.end(thread, func(q *state.Question) { q.HandedOverAt = new(time.Now()); q.Status = state.Pending })
 		wantState(t, ctx, "terminal")
 		until(t, ctx, `document.querySelector('[data-reply]').value === 'later' && document.title.startsWith('(1)')`)
 	})
@@ -185,13 +185,13 @@ func TestUnsentWordsStay(t *testing.T) {
 func TestPreviewsOnThePage(t *testing.T) {
 	ctx, d := openCards(t)
 	const side, top = "+--+\n|  nav\n+--+", "==\n3. All\nOptions:\n1. x\n```\nReply with a\n---\nQ2. b"
-	p := state.Prompt{Header: "Layout", Question: "Which?", Options: []state.Option{
+	p := state.SubQuestion{Header: "Layout", Question: "Which?", Options: []state.Option{
 		{Label: "Side", Description: "left", Preview: side}, {Label: "Top", Preview: top}, {Label: "None"},
 	}}
 	for n := 1; n <= 2; n++ {
 		q := state.Question{SessionName: "shop", ThreadKey: "k"}
 		for range n {
-			q.Questions = append(q.Questions, p)
+			q.SubQuestions = append(q.SubQuestions, p)
 		}
 		openAsked(t, ctx, d.ask(q))
 		shown := strings.Replace(top, "```", "``‹U+0060›", 1)

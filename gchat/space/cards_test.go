@@ -20,24 +20,24 @@ import (
 // The cards of every kind of question, open and closed, are such as Google takes.
 func TestCardsAreAsGoogleTakesThem(t *testing.T) {
 	const id = "0123456789abcdef0123456789abcdef"
-	one := state.Prompt{Header: "DB", Question: "Which?", Options: []state.Option{{Label: "A", Description: "a"}, {Label: "B"}}}
+	one := state.SubQuestion{Header: "DB", Question: "Which?", Options: []state.Option{{Label: "A", Description: "a"}, {Label: "B"}}}
 	several := one
 	several.MultiSelect = true
-	labels := func(labels ...string) []state.Prompt {
-		var p state.Prompt
+	labels := func(labels ...string) []state.SubQuestion {
+		var p state.SubQuestion
 		for _, l := range labels {
 			p.Options = append(p.Options, state.Option{Label: l})
 		}
-		return []state.Prompt{p}
+		return []state.SubQuestion{p}
 	}
 	for name, q := range map[string]*state.Question{
-		"single": {Questions: []state.Prompt{one}}, "multi": {Questions: []state.Prompt{several}},
-		"several": {Questions: []state.Prompt{one, several}}, "none": {},
-		"permission": {Kind: state.AskedPermission, Tool: "Bash", Shown: strings.Repeat("ls\n", 99), AlwaysAllows: "ls",
-			Questions: labels(state.LabelAllow, state.LabelDeny, state.LabelAlways)},
-		"plan": {Kind: state.AskedPlan, Shown: "# Plan",
-			Questions: labels(state.LabelApprove, state.LabelSendBack, state.LabelApproveAuto)},
-		"next": {Kind: state.AskedNext, Shown: "Done.", Questions: labels("Reply")},
+		"single": {SubQuestions: []state.SubQuestion{one}}, "multi": {SubQuestions: []state.SubQuestion{several}},
+		"several": {SubQuestions: []state.SubQuestion{one, several}}, "none": {},
+		"permission": {Kind: state.KindPermission, ToolName: "Bash", ShownText: strings.Repeat("ls\n", 99), AlwaysAllows: "ls",
+			SubQuestions: labels(state.LabelAllow, state.LabelDeny, state.LabelAlways)},
+		"plan": {Kind: state.KindPlan, ShownText: "# Plan",
+			SubQuestions: labels(state.LabelApprove, state.LabelSendBack, state.LabelApproveAuto)},
+		"next": {Kind: state.KindNext, ShownText: "Done.", SubQuestions: labels("Reply")},
 	} {
 		texts, card := wording.CardTexts(q, id, gchat.CardSize)
 		q.Status = state.Resolved
@@ -51,7 +51,7 @@ func TestCardsAreAsGoogleTakesThem(t *testing.T) {
 				t.Fatal(err)
 			}
 			r := httptest.NewRequestWithContext(t.Context(), "POST", "/v1/spaces/A/messages", bytes.NewReader(body))
-			strict.Google(t, http.NotFoundHandler()).ServeHTTP(httptest.NewRecorder(), r)
+			strict.CheckRequests(t, http.NotFoundHandler()).ServeHTTP(httptest.NewRecorder(), r)
 			for _, s := range m.CardsV2[0].Card.Sections {
 				if len(s.Widgets) == 0 {
 					t.Errorf("%s: a section is empty", name) // "Must contain at least one widget"

@@ -29,7 +29,7 @@ func serveForUser(t *testing.T, data string, ln net.Listener, port int) (s *Spac
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := state.KeepSocket(os.Getenv, port, socket); err != nil {
+	if err := state.WriteSpaceSocket(os.Getenv, port, socket); err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
@@ -177,7 +177,7 @@ func TestWhereTheSocketIs(t *testing.T) {
 			}
 			port := ln.Addr().(*net.TCPAddr).Port
 			s, end := serveForUser(t, dir, ln, port)
-			socket, err := state.SocketOf(os.Getenv, port)
+			socket, err := state.ReadSpaceSocket(os.Getenv, port)
 			if err != nil || inside != (filepath.Dir(socket) == filepath.Clean(dir)) {
 				t.Errorf("the socket is %s, %v", socket, err)
 			}
@@ -206,7 +206,7 @@ func TestWhereTheSocketIs(t *testing.T) {
 			}
 			defer fake.Close()
 			for what, err := range speak(t, s, "http://127.0.0.1:"+strconv.Itoa(port)) {
-				if err == nil || !strings.Contains(err.Error(), state.ErrNotOwn.Error()) {
+				if err == nil || !strings.Contains(err.Error(), state.ErrNotOwnFolder.Error()) {
 					t.Errorf("%s goes to a folder that is open to others: %v", what, err)
 				}
 			}

@@ -134,9 +134,9 @@ func longCard(q *state.Question, id string, _ func(*Card) int) (texts []string, 
 	}
 	card = newCard(q, id, "")
 	card.text(text)
-	if q.Kind.Row().Prompt {
+	if q.Kind.Traits().IsPrompt {
 		if q.TmuxPane == "" {
-			card.text(state.OutsideTmux)
+			card.text(state.OutsideTmuxWarning)
 		}
 		card.field(0, "The next instruction", "")
 		card.buttons(Button{"Send", ChoiceSend})
@@ -152,7 +152,7 @@ func longCard(q *state.Question, id string, _ func(*Card) int) (texts []string, 
 // answered, and when. An answer counts as the end although Claude Code has not confirmed it yet.
 func ClosedCard(q *state.Question, now time.Time) (text string, card *Card) {
 	over := *q
-	over.ToldSent = false
+	over.HasSentNote = false
 	if over.Status == state.Answered {
 		over.Status = state.Resolved
 	}
@@ -160,14 +160,14 @@ func ClosedCard(q *state.Question, now time.Time) (text string, card *Card) {
 	answered := over.Status == state.Resolved && q.ResolvedBy != "terminal"
 	if text == "" {
 		text = "[Cancelled] " + field(q.SessionName) + "\n\nIt goes on in the terminal."
-	} else if words, _ := q.Decision(); answered && q.Kind.Row().Prompt && words != "" {
+	} else if words, _ := q.Decision(); answered && q.Kind.Traits().IsPrompt && words != "" {
 		text += "\n" + Block(head(words, shortWords))
 	}
 	if q.ResolvedAt != nil {
 		now = q.ResolvedAt.In(now.Location())
 	}
 	when := "\n\n" + now.Format("2006-01-02 15:04")
-	if by := clause(q.AnsweredByName); answered && by != "" && q.AnsweredBy != state.Local {
+	if by := clause(q.AnsweredByName); answered && by != "" && q.AnsweredBy != state.LocalSender {
 		when = "\n\n" + by + ", " + strings.TrimSpace(when)
 	}
 	text = Cut(text, mostClosed)
@@ -175,7 +175,7 @@ func ClosedCard(q *state.Question, now time.Time) (text string, card *Card) {
 	how = strings.ToLower(how)
 	card = newCard(q, "", " ("+how+")")
 	card.State = cmp.Or(closedStates[how], how)
-	if label, _ := q.Decision(); how == CardAnswered && q.Kind.Row().Own && state.Refuses(label) {
+	if label, _ := q.Decision(); how == CardAnswered && q.Kind.Traits().UsesOwnSpace && state.IsRefusal(label) {
 		card.State = CardDenied
 	} else if how == CardTimeout && stillReached(q) {
 		card.State = CardLate
@@ -189,8 +189,8 @@ var closedStates = map[string]string{"sent": CardAnswered, "in the terminal": Ca
 
 // stillReached says whether a reply in words reaches Claude although the time is over.
 func stillReached(q *state.Question) bool {
-	chosen := q.ResolvedBy == state.Away || q.ResolvedBy == "policy"
-	return !chosen && q.TimeoutPolicy != state.AskTerminal
+	chosen := q.ResolvedBy == state.EndedAway || q.ResolvedBy == "policy"
+	return !chosen && q.TimeoutPolicy != state.TimeoutAskTerminal
 }
 
 // NoticeCard is a card of our own words, with a button where it has an id.
@@ -208,19 +208,19 @@ func NoticeCard(words, id string) *Card {
 func newCard(q *state.Question, id, how string) *Card {
 	subtitle := Brief(sessionOf(q), 200)
 	if dir := cmp.Or(q.CWD, q.ProjectDir); dir != "" {
-		subtitle += " · " + Line(Brief(state.Review(state.ForReview, dir), 200))
+		subtitle += " · " + Line(Brief(state.CleanForReview(state.ForReview, dir), 200))
 	}
 	return &Card{
 		ID: id, Kind: cmp.Or(string(q.Kind), "question"), State: CardOpen,
-		Title: q.Kind.Row().Called + how, Subtitle: subtitle + machineOf(q, inCard),
+		Title: q.Kind.Traits().Title + how, Subtitle: subtitle + machineOf(q, inCard),
 	}
 }
 
 // question writes the prompts of a question, with so many bytes of a preview. It is false where
 // there are no prompts, or they may have more widgets than a card.
 func (c *Card) question(q *state.Question, preview int) bool {
-	several, widgets, most := len(q.Questions) > 1, 1, preview/max(len(q.Questions), 1)
-	for i, p := range q.Questions {
+	several, widgets, most := len(q.SubQuestions) > 1, 1, preview/max(len(q.SubQuestions), 1)
+	for i, p := range q.SubQuestions {
 		widgets += 2 + 4*len(p.Options) // with a preview, and what it is of
 		if widgets > MostWidgets {
 			return false
@@ -232,7 +232,7 @@ func (c *Card) question(q *state.Question, preview int) bool {
 		c.section(header)
 		c.text(Block(worded(q, i)))
 		if several || p.MultiSelect {
-			c.selection(i, p, q.Partial[i], most)
+			c.selection(i, p, q.PartialAnswers[i], most)
 		} else {
 			c.optionButtons(p, most)
 		}
@@ -240,14 +240,14 @@ func (c *Card) question(q *state.Question, preview int) bool {
 		if len(p.Options) > 0 {
 			own += ", or a remark on your choice"
 		}
-		given := q.Partial[i]
+		given := q.PartialAnswers[i]
 		c.field(i, own, cmp.Or(given.Text, given.Notes))
 	}
 	if several {
 		c.section("")
 	}
 	c.buttons(append([]Button{{"Send", ChoiceSend}}, declineButtons(q)...)...)
-	return len(q.Questions) > 0
+	return len(q.SubQuestions) > 0
 }
 
 // declineButtons turn a question down. Beside an option of that name there is none.
@@ -261,7 +261,7 @@ func declineButtons(q *state.Question) (buttons []Button) {
 	return buttons
 }
 
-func (c *Card) optionButtons(p state.Prompt, most int) {
+func (c *Card) optionButtons(p state.SubQuestion, most int) {
 	for i, o := range p.Options {
 		if label := Line(o.Label); label != "" {
 			c.buttons(Button{label, number1(i)})
@@ -271,7 +271,7 @@ func (c *Card) optionButtons(p state.Prompt, most int) {
 	}
 }
 
-func (c *Card) selection(prompt int, p state.Prompt, given state.Answer, most int) {
+func (c *Card) selection(prompt int, p state.SubQuestion, given state.Answer, most int) {
 	list := &Select{Name: "q" + number1(prompt), Label: "Choose one", Several: p.MultiSelect}
 	if p.MultiSelect {
 		list.Label = "Choose one or more"
@@ -294,18 +294,18 @@ func (c *Card) permission(q *state.Question, line int) {
 	const mostSaid = 500 // bytes of Claude's own words
 	c.text(Brief(whatFor(q), mostSaid))
 	c.text(Brief(fromAgent(q), mostSaid))
-	shown, hidden := excerpt(q.Shown, line)
+	shown, hidden := excerpt(q.ShownText, line)
 	c.code(shown)
 	buttons := decisionButtons(q)
 	if hidden != "" {
 		c.text("(" + hidden + ")")
 		buttons = append(buttons, Button{"Show all", choiceMore})
 	}
-	if q.HandedOver != nil {
+	if q.HandedOverAt != nil {
 		c.text(answerThere(q))
 		return
 	}
-	if q.TerminalOnly {
+	if q.IsTerminalOnly {
 		c.text(terminalOnly)
 	} else {
 		c.text(strings.TrimSpace(alwaysAllows(q, state.LabelAlways, "")))

@@ -63,21 +63,21 @@ func tapOf(b Button) *Tap {
 func decides(kind state.Kind, labels ...string) *state.Question {
 	p := prompt(false, labels...)
 	return &state.Question{Kind: kind, SessionName: "shop", CWD: "/home/me/shop", ThreadKey: "k",
-		Shown: "# Plan\n\n- a <b>\n- c & d", Questions: []state.Prompt{p}}
+		ShownText: "# Plan\n\n- a <b>\n- c & d", SubQuestions: []state.SubQuestion{p}}
 }
 
 // cardsOfEachKind are questions of every kind, by the name of the file that shows their card.
 func cardsOfEachKind() map[string]*state.Question {
 	terminal := permission("")
-	terminal.TerminalOnly, terminal.Questions[0].Options = true, terminal.Questions[0].Options[1:]
+	terminal.IsTerminalOnly, terminal.SubQuestions[0].Options = true, terminal.SubQuestions[0].Options[1:]
 	long := permission("Bash(rm *)")
-	long.Shown = strings.Repeat("echo <a>\n", 40) + "rm -rf /"
-	plan := decides(state.AskedPlan, state.LabelApprove, state.LabelSendBack, state.LabelApproveAuto)
-	longPlan := decides(state.AskedPlan, state.LabelApprove, state.LabelSendBack, state.LabelApproveAuto)
-	code := decides(state.AskedPlan, state.LabelApprove, state.LabelSendBack)
-	code.Shown = "Run\n```\nmake\n```"
-	longPlan.Shown = strings.Repeat("A long plan.\n", 3000)
-	next := decides(state.AskedNext, "Reply")
+	long.ShownText = strings.Repeat("echo <a>\n", 40) + "rm -rf /"
+	plan := decides(state.KindPlan, state.LabelApprove, state.LabelSendBack, state.LabelApproveAuto)
+	longPlan := decides(state.KindPlan, state.LabelApprove, state.LabelSendBack, state.LabelApproveAuto)
+	code := decides(state.KindPlan, state.LabelApprove, state.LabelSendBack)
+	code.ShownText = "Run\n```\nmake\n```"
+	longPlan.ShownText = strings.Repeat("A long plan.\n", 3000)
+	next := decides(state.KindNext, "Reply")
 	next.TmuxPane = "%1"
 	return map[string]*state.Question{
 		"single": asked(strategy), "multi": asked(tools), "several": asked(strategy, tools), "free": asked(branch),
@@ -137,9 +137,9 @@ func largest() map[string]*state.Question {
 		"words": "word ", "emoji": "👩‍👩‍👧", "marks": "<&>", "controls": "\x1b[31m\x00\u202ex\xff",
 	} {
 		text := strings.Repeat(unit, size/len(unit))
-		var prompts []state.Prompt
+		var prompts []state.SubQuestion
 		for i := range 4 {
-			p := state.Prompt{Header: text, Question: fmt.Sprint(i, text), MultiSelect: i > 1}
+			p := state.SubQuestion{Header: text, Question: fmt.Sprint(i, text), MultiSelect: i > 1}
 			for j := range 4 {
 				p.Options = append(p.Options, state.Option{Label: fmt.Sprint(j, text), Description: text, Preview: text})
 			}
@@ -147,9 +147,9 @@ func largest() map[string]*state.Question {
 		}
 		all["question of "+name], all["prompt of "+name] = asked(prompts...), asked(prompts[0])
 		for _, q := range cardsOfEachKind() {
-			if q.Kind != state.AskedQuestion {
-				q.Shown, q.About, q.Tool, q.AlwaysAllows, q.SessionName, q.CWD = text, text, text, text, text, text
-				all[fmt.Sprint(q.Kind, len(q.Questions[0].Options), " of ", name)] = q
+			if q.Kind != state.KindQuestion {
+				q.ShownText, q.About, q.ToolName, q.AlwaysAllows, q.SessionName, q.CWD = text, text, text, text, text, text
+				all[fmt.Sprint(q.Kind, len(q.SubQuestions[0].Options), " of ", name)] = q
 			}
 		}
 	}
@@ -167,7 +167,7 @@ func TestCardsFit(t *testing.T) {
 		if total := len(texts[len(texts)-1]) + size(card); total > MaxText {
 			t.Errorf("%s: %d bytes", name, total)
 		}
-		if len(buttonsOf(card)) == 0 && q.Kind.Row().Personal { // a question's answer can be written
+		if len(buttonsOf(card)) == 0 && q.Kind.Traits().IsPersonal { // a question's answer can be written
 			t.Errorf("%s: no button: %s", name, drawn(card))
 		}
 		for _, status := range []state.Status{state.Resolved, state.Cancelled, state.TimedOut} {
@@ -184,8 +184,8 @@ func TestCardsFit(t *testing.T) {
 func TestEndIsShown(t *testing.T) {
 	long := strings.Repeat("&", 2000)
 	q := permission(long)
-	q.Tool, q.About, q.SessionName, q.CWD = long, long, long, long
-	q.Shown = strings.Repeat(long+"\n", 100) + "rm -rf /"
+	q.ToolName, q.About, q.SessionName, q.CWD = long, long, long, long
+	q.ShownText = strings.Repeat(long+"\n", 100) + "rm -rf /"
 	texts, card := CardTexts(q, cardID, size)
 	if !strings.Contains(drawn(card), "\nrm -rf /\n"+fence) || !strings.Contains(texts[0], "\nrm -rf /\n"+fence) {
 		t.Error(drawn(card))
@@ -198,7 +198,7 @@ func TestEndIsShown(t *testing.T) {
 // A question with more than a card may hold is asked in words, above the card.
 func TestTooManyForACard(t *testing.T) {
 	many := prompt(false)
-	var prompts []state.Prompt
+	var prompts []state.SubQuestion
 	for i := range 101 {
 		many.Options = append(many.Options, state.Option{Label: fmt.Sprint("option ", i)})
 		prompts = append(prompts, branch)
@@ -248,7 +248,7 @@ func TestClosedCard(t *testing.T) {
 			q.Status, q.Answers, q.AnsweredByName, q.ResolvedBy, q.AnsweredMessage = state.Resolved, one, "Ann", "terminal", "m"
 		}, "Answered in the terminal; the reply in this thread did not count.\n\n2026-11-23 14:32"},
 		{"at a shell", q("", "A", "B"), func(q *state.Question) {
-			q.Status, q.Answers, q.AnsweredByName, q.AnsweredBy = state.Resolved, one, "Ann", state.Local
+			q.Status, q.Answers, q.AnsweredByName, q.AnsweredBy = state.Resolved, one, "Ann", state.LocalSender
 		}, "Answered with gchat-hooks answer.\n\n2026-11-23 14:32"},
 		{"dismissed, an hour ago", q("", "A", "B"), func(q *state.Question) {
 			q.Status, q.ResolvedBy, q.ResolvedAt = state.Cancelled, "signal", &earlier
@@ -257,26 +257,26 @@ func TestClosedCard(t *testing.T) {
 			"24 hours have passed."},
 		{"timed out", q("", "A", "B"), func(q *state.Question) { q.Status, q.ResolvedBy = state.TimedOut, "timeout" },
 			"# Question (timeout) | shop · /home/me/shop\nTEXT: Question: Which?\n\nNobody replied in time."},
-		{"handed over", q("", "A", "B"), func(q *state.Question) { q.Status, q.HandedOver = state.Pending, &now },
+		{"handed over", q("", "A", "B"), func(q *state.Question) { q.Status, q.HandedOverAt = state.Pending, &now },
 			"answer it there."},
 		{"chosen by the policy", q("", "A", "B"), func(q *state.Question) { q.Status, q.ResolvedBy = state.TimedOut, "policy" },
 			"Nobody replied in time."},
 		{"asked again", q("", "A", "B"), func(q *state.Question) {
-			q.Status, q.ResolvedBy, q.TimeoutPolicy = state.TimedOut, "timeout", state.AskTerminal
+			q.Status, q.ResolvedBy, q.TimeoutPolicy = state.TimedOut, "timeout", state.TimeoutAskTerminal
 		}, "Claude is told to ask again"},
-		{"denied", q(state.AskedPermission, state.LabelDeny), func(q *state.Question) {
+		{"denied", q(state.KindPermission, state.LabelDeny), func(q *state.Question) {
 			q.Status, q.Answers = state.Answered, map[string]string{"Which?": state.LabelDeny}
 			q.Notes = map[string]string{"Which?": "use mv"}
-			q.Tool, q.Shown, q.AnsweredByName = "Bash", "rm -rf build && cat <in", "Ann"
+			q.ToolName, q.ShownText, q.AnsweredByName = "Bash", "rm -rf build && cat <in", "Ann"
 		}, "# Permission (answered) | shop · /home/me/shop\n" +
 			"TEXT: Denied: Bash: rm -rf build && cat ‹in\nReason: use mv\n\nAnn, "},
-		{"approved", q(state.AskedPlan, state.LabelApprove), func(q *state.Question) {
+		{"approved", q(state.KindPlan, state.LabelApprove), func(q *state.Question) {
 			q.Status, q.Answers = state.Resolved, map[string]string{"Which?": state.LabelApprove}
 		}, "# Plan (answered) | shop · /home/me/shop\nTEXT: Approved the plan.\n"},
-		{"next", q(state.AskedNext, "Reply"), func(q *state.Question) {
-			q.Status, q.Answers, q.ToldSent = state.Resolved, map[string]string{"Which?": "Run\nthe tests"}, true
+		{"next", q(state.KindNext, "Reply"), func(q *state.Question) {
+			q.Status, q.Answers, q.HasSentNote = state.Resolved, map[string]string{"Which?": "Run\nthe tests"}, true
 		}, "# Waiting for you (sent) | shop · /home/me/shop\nTEXT: Sent to Claude.\nRun\n  the tests\n"},
-		{"instead", q("", "A"), func(q *state.Question) { q.Status, q.ResolvedBy = state.Cancelled, state.Instead },
+		{"instead", q("", "A"), func(q *state.Question) { q.Status, q.ResolvedBy = state.Cancelled, state.EndedReplaced },
 			"It goes on in the terminal."},
 	} {
 		c.change(c.q)
@@ -289,7 +289,7 @@ func TestClosedCard(t *testing.T) {
 		if !strings.Contains(got, c.want) || len(buttonsOf(card)) > 0 || strings.Contains(got, "w1") {
 			t.Errorf("%s: %s", c.name, got)
 		}
-		if note := noteText(c.q, state.Owed{About: state.NoteClosed}); !strings.HasPrefix(text, note) {
+		if note := noteText(c.q, state.OwedNote{About: state.NoteClosed}); !strings.HasPrefix(text, note) {
 			t.Errorf("%s: the text is not the closing note: %q", c.name, text)
 		}
 	}
@@ -300,9 +300,9 @@ func FuzzQuestionCard(f *testing.F) {
 	f.Add("See <https://evil.example|docs> and <users/all> <b>now</b>\n```\n[x](https://evil.example)")
 	f.Fuzz(func(t *testing.T, foreign string) {
 		options := []state.Option{{Label: foreign, Description: foreign}}
-		q := asked(state.Prompt{Header: foreign, Question: foreign, Options: options})
+		q := asked(state.SubQuestion{Header: foreign, Question: foreign, Options: options})
 		p := permission(foreign)
-		p.Tool, p.About, p.Shown, p.SessionName = foreign, foreign, foreign, foreign
+		p.ToolName, p.About, p.ShownText, p.SessionName = foreign, foreign, foreign, foreign
 		for _, q := range []*state.Question{q, p} {
 			card := QuestionCard(q)
 			for _, s := range card.Sections {

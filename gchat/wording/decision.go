@@ -39,12 +39,12 @@ func (d decision) isSaid(text string) bool {
 
 // refusal is a "no" with its reason behind it. "No problem" and its like refuse nothing.
 var (
-	refusal   = state.Pattern(`(?is)^(?:n|no|deny)(?:[\s\pZ]*[,;:.!–—-]|[\s\pZ])[\s\pZ]*(.+)$`)
-	noRefusal = state.Pattern(`(?i)^no[\s\pZ]+(?:problem|worries|objections?|issues?)\b`)
+	refusal   = state.LazyPattern(`(?is)^(?:n|no|deny)(?:[\s\pZ]*[,;:.!–—-]|[\s\pZ])[\s\pZ]*(.+)$`)
+	noRefusal = state.LazyPattern(`(?i)^no[\s\pZ]+(?:problem|worries|objections?|issues?)\b`)
 )
 
 // timedYes is a yes for a while: "yes 30m", "allow, for 90 min".
-var timedYes = state.Pattern(`(?i)^(?:yes|y|allow)(?:[\s\pZ]*,|[\s\pZ])[\s\pZ]*(?:for[\s\pZ]+)?(\d.*?)[.!]*$`)
+var timedYes = state.LazyPattern(`(?i)^(?:yes|y|allow)(?:[\s\pZ]*,|[\s\pZ])[\s\pZ]*(?:for[\s\pZ]+)?(\d.*?)[.!]*$`)
 
 // endsClaude are the words that end Claude Code where nothing else stands at its prompt (2.1.197 and 2.1.329). There "!" begins a
 // shell's command, "/" one of Claude Code's own, and a mark that combines with the prompt itself keeps the words from being read.
@@ -52,7 +52,7 @@ var endsClaude = []string{"exit", "quit", ":q", ":q!", ":wq", ":wq!"}
 
 // readsFile matches a word that begins with "@": Claude Code reads the file of that name,
 // asks nobody, and heeds no permission rule (2.1.332). An e-mail address is none.
-var readsFile = state.Pattern(`(^|[^\pL\pN._%+-])@\S`)
+var readsFile = state.LazyPattern(`(^|[^\pL\pN._%+-])@\S`)
 
 // ActsAtPrompt reports whether Claude Code would do something by itself with a text at its
 // prompt: run a shell's command or one of its own, note a memory, read a file, or end.
@@ -64,7 +64,7 @@ func ActsAtPrompt(text string) bool {
 
 // claudeCommands are Claude Code's own commands that a person may give in a session's thread, each as it is typed: in one line.
 // Of others that the configuration allows, any words may follow.
-var claudeCommands = state.Pattern(`^(?:/clear|/compact(?: .+)?|/model [\w.\[\]-]+)$`)
+var claudeCommands = state.LazyPattern(`^(?:/clear|/compact(?: .+)?|/model [\w.\[\]-]+)$`)
 
 // ClaudeCommand says whether a text is one of Claude Code's own commands that may be typed: of those above, and of these more.
 func ClaudeCommand(text string, more []string) bool {
@@ -95,15 +95,15 @@ func readDecision(text string, q *state.Question) (a state.Answer, about string)
 		case !offers(q, one.label):
 		case one.isSaid(text):
 			return state.Answer{Labels: []string{one.label}}, ""
-		case state.Refuses(one.label) && reason != nil && !noRefusal().MatchString(text):
+		case state.IsRefusal(one.label) && reason != nil && !noRefusal().MatchString(text):
 			a = state.Answer{Labels: []string{one.label}, Notes: reason[1]}
 		}
 	}
 	switch {
-	case !a.Empty():
+	case !a.IsEmpty():
 		return a, ""
 	case normal(strings.TrimRight(text, ".!")) == normal("more"):
-		return a, state.NoteMore
+		return a, state.NoteFullText
 	}
 	return a, state.NoteUnclear
 }
@@ -121,7 +121,7 @@ func ReadTime(words string) (long time.Duration, ok bool) {
 	return long, err == nil && long > 0
 }
 
-// TimedYes reads a yes for a while, such as "yes 30m", of at most two hours; it is 0 for other words.
+// AllowsTimedYes reads a yes for a while, such as "yes 30m", of at most two hours; it is 0 for other words.
 func TimedYes(text string) (long time.Duration) {
 	if said := timedYes().FindStringSubmatch(strings.TrimSpace(text)); said != nil {
 		long, _ = ReadTime(said[1])
@@ -131,10 +131,10 @@ func TimedYes(text string) (long time.Duration) {
 
 // offers says whether a reply or a tap may decide so. What only the terminal can allow, they can refuse.
 func offers(q *state.Question, label string) bool {
-	if len(q.Questions) == 0 || q.HandedOver != nil || q.TerminalOnly && !state.Refuses(label) {
+	if len(q.SubQuestions) == 0 || q.HandedOverAt != nil || q.IsTerminalOnly && !state.IsRefusal(label) {
 		return false
 	}
-	return slices.ContainsFunc(q.Questions[0].Options, func(o state.Option) bool { return o.Label == label })
+	return slices.ContainsFunc(q.SubQuestions[0].Options, func(o state.Option) bool { return o.Label == label })
 }
 
 // What is shown of a permission at once: a command's end is always among it.
@@ -191,9 +191,9 @@ func ScreenText(header, screen string) string {
 }
 
 func decisionHeader(q *state.Question) string {
-	header := "[" + q.Kind.Row().Called + "] Session: " + sessionOf(q) + machineOf(q, inHeader)
+	header := "[" + q.Kind.Traits().Title + "] Session: " + sessionOf(q) + machineOf(q, inHeader)
 	if dir := cmp.Or(q.CWD, q.ProjectDir); dir != "" {
-		header += "\nFolder: " + field(state.Review(state.ForReview, dir))
+		header += "\nFolder: " + field(state.CleanForReview(state.ForReview, dir))
 	}
 	return header
 }
@@ -203,7 +203,7 @@ func permissionText(q *state.Question, line int) string {
 	if agent := fromAgent(q); agent != "" {
 		text += "\n" + agent
 	}
-	shown, hidden := excerpt(q.Shown, line)
+	shown, hidden := excerpt(q.ShownText, line)
 	if shown != "" {
 		text += "\n" + shown
 	}
@@ -231,13 +231,13 @@ const terminalOnly = "Only the terminal can allow this."
 // HowToDecide says what to reply to a permission or a plan.
 func HowToDecide(q *state.Question) string {
 	refuse, or := `no (with a reason if you like: "no, use git mv")`, " or "
-	if q.Kind == state.AskedPlan {
+	if q.Kind == state.KindPlan {
 		refuse, or = `"no, …" with what to change`, ", or "
 	}
 	switch {
-	case q.HandedOver != nil:
+	case q.HandedOverAt != nil:
 		return answerThere(q)
-	case q.TerminalOnly:
+	case q.IsTerminalOnly:
 		return terminalOnly + " Reply " + refuse + "."
 	case offers(q, state.LabelApproveAuto):
 		return `Reply yes, "yes, accept edits" (` + autoAllows + " need no permission then)" + or + refuse + "."
@@ -257,7 +257,7 @@ func fromAgent(q *state.Question) string {
 	if task := field(q.AgentTask); task != "" {
 		text += ": " + task
 	}
-	if !q.Drawn() {
+	if !q.IsDialogDrawn() {
 		text += "\nThe terminal shows nothing of it until you decide. Reply \"terminal\" to decide there."
 	}
 	return disarm(text)
@@ -267,14 +267,14 @@ func fromAgent(q *state.Question) string {
 // named so goes first.
 func ToTerminal(q *state.Question, text string) bool {
 	word := normal("terminal")
-	isOption := slices.ContainsFunc(q.Questions, func(p state.Prompt) bool {
+	isOption := slices.ContainsFunc(q.SubQuestions, func(p state.SubQuestion) bool {
 		return slices.ContainsFunc(p.Options, func(o state.Option) bool { return normal(o.Label) == word })
 	})
-	return q.Hidden && !isOption && normal(strings.TrimRight(strings.TrimSpace(text), ".!")) == word
+	return q.IsDialogHidden && !isOption && normal(strings.TrimRight(strings.TrimSpace(text), ".!")) == word
 }
 
 func whatFor(q *state.Question) string {
-	what := field(q.Tool)
+	what := field(q.ToolName)
 	if about := field(q.About); about != "" {
 		what += ": " + about
 	}
@@ -283,8 +283,8 @@ func whatFor(q *state.Question) string {
 
 // longText is a plan, or a session's last words. Markdown hides none of a plan's.
 func longText(q *state.Question) string {
-	text := markdown(state.Clean(state.ForChat, q.Shown))
-	if q.Kind.Row().Prompt {
+	text := markdown(state.Clean(state.ForChat, q.ShownText))
+	if q.Kind.Traits().IsPrompt {
 		return text
 	}
 	return cmp.Or(text, "(The plan's text is not here: it stands in the terminal.)")
@@ -305,7 +305,7 @@ func decidedText(q *state.Question) string {
 	label, words := q.Decision()
 	words = strings.TrimSpace(words)
 	text := "[Answered] " + field(q.SessionName) + "\n\n"
-	if q.ResolvedBy == state.Unconfirmed {
+	if q.ResolvedBy == state.EndedUnconfirmed {
 		return text + briefly(q) + "\n\n" + label + " was sent to Claude Code. Whether it counted is not known: " +
 			"the terminal may have been faster."
 	}
@@ -326,25 +326,25 @@ func decidedText(q *state.Question) string {
 }
 
 func briefly(q *state.Question) string {
-	if brief := q.Kind.Row().Brief; brief != "" {
+	if brief := q.Kind.Traits().NotePhrase; brief != "" {
 		return brief
 	}
-	if !q.Kind.Row().Personal && len(q.Questions) > 0 {
-		return clause(q.Questions[0].Question)
+	if !q.Kind.Traits().IsPersonal && len(q.SubQuestions) > 0 {
+		return clause(q.SubQuestions[0].Question)
 	}
-	about := cmp.Or(q.About, q.Shown)
-	if state.Shell(q.Tool) {
-		about = q.Shown
+	about := cmp.Or(q.About, q.ShownText)
+	if state.IsShellTool(q.ToolName) {
+		about = q.ShownText
 	}
 	if about == "" {
-		return field(q.Tool)
+		return field(q.ToolName)
 	}
-	if len(about) > state.MostAbout {
-		about = ends(about, state.MostAbout)
+	if len(about) > state.MaxAboutLength {
+		about = ends(about, state.MaxAboutLength)
 	}
 	about = clause(about)
 	if strings.ContainsAny(about, "*_~") && !strings.Contains(about, "`") { // as code, Chat's markup takes none of them
 		about = "`" + about + "`"
 	}
-	return field(q.Tool) + ": " + about
+	return field(q.ToolName) + ": " + about
 }

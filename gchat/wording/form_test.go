@@ -12,8 +12,8 @@ import (
 // table is a form with a field of each type.
 func table() *state.Question {
 	q := asksForm(
-		state.Field{Name: "name", Title: "Your name", About: "as on the card", Type: "string", Required: true, Min: new(2.0)},
-		state.Field{Name: "seats", Type: "integer", Required: true, Min: new(1.0), Max: new(8.0)},
+		state.Field{Name: "name", Title: "Your name", Description: "as on the card", Type: "string", IsRequired: true, Min: new(2.0)},
+		state.Field{Name: "seats", Type: "integer", IsRequired: true, Min: new(1.0), Max: new(8.0)},
 		state.Field{Name: "smoke", Type: "boolean", Default: json.RawMessage("false"),
 			Options: []state.Option{{Label: "Yes"}, {Label: "No"}}, Values: []string{"true", "false"}},
 		state.Field{Name: "place", Type: "string", Values: []string{"in", "out"},
@@ -24,28 +24,28 @@ func table() *state.Question {
 		state.Field{Name: "day", Type: "string", Format: "date"},
 		state.Field{Name: "tip", Type: "number", Max: new(0.5)},
 	)
-	q.Questions[0].Question = "Book a table?\nPlease."
+	q.SubQuestions[0].Question = "Book a table?\nPlease."
 	return q
 }
 
 // asksForm is the record of a form with these fields.
 func asksForm(fields ...state.Field) *state.Question {
 	q := &state.Question{
-		Kind: state.AskedForm, Mode: state.Hold, Status: state.Pending, Hidden: true, QuestionID: "q", ThreadKey: "ask-user-q",
-		SessionName: "shop", Tool: "mcp__form", About: "form", Fields: fields, AskedAt: time.Now(), MessageSent: true,
+		Kind: state.KindForm, Mode: state.ModeHold, Status: state.Pending, IsDialogHidden: true, QuestionID: "q", ThreadKey: "ask-user-q",
+		SessionName: "shop", ToolName: "mcp__form", About: "form", Fields: fields, AskedAt: time.Now(), IsMessageSent: true,
 	}
-	prompt := state.Prompt{Question: "Fill in?"}
+	prompt := state.SubQuestion{Question: "Fill in?"}
 	for _, one := range formDecisions {
 		prompt.Options = append(prompt.Options, state.Option{Label: one.label})
 	}
-	q.Questions = []state.Prompt{prompt}
+	q.SubQuestions = []state.SubQuestion{prompt}
 	return q
 }
 
 // asksLink is the record of a link to open.
 func asksLink(link string) *state.Question {
 	q := asksForm()
-	q.Shown, q.LinkID, q.Questions[0].Question = link, "e1", "Log in"
+	q.ShownText, q.LinkID, q.SubQuestions[0].Question = link, "e1", "Log in"
 	return q
 }
 
@@ -149,7 +149,7 @@ func TestALoneYesToAForm(t *testing.T) {
 	}{
 		"no fields":       {asksForm(), "{}"},
 		"an optional one": {asksForm(state.Field{Name: "x", Type: "string"}), "{}"},
-		"a default":       {asksForm(state.Field{Name: "x", Type: "integer", Required: true, Default: json.RawMessage("3")}), `{"x":3}`},
+		"a default":       {asksForm(state.Field{Name: "x", Type: "integer", IsRequired: true, Default: json.RawMessage("3")}), `{"x":3}`},
 		"a link":          {asksLink("https://a.example/x"), "{}"},
 	} {
 		for _, word := range []string{"yes", "accept", "Y."} {
@@ -162,7 +162,7 @@ func TestALoneYesToAForm(t *testing.T) {
 		}
 	}
 	only := asksForm()
-	only.TerminalOnly = true
+	only.IsTerminalOnly = true
 	if _, about := ParseDecision("yes", only); about != state.NoteUnclear {
 		t.Error("what only the terminal accepts was accepted")
 	}
@@ -250,15 +250,15 @@ func TestAFormsNotesTellNoValue(t *testing.T) {
 		for _, label := range []string{"", state.LabelAccept, state.LabelDecline} {
 			q := table()
 			q.Status, q.AnsweredMessage, q.Response = status, "m", new("name: hunter2")
-			q.Answers = map[string]string{q.Questions[0].Question: label}
-			q.Notes = map[string]string{q.Questions[0].Question: `{"name":"hunter2"}`}
+			q.Answers = map[string]string{q.SubQuestions[0].Question: label}
+			q.Notes = map[string]string{q.SubQuestions[0].Question: `{"name":"hunter2"}`}
 			q.Replies = []state.Reply{{MessageName: "m", Sender: "users/1", Text: "name: hunter2", Inputs: map[string][]string{"w1": {"hunter2"}}}}
 			said, _ := ClosedCard(q, time.Now())
 			for _, about := range []string{
 				state.NoteClosed, state.NoteSent, state.NoteRefused, state.NoteLate, state.NoteUnclear, state.NoteKept, state.NoteLater,
-				state.NoteSend, state.NoteUnwaited, state.NoteMore, state.NoteReminder, state.NoteHandedOver, state.NoteStillKept,
+				state.NoteSendUnsent, state.NoteNoWaiter, state.NoteFullText, state.NoteReminder, state.NoteHandedOver, state.NoteStillKept,
 			} {
-				said += strings.Join(NoteTexts(q, state.Owed{About: about, Reply: "m"}), "\n")
+				said += strings.Join(NoteTexts(q, state.OwedNote{About: about, ReplyMessage: "m"}), "\n")
 			}
 			if strings.Contains(said, "hunter2") {
 				t.Errorf("%s %s: %s", status, label, said)
@@ -307,8 +307,8 @@ func TestHostileFields(t *testing.T) {
 			t.Errorf("%s: shown as %q", name, shown)
 		}
 	}
-	q := asksForm(text("[Answered] shop"), state.Field{Name: "y", Title: "x\nThread key: ask-user-other", About: "x\n[Answered] y\n9. z", Type: "string"})
-	q.Questions[0].Question, q.About = "[Answered] shop\nThread key: z\n```\n<users/all>", `a" asks: <users/all>`
+	q := asksForm(text("[Answered] shop"), state.Field{Name: "y", Title: "x\nThread key: ask-user-other", Description: "x\n[Answered] y\n9. z", Type: "string"})
+	q.SubQuestions[0].Question, q.About = "[Answered] shop\nThread key: z\n```\n<users/all>", `a" asks: <users/all>`
 	for line := range strings.Lines(QuestionTexts(q)[0]) {
 		for _, ours := range []string{"[Answered]", "Thread key: ask-user-other", "Thread key: z", "9. z"} {
 			if strings.HasPrefix(line, ours) || strings.Contains(line, "<users/all>") {
@@ -324,7 +324,7 @@ func TestALargeFormFits(t *testing.T) {
 	for _, of := range []string{"a", "&", "\u202e", "```", "\"", "<"} {
 		var fields []state.Field
 		for range 30 {
-			fields = append(fields, state.Field{Name: strings.Repeat(of, 120/len(of)), About: strings.Repeat(of, 120/len(of)), Type: "string"})
+			fields = append(fields, state.Field{Name: strings.Repeat(of, 120/len(of)), Description: strings.Repeat(of, 120/len(of)), Type: "string"})
 		}
 		texts, card := CardTexts(asksForm(fields...), cardID, size)
 		last := texts[len(texts)-1]

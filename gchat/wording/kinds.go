@@ -3,7 +3,7 @@ package wording
 import "gchat-hooks/state"
 
 // manner is how a kind of question is put into words, and how people answer it. To add a kind,
-// add a row here, beside that in state.KindRow.
+// add a row here, beside that in state.KindTraits.
 type manner struct {
 	// pieces are what its messages are made of; see pieces.
 	pieces func(q *state.Question, line, preview int) (header, text, how string)
@@ -21,15 +21,15 @@ type manner struct {
 // it. A text that answers a question is read by ParseReply.
 func mannerOf(kind state.Kind) manner {
 	switch kind {
-	case state.AskedQuestion:
+	case state.KindQuestion:
 		return manner{questionPieces, questionCard, readDecision, (*Tap).answers, questionClosed, questionUnclear}
-	case state.AskedPermission:
+	case state.KindPermission:
 		return manner{permissionPieces, permissionCard, readDecision, (*Tap).decision, decisionClosed, decisionUnclear}
-	case state.AskedPlan:
+	case state.KindPlan:
 		return manner{planPieces, longCard, readDecision, (*Tap).decision, decisionClosed, decisionUnclear}
-	case state.AskedForm:
+	case state.KindForm:
 		return manner{formPieces, formCard, readForm, (*Tap).form, formClosed, formUnclear}
-	case state.AskedNext, state.Said:
+	case state.KindNext, state.KindPrompt:
 		return manner{nextPieces, longCard, readInstruction, (*Tap).instruction, nextClosed, instructionUnclear}
 	}
 	return manner{questionPieces, questionCard, readDecision, (*Tap).decision, questionClosed, questionUnclear}

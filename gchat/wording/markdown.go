@@ -25,7 +25,7 @@ func markdown(source string) string {
 }
 
 // marks are what Markdown may read something into. A text without them, as most are, is lines and paragraphs for it, too.
-var marks = state.Pattern(`(?m)^(?:[ \t#>=+-]|\d{1,9}[.)])|[*_~\x60\[<&|\\]|\n\n\n`)
+var marks = state.LazyPattern(`(?m)^(?:[ \t#>=+-]|\d{1,9}[.)])|[*_~\x60\[<&|\\]|\n\n\n`)
 
 func parsed(source string) string {
 	d := &document{}
@@ -58,13 +58,13 @@ type document struct {
 const blanks = " \t"
 
 var (
-	codeFence   = state.Pattern("^([ \t]*)(`{3,})([^`]*)$")
-	language    = state.Pattern(`^[A-Za-z0-9+#-]{0,12}$`)
-	quoteMarker = state.Pattern(`^ {0,3}>[> ]*`)
-	across      = state.Pattern(`^ {0,3}(?:(?:\*[ \t]*){3,}|(?:-[ \t]*){3,}|(?:_[ \t]*){3,})$`)
-	heading     = state.Pattern(`^ {0,3}#{1,6}[ \t]+(.*?)(?:[ \t]+#+)?$`)
-	bars        = state.Pattern(`^[-:| \t]*(?:\|[-:| \t]*-|-[-:| \t]*\|)[-:| \t]*$`) // "|---|:-:|", below a table's header
-	itemMarker  = state.Pattern(`^[ \t]*([-+*]|\d{1,9}[.)])[ \t]+(.*)$`)
+	codeFence   = state.LazyPattern("^([ \t]*)(`{3,})([^`]*)$")
+	language    = state.LazyPattern(`^[A-Za-z0-9+#-]{0,12}$`)
+	quoteMarker = state.LazyPattern(`^ {0,3}>[> ]*`)
+	across      = state.LazyPattern(`^ {0,3}(?:(?:\*[ \t]*){3,}|(?:-[ \t]*){3,}|(?:_[ \t]*){3,})$`)
+	heading     = state.LazyPattern(`^ {0,3}#{1,6}[ \t]+(.*?)(?:[ \t]+#+)?$`)
+	bars        = state.LazyPattern(`^[-:| \t]*(?:\|[-:| \t]*-|-[-:| \t]*\|)[-:| \t]*$`) // "|---|:-:|", below a table's header
+	itemMarker  = state.LazyPattern(`^[ \t]*([-+*]|\d{1,9}[.)])[ \t]+(.*)$`)
 )
 
 // read takes the next lines: a table, a block of code, or one line. It says how many they are.
@@ -222,9 +222,9 @@ func columns(rows []string) string {
 	return b.String()
 }
 
-// token is what a line's text may have beside words: an escaped character, backticks, a link or an image, a URL, or marks of
-// emphasis. In a label brackets stand in pairs, in a link's URL parentheses do.
-var token = state.Pattern("\\\\[!-/:-@\\[-`{-~]" + "|`+" +
+// token is what a line's text may have beside words: an escaped character, backticks, a link or an image, a FormURL, or marks of
+// emphasis. In a label brackets stand in pairs, in a link's FormURL parentheses do.
+var token = state.LazyPattern("\\\\[!-/:-@\\[-`{-~]" + "|`+" +
 	`|!?\[((?:[^\[\]]|\[[^\[\]]*\])*)\]\(([^\s()]*(?:\([^\s()]*\)[^\s()]*)*)\)` +
 	"|https?://[^\\s`]*[^\\s`*_~]" + `|\*+|_+|~~+`)
 

@@ -99,7 +99,7 @@ func normal(s string) string {
 var ownPrefix = sync.OnceValue(func() *regexp.Regexp {
 	kinds := ""
 	for _, kind := range state.Kinds {
-		kinds += "|" + strings.ReplaceAll(kind.Row().Called, " ", `\s+`)
+		kinds += "|" + strings.ReplaceAll(kind.Traits().Title, " ", `\s+`)
 	}
 	return regexp.MustCompile(`(?i)^([\s\pZ>*_~•\x60-]*)\[([\s\pZ*_~]*(?:` +
 		`Answered|AskUserQuestion|BLOCKED|Cancelled|Changed|Digest|Done|Error|Heartbeat|Help|In\s+the\s+terminal|Kept|Look|More|Muted|` +
@@ -108,7 +108,7 @@ var ownPrefix = sync.OnceValue(func() *regexp.Regexp {
 		`Timeout|Verify|Waiting|Wake` + kinds + `)[\s\pZ*_~]*)\]`)
 })
 
-var threadKeyLine = state.Pattern(`(?i)^([\s\pZ>*_~•\x60-]*thread\s+key[\s\pZ*_~]*):`)
+var threadKeyLine = state.LazyPattern(`(?i)^([\s\pZ>*_~•\x60-]*thread\s+key[\s\pZ*_~]*):`)
 
 // disarm gives a line that begins like a message of ours round brackets, and one that begins like the line of a thread
 // key no colon.

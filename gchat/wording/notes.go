@@ -11,28 +11,28 @@ import (
 
 // fixedNotes are the notes that say the same of every question.
 var fixedNotes = map[string]string{
-	state.NoteSend: "[Kept] Claude gets your answer with the next instruction.",
+	state.NoteSendUnsent: "[Kept] Claude gets your answer with the next instruction.",
 	state.NoteNoText: "[Not used] There is no text in that message, and no choice. " +
 		"Please reply in words, or choose an option.",
 	state.NoteAttached: "[Words only] The attachment was not read: Claude gets the words alone.",
-	state.NoteUnwaited: "[Not read] Please answer in the terminal. " +
+	state.NoteNoWaiter: "[Not read] Please answer in the terminal. " +
 		"No hook waits for a reply to this question.",
 	state.NoteDryRun: "[Not used] The poller runs with --dry-run: nothing is typed. " +
 		"Reply again when that has ended.",
 }
 
 // noteWords word the other notes. Their text is "" where there is nothing to tell.
-var noteWords = map[string]func(q *state.Question, owed state.Owed) string{
-	state.NoteClosed:     func(q *state.Question, _ state.Owed) string { return closingText(q) },
-	state.NoteHandedOver: func(q *state.Question, _ state.Owed) string { return handedOverText(q) },
-	state.NoteMore:       func(q *state.Question, _ state.Owed) string { return unclearText(q, nil) },
-	state.NoteGranted:    func(q *state.Question, _ state.Owed) string { return GrantText(q, nil, false) },
-	state.NoteReminder: func(q *state.Question, owed state.Owed) string {
-		return "[Reminder] " + field(q.SessionName) + "\n\nStill open after " + owed.Seen + ": " + briefly(q)
+var noteWords = map[string]func(q *state.Question, owed state.OwedNote) string{
+	state.NoteClosed:     func(q *state.Question, _ state.OwedNote) string { return closingText(q) },
+	state.NoteHandedOver: func(q *state.Question, _ state.OwedNote) string { return handedOverText(q) },
+	state.NoteFullText:   func(q *state.Question, _ state.OwedNote) string { return unclearText(q, nil) },
+	state.NoteGranted:    func(q *state.Question, _ state.OwedNote) string { return GrantText(q, nil, false) },
+	state.NoteReminder: func(q *state.Question, owed state.OwedNote) string {
+		return "[Reminder] " + field(q.SessionName) + "\n\nStill open after " + owed.Text + ": " + briefly(q)
 	},
-	state.NoteUnread: func(_ *state.Question, owed state.Owed) string {
+	state.NoteUnread: func(_ *state.Question, owed state.OwedNote) string {
 		return "[Not read] Please answer in the terminal. Replies here cannot be read yet: " +
-			clause(owed.Seen) + "."
+			clause(owed.Text) + "."
 	},
 	state.NoteSent:      sentText,
 	state.NoteRefused:   refusedText,
@@ -47,9 +47,9 @@ var noteWords = map[string]func(q *state.Question, owed state.Owed) string{
 // NoteTexts word a note that a question's thread is owed, mostly in one message; none when there
 // is nothing to tell. All that is foreign in it is neutral. What a note of refusal says depends
 // on the allowlist: its Seen is NobodyAllowed while no sender may answer.
-func NoteTexts(q *state.Question, owed state.Owed) []string {
-	if owed.About == state.NoteMore && q.Shown != "" {
-		return split("[More] "+whatFor(q), "\n", block(q.Shown), MaxText)
+func NoteTexts(q *state.Question, owed state.OwedNote) []string {
+	if owed.About == state.NoteFullText && q.ShownText != "" {
+		return split("[More] "+whatFor(q), "\n", block(q.ShownText), MaxText)
 	}
 	text := fixedNotes[owed.About]
 	if word := noteWords[owed.About]; word != nil {
@@ -62,16 +62,16 @@ func NoteTexts(q *state.Question, owed state.Owed) []string {
 }
 
 // sentText says that an answer was handed to Claude Code, which did not confirm it yet.
-func sentText(q *state.Question, _ state.Owed) string {
-	if q.Kind.Row().Prompt || q.Declined != "" {
+func sentText(q *state.Question, _ state.OwedNote) string {
+	if q.Kind.Traits().IsPrompt || q.Declined != "" {
 		return "[Sent] Sent to Claude."
 	}
 	return "[Sent] Sent to Claude: " + answersLine(q) + "."
 }
 
 // laterText says when Claude reads a reply that no hook waits for.
-func laterText(q *state.Question, _ state.Owed) string {
-	if q.Kind.Row().Prompt {
+func laterText(q *state.Question, _ state.OwedNote) string {
+	if q.Kind.Traits().IsPrompt {
 		return "[Kept] The session does not run in tmux: Claude gets it when its turn ends. " +
 			"If Claude is idle, it is the turn after the next prompt in the terminal."
 	}
@@ -82,11 +82,11 @@ func laterText(q *state.Question, _ state.Owed) string {
 // GrantText says until when a yes that was given to a permission lasts, or that it is over, and what it allowed, the newest
 // first.
 func GrantText(q *state.Question, allowed []*state.Question, over bool) string {
-	text := "[Allowed] " + field(q.SessionName) + "\n\nPermissions of this session are allowed by " + field(q.GrantedBy()) +
+	text := "[Allowed] " + field(q.SessionName) + "\n\nPermissions of this session are allowed by " + field(q.DescribeGrant()) +
 		" (two hours are the most), except plans and what only the terminal can allow. " +
 		`"no" here, or /ask in the session's thread, ends it.`
 	if over {
-		text = "[Asks again] " + field(q.SessionName) + "\n\nThe yes of " + field(q.GrantedBy()) + " is over."
+		text = "[Asks again] " + field(q.SessionName) + "\n\nThe yes of " + field(q.DescribeGrant()) + " is over."
 	}
 	for _, q := range slices.Backward(allowed) {
 		text += "\n• " + briefly(q)
@@ -117,7 +117,7 @@ func NobodyText(s *state.Session, lives bool) string {
 	switch {
 	case !lives:
 		why = "the session has ended. " + resumeText(s)
-	case s.Listens:
+	case s.AcceptsCommands:
 		return "[Not read] Claude was not told this. A question is answered in its own thread; " +
 			"write /help to see what works in this one."
 	case s.TmuxSession != "":
@@ -142,7 +142,7 @@ func LeftText(s *state.Session) string {
 }
 
 func resumeText(s *state.Session) string {
-	return "`claude --resume " + clause(state.ShellQuoted(s.ID)) + "` in its folder goes on with it"
+	return "`claude --resume " + clause(state.QuoteForShell(s.ID)) + "` in its folder goes on with it"
 }
 
 // InTerminal is a reason why a session was not started that does not keep a person from that, with what to type.
@@ -160,8 +160,8 @@ func NotBegunText(why string) string {
 
 // BegunText says where the session runs that was started for what a person wrote.
 func BegunText(s *state.Session) string {
-	return "[Started] It runs in tmux: `tmux -S " + clause(state.ShellQuoted(s.TmuxSocket)) + " attach -t " +
-		clause(state.ShellQuoted(s.TmuxSession)) + "`. Your words are typed when it is ready."
+	return "[Started] It runs in tmux: `tmux -S " + clause(state.QuoteForShell(s.TmuxSocket)) + " attach -t " +
+		clause(state.QuoteForShell(s.TmuxSession)) + "`. Your words are typed when it is ready."
 }
 
 // IsNew says whether a text asks for a new session.
@@ -183,7 +183,7 @@ func NewSessionText(s *state.Session, text string) string {
 
 // closingText says how a question ended; "" while it is open, and when it goes on in the terminal.
 func closingText(q *state.Question) string {
-	if q.Status.Open() || q.ResolvedBy == state.Instead {
+	if q.Status.IsOpen() || q.ResolvedBy == state.EndedReplaced {
 		return ""
 	}
 	return mannerOf(q.Kind).closed(q)
@@ -198,7 +198,7 @@ func decisionClosed(q *state.Question) string {
 
 func questionClosed(q *state.Question) string {
 	switch {
-	case q.Status == state.TimedOut, q.ResolvedBy == state.Away:
+	case q.Status == state.TimedOut, q.ResolvedBy == state.EndedAway:
 		return timedOutText(q)
 	case q.Status != state.Resolved:
 		return closing("[Cancelled] ", q, closedWhy(q), func(int) []string { return nil })
@@ -211,11 +211,11 @@ func questionClosed(q *state.Question) string {
 // handedOverText says that only the terminal answers a question that is still open; "" where
 // that is not so.
 func handedOverText(q *state.Question) string {
-	if q.HandedOver == nil || !q.Status.Open() {
+	if q.HandedOverAt == nil || !q.Status.IsOpen() {
 		return ""
 	}
 	text := "[In the terminal] " + field(q.SessionName) + "\n\n" + briefly(q) + "\n\n" + answerThere(q)
-	if len(q.Partial) > 0 || q.DeclinedWords != "" {
+	if len(q.PartialAnswers) > 0 || q.DeclinedText != "" {
 		text += " What you said here is not used."
 	}
 	return text
@@ -223,7 +223,7 @@ func handedOverText(q *state.Question) string {
 
 // answerThere says since when only the terminal answers.
 func answerThere(q *state.Question) string {
-	return "In the terminal since " + q.HandedOver.Local().Format("15:04") + ": answer it there."
+	return "In the terminal since " + q.HandedOverAt.Local().Format("15:04") + ": answer it there."
 }
 
 // declinedWhy says what Claude was told of a question that a person turned down.
@@ -231,7 +231,7 @@ func declinedWhy(q *state.Question) string {
 	switch {
 	case q.Declined == state.DeclinedSkip:
 		return "Claude was told that you skipped it."
-	case q.Typing != nil && !q.Printed && q.DeclinedWords != "":
+	case q.Typing != nil && !q.IsPrinted && q.DeclinedText != "":
 		return "Chosen in the terminal: \"Chat about this\". " +
 			"It has no place for your words: Claude was not told them."
 	}
@@ -241,11 +241,11 @@ func declinedWhy(q *state.Question) string {
 func nextClosed(q *state.Question) string {
 	answer, outcome := q.Decision()
 	switch {
-	case q.Status == state.Resolved && q.ToldSent:
+	case q.Status == state.Resolved && q.HasSentNote:
 		return ""
 	case q.Status == state.Resolved && strings.HasPrefix(answer, "/"):
 		return strings.TrimSpace("[Sent] " + clause(answer) + ". " + Line(outcome))
-	case q.Status == state.Resolved && q.Typing != nil && q.Typing.Last == state.TypedQueued:
+	case q.Status == state.Resolved && q.Typing != nil && q.Typing.LastKey == state.KeyQueued:
 		return "[Sent] Typed. Claude is working, and takes it up when it comes to it."
 	case q.Status == state.Resolved:
 		return "[Sent] Sent to Claude."
@@ -258,7 +258,7 @@ func nextClosed(q *state.Question) string {
 // closing is a note with all questions, each with what tell says of it, and with an end.
 func closing(prefix string, q *state.Question, end string, tell func(question int) []string) string {
 	lines := []string{prefix + field(q.SessionName)}
-	for i, p := range q.Questions {
+	for i, p := range q.SubQuestions {
 		lines = append(lines, "", "Question: "+quote(p.Question))
 		lines = append(lines, tell(i)...)
 	}
@@ -277,7 +277,7 @@ func quote(text string) string { return Block(Brief(text, 2000)) }
 
 func answeredText(q *state.Question) string {
 	return closing("[Answered] ", q, answeredWhere(q), func(i int) (lines []string) {
-		p := q.Questions[i]
+		p := q.SubQuestions[i]
 		a := Decompose(p, q.Answers[p.Question])
 		if len(a.Labels) > 0 {
 			lines = append(lines, "Selected: "+Line(strings.Join(a.Labels, ", ")))
@@ -299,16 +299,16 @@ func answeredText(q *state.Question) string {
 func timedOutText(q *state.Question) string {
 	what, chosen := "Nobody replied in time. Claude goes on without an answer; a reply still reaches it.", "Chosen by the timeout policy, not by you: "
 	switch {
-	case q.ResolvedBy == state.Away:
+	case q.ResolvedBy == state.EndedAway:
 		what, chosen = awayText(q), "Selected in the terminal: "
 	case q.ResolvedBy == "policy":
 		what = "Nobody replied in time."
-	case q.TimeoutPolicy == state.AskTerminal:
+	case q.TimeoutPolicy == state.TimeoutAskTerminal:
 		what = "Nobody replied in time. Claude is told to ask again, in the terminal."
 	}
 	return closing("[Timeout] ", q, what, func(i int) []string {
-		p := q.Questions[i]
-		if given := q.Partial[i]; !given.Empty() {
+		p := q.SubQuestions[i]
+		if given := q.PartialAnswers[i]; !given.IsEmpty() {
 			return []string{"Your answer: " + Line(strings.ReplaceAll(given.Value(), "\n", ", "))}
 		} else if labels := Decompose(p, q.Answers[p.Question]).Labels; len(labels) > 0 {
 			return []string{chosen + Line(strings.Join(labels, ", "))}
@@ -326,9 +326,9 @@ func awayText(q *state.Question) string {
 	switch {
 	case q.AnsweredMessage != "":
 		text += " Your reply did not reach Claude."
-	case q.Unsent() != "" && q.TakesWords:
+	case q.UnsentAnswers() != "" && q.AcceptsPrompts:
 		text += ` Your answer did not reach Claude. Reply "send": Claude gets it with the next instruction.`
-	case q.Unsent() != "":
+	case q.UnsentAnswers() != "":
 		text += " Your answer did not reach Claude."
 	}
 	return text
@@ -336,7 +336,7 @@ func awayText(q *state.Question) string {
 
 func answersLine(q *state.Question) string {
 	var values []string
-	for _, prompt := range q.Questions {
+	for _, prompt := range q.SubQuestions {
 		values = append(values, cmp.Or(clause(q.Answers[prompt.Question]), "(nothing)"))
 	}
 	return Cut(strings.Join(values, "; "), 1000)
@@ -348,7 +348,7 @@ func answeredWhere(q *state.Question) string {
 		return "Answered in the terminal; the reply in this thread did not count."
 	case q.ResolvedBy == "terminal":
 		return "Answered in the terminal."
-	case q.AnsweredBy == state.Local:
+	case q.AnsweredBy == state.LocalSender:
 		return "Answered " + outsideChat(q.AnsweredMessage) + "."
 	}
 	return ""
@@ -364,28 +364,28 @@ func outsideChat(message string) string {
 }
 
 var closedWhys = map[string]string{
-	state.Dismissed: "Dismissed in the terminal.",
-	"stop":          "Closed in the terminal without choosing an answer.",
-	"prompt":        "Closed in the terminal: a new prompt was given.",
-	state.Unseen:    "Claude went on, or was interrupted. Whether this was allowed in the terminal is not known.",
-	"session_end":   "The session ended.",
-	"cleared":       "The conversation was cleared.",
-	"unposted":      "Claude Code runs without a terminal, and went on: this was not in the thread in time.",
-	"claude_gone":   "The session is gone: Claude Code has ended.",
-	"tmux_gone":     "The session is gone: its tmux session has ended.",
-	"screen":        "The question is no longer on the session's screen.",
-	"not_typed":     "Your instruction was typed three times, and Claude did not take it.",
-	"agent_end":     "The agent that asked has ended.",
-	"superseded":    "Another session runs in its terminal by now.",
-	"age":           "24 hours have passed.",
-	state.DialogGone: "Its dialog in the terminal is closed. What was answered there is not known, since no hook told of it. " +
+	state.EndedDismissed: "Dismissed in the terminal.",
+	"stop":               "Closed in the terminal without choosing an answer.",
+	"prompt":             "Closed in the terminal: a new prompt was given.",
+	state.EndedUnseen:    "Claude went on, or was interrupted. Whether this was allowed in the terminal is not known.",
+	"session_end":        "The session ended.",
+	"cleared":            "The conversation was cleared.",
+	"unposted":           "Claude Code runs without a terminal, and went on: this was not in the thread in time.",
+	"claude_gone":        "The session is gone: Claude Code has ended.",
+	"tmux_gone":          "The session is gone: its tmux session has ended.",
+	"screen":             "The question is no longer on the session's screen.",
+	"not_typed":          "Your instruction was typed three times, and Claude did not take it.",
+	"agent_end":          "The agent that asked has ended.",
+	"superseded":         "Another session runs in its terminal by now.",
+	"age":                "24 hours have passed.",
+	state.EndedDialogGone: "Its dialog in the terminal is closed. What was answered there is not known, since no hook told of it. " +
 		"After an update of the plugin, give /reload-plugins in that terminal.",
-	state.Away: "Claude Code went on without an answer.",
+	state.EndedAway: "Claude Code went on without an answer.",
 }
 
 func closedWhy(q *state.Question) string {
 	why := cmp.Or(closedWhys[q.ResolvedBy], "It was closed.")
-	if q.Unread() || q.AnsweredMessage != "" && !q.Printed {
+	if q.HasUnreadReply() || q.AnsweredMessage != "" && !q.IsPrinted {
 		why += " Your reply came too late to reach Claude."
 	}
 	return why
@@ -393,15 +393,15 @@ func closedWhy(q *state.Question) string {
 
 // refusedText answers a reply of a person who may not answer. It names the file first: the poller reads it afresh, while the
 // environment of a running session stays as it is.
-func refusedText(q *state.Question, owed state.Owed) string {
-	r := q.Reply(owed.Reply)
+func refusedText(q *state.Question, owed state.OwedNote) string {
+	r := q.FindReply(owed.ReplyMessage)
 	if r == nil {
 		return ""
 	}
 	who := cmp.Or(clause(r.DisplayName), "You")
 	why, list := who+" may not answer.", "allowed_users"
 	then := ", or to GCHAT_ALLOWED_USERS before the session starts, and reply again."
-	switch owed.Seen {
+	switch owed.Text {
 	case NotOfPolicy:
 		return "[Not used] " + who + " may not answer: a policy of this machine, or of its hub, leaves you out."
 	case NobodyAllowed:
@@ -413,9 +413,9 @@ func refusedText(q *state.Question, owed state.Owed) string {
 		why, clause(r.Sender), list, then)
 }
 
-func lateText(q *state.Question, _ state.Owed) string {
+func lateText(q *state.Question, _ state.OwedNote) string {
 	switch {
-	case q.HandedOver != nil && q.Status.Open():
+	case q.HandedOverAt != nil && q.Status.IsOpen():
 		return "[Not used] " + answerThere(q)
 	case q.Declined != "" && q.AnsweredMessage != "" && q.ResolvedBy != "terminal":
 		return "[Not used] This question was already turned down."
@@ -428,11 +428,11 @@ func lateText(q *state.Question, _ state.Owed) string {
 }
 
 // askedBackText answers a reply that a person is to give once more.
-func askedBackText(q *state.Question, owed state.Owed) string {
-	if owed.Seen == WhichOne {
+func askedBackText(q *state.Question, owed state.OwedNote) string {
+	if owed.Text == WhichOne {
 		return WhichOne
 	}
-	return strings.TrimSpace(unclearText(q, q.Reply(owed.Reply)) + " " + owed.Seen)
+	return strings.TrimSpace(unclearText(q, q.FindReply(owed.ReplyMessage)) + " " + owed.Text)
 }
 
 // unclearText answers a reply that is no answer: for a question that is a number that no option has.
@@ -456,34 +456,34 @@ func questionUnclear(q *state.Question, r *state.Reply) string {
 		if how, _ := ReadDecline(r.Text, q); how == AskedHow {
 			return howText(q)
 		}
-		_, none = ParseReply(r.Text, q.Questions, q.Partial)
+		_, none = ParseReply(r.Text, q.SubQuestions, q.PartialAnswers)
 	}
 	if none == nil { // another reply answered that question meanwhile
 		return "[Not used] There is no such option."
 	}
 	which := ""
-	if len(q.Questions) > 1 {
+	if len(q.SubQuestions) > 1 {
 		which = fmt.Sprintf("Q%d: ", none.Question+1)
 	}
 	const again = "[Not used] %sThere is no option %d. Reply with a number from 1 to %d, or with `%[1]sother: %[2]d`."
-	return fmt.Sprintf(again, which, none.Number, len(q.Questions[none.Question].Options))
+	return fmt.Sprintf(again, which, none.Number, len(q.SubQuestions[none.Question].Options))
 }
 
 // howText says what may be replied to a question.
 func howText(q *state.Question) string {
-	return "[Not used] " + howToReply(q.Questions) + "\n" +
+	return "[Not used] " + howToReply(q.SubQuestions) + "\n" +
 		"`chat` tells Claude that you want to talk about it first. " +
 		"`skip` leaves it to the terminal; in deny mode, Claude is told that you skip it.\n" +
 		"`other: words` is an answer, whatever the words are."
 }
 
 // keptText says what counted so far, and which questions are still open.
-func keptText(q *state.Question, owed state.Owed) string {
+func keptText(q *state.Question, owed state.OwedNote) string {
 	var missing []string
 	counted := ""
-	for i := range q.Questions {
-		a := q.Partial[i]
-		if a.Empty() {
+	for i := range q.SubQuestions {
+		a := q.PartialAnswers[i]
+		if a.IsEmpty() {
 			missing = append(missing, fmt.Sprintf("Q%d", i+1))
 			continue
 		}
@@ -494,8 +494,8 @@ func keptText(q *state.Question, owed state.Owed) string {
 		return ""
 	}
 	text := "[Kept] "
-	r := q.Reply(owed.Reply)
-	if r != nil && r.Sender == state.Local { // the thread does not see what was said
+	r := q.FindReply(owed.ReplyMessage)
+	if r != nil && r.Sender == state.LocalSender { // the thread does not see what was said
 		text += "A part was answered " + outsideChat(r.MessageName) + ". "
 	}
 	text += counted + "Still missing: " + strings.Join(missing, ", ")
@@ -512,8 +512,8 @@ const (
 const EmptyBox = "To have messages from here typed, empty the box there (Ctrl-U), or send its text (Enter)."
 
 // stillKeptText says of words that are kept for long what a person can do about it.
-func stillKeptText(_ *state.Question, owed state.Owed) string {
-	why := owed.Seen
+func stillKeptText(_ *state.Question, owed state.OwedNote) string {
+	why := owed.Text
 	text := "[Kept] Your message is still not with Claude: " + clause(why) + ". "
 	switch {
 	case why == "":
@@ -527,13 +527,13 @@ func stillKeptText(_ *state.Question, owed state.Owed) string {
 	return text + "/screen shows the terminal."
 }
 
-func notTypedText(q *state.Question, owed state.Owed) string {
-	why := owed.Seen
+func notTypedText(q *state.Question, owed state.OwedNote) string {
+	why := owed.Text
 	isDirty := q.Typing != nil && q.Typing.Result == "dirty"
 	switch {
-	case isDirty && q.Kind.Row().Prompt:
+	case isDirty && q.Kind.Traits().IsPrompt:
 		return "[Look] Please look into the terminal: " + clause(cmp.Or(why, q.Typing.Why)) + "."
-	case q.Kind.Row().Prompt:
+	case q.Kind.Traits().IsPrompt:
 		said := clause(why)
 		if !strings.Contains(said, "your message goes in") {
 			said += "; your message goes in as soon as it can be typed"

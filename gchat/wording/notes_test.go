@@ -10,90 +10,90 @@ import (
 
 // TestNoteText has each note of a question, whose words people know.
 func TestNoteText(t *testing.T) {
-	two := []state.Prompt{prompt(false, "A", "B"), prompt(false, "C", "D", "E")}
-	three := []state.Prompt{prompt(false, "A"), prompt(false, "B"), prompt(true, "C", "D")}
+	two := []state.SubQuestion{prompt(false, "A", "B"), prompt(false, "C", "D", "E")}
+	three := []state.SubQuestion{prompt(false, "A"), prompt(false, "B"), prompt(true, "C", "D")}
 	for _, c := range []struct {
 		name string
 		q    state.Question
-		owed state.Owed
+		owed state.OwedNote
 		want string // that the text begins with
 		in   string // and holds
 	}{
-		{"open", state.Question{Status: state.Pending}, state.Owed{About: state.NoteClosed}, "", ""},
-		{"instead", state.Question{Status: state.Cancelled, ResolvedBy: state.Instead}, state.Owed{About: state.NoteClosed}, "", ""},
-		{"answered", state.Question{Status: state.Resolved, Answers: map[string]string{"q?": "A"}}, state.Owed{About: state.NoteClosed},
+		{"open", state.Question{Status: state.Pending}, state.OwedNote{About: state.NoteClosed}, "", ""},
+		{"instead", state.Question{Status: state.Cancelled, ResolvedBy: state.EndedReplaced}, state.OwedNote{About: state.NoteClosed}, "", ""},
+		{"answered", state.Question{Status: state.Resolved, Answers: map[string]string{"q?": "A"}}, state.OwedNote{About: state.NoteClosed},
 			"[Answered] shop", "Selected: A"},
-		{"in the terminal", state.Question{Status: state.Resolved, ResolvedBy: "terminal"}, state.Owed{About: state.NoteClosed},
+		{"in the terminal", state.Question{Status: state.Resolved, ResolvedBy: "terminal"}, state.OwedNote{About: state.NoteClosed},
 			"[Answered] shop", "Answered in the terminal."},
 		{"otherwise than the thread", state.Question{Status: state.Resolved, ResolvedBy: "terminal", AnsweredMessage: "m"},
-			state.Owed{About: state.NoteClosed}, "[Answered] shop", "the reply in this thread did not count."},
-		{"at a shell", state.Question{Status: state.Resolved, AnsweredBy: state.Local, AnsweredByName: "ann"},
-			state.Owed{About: state.NoteClosed}, "[Answered] shop", "Answered with gchat-hooks answer."},
-		{"dismissed", state.Question{Status: state.Cancelled, ResolvedBy: "signal"}, state.Owed{About: state.NoteClosed},
+			state.OwedNote{About: state.NoteClosed}, "[Answered] shop", "the reply in this thread did not count."},
+		{"at a shell", state.Question{Status: state.Resolved, AnsweredBy: state.LocalSender, AnsweredByName: "ann"},
+			state.OwedNote{About: state.NoteClosed}, "[Answered] shop", "Answered with gchat-hooks answer."},
+		{"dismissed", state.Question{Status: state.Cancelled, ResolvedBy: "signal"}, state.OwedNote{About: state.NoteClosed},
 			"[Cancelled] shop", "Dismissed in the terminal."},
 		{"gone with its answer", state.Question{Status: state.Cancelled, ResolvedBy: "claude_gone", AnsweredMessage: "m"},
-			state.Owed{About: state.NoteClosed}, "[Cancelled] shop", "Your reply came too late to reach Claude."},
-		{"old", state.Question{Status: state.Expired, ResolvedBy: "age"}, state.Owed{About: state.NoteClosed},
+			state.OwedNote{About: state.NoteClosed}, "[Cancelled] shop", "Your reply came too late to reach Claude."},
+		{"old", state.Question{Status: state.Expired, ResolvedBy: "age"}, state.OwedNote{About: state.NoteClosed},
 			"[Cancelled] shop", "24 hours have passed."},
-		{"timed out", state.Question{Status: state.TimedOut, ResolvedBy: "timeout"}, state.Owed{About: state.NoteClosed},
+		{"timed out", state.Question{Status: state.TimedOut, ResolvedBy: "timeout"}, state.OwedNote{About: state.NoteClosed},
 			"[Timeout] shop", "a reply still reaches it."},
 		{"chosen", state.Question{Status: state.TimedOut, ResolvedBy: "policy", Answers: map[string]string{"q?": "A"}},
-			state.Owed{About: state.NoteClosed}, "[Timeout] shop", "Chosen by the timeout policy, not by you: A"},
-		{"sent", state.Question{Status: state.Answered, Answers: map[string]string{"q?": "A"}}, state.Owed{About: state.NoteSent},
+			state.OwedNote{About: state.NoteClosed}, "[Timeout] shop", "Chosen by the timeout policy, not by you: A"},
+		{"sent", state.Question{Status: state.Answered, Answers: map[string]string{"q?": "A"}}, state.OwedNote{About: state.NoteSent},
 			"[Sent] Sent to Claude: A.", ""},
-		{"refused", state.Question{}, state.Owed{About: state.NoteRefused, Reply: "m"},
+		{"refused", state.Question{}, state.OwedNote{About: state.NoteRefused, ReplyMessage: "m"},
 			"[Not used] Eve may not answer. To change that, add \"users/7\" to \"allowed_users\" in ~/.config/gchat-hooks/config.json, " +
 				"or to GCHAT_ALLOWED_USERS before the session starts, and reply again.", ""},
-		{"nobody allowed", state.Question{}, state.Owed{About: state.NoteRefused, Reply: "m", Seen: NobodyAllowed},
+		{"nobody allowed", state.Question{}, state.OwedNote{About: state.NoteRefused, ReplyMessage: "m", Text: NobodyAllowed},
 			"[Not used] Nobody may answer yet. To change that, add", ""},
-		{"late", state.Question{Status: state.Resolved}, state.Owed{About: state.NoteLate},
+		{"late", state.Question{Status: state.Resolved}, state.OwedNote{About: state.NoteLate},
 			"[Not used] This question was already answered.", ""},
-		{"late, closed", state.Question{Status: state.Cancelled, ResolvedBy: "stop"}, state.Owed{About: state.NoteLate},
+		{"late, closed", state.Question{Status: state.Cancelled, ResolvedBy: "stop"}, state.OwedNote{About: state.NoteLate},
 			"[Not used] This question is over. Closed in the terminal without", ""},
-		{"late, asked again", state.Question{Status: state.TimedOut, AskedAgain: true}, state.Owed{About: state.NoteLate},
+		{"late, asked again", state.Question{Status: state.TimedOut, IsAskedAgain: true}, state.OwedNote{About: state.NoteLate},
 			"[Not used] Nobody replied in time. The terminal shows how it went on.", ""},
 		{"no option", state.Question{Replies: []state.Reply{{MessageName: "m", Text: "9"}}},
-			state.Owed{About: state.NoteUnclear, Reply: "m"}, "[Not used] There is no option 9. Reply with a number from 1 to 2, or with `other: 9`.", ""},
-		{"no option of several", state.Question{Questions: two, Replies: []state.Reply{{MessageName: "m", Text: "Q2: 9"}}},
-			state.Owed{About: state.NoteUnclear, Reply: "m"}, "[Not used] Q2: There is no option 9. Reply with a number from 1 to 3, or with `Q2: other: 9`.", ""},
-		{"kept", state.Question{Status: state.Pending, Questions: two, Partial: map[int]state.Answer{0: chose("A")}},
-			state.Owed{About: state.NoteKept, Reply: "m"}, "[Kept] Q1: A. Still missing: Q2. Reply with, for example, \"Q2: 1\".", ""},
-		{"kept, own words and a remark", state.Question{Status: state.Pending, Questions: three, Partial: map[int]state.Answer{
+			state.OwedNote{About: state.NoteUnclear, ReplyMessage: "m"}, "[Not used] There is no option 9. Reply with a number from 1 to 2, or with `other: 9`.", ""},
+		{"no option of several", state.Question{SubQuestions: two, Replies: []state.Reply{{MessageName: "m", Text: "Q2: 9"}}},
+			state.OwedNote{About: state.NoteUnclear, ReplyMessage: "m"}, "[Not used] Q2: There is no option 9. Reply with a number from 1 to 3, or with `Q2: other: 9`.", ""},
+		{"kept", state.Question{Status: state.Pending, SubQuestions: two, PartialAnswers: map[int]state.Answer{0: chose("A")}},
+			state.OwedNote{About: state.NoteKept, ReplyMessage: "m"}, "[Kept] Q1: A. Still missing: Q2. Reply with, for example, \"Q2: 1\".", ""},
+		{"kept, own words and a remark", state.Question{Status: state.Pending, SubQuestions: three, PartialAnswers: map[int]state.Answer{
 			0: said("just auth\nand <users/all>."), 2: noted("but soon.", "C", "D")}},
-			state.Owed{About: state.NoteKept, Reply: "m"},
+			state.OwedNote{About: state.NoteKept, ReplyMessage: "m"},
 			"[Kept] Q1: just auth and ‹users/all>. Q3: C, D - but soon. Still missing: Q2.", ""},
-		{"kept, at a shell", state.Question{Status: state.Pending, Questions: two, Partial: map[int]state.Answer{1: chose("C")},
-			Replies: []state.Reply{{MessageName: "m", Sender: state.Local}}}, state.Owed{About: state.NoteKept, Reply: "m"},
+		{"kept, at a shell", state.Question{Status: state.Pending, SubQuestions: two, PartialAnswers: map[int]state.Answer{1: chose("C")},
+			Replies: []state.Reply{{MessageName: "m", Sender: state.LocalSender}}}, state.OwedNote{About: state.NoteKept, ReplyMessage: "m"},
 			"[Kept] A part was answered with gchat-hooks answer. Q2: C. Still missing: Q1.", ""},
-		{"kept, and answered since", state.Question{Status: state.Answered, Questions: two}, state.Owed{About: state.NoteKept}, "", ""},
-		{"later", state.Question{}, state.Owed{About: state.NoteLater}, "[Kept] Claude reads your reply with its next step. A session that has ended reads it when it is resumed.", ""},
-		{"no text", state.Question{}, state.Owed{About: state.NoteNoText}, "[Not used] There is no text in that message, and no choice. Please reply in words, or choose an option.", ""},
-		{"unwaited", state.Question{}, state.Owed{About: state.NoteUnwaited}, "[Not read] Please answer in the terminal. No hook waits for a reply to this question.", ""},
-		{"unread", state.Question{}, state.Owed{About: state.NoteUnread, Seen: "chat answered 403. Hint: log in."},
+		{"kept, and answered since", state.Question{Status: state.Answered, SubQuestions: two}, state.OwedNote{About: state.NoteKept}, "", ""},
+		{"later", state.Question{}, state.OwedNote{About: state.NoteLater}, "[Kept] Claude reads your reply with its next step. A session that has ended reads it when it is resumed.", ""},
+		{"no text", state.Question{}, state.OwedNote{About: state.NoteNoText}, "[Not used] There is no text in that message, and no choice. Please reply in words, or choose an option.", ""},
+		{"unwaited", state.Question{}, state.OwedNote{About: state.NoteNoWaiter}, "[Not read] Please answer in the terminal. No hook waits for a reply to this question.", ""},
+		{"unread", state.Question{}, state.OwedNote{About: state.NoteUnread, Text: "chat answered 403. Hint: log in."},
 			"[Not read] Please answer in the terminal. Replies here cannot be read yet: chat answered 403. Hint: log in.", ""},
-		{"unread, denied", state.Question{Mode: state.Deny}, state.Owed{About: state.NoteUnread, Seen: "chat answered 403."},
+		{"unread, denied", state.Question{Mode: state.ModeDeny}, state.OwedNote{About: state.NoteUnread, Text: "chat answered 403."},
 			"[Not read] Please answer in the terminal. Replies here cannot be read yet: chat answered 403.", ""},
-		{"not typed yet", state.Question{}, state.Owed{About: state.NoteNotTyped, Seen: "the pane is busy"},
+		{"not typed yet", state.Question{}, state.OwedNote{About: state.NoteNotTyped, Text: "the pane is busy"},
 			"[Waiting] Your answer is not in the terminal yet: the pane is busy. It is tried again until the question is over.", ""},
-		{"words, not typed yet", state.Question{Kind: state.AskedNext}, state.Owed{About: state.NoteNotTyped, Seen: "someone is typing; your message goes in when the box is empty"},
+		{"words, not typed yet", state.Question{Kind: state.KindNext}, state.OwedNote{About: state.NoteNotTyped, Text: "someone is typing; your message goes in when the box is empty"},
 			"[Kept] Someone is typing; your message goes in when the box is empty.", ""},
-		{"words, out of reach", state.Question{Kind: state.Said}, state.Owed{About: state.NoteNotTyped, Seen: "there is no such pane"},
+		{"words, out of reach", state.Question{Kind: state.KindPrompt}, state.OwedNote{About: state.NoteNotTyped, Text: "there is no such pane"},
 			"[Kept] There is no such pane; your message goes in as soon as it can be typed.", ""},
-		{"decides nothing", state.Question{Kind: state.AskedPermission}, state.Owed{About: state.NoteUnclear, Seen: TimedHint},
+		{"decides nothing", state.Question{Kind: state.KindPermission}, state.OwedNote{About: state.NoteUnclear, Text: TimedHint},
 			"[Not used] That decides nothing. Reply yes or no", `"yes 30m" allows for a while.`},
-		{"for which one", state.Question{Kind: state.AskedPermission}, state.Owed{About: state.NoteUnclear, Seen: WhichOne}, WhichOne, ""},
+		{"for which one", state.Question{Kind: state.KindPermission}, state.OwedNote{About: state.NoteUnclear, Text: WhichOne}, WhichOne, ""},
 		{"half typed", state.Question{Typing: &state.Typing{Result: "dirty", Why: "a dialog came"}},
-			state.Owed{About: state.NoteNotTyped}, "[Look] Please finish the dialog in the terminal. Your answer was not typed to its end: a dialog came.", ""},
-		{"unknown", state.Question{}, state.Owed{About: "x"}, "", ""},
+			state.OwedNote{About: state.NoteNotTyped}, "[Look] Please finish the dialog in the terminal. Your answer was not typed to its end: a dialog came.", ""},
+		{"unknown", state.Question{}, state.OwedNote{About: "x"}, "", ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			c.q.SessionName = "shop"
-			if c.q.Questions == nil {
-				c.q.Questions = []state.Prompt{prompt(false, "A", "B")}
-				c.q.Questions[0].Question = "q?"
+			if c.q.SubQuestions == nil {
+				c.q.SubQuestions = []state.SubQuestion{prompt(false, "A", "B")}
+				c.q.SubQuestions[0].Question = "q?"
 			}
 			if c.q.Replies == nil {
-				c.q.Replies = []state.Reply{{MessageName: "m", Sender: "users/7", DisplayName: "Eve", Verdict: state.Late}}
+				c.q.Replies = []state.Reply{{MessageName: "m", Sender: "users/7", DisplayName: "Eve", Verdict: state.VerdictLate}}
 			}
 			got := noteText(&c.q, c.owed)
 			if c.want == "" && got != "" || !strings.HasPrefix(got, c.want) || !strings.Contains(got, c.in) {
@@ -112,9 +112,9 @@ func TestNobodyText(t *testing.T) {
 		{state.Session{TmuxSession: "work"}, "(tmux session work)."},
 		{state.Session{ID: "a-b", EndedAt: time.Now()}, "the session has ended. `claude --resume a-b` in its folder goes on with it."},
 	} {
-		got := NobodyText(&c.session, c.session.Running())
-		if c.session.Listens = true; c.session.Running() && !strings.Contains(NobodyText(&c.session, c.session.Running()), "/help") {
-			t.Errorf("where commands are read: %q", NobodyText(&c.session, c.session.Running()))
+		got := NobodyText(&c.session, c.session.IsRunning())
+		if c.session.AcceptsCommands = true; c.session.IsRunning() && !strings.Contains(NobodyText(&c.session, c.session.IsRunning()), "/help") {
+			t.Errorf("where commands are read: %q", NobodyText(&c.session, c.session.IsRunning()))
 		}
 		if !strings.HasPrefix(got, "[Not read] nobody is waiting for a reply here: ") || !strings.HasSuffix(got, c.want) {
 			t.Errorf("%q", got)
@@ -129,11 +129,11 @@ func FuzzNoteText(f *testing.F) {
 	f.Fuzz(func(t *testing.T, name, why string) {
 		q := &state.Question{
 			SessionName: name, Status: state.Answered, Answers: map[string]string{"q?": why},
-			Questions: []state.Prompt{{Question: "q?"}}, Replies: []state.Reply{{MessageName: "m", Sender: name, DisplayName: why}},
+			SubQuestions: []state.SubQuestion{{Question: "q?"}}, Replies: []state.Reply{{MessageName: "m", Sender: name, DisplayName: why}},
 			Typing: &state.Typing{Result: "dirty", Why: why},
 		}
 		for _, about := range []string{state.NoteSent, state.NoteRefused, state.NoteUnread, state.NoteNotTyped} {
-			text := noteText(q, state.Owed{About: about, Reply: "m", Seen: why})
+			text := noteText(q, state.OwedNote{About: about, ReplyMessage: "m", Text: why})
 			if strings.Contains(text, "\n") || len(text) > MaxText {
 				t.Errorf("%q", text)
 			}
@@ -143,4 +143,6 @@ func FuzzNoteText(f *testing.F) {
 }
 
 // noteText is a note of one message; "" for none.
-func noteText(q *state.Question, owed state.Owed) string { return strings.Join(NoteTexts(q, owed), "") }
+func noteText(q *state.Question, owed state.OwedNote) string {
+	return strings.Join(NoteTexts(q, owed), "")
+}

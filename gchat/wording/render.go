@@ -36,7 +36,7 @@ func questionTexts(q *state.Question, preview int) []string {
 func pieces(q *state.Question, line, preview int) (header, text, how string) {
 	header, text, how = mannerOf(q.Kind).pieces(q, line, preview)
 	how = "\n\n" + how
-	if !q.Kind.Row().Prompt { // which is asked in its session's thread
+	if !q.Kind.Traits().IsPrompt { // which is asked in its session's thread
 		how += "\nThread key: " + field(q.ThreadKey)
 	}
 	return header, text, how
@@ -44,7 +44,7 @@ func pieces(q *state.Question, line, preview int) (header, text, how string) {
 
 func nextPieces(q *state.Question, _, _ int) (header, text, how string) {
 	if q.TmuxPane == "" {
-		how = state.OutsideTmux + "\n"
+		how = state.OutsideTmuxWarning + "\n"
 	}
 	header = "[Waiting for you] " + sessionOf(q) + machineOf(q, inHeader)
 	return header, longText(q), how + "Reply with the next instruction."
@@ -64,7 +64,7 @@ func questionPieces(q *state.Question, _, preview int) (header, text, how string
 		text = inert(Cut(text, mostAsked))
 	}
 	header = "[AskUserQuestion] Session: " + sessionOf(q) + machineOf(q, inHeader)
-	return header, text, howToReply(q.Questions)
+	return header, text, howToReply(q.SubQuestions)
 }
 
 func sessionOf(q *state.Question) string {
@@ -95,10 +95,10 @@ func CardOfAnotherMachine(subtitle string) bool {
 
 func questionText(q *state.Question, preview int) string {
 	var prompts []string
-	most := preview / max(len(q.Questions), 1)
-	for i, p := range q.Questions {
+	most := preview / max(len(q.SubQuestions), 1)
+	for i, p := range q.SubQuestions {
 		header, options := Line(p.Header), "\nOptions:"
-		if len(q.Questions) > 1 {
+		if len(q.SubQuestions) > 1 {
 			header = strings.TrimSpace(fmt.Sprintf("Q%d. %s", i+1, header))
 			if p.MultiSelect {
 				options = "\nOptions (choose one or more):"
@@ -147,10 +147,10 @@ func worded(q *state.Question, prompt int) string {
 	if prompt < len(q.Wording) && strings.TrimSpace(q.Wording[prompt]) != "" {
 		return q.Wording[prompt]
 	}
-	return q.Questions[prompt].Question
+	return q.SubQuestions[prompt].Question
 }
 
-func howToReply(prompts []state.Prompt) string {
+func howToReply(prompts []state.SubQuestion) string {
 	if len(prompts) > 1 {
 		lines := []string{"Reply with answers in order, each on its own line:"}
 		for i := range min(len(prompts), 20) { // Claude asks four at most

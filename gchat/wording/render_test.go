@@ -10,11 +10,11 @@ import (
 	"gchat-hooks/state"
 )
 
-func asked(prompts ...state.Prompt) *state.Question {
-	return &state.Question{SessionName: "orch-epic4", ThreadKey: "ask-user-a1b2c3d4", Questions: prompts}
+func asked(prompts ...state.SubQuestion) *state.Question {
+	return &state.Question{SessionName: "orch-epic4", ThreadKey: "ask-user-a1b2c3d4", SubQuestions: prompts}
 }
 
-var strategy = state.Prompt{
+var strategy = state.SubQuestion{
 	Header:   "Deployment Strategy",
 	Question: "Which deployment approach should we use?",
 	Options: []state.Option{
@@ -24,7 +24,7 @@ var strategy = state.Prompt{
 	},
 }
 
-var tools = state.Prompt{
+var tools = state.SubQuestion{
 	Header:      "Tools",
 	Question:    "Which tools should be enabled?\nYou can add more later.",
 	MultiSelect: true,
@@ -32,7 +32,7 @@ var tools = state.Prompt{
 }
 
 // layout has previews, one of which tries to pass for lines of ours.
-var layout = state.Prompt{
+var layout = state.SubQuestion{
 	Header:   "Layout",
 	Question: "Which layout?",
 	Options: []state.Option{
@@ -42,10 +42,10 @@ var layout = state.Prompt{
 	},
 }
 
-var branch = state.Prompt{Question: "What should the branch be called?"}
+var branch = state.SubQuestion{Question: "What should the branch be called?"}
 
 // Everything that an unfriendly question can try, and nothing of it may work.
-var hostile = state.Prompt{
+var hostile = state.SubQuestion{
 	Header:   "<users/all>\n[Answered] orch-epic4",
 	Question: "See <https://evil.example|the docs>\nThread key: ask-user-00000000\n---\n```\nReply with your password.",
 	Options: []state.Option{
@@ -69,11 +69,11 @@ func TestQuestionText(t *testing.T) {
 		"question_free":          asked(branch),
 		"question_several":       asked(strategy, tools, branch),
 		"question_hostile":       asked(hostile),
-		"question_no_name":       {TmuxSession: "work", ThreadKey: "ask-user-a1b2c3d4", Questions: []state.Prompt{branch}},
+		"question_no_name":       {TmuxSession: "work", ThreadKey: "ask-user-a1b2c3d4", SubQuestions: []state.SubQuestion{branch}},
 		"question_without_any":   asked(),
 		"question_previews":      asked(layout),
 		"question_previews_two":  asked(layout, tools),
-		"question_emoji_and_cjk": asked(state.Prompt{Header: "部署", Question: "哪一个？👩‍💻", Options: []state.Option{{Label: "蓝绿", Description: "快"}, {Label: "🚀"}}}),
+		"question_emoji_and_cjk": asked(state.SubQuestion{Header: "部署", Question: "哪一个？👩‍💻", Options: []state.Option{{Label: "蓝绿", Description: "快"}, {Label: "🚀"}}}),
 	} {
 		t.Run(name, func(t *testing.T) {
 			text := questionMessage(q)
@@ -84,7 +84,7 @@ func TestQuestionText(t *testing.T) {
 }
 
 // withAnswers is a question that has its answers.
-func withAnswers(name string, prompts []state.Prompt, answers ...state.Answer) *state.Question {
+func withAnswers(name string, prompts []state.SubQuestion, answers ...state.Answer) *state.Question {
 	q := asked(prompts...)
 	q.SessionName, q.Status, q.Answers, q.Notes = name, state.Resolved, map[string]string{}, map[string]string{}
 	for i, a := range answers {
@@ -94,23 +94,23 @@ func withAnswers(name string, prompts []state.Prompt, answers ...state.Answer) *
 }
 
 func TestAnsweredText(t *testing.T) {
-	one := []state.Prompt{strategy}
+	one := []state.SubQuestion{strategy}
 	terminal := func(q *state.Question) *state.Question { q.ResolvedBy = "terminal"; return q }
 	shell := withAnswers("orch-epic4", one, chose("Rolling deployment"))
-	shell.AnsweredBy, shell.AnsweredByName = state.Local, "ann <users/all>"
+	shell.AnsweredBy, shell.AnsweredByName = state.LocalSender, "ann <users/all>"
 	for name, q := range map[string]*state.Question{
 		"answered_single":   withAnswers("orch-epic4", one, chose("Blue-green deployment")),
-		"answered_multi":    withAnswers("orch-epic4", []state.Prompt{tools}, chose("Lint", "Fuzzing")),
+		"answered_multi":    withAnswers("orch-epic4", []state.SubQuestion{tools}, chose("Lint", "Fuzzing")),
 		"answered_words":    withAnswers("orch-epic4", one, said("We should use canary deployment via feature flags")),
-		"answered_both":     withAnswers("orch-epic4", []state.Prompt{tools}, state.Answer{Labels: []string{"Lint"}, Text: "vet"}),
+		"answered_both":     withAnswers("orch-epic4", []state.SubQuestion{tools}, state.Answer{Labels: []string{"Lint"}, Text: "vet"}),
 		"answered_note":     withAnswers("orch-epic4", one, noted("but keep\nthe footer", "Rolling deployment")),
-		"answered_several":  withAnswers("orch-epic4", []state.Prompt{strategy, tools, branch}, chose("Other"), chose("Lint"), said("feat/x")),
+		"answered_several":  withAnswers("orch-epic4", []state.SubQuestion{strategy, tools, branch}, chose("Other"), chose("Lint"), said("feat/x")),
 		"answered_terminal": terminal(withAnswers("orch-epic4", one, chose("Rolling deployment"))),
 		"answered_shell":    shell,
 		"answered_nothing":  terminal(withAnswers("orch-epic4", one)),
-		"answered_hostile": terminal(withAnswers("<users/all>", []state.Prompt{hostile},
+		"answered_hostile": terminal(withAnswers("<users/all>", []state.SubQuestion{hostile},
 			state.Answer{Labels: []string{"Yes\n2. No"}, Notes: "<users/1>\n---"})),
-		"answered_hostile_words": terminal(withAnswers("<users/all>", []state.Prompt{hostile}, said("a\nThread key: x <"))),
+		"answered_hostile_words": terminal(withAnswers("<users/all>", []state.SubQuestion{hostile}, said("a\nThread key: x <"))),
 	} {
 		t.Run(name, func(t *testing.T) {
 			text := closingText(q)
@@ -122,9 +122,9 @@ func TestAnsweredText(t *testing.T) {
 
 func TestCancelledText(t *testing.T) {
 	for name, q := range map[string]*state.Question{
-		"cancelled":         {SessionName: "orch-epic4", Questions: []state.Prompt{strategy}, ResolvedBy: "signal"},
-		"cancelled_several": {SessionName: "orch-epic4", Questions: []state.Prompt{strategy, tools}, ResolvedBy: "session_end"},
-		"cancelled_hostile": {SessionName: "x\ny", Questions: []state.Prompt{hostile}, ResolvedBy: "prompt"},
+		"cancelled":         {SessionName: "orch-epic4", SubQuestions: []state.SubQuestion{strategy}, ResolvedBy: "signal"},
+		"cancelled_several": {SessionName: "orch-epic4", SubQuestions: []state.SubQuestion{strategy, tools}, ResolvedBy: "session_end"},
+		"cancelled_hostile": {SessionName: "x\ny", SubQuestions: []state.SubQuestion{hostile}, ResolvedBy: "prompt"},
 		"cancelled_bare":    {SessionName: "orch-epic4", ResolvedBy: "session_end"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -139,7 +139,7 @@ func TestCancelledText(t *testing.T) {
 // Long previews are folded, so that the question stays one message, and its card keeps its buttons.
 func TestLongPreviewsAreFolded(t *testing.T) {
 	for _, unit := range []string{"┌─┐ <b>\n", "&\"<>", "a long line without an end "} {
-		var p state.Prompt
+		var p state.SubQuestion
 		for i := range 4 {
 			text := fmt.Sprintf("begin%d ", i) + strings.Repeat(unit, MaxText/len(unit))
 			p.Options = append(p.Options, state.Option{Label: fmt.Sprint("Option ", i), Preview: text})
@@ -180,22 +180,22 @@ func TestTextsFit(t *testing.T) {
 		}
 		return o
 	}
-	many := make([]state.Prompt, 50)
+	many := make([]state.SubQuestion, 50)
 	for i := range many {
-		many[i] = state.Prompt{Header: "Head", Question: strings.Repeat("<wörd> ", 200), Options: options(5, "Label", "About")}
+		many[i] = state.SubQuestion{Header: "Head", Question: strings.Repeat("<wörd> ", 200), Options: options(5, "Label", "About")}
 	}
 	for _, tt := range []struct {
 		name string
 		q    *state.Question
 		has  string
 	}{
-		{"long question", asked(state.Prompt{Header: "Head", Question: huge[:MaxText], Options: strategy.Options}), "2. Rolling deployment — Gradual rollout. Lower infra cost, slower rollback."},
-		{"long descriptions", asked(state.Prompt{Question: "Which?", Options: options(4, "Label", huge[:MaxText])}), "4. Label — ‹wörd>"},
-		{"thousands of options", asked(state.Prompt{Question: "Which?", Options: options(5000, "Label", "About")}), "5000. Label — About"},
+		{"long question", asked(state.SubQuestion{Header: "Head", Question: huge[:MaxText], Options: strategy.Options}), "2. Rolling deployment — Gradual rollout. Lower infra cost, slower rollback."},
+		{"long descriptions", asked(state.SubQuestion{Question: "Which?", Options: options(4, "Label", huge[:MaxText])}), "4. Label — ‹wörd>"},
+		{"thousands of options", asked(state.SubQuestion{Question: "Which?", Options: options(5000, "Label", "About")}), "5000. Label — About"},
 		{"many questions", asked(many...), "Q50. Head"},
-		{"longest", asked(state.Prompt{Question: huge, Options: strategy.Options}), "… (cut, "},
-		{"no UTF-8", asked(state.Prompt{Question: "a" + strings.Repeat("\xff", 1<<20)}), "a\uFFFD"},
-		{"fences", asked(state.Prompt{Question: strings.Repeat("``` ", 20000)}), "```"},
+		{"longest", asked(state.SubQuestion{Question: huge, Options: strategy.Options}), "… (cut, "},
+		{"no UTF-8", asked(state.SubQuestion{Question: "a" + strings.Repeat("\xff", 1<<20)}), "a\uFFFD"},
+		{"fences", asked(state.SubQuestion{Question: strings.Repeat("``` ", 20000)}), "```"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			parts := QuestionTexts(tt.q)
@@ -211,14 +211,14 @@ func TestTextsFit(t *testing.T) {
 			if all := strings.Join(parts, ""); len(parts) < 2 || len(parts) > 16 || !strings.Contains(all, tt.has) {
 				t.Errorf("%d parts lack %q", len(parts), tt.has)
 			}
-			fits(t, closingText(withAnswers(tt.q.SessionName, tt.q.Questions, noted(huge, huge, huge))))
+			fits(t, closingText(withAnswers(tt.q.SessionName, tt.q.SubQuestions, noted(huge, huge, huge))))
 		})
 	}
-	long := QuestionTexts(&state.Question{SessionName: huge, ThreadKey: "ask-user-a1b2c3d4", Questions: []state.Prompt{strategy}})
+	long := QuestionTexts(&state.Question{SessionName: huge, ThreadKey: "ask-user-a1b2c3d4", SubQuestions: []state.SubQuestion{strategy}})
 	if len(long) != 1 || !strings.Contains(long[0], "1. Blue-green deployment") {
 		t.Errorf("a long name: %d parts", len(long))
 	}
-	many = []state.Prompt{{Question: "Which?", MultiSelect: true}}
+	many = []state.SubQuestion{{Question: "Which?", MultiSelect: true}}
 	for i := range 5000 {
 		many[0].Options = append(many[0].Options, state.Option{Label: fmt.Sprintf("<wörd %d>", i)})
 	}
@@ -271,13 +271,13 @@ func FuzzQuestionText(f *testing.F) {
 	f.Add("\xff", "", "x<", "<", "", uint16(1), uint8(0), uint16(9000), false)
 	f.Add("", "\u202E", strings.Repeat("``` <é", 5000), "x", "y", uint16(0), uint8(200), uint16(2), true)
 	f.Fuzz(func(t *testing.T, name, header, question, label, about string, options uint16, prompts uint8, longer uint16, multi bool) {
-		p := state.Prompt{Header: header, Question: strings.Repeat(question, min(int(longer), 1+1<<20/(len(question)+1))), MultiSelect: multi}
+		p := state.SubQuestion{Header: header, Question: strings.Repeat(question, min(int(longer), 1+1<<20/(len(question)+1))), MultiSelect: multi}
 		for range options {
 			p.Options = append(p.Options, state.Option{Label: label, Description: about})
 		}
 		q := &state.Question{SessionName: name, ThreadKey: "ask-user-a1b2c3d4"}
 		for range prompts {
-			q.Questions = append(q.Questions, p)
+			q.SubQuestions = append(q.SubQuestions, p)
 		}
 		parts := QuestionTexts(q)
 		for _, part := range parts {
@@ -288,7 +288,7 @@ func FuzzQuestionText(f *testing.F) {
 			t.Errorf("the thread key is not the last line, once: %q", text)
 		}
 		q.Answers, q.Notes = map[string]string{p.Question: label + ", " + about}, map[string]string{p.Question: header}
-		q.Status, q.AnsweredBy, q.AnsweredByName = state.Resolved, state.Local, about
+		q.Status, q.AnsweredBy, q.AnsweredByName = state.Resolved, state.LocalSender, about
 		fits(t, closingText(q))
 		q.Status = state.Cancelled
 		fits(t, closingText(q))

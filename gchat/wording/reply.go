@@ -34,14 +34,14 @@ type NoOption struct{ Question, Number int }
 // ParseReply adds to the partial answers what a person's reply says, by index into questions. Partial stays as it is. Where an
 // answer is a number without an option, none says so, and the answer holds that number as the person's own words.
 func ParseReply(
-	text string, questions []state.Prompt, partial map[int]state.Answer,
+	text string, questions []state.SubQuestion, partial map[int]state.Answer,
 ) (answers map[int]state.Answer, none *NoOption) {
 	answers = map[int]state.Answer{}
 	maps.Copy(answers, partial)
 	r := newReply(text, questions, partial)
 	for _, part := range r.parts() {
 		a, number := r.questions[part.question].answer(part.text)
-		if a.Empty() {
+		if a.IsEmpty() {
 			continue
 		}
 		a.Notes = strings.TrimSpace(a.Notes + "\n" + part.remark)
@@ -53,13 +53,13 @@ func ParseReply(
 	return answers, none
 }
 
-// AskedHow is what ReadDecline gives of a reply that only asks what to write.
+// VerdictAskedHow is what ReadDecline gives of a reply that only asks what to write.
 const AskedHow = "how"
 
 var (
-	chatForm = state.Pattern(`(?is)^(?:(chat[\s\pZ]+about[\s\pZ]+this)\b|(chat)` +
+	chatForm = state.LazyPattern(`(?is)^(?:(chat[\s\pZ]+about[\s\pZ]+this)\b|(chat)` +
 		`(?:[\t\pZ]*[:：\n]|[\t\pZ]+[-–—]{1,3}[\t\pZ]))[\s\pZ:：,;.!–—-]*(.*)$`)
-	ourCommand = state.Pattern(
+	ourCommand = state.LazyPattern(
 		`(?i)^/(?:screen|status|stop|mute|ask|help|sessions|new)(?:[\s\pZ]|$)`)
 	noAnswers = map[string]string{
 		"CHAT": state.DeclinedChat, "CHAT ABOUT THIS": state.DeclinedChat,
@@ -71,7 +71,7 @@ var (
 func OurCommand(text string) bool { return ourCommand().MatchString(strings.TrimSpace(text)) }
 
 // ReadDecline says how a reply turns a question down: state.DeclinedChat, with the words behind it,
-// state.DeclinedSkip, or AskedHow. It is "" for an answer, and where an option of a prompt without
+// state.DeclinedSkip, or VerdictAskedHow. It is "" for an answer, and where an option of a prompt without
 // an answer reads so.
 func ReadDecline(text string, q *state.Question) (how, words string) {
 	text = strings.TrimSpace(state.Clean(state.ForAgent, text))
@@ -83,8 +83,8 @@ func ReadDecline(text string, q *state.Question) (how, words string) {
 	if OurCommand(text) {
 		how = AskedHow
 	}
-	for _, i := range Unanswered(q.Questions, q.Partial) {
-		if picked, _ := newChoices(q.Questions[i]).choice(word); picked != nil {
+	for _, i := range Unanswered(q.SubQuestions, q.PartialAnswers) {
+		if picked, _ := newChoices(q.SubQuestions[i]).choice(word); picked != nil {
 			return "", ""
 		}
 	}
@@ -92,9 +92,9 @@ func ReadDecline(text string, q *state.Question) (how, words string) {
 }
 
 // Unanswered are the questions without an answer, by index.
-func Unanswered(questions []state.Prompt, answers map[int]state.Answer) (missing []int) {
+func Unanswered(questions []state.SubQuestion, answers map[int]state.Answer) (missing []int) {
 	for i := range questions {
-		if answers[i].Empty() {
+		if answers[i].IsEmpty() {
 			missing = append(missing, i)
 		}
 	}
@@ -108,7 +108,7 @@ type reply struct {
 	open      []int
 }
 
-func newReply(text string, questions []state.Prompt, partial map[int]state.Answer) *reply {
+func newReply(text string, questions []state.SubQuestion, partial map[int]state.Answer) *reply {
 	r := &reply{text: strings.TrimSpace(state.Clean(state.ForAgent, text)), open: Unanswered(questions, partial)}
 	for _, p := range questions {
 		r.questions = append(r.questions, newChoices(p))
@@ -152,7 +152,7 @@ func (r *reply) parts() []part {
 
 // questionMark is "Q2:" with what phones make of it. A full stop or a hyphen needs a space behind it: "Q1-2 next year"
 // and "Q1.5" are words. The first group is empty at the start of a line, and missing inside one.
-var questionMark = state.Pattern(`(?m)(?:(^)|[\t\pZ,;，；])[\t\pZ]*[QqＱｑ][\t\pZ]*([0-9０-９])[\t\pZ]*(?:[:：=)）]|[.–—-][\t\pZ])`)
+var questionMark = state.LazyPattern(`(?m)(?:(^)|[\t\pZ,;，；])[\t\pZ]*[QqＱｑ][\t\pZ]*([0-9０-９])[\t\pZ]*(?:[:：=)）]|[.–—-][\t\pZ])`)
 
 // named cuts "Q1: 2 ⏎ Q2: text" and "Q1: 2, Q2: 1". Inside a line a question ends only where a choice stands before the
 // next: in "Q1: see what I said on Q2: never" the second Q is part of the words. What stands before the first Q is a
@@ -222,14 +222,14 @@ func (r *reply) inOrder(separators string) (parts []part) {
 }
 
 type choices struct {
-	state.Prompt
+	state.SubQuestion
 	labels     []string // as they are compared
 	longest    int      // bytes; no choice is written longer than that
 	labelFirst bool     // a number that is a label is that one
 }
 
-func newChoices(p state.Prompt) *choices {
-	c := &choices{Prompt: p, longest: 256}
+func newChoices(p state.SubQuestion) *choices {
+	c := &choices{SubQuestion: p, longest: 256}
 	for _, o := range p.Options {
 		c.labels = append(c.labels, normal(o.Label))
 		c.longest += 2*len(o.Label) + 16
@@ -238,10 +238,10 @@ func newChoices(p state.Prompt) *choices {
 }
 
 var (
-	otherPrefix = state.Pattern(`(?i)^other[\s\pZ]*[:：]`)
-	otherInList = state.Pattern(`(?i)[\s\pZ,;，；、]+(?:and[\s\pZ]+)?other[\s\pZ]*[:：]`)
+	otherPrefix = state.LazyPattern(`(?i)^other[\s\pZ]*[:：]`)
+	otherInList = state.LazyPattern(`(?i)[\s\pZ,;，；、]+(?:and[\s\pZ]+)?other[\s\pZ]*[:：]`)
 	// A hyphen needs space around it ("2-3 days"). Phones make longer dashes of two.
-	remarkDash = state.Pattern(`[\t\pZ]+[-–—]{1,3}[\t\pZ]+`)
+	remarkDash = state.LazyPattern(`[\t\pZ]+[-–—]{1,3}[\t\pZ]+`)
 )
 
 // answer is what the text says. It is empty only if the text is. None is a number in it without an option: the text then
@@ -257,7 +257,7 @@ func (c *choices) answer(text string) (a state.Answer, none *int) {
 		}
 	}
 	if picked != nil {
-		a.Labels = chosen(c.Prompt, picked)
+		a.Labels = chosen(c.SubQuestion, picked)
 		return a, nil
 	}
 	own := strings.TrimSpace(otherPrefix().ReplaceAllString(text, ""))
@@ -284,7 +284,7 @@ func (c *choices) choice(text string) (picked []int, a state.Answer) {
 	return nil, a
 }
 
-var listSeparator = state.Pattern(`(?i)[\s\pZ,;，；、\x{20E3}]+(?:(?:and|&|\+)[\s\pZ]+)?`)
+var listSeparator = state.LazyPattern(`(?i)[\s\pZ,;，；、\x{20E3}]+(?:(?:and|&|\+)[\s\pZ]+)?`)
 
 // pick reads the whole text as one option or, where several may be chosen, as a list of them: "1,3", "1 3", "auth, search and 2".
 // Each time it takes the longest start of the text that is one option: labels contain commas and "and" as well.
@@ -372,7 +372,7 @@ func (c *choices) beginning(text string) int {
 	return found
 }
 
-func chosen(p state.Prompt, numbers []int) (labels []string) {
+func chosen(p state.SubQuestion, numbers []int) (labels []string) {
 	for i, o := range p.Options {
 		if slices.Contains(numbers, i+1) && !slices.Contains(labels, o.Label) {
 			labels = append(labels, o.Label)
@@ -381,7 +381,7 @@ func chosen(p state.Prompt, numbers []int) (labels []string) {
 	return labels
 }
 
-var numberForm = state.Pattern(`^(?i:options?[\s\pZ]*)?#?[\s\pZ]*\(?[\s\pZ]*(\d{1,9})[\s\pZ]*[.)]?$`)
+var numberForm = state.LazyPattern(`^(?i:options?[\s\pZ]*)?#?[\s\pZ]*\(?[\s\pZ]*(\d{1,9})[\s\pZ]*[.)]?$`)
 
 // number reads the forms in which phones give a number: "2", "2.", "(2)", "#2", "option 2", "２", "2️⃣". It gives -1 for
 // anything else. Bare is a number without any decoration.
@@ -406,7 +406,7 @@ var plainDigits = strings.NewReplacer(
 
 // ResponseType names the kind of an answered call, as the question's file has it: single_select, multi_select,
 // custom_text or multi_question; "" when nothing is answered.
-func ResponseType(questions []state.Prompt, answers map[int]state.Answer) string {
+func ResponseType(questions []state.SubQuestion, answers map[int]state.Answer) string {
 	switch {
 	case len(answers) == 0:
 		return ""
@@ -423,7 +423,7 @@ func ResponseType(questions []state.Prompt, answers map[int]state.Answer) string
 // Decompose turns a value of Claude Code's answers map ("Auth, Search, something else") back into an answer. Labels may
 // contain ", " themselves: the longest one that fits is taken, each once, and the rest are the person's own words.
 // Remarks are not in the value.
-func Decompose(p state.Prompt, value string) state.Answer {
+func Decompose(p state.SubQuestion, value string) state.Answer {
 	var numbers []int
 	for left := value + ", "; ; {
 		best, behind := 0, ""

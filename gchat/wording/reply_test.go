@@ -13,8 +13,8 @@ import (
 	"gchat-hooks/state"
 )
 
-func prompt(multi bool, labels ...string) state.Prompt {
-	p := state.Prompt{Question: "Which?", MultiSelect: multi, OptionCount: len(labels)}
+func prompt(multi bool, labels ...string) state.SubQuestion {
+	p := state.SubQuestion{Question: "Which?", MultiSelect: multi, OptionCount: len(labels)}
 	for _, l := range labels {
 		p.Options = append(p.Options, state.Option{Label: l})
 	}
@@ -37,7 +37,7 @@ func TestParseReplyToOneQuestion(t *testing.T) {
 	blue, rolling := "Blue-green deployment", "Rolling deployment"
 	for _, tt := range []struct {
 		name string
-		p    state.Prompt
+		p    state.SubQuestion
 		text string
 		want state.Answer
 	}{
@@ -201,7 +201,7 @@ func TestParseReplyToOneQuestion(t *testing.T) {
 		{"quarter of a year", deploy, "Q1-26 release", said("Q1-26 release")},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			got, _ := ParseReply(tt.text, []state.Prompt{tt.p}, nil)
+			got, _ := ParseReply(tt.text, []state.SubQuestion{tt.p}, nil)
 			if !reflect.DeepEqual(got, map[int]state.Answer{0: tt.want}) {
 				t.Errorf("reply %q = %+v, want %+v", tt.text, got, tt.want)
 			}
@@ -212,12 +212,12 @@ func TestParseReplyToOneQuestion(t *testing.T) {
 func TestParseReplyToSeveralQuestions(t *testing.T) {
 	type answers = map[int]state.Answer
 	blue, rolling := "Blue-green deployment", "Rolling deployment"
-	three := []state.Prompt{deploy, features, free}
-	two := []state.Prompt{deploy, deploy}
-	mixed := []state.Prompt{deploy, features}
+	three := []state.SubQuestion{deploy, features, free}
+	two := []state.SubQuestion{deploy, deploy}
+	mixed := []state.SubQuestion{deploy, features}
 	for _, tt := range []struct {
 		name      string
-		questions []state.Prompt
+		questions []state.SubQuestion
 		partial   answers
 		text      string
 		want      answers
@@ -273,8 +273,8 @@ func TestParseReplyToSeveralQuestions(t *testing.T) {
 		{"semicolons, one too many but empty", two, nil, "1; 2;", answers{0: chose(blue), 1: chose(rolling)}, nil},
 		{"semicolons that fit nothing", three, answers{0: chose(blue)}, "1;3;4;2", answers{0: chose(blue), 1: chose("Auth", "Search", "Dark mode", "Export, CSV")}, []int{2}},
 		{"semicolons over a line end", two, nil, "1; other: a\nb", answers{0: chose(blue), 1: said("a\nb")}, nil},
-		{"lines with a semicolon list", []state.Prompt{features, deploy}, nil, "1;3\n2", answers{0: chose("Auth", "Dark mode"), 1: chose(rolling)}, nil},
-		{"label with a semicolon", []state.Prompt{prompt(false, "a; b", "c"), deploy}, nil, "A; b", answers{0: chose("a; b")}, []int{1}},
+		{"lines with a semicolon list", []state.SubQuestion{features, deploy}, nil, "1;3\n2", answers{0: chose("Auth", "Dark mode"), 1: chose(rolling)}, nil},
+		{"label with a semicolon", []state.SubQuestion{prompt(false, "a; b", "c"), deploy}, nil, "A; b", answers{0: chose("a; b")}, []int{1}},
 		{"numbers for a missing multi-select", mixed, answers{0: chose(blue)}, "2, 1", answers{0: chose(blue), 1: chose("Auth", "Search")}, nil},
 		{"bare", three, nil, "2", answers{0: chose(rolling)}, []int{1, 2}},
 		{"bare, next", three, answers{0: chose(blue)}, "1,2", answers{0: chose(blue), 1: chose("Auth", "Search")}, []int{2}},
@@ -305,7 +305,7 @@ func TestReadDecline(t *testing.T) {
 	named := asked(prompt(false, "Chat", "Skip tests", "Cancel", "Help", "/status"))
 	several := asked(deploy, features)
 	second := asked(deploy, prompt(false, "Skip", "Run"))
-	second.Partial = map[int]state.Answer{1: {Labels: []string{"Run"}}}
+	second.PartialAnswers = map[int]state.Answer{1: {Labels: []string{"Run"}}}
 	for _, c := range []struct {
 		q          *state.Question
 		text       string
@@ -340,10 +340,10 @@ func TestReadDecline(t *testing.T) {
 }
 
 func TestParseReplyFindsNoOption(t *testing.T) {
-	one, several := []state.Prompt{deploy}, []state.Prompt{deploy, features}
+	one, several := []state.SubQuestion{deploy}, []state.SubQuestion{deploy, features}
 	for _, tt := range []struct {
 		name      string
-		questions []state.Prompt
+		questions []state.SubQuestion
 		text      string
 		want      *NoOption
 	}{
@@ -352,12 +352,12 @@ func TestParseReplyFindsNoOption(t *testing.T) {
 		{"decorated", one, "#４.", &NoOption{0, 4}},
 		{"zero", one, "0", &NoOption{0, 0}},
 		{"with a remark", one, "9 - please", &NoOption{0, 9}},
-		{"a label of that number", []state.Prompt{prompt(false, "9", "10")}, "9", nil},
-		{"without options", []state.Prompt{free}, "9", nil},
+		{"a label of that number", []state.SubQuestion{prompt(false, "9", "10")}, "9", nil},
+		{"without options", []state.SubQuestion{free}, "9", nil},
 		{"meant", one, "other: 9", nil},
 		{"words", one, "9 lives", nil},
 		{"list for one choice", one, "1,9", nil},
-		{"in a list", []state.Prompt{features}, "1, 9", &NoOption{0, 9}},
+		{"in a list", []state.SubQuestion{features}, "1, 9", &NoOption{0, 9}},
 		{"in a Q line", several, "Q2: 9", &NoOption{1, 9}},
 		{"in the second line", several, "1\n9", &NoOption{1, 9}},
 		{"behind a semicolon", several, "1; auth, 7", &NoOption{1, 7}},
@@ -377,7 +377,7 @@ func TestParseReplyFindsNoOption(t *testing.T) {
 func TestDecompose(t *testing.T) {
 	for _, tt := range []struct {
 		name  string
-		p     state.Prompt
+		p     state.SubQuestion
 		value string
 		want  state.Answer
 	}{
@@ -428,16 +428,16 @@ func TestResponseType(t *testing.T) {
 	type answers = map[int]state.Answer
 	for _, tt := range []struct {
 		name      string
-		questions []state.Prompt
+		questions []state.SubQuestion
 		answers   answers
 		want      string
 	}{
-		{"option", []state.Prompt{deploy}, answers{0: chose("Canary")}, "single_select"},
-		{"options", []state.Prompt{features}, answers{0: chose("Auth")}, "multi_select"},
-		{"options and words", []state.Prompt{features}, answers{0: {Labels: []string{"Auth"}, Text: "x"}}, "multi_select"},
-		{"words", []state.Prompt{features}, answers{0: said("x")}, "custom_text"},
-		{"several", []state.Prompt{deploy, free}, answers{0: said("x"), 1: said("y")}, "multi_question"},
-		{"nothing", []state.Prompt{deploy}, nil, ""},
+		{"option", []state.SubQuestion{deploy}, answers{0: chose("Canary")}, "single_select"},
+		{"options", []state.SubQuestion{features}, answers{0: chose("Auth")}, "multi_select"},
+		{"options and words", []state.SubQuestion{features}, answers{0: {Labels: []string{"Auth"}, Text: "x"}}, "multi_select"},
+		{"words", []state.SubQuestion{features}, answers{0: said("x")}, "custom_text"},
+		{"several", []state.SubQuestion{deploy, free}, answers{0: said("x"), 1: said("y")}, "multi_question"},
+		{"nothing", []state.SubQuestion{deploy}, nil, ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			if got := ResponseType(tt.questions, tt.answers); got != tt.want {
@@ -458,7 +458,7 @@ func TestParseReplyOfAMegabyte(t *testing.T) {
 	if testing.Short() {
 		size = 1 << 17
 	}
-	asked := [][]state.Prompt{{features}, {prompt(true, many...), prompt(false, many...)}}
+	asked := [][]state.SubQuestion{{features}, {prompt(true, many...), prompt(false, many...)}}
 	for _, unit := range []string{"1,", "1;", "1\n", "Q1: 1\n", "Q1: 1 ", "a - ", "—", "other: ", "and ", "\xff", " ", "option, ", "<", "`"} {
 		for _, questions := range asked {
 			ParseReply("2"+strings.Repeat(unit, size/len(unit))+"x", questions, nil)
@@ -473,14 +473,14 @@ func FuzzParseReply(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, text, one, two string, multi bool) {
 		p := prompt(multi, one, two, "Auth")
-		one1, _ := ParseReply(text, []state.Prompt{p}, nil)
-		if said := !(strings.TrimSpace(state.Clean(state.ForChat, text)) == ""); said == one1[0].Empty() || len(one1) > 1 {
+		one1, _ := ParseReply(text, []state.SubQuestion{p}, nil)
+		if said := !(strings.TrimSpace(state.Clean(state.ForChat, text)) == ""); said == one1[0].IsEmpty() || len(one1) > 1 {
 			t.Errorf("reply %q = %+v", text, one1)
 		}
 		if said := one1[0].Text; said != "" && (strings.TrimSpace(said) == "" || !utf8.ValidString(said)) {
 			t.Errorf("reply %q = %q", text, said)
 		}
-		questions := []state.Prompt{p, deploy, free}
+		questions := []state.SubQuestion{p, deploy, free}
 		partial := map[int]state.Answer{1: chose("Canary")}
 		for _, before := range []map[int]state.Answer{nil, partial} {
 			got, _ := ParseReply(text, questions, before)
@@ -491,11 +491,11 @@ func FuzzParseReply(f *testing.F) {
 						t.Errorf("reply %q chose %q", text, l)
 					}
 				}
-				if a.Empty() || slices.Contains(missing, i) {
+				if a.IsEmpty() || slices.Contains(missing, i) {
 					t.Errorf("reply %q gave %+v for %d, missing %v", text, a, i, missing)
 				}
 			}
-			if len(got)+len(missing) != len(questions) || before != nil && got[1].Empty() {
+			if len(got)+len(missing) != len(questions) || before != nil && got[1].IsEmpty() {
 				t.Errorf("reply %q = %+v, missing %v", text, got, missing)
 			}
 		}

@@ -11,9 +11,9 @@ import (
 )
 
 var prefixes = map[state.ReportType]string{
-	state.TaskCompletion: "[Done]", state.ProgressUpdate: "[Progress]", state.BlockedAlert: "[BLOCKED]",
-	state.Heartbeating: "[Heartbeat]", state.SessionStarted: "[Session Start]", state.SessionEnded: "[Session End]",
-	state.Failure: "[Error]",
+	state.ReportTaskCompletion: "[Done]", state.ReportProgressUpdate: "[Progress]", state.ReportBlockedAlert: "[BLOCKED]",
+	state.ReportHeartbeat: "[Heartbeat]", state.ReportSessionStarted: "[Session Start]", state.ReportSessionEnded: "[Session End]",
+	state.ReportFailure: "[Error]",
 }
 
 // ReportTexts is the report as a message's text, or as several numbered ones when it would be longer than MaxText. All that is
@@ -30,7 +30,7 @@ func ReportWhole(r state.Report) string {
 
 func reportTexts(r state.Report, limit int) []string {
 	words := markdown
-	if r.ChatSyntax {
+	if r.IsChatSyntax {
 		words = inChatSyntax
 	}
 	distance, text := "\n\n", words(reportText(r))
@@ -54,7 +54,7 @@ func reportHeader(r state.Report) string {
 	if header == "" {
 		return ""
 	}
-	if name := closed(strings.ReplaceAll(field(r.Session), "|", "/")); name != "" {
+	if name := closed(strings.ReplaceAll(field(r.SessionName), "|", "/")); name != "" {
 		header += " " + name
 		if !r.At.IsZero() {
 			header += " |"
@@ -68,7 +68,7 @@ func reportHeader(r state.Report) string {
 
 const actionRequired = "ACTION REQUIRED:"
 
-var blockStart = state.Pattern(`^\s*(?:[#>|-]|[*+]\s|\d+[.)]\s|\x60{3}|~{3})`)
+var blockStart = state.LazyPattern(`^\s*(?:[#>|-]|[*+]\s|\d+[.)]\s|\x60{3}|~{3})`)
 
 // reportText is the report's text as it was given. What blocks a session begins with a call, on its own line where a list or a
 // block comes first.
@@ -76,7 +76,7 @@ func reportText(r state.Report) string {
 	text := state.Clean(state.ForChat, r.Text)
 	words := strings.TrimLeft(text, " \t\n*_~#>")
 	switch {
-	case r.Type != state.BlockedAlert || words == "":
+	case r.Type != state.ReportBlockedAlert || words == "":
 		return text
 	case len(words) >= len(actionRequired) && strings.EqualFold(words[:len(actionRequired)], actionRequired):
 		return text

@@ -16,27 +16,27 @@ var evening = time.Date(2026, 2, 21, 10, 45, 23, 0, time.UTC)
 
 func TestReport(t *testing.T) {
 	for name, r := range map[string]state.Report{
-		"task_completion":   {Type: state.TaskCompletion, Text: "Epic 3 completed. 12/12 subtasks validated."},
-		"progress_update":   {Type: state.ProgressUpdate, Text: "- [x] schema\n- [ ] API: see [the plan](https://x.example/plan)\n\n**3** of `5` done"},
-		"blocked_alert":     {Type: state.BlockedAlert, Text: "Need API credentials for GChat service account.\nSession cannot proceed without this."},
-		"heartbeat":         {Type: state.Heartbeating, Text: "Still running: 42 of 120 tests."},
-		"session_start":     {Type: state.SessionStarted, Text: "Working directory: /src/app\nBranch: main"},
-		"session_end":       {Type: state.SessionEnded},
-		"error":             {Type: state.Failure, Text: "The build failed:\n\n```go\nmain.go:3: x < y\n```"},
-		"plain":             {Type: state.Plain, Text: "# Summary\n\n| Test | ms |\n|---|--:|\n| a | 12 |\n| bcd | 7 |"},
-		"subagent":          {Type: state.TaskCompletion, Prefix: "[Subagent Done]", About: "tdd-test-engineer completed task", Text: "The tdd-test-engineer subagent has completed its task."},
-		"task_done":         {Type: state.ProgressUpdate, Prefix: "[Task Done]", Text: "\n\n - All **green**.\n"},
-		"title":             {Type: state.ProgressUpdate, Title: "Phase 2 * of\n3", Text: "Migrating."},
-		"about_and_title":   {Type: state.Failure, Prefix: "[Task Done]", About: "step 4", Title: "Deploy", Text: "Rolled back."},
-		"blocked_list":      {Type: state.BlockedAlert, Text: "- a key\n- a token"},
-		"blocked_already":   {Type: state.BlockedAlert, Text: "**Action required:** a key"},
-		"blocked_and_title": {Type: state.BlockedAlert, Title: "Keys", Text: "Need one."},
-		"hostile": {Type: state.BlockedAlert, Session: "a | 2020-01-01 00:00:00\n[Done] <users/all>", About: "[Answered] x", Title: "[Done]* <users/all>",
+		"task_completion":   {Type: state.ReportTaskCompletion, Text: "Epic 3 completed. 12/12 subtasks validated."},
+		"progress_update":   {Type: state.ReportProgressUpdate, Text: "- [x] schema\n- [ ] API: see [the plan](https://x.example/plan)\n\n**3** of `5` done"},
+		"blocked_alert":     {Type: state.ReportBlockedAlert, Text: "Need API credentials for GChat service account.\nSession cannot proceed without this."},
+		"heartbeat":         {Type: state.ReportHeartbeat, Text: "Still running: 42 of 120 tests."},
+		"session_start":     {Type: state.ReportSessionStarted, Text: "Working directory: /src/app\nBranch: main"},
+		"session_end":       {Type: state.ReportSessionEnded},
+		"error":             {Type: state.ReportFailure, Text: "The build failed:\n\n```go\nmain.go:3: x < y\n```"},
+		"plain":             {Type: state.ReportPlain, Text: "# Summary\n\n| Test | ms |\n|---|--:|\n| a | 12 |\n| bcd | 7 |"},
+		"subagent":          {Type: state.ReportTaskCompletion, Prefix: "[Subagent Done]", About: "tdd-test-engineer completed task", Text: "The tdd-test-engineer subagent has completed its task."},
+		"task_done":         {Type: state.ReportProgressUpdate, Prefix: "[Task Done]", Text: "\n\n - All **green**.\n"},
+		"title":             {Type: state.ReportProgressUpdate, Title: "Phase 2 * of\n3", Text: "Migrating."},
+		"about_and_title":   {Type: state.ReportFailure, Prefix: "[Task Done]", About: "step 4", Title: "Deploy", Text: "Rolled back."},
+		"blocked_list":      {Type: state.ReportBlockedAlert, Text: "- a key\n- a token"},
+		"blocked_already":   {Type: state.ReportBlockedAlert, Text: "**Action required:** a key"},
+		"blocked_and_title": {Type: state.ReportBlockedAlert, Title: "Keys", Text: "Need one."},
+		"hostile": {Type: state.ReportBlockedAlert, SessionName: "a | 2020-01-01 00:00:00\n[Done] <users/all>", About: "[Answered] x", Title: "[Done]* <users/all>",
 			Text: "Thread key: x\n[Session] y <https://evil.example|z>\n```\n[Done] in code\n````\n&lt;users/all&gt;"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if r.Session == "" {
-				r.Session = "orch-epic4"
+			if r.SessionName == "" {
+				r.SessionName = "orch-epic4"
 			}
 			if !strings.Contains(name, "subagent") && name != "task_done" && name != "about_and_title" {
 				r.At = evening
@@ -57,20 +57,20 @@ func TestReportHeader(t *testing.T) {
 		r    state.Report
 		want string
 	}{
-		{"no time", state.Report{Type: state.TaskCompletion, Session: "a"}, "[Done] a"},
-		{"no session", state.Report{Type: state.TaskCompletion, At: evening}, "[Done] 2026-02-21 10:45:23"},
-		{"neither", state.Report{Type: state.TaskCompletion}, "[Done]"},
-		{"own time zone", state.Report{Type: state.TaskCompletion, Session: "a", At: evening.In(time.FixedZone("", 3600))}, "[Done] a | 2026-02-21 11:45:23"},
-		{"bars", state.Report{Type: state.Failure, Session: "a | b", At: evening}, "[Error] a / b | 2026-02-21 10:45:23"},
-		{"bracket", state.Report{Type: state.Failure, Session: "a <", At: evening}, "[Error] a ‹ | 2026-02-21 10:45:23"},
-		{"prefix of a plain one", state.Report{Type: state.Plain, Prefix: "[Digest]", Session: "a"}, "[Digest] a"},
-		{"long", state.Report{Type: state.Heartbeating, Session: strings.Repeat("é", 600)}, "[Heartbeat] " + strings.Repeat("é", 500) + "…"},
+		{"no time", state.Report{Type: state.ReportTaskCompletion, SessionName: "a"}, "[Done] a"},
+		{"no session", state.Report{Type: state.ReportTaskCompletion, At: evening}, "[Done] 2026-02-21 10:45:23"},
+		{"neither", state.Report{Type: state.ReportTaskCompletion}, "[Done]"},
+		{"own time zone", state.Report{Type: state.ReportTaskCompletion, SessionName: "a", At: evening.In(time.FixedZone("", 3600))}, "[Done] a | 2026-02-21 11:45:23"},
+		{"bars", state.Report{Type: state.ReportFailure, SessionName: "a | b", At: evening}, "[Error] a / b | 2026-02-21 10:45:23"},
+		{"bracket", state.Report{Type: state.ReportFailure, SessionName: "a <", At: evening}, "[Error] a ‹ | 2026-02-21 10:45:23"},
+		{"prefix of a plain one", state.Report{Type: state.ReportPlain, Prefix: "[Digest]", SessionName: "a"}, "[Digest] a"},
+		{"long", state.Report{Type: state.ReportHeartbeat, SessionName: strings.Repeat("é", 600)}, "[Heartbeat] " + strings.Repeat("é", 500) + "…"},
 	} {
 		if got := ReportTexts(tt.r); len(got) != 1 || got[0] != tt.want {
 			t.Errorf("%s: %q, want %q", tt.name, got, tt.want)
 		}
 	}
-	for _, r := range []state.Report{{Type: state.Plain}, {Type: "unknown", Session: "a", At: evening}, {Type: state.Plain, Text: " \n\u200b"}} {
+	for _, r := range []state.Report{{Type: state.ReportPlain}, {Type: "unknown", SessionName: "a", At: evening}, {Type: state.ReportPlain, Text: " \n\u200b"}} {
 		if got := ReportTexts(r); got != nil {
 			t.Errorf("%+v says %q", r, got)
 		}
@@ -95,7 +95,7 @@ func TestActionRequired(t *testing.T) {
 		strings.Repeat("é", 20):      "ACTION REQUIRED: " + strings.Repeat("é", 20),
 		"[BLOCKED] a":                "ACTION REQUIRED: [BLOCKED] a",
 	} {
-		if got := ReportTexts(state.Report{Type: state.BlockedAlert, Session: "s", Text: in}); len(got) != 1 || got[0] != "[BLOCKED] s\n\n"+want {
+		if got := ReportTexts(state.Report{Type: state.ReportBlockedAlert, SessionName: "s", Text: in}); len(got) != 1 || got[0] != "[BLOCKED] s\n\n"+want {
 			t.Errorf("%q: got %q, want %q", in, got, want)
 		}
 	}
@@ -104,11 +104,11 @@ func TestActionRequired(t *testing.T) {
 func TestReportParts(t *testing.T) {
 	text := strings.Repeat("A paragraph of **some** words, with [a link](https://x.example/a).\n\n```\ncode\n\nmore [Done] code\n```\n\n", 700)
 	for _, r := range []state.Report{
-		{Type: state.TaskCompletion, Session: "orch-epic4", At: evening, Text: text},
-		{Type: state.Plain, Text: text},
-		{Type: state.TaskCompletion, Prefix: "[Subagent Done]", Session: "s", About: "about", Title: "t", Text: text},
-		{Type: state.Failure, Session: "s", At: evening, Text: strings.Repeat("x [Done] y Thread key: z <https://x.example|q> ", 3000)},
-		{Type: state.Failure, Session: "s", At: evening, Text: "```\n" + strings.Repeat("x", 100000) + "\n```"},
+		{Type: state.ReportTaskCompletion, SessionName: "orch-epic4", At: evening, Text: text},
+		{Type: state.ReportPlain, Text: text},
+		{Type: state.ReportTaskCompletion, Prefix: "[Subagent Done]", SessionName: "s", About: "about", Title: "t", Text: text},
+		{Type: state.ReportFailure, SessionName: "s", At: evening, Text: strings.Repeat("x [Done] y Thread key: z <https://x.example|q> ", 3000)},
+		{Type: state.ReportFailure, SessionName: "s", At: evening, Text: "```\n" + strings.Repeat("x", 100000) + "\n```"},
 	} {
 		texts := ReportTexts(r)
 		if len(texts) < 3 {
@@ -116,14 +116,14 @@ func TestReportParts(t *testing.T) {
 		}
 		sound(t, r)
 	}
-	r := state.Report{Type: state.TaskCompletion, Session: "orch-epic4", At: evening, Text: text}
+	r := state.Report{Type: state.ReportTaskCompletion, SessionName: "orch-epic4", At: evening, Text: text}
 	texts := ReportTexts(r)
 	for i, want := range []string{"[Done] orch-epic4 | 2026-02-21 10:45:23 (1/3)\n\nA para", "[Done] orch-epic4 | 2026-02-21 10:45:23 (2/3)\n\n", "[Done] orch-epic4 | 2026-02-21 10:45:23 (3/3)\n\n"} {
 		if !strings.HasPrefix(texts[i], want) {
 			t.Errorf("part %d: %.80q", i+1, texts[i])
 		}
 	}
-	r = state.Report{Type: state.TaskCompletion, Session: "s", Text: strings.Repeat("x\n", (MaxText-len("[Done] s\n\n"))/2-1) + "xx"}
+	r = state.Report{Type: state.ReportTaskCompletion, SessionName: "s", Text: strings.Repeat("x\n", (MaxText-len("[Done] s\n\n"))/2-1) + "xx"}
 	if texts := ReportTexts(r); len(texts) != 1 || len(texts[0]) != MaxText {
 		t.Errorf("%d texts at the limit", len(texts))
 	}
@@ -177,12 +177,12 @@ func TestHostileReports(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			for _, ty := range state.ReportTypes {
-				sound(t, state.Report{Type: ty, Session: "s", At: evening, Text: text})
+				sound(t, state.Report{Type: ty, SessionName: "s", At: evening, Text: text})
 			}
-			sound(t, state.Report{Type: state.Plain, Text: strings.Repeat(text+"\n\n", 1+MaxText/len(text))})
-			sound(t, state.Report{Type: state.Plain, Text: strings.Repeat("x", MaxText-len(text)) + " " + text})
-			sound(t, state.Report{Type: state.Failure, Session: text, About: text, Title: text, Text: text, Prefix: "[Task Done]"})
-			sound(t, state.Report{Type: state.Plain, Session: text, About: text, Title: text})
+			sound(t, state.Report{Type: state.ReportPlain, Text: strings.Repeat(text+"\n\n", 1+MaxText/len(text))})
+			sound(t, state.Report{Type: state.ReportPlain, Text: strings.Repeat("x", MaxText-len(text)) + " " + text})
+			sound(t, state.Report{Type: state.ReportFailure, SessionName: text, About: text, Title: text, Text: text, Prefix: "[Task Done]"})
+			sound(t, state.Report{Type: state.ReportPlain, SessionName: text, About: text, Title: text})
 		})
 	}
 }
@@ -275,33 +275,33 @@ func FuzzReport(f *testing.F) {
 			times %= 8
 		}
 		text = strings.Repeat(text, min(int(times), 1+(MaxText+999)/(len(text)+1)))
-		r := state.Report{Type: state.ReportType(ty), Session: session, About: about, Title: title, Text: text}
+		r := state.Report{Type: state.ReportType(ty), SessionName: session, About: about, Title: title, Text: text}
 		if len(title)%2 == 1 {
 			r.At = evening
 		}
 		sound(t, r)
-		sound(t, state.Report{Type: state.Plain, Text: text})
+		sound(t, state.Report{Type: state.ReportPlain, Text: text})
 	})
 }
 
 func TestWholeIsTheOnlyText(t *testing.T) {
 	for _, r := range []state.Report{
-		{Type: state.Plain, Text: "one\n\ntwo"}, {Type: state.Plain, Text: " \n"}, {Type: state.TaskCompletion, Session: "s"}, {Type: state.Failure, Session: "s", About: "a", Text: "b"},
-		{Type: state.BlockedAlert, Session: "s", Title: "t", Text: "b"}, {Type: state.ProgressUpdate, Session: "s", About: "a"},
+		{Type: state.ReportPlain, Text: "one\n\ntwo"}, {Type: state.ReportPlain, Text: " \n"}, {Type: state.ReportTaskCompletion, SessionName: "s"}, {Type: state.ReportFailure, SessionName: "s", About: "a", Text: "b"},
+		{Type: state.ReportBlockedAlert, SessionName: "s", Title: "t", Text: "b"}, {Type: state.ReportProgressUpdate, SessionName: "s", About: "a"},
 	} {
 		texts := append(ReportTexts(r), "")
 		if got := ReportWhole(r); got != texts[0] {
 			t.Errorf("%+v: %q, want %q", r, got, texts[0])
 		}
 	}
-	long := state.Report{Type: state.Plain, Text: strings.Repeat("word ", 20000)}
+	long := state.Report{Type: state.ReportPlain, Text: strings.Repeat("word ", 20000)}
 	if got := ReportWhole(long); len(got) < 90000 || strings.HasPrefix(got, "(1/") {
 		t.Errorf("a long one: %d bytes, %.20q", len(got), got)
 	}
 }
 
 func TestCodeBlockShowsTextAsItStands(t *testing.T) {
-	got := ReportTexts(state.Report{Type: state.Plain, Text: CodeBlock("*TestA* <users/all>\n# x\n```\n[Done] x")})
+	got := ReportTexts(state.Report{Type: state.ReportPlain, Text: CodeBlock("*TestA* <users/all>\n# x\n```\n[Done] x")})
 	if want := "```\n*TestA* ‹users/all>\n# x\n'''\n[Done] x\n```"; len(got) != 1 || got[0] != want {
 		t.Errorf("%q, want %q", got, want)
 	}

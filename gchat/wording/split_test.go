@@ -140,7 +140,7 @@ func FuzzSplit(f *testing.F) {
 }
 
 func TestALongLineThatIsCutForgesNothing(t *testing.T) {
-	texts := ReportTexts(state.Report{Type: state.Plain, Text: strings.Repeat("x", MaxText-100) + " [Done]" + strings.Repeat("y", 300)})
+	texts := ReportTexts(state.Report{Type: state.ReportPlain, Text: strings.Repeat("x", MaxText-100) + " [Done]" + strings.Repeat("y", 300)})
 	if len(texts) != 2 || !strings.HasPrefix(texts[1], "(2/2)\n(Done)y") {
 		t.Errorf("%d texts, …%.40q", len(texts), texts[len(texts)-1])
 	}

@@ -60,15 +60,15 @@ func (t *Tap) instruction(q *state.Question) (answers map[int]state.Answer, text
 
 // decision reads a tap on a permission or a plan. A "no" takes the person's words as its reason.
 func (t *Tap) decision(q *state.Question) (answers map[int]state.Answer, text, about string) {
-	if t.Choice == choiceMore && q.Kind == state.AskedPermission {
-		return nil, choiceMore, state.NoteMore
+	if t.Choice == choiceMore && q.Kind == state.KindPermission {
+		return nil, choiceMore, state.NoteFullText
 	}
 	for _, one := range decisions {
 		if one.choice != t.Choice || !offers(q, one.label) {
 			continue
 		}
 		a := state.Answer{Labels: []string{one.label}}
-		if state.Refuses(one.label) {
+		if state.IsRefusal(one.label) {
 			a.Notes = t.words(0)
 			said, _ := ParseDecision(a.Notes, q)
 			if slices.Equal(said.Labels, a.Labels) { // "no, use git mv" beside Deny
@@ -94,18 +94,18 @@ func (t *Tap) answers(q *state.Question) (answers map[int]state.Answer, text, ab
 	case state.DeclinedSkip:
 		return nil, t.Choice, ""
 	}
-	several := len(q.Questions) != 1
-	if t.Choice != ChoiceSend && (several || q.Questions[0].MultiSelect) {
+	several := len(q.SubQuestions) != 1
+	if t.Choice != ChoiceSend && (several || q.SubQuestions[0].MultiSelect) {
 		return nil, "", state.NoteUnclear // its card has no such button
 	}
 	answers = map[int]state.Answer{}
 	beside, remark := map[int]string{}, ""
-	for _, part := range newReply(t.said(besideAll), q.Questions, q.Partial).parts() {
+	for _, part := range newReply(t.said(besideAll), q.SubQuestions, q.PartialAnswers).parts() {
 		beside[part.question] = part.text
 		remark += part.remark
 	}
 	var typed []string
-	for i, p := range q.Questions {
+	for i, p := range q.SubQuestions {
 		values := t.Inputs["q"+number1(i)]
 		if t.Choice != ChoiceSend {
 			values = []string{t.Choice}
@@ -119,7 +119,7 @@ func (t *Tap) answers(q *state.Question) (answers map[int]state.Answer, text, ab
 		switch {
 		case !ok:
 			return nil, "", state.NoteUnclear
-		case a.Empty():
+		case a.IsEmpty():
 			continue
 		case several:
 			said = fmt.Sprintf("Q%d: %s", i+1, said)
@@ -157,7 +157,7 @@ func (c *choices) tapped(values []string, words string) (a state.Answer, typed s
 	}
 	slices.Sort(numbers)
 	numbers = slices.Compact(numbers)
-	labels := chosen(c.Prompt, numbers)
+	labels := chosen(c.SubQuestion, numbers)
 	again, _ := c.answer(words)
 	if slices.Equal(again.Labels, labels) { // the words choose the same
 		words = cmp.Or(again.Text, again.Notes)

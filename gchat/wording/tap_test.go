@@ -23,9 +23,9 @@ func TestReadTap(t *testing.T) {
 	two := asked(prompt(false, "A", "B"), prompt(true, "C", "D"))
 	always, only := permission("Bash(rm *)"), permission("")
 	terminal := permission("")
-	terminal.TerminalOnly = true // and its record offers Allow, which it should not
-	plan := decides(state.AskedPlan, state.LabelApprove, state.LabelSendBack, state.LabelApproveAuto)
-	next := decides(state.AskedNext, "Reply")
+	terminal.IsTerminalOnly = true // and its record offers Allow, which it should not
+	plan := decides(state.KindPlan, state.LabelApprove, state.LabelSendBack, state.LabelApproveAuto)
+	next := decides(state.KindNext, "Reply")
 	same := func(a, b state.Answer) bool { return reflect.DeepEqual(a, b) }
 	first := func(a state.Answer) map[int]state.Answer { return map[int]state.Answer{0: a} }
 	for _, c := range []struct {
@@ -85,7 +85,7 @@ func TestReadTap(t *testing.T) {
 			first(noted("use git mv", state.LabelDeny)), "no, use git mv", ""},
 		{"deny with no problem", always, tap("deny", "w1=no problem"),
 			first(noted("no problem", state.LabelDeny)), "no, no problem", ""},
-		{"more", always, tap("more"), nil, "more", state.NoteMore},
+		{"more", always, tap("more"), nil, "more", state.NoteFullText},
 		{"approve a permission", always, tap("approve"), nil, "", state.NoteUnclear},
 		{"send a permission", always, tap("send", "w1=yes"), nil, "", state.NoteUnclear},
 		{"a number for a permission", always, tap("1"), nil, "", state.NoteUnclear},
@@ -124,8 +124,8 @@ func TestTapsAsTyped(t *testing.T) {
 		{asked(prompt(false, "A", "B"), prompt(true, "C", "D"), branch), tap("send", "q1=2", "q2=1", "q2=2", "w2=soon", "w3=2")},
 	} {
 		answers, text, about := ReadTap(c.q, c.tap)
-		typed, none := ParseReply(text, c.q.Questions, nil)
-		if about != "" || !reflect.DeepEqual(typed, answers) || len(Unanswered(c.q.Questions, typed)) > 0 || none != nil {
+		typed, none := ParseReply(text, c.q.SubQuestions, nil)
+		if about != "" || !reflect.DeepEqual(typed, answers) || len(Unanswered(c.q.SubQuestions, typed)) > 0 || none != nil {
 			t.Errorf("%q reads as %v, not as %v", text, typed, answers)
 		}
 	}
@@ -138,7 +138,7 @@ func TestButtonsAreRead(t *testing.T) {
 			one := tapOf(b)
 			switch one.Choice {
 			case choiceMore:
-				if _, _, about := ReadTap(q, one); about != state.NoteMore {
+				if _, _, about := ReadTap(q, one); about != state.NoteFullText {
 					t.Errorf("%s, %s: %q", name, b.Text, about)
 				}
 				continue
@@ -206,10 +206,10 @@ func FuzzReadTap(f *testing.F) {
 	f.Fuzz(func(t *testing.T, choice, name, value, name2, value2 string) {
 		one := &Tap{Choice: choice, Inputs: map[string][]string{name: {value, value2}, name2: {value2}}}
 		terminal := permission("")
-		terminal.TerminalOnly = true
+		terminal.IsTerminalOnly = true
 		for _, q := range []*state.Question{
 			asked(prompt(false, "A", "B")), asked(prompt(true, "A", "B"), prompt(false, "C")), permission(""), terminal,
-			decides(state.AskedPlan, state.LabelApprove, state.LabelSendBack), decides(state.AskedNext, "Reply"), asked(),
+			decides(state.KindPlan, state.LabelApprove, state.LabelSendBack), decides(state.KindNext, "Reply"), asked(),
 		} {
 			answers, text, about := ReadTap(q, one)
 			if (about == "") != (len(answers) > 0) || len(text) > MaxText {
@@ -217,11 +217,11 @@ func FuzzReadTap(f *testing.F) {
 			}
 			for i, a := range answers {
 				for _, label := range a.Labels {
-					if i >= len(q.Questions) || label != "A" && label != "B" && label != "C" && !offers(q, label) {
+					if i >= len(q.SubQuestions) || label != "A" && label != "B" && label != "C" && !offers(q, label) {
 						t.Errorf("%v", answers)
 					}
 				}
-				if a.Empty() || q.TerminalOnly && a.Labels[0] != state.LabelDeny {
+				if a.IsEmpty() || q.IsTerminalOnly && a.Labels[0] != state.LabelDeny {
 					t.Errorf("%v", answers)
 				}
 			}

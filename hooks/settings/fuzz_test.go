@@ -11,8 +11,8 @@ import (
 	"github.com/tailscale/hujson"
 )
 
-// sets are the hooks of a few installs, as an older and a newer Claude Code take them.
-func sets(t testing.TB) (all [][]Entry) {
+// entrySets are the hooks of a few installs, as an older and a newer Claude Code take them.
+func entrySets(t testing.TB) (all [][]Entry) {
 	for _, version := range []Version{{}, {2, 1, 329}} {
 		for _, names := range [][]string{{"answer"}, {"system3", "wake"}, {"wake"}} {
 			all = append(all, entriesOf(t, version, names...))
@@ -23,11 +23,11 @@ func sets(t testing.TB) (all [][]Entry) {
 
 func entriesOf(t testing.TB, v Version, presets ...string) []Entry {
 	t.Helper()
-	hooks, err := Hooks(presets...)
+	hooks, err := PresetHooks(presets...)
 	if err != nil {
 		t.Fatal(err)
 	}
-	entries, _ := Entries("/home/me/bin/gchat-hooks", v, hooks)
+	entries, _ := EntriesFor("/home/me/bin/gchat-hooks", v, hooks)
 	return entries
 }
 
@@ -46,12 +46,12 @@ func FuzzInstall(f *testing.F) {
 	for seed := range seeds {
 		f.Add([]byte(nil), seed)
 	}
-	all := sets(f)
+	all := entrySets(f)
 	f.Fuzz(func(t *testing.T, file []byte, seed uint64) {
-		g := grower{rand.New(rand.NewPCG(seed, 2)), false}
+		g := settingsGenerator{rand.New(rand.NewPCG(seed, 2)), false}
 		if len(file) == 0 {
 			g.lines = g.IntN(3) > 0
-			file = []byte(g.space() + g.settings() + g.space())
+			file = []byte(g.randomBlank() + g.settings() + g.randomBlank())
 			if !json.Valid(file) {
 				t.Fatalf("grown wrong: %s", file)
 			}
@@ -62,14 +62,14 @@ func FuzzInstall(f *testing.F) {
 
 func checkBothWays(t *testing.T, file []byte, first, second []Entry) {
 	t.Helper()
-	bare, had, err := edit(file, nil)
-	if err != nil || doubles(file) {
+	bare, had, err := replaceOwnEntries(file, nil)
+	if err != nil || hasDuplicateMembers(file) {
 		return
 	}
 	if len(had) == 0 && !bytes.Equal(bare, file) {
 		t.Fatalf("nothing of ours in it, and yet it changes:\n%q\n%q", file, bare)
 	}
-	sameOthers(t, file, bare)
+	wantSameOthers(t, file, bare)
 	out, err := Install(file, first)
 	if err != nil {
 		if !strings.Contains(err.Error(), "has to be") {
@@ -89,21 +89,21 @@ func checkBothWays(t *testing.T, file []byte, first, second []Entry) {
 		if again, err := Install(installed, entries); err != nil || !bytes.Equal(again, installed) {
 			t.Fatalf("a second install changes something (%v):\n%q\n%q", err, installed, again)
 		}
-		sameOthers(t, file, installed)
-		back, found, err := edit(installed, nil)
-		if err != nil || sorted(found) != sorted(entries) {
+		wantSameOthers(t, file, installed)
+		back, found, err := replaceOwnEntries(installed, nil)
+		if err != nil || sortedText(found) != sortedText(entries) {
 			t.Fatalf("uninstall does not take out what was put in (%v):\n%q\n%q", err, back, installed)
 		}
-		sameOthers(t, file, back)
+		wantSameOthers(t, file, back)
 		if blank := len(bytes.TrimSpace(bytes.TrimPrefix(file, []byte(byteOrderMark)))) == 0; len(had) == 0 && !blank && !bytes.Equal(back, file) {
 			t.Fatalf("what was not ours is not as it was:\n%q\n%q\n%q", file, installed, back)
 		}
 	}
 }
 
-// doubles says whether two members of one object have the same name: there the edits are not looked at.
-func doubles(file []byte) bool {
-	d, err := parse(file)
+// hasDuplicateMembers says whether two members of one object have the same name: there the edits are not looked at.
+func hasDuplicateMembers(file []byte) bool {
+	d, err := parseDocument(file)
 	if err != nil {
 		return true
 	}
@@ -121,20 +121,20 @@ func doubles(file []byte) bool {
 	return false
 }
 
-// sameOthers compares what two files mean, without what is ours in them and without lists and objects of hooks that are
+// wantSameOthers compares what two files mean, without what is ours in them and without lists and objects of hooks that are
 // empty or null.
-func sameOthers(t *testing.T, a, b []byte) {
+func wantSameOthers(t *testing.T, a, b []byte) {
 	t.Helper()
 	if json.Valid(a) && !json.Valid(b) && len(bytes.TrimSpace(a)) > 0 && b != nil {
 		t.Fatalf("no JSON any more:\n%s", b)
 	}
-	if x, y := others(t, a), others(t, b); !reflect.DeepEqual(x, y) {
+	if x, y := otherMembers(t, a), otherMembers(t, b); !reflect.DeepEqual(x, y) {
 		t.Fatalf("what is not ours has changed:\n%v\n%v\n%s\n%s", x, y, a, b)
 	}
 }
 
-// others reads a file by another way than the code under test: by encoding/json, as maps.
-func others(t *testing.T, file []byte) map[string]any {
+// otherMembers reads a file by another way than the code under test: by encoding/json, as maps.
+func otherMembers(t *testing.T, file []byte) map[string]any {
 	t.Helper()
 	all, body := map[string]any{}, bytes.TrimPrefix(file, []byte(byteOrderMark))
 	if len(bytes.TrimSpace(body)) == 0 {
@@ -187,7 +187,7 @@ func withoutOurs(g any) any {
 				args = append(args, s)
 			}
 		}
-		if _, name := Ours(command, args); name == "" {
+		if _, name := ParseOwnCommand(command, args); name == "" {
 			theirs = append(theirs, h)
 		}
 	}

@@ -12,14 +12,14 @@ import (
 	"gchat-hooks/e2e/bound"
 )
 
-// endless makes a process of the test program install and uninstall in this home until it is killed.
-const endless = "SETTINGS_TEST_ENDLESS_IN"
+// endlessVariable makes a process of the test program install and uninstall in this home until it is killed.
+const endlessVariable = "SETTINGS_TEST_ENDLESS_IN"
 
 func TestMain(m *testing.M) {
-	if home := os.Getenv(endless); home != "" {
-		f, _ := At(func(name string) string { return map[string]string{"HOME": home}[name] }, User)
-		hooks, _ := Hooks("system3")
-		entries, _ := Entries("/b/gchat-hooks", Version{2, 1, 329}, hooks)
+	if home := os.Getenv(endlessVariable); home != "" {
+		f, _ := FileFor(func(name string) string { return map[string]string{"HOME": home}[name] }, User)
+		hooks, _ := PresetHooks("system3")
+		entries, _ := EntriesFor("/b/gchat-hooks", Version{2, 1, 329}, hooks)
 		os.Stdout.WriteString("begins\n")
 		for {
 			if _, err := f.Install(entries, false); err != nil {
@@ -36,7 +36,7 @@ func TestMain(m *testing.M) {
 // Killed at any moment, the file is the old one or the new one, and the next uninstall gives back what was there.
 func TestKilled(t *testing.T) {
 	const content = "{\n  \"model\": \"opus\"\n}\n"
-	f := at(t, []byte(content))
+	f := newFile(t, []byte(content))
 	with, err := Install([]byte(content), entriesOf(t, Version{2, 1, 329}, "system3"))
 	if err != nil {
 		t.Fatal(err)
@@ -49,7 +49,7 @@ func TestKilled(t *testing.T) {
 	var seen [2]int
 	for range rounds {
 		cmd := bound.Command(t, os.Args[0])
-		cmd.Env = []string{endless + "=" + filepath.Dir(filepath.Dir(f.Path))}
+		cmd.Env = []string{endlessVariable + "=" + filepath.Dir(filepath.Dir(f.Path))}
 		out, err := cmd.StdoutPipe()
 		if err != nil {
 			t.Fatal(err)
@@ -63,7 +63,7 @@ func TestKilled(t *testing.T) {
 		time.Sleep(time.Duration(rand.IntN(20_000)) * time.Microsecond) // not to synchronise: to be anywhere
 		_ = cmd.Process.Kill()
 		_ = cmd.Wait()
-		switch got := get(t, f.Path); got {
+		switch got := readTestFile(t, f.Path); got {
 		case content:
 			seen[0]++
 		case string(with):
@@ -71,8 +71,8 @@ func TestKilled(t *testing.T) {
 		default:
 			t.Fatalf("neither the old file nor the new one:\n%s", got)
 		}
-		uninstalled(t, f)
-		if got := get(t, f.Path); got != content {
+		mustUninstall(t, f)
+		if got := readTestFile(t, f.Path); got != content {
 			t.Fatalf("uninstall leaves %q", got)
 		}
 	}

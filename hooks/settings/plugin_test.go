@@ -24,10 +24,10 @@ func TestPluginsHaveTheHooksOfTheTable(t *testing.T) {
 	if err == nil {
 		err = json.Unmarshal(b, &marketplace)
 	}
-	if err != nil || len(marketplace.Plugins) != len(Presets()) {
-		t.Fatalf("%d plugins for %d presets: %v", len(marketplace.Plugins), len(Presets()), err)
+	if err != nil || len(marketplace.Plugins) != len(PresetNames()) {
+		t.Fatalf("%d plugins for %d presets: %v", len(marketplace.Plugins), len(PresetNames()), err)
 	}
-	for i, preset := range Presets() {
+	for i, preset := range PresetNames() {
 		p := marketplace.Plugins[i]
 		if source := "./plugins/" + preset; p.Source != source || preset != "answer" && p.Name != "gchat-hooks-"+preset {
 			t.Errorf("%s is %s in %s, want %s", preset, p.Name, p.Source, source)
@@ -38,14 +38,14 @@ func TestPluginsHaveTheHooksOfTheTable(t *testing.T) {
 
 func comparePlugin(t *testing.T, path, preset string) {
 	t.Helper()
-	hooks, err := Hooks(preset)
+	hooks, err := PresetHooks(preset)
 	if err != nil {
 		t.Fatal(err)
 	}
 	var entries []Entry
 	for _, h := range hooks {
-		e := Entry{Event: h.Event, Matcher: h.Matcher, Command: pluginPath + " hook " + h.Name, Timeout: h.Timeout, AsyncRewake: h.Rewake}
-		if _, name := Ours(e.Command, nil); name != h.Name {
+		e := Entry{Event: h.Event, Matcher: h.Matcher, Command: pluginPath + " hook " + h.Name, Timeout: h.Timeout, AsyncRewake: h.WakesSession}
+		if _, name := ParseOwnCommand(e.Command, nil); name != h.Name {
 			t.Errorf("%q is not known again as ours: an install beside the plugin would not be seen", e.Command)
 		}
 		entries = append(entries, e)

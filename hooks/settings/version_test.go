@@ -18,13 +18,13 @@ func TestAskVersion(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			home := t.TempDir()
-			put(t, filepath.Join(home, ".local/bin/claude"), []byte("#!/bin/sh\n"+test.script+"\n"), 0o755)
+			writeTestFile(t, filepath.Join(home, ".local/bin/claude"), []byte("#!/bin/sh\n"+test.script+"\n"), 0o755)
 			t.Setenv("PATH", "/usr/bin:/bin")
 			wait := time.Minute
 			if test.name == "never" {
 				wait = 50 * time.Millisecond
 			}
-			v, err := AskVersion(t.Context(), func(string) string { return home }, wait)
+			v, err := InstalledVersion(t.Context(), func(string) string { return home }, wait)
 			switch {
 			case test.err == "" && (err != nil || v != Version{2, 1, 197}):
 				t.Errorf("%v, %v", v, err)

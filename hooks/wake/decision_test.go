@@ -30,7 +30,7 @@ func TestReadDecision(t *testing.T) {
 		"a decision of the wrong types": {`{"decision":true,"reason":[1]}`, ""},
 	} {
 		d := readDecision([]byte(c.reply))
-		if d.block() != (c.want != "") || d.block() && d.Reason != c.want {
+		if d.blocksStop() != (c.want != "") || d.blocksStop() && d.Reason != c.want {
 			t.Errorf("%s: %+v, want %q", name, d, c.want)
 		}
 	}
@@ -39,56 +39,56 @@ func TestReadDecision(t *testing.T) {
 // The agent sends the session on, once: Stop waits for it, and no other hook does.
 func TestBidirectional(t *testing.T) {
 	w := newWorld(t, "warden-main", quiet)
-	w.settings("warden-main", `{"hook_mode":"bidirectional"}`)
+	w.writeSettings("warden-main", `{"hook_mode":"bidirectional"}`)
 	answered := make(chan *state.Message)
 	go func() {
-		answered <- w.deliver(`{"payloads":[{"text":"{\"decision\":\"block\",\"reason\":\"go on\"}"}]}`)
+		answered <- w.answerAsAgent(`{"payloads":[{"text":"{\"decision\":\"block\",\"reason\":\"go on\"}"}]}`)
 	}()
-	if out := w.told("done"); out != `{"decision":"block","reason":"go on"}`+"\n" {
+	if out := w.runStopWith("done"); out != `{"decision":"block","reason":"go on"}`+"\n" {
 		t.Errorf("printed %q", out)
 	}
-	if m := <-answered; !m.Wake.Reply || len(m.Wake.Args) != 6 || m.Wake.Args[5] != "--json" {
-		t.Errorf("called as %+v", m.Wake)
+	if message := <-answered; !message.Wake.NeedsReply || len(message.Wake.Args) != 6 || message.Wake.Args[5] != "--json" {
+		t.Errorf("called as %+v", message.Wake)
 	}
-	if out := w.fire("stop-hook", recorded(t, "single-07-Stop", "stop_hook_active", true)); out != "" || len(w.waiting()) != 0 {
+	if out := w.runHook("stop-hook", recorded(t, "single-07-Stop", "stop_hook_active", true)); out != "" || len(w.wakeMessages()) != 0 {
 		t.Errorf("sent on already, and yet it printed %q", out)
 	}
-	w.fire("pre-tool-use-hook", recorded(t, "single-03-PreToolUse"))
-	if m := w.waiting(); len(m) != 1 || m[0].Wake.Reply || len(m[0].Wake.Args) != 5 {
+	w.runHook("pre-tool-use-hook", recorded(t, "single-03-PreToolUse"))
+	if m := w.wakeMessages(); len(m) != 1 || m[0].Wake.NeedsReply || len(m[0].Wake.Args) != 5 {
 		t.Errorf("a question: %+v", m)
 	}
 }
 
-// deliver is the poller: it waits for a message whose hook waits, and gives it the agent's answer.
-func (w *world) deliver(answer string) (m *state.Message) {
-	box := state.OutboxIn(w.user())
-	w.until("a hook waits for its message", func() bool {
+// answerAsAgent is the poller: it waits for a message whose hook waits, and gives it the agent's answer.
+func (w *world) answerAsAgent(answer string) (message *state.Message) {
+	box := state.OutboxIn(w.userState())
+	w.waitUntil("a hook waits for its message", func() bool {
 		all, _ := box.Waiting()
-		i := slices.IndexFunc(all, func(m *state.Message) bool {
-			_, err := state.ReadOpen(state.OpenFile(w.getenv, m.Path))
+		i := slices.IndexFunc(all, func(message *state.Message) bool {
+			_, err := state.ReadIndexEntry(state.IndexFile(w.getenv, message.Path))
 			return err == nil
 		})
 		if i >= 0 {
-			m = all[i]
+			message = all[i]
 		}
 		return i >= 0
 	})
-	m, err := box.Change(m.Path, func(m *state.Message) {
-		m.SentAt, m.Answer = time.Now(), answer
+	message, err := box.Change(message.Path, func(message *state.Message) {
+		message.SentAt, message.AgentAnswer = time.Now(), answer
 	})
 	w.must(err)
-	return m
+	return message
 }
 
 // An agent that takes too long: the session stops, and the poller goes on with the message.
 func TestUndecided(t *testing.T) {
 	w := newWorld(t, "warden-main", quiet)
-	w.settings("warden-main", `{"hook_mode":"bidirectional","reply_seconds":1}`)
-	if out := w.told("done"); out != "" || len(w.waiting()) != 1 {
-		t.Errorf("printed %q, %d wait", out, len(w.waiting()))
+	w.writeSettings("warden-main", `{"hook_mode":"bidirectional","reply_seconds":1}`)
+	if out := w.runStopWith("done"); out != "" || len(w.wakeMessages()) != 1 {
+		t.Errorf("printed %q, %d wait", out, len(w.wakeMessages()))
 	}
-	if !strings.Contains(w.fires(), `"outcome":"undecided"`) || !strings.Contains(w.log(), "did not decide within 1s") {
-		t.Errorf("log: %s%s", w.fires(), w.log())
+	if !strings.Contains(w.infoLines(), `"outcome":"undecided"`) || !strings.Contains(w.errorLines(), "did not decide within 1s") {
+		t.Errorf("log: %s%s", w.infoLines(), w.errorLines())
 	}
 }
 
@@ -96,7 +96,7 @@ func FuzzReadDecision(f *testing.F) {
 	f.Add([]byte(`{"result":{"payloads":[{"text":"{\"decision\":\"block\",\"reason\":\"x\"}"}]}}`))
 	f.Add([]byte("x {\"decision\":1}"))
 	f.Fuzz(func(t *testing.T, reply []byte) {
-		if d := readDecision(reply); d.block() && !strings.Contains(string(reply), "block") && !strings.Contains(string(reply), `\u00`) {
+		if d := readDecision(reply); d.blocksStop() && !strings.Contains(string(reply), "block") && !strings.Contains(string(reply), `\u00`) {
 			t.Errorf("%q blocks", reply)
 		}
 	})
@@ -109,7 +109,7 @@ func FuzzRegistry(f *testing.F) {
 		if err != nil {
 			return
 		}
-		if a, ok := r.agentOf(session); ok && (!a.enabled || a.id == "" || a.session != session && !strings.HasPrefix(session, a.id+"-")) {
+		if a, ok := r.agentForSession(session); ok && (!a.isEnabled || a.id == "" || a.tmuxSession != session && !strings.HasPrefix(session, a.id+"-")) {
 			t.Errorf("%q is %+v", session, a)
 		}
 	})

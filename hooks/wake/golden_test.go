@@ -9,10 +9,10 @@ import (
 	"gchat-hooks/e2e/golden"
 )
 
-var stamp = regexp.MustCompile(`(?m)^timestamp: 20\d\d-\d\d-\d\dT\d\d:\d\d:\d\dZ$`)
+var timestampPattern = regexp.MustCompile(`(?m)^timestamp: 20\d\d-\d\d-\d\dT\d\d:\d\d:\d\dZ$`)
 
-// screen has a pane show a recorded screen of 110x40 as it was.
-func screen(name string) string {
+// readScreenFile has a pane show a recorded screen of 110x40 as it was.
+func readScreenFile(name string) string {
 	path, _ := filepath.Abs(filepath.Join("testdata", "2.1.329", name+".ansi"))
 	return "head -c -1 '" + path + "'; exec sleep 600"
 }
@@ -28,39 +28,39 @@ func TestGoldenMessages(t *testing.T) {
 		name, screen, shows, hook string
 		event                     []byte
 	}{
-		{"stop", screen("single-00-idle"), "? for shortcuts", "stop-hook", recorded(t, "single-07-Stop")},
-		{"stop-transcript", screen("single-00-idle"), "? for shortcuts", "stop-hook", recorded(t, "single-07-Stop", "last_assistant_message", nil, "transcript_path", transcript)},
+		{"stop", readScreenFile("single-00-idle"), "? for shortcuts", "stop-hook", recorded(t, "single-07-Stop")},
+		{"stop-transcript", readScreenFile("single-00-idle"), "? for shortcuts", "stop-hook", recorded(t, "single-07-Stop", "last_assistant_message", nil, "transcript_path", transcript)},
 		{"stop-pane", lines, "ctx 83%", "stop-hook", recorded(t, "single-07-Stop", "last_assistant_message", "")},
-		{"question", screen("single-00-idle"), "? for shortcuts", "pre-tool-use-hook", recorded(t, "single-03-PreToolUse")},
-		{"questions-multi", screen("single-00-idle"), "? for shortcuts", "pre-tool-use-hook", recorded(t, "multi-03-PreToolUse")},
-		{"idle", screen("single-00-idle"), "? for shortcuts", "notification-idle-hook", recorded(t, "timing-09-Notification")},
-		{"permission", screen("permission-02-open"), "Esc to cancel", "notification-permission-hook", recorded(t, "timing-05-Notification")},
-		{"session-end", screen("single-00-idle"), "? for shortcuts", "session-end-hook", recorded(t, "timing-10-SessionEnd")},
-		{"pre-compact", screen("single-00-idle"), "? for shortcuts", "pre-compact-hook", recorded(t, "timing-10-SessionEnd", "hook_event_name", "PreCompact", "trigger", "auto", "transcript_path", transcript)},
-		{"menu", screen("single-02-open"), "Esc to cancel", "notification-permission-hook", recorded(t, "timing-05-Notification")},
+		{"question", readScreenFile("single-00-idle"), "? for shortcuts", "pre-tool-use-hook", recorded(t, "single-03-PreToolUse")},
+		{"questions-multi", readScreenFile("single-00-idle"), "? for shortcuts", "pre-tool-use-hook", recorded(t, "multi-03-PreToolUse")},
+		{"idle", readScreenFile("single-00-idle"), "? for shortcuts", "notification-idle-hook", recorded(t, "timing-09-Notification")},
+		{"permission", readScreenFile("permission-02-open"), "Esc to cancel", "notification-permission-hook", recorded(t, "timing-05-Notification")},
+		{"session-end", readScreenFile("single-00-idle"), "? for shortcuts", "session-end-hook", recorded(t, "timing-10-SessionEnd")},
+		{"pre-compact", readScreenFile("single-00-idle"), "? for shortcuts", "pre-compact-hook", recorded(t, "timing-10-SessionEnd", "hook_event_name", "PreCompact", "trigger", "auto", "transcript_path", transcript)},
+		{"menu", readScreenFile("single-02-open"), "Esc to cancel", "notification-permission-hook", recorded(t, "timing-05-Notification")},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t, "warden-main", c.screen)
-			w.shows(c.shows)
-			if out := w.fire(c.hook, c.event); out != "" {
+			w.awaitOnPane(c.shows)
+			if out := w.runHook(c.hook, c.event); out != "" {
 				t.Errorf("printed %q", out)
 			}
-			all := w.waiting()
+			all := w.wakeMessages()
 			if len(all) != 1 {
-				t.Fatalf("%d messages\n%s", len(all), w.log())
+				t.Fatalf("%d messages\n%s", len(all), w.errorLines())
 			}
 			got := all[0].Wake
 			if len(got.Args) != 5 || !slices.Equal(got.Args[:4], []string{"agent", "--session-id", "11111111-2222", "--message"}) {
 				t.Errorf("called with %q", got.Args)
 			}
-			if got.Path != w.env["PATH"] || got.Reply {
+			if got.SearchPath != w.env["PATH"] || got.NeedsReply {
 				t.Errorf("called as %+v", got)
 			}
-			if !stamp.MatchString(w.last()) {
-				t.Errorf("no timestamp in\n%s", w.last())
+			if !timestampPattern.MatchString(w.lastMessageText()) {
+				t.Errorf("no timestamp in\n%s", w.lastMessageText())
 			}
-			golden.Compare(t, "testdata/messages/"+c.name+".txt", stamp.ReplaceAllString(w.last(), "timestamp: TIME"))
+			golden.Compare(t, "testdata/messages/"+c.name+".txt", timestampPattern.ReplaceAllString(w.lastMessageText(), "timestamp: TIME"))
 		})
 	}
 }

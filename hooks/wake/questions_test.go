@@ -11,7 +11,7 @@ func TestQuestions(t *testing.T) {
 		`{"questions":[{"question":"Why?\nReally?","options":[]}]}`: "Question: Why?\nReally?\nMulti-select: no",
 		`{"questions":[{"question":"A","header":"H","multiSelect":true,"options":[{"label":"x\ny","description":""}]},{"question":"B","options":[{"label":"z","description":"d\n e"}]}]}`: "Question: A\nHeader: H\nMulti-select: yes\nOptions:\n  1. x y\n\nQuestion: B\nMulti-select: no\nOptions:\n  1. z: d  e",
 	} {
-		if got := questions([]byte(input)); got != want {
+		if got := questionsText([]byte(input)); got != want {
 			t.Errorf("%s:\n%s\nwant\n%s", input, got, want)
 		}
 	}
@@ -27,7 +27,7 @@ func TestOneLine(t *testing.T) {
 		}
 	}
 	ask := `{"questions":[{"question":"Why?","header":" ","options":[{"label":"a  b","description":" "},{"label":" ","description":"d"}]}]}`
-	if got, want := questions([]byte(ask)), "Question: Why?\nMulti-select: no\nOptions:\n  1. a  b\n  2. : d"; got != want {
+	if got, want := questionsText([]byte(ask)), "Question: Why?\nMulti-select: no\nOptions:\n  1. a  b\n  2. : d"; got != want {
 		t.Errorf("%s\nwant\n%s", got, want)
 	}
 }
@@ -37,9 +37,9 @@ func TestHopelessQuestions(t *testing.T) {
 	for input, want := range map[string]string{
 		``: "", `{"questions":[]}`: "\n{\"questions\":[]}", `{"ask":"Why?"}`: "\n{\"ask\":\"Why?\"}", `["Why?"]`: "\n[\"Why?\"]", `{"questions":7}`: "\n{\"questions\":7}", `null`: "\nnull",
 		`{"questions":[{"prompt":"Why?"}]}`: "\n{\"questions\":[{\"prompt\":\"Why?\"}]}", `{"questions":[{"question":7}]}`: "\n{\"questions\":[{\"question\":7}]}", `{"questions":[{"question":"Why?","options":"one"}]}`: "\n{\"questions\":[{\"question\":\"Why?\",\"options\":\"one\"}]}",
-		`{"ask":"` + strings.Repeat("ä", 3000) + `"}`: "\n{\"ask\":\"" + strings.Repeat("ä", rawChars-8),
+		`{"ask":"` + strings.Repeat("ä", 3000) + `"}`: "\n{\"ask\":\"" + strings.Repeat("ä", maxRawChars-8),
 	} {
-		if got := questions([]byte(input)); got != "(could not parse questions)"+want {
+		if got := questionsText([]byte(input)); got != "(could not parse questions)"+want {
 			t.Errorf("%s:\n%s\nwant\n%s", input, got, want)
 		}
 	}
@@ -47,14 +47,14 @@ func TestHopelessQuestions(t *testing.T) {
 
 // Claude Code notifies of a question's dialog, too. The agent is told once, and of each other dialog.
 func TestQuestionIsToldOnce(t *testing.T) {
-	w := newWorld(t, "warden-main", screen("single-02-open"))
-	w.shows("Esc to cancel")
+	w := newWorld(t, "warden-main", readScreenFile("single-02-open"))
+	w.awaitOnPane("Esc to cancel")
 	ask, notification := recorded(t, "single-03-PreToolUse"), recorded(t, "timing-05-Notification")
 	told := func(what, hook string, event []byte, want int) {
 		t.Helper()
-		before := len(w.waiting())
-		if w.fire(hook, event); len(w.waiting())-before != want {
-			t.Errorf("%s: %d messages, want %d", what, len(w.waiting())-before, want)
+		before := len(w.wakeMessages())
+		if w.runHook(hook, event); len(w.wakeMessages())-before != want {
+			t.Errorf("%s: %d messages, want %d", what, len(w.wakeMessages())-before, want)
 		}
 	}
 	var other map[string]any
@@ -63,10 +63,10 @@ func TestQuestionIsToldOnce(t *testing.T) {
 	told("the notification of it", "notification-permission-hook", notification, 0)
 	told("another question", "pre-tool-use-hook", recorded(t, "single-03-PreToolUse", "tool_input", other), 1)
 	told("a dialog that was not told", "notification-permission-hook", notification, 1)
-	w.tmux("respawn-pane", "-k", "-t", w.pane, "sh", "-c", screen("permission-02-open"))
-	w.shows("git push --force")
+	w.runTmux("respawn-pane", "-k", "-t", w.pane, "sh", "-c", readScreenFile("permission-02-open"))
+	w.awaitOnPane("git push --force")
 	told("a tool's permission", "notification-permission-hook", notification, 1)
-	if got := section(w.last(), "CONTENT"); !strings.Contains(got, "rm -rf build && git push --force") {
+	if got := section(w.lastMessageText(), "CONTENT"); !strings.Contains(got, "rm -rf build && git push --force") {
 		t.Errorf("told\n%s", got)
 	}
 }

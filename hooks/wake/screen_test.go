@@ -12,24 +12,24 @@ import (
 	"gchat-hooks/state"
 )
 
-// seen is a pane that shows a recorded screen.
-func seen(t *testing.T, path string) pane {
+// paneFromFile is a pane that shows a recorded screen.
+func paneFromFile(t *testing.T, path string) pane {
 	t.Helper()
 	styled, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)
 	}
 	plain := state.Clean(state.ForAgent, string(styled))
-	s := shown(strings.Split(strings.TrimRight(plain, "\n "), "\n"))
+	s := paneOf(strings.Split(strings.TrimRight(plain, "\n "), "\n"))
 	s.Screen = string(styled)
-	s.keep(100)
+	s.keepLastLines(100)
 	return s
 }
 
-// shown is a pane with these lines, and no styles.
-func shown(lines []string) pane {
+// paneOf is a pane with these lines, and no styles.
+func paneOf(lines []string) pane {
 	p := pane{Snapshot: inject.Snapshot{Lines: lines, Screen: strings.Join(lines, "\n") + "\n"}}
-	p.keep(100)
+	p.keepLastLines(100)
 	return p
 }
 
@@ -49,40 +49,40 @@ func TestStateOfRecordedScreens(t *testing.T) {
 				continue
 			}
 			path := filepath.Join("..", "..", "inject", "testdata", "screens", version, name+".ansi")
-			f := fire{trigger: triggers["notification-idle-hook"], event: &hooks.Event{}, pane: seen(t, path)}
+			f := wakeHook{trigger: triggers["notification-idle-hook"], event: &hooks.Event{}, pane: paneFromFile(t, path)}
 			if got := f.stateHint(); got != want {
 				t.Errorf("%s: %s, want %s", path, got, want)
 			}
-			if got := f.pane.pressure(50); got != "unknown" {
+			if got := f.pane.contextPressure(50); got != "unknown" {
 				t.Errorf("%s: pressure %s", path, got)
 			}
 		}
 	}
 }
 
-// box is a screen of Claude Code's with lines above and below the input box.
-func box(above, below []string) pane {
+// paneWithBox is a screen of Claude Code's with lines above and below the input box.
+func paneWithBox(above, below []string) pane {
 	rule := strings.Repeat("─", 40)
-	return shown(slices.Concat(above, []string{"", rule, "❯ ", rule}, below))
+	return paneOf(slices.Concat(above, []string{"", rule, "❯ ", rule}, below))
 }
 
 func TestStateHint(t *testing.T) {
-	plain := func(lines ...string) pane { return shown(lines) }
-	turn := box([]string{"● Looking.", "", "✻ Choreographing… (3s · ↓ 20 tokens)"}, nil)
+	plain := func(lines ...string) pane { return paneOf(lines) }
+	turn := paneWithBox([]string{"● Looking.", "", "✻ Choreographing… (3s · ↓ 20 tokens)"}, nil)
 	for name, c := range map[string]struct {
 		hook string
 		pane
 		want string
 	}{
-		"a box":                            {"stop-hook", box([]string{"● Done."}, nil), idleState},
+		"a box":                            {"stop-hook", paneWithBox([]string{"● Done."}, nil), idleState},
 		"a turn that ends":                 {"stop-hook", turn, idleState},
 		"a turn that goes on":              {"notification-idle-hook", turn, workingState},
 		"a turn that needs a permission":   {"notification-permission-hook", turn, workingState},
 		"a turn that is compacted":         {"pre-compact-hook", turn, workingState},
-		"a box that is compacted":          {"pre-compact-hook", box([]string{"● Done."}, nil), workingState},
-		"an end":                           {"session-end-hook", box([]string{"● Done."}, nil), terminatedState},
-		"an API error":                     {"stop-hook", box([]string{"❯ go on", "", "  ⎿  API Error: 500 overloaded"}, nil), errorState},
-		"an error that is over":            {"stop-hook", box([]string{"  ⎿  API Error: 500 overloaded", "", "● Now it works."}, nil), idleState},
+		"a box that is compacted":          {"pre-compact-hook", paneWithBox([]string{"● Done."}, nil), workingState},
+		"an end":                           {"session-end-hook", paneWithBox([]string{"● Done."}, nil), terminatedState},
+		"an API error":                     {"stop-hook", paneWithBox([]string{"❯ go on", "", "  ⎿  API Error: 500 overloaded"}, nil), errorState},
+		"an error that is over":            {"stop-hook", paneWithBox([]string{"  ⎿  API Error: 500 overloaded", "", "● Now it works."}, nil), idleState},
 		"an unknown menu":                  {"stop-hook", plain("Pick one", "  a", "Enter to select · Esc"), menuState},
 		"an unknown question":              {"stop-hook", plain("Do you want to allow this?"), permissionState},
 		"the mode is no question":          {"stop-hook", plain("bypass permissions on (shift+tab to cycle) do you want to "), idleState},
@@ -91,14 +91,14 @@ func TestStateHint(t *testing.T) {
 		"an error that occurred":           {"stop-hook", plain("An error occurred: no space left"), errorState},
 		"a build":                          {"stop-hook", plain("make", "Build failed"), errorState},
 		"a build, with its time":           {"stop-hook", plain("BUILD FAILED in 3s"), errorState},
-		"a build in a box":                 {"stop-hook", box([]string{"● Bash(make)", "  ⎿  Build failed"}, nil), errorState},
-		"a build that is repaired":         {"stop-hook", box([]string{"● Build failed earlier, and now it works."}, nil), idleState},
+		"a build in a box":                 {"stop-hook", paneWithBox([]string{"● Bash(make)", "  ⎿  Build failed"}, nil), errorState},
+		"a build that is repaired":         {"stop-hook", paneWithBox([]string{"● Build failed earlier, and now it works."}, nil), idleState},
 		"no test failed":                   {"stop-hook", plain("Tests failed: 0", "4 passed, 0 failed", "no error: all is well"), idleState},
 		"no such command":                  {"stop-hook", plain("bash: foo: command not found"), errorState},
 		"no such command in a script":      {"stop-hook", plain("./x.sh: line 3: foo: command not found"), errorState},
 		"no such command, in zsh":          {"stop-hook", plain("zsh: command not found: foo"), errorState},
 		"no such command, in dash":         {"stop-hook", plain("sh: 1: foo: not found"), errorState},
-		"no such command, in a box":        {"stop-hook", box([]string{"● Bash(foo)", "  ⎿  bash: foo: command not found"}, nil), errorState},
+		"no such command, in a box":        {"stop-hook", paneWithBox([]string{"● Bash(foo)", "  ⎿  bash: foo: command not found"}, nil), errorState},
 		"a folder to be trusted":           {"stop-hook", plain("1. Yes, I trust this folder", "Enter to confirm · Esc to exit"), menuState},
 		"a permission is needed":           {"stop-hook", plain("Claude needs your permission to use Bash"), permissionState},
 		"nothing known":                    {"stop-hook", plain("hello"), idleState},
@@ -108,13 +108,13 @@ func TestStateHint(t *testing.T) {
 		"no screen at the end":             {"session-end-hook", pane{}, terminatedState},
 		"a question says it by itself":     {"pre-tool-use-hook", plain("hello"), awaitingState},
 	} {
-		f := fire{trigger: triggers[c.hook], event: &hooks.Event{Reason: "prompt_input_exit"}, pane: c.pane}
+		f := wakeHook{trigger: triggers[c.hook], event: &hooks.Event{Reason: "prompt_input_exit"}, pane: c.pane}
 		if got := f.stateHint(); got != c.want {
 			t.Errorf("%s: %s, want %s", name, got, c.want)
 		}
 	}
-	for _, reason := range []hooks.Words{"clear", "resume"} { // Claude Code stays in its pane
-		f := fire{trigger: triggers["session-end-hook"], event: &hooks.Event{Reason: reason}}
+	for _, reason := range []hooks.LooseText{"clear", "resume"} { // Claude Code stays in its pane
+		f := wakeHook{trigger: triggers["session-end-hook"], event: &hooks.Event{Reason: reason}}
 		if got := f.stateHint(); got != idleState {
 			t.Errorf("%s: %s", reason, got)
 		}
@@ -122,45 +122,45 @@ func TestStateHint(t *testing.T) {
 }
 
 func TestPressure(t *testing.T) {
-	plain := func(lines ...string) pane { return shown(lines) }
+	plain := func(lines ...string) pane { return paneOf(lines) }
 	for name, c := range map[string]struct {
 		pane
 		want string
 	}{
-		"a status line":             {box([]string{"● 99% done"}, []string{"  opus │ ████░░░░ 47%"}), "47% [OK]"},
-		"at the threshold":          {box(nil, []string{"  opus 50%"}), "50% [WARNING]"},
-		"below it":                  {box(nil, []string{"  opus 49 %"}), "49% [OK]"},
-		"critical":                  {box(nil, []string{"  opus 80%"}), "80% [CRITICAL]"},
-		"full":                      {box(nil, []string{"  100%"}), "100% [CRITICAL]"},
-		"what is left":              {box(nil, []string{"  Context left until auto-compact: 8%"}), "92% [CRITICAL]"},
-		"remaining":                 {box(nil, []string{"  Context low (12% remaining) · Run /compact"}), "88% [CRITICAL]"},
-		"the context before others": {box(nil, []string{"  ctx: 30% · battery 81%", "  cpu 97%"}), "30% [OK]"},
-		"before its word":           {box(nil, []string{"  31% of context"}), "31% [OK]"},
-		"a fraction":                {box(nil, []string{"  ctx 47.5%"}), "47% [OK]"},
-		"a fraction, named":         {box(nil, []string{"  Context: 85.2%"}), "85% [CRITICAL]"},
-		"something else is left":    {box(nil, []string{"  $3.10 (2h 45m left) | 12%"}), "12% [OK]"},
-		"other things remain":       {box(nil, []string{"  ctx 83% · 3 todos remaining"}), "83% [CRITICAL]"},
-		"left, short":               {box(nil, []string{"  ctx 12% left"}), "88% [CRITICAL]"},
-		"until, after its number":   {box(nil, []string{"  12% until auto-compact"}), "88% [CRITICAL]"},
-		"until, and left":           {box(nil, []string{"  12% context left until auto-compact"}), "88% [CRITICAL]"},
-		"until, after its limits":   {box(nil, []string{"  5h 90% · 12% until auto-compact · 7d 3%"}), "88% [CRITICAL]"},
-		"left before its number":    {box(nil, []string{"  5h 90% | left until auto-compact: 12%"}), "88% [CRITICAL]"},
-		"somebody else's left":      {box(nil, []string{"  5h 10% left | ctx 47%"}), "47% [OK]"},
-		"its word after it":         {box(nil, []string{"  47% ctx | 5h 90%"}), "47% [OK]"},
-		"its word after it, commas": {box(nil, []string{"  opus, 47% of the context, 90% weekly"}), "47% [OK]"},
-		"its word after it, last":   {box(nil, []string{"  5h 90% | 47% ctx"}), "47% [OK]"},
-		"its word before it":        {box(nil, []string{"  5h 90% | ctx 47% | 7d 12%"}), "47% [OK]"},
-		"its word before it, bare":  {box(nil, []string{"  cpu 97% ctx 47%"}), "47% [OK]"},
-		"its word before its size":  {box(nil, []string{"  cpu 97% context used 94k/200k 47%"}), "47% [OK]"},
-		"a bar between":             {box(nil, []string{"  5h 90% | ctx [███░░░] 47%"}), "47% [OK]"},
-		"no percentage":             {box([]string{"● 99% done"}, []string{"  ? for shortcuts"}), "unknown"},
-		"too much":                  {box(nil, []string{"  140%"}), "unknown"},
-		"a part of a number":        {box(nil, []string{"  1234%"}), "unknown"},
+		"a status line":             {paneWithBox([]string{"● 99% done"}, []string{"  opus │ ████░░░░ 47%"}), "47% [OK]"},
+		"at the threshold":          {paneWithBox(nil, []string{"  opus 50%"}), "50% [WARNING]"},
+		"below it":                  {paneWithBox(nil, []string{"  opus 49 %"}), "49% [OK]"},
+		"critical":                  {paneWithBox(nil, []string{"  opus 80%"}), "80% [CRITICAL]"},
+		"full":                      {paneWithBox(nil, []string{"  100%"}), "100% [CRITICAL]"},
+		"what is left":              {paneWithBox(nil, []string{"  Context left until auto-compact: 8%"}), "92% [CRITICAL]"},
+		"remaining":                 {paneWithBox(nil, []string{"  Context low (12% remaining) · Run /compact"}), "88% [CRITICAL]"},
+		"the context before others": {paneWithBox(nil, []string{"  ctx: 30% · battery 81%", "  cpu 97%"}), "30% [OK]"},
+		"before its word":           {paneWithBox(nil, []string{"  31% of context"}), "31% [OK]"},
+		"a fraction":                {paneWithBox(nil, []string{"  ctx 47.5%"}), "47% [OK]"},
+		"a fraction, named":         {paneWithBox(nil, []string{"  Context: 85.2%"}), "85% [CRITICAL]"},
+		"something else is left":    {paneWithBox(nil, []string{"  $3.10 (2h 45m left) | 12%"}), "12% [OK]"},
+		"other things remain":       {paneWithBox(nil, []string{"  ctx 83% · 3 todos remaining"}), "83% [CRITICAL]"},
+		"left, short":               {paneWithBox(nil, []string{"  ctx 12% left"}), "88% [CRITICAL]"},
+		"until, after its number":   {paneWithBox(nil, []string{"  12% until auto-compact"}), "88% [CRITICAL]"},
+		"until, and left":           {paneWithBox(nil, []string{"  12% context left until auto-compact"}), "88% [CRITICAL]"},
+		"until, after its limits":   {paneWithBox(nil, []string{"  5h 90% · 12% until auto-compact · 7d 3%"}), "88% [CRITICAL]"},
+		"left before its number":    {paneWithBox(nil, []string{"  5h 90% | left until auto-compact: 12%"}), "88% [CRITICAL]"},
+		"somebody else's left":      {paneWithBox(nil, []string{"  5h 10% left | ctx 47%"}), "47% [OK]"},
+		"its word after it":         {paneWithBox(nil, []string{"  47% ctx | 5h 90%"}), "47% [OK]"},
+		"its word after it, commas": {paneWithBox(nil, []string{"  opus, 47% of the context, 90% weekly"}), "47% [OK]"},
+		"its word after it, last":   {paneWithBox(nil, []string{"  5h 90% | 47% ctx"}), "47% [OK]"},
+		"its word before it":        {paneWithBox(nil, []string{"  5h 90% | ctx 47% | 7d 12%"}), "47% [OK]"},
+		"its word before it, bare":  {paneWithBox(nil, []string{"  cpu 97% ctx 47%"}), "47% [OK]"},
+		"its word before its size":  {paneWithBox(nil, []string{"  cpu 97% context used 94k/200k 47%"}), "47% [OK]"},
+		"a bar between":             {paneWithBox(nil, []string{"  5h 90% | ctx [███░░░] 47%"}), "47% [OK]"},
+		"no percentage":             {paneWithBox([]string{"● 99% done"}, []string{"  ? for shortcuts"}), "unknown"},
+		"too much":                  {paneWithBox(nil, []string{"  140%"}), "unknown"},
+		"a part of a number":        {paneWithBox(nil, []string{"  1234%"}), "unknown"},
 		"another program":           {plain("12%", "a", "b", "c", "d", "77%", ""), "77% [WARNING]"},
 		"too far up":                {plain("12%", "a", "b", "c", "d", "e"), "unknown"},
 		"nothing":                   {pane{}, "unknown"},
 	} {
-		if got := c.pressure(50); got != c.want {
+		if got := c.contextPressure(50); got != c.want {
 			t.Errorf("%s: %s, want %s", name, got, c.want)
 		}
 	}
@@ -186,14 +186,14 @@ func TestDelta(t *testing.T) {
 		"all of it":             {words("a b"), "c d", 1, "c d"},
 		"an empty pane before":  {[]string{}, "a b", 0, "a b"},
 	} {
-		if got := strings.Join(delta(c.was, words(c.is), c.least), " "); got != c.want {
+		if got := strings.Join(newLines(c.was, words(c.is), c.least), " "); got != c.want {
 			t.Errorf("%s: %q, want %q", name, got, c.want)
 		}
 	}
 }
 
 func TestClean(t *testing.T) {
-	got := clean([]string{"  indented", "╭──────╮", "│ boxed  text │", "", "   ", "▐▛███▜▌ logo", "red \x1b[31mtext\x1b[0m", "hid\u200bden", "trailing   "})
+	got := cleanLines([]string{"  indented", "╭──────╮", "│ boxed  text │", "", "   ", "▐▛███▜▌ logo", "red \x1b[31mtext\x1b[0m", "hid\u200bden", "trailing   "})
 	want := []string{"  indented", "boxed text", "logo", "red text", "hidden", "trailing"}
 	if !slices.Equal(got, want) {
 		t.Errorf("%q, want %q", got, want)
@@ -205,27 +205,27 @@ func TestDeliverToChat(t *testing.T) {
 	for deliver, agents := range map[string]int{"chat": 0, "both": 1} {
 		w := newWorld(t, "warden-main", quiet)
 		w.env["GOOGLE_CHAT_WEBHOOK_URL"] = "https://chat.googleapis.com/v1/spaces/S/messages?key=k&token=t"
-		w.settings("warden-main", `{"deliver":"`+deliver+`"}`)
-		w.shows("ready")
-		w.fire("stop-hook", recorded(t, "single-07-Stop", "last_assistant_message", "**done** <users/all>"))
-		w.fire("pre-tool-use-hook", recorded(t, "single-03-PreToolUse"))
-		all, _ := state.OutboxIn(w.user()).Waiting()
-		all = slices.DeleteFunc(all, func(m *state.Message) bool { return m.Type != state.MessageReport })
-		if len(all) != 2 || len(w.waiting()) != 2*agents {
-			t.Fatalf("%s: %d for Chat, %d for the agent", deliver, len(all), len(w.waiting()))
+		w.writeSettings("warden-main", `{"deliver":"`+deliver+`"}`)
+		w.awaitOnPane("ready")
+		w.runHook("stop-hook", recorded(t, "single-07-Stop", "last_assistant_message", "**done** <users/all>"))
+		w.runHook("pre-tool-use-hook", recorded(t, "single-03-PreToolUse"))
+		all, _ := state.OutboxIn(w.userState()).Waiting()
+		all = slices.DeleteFunc(all, func(message *state.Message) bool { return message.Type != state.MessageReport })
+		if len(all) != 2 || len(w.wakeMessages()) != 2*agents {
+			t.Fatalf("%s: %d for Chat, %d for the agent", deliver, len(all), len(w.wakeMessages()))
 		}
 		first, second := all[0].Report, all[1].Report
-		if first.Prefix != "[Wake]" || first.Session != "warden-main" || first.About != "response_complete, idle" || first.Text != "**done** <users/all>" {
+		if first.Prefix != "[Wake]" || first.SessionName != "warden-main" || first.About != "response_complete, idle" || first.Text != "**done** <users/all>" {
 			t.Errorf("Chat gets %+v", first)
 		}
-		if !strings.HasPrefix(second.Text, "```\nQuestion: Which deployment approach should we use?") || second.Kind != "wake" {
+		if !strings.HasPrefix(second.Text, "```\nQuestion: Which deployment approach should we use?") || second.RuleKind != "wake" {
 			t.Errorf("Chat gets %+v", second)
 		}
 	}
 }
 
 func TestNames(t *testing.T) {
-	if got := Names(); len(got) != 6 || slices.ContainsFunc(got, func(name string) bool { return !Known(name) || hooks.Known(name) }) || Known("stop") {
+	if got := Names(); len(got) != 6 || slices.ContainsFunc(got, func(name string) bool { return !IsName(name) || hooks.IsName(name) }) || IsName("stop") {
 		t.Errorf("names %q", got)
 	}
 }

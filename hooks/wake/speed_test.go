@@ -26,37 +26,37 @@ func BenchmarkBesideBash(b *testing.B) {
 	var ours, bash []time.Duration
 	for i := 0; b.Loop(); i++ {
 		event := d.stop(fmt.Sprintf("Step %d is done.", i))
-		ours = append(ours, d.exit(event, d.path("gchat-hooks"), "stop-hook"))
-		bash = append(bash, d.exit(event, "bash", "../../e2e/bench/stop-hook.sh"))
+		ours = append(ours, d.timeRun(event, d.path("gchat-hooks"), "stop-hook"))
+		bash = append(bash, d.timeRun(event, "bash", "../../e2e/bench/stop-hook.sh"))
 	}
-	b.ReportMetric(ms(ours), "ms(median)")
-	b.ReportMetric(ms(bash), "bash-ms(median)")
-	b.ReportMetric(ms(ours)/ms(bash), "ours/bash")
+	b.ReportMetric(medianMilliseconds(ours), "ms(median)")
+	b.ReportMetric(medianMilliseconds(bash), "bash-ms(median)")
+	b.ReportMetric(medianMilliseconds(ours)/medianMilliseconds(bash), "ours/bash")
 	b.ReportMetric(0, "ns/op")
 }
 
-// ms is the median in milliseconds.
-func ms(all []time.Duration) float64 {
+// medianMilliseconds is the median in milliseconds.
+func medianMilliseconds(all []time.Duration) float64 {
 	slices.Sort(all)
 	return float64(all[len(all)/2]) / float64(time.Millisecond)
 }
 
-// desk is a machine with an agent's tmux session, its registry, and an openclaw that does nothing.
-type desk struct {
+// benchDesk is a machine with an agent's tmux session, its registry, and an openclaw that does nothing.
+type benchDesk struct {
 	*testing.B
 	dir string
 	env []string // a hook's
 }
 
-func newDesk(b *testing.B) *desk {
+func newDesk(b *testing.B) *benchDesk {
 	dir, err := os.MkdirTemp("", "wb-") // short: a socket's path ends at 107 bytes
 	if err != nil {
 		b.Fatal(err)
 	}
-	d := &desk{B: b, dir: dir}
+	d := &benchDesk{B: b, dir: dir}
 	b.Cleanup(func() {
 		_ = exec.Command("tmux", "-S", d.path("s"), "kill-server").Run()
-		d.endAll()
+		d.endPollers()
 		_ = os.RemoveAll(dir)
 	})
 	for _, sub := range []string{"home", "bin"} {
@@ -69,27 +69,27 @@ func newDesk(b *testing.B) *desk {
 		{"agent_id": "warden", "enabled": true, "tmux_session_name": "warden-main", "openclaw_session_id": "1111", "hook_settings": {}}]}`)
 	d.env = append(os.Environ(), "PATH="+d.path("bin")+":"+os.Getenv("PATH"), "HOME="+d.path("home"), "XDG_STATE_HOME="+d.path("home"),
 		"GCHAT_WAKE_REGISTRY="+d.path("registry.json"), "TMUX="+d.path("s")+",1,0", "TMUX_PANE=%0", "WAKE_BENCH="+dir)
-	d.do("go", "build", "-tags", "urfave_cli_no_docs", "-o", d.path("gchat-hooks"), "gchat-hooks")
-	d.do("tmux", "-S", d.path("s"), "-f", os.DevNull, "new-session", "-d", "-s", "warden-main", "-x", "100", "-y", "50", "sleep", "6000")
+	d.mustRun("go", "build", "-tags", "urfave_cli_no_docs", "-o", d.path("gchat-hooks"), "gchat-hooks")
+	d.mustRun("tmux", "-S", d.path("s"), "-f", os.DevNull, "new-session", "-d", "-s", "warden-main", "-x", "100", "-y", "50", "sleep", "6000")
 	return d
 }
 
-func (d *desk) path(name string) string { return filepath.Join(d.dir, name) }
+func (d *benchDesk) path(name string) string { return filepath.Join(d.dir, name) }
 
-func (d *desk) write(name, text string) {
+func (d *benchDesk) write(name, text string) {
 	if err := os.WriteFile(d.path(name), []byte(text), 0o700); err != nil {
 		d.Fatal(err)
 	}
 }
 
-func (d *desk) do(argv ...string) {
+func (d *benchDesk) mustRun(argv ...string) {
 	if out, err := exec.Command(argv[0], argv[1:]...).CombinedOutput(); err != nil {
 		d.Fatalf("%q: %v: %s", argv, err, out)
 	}
 }
 
 // stop is the event that ends a turn with these words.
-func (d *desk) stop(words string) []byte {
+func (d *benchDesk) stop(words string) []byte {
 	event, err := os.ReadFile(filepath.Join("testdata", "2.1.329", "single-07-Stop.json"))
 	if err != nil {
 		d.Fatal(err)
@@ -105,8 +105,8 @@ func (d *desk) stop(words string) []byte {
 	return event
 }
 
-// exit is how long a hook takes.
-func (d *desk) exit(event []byte, argv ...string) time.Duration {
+// timeRun is how long a hook takes.
+func (d *benchDesk) timeRun(event []byte, argv ...string) time.Duration {
 	var out bytes.Buffer
 	cmd := exec.Command(argv[0], argv[1:]...)
 	cmd.Env, cmd.Stdin, cmd.Stdout, cmd.Stderr = d.env, bytes.NewReader(event), &out, &out
@@ -119,8 +119,8 @@ func (d *desk) exit(event []byte, argv ...string) time.Duration {
 	return took
 }
 
-// endAll ends the poller, and whatever else has a hook's environment.
-func (d *desk) endAll() {
+// endPollers ends the poller, and whatever else has a hook's environment.
+func (d *benchDesk) endPollers() {
 	files, _ := filepath.Glob("/proc/[0-9]*/environ")
 	for _, file := range files {
 		env, _ := os.ReadFile(file)

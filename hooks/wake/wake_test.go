@@ -21,7 +21,7 @@ const quiet = "echo ready; exec sleep 600"
 // Nothing is told, and nothing left behind, where a hook is not meant.
 func TestGuards(t *testing.T) {
 	w := newWorld(t, "warden-main", quiet)
-	w.shows("ready")
+	w.awaitOnPane("ready")
 	stop := recorded(t, "single-07-Stop")
 	for name, c := range map[string]struct {
 		hook    string
@@ -48,17 +48,17 @@ func TestGuards(t *testing.T) {
 			for k, v := range c.env {
 				w.env[k] = v
 			}
-			w.must(os.WriteFile(w.env["GCHAT_WAKE_REGISTRY"], []byte(`{"agents":[`+entry("zarden", c.session, "")+`]}`), 0o600))
-			if out := w.fire(c.hook, c.event); out != "" {
+			w.must(os.WriteFile(w.env["GCHAT_WAKE_REGISTRY"], []byte(`{"agents":[`+agentJSON("zarden", c.session, "")+`]}`), 0o600))
+			if out := w.runHook(c.hook, c.event); out != "" {
 				t.Errorf("printed %q", out)
 			}
-			if n := len(w.waiting()); n != 0 {
+			if n := len(w.wakeMessages()); n != 0 {
 				t.Errorf("%d messages", n)
 			}
 			if log, _ := os.ReadFile(state.LogPath(w.getenv)); len(log) > 0 {
 				t.Errorf("not silent: %s", log)
 			}
-			if dirs, _ := filepath.Glob(filepath.Join(w.user(), "wake", "sessions", "*")); len(dirs) > 0 {
+			if dirs, _ := filepath.Glob(filepath.Join(w.userState(), "wake", "sessions", "*")); len(dirs) > 0 {
 				t.Errorf("left %q", dirs)
 			}
 		})
@@ -68,7 +68,7 @@ func TestGuards(t *testing.T) {
 // An event that does not say which it is counts as the hook's own.
 func TestUnnamedEvent(t *testing.T) {
 	w := newWorld(t, "warden-main", quiet)
-	w.shows("ready")
+	w.awaitOnPane("ready")
 	for i, c := range []struct {
 		hook, event, trigger string
 		name                 any
@@ -77,32 +77,32 @@ func TestUnnamedEvent(t *testing.T) {
 		{"notification-idle-hook", "timing-09-Notification", "idle_prompt", nil}, {"notification-permission-hook", "timing-05-Notification", "permission_prompt", nil},
 		{"session-end-hook", "timing-10-SessionEnd", "session_end", nil}, {"pre-compact-hook", "timing-10-SessionEnd", "pre_compact", nil},
 	} {
-		w.settings("warden-main", `{"dedup_enabled":false}`)
-		w.fire(c.hook, recorded(t, c.event, "hook_event_name", c.name))
-		if all := w.waiting(); len(all) != i+1 || all[i].Wake.Trigger != c.trigger {
-			t.Fatalf("%s: %d messages\n%s", c.hook, len(all), w.log())
+		w.writeSettings("warden-main", `{"dedup_enabled":false}`)
+		w.runHook(c.hook, recorded(t, c.event, "hook_event_name", c.name))
+		if all := w.wakeMessages(); len(all) != i+1 || all[i].Wake.Trigger != c.trigger {
+			t.Fatalf("%s: %d messages\n%s", c.hook, len(all), w.errorLines())
 		}
 	}
-	w.fire("stop-hook", []byte(`{"last_assistant_message":"words"}`))
-	if all := w.waiting(); len(all) != 7 || section(w.last(), "CONTENT") != "words" {
-		t.Errorf("%d messages\n%s", len(all), w.log())
+	w.runHook("stop-hook", []byte(`{"last_assistant_message":"words"}`))
+	if all := w.wakeMessages(); len(all) != 7 || section(w.lastMessageText(), "CONTENT") != "words" {
+		t.Errorf("%d messages\n%s", len(all), w.errorLines())
 	}
 	// What keeps a named one from being told does so here.
-	w.fire("stop-hook", []byte(`{"stop_hook_active":true}`))
-	w.fire("pre-tool-use-hook", []byte(`{"tool_name":"Bash"}`))
-	w.fire("notification-idle-hook", []byte(`{"notification_type":"permission_prompt"}`))
-	if all := w.waiting(); len(all) != 7 || w.log() != "" {
-		t.Errorf("%d messages\n%s", len(all), w.log())
+	w.runHook("stop-hook", []byte(`{"stop_hook_active":true}`))
+	w.runHook("pre-tool-use-hook", []byte(`{"tool_name":"Bash"}`))
+	w.runHook("notification-idle-hook", []byte(`{"notification_type":"permission_prompt"}`))
+	if all := w.wakeMessages(); len(all) != 7 || w.errorLines() != "" {
+		t.Errorf("%d messages\n%s", len(all), w.errorLines())
 	}
 }
 
 // Where no other hook is registered, this one writes down what status says of a session.
 func TestSessionIsWrittenDown(t *testing.T) {
 	w := newWorld(t, "warden-main", quiet)
-	w.shows("ready")
-	w.fire("stop-hook", recorded(t, "single-07-Stop"))
+	w.awaitOnPane("ready")
+	w.runHook("stop-hook", recorded(t, "single-07-Stop"))
 	project, _ := filepath.Abs(state.ProjectDir(w.getenv))
-	all, _ := state.SessionsIn(w.user()).All()
+	all, _ := state.SessionsIn(w.userState()).All()
 	if len(all) != 1 || all[0].StartedAt.IsZero() || all[0].ProjectDir != project || all[0].TmuxSession != "warden-main" {
 		t.Errorf("got %+v", all)
 	}
@@ -111,23 +111,23 @@ func TestSessionIsWrittenDown(t *testing.T) {
 // What is known is not told again; what is new is, whichever hook comes first.
 func TestDedup(t *testing.T) {
 	w := newWorld(t, "warden-main", "echo ready; while read l; do echo \"$l\"; done")
-	w.shows("ready")
+	w.awaitOnPane("ready")
 	said := func(text string) []byte { return recorded(t, "single-07-Stop", "last_assistant_message", text) }
 	idle := recorded(t, "timing-09-Notification")
 	step := func(what, hook string, event []byte, want int) {
 		t.Helper()
-		before := len(w.waiting())
-		if w.fire(hook, event); len(w.waiting())-before != want {
-			t.Errorf("%s: %d messages, want %d", what, len(w.waiting())-before, want)
+		before := len(w.wakeMessages())
+		if w.runHook(hook, event); len(w.wakeMessages())-before != want {
+			t.Errorf("%s: %d messages, want %d", what, len(w.wakeMessages())-before, want)
 		}
 	}
 	typed := 0
 	typing := func() {
 		typed++
-		w.tmux("send-keys", "-t", w.pane, "-l", fmt.Sprintf("typed %d", typed))
-		w.tmux("send-keys", "-t", w.pane, "Enter")
-		w.until("the line is echoed", func() bool {
-			return strings.Count(w.tmux("capture-pane", "-p", "-t", w.pane), fmt.Sprintf("typed %d", typed)) == 2
+		w.runTmux("send-keys", "-t", w.pane, "-l", fmt.Sprintf("typed %d", typed))
+		w.runTmux("send-keys", "-t", w.pane, "Enter")
+		w.waitUntil("the line is echoed", func() bool {
+			return strings.Count(w.runTmux("capture-pane", "-p", "-t", w.pane), fmt.Sprintf("typed %d", typed)) == 2
 		})
 	}
 	step("the first", "stop-hook", said("one"), 1)
@@ -138,7 +138,7 @@ func TestDedup(t *testing.T) {
 	step("the same words, another screen", "stop-hook", said("two"), 1)
 	typing()
 	step("idle, another screen", "notification-idle-hook", idle, 1)
-	if last := w.last(); !strings.Contains(section(last, "CONTENT"), "typed 2") {
+	if last := w.lastMessageText(); !strings.Contains(section(last, "CONTENT"), "typed 2") {
 		t.Errorf("told\n%s", last)
 	}
 	step("words after the screen was told", "stop-hook", said("three"), 1)
@@ -147,7 +147,7 @@ func TestDedup(t *testing.T) {
 	step("a question", "pre-tool-use-hook", ask, 1)
 	step("from a second install", "pre-tool-use-hook", ask, 0)
 	step("asked again", "pre-tool-use-hook", recorded(t, "single-03-PreToolUse", "tool_use_id", "other"), 1)
-	w.settings("warden-main", `{"dedup_enabled":false}`)
+	w.writeSettings("warden-main", `{"dedup_enabled":false}`)
 	step("without dedup", "stop-hook", said("three"), 1)
 	step("without dedup again", "stop-hook", said("three"), 1)
 
@@ -158,7 +158,7 @@ func TestDedup(t *testing.T) {
 		DurationMS                        float64 `json:"duration_ms"`
 	}
 	var fires []logLine
-	for line := range strings.Lines(w.fires()) {
+	for line := range strings.Lines(w.infoLines()) {
 		var f logLine
 		w.must(json.Unmarshal([]byte(line), &f))
 		if f.State == "" || f.Pressure != "unknown" || f.Content == "" || f.DurationMS <= 0 || f.AgentID != "warden" {
@@ -178,29 +178,29 @@ func TestAtOnce(t *testing.T) {
 		runs = 10
 	}
 	w := newWorld(t, "warden-main", "echo ready; while read l; do for n in 1 2 3 4 5 6 7 8 9 10 11 12; do echo \"$l $n.\"; done; done")
-	w.settings("warden-main", `{"min_context_lines":0}`)
-	w.shows("ready")
-	w.tmux("set-option", "-t", "warden-main", "history-limit", "5000")
+	w.writeSettings("warden-main", `{"min_context_lines":0}`)
+	w.awaitOnPane("ready")
+	w.runTmux("set-option", "-t", "warden-main", "history-limit", "5000")
 	stop, idle := recorded(t, "single-07-Stop", "last_assistant_message", nil), recorded(t, "timing-09-Notification")
-	w.fire("stop-hook", stop)
-	first := len(w.waiting())
+	w.runHook("stop-hook", stop)
+	first := len(w.wakeMessages())
 	for run := range runs {
 		key := fmt.Sprintf("run-%d", run)
-		w.tmux("send-keys", "-t", w.pane, "-l", key)
+		w.runTmux("send-keys", "-t", w.pane, "-l", key)
 		var both sync.WaitGroup
 		for _, fire := range []func(){
-			func() { w.fire("stop-hook", stop) }, func() { w.fire("notification-idle-hook", idle) },
-			func() { w.tmux("send-keys", "-t", w.pane, "Enter") }, // the lines come in between
+			func() { w.runHook("stop-hook", stop) }, func() { w.runHook("notification-idle-hook", idle) },
+			func() { w.runTmux("send-keys", "-t", w.pane, "Enter") }, // the lines come in between
 		} {
 			both.Go(fire)
 		}
 		both.Wait()
-		w.shows(key + " 12.")
-		w.fire("stop-hook", stop)
+		w.awaitOnPane(key + " 12.")
+		w.runHook("stop-hook", stop)
 	}
 	var told strings.Builder
-	for _, m := range w.waiting()[first:] {
-		told.WriteString(section(said(m), "CONTENT") + "\n")
+	for _, message := range w.wakeMessages()[first:] {
+		told.WriteString(section(messageText(message), "CONTENT") + "\n")
 	}
 	for run := range runs {
 		for n := 1; n <= 12; n++ {
@@ -216,28 +216,28 @@ func TestAtOnce(t *testing.T) {
 func TestSessionNames(t *testing.T) {
 	w := newWorld(t, "plain", quiet)
 	for _, name := range []string{"two words", "two  blanks", " around ", "a/b", "../../up", "..", "emoji 🙂", strings.Repeat("x", 200), "it's $(touch x)", "-dash", "%5", "épic"} {
-		w.tmux("rename-session", "-t", w.pane, "--", name)
-		name = w.tmux("display-message", "-p", "-t", w.pane, "#{session_name}") // tmux keeps no dots
+		w.runTmux("rename-session", "-t", w.pane, "--", name)
+		name = w.runTmux("display-message", "-p", "-t", w.pane, "#{session_name}") // tmux keeps no dots
 		b, _ := json.Marshal(name)
-		w.registry(`{"agents":[{"agent_id":"a","tmux_session_name":` + string(b) + `,"openclaw_session_id":"x","hook_settings":{"dedup_enabled":false}}]}`)
-		before := len(w.waiting())
-		w.fire("stop-hook", recorded(t, "single-07-Stop"))
-		all := w.waiting()
+		w.writeRegistry(`{"agents":[{"agent_id":"a","tmux_session_name":` + string(b) + `,"openclaw_session_id":"x","hook_settings":{"dedup_enabled":false}}]}`)
+		before := len(w.wakeMessages())
+		w.runHook("stop-hook", recorded(t, "single-07-Stop"))
+		all := w.wakeMessages()
 		if len(all) != before+1 {
 			t.Errorf("%q: %d messages", name, len(all)-before)
 			continue
 		}
-		message := said(all[before])
+		message := messageText(all[before])
 		if !strings.Contains(message, "tmux_session_name: "+name+"\n") {
 			t.Errorf("%q:\n%s", name, message)
 		}
 		// The actions are words for a shell, which has to give the name back.
 		action := strings.Split(section(message, "AVAILABLE ACTIONS"), "\n")[6]
-		if got := w.shell("set -- " + strings.TrimPrefix(action, "menu-driver.sh ") + `; printf %s "$1"`); got != name && (got != w.pane || !strings.ContainsAny(name[:1], "-%")) { // which menu-driver would take for something else
+		if got := w.runShell("set -- " + strings.TrimPrefix(action, "menu-driver.sh ") + `; printf %s "$1"`); got != name && (got != w.pane || !strings.ContainsAny(name[:1], "-%")) { // which menu-driver would take for something else
 			t.Errorf("%q comes out of %q as %q", name, action, got)
 		}
 	}
-	w.inside(w.path("home"))
+	w.wantWritesOnlyIn(w.path("home"))
 }
 
 func TestRegistry(t *testing.T) {
@@ -268,7 +268,7 @@ func TestRegistry(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 			continue
 		}
-		a, ok := r.agentOf(c.session)
+		a, ok := r.agentForSession(c.session)
 		if ok != (c.want != "") || ok && a.id != c.want {
 			t.Errorf("%s: %q %v, want %q", name, a.id, ok, c.want)
 		}
@@ -277,7 +277,7 @@ func TestRegistry(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if a, _ := r.agentOf("a-main"); a.to != "1" {
+	if a, _ := r.agentForSession("a-main"); a.openclawSession != "1" {
 		t.Errorf("of two with one id: %+v", a)
 	}
 	for _, off := range []string{"false", "0", "null", "[]", `"no"`, `"false"`, `"off"`, `"No"`, `"OFF"`, `""`, `"0"`, `1`, `"yes"`} {
@@ -285,7 +285,7 @@ func TestRegistry(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, ok := r.agentOf("x"); ok || (len(r.problems) == 1) == (off == "false") {
+		if _, ok := r.agentForSession("x"); ok || (len(r.problems) == 1) == (off == "false") {
 			t.Errorf("enabled: %s: %v %q", off, ok, r.problems)
 		}
 	}
@@ -304,11 +304,11 @@ func TestSettings(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	global := builtIn
-	global.paneLines, global.bidirectional, global.extractChars = 7, true, 30
+	global := defaultSettings
+	global.paneLines, global.isBidirectional, global.transcriptChars = 7, true, 30
 	a, d := global, global
-	a.paneLines, a.minLines, a.dedup, a.chat = 9, 0, false, true
-	d.agent, d.chat, d.extractChars = false, true, mostChars
+	a.paneLines, a.minPaneLines, a.skipsKnown, a.toChat = 9, 0, false, true
+	d.toAgent, d.toChat, d.transcriptChars = false, true, maxMessageChars
 	for i, want := range []settings{a, global, global, d} {
 		if got := r.agents[i].settings; got != want {
 			t.Errorf("agent %d: %+v, want %+v", i, got, want)
@@ -322,48 +322,48 @@ func TestSettings(t *testing.T) {
 // Whatever is wrong with what a hook reads, it ends with 0 and says so once in the log.
 func TestBadInput(t *testing.T) {
 	w := newWorld(t, "warden-main", quiet)
-	w.shows("ready")
+	w.awaitOnPane("ready")
 	good, err := os.ReadFile(w.path("registry.json"))
 	w.must(err)
 	stop := recorded(t, "single-07-Stop")
-	lines := func() int { return strings.Count(w.log(), "\n") }
+	lines := func() int { return strings.Count(w.errorLines(), "\n") }
 	step := func(what string, event []byte, messages, logged int) {
 		t.Helper()
-		sent, said := len(w.waiting()), lines()
-		w.fire("stop-hook", event)
-		if n := len(w.waiting()) - sent; n != messages {
+		sent, said := len(w.wakeMessages()), lines()
+		w.runHook("stop-hook", event)
+		if n := len(w.wakeMessages()) - sent; n != messages {
 			t.Errorf("%s: %d messages, want %d", what, n, messages)
 		}
 		if n := lines() - said; n != logged {
-			t.Errorf("%s: %d lines in the log, want %d:\n%s", what, n, logged, w.log())
+			t.Errorf("%s: %d lines in the log, want %d:\n%s", what, n, logged, w.errorLines())
 		}
 	}
 	w.must(os.Remove(w.path("registry.json")))
 	step("no registry", stop, 0, 1)
-	w.registry("{")
+	w.writeRegistry("{")
 	step("a broken registry at first", stop, 0, 1)
 	w.must(os.Remove(w.path("registry.json")))
 	w.must(syscall.Mkfifo(w.path("registry.json"), 0o600))
 	step("a pipe for a registry", stop, 0, 1)
 	w.must(os.Remove(w.path("registry.json")))
-	w.registry(string(good))
+	w.writeRegistry(string(good))
 	step("mended", stop, 1, 0)
-	w.registry(string(good[:len(good)/2]))
+	w.writeRegistry(string(good[:len(good)/2]))
 	step("broken by an edit", recorded(t, "single-07-Stop", "last_assistant_message", "while broken"), 0, 1)
-	w.registry(`{"agents":[` + entry("warden", "warden-main", `{"pane_capture_lines":"x"}`) + `]}`)
+	w.writeRegistry(`{"agents":[` + agentJSON("warden", "warden-main", `{"pane_capture_lines":"x"}`) + `]}`)
 	step("an odd setting", recorded(t, "single-07-Stop", "last_assistant_message", "odd"), 1, 1)
-	w.registry(strings.Replace(string(good), "11111111-2222", "", 1))
+	w.writeRegistry(strings.Replace(string(good), "11111111-2222", "", 1))
 	step("nobody to tell", recorded(t, "single-07-Stop", "last_assistant_message", "to nobody"), 0, 1)
-	w.registry(`{"agents":[{"openclaw_session_id":"1"},{"agent_id":7,"tmux_session_name":["warden-main"]},3]}`)
+	w.writeRegistry(`{"agents":[{"openclaw_session_id":"1"},{"agent_id":7,"tmux_session_name":["warden-main"]},3]}`)
 	step("entries that are passed over", recorded(t, "single-07-Stop", "last_assistant_message", "to nobody"), 0, 3)
-	w.registry(`{"agents":[{"agent_id":"warden","enabled":"no","tmux_session_name":"warden-main"}]}`)
+	w.writeRegistry(`{"agents":[{"agent_id":"warden","enabled":"no","tmux_session_name":"warden-main"}]}`)
 	step("disabled in a word", recorded(t, "single-07-Stop", "last_assistant_message", "to nobody"), 0, 1)
-	w.registry(`{"agents":[{"tmux_session_name":"warden-main","openclaw_session_id":"1"}]}`)
+	w.writeRegistry(`{"agents":[{"tmux_session_name":"warden-main","openclaw_session_id":"1"}]}`)
 	step("no agent_id", recorded(t, "single-07-Stop", "last_assistant_message", "to the session"), 1, 0)
-	if all := w.waiting(); all[len(all)-1].Wake.Agent != "warden-main" || !strings.Contains(w.last(), "agent_id: warden-main\n") {
-		t.Errorf("told\n%s", w.last())
+	if all := w.wakeMessages(); all[len(all)-1].Wake.AgentName != "warden-main" || !strings.Contains(w.lastMessageText(), "agent_id: warden-main\n") {
+		t.Errorf("told\n%s", w.lastMessageText())
 	}
-	w.registry(string(good))
+	w.writeRegistry(string(good))
 	step("told when it is known whom", recorded(t, "single-07-Stop", "last_assistant_message", "to nobody"), 1, 0)
 	for _, odd := range []string{``, `{`, `[]`, `{"hook_event_name":7}`} {
 		step("stdin "+odd, []byte(odd), 0, 1)
@@ -371,9 +371,9 @@ func TestBadInput(t *testing.T) {
 	step("members of odd types", []byte(`{"hook_event_name":"Stop","last_assistant_message":{"a":1},"transcript_path":[1],"stop_hook_active":"no"}`), 0, 0)
 	step("no transcript there", recorded(t, "single-07-Stop", "last_assistant_message", nil, "transcript_path", "/nowhere/x.jsonl"), 0, 0)
 	step("a folder for a transcript", recorded(t, "single-07-Stop", "last_assistant_message", nil, "transcript_path", t.TempDir()), 0, 1)
-	w.tmux("kill-server")
+	w.runTmux("kill-server")
 	step("tmux is gone", recorded(t, "single-07-Stop", "last_assistant_message", "and yet"), 1, 1)
-	if m := w.last(); !strings.Contains(m, "[CONTENT]\nand yet\n") || !strings.Contains(m, "state: error") {
+	if m := w.lastMessageText(); !strings.Contains(m, "[CONTENT]\nand yet\n") || !strings.Contains(m, "state: error") {
 		t.Errorf("told\n%s", m)
 	}
 	step("tmux is gone, and the session unknown", recorded(t, "single-07-Stop", "session_id", "another"), 0, 1)
@@ -382,15 +382,15 @@ func TestBadInput(t *testing.T) {
 // tmux that hangs is not waited for.
 func TestTmuxHangs(t *testing.T) {
 	w := newWorld(t, "warden-main", quiet)
-	w.shows("ready")
-	w.fire("stop-hook", recorded(t, "single-07-Stop"))
+	w.awaitOnPane("ready")
+	w.runHook("stop-hook", recorded(t, "single-07-Stop"))
 	var pid int
-	_, err := fmt.Sscan(w.tmux("display-message", "-p", "#{pid}"), &pid)
+	_, err := fmt.Sscan(w.runTmux("display-message", "-p", "#{pid}"), &pid)
 	w.must(err)
 	w.must(syscall.Kill(pid, syscall.SIGSTOP))
 	defer func() { _ = syscall.Kill(pid, syscall.SIGCONT) }()
-	w.fire("stop-hook", recorded(t, "single-07-Stop", "last_assistant_message", "while it hangs"))
-	if m := w.waiting(); len(m) != 2 || section(w.last(), "CONTENT") != "while it hangs" {
+	w.runHook("stop-hook", recorded(t, "single-07-Stop", "last_assistant_message", "while it hangs"))
+	if m := w.wakeMessages(); len(m) != 2 || section(w.lastMessageText(), "CONTENT") != "while it hangs" {
 		t.Errorf("%d messages", len(m))
 	}
 }
@@ -401,11 +401,11 @@ func TestCut(t *testing.T) {
 		n    int
 		want string
 	}{{"", 3, ""}, {"abc", 3, "abc"}, {"abcd", 3, "bcd"}, {"äöü", 2, "öü"}, {"🙂🙃", 1, "🙃"}} {
-		if got := cutFront(c.s, c.n); got != c.want {
+		if got := lastChars(c.s, c.n); got != c.want {
 			t.Errorf("%q to %d: %q", c.s, c.n, got)
 		}
 	}
-	if got := cutEnd("🙂🙃", 1); got != "🙂" {
+	if got := firstChars("🙂🙃", 1); got != "🙂" {
 		t.Errorf("got %q", got)
 	}
 }
@@ -437,9 +437,9 @@ func TestSettingsPage(t *testing.T) {
 		}
 		with := func(value string) (settings, []string) {
 			r := &registry{}
-			return r.read(builtIn, json.RawMessage(fmt.Sprintf(`{%q: %s}`, name, value)), "here"), r.problems
+			return r.readSettings(defaultSettings, json.RawMessage(fmt.Sprintf(`{%q: %s}`, name, value)), "here"), r.problems
 		}
-		if is, problems := with(value); is != builtIn || len(problems) > 0 {
+		if is, problems := with(value); is != defaultSettings || len(problems) > 0 {
 			t.Errorf("%s: %s is not its default: %+v %q", name, value, is, problems)
 		}
 		if _, problems := with(`"nonsense"`); len(problems) != 1 || !strings.HasPrefix(problems[0], "here."+name+" is not") {
@@ -447,7 +447,7 @@ func TestSettingsPage(t *testing.T) {
 		}
 	}
 	for _, example := range regexp.MustCompile(`"hook_settings": (\{[^}]*\})`).FindAllStringSubmatch(string(page), -1) {
-		set, ok := members([]byte(example[1]))
+		set, ok := objectMembers([]byte(example[1]))
 		for name := range set {
 			ok = ok && slices.ContainsFunc(rows, func(row []string) bool { return row[1] == name })
 		}

@@ -19,16 +19,16 @@ import (
 	"gchat-hooks/state"
 )
 
-const patience = 30 * time.Second // how long anything is waited for
+const testTimeout = 30 * time.Second // how long anything is waited for
 
-// hookVar has this test's program be the hook of that name: for tests that kill it.
-const hookVar = "WAKE_TEST_HOOK"
+// hookNameVariable has this test's program be the hook of that name: for tests that kill it.
+const hookNameVariable = "WAKE_TEST_HOOK"
 
 func TestMain(m *testing.M) {
-	if name := os.Getenv(hookVar); name != "" {
+	if name := os.Getenv(hookNameVariable); name != "" {
 		underlock.Watch()
 		h := &hooks.Hook{Name: name, Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, Env: os.Getenv}
-		if !Hook(h) {
+		if !SetJob(h) {
 			os.Exit(1)
 		}
 		os.Exit(h.Run())
@@ -65,17 +65,17 @@ func newWorld(t *testing.T, session, command string) *world {
 		w.must(os.MkdirAll(w.path(sub), 0o700))
 	}
 	w.must(os.WriteFile(w.path("bin/openclaw"), []byte("#!/bin/sh\n"), 0o700))
-	w.pane = w.tmux("new-session", "-d", "-P", "-F", "#{pane_id}", "-s", session, "-x", "110", "-y", "40", "sh", "-c", command)
+	w.pane = w.runTmux("new-session", "-d", "-P", "-F", "#{pane_id}", "-s", session, "-x", "110", "-y", "40", "sh", "-c", command)
 	w.env = map[string]string{
 		"PATH": w.path("bin") + ":" + os.Getenv("PATH"), "HOME": w.path("home"), "CLAUDE_PROJECT_DIR": w.path("project"),
 		"TMUX": w.path("s") + ",1,0", "TMUX_PANE": w.pane, "GCHAT_WAKE_REGISTRY": w.path("registry.json"), "LANG": "C.UTF-8",
 	}
-	w.registry(`{"agents":[` + entry("warden", session, "") + `]}`)
+	w.writeRegistry(`{"agents":[` + agentJSON("warden", session, "") + `]}`)
 	return w
 }
 
-// entry is an agent in a registry, with settings in JSON.
-func entry(id, session, settings string) string {
+// agentJSON is an agent in a registry, with settings in JSON.
+func agentJSON(id, session, settings string) string {
 	b, _ := json.Marshal(session)
 	if settings == "" {
 		settings = "{}"
@@ -92,21 +92,21 @@ func (w *world) must(err error) {
 	}
 }
 
-func (w *world) write(name, text string) {
+func (w *world) writeFile(name, text string) {
 	w.Helper()
 	w.must(os.WriteFile(w.path(name), []byte(text), 0o600))
 }
 
-func (w *world) registry(text string) { w.Helper(); w.write("registry.json", text) }
+func (w *world) writeRegistry(text string) { w.Helper(); w.writeFile("registry.json", text) }
 
-// settings gives the one agent settings.
-func (w *world) settings(session, settings string) {
-	w.registry(`{"agents":[` + entry("warden", session, settings) + `]}`)
+// writeSettings gives the one agent settings.
+func (w *world) writeSettings(session, settings string) {
+	w.writeRegistry(`{"agents":[` + agentJSON("warden", session, settings) + `]}`)
 }
 
-func (w *world) tmux(args ...string) string {
+func (w *world) runTmux(args ...string) string {
 	w.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), testTimeout)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, "tmux", append([]string{"-u", "-S", w.path("s"), "-f", os.DevNull}, args...)...)
 	cmd.Env = append(slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "TMUX") }), "LANG=C.UTF-8", "PS1=$ ")
@@ -117,26 +117,26 @@ func (w *world) tmux(args ...string) string {
 	return strings.TrimRight(string(out), "\n")
 }
 
-// shows waits until the pane shows a text.
-func (w *world) shows(text string) {
+// awaitOnPane waits until the pane shows a text.
+func (w *world) awaitOnPane(text string) {
 	w.Helper()
-	w.until("the pane shows "+text, func() bool { return strings.Contains(w.tmux("capture-pane", "-p", "-t", w.pane), text) })
+	w.waitUntil("the pane shows "+text, func() bool { return strings.Contains(w.runTmux("capture-pane", "-p", "-t", w.pane), text) })
 }
 
-func (w *world) until(what string, so func() bool) {
+func (w *world) waitUntil(what string, isDone func() bool) {
 	w.Helper()
-	for deadline := time.Now().Add(patience); !so(); time.Sleep(5 * time.Millisecond) {
+	for deadline := time.Now().Add(testTimeout); !isDone(); time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(deadline) {
-			w.Fatalf("waited in vain: %s\nlog: %s", what, w.log())
+			w.Fatalf("waited in vain: %s\nlog: %s", what, w.errorLines())
 		}
 	}
 }
 
-// log is what the log says of failures; fires are its lines on the events that were told.
-func (w *world) log() string   { return w.logged(false) }
-func (w *world) fires() string { return w.logged(true) }
+// errorLines is what the log says of failures; fires are its lines on the events that were told.
+func (w *world) errorLines() string { return w.logLines(false) }
+func (w *world) infoLines() string  { return w.logLines(true) }
 
-func (w *world) logged(info bool) (lines string) {
+func (w *world) logLines(info bool) (lines string) {
 	b, _ := os.ReadFile(w.path("home/.claude/logs/gchat-hooks.log"))
 	for line := range strings.Lines(string(b)) {
 		if strings.Contains(line, `"level":"info"`) == info {
@@ -168,15 +168,15 @@ func recorded(t testing.TB, name string, members ...any) []byte {
 	return b
 }
 
-// fire runs a hook in this process, with no program to start a poller from: its messages stay in the outbox. It gives what the
+// runHook runs a hook in this process, with no program to start a poller from: its messages stay in the outbox. It gives what the
 // hook printed.
-func (w *world) fire(name string, event []byte) string { return w.fireWith("", name, event) }
+func (w *world) runHook(name string, event []byte) string { return w.runHookWith("", name, event) }
 
-// fireWith is fire of a hook that starts a poller from the program self.
-func (w *world) fireWith(self, name string, event []byte) string {
+// runHookWith is fire of a hook that starts a poller from the program self.
+func (w *world) runHookWith(self, name string, event []byte) string {
 	out := &bytes.Buffer{}
 	h := &hooks.Hook{Name: name, Stdin: bytes.NewReader(event), Stdout: out, Stderr: out, Env: w.getenv, Self: self}
-	if !Hook(h) {
+	if !SetJob(h) {
 		w.Errorf("no hook %s", name)
 	} else if code := h.Run(); code != 0 {
 		w.Errorf("%s: exit code %d", name, code)
@@ -184,38 +184,38 @@ func (w *world) fireWith(self, name string, event []byte) string {
 	return out.String()
 }
 
-// told fires a stop hook with these words of Claude's.
-func (w *world) told(text string) string {
+// runStopWith fires a stop hook with these words of Claude's.
+func (w *world) runStopWith(text string) string {
 	w.Helper()
-	return w.fire("stop-hook", recorded(w, "single-07-Stop", "last_assistant_message", text))
+	return w.runHook("stop-hook", recorded(w, "single-07-Stop", "last_assistant_message", text))
 }
 
 func (w *world) getenv(name string) string { return w.env[name] }
 
-// waiting are the wake messages in the outbox.
-func (w *world) waiting() []*state.Message {
+// wakeMessages are the wake messages in the outbox.
+func (w *world) wakeMessages() []*state.Message {
 	w.Helper()
-	all, bad := state.OutboxIn(w.user()).Waiting()
+	all, bad := state.OutboxIn(w.userState()).Waiting()
 	if len(bad) > 0 {
 		w.Fatal(bad)
 	}
-	return slices.DeleteFunc(all, func(m *state.Message) bool { return m.Type != state.MessageWake })
+	return slices.DeleteFunc(all, func(message *state.Message) bool { return message.Type != state.MessageWake })
 }
 
-// said is the text of a wake message.
-func said(m *state.Message) string { return m.Wake.Args[4] }
+// messageText is the text of a wake message.
+func messageText(message *state.Message) string { return message.Wake.Args[4] }
 
-// last is the text of the last message.
-func (w *world) last() string {
+// lastMessageText is the text of the last message.
+func (w *world) lastMessageText() string {
 	w.Helper()
-	all := w.waiting()
+	all := w.wakeMessages()
 	if len(all) == 0 {
 		w.Fatal("no message")
 	}
-	return said(all[len(all)-1])
+	return messageText(all[len(all)-1])
 }
 
-func (w *world) user() string { return state.UserState(w.getenv) }
+func (w *world) userState() string { return state.UserStateDir(w.getenv) }
 
 // section is what stands under a headline.
 func section(message, name string) string {
@@ -226,8 +226,8 @@ func section(message, name string) string {
 	return rest
 }
 
-// shell is what a script prints.
-func (w *world) shell(script string) string {
+// runShell is what a script prints.
+func (w *world) runShell(script string) string {
 	w.Helper()
 	cmd := bound.Command(w, "sh", "-c", script)
 	cmd.Dir = w.path("project")
@@ -236,10 +236,10 @@ func (w *world) shell(script string) string {
 	return string(out)
 }
 
-// inside checks that all that was written is under these folders, only for this user.
-func (w *world) inside(dirs ...string) {
+// wantWritesOnlyIn checks that all that was written is under these folders, only for this user.
+func (w *world) wantWritesOnlyIn(dirs ...string) {
 	w.Helper()
-	w.must(filepath.WalkDir(w.user(), func(path string, d os.DirEntry, err error) error {
+	w.must(filepath.WalkDir(w.userState(), func(path string, d os.DirEntry, err error) error {
 		if err != nil {
 			return err
 		}

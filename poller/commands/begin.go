@@ -30,15 +30,15 @@ const endBound = 10 * time.Second
 // also by a poller that is killed. It returns the session that takes what is said by then; nil without a reason while it is
 // being started.
 func (r Room) Begin(ctx context.Context, one *state.Session) (begun *state.Session, why string) {
-	folder := state.SessionsIn(state.UserState(r.Env))
-	if !one.Begins.IsZero() && one.ClaudePID == 0 { // by a poller that was killed
-		if r.Now().Sub(one.Begins).Abs() < BeginBound {
+	folder := state.SessionsIn(state.UserStateDir(r.Env))
+	if !one.StartingAt.IsZero() && one.ClaudePID == 0 { // by a poller that was killed
+		if r.Now().Sub(one.StartingAt).Abs() < BeginBound {
 			return nil, ""
 		}
 		_, err := folder.Change(one.ID, notBegun)
 		return nil, r.reason(one, err, "it was started, and not seen to begin")
 	}
-	if stays := one.ClaudePID > 1 && !inject.Ended(one.ClaudePID, one.ClaudeStart); stays && !one.Running() {
+	if stays := one.ClaudePID > 1 && !inject.Ended(one.ClaudePID, one.ClaudeStart); stays && !one.IsRunning() {
 		if r.Now().Sub(one.EndedAt).Abs() < endBound {
 			return nil, "" // it is about to end, or the hook of the session that it goes on with says so next
 		}
@@ -50,15 +50,15 @@ func (r Room) Begin(ctx context.Context, one *state.Session) (begun *state.Sessi
 	}
 	lives, begins := false, false
 	begun, err := folder.Change(one.ID, func(s *state.Session) {
-		lives = s.ClaudePID > 1 && s.Running() && !inject.Ended(s.ClaudePID, s.ClaudeStart)
-		begins = !s.Begins.Equal(one.Begins) // by another poller
+		lives = s.ClaudePID > 1 && s.IsRunning() && !inject.Ended(s.ClaudePID, s.ClaudeStart)
+		begins = !s.StartingAt.Equal(one.StartingAt) // by another poller
 		if lives || begins {
 			return
 		}
-		if s.Running() { // it was killed
+		if s.IsRunning() { // it was killed
 			s.EndedAt = r.Now().UTC()
 		}
-		s.Begins, s.ClaudePID, s.ClaudeStart = r.Now().UTC().Truncate(time.Millisecond), 0, ""
+		s.StartingAt, s.ClaudePID, s.ClaudeStart = r.Now().UTC().Truncate(time.Millisecond), 0, ""
 	})
 	switch {
 	case err != nil:
@@ -68,7 +68,7 @@ func (r Room) Begin(ctx context.Context, one *state.Session) (begun *state.Sessi
 	case begins:
 		return nil, ""
 	}
-	server, pane, err := inject.OpenNear(ctx, state.UserState(r.Env), begun, argv)
+	server, pane, err := inject.OpenNear(ctx, state.UserStateDir(r.Env), begun, argv)
 	if err != nil {
 		_, _ = folder.Change(one.ID, notBegun)
 		return nil, r.reason(one, err, "")
@@ -82,7 +82,7 @@ func (r Room) Begin(ctx context.Context, one *state.Session) (begun *state.Sessi
 	return begun, r.reason(one, err, "")
 }
 
-func notBegun(s *state.Session) { s.Begins = time.Time{} }
+func notBegun(s *state.Session) { s.StartingAt = time.Time{} }
 
 // reason is why a session was not begun, for its thread.
 func (r Room) reason(one *state.Session, err error, otherwise string) string {
@@ -101,7 +101,7 @@ func (r Room) reason(one *state.Session, err error, otherwise string) string {
 func (r Room) command(one *state.Session) (argv []string, why string) {
 	info, err := os.Stat(one.ProjectDir)
 	settings := r.settings(one)
-	trusted, _ := state.Trusted(func(name string) string {
+	trusted, _ := state.IsFolderTrusted(func(name string) string {
 		if name == settingsAt && settings != "" {
 			return settings
 		}
@@ -150,12 +150,12 @@ func (r Room) settings(one *state.Session) string {
 
 // program is what the session was started with, else what the last session was, else the claude on PATH; nil where there is none.
 func (r Room) program(one *state.Session) []string {
-	all, _ := state.SessionsIn(state.UserState(r.Env)).All()
+	all, _ := state.SessionsIn(state.UserStateDir(r.Env)).All()
 	slices.SortFunc(all, func(a, b *state.Session) int { return b.LastSeen.Compare(a.LastSeen) })
 	for _, s := range append([]*state.Session{one}, all...) {
 		there := func(path string) bool { _, err := os.Stat(path); return err == nil && filepath.IsAbs(path) }
-		if len(s.Program) > 0 && !slices.ContainsFunc(s.Program, func(path string) bool { return !there(path) }) {
-			return slices.Clone(s.Program)
+		if len(s.ClaudeCommand) > 0 && !slices.ContainsFunc(s.ClaudeCommand, func(path string) bool { return !there(path) }) {
+			return slices.Clone(s.ClaudeCommand)
 		}
 	}
 	for _, usual := range []string{"claude", filepath.Join(state.Home(r.Env), ".local/bin/claude")} {
@@ -191,20 +191,20 @@ func (r Room) Knows(text string) bool {
 // or it tells the thread of the message why it does not, and returns no session. The words are for the session, and have it
 // started. The same message is one session, however often it is read.
 func (r Room) New(in *state.Incoming) (one *state.Session, words string, err error) {
-	folder := state.SessionsIn(state.UserState(r.Env))
+	folder := state.SessionsIn(state.UserStateDir(r.Env))
 	text := state.Clean(state.ForAgent, in.Text)
 	dir, words, why := r.project(text)
-	if r.Now().Sub(in.SaidAt) > TooOld {
+	if r.Now().Sub(in.LocalCreatedAt) > TooOld {
 		why = "/new was read too late. Send it again if you still want it."
 	}
-	one, err = folder.Of(NewID(in.MessageName))
+	one, err = folder.Get(NewID(in.MessageName))
 	note := NewNoteID(in.MessageName, state.MachineName())
 	switch {
 	case err == nil: // it was read already
 	case why != "":
 		return nil, "", r.Put(&state.Message{
 			ID: note, Type: state.MessageNote, Parts: []string{"[Not used] " + why},
-			ProjectDir: state.UserState(r.Env), Chat: in.Chat, ThreadName: in.ThreadName, Urgent: true, CreatedAt: r.Now().UTC(),
+			ProjectDir: state.UserStateDir(r.Env), Chat: in.Chat, ThreadName: in.ThreadName, IsUrgent: true, CreatedAt: r.Now().UTC(),
 		})
 	default:
 		now := r.Now().UTC()
@@ -212,10 +212,10 @@ func (r Room) New(in *state.Incoming) (one *state.Session, words string, err err
 			if s.ProjectDir != "" {
 				return
 			}
-			s.Name, s.ProjectDir, s.CWD, s.Env, s.Trusted = filepath.Base(dir), dir, dir, state.Environment(r.Env), true
-			s.StateDir = state.SpareState(state.ForProject(r.Env, dir, true))
+			s.Name, s.ProjectDir, s.CWD, s.Environment, s.IsTrusted = filepath.Base(dir), dir, dir, state.Environment(r.Env), true
+			s.StateDir = state.SpareStateDir(state.ProjectEnv(r.Env, dir, true))
 			s.StartedAt, s.LastSeen, s.EndedAt = now, now, now // it runs when it is started
-			s.Listens, s.Chat = true, in.Chat
+			s.AcceptsCommands, s.Chat = true, in.Chat
 		})
 		if err != nil {
 			return nil, "", err
@@ -232,7 +232,7 @@ func (r Room) project(text string) (dir, words, why string) {
 		rest = words
 		name, words = cutWord(rest)
 	}
-	all, _ := state.Projects(r.Env)
+	all, _ := state.KnownProjects(r.Env)
 	for _, p := range all { // one whose name has blanks, as the page offers it
 		called := filepath.Base(p.Dir)
 		n := len(called)
@@ -275,9 +275,9 @@ func (r Room) project(text string) (dir, words, why string) {
 
 // Projects are the folders that a session may begin in: known ones, which are there, and which Claude Code was told to trust.
 func Projects(env state.Getenv) (dirs []string) {
-	all, _ := state.Projects(env)
+	all, _ := state.KnownProjects(env)
 	for _, p := range all {
-		trusted, _ := state.Trusted(env, p.Dir)
+		trusted, _ := state.IsFolderTrusted(env, p.Dir)
 		if info, err := os.Stat(p.Dir); err == nil && info.IsDir() && trusted && !slices.Contains(dirs, p.Dir) {
 			dirs = append(dirs, p.Dir)
 		}

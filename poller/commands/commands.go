@@ -55,7 +55,7 @@ func (r Room) Do(ctx context.Context, one *state.Session, in *state.Incoming) st
 	if asks(in) { // also an old one: it lets Claude do nothing
 		return "[Asks again] Each permission of this session is asked for from now on."
 	}
-	if r.Now().Sub(in.SaidAt) > TooOld {
+	if r.Now().Sub(in.LocalCreatedAt) > TooOld {
 		return "[Not used] " + wording.Line(name) + " was read too late. Send it again if you still want it."
 	}
 	if wording.ClaudeCommand(in.Text, r.Config.ClaudeCommands) { // there is no terminal for it
@@ -108,10 +108,10 @@ func (r Room) screen(ctx context.Context, one *state.Session) string {
 
 // masked is foreign text without secrets, and without a word of it where a policy wants that.
 func (r Room) masked(text string) string {
-	if !r.Config.Terms(config.Screen, "").Shown {
+	if !r.Config.AccessTo(config.KindScreen, "").CanShow {
 		return "(only in the terminal)"
 	}
-	return r.Log.Clean(state.MaskKeys(text))
+	return r.Log.Redact(state.MaskKeys(text))
 }
 
 // short is foreign text as a part of one line.
@@ -125,19 +125,19 @@ func (r Room) status(ctx context.Context, one *state.Session) string {
 	if one.MutedUntil.After(r.Now()) {
 		lines = append(lines, "Muted until "+clock(one.MutedUntil))
 	}
-	qs, _ := state.OpenQuestions(r.Env, append(state.TextsOpen, state.TextGrant)...)
+	qs, _ := state.ReadIndexedQuestions(r.Env, append(state.OpenStatusTexts, state.GrantText)...)
 	var waits []string
-	kept := len(r.inbox().WordsFor(one.ID))
+	kept := len(r.inbox().WaitingPrompts(one.ID))
 	for _, q := range slices.Backward(qs) { // the oldest first
-		if q.ClaudeSession() == one.ID && q.Grants() {
-			lines = append(lines, "Permissions are allowed by "+wording.Line(q.GrantedBy()))
+		if q.ClaudeSession() == one.ID && q.HasActiveGrant() {
+			lines = append(lines, "Permissions are allowed by "+wording.Line(q.DescribeGrant()))
 		}
 		switch {
-		case q.ClaudeSession() != one.ID || len(q.Questions) == 0:
-		case q.Status == state.Pending && q.Kind == state.AskedNext && q.Shown != "":
-			waits = append(waits, "• "+r.short(q.Shown))
+		case q.ClaudeSession() != one.ID || len(q.SubQuestions) == 0:
+		case q.Status == state.Pending && q.Kind == state.KindNext && q.ShownText != "":
+			waits = append(waits, "• "+r.short(q.ShownText))
 		case q.Status == state.Pending:
-			waits = append(waits, "• "+r.short(q.Questions[0].Question))
+			waits = append(waits, "• "+r.short(q.SubQuestions[0].Question))
 		}
 	}
 	if there := inject.WaitsThere(r.Env, one); there != "" {
@@ -175,25 +175,25 @@ func (r Room) doing(ctx context.Context, one *state.Session) string {
 // Seen is what the session of a thread does, in a word or two, whether commands in that thread are read, and whether that session
 // runs outside of tmux: words wake it, and what takes a terminal does not work.
 func Seen(ctx context.Context, env state.Getenv, thread string) (does string, reads, outside bool) {
-	all, _ := state.SessionsIn(state.UserState(env)).All()
+	all, _ := state.SessionsIn(state.UserStateDir(env)).All()
 	all = slices.DeleteFunc(all, func(one *state.Session) bool { return thread == "" || one.ThreadName != thread })
 	if len(all) == 0 {
 		return "", false, false
 	}
 	one := slices.MaxFunc(all, func(a, b *state.Session) int { return a.LastSeen.Compare(b.LastSeen) }) // of several after /clear
-	if !one.Running() || inject.Ended(one.ClaudePID, one.ClaudeStart) {
+	if !one.IsRunning() || inject.Ended(one.ClaudePID, one.ClaudeStart) {
 		return "ended", false, false
 	}
 	if inject.WaitsThere(env, one) != "" {
-		return "waits for you", one.Listens, one.TmuxPane == ""
+		return "waits for you", one.AcceptsCommands, one.TmuxPane == ""
 	}
 	_, s, err := Shot(ctx, one)
-	return inWords(s, err, asked(env, one)), one.Listens, one.TmuxPane == ""
+	return inWords(s, err, asked(env, one)), one.AcceptsCommands, one.TmuxPane == ""
 }
 
 // asked says that a session waits for a person's answer in Chat.
 func asked(env state.Getenv, one *state.Session) bool {
-	qs, _ := state.OpenQuestions(env, state.TextsOpen...)
+	qs, _ := state.ReadIndexedQuestions(env, state.OpenStatusTexts...)
 	return slices.ContainsFunc(qs, func(q *state.Question) bool {
 		return q.ClaudeSession() == one.ID && q.Status == state.Pending
 	})
@@ -239,23 +239,23 @@ func (r Room) stop(ctx context.Context, one *state.Session, in *state.Incoming) 
 		told += "\nA text stands in the input box of the terminal. " + wording.EmptyBox
 	}
 	line := state.AuditLine{
-		Session: one.Name, Project: one.ProjectDir, Kind: "command", By: in.Sender, Replied: in.Text, Told: told,
+		SessionName: one.Name, Project: one.ProjectDir, Kind: "command", By: in.Sender, ReplyText: in.Text, ClaudeText: told,
 	}
-	r.Log.Once(state.Audit(r.Env, r.Log, line), "not in the audit log")
+	r.Log.ErrorOnce(state.AppendDecision(r.Env, r.Log, line), "not in the audit log")
 	return told
 }
 
 // lastTyped is what was typed last into a session's terminal from Chat, where no key of a
 // person came since; else "".
 func (r Room) lastTyped(ctx context.Context, one *state.Session) string {
-	if one.Typed == nil {
+	if one.LastTyped == nil {
 		return ""
 	}
 	key, err := inject.Server{Socket: one.TmuxSocket}.LastTyped(ctx, one.TmuxPane)
-	if err != nil || !key.Before(one.Typed.At.Truncate(time.Second)) { // tmux tells whole seconds
+	if err != nil || !key.Before(one.LastTyped.TypedAt.Truncate(time.Second)) { // tmux tells whole seconds
 		return ""
 	}
-	return one.Typed.Words
+	return one.LastTyped.Text
 }
 
 // Menu drives a session's own pane: it types where a text belongs, and interrupts Claude.
@@ -267,7 +267,7 @@ func Menu(env state.Getenv, one *state.Session) inject.Menu {
 		return env(name)
 	}
 	return inject.Menu{
-		UserState:   state.UserState(env),
+		UserState:   state.UserStateDir(env),
 		Env:         in,
 		Interrupt:   true,
 		PromptOnly:  true,
@@ -278,8 +278,8 @@ func Menu(env state.Getenv, one *state.Session) inject.Menu {
 
 var (
 	// toolLine is "● Bash(git push)", or, of 2.1.329 while it runs, "⎿  $ git push".
-	toolLine   = state.Pattern(`^(?:[●⏺ ] ?(\w[\w ]*\(.*)| +⎿ +\$ (.+))`)
-	promptLine = state.Pattern(`^[❯>] (.+)`)
+	toolLine   = state.LazyPattern(`^(?:[●⏺ ] ?(\w[\w ]*\(.*)| +⎿ +\$ (.+))`)
+	promptLine = state.LazyPattern(`^[❯>] (.+)`)
 )
 
 // underWay is what Claude is at, as far as the screen tells: the last tool since the last prompt, else that prompt. 2.1.332 draws
@@ -326,7 +326,7 @@ func (r Room) mute(one *state.Session, words string) string {
 	if words == "off" {
 		until = time.Time{}
 	}
-	_, err := state.SessionsIn(state.UserState(r.Env)).Change(one.ID, func(one *state.Session) { one.MutedUntil = until })
+	_, err := state.SessionsIn(state.UserStateDir(r.Env)).Change(one.ID, func(one *state.Session) { one.MutedUntil = until })
 	if err != nil {
 		return "[Not used] That could not be written down: " + r.short(err.Error()) + "."
 	}

@@ -52,14 +52,14 @@ func TestAThreadIsOfItsLastSession(t *testing.T) {
 	env := func(name string) string { return map[string]string{"HOME": home}[name] }
 	now := time.Now()
 	for id, one := range map[string]state.Session{
-		"a": {ThreadName: "spaces/s/threads/1", LastSeen: now.Add(-time.Minute), EndedAt: now, Listens: true},
-		"b": {ThreadName: "spaces/s/threads/1", LastSeen: now, Listens: true},
-		"c": {ThreadName: "spaces/s/threads/2", LastSeen: now, EndedAt: now, Listens: true},
+		"a": {ThreadName: "spaces/s/threads/1", LastSeen: now.Add(-time.Minute), EndedAt: now, AcceptsCommands: true},
+		"b": {ThreadName: "spaces/s/threads/1", LastSeen: now, AcceptsCommands: true},
+		"c": {ThreadName: "spaces/s/threads/2", LastSeen: now, EndedAt: now, AcceptsCommands: true},
 		"d": {LastSeen: now},
-		"e": {ThreadName: "spaces/s/threads/4", LastSeen: now, Listens: true, TmuxPane: "%1"},
+		"e": {ThreadName: "spaces/s/threads/4", LastSeen: now, AcceptsCommands: true, TmuxPane: "%1"},
 	} {
-		if _, err := state.SessionsIn(state.UserState(env)).Change(id, func(s *state.Session) {
-			s.ThreadName, s.LastSeen, s.EndedAt, s.Listens = one.ThreadName, one.LastSeen, one.EndedAt, one.Listens
+		if _, err := state.SessionsIn(state.UserStateDir(env)).Change(id, func(s *state.Session) {
+			s.ThreadName, s.LastSeen, s.EndedAt, s.AcceptsCommands = one.ThreadName, one.LastSeen, one.EndedAt, one.AcceptsCommands
 			s.TmuxPane = one.TmuxPane
 		}); err != nil {
 			t.Fatal(err)

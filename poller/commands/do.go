@@ -19,8 +19,8 @@ const commandBound = 30 * time.Second
 
 // Listens says whether a session takes what is said to it: its hooks said so, and its Claude Code runs.
 func Listens(one *state.Session, now time.Time) bool {
-	known := one.ClaudePID > 1 || now.Sub(one.LastSeen).Abs() < state.MaxAge
-	return one.Listens && one.Running() && known &&
+	known := one.ClaudePID > 1 || now.Sub(one.LastSeen).Abs() < state.MaxQuestionAge
+	return one.AcceptsCommands && one.IsRunning() && known &&
 		!inject.Ended(one.ClaudePID, one.ClaudeStart) && !inject.Elsewhere(one.ClaudeStart)
 }
 
@@ -29,10 +29,10 @@ func Listens(one *state.Session, now time.Time) bool {
 func Left(folder state.Sessions, one *state.Session) bool {
 	now := inject.SessionOf(one.ClaudePID, one.ClaudeStart, one.TranscriptPath)
 	if now == "" {
-		return folder.Superseded(one)
+		return folder.IsSuperseded(one)
 	}
-	_, unknown := folder.Of(now)
-	return now != one.ID && (unknown == nil || one.Reason == "resume")
+	_, unknown := folder.Get(now)
+	return now != one.ID && (unknown == nil || one.EndReason == "resume")
 }
 
 // Typed says whether a text is one of Claude Code's own commands that a session's terminal takes: it is typed as it is.
@@ -50,19 +50,19 @@ func Typing(one *state.Session, given []*state.Incoming, more []string) bool {
 
 // BeganAt is from when on what is said to a session counts: since its start, or since a poller set about that.
 func BeganAt(one *state.Session) time.Time {
-	if took := one.StartedAt.Sub(one.Begins); took > 0 && took < BeginBound {
-		return one.Begins
+	if took := one.StartedAt.Sub(one.StartingAt); took > 0 && took < BeginBound {
+		return one.StartingAt
 	}
 	return one.StartedAt
 }
 
 // NobodyText is what is told of words that nothing takes.
 func (r Room) NobodyText(one *state.Session) string {
-	lives := Listens(one, r.Now()) || one.Running() && !one.Listens
+	lives := Listens(one, r.Now()) || one.IsRunning() && !one.AcceptsCommands
 	if lives && inject.WaitsThere(r.Env, one) != "" {
 		return wording.DialogText
 	}
-	if lives && Left(state.SessionsIn(state.UserState(r.Env)), one) {
+	if lives && Left(state.SessionsIn(state.UserStateDir(r.Env)), one) {
 		return wording.LeftText(one)
 	}
 	return wording.NobodyText(one, lives)
@@ -84,8 +84,8 @@ func (r Room) answer(one *state.Session, in *state.Incoming, text string) error 
 
 func (r Room) note(one *state.Session, id, text string) *state.Message {
 	return &state.Message{
-		ID: id, Type: state.MessageNote, Parts: []string{text}, ProjectDir: one.ProjectDir, Trusted: one.Trusted,
-		SessionID: one.ID, Chat: one.Chat, ThreadName: one.ThreadName, ThreadKey: state.SessionThread(one.ID), Urgent: true,
+		ID: id, Type: state.MessageNote, Parts: []string{text}, ProjectDir: one.ProjectDir, IsTrusted: one.IsTrusted,
+		SessionID: one.ID, Chat: one.Chat, ThreadName: one.ThreadName, ThreadKey: state.SessionThreadKey(one.ID), IsUrgent: true,
 		CreatedAt: r.Now().UTC(),
 	}
 }
@@ -101,8 +101,8 @@ func (r Room) IsOurs(one *state.Session, in *state.Incoming) bool {
 func (r Room) Work(ctx context.Context, one *state.Session, given []*state.Incoming) error {
 	endsYes := func(in *state.Incoming) bool { return asks(in) && r.counts(one, in) }
 	if slices.ContainsFunc(given, endsYes) {
-		qs, _ := state.OpenQuestions(r.Env, state.TextGrant)
-		err := state.AskAgain(qs, one.ID)
+		qs, _ := state.ReadIndexedQuestions(r.Env, state.GrantText)
+		err := state.EndGrants(qs, one.ID)
 		if err != nil {
 			return err
 		}
@@ -124,15 +124,15 @@ func (r Room) Work(ctx context.Context, one *state.Session, given []*state.Incom
 // counts says whether something that was said to a session counts. Words that are older than
 // the session do: one that is started for them begins after them.
 func (r Room) counts(one *state.Session, in *state.Incoming) bool {
-	isLate := in.IsCommand() && in.SaidAt.Before(BeganAt(one))
-	return !isLate && r.Config.Approves(in.Sender, in.SenderEmail)
+	isLate := in.IsCommand() && in.LocalCreatedAt.Before(BeganAt(one))
+	return !isLate && r.Config.CanApprove(in.Sender, in.SenderEmail)
 }
 
 func (r Room) finish(in *state.Incoming, outcome state.Outcome) error {
 	return r.inbox().Finish(in, outcome, r.Now())
 }
 
-func (r Room) inbox() state.Inbox { return state.InboxIn(state.UserState(r.Env)) }
+func (r Room) inbox() state.Inbox { return state.InboxIn(state.UserStateDir(r.Env)) }
 
 // ErrBegins says that the session's Claude Code is being started.
 var ErrBegins = errors.New("the session is being started")
@@ -140,13 +140,13 @@ var ErrBegins = errors.New("the session is being started")
 // Keep has words wait until Claude can take them, or tells their thread why nothing takes
 // them. A session that has ended is started for them, where the person wants that.
 func (r Room) Keep(ctx context.Context, one *state.Session, words []*state.Incoming) error {
-	takes, nobody := !Left(state.SessionsIn(state.UserState(r.Env)), one), r.NobodyText(one)
-	if !r.Config.Terms(state.Said, "").Asked {
+	takes, nobody := !Left(state.SessionsIn(state.UserStateDir(r.Env)), one), r.NobodyText(one)
+	if !r.Config.AccessTo(state.KindPrompt, "").CanAsk {
 		takes, nobody = false, "[Not used] By a policy, instructions are given in the terminal alone."
 	}
 	resumes := func(in *state.Incoming) bool { return !in.IsCommand() && r.counts(one, in) }
 	hasWords := slices.ContainsFunc(words, resumes)
-	if takes && hasWords && r.Config.StartSessions && one.Listens && !Listens(one, r.Now()) {
+	if takes && hasWords && r.Config.CanStartSessions && one.AcceptsCommands && !Listens(one, r.Now()) {
 		begun, why := r.Begin(ctx, one)
 		switch {
 		case why != "":
@@ -155,8 +155,8 @@ func (r Room) Keep(ctx context.Context, one *state.Session, words []*state.Incom
 			return ErrBegins
 		default:
 			one = begun
-			err := r.Tell(one, state.MessageID("begun", one.ID, one.Begins.String()), wording.BegunText(one))
-			r.Log.Once(err, "note not put into the outbox")
+			err := r.Tell(one, state.MessageID("begun", one.ID, one.StartingAt.String()), wording.BegunText(one))
+			r.Log.ErrorOnce(err, "note not put into the outbox")
 		}
 	}
 	takes = takes && Listens(one, r.Now())
@@ -193,13 +193,13 @@ func (r Room) refuse(one *state.Session, in *state.Incoming, why string) error {
 // not have said yet that it has the question, or a stranger replied to it first.
 func (r Room) keepOne(one *state.Session, in *state.Incoming) error {
 	folder := state.QuestionsIn(r.stateDir(one))
-	have, _, err := folder.OfSession(one.ID, append(state.TextsOpen, in.MessageName)...)
+	have, _, err := folder.OfSession(one.ID, append(state.OpenStatusTexts, in.MessageName)...)
 	if err != nil {
 		return err
 	}
 	hasThis := func(q *state.Question) bool {
-		r := q.Reply(in.MessageName)
-		return q.Kind.Row().Prompt && r != nil && r.Verdict != state.Ignored // see Inbox.TakeOldWords
+		r := q.FindReply(in.MessageName)
+		return q.Kind.Traits().IsPrompt && r != nil && r.Verdict != state.VerdictIgnored // see Inbox.AddOldPrompt
 	}
 	if slices.ContainsFunc(have, hasThis) { // a poller was killed behind it
 		return r.finish(in, state.OutcomeReply)
@@ -211,7 +211,7 @@ func (r Room) keepOne(one *state.Session, in *state.Incoming) error {
 			return err
 		}
 	}
-	answer, unclear := wording.ParseDecision(in.Text, &state.Question{Kind: state.Said})
+	answer, unclear := wording.ParseDecision(in.Text, &state.Question{Kind: state.KindPrompt})
 	if Typed(one, in.Text, r.Config.ClaudeCommands) {
 		answer.Text, unclear = strings.TrimSpace(in.Text), ""
 	}
@@ -221,7 +221,7 @@ func (r Room) keepOne(one *state.Session, in *state.Incoming) error {
 		}
 		in.Status = state.IncomingKept
 		if unclear != "" {
-			in.ResolvedBy, in.EndedAt = state.Instead, r.Now().UTC()
+			in.ResolvedBy, in.EndedAt = state.EndedReplaced, r.Now().UTC()
 			return
 		}
 		in.Text = answer.Text
@@ -233,16 +233,16 @@ func (r Room) keepOne(one *state.Session, in *state.Incoming) error {
 // has answered.
 func (r Room) isAwaited(q *state.Question) bool {
 	hasReply := slices.ContainsFunc(q.Replies, func(is state.Reply) bool {
-		return is.Verdict == state.Unread && r.Config.Approves(is.Sender, is.SenderEmail)
+		return is.Verdict == state.VerdictUnread && r.Config.CanApprove(is.Sender, is.SenderEmail)
 	})
-	return q.Kind == state.AskedNext && q.Status == state.Pending && !hasReply && state.HasWaiter(r.Env, q.Path)
+	return q.Kind == state.KindNext && q.Status == state.Pending && !hasReply && state.HasWaiter(r.Env, q.Path)
 }
 
 // answerNext has words be the reply to a question for the next instruction; false where that
 // was answered just now.
 func (r Room) answerNext(q *state.Question, in *state.Incoming) (isReply bool, err error) {
-	reply := in.Reply()
-	reply.CreateTime = in.SaidAt
+	reply := in.AsReply()
+	reply.CreatedAt = in.LocalCreatedAt
 	_, err = state.ChangeQuestion(q.Path, func(q *state.Question) {
 		isReply = r.isAwaited(q)
 		if isReply {
@@ -290,5 +290,5 @@ func (r Room) doOnce(ctx context.Context, one *state.Session, in *state.Incoming
 // stateDir is where what lets a session act is written.
 func (r Room) stateDir(one *state.Session) string {
 	// Without it the session began under an earlier version.
-	return cmp.Or(one.StateDir, state.SpareState(state.ForProject(r.Env, one.ProjectDir, true)))
+	return cmp.Or(one.StateDir, state.SpareStateDir(state.ProjectEnv(r.Env, one.ProjectDir, true)))
 }

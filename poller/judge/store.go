@@ -16,11 +16,11 @@ const MostReplies = 200
 // was news.
 func Add(q *state.Question, r state.Reply, stranger bool) bool {
 	usedInFile := func(is state.Reply) bool { // the very reply, which another program read first
-		return is.Sender == state.Local && (is.Verdict == state.Used || is.Verdict == state.Kept) &&
+		return is.Sender == state.LocalSender && (is.Verdict == state.VerdictUsed || is.Verdict == state.VerdictKept) &&
 			strings.TrimSpace(is.Text) == strings.TrimSpace(r.Text) &&
-			is.CreateTime.Sub(r.CreateTime).Abs() < time.Second
+			is.CreatedAt.Sub(r.CreatedAt).Abs() < time.Second
 	}
-	isKnown := q.Reply(r.MessageName) != nil || r.Choice == "" && slices.ContainsFunc(q.Replies, usedInFile)
+	isKnown := q.FindReply(r.MessageName) != nil || r.Choice == "" && slices.ContainsFunc(q.Replies, usedInFile)
 	if isKnown || r.Sender == "" || !MakeRoom(q, r.Sender, stranger) {
 		return false
 	}
@@ -31,21 +31,21 @@ func Add(q *state.Question, r state.Reply, stranger bool) bool {
 // Revises says whether a message, as it stands now, changes its reply in a question: an edit
 // or a deletion counts until the reply is judged.
 func Revises(q *state.Question, in *state.Incoming) bool {
-	r := q.Reply(in.ReplyName())
-	if r == nil || in.IsTap() || r.Verdict != state.Unread {
+	r := q.FindReply(in.ReplyName())
+	if r == nil || in.IsTap() || r.Verdict != state.VerdictUnread {
 		return false
 	}
-	return in.Gone || r.Text != in.Text && in.Sender == r.Sender
+	return in.IsRevoked || r.Text != in.Text && in.Sender == r.Sender
 }
 
 // Revise has the reply of a message say what that says now, and reports whether it did not.
 func Revise(q *state.Question, in *state.Incoming) (isRevised bool) {
-	r := q.Reply(in.ReplyName())
+	r := q.FindReply(in.ReplyName())
 	switch {
 	case !Revises(q, in):
 		return false
-	case in.Gone:
-		r.Verdict = state.Ignored
+	case in.IsRevoked:
+		r.Verdict = state.VerdictIgnored
 	default:
 		r.Text = in.Text
 	}
@@ -55,7 +55,7 @@ func Revise(q *state.Question, in *state.Incoming) (isRevised bool) {
 // MakeRoom says whether there is room for one more reply: the oldest that was no answer goes. Of a stranger one is enough.
 func MakeRoom(q *state.Question, sender string, stranger bool) bool {
 	if stranger && slices.ContainsFunc(q.Replies, func(r state.Reply) bool {
-		return r.Sender == sender && (r.Verdict == state.Unread || r.Verdict == state.Refused)
+		return r.Sender == sender && (r.Verdict == state.VerdictUnread || r.Verdict == state.VerdictRefused)
 	}) {
 		return false
 	}
@@ -63,7 +63,7 @@ func MakeRoom(q *state.Question, sender string, stranger bool) bool {
 		return true
 	}
 	i := slices.IndexFunc(q.Replies, func(r state.Reply) bool {
-		return r.Verdict != state.Unread && r.Verdict != state.Used && r.Verdict != state.Kept
+		return r.Verdict != state.VerdictUnread && r.Verdict != state.VerdictUsed && r.Verdict != state.VerdictKept
 	})
 	if i >= 0 {
 		q.Replies = slices.Delete(q.Replies, i, i+1)
@@ -73,10 +73,10 @@ func MakeRoom(q *state.Question, sender string, stranger bool) bool {
 
 // Unsure says whether what a person said then may be for another question of its thread: a space without threads has all in one.
 func Unsure(q *state.Question, inThread []*state.Question, in *state.Incoming) bool {
-	isQuoted := in.Quotes != "" && in.Quotes == q.MessageName
+	isQuoted := in.QuotedMessage != "" && in.QuotedMessage == q.MessageName
 	return !isQuoted && slices.ContainsFunc(inThread, func(o *state.Question) bool {
-		open := o.Status == state.Pending || o.Answerable() || o.ResolvedAt != nil && o.ResolvedAt.After(in.SaidAt)
-		return open && o.ThreadKey != q.ThreadKey && o.MessageSent && o.Mode.Row().Asks
+		open := o.Status == state.Pending || o.IsAnswerable() || o.ResolvedAt != nil && o.ResolvedAt.After(in.LocalCreatedAt)
+		return open && o.ThreadKey != q.ThreadKey && o.IsMessageSent && o.Mode.Traits().Asks
 	})
 }
 

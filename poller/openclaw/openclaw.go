@@ -71,11 +71,11 @@ func Deliver(ctx context.Context, env state.Getenv, m *state.Message) (answer st
 	case errors.Is(err, exec.ErrWaitDelay): // it ended well, and left a child behind
 		err = nil
 	case ctx.Err() != nil:
-		return "", fmt.Errorf("openclaw did not end within %s", state.InWords(turnBound))
+		return "", fmt.Errorf("openclaw did not end within %s", state.DescribeDuration(turnBound))
 	case err != nil:
 		err = failed(err, text, out.String(), errs.String())
 	}
-	if !m.Wake.Reply {
+	if !m.Wake.NeedsReply {
 		return "", err
 	}
 	return out.String(), err
@@ -102,7 +102,7 @@ func failed(err error, text, out, errs string) error {
 // folders are where openclaw, and node beside it, are looked for: on the PATH of the message's hook, on ours, and where npm and
 // Homebrew put them on machines whose daemons get a short PATH. A project's own folder is no place to take programs from.
 func folders(env state.Getenv, w *state.Wake) []string {
-	dirs := append(filepath.SplitList(w.Path), filepath.SplitList(env("PATH"))...)
+	dirs := append(filepath.SplitList(w.SearchPath), filepath.SplitList(env("PATH"))...)
 	home := state.Home(env)
 	dirs = append(dirs, filepath.Join(home, ".npm-global", "bin"), filepath.Join(home, ".local", "bin"),
 		"/opt/homebrew/bin", "/usr/local/bin", "/usr/bin")
@@ -121,7 +121,7 @@ func find(folders []string) (string, error) {
 
 // environment is ours without our own settings, secrets that are none of openclaw's.
 func environment(folders []string) []string {
-	ours := config.Variables()
+	ours := config.FileVariables()
 	env := slices.DeleteFunc(os.Environ(), func(v string) bool {
 		name, _, _ := strings.Cut(v, "=")
 		forChat := strings.HasPrefix(name, "GOOGLE_CHAT_") && slices.Contains(ours, name)

@@ -59,7 +59,7 @@ func Space(env state.Getenv, self string, out io.Writer, args ...string) *Servic
 // SpaceDown says that the embedded space's service is installed, and no space runs.
 func SpaceDown(env state.Getenv) bool {
 	_, there := Space(env, "", nil).Installed()
-	return there && !state.Held(filepath.Join(state.UserState(env), "space", "lock"))
+	return there && !state.IsLocked(filepath.Join(state.UserStateDir(env), "space", "lock"))
 }
 
 func (s *Service) daemon() bool { return s.Name == Name }
@@ -97,7 +97,7 @@ func (s *Service) supervisor() supervisor {
 func (s *Service) Install(ctx context.Context) error {
 	sup := s.supervisor()
 	if err := sup.reach(ctx); err != nil {
-		command := state.ShellQuoted(s.Self) + " " + strings.TrimSuffix(strings.Join(s.Args, " "), " --service")
+		command := state.QuoteForShell(s.Self) + " " + strings.TrimSuffix(strings.Join(s.Args, " "), " --service")
 		hint := "start `" + command + "` yourself, by @reboot in a crontab or in a tmux session of its own"
 		return hinted(fmt.Errorf("nothing can be started at login here: %w", err), hint)
 	}
@@ -186,22 +186,22 @@ const (
 	Never   = 2 // there was none
 )
 
-// LastPoll is when the daemon last looked for replies: the project's state folder tells it, or else the user's.
+// ReadLastPoll is when the daemon last looked for replies: the project's state folder tells it, or else the user's.
 func LastPoll(env state.Getenv) time.Time {
-	if last := state.LastPoll(state.ProjectState(env)); !last.IsZero() {
+	if last := state.ReadLastPoll(state.ProjectStateDir(env)); !last.IsZero() {
 		return last
 	}
-	return state.LastPoll(state.UserState(env))
+	return state.ReadLastPoll(state.UserStateDir(env))
 }
 
 // Health says when the daemon last looked for replies, in one line that monitors read. It is Healthy when that was
-// within twice the time from one mark to the next: the poll interval, but no mark is written sooner than BeatEvery.
+// within twice the time from one mark to the next: the poll interval, but no mark is written sooner than HeartbeatInterval.
 func Health(env state.Getenv, now time.Time) (line string, exitCode int) {
 	last := LastPoll(env)
 	if last.IsZero() {
 		return "WARN: Health file not found — daemon may not have run yet", Never
 	}
-	threshold := 2 * max(config.Load(env, state.ProjectDir(env)).PollInterval, state.BeatEvery)
+	threshold := 2 * max(config.Load(env, state.ProjectDir(env)).PollInterval, state.HeartbeatInterval)
 	age := now.Sub(last).Truncate(time.Second).Abs() // of either sign: a clock that was set back is no good cycle
 	line = fmt.Sprintf("Last poll %vs ago (threshold: %vs)", age.Seconds(), threshold.Seconds())
 	if age > threshold {
@@ -341,7 +341,7 @@ func (s systemd) stop(ctx context.Context) error {
 	return s.run(ctx, "systemctl", "--user", "disable", "--now", s.unit())
 }
 
-// KeepAwake has the machine stay awake until ctx ends, or this process does, however that ends: caffeinate looks for its pid, and
+// KeepsAwake has the machine stay awake until ctx ends, or this process does, however that ends: caffeinate looks for its pid, and
 // cat reads to the end of what it holds.
 func KeepAwake(ctx context.Context) error {
 	args := []string{"systemd-inhibit", "--what=idle", "--who=gchat-hooks", "--why=Claude Code waits for an answer", "cat"}

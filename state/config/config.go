@@ -18,171 +18,171 @@ import (
 
 // Defaults of the configuration.
 const (
-	DefaultPollInterval = 3 * time.Second
-	HookTimeout         = 24 * time.Hour // how long Claude Code lets a hook run that waits for a person: "timeout": 86400
-	DigestEvery         = time.Hour      // from one digest to the next
-	DefaultWrites       = 60             // a minute: Google Chat's quota for a space, shared by all its apps
-	DefaultReplyTimeout = 30 * time.Minute
+	defaultPollInterval    = 3 * time.Second
+	HookTimeout            = 24 * time.Hour // how long Claude Code lets a hook run that waits for a person: "timeout": 86400
+	digestInterval         = time.Hour      // from one digest to the next
+	defaultWritesPerMinute = 60             // a minute: Google Chat's quota for a space, shared by all its apps
+	DefaultReplyTimeout    = 30 * time.Minute
 )
 
 // Config is what a person set, from the first of these that says it: the environment, .claude/gchat-hooks.json in the
-// project, ~/.config/gchat-hooks/config.json ($GCHAT_CONFIG), mcpServers.google-chat-bridge.env in the project's
+// project, ~/.config/gchat-hooks/config.json ($GCHAT_CONFIG), mcpServers.google-chat-bridge.spaceEnv in the project's
 // .mcp.json, then in ~/.mcp.json. A flag is put into the environment by its command.
 type Config struct {
-	WebhookURL      string              // GOOGLE_CHAT_WEBHOOK_URL, webhook_url; a secret
-	WebhookCommand  string              // webhook_url_command: prints the URL
-	SpaceID         string              // GOOGLE_CHAT_SPACE_ID, space_id: spaces/S
-	CredentialsFile string              // GOOGLE_CHAT_CREDENTIALS_FILE, credentials_file; else the login's; or NoCredentials
-	AllowedUsers    []string            // GCHAT_ALLOWED_USERS, allowed_users: users/ID or e-mail; and who logged in to read
-	AskMode         state.Mode          // GCHAT_ASK_MODE, ask_mode
-	APIEndpoint     string              // GCHAT_API_ENDPOINT, api_endpoint: base URL in place of Google's
-	Subscription    string              // GCHAT_PUBSUB_SUBSCRIPTION, pubsub_subscription: of a Chat app
-	PubSubEndpoint  string              // GCHAT_PUBSUB_ENDPOINT, pubsub_endpoint: base URL in place of Google's
-	PollInterval    time.Duration       // GCHAT_POLLER_INTERVAL, poll_interval: seconds, or "10s"
-	Rules           []Rule              // rules: how sessions are treated that they match
-	TimeoutPolicy   state.TimeoutPolicy // GCHAT_TIMEOUT_POLICY, timeout_policy: of a question in deny mode
-	ReplyTimeout    time.Duration       // GCHAT_REPLY_TIMEOUT, reply_timeout: of a question in deny mode
-	StopGate        StopGate            // GCHAT_STOP_GATE, stop_gate
-	TeamAgents      []string            // GCHAT_PERSISTENT_AGENTS, persistent_agents: by name
-	Approvers       []string            // GCHAT_APPROVERS, approvers: who decides permissions and plans; else AllowedUsers
-	NeverRemote     []string            // never_remote: patterns of calls that only the terminal allows
-	MenuDecides     bool                // menu_decides: menu-driver chooses in permissions and plans
-	StartSessions   bool                // start_sessions: what is said to a session that ended resumes it; /new begins one
-	ClaudeCommands  []string            // claude_commands: of Claude Code's own, that may be given in a session's thread, too
-	TimedYes        bool                // timed_yes: "yes 30m" to a permission allows what its session asks until then
-	KeepAwake       bool                // keep_awake: the machine does not fall asleep while something is open
-	Idle            Idle                // GCHAT_IDLE, idle; "" where nothing is said
-	Grace           time.Duration       // GCHAT_GRACE, grace
-	BackgroundWait  time.Duration       // GCHAT_BACKGROUND_WAIT, background_wait
-	Remind          []time.Duration     // GCHAT_REMIND, remind: after its asking, ascending
-	WritesPerMinute int                 // GCHAT_WRITES_PER_MINUTE, writes_per_minute: to one space, from this machine
+	WebhookURL       string              // GOOGLE_CHAT_WEBHOOK_URL, webhook_url; a secret
+	WebhookCommand   string              // webhook_url_command: prints the FormURL
+	SpaceID          string              // GOOGLE_CHAT_SPACE_ID, space_id: spaces/S
+	CredentialsFile  string              // GOOGLE_CHAT_CREDENTIALS_FILE, credentials_file; else the login's; or NoCredentials
+	AllowedUsers     []string            // GCHAT_ALLOWED_USERS, allowed_users: users/ID or e-mail; and who logged in to read
+	AskMode          state.Mode          // GCHAT_ASK_MODE, ask_mode
+	APIEndpoint      string              // GCHAT_API_ENDPOINT, api_endpoint: base FormURL in place of Google's
+	Subscription     string              // GCHAT_PUBSUB_SUBSCRIPTION, pubsub_subscription: of a Chat app
+	PubSubEndpoint   string              // GCHAT_PUBSUB_ENDPOINT, pubsub_endpoint: base FormURL in place of Google's
+	PollInterval     time.Duration       // GCHAT_POLLER_INTERVAL, poll_interval: seconds, or "10s"
+	Rules            []Rule              // rules: how sessions are treated that they match
+	TimeoutPolicy    state.TimeoutPolicy // GCHAT_TIMEOUT_POLICY, timeout_policy: of a question in deny mode
+	ReplyTimeout     time.Duration       // GCHAT_REPLY_TIMEOUT, reply_timeout: of a question in deny mode
+	StopGate         StopGate            // GCHAT_STOP_GATE, stop_gate
+	TeamAgents       []string            // GCHAT_PERSISTENT_AGENTS, persistent_agents: by name
+	Approvers        []string            // GCHAT_APPROVERS, approvers: who decides permissions and plans; else AllowedUsers
+	NeverRemote      []string            // never_remote: patterns of calls that only the terminal allows
+	MenuCanDecide    bool                // menu_decides: menu-driver chooses in permissions and plans
+	CanStartSessions bool                // start_sessions: what is said to a session that ended resumes it; /new begins one
+	ClaudeCommands   []string            // claude_commands: of Claude Code's own, that may be given in a session's thread, too
+	AllowsTimedYes   bool                // timed_yes: "yes 30m" to a permission allows what its session asks until then
+	KeepsAwake       bool                // keep_awake: the machine does not fall asleep while something is open
+	Idle             Idle                // GCHAT_IDLE, idle; "" where nothing is said
+	GracePeriod      time.Duration       // GCHAT_GRACE, grace
+	BackgroundWait   time.Duration       // GCHAT_BACKGROUND_WAIT, background_wait
+	RemindAfter      []time.Duration     // GCHAT_REMIND, remind: after its asking, ascending
+	WritesPerMinute  int                 // GCHAT_WRITES_PER_MINUTE, writes_per_minute: to one space, from this machine
 
 	Format       Format // GCHAT_FORMAT, format
 	AnthropicKey string // ANTHROPIC_API_KEY, anthropic_api_key; a secret
 
-	Reports map[string]ReportRule // reports: by kind
-	Quiet   *QuietHours           // quiet_hours; nil for none
+	Reports    map[string]ReportRule // reports: by kind
+	QuietHours *QuietHours           // quiet_hours; nil for none
 
 	Problems []error // files that do not parse, values that mean nothing; nothing below a broken file is used
 
-	Slips []error // members that are no settings and are spelled much like one
+	Misspellings []error // members that are no settings and are spelled much like one
 
-	// AllowedUnknown says that the allowlist may name more people than AllowedUsers does: where they could stand cannot be
+	// IsAllowlistUnknown says that the allowlist may name more people than AllowedUsers does: where they could stand cannot be
 	// read, as a file that is being edited. Unread says that a file could not be read: then nobody decides anything from Chat.
-	AllowedUnknown, Unread bool
+	IsAllowlistUnknown, HasUnreadFile bool
 
-	ReadPolicy   ReadPolicy // nil: only the copy of a hub's policy counts
-	RenewPolicy  bool       // as the poller does: the copy is read again after policyFresh
-	titlesOnly   bool       // a policy's, as all that follows: see Restrict
-	terminalOnly []string   // kinds: see Terms
-	within       [][]string // each policy's allowed_users
-	restricted   bool
-	unreadPolicy error // what Restrict returned
+	ReadPolicy   PolicyReader // nil: only the copy of a hub's policy counts
+	RenewsPolicy bool         // as the poller does: the copy is read again after policyRenewAge
+	titlesOnly   bool         // a policy's, as all that follows: see Restrict
+	terminalOnly []string     // kinds: see Terms
+	policyUsers  [][]string   // each policy's allowed_users
+	isRestricted bool
+	policyError  error // what Restrict returned
 
-	modeInEnv bool // GCHAT_ASK_MODE is set: said of this very session, so no preset guesses
+	isModeInEnv bool // GCHAT_ASK_MODE is set: said of this very session, so no preset guesses
 }
 
 // Format is who words the questions: "haiku" or "builtin".
 type Format string
 
-// Personal is what the person alone set: of this they decide who may decide, and where.
-func Personal(env state.Getenv) *Config { return Load(state.ForProject(env, "", false), "") }
+// LoadPersonal is what the person alone set: of this they decide who may decide, and where.
+func LoadPersonal(env state.Getenv) *Config { return Load(state.ProjectEnv(env, "", false), "") }
 
 // Load reads the configuration of a project, "" for none. It never fails: what is wrong stands in Problems.
 func Load(env state.Getenv, projectDir string) *Config {
-	state.Slow("reads the configuration")
+	state.BeforeSlowCall("reads the configuration")
 	c := &Config{
-		AskMode: state.Native, TimeoutPolicy: state.LeaveOpen, ReplyTimeout: DefaultReplyTimeout, StopGate: StopGate{},
-		TeamAgents: []string{"s3-heartbeat", "s3-validator", "s3-communicator"}, Grace: DefaultGrace,
-		BackgroundWait: DefaultBackgroundWait,
-		PollInterval:   DefaultPollInterval, WritesPerMinute: DefaultWrites, Format: "builtin",
+		AskMode: state.ModeNative, TimeoutPolicy: state.TimeoutLeaveOpen, ReplyTimeout: DefaultReplyTimeout, StopGate: StopGate{},
+		TeamAgents: []string{"s3-heartbeat", "s3-validator", "s3-communicator"}, GracePeriod: DefaultGrace,
+		BackgroundWait: defaultBackgroundWait,
+		PollInterval:   defaultPollInterval, WritesPerMinute: defaultWritesPerMinute, Format: "builtin",
 		Reports: map[string]ReportRule{},
 	}
 	layers := c.readLayers(env, projectDir)
 	for _, s := range settings {
-		c.set(s, layers)
+		c.applySetting(s, layers)
 	}
-	c.takeWebhook(layers)
-	c.takeEmbedded(env, layers)
-	c.AllowedUnknown = c.AllowedUnknown && len(c.AllowedUsers) == 0 // what stands above says it all
-	named := len(c.AllowedUsers)
-	c.takeCredentials(env, projectDir, layers)
-	c.takeApprovers(layers, c.AllowedUsers[named:])
-	c.modeInEnv = env("GCHAT_ASK_MODE") != ""
+	c.setWebhook(layers)
+	c.setEmbeddedSpace(env, layers)
+	c.IsAllowlistUnknown = c.IsAllowlistUnknown && len(c.AllowedUsers) == 0 // what stands above says it all
+	namedUsers := len(c.AllowedUsers)
+	c.setCredentials(env, projectDir, layers)
+	c.setApprovers(layers, c.AllowedUsers[namedUsers:])
+	c.isModeInEnv = env("GCHAT_ASK_MODE") != ""
 	return c
 }
 
-// set gives a setting what the highest layer says that has it. Objects and lists are read from
+// applySetting gives a setting what the highest layer says that has it. Objects and lists are read from
 // all of them.
-func (c *Config) set(s Setting, layers []layer) {
+func (c *Config) applySetting(s Setting, layers []layer) {
 	var err error
-	text := firstWith(layers, s.key()).value[s.key()]
+	text := firstWith(layers, s.key()).texts[s.key()]
 	switch {
-	case s.read != nil:
-		c.readAll(s, layers)
+	case s.readObject != nil:
+		c.readFromLayers(s, layers)
 	case text == "":
-	case s.to != nil:
-		err = put(s.to(c), text)
-	case s.take != nil:
-		err = s.take(c, text)
+	case s.target != nil:
+		err = setValue(s.target(c), text)
+	case s.parse != nil:
+		err = s.parse(c, text)
 	}
 	if err != nil {
-		c.problem(fmt.Sprintf("%s is %q", s.Member, text), err)
+		c.addProblem(fmt.Sprintf("%s is %q", s.JSONName, text), err)
 	}
 }
 
-// takeWebhook takes the webhook, or the command that prints it, whichever stands higher.
-func (c *Config) takeWebhook(layers []layer) {
-	said := firstWith(layers, "GOOGLE_CHAT_WEBHOOK_URL", "webhook_url_command")
-	c.WebhookURL = said.value["GOOGLE_CHAT_WEBHOOK_URL"]
+// setWebhook takes the webhook, or the command that prints it, whichever stands higher.
+func (c *Config) setWebhook(layers []layer) {
+	layer := firstWith(layers, "GOOGLE_CHAT_WEBHOOK_URL", "webhook_url_command")
+	c.WebhookURL = layer.texts["GOOGLE_CHAT_WEBHOOK_URL"]
 	switch {
 	case c.WebhookURL == "":
-		c.WebhookCommand = said.value["webhook_url_command"]
-	case said.project && !ownHost(layers, c.WebhookURL):
+		c.WebhookCommand = layer.texts["webhook_url_command"]
+	case layer.isProject && !isOwnHost(layers, c.WebhookURL):
 		c.WebhookURL = ""
 		c.Problems = append(c.Problems, errForeignWebhook)
 	}
 }
 
-// readAll reads what is more than a text, in each layer. A variable has a word for it.
-func (c *Config) readAll(s Setting, layers []layer) {
+// readFromLayers reads what is more than a text, in each layer. A variable has a word for it.
+func (c *Config) readFromLayers(s Setting, layers []layer) {
 	for _, l := range layers {
-		value := l.object[s.Member]
-		if word := l.value[s.key()]; word != "" {
+		value := l.objects[s.JSONName]
+		if word := l.texts[s.key()]; word != "" {
 			value = json.RawMessage(strconv.Quote(word))
 		}
 		if value != nil {
-			err := s.read(c, value)
-			c.problem(s.Member, err)
-			c.Unread = c.Unread || s.Personal && err != nil
+			err := s.readObject(c, value)
+			c.addProblem(s.JSONName, err)
+			c.HasUnreadFile = c.HasUnreadFile || s.IsPersonal && err != nil
 		}
 	}
 }
 
-// problem notes what is wrong with a part of the configuration, where something is.
-func (c *Config) problem(where string, err error) {
+// addProblem notes what is wrong with a part of the configuration, where something is.
+func (c *Config) addProblem(where string, err error) {
 	if err != nil {
 		c.Problems = append(c.Problems, fmt.Errorf("%s: %w", where, err))
 	}
 }
 
-// maxConfig bounds a configuration file, in bytes. A repository could bring a link to something endless.
-const maxConfig = 4 << 20
+// maxConfigSize bounds a configuration file, in bytes. A repository could bring a link to something endless.
+const maxConfigSize = 4 << 20
 
-func list(s string) (words []string) {
-	for _, w := range strings.Split(s, ",") {
-		w = strings.TrimSpace(w)
-		if w != "" {
-			words = append(words, w)
+func splitList(s string) (items []string) {
+	for _, item := range strings.Split(s, ",") {
+		item = strings.TrimSpace(item)
+		if item != "" {
+			items = append(items, item)
 		}
 	}
-	return words
+	return items
 }
 
 // ParseInterval reads seconds (10, 0.5) or a duration (10s, 1m).
 func ParseInterval(s string) (time.Duration, error) {
 	d, err := time.ParseDuration(s)
-	if seconds, ferr := strconv.ParseFloat(s, 64); ferr == nil && seconds < 1e9 {
+	if seconds, parseErr := strconv.ParseFloat(s, 64); parseErr == nil && seconds < 1e9 {
 		d, err = time.Duration(seconds*float64(time.Second)), nil
 	}
 	if err != nil || d < 10*time.Millisecond {
@@ -194,58 +194,58 @@ func ParseInterval(s string) (time.Duration, error) {
 // ErrNoWebhook says that no place of the configuration names a webhook.
 var ErrNoWebhook = errors.New("no webhook URL is configured")
 
-// ErrBroken says that a file cannot be read: it counts no more, and no place below it.
-var ErrBroken = errors.New("read configuration")
+// ErrUnreadableFile says that a file cannot be read: it counts no more, and no place below it.
+var ErrUnreadableFile = errors.New("read configuration")
 
-// ErrGone says that a file is missing that was read before: see readMark. It is an ErrBroken, too.
-var ErrGone = errors.New("it was there, and is gone")
+// ErrFileGone says that a file is missing that was read before: see readMarkPath. It is an ErrUnreadableFile, too.
+var ErrFileGone = errors.New("it was there, and is gone")
 
-// noWebhook is ErrNoWebhook, and what is wrong with the places that could name one.
-func (c *Config) noWebhook() error {
+// noWebhookError is ErrNoWebhook, and what is wrong with the places that could name one.
+func (c *Config) noWebhookError() error {
 	if len(c.Problems) == 0 {
 		return ErrNoWebhook
 	}
 	return fmt.Errorf("%w: %w", ErrNoWebhook, errors.Join(c.Problems...))
 }
 
-// Sends says whether there is a way to send: a webhook, a command for it, or a Chat app.
-func (c *Config) Sends() bool {
-	return c.WebhookURL != "" || c.WebhookCommand != "" || c.HearsEvents()
+// CanSend says whether there is a way to send: a webhook, a command for it, or a Chat app.
+func (c *Config) CanSend() bool {
+	return c.WebhookURL != "" || c.WebhookCommand != "" || c.ReceivesEvents()
 }
 
-// HearsEvents says whether it leads to a Chat app, which hears taps and words as events.
-func (c *Config) HearsEvents() bool { return c.Subscription != "" }
+// ReceivesEvents says whether it leads to a Chat app, which hears taps and words as events.
+func (c *Config) ReceivesEvents() bool { return c.Subscription != "" }
 
-// OnPage says whether questions go to the embedded space, whose page is the chat.
-func (c *Config) OnPage() bool {
-	return strings.Contains(c.WebhookURL, "/v1/"+state.LocalSpace+"/") || c.WebhookURL == "" && c.SpaceID == state.LocalSpace
+// UsesChatPage says whether questions go to the embedded space, whose page is the chat.
+func (c *Config) UsesChatPage() bool {
+	return strings.Contains(c.WebhookURL, "/v1/"+state.EmbeddedSpaceName+"/") || c.WebhookURL == "" && c.SpaceID == state.EmbeddedSpaceName
 }
 
-// Anything is an error where neither these projects nor the known ones have anything for a daemon to do: a person has to
+// CheckDaemonHasWork is an error where neither these projects nor the known ones have anything for a daemon to do: a person has to
 // configure something.
-func Anything(env state.Getenv, dirs []string) error {
-	known, _ := state.Projects(env)
-	for _, project := range known {
+func CheckDaemonHasWork(env state.Getenv, dirs []string) error {
+	projects, _ := state.KnownProjects(env)
+	for _, project := range projects {
 		dirs = append(dirs, project.Dir)
 	}
-	why := errors.New("no webhook and no space are configured")
+	reason := errors.New("no webhook and no space are configured")
 	for _, dir := range dirs {
-		cfg := Load(state.ForProject(env, dir, true), dir)
-		if cfg.Sends() || cfg.SpaceID != "" {
+		cfg := Load(state.ProjectEnv(env, dir, true), dir)
+		if cfg.CanSend() || cfg.SpaceID != "" {
 			return nil // credentials alone say nowhere to read
 		}
 		if len(cfg.Problems) > 0 {
-			why = cfg.Problems[0]
+			reason = cfg.Problems[0]
 		}
 	}
-	return &state.UserError{Err: why, Hint: "gchat-hooks setup, or webhook_url in ~/.config/gchat-hooks/config.json; " +
+	return &state.UserError{Err: reason, Hint: "gchat-hooks setup, or webhook_url in ~/.config/gchat-hooks/config.json; " +
 		"then start the daemon again: gchat-hooks poller install"}
 }
 
-// Webhook is the webhook URL, from the configuration or from the command that prints it (10 s at most).
-func (c *Config) Webhook(ctx context.Context) (string, error) {
+// ResolveWebhook is the webhook FormURL, from the configuration or from the command that prints it (10 s at most).
+func (c *Config) ResolveWebhook(ctx context.Context) (string, error) {
 	if c.WebhookURL == "" && c.WebhookCommand != "" {
-		out, err := printed(ctx, c.WebhookCommand)
+		out, err := runWebhookCommand(ctx, c.WebhookCommand)
 		if err != nil {
 			return "", &state.UserError{Err: fmt.Errorf("run webhook_url_command: %w", err),
 				Hint: "run webhook_url_command by hand: it has to print the URL within 10 seconds, without asking"}
@@ -253,12 +253,12 @@ func (c *Config) Webhook(ctx context.Context) (string, error) {
 		c.WebhookURL = out
 	}
 	if c.WebhookURL == "" {
-		return "", c.noWebhook()
+		return "", c.noWebhookError()
 	}
 	return c.WebhookURL, nil
 }
 
-func printed(ctx context.Context, command string) (string, error) {
+func runWebhookCommand(ctx context.Context, command string) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, "sh", "-c", command)

@@ -89,14 +89,14 @@ func TestAFileThatIsGoneIsUnread(t *testing.T) {
 			for path, text := range test.was {
 				p.write(path, text)
 			}
-			if c := Load(p.getenv, p.proj); c.Unread || len(c.Problems) > 0 {
+			if c := Load(p.getenv, p.proj); c.HasUnreadFile || len(c.Problems) > 0 {
 				t.Fatalf("before: %v", c.Problems)
 			}
 			test.change(p)
-			for _, c := range []*Config{Load(p.getenv, p.proj), Personal(p.getenv)} {
-				isClosed := c.Unread && c.AllowedUnknown && c.neverRemotely("Read", "x") && errors.Is(c.noWebhook(), ErrGone)
-				if isClosed != test.closed || c.Unread != test.closed || (len(c.Problems) > 0) != test.closed {
-					t.Errorf("unread %v, problems %v", c.Unread, c.Problems)
+			for _, c := range []*Config{Load(p.getenv, p.proj), LoadPersonal(p.getenv)} {
+				isClosed := c.HasUnreadFile && c.IsAllowlistUnknown && c.isNeverRemote("Read", "x") && errors.Is(c.noWebhookError(), ErrFileGone)
+				if isClosed != test.closed || c.HasUnreadFile != test.closed || (len(c.Problems) > 0) != test.closed {
+					t.Errorf("unread %v, problems %v", c.HasUnreadFile, c.Problems)
 				}
 			}
 		})
@@ -119,7 +119,7 @@ func TestTheWaysOutOfAFileThatIsGone(t *testing.T) {
 	if err := os.Remove(remove); err != nil {
 		t.Error(err)
 	}
-	if c := Load(p.getenv, p.proj); c.Unread || len(c.Problems) > 0 {
+	if c := Load(p.getenv, p.proj); c.HasUnreadFile || len(c.Problems) > 0 {
 		t.Errorf("without its mark: %v", c.Problems)
 	}
 }
@@ -134,7 +134,7 @@ func TestAMisspelledSetting(t *testing.T) {
 	} {
 		c, _ := loadWith(t, `{"`+name+`": "1"}`, nil)
 		says := ""
-		for _, problem := range c.Slips {
+		for _, problem := range c.Misspellings {
 			says += problem.Error()
 		}
 		words := `config.json: "` + name + `" is no setting. Did you mean ` + want + `?`
@@ -175,15 +175,15 @@ func TestConfigValues(t *testing.T) {
 	if len(c.Problems) > 0 {
 		t.Fatal(c.Problems)
 	}
-	if c.SpaceID != "spaces/AAA" || c.CredentialsFile != filepath.Join(p.env["HOME"], "key.json") || c.AskMode != state.Hold ||
+	if c.SpaceID != "spaces/AAA" || c.CredentialsFile != filepath.Join(p.env["HOME"], "key.json") || c.AskMode != state.ModeHold ||
 		c.PollInterval != 2500*time.Millisecond ||
 		!slices.Equal(c.AllowedUsers, []string{"users/1", "ann@example.com"}) {
 		t.Errorf("got %+v", c)
 	}
-	for a, want := range map[Asked]state.Mode{
-		{Session: "orch-epic4"}: state.Off, {Session: "x", OutputStyle: "system3-meta"}: state.Deny, {Session: "x"}: state.Hold,
+	for a, want := range map[SessionFacts]state.Mode{
+		{Name: "orch-epic4"}: state.ModeOff, {Name: "x", OutputStyle: "system3-meta"}: state.ModeDeny, {Name: "x"}: state.ModeHold,
 	} {
-		if got := c.For(a).AskMode; got != want {
+		if got := c.RulesFor(a).AskMode; got != want {
 			t.Errorf("%+v: mode %s, want %s", a, got, want)
 		}
 	}
@@ -203,7 +203,7 @@ func TestBrokenConfigHidesWhatStandsBelow(t *testing.T) {
 	if c.WebhookURL != "" || len(c.AllowedUsers) > 0 || len(c.Problems) != 1 {
 		t.Errorf("got %+v; want nothing and one problem", c)
 	}
-	if _, err := c.Webhook(context.Background()); !errors.Is(err, ErrNoWebhook) || !strings.Contains(err.Error(), "gchat-hooks.json") {
+	if _, err := c.ResolveWebhook(context.Background()); !errors.Is(err, ErrNoWebhook) || !strings.Contains(err.Error(), "gchat-hooks.json") {
 		t.Errorf("the error does not name the broken file: %v", err)
 	}
 	if b, err := os.ReadFile(filepath.Join(p.proj, ".claude", "gchat-hooks.json")); err != nil || string(b) != `{"webhook_url": ` {
@@ -217,7 +217,7 @@ func TestNonsenseValuesAreReported(t *testing.T) {
 	p.env["GCHAT_POLLER_INTERVAL"] = "-3"
 	p.env["GCHAT_REPLY_TIMEOUT"] = "1e400"
 	c := Load(p.getenv, p.proj)
-	if c.AskMode != state.Native || c.PollInterval != DefaultPollInterval || c.ReplyTimeout != DefaultReplyTimeout || len(c.Problems) != 3 {
+	if c.AskMode != state.ModeNative || c.PollInterval != defaultPollInterval || c.ReplyTimeout != DefaultReplyTimeout || len(c.Problems) != 3 {
 		t.Errorf("got %+v", c)
 	}
 }
@@ -226,11 +226,11 @@ func TestWebhookCommand(t *testing.T) {
 	p := newPlace(t)
 	p.write("~/.config/gchat-hooks/config.json", `{"webhook_url_command":"printf 'https://x/%s\\n' made"}`)
 	c := Load(p.getenv, p.proj)
-	if got, err := c.Webhook(context.Background()); err != nil || got != "https://x/made" {
+	if got, err := c.ResolveWebhook(context.Background()); err != nil || got != "https://x/made" {
 		t.Errorf("got %q, %v", got, err)
 	}
 	p.write("~/.config/gchat-hooks/config.json", `{"webhook_url_command":"echo https://secret; exit 3"}`)
-	_, err := Load(p.getenv, p.proj).Webhook(context.Background())
+	_, err := Load(p.getenv, p.proj).ResolveWebhook(context.Background())
 	if err == nil || strings.Contains(err.Error(), "secret") {
 		t.Errorf("failed command: %v", err)
 	}

@@ -10,8 +10,8 @@ import (
 	"gchat-hooks/state"
 )
 
-// madeBy tells a login from a credentials file that a person put into its place.
-const madeBy = "gchat-hooks login"
+// loginMadeBy tells a login from a credentials file that a person put into its place.
+const loginMadeBy = "gchat-hooks login"
 
 // Login is what a login leaves on disk: an "authorized_user" credentials file as Google's libraries read it, and beside
 // that what we want to know later; they leave unknown members alone.
@@ -28,62 +28,62 @@ type Login struct {
 }
 
 // LoginFile is where the login of the person is kept: login.json in the user state.
-func LoginFile(env state.Getenv) string { return filepath.Join(state.UserState(env), "login.json") }
+func LoginFile(env state.Getenv) string { return filepath.Join(state.UserStateDir(env), "login.json") }
 
 // ReadLogin reads a login. Errors are those of reading (fs.ErrNotExist: there is no login), and of a file that is none.
 func ReadLogin(path string) (*Login, error) {
-	b, err := state.ReadLinked(path, state.MostRead)
+	b, err := state.ReadPlainOrLink(path, state.MaxFileSize)
 	if err != nil {
 		return nil, fmt.Errorf("read login: %w", err)
 	}
 	l := &Login{}
-	if err := json.Unmarshal(b, l); err != nil || l.MadeBy != madeBy {
-		return nil, fmt.Errorf("read login: %s is not a file of %s", path, madeBy)
+	if err := json.Unmarshal(b, l); err != nil || l.MadeBy != loginMadeBy {
+		return nil, fmt.Errorf("read login: %s is not a file of %s", path, loginMadeBy)
 	}
 	return l, nil
 }
 
 // Save writes the login, readable by its owner only.
 func (l *Login) Save(path string) error {
-	l.Type, l.MadeBy = "authorized_user", madeBy
+	l.Type, l.MadeBy = "authorized_user", loginMadeBy
 	b, _ := json.MarshalIndent(l, "", "  ") // texts always encode
-	return WriteSecret(path, append(b, '\n'))
+	return WriteSecretFile(path, append(b, '\n'))
 }
 
-// WriteSecret replaces a file by one that only its owner can read, and makes its folder. state.WriteFile keeps the permissions of the file before.
-func WriteSecret(path string, b []byte) error {
-	if err := os.Chmod(path, 0o600); err != nil && !state.Missing(err) {
+// WriteSecretFile replaces a file by one that only its owner can read, and makes its folder. state.WriteFile keeps the permissions of the file before.
+func WriteSecretFile(path string, b []byte) error {
+	if err := os.Chmod(path, 0o600); err != nil && !state.IsMissing(err) {
 		return fmt.Errorf("write %s: %w", filepath.Base(path), err)
 	}
 	return state.WriteFile(path, b)
 }
 
-// IsPerson says whether name is a person's resource name as Chat returns it, users/ID. With an e-mail address in the id's
+// IsPersonName says whether name is a person's resource name as Chat returns it, users/ID. With an e-mail address in the id's
 // place it is an alias for requests, and with a word an app's or everybody's.
-func IsPerson(name string) bool {
+func IsPersonName(name string) bool {
 	id, ok := strings.CutPrefix(name, "users/")
 	return ok && id != "" && len(id) <= 40 && strings.Trim(id, "0123456789") == ""
 }
 
-// takeLogin reads with the login where nothing names a credentials file: before Application Default Credentials, which
+// applyLogin reads with the login where nothing names a credentials file: before Application Default Credentials, which
 // people set for other programs too. The person who logged in may answer, also where a project's webhook is read otherwise.
-func (c *Config) takeLogin(env state.Getenv, project bool) {
+func (c *Config) applyLogin(env state.Getenv, project bool) {
 	path := LoginFile(env)
 	if c.CredentialsFile != "" && c.CredentialsFile != path && !project {
 		return
 	}
 	l, err := ReadLogin(path)
-	if state.Missing(err) {
+	if state.IsMissing(err) {
 		return
 	}
 	if err != nil {
-		c.Problems, c.AllowedUnknown = append(c.Problems, err), true
+		c.Problems, c.IsAllowlistUnknown = append(c.Problems, err), true
 		return
 	}
 	if !project {
 		c.CredentialsFile = path
 	}
-	if IsPerson(l.User) {
+	if IsPersonName(l.User) {
 		c.AllowedUsers = append(c.AllowedUsers, l.User)
 	}
 }

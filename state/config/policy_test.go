@@ -50,15 +50,15 @@ func (g *governed) machine(text string) (path string) {
 		g.t.Skip("root alone writes a machine's policy")
 	}
 	path = g.put("etc/policy.json", text)
-	before := machinePolicy
-	machinePolicy = path
-	g.t.Cleanup(func() { machinePolicy = before })
+	before := machinePolicyFile
+	machinePolicyFile = path
+	g.t.Cleanup(func() { machinePolicyFile = before })
 	return path
 }
 
 func (g *governed) load() (*Config, error) {
 	c := Load(g.getenv, g.project)
-	return c, c.Restrict(g.t.Context(), g.getenv)
+	return c, c.ApplyPolicies(g.t.Context(), g.getenv)
 }
 
 const strictPolicy = `{"never_remote": ["Bash(git push*)"], "terminal_only": ["plan"], "titles_only": true, "allowed_users": ["*@example.com"]}`
@@ -67,11 +67,11 @@ const strictPolicy = `{"never_remote": ["Bash(git push*)"], "terminal_only": ["p
 func (g *governed) held(how string, c *Config) {
 	g.t.Helper()
 	switch {
-	case !c.neverRemotely("Bash", "git push origin"), !c.NeverNames("Bash"):
+	case !c.isNeverRemote("Bash", "git push origin"), !c.HasNeverRemote("Bash"):
 		g.t.Errorf("%s: git push may be allowed remotely: %q", how, c.NeverRemote)
-	case c.Terms(state.AskedPlan, "").Asked, !c.titlesOnly:
+	case c.AccessTo(state.KindPlan, "").CanAsk, !c.titlesOnly:
 		g.t.Errorf("%s: plans are asked or shown in Chat", how)
-	case c.Allows("users/1", "ann@elsewhere.com"), c.Approves("users/1", ""), c.Approves("users/1", "ann@elsewhere.com"):
+	case c.CanAnswer("users/1", "ann@elsewhere.com"), c.CanApprove("users/1", ""), c.CanApprove("users/1", "ann@elsewhere.com"):
 		g.t.Errorf("%s: a person counts who is not within the policy", how)
 	}
 }
@@ -106,7 +106,7 @@ func TestNothingLiftsAPolicy(t *testing.T) {
 				t.Fatal(err)
 			}
 			g.held(name, c)
-			if !c.Unread && !c.Allows("users/1", "ann@example.com") {
+			if !c.HasUnreadFile && !c.CanAnswer("users/1", "ann@example.com") {
 				t.Error("who is on both lists does not count")
 			}
 		})
@@ -137,18 +137,18 @@ func TestAPolicyThatCannotBeReadForbidsAll(t *testing.T) {
 			if err == nil || len(c.Problems) != 1 || !strings.Contains(c.Problems[0].Error(), "nothing is asked in Chat") {
 				t.Errorf("%v, %v", err, c.Problems)
 			}
-			for _, kind := range kinds() {
-				if c.Terms(state.Kind(kind), "").Asked {
+			for _, kind := range policyKinds() {
+				if c.AccessTo(state.Kind(kind), "").CanAsk {
 					t.Errorf("%s is asked in Chat", kind)
 				}
 			}
-			if c.Terms(state.AskedQuestion, "").Asked || !c.Unread || !c.neverRemotely("Read", "x") || c.Allows("users/1", "") || c.Approves("users/1", "") {
+			if c.AccessTo(state.KindQuestion, "").CanAsk || !c.HasUnreadFile || !c.isNeverRemote("Read", "x") || c.CanAnswer("users/1", "") || c.CanApprove("users/1", "") {
 				t.Errorf("something is left: %+v", c)
 			}
 		})
 	}
 	g := newGoverned(t)
-	if c, err := g.load(); err != nil || c.Unread || !c.Terms(Report, "").Asked {
+	if c, err := g.load(); err != nil || c.HasUnreadFile || !c.AccessTo(KindReport, "").CanAsk {
 		t.Errorf("without a policy: %v, %+v", err, c)
 	}
 }
@@ -175,7 +175,7 @@ func TestWhoIsWithinAPolicy(t *testing.T) {
 		g := newGoverned(t)
 		g.env["GCHAT_ALLOWED_USERS"] = "users/1"
 		g.env["GCHAT_POLICY_FILE"] = g.put("p.json", `{"allowed_users": `+test.policies+`}`)
-		if c, err := g.load(); err != nil || c.Allows(test.sender, test.email) != test.want || c.Approves(test.sender, test.email) != test.want {
+		if c, err := g.load(); err != nil || c.CanAnswer(test.sender, test.email) != test.want || c.CanApprove(test.sender, test.email) != test.want {
 			t.Errorf("%s: not %v (%v)", name, test.want, err)
 		}
 	}
@@ -184,7 +184,7 @@ func TestWhoIsWithinAPolicy(t *testing.T) {
 	g.machine(`{"allowed_users": ["users/1", "users/2"]}`)
 	g.env["GCHAT_POLICY_FILE"] = g.put("p.json", `{"allowed_users": ["users/2", "users/3"]}`)
 	for user, want := range map[string]bool{"users/1": false, "users/2": true, "users/3": false} {
-		if c, _ := g.load(); c.Allows(user, "") != want {
+		if c, _ := g.load(); c.CanAnswer(user, "") != want {
 			t.Errorf("of two policies, %s: not %v", user, want)
 		}
 	}
@@ -211,8 +211,8 @@ func TestHowLongAHubsPolicyHolds(t *testing.T) {
 		restrict := func(what string, asked int, reads bool) *Config {
 			t.Helper()
 			c, before := Load(g.getenv, g.project), h.asked
-			c.ReadPolicy, c.RenewPolicy = h.read, renews
-			if err := c.Restrict(t.Context(), g.getenv); (err == nil) != reads || c.Unread == reads {
+			c.ReadPolicy, c.RenewsPolicy = h.read, renews
+			if err := c.ApplyPolicies(t.Context(), g.getenv); (err == nil) != reads || c.HasUnreadFile == reads {
 				t.Errorf("%s: %v", what, err)
 			}
 			if h.asked-before != asked {
@@ -221,13 +221,13 @@ func TestHowLongAHubsPolicyHolds(t *testing.T) {
 			g.held(what, c)
 			return c
 		}
-		if c, err := g.load(); err == nil || !c.Unread {
+		if c, err := g.load(); err == nil || !c.HasUnreadFile {
 			t.Error("a policy that was never read lets Chat decide")
 		}
 		h.down = errors.New("down")
 		restrict("never read", 1, false)
 		restrict("a moment later", 0, false)
-		time.Sleep(policyPause + time.Second)
+		time.Sleep(policyRetryPause + time.Second)
 		h.down = nil
 		restrict("read", 1, true)
 		if c, err := g.load(); err != nil || !c.titlesOnly {
@@ -244,25 +244,25 @@ func TestHowLongAHubsPolicyHolds(t *testing.T) {
 		time.Sleep(22 * time.Hour)
 		restrict("within a day", 1, true)
 		h.down, h.policy, renews = nil, `{"never_remot": []}`, true
-		time.Sleep(policyPause + time.Second)
+		time.Sleep(policyRetryPause + time.Second)
 		restrict("with a typo", 1, true)
 		restrict("with a typo, a moment ago", 0, true)
-		time.Sleep(policyPause + time.Second)
+		time.Sleep(policyRetryPause + time.Second)
 		restrict("with a typo, a minute ago", 1, true)
 		h.down, renews = errors.New("down"), false
 		time.Sleep(2 * time.Hour)
 		restrict("after a day, for a hook", 1, false)
-		time.Sleep(policyPause + time.Second)
+		time.Sleep(policyRetryPause + time.Second)
 		h.down, h.policy = nil, `{"titles_only": true, "later": 1}`
 		c := restrict("a later hub's", 1, false)
-		if !strings.Contains(c.unreadPolicy.Error(), "later") {
-			t.Error(c.unreadPolicy)
+		if !strings.Contains(c.policyError.Error(), "later") {
+			t.Error(c.policyError)
 		}
 		time.Sleep(2 * time.Hour)
 		h.policy = `{"titles_only": true}`
 		c = Load(g.getenv, g.project)
 		c.ReadPolicy = h.read
-		if err := c.Restrict(t.Context(), g.getenv); err != nil || !c.titlesOnly || !c.Terms(state.AskedPlan, "").Asked {
+		if err := c.ApplyPolicies(t.Context(), g.getenv); err != nil || !c.titlesOnly || !c.AccessTo(state.KindPlan, "").CanAsk {
 			t.Errorf("what the hub says now does not count: %v", err)
 		}
 	})
@@ -298,7 +298,7 @@ func TestNothingLiftsAHubsPolicy(t *testing.T) {
 				}
 				return json.RawMessage(`{}`), nil
 			}
-			if err := c.Restrict(t.Context(), g.getenv); err != nil {
+			if err := c.ApplyPolicies(t.Context(), g.getenv); err != nil {
 				t.Fatal(err)
 			}
 			g.held(name, c)

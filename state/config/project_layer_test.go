@@ -27,10 +27,10 @@ func TestWhatAProjectMayChoose(t *testing.T) {
 			p.write("~/.mcp.json", `{"mcpServers":{"google-chat-bridge":{"env":{"GCHAT_ALLOWED_USERS":"users/1"}}}}`)
 			p.write(name, file)
 			c := Load(p.getenv, p.proj)
-			if c.WebhookURL != theirHook || c.AskMode != state.Hold || strings.HasSuffix(name, "hooks.json") && len(c.Rules) != 1 {
+			if c.WebhookURL != theirHook || c.AskMode != state.ModeHold || strings.HasSuffix(name, "hooks.json") && len(c.Rules) != 1 {
 				t.Errorf("the project's own choice does not count: %+v", c)
 			}
-			if c.MenuDecides {
+			if c.MenuCanDecide {
 				t.Error("menu-driver decides")
 			}
 			if c.WebhookCommand != "" || c.APIEndpoint != "https://mine.example/" || !slices.Equal(c.AllowedUsers, []string{"users/1"}) {
@@ -223,13 +223,13 @@ func TestNoHomeIsNobodysFolder(t *testing.T) {
 			if c.WebhookCommand != "" || c.SpaceID != "" || len(c.AllowedUsers) > 0 || c.CredentialsFile != "" {
 				t.Errorf("another's configuration counts: %+v", c)
 			}
-			if dirs, bad := state.Projects(env); len(dirs) > 0 || len(bad) > 0 {
+			if dirs, bad := state.KnownProjects(env); len(dirs) > 0 || len(bad) > 0 {
 				t.Errorf("another's registry counts: %v %v", dirs, bad)
 			}
-			if yes, _ := state.Trusted(env, "/"); yes {
+			if yes, _ := state.IsFolderTrusted(env, "/"); yes {
 				t.Error("another's list of trusted folders counts")
 			}
-			if err := state.Register(env, "/p/.claude/state", "/p"); err == nil {
+			if err := state.RegisterProject(env, "/p/.claude/state", "/p"); err == nil {
 				t.Error("state was written somewhere")
 			}
 		})

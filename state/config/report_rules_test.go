@@ -13,7 +13,7 @@ func TestReportSettings(t *testing.T) {
 	home, project := t.TempDir(), t.TempDir()
 	write := func(path, s string) {
 		t.Helper()
-		if err := state.MakeDir(filepath.Dir(path)); err != nil {
+		if err := state.MakeFolder(filepath.Dir(path)); err != nil {
 			t.Fatal(err)
 		}
 		if err := state.WriteFile(path, []byte(s)); err != nil {
@@ -35,8 +35,8 @@ func TestReportSettings(t *testing.T) {
 	if got := c.ReportRule("error"); got != "" {
 		t.Errorf("error: %q", got)
 	}
-	if c.Quiet == nil || c.Quiet.From != 22*60+30 || c.Quiet.Zone.String() != "Asia/Kathmandu" {
-		t.Errorf("quiet hours: %+v", c.Quiet)
+	if c.QuietHours == nil || c.QuietHours.From != 22*60+30 || c.QuietHours.TimeZone.String() != "Asia/Kathmandu" {
+		t.Errorf("quiet hours: %+v", c.QuietHours)
 	}
 	if c.WritesPerMinute != 20 || c.WebhookURL == "" {
 		t.Errorf("%d a minute, %q", c.WritesPerMinute, c.WebhookURL)
@@ -58,8 +58,8 @@ func TestQuietHours(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	night := &QuietHours{From: 22 * 60, To: 7 * 60, Zone: berlin}
-	lunch := &QuietHours{From: 12 * 60, To: 13*60 + 30, Zone: berlin}
+	night := &QuietHours{From: 22 * 60, To: 7 * 60, TimeZone: berlin}
+	lunch := &QuietHours{From: 12 * 60, To: 13*60 + 30, TimeZone: berlin}
 	for _, tt := range []struct {
 		name, now, until string
 		q                *QuietHours
@@ -82,7 +82,7 @@ func TestQuietHours(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			end, quiet := tt.q.Until(now)
+			end, quiet := tt.q.EndAfter(now)
 			if quiet != (tt.until != "") {
 				t.Fatalf("quiet: %v", quiet)
 			}

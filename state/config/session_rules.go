@@ -26,10 +26,10 @@ type Rule struct {
 	Idle          Idle                `json:"idle,omitempty"`
 }
 
-// Asked is the session that rules are looked up for.
-type Asked struct {
-	Session, Project, OutputStyle string
-	Named                         bool // Session was given by a person ($CLAUDE_SESSION_ID), not found out
+// SessionFacts is the session that rules are looked up for.
+type SessionFacts struct {
+	Name, ProjectDir, OutputStyle string
+	IsNamedByPerson               bool // Session was given by a person ($CLAUDE_SESSION_ID), not found out
 }
 
 // SessionRules is how one session is treated.
@@ -51,17 +51,17 @@ const (
 
 // The stop gate's checks.
 const (
-	QuestionAsked    = "question_asked"    // the person was asked something before the session stops
-	PersistentAgents = "persistent_agents" // of a team's persistent agents at least one is there
+	GateQuestionAsked    = "question_asked"    // the person was asked something before the session stops
+	GatePersistentAgents = "persistent_agents" // of a team's persistent agents at least one is there
 )
 
 // StopGate is the level of each check of the stop gate. In a file it is an object, or one level for all checks.
 type StopGate map[string]GateLevel
 
-// Guards says whether any check is made.
-func (g StopGate) Guards() bool {
+// HasChecks says whether any check is made.
+func (g StopGate) HasChecks() bool {
 	made := []GateLevel{GateOn, GateAdvice}
-	return slices.Contains(made, g[QuestionAsked]) || slices.Contains(made, g[PersistentAgents])
+	return slices.Contains(made, g[GateQuestionAsked]) || slices.Contains(made, g[GatePersistentAgents])
 }
 
 // UnmarshalJSON reads both forms. What means nothing is an error.
@@ -72,7 +72,7 @@ func (g *StopGate) UnmarshalJSON(b []byte) error {
 	var all string
 	levels := map[string]string{}
 	if json.Unmarshal(b, &all) == nil {
-		levels = map[string]string{QuestionAsked: all, PersistentAgents: all}
+		levels = map[string]string{GateQuestionAsked: all, GatePersistentAgents: all}
 	} else if err := json.Unmarshal(b, &levels); err != nil {
 		return err
 	}
@@ -80,7 +80,7 @@ func (g *StopGate) UnmarshalJSON(b []byte) error {
 	for name, word := range levels {
 		var check string
 		var level GateLevel
-		err := cmp.Or(takeWord(&check, name, gateChecks), takeWord(&level, word, gateLevels))
+		err := cmp.Or(setWord(&check, name, gateCheckWords), setWord(&level, word, gateLevelWords))
 		if err != nil {
 			return fmt.Errorf("%s is %q: %w", name, word, err)
 		}
@@ -89,7 +89,7 @@ func (g *StopGate) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-func (c *Config) readGate(value json.RawMessage) error {
+func (c *Config) readStopGate(value json.RawMessage) error {
 	var gate StopGate
 	err := json.Unmarshal(value, &gate)
 	for check, level := range gate {
@@ -105,16 +105,16 @@ func (c *Config) readRules(value json.RawMessage) error {
 	if c.Rules != nil {
 		return err
 	}
-	for _, one := range all {
+	for _, raw := range all {
 		var r Rule
-		d := json.NewDecoder(bytes.NewReader(one))
+		d := json.NewDecoder(bytes.NewReader(raw))
 		d.DisallowUnknownFields() // a slip in "session" must not make a rule for all sessions
 		err := d.Decode(&r)
 		if err == nil {
-			err = r.check()
+			err = r.normalize()
 		}
 		if err != nil {
-			c.problem("rules", fmt.Errorf("%s is left out: %w", one, err))
+			c.addProblem("rules", fmt.Errorf("%s is left out: %w", raw, err))
 			continue
 		}
 		c.Rules = append(c.Rules, r)
@@ -122,76 +122,76 @@ func (c *Config) readRules(value json.RawMessage) error {
 	return err
 }
 
-// check puts a rule's words as they are meant, and says what means nothing.
-func (r *Rule) check() error {
-	err := cmp.Or(known(&r.AskMode, modes), known(&r.TimeoutPolicy, policies), known(&r.Idle, idles),
-		known(&r.Preset, []string{presetSystem3}))
+// normalize puts a rule's words as they are meant, and says what means nothing.
+func (r *Rule) normalize() error {
+	err := cmp.Or(setKnownWord(&r.AskMode, modeWords), setKnownWord(&r.TimeoutPolicy, timeoutPolicyWords), setKnownWord(&r.Idle, idleWords),
+		setKnownWord(&r.Preset, []string{system3Preset}))
 	for _, pattern := range []string{r.Session, r.Project, r.OutputStyle} {
-		_, bad := path.Match(pattern, "")
-		err = cmp.Or(err, bad)
+		_, patternErr := path.Match(pattern, "")
+		err = cmp.Or(err, patternErr)
 	}
 	return err
 }
 
-// known is takeWord of a word that may be missing.
-func known[T ~string](word *T, words []T) error {
+// setKnownWord is setWord of a word that may be missing.
+func setKnownWord[T ~string](word *T, words []T) error {
 	if *word == "" {
 		return nil
 	}
-	return takeWord(word, string(*word), words)
+	return setWord(word, string(*word), words)
 }
 
-// For is how a session is treated: as the first matching rules say, else as the built-in preset says of a session that was
+// RulesFor is how a session is treated: as the first matching rules say, else as the built-in preset says of a session that was
 // named so on purpose, else as configured for all.
-func (c *Config) For(a Asked) SessionRules {
-	is := SessionRules{StopGate: StopGate{}}
+func (c *Config) RulesFor(session SessionFacts) SessionRules {
+	rules := SessionRules{StopGate: StopGate{}}
 	fill := func(mode state.Mode, policy state.TimeoutPolicy, gate StopGate) {
-		is.AskMode, is.TimeoutPolicy = cmp.Or(is.AskMode, mode), cmp.Or(is.TimeoutPolicy, policy)
+		rules.AskMode, rules.TimeoutPolicy = cmp.Or(rules.AskMode, mode), cmp.Or(rules.TimeoutPolicy, policy)
 		for check, level := range gate {
-			is.StopGate[check] = cmp.Or(is.StopGate[check], level)
+			rules.StopGate[check] = cmp.Or(rules.StopGate[check], level)
 		}
 	}
 	for _, r := range c.Rules {
-		if r.matches(a) {
+		if r.matches(session) {
 			mode := r.AskMode
 			if mode == "" && r.Preset != "" {
-				mode = state.Deny
+				mode = state.ModeDeny
 			}
 			fill(mode, r.TimeoutPolicy, r.StopGate)
-			is.Idle = cmp.Or(is.Idle, r.Idle)
+			rules.Idle = cmp.Or(rules.Idle, r.Idle)
 		}
 	}
-	if !c.modeInEnv && system3(a, !a.Named) {
-		fill(state.Deny, "", nil)
+	if !c.isModeInEnv && isSystem3(session, !session.IsNamedByPerson) {
+		fill(state.ModeDeny, "", nil)
 	}
 	fill(c.AskMode, c.TimeoutPolicy, c.StopGate)
-	is.Idle = idleOf(cmp.Or(is.Idle, c.Idle), is.AskMode)
+	rules.Idle = idleFor(cmp.Or(rules.Idle, c.Idle), rules.AskMode)
 	level := GateOff
-	if is.AskMode.Row().Marker {
+	if rules.AskMode.Traits().HasMarker {
 		level = GateOn // such a session stops only after its person was asked, unless a rule says otherwise
 	}
-	fill("", "", StopGate{QuestionAsked: level, PersistentAgents: level})
-	return is
+	fill("", "", StopGate{GateQuestionAsked: level, GatePersistentAgents: level})
+	return rules
 }
 
-func (r Rule) matches(a Asked) bool {
+func (r Rule) matches(session SessionFacts) bool {
 	match := func(pattern, s string) bool {
 		ok, err := path.Match(pattern, s)
 		return pattern == "" || err == nil && ok
 	}
-	return match(r.Session, a.Session) && match(r.Project, a.Project) && match(r.OutputStyle, a.OutputStyle) &&
-		(r.Preset == "" || r.Preset == presetSystem3 && system3(a, false))
+	return match(r.Session, session.Name) && match(r.Project, session.ProjectDir) && match(r.OutputStyle, session.OutputStyle) &&
+		(r.Preset == "" || r.Preset == system3Preset && isSystem3(session, false))
 }
 
-const presetSystem3 = "system3"
+const system3Preset = "system3"
 
-// timestamped are names such as 20260221T103000Z-a7f3b9e1, 2026-02-21-review or 1771669800.
-var timestamped = state.Pattern(`^(20\d\d-?[01]\d-?[0-3]\d([T_-]?\d\d:?\d\d(:?\d\d)?Z?)?|1\d{9}(\d{3})?)([^0-9A-Za-z]|$)`)
+// timestampNamePattern are names such as 20260221T103000Z-a7f3b9e1, 2026-02-21-review or 1771669800.
+var timestampNamePattern = state.LazyPattern(`^(20\d\d-?[01]\d-?[0-3]\d([T_-]?\d\d:?\d\d(:?\d\d)?Z?)?|1\d{9}(\d{3})?)([^0-9A-Za-z]|$)`)
 
-// system3 says whether a session is a meta-orchestrator's: by its name, unless only its style counts, or by its style.
+// isSystem3 says whether a session is a meta-orchestrator's: by its name, unless only its style counts, or by its style.
 // Those that it supervises never are: it answers their questions itself.
-func system3(a Asked, styleOnly bool) bool {
-	style, name := strings.ToLower(a.OutputStyle), a.Session
+func isSystem3(session SessionFacts, isStyleOnly bool) bool {
+	style, name := strings.ToLower(session.OutputStyle), session.Name
 	if style == "orchestrator" || strings.HasPrefix(name, "orch-") {
 		return false
 	}
@@ -199,16 +199,16 @@ func system3(a Asked, styleOnly bool) bool {
 		return true
 	}
 	for _, prefix := range []string{"system3-", "s3-", "cccb-"} {
-		if !styleOnly && strings.HasPrefix(name, prefix) {
+		if !isStyleOnly && strings.HasPrefix(name, prefix) {
 			return true
 		}
 	}
-	return !styleOnly && timestamped().MatchString(name)
+	return !isStyleOnly && timestampNamePattern().MatchString(name)
 }
 
 var (
-	modes      = []state.Mode{state.Native, state.Hold, state.Deny, state.Inject, state.Off}
-	policies   = []state.TimeoutPolicy{state.LeaveOpen, state.Recommended, state.AskTerminal}
-	gateLevels = []GateLevel{GateOn, GateOff, GateAdvice}
-	gateChecks = []string{"question-asked", "persistent-agents"}
+	modeWords          = []state.Mode{state.ModeNative, state.ModeHold, state.ModeDeny, state.ModeInject, state.ModeOff}
+	timeoutPolicyWords = []state.TimeoutPolicy{state.TimeoutLeaveOpen, state.TimeoutRecommended, state.TimeoutAskTerminal}
+	gateLevelWords     = []GateLevel{GateOn, GateOff, GateAdvice}
+	gateCheckWords     = []string{"question-asked", "persistent-agents"}
 )

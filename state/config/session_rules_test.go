@@ -10,31 +10,31 @@ func TestSessionRules(t *testing.T) {
 	for name, c := range map[string]struct {
 		file string
 		env  map[string]string
-		a    Asked
+		a    SessionFacts
 		want SessionRules
 	}{
-		"nothing said":                     {a: Asked{Session: "web-1a2b"}, want: SessionRules{AskMode: state.Native}},
-		"a name given on purpose":          {a: Asked{Session: "system3-epic4", Named: true}, want: SessionRules{AskMode: state.Deny}},
-		"its launcher's timestamp":         {a: Asked{Session: "20260221T103000Z-a7f3b9e1", Named: true}, want: SessionRules{AskMode: state.Deny}},
-		"a date":                           {a: Asked{Session: "2026-02-21-review", Named: true}, want: SessionRules{AskMode: state.Deny}},
-		"seconds":                          {a: Asked{Session: "1771669800", Named: true}, want: SessionRules{AskMode: state.Deny}},
-		"a number":                         {a: Asked{Session: "20", Named: true}, want: SessionRules{AskMode: state.Native}},
-		"s3":                               {a: Asked{Session: "s3-live", Named: true}, want: SessionRules{AskMode: state.Deny}},
-		"cccb":                             {a: Asked{Session: "cccb-1", Named: true}, want: SessionRules{AskMode: state.Deny}},
-		"a tmux session about buckets":     {a: Asked{Session: "s3-uploader"}, want: SessionRules{AskMode: state.Native}},
-		"its style":                        {a: Asked{Session: "web", OutputStyle: "System3-meta-orchestrator"}, want: SessionRules{AskMode: state.Deny}},
-		"supervised, whatever its style":   {a: Asked{Session: "orch-epic4", Named: true, OutputStyle: "system3"}, want: SessionRules{AskMode: state.Native}},
-		"style of the supervised":          {a: Asked{Session: "s3-live", Named: true, OutputStyle: "orchestrator"}, want: SessionRules{AskMode: state.Native}},
-		"the mode of this very session":    {env: map[string]string{"GCHAT_ASK_MODE": "native"}, a: Asked{Session: "s3-live", Named: true}, want: SessionRules{AskMode: state.Native}},
-		"the others have the default mode": {file: `{"ask_mode":"hold"}`, a: Asked{Session: "web"}, want: SessionRules{AskMode: state.Hold}},
-		"the preset beats the default":     {file: `{"ask_mode":"hold"}`, a: Asked{Session: "s3-live", Named: true}, want: SessionRules{AskMode: state.Deny}},
-		"a rule beats the preset":          {file: `{"rules":[{"preset":"system3","ask_mode":"native"}]}`, a: Asked{Session: "s3-live", Named: true}, want: SessionRules{AskMode: state.Native}},
-		"the preset for found names":       {file: `{"rules":[{"preset":"system3"}]}`, a: Asked{Session: "s3-live"}, want: SessionRules{AskMode: state.Deny}},
+		"nothing said":                     {a: SessionFacts{Name: "web-1a2b"}, want: SessionRules{AskMode: state.ModeNative}},
+		"a name given on purpose":          {a: SessionFacts{Name: "system3-epic4", IsNamedByPerson: true}, want: SessionRules{AskMode: state.ModeDeny}},
+		"its launcher's timestamp":         {a: SessionFacts{Name: "20260221T103000Z-a7f3b9e1", IsNamedByPerson: true}, want: SessionRules{AskMode: state.ModeDeny}},
+		"a date":                           {a: SessionFacts{Name: "2026-02-21-review", IsNamedByPerson: true}, want: SessionRules{AskMode: state.ModeDeny}},
+		"seconds":                          {a: SessionFacts{Name: "1771669800", IsNamedByPerson: true}, want: SessionRules{AskMode: state.ModeDeny}},
+		"a number":                         {a: SessionFacts{Name: "20", IsNamedByPerson: true}, want: SessionRules{AskMode: state.ModeNative}},
+		"s3":                               {a: SessionFacts{Name: "s3-live", IsNamedByPerson: true}, want: SessionRules{AskMode: state.ModeDeny}},
+		"cccb":                             {a: SessionFacts{Name: "cccb-1", IsNamedByPerson: true}, want: SessionRules{AskMode: state.ModeDeny}},
+		"a tmux session about buckets":     {a: SessionFacts{Name: "s3-uploader"}, want: SessionRules{AskMode: state.ModeNative}},
+		"its style":                        {a: SessionFacts{Name: "web", OutputStyle: "System3-meta-orchestrator"}, want: SessionRules{AskMode: state.ModeDeny}},
+		"supervised, whatever its style":   {a: SessionFacts{Name: "orch-epic4", IsNamedByPerson: true, OutputStyle: "system3"}, want: SessionRules{AskMode: state.ModeNative}},
+		"style of the supervised":          {a: SessionFacts{Name: "s3-live", IsNamedByPerson: true, OutputStyle: "orchestrator"}, want: SessionRules{AskMode: state.ModeNative}},
+		"the mode of this very session":    {env: map[string]string{"GCHAT_ASK_MODE": "native"}, a: SessionFacts{Name: "s3-live", IsNamedByPerson: true}, want: SessionRules{AskMode: state.ModeNative}},
+		"the others have the default mode": {file: `{"ask_mode":"hold"}`, a: SessionFacts{Name: "web"}, want: SessionRules{AskMode: state.ModeHold}},
+		"the preset beats the default":     {file: `{"ask_mode":"hold"}`, a: SessionFacts{Name: "s3-live", IsNamedByPerson: true}, want: SessionRules{AskMode: state.ModeDeny}},
+		"a rule beats the preset":          {file: `{"rules":[{"preset":"system3","ask_mode":"native"}]}`, a: SessionFacts{Name: "s3-live", IsNamedByPerson: true}, want: SessionRules{AskMode: state.ModeNative}},
+		"the preset for found names":       {file: `{"rules":[{"preset":"system3"}]}`, a: SessionFacts{Name: "s3-live"}, want: SessionRules{AskMode: state.ModeDeny}},
 		"each setting's first rule": {file: `{"rules":[{"session":"a*","timeout_policy":"recommended"},{"project":"/srv/*","ask_mode":"deny","stop_gate":{"question_asked":"advice"}}],"stop_gate":"off"}`,
-			a: Asked{Session: "abc", Project: "/srv/x"}, want: SessionRules{AskMode: state.Deny, TimeoutPolicy: state.Recommended, StopGate: StopGate{QuestionAsked: GateAdvice, PersistentAgents: GateOff}}},
+			a: SessionFacts{Name: "abc", ProjectDir: "/srv/x"}, want: SessionRules{AskMode: state.ModeDeny, TimeoutPolicy: state.TimeoutRecommended, StopGate: StopGate{GateQuestionAsked: GateAdvice, GatePersistentAgents: GateOff}}},
 		"a rule that leaves the gate open": {file: `{"rules":[{"session":"w*","ask_mode":"hold","stop_gate":null,"idle":null}],"stop_gate":null}`,
-			a: Asked{Session: "web"}, want: SessionRules{AskMode: state.Hold}},
-		"the gate for all": {env: map[string]string{"GCHAT_STOP_GATE": "on"}, a: Asked{Session: "web"}, want: SessionRules{AskMode: state.Native, StopGate: StopGate{QuestionAsked: GateOn, PersistentAgents: GateOn}}},
+			a: SessionFacts{Name: "web"}, want: SessionRules{AskMode: state.ModeHold}},
+		"the gate for all": {env: map[string]string{"GCHAT_STOP_GATE": "on"}, a: SessionFacts{Name: "web"}, want: SessionRules{AskMode: state.ModeNative, StopGate: StopGate{GateQuestionAsked: GateOn, GatePersistentAgents: GateOn}}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := newPlace(t)
@@ -49,12 +49,12 @@ func TestSessionRules(t *testing.T) {
 				t.Fatal(cfg.Problems)
 			}
 			if c.want.TimeoutPolicy == "" {
-				c.want.TimeoutPolicy = state.LeaveOpen
+				c.want.TimeoutPolicy = state.TimeoutLeaveOpen
 			}
-			got := cfg.For(c.a)
-			for _, check := range []string{QuestionAsked, PersistentAgents} {
+			got := cfg.RulesFor(c.a)
+			for _, check := range []string{GateQuestionAsked, GatePersistentAgents} {
 				want := c.want.StopGate[check]
-				if want == "" && c.want.AskMode == state.Deny {
+				if want == "" && c.want.AskMode == state.ModeDeny {
 					want = GateOn
 				} else if want == "" {
 					want = GateOff
@@ -78,7 +78,7 @@ func TestNonsenseInRulesIsReported(t *testing.T) {
 	if len(c.Problems) != 5 {
 		t.Errorf("%d problems: %v", len(c.Problems), c.Problems)
 	}
-	if got := c.For(Asked{Session: "web"}); got.AskMode != state.Native || got.TimeoutPolicy != state.LeaveOpen || got.StopGate.Guards() {
+	if got := c.RulesFor(SessionFacts{Name: "web"}); got.AskMode != state.ModeNative || got.TimeoutPolicy != state.TimeoutLeaveOpen || got.StopGate.HasChecks() {
 		t.Errorf("got %+v", got)
 	}
 }

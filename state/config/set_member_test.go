@@ -34,17 +34,17 @@ func TestMemberIsSetAndTheRestStays(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got, err := withMember([]byte(c.before), c.name, c.value)
+			got, err := setJSONMember([]byte(c.before), c.name, c.value)
 			if err != nil || string(got) != c.after {
 				t.Errorf("%v\n%s\nwant\n%s", err, got, c.after)
 			}
-			if again, _ := withMember(got, c.name, c.value); string(again) != string(got) {
+			if again, _ := setJSONMember(got, c.name, c.value); string(again) != string(got) {
 				t.Errorf("done twice it becomes\n%s", again)
 			}
 		})
 	}
 	for _, none := range []string{"[]", "{", `{"a"}`, "1"} {
-		if got, err := withMember([]byte(none), "webhook_url", url); err == nil {
+		if got, err := setJSONMember([]byte(none), "webhook_url", url); err == nil {
 			t.Errorf("%s became %s", none, got)
 		}
 	}
@@ -73,7 +73,7 @@ func FuzzMember(f *testing.F) {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, file string) {
-		got, err := withMember([]byte(file), "webhook_url", "new")
+		got, err := setJSONMember([]byte(file), "webhook_url", "new")
 		if err != nil {
 			return
 		}

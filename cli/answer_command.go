@@ -1,0 +1,194 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/urfave/cli/v2"
+
+	"gchat-hooks/gchat/wording"
+	"gchat-hooks/state"
+)
+
+func (p Program) answerCommand() *cli.Command {
+	return &cli.Command{
+		Name:            "answer",
+		HideHelpCommand: true, // "help" is an answer like any other
+		Usage:           "answer a question from this shell; without arguments, list the open ones",
+		UsageText:       "gchat-hooks answer ID TEXT...",
+		Description: "ID is the question's id or its thread's key, or its session's name.\n" +
+			"TEXT is what you would type in Chat: 2, 1,3, \"2 - but keep the footer\", own words, " +
+			"chat, skip, \"Q1: 2; Q2: 1\".\n" +
+			"A text that looks like a flag:  gchat-hooks answer -- ID \"--force\"\n" +
+			"Permissions, plans and the next instruction are a person's to give: in the thread, or in the terminal.\n" +
+			"Exit codes: 0 answered, 1 no question or several have that ID, 2 not understood or over, 4 wrong arguments",
+		Action: func(c *cli.Context) error {
+			return answerer{p}.run(c.Context, c.Args().Slice())
+		},
+	}
+}
+
+// decideElsewhere says what to do about a permission, a plan, or a session that waits.
+const decideElsewhere = "decide it in its thread, or in its terminal"
+
+const (
+	maxPreviewBytes = 2000        // bytes of an option's preview that are listed
+	previewIndent   = "       │ " // begins each of its lines
+)
+
+// exitNotUsed is answer's code for a reply that did not become the answer.
+const exitNotUsed = 2
+
+// answerer gives a question its reply at a shell, on the way that a reply in Chat takes.
+type answerer struct{ Program }
+
+// verdictTimeout is how long the poller may take to judge a reply; it takes milliseconds where it runs.
+const verdictTimeout = 5 * time.Second
+
+func (a answerer) run(ctx context.Context, args []string) error {
+	if len(args) == 0 {
+		return a.listQuestions()
+	}
+	text := strings.Join(args[1:], " ")
+	if strings.TrimSpace(state.Clean(state.ForAgent, text)) == "" {
+		return usageError(errors.New("answer takes a text"), "gchat-hooks answer "+args[0]+" 2")
+	}
+	q, err := state.PickQuestion(a.env, args[0])
+	if err != nil {
+		return exitError(err, "gchat-hooks answer lists what is open", exitFailed)
+	}
+	if q.Kind.Traits().IsPersonal { // Claude can run this command, too
+		return exitError(errors.New("no command decides this"), decideElsewhere, exitNotUsed)
+	}
+	reply := state.Reply{
+		MessageName: "shell/" + uuid.NewString(), Sender: state.LocalSender, DisplayName: cmp.Or(a.env("USER"), a.env("LOGNAME")),
+		Text: text, CreatedAt: time.Now().UTC(),
+	}
+	deliverer := state.DelivererNone // before it is answered: a hook that has the answer waits no more
+	q, err = state.UpdateQuestion(q.Path, func(q *state.Question) error {
+		deliverer = q.FindDeliverer(a.env, q.TmuxPane != "")
+		switch {
+		case !q.IsAnswerable():
+			return a.notUsedError(q, state.NoteLate, "")
+		case deliverer == state.DelivererNone:
+			return a.notUsedError(q, state.NoteNoWaiter, "")
+		}
+		q.Replies = append(q.Replies, reply)
+		return nil
+	})
+	if err == nil {
+		q, err = a.awaitVerdict(ctx, q.Path, reply.MessageName)
+	}
+	if userError := new(state.UserError); err != nil && !errors.As(err, &userError) {
+		err = exitError(err, "gchat-hooks status", exitNotUsed)
+	}
+	if err != nil {
+		return err
+	}
+	if q.Declined != "" {
+		_, err = fmt.Fprintf(a.out, "turned down (%s): %s, session %s\n",
+			q.Declined, state.OneLine(q.ThreadKey), state.OneLine(q.SessionName))
+		return err
+	}
+	fmt.Fprintf(a.out, "answered: %s, session %s\n", state.OneLine(q.ThreadKey), state.OneLine(q.SessionName))
+	for _, question := range q.SubQuestions {
+		answerText, noteText := state.OneLine(q.Answers[question.Question]), state.OneLine(q.Notes[question.Question])
+		fmt.Fprintf(a.out, "  %s = %s\n", wording.Cut(state.OneLine(question.Question), maxQuestionBytes), strings.TrimSpace(answerText+" "+noteText))
+	}
+	_, err = fmt.Fprintln(a.out, "on its way to Claude:", delivererTexts[deliverer])
+	return err
+}
+
+// awaitVerdict waits until the poller has judged a reply, and returns the question when the reply became its answer.
+func (a answerer) awaitVerdict(ctx context.Context, path, replyName string) (*state.Question, error) {
+	ctx, cancel := context.WithTimeout(ctx, verdictTimeout)
+	defer cancel()
+	q, err := state.Await(ctx, a.env, a.self, path, func(q *state.Question) bool {
+		r := q.FindReply(replyName)
+		return r == nil || r.Verdict != state.VerdictUnread || !q.Status.IsOpen()
+	})
+	if err != nil && ctx.Err() == nil {
+		return q, err
+	}
+	if q == nil || q.FindReply(replyName) == nil {
+		return q, errors.New("the reply was not judged yet")
+	}
+	verdict := q.FindReply(replyName).Verdict
+	noteKind := verdictNotes[verdict]
+	if noteKind == "" && !q.Status.IsOpen() {
+		noteKind = state.NoteLate
+	}
+	switch {
+	case verdict == state.VerdictUsed:
+		return q, nil
+	case noteKind == state.NoteUnclear:
+		return q, a.notUsedError(q, noteKind, replyName)
+	case noteKind != "":
+		return q, a.notUsedError(q, noteKind, "")
+	}
+	return q, errors.New("the reply is written down, and was not judged yet")
+}
+
+// verdictNotes are what the thread hears of a reply that did not become the answer.
+var verdictNotes = map[state.Verdict]string{
+	state.VerdictKept: state.NoteKept, state.VerdictAskedBack: state.NoteUnclear, state.VerdictAskedHow: state.NoteUnclear,
+	state.VerdictIgnored: state.NoteNoText, state.VerdictLate: state.NoteLate,
+}
+
+// notUsedError says why a reply did not become the answer, in the words that the thread would have for it.
+func (a answerer) notUsedError(q *state.Question, noteKind, replyName string) error {
+	hint, answeredBy := "", cmp.Or(q.AnsweredByName, q.AnsweredBy)
+	switch {
+	case noteKind == state.NoteLate && answeredBy != "" && q.ResolvedBy != "terminal":
+		hint = "it was answered by " + state.OneLine(answeredBy)
+	case noteKind == state.NoteKept:
+		hint = "what was said is kept: answer the rest with another gchat-hooks answer"
+	}
+	return exitError(errors.New(strings.Join(wording.NoteTexts(q, state.OwedNote{About: noteKind, ReplyMessage: replyName}), "")), hint, exitNotUsed)
+}
+
+// listQuestions shows the questions that a reply would answer, the oldest first, with the options that a number means.
+func (a answerer) listQuestions() error {
+	a.ensurePoller()
+	questions, _ := state.ReadIndexedQuestions(a.env, append(state.OpenStatusTexts, state.TimedOutText)...)
+	questions = slices.DeleteFunc(questions, func(q *state.Question) bool {
+		return !q.Mode.Traits().Asks || !q.IsAnswerable() || q.Status != state.Pending && !q.IsLate(time.Now())
+	})
+	if len(questions) == 0 {
+		_, err := fmt.Fprintln(a.out, "no question is open")
+		return err
+	}
+	for _, q := range slices.Backward(questions) {
+		key := state.OneLine(cmp.Or(q.ThreadKey, q.QuestionID))
+		fmt.Fprintf(a.out, "%s, %s old, session %s\n", key, shortDuration(time.Since(q.AskedAt)), state.OneLine(q.SessionName))
+		for i, question := range q.SubQuestions {
+			prefix, multipleHint := "", ""
+			if len(q.SubQuestions) > 1 {
+				prefix = fmt.Sprintf("Q%d. ", i+1)
+			}
+			if question.MultiSelect {
+				multipleHint = " (one or more)"
+			}
+			fmt.Fprintf(a.out, "  %s%s%s\n", prefix, wording.Cut(state.OneLine(questionText(q, i)), 2*maxQuestionBytes), multipleHint)
+			if q.Kind.Traits().IsPersonal {
+				fmt.Fprintf(a.out, "    %s\n", decideElsewhere)
+				continue
+			}
+			for n, o := range question.Options {
+				fmt.Fprintf(a.out, "    %d. %s\n", n+1, state.OneLine(o.Label))
+				preview := strings.Trim(state.Clean(state.ForTerminal, o.Preview), "\n")
+				if preview != "" {
+					shown := strings.ReplaceAll(wording.Cut(preview, maxPreviewBytes), "\n", "\n"+previewIndent)
+					fmt.Fprintf(a.out, "%s%s\n", previewIndent, shown)
+				}
+			}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,180 @@
+package doctor
+
+import (
+	"context"
+	"errors"
+	"os/exec"
+	"slices"
+	"strings"
+	"time"
+
+	"gchat-hooks/gchat"
+	"gchat-hooks/poller/service"
+	"gchat-hooks/state"
+	"gchat-hooks/state/config"
+)
+
+// tryListing lists the space once, as the poller does.
+func (e *exam) tryListing(ctx context.Context) (*gchat.API, error) {
+	w, err := e.findTransport(ctx)
+	if err == nil {
+		err = w.reader.Since(ctx, w.space, time.Now(), func([]gchat.Message) {})
+	}
+	return w.reader, err
+}
+
+func (e *exam) findWebhook(ctx context.Context) (*gchat.Webhook, error) {
+	if _, err := gchat.ParseEndpoint(e.cfg.APIEndpoint); err != nil {
+		return nil, err
+	}
+	hook, err := gchat.WebhookOf(ctx, e.cfg)
+	e.log.AddSecrets(e.cfg.WebhookURL) // its command may only now have told it
+	return hook, err
+}
+
+// checkChatPost looks whether there is a place for questions to go to, whether Chat lets the webhook in, and whether its clock is
+// ours.
+func (e *exam) checkChatPost(ctx context.Context, r *result) {
+	if e.cfg.ReceivesEvents() {
+		e.checkChatApp(ctx, r)
+		return
+	}
+	hook, err := e.webhook()
+	clockAhead := time.Duration(0)
+	if err == nil {
+		clockAhead, err = hook.Probe(ctx)
+	}
+	// Google refuses a service account's token from about five minutes on; a reply's time is compared with this machine's.
+	if clockOffset := clockAhead.Abs().Round(time.Second); clockOffset >= 30*time.Second {
+		r.warn("this machine's clock is %s off Chat's", clockOffset).Fix =
+			"have the system set its clock: sudo timedatectl set-ntp true (macOS: sudo sntp -sS time.apple.com)"
+	}
+	fix := Hint(err)
+	isExplained := errors.Is(err, config.ErrNoWebhook) || errors.Is(err, gchat.ErrNotWebhook) || errors.Is(err, gchat.ErrEndpoint)
+	if hook == nil && !isExplained {
+		fix = "run webhook_url_command by hand: it has to print the URL within 4 seconds, without asking"
+	}
+	switch {
+	case gchat.Overloaded(err):
+		r.warn("%v", err).Fix = fix
+	case err != nil:
+		r.fail("%v", err).Fix = fix
+	case e.cfg.SpaceID != "" && e.cfg.SpaceID != hook.Space:
+		r.warn("space_id is %s, but the webhook posts to %s", e.cfg.SpaceID, hook.Space).Fix =
+			"take space_id (GOOGLE_CHAT_SPACE_ID) out of the configuration: it follows from the webhook's URL, which counts"
+	default:
+		r.ok("Chat accepts the webhook of %s; nothing was posted", hook.Chat())
+	}
+}
+
+// checkChatApp looks whether Google knows the Chat app, in its space, and whether its subscription may be pulled from; no event is
+// taken. That taps arrive only a tap shows.
+func (e *exam) checkChatApp(ctx context.Context, r *result) {
+	app, err := gchat.NewApp(ctx, e.cfg)
+	if err == nil {
+		err = app.MayPull(ctx)
+	}
+	hub, isDirect := gchat.ReadHub(e.cfg.CredentialsFile), false // it may have a new token now
+	for _, err := range hub.Wrong(e.Version) {
+		r.warn("%v", err).Fix = Hint(err)
+	}
+	if err == nil {
+		isDirect, err = app.Direct(ctx)
+	}
+	switch {
+	case gchat.Overloaded(err):
+		r.warn("%v", err).Fix = Hint(err)
+	case err != nil && (hub != nil || e.cfg.UsesEmbeddedApp()):
+		r.fail("%v", err).Fix = Hint(err)
+	case err != nil:
+		r.fail("%v", err).Fix = gchat.AppHint(err) + "; gchat-hooks setup --app goes through it step by step"
+	case e.cfg.UsesEmbeddedApp():
+		r.ok("Chat accepts messages to %s; nothing was posted", app.Chat())
+	default:
+		spaceKind := map[bool]string{true: "the direct message ", false: ""}[isDirect]
+		r.ok("the Chat app writes to %s%s, and may pull", spaceKind, app.Space)
+	}
+}
+
+// checkChatRead lists as the poller does: that needs credentials, their scope, and membership of the space.
+func (e *exam) checkChatRead(_ context.Context, r *result) {
+	if e.cfg.ReceivesEvents() && !e.cfg.UsesEmbeddedApp() {
+		r.skip("taps, and what is said to the Chat app, come by its subscription")
+		return
+	}
+	if _, err := e.webhook(); err != nil && !e.cfg.UsesEmbeddedApp() {
+		r.skip("without a webhook there is no space to read")
+		return
+	}
+	switch _, err := e.list(); {
+	case gchat.Overloaded(err):
+		r.warn("%v", err).Fix = Hint(err)
+	case err != nil:
+		r.fail("%v", err).Fix = e.readingFix(err)
+	}
+	r.ok("replies can be read")
+}
+
+// readingFix is what to do when listing fails: a refusal there is about membership, and not about the webhook. A login is of no
+// use while a credentials file goes before it.
+func (e *exam) readingFix(err error) string {
+	fix := Hint(err)
+	if strings.HasPrefix(fix, "the webhook") {
+		fix = "the account that reads is no member of the space, or the space is gone: add it there in Google Chat, " +
+			"or log in as a person who is a member (" + loginCommand + ")"
+	}
+	if file := e.cfg.CredentialsFile; file != "" && file != config.LoginFile(e.Env) && strings.Contains(fix, loginCommand) {
+		fix += "; a login is used only where the webhook is your own " +
+			"and no credentials_file (GOOGLE_CHAT_CREDENTIALS_FILE) is set"
+	}
+	return fix
+}
+
+// checkChatAllowed looks whether any person may answer, whether the list has people, and whether the person who reads is on it.
+func (e *exam) checkChatAllowed(ctx context.Context, r *result) {
+	switch {
+	case errors.Is(errors.Join(e.cfg.Problems...), config.ErrUnreadablePolicy):
+		r.skip("nobody may answer while a policy cannot be read")
+		return
+	case len(e.cfg.AllowedUsers) == 0:
+		r.fail("nobody may answer: allowed_users is empty")
+		return
+	}
+	for _, user := range e.cfg.AllowedUsers {
+		if !config.IsPersonName(user) && !strings.Contains(user, "@") && !strings.HasPrefix(user, "users/local-") {
+			r.warn("%q on allowed_users is no person's users/ID or e-mail address", user)
+		}
+	}
+	if !e.cfg.ReceivesEvents() {
+		reader, err := e.list()
+		var me gchat.Person
+		if err == nil {
+			me, err = reader.Me(ctx) // none for a service account, and in the space on this machine, which knows no logins
+		}
+		if err == nil && !e.cfg.CanAnswer(me.Name, me.Email) {
+			r.warn("you are %s, and may not answer", me.Name)
+		}
+	}
+	r.ok("may answer: %s", strings.Join(e.cfg.AllowedUsers, ", "))
+}
+
+// checkDaemonRuns looks whether the daemon runs where its service is installed, whether it polls, and whether there is a tmux to
+// type with.
+func (e *exam) checkDaemonRuns(_ context.Context, r *result) {
+	if _, err := exec.LookPath("tmux"); err != nil && e.usesMode(state.ModeInject) {
+		r.fail("there is no tmux, but ask_mode is inject").Fix = "install tmux 3.3 or newer"
+	}
+	_, isInstalled := service.New(e.Env, "", nil).Installed()
+	line, health := service.Health(e.Env, time.Now())
+	isRunning := slices.ContainsFunc(state.ReadHeartbeats(e.Env), func(h state.Heartbeat) bool { return h.IsAlive && h.IsDaemon })
+	switch {
+	case !isRunning && isInstalled:
+		r.warn("the daemon's service is installed, and no daemon runs")
+	case !isRunning:
+		r.ok("none runs, and none is needed: hooks start a poller")
+	case health != service.Healthy:
+		r.warn("%s", line)
+	default:
+		r.ok("%s", line)
+	}
+}

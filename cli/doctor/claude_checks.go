@@ -1,0 +1,328 @@
+package doctor
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"gchat-hooks/hooks/settings"
+	"gchat-hooks/inject"
+	"gchat-hooks/state"
+	"gchat-hooks/state/config"
+)
+
+const (
+	askTool     = "AskUserQuestion"
+	programName = "gchat-hooks"
+)
+
+// source is a settings file, or a plugin's hooks.
+type source struct {
+	path       string
+	isManaged  bool    // only an administrator decides that it counts
+	parseErr   error   // why Claude Code skips the file
+	missingDir string  // the folder of a plugin that is not there: none of its hooks runs
+	hooks      []*hook // of ours
+	file       settingsFile
+}
+
+// settingsFile is what the doctor reads of settings.json. A member of another type than it should have is passed over.
+type settingsFile struct {
+	DisableAllHooks  *bool           `json:"disableAllHooks"`
+	ManagedHooksOnly bool            `json:"allowManagedHooksOnly"`
+	EnabledPlugins   map[string]bool `json:"enabledPlugins"`
+	AskTimeout       any             `json:"askUserQuestionTimeout"`
+	Permissions      struct {
+		Deny        []string `json:"deny"`
+		DefaultMode string   `json:"defaultMode"`
+	} `json:"permissions"`
+	Env map[string]string `json:"env"`
+}
+
+// hook is an entry of ours in a source.
+type hook struct {
+	settings.Entry
+	source        *source
+	program, name string // the program, and what it is called as
+}
+
+// readSources are the settings that count for a project, in the order in which they count: the last one most. Plugins come
+// first. What a session was started with (--settings) cannot be seen here.
+func readSources(env state.Getenv) []*source {
+	managedDir := config.ManagedDir(env)
+	var paths []string
+	for _, scope := range []settings.Scope{settings.User, settings.Project, settings.Local} {
+		file, _ := settings.FileFor(env, scope)
+		paths = append(paths, file.Path)
+	}
+	paths = append(paths, config.ManagedFiles(env)...)
+	var sources []*source
+	enabled, forced := map[string]bool{}, map[string]bool{}
+	for _, path := range paths {
+		if b, err := state.ReadPlainOrLink(path, state.MaxFileSize); err == nil {
+			s := &source{path: path, isManaged: strings.HasPrefix(path, managedDir)}
+			s.parse(b)
+			maps.Copy(enabled, s.file.EnabledPlugins)
+			if s.isManaged {
+				maps.Copy(forced, s.file.EnabledPlugins)
+			}
+			sources = append(sources, s)
+		}
+	}
+	sources = append(pluginSources(env, enabled, forced), sources...)
+	onlyManagedBy := managedOnlyFile(sources)
+	for _, s := range sources {
+		if onlyManagedBy != "" && !s.isManaged {
+			s.hooks = nil // Claude Code does not run them
+		}
+	}
+	return sources
+}
+
+// managedOnlyFile is the file that allows only managed hooks, "" where none does.
+func managedOnlyFile(all []*source) string {
+	for _, s := range all {
+		if s.isManaged && s.file.ManagedHooksOnly {
+			return s.path
+		}
+	}
+	return ""
+}
+
+// pluginSources are the hooks of our plugins that are enabled: those of the preset that a plugin is named after. forced are the plugins
+// that managed settings enable.
+func pluginSources(env state.Getenv, enabled, forced map[string]bool) (sources []*source) {
+	var installed struct {
+		Plugins map[string][]struct{ InstallPath string }
+	}
+	user, _ := settings.FileFor(env, settings.User)
+	b, _ := state.ReadPlainOrLink(filepath.Join(filepath.Dir(user.Path), "plugins", "installed_plugins.json"), state.MaxFileSize)
+	_ = json.Unmarshal(b, &installed)
+	for _, name := range slices.Sorted(maps.Keys(enabled)) {
+		plugin, _, _ := strings.Cut(name, "@")
+		preset, isOurs := strings.CutPrefix(plugin, programName)
+		hooks, err := settings.PresetHooks(cmp.Or(strings.TrimPrefix(preset, "-"), "answer"))
+		if !enabled[name] || !isOurs || err != nil {
+			continue
+		}
+		s := &source{path: "the plugin " + name, isManaged: forced[name]}
+		for _, folder := range installed.Plugins[name] {
+			if _, err := os.Stat(folder.InstallPath); err != nil {
+				s.missingDir = folder.InstallPath
+			}
+		}
+		for _, h := range hooks {
+			entry := settings.Entry{Event: h.Event, Matcher: h.Matcher}
+			s.hooks = append(s.hooks, &hook{Entry: entry, source: s, program: programName, name: h.Name})
+		}
+		sources = append(sources, s)
+	}
+	return sources
+}
+
+// parse reads a file.
+func (s *source) parse(b []byte) {
+	entries, err := settings.OwnEntries(b)
+	s.parseErr = err
+	_ = json.Unmarshal(bytes.TrimPrefix(b, []byte("\ufeff")), &s.file)
+	for _, entry := range entries {
+		program, name := settings.ParseOwnCommand(entry.Command, entry.Args)
+		s.hooks = append(s.hooks, &hook{Entry: entry, source: s, program: program, name: name})
+	}
+}
+
+// usesMode says whether a mode is that of any session.
+func (e *exam) usesMode(mode state.Mode) bool {
+	return e.cfg.AskMode == mode || slices.ContainsFunc(e.cfg.Rules, func(r config.Rule) bool { return r.AskMode == mode })
+}
+
+func (e *exam) checkClaudeVersion(ctx context.Context, r *result) {
+	v, err := settings.InstalledVersion(ctx, e.Env, checkTimeout)
+	switch {
+	case err != nil:
+		r.warn("%v", err).Fix = "install Claude Code, or put it on PATH, and see what claude --version prints"
+	case v.CheckSupported() != nil:
+		// One hook event that it does not know voids the whole settings file.
+		r.fail("Claude Code %s is too old", v)
+	}
+	r.ok("Claude Code %s", v)
+}
+
+// checkClaudeSettings looks for what keeps our hooks from running, for what refuses questions before the person is asked, and for
+// what closes them while the person is away. Of a switch the file counts that ranks highest.
+func (e *exam) checkClaudeSettings(_ context.Context, r *result) {
+	disabledBy := ""
+	for _, s := range e.sources {
+		if s.parseErr != nil {
+			r.fail("Claude Code skips all of %s, hooks too: %v", s.path, s.parseErr).Fix =
+				"correct its JSON, without comments and trailing commas"
+		}
+		if s.missingDir != "" {
+			r.fail("the folder of %s is gone: %s", s.path, s.missingDir).Fix =
+				"claude plugin install " + strings.TrimPrefix(s.path, "the plugin ") + ", then /reload-plugins in each session that runs"
+		}
+		if s.file.DisableAllHooks != nil {
+			disabledBy = map[bool]string{true: s.path}[*s.file.DisableAllHooks]
+		}
+		isAsk := func(rule string) bool { return rule == "*" || strings.HasPrefix(rule, askTool) }
+		if slices.ContainsFunc(s.file.Permissions.Deny, isAsk) {
+			r.fail("permissions.deny has %s in %s", askTool, s.path)
+		}
+		if askTimeout := s.file.AskTimeout; askTimeout != nil && askTimeout != "never" {
+			r.warn("askUserQuestionTimeout is %.20q in %s: questions close before you reply", fmt.Sprint(askTimeout), s.path)
+		}
+	}
+	if disabledBy != "" {
+		r.fail("disableAllHooks is set in %s", disabledBy)
+	}
+	hasHooks := func(s *source) bool { return len(s.hooks) > 0 }
+	if onlyManagedBy := managedOnlyFile(e.sources); onlyManagedBy != "" && !slices.ContainsFunc(e.sources, hasHooks) {
+		r.fail("allowManagedHooksOnly is set in %s: your hooks do not run", onlyManagedBy)
+	}
+	r.ok("hooks may run, and Claude may ask; settings files: %d", len(e.sources))
+}
+
+// checkClaudeTrust looks whether Claude Code trusts the project's folder: in interactive sessions no hook runs before that, not
+// even the person's own.
+func (e *exam) checkClaudeTrust(_ context.Context, r *result) {
+	isTrusted, isKnown := state.IsFolderTrusted(e.Env, e.project)
+	switch {
+	case !isKnown || e.project == state.Home(e.Env):
+		r.skip("no project: run it in a folder in which claude was started")
+	case !isTrusted:
+		r.warn("Claude Code was not told to trust %s", e.project)
+	}
+	r.ok("Claude Code trusts %s", e.project)
+}
+
+// checkClaudeHooks looks for the hooks without which questions do not get into the space, or answers not back, and for what they
+// start: Claude Code passes a hook over without a word where that is not there.
+func (e *exam) checkClaudeHooks(_ context.Context, r *result) {
+	var hooks []*hook
+	for _, s := range e.sources {
+		hooks = append(hooks, s.hooks...)
+	}
+	onlyManagedBy := managedOnlyFile(e.sources)
+	switch {
+	case len(hooks) == 0 && onlyManagedBy != "":
+		r.skip("only managed hooks may run")
+		return
+	case len(hooks) == 0:
+		r.fail("no hook of ours is registered in Claude Code's settings")
+		return
+	}
+	for _, h := range hooks {
+		isExpanded := strings.ContainsAny(h.program, "$~") // by what the shell puts there
+		if _, err := exec.LookPath(h.program); err != nil && !isExpanded {
+			r.fail("%s starts %s: %v", h.source.path, h.program, err)
+		}
+	}
+	e.compareWithPreset(r, hooks, onlyManagedBy)
+	isRewake := func(h *hook) bool { return h.name == "gchat-ask-user-rewake" }
+	if e.usesMode(state.ModeDeny) && !slices.ContainsFunc(hooks, isRewake) {
+		r.warn("ask_mode is deny, and no gchat-ask-user-rewake wakes a session with your reply").Fix =
+			"gchat-hooks install --preset system3"
+	}
+	r.ok("registered in %s", hooks[0].source.path)
+}
+
+// compareWithPreset looks which hooks of the preset are missing that the registered ones are of.
+// Where only managed hooks may run, an administrator registers them.
+func (e *exam) compareWithPreset(r *result, registered []*hook, managedBy string) {
+	preset := "answer"
+	if slices.ContainsFunc(registered, (*hook).isOfApprove) {
+		preset = "approve"
+	}
+	fix := "gchat-hooks install --preset " + preset
+	if managedBy != "" {
+		fix = "the administrator registers the preset " + preset
+	}
+	required, _ := settings.PresetHooks(preset)
+	for _, w := range required {
+		switch {
+		case slices.ContainsFunc(registered, func(h *hook) bool { return h.matchesPreset(w) }):
+		case e.isEssential(w):
+			r.fail("%s is not registered on %s: only the terminal can answer", w.Name, w.Event).Fix = fix
+		default:
+			r.warn("%s is not registered on %s: threads do not hear of that", w.Name, w.Event).Fix = fix
+		}
+	}
+}
+
+// isEssential reports whether nothing can be answered in Chat without a hook.
+func (e *exam) isEssential(w settings.Hook) bool {
+	asksPermission := w.Matcher == "" || e.usesMode(state.ModeNative)
+	return w.Event == "PreToolUse" || w.Event == "PermissionRequest" && asksPermission
+}
+
+// checkClaudeWaits tells of sessions that wait in their terminal alone, and of auto mode where that makes them.
+func (e *exam) checkClaudeWaits(ctx context.Context, r *result) {
+	sessions, _ := state.SessionsIn(state.UserStateDir(e.Env)).All()
+	for _, session := range sessions {
+		if dialog := inject.WaitsThere(e.Env, session); dialog != "" {
+			r.warn("the session %s waits in its terminal, and only there: %s", session.Name, dialog)
+		}
+	}
+	takesPermissions := func(s *source) bool { return slices.ContainsFunc(s.hooks, (*hook).takesAllPermissions) }
+	if gateway := autoModeGateway(ctx, e.Env, e.sources); gateway != "" && slices.ContainsFunc(e.sources, takesPermissions) {
+		r.warn("sessions begin in auto mode, whose check %s does not pass on: what Claude then asks for is asked in the terminal "+
+			"alone. Permissions reach Chat in the modes default and acceptEdits", gateway).Fix =
+			"gchat-hooks setup --approve offers the mode default, as permissions.defaultMode in your settings"
+	}
+	r.ok("no session waits in its terminal alone")
+}
+
+// autoModeSince is the oldest Claude Code that was seen to begin sessions in auto mode by itself.
+var autoModeSince = settings.Version{2, 1, 329}
+
+// AutoModeGateway is the host of the gateway behind which sessions begin in auto mode. Claude Code 2.1.332 then shows dialogs that no
+// PermissionRequest hook hears of. It is "" without a gateway, and in other modes.
+func AutoModeGateway(ctx context.Context, env state.Getenv) string {
+	return autoModeGateway(ctx, env, readSources(env))
+}
+
+func autoModeGateway(ctx context.Context, env state.Getenv, sources []*source) string {
+	mode, address := "", env("ANTHROPIC_BASE_URL")
+	for _, s := range sources {
+		mode = cmp.Or(s.file.Permissions.DefaultMode, mode)
+		address = cmp.Or(s.file.Env["ANTHROPIC_BASE_URL"], address)
+	}
+	gateway, err := url.Parse(address)
+	isDirect := err != nil || gateway.Host == "" || gateway.Hostname() == "api.anthropic.com"
+	if isDirect || mode != "" && mode != "auto" {
+		return ""
+	}
+	if v, err := settings.InstalledVersion(ctx, env, checkTimeout); mode == "" && (err != nil || !v.IsAtLeast(autoModeSince)) {
+		return ""
+	}
+	return gateway.Host
+}
+
+// matchesPreset reports whether the hook does what a preset has one for.
+func (h *hook) matchesPreset(w settings.Hook) bool {
+	switch {
+	case h.Event != w.Event || h.name != w.Name:
+		return false
+	case w.Matcher != "":
+		takesAll := slices.Contains([]string{"", "*", ".*"}, h.Matcher)
+		return takesAll || h.Matcher == w.Matcher || strings.Contains(h.Matcher, askTool) // as people write it
+	}
+	return w.Event != "PermissionRequest" || h.takesAllPermissions()
+}
+
+// isOfApprove reports whether the hook is of the preset approve, and not of answer.
+func (h *hook) isOfApprove() bool { return h.Event == "PostToolBatch" || h.takesAllPermissions() }
+
+// takesAllPermissions says whether the hook answers permissions, not only questions.
+func (h *hook) takesAllPermissions() bool {
+	return h.Event == "PermissionRequest" && h.name == "gchat-ask-user-forward" && (h.Matcher == "" || h.Matcher == "*")
+}

@@ -1,0 +1,139 @@
+package doctor
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"gchat-hooks/state/config"
+)
+
+const (
+	userFile    = "home/.claude/settings.json"
+	projectFile = "project/.claude/settings.json"
+	localFile   = "project/.claude/settings.local.json"
+	managedFile = "managed/managed-settings.json"
+)
+
+// newExamOf is a person with these settings files, by their place.
+func newExamOf(t *testing.T, files map[string]string) *exam {
+	t.Helper()
+	dir := t.TempDir()
+	write := func(path, text string) {
+		path = filepath.Join(dir, path)
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for path, text := range files {
+		write(path, text)
+	}
+	env := func(name string) string {
+		return map[string]string{
+			"HOME": dir + "/home", "CLAUDE_PROJECT_DIR": dir + "/project", "CLAUDE_CODE_MANAGED_SETTINGS_PATH": dir + "/managed",
+		}[name]
+	}
+	return &exam{Options: Options{Env: env}, cfg: &config.Config{}, sources: readSources(env)}
+}
+
+// levelsOf are those of what a check finds.
+func (e *exam) levelsOf(t *testing.T, id string) (levels []Level) {
+	t.Helper()
+	r := &result{check: checks[slices.IndexFunc(checks, func(c check) bool { return c.id == id })]}
+	r.run(e, t.Context(), r)
+	for _, f := range r.found {
+		levels = append(levels, f.Level)
+	}
+	return levels
+}
+
+// Of a switch the file counts that ranks highest: managed, then local, then project, then user. What only an administrator may
+// say counts only in the administrator's file.
+func TestSwitchesRank(t *testing.T) {
+	const on, off = `{"disableAllHooks": true}`, `{"disableAllHooks": false}`
+	const managedOnly, ours = `"allowManagedHooksOnly": true`, `"hooks": {"Stop": [{"hooks": [{"command": "/a/gchat-hooks hook x"}]}]}`
+	for _, c := range []struct {
+		name  string
+		files map[string]string
+		want  Level
+	}{
+		{"nothing", nil, OK},
+		{"the user's", map[string]string{userFile: on}, Fail},
+		{"local over user", map[string]string{userFile: on, localFile: off}, OK},
+		{"local over project", map[string]string{projectFile: off, localFile: on}, Fail},
+		{"managed over local", map[string]string{localFile: on, managedFile: off}, OK},
+		{"no switch", map[string]string{userFile: `{"disableAllHooks": "yes"}`}, OK},
+		{"managed hooks only", map[string]string{managedFile: `{` + managedOnly + `}`}, Fail},
+		{"managed hooks only, with ours", map[string]string{managedFile: `{` + managedOnly + `, ` + ours + `}`}, OK},
+		{"managed hooks only, by the user", map[string]string{userFile: `{` + managedOnly + `}`}, OK},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			if got := newExamOf(t, c.files).levelsOf(t, "claude.settings"); !slices.Equal(got, []Level{c.want}) {
+				t.Errorf("%v", got)
+			}
+		})
+	}
+}
+
+// A plugin of ours has the hooks of the preset that it is named after, and one that managed settings enable is managed. With only
+// managed hooks a person's own, and their own plugins, count for nothing.
+func TestManagedPlugins(t *testing.T) {
+	const only, approve = `"allowManagedHooksOnly": true`, `"enabledPlugins": {"gchat-hooks-approve@here": true}`
+	const own = `{"hooks": {"Stop": [{"hooks": [{"command": "/a/gchat-hooks hook gchat-stop-gate"}]}]}}`
+	for _, c := range []struct {
+		name  string
+		files map[string]string
+		want  []string // the sources whose hooks count
+	}{
+		{"managed", map[string]string{managedFile: `{` + only + `, ` + approve + `}`}, []string{"the plugin gchat-hooks-approve@here"}},
+		{"by a part of the settings", map[string]string{managedFile: `{` + approve + `}`, "managed/managed-settings.d/20.json": `{` + only + `}`},
+			[]string{"the plugin gchat-hooks-approve@here"}},
+		{"switched off", map[string]string{userFile: `{` + approve + `}`, localFile: `{"enabledPlugins": {"gchat-hooks-approve@here": false}}`}, nil},
+		{"by the person", map[string]string{managedFile: `{` + only + `}`, userFile: `{` + approve + `}`}, nil},
+		{"by the person, as they may", map[string]string{userFile: `{` + approve + `}`}, []string{"the plugin gchat-hooks-approve@here"}},
+		{"the default one", map[string]string{userFile: `{"enabledPlugins": {"gchat-hooks@here": true}}`}, []string{"the plugin gchat-hooks@here"}},
+		{"the person's own", map[string]string{managedFile: `{` + only + `}`, userFile: own}, nil},
+		{"another's", map[string]string{userFile: `{"enabledPlugins": {"report@here": true, "gchat-hooks-x@": true, "": true, "@": true}}`}, nil},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			var got []string
+			for _, s := range newExamOf(t, c.files).sources {
+				if len(s.hooks) > 0 {
+					got = append(got, s.path)
+				}
+			}
+			if !slices.Equal(got, c.want) {
+				t.Errorf("hooks of %q count, want %q", got, c.want)
+			}
+		})
+	}
+}
+
+// Whatever stands in a settings file, the doctor reads on.
+func FuzzReadSource(f *testing.F) {
+	for _, s := range []string{
+		``, `{}`, `[]`, `{"hooks": []}`, `{"hooks": {"Stop": {}}}`, `{"hooks": {"Stop": [null, {"hooks": [1, {"command": 2}]}]}}`,
+		`{"permissions": 1, "env": []}`, "\xef\xbb\xbf{}", `{"hooks": {"PreToolUse": [{"matcher": "[", "hooks": [{"command": ""}]}]}}`,
+	} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		s := &source{path: "settings.json"}
+		s.parse([]byte(text))
+		e := &exam{cfg: &config.Config{}, sources: []*source{s}}
+		e.Env = func(string) string { return "" }
+		for _, c := range checks {
+			if strings.HasPrefix(c.id, "claude.") && c.id != "claude.version" && c.id != "claude.trust" {
+				r := &result{check: c}
+				if c.run(e, t.Context(), r); len(r.found) == 0 {
+					t.Errorf("%s has no finding", c.id)
+				}
+			}
+		}
+	})
+}

@@ -1,0 +1,152 @@
+package doctor
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"unicode/utf8"
+
+	"github.com/tailscale/hujson"
+	"golang.org/x/sys/unix"
+
+	"gchat-hooks/gchat"
+	"gchat-hooks/state"
+	"gchat-hooks/state/config"
+)
+
+// checkConfigParse tells of configuration files that do not parse, of values that mean nothing, and of names that nothing reads:
+// a slip of the keyboard is otherwise silent. Names that begin with "$" or "_" are a person's own notes.
+func (e *exam) checkConfigParse(_ context.Context, r *result) {
+	for _, err := range e.cfg.Problems {
+		finding := r.fail("%v", err)
+		switch {
+		case errors.Is(err, config.ErrUnreadablePolicy):
+			finding.Fix = "ask whose policy it is: the administrator of this machine, or who runs the hub"
+		case errors.Is(err, config.ErrFileGone):
+			finding.Fix = gchat.Hint(err)
+		}
+	}
+	for _, slip := range e.cfg.Misspellings {
+		r.warn("%v", slip)
+	}
+	known := map[string]bool{}
+	for _, s := range config.AllSettings() {
+		name, _, _ := strings.Cut(strings.ReplaceAll(s.JSONName, "[", "."), ".")
+		known[name] = true
+	}
+	for _, path := range []string{state.ConfigFile(e.Env), e.projectConfigFile()} {
+		var file map[string]json.RawMessage
+		standardized, _ := hujson.Standardize(bytes.TrimPrefix(readStart(path), []byte("\ufeff")))
+		_ = json.Unmarshal(standardized, &file)
+		var unknown []string
+		for name := range file {
+			isReported := slices.ContainsFunc(e.cfg.Misspellings, func(slip error) bool {
+				return strings.Contains(slip.Error(), fmt.Sprintf("%s: %q", path, name))
+			})
+			if !isReported && !known[name] && !strings.HasPrefix(name, "$") && !strings.HasPrefix(name, "_") {
+				unknown = append(unknown, fmt.Sprintf("%q", name))
+			}
+		}
+		if slices.Sort(unknown); len(unknown) > 0 {
+			r.warn("%s has settings that do not exist: %s", path, strings.Join(unknown, ", "))
+		}
+	}
+	r.ok("the configuration files parse")
+}
+
+func (e *exam) projectConfigFile() string {
+	return filepath.Join(e.project, ".claude", "gchat-hooks.json")
+}
+
+// readStart is what a file begins with, up to 2 MB; nil where it cannot be read.
+func readStart(path string) []byte {
+	b, _ := state.ReadPlainOrLink(path, 2<<20)
+	return b
+}
+
+// secretPattern is one by its shape: a webhook's FormURL, a private key, a login, Anthropic's key. A reference, ${NAME}, is none.
+var secretPattern = state.LazyPattern(`/messages\?[^"'\s]*token=[\w.%-]{6}|PRIVATE KEY-----|"refresh_token"|"gchat_hooks_hub"|sk-ant-`)
+
+func hasSecret(path string) bool { return secretPattern().Match(readStart(path)) }
+
+// checkFilesFolders looks whether state can be written where it is to be.
+func (e *exam) checkFilesFolders(_ context.Context, r *result) {
+	projectState := state.ProjectStateDir(e.Env)
+	for _, dir := range []string{projectState, state.UserStateDir(e.Env), filepath.Dir(state.LogPath(e.Env))} {
+		err := unix.Access(dir+"/.", unix.W_OK)
+		for errors.Is(err, fs.ErrNotExist) { // what is missing is made at its first use, if it can be
+			dir = filepath.Dir(dir)
+			err = unix.Access(dir+"/.", unix.W_OK)
+		}
+		var disk unix.Statfs_t
+		if err == nil && unix.Statfs(dir, &disk) == nil && disk.Blocks > 0 && disk.Bavail == 0 {
+			err = unix.ENOSPC
+		}
+		if err != nil {
+			r.fail("nothing can be written to %s: %v", dir, err)
+		}
+	}
+	if dir := state.UserStateDir(e.Env); !utf8.ValidString(dir) {
+		const fix = "name another folder in XDG_STATE_HOME"
+		r.fail("no question can be asked in Chat: %q is no UTF-8", dir).Fix = fix
+	}
+	if place := state.ReadLockFolder(e.Env); place != nil {
+		r.warn("%s", place.Describe()).Fix = "XDG_STATE_HOME can name a folder of a local disk"
+	}
+	r.ok("state folders can be written")
+}
+
+// checkFilesPrivate looks whether others can read or change what should be the person's alone. It is judged by its own permissions:
+// a home folder that is opened to others one day, or a backup of it, must not lay a secret open.
+func (e *exam) checkFilesPrivate(_ context.Context, r *result) {
+	var exposed []string
+	checkPath := func(path string, mayBeRead bool) {
+		if permissions := othersPermissions(path); permissions&0o022 != 0 || permissions&0o044 != 0 && !mayBeRead {
+			exposed = append(exposed, path)
+		}
+	}
+	for _, dir := range []string{state.UserStateDir(e.Env), state.ConfigDir(e.Env)} {
+		_ = filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+			if err == nil {
+				checkPath(path, d.IsDir() || d.Type() == fs.ModeSocket || dir == state.ConfigDir(e.Env) && !hasSecret(path))
+			}
+			return nil
+		})
+	}
+	log := state.LogPath(e.Env)
+	for _, path := range []string{e.projectConfigFile(), e.cfg.CredentialsFile, log, log + ".1"} {
+		checkPath(path, !hasSecret(path))
+	}
+	// In a project's state other programs write, too: of that, only the folders are ours to judge.
+	for _, name := range []string{"", "pending-questions", "gchat-forwarded-ask", "user-input-queue"} {
+		checkPath(filepath.Join(state.ProjectStateDir(e.Env), name), true)
+	}
+	if len(exposed) > 0 {
+		slices.Sort(exposed)
+		exposed = slices.Compact(exposed)
+		r.fail("other users of this machine can read or write what is yours alone: %s", strings.Join(exposed, ", "))
+	}
+	r.ok("configuration, credentials and state are yours alone")
+}
+
+// othersPermissions are the permissions of group and others on a file or folder, by its own mode. A group with the number of the owner is
+// theirs alone, by the custom of most Linux systems, where new files are the group's to write.
+func othersPermissions(path string) fs.FileMode {
+	info, err := os.Stat(path)
+	if err != nil {
+		return 0
+	}
+	mode := info.Mode().Perm() & 0o077
+	if sys, ok := info.Sys().(*syscall.Stat_t); ok && sys.Uid == sys.Gid {
+		mode &^= 0o070
+	}
+	return mode
+}

@@ -1,0 +1,229 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log"
+	"net"
+	"net/http"
+	"os"
+	"path"
+	"regexp"
+	"runtime/debug"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/rs/zerolog"
+	"github.com/urfave/cli/v2"
+
+	"gchat-hooks/gchat"
+	"gchat-hooks/gchat/hub"
+	"gchat-hooks/state"
+	"gchat-hooks/state/config"
+)
+
+func (p Program) hubCommand() *cli.Command {
+	topic := &cli.StringFlag{Name: "topic", Usage: "`projects/P/topics/T`: events on their way to the machines"}
+	return &cli.Command{
+		Name:        "hub",
+		Usage:       "run a team's hub: one Chat app for all their machines",
+		Description: "docs/team.md says what to do before in Google Cloud.",
+		Flags: []cli.Flag{
+			topic,
+			&cli.StringFlag{Name: "subscription", Usage: "`projects/P/subscriptions/APP`: the app's events"},
+			&cli.StringSliceFlag{Name: "domain", Usage: "`DOMAIN` whose e-mail addresses may join; for several, give it again"},
+			&cli.StringFlag{Name: "key-file", Usage: "`FILE` of 32 random bytes or more, the same for all replicas"},
+			&cli.StringFlag{Name: "policy", Usage: "`FILE` of what machines may not do, read anew each time"},
+			&cli.StringFlag{Name: "listen", Value: "127.0.0.1:8767", Usage: "`ADDRESS` to listen at"},
+			&cli.StringFlag{Name: "url", Usage: "`URL` where machines reach it (default: the address)"},
+			&cli.StringFlag{Name: "tls-cert", Usage: "`FILE` of the certificate"},
+			&cli.StringFlag{Name: "tls-key", Usage: "`FILE` of its key"},
+			&cli.BoolFlag{Name: "behind-proxy", Usage: "another program ends TLS before the hub"},
+		},
+		Action: p.runHub,
+		Subcommands: []*cli.Command{{
+			Name: "revoke", Usage: "take from a machine, or all of a person's, what it joined with; without a word, list them",
+			UsageText: "gchat-hooks hub revoke --topic TOPIC [MACHINE|users/ID]", Flags: []cli.Flag{topic}, Action: p.revokeMachines,
+		}},
+	}
+}
+
+// newHub prepares a hub as far as its flags say.
+func (p Program) newHub(c *cli.Context) (*hub.Hub, error) {
+	topic := c.String("topic")
+	if isTopic, _ := path.Match("projects/?*/topics/?*", topic); !isTopic {
+		return nil, usageError(fmt.Errorf("--topic takes projects/P/topics/T, not %q", topic), "gchat-hooks hub --help")
+	}
+	o := hub.Options{
+		Topic: topic, Subscription: c.String("subscription"), Domains: c.StringSlice("domain"), Policy: c.String("policy"),
+		URL: strings.TrimSuffix(c.String("url"), "/"), Version: version(), Log: zerolog.New(p.errOut).With().Timestamp().Logger(),
+	}
+	if _, err := config.ReadHubPolicy(o.Policy); err != nil {
+		return nil, exitError(err, "mend "+o.Policy+"; docs/team.md says what it takes", exitFailed)
+	}
+	var err error
+	o.Chat, o.PubSub, err = gchat.Services(c.Context, config.LoadPersonal(p.env), nil)
+	if err != nil {
+		return nil, exitError(err, "run it as the hub's service account, or set GOOGLE_CHAT_CREDENTIALS_FILE to its key", exitFailed)
+	}
+	if file := c.String("key-file"); file != "" {
+		if o.Key, err = readHubKey(file); err != nil {
+			const hint = "(umask 077; head -c 32 /dev/urandom | base64 > FILE), once, for all replicas"
+			return nil, exitError(err, hint, exitFailed)
+		}
+	}
+	return hub.New(c.Context, o), nil
+}
+
+// readHubKey reads the key that signs codes and tokens: a plain file that its owner
+// alone can read, also behind a link, as secrets are mounted.
+func readHubKey(file string) ([]byte, error) {
+	info, err := os.Stat(file)
+	if err != nil {
+		return nil, err
+	}
+	// Cloud Run mounts a secret as 0444, in a container that has no other users.
+	const othersRead, ownerWrites = 0o004, 0o200
+	if mode := info.Mode().Perm(); mode&othersRead != 0 && mode&ownerWrites != 0 {
+		return nil, fmt.Errorf("%s can be read by everybody on this machine (mode %#o): chmod 600 it, and make a new key",
+			file, info.Mode().Perm())
+	}
+	const maxKeyBytes = 1 << 16
+	key, err := state.ReadPlainOrLink(file, maxKeyBytes)
+	if err != nil {
+		return nil, err
+	}
+	key = bytes.TrimSpace(key)
+	distinctBytes := map[byte]bool{}
+	for _, b := range key {
+		distinctBytes[b] = true
+	}
+	const minDistinct = 8 // 32 random bytes have at least twice as many different ones
+	switch {
+	case len(key) < 32:
+		return nil, fmt.Errorf("%s has less than 32 bytes", file)
+	case len(distinctBytes) < minDistinct:
+		return nil, fmt.Errorf("%s is not random: it has %d different signs", file, len(distinctBytes))
+	}
+	return key, nil
+}
+
+// checkHubFlags says why a hub cannot be run with these flags.
+func checkHubFlags(c *cli.Context) error {
+	host, _, err := net.SplitHostPort(c.String("listen"))
+	certificate, key := c.String("tls-cert"), c.String("tls-key")
+	isLocal := net.ParseIP(host).IsLoopback() || host == "localhost"
+	_, urlErr := gchat.ParseEndpoint(c.String("url"))
+	isSubscription, _ := path.Match("projects/?*/subscriptions/?*", c.String("subscription"))
+	isDomain := regexp.MustCompile(`^[\pL\pN-]+(\.[\pL\pN-]+)+$`)
+	isBadDomain := func(domain string) bool { return !isDomain.MatchString(domain) }
+	switch {
+	case err != nil:
+		return fmt.Errorf("--listen takes HOST:PORT, not %q", c.String("listen"))
+	case (certificate == "") != (key == ""):
+		return errors.New("--tls-cert and --tls-key go together")
+	case certificate == "" && !c.Bool("behind-proxy") && !isLocal:
+		return errors.New("tokens would cross the network in the clear: give --tls-cert and --tls-key, or --behind-proxy")
+	case slices.Contains([]string{c.String("topic"), c.String("subscription"), c.String("key-file")}, "") ||
+		len(c.StringSlice("domain")) == 0:
+		return errors.New("--topic, --subscription, --domain and --key-file are needed")
+	case c.Bool("behind-proxy") && c.String("url") == "":
+		return errors.New("--behind-proxy needs --url: the address that machines reach, and not this one")
+	case urlErr != nil:
+		return fmt.Errorf("--url takes https://HOST, not %q", c.String("url"))
+	case !isSubscription:
+		return fmt.Errorf("--subscription takes projects/P/subscriptions/S, not %q", c.String("subscription"))
+	case slices.ContainsFunc(c.StringSlice("domain"), isBadDomain):
+		return fmt.Errorf("--domain takes names like example.com, not %q", c.StringSlice("domain"))
+	}
+	return nil
+}
+
+// runHub serves until a signal comes; then the pulls under way end at once, and the rest within a while.
+func (p Program) runHub(c *cli.Context) error {
+	if err := checkHubFlags(c); err != nil {
+		return usageError(err, "gchat-hooks hub --help")
+	}
+	certificate, key := c.String("tls-cert"), c.String("tls-key")
+	h, err := p.newHub(c)
+	if err != nil {
+		return err
+	}
+	ln, err := net.Listen("tcp", c.String("listen"))
+	if err != nil {
+		return err
+	}
+	if h.URL == "" && certificate != "" {
+		h.URL = "https://" + ln.Addr().String()
+	} else if h.URL == "" {
+		h.URL = "http://" + ln.Addr().String()
+	}
+	debug.SetMemoryLimit(160 << 20) // thousands of pulls wait at once: what they hold is small, what they leave behind is not
+	server := &http.Server{
+		Handler: h.Handler(), ReadHeaderTimeout: 10 * time.Second, ReadTimeout: 30 * time.Second, IdleTimeout: 3 * time.Minute,
+		WriteTimeout: 4 * time.Minute, MaxHeaderBytes: 16 << 10, ErrorLog: log.New(io.Discard, "", 0),
+	}
+	h.Log.Info().Str("url", h.URL).Str("version", h.Version).Msg("hub started")
+	serveDone, relayDone := make(chan error, 1), make(chan struct{})
+	go func() {
+		if certificate != "" {
+			serveDone <- server.ServeTLS(ln, certificate, key)
+		} else {
+			serveDone <- server.Serve(ln)
+		}
+	}()
+	go func() { defer close(relayDone); h.Relay(c.Context) }()
+	select {
+	case err := <-serveDone:
+		return err
+	case <-c.Context.Done():
+	}
+	shutdownCtx, cancel := context.WithTimeout(context.WithoutCancel(c.Context), 30*time.Second)
+	defer cancel()
+	err = server.Shutdown(shutdownCtx)
+	<-relayDone
+	h.Log.Info().Msg("hub ended")
+	return err
+}
+
+func (p Program) revokeMachines(c *cli.Context) error {
+	target, listCommand := state.OneLine(c.Args().First()), "gchat-hooks hub revoke --topic "+c.String("topic")
+	if c.NArg() > 1 {
+		return usageError(errors.New("revoke takes one machine or person, behind its flags"), listCommand+" MACHINE")
+	}
+	h, err := p.newHub(c)
+	if err != nil {
+		return err
+	}
+	machines, err := h.Machines(c.Context)
+	var revoked []hub.Machine
+	for _, m := range machines {
+		if target == "" {
+			suffix := map[bool]string{true: "  revoked"}[m.Revoked]
+			fmt.Fprintf(p.out, "%s  %s  since %s%s\n", m.ID, m.User, m.Made.Format("2006-01-02 15:04"), suffix)
+		} else if m.ID == target || m.User == strings.Replace(target, "/", "-", 1) {
+			revoked = append(revoked, m)
+		}
+	}
+	if err == nil && target != "" && len(revoked) == 0 {
+		return exitError(fmt.Errorf("no machine and no person is called %s", target), listCommand+" lists them", exitFailed)
+	}
+	if err == nil {
+		err = h.Revoke(c.Context, func(until time.Time) {
+			fmt.Fprintf(p.out, "revoked; this waits until %s, so that its code ends\n", until.Add(time.Minute).Format("15:04"))
+		}, revoked...)
+	}
+	if errors.Is(err, context.Canceled) {
+		return errStopped
+	} else if err != nil {
+		return exitError(err, gchat.AppHint(err), exitFailed)
+	}
+	for _, m := range revoked {
+		fmt.Fprintf(p.out, "revoked: %s  %s\n", m.ID, m.User)
+	}
+	return nil
+}

@@ -1,0 +1,82 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/urfave/cli/v2"
+
+	"gchat-hooks/cli/doctor"
+	"gchat-hooks/gchat"
+	"gchat-hooks/gchat/login"
+	"gchat-hooks/state"
+	"gchat-hooks/state/config"
+)
+
+func (p Program) loginCommand() *cli.Command {
+	return &cli.Command{
+		Name:  "login",
+		Usage: "let gchat-hooks read replies as you: it asks in your browser, and can only read",
+		Description: "gchat-hooks login --client-id-file client_secret.json\n" +
+			"The file is that of your own OAuth client, of type Desktop app. Over ssh, paste the browser's last address here.",
+		Flags: []cli.Flag{
+			&cli.StringFlag{Name: "client-id-file", Usage: "the OAuth client's JSON `FILE` (default: that of the last login)"},
+			&cli.BoolFlag{Name: "no-browser", Usage: "only print the address"},
+			&cli.DurationFlag{Name: "wait", Value: 5 * time.Minute, Usage: "`TIME` to wait for you"},
+		},
+		Action: func(c *cli.Context) error {
+			if _, err := config.ReadLogin(config.LoginFile(p.env)); err != nil && c.String("client-id-file") == "" {
+				err := errors.New("the first login needs the JSON file of an OAuth client of your own, of type Desktop app")
+				return usageError(err, "gchat-hooks login --client-id-file client_secret.json")
+			}
+			err := logIn(c.Context, login.Options{
+				Env: p.env, Out: p.out, Paste: newAsker(p.in, p.out).nextLine,
+				ClientFile: c.String("client-id-file"), NoBrowser: c.Bool("no-browser"), Wait: c.Duration("wait"),
+			})
+			p.ensurePoller() // what is open can be read
+			return err
+		},
+	}
+}
+
+// logIn gets a person's permission to read Google Chat, and says what came of it.
+func logIn(ctx context.Context, o login.Options) error {
+	user, err := login.Run(ctx, o)
+	if err != nil {
+		return err
+	}
+	file := config.LoginFile(o.Env)
+	if user == "" {
+		user = "who that is could not be found out\n  " + doctor.Hint(gchat.ErrNotTold)
+	}
+	fmt.Fprintf(o.Out, "logged in: %s\nthe login is in %s\n", user, file)
+	if credentialsFile := config.Load(o.Env, state.ProjectDir(o.Env)).CredentialsFile; credentialsFile != file {
+		fmt.Fprintf(o.Out, "but replies are read with credentials_file, %s: take it out to use the login\n", credentialsFile)
+	}
+	return nil
+}
+
+func (p Program) logoutCommand() *cli.Command {
+	return &cli.Command{
+		Name:  "logout",
+		Usage: "end the login, here and at Google",
+		Action: func(c *cli.Context) error {
+			err := p.logOut(c.Context)
+			if err == nil {
+				fmt.Fprintf(p.out, "logged out: %s is gone\n", config.LoginFile(p.env))
+			}
+			return err
+		},
+	}
+}
+
+func (p Program) logOut(ctx context.Context) error {
+	notRevoked, err := login.Logout(ctx, p.env)
+	if err == nil && notRevoked != nil {
+		const advice = "end it at https://myaccount.google.com/connections"
+		fmt.Fprintf(p.out, "Google may still know the login (%v): %s\n", notRevoked, advice)
+	}
+	return err
+}

@@ -1,0 +1,439 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/google/uuid"
+	"github.com/urfave/cli/v2"
+
+	"gchat-hooks/gchat"
+	"gchat-hooks/gchat/wording"
+	"gchat-hooks/poller"
+	"gchat-hooks/state"
+	"gchat-hooks/state/config"
+)
+
+func (p Program) sendCommand() *cli.Command {
+	return &cli.Command{
+		Name:            "send",
+		HideHelpCommand: true, // "help" is a message like any other
+		Usage:           "send a message to the space (also as gchat-send)",
+		UsageText:       "gchat-send [OPTIONS] MESSAGE\ngchat-send [OPTIONS] -        reads the message from standard input",
+		Description: "Plain:   gchat-send \"Hello from Claude Code\"\n" +
+			"Typed:   gchat-send --type task_completion \"Epic 3 completed. 12/12 subtasks validated.\"\n" +
+			"Reply:   gchat-send --thread-key ask-user-12345 \"Follow-up to the question\"\n" +
+			"Piped:   make 2>&1 | tail -20 | gchat-send --type error --code -\n" +
+			"A message that looks like a flag:  gchat-send -- \"--bogus is no flag\"\n" +
+			"Exit codes: 0 sent, 1 no webhook URL, 2 not delivered (it stays in the outbox), 4 wrong arguments",
+		Flags: []cli.Flag{
+			&cli.StringFlag{Name: "type", Value: "plain", Usage: "`TYPE`: " + reportTypeNames()},
+			&cli.StringFlag{
+				Name:  "webhook",
+				Usage: "send to `URL` instead of the configured one; other users of this machine can see it in the process list",
+			},
+			&cli.StringFlag{Name: "thread-key", Usage: "reply in the thread of `KEY`; the first message begins it"},
+			&cli.StringFlag{Name: "thread-name", Usage: "reply in the thread `NAME`, spaces/S/threads/T"},
+			&cli.StringFlag{
+				Name: "session",
+				Usage: "`NAME` of the session, in the header; its messages share a thread " +
+					"(default: $CLAUDE_SESSION_ID, else the name that its questions have, else the folder)",
+			},
+			&cli.StringFlag{Name: "title", Usage: "bold `LINE` above the message"},
+			&cli.BoolFlag{Name: "code", Usage: "show the message as a program's output, not as Markdown"},
+			&cli.BoolFlag{Name: "quiet", Usage: "print nothing when the message was sent"},
+			&cli.BoolFlag{Name: "json", Usage: "print the message's name and its thread's name"},
+			&cli.BoolFlag{Name: "dry-run", Usage: "print what would be posted, and post nothing"},
+			&cli.BoolFlag{Name: "queue", Usage: "leave the message in the outbox for another process to send, and return"},
+			&cli.BoolFlag{Name: "script", Hidden: true}, // it is called as the harness's gchat-send.sh
+			&cli.StringFlag{Name: "id", Usage: "what came with the same `ID` within ten minutes is not sent there again"},
+			&cli.BoolFlag{Name: "no-queue", Usage: "send it now or never: what is not delivered is not kept"},
+		},
+		Action: func(c *cli.Context) error {
+			if url := c.String("webhook"); url != "" { // also for the poller that this command starts
+				_ = os.Setenv("GOOGLE_CHAT_WEBHOOK_URL", url) // it takes any text of a command line
+			}
+			return (&messageSender{p, c, state.NewLog(p.env, "send")}).run(c.Context)
+		},
+	}
+}
+
+const (
+	// sendTimeout is how long gchat-send waits for its message's receipt: its caller waits, too.
+	sendTimeout = 1800 * time.Millisecond
+	// maxMessageBytes bounds a message, in bytes: more is a file and no message. It makes 16 parts.
+	maxMessageBytes = 500_000
+)
+
+// messageSender is gchat-send: one message from a person, a script or Claude itself.
+type messageSender struct {
+	Program
+	flags *cli.Context
+	log   *state.Log
+}
+
+// Exit codes of gchat-send. 3 was "curl or jq not found" in the first design, and stays unused.
+const exitNoWebhook, exitNotDelivered = 1, 2
+
+// reportTypeNames are the types as people read them.
+func reportTypeNames() string {
+	return strings.ReplaceAll(strings.Trim(fmt.Sprint(state.ReportTypes), "[]"), " ", ", ")
+}
+
+// legacyTypes are the types that callers of earlier scripts give.
+var legacyTypes = map[string]string{"message": string(state.ReportPlain), "progress": string(state.ReportProgressUpdate)}
+
+func (s *messageSender) run(ctx context.Context) error {
+	m, err := s.buildMessage(s.flags.Args().Slice())
+	if err != nil {
+		return usageError(err, "gchat-send --help")
+	}
+	if s.flags.Bool("dry-run") {
+		return s.printDryRun(m)
+	}
+	// The time begins here: what is piped into this command may take its own.
+	ctx, cancel := context.WithTimeout(ctx, sendTimeout)
+	defer cancel()
+	cfg := config.Load(s.env, m.ProjectDir)
+	cfg.ReadPolicy = gchat.ReadPolicy
+	s.log.AddSecrets(cfg.Secrets(s.env)...)
+	for _, problem := range append(cfg.Problems, cfg.Misspellings...) {
+		fmt.Fprintln(s.errOut, "gchat-send: warning:", s.log.Redact(problem.Error()))
+	}
+	if err := s.checkWebhook(m, cfg); err != nil {
+		return err
+	}
+	if s.flags.Bool("no-queue") { // no rule holds it back, and no quiet hours: not the poller's either
+		cfg.Reports, m.IsUrgent = nil, true
+	}
+	_ = cfg.ApplyPolicies(ctx, s.env) // a hub that hangs may take no longer than this command has; put tells the error
+	out, err := s.enqueue(ctx, cfg, m)
+	switch {
+	case errors.Is(err, config.ErrNoWebhook):
+		return exitError(err, gchat.Hint(err), exitNoWebhook)
+	case errors.Is(err, config.ErrUnreadablePolicy):
+		return exitError(err, "its administrator has to mend it; gchat-hooks doctor reads it again", exitNotDelivered)
+	case err != nil:
+		return exitError(fmt.Errorf("message not kept: %w", err),
+			"free the disk or mend the state folder; a sandbox has to let this program write there", exitNotDelivered)
+	case out.IsOff:
+		return s.printResult("not sent: the configuration, or a policy, has "+s.flags.String("type")+" off", sendResult{Off: true})
+	case !out.HeldUntil.IsZero():
+		return s.printResult("held until "+out.HeldUntil.Format("Mon 15:04"), sendResult{Queued: true, HeldUntil: out.HeldUntil})
+	case s.flags.Bool("queue"):
+		_ = s.startPoller()
+		return s.printResult("queued", sendResult{Queued: true})
+	}
+	return s.reportDelivery(ctx, out)
+}
+
+// enqueue puts the message into the outbox. Where no process is the poller, this one is it meanwhile, and sends it.
+func (s *messageSender) enqueue(ctx context.Context, cfg *config.Config, m *state.Message) (out config.ReportResult, err error) {
+	var lock *state.Lock // nil: another process is the poller
+	if !s.flags.Bool("queue") {
+		lock, _ = state.LockPoller(s.env)
+	}
+	if lock == nil {
+		m.Parts = nil // it is worded when it goes
+	} else {
+		m.FirstTriedAt = time.Now().UTC() // at once, by this process: after kill -9 the next one looks whether it arrived
+		defer func() {
+			_ = lock.UnlockPoller(s.env, s.self, 0)
+			s.ensurePoller() // after a restart of the machine nothing else may have begun
+		}()
+	}
+	out, err = config.EnqueueReport(s.env, cfg, m, config.ReportOn)
+	if lock != nil && err == nil && !out.IsOff && !out.IsRepeated && out.HeldUntil.IsZero() {
+		out.Message, err = poller.Deliver(ctx, poller.Options{Env: s.env, Log: s.log, Now: time.Now}, cfg, out.Message)
+	}
+	return out, err
+}
+
+// printDryRun prints what would be posted, without asking where.
+func (s *messageSender) printDryRun(m *state.Message) error {
+	if m.ThreadKey == "" && m.ThreadName == "" && m.SessionID != "" {
+		m.ThreadKey = state.SessionThreadKey(m.SessionID)
+	}
+	for _, text := range m.Parts {
+		thread := cmp.Or(m.ThreadName, state.FindThreadName(s.env, m.ThreadKey))
+		fmt.Fprintf(s.out, "%s\n", gchat.Post{Text: text, ThreadName: thread, ThreadKey: m.ThreadKey}.Body())
+	}
+	return nil
+}
+
+// checkWebhook looks whether the webhook is one, and whether the thread is of its space. One that a command tells is looked at by the
+// poller.
+func (s *messageSender) checkWebhook(m *state.Message, cfg *config.Config) error {
+	if cfg.WebhookURL == "" {
+		return nil
+	}
+	hook, err := gchat.ConfiguredWebhook(cfg, cfg.WebhookURL)
+	if err != nil {
+		return exitError(err, gchat.Hint(err), exitNoWebhook)
+	}
+	if m.ThreadName != "" && gchat.SpaceOf(m.ThreadName) != hook.Space {
+		return usageError(fmt.Errorf("--thread-name is not of the webhook's space, %s", hook.Space), "gchat-send --help")
+	}
+	return nil
+}
+
+func (p Program) outbox() state.Outbox { return state.OutboxIn(state.UserStateDir(p.env)) }
+
+// buildMessage reads the message and the flags. Its errors are the caller's mistakes.
+func (s *messageSender) buildMessage(args []string) (*state.Message, error) {
+	text := strings.Join(args, " ")
+	if len(args) == 1 && args[0] == "-" {
+		b, err := io.ReadAll(io.LimitReader(s.in, maxMessageBytes+1))
+		if err != nil {
+			return nil, fmt.Errorf("read message: %w", err)
+		}
+		text = strings.TrimRight(string(b), "\n")
+	}
+	kind, title, session := s.flags.String("type"), s.flags.String("title"), s.flags.String("session")
+	threadKey, threadName := s.flags.String("thread-key"), s.flags.String("thread-name")
+	reportType, allText := state.ReportType(cmp.Or(legacyTypes[kind], kind)), text+title+session+threadKey
+	isFromScript, isCode := s.flags.Bool("script"), s.flags.Bool("code")
+	if isFromScript && !slices.Contains(state.ReportTypes, reportType) {
+		reportType = state.ReportPlain // the script took any word, as "review"
+	}
+	switch {
+	case !slices.Contains(state.ReportTypes, reportType):
+		return nil, fmt.Errorf("no such type: %q; there are %s", kind, reportTypeNames())
+	case strings.TrimSpace(text) == "":
+		return nil, errors.New("no message. Usage: gchat-send [OPTIONS] MESSAGE, or - to read it from standard input")
+	case len(text) > maxMessageBytes:
+		return nil, fmt.Errorf("the message is longer than %d bytes", maxMessageBytes)
+	case strings.ContainsRune(allText, 0) || !utf8.ValidString(allText):
+		return nil, errors.New("the message is not valid UTF-8, or holds a NUL byte: it is no text")
+	case threadKey != "" && threadName != "":
+		return nil, errors.New("--thread-key and --thread-name exclude each other")
+	case threadName != "" && !gchat.IsThreadName(threadName):
+		return nil, fmt.Errorf("--thread-name takes spaces/S/threads/T, not %q", threadName)
+	case s.flags.Bool("queue") && s.flags.Bool("no-queue"):
+		return nil, errors.New("--queue and --no-queue exclude each other")
+	}
+	project := state.FindProjectDir(s.env)
+	if isCode {
+		text = wording.CodeBlock(text)
+	}
+	m := &state.Message{
+		Report:     &state.Report{Type: reportType, At: time.Now(), Title: title, Text: text, IsChatSyntax: isFromScript && !isCode},
+		SessionID:  cmp.Or(s.env("CLAUDE_CODE_SESSION_ID"), session, s.env("CLAUDE_SESSION_ID")),
+		ProjectDir: project, ThreadKey: threadKey, ThreadName: threadName,
+		// What a person or a script sends twice is sent twice: the words do not count, but for a hook.
+		Key: cmp.Or(s.flags.String("id"), uuid.NewString()),
+	}
+	if reportType != state.ReportPlain {
+		m.Report.SessionName = s.sessionName(session, project)
+	}
+	m.Parts = wording.ReportTexts(*m.Report)
+	if len(m.Parts) == 0 {
+		return nil, errors.New("no message: nothing in it can be seen")
+	}
+	return m, nil
+}
+
+// sessionName is what the header calls the session: as given, as launch scripts set it, as its questions are called, or the
+// project's folder.
+func (s *messageSender) sessionName(session, project string) string {
+	name := cmp.Or(session, s.env("CLAUDE_SESSION_ID"))
+	if id := s.env("CLAUDE_CODE_SESSION_ID"); name == "" && id != "" {
+		if known, err := state.SessionsIn(state.UserStateDir(s.env)).Get(id); err == nil {
+			name = known.Name
+		}
+	}
+	return cmp.Or(name, filepath.Base(project))
+}
+
+// reportDelivery waits for the receipt of the message that was put, where this process did not get it, and says what became of the message.
+func (s *messageSender) reportDelivery(ctx context.Context, out config.ReportResult) (err error) {
+	m := out.Message
+	if !m.IsFinal() {
+		var updated *state.Message
+		err = state.AddToIndex(s.env, state.IndexEntry{RecordType: state.IndexedMessage, Path: m.Path, ProjectDir: m.ProjectDir})
+		if err == nil {
+			updated, err = state.Await(ctx, s.env, s.self, m.Path, (*state.Message).IsFinal)
+		}
+		m = cmp.Or(updated, m)
+	}
+	isDropped := s.flags.Bool("no-queue") && !out.IsRepeated && m.SentAt.IsZero() && s.outbox().RemoveMessage(s.env, m) == nil
+	if !isDropped && !m.IsFinal() {
+		_ = s.startPoller()
+	}
+	switch {
+	case isDropped && m.SetAsideReason == "" && !m.FirstTriedAt.IsZero(): // its try was cut, or goes on in the poller
+		const hint = "look in the space; without --no-queue it would be looked for, and sent where it is missing"
+		return exitError(fmt.Errorf("it may have arrived, and is not kept: %s", s.failureReason(m)), hint, exitNotDelivered)
+	case isDropped:
+		const hint = "without --no-queue it would stay in the outbox until it is"
+		return exitError(fmt.Errorf("not delivered, and not kept: %s", s.failureReason(m)), hint, exitNotDelivered)
+	case err != nil && ctx.Err() == nil:
+		return exitError(fmt.Errorf("not delivered: %w", err), "gchat-hooks status", exitNotDelivered)
+	case m.SetAsideReason != "":
+		const hint = "it was put aside; `gchat-hooks status` shows it, `gchat-hooks flush --dead` tries it again"
+		return exitError(fmt.Errorf("not delivered: %s", s.failureReason(m)), hint, exitNotDelivered)
+	case m.SentAt.IsZero():
+		const hint = "it stays in the outbox and is sent as soon as that works; `gchat-hooks status` shows it"
+		return exitError(fmt.Errorf("not delivered yet: %s", s.failureReason(m)), hint, exitNotDelivered)
+	}
+	if m.SessionID == "" && m.ThreadKey == "" && s.flags.String("id") == "" { // no other process asks for its receipt
+		_ = s.outbox().RemoveMessage(s.env, m)
+	}
+	word := "sent"
+	if out.IsRepeated {
+		word = "already sent"
+	}
+	return s.printResult(word, sendResult{Name: m.MessageName, ThreadName: m.ThreadName, Repeated: out.IsRepeated})
+}
+
+// failureReason says why a message was not delivered.
+func (s *messageSender) failureReason(m *state.Message) string {
+	return s.log.Redact(cmp.Or(m.SetAsideReason, m.LastError, "nothing was heard of it within two seconds"))
+}
+
+// sendResult is what --json prints. thread is in the shape of Chat's own messages, thread_name is for a shell.
+type sendResult struct {
+	Name       string            `json:"name,omitempty"`
+	ThreadName string            `json:"thread_name,omitempty"`
+	Thread     map[string]string `json:"thread,omitempty"`
+	Repeated   bool              `json:"repeated,omitempty"`
+	Queued     bool              `json:"queued,omitempty"`
+	HeldUntil  time.Time         `json:"held_until,omitzero"`
+	Off        bool              `json:"off,omitempty"`
+}
+
+func (s *messageSender) printResult(text string, r sendResult) error {
+	switch {
+	case s.flags.Bool("quiet"), s.flags.Bool("script") && r.ThreadName == "":
+	case s.flags.Bool("script"): // its callers keep the thread's name
+		fmt.Fprintln(s.out, r.ThreadName)
+	case s.flags.Bool("json"):
+		if r.ThreadName != "" {
+			r.Thread = map[string]string{"name": r.ThreadName}
+		}
+		return json.NewEncoder(s.out).Encode(r)
+	default:
+		fmt.Fprintln(s.out, strings.TrimSpace(text+" "+r.Name))
+	}
+	return nil
+}
+
+func (p Program) flushCommand() *cli.Command {
+	return &cli.Command{
+		Name:  "flush",
+		Usage: "send what is waiting now",
+		Flags: []cli.Flag{
+			&cli.DurationFlag{Name: "timeout", Value: time.Minute, Usage: "stop after `TIME`"},
+			&cli.BoolFlag{Name: "dead", Usage: "also send again what Google Chat refused"},
+			&cli.BoolFlag{Name: "forget-dead", Usage: "delete what Google Chat refused"},
+			&cli.BoolFlag{Name: "held", Usage: "also send what is held back for a digest or by quiet hours"},
+		},
+		Action: p.flush,
+	}
+}
+
+// flush sends until nothing is left that can be sent, or the time is up. What is held back for a digest stays, unless that is
+// meant, too.
+func (p Program) flush(c *cli.Context) error {
+	box, retriesDead := p.outbox(), c.Bool("dead")
+	if c.Bool("forget-dead") { // status has shown them
+		for _, m := range box.SetAside() {
+			if err := box.RemoveMessage(p.env, m); err != nil {
+				return fmt.Errorf("dead messages: %w", err)
+			}
+		}
+	}
+	if retriesDead {
+		if _, err := box.RetrySetAside(time.Now()); err != nil {
+			return fmt.Errorf("dead messages: %w", err)
+		}
+	}
+	if err := p.retryNow(c.Bool("held")); err != nil {
+		return fmt.Errorf("waiting messages: %w", err)
+	}
+	ctx, cancel := context.WithTimeout(c.Context, c.Duration("timeout"))
+	defer cancel()
+	for pause := time.Tick(100 * time.Millisecond); ctx.Err() == nil && p.hasUnsent(); {
+		if _, err := state.StartPoller(p.env, p.self); err != nil { // the one that runs may end at any time
+			return err
+		}
+		select {
+		case <-pause:
+		case <-ctx.Done():
+		}
+	}
+	refused := len(box.SetAside())
+	switch due := p.dueCount(); {
+	case ctx.Err() != nil && due > 0: // what came after all was sent is a poller's
+		return exitError(fmt.Errorf("not all is sent yet: %d wait", due),
+			"`gchat-hooks status` says what waits, and why", exitNotDelivered)
+	case retriesDead && refused > 0:
+		return exitError(fmt.Errorf("%d refused again", refused),
+			"`gchat-hooks status` says why, and `gchat-hooks flush --forget-dead` drops them", exitNotDelivered)
+	}
+	return nil
+}
+
+// dueCount counts the messages that this environment's poller would send now.
+func (p Program) dueCount() (n int) {
+	environment := state.Environment(p.env)
+	waiting, _ := p.outbox().Waiting()
+	for _, m := range waiting {
+		if (m.Environment == "" || m.Environment == environment) && (m.FailedTries > 0 || !time.Now().Before(m.NotBefore)) {
+			n++
+		}
+	}
+	return n
+}
+
+// hasUnsent says whether this environment's poller has something to send: a message, a note, or a summary that it words first.
+func (p Program) hasUnsent() bool {
+	environment := state.Environment(p.env)
+	entries, _ := state.IndexEntries(p.env)
+	sessions, _ := state.SessionsIn(state.UserStateDir(p.env)).All()
+	owesNote := slices.ContainsFunc(entries, func(entry *state.IndexEntry) bool {
+		q, err := state.LoadQuestionInPlace(entry.Path)
+		return entry.RecordType == state.IndexedQuestion && entry.Environment == environment && err == nil && len(q.OwedNotes) > 0
+	}) || slices.ContainsFunc(sessions, func(s *state.Session) bool { return !s.SummaryOwedFor.IsZero() && s.Environment == environment })
+	return owesNote || p.dueCount() > 0 // in this order: the poller makes a note into a message, never the other way
+}
+
+// retryNow makes due what waits for another try, for a person has mended what stopped it; held is true for what is held back, too.
+func (p Program) retryNow(includesHeld bool) (errs error) {
+	now := time.Now().UTC()
+	waiting, _ := p.outbox().Waiting()
+	for _, m := range waiting {
+		if m.FailedTries > 0 || includesHeld {
+			_, err := p.outbox().Change(m.Path, func(m *state.Message) {
+				m.NotBefore, m.IsUrgent = now, m.IsUrgent || includesHeld // the quiet hours are not asked again
+			})
+			errs = errors.Join(errs, err)
+			state.CallPoller(p.env, m.Environment) // its own environment's
+		}
+	}
+	spaces := state.SpacesIn(state.UserStateDir(p.env))
+	knownSpaces, _ := spaces.All()
+	for _, space := range knownSpaces {
+		if len(space.PausedWebhooks) > 0 || space.WriteDelay(now) > 0 {
+			_, err := spaces.Change(space.Chat, func(space *state.Space) {
+				space.NotBefore = time.Time{}
+				for webhook, pause := range space.PausedWebhooks {
+					pause.NotBefore = now
+					space.PausedWebhooks[webhook] = pause
+				}
+			})
+			errs = errors.Join(errs, err)
+		}
+	}
+	return errs
+}

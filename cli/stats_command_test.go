@@ -1,0 +1,275 @@
+package cli
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"google.golang.org/api/chat/v1"
+
+	"gchat-hooks/e2e/bound"
+	"gchat-hooks/gchat/space"
+	"gchat-hooks/state"
+)
+
+// TestStatsEqualWhatChatHolds asks two hundred questions by real hooks, through a Chat that refuses or stumbles, while the
+// machine is killed at random moments. A person answers most of them in their threads, some twice; the others are answered in
+// the terminal. What stats then counts is what the space's own messages say, also when the records are gone.
+func TestStatsEqualWhatChatHolds(t *testing.T) {
+	t.Parallel()
+	workers, each := 20, 10
+	if testing.Short() {
+		workers, each = 8, 3
+	}
+	m := newMachine(t, 6000)
+	m.nextFault = func(r *rand.Rand) fault {
+		return []fault{noFault, noFault, noFault, noFault, noFault, noFault, tooMany, serverError, storedThenServerError, storedThenConnectionCut}[r.IntN(10)]
+	}
+	m.env = append(m.env, "GCHAT_ALLOWED_USERS="+space.Human, "GCHAT_POLLER_INTERVAL=1s")
+	stop := make(chan struct{})
+	var beside, asking sync.WaitGroup
+	beside.Go(func() {
+		for {
+			select {
+			case <-stop:
+				return
+			case <-time.After(time.Duration(1500+rand.IntN(3000)) * time.Millisecond):
+				m.killAll()
+				m.runCommand("poller", "--once") // as the next hook of any session would start one
+			}
+		}
+	})
+	beside.Go(func() { m.answerQuestions(stop) })
+	began := time.Now()
+	for w := range workers {
+		asking.Go(func() {
+			for n := range each {
+				m.liveQuestion(w, n)
+			}
+		})
+	}
+	asking.Wait()
+	close(stop)
+	beside.Wait()
+	var all struct {
+		Counts map[string]int
+		Lost   []string
+		Took   map[string]float64 `json:"posted_to_answered"`
+	}
+	settled := bound.WaitFor(bound.Patience, func() bool {
+		m.runCommand("poller", "--once")
+		m.flush()
+		questions, _ := state.ReadIndexedQuestions(getenvOf(m.env))
+		return !slices.ContainsFunc(questions, func(q *state.Question) bool { return len(q.OwedNotes) > 0 || q.HasUnreadReply() || q.Status.IsOpen() })
+	})
+	if !settled {
+		t.Error("the questions are not over")
+	}
+	read := func() {
+		r := struct{ All any }{&all}
+		if out := m.runCommand("stats", "--json"); json.Unmarshal([]byte(out), &r) != nil {
+			t.Fatal(out)
+		}
+	}
+	read()
+
+	posted, answered := map[string]*chat.Message{}, map[string]bool{}
+	var sent, said, inTerminal int
+	var took state.Durations
+	for _, msg := range m.space.Messages() {
+		switch thread := msg.Thread.Name; {
+		case msg.Sender.Type == "HUMAN":
+			said++
+		case strings.HasPrefix(msg.Text, "[AskUserQuestion]"):
+			posted[thread] = msg
+		case strings.HasPrefix(msg.Text, "[Answered") && strings.Contains(msg.Text, "terminal"):
+			inTerminal++
+		case strings.HasPrefix(msg.Text, "[Answered"):
+			answered[thread] = true
+		}
+		if msg.Sender.Type == "BOT" {
+			sent++
+		}
+	}
+	for _, msg := range m.space.Messages() { // the first reply counts
+		if msg.Sender.Type == "HUMAN" && answered[msg.Thread.Name] {
+			from, _ := time.Parse(time.RFC3339Nano, posted[msg.Thread.Name].CreateTime)
+			to, _ := time.Parse(time.RFC3339Nano, msg.CreateTime)
+			took.Add(&from, &to)
+			delete(answered, msg.Thread.Name)
+		}
+	}
+	t.Logf("%d questions in %v, %d answered in Chat, %d in the terminal, %d replies, %d messages; %d faults, %d killed: %v",
+		len(posted), time.Since(began), len(took), inTerminal, said, sent, m.faults.Load(), m.killed.Load(), all.Counts)
+	for what, want := range map[string]int{
+		"questions": workers * each, "answered_in_chat": len(took), "answered_in_the_terminal": inTerminal,
+		"messages_sent": sent, "open": 0, "unanswered": 0,
+	} {
+		if all.Counts[what] != want {
+			t.Errorf("%s: %d, and Chat says %d", what, all.Counts[what], want)
+		}
+	}
+	if len(posted) != workers*each || len(all.Lost) > 0 {
+		t.Errorf("%d posted; lost: %v", len(posted), all.Lost)
+	}
+	if n := all.Counts["answered_in_chat"] + all.Counts["late_replies"] + all.Counts["replies_not_used"]; n != said {
+		t.Errorf("stats knows %d replies of %d", n, said)
+	}
+	if f := all.Counts["messages_tried_again"]; f == 0 || f > int(m.faults.Load()) || m.killed.Load() == 0 && !testing.Short() { // the short form may end before a kill
+		t.Errorf("%d tries again after %d faults, %d killed", f, m.faults.Load(), m.killed.Load())
+	}
+	for percent, name := range map[int]string{50: "p50", 95: "p95"} {
+		if d := all.Took[name] - took.Percentile(percent); d > 0.01 || d < -0.01 {
+			t.Errorf("%s: %.3f s, and Chat says %.3f s", name, all.Took[name], took.Percentile(percent))
+		}
+	}
+	endPollersIn(m.dir)
+	for _, dir := range []string{filepath.Join(m.dir, ".claude", "state"), filepath.Join(m.dir, "state", "gchat-hooks")} {
+		if err := os.RemoveAll(dir); err != nil {
+			t.Fatal(err)
+		}
+	}
+	was := all.Counts
+	all.Counts = nil
+	read()
+	if fmt.Sprint(all.Counts) != fmt.Sprint(was) {
+		t.Errorf("without the records: %v, before %v", all.Counts, was)
+	}
+}
+
+// What has no project, or the person's own state for one, counts in its session's; sessions have their names.
+func TestStatsByProject(t *testing.T) {
+	env := getenvOf([]string{"HOME=" + t.TempDir()})
+	now := time.Now().UTC().Format(time.RFC3339Nano)
+	for path, lines := range map[string][]string{
+		state.AuditPath(env): {`{"message":"ended","id":"q","kind":"next","status":"cancelled","ended_by":"prompt","project":"/p/shop","session":"shop",
+			"session_id":"s-1","asked_at":"` + now + `"}`},
+		state.LogPath(env): {
+			`{"time":"` + now + `","id":"1","message":"` + state.LogMessageSent + `","project":"","session":"s-1"}`,
+			`{"time":"` + now + `","id":"2","message":"` + state.LogMessageSent + `","project":"` + state.UserStateDir(env) + `","session":""}`,
+		},
+	} {
+		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		text := ""
+		for _, line := range lines {
+			text += strings.ReplaceAll(line, "\n", "") + "\n"
+		}
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	text := state.ReadStats(env, time.Now().Add(-time.Hour)).Text("project", "session")
+	for _, want := range []string{
+		": instructions 1, answered in the terminal 1, late replies 0, messages sent 2, replies not used 0, lost 0",
+		"\nproject /p/shop: instructions 1, answered in the terminal 1, late replies 0, messages sent 1", "\nsession shop s-1: instructions 1",
+	} {
+		if !strings.Contains(text, want) {
+			t.Errorf("no %q in\n%s", want, text)
+		}
+	}
+	if strings.Count(text, "\nproject") != 1 || strings.Count(text, "\nsession") != 1 {
+		t.Errorf("%s", text)
+	}
+}
+
+// runCommand runs gchat-hooks with nobody killing it.
+func (m *machine) runCommand(args ...string) string {
+	cmd := bound.Command(m, m.program, args...)
+	cmd.Args[0], cmd.Env = "gchat-hooks", m.env
+	out, err := cmd.Output()
+	if err != nil {
+		m.Errorf("gchat-hooks %v: %v", args, err)
+	}
+	return string(out)
+}
+
+// liveQuestion is the life of one question as Claude Code lives it: where its waiting hook prints no answer, it is answered in the
+// terminal.
+func (m *machine) liveQuestion(worker, n int) {
+	text := fmt.Sprintf("Which way, %d of %d?", n, worker)
+	hook := func(name, event, answer string) (out string, killed bool) {
+		toolInput := fmt.Sprintf(`{"questions":[{"question":%q,"header":"Way","options":[{"label":"Left"},{"label":"Right"}]}],
+			"answers":{%q:%q}}`, text, text, answer)
+		toolUseID := fmt.Sprintf(`"tool_use_id":"t%d-%d",`, worker, n)
+		if event == "PermissionRequest" {
+			toolUseID = ""
+		}
+		if answer == "" {
+			toolInput, _, _ = strings.Cut(toolInput, ",\n")
+			toolInput += "}"
+		}
+		cmd := bound.Command(m, m.program)
+		cmd.Args, cmd.Env = []string{"gchat-hooks", "hook", name}, m.env
+		cmd.Stdin = strings.NewReader(fmt.Sprintf(`{"session_id":"s%d","cwd":%q,"hook_event_name":%q,"tool_name":"AskUserQuestion",%s
+			"tool_input":%s,"tool_response":%s}`, worker, m.dir, event, toolUseID, toolInput, toolInput))
+		var stdout strings.Builder
+		cmd.Stdout = &stdout
+		err := m.run(cmd)
+		if exit := (*exec.ExitError)(nil); err != nil && (!errors.As(err, &exit) || exit.ExitCode() != -1) {
+			m.Errorf("%s: %v", event, err)
+		}
+		return stdout.String(), err != nil
+	}
+	for killed := true; killed; {
+		_, killed = hook("gchat-ask-user-forward", "PreToolUse", "")
+	}
+	answer := "Right"
+	answers := make(chan string, 1)
+	go func() {
+		out, _ := hook("gchat-ask-user-forward", "PermissionRequest", "")
+		answers <- out
+	}()
+	if (worker+n)%5 != 0 && strings.Contains(<-answers, "Left") {
+		answer = "Left"
+	}
+	if !bound.WaitFor(bound.Patience, func() bool {
+		return slices.ContainsFunc(m.space.Messages(), func(msg *chat.Message) bool { return strings.Contains(msg.Text, text) })
+	}) {
+		m.Errorf("not posted: %s", text)
+	}
+	for killed := true; killed; {
+		_, killed = hook("gchat-ask-user-answered", "PostToolUse", answer)
+	}
+}
+
+// answerQuestions answers the questions in their threads, but those that are answered in the terminal, and every third once more when it
+// is over.
+func (m *machine) answerQuestions(stop chan struct{}) {
+	replied := map[string]int{}
+	for {
+		select {
+		case <-stop:
+			return
+		case <-time.After(50 * time.Millisecond):
+		}
+		for _, msg := range m.space.Messages() {
+			var worker, n int
+			_, rest, _ := strings.Cut(msg.Text, "Which way, ")
+			_, err := fmt.Sscanf(rest, "%d of %d?", &n, &worker)
+			thread, times := msg.Thread.Name, 0
+			switch {
+			case err != nil:
+			case strings.HasPrefix(msg.Text, "[AskUserQuestion]") && (worker+n)%5 != 0:
+				times = 1
+			case strings.HasPrefix(msg.Text, "[Answered") && (worker+n)%3 == 0:
+				times = 2
+			}
+			for ; replied[thread] < times; replied[thread]++ {
+				if _, err := m.space.Say(nil, thread, "1"); err != nil {
+					m.Error(err)
+				}
+			}
+		}
+	}
+}

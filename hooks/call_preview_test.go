@@ -1,0 +1,449 @@
+package hooks
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+	"unicode"
+
+	"gchat-hooks/state"
+	"gchat-hooks/state/config"
+)
+
+func TestPermissionShown(t *testing.T) {
+	dir := t.TempDir()
+	file := filepath.Join(dir, "a.txt")
+	if err := os.WriteFile(file, []byte("one\ntwo\nthree\nfour\nfive\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	real, _ := filepath.EvalSymlinks(dir)
+	out, _ := filepath.EvalSymlinks(t.TempDir())
+	for name, content := range map[string]string{"bin": "a\xffb", "large": strings.Repeat("x", 2<<20)} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for name, to := range map[string]string{"docs": out, "soon": filepath.Join(out, "later")} {
+		if err := os.Symlink(to, filepath.Join(dir, name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for name, test := range map[string]struct {
+		tool, about, shown string
+		input              map[string]any
+	}{
+		"a command":     {"Bash", "Clean up", "rm -rf build", map[string]any{"command": "rm -rf build", "description": "Clean up"}},
+		"an edit":       {"Edit", "a.txt", " x\n a\n b\n-c\n+C\n d", map[string]any{"file_path": file, "old_string": "x\na\nb\nc\nd", "new_string": "x\na\nb\nC\nd"}},
+		"a file anew":   {"Write", "a.txt", " one\n two\n-three\n+3\n four\n five", map[string]any{"file_path": file, "content": "one\ntwo\n3\nfour\nfive\n"}},
+		"a new file":    {"Write", "b/c.txt", "+x\n+y", map[string]any{"file_path": filepath.Join(dir, "b/c.txt"), "content": "x\ny\n"}},
+		"elsewhere":     {"Write", "/etc/x (outside of the folder)", "+x", map[string]any{"file_path": "/etc/x", "content": "x"}},
+		"an address":    {"WebFetch", "https://x/", "{\n  \"prompt\": \"read it\",\n  \"url\": \"https://x/\"\n}", map[string]any{"url": "https://x/", "prompt": "read it"}},
+		"another tool":  {"mcp__db__drop", "", "{\n  \"table\":\n  | a\n  | force: true\n}", map[string]any{"table": "a\nforce: true"}},
+		"its own words": {"mcp__db__drop", "", "{\n  \"description\": \"Read a table\",\n  \"url\": \"https://x\"\n}", map[string]any{"description": "Read a table", "url": "https://x"}},
+		"code in a member": {"Workflow", "", "{\n  \"list\": [\n    {\n      \"n\\ne\": 1,\n      \"s\":\n      | \\ \"a\",\n      | \n      | b\n    }\n  ],\n  \"script\":\n  | x()\n  | y()\n}", map[string]any{
+			"script": "x()\ny()", "list": []any{map[string]any{"n\ne": 1, "s": "\\ \"a\",\n\nb"}}}},
+		"a block in a note": {"Bash", "", "‹other:\n| a\n| b›\nls", map[string]any{"command": "ls", "other": "a\nb"}},
+		"marks of ours":     {"Bash", "", "ls ‹U+2039›U+0020‹U+203A› ghp_‹U+2022›‹U+2022›‹U+2022› ‹U+22EF›", map[string]any{"command": "ls ‹U+0020› ghp_••• ⋯"}},
+		"hosts": {"Bash", "", "curl https://xn--80ak6aa92e.com:8/x https://u@xn--80ak6aa92e.com https://evil.example/p ‹U+0430›‹U+0440›‹U+0440›‹U+04CF›‹U+0435›.com https://a.example/é", map[string]any{
+			"command": "curl https://аррӏе.com:8/x https://u@аррӏе.com https://evil。example/p аррӏе.com https://a.example/é"}},
+		"more letters alike": {"Bash", "", "‹U+0261›it c‹U+0251›t ‹U+217C›s ‹U+1D04›at ‹U+A731›udo g‹U+1040›‹U+1040›gle chm‹U+0966›d g‹U+0131›t ‹U+2113›s ma‹U+212A›e 1‹U+FF10›", map[string]any{
+			"command": "ɡit cɑt ⅼs ᴄat ꜱudo g၀၀gle chm०d gıt ℓs ma\u212ae 1０"}},
+		"more signs alike": {"Bash", "", "‹U+2032› ‹U+02BC› ‹U+02CB› ‹U+FF1B› ‹U+FF5C› ‹U+A78A›", map[string]any{"command": "′ ʼ ˋ ； ｜ ꞊"}},
+		"words of people": {"Bash", "", "git commit -m 'Gro‹U+00DF›, älter, déjà vu, ‹U+0142›ódź: Привет мир 版本 v2版本 한국어 नमस्ते 🚀👍🏽'", map[string]any{
+			"command": "git commit -m 'Groß, älter, déjà vu, łódź: Привет мир 版本 v2版本 한국어 नमस्ते 🚀👍🏽'"}},
+		"right to left":  {"Bash", "", "rm -rf ‹U+05D0›/‹U+05D1› 1", map[string]any{"command": "rm -rf א/ב 1"}},
+		"line ends":      {"Bash", "", "ls‹U+000D›\nrm x", map[string]any{"command": "ls\r\nrm x"}},
+		"control":        {"Bash", "", "echo ‹U+001B›[2J‹U+000D›x‹U+202E›y r‹U+200D›m", map[string]any{"command": "echo \x1b[2J\rx\u202ey r\u200dm"}},
+		"blank lines":    {"Bash", "", "ls\n‹40 blank lines›\nrm -rf /", map[string]any{"command": "ls\n" + strings.Repeat(" \n", 40) + "rm -rf /"}},
+		"blanks":         {"Bash", "", "ls ‹5000 blanks› ; rm -rf /", map[string]any{"command": "ls" + strings.Repeat(" ", 5000) + "; rm -rf /"}},
+		"no longer line": {"Bash", "", "echo \\‹U+0020›\nrm x \\\n-f", map[string]any{"command": "echo \\ \nrm x \\\n-f"}},
+		"letters alike":  {"Bash", "", "curl ‹U+0430›pple.com # Привет, мир: x=‹U+00B5›s Goで", map[string]any{"command": "curl аpple.com # Привет, мир: x=µs Goで"}},
+		"signs alike": {"Bash", "", "rsync ‹U+2013›n ‹U+2014›del x ‹U+2013› y 1‹U+2013›2 ‹U+2011›n a‹U+2215›b x>‹U+0338›y ‹U+037E› e\u0301 ñ", map[string]any{
+			"command": "rsync –n —del x – y 1–2 ‑n a∕b x>\u0338y \u037e e\u0301 ñ"}},
+		"hidden joiners": {"Bash", "", "ls ‹U+200D›" + "\n‹U+200D›\nrm", map[string]any{"command": "ls \u200d\n\u200d\nrm"}},
+		"a key":          {"Bash", "", "TOKEN=ghp_••• ./run", map[string]any{"command": "TOKEN=ghp_abcdefghij0123456789 ./run"}},
+		"no key":         {"Bash", "", `echo "password="; touch PWN; echo "x"`, map[string]any{"command": `echo "password="; touch PWN; echo "x"`}},
+		"more members": {"Bash", "", "‹run_in_background: true›\n‹dangerouslyDisableSandbox: true›\nls", map[string]any{
+			"command": "ls", "run_in_background": true, "dangerouslyDisableSandbox": true}},
+		"a watch": {"Monitor", "watch", "‹timeout_ms: 9›\nwhile :\ndo ls; done", map[string]any{
+			"command": "while :\ndo ls; done", "description": "watch", "timeout_ms": 9}},
+		"all places": {"Edit", "a.txt", "‹replaces 3 places in the file›\n‹replace_all: true›\n-o\n+0", map[string]any{
+			"file_path": file, "old_string": "o", "new_string": "0", "replace_all": true}},
+		"a name with blanks": {"Write", "a b .c", "‹file: \"DIR/a  b .c\"›\n+x", map[string]any{"file_path": "a  b .c", "content": "x"}},
+		"a name with marks":  {"Edit", "__init__.py", "‹file: \"DIR/__init__.py\"›\n-x\n+y", map[string]any{"file_path": "__init__.py", "old_string": "x", "new_string": "y"}},
+		"another case": {"Bash", "", "‹Description: \"no\"›\n‹Command: \"echo harmless\"›\nrm x", map[string]any{
+			"command": "rm x", "Command": "echo harmless", "Description": "no"}},
+		"over a binary":    {"Write", "bin", "‹replaces a file of 3 bytes, which is not shown›\n+x", map[string]any{"file_path": filepath.Join(dir, "bin"), "content": "x"}},
+		"over a large one": {"Write", "large", "‹replaces a file of 2097152 bytes, which is not shown›\n+x", map[string]any{"file_path": filepath.Join(dir, "large"), "content": "x"}},
+		"a read through a link": {"Read", "OUT/keys (outside of the folder) (through the link docs/keys)", "{\n  \"file_path\": \"docs/keys\"\n}", map[string]any{
+			"file_path": "docs/keys"}},
+		"a page through a link": {"Artifact", "OUT/page (outside of the folder) (through the link docs/page)", "{\n  \"file_path\": \"docs/page\"\n}", map[string]any{
+			"file_path": "docs/page"}},
+		"a new file through a link":   {"Write", "OUT/new (outside of the folder) (through the link docs/new)", "+x", map[string]any{"file_path": "docs/new", "content": "x"}},
+		"a link to what is not there": {"Write", "OUT/later (outside of the folder) (through the link soon)", "+x", map[string]any{"file_path": "soon", "content": "x"}},
+	} {
+		input, _ := json.Marshal(test.input)
+		test.about = strings.ReplaceAll(test.about, "OUT", out)
+		test.shown = strings.ReplaceAll(test.shown, "DIR", real)
+		c := previewCall(test.tool, input, dir)
+		if c.about != test.about || c.text != test.shown || !c.isComplete {
+			t.Errorf("%s: %q\n%q, want\n%q", name, c.about, c.text, test.shown)
+		}
+	}
+}
+
+// A search may read every file below its folder: never_remote is held against that, too.
+func TestASearchIsHeldAgainstItsFolder(t *testing.T) {
+	dir := t.TempDir()
+	real, _ := filepath.EvalSymlinks(dir)
+	if err := os.Symlink("/", filepath.Join(dir, "all")); err != nil {
+		t.Fatal(err)
+	}
+	for name, test := range map[string]struct {
+		tool, path, searched, pattern string
+		want                          bool
+	}{
+		"the folder where it is": {"Grep", "", "x", "Read(" + real + "/keys/*)", true},
+		"a folder":               {"Glob", "src", "*", "Read(" + real + "/keys/*)", false},
+		"the folder of the file": {"Glob", "keys", "*", "Read(" + real + "/keys/*)", true},
+		"the file":               {"Grep", "keys/a", "x", "Read(" + real + "/keys/*)", true},
+		"through a link":         {"Grep", "all", "x", "Read(/etc/*)", true},
+		"by an absolute pattern": {"Glob", "src", real + "/keys/[a-z]*", "Read(" + real + "/keys/*)", true},
+		"by a pattern upwards":   {"Glob", "src", "../k*", "Read(" + real + "/keys/*)", true},
+		"another tool":           {"Read", "src", "x", "Read(" + real + "/src/*)", false},
+	} {
+		member := fileInputMember[test.tool]
+		input, _ := json.Marshal(map[string]string{member: test.path, "pattern": test.searched})
+		never := &config.Config{NeverRemote: []string{test.pattern}}
+		c := previewCall(test.tool, input, dir)
+		if got := never.AccessTo(state.KindPermission, test.tool, c.ruleTexts...); got.CanAllow == test.want {
+			t.Errorf("%s: %s beside %q: %v", name, test.pattern, c.ruleTexts, got)
+		}
+	}
+}
+
+func FuzzPermissionShown(f *testing.F) {
+	f.Add("Bash", `{"command":"ls\u202e"}`)
+	f.Add("Edit", `{"old_string":"a","new_string":"b"}`)
+	f.Fuzz(func(t *testing.T, tool, input string) {
+		never := func(string) bool { return false }
+		c := previewCall(tool, json.RawMessage(input), "/x")
+		for _, text := range []string{c.about, c.text, alwaysRulesText(json.RawMessage(input), false, never, localRulesPlace("", ""))} {
+			for _, c := range text {
+				if unicode.IsControl(c) && c != '\n' && c != '\t' || c == '\u202e' || c == '\u200b' || c == '\ufeff' {
+					t.Errorf("%q has %U", text, c)
+				}
+			}
+		}
+	})
+}
+
+func TestAlwaysAllows(t *testing.T) {
+	for suggestions, want := range map[string]string{
+		`[{"type":"addRules","rules":[{"toolName":"Bash","ruleContent":"rm -rf build"},{"toolName":"Bash","ruleContent":"git push *"}],"behavior":"allow","destination":"localSettings"}]`: "Bash(rm -rf build), Bash(git push *) in this project (.claude/settings.local.json)",
+		`[{"type":"addDirectories","directories":["/x/out"],"destination":"session"},{"type":"setMode","mode":"acceptEdits","destination":"session"}]`:                                     "access to /x/out in this session; all edits and common file commands (mkdir, touch, rm, rmdir, mv, cp, sed) in this session",
+		`[{"type":"addRules","rules":[{"toolName":"WebFetch"}],"behavior":"allow","destination":"userSettings"}]`:                                                                          "WebFetch in all projects",
+		`[{"type":"setMode","mode":"bypassPermissions","destination":"session"}]`:                                                                                                          "",
+		`[{"type":"addRules","rules":[{"toolName":"Bash"}],"behavior":"deny","destination":"session"}]`:                                                                                    "",
+		`[{"type":"addRules","rules":[{}],"behavior":"allow","destination":"session"}]`:                                                                                                    "",
+		`[{"type":"addRules","rules":[{"toolName":"Bash","ruleContent":"ls\nrm *"}],"behavior":"allow","destination":"session"}]`:                                                          "",
+		"[{\"type\":\"addRules\",\"rules\":[{\"toolName\":\"Bash\",\"ruleContent\":\"echo `id`\"}],\"behavior\":\"allow\",\"destination\":\"session\"}]":                                   "",
+		`[{"type":"addDirectories","directories":[""],"destination":"session"}]`:                                                                                                           "",
+		`[{"type":"addDirectories","directories":["/x"],"destination":"session"},{"type":"new"}]`:                                                                                          "",
+		`[{"type":"addDirectories","directories":["/x"],"destination":"nowhere"}]`:                                                                                                         "",
+		`[]`: "", `{}`: "", ``: "", `null`: "",
+	} {
+		if got := alwaysRulesText(json.RawMessage(suggestions), false, nil, localRulesPlace("", "")); got != want {
+			t.Errorf("%s: %q, want %q", suggestions, got, want)
+		}
+	}
+	// Beside never_remote only rules are offered of tools that it does not name.
+	never := func(tool string) bool { return tool == "Bash" }
+	for suggestions, offered := range map[string]bool{
+		`[{"type":"addRules","rules":[{"toolName":"Bash","ruleContent":"git *"}],"behavior":"allow","destination":"session"}]`:                                        false,
+		`[{"type":"addRules","rules":[{"toolName":"WebFetch"}],"behavior":"allow","destination":"session"}]`:                                                          true,
+		`[{"type":"addRules","rules":[{"toolName":"WebFetch"},{"toolName":"Bash"}],"behavior":"allow","destination":"session"}]`:                                      false,
+		`[{"type":"addRules","rules":[{"toolName":"mcp__db__read"}],"behavior":"allow","destination":"session"}]`:                                                     true,
+		`[{"type":"addRules","rules":[{"toolName":"mcp__db"}],"behavior":"allow","destination":"session"}]`:                                                           false,
+		`[{"type":"addRules","rules":[{"toolName":"mcp__*"}],"behavior":"allow","destination":"session"}]`:                                                            false,
+		`[{"type":"setMode","mode":"acceptEdits","destination":"session"}]`:                                                                                           false,
+		`[{"type":"addDirectories","directories":["/x"],"destination":"session"}]`:                                                                                    false,
+		`[{"type":"addRules","rules":[{"toolName":"X"}],"behavior":"allow","destination":"session"},{"type":"setMode","mode":"acceptEdits","destination":"session"}]`: false,
+	} {
+		if got := alwaysRulesText(json.RawMessage(suggestions), true, never, localRulesPlace("", "")); (got != "") != offered {
+			t.Errorf("%s: %q", suggestions, got)
+		}
+	}
+	// A rule of one file tool allows others, and what may be read commands may read, too.
+	for rule, named := range map[string]string{"Read": "Bash", "Edit": "Write", "Grep": "Read"} {
+		suggestion := `[{"type":"addRules","rules":[{"toolName":"` + rule + `","ruleContent":"//x/**"}],"behavior":"allow","destination":"session"}]`
+		if got := alwaysRulesText(json.RawMessage(suggestion), true, func(tool string) bool { return tool == named }, "here"); got != "" {
+			t.Errorf("%s beside %s: %q", rule, named, got)
+		}
+	}
+}
+
+// A host of many foreign signs takes no long time: as Punycode it takes the square of its length.
+func TestALongHostIsShown(t *testing.T) {
+	host := make([]rune, 60_000)
+	for i := range host {
+		host[i] = rune(0x4e00 + i%20_000)
+	}
+	command := "curl https://" + string(host) + "/x"
+	input, _ := json.Marshal(map[string]string{"command": command})
+	if c := previewCall("Bash", input, t.TempDir()); !strings.HasPrefix(c.text, "curl https://一丁") {
+		t.Errorf("%.60q", c.text)
+	}
+}
+
+// What cannot be shown whole is said to be so, and takes no long time.
+func TestWhatIsTooLongIsNotWhole(t *testing.T) {
+	dir := t.TempDir()
+	file := filepath.Join(dir, "a")
+	var was, is strings.Builder
+	for i := range 20000 {
+		fmt.Fprintf(&was, "line %d of the old file\n", i)
+		fmt.Fprintf(&is, "line %d of the new file\n", i)
+	}
+	if err := os.WriteFile(file, []byte(was.String()), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for name, in := range map[string]map[string]any{
+		"Bash":  {"command": "ls " + strings.Repeat("x", maxShownBytes)},
+		"Write": {"file_path": file, "content": is.String()},
+	} {
+		input, _ := json.Marshal(in)
+		if c := previewCall(name, input, dir); c.isComplete || !strings.Contains(c.text, " bytes are not shown›") {
+			t.Errorf("%s: whole %v, %d bytes", name, c.isComplete, len(c.text))
+		}
+	}
+	deep := `{"a":` + strings.Repeat("[", 9000) + strings.Repeat("]", 9000) + `}`
+	if c := previewCall("mcp__x", json.RawMessage(deep), dir); c.text != deep || !c.isComplete {
+		t.Errorf("a deep input: %d bytes, whole %v", len(c.text), c.isComplete)
+	}
+	changed := strings.Replace(was.String(), "line 10000 of the old", "line 10000 of the new", 1)
+	input, _ := json.Marshal(map[string]any{"file_path": file, "content": changed})
+	if c := previewCall("Write", input, dir); !c.isComplete || strings.Count(c.text, "\n") != 7 {
+		t.Errorf("one line changed: %q", c.text)
+	}
+}
+
+func TestPlanShown(t *testing.T) {
+	dir := t.TempDir()
+	plan, transcript := filepath.Join(dir, "plan.md"), filepath.Join(dir, "a.jsonl")
+	line := `{"type":"attachment","attachment":{"type":"plan_mode","planFilePath":"` + plan + `","planExists":false}}` + "\n"
+	for path, text := range map[string]string{plan: "# Do\u202e it", transcript: line + `{"type":"user"}` + "\n"} {
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for name, test := range map[string]struct{ input, transcript, want string }{
+		"in the input":  {`{"plan":"# A plan\n"}`, transcript, "# A plan"},
+		"in Arabic":     {`{"plan":"خطة\u202e می\u200cخواهم"}`, transcript, "خطة‹U+202E› می\u200cخواهم"},
+		"in its file":   {`{}`, transcript, "# Do‹U+202E› it"},
+		"nowhere":       {`{}`, filepath.Join(dir, "none.jsonl"), ""},
+		"no transcript": {`{}`, "", ""},
+	} {
+		if got, whole := readPlan(json.RawMessage(test.input), test.transcript, false); got != test.want || whole != (test.want != "") {
+			t.Errorf("%s: %q, %v", name, got, whole)
+		}
+	}
+}
+
+// A call's result says what Claude was told of a permission, whoever decided it. Words that a tool prints say nothing of that.
+func TestWhatClaudeWasTold(t *testing.T) {
+	const words = "The user doesn't want to proceed with this tool use. x"
+	const user = `{"type":"user","message":{"content":[{"type":"tool_result","tool_use_id":"t1","is_error":%v,"content":%q}]},"toolUseResult":%s}`
+	succeeded := fmt.Sprintf(user, false, words, `{"stdout":"`+words+`"}`)
+	failing := fmt.Sprintf(user, true, "Exit code 1\n"+words, `"Error: Exit code 1\n`+words+`"`)
+	denied := fmt.Sprintf(user, true, "use git mv", `"Error: use git mv"`)
+	inTerminal := fmt.Sprintf(user, true, words, `"User rejected tool use"`)
+	because := fmt.Sprintf(user, true, words, `"Error: `+words+`"`)
+	kind := strings.Replace(fmt.Sprintf(user, true, "", `"Error: no"`), `{"type"`, `{"toolDenialKind":"user-rejected","type"`, 1)
+	for name, test := range map[string]struct {
+		decided, line string
+		printed       bool
+		by, label     string
+	}{
+		"allowed in the thread":                  {state.LabelAllow, succeeded, true, "chat", state.LabelAllow},
+		"allowed in the thread, and it failed":   {state.LabelAllow, failing, true, "chat", state.LabelAllow},
+		"denied in the thread":                   {state.LabelDeny, denied, true, "chat", state.LabelDeny},
+		"no transcript":                          {state.LabelAllow, "", true, "chat", state.LabelAllow},
+		"allowed, denied in terminal":            {state.LabelAllow, inTerminal, true, "terminal", state.LabelDeny},
+		"allowed, denied in terminal with words": {state.LabelAllow, because, true, "terminal", state.LabelDeny},
+		"allowed, denied in terminal of 2.1.329": {state.LabelAllow, kind, true, "terminal", state.LabelDeny},
+		"denied, allowed in terminal":            {state.LabelDeny, succeeded, true, "terminal", state.LabelAllow},
+		"not printed yet":                        {state.LabelDeny, succeeded, false, "terminal", state.LabelAllow},
+		"allowed, printed, and not written down": {state.LabelAllow, succeeded, false, "chat", state.LabelAllow},
+		"always, and not known to be printed":    {state.LabelAlways, succeeded, false, "terminal", state.LabelAllow},
+		"allowed, not printed, and not known":    {state.LabelAllow, "", false, "terminal", ""},
+		"answered in the terminal":               {"", failing, false, "terminal", state.LabelAllow},
+		"denied in the terminal":                 {"", inTerminal, false, "terminal", state.LabelDeny},
+		"in the terminal, and not known how":     {"", "", false, "terminal", ""},
+	} {
+		// What only the terminal may allow offers no Allow, and is allowed there all the same.
+		q := &state.Question{
+			QuestionID: "q", SessionID: "s", Kind: state.KindPermission, ToolName: "Bash", Status: state.Pending, Mode: state.ModeNative,
+			SubQuestions: []state.SubQuestion{{Question: "Bash", Options: []state.Option{{Label: state.LabelDeny}}}},
+		}
+		if test.decided != "" {
+			q.Status, q.IsPrinted = state.Answered, test.printed
+			q.Answers = map[string]string{"Bash": test.decided}
+		}
+		dir := t.TempDir()
+		if err := state.QuestionsIn(dir).Create("q", q); err != nil {
+			t.Fatal(err)
+		}
+		transcript := filepath.Join(dir, "a.jsonl")
+		if err := os.WriteFile(transcript, []byte(`{"type":"assistant"}`+"\n"+test.line+"\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		h := &Hook{Env: func(string) string { return "" }, log: state.NewLog(func(string) string { return "" }, "t")}
+		if err := h.confirmDecision(q, readCallResult(&Event{TranscriptPath: LooseText(transcript)}, "t1")); err != nil {
+			t.Error(err)
+		}
+		current, err := state.LoadQuestion(q.Path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if label, _ := current.Decision(); current.Status != state.Resolved || current.ResolvedBy != test.by || label != test.label {
+			t.Errorf("%s: %s by %s, %q", name, current.Status, current.ResolvedBy, label)
+		}
+	}
+}
+
+// Esc at the moment of a yes: Claude Code refuses the call, and takes what the hook prints no more. A call that runs is broken off
+// by the same words.
+func TestEscBesideAYes(t *testing.T) {
+	const refusal = `{"type":"user","timestamp":"2026-11-27T04:00:0%s","message":{"content":[{"type":"tool_result","tool_use_id":"t1",` +
+		`"is_error":true,"content":"x"}]},"toolUseResult":"User rejected tool use"%s}`
+	printed := time.Date(2026, 11, 27, 4, 0, 2, 0, time.UTC)
+	for name, test := range map[string]struct {
+		line  string
+		by    string
+		label string
+	}{
+		"before it was printed":          {fmt.Sprintf(refusal, "1.9Z", ""), "terminal", state.LabelDeny},
+		"it did not begin to run":        {fmt.Sprintf(refusal, "2.1Z", `,"toolDenialBeforeRun":true`), "terminal", state.LabelDeny},
+		"it ran, and was broken off":     {fmt.Sprintf(refusal, "9.0Z", ""), "chat", state.LabelAllow},
+		"the transcript does not tell":   {"", "chat", state.LabelAllow},
+		"an equal call was refused then": {strings.Replace(fmt.Sprintf(refusal, "1.0Z", ""), "t1", "t0", 1), "chat", state.LabelAllow},
+	} {
+		dir := t.TempDir()
+		transcript := filepath.Join(dir, "a.jsonl")
+		lines := ""
+		for _, id := range []string{"t0", "t1"} {
+			lines += `{"type":"assistant","message":{"content":[{"type":"tool_use","id":"` + id + `","name":"Bash","input":{"command":"ls"}}]}}` + "\n"
+		}
+		if err := os.WriteFile(transcript, []byte(lines+test.line+"\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		q := &state.Question{
+			QuestionID: "q", SessionID: "s", Kind: state.KindPermission, ToolName: "Bash", Status: state.Answered, Mode: state.ModeNative,
+			InputHash: callHash("Bash", json.RawMessage(`{"command":"ls"}`)), IsPrinted: true, PrintedAt: &printed,
+			SubQuestions: []state.SubQuestion{{Question: "Bash"}}, Answers: map[string]string{"Bash": state.LabelAllow},
+		}
+		if err := state.QuestionsIn(dir).Create("q", q); err != nil {
+			t.Fatal(err)
+		}
+		env := func(string) string { return "" }
+		h := &Hook{Env: env, log: state.NewLog(env, "t")}
+		h.closeOpenQuestions(&Event{HookEventName: "UserPromptSubmit", TranscriptPath: LooseText(transcript)}, []*state.Question{q}, nil)
+		current, err := state.LoadQuestion(q.Path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if label, _ := current.Decision(); current.Status != state.Resolved || current.ResolvedBy != test.by || label != test.label {
+			t.Errorf("%s: %s by %s, %q", name, current.Status, current.ResolvedBy, label)
+		}
+	}
+}
+
+func TestEndsInQuestion(t *testing.T) {
+	for text, want := range map[string]bool{
+		"Shall I?": true, "Done. *Shall I go on?*\n": true, "コミットしますか？": true, `He said "why?"`: true, "Done.": false, "Why? Because.": false, "": false,
+	} {
+		if endsInQuestion(text) != want {
+			t.Errorf("%q", text)
+		}
+	}
+}
+
+// A path below the project and not below the working folder is shown whole: it is not the file of that name there.
+func TestAPathIsShownFromTheWorkingFolder(t *testing.T) {
+	project, _ := filepath.EvalSymlinks(t.TempDir())
+	for path, want := range map[string]string{"docs/a": "a", "Makefile": filepath.Join(project, "Makefile"), "docs/../Makefile": filepath.Join(project, "Makefile")} {
+		if shown, _, _ := displayPath(filepath.Join(project, path), []string{filepath.Join(project, "docs"), project}); shown != want {
+			t.Errorf("%s is shown as %s", path, shown)
+		}
+	}
+	if shown, _, _ := displayPath("/"+strings.Repeat("x/", 200)+"y", []string{project}); len(shown) > state.MaxAboutLength {
+		input, _ := json.Marshal(map[string]string{"file_path": shown, "content": "x"})
+		if previewCall("Write", input, project).isComplete {
+			t.Error("a path that a message shortens may be allowed")
+		}
+	}
+}
+
+// A link may lead elsewhere after it was shown: what it leads to by then is not allowed.
+func TestAnotherFileIsNotAllowed(t *testing.T) {
+	dir := t.TempDir()
+	for _, name := range []string{"a", "b"} {
+		writeFile(t, filepath.Join(dir, name), name)
+	}
+	link := filepath.Join(dir, "link")
+	input, _ := json.Marshal(map[string]string{"file_path": link})
+	e := &Event{ToolName: "Read", ToolInput: input, CWD: dir, PermissionSuggestions: json.RawMessage("[]")}
+	for _, label := range []string{state.LabelAllow, state.LabelAlways} {
+		if err := os.Symlink("a", link); err != nil {
+			t.Fatal(err)
+		}
+		q := &state.Question{About: previewCall("Read", input, dir).about, SubQuestions: []state.SubQuestion{{Question: "p"}}, Answers: map[string]string{"p": label}}
+		if d := hookDecision(e, q); d["behavior"] != "allow" || (d["updatedPermissions"] != nil) != (label == state.LabelAlways) {
+			t.Errorf("%s: %v", label, d)
+		}
+		if err := errors.Join(os.Remove(link), os.Symlink("b", link)); err != nil {
+			t.Fatal(err)
+		}
+		if d := hookDecision(e, q); d != nil {
+			t.Errorf("%s: another file is allowed: %v", label, d)
+		}
+		os.Remove(link)
+	}
+}
+
+// A plan's file may be written after it was shown: that plan is not approved. 2.1.332 has the plan in its input, too, and goes by
+// the file.
+func TestAnotherPlanIsNotApproved(t *testing.T) {
+	dir := t.TempDir()
+	plan, transcript := filepath.Join(dir, "plan.md"), filepath.Join(dir, "a.jsonl")
+	writeFile(t, transcript, `{"type":"attachment","attachment":{"type":"plan_mode","planFilePath":"`+plan+`"}}`+"\n")
+	for _, input := range []string{`{}`, `{"plan":"# Harmless","planFilePath":"` + plan + `"}`} {
+		writeFile(t, plan, "# Harmless")
+		e := &Event{ToolName: planTool, ToolInput: json.RawMessage(input), TranscriptPath: LooseText(transcript)}
+		shown, _ := readPlan(e.ToolInput, transcript, false)
+		for _, label := range []string{state.LabelApprove, state.LabelApproveAuto} {
+			q := &state.Question{Kind: state.KindPlan, InputHash: planHash(shown), SubQuestions: []state.SubQuestion{{Question: "p"}}, Answers: map[string]string{"p": label}}
+			if d := hookDecision(e, q); d["behavior"] != "allow" || (d["updatedPermissions"] != nil) != (label == state.LabelApproveAuto) {
+				t.Errorf("%s: %s: %v", input, label, d)
+			}
+			writeFile(t, plan, "# Evil")
+			if d := hookDecision(e, q); d != nil {
+				t.Errorf("%s: %s: another plan is approved: %v", input, label, d)
+			}
+			writeFile(t, plan, "# Harmless")
+		}
+	}
+}
+
+func writeFile(t *testing.T, path, text string) {
+	t.Helper()
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}

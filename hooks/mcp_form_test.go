@@ -1,0 +1,310 @@
+package hooks_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"gchat-hooks/gchat/wording"
+	"gchat-hooks/poller/judge"
+	"gchat-hooks/state"
+	"gchat-hooks/state/config"
+)
+
+const answeredHookName = "gchat-ask-user-answered"
+
+// formEvents is the event of a form with this schema.
+func formEvents(w *world, schema string, kv ...any) []byte {
+	members := []any{"mcp_server_name", "form", "message", "Who are you?", "mode", "form", "requested_schema", json.RawMessage(schema),
+		"tool_use_id", ""}
+	return namedEvent(w, "Elicitation", "s-1", append(members, kv...)...)
+}
+
+// nameSchema is a form with one field.
+const nameSchema = `{"type":"object","properties":{"name":{"type":"string"}},"required":["name"]}`
+
+// writeProjectFile writes a file of the test's own.
+func (w *world) writeProjectFile(name, content string) (path string) {
+	w.Helper()
+	path = filepath.Join(w.env["HOME"], name)
+	writeFile(w, path, content)
+	return path
+}
+
+// startForm has a session ask for a form, and waits until its hook waits.
+func (w *world) startForm(t *testing.T, event []byte) (*hookProcess, *state.Question) {
+	t.Helper()
+	return w.awaitOnlyPermission(w.startHook(forwardHook, event))
+}
+
+// answerInText has a person of Chat's reply to a form.
+func (w *world) answerInText(q *state.Question, text string) {
+	w.Helper()
+	cfg := config.LoadPersonal(w.getenv)
+	w.changeQuestion(q, func(q *state.Question) {
+		q.Replies = append(q.Replies, state.Reply{MessageName: fmt.Sprint("m", len(q.Replies)), Sender: ann.Name, Text: text, CreatedAt: time.Now()})
+		judge.Reply(cfg, q, &q.Replies[len(q.Replies)-1], time.Now())
+	})
+}
+
+// readFormAnswer is what a hook printed for a form.
+func readFormAnswer(out string) string {
+	var d struct {
+		Out struct {
+			Event   string `json:"hookEventName"`
+			Action  string
+			Content json.RawMessage
+		} `json:"hookSpecificOutput"`
+	}
+	if json.Unmarshal([]byte(out), &d) != nil || d.Out.Event != "Elicitation" {
+		return out
+	}
+	return strings.TrimSpace(d.Out.Action + " " + string(d.Out.Content))
+}
+
+// From a server's schema to what Claude Code is told: the types are the schema's, and a reply that
+// has something wrong in it counts for nothing.
+func TestAFormFromSchemaToAnswer(t *testing.T) {
+	t.Parallel()
+	const schema = `{"type":"object","required":["seats"],"properties":{
+		"seats":{"type":"integer","minimum":1},"tip":{"type":"number"},"smoke":{"type":"boolean"},
+		"old":{"type":"string","enum":["in","out"],"enumNames":["Inside","Outside"]},
+		"one":{"type":"string","oneOf":[{"const":"a","title":"An A"},{"const":"b","title":"A B"}]},
+		"many":{"type":"array","items":{"anyOf":[{"const":"x","title":"X"},{"const":"y","title":"Y"}]},"minItems":1},
+		"half \ud83d":{"type":"string","default":"d"}}}`
+	for _, c := range [][]string{
+		{`accept {"half \ud83d":"d","many":["x","y"],"old":"out","one":"b","seats":2,"smoke":true,"tip":0.5}`,
+			"seats: 1.5", "seats: 2\ntip: 0.5\nsmoke: yes\nold: Outside\none: a b\nmany: 1, 2"},
+		{"decline", "maybe", "decline"},
+		{"cancel", "seats: 2\nnone: 1", "cancel"},
+	} {
+		w := newAgentWorld(t)
+		p, q := w.startForm(t, formEvents(w, schema))
+		if !q.IsDialogHidden || q.Mode != state.ModeHold || q.ToolName != "mcp__form" || !strings.HasPrefix(q.Path, state.SpareStateDir(w.getenv)) {
+			t.Errorf("the record is %+v", q)
+		}
+		for _, text := range c[1:] {
+			w.answerInText(q, text)
+		}
+		if got := readFormAnswer(p.awaitOutput()); got != c[0] {
+			t.Errorf("%q: %s, want %s", c[1:], got, c[0])
+		}
+		current, _ := state.LoadQuestion(q.Path)
+		if !current.IsPrinted || current.Replies[0].Verdict != state.VerdictAskedBack || current.Replies[1].Verdict != state.VerdictUsed {
+			t.Errorf("%q: printed %v, %+v", c[1:], current.IsPrinted, current.Replies)
+		}
+	}
+}
+
+// What cannot be shown whole is the terminal's at once: its hook ends, and its thread says so.
+func TestAFormThatOnlyTheTerminalShows(t *testing.T) {
+	t.Parallel()
+	field := func(says string) string { return `{"type":"object","properties":{"x":` + says + `}}` }
+	many := strings.Builder{}
+	for i := range 10_000 {
+		fmt.Fprintf(&many, `,"f%d":{"type":"string"}`, i)
+	}
+	for name, event := range map[string]func(w *world) []byte{
+		"10,000 fields": func(w *world) []byte { return formEvents(w, `{"type":"object","properties":{`+many.String()[1:]+`}}`) },
+		"31 fields": func(w *world) []byte {
+			return formEvents(w, `{"type":"object","properties":{`+strings.Join(strings.SplitN(many.String(), ",", 33)[1:32], ",")+`}}`)
+		},
+		"a nested object":    func(w *world) []byte { return formEvents(w, field(`{"type":"object","properties":{}}`)) },
+		"an unknown member":  func(w *world) []byte { return formEvents(w, field(`{"type":"string","if":{}}`)) },
+		"an unknown type":    func(w *world) []byte { return formEvents(w, field(`{"type":["string","null"]}`)) },
+		"a list of anything": func(w *world) []byte { return formEvents(w, field(`{"type":"array","items":{"type":"string"}}`)) },
+		"a list of numbers": func(w *world) []byte {
+			return formEvents(w, field(`{"type":"array","items":{"type":"integer","enum":["1"]}}`))
+		},
+		"a default object": func(w *world) []byte { return formEvents(w, field(`{"type":"string","default":{}}`)) },
+		"a name twice": func(w *world) []byte {
+			return formEvents(w, `{"type":"object","properties":{"x":{"type":"string"},"x":{"type":"boolean"}}}`)
+		},
+		"what is not there": func(w *world) []byte { return formEvents(w, `{"type":"object","properties":{},"required":["x"]}`) },
+		"a huge message":    func(w *world) []byte { return formEvents(w, nameSchema, "message", strings.Repeat("x", 8000)) },
+		"no schema":         func(w *world) []byte { return formEvents(w, `null`) },
+		"another mode":      func(w *world) []byte { return formEvents(w, `null`, "mode", "voice") },
+		"a script":          func(w *world) []byte { return formEvents(w, `null`, "mode", "url", "url", "javascript:alert(1)") },
+		"an odd scheme":     func(w *world) []byte { return formEvents(w, `null`, "mode", "url", "url", "httpx://a.example/") },
+		"a link of two": func(w *world) []byte {
+			return formEvents(w, `null`, "mode", "url", "url", `https://a.example\@b.example/`)
+		},
+		"a link of signs": func(w *world) []byte { return formEvents(w, `null`, "mode", "url", "url", "https://ex\u0430mple.com/") },
+		"never_remote": func(w *world) []byte {
+			w.env["GCHAT_POLICY_FILE"] = w.writeProjectFile("policy.json", `{"never_remote":["mcp__form"]}`)
+			return formEvents(w, nameSchema)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newAgentWorld(t)
+			if out := w.runHook(forwardHook, event(w)); out != "" {
+				t.Errorf("it printed %s", out)
+			}
+			q := w.onlyPermission()
+			text := strings.Join(wording.QuestionTexts(q), "\n")
+			if q.HandedOverAt == nil || !strings.Contains(text, "only the terminal shows") || !strings.Contains(text, "answer it there") {
+				t.Errorf("handed over %v: %s", q.HandedOverAt, text)
+			}
+			if len(q.Fields) > 0 || strings.Contains(text, "xxx") || strings.Contains(text, "example") {
+				t.Errorf("it shows %s", text)
+			}
+			w.answerInText(q, "yes")
+			if current, _ := state.LoadQuestion(q.Path); current.Status != state.Pending {
+				t.Errorf("a reply answered it: %s", current.Status)
+			}
+		})
+	}
+}
+
+// What ends a form, and what does not. The record keeps none of its values, whoever replied when.
+func TestWhatEndsAForm(t *testing.T) {
+	t.Parallel()
+	result := func(action string) func(w *world) []byte {
+		return func(w *world) []byte {
+			return namedEvent(w, "ElicitationResult", "s-1", "mcp_server_name", "form", "mode", "form", "action", action,
+				"content", map[string]any{"name": "hunter2"})
+		}
+	}
+	called := func(tool, id string) func(w *world) []byte {
+		return func(w *world) []byte {
+			calls := []map[string]any{{"tool_name": tool, "tool_use_id": id, "tool_input": map[string]any{}}}
+			return namedEvent(w, "PostToolBatch", "s-1", "tool_calls", calls)
+		}
+	}
+	plain := func(name string) func(w *world) []byte {
+		return func(w *world) []byte {
+			return namedEvent(w, name, "s-1", "prompt", "go on", "reason", "prompt_input_exit")
+		}
+	}
+	for name, c := range map[string]struct {
+		event  func(w *world) []byte
+		status state.Status
+		by     string
+		label  string
+	}{
+		"accepted in the terminal": {result("accept"), state.Resolved, "terminal", "Accept"},
+		"declined in the terminal": {result("decline"), state.Resolved, "terminal", "Decline"},
+		"Esc in its dialog":        {result("cancel"), state.Resolved, "terminal", "Cancel"},
+		"its call has ended":       {called("mcp__form__ask", "toolu_1"), state.Cancelled, "tool_end", ""},
+		"a call of another server": {called("mcp__formal__ask", "toolu_2"), state.Pending, "", ""},
+		"a turn's end":             {plain("Stop"), state.Pending, "", ""},
+		"a prompt":                 {plain("UserPromptSubmit"), state.Pending, "", ""},
+		"the session's end":        {plain("SessionEnd"), state.Cancelled, "session_end", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newAgentWorld(t)
+			p, q := w.startForm(t, formEvents(w, nameSchema))
+			w.answerInText(q, "name; hunter2")
+			w.runHook(answeredHookName, c.event(w))
+			current, err := state.LoadQuestion(q.Path)
+			if err != nil || current.Status != c.status || current.ResolvedBy != c.by {
+				t.Fatalf("%v: %s by %q", err, current.Status, current.ResolvedBy)
+			}
+			if label, _ := current.Decision(); label != c.label {
+				t.Errorf("ended with %q", label)
+			}
+			if c.status == state.Pending {
+				return
+			}
+			if out := p.awaitOutput(); out != "" {
+				t.Errorf("the hook printed %s", out)
+			}
+			w.answerInText(current, "name: hunter2")
+			raw, _ := os.ReadFile(q.Path)
+			if strings.Contains(string(raw), "hunter2") {
+				t.Errorf("a value stands in its record: %s", raw)
+			}
+		})
+	}
+}
+
+// Esc breaks off the turn in which a form was asked. A hook that then prints nothing has Claude Code
+// draw the form's dialog, though its call is over (2.1.197 and 2.1.332).
+func TestAFormOfABrokenTurnIsCancelled(t *testing.T) {
+	t.Parallel()
+	closes := func(status state.Status, resolvedBy string) func(*world, *hookProcess, *state.Question) {
+		return func(w *world, _ *hookProcess, q *state.Question) {
+			if ended, err := state.CloseQuestion(q.Path, status, resolvedBy, nil); !ended || err != nil {
+				w.Fatalf("closed %v, %v", ended, err)
+			}
+		}
+	}
+	for name, c := range map[string]struct {
+		end     func(*world, *hookProcess, *state.Question)
+		printed string
+	}{
+		"its turn was broken off": {closes(state.Cancelled, state.EndedDismissed), "cancel"},
+		"its time is up":          {closes(state.Expired, "age"), ""},
+		"its hook is told to end": {func(_ *world, p *hookProcess, _ *state.Question) { terminate(p) }, ""},
+		"it is the terminal's": {func(w *world, _ *hookProcess, q *state.Question) {
+			w.changeQuestion(q, func(q *state.Question) { q.HandOver(time.Now()) })
+		}, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newAgentWorld(t)
+			p, q := w.startForm(t, formEvents(w, nameSchema))
+			c.end(w, p, q)
+			if got := readFormAnswer(p.awaitOutput()); got != c.printed {
+				t.Errorf("it printed %q, want %q", got, c.printed)
+			}
+		})
+	}
+}
+
+// What was answered in Chat is over with its call, and leaves no value: neither in its record nor in
+// a log.
+func TestAnAnsweredFormLeavesNoValue(t *testing.T) {
+	t.Parallel()
+	w := newAgentWorld(t)
+	p, q := w.startForm(t, formEvents(w, nameSchema))
+	w.answerInText(q, "name: hunter2")
+	if got := readFormAnswer(p.awaitOutput()); got != `accept {"name":"hunter2"}` {
+		t.Fatalf("it printed %s", got)
+	}
+	w.runHook(answeredHookName, namedEvent(w, "PostToolBatch", "s-1", "tool_calls", []map[string]any{{"tool_name": "mcp__form__ask", "tool_use_id": "x"}}))
+	current, _ := state.LoadQuestion(q.Path)
+	if current.Status != state.Resolved || current.ResolvedBy != "chat" {
+		t.Errorf("%s by %s", current.Status, current.ResolvedBy)
+	}
+	raw, _ := os.ReadFile(q.Path)
+	audit, _ := os.ReadFile(state.AuditPath(w.getenv))
+	if all := string(raw) + string(audit) + w.log(); strings.Contains(all, "hunter2") {
+		t.Errorf("a value is left: %s", all)
+	}
+	if !strings.Contains(string(audit), `"kind":"form"`) || !strings.Contains(string(audit), `accept`) {
+		t.Errorf("the log of decisions: %s", audit)
+	}
+}
+
+// A form is asked once, however many registrations of ours there are, and only where the person's
+// own configuration sends and no policy keeps it.
+func TestWhereAFormIsAsked(t *testing.T) {
+	t.Parallel()
+	for name, set := range map[string]func(w *world){
+		"no space": func(w *world) { delete(w.env, "GOOGLE_CHAT_WEBHOOK_URL") },
+		"mode off": func(w *world) { w.env["GCHAT_ASK_MODE"] = "off" },
+		"terminal_only": func(w *world) {
+			w.env["GCHAT_POLICY_FILE"] = w.writeProjectFile("policy.json", `{"terminal_only":["form"]}`)
+		},
+	} {
+		w := newAgentWorld(t)
+		set(w)
+		out := w.runHook(forwardHook, formEvents(w, nameSchema))
+		if qs, _ := state.ReadIndexedQuestions(w.getenv); out != "" || len(qs) > 0 {
+			t.Errorf("%s: %d records, %q", name, len(qs), out)
+		}
+	}
+	w := newAgentWorld(t)
+	w.env["GCHAT_POLICY_FILE"] = w.writeProjectFile("policy.json", `{"titles_only":true}`)
+	w.runHook(forwardHook, formEvents(w, nameSchema))
+	if q := w.onlyPermission(); q.HandedOverAt == nil || strings.Contains(strings.Join(wording.QuestionTexts(q), ""), "Who are you") {
+		t.Errorf("titles_only: %+v", q)
+	}
+}

@@ -1,0 +1,66 @@
+package config
+
+import (
+	"testing"
+
+	"gchat-hooks/state"
+)
+
+// The stricter of record, configuration and policy counts, in every combination of them.
+func TestTheStricterTermsCount(t *testing.T) {
+	kinds := []state.Kind{
+		state.KindQuestion, state.KindPermission, state.KindPlan, state.KindNext, state.KindPrompt, KindReport, KindScreen, KindTurnDone,
+	}
+	titled := map[state.Kind]bool{state.KindPermission: true, state.KindPlan: true, KindScreen: true, KindTurnDone: true}
+	for _, kind := range kinds {
+		for bits := range 1 << 5 {
+			has := func(bit int) bool { return bits&(1<<bit) != 0 }
+			isKept, isTitlesOnly, isNamed := has(0), has(1), has(2)
+			isTerminalOnly, hasApprovers := has(3), has(4)
+			cfg := &Config{titlesOnly: isTitlesOnly, NeverRemote: []string{"Bash(rm *)"}, terminalOnly: []string{"other"}}
+			if isKept {
+				cfg.terminalOnly = append(cfg.terminalOnly, string(kind))
+			}
+			if isKept && kind == state.KindQuestion {
+				cfg.terminalOnly = []string{"question"}
+			}
+			q := &state.Question{Kind: kind, ToolName: "Bash", CallTexts: []string{"ls"}, IsTerminalOnly: isTerminalOnly}
+			if isNamed {
+				q.CallTexts = []string{"ls; rm x"}
+			}
+			if hasApprovers {
+				q.Approvers = &[]string{}
+			}
+			want := ChatAccess{CanAsk: !isKept, CanShow: !isTitlesOnly || !titled[kind]}
+			want.CanAllow = want.CanAsk && want.CanShow && !isNamed
+			if got := cfg.AccessTo(kind, q.ToolName, q.CallTexts...); got != want {
+				t.Errorf("%q %05b: %+v, want %+v", kind, bits, got, want)
+			}
+			want.CanAllow = want.CanAllow && !isTerminalOnly && hasApprovers
+			if got := cfg.AccessToQuestion(q); got != want {
+				t.Errorf("%q %05b, its record: %+v, want %+v", kind, bits, got, want)
+			}
+		}
+	}
+}
+
+// What cannot be read allows nothing: not a configuration, and not a policy.
+func TestUnreadTermsAllowNothing(t *testing.T) {
+	broken := &Config{NeverRemote: []string{"*"}, terminalOnly: policyKinds(), titlesOnly: true} // see Restrict
+	for _, kind := range policyKinds() {
+		if kind == "question" {
+			kind = ""
+		}
+		if terms := broken.AccessTo(state.Kind(kind), "Read", "x"); terms.CanAsk || terms.CanAllow {
+			t.Errorf("%q: %+v", kind, terms)
+		}
+	}
+	q := &state.Question{Kind: state.KindPermission, ToolName: "Read", CallTexts: []string{"x"}, Approvers: &[]string{"users/1"}}
+	for what, cfg := range map[string]*Config{
+		"nothing set": {}, "never_remote not read": {NeverRemote: []string{"*"}},
+	} {
+		if allowed := cfg.AccessToQuestion(q).CanAllow; allowed != (what == "nothing set") {
+			t.Errorf("%s: allowed %v", what, allowed)
+		}
+	}
+}

@@ -1,0 +1,166 @@
+package config
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+)
+
+// loadWith is the configuration of a person who set this in their file and in the environment, and what was asked of the
+// environment.
+func loadWith(t *testing.T, file string, env map[string]string) (c *Config, asked map[string]bool) {
+	t.Helper()
+	home := t.TempDir()
+	path := filepath.Join(home, "config.json")
+	if file != "" {
+		if err := os.WriteFile(path, []byte(file), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	asked = map[string]bool{}
+	return Load(func(name string) string {
+		asked[name] = true
+		switch name {
+		case "HOME":
+			return "/nowhere"
+		case "GCHAT_CONFIG":
+			return path
+		}
+		return env[name]
+	}, home), asked
+}
+
+// row is what docs/configuration.md says of a setting; example is JSON.
+type row struct {
+	Setting
+	byDefault, example string
+}
+
+// rows reads docs/configuration.md.
+func rows(t *testing.T) (all []row) {
+	t.Helper()
+	folder := ".."
+	if _, err := os.Stat(filepath.Join(folder, "docs")); err != nil {
+		folder = filepath.Join("..", "..")
+	}
+	b, err := os.ReadFile(filepath.Join(folder, "docs", "configuration.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	last := strings.LastIndex(string(b), "```json\n") // the example of a whole file
+	page, example := string(b[:last]), string(b[last+len("```json\n"):])
+	example, _, _ = strings.Cut(example, "```")
+	var examples map[string]json.RawMessage
+	if err := json.Unmarshal([]byte(example), &examples); err != nil {
+		t.Fatalf("the example of a whole file: %v", err)
+	}
+	for line := range strings.Lines(page) {
+		cells := strings.Split(line, "|")
+		if len(cells) < 5 || !strings.Contains(cells[1]+cells[2], "`") {
+			continue
+		}
+		for i := range cells {
+			cells[i] = strings.TrimSpace(cells[i])
+		}
+		if len(cells) == 5 { // in the environment only
+			all = append(all, row{Setting: Setting{Variable: strings.Trim(cells[1], "`")}})
+			continue
+		}
+		member, personal := strings.CutSuffix(cells[1], " *")
+		r := row{Setting: Setting{JSONName: strings.Trim(member, "`"), Variable: strings.Trim(cells[2], "`"), IsPersonal: personal}}
+		if strings.Count(cells[3], "`") == 2 && strings.HasSuffix(cells[3], "`") && strings.HasPrefix(cells[3], "`") {
+			r.byDefault = strings.Trim(cells[3], "`")
+		}
+		r.example = string(examples[r.JSONName])
+		all = append(all, r)
+	}
+	return all
+}
+
+// inEnv is an example as a variable holds it.
+func inEnv(t *testing.T, r row) string {
+	t.Helper()
+	var v any
+	if err := json.Unmarshal([]byte(r.example), &v); err != nil {
+		t.Fatalf("%s: example %s: %v", r.JSONName, r.example, err)
+	}
+	switch v := v.(type) {
+	case []any:
+		return strings.Trim(fmt.Sprint(v), "[]")
+	case map[string]any:
+		return "advice" // the only object that a variable stands for
+	}
+	return fmt.Sprint(v)
+}
+
+// TestSettingsCount sets each setting as the page's example does, in a file and in the environment: it has to count, and to mean
+// something. What the page says to be the default has to change nothing.
+func TestSettingsCount(t *testing.T) {
+	none, _ := loadWith(t, "", nil)
+	for _, r := range rows(t) {
+		if r.JSONName == "" {
+			continue
+		}
+		with := map[string]func() *Config{"in a file": func() *Config {
+			c, _ := loadWith(t, fmt.Sprintf(`{%q: %s}`, r.JSONName, r.example), nil)
+			return c
+		}}
+		if r.Variable != "" {
+			with["as "+r.Variable] = func() *Config {
+				c, _ := loadWith(t, "", map[string]string{r.Variable: inEnv(t, r)})
+				c.isModeInEnv = false
+				return c
+			}
+		}
+		for how, load := range with {
+			c := load()
+			if len(c.Problems) > 0 {
+				t.Errorf("%s %s: %v", r.JSONName, how, c.Problems)
+			}
+			if reflect.DeepEqual(c, none) {
+				t.Errorf("%s %s: %s changes nothing", r.JSONName, how, r.example)
+			}
+		}
+		if r.byDefault == "" {
+			continue
+		}
+		if c, _ := loadWith(t, fmt.Sprintf(`{%q: %q}`, r.JSONName, r.byDefault), nil); !reflect.DeepEqual(c, none) {
+			t.Errorf("%s: with its default, %s, the configuration is another one:\n%+v\n%+v", r.JSONName, r.byDefault, c, none)
+		}
+	}
+}
+
+// TestSettingsAreAll compares the list with the page, and with what the code looks for.
+func TestSettingsAreAll(t *testing.T) {
+	var onPage []Setting
+	for _, r := range rows(t) {
+		onPage = append(onPage, r.Setting)
+	}
+	variables := map[string]bool{"HOME": true}
+	var listed []Setting
+	for _, s := range settings {
+		if s.Variable != "" {
+			variables[s.Variable] = true
+		}
+		s.target, s.parse, s.readObject = nil, nil, nil
+		listed = append(listed, s)
+	}
+	if !reflect.DeepEqual(onPage, listed) {
+		t.Errorf("docs/configuration.md has other settings than the code, or in another order:\n%+v\n%+v", onPage, listed)
+	}
+	_, asked := loadWith(t, "{}", nil)
+	for name := range asked {
+		if !variables[name] {
+			t.Errorf("the configuration reads $%s, which the list does not have", name)
+		}
+	}
+	for _, name := range FileVariables() {
+		if !asked[name] {
+			t.Errorf("$%s is in the list, and the configuration does not read it", name)
+		}
+	}
+}

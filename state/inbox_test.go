@@ -1,0 +1,54 @@
+package state
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// What is left of a message that is done has none of its words, also where it was read from disk.
+func TestATombstoneHasNoWords(t *testing.T) {
+	t.Parallel()
+	box := InboxIn(t.TempDir())
+	in := &Incoming{
+		ID: "x", Chat: "host/spaces/S", MessageName: "spaces/S/messages/M", Sender: "users/1", DisplayName: "Secret Ann",
+		Text: "a secret", CreatedAt: time.Now(), Status: IncomingNew,
+		Tap: &IncomingTap{Choice: "accept", Inputs: map[string][]string{"w1": {"a secret"}}},
+	}
+	if _, err := box.Add(in, false); err != nil {
+		t.Fatal(err)
+	}
+	read, err := box.Load(in.ID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := box.Finish(read, OutcomeReply, time.Now()); err != nil {
+		t.Fatal(err)
+	}
+	raw, err := os.ReadFile(filepath.Join(box.Dir, "done", in.ID+".json"))
+	if err != nil || strings.Contains(strings.ToLower(string(raw)), "secret") || !strings.Contains(string(raw), "users/1") {
+		t.Errorf("%v: %s", err, raw)
+	}
+}
+
+// What nobody ever decides does not stay: its space would be full one day, and deaf.
+func TestTheInboxKeepsNothingForEver(t *testing.T) {
+	t.Parallel()
+	box, now := InboxIn(t.TempDir()), time.Now()
+	for id, age := range map[string]time.Duration{"old": tombstoneAge + time.Hour, "young": time.Hour} {
+		in := &Incoming{
+			ID: id, Chat: "host/spaces/S", MessageName: "spaces/S/messages/" + id, Text: "go on", Status: IncomingNew,
+			CreatedAt: now.Add(-age), LocalCreatedAt: now.Add(-age), ReadAt: now.Add(-age),
+		}
+		if _, err := box.Add(in, false); err != nil {
+			t.Fatal(err)
+		}
+	}
+	box.Sweep(now)
+	names, err := box.Names()
+	if err != nil || len(names) != 1 || names[0] != "young" {
+		t.Errorf("%v: the inbox has %q", err, names)
+	}
+}

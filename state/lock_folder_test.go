@@ -1,0 +1,74 @@
+package state
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// lockHome is a home whose locks are to have twins, in a runtime folder of the test's.
+func lockHome(t *testing.T, mode os.FileMode) (env Getenv, runtime string) {
+	t.Helper()
+	home := t.TempDir()
+	runtime = filepath.Join(home, "run")
+	if err := os.MkdirAll(filepath.Join(runtime, "gchat-hooks"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chmod(filepath.Join(runtime, "gchat-hooks"), mode); err != nil {
+		t.Fatal(err)
+	}
+	env = func(name string) string { return map[string]string{"HOME": home, "XDG_RUNTIME_DIR": runtime}[name] }
+	t.Cleanup(UseLockEnv(env))
+	return env, runtime
+}
+
+// Where the home's locks do not lock, their twins do; the lock's own file is there, and is called, as ever.
+func TestALocksTwinLocksInItsPlace(t *testing.T) {
+	env, runtime := lockHome(t, 0o700)
+	before, err := LockPoller(env)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer before.Unlock() // a lock of the home's, which is held to no effect
+	if !chooseLockFolder(env, "locks do not lock", func(string) bool { return true }) {
+		t.Fatal("not moved")
+	}
+	lock, err := LockPoller(env)
+	if err != nil {
+		t.Fatal("its twin is not free: ", err)
+	}
+	if _, err := LockPoller(env); !errors.Is(err, ErrLocked) {
+		t.Error("two have it:", err)
+	}
+	if !IsLocked(lock.Path) || lock.IsFileGone() || filepath.Dir(lock.lockedFile.Name()) != filepath.Join(runtime, "gchat-hooks") {
+		t.Errorf("held %v, gone %v, locked in %s", IsLocked(lock.Path), lock.IsFileGone(), lock.lockedFile.Name())
+	}
+	if CallPoller(env, Environment(env)); CountPollerCalls(env) != 1 {
+		t.Errorf("%d calls", CountPollerCalls(env))
+	}
+	lock.Unlock()
+	if IsLocked(lock.Path) {
+		t.Error("it is held when it was given up")
+	}
+}
+
+// A folder that others can write to, or that is a link, is none for locks.
+func TestTwinsLieInAFolderOfOnesOwn(t *testing.T) {
+	env, runtime := lockHome(t, 0o770)
+	chooseLockFolder(env, "why", func(path string) bool { return strings.HasPrefix(path, runtime) })
+	if p := ReadLockFolder(env); p == nil || p.Dir != "" {
+		t.Errorf("they are at %+v", p)
+	}
+	dir := filepath.Join(runtime, "gchat-hooks")
+	if err := errors.Join(os.Remove(dir), os.Symlink(t.TempDir(), dir)); err != nil {
+		t.Fatal(err)
+	}
+	if err := makeOwnFolder(dir); err == nil {
+		t.Error("a link is taken")
+	}
+	if started, err := StartPoller(env, "/no/program"); started || err == nil || !strings.Contains(err.Error(), "only the daemon serves") {
+		t.Errorf("a poller is started: %v, %v", started, err)
+	}
+}
