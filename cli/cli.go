@@ -76,7 +76,7 @@ func (p Program) run(ctx context.Context, args []string) error {
 			fmt.Fprintln(p.out, state.TryLockAsChild(args[3]))
 			return nil
 		case state.WordQuestionFlag:
-			return poller.Word(ctx, poller.Options{Env: p.env, Log: state.NewLog(p.env, "poller")}, args[3])
+			return poller.WordQuestion(ctx, poller.Options{Env: p.env, Log: state.NewLog(p.env, "poller")}, args[3])
 		}
 	}
 	args = normalizeArgs(args)

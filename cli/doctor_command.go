@@ -71,7 +71,7 @@ func indentedJSON(report any) string {
 	var b strings.Builder
 	e := json.NewEncoder(&b)
 	e.SetIndent("", "  ")
-	e.SetEscapeHTML(false) // a FormURL keeps its &
+	e.SetEscapeHTML(false) // a URL keeps its &
 	_ = e.Encode(report)   // a report holds nothing that JSON has no words for
 	return state.Clean(state.ForJSON, b.String())
 }

@@ -340,9 +340,9 @@ func (p *purge) run(ctx context.Context, dryRun, skipQuestion bool) error {
 // findAll lists what there is. It changes nothing.
 func (p *purge) findAll() error {
 	user := state.UserStateDir(p.env)
-	daemonService, spaceService := service.New(p.env, p.self, io.Discard), service.Space(p.env, p.self, io.Discard)
-	_, isDaemonInstalled := daemonService.Installed()
-	_, isSpaceInstalled := spaceService.Installed()
+	daemonService, spaceService := service.NewDaemon(p.env, p.self, io.Discard), service.NewSpace(p.env, p.self, io.Discard)
+	_, isDaemonInstalled := daemonService.FindFile()
+	_, isSpaceInstalled := spaceService.FindFile()
 	const wouldWrite = "would write its files again"
 	if _, spacePID := lastSpace(p.env); !isSpaceInstalled && spacePID == 0 && isSpaceRunning(p.env) {
 		err := errors.New("the embedded space runs (gchat-hooks space), and " + wouldWrite)
@@ -362,7 +362,7 @@ func (p *purge) findAll() error {
 		return err
 	}
 	for _, candidate := range []*service.Service{daemonService, spaceService} {
-		if unit, isInstalled := candidate.Installed(); isInstalled {
+		if unit, isInstalled := candidate.FindFile(); isInstalled {
 			p.addLine("service", unit)
 			p.steps = append(p.steps, candidate.Uninstall)
 			p.emptyFolders = append(p.emptyFolders, filepath.Join(filepath.Dir(unit), "default.target.wants"), filepath.Dir(unit))

@@ -52,7 +52,7 @@ func (p Program) pollerCommand() *cli.Command {
 }
 
 func (p Program) pollerService() *service.Service {
-	return service.New(p.env, p.installedPath(), p.out)
+	return service.NewDaemon(p.env, p.installedPath(), p.out)
 }
 
 func (p Program) healthCommand() *cli.Command {
@@ -62,7 +62,7 @@ func (p Program) healthCommand() *cli.Command {
 		Action: func(*cli.Context) error { // monitors read the line on stdout
 			line, code := service.Health(p.env, time.Now())
 			fmt.Fprintln(p.out, line)
-			if code == service.Healthy {
+			if code == service.ExitHealthy {
 				return nil
 			}
 			return silentError(errors.New(line), code)
@@ -103,7 +103,7 @@ func (p Program) runDetachedPoller(ctx context.Context) error {
 	lock, err := state.InheritPollerLock(p.env, state.InheritedLockDescriptor)
 	if err == nil {
 		err = poller.Run(ctx, poller.Options{
-			Env: p.env, Log: log, Self: p.self, Lock: lock, Summary: hooks.EnqueueSummary, Dialog: hooks.EnqueueDialogReport,
+			Env: p.env, Log: log, ProgramPath: p.self, Lock: lock, EnqueueSummary: hooks.EnqueueSummary, EnqueueDialogNote: hooks.EnqueueDialogReport,
 		})
 	}
 	if err != nil {
@@ -128,10 +128,10 @@ func (p Program) runDaemon(c *cli.Context) error {
 	hangup := make(chan os.Signal, 1)
 	signal.Reset(syscall.SIGHUP) // it does not end the daemon, as it ends other commands
 	signal.Notify(hangup, syscall.SIGHUP)
-	log := state.NewLog(p.env, service.Name)
+	log := state.NewLog(p.env, service.DaemonName)
 	err := poller.Run(c.Context, poller.Options{
-		Env: p.env, Log: log, Self: p.installedPath(), Daemon: true, Once: c.Bool("once"), DryRun: c.Bool("dry-run"), Out: p.out,
-		Dirs: dirs, Hangup: hangup, Summary: hooks.EnqueueSummary, Dialog: hooks.EnqueueDialogReport,
+		Env: p.env, Log: log, ProgramPath: p.installedPath(), Daemon: true, Once: c.Bool("once"), DryRun: c.Bool("dry-run"), DryRunOutput: p.out,
+		QuestionDirs: dirs, Hangup: hangup, EnqueueSummary: hooks.EnqueueSummary, EnqueueDialogNote: hooks.EnqueueDialogReport,
 	})
 	if userError, isUserError := errors.AsType[*state.UserError](err); isUserError {
 		// Nothing would be better after a restart, and a service manager must not try for ever.

@@ -154,7 +154,7 @@ func (s *messageSender) enqueue(ctx context.Context, cfg *config.Config, m *stat
 	}
 	out, err = config.EnqueueReport(s.env, cfg, m, config.ReportOn)
 	if lock != nil && err == nil && !out.IsOff && !out.IsRepeated && out.HeldUntil.IsZero() {
-		out.Message, err = poller.Deliver(ctx, poller.Options{Env: s.env, Log: s.log, Now: time.Now}, cfg, out.Message)
+		out.Message, err = poller.SendNow(ctx, poller.Options{Env: s.env, Log: s.log, Now: time.Now}, cfg, out.Message)
 	}
 	return out, err
 }

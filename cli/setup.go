@@ -204,7 +204,7 @@ func (s *setupWizard) printStep(name, format string, args ...any) {
 	fmt.Fprintf(s.out, "ok    %-9s %s\n", name, fmt.Sprintf(format, args...))
 }
 
-// errorText is an error for the screen, without the webhook's FormURL: a server may quote it.
+// errorText is an error for the screen, without the webhook's URL: a server may quote it.
 func (s *setupWizard) errorText(err error) string {
 	s.redactor.AddSecrets(s.answers["GOOGLE_CHAT_WEBHOOK_URL"])
 	return state.Clean(state.ForTerminal, s.redactor.Redact(err.Error()))
@@ -222,7 +222,7 @@ func (s *setupWizard) stepError(prefix string, err error) error {
 	return exitError(errors.New(prefix+s.errorText(err)), hint, exitFailed)
 }
 
-// connectSpace finds out where questions go. A FormURL is written down only after a message went through.
+// connectSpace finds out where questions go. A URL is written down only after a message went through.
 func (s *setupWizard) connectSpace(ctx context.Context) error {
 	knownID := s.transportID(ctx) // by the files alone, for there are no answers yet
 	for _, variable := range []string{"GOOGLE_CHAT_WEBHOOK_URL", "GOOGLE_CHAT_SPACE_ID", "GCHAT_API_ENDPOINT"} {
@@ -530,8 +530,8 @@ func (s *setupWizard) offerSpaceService(ctx context.Context) (err error) {
 	if s.spaceServer == nil {
 		return nil
 	}
-	unit := service.Space(s.getenv, s.installedPath(), s.out, s.spaceServer.flags()...)
-	_, isInstalled := unit.Installed()
+	unit := service.NewSpace(s.getenv, s.installedPath(), s.out, s.spaceServer.flags()...)
+	_, isInstalled := unit.FindFile()
 	_, spacePID := lastSpace(s.getenv)
 	switch {
 	case spacePID == 0 && s.flags.Bool("service") && !isInstalled:

@@ -58,8 +58,8 @@ func (p Program) spaceCommand() *cli.Command {
 		Subcommands: []*cli.Command{{
 			Name: "uninstall", Usage: "stop the space and remove its service",
 			Action: func(c *cli.Context) error {
-				unit := service.Space(os.Getenv, p.self, p.out)
-				if _, isInstalled := unit.Installed(); !isInstalled && endSpace(p.env) {
+				unit := service.NewSpace(os.Getenv, p.self, p.out)
+				if _, isInstalled := unit.FindFile(); !isInstalled && endSpace(p.env) {
 					fmt.Fprintln(p.out, "the space has ended; what needs it starts it again")
 					return nil
 				}
@@ -130,13 +130,13 @@ var lastSpaceFailure struct {
 	at time.Time
 }
 
-// startSpace starts the embedded space where it had that port the last time, and nothing keeps it: see gchat.StartSpace.
+// startSpace starts the embedded space where it had that port the last time, and nothing keeps it: see gchat.StartSpaceCommand.
 func (p Program) startSpace(port int) {
 	lastSpaceFailure.Lock()
 	defer lastSpaceFailure.Unlock()
 	lastFlags, _ := lastSpace(p.env)
 	flags := strings.Fields(lastFlags)
-	_, isInstalled := service.Space(p.env, p.self, io.Discard).Installed()
+	_, isInstalled := service.NewSpace(p.env, p.self, io.Discard).FindFile()
 	if isInstalled || len(flags) < 2 || !strings.HasSuffix(flags[1], ":"+strconv.Itoa(port)) || time.Since(lastSpaceFailure.at) < spaceRetryPause {
 		return
 	}
@@ -294,7 +294,7 @@ func (d *spaceServer) freeAddress() string {
 
 // pageSession is what the page tells of the session of a thread.
 func (d *spaceServer) pageSession(ctx context.Context, thread string) space.Session {
-	activity, commands, isOutside := steering.Seen(ctx, d.env, thread)
+	activity, commands, isOutside := steering.DescribeThread(ctx, d.env, thread)
 	session := space.Session{Does: activity, Commands: commands}
 	if isOutside {
 		session.Outside = state.OutsideTmuxWarning
@@ -308,7 +308,7 @@ func (d *spaceServer) pageProjects() (names []string, canStart bool) {
 	if !config.LoadPersonal(d.env).CanStartSessions {
 		return nil, false
 	}
-	for _, dir := range steering.Projects(d.env) {
+	for _, dir := range steering.StartableProjects(d.env) {
 		if name := filepath.Base(dir); name == state.OneLine(name) {
 			names = append(names, name)
 		}

@@ -72,7 +72,7 @@ func (p Program) needsPoller() bool {
 		}
 	}
 	sessions, _ := state.SessionsIn(state.UserStateDir(p.env)).All()
-	isListening := func(s *state.Session) bool { return s.Environment == environment && steering.Listens(s, now) }
+	isListening := func(s *state.Session) bool { return s.Environment == environment && steering.AcceptsInput(s, now) }
 	return slices.ContainsFunc(sessions, isListening) || p.hasUnsent()
 }
 
@@ -254,8 +254,8 @@ func configurationProblems(env state.Getenv, cfg *config.Config, pollers []polle
 	if place := state.ReadLockFolder(env); place != nil {
 		problems = append(problems, place.Describe())
 	}
-	if service.SpaceDown(env) {
-		problems = append(problems, "the embedded space does not run, but its service is installed: "+service.StartSpace)
+	if service.IsSpaceDown(env) {
+		problems = append(problems, "the embedded space does not run, but its service is installed: "+service.StartSpaceCommand)
 	}
 	if !cfg.CanSend() && len(cfg.Problems) == 0 {
 		problems = append(problems, "no space is set up yet: gchat-hooks setup")

@@ -97,8 +97,8 @@ func (a *App) Delete(ctx context.Context, name string) error {
 	return err
 }
 
-// Shows says whether a message of the app's has a card with a button of that question now.
-func (a *App) Shows(ctx context.Context, of Message, question string) (bool, error) {
+// HasButtonOf says whether a message of the app's has a card with a button of that question now.
+func (a *App) HasButtonOf(ctx context.Context, of Message, question string) (bool, error) {
 	name := of.Name
 	if of.ClientID != "" {
 		name = path.Dir(of.Name) + "/" + of.ClientID // a hub knows it by no other name
@@ -112,8 +112,10 @@ func (a *App) Shows(ctx context.Context, of Message, question string) (bool, err
 // the taps of the others.
 func (a *App) CardID(question string) string { return question + "-" + a.machine() }
 
-// Foreign says whether a tap is on the card of another machine, which hears it, too.
-func (a *App) Foreign(t *wording.Tap) bool { return t.Machine != "" && t.Machine != a.machine() }
+// IsForOtherMachine says whether a tap is on the card of another machine, which hears it, too.
+func (a *App) IsForOtherMachine(t *wording.Tap) bool {
+	return t.Machine != "" && t.Machine != a.machine()
+}
 
 func (a *App) machine() string { return state.Hash(6, a.Subscription) }
 
@@ -131,10 +133,10 @@ func (m Message) Follows() string {
 // this machine's alone.
 func (a *App) IsShared() bool { return a.Hub != nil || a.Subscription != state.EmbeddedSubscription }
 
-// Concerns says whether this machine may tell a person that words behind that message were not used, where no record here knows
+// CanAnswerFor says whether this machine may tell a person that words behind that message were not used, where no record here knows
 // them. Behind a message of ours that names another machine they are left to that one: there they may have been used. Chat shows
 // an app no message that is not for it, and a hub none of another machine's.
-func (a *App) Concerns(ctx context.Context, name string) (bool, error) {
+func (a *App) CanAnswerFor(ctx context.Context, name string) (bool, error) {
 	m, err := call(ctx, a.API, listTimeout, "read messages", a.Space, a.chat.Spaces.Messages.Get(name))
 	switch {
 	case Permanent(err):

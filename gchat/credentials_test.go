@@ -384,7 +384,7 @@ func TestScopesAreThoseOfTheMethods(t *testing.T) {
 	_, _ = a.Post(t.Context(), Post{Text: "x", ThreadKey: "k", MessageID: "client-x", Card: card, Viewer: "users/1"})
 	_ = a.Patch(t.Context(), "spaces/AAA/messages/client-x", "x", card)
 	_, _ = a.ByClientID(t.Context(), a.Space, "client-x")
-	_, _ = a.Shows(t.Context(), Message{Name: "spaces/AAA/messages/M"}, "q")
+	_, _ = a.HasButtonOf(t.Context(), Message{Name: "spaces/AAA/messages/M"}, "q")
 	_, _ = a.Direct(t.Context())
 	_, _ = a.Spaces(t.Context())
 	_, _ = a.Pull(t.Context())

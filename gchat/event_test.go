@@ -53,7 +53,7 @@ func TestCardsNameTheirMachine(t *testing.T) {
 	for id, foreign := range map[string]bool{mine.CardID("cafe12"): false, same.CardID("cafe12"): false, other.CardID("cafe12"): true, "cafe12": false, "-": false, "": false} {
 		data := `{"type":"CARD_CLICKED","common":{"parameters":{"question":"` + id + `"}}}`
 		e, err := ReadEvent([]byte(data))
-		if err != nil || mine.Foreign(e.Tap) != foreign || len(id) > 1 && e.Tap.Question != "cafe12" {
+		if err != nil || mine.IsForOtherMachine(e.Tap) != foreign || len(id) > 1 && e.Tap.Question != "cafe12" {
 			t.Errorf("%q: %+v, %v", id, e.Tap, err)
 		}
 	}
@@ -75,12 +75,12 @@ func TestWhoseWordsAreNotTold(t *testing.T) {
 		t.Fatal(err)
 	}
 	said := Message{ThreadName: "spaces/A/threads/T", Reply: true}
-	if concerns, err := app.Concerns(t.Context(), said.Follows()); concerns || err == nil {
+	if concerns, err := app.CanAnswerFor(t.Context(), said.Follows()); concerns || err == nil {
 		t.Errorf("%v, %v of a Chat in trouble", concerns, err)
 	}
 	for hub, want := range map[*Hub]bool{nil: true, {Joined: Joined{Machine: "0123456789ab"}}: false} {
 		app.Hub = hub
-		if concerns, err := app.Concerns(t.Context(), "spaces/A/messages/U.U"); concerns != want || err != nil {
+		if concerns, err := app.CanAnswerFor(t.Context(), "spaces/A/messages/U.U"); concerns != want || err != nil {
 			t.Errorf("with the hub %v: %v, %v", hub, concerns, err)
 		}
 	}

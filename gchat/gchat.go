@@ -46,7 +46,7 @@ func (e *APIError) Error() string {
 // ErrNonsense is an answer with status 200 that is no Chat message. The message may have arrived.
 var ErrNonsense = errors.New("the answer is not one of Chat's")
 
-// ErrNotWebhook is a webhook FormURL that is none. It never quotes the FormURL.
+// ErrNotWebhook is a webhook URL that is none. It never quotes the URL.
 var ErrNotWebhook = errors.New("not a Chat webhook URL")
 
 // answered is Chat's error in err; one without a status where Chat did not answer.
@@ -228,7 +228,7 @@ func embedded(err error, base *url.URL, space string) error {
 	return &state.UserError{Err: err, Hint: hint, Code: 1}
 }
 
-// unquote takes the FormURL out of an error of net/http: it quotes the webhook's key and token.
+// unquote takes the URL out of an error of net/http: it quotes the webhook's key and token.
 func unquote(err error) error {
 	if u, is := errors.AsType[*url.Error](err); is {
 		return fmt.Errorf("%s: %w", strings.ToLower(u.Op), u.Err)
@@ -303,7 +303,7 @@ func withHint(err error, at net.Addr) error {
 		" runs the embedded space (for a phone, with --phone)", Code: 1}
 }
 
-// StartSpace starts the embedded space that has a port of this machine, and waits until it listens or fails. Nil starts none. It
+// StartSpaceCommand starts the embedded space that has a port of this machine, and waits until it listens or fails. Nil starts none. It
 // is set where this process is the program that runs the space.
 var StartSpace func(port int)
 

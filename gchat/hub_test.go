@@ -80,13 +80,13 @@ func TestAMachineSpeaksToItsHubAsToGoogle(t *testing.T) {
 	if err != nil || found.Name != posted.Name || found.ClientID != "client-0123456789ab-"+strings.TrimPrefix(id, "client-") {
 		t.Errorf("%+v, %v", found, err)
 	}
-	if shows, err := a.Shows(t.Context(), found, "cafe12"); !shows || err != nil {
+	if shows, err := a.HasButtonOf(t.Context(), found, "cafe12"); !shows || err != nil {
 		t.Errorf("shows: %v, %v", shows, err)
 	}
 	if err := a.Patch(t.Context(), a.Space+"/messages/"+id, "x", gchat.StoredCard(wording.NoticeCard("over", ""))); err != nil {
 		t.Error(err)
 	}
-	if shows, err := a.Shows(t.Context(), found, "cafe12"); shows || err != nil {
+	if shows, err := a.HasButtonOf(t.Context(), found, "cafe12"); shows || err != nil {
 		t.Errorf("after the patch it shows: %v, %v", shows, err)
 	}
 	if direct, err := a.Direct(t.Context()); !direct || err != nil {

@@ -19,7 +19,7 @@ import (
 	"google.golang.org/api/option"
 )
 
-// ErrEndpoint says that the configured base FormURL of the API is none that requests may go to.
+// ErrEndpoint says that the configured base URL of the API is none that requests may go to.
 var ErrEndpoint = errors.New("the API endpoint is neither https nor on this machine")
 
 // ErrCredentials says that there are no credentials to read messages with, or that they are of no use.
@@ -107,7 +107,7 @@ const OnceMark = "x-" // an id has 63 characters at most
 // OnceID is an id with OnceMark.
 func OnceID(id string) string { return "client-" + OnceMark + strings.TrimPrefix(id, "client-") }
 
-// NewReader prepares to read. endpoint is the API's base FormURL, "" for Google's; plain http is allowed to this machine
+// NewReader prepares to read. endpoint is the API's base URL, "" for Google's; plain http is allowed to this machine
 // only, and then goes without credentials. credentialsFile is a service account or authorized user file (a login's too); ""
 // finds Application Default Credentials. Errors are ErrCredentials, or the endpoint's.
 func NewReader(ctx context.Context, endpoint, credentialsFile string) (*API, error) {
@@ -124,7 +124,7 @@ func NewReader(ctx context.Context, endpoint, credentialsFile string) (*API, err
 	return &API{chat: svc, base: base, Hub: hub}, err
 }
 
-// serviceOptions lead to one of Google's APIs with the file's credentials, or to a base FormURL in its place: on this machine without
+// serviceOptions lead to one of Google's APIs with the file's credentials, or to a base URL in its place: on this machine without
 // any, but for a hub's, whose file it is where hub is not nil. See findCredentials for the scopes.
 func serviceOptions(endpoint, file string, hub *Hub, app, user string) ([]option.ClientOption, *url.URL, error) {
 	base, err := ParseEndpoint(endpoint)
@@ -150,7 +150,7 @@ func serviceOptions(endpoint, file string, hub *Hub, app, user string) ([]option
 	return append(opts, option.WithHTTPClient(client)), base, nil
 }
 
-// ParseEndpoint reads an API's base FormURL; nil for "", which is Google's. The error is ErrEndpoint where requests may not go there.
+// ParseEndpoint reads an API's base URL; nil for "", which is Google's. The error is ErrEndpoint where requests may not go there.
 func ParseEndpoint(endpoint string) (*url.URL, error) {
 	if endpoint == "" {
 		return nil, nil

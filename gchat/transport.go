@@ -105,9 +105,9 @@ func (a *App) HearsAll(ctx context.Context) (bool, error) {
 	return a.Direct(ctx)
 }
 
-// SeesOthers says whether it finds what other machines of the app posted: a hub shows each
+// CanFindOthers says whether it finds what other machines of the app posted: a hub shows each
 // machine its own messages only.
-func (a *App) SeesOthers() bool { return a.Hub == nil }
+func (a *App) CanFindOthers() bool { return a.Hub == nil }
 
 // ChatOf is a space on the host to which a configuration leads: host/spaces/S.
 func ChatOf(ctx context.Context, cfg *config.Config, space string) string {

@@ -24,17 +24,17 @@ import (
 // postTimeout bounds one try to post. A message that timed out may have arrived: the next try carries the same id.
 const postTimeout = 10 * time.Second
 
-// Webhook posts to one space: spaces.messages.create, authenticated by the key and token in its FormURL.
+// Webhook posts to one space: spaces.messages.create, authenticated by the key and token in its URL.
 type Webhook struct {
-	*API // its base is the webhook's FormURL, with the secrets
+	*API // its base is the webhook's URL, with the secrets
 }
 
 var webhookPath = state.LazyPattern(`^(.*/)?v1/(spaces/[^/]+)/messages/?$`)
 
-// ConfiguredWebhook is the webhook of a configuration whose FormURL, or command for it, gave raw: the FormURL that a space's page
+// ConfiguredWebhook is the webhook of a configuration whose URL, or command for it, gave raw: the URL that a space's page
 // "Apps & integrations > Webhooks" gives, https://chat.googleapis.com/v1/spaces/S/messages?key=K&token=T. Plain http is taken for
-// this machine only. An HTML-escaped FormURL (&amp;) is mended. With a configured space, the FormURL may be of another form (a
-// gateway's). With an API endpoint in place of Google's, a webhook of Google's is posted to there. No error quotes the FormURL.
+// this machine only. An HTML-escaped URL (&amp;) is mended. With a configured space, the URL may be of another form (a
+// gateway's). With an API endpoint in place of Google's, a webhook of Google's is posted to there. No error quotes the URL.
 func ConfiguredWebhook(cfg *config.Config, raw string) (*Webhook, error) {
 	u, err := url.Parse(strings.ReplaceAll(strings.Trim(strings.TrimSpace(raw), `"'`), "&amp;", "&"))
 	if err != nil || !AllowedBase(u) {
@@ -85,7 +85,7 @@ func Local(chat string) bool {
 	return host != "" && loopback(u.Hostname())
 }
 
-// LocalEndpoint is the API's base FormURL when the webhook is on this machine, as the embedded space's is, whose token stays in
+// LocalEndpoint is the API's base URL when the webhook is on this machine, as the embedded space's is, whose token stays in
 // it; "" otherwise.
 func (w *Webhook) LocalEndpoint() string {
 	if w.base.Scheme != "http" {
@@ -193,7 +193,7 @@ func (w *Webhook) RoundTrip(r *http.Request) (*http.Response, error) {
 }
 
 // Post creates the message. Errors are *APIError where Chat answered, ErrNonsense, or of the transport; none holds the
-// FormURL. AlreadyExists(err) means that an earlier try with this MessageID had arrived.
+// URL. AlreadyExists(err) means that an earlier try with this MessageID had arrived.
 func (a *API) Post(ctx context.Context, p Post) (posted Posted, err error) {
 	c := a.chat.Spaces.Messages.Create(a.Space, p.message())
 	if p.ThreadName != "" || p.ThreadKey != "" {

@@ -47,7 +47,7 @@ func (w *world) answerInText(q *state.Question, text string) {
 	cfg := config.LoadPersonal(w.getenv)
 	w.changeQuestion(q, func(q *state.Question) {
 		q.Replies = append(q.Replies, state.Reply{MessageName: fmt.Sprint("m", len(q.Replies)), Sender: ann.Name, Text: text, CreatedAt: time.Now()})
-		judge.Reply(cfg, q, &q.Replies[len(q.Replies)-1], time.Now())
+		judge.JudgeReply(cfg, q, &q.Replies[len(q.Replies)-1], time.Now())
 	})
 }
 

@@ -40,10 +40,10 @@ func TestAnAttachmentThatWasNotReadIsTold(t *testing.T) {
 				SubQuestions: tt.prompts, Approvers: &[]string{"users/1"},
 			}
 			m := state.Reply{MessageName: "m", Sender: "users/1", Text: tt.text, CreatedAt: now, HasAttachment: attached}
-			if !judge.Add(q, m, false) {
+			if !judge.AddReply(q, m, false) {
 				t.Fatalf("%s: not stored", tt.name)
 			}
-			judge.Reply(cfg, q, q.FindReply("m"), now)
+			judge.JudgeReply(cfg, q, q.FindReply("m"), now)
 			owed := slices.Contains(q.OwedNotes, state.OwedNote{About: state.NoteAttached, ReplyMessage: "m"})
 			if owed != (attached && tt.told) {
 				t.Errorf("%s, attached %t: owes %v", tt.name, attached, q.OwedNotes)
@@ -57,16 +57,16 @@ func TestAnAttachmentThatWasNotReadIsTold(t *testing.T) {
 
 // So it is in a session's thread, of words that begin with no reply to anything.
 func TestAnAttachmentToASessionIsTold(t *testing.T) {
-	x := newTalk(t, nil)
-	x.hears()
-	err := x.p.take(incomingOf(x.r.chat, gchat.Message{
-		Name: "spaces/local/messages/picture", ThreadName: x.thread, Sender: "users/local-human", Human: true,
+	x := newTestSession(t, nil)
+	x.readNotes()
+	err := x.poller.addIncoming(newIncoming(x.reader.chat, gchat.Message{
+		Name: "spaces/local/messages/picture", ThreadName: x.threadName, Sender: "users/local-human", Human: true,
 		Text: "make it look like this", CreateTime: time.Now(), Attached: true,
 	}, 0))
 	if err != nil {
 		t.Fatal(err)
 	}
-	told := slices.Concat(x.hears(), x.hears())
+	told := slices.Concat(x.readNotes(), x.readNotes())
 	if !slices.ContainsFunc(told, func(text string) bool { return strings.HasPrefix(text, "[Words only] The attachment was not read") }) {
 		t.Errorf("told %q", told)
 	}

@@ -21,24 +21,24 @@ func TestAnswersThatDidNotReachClaudeAreSentOn(t *testing.T) {
 		"a stranger":    {"users/9", "send", true, nil, state.NoteRefused},
 		"it takes none": {"", "send", false, nil, state.NoteLate},
 	} {
-		x := newTalk(t, nil)
-		q := x.ask(func(q *state.Question) {
-			x.posted(q)
-			q.SessionID, q.ClaudeSessionID, q.Mode, q.Status, q.ResolvedBy = x.id, x.id, state.ModeNative, state.Cancelled, state.EndedAway
+		x := newTestSession(t, nil)
+		q := x.addQuestion(func(q *state.Question) {
+			x.markPosted(q)
+			q.SessionID, q.ClaudeSessionID, q.Mode, q.Status, q.ResolvedBy = x.sessionID, x.sessionID, state.ModeNative, state.Cancelled, state.EndedAway
 			q.ResolvedAt, q.AcceptsPrompts, q.AwayAfter = new(time.Now()), c.listens, time.Minute
 			q.SubQuestions = append(q.SubQuestions, state.SubQuestion{Question: "When?"})
 			q.PartialAnswers = map[int]state.Answer{0: {Labels: []string{"Two"}, Notes: "but why?"}}
 		})
-		m := x.desk.thread(q)
+		m := x.testMachine.startThread(q)
 		for range 2 {
 			x.reply(m.Thread.Name, c.sender, c.text)
-			x.hears()
-			x.hears()
+			x.readNotes()
+			x.readNotes()
 		}
-		if got := x.said(); !slices.Equal(got, c.said) {
+		if got := x.waitingPrompts(); !slices.Equal(got, c.said) {
 			t.Errorf("%s: said %q, want %q", name, got, c.said)
 		}
-		if notes := x.notes(q); !slices.Contains(notes, c.note) || slices.Contains(notes, state.NoteSendUnsent) != (c.said != nil) {
+		if notes := x.noteKinds(q); !slices.Contains(notes, c.note) || slices.Contains(notes, state.NoteSendUnsent) != (c.said != nil) {
 			t.Errorf("%s: told %q", name, notes)
 		}
 	}

@@ -21,34 +21,34 @@ import (
 // Another poller, which this one did not know of, set about starting the session since its record was read.
 func TestBeginOfAStaleRecord(t *testing.T) {
 	needsTmux(t)
-	x := newEnded(t, nil)
-	stale := x.is()
-	x.session(x.id, func(s *state.Session) { s.StartingAt = time.Now() })
-	begun, why := x.p.room().Begin(t.Context(), stale)
+	x := newEndedSession(t, nil)
+	stale := x.loadSession()
+	x.changeSession(x.sessionID, func(s *state.Session) { s.StartingAt = time.Now() })
+	begun, why := x.poller.commandRunner().StartClaude(t.Context(), stale)
 	time.Sleep(100 * time.Millisecond)
-	if begun != nil || why != "" || len(x.begun()) > 0 {
-		t.Errorf("begun %+v, %q, started %q", begun, why, x.begun())
+	if begun != nil || why != "" || len(x.startArguments()) > 0 {
+		t.Errorf("begun %+v, %q, started %q", begun, why, x.startArguments())
 	}
 }
 
 // Words of which was told that they started nothing start nothing when they are listed again, whatever changed meanwhile.
 func TestWordsThatStartedNothingAreOver(t *testing.T) {
 	needsTmux(t)
-	x := newEnded(t, func(s *state.Session) { s.TranscriptPath += ".gone" })
-	gone := x.is().TranscriptPath
-	x.reply(x.thread, "", "go on")
-	if told := x.hears(); len(told) != 1 || !strings.HasPrefix(told[0], "[Not started] Its transcript is gone") {
+	x := newEndedSession(t, func(s *state.Session) { s.TranscriptPath += ".gone" })
+	gone := x.loadSession().TranscriptPath
+	x.reply(x.threadName, "", "go on")
+	if told := x.readNotes(); len(told) != 1 || !strings.HasPrefix(told[0], "[Not started] Its transcript is gone") {
 		t.Fatalf("told %q", told)
 	}
-	writeAll(t, gone, "{}\n", 0o600)
-	again := append(x.hears(), x.hears()...)
+	writeFile(t, gone, "{}\n", 0o600)
+	again := append(x.readNotes(), x.readNotes()...)
 	time.Sleep(100 * time.Millisecond)
-	if len(again) > 0 || len(x.begun()) > 0 || len(x.said()) > 0 {
-		t.Errorf("then told %q, started %q, said %q", again, x.begun(), x.said())
+	if len(again) > 0 || len(x.startArguments()) > 0 || len(x.waitingPrompts()) > 0 {
+		t.Errorf("then told %q, started %q, said %q", again, x.startArguments(), x.waitingPrompts())
 	}
-	x.reply(x.thread, "", "go on, please")
-	x.hears()
-	if got := x.said(); !slices.Equal(got, []string{"go on, please"}) {
+	x.reply(x.threadName, "", "go on, please")
+	x.readNotes()
+	if got := x.waitingPrompts(); !slices.Equal(got, []string{"go on, please"}) {
 		t.Errorf("said %q", got)
 	}
 }
@@ -56,43 +56,43 @@ func TestWordsThatStartedNothingAreOver(t *testing.T) {
 // A new session begins with words for Claude: a command would be dropped, since it is older than the session.
 func TestNewSessionWithACommand(t *testing.T) {
 	needsTmux(t)
-	x := newEnded(t, nil)
+	x := newEndedSession(t, nil)
 	if err := state.RegisterProject(x.env, filepath.Join(x.dir, ".claude", "state"), x.dir); err != nil {
 		t.Fatal(err)
 	}
-	x.reply(x.thread, "", "/new "+filepath.Base(x.dir)+" /compact")
-	if told := x.hears(); len(told) != 1 || !strings.HasPrefix(told[0], "[Not used]") {
+	x.reply(x.threadName, "", "/new "+filepath.Base(x.dir)+" /compact")
+	if told := x.readNotes(); len(told) != 1 || !strings.HasPrefix(told[0], "[Not used]") {
 		t.Errorf("told %q", told)
 	}
 }
 
 // Who may answer, and not start sessions, answers a question with what looks like a command.
 func TestNewOfOneWhoMayOnlyAnswer(t *testing.T) {
-	x := newEnded(t, nil)
+	x := newEndedSession(t, nil)
 	x.vars["GCHAT_ALLOWED_USERS"] += ",users/2"
 	x.vars["GCHAT_APPROVERS"] = "users/1"
-	q := x.ask(x.posted)
-	x.reading = newReading(x.desk, q) // by what is configured now
-	x.p.scan()
+	q := x.addQuestion(x.markPosted)
+	x.readTest = newReadTest(x.testMachine, q) // by what is configured now
+	x.poller.readIndex()
 	at, err := x.space.Say(&chatapi.User{Name: "users/app", Type: "BOT"}, "", "Which?")
 	if err != nil {
 		t.Fatal(err)
 	}
-	x.change(q, func(q *state.Question) { q.ThreadName, q.MessageName = at.Thread.Name, at.Name })
+	x.changeQuestion(q, func(q *state.Question) { q.ThreadName, q.MessageName = at.Thread.Name, at.Name })
 	m := x.reply(at.Thread.Name, "users/2", "/new wording for the page, please")
-	x.hears()
-	if q = x.load(q); q.FindReply(m.Name) == nil {
+	x.readNotes()
+	if q = x.loadQuestion(q); q.FindReply(m.Name) == nil {
 		t.Errorf("replies %+v", q.Replies)
 	}
 }
 
 // A person says two things in a row: the second before the Claude Code that the first had started has called its first hook.
 func TestWordsWhileTheSessionBegins(t *testing.T) {
-	x := newTalk(t, func(s *state.Session) { s.StartingAt = time.Now().Add(-2 * time.Second) })
-	x.reply(x.thread, "", "and run the tests")
-	x.session(x.id, func(s *state.Session) { s.StartedAt = time.Now().Add(3 * time.Second) })
-	told := x.hears()
-	if got := x.said(); !slices.Equal(got, []string{"and run the tests"}) {
+	x := newTestSession(t, func(s *state.Session) { s.StartingAt = time.Now().Add(-2 * time.Second) })
+	x.reply(x.threadName, "", "and run the tests")
+	x.changeSession(x.sessionID, func(s *state.Session) { s.StartedAt = time.Now().Add(3 * time.Second) })
+	told := x.readNotes()
+	if got := x.waitingPrompts(); !slices.Equal(got, []string{"and run the tests"}) {
 		t.Errorf("said %q, told %q", got, told)
 	}
 }
@@ -101,16 +101,16 @@ func TestWordsWhileTheSessionBegins(t *testing.T) {
 func TestASessionWhoseProcessGoesOnIsNotResumed(t *testing.T) {
 	t.Parallel()
 	needsTmux(t)
-	x := newEnded(t, func(s *state.Session) { s.ClaudePID, s.ClaudeStart = os.Getpid(), inject.StartOf(os.Getpid()) })
-	x.reply(x.thread, "", "go on")
-	told := x.hears()
+	x := newEndedSession(t, func(s *state.Session) { s.ClaudePID, s.ClaudeStart = os.Getpid(), inject.StartOf(os.Getpid()) })
+	x.reply(x.threadName, "", "go on")
+	told := x.readNotes()
 	time.Sleep(100 * time.Millisecond)
-	if len(told) > 0 || len(x.begun()) > 0 || x.left() != 1 {
-		t.Fatalf("told %q, started %q, kept %d", told, x.begun(), x.left())
+	if len(told) > 0 || len(x.startArguments()) > 0 || x.countUnfinished() != 1 {
+		t.Fatalf("told %q, started %q, kept %d", told, x.startArguments(), x.countUnfinished())
 	}
-	x.session(x.id, func(s *state.Session) { s.EndedAt = time.Now().Add(-time.Minute) })
-	if told = x.hears(); len(told) != 1 || !strings.HasPrefix(told[0], "[Not started]") || len(x.begun()) > 0 {
-		t.Errorf("told %q, started %q", told, x.begun())
+	x.changeSession(x.sessionID, func(s *state.Session) { s.EndedAt = time.Now().Add(-time.Minute) })
+	if told = x.readNotes(); len(told) != 1 || !strings.HasPrefix(told[0], "[Not started]") || len(x.startArguments()) > 0 {
+		t.Errorf("told %q, started %q", told, x.startArguments())
 	}
 }
 
@@ -128,10 +128,10 @@ func TestAnotherUsersTmuxIsNotUsed(t *testing.T) {
 	if err := os.Chown(socket, 12345, -1); err != nil {
 		t.Fatal(err)
 	}
-	x := newEnded(t, func(s *state.Session) { s.TmuxSocket, s.TmuxSession = socket, "work" })
-	x.reply(x.thread, "", "go on")
-	x.hears()
-	if is := x.is(); is.TmuxSocket == socket || !is.IsRunning() {
+	x := newEndedSession(t, func(s *state.Session) { s.TmuxSocket, s.TmuxSession = socket, "work" })
+	x.reply(x.threadName, "", "go on")
+	x.readNotes()
+	if is := x.loadSession(); is.TmuxSocket == socket || !is.IsRunning() {
 		t.Errorf("it runs at %s", is.TmuxSocket)
 	}
 }
@@ -143,16 +143,16 @@ func TestFoldersOfHostileNames(t *testing.T) {
 	for _, name := range []string{
 		"a #(touch x) b", "#{pid}", "%Y %d", "##", "x;", `y\;`, "-c", "$HOME", "ä ö:.=", "`id`", "a\nb",
 	} {
-		x := newEnded(t, nil)
+		x := newEndedSession(t, nil)
 		dir := filepath.Join(x.dir, name)
 		if err := os.MkdirAll(dir, 0o700); err != nil {
 			t.Fatal(err)
 		}
-		program := x.is().ClaudeCommand[0]
-		writeAll(t, program, "#!/bin/sh\npwd -P >'"+x.dir+"/args'\nexec sleep 60\n", 0o700)
-		x.session(x.id, func(s *state.Session) { s.ProjectDir = dir })
-		x.reply(x.thread, "", "go on")
-		told := x.hears()
+		program := x.loadSession().ClaudeCommand[0]
+		writeFile(t, program, "#!/bin/sh\npwd -P >'"+x.dir+"/args'\nexec sleep 60\n", 0o700)
+		x.changeSession(x.sessionID, func(s *state.Session) { s.ProjectDir = dir })
+		x.reply(x.threadName, "", "go on")
+		told := x.readNotes()
 		want, _ := filepath.EvalSymlinks(dir)
 		var got string
 		for range 50 {
@@ -171,12 +171,12 @@ func TestFoldersOfHostileNames(t *testing.T) {
 // What was said waits for a configuration that can be read, and the poller does not look for it all the time.
 func TestWordsThatWaitKeepNoPollerBusy(t *testing.T) {
 	t.Parallel()
-	x := newTalk(t, func(s *state.Session) {
+	x := newTestSession(t, func(s *state.Session) {
 		s.OldCommands = []state.OldCommand{{MessageName: "spaces/local/messages/m", Sender: "users/1", Text: "go on", LocalCreatedAt: time.Now()}}
 	})
-	writeAll(t, state.ConfigFile(x.env), `{"approvers": [`, 0o600)
+	writeFile(t, state.ConfigFile(x.env), `{"approvers": [`, 0o600)
 	var asked atomic.Int64
-	end := x.run(Options{Daemon: true, Now: func() time.Time { asked.Add(1); return time.Now() }})
+	end := x.runPoller(Options{Daemon: true, Now: func() time.Time { asked.Add(1); return time.Now() }})
 	time.Sleep(500 * time.Millisecond)
 	asked.Store(0)
 	time.Sleep(time.Second)
@@ -190,21 +190,21 @@ func TestWordsThatWaitKeepNoPollerBusy(t *testing.T) {
 
 // What asks the app for a session in another space, where the app does not write, begins none.
 func TestNewInAnotherSpace(t *testing.T) {
-	d, g := newAppDesk(t)
+	d, g := newAppMachine(t)
 	trusted := `{"projects": {"` + d.dir + `": {"hasTrustDialogAccepted": true}}}`
-	writeAll(t, filepath.Join(d.dir, ".claude.json"), trusted, 0o600)
-	d.configure(`{"start_sessions": true}`)
+	writeFile(t, filepath.Join(d.dir, ".claude.json"), trusted, 0o600)
+	d.writeConfig(`{"start_sessions": true}`)
 	if err := state.RegisterProject(d.env, filepath.Join(d.dir, ".claude", "state"), d.dir); err != nil {
 		t.Fatal(err)
 	}
-	d.ask(nil)
-	d.run(Options{Daemon: true})
+	d.addQuestion(nil)
+	d.runPoller(Options{Daemon: true})
 	g.awaitPost("Which?")
-	elsewhere := g.said("spaces/OTHER/threads/T", "/new "+state.MachineName()+" nothing like it", "")
+	elsewhere := g.addHumanMessage("spaces/OTHER/threads/T", "/new "+state.MachineName()+" nothing like it", "")
 	elsewhere.Name = "spaces/OTHER/messages/M"
-	g.publish(event("MESSAGE", "users/1", elsewhere))
-	own := g.said(appSpace+"/threads/T", "/new "+state.MachineName()+" nothing like this", "")
-	g.publish(event("MESSAGE", "users/1", own))
+	g.publish(newEvent("MESSAGE", "users/1", elsewhere))
+	own := g.addHumanMessage(appSpace+"/threads/T", "/new "+state.MachineName()+" nothing like this", "")
+	g.publish(newEvent("MESSAGE", "users/1", own))
 	g.awaitPost("No project here is called nothing")
 	time.Sleep(300 * time.Millisecond)
 	g.mu.Lock()
@@ -223,17 +223,17 @@ func TestNewInAnotherSpace(t *testing.T) {
 // Two environments share a space. The other one has no poller any more, and its session has ended: what is said to that is told
 // of.
 func TestWordsForAnEnvironmentWithoutAPoller(t *testing.T) {
-	x := newEnded(t, func(s *state.Session) { s.Environment = "0123456789abcdef" })
-	x.session("live", func(s *state.Session) {
-		s.Name, s.ThreadName, s.Chat, s.Environment, s.ProjectDir = "other", x.thread+"2", x.r.chat, state.Environment(x.env), x.dir
+	x := newEndedSession(t, func(s *state.Session) { s.Environment = "0123456789abcdef" })
+	x.changeSession("live", func(s *state.Session) {
+		s.Name, s.ThreadName, s.Chat, s.Environment, s.ProjectDir = "other", x.threadName+"2", x.reader.chat, state.Environment(x.env), x.dir
 		s.AcceptsCommands, s.StartedAt, s.LastSeen = true, time.Now(), time.Now()
 		s.ClaudePID, s.ClaudeStart = os.Getpid(), inject.StartOf(os.Getpid())
 	})
-	x.p.round(t.Context())
-	x.reply(x.thread, "", "go on")
-	told := x.hears()
-	if len(told) != 1 || !strings.HasPrefix(told[0], "[Not read]") || x.left() > 0 {
-		t.Errorf("told %q, left %d", told, x.left())
+	x.poller.readAndAttend(t.Context())
+	x.reply(x.threadName, "", "go on")
+	told := x.readNotes()
+	if len(told) != 1 || !strings.HasPrefix(told[0], "[Not read]") || x.countUnfinished() > 0 {
+		t.Errorf("told %q, left %d", told, x.countUnfinished())
 	}
 }
 
@@ -254,10 +254,10 @@ func TestTmuxSessionsOfHostileNames(t *testing.T) {
 			if there {
 				run("new-session", "-d", "-s", name, "sleep 60")
 			}
-			x := newEnded(t, func(s *state.Session) { s.TmuxSocket, s.TmuxSession = socket, name })
-			x.reply(x.thread, "", "go on")
-			x.hears()
-			if is := x.is(); !is.IsRunning() || there != (is.TmuxSocket == socket) || there != (is.TmuxSession == name) {
+			x := newEndedSession(t, func(s *state.Session) { s.TmuxSocket, s.TmuxSession = socket, name })
+			x.reply(x.threadName, "", "go on")
+			x.readNotes()
+			if is := x.loadSession(); !is.IsRunning() || there != (is.TmuxSocket == socket) || there != (is.TmuxSession == name) {
 				t.Errorf("%q, there %v: it runs in %q at %s", name, there, is.TmuxSession, is.TmuxSocket)
 			}
 		}
@@ -271,7 +271,7 @@ func TestNewWithOtherBlanks(t *testing.T) {
 		"/new\u00a0shop app fix", "/new shop\u00a0app fix", "/new\u3000shop\u3000app fix", "/new\nshop\tapp fix",
 		"/new two words\u00a0app fix",
 	} {
-		x := newEnded(t, nil)
+		x := newEndedSession(t, nil)
 		for _, name := range []string{"shop", "app", "two words"} {
 			dir := filepath.Join(x.dir, name)
 			err := errors.Join(os.MkdirAll(dir, 0o700), state.RegisterProject(x.env, filepath.Join(dir, ".claude", "state"), dir))
@@ -279,9 +279,9 @@ func TestNewWithOtherBlanks(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		x.reply(x.thread, "", text)
-		x.hears()
-		if said := x.said(); !slices.Equal(said, []string{"app fix"}) {
+		x.reply(x.threadName, "", text)
+		x.readNotes()
+		if said := x.waitingPrompts(); !slices.Equal(said, []string{"app fix"}) {
 			t.Errorf("%q: said %q", text, said)
 		}
 	}
@@ -290,22 +290,22 @@ func TestNewWithOtherBlanks(t *testing.T) {
 // A session of other settings (CLAUDE_CONFIG_DIR) is resumed with those, and where those trust its folder.
 func TestASessionOfOtherSettings(t *testing.T) {
 	needsTmux(t)
-	x := newEnded(t, nil)
+	x := newEndedSession(t, nil)
 	other := filepath.Join(x.dir, "work #1")
-	writeAll(t, filepath.Join(other, "projects", "p", "t.jsonl"), "{}\n", 0o600)
-	writeAll(t, x.is().ClaudeCommand[0], "#!/bin/sh\necho \"$CLAUDE_CONFIG_DIR\" >>'"+x.dir+"/args'\nexec sleep 60\n", 0o700)
-	x.session(x.id, func(s *state.Session) { s.TranscriptPath = filepath.Join(other, "projects", "p", "t.jsonl") })
-	x.reply(x.thread, "", "go on")
-	if told := x.hears(); len(told) != 1 || !strings.HasPrefix(told[0], "[Not started] Claude Code was not told to trust") {
-		t.Errorf("told %q, %q", told, x.begun())
+	writeFile(t, filepath.Join(other, "projects", "p", "t.jsonl"), "{}\n", 0o600)
+	writeFile(t, x.loadSession().ClaudeCommand[0], "#!/bin/sh\necho \"$CLAUDE_CONFIG_DIR\" >>'"+x.dir+"/args'\nexec sleep 60\n", 0o700)
+	x.changeSession(x.sessionID, func(s *state.Session) { s.TranscriptPath = filepath.Join(other, "projects", "p", "t.jsonl") })
+	x.reply(x.threadName, "", "go on")
+	if told := x.readNotes(); len(told) != 1 || !strings.HasPrefix(told[0], "[Not started] Claude Code was not told to trust") {
+		t.Errorf("told %q, %q", told, x.startArguments())
 	}
 	trusted, _ := os.ReadFile(filepath.Join(x.dir, ".claude.json"))
-	writeAll(t, filepath.Join(other, ".claude.json"), string(trusted), 0o600)
+	writeFile(t, filepath.Join(other, ".claude.json"), string(trusted), 0o600)
 	time.Sleep(10 * time.Millisecond)
-	x.reply(x.thread, "", "go on")
-	told := x.hears()
-	bound.WaitFor(bound.Patience, func() bool { return len(x.begun()) > 0 })
-	if got := x.begun(); !slices.Equal(got, []string{other}) {
+	x.reply(x.threadName, "", "go on")
+	told := x.readNotes()
+	bound.WaitFor(bound.Patience, func() bool { return len(x.startArguments()) > 0 })
+	if got := x.startArguments(); !slices.Equal(got, []string{other}) {
 		t.Errorf("started with %q, told %q", got, told)
 	}
 }
@@ -313,18 +313,18 @@ func TestASessionOfOtherSettings(t *testing.T) {
 // A message that began a session is not said to another one as well, however it is edited.
 func TestNewIsEditedToWords(t *testing.T) {
 	needsTmux(t)
-	x := newEnded(t, nil)
+	x := newEndedSession(t, nil)
 	if err := state.RegisterProject(x.env, filepath.Join(x.dir, ".claude", "state"), x.dir); err != nil {
 		t.Fatal(err)
 	}
-	x.session(x.id, func(s *state.Session) {
+	x.changeSession(x.sessionID, func(s *state.Session) {
 		s.EndedAt, s.ClaudePID, s.ClaudeStart = time.Time{}, os.Getpid(), inject.StartOf(os.Getpid())
 	})
-	m := x.reply(x.thread, "", "/new "+filepath.Base(x.dir)+" fix the login")
-	x.hears()
-	x.pullEdit(m.Name, "fix the login, please")
-	x.hears()
-	if said := x.said(); !slices.Equal(said, []string{"fix the login"}) || x.left() > 0 {
+	m := x.reply(x.threadName, "", "/new "+filepath.Base(x.dir)+" fix the login")
+	x.readNotes()
+	x.addEventEdit(m.Name, "fix the login, please")
+	x.readNotes()
+	if said := x.waitingPrompts(); !slices.Equal(said, []string{"fix the login"}) || x.countUnfinished() > 0 {
 		t.Errorf("said %q", said)
 	}
 }

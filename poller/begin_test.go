@@ -16,15 +16,15 @@ import (
 	"gchat-hooks/state"
 )
 
-const endedID = "5f0c8a52-8b25-4a59-9f6e-3a7d1f0f8a11"
+const endedSessionID = "5f0c8a52-8b25-4a59-9f6e-3a7d1f0f8a11"
 
-// begun is what stands for Claude Code was started with, each time; what such a program cannot prove, e2e does.
-func (x *talk) begun() (with []string) {
+// startArguments is what stands for Claude Code was started with, each time; what such a program cannot prove, e2e does.
+func (x *testSession) startArguments() (with []string) {
 	b, _ := os.ReadFile(filepath.Join(x.dir, "args"))
 	return strings.Split(strings.TrimSuffix(string(b), "\n"), "\n")[:strings.Count(string(b), "\n")]
 }
 
-func writeAll(t *testing.T, path, text string, mode os.FileMode) {
+func writeFile(t *testing.T, path, text string, mode os.FileMode) {
 	t.Helper()
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		t.Fatal(err)
@@ -34,27 +34,27 @@ func writeAll(t *testing.T, path, text string, mode os.FileMode) {
 	}
 }
 
-// newEnded is a session that has ended, whose person wants sessions to be started.
-func newEnded(t *testing.T, as func(*state.Session)) *talk {
+// newEndedSession is a session that has ended, whose person wants sessions to be started.
+func newEndedSession(t *testing.T, as func(*state.Session)) *testSession {
 	t.Helper()
-	x := newTalk(t, func(s *state.Session) { s.AcceptsCommands = false })
+	x := newTestSession(t, func(s *state.Session) { s.AcceptsCommands = false })
 	program, transcript := filepath.Join(x.dir, "claude"), filepath.Join(x.dir, ".claude", "projects", "p", "t.jsonl")
-	writeAll(t, program, "#!/bin/sh\necho \"$*\" >>'"+x.dir+"/args'\nexec sleep 60\n", 0o700)
+	writeFile(t, program, "#!/bin/sh\necho \"$*\" >>'"+x.dir+"/args'\nexec sleep 60\n", 0o700)
 	trusted, _ := json.Marshal(map[string]any{"projects": map[string]any{x.dir: map[string]bool{"hasTrustDialogAccepted": true}}})
-	writeAll(t, filepath.Join(x.dir, ".claude.json"), string(trusted), 0o600)
-	writeAll(t, state.ConfigFile(x.env), `{"start_sessions": true}`, 0o600)
-	writeAll(t, transcript, "{}\n", 0o600)
-	x.session(x.id, func(s *state.Session) { s.ThreadName = "" })
-	x.id = endedID
-	x.session(x.id, func(s *state.Session) {
-		s.Name, s.ThreadName, s.Chat, s.Environment, s.ProjectDir = "shop", x.thread, x.r.chat, state.Environment(x.env), x.dir
+	writeFile(t, filepath.Join(x.dir, ".claude.json"), string(trusted), 0o600)
+	writeFile(t, state.ConfigFile(x.env), `{"start_sessions": true}`, 0o600)
+	writeFile(t, transcript, "{}\n", 0o600)
+	x.changeSession(x.sessionID, func(s *state.Session) { s.ThreadName = "" })
+	x.sessionID = endedSessionID
+	x.changeSession(x.sessionID, func(s *state.Session) {
+		s.Name, s.ThreadName, s.Chat, s.Environment, s.ProjectDir = "shop", x.threadName, x.reader.chat, state.Environment(x.env), x.dir
 		s.AcceptsCommands, s.StartedAt, s.LastSeen, s.EndedAt = true, time.Now().Add(-time.Hour), time.Now(), time.Now()
 		s.ClaudeCommand, s.TranscriptPath = []string{program}, transcript
 		if as != nil {
 			as(s)
 		}
 	})
-	x.p.round(t.Context())
+	x.poller.readAndAttend(t.Context())
 	t.Cleanup(func() {
 		_ = exec.Command("tmux", "-S", inject.Own(state.UserStateDir(x.env)).Socket, "kill-server").Run()
 	})
@@ -69,21 +69,21 @@ func needsTmux(t *testing.T) {
 
 func TestASessionIsResumedOnce(t *testing.T) {
 	needsTmux(t)
-	x := newEnded(t, nil)
-	x.reply(x.thread, "", "--dangerously-skip-permissions; first")
-	x.reply(x.thread, "users/1", "second")
-	told := x.hears()
+	x := newEndedSession(t, nil)
+	x.reply(x.threadName, "", "--dangerously-skip-permissions; first")
+	x.reply(x.threadName, "users/1", "second")
+	told := x.readNotes()
 	if len(told) != 1 || !strings.HasPrefix(told[0], "[Started]") {
 		t.Errorf("told %q", told)
 	}
-	bound.Until(t, "it runs", func() bool { return len(x.begun()) > 0 })
-	if got := x.begun(); !slices.Equal(got, []string{"--resume " + endedID}) {
+	bound.Until(t, "it runs", func() bool { return len(x.startArguments()) > 0 })
+	if got := x.startArguments(); !slices.Equal(got, []string{"--resume " + endedSessionID}) {
 		t.Errorf("started with %q", got)
 	}
-	if got := x.said(); !slices.Equal(got, []string{"--dangerously-skip-permissions; first", "second"}) {
+	if got := x.waitingPrompts(); !slices.Equal(got, []string{"--dangerously-skip-permissions; first", "second"}) {
 		t.Errorf("said %q", got)
 	}
-	if is := x.is(); !is.IsRunning() || is.ClaudePID <= 1 || is.TmuxPane == "" || x.left() > 0 {
+	if is := x.loadSession(); !is.IsRunning() || is.ClaudePID <= 1 || is.TmuxPane == "" || x.countUnfinished() > 0 {
 		t.Errorf("%+v", is)
 	}
 }
@@ -93,67 +93,67 @@ func TestABeginningSurvivesAKill(t *testing.T) {
 	t.Parallel()
 	needsTmux(t)
 	c := state.OldCommand{MessageName: "spaces/local/messages/m", Sender: "users/1", Text: "go on", LocalCreatedAt: time.Now()}
-	x := newEnded(t, func(s *state.Session) { // just before tmux was called
+	x := newEndedSession(t, func(s *state.Session) { // just before tmux was called
 		s.OldCommands, s.StartingAt, s.EndedAt = []state.OldCommand{c}, time.Now(), time.Now().Add(-time.Minute)
 	})
-	if told := x.hears(); len(told) > 0 || len(x.begun()) > 0 || x.left() != 1 {
-		t.Errorf("told %q, started %q, %d commands", told, x.begun(), x.left())
+	if told := x.readNotes(); len(told) > 0 || len(x.startArguments()) > 0 || x.countUnfinished() != 1 {
+		t.Errorf("told %q, started %q, %d commands", told, x.startArguments(), x.countUnfinished())
 	}
-	x.session(x.id, func(s *state.Session) { s.StartingAt = time.Now().Add(-time.Minute) })
-	told := x.hears()
+	x.changeSession(x.sessionID, func(s *state.Session) { s.StartingAt = time.Now().Add(-time.Minute) })
+	told := x.readNotes()
 	if len(told) != 1 || !strings.HasPrefix(told[0], "[Not started] It was started, and not seen to begin") ||
-		!strings.Contains(told[0], "claude --resume") || len(x.begun()) > 0 || x.left() > 0 {
-		t.Errorf("told %q, started %q, %d commands", told, x.begun(), x.left())
+		!strings.Contains(told[0], "claude --resume") || len(x.startArguments()) > 0 || x.countUnfinished() > 0 {
+		t.Errorf("told %q, started %q, %d commands", told, x.startArguments(), x.countUnfinished())
 	}
 
-	y := newEnded(t, func(s *state.Session) { // just after: its hook wrote it down
+	y := newEndedSession(t, func(s *state.Session) { // just after: its hook wrote it down
 		s.OldCommands, s.StartingAt, s.EndedAt, s.StartedAt = []state.OldCommand{c}, time.Now(), time.Time{}, time.Now().Add(time.Second)
 		s.ClaudePID, s.ClaudeStart = os.Getpid(), inject.StartOf(os.Getpid())
 	})
-	if told := y.hears(); len(y.begun()) > 0 || len(y.said()) != 1 {
-		t.Errorf("told %q, started %q, said %q", told, y.begun(), y.said())
+	if told := y.readNotes(); len(y.startArguments()) > 0 || len(y.waitingPrompts()) != 1 {
+		t.Errorf("told %q, started %q, said %q", told, y.startArguments(), y.waitingPrompts())
 	}
 }
 
 func TestWhatResumesNoSession(t *testing.T) {
 	needsTmux(t)
 	for name, c := range map[string]struct {
-		as         func(*talk, *state.Session)
+		as         func(*testSession, *state.Session)
 		from, says string
 		told       string // "" for nothing
 	}{
 		"a stranger": {nil, "users/9", "go on", ""},
 		"a command":  {nil, "", "/compact", "[Not read]"},
-		"an id that is an option": {func(x *talk, was *state.Session) {
-			x.session("--help", func(s *state.Session) { *s = *was; s.Record, s.ID = state.Record{}, "--help" })
-			x.session(endedID, func(s *state.Session) { s.ThreadName = "" })
-			x.id = "--help"
+		"an id that is an option": {func(x *testSession, was *state.Session) {
+			x.changeSession("--help", func(s *state.Session) { *s = *was; s.Record, s.ID = state.Record{}, "--help" })
+			x.changeSession(endedSessionID, func(s *state.Session) { s.ThreadName = "" })
+			x.sessionID = "--help"
 		}, "", "go on", "[Not started]"},
-		"it runs elsewhere": {func(x *talk, _ *state.Session) {
-			writeAll(t, filepath.Join(x.dir, ".claude", "sessions", strconv.Itoa(os.Getpid())+".json"), `{"sessionId":"`+endedID+`"}`, 0o600)
+		"it runs elsewhere": {func(x *testSession, _ *state.Session) {
+			writeFile(t, filepath.Join(x.dir, ".claude", "sessions", strconv.Itoa(os.Getpid())+".json"), `{"sessionId":"`+endedSessionID+`"}`, 0o600)
 		}, "", "go on", "[Not started] It runs in another terminal"},
-		"a new one runs elsewhere": {func(x *talk, _ *state.Session) { // a poller was killed that had started it
-			x.session(x.id, func(s *state.Session) { s.TranscriptPath = "" })
+		"a new one runs elsewhere": {func(x *testSession, _ *state.Session) { // a poller was killed that had started it
+			x.changeSession(x.sessionID, func(s *state.Session) { s.TranscriptPath = "" })
 			own := filepath.Join(x.dir, ".claude", "sessions", strconv.Itoa(os.Getpid())+".json")
-			writeAll(t, own, `{"sessionId":"`+endedID+`"}`, 0o600)
+			writeFile(t, own, `{"sessionId":"`+endedSessionID+`"}`, 0o600)
 		}, "", "go on", "[Not started] It runs in another terminal"},
-		"its folder is gone": {func(x *talk, _ *state.Session) {
-			x.session(x.id, func(s *state.Session) { s.ProjectDir = filepath.Join(x.dir, "gone") })
+		"its folder is gone": {func(x *testSession, _ *state.Session) {
+			x.changeSession(x.sessionID, func(s *state.Session) { s.ProjectDir = filepath.Join(x.dir, "gone") })
 		}, "", "go on", "[Not started] Its folder is gone"},
-		"off": {func(x *talk, _ *state.Session) { writeAll(t, state.ConfigFile(x.env), "{}", 0o600) }, "", "go on", "[Not read]"},
-		"a project's wish": {func(x *talk, _ *state.Session) {
-			writeAll(t, state.ConfigFile(x.env), "{}", 0o600)
-			writeAll(t, filepath.Join(x.dir, ".claude", "gchat-hooks.json"), `{"start_sessions": true}`, 0o600)
+		"off": {func(x *testSession, _ *state.Session) { writeFile(t, state.ConfigFile(x.env), "{}", 0o600) }, "", "go on", "[Not read]"},
+		"a project's wish": {func(x *testSession, _ *state.Session) {
+			writeFile(t, state.ConfigFile(x.env), "{}", 0o600)
+			writeFile(t, filepath.Join(x.dir, ".claude", "gchat-hooks.json"), `{"start_sessions": true}`, 0o600)
 		}, "", "go on", "[Not read]"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			x := newEnded(t, nil)
+			x := newEndedSession(t, nil)
 			if c.as != nil {
-				c.as(x, x.is())
+				c.as(x, x.loadSession())
 			}
-			x.p.round(t.Context())
-			x.reply(x.thread, c.from, c.says)
-			told := x.hears()
+			x.poller.readAndAttend(t.Context())
+			x.reply(x.threadName, c.from, c.says)
+			told := x.readNotes()
 			if c.told == "" && len(told) > 0 || c.told != "" && (len(told) != 1 || !strings.HasPrefix(told[0], c.told)) {
 				t.Errorf("told %q", told)
 			}
@@ -163,8 +163,8 @@ func TestWhatResumesNoSession(t *testing.T) {
 				t.Errorf("what the terminal cannot do, either, is told to be typed there: %q", told)
 			}
 			time.Sleep(100 * time.Millisecond)
-			if len(x.begun()) > 0 {
-				t.Errorf("started with %q", x.begun())
+			if len(x.startArguments()) > 0 {
+				t.Errorf("started with %q", x.startArguments())
 			}
 		})
 	}
@@ -173,7 +173,7 @@ func TestWhatResumesNoSession(t *testing.T) {
 // A new session is one, however often its message is read, in a project that is known and trusted, and by no path.
 func TestNewSessions(t *testing.T) {
 	needsTmux(t)
-	x := newEnded(t, nil)
+	x := newEndedSession(t, nil)
 	shop := filepath.Join(x.dir, "shop")
 	for _, dir := range []string{"work/app", "home/app", "stranger", "shop", "shop of mine"} {
 		dir = filepath.Join(x.dir, dir)
@@ -191,23 +191,23 @@ func TestNewSessions(t *testing.T) {
 		"/new ../../etc words": "No project", "/new " + shop + " words": "No project", "/new str words": "No project",
 		"/new app words": "Several projects", "/new shop": "Say what", "/NEW": "Say what",
 	} {
-		x.reply(x.thread, "", text)
-		told := x.hears() // what is listed again is told again here, since the test takes the receipts away
+		x.reply(x.threadName, "", text)
+		told := x.readNotes() // what is listed again is told again here, since the test takes the receipts away
 		if !slices.ContainsFunc(told, func(text string) bool { return strings.Contains(text, want) }) {
 			t.Errorf("%s: told %q", text, told)
 		}
 	}
-	x.reply(x.thread, "users/9", "/new shop mine")
-	x.reply(x.thread, "", "/new shop Of mine --model opus\nand; more")
+	x.reply(x.threadName, "users/9", "/new shop mine")
+	x.reply(x.threadName, "", "/new shop Of mine --model opus\nand; more")
 	for range 3 {
-		x.hears()
+		x.readNotes()
 	}
-	bound.Until(t, "it runs", func() bool { return len(x.begun()) > 0 })
-	got := x.begun()
+	bound.Until(t, "it runs", func() bool { return len(x.startArguments()) > 0 })
+	got := x.startArguments()
 	if len(got) != 1 || !strings.HasPrefix(got[0], "--session-id ") || strings.Contains(got[0], "opus") {
 		t.Errorf("started with %q", got)
 	}
-	if said := x.said(); !slices.Equal(said, []string{"--model opus\nand; more"}) {
+	if said := x.waitingPrompts(); !slices.Equal(said, []string{"--model opus\nand; more"}) {
 		t.Errorf("said %q", said)
 	}
 	all, _ := state.SessionsIn(state.UserStateDir(x.env)).All()

@@ -18,21 +18,21 @@ import (
 	"gchat-hooks/state"
 )
 
-// A hole is a way to a server that can begin to swallow what its connections carry, and lets new ones through: so a network
+// A blackHole is a way to a server that can begin to swallow what its connections carry, and lets new ones through: so a network
 // looks from within after a computer's sleep.
-type hole struct {
+type blackHole struct {
 	net.Listener
-	deep atomic.Int32 // connections of an earlier depth lead nowhere
+	depth atomic.Int32 // connections of an earlier depth lead nowhere
 }
 
-func newHole(t *testing.T, server string) *hole {
+func newBlackHole(t *testing.T, server string) *blackHole {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { l.Close() })
-	h := &hole{Listener: l}
+	h := &blackHole{Listener: l}
 	go func() {
 		for {
 			near, err := l.Accept()
@@ -45,10 +45,10 @@ func newHole(t *testing.T, server string) *hole {
 				continue
 			}
 			t.Cleanup(func() { near.Close(); far.Close() })
-			depth := h.deep.Load()
+			depth := h.depth.Load()
 			for from, to := range map[net.Conn]net.Conn{near: far, far: near} {
 				go func() {
-					_, _ = io.Copy(passing{to, func() bool { return h.deep.Load() == depth }}, from)
+					_, _ = io.Copy(gatedWriter{to, func() bool { return h.depth.Load() == depth }}, from)
 				}()
 			}
 		}
@@ -56,17 +56,17 @@ func newHole(t *testing.T, server string) *hole {
 	return h
 }
 
-// passing writes as long as open says so, and takes the rest all the same.
-type passing struct {
-	to   io.Writer
-	open func() bool
+// gatedWriter writes as long as open says so, and takes the rest all the same.
+type gatedWriter struct {
+	target io.Writer
+	isOpen func() bool
 }
 
-func (p passing) Write(b []byte) (int, error) {
-	if !p.open() {
+func (p gatedWriter) Write(b []byte) (int, error) {
+	if !p.isOpen() {
 		return len(b), nil
 	}
-	return p.to.Write(b)
+	return p.target.Write(b)
 }
 
 // The connection to the subscription leads nowhere any more, and nobody says so: taps come again soon, not after the quarter of an
@@ -76,7 +76,7 @@ func TestTapsComeAgainThroughANewConnection(t *testing.T) {
 	if testing.Short() {
 		t.Skip("half a minute passes until a connection is given up")
 	}
-	d, g := newAppDesk(t)
+	d, g := newAppMachine(t)
 	token := `{"access_token":"ya29.access","expires_in":3600,"token_type":"Bearer"}`
 	behind := http.NewServeMux()
 	behind.HandleFunc("/token", func(w http.ResponseWriter, _ *http.Request) {
@@ -97,20 +97,20 @@ func TestTapsComeAgainThroughANewConnection(t *testing.T) {
 	if err := os.WriteFile(trusted, ca, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	between := newHole(t, server.Listener.Addr().String())
+	between := newBlackHole(t, server.Listener.Addr().String())
 	d.vars["GCHAT_API_ENDPOINT"], d.vars["GCHAT_PUBSUB_ENDPOINT"] = server.URL, "https://"+between.Addr().String()
 	d.vars["GOOGLE_CHAT_CREDENTIALS_FILE"], d.vars["SSL_CERT_FILE"] = strict.ServiceAccount(t, server.URL+"/token"), trusted
 
-	q, card := d.tapped(nil)
-	cmd := d.child()
+	q, card := d.addCardQuestion(nil)
+	cmd := d.pollerProcess()
 	t.Cleanup(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() })
 	m := g.awaitPost("Which?")
 	first := g.tap("users/7", m, card, "1", nil) // a stranger's shows that taps come
-	bound.Until(t, "a tap comes", func() bool { return g.pub.Message(first).Acks > 0 })
-	between.deep.Add(1)
+	bound.Until(t, "a tap comes", func() bool { return g.pubsubServer.Message(first).Acks > 0 })
+	between.depth.Add(1)
 	began := time.Now()
 	g.tap("users/1", m, card, "2", nil)
-	if !bound.WaitFor(3*time.Minute, func() bool { return d.load(q).Status == state.Answered }) {
+	if !bound.WaitFor(3*time.Minute, func() bool { return d.loadQuestion(q).Status == state.Answered }) {
 		t.Fatal("the tap does not come")
 	}
 	t.Logf("taps come again after %s", time.Since(began).Round(time.Second))

@@ -43,7 +43,7 @@ func TestWhoDecides(t *testing.T) {
 				r.CreatedAt = asked.Add(time.Duration(i+1) * time.Second)
 			}
 			q.Replies = append(q.Replies, r)
-			judge.Reply(cfg, q, &q.Replies[i], time.Now())
+			judge.JudgeReply(cfg, q, &q.Replies[i], time.Now())
 		}
 		if got, _ := q.Decision(); got != test.want || (q.Status == state.Answered) != (test.want != "") {
 			t.Errorf("%s: %q, %s", name, got, q.Status)
@@ -69,7 +69,7 @@ func TestTheNextInstructionIsWords(t *testing.T) {
 	} {
 		q := &state.Question{Kind: state.KindNext, Mode: state.ModeNative, Status: state.Pending, AskedAt: asked, PostedAt: &asked,
 			SubQuestions: []state.SubQuestion{{Question: "next"}}, Replies: []state.Reply{{MessageName: "a", Sender: "users/1", Text: text, CreatedAt: time.Now()}}}
-		judge.Reply(cfg, q, &q.Replies[0], time.Now())
+		judge.JudgeReply(cfg, q, &q.Replies[0], time.Now())
 		if got, _ := q.Decision(); got != want || len(q.OwedNotes) != map[bool]int{true: 0, false: 1}[want != ""] {
 			t.Errorf("%q: %q, %+v", text, got, q.OwedNotes)
 		}
@@ -84,12 +84,12 @@ func TestReminders(t *testing.T) {
 		QuestionID: "q", SessionID: "s", Kind: state.KindPermission, Mode: state.ModeNative, Status: state.Pending, IsMessageSent: true,
 		Chat: "chat.example/spaces/S", AskedAt: time.Now().Add(-20 * time.Minute), RemindAfter: []time.Duration{15 * time.Minute, time.Hour},
 	}
-	p.awake = q.AskedAt // it was here all the time
+	p.awakeSince = q.AskedAt // it was here all the time
 	folder := state.QuestionsIn(t.TempDir())
 	if err := folder.Create("q", q); err != nil {
 		t.Fatal(err)
 	}
-	s := &served{IndexEntry: &state.IndexEntry{Path: q.Path}, q: q}
+	record := &trackedRecord{IndexEntry: &state.IndexEntry{Path: q.Path}, question: q}
 	for _, step := range []struct {
 		at   time.Duration
 		down int // failures of the space: what cannot be sent does not add up
@@ -100,14 +100,14 @@ func TestReminders(t *testing.T) {
 		{9 * time.Hour, 0, 2, "60 minutes"},
 	} {
 		p.Now = func() time.Time { return time.Now().Add(step.at) }
-		if _, err := state.SpacesIn(p.user).Change(q.Chat, func(s *state.Space) { s.Failures = step.down }); err != nil {
+		if _, err := state.SpacesIn(p.userStateDir).Change(q.Chat, func(s *state.Space) { s.Failures = step.down }); err != nil {
 			t.Fatal(err)
 		}
-		if s.q.RemindersSent < len(s.q.RemindAfter) {
-			p.remind(s)
+		if record.question.RemindersSent < len(record.question.RemindAfter) {
+			p.oweReminder(record)
 		}
-		if n := len(s.q.OwedNotes); n != step.owes || s.q.OwedNotes[n-1].Text != step.seen {
-			t.Errorf("after %s: %+v", step.at, s.q.OwedNotes)
+		if n := len(record.question.OwedNotes); n != step.owes || record.question.OwedNotes[n-1].Text != step.seen {
+			t.Errorf("after %s: %+v", step.at, record.question.OwedNotes)
 		}
 	}
 }

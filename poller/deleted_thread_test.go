@@ -13,16 +13,16 @@ import (
 // The thread of a question was deleted in Chat, which begins another for its reminder: a reply there is the answer.
 func TestAReminderInANewThread(t *testing.T) {
 	t.Parallel()
-	d := newDesk(t)
-	q := d.ask(func(q *state.Question) {
-		d.posted(q)
+	d := newTestMachine(t)
+	q := d.addQuestion(func(q *state.Question) {
+		d.markPosted(q)
 		q.RemindAfter = []time.Duration{time.Millisecond}
 	})
 	former := q.ThreadName // there is none in the space
-	d.run(Options{})
+	d.runPoller(Options{})
 	bound.Until(t, "the reminder is in the space", func() bool { return len(d.space.Messages()) == 1 })
 	d.reply(d.space.Messages()[0].Thread.Name, space.Human, "2")
-	is := d.await(q, "the reply counts", func(q *state.Question) bool { return q.Answers["Which?"] == "Two" })
+	is := d.awaitQuestion(q, "the reply counts", func(q *state.Question) bool { return q.Answers["Which?"] == "Two" })
 	if is.ThreadName == former || !slices.Equal(is.FormerThreads, []string{former}) {
 		t.Errorf("it is in %s, formerly in %q", is.ThreadName, is.FormerThreads)
 	}

@@ -34,20 +34,20 @@ func obeyPermissions(t *testing.T) {
 func TestTheHeartbeatTellsWhatMayNotBeRead(t *testing.T) {
 	for _, part := range []string{"folder", "file"} {
 		t.Run(part, func(t *testing.T) {
-			d := newDesk(t)
-			q := d.ask(nil)
-			d.ask(nil)
+			d := newTestMachine(t)
+			q := d.addQuestion(nil)
+			d.addQuestion(nil)
 			folder := filepath.Dir(q.Path)
 			closed := map[string]string{"folder": folder, "file": q.Path}[part]
-			p := d.poller()
+			p := d.newPoller()
 			obeyPermissions(t)
 			unread := func(mode os.FileMode) []string {
 				if err := os.Chmod(closed, mode); err != nil {
 					t.Fatal(err)
 				}
-				p.beatAt = time.Time{}
-				p.scan()
-				p.beat(false)
+				p.lastHeartbeatAt = time.Time{}
+				p.readIndex()
+				p.writeHeartbeat(false)
 				return state.ReadHeartbeat(d.env, state.Environment(d.env)).UnreadableFolders
 			}
 			if got := unread(0); !slices.Equal(got, []string{folder}) {

@@ -26,23 +26,23 @@ func TestAQuestionEndsWithItsDialog(t *testing.T) {
 		"no dialog is drawn (hold)":  {state.ModeHold, []string{waits, works, works}, graceForAnswered, state.Pending},
 		"the session goes on (deny)": {state.ModeDeny, []string{waits, works, works}, graceForAnswered, state.Pending},
 	} {
-		d := newDesk(t)
-		q := d.ask(func(q *state.Question) {
-			d.posted(q)
+		d := newTestMachine(t)
+		q := d.addQuestion(func(q *state.Question) {
+			d.markPosted(q)
 			q.Mode, q.ClaudePID, q.SessionID = c.mode, os.Getpid(), "s"
 		})
-		says, p := d.claudes("s"), d.poller()
+		says, p := d.startClaudeStatus("s"), d.newPoller()
 		now := time.Now()
 		p.Now = func() time.Time { return now }
-		p.scan()
-		s := p.inOrder()[0]
+		p.readIndex()
+		record := p.ownOldestFirst()[0]
 		for _, status := range c.statuses {
 			says(status)
-			p.attend(t.Context(), s, true)
+			p.attendRecord(t.Context(), record, true)
 		}
 		now = now.Add(c.later)
-		p.attend(t.Context(), s, true)
-		if is := d.load(q); is.Status != c.want || c.want != state.Pending && is.ResolvedBy != state.EndedDialogGone {
+		p.attendRecord(t.Context(), record, true)
+		if is := d.loadQuestion(q); is.Status != c.want || c.want != state.Pending && is.ResolvedBy != state.EndedDialogGone {
 			t.Errorf("%s: %s by %q, want %s", name, is.Status, is.ResolvedBy, c.want)
 		}
 	}
@@ -63,19 +63,19 @@ func TestAFormEndsWithItsTurn(t *testing.T) {
 		"its file is of no status": {"", time.Second, state.Pending},
 	} {
 		for _, isOver := range []bool{false, true} {
-			d := newDesk(t)
-			q := d.ask(func(q *state.Question) {
-				d.posted(q)
+			d := newTestMachine(t)
+			q := d.addQuestion(func(q *state.Question) {
+				d.markPosted(q)
 				q.Kind, q.Mode, q.IsDialogHidden, q.ClaudePID, q.SessionID = state.KindForm, state.ModeHold, true, os.Getpid(), "s"
 				if isOver {
 					q.HandedOverAt = new(time.Now())
 				}
 			})
-			d.claudes("s")(fmt.Sprintf(`{"status":%q,"statusUpdatedAt":%d}`, c.status, q.AskedAt.Add(c.since).UnixMilli()))
-			p := d.poller()
-			p.scan()
-			p.attend(t.Context(), p.inOrder()[0], true)
-			if is := d.load(q); is.Status != c.want || c.want != state.Pending && is.ResolvedBy != "signal" {
+			d.startClaudeStatus("s")(fmt.Sprintf(`{"status":%q,"statusUpdatedAt":%d}`, c.status, q.AskedAt.Add(c.since).UnixMilli()))
+			p := d.newPoller()
+			p.readIndex()
+			p.attendRecord(t.Context(), p.ownOldestFirst()[0], true)
+			if is := d.loadQuestion(q); is.Status != c.want || c.want != state.Pending && is.ResolvedBy != "signal" {
 				t.Errorf("%s, handed over %v: %s by %q, want %s", name, isOver, is.Status, is.ResolvedBy, c.want)
 			}
 		}

@@ -19,88 +19,88 @@ const (
 
 // attendDialog has a session's thread told of what waits in its terminal, where no hook told of it, and of its end. due says that
 // Claude Code's file is to be looked at.
-func (p *Poller) attendDialog(one *state.Session, due bool) {
-	was := one.Dialog
-	if was != nil && !was.IsNoteEnqueued && !was.IsOver {
-		p.tellDialog(one)
+func (p *Poller) attendDialog(session *state.Session, isRoundDue bool) {
+	saved := session.Dialog
+	if saved != nil && !saved.IsNoteEnqueued && !saved.IsOver {
+		p.enqueueDialogNote(session)
 	}
-	if !due || was == nil && !commands.Listens(one, p.Now()) {
+	if !isRoundDue || saved == nil && !commands.AcceptsInput(session, p.Now()) {
 		return
 	}
-	is, known := inject.DialogOf(one)
-	if is != nil && state.IsDialogExplained(p.Env, one.ID) {
-		is = nil
+	current, isKnown := inject.DialogOf(session)
+	if current != nil && state.IsDialogExplained(p.Env, session.ID) {
+		current = nil
 	}
 	switch {
-	case was != nil:
-		p.followDialog(one, is, known)
-	case is != nil:
-		p.noteDialog(one, is)
+	case saved != nil:
+		p.followDialog(session, current, isKnown)
+	case current != nil:
+		p.notifyNewDialog(session, current)
 	}
 }
 
 // followDialog dates the dialog of a session whose hook was faster than Claude Code's file, and
 // notes its end. is is the dialog that the file has, and known says whether it tells of dialogs.
-func (p *Poller) followDialog(one *state.Session, is *state.Dialog, known bool) {
-	was := *one.Dialog
-	isDated := !was.WaitsSince.IsZero()
-	if is != nil && !isDated && !was.IsOver {
-		was.WaitsSince = is.WaitsSince
-		p.setDialog(one, &was)
+func (p *Poller) followDialog(session *state.Session, current *state.Dialog, isKnown bool) {
+	saved := *session.Dialog
+	isDated := !saved.WaitsSince.IsZero()
+	if current != nil && !isDated && !saved.IsOver {
+		saved.WaitsSince = current.WaitsSince
+		p.saveDialog(session, &saved)
 		return
 	}
-	isGone := known && isDated && !was.IsSame(is)
-	if isGone || was.IsOver || !one.IsRunning() || inject.Ended(one.ClaudePID, one.ClaudeStart) {
-		p.Log.ErrorOnce(p.endDialog(one), "the end of a dialog not told of")
+	isGone := isKnown && isDated && !saved.IsSame(current)
+	if isGone || saved.IsOver || !session.IsRunning() || inject.Ended(session.ClaudePID, session.ClaudeStart) {
+		p.Log.ErrorOnce(p.endDialog(session), "the end of a dialog not told of")
 	}
 }
 
-// noteDialog tells of a dialog that Claude Code's file has, and that no hook told of in time.
-func (p *Poller) noteDialog(one *state.Session, is *state.Dialog) {
+// notifyNewDialog tells of a dialog that Claude Code's file has, and that no hook told of in time.
+func (p *Poller) notifyNewDialog(session *state.Session, dialog *state.Dialog) {
 	grace := graceForDialog
-	if is.IsMenu {
+	if dialog.IsMenu {
 		grace = graceForMenu
 	}
-	if toldAt := is.WaitsSince.Add(grace); p.Now().Before(toldAt) {
-		p.dialogDue = sooner(p.dialogDue, toldAt)
+	if dueAt := dialog.WaitsSince.Add(grace); p.Now().Before(dueAt) {
+		p.dialogNoteDue = earlier(p.dialogNoteDue, dueAt)
 		return
 	}
-	p.setDialog(one, is)
-	now := *one
-	now.Dialog = is
-	p.tellDialog(&now)
+	p.saveDialog(session, dialog)
+	updated := *session
+	updated.Dialog = dialog
+	p.enqueueDialogNote(&updated)
 }
 
-// tellDialog has a session's thread told of its dialog, once.
-func (p *Poller) tellDialog(one *state.Session) {
-	_, tried := p.summed.LoadOrStore(one.ID+one.Dialog.Text+one.Dialog.WaitsSince.String(), true)
-	if !tried && p.Dialog != nil {
-		p.beside("dialog", func() { p.Log.ErrorOnce(p.Dialog(p.Env, one), "a dialog not told of") })
+// enqueueDialogNote has a session's thread told of its dialog, once.
+func (p *Poller) enqueueDialogNote(session *state.Session) {
+	_, isTried := p.attemptedNotes.LoadOrStore(session.ID+session.Dialog.Text+session.Dialog.WaitsSince.String(), true)
+	if !isTried && p.EnqueueDialogNote != nil {
+		p.runInBackground("dialog", func() { p.Log.ErrorOnce(p.EnqueueDialogNote(p.Env, session), "a dialog not told of") })
 	}
 }
 
-func (p *Poller) setDialog(one *state.Session, d *state.Dialog) {
-	_, err := state.SessionsIn(p.user).Change(one.ID, func(s *state.Session) {
-		if s.Dialog == one.Dialog || s.Dialog.IsSame(one.Dialog) { // else a hook was faster
-			s.Dialog = d
+func (p *Poller) saveDialog(session *state.Session, dialog *state.Dialog) {
+	_, err := state.SessionsIn(p.userStateDir).Change(session.ID, func(s *state.Session) {
+		if s.Dialog == session.Dialog || s.Dialog.IsSame(session.Dialog) { // else a hook was faster
+			s.Dialog = dialog
 		}
 	})
 	p.Log.ErrorOnce(err, "a dialog not written down")
 }
 
 // endDialog takes the note of a dialog back that has not been sent, and else says that it is over.
-func (p *Poller) endDialog(one *state.Session) error {
-	d, box := one.Dialog, state.OutboxIn(p.user)
-	m, err := box.FindByKey(d.MessageKey(one.ID))
+func (p *Poller) endDialog(session *state.Session) error {
+	dialog, outbox := session.Dialog, state.OutboxIn(p.userStateDir)
+	message, err := outbox.FindByKey(dialog.MessageKey(session.ID))
 	switch {
-	case !d.IsNoteEnqueued || err != nil:
-	case m != nil && !m.IsFinal() && m.FirstTriedAt.IsZero():
-		err = box.RemoveMessage(p.Env, m)
+	case !dialog.IsNoteEnqueued || err != nil:
+	case message != nil && !message.IsFinal() && message.FirstTriedAt.IsZero():
+		err = outbox.RemoveMessage(p.Env, message)
 	default:
-		err = p.room().Tell(one, state.MessageID("over", one.ID, d.Text, d.WaitsSince.String()), wording.DialogOverText)
+		err = p.commandRunner().EnqueueNote(session, state.MessageID("over", session.ID, dialog.Text, dialog.WaitsSince.String()), wording.DialogOverText)
 	}
 	if err == nil {
-		p.setDialog(one, nil)
+		p.saveDialog(session, nil)
 	}
 	return err
 }

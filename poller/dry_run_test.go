@@ -11,11 +11,11 @@ import (
 // A dry run is one for all sessions of the person, whatever their settings. What was replied meanwhile is told, and is not typed when
 // it has ended.
 func TestADryRunOfOtherSettingsTypesNothing(t *testing.T) {
-	d := newDesk(t)
-	socket, pane := d.tmux("shop")
+	d := newTestMachine(t)
+	socket, pane := d.startTmux("shop")
 	answered := func(kind state.Kind) *state.Question {
-		return d.ask(func(q *state.Question) {
-			d.posted(q)
+		return d.addQuestion(func(q *state.Question) {
+			d.markPosted(q)
 			q.Kind, q.TmuxPane, q.TmuxSocket = kind, pane, socket
 			q.Status, q.Answers, q.AnsweredMessage = state.Answered, map[string]string{"Which?": "Two"}, "m"
 			q.Replies = []state.Reply{{MessageName: "m", Text: "2", CreatedAt: time.Now(), Verdict: state.VerdictUsed}}
@@ -32,29 +32,29 @@ func TestADryRunOfOtherSettingsTypesNothing(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := d.poller()
+	p := d.newPoller()
 	for range 2 {
-		p.round(t.Context())
-		p.working.Wait()
+		p.readAndAttend(t.Context())
+		p.goroutines.Wait()
 	}
 	mark.Unlock()
 	for range 2 {
-		p.round(t.Context())
-		p.working.Wait()
+		p.readAndAttend(t.Context())
+		p.goroutines.Wait()
 	}
 	for q, want := range map[*state.Question]state.Status{question: state.Pending, next: state.Pending} {
-		is := d.load(q)
+		is := d.loadQuestion(q)
 		if is.Status != want || is.InjectionAttempted || is.Typing != nil {
 			t.Errorf("%s: %s, attempted %v, typing %+v", is.Kind, is.Status, is.InjectionAttempted, is.Typing)
 		}
 	}
-	if is := d.load(question); is.FindReply("m").Verdict != state.VerdictNoWaiter || len(is.Answers) != 0 || is.AnsweredMessage != "" {
+	if is := d.loadQuestion(question); is.FindReply("m").Verdict != state.VerdictNoWaiter || len(is.Answers) != 0 || is.AnsweredMessage != "" {
 		t.Errorf("the answer is kept: %+v", is)
 	}
 	told := 0
-	waiting, _ := state.OutboxIn(p.user).Waiting()
-	for _, m := range waiting {
-		if m.Note != nil && m.Note.About == state.NoteDryRun {
+	waiting, _ := state.OutboxIn(p.userStateDir).Waiting()
+	for _, message := range waiting {
+		if message.Note != nil && message.Note.About == state.NoteDryRun {
 			told++
 		}
 	}
@@ -65,24 +65,24 @@ func TestADryRunOfOtherSettingsTypesNothing(t *testing.T) {
 
 // So it is with words for a session.
 func TestADryRunTypesNoWords(t *testing.T) {
-	x := newTalk(t, nil)
-	x.inPane(boxed("● Hello."), "")
+	x := newTestSession(t, nil)
+	x.runInPane(withInputBox("● Hello."), "")
 	mark, err := state.MarkDryRun(x.env)
 	if err != nil {
 		t.Fatal(err)
 	}
-	x.reply(x.thread, "", "go on")
-	told := x.hears()
+	x.reply(x.threadName, "", "go on")
+	told := x.readNotes()
 	mark.Unlock()
-	told = append(told, x.hears()...)
-	if len(told) != 1 || !strings.Contains(told[0], "--dry-run") || len(x.said()) > 0 {
-		t.Errorf("told %q, said %q", told, x.said())
+	told = append(told, x.readNotes()...)
+	if len(told) != 1 || !strings.Contains(told[0], "--dry-run") || len(x.waitingPrompts()) > 0 {
+		t.Errorf("told %q, said %q", told, x.waitingPrompts())
 	}
 }
 
 // The marker of a process that has ended counts for nothing.
 func TestADryRunEndsWithItsProcess(t *testing.T) {
-	d := newDesk(t)
+	d := newTestMachine(t)
 	mark, err := state.MarkDryRun(d.env)
 	if err != nil || !state.IsDryRunMarked(d.env) {
 		t.Fatal("not marked", err)

@@ -19,10 +19,10 @@ import (
 	"gchat-hooks/state/config"
 )
 
-// newEmbeddedDesk is a machine whose person's configuration has the webhook that an earlier setup --space wrote.
-func newEmbeddedDesk(t *testing.T) (*desk, *gchat.Webhook) {
+// newEmbeddedMachine is a machine whose person's configuration has the webhook that an earlier setup --space wrote.
+func newEmbeddedMachine(t *testing.T) (*testMachine, *gchat.Webhook) {
 	t.Helper()
-	d := newDesk(t)
+	d := newTestMachine(t)
 	address := d.vars["GOOGLE_CHAT_WEBHOOK_URL"]
 	delete(d.vars, "GOOGLE_CHAT_WEBHOOK_URL")
 	file := filepath.Join(d.dir, ".config/gchat-hooks/config.json")
@@ -44,10 +44,10 @@ func newEmbeddedDesk(t *testing.T) (*desk, *gchat.Webhook) {
 	return d, hook
 }
 
-// askAsText is a question that waits, whose text a webhook posted.
-func (d *desk) askAsText(hook *gchat.Webhook) *state.Question {
+// addTextQuestion is a question that waits, whose text a webhook posted.
+func (d *testMachine) addTextQuestion(hook *gchat.Webhook) *state.Question {
 	d.t.Helper()
-	q := d.ask(func(q *state.Question) {
+	q := d.addQuestion(func(q *state.Question) {
 		q.Mode = state.ModeNative
 		posted, err := hook.Post(d.t.Context(), gchat.Post{Text: wording.QuestionTexts(q)[0], ThreadKey: q.ThreadKey})
 		if err != nil {
@@ -63,8 +63,8 @@ func (d *desk) askAsText(hook *gchat.Webhook) *state.Question {
 	return q
 }
 
-// cards are the messages of a thread that have one.
-func (d *desk) cards(thread string) (cards []*chatapi.Message) {
+// cardMessages are the messages of a thread that have one.
+func (d *testMachine) cardMessages(thread string) (cards []*chatapi.Message) {
 	for _, m := range d.space.Messages() {
 		if m.Thread.Name == thread && len(m.CardsV2) > 0 {
 			cards = append(cards, m)
@@ -76,30 +76,30 @@ func (d *desk) cards(thread string) (cards []*chatapi.Message) {
 // A question whose text stood open in the embedded space is posted once more, as a card in its thread, and is tapped there. What
 // was typed to the text before counts, and so does what is typed to it later.
 func TestATextOfBeforeBecomesACard(t *testing.T) {
-	d, hook := newEmbeddedDesk(t)
-	before, tapped, typed := d.askAsText(hook), d.askAsText(hook), d.askAsText(hook)
+	d, hook := newEmbeddedMachine(t)
+	before, tapped, typed := d.addTextQuestion(hook), d.addTextQuestion(hook), d.addTextQuestion(hook)
 	d.reply(before.ThreadName, "", "2")
-	end := d.run(Options{})
+	end := d.runPoller(Options{})
 	has := func(q *state.Question) bool { return q.CardMessage != "" && q.ThreadName != "" }
 	answered := func(q *state.Question) bool { return q.Status == state.Answered && q.Answers["Which?"] == "Two" }
-	d.await(before, "what was typed before counts", answered)
-	tapped = d.await(tapped, "a card", has)
-	typed = d.await(typed, "a card", has)
+	d.awaitQuestion(before, "what was typed before counts", answered)
+	tapped = d.awaitQuestion(tapped, "a card", has)
+	typed = d.awaitQuestion(typed, "a card", has)
 	if err := end(); err != nil {
 		t.Fatal(err)
 	}
-	d.run(Options{})
+	d.runPoller(Options{})
 	if err := d.space.Tap(nil, tapped.MessageName, "", "2", nil, "tap:1"); err != nil {
 		t.Fatal(err)
 	}
 	d.reply(typed.ThreadName, "", "two")
 	for _, q := range []*state.Question{tapped, typed} {
-		d.await(q, "answered", answered)
-		if cards := d.cards(q.ThreadName); len(cards) != 1 || cards[0].Name != q.MessageName {
+		d.awaitQuestion(q, "answered", answered)
+		if cards := d.cardMessages(q.ThreadName); len(cards) != 1 || cards[0].Name != q.MessageName {
 			t.Errorf("%d cards in the thread", len(cards))
 		}
 	}
-	if cards := d.cards(before.ThreadName); len(cards) != 0 {
+	if cards := d.cardMessages(before.ThreadName); len(cards) != 0 {
 		t.Errorf("a card for what was answered: %v", cards)
 	}
 }
@@ -107,8 +107,8 @@ func TestATextOfBeforeBecomesACard(t *testing.T) {
 // The card of several questions shows as chosen what counted of a reply to some of them, and a tap
 // that sends it as it stands keeps that.
 func TestACardShowsWhatCountedOfAReply(t *testing.T) {
-	d, _ := newEmbeddedDesk(t)
-	q := d.ask(func(q *state.Question) {
+	d, _ := newEmbeddedMachine(t)
+	q := d.addQuestion(func(q *state.Question) {
 		options := []state.Option{{Label: "One"}, {Label: "Two"}}
 		q.Mode = state.ModeNative
 		q.SubQuestions = []state.SubQuestion{
@@ -121,15 +121,15 @@ func TestACardShowsWhatCountedOfAReply(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(waiter.Unlock)
-	d.run(Options{})
-	q = d.await(q, "a card", func(q *state.Question) bool { return q.CardMessage != "" })
+	d.runPoller(Options{})
+	q = d.awaitQuestion(q, "a card", func(q *state.Question) bool { return q.CardMessage != "" })
 	d.reply(q.ThreadName, "", "Q1: 2\nQ2: none of them")
-	d.await(q, "kept", func(q *state.Question) bool { return len(q.PartialAnswers) == 2 })
+	d.awaitQuestion(q, "kept", func(q *state.Question) bool { return len(q.PartialAnswers) == 2 })
 	given := map[string]string{"q1": "2", "w2": "none of them"}
 	var shown map[string]string
 	bound.Until(t, "the card shows both", func() bool {
 		shown = map[string]string{}
-		for _, s := range d.cards(q.ThreadName)[0].CardsV2[0].Card.Sections {
+		for _, s := range d.cardMessages(q.ThreadName)[0].CardsV2[0].Card.Sections {
 			for _, w := range s.Widgets {
 				if w.TextInput != nil && w.TextInput.Value != "" {
 					shown[w.TextInput.Name] = w.TextInput.Value
@@ -143,7 +143,7 @@ func TestACardShowsWhatCountedOfAReply(t *testing.T) {
 		}
 		return maps.Equal(shown, given)
 	})
-	if cards := d.cards(q.ThreadName); len(cards) != 1 || cards[0].CardsV2[0].CardId != "gchat-hooks.question.open" {
+	if cards := d.cardMessages(q.ThreadName); len(cards) != 1 || cards[0].CardsV2[0].CardId != "gchat-hooks.question.open" {
 		t.Errorf("%d cards, %s", len(cards), cards[0].CardsV2[0].CardId)
 	}
 	inputs := map[string][]string{"q3": {"1"}}
@@ -153,7 +153,7 @@ func TestACardShowsWhatCountedOfAReply(t *testing.T) {
 	if err := d.space.Tap(nil, q.MessageName, "", "send", inputs, "tap:1"); err != nil {
 		t.Fatal(err)
 	}
-	d.await(q, "answered", func(q *state.Question) bool {
+	d.awaitQuestion(q, "answered", func(q *state.Question) bool {
 		a := q.Answers
 		return q.Status == state.Answered && a["Which?"] == "Two" && a["Why?"] == "none of them" && a["And?"] == "One"
 	})
@@ -161,7 +161,7 @@ func TestACardShowsWhatCountedOfAReply(t *testing.T) {
 
 // Beside the app, a reply in the thread of another program's webhook is left to that program.
 func TestAReplyToAWebhooksTextIsLeftAlone(t *testing.T) {
-	d, hook := newEmbeddedDesk(t)
+	d, hook := newEmbeddedMachine(t)
 	posted, err := hook.Post(t.Context(), gchat.Post{Text: "curl asks: which?"})
 	if err != nil {
 		t.Fatal(err)
@@ -173,7 +173,7 @@ func TestAReplyToAWebhooksTextIsLeftAlone(t *testing.T) {
 	}
 	m := d.reply(posted.ThreadName, "", "2")
 	follows := gchat.Message{Name: m.Name, ThreadName: m.Thread.Name, Reply: true}.Follows()
-	if concerns, err := app.Concerns(t.Context(), follows); concerns || err != nil {
+	if concerns, err := app.CanAnswerFor(t.Context(), follows); concerns || err != nil {
 		t.Errorf("%v, %v", concerns, err)
 	}
 }

@@ -17,28 +17,28 @@ import (
 )
 
 // notesIn are the texts that wait in the outbox for a thread.
-func (x *talk) notesIn(thread string) (texts []string) {
+func (x *testSession) notesIn(thread string) (texts []string) {
 	x.t.Helper()
 	all, bad := state.OutboxIn(state.UserStateDir(x.env)).All()
 	if len(bad) > 0 {
 		x.t.Fatal(bad)
 	}
-	for _, m := range all {
-		if m.ThreadName == thread {
-			texts = append(texts, m.Parts...)
+	for _, message := range all {
+		if message.ThreadName == thread {
+			texts = append(texts, message.Parts...)
 		}
 	}
 	return texts
 }
 
-// lists has the poller read the space, and go on reading it for all environments.
-func (x *talk) lists() {
+// listSpace has the poller read the space, and go on reading it for all environments.
+func (x *testSession) listSpace() {
 	x.t.Helper()
-	x.p.round(x.t.Context())
-	if err := x.r.list(x.t.Context(), x.p.views()[x.r.chat]); err != nil {
+	x.poller.readAndAttend(x.t.Context())
+	if err := x.reader.listSpace(x.t.Context(), x.poller.spaceViews()[x.reader.chat]); err != nil {
 		x.t.Fatal(err)
 	}
-	x.p.round(x.t.Context())
+	x.poller.readAndAttend(x.t.Context())
 }
 
 // A reply to the question of an environment whose poller does not come is told of once, by the
@@ -49,17 +49,17 @@ func TestAReplyThatNoEnvironmentClaimsIsToldOf(t *testing.T) {
 		after        time.Duration
 		told         int
 	}{
-		"after a minute":                         {reads: true, after: undecidedFor, told: 1},
-		"before that":                            {reads: true, after: undecidedFor - 10*time.Second},
-		"while its poller runs":                  {lives: true, reads: true, after: undecidedFor},
-		"by a poller that does not read there":   {after: undecidedFor},
+		"after a minute":                         {reads: true, after: undecidedTimeout, told: 1},
+		"before that":                            {reads: true, after: undecidedTimeout - 10*time.Second},
+		"while its poller runs":                  {lives: true, reads: true, after: undecidedTimeout},
+		"by a poller that does not read there":   {after: undecidedTimeout},
 		"long after, by the next one that reads": {reads: true, after: 20 * time.Hour, told: 1},
 	} {
 		t.Run(name, func(t *testing.T) {
-			x := newTalk(t, nil)
-			theirs := x.ask(x.posted)
+			x := newTestSession(t, nil)
+			theirs := x.addQuestion(x.markPosted)
 			thread := x.beginThread(theirs)
-			x.ofAnother(theirs)
+			x.moveToAnother(theirs)
 			lock := filepath.Join(state.UserStateDir(x.env), "pollers", "another.lock")
 			if c.lives {
 				its, err := state.TryLock(lock)
@@ -70,26 +70,26 @@ func TestAReplyThatNoEnvironmentClaimsIsToldOf(t *testing.T) {
 			}
 			x.reply(thread, "", "2")
 			x.reply(thread, "", "I mean 1")
-			x.lists()
+			x.listSpace()
 			if !c.reads {
-				release(&x.r.lock)
+				release(&x.reader.lock)
 			}
 			later := time.Now().Add(c.after + time.Second)
-			x.p.Now = func() time.Time { return later }
+			x.poller.Now = func() time.Time { return later }
 			for range 2 {
-				x.p.round(t.Context())
+				x.poller.readAndAttend(t.Context())
 			}
 			told, left := x.notesIn(thread), 2
 			if c.told > 0 {
 				left = 0
 			}
-			if len(told) != c.told || x.left() != left {
-				t.Errorf("told %q, %d are undecided", told, x.left())
+			if len(told) != c.told || x.countUnfinished() != left {
+				t.Errorf("told %q, %d are undecided", told, x.countUnfinished())
 			}
 			if len(told) > 0 && !strings.HasPrefix(told[0], "[Not read] ") {
 				t.Errorf("told %q", told)
 			}
-			if is := x.load(theirs); is.Status != state.Pending || len(is.Replies) > 0 {
+			if is := x.loadQuestion(theirs); is.Status != state.Pending || len(is.Replies) > 0 {
 				t.Errorf("the question is %s, with %+v", is.Status, is.Replies)
 			}
 			if state.IsLocked(lock) != c.lives {
@@ -113,16 +113,16 @@ func TestAReaderWritesNoOtherEnvironmentsRecord(t *testing.T) {
 		"edited, then deleted":   {[]string{"2", "1", ""}, "1", state.VerdictIgnored},
 	} {
 		t.Run(name, func(t *testing.T) {
-			x := newTalk(t, nil)
-			theirs := x.ask(func(q *state.Question) { x.posted(q); q.Mode = state.ModeNative })
+			x := newTestSession(t, nil)
+			theirs := x.addQuestion(func(q *state.Question) { x.markPosted(q); q.Mode = state.ModeNative })
 			thread := x.beginThread(theirs)
-			x.ofAnother(theirs)
+			x.moveToAnother(theirs)
 			asked := readAll(t, theirs.Path)
-			x.lists()
+			x.listSpace()
 			if after := readAll(t, theirs.Path); after != asked {
 				t.Errorf("of the question's own message the reader wrote %s", after)
 			}
-			other := x.poller()
+			other := x.newPoller()
 			other.environment = "another"
 			m := gchat.Message{
 				Name: space.Name + "/messages/m", ThreadName: thread, Sender: "users/1", Human: true, CreateTime: time.Now(),
@@ -130,17 +130,17 @@ func TestAReaderWritesNoOtherEnvironmentsRecord(t *testing.T) {
 			for _, text := range c.replies {
 				m.Text, m.Deleted = text, text == ""
 				before := readAll(t, theirs.Path)
-				x.p.scan()
-				x.r.readPage(&pass{view: x.p.views()[x.r.chat]}, []gchat.Message{m})
-				x.p.round(t.Context())
+				x.poller.readIndex()
+				x.reader.readPage(&listPass{spaceView: x.poller.spaceViews()[x.reader.chat]}, []gchat.Message{m})
+				x.poller.readAndAttend(t.Context())
 				if after := readAll(t, theirs.Path); after != before {
 					t.Errorf("with %q the reader wrote %s", text, after)
 				}
-				other.round(t.Context())
+				other.readAndAttend(t.Context())
 			}
-			is := x.load(theirs)
-			if len(is.Replies) != 1 || is.Replies[0].Text != c.want || is.Replies[0].Verdict != c.verdict || x.left() > 0 {
-				t.Errorf("the question has %+v, %d are undecided", is.Replies, x.left())
+			is := x.loadQuestion(theirs)
+			if len(is.Replies) != 1 || is.Replies[0].Text != c.want || is.Replies[0].Verdict != c.verdict || x.countUnfinished() > 0 {
+				t.Errorf("the question has %+v, %d are undecided", is.Replies, x.countUnfinished())
 			}
 		})
 	}
@@ -158,8 +158,8 @@ func readAll(t *testing.T, path string) string {
 // A process of one environment begins to wait in a thread while another one's poller reads the
 // space. Its own poller finds out what it waits behind, and the first reply after that is its.
 func TestAThreadIsWaitedInBesideAnotherReader(t *testing.T) {
-	x := newTalk(t, nil)
-	x.ask(x.posted) // keeps the space open
+	x := newTestSession(t, nil)
+	x.addQuestion(x.markPosted) // keeps the space open
 	app := &chatapi.User{Name: "users/app", Type: "BOT"}
 	said, err := x.space.Say(app, "", "look at this")
 	if err != nil {
@@ -167,14 +167,14 @@ func TestAThreadIsWaitedInBesideAnotherReader(t *testing.T) {
 	}
 	thread := said.Thread.Name
 	x.reply(thread, "", "of the message before")
-	x.skew.Store(int64(10 * time.Millisecond)) // records have whole milliseconds
+	x.clockLead.Store(int64(10 * time.Millisecond)) // records have whole milliseconds
 	if _, err = x.space.Say(app, thread, "and at this"); err != nil {
 		t.Fatal(err)
 	}
-	x.skew.Store(int64(20 * time.Millisecond))
-	x.lists()
-	waits := x.ask(func(q *state.Question) {
-		x.posted(q)
+	x.clockLead.Store(int64(20 * time.Millisecond))
+	x.listSpace()
+	waits := x.addQuestion(func(q *state.Question) {
+		x.markPosted(q)
 		q.Mode, q.ThreadName, q.MessageName, q.PostedAt = state.ModeThread, thread, "", nil
 		q.SubQuestions = nil
 	})
@@ -185,21 +185,21 @@ func TestAThreadIsWaitedInBesideAnotherReader(t *testing.T) {
 	defer waiter.Unlock()
 	first := x.reply(thread, "", "the first reply")
 	x.reply(thread, "", "another")
-	x.ofAnother(waits)
+	x.moveToAnother(waits)
 	before := readAll(t, waits.Path)
-	x.lists()
+	x.listSpace()
 	if after := readAll(t, waits.Path); after != before {
 		t.Errorf("the reader wrote %s", after)
 	}
-	other := &reading{desk: x.desk, p: x.poller()}
-	other.p.environment = "another"
-	other.r = other.p.readerOf(waits.Chat)
+	other := &readTest{testMachine: x.testMachine, poller: x.newPoller()}
+	other.poller.environment = "another"
+	other.reader = other.poller.readerFor(waits.Chat)
 	for range 2 {
 		other.mustRead()
-		x.lists()
-		other.p.round(t.Context())
+		x.listSpace()
+		other.poller.readAndAttend(t.Context())
 	}
-	is := x.load(waits)
+	is := x.loadQuestion(waits)
 	if is.Status != state.Answered || is.AnsweredMessage != first.Name {
 		t.Errorf("%s, with %q of %+v", is.Status, is.AnsweredMessage, is.Replies)
 	}

@@ -13,18 +13,18 @@ import (
 // question goes at once; the others keep their order, and go when all are read.
 func TestAQuestionDoesNotWaitForAFullOutbox(t *testing.T) {
 	t.Parallel()
-	o := newOffice(t)
-	first, second := o.report("shop", "first"), o.report("shop", "second")
+	o := newSendTest(t)
+	first, second := o.enqueueReport("shop", "first"), o.enqueueReport("shop", "second")
 	dir := filepath.Dir(first.Path)
 	began := second.CreatedAt.UnixNano()
-	for n := range mostRead + 1 {
+	for n := range maxReadPerStep + 1 {
 		name := fmt.Sprintf("%019d-broken-%d.json", began+int64(n)+10, n)
 		if err := os.WriteFile(filepath.Join(dir, name), []byte("no message"), 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
-	o.later(time.Minute)
-	q := o.question()
+	o.advance(time.Minute)
+	q := o.addTestQuestion()
 	broken := func() (aside int) {
 		entries, err := os.ReadDir(dir)
 		if err != nil {
@@ -38,19 +38,19 @@ func TestAQuestionDoesNotWaitForAFullOutbox(t *testing.T) {
 		return aside
 	}
 	s := o.newSender()
-	_, busy := s.dispatch(t.Context())
-	s.working.Wait()
-	if n := broken(); n > mostRead || !busy {
-		t.Errorf("one step read %d broken files, busy %v", n, busy)
+	_, isBusy := s.dispatch(t.Context())
+	s.goroutines.Wait()
+	if n := broken(); n > maxReadPerStep || !isBusy {
+		t.Errorf("one step read %d broken files, busy %v", n, isBusy)
 	}
-	if got := o.texts(); len(got) != 1 || !o.load(q).IsMessageSent {
-		t.Errorf("said %q, the question is sent: %v", got, o.load(q).IsMessageSent)
+	if got := o.texts(); len(got) != 1 || !o.reloadQuestion(q).IsMessageSent {
+		t.Errorf("said %q, the question is sent: %v", got, o.reloadQuestion(q).IsMessageSent)
 	}
-	s.pass(t.Context())
+	s.sendUntilIdle(t.Context())
 	if got := o.texts(); len(got) != 3 || !strings.Contains(got[1], "first") || !strings.Contains(got[2], "second") {
 		t.Errorf("said %q", got)
 	}
-	if n := broken(); n != mostRead+1 {
+	if n := broken(); n != maxReadPerStep+1 {
 		t.Errorf("%d broken files were set aside", n)
 	}
 }

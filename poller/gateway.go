@@ -15,209 +15,211 @@ import (
 	"gchat-hooks/state/config"
 )
 
-// gateway is how a project's messages go: its configuration, and the transport that this leads to.
-type gateway struct {
+// projectGateway is how a project's messages go: its configuration, and the transport that this leads to.
+type projectGateway struct {
 	cfg       *config.Config
 	transport transport // nil when err says why
 	err       error     // config.ErrNoWebhook, gchat.ErrNotWebhook, of the app, or of the command that prints the webhook
-	at        time.Time
+	loadedAt  time.Time
 
-	space    string // where it leads to, spaces/S; "" where err says why there is none
-	endpoint string // where its messages are read: as configured, else beside a webhook on this machine, else at Google ("")
+	spaceName    string // where it leads to, spaces/S; "" where err says why there is none
+	readEndpoint string // where its messages are read: as configured, else beside a webhook on this machine, else at Google ("")
 }
 
-type gateways struct {
-	mu      sync.Mutex
-	ways    map[configured]*gateway
-	apps    map[string]*gchat.App // each has its tokens
-	printed map[string]string     // webhook_url_command → what it printed: a password manager is not asked every second
+type gatewayCache struct {
+	mu             sync.Mutex
+	bySource       map[configSource]*projectGateway
+	apps           map[string]*gchat.App // each has its tokens
+	webhookOutputs map[string]string     // webhook_url_command → what it printed: a password manager is not asked every second
 }
 
-// renew has every gateway begun anew, also what commands print: a secret may have been changed.
-func (g *gateways) renew() {
+// reset has every gateway begun anew, also what commands print: a secret may have been changed.
+func (g *gatewayCache) reset() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.ways, g.apps, g.printed = map[configured]*gateway{}, map[string]*gchat.App{}, map[string]string{}
+	g.bySource, g.apps, g.webhookOutputs = map[configSource]*projectGateway{}, map[string]*gchat.App{}, map[string]string{}
 }
 
-// gateway is how messages of a project go. A command for the webhook runs once, until what it printed does not work.
-func (p *Poller) gateway(ctx context.Context, by configured) *gateway {
-	const freshFor = time.Second // then its configuration is read again
-	g := &p.ways
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if way := g.ways[by]; way != nil && p.Now().Sub(way.at).Abs() < freshFor {
-		return way
+// gatewayFor is how messages of a project go. A command for the webhook runs once, until what it printed does not work.
+func (p *Poller) gatewayFor(ctx context.Context, source configSource) *projectGateway {
+	const maxAge = time.Second // then its configuration is read again
+	cache := &p.gateways
+	cache.mu.Lock()
+	defer cache.mu.Unlock()
+	if gateway := cache.bySource[source]; gateway != nil && p.Now().Sub(gateway.loadedAt).Abs() < maxAge {
+		return gateway
 	}
-	cfg := p.config(by)
+	cfg := p.loadConfig(source)
 	if cfg.WebhookCommand != "" {
-		cfg.WebhookURL = g.printed[cfg.WebhookCommand]
+		cfg.WebhookURL = cache.webhookOutputs[cfg.WebhookCommand]
 	}
-	way := p.open(ctx, cfg)
-	way.at = p.Now()
+	gateway := p.openGateway(ctx, cfg)
+	gateway.loadedAt = p.Now()
 	if ctx.Err() == nil { // a command that we cut says nothing
-		g.ways[by], g.printed[cfg.WebhookCommand] = way, cfg.WebhookURL
+		cache.bySource[source], cache.webhookOutputs[cfg.WebhookCommand] = gateway, cfg.WebhookURL
 	}
-	return way
+	return gateway
 }
 
-// open is the gateway that a configuration leads to.
-func (p *Poller) open(ctx context.Context, cfg *config.Config) *gateway {
-	way := &gateway{cfg: cfg, endpoint: cfg.APIEndpoint}
+// openGateway is the gateway that a configuration leads to.
+func (p *Poller) openGateway(ctx context.Context, cfg *config.Config) *projectGateway {
+	gateway := &projectGateway{cfg: cfg, readEndpoint: cfg.APIEndpoint}
 	if cfg.ReceivesEvents() {
-		way.err = p.ways.useApp(ctx, way)
+		gateway.err = p.gateways.useApp(ctx, gateway)
 	} else {
-		way.err = p.useWebhook(ctx, way)
+		gateway.err = p.useWebhook(ctx, gateway)
 	}
-	if way.err == nil {
-		way.space = spaceOf(way.transport)
+	if gateway.err == nil {
+		gateway.spaceName = spaceOf(gateway.transport)
 	}
-	return way
+	return gateway
 }
 
-func (p *Poller) useWebhook(ctx context.Context, way *gateway) error {
-	hook, err := gchat.WebhookOf(ctx, way.cfg)
-	p.Log.AddSecrets(way.cfg.WebhookURL)
+func (p *Poller) useWebhook(ctx context.Context, gateway *projectGateway) error {
+	webhook, err := gchat.WebhookOf(ctx, gateway.cfg)
+	p.Log.AddSecrets(gateway.cfg.WebhookURL)
 	if err != nil {
 		return err
 	}
-	if way.endpoint == "" {
-		way.endpoint = hook.LocalEndpoint()
+	if gateway.readEndpoint == "" {
+		gateway.readEndpoint = webhook.LocalEndpoint()
 	}
-	way.transport = gchat.ListedWebhook{
-		Webhook: hook, Endpoint: way.endpoint, CredentialsFile: way.cfg.CredentialsFile,
+	gateway.transport = gchat.ListedWebhook{
+		Webhook: webhook, Endpoint: gateway.readEndpoint, CredentialsFile: gateway.cfg.CredentialsFile,
 	}
 	return nil
 }
 
-func (g *gateways) useApp(ctx context.Context, way *gateway) error {
-	c := way.cfg
-	key := strings.Join([]string{c.SpaceID, c.Subscription, c.CredentialsFile, c.APIEndpoint, c.PubSubEndpoint}, "\x00")
+func (g *gatewayCache) useApp(ctx context.Context, gateway *projectGateway) error {
+	cfg := gateway.cfg
+	key := strings.Join([]string{cfg.SpaceID, cfg.Subscription, cfg.CredentialsFile, cfg.APIEndpoint, cfg.PubSubEndpoint}, "\x00")
 	if g.apps[key] == nil {
-		app, err := gchat.NewApp(ctx, c)
+		app, err := gchat.NewApp(ctx, cfg)
 		if err != nil {
 			return err
 		}
 		g.apps[key] = app
 	}
-	way.transport = g.apps[key]
+	gateway.transport = g.apps[key]
 	return nil
 }
 
-// events are what the gateway hears; nil where people's words come by the list alone, and where
+// eventSource are what the gateway hears; nil where people's words come by the list alone, and where
 // it leads nowhere.
-func (w *gateway) events() eventSource {
+func (w *projectGateway) eventSource() eventSource {
 	events, _ := w.transport.(eventSource)
 	return events
 }
 
 // openReader opens what lists the space. Every transport's space is listed alike, and so is one
 // into which nothing can be written at present.
-func (w *gateway) openReader(ctx context.Context) (*gchat.API, error) {
-	return gchat.NewReader(ctx, w.endpoint, w.cfg.CredentialsFile)
+func (w *projectGateway) openReader(ctx context.Context) (*gchat.API, error) {
+	return gchat.NewReader(ctx, w.readEndpoint, w.cfg.CredentialsFile)
 }
 
-// config reads a project's configuration afresh: a person who was refused may just have set the allowlist.
-func (p *Poller) config(by configured) *config.Config { return p.readConfig(by, nil) }
-
-// readConfig is config. A hub is asked for its policy by policy: for at most three seconds, and not while a record is locked.
-func (p *Poller) readConfig(by configured, policy config.PolicyReader) *config.Config {
-	c := config.Load(state.ProjectEnv(p.Env, by.projectDir, by.trusted), by.projectDir)
-	c.ReadPolicy, c.RenewsPolicy = policy, true
-	p.Log.AddSecrets(c.WebhookURL)
-	p.Log.ErrorOnce(c.ApplyPolicies(context.Background(), p.Env), "policy")
-	return c
+// loadConfig reads a project's configuration afresh: a person who was refused may just have set the allowlist.
+func (p *Poller) loadConfig(source configSource) *config.Config {
+	return p.loadConfigWithPolicy(source, nil)
 }
 
-// personal is what the person alone set; see config.LoadPersonal.
-func (p *Poller) personal() *config.Config { return p.config(configured{}) }
-
-// own is the configuration that this process itself goes by. It has a hub's policy read again, also where no hook asks.
-func (p *Poller) own() *config.Config {
-	return p.readConfig(configured{state.ProjectDir(p.Env), p.Env("CLAUDE_PROJECT_DIR") != ""}, gchat.ReadPolicy)
+// loadConfigWithPolicy is config. A hub is asked for its policy by policy: for at most three seconds, and not while a record is locked.
+func (p *Poller) loadConfigWithPolicy(source configSource, policy config.PolicyReader) *config.Config {
+	cfg := config.Load(state.ProjectEnv(p.Env, source.projectDir, source.isTrusted), source.projectDir)
+	cfg.ReadPolicy, cfg.RenewsPolicy = policy, true
+	p.Log.AddSecrets(cfg.WebhookURL)
+	p.Log.ErrorOnce(cfg.ApplyPolicies(context.Background(), p.Env), "policy")
+	return cfg
 }
 
-// unreplyable is why a reply to a question could not be used, as things are configured: in deny mode it would wait in vain.
-func (p *Poller) unreplyable(ctx context.Context, way *gateway) error {
+// loadPersonalConfig is what the person alone set; see config.LoadPersonal.
+func (p *Poller) loadPersonalConfig() *config.Config { return p.loadConfig(configSource{}) }
+
+// loadOwnConfig is the configuration that this process itself goes by. It has a hub's policy read again, also where no hook asks.
+func (p *Poller) loadOwnConfig() *config.Config {
+	return p.loadConfigWithPolicy(configSource{state.ProjectDir(p.Env), p.Env("CLAUDE_PROJECT_DIR") != ""}, gchat.ReadPolicy)
+}
+
+// checkCanReply is why a reply to a question could not be used, as things are configured: in deny mode it would wait in vain.
+func (p *Poller) checkCanReply(ctx context.Context, gateway *projectGateway) error {
 	switch {
-	case len(way.cfg.AllowedUsers) == 0:
+	case len(gateway.cfg.AllowedUsers) == 0:
 		return errors.New("no reply could be used: nobody is on allowed_users")
-	case way.err != nil, way.events() != nil:
-		return way.err
+	case gateway.err != nil, gateway.eventSource() != nil:
+		return gateway.err
 	}
-	_, err := way.openReader(ctx)
+	_, err := gateway.openReader(ctx)
 	if err != nil {
 		return fmt.Errorf("no reply could be used: %w", err)
 	}
-	if t := state.SpacesIn(p.user).Get(way.transport.Chat()).ReadTrouble; t != nil && (t.IsRefused || t.IsDegraded) {
-		return fmt.Errorf("no reply could be used: %s", t.Why)
+	if trouble := state.SpacesIn(p.userStateDir).Get(gateway.transport.Chat()).ReadTrouble; trouble != nil && (trouble.IsRefused || trouble.IsDegraded) {
+		return fmt.Errorf("no reply could be used: %s", trouble.Why)
 	}
 	return nil
 }
 
-func (w *gateway) deliver(ctx context.Context, m *state.Message) (gchat.Posted, error) {
-	p := gchat.Post{Text: m.Parts[m.PartsSent], ThreadName: m.ThreadName, ThreadKey: m.ThreadKey, MessageID: partID(m), Viewer: m.Viewer}
-	p.About = aboutOf(m)
-	if m.PartsSent+1 == len(m.Parts) {
-		p.Card = m.Card
+func (w *projectGateway) postPart(ctx context.Context, message *state.Message) (gchat.Posted, error) {
+	post := gchat.Post{Text: message.Parts[message.PartsSent], ThreadName: message.ThreadName, ThreadKey: message.ThreadKey, MessageID: partID(message), Viewer: message.Viewer}
+	post.About = aboutOf(message)
+	if message.PartsSent+1 == len(message.Parts) {
+		post.Card = message.Card
 	}
-	if m.PatchedMessage != "" {
-		err := w.transport.Update(ctx, m.PatchedMessage, p)
+	if message.PatchedMessage != "" {
+		err := w.transport.Update(ctx, message.PatchedMessage, post)
 		if !errors.Is(err, errors.ErrUnsupported) { // else it is told in a message of its own
-			return gchat.Posted{Name: m.PatchedMessage}, err
+			return gchat.Posted{Name: message.PatchedMessage}, err
 		}
 	}
-	posted, err := w.transport.Post(ctx, p)
-	if err != nil && p.ThreadName != "" && gchat.Malformed(err) { // a thread of another space, for which Chat begins none anew
-		p.ThreadName = ""
-		posted, err = w.transport.Post(ctx, p)
+	posted, err := w.transport.Post(ctx, post)
+	if err != nil && post.ThreadName != "" && gchat.Malformed(err) { // a thread of another space, for which Chat begins none anew
+		post.ThreadName = ""
+		posted, err = w.transport.Post(ctx, post)
 	}
 	if err != nil && gchat.AlreadyExists(err) {
-		r, err := w.find(ctx, m)
-		if r == nil && err == nil && w.transport.DrawsCards() && m.Type == state.MessageQuestion {
-			err = errUnseen // a tap counts only on a message that is known
+		found, err := w.findPart(ctx, message)
+		if found == nil && err == nil && w.transport.DrawsCards() && message.Type == state.MessageQuestion {
+			err = errArrivalUnknown // a tap counts only on a message that is known
 		}
-		return *cmp.Or(r, &gchat.Posted{}), err // where messages cannot be read its thread stays unknown
+		return *cmp.Or(found, &gchat.Posted{}), err // where messages cannot be read its thread stays unknown
 	}
 	return posted, err
 }
 
 // aboutOf says what a message is about, which the embedded space's page marks.
-func aboutOf(m *state.Message) gchat.About {
+func aboutOf(message *state.Message) gchat.About {
 	switch {
-	case m.Report != nil:
-		return gchat.About{Kind: cmp.Or(m.Report.RuleKind, string(m.Report.Type)), Session: m.Report.SessionName}
-	case m.Note != nil:
-		return gchat.About{Kind: "note " + m.Note.About}
-	case m.Parts[0] == wording.DialogOverText:
+	case message.Report != nil:
+		return gchat.About{Kind: cmp.Or(message.Report.RuleKind, string(message.Report.Type)), Session: message.Report.SessionName}
+	case message.Note != nil:
+		return gchat.About{Kind: "note " + message.Note.About}
+	case message.Parts[0] == wording.DialogOverText:
 		return gchat.About{Kind: "gone_on"}
 	}
-	return gchat.About{Kind: string(m.Type)}
+	return gchat.About{Kind: string(message.Type)}
 }
 
-var errUnseen = errors.New("not known whether it arrived")
+var errArrivalUnknown = errors.New("not known whether it arrived")
 
-// find looks whether that part is in its space: nil where it is not, or where messages cannot be read. Chat keeps one message for
+// findPart looks whether that part is in its space: nil where it is not, or where messages cannot be read. Chat keeps one message for
 // an id; that this holds for webhooks was not measured, so the space is asked before a second try.
-func (w *gateway) find(ctx context.Context, m *state.Message) (*gchat.Posted, error) {
-	if m.PatchedMessage != "" { // twice the same card is one
+func (w *projectGateway) findPart(ctx context.Context, message *state.Message) (*gchat.Posted, error) {
+	if message.PatchedMessage != "" { // twice the same card is one
 		return nil, nil
 	}
-	found, err := w.transport.Find(ctx, partID(m), m.FirstTriedAt.Add(-clockSlack))
-	unreadable := errors.Is(err, errors.ErrUnsupported) || gchat.AuthFailure(err)
+	found, err := w.transport.Find(ctx, partID(message), message.FirstTriedAt.Add(-clockSlack))
+	isUnreadable := errors.Is(err, errors.ErrUnsupported) || gchat.AuthFailure(err)
 	switch {
 	case err == nil:
 		return &found, nil
-	case unreadable, gchat.Permanent(err): // it is not there
+	case isUnreadable, gchat.Permanent(err): // it is not there
 		return nil, nil
 	}
-	return nil, fmt.Errorf("%w: %v", errUnseen, err) // not as an error of the webhook
+	return nil, fmt.Errorf("%w: %v", errArrivalUnknown, err) // not as an error of the webhook
 }
 
 // partID is the id that Chat keeps one message of. It depends on the part's text: another text is another message.
-func partID(m *state.Message) string {
-	if m.PartsSent == 0 {
-		return m.ID
+func partID(message *state.Message) string {
+	if message.PartsSent == 0 {
+		return message.ID
 	}
-	return state.MessageID(m.ID, "part", m.Parts[m.PartsSent], fmt.Sprint(m.PartsSent))
+	return state.MessageID(message.ID, "part", message.Parts[message.PartsSent], fmt.Sprint(message.PartsSent))
 }

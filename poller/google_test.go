@@ -31,38 +31,38 @@ const (
 	appSpace        = "spaces/DM"
 )
 
-// google is Chat as an app sees it, and Google's own fake of Pub/Sub behind the REST methods that an app calls.
-type google struct {
-	t    testing.TB
-	url  string
-	pub  *pstest.Server
-	sub  pubsubpb.SubscriberClient
-	kind string // of the space
+// fakeGoogle is Chat as an app sees it, and Google's own fake of Pub/Sub behind the REST methods that an app calls.
+type fakeGoogle struct {
+	t            testing.TB
+	url          string
+	pubsubServer *pstest.Server
+	subscriber   pubsubpb.SubscriberClient
+	spaceType    string // of the space
 
-	slow   chan struct{}      // nil, or what the answers to posts wait for
-	locked bool               // the app may not list it
-	spoken []*chatapi.Message // what people wrote in it
+	postGate        chan struct{}      // nil, or what the answers to posts wait for
+	isListForbidden bool               // the app may not list it
+	humanMessages   []*chatapi.Message // what people wrote in it
 
-	mu      sync.Mutex
-	n       int
-	posts   []*chatapi.Message
-	patched map[string][]*chatapi.Message // by message
-	others  []string                      // requests that the app makes none of
+	mu                 sync.Mutex
+	messageCount       int
+	posts              []*chatapi.Message
+	patched            map[string][]*chatapi.Message // by message
+	unexpectedRequests []string                      // requests that the app makes none of
 
-	hidden atomic.Bool  // what was posted is not found yet, and is not posted again
-	deaf   atomic.Bool  // acknowledgements are lost
-	lost   atomic.Int64 // acknowledgements that were
-	lists  atomic.Int64 // list requests that came
+	hidesPosts atomic.Bool  // what was posted is not found yet, and is not posted again
+	losesAcks  atomic.Bool  // acknowledgements are lost
+	lostAcks   atomic.Int64 // acknowledgements that were
+	listCount  atomic.Int64 // list requests that came
 }
 
-func newGoogle(t testing.TB) *google {
+func newFakeGoogle(t testing.TB) *fakeGoogle {
 	t.Helper()
-	g := &google{t: t, pub: pstest.NewServer(), kind: "DIRECT_MESSAGE", patched: map[string][]*chatapi.Message{}}
-	conn, err := grpc.NewClient(g.pub.Addr, grpc.WithTransportCredentials(insecure.NewCredentials()))
+	g := &fakeGoogle{t: t, pubsubServer: pstest.NewServer(), spaceType: "DIRECT_MESSAGE", patched: map[string][]*chatapi.Message{}}
+	conn, err := grpc.NewClient(g.pubsubServer.Addr, grpc.WithTransportCredentials(insecure.NewCredentials()))
 	if err != nil {
 		t.Fatal(err)
 	}
-	g.sub = pubsubpb.NewSubscriberClient(conn)
+	g.subscriber = pubsubpb.NewSubscriberClient(conn)
 	topic := &pubsubpb.Topic{Name: appTopic}
 	if _, err = pubsubpb.NewPublisherClient(conn).CreateTopic(t.Context(), topic); err != nil {
 		t.Fatal(err)
@@ -70,20 +70,20 @@ func newGoogle(t testing.TB) *google {
 	g.subscribe(appSubscription)
 	server := httptest.NewServer(strict.CheckRequests(t, http.HandlerFunc(g.serve), strict.DirectMessage))
 	g.url = server.URL
-	t.Cleanup(func() { server.CloseClientConnections(); server.Close(); conn.Close(); g.pub.Close() })
+	t.Cleanup(func() { server.CloseClientConnections(); server.Close(); conn.Close(); g.pubsubServer.Close() })
 	return g
 }
 
-func (g *google) subscribe(name string) {
+func (g *fakeGoogle) subscribe(name string) {
 	g.t.Helper()
 	one := &pubsubpb.Subscription{Name: name, Topic: appTopic, AckDeadlineSeconds: 10}
-	if _, err := g.sub.CreateSubscription(g.t.Context(), one); err != nil {
+	if _, err := g.subscriber.CreateSubscription(g.t.Context(), one); err != nil {
 		g.t.Fatal(err)
 	}
 }
 
 // serve answers what an app asks for.
-func (g *google) serve(w http.ResponseWriter, r *http.Request) {
+func (g *fakeGoogle) serve(w http.ResponseWriter, r *http.Request) {
 	body, _ := io.ReadAll(r.Body)
 	path := strings.TrimPrefix(r.URL.Path, "/v1/")
 	subscription, called, _ := strings.Cut(path, ":")
@@ -103,28 +103,28 @@ func (g *google) serve(w http.ResponseWriter, r *http.Request) {
 		in := &pubsubpb.PullRequest{}
 		_ = protojson.Unmarshal(body, in)
 		in.Subscription = subscription
-		answer(g.sub.Pull(r.Context(), in))
+		answer(g.subscriber.Pull(r.Context(), in))
 	case called == "acknowledge":
 		in := &pubsubpb.AcknowledgeRequest{}
 		_ = protojson.Unmarshal(body, in)
 		in.Subscription = subscription
-		if g.deaf.Load() {
-			g.lost.Add(1)
+		if g.losesAcks.Load() {
+			g.lostAcks.Add(1)
 			answer(nil, fmt.Errorf("lost"))
 			return
 		}
-		answer(g.sub.Acknowledge(r.Context(), in))
+		answer(g.subscriber.Acknowledge(r.Context(), in))
 	case path == appSpace:
-		answer(&chatapi.Space{Name: appSpace, SpaceType: g.kind}, nil)
+		answer(&chatapi.Space{Name: appSpace, SpaceType: g.spaceType}, nil)
 	case path == appSpace+"/messages" && r.Method == http.MethodPost:
 		id := r.URL.Query().Get("messageId")
-		if g.hidden.Load() && g.message("/"+id).Name != "" {
+		if g.hidesPosts.Load() && g.message("/"+id).Name != "" {
 			http.Error(w, `{"error":{"code":409,"status":"ALREADY_EXISTS","message":"it is there"}}`, http.StatusConflict)
 			return
 		}
 		m := g.post(body, id)
-		if g.slow != nil {
-			<-g.slow
+		if g.postGate != nil {
+			<-g.postGate
 		}
 		answer(m, nil)
 	case strings.HasPrefix(path, appSpace+"/messages/") && r.Method == http.MethodPatch:
@@ -146,30 +146,30 @@ func (g *google) serve(w http.ResponseWriter, r *http.Request) {
 			http.Error(w, `{"error":{"code":403,"status":"PERMISSION_DENIED","message":"of a person's"}}`, http.StatusForbidden)
 			return
 		}
-		if m.Name == "" || g.hidden.Load() {
+		if m.Name == "" || g.hidesPosts.Load() {
 			http.Error(w, `{"error":{"code":404,"status":"NOT_FOUND","message":"no such message"}}`, http.StatusNotFound)
 			return
 		}
 		answer(m, nil)
 	case path == appSpace+"/messages":
-		g.lists.Add(1)
-		if g.locked {
+		g.listCount.Add(1)
+		if g.isListForbidden {
 			http.Error(w, `{"error":{"code":403,"status":"PERMISSION_DENIED","message":"insufficient scopes"}}`, http.StatusForbidden)
 			return
 		}
 		g.mu.Lock()
 		defer g.mu.Unlock()
-		answer(&chatapi.ListMessagesResponse{Messages: g.spoken}, nil)
+		answer(&chatapi.ListMessagesResponse{Messages: g.humanMessages}, nil)
 	default:
 		g.mu.Lock()
-		g.others = append(g.others, r.Method+" "+r.URL.Path)
+		g.unexpectedRequests = append(g.unexpectedRequests, r.Method+" "+r.URL.Path)
 		g.mu.Unlock()
 		http.NotFound(w, r)
 	}
 }
 
 // post keeps a message, one of an id.
-func (g *google) post(body []byte, id string) *chatapi.Message {
+func (g *fakeGoogle) post(body []byte, id string) *chatapi.Message {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	m := &chatapi.Message{}
@@ -192,7 +192,7 @@ func (g *google) post(body []byte, id string) *chatapi.Message {
 }
 
 // message is one as it stands now, by its name or by one that ends with the id that it was posted with.
-func (g *google) message(name string) *chatapi.Message {
+func (g *fakeGoogle) message(name string) *chatapi.Message {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	for _, m := range g.posts {
@@ -208,7 +208,7 @@ func (g *google) message(name string) *chatapi.Message {
 }
 
 // awaitPost waits for a message whose text, or fallback text, has these words.
-func (g *google) awaitPost(words string) (found *chatapi.Message) {
+func (g *fakeGoogle) awaitPost(words string) (found *chatapi.Message) {
 	g.t.Helper()
 	bound.Until(g.t, "a message "+words, func() bool {
 		g.mu.Lock()
@@ -223,8 +223,8 @@ func (g *google) awaitPost(words string) (found *chatapi.Message) {
 	return found
 }
 
-// event is what Google publishes for a tap or for words.
-func event(kind, user string, m *chatapi.Message) *chatapi.DeprecatedEvent {
+// newEvent is what Google publishes for a tap or for words.
+func newEvent(kind, user string, m *chatapi.Message) *chatapi.DeprecatedEvent {
 	return &chatapi.DeprecatedEvent{
 		Type: kind, EventTime: time.Now().UTC().Format(time.RFC3339Nano), Message: m, Thread: m.Thread,
 		User:  &chatapi.User{Name: user, Type: "HUMAN", DisplayName: "Ann", Email: "ann@example.com"},
@@ -234,14 +234,14 @@ func event(kind, user string, m *chatapi.Message) *chatapi.DeprecatedEvent {
 
 // tap publishes a tap, and returns Pub/Sub's id of it.
 // holds says whether a message with these words was posted.
-func (g *google) holds(words string) bool {
+func (g *fakeGoogle) hasMessage(words string) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return slices.ContainsFunc(g.posts, func(m *chatapi.Message) bool { return strings.Contains(m.Text, words) })
 }
 
-func (g *google) tap(user string, m *chatapi.Message, question, choice string, inputs map[string]string) string {
-	e := event("CARD_CLICKED", user, m)
+func (g *fakeGoogle) tap(user string, m *chatapi.Message, question, choice string, inputs map[string]string) string {
+	e := newEvent("CARD_CLICKED", user, m)
 	e.Action = &chatapi.FormAction{ActionMethodName: "gchat-hooks", Parameters: []*chatapi.ActionParameter{
 		{Key: "question", Value: question}, {Key: "choice", Value: choice},
 	}}
@@ -252,17 +252,17 @@ func (g *google) tap(user string, m *chatapi.Message, question, choice string, i
 	return g.publish(e)
 }
 
-func (g *google) publish(e *chatapi.DeprecatedEvent) string {
+func (g *fakeGoogle) publish(e *chatapi.DeprecatedEvent) string {
 	b, err := json.Marshal(e)
 	if err != nil {
 		g.t.Fatal(err)
 	}
-	return g.pub.Publish(appTopic, b, nil)
+	return g.pubsubServer.Publish(appTopic, b, nil)
 }
 
-// waiting is how many events were published and not acknowledged yet.
-func (g *google) waiting() (n int) {
-	for _, m := range g.pub.Messages() {
+// countUnacknowledged is how many events were published and not acknowledged yet.
+func (g *fakeGoogle) countUnacknowledged() (n int) {
+	for _, m := range g.pubsubServer.Messages() {
 		if m.Acks == 0 {
 			n++
 		}
@@ -270,17 +270,17 @@ func (g *google) waiting() (n int) {
 	return n
 }
 
-// newAppDesk is a machine whose Chat is an app's.
-func newAppDesk(t testing.TB) (*desk, *google) {
+// newAppMachine is a machine whose Chat is an app's.
+func newAppMachine(t testing.TB) (*testMachine, *fakeGoogle) {
 	t.Helper()
-	g := newGoogle(t)
-	return g.desk(appSubscription), g
+	g := newFakeGoogle(t)
+	return g.newMachine(appSubscription), g
 }
 
-// desk is a machine of the app's that hears it by that subscription.
-func (g *google) desk(subscription string) *desk {
+// newMachine is a machine of the app's that hears it by that subscription.
+func (g *fakeGoogle) newMachine(subscription string) *testMachine {
 	g.t.Helper()
-	d := newDesk(g.t)
+	d := newTestMachine(g.t)
 	delete(d.vars, "GOOGLE_CHAT_WEBHOOK_URL")
 	for name, value := range map[string]string{
 		"GOOGLE_CHAT_SPACE_ID": appSpace, "GCHAT_PUBSUB_SUBSCRIPTION": subscription, "GCHAT_API_ENDPOINT": g.url,
@@ -291,13 +291,13 @@ func (g *google) desk(subscription string) *desk {
 	return d
 }
 
-// said is a message of a person's; quotes is one that it quotes.
-func (g *google) said(thread, text, quotes string) *chatapi.Message {
+// addHumanMessage is a message of a person's; quotes is one that it quotes.
+func (g *fakeGoogle) addHumanMessage(thread, text, quotes string) *chatapi.Message {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.n++
+	g.messageCount++
 	m := &chatapi.Message{
-		Name: fmt.Sprintf("%s/messages/said%d", appSpace, g.n), Text: text, Thread: &chatapi.Thread{Name: thread},
+		Name: fmt.Sprintf("%s/messages/said%d", appSpace, g.messageCount), Text: text, Thread: &chatapi.Thread{Name: thread},
 		Sender: &chatapi.User{Name: "users/1", Type: "HUMAN"}, CreateTime: time.Now().UTC().Format(time.RFC3339Nano),
 	}
 	if quotes != "" {

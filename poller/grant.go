@@ -12,115 +12,115 @@ import (
 	"gchat-hooks/state"
 )
 
-// useGrant answers what a session asks, where a hook waits, by the yes for a while that was given to this permission.
-func (p *Poller) useGrant(s *served) (next time.Time) {
-	given := s.q
-	heard := p.heard(given) // what was heard before this stands in the records
-	records := p.ofSession(given)
-	if s.q == nil { // its file is gone
+// applyGrant answers what a session asks, where a hook waits, by the yes for a while that was given to this permission.
+func (p *Poller) applyGrant(record *trackedRecord) (next time.Time) {
+	granting := record.question
+	isAllRead := p.isAllRead(granting) // what was heard before this stands in the records
+	records := p.reloadSessionRecords(granting)
+	if record.question == nil { // its file is gone
 		return next
 	}
-	over := p.grantOver(s, records)
-	heard = heard && !slices.ContainsFunc(records, func(o *served) bool { return o.q.HasUnreadReply() })
-	for _, o := range records {
-		asks := !over && o.q.Kind == state.KindPermission && o.q.Status == state.Pending
-		o.unsure = asks && !heard
-		if asks && heard && state.HasWaiter(p.Env, o.Path) {
-			cfg := p.personal()
-			q, err := state.UpdateQuestion(o.Path, func(q *state.Question) error {
-				return judge.ByGrant(cfg, q, given, p.Now())
+	isOver := p.isGrantOver(record, records)
+	isAllRead = isAllRead && !slices.ContainsFunc(records, func(other *trackedRecord) bool { return other.question.HasUnreadReply() })
+	for _, other := range records {
+		isAsking := !isOver && other.question.Kind == state.KindPermission && other.question.Status == state.Pending
+		other.isWaitingForGrant = isAsking && !isAllRead
+		if isAsking && isAllRead && state.HasWaiter(p.Env, other.Path) {
+			cfg := p.loadPersonalConfig()
+			q, err := state.UpdateQuestion(other.Path, func(q *state.Question) error {
+				return judge.AnswerByGrant(cfg, q, granting, p.Now())
 			})
 			if err == nil {
-				o.q = q
+				other.question = q
 			} else if !errors.Is(err, judge.ErrNotCovered) {
 				p.Log.ErrorOnce(err, "yes for a while not used")
 			}
 		}
 	}
-	return p.tellGrant(s, allowedBy(given, records), over)
+	return p.enqueueGrantNote(record, allowedByGrant(granting, records), isOver)
 }
 
-// heard says whether all is read and done that people said in a question's space and to its session.
-func (p *Poller) heard(q *state.Question) bool {
-	r := p.readers[q.Chat]
-	if !p.readSince(q.Chat, p.awake) || r.bad.Load() {
+// isAllRead says whether all is read and done that people said in a question's space and to its session.
+func (p *Poller) isAllRead(q *state.Question) bool {
+	reader := p.readers[q.Chat]
+	if !p.isReadSince(q.Chat, p.awakeSince) || reader.hasFailed.Load() {
 		return false
 	}
-	one, err := state.SessionsIn(p.user).Get(q.ClaudeSession())
-	isUndone := func(in *state.Incoming) bool { return !in.IsWaitingPrompt() && in.ResolvedBy == "" }
-	if err != nil || slices.ContainsFunc(p.routed[one.ID], isUndone) || len(one.OldCommands) > 0 {
+	session, err := state.SessionsIn(p.userStateDir).Get(q.ClaudeSession())
+	isUnfinished := func(in *state.Incoming) bool { return !in.IsWaitingPrompt() && in.ResolvedBy == "" }
+	if err != nil || slices.ContainsFunc(p.routedBySession[session.ID], isUnfinished) || len(session.OldCommands) > 0 {
 		return false
 	}
 	// A no or /ask in its threads counts also where another environment decides what it is.
 	return !slices.ContainsFunc(p.incoming, func(in *state.Incoming) bool {
-		isInThread := in.ThreadName == one.ThreadName || in.ThreadName == q.ThreadName
+		isInThread := in.ThreadName == session.ThreadName || in.ThreadName == q.ThreadName
 		return in.Status == state.IncomingNew && in.Chat == q.Chat && isInThread
 	})
 }
 
-// ofSession are the records of a question's session, the oldest first, as they stand now.
-func (p *Poller) ofSession(q *state.Question) []*served {
-	return slices.DeleteFunc(p.inOrder(), func(s *served) bool {
-		if s.q == nil || s.q.ClaudeSession() != q.ClaudeSession() {
+// reloadSessionRecords are the records of a question's session, the oldest first, as they stand now.
+func (p *Poller) reloadSessionRecords(q *state.Question) []*trackedRecord {
+	return slices.DeleteFunc(p.ownOldestFirst(), func(record *trackedRecord) bool {
+		if record.question == nil || record.question.ClaudeSession() != q.ClaudeSession() {
 			return true
 		}
-		p.load(s)
-		return s.q == nil
+		p.loadQuestion(record)
+		return record.question == nil
 	})
 }
 
-// grantOver says whether a yes for a while has ended for good, also by this process's own clock, which no one sets back.
-func (p *Poller) grantOver(s *served, records []*served) bool {
-	now, given := p.Now(), s.q
-	one, err := state.SessionsIn(p.user).Get(given.ClaudeSession())
+// isGrantOver says whether a yes for a while has ended for good, also by this process's own clock, which no one sets back.
+func (p *Poller) isGrantOver(record *trackedRecord, records []*trackedRecord) bool {
+	now, granting := p.Now(), record.question
+	session, err := state.SessionsIn(p.userStateDir).Get(granting.ClaudeSession())
 	if err != nil {
 		return true
 	}
-	if s.lasts.IsZero() {
-		s.lasts = now.Add(given.Grant.EndsAt.Sub(now))
+	if record.grantEndsAt.IsZero() {
+		record.grantEndsAt = now.Add(granting.Grant.EndsAt.Sub(now))
 	}
-	cleared := slices.ContainsFunc(p.sessions, func(other *state.Session) bool { return other.Supersedes(one) })
-	no := slices.ContainsFunc(records, func(o *served) bool { return !o.q.LastDenialAt.Before(given.Grant.GrantedAt) })
-	return cleared || no || !now.Before(s.lasts) || judge.GrantOver(p.personal(), given, one, now)
+	isCleared := slices.ContainsFunc(p.sessions, func(other *state.Session) bool { return other.Supersedes(session) })
+	hasDenial := slices.ContainsFunc(records, func(other *trackedRecord) bool { return !other.question.LastDenialAt.Before(granting.Grant.GrantedAt) })
+	return isCleared || hasDenial || !now.Before(record.grantEndsAt) || judge.IsGrantOver(p.loadPersonalConfig(), granting, session, now)
 }
 
-// allowedBy are the permissions that the yes for a while allowed that was given to this one, where the terminal was not faster.
-func allowedBy(given *state.Question, records []*served) (allowed []*state.Question) {
-	for _, o := range records {
-		used := o.q.Grant != nil && o.q.Grant.QuestionID == given.QuestionID && o.q.QuestionID != given.QuestionID
-		if used && (o.q.Status == state.Answered || o.q.ResolvedBy == "chat") {
-			allowed = append(allowed, o.q)
+// allowedByGrant are the permissions that the yes for a while allowed that was given to this one, where the terminal was not faster.
+func allowedByGrant(granting *state.Question, records []*trackedRecord) (allowed []*state.Question) {
+	for _, record := range records {
+		isByGrant := record.question.Grant != nil && record.question.Grant.QuestionID == granting.QuestionID && record.question.QuestionID != granting.QuestionID
+		if isByGrant && (record.question.Status == state.Answered || record.question.ResolvedBy == "chat") {
+			allowed = append(allowed, record.question)
 		}
 	}
 	return allowed
 }
 
-// tellGrant has the thread told what a yes for a while allowed. Where the yes was said to a card,
+// enqueueGrantNote has the thread told what a yes for a while allowed. Where the yes was said to a card,
 // the message that says until when is changed, too. Another one cannot be: all is listed when the
 // yes is over.
-func (p *Poller) tellGrant(s *served, allowed []*state.Question, over bool) (next time.Time) {
-	q, cfg := s.q, p.personal()
+func (p *Poller) enqueueGrantNote(record *trackedRecord, allowed []*state.Question, isOver bool) (next time.Time) {
+	q, cfg := record.question, p.loadPersonalConfig()
 	if !cfg.AccessToQuestion(q).CanShow {
 		allowed = nil
 	}
-	changes := q.CardMessage != ""
-	if !over && (!changes || len(allowed) == s.told) {
+	hasCard := q.CardMessage != ""
+	if !isOver && (!hasCard || len(allowed) == record.notedGrantUses) {
 		return q.Grant.EndsAt
 	}
-	m := p.aboutQuestion(q, s.IndexEntry)
-	m.ID, m.Type = state.MessageID("granted", q.QuestionID, fmt.Sprint(len(allowed), over)), state.MessageNote
-	m.Parts = []string{wording.GrantText(q, allowed, over)}
-	if changes {
-		first := state.MessageID("note", q.QuestionID, state.NoteGranted, q.AnsweredMessage, "") // see putNote
-		m.PatchedMessage = gchat.MessageName(q.Space, first)
+	message := p.newQuestionMessage(q, record.IndexEntry)
+	message.ID, message.Type = state.MessageID("granted", q.QuestionID, fmt.Sprint(len(allowed), isOver)), state.MessageNote
+	message.Parts = []string{wording.GrantText(q, allowed, isOver)}
+	if hasCard {
+		firstNoteID := state.MessageID("note", q.QuestionID, state.NoteGranted, q.AnsweredMessage, "") // see enqueueNote
+		message.PatchedMessage = gchat.MessageName(q.Space, firstNoteID)
 	}
-	if err := p.put(m); err != nil {
+	if err := p.isNew(message); err != nil {
 		p.Log.ErrorOnce(err, "note not put into the outbox")
 		return p.Now().Add(time.Second)
 	}
-	s.told = len(allowed)
-	if over {
-		p.change(s, "end of a yes for a while not written down", func(q *state.Question) { q.Grant.IsEnded = true })
+	record.notedGrantUses = len(allowed)
+	if isOver {
+		p.changeRecord(record, "end of a yes for a while not written down", func(q *state.Question) { q.Grant.IsEnded = true })
 	}
 	return p.Now().Add(time.Second)
 }

@@ -12,83 +12,83 @@ import (
 func TestNothingIsAllowedOverWhatWasSaid(t *testing.T) {
 	on := `{"timed_yes": true}`
 	for name, test := range map[string]struct {
-		between func(x *granted, p *Poller)
+		between func(x *grantTest, p *Poller)
 		want    bool
 		held    bool // it is not posted yet
 	}{
-		"nothing": {func(*granted, *Poller) {}, true, false},
-		"a list that failed a moment ago": {func(x *granted, p *Poller) {
-			p.awake = time.Now().Add(-time.Hour)
-			p.readerOf(x.load(x.first).Chat).good = time.Now().Add(-time.Minute)
-			p.readerOf(x.load(x.first).Chat).bad.Store(true)
+		"nothing": {func(*grantTest, *Poller) {}, true, false},
+		"a list that failed a moment ago": {func(x *grantTest, p *Poller) {
+			p.awakeSince = time.Now().Add(-time.Hour)
+			p.readerFor(x.loadQuestion(x.first).Chat).lastGoodList = time.Now().Add(-time.Minute)
+			p.readerFor(x.loadQuestion(x.first).Chat).hasFailed.Store(true)
 		}, false, true},
-		"a pull that failed a moment ago": {func(x *granted, p *Poller) {
-			p.readerOf(x.load(x.first).Chat).pulls = true
-			p.events.good, p.events.failed = time.Now(), 1
+		"a pull that failed a moment ago": {func(x *grantTest, p *Poller) {
+			p.readerFor(x.loadQuestion(x.first).Chat).isPulled = true
+			p.puller.lastGoodPull, p.puller.failedPulls = time.Now(), 1
 		}, false, true},
-		"a subscription that is pulled": {func(x *granted, p *Poller) {
-			p.readerOf(x.load(x.first).Chat).pulls = true
-			p.events.good = time.Now()
+		"a subscription that is pulled": {func(x *grantTest, p *Poller) {
+			p.readerFor(x.loadQuestion(x.first).Chat).isPulled = true
+			p.puller.lastGoodPull = time.Now()
 		}, true, false},
-		"a no that was written down since the records were read": {func(x *granted, p *Poller) {
-			judge := p.judgesByPerson()
-			x.change(x.first, func(q *state.Question) {
+		"a no that was written down since the records were read": {func(x *grantTest, p *Poller) {
+			judge := p.judgeByPersonalConfig()
+			x.changeQuestion(x.first, func(q *state.Question) {
 				q.Replies = append(q.Replies, state.Reply{MessageName: "n", Sender: "users/1", Text: "no", CreatedAt: time.Now()})
 				if err := judge(q); err != nil {
 					x.t.Fatal(err)
 				}
 			})
 		}, false, false},
-		"a reply that another environment's poller wrote down": {func(x *granted, p *Poller) {
-			x.change(x.first, func(q *state.Question) {
+		"a reply that another environment's poller wrote down": {func(x *grantTest, p *Poller) {
+			x.changeQuestion(x.first, func(q *state.Question) {
 				q.Replies = append(q.Replies, state.Reply{MessageName: "n", Sender: "users/1", Text: "no", CreatedAt: time.Now()})
 			})
 		}, false, true},
-		"an /ask that is not done": {func(x *granted, p *Poller) {
-			x.session("s", func(one *state.Session) {
-				one.OldCommands = []state.OldCommand{{MessageName: "c", Sender: "users/1", Text: "/ask", LocalCreatedAt: time.Now()}}
+		"an /ask that is not done": {func(x *grantTest, p *Poller) {
+			x.changeSession("s", func(session *state.Session) {
+				session.OldCommands = []state.OldCommand{{MessageName: "c", Sender: "users/1", Text: "/ask", LocalCreatedAt: time.Now()}}
 			})
 		}, false, true},
-		"its person's removal, and return": {func(x *granted, p *Poller) {
-			x.configure(`{"timed_yes": true, "approvers": ["` + space.Human + `"]}`)
-			p.round(t.Context())
-			p.working.Wait()
-			x.configure(on)
+		"its person's removal, and return": {func(x *grantTest, p *Poller) {
+			x.writeConfig(`{"timed_yes": true, "approvers": ["` + space.Human + `"]}`)
+			p.readAndAttend(t.Context())
+			p.goroutines.Wait()
+			x.writeConfig(on)
 		}, false, false},
-		"a file that did not parse for a moment": {func(x *granted, p *Poller) {
-			x.configure(on[1:])
-			p.round(t.Context())
-			p.working.Wait()
-			x.configure(on)
+		"a file that did not parse for a moment": {func(x *grantTest, p *Poller) {
+			x.writeConfig(on[1:])
+			p.readAndAttend(t.Context())
+			p.goroutines.Wait()
+			x.writeConfig(on)
 		}, true, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			x := newJudged(t)
-			p := x.steps()
-			p.round(t.Context())
-			p.working.Wait()
-			p.readerOf(x.load(x.first).Chat).good = time.Now().Add(time.Hour)
-			q := x.wants("make two", nil)
-			unwaited := x.ask(func(is *state.Question) {
+			x := newJudgedGrant(t)
+			p := x.newReadPoller()
+			p.readAndAttend(t.Context())
+			p.goroutines.Wait()
+			p.readerFor(x.loadQuestion(x.first).Chat).lastGoodList = time.Now().Add(time.Hour)
+			q := x.askPermission("make two", nil)
+			unwaited := x.addQuestion(func(is *state.Question) {
 				id, key := is.QuestionID, is.ThreadKey
 				*is = *q
 				is.Record, is.QuestionID, is.ThreadKey = state.Record{}, id, key
 			})
-			p.scan()
+			p.readIndex()
 			test.between(x, p)
-			p.scanInbox()
-			p.scanSessions()
-			p.attendAll(t.Context(), p.own())
-			p.working.Wait()
-			for _, s := range p.index {
-				if s.q != nil && s.q.QuestionID == q.QuestionID && !test.want && s.put == test.held {
-					t.Errorf("posted: %v", s.put)
+			p.readInbox()
+			p.readSessions()
+			p.attendAll(t.Context(), p.loadOwnConfig())
+			p.goroutines.Wait()
+			for _, record := range p.ownRecords {
+				if record.question != nil && record.question.QuestionID == q.QuestionID && !test.want && record.isEnqueued == test.held {
+					t.Errorf("posted: %v", record.isEnqueued)
 				}
 			}
-			if x.load(unwaited).Status != state.Pending {
+			if x.loadQuestion(unwaited).Status != state.Pending {
 				t.Error("answered without a hook that waits")
 			}
-			if got := x.load(q).Status == state.Answered; got != test.want {
+			if got := x.loadQuestion(q).Status == state.Answered; got != test.want {
 				t.Errorf("allowed: %v", got)
 			}
 		})

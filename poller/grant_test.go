@@ -17,8 +17,8 @@ import (
 	"gchat-hooks/state/config"
 )
 
-// asksFor is a permission that a process of a session asks for.
-func asksFor(command string, asked time.Time) *state.Question {
+// newPermission is a permission that a process of a session asks for.
+func newPermission(command string, asked time.Time) *state.Question {
 	return &state.Question{
 		QuestionID: "q-" + command, Kind: state.KindPermission, ToolName: "Bash", ShownText: command, CallTexts: []string{command}, Mode: state.ModeNative,
 		Status: state.Pending, AskedAt: asked, PostedAt: &asked, Approvers: &[]string{"users/1", "users/2"}, ClaudePID: 7, ClaudeStart: "a",
@@ -63,13 +63,13 @@ func TestWhoGrants(t *testing.T) {
 			q.Kind, q.SubQuestions[0].Options = state.KindPlan, []state.Option{{Label: state.LabelApprove}, {Label: state.LabelSendBack}}
 		}, 0, "", state.NoteUnclear},
 	} {
-		q := asksFor("make", now.Add(-time.Minute))
+		q := newPermission("make", now.Add(-time.Minute))
 		if test.as != nil {
 			test.as(q)
 		}
 		q.Replies = []state.Reply{{MessageName: "m", Sender: test.by, Text: test.text, CreatedAt: now}}
-		judge.Tighten(test.cfg, q)
-		judge.Reply(test.cfg, q, &q.Replies[0], now)
+		judge.RestrictChoices(test.cfg, q)
+		judge.JudgeReply(test.cfg, q, &q.Replies[0], now)
 		var owed string
 		if len(q.OwedNotes) == 1 {
 			owed = q.OwedNotes[0].About
@@ -137,12 +137,12 @@ func TestWhatIsCovered(t *testing.T) {
 		"it could not be said yes to":   func(s *set) { s.SubQuestions[0].Options = s.SubQuestions[0].Options[1:] },
 		"another person of that e-mail": func(s *set) { s.given.Replies[0].Sender = "users/3" },
 	} {
-		c, q, given, one := cfg, asksFor("make", now.Add(-time.Second)), asksFor("one", now.Add(-time.Minute)), &state.Session{}
+		c, q, given, session := cfg, newPermission("make", now.Add(-time.Second)), newPermission("one", now.Add(-time.Minute)), &state.Session{}
 		g := &state.Grant{QuestionID: given.QuestionID, GrantedAt: now.Add(-time.Minute), EndsAt: now.Add(time.Minute)}
 		given.Grant, given.AnsweredMessage, given.AnsweredByName = g, "m", "Ada"
 		given.Replies = []state.Reply{{MessageName: "m", Sender: "users/1", DisplayName: "Ada"}}
-		change(&set{q, given, g, &c, one})
-		used := given.HasActiveGrant() && !judge.GrantOver(&c, given, one, now) && judge.ByGrant(&c, q, given, now) == nil
+		change(&set{q, given, g, &c, session})
+		used := given.HasActiveGrant() && !judge.IsGrantOver(&c, given, session, now) && judge.AnswerByGrant(&c, q, given, now) == nil
 		want := strings.HasSuffix(name, "covered")
 		if label, _ := q.Decision(); used != want || (label == state.LabelAllow) != want || (q.Grant != nil) != want {
 			t.Errorf("%s: %v, %q", name, used, label)
@@ -153,21 +153,23 @@ func TestWhatIsCovered(t *testing.T) {
 	}
 }
 
-// granted is a session with a yes for half an hour, whose permissions a hook waits for.
-type granted struct {
-	*desk
+// grantTest is a session with a yes for half an hour, whose permissions a hook waits for.
+type grantTest struct {
+	*testMachine
 	first *state.Question
 }
 
-func newGranted(t *testing.T, d *desk, posted func(*state.Question)) *granted {
-	x := &granted{desk: d}
-	d.configure(`{"timed_yes": true}`)
-	d.session("s", func(one *state.Session) { one.StartedAt, one.LastSeen = time.Now().Add(-time.Hour), time.Now() })
-	x.first = x.wants("make one", posted)
+func newGrantTest(t *testing.T, d *testMachine, posted func(*state.Question)) *grantTest {
+	x := &grantTest{testMachine: d}
+	d.writeConfig(`{"timed_yes": true}`)
+	d.changeSession("s", func(session *state.Session) {
+		session.StartedAt, session.LastSeen = time.Now().Add(-time.Hour), time.Now()
+	})
+	x.first = x.askPermission("make one", posted)
 	return x
 }
 
-func (d *desk) configure(file string) {
+func (d *testMachine) writeConfig(file string) {
 	d.t.Helper()
 	path := filepath.Join(d.dir, ".config", "gchat-hooks", "config.json")
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
@@ -178,11 +180,11 @@ func (d *desk) configure(file string) {
 	}
 }
 
-// wants has the session ask for a permission, which a hook waits for.
-func (d *desk) wants(command string, as func(*state.Question)) *state.Question {
+// askPermission has the session ask for a permission, which a hook waits for.
+func (d *testMachine) askPermission(command string, as func(*state.Question)) *state.Question {
 	d.t.Helper()
-	q := d.record(func(q *state.Question) {
-		p := asksFor(command, q.AskedAt)
+	q := d.writeQuestion(func(q *state.Question) {
+		p := newPermission(command, q.AskedAt)
 		p.PostedAt, p.QuestionID, p.ThreadKey, p.SessionName, p.ProjectDir = nil, q.QuestionID, q.ThreadKey, "shop", q.ProjectDir
 		p.SessionID, p.ClaudePID, p.ClaudeStart = "s", os.Getpid(), inject.StartOf(os.Getpid())
 		p.Approvers = &[]string{space.Human, "users/1"}
@@ -203,23 +205,23 @@ func (d *desk) wants(command string, as func(*state.Question)) *state.Question {
 	return q
 }
 
-func (d *desk) decided(q *state.Question) *state.Question {
+func (d *testMachine) awaitDecision(q *state.Question) *state.Question {
 	d.t.Helper()
-	return d.await(q, "decided", func(q *state.Question) bool { return q.Status != state.Pending })
+	return d.awaitQuestion(q, "decided", func(q *state.Question) bool { return q.Status != state.Pending })
 }
 
-// says replies to the first permission, and waits until the session's grant is as wanted.
-func (x *granted) says(sender, text string, runs bool) {
+// replyUntil replies to the first permission, and waits until the session's grant is as wanted.
+func (x *grantTest) replyUntil(sender, text string, runs bool) {
 	x.t.Helper()
-	x.reply(x.load(x.first).ThreadName, sender, text)
-	bound.Until(x.t, text, func() bool { return x.runs() == runs })
+	x.reply(x.loadQuestion(x.first).ThreadName, sender, text)
+	bound.Until(x.t, text, func() bool { return x.isGrantActive() == runs })
 }
 
-func (x *granted) runs() bool {
-	return x.load(x.first).HasActiveGrant()
+func (x *grantTest) isGrantActive() bool {
+	return x.loadQuestion(x.first).HasActiveGrant()
 }
 
-func (x *granted) texts() (all []string) {
+func (x *grantTest) appTexts() (all []string) {
 	for _, m := range x.space.Messages() {
 		if m.Sender.Type != "HUMAN" {
 			all = append(all, m.Text)
@@ -231,53 +233,53 @@ func (x *granted) texts() (all []string) {
 // A yes for a while answers what the session asks next, in silence, until a no; a stranger neither ends it nor begins one.
 func TestAYesForAWhile(t *testing.T) {
 	t.Parallel()
-	x := newGranted(t, newDesk(t), nil)
-	x.run(Options{})
-	x.await(x.first, "posted", func(q *state.Question) bool { return q.IsMessageSent })
-	x.reply(x.load(x.first).ThreadName, "users/9", "yes 2h")
-	x.await(x.first, "refused", func(q *state.Question) bool {
+	x := newGrantTest(t, newTestMachine(t), nil)
+	x.runPoller(Options{})
+	x.awaitQuestion(x.first, "posted", func(q *state.Question) bool { return q.IsMessageSent })
+	x.reply(x.loadQuestion(x.first).ThreadName, "users/9", "yes 2h")
+	x.awaitQuestion(x.first, "refused", func(q *state.Question) bool {
 		return len(q.Replies) == 1 && q.Replies[0].Verdict == state.VerdictRefused
 	})
-	x.says("", "Yes 30m", true)
+	x.replyUntil("", "Yes 30m", true)
 	for _, command := range []string{"make two", "make three"} {
-		if q := x.decided(x.wants(command, nil)); q.HasActiveGrant() || q.Grant == nil || q.IsMessageSent || q.AnsweredBy != space.Human {
+		if q := x.awaitDecision(x.askPermission(command, nil)); q.HasActiveGrant() || q.Grant == nil || q.IsMessageSent || q.AnsweredBy != space.Human {
 			t.Errorf("%+v", q)
 		}
 	}
-	x.reply(x.load(x.first).ThreadName, "users/9", "no")
-	if q := x.decided(x.wants("make four", func(q *state.Question) { q.AgentID = "sub" })); q.Grant == nil {
+	x.reply(x.loadQuestion(x.first).ThreadName, "users/9", "no")
+	if q := x.awaitDecision(x.askPermission("make four", func(q *state.Question) { q.AgentID = "sub" })); q.Grant == nil {
 		t.Errorf("%+v", q)
 	}
-	x.says("", "no", false)
-	five := x.wants("make five", nil)
-	x.await(five, "posted", func(q *state.Question) bool { return q.IsMessageSent })
+	x.replyUntil("", "no", false)
+	five := x.askPermission("make five", nil)
+	x.awaitQuestion(five, "posted", func(q *state.Question) bool { return q.IsMessageSent })
 	bound.Until(t, "told", func() bool {
-		return slices.ContainsFunc(x.texts(), func(s string) bool { return strings.HasPrefix(s, "[Asks again]") })
+		return slices.ContainsFunc(x.appTexts(), func(s string) bool { return strings.HasPrefix(s, "[Asks again]") })
 	})
-	if q := x.load(five); q.Status != state.Pending {
+	if q := x.loadQuestion(five); q.Status != state.Pending {
 		t.Errorf("%+v", q)
 	}
-	listed := slices.DeleteFunc(x.texts(), func(s string) bool { return !strings.HasPrefix(s, "[Allowed]") })
-	if len(listed) > 2 || !strings.Contains(listed[0], "until") || strings.Contains(strings.Join(x.texts(), "\n"), "[Permission] Session: shop\nFolder: "+x.dir+"/shop\n\nmake two") {
-		t.Errorf("%q", x.texts())
+	listed := slices.DeleteFunc(x.appTexts(), func(s string) bool { return !strings.HasPrefix(s, "[Allowed]") })
+	if len(listed) > 2 || !strings.Contains(listed[0], "until") || strings.Contains(strings.Join(x.appTexts(), "\n"), "[Permission] Session: shop\nFolder: "+x.dir+"/shop\n\nmake two") {
+		t.Errorf("%q", x.appTexts())
 	}
 }
 
-// steps is a poller that takes its steps when the test says so, and that has read the space.
-func (x *granted) steps() *Poller {
-	p := x.poller()
-	p.readerOf(x.load(x.first).Chat).good = time.Now().Add(time.Hour)
+// newReadPoller is a poller that takes its steps when the test says so, and that has read the space.
+func (x *grantTest) newReadPoller() *Poller {
+	p := x.newPoller()
+	p.readerFor(x.loadQuestion(x.first).Chat).lastGoodList = time.Now().Add(time.Hour)
 	return p
 }
 
 // One step after a yes for half an hour was judged and written, and the poller was killed.
-func newJudged(t *testing.T) *granted {
-	x := newGranted(t, newDesk(t), func(q *state.Question) { q.AskedAt = q.AskedAt.Add(-2 * time.Second) })
-	then := x.poller()
+func newJudgedGrant(t *testing.T) *grantTest {
+	x := newGrantTest(t, newTestMachine(t), func(q *state.Question) { q.AskedAt = q.AskedAt.Add(-2 * time.Second) })
+	then := x.newPoller()
 	then.Now = func() time.Time { return time.Now().Add(-time.Second) }
-	judge := then.judgesByPerson()
-	x.change(x.first, func(q *state.Question) {
-		x.posted(q)
+	judge := then.judgeByPersonalConfig()
+	x.changeQuestion(x.first, func(q *state.Question) {
+		x.markPosted(q)
 		q.Replies = []state.Reply{{MessageName: "m", Sender: "users/1", DisplayName: "Ada", Text: "yes 30m", CreatedAt: time.Now()}}
 		if err := judge(q); err != nil {
 			t.Fatal(err)
@@ -292,69 +294,71 @@ func newJudged(t *testing.T) *granted {
 func TestWhatEndsAYesForAWhile(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
-		as      func(*state.Question)       // the next permission
-		between func(x *granted, p *Poller) // the yes and that
+		as      func(*state.Question)         // the next permission
+		between func(x *grantTest, p *Poller) // the yes and that
 		want    bool
 	}{
 		"nothing":     {nil, nil, true},
-		"its time":    {nil, func(_ *granted, p *Poller) { p.Now = func() time.Time { return time.Now().Add(31 * time.Minute) } }, false},
-		"its own end": {nil, func(_ *granted, p *Poller) { p.Now = func() time.Time { return time.Now().Add(29 * time.Minute) } }, true},
-		"a clock that was set back after 31 minutes": {nil, func(x *granted, p *Poller) {
-			p.round(x.t.Context())
-			for _, s := range p.index { // this process saw 31 minutes pass
-				s.lasts = s.lasts.Add(-31 * time.Minute)
+		"its time":    {nil, func(_ *grantTest, p *Poller) { p.Now = func() time.Time { return time.Now().Add(31 * time.Minute) } }, false},
+		"its own end": {nil, func(_ *grantTest, p *Poller) { p.Now = func() time.Time { return time.Now().Add(29 * time.Minute) } }, true},
+		"a clock that was set back after 31 minutes": {nil, func(x *grantTest, p *Poller) {
+			p.readAndAttend(x.t.Context())
+			for _, record := range p.ownRecords { // this process saw 31 minutes pass
+				record.grantEndsAt = record.grantEndsAt.Add(-31 * time.Minute)
 			}
 		}, false},
-		"its person's removal": {nil, func(x *granted, _ *Poller) {
-			x.configure(`{"timed_yes": true, "approvers": ["` + space.Human + `"]}`)
+		"its person's removal": {nil, func(x *grantTest, _ *Poller) {
+			x.writeConfig(`{"timed_yes": true, "approvers": ["` + space.Human + `"]}`)
 		}, false},
-		"its being switched off":        {nil, func(x *granted, _ *Poller) { x.configure(`{}`) }, false},
-		"a file that does not parse":    {nil, func(x *granted, _ *Poller) { x.configure(`{"timed_yes": true`) }, false},
-		"never_remote":                  {nil, func(x *granted, _ *Poller) { x.configure(`{"timed_yes": true, "never_remote": ["Bash"]}`) }, false},
+		"its being switched off":        {nil, func(x *grantTest, _ *Poller) { x.writeConfig(`{}`) }, false},
+		"a file that does not parse":    {nil, func(x *grantTest, _ *Poller) { x.writeConfig(`{"timed_yes": true`) }, false},
+		"never_remote":                  {nil, func(x *grantTest, _ *Poller) { x.writeConfig(`{"timed_yes": true, "never_remote": ["Bash"]}`) }, false},
 		"another process":               {func(q *state.Question) { q.ClaudeStart = "later" }, nil, false},
 		"another session, as by /clear": {func(q *state.Question) { q.SessionID = "t" }, nil, false},
-		"a resume in the same process": {nil, func(x *granted, _ *Poller) {
-			x.session("s", func(one *state.Session) { one.StartedAt = time.Now() })
+		"a resume in the same process": {nil, func(x *grantTest, _ *Poller) {
+			x.changeSession("s", func(session *state.Session) { session.StartedAt = time.Now() })
 		}, false},
-		"another session of its process, in between": {nil, func(x *granted, _ *Poller) {
+		"another session of its process, in between": {nil, func(x *grantTest, _ *Poller) {
 			for i, id := range []string{"s", "t"} {
-				x.session(id, func(one *state.Session) {
-					one.ClaudePID, one.ClaudeStart, one.LastSeen = x.first.ClaudePID, x.first.ClaudeStart, time.Now().Add(time.Duration(i)*time.Second)
+				x.changeSession(id, func(session *state.Session) {
+					session.ClaudePID, session.ClaudeStart, session.LastSeen = x.first.ClaudePID, x.first.ClaudeStart, time.Now().Add(time.Duration(i)*time.Second)
 				})
 			}
 		}, false},
 		"a plan": {func(q *state.Question) { q.Kind = state.KindPlan }, nil, false},
-		"a no to another permission, which is over": {nil, func(x *granted, _ *Poller) {
-			x.wants("make none", func(q *state.Question) {
+		"a no to another permission, which is over": {nil, func(x *grantTest, _ *Poller) {
+			x.askPermission("make none", func(q *state.Question) {
 				q.AskedAt, q.Status, q.LastDenialAt = q.AskedAt.Add(time.Minute), state.Resolved, time.Now()
 			})
 		}, false},
-		"a no before it": {nil, func(x *granted, _ *Poller) {
-			x.wants("make none", func(q *state.Question) { q.Status, q.LastDenialAt = state.Resolved, time.Now().Add(-time.Minute) })
+		"a no before it": {nil, func(x *grantTest, _ *Poller) {
+			x.askPermission("make none", func(q *state.Question) { q.Status, q.LastDenialAt = state.Resolved, time.Now().Add(-time.Minute) })
 		}, true},
-		"a no in another session": {nil, func(x *granted, _ *Poller) {
-			x.wants("make none", func(q *state.Question) { q.SessionID, q.Status, q.LastDenialAt = "t", state.Resolved, time.Now() })
+		"a no in another session": {nil, func(x *grantTest, _ *Poller) {
+			x.askPermission("make none", func(q *state.Question) { q.SessionID, q.Status, q.LastDenialAt = "t", state.Resolved, time.Now() })
 		}, true},
-		"a record of the yes that is gone": {nil, func(x *granted, p *Poller) {
+		"a record of the yes that is gone": {nil, func(x *grantTest, p *Poller) {
 			if err := os.Remove(x.first.Path); err != nil {
 				x.t.Fatal(err)
 			}
 		}, false},
 		"a space that is not read": {func(q *state.Question) { q.AskedAt = q.AskedAt.Add(10 * time.Second) },
-			func(x *granted, p *Poller) { p.readerOf(x.load(x.first).Chat).good = p.awake.Add(-time.Hour) }, false},
+			func(x *grantTest, p *Poller) {
+				p.readerFor(x.loadQuestion(x.first).Chat).lastGoodList = p.awakeSince.Add(-time.Hour)
+			}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			x := newJudged(t)
-			p := x.steps()
+			x := newJudgedGrant(t)
+			p := x.newReadPoller()
 			if test.between != nil {
 				test.between(x, p)
 			}
-			q := x.wants("make two", test.as)
+			q := x.askPermission("make two", test.as)
 			for range 2 {
-				p.round(t.Context())
-				p.working.Wait()
+				p.readAndAttend(t.Context())
+				p.goroutines.Wait()
 			}
-			if is := x.load(q); (is.Status == state.Answered) != test.want || (is.Grant != nil) != test.want {
+			if is := x.loadQuestion(q); (is.Status == state.Answered) != test.want || (is.Grant != nil) != test.want {
 				t.Errorf("%s, %+v", is.Status, is.Grant)
 			}
 		})
@@ -363,81 +367,83 @@ func TestWhatEndsAYesForAWhile(t *testing.T) {
 
 // What is killed after any write of it is done again, and nothing twice.
 func TestAYesForAWhileOutlivesAKilledPoller(t *testing.T) {
-	x := newJudged(t)
-	x.steps().round(t.Context())
-	x.change(x.first, func(q *state.Question) { q.OweNote(state.NoteGranted, "m") }) // killed before that was struck off
-	x.steps().round(t.Context())
-	p := x.steps()
-	p.round(t.Context())
-	for _, s := range p.index {
-		if !p.busy(s) || !p.reads(s) || s.over {
+	x := newJudgedGrant(t)
+	x.newReadPoller().readAndAttend(t.Context())
+	x.changeQuestion(x.first, func(q *state.Question) { q.OweNote(state.NoteGranted, "m") }) // killed before that was struck off
+	x.newReadPoller().readAndAttend(t.Context())
+	p := x.newReadPoller()
+	p.readAndAttend(t.Context())
+	for _, record := range p.ownRecords {
+		if !p.hasWork(record) || !p.needsReading(record) || record.isDone {
 			t.Error("nothing goes on, or a no is not read")
 		}
 	}
-	if notes := x.notes(x.first); len(notes) != 1 || notes[0] != state.NoteGranted {
+	if notes := x.noteKinds(x.first); len(notes) != 1 || notes[0] != state.NoteGranted {
 		t.Errorf("told %q", notes)
 	}
-	x.change(x.first, func(q *state.Question) { q.LastDenialAt = time.Now() })
-	x.steps().round(t.Context())
-	if is := x.load(x.first); is.HasActiveGrant() {
+	x.changeQuestion(x.first, func(q *state.Question) { q.LastDenialAt = time.Now() })
+	x.newReadPoller().readAndAttend(t.Context())
+	if is := x.loadQuestion(x.first); is.HasActiveGrant() {
 		t.Errorf("%+v", is.Grant)
 	}
-	x.change(x.first, func(q *state.Question) { q.Grant.IsEnded = false }) // killed before that was written down
-	x.steps().round(t.Context())
-	if all := x.listed(); len(all) != 1 {
+	x.changeQuestion(x.first, func(q *state.Question) { q.Grant.IsEnded = false }) // killed before that was written down
+	x.newReadPoller().readAndAttend(t.Context())
+	if all := x.endNotes(); len(all) != 1 {
 		t.Errorf("the end was told as %q", all)
 	}
 }
 
 func TestAskEndsAYesForAWhile(t *testing.T) {
-	x := newTalk(t, nil)
-	x.desk.configure(`{"timed_yes": true}`)
-	g := x.wants("make", func(q *state.Question) {
+	x := newTestSession(t, nil)
+	x.testMachine.writeConfig(`{"timed_yes": true}`)
+	g := x.askPermission("make", func(q *state.Question) {
 		q.Status, q.AnsweredByName, q.AnsweredMessage = state.Resolved, "Ada <x>", "m"
 		q.Replies = []state.Reply{{MessageName: "m", Sender: space.Human, Verdict: state.VerdictUsed}}
 		q.Grant = &state.Grant{QuestionID: q.QuestionID, GrantedAt: time.Now(), EndsAt: time.Now().Add(time.Hour)}
 	})
-	x.says("/status", "Permissions are allowed by Ada ", "until "+x.load(g).Grant.EndsAt.Local().Format("15:04"))
-	x.reply(x.thread, "users/9", "/ask")
-	if told := x.hears(); len(told) > 0 || !x.load(g).LastDenialAt.IsZero() {
+	x.checkAnswer("/status", "Permissions are allowed by Ada ", "until "+x.loadQuestion(g).Grant.EndsAt.Local().Format("15:04"))
+	x.reply(x.threadName, "users/9", "/ask")
+	if told := x.readNotes(); len(told) > 0 || !x.loadQuestion(g).LastDenialAt.IsZero() {
 		t.Errorf("a stranger's: %q", told)
 	}
-	x.session(x.id, func(one *state.Session) { // another environment's poller, which does not judge
-		one.OldCommands = []state.OldCommand{{MessageName: "c", Sender: "users/9", Text: "/ask", LocalCreatedAt: time.Now()}}
+	x.changeSession(x.sessionID, func(session *state.Session) { // another environment's poller, which does not judge
+		session.OldCommands = []state.OldCommand{{MessageName: "c", Sender: "users/9", Text: "/ask", LocalCreatedAt: time.Now()}}
 	})
-	x.hears()
-	if !x.load(g).LastDenialAt.IsZero() || x.left() > 0 {
+	x.readNotes()
+	if !x.loadQuestion(g).LastDenialAt.IsZero() || x.countUnfinished() > 0 {
 		t.Error("a stranger ended it, or waits")
 	}
-	x.says("/ask", "[Asks again]")
-	if x.load(g).LastDenialAt.IsZero() {
+	x.checkAnswer("/ask", "[Asks again]")
+	if x.loadQuestion(g).LastDenialAt.IsZero() {
 		t.Error("it runs")
 	}
 }
 
 // A Chat app changes the one message that says what was allowed.
 func TestAnAppListsInOneMessage(t *testing.T) {
-	d, g := newAppDesk(t)
+	d, g := newAppMachine(t)
 	d.vars["GCHAT_APPROVERS"] = "users/1"
-	d.configure(`{"timed_yes": true}`)
-	d.session("s", func(one *state.Session) { one.StartedAt, one.LastSeen = time.Now().Add(-time.Hour), time.Now() })
-	first := d.wants("make one", nil)
-	d.run(Options{Daemon: true})
+	d.writeConfig(`{"timed_yes": true}`)
+	d.changeSession("s", func(session *state.Session) {
+		session.StartedAt, session.LastSeen = time.Now().Add(-time.Hour), time.Now()
+	})
+	first := d.askPermission("make one", nil)
+	d.runPoller(Options{Daemon: true})
 	g.awaitPost("make one")
-	first = d.await(first, "posted", func(q *state.Question) bool { return q.IsMessageSent })
-	m := g.said(first.ThreadName, "yes 2h", "")
-	g.publish(event("MESSAGE", "users/1", m))
-	d.decided(first)
+	first = d.awaitQuestion(first, "posted", func(q *state.Question) bool { return q.IsMessageSent })
+	m := g.addHumanMessage(first.ThreadName, "yes 2h", "")
+	g.publish(newEvent("MESSAGE", "users/1", m))
+	d.awaitDecision(first)
 	begun := g.awaitPost("[Allowed] shop")
 	for _, command := range []string{"make two", "make three"} {
-		d.decided(d.wants(command, nil))
+		d.awaitDecision(d.askPermission(command, nil))
 	}
 	name := appSpace + "/messages/" + begun.ClientAssignedMessageId
 	bound.Until(t, "its message lists both", func() bool {
 		return strings.HasSuffix(g.message(name).Text, "\n• Bash: make three\n• Bash: make two")
 	})
-	no := g.said(first.ThreadName, "no", "")
-	g.publish(event("MESSAGE", "users/1", no))
+	no := g.addHumanMessage(first.ThreadName, "no", "")
+	g.publish(newEvent("MESSAGE", "users/1", no))
 	bound.Until(t, "its message says the end", func() bool {
 		text := g.message(name).Text
 		return strings.HasPrefix(text, "[Asks again]") && strings.HasSuffix(text, "\n• Bash: make three\n• Bash: make two")
@@ -449,12 +455,12 @@ func TestAnAppListsInOneMessage(t *testing.T) {
 	}
 }
 
-// listed are the messages in the outbox that tell of the end of a yes for a while.
-func (x *granted) listed() (all []string) {
+// endNotes are the messages in the outbox that tell of the end of a yes for a while.
+func (x *grantTest) endNotes() (all []string) {
 	box, _ := state.OutboxIn(state.UserStateDir(x.env)).All()
-	for _, m := range box {
-		if m.Type == state.MessageNote && strings.HasPrefix(m.Parts[0], "[Asks again]") {
-			all = append(all, m.Parts[0])
+	for _, message := range box {
+		if message.Type == state.MessageNote && strings.HasPrefix(message.Parts[0], "[Asks again]") {
+			all = append(all, message.Parts[0])
 		}
 	}
 	return all
@@ -462,19 +468,19 @@ func (x *granted) listed() (all []string) {
 
 // What was allowed is listed when the yes is over, once, where no message can be changed.
 func TestAWebhookListsAtTheEnd(t *testing.T) {
-	x := newJudged(t)
-	p := x.steps()
-	p.round(t.Context())
-	q := x.wants("make `two`", nil)
-	p.round(t.Context())
-	x.decided(q)
-	x.wants("make three", func(q *state.Question) { // in the terminal, which was faster
-		q.Grant, q.Status, q.ResolvedBy = x.load(x.first).Grant, state.Resolved, "terminal"
+	x := newJudgedGrant(t)
+	p := x.newReadPoller()
+	p.readAndAttend(t.Context())
+	q := x.askPermission("make `two`", nil)
+	p.readAndAttend(t.Context())
+	x.awaitDecision(q)
+	x.askPermission("make three", func(q *state.Question) { // in the terminal, which was faster
+		q.Grant, q.Status, q.ResolvedBy = x.loadQuestion(x.first).Grant, state.Resolved, "terminal"
 	})
 	for _, after := range []int{0, 29, 30, 31, 300} {
 		p.Now = func() time.Time { return time.Now().Add(time.Duration(after)*time.Minute + time.Second) }
-		p.round(t.Context())
-		all := x.listed()
+		p.readAndAttend(t.Context())
+		all := x.endNotes()
 		if (len(all) == 1) != (after >= 30) || len(all) > 1 || len(all) == 1 && (!strings.Contains(all[0], "make") || strings.Contains(all[0], "three")) {
 			t.Errorf("after %d minutes: %q", after, all)
 		}

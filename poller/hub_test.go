@@ -17,11 +17,11 @@ import (
 	"gchat-hooks/state"
 )
 
-// newHubDesk is a machine that joined a hub before the Chat of an app.
-func newHubDesk(t *testing.T, kind string) (*desk, *google, *team.Hub) {
+// newHubMachine is a machine that joined a hub before the Chat of an app.
+func newHubMachine(t *testing.T, kind string) (*testMachine, *fakeGoogle, *team.Hub) {
 	t.Helper()
-	d, g := newAppDesk(t)
-	g.kind = kind
+	d, g := newAppMachine(t)
+	g.spaceType = kind
 	direct := appSpace
 	if kind == "SPACE" {
 		direct = "spaces/D"
@@ -43,8 +43,8 @@ func newHubDesk(t *testing.T, kind string) (*desk, *google, *team.Hub) {
 // Asked, tapped, told, and the card changed: the hub lets all of it through, and nothing else is asked of it. A long plan's card
 // is the last of several messages; a tap is on the message that Chat names, and the card is changed by the id it was posted with.
 func TestAQuestionPassesAHub(t *testing.T) {
-	d, g, h := newHubDesk(t, "DIRECT_MESSAGE")
-	plan, button := d.tapped(func(q *state.Question) {
+	d, g, h := newHubMachine(t, "DIRECT_MESSAGE")
+	plan, button := d.addCardQuestion(func(q *state.Question) {
 		q.Kind, q.ToolName, q.ShownText = state.KindPlan, "ExitPlanMode", strings.Repeat("a step\n\n", 6000)
 		q.Approvers = &[]string{"users/1"}
 		q.SubQuestions[0].Options = []state.Option{{Label: state.LabelApprove}, {Label: state.LabelSendBack}}
@@ -54,17 +54,17 @@ func TestAQuestionPassesAHub(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(waiter.Unlock)
-	d.run(Options{Daemon: true})
+	d.runPoller(Options{Daemon: true})
 	card := g.awaitPost("(The whole text stands above.)")
-	plan = d.await(plan, "posted", func(q *state.Question) bool { return q.IsMessageSent })
+	plan = d.awaitQuestion(plan, "posted", func(q *state.Question) bool { return q.IsMessageSent })
 	if plan.MessageName != card.Name || plan.CardMessage == card.Name {
 		t.Errorf("it is %s, and its card %s", plan.MessageName, plan.CardMessage)
 	}
 	g.tap("users/9", card, button, "more", nil) // a stranger, who is told so in the thread
-	said := g.said(card.Thread.Name, "what?", "")
-	g.publish(event("MESSAGE", "users/1", said))
-	d.await(plan, "heard", func(q *state.Question) bool { return len(q.Replies) == 2 })
-	g.allAcknowledged()
+	said := g.addHumanMessage(card.Thread.Name, "what?", "")
+	g.publish(newEvent("MESSAGE", "users/1", said))
+	d.awaitQuestion(plan, "heard", func(q *state.Question) bool { return len(q.Replies) == 2 })
+	g.awaitAcknowledged()
 	if _, err := state.CloseQuestion(plan.Path, state.Cancelled, "", nil); err != nil {
 		t.Fatal(err)
 	}
@@ -77,23 +77,23 @@ func TestAQuestionPassesAHub(t *testing.T) {
 	if policy := slices.DeleteFunc(requests, func(r string) bool { return r != "GET /hub/policy" }); joined != 1 || len(refused) > 0 || len(policy) != 1 {
 		t.Errorf("%d tokens, refused %q; its policy was asked for %d times", joined, refused, len(policy))
 	}
-	if len(g.others) > 0 {
-		t.Errorf("asked for %q", g.others)
+	if len(g.unexpectedRequests) > 0 {
+		t.Errorf("asked for %q", g.unexpectedRequests)
 	}
 }
 
 // A post whose answer was lost is looked for by its own id, and not made again.
 func TestAPostOfUnknownFateIsFoundThroughAHub(t *testing.T) {
-	d, g, h := newHubDesk(t, "DIRECT_MESSAGE")
-	m := &state.Message{
+	d, g, h := newHubMachine(t, "DIRECT_MESSAGE")
+	message := &state.Message{
 		ID: state.MessageID("report", "1"), Type: state.MessageReport, Parts: []string{"a report"}, CreatedAt: time.Now().UTC(),
 		FirstTriedAt: time.Now().UTC(), Chat: strings.TrimPrefix(h.URL, "http://") + "/" + appSpace,
 	}
-	g.post([]byte(`{"text":"a report"}`), "client-"+team.Machine+"-"+strings.TrimPrefix(m.ID, "client-"))
-	if _, _, err := state.OutboxIn(state.UserStateDir(d.env)).Enqueue(d.env, m, 0); err != nil {
+	g.post([]byte(`{"text":"a report"}`), "client-"+team.Machine+"-"+strings.TrimPrefix(message.ID, "client-"))
+	if _, _, err := state.OutboxIn(state.UserStateDir(d.env)).Enqueue(d.env, message, 0); err != nil {
 		t.Fatal(err)
 	}
-	d.run(Options{Daemon: true})
+	d.runPoller(Options{Daemon: true})
 	bound.Until(t, "its receipt", func() bool {
 		all, _ := state.OutboxIn(state.UserStateDir(d.env)).All()
 		return len(all) == 1 && all[0].MessageName == appSpace+"/messages/m0.m0"
@@ -105,18 +105,18 @@ func TestAPostOfUnknownFateIsFoundThroughAHub(t *testing.T) {
 
 // The hub lists no space, and is not asked to: taps come all the same. A card that is over is looked at by the id it was posted with.
 func TestANamedSpaceThroughAHub(t *testing.T) {
-	d, g, h := newHubDesk(t, "SPACE")
-	q, button := d.tapped(nil)
-	d.run(Options{Daemon: true})
+	d, g, h := newHubMachine(t, "SPACE")
+	q, button := d.addCardQuestion(nil)
+	d.runPoller(Options{Daemon: true})
 	card := g.awaitPost("Which?")
-	q = d.await(q, "posted", func(q *state.Question) bool { return q.IsMessageSent })
+	q = d.awaitQuestion(q, "posted", func(q *state.Question) bool { return q.IsMessageSent })
 	over := *card
 	over.CardsV2 = []*chatapi.CardWithId{gchat.CardV2(wording.NoticeCard("over", ""))}
 	g.tap("users/1", &over, strings.Repeat("a", 32), "1", nil) // no button of that question stands there any more
 	g.awaitPost(wording.OldCardText)
 	g.tap("users/1", card, button, "2", nil)
-	d.await(q, "answered", func(q *state.Question) bool { return q.Status == state.Answered })
-	g.allAcknowledged()
+	d.awaitQuestion(q, "answered", func(q *state.Question) bool { return q.Status == state.Answered })
+	g.awaitAcknowledged()
 	if space := state.SpacesIn(state.UserStateDir(d.env)).Get(q.Chat); space.ReadTrouble != nil || len(space.PausedWebhooks) > 0 {
 		t.Errorf("%+v", space)
 	}

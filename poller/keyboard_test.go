@@ -14,10 +14,10 @@ import (
 	"gchat-hooks/state/config"
 )
 
-// hides asks for a permission of an agent whose dialog is hidden, and that is in its thread.
-func (d *desk) hides(as func(*state.Question)) *state.Question {
-	return d.ask(func(q *state.Question) {
-		d.posted(q)
+// addHiddenDialog asks for a permission of an agent whose dialog is hidden, and that is in its thread.
+func (d *testMachine) addHiddenDialog(as func(*state.Question)) *state.Question {
+	return d.addQuestion(func(q *state.Question) {
+		d.markPosted(q)
 		q.Mode, q.Kind, q.ToolName, q.IsDialogHidden, q.AgentID = state.ModeNative, state.KindPermission, "Bash", true, "a1"
 		q.Approvers = &[]string{"users/1"}
 		q.SubQuestions = []state.SubQuestion{{Question: "May it?", Options: []state.Option{{Label: state.LabelAllow}, {Label: state.LabelDeny}}}}
@@ -35,40 +35,40 @@ func TestWhenAHiddenDialogIsHandedOver(t *testing.T) {
 	}
 	for name, c := range map[string]struct {
 		as   func(*state.Question)
-		saw  *keys
+		saw  *keyCheck
 		env  string // GCHAT_ALLOWED_USERS
 		over bool
 	}{
-		"nobody sits there":           {asked(time.Hour), &keys{known: true}, "", false},
-		"a key long before":           {asked(time.Minute), &keys{known: true, typed: ago(4 * time.Minute)}, "", false},
-		"a key shortly before":        {asked(time.Minute), &keys{known: true, typed: ago(2 * time.Minute)}, "", true},
-		"a key since":                 {asked(time.Hour), &keys{known: true, typed: ago(10 * time.Minute)}, "", true},
-		"a key just now":              {asked(time.Hour), &keys{known: true, typed: ago(time.Second)}, "", false},
-		"keys cannot be seen":         {asked(time.Minute), &keys{}, "", false},
-		"nor for long":                {asked(3 * time.Minute), &keys{}, "", true},
-		"not in its thread":           {func(q *state.Question) { asked(6 * time.Second)(q); q.IsMessageSent = false }, &keys{known: true}, "", true},
-		"not in its thread yet":       {func(q *state.Question) { asked(2 * time.Second)(q); q.IsMessageSent = false }, &keys{known: true}, "", false},
-		"replies cannot be read":      {func(q *state.Question) { q.HasUnreadNote = true }, &keys{known: true}, "", true},
-		"nobody may answer":           {nil, &keys{known: true}, ",", true},
-		"a prompt was given":          {func(q *state.Question) { at := ago(3 * time.Second); q.WantedInTerminalAt = &at }, &keys{}, "", true},
-		"a prompt was given just now": {func(q *state.Question) { at := ago(time.Second); q.WantedInTerminalAt = &at }, &keys{}, "", false},
-		"it was answered":             {func(q *state.Question) { q.Status = state.Answered }, &keys{known: true, typed: ago(10 * time.Second)}, "", false},
+		"nobody sits there":           {asked(time.Hour), &keyCheck{isKnown: true}, "", false},
+		"a key long before":           {asked(time.Minute), &keyCheck{isKnown: true, lastKeyAt: ago(4 * time.Minute)}, "", false},
+		"a key shortly before":        {asked(time.Minute), &keyCheck{isKnown: true, lastKeyAt: ago(2 * time.Minute)}, "", true},
+		"a key since":                 {asked(time.Hour), &keyCheck{isKnown: true, lastKeyAt: ago(10 * time.Minute)}, "", true},
+		"a key just now":              {asked(time.Hour), &keyCheck{isKnown: true, lastKeyAt: ago(time.Second)}, "", false},
+		"keys cannot be seen":         {asked(time.Minute), &keyCheck{}, "", false},
+		"nor for long":                {asked(3 * time.Minute), &keyCheck{}, "", true},
+		"not in its thread":           {func(q *state.Question) { asked(6 * time.Second)(q); q.IsMessageSent = false }, &keyCheck{isKnown: true}, "", true},
+		"not in its thread yet":       {func(q *state.Question) { asked(2 * time.Second)(q); q.IsMessageSent = false }, &keyCheck{isKnown: true}, "", false},
+		"replies cannot be read":      {func(q *state.Question) { q.HasUnreadNote = true }, &keyCheck{isKnown: true}, "", true},
+		"nobody may answer":           {nil, &keyCheck{isKnown: true}, ",", true},
+		"a prompt was given":          {func(q *state.Question) { at := ago(3 * time.Second); q.WantedInTerminalAt = &at }, &keyCheck{}, "", true},
+		"a prompt was given just now": {func(q *state.Question) { at := ago(time.Second); q.WantedInTerminalAt = &at }, &keyCheck{}, "", false},
+		"it was answered":             {func(q *state.Question) { q.Status = state.Answered }, &keyCheck{isKnown: true, lastKeyAt: ago(10 * time.Second)}, "", false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			d := newDesk(t)
+			d := newTestMachine(t)
 			if c.env != "" {
 				d.vars["GCHAT_ALLOWED_USERS"] = c.env
 			}
-			q := d.hides(c.as)
-			p := d.poller()
-			p.scan()
-			s := p.inOrder()[0]
-			c.saw.at = time.Now()
-			s.seen.Store(c.saw)
-			p.attend(t.Context(), s, false)
-			is := d.load(q)
-			if over := is.HandedOverAt != nil; over != c.over || is.Status != q.Status {
-				t.Errorf("handed over: %v, %s", over, is.Status)
+			q := d.addHiddenDialog(c.as)
+			p := d.newPoller()
+			p.readIndex()
+			record := p.ownOldestFirst()[0]
+			c.saw.startedAt = time.Now()
+			record.lastKeyCheck.Store(c.saw)
+			p.attendRecord(t.Context(), record, false)
+			is := d.loadQuestion(q)
+			if isOver := is.HandedOverAt != nil; isOver != c.over || is.Status != q.Status {
+				t.Errorf("handed over: %v, %s", isOver, is.Status)
 			}
 		})
 	}
@@ -78,19 +78,19 @@ func TestWhenAHiddenDialogIsHandedOver(t *testing.T) {
 // and not handed over: its hook would have its dialog drawn, though its call is over.
 func TestAFormOfABrokenTurnIsNotHandedOver(t *testing.T) {
 	for status, want := range map[string]state.Status{"idle": state.Cancelled, "busy": state.Pending} {
-		d := newDesk(t)
-		q := d.hides(func(q *state.Question) {
+		d := newTestMachine(t)
+		q := d.addHiddenDialog(func(q *state.Question) {
 			q.Kind, q.Mode, q.AgentID, q.ClaudePID, q.SessionID = state.KindForm, state.ModeHold, "", os.Getpid(), "s"
 			q.AskedAt = time.Now().Add(-time.Minute).UTC()
 		})
 		pressed := time.Now().Add(-10 * time.Second)
-		d.claudes("s")(fmt.Sprintf(`{"status":%q,"statusUpdatedAt":%d}`, status, pressed.UnixMilli()))
-		p := d.poller()
-		p.scan()
-		s := p.inOrder()[0]
-		s.seen.Store(&keys{at: time.Now(), known: true, typed: pressed})
-		p.attend(t.Context(), s, false)
-		is := d.load(q)
+		d.startClaudeStatus("s")(fmt.Sprintf(`{"status":%q,"statusUpdatedAt":%d}`, status, pressed.UnixMilli()))
+		p := d.newPoller()
+		p.readIndex()
+		record := p.ownOldestFirst()[0]
+		record.lastKeyCheck.Store(&keyCheck{startedAt: time.Now(), isKnown: true, lastKeyAt: pressed})
+		p.attendRecord(t.Context(), record, false)
+		is := d.loadQuestion(q)
 		if isOver := is.HandedOverAt != nil; is.Status != want || isOver != (want == state.Pending) {
 			t.Errorf("%s: %s, handed over %v", status, is.Status, isOver)
 		}
@@ -101,21 +101,21 @@ func TestAFormOfABrokenTurnIsNotHandedOver(t *testing.T) {
 // that something waits.
 func TestAKeyBringsAHiddenDialog(t *testing.T) {
 	t.Parallel()
-	d := newDesk(t)
-	socket, pane := d.tmux("claude")
+	d := newTestMachine(t)
+	socket, pane := d.startTmux("claude")
 	asked := time.Now().Add(state.MaxKeyAge + time.Minute).UTC() // the terminal is attached long before
-	q := d.hides(func(q *state.Question) { q.TmuxSocket, q.TmuxPane, q.AskedAt = socket, pane, asked })
-	p := d.poller()
+	q := d.addHiddenDialog(func(q *state.Question) { q.TmuxSocket, q.TmuxPane, q.AskedAt = socket, pane, asked })
+	p := d.newPoller()
 	p.Now = func() time.Time { return asked.Add(time.Second) }
-	p.scan()
-	s := p.inOrder()[0]
+	p.readIndex()
+	record := p.ownOldestFirst()[0]
 	look := func() {
-		s.seen.Store(nil)
-		p.hideDialog(t.Context(), s)
-		bound.Until(t, "a look", func() bool { return s.seen.Load() != nil && !s.looking.Load() })
+		record.lastKeyCheck.Store(nil)
+		p.handOverDialog(t.Context(), record)
+		bound.Until(t, "a look", func() bool { return record.lastKeyCheck.Load() != nil && !record.isCheckingKeys.Load() })
 	}
 	look()
-	if saw := s.seen.Load(); !saw.known || !saw.typed.IsZero() {
+	if saw := record.lastKeyCheck.Load(); !saw.isKnown || !saw.lastKeyAt.IsZero() {
 		t.Fatalf("without a terminal: %+v", saw)
 	}
 	desk := socket + "-desk"
@@ -130,31 +130,31 @@ func TestAKeyBringsAHiddenDialog(t *testing.T) {
 		return strings.Contains(string(out), words)
 	}
 	bound.Until(t, "the notice", func() bool { look(); return shows("a permission waits: press a key") })
-	if is := d.load(q); is.HandedOverAt != nil {
+	if is := d.loadQuestion(q); is.HandedOverAt != nil {
 		t.Fatal("handed over although nobody typed")
 	}
-	d.change(q, func(q *state.Question) { q.AskedAt = time.Now().UTC() })
+	d.changeQuestion(q, func(q *state.Question) { q.AskedAt = time.Now().UTC() })
 	p.Now = time.Now
 	bound.Until(t, "the dialog is handed over", func() bool {
-		p.scan()
-		p.attend(t.Context(), s, false)
-		return d.load(q).HandedOverAt != nil
+		p.readIndex()
+		p.attendRecord(t.Context(), record, false)
+		return d.loadQuestion(q).HandedOverAt != nil
 	})
 }
 
 // What was handed over takes no reply: none counts, is kept, or allows another call. "terminal"
 // asks for it.
 func TestAReplyToWhatWasHandedOver(t *testing.T) {
-	d := newDesk(t)
-	q := d.hides(nil)
+	d := newTestMachine(t)
+	q := d.addHiddenDialog(nil)
 	says := func(text string) *state.Question {
-		d.change(q, func(q *state.Question) {
+		d.changeQuestion(q, func(q *state.Question) {
 			q.Replies = append(q.Replies, state.Reply{MessageName: text, Sender: "users/1", Text: text, CreatedAt: time.Now()})
 		})
-		p := d.poller()
-		p.scan()
-		p.judgeUnread(p.inOrder()[0])
-		return d.load(q)
+		p := d.newPoller()
+		p.readIndex()
+		p.judgeUnread(p.ownOldestFirst()[0])
+		return d.loadQuestion(q)
 	}
 	lock, err := state.LockWaiter(d.env, q.Path)
 	if err != nil {
@@ -164,7 +164,7 @@ func TestAReplyToWhatWasHandedOver(t *testing.T) {
 	if is := says("terminal"); is.WantedInTerminalAt == nil || is.Status != state.Pending || len(is.OwedNotes) != 0 {
 		t.Errorf("terminal: wanted %v, %s, owes %+v", is.WantedInTerminalAt, is.Status, is.OwedNotes)
 	}
-	d.change(q, func(q *state.Question) { q.HandOver(time.Now()) })
+	d.changeQuestion(q, func(q *state.Question) { q.HandOver(time.Now()) })
 	for _, text := range []string{"yes", "no", "Terminal"} {
 		is := says(text)
 		if r := is.FindReply(text); r.Verdict != state.VerdictLate || is.Status != state.Pending || len(is.Answers) != 0 {
@@ -174,17 +174,17 @@ func TestAReplyToWhatWasHandedOver(t *testing.T) {
 			t.Errorf("%s: owed %+v", text, last)
 		}
 	}
-	given := *d.load(q)
+	given := *d.loadQuestion(q)
 	given.Grant = &state.Grant{QuestionID: "x", GrantedAt: time.Now().Add(-time.Hour), EndsAt: time.Now().Add(time.Hour)}
 	given.AnsweredMessage, given.ClaudePID, given.ClaudeStart = "yes", os.Getpid(), "1"
-	over := *d.load(q)
+	over := *d.loadQuestion(q)
 	over.ClaudePID, over.ClaudeStart = os.Getpid(), "1"
-	cfg := d.poller().personal()
-	if err := judge.ByGrant(cfg, &over, &given, time.Now()); err == nil {
+	cfg := d.newPoller().loadPersonalConfig()
+	if err := judge.AnswerByGrant(cfg, &over, &given, time.Now()); err == nil {
 		t.Error("a yes for a while allowed it")
 	}
 	over.HandedOverAt = nil
-	if err := judge.ByGrant(cfg, &over, &given, time.Now()); err != nil {
+	if err := judge.AnswerByGrant(cfg, &over, &given, time.Now()); err != nil {
 		t.Errorf("hidden, it is not allowed by a yes for a while: %v", err)
 	}
 }
@@ -212,14 +212,14 @@ func TestAReplyAndHandingOverExcludeEachOther(t *testing.T) {
 
 // Who sits at the keyboard has a permission first, but within ten seconds it is told to Chat, too.
 func TestAPermissionIsLeftToTheKeyboardForLessThanTenSeconds(t *testing.T) {
-	d := newDesk(t)
-	q := d.ask(func(q *state.Question) {
+	d := newTestMachine(t)
+	q := d.addQuestion(func(q *state.Question) {
 		q.Mode, q.Kind, q.ToolName, q.GracePeriod, q.TmuxPane = state.ModeNative, state.KindPermission, "Bash", config.DefaultGrace, "%1"
 	})
-	p := d.poller()
+	p := d.newPoller()
 	for after, left := range map[time.Duration]bool{5 * time.Second: true, 9 * time.Second: false} {
 		p.Now = func() time.Time { return q.AskedAt.Add(after) }
-		due := p.graceLeft(t.Context(), &served{q: q, looked: true, sits: true})
+		due := p.graceEnd(t.Context(), &trackedRecord{question: q, hasCheckedKeys: true, isPersonTyping: true})
 		if due.IsZero() == left {
 			t.Errorf("%v after it was asked, it is left to the keyboard: %v", after, !left)
 		}

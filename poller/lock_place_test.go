@@ -11,7 +11,7 @@ import (
 // Where no lock excludes another process, a poller that hooks started ends at once: several would serve. A daemon serves.
 func TestWithoutLocksOnlyTheDaemonServes(t *testing.T) {
 	for _, daemon := range []bool{false, true} {
-		d := newDesk(t)
+		d := newTestMachine(t)
 		t.Cleanup(state.UseLockEnv(d.env))
 		lock, err := state.LockPoller(d.env)
 		if err != nil {
@@ -22,9 +22,9 @@ func TestWithoutLocksOnlyTheDaemonServes(t *testing.T) {
 		if err := os.WriteFile(self, []byte("#!/bin/sh\necho locked\n"), 0o700); err != nil {
 			t.Fatal(err)
 		}
-		p := d.poller()
-		p.Self, p.Lock, p.Daemon = self, lock, daemon
-		serves, err := p.proveLocks(t.Context())
+		p := d.newPoller()
+		p.ProgramPath, p.Lock, p.Daemon = self, lock, daemon
+		serves, err := p.checkPollerLock(t.Context())
 		if serves != daemon || err != nil {
 			t.Errorf("daemon %v: serves %v, %v", daemon, serves, err)
 		}

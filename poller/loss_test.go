@@ -55,8 +55,8 @@ func TestTheStricterOfRecordAndConfigurationDecides(t *testing.T) {
 		for _, label := range all {
 			q.SubQuestions[0].Options = append(q.SubQuestions[0].Options, state.Option{Label: label})
 		}
-		judge.Tighten(test.cfg, q)
-		judge.Reply(test.cfg, q, &q.Replies[0], time.Now())
+		judge.RestrictChoices(test.cfg, q)
+		judge.JudgeReply(test.cfg, q, &q.Replies[0], time.Now())
 		if got, _ := q.Decision(); got != test.want {
 			t.Errorf("%s: %q, want %q (%s)", name, got, test.want, q.Replies[0].Verdict)
 		}
@@ -67,9 +67,9 @@ func TestTheStricterOfRecordAndConfigurationDecides(t *testing.T) {
 func TestStrangersFillNoThread(t *testing.T) {
 	q := &state.Question{}
 	for n := range 400 {
-		judge.Add(q, incomingOf("", gchat.Message{Name: fmt.Sprint(n), Human: true, Sender: fmt.Sprint("users/", 5+n%3), Text: "hi", CreateTime: noon}, 0).AsReply(), true)
+		judge.AddReply(q, newIncoming("", gchat.Message{Name: fmt.Sprint(n), Human: true, Sender: fmt.Sprint("users/", 5+n%3), Text: "hi", CreateTime: noon}, 0).AsReply(), true)
 	}
-	if !judge.Add(q, incomingOf("", gchat.Message{Name: "right", Human: true, Sender: "users/1", Text: "yes", CreateTime: noon}, 0).AsReply(), false) || len(q.Replies) != 4 {
+	if !judge.AddReply(q, newIncoming("", gchat.Message{Name: "right", Human: true, Sender: "users/1", Text: "yes", CreateTime: noon}, 0).AsReply(), false) || len(q.Replies) != 4 {
 		t.Errorf("%d replies", len(q.Replies))
 	}
 }
@@ -79,12 +79,12 @@ func TestAReplyThatAnotherProgramReadFirst(t *testing.T) {
 	q := &state.Question{Replies: []state.Reply{
 		{MessageName: "local/x", Sender: state.LocalSender, DisplayName: "poll.py", Text: "2", CreatedAt: noon, Verdict: state.VerdictUsed},
 	}}
-	if judge.Add(q, incomingOf("", gchat.Message{Name: "m", Human: true, Sender: "users/1", Text: "2\n", CreateTime: noon.Add(400 * time.Millisecond)}, 0).AsReply(), false) {
+	if judge.AddReply(q, newIncoming("", gchat.Message{Name: "m", Human: true, Sender: "users/1", Text: "2\n", CreateTime: noon.Add(400 * time.Millisecond)}, 0).AsReply(), false) {
 		t.Errorf("it is another one: %+v", q.Replies)
 	}
 	for name, m := range map[string]gchat.Message{"later": {Text: "2", CreateTime: noon.Add(time.Minute)}, "other words": {Text: "3", CreateTime: noon}} {
 		m.Name, m.Human, m.Sender = name, true, "users/1"
-		if !judge.Add(q, incomingOf("", m, 0).AsReply(), false) {
+		if !judge.AddReply(q, newIncoming("", m, 0).AsReply(), false) {
 			t.Errorf("%s: it is taken for the same", name)
 		}
 	}
@@ -92,10 +92,10 @@ func TestAReplyThatAnotherProgramReadFirst(t *testing.T) {
 
 // In deny mode, words behind an answer that was delivered are told that they came too late, and nothing else.
 func TestWordsBehindADeliveredAnswer(t *testing.T) {
-	d := newDesk(t)
+	d := newTestMachine(t)
 	now := time.Now().UTC()
-	q := d.ask(func(q *state.Question) {
-		d.posted(q)
+	q := d.addQuestion(func(q *state.Question) {
+		d.markPosted(q)
 		q.Mode, q.Status, q.ResolvedAt, q.ResolvedBy, q.DeliveredAt = state.ModeDeny, state.Resolved, &now, "chat", &now
 		q.AnsweredMessage, q.AnsweredBy, q.Answers = "m1", space.Human, map[string]string{"Which?": "Two"}
 		q.Replies = []state.Reply{
@@ -103,52 +103,52 @@ func TestWordsBehindADeliveredAnswer(t *testing.T) {
 			{MessageName: "m2", Sender: q.AnsweredBy, Text: "thanks, and tidy up", CreatedAt: now},
 		}
 	})
-	p := d.poller()
-	p.scan()
-	for _, s := range p.index {
-		p.judgeUnread(s)
+	p := d.newPoller()
+	p.readIndex()
+	for _, record := range p.ownRecords {
+		p.judgeUnread(record)
 	}
-	if q = d.load(q); !slices.Equal(q.OwedNotes, []state.OwedNote{{About: state.NoteLate, ReplyMessage: "m2"}}) {
+	if q = d.loadQuestion(q); !slices.Equal(q.OwedNotes, []state.OwedNote{{About: state.NoteLate, ReplyMessage: "m2"}}) {
 		t.Errorf("owed are %+v", q.OwedNotes)
 	}
 }
 
 // A reply that was on its way when its question ended is told so, as long as a poller lives: ever more rarely, for five minutes.
 func TestAReplyJustAfterTheEnd(t *testing.T) {
-	d := newDesk(t)
+	d := newTestMachine(t)
 	now := time.Now().UTC()
-	q := d.ask(func(q *state.Question) {
-		d.posted(q)
+	q := d.addQuestion(func(q *state.Question) {
+		d.markPosted(q)
 		q.Status, q.ResolvedAt, q.ResolvedBy = state.Resolved, &now, "terminal"
 	})
-	p := d.poller()
-	p.scan()
-	v := p.views()[q.Chat]
-	if v == nil || len(v.own) != 1 || len(v.asked) != 0 {
+	p := d.newPoller()
+	p.readIndex()
+	v := p.spaceViews()[q.Chat]
+	if v == nil || len(v.sources) != 1 || len(v.ownOpen) != 0 {
 		t.Fatalf("its space is not read: %+v", v)
 	}
-	r := p.readerOf(q.Chat)
+	r := p.readerFor(q.Chat)
 	var cycles []time.Duration
 	for _, after := range []time.Duration{0, time.Minute, 4 * time.Minute} {
 		p.Now = func() time.Time { return now.Add(after) }
-		cycles = append(cycles, r.cycle(v).Truncate(time.Second))
+		cycles = append(cycles, r.listInterval(v).Truncate(time.Second))
 	}
 	if cycles[0] > time.Second || cycles[1] != 15*time.Second || cycles[2] != time.Minute {
 		t.Errorf("read every %v", cycles)
 	}
-	p.Now = func() time.Time { return now.Add(readOnFor + time.Second) }
-	if v := p.views()[q.Chat]; v != nil && len(v.own) > 0 {
+	p.Now = func() time.Time { return now.Add(readAfterEnd + time.Second) }
+	if v := p.spaceViews()[q.Chat]; v != nil && len(v.sources) > 0 {
 		t.Error("it is read for longer than five minutes")
 	}
 }
 
 // A poller whose home folder was deleted beneath it ends.
 func TestAPollerWithoutItsFolderEnds(t *testing.T) {
-	d := newDesk(t)
-	d.ask(nil)
+	d := newTestMachine(t)
+	d.addQuestion(nil)
 	ended := make(chan error, 1)
 	go func() { ended <- Run(t.Context(), Options{Env: d.env, Log: state.NewLog(d.env, "test"), Daemon: true}) }()
-	bound.Until(t, "the poller runs", func() bool { return pollerRuns(d.env) })
+	bound.Until(t, "the poller runs", func() bool { return isPollerRunning(d.env) })
 	for range 100 { // it may just be writing
 		if os.RemoveAll(filepath.Join(state.UserStateDir(d.env), "pollers")) == nil {
 			break
@@ -163,30 +163,30 @@ func TestAPollerWithoutItsFolderEnds(t *testing.T) {
 
 // An error with a name that is another each time is logged once.
 func TestErrorsWithRandomNamesAreLoggedOnce(t *testing.T) {
-	d := newDesk(t)
-	p := d.poller()
+	d := newTestMachine(t)
+	p := d.newPoller()
 	for n := range 50 {
 		p.Log.ErrorOnce(fmt.Errorf("open /x/.new-%d: no space left on device", 1000000+n*7919), "not written")
 	}
 	p.Log.ErrorOnce(errors.New("open /x/y: permission denied"), "not written")
-	if n := len(d.lines("not written")); n != 2 {
+	if n := len(d.logLines("not written")); n != 2 {
 		t.Errorf("%d lines", n)
 	}
 }
 
 // The poller makes no lock file where a hook has just taken its record back.
 func TestNoEmptyOpenIsMade(t *testing.T) {
-	d := newDesk(t)
-	q := d.ask(nil)
-	p := d.poller()
-	p.scan()
+	d := newTestMachine(t)
+	q := d.addQuestion(nil)
+	p := d.newPoller()
+	p.readIndex()
 	file := state.IndexFile(d.env, q.Path)
 	if err := os.Remove(file); err != nil {
 		t.Fatal(err)
 	}
-	for _, s := range p.index {
-		p.hold(s)
-		p.forget(s)
+	for _, record := range p.ownRecords {
+		p.holdEntryLock(record)
+		p.removeFromIndex(record)
 	}
 	if _, err := os.Lstat(file); err == nil {
 		t.Error("an empty one stands there")
@@ -195,9 +195,9 @@ func TestNoEmptyOpenIsMade(t *testing.T) {
 
 // What killed processes left is swept, and so is an old question that no index names.
 func TestLeftoversAreSwept(t *testing.T) {
-	d := newDesk(t)
-	q := d.ask(nil)
-	lost := d.record(func(q *state.Question) { q.SessionID = "lost" })
+	d := newTestMachine(t)
+	q := d.addQuestion(nil)
+	lost := d.writeQuestion(func(q *state.Question) { q.SessionID = "lost" })
 	dir, old := filepath.Dir(q.Path), time.Now().Add(-26*time.Hour)
 	user := state.UserStateDir(d.env)
 	var gone, kept []string
@@ -221,8 +221,8 @@ func TestLeftoversAreSwept(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	p := d.poller()
-	p.scan()
+	p := d.newPoller()
+	p.readIndex()
 	p.sweep()
 	for _, path := range gone {
 		if _, err := os.Lstat(path); err == nil {
@@ -238,46 +238,46 @@ func TestLeftoversAreSwept(t *testing.T) {
 
 // What lets Claude act counts in the person's own state alone: Claude may write into the project, and have it announced.
 func TestADecisionInAProjectIsNothing(t *testing.T) {
-	d := newDesk(t)
-	q := d.record(func(q *state.Question) { q.SessionID = "forged" })
-	q = d.change(q, func(q *state.Question) { q.Kind, q.Status = state.KindNext, state.Answered })
+	d := newTestMachine(t)
+	q := d.writeQuestion(func(q *state.Question) { q.SessionID = "forged" })
+	q = d.changeQuestion(q, func(q *state.Question) { q.Kind, q.Status = state.KindNext, state.Answered })
 	if err := state.AddQuestionToIndex(d.env, q); err != nil {
 		t.Fatal(err)
 	}
-	p := d.poller()
-	p.scan()
-	for _, s := range p.index {
-		if s.q != nil {
-			t.Errorf("it is served: %+v", s.q)
+	p := d.newPoller()
+	p.readIndex()
+	for _, record := range p.ownRecords {
+		if record.question != nil {
+			t.Errorf("it is served: %+v", record.question)
 		}
 	}
 }
 
 // The poller that pulls for all environments leaves a tap to the one whose question it is on.
 func TestATapOfAnotherEnvironmentIsLeftToIt(t *testing.T) {
-	d, g := newAppDesk(t)
-	q, card := d.tapped(func(q *state.Question) { d.postedBy(q, g) })
-	p := d.poller()
-	p.scan()
-	for _, s := range p.index {
-		s.Environment = "another"
+	d, g := newAppMachine(t)
+	q, card := d.addCardQuestion(func(q *state.Question) { d.markPostedByApp(q, g) })
+	p := d.newPoller()
+	p.readIndex()
+	for _, record := range p.ownRecords {
+		record.Environment = "another"
 	}
 	var e gchat.Pulled
 	e.Message.Name, e.At, e.By = q.MessageName, time.Now(), gchat.Person{Name: "users/7"}
 	e.Tap = &wording.Tap{Question: card, Choice: "1"}
-	err := p.take(incomingOfTap(q.Chat, e))
+	err := p.addIncoming(newIncomingTap(q.Chat, e))
 	if err != nil {
 		t.Fatal(err)
 	}
-	p.readRecords()
+	p.readState()
 	p.routeAll(t.Context())
-	if is := d.load(q); len(is.Replies) > 0 {
+	if is := d.loadQuestion(q); len(is.Replies) > 0 {
 		t.Errorf("it was given to another one's question: %+v", is.Replies)
 	}
-	own := d.poller()
-	own.readRecords()
+	own := d.newPoller()
+	own.readState()
 	own.routeAll(t.Context())
-	if is := d.load(q); len(is.Replies) != 1 {
+	if is := d.loadQuestion(q); len(is.Replies) != 1 {
 		t.Errorf("%d taps are stored", len(is.Replies))
 	}
 }

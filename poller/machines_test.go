@@ -17,17 +17,17 @@ import (
 
 const otherSubscription = "projects/p/subscriptions/other"
 
-// another is a second machine of the app's.
-func (g *google) another() *desk {
+// newSecondMachine is a second machine of the app's.
+func (g *fakeGoogle) newSecondMachine() *testMachine {
 	g.t.Helper()
 	g.subscribe(otherSubscription)
-	d := g.desk(otherSubscription)
-	d.n = 100 // its questions are others
+	d := g.newMachine(otherSubscription)
+	d.questionCount = 100 // its questions are others
 	return d
 }
 
-// carried is what the first button of a card carries for its question.
-func carried(t *testing.T, m *chatapi.Message) string {
+// buttonCardID is what the first button of a card carries for its question.
+func buttonCardID(t *testing.T, m *chatapi.Message) string {
 	t.Helper()
 	for _, s := range m.CardsV2[0].Card.Sections {
 		for _, w := range s.Widgets {
@@ -40,7 +40,7 @@ func carried(t *testing.T, m *chatapi.Message) string {
 	return ""
 }
 
-func allowed(q *state.Question) {
+func allowEveryone(q *state.Question) {
 	q.Kind, q.ToolName, q.Approvers = state.KindPermission, "Bash", &[]string{"users/1"}
 	q.SubQuestions[0].Options = []state.Option{{Label: state.LabelAllow}, {Label: state.LabelDeny}}
 }
@@ -48,18 +48,18 @@ func allowed(q *state.Question) {
 // Another machine of the app reads what a card's buttons carry, and puts it on a card of its own: a tap on that one is no tap on
 // the question, and does not keep one back that is.
 func TestATapCountsOnItsOwnCardOnly(t *testing.T) {
-	d, g := newAppDesk(t)
-	q, _ := d.tapped(allowed)
+	d, g := newAppMachine(t)
+	q, _ := d.addCardQuestion(allowEveryone)
 	waiter, err := state.LockWaiter(d.env, q.Path) // the hook
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer waiter.Unlock()
 	var later atomic.Int64
-	d.run(Options{Daemon: true, Now: func() time.Time { return time.Now().Add(time.Duration(later.Load())) }})
+	d.runPoller(Options{Daemon: true, Now: func() time.Time { return time.Now().Add(time.Duration(later.Load())) }})
 	m := g.awaitPost("[Permission]")
-	q = d.await(q, "posted", func(q *state.Question) bool { return q.MessageName != "" })
-	card := carried(t, m)
+	q = d.awaitQuestion(q, "posted", func(q *state.Question) bool { return q.MessageName != "" })
+	card := buttonCardID(t, m)
 	copied := *g.post([]byte(`{"text":"Is it warm?"}`), "")
 	copied.CardsV2 = m.CardsV2
 	elsewhere := *m
@@ -67,18 +67,18 @@ func TestATapCountsOnItsOwnCardOnly(t *testing.T) {
 	unnamed := *m
 	unnamed.Name = ""
 	for _, on := range []*chatapi.Message{&copied, &elsewhere, &unnamed} {
-		g.delivered(g.tap("users/1", on, card, "allow", nil))
+		g.awaitDelivered(g.tap("users/1", on, card, "allow", nil))
 	}
 	g.tap("users/1", m, card, "deny", nil)
-	q = d.await(q, "decided", func(q *state.Question) bool { return q.Status == state.Answered })
+	q = d.awaitQuestion(q, "decided", func(q *state.Question) bool { return q.Status == state.Answered })
 	if label, _ := q.Decision(); label != state.LabelDeny || len(q.Replies) != 1 {
 		t.Errorf("%q, %+v", label, q.Replies)
 	}
 	bound.Until(t, "all events are acknowledged", func() bool {
-		later.Add(int64(undecidedFor))
-		return g.waiting() == 0
+		later.Add(int64(undecidedTimeout))
+		return g.countUnacknowledged() == 0
 	})
-	if q = d.load(q); len(q.Replies) != 1 {
+	if q = d.loadQuestion(q); len(q.Replies) != 1 {
 		t.Errorf("%+v", q.Replies)
 	}
 }
@@ -86,77 +86,77 @@ func TestATapCountsOnItsOwnCardOnly(t *testing.T) {
 // A tap counts that comes while Google still answers the post of its question.
 func TestATapComesBeforeThePostIsAnswered(t *testing.T) {
 	t.Parallel()
-	d, g := newAppDesk(t)
-	g.slow = make(chan struct{})
-	q, _ := d.tapped(nil)
-	d.run(Options{Daemon: true})
+	d, g := newAppMachine(t)
+	g.postGate = make(chan struct{})
+	q, _ := d.addCardQuestion(nil)
+	d.runPoller(Options{Daemon: true})
 	m := g.awaitPost("Which?")
 	unnamed := *m
 	unnamed.Name = ""
-	g.tap("users/1", &unnamed, carried(t, m), "1", nil)
-	g.delivered(g.tap("users/1", m, carried(t, m), "2", nil))
-	if bound.WaitFor(time.Second, func() bool { return len(d.load(q).Replies) > 0 }) {
+	g.tap("users/1", &unnamed, buttonCardID(t, m), "1", nil)
+	g.awaitDelivered(g.tap("users/1", m, buttonCardID(t, m), "2", nil))
+	if bound.WaitFor(time.Second, func() bool { return len(d.loadQuestion(q).Replies) > 0 }) {
 		t.Error("used before the question is known to be posted")
 	}
-	close(g.slow)
-	d.await(q, "answered", func(q *state.Question) bool { return q.Answers["Which?"] == "Two" })
+	close(g.postGate)
+	d.awaitQuestion(q, "answered", func(q *state.Question) bool { return q.Answers["Which?"] == "Two" })
 }
 
 // A question's message arrived, the answer to its post was lost, and Chat does not find it at once: it is looked for until a tap on
 // it can count.
 func TestATapOnAMessageThatIsFoundLate(t *testing.T) {
 	t.Parallel()
-	d, g := newAppDesk(t)
-	q := d.record(nil)
+	d, g := newAppMachine(t)
+	q := d.writeQuestion(nil)
 	m := g.post([]byte("{}"), state.MessageID("question", q.QuestionID))
-	g.hidden.Store(true)
+	g.hidesPosts.Store(true)
 	if err := state.AddQuestionToIndex(d.env, q); err != nil {
 		t.Fatal(err)
 	}
-	d.run(Options{Daemon: true})
-	d.await(q, "sent, and not found", func(q *state.Question) bool { return q.PostError != "" || q.IsMessageSent })
-	g.hidden.Store(false)
-	d.await(q, "found", func(q *state.Question) bool { return q.MessageName == m.Name && q.CardMessage != "" })
+	d.runPoller(Options{Daemon: true})
+	d.awaitQuestion(q, "sent, and not found", func(q *state.Question) bool { return q.PostError != "" || q.IsMessageSent })
+	g.hidesPosts.Store(false)
+	d.awaitQuestion(q, "found", func(q *state.Question) bool { return q.MessageName == m.Name && q.CardMessage != "" })
 	g.tap("users/1", m, state.CardID(d.env, q.QuestionID), "2", nil)
-	d.await(q, "answered", func(q *state.Question) bool { return q.Answers["Which?"] == "Two" })
+	d.awaitQuestion(q, "answered", func(q *state.Question) bool { return q.Answers["Which?"] == "Two" })
 }
 
 // A card that a version before this one posted is answered as ever, and one that no machine knows is told.
 func TestATapOnACardOfAnEarlierVersion(t *testing.T) {
-	d, g := newAppDesk(t)
-	q, card := d.tapped(nil)
-	d.run(Options{Daemon: true})
+	d, g := newAppMachine(t)
+	q, card := d.addCardQuestion(nil)
+	d.runPoller(Options{Daemon: true})
 	m := g.awaitPost("Which?")
 	g.tap("users/1", m, strings.Repeat("0", 32), "2", nil)
 	g.awaitPost("This card is over")
 	g.tap("users/1", m, card, "2", nil)
-	d.await(q, "answered", func(q *state.Question) bool { return q.Answers["Which?"] == "Two" })
+	d.awaitQuestion(q, "answered", func(q *state.Question) bool { return q.Answers["Which?"] == "Two" })
 }
 
 // Two machines of one app hear all that is done: each takes what is its own, and the other one acknowledges it at once.
 func TestTwoMachinesOfAnApp(t *testing.T) {
 	t.Parallel()
-	d, g := newAppDesk(t)
-	other := g.another()
-	q, _ := d.tapped(nil)
-	d.run(Options{Daemon: true})
+	d, g := newAppMachine(t)
+	other := g.newSecondMachine()
+	q, _ := d.addCardQuestion(nil)
+	d.runPoller(Options{Daemon: true})
 	m := g.awaitPost("Which?")
-	others, _ := other.tapped(func(q *state.Question) { q.SubQuestions[0].Question = "Whose?" })
-	other.run(Options{Daemon: true})
+	others, _ := other.addCardQuestion(func(q *state.Question) { q.SubQuestions[0].Question = "Whose?" })
+	other.runPoller(Options{Daemon: true})
 	theirs := g.awaitPost("Whose?")
 	both := func(id string) {
 		t.Helper()
-		bound.Until(t, "both machines acknowledge it", func() bool { return g.pub.Message(id).Acks == 2 })
+		bound.Until(t, "both machines acknowledge it", func() bool { return g.pubsubServer.Message(id).Acks == 2 })
 	}
-	both(g.tap("users/1", m, carried(t, m), "2", nil))
-	both(g.tap("users/2", theirs, carried(t, theirs), "1", nil))
-	_, machine, _ := strings.Cut(carried(t, m), "-")
+	both(g.tap("users/1", m, buttonCardID(t, m), "2", nil))
+	both(g.tap("users/2", theirs, buttonCardID(t, theirs), "1", nil))
+	_, machine, _ := strings.Cut(buttonCardID(t, m), "-")
 	both(g.tap("users/1", m, strings.Repeat("0", 32)+"-"+machine, "2", nil)) // a card of the first one's that is over
 	g.awaitPost("This card is over")
-	if q = d.load(q); q.Answers["Which?"] != "Two" || len(q.Replies) != 1 {
+	if q = d.loadQuestion(q); q.Answers["Which?"] != "Two" || len(q.Replies) != 1 {
 		t.Errorf("%+v", q)
 	}
-	if others = other.load(others); others.Answers["Whose?"] != "One" || len(others.Replies) != 1 {
+	if others = other.loadQuestion(others); others.Answers["Whose?"] != "One" || len(others.Replies) != 1 {
 		t.Errorf("%+v", others)
 	}
 }
@@ -164,16 +164,16 @@ func TestTwoMachinesOfAnApp(t *testing.T) {
 // What no machine knows is answered once for all of them, and what follows a message of one machine is left to that.
 func TestTwoMachinesAnswerUnboundWordsOnce(t *testing.T) {
 	t.Parallel()
-	d, g := newAppDesk(t)
+	d, g := newAppMachine(t)
 	var later atomic.Int64
 	now := func() time.Time { return time.Now().Add(time.Duration(later.Load())) }
-	asked := func(by *desk, words, machine string) *chatapi.Message {
-		by.tapped(func(q *state.Question) { q.SubQuestions[0].Question, q.Machine = words, machine })
-		by.run(Options{Daemon: true, Now: now})
+	asked := func(by *testMachine, words, machine string) *chatapi.Message {
+		by.addCardQuestion(func(q *state.Question) { q.SubQuestions[0].Question, q.Machine = words, machine })
+		by.runPoller(Options{Daemon: true, Now: now})
 		return g.awaitPost(words)
 	}
 	asked(d, "Which?", state.MachineName())
-	theirs := asked(g.another(), "Whose?", "another")
+	theirs := asked(g.newSecondMachine(), "Whose?", "another")
 	old := g.post([]byte(`{"text":"[Permission] Session: shop\nMachine: `+state.MachineName()+`\n\nIt is over."}`), "client-old")
 	closed := g.post([]byte(`{"cardsV2":[{"card":{"header":{"subtitle":"shop · `+state.MachineName()+`"}}}]}`), "client-closed")
 	gone := g.post([]byte(`{"text":"[Report] of a machine that nobody knows"}`), "client-gone")
@@ -183,9 +183,9 @@ func TestTwoMachinesAnswerUnboundWordsOnce(t *testing.T) {
 	theirsToo := g.post([]byte(`{"text":"[Permission] Session: shop\nMachine: another\n\nIt is over.","cardsV2":[null,{}]}`), "client-theirs")
 	var ids []string
 	say := func(thread, quotes string) {
-		m := g.said(thread, "hello", quotes)
+		m := g.addHumanMessage(thread, "hello", quotes)
 		m.ThreadReply = !strings.HasSuffix(thread, "/new")
-		ids = append(ids, g.publish(event("MESSAGE", "users/1", m)))
+		ids = append(ids, g.publish(newEvent("MESSAGE", "users/1", m)))
 	}
 	say(theirs.Thread.Name, "") // the other one uses it
 	say(theirsToo.Thread.Name, "")
@@ -201,62 +201,62 @@ func TestTwoMachinesAnswerUnboundWordsOnce(t *testing.T) {
 	say(bot.Thread.Name, "")
 	say(appSpace+"/threads/secret", "")
 	for _, id := range ids {
-		bound.Until(t, "both machines heard it", func() bool { return g.pub.Message(id).Deliveries >= 2 })
+		bound.Until(t, "both machines heard it", func() bool { return g.pubsubServer.Message(id).Deliveries >= 2 })
 	}
 	bound.Until(t, "both machines acknowledge all", func() bool {
-		later.Add(int64(undecidedFor) / 2)
-		return !slices.ContainsFunc(ids, func(id string) bool { return g.pub.Message(id).Acks < 2 })
+		later.Add(int64(undecidedTimeout) / 2)
+		return !slices.ContainsFunc(ids, func(id string) bool { return g.pubsubServer.Message(id).Acks < 2 })
 	})
-	bound.Until(t, "all are answered", func() bool { return g.count(note) >= told })
-	if bound.WaitFor(time.Second, func() bool { return g.count(note) > told }) {
-		t.Errorf("told %d times", g.count(note))
+	bound.Until(t, "all are answered", func() bool { return g.countMessages(note) >= told })
+	if bound.WaitFor(time.Second, func() bool { return g.countMessages(note) > told }) {
+		t.Errorf("told %d times", g.countMessages(note))
 	}
 }
 
 // Outside of a machine's own threads /new begins a session only where its first word names the machine: what names none is answered
 // once for all machines, and what another one has taken is not.
 func TestNewToAnAppNamesItsMachine(t *testing.T) {
-	d, g := newAppDesk(t)
+	d, g := newAppMachine(t)
 	var later atomic.Int64
 	now := func() time.Time { return time.Now().Add(time.Duration(later.Load())) }
-	for _, one := range []*desk{d, g.another()} {
+	for _, one := range []*testMachine{d, g.newSecondMachine()} {
 		trusted := `{"projects": {"` + one.dir + `": {"hasTrustDialogAccepted": true}}}`
-		writeAll(t, filepath.Join(one.dir, ".claude.json"), trusted, 0o600)
-		one.configure(`{"start_sessions": true}`)
+		writeFile(t, filepath.Join(one.dir, ".claude.json"), trusted, 0o600)
+		one.writeConfig(`{"start_sessions": true}`)
 		if err := state.RegisterProject(one.env, filepath.Join(one.dir, ".claude", "state"), one.dir); err != nil {
 			t.Fatal(err)
 		}
-		one.tapped(nil)
-		one.run(Options{Daemon: true, Now: now})
+		one.addCardQuestion(nil)
+		one.runPoller(Options{Daemon: true, Now: now})
 	}
 	project := filepath.Base(d.dir)
 	var ids []string
 	for _, text := range []string{"/new", "/new " + project + " fix it", "/new vps3 shop fix it", "/new vps2 shop fix it"} {
-		m := g.said(appSpace+"/threads/new", text, "")
+		m := g.addHumanMessage(appSpace+"/threads/new", text, "")
 		if strings.HasPrefix(text, "/new vps2") { // that one began it
-			g.post([]byte(`{"text":"[New session] shop on vps2"}`), commands.NewNoteID(m.Name, "vps2"))
+			g.post([]byte(`{"text":"[New session] shop on vps2"}`), commands.NewSessionNoteID(m.Name, "vps2"))
 		}
-		ids = append(ids, g.publish(event("MESSAGE", "users/1", m)))
+		ids = append(ids, g.publish(newEvent("MESSAGE", "users/1", m)))
 	}
 	for _, id := range ids {
-		bound.Until(t, "both machines heard it", func() bool { return g.pub.Message(id).Deliveries >= 2 })
+		bound.Until(t, "both machines heard it", func() bool { return g.pubsubServer.Message(id).Deliveries >= 2 })
 	}
-	if n := g.count("[Not used]"); n > 0 {
+	if n := g.countMessages("[Not used]"); n > 0 {
 		t.Errorf("%d were answered before a machine that is named could take them", n)
 	}
 	bound.Until(t, "both machines acknowledge all", func() bool {
-		later.Add(int64(undecidedFor) / 2)
-		return !slices.ContainsFunc(ids, func(id string) bool { return g.pub.Message(id).Acks < 2 })
+		later.Add(int64(undecidedTimeout) / 2)
+		return !slices.ContainsFunc(ids, func(id string) bool { return g.pubsubServer.Message(id).Acks < 2 })
 	})
 	const note = "Name a machine that runs: `/new "
-	bound.Until(t, "three are answered", func() bool { return g.count(note) >= 3 })
-	if bound.WaitFor(time.Second, func() bool { return g.count(note) > 3 || g.count("[New session]") > 1 }) {
-		t.Errorf("told %d times, %d sessions", g.count(note), g.count("[New session]"))
+	bound.Until(t, "three are answered", func() bool { return g.countMessages(note) >= 3 })
+	if bound.WaitFor(time.Second, func() bool { return g.countMessages(note) > 3 || g.countMessages("[New session]") > 1 }) {
+		t.Errorf("told %d times, %d sessions", g.countMessages(note), g.countMessages("[New session]"))
 	}
 }
 
-// count is how many messages have these words.
-func (g *google) count(words string) (n int) {
+// countMessages is how many messages have these words.
+func (g *fakeGoogle) countMessages(words string) (n int) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	for _, m := range g.posts {

@@ -13,11 +13,11 @@ import (
 // A poller was off for long, and a list has more pages than are read at once: it is read to
 // its end, a piece with each list. Nobody is told that replies cannot be read.
 func TestALongBacklogIsReadToItsEnd(t *testing.T) {
-	d := newDesk(t)
-	d.page.Store(2)
+	d := newTestMachine(t)
+	d.pageSize.Store(2)
 	long := 10 * time.Hour
-	d.skew.Store(int64(-long))
-	q := d.ask(func(q *state.Question) { d.posted(q); q.AskedAt = q.AskedAt.Add(-long) })
+	d.clockLead.Store(int64(-long))
+	q := d.addQuestion(func(q *state.Question) { d.markPosted(q); q.AskedAt = q.AskedAt.Add(-long) })
 	said, err := d.space.Say(&chatapi.User{Name: "users/app", Type: "BOT"}, "", "look at this")
 	if err != nil {
 		t.Fatal(err)
@@ -25,45 +25,45 @@ func TestALongBacklogIsReadToItsEnd(t *testing.T) {
 	thread := said.Thread.Name
 	other := d.reply("", "users/9", "of other people").Thread.Name
 	for n := range 300 {
-		d.skew.Store(int64(-long + time.Duration(n)*time.Minute))
+		d.clockLead.Store(int64(-long + time.Duration(n)*time.Minute))
 		d.reply(other, "users/9", fmt.Sprint("word ", n))
 	}
 	d.reply(thread, "", "an answer to what was said before")
-	d.skew.Store(int64(-time.Hour))
+	d.clockLead.Store(int64(-time.Hour))
 	if _, err := d.space.Say(&chatapi.User{Name: "users/app", Type: "BOT"}, thread, "and now?"); err != nil {
 		t.Fatal(err)
 	}
 	right := d.reply(thread, "", "the answer")
-	d.skew.Store(0)
-	m := d.thread(q)
-	d.change(q, func(q *state.Question) { q.PostedAt = new(time.Now().Add(-long)) })
-	wait := d.record(func(q *state.Question) {
-		d.posted(q)
+	d.clockLead.Store(0)
+	m := d.startThread(q)
+	d.changeQuestion(q, func(q *state.Question) { q.PostedAt = new(time.Now().Add(-long)) })
+	wait := d.writeQuestion(func(q *state.Question) {
+		d.markPosted(q)
 		q.Mode, q.ThreadName, q.SubQuestions, q.PostedAt = state.ModeThread, thread, nil, nil
 	})
 	if err := state.AddToIndex(d.env, state.IndexEntry{RecordType: state.IndexedQuestion, Path: wait.Path}); err != nil {
 		t.Fatal(err)
 	}
-	x := newReading(d, q)
+	x := newReadTest(d, q)
 	lists := 0
-	for d.load(q).FindReply(m.Name) == nil || d.load(wait).Status == state.Pending {
+	for d.loadQuestion(q).FindReply(m.Name) == nil || d.loadQuestion(wait).Status == state.Pending {
 		lists++
 		if lists > 10 {
-			t.Fatalf("%d lists, %d pages: %+v", lists, d.lists.Load(), d.load(wait))
+			t.Fatalf("%d lists, %d pages: %+v", lists, d.listCount.Load(), d.loadQuestion(wait))
 		}
-		x.p.round(t.Context())
-		if err := x.r.list(t.Context(), x.p.views()[x.r.chat]); err != nil {
+		x.poller.readAndAttend(t.Context())
+		if err := x.reader.listSpace(t.Context(), x.poller.spaceViews()[x.reader.chat]); err != nil {
 			t.Fatal(err)
 		}
-		x.p.round(t.Context())
+		x.poller.readAndAttend(t.Context())
 	}
-	if is := d.load(wait); is.AnsweredMessage != right.Name {
+	if is := d.loadQuestion(wait); is.AnsweredMessage != right.Name {
 		t.Errorf("the thread's wait has %q of %+v", *is.Response, is.Replies)
 	}
 	if lists == 1 {
-		t.Errorf("one list read all of its %d pages", d.lists.Load())
+		t.Errorf("one list read all of its %d pages", d.listCount.Load())
 	}
-	if got := d.lines("replies cannot be read"); len(got) > 0 {
+	if got := d.logLines("replies cannot be read"); len(got) > 0 {
 		t.Errorf("logged: %q", got)
 	}
 }
@@ -71,30 +71,30 @@ func TestALongBacklogIsReadToItsEnd(t *testing.T) {
 // A broken server names a next page for ever. What came is used, the pauses grow, and the log
 // has one line of it.
 func TestAListWithoutEndIsReadEverMoreRarely(t *testing.T) {
-	d := newDesk(t)
-	q := d.ask(d.posted)
-	m := d.thread(q)
-	d.loops.Store(true)
-	x := newReading(d, q)
+	d := newTestMachine(t)
+	q := d.addQuestion(d.markPosted)
+	m := d.startThread(q)
+	d.hasEndlessList.Store(true)
+	x := newReadTest(d, q)
 	for n, pause := range []time.Duration{time.Second, 2 * time.Second, 4 * time.Second} {
-		before := d.lists.Load()
-		if err := x.read(); err == nil || x.r.pause != pause {
-			t.Errorf("list %d: %v, and then a pause of %v", n+1, err, x.r.pause)
+		before := d.listCount.Load()
+		if err := x.readOnce(); err == nil || x.reader.minPause != pause {
+			t.Errorf("list %d: %v, and then a pause of %v", n+1, err, x.reader.minPause)
 		}
-		if pages := d.lists.Load() - before; pages > 3 {
+		if pages := d.listCount.Load() - before; pages > 3 {
 			t.Errorf("list %d read %d pages", n+1, pages)
 		}
 	}
-	if is := d.load(q); is.FindReply(m.Name) == nil || is.Status != state.Answered {
+	if is := d.loadQuestion(q); is.FindReply(m.Name) == nil || is.Status != state.Answered {
 		t.Errorf("%s, %+v", is.Status, is.Replies)
 	}
 	trouble := state.SpacesIn(state.UserStateDir(d.env)).Get(q.Chat).ReadTrouble
-	if got := d.lines("replies cannot be read"); len(got) != 1 || trouble == nil {
+	if got := d.logLines("replies cannot be read"); len(got) != 1 || trouble == nil {
 		t.Errorf("%+v, logged: %q", trouble, got)
 	}
-	d.loops.Store(false)
+	d.hasEndlessList.Store(false)
 	x.mustRead()
-	if got := d.lines(`"message":"` + readAgain); len(got) != 1 {
+	if got := d.logLines(`"message":"` + logReadAgain); len(got) != 1 {
 		t.Errorf("logged: %q", got)
 	}
 }

@@ -17,8 +17,8 @@ import (
 	"gchat-hooks/state/config"
 )
 
-// policy has a policy count on this machine.
-func (d *desk) policy(text string) {
+// writePolicy has a policy count on this machine.
+func (d *testMachine) writePolicy(text string) {
 	d.t.Helper()
 	d.vars["GCHAT_POLICY_FILE"] = filepath.Join(d.dir, "policy.json")
 	if err := os.WriteFile(d.vars["GCHAT_POLICY_FILE"], []byte(text), 0o600); err != nil {
@@ -28,7 +28,7 @@ func (d *desk) policy(text string) {
 
 // A policy counts when a reply is judged, also for what was asked before it came.
 func TestRepliesUnderAPolicy(t *testing.T) {
-	d := newDesk(t)
+	d := newTestMachine(t)
 	d.vars["GCHAT_ALLOWED_USERS"] = "users/1,users/2"
 	for name, test := range map[string]struct {
 		policy, sender, text string
@@ -47,11 +47,11 @@ func TestRepliesUnderAPolicy(t *testing.T) {
 		"broken":           {`{`, "users/2", "yes", "", state.VerdictUnread},
 		"broken, denied":   {`{`, "users/2", "no", "", state.VerdictUnread},
 	} {
-		d.policy(test.policy)
-		p := d.poller()
-		q := asksFor("git push", time.Now().Add(-time.Minute))
+		d.writePolicy(test.policy)
+		p := d.newPoller()
+		q := newPermission("git push", time.Now().Add(-time.Minute))
 		q.Replies = []state.Reply{{MessageName: "m", Sender: test.sender, Text: test.text, CreatedAt: time.Now()}}
-		_ = p.judgesByPerson()(q)
+		_ = p.judgeByPersonalConfig()(q)
 		if got, _ := q.Decision(); got != test.want || q.Replies[0].Verdict != test.verdict {
 			t.Errorf("%s: %q, %s", name, got, q.Replies[0].Verdict)
 		}
@@ -60,7 +60,7 @@ func TestRepliesUnderAPolicy(t *testing.T) {
 		}
 		ask := &state.Question{Status: state.Pending, Mode: state.ModeNative, SubQuestions: []state.SubQuestion{{Question: "A?"}}, Replies: q.Replies}
 		ask.Replies[0].Verdict = state.VerdictUnread
-		if _ = p.judgesByPerson()(ask); test.policy == "{" && ask.Replies[0].Verdict != state.VerdictUnread {
+		if _ = p.judgeByPersonalConfig()(ask); test.policy == "{" && ask.Replies[0].Verdict != state.VerdictUnread {
 			t.Errorf("%s: a question's reply is %s", name, ask.Replies[0].Verdict)
 		}
 	}
@@ -72,13 +72,13 @@ func TestAYesForAWhileUnderAPolicy(t *testing.T) {
 	for policy, covers := range map[string]bool{
 		`{}`: true, `{"titles_only": true}`: false, `{"never_remote": ["Bash"]}`: false, `{"terminal_only": ["permission"]}`: false, `{`: false,
 	} {
-		d := newDesk(t)
-		d.configure(`{"timed_yes": true}`)
-		d.policy(policy)
-		given, q := asksFor("make one", now.Add(-time.Minute)), asksFor("make two", now)
+		d := newTestMachine(t)
+		d.writeConfig(`{"timed_yes": true}`)
+		d.writePolicy(policy)
+		given, q := newPermission("make one", now.Add(-time.Minute)), newPermission("make two", now)
 		given.Grant = &state.Grant{QuestionID: given.QuestionID, GrantedAt: now.Add(-time.Second), EndsAt: now.Add(time.Hour)}
 		given.AnsweredMessage, given.Replies = "m", []state.Reply{{MessageName: "m", Sender: "users/1", Text: "yes 1h"}}
-		if err := judge.ByGrant(d.poller().personal(), q, given, now); (err == nil) != covers {
+		if err := judge.AnswerByGrant(d.newPoller().loadPersonalConfig(), q, given, now); (err == nil) != covers {
 			t.Errorf("%s: %v", policy, err)
 		}
 	}
@@ -86,33 +86,33 @@ func TestAYesForAWhileUnderAPolicy(t *testing.T) {
 
 // What was asked before a policy wants titles only is told without its words from then on.
 func TestTitlesOnlyOfWhatWasAskedBefore(t *testing.T) {
-	d := newDesk(t)
-	d.policy(`{"titles_only": true}`)
+	d := newTestMachine(t)
+	d.writePolicy(`{"titles_only": true}`)
 	secret := func(kind state.Kind, posted bool) *state.Question {
-		return d.ask(func(q *state.Question) {
+		return d.addQuestion(func(q *state.Question) {
 			q.Kind, q.Mode, q.ToolName, q.About, q.ShownText, q.CallTexts = kind, state.ModeNative, "Bash", "hidden-word", "hidden-word\n2", []string{"hidden-word"}
 			q.AlwaysAllows, q.Wording, q.Approvers = "Bash(hidden-word)", []string{"hidden-word"}, &[]string{"users/1"}
 			q.SubQuestions = []state.SubQuestion{{Question: "Bash: hidden-word", Options: []state.Option{
 				{Label: state.LabelAllow}, {Label: state.LabelDeny}, {Label: state.LabelAlways}, {Label: state.LabelApprove}, {Label: state.LabelSendBack},
 			}}}
 			if posted {
-				d.posted(q)
+				d.markPosted(q)
 			}
 		})
 	}
-	p := d.poller()
+	p := d.newPoller()
 	for _, kind := range []state.Kind{state.KindPermission, state.KindPlan} {
 		q := secret(kind, false)
-		if err := p.putQuestion(q, &state.IndexEntry{Path: q.Path}, firstMessage); err != nil {
+		if err := p.enqueueQuestion(q, &state.IndexEntry{Path: q.Path}, firstMessageKey); err != nil {
 			t.Fatal(err)
 		}
-		box := state.OutboxIn(p.user)
-		m, err := box.FindByKey(messageKey(firstMessage, q))
+		box := state.OutboxIn(p.userStateDir)
+		message, err := box.FindByKey(messageKey(firstMessageKey, q))
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, way := range []*gateway{p.gateway(t.Context(), configured{}), {cfg: p.personal(), transport: &gchat.App{}}} {
-			worded, out := p.newSender().word(t.Context(), m, way)
+		for _, gateway := range []*projectGateway{p.gatewayFor(t.Context(), configSource{}), {cfg: p.loadPersonalConfig(), transport: &gchat.App{}}} {
+			worded, out := p.newSender().wordMessage(t.Context(), message, gateway)
 			if worded == nil || !strings.Contains(strings.Join(worded.Parts, ""), "Only the terminal can allow this.") {
 				t.Fatalf("%+v, %+v", worded, out)
 			}
@@ -131,17 +131,17 @@ func TestTitlesOnlyOfWhatWasAskedBefore(t *testing.T) {
 					state.NoteLate: "", state.NoteNotTyped: `the dialog "hidden-word?" ` + label,
 				} {
 					owed := state.OwedNote{About: about, ReplyMessage: "m", Text: seen}
-					if _, err := p.putNote(posted, &state.IndexEntry{Path: q.Path}, owed); err != nil {
+					if _, err := p.enqueueNote(posted, &state.IndexEntry{Path: q.Path}, owed); err != nil {
 						t.Fatal(err)
 					}
 				}
 			}
 		}
 	}
-	all, _ := state.OutboxIn(p.user).All()
-	for _, m := range all {
-		if text := strings.Join(m.Parts, "\n") + string(m.Card); strings.Contains(text, "hidden-word") {
-			t.Errorf("%+v: %s", m.Note, text)
+	all, _ := state.OutboxIn(p.userStateDir).All()
+	for _, message := range all {
+		if text := strings.Join(message.Parts, "\n") + string(message.Card); strings.Contains(text, "hidden-word") {
+			t.Errorf("%+v: %s", message.Note, text)
 		}
 	}
 	if len(all) < 20 {
@@ -152,31 +152,31 @@ func TestTitlesOnlyOfWhatWasAskedBefore(t *testing.T) {
 // What a policy says of a session's thread: with titles only, what the terminal shows stays there; where instructions are kept, words
 // for Claude are answered, and nothing is made of them.
 func TestASessionsThreadUnderAPolicy(t *testing.T) {
-	x := newTalk(t, nil)
-	x.policy(`{"titles_only": true}`)
-	got := x.inPane(boxed("❯ hidden-word", "", "● Bash(hidden-word)", "", "✻ Working… (3s · ↓ 20 tokens)"), boxed("● Done."))
+	x := newTestSession(t, nil)
+	x.writePolicy(`{"titles_only": true}`)
+	got := x.runInPane(withInputBox("❯ hidden-word", "", "● Bash(hidden-word)", "", "✻ Working… (3s · ↓ 20 tokens)"), withInputBox("● Done."))
 	for command, want := range map[string]string{"/screen": "[Screen] shop\n```\n(only in the terminal)", "/status": "Claude works: (only in the terminal)"} {
-		x.reply(x.thread, "", command)
-		told := strings.Join(x.hears(), "\n")
+		x.reply(x.threadName, "", command)
+		told := strings.Join(x.readNotes(), "\n")
 		if !strings.Contains(told, want) || strings.Contains(told, "hidden-word") {
 			t.Errorf("%s: %s", command, told)
 		}
 	}
-	x.says("/stop", "[Stopped] (only in the terminal)")
+	x.checkAnswer("/stop", "[Stopped] (only in the terminal)")
 	if got() != "\x1b" {
 		t.Errorf("keys %q", got())
 	}
-	x.policy(`{"terminal_only": ["said"]}`)
-	x.says("do something else", "[Not used] By a policy")
-	if qs, _ := state.ReadIndexedQuestions(x.env); len(qs) > 0 {
-		t.Errorf("a record was made: %+v", qs[0])
+	x.writePolicy(`{"terminal_only": ["said"]}`)
+	x.checkAnswer("do something else", "[Not used] By a policy")
+	if questions, _ := state.ReadIndexedQuestions(x.env); len(questions) > 0 {
+		t.Errorf("a record was made: %+v", questions[0])
 	}
-	x.says("/help", "[Help]")
+	x.checkAnswer("/help", "[Help]")
 }
 
 // A poller reads a hub's policy where no hook asks, once a minute at most while the hub is out of reach.
 func TestThePollerReadsAHubsPolicy(t *testing.T) {
-	d := newDesk(t)
+	d := newTestMachine(t)
 	var asked atomic.Int64
 	hub := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if asked.Add(1) == 1 {
@@ -192,28 +192,28 @@ func TestThePollerReadsAHubsPolicy(t *testing.T) {
 	if err := os.WriteFile(d.vars["GOOGLE_CHAT_CREDENTIALS_FILE"], []byte(file), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	p := d.poller()
+	p := d.newPoller()
 	for range 3 {
-		if p.step(t.Context()); !p.personal().HasUnreadFile || asked.Load() != 1 {
+		if p.step(t.Context()); !p.loadPersonalConfig().HasUnreadFile || asked.Load() != 1 {
 			t.Fatalf("a policy that was never read lets Chat decide, or the hub was asked %d times", asked.Load())
 		}
 	}
-	if err := os.Remove(filepath.Join(p.user, "policy.json")); err != nil {
+	if err := os.Remove(filepath.Join(p.userStateDir, "policy.json")); err != nil {
 		t.Fatal(err)
 	}
 	for range 3 {
 		p.step(t.Context())
-		if cfg := p.personal(); cfg.HasUnreadFile || cfg.AccessTo(config.KindScreen, "").CanShow || asked.Load() != 2 {
+		if cfg := p.loadPersonalConfig(); cfg.HasUnreadFile || cfg.AccessTo(config.KindScreen, "").CanShow || asked.Load() != 2 {
 			t.Fatalf("the policy does not count, or the hub was asked %d times", asked.Load())
 		}
 	}
 }
 
-// judgesByPerson judges a question's replies by what the person alone set, as it is now.
-func (p *Poller) judgesByPerson() func(*state.Question) error {
-	law := law{cfg: p.personal()}
+// judgeByPersonalConfig judges a question's replies by what the person alone set, as it is now.
+func (p *Poller) judgeByPersonalConfig() func(*state.Question) error {
+	judging := judgingConfig{cfg: p.loadPersonalConfig()}
 	return func(q *state.Question) error {
-		p.judgeIn(&served{IndexEntry: &state.IndexEntry{}}, q, law)
+		p.judgeReplies(&trackedRecord{IndexEntry: &state.IndexEntry{}}, q, judging)
 		return nil
 	}
 }

@@ -23,33 +23,33 @@ import (
 	"gchat-hooks/state"
 )
 
-// desk is a machine with folders of its own, and a space that its pollers talk to over HTTP.
-type desk struct {
-	t     testing.TB
-	dir   string
-	vars  map[string]string
-	space *space.Space
-	lists atomic.Int64 // list requests that came
-	fail  atomic.Int64 // the status that every list is answered with; 0 for none
-	page  atomic.Int64 // how many messages a page of a list has; 0 for as many as are asked for
-	loops atomic.Bool  // the last page of a list leads to the first
-	skew  atomic.Int64 // added to the space's clock, nanoseconds
-	n     int
+// testMachine is a machine with folders of its own, and a space that its pollers talk to over HTTP.
+type testMachine struct {
+	t              testing.TB
+	dir            string
+	vars           map[string]string
+	space          *space.Space
+	listCount      atomic.Int64 // list requests that came
+	listStatus     atomic.Int64 // the status that every list is answered with; 0 for none
+	pageSize       atomic.Int64 // how many messages a page of a list has; 0 for as many as are asked for
+	hasEndlessList atomic.Bool  // the last page of a list leads to the first
+	clockLead      atomic.Int64 // added to the space's clock, nanoseconds
+	questionCount  int
 }
 
-func newDesk(t testing.TB) *desk {
+func newTestMachine(t testing.TB) *testMachine {
 	t.Helper()
-	d := &desk{t: t, dir: t.TempDir()}
+	d := &testMachine{t: t, dir: t.TempDir()}
 	var err error
-	if d.space, err = space.Open(space.Options{Direct: true, Now: func() time.Time { return time.Now().Add(time.Duration(d.skew.Load())) }}); err != nil {
+	if d.space, err = space.Open(space.Options{Direct: true, Now: func() time.Time { return time.Now().Add(time.Duration(d.clockLead.Load())) }}); err != nil {
 		t.Fatal(err)
 	}
 	inner := strict.CheckRequests(t, d.space.Handler(), strict.Embedded)
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		w.Header().Set("Date", time.Now().Add(time.Duration(d.skew.Load())).UTC().Format(http.TimeFormat))
+		w.Header().Set("Date", time.Now().Add(time.Duration(d.clockLead.Load())).UTC().Format(http.TimeFormat))
 		if r.Method == http.MethodGet && strings.HasSuffix(r.URL.Path, "/messages") {
-			d.lists.Add(1)
-			if code := d.fail.Load(); code != 0 {
+			d.listCount.Add(1)
+			if code := d.listStatus.Load(); code != 0 {
 				http.Error(w, `{"error":{"code":503}}`, int(code))
 				return
 			}
@@ -67,9 +67,9 @@ func newDesk(t testing.TB) *desk {
 }
 
 // servePage answers a list as the desk's space is set to.
-func (d *desk) servePage(w http.ResponseWriter, r *http.Request, inner http.Handler) {
+func (d *testMachine) servePage(w http.ResponseWriter, r *http.Request, inner http.Handler) {
 	query := r.URL.Query()
-	if n := d.page.Load(); n > 0 {
+	if n := d.pageSize.Load(); n > 0 {
 		query.Set("pageSize", fmt.Sprint(n))
 	}
 	if query.Get("pageToken") == "loop" {
@@ -80,7 +80,7 @@ func (d *desk) servePage(w http.ResponseWriter, r *http.Request, inner http.Hand
 	inner.ServeHTTP(answer, r)
 	body := answer.Body.Bytes()
 	var list chatapi.ListMessagesResponse
-	if json.Unmarshal(body, &list) == nil && list.NextPageToken == "" && d.loops.Load() {
+	if json.Unmarshal(body, &list) == nil && list.NextPageToken == "" && d.hasEndlessList.Load() {
 		list.NextPageToken = "loop"
 		body, _ = json.Marshal(&list)
 	}
@@ -89,20 +89,20 @@ func (d *desk) servePage(w http.ResponseWriter, r *http.Request, inner http.Hand
 	_, _ = w.Write(body)
 }
 
-func (d *desk) env(name string) string { return d.vars[name] }
+func (d *testMachine) env(name string) string { return d.vars[name] }
 
-// poller is one that takes its steps when the test says so.
-func (d *desk) poller(dirs ...string) *Poller {
-	p := newPoller(Options{Env: d.env, Log: state.NewLog(d.env, "test"), Dirs: dirs})
-	_, end := p.begin(context.Background())
+// newPoller is one that takes its steps when the test says so.
+func (d *testMachine) newPoller(dirs ...string) *Poller {
+	p := newPoller(Options{Env: d.env, Log: state.NewLog(d.env, "test"), QuestionDirs: dirs})
+	_, end := p.startServing(context.Background())
 	d.t.Cleanup(end)
 	return p
 }
 
-// ask writes a question down as a hook does, changed by as.
-func (d *desk) ask(as func(*state.Question)) *state.Question {
+// addQuestion writes a question down as a hook does, changed by as.
+func (d *testMachine) addQuestion(as func(*state.Question)) *state.Question {
 	d.t.Helper()
-	q := d.record(as)
+	q := d.writeQuestion(as)
 	if err := state.AddQuestionToIndex(d.env, q); err != nil {
 		d.t.Fatal(err)
 	}
@@ -110,13 +110,13 @@ func (d *desk) ask(as func(*state.Question)) *state.Question {
 	return q
 }
 
-// record is ask without a place in the index.
-func (d *desk) record(as func(*state.Question)) *state.Question {
+// writeQuestion is ask without a place in the index.
+func (d *testMachine) writeQuestion(as func(*state.Question)) *state.Question {
 	d.t.Helper()
-	d.n++
+	d.questionCount++
 	time.Sleep(time.Millisecond) // files have no finer times, and questions are shown in the order of theirs
 	q := &state.Question{
-		QuestionID: fmt.Sprintf("%08d-0000-4000-8000-000000000000", d.n), SessionID: fmt.Sprintf("s-%d", d.n), SessionName: fmt.Sprintf("shop %d", d.n),
+		QuestionID: fmt.Sprintf("%08d-0000-4000-8000-000000000000", d.questionCount), SessionID: fmt.Sprintf("s-%d", d.questionCount), SessionName: fmt.Sprintf("shop %d", d.questionCount),
 		AskedAt: time.Now().UTC(), Status: state.Pending, Mode: state.ModeInject, ProjectDir: filepath.Join(d.dir, "shop"),
 		SubQuestions: []state.SubQuestion{{Question: "Which?", Options: []state.Option{{Label: "One"}, {Label: "Two"}}, OptionCount: 2}},
 	}
@@ -135,8 +135,8 @@ func (d *desk) record(as func(*state.Question)) *state.Question {
 	return q
 }
 
-// posted has a question's message in the space already.
-func (d *desk) posted(q *state.Question) {
+// markPosted has a question's message in the space already.
+func (d *testMachine) markPosted(q *state.Question) {
 	name := space.Name + "/threads/" + q.QuestionID[:8]
 	at := q.AskedAt
 	q.IsMessageSent, q.ThreadName, q.MessageName = true, name, space.Name+"/messages/"+q.QuestionID[:8]
@@ -146,7 +146,7 @@ func (d *desk) posted(q *state.Question) {
 	q.Chat += "/" + space.Name
 }
 
-func (d *desk) load(q *state.Question) *state.Question {
+func (d *testMachine) loadQuestion(q *state.Question) *state.Question {
 	d.t.Helper()
 	q, err := state.LoadQuestion(q.Path)
 	if err != nil {
@@ -155,7 +155,7 @@ func (d *desk) load(q *state.Question) *state.Question {
 	return q
 }
 
-func (d *desk) change(q *state.Question, change func(*state.Question)) *state.Question {
+func (d *testMachine) changeQuestion(q *state.Question, change func(*state.Question)) *state.Question {
 	d.t.Helper()
 	q, err := state.UpdateQuestion(q.Path, func(q *state.Question) error { change(q); return nil })
 	if err != nil {
@@ -166,7 +166,7 @@ func (d *desk) change(q *state.Question, change func(*state.Question)) *state.Qu
 }
 
 // reply has a person write into a question's thread; "" is the person of the page.
-func (d *desk) reply(thread, sender, text string) *chatapi.Message {
+func (d *testMachine) reply(thread, sender, text string) *chatapi.Message {
 	d.t.Helper()
 	var from *chatapi.User
 	if sender != "" {
@@ -179,8 +179,8 @@ func (d *desk) reply(thread, sender, text string) *chatapi.Message {
 	return m
 }
 
-// await waits until a question is as wanted.
-func (d *desk) await(q *state.Question, what string, done func(*state.Question) bool) *state.Question {
+// awaitQuestion waits until a question is as wanted.
+func (d *testMachine) awaitQuestion(q *state.Question, what string, done func(*state.Question) bool) *state.Question {
 	d.t.Helper()
 	var is *state.Question
 	found := bound.WaitFor(bound.Patience, func() bool {
@@ -194,38 +194,38 @@ func (d *desk) await(q *state.Question, what string, done func(*state.Question) 
 	return is
 }
 
-// run runs a poller until the test ends; it returns what ends it before, and waits.
-func (d *desk) run(o Options) (end func() error) {
+// runPoller runs a poller until the test ends; it returns what ends it before, and waits.
+func (d *testMachine) runPoller(o Options) (end func() error) {
 	o.Env, o.Log = d.env, state.NewLog(d.env, "test")
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	go func() { ended <- Run(ctx, o) }()
-	over := false
+	isOver := false
 	end = func() error {
 		cancel()
-		if over {
+		if isOver {
 			return nil
 		}
-		over = true
+		isOver = true
 		return <-ended
 	}
 	d.t.Cleanup(func() { _ = end() })
 	return end
 }
 
-// notes are what the outbox was given about a question.
-func (d *desk) notes(q *state.Question) (about []string) {
+// noteKinds are what the outbox was given about a question.
+func (d *testMachine) noteKinds(q *state.Question) (about []string) {
 	all, _ := state.OutboxIn(state.UserStateDir(d.env)).All()
-	for _, m := range all {
-		if m.Note != nil && m.Question == q.Path {
-			about = append(about, m.Note.About)
+	for _, message := range all {
+		if message.Note != nil && message.Question == q.Path {
+			about = append(about, message.Note.About)
 		}
 	}
 	return about
 }
 
-// lines are those of the log that hold the words.
-func (d *desk) lines(words string) (lines []string) {
+// logLines are those of the log that hold the words.
+func (d *testMachine) logLines(words string) (lines []string) {
 	raw, _ := os.ReadFile(state.LogPath(d.env))
 	for line := range strings.Lines(string(raw)) {
 		if strings.Contains(line, words) {
@@ -237,15 +237,15 @@ func (d *desk) lines(words string) (lines []string) {
 
 func TestAQuestionIsPostedReadAndAnsweredToItsHook(t *testing.T) {
 	t.Parallel()
-	d := newDesk(t)
-	q := d.ask(func(q *state.Question) { q.Mode = state.ModeNative })
+	d := newTestMachine(t)
+	q := d.addQuestion(func(q *state.Question) { q.Mode = state.ModeNative })
 	waiter, err := state.LockWaiter(d.env, q.Path)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer waiter.Unlock()
-	d.run(Options{})
-	is := d.await(q, "posted", func(q *state.Question) bool { return q.IsMessageSent })
+	d.runPoller(Options{})
+	is := d.awaitQuestion(q, "posted", func(q *state.Question) bool { return q.IsMessageSent })
 	answered := make(chan *state.Question, 1)
 	go func() {
 		q, _ := state.Await(t.Context(), d.env, "", q.Path, func(q *state.Question) bool { return q.Status != state.Pending })
@@ -257,105 +257,105 @@ func TestAQuestionIsPostedReadAndAnsweredToItsHook(t *testing.T) {
 	if is.Answers["Which?"] != "Two" || is.Notes["Which?"] != "soon" || is.AnsweredBy != space.Human {
 		t.Errorf("answered %v, %v by %s", is.Answers, is.Notes, is.AnsweredBy)
 	}
-	is = d.await(q, "refused", func(q *state.Question) bool { return len(q.OwedNotes) == 0 })
-	if is.Replies[0].Verdict != state.VerdictRefused || strings.Join(d.notes(q), " ") != state.NoteRefused {
-		t.Errorf("%+v, notes %q", is.Replies, d.notes(q))
+	is = d.awaitQuestion(q, "refused", func(q *state.Question) bool { return len(q.OwedNotes) == 0 })
+	if is.Replies[0].Verdict != state.VerdictRefused || strings.Join(d.noteKinds(q), " ") != state.NoteRefused {
+		t.Errorf("%+v, notes %q", is.Replies, d.noteKinds(q))
 	}
 	if _, err := state.CloseQuestion(q.Path, state.Resolved, "chat", nil); err != nil { // as the PostToolUse hook does
 		t.Fatal(err)
 	}
-	d.await(q, "told", func(q *state.Question) bool { return len(q.OwedNotes) == 0 })
-	if got := d.notes(q); len(got) != 2 || got[1] != state.NoteClosed {
+	d.awaitQuestion(q, "told", func(q *state.Question) bool { return len(q.OwedNotes) == 0 })
+	if got := d.noteKinds(q); len(got) != 2 || got[1] != state.NoteClosed {
 		t.Errorf("notes %q", got)
 	}
 }
 
 // A checkout can bring a question. It is nothing to the poller: no hook of ours announced it.
 func TestARecordThatTheIndexDoesNotNameIsNothing(t *testing.T) {
-	d := newDesk(t)
-	planted := d.record(func(q *state.Question) { q.TmuxPane, q.TmuxSocket = "%0", "/tmp/x" })
-	d.ask(nil)
-	p := d.poller()
-	p.round(t.Context())
-	for _, s := range p.index {
-		if s.Path == planted.Path {
+	d := newTestMachine(t)
+	planted := d.writeQuestion(func(q *state.Question) { q.TmuxPane, q.TmuxSocket = "%0", "/tmp/x" })
+	d.addQuestion(nil)
+	p := d.newPoller()
+	p.readAndAttend(t.Context())
+	for _, record := range p.ownRecords {
+		if record.Path == planted.Path {
 			t.Error("it is served")
 		}
 	}
-	if d.load(planted).IsMessageSent {
+	if d.loadQuestion(planted).IsMessageSent {
 		t.Error("it was posted")
 	}
-	named := d.poller(filepath.Dir(planted.Path))
-	named.round(t.Context())
-	if len(named.index) != 2 {
-		t.Errorf("of a folder that a person named, %d questions are served", len(named.index))
+	named := d.newPoller(filepath.Dir(planted.Path))
+	named.readAndAttend(t.Context())
+	if len(named.ownRecords) != 2 {
+		t.Errorf("of a folder that a person named, %d questions are served", len(named.ownRecords))
 	}
 }
 
 // A folder that a person named by another name than its hook does is the same folder: the record is served once, with its hook.
 func TestAFolderOfTwoNames(t *testing.T) {
-	d := newDesk(t)
+	d := newTestMachine(t)
 	link := filepath.Join(d.dir, "a-link") // "a-link" is before "shop"
 	if err := os.Symlink(filepath.Join(d.dir, "shop"), link); err != nil {
 		t.Fatal(err)
 	}
-	q := d.ask(func(q *state.Question) {
+	q := d.addQuestion(func(q *state.Question) {
 		q.Mode, q.AskedAt = state.ModeNative, time.Now().Add(-time.Minute)
-		d.posted(q)
+		d.markPosted(q)
 	})
 	waiter, err := state.LockWaiter(d.env, q.Path)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer waiter.Unlock()
-	p := d.poller(filepath.Join(link, ".claude", "state", "pending-questions"), filepath.Dir(q.Path))
-	d.change(q, func(q *state.Question) {
+	p := d.newPoller(filepath.Join(link, ".claude", "state", "pending-questions"), filepath.Dir(q.Path))
+	d.changeQuestion(q, func(q *state.Question) {
 		q.Replies = []state.Reply{{MessageName: "m", Sender: space.Human, Text: "1", CreatedAt: time.Now().UTC()}}
 	})
-	p.round(t.Context())
-	if is := d.load(q); is.Replies[0].Verdict != state.VerdictUsed || len(p.index) != 1 {
-		t.Errorf("a hook waits, and the reply is %q; %d are served", is.Replies[0].Verdict, len(p.index))
+	p.readAndAttend(t.Context())
+	if is := d.loadQuestion(q); is.Replies[0].Verdict != state.VerdictUsed || len(p.ownRecords) != 1 {
+		t.Errorf("a hook waits, and the reply is %q; %d are served", is.Replies[0].Verdict, len(p.ownRecords))
 	}
 }
 
 // A question of another environment is neither posted nor judged, and its replies are left to its own poller.
 func TestAnotherEnvironmentsQuestionIsReadOnly(t *testing.T) {
-	d := newDesk(t)
-	mine := d.ask(d.posted)
+	d := newTestMachine(t)
+	mine := d.addQuestion(d.markPosted)
 	d.vars["GCHAT_ALLOWED_USERS"] += ",users/3"
-	theirs := d.ask(d.posted)
-	unposted := d.ask(nil)
+	theirs := d.addQuestion(d.markPosted)
+	unposted := d.addQuestion(nil)
 	d.vars["GCHAT_ALLOWED_USERS"] = space.Human
-	mine = d.change(mine, func(q *state.Question) {})
+	mine = d.changeQuestion(mine, func(q *state.Question) {})
 	if err := state.RemoveFromIndex(d.env, mine.Path); err != nil {
 		t.Fatal(err)
 	}
 	if err := state.AddQuestionToIndex(d.env, mine); err != nil {
 		t.Fatal(err)
 	}
-	m := d.thread(theirs)
-	p := d.poller()
-	p.round(t.Context())
-	for chat, v := range p.views() {
-		if err := p.readerOf(chat).listOnce(t.Context(), v); err != nil {
+	m := d.startThread(theirs)
+	p := d.newPoller()
+	p.readAndAttend(t.Context())
+	for chat, v := range p.spaceViews() {
+		if err := p.readerFor(chat).listAndRelease(t.Context(), v); err != nil {
 			t.Fatal(err)
 		}
 	}
-	p.round(t.Context())
-	if is := d.load(theirs); len(is.Replies) > 0 {
+	p.readAndAttend(t.Context())
+	if is := d.loadQuestion(theirs); len(is.Replies) > 0 {
 		t.Errorf("replies %+v", is.Replies)
 	}
 	left, _ := state.InboxIn(state.UserStateDir(d.env)).All()
 	if len(left) != 1 || left[0].MessageName != m.Name || left[0].Status != state.IncomingNew {
 		t.Errorf("left for its own poller: %+v", left)
 	}
-	if d.load(unposted).IsMessageSent {
+	if d.loadQuestion(unposted).IsMessageSent {
 		t.Error("another environment's question was posted")
 	}
 }
 
-// thread gives a question a thread in the space, with a reply of the page's person, and returns that.
-func (d *desk) thread(q *state.Question) *chatapi.Message {
+// startThread gives a question a thread in the space, with a reply of the page's person, and returns that.
+func (d *testMachine) startThread(q *state.Question) *chatapi.Message {
 	d.t.Helper()
 	m, err := d.space.Say(&chatapi.User{Name: "users/app", Type: "BOT"}, "", "a question")
 	if err != nil {
@@ -365,20 +365,20 @@ func (d *desk) thread(q *state.Question) *chatapi.Message {
 	if err != nil {
 		d.t.Fatal(err)
 	}
-	d.change(q, func(q *state.Question) { q.ThreadName, q.MessageName, q.PostedAt = m.Thread.Name, m.Name, &at })
+	d.changeQuestion(q, func(q *state.Question) { q.ThreadName, q.MessageName, q.PostedAt = m.Thread.Name, m.Name, &at })
 	return d.reply(m.Thread.Name, "", "2")
 }
 
 func TestOnePollerAnEnvironment(t *testing.T) {
-	d := newDesk(t)
-	end := d.run(Options{})
-	d.await(d.ask(nil), "posted", func(q *state.Question) bool { return q.IsMessageSent })
+	d := newTestMachine(t)
+	end := d.runPoller(Options{})
+	d.awaitQuestion(d.addQuestion(nil), "posted", func(q *state.Question) bool { return q.IsMessageSent })
 	if err := Run(t.Context(), Options{Env: d.env, Log: state.NewLog(d.env, "test")}); !errors.Is(err, state.ErrLocked) {
 		t.Errorf("a second one: %v", err)
 	}
-	stop := d.run(Options{Daemon: true}) // the detached one yields
+	stop := d.runPoller(Options{Daemon: true}) // the detached one yields
 	bound.Until(t, "the daemon runs", func() bool { return state.ReadDaemonPID(state.UserStateDir(d.env)) != 0 })
-	d.await(d.ask(nil), "posted by the daemon", func(q *state.Question) bool { return q.IsMessageSent })
+	d.awaitQuestion(d.addQuestion(nil), "posted by the daemon", func(q *state.Question) bool { return q.IsMessageSent })
 	if err := end(); err != nil {
 		t.Errorf("the one that yielded: %v", err)
 	}
@@ -389,7 +389,7 @@ func TestOnePollerAnEnvironment(t *testing.T) {
 	if state.ReadDaemonPID(state.UserStateDir(d.env)) != os.Getpid() {
 		t.Error("no pid file")
 	}
-	if err := stop(); err != nil || pollerRuns(d.env) {
+	if err := stop(); err != nil || isPollerRunning(d.env) {
 		t.Errorf("after its end: %v", err)
 	}
 	if state.ReadDaemonPID(state.UserStateDir(d.env)) != 0 {
@@ -399,58 +399,58 @@ func TestOnePollerAnEnvironment(t *testing.T) {
 
 // With nothing open, no request is made, and the space is listed once a cycle for all that is.
 func TestOneListForAllQuestions(t *testing.T) {
-	d := newDesk(t)
+	d := newTestMachine(t)
 	d.vars["GCHAT_POLLER_INTERVAL"] = "100ms"
-	var qs []*state.Question
+	var questions []*state.Question
 	for range 5 {
-		qs = append(qs, d.ask(d.posted))
+		questions = append(questions, d.addQuestion(d.markPosted))
 	}
-	m := d.thread(qs[4])
-	p := d.poller()
+	m := d.startThread(questions[4])
+	p := d.newPoller()
 	now := time.Now()
 	p.Now = func() time.Time { return now }
 	lists := func() int64 {
-		before := d.lists.Load()
+		before := d.listCount.Load()
 		for range 3 { // steps of the loop
-			p.scan()
-			p.follow(t.Context())
-			p.working.Wait()
+			p.readIndex()
+			p.startLists(t.Context())
+			p.goroutines.Wait()
 		}
-		return d.lists.Load() - before
+		return d.listCount.Load() - before
 	}
 	n := lists()
-	p.round(t.Context())
-	if n != 1 || d.load(qs[4]).FindReply(m.Name) == nil {
-		t.Errorf("%d lists, replies %+v", n, d.load(qs[4]).Replies)
+	p.readAndAttend(t.Context())
+	if n != 1 || d.loadQuestion(questions[4]).FindReply(m.Name) == nil {
+		t.Errorf("%d lists, replies %+v", n, d.loadQuestion(questions[4]).Replies)
 	}
 	now = now.Add(100 * time.Millisecond)
 	if n := lists(); n != 1 {
 		t.Errorf("%d lists in the next cycle", n)
 	}
-	for _, q := range qs {
+	for _, q := range questions {
 		if _, err := state.CloseQuestion(q.Path, state.Cancelled, "stop", nil); err != nil {
 			t.Fatal(err)
 		}
 	}
-	now = now.Add(readOnFor + time.Second)
-	d.ask(nil) // it is not posted
+	now = now.Add(readAfterEnd + time.Second)
+	d.addQuestion(nil) // it is not posted
 	if n := lists(); n != 0 {
 		t.Errorf("%d lists with nothing open", n)
 	}
 }
 
 func TestOnceDoesOneRound(t *testing.T) {
-	d := newDesk(t)
-	q := d.ask(d.posted)
-	m := d.thread(q)
+	d := newTestMachine(t)
+	q := d.addQuestion(d.markPosted)
+	m := d.startThread(q)
 	if err := Run(t.Context(), Options{Env: d.env, Log: state.NewLog(d.env, "test"), Once: true}); err != nil {
 		t.Fatal(err)
 	}
-	if is := d.load(q); is.FindReply(m.Name) == nil || is.Status != state.Answered {
+	if is := d.loadQuestion(q); is.FindReply(m.Name) == nil || is.Status != state.Answered {
 		t.Errorf("%s, %+v", is.Status, is.Replies)
 	}
-	d.fail.Store(http.StatusForbidden)
-	d.ask(d.posted)
+	d.listStatus.Store(http.StatusForbidden)
+	d.addQuestion(d.markPosted)
 	if err := Run(t.Context(), Options{Env: d.env, Log: state.NewLog(d.env, "test"), Once: true}); err == nil {
 		t.Error("what keeps it from reading is not returned")
 	}
@@ -458,17 +458,17 @@ func TestOnceDoesOneRound(t *testing.T) {
 
 // A round takes the place of a detached poller, which a new one takes again where something is open.
 func TestAfterOneRoundADetachedPollerGoesOn(t *testing.T) {
-	d := newDesk(t)
+	d := newTestMachine(t)
 	mark, self := filepath.Join(d.dir, "started"), filepath.Join(d.dir, "gchat-hooks")
 	if err := os.WriteFile(self, []byte("#!/bin/sh\necho >"+mark+"\n"), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	d.ask(d.posted)
+	d.addQuestion(d.markPosted)
 	for _, dry := range []bool{true, false} {
-		if err := Run(t.Context(), Options{Env: d.env, Log: state.NewLog(d.env, "test"), Self: self, Once: true, DryRun: dry}); err != nil {
+		if err := Run(t.Context(), Options{Env: d.env, Log: state.NewLog(d.env, "test"), ProgramPath: self, Once: true, DryRun: dry}); err != nil {
 			t.Fatal(err)
 		}
-		there := bound.WaitFor(time.Duration(1-b2i(dry))*10*time.Second, func() bool {
+		there := bound.WaitFor(time.Duration(1-intOf(dry))*10*time.Second, func() bool {
 			_, err := os.Stat(mark)
 			return err == nil
 		})
@@ -479,18 +479,18 @@ func TestAfterOneRoundADetachedPollerGoesOn(t *testing.T) {
 }
 
 func TestAPanicEndsAStepAndNotTheProcess(t *testing.T) {
-	d := newDesk(t)
-	p := d.poller()
-	p.safely("test", func() { panic("a bug") })
-	p.beside("test", func() { panic("another") })
-	p.working.Wait()
-	if len(d.lines("a bug in gchat-hooks")) != 2 {
+	d := newTestMachine(t)
+	p := d.newPoller()
+	p.runSafely("test", func() { panic("a bug") })
+	p.runInBackground("test", func() { panic("another") })
+	p.goroutines.Wait()
+	if len(d.logLines("a bug in gchat-hooks")) != 2 {
 		t.Error("the log does not say so")
 	}
 }
 
-// pollerRuns says whether a poller has the environment's lock.
-func pollerRuns(env state.Getenv) bool {
+// isPollerRunning says whether a poller has the environment's lock.
+func isPollerRunning(env state.Getenv) bool {
 	lock, err := state.LockPoller(env)
 	if err == nil {
 		lock.Unlock()

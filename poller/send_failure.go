@@ -10,42 +10,42 @@ import (
 	"gchat-hooks/state"
 )
 
-// notSent is the one rule for what a failure means. first says that no earlier try may have arrived.
-func (s *sender) notSent(ctx context.Context, m *state.Message, way *gateway, cause error, first bool) outcome {
+// handleSendFailure is the one rule for what a failure means. first says that no earlier try may have arrived.
+func (s *sender) handleSendFailure(ctx context.Context, message *state.Message, gateway *projectGateway, cause error, isFirstTry bool) sendResult {
 	switch {
 	case ctx.Err() != nil:
-		return outcome{} // cut by ourselves: it may have arrived
-	case way == nil:
-		return s.notTaken(m, cause)
+		return sendResult{} // cut by ourselves: it may have arrived
+	case gateway == nil:
+		return s.handleAgentFailure(message, cause)
 	}
 	why, hint, now := s.Log.Redact(cause.Error()), gchat.Hint(cause), s.Now()
-	pause := time.Minute / time.Duration(way.cfg.WritesPerMinute)
-	untried := first && (!gchat.MayHaveArrived(cause) || gchat.TooMany(cause))
-	log := s.Log.Error().Str("error", why).Str("hint", hint).Str("until", sentAgain)
-	log = log.Str("chat", way.transport.Chat()).Int("tries", m.FailedTries+1)
-	log = log.Str("id", partID(m)).Str("project", m.ProjectDir).Str("session", m.SessionID)
+	pause := time.Minute / time.Duration(gateway.cfg.WritesPerMinute)
+	isUntried := isFirstTry && (!gchat.MayHaveArrived(cause) || gchat.TooMany(cause))
+	logLine := s.Log.Error().Str("error", why).Str("hint", hint).Str("until", logSentAgain)
+	logLine = logLine.Str("chat", gateway.transport.Chat()).Int("tries", message.FailedTries+1)
+	logLine = logLine.Str("id", partID(message)).Str("project", message.ProjectDir).Str("session", message.SessionID)
 	switch {
 	case gchat.AuthFailure(cause):
-		log.Msg("the webhook does not work; one message a minute tries it")
-		return s.paused(m, way, cause, first)
+		logLine.Msg("the webhook does not work; one message a minute tries it")
+		return s.pauseGateway(message, gateway, cause, isFirstTry)
 	case gchat.Refused(cause):
-		log.Msg(state.LogMessageRefused)
-		s.tell(m.SessionID, "gchat-hooks: a message was refused: "+why+". Hint: "+hint+
+		logLine.Msg(state.LogMessageRefused)
+		s.notifySession(message.SessionID, "gchat-hooks: a message was refused: "+why+". Hint: "+hint+
 			". `gchat-hooks status` shows it.")
-		return s.setAside(m, why+"; "+hint)
-	case gchat.Answered(cause) && !gchat.TooMany(cause), errors.Is(cause, errUnseen): // it stumbled over this one alone
-		log.Msg("message may not have arrived; it is tried again")
-		wait := backoff(pause, m.FailedTries+1)
-		if m.IsUrgent { // a person is waited for
-			wait = min(wait, urgentBackoff)
+		return s.setAside(message, why+"; "+hint)
+	case gchat.Answered(cause) && !gchat.TooMany(cause), errors.Is(cause, errArrivalUnknown): // it stumbled over this one alone
+		logLine.Msg("message may not have arrived; it is tried again")
+		wait := backoff(pause, message.FailedTries+1)
+		if message.IsUrgent { // a person is waited for
+			wait = min(wait, maxUrgentBackoff)
 		}
 		until := now.Add(max(gchat.RetryAfter(cause), wait))
-		return s.failed(m, why, untried, outcome{until: until})
+		return s.writeFailure(message, why, isUntried, sendResult{retryAt: until})
 	}
 	// Too many, or out of reach: for all messages, since a hanging Chat would take ten seconds for each.
-	log.Msg("the space takes no messages at present; they wait")
-	until := now.Add(diskPause)
-	s.changeSpace(way, func(space *state.Space) {
+	logLine.Msg("the space takes no messages at present; they wait")
+	until := now.Add(diskRetryPause)
+	s.changeSpace(gateway, func(space *state.Space) {
 		if space.WriteDelay(now) == 0 { // of several lanes that fail together, one counts
 			space.Failures++
 			space.NotBefore = now.Add(max(gchat.RetryAfter(cause), backoff(pause, space.Failures))).UTC()
@@ -53,91 +53,91 @@ func (s *sender) notSent(ctx context.Context, m *state.Message, way *gateway, ca
 		}
 		until = space.NotBefore
 	})
-	return s.failed(m, why, untried, outcome{until: until, space: true})
+	return s.writeFailure(message, why, isUntried, sendResult{retryAt: until, pausesGateway: true})
 }
 
-func (s *sender) notTaken(m *state.Message, cause error) outcome {
+func (s *sender) handleAgentFailure(message *state.Message, cause error) sendResult {
 	why := s.Log.Redact(cause.Error())
-	line := s.Log.Error()
-	if m.FailedTries > 0 {
-		line = s.Log.Warn()
+	logLine := s.Log.Error()
+	if message.FailedTries > 0 {
+		logLine = s.Log.Warn()
 	}
-	line.Str("error", why).Str("session", m.SessionID).Str("agent", m.Wake.AgentSession).Str("trigger", m.Wake.Trigger).
-		Int("tries", m.FailedTries+1).Str("hint", openclaw.Hint(cause)).Msg("wake message not delivered; it waits in the outbox")
-	age := s.Now().Sub(m.CreatedAt)
-	old := age > oldWake || age > failingTurnsFor && errors.Is(cause, openclaw.ErrTurnFailed)
-	if m.FailedTries+1 >= failingTurns && old {
-		return s.setAside(m, "the agent does not take it: "+why)
+	logLine.Str("error", why).Str("session", message.SessionID).Str("agent", message.Wake.AgentSession).Str("trigger", message.Wake.Trigger).
+		Int("tries", message.FailedTries+1).Str("hint", openclaw.Hint(cause)).Msg("wake message not delivered; it waits in the outbox")
+	age := s.Now().Sub(message.CreatedAt)
+	isOld := age > maxAgentMessageAge || age > minFailedTurnsAge && errors.Is(cause, openclaw.ErrTurnFailed)
+	if message.FailedTries+1 >= minFailedTurns && isOld {
+		return s.setAside(message, "the agent does not take it: "+why)
 	}
-	return s.failed(m, why, false, outcome{until: s.Now().Add(backoff(wakePause, m.FailedTries+1))})
+	return s.writeFailure(message, why, false, sendResult{retryAt: s.Now().Add(backoff(agentRetryPause, message.FailedTries+1))})
 }
 
 // backoff is the pause after the n-th failure in a row: it doubles, up to five minutes.
-func backoff(first time.Duration, n int) time.Duration {
-	return min(first<<min(max(n-1, 0), 9), mostBackoff)
+func backoff(first time.Duration, failures int) time.Duration {
+	return min(first<<min(max(failures-1, 0), 9), maxBackoff)
 }
 
-// paused says that nothing goes through a project's webhook until a person mends it. The session's person is told once.
-func (s *sender) paused(m *state.Message, way *gateway, cause error, first bool) outcome {
+// pauseGateway says that nothing goes through a project's webhook until a person mends it. The session's person is told once.
+func (s *sender) pauseGateway(message *state.Message, gateway *projectGateway, cause error, isFirstTry bool) sendResult {
 	why, hint := s.Log.Redact(cause.Error()), gchat.Hint(cause)
-	tell := m.LastError != why
+	mustNotify := message.LastError != why
 	now := s.Now().UTC()
-	until := now.Add(authPause)
-	if way.err == nil {
-		s.ways.renew() // a secret may be changed meanwhile
-		s.changeSpace(way, func(space *state.Space) {
-			pause, known := space.PausedWebhooks[way.transport.ID()]
-			if !known {
+	until := now.Add(authRetryPause)
+	if gateway.err == nil {
+		s.gateways.reset() // a secret may be changed meanwhile
+		s.changeSpace(gateway, func(space *state.Space) {
+			pause, isKnown := space.PausedWebhooks[gateway.transport.ID()]
+			if !isKnown {
 				pause.Since = now
 			}
-			tell = !pause.IsNotified
-			pause.NotBefore, pause.Why, pause.IsNotified = until, why+"; "+hint, pause.IsNotified || m.SessionID != ""
+			mustNotify = !pause.IsNotified
+			pause.NotBefore, pause.Why, pause.IsNotified = until, why+"; "+hint, pause.IsNotified || message.SessionID != ""
 			if space.PausedWebhooks == nil {
 				space.PausedWebhooks = map[string]state.WebhookPause{}
 			}
-			space.PausedWebhooks[way.transport.ID()] = pause
+			space.PausedWebhooks[gateway.transport.ID()] = pause
 		})
 	}
-	if tell {
-		s.Log.Error().Str("error", why).Str("hint", hint).Str("until", sentAgain).
+	if mustNotify {
+		s.Log.Error().Str("error", why).Str("hint", hint).Str("until", logSentAgain).
 			Msg("nothing can be sent until a person mends it")
-		s.tell(m.SessionID, "gchat-hooks: nothing can be sent: "+why+". Hint: "+hint+".")
+		s.notifySession(message.SessionID, "gchat-hooks: nothing can be sent: "+why+". Hint: "+hint+".")
 	}
-	return s.failed(m, why, first, outcome{until: until, space: true})
+	return s.writeFailure(message, why, isFirstTry, sendResult{retryAt: until, pausesGateway: true})
 }
 
-// failed writes down that a message could not be sent; untried says that it surely did not arrive.
-func (s *sender) failed(m *state.Message, why string, untried bool, again outcome) outcome {
-	_, err := s.box.Change(m.Path, func(m *state.Message) {
-		if m.IsFinal() {
+// writeFailure writes down that a message could not be sent; untried says that it surely did not arrive.
+func (s *sender) writeFailure(message *state.Message, why string, isUntried bool, result sendResult) sendResult {
+	_, err := s.outbox.Change(message.Path, func(message *state.Message) {
+		if message.IsFinal() {
 			return
 		}
-		m.FailedTries, m.LastError, m.NotBefore = m.FailedTries+1, why, time.Time{}
-		if !again.space {
-			m.NotBefore = again.until.UTC()
+		message.FailedTries, message.LastError, message.NotBefore = message.FailedTries+1, why, time.Time{}
+		if !result.pausesGateway {
+			message.NotBefore = result.retryAt.UTC()
 		}
-		if untried {
-			m.FirstTriedAt = time.Time{}
+		if isUntried {
+			message.FirstTriedAt = time.Time{}
 		}
 	})
-	s.tellQuestion(m, why)
+	s.writePostError(message, why)
 	if err != nil {
-		return s.written(err)
+		return s.writeResult(err)
 	}
-	return again
+	return result
 }
 
-func (s *sender) setAside(m *state.Message, why string) outcome {
-	s.tellQuestion(m, why)
-	return s.finish(m, func(m *state.Message) { m.SetAsideReason, m.LastError = why, why })
+func (s *sender) setAside(message *state.Message, why string) sendResult {
+	s.writePostError(message, why)
+	return s.finishMessage(message, func(message *state.Message) { message.SetAsideReason, message.LastError = why, why })
 }
 
-// tellQuestion writes into a question why it is not in its space, for `status`.
-func (s *sender) tellQuestion(m *state.Message, why string) {
-	if m.Type != state.MessageQuestion {
+// writePostError writes into a question why it is not in its space, for `status`.
+func (s *sender) writePostError(message *state.Message, why string) {
+	if message.Type != state.MessageQuestion {
 		return
 	}
-	_, err := state.ChangeQuestionRelaxed(m.Question, func(q *state.Question) {
+	_, err := state.ChangeQuestionRelaxed(message.Question, func(q *state.Question) {
 		if !q.IsMessageSent {
 			q.PostError = why
 		}
@@ -145,6 +145,6 @@ func (s *sender) tellQuestion(m *state.Message, why string) {
 	s.Log.ErrorOnce(err, "not written why a question is not posted")
 }
 
-func (s *sender) tell(session, sentence string) {
-	s.Log.ErrorOnce(state.SessionsIn(s.user).AddNotice(session, sentence), "notice not written")
+func (s *sender) notifySession(sessionID, sentence string) {
+	s.Log.ErrorOnce(state.SessionsIn(s.userStateDir).AddNotice(sessionID, sentence), "notice not written")
 }

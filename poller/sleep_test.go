@@ -15,15 +15,15 @@ import (
 
 // After the machine slept, a space is listed at once that was left alone for a while.
 func TestAfterSleepSpacesAreListed(t *testing.T) {
-	d := newDesk(t)
-	d.ask(d.posted)
-	d.fail.Store(http.StatusForbidden) // a minute's pause
+	d := newTestMachine(t)
+	d.addQuestion(d.markPosted)
+	d.listStatus.Store(http.StatusForbidden) // a minute's pause
 	var asleep atomic.Int64
-	d.run(Options{Now: func() time.Time { return time.Now().Add(time.Duration(asleep.Load())) }})
+	d.runPoller(Options{Now: func() time.Time { return time.Now().Add(time.Duration(asleep.Load())) }})
 	lists := func(n int64) bool {
 		return bound.WaitFor(5*time.Second, func() bool {
-			d.ask(nil) // the loop's next steps
-			return d.lists.Load() >= n
+			d.addQuestion(nil) // the loop's next steps
+			return d.listCount.Load() >= n
 		})
 	}
 	if !lists(1) {
@@ -40,36 +40,36 @@ func TestAfterSleepSpacesAreListed(t *testing.T) {
 func TestSleep(t *testing.T) {
 	for _, until := range []time.Duration{25 * time.Minute, 500 * time.Minute} {
 		t.Run(until.String(), func(t *testing.T) {
-			d := newDesk(t)
+			d := newTestMachine(t)
 			end := time.Now().Add(30 * time.Minute)
-			replied := d.ask(func(q *state.Question) { d.posted(q); q.Mode, q.TimesOutAt = state.ModeDeny, &end })
-			silent := d.ask(func(q *state.Question) {
-				d.posted(q)
+			replied := d.addQuestion(func(q *state.Question) { d.markPosted(q); q.Mode, q.TimesOutAt = state.ModeDeny, &end })
+			silent := d.addQuestion(func(q *state.Question) {
+				d.markPosted(q)
 				q.Mode, q.TimesOutAt, q.RemindAfter = state.ModeDeny, &end, []time.Duration{15 * time.Minute, time.Hour, 2 * time.Hour}
 			})
 			var clock atomic.Int64
-			pass := func(to time.Duration) { clock.Store(int64(to)); d.skew.Store(int64(to)) }
-			d.fail.Store(http.StatusServiceUnavailable)
+			pass := func(to time.Duration) { clock.Store(int64(to)); d.clockLead.Store(int64(to)) }
+			d.listStatus.Store(http.StatusServiceUnavailable)
 			pass(11 * time.Minute)
-			d.run(Options{Now: func() time.Time { return time.Now().Add(time.Duration(clock.Load())) }})
-			bound.Until(t, "the space is listed", func() bool { return d.lists.Load() > 0 })
-			d.skew.Store(int64(12 * time.Minute))
-			m := d.thread(replied)
-			d.fail.Store(0)
+			d.runPoller(Options{Now: func() time.Time { return time.Now().Add(time.Duration(clock.Load())) }})
+			bound.Until(t, "the space is listed", func() bool { return d.listCount.Load() > 0 })
+			d.clockLead.Store(int64(12 * time.Minute))
+			m := d.startThread(replied)
+			d.listStatus.Store(0)
 			pass(until)
-			d.ask(nil) // as the timer does that went on while the machine slept
-			is := d.await(replied, "judged", func(q *state.Question) bool { return q.Status != state.Pending })
+			d.addQuestion(nil) // as the timer does that went on while the machine slept
+			is := d.awaitQuestion(replied, "judged", func(q *state.Question) bool { return q.Status != state.Pending })
 			if is.Status != state.Answered || is.AnsweredMessage != m.Name {
 				t.Errorf("%s by %s", is.Status, is.ResolvedBy)
 			}
 			if until > 30*time.Minute {
-				if is := d.await(silent, "over", func(q *state.Question) bool { return q.Status != state.Pending }); is.Status != state.TimedOut {
+				if is := d.awaitQuestion(silent, "over", func(q *state.Question) bool { return q.Status != state.Pending }); is.Status != state.TimedOut {
 					t.Errorf("without a reply: %s", is.Status)
 				}
 				return
 			}
-			d.await(silent, "reminded", func(q *state.Question) bool { return q.RemindersSent == 1 })
-			if got := d.load(replied).RemindersSent; got != 0 {
+			d.awaitQuestion(silent, "reminded", func(q *state.Question) bool { return q.RemindersSent == 1 })
+			if got := d.loadQuestion(replied).RemindersSent; got != 0 {
 				t.Error("reminded of what is answered")
 			}
 		})
@@ -78,43 +78,43 @@ func TestSleep(t *testing.T) {
 
 // A question turned a day old while the machine slept: what was replied in time is read before it expires.
 func TestADayIsOverInTheNight(t *testing.T) {
-	d := newDesk(t)
-	old := func(q *state.Question) { q.AskedAt = time.Now().Add(-25 * time.Hour).UTC(); d.posted(q) }
-	replied, silent := d.ask(old), d.ask(old)
-	d.skew.Store(int64(-2 * time.Hour))
-	d.thread(replied)
-	d.skew.Store(0)
-	p := d.poller()
-	p.awake = time.Now().Add(-time.Second)
-	p.scan()
-	for _, s := range p.inOrder() {
-		if p.closeOver(s, true); !s.q.Status.IsOpen() {
-			t.Errorf("%s before its space was read", s.q.Status)
+	d := newTestMachine(t)
+	old := func(q *state.Question) { q.AskedAt = time.Now().Add(-25 * time.Hour).UTC(); d.markPosted(q) }
+	replied, silent := d.addQuestion(old), d.addQuestion(old)
+	d.clockLead.Store(int64(-2 * time.Hour))
+	d.startThread(replied)
+	d.clockLead.Store(0)
+	p := d.newPoller()
+	p.awakeSince = time.Now().Add(-time.Second)
+	p.readIndex()
+	for _, record := range p.ownOldestFirst() {
+		if p.closeExpired(record, true); !record.question.Status.IsOpen() {
+			t.Errorf("%s before its space was read", record.question.Status)
 		}
 	}
-	p.awake = time.Now().Add(-6 * time.Minute) // it cannot be read
-	for _, s := range p.inOrder() {
-		p.closeOver(s, true)
+	p.awakeSince = time.Now().Add(-6 * time.Minute) // it cannot be read
+	for _, record := range p.ownOldestFirst() {
+		p.closeExpired(record, true)
 	}
-	if is := d.load(silent); is.Status != state.Expired {
+	if is := d.loadQuestion(silent); is.Status != state.Expired {
 		t.Errorf("a space that cannot be read leaves it %s", is.Status)
 	}
 }
 
 // A process that is stopped has the space's reader's lock, and lists nothing: what it does not read is not taken for silence.
 func TestAStoppedReaderIsNoSilence(t *testing.T) {
-	d := newDesk(t)
-	q := d.ask(d.posted)
+	d := newTestMachine(t)
+	q := d.addQuestion(d.markPosted)
 	lock, err := state.SpacesIn(state.UserStateDir(d.env)).LockReader(q.Chat)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer lock.Unlock()
-	p := d.poller()
-	p.scan()
-	r := p.readerOf(q.Chat)
-	if _ = r.list(t.Context(), p.views()[q.Chat]); !r.good.IsZero() {
-		t.Errorf("read until %s by a process that shows no life", r.good)
+	p := d.newPoller()
+	p.readIndex()
+	r := p.readerFor(q.Chat)
+	if _ = r.listSpace(t.Context(), p.spaceViews()[q.Chat]); !r.lastGoodList.IsZero() {
+		t.Errorf("read until %s by a process that shows no life", r.lastGoodList)
 	}
 	other := func(name string) string {
 		if name == "GCHAT_FORMAT" {
@@ -125,30 +125,30 @@ func TestAStoppedReaderIsNoSilence(t *testing.T) {
 	if err := state.WriteHeartbeat(other, state.Heartbeat{PID: os.Getppid(), BeatAt: time.Now(), AwakeTime: state.AwakeTime()}); err != nil {
 		t.Fatal(err)
 	}
-	if _ = r.list(t.Context(), p.views()[q.Chat]); r.good.IsZero() {
+	if _ = r.listSpace(t.Context(), p.spaceViews()[q.Chat]); r.lastGoodList.IsZero() {
 		t.Error("a process that goes on reads nothing")
 	}
 }
 
 // A poller that begins when the time for a reply has long been up, as after a night, reads first.
 func TestAPollerThatBeginsLateReadsFirst(t *testing.T) {
-	d := newDesk(t)
+	d := newTestMachine(t)
 	asked, end := time.Now().Add(-500*time.Minute).UTC(), time.Now().Add(-470*time.Minute)
 	late := func(q *state.Question) {
 		q.AskedAt = asked
-		d.posted(q)
+		d.markPosted(q)
 		q.Mode, q.TimesOutAt, q.RemindAfter = state.ModeDeny, &end, []time.Duration{time.Minute}
 	}
-	replied, silent := d.ask(late), d.ask(late)
-	d.skew.Store(int64(-488 * time.Minute))
-	m := d.thread(replied)
-	d.skew.Store(0)
-	d.run(Options{})
-	if is := d.await(replied, "judged", func(q *state.Question) bool { return q.Status != state.Pending }); is.Status != state.Answered ||
+	replied, silent := d.addQuestion(late), d.addQuestion(late)
+	d.clockLead.Store(int64(-488 * time.Minute))
+	m := d.startThread(replied)
+	d.clockLead.Store(0)
+	d.runPoller(Options{})
+	if is := d.awaitQuestion(replied, "judged", func(q *state.Question) bool { return q.Status != state.Pending }); is.Status != state.Answered ||
 		is.AnsweredMessage != m.Name || is.RemindersSent != 0 {
 		t.Errorf("%s by %s, reminded %d", is.Status, is.ResolvedBy, is.RemindersSent)
 	}
-	if is := d.await(silent, "over", func(q *state.Question) bool { return q.Status != state.Pending }); is.Status != state.TimedOut {
+	if is := d.awaitQuestion(silent, "over", func(q *state.Question) bool { return q.Status != state.Pending }); is.Status != state.TimedOut {
 		t.Errorf("without a reply: %s", is.Status)
 	}
 }
@@ -156,19 +156,19 @@ func TestAPollerThatBeginsLateReadsFirst(t *testing.T) {
 // After the machine slept nothing waits that failed before, but what Chat itself asked for.
 func TestWhatWasPutOffIsTriedAfterSleep(t *testing.T) {
 	for _, asked := range []bool{false, true} {
-		d := newDesk(t)
-		p := d.poller()
+		d := newTestMachine(t)
+		p := d.newPoller()
 		chat, later := "example.com/spaces/A", time.Now().Add(5*time.Minute)
 		_, err := p.sender.spaces.Change(chat, func(s *state.Space) { s.NotBefore, s.Failures, s.IsAskedByChat = later, 9, asked })
 		if err != nil {
 			t.Fatal(err)
 		}
-		p.events.again, p.events.failed, p.events.asked = later, 9, asked
-		p.sender.waits["a project"], p.sender.later["a message"] = outcome{until: later}, outcome{until: later}
-		p.wakeUp()
+		p.puller.nextPullAt, p.puller.failedPulls, p.puller.isPauseAsked = later, 9, asked
+		p.sender.waitingGateways["a project"], p.sender.waitingMessages["a message"] = sendResult{retryAt: later}, sendResult{retryAt: later}
+		p.resumeAfterSleep()
 		is := p.sender.spaces.Get(chat)
-		if is.NotBefore.IsZero() == asked || p.events.again.IsZero() == asked || len(p.sender.waits)+len(p.sender.later) != 0 {
-			t.Errorf("asked for by Chat %v: the space waits until %v, a pull until %v", asked, is.NotBefore, p.events.again)
+		if is.NotBefore.IsZero() == asked || p.puller.nextPullAt.IsZero() == asked || len(p.sender.waitingGateways)+len(p.sender.waitingMessages) != 0 {
+			t.Errorf("asked for by Chat %v: the space waits until %v, a pull until %v", asked, is.NotBefore, p.puller.nextPullAt)
 		}
 	}
 }
@@ -176,7 +176,7 @@ func TestWhatWasPutOffIsTriedAfterSleep(t *testing.T) {
 // What keeps the machine awake runs while something is open, and no longer.
 func TestTheMachineIsKeptAwake(t *testing.T) {
 	for _, wanted := range []bool{true, false} {
-		d := newDesk(t)
+		d := newTestMachine(t)
 		bin, told := t.TempDir(), filepath.Join(t.TempDir(), "told")
 		program := "#!/bin/sh\necho \"$@\" >> " + told + "\nwhile case $1 in -*) ;; *) false ;; esac; do shift; done\n\"$@\"\necho ended >> " + told + "\n"
 		for _, name := range []string{"systemd-inhibit", "caffeinate"} {
@@ -199,12 +199,12 @@ func TestTheMachineIsKeptAwake(t *testing.T) {
 			})
 			return string(said)
 		}
-		p := d.poller()
-		q := d.ask(d.posted)
-		p.scan()
-		p.beat(p.own().KeepsAwake)
+		p := d.newPoller()
+		q := d.addQuestion(d.markPosted)
+		p.readIndex()
+		p.writeHeartbeat(p.loadOwnConfig().KeepsAwake)
 		if !wanted {
-			if p.letSleep != nil {
+			if p.stopKeepingAwake != nil {
 				t.Error("kept awake unasked")
 			}
 			continue
@@ -212,12 +212,12 @@ func TestTheMachineIsKeptAwake(t *testing.T) {
 		if said := says(1); !strings.Contains(said, "idle") && !strings.Contains(said, "-w") || strings.Contains(said, "ended") {
 			t.Fatalf("while it is open: %q", said)
 		}
-		d.change(q, func(q *state.Question) { q.Status = state.Cancelled })
-		p.beatAt = time.Time{}
-		p.scan()
-		p.beat(p.own().KeepsAwake)
-		p.working.Wait()
-		if p.letSleep != nil {
+		d.changeQuestion(q, func(q *state.Question) { q.Status = state.Cancelled })
+		p.lastHeartbeatAt = time.Time{}
+		p.readIndex()
+		p.writeHeartbeat(p.loadOwnConfig().KeepsAwake)
+		p.goroutines.Wait()
+		if p.stopKeepingAwake != nil {
 			t.Error("it is kept awake for what is over")
 		}
 	}

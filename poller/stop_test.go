@@ -10,17 +10,17 @@ import (
 	"gchat-hooks/state"
 )
 
-// typed writes down words that were typed into the session's terminal.
-func (x *talk) typed(words string, at time.Time) {
+// markTyped writes down words that were typed into the session's terminal.
+func (x *testSession) markTyped(words string, at time.Time) {
 	x.t.Helper()
-	x.session(x.id, func(s *state.Session) { s.LastTyped = &state.TypedPrompt{Text: words, TypedAt: at.UTC()} })
+	x.changeSession(x.sessionID, func(s *state.Session) { s.LastTyped = &state.TypedPrompt{Text: words, TypedAt: at.UTC()} })
 }
 
 // After a /stop before Claude's first output, Claude Code has the prompt in its box again. A key goes there only where that is what we
 // typed, to the last character, and no person was at the keyboard since.
 func TestAStopLeavesAPersonsTextInTheBox(t *testing.T) {
 	draft := func(text string) string {
-		return strings.Replace(boxed("❯ hello", "", "● Hello.", ""), "❯ \r", "❯ "+text+"\r", 1)
+		return strings.Replace(withInputBox("❯ hello", "", "● Hello.", ""), "❯ \r", "❯ "+text+"\r", 1)
 	}
 	const spinner = "✻ Working… (3s)"
 	for name, c := range map[string]struct {
@@ -35,15 +35,15 @@ func TestAStopLeavesAPersonsTextInTheBox(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			x := newTalk(t, nil)
-			got := x.inPane(boxed("❯ go ahead", "", spinner), draft(c.stands))
+			x := newTestSession(t, nil)
+			got := x.runInPane(withInputBox("❯ go ahead", "", spinner), draft(c.stands))
 			if c.typed != "" {
-				x.typed(c.typed, time.Now().Add(-time.Minute))
+				x.markTyped(c.typed, time.Now().Add(-time.Minute))
 			}
 			if c.attached {
-				x.attach()
+				x.attachPerson()
 			}
-			x.says("/stop", `[Stopped] the work on "go ahead"`, "A text stands in the input box of the terminal. To have messages")
+			x.checkAnswer("/stop", `[Stopped] the work on "go ahead"`, "A text stands in the input box of the terminal. To have messages")
 			if got() != "\x1b" {
 				t.Errorf("keys %q", got())
 			}
@@ -51,17 +51,17 @@ func TestAStopLeavesAPersonsTextInTheBox(t *testing.T) {
 	}
 }
 
-// attach has a person look at the session's pane.
-func (x *talk) attach() {
+// attachPerson has a person look at the session's pane.
+func (x *testSession) attachPerson() {
 	x.t.Helper()
-	socket, pane := x.tmux("person")
-	at := inject.Server{Socket: x.is().TmuxSocket}
+	socket, pane := x.startTmux("person")
+	at := inject.Server{Socket: x.loadSession().TmuxSocket}
 	look := "unset TMUX; exec tmux -u -S " + at.Socket + " attach"
 	if out, err := bound.Command(x.t, "tmux", "-S", socket, "respawn-pane", "-k", "-t", pane, look).CombinedOutput(); err != nil {
 		x.t.Fatalf("tmux: %v: %s", err, out)
 	}
 	bound.Until(x.t, "a person is attached", func() bool {
-		last, err := at.LastTyped(x.t.Context(), x.is().TmuxPane)
+		last, err := at.LastTyped(x.t.Context(), x.loadSession().TmuxPane)
 		return err == nil && !last.IsZero()
 	})
 }
@@ -71,27 +71,27 @@ func TestWhatIsKeptForLongIsSaidOnceMore(t *testing.T) {
 	for name, c := range map[string]struct {
 		screen, does string
 	}{
-		"a draft":     {strings.Replace(boxed("● Hello."), "❯ \r", "❯ half a thought\r", 1), "empty the box there (Ctrl-U), or send its text (Enter)"},
+		"a draft":     {strings.Replace(withInputBox("● Hello."), "❯ \r", "❯ half a thought\r", 1), "empty the box there (Ctrl-U), or send its text (Enter)"},
 		"a shell":     {"$ ", "/screen shows the terminal."},
 		"out of tmux": {"", "it comes with the end of the running turn. If Claude is idle, give it any prompt in the terminal"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			x := newTalk(t, nil)
+			x := newTestSession(t, nil)
 			if c.screen != "" {
-				x.inPane(c.screen, "")
+				x.runInPane(c.screen, "")
 			}
 			now := time.Now()
-			x.p.Now = func() time.Time { return now }
-			x.reply(x.thread, "", "go on")
+			x.poller.Now = func() time.Time { return now }
+			x.reply(x.threadName, "", "go on")
 			var told []string
 			for range 20 {
-				told = append(told, x.hears()...)
+				told = append(told, x.readNotes()...)
 				now = now.Add(20 * time.Second)
 			}
-			later := &talk{newReading(x.desk, &state.Question{Chat: x.r.chat}), x.thread, x.id}
-			later.p.Now = x.p.Now
-			told = append(told, later.hears()...)
+			later := &testSession{newReadTest(x.testMachine, &state.Question{Chat: x.reader.chat}), x.threadName, x.sessionID}
+			later.poller.Now = x.poller.Now
+			told = append(told, later.readNotes()...)
 			if len(told) != 2 || !strings.HasPrefix(told[0], "[Kept]") || !strings.HasPrefix(told[1], "[Kept] Your message is still not with Claude") ||
 				!strings.Contains(told[1], c.does) || strings.Contains(told[1], "half a thought") {
 				t.Errorf("told %q", told)
@@ -105,19 +105,19 @@ func TestWordsWaitForTheEndOfAUsageLimit(t *testing.T) {
 	t.Parallel()
 	const limit = "  Continuing automatically at 12:47pm · Esc to cancel"
 	for name, screen := range map[string]string{
-		"above the box": boxed("❯ go ahead", "", "● You've hit your session limit", "", limit),
-		"below the box": boxed("❯ go ahead", "", "● You've hit your session limit") + "\r\n" + limit,
+		"above the box": withInputBox("❯ go ahead", "", "● You've hit your session limit", "", limit),
+		"below the box": withInputBox("❯ go ahead", "", "● You've hit your session limit") + "\r\n" + limit,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			x := newTalk(t, nil)
-			got := x.inPane(screen, "")
+			x := newTestSession(t, nil)
+			got := x.runInPane(screen, "")
 			now := time.Now()
-			x.p.Now = func() time.Time { return now }
-			x.reply(x.thread, "", "go on")
+			x.poller.Now = func() time.Time { return now }
+			x.reply(x.threadName, "", "go on")
 			var told []string
 			for range 5 {
-				told = append(told, x.hears()...)
+				told = append(told, x.readNotes()...)
 				now = now.Add(5 * time.Second)
 			}
 			want := "[Kept] The usage limit is reached, and Claude goes on at 12:47pm; your message goes in then."
@@ -126,11 +126,11 @@ func TestWordsWaitForTheEndOfAUsageLimit(t *testing.T) {
 			}
 		})
 	}
-	x := newTalk(t, nil) // what was said of it further up is over
-	got := x.inPane(boxed(limit, "❯ go ahead", "", "● Done.", "", "", "", ""), "")
-	x.reply(x.thread, "", "go on")
+	x := newTestSession(t, nil) // what was said of it further up is over
+	got := x.runInPane(withInputBox(limit, "❯ go ahead", "", "● Done.", "", "", "", ""), "")
+	x.reply(x.threadName, "", "go on")
 	bound.Until(t, "the words are typed", func() bool {
-		x.hears()
+		x.readNotes()
 		return strings.Contains(got(), "go on")
 	})
 }

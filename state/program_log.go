@@ -112,7 +112,7 @@ func LazyPattern(expression string) func() *regexp.Regexp {
 	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(expression) })
 }
 
-// secretPattern are the places where a secret shows even when its value is not known: the query of a webhook FormURL and of
+// secretPattern are the places where a secret shows even when its value is not known: the query of a webhook URL and of
 // a login's callback, the page's link, a bearer token, the fields of a credentials file up to their end (keys hold blanks and
 // escapes, refresh tokens slashes), a token in the path of the embedded space, and what begins as Google's OAuth secrets do.
 var secretPattern = LazyPattern(`(?i)((?:[?&#]|\\u0026)(?:key|token|access_token|refresh_token|client_secret|code|code_verifier)=` +
@@ -127,7 +127,7 @@ type Redactor struct {
 	secrets []string
 }
 
-// AddSecrets makes these unreadable from now on. Of a FormURL, it hides the query's values too: Go's own errors quote URLs.
+// AddSecrets makes these unreadable from now on. Of a URL, it hides the query's values too: Go's own errors quote URLs.
 func (r *Redactor) AddSecrets(secrets ...string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

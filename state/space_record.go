@@ -28,7 +28,7 @@ type Space struct {
 	IsAskedByChat bool      `json:"asked,omitempty"`     // Chat itself asked for that
 	Why           string    `json:"why,omitempty"`
 	Failures      int       `json:"failures,omitempty"` // one after another
-	// Paused are the webhooks through which nothing goes until a person mends something, by a hash of the FormURL: a space can
+	// Paused are the webhooks through which nothing goes until a person mends something, by a hash of the URL: a space can
 	// have several, and one of them be wrong. Every now and then one message tries.
 	PausedWebhooks map[string]WebhookPause `json:"paused,omitempty"`
 }

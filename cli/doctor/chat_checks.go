@@ -164,7 +164,7 @@ func (e *exam) checkDaemonRuns(_ context.Context, r *result) {
 	if _, err := exec.LookPath("tmux"); err != nil && e.usesMode(state.ModeInject) {
 		r.fail("there is no tmux, but ask_mode is inject").Fix = "install tmux 3.3 or newer"
 	}
-	_, isInstalled := service.New(e.Env, "", nil).Installed()
+	_, isInstalled := service.NewDaemon(e.Env, "", nil).FindFile()
 	line, health := service.Health(e.Env, time.Now())
 	isRunning := slices.ContainsFunc(state.ReadHeartbeats(e.Env), func(h state.Heartbeat) bool { return h.IsAlive && h.IsDaemon })
 	switch {
@@ -172,7 +172,7 @@ func (e *exam) checkDaemonRuns(_ context.Context, r *result) {
 		r.warn("the daemon's service is installed, and no daemon runs")
 	case !isRunning:
 		r.ok("none runs, and none is needed: hooks start a poller")
-	case health != service.Healthy:
+	case health != service.ExitHealthy:
 		r.warn("%s", line)
 	default:
 		r.ok("%s", line)

@@ -72,7 +72,7 @@ func readStart(path string) []byte {
 	return b
 }
 
-// secretPattern is one by its shape: a webhook's FormURL, a private key, a login, Anthropic's key. A reference, ${NAME}, is none.
+// secretPattern is one by its shape: a webhook's URL, a private key, a login, Anthropic's key. A reference, ${NAME}, is none.
 var secretPattern = state.LazyPattern(`/messages\?[^"'\s]*token=[\w.%-]{6}|PRIVATE KEY-----|"refresh_token"|"gchat_hooks_hub"|sk-ant-`)
 
 func hasSecret(path string) bool { return secretPattern().Match(readStart(path)) }

@@ -46,7 +46,7 @@ type Hub struct {
 	URL, Space   string
 	Subscription string // the machine's
 	Code         string // joins it, as users/1
-	Google       string // the FormURL of what it stands before
+	Google       string // the URL of what it stands before
 
 	// Other serves in the hub's place. Nil: the hub itself does.
 	Override http.Handler

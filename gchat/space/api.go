@@ -75,7 +75,7 @@ func decode(r *http.Request, v any) error {
 	return err
 }
 
-// checkWebhook refuses what does not carry the secrets of the webhook's FormURL, in the order and with the words of Google.
+// checkWebhook refuses what does not carry the secrets of the webhook's URL, in the order and with the words of Google.
 func (s *Space) checkWebhook(query url.Values) error {
 	switch {
 	case !query.Has("key"):

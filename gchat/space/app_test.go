@@ -140,7 +140,7 @@ func TestMention(t *testing.T) {
 	}
 }
 
-// The holder of a webhook's FormURL is not the app.
+// The holder of a webhook's URL is not the app.
 func TestAWebhookIsNoApp(t *testing.T) {
 	s, srv, app := openApp(t, Options{})
 	name := postCard(t, app)

@@ -190,7 +190,7 @@ func randomID() string {
 // maxBody is how much of a request body is read, in bytes.
 const maxBody = 1 << 20
 
-// createMessage is spaces.messages.create: of a webhook, which its FormURL authorises, or of the space's Chat app, with cards, and an
+// createMessage is spaces.messages.create: of a webhook, which its URL authorises, or of the space's Chat app, with cards, and an
 // answer that tells all.
 func (s *Space) createMessage(r *http.Request) (any, error) {
 	m, err := readMessage(r)

@@ -95,7 +95,7 @@ type Space struct {
 	changed   chan struct{} // closed, and replaced, with every new message and event
 }
 
-// secrets are what a webhook FormURL carries, and the token for the page and the API. They outlive the process: they are written into
+// secrets are what a webhook URL carries, and the token for the page and the API. They outlive the process: they are written into
 // configuration files, and into a phone's link.
 type secrets struct {
 	Key   string `json:"key"`

@@ -222,8 +222,8 @@ func columns(rows []string) string {
 	return b.String()
 }
 
-// token is what a line's text may have beside words: an escaped character, backticks, a link or an image, a FormURL, or marks of
-// emphasis. In a label brackets stand in pairs, in a link's FormURL parentheses do.
+// token is what a line's text may have beside words: an escaped character, backticks, a link or an image, a URL, or marks of
+// emphasis. In a label brackets stand in pairs, in a link's URL parentheses do.
 var token = state.LazyPattern("\\\\[!-/:-@\\[-`{-~]" + "|`+" +
 	`|!?\[((?:[^\[\]]|\[[^\[\]]*\])*)\]\(([^\s()]*(?:\([^\s()]*\)[^\s()]*)*)\)` +
 	"|https?://[^\\s`]*[^\\s`*_~]" + `|\*+|_+|~~+`)

@@ -110,7 +110,7 @@ const WhichOne = "[Not used] Several questions wait in this thread. Quote the me
 // TimedHint is the Seen of a NoteUnclear where a yes may be given for a while.
 const TimedHint = `"yes 30m" allows for a while.`
 
-// NobodyText answers a reply in the thread of a session's reports, where no process waits for one. A session that lives has
+// NotTakenText answers a reply in the thread of a session's reports, where no process waits for one. A session that lives has
 // not ended.
 func NobodyText(s *state.Session, lives bool) string {
 	why := "this thread only tells what the session does. Write to it in its terminal"

@@ -11,66 +11,66 @@ import (
 	"testing/synctest"
 )
 
-const daemonLabel = "com.claude." + Name
+const daemonLabel = "com.claude." + DaemonName
 
 // fakeLaunchd answers as launchd of macOS 14 and 15 does.
 type fakeLaunchd struct {
-	away     bool // the person is not logged in at the screen
-	loaded   bool
-	pid      int
-	keeps    bool   // a bootout does nothing
-	leaving  int    // so many looks after a bootout still see it
-	settling int    // so many bootstraps after that fail
-	refuse   string // what a bootstrap says: "109: …"
+	isUnreachable  bool // the person is not logged in at the screen
+	isLoaded       bool
+	pid            int
+	keepsAgent     bool   // a bootout does nothing
+	leavingChecks  int    // so many looks after a bootout still see it
+	settlingTries  int    // so many bootstraps after that fail
+	refusedCommand string // what a bootstrap says: "109: …"
 }
 
-func newLaunchd(t *testing.T) (*fakeLaunchd, *person) {
+func newFakeLaunchd(t *testing.T) (*fakeLaunchd, *serviceHome) {
 	f := &fakeLaunchd{}
-	return f, newPerson(t, "darwin", f.launchctl)
+	return f, newServiceHome(t, "darwin", f.launchctl)
 }
 
 func (f *fakeLaunchd) launchctl(command string) (string, error) {
 	switch verb := strings.Fields(command)[1]; {
 	case command == "launchctl print gui/501":
-		if f.away {
-			return "Bad request.\nCould not find domain for user gui: 501\n", exit(112)
+		if f.isUnreachable {
+			return "Bad request.\nCould not find domain for user gui: 501\n", exitStatus(112)
 		}
 	case verb == "print":
-		if !f.loaded {
-			return fmt.Sprintf("Bad request.\nCould not find service %q in domain for user gui: 501\n", daemonLabel), exit(113)
+		if !f.isLoaded {
+			return fmt.Sprintf("Bad request.\nCould not find service %q in domain for user gui: 501\n", daemonLabel), exitStatus(113)
 		}
-		if f.leaving > 0 {
-			f.leaving--
-			f.loaded = f.leaving > 0
+		if f.leavingChecks > 0 {
+			f.leavingChecks--
+			f.isLoaded = f.leavingChecks > 0
 			return daemonLabel + " = {\n\tactive count = 1\n\tstate = SIGTERMed\n\n\tpid = 7\n}\n", nil
 		}
 		return fmt.Sprintf("%s = {\n\tactive count = 1\n\tstate = running\n\n\truns = 1\n\tpid = %d\n"+
 			"\tlast exit code = (never exited)\n\tendpoints = {\n\t\tpid = 99\n\t}\n}\n", daemonLabel, f.pid), nil
 	case verb == "bootout":
-		if !f.loaded {
-			return "Boot-out failed: 3: No such process\n", exit(3)
+		if !f.isLoaded {
+			return "Boot-out failed: 3: No such process\n", exitStatus(3)
 		}
-		if !f.keeps {
-			f.pid, f.leaving, f.settling = 0, 3, 2
+		if !f.keepsAgent {
+			f.pid, f.leavingChecks, f.settlingTries = 0, 3, 2
 		}
-		return "Boot-out failed: 36: Operation now in progress\n", exit(36)
+		return "Boot-out failed: 36: Operation now in progress\n", exitStatus(36)
 	case verb == "bootstrap":
-		if f.refuse != "" {
+		if f.refusedCommand != "" {
 			var code int
-			fmt.Sscanf(f.refuse, "%d", &code)
-			return "Bootstrap failed: " + f.refuse + "\n", exit(code)
+			fmt.Sscanf(f.refusedCommand, "%d", &code)
+			return "Bootstrap failed: " + f.refusedCommand + "\n", exitStatus(code)
 		}
-		if f.loaded || f.settling > 0 {
-			f.settling--
-			return "Bootstrap failed: 5: Input/output error\nTry re-running the command as root for richer errors.\n", exit(5)
+		if f.isLoaded || f.settlingTries > 0 {
+			f.settlingTries--
+			return "Bootstrap failed: 5: Input/output error\nTry re-running the command as root for richer errors.\n", exitStatus(5)
 		}
-		f.loaded, f.pid = true, 4242
+		f.isLoaded, f.pid = true, 4242
 	}
 	return "", nil
 }
 
 func TestServiceOnLaunchd(t *testing.T) {
-	f, p := newLaunchd(t)
+	f, p := newFakeLaunchd(t)
 	synctest.Test(t, func(t *testing.T) {
 		const agent = "gui/501/com.claude.gchat-response-poller"
 		path := filepath.Join(p.env["HOME"], "Library/LaunchAgents/com.claude.gchat-response-poller.plist")
@@ -78,10 +78,10 @@ func TestServiceOnLaunchd(t *testing.T) {
 			t.Fatal(err)
 		}
 		want := []string{"launchctl bootout " + agent, "launchctl enable " + agent, "launchctl bootstrap gui/501 " + path}
-		if did := p.did(); !slices.Equal(did, want) {
+		if did := p.newCommands(); !slices.Equal(did, want) {
 			t.Errorf("installed by %q", did)
 		}
-		if said := p.hear(); !strings.Contains(said, "installed as "+path+", and started") {
+		if said := p.newOutput(); !strings.Contains(said, "installed as "+path+", and started") {
 			t.Errorf("said %s", said)
 		}
 		if info, err := os.Stat(path); err != nil || info.Mode().Perm() != 0o644 {
@@ -92,24 +92,24 @@ func TestServiceOnLaunchd(t *testing.T) {
 		}
 
 		// Again: the old job goes, launchd takes its time for that, and the new one comes.
-		if err := p.Install(t.Context()); err != nil || !f.loaded || f.pid != 4242 {
+		if err := p.Install(t.Context()); err != nil || !f.isLoaded || f.pid != 4242 {
 			t.Errorf("a second install: %v, pid %d", err, f.pid)
 		}
-		if enabled := slices.Index(p.asked, "launchctl enable "+agent); enabled < 4 || p.asked[enabled-4] != "launchctl print "+agent {
-			t.Errorf("loaded anew before it was gone: %q", p.asked) // the first three looks still see it
+		if enabled := slices.Index(p.commands, "launchctl enable "+agent); enabled < 4 || p.commands[enabled-4] != "launchctl print "+agent {
+			t.Errorf("loaded anew before it was gone: %q", p.commands) // the first three looks still see it
 		}
-		if did := p.did(); len(did) != 5 || did[0] != "launchctl bootout "+agent || !strings.HasPrefix(did[4], "launchctl bootstrap ") {
+		if did := p.newCommands(); len(did) != 5 || did[0] != "launchctl bootout "+agent || !strings.HasPrefix(did[4], "launchctl bootstrap ") {
 			t.Errorf("reloaded by %q", did)
 		}
 
-		if err := p.Uninstall(t.Context()); err != nil || f.loaded {
-			t.Errorf("uninstall: %v, loaded %v", err, f.loaded)
+		if err := p.Uninstall(t.Context()); err != nil || f.isLoaded {
+			t.Errorf("uninstall: %v, loaded %v", err, f.isLoaded)
 		}
 		if _, err := os.Stat(path); err == nil {
 			t.Error("the plist is still there")
 		}
-		p.hear()
-		if err := p.Uninstall(t.Context()); err != nil || p.hear() != "not installed: nothing to remove\n" {
+		p.newOutput()
+		if err := p.Uninstall(t.Context()); err != nil || p.newOutput() != "not installed: nothing to remove\n" {
 			t.Errorf("uninstall of nothing: %v", err)
 		}
 	})
@@ -121,24 +121,24 @@ func TestServiceLaunchdTroubles(t *testing.T) {
 		loaded bool
 		says   string // or the error does
 	}{
-		"reached by ssh only":            {func(f *fakeLaunchd) { f.away = true }, false, "logged in at the Mac's screen"},
-		"a file that launchd refuses":    {func(f *fakeLaunchd) { f.refuse = "109: Invalid property list" }, false, "failed: 109: Invalid property list"},
-		"input/output error, for good":   {func(f *fakeLaunchd) { f.settling = 1000 }, false, "failed: 5: Input/output error"},
-		"input/output error for a while": {func(f *fakeLaunchd) { f.settling = 6 }, true, "and started"},
-		"launchd keeps it":               {func(f *fakeLaunchd) { f.loaded, f.keeps = true, true }, true, "does not let go"},
+		"reached by ssh only":            {func(f *fakeLaunchd) { f.isUnreachable = true }, false, "logged in at the Mac's screen"},
+		"a file that launchd refuses":    {func(f *fakeLaunchd) { f.refusedCommand = "109: Invalid property list" }, false, "failed: 109: Invalid property list"},
+		"input/output error, for good":   {func(f *fakeLaunchd) { f.settlingTries = 1000 }, false, "failed: 5: Input/output error"},
+		"input/output error for a while": {func(f *fakeLaunchd) { f.settlingTries = 6 }, true, "and started"},
+		"launchd keeps it":               {func(f *fakeLaunchd) { f.isLoaded, f.keepsAgent = true, true }, true, "does not let go"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			f, p := newLaunchd(t)
+			f, p := newFakeLaunchd(t)
 			synctest.Test(t, func(t *testing.T) {
 				c.before(f)
 				err := p.Install(t.Context())
-				if said := fmt.Sprint(err, p.hear()); !strings.Contains(said, c.says) {
+				if said := fmt.Sprint(err, p.newOutput()); !strings.Contains(said, c.says) {
 					t.Errorf("said %s", said)
 				}
-				if did := strings.Join(p.did(), "\n"); f.loaded != c.loaded || strings.Count(did, "bootout") > 1 {
-					t.Errorf("loaded: %v; did %q", f.loaded, did)
+				if did := strings.Join(p.newCommands(), "\n"); f.isLoaded != c.loaded || strings.Count(did, "bootout") > 1 {
+					t.Errorf("loaded: %v; did %q", f.isLoaded, did)
 				}
-				if _, there := p.Installed(); there == f.away {
+				if _, there := p.FindFile(); there == f.isUnreachable {
 					t.Errorf("the plist is there: %v", there)
 				}
 			})
@@ -147,11 +147,11 @@ func TestServiceLaunchdTroubles(t *testing.T) {
 }
 
 func TestServiceWithoutLaunchctl(t *testing.T) {
-	p := newPerson(t, "darwin", func(string) (string, error) { return "", &exec.Error{Name: "launchctl", Err: exec.ErrNotFound} })
+	p := newServiceHome(t, "darwin", func(string) (string, error) { return "", &exec.Error{Name: "launchctl", Err: exec.ErrNotFound} })
 	if err := p.Install(t.Context()); err == nil || !strings.Contains(hintOf(err), "@reboot in a crontab") {
 		t.Errorf("got %v, hint %q", err, hintOf(err))
 	}
-	if path, there := p.Installed(); there {
+	if path, there := p.FindFile(); there {
 		t.Errorf("%s is written, and no program reads it", path)
 	}
 }

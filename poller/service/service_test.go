@@ -20,52 +20,52 @@ import (
 	"gchat-hooks/state"
 )
 
-// person is a home with a service to be, what was said to its owner, and what launchctl, systemctl and the like were asked.
-type person struct {
+// serviceHome is a home with a service to be, what was said to its owner, and what launchctl, systemctl and the like were asked.
+type serviceHome struct {
 	*Service
-	env   map[string]string
-	said  bytes.Buffer
-	asked []string
+	env      map[string]string
+	output   bytes.Buffer
+	commands []string
 }
 
-// newPerson has answer play the system's programs.
-func newPerson(t *testing.T, goos string, answer func(command string) (string, error)) *person {
+// newServiceHome has answer play the system's programs.
+func newServiceHome(t *testing.T, goos string, answer func(command string) (string, error)) *serviceHome {
 	t.Helper()
 	home := t.TempDir()
 	t.Setenv("PATH", "")
 	t.Setenv("HOME", home)
-	p := &person{env: map[string]string{"HOME": home, "CLAUDE_PROJECT_DIR": home}}
+	p := &serviceHome{env: map[string]string{"HOME": home, "CLAUDE_PROJECT_DIR": home}}
 	env := func(name string) string { return p.env[name] }
-	p.Service = &Service{Name: Name, Args: []string{"poller"}, Env: env, GOOS: goos, UID: 501, Out: &p.said, Self: "/opt/bin/gchat-hooks"}
+	p.Service = &Service{Name: DaemonName, Args: []string{"poller"}, Env: env, GOOS: goos, UID: 501, Out: &p.output, ProgramPath: "/opt/bin/gchat-hooks"}
 	p.Run = func(_ context.Context, name string, args ...string) ([]byte, error) {
 		command := strings.Join(append([]string{name}, args...), " ")
-		p.asked = append(p.asked, command)
+		p.commands = append(p.commands, command)
 		out, err := answer(command)
 		return []byte(out), err
 	}
 	return p
 }
 
-// did are the commands since the last call that change something.
-func (p *person) did() []string {
-	asked := p.asked
-	p.asked = nil
+// newCommands are the commands since the last call that change something.
+func (p *serviceHome) newCommands() []string {
+	asked := p.commands
+	p.commands = nil
 	return slices.DeleteFunc(asked, func(c string) bool {
 		return strings.HasPrefix(c, "launchctl print ") || strings.HasPrefix(c, "systemctl --user show ")
 	})
 }
 
-// hear is what was said since the last call.
-func (p *person) hear() string {
-	defer p.said.Reset()
-	return p.said.String()
+// newOutput is what was said since the last call.
+func (p *serviceHome) newOutput() string {
+	defer p.output.Reset()
+	return p.output.String()
 }
 
-// exit is how a program ended.
-type exit int
+// exitStatus is how a program ended.
+type exitStatus int
 
-func (e exit) Error() string { return fmt.Sprintf("exit status %d", int(e)) }
-func (e exit) ExitCode() int { return int(e) }
+func (e exitStatus) Error() string { return fmt.Sprintf("exit status %d", int(e)) }
+func (e exitStatus) ExitCode() int { return int(e) }
 
 func hintOf(err error) string {
 	var told *state.UserError
@@ -85,31 +85,31 @@ func mustWrite(t *testing.T, path, text string, mode os.FileMode) {
 	}
 }
 
-// awkward is a service with everything in its paths that a file format could stumble over; usual is as most people have it.
-func awkward() *Service {
+// awkwardService is a service with everything in its paths that a file format could stumble over; usual is as most people have it.
+func awkwardService() *Service {
 	env := map[string]string{
 		"HOME": "/home/zoë & <co>", "XDG_STATE_HOME": "/home/zoë & <co>/state 100%", "XDG_CONFIG_HOME": "relative",
 		"GCHAT_CONFIG": `/home/zoë & <co>/"my" $HOME\config;#.json`, "TMUX_TMPDIR": "/home/zoë & <co>/it's",
 		"GCHAT_STATE_DIR": "/a\nExecStart=relative", "GOOGLE_CHAT_WEBHOOK_URL": "https://chat.example/?key=SECRET",
 	}
-	return &Service{Name: Name, Args: []string{"poller"}, Env: func(name string) string { return env[name] }, Self: "/home/zoë & <co>/bin/${X} %h/gchat-hooks"}
+	return &Service{Name: DaemonName, Args: []string{"poller"}, Env: func(name string) string { return env[name] }, ProgramPath: "/home/zoë & <co>/bin/${X} %h/gchat-hooks"}
 }
 
-func usual() *Service {
+func usualService() *Service {
 	env := map[string]string{"HOME": "/home/ann"}
-	return &Service{Name: Name, Args: []string{"poller"}, Env: func(name string) string { return env[name] }, Self: "/home/ann/bin/gchat-hooks"}
+	return &Service{Name: DaemonName, Args: []string{"poller"}, Env: func(name string) string { return env[name] }, ProgramPath: "/home/ann/bin/gchat-hooks"}
 }
 
-// embedded is the embedded space's service.
-func embedded() *Service {
-	return Space(usual().Env, usual().Self, nil, "--listen", "127.0.0.1:8765", "--phone")
+// spaceService is the embedded space's service.
+func spaceService() *Service {
+	return NewSpace(usualService().Env, usualService().ProgramPath, nil, "--listen", "127.0.0.1:8765", "--phone")
 }
 
 func TestServiceFilesAreGolden(t *testing.T) {
 	t.Setenv("PATH", "")
-	for name, s := range map[string]*Service{"awkward": awkward(), "usual": usual(), "space": embedded()} {
+	for name, s := range map[string]*Service{"awkward": awkwardService(), "usual": usualService(), "space": spaceService()} {
 		for suffix, sup := range map[string]supervisor{"plist": launchd{s}, "service": systemd{s}} {
-			got := sup.contents(s.carried())
+			got := sup.fileText(s.environmentForService())
 			path := filepath.Join("testdata", name+"."+suffix)
 			golden.Compare(t, path, got)
 			if strings.Contains(got, "SECRET") || strings.Contains(got, "relative") {
@@ -125,9 +125,9 @@ func TestServicePlistIsOne(t *testing.T) {
 	if err != nil {
 		t.Skip("no python3 to read it with")
 	}
-	s := awkward()
+	s := awkwardService()
 	cmd := bound.Command(t, python, "-c", "import json, plistlib, sys; print(json.dumps(plistlib.loads(sys.stdin.buffer.read())))")
-	cmd.Stdin = strings.NewReader(launchd{s}.contents([]string{"PATH=/bin", "A=<b>=&"}))
+	cmd.Stdin = strings.NewReader(launchd{s}.fileText([]string{"PATH=/bin", "A=<b>=&"}))
 	out, err := cmd.CombinedOutput()
 	if err != nil {
 		t.Fatalf("%v: %s", err, out)
@@ -138,7 +138,7 @@ func TestServicePlistIsOne(t *testing.T) {
 	}
 	home := s.Env("HOME")
 	want := map[string]any{
-		"Label": "com.claude.gchat-response-poller", "ProgramArguments": []any{s.Self, "poller"}, "RunAtLoad": true,
+		"Label": "com.claude.gchat-response-poller", "ProgramArguments": []any{s.ProgramPath, "poller"}, "RunAtLoad": true,
 		"KeepAlive": map[string]any{"Crashed": true, "SuccessfulExit": false}, "ThrottleInterval": 20.0, "ExitTimeOut": 90.0,
 		"ProcessType": "Interactive", "Umask": 63.0,
 		"StandardErrorPath":    home + "/.claude/logs/gchat-hooks.log",
@@ -160,8 +160,8 @@ func TestServiceUnitPassesSystemd(t *testing.T) {
 	for i, name := range []string{"plain", "two words", "100%h", "$HOME ${X}", "ü & <é>", "a;b # c"} {
 		program := filepath.Join(t.TempDir(), name, "gchat-hooks")
 		mustWrite(t, program, "#!/bin/sh\n", 0o755)
-		path := filepath.Join(t.TempDir(), fmt.Sprintf("%s-%d.service", Name, i))
-		mustWrite(t, path, systemd{&Service{Self: program}}.contents([]string{"TMUX_TMPDIR=" + program, `B="\'`}), 0o644)
+		path := filepath.Join(t.TempDir(), fmt.Sprintf("%s-%d.service", DaemonName, i))
+		mustWrite(t, path, systemd{&Service{ProgramPath: program}}.fileText([]string{"TMUX_TMPDIR=" + program, `B="\'`}), 0o644)
 		args = append(args, path)
 	}
 	out, err := bound.Command(t, analyze, args...).CombinedOutput()
@@ -178,7 +178,7 @@ func TestServicePathBeginsWithThePersonsTmux(t *testing.T) {
 	mustWrite(t, filepath.Join(dir, "tmux"), "", 0o755)
 	mustWrite(t, filepath.Join(other, "tmux"), "", 0o644) // not a program
 	t.Setenv("PATH", other+":"+dir)
-	if got := usual().carried()[0]; got != "PATH="+dir+":/opt/homebrew/bin:/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin" {
+	if got := usualService().environmentForService()[0]; got != "PATH="+dir+":/opt/homebrew/bin:/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin" {
 		t.Error(got)
 	}
 }

@@ -14,44 +14,44 @@ import (
 
 // fakeSystemd answers as a person's systemd does.
 type fakeSystemd struct {
-	p     *person
-	runs  bool
-	fails string // this verb
-	bus   string // why no manager can be reached
+	home           *serviceHome
+	isRunning      bool
+	failingCommand string // this verb
+	busError       string // why no manager can be reached
 }
 
-func newSystemd(t *testing.T) (*fakeSystemd, *person) {
+func newFakeSystemd(t *testing.T) (*fakeSystemd, *serviceHome) {
 	f := &fakeSystemd{}
-	f.p = newPerson(t, "linux", f.systemctl)
-	return f, f.p
+	f.home = newServiceHome(t, "linux", f.systemctl)
+	return f, f.home
 }
 
 func (f *fakeSystemd) systemctl(command string) (string, error) {
 	w := strings.Fields(command)
-	if f.bus != "" {
-		return f.bus + "\n", exit(1)
+	if f.busError != "" {
+		return f.busError + "\n", exitStatus(1)
 	}
-	if w[2] == f.fails {
-		return "Job failed.\nSee journalctl\n", exit(1)
+	if w[2] == f.failingCommand {
+		return "Job failed.\nSee journalctl\n", exitStatus(1)
 	}
 	switch w[2] {
 	case "show":
-		if f.runs {
+		if f.isRunning {
 			return "MainPID=4242\n", nil
 		}
 		return "MainPID=0\n", nil
 	case "restart":
-		f.runs = true
+		f.isRunning = true
 	case "disable":
-		f.runs = false
+		f.isRunning = false
 	case "reset-failed":
-		return "Failed to reset failed state of unit: Unit gchat-response-poller.service not loaded.\n", exit(1)
+		return "Failed to reset failed state of unit: Unit gchat-response-poller.service not loaded.\n", exitStatus(1)
 	}
 	return "", nil
 }
 
 func TestServiceOnSystemd(t *testing.T) {
-	f, p := newSystemd(t)
+	f, p := newFakeSystemd(t)
 	path := filepath.Join(p.env["HOME"], ".config/systemd/user/gchat-response-poller.service")
 	if err := p.Install(t.Context()); err != nil {
 		t.Fatal(err)
@@ -63,31 +63,31 @@ func TestServiceOnSystemd(t *testing.T) {
 		}
 		return commands
 	}
-	if did := p.did(); !slices.Equal(did, ctl("enable "+path, "reset-failed"+unit, "restart"+unit)) {
+	if did := p.newCommands(); !slices.Equal(did, ctl("enable "+path, "reset-failed"+unit, "restart"+unit)) {
 		t.Errorf("installed by %q", did)
 	}
 	want := "installed as " + path + ", and started; gchat-hooks status says whether it runs\n" +
 		"it takes its settings from " + p.env["HOME"] + "/.config/gchat-hooks/config.json, not from this shell\n"
-	if said := p.hear(); said != want {
+	if said := p.newOutput(); said != want {
 		t.Errorf("said %s", said)
 	}
 
 	log := state.LogPath(p.Env)
 	mustWrite(t, log, "x", 0o600)
-	p.did()
-	if err := p.Uninstall(t.Context()); err != nil || p.hear() != "removed "+path+"; state and logs stay\n" {
+	p.newCommands()
+	if err := p.Uninstall(t.Context()); err != nil || p.newOutput() != "removed "+path+"; state and logs stay\n" {
 		t.Errorf("uninstall: %v", err)
 	}
-	if did := p.did(); !slices.Equal(did, ctl("disable --now"+unit)) || f.runs {
+	if did := p.newCommands(); !slices.Equal(did, ctl("disable --now"+unit)) || f.isRunning {
 		t.Errorf("uninstalled by %q", did)
 	}
-	if _, there := p.Installed(); there {
+	if _, there := p.FindFile(); there {
 		t.Error("the unit is still there")
 	}
 	if _, err := os.Stat(log); err != nil {
 		t.Error("uninstall removed the log")
 	}
-	if err := p.Uninstall(t.Context()); err != nil || p.hear() != "not installed: nothing to remove\n" {
+	if err := p.Uninstall(t.Context()); err != nil || p.newOutput() != "not installed: nothing to remove\n" {
 		t.Errorf("uninstall of nothing: %v", err)
 	}
 }
@@ -97,14 +97,14 @@ func TestServiceSystemdTroubles(t *testing.T) {
 		before func(*fakeSystemd)
 		says   string // or the error does
 	}{
-		"a start that fails": {func(f *fakeSystemd) { f.fails = "restart" }, "Job failed. See journalctl"},
+		"a start that fails": {func(f *fakeSystemd) { f.failingCommand = "restart" }, "Job failed. See journalctl"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			f, p := newSystemd(t)
+			f, p := newFakeSystemd(t)
 			synctest.Test(t, func(t *testing.T) {
 				c.before(f)
 				err := p.Install(t.Context())
-				if said := fmt.Sprint(err, p.hear()); !strings.Contains(said, c.says) {
+				if said := fmt.Sprint(err, p.newOutput()); !strings.Contains(said, c.says) {
 					t.Errorf("said %s", said)
 				}
 			})
@@ -114,21 +114,21 @@ func TestServiceSystemdTroubles(t *testing.T) {
 
 // In a container, in WSL 1 and in a shell of su there is a systemctl, and no manager that it could talk to.
 func TestServiceWithoutSystemd(t *testing.T) {
-	f, p := newSystemd(t)
-	f.bus = "Failed to connect to bus: No medium found"
+	f, p := newFakeSystemd(t)
+	f.busError = "Failed to connect to bus: No medium found"
 	err := p.Install(t.Context())
-	if err == nil || !strings.Contains(err.Error(), f.bus) || !strings.Contains(hintOf(err), "@reboot in a crontab") {
+	if err == nil || !strings.Contains(err.Error(), f.busError) || !strings.Contains(hintOf(err), "@reboot in a crontab") {
 		t.Errorf("got %v, hint %q", err, hintOf(err))
 	}
-	path, there := p.Installed()
+	path, there := p.FindFile()
 	if there {
 		t.Error("a file that nothing reads was written")
 	}
 	mustWrite(t, path, "[Unit]\n", 0o644) // of an install of better days
-	if err := p.Uninstall(t.Context()); err != nil || !strings.Contains(p.hear(), "cannot be stopped") {
+	if err := p.Uninstall(t.Context()); err != nil || !strings.Contains(p.newOutput(), "cannot be stopped") {
 		t.Errorf("uninstall: %v", err)
 	}
-	if _, there := p.Installed(); there || !slices.Contains(p.did(), "systemctl --user disable --now gchat-response-poller.service") {
+	if _, there := p.FindFile(); there || !slices.Contains(p.newCommands(), "systemctl --user disable --now gchat-response-poller.service") {
 		t.Error("uninstall left the unit, or what leads to it")
 	}
 }

@@ -26,18 +26,18 @@ const (
 )
 
 // Config is what a person set, from the first of these that says it: the environment, .claude/gchat-hooks.json in the
-// project, ~/.config/gchat-hooks/config.json ($GCHAT_CONFIG), mcpServers.google-chat-bridge.spaceEnv in the project's
+// project, ~/.config/gchat-hooks/config.json ($GCHAT_CONFIG), mcpServers.google-chat-bridge.env in the project's
 // .mcp.json, then in ~/.mcp.json. A flag is put into the environment by its command.
 type Config struct {
 	WebhookURL       string              // GOOGLE_CHAT_WEBHOOK_URL, webhook_url; a secret
-	WebhookCommand   string              // webhook_url_command: prints the FormURL
+	WebhookCommand   string              // webhook_url_command: prints the URL
 	SpaceID          string              // GOOGLE_CHAT_SPACE_ID, space_id: spaces/S
 	CredentialsFile  string              // GOOGLE_CHAT_CREDENTIALS_FILE, credentials_file; else the login's; or NoCredentials
 	AllowedUsers     []string            // GCHAT_ALLOWED_USERS, allowed_users: users/ID or e-mail; and who logged in to read
 	AskMode          state.Mode          // GCHAT_ASK_MODE, ask_mode
-	APIEndpoint      string              // GCHAT_API_ENDPOINT, api_endpoint: base FormURL in place of Google's
+	APIEndpoint      string              // GCHAT_API_ENDPOINT, api_endpoint: base URL in place of Google's
 	Subscription     string              // GCHAT_PUBSUB_SUBSCRIPTION, pubsub_subscription: of a Chat app
-	PubSubEndpoint   string              // GCHAT_PUBSUB_ENDPOINT, pubsub_endpoint: base FormURL in place of Google's
+	PubSubEndpoint   string              // GCHAT_PUBSUB_ENDPOINT, pubsub_endpoint: base URL in place of Google's
 	PollInterval     time.Duration       // GCHAT_POLLER_INTERVAL, poll_interval: seconds, or "10s"
 	Rules            []Rule              // rules: how sessions are treated that they match
 	TimeoutPolicy    state.TimeoutPolicy // GCHAT_TIMEOUT_POLICY, timeout_policy: of a question in deny mode
@@ -242,7 +242,7 @@ func CheckDaemonHasWork(env state.Getenv, dirs []string) error {
 		"then start the daemon again: gchat-hooks poller install"}
 }
 
-// ResolveWebhook is the webhook FormURL, from the configuration or from the command that prints it (10 s at most).
+// ResolveWebhook is the webhook URL, from the configuration or from the command that prints it (10 s at most).
 func (c *Config) ResolveWebhook(ctx context.Context) (string, error) {
 	if c.WebhookURL == "" && c.WebhookCommand != "" {
 		out, err := runWebhookCommand(ctx, c.WebhookCommand)

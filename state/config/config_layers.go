@@ -352,7 +352,7 @@ func setJSONMember(file []byte, name string, value any) ([]byte, error) {
 	}
 	var patch bytes.Buffer
 	e := json.NewEncoder(&patch)
-	// A FormURL keeps its &.
+	// A URL keeps its &.
 	e.SetEscapeHTML(false)
 	_ = e.Encode([]map[string]any{{"op": op, "path": "/" + name, "value": value}}) // texts
 	if err := root.Patch(patch.Bytes()); err != nil {

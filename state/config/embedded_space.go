@@ -37,8 +37,8 @@ func (c *Config) setEmbeddedSpace(env state.Getenv, layers []layer) {
 // UsesEmbeddedApp reports whether messages go to the embedded space by its Chat app.
 func (c *Config) UsesEmbeddedApp() bool { return c.Subscription == state.EmbeddedSubscription }
 
-// embeddedEndpoint is the base FormURL of the API of this user's embedded space that a webhook's FormURL
-// holds; "" where it is the FormURL of something else.
+// embeddedEndpoint is the base URL of the API of this user's embedded space that a webhook's URL
+// holds; "" where it is the URL of something else.
 func embeddedEndpoint(env state.Getenv, webhook string) string {
 	u, err := url.Parse(webhook)
 	if err != nil || u.Scheme != "http" || !strings.HasPrefix(u.Path, "/t/") {

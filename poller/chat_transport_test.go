@@ -1,0 +1,504 @@
+package poller
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	chatapi "google.golang.org/api/chat/v1"
+
+	"gchat-hooks/e2e/bound"
+	"gchat-hooks/e2e/strict"
+	"gchat-hooks/e2e/team"
+	"gchat-hooks/gchat"
+	"gchat-hooks/gchat/space"
+	"gchat-hooks/gchat/wording"
+	"gchat-hooks/state"
+)
+
+// transportTest is a gateway into an embedded space, as a configuration leads to it. Between
+// the two stands a Google that refuses what Google refuses, and answers as the test says.
+type transportTest struct {
+	*projectGateway
+	t     *testing.T
+	space *space.Space
+	fault atomic.Pointer[chatFault] // what calls about messages are answered with; nil for the space's own
+}
+
+// chatFault is an error of Chat's.
+type chatFault struct {
+	code       int
+	status     string
+	retryAfter string // Retry-After
+	isLate     bool   // the call was carried out before
+}
+
+// transportTests are all transports that there are. An app may be in a direct message, or in a
+// space of several people, where it hears less.
+var transportTests = map[string]func(*testing.T) *transportTest{
+	"webhook": func(t *testing.T) *transportTest {
+		c := newTransportTest(t, space.Options{})
+		server := c.serve(strict.CheckRequests(t, c, strict.Embedded, strict.OtherThreads))
+		c.openTransport(map[string]string{"GOOGLE_CHAT_WEBHOOK_URL": c.space.WebhookURL(server)})
+		return c
+	},
+	"app in a direct message": func(t *testing.T) *transportTest {
+		c := newTransportTest(t, space.Options{Direct: true})
+		c.openApp(strict.CheckRequests(t, c, strict.Embedded, strict.OtherThreads, strict.DirectMessage))
+		return c
+	},
+	"app in a space": func(t *testing.T) *transportTest {
+		c := newTransportTest(t, space.Options{})
+		c.openApp(strict.CheckRequests(t, c, strict.Embedded, strict.OtherThreads))
+		return c
+	},
+	"app behind a hub": func(t *testing.T) *transportTest {
+		c := newTransportTest(t, space.Options{Direct: true})
+		prefix := strings.TrimSuffix(c.space.APIEndpoint(""), "/")
+		h := team.Start(t, space.Name, space.Name, space.Subscription,
+			http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				r.URL.Path = prefix + r.URL.Path
+				c.ServeHTTP(w, r)
+			}))
+		if program := os.Getenv(team.OtherHubVariable); program != "" {
+			h.Override = startOtherHub(t, program, h.Google)
+		}
+		file := filepath.Join(t.TempDir(), "hub.json")
+		hub, err := gchat.JoinHub(t.Context(), h.URL, h.Code, "nonce", "v")
+		if err == nil {
+			err = hub.Save(file)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		c.openTransport(map[string]string{
+			"GOOGLE_CHAT_SPACE_ID": space.Name, "GCHAT_PUBSUB_SUBSCRIPTION": h.Subscription,
+			"GCHAT_API_ENDPOINT": h.URL, "GCHAT_PUBSUB_ENDPOINT": h.URL,
+			"GOOGLE_CHAT_CREDENTIALS_FILE": file,
+		})
+		return c
+	},
+}
+
+// startOtherHub is the hub of a program of another version, in a process of its own. It relays nothing:
+// the subscription that it would relay from is not there.
+func startOtherHub(t *testing.T, program, google string) http.Handler {
+	t.Helper()
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	address := ln.Addr().String()
+	ln.Close()
+	home := t.TempDir()
+	key := filepath.Join(home, "key")
+	if err := os.WriteFile(key, []byte(team.Key), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	cmd := bound.Command(t, program, "hub", "--listen", address, "--key-file", key,
+		"--topic", team.Topic, "--subscription", "projects/p/subscriptions/none",
+		"--domain", "example.com")
+	cmd.Env = []string{
+		"HOME=" + home, "GCHAT_API_ENDPOINT=" + google, "GCHAT_PUBSUB_ENDPOINT=" + google,
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+	})
+	at := &url.URL{Scheme: "http", Host: address}
+	bound.Until(t, "the other hub listens", func() bool {
+		answer, err := http.Get(at.JoinPath("healthz").String())
+		if err == nil {
+			answer.Body.Close()
+		}
+		return err == nil
+	})
+	return httputil.NewSingleHostReverseProxy(at)
+}
+
+func newTransportTest(t *testing.T, o space.Options) *transportTest {
+	t.Helper()
+	s, err := space.Open(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { s.Close() })
+	return &transportTest{t: t, space: s}
+}
+
+func (c *transportTest) serve(by http.Handler) string {
+	server := httptest.NewServer(by)
+	c.t.Cleanup(func() { server.CloseClientConnections(); server.Close() })
+	return server.URL
+}
+
+func (c *transportTest) openApp(by http.Handler) {
+	at := c.space.APIEndpoint(c.serve(by))
+	c.openTransport(map[string]string{
+		"GOOGLE_CHAT_SPACE_ID": space.Name, "GCHAT_PUBSUB_SUBSCRIPTION": space.Subscription,
+		"GCHAT_API_ENDPOINT": at, "GCHAT_PUBSUB_ENDPOINT": at,
+	})
+}
+
+// openTransport has a poller read its configuration, and find its way into the space.
+func (c *transportTest) openTransport(vars map[string]string) {
+	c.t.Helper()
+	vars["HOME"] = c.t.TempDir()
+	env := func(name string) string { return vars[name] }
+	p := newPoller(Options{Env: env, Log: state.NewLog(env, "test")})
+	c.projectGateway = p.gatewayFor(c.t.Context(), configSource{})
+	if c.err != nil {
+		c.t.Fatal(c.err)
+	}
+}
+
+func (c *transportTest) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	f := c.fault.Load()
+	if f == nil || !strings.Contains(r.URL.Path, "/messages") {
+		c.space.Handler().ServeHTTP(w, r)
+		return
+	}
+	body, _ := io.ReadAll(r.Body)
+	if f.isLate {
+		r.Body = io.NopCloser(bytes.NewReader(body))
+		c.space.Handler().ServeHTTP(httptest.NewRecorder(), r)
+	}
+	var after []string
+	if f.retryAfter != "" {
+		after = []string{"Retry-After", f.retryAfter}
+	}
+	answerWithError(f.code, f.status, "a fault", after...)("", w, nil)
+}
+
+// post creates a message, which has to be possible.
+func (c *transportTest) post(p gchat.Post) gchat.Posted {
+	c.t.Helper()
+	posted, err := c.transport.Post(c.t.Context(), p)
+	if err != nil {
+		c.t.Fatalf("post %q: %v", p.Text, err)
+	}
+	return posted
+}
+
+// shownMessage is the message of a name as the space shows it.
+func (c *transportTest) shownMessage(name string) *chatapi.Message {
+	for _, m := range c.space.Messages() {
+		if m.Name == name {
+			return m
+		}
+	}
+	c.t.Fatalf("there is no message %s", name)
+	return nil
+}
+
+// receiveMessage is the first message of a person's that comes, as the poller takes it: an event, or
+// else a row of the list.
+func (c *transportTest) receiveMessage(from time.Time) (got gchat.Message) {
+	c.t.Helper()
+	all, err := c.transport.HearsAll(c.t.Context())
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	if !all {
+		reader, err := c.openReader(c.t.Context())
+		if err == nil {
+			err = reader.Since(c.t.Context(), c.projectGateway.spaceName, from, func(page []gchat.Message) {
+				for _, m := range page {
+					if m.Human {
+						got = m
+					}
+				}
+			})
+		}
+		if err != nil {
+			c.t.Fatal(err)
+		}
+		return got
+	}
+	heard, err := c.eventSource().Pull(c.t.Context())
+	if err != nil || len(heard) != 1 {
+		c.t.Fatalf("heard %+v, %v", heard, err)
+	}
+	if err := c.eventSource().Ack(c.t.Context(), []string{heard[0].AckID}); err != nil {
+		c.t.Error(err)
+	}
+	return heard[0].Message
+}
+
+// What the poller relies on, of each transport.
+func TestTransports(t *testing.T) {
+	for name, connect := range transportTests {
+		t.Run(name, func(t *testing.T) {
+			for promise, holds := range transportPromises {
+				t.Run(promise, func(t *testing.T) { holds(t, connect(t)) })
+			}
+		})
+	}
+}
+
+// Which ways into a space there are is known where a gateway is opened, and nowhere else here.
+func TestKindsOfTransportsAreNamedInOnePlace(t *testing.T) {
+	kinds := regexp.MustCompile(`gchat\.(App|NewApp|Webhook\w*|ListedWebhook|Hub|ReadHub|CardV2)\b|\.Hub\b|\.Subscription\b`)
+	files, err := filepath.Glob("*.go")
+	if err != nil || len(files) < 20 {
+		t.Fatalf("only %d files: %v", len(files), err)
+	}
+	for _, file := range files {
+		b, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		elsewhere := file != "gateway.go" && !strings.HasSuffix(file, "_test.go")
+		if found := kinds.FindString(string(b)); found != "" && elsewhere {
+			t.Errorf("%s names %s", file, found)
+		}
+	}
+}
+
+// isMissingMessage is an error that says that there is no such message.
+func isMissingMessage(err error) bool { return gchat.Permanent(err) && !gchat.AuthFailure(err) }
+
+var transportPromises = map[string]func(*testing.T, *transportTest){
+	"it says where it leads": func(t *testing.T, c *transportTest) {
+		if c.projectGateway.spaceName != space.Name || !strings.HasSuffix(c.transport.Chat(), "/"+space.Name) {
+			t.Errorf("it leads to %q, %q", c.projectGateway.spaceName, c.transport.Chat())
+		}
+		if id := c.transport.ID(); id == "" || strings.Contains(id, "key=") {
+			t.Errorf("its id is %q", id)
+		}
+	},
+
+	"two posts of an id are one message": func(t *testing.T, c *transportTest) {
+		p := gchat.Post{Text: "once", ThreadKey: "k", MessageID: state.MessageID("twice")}
+		first := c.post(p)
+		if again, err := c.transport.Post(t.Context(), p); err != nil && !gchat.AlreadyExists(err) {
+			t.Error(err)
+		} else if err == nil && (again.Name != first.Name || again.ThreadName != first.ThreadName) {
+			t.Errorf("the first receipt is %+v, the second %+v", first, again)
+		}
+		if n := len(c.space.Messages()); n != 1 {
+			t.Errorf("there are %d messages", n)
+		}
+	},
+
+	"a post of unknown fate is found, and one that never was is not": func(t *testing.T, c *transportTest) {
+		from, id := time.Now().Add(-time.Minute), state.MessageID("unknown")
+		c.fault.Store(&chatFault{code: 503, status: "UNAVAILABLE", isLate: true})
+		p := gchat.Post{Text: "perhaps", ThreadKey: "k", MessageID: id}
+		_, err := c.transport.Post(t.Context(), p)
+		if !gchat.MayHaveArrived(err) {
+			t.Errorf("a failed post: %v", err)
+		}
+		c.fault.Store(nil)
+		found, err := c.transport.Find(t.Context(), id, from)
+		if err != nil {
+			t.Fatal(err)
+		}
+		m := c.shownMessage(found.Name)
+		created, _ := time.Parse(time.RFC3339Nano, m.CreateTime)
+		if m.Text != "perhaps" || found.ThreadName != m.Thread.Name || !found.ServerTime.Equal(created) {
+			t.Errorf("found %+v, and it is %+v", found, m)
+		}
+		if _, err := c.transport.Find(t.Context(), state.MessageID("never"), from); !isMissingMessage(err) {
+			t.Errorf("what never was: %v", err)
+		}
+	},
+
+	"a message of ours is changed, or none is": func(t *testing.T, c *transportTest) {
+		id := state.MessageID("old")
+		posted := c.post(gchat.Post{Text: "old", MessageID: id})
+		changed := gchat.Post{Text: "new"}
+		err := c.transport.Update(t.Context(), gchat.MessageName(c.projectGateway.spaceName, id), changed)
+		want := "new"
+		if errors.Is(err, errors.ErrUnsupported) {
+			want, err = "old", nil
+		}
+		if m := c.shownMessage(posted.Name); err != nil || m.Text != want {
+			t.Errorf("it is %q, want %q: %v", m.Text, want, err)
+		}
+		gone := gchat.MessageName(c.projectGateway.spaceName, state.MessageID("gone"))
+		err = c.transport.Update(t.Context(), gone, changed)
+		if err != nil && !errors.Is(err, errors.ErrUnsupported) {
+			t.Errorf("one that is gone: %v", err)
+		}
+		if n := len(c.space.Messages()); n != 1 {
+			t.Errorf("there are %d messages", n)
+		}
+	},
+
+	"what cannot be changed is told in a message": func(t *testing.T, c *transportTest) {
+		id := state.MessageID("card")
+		first := c.post(gchat.Post{Text: "open", MessageID: id})
+		message := &state.Message{
+			ID: state.MessageID("closed"), Parts: []string{"closed"}, ThreadName: first.ThreadName,
+			PatchedMessage: gchat.MessageName(c.projectGateway.spaceName, id),
+		}
+		if _, err := c.postPart(t.Context(), message); err != nil {
+			t.Fatal(err)
+		}
+		var closed []*chatapi.Message
+		for _, m := range c.space.Messages() {
+			if m.Text == "closed" && m.Thread.Name == first.ThreadName {
+				closed = append(closed, m)
+			}
+		}
+		if len(closed) != 1 {
+			t.Errorf("it is told %d times", len(closed))
+		}
+	},
+
+	"a thread of another space is refused, and the message begins one": func(t *testing.T, c *transportTest) {
+		const other = "spaces/other/threads/T"
+		id := state.MessageID("moved")
+		p := gchat.Post{Text: "hello", ThreadName: other, MessageID: id}
+		_, err := c.transport.Post(t.Context(), p)
+		if !gchat.Malformed(err) || gchat.MayHaveArrived(err) {
+			t.Errorf("posted: %v", err)
+		}
+		message := &state.Message{ID: id, Parts: []string{"hello"}, ThreadName: other}
+		posted, err := c.postPart(t.Context(), message)
+		if err != nil || gchat.SpaceOf(posted.ThreadName) != space.Name {
+			t.Errorf("delivered as %+v, %v", posted, err)
+		}
+		if n := len(c.space.Messages()); n != 1 {
+			t.Errorf("there are %d messages", n)
+		}
+	},
+
+	"a thread is found again": func(t *testing.T, c *transportTest) {
+		first := c.post(gchat.Post{Text: "1", ThreadKey: "k", MessageID: state.MessageID("1")})
+		named := gchat.Post{Text: "2", ThreadName: first.ThreadName, MessageID: state.MessageID("2")}
+		if second := c.post(named); second.ThreadName != first.ThreadName {
+			t.Errorf("by its name: %s, not %s", second.ThreadName, first.ThreadName)
+		}
+		third := c.post(gchat.Post{Text: "3", ThreadKey: "k", MessageID: state.MessageID("3")})
+		if c.transport.KeepsThreadKeys() && third.ThreadName != first.ThreadName {
+			t.Errorf("by its key: %s, not %s", third.ThreadName, first.ThreadName)
+		}
+	},
+
+	"what is written comes back": func(t *testing.T, c *transportTest) {
+		from := time.Now().Add(-time.Minute)
+		posted := c.post(gchat.Post{Text: "Which?", ThreadKey: "k", MessageID: state.MessageID("asked")})
+		ann := &chatapi.User{Name: "users/7", DisplayName: "Ann", Email: "ann@example.com"}
+		said, err := c.space.Say(ann, posted.ThreadName, "the second")
+		if err != nil {
+			t.Fatal(err)
+		}
+		created, _ := time.Parse(time.RFC3339Nano, said.CreateTime)
+		got := c.receiveMessage(from)
+		want := gchat.Message{
+			Name: said.Name, ThreadName: posted.ThreadName, Text: "the second",
+			CreateTime: created, Reply: true, Human: true, Sender: ann.Name, SenderEmail: ann.Email, DisplayName: ann.DisplayName,
+		}
+		if got != want {
+			t.Errorf("it came as %+v,\nwant %+v", got, want)
+		}
+	},
+
+	"a question is a card where taps are heard, and text where they are not": func(t *testing.T, c *transportTest) {
+		q := &state.Question{QuestionID: "q", SubQuestions: []state.SubQuestion{{
+			Question: "Which?", Options: []state.Option{{Label: "One"}, {Label: "Two"}},
+		}}}
+		texts, card := c.transport.QuestionTexts(q, "cafe12")
+		draws := c.transport.DrawsCards()
+		if draws != (card != nil) || draws != (c.eventSource() != nil) || len(texts) != 1 {
+			t.Fatalf("draws cards: %t; %d texts, the card %s", draws, len(texts), card)
+		}
+		message := &state.Message{ID: state.MessageID("q"), Parts: texts, Card: card}
+		posted, err := c.postPart(t.Context(), message)
+		if err != nil {
+			t.Fatal(err)
+		}
+		stands := c.shownMessage(posted.Name)
+		b, _ := json.Marshal(stands.CardsV2)
+		asks := strings.Contains(stands.Text+stands.FallbackText, "Which?")
+		if !asks || strings.Contains(string(b), "cafe12") != draws {
+			t.Errorf("it is %q, %q, and the card %s", stands.Text, stands.FallbackText, b)
+		}
+	},
+
+	"a card is not drawn where nobody could tap it": func(t *testing.T, c *transportTest) {
+		card := gchat.StoredCard(wording.NoticeCard("words", "cafe12"))
+		posted := c.post(gchat.Post{Text: "text", Card: card, MessageID: state.MessageID("card")})
+		if m := c.shownMessage(posted.Name); (len(m.CardsV2) > 0) != c.transport.DrawsCards() {
+			t.Errorf("text %q, %d cards", m.Text, len(m.CardsV2))
+		}
+	},
+
+	"a message for one person is shown to no one else": func(t *testing.T, c *transportTest) {
+		all, err := c.transport.HearsAll(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		posted := c.post(gchat.Post{Text: "psst", Viewer: "users/7", MessageID: state.MessageID("psst")})
+		hides := c.transport.DrawsCards() && !all
+		if viewer := c.shownMessage(posted.Name).PrivateMessageViewer; (viewer != nil) != hides {
+			t.Errorf("hidden from others: %t, want %t", viewer != nil, hides)
+		}
+	},
+
+	"errors mean the same": func(t *testing.T, c *transportTest) {
+		id := state.MessageID("x")
+		c.post(gchat.Post{Text: "x", MessageID: id})
+		for status, want := range map[string]struct {
+			chatFault
+			auth, permanent, refused, tooMany, overloaded, unsure bool
+		}{
+			"PERMISSION_DENIED":  {chatFault: chatFault{code: 403}, auth: true, permanent: true},
+			"INVALID_ARGUMENT":   {chatFault: chatFault{code: 400}, permanent: true, refused: true},
+			"NOT_FOUND":          {chatFault: chatFault{code: 404}, permanent: true, refused: true},
+			"RESOURCE_EXHAUSTED": {chatFault: chatFault{code: 429, retryAfter: "7"}, tooMany: true, overloaded: true},
+			"UNAVAILABLE":        {chatFault: chatFault{code: 503}, overloaded: true, unsure: true},
+		} {
+			want.status = status
+			c.fault.Store(&want.chatFault)
+			p := gchat.Post{Text: "y", MessageID: state.MessageID("y")}
+			_, posting := c.transport.Post(t.Context(), p)
+			_, finding := c.transport.Find(t.Context(), id, time.Now().Add(-time.Minute))
+			changing := c.transport.Update(t.Context(), gchat.MessageName(c.projectGateway.spaceName, id), p)
+			for what, err := range map[string]error{"post": posting, "find": finding, "update": changing} {
+				if what == "update" && (errors.Is(err, errors.ErrUnsupported) || want.code == 404 && err == nil) {
+					continue
+				}
+				got := want
+				got.auth, got.permanent, got.refused = gchat.AuthFailure(err), gchat.Permanent(err), gchat.Refused(err)
+				got.tooMany, got.overloaded, got.unsure = gchat.TooMany(err), gchat.Overloaded(err), gchat.MayHaveArrived(err)
+				if got != want || want.retryAfter != "" && gchat.RetryAfter(err) != 7*time.Second {
+					t.Errorf("%s, answered with %s: %v is %+v", what, status, err, got)
+				}
+			}
+		}
+	},
+}
+
+func TestAMessageSaysWhatItIsAbout(t *testing.T) {
+	for want, message := range map[gchat.About]*state.Message{
+		{Kind: "blocked_alert", Session: "shop"}: {Report: &state.Report{Type: state.ReportBlockedAlert, SessionName: "shop"}},
+		{Kind: "permission"}:                     {Report: &state.Report{Type: state.ReportPlain, RuleKind: "permission"}},
+		{Kind: "note sent"}:                      {Type: state.MessageNote, Note: &state.OwedNote{About: state.NoteSent}},
+		{Kind: "gone_on"}:                        {Type: state.MessageNote, Parts: []string{wording.DialogOverText}},
+		{Kind: "note"}:                           {Type: state.MessageNote, Parts: []string{"[Status] shop"}},
+		{Kind: "question"}:                       {Type: state.MessageQuestion, Parts: []string{"[Plan] (1/2)", "x"}},
+	} {
+		if got := aboutOf(message); got != want {
+			t.Errorf("%+v, want %+v", got, want)
+		}
+	}
+}

@@ -1,0 +1,76 @@
+package commands
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"gchat-hooks/inject"
+	"gchat-hooks/state"
+	"gchat-hooks/state/config"
+)
+
+// A draft in the input box is not what Claude is at.
+func TestADraftIsNotUnderWay(t *testing.T) {
+	rule := strings.Repeat("─", 60)
+	room := Runner{Log: state.NewLog(func(string) string { return "" }, "test"), Config: &config.Config{}}
+	screen := []string{"❯ go ahead", "", "✻ Working… (3s)", rule, "❯ my draft", rule, "  ? for shortcuts"}
+	if got := room.currentWork(screen); !strings.Contains(got, "go ahead") {
+		t.Errorf("%q", got)
+	}
+}
+
+// What a person reads of a session: where Chat asks, its dialog waits for the person there.
+func TestAScreenInAWord(t *testing.T) {
+	for _, c := range []struct {
+		screen inject.Screen
+		err    error
+		asked  bool
+		want   string
+	}{
+		{screen: inject.Screen{Shows: inject.Prompt, Busy: true}, want: "works"},
+		{screen: inject.Screen{Shows: inject.Prompt, Busy: true}, asked: true, want: "works"}, // deny mode: it goes on
+		{screen: inject.Screen{Shows: inject.Question, Busy: true}, want: "dialog open"},
+		{screen: inject.Screen{Shows: inject.Permission}, asked: true, want: "waits for you"},
+		{screen: inject.Screen{Shows: inject.Prompt}, want: "idle"},
+		{screen: inject.Screen{Shows: inject.Draft}, want: "idle"},
+		{screen: inject.Screen{Shows: inject.Prompt}, asked: true, want: "waits for you"},
+		{screen: inject.Screen{Why: "a shell"}, want: "out of reach"},
+		{err: inject.ErrNoTmux, want: "out of reach"},
+		{err: inject.ErrNoTmux, asked: true, want: "waits for you"},
+	} {
+		if got := screenState(c.screen, c.err, c.asked); got != c.want {
+			t.Errorf("%+v, %v, asked %v: %s, want %s", c.screen.Shows, c.err, c.asked, got, c.want)
+		}
+	}
+}
+
+// A thread is of the session that spoke last in it: after /clear of two.
+func TestAThreadIsOfItsLastSession(t *testing.T) {
+	home := t.TempDir()
+	env := func(name string) string { return map[string]string{"HOME": home}[name] }
+	now := time.Now()
+	for id, one := range map[string]state.Session{
+		"a": {ThreadName: "spaces/s/threads/1", LastSeen: now.Add(-time.Minute), EndedAt: now, AcceptsCommands: true},
+		"b": {ThreadName: "spaces/s/threads/1", LastSeen: now, AcceptsCommands: true},
+		"c": {ThreadName: "spaces/s/threads/2", LastSeen: now, EndedAt: now, AcceptsCommands: true},
+		"d": {LastSeen: now},
+		"e": {ThreadName: "spaces/s/threads/4", LastSeen: now, AcceptsCommands: true, TmuxPane: "%1"},
+	} {
+		if _, err := state.SessionsIn(state.UserStateDir(env)).Change(id, func(s *state.Session) {
+			s.ThreadName, s.LastSeen, s.EndedAt, s.AcceptsCommands = one.ThreadName, one.LastSeen, one.EndedAt, one.AcceptsCommands
+			s.TmuxPane = one.TmuxPane
+		}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for thread, want := range map[string]string{
+		"spaces/s/threads/1": "out of reach true true", "spaces/s/threads/2": "ended false false",
+		"spaces/s/threads/3": " false false", "": " false false", "spaces/s/threads/4": "out of reach true false",
+	} {
+		if does, reads, outside := DescribeThread(t.Context(), env, thread); fmt.Sprint(does, " ", reads, " ", outside) != want {
+			t.Errorf("%s: %q %v %v, want %q", thread, does, reads, outside, want)
+		}
+	}
+}

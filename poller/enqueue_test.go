@@ -1,0 +1,317 @@
+package poller
+
+import (
+	"context"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"gchat-hooks/state"
+	"gchat-hooks/state/config"
+)
+
+func (o *sendTest) reloadQuestion(q *state.Question) *state.Question {
+	o.t.Helper()
+	q, err := state.LoadQuestion(q.Path)
+	if err != nil {
+		o.t.Fatal(err)
+	}
+	return q
+}
+
+func TestQuestionGetsItsReceipt(t *testing.T) {
+	o := newSendTest(t)
+	q := o.addTestQuestion()
+	if err := o.enqueueQuestion(q, &state.IndexEntry{}, firstMessageKey); err != nil { // twice is once
+		t.Fatal(err)
+	}
+	o.newSender().sendUntilIdle(t.Context())
+	all := o.space.Messages()
+	if len(all) != 1 || !strings.Contains(all[0].Text, "Which?") {
+		t.Fatalf("in the space: %q", o.texts())
+	}
+	q = o.reloadQuestion(q)
+	if !q.IsMessageSent || q.MessageName != all[0].Name || q.ThreadName != all[0].Thread.Name || q.Space != "spaces/local" ||
+		!strings.HasSuffix(q.Chat, "/spaces/local") || q.PostedAt == nil {
+		t.Errorf("the question knows %+v", q)
+	}
+	if message, err := state.OutboxIn(o.userStateDir).FindByKey(messageKey(firstMessageKey, q)); err != nil || message == nil || message.MessageName != q.MessageName || message.ThreadName != q.ThreadName {
+		t.Errorf("its message knows %+v, %v", message, err)
+	}
+}
+
+// A question that was to be denied and is asked in the terminal instead has one message, whenever that leaves.
+func TestAQuestionThatWasToBeDeniedHasOneMessage(t *testing.T) {
+	for _, tt := range []struct {
+		name string
+		sent func(o *sendTest, move func())
+	}{
+		{"before it was tried", func(o *sendTest, move func()) { move(); o.newSender().sendUntilIdle(o.t.Context()) }},
+		{"before it was tried, and the sender had it", func(o *sendTest, move func()) {
+			s := o.newSender()
+			s.readOutbox()
+			move()
+			s.sendUntilIdle(o.t.Context())
+		}},
+		{"in flight", func(o *sendTest, move func()) {
+			o.setFault(func(string, http.ResponseWriter, func()) bool { o.setFault(nil); move(); return false })
+			o.newSender().sendUntilIdle(o.t.Context())
+		}},
+		{"after a try that may have arrived", func(o *sendTest, move func()) {
+			o.setFault(breakAfterStore)
+			s := o.newSender()
+			s.sendUntilIdle(o.t.Context())
+			o.setFault(nil)
+			move()
+			o.advance(time.Hour)
+			s.sendUntilIdle(o.t.Context())
+		}},
+		{"after its receipt", func(o *sendTest, move func()) { o.newSender().sendUntilIdle(o.t.Context()); move() }},
+		{"after it had to wait, since no reply to a denied question could be used", func(o *sendTest, move func()) {
+			o.env["GCHAT_ALLOWED_USERS"] = ""
+			s := o.newSender()
+			s.sendUntilIdle(o.t.Context())
+			move()
+			o.advance(retryPause)
+			s.sendUntilIdle(o.t.Context())
+		}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			o := newSendTest(t)
+			q := o.addTestQuestion(func(q *state.Question) {
+				q.Mode, q.QuestionID, q.ThreadKey = state.ModeDeny, "ask-s-01234567", "ask-s-01234567"
+			})
+			tt.sent(o, func() {
+				native, err := state.UpdateQuestion(q.Path, func(q *state.Question) error { q.Mode = state.ModeNative; return nil })
+				if err == nil {
+					err = o.enqueueQuestion(native, &state.IndexEntry{}, firstMessageKey)
+				}
+				if err != nil {
+					t.Error(err)
+				}
+			})
+			o.newSender().sendUntilIdle(t.Context())
+			all, is := o.space.Messages(), o.reloadQuestion(q)
+			if len(all) != 1 || !is.IsMessageSent || is.MessageName != all[0].Name || is.ThreadName != all[0].Thread.Name ||
+				is.Space != "spaces/local" || !strings.HasSuffix(is.Chat, "/spaces/local") {
+				t.Errorf("%d messages; the question knows %v %q %q %q", len(all), is.IsMessageSent, is.MessageName, is.ThreadName, is.Chat)
+			}
+		})
+	}
+}
+
+func TestQuestionSaysWhyItIsNotPosted(t *testing.T) {
+	o := newSendTest(t)
+	o.setFault(answerWithError(403, "PERMISSION_DENIED", "no"))
+	q := o.addTestQuestion()
+	s := o.newSender()
+	s.sendUntilIdle(t.Context())
+	if q = o.reloadQuestion(q); !strings.Contains(q.PostError, "403") {
+		t.Errorf("post error %q", q.PostError)
+	}
+	o.setFault(nil)
+	o.advance(time.Minute)
+	s.sendUntilIdle(t.Context())
+	if q = o.reloadQuestion(q); q.PostError != "" || !q.IsMessageSent {
+		t.Errorf("post error %q, sent %v", q.PostError, q.IsMessageSent)
+	}
+}
+
+func TestQuestionThatIsOverIsDroppedUnlessItWasTried(t *testing.T) {
+	for name, c := range map[string]struct {
+		fault func(string, http.ResponseWriter, func()) bool
+		posts int
+	}{
+		"never tried":          {answerWithError(429, "RESOURCE_EXHAUSTED", "slow"), 0},
+		"it may be there":      {answerWithError(503, "UNAVAILABLE", "sorry"), 1},
+		"it is, and cut after": {breakAfterStore, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			o := newSendTest(t)
+			q := o.addTestQuestion()
+			o.setFault(c.fault)
+			s := o.newSender()
+			s.sendUntilIdle(t.Context())
+			if ended, err := state.CloseQuestion(q.Path, state.Cancelled, "signal", nil); !ended || err != nil {
+				t.Fatal(ended, err)
+			}
+			owed := o.reloadQuestion(q).OwedNotes[0]
+			if done, err := o.enqueueNote(o.reloadQuestion(q), &state.IndexEntry{}, owed); done || err != nil {
+				t.Errorf("the note is struck off before its question's message is over: %v, %v", done, err)
+			}
+			o.setFault(nil)
+			o.advance(time.Minute)
+			s.sendUntilIdle(t.Context())
+			if done, err := o.enqueueNote(o.reloadQuestion(q), &state.IndexEntry{}, owed); !done || err != nil {
+				t.Errorf("the note is not struck off: %v, %v", done, err)
+			}
+			s.sendUntilIdle(t.Context())
+			all := o.space.Messages()
+			if len(all) != 2*c.posts {
+				t.Fatalf("in the space: %q", o.texts())
+			}
+			if c.posts > 0 && (!strings.HasPrefix(all[1].Text, "[Cancelled] shop") || all[1].Thread.Name != all[0].Thread.Name) {
+				t.Errorf("the thread is told %q", all[1].Text)
+			}
+		})
+	}
+}
+
+// A question that was to be denied, and was answered in the terminal, is not posted later; one that was posted learns its thread.
+func TestQuestionThatIsOverInTheTerminal(t *testing.T) {
+	for _, posted := range []bool{false, true} {
+		o := newSendTest(t)
+		s := o.newSender()
+		q := o.addTestQuestion(func(q *state.Question) { q.QuestionID, q.Mode = q.ThreadKey, state.ModeDeny })
+		if posted {
+			s.sendUntilIdle(t.Context())
+		}
+		native, err := state.UpdateQuestion(q.Path, func(q *state.Question) error { q.Mode = state.ModeNative; return nil })
+		if err == nil {
+			err = o.enqueueQuestion(native, &state.IndexEntry{}, firstMessageKey)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := state.CloseQuestion(q.Path, state.Resolved, "terminal", nil); err != nil {
+			t.Fatal(err)
+		}
+		s.sendUntilIdle(t.Context())
+		if is := o.reloadQuestion(q); is.IsMessageSent != posted || (is.ThreadName != "") != posted || len(o.texts()) != intOf(posted) {
+			t.Errorf("posted %v: sent %v, in thread %q; in the space: %q", posted, is.IsMessageSent, is.ThreadName, o.texts())
+		}
+	}
+}
+
+func TestNoteIsToldOnce(t *testing.T) {
+	o := newSendTest(t)
+	q := o.addTestQuestion()
+	s := o.newSender()
+	s.sendUntilIdle(t.Context())
+	q = o.reloadQuestion(q)
+	for _, owed := range []state.OwedNote{{About: state.NoteNoWaiter}, {About: state.NoteNoWaiter}, {About: "unknown"}} {
+		if done, err := o.enqueueNote(q, &state.IndexEntry{}, owed); !done || err != nil {
+			t.Errorf("%+v: %v, %v", owed, done, err)
+		}
+	}
+	s.sendUntilIdle(t.Context())
+	for _, now := range []state.Status{state.TimedOut, state.Answered, state.Resolved} { // a late reply counted
+		if _, err := state.UpdateQuestion(q.Path, func(q *state.Question) error { return q.MoveTo(now, o.now()) }); err != nil {
+			t.Fatal(err)
+		}
+		if done, err := o.enqueueNote(o.reloadQuestion(q), &state.IndexEntry{}, state.OwedNote{About: state.NoteClosed}); !done || err != nil {
+			t.Error(done, err)
+		}
+	}
+	s.sendUntilIdle(t.Context())
+	if all := o.texts(); len(all) != 4 || !strings.HasPrefix(all[2], "[Timeout]") || !strings.HasPrefix(all[3], "[Answered]") {
+		t.Errorf("in the space: %q", all)
+	}
+	if all := o.texts(); !strings.HasPrefix(all[1], "[Not read] Please answer in the terminal. No hook") {
+		t.Errorf("in the space: %q", all)
+	}
+}
+
+// TestDenyQuestionThatNoReplyCouldAnswer goes to the terminal at once: its record says why it is not sent.
+func TestDenyQuestionThatNoReplyCouldAnswer(t *testing.T) {
+	for name, c := range map[string]struct {
+		change func(*sendTest)
+		why    string
+	}{
+		"a reply can be used": {func(*sendTest) {}, ""},
+		"nobody may answer":   {func(o *sendTest) { o.env["GCHAT_ALLOWED_USERS"] = "" }, "nobody is on allowed_users"},
+		"no webhook":          {func(o *sendTest) { delete(o.env, "GOOGLE_CHAT_WEBHOOK_URL") }, "no webhook"},
+		"no credentials": {func(o *sendTest) {
+			o.env["GOOGLE_CHAT_WEBHOOK_URL"] = "https://chat.googleapis.com/v1/spaces/A/messages?key=k&token=t"
+		}, "no usable Google credentials"},
+		"the space is unreadable": {func(o *sendTest) {
+			chat := o.gatewayFor(context.Background(), configSource{}).transport.Chat()
+			_, _ = state.SpacesIn(o.userStateDir).Change(chat, func(s *state.Space) {
+				s.ReadTrouble = &state.ReadTrouble{IsRefused: true, Why: "403"}
+			})
+		}, "403"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			o := newSendTest(t)
+			c.change(o)
+			o.environment = state.Environment(o.Env)
+			q := o.addTestQuestion(func(q *state.Question) { q.Mode = state.ModeDeny })
+			o.newSender().sendUntilIdle(t.Context())
+			message, err := state.OutboxIn(o.userStateDir).FindByKey(messageKey(firstMessageKey, q))
+			if err != nil || message == nil || message.IsFinal() != (c.why == "") || !strings.Contains(message.LastError, c.why) {
+				t.Errorf("its message: %+v, %v", message, err)
+			}
+			is := o.reloadQuestion(q)
+			if is.IsMessageSent != (c.why == "") || len(o.posts) != intOf(is.IsMessageSent) || !strings.Contains(is.PostError, c.why) {
+				t.Errorf("sent %v, posts %q, %s", is.IsMessageSent, o.posts, is.PostError)
+			}
+		})
+	}
+}
+
+func TestWordingIsPaidForOnce(t *testing.T) {
+	for name, c := range map[string]struct{ answer, in string }{
+		"worded":         {`[\"Which one shall it be?\"]`, "Which one shall it be?"},
+		"of no use":      {`sorry`, "Which?"},
+		"too many texts": {`[\"a\",\"b\"]`, "Which?"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			asked := 0
+			model := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+				asked++
+				_, _ = w.Write([]byte(`{"type":"message","model":"m","content":[{"type":"text","text":"` + c.answer +
+					`"}],"stop_reason":"end_turn","usage":{"input_tokens":1000,"output_tokens":200}}`))
+			}))
+			defer model.Close()
+			o := newSendTest(t)
+			o.env["GCHAT_FORMAT"], o.env["ANTHROPIC_API_KEY"], o.env["ANTHROPIC_BASE_URL"] = "haiku", "k", model.URL
+			o.environment = state.Environment(o.Env)
+			o.setFault(answerWithError(429, "RESOURCE_EXHAUSTED", "slow"))
+			q := o.addTestQuestion()
+			s := o.newSender()
+			s.sendUntilIdle(t.Context())
+			o.setFault(nil)
+			o.advance(time.Minute)
+			s.sendUntilIdle(t.Context())
+			if all := o.texts(); len(all) != 1 || !strings.Contains(all[0], c.in) {
+				t.Errorf("in the space: %q", all)
+			}
+			if q = o.reloadQuestion(q); asked != 1 || q.WordingCostUSD != 0.002 {
+				t.Errorf("asked %d times for %v USD", asked, q.WordingCostUSD)
+			}
+		})
+	}
+}
+
+func TestReportRulesHold(t *testing.T) {
+	o := newSendTest(t)
+	conf := filepath.Join(o.env["HOME"], ".config", "gchat-hooks")
+	if err := os.MkdirAll(conf, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	rules := `{"reports":{"session_end":"off","task_done":"digest"}}`
+	if err := os.WriteFile(filepath.Join(conf, "config.json"), []byte(rules), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	session := &state.Session{ID: "a"}
+	for i, r := range []state.Report{
+		{Type: state.ReportSessionEnded, Text: "off"},
+		{Type: state.ReportProgressUpdate, RuleKind: "task_done", Text: "later"},
+		{Type: state.ReportPlain, Text: "now"},
+	} {
+		message := &state.Message{Report: &r, SessionID: session.ID, Key: string(rune('a' + i)), CreatedAt: o.Now().UTC()}
+		if _, err := config.EnqueueReport(o.Env, o.loadConfig(configSource{}), message, ""); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s := o.newSender()
+	s.sendUntilIdle(t.Context())
+	o.checkTexts("now")
+	o.advance(time.Hour)
+	s.sendUntilIdle(t.Context())
+	o.checkTexts("now", "[Digest] 1 message\n\n[Progress]\n\nlater")
+}

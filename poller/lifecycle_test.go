@@ -1,0 +1,673 @@
+package poller
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"gchat-hooks/e2e/bound"
+	"gchat-hooks/inject"
+	"gchat-hooks/poller/judge"
+	"gchat-hooks/state"
+)
+
+func TestWhatIsOverIsClosed(t *testing.T) {
+	ago := func(d time.Duration) *time.Time { at := time.Now().Add(-d); return &at }
+	printed := func(d time.Duration) func(*state.Question) {
+		return func(q *state.Question) {
+			q.Status, q.Answers, q.IsPrinted, q.PrintedAt = state.Answered, map[string]string{"Which?": "Two"}, true, ago(d)
+		}
+	}
+	for name, c := range map[string]struct {
+		as     func(*state.Question)
+		status state.Status
+		by     string
+		owed   string
+	}{
+		"young":                        {nil, state.Pending, "", ""},
+		"a day old":                    {func(q *state.Question) { q.AskedAt = *ago(25 * time.Hour) }, state.Expired, "age", state.NoteClosed},
+		"Claude Code has ended":        {func(q *state.Question) { q.ClaudePID = 1 << 30 }, state.Cancelled, "claude_gone", state.NoteClosed},
+		"it has ended with its answer": {func(q *state.Question) { printed(time.Second)(q); q.ClaudePID = 1 << 30 }, state.Resolved, "chat", state.NoteClosed},
+		"it has ended, in deny mode":   {func(q *state.Question) { q.Mode, q.ClaudePID = state.ModeDeny, 1<<30 }, state.Pending, "", ""},
+		"it is not to be seen":         {func(q *state.Question) { q.ClaudePID, q.ClaudeStart = 1<<30, "1@elsewhere" }, state.Pending, "", ""},
+		"it lives":                     {func(q *state.Question) { q.ClaudePID, q.ClaudeStart = os.Getpid(), inject.StartOf(os.Getpid()) }, state.Pending, "", ""},
+		"deny mode, its time not up":   {func(q *state.Question) { q.Mode, q.TimesOutAt = state.ModeDeny, ago(-time.Minute) }, state.Pending, "", ""},
+		"its time up, space unread":    {func(q *state.Question) { q.Mode, q.TimesOutAt = state.ModeDeny, ago(time.Minute) }, state.Pending, "", ""},
+		"up for long, and unread":      {func(q *state.Question) { q.Mode, q.TimesOutAt = state.ModeDeny, ago(time.Hour) }, state.TimedOut, "timeout", state.NoteClosed},
+		"its time up, never posted": {func(q *state.Question) {
+			q.Mode, q.TimesOutAt, q.IsMessageSent = state.ModeDeny, ago(time.Minute), false
+		}, state.TimedOut, "timeout", state.NoteClosed},
+		"printed just now":             {printed(time.Second), state.Answered, "", ""},
+		"printed, and not seen":        {printed(time.Minute), state.Answered, "", state.NoteSent},
+		"a wait whose process is gone": {func(q *state.Question) { q.Mode, q.AskedAt = state.ModeThread, *ago(time.Minute) }, state.Cancelled, "signal", state.NoteClosed},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := newTestMachine(t)
+			q := d.addQuestion(func(q *state.Question) {
+				d.markPosted(q)
+				if q.Mode = state.ModeNative; c.as != nil {
+					c.as(q)
+				}
+			})
+			p := d.newPoller()
+			p.awakeSince = time.Now().Add(-2 * time.Hour)
+			p.readIndex()
+			record := p.ownOldestFirst()[0]
+			for range 2 {
+				p.closeExpired(record, true)
+				p.handleClaudeEnd(record)
+			}
+			is := d.loadQuestion(q)
+			owed := ""
+			for _, one := range is.OwedNotes {
+				owed += one.About
+			}
+			if is.Status != c.status || is.ResolvedBy != c.by || owed != c.owed {
+				t.Errorf("%s by %q, owes %q; want %s by %q, %q", is.Status, is.ResolvedBy, owed, c.status, c.by, c.owed)
+			}
+			p.enqueueOwedNotes(record)
+			if is = d.loadQuestion(q); len(is.OwedNotes) != 0 && is.Mode == state.ModeThread {
+				t.Errorf("a wait owes %+v", is.OwedNotes)
+			}
+		})
+	}
+}
+
+// The space is read once more when the time for a reply is up: it may have come while no poller ran.
+func TestAReplyInTimeCountsAlsoWhenItIsReadLate(t *testing.T) {
+	d := newTestMachine(t)
+	late := func(q *state.Question) {
+		d.markPosted(q)
+		up := time.Now().Add(-time.Second)
+		q.Mode, q.TimesOutAt, q.TimeoutPolicy = state.ModeDeny, &up, state.TimeoutRecommended
+	}
+	replied, silent := d.addQuestion(late), d.addQuestion(late)
+	m := d.startThread(replied)
+	d.runPoller(Options{})
+	if is := d.awaitQuestion(replied, "answered", func(q *state.Question) bool { return q.Status != state.Pending }); is.AnsweredMessage != m.Name {
+		t.Errorf("%s by %s", is.Status, is.ResolvedBy)
+	}
+	if is := d.awaitQuestion(silent, "timed out", func(q *state.Question) bool { return q.Status != state.Pending }); is.ResolvedBy != "policy" || is.Answers["Which?"] != "One" {
+		t.Errorf("%s by %s: %v", is.Status, is.ResolvedBy, is.Answers)
+	}
+}
+
+func TestTheTimeoutPolicyChooses(t *testing.T) {
+	prompts := []state.SubQuestion{
+		{Question: "A?", Options: []state.Option{{Label: "x"}, {Label: "y (Recommended)"}}},
+		{Question: "B?", Options: []state.Option{{Label: "z"}, {Label: "w"}}},
+	}
+	for name, c := range map[string]struct {
+		policy state.TimeoutPolicy
+		unread bool
+		want   string
+	}{
+		"recommended":          {state.TimeoutRecommended, false, "y (Recommended)/w"},
+		"there may be a reply": {state.TimeoutRecommended, true, "/"},
+		"another policy":       {state.TimeoutAskTerminal, false, "/"},
+	} {
+		q := &state.Question{Mode: state.ModeDeny, SubQuestions: prompts, TimeoutPolicy: c.policy, PartialAnswers: map[int]state.Answer{1: {Labels: []string{"w"}}}}
+		judge.ApplyTimeoutPolicy(q, c.unread)
+		if got := q.Answers["A?"] + "/" + q.Answers["B?"]; got != c.want || (q.ResolvedBy == "policy") != (c.want != "/") {
+			t.Errorf("%s: %q by %q", name, got, q.ResolvedBy)
+		}
+	}
+}
+
+// A native question is due when its hook waits, or five seconds after it was asked; the other modes at once.
+func TestWhenAQuestionIsPosted(t *testing.T) {
+	for name, c := range map[string]struct {
+		mode   state.Mode
+		age    time.Duration
+		waiter bool
+		want   bool
+	}{
+		"native, no hook yet": {state.ModeNative, 0, false, false}, "native, its hook waits": {state.ModeNative, 0, true, true},
+		"native, no hook came": {state.ModeNative, 6 * time.Second, false, true}, "hold": {state.ModeHold, 0, false, true},
+		"deny": {state.ModeDeny, 0, false, true}, "inject": {state.ModeInject, 0, false, true}, "a wait": {state.ModeThread, 0, false, false},
+	} {
+		d := newTestMachine(t)
+		q := d.addQuestion(func(q *state.Question) { q.Mode, q.AskedAt = c.mode, time.Now().Add(-c.age) })
+		if c.waiter {
+			l, err := state.LockWaiter(d.env, q.Path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer l.Unlock()
+		}
+		p := d.newPoller()
+		p.readIndex()
+		record := p.ownOldestFirst()[0]
+		if retryAt := p.attendRecord(t.Context(), record, false); record.isEnqueued != c.want || retryAt.IsZero() == (c.mode == state.ModeNative && !c.want) {
+			t.Errorf("%s: put %v, again %v", name, record.isEnqueued, retryAt)
+		}
+	}
+}
+
+// The lock of an Open wakes its waiters with every step that they may wait for, and is taken again while there may be another.
+func TestTheLockOfAnOpenQuestion(t *testing.T) {
+	d := newTestMachine(t)
+	q := d.addQuestion(func(q *state.Question) { d.markPosted(q); q.Mode = state.ModeDeny })
+	p := d.newPoller()
+	held := func(want bool, what string) {
+		t.Helper()
+		p.readAndAttend(t.Context())
+		if got := state.IsLocked(state.IndexFile(d.env, q.Path)); got != want {
+			t.Errorf("%s: held %v", what, got)
+		}
+	}
+	held(true, "pending")
+	d.changeQuestion(q, func(q *state.Question) {
+		q.Replies = append(q.Replies, state.Reply{MessageName: "m", Sender: "users/9", Text: "1", CreatedAt: time.Now()})
+	})
+	held(false, "a reply was judged")
+	for _, record := range p.ownRecords {
+		record.relockAt = time.Time{}
+	}
+	held(true, "and it waits again")
+	if _, err := state.CloseQuestion(q.Path, state.Cancelled, "stop", nil); err != nil {
+		t.Fatal(err)
+	}
+	held(false, "closed")
+	held(false, "closed for good")
+}
+
+// A stopped process may hold the lock for long: the loop tries again after a tenth of a second, and then ever more seldom.
+func TestALockThatIsHeldIsTriedEverMoreSeldom(t *testing.T) {
+	d := newTestMachine(t)
+	q := d.addQuestion(d.markPosted)
+	lock, err := state.TryLock(state.IndexFile(d.env, q.Path))
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, now := d.newPoller(), time.Now()
+	p.Now = func() time.Time { return now }
+	p.readIndex()
+	record := p.ownOldestFirst()[0]
+	var pauses []time.Duration
+	for range 7 {
+		retryAt := p.holdEntryLock(record)
+		pauses = append(pauses, retryAt.Sub(now)/time.Millisecond)
+		now = retryAt
+	}
+	if want := []time.Duration{100, 200, 400, 800, 1600, 2000, 2000}; !slices.Equal(pauses, want) {
+		t.Errorf("pauses %d, want %d", pauses, want)
+	}
+	lock.Unlock()
+	if retryAt := p.holdEntryLock(record); !retryAt.IsZero() || record.entryLock == nil {
+		t.Error("it is not taken when it is free")
+	}
+}
+
+// What is over stays in the index for a day, small, for the replies that come late; then its file goes.
+func TestWhatIsOverIsKeptSmallForADay(t *testing.T) {
+	d := newTestMachine(t)
+	q := d.addQuestion(func(q *state.Question) { d.markPosted(q); q.Status, q.ResolvedBy = state.Resolved, "chat" })
+	p := d.newPoller()
+	p.readAndAttend(t.Context())
+	record := p.ownOldestFirst()[0]
+	if !record.isDone || record.question.SubQuestions != nil || record.lockedQuestion != nil {
+		t.Fatal("it is not over")
+	}
+	d.changeQuestion(q, func(q *state.Question) { q.OweNote(state.NoteClosed, "") }) // a PostToolUse hook that corrects what was told
+	p.loadQuestion(record)
+	if record.isDone || len(record.question.OwedNotes) != 1 {
+		t.Error("a later change is not seen")
+	}
+	p.readAndAttend(t.Context())
+	if !slices.Equal(d.noteKinds(q), []string{state.NoteClosed}) {
+		t.Errorf("notes %q", d.noteKinds(q))
+	}
+	d.changeQuestion(q, func(q *state.Question) { q.AskedAt = time.Now().Add(-25 * time.Hour) })
+	p.loadQuestion(record)
+	p.readAndAttend(t.Context())
+	p.sweep()
+	if _, err := os.Lstat(q.Path); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("its file: %v", err)
+	}
+	if all, _ := state.IndexEntries(d.env); len(all) != 0 {
+		t.Errorf("%d in the index", len(all))
+	}
+}
+
+// A file that is older than a day goes with the first step in which nothing is open: the documents promise that of each cycle.
+func TestAnOldFileGoesWithTheNextStep(t *testing.T) {
+	d := newTestMachine(t)
+	q := d.addQuestion(func(q *state.Question) { d.markPosted(q); q.Status, q.ResolvedBy = state.Resolved, "chat" })
+	p := d.newPoller()
+	p.sender = p.newSender()
+	p.step(t.Context()) // it sweeps all
+	if _, err := os.Lstat(q.Path); err != nil {
+		t.Fatal(err)
+	}
+	p.Now = func() time.Time { return time.Now().Add(state.MaxQuestionAge + time.Minute) }
+	p.lastSweepAt = p.Now()
+	p.step(t.Context())
+	if _, err := os.Lstat(q.Path); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("its file is there: %v", err)
+	}
+}
+
+// A record whose file is gone leaves the index, and the processes that wait for it go on.
+func TestARecordThatIsGoneIsForgotten(t *testing.T) {
+	d := newTestMachine(t)
+	q := d.addQuestion(nil)
+	p := d.newPoller()
+	p.readAndAttend(t.Context())
+	if err := os.Remove(q.Path); err != nil {
+		t.Fatal(err)
+	}
+	p.readAndAttend(t.Context())
+	if all, _ := state.IndexEntries(d.env); len(all) != 0 || len(p.ownRecords) != 0 {
+		t.Errorf("%d in the index, %d served", len(all), len(p.ownRecords))
+	}
+}
+
+// A record of another environment whose file is not there may be another machine's, which has this HOME and other projects: it is
+// forgotten when it would be over in any case.
+func TestARecordOfAnotherMachineIsNotForgotten(t *testing.T) {
+	d := newTestMachine(t)
+	d.vars["GCHAT_FORMAT"] = "another environment"
+	q := d.addQuestion(func(q *state.Question) { d.markPosted(q); q.Status = state.Answered })
+	delete(d.vars, "GCHAT_FORMAT")
+	if err := os.Remove(q.Path); err != nil {
+		t.Fatal(err)
+	}
+	p := d.newPoller()
+	for _, later := range []struct {
+		by   time.Duration
+		want int
+	}{{0, 1}, {state.MaxQuestionAge, 1}, {state.MaxQuestionAge + otherEnvironmentGrace + time.Minute, 0}} {
+		p.Now = func() time.Time { return time.Now().Add(later.by) }
+		p.readAndAttend(t.Context())
+		p.sweep()
+		if all, _ := state.IndexEntries(d.env); len(all) != later.want {
+			t.Errorf("%d in the index after %s, want %d", len(all), later.by, later.want)
+		}
+	}
+}
+
+// startTmux starts a server of the test's own with a session, and returns its socket and the pane.
+func (d *testMachine) startTmux(session string) (socket, pane string) {
+	d.t.Helper()
+	if _, err := exec.LookPath("tmux"); err != nil {
+		if os.Getenv("GCHAT_E2E_REQUIRED") == "1" {
+			d.t.Fatal("tmux is missing")
+		}
+		d.t.Skip("needs tmux")
+	}
+	dir, err := os.MkdirTemp("", "t-") // short: a socket's path ends at 107 bytes
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	socket = filepath.Join(dir, "s")
+	d.t.Cleanup(func() {
+		_ = bound.Command(d.t, "tmux", "-S", socket, "kill-server").Run()
+		os.RemoveAll(dir)
+	})
+	begin := []string{"-S", socket, "-f", os.DevNull, "new-session", "-d", "-P", "-F", "#{pane_id}", "-s", session, "sleep", "1000"}
+	out, err := bound.Command(d.t, "tmux", begin...).CombinedOutput()
+	if err != nil {
+		d.t.Fatalf("tmux: %v: %s", err, out)
+	}
+	return socket, strings.TrimSpace(string(out))
+}
+
+// A tmux session that is missing three rounds running is gone; the pane is the index's, whatever the question's file says.
+func TestAbandonedAfterThreeRounds(t *testing.T) {
+	d := newTestMachine(t)
+	socket, pane := d.startTmux("shop")
+	q := d.addQuestion(func(q *state.Question) { d.markPosted(q); q.TmuxPane, q.TmuxSocket = pane, socket })
+	d.changeQuestion(q, func(q *state.Question) { q.TmuxPane, q.TmuxSocket = "%99", "/nowhere" }) // a checkout's
+	p := d.newPoller()
+	round := func() *state.Question {
+		p.readAndAttend(t.Context())
+		p.goroutines.Wait()
+		return d.loadQuestion(q)
+	}
+	for range 5 {
+		if is := round(); is.PaneMissedCycles != 0 || is.Status != state.Pending {
+			t.Fatalf("%s, missed %d", is.Status, is.PaneMissedCycles)
+		}
+	}
+	_ = bound.Command(t, "tmux", "-S", socket, "kill-server").Run()
+	is := round()
+	for n := 0; n < 10 && is.Status == state.Pending; n++ {
+		is = round()
+	}
+	if is.Status != state.Abandoned || is.PaneMissedCycles != maxMissedRounds {
+		t.Errorf("%s, missed %d", is.Status, is.PaneMissedCycles)
+	}
+}
+
+// One call of --once is one of those rounds.
+func TestOnceCountsOneRound(t *testing.T) {
+	d := newTestMachine(t)
+	q := d.addQuestion(func(q *state.Question) {
+		d.markPosted(q)
+		q.TmuxPane, q.TmuxSocket = "%1", filepath.Join(d.dir, "none")
+	})
+	for n := 1; n <= maxMissedRounds; n++ {
+		o := Options{Env: d.env, Log: state.NewLog(d.env, "test"), Daemon: true, Once: true}
+		if err := Run(t.Context(), o); err != nil {
+			t.Fatal(err)
+		}
+		if is := d.loadQuestion(q); is.PaneMissedCycles != n || is.Status.IsOpen() != (n < maxMissedRounds) {
+			t.Errorf("after %d: %s, missed %d", n, is.Status, is.PaneMissedCycles)
+		}
+	}
+}
+
+// A denied question outlives its Claude Code, and says that the session has ended; also one that timed out, while a reply counts.
+func TestADeniedQuestionNotesTheEndOfItsSession(t *testing.T) {
+	for _, status := range []state.Status{state.Pending, state.TimedOut} {
+		d := newTestMachine(t)
+		q := d.addQuestion(func(q *state.Question) {
+			d.markPosted(q)
+			q.Mode, q.Status, q.ClaudePID, q.ClaudeStart = state.ModeDeny, status, 1<<30, "1"
+		})
+		d.newPoller().readAndAttend(t.Context())
+		if is := d.loadQuestion(q); is.Status != status || is.SessionEndedAt == nil {
+			t.Errorf("%s: %s, ended %v", status, is.Status, is.SessionEndedAt)
+		}
+	}
+}
+
+// A daemon that has nothing to do, since nothing is configured, says what to do, and ends: a restart would change nothing.
+func TestADaemonWithoutConfigurationEnds(t *testing.T) {
+	d := newTestMachine(t)
+	d.vars["GOOGLE_CHAT_WEBHOOK_URL"] = ""
+	err := Run(t.Context(), Options{Env: d.env, Log: state.NewLog(d.env, "test"), Daemon: true})
+	if user := (*state.UserError)(nil); !errors.As(err, &user) || user.Hint == "" {
+		t.Errorf("%v", err)
+	}
+	d.addQuestion(nil)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := Run(ctx, Options{Env: d.env, Log: state.NewLog(d.env, "test"), Daemon: true}); err != nil {
+		t.Errorf("with a question: %v", err)
+	}
+}
+
+// An answer that cannot be typed yet is tried again, and the thread is told after the third try.
+func TestAnAnswerThatCannotBeTypedYet(t *testing.T) {
+	d := newTestMachine(t)
+	socket, pane := d.startTmux("shop")
+	q := d.addQuestion(func(q *state.Question) {
+		d.markPosted(q)
+		q.Mode, q.TmuxPane, q.TmuxSocket, q.AskedAt = state.ModeNative, pane, socket, time.Now().Add(-time.Minute)
+		q.Status, q.Answers, q.AnsweredMessage = state.Answered, map[string]string{"Which?": "Two"}, "m"
+	})
+	p := d.newPoller()
+	p.readIndex()
+	record := p.ownOldestFirst()[0]
+	for range triesBeforeNote + 1 {
+		record.tries.nextAt = time.Time{}
+		p.startTyping(t.Context(), record)
+		p.goroutines.Wait()
+	}
+	is := d.loadQuestion(q)
+	if is.Status != state.Answered || is.InjectionAttempted || len(is.OwedNotes) != 1 || is.OwedNotes[0].About != state.NoteNotTyped {
+		t.Errorf("%s, attempted %v, owes %+v", is.Status, is.InjectionAttempted, is.OwedNotes)
+	}
+	l, err := state.LockWaiter(d.env, q.Path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Unlock()
+	record.tries.nextAt = time.Time{}
+	if p.startTyping(t.Context(), record); record.isTyping.Load() {
+		t.Error("it is typed beside a hook that waits")
+	}
+}
+
+// A question that ends while its answer is being typed is told of by the note of its end alone.
+func TestATryThatOutlivesItsQuestionIsNotToldOf(t *testing.T) {
+	for name, tell := range map[string]func(*Poller, *trackedRecord){
+		"nothing typed": func(p *Poller, record *trackedRecord) {
+			for range triesBeforeNote {
+				p.handleNotTyped(record, record.question, "the terminal shows an empty input box", false)
+			}
+		},
+		"typed in part": func(p *Poller, record *trackedRecord) {
+			p.leaveToPerson(record.question, inject.Outcome{Result: inject.Dirty, Why: "a key had no effect"})
+		},
+	} {
+		d := newTestMachine(t)
+		q := d.addQuestion(func(q *state.Question) {
+			d.markPosted(q)
+			q.Mode, q.Status, q.AnsweredMessage = state.ModeInject, state.Answered, "m"
+		})
+		p := d.newPoller()
+		p.readIndex()
+		record := p.ownOldestFirst()[0]
+		if _, err := state.CloseQuestion(q.Path, state.Resolved, "terminal", nil); err != nil {
+			t.Fatal(err)
+		}
+		tell(p, record)
+		if owes := d.loadQuestion(q).OwedNotes; len(owes) != 1 || owes[0].About != state.NoteClosed {
+			t.Errorf("%s: owes %+v", name, owes)
+		}
+	}
+}
+
+// A poller that was killed while it typed: no key is sent again, and a person has to look.
+func TestAKilledTypingIsNotTakenForAnswered(t *testing.T) {
+	d := newTestMachine(t)
+	q := d.addQuestion(func(q *state.Question) {
+		d.markPosted(q)
+		q.Status, q.Answers, q.AnsweredMessage = state.Answered, map[string]string{"Which?": "Two"}, "m"
+		q.Typing = &state.Typing{LastKeyAt: time.Now(), KeyCount: 1, LastKey: "2"}
+		q.TmuxPane, q.TmuxSocket = "%0", "/nowhere/s"
+	})
+	p := d.newPoller()
+	p.readIndex()
+	record := p.ownOldestFirst()[0]
+	p.leaveToPerson(record.question, inject.Outcome{Result: inject.Dirty, Why: "the poller was stopped while it typed your answer"})
+	is := d.loadQuestion(q)
+	if is.Status != state.Answered || !needsPerson(is) || is.Typing.Result != "dirty" || len(is.OwedNotes) != 1 {
+		t.Errorf("%s, %+v, owes %+v", is.Status, is.Typing, is.OwedNotes)
+	}
+	p.readIndex()
+	if p.startTyping(t.Context(), record); record.isTyping.Load() {
+		t.Error("it is typed again")
+	}
+}
+
+// A session's name is that session, also when its question is over: what was meant for it is no answer to another's.
+func TestPickQuestion(t *testing.T) {
+	d := newTestMachine(t)
+	for _, q := range []state.Question{
+		{QuestionID: "77770000-0000-4000-8000-000000000000", SessionID: "one", SessionName: "1", Status: state.Resolved, ThreadKey: "ask-user-77770000"},
+		{QuestionID: "1abc0000-0000-4000-8000-000000000000", SessionID: "bill", SessionName: "billing", Status: state.Pending, ThreadKey: "ask-user-1abc0000"},
+		{QuestionID: "1fff0000-0000-4000-8000-000000000000", SessionID: "2222", SessionName: "shop", Status: state.Pending, ThreadKey: "ask-2222-1fff0000"},
+		{QuestionID: "1abc5555-0000-4000-8000-000000000000", SessionID: "gone", SessionName: "1fff", Status: state.Cancelled, ThreadKey: "ask-user-1abc5555"},
+	} {
+		d.addQuestion(func(to *state.Question) { q.AskedAt = noon; *to = q })
+	}
+	for by, want := range map[string]string{
+		"1": "one", "1fff": "gone", // a session's name, and the beginning of another's id
+		"billing": "bill", "2222": "2222", "ask-user-1abc0000": "bill", "ask-user-1abc5555": "gone", "ask-2222-1fff0000": "2222",
+		"1abc": "", "ask-user-1abc": "", "ask-user": "", "ask-2222": "", "a": "", "": "",
+	} {
+		q, err := state.PickQuestion(d.env, by)
+		if want == "" {
+			if err == nil || !strings.Contains(err.Error(), "no question "+by+" is known") {
+				t.Errorf("%q is %v, %v", by, q, err)
+			}
+		} else if err != nil || q.SessionID != want {
+			t.Errorf("%q is %v, %v; want the one of session %s", by, q, err, want)
+		}
+	}
+}
+
+// A summary that failed is not tried with every step.
+func TestAnOwedSummaryIsTriedOnce(t *testing.T) {
+	d := newTestMachine(t)
+	p := d.newPoller()
+	if _, err := state.SessionsIn(state.UserStateDir(d.env)).Change("s", func(s *state.Session) {
+		s.Name, s.Environment, s.SummaryOwedFor = "shop", state.Environment(d.env), time.Now().UTC()
+	}); err != nil {
+		t.Fatal(err)
+	}
+	said := 0
+	p.EnqueueSummary = func(context.Context, state.Getenv, *state.Session) error {
+		said++
+		return errors.New("not now")
+	}
+	for range 2 {
+		p.readAndAttend(t.Context())
+		p.goroutines.Wait()
+	}
+	if said != 1 {
+		t.Errorf("it was tried %d times", said)
+	}
+}
+
+// The first session that there ever was is seen by a daemon that began before it.
+func TestTheFirstSessionIsSeen(t *testing.T) {
+	d := newTestMachine(t)
+	asked := make(chan bool, 1)
+	d.runPoller(Options{Daemon: true, EnqueueSummary: func(_ context.Context, env state.Getenv, session *state.Session) error {
+		asked <- true
+		_, err := state.SessionsIn(state.UserStateDir(env)).Change(session.ID, func(s *state.Session) {
+			s.SummaryOwedFor = time.Time{}
+		})
+		return err
+	}})
+	bound.Until(t, "its first step is done", func() bool { return state.ReadHeartbeat(d.env, state.Environment(d.env)).PID != 0 })
+	if _, err := state.SessionsIn(state.UserStateDir(d.env)).Change("s", func(s *state.Session) {
+		s.Name, s.Environment, s.SummaryOwedFor = "shop", state.Environment(d.env), time.Now().UTC()
+	}); err != nil {
+		t.Fatal(err)
+	}
+	state.CallPoller(d.env, state.Environment(d.env))
+	select {
+	case <-asked:
+	case <-time.After(5 * time.Second):
+		t.Error("its summary is not asked for")
+	}
+}
+
+// startClaudeStatus has a session's Claude Code, which is this process, say in its own file what it waits for.
+func (d *testMachine) startClaudeStatus(session string) (says func(status string)) {
+	d.t.Helper()
+	config := filepath.Join(d.dir, "claude")
+	transcript := filepath.Join(config, "projects", "p", "s.jsonl")
+	if _, err := state.SessionsIn(state.UserStateDir(d.env)).Change(session, func(s *state.Session) {
+		s.TranscriptPath = transcript
+	}); err != nil {
+		d.t.Fatal(err)
+	}
+	return func(status string) {
+		file := filepath.Join(config, "sessions", fmt.Sprint(os.Getpid())+".json")
+		if err := errors.Join(os.MkdirAll(filepath.Dir(file), 0o700), os.WriteFile(file, []byte(status), 0o600)); err != nil {
+			d.t.Fatal(err)
+		}
+	}
+}
+
+// Claude Code says that a dialog of its session waits, and not which. A hidden dialog is none of them, and neither is one that
+// was handed over for certain; that of an agent in front is the one only where no other is open.
+func TestOneDialogsEndClosesNoOther(t *testing.T) {
+	for name, c := range map[string]struct {
+		as     func(*state.Question)
+		beside bool
+		want   state.Status
+	}{
+		"the session's own":                    {nil, false, state.Resolved},
+		"the session's own, with an agent's":   {nil, true, state.Resolved},
+		"hidden":                               {func(q *state.Question) { q.AgentID, q.IsDialogHidden = "a1", true }, false, state.Pending},
+		"handed over":                          {func(q *state.Question) { q.AgentID, q.IsDialogHidden = "a1", true; q.HandOver(time.Now()) }, false, state.Pending},
+		"of an agent in front":                 {func(q *state.Question) { q.AgentID = "a1" }, false, state.Resolved},
+		"of an agent in front, with another's": {func(q *state.Question) { q.AgentID = "a1" }, true, state.Pending},
+	} {
+		d := newTestMachine(t)
+		as := func(q *state.Question) {
+			q.Mode, q.Kind, q.ClaudePID, q.SessionID = state.ModeNative, state.KindPermission, os.Getpid(), "s"
+		}
+		q := d.addQuestion(func(q *state.Question) {
+			if as(q); c.as != nil {
+				c.as(q)
+			}
+		})
+		if c.beside {
+			d.addQuestion(func(q *state.Question) { as(q); q.AgentID = "a2" })
+		}
+		says, p := d.startClaudeStatus("s"), d.newPoller()
+		p.readIndex()
+		record := p.ownOldestFirst()[0]
+		for _, status := range []string{`{"status":"waiting"}`, `{"status":"busy"}`, `{"status":"busy"}`} {
+			says(status)
+			p.handleDialogEnd(record)
+		}
+		if is := d.loadQuestion(q); is.Status != c.want {
+			t.Errorf("%s: %s by %q, want %s", name, is.Status, is.ResolvedBy, c.want)
+		}
+	}
+}
+
+// On Esc the session stops waiting a moment before its hook is told, and closes the permission as dismissed: the dialog's end counts
+// as an answer only when the question is still open a round later.
+func TestADialogsEndIsAnAnswerARoundLater(t *testing.T) {
+	d := newTestMachine(t)
+	pid := os.Getpid()
+	q := d.addQuestion(func(q *state.Question) { q.Mode, q.Kind, q.ClaudePID = state.ModeNative, state.KindPermission, pid })
+	says, p := d.startClaudeStatus(q.SessionID), d.newPoller()
+	p.readIndex()
+	record := p.ownOldestFirst()[0]
+	for i, step := range []struct {
+		status string
+		want   state.Status
+	}{
+		{`{"status":"busy"}`, state.Pending}, {`{"status":"waiting","sessionId":"` + q.SessionID + `"}`, state.Pending},
+		// Another container's, with the same HOME and the same pid in it.
+		{`{"status":"busy","sessionId":"another"}`, state.Pending}, {`{"status":"busy","sessionId":"another"}`, state.Pending},
+		{`{"status":"busy"}`, state.Pending}, {`{"status":"busy"}`, state.Resolved},
+	} {
+		says(step.status)
+		p.handleDialogEnd(record)
+		if is := d.loadQuestion(q); is.Status != step.want {
+			t.Errorf("step %d, %s: %s, want %s", i, step.status, is.Status, step.want)
+		}
+	}
+}
+
+// With the preset send no hook waits for a question, nor does one come: it is in its space within two seconds all the same.
+func TestAQuestionThatNoHookWaitsForIsPosted(t *testing.T) {
+	for age, posted := range map[time.Duration]bool{time.Second: false, 1600 * time.Millisecond: true} {
+		d := newTestMachine(t)
+		d.addQuestion(func(q *state.Question) { q.Mode, q.AskedAt = state.ModeNative, time.Now().Add(-age).UTC() })
+		p := d.newPoller()
+		p.readIndex()
+		record := p.ownOldestFirst()[0]
+		if retryAt := p.enqueueWhenDue(t.Context(), record); record.isEnqueued != posted || !posted && time.Until(retryAt) > 250*time.Millisecond {
+			t.Errorf("%v after its asking: put %v, again at %v", age, record.isEnqueued, retryAt)
+		}
+	}
+}
+
+// A reply to a session that has just ended is told at once, and not only with the next round.
+func TestAReplyToADeadSessionIsToldAtOnce(t *testing.T) {
+	d := newTestMachine(t)
+	q := d.addQuestion(func(q *state.Question) {
+		d.markPosted(q)
+		q.Mode, q.ClaudePID, q.AskedAt = state.ModeNative, 1<<30, time.Now().Add(-time.Second)
+		q.Replies = []state.Reply{{MessageName: "m", Sender: "users/1", Text: "2", CreatedAt: time.Now()}}
+	})
+	p := d.newPoller()
+	p.lastRoundAt = time.Now() // a round was just now
+	p.readState()
+	p.attendAll(t.Context(), p.loadOwnConfig())
+	if is := d.loadQuestion(q); is.ResolvedBy != "claude_gone" || is.FindReply("m").Verdict != state.VerdictLate {
+		t.Errorf("%s by %q, reply %+v", is.Status, is.ResolvedBy, is.Replies)
+	}
+}

@@ -1,0 +1,479 @@
+package poller
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	chatapi "google.golang.org/api/chat/v1"
+
+	"gchat-hooks/e2e/bound"
+	"gchat-hooks/e2e/strict"
+	"gchat-hooks/gchat"
+	"gchat-hooks/state"
+	"gchat-hooks/state/config"
+)
+
+// addCardQuestion asks a question that is in the space, and returns what its buttons carry.
+func (d *testMachine) addCardQuestion(as func(*state.Question)) (*state.Question, string) {
+	q := d.addQuestion(as)
+	return q, state.CardID(d.env, q.QuestionID)
+}
+
+func TestATapIsTheAnswer(t *testing.T) {
+	d, g := newAppMachine(t)
+	q, card := d.addCardQuestion(nil)
+	d.runPoller(Options{Daemon: true})
+	m := g.awaitPost("Which?")
+	if m.Text != "" || len(m.CardsV2) != 1 || !strings.Contains(m.FallbackText, "2. Two") {
+		t.Errorf("text %q, fallback %q, %d cards", m.Text, m.FallbackText, len(m.CardsV2))
+	}
+	id := g.tap("users/2", m, card, "2", nil)
+	q = d.awaitQuestion(q, "answered", func(q *state.Question) bool { return q.Status == state.Answered })
+	if q.Answers["Which?"] != "Two" || q.AnsweredBy != "users/2" || q.AnsweredByName != "Ann" || q.AnsweredMessage != "tap/"+id {
+		t.Errorf("%+v", q)
+	}
+	d.changeQuestion(q, func(q *state.Question) {})
+	if _, err := state.CloseQuestion(q.Path, state.Resolved, "chat", nil); err != nil {
+		t.Fatal(err)
+	}
+	g.awaitPatch(m.Name, "Two")
+	if n := g.listCount.Load(); n != 0 {
+		t.Errorf("the space was listed %d times", n)
+	}
+	if len(g.unexpectedRequests) > 0 {
+		t.Errorf("asked for %q", g.unexpectedRequests)
+	}
+}
+
+// A plan of several messages is in one thread of a direct message, which knows no thread keys.
+func TestALongPlanIsOneThreadOfADirectMessage(t *testing.T) {
+	d, g := newAppMachine(t)
+	d.addCardQuestion(func(q *state.Question) {
+		q.Kind, q.ToolName, q.ShownText = state.KindPlan, "ExitPlanMode", strings.Repeat("a step\n\n", 6000)
+		q.SubQuestions[0].Options = []state.Option{{Label: state.LabelApprove}, {Label: state.LabelSendBack}}
+	})
+	d.runPoller(Options{Daemon: true})
+	last := g.awaitPost("(The whole text stands above.)")
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if len(g.posts) < 3 {
+		t.Errorf("%d messages", len(g.posts))
+	}
+	for _, m := range g.posts {
+		if m.Thread.Name != last.Thread.Name {
+			t.Errorf("%.20q is in %s, and the card in %s", m.Text, m.Thread.Name, last.Thread.Name)
+		}
+	}
+}
+
+// awaitPatch waits until a message shows these words, and no button.
+func (g *fakeGoogle) awaitPatch(name, words string) {
+	g.t.Helper()
+	var b []byte
+	changed := bound.WaitFor(bound.Patience, func() bool {
+		m := g.message(name)
+		b, _ = m.MarshalJSON()
+		return strings.Contains(string(b), words) && !strings.Contains(string(b), "onClick") && strings.Contains(m.Text, words)
+	})
+	if !changed {
+		g.t.Fatalf("%s was not changed to %q: %s", name, words, b)
+	}
+}
+
+// awaitDelivered waits until an event was given to a poller, and awaitAcknowledged until none waits any more.
+func (g *fakeGoogle) awaitDelivered(id string) {
+	g.t.Helper()
+	bound.Until(g.t, "the event is delivered", func() bool { return g.pubsubServer.Message(id).Deliveries > 0 })
+}
+
+func (g *fakeGoogle) awaitAcknowledged() {
+	g.t.Helper()
+	bound.Until(g.t, "all events are acknowledged", func() bool { return g.countUnacknowledged() == 0 })
+}
+
+// Who tapped is the event's user, whatever the card carries; a second tap, and one on a card that is over, change nothing.
+func TestWhoseTapCounts(t *testing.T) {
+	t.Parallel()
+	d, g := newAppMachine(t)
+	q, card := d.addCardQuestion(func(q *state.Question) {
+		q.Kind, q.ToolName, q.Approvers = state.KindPermission, "Bash", &[]string{"users/1"}
+		q.SubQuestions[0].Options = []state.Option{{Label: state.LabelAllow}, {Label: state.LabelDeny}}
+	})
+	waiter, err := state.LockWaiter(d.env, q.Path) // the hook
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer waiter.Unlock()
+	other, _ := d.addCardQuestion(nil)
+	d.runPoller(Options{Daemon: true})
+	m := g.awaitPost("[Permission]")
+	g.awaitPost("Which?")
+	g.tap("users/1", m, strings.Repeat("0", 32), "allow", nil)
+	g.tap("users/1", m, "", "allow", nil)
+	for i, tap := range []struct{ by, choice, why string }{
+		{"users/9", "allow", ""},  // a stranger
+		{"users/2", "allow", ""},  // may answer questions, and not decide
+		{"users/1", "always", ""}, // is not offered
+		{"users/1", "deny", "use git mv"}, {"users/1", "allow", ""},
+	} {
+		g.tap(tap.by, m, card, tap.choice, map[string]string{"w1": tap.why})
+		q = d.awaitQuestion(q, "judged", func(q *state.Question) bool { return len(q.Replies) == i+1 && !q.HasUnreadReply() })
+	}
+	label, why := q.Decision()
+	if label != state.LabelDeny || why != "use git mv" {
+		t.Errorf("%q, %q", label, why)
+	}
+	var verdicts []string
+	for _, r := range q.Replies {
+		verdicts = append(verdicts, string(r.Verdict))
+	}
+	if got := strings.Join(verdicts, " "); got != "refused refused asked_back used late" {
+		t.Error(got)
+	}
+	if is := d.loadQuestion(other); len(is.Replies) > 0 {
+		t.Errorf("another question has %+v", is.Replies)
+	}
+}
+
+// What a person writes to the app in a direct message answers the question whose thread it is in, or whose message it quotes.
+func TestWordsInADirectMessage(t *testing.T) {
+	t.Parallel()
+	d, g := newAppMachine(t)
+	one, _ := d.addCardQuestion(nil)
+	var later atomic.Int64
+	d.runPoller(Options{Daemon: true, Now: func() time.Time { return time.Now().Add(time.Duration(later.Load())) }})
+	m := g.awaitPost("Which?")
+	e := newEvent("MESSAGE", "users/1", g.addHumanMessage(m.Thread.Name, "2 - soon", ""))
+	g.publish(e)
+	g.publish(e)
+	q := d.awaitQuestion(one, "answered", func(q *state.Question) bool { return q.Status == state.Answered })
+	if q.Answers["Which?"] != "Two" || q.Notes["Which?"] != "soon" || len(q.Replies) != 1 {
+		t.Errorf("%+v", q)
+	}
+	two, _ := d.addCardQuestion(nil)
+	m = g.awaitPost(two.ThreadKey)
+	for _, ago := range []time.Duration{2 * time.Minute, 25 * time.Hour, -250 * 365 * 24 * time.Hour} { // the last lies ahead
+		e := newEvent("MESSAGE", "users/1", g.addHumanMessage(appSpace+"/threads/new", "1", ""))
+		e.EventTime = time.Now().Add(-ago).UTC().Format(time.RFC3339Nano)
+		g.awaitDelivered(g.publish(e))
+	}
+	g.awaitAcknowledged()
+	if bound.WaitFor(300*time.Millisecond, func() bool { return g.hasMessage("[Not used]") }) {
+		t.Error("answered before its record could be written")
+	}
+	later.Store(int64(undecidedTimeout))
+	g.awaitPost("Nothing here waits for that")
+	g.awaitAcknowledged()
+	g.publish(newEvent("MESSAGE", "users/1", g.addHumanMessage(appSpace+"/threads/newer", "1", m.Name)))
+	d.awaitQuestion(two, "answered", func(q *state.Question) bool { return q.Answers["Which?"] == "One" })
+}
+
+// What people do where the app is, and where this machine does not write, is acknowledged and not answered.
+func TestEventsOfAnotherSpaceAreNotAnswered(t *testing.T) {
+	d, g := newAppMachine(t)
+	d.addCardQuestion(nil)
+	var later atomic.Int64
+	d.runPoller(Options{Daemon: true, Now: func() time.Time { return time.Now().Add(time.Duration(later.Load())) }})
+	g.awaitPost("Which?")
+	elsewhere := &chatapi.Message{
+		Name: "spaces/OTHER/messages/M", Text: "hello", Thread: &chatapi.Thread{Name: "spaces/OTHER/threads/T"},
+		Sender: &chatapi.User{Name: "users/1", Type: "HUMAN"},
+	}
+	g.publish(newEvent("MESSAGE", "users/1", elsewhere))
+	g.tap("users/1", elsewhere, strings.Repeat("0", 32), "1", nil)
+	g.publish(newEvent("MESSAGE", "users/1", g.addHumanMessage(appSpace+"/threads/new", "hello", "")))
+	bound.Until(t, "all events are acknowledged", func() bool {
+		later.Add(int64(undecidedTimeout))
+		return g.countUnacknowledged() == 0
+	})
+	g.awaitPost("Nothing here waits for that")
+	if len(g.posts) != 2 || len(g.unexpectedRequests) > 0 {
+		t.Errorf("%d messages are posted, asked for %q", len(g.posts), g.unexpectedRequests)
+	}
+}
+
+// A reply counts that comes while Google still answers the post of its question.
+func TestAReplyComesBeforeThePostIsAnswered(t *testing.T) {
+	t.Parallel()
+	d, g := newAppMachine(t)
+	g.postGate = make(chan struct{})
+	q, _ := d.addCardQuestion(nil)
+	d.runPoller(Options{Daemon: true})
+	m := g.awaitPost("Which?")
+	id := g.publish(newEvent("MESSAGE", "users/1", g.addHumanMessage(m.Thread.Name, "2", "")))
+	g.awaitDelivered(id)
+	g.awaitAcknowledged()
+	if bound.WaitFor(time.Second, func() bool { return len(d.loadQuestion(q).Replies) > 0 }) {
+		t.Error("used before the question is known to be posted")
+	}
+	close(g.postGate)
+	q = d.awaitQuestion(q, "answered", func(q *state.Question) bool { return q.Status == state.Answered })
+	if q.Answers["Which?"] != "Two" || len(q.Replies) != 1 {
+		t.Errorf("%+v", q)
+	}
+	for _, m := range g.posts {
+		if strings.Contains(m.Text, "[Not used]") {
+			t.Errorf("told %q", m.Text)
+		}
+	}
+}
+
+// In a space an app hears only what mentions it: it is listed for words where that is allowed, and is otherwise not complained of.
+func TestWordsInASpace(t *testing.T) {
+	t.Parallel()
+	for name, locked := range map[string]bool{"listed": false, "not to be listed": true} {
+		t.Run(name, func(t *testing.T) {
+			d, g := newAppMachine(t)
+			g.spaceType, g.isListForbidden = "SPACE", locked
+			q, card := d.addCardQuestion(nil)
+			d.runPoller(Options{Daemon: true})
+			m := g.awaitPost("Which?")
+			said := g.addHumanMessage(m.Thread.Name, "2", "")
+			g.mu.Lock()
+			g.humanMessages = append(g.humanMessages, said)
+			g.mu.Unlock()
+			if locked {
+				bound.Until(t, "the space is listed", func() bool { return g.listCount.Load() > 0 })
+				g.tap("users/1", m, card, "2", nil)
+			}
+			d.awaitQuestion(q, "answered", func(q *state.Question) bool { return q.Answers["Which?"] == "Two" })
+			if n := g.listCount.Load(); n == 0 || locked && n > 1 {
+				t.Errorf("listed %d times", n)
+			}
+			for _, m := range g.posts {
+				if strings.Contains(m.Text, "cannot be read") {
+					t.Errorf("told %q", m.Text)
+				}
+			}
+		})
+	}
+}
+
+// A tap comes while no poller runs, and acknowledgements are lost: it is used once.
+func TestATapIsUsedOnceHoweverOftenItComes(t *testing.T) {
+	t.Parallel()
+	if testing.Short() {
+		t.Skip("ten seconds pass until an event comes again")
+	}
+	d, g := newAppMachine(t)
+	q, card := d.addCardQuestion(nil)
+	end := d.runPoller(Options{Daemon: true})
+	m := g.awaitPost("Which?")
+	_ = end()
+	g.losesAcks.Store(true)
+	id := g.tap("users/1", m, card, "1", nil)
+	d.runPoller(Options{Daemon: true})
+	d.awaitQuestion(q, "answered", func(q *state.Question) bool { return q.Status == state.Answered })
+	bound.Until(t, "an acknowledgement is lost", func() bool { return g.lostAcks.Load() > 0 })
+	g.losesAcks.Store(false)
+	g.awaitAcknowledged()
+	if delivered := g.pubsubServer.Message(id).Deliveries; delivered < 2 {
+		t.Errorf("delivered %d times", delivered)
+	}
+	if q := d.loadQuestion(q); len(q.Replies) != 1 {
+		t.Errorf("%+v", q.Replies)
+	}
+}
+
+// Ten thousand events in any order, and a poller that is killed again and again: none is lost, and none is used twice.
+func TestEventsOutliveKilledPollers(t *testing.T) {
+	t.Parallel()
+	questions, each, limit := 10, 20, 3*time.Minute
+	if testing.Short() {
+		questions, each = 4, 5
+	}
+	if os.Getenv("GCHAT_LOAD") != "" {
+		questions, each, limit = 100, 100, 10*time.Minute
+	}
+	d, g := newAppMachine(t)
+	cards, want := map[string]*state.Question{}, map[string][]string{}
+	for range questions {
+		q, card := d.addCardQuestion(func(q *state.Question) { d.markPostedByApp(q, g) })
+		cards[card] = q
+	}
+	for n := range each {
+		for card, q := range cards { // in any order
+			user := fmt.Sprint("users/9", n) // of one stranger, one is kept
+			if n == each/2 {
+				user = "users/1"
+			}
+			m := g.message(q.MessageName)
+			want[q.Path] = append(want[q.Path], "tap/"+g.tap(user, m, card, "1", nil))
+		}
+	}
+	killed := 0
+	inbox := state.InboxIn(state.UserStateDir(d.env))
+	isDone := func() bool {
+		left, _ := inbox.Names()
+		return g.countUnacknowledged() == 0 && len(left) == 0
+	}
+	for end := time.Now().Add(limit); !isDone() && time.Now().Before(end); killed++ {
+		cmd := d.pollerProcess()
+		lives := time.Duration(50+killed*killed%97*12) * time.Millisecond
+		bound.WaitFor(lives, isDone)
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+	}
+	for _, q := range cards {
+		is := d.loadQuestion(q)
+		var got []string
+		used := 0
+		for _, r := range is.Replies {
+			got = append(got, r.MessageName)
+			if r.Verdict == state.VerdictUsed {
+				used++
+			}
+		}
+		slices.Sort(got)
+		slices.Sort(want[q.Path])
+		if !slices.Equal(got, want[q.Path]) {
+			t.Errorf("%s has %d taps, want %d", q.QuestionID, len(got), len(want[q.Path]))
+		}
+		if used > 1 {
+			t.Errorf("%s was answered %d times", q.QuestionID, used)
+		}
+	}
+	t.Logf("%d events, the poller killed %d times", questions*each, killed)
+}
+
+// pollerProcess begins a poller of this machine in a process of its own.
+func (d *testMachine) pollerProcess() *exec.Cmd {
+	d.t.Helper()
+	cmd := exec.Command(os.Args[0])
+	cmd.Env = []string{"GCHAT_TEST_POLLER=1"}
+	for name, value := range d.vars {
+		cmd.Env = append(cmd.Env, name+"="+value)
+	}
+	if err := cmd.Start(); err != nil {
+		d.t.Fatal(err)
+	}
+	return cmd
+}
+
+// markPostedByApp has a question's card in the app's space already.
+func (d *testMachine) markPostedByApp(q *state.Question, g *fakeGoogle) {
+	m := g.post([]byte("{}"), "")
+	at := q.AskedAt
+	q.IsMessageSent, q.ThreadName, q.MessageName, q.CardMessage = true, m.Thread.Name, m.Name, m.Name
+	q.Space, q.PostedAt, q.Chat = appSpace, &at, strings.TrimPrefix(g.url, "http://")+"/"+appSpace
+}
+
+// A session that waits anew has one card with a button: the older one has lost its own.
+func TestAnOlderCardOfASessionHasNoButton(t *testing.T) {
+	d, g := newAppMachine(t)
+	q, _ := d.addCardQuestion(func(q *state.Question) {
+		q.Kind, q.ShownText, q.SubQuestions = state.KindNext, "Shall I commit?", []state.SubQuestion{{Question: "What is to be done next?"}}
+	})
+	d.runPoller(Options{Daemon: true})
+	m := g.awaitPost("Shall I commit?")
+	d.awaitQuestion(q, "posted", func(q *state.Question) bool { return q.CardMessage != "" })
+	if _, err := state.CloseQuestion(q.Path, state.Cancelled, state.EndedReplaced, nil); err != nil {
+		t.Fatal(err)
+	}
+	g.awaitPatch(m.Name, "[Cancelled]")
+}
+
+// A card that was deleted in Chat needs no change: nothing is refused.
+func TestADeletedCardIsNotChanged(t *testing.T) {
+	d, g := newAppMachine(t)
+	q, _ := d.addCardQuestion(nil)
+	d.runPoller(Options{Daemon: true})
+	g.awaitPost("Which?")
+	q = d.awaitQuestion(q, "posted", func(q *state.Question) bool { return q.CardMessage != "" })
+	g.mu.Lock()
+	g.posts = nil
+	g.mu.Unlock()
+	if _, err := state.CloseQuestion(q.Path, state.Cancelled, "terminal", nil); err != nil {
+		t.Fatal(err)
+	}
+	box := state.OutboxIn(state.UserStateDir(d.env))
+	for end := time.Now().Add(10 * time.Second); ; time.Sleep(10 * time.Millisecond) {
+		all, err := box.All()
+		i := slices.IndexFunc(all, func(message *state.Message) bool { return message.PatchedMessage != "" && message.IsFinal() })
+		if i >= 0 && all[i].SetAsideReason == "" {
+			return
+		}
+		if err != nil || i >= 0 || time.Now().After(end) {
+			t.Fatalf("%v, %+v", err, all)
+		}
+	}
+}
+
+// lostConnection stands in for Google behind a connection that is lost under two pulls.
+type lostConnection struct{ pulls atomic.Int64 }
+
+func (l *lostConnection) RoundTrip(r *http.Request) (*http.Response, error) {
+	answer := `{"access_token":"ya29.access","expires_in":3600,"token_type":"Bearer"}`
+	if strings.HasSuffix(r.URL.Path, ":pull") {
+		if l.pulls.Add(1) <= maxPulls {
+			return nil, errors.New("http2: client connection lost")
+		}
+		answer = "{}"
+	}
+	header := http.Header{"Content-Type": {"application/json"}}
+	return &http.Response{StatusCode: http.StatusOK, Header: header, Body: io.NopCloser(strings.NewReader(answer)), Request: r}, nil
+}
+
+// After a computer's sleep the log says once that the connection was lost, and the next pull does not wait.
+// What waits from a subscription that was taken out of the configuration, or changed for another, keeps no poller.
+func TestAPollerLeavesASubscription(t *testing.T) {
+	d, g := newAppMachine(t)
+	p := d.newPoller()
+	step := func() (isBusy bool) { _, isBusy = p.step(t.Context()); return isBusy }
+	held := func(subscription string) bool {
+		lock, err := state.SpacesIn(p.userStateDir).LockReader(subscription)
+		lock.Unlock()
+		return errors.Is(err, state.ErrLocked)
+	}
+	g.publish(newEvent("MESSAGE", "users/1", g.addHumanMessage(appSpace+"/threads/new", "hello", "")))
+	bound.Until(t, "words that no record knows yet are kept", step)
+	other := appSubscription + "-other"
+	g.subscribe(other)
+	d.vars["GCHAT_PUBSUB_SUBSCRIPTION"] = other
+	bound.Until(t, "it turns to the other subscription", func() bool { step(); return held(other) })
+	if held(appSubscription) {
+		t.Error("the first one is still held")
+	}
+	g.publish(newEvent("MESSAGE", "users/1", g.addHumanMessage(appSpace+"/threads/newer", "hello", "")))
+	bound.Until(t, "words are kept again", step)
+	delete(d.vars, "GCHAT_PUBSUB_SUBSCRIPTION")
+	bound.Until(t, "nothing is kept without a subscription", func() bool { return !step() })
+	if held(other) {
+		t.Error("the second one is still held")
+	}
+}
+
+func TestALostConnectionIsToldOnce(t *testing.T) {
+	file := strict.ServiceAccount(t, "https://token.example/")
+	was := http.DefaultTransport
+	http.DefaultTransport = &lostConnection{}
+	t.Cleanup(func() { http.DefaultTransport = was })
+
+	d := newTestMachine(t)
+	p := d.newPoller()
+	app, err := gchat.NewApp(t.Context(), &config.Config{SpaceID: appSpace, Subscription: appSubscription, CredentialsFile: file})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.puller.switchTo(appSubscription, nil)
+	for range maxPulls {
+		p.puller.runningPulls++
+		p.pullEvents(t.Context(), app)
+		if !p.puller.nextPullAt.IsZero() || p.puller.failedPulls > 0 {
+			t.Error("the next pull waits")
+		}
+	}
+	log, err := os.ReadFile(state.LogPath(d.env))
+	if err != nil || strings.Count(string(log), "connection was lost") != 1 || strings.Count(string(log), "\n") != 1 {
+		t.Errorf("the log: %s (%v)", log, err)
+	}
+}

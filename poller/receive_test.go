@@ -1,0 +1,274 @@
+package poller
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	chatapi "google.golang.org/api/chat/v1"
+
+	"gchat-hooks/gchat"
+	"gchat-hooks/state"
+)
+
+// usedOnceTest is a session that listens, with a question in a thread of its own, and the one thing
+// that a person says to either of them.
+type usedOnceTest struct {
+	*testSession
+	question *state.Question
+	text     string // the text
+	toThread string // its thread
+	notes    []string
+}
+
+func newUsedOnceTest(t *testing.T, what string) *usedOnceTest {
+	t.Helper()
+	x := newTestSession(t, nil)
+	h := &usedOnceTest{testSession: x, toThread: x.threadName}
+	h.question = x.addQuestion(func(q *state.Question) { x.markPosted(q); q.Mode = state.ModeDeny }) // whoever comes gets its answer
+	first := x.beginThread(h.question)
+	switch what {
+	case "a reply":
+		h.text, h.toThread = "2", first
+	case "words":
+		h.text = "go on"
+	case "a command":
+		h.text = "/mute 2h"
+	}
+	return h
+}
+
+// startNextPoller is the next poller, after the one before was killed.
+func (h *usedOnceTest) startNextPoller() {
+	h.readTest = newReadTest(h.testMachine, h.question)
+	h.poller.readIndex()
+}
+
+// describeUse says what became of what was said: how often it was used, and what was told of it.
+func (h *usedOnceTest) describeUse(told []string) string {
+	h.t.Helper()
+	q := h.loadQuestion(h.question)
+	answers := 0
+	for _, r := range q.Replies {
+		if r.Verdict == state.VerdictUsed {
+			answers++
+		}
+	}
+	muted := 0
+	if !h.loadSession().MutedUntil.IsZero() {
+		muted = 1
+	}
+	var tags []string
+	for _, text := range told {
+		tag, _, _ := strings.Cut(text, "]")
+		tags = append(tags, tag+"]")
+	}
+	return fmt.Sprintf("%d answers, %d words, %d muted, %d left, told %q", answers, len(h.testSession.waitingPrompts()), muted, h.countUnfinished(), tags)
+}
+
+// A poller that is killed at any step with a message loses nothing and uses nothing twice.
+func TestAMessageOutlivesAKilledPoller(t *testing.T) {
+	t.Parallel()
+	steps := map[string]func(h *usedOnceTest){
+		"before anything was written down": func(h *usedOnceTest) {},
+		"when it was written down": func(h *usedOnceTest) {
+			h.poller.readAndAttend(h.t.Context())
+			_ = h.reader.listAndRelease(h.t.Context(), h.poller.spaceViews()[h.reader.chat])
+		},
+		"when it was used, and its tombstone not written": func(h *usedOnceTest) {
+			dir := filepath.Join(state.UserStateDir(h.env), "inbox", "done")
+			if err := os.MkdirAll(filepath.Dir(dir), 0o700); err != nil {
+				h.t.Fatal(err)
+			}
+			if err := os.WriteFile(dir, nil, 0o600); err != nil {
+				h.t.Fatal(err)
+			}
+			h.readAllNotes()
+			if err := os.Remove(dir); err != nil {
+				h.t.Fatal(err)
+			}
+		},
+		"when its tombstone was written": func(h *usedOnceTest) {
+			h.poller.readAndAttend(h.t.Context())
+			_ = h.reader.listAndRelease(h.t.Context(), h.poller.spaceViews()[h.reader.chat])
+			files, _ := filepath.Glob(filepath.Join(state.UserStateDir(h.env), "inbox", "*.json"))
+			if len(files) != 1 {
+				h.t.Fatalf("the inbox has %q", files)
+			}
+			b, err := os.ReadFile(files[0])
+			if err != nil {
+				h.t.Fatal(err)
+			}
+			h.readAllNotes()
+			h.forgetReceipts()
+			if err := os.WriteFile(files[0], b, 0o600); err != nil {
+				h.t.Fatal(err)
+			}
+		},
+		"when all was done, and the watermark not moved": func(h *usedOnceTest) {
+			h.readAllNotes()
+			h.forgetReceipts()
+			_, err := state.SpacesIn(state.UserStateDir(h.env)).Change(h.reader.chat, func(s *state.Space) { s.Watermark = time.Time{} })
+			if err != nil {
+				h.t.Fatal(err)
+			}
+		},
+	}
+	want := map[string]string{
+		"a reply":   `1 answers, 0 words, 0 muted, 0 left, told []`,
+		"words":     `0 answers, 1 words, 0 muted, 0 left, told ["[Kept]"]`,
+		"a command": `0 answers, 0 words, 1 muted, 0 left, told ["[Muted]"]`,
+	}
+	for what, want := range want {
+		for when, step := range steps {
+			if what == "words" && when == "when its tombstone was written" {
+				continue // they have none before Claude has them
+			}
+			t.Run(what+" "+when, func(t *testing.T) {
+				h := newUsedOnceTest(t, what)
+				h.reply(h.toThread, "", h.text)
+				step(h)
+				h.startNextPoller()
+				h.readAllNotes()
+				if got := h.describeUse(h.allNotes()); got != want {
+					t.Errorf("%s\nwant %s", got, want)
+				}
+			})
+		}
+	}
+}
+
+// readAllNotes is hears, and leaves in the outbox what was put there.
+func (h *usedOnceTest) readAllNotes() {
+	h.t.Helper()
+	for range 2 {
+		h.poller.readAndAttend(h.t.Context())
+		if v := h.poller.spaceViews()[h.reader.chat]; v != nil {
+			if err := h.reader.listAndRelease(h.t.Context(), v); err != nil {
+				h.t.Fatal(err)
+			}
+		}
+		h.poller.readAndAttend(h.t.Context())
+		h.poller.goroutines.Wait()
+	}
+}
+
+// forgetReceipts has the outbox know nothing of what was put, as it does after ten minutes.
+func (h *usedOnceTest) forgetReceipts() {
+	h.notes = h.allNotes()
+	if err := os.RemoveAll(filepath.Join(state.UserStateDir(h.env), "outbox")); err != nil {
+		h.t.Fatal(err)
+	}
+}
+
+// allNotes is what the session's thread was told of commands and words.
+func (h *usedOnceTest) allNotes() (told []string) {
+	told = slices.Clone(h.notes)
+	all, _ := state.OutboxIn(state.UserStateDir(h.env)).All()
+	for _, message := range all {
+		if message.Type == state.MessageNote && message.ThreadName == h.testSession.threadName && message.Question == "" {
+			told = append(told, message.Parts...)
+		}
+	}
+	return told
+}
+
+// beginThread begins a question's thread in the space, and returns its name.
+func (x *testSession) beginThread(q *state.Question) string {
+	x.t.Helper()
+	m, err := x.space.Say(&chatapi.User{Name: "users/app", Type: "BOT"}, "", "Which?")
+	if err != nil {
+		x.t.Fatal(err)
+	}
+	x.changeQuestion(q, func(q *state.Question) { q.ThreadName, q.MessageName = m.Thread.Name, m.Name })
+	return m.Thread.Name
+}
+
+// What is edited or deleted before it is decided what it is counts as it stands then.
+func TestAnEditBeforeItIsUsedCounts(t *testing.T) {
+	x := newTestSession(t, nil)
+	x.poller.readSessions()
+	at := time.Now().Add(-time.Second)
+	for _, text := range []string{"go on", "stop at once", "stop at once"} {
+		if !x.addEventMessage("edited", text, at) {
+			t.Fatal("not taken")
+		}
+	}
+	x.addEventMessage("deleted", "delete it all", at)
+	_, space, _ := strings.Cut(x.reader.chat, "/")
+	for range 2 {
+		err := x.poller.revokeIncoming(state.IncomingID(x.reader.chat, space+"/messages/deleted"))
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	told := x.readNotes()
+	x.addEventMessage("edited", "too late", at)
+	x.addEventMessage("deleted", "back again", at)
+	told = append(told, x.readNotes()...)
+	if got := x.waitingPrompts(); !slices.Equal(got, []string{"stop at once"}) {
+		t.Errorf("said %q, told %q", got, told)
+	}
+}
+
+// A flood of strangers keeps nobody's words out, and what is too old is not used.
+func TestAFloodOfStrangersKeepsNobodyOut(t *testing.T) {
+	d, _ := newAppMachine(t)
+	p := d.newPoller()
+	p.readSessions()
+	write := func(name, sender, thread string, at time.Time) error {
+		in := newIncoming("chat.example/"+appSpace, gchat.Message{
+			Name: appSpace + "/messages/" + name, ThreadName: appSpace + "/threads/" + thread, Text: "hello",
+			Sender: sender, Human: true, CreateTime: at,
+		}, 0)
+		in.EventID = name
+		return p.addIncoming(in)
+	}
+	now := time.Now()
+	refused := 0
+	for n := range 50 {
+		if write(fmt.Sprint("stranger", n), "users/9", fmt.Sprint("t", n), now) != nil {
+			refused++
+		}
+	}
+	for n := range 50 {
+		err := write(fmt.Sprint("ours", n), "users/1", fmt.Sprint("u", n), now)
+		if err != nil {
+			t.Fatalf("words %d of who may answer: %v", n, err)
+		}
+	}
+	if refused != 50-state.MaxUndecidedOfStranger {
+		t.Errorf("%d of 50 are left for later", refused)
+	}
+	err := write("old", "users/1", "v", now.Add(-72*time.Hour))
+	p.readInbox()
+	isOld := slices.ContainsFunc(p.incoming, func(in *state.Incoming) bool { return in.ThreadName == appSpace+"/threads/v" })
+	if err != nil || isOld {
+		t.Errorf("what is three days old: %v, kept %v", err, isOld)
+	}
+}
+
+// Nothing is acknowledged that could not be written down, and no watermark moves over it.
+func TestAFullDiskLosesNoEvent(t *testing.T) {
+	t.Parallel()
+	d, g := newAppMachine(t)
+	q, card := d.addCardQuestion(nil)
+	inbox := filepath.Join(state.UserStateDir(d.env), "inbox")
+	if err := os.WriteFile(inbox, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	d.runPoller(Options{Daemon: true})
+	m := g.awaitPost("Which?")
+	g.awaitDelivered(g.tap("users/1", m, card, "2", nil))
+	if g.countUnacknowledged() != 1 {
+		t.Error("acknowledged, and not written down")
+	}
+	if err := os.Remove(inbox); err != nil {
+		t.Fatal(err)
+	}
+	d.awaitQuestion(q, "answered", func(q *state.Question) bool { return q.Answers["Which?"] == "Two" })
+}
