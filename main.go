@@ -1,5 +1,6 @@
-// gchat-hooks lets a person answer Claude Code's questions from Google Chat. It is installed under several names and
-// picks its job from the name it was called by, or from its first word: a hook of Claude Code, or a command for people.
+// gchat-hooks lets a person answer Claude Code's questions from Google Chat. It is
+// installed under several names and picks its job from the name it was called by, or from
+// its first word: a hook of Claude Code, or a command for people.
 package main
 
 import (
@@ -18,7 +19,8 @@ func main() {
 	if err != nil {
 		program = programPath(os.Args[0])
 	}
-	// Hooks are decided before the command line's library runs: it prints usage errors to stdout, which is the protocol.
+	// Hooks are decided before the command line's library runs: it prints usage errors to
+	// stdout, which is the protocol.
 	if name, ok := hookName(os.Args); ok {
 		h := &hooks.Hook{
 			Name: name, Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, Env: os.Getenv, Self: program, Args: os.Args,
@@ -32,7 +34,8 @@ func main() {
 	cli.Main(program)
 }
 
-// programPath is the path of the program that was called so. Without /proc Linux tells no other way.
+// programPath is the path of the program that was called so. Without /proc Linux tells no
+// other way.
 func programPath(calledName string) (path string) {
 	path, err := exec.LookPath(calledName)
 	if err != nil {
@@ -42,8 +45,8 @@ func programPath(calledName string) (path string) {
 	return path
 }
 
-// hookName is the hook that this process was called as: by its own name, as `gchat-hooks hook NAME`, or as
-// `gchat-hooks NAME`.
+// hookName is the hook that this process was called as: by its own name, as `gchat-hooks
+// hook NAME`, or as `gchat-hooks NAME`.
 func hookName(args []string) (name string, ok bool) {
 	isKnown := func(name string) bool { return hooks.IsName(name) || wake.IsName(name) }
 	name = hooks.JobName(filepath.Base(args[0]))

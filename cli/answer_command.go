@@ -48,7 +48,8 @@ const exitNotUsed = 2
 // answerer gives a question its reply at a shell, on the way that a reply in Chat takes.
 type answerer struct{ Program }
 
-// verdictTimeout is how long the poller may take to judge a reply; it takes milliseconds where it runs.
+// verdictTimeout is how long the poller may take to judge a reply; it takes milliseconds
+// where it runs.
 const verdictTimeout = 5 * time.Second
 
 func (a answerer) run(ctx context.Context, args []string) error {
@@ -70,7 +71,8 @@ func (a answerer) run(ctx context.Context, args []string) error {
 		MessageName: "shell/" + uuid.NewString(), Sender: state.LocalSender, DisplayName: cmp.Or(a.env("USER"), a.env("LOGNAME")),
 		Text: text, CreatedAt: time.Now().UTC(),
 	}
-	deliverer := state.DelivererNone // before it is answered: a hook that has the answer waits no more
+	// before it is answered: a hook that has the answer waits no more
+	deliverer := state.DelivererNone
 	q, err = state.UpdateQuestion(q.Path, func(q *state.Question) error {
 		deliverer = q.FindDeliverer(a.env, q.TmuxPane != "")
 		switch {
@@ -96,17 +98,35 @@ func (a answerer) run(ctx context.Context, args []string) error {
 			q.Declined, state.OneLine(q.ThreadKey), state.OneLine(q.SessionName))
 		return err
 	}
-	fmt.Fprintf(a.out, "answered: %s, session %s\n", state.OneLine(q.ThreadKey), state.OneLine(q.SessionName))
+	fmt.Fprintf(
+		a.out,
+		"answered: %s, session %s\n",
+		state.OneLine(q.ThreadKey),
+		state.OneLine(q.SessionName),
+	)
 	for _, question := range q.SubQuestions {
-		answerText, noteText := state.OneLine(q.Answers[question.Question]), state.OneLine(q.Notes[question.Question])
-		fmt.Fprintf(a.out, "  %s = %s\n", wording.Cut(state.OneLine(question.Question), maxQuestionBytes), strings.TrimSpace(answerText+" "+noteText))
+		answerText, noteText := state.OneLine(
+			q.Answers[question.Question],
+		), state.OneLine(
+			q.Notes[question.Question],
+		)
+		fmt.Fprintf(
+			a.out,
+			"  %s = %s\n",
+			wording.Cut(state.OneLine(question.Question), maxQuestionBytes),
+			strings.TrimSpace(answerText+" "+noteText),
+		)
 	}
 	_, err = fmt.Fprintln(a.out, "on its way to Claude:", delivererTexts[deliverer])
 	return err
 }
 
-// awaitVerdict waits until the poller has judged a reply, and returns the question when the reply became its answer.
-func (a answerer) awaitVerdict(ctx context.Context, path, replyName string) (*state.Question, error) {
+// awaitVerdict waits until the poller has judged a reply, and returns the question when
+// the reply became its answer.
+func (a answerer) awaitVerdict(
+	ctx context.Context,
+	path, replyName string,
+) (*state.Question, error) {
 	ctx, cancel := context.WithTimeout(ctx, verdictTimeout)
 	defer cancel()
 	q, err := state.Await(ctx, a.env, a.self, path, func(q *state.Question) bool {
@@ -141,7 +161,8 @@ var verdictNotes = map[state.Verdict]string{
 	state.VerdictIgnored: state.NoteNoText, state.VerdictLate: state.NoteLate,
 }
 
-// notUsedError says why a reply did not become the answer, in the words that the thread would have for it.
+// notUsedError says why a reply did not become the answer, in the words that the thread
+// would have for it.
 func (a answerer) notUsedError(q *state.Question, noteKind, replyName string) error {
 	hint, answeredBy := "", cmp.Or(q.AnsweredByName, q.AnsweredBy)
 	switch {
@@ -150,15 +171,28 @@ func (a answerer) notUsedError(q *state.Question, noteKind, replyName string) er
 	case noteKind == state.NoteKept:
 		hint = "what was said is kept: answer the rest with another gchat-hooks answer"
 	}
-	return exitError(errors.New(strings.Join(wording.NoteTexts(q, state.OwedNote{About: noteKind, ReplyMessage: replyName}), "")), hint, exitNotUsed)
+	return exitError(
+		errors.New(
+			strings.Join(
+				wording.NoteTexts(q, state.OwedNote{About: noteKind, ReplyMessage: replyName}),
+				"",
+			),
+		),
+		hint,
+		exitNotUsed,
+	)
 }
 
-// listQuestions shows the questions that a reply would answer, the oldest first, with the options that a number means.
+// listQuestions shows the questions that a reply would answer, the oldest first, with the
+// options that a number means.
 func (a answerer) listQuestions() error {
 	a.ensurePoller()
-	questions, _ := state.ReadIndexedQuestions(a.env, append(state.OpenStatusTexts, state.TimedOutText)...)
+	questions, _ := state.ReadIndexedQuestions(
+		a.env,
+		append(state.OpenStatusTexts, state.TimedOutText)...)
 	questions = slices.DeleteFunc(questions, func(q *state.Question) bool {
-		return !q.Mode.Traits().Asks || !q.IsAnswerable() || q.Status != state.Pending && !q.IsLate(time.Now())
+		return !q.Mode.Traits().Asks || !q.IsAnswerable() ||
+			q.Status != state.Pending && !q.IsLate(time.Now())
 	})
 	if len(questions) == 0 {
 		_, err := fmt.Fprintln(a.out, "no question is open")
@@ -166,7 +200,13 @@ func (a answerer) listQuestions() error {
 	}
 	for _, q := range slices.Backward(questions) {
 		key := state.OneLine(cmp.Or(q.ThreadKey, q.QuestionID))
-		fmt.Fprintf(a.out, "%s, %s old, session %s\n", key, shortDuration(time.Since(q.AskedAt)), state.OneLine(q.SessionName))
+		fmt.Fprintf(
+			a.out,
+			"%s, %s old, session %s\n",
+			key,
+			shortDuration(time.Since(q.AskedAt)),
+			state.OneLine(q.SessionName),
+		)
 		for i, question := range q.SubQuestions {
 			prefix, multipleHint := "", ""
 			if len(q.SubQuestions) > 1 {
@@ -175,7 +215,13 @@ func (a answerer) listQuestions() error {
 			if question.MultiSelect {
 				multipleHint = " (one or more)"
 			}
-			fmt.Fprintf(a.out, "  %s%s%s\n", prefix, wording.Cut(state.OneLine(questionText(q, i)), 2*maxQuestionBytes), multipleHint)
+			fmt.Fprintf(
+				a.out,
+				"  %s%s%s\n",
+				prefix,
+				wording.Cut(state.OneLine(questionText(q, i)), 2*maxQuestionBytes),
+				multipleHint,
+			)
 			if q.Kind.Traits().IsPersonal {
 				fmt.Fprintf(a.out, "    %s\n", decideElsewhere)
 				continue
@@ -184,7 +230,11 @@ func (a answerer) listQuestions() error {
 				fmt.Fprintf(a.out, "    %d. %s\n", n+1, state.OneLine(o.Label))
 				preview := strings.Trim(state.Clean(state.ForTerminal, o.Preview), "\n")
 				if preview != "" {
-					shown := strings.ReplaceAll(wording.Cut(preview, maxPreviewBytes), "\n", "\n"+previewIndent)
+					shown := strings.ReplaceAll(
+						wording.Cut(preview, maxPreviewBytes),
+						"\n",
+						"\n"+previewIndent,
+					)
 					fmt.Fprintf(a.out, "%s%s\n", previewIndent, shown)
 				}
 			}

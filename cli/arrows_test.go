@@ -12,7 +12,8 @@ import (
 	"testing"
 )
 
-// importRules says which rooms a room may import, and why no others. Arrows point down this list only.
+// importRules says which rooms a room may import, and why no others. Arrows point down
+// this list only.
 var importRules = []struct {
 	room string
 	may  []string
@@ -56,7 +57,9 @@ func TestArrows(t *testing.T) {
 			return err
 		}
 		if d.IsDir() && (d.Name() == "testdata" || d.Name() == "e2e" || strings.HasPrefix(d.Name(), ".") && path != ".") {
-			return fs.SkipDir // tests only: they look at everything, and only tests import e2e/bound, e2e/strict and e2e/team
+			// tests only: they look at everything, and only tests import e2e/bound,
+			// e2e/strict and e2e/team
+			return fs.SkipDir
 		}
 		if !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
 			return nil
@@ -96,8 +99,9 @@ func TestArrows(t *testing.T) {
 	}
 }
 
-// Names and hosts of Google's stand in gchat alone, and where a person connects or configures it: who else needs one asks
-// gchat for it. Comments, help texts and what the documents fix may name them.
+// Names and hosts of Google's stand in gchat alone, and where a person connects or
+// configures it: who else needs one asks gchat for it. Comments, help texts and what the
+// documents fix may name them.
 func TestGooglesNamesAreKnownInOnePlace(t *testing.T) {
 	known := regexp.MustCompile(`^(gchat/|state/config/|cli/(doctor/|setup|login|hub)|e2e/)`)
 	names := regexp.MustCompile(`"[^" ]*(googleapis\.com|/messages/|/threads/|^users/|"users/|"spaces/)[^" ]*"|api/chat/v1"`)

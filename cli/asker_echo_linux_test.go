@@ -25,7 +25,8 @@ func (dialog *ptyDialog) awaitEcho(want bool) {
 	}
 }
 
-// However a person leaves the question for a secret, the secret is not shown, and the terminal shows again what is typed.
+// However a person leaves the question for a secret, the secret is not shown, and the
+// terminal shows again what is typed.
 func TestSecretIsHiddenAndTheTerminalIsNotLeftSo(t *testing.T) {
 	for name, leave := range map[string]func(dialog *ptyDialog){
 		"Ctrl-C":  func(dialog *ptyDialog) { dialog.typeText("half of SECRET\x03") },

@@ -11,9 +11,10 @@ import (
 	"testing"
 )
 
-// allowedCallbacks are the fields and variables of functions through which a room calls what another
-// one gave it. Each is there since the room may not import who does the work. None is called
-// under a record's lock: underlock's tests see what each of them does.
+// allowedCallbacks are the fields and variables of functions through which a room calls
+// what another one gave it. Each is there since the room may not import who does the
+// work. None is called under a record's lock: underlock's tests see what each of them
+// does.
 var allowedCallbacks = map[string]string{
 	"cli/doctor Notify":        "what doctor has to say before it is done",
 	"gchat StartSpace":         "cli knows how the page's space was started the last time; a dial that finds it down asks for it",
@@ -69,7 +70,8 @@ func TestCallbacksHaveAReason(t *testing.T) {
 	}
 }
 
-// functionArguments are the exported variables, and fields of exported types, that hold a function.
+// functionArguments are the exported variables, and fields of exported types, that hold a
+// function.
 func functionArguments(f *ast.File) (names []string) {
 	isFunction := func(e ast.Expr) bool {
 		_, literal := e.(*ast.FuncType)

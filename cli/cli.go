@@ -1,4 +1,5 @@
-// Package cli is what a person or an agent types. A command's flags, help, words and action stand together in one file.
+// Package cli is what a person or an agent types. A command's flags, help, words and
+// action stand together in one file.
 package cli
 
 import (
@@ -31,7 +32,8 @@ import (
 	"gchat-hooks/state"
 )
 
-// Exit codes that mean the same in every command. A command's own codes stand in its help.
+// Exit codes that mean the same in every command. A command's own codes stand in its
+// help.
 const (
 	exitFailed = 1 // it could not be done
 	exitUsage  = 4 // wrong arguments
@@ -55,14 +57,20 @@ func Main(self string) {
 	p := Program{self: self, env: os.Getenv, in: os.Stdin, out: os.Stdout, errOut: os.Stderr}
 	gchat.StartSpace = p.startSpace
 	cli.HelpPrinter = printHelp
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+	ctx, stop := signal.NotifyContext(
+		context.Background(),
+		os.Interrupt,
+		syscall.SIGTERM,
+		syscall.SIGHUP,
+	)
 	context.AfterFunc(ctx, stop) // the first signal drains, the second ends the process
 	if err := p.run(ctx, os.Args); err != nil {
 		os.Exit(p.printError(err, filepath.Base(os.Args[0])))
 	}
 }
 
-// run runs a command line. The poller that hooks and commands start (state.Lock's Pass) needs no command line built.
+// run runs a command line. The poller that hooks and commands start (state.Lock's Pass)
+// needs no command line built.
 func (p Program) run(ctx context.Context, args []string) error {
 	switch strings.Join(args[1:], " ") {
 	case "poller --orphan":
@@ -76,7 +84,11 @@ func (p Program) run(ctx context.Context, args []string) error {
 			fmt.Fprintln(p.out, state.TryLockAsChild(args[3]))
 			return nil
 		case state.WordQuestionFlag:
-			return poller.WordQuestion(ctx, poller.Options{Env: p.env, Log: state.NewLog(p.env, "poller")}, args[3])
+			return poller.WordQuestion(
+				ctx,
+				poller.Options{Env: p.env, Log: state.NewLog(p.env, "poller")},
+				args[3],
+			)
 		}
 	}
 	args = normalizeArgs(args)
@@ -86,7 +98,9 @@ func (p Program) run(ctx context.Context, args []string) error {
 	app := p.buildApp(args[1:]...)
 	hasFlags := slices.ContainsFunc(args, func(a string) bool { return strings.HasPrefix(a, "-") })
 	if hasFlags && slices.Contains([]string{"send", "wait", "answer", "migrate"}, args[1]) {
-		args = append(args[:2:2], moveFlagsFirst(args[2:], append(app.Command(args[1]).Flags, cli.HelpFlag))...)
+		args = append(
+			args[:2:2],
+			moveFlagsFirst(args[2:], append(app.Command(args[1]).Flags, cli.HelpFlag))...)
 	}
 	return app.RunContext(ctx, args)
 }
@@ -98,7 +112,13 @@ func (p Program) printError(err error, programName string) int {
 	code := cmp.Or(userError.Code, exitFailed)
 	columns := terminalWidth(p.errOut)
 	printLine := func(kind, text string) {
-		_, _ = io.WriteString(p.errOut, wrapText(fmt.Sprintf("%s: %s: %s\n", programName, kind, cleanForTerminal(text)), columns))
+		_, _ = io.WriteString(
+			p.errOut,
+			wrapText(
+				fmt.Sprintf("%s: %s: %s\n", programName, kind, cleanForTerminal(text)),
+				columns,
+			),
+		)
 	}
 	if !userError.IsPrinted {
 		printLine("error", err.Error())
@@ -113,12 +133,14 @@ func (p Program) printError(err error, programName string) int {
 	return code
 }
 
-// cleanForTerminal is text for a terminal without secrets, and without what a terminal obeys: the words may be Chat's, or a file's.
+// cleanForTerminal is text for a terminal without secrets, and without what a terminal
+// obeys: the words may be Chat's, or a file's.
 func cleanForTerminal(s string) string {
 	return new(state.Redactor).Redact(state.Clean(state.ForTerminal, s))
 }
 
-// Program is what every command is given: the path of this program, the environment, and the terminal.
+// Program is what every command is given: the path of this program, the environment, and
+// the terminal.
 type Program struct {
 	self        string
 	env         state.Getenv
@@ -131,17 +153,30 @@ var commands = []struct {
 	name  string
 	build func(Program) *cli.Command
 }{
-	{"setup", Program.setupCommand}, {"install", Program.installCommand}, {"uninstall", Program.uninstallCommand},
-	{"login", Program.loginCommand}, {"logout", Program.logoutCommand}, {"demo", Program.demoCommand},
+	{
+		"setup",
+		Program.setupCommand,
+	}, {"install", Program.installCommand}, {"uninstall", Program.uninstallCommand},
+	{
+		"login",
+		Program.loginCommand,
+	}, {"logout", Program.logoutCommand}, {"demo", Program.demoCommand},
 	{"space", Program.spaceCommand}, {"hub", Program.hubCommand},
-	{"status", Program.statusCommand}, {"stats", Program.statsCommand}, {"answer", Program.answerCommand},
+	{
+		"status",
+		Program.statusCommand,
+	}, {"stats", Program.statsCommand}, {"answer", Program.answerCommand},
 	{"send", Program.sendCommand}, {"wait", Program.waitCommand}, {"logs", Program.logsCommand},
-	{"doctor", Program.doctorCommand}, {"flush", Program.flushCommand}, {"poller", Program.pollerCommand},
+	{
+		"doctor",
+		Program.doctorCommand,
+	}, {"flush", Program.flushCommand}, {"poller", Program.pollerCommand},
 	{"menu", Program.menuCommand}, {"hook", Program.hookCommand}, {"health", Program.healthCommand},
 	{"migrate", Program.migrateCommand},
 }
 
-// buildApp is the command line: with the one command that the first word names, else with all and what concerns all.
+// buildApp is the command line: with the one command that the first word names, else with
+// all and what concerns all.
 func (p Program) buildApp(args ...string) *cli.App {
 	app := &cli.App{
 		Name:      "gchat-hooks",
@@ -156,15 +191,26 @@ func (p Program) buildApp(args ...string) *cli.App {
 		},
 		Action: func(c *cli.Context) error {
 			if word := c.Args().First(); word != "" {
-				err := fmt.Errorf("no such command: %s. %s", word, cli.SuggestCommand(c.App.Commands, word))
+				err := fmt.Errorf(
+					"no such command: %s. %s",
+					word,
+					cli.SuggestCommand(c.App.Commands, word),
+				)
 				return usageError(err, "gchat-hooks --help")
 			}
 			return cli.ShowAppHelp(c)
 		},
 		Before: func(c *cli.Context) error {
 			if os.Getenv("HOME") == "" {
-				code := cmp.Or(map[string]int{"wait": exitWaitFailed, "doctor": 2}[c.Args().First()], exitFailed)
-				return exitError(errors.New("HOME is not set: gchat-hooks keeps its files there"), "export HOME=/home/NAME", code)
+				code := cmp.Or(
+					map[string]int{"wait": exitWaitFailed, "doctor": 2}[c.Args().First()],
+					exitFailed,
+				)
+				return exitError(
+					errors.New("HOME is not set: gchat-hooks keeps its files there"),
+					"export HOME=/home/NAME",
+					code,
+				)
 			}
 			return nil
 		},
@@ -182,12 +228,14 @@ func (p Program) buildApp(args ...string) *cli.App {
 	return app
 }
 
-// withArgChecks has a command and its subcommands refuse flags and words that they do not take, before their action runs.
+// withArgChecks has a command and its subcommands refuse flags and words that they do not
+// take, before their action runs.
 func withArgChecks(c *cli.Command) *cli.Command {
 	for _, sub := range c.Subcommands {
 		withArgChecks(sub)
 	}
-	c.OnUsageError = func(ctx *cli.Context, err error, _ bool) error { // without it the library prints the error to stdout
+	c.OnUsageError = func(ctx *cli.Context, err error, _ bool) error {
+		// without it the library prints the error to stdout
 		code := exitUsage
 		if c.Name == "wait" { // its callers know three exit codes
 			code = exitWaitFailed
@@ -199,7 +247,10 @@ func withArgChecks(c *cli.Command) *cli.Command {
 		}
 		if flagName, isParseError := strings.CutSuffix(err.Error(), ": parse error"); isParseError {
 			expected := "a whole number"
-			if slices.ContainsFunc(c.Flags, func(f cli.Flag) bool { return isDurationFlag(f) && strings.HasSuffix(flagName, "-"+f.Names()[0]) }) {
+			if slices.ContainsFunc(
+				c.Flags,
+				func(f cli.Flag) bool { return isDurationFlag(f) && strings.HasSuffix(flagName, "-"+f.Names()[0]) },
+			) {
 				expected = "a time with its unit, such as 5s"
 			}
 			err = fmt.Errorf("%s: it takes %s", flagName, expected)
@@ -209,7 +260,8 @@ func withArgChecks(c *cli.Command) *cli.Command {
 	if c.UsageText == "" { // else it says which words
 		c.Before = func(ctx *cli.Context) error {
 			if arg := ctx.Args().First(); arg != "" && c.Command(arg) == nil {
-				return usageError(errors.New(c.Name+" takes no such words"), c.HelpName+" --help") // one may be a secret
+				// one may be a secret
+				return usageError(errors.New(c.Name+" takes no such words"), c.HelpName+" --help")
 			}
 			return nil
 		}
@@ -222,11 +274,13 @@ func isDurationFlag(f cli.Flag) bool {
 	return isDuration
 }
 
-// installedPath is the path of this program where it was called: a link in a person's folder outlasts the version that it leads
-// to. It is that version for a call that tells nothing.
+// installedPath is the path of this program where it was called: a link in a person's
+// folder outlasts the version that it leads to. It is that version for a call that tells
+// nothing.
 func (p Program) installedPath() string {
 	called, _ := exec.LookPath(os.Args[0])
-	called, _ = filepath.Abs(filepath.Join(filepath.Dir(called), "gchat-hooks")) // it may be the name of a command
+	// it may be the name of a command
+	called, _ = filepath.Abs(filepath.Join(filepath.Dir(called), "gchat-hooks"))
 	calledInfo, _ := os.Stat(called)
 	selfInfo, _ := os.Stat(p.self)
 	if os.SameFile(calledInfo, selfInfo) { // not where one of them cannot be found
@@ -235,7 +289,8 @@ func (p Program) installedPath() string {
 	return p.self
 }
 
-// shellName is what a person types for this program: its name, where the shell finds it by that.
+// shellName is what a person types for this program: its name, where the shell finds it
+// by that.
 func (p Program) shellName() string {
 	found, _ := exec.LookPath("gchat-hooks")
 	foundInfo, _ := os.Stat(found)
@@ -246,7 +301,8 @@ func (p Program) shellName() string {
 	return p.installedPath()
 }
 
-// commandAliases are the commands that have a name of their own, as a symlink and as a first word; also with .sh, as the scripts did.
+// commandAliases are the commands that have a name of their own, as a symlink and as a
+// first word; also with .sh, as the scripts did.
 var commandAliases = map[string]string{
 	"gchat-send": "send", "gchat-wait": "wait", "gchat-response-poller": "poller", "menu-driver": "menu",
 	"health-check": "health",
@@ -268,11 +324,13 @@ func normalizeArgs(args []string) []string {
 	return append([]string{"gchat-hooks", name}, rest...)
 }
 
-// flagPattern is what is taken for a flag. "- item one" and "-5 degrees" are messages; "--dryrun" is a slip that must not send.
+// flagPattern is what is taken for a flag. "- item one" and "-5 degrees" are messages;
+// "--dryrun" is a slip that must not send.
 var flagPattern = state.LazyPattern(`^--?[A-Za-z][\w-]*(=(?s:.*))?$`)
 
-// moveFlagsFirst puts the flags before the words: the library takes what stands behind the first word for words, and people
-// as well as Claude write `gchat-send "done" --type task_completion`. A lone "--" ends the flags.
+// moveFlagsFirst puts the flags before the words: the library takes what stands behind
+// the first word for words, and people as well as Claude write `gchat-send "done" --type
+// task_completion`. A lone "--" ends the flags.
 func moveFlagsFirst(args []string, known []cli.Flag) []string {
 	takesValue := func(name string) bool {
 		return slices.ContainsFunc(known, func(f cli.Flag) bool {
@@ -304,7 +362,10 @@ func (p Program) hookCommand() *cli.Command {
 		Usage:     "run a hook as Claude Code does: the event on stdin, the decision on stdout",
 		UsageText: "gchat-hooks hook NAME",
 		Action: func(*cli.Context) error {
-			return usageError(fmt.Errorf("hook takes a name: %s", strings.Join(hookNames(), ", ")), "gchat-hooks install")
+			return usageError(
+				fmt.Errorf("hook takes a name: %s", strings.Join(hookNames(), ", ")),
+				"gchat-hooks install",
+			)
 		},
 	}
 }
@@ -327,8 +388,9 @@ type asker struct {
 	isInteractive bool // both ends are one
 	in            io.Reader
 	out           io.Writer
-	// next has the next line that the person types, and is closed at the end of the input. A read of a terminal cannot be
-	// called off: a line that one caller does not take any more is the answer to the next question.
+	// next has the next line that the person types, and is closed at the end of the
+	// input. A read of a terminal cannot be called off: a line that one caller does not
+	// take any more is the answer to the next question.
 	nextLine func() <-chan string
 }
 
@@ -343,7 +405,12 @@ func newAsker(in io.Reader, out io.Writer) *asker {
 		}()
 		return lines
 	})
-	return &asker{isInteractive: isTerminal(in) && isTerminal(out), in: in, out: out, nextLine: nextLine}
+	return &asker{
+		isInteractive: isTerminal(in) && isTerminal(out),
+		in:            in,
+		out:           out,
+		nextLine:      nextLine,
+	}
 }
 
 // isTerminal says whether an end of this program is a person's terminal.
@@ -353,7 +420,9 @@ func isTerminal(stream any) bool {
 }
 
 // errStopped says that the person ended the conversation.
-var errStopped = errors.New("stopped; what was done so far stays, and the same command goes on from there")
+var errStopped = errors.New(
+	"stopped; what was done so far stays, and the same command goes on from there",
+)
 
 // askLine asks, and returns what was typed.
 func (a *asker) askLine(ctx context.Context, question string) (string, error) {
@@ -361,8 +430,9 @@ func (a *asker) askLine(ctx context.Context, question string) (string, error) {
 	return a.readLine(ctx, a.nextLine())
 }
 
-// askSecret asks on the terminal for what must not stay on the screen. However it ends, the terminal shows again what is typed.
-// It goes before the first line: next would read the secret, too.
+// askSecret asks on the terminal for what must not stay on the screen. However it ends,
+// the terminal shows again what is typed. It goes before the first line: next would read
+// the secret, too.
 func (a *asker) askSecret(ctx context.Context, question string) (string, error) {
 	fd := int(a.in.(*os.File).Fd())
 	defer fmt.Fprintln(a.out)
@@ -403,7 +473,10 @@ func (a *asker) readLine(ctx context.Context, lines <-chan string) (string, erro
 
 // askYesNo asks for a yes or a no. Enter is otherwise, and any other word a no.
 func (a *asker) askYesNo(ctx context.Context, question string, defaultYes bool) (bool, error) {
-	line, err := a.askLine(ctx, question+map[bool]string{true: " [Y/n]", false: " [y/N]"}[defaultYes])
+	line, err := a.askLine(
+		ctx,
+		question+map[bool]string{true: " [Y/n]", false: " [y/N]"}[defaultYes],
+	)
 	if line == "" {
 		return defaultYes, err
 	}

@@ -21,8 +21,8 @@ var systemVariables = []string{
 	"XDG_RUNTIME_DIR", "CLAUDE_CODE_SESSION_ID", "CLAUDE_CODE_SESSION_ATTENDED", "CLAUDE_CODE_ENTRYPOINT", "CLAUDE_PID", "USER", "LOGNAME", "TERM", "NO_COLOR",
 }
 
-// TestVariablesAreDocumented looks for the variables that any part of the program reads: what can be set is in the list,
-// and what is in the list is read.
+// TestVariablesAreDocumented looks for the variables that any part of the program reads:
+// what can be set is in the list, and what is in the list is read.
 func TestVariablesAreDocumented(t *testing.T) {
 	listed, named, read := map[string]bool{}, map[string]bool{}, map[string]string{}
 	for _, s := range config.AllSettings() {

@@ -95,7 +95,8 @@ func docPages(t *testing.T) (pages []docPage) {
 	return pages
 }
 
-// programCommands are the names that a command of ours can begin with, and what they are as a command of gchat-hooks.
+// programCommands are the names that a command of ours can begin with, and what they are
+// as a command of gchat-hooks.
 func programCommands() map[string][]string {
 	commands := map[string][]string{"gchat-hooks": nil}
 	for name, command := range commandAliases {
@@ -104,7 +105,8 @@ func programCommands() map[string][]string {
 	return commands
 }
 
-// commandsIn are the commands of ours in a line of a shell, as words; what is quoted is one word, and none that is checked.
+// commandsIn are the commands of ours in a line of a shell, as words; what is quoted is
+// one word, and none that is checked.
 func commandsIn(line string) (found [][]string) {
 	line, _, _ = strings.Cut(line, " # ")
 	line = regexp.MustCompile(`"[^"]*"|'[^']*'`).ReplaceAllString(line, "QUOTED")
@@ -126,7 +128,8 @@ func commandsIn(line string) (found [][]string) {
 	return found
 }
 
-// TestDocsCommands asks of every command line in the pages whether the program has the command, the hook and the flags.
+// TestDocsCommands asks of every command line in the pages whether the program has the
+// command, the hook and the flags.
 func TestDocsCommands(t *testing.T) {
 	app := Program{}.buildApp()
 	checked := 0
@@ -221,8 +224,9 @@ func anyHasFlag(app *cli.App, name string) bool {
 	return false
 }
 
-// TestDocsJSON parses what the pages show as JSON. What is a configuration loads without a problem, and what
-// registers hooks names ours. Registries are held to their code in hooks/wake.
+// TestDocsJSON parses what the pages show as JSON. What is a configuration loads without
+// a problem, and what registers hooks names ours. Registries are held to their code in
+// hooks/wake.
 func TestDocsJSON(t *testing.T) {
 	members, events := map[string]bool{}, map[string]bool{}
 	for _, s := range config.AllSettings() {
@@ -314,7 +318,8 @@ func loadConfigText(t *testing.T, text string) *config.Config {
 	}, filepath.Dir(file))
 }
 
-// TestDocsLinks follows the links between the pages: to files, pictures and headings that are there.
+// TestDocsLinks follows the links between the pages: to files, pictures and headings that
+// are there.
 func TestDocsLinks(t *testing.T) {
 	anchors := map[string][]string{}
 	for _, p := range docPages(t) {
@@ -394,7 +399,8 @@ func TestREADME(t *testing.T) {
 	}
 }
 
-// tableRows are the cells of the tables' rows in a text, without their headings and rules.
+// tableRows are the cells of the tables' rows in a text, without their headings and
+// rules.
 func tableRows(text string) (rows [][]string) {
 	heading := true
 	for line := range strings.Lines(text) {
@@ -455,7 +461,9 @@ func TestDocsReplies(t *testing.T) {
 	remarked := state.Answer{Labels: rolling.Labels, Notes: "but keep the footer"}
 	rows := []struct {
 		prompts []state.SubQuestion
-		replies []string // the row's spans of code; more than one is a reply each, or a line each where there are two questions
+		// the row's spans of code; more than one is a reply each, or a line each where
+		// there are two questions
+		replies []string
 		want    map[int]state.Answer
 		none    int    // a number without an option
 		how     string // what it says in place of an answer
@@ -500,7 +508,8 @@ func TestDocsReplies(t *testing.T) {
 	}
 }
 
-// stringLiterals are all texts in the program and on the embedded space's page, a line each.
+// stringLiterals are all texts in the program and on the embedded space's page, a line
+// each.
 func stringLiterals(t *testing.T) string {
 	t.Helper()
 	var collected strings.Builder
@@ -552,8 +561,9 @@ var foreignTexts = []string{
 	"certificate signed by unknown authority", "Proxy Authentication Required",
 }
 
-// TestDocsTexts looks for the texts that the pages quote: headers of messages anywhere, and all that troubleshooting.md says
-// that a person sees. Where the program fills something in, the page has "…".
+// TestDocsTexts looks for the texts that the pages quote: headers of messages anywhere,
+// and all that troubleshooting.md says that a person sees. Where the program fills
+// something in, the page has "…".
 func TestDocsTexts(t *testing.T) {
 	all := docPages(t)
 	known, checked := stringLiterals(t), 0
@@ -600,13 +610,14 @@ func TestDocsTexts(t *testing.T) {
 	}
 }
 
-// foreignVariables are variables that only other programs read, and what a script reads on its standard output.
+// foreignVariables are variables that only other programs read, and what a script reads
+// on its standard output.
 var foreignVariables = []string{
 	"HTTPS_PROXY", "SSL_CERT_FILE", "NODE_EXTRA_CA_CERTS", "CLAUDE_CODE_SAFE_MODE", "OPENCLAW_SHELL", "CGO_ENABLED", "GCHAT_RESPONSE", "GCHAT_TIMEOUT",
 }
 
-// TestDocsNames holds what the pages list to what there is: presets, types of messages, exit codes as the help of a command on
-// the page says them, and variables.
+// TestDocsNames holds what the pages list to what there is: presets, types of messages,
+// exit codes as the help of a command on the page says them, and variables.
 func TestDocsNames(t *testing.T) {
 	var presets, types []string
 	for _, row := range tableRows(section(t, "docs/install.md", "What does `install` write?")) {
@@ -692,7 +703,8 @@ func TestDocsNames(t *testing.T) {
 	}
 }
 
-// isInTree says whether a file is there: at its path, or, where only its name is given, in some folder.
+// isInTree says whether a file is there: at its path, or, where only its name is given,
+// in some folder.
 func isInTree(name string) bool {
 	for _, folder := range []string{"", "*/", "*/*/"} {
 		if found, _ := filepath.Glob(folder + name); len(found) > 0 {

@@ -23,8 +23,14 @@ func (p Program) doctorCommand() *cli.Command {
 			"In CI:  gchat-hooks doctor --live --wait 0 --json\n" +
 			"Exit codes: 0 all is well, 1 warnings, 2 failures, 4 wrong arguments",
 		Flags: []cli.Flag{
-			&cli.BoolFlag{Name: "all", Usage: "print a line for every check, not only for problems"},
-			&cli.BoolFlag{Name: "live", Usage: "post test messages in two threads, read them back, and wait for your reply"},
+			&cli.BoolFlag{
+				Name:  "all",
+				Usage: "print a line for every check, not only for problems",
+			},
+			&cli.BoolFlag{
+				Name:  "live",
+				Usage: "post test messages in two threads, read them back, and wait for your reply",
+			},
 			&cli.DurationFlag{
 				Name: "wait", Value: 5 * time.Minute, Usage: "with --live: `TIME` to wait; without a terminal only if given",
 			},

@@ -21,9 +21,9 @@ import (
 	"gchat-hooks/state"
 )
 
-// Three environments with 300 open questions in 30 projects share one space: one of their pollers
-// reads it for all, once a second. GCHAT_ENVIRONMENTS, in seconds, also prints what each poller
-// takes over so long.
+// Three environments with 300 open questions in 30 projects share one space: one of their
+// pollers reads it for all, once a second. GCHAT_ENVIRONMENTS, in seconds, also prints
+// what each poller takes over so long.
 func TestThreeEnvironmentsReadASpaceOnce(t *testing.T) {
 	const environments, projects, questions = 3, 30, 300
 	dir := t.TempDir()

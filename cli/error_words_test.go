@@ -14,7 +14,8 @@ import (
 	"gchat-hooks/e2e/strict"
 )
 
-// What others wrote reaches the terminal as text: neither Chat's words nor a file's are obeyed by it, and no secret is shown.
+// What others wrote reaches the terminal as text: neither Chat's words nor a file's are
+// obeyed by it, and no secret is shown.
 func TestErrorsAreInert(t *testing.T) {
 	dir, err := builtProgram()
 	if err != nil {

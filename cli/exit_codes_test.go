@@ -8,7 +8,8 @@ import (
 	"gchat-hooks/e2e/bound"
 )
 
-// The same mistake ends every command with the same exit code: a script that checks for one knows it of all.
+// The same mistake ends every command with the same exit code: a script that checks for
+// one knows it of all.
 func TestExitCodes(t *testing.T) {
 	dir, err := builtProgram()
 	if err != nil {

@@ -27,19 +27,41 @@ import (
 )
 
 func (p Program) hubCommand() *cli.Command {
-	topic := &cli.StringFlag{Name: "topic", Usage: "`projects/P/topics/T`: events on their way to the machines"}
+	topic := &cli.StringFlag{
+		Name:  "topic",
+		Usage: "`projects/P/topics/T`: events on their way to the machines",
+	}
 	return &cli.Command{
 		Name:        "hub",
 		Usage:       "run a team's hub: one Chat app for all their machines",
 		Description: "docs/team.md says what to do before in Google Cloud.",
 		Flags: []cli.Flag{
 			topic,
-			&cli.StringFlag{Name: "subscription", Usage: "`projects/P/subscriptions/APP`: the app's events"},
-			&cli.StringSliceFlag{Name: "domain", Usage: "`DOMAIN` whose e-mail addresses may join; for several, give it again"},
-			&cli.StringFlag{Name: "key-file", Usage: "`FILE` of 32 random bytes or more, the same for all replicas"},
-			&cli.StringFlag{Name: "policy", Usage: "`FILE` of what machines may not do, read anew each time"},
-			&cli.StringFlag{Name: "listen", Value: "127.0.0.1:8767", Usage: "`ADDRESS` to listen at"},
-			&cli.StringFlag{Name: "url", Usage: "`URL` where machines reach it (default: the address)"},
+			&cli.StringFlag{
+				Name:  "subscription",
+				Usage: "`projects/P/subscriptions/APP`: the app's events",
+			},
+			&cli.StringSliceFlag{
+				Name:  "domain",
+				Usage: "`DOMAIN` whose e-mail addresses may join; for several, give it again",
+			},
+			&cli.StringFlag{
+				Name:  "key-file",
+				Usage: "`FILE` of 32 random bytes or more, the same for all replicas",
+			},
+			&cli.StringFlag{
+				Name:  "policy",
+				Usage: "`FILE` of what machines may not do, read anew each time",
+			},
+			&cli.StringFlag{
+				Name:  "listen",
+				Value: "127.0.0.1:8767",
+				Usage: "`ADDRESS` to listen at",
+			},
+			&cli.StringFlag{
+				Name:  "url",
+				Usage: "`URL` where machines reach it (default: the address)",
+			},
 			&cli.StringFlag{Name: "tls-cert", Usage: "`FILE` of the certificate"},
 			&cli.StringFlag{Name: "tls-key", Usage: "`FILE` of its key"},
 			&cli.BoolFlag{Name: "behind-proxy", Usage: "another program ends TLS before the hub"},
@@ -56,11 +78,17 @@ func (p Program) hubCommand() *cli.Command {
 func (p Program) newHub(c *cli.Context) (*hub.Hub, error) {
 	topic := c.String("topic")
 	if isTopic, _ := path.Match("projects/?*/topics/?*", topic); !isTopic {
-		return nil, usageError(fmt.Errorf("--topic takes projects/P/topics/T, not %q", topic), "gchat-hooks hub --help")
+		return nil, usageError(
+			fmt.Errorf("--topic takes projects/P/topics/T, not %q", topic),
+			"gchat-hooks hub --help",
+		)
 	}
 	o := hub.Options{
 		Topic: topic, Subscription: c.String("subscription"), Domains: c.StringSlice("domain"), Policy: c.String("policy"),
-		URL: strings.TrimSuffix(c.String("url"), "/"), Version: version(), Log: zerolog.New(p.errOut).With().Timestamp().Logger(),
+		URL: strings.TrimSuffix(
+			c.String("url"),
+			"/",
+		), Version: version(), Log: zerolog.New(p.errOut).With().Timestamp().Logger(),
 	}
 	if _, err := config.ReadHubPolicy(o.Policy); err != nil {
 		return nil, exitError(err, "mend "+o.Policy+"; docs/team.md says what it takes", exitFailed)
@@ -68,7 +96,11 @@ func (p Program) newHub(c *cli.Context) (*hub.Hub, error) {
 	var err error
 	o.Chat, o.PubSub, err = gchat.Services(c.Context, config.LoadPersonal(p.env), nil)
 	if err != nil {
-		return nil, exitError(err, "run it as the hub's service account, or set GOOGLE_CHAT_CREDENTIALS_FILE to its key", exitFailed)
+		return nil, exitError(
+			err,
+			"run it as the hub's service account, or set GOOGLE_CHAT_CREDENTIALS_FILE to its key",
+			exitFailed,
+		)
 	}
 	if file := c.String("key-file"); file != "" {
 		if o.Key, err = readHubKey(file); err != nil {
@@ -89,8 +121,11 @@ func readHubKey(file string) ([]byte, error) {
 	// Cloud Run mounts a secret as 0444, in a container that has no other users.
 	const othersRead, ownerWrites = 0o004, 0o200
 	if mode := info.Mode().Perm(); mode&othersRead != 0 && mode&ownerWrites != 0 {
-		return nil, fmt.Errorf("%s can be read by everybody on this machine (mode %#o): chmod 600 it, and make a new key",
-			file, info.Mode().Perm())
+		return nil, fmt.Errorf(
+			"%s can be read by everybody on this machine (mode %#o): chmod 600 it, and make a new key",
+			file,
+			info.Mode().Perm(),
+		)
 	}
 	const maxKeyBytes = 1 << 16
 	key, err := state.ReadPlainOrLink(file, maxKeyBytes)
@@ -107,7 +142,11 @@ func readHubKey(file string) ([]byte, error) {
 	case len(key) < 32:
 		return nil, fmt.Errorf("%s has less than 32 bytes", file)
 	case len(distinctBytes) < minDistinct:
-		return nil, fmt.Errorf("%s is not random: it has %d different signs", file, len(distinctBytes))
+		return nil, fmt.Errorf(
+			"%s is not random: it has %d different signs",
+			file,
+			len(distinctBytes),
+		)
 	}
 	return key, nil
 }
@@ -127,23 +166,31 @@ func checkHubFlags(c *cli.Context) error {
 	case (certificate == "") != (key == ""):
 		return errors.New("--tls-cert and --tls-key go together")
 	case certificate == "" && !c.Bool("behind-proxy") && !isLocal:
-		return errors.New("tokens would cross the network in the clear: give --tls-cert and --tls-key, or --behind-proxy")
+		return errors.New(
+			"tokens would cross the network in the clear: give --tls-cert and --tls-key, or --behind-proxy",
+		)
 	case slices.Contains([]string{c.String("topic"), c.String("subscription"), c.String("key-file")}, "") ||
 		len(c.StringSlice("domain")) == 0:
 		return errors.New("--topic, --subscription, --domain and --key-file are needed")
 	case c.Bool("behind-proxy") && c.String("url") == "":
-		return errors.New("--behind-proxy needs --url: the address that machines reach, and not this one")
+		return errors.New(
+			"--behind-proxy needs --url: the address that machines reach, and not this one",
+		)
 	case urlErr != nil:
 		return fmt.Errorf("--url takes https://HOST, not %q", c.String("url"))
 	case !isSubscription:
-		return fmt.Errorf("--subscription takes projects/P/subscriptions/S, not %q", c.String("subscription"))
+		return fmt.Errorf(
+			"--subscription takes projects/P/subscriptions/S, not %q",
+			c.String("subscription"),
+		)
 	case slices.ContainsFunc(c.StringSlice("domain"), isBadDomain):
 		return fmt.Errorf("--domain takes names like example.com, not %q", c.StringSlice("domain"))
 	}
 	return nil
 }
 
-// runHub serves until a signal comes; then the pulls under way end at once, and the rest within a while.
+// runHub serves until a signal comes; then the pulls under way end at once, and the rest
+// within a while.
 func (p Program) runHub(c *cli.Context) error {
 	if err := checkHubFlags(c); err != nil {
 		return usageError(err, "gchat-hooks hub --help")
@@ -162,7 +209,9 @@ func (p Program) runHub(c *cli.Context) error {
 	} else if h.URL == "" {
 		h.URL = "http://" + ln.Addr().String()
 	}
-	debug.SetMemoryLimit(160 << 20) // thousands of pulls wait at once: what they hold is small, what they leave behind is not
+	// thousands of pulls wait at once: what they hold is small, what they leave behind is
+	// not
+	debug.SetMemoryLimit(160 << 20)
 	server := &http.Server{
 		Handler: h.Handler(), ReadHeaderTimeout: 10 * time.Second, ReadTimeout: 30 * time.Second, IdleTimeout: 3 * time.Minute,
 		WriteTimeout: 4 * time.Minute, MaxHeaderBytes: 16 << 10, ErrorLog: log.New(io.Discard, "", 0),
@@ -191,9 +240,16 @@ func (p Program) runHub(c *cli.Context) error {
 }
 
 func (p Program) revokeMachines(c *cli.Context) error {
-	target, listCommand := state.OneLine(c.Args().First()), "gchat-hooks hub revoke --topic "+c.String("topic")
+	target, listCommand := state.OneLine(
+		c.Args().First(),
+	), "gchat-hooks hub revoke --topic "+c.String(
+		"topic",
+	)
 	if c.NArg() > 1 {
-		return usageError(errors.New("revoke takes one machine or person, behind its flags"), listCommand+" MACHINE")
+		return usageError(
+			errors.New("revoke takes one machine or person, behind its flags"),
+			listCommand+" MACHINE",
+		)
 	}
 	h, err := p.newHub(c)
 	if err != nil {
@@ -204,17 +260,32 @@ func (p Program) revokeMachines(c *cli.Context) error {
 	for _, m := range machines {
 		if target == "" {
 			suffix := map[bool]string{true: "  revoked"}[m.Revoked]
-			fmt.Fprintf(p.out, "%s  %s  since %s%s\n", m.ID, m.User, m.Made.Format("2006-01-02 15:04"), suffix)
+			fmt.Fprintf(
+				p.out,
+				"%s  %s  since %s%s\n",
+				m.ID,
+				m.User,
+				m.Made.Format("2006-01-02 15:04"),
+				suffix,
+			)
 		} else if m.ID == target || m.User == strings.Replace(target, "/", "-", 1) {
 			revoked = append(revoked, m)
 		}
 	}
 	if err == nil && target != "" && len(revoked) == 0 {
-		return exitError(fmt.Errorf("no machine and no person is called %s", target), listCommand+" lists them", exitFailed)
+		return exitError(
+			fmt.Errorf("no machine and no person is called %s", target),
+			listCommand+" lists them",
+			exitFailed,
+		)
 	}
 	if err == nil {
 		err = h.Revoke(c.Context, func(until time.Time) {
-			fmt.Fprintf(p.out, "revoked; this waits until %s, so that its code ends\n", until.Add(time.Minute).Format("15:04"))
+			fmt.Fprintf(
+				p.out,
+				"revoked; this waits until %s, so that its code ends\n",
+				until.Add(time.Minute).Format("15:04"),
+			)
 		}, revoked...)
 	}
 	if errors.Is(err, context.Canceled) {

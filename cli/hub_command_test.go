@@ -16,7 +16,8 @@ import (
 	"gchat-hooks/e2e/bound"
 )
 
-// An administrator lists machines, and takes one and all of a person's away. One whose code is still good is revoked at once.
+// An administrator lists machines, and takes one and all of a person's away. One whose
+// code is still good is revoked at once.
 func TestHubRevoke(t *testing.T) {
 	var mu sync.Mutex
 	subs := map[string]*pubsub.Subscription{}

@@ -30,12 +30,31 @@ func (p Program) installCommand() *cli.Command {
 			"And reports:  gchat-hooks install --preset report\n" +
 			"Questions, permissions, plans and the next instruction:  gchat-hooks install --preset approve\n" +
 			"Presets add up. Back to questions alone:  gchat-hooks install --only answer",
-		Flags: append(scopeFlags(),
-			&cli.StringSliceFlag{Name: "preset", Usage: "add `NAME`: " + strings.Join(settings.PresetNames(), ", ") + "; else answer"},
-			&cli.StringSliceFlag{Name: "only", Usage: "register the preset `NAME` in place of all others; says what it takes away"},
-			&cli.BoolFlag{Name: "links", Usage: "also link the names that agents call (gchat-send, ...) beside this program"},
-			&cli.StringFlag{Name: "claude-version", Usage: "`VERSION` of Claude Code (default: what claude --version says)"},
-			&cli.BoolFlag{Name: "keep", Usage: "without --preset: keep the hooks that are registered already"},
+		Flags: append(
+			scopeFlags(),
+			&cli.StringSliceFlag{
+				Name: "preset",
+				Usage: "add `NAME`: " + strings.Join(
+					settings.PresetNames(),
+					", ",
+				) + "; else answer",
+			},
+			&cli.StringSliceFlag{
+				Name:  "only",
+				Usage: "register the preset `NAME` in place of all others; says what it takes away",
+			},
+			&cli.BoolFlag{
+				Name:  "links",
+				Usage: "also link the names that agents call (gchat-send, ...) beside this program",
+			},
+			&cli.StringFlag{
+				Name:  "claude-version",
+				Usage: "`VERSION` of Claude Code (default: what claude --version says)",
+			},
+			&cli.BoolFlag{
+				Name:  "keep",
+				Usage: "without --preset: keep the hooks that are registered already",
+			},
 		),
 		Action: func(c *cli.Context) error {
 			scope, err := scopeOf(c)
@@ -43,11 +62,16 @@ func (p Program) installCommand() *cli.Command {
 				return err
 			}
 			if c.IsSet("only") && (c.IsSet("preset") || c.Bool("keep")) {
-				return usageError(errors.New("--only goes without --preset and --keep"), "gchat-hooks install --help")
+				return usageError(
+					errors.New("--only goes without --preset and --keep"),
+					"gchat-hooks install --help",
+				)
 			}
 			return installer{
 				Program: p, scope: scope, presets: append(c.StringSlice("preset"), c.StringSlice("only")...), replacesOthers: c.IsSet("only"),
-				dryRun: c.Bool("dry-run"), makesLinks: c.Bool("links"), keepsRegistered: c.Bool("keep"), claudeVersion: c.String("claude-version"),
+				dryRun: c.Bool(
+					"dry-run",
+				), makesLinks: c.Bool("links"), keepsRegistered: c.Bool("keep"), claudeVersion: c.String("claude-version"),
 			}.run(c.Context)
 		},
 	}
@@ -57,7 +81,10 @@ func (p Program) installCommand() *cli.Command {
 func scopeFlags() []cli.Flag {
 	return []cli.Flag{
 		&cli.BoolFlag{Name: "user", Usage: "in your own settings, for all projects (default)"},
-		&cli.BoolFlag{Name: "project", Usage: "in the project's settings, which go to others with the repository"},
+		&cli.BoolFlag{
+			Name:  "project",
+			Usage: "in the project's settings, which go to others with the repository",
+		},
 		&cli.BoolFlag{Name: "local", Usage: "in the project's settings that stay on this machine"},
 		&cli.BoolFlag{Name: "dry-run", Usage: "show what would change, and write nothing"},
 	}
@@ -66,7 +93,10 @@ func scopeFlags() []cli.Flag {
 func scopeOf(c *cli.Context) (scope settings.Scope, err error) {
 	for _, s := range []settings.Scope{settings.User, settings.Project, settings.Local} {
 		if c.Bool(string(s)) && scope != "" {
-			err = usageError(fmt.Errorf("--%s and --%s exclude each other", scope, s), "gchat-hooks "+c.Command.Name+" --help")
+			err = usageError(
+				fmt.Errorf("--%s and --%s exclude each other", scope, s),
+				"gchat-hooks "+c.Command.Name+" --help",
+			)
 		} else if c.Bool(string(s)) {
 			scope = s
 		}
@@ -104,7 +134,8 @@ func (i installer) run(ctx context.Context) error {
 		return usageError(err, "gchat-hooks install --help")
 	}
 	// What is wrong with the file is said where it is written.
-	if registered, err := file.OwnHooks(presets...); !i.replacesOthers && err == nil && len(registered) > 0 {
+	if registered, err := file.OwnHooks(presets...); !i.replacesOthers && err == nil &&
+		len(registered) > 0 {
 		hooks = registered
 	}
 	version, err := i.targetVersion(ctx, file)
@@ -121,13 +152,22 @@ func (i installer) run(ctx context.Context) error {
 		fmt.Fprintf(i.out, "taken away: %s\n", removed)
 	}
 	for _, h := range skipped {
-		fmt.Fprintf(i.out, "left out: %s on %s needs Claude Code %s\n", h.Name, h.Event, settings.MinRewakeVersion)
+		fmt.Fprintf(
+			i.out,
+			"left out: %s on %s needs Claude Code %s\n",
+			h.Name,
+			h.Event,
+			settings.MinRewakeVersion,
+		)
 	}
 	if slices.Contains(i.presets, "wake") {
 		err = i.allowMenuDecisions()
 	}
 	if i.scope != settings.User && !i.dryRun { // a purge looks for hooks in known projects
-		err = cmp.Or(err, state.RegisterProject(i.env, state.SpareStateDir(i.env), state.ProjectDir(i.env)))
+		err = cmp.Or(
+			err,
+			state.RegisterProject(i.env, state.SpareStateDir(i.env), state.ProjectDir(i.env)),
+		)
 	}
 	if i.makesLinks && !i.dryRun {
 		err = cmp.Or(err, linkNames(i.out, filepath.Dir(program)))
@@ -140,7 +180,9 @@ func (i installer) run(ctx context.Context) error {
 
 // allowMenuDecisions has an agent that is woken choose in permissions and plans, too.
 func (i installer) allowMenuDecisions() error {
-	path, verb := state.ConfigFile(i.env), map[bool]string{true: "would get", false: "now has"}[i.dryRun]
+	path, verb := state.ConfigFile(
+		i.env,
+	), map[bool]string{true: "would get", false: "now has"}[i.dryRun]
 	const effect = "menu-driver, and so your agent, may choose in permissions and plans"
 	fmt.Fprintf(i.out, "%s %s \"menu_decides\": true: %s\n", path, verb, effect)
 	if i.dryRun {
@@ -161,23 +203,38 @@ func (p Program) printMenuDecides() {
 func (i installer) hasApprovePreset() bool {
 	file, _ := settings.FileFor(i.env, i.scope) // run says what is wrong with it
 	hooks, _ := file.OwnHooks()
-	return slices.ContainsFunc(hooks, func(h settings.Hook) bool { return h.Event == "PostToolBatch" })
+	return slices.ContainsFunc(
+		hooks,
+		func(h settings.Hook) bool { return h.Event == "PostToolBatch" },
+	)
 }
 
 // programPath is the path that hooks are registered with: ours, as long as that stays.
 func (i installer) programPath() (string, error) {
 	if strings.Contains(i.self, string(filepath.Separator)+"go-build") {
-		return "", exitError(errors.New("`go run` removes its program when it ends"), "go build -o ~/bin/gchat-hooks .", exitFailed)
+		return "", exitError(
+			errors.New("`go run` removes its program when it ends"),
+			"go build -o ~/bin/gchat-hooks .",
+			exitFailed,
+		)
 	}
 	path := filepath.Join(filepath.Dir(i.installedPath()), "gchat-hooks")
 	if _, err := os.Stat(path); err != nil {
-		return "", exitError(fmt.Errorf("this program is called %s", filepath.Base(i.self)), "rename it to gchat-hooks", exitFailed)
+		return "", exitError(
+			fmt.Errorf("this program is called %s", filepath.Base(i.self)),
+			"rename it to gchat-hooks",
+			exitFailed,
+		)
 	}
 	return path, nil
 }
 
-// targetVersion is that of the Claude Code that will read the settings; where none is found, that which the file was written for.
-func (i installer) targetVersion(ctx context.Context, file settings.File) (v settings.Version, err error) {
+// targetVersion is that of the Claude Code that will read the settings; where none is
+// found, that which the file was written for.
+func (i installer) targetVersion(
+	ctx context.Context,
+	file settings.File,
+) (v settings.Version, err error) {
 	v, isVersion := settings.ParseVersion(i.claudeVersion)
 	if i.claudeVersion == "" {
 		v, err = settings.InstalledVersion(ctx, i.env, 20*time.Second)
@@ -213,7 +270,8 @@ func printChange(out io.Writer, c *settings.Change, dryRun bool, verb string) {
 	}
 }
 
-// linkNames makes the names that agents call, beside the program. What stands there already stays.
+// linkNames makes the names that agents call, beside the program. What stands there
+// already stays.
 func linkNames(out io.Writer, dir string) error {
 	var linked []string
 	for _, name := range []string{"gchat-send", "gchat-wait", "menu-driver", "menu-driver.sh", "health-check.sh"} {
@@ -230,12 +288,14 @@ func linkNames(out io.Writer, dir string) error {
 	return nil
 }
 
-// ourLinks are the links in a folder that lead to the program beside them, whatever they are called.
+// ourLinks are the links in a folder that lead to the program beside them, whatever they
+// are called.
 func ourLinks(dir string) (links []string) {
 	entries, _ := os.ReadDir(dir)
 	for _, entry := range entries {
 		path := filepath.Join(dir, entry.Name())
-		if target, _ := os.Readlink(path); target == "gchat-hooks" || target == filepath.Join(dir, "gchat-hooks") {
+		if target, _ := os.Readlink(path); target == "gchat-hooks" ||
+			target == filepath.Join(dir, "gchat-hooks") {
 			links = append(links, path)
 		}
 	}
@@ -248,15 +308,22 @@ func (p Program) uninstallCommand() *cli.Command {
 		Usage: "remove the hooks from Claude Code's settings",
 		Description: "Hooks only:  gchat-hooks uninstall\n" +
 			"All of it:   gchat-hooks uninstall --purge          (it shows what goes, and asks)",
-		Flags: append(scopeFlags(),
+		Flags: append(
+			scopeFlags(),
 			&cli.BoolFlag{Name: "links", Usage: "also remove the links beside this program"},
-			&cli.BoolFlag{Name: "purge", Usage: "remove all scopes' hooks, service, login, links, state, logs and configuration"},
+			&cli.BoolFlag{
+				Name:  "purge",
+				Usage: "remove all scopes' hooks, service, login, links, state, logs and configuration",
+			},
 			&cli.BoolFlag{Name: "yes", Usage: "with --purge: do not ask"},
 		),
 		Action: func(c *cli.Context) error {
 			if c.Bool("purge") {
 				if c.Bool("user") || c.Bool("project") || c.Bool("local") {
-					return usageError(errors.New("--purge takes the hooks out of all scopes"), "gchat-hooks uninstall --help")
+					return usageError(
+						errors.New("--purge takes the hooks out of all scopes"),
+						"gchat-hooks uninstall --help",
+					)
 				}
 				return (&purge{Program: p}).run(c.Context, c.Bool("dry-run"), c.Bool("yes"))
 			}
@@ -291,10 +358,13 @@ func (p Program) uninstallCommand() *cli.Command {
 // purge is an uninstall of everything. It looks first, shows what it found, and asks.
 type purge struct {
 	Program
-	listing      []string                      // a line for each thing that goes
-	steps        []func(context.Context) error // the hooks first, which would start a program that is gone
-	paths        []string                      // files and folders, which go after that: what finds the rest stays to the last
-	emptyFolders []string                      // that may be empty in the end: then they go, with those above them
+	listing []string // a line for each thing that goes
+	// the hooks first, which would start a program that is gone
+	steps []func(context.Context) error
+	// files and folders, which go after that: what finds the rest stays to the last
+	paths []string
+	// that may be empty in the end: then they go, with those above them
+	emptyFolders []string
 }
 
 func (p *purge) run(ctx context.Context, dryRun, skipQuestion bool) error {
@@ -312,9 +382,13 @@ func (p *purge) run(ctx context.Context, dryRun, skipQuestion bool) error {
 	if !skipQuestion {
 		ask := newAsker(p.in, p.out)
 		if !ask.isInteractive {
-			return usageError(errors.New("there is no terminal to ask on"), "gchat-hooks uninstall --purge --yes")
+			return usageError(
+				errors.New("there is no terminal to ask on"),
+				"gchat-hooks uninstall --purge --yes",
+			)
 		}
-		if skipQuestion, err := ask.askYesNo(ctx, "Remove all of it?", false); err != nil || !skipQuestion {
+		if skipQuestion, err := ask.askYesNo(ctx, "Remove all of it?", false); err != nil ||
+			!skipQuestion {
 			return cmp.Or(err, exitError(errors.New("nothing was removed"), "", exitFailed))
 		}
 	}
@@ -329,7 +403,8 @@ func (p *purge) run(ctx context.Context, dryRun, skipQuestion bool) error {
 		return err
 	}
 	for _, dir := range p.emptyFolders {
-		for os.Remove(dir) == nil && strings.HasPrefix(dir, state.Home(p.env)+"/") { // fails where there is something in it
+		for os.Remove(dir) == nil && strings.HasPrefix(dir, state.Home(p.env)+"/") {
+			// fails where there is something in it
 			dir = filepath.Dir(dir)
 		}
 	}
@@ -340,18 +415,40 @@ func (p *purge) run(ctx context.Context, dryRun, skipQuestion bool) error {
 // findAll lists what there is. It changes nothing.
 func (p *purge) findAll() error {
 	user := state.UserStateDir(p.env)
-	daemonService, spaceService := service.NewDaemon(p.env, p.self, io.Discard), service.NewSpace(p.env, p.self, io.Discard)
+	daemonService, spaceService := service.NewDaemon(
+		p.env,
+		p.self,
+		io.Discard,
+	), service.NewSpace(
+		p.env,
+		p.self,
+		io.Discard,
+	)
 	_, isDaemonInstalled := daemonService.FindFile()
 	_, isSpaceInstalled := spaceService.FindFile()
 	const wouldWrite = "would write its files again"
-	if _, spacePID := lastSpace(p.env); !isSpaceInstalled && spacePID == 0 && isSpaceRunning(p.env) {
+	if _, spacePID := lastSpace(p.env); !isSpaceInstalled && spacePID == 0 &&
+		isSpaceRunning(p.env) {
 		err := errors.New("the embedded space runs (gchat-hooks space), and " + wouldWrite)
-		return exitError(err, "end it (Ctrl-C where it runs; pgrep -f 'gchat-hooks s' names it), then run this again", exitFailed)
+		return exitError(
+			err,
+			"end it (Ctrl-C where it runs; pgrep -f 'gchat-hooks s' names it), then run this again",
+			exitFailed,
+		)
 	}
 	for _, h := range state.ReadHeartbeats(p.env) {
 		if h.IsAlive && h.IsDaemon && !isDaemonInstalled {
-			err := fmt.Errorf("the daemon runs (pid %d on %s), and %s", h.PID, h.Machine, wouldWrite)
-			return exitError(err, "end it (Ctrl-C where it runs, or kill its pid), then run this again", exitFailed)
+			err := fmt.Errorf(
+				"the daemon runs (pid %d on %s), and %s",
+				h.PID,
+				h.Machine,
+				wouldWrite,
+			)
+			return exitError(
+				err,
+				"end it (Ctrl-C where it runs, or kill its pid), then run this again",
+				exitFailed,
+			)
 		}
 	}
 	projects, unreadable := state.KnownProjects(p.env)
@@ -365,10 +462,15 @@ func (p *purge) findAll() error {
 		if unit, isInstalled := candidate.FindFile(); isInstalled {
 			p.addLine("service", unit)
 			p.steps = append(p.steps, candidate.Uninstall)
-			p.emptyFolders = append(p.emptyFolders, filepath.Join(filepath.Dir(unit), "default.target.wants"), filepath.Dir(unit))
+			p.emptyFolders = append(
+				p.emptyFolders,
+				filepath.Join(filepath.Dir(unit), "default.target.wants"),
+				filepath.Dir(unit),
+			)
 		}
 	}
-	if l, err := config.ReadLogin(config.LoginFile(p.env)); err == nil { // else it goes with its folder
+	if l, err := config.ReadLogin(config.LoginFile(p.env)); err == nil {
+		// else it goes with its folder
 		p.addLine("login", wording.Line(l.User)+", also at Google")
 		p.steps = append(p.steps, p.logOut)
 	}
@@ -379,7 +481,8 @@ func (p *purge) findAll() error {
 		p.addFiles("questions in", project.StateDir, files)
 		p.emptyFolders = append(p.emptyFolders, folders...)
 	}
-	log := state.LogPath(p.env) // last: what ends because its state is gone logs that, and may begin the log only now
+	// last: what ends because its state is gone logs that, and may begin the log only now
+	log := state.LogPath(p.env)
 	for _, path := range []string{state.ConfigDir(p.env), user, state.AuditPath(p.env), log, log + ".1"} {
 		if _, err := os.Lstat(path); err == nil {
 			p.addFiles("all of", path, []string{path, log})
@@ -400,8 +503,8 @@ func (p *purge) addFiles(name, where string, paths []string) {
 	}
 }
 
-// findHooks finds our hooks in the settings that are known. The person's own that cannot be read stop the purge; others stay as
-// they are.
+// findHooks finds our hooks in the settings that are known. The person's own that cannot
+// be read stop the purge; others stay as they are.
 func (p *purge) findHooks(projects []*state.Project) error {
 	files, err := settings.KnownFiles(p.env, projects)
 	if err != nil {
@@ -409,7 +512,10 @@ func (p *purge) findHooks(projects []*state.Project) error {
 	}
 	if mark, err := os.ReadFile(modeMarkerFile(p.env)); err == nil {
 		p.addLine("mode", strings.TrimSpace(string(mark))+", permissions.defaultMode")
-		p.steps = append(p.steps, func(context.Context) error { return p.removeOfferedMode(files[0], false) })
+		p.steps = append(
+			p.steps,
+			func(context.Context) error { return p.removeOfferedMode(files[0], false) },
+		)
 	}
 	for i, file := range files {
 		change, err := file.Uninstall(true)
@@ -431,7 +537,8 @@ func (p *purge) findHooks(projects []*state.Project) error {
 	return nil
 }
 
-// removeUntilGone removes files and folders, and again while a process of ours makes them anew: it ends when it finds nothing left.
+// removeUntilGone removes files and folders, and again while a process of ours makes them
+// anew: it ends when it finds nothing left.
 func removeUntilGone(paths ...string) (err error) {
 	exists := func(path string) bool {
 		_, statErr := os.Lstat(path)

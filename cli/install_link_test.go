@@ -10,8 +10,8 @@ import (
 	"gchat-hooks/e2e/bound"
 )
 
-// Called through a link, by a path or by a name on the PATH, install registers the link and links names beside it: what it
-// leads to is gone with the next version.
+// Called through a link, by a path or by a name on the PATH, install registers the link
+// and links names beside it: what it leads to is gone with the next version.
 func TestInstallThroughALink(t *testing.T) {
 	built, err := builtProgram()
 	if err != nil {

@@ -136,7 +136,8 @@ func programPath(t *testing.T) string {
 	return filepath.Join(dir, "gchat-hooks")
 }
 
-// usedSettings has what a person who used Claude Code before has, as Claude Code writes it, with hooks of another program.
+// usedSettings has what a person who used Claude Code before has, as Claude Code writes
+// it, with hooks of another program.
 const usedSettings = `{
   "model": "opus",
   "hooks": {
@@ -154,7 +155,8 @@ const usedSettings = `{
 }
 `
 
-// A stay from the first day to the last: installed twice, set up, used, and gone, with what is the person's as it was.
+// A stay from the first day to the last: installed twice, set up, used, and gone, with
+// what is the person's as it was.
 func TestInstallAndUninstall(t *testing.T) {
 	script, binary := installScript(t), programPath(t)
 	for name, furnish := range map[string]func(n *bareHome){
@@ -289,7 +291,8 @@ func TestInstallBuilds(t *testing.T) {
 		t.Skip("no Go")
 	}
 	n := newBareHome(t, filepath.Dir(golang)+":/usr/bin:/bin")
-	for _, name := range []string{"GOCACHE", "GOMODCACHE", "GOPROXY", "GOFLAGS", "GOTOOLCHAIN", "CGO_ENABLED"} { // what is cached need not be fetched
+	for _, name := range []string{"GOCACHE", "GOMODCACHE", "GOPROXY", "GOFLAGS", "GOTOOLCHAIN", "CGO_ENABLED"} {
+		// what is cached need not be fetched
 		out, err := bound.Command(t, "go", "env", name).Output()
 		if err != nil {
 			t.Fatal(err)
@@ -309,7 +312,8 @@ func TestInstallBuilds(t *testing.T) {
 	}
 }
 
-// A script that a broken connection cut off anywhere does nothing, and neither does an install that cannot be done.
+// A script that a broken connection cut off anywhere does nothing, and neither does an
+// install that cannot be done.
 func TestInstallScriptRefusesFirst(t *testing.T) {
 	script, binary := installScript(t), programPath(t)
 	b, err := os.ReadFile(script)
@@ -370,7 +374,8 @@ func TestInstallScriptNamesMacOSQuarantine(t *testing.T) {
 	}
 }
 
-// From a pipe a shell's $0 is "sh", and the script has no folder: neither is looked for in the working folder.
+// From a pipe a shell's $0 is "sh", and the script has no folder: neither is looked for
+// in the working folder.
 func TestInstallScriptFromAPipeRunsNoFileOfTheFolder(t *testing.T) {
 	for _, shell := range []string{"sh", "dash", "bash"} {
 		t.Run(shell, func(t *testing.T) {

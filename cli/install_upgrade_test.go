@@ -9,7 +9,8 @@ import (
 	"gchat-hooks/state"
 )
 
-// An upgrade where claude is not on the PATH, as of an editor's, keeps the hooks that its version takes.
+// An upgrade where claude is not on the PATH, as of an editor's, keeps the hooks that its
+// version takes.
 func TestAnUpgradeWithoutClaudeKeepsTheHooks(t *testing.T) {
 	n := newBareHome(t, "/usr/bin:/bin")
 	n.mustRun(programPath(t), "install", "--preset", "approve", "--claude-version", "2.1.329")
@@ -18,7 +19,8 @@ func TestAnUpgradeWithoutClaudeKeepsTheHooks(t *testing.T) {
 	}
 }
 
-// Hooks in a project that nothing was asked in go with a purge, too: they would start a program that is gone.
+// Hooks in a project that nothing was asked in go with a purge, too: they would start a
+// program that is gone.
 func TestAPurgeFindsTheHooksOfAFreshProject(t *testing.T) {
 	n := newBareHome(t, "/usr/bin:/bin")
 	n.writeFile("mine/", "")

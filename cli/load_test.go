@@ -25,8 +25,9 @@ import (
 	"gchat-hooks/gchat/space"
 )
 
-// TestLoad has twenty workers send five hundred messages through a Chat that refuses or stumbles half the time, while the
-// machine is killed at random moments. Every message arrives, none twice, in order in each thread, within the rate.
+// TestLoad has twenty workers send five hundred messages through a Chat that refuses or
+// stumbles half the time, while the machine is killed at random moments. Every message
+// arrives, none twice, in order in each thread, within the rate.
 func TestLoad(t *testing.T) {
 	workers, each, calm := 20, 25, 1800
 	if testing.Short() {
@@ -74,7 +75,8 @@ func TestLoad(t *testing.T) {
 	if m.kills.Load() == 0 || m.faults.Load() == 0 || m.storedFaults.Load() == 0 {
 		t.Error("the load was none: no kill, or no fault")
 	}
-	// The rate is one write per 10 ms here, with bursts of 10; a busy machine may deliver a few of them late, together.
+	// The rate is one write per 10 ms here, with bursts of 10; a busy machine may deliver
+	// a few of them late, together.
 	if over := m.largestBurst(); over > 2*10 {
 		t.Errorf("%d writes more than the rate at some moment, want at most 10 and what came late", over)
 	}
@@ -130,11 +132,13 @@ type machine struct {
 	running   map[*exec.Cmd]bool
 	postTimes []time.Time // of requests
 
-	pausedKills                                            atomic.Int64 // workers whose message must get through now
+	// workers whose message must get through now
+	pausedKills                                            atomic.Int64
 	posts, faults, storedFaults, kills, killed, serverTime atomic.Int64
 }
 
-// builtProgram builds gchat-hooks once for all tests. It returns the folder that it is in.
+// builtProgram builds gchat-hooks once for all tests. It returns the folder that it is
+// in.
 var builtProgram = sync.OnceValues(func() (string, error) {
 	dir, err := os.MkdirTemp("", "gchat-send-test-")
 	if err != nil {
@@ -151,7 +155,8 @@ func newMachine(t testing.TB, perMinute int) *machine {
 	m.program = filepath.Join(m.dir, "gchat-send")
 	dir, err := builtProgram()
 	if err == nil {
-		err = os.Link(filepath.Join(dir, "gchat-hooks"), m.program) // a path of its own: by it kill knows its processes
+		// a path of its own: by it kill knows its processes
+		err = os.Link(filepath.Join(dir, "gchat-hooks"), m.program)
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -208,10 +213,11 @@ func (m *machine) serve(w http.ResponseWriter, r *http.Request) {
 	fmt.Fprintf(w, `{"error":{"code":%d,"message":"not now","status":"UNAVAILABLE"}}`, code)
 }
 
-// sendUntilKept runs gchat-send until it keeps the message: a worker whose process was killed, or that is told that the message was not
-// kept, since the outbox is crowded, does what a script does, it sends again under the same id.
-// What came under one id counts as one message for ten minutes. On a slow machine a worker may be killed for long, so after half
-// a minute the killing pauses.
+// sendUntilKept runs gchat-send until it keeps the message: a worker whose process was
+// killed, or that is told that the message was not kept, since the outbox is crowded,
+// does what a script does, it sends again under the same id. What came under one id
+// counts as one message for ten minutes. On a slow machine a worker may be killed for
+// long, so after half a minute the killing pauses.
 func (m *machine) sendUntilKept(session, text string) {
 	start, isSpared := time.Now(), false
 	defer func() {
@@ -263,7 +269,8 @@ func (m *machine) run(cmd *exec.Cmd) error {
 	return cmd.Wait()
 }
 
-// killAll ends every process of this machine, those in their own sessions too, as a power cut would.
+// killAll ends every process of this machine, those in their own sessions too, as a power
+// cut would.
 func (m *machine) killAll() {
 	m.kills.Add(1)
 	m.mu.Lock()

@@ -22,18 +22,30 @@ func (p Program) loginCommand() *cli.Command {
 		Description: "gchat-hooks login --client-id-file client_secret.json\n" +
 			"The file is that of your own OAuth client, of type Desktop app. Over ssh, paste the browser's last address here.",
 		Flags: []cli.Flag{
-			&cli.StringFlag{Name: "client-id-file", Usage: "the OAuth client's JSON `FILE` (default: that of the last login)"},
+			&cli.StringFlag{
+				Name:  "client-id-file",
+				Usage: "the OAuth client's JSON `FILE` (default: that of the last login)",
+			},
 			&cli.BoolFlag{Name: "no-browser", Usage: "only print the address"},
-			&cli.DurationFlag{Name: "wait", Value: 5 * time.Minute, Usage: "`TIME` to wait for you"},
+			&cli.DurationFlag{
+				Name:  "wait",
+				Value: 5 * time.Minute,
+				Usage: "`TIME` to wait for you",
+			},
 		},
 		Action: func(c *cli.Context) error {
-			if _, err := config.ReadLogin(config.LoginFile(p.env)); err != nil && c.String("client-id-file") == "" {
-				err := errors.New("the first login needs the JSON file of an OAuth client of your own, of type Desktop app")
+			if _, err := config.ReadLogin(config.LoginFile(p.env)); err != nil &&
+				c.String("client-id-file") == "" {
+				err := errors.New(
+					"the first login needs the JSON file of an OAuth client of your own, of type Desktop app",
+				)
 				return usageError(err, "gchat-hooks login --client-id-file client_secret.json")
 			}
 			err := logIn(c.Context, login.Options{
 				Env: p.env, Out: p.out, Paste: newAsker(p.in, p.out).nextLine,
-				ClientFile: c.String("client-id-file"), NoBrowser: c.Bool("no-browser"), Wait: c.Duration("wait"),
+				ClientFile: c.String(
+					"client-id-file",
+				), NoBrowser: c.Bool("no-browser"), Wait: c.Duration("wait"),
 			})
 			p.ensurePoller() // what is open can be read
 			return err
@@ -53,7 +65,11 @@ func logIn(ctx context.Context, o login.Options) error {
 	}
 	fmt.Fprintf(o.Out, "logged in: %s\nthe login is in %s\n", user, file)
 	if credentialsFile := config.Load(o.Env, state.ProjectDir(o.Env)).CredentialsFile; credentialsFile != file {
-		fmt.Fprintf(o.Out, "but replies are read with credentials_file, %s: take it out to use the login\n", credentialsFile)
+		fmt.Fprintf(
+			o.Out,
+			"but replies are read with credentials_file, %s: take it out to use the login\n",
+			credentialsFile,
+		)
 	}
 	return nil
 }

@@ -21,7 +21,10 @@ func (p Program) logsCommand() *cli.Command {
 		Usage: "print the log's last lines",
 		Flags: []cli.Flag{
 			&cli.IntFlag{Name: "lines", Value: 50, Usage: "the last `N` lines"},
-			&cli.BoolFlag{Name: "audit", Usage: "the log of decisions: who allowed what, what Claude was told, how each ended"},
+			&cli.BoolFlag{
+				Name:  "audit",
+				Usage: "the log of decisions: who allowed what, what Claude was told, how each ended",
+			},
 			&cli.StringFlag{Name: "level", Value: "trace", DefaultText: "all",
 				Usage: "only lines of `LEVEL` and above: debug, info, warn, error"},
 		},
@@ -33,7 +36,10 @@ func (p Program) logsCommand() *cli.Command {
 func (p Program) printLogs(c *cli.Context) error {
 	level, err := zerolog.ParseLevel(c.String("level"))
 	if err != nil {
-		return usageError(errors.New("--level takes debug, info, warn or error"), "gchat-hooks logs --help")
+		return usageError(
+			errors.New("--level takes debug, info, warn or error"),
+			"gchat-hooks logs --help",
+		)
 	}
 	if c.Int("lines") < 0 {
 		return usageError(errors.New("--lines takes a number of lines"), "gchat-hooks logs --help")
@@ -59,7 +65,8 @@ func (p Program) printLogs(c *cli.Context) error {
 	if len(lines) == 0 {
 		fmt.Fprintf(p.out, "no such lines in the log, %s\n", path)
 	}
-	hasColor := isTerminal(p.out) && p.env("NO_COLOR") == "" && p.env("TERM") != "dumb" // see no-color.org
+	// see no-color.org
+	hasColor := isTerminal(p.out) && p.env("NO_COLOR") == "" && p.env("TERM") != "dumb"
 	w := zerolog.ConsoleWriter{Out: p.out, NoColor: !hasColor, TimeFormat: time.DateTime}
 	if c.Bool("audit") {
 		w.PartsExclude = []string{zerolog.LevelFieldName} // its lines have none

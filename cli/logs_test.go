@@ -26,7 +26,8 @@ func writeLog(t *testing.T, text string) (env state.Getenv, path string) {
 	return env, path
 }
 
-// An error is listed until it is over: its job did something since, or, for a hook, a session was seen since.
+// An error is listed until it is over: its job did something since, or, for a hook, a
+// session was seen since.
 func TestLastErrors(t *testing.T) {
 	at := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 	minute := func(i int) time.Time { return at.Add(time.Duration(i) * time.Minute) }

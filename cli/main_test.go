@@ -41,8 +41,8 @@ func changeToRoot(t *testing.T) {
 	t.Chdir("..")
 }
 
-// TestCommands runs what a person types, as processes: each script in testdata is a small story. Those that send have a
-// space, and see what arrives in it.
+// TestCommands runs what a person types, as processes: each script in testdata is a small
+// story. Those that send have a space, and see what arrives in it.
 func TestCommands(t *testing.T) {
 	testscript.Run(t, testscript.Params{
 		Dir: "testdata/script",
@@ -93,8 +93,9 @@ func TestCommands(t *testing.T) {
 	})
 }
 
-// endPollersIn ends the pollers that commands started with a state somewhere in a folder, and waits until they have: also those
-// that hold their lock and have written no heartbeat yet, and what one starts in its place as it ends.
+// endPollersIn ends the pollers that commands started with a state somewhere in a folder,
+// and waits until they have: also those that hold their lock and have written no
+// heartbeat yet, and what one starts in its place as it ends.
 func endPollersIn(dir string) {
 	quiet := 0
 	bound.WaitFor(bound.Patience, func() bool {
@@ -123,8 +124,9 @@ func endPollersIn(dir string) {
 
 type spaceKey struct{}
 
-// checkArrived N [REGEXP]: the space holds N messages, of which the last one matches. A "[Kept] Claude reads your reply" does not count:
-// it comes only where the poller reads a reply before the command that waits for it does.
+// checkArrived N [REGEXP]: the space holds N messages, of which the last one matches. A
+// "[Kept] Claude reads your reply" does not count: it comes only where the poller reads a
+// reply before the command that waits for it does.
 func checkArrived(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) == 0 {
 		ts.Fatalf("usage: arrived N [REGEXP]")

@@ -31,10 +31,18 @@ func (p Program) menuCommand() *cli.Command {
 		Action: func(c *cli.Context) error {
 			args := c.Args().Slice()
 			if len(args) < 2 {
-				return usageError(errors.New("menu-driver needs a session and an action"), "menu-driver --help")
+				return usageError(
+					errors.New("menu-driver needs a session and an action"),
+					"menu-driver --help",
+				)
 			}
 			personal := config.Load(p.env, state.ConfigDir(p.env)) // no project has a say
-			m := inject.Menu{UserState: state.UserStateDir(p.env), Env: p.env, Out: p.out, Decides: personal.MenuCanDecide}
+			m := inject.Menu{
+				UserState: state.UserStateDir(p.env),
+				Env:       p.env,
+				Out:       p.out,
+				Decides:   personal.MenuCanDecide,
+			}
 			return m.Run(c.Context, args[0], args[1], args[2:])
 		},
 	}

@@ -18,7 +18,11 @@ func (p Program) migrateCommand() *cli.Command {
 			"It moves the agent aside, and lists by file and line what to change in your documents.\n" +
 			"Exit codes: 0 done or shown, 1 no harness, 4 wrong arguments",
 		Flags: []cli.Flag{
-			&cli.StringFlag{Name: "harness", Value: ".", Usage: "the folder `DIR` that holds .claude"},
+			&cli.StringFlag{
+				Name:  "harness",
+				Value: ".",
+				Usage: "the folder `DIR` that holds .claude",
+			},
 			&cli.BoolFlag{Name: "apply", Usage: "move the agent aside"},
 		},
 		Action: func(c *cli.Context) error {

@@ -13,7 +13,8 @@ import (
 	"gchat-hooks/e2e/bound"
 )
 
-// asksTwenty is a Claude Code by its name, which runs the hooks of twenty questions at once, in order each.
+// asksTwenty is a Claude Code by its name, which runs the hooks of twenty questions at
+// once, in order each.
 const asksTwenty = `#!/bin/sh
 for i in $(seq 20); do
 	( "$1" hook gchat-ask-user-forward < "$2-$i-ask"; exec "$1" hook gchat-ask-user-forward < "$2-$i-wait" > "$2-$i-said" ) &
@@ -21,8 +22,9 @@ done
 wait
 `
 
-// Two containers share a HOME: one poller serves both, and sees the processes of one. A question of the other is not over for
-// that; its pids mean others here. The container with the poller ends first, and the other one's questions go on.
+// Two containers share a HOME: one poller serves both, and sees the processes of one. A
+// question of the other is not over for that; its pids mean others here. The container
+// with the poller ends first, and the other one's questions go on.
 func TestTwoPIDNamespacesShareAHome(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {
@@ -77,7 +79,8 @@ func TestTwoPIDNamespacesShareAHome(t *testing.T) {
 			threads[session] = p.awaitThread(session)
 		}
 	}
-	time.Sleep(10 * time.Second) // in which a poller looks several times whether those who asked still live
+	// in which a poller looks several times whether those who asked still live
+	time.Sleep(10 * time.Second)
 	for _, name := range []string{"one", "two"} {
 		for _, session := range sessions(name) {
 			p.reply(page, threads[session], "2")

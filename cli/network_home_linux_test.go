@@ -11,8 +11,9 @@ import (
 	"gchat-hooks/state"
 )
 
-// A home whose locks do not lock, as on some networks: strace has every lock in it succeed. One poller of several serves, since their
-// locks are taken elsewhere, and status says so. Where nothing locks, none serves, and status says what does.
+// A home whose locks do not lock, as on some networks: strace has every lock in it
+// succeed. One poller of several serves, since their locks are taken elsewhere, and
+// status says so. Where nothing locks, none serves, and status says what does.
 func TestAHomeWhoseLocksDoNotLock(t *testing.T) {
 	strace, err := exec.LookPath("strace")
 	if err != nil {

@@ -41,8 +41,9 @@ var hookRuns = []hookRun{
 	{hook: "gchat-session-event", event: `{"hook_event_name":"SessionEnd","reason":"other",` + hookEventCommon + `}`},
 }
 
-// No hook opens a network socket, whatever Chat does: so it is as fast when Chat hangs as when Chat is idle. gchat-send, which
-// is the poller itself, shows that the test would see one.
+// No hook opens a network socket, whatever Chat does: so it is as fast when Chat hangs as
+// when Chat is idle. gchat-send, which is the poller itself, shows that the test would
+// see one.
 func TestNoHookOpensASocket(t *testing.T) {
 	t.Parallel()
 	if _, err := exec.LookPath("strace"); err != nil {
@@ -59,7 +60,8 @@ func TestNoHookOpensASocket(t *testing.T) {
 					t.Errorf("%s opened a socket:\n%s", r.event, calls)
 				}
 			}
-			h.env = append(h.env, "XDG_STATE_HOME="+filepath.Join(h.dir, "fresh")) // no poller there, and no space that is left alone
+			// no poller there, and no space that is left alone
+			h.env = append(h.env, "XDG_STATE_HOME="+filepath.Join(h.dir, "fresh"))
 			if calls := h.traceSockets(hookRun{}, "send", "hello"); !strings.Contains(calls, "AF_INET") {
 				t.Errorf("gchat-send opened no socket, as far as this test sees:\n%s", calls)
 			}
@@ -113,7 +115,8 @@ func newTracedHome(t *testing.T, chatState string) *tracedHome {
 	return h
 }
 
-// traceSockets runs the program with an event and returns the sockets that its own process opened: strace lets go of what it starts.
+// traceSockets runs the program with an event and returns the sockets that its own
+// process opened: strace lets go of what it starts.
 func (h *tracedHome) traceSockets(r hookRun, args ...string) (sockets string) {
 	h.Helper()
 	h.traces++
@@ -135,7 +138,8 @@ func (h *tracedHome) traceSockets(r hookRun, args ...string) (sockets string) {
 	return string(b)
 }
 
-// endWaitingHook has the hook that waits get its answer, or, where Chat is not there, tells it to end.
+// endWaitingHook has the hook that waits get its answer, or, where Chat is not there,
+// tells it to end.
 func (h *tracedHome) endWaitingHook(strace int) {
 	h.Helper()
 	h.awaitQuestion("a hook waits", func(q *state.Question) bool { return state.HasWaiter(getenvOf(h.env), q.Path) })

@@ -12,8 +12,9 @@ import (
 	"gchat-hooks/state"
 )
 
-// Of the questions of the index, those that can still be answered are shown, the oldest first, each with who delivers its answer
-// and what it asks: of a permission the command, too, of a session that waits Claude's last words.
+// Of the questions of the index, those that can still be answered are shown, the oldest
+// first, each with who delivers its answer and what it asks: of a permission the command,
+// too, of a session that waits Claude's last words.
 func TestOpenQuestionsSayWhoDelivers(t *testing.T) {
 	home := t.TempDir()
 	env := func(name string) string { return map[string]string{"HOME": home}[name] }

@@ -26,7 +26,8 @@ type spaceHome struct {
 	home, program, address string
 }
 
-// newSpaceHome is a project whose setup is done, with a space on this machine that does not run yet.
+// newSpaceHome is a project whose setup is done, with a space on this machine that does
+// not run yet.
 func newSpaceHome(t *testing.T) *spaceHome {
 	t.Helper()
 	dir, err := builtProgram()
@@ -104,7 +105,8 @@ func (p *spaceHome) awaitText(what string, f func() string) (found string) {
 	return found
 }
 
-// preToolUse has a session ask, and returns the thread of its question and the hook that waits for the answer.
+// preToolUse has a session ask, and returns the thread of its question and the hook that
+// waits for the answer.
 func (p *spaceHome) preToolUse(session string) (thread string, answer func() string) {
 	p.Helper()
 	event := func(name string) *exec.Cmd {
@@ -183,8 +185,9 @@ func (p *spaceHome) postToPage(page string, fields map[string]string) {
 	resp.Body.Close()
 }
 
-// From loopback to a phone and back nothing changes for the hooks: a question that was asked before is answered after. An older
-// configuration, without the token, is told what to run.
+// From loopback to a phone and back nothing changes for the hooks: a question that was
+// asked before is answered after. An older configuration, without the token, is told what
+// to run.
 func TestQuestionSurvivesTheWayToThePhoneAndBack(t *testing.T) {
 	t.Parallel()
 	elsewhere := ""
@@ -271,7 +274,8 @@ func TestAnswerSaysWhoWaited(t *testing.T) {
 	}
 }
 
-// What setup prints last is what the person opens: with --phone the address that a phone reaches.
+// What setup prints last is what the person opens: with --phone the address that a phone
+// reaches.
 func TestSetupEndsWithTheAddressOfThePhone(t *testing.T) {
 	p := newSpaceHome(t)
 	out, code := p.run("setup", "--space", "--phone", "--address", p.address)

@@ -25,15 +25,24 @@ func (p Program) pollerCommand() *cli.Command {
 		Name:  "poller",
 		Usage: "the daemon: reads replies, sends what waits, types answers into tmux (also as gchat-response-poller)",
 		Flags: []cli.Flag{
-			&cli.StringSliceFlag{Name: "pending-dir", Usage: "also serve the questions in `DIR`, repeatable"},
-			&cli.StringFlag{Name: "poll-interval", Usage: "look for replies every `SECONDS` (default: 3)"},
+			&cli.StringSliceFlag{
+				Name:  "pending-dir",
+				Usage: "also serve the questions in `DIR`, repeatable",
+			},
+			&cli.StringFlag{
+				Name:  "poll-interval",
+				Usage: "look for replies every `SECONDS` (default: 3)",
+			},
 			&cli.BoolFlag{Name: "dry-run", Usage: "type nothing; print what would have been typed"},
 			&cli.BoolFlag{Name: "once", Usage: "one cycle, then end"},
 		},
 		Action: func(c *cli.Context) error {
 			if s := c.String("poll-interval"); s != "" {
 				if _, err := config.ParseInterval(s); err != nil {
-					return usageError(fmt.Errorf("--poll-interval: %w", err), "gchat-hooks poller --help")
+					return usageError(
+						fmt.Errorf("--poll-interval: %w", err),
+						"gchat-hooks poller --help",
+					)
 				}
 				_ = os.Setenv("GCHAT_POLLER_INTERVAL", s)
 			}
@@ -70,10 +79,13 @@ func (p Program) healthCommand() *cli.Command {
 	}
 }
 
-// endPollers tells this user's pollers to end, but the daemon, and waits a second for them.
+// endPollers tells this user's pollers to end, but the daemon, and waits a second for
+// them.
 func endPollers(env state.Getenv) {
-	isLive := func(h state.Heartbeat) bool { // an old heartbeat's pid, or another machine's, may be another program's here
-		return h.IsAlive && !h.IsDaemon && !h.IsSilent(time.Now()) && (h.PIDScope == "" || h.PIDScope == state.PIDScope())
+	isLive := func(h state.Heartbeat) bool {
+		// an old heartbeat's pid, or another machine's, may be another program's here
+		return h.IsAlive && !h.IsDaemon && !h.IsSilent(time.Now()) &&
+			(h.PIDScope == "" || h.PIDScope == state.PIDScope())
 	}
 	for _, h := range state.ReadHeartbeats(env) {
 		if isLive(h) {
@@ -85,7 +97,8 @@ func endPollers(env state.Getenv) {
 	}
 }
 
-// startDetachedPoller is the process that a hook or a command starts: it inherits the lock, starts the poller, and ends.
+// startDetachedPoller is the process that a hook or a command starts: it inherits the
+// lock, starts the poller, and ends.
 func (p Program) startDetachedPoller() error {
 	lock, err := state.InheritPollerLock(p.env, state.InheritedLockDescriptor)
 	if err != nil { // a hook of an earlier version took it
@@ -97,7 +110,8 @@ func (p Program) startDetachedPoller() error {
 	return lock.PassToPoller(p.self, state.DetachedFlag)
 }
 
-// runDetachedPoller is the poller that startDetachedPoller starts: it inherits the lock, and ends soon after its work is done.
+// runDetachedPoller is the poller that startDetachedPoller starts: it inherits the lock,
+// and ends soon after its work is done.
 func (p Program) runDetachedPoller(ctx context.Context) error {
 	log := state.NewLog(p.env, "poller")
 	lock, err := state.InheritPollerLock(p.env, state.InheritedLockDescriptor)
@@ -134,13 +148,23 @@ func (p Program) runDaemon(c *cli.Context) error {
 		QuestionDirs: dirs, Hangup: hangup, EnqueueSummary: hooks.EnqueueSummary, EnqueueDialogNote: hooks.EnqueueDialogReport,
 	})
 	if userError, isUserError := errors.AsType[*state.UserError](err); isUserError {
-		// Nothing would be better after a restart, and a service manager must not try for ever.
+		// Nothing would be better after a restart, and a service manager must not try for
+		// ever.
 		why, hint := log.Redact(userError.Error()), userError.Hint
-		log.Error().Str("error", why).Str("hint", hint).Msg("the daemon ends: a person has to set it up")
-		fmt.Fprintf(p.out, "gchat-response-poller: %s\ngchat-response-poller: hint: %s\n", why, hint)
+		log.Error().
+			Str("error", why).
+			Str("hint", hint).
+			Msg("the daemon ends: a person has to set it up")
+		fmt.Fprintf(
+			p.out,
+			"gchat-response-poller: %s\ngchat-response-poller: hint: %s\n",
+			why,
+			hint,
+		)
 		return nil
 	}
-	if err != nil && c.Context.Err() == nil { // where the system starts the daemon, the log is where a person looks
+	if err != nil && c.Context.Err() == nil {
+		// where the system starts the daemon, the log is where a person looks
 		log.Error().Err(err).Msg("the daemon ends")
 		return err
 	}

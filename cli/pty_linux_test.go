@@ -16,7 +16,8 @@ import (
 	"gchat-hooks/e2e/bound"
 )
 
-// ptyDialog is a person's ptyDialog with a program in it: what they see, and what they type.
+// ptyDialog is a person's ptyDialog with a program in it: what they see, and what they
+// type.
 type ptyDialog struct {
 	t          *testing.T
 	pty        *os.File
@@ -99,7 +100,8 @@ func (dialog *ptyDialog) expect(pattern string) string {
 	return found
 }
 
-// killAndDump ends the program, and returns what it did and, from its terminal, its goroutines.
+// killAndDump ends the program, and returns what it did and, from its terminal, its
+// goroutines.
 func (dialog *ptyDialog) killAndDump() string {
 	before := len(dialog.screen())
 	report := bound.Kill(dialog.cmd.Process.Pid)

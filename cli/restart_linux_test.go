@@ -16,8 +16,9 @@ import (
 	"gchat-hooks/state"
 )
 
-// recordDeadSession is a question whose Claude Code, hook and poller went with the machine's last run, and no word of a poller is left.
-// other is the environment that asked it; nil for that of env. It is in the thread HOST/spaces/S/threads/T.
+// recordDeadSession is a question whose Claude Code, hook and poller went with the
+// machine's last run, and no word of a poller is left. other is the environment that
+// asked it; nil for that of env. It is in the thread HOST/spaces/S/threads/T.
 func recordDeadSession(t *testing.T, env, otherEnv []string, folder state.Questions, at string) *state.Question {
 	t.Helper()
 	host, name, _ := strings.Cut(at, "/")
@@ -43,8 +44,9 @@ func recordDeadSession(t *testing.T, env, otherEnv []string, folder state.Questi
 	return q
 }
 
-// After a restart of the machine nothing runs. Whatever the person does first starts a poller, which tells the thread that the session
-// is gone; also where the question was asked under settings that a shell does not have.
+// After a restart of the machine nothing runs. Whatever the person does first starts a
+// poller, which tells the thread that the session is gone; also where the question was
+// asked under settings that a shell does not have.
 func TestAfterARestartAPollerBegins(t *testing.T) {
 	t.Parallel()
 	webhook := "GOOGLE_CHAT_WEBHOOK_URL=http://127.0.0.1:1/v1/spaces/A/messages?key=k&token=t"
@@ -64,7 +66,8 @@ func TestAfterARestartAPollerBegins(t *testing.T) {
 	}
 }
 
-// After kill -9 of everything, the session that is resumed starts a poller, before anybody writes a prompt.
+// After kill -9 of everything, the session that is resumed starts a poller, before
+// anybody writes a prompt.
 func TestAResumedSessionStartsAPoller(t *testing.T) {
 	t.Parallel()
 	program, env, folder := newMachineWithQuestions(t, 0)
@@ -87,7 +90,8 @@ func TestAResumedSessionStartsAPoller(t *testing.T) {
 	})
 }
 
-// What a living poller of other settings serves stays with it, and what may still be answered, too.
+// What a living poller of other settings serves stays with it, and what may still be
+// answered, too.
 func TestStatusTakesNothingFromOtherSettings(t *testing.T) {
 	t.Parallel()
 	program, env, folder := newMachineWithQuestions(t, 0)
@@ -105,8 +109,8 @@ func TestStatusTakesNothingFromOtherSettings(t *testing.T) {
 	}
 }
 
-// The question's message may have been under way when all was killed: then its thread is not known yet. It is
-// found under other settings, too, and told.
+// The question's message may have been under way when all was killed: then its thread is
+// not known yet. It is found under other settings, too, and told.
 func TestAQuestionThatWasBeingSentIsTold(t *testing.T) {
 	t.Parallel()
 	p := newSpaceHome(t)

@@ -42,25 +42,45 @@ func (p Program) sendCommand() *cli.Command {
 				Name:  "webhook",
 				Usage: "send to `URL` instead of the configured one; other users of this machine can see it in the process list",
 			},
-			&cli.StringFlag{Name: "thread-key", Usage: "reply in the thread of `KEY`; the first message begins it"},
-			&cli.StringFlag{Name: "thread-name", Usage: "reply in the thread `NAME`, spaces/S/threads/T"},
+			&cli.StringFlag{
+				Name:  "thread-key",
+				Usage: "reply in the thread of `KEY`; the first message begins it",
+			},
+			&cli.StringFlag{
+				Name:  "thread-name",
+				Usage: "reply in the thread `NAME`, spaces/S/threads/T",
+			},
 			&cli.StringFlag{
 				Name: "session",
 				Usage: "`NAME` of the session, in the header; its messages share a thread " +
 					"(default: $CLAUDE_SESSION_ID, else the name that its questions have, else the folder)",
 			},
 			&cli.StringFlag{Name: "title", Usage: "bold `LINE` above the message"},
-			&cli.BoolFlag{Name: "code", Usage: "show the message as a program's output, not as Markdown"},
+			&cli.BoolFlag{
+				Name:  "code",
+				Usage: "show the message as a program's output, not as Markdown",
+			},
 			&cli.BoolFlag{Name: "quiet", Usage: "print nothing when the message was sent"},
 			&cli.BoolFlag{Name: "json", Usage: "print the message's name and its thread's name"},
 			&cli.BoolFlag{Name: "dry-run", Usage: "print what would be posted, and post nothing"},
-			&cli.BoolFlag{Name: "queue", Usage: "leave the message in the outbox for another process to send, and return"},
-			&cli.BoolFlag{Name: "script", Hidden: true}, // it is called as the harness's gchat-send.sh
-			&cli.StringFlag{Name: "id", Usage: "what came with the same `ID` within ten minutes is not sent there again"},
-			&cli.BoolFlag{Name: "no-queue", Usage: "send it now or never: what is not delivered is not kept"},
+			&cli.BoolFlag{
+				Name:  "queue",
+				Usage: "leave the message in the outbox for another process to send, and return",
+			},
+			// it is called as the harness's gchat-send.sh
+			&cli.BoolFlag{Name: "script", Hidden: true},
+			&cli.StringFlag{
+				Name:  "id",
+				Usage: "what came with the same `ID` within ten minutes is not sent there again",
+			},
+			&cli.BoolFlag{
+				Name:  "no-queue",
+				Usage: "send it now or never: what is not delivered is not kept",
+			},
 		},
 		Action: func(c *cli.Context) error {
-			if url := c.String("webhook"); url != "" { // also for the poller that this command starts
+			if url := c.String("webhook"); url != "" {
+				// also for the poller that this command starts
 				_ = os.Setenv("GOOGLE_CHAT_WEBHOOK_URL", url) // it takes any text of a command line
 			}
 			return (&messageSender{p, c, state.NewLog(p.env, "send")}).run(c.Context)
@@ -69,9 +89,11 @@ func (p Program) sendCommand() *cli.Command {
 }
 
 const (
-	// sendTimeout is how long gchat-send waits for its message's receipt: its caller waits, too.
+	// sendTimeout is how long gchat-send waits for its message's receipt: its caller
+	// waits, too.
 	sendTimeout = 1800 * time.Millisecond
-	// maxMessageBytes bounds a message, in bytes: more is a file and no message. It makes 16 parts.
+	// maxMessageBytes bounds a message, in bytes: more is a file and no message. It makes
+	// 16 parts.
 	maxMessageBytes = 500_000
 )
 
@@ -82,7 +104,8 @@ type messageSender struct {
 	log   *state.Log
 }
 
-// Exit codes of gchat-send. 3 was "curl or jq not found" in the first design, and stays unused.
+// Exit codes of gchat-send. 3 was "curl or jq not found" in the first design, and stays
+// unused.
 const exitNoWebhook, exitNotDelivered = 1, 2
 
 // reportTypeNames are the types as people read them.
@@ -91,7 +114,10 @@ func reportTypeNames() string {
 }
 
 // legacyTypes are the types that callers of earlier scripts give.
-var legacyTypes = map[string]string{"message": string(state.ReportPlain), "progress": string(state.ReportProgressUpdate)}
+var legacyTypes = map[string]string{
+	"message":  string(state.ReportPlain),
+	"progress": string(state.ReportProgressUpdate),
+}
 
 func (s *messageSender) run(ctx context.Context) error {
 	m, err := s.buildMessage(s.flags.Args().Slice())
@@ -113,23 +139,38 @@ func (s *messageSender) run(ctx context.Context) error {
 	if err := s.checkWebhook(m, cfg); err != nil {
 		return err
 	}
-	if s.flags.Bool("no-queue") { // no rule holds it back, and no quiet hours: not the poller's either
+	if s.flags.Bool("no-queue") {
+		// no rule holds it back, and no quiet hours: not the poller's either
 		cfg.Reports, m.IsUrgent = nil, true
 	}
-	_ = cfg.ApplyPolicies(ctx, s.env) // a hub that hangs may take no longer than this command has; put tells the error
+	// a hub that hangs may take no longer than this command has; put tells the error
+	_ = cfg.ApplyPolicies(ctx, s.env)
 	out, err := s.enqueue(ctx, cfg, m)
 	switch {
 	case errors.Is(err, config.ErrNoWebhook):
 		return exitError(err, gchat.Hint(err), exitNoWebhook)
 	case errors.Is(err, config.ErrUnreadablePolicy):
-		return exitError(err, "its administrator has to mend it; gchat-hooks doctor reads it again", exitNotDelivered)
+		return exitError(
+			err,
+			"its administrator has to mend it; gchat-hooks doctor reads it again",
+			exitNotDelivered,
+		)
 	case err != nil:
-		return exitError(fmt.Errorf("message not kept: %w", err),
-			"free the disk or mend the state folder; a sandbox has to let this program write there", exitNotDelivered)
+		return exitError(
+			fmt.Errorf("message not kept: %w", err),
+			"free the disk or mend the state folder; a sandbox has to let this program write there",
+			exitNotDelivered,
+		)
 	case out.IsOff:
-		return s.printResult("not sent: the configuration, or a policy, has "+s.flags.String("type")+" off", sendResult{Off: true})
+		return s.printResult(
+			"not sent: the configuration, or a policy, has "+s.flags.String("type")+" off",
+			sendResult{Off: true},
+		)
 	case !out.HeldUntil.IsZero():
-		return s.printResult("held until "+out.HeldUntil.Format("Mon 15:04"), sendResult{Queued: true, HeldUntil: out.HeldUntil})
+		return s.printResult(
+			"held until "+out.HeldUntil.Format("Mon 15:04"),
+			sendResult{Queued: true, HeldUntil: out.HeldUntil},
+		)
 	case s.flags.Bool("queue"):
 		_ = s.startPoller()
 		return s.printResult("queued", sendResult{Queued: true})
@@ -137,8 +178,13 @@ func (s *messageSender) run(ctx context.Context) error {
 	return s.reportDelivery(ctx, out)
 }
 
-// enqueue puts the message into the outbox. Where no process is the poller, this one is it meanwhile, and sends it.
-func (s *messageSender) enqueue(ctx context.Context, cfg *config.Config, m *state.Message) (out config.ReportResult, err error) {
+// enqueue puts the message into the outbox. Where no process is the poller, this one is
+// it meanwhile, and sends it.
+func (s *messageSender) enqueue(
+	ctx context.Context,
+	cfg *config.Config,
+	m *state.Message,
+) (out config.ReportResult, err error) {
 	var lock *state.Lock // nil: another process is the poller
 	if !s.flags.Bool("queue") {
 		lock, _ = state.LockPoller(s.env)
@@ -146,7 +192,8 @@ func (s *messageSender) enqueue(ctx context.Context, cfg *config.Config, m *stat
 	if lock == nil {
 		m.Parts = nil // it is worded when it goes
 	} else {
-		m.FirstTriedAt = time.Now().UTC() // at once, by this process: after kill -9 the next one looks whether it arrived
+		// at once, by this process: after kill -9 the next one looks whether it arrived
+		m.FirstTriedAt = time.Now().UTC()
 		defer func() {
 			_ = lock.UnlockPoller(s.env, s.self, 0)
 			s.ensurePoller() // after a restart of the machine nothing else may have begun
@@ -154,7 +201,12 @@ func (s *messageSender) enqueue(ctx context.Context, cfg *config.Config, m *stat
 	}
 	out, err = config.EnqueueReport(s.env, cfg, m, config.ReportOn)
 	if lock != nil && err == nil && !out.IsOff && !out.IsRepeated && out.HeldUntil.IsZero() {
-		out.Message, err = poller.SendNow(ctx, poller.Options{Env: s.env, Log: s.log, Now: time.Now}, cfg, out.Message)
+		out.Message, err = poller.SendNow(
+			ctx,
+			poller.Options{Env: s.env, Log: s.log, Now: time.Now},
+			cfg,
+			out.Message,
+		)
 	}
 	return out, err
 }
@@ -166,13 +218,17 @@ func (s *messageSender) printDryRun(m *state.Message) error {
 	}
 	for _, text := range m.Parts {
 		thread := cmp.Or(m.ThreadName, state.FindThreadName(s.env, m.ThreadKey))
-		fmt.Fprintf(s.out, "%s\n", gchat.Post{Text: text, ThreadName: thread, ThreadKey: m.ThreadKey}.Body())
+		fmt.Fprintf(
+			s.out,
+			"%s\n",
+			gchat.Post{Text: text, ThreadName: thread, ThreadKey: m.ThreadKey}.Body(),
+		)
 	}
 	return nil
 }
 
-// checkWebhook looks whether the webhook is one, and whether the thread is of its space. One that a command tells is looked at by the
-// poller.
+// checkWebhook looks whether the webhook is one, and whether the thread is of its space.
+// One that a command tells is looked at by the poller.
 func (s *messageSender) checkWebhook(m *state.Message, cfg *config.Config) error {
 	if cfg.WebhookURL == "" {
 		return nil
@@ -182,7 +238,10 @@ func (s *messageSender) checkWebhook(m *state.Message, cfg *config.Config) error
 		return exitError(err, gchat.Hint(err), exitNoWebhook)
 	}
 	if m.ThreadName != "" && gchat.SpaceOf(m.ThreadName) != hook.Space {
-		return usageError(fmt.Errorf("--thread-name is not of the webhook's space, %s", hook.Space), "gchat-send --help")
+		return usageError(
+			fmt.Errorf("--thread-name is not of the webhook's space, %s", hook.Space),
+			"gchat-send --help",
+		)
 	}
 	return nil
 }
@@ -199,9 +258,17 @@ func (s *messageSender) buildMessage(args []string) (*state.Message, error) {
 		}
 		text = strings.TrimRight(string(b), "\n")
 	}
-	kind, title, session := s.flags.String("type"), s.flags.String("title"), s.flags.String("session")
+	kind, title, session := s.flags.String(
+		"type",
+	), s.flags.String(
+		"title",
+	), s.flags.String(
+		"session",
+	)
 	threadKey, threadName := s.flags.String("thread-key"), s.flags.String("thread-name")
-	reportType, allText := state.ReportType(cmp.Or(legacyTypes[kind], kind)), text+title+session+threadKey
+	reportType, allText := state.ReportType(
+		cmp.Or(legacyTypes[kind], kind),
+	), text+title+session+threadKey
 	isFromScript, isCode := s.flags.Bool("script"), s.flags.Bool("code")
 	if isFromScript && !slices.Contains(state.ReportTypes, reportType) {
 		reportType = state.ReportPlain // the script took any word, as "review"
@@ -210,7 +277,9 @@ func (s *messageSender) buildMessage(args []string) (*state.Message, error) {
 	case !slices.Contains(state.ReportTypes, reportType):
 		return nil, fmt.Errorf("no such type: %q; there are %s", kind, reportTypeNames())
 	case strings.TrimSpace(text) == "":
-		return nil, errors.New("no message. Usage: gchat-send [OPTIONS] MESSAGE, or - to read it from standard input")
+		return nil, errors.New(
+			"no message. Usage: gchat-send [OPTIONS] MESSAGE, or - to read it from standard input",
+		)
 	case len(text) > maxMessageBytes:
 		return nil, fmt.Errorf("the message is longer than %d bytes", maxMessageBytes)
 	case strings.ContainsRune(allText, 0) || !utf8.ValidString(allText):
@@ -227,10 +296,17 @@ func (s *messageSender) buildMessage(args []string) (*state.Message, error) {
 		text = wording.CodeBlock(text)
 	}
 	m := &state.Message{
-		Report:     &state.Report{Type: reportType, At: time.Now(), Title: title, Text: text, IsChatSyntax: isFromScript && !isCode},
+		Report: &state.Report{
+			Type:         reportType,
+			At:           time.Now(),
+			Title:        title,
+			Text:         text,
+			IsChatSyntax: isFromScript && !isCode,
+		},
 		SessionID:  cmp.Or(s.env("CLAUDE_CODE_SESSION_ID"), session, s.env("CLAUDE_SESSION_ID")),
 		ProjectDir: project, ThreadKey: threadKey, ThreadName: threadName,
-		// What a person or a script sends twice is sent twice: the words do not count, but for a hook.
+		// What a person or a script sends twice is sent twice: the words do not count,
+		// but for a hook.
 		Key: cmp.Or(s.flags.String("id"), uuid.NewString()),
 	}
 	if reportType != state.ReportPlain {
@@ -243,8 +319,8 @@ func (s *messageSender) buildMessage(args []string) (*state.Message, error) {
 	return m, nil
 }
 
-// sessionName is what the header calls the session: as given, as launch scripts set it, as its questions are called, or the
-// project's folder.
+// sessionName is what the header calls the session: as given, as launch scripts set it,
+// as its questions are called, or the project's folder.
 func (s *messageSender) sessionName(session, project string) string {
 	name := cmp.Or(session, s.env("CLAUDE_SESSION_ID"))
 	if id := s.env("CLAUDE_CODE_SESSION_ID"); name == "" && id != "" {
@@ -255,53 +331,90 @@ func (s *messageSender) sessionName(session, project string) string {
 	return cmp.Or(name, filepath.Base(project))
 }
 
-// reportDelivery waits for the receipt of the message that was put, where this process did not get it, and says what became of the message.
+// reportDelivery waits for the receipt of the message that was put, where this process
+// did not get it, and says what became of the message.
 func (s *messageSender) reportDelivery(ctx context.Context, out config.ReportResult) (err error) {
 	m := out.Message
 	if !m.IsFinal() {
 		var updated *state.Message
-		err = state.AddToIndex(s.env, state.IndexEntry{RecordType: state.IndexedMessage, Path: m.Path, ProjectDir: m.ProjectDir})
+		err = state.AddToIndex(
+			s.env,
+			state.IndexEntry{
+				RecordType: state.IndexedMessage,
+				Path:       m.Path,
+				ProjectDir: m.ProjectDir,
+			},
+		)
 		if err == nil {
 			updated, err = state.Await(ctx, s.env, s.self, m.Path, (*state.Message).IsFinal)
 		}
 		m = cmp.Or(updated, m)
 	}
-	isDropped := s.flags.Bool("no-queue") && !out.IsRepeated && m.SentAt.IsZero() && s.outbox().RemoveMessage(s.env, m) == nil
+	isDropped := s.flags.Bool("no-queue") && !out.IsRepeated && m.SentAt.IsZero() &&
+		s.outbox().RemoveMessage(s.env, m) == nil
 	if !isDropped && !m.IsFinal() {
 		_ = s.startPoller()
 	}
 	switch {
-	case isDropped && m.SetAsideReason == "" && !m.FirstTriedAt.IsZero(): // its try was cut, or goes on in the poller
+	case isDropped && m.SetAsideReason == "" && !m.FirstTriedAt.IsZero():
+		// its try was cut, or goes on in the poller
 		const hint = "look in the space; without --no-queue it would be looked for, and sent where it is missing"
-		return exitError(fmt.Errorf("it may have arrived, and is not kept: %s", s.failureReason(m)), hint, exitNotDelivered)
+		return exitError(
+			fmt.Errorf("it may have arrived, and is not kept: %s", s.failureReason(m)),
+			hint,
+			exitNotDelivered,
+		)
 	case isDropped:
 		const hint = "without --no-queue it would stay in the outbox until it is"
-		return exitError(fmt.Errorf("not delivered, and not kept: %s", s.failureReason(m)), hint, exitNotDelivered)
+		return exitError(
+			fmt.Errorf("not delivered, and not kept: %s", s.failureReason(m)),
+			hint,
+			exitNotDelivered,
+		)
 	case err != nil && ctx.Err() == nil:
-		return exitError(fmt.Errorf("not delivered: %w", err), "gchat-hooks status", exitNotDelivered)
+		return exitError(
+			fmt.Errorf("not delivered: %w", err),
+			"gchat-hooks status",
+			exitNotDelivered,
+		)
 	case m.SetAsideReason != "":
 		const hint = "it was put aside; `gchat-hooks status` shows it, `gchat-hooks flush --dead` tries it again"
-		return exitError(fmt.Errorf("not delivered: %s", s.failureReason(m)), hint, exitNotDelivered)
+		return exitError(
+			fmt.Errorf("not delivered: %s", s.failureReason(m)),
+			hint,
+			exitNotDelivered,
+		)
 	case m.SentAt.IsZero():
 		const hint = "it stays in the outbox and is sent as soon as that works; `gchat-hooks status` shows it"
-		return exitError(fmt.Errorf("not delivered yet: %s", s.failureReason(m)), hint, exitNotDelivered)
+		return exitError(
+			fmt.Errorf("not delivered yet: %s", s.failureReason(m)),
+			hint,
+			exitNotDelivered,
+		)
 	}
-	if m.SessionID == "" && m.ThreadKey == "" && s.flags.String("id") == "" { // no other process asks for its receipt
+	if m.SessionID == "" && m.ThreadKey == "" && s.flags.String("id") == "" {
+		// no other process asks for its receipt
 		_ = s.outbox().RemoveMessage(s.env, m)
 	}
 	word := "sent"
 	if out.IsRepeated {
 		word = "already sent"
 	}
-	return s.printResult(word, sendResult{Name: m.MessageName, ThreadName: m.ThreadName, Repeated: out.IsRepeated})
+	return s.printResult(
+		word,
+		sendResult{Name: m.MessageName, ThreadName: m.ThreadName, Repeated: out.IsRepeated},
+	)
 }
 
 // failureReason says why a message was not delivered.
 func (s *messageSender) failureReason(m *state.Message) string {
-	return s.log.Redact(cmp.Or(m.SetAsideReason, m.LastError, "nothing was heard of it within two seconds"))
+	return s.log.Redact(
+		cmp.Or(m.SetAsideReason, m.LastError, "nothing was heard of it within two seconds"),
+	)
 }
 
-// sendResult is what --json prints. thread is in the shape of Chat's own messages, thread_name is for a shell.
+// sendResult is what --json prints. thread is in the shape of Chat's own messages,
+// thread_name is for a shell.
 type sendResult struct {
 	Name       string            `json:"name,omitempty"`
 	ThreadName string            `json:"thread_name,omitempty"`
@@ -336,14 +449,17 @@ func (p Program) flushCommand() *cli.Command {
 			&cli.DurationFlag{Name: "timeout", Value: time.Minute, Usage: "stop after `TIME`"},
 			&cli.BoolFlag{Name: "dead", Usage: "also send again what Google Chat refused"},
 			&cli.BoolFlag{Name: "forget-dead", Usage: "delete what Google Chat refused"},
-			&cli.BoolFlag{Name: "held", Usage: "also send what is held back for a digest or by quiet hours"},
+			&cli.BoolFlag{
+				Name:  "held",
+				Usage: "also send what is held back for a digest or by quiet hours",
+			},
 		},
 		Action: p.flush,
 	}
 }
 
-// flush sends until nothing is left that can be sent, or the time is up. What is held back for a digest stays, unless that is
-// meant, too.
+// flush sends until nothing is left that can be sent, or the time is up. What is held
+// back for a digest stays, unless that is meant, too.
 func (p Program) flush(c *cli.Context) error {
 	box, retriesDead := p.outbox(), c.Bool("dead")
 	if c.Bool("forget-dead") { // status has shown them
@@ -364,7 +480,8 @@ func (p Program) flush(c *cli.Context) error {
 	ctx, cancel := context.WithTimeout(c.Context, c.Duration("timeout"))
 	defer cancel()
 	for pause := time.Tick(100 * time.Millisecond); ctx.Err() == nil && p.hasUnsent(); {
-		if _, err := state.StartPoller(p.env, p.self); err != nil { // the one that runs may end at any time
+		if _, err := state.StartPoller(p.env, p.self); err != nil {
+			// the one that runs may end at any time
 			return err
 		}
 		select {
@@ -378,8 +495,11 @@ func (p Program) flush(c *cli.Context) error {
 		return exitError(fmt.Errorf("not all is sent yet: %d wait", due),
 			"`gchat-hooks status` says what waits, and why", exitNotDelivered)
 	case retriesDead && refused > 0:
-		return exitError(fmt.Errorf("%d refused again", refused),
-			"`gchat-hooks status` says why, and `gchat-hooks flush --forget-dead` drops them", exitNotDelivered)
+		return exitError(
+			fmt.Errorf("%d refused again", refused),
+			"`gchat-hooks status` says why, and `gchat-hooks flush --forget-dead` drops them",
+			exitNotDelivered,
+		)
 	}
 	return nil
 }
@@ -389,33 +509,40 @@ func (p Program) dueCount() (n int) {
 	environment := state.Environment(p.env)
 	waiting, _ := p.outbox().Waiting()
 	for _, m := range waiting {
-		if (m.Environment == "" || m.Environment == environment) && (m.FailedTries > 0 || !time.Now().Before(m.NotBefore)) {
+		if (m.Environment == "" || m.Environment == environment) &&
+			(m.FailedTries > 0 || !time.Now().Before(m.NotBefore)) {
 			n++
 		}
 	}
 	return n
 }
 
-// hasUnsent says whether this environment's poller has something to send: a message, a note, or a summary that it words first.
+// hasUnsent says whether this environment's poller has something to send: a message, a
+// note, or a summary that it words first.
 func (p Program) hasUnsent() bool {
 	environment := state.Environment(p.env)
 	entries, _ := state.IndexEntries(p.env)
 	sessions, _ := state.SessionsIn(state.UserStateDir(p.env)).All()
 	owesNote := slices.ContainsFunc(entries, func(entry *state.IndexEntry) bool {
 		q, err := state.LoadQuestionInPlace(entry.Path)
-		return entry.RecordType == state.IndexedQuestion && entry.Environment == environment && err == nil && len(q.OwedNotes) > 0
+		return entry.RecordType == state.IndexedQuestion && entry.Environment == environment &&
+			err == nil &&
+			len(q.OwedNotes) > 0
 	}) || slices.ContainsFunc(sessions, func(s *state.Session) bool { return !s.SummaryOwedFor.IsZero() && s.Environment == environment })
-	return owesNote || p.dueCount() > 0 // in this order: the poller makes a note into a message, never the other way
+	// in this order: the poller makes a note into a message, never the other way
+	return owesNote || p.dueCount() > 0
 }
 
-// retryNow makes due what waits for another try, for a person has mended what stopped it; held is true for what is held back, too.
+// retryNow makes due what waits for another try, for a person has mended what stopped it;
+// held is true for what is held back, too.
 func (p Program) retryNow(includesHeld bool) (errs error) {
 	now := time.Now().UTC()
 	waiting, _ := p.outbox().Waiting()
 	for _, m := range waiting {
 		if m.FailedTries > 0 || includesHeld {
 			_, err := p.outbox().Change(m.Path, func(m *state.Message) {
-				m.NotBefore, m.IsUrgent = now, m.IsUrgent || includesHeld // the quiet hours are not asked again
+				// the quiet hours are not asked again
+				m.NotBefore, m.IsUrgent = now, m.IsUrgent || includesHeld
 			})
 			errs = errors.Join(errs, err)
 			state.CallPoller(p.env, m.Environment) // its own environment's

@@ -43,8 +43,9 @@ func (m *machine) messageTexts() (texts []string) {
 	return texts
 }
 
-// A hook called the poller, and gchat-send took the lock before it: the hook leaves its work to what has the lock. So gchat-send
-// starts a poller, as long as none has looked for work since that call.
+// A hook called the poller, and gchat-send took the lock before it: the hook leaves its
+// work to what has the lock. So gchat-send starts a poller, as long as none has looked
+// for work since that call.
 func TestSendStartsAPollerForAnEarlierCall(t *testing.T) {
 	t.Parallel()
 	m := newMachine(t, 60)
@@ -115,7 +116,8 @@ func TestSendWhenChatRefuses(t *testing.T) {
 	}
 }
 
-// Chat hangs: gchat-send ends all the same, and what it left arrives once when Chat is back.
+// Chat hangs: gchat-send ends all the same, and what it left arrives once when Chat is
+// back.
 func TestSendWhileChatHangs(t *testing.T) {
 	t.Parallel()
 	m := newMachine(t, 6000)
@@ -136,7 +138,8 @@ func TestSendWhileChatHangs(t *testing.T) {
 	}
 }
 
-// Of a message that is not kept, and that Chat may have taken, gchat-send does not say that it was not delivered.
+// Of a message that is not kept, and that Chat may have taken, gchat-send does not say
+// that it was not delivered.
 func TestSendOfWhatIsNotKeptWhileChatHangs(t *testing.T) {
 	t.Parallel()
 	m := newMachine(t, 6000)
@@ -176,7 +179,8 @@ func TestSendNowInQuietHours(t *testing.T) {
 	}
 }
 
-// What a hook wrote while gchat-send was the poller has a poller after it, also where gchat-send's own message is not kept.
+// What a hook wrote while gchat-send was the poller has a poller after it, also where
+// gchat-send's own message is not kept.
 func TestAfterSendWithoutSuccessAPollerGoesOn(t *testing.T) {
 	t.Parallel()
 	m := newMachine(t, 6000)

@@ -38,45 +38,96 @@ func (p Program) setupCommand() *cli.Command {
 			"Of a team:      gchat-hooks setup --hub https://...   (it asks for the code that the app answers to: join)\n" +
 			"What is configured already is not asked again. Without a terminal nothing is asked.",
 		Flags: []cli.Flag{
-			&cli.BoolFlag{Name: "app", Usage: "a Chat app in place of the webhook: questions have buttons to tap"},
-			&cli.StringFlag{Name: "hub", Usage: "join the hub at `URL`, which has your team's Chat app"},
-			&cli.StringFlag{Name: "code", Usage: "with --hub, `-`: read from stdin the code that the app answers to the word join"},
+			&cli.BoolFlag{
+				Name:  "app",
+				Usage: "a Chat app in place of the webhook: questions have buttons to tap",
+			},
+			&cli.StringFlag{
+				Name:  "hub",
+				Usage: "join the hub at `URL`, which has your team's Chat app",
+			},
+			&cli.StringFlag{
+				Name:  "code",
+				Usage: "with --hub, `-`: read from stdin the code that the app answers to the word join",
+			},
 			&cli.BoolFlag{Name: "space", Usage: "the embedded space in place of Google"},
-			&cli.BoolFlag{Name: "phone", Usage: "with --space: let a phone reach its page; prints a QR code of the link"},
+			&cli.BoolFlag{
+				Name:  "phone",
+				Usage: "with --space: let a phone reach its page; prints a QR code of the link",
+			},
 			listenFlag(),
-			&cli.StringFlag{Name: "client-id-file", Usage: "log in with the OAuth client's JSON `FILE`"},
-			&cli.StringFlag{Name: "credentials-file", Usage: "`FILE` to read with (or $GOOGLE_CHAT_CREDENTIALS_FILE)"},
+			&cli.StringFlag{
+				Name:  "client-id-file",
+				Usage: "log in with the OAuth client's JSON `FILE`",
+			},
+			&cli.StringFlag{
+				Name:  "credentials-file",
+				Usage: "`FILE` to read with (or $GOOGLE_CHAT_CREDENTIALS_FILE)",
+			},
 			&cli.BoolFlag{Name: "send-only", Usage: "do not read replies"},
 			&cli.BoolFlag{Name: "no-browser", Usage: "only print the address to log in at"},
-			&cli.StringSliceFlag{Name: "allow", Usage: "`users/ID` or e-mail that may answer (or $GCHAT_ALLOWED_USERS)"},
-			&cli.BoolFlag{Name: "round-trip", Usage: "wait for your reply to a test message (on a terminal it does)"},
-			&cli.DurationFlag{Name: "wait", Value: 5 * time.Minute, Usage: "`TIME` to wait for that reply"},
-			&cli.BoolFlag{Name: "no-hooks", Usage: "do not register the hooks, because the plugin does"},
-			&cli.StringSliceFlag{Name: "preset", Usage: "`NAME` of the hooks to register: see gchat-hooks install --help"},
-			&cli.BoolFlag{Name: "approve", Usage: "also permissions, plans and the next instruction: preset approve"},
-			&cli.BoolFlag{Name: "start-sessions", Usage: "let Chat resume and begin sessions in tmux (setup asks)"},
-			&cli.BoolFlag{Name: "service", Usage: "with --space: have the system keep the space running (setup asks)"},
+			&cli.StringSliceFlag{
+				Name:  "allow",
+				Usage: "`users/ID` or e-mail that may answer (or $GCHAT_ALLOWED_USERS)",
+			},
+			&cli.BoolFlag{
+				Name:  "round-trip",
+				Usage: "wait for your reply to a test message (on a terminal it does)",
+			},
+			&cli.DurationFlag{
+				Name:  "wait",
+				Value: 5 * time.Minute,
+				Usage: "`TIME` to wait for that reply",
+			},
+			&cli.BoolFlag{
+				Name:  "no-hooks",
+				Usage: "do not register the hooks, because the plugin does",
+			},
+			&cli.StringSliceFlag{
+				Name:  "preset",
+				Usage: "`NAME` of the hooks to register: see gchat-hooks install --help",
+			},
+			&cli.BoolFlag{
+				Name:  "approve",
+				Usage: "also permissions, plans and the next instruction: preset approve",
+			},
+			&cli.BoolFlag{
+				Name:  "start-sessions",
+				Usage: "let Chat resume and begin sessions in tmux (setup asks)",
+			},
+			&cli.BoolFlag{
+				Name:  "service",
+				Usage: "with --space: have the system keep the space running (setup asks)",
+			},
 		},
 		Action: func(c *cli.Context) error {
-			s := &setupWizard{Program: p, flags: c, asker: newAsker(p.in, p.out), answers: map[string]string{}}
+			s := &setupWizard{
+				Program: p,
+				flags:   c,
+				asker:   newAsker(p.in, p.out),
+				answers: map[string]string{},
+			}
 			return s.run(c.Context)
 		},
 	}
 }
 
-// setupWizard is one conversation from nothing to a question answered from the phone. Every step tries what it was told, then
-// writes it into the person's configuration, and is done when that has it: so setup can be stopped anywhere, and a person
-// who did a step otherwise is not asked for it.
+// setupWizard is one conversation from nothing to a question answered from the phone.
+// Every step tries what it was told, then writes it into the person's configuration, and
+// is done when that has it: so setup can be stopped anywhere, and a person who did a step
+// otherwise is not asked for it.
 type setupWizard struct {
 	Program
-	flags          *cli.Context
-	asker          *asker
-	answers        map[string]string // by the variable that they could be in: given, and not written down yet
-	sendOnly       bool              // replies are not read
-	spaceServer    *spaceServer      // of the embedded space, where questions go there
-	pageURL        string            // its page's address
-	expectedTapper string            // users/ID, of whom alone a tap on the test card counts; "" for anybody
-	pullLock       *state.Lock       // of the hub's subscription
+	flags *cli.Context
+	asker *asker
+	// by the variable that they could be in: given, and not written down yet
+	answers     map[string]string
+	sendOnly    bool         // replies are not read
+	spaceServer *spaceServer // of the embedded space, where questions go there
+	pageURL     string       // its page's address
+	// users/ID, of whom alone a tap on the test card counts; "" for anybody
+	expectedTapper string
+	pullLock       *state.Lock // of the hub's subscription
 	redactor       state.Redactor
 }
 
@@ -86,7 +137,8 @@ func (s *setupWizard) run(ctx context.Context) error {
 		return err
 	}
 	for _, problem := range s.loadConfig().Problems {
-		if errors.Is(problem, config.ErrUnreadableFile) && !errors.Is(problem, config.ErrFileGone) { // nothing could be written down at the end
+		if errors.Is(problem, config.ErrUnreadableFile) && !errors.Is(problem, config.ErrFileGone) {
+			// nothing could be written down at the end
 			return s.stepError("", problem)
 		}
 	}
@@ -103,8 +155,13 @@ func (s *setupWizard) run(ctx context.Context) error {
 	if s.sendOnly {
 		where = "in the terminal; the question is shown " + where
 	}
-	fmt.Fprintf(s.out, "\nDone. Now start claude in a project, and tell it:  ask me a question with three options\n"+
-		"Answer %s\nIf nothing comes:  %s doctor\n", where, s.shellName())
+	fmt.Fprintf(
+		s.out,
+		"\nDone. Now start claude in a project, and tell it:  ask me a question with three options\n"+
+			"Answer %s\nIf nothing comes:  %s doctor\n",
+		where,
+		s.shellName(),
+	)
 	return nil
 }
 
@@ -114,29 +171,51 @@ func (s *setupWizard) checkFlags() error {
 	switch {
 	case hasCode && !joins, joins && (s.flags.Bool("app") || s.flags.Bool("space")):
 		const hint = "write join to the app in Google Chat: it answers with the line to run"
-		return usageError(errors.New("--code goes with --hub, and --hub without --app or --space"), hint)
+		return usageError(
+			errors.New("--code goes with --hub, and --hub without --app or --space"),
+			hint,
+		)
 	case hasCode && s.flags.String("code") != "-":
 		const hint = "leave --code out, and paste the code when setup asks; in a script: --code - reads it from stdin"
-		return usageError(errors.New("a code on the command line can be read by every user of this machine"), hint)
+		return usageError(
+			errors.New("a code on the command line can be read by every user of this machine"),
+			hint,
+		)
 	}
 	for _, person := range s.flags.StringSlice("allow") {
 		if !strings.HasPrefix(person, "users/") && !strings.Contains(person, "@") {
 			err := fmt.Errorf("%q is neither users/ID nor an e-mail address", person)
-			return usageError(err, "gchat-hooks setup --allow users/ID; a question's thread tells your id")
+			return usageError(
+				err,
+				"gchat-hooks setup --allow users/ID; a question's thread tells your id",
+			)
 		}
 	}
 	return nil
 }
 
-// steps are what setup does for a hub, for a Chat app, and for a webhook or the embedded space.
+// steps are what setup does for a hub, for a Chat app, and for a webhook or the embedded
+// space.
 func (s *setupWizard) steps() []func(context.Context) error {
 	switch {
 	case s.flags.IsSet("hub"):
-		return []func(context.Context) error{s.joinHub, s.allowPeople, s.registerHooks, s.tryHubCard}
+		return []func(context.Context) error{
+			s.joinHub,
+			s.allowPeople,
+			s.registerHooks,
+			s.tryHubCard,
+		}
 	case s.flags.Bool("app"):
 		return []func(context.Context) error{s.connectApp, s.allowPeople, s.registerHooks}
 	}
-	return []func(context.Context) error{s.connectSpace, s.setUpReading, s.allowPeople, s.tryRoundTrip, s.registerHooks, s.offerSpaceService}
+	return []func(context.Context) error{
+		s.connectSpace,
+		s.setUpReading,
+		s.allowPeople,
+		s.tryRoundTrip,
+		s.registerHooks,
+		s.offerSpaceService,
+	}
 }
 
 // answerPlace is where questions are seen once it is set up.
@@ -150,8 +229,9 @@ func (s *setupWizard) answerPlace() string {
 	return "in Google Chat"
 }
 
-// getenv is the environment with the answers in place of its settings, in a folder that is no project: the files say everything
-// else, as they do for the daemon and for other shells.
+// getenv is the environment with the answers in place of its settings, in a folder that
+// is no project: the files say everything else, as they do for the daemon and for other
+// shells.
 func (s *setupWizard) getenv(name string) string {
 	switch {
 	case name == "CLAUDE_PROJECT_DIR":
@@ -192,7 +272,11 @@ func (s *setupWizard) saveAnswers() error {
 }
 
 // flagOrAsk is a yes or no that a flag says, else the person.
-func (s *setupWizard) flagOrAsk(ctx context.Context, flag, question string, defaultYes bool) (bool, error) {
+func (s *setupWizard) flagOrAsk(
+	ctx context.Context,
+	flag, question string,
+	defaultYes bool,
+) (bool, error) {
 	if s.flags.IsSet(flag) || !s.asker.isInteractive {
 		return s.flags.Bool(flag), nil
 	}
@@ -222,7 +306,8 @@ func (s *setupWizard) stepError(prefix string, err error) error {
 	return exitError(errors.New(prefix+s.errorText(err)), hint, exitFailed)
 }
 
-// connectSpace finds out where questions go. A URL is written down only after a message went through.
+// connectSpace finds out where questions go. A URL is written down only after a message
+// went through.
 func (s *setupWizard) connectSpace(ctx context.Context) error {
 	knownID := s.transportID(ctx) // by the files alone, for there are no answers yet
 	for _, variable := range []string{"GOOGLE_CHAT_WEBHOOK_URL", "GOOGLE_CHAT_SPACE_ID", "GCHAT_API_ENDPOINT"} {
@@ -252,7 +337,8 @@ func (s *setupWizard) connectSpace(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		s.answers["GOOGLE_CHAT_WEBHOOK_URL"], usesSpace = pasted, pasted == "" || strings.EqualFold(pasted, "space")
+		s.answers["GOOGLE_CHAT_WEBHOOK_URL"], usesSpace = pasted, pasted == "" ||
+			strings.EqualFold(pasted, "space")
 	}
 }
 
@@ -279,7 +365,8 @@ func (s *setupWizard) transportID(ctx context.Context) string {
 	return target.ID()
 }
 
-// tryTransport posts to where questions are to go, unless that is the known one, and says where.
+// tryTransport posts to where questions are to go, unless that is the known one, and says
+// where.
 func (s *setupWizard) tryTransport(ctx context.Context, knownID string) error {
 	target, err := s.transport(ctx)
 	if err != nil {
@@ -300,7 +387,8 @@ func (s *setupWizard) tryTransport(ctx context.Context, knownID string) error {
 	return nil
 }
 
-// connectEmbeddedSpace has questions go to the embedded space: to one that runs at the address, else to one that starts now.
+// connectEmbeddedSpace has questions go to the embedded space: to one that runs at the
+// address, else to one that starts now.
 func (s *setupWizard) connectEmbeddedSpace() (err error) {
 	s.spaceServer, err = newSpaceServer(s.Program, s.flags)
 	if err != nil {
@@ -313,7 +401,11 @@ func (s *setupWizard) connectEmbeddedSpace() (err error) {
 	if ln != nil { // it can run here
 		err = errors.Join(ln.Close(), embedded.Close())
 		if err == nil && !s.startDetachedSpace(s.spaceServer.flags()) {
-			err = exitError(errors.New("the embedded space does not start"), "gchat-hooks logs says why", exitFailed)
+			err = exitError(
+				errors.New("the embedded space does not start"),
+				"gchat-hooks logs says why",
+				exitFailed,
+			)
 		}
 		if err != nil {
 			return err
@@ -350,8 +442,14 @@ func (s *setupWizard) setUpReading(ctx context.Context) error {
 			return s.stepError("replies cannot be read (--send-only does without): ", err)
 		}
 		fmt.Fprintln(s.out, "\nYour replies cannot be read yet:", s.errorText(err))
-		fmt.Fprintln(s.out, "It takes an OAuth client (type Desktop app, see docs/connect.md), or a service account's key.")
-		path, err := s.asker.askLine(ctx, "Path of that JSON file (empty: only send, answer in the terminal):")
+		fmt.Fprintln(
+			s.out,
+			"It takes an OAuth client (type Desktop app, see docs/connect.md), or a service account's key.",
+		)
+		path, err := s.asker.askLine(
+			ctx,
+			"Path of that JSON file (empty: only send, answer in the terminal):",
+		)
 		if err != nil {
 			return err
 		}
@@ -385,11 +483,14 @@ func (s *setupWizard) useCredentials(ctx context.Context, path string) error {
 	})
 }
 
-// allowPeople writes down who may answer. Who logged in and the embedded space's person may, too.
+// allowPeople writes down who may answer. Who logged in and the embedded space's person
+// may, too.
 func (s *setupWizard) allowPeople(context.Context) error {
 	allowed := s.loadConfig().AllowedUsers
 	before := len(allowed)
-	wanted := append(s.flags.StringSlice("allow"), strings.Split(os.Getenv("GCHAT_ALLOWED_USERS"), ",")...)
+	wanted := append(
+		s.flags.StringSlice("allow"),
+		strings.Split(os.Getenv("GCHAT_ALLOWED_USERS"), ",")...)
 	if s.spaceServer != nil {
 		wanted = append(wanted, space.Human)
 	}
@@ -414,13 +515,15 @@ func (s *setupWizard) allowPeople(context.Context) error {
 	return nil
 }
 
-// tryRoundTrip sends a message through the space and waits for a person's reply. A sender who may not answer is named, for
-// the person to run setup again with --allow: a reply alone puts a sender on no list, for all in the space can reply.
+// tryRoundTrip sends a message through the space and waits for a person's reply. A sender
+// who may not answer is named, for the person to run setup again with --allow: a reply
+// alone puts a sender on no list, for all in the space can reply.
 func (s *setupWizard) tryRoundTrip(ctx context.Context) error {
 	if s.sendOnly {
 		return nil
 	}
-	if hasFlag := s.flags.IsSet("round-trip"); hasFlag && !s.flags.Bool("round-trip") || !hasFlag && !s.asker.isInteractive {
+	if hasFlag := s.flags.IsSet("round-trip"); hasFlag && !s.flags.Bool("round-trip") ||
+		!hasFlag && !s.asker.isInteractive {
 		return nil
 	}
 	report := doctor.RoundTrip(ctx, doctor.Options{
@@ -434,13 +537,19 @@ func (s *setupWizard) tryRoundTrip(ctx context.Context) error {
 	return nil
 }
 
-// registerHooks writes the hooks of questions into Claude Code's settings; those that are there stay.
+// registerHooks writes the hooks of questions into Claude Code's settings; those that are
+// there stay.
 func (s *setupWizard) registerHooks(ctx context.Context) (err error) {
 	if s.flags.Bool("no-hooks") {
 		return nil
 	}
 	presets := s.flags.StringSlice("preset")
-	installation := installer{Program: s.Program, scope: settings.User, presets: presets, keepsRegistered: s.sendOnly}
+	installation := installer{
+		Program:         s.Program,
+		scope:           settings.User,
+		presets:         presets,
+		keepsRegistered: s.sendOnly,
+	}
 	withApprove := s.flags.Bool("approve")
 	if !s.sendOnly && len(presets) == 0 && !installation.hasApprovePreset() {
 		const question = "\nAlso answer permissions and plans, and give the next instruction, from there? " +
@@ -463,14 +572,19 @@ func (s *setupWizard) registerHooks(ctx context.Context) (err error) {
 	return err
 }
 
-// offerDefaultMode offers the mode default to sessions that would begin in auto mode, where its check cannot run.
+// offerDefaultMode offers the mode default to sessions that would begin in auto mode,
+// where its check cannot run.
 func (s *setupWizard) offerDefaultMode(ctx context.Context) error {
 	gateway := doctor.AutoModeGateway(ctx, os.Getenv)
 	if gateway == "" {
 		return nil
 	}
-	fmt.Fprintf(s.out, "\nYour sessions begin in auto mode, whose check %s does not pass on. What Claude then asks for is asked in the\n"+
-		"terminal alone: permissions reach you here in the modes default and acceptEdits.\n", wording.Line(gateway))
+	fmt.Fprintf(
+		s.out,
+		"\nYour sessions begin in auto mode, whose check %s does not pass on. What Claude then asks for is asked in the\n"+
+			"terminal alone: permissions reach you here in the modes default and acceptEdits.\n",
+		wording.Line(gateway),
+	)
 	file, err := settings.FileFor(s.getenv, settings.User)
 	if err != nil {
 		return err
@@ -484,14 +598,16 @@ func (s *setupWizard) offerDefaultMode(ctx context.Context) error {
 	if err != nil || !isWanted {
 		return err
 	}
-	err = state.WriteFile(modeMarkerFile(s.getenv), []byte(file.Path+"\n")) // before: it is to be taken out again
+	// before: it is to be taken out again
+	err = state.WriteFile(modeMarkerFile(s.getenv), []byte(file.Path+"\n"))
 	if err == nil {
 		_, err = file.SetPermissionMode(offeredMode, false, false)
 	}
 	return err
 }
 
-// offeredMode is the permission mode that setup offers; modeMarkerFile is the file that says that setup wrote it, and into which.
+// offeredMode is the permission mode that setup offers; modeMarkerFile is the file that
+// says that setup wrote it, and into which.
 const offeredMode = "default"
 
 func modeMarkerFile(env state.Getenv) string {
@@ -512,7 +628,8 @@ func (p Program) removeOfferedMode(file settings.File, dryRun bool) error {
 	return os.Remove(modeMarkerFile(p.env))
 }
 
-// offerSessionStart lets sessions be started from Chat, where the person wants that, and did not say so yet.
+// offerSessionStart lets sessions be started from Chat, where the person wants that, and
+// did not say so yet.
 func (s *setupWizard) offerSessionStart(ctx context.Context) error {
 	const question = "Also resume sessions that ended, and begin new ones, from there? They run in tmux on this machine."
 	if _, err := exec.LookPath("tmux"); err != nil || s.loadConfig().CanStartSessions {
@@ -525,7 +642,8 @@ func (s *setupWizard) offerSessionStart(ctx context.Context) error {
 	return config.SetMember(state.ConfigFile(s.getenv), "start_sessions", true)
 }
 
-// offerSpaceService offers, for a phone, to have the system run the embedded space from each login on. Else what needs it starts it.
+// offerSpaceService offers, for a phone, to have the system run the embedded space from
+// each login on. Else what needs it starts it.
 func (s *setupWizard) offerSpaceService(ctx context.Context) (err error) {
 	if s.spaceServer == nil {
 		return nil
@@ -535,7 +653,8 @@ func (s *setupWizard) offerSpaceService(ctx context.Context) (err error) {
 	_, spacePID := lastSpace(s.getenv)
 	switch {
 	case spacePID == 0 && s.flags.Bool("service") && !isInstalled:
-		return exitError(errSpaceRuns, endSpaceHint, exitFailed) // the system cannot run a second one
+		// the system cannot run a second one
+		return exitError(errSpaceRuns, endSpaceHint, exitFailed)
 	case spacePID == 0: // a person or the system runs it
 		return nil
 	case !isInstalled && (s.spaceServer.allowsPhone || s.flags.Bool("service")):

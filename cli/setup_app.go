@@ -20,8 +20,8 @@ import (
 	"gchat-hooks/state/config"
 )
 
-// appCloudSteps is what a person does in Google Cloud before a Chat app can be tried; PROJECT stands for theirs, SUBSCRIPTION
-// for the name of this machine's.
+// appCloudSteps is what a person does in Google Cloud before a Chat app can be tried;
+// PROJECT stands for theirs, SUBSCRIPTION for the name of this machine's.
 //
 //go:embed setup_app_cloud.txt
 var appCloudSteps string
@@ -36,7 +36,8 @@ In Google Chat: New chat, the app's name, and write it a word. A direct message 
 there. If Chat does not find the app, its Visibility does not name you.
 `
 
-// connectApp walks a person to a Chat app whose taps arrive. Each step is tried with a call, again and again at a terminal.
+// connectApp walks a person to a Chat app whose taps arrive. Each step is tried with a
+// call, again and again at a terminal.
 func (s *setupWizard) connectApp(ctx context.Context) error {
 	for _, variable := range []string{
 		"GOOGLE_CHAT_SPACE_ID", "GOOGLE_CHAT_CREDENTIALS_FILE",
@@ -53,7 +54,16 @@ func (s *setupWizard) connectApp(ctx context.Context) error {
 	}
 	_, subscription, _ := strings.Cut(s.loadConfig().Subscription, "/subscriptions/")
 	key := s.appKeyFile()
-	placeholders := strings.NewReplacer("PROJECT", project, "SUBSCRIPTION", subscription, "KEY", key, "DIR", filepath.Dir(key))
+	placeholders := strings.NewReplacer(
+		"PROJECT",
+		project,
+		"SUBSCRIPTION",
+		subscription,
+		"KEY",
+		key,
+		"DIR",
+		filepath.Dir(key),
+	)
 	var app *gchat.App
 	for _, step := range []struct {
 		name, told, how string
@@ -76,7 +86,13 @@ func (s *setupWizard) connectApp(ctx context.Context) error {
 			if !s.asker.isInteractive || ctx.Err() != nil {
 				return s.stepError(step.name+": ", err)
 			}
-			fmt.Fprintf(s.out, "%s\nNot yet: %s\n→ %s\n", step.how, s.errorText(err), gchat.AppHint(err))
+			fmt.Fprintf(
+				s.out,
+				"%s\nNot yet: %s\n→ %s\n",
+				step.how,
+				s.errorText(err),
+				gchat.AppHint(err),
+			)
 			if _, err := s.asker.askLine(ctx, "Press Enter when that is done:"); err != nil {
 				return err
 			}
@@ -93,26 +109,35 @@ func (s *setupWizard) connectApp(ctx context.Context) error {
 	return s.saveAnswers()
 }
 
-// askCloudProject is the Cloud project, which the subscription names. Where none is configured each machine gets its own: one that is
-// shared gives each event to one of the machines.
+// askCloudProject is the Cloud project, which the subscription names. Where none is
+// configured each machine gets its own: one that is shared gives each event to one of the
+// machines.
 func (s *setupWizard) askCloudProject(ctx context.Context) (string, error) {
 	for s.loadConfig().Subscription == "" {
 		if !s.asker.isInteractive {
-			err := fmt.Errorf("GCHAT_PUBSUB_SUBSCRIPTION is %q", s.answers["GCHAT_PUBSUB_SUBSCRIPTION"])
+			err := fmt.Errorf(
+				"GCHAT_PUBSUB_SUBSCRIPTION is %q",
+				s.answers["GCHAT_PUBSUB_SUBSCRIPTION"],
+			)
 			return "", usageError(err, "it takes projects/PROJECT/subscriptions/NAME")
 		}
-		project, err := s.asker.askLine(ctx, "The Cloud project's id (make one at https://console.cloud.google.com/projectcreate):")
+		project, err := s.asker.askLine(
+			ctx,
+			"The Cloud project's id (make one at https://console.cloud.google.com/projectcreate):",
+		)
 		if err != nil {
 			return "", err
 		}
-		name := nonNameChars().ReplaceAllString(state.MachineName(), "-") + "-" + state.CardID(s.getenv, "of its own")[:6]
+		name := nonNameChars().ReplaceAllString(state.MachineName(), "-") +
+			"-" + state.CardID(s.getenv, "of its own")[:6]
 		s.answers["GCHAT_PUBSUB_SUBSCRIPTION"] = "projects/" + project + "/subscriptions/gchat-hooks-" + name
 	}
 	return strings.Split(s.loadConfig().Subscription, "/")[1], nil
 }
 
-// nonNameChars is what no name of a subscription has: https://cloud.google.com/pubsub/docs/pubsub-basics#resource_names allows a few
-// signs more.
+// nonNameChars is what no name of a subscription has:
+// https://cloud.google.com/pubsub/docs/pubsub-basics#resource_names allows a few signs
+// more.
 var nonNameChars = state.LazyPattern(`[^A-Za-z0-9-]+`)
 
 // appKeyFile is where the service account's key is looked for.
@@ -133,7 +158,8 @@ func (s *setupWizard) newApp(ctx context.Context) (*gchat.App, error) {
 	return gchat.NewApp(ctx, cfg)
 }
 
-// chooseAppSpace settles where the app writes: the configured space, else the one direct message, else the one space that it is in.
+// chooseAppSpace settles where the app writes: the configured space, else the one direct
+// message, else the one space that it is in.
 func (s *setupWizard) chooseAppSpace(ctx context.Context, app *gchat.App) error {
 	chatSpaces, err := app.Spaces(ctx)
 	if err != nil {
@@ -151,25 +177,38 @@ func (s *setupWizard) chooseAppSpace(ctx context.Context, app *gchat.App) error 
 	case len(names) == 0:
 		return errors.New("the app is in no space, and in no direct message")
 	case len(names) > 1 && (chatSpaces[0].SpaceType != "DIRECT_MESSAGE" || chatSpaces[1].SpaceType == "DIRECT_MESSAGE"):
-		return fmt.Errorf("the app is in several: GOOGLE_CHAT_SPACE_ID has to name one of %s", strings.Join(names, ", "))
+		return fmt.Errorf(
+			"the app is in several: GOOGLE_CHAT_SPACE_ID has to name one of %s",
+			strings.Join(names, ", "),
+		)
 	}
 	s.answers["GOOGLE_CHAT_SPACE_ID"] = names[0]
 	return nil
 }
 
-// tryTestCard posts a card, and waits until its button is tapped. Who tapped it is told, and may answer where the person here says
-// so. Where the person is known, only their tap counts.
+// tryTestCard posts a card, and waits until its button is tapped. Who tapped it is told,
+// and may answer where the person here says so. Where the person is known, only their tap
+// counts.
 func (s *setupWizard) tryTestCard(ctx context.Context, app *gchat.App) error {
 	id := strings.ReplaceAll(uuid.NewString(), "-", "")
 	const request = "gchat-hooks can write here. Tap the button, and it knows that your taps arrive."
-	card := gchat.Post{Text: "[Setup] " + request, Card: gchat.StoredCard(wording.NoticeCard(request, app.CardID(id))), MessageID: "client-" + id}
+	card := gchat.Post{
+		Text:      "[Setup] " + request,
+		Card:      gchat.StoredCard(wording.NoticeCard(request, app.CardID(id))),
+		MessageID: "client-" + id,
+	}
 	if _, err := app.Post(ctx, card); err != nil {
 		return s.stepError("", err)
 	}
 	fmt.Fprintln(s.out, "A card is in Google Chat. Please tap its button.")
 	closeCard := func(text string) {
 		name := gchat.MessageName(app.Space, card.MessageID)
-		_ = app.Patch(context.WithoutCancel(ctx), name, "[Setup] "+text, gchat.StoredCard(wording.NoticeCard(text, "")))
+		_ = app.Patch(
+			context.WithoutCancel(ctx),
+			name,
+			"[Setup] "+text,
+			gchat.StoredCard(wording.NoticeCard(text, "")),
+		)
 	}
 	ctx, cancel := context.WithTimeout(ctx, s.flags.Duration("wait"))
 	defer cancel()
@@ -180,10 +219,13 @@ func (s *setupWizard) tryTestCard(ctx context.Context, app *gchat.App) error {
 			closeCard("Setup could not read the taps. Please run it again.")
 			return s.stepError("", err)
 		}
-		var acks []string // of what setup caused; the others may answer questions, and come again for the poller
+		// of what setup caused; the others may answer questions, and come again for the
+		// poller
+		var acks []string
 		var tapper *gchat.Person
 		for _, event := range events {
-			isGreeting := event.Type == "MESSAGE" && !event.Message.Reply && event.Message.Quotes == ""
+			isGreeting := event.Type == "MESSAGE" && !event.Message.Reply &&
+				event.Message.Quotes == ""
 			if isGreeting || event.Type == "ADDED_TO_SPACE" {
 				acks = append(acks, event.AckID)
 			}
@@ -196,7 +238,9 @@ func (s *setupWizard) tryTestCard(ctx context.Context, app *gchat.App) error {
 			failure = cmp.Or(event.Err, failure)
 		}
 		if len(acks) > 0 {
-			_ = app.Ack(ctx, acks) // one that is not acknowledged comes again, and is told that nothing waits for it
+			// one that is not acknowledged comes again, and is told that nothing waits
+			// for it
+			_ = app.Ack(ctx, acks)
 		}
 		if tapper != nil {
 			closeCard("Your taps arrive. This card has done its work.")
@@ -208,7 +252,11 @@ func (s *setupWizard) tryTestCard(ctx context.Context, app *gchat.App) error {
 	}
 	closeCard("No tap arrived in time. Please run setup again.")
 	if s.expectedTapper != "" {
-		return exitError(failure, "all is set up; gchat-hooks doctor tells whether the hub works", exitFailed)
+		return exitError(
+			failure,
+			"all is set up; gchat-hooks doctor tells whether the hub works",
+			exitFailed,
+		)
 	}
 	const hint = "see that the topic's publisher is chat-api-push@system.gserviceaccount.com, that the app's connection is " +
 		"Cloud Pub/Sub with that topic, and that it is no Workspace add-on; then run gchat-hooks setup --app again"
@@ -217,20 +265,39 @@ func (s *setupWizard) tryTestCard(ctx context.Context, app *gchat.App) error {
 
 // offerAllow offers to put on the list who tapped.
 func (s *setupWizard) offerAllow(ctx context.Context, tapper gchat.Person) error {
-	s.printStep("tap", "%s (%s) tapped", wording.Line(tapper.DisplayName), wording.Line(tapper.Name))
+	s.printStep(
+		"tap",
+		"%s (%s) tapped",
+		wording.Line(tapper.DisplayName),
+		wording.Line(tapper.Name),
+	)
 	allowed := s.loadConfig().AllowedUsers
-	if slices.Contains(allowed, tapper.Name) || !config.IsPersonName(tapper.Name) && tapper.Name != "users/local-human" || !s.asker.isInteractive {
+	if slices.Contains(allowed, tapper.Name) ||
+		!config.IsPersonName(tapper.Name) && tapper.Name != "users/local-human" ||
+		!s.asker.isInteractive {
 		return nil
 	}
-	if isSame, err := s.asker.askYesNo(ctx, "Is that you, and may this person answer for you?", false); err != nil || !isSame {
-		return cmp.Or(err, exitError(errors.New("another person tapped"), "gchat-hooks setup --app, and tap first", exitFailed))
+	if isSame, err := s.asker.askYesNo(ctx, "Is that you, and may this person answer for you?", false); err != nil ||
+		!isSame {
+		return cmp.Or(
+			err,
+			exitError(
+				errors.New("another person tapped"),
+				"gchat-hooks setup --app, and tap first",
+				exitFailed,
+			),
+		)
 	}
-	return config.SetMember(state.ConfigFile(s.getenv), "allowed_users", append(allowed, tapper.Name))
+	return config.SetMember(
+		state.ConfigFile(s.getenv),
+		"allowed_users",
+		append(allowed, tapper.Name),
+	)
 }
 
-// readJoinCode is the code that the app wrote: typed at the terminal, which does not show it,
-// or the first line of stdin. It is on no command line, which other users of the machine
-// can read.
+// readJoinCode is the code that the app wrote: typed at the terminal, which does not show
+// it, or the first line of stdin. It is on no command line, which other users of the
+// machine can read.
 func (s *setupWizard) readJoinCode(ctx context.Context) (string, error) {
 	const hint = "write join to the app in Google Chat: it answers with the code"
 	if s.asker.isInteractive && !s.flags.IsSet("code") {
@@ -241,7 +308,10 @@ func (s *setupWizard) readJoinCode(ctx context.Context) (string, error) {
 		return code, err
 	}
 	if !s.flags.IsSet("code") {
-		return "", usageError(errors.New("without a terminal, --code - reads the code from stdin"), hint)
+		return "", usageError(
+			errors.New("without a terminal, --code - reads the code from stdin"),
+			hint,
+		)
 	}
 	code, err := s.asker.readLine(ctx, s.asker.nextLine())
 	if code == "" && ctx.Err() == nil {
@@ -250,19 +320,26 @@ func (s *setupWizard) readJoinCode(ctx context.Context) (string, error) {
 	return code, err
 }
 
-// joinHub joins this machine to the hub of a team, and writes down that questions go there.
-// Killed anywhere, the same line and code do the rest: the hub gives this machine the same
-// answer again.
+// joinHub joins this machine to the hub of a team, and writes down that questions go
+// there. Killed anywhere, the same line and code do the rest: the hub gives this machine
+// the same answer again.
 func (s *setupWizard) joinHub(ctx context.Context) error {
 	code, err := s.readJoinCode(ctx)
 	if err != nil {
 		return err
 	}
-	hub, err := gchat.JoinHub(ctx, s.flags.String("hub"), code, state.JoinNonce(s.getenv, code), version())
+	hub, err := gchat.JoinHub(
+		ctx,
+		s.flags.String("hub"),
+		code,
+		state.JoinNonce(s.getenv, code),
+		version(),
+	)
 	if err != nil {
 		return s.stepError("", err)
 	}
-	// A poller that goes by the new configuration leaves the subscription to the test card, until setup ends.
+	// A poller that goes by the new configuration leaves the subscription to the test
+	// card, until setup ends.
 	s.pullLock, _ = state.SpacesIn(state.UserStateDir(s.getenv)).LockReader(hub.Subscription)
 	file := filepath.Join(state.ConfigDir(s.getenv), "hub.json")
 	allowed := append([]string{hub.User}, hub.Deciders...)
@@ -272,26 +349,35 @@ func (s *setupWizard) joinHub(ctx context.Context) error {
 	if err := hub.Save(file); err != nil {
 		return err
 	}
-	// They are written in the order of the settings, the endpoints last: other credentials never go to the hub.
+	// They are written in the order of the settings, the endpoints last: other
+	// credentials never go to the hub.
 	s.answers = map[string]string{
 		"GOOGLE_CHAT_SPACE_ID": hub.Space, "GOOGLE_CHAT_CREDENTIALS_FILE": file, "GCHAT_API_ENDPOINT": hub.URL,
 		"GCHAT_PUBSUB_SUBSCRIPTION": hub.Subscription, "GCHAT_PUBSUB_ENDPOINT": hub.URL,
 	}
 	s.expectedTapper = hub.User
 	user := cmp.Or(hub.Email, hub.User)
-	s.printStep("hub", "%s takes this machine as %s's; questions go to %s", wording.Line(hub.URL), wording.Line(user), hub.Space)
+	s.printStep(
+		"hub",
+		"%s takes this machine as %s's; questions go to %s",
+		wording.Line(hub.URL),
+		wording.Line(user),
+		hub.Space,
+	)
 	if err := s.saveAnswers(); err != nil {
 		return err
 	}
 	// What waited because the last token was refused, goes now.
 	app, err := gchat.NewApp(ctx, s.loadConfig())
 	if err == nil {
-		_, err = state.SpacesIn(state.UserStateDir(s.getenv)).Change(app.Chat(), func(space *state.Space) { clear(space.PausedWebhooks) })
+		_, err = state.SpacesIn(state.UserStateDir(s.getenv)).
+			Change(app.Chat(), func(space *state.Space) { clear(space.PausedWebhooks) })
 	}
 	return cmp.Or(err, s.retryNow(false))
 }
 
-// tryHubCard has the person tap a card, which shows that questions and answers pass the hub.
+// tryHubCard has the person tap a card, which shows that questions and answers pass the
+// hub.
 func (s *setupWizard) tryHubCard(ctx context.Context) error {
 	if s.sendOnly || s.flags.IsSet("round-trip") && !s.flags.Bool("round-trip") {
 		return nil

@@ -25,7 +25,8 @@ import (
 	"gchat-hooks/state/config"
 )
 
-// fakeAppGoogle is Google as an app's setup meets it: each trap answers requests to a path with an error, until it is mended.
+// fakeAppGoogle is Google as an app's setup meets it: each trap answers requests to a
+// path with an error, until it is mended.
 type fakeAppGoogle struct {
 	*space.Space
 	endpoint string
@@ -93,7 +94,8 @@ func (c *fakeAppGoogle) tapCard(t *testing.T, user *chat.User) {
 // A person is led past every trap, and ends with a tap.
 func TestSetupOfAnAppNamesWhatIsMissing(t *testing.T) {
 	s, c := newSetupHome(t), newFakeAppGoogle(t)
-	c.setTrap(":testIamPermissions", "200 {}") // so Google answers for a subscription that is not there, too
+	// so Google answers for a subscription that is not there, too
+	c.setTrap(":testIamPermissions", "200 {}")
 	dialog := startInTerminal(t, []string{"HOME=" + s.home, "PATH=/usr/bin:/bin", "TERM=dumb", "GCHAT_API_ENDPOINT=" + c.endpoint, "GCHAT_PUBSUB_ENDPOINT=" + c.endpoint},
 		s.program, "setup", "--app", "--no-hooks")
 	dialog.answerPrompt("The Cloud project's id", "my project")
@@ -136,7 +138,8 @@ func TestSetupOfAnAppNamesWhatIsMissing(t *testing.T) {
 	}
 }
 
-// In a script all is given; a stranger's tap puts no one on the list, and a tap that never comes is an error that says where to look.
+// In a script all is given; a stranger's tap puts no one on the list, and a tap that
+// never comes is an error that says where to look.
 func TestSetupOfAnAppInAScript(t *testing.T) {
 	s, c := newSetupHome(t), newFakeAppGoogle(t)
 	run := func(args ...string) (code int, said string) {
@@ -163,7 +166,8 @@ func TestSetupOfAnAppInAScript(t *testing.T) {
 	}
 }
 
-// Enter puts no stranger on the list, and a question's tap or reply that setup pulls is left to the poller; the greeting is not.
+// Enter puts no stranger on the list, and a question's tap or reply that setup pulls is
+// left to the poller; the greeting is not.
 func TestSetupOfAnAppTakesOnlyWhatItCaused(t *testing.T) {
 	s, c := newSetupHome(t), newFakeAppGoogle(t)
 	app, err := gchat.NewApp(context.Background(), &config.Config{
@@ -177,7 +181,8 @@ func TestSetupOfAnAppTakesOnlyWhatItCaused(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, thread := range []string{"", posted.ThreadName} { // a greeting, and an answer to the question
+	for _, thread := range []string{"", posted.ThreadName} {
+		// a greeting, and an answer to the question
 		if _, err := c.Say(nil, thread, "hello"); err != nil {
 			t.Fatal(err)
 		}

@@ -79,7 +79,8 @@ func (c *hubHome) tapTestCard(users ...string) {
 	}
 }
 
-// One line joins: what the person configured otherwise stays, a stranger's tap does not count, and what was written is the person's alone.
+// One line joins: what the person configured otherwise stays, a stranger's tap does not
+// count, and what was written is the person's alone.
 func TestOneLineJoinsAHub(t *testing.T) {
 	c := newHubHome(t)
 	c.setPolicy(`{"spaces": {"spaces/local": ["users/7"]}}`)
@@ -131,7 +132,8 @@ func TestOneLineJoinsAHub(t *testing.T) {
 	if !strings.Contains(last.Text, "Your taps arrive") {
 		t.Errorf("the card says %q", last.Text)
 	}
-	// An answer that was lost, or a setup that was killed: the same line does the rest. Another machine cannot use it.
+	// An answer that was lost, or a setup that was killed: the same line does the rest.
+	// Another machine cannot use it.
 	if code, said := c.joinHub("--round-trip=false"); code != 0 || len(c.space.Messages()) != 1 {
 		t.Errorf("again: %d: %s", code, said)
 	}
@@ -150,7 +152,8 @@ func TestOneLineJoinsAHub(t *testing.T) {
 func TestJoiningIsKilled(t *testing.T) {
 	c := newHubHome(t)
 	joined := 0
-	for i := 0; i < 12 || joined < 2 && i < 200; i++ { // on a busy machine a setup takes long to come that far
+	for i := 0; i < 12 || joined < 2 && i < 200; i++ {
+		// on a busy machine a setup takes long to come that far
 		cmd := bound.Command(t, c.program, "setup", "--hub", c.URL, "--code", "-", "--no-hooks", "--round-trip=false")
 		cmd.Stdin = strings.NewReader(c.Code)
 		cmd.Env = []string{"HOME=" + c.home, "PATH=/usr/bin:/bin"}
@@ -277,7 +280,8 @@ func TestDoctorAndStatusKnowTheHub(t *testing.T) {
 	}
 }
 
-// A hub's policy binds a machine from its first message on, and what this version does not know keeps all in the terminal.
+// A hub's policy binds a machine from its first message on, and what this version does
+// not know keeps all in the terminal.
 func TestAHubsPolicyBindsItsMachine(t *testing.T) {
 	c := newHubHome(t)
 	if code, said := c.joinHub("--round-trip=false"); code != 0 {

@@ -19,7 +19,8 @@ import (
 	"gchat-hooks/e2e/strict"
 )
 
-// fakeGoogle is a Google in front of a settler's space: it logs people in, and shows the space to nobody who is not.
+// fakeGoogle is a Google in front of a settler's space: it logs people in, and shows the
+// space to nobody who is not.
 type fakeGoogle struct {
 	*setupHome
 	server      *httptest.Server
@@ -82,7 +83,8 @@ func (g *fakeGoogle) writeClientFile() string {
 	return path
 }
 
-// agreeToLogin opens the address that is shown, as the person's browser does, and says yes.
+// agreeToLogin opens the address that is shown, as the person's browser does, and says
+// yes.
 func (g *fakeGoogle) agreeToLogin(dialog *ptyDialog) {
 	g.t.Helper()
 	address := dialog.expect(`https://127\.0\.0\.1:\d+/auth\?\S+`)
@@ -96,7 +98,8 @@ func (g *fakeGoogle) agreeToLogin(dialog *ptyDialog) {
 	}
 }
 
-// From nothing to a reply that was read, with a login: who logged in may answer, and needs no other word.
+// From nothing to a reply that was read, with a login: who logged in may answer, and
+// needs no other word.
 func TestSetupLogsIn(t *testing.T) {
 	g := newFakeGoogle(t)
 	ann := &chat.User{Name: "users/7", Type: "HUMAN", DisplayName: "Ann"}
@@ -112,7 +115,8 @@ func TestSetupLogsIn(t *testing.T) {
 	dialog.expect(`ok    people    may answer: users/7`)
 	dialog.expect(`choose ok in the thread`)
 	g.reply(ann, "ok")
-	dialog.expect(`ok    back      the reply of users/7 Ann was read`) // nobody has to vouch for Ann
+	// nobody has to vouch for Ann
+	dialog.expect(`ok    back      the reply of users/7 Ann was read`)
 	dialog.answerPrompt(`Also answer permissions and plans`, "")
 	dialog.expect("hooks added")
 	if _, err := os.Stat("/usr/bin/tmux"); err == nil { // on the PATH that setup has here

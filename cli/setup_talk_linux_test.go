@@ -45,7 +45,8 @@ func newSetupHome(t *testing.T) *setupHome {
 	server := httptest.NewServer(strict.CheckRequests(t, sp.Handler(), strict.Embedded))
 	t.Cleanup(func() { server.Close(); sp.Close() })
 	home := t.TempDir()
-	t.Cleanup(func() { // before the folder goes: a space that setup started lives on, and starts pollers
+	t.Cleanup(func() {
+		// before the folder goes: a space that setup started lives on, and starts pollers
 		endSpace(getenvOf([]string{"HOME=" + home}))
 		endPollersIn(home)
 	})
@@ -70,8 +71,8 @@ func (s *setupHome) reply(user *chat.User, text string) {
 	}
 }
 
-// Behind a gateway, sessions of 2.1.332 begin in a mode in which permissions do not reach Chat: setup says so, and offers another
-// one. It is taken out again with the hooks.
+// Behind a gateway, sessions of 2.1.332 begin in a mode in which permissions do not reach
+// Chat: setup says so, and offers another one. It is taken out again with the hooks.
 func TestSetupOffersAModeInWhichPermissionsReachChat(t *testing.T) {
 	s := newSetupHome(t)
 	claude, file := filepath.Join(s.home, ".local/bin/claude"), filepath.Join(s.home, ".claude/settings.json")
@@ -99,7 +100,8 @@ func TestSetupOffersAModeInWhichPermissionsReachChat(t *testing.T) {
 	}
 }
 
-// One conversation, with a slip, an interruption, and a reply of a person who is not on the list yet.
+// One conversation, with a slip, an interruption, and a reply of a person who is not on
+// the list yet.
 func TestSetupIsOneConversation(t *testing.T) {
 	s := newSetupHome(t)
 	ann := &chat.User{Name: "users/111", Type: "HUMAN", DisplayName: "Ann"}
@@ -153,8 +155,8 @@ func TestSetupIsOneConversation(t *testing.T) {
 	}
 }
 
-// A person who goes away at the first question leaves no trace, whatever stands in the environment; and what stands there
-// is kept with the webhook.
+// A person who goes away at the first question leaves no trace, whatever stands in the
+// environment; and what stands there is kept with the webhook.
 func TestSetupWritesNothingBeforeAnAnswer(t *testing.T) {
 	s := newSetupHome(t)
 	env := []string{"HOME=" + s.home, "PATH=/usr/bin:/bin", "TERM=dumb", "GCHAT_API_ENDPOINT=" + s.space.APIEndpoint(s.serverURL)}
@@ -197,8 +199,8 @@ func TestSetupWithoutGoogle(t *testing.T) {
 	}
 }
 
-// The embedded space's round trip is one thread with one card, which is tapped or answered in words, after which nothing waits for
-// the person.
+// The embedded space's round trip is one thread with one card, which is tapped or
+// answered in words, after which nothing waits for the person.
 func TestSetupTriesThePage(t *testing.T) {
 	t.Parallel()
 	for name, typed := range map[string]bool{"tapped": false, "typed": true} {
@@ -250,7 +252,8 @@ func TestSetupTriesThePage(t *testing.T) {
 	}
 }
 
-// A purge asks, and takes anything but a yes for a no. While a daemon runs that a person started, it removes nothing.
+// A purge asks, and takes anything but a yes for a no. While a daemon runs that a person
+// started, it removes nothing.
 func TestPurgeAsks(t *testing.T) {
 	s := newSetupHome(t)
 	env := []string{"HOME=" + s.home, "PATH=/usr/bin:/bin", "TERM=dumb"}

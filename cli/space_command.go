@@ -40,7 +40,8 @@ func (p Program) spaceCommand() *cli.Command {
 		},
 		Action: func(c *cli.Context) error {
 			lastFlags, _ := lastSpace(p.env)
-			if flags := strings.Fields(lastFlags); c.NumFlags() == 0 && len(flags) > 1 { // as it was opened the last time
+			if flags := strings.Fields(lastFlags); c.NumFlags() == 0 && len(flags) > 1 {
+				// as it was opened the last time
 				_ = c.Set("listen", flags[1])
 				_ = c.Set("phone", strconv.FormatBool(len(flags) > 2))
 			}
@@ -51,7 +52,10 @@ func (p Program) spaceCommand() *cli.Command {
 			d.isService, d.isDetached = c.Bool("service"), c.Bool("detached")
 			err = d.run(c.Context)
 			if err != nil && (d.isService || d.isDetached) {
-				state.NewLog(os.Getenv, "gchat-hooks-space").Error().Err(err).Msg("the embedded space does not run")
+				state.NewLog(os.Getenv, "gchat-hooks-space").
+					Error().
+					Err(err).
+					Msg("the embedded space does not run")
 			}
 			return err
 		},
@@ -79,8 +83,9 @@ func listenFlag() *cli.StringFlag {
 	}
 }
 
-// spaceServer is where the embedded space is reached: by hooks on loopback alone, since they send nothing in the clear elsewhere,
-// and by a phone at the machine's other addresses.
+// spaceServer is where the embedded space is reached: by hooks on loopback alone, since
+// they send nothing in the clear elsewhere, and by a phone at the machine's other
+// addresses.
 type spaceServer struct {
 	Program
 	host        string // of loopback
@@ -100,10 +105,19 @@ func newSpaceServer(p Program, c *cli.Context) (*spaceServer, error) {
 		host, allowsPhone = "127.0.0.1", true
 	}
 	if err != nil || portErr != nil || !net.ParseIP(host).IsLoopback() {
-		err := fmt.Errorf("%q is not of the form 127.0.0.1:PORT: hooks reach the space on this machine only", listen)
+		err := fmt.Errorf(
+			"%q is not of the form 127.0.0.1:PORT: hooks reach the space on this machine only",
+			listen,
+		)
 		return nil, usageError(err, "--phone lets a phone reach it, too")
 	}
-	return &spaceServer{Program: p, host: host, port: int(port), allowsPhone: allowsPhone, dataDir: spaceDir(p.env)}, nil
+	return &spaceServer{
+		Program:     p,
+		host:        host,
+		port:        int(port),
+		allowsPhone: allowsPhone,
+		dataDir:     spaceDir(p.env),
+	}, nil
 }
 
 // spaceDir is the folder of the embedded space.
@@ -115,11 +129,13 @@ func isSpaceRunning(env state.Getenv) bool {
 }
 
 const (
-	// spaceStartTimeout bounds how long the space may take until it listens. A caller waits.
+	// spaceStartTimeout bounds how long the space may take until it listens. A caller
+	// waits.
 	spaceStartTimeout = 3 * time.Second
 	// spaceRetryPause is how long after a start that failed this process tries no other.
 	spaceRetryPause = 10 * time.Second
-	// spaceIdleTimeout is how long a detached space stays after its last use, and spaceCheckInterval how often it looks.
+	// spaceIdleTimeout is how long a detached space stays after its last use, and
+	// spaceCheckInterval how often it looks.
 	spaceIdleTimeout   = 24 * time.Hour
 	spaceCheckInterval = 10 * time.Second
 )
@@ -130,17 +146,20 @@ var lastSpaceFailure struct {
 	at time.Time
 }
 
-// startSpace starts the embedded space where it had that port the last time, and nothing keeps it: see gchat.StartSpaceCommand.
+// startSpace starts the embedded space where it had that port the last time, and nothing
+// keeps it: see gchat.StartSpaceCommand.
 func (p Program) startSpace(port int) {
 	lastSpaceFailure.Lock()
 	defer lastSpaceFailure.Unlock()
 	lastFlags, _ := lastSpace(p.env)
 	flags := strings.Fields(lastFlags)
 	_, isInstalled := service.NewSpace(p.env, p.self, io.Discard).FindFile()
-	if isInstalled || len(flags) < 2 || !strings.HasSuffix(flags[1], ":"+strconv.Itoa(port)) || time.Since(lastSpaceFailure.at) < spaceRetryPause {
+	if isInstalled || len(flags) < 2 || !strings.HasSuffix(flags[1], ":"+strconv.Itoa(port)) ||
+		time.Since(lastSpaceFailure.at) < spaceRetryPause {
 		return
 	}
-	startLock, err := state.LockWithTimeout(filepath.Join(spaceDir(p.env), "starts")) // of several processes one starts it
+	// of several processes one starts it
+	startLock, err := state.LockWithTimeout(filepath.Join(spaceDir(p.env), "starts"))
 	if err != nil {
 		return
 	}
@@ -150,7 +169,8 @@ func (p Program) startSpace(port int) {
 	}
 }
 
-// startDetachedSpace starts the space with those flags, and says whether it listens. It outlives this process.
+// startDetachedSpace starts the space with those flags, and says whether it listens. It
+// outlives this process.
 func (p Program) startDetachedSpace(flags []string) bool {
 	read, write, err := os.Pipe()
 	if err != nil {
@@ -170,14 +190,16 @@ func (p Program) startDetachedSpace(flags []string) bool {
 	return n > 0
 }
 
-// endSpace ends a detached space, and says whether there was one. One that a person or the system runs stays.
+// endSpace ends a detached space, and says whether there was one. One that a person or
+// the system runs stays.
 func endSpace(env state.Getenv) bool {
 	_, pid := lastSpace(env)
 	if pid == 0 || !isSpaceRunning(env) {
 		return false
 	}
 	_ = syscall.Kill(pid, syscall.SIGTERM)
-	for tries := 0; tries < 350 && isSpaceRunning(env); tries++ { // requests that run may take 5 s to finish
+	for tries := 0; tries < 350 && isSpaceRunning(env); tries++ {
+		// requests that run may take 5 s to finish
 		time.Sleep(20 * time.Millisecond)
 	}
 	return true
@@ -187,7 +209,8 @@ func endSpace(env state.Getenv) bool {
 func (d *spaceServer) hostPort() string { return net.JoinHostPort(d.host, strconv.Itoa(d.port)) }
 func (d *spaceServer) baseURL() string  { return "http://" + d.hostPort() }
 
-// flags are those that open this door, for `gchat-hooks space` and for `gchat-hooks setup --space`.
+// flags are those that open this door, for `gchat-hooks space` and for `gchat-hooks setup
+// --space`.
 func (d *spaceServer) flags() []string {
 	if d.allowsPhone {
 		return []string{"--listen", d.hostPort(), "--phone"}
@@ -198,20 +221,25 @@ func (d *spaceServer) flags() []string {
 // flagLine is how the space is opened, for other processes of the person.
 func (d *spaceServer) flagLine() string { return strings.Join(d.flags(), " ") }
 
-// lastSpace is the address of the space that runs or ran last, and its process if it is detached, which counts while it runs.
+// lastSpace is the address of the space that runs or ran last, and its process if it is
+// detached, which counts while it runs.
 func lastSpace(env state.Getenv) (flagLine string, pid int) {
 	flagLine, process, _ := strings.Cut(space.Address(spaceDir(env)), "\n")
 	machine := ""
-	if _, err := fmt.Sscan(process, &pid, &machine); err != nil || machine != state.PIDScope() || pid < 2 {
+	if _, err := fmt.Sscan(process, &pid, &machine); err != nil || machine != state.PIDScope() ||
+		pid < 2 {
 		return flagLine, 0
 	}
 	return flagLine, pid
 }
 
-// listen has the space listen. Of a space that runs there already, in another process, it returns the addresses and no listener.
-// That is known from the space's folder alone: another program at the port is sent nothing.
+// listen has the space listen. Of a space that runs there already, in another process, it
+// returns the addresses and no listener. That is known from the space's folder alone:
+// another program at the port is sent nothing.
 func (d *spaceServer) listen() (*space.Space, net.Listener, error) {
-	if !d.isDetached { // whose starter has the lock: as long as we end one and begin, nothing that needs a space starts one
+	if !d.isDetached {
+		// whose starter has the lock: as long as we end one and begin, nothing that needs
+		// a space starts one
 		if startLock, err := state.LockWithTimeout(filepath.Join(d.dataDir, "starts")); err == nil {
 			defer startLock.Unlock()
 		}
@@ -223,7 +251,11 @@ func (d *spaceServer) listen() (*space.Space, net.Listener, error) {
 	if isSpaceRunning(d.env) {
 		s, err := space.Kept(d.dataDir)
 		if err == nil && lastFlags != d.flagLine() {
-			err = exitError(fmt.Errorf("%w, with %s", errSpaceRuns, lastFlags), endSpaceHint, exitFailed)
+			err = exitError(
+				fmt.Errorf("%w, with %s", errSpaceRuns, lastFlags),
+				endSpaceHint,
+				exitFailed,
+			)
 		}
 		return s, nil, err
 	}
@@ -261,14 +293,18 @@ func (d *spaceServer) listen() (*space.Space, net.Listener, error) {
 	if d.isDetached { // its process ends where the space is needed otherwise
 		addressNote += fmt.Sprintf("\n%d %s", os.Getpid(), state.PIDScope())
 	}
-	err = errors.Join(listenForUser(os.Getenv, s, d.port), space.NoteAddress(d.dataDir, addressNote))
+	err = errors.Join(
+		listenForUser(os.Getenv, s, d.port),
+		space.NoteAddress(d.dataDir, addressNote),
+	)
 	if err != nil {
 		err = errors.Join(err, ln.Close(), s.Close())
 	}
 	return s, ln, err
 }
 
-// callPoller has a poller read what a person did on the page, also in the thread of a session that has ended.
+// callPoller has a poller read what a person did on the page, also in the thread of a
+// session that has ended.
 func (d *spaceServer) callPoller(isWaiting bool) {
 	sessions, _ := state.SessionsIn(state.UserStateDir(d.env)).All()
 	environment := state.Environment(d.env)
@@ -302,8 +338,8 @@ func (d *spaceServer) pageSession(ctx context.Context, thread string) space.Sess
 	return session
 }
 
-// pageProjects are the names that the page offers for a new session, and whether it may begin one. A name that is not shown as it is,
-// is not offered.
+// pageProjects are the names that the page offers for a new session, and whether it may
+// begin one. A name that is not shown as it is, is not offered.
 func (d *spaceServer) pageProjects() (names []string, canStart bool) {
 	if !config.LoadPersonal(d.env).CanStartSessions {
 		return nil, false
@@ -317,7 +353,8 @@ func (d *spaceServer) pageProjects() (names []string, canStart bool) {
 	return slices.Compact(names), true
 }
 
-// listenForUser has a space listen where only this user's programs find it, and tells them that its port stands for that.
+// listenForUser has a space listen where only this user's programs find it, and tells
+// them that its port stands for that.
 func listenForUser(env state.Getenv, s *space.Space, port int) error {
 	socket, err := s.ListenForUser()
 	if err == nil {
@@ -364,15 +401,21 @@ func (d *spaceServer) run(ctx context.Context) error {
 	cfg := config.Load(d.env, state.ProjectDir(d.env))
 	isApp := cfg.UsesEmbeddedApp() && cfg.APIEndpoint == s.APIEndpoint(d.baseURL())
 	if !isApp && cfg.WebhookURL != s.WebhookURL(d.baseURL()) {
-		fmt.Fprintf(d.out, "\nTo have the hooks use it:  %s setup --space, or in the shell that starts claude:\n"+
-			"  export GOOGLE_CHAT_WEBHOOK_URL='%s'\n  export GCHAT_API_ENDPOINT='%s'\n  export GCHAT_ALLOWED_USERS='%s'\n",
-			d.shellName(), s.WebhookURL(d.baseURL()), s.APIEndpoint(d.baseURL()), space.Human)
+		fmt.Fprintf(
+			d.out,
+			"\nTo have the hooks use it:  %s setup --space, or in the shell that starts claude:\n"+
+				"  export GOOGLE_CHAT_WEBHOOK_URL='%s'\n  export GCHAT_API_ENDPOINT='%s'\n  export GCHAT_ALLOWED_USERS='%s'\n",
+			d.shellName(),
+			s.WebhookURL(d.baseURL()),
+			s.APIEndpoint(d.baseURL()),
+			space.Human,
+		)
 	}
 	return space.Serve(ctx, ln, s)
 }
 
-// contextWhileNeeded ends with ctx, when the space's folder is gone or the program changed, and, but for the system's, when it was not
-// used for a day.
+// contextWhileNeeded ends with ctx, when the space's folder is gone or the program
+// changed, and, but for the system's, when it was not used for a day.
 func (d *spaceServer) contextWhileNeeded(ctx context.Context, s *space.Space) context.Context {
 	ctx, end := context.WithCancel(ctx)
 	lock := filepath.Join(d.dataDir, "lock")
@@ -388,7 +431,8 @@ func (d *spaceServer) contextWhileNeeded(ctx context.Context, s *space.Space) co
 			}
 			folderInfo, _ := os.Stat(lock)
 			programInfo, _ := os.Stat(d.self)
-			if !state.IsSameVersion(firstFolder, folderInfo) || !state.IsSameVersion(firstProgram, programInfo) {
+			if !state.IsSameVersion(firstFolder, folderInfo) ||
+				!state.IsSameVersion(firstProgram, programInfo) {
 				return
 			}
 		}
@@ -396,7 +440,8 @@ func (d *spaceServer) contextWhileNeeded(ctx context.Context, s *space.Space) co
 	return ctx
 }
 
-// printPages prints the addresses of the page, and the first that a phone finds as a QR code.
+// printPages prints the addresses of the page, and the first that a phone finds as a QR
+// code.
 func (d *spaceServer) printPages(s *space.Space) {
 	pages := d.pageURLs(s)
 	for _, page := range pages {
@@ -405,14 +450,19 @@ func (d *spaceServer) printPages(s *space.Space) {
 	switch {
 	case !d.allowsPhone:
 	case pages[0] == s.PageURL(d.baseURL()):
-		fmt.Fprintf(d.out, "No phone can reach this machine: connect it to the phone's network, then %s space\n", d.shellName())
+		fmt.Fprintf(
+			d.out,
+			"No phone can reach this machine: connect it to the phone's network, then %s space\n",
+			d.shellName(),
+		)
 	default:
 		fmt.Fprintln(d.out, "\nOpen it on a phone in the same network:")
 		qrterminal.GenerateHalfBlock(pages[0], qrterminal.L, d.out)
 	}
 }
 
-// pageURLs are the addresses of the page: for a phone those in this machine's networks, as far as there are any.
+// pageURLs are the addresses of the page: for a phone those in this machine's networks,
+// as far as there are any.
 func (d *spaceServer) pageURLs(s *space.Space) (pages []string) {
 	addrs, _ := net.InterfaceAddrs()
 	for _, a := range addrs {

@@ -24,8 +24,9 @@ import (
 	"gchat-hooks/state/config"
 )
 
-// After a reboot a question, or a message, brings the page back at the address that it had, with all that was said; what needs the
-// space otherwise ends it, and so does its folder's end.
+// After a reboot a question, or a message, brings the page back at the address that it
+// had, with all that was said; what needs the space otherwise ends it, and so does its
+// folder's end.
 func TestTheSpaceStartsByItself(t *testing.T) {
 	t.Parallel()
 	p := newSpaceHome(t)
@@ -73,7 +74,8 @@ func TestTheSpaceStartsByItself(t *testing.T) {
 	})
 }
 
-// A person opens the space otherwise while hooks and pollers need it, and start it as soon as it is down: the person's one runs.
+// A person opens the space otherwise while hooks and pollers need it, and start it as
+// soon as it is down: the person's one runs.
 func TestTheSpaceThatAPersonOpensRuns(t *testing.T) {
 	p := newSpaceHome(t)
 	env := getenvOf(p.env())
@@ -117,7 +119,8 @@ func TestTheSpaceThatAPersonOpensRuns(t *testing.T) {
 	}
 }
 
-// A detached space ends a day after its last use, soon after its folder is gone, and when another program stands in its place.
+// A detached space ends a day after its last use, soon after its folder is gone, and when
+// another program stands in its place.
 func TestADetachedSpaceEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		dir := t.TempDir()
@@ -165,7 +168,8 @@ func TestADetachedSpaceEnds(t *testing.T) {
 	})
 }
 
-// The space that the system runs ends as the daemon does when the program was upgraded: the system starts it where it fails.
+// The space that the system runs ends as the daemon does when the program was upgraded:
+// the system starts it where it fails.
 func TestAnUpgradeEndsTheSystemsSpace(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {
@@ -190,7 +194,8 @@ func TestAnUpgradeEndsTheSystemsSpace(t *testing.T) {
 	}
 }
 
-// The page offers projects that Claude Code trusts, by names that are shown as they are, and none where sessions cannot be begun.
+// The page offers projects that Claude Code trusts, by names that are shown as they are,
+// and none where sessions cannot be begun.
 func TestThePageOffersTrustedProjects(t *testing.T) {
 	home := t.TempDir()
 	env := func(name string) string { return map[string]string{"HOME": home}[name] }
@@ -224,7 +229,8 @@ func TestThePageOffersTrustedProjects(t *testing.T) {
 	}
 }
 
-// What a person does on the page is fetched, though no question is open and no poller runs: the page's server starts one.
+// What a person does on the page is fetched, though no question is open and no poller
+// runs: the page's server starts one.
 func TestThePageStartsAPollerForItsEvents(t *testing.T) {
 	t.Parallel()
 	p := newSpaceHome(t)

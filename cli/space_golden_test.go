@@ -87,7 +87,8 @@ func TestTheListTellsHowAQuestionEnded(t *testing.T) {
 	golden.Compare(t, "testdata/space_ends.golden", strings.Join(lines, ""))
 }
 
-// awaitListed is the program's text of that beginning in a thread, as the API's list tells it.
+// awaitListed is the program's text of that beginning in a thread, as the API's list
+// tells it.
 func (p *spaceHome) awaitListed(thread string, beginnings ...string) string {
 	p.Helper()
 	kept, err := space.Kept(filepath.Join(p.home, "state/gchat-hooks/space"))

@@ -14,8 +14,8 @@ import (
 	"time"
 )
 
-// BenchmarkSendBesideBash runs gchat-send and the bash script of the first design in turn, each as a process, and takes
-// off what the server needed for itself.
+// BenchmarkSendBesideBash runs gchat-send and the bash script of the first design in
+// turn, each as a process, and takes off what the server needed for itself.
 func BenchmarkSendBesideBash(b *testing.B) {
 	for _, tool := range []string{"bash", "jq", "curl"} {
 		if _, err := exec.LookPath(tool); err != nil {
@@ -62,8 +62,8 @@ func (m *machine) serveTimed(w http.ResponseWriter, r *http.Request) {
 	m.serverTime.Add(int64(time.Since(start)))
 }
 
-// How long a tap and a reply on the page take until the waiting hook has printed its answer and is gone. It is asked for by the
-// number of each, and only prints.
+// How long a tap and a reply on the page take until the waiting hook has printed its
+// answer and is gone. It is asked for by the number of each, and only prints.
 func TestSpeedOfThePage(t *testing.T) {
 	n, _ := strconv.Atoi(os.Getenv("GCHAT_PAGE_SPEED"))
 	if n == 0 {

@@ -20,7 +20,10 @@ func (p Program) statsCommand() *cli.Command {
 		},
 		Action: func(c *cli.Context) error {
 			if c.Int("days") < 1 {
-				return usageError(errors.New("--days takes a number of days, 1 or more"), c.Command.HelpName+" --help")
+				return usageError(
+					errors.New("--days takes a number of days, 1 or more"),
+					c.Command.HelpName+" --help",
+				)
 			}
 			r := state.ReadStats(p.env, time.Now().AddDate(0, 0, -c.Int("days")))
 			text := r.Text("day", "project", "session")

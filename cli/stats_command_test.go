@@ -21,9 +21,11 @@ import (
 	"gchat-hooks/state"
 )
 
-// TestStatsEqualWhatChatHolds asks two hundred questions by real hooks, through a Chat that refuses or stumbles, while the
-// machine is killed at random moments. A person answers most of them in their threads, some twice; the others are answered in
-// the terminal. What stats then counts is what the space's own messages say, also when the records are gone.
+// TestStatsEqualWhatChatHolds asks two hundred questions by real hooks, through a Chat
+// that refuses or stumbles, while the machine is killed at random moments. A person
+// answers most of them in their threads, some twice; the others are answered in the
+// terminal. What stats then counts is what the space's own messages say, also when the
+// records are gone.
 func TestStatsEqualWhatChatHolds(t *testing.T) {
 	t.Parallel()
 	workers, each := 20, 10
@@ -124,7 +126,8 @@ func TestStatsEqualWhatChatHolds(t *testing.T) {
 	if n := all.Counts["answered_in_chat"] + all.Counts["late_replies"] + all.Counts["replies_not_used"]; n != said {
 		t.Errorf("stats knows %d replies of %d", n, said)
 	}
-	if f := all.Counts["messages_tried_again"]; f == 0 || f > int(m.faults.Load()) || m.killed.Load() == 0 && !testing.Short() { // the short form may end before a kill
+	if f := all.Counts["messages_tried_again"]; f == 0 || f > int(m.faults.Load()) || m.killed.Load() == 0 && !testing.Short() {
+		// the short form may end before a kill
 		t.Errorf("%d tries again after %d faults, %d killed", f, m.faults.Load(), m.killed.Load())
 	}
 	for percent, name := range map[int]string{50: "p50", 95: "p95"} {
@@ -146,7 +149,8 @@ func TestStatsEqualWhatChatHolds(t *testing.T) {
 	}
 }
 
-// What has no project, or the person's own state for one, counts in its session's; sessions have their names.
+// What has no project, or the person's own state for one, counts in its session's;
+// sessions have their names.
 func TestStatsByProject(t *testing.T) {
 	env := getenvOf([]string{"HOME=" + t.TempDir()})
 	now := time.Now().UTC().Format(time.RFC3339Nano)
@@ -194,8 +198,8 @@ func (m *machine) runCommand(args ...string) string {
 	return string(out)
 }
 
-// liveQuestion is the life of one question as Claude Code lives it: where its waiting hook prints no answer, it is answered in the
-// terminal.
+// liveQuestion is the life of one question as Claude Code lives it: where its waiting
+// hook prints no answer, it is answered in the terminal.
 func (m *machine) liveQuestion(worker, n int) {
 	text := fmt.Sprintf("Which way, %d of %d?", n, worker)
 	hook := func(name, event, answer string) (out string, killed bool) {
@@ -243,8 +247,8 @@ func (m *machine) liveQuestion(worker, n int) {
 	}
 }
 
-// answerQuestions answers the questions in their threads, but those that are answered in the terminal, and every third once more when it
-// is over.
+// answerQuestions answers the questions in their threads, but those that are answered in
+// the terminal, and every third once more when it is over.
 func (m *machine) answerQuestions(stop chan struct{}) {
 	replied := map[string]int{}
 	for {

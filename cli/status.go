@@ -51,14 +51,16 @@ func (p Program) printStatus(c *cli.Context) error {
 	return err
 }
 
-// ensurePoller makes sure that a poller runs where something is left for one: it was killed, or the machine was restarted.
+// ensurePoller makes sure that a poller runs where something is left for one: it was
+// killed, or the machine was restarted.
 func (p Program) ensurePoller() (started bool) {
 	return p.needsPoller() && p.startPoller() == nil
 }
 
-// needsPoller says whether a question of this environment is open, a session of it listens to its thread, or something is to
-// be sent. Of a question whose Claude Code is gone nobody tells its thread where the poller of its environment is gone,
-// too: it comes under this environment.
+// needsPoller says whether a question of this environment is open, a session of it
+// listens to its thread, or something is to be sent. Of a question whose Claude Code is
+// gone nobody tells its thread where the poller of its environment is gone, too: it comes
+// under this environment.
 func (p Program) needsPoller() bool {
 	environment, now := state.Environment(p.env), time.Now()
 	questions, _ := state.ReadIndexedQuestions(p.env, state.OpenStatusTexts...)
@@ -76,7 +78,8 @@ func (p Program) needsPoller() bool {
 	return slices.ContainsFunc(sessions, isListening) || p.hasUnsent()
 }
 
-// startPoller makes sure that a poller runs. One that was just killed may have its lock for a moment: so it is looked for again.
+// startPoller makes sure that a poller runs. One that was just killed may have its lock
+// for a moment: so it is looked for again.
 func (p Program) startPoller() error {
 	started, err := state.StartPoller(p.env, p.self)
 	if started || err != nil {
@@ -87,18 +90,19 @@ func (p Program) startPoller() error {
 	return err
 }
 
-// statusReport is what status shows, and what --json prints: its keys stay. Times are RFC 3339 in UTC; one that is not known
-// is left out. Nothing in it is a secret.
+// statusReport is what status shows, and what --json prints: its keys stay. Times are RFC
+// 3339 in UTC; one that is not known is left out. Nothing in it is a secret.
 type statusReport struct {
-	At            time.Time       `json:"generated_at"`
-	Questions     []openQuestion  `json:"questions"` // of all kinds, the oldest first
-	Sessions      []sessionStatus `json:"sessions"`  // seen within a day
-	Outbox        outboxStatus    `json:"outbox"`
-	Spaces        []spaceStatus   `json:"spaces"`        // that cannot be read or written to at present
-	Pollers       []pollerStatus  `json:"pollers"`       // that run
-	SetAside      []string        `json:"set_aside"`     // files that do not parse
-	Configuration []string        `json:"configuration"` // what is wrong in it
-	Errors        []logError      `json:"errors"`        // the last ones of a day, the oldest first
+	At        time.Time       `json:"generated_at"`
+	Questions []openQuestion  `json:"questions"` // of all kinds, the oldest first
+	Sessions  []sessionStatus `json:"sessions"`  // seen within a day
+	Outbox    outboxStatus    `json:"outbox"`
+	// that cannot be read or written to at present
+	Spaces        []spaceStatus  `json:"spaces"`
+	Pollers       []pollerStatus `json:"pollers"`       // that run
+	SetAside      []string       `json:"set_aside"`     // files that do not parse
+	Configuration []string       `json:"configuration"` // what is wrong in it
+	Errors        []logError     `json:"errors"`        // the last ones of a day, the oldest first
 
 	hasStartedPoller bool // a poller, just now
 }
@@ -133,10 +137,12 @@ type messageStatus struct {
 	Error     string    `json:"error"`
 }
 
-// spaceStatus is what a person has to do something about in a space, or that Chat wants to be left alone.
+// spaceStatus is what a person has to do something about in a space, or that Chat wants
+// to be left alone.
 type spaceStatus struct {
-	Chat    string    `json:"chat"`
-	Trouble string    `json:"trouble"` // paused: nothing goes through a webhook; left alone; replies not read
+	Chat string `json:"chat"`
+	// paused: nothing goes through a webhook; left alone; replies not read
+	Trouble string    `json:"trouble"`
 	Why     string    `json:"why"`
 	Since   time.Time `json:"since,omitzero"`
 	Until   time.Time `json:"until,omitzero"` // Chat wants to be left alone
@@ -156,7 +162,8 @@ const (
 	maxErrors = 5
 )
 
-// collectStatus is the state of things now. What cannot be read is said in it, and stops nothing.
+// collectStatus is the state of things now. What cannot be read is said in it, and stops
+// nothing.
 func collectStatus(env state.Getenv, cfg *config.Config, redact *state.Redactor) *statusReport {
 	now, changedAt := time.Now(), lastConfigChange(env)
 	questions, badQuestions := openQuestions(env, now, redact)
@@ -169,7 +176,9 @@ func collectStatus(env state.Getenv, cfg *config.Config, redact *state.Redactor)
 		since = changedAt
 	}
 	return &statusReport{
-		At: now.UTC().Truncate(time.Second), Questions: questions, Sessions: sessions, Outbox: outbox,
+		At: now.UTC().
+			Truncate(time.Second),
+		Questions: questions, Sessions: sessions, Outbox: outbox,
 		Spaces: spaces, Pollers: pollers, Errors: lastErrors(env, since),
 		SetAside:      errorTexts(slices.Concat(badQuestions, badSessions, badMessages, badSpaces)),
 		Configuration: configurationProblems(env, cfg, pollers),
@@ -198,7 +207,8 @@ func sessionStatuses(
 		if info, err := os.Stat(s.TranscriptPath); err == nil && info.ModTime().After(s.LastSeen) {
 			s.LastSeen = info.ModTime() // hooks write a session down now and then only
 		}
-		if !s.IsRunning() || inject.Ended(s.ClaudePID, s.ClaudeStart) || now.Sub(s.LastSeen) >= recentPeriod {
+		if !s.IsRunning() || inject.Ended(s.ClaudePID, s.ClaudeStart) ||
+			now.Sub(s.LastSeen) >= recentPeriod {
 			continue
 		}
 		statuses = append(statuses, sessionStatus{
@@ -207,12 +217,15 @@ func sessionStatuses(
 			Terminal: inject.WaitsThere(env, s),
 		})
 	}
-	slices.SortFunc(statuses, func(a, b sessionStatus) int { return b.LastSeen.Compare(a.LastSeen) })
+	slices.SortFunc(
+		statuses,
+		func(a, b sessionStatus) int { return b.LastSeen.Compare(a.LastSeen) },
+	)
 	return statuses, unreadable
 }
 
-// spaceStatuses say what is wrong with each space. While nobody is asked, what began before the
-// configuration was changed is left out: the next question tries it.
+// spaceStatuses say what is wrong with each space. While nobody is asked, what began
+// before the configuration was changed is left out: the next question tries it.
 func spaceStatuses(
 	env state.Getenv, now, changedAt time.Time, isQuiet bool,
 ) (statuses []spaceStatus, unreadable []error) {
@@ -255,7 +268,10 @@ func configurationProblems(env state.Getenv, cfg *config.Config, pollers []polle
 		problems = append(problems, place.Describe())
 	}
 	if service.IsSpaceDown(env) {
-		problems = append(problems, "the embedded space does not run, but its service is installed: "+service.StartSpaceCommand)
+		problems = append(
+			problems,
+			"the embedded space does not run, but its service is installed: "+service.StartSpaceCommand,
+		)
 	}
 	if !cfg.CanSend() && len(cfg.Problems) == 0 {
 		problems = append(problems, "no space is set up yet: gchat-hooks setup")
@@ -278,7 +294,11 @@ func lastConfigChange(env state.Getenv) (last time.Time) {
 	return last
 }
 
-func outboxStatusOf(box state.Outbox, now time.Time, redact *state.Redactor) (o outboxStatus, unreadable []error) {
+func outboxStatusOf(
+	box state.Outbox,
+	now time.Time,
+	redact *state.Redactor,
+) (o outboxStatus, unreadable []error) {
 	o = outboxStatus{Tried: []messageStatus{}, Dead: []messageStatus{}}
 	waiting, unreadable := box.Waiting()
 	var held []time.Time
@@ -328,13 +348,22 @@ func spaceStatusesOf(s *state.Space, now time.Time) (statuses []spaceStatus) {
 		if t.IsDegraded {
 			why = "degraded, tried once a minute: " + why
 		}
-		statuses = append(statuses, spaceStatus{s.Chat, "replies not read", why, t.Since.UTC(), time.Time{}})
+		statuses = append(
+			statuses,
+			spaceStatus{s.Chat, "replies not read", why, t.Since.UTC(), time.Time{}},
+		)
 	}
 	for _, p := range s.PausedWebhooks {
-		statuses = append(statuses, spaceStatus{s.Chat, "paused", p.Why, p.Since.UTC(), time.Time{}})
+		statuses = append(
+			statuses,
+			spaceStatus{s.Chat, "paused", p.Why, p.Since.UTC(), time.Time{}},
+		)
 	}
 	if s.WriteDelay(now) > 0 {
-		statuses = append(statuses, spaceStatus{s.Chat, "left alone", s.Why, time.Time{}, s.NotBefore.UTC()})
+		statuses = append(
+			statuses,
+			spaceStatus{s.Chat, "left alone", s.Why, time.Time{}, s.NotBefore.UTC()},
+		)
 	}
 	return statuses
 }
@@ -349,7 +378,8 @@ type logError struct {
 	Until   string    `json:"until,omitempty"` // the message that ends it
 }
 
-// lastErrors are the last errors of the log since then, the oldest first, but those that are over: what ends them was logged.
+// lastErrors are the last errors of the log since then, the oldest first, but those that
+// are over: what ends them was logged.
 func lastErrors(env state.Getenv, since time.Time) []logError {
 	errs := []logError{}
 	b, _ := state.ReadPlainOrLink(state.LogPath(env), state.MaxFileSize)
@@ -365,7 +395,10 @@ func lastErrors(env state.Getenv, since time.Time) []logError {
 		if json.Unmarshal(line, &e) != nil || e.Time.Before(since) {
 			continue
 		}
-		errs = slices.DeleteFunc(errs, func(earlier logError) bool { return earlier.Until != "" && earlier.Until == e.Message })
+		errs = slices.DeleteFunc(
+			errs,
+			func(earlier logError) bool { return earlier.Until != "" && earlier.Until == e.Message },
+		)
 		if e.Level == "error" {
 			errs = append(errs, e.logError)
 		}
@@ -373,14 +406,23 @@ func lastErrors(env state.Getenv, since time.Time) []logError {
 	return errs[max(0, len(errs)-maxErrors):]
 }
 
-// text is the report for a person, what is wrong first: a line for each thing, and below it what it says.
+// text is the report for a person, what is wrong first: a line for each thing, and below
+// it what it says.
 func (r *statusReport) text() string {
 	var text reportText
 	r.addProblems(&text)
 	text.addLine("", "questions: %d open", len(r.Questions))
 	for _, q := range r.Questions {
-		text.addLine("  ", "%s, %s old, %s, %s: %s, %s",
-			q.ThreadKey, shortDuration(r.At.Sub(q.AskedAt)), q.SessionName, q.Mode, deliveryText(q), q.ProjectDir)
+		text.addLine(
+			"  ",
+			"%s, %s old, %s, %s: %s, %s",
+			q.ThreadKey,
+			shortDuration(r.At.Sub(q.AskedAt)),
+			q.SessionName,
+			q.Mode,
+			deliveryText(q),
+			q.ProjectDir,
+		)
 		for _, line := range questionLines(q) {
 			text.addLine("      ", "%s", line)
 		}
@@ -417,13 +459,24 @@ func (r *statusReport) addProblems(text *reportText) {
 		text.addLine("", "%s: %s %s: %s", s.Trouble, s.Chat, when, s.Why)
 	}
 	for _, m := range r.Outbox.Tried {
-		text.addLine("", "waiting: %s %s %q, tried %d times: %s", localTime(m.CreatedAt), m.Kind, m.Text, m.Tries, m.Error)
+		text.addLine(
+			"",
+			"waiting: %s %s %q, tried %d times: %s",
+			localTime(m.CreatedAt),
+			m.Kind,
+			m.Text,
+			m.Tries,
+			m.Error,
+		)
 	}
 	for _, m := range r.Outbox.Dead {
 		text.addLine("", "dead: %s %s %q: %s", localTime(m.CreatedAt), m.Kind, m.Text, m.Error)
 	}
 	if len(r.Outbox.Dead) > 0 {
-		text.addLine("", "gchat-hooks flush --dead tries the dead ones again, --forget-dead drops them")
+		text.addLine(
+			"",
+			"gchat-hooks flush --dead tries the dead ones again, --forget-dead drops them",
+		)
 	}
 	if len(r.Errors) > 0 {
 		text.addLine("", "errors: gchat-hooks logs --level error shows more")
@@ -443,20 +496,34 @@ func (r *statusReport) addProblems(text *reportText) {
 func (r *statusReport) addDelivery(text *reportText) {
 	o := r.Outbox
 	if o.ToSend > 0 {
-		text.addLine("", "outbox: %d to be sent, the oldest since %s", o.ToSend, localTime(o.Oldest))
+		text.addLine(
+			"",
+			"outbox: %d to be sent, the oldest since %s",
+			o.ToSend,
+			localTime(o.Oldest),
+		)
 	} else {
 		text.addLine("", "outbox: nothing to be sent")
 	}
 	if o.Held > 0 {
 		until := o.HeldUntil.Local().Format("Mon 15:04")
-		text.addLine("", "held back: %d, until %s; gchat-hooks flush --held sends them now", o.Held, until)
+		text.addLine(
+			"",
+			"held back: %d, until %s; gchat-hooks flush --held sends them now",
+			o.Held,
+			until,
+		)
 	}
 	for _, p := range r.Pollers {
 		text.addLine("", "%s", p.line(r.At))
 	}
 	switch n := len(r.Pollers); {
 	case n > 1:
-		text.addLine("", "%d pollers are right where sessions have different settings: each serves those of one environment", n)
+		text.addLine(
+			"",
+			"%d pollers are right where sessions have different settings: each serves those of one environment",
+			n,
+		)
 	case r.hasStartedPoller:
 		text.addLine("", "poller: none ran, and one is started now")
 	case n == 0:
@@ -470,7 +537,10 @@ func deliveryText(q openQuestion) string {
 		return delivererTexts[q.Deliverer]
 	}
 	senders := map[string]string{"": "by a person", state.LocalSender: "on this machine"}
-	return "answered " + cmp.Or(senders[q.AnsweredBy], "by "+q.AnsweredBy) + ", on its way to Claude"
+	return "answered " + cmp.Or(
+		senders[q.AnsweredBy],
+		"by "+q.AnsweredBy,
+	) + ", on its way to Claude"
 }
 
 func (p pollerStatus) line(now time.Time) string {
@@ -480,7 +550,11 @@ func (p pollerStatus) line(now time.Time) string {
 	}
 	switch {
 	case p.Silent:
-		return fmt.Sprintf("poller stopped: %s, no sign of life for %s: fg in its terminal, or end it", who, shortDuration(now.Sub(p.BeatAt)))
+		return fmt.Sprintf(
+			"poller stopped: %s, no sign of life for %s: fg in its terminal, or end it",
+			who,
+			shortDuration(now.Sub(p.BeatAt)),
+		)
 	case p.IsDaemon && p.LastPoll.IsZero():
 		return fmt.Sprintf("daemon: %s, no cycle yet", who)
 	case p.IsDaemon:
@@ -505,7 +579,10 @@ func questionLines(q openQuestion) []string {
 		lines[0] += fmt.Sprintf(" and %d more", q.Questions-1)
 	}
 	if q.HandedOver != nil {
-		lines = append(lines, "in the terminal since "+q.HandedOver.Local().Format("15:04")+": answer it there")
+		lines = append(
+			lines,
+			"in the terminal since "+q.HandedOver.Local().Format("15:04")+": answer it there",
+		)
 	}
 	if q.Status == state.TimedOut {
 		lines = append(lines, "nobody replied in time; a reply still counts")

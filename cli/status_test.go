@@ -16,7 +16,8 @@ import (
 	"gchat-hooks/state/config"
 )
 
-// newMachineWithQuestions is a person's machine with so many open questions, and the environment of its programs.
+// newMachineWithQuestions is a person's machine with so many open questions, and the
+// environment of its programs.
 func newMachineWithQuestions(t *testing.T, questions int) (program string, env []string, folder state.Questions) {
 	t.Helper()
 	binDir, err := builtProgram()
@@ -123,7 +124,8 @@ func TestStatusOfAThousandQuestions(t *testing.T) {
 	}
 }
 
-// A poller that was killed is started again by status and by answer where a session listens, also without an open question.
+// A poller that was killed is started again by status and by answer where a session
+// listens, also without an open question.
 func TestStatusStartsAKilledPoller(t *testing.T) {
 	t.Parallel()
 	for _, command := range []string{"status", "answer"} {
@@ -197,7 +199,8 @@ func TestStatusTellsWhatThePollerMayNotRead(t *testing.T) {
 	}
 }
 
-// A session is seen when its transcript was written last, and not listed where its Claude Code has ended without a hook's word.
+// A session is seen when its transcript was written last, and not listed where its Claude
+// Code has ended without a hook's word.
 func TestStatusNamesADryRun(t *testing.T) {
 	r := &statusReport{Pollers: []pollerStatus{{Heartbeat: state.Heartbeat{PID: 7, IsDaemon: true, IsDryRun: true, Machine: "vm"}}}}
 	if text := r.text(); !strings.Contains(text, "daemon: pid 7, on vm, a dry run: nothing is typed into any session") {

@@ -15,7 +15,8 @@ import (
 	"time"
 )
 
-// The test's binary is also another user's program: init, so that it is nothing else then.
+// The test's binary is also another user's program: init, so that it is nothing else
+// then.
 func init() {
 	if os.Getenv("GCHAT_TEST_STRANGER") == "" {
 		return
@@ -49,7 +50,8 @@ func requestAsStranger(address, socket string) {
 	fmt.Println("write:", err)
 }
 
-// squatAsStranger has the port of a space, says who comes, and answers every request with a person's "2" in a thread.
+// squatAsStranger has the port of a space, says who comes, and answers every request with
+// a person's "2" in a thread.
 func squatAsStranger(address, thread string) {
 	ln, err := net.Listen("tcp", address)
 	if err != nil {
@@ -73,7 +75,8 @@ func squatAsStranger(address, thread string) {
 	fmt.Println(server.Serve(ln))
 }
 
-// strangerCommand is a process that is not the person's: another user's, or where that is not to be had, one that has no token.
+// strangerCommand is a process that is not the person's: another user's, or where that is
+// not to be had, one that has no token.
 func (p *spaceHome) strangerCommand(anotherUser bool, args ...string) *exec.Cmd {
 	p.Helper()
 	cmd := exec.CommandContext(p.Context(), os.Args[0], args...)
@@ -102,8 +105,9 @@ func (p *spaceHome) strangerCommand(anotherUser bool, args ...string) *exec.Cmd 
 	return cmd
 }
 
-// Another user of this machine decides nothing: with the space running for want of the token, and with it down because that
-// user's program, which has the port then, is asked nothing. The question goes on when the space is back.
+// Another user of this machine decides nothing: with the space running for want of the
+// token, and with it down because that user's program, which has the port then, is asked
+// nothing. The question goes on when the space is back.
 func TestAnotherUserStandsInForNoSpace(t *testing.T) {
 	for _, anotherUser := range []bool{false, true} {
 		t.Run(fmt.Sprintf("another user %v", anotherUser), func(t *testing.T) {
@@ -130,7 +134,8 @@ func TestAnotherUserStandsInForNoSpace(t *testing.T) {
 			}
 
 			address := filepath.Join(p.home, "state/gchat-hooks/space/address")
-			if err := os.Rename(address, address+".away"); err != nil { // else the poller starts the space before the squatter is there
+			if err := os.Rename(address, address+".away"); err != nil {
+				// else the poller starts the space before the squatter is there
 				t.Fatal(err)
 			}
 			end()

@@ -18,8 +18,8 @@ import (
 	"gchat-hooks/gchat/space"
 )
 
-// BenchmarkTap is the time from a tap on the embedded space to the end of the hook that printed the answer, with forty questions
-// open: real hooks, one poller.
+// BenchmarkTap is the time from a tap on the embedded space to the end of the hook that
+// printed the answer, with forty questions open: real hooks, one poller.
 func BenchmarkTap(b *testing.B) {
 	dir, err := builtProgram()
 	if err != nil {

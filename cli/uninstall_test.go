@@ -11,8 +11,9 @@ import (
 	"gchat-hooks/state"
 )
 
-// The pid in a heartbeat may be another program's: in an old one, which a killed poller or a restart of the machine left, and in
-// that of another machine, or another container, with the same HOME.
+// The pid in a heartbeat may be another program's: in an old one, which a killed poller
+// or a restart of the machine left, and in that of another machine, or another container,
+// with the same HOME.
 func TestAHeartbeatEndsNoOtherProgram(t *testing.T) {
 	for name, tt := range map[string]struct {
 		beat  time.Time
@@ -31,7 +32,8 @@ func TestAHeartbeatEndsNoOtherProgram(t *testing.T) {
 			ended := make(chan error, 1)
 			go func() { ended <- other.Wait() }()
 			defer other.Process.Kill()
-			if err := state.WriteHeartbeat(env, state.Heartbeat{}); err != nil { // so that its folder is there
+			if err := state.WriteHeartbeat(env, state.Heartbeat{}); err != nil {
+				// so that its folder is there
 				t.Fatal(err)
 			}
 			beat, _ := json.Marshal(state.Heartbeat{PID: other.Process.Pid, BeatAt: tt.beat, PIDScope: tt.where})

@@ -28,12 +28,22 @@ func (p Program) waitCommand() *cli.Command {
 			"Exit codes: 0 replied, 2 an error or wrong arguments, 3 no reply in time",
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "question-id", Usage: "the question `ID`"},
-			&cli.StringFlag{Name: "thread-key", Usage: "the question or message with the thread key `KEY`"},
-			&cli.StringFlag{Name: "thread-name", Usage: "the question or a reply in the thread `NAME`, spaces/S/threads/T"},
+			&cli.StringFlag{
+				Name:  "thread-key",
+				Usage: "the question or message with the thread key `KEY`",
+			},
+			&cli.StringFlag{
+				Name:  "thread-name",
+				Usage: "the question or a reply in the thread `NAME`, spaces/S/threads/T",
+			},
 			&cli.StringFlag{Name: "marker", Usage: "the question in `FILE`"},
-			&cli.StringFlag{Name: "interval", Hidden: true}, // of older callers; the poller's pace is poll_interval
+			// of older callers; the poller's pace is poll_interval
+			&cli.StringFlag{Name: "interval", Hidden: true},
 			&cli.StringFlag{Name: "timeout", Value: "30m", Usage: "give up after `TIME`"},
-			&cli.BoolFlag{Name: "json", Usage: "print an object: status, response, answers, answered_by, question_id and more"},
+			&cli.BoolFlag{
+				Name:  "json",
+				Usage: "print an object: status, response, answers, answered_by, question_id and more",
+			},
 		},
 		Action: func(c *cli.Context) error {
 			err := (&waiter{Program: p, asJSON: c.Bool("json")}).run(c)
@@ -101,8 +111,8 @@ func (w *waiter) printAnswer() error {
 	return err
 }
 
-// awaitReply waits until there is a reply, or the time is up. What keeps a reply from coming is an error: whether the space can be
-// read at all is known after three seconds.
+// awaitReply waits until there is a reply, or the time is up. What keeps a reply from
+// coming is an error: whether the space can be read at all is known after three seconds.
 func (w *waiter) awaitReply(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, w.timeout)
 	defer cancel()
@@ -116,13 +126,15 @@ func (w *waiter) awaitReply(ctx context.Context) error {
 	switch {
 	case errors.Is(err, context.DeadlineExceeded):
 		return w.readingError(chat)
-	case err == nil && w.question.Status != state.TimedOut && !w.hasReply(): // another process, or the poller, writes TimedOut
+	case err == nil && w.question.Status != state.TimedOut && !w.hasReply():
+		// another process, or the poller, writes TimedOut
 		return fmt.Errorf("the question was closed without a reply: it is %s", w.question.Status)
 	}
 	return err
 }
 
-// awaitChange waits until the question is over, or ctx. One that timed out may still get a reply.
+// awaitChange waits until the question is over, or ctx. One that timed out may still get
+// a reply.
 func (w *waiter) awaitChange(ctx context.Context) error {
 	isLate := w.question.Status == state.TimedOut && w.lock != nil
 	q, err := state.Await(ctx, w.env, w.self, w.question.Path, func(q *state.Question) bool {
@@ -134,16 +146,22 @@ func (w *waiter) awaitChange(ctx context.Context) error {
 	return err
 }
 
-// readingError says why replies cannot be read before a person mends something; nil when they can.
+// readingError says why replies cannot be read before a person mends something; nil when
+// they can.
 func (w *waiter) readingError(chat string) error {
 	trouble := state.SpacesIn(state.UserStateDir(w.env)).Get(chat).ReadTrouble
 	if trouble != nil && trouble.IsRefused {
-		return exitError(fmt.Errorf("replies cannot be read: %s", trouble.Why), "gchat-hooks doctor", exitFailed)
+		return exitError(
+			fmt.Errorf("replies cannot be read: %s", trouble.Why),
+			"gchat-hooks doctor",
+			exitFailed,
+		)
 	}
 	return nil
 }
 
-// findQuestion finds what is meant: a question by its id, its thread's key or name, or its file; else a thread by its key or name.
+// findQuestion finds what is meant: a question by its id, its thread's key or name, or
+// its file; else a thread by its key or name.
 func (w *waiter) findQuestion(ctx context.Context, ref string) (*state.Question, error) {
 	if q := state.FindQuestion(w.env, ref); q != nil && q.Mode.Traits().Asks {
 		return q, nil
@@ -157,14 +175,18 @@ func (w *waiter) findQuestion(ctx context.Context, ref string) (*state.Question,
 	path, _ := filepath.Abs(ref)
 	q, err := state.LoadQuestionInPlace(path)
 	if err != nil {
-		return nil, exitError(fmt.Errorf("no question %s is known, no such thread or file either", ref),
-			"a key is known for some minutes after gchat-hooks of this user wrote to its thread; use --thread-name", exitFailed)
+		return nil, exitError(
+			fmt.Errorf("no question %s is known, no such thread or file either", ref),
+			"a key is known for some minutes after gchat-hooks of this user wrote to its thread; use --thread-name",
+			exitFailed,
+		)
 	}
 	if state.IsMarkerFile(path) && q.Mode != "" {
 		return q, nil
 	}
 	// A copy, or another program's marker: what is replied in its thread.
-	if original := state.FindQuestion(w.env, cmp.Or(q.ThreadKey, q.QuestionID)); original != nil && original.Mode.Traits().Asks {
+	if original := state.FindQuestion(w.env, cmp.Or(q.ThreadKey, q.QuestionID)); original != nil &&
+		original.Mode.Traits().Asks {
 		return original, nil
 	}
 	if !gchat.IsThreadName(q.ThreadName) {
@@ -186,11 +208,14 @@ func (w *waiter) waitInThread(ctx context.Context, key, name string) (*state.Que
 	if err := threads.Create(q.QuestionID, q); err != nil {
 		return nil, err
 	}
-	return q, state.AddToIndex(w.env, state.IndexEntry{RecordType: state.IndexedQuestion, Path: q.Path, ProjectDir: project})
+	return q, state.AddToIndex(
+		w.env,
+		state.IndexEntry{RecordType: state.IndexedQuestion, Path: q.Path, ProjectDir: project},
+	)
 }
 
-// markDelivered writes down that the reply was printed: a question in deny mode has its answer then, unless a hook of its session waits
-// to deliver it.
+// markDelivered writes down that the reply was printed: a question in deny mode has its
+// answer then, unless a hook of its session waits to deliver it.
 func (w *waiter) markDelivered() {
 	if w.lock == nil { // the process that had it may have been killed
 		w.lock, _ = state.LockWaiter(w.env, w.question.Path)
@@ -231,7 +256,8 @@ func (w *waiter) printTimeout() error {
 	if w.hasReply() { // with the last moment
 		return w.printAnswer()
 	}
-	if q.Status == state.TimedOut && q.TimesOutAt != nil { // perhaps earlier, by one that waited less
+	if q.Status == state.TimedOut && q.TimesOutAt != nil {
+		// perhaps earlier, by one that waited less
 		waited = min(q.TimesOutAt.Sub(q.AskedAt), time.Since(q.AskedAt).Round(time.Second))
 	}
 	result := waitResultOf(q)
@@ -296,7 +322,9 @@ func awaitedRef(c *cli.Context) (string, error) {
 		}
 	}
 	if len(refs) != 1 || c.Args().Present() {
-		return "", errors.New("gchat-wait takes one of --question-id, --thread-key, --thread-name and --marker")
+		return "", errors.New(
+			"gchat-wait takes one of --question-id, --thread-key, --thread-name and --marker",
+		)
 	}
 	return refs[0], nil
 }

@@ -10,7 +10,8 @@ import (
 	"gchat-hooks/state"
 )
 
-// An answer that is written down between the end of the wait and the closing of the question is printed.
+// An answer that is written down between the end of the wait and the closing of the
+// question is printed.
 func TestWaitPrintsTheAnswerOfTheLastMoment(t *testing.T) {
 	for _, mode := range []state.Mode{state.ModeDeny, state.ModeThread} {
 		t.Run(string(mode), func(t *testing.T) {

@@ -14,7 +14,8 @@ import (
 	"gchat-hooks/state"
 )
 
-// terminalWidth is how many columns a terminal has; 0 for what is none: programs read whole lines.
+// terminalWidth is how many columns a terminal has; 0 for what is none: programs read
+// whole lines.
 func terminalWidth(out io.Writer) int {
 	columns := 0
 	if f, isFile := out.(*os.File); isFile {
@@ -30,11 +31,13 @@ func printHelp(out io.Writer, template string, about any) {
 	_, _ = io.WriteString(out, wrapText(text.String(), terminalWidth(out)))
 }
 
-// indentPattern is a line up to its last column: blanks, and a flag or what an example is for.
+// indentPattern is a line up to its last column: blanks, and a flag or what an example is
+// for.
 var indentPattern = state.LazyPattern(`^ *(?:\S+(?: \S+)* {2,})?`)
 
-// wrapText breaks lines at blanks, so that none is wider than that. What is broken off stands below the line's last column. A word that
-// is too long stays whole. Where columns are none or very few, nothing is broken.
+// wrapText breaks lines at blanks, so that none is wider than that. What is broken off
+// stands below the line's last column. A word that is too long stays whole. Where columns
+// are none or very few, nothing is broken.
 func wrapText(text string, columns int) string {
 	var wrapped strings.Builder
 	for line := range strings.Lines(text) {
@@ -44,9 +47,14 @@ func wrapText(text string, columns int) string {
 			indent = ""
 		}
 		if width := columns - len(indent); width >= minWrapWidth {
-			piecePattern := regexp.MustCompile(fmt.Sprintf(`(\S{%[1]d,}|.{1,%[1]d})(?: +|$)`, min(width, 1000)))
+			piecePattern := regexp.MustCompile(
+				fmt.Sprintf(`(\S{%[1]d,}|.{1,%[1]d})(?: +|$)`, min(width, 1000)),
+			)
 			lineBreak := "\n" + strings.Repeat(" ", len(indent))
-			line = indent + strings.TrimSuffix(piecePattern.ReplaceAllString(line[len(indent):], "$1"+lineBreak), lineBreak)
+			line = indent + strings.TrimSuffix(
+				piecePattern.ReplaceAllString(line[len(indent):], "$1"+lineBreak),
+				lineBreak,
+			)
 		}
 		wrapped.WriteString(line + lineEnd)
 	}

@@ -8,7 +8,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// On a terminal no line of a help text or of an error is wider than it, but for one that is a single word.
+// On a terminal no line of a help text or of an error is wider than it, but for one that
+// is a single word.
 func TestHelpAndErrorsFitTheTerminal(t *testing.T) {
 	const columns = 60
 	for _, args := range []string{

@@ -11,7 +11,8 @@ import (
 	"gchat-hooks/e2e/bound"
 )
 
-// sendMessageCall is a call of the tool that starts an agent in the background, which runs these commands.
+// sendMessageCall is a call of the tool that starts an agent in the background, which
+// runs these commands.
 func sendMessageCall(commands ...string) block {
 	return toolCall("Agent", map[string]any{
 		"description": "help", "prompt": agentErrand + strings.Join(commands, "\n"), "subagent_type": "general-purpose",
@@ -19,8 +20,8 @@ func sendMessageCall(commands ...string) block {
 	})
 }
 
-// startWithAgent starts a session that has an agent in the background run a command, and returns
-// the message that asks for it.
+// startWithAgent starts a session that has an agent in the background run a command, and
+// returns the message that asks for it.
 func startWithAgent(t *testing.T, c claude, more ...turn) *hookedSession {
 	b := startApproving(t, c, config{Script: append([]turn{{sendMessageCall("mkdir out")}, {textBlock("I wait for it. What else?")}}, more...)})
 	b.Prompt("go ahead")
@@ -37,8 +38,8 @@ func (b *hookedSession) hasFolder(name string) bool {
 // dialogOf is what a permission's dialog says of an agent, in both versions.
 const dialogOf = "Do you want to proceed?"
 
-// While nobody is at the keyboard, a background agent's permission is decided in Chat. The
-// session's own dialogs, prompts and turns do not end it.
+// While nobody is at the keyboard, a background agent's permission is decided in Chat.
+// The session's own dialogs, prompts and turns do not end it.
 func TestABackgroundAgentsPermissionIsDecidedFromChat(t *testing.T) {
 	eachClaude(t, bothVersions, func(t *testing.T, c claude) {
 		b := startWithAgent(t, c, turn{bash("mkdir own")}, turn{textBlock("Mine is made. And now?")}, turn{textBlock("I hear you.")}, turn{textBlock("It is over.")})
@@ -62,7 +63,8 @@ func TestABackgroundAgentsPermissionIsDecidedFromChat(t *testing.T) {
 	})
 }
 
-// Whoever comes to the keyboard gets the dialog, and from then on it is the terminal's alone.
+// Whoever comes to the keyboard gets the dialog, and from then on it is the terminal's
+// alone.
 func TestABackgroundAgentsPermissionGoesToWhoeverIsThere(t *testing.T) {
 	t.Parallel()
 	for name, come := range map[string]func(b *hookedSession, q *chat.Message){
@@ -90,8 +92,8 @@ func TestABackgroundAgentsPermissionGoesToWhoeverIsThere(t *testing.T) {
 	}
 }
 
-// A person who types words and Enter allows nothing with that: the dialog is drawn when no key
-// came for a while.
+// A person who types words and Enter allows nothing with that: the dialog is drawn when
+// no key came for a while.
 func TestTypingAnswersNoDialogThatIsHandedOver(t *testing.T) {
 	eachClaude(t, bothVersions, func(t *testing.T, c claude) {
 		b := startWithAgent(t, c, turn{textBlock("One.")}, turn{textBlock("Two.")}, turn{textBlock("Three.")})
@@ -115,8 +117,8 @@ func TestTypingAnswersNoDialogThatIsHandedOver(t *testing.T) {
 	})
 }
 
-// No hook is told of an agent that a person stops, but for the one that waits: what it asked in
-// the terminal is over all the same.
+// No hook is told of an agent that a person stops, but for the one that waits: what it
+// asked in the terminal is over all the same.
 func TestAnAgentThatIsStoppedAsksNoMore(t *testing.T) {
 	eachClaude(t, bothVersions, func(t *testing.T, c claude) {
 		b := startWithAgent(t, c, turn{textBlock("It was stopped.")})

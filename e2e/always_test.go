@@ -9,7 +9,8 @@ import (
 	"gchat-hooks/e2e/bound"
 )
 
-// Where only an organization's rules allow anything, "always" is not offered: Claude Code would take it round them.
+// Where only an organization's rules allow anything, "always" is not offered: Claude Code
+// would take it round them.
 func TestAlwaysIsNotOfferedBesideManagedRules(t *testing.T) {
 	eachClaude(t, bothVersions, func(t *testing.T, c claude) {
 		managed := t.TempDir()

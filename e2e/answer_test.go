@@ -54,7 +54,8 @@ func TestAnsweredFromChat(t *testing.T) {
 	}
 }
 
-// A question that was cut within an emoji: Claude Code takes an answer only by the question's text as it has it.
+// A question that was cut within an emoji: Claude Code takes an answer only by the
+// question's text as it has it.
 func TestHalfACharacterIsAnswered(t *testing.T) {
 	eachClaude(t, bothVersions, func(t *testing.T, c claude) {
 		half := questionCall(question{Question: "Which HALF?", Header: "Pick", Options: []option{{Label: "Red HALF", Description: "r"}, {Label: "Blue", Description: "b"}}})
@@ -100,7 +101,8 @@ func TestTerminalAnswersFirst(t *testing.T) {
 		b.Choose(firstOption, "3")
 		b.awaitResult(1, "Canary")
 		b.awaitPost("[Answered]", "Selected: Canary", "Answered in the terminal.")
-		// A reply that comes too late changes nothing, and the next question of the session tells its person.
+		// A reply that comes too late changes nothing, and the next question of the
+		// session tells its person.
 		b.reply(q, "1")
 		b.WaitScreen("Thanks, understood.")
 		b.Prompt("and again")
@@ -139,7 +141,8 @@ func TestClaudeKilled(t *testing.T) {
 				b.WaitScreen(firstOption)
 				b.Kill(sig)
 				b.WaitExit()
-				// The hook outlives a killed Claude Code; it sees the end itself, tells the thread and goes.
+				// The hook outlives a killed Claude Code; it sees the end itself, tells
+				// the thread and goes.
 				b.awaitPost("[Cancelled]")
 				b.checkNoWaiter()
 			})

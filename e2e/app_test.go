@@ -17,7 +17,8 @@ import (
 	"gchat-hooks/gchat/space"
 )
 
-// startWithApp starts a session that asks with cards, in a direct message with its Chat app.
+// startWithApp starts a session that asks with cards, in a direct message with its Chat
+// app.
 func startWithApp(t *testing.T, c claude, cfg config) *hookedSession {
 	t.Helper()
 	cfg.App = true
@@ -77,7 +78,8 @@ func TestTappedAnswers(t *testing.T) {
 	}
 }
 
-// A permission is allowed, one denied with a reason, one allowed for always; then comes the next instruction.
+// A permission is allowed, one denied with a reason, one allowed for always; then comes
+// the next instruction.
 func TestTappedDecisions(t *testing.T) {
 	eachClaude(t, testedVersions, func(t *testing.T, c claude) {
 		b := startWithApp(t, c, config{Script: []turn{{bash("mkdir one")}, {bash("mkdir two")}, {bash("mkdir three")}, {bash("mkdir four")}, askBackTurn, thanksTurn}})
@@ -119,7 +121,8 @@ func TestATappedPlan(t *testing.T) {
 	})
 }
 
-// The terminal, a second person and an old card: the first answer counts, and each of the others is told.
+// The terminal, a second person and an old card: the first answer counts, and each of the
+// others is told.
 func TestTapsThatComeTooLate(t *testing.T) {
 	eachClaude(t, testedVersions, func(t *testing.T, c claude) {
 		b := startWithApp(t, c, config{Env: []string{"GCHAT_ALLOWED_USERS=" + space.Human + ",users/2"}, Script: []turn{{questionCall(deployQuestion)}, {questionCall(databaseQuestion)}, thanksTurn}})
@@ -168,7 +171,8 @@ func TestATapWithoutAPoller(t *testing.T) {
 	})
 }
 
-// A card whose machine is gone: another one, which has its subscription, tells who tapped it.
+// A card whose machine is gone: another one, which has its subscription, tells who tapped
+// it.
 func TestACardOfAMachineThatIsGone(t *testing.T) {
 	eachClaude(t, testedVersions, func(t *testing.T, c claude) {
 		b := startWithApp(t, c, config{Script: []turn{{questionCall(deployQuestion)}, thanksTurn}})
@@ -227,8 +231,8 @@ func TestAPlanIsTappedInABrowser(t *testing.T) {
 	})
 }
 
-// What a person writes goes along with what they tap. What counted of two answers is said and
-// shown, and only clear words decide a permission.
+// What a person writes goes along with what they tap. What counted of two answers is said
+// and shown, and only clear words decide a permission.
 func TestWordsAndTapsOnThePage(t *testing.T) {
 	eachClaude(t, testedVersions, func(t *testing.T, c claude) {
 		b := startWithApp(t, c, config{Script: []turn{
@@ -309,8 +313,8 @@ func (p *phonePage) tapAnswer(buttons ...string) {
 	}
 }
 
-// awaitAnswered waits until Claude has the answer, and no button of the card can be tapped; then the
-// list of threads is back.
+// awaitAnswered waits until Claude has the answer, and no button of the card can be
+// tapped; then the list of threads is back.
 func (p *phonePage) awaitAnswered(n int, results ...string) {
 	p.t.Helper()
 	p.awaitResult(n, results...)
@@ -326,7 +330,8 @@ func (p *phonePage) leaveThread() {
 	p.isOpen = false
 }
 
-// A tap and a key in the terminal at the same moment: one of them counts, and the card says which.
+// A tap and a key in the terminal at the same moment: one of them counts, and the card
+// says which.
 func TestATapAndAKeyAtOnce(t *testing.T) {
 	eachClaude(t, testedVersions, func(t *testing.T, c claude) {
 		const rounds = 5

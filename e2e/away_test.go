@@ -5,7 +5,8 @@ import (
 	"testing"
 )
 
-// Claude Code goes on by itself where nobody answers (2.1.200). What was answered to one of two questions goes to Claude as words.
+// Claude Code goes on by itself where nobody answers (2.1.200). What was answered to one
+// of two questions goes to Claude as words.
 func TestClaudeGoesOnWithoutAnAnswer(t *testing.T) {
 	eachClaude(t, bothVersions[:1], func(t *testing.T, c claude) {
 		b := startApproving(t, c, config{Env: []string{"CLAUDE_AFK_TIMEOUT_MS=25000"}, Script: []turn{

@@ -38,7 +38,8 @@ func (b *hookedSession) runOwnTmux(args ...string) string {
 	return string(out)
 }
 
-// Words in the thread of a session that has ended resume it, once, also where two write, and go in as its next instruction.
+// Words in the thread of a session that has ended resume it, once, also where two write,
+// and go in as its next instruction.
 func TestWordsResumeASession(t *testing.T) {
 	for name, end := range map[string]func(*hookedSession){
 		"left": func(b *hookedSession) { b.Quit() },
@@ -91,7 +92,8 @@ func TestWordsResumeASession(t *testing.T) {
 	}
 }
 
-// /new begins a session in a project by the beginning of its name, in our own tmux server; its thread begins with what was asked.
+// /new begins a session in a project by the beginning of its name, in our own tmux
+// server; its thread begins with what was asked.
 func TestANewSessionIsBegun(t *testing.T) {
 	eachClaude(t, bothVersions, func(t *testing.T, c claude) {
 		b := startApproving(t, c, config{Prepare: allowStarts(t, nil), Script: []turn{

@@ -25,7 +25,8 @@ var buildProgram = sync.OnceValues(func() (string, error) {
 	return path, bound.Build(path)
 })
 
-// A hookedSession is a Claude Code with our hooks and an embedded space: all of the product, and the real thing around it.
+// A hookedSession is a Claude Code with our hooks and an embedded space: all of the
+// product, and the real thing around it.
 type hookedSession struct {
 	*session
 	space    *space.Space
@@ -37,7 +38,8 @@ type hookedSession struct {
 // questionEvents are the events that the README has a person register.
 var questionEvents = []string{"PreToolUse", "PermissionRequest", "PostToolUse", "UserPromptSubmit", "Stop", "SessionEnd"}
 
-// startAsking starts a session that asks through the embedded space; cfg.Hooks is filled for the given events.
+// startAsking starts a session that asks through the embedded space; cfg.Hooks is filled
+// for the given events.
 func startAsking(t *testing.T, c claude, cfg config, events ...string) *hookedSession {
 	t.Helper()
 	cfg.Hooks = questionHooks(t, events...)
@@ -161,7 +163,8 @@ func (g *postGate) wrap(h http.Handler) http.Handler {
 	})
 }
 
-// awaitPost waits for a message of the space that begins so and holds every one of the parts.
+// awaitPost waits for a message of the space that begins so and holds every one of the
+// parts.
 func (b *hookedSession) awaitPost(prefix string, parts ...string) *chat.Message {
 	b.t.Helper()
 	return b.awaitPostFunc(fmt.Sprintf("%s with %q", prefix, parts), func(m *chat.Message) bool {
@@ -209,7 +212,8 @@ func (b *hookedSession) awaitResult(n int, parts ...string) {
 	}
 }
 
-// awaitResults checks what the model was told in two tool results, in whichever order they came.
+// awaitResults checks what the model was told in two tool results, in whichever order
+// they came.
 func (b *hookedSession) awaitResults(parts ...string) {
 	b.t.Helper()
 	b.awaitResult(2)

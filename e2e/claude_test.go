@@ -19,8 +19,8 @@ const (
 
 var (
 	bothVersions = []string{newestVersion, olderVersion}
-	// testedVersions is for what is in our hands, not in Claude Code's formats: kills, races, sessions beside each other. GCHAT_LOAD=1
-	// runs it on both, too.
+	// testedVersions is for what is in our hands, not in Claude Code's formats: kills,
+	// races, sessions beside each other. GCHAT_LOAD=1 runs it on both, too.
 	testedVersions = func() []string {
 		if os.Getenv("GCHAT_LOAD") != "" {
 			return bothVersions
@@ -63,7 +63,8 @@ func findClaude(t *testing.T, version string) claude {
 	return claude{version, []string{file}}
 }
 
-// eachClaude runs a test on several versions side by side, and beside other tests: most of a session's time is waiting.
+// eachClaude runs a test on several versions side by side, and beside other tests: most
+// of a session's time is waiting.
 func eachClaude(t *testing.T, versions []string, test func(*testing.T, claude)) {
 	t.Parallel()
 	for _, v := range versions {

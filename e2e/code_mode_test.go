@@ -29,7 +29,8 @@ import (
 	"gchat-hooks/e2e/bound"
 )
 
-// startInCodeMode starts a session in Code Mode, which takes no other address of the model than its own: a proxy stands in for that.
+// startInCodeMode starts a session in Code Mode, which takes no other address of the
+// model than its own: a proxy stands in for that.
 func startInCodeMode(t *testing.T, c claude, script ...turn) *hookedSession {
 	t.Helper()
 	api := newFakeModel(t, script...)
@@ -65,7 +66,8 @@ func amendJSON(t *testing.T, path string, members map[string]any) {
 	writeFile(t, path, all)
 }
 
-// startModelProxy is a proxy whose every host is the stand-in for the model, and the file of the authority that its certificate is of.
+// startModelProxy is a proxy whose every host is the stand-in for the model, and the file
+// of the authority that its certificate is of.
 func startModelProxy(t *testing.T, api http.Handler) (address, ca string) {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -95,7 +97,8 @@ func startModelProxy(t *testing.T, api http.Handler) (address, ca string) {
 		}
 	}))
 	inner.TLS = &tls.Config{Certificates: []tls.Certificate{{Certificate: [][]byte{der}, PrivateKey: key}}}
-	inner.Config.ErrorLog = log.New(io.Discard, "", 0) // Claude Code opens connections that it does not use
+	// Claude Code opens connections that it does not use
+	inner.Config.ErrorLog = log.New(io.Discard, "", 0)
 	inner.StartTLS()
 	proxy := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Method != http.MethodConnect {
@@ -141,7 +144,8 @@ func touch(name string) string {
 	return fmt.Sprintf(`Bash({command: "touch %s", description: "make a file"})`, name)
 }
 
-// A script of Code Mode asks for several permissions at once. Each is told as it ended, by whoever decided it.
+// A script of Code Mode asks for several permissions at once. Each is told as it ended,
+// by whoever decided it.
 func TestThePermissionsOfAScript(t *testing.T) {
 	eachClaude(t, bothVersions[:1], func(t *testing.T, c claude) {
 		b := startInCodeMode(t, c,
@@ -161,7 +165,8 @@ func TestThePermissionsOfAScript(t *testing.T) {
 			b.awaitPost("[Answered]", "touch "+name, "Answered in the terminal.")
 		}
 
-		// The first of two is allowed in the terminal, and a no comes to it while the second dialog stands.
+		// The first of two is allowed in the terminal, and a no comes to it while the
+		// second dialog stands.
 		b.Prompt("and two")
 		asks := map[string]*chat.Message{}
 		for _, name := range []string{"d", "e"} {

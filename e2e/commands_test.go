@@ -15,7 +15,8 @@ import (
 	"gchat-hooks/state"
 )
 
-// startSteering has the session steered from a thread of the space, as its hooks do after its first report, and returns that thread.
+// startSteering has the session steered from a thread of the space, as its hooks do after
+// its first report, and returns that thread.
 func (b *hookedSession) startSteering() (thread string) {
 	b.t.Helper()
 	m, err := b.space.Say(&chat.User{Name: "users/app", Type: "BOT"}, "", "[Session Start] here")
@@ -43,7 +44,8 @@ func (b *hookedSession) startSteering() (thread string) {
 	return m.Thread.Name
 }
 
-// A person looks at a session from its thread, and stops what it runs. A dialog is left alone, and a stranger is not heard.
+// A person looks at a session from its thread, and stops what it runs. A dialog is left
+// alone, and a stranger is not heard.
 func TestASessionIsSteeredFromItsThread(t *testing.T) {
 	const forever = "./forever.sh"
 	eachClaude(t, bothVersions, func(t *testing.T, c claude) {

@@ -16,9 +16,10 @@ import (
 	"gchat-hooks/state"
 )
 
-// TestTheDaemonIsKilledWhileItTypes kills -9 the daemon at each step of a typed answer that others can see: what it writes
-// (a rename, a sync), and the tmux that it starts and waits for. Another daemon follows. No key is sent twice, and the
-// question ends resolved, or a person was told to look.
+// TestTheDaemonIsKilledWhileItTypes kills -9 the daemon at each step of a typed answer
+// that others can see: what it writes (a rename, a sync), and the tmux that it starts and
+// waits for. Another daemon follows. No key is sent twice, and the question ends
+// resolved, or a person was told to look.
 //
 // A few of the steps by default; GCHAT_E2E_KILLS=all takes all of them.
 func TestTheDaemonIsKilledWhileItTypes(t *testing.T) {
@@ -34,7 +35,8 @@ func TestTheDaemonIsKilledWhileItTypes(t *testing.T) {
 			}
 			continue
 		}
-		// Every answer makes the first quarter of these calls; how many more, depends on the machine.
+		// Every answer makes the first quarter of these calls; how many more, depends on
+		// the machine.
 		steps = append(steps, killStep{call, 1 + rand.IntN(most/4)}, killStep{call, 1 + rand.IntN(most)})
 	}
 	rand.Shuffle(len(steps), func(i, j int) { steps[i], steps[j] = steps[j], steps[i] })
@@ -75,7 +77,8 @@ func roundQuestion(n int) question {
 		Options: []option{{Label: "Blue-green", Description: "a"}, {Label: "Rolling", Description: "b"}, {Label: "Canary", Description: "c"}}}
 }
 
-// logTmux puts a tmux before the real one that writes down what it is called with. It returns the keys sent so far.
+// logTmux puts a tmux before the real one that writes down what it is called with. It
+// returns the keys sent so far.
 func (b *hookedSession) logTmux() func() []string {
 	b.t.Helper()
 	tmux, err := exec.LookPath("tmux")
@@ -100,7 +103,8 @@ func (b *hookedSession) logTmux() func() []string {
 	}
 }
 
-// answerWhileDying has the n-th question answered with "2" while the daemon dies at that step.
+// answerWhileDying has the n-th question answered with "2" while the daemon dies at that
+// step.
 func (b *hookedSession) answerWhileDying(n int, at killStep, keys func() []string) (died, looked bool) {
 	b.t.Helper()
 	before := len(keys())

@@ -59,7 +59,8 @@ func (b *hookedSession) startDaemonTo(out io.Writer, args ...string) *daemon {
 	return d
 }
 
-// awaitPolling waits until the daemon has taken over from the poller that the hooks started.
+// awaitPolling waits until the daemon has taken over from the poller that the hooks
+// started.
 func (d *daemon) awaitPolling() {
 	d.t.Helper()
 	env := func(name string) string {
@@ -81,7 +82,8 @@ func (d *daemon) waitExit() error {
 		d.done <- err
 		return err
 	case <-time.After(patience):
-		d.t.Errorf("the daemon did not end:\n%s", bound.Kill(d.cmd.Process.Pid)) // its goroutines are on our standard error
+		// its goroutines are on our standard error
+		d.t.Errorf("the daemon did not end:\n%s", bound.Kill(d.cmd.Process.Pid))
 		return <-d.done
 	}
 }
@@ -149,7 +151,8 @@ func TestTypedAnswers(t *testing.T) {
 				}
 				b.WaitScreen("Thanks, understood.")
 				done := b.awaitQuestion("resolved by typing", func(q *state.Question) bool {
-					return q.Status == state.Resolved && q.InjectionSucceeded != nil // the hook may close it first
+					// the hook may close it first
+					return q.Status == state.Resolved && q.InjectionSucceeded != nil
 				})
 				if done.ResolvedBy != "chat" || !done.InjectionAttempted || !*done.InjectionSucceeded {
 					t.Errorf("resolved by %q, attempted %v, succeeded %v", done.ResolvedBy, done.InjectionAttempted, *done.InjectionSucceeded)
@@ -159,7 +162,8 @@ func TestTypedAnswers(t *testing.T) {
 	}
 }
 
-// A session that was started before the hooks: what is known of its question is what another program wrote down.
+// A session that was started before the hooks: what is known of its question is what
+// another program wrote down.
 func TestTypedAnswerOfAnotherProgramsQuestion(t *testing.T) {
 	eachClaude(t, testedVersions, func(t *testing.T, c claude) {
 		b := startAsking(t, c, config{Script: []turn{{questionCall(featuresQuestion)}, thanksTurn}})
@@ -212,8 +216,9 @@ func TestTypedAnswerWhereTheHookWasKilled(t *testing.T) {
 	})
 }
 
-// What the daemon would have typed is said, and nothing is typed, neither then nor when it has ended: that takes another reply. It is
-// so, too, for a session of other settings, which a poller of its own serves.
+// What the daemon would have typed is said, and nothing is typed, neither then nor when
+// it has ended: that takes another reply. It is so, too, for a session of other settings,
+// which a poller of its own serves.
 func TestDryRunTypesNothing(t *testing.T) {
 	t.Parallel()
 	for name, other := range map[string][]string{"same settings": nil, "other settings": {"GCHAT_FORMAT=builtin"}} {
@@ -247,8 +252,8 @@ func TestDryRunTypesNothing(t *testing.T) {
 	}
 }
 
-// The daemon has none of the variables of Anthropic's that Claude Code runs with: it serves the
-// session all the same, and no poller begins beside it.
+// The daemon has none of the variables of Anthropic's that Claude Code runs with: it
+// serves the session all the same, and no poller begins beside it.
 func TestOnePollerWithAndWithoutAKey(t *testing.T) {
 	eachClaude(t, bothVersions, func(t *testing.T, c claude) {
 		b := startInject(t, c, turn{questionCall(deployQuestion)}, thanksTurn)
@@ -270,7 +275,8 @@ func TestOnePollerWithAndWithoutAKey(t *testing.T) {
 	})
 }
 
-// Two dialogs queue; the second one's answer waits until its dialog is on the screen, however early it comes.
+// Two dialogs queue; the second one's answer waits until its dialog is on the screen,
+// however early it comes.
 func TestTypedAnswersOfQueuedQuestions(t *testing.T) {
 	eachClaude(t, testedVersions, func(t *testing.T, c claude) {
 		b := startInject(t, c, turn{questionCall(databaseQuestion), questionCall(deployQuestion)}, thanksTurn)
@@ -278,7 +284,8 @@ func TestTypedAnswersOfQueuedQuestions(t *testing.T) {
 		b.Prompt("go ahead")
 		shown, hidden := b.awaitPost("[AskUserQuestion]", databaseQuestion.Question), b.awaitPost("[AskUserQuestion]", deployQuestion.Question)
 		answers := map[*chat.Message]string{shown: "2", hidden: "3"}
-		if strings.Contains(b.WaitScreen("Esc to cancel"), deployQuestion.Question) { // their hooks race for who comes first
+		if strings.Contains(b.WaitScreen("Esc to cancel"), deployQuestion.Question) {
+			// their hooks race for who comes first
 			shown, hidden = hidden, shown
 		}
 		b.reply(hidden, answers[hidden])

@@ -62,8 +62,9 @@ type day struct {
 	pages    []seenPage // of documents that were left
 }
 
-// A person's day from setup on, in auto mode behind a gateway. It asks that no wait of the terminal stays unsaid on the page, and
-// that whoever sits at the keyboard can answer there. Its times are printed, for a person to judge.
+// A person's day from setup on, in auto mode behind a gateway. It asks that no wait of
+// the terminal stays unsaid on the page, and that whoever sits at the keyboard can answer
+// there. Its times are printed, for a person to judge.
 func TestADay(t *testing.T) {
 	if os.Getenv(dayVariable) == "" {
 		t.Skip(dayVariable + "=1 runs a whole day")
@@ -206,7 +207,8 @@ func (d *day) seenPages() (all []seenPage) {
 	return all
 }
 
-// tap opens a thread that waits, by a part of its row, and clicks what is there first of the selector with one of the texts.
+// tap opens a thread that waits, by a part of its row, and clicks what is there first of
+// the selector with one of the texts.
 func (d *day) tap(row, selector string, texts ...string) {
 	d.t.Helper()
 	d.openThread(row)
@@ -265,7 +267,8 @@ func (d *day) loadSession() *state.Session {
 
 func (d *day) threadID() string { return filepath.Base(d.loadSession().ThreadName) }
 
-// awaitInThread waits until the session's own thread says something, and returns its text.
+// awaitInThread waits until the session's own thread says something, and returns its
+// text.
 func (d *day) awaitInThread(parts ...string) {
 	d.t.Helper()
 	d.eval(fmt.Sprintf(`location.hash = %q`, "#"+d.threadID()))
@@ -274,7 +277,8 @@ func (d *day) awaitInThread(parts ...string) {
 	})
 }
 
-// watchTerminal writes down when the terminal waits: by Claude Code's own file, and by what a person sees.
+// watchTerminal writes down when the terminal waits: by Claude Code's own file, and by
+// what a person sees.
 func (d *day) watchTerminal(stop <-chan struct{}) {
 	for {
 		select {
@@ -399,7 +403,8 @@ const (
 	needsApproval = "so this one needs your approval"
 )
 
-// approveAutoMode allows in the terminal what auto mode cannot check; the first time it asks before whether it is to stay.
+// approveAutoMode allows in the terminal what auto mode cannot check; the first time it
+// asks before whether it is to stay.
 func (d *day) approveAutoMode(what string, sayYes bool) {
 	d.t.Helper()
 	screen := d.WaitScreenFunc("that auto mode asks", func(screen string) bool {
@@ -420,7 +425,8 @@ func (d *day) approveAutoMode(what string, sayYes bool) {
 		d.typeReply("Claude waits", "yes")
 		d.awaitInThread("Claude waits in the terminal, and only there")
 	}
-	for strings.Contains(d.WaitScreen(needsApproval), "❯ No") { // keys of the first moment may be lost
+	for strings.Contains(d.WaitScreen(needsApproval), "❯ No") {
+		// keys of the first moment may be lost
 		d.Keys("Down")
 		d.pollScreen(time.Second, func(screen string) bool { return !strings.Contains(screen, "❯ No") })
 	}
@@ -513,7 +519,8 @@ func (d *day) tryStopAndClear() {
 	d.logStep("/clear", "the thread goes on: %v", before == d.threadID())
 }
 
-// tryBackgroundAgent has an agent in the background ask. The reply is tapped on the page, or the desk's person presses a key.
+// tryBackgroundAgent has an agent in the background ask. The reply is tapped on the page,
+// or the desk's person presses a key.
 func (d *day) tryBackgroundAgent(name, reply string, desk func(...string)) {
 	d.prompt("send "+name, turn{sendMessageCall("mkdir " + name)}, turn{textBlock("I wait for " + name)})
 	d.approveAutoMode("the launch of "+name, false)
@@ -576,7 +583,8 @@ func (d *day) tryAgentInAutoMode() {
 	d.endLine(line, "")
 }
 
-// killMatching kills -9 the processes of the day whose command line holds one of the words.
+// killMatching kills -9 the processes of the day whose command line holds one of the
+// words.
 func (d *day) killMatching(words ...string) (killed []string) {
 	d.t.Helper()
 	for _, p := range markedProcesses(sessionVariable + "=" + d.processMark) {
@@ -602,7 +610,8 @@ func (d *day) processes() (all []string) {
 	return all
 }
 
-// tryKillOurs kills all of ours while a question waits, and once more while an approval of auto mode does.
+// tryKillOurs kills all of ours while a question waits, and once more while an approval
+// of auto mode does.
 func (d *day) tryKillOurs() {
 	d.prompt("third question", turn{questionCall(deployQuestion)}, turn{textBlock("Once more canary.")})
 	line := d.awaitOnPage("a question; then kill -9 of poller and page", deployQuestion.Question, d.waitingSince())
@@ -637,7 +646,8 @@ func (d *day) tryKillAll() {
 	d.API.script = nil
 	d.API.played = 0
 	d.API.mu.Unlock()
-	d.Type("stty sane; echo it echoes") // a Claude Code that was killed leaves the terminal as it had it
+	// a Claude Code that was killed leaves the terminal as it had it
+	d.Type("stty sane; echo it echoes")
 	d.Keys("C-j")
 	d.WaitScreen("it echoes")
 	d.Restart("--continue")
@@ -671,7 +681,8 @@ func (d *day) report() {
 	}
 }
 
-// printTable prints the table, and the longest time in which the page said that nothing waits while the terminal waited.
+// printTable prints the table, and the longest time in which the page said that nothing
+// waits while the terminal waited.
 func (d *day) printTable() (longest time.Duration) {
 	var b strings.Builder
 	for _, l := range d.lines {

@@ -8,7 +8,8 @@ import (
 	"gchat-hooks/state"
 )
 
-// clarifyText is how "Chat about this" in the terminal begins what it tells Claude (2.1.197, 2.1.332).
+// clarifyText is how "Chat about this" in the terminal begins what it tells Claude
+// (2.1.197, 2.1.332).
 const clarifyText = "The user wants to clarify these questions.\n" +
 	"    This means they may have additional information, context or questions for you.\n" +
 	"    Take their response into account and then reformulate the questions if appropriate.\n" +
@@ -19,7 +20,8 @@ var talkQuestion = question{
 	Options: []option{{Label: "Chat", Description: "in the space"}, {Label: "Skip", Description: "not at all"}},
 }
 
-// A question is turned down from Chat: Claude is told what the terminal's own row tells it, and the person's words.
+// A question is turned down from Chat: Claude is told what the terminal's own row tells
+// it, and the person's words.
 func TestTurnedDownFromChat(t *testing.T) {
 	t.Parallel()
 	for name, env := range map[string][]string{"native": nil, "hold": {"GCHAT_ASK_MODE=hold"}} {
@@ -37,7 +39,8 @@ func TestTurnedDownFromChat(t *testing.T) {
 				b.awaitPostInThread(q, "[Cancelled]", "Claude was told that you want to talk about it first.")
 				b.WaitIdle()
 				b.Prompt("again")
-				b.reply(b.awaitPost("[AskUserQuestion]", talkQuestion.Question), "chat") // a label named so wins
+				// a label named so wins
+				b.reply(b.awaitPost("[AskUserQuestion]", talkQuestion.Question), "chat")
 				b.awaitResult(2, `"Where do we talk?"="Chat"`)
 			})
 		})
@@ -146,7 +149,8 @@ func TestTurnedDownWithATap(t *testing.T) {
 	})
 }
 
-// In a question's thread our commands are commands, and "help" and "?" ask what to write: Claude gets the answer alone.
+// In a question's thread our commands are commands, and "help" and "?" ask what to write:
+// Claude gets the answer alone.
 func TestCommandsInAQuestionsThread(t *testing.T) {
 	t.Parallel()
 	for name, onPage := range map[string]bool{"chat": false, "page": true} {
@@ -195,7 +199,8 @@ func TestTurnedDownOnThePage(t *testing.T) {
 		p.isOpen = false
 		b.WaitIdle()
 		b.Prompt("again")
-		p.tapAnswer(`[data-option="2"]`) // "Skip" is an option, and no button of ours stands beside it
+		// "Skip" is an option, and no button of ours stands beside it
+		p.tapAnswer(`[data-option="2"]`)
 		p.runActions(chromedp.WaitNotPresent(chromedp.CSS(`[data-choice="skip"]`)))
 		b.awaitResult(2, `="Skip"`)
 		p.runActions(chromedp.Navigate(p.pageURL))

@@ -14,7 +14,8 @@ import (
 	"google.golang.org/api/chat/v1"
 )
 
-// denyHooks are the hooks of deny mode: those of questions, and the one that wakes the session, beside them.
+// denyHooks are the hooks of deny mode: those of questions, and the one that wakes the
+// session, beside them.
 func denyHooks(t testing.TB) hooks {
 	h := questionHooks(t, questionEvents...)
 	rewake := hook{Command: builtProgram(t) + " hook gchat-ask-user-rewake", Timeout: 86400, AsyncRewake: true}
@@ -78,7 +79,8 @@ func TestDeniedSessionHearsThatNobodyReplied(t *testing.T) {
 	})
 }
 
-// Without a hook that could wake the session, nothing is denied: the question is in the terminal and in its thread.
+// Without a hook that could wake the session, nothing is denied: the question is in the
+// terminal and in its thread.
 func TestDenyWithoutARewakeHookAsksInTheTerminal(t *testing.T) {
 	eachClaude(t, testedVersions, func(t *testing.T, c claude) {
 		b := startDenying(t, c, config{Script: []turn{{questionCall(deployQuestion)}, thanksTurn}, Hooks: questionHooks(t, questionEvents...)})
@@ -90,7 +92,8 @@ func TestDenyWithoutARewakeHookAsksInTheTerminal(t *testing.T) {
 	})
 }
 
-// The reply comes although the process that waited for it was killed: the session's next turn brings it.
+// The reply comes although the process that waited for it was killed: the session's next
+// turn brings it.
 func TestKilledWaiterIsTakenOver(t *testing.T) {
 	eachClaude(t, testedVersions, func(t *testing.T, c claude) {
 		b := startDenying(t, c, config{Script: []turn{{questionCall(deployQuestion)}, {questionCall(databaseQuestion)}, goOnTurn, actTurn, actTurn}})
@@ -138,7 +141,8 @@ func (b *hookedSession) rewakers() (all []*process) {
 	return all
 }
 
-// killWaiters kills all that wait for replies, also what takes a wait over, as the hook of the turn's end may still do.
+// killWaiters kills all that wait for replies, also what takes a wait over, as the hook
+// of the turn's end may still do.
 func (b *hookedSession) killWaiters() {
 	for quiet := 0; quiet < 10; quiet++ {
 		for _, p := range b.rewakers() {
@@ -150,7 +154,8 @@ func (b *hookedSession) killWaiters() {
 	}
 }
 
-// killWaiterOf kills the process that waits for a question: the one that has its lock open.
+// killWaiterOf kills the process that waits for a question: the one that has its lock
+// open.
 func (b *hookedSession) killWaiterOf(q *chat.Message) {
 	b.t.Helper()
 	id := q.Text[strings.LastIndex(q.Text, "ask-"):]
@@ -239,7 +244,8 @@ func TestResumedSessionGetsTheReply(t *testing.T) {
 	})
 }
 
-// Chat does not answer: the question is asked in the terminal, and from there it goes on as in native mode. It stays one record.
+// Chat does not answer: the question is asked in the terminal, and from there it goes on
+// as in native mode. It stays one record.
 func TestNothingIsDeniedIntoTheVoid(t *testing.T) {
 	eachClaude(t, bothVersions, func(t *testing.T, c claude) {
 		b := startDenying(t, c, config{Script: []turn{{questionCall(deployQuestion)}, thanksTurn}})
@@ -264,7 +270,8 @@ func TestNothingIsDeniedIntoTheVoid(t *testing.T) {
 	})
 }
 
-// Nobody may answer in Chat: the question is answered in the terminal, by the same record.
+// Nobody may answer in Chat: the question is answered in the terminal, by the same
+// record.
 func TestWhatNobodyMayAnswerIsAskedInTheTerminal(t *testing.T) {
 	eachClaude(t, bothVersions, func(t *testing.T, c claude) {
 		b := startDenying(t, c, config{Script: []turn{{questionCall(deployQuestion)}, thanksTurn}, Env: []string{"GCHAT_ALLOWED_USERS="}})
@@ -279,7 +286,8 @@ func TestWhatNobodyMayAnswerIsAskedInTheTerminal(t *testing.T) {
 	})
 }
 
-// checkOneRecord checks that the session has one question, which was to be denied, and that it ended so.
+// checkOneRecord checks that the session has one question, which was to be denied, and
+// that it ended so.
 func (b *hookedSession) checkOneRecord(as state.Status) {
 	b.t.Helper()
 	dir := filepath.Join(b.Dir, ".claude", "state")

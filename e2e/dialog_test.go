@@ -20,7 +20,8 @@ func approveAndReportHooks(t testing.TB) hooks {
 	return all
 }
 
-// runCommand runs a command of ours as the person does in the project, and returns what it prints.
+// runCommand runs a command of ours as the person does in the project, and returns what
+// it prints.
 func (b *hookedSession) runCommand(args ...string) string {
 	b.t.Helper()
 	cmd := bound.Command(b.t, builtProgram(b.t), args...)
@@ -41,8 +42,9 @@ func (b *hookedSession) awaitPostAfter(m *chat.Message, beginning string, parts 
 	})
 }
 
-// Auto mode, in which sessions of 2.1.332 begin, cannot check actions behind a gateway: each waits for its person in a dialog
-// that no PermissionRequest comes for. The session's thread is told, once, also beside the preset report; nothing that is written
+// Auto mode, in which sessions of 2.1.332 begin, cannot check actions behind a gateway:
+// each waits for its person in a dialog that no PermissionRequest comes for. The
+// session's thread is told, once, also beside the preset report; nothing that is written
 // there answers it; and what is written there goes to Claude when it is over.
 func TestAutoModeBehindAGatewayIsSeen(t *testing.T) {
 	eachClaude(t, []string{newestVersion}, func(t *testing.T, c claude) {
@@ -87,8 +89,8 @@ func TestAutoModeBehindAGatewayIsSeen(t *testing.T) {
 	})
 }
 
-// The form of an MCP server waits in the terminal: the session's thread is told, and words for the session are kept, and not typed
-// into the form's field.
+// The form of an MCP server waits in the terminal: the session's thread is told, and
+// words for the session are kept, and not typed into the form's field.
 func TestAFormInTheTerminalIsSeen(t *testing.T) {
 	eachClaude(t, bothVersions, func(t *testing.T, c claude) {
 		hooks := approveHooks(t)

@@ -19,15 +19,17 @@ import (
 // formEvent is the event of a form.
 const formEvent = "Elicitation"
 
-// formServer as the first argument turns the test binary into an MCP server. The n-th call of
-// its one tool asks its user for the n-th form in a file. The result is what came back, which is
-// also added to another file: of a call that was broken off there is no result.
+// formServer as the first argument turns the test binary into an MCP server. The n-th
+// call of its one tool asks its user for the n-th form in a file. The result is what came
+// back, which is also added to another file: of a call that was broken off there is no
+// result.
 const formServer = "form-server"
 
 // answersSuffix ends the name of the file with what came back.
 const answersSuffix = ".answers"
 
-// fillFormCall is a call of the server's tool. formVersions are the arguments that allow it.
+// fillFormCall is a call of the server's tool. formVersions are the arguments that allow
+// it.
 var (
 	fillFormCall = toolCall("mcp__form__ask", map[string]any{})
 	formVersions = []string{"--allowedTools", "mcp__form__ask"}
@@ -134,8 +136,8 @@ var formOfAllKinds = map[string]any{
 // drawnForm is what a form's dialog says, in both versions.
 const drawnForm = "requests your input"
 
-// A form is filled in by words, declined, and filled in while the poller is killed. Its dialog is
-// not drawn meanwhile. No value of it is left.
+// A form is filled in by words, declined, and filled in while the poller is killed. Its
+// dialog is not drawn meanwhile. No value of it is left.
 func TestAFormIsFilledInFromChat(t *testing.T) {
 	eachClaude(t, bothVersions, func(t *testing.T, c claude) {
 		b := startApproving(t, c, config{
@@ -199,7 +201,8 @@ func TestAFormIsTapped(t *testing.T) {
 		b := startWithApp(t, c, config{Args: formVersions, Prepare: serveForms(t, formOfAllKinds), Script: []turn{{fillFormCall}, {fillFormCall}, thanksTurn}})
 		b.Prompt("go ahead")
 		q := b.awaitPost("[Form] Session:", "Book a table?")
-		b.tapCard(q, "accept", map[string][]string{"w2": {"Ann"}}) // the fields come in the order of their names
+		// the fields come in the order of their names
+		b.tapCard(q, "accept", map[string][]string{"w2": {"Ann"}})
 		b.awaitPost("[Not used]", "4. seats: it is required.")
 		b.tapCard(q, "accept", map[string][]string{"q1": {"2", "1"}, "w2": {"Ann"}, "w4": {"4"}, "q5": {"1"}})
 		b.awaitResult(1, `{"food":["a","b"],"name":"Ann","seats":4,"smoke":true}`, `"action":"accept"`)
@@ -214,8 +217,8 @@ func TestAFormIsTapped(t *testing.T) {
 	})
 }
 
-// Whoever is at the keyboard gets the dialog. What was filled in there is told as accepted, and not
-// what it was.
+// Whoever is at the keyboard gets the dialog. What was filled in there is told as
+// accepted, and not what it was.
 func TestAFormGoesToWhoeverIsThere(t *testing.T) {
 	eachClaude(t, bothVersions, func(t *testing.T, c claude) {
 		b := startApproving(t, c, config{Args: formVersions, Prepare: serveForms(t, nameForm), Script: []turn{{fillFormCall}, thanksTurn}})
@@ -240,8 +243,9 @@ func TestAFormGoesToWhoeverIsThere(t *testing.T) {
 	})
 }
 
-// Esc while the dialog is hidden ends the turn. No hook is told, and a reply comes too late. The
-// form's hook has it cancelled: its dialog, which nobody asked for, is not drawn.
+// Esc while the dialog is hidden ends the turn. No hook is told, and a reply comes too
+// late. The form's hook has it cancelled: its dialog, which nobody asked for, is not
+// drawn.
 func TestEscWhileAFormIsHidden(t *testing.T) {
 	eachClaude(t, bothVersions, func(t *testing.T, c claude) {
 		b := startApproving(t, c, config{Args: formVersions, Prepare: serveForms(t, nameForm), Script: []turn{{fillFormCall}, thanksTurn}})
@@ -320,7 +324,8 @@ func TestAFormIsFilledInOnThePage(t *testing.T) {
 		p.tapAnswer(`[data-choice="accept"]`)
 		p.awaitAnswered(1, `{"food":["b"],"name":"Ann Secret","seats":2,"smoke":true}`)
 		p.openThread()
-		p.runActions(chromedp.SendKeys(chromedp.CSS(`textarea[name="w1"]`), "Ann Secret", chromedp.NodeVisible)) // the only field
+		// the only field
+		p.runActions(chromedp.SendKeys(chromedp.CSS(`textarea[name="w1"]`), "Ann Secret", chromedp.NodeVisible))
 		p.tapAnswer(`[data-choice="accept"]`)
 		p.awaitAnswered(2, `{"name":"Ann Secret"}`)
 		p.tapAnswer(`[data-choice="decline"]`)
@@ -330,7 +335,8 @@ func TestAFormIsFilledInOnThePage(t *testing.T) {
 	})
 }
 
-// The form of an agent in the background outlives its session's turns, and is filled in from Chat.
+// The form of an agent in the background outlives its session's turns, and is filled in
+// from Chat.
 func TestABackgroundAgentsFormOutlivesItsTurn(t *testing.T) {
 	eachClaude(t, bothVersions, func(t *testing.T, c claude) {
 		b := startApproving(t, c, config{Args: formVersions, Prepare: serveForms(t, nameForm), Script: []turn{

@@ -5,7 +5,8 @@ import (
 	"testing"
 )
 
-// A guarded session that wants to stop is sent back to ask; its question, which waits in the space, then lets it stop.
+// A guarded session that wants to stop is sent back to ask; its question, which waits in
+// the space, then lets it stop.
 func TestGuardedSessionAsksBeforeItStops(t *testing.T) {
 	eachClaude(t, bothVersions, func(t *testing.T, c claude) {
 		h := denyHooks(t)

@@ -21,7 +21,8 @@ import (
 	"google.golang.org/protobuf/types/known/emptypb"
 )
 
-// fakePubSub is REST before Google's fake, which speaks gRPC. A pull that finds nothing waits until something is published for it.
+// fakePubSub is REST before Google's fake, which speaks gRPC. A pull that finds nothing
+// waits until something is published for it.
 type fakePubSub struct {
 	server *pstest.Server
 	pub    pubsubpb.PublisherClient

@@ -26,8 +26,9 @@ const (
 	machineTopic    = "projects/p/topics/machines"
 )
 
-// fakeGoogle is Chat of several spaces with one app in them, and Google's own fake of Pub/Sub behind the REST methods that the app and a
-// team's hub call. Requests are checked as package strict checks them.
+// fakeGoogle is Chat of several spaces with one app in them, and Google's own fake of
+// Pub/Sub behind the REST methods that the app and a team's hub call. Requests are
+// checked as package strict checks them.
 type fakeGoogle struct {
 	URL string
 
@@ -181,7 +182,8 @@ func (g *fakeGoogle) addMessage(space string, m *chat.Message) *chat.Message {
 	return m
 }
 
-// message is one by its name, or by the id that it was posted with; nil where there is none. The caller holds the lock.
+// message is one by its name, or by the id that it was posted with; nil where there is
+// none. The caller holds the lock.
 func (g *fakeGoogle) message(name string) *chat.Message { return g.messagesByName[name] }
 
 // Messages are copies of those in a space as they stand now.
@@ -197,7 +199,8 @@ func (g *fakeGoogle) Messages(space string) (all []*chat.Message) {
 	return all
 }
 
-// Await waits for a message of the app's in a space that has all these words, in its text or in its card.
+// Await waits for a message of the app's in a space that has all these words, in its text
+// or in its card.
 func (g *fakeGoogle) Await(space string, parts ...string) (found *chat.Message) {
 	g.t.Helper()
 	bound.Until(g.t, fmt.Sprintf("a message in %s with %q", space, parts), func() bool {
@@ -215,7 +218,8 @@ func (g *fakeGoogle) Await(space string, parts ...string) (found *chat.Message) 
 	return found
 }
 
-// Say has a user write into a space, as a reply to a message where one is given. In a named space the app hears it mentioned.
+// Say has a user write into a space, as a reply to a message where one is given. In a
+// named space the app hears it mentioned.
 func (g *fakeGoogle) Say(u *chat.User, space string, to *chat.Message, text string) *chat.Message {
 	g.t.Helper()
 	g.mu.Lock()
@@ -230,8 +234,8 @@ func (g *fakeGoogle) Say(u *chat.User, space string, to *chat.Message, text stri
 	return m
 }
 
-// joinLine has a person write join to the app, in a named space or in their direct message, and gives the line to paste that came
-// into that direct message.
+// joinLine has a person write join to the app, in a named space or in their direct
+// message, and gives the line to paste that came into that direct message.
 func (g *fakeGoogle) joinLine(u *chat.User, space string) (line, code string) {
 	g.t.Helper()
 	direct := g.AddDirectMessage(u)
@@ -261,8 +265,8 @@ func codeIn(answer string) string {
 	return code
 }
 
-// Tap has a user tap the button of a message's card that carries a choice, with what its fields hold. It is false where the card
-// has no such button.
+// Tap has a user tap the button of a message's card that carries a choice, with what its
+// fields hold. It is false where the card has no such button.
 func (g *fakeGoogle) Tap(u *chat.User, m *chat.Message, choice string, inputs map[string]string) bool {
 	g.t.Helper()
 	g.mu.Lock()

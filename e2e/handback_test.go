@@ -8,7 +8,8 @@ import (
 	"gchat-hooks/e2e/bound"
 )
 
-// allowUntilShown allows calls in auto mode, whose check cannot run here, until the screen shows these words.
+// allowUntilShown allows calls in auto mode, whose check cannot run here, until the
+// screen shows these words.
 func (b *hookedSession) allowUntilShown(words string) {
 	b.t.Helper()
 	keys := []struct{ shows, key string }{{"Enter to stay in auto mode", "Enter"}, {"❯ No", "Down"}, {"❯ Yes", "Enter"}}
@@ -25,7 +26,8 @@ func (b *hookedSession) allowUntilShown(words string) {
 	})
 }
 
-// In auto mode a subagent hands its report back by a tool (2.1.332; 2.1.197 has none): that is told once, with the report.
+// In auto mode a subagent hands its report back by a tool (2.1.332; 2.1.197 has none):
+// that is told once, with the report.
 func TestASubagentHandsBackByATool(t *testing.T) {
 	eachClaude(t, testedVersions, func(t *testing.T, c claude) {
 		b := startHooked(t, c, config{

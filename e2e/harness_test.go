@@ -124,7 +124,8 @@ func TestHarnessLeavesNothing(t *testing.T) {
 					},
 				})
 				rec.Wait(t, "SessionStart")
-				if n := len(markedProcesses(sessionVariable + "=" + s.processMark)); n < 4 { // tmux, shell, Claude Code, sleep
+				if n := len(markedProcesses(sessionVariable + "=" + s.processMark)); n < 4 {
+					// tmux, shell, Claude Code, sleep
 					t.Fatalf("%d processes carry the session's mark", n)
 				}
 				s.Prompt("go ahead")

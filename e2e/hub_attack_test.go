@@ -23,7 +23,8 @@ import (
 	"gchat-hooks/gchat/hub"
 )
 
-// hangingTransport is a Chat that does not answer what is posted into a space, until over is closed.
+// hangingTransport is a Chat that does not answer what is posted into a space, until over
+// is closed.
 type hangingTransport struct {
 	space   string
 	posts   atomic.Int32
@@ -71,8 +72,9 @@ func TestAJoinIsNotAnswered(t *testing.T) {
 	})
 }
 
-// A code goes where only its asker reads: a direct message of two people is no such place. In a named space a reply is a machine's;
-// in a direct message join is the hub's, in a thread, too.
+// A code goes where only its asker reads: a direct message of two people is no such
+// place. In a named space a reply is a machine's; in a direct message join is the hub's,
+// in a thread, too.
 func TestWhereJoinIsAnswered(t *testing.T) {
 	x := newTestTeam(t)
 	direct := x.AddDirectMessage(ann)
@@ -159,7 +161,8 @@ func TestWhatAMessageIs(t *testing.T) {
 	}
 }
 
-// A machine that asks without an end is stopped, before Google's quota for the whole team is used up.
+// A machine that asks without an end is stopped, before Google's quota for the whole team
+// is used up.
 func TestAMachineAsksTooMuch(t *testing.T) {
 	x := newTestTeam(t)
 	a, b := x.joinHub(ann, ""), x.joinHub(bob, "")
@@ -224,7 +227,8 @@ func TestAPullIsSentInPart(t *testing.T) {
 	}
 }
 
-// Who adds the app to a room by its mention joins by the same words: Chat tells of them once, as what added it.
+// Who adds the app to a room by its mention joins by the same words: Chat tells of them
+// once, as what added it.
 func TestJoinAddsTheApp(t *testing.T) {
 	x := newTestTeam(t)
 	direct, room := x.AddDirectMessage(ann), x.AddSpace("room")
@@ -268,8 +272,8 @@ func TestAPersonLeavesARoom(t *testing.T) {
 	}
 }
 
-// Replicas are killed while people join, and Chat is slow: it posts what a replica does not live to hear of. Each person gets one
-// code, which joins.
+// Replicas are killed while people join, and Chat is slow: it posts what a replica does
+// not live to hear of. Each person gets one code, which joins.
 func TestReplicasAreKilledWhilePeopleJoin(t *testing.T) {
 	t.Parallel()
 	g := newFakeGoogle(t)

@@ -12,8 +12,9 @@ import (
 	"gchat-hooks/gchat/hub"
 )
 
-// The line that a person is answered connects their machine, in a direct message and in a room: the tap of another person does
-// not count, what is sent arrives, and a machine that was revoked is told to join.
+// The line that a person is answered connects their machine, in a direct message and in a
+// room: the tap of another person does not count, what is sent arrives, and a machine
+// that was revoked is told to join.
 func TestAMachineJoinsByTheLineThatItsPersonIsAnswered(t *testing.T) {
 	for _, room := range []string{"", "spaces/room"} {
 		t.Run(room, func(t *testing.T) {
@@ -50,7 +51,8 @@ func TestAMachineJoinsByTheLineThatItsPersonIsAnswered(t *testing.T) {
 			if _, said := run("doctor", "--all"); !strings.Contains(said, "the hub has version 1 of gchat-hooks") || strings.Contains(said, "fail  chat.post") {
 				t.Errorf("doctor: %s", said)
 			}
-			for _, name := range []string{"config.json", "hub.json"} { // to the other replica, as a balancer leads there
+			for _, name := range []string{"config.json", "hub.json"} {
+				// to the other replica, as a balancer leads there
 				file := filepath.Join(home, ".config/gchat-hooks", name)
 				b, err := os.ReadFile(file)
 				if decides := strings.Contains(string(b), "users/2"); err != nil || decides != (room != "" && name == "config.json") {
@@ -64,7 +66,8 @@ func TestAMachineJoinsByTheLineThatItsPersonIsAnswered(t *testing.T) {
 			if err != nil || len(all) != 1 {
 				t.Fatalf("%+v, %v", all, err)
 			}
-			if err := x.hubs[0].Revoke(t.Context(), nil, hub.Machine{ID: all[0].ID}); err != nil { // its code has ended long ago
+			if err := x.hubs[0].Revoke(t.Context(), nil, hub.Machine{ID: all[0].ID}); err != nil {
+				// its code has ended long ago
 				t.Fatal(err)
 			}
 			got, said = run("doctor")

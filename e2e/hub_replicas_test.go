@@ -108,7 +108,8 @@ func (m *joinedMachine) ask(ctx context.Context, method, path string, body, into
 	return resp.StatusCode
 }
 
-// pulls pulls until ctx ends, and hands over each event that it was not given yet, before it is acknowledged.
+// pulls pulls until ctx ends, and hands over each event that it was not given yet, before
+// it is acknowledged.
 func (m joinedMachine) pulls(ctx context.Context, heard func(id string, e *chat.DeprecatedEvent)) {
 	seen := map[string]bool{}
 	for ctx.Err() == nil {
@@ -144,8 +145,9 @@ func joinThrough(t testing.TB, g *fakeGoogle, hubs []*replica, u *chat.User) *jo
 	return m
 }
 
-// Two replicas are killed at any moment, again and again. No event is lost, each has one id, and each message stands once in Chat,
-// although its poster often does not learn what became of it. GCHAT_E2E_KILLS=all sends 5,000 events.
+// Two replicas are killed at any moment, again and again. No event is lost, each has one
+// id, and each message stands once in Chat, although its poster often does not learn what
+// became of it. GCHAT_E2E_KILLS=all sends 5,000 events.
 func TestReplicasAreKilled(t *testing.T) {
 	t.Parallel()
 	events := 300
@@ -234,8 +236,9 @@ func TestReplicasAreKilled(t *testing.T) {
 	t.Logf("%d events, %d posts, %d of unknown fate at first, %d kills", events, posts, unknown, kills)
 }
 
-// BenchmarkHub is 1,000 machines with ten open cards each and 25 taps a second; a tap has its machine change the card. The stand-in
-// of Google, the machines and the hub share this computer. GCHAT_HUB_SECONDS says how long, 20 by default.
+// BenchmarkHub is 1,000 machines with ten open cards each and 25 taps a second; a tap has
+// its machine change the card. The stand-in of Google, the machines and the hub share
+// this computer. GCHAT_HUB_SECONDS says how long, 20 by default.
 func BenchmarkHub(b *testing.B) {
 	const machines, cards, perSecond = 1000, 10, 25
 	seconds := 20
@@ -348,7 +351,8 @@ func peakMemory(t testing.TB, pid int) (kb int) {
 	return kb
 }
 
-// A replica that is asked to end does so at once, also while a machine's pull is under way, and with 0.
+// A replica that is asked to end does so at once, also while a machine's pull is under
+// way, and with 0.
 func TestAReplicaEnds(t *testing.T) {
 	g := newFakeGoogle(t)
 	hubs := startReplicas(t, g, 1)

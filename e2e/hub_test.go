@@ -100,7 +100,8 @@ func (x *testTeam) newRelayingHub(o hub.Options) *hub.Hub {
 	return h
 }
 
-// request is a request of a machine's to a replica; body may be nil. The answer is decoded into into.
+// request is a request of a machine's to a replica; body may be nil. The answer is
+// decoded into into.
 func (x *testTeam) request(replica int, token, request string, body, into any) (code int) {
 	x.Helper()
 	method, path, _ := strings.Cut(request, " ")
@@ -190,7 +191,8 @@ func TestAMachineJoins(t *testing.T) {
 	}
 }
 
-// Who is not of the domain gets a polite no, once; and one without a direct message is told to write one.
+// Who is not of the domain gets a polite no, once; and one without a direct message is
+// told to write one.
 func TestWhoMayNotJoin(t *testing.T) {
 	x := newTestTeam(t)
 	dm := x.AddDirectMessage(eve)
@@ -323,7 +325,8 @@ func TestWhatAMachineReaches(t *testing.T) {
 	}
 }
 
-// What each machine of a person's may say, one does; another person's is not kept from saying it.
+// What each machine of a person's may say, one does; another person's is not kept from
+// saying it.
 func TestWhatIsSaidOnce(t *testing.T) {
 	x := newTestTeam(t)
 	room := x.AddSpace("room")
@@ -342,7 +345,8 @@ func TestWhatIsSaidOnce(t *testing.T) {
 	}
 }
 
-// What people do reaches the machines of that space and no others, once by its id, also where replicas hear it twice.
+// What people do reaches the machines of that space and no others, once by its id, also
+// where replicas hear it twice.
 func TestEventsReachTheirMachines(t *testing.T) {
 	x := newTestTeam(t)
 	a, b := x.joinHub(ann, ""), x.joinHub(bob, "")
@@ -408,7 +412,8 @@ func TestRevoked(t *testing.T) {
 	if err != nil || len(all) != 1 || all[0].ID != j.Machine || all[0].User != "users-1" {
 		t.Fatalf("machines %+v, %v", all, err)
 	}
-	if err := h.Revoke(t.Context(), nil, hub.Machine{ID: j.Machine}); err != nil { // as though its code had ended long ago
+	if err := h.Revoke(t.Context(), nil, hub.Machine{ID: j.Machine}); err != nil {
+		// as though its code had ended long ago
 		t.Fatal(err)
 	}
 	for i := range x.hubs {
@@ -460,7 +465,8 @@ func TestAMachinePostsTooMuch(t *testing.T) {
 	}
 }
 
-// Google's own refusals come through; that it does not know the hub is no refusal of the machine.
+// Google's own refusals come through; that it does not know the hub is no refusal of the
+// machine.
 func TestGooglesErrors(t *testing.T) {
 	x := newTestTeam(t)
 	a := x.joinHub(ann, "")

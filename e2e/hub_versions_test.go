@@ -40,8 +40,8 @@ func TestMachineAndHubOneCommitApart(t *testing.T) {
 	}
 }
 
-// commitBefore is a folder with the commit before this one. Where there is none, the test is
-// skipped: a copy of the sources alone has no history.
+// commitBefore is a folder with the commit before this one. Where there is none, the test
+// is skipped: a copy of the sources alone has no history.
 func commitBefore(t *testing.T) (dir string) {
 	t.Helper()
 	dir = t.TempDir()

@@ -10,7 +10,8 @@ import (
 	"gchat-hooks/inject"
 )
 
-// checkUntyped gives an answer that must not be typed where at points, and checks that nothing was.
+// checkUntyped gives an answer that must not be typed where at points, and checks that
+// nothing was.
 func (y *typistSession) checkUntyped(t *testing.T, at inject.Target, why string, choices ...inject.Choice) inject.Outcome {
 	t.Helper()
 	before := y.heldKeys()
@@ -33,7 +34,8 @@ func (s *session) awaitStill() string {
 	s.t.Helper()
 	last, since := "", time.Now()
 	s.WaitScreenFunc("a screen that stands", func(screen string) bool {
-		if screen = strings.ReplaceAll(screen, "●", " "); screen != last { // it blinks beside a tool that waits
+		if screen = strings.ReplaceAll(screen, "●", " "); screen != last {
+			// it blinks beside a tool that waits
 			last, since = screen, time.Now()
 		}
 		return time.Since(since) > 600*time.Millisecond
@@ -41,8 +43,8 @@ func (s *session) awaitStill() string {
 	return last
 }
 
-// heldKeys is what the screen says of Claude Code's dialog or input box, without the hints and notices around it, which come
-// and go; all of the screen where it is neither.
+// heldKeys is what the screen says of Claude Code's dialog or input box, without the
+// hints and notices around it, which come and go; all of the screen where it is neither.
 func (s *session) heldKeys() string {
 	s.t.Helper()
 	text := s.awaitStill()

@@ -20,11 +20,12 @@ type answerRace struct {
 	asks       []question
 	queued     []question // queued behind it
 	ourChoices []inject.Choice
-	ourResult  string                   // when we were first
-	personKeys []string                 // the person's
-	ourTraces  []string                 // what only our answer says
-	isReady    func(screen string) bool // what the person wants to see before the next key; nil for one who types blindly
-	meanDelay  time.Duration
+	ourResult  string   // when we were first
+	personKeys []string // the person's
+	ourTraces  []string // what only our answer says
+	// what the person wants to see before the next key; nil for one who types blindly
+	isReady   func(screen string) bool
+	meanDelay time.Duration
 }
 
 func answerRaces() []*answerRace {
@@ -43,12 +44,15 @@ func answerRaces() []*answerRace {
 	}
 }
 
-// A person answers in the terminal while we type. Claude must be told our answer or the person's, never something of
-// both, and nothing of ours may be left over.
+// A person answers in the terminal while we type. Claude must be told our answer or the
+// person's, never something of both, and nothing of ours may be left over.
 //
-// GCHAT_E2E_RACES=N is a long run of N rounds for each version, over all shapes or those whose name holds GCHAT_E2E_RACE.
+// GCHAT_E2E_RACES=N is a long run of N rounds for each version, over all shapes or those
+// whose name holds GCHAT_E2E_RACE.
 func TestInjectedWhileAPersonAnswers(t *testing.T) {
-	rounds, only := 6, "choice" // the other shapes may end as mixtures, which are reported; see what the long run counts
+	// the other shapes may end as mixtures, which are reported; see what the long run
+	// counts
+	rounds, only := 6, "choice"
 	if n, err := strconv.Atoi(os.Getenv("GCHAT_E2E_RACES")); err == nil {
 		rounds, only = n, os.Getenv("GCHAT_E2E_RACE")
 	}
@@ -85,7 +89,8 @@ func TestInjectedWhileAPersonAnswers(t *testing.T) {
 
 const dialogOpen, dialogUnknown, dialogGone = "open", "unseen", "gone"
 
-// dialogState says whether a dialog is on the screen, once that stands; unseen where the screen shows something unknown.
+// dialogState says whether a dialog is on the screen, once that stands; unseen where the
+// screen shows something unknown.
 func (y *typistSession) dialogState(choices []inject.Choice) string {
 	y.awaitStill()
 	capture, err := inject.ServerOf(y.TMUX()).Capture(context.Background(), y.Pane())
@@ -193,7 +198,9 @@ func (s *session) runRace(t *testing.T, c *answerRace, id string) string {
 		return "ours, " + string(out.Result)
 	case slices.ContainsFunc(c.ourTraces, func(m string) bool { return strings.Contains(got, m) }):
 		if !strings.HasPrefix(c.name, "choice") {
-			return "both, " + string(out.Result) // a key that is pressed in the same few milliseconds as ours cannot be seen before it
+			// a key that is pressed in the same few milliseconds as ours cannot be seen
+			// before it
+			return "both, " + string(out.Result)
 		}
 		return fmt.Sprintf("BAD: Claude was told %.300q", got) + detail
 	}
@@ -203,7 +210,8 @@ func (s *session) runRace(t *testing.T, c *answerRace, id string) string {
 	return "theirs, " + string(out.Result)
 }
 
-// answerQueued answers what else is open with its first option. 2.1.197 may show the second of two dialogs first.
+// answerQueued answers what else is open with its first option. 2.1.197 may show the
+// second of two dialogs first.
 func (s *session) answerQueued(c *answerRace) {
 	open := func(screen string) bool { return strings.Contains(screen, "Esc to cancel") }
 	for range 4 {
@@ -214,7 +222,8 @@ func (s *session) answerQueued(c *answerRace) {
 			return
 		}
 		screen := s.awaitStill()
-		if strings.Contains(screen, "❯ 3. Type") || strings.Contains(screen, "❯ 4. Type") || !strings.Contains(screen, "Type something.") { // a late key of the person's
+		if strings.Contains(screen, "❯ 3. Type") || strings.Contains(screen, "❯ 4. Type") || !strings.Contains(screen, "Type something.") {
+			// a late key of the person's
 			s.Keys("Up")
 			s.awaitStill()
 		}

@@ -12,7 +12,8 @@ import (
 	"gchat-hooks/state"
 )
 
-// These tests answer a real Claude Code's dialogs at its keyboard, and ask the model stand-in what Claude was told.
+// These tests answer a real Claude Code's dialogs at its keyboard, and ask the model
+// stand-in what Claude was told.
 
 // typistSession is a typist at a session's pane.
 type typistSession struct {
@@ -43,7 +44,8 @@ func (y *typistSession) answer(t *testing.T, choices ...inject.Choice) inject.Ou
 	return out
 }
 
-// checkAnswered types the answers and checks what Claude was told with the nth tool result.
+// checkAnswered types the answers and checks what Claude was told with the nth tool
+// result.
 func (y *typistSession) checkAnswered(t *testing.T, n int, told []string, choices ...inject.Choice) {
 	t.Helper()
 	out := y.answer(t, choices...)

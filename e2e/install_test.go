@@ -12,8 +12,8 @@ import (
 	"gchat-hooks/gchat/space"
 )
 
-// From nothing to a question answered, as a person does it: install.sh, setup, a session that knows of neither but by its
-// files; and then all of it away again.
+// From nothing to a question answered, as a person does it: install.sh, setup, a session
+// that knows of neither but by its files; and then all of it away again.
 func TestInstalledAndSetUp(t *testing.T) {
 	eachClaude(t, testedVersions, func(t *testing.T, c claude) {
 		requireIsolation(t)
@@ -60,7 +60,8 @@ func TestInstalledAndSetUp(t *testing.T) {
 		file := filepath.Join(s.Home, ".claude", "settings.json")
 		left := readFiles(t, file)
 
-		// A person edits the file between install and uninstall; Claude Code itself adds a setting of its own.
+		// A person edits the file between install and uninstall; Claude Code itself adds
+		// a setting of its own.
 		const mine = "{\n  \"model\": \"opus\","
 		writeText(t, file, strings.Replace(left, "{", mine, 1))
 		run(s.Home, s.Dir, nil, filepath.Join(s.Home, "bin", "gchat-hooks"), "uninstall")

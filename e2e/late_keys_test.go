@@ -15,8 +15,8 @@ import (
 	"gchat-hooks/e2e/bound"
 )
 
-// slowTmux is a PATH on which each call of tmux that has this word in it comes so late, once
-// the file off is taken away.
+// slowTmux is a PATH on which each call of tmux that has this word in it comes so late,
+// once the file off is taken away.
 func slowTmux(t *testing.T, word, delay string) (path, off string) {
 	t.Helper()
 	tmux, err := exec.LookPath("tmux")
@@ -42,7 +42,8 @@ func trialCount() int {
 }
 
 // Words for Claude that are under way when a dialog opens answer no question and allow no
-// permission, however late tmux comes to a call. What is kept is delivered afterwards, once.
+// permission, however late tmux comes to a call. What is kept is delivered afterwards,
+// once.
 func TestWordsUnderWayDecideNothing(t *testing.T) {
 	t.Parallel()
 	delays := []string{"2.2"} // without a delay it is what other tests do
@@ -64,8 +65,8 @@ func TestWordsUnderWayDecideNothing(t *testing.T) {
 	}
 }
 
-// runTrials makes trials in one session, from the next on: until one fails, and not too many,
-// since each request of a session repeats all of it.
+// runTrials makes trials in one session, from the next on: until one fails, and not too
+// many, since each request of a session repeats all of it.
 func runTrials(t *testing.T, c claude, word, delay string, next *int) {
 	const mostTrials = 20
 	path, off := slowTmux(t, word, delay)
@@ -77,7 +78,8 @@ func runTrials(t *testing.T, c claude, word, delay string, next *int) {
 	b.Prompt("go ahead")
 	w := &lateTyping{hookedSession: b, thread: b.awaitPost("[Waiting for you]"), off: off}
 	for *next < trialCount() && len(w.words) < mostTrials && !t.Failed() {
-		// The dialog opens four seconds after the words at most; a later trial writes later.
+		// The dialog opens four seconds after the words at most; a later trial writes
+		// later.
 		before := 4 * time.Second * time.Duration(*next) / time.Duration(trialCount())
 		if trialCount() == 1 {
 			before = 3 * time.Second // what a late send-keys needs to press Enter in the dialog
@@ -123,7 +125,8 @@ func (w *lateTyping) trial(number int, before time.Duration) {
 	time.Sleep(before)
 	w.reply(w.thread, words)
 	q := w.awaitPost("[AskUserQuestion]", which.Question)
-	// Where the words came into the dialog's field for own words, they are taken out again.
+	// Where the words came into the dialog's field for own words, they are taken out
+	// again.
 	w.WaitScreenFunc("the dialog without the words", func(screen string) bool {
 		return strings.Contains(screen, "1. Blue-green deployment") && !strings.Contains(screen, "4. "+words)
 	})
@@ -152,7 +155,8 @@ func (w *lateTyping) timesTold(text string) int {
 	return strings.Count(w.API.lastMainText(), text)
 }
 
-// The keys that take a text out of the input box take it out of a question's field for own words, too.
+// The keys that take a text out of the input box take it out of a question's field for
+// own words, too.
 func TestAQuestionsFieldIsEmptied(t *testing.T) {
 	eachClaude(t, bothVersions, func(t *testing.T, c claude) {
 		s := startSession(t, c, config{Script: []turn{{questionCall(deployQuestion)}, thanksTurn}})
@@ -162,7 +166,8 @@ func TestAQuestionsFieldIsEmptied(t *testing.T) {
 			s.Keys("Down")
 		}
 		s.WaitScreen("❯ 4. Type something")
-		// Claude Code loses what is typed in the moment after it drew the cursor there (2.1.332).
+		// Claude Code loses what is typed in the moment after it drew the cursor there
+		// (2.1.332).
 		bound.Until(t, "the words stand in the field", func() bool {
 			s.Type("yes, delete it all")
 			return bound.WaitFor(3*time.Second, func() bool {

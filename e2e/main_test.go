@@ -24,7 +24,8 @@ import (
 	"testing"
 )
 
-// The line names no program that is there under another of its names, and README promises no more of it than there is.
+// The line names no program that is there under another of its names, and README promises
+// no more of it than there is.
 func TestWhatIsMissing(t *testing.T) {
 	dir := t.TempDir()
 	for _, name := range []string{"tmux", "google-chrome", "jq"} {
@@ -53,7 +54,9 @@ func TestMain(m *testing.M) {
 	}
 	flag.Parse()
 	if set := flag.Lookup("test.parallel"); set.Value.String() == set.DefValue {
-		_ = set.Value.Set("6") // most of a session's time is waiting; takeSessionSlot limits what a machine has to bear
+		// most of a session's time is waiting; takeSessionSlot limits what a machine has
+		// to bear
+		_ = set.Value.Set("6")
 	}
 	code := runIsolated(m)
 	if os.Getenv(runVariable) == "" && !testing.Verbose() {
@@ -62,7 +65,8 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// neededPrograms are the programs that tests of any package skip without. One of each row is enough.
+// neededPrograms are the programs that tests of any package skip without. One of each row
+// is enough.
 var neededPrograms = [][]string{
 	{"tmux"}, {"chromium", "chromium-browser", "google-chrome", "google-chrome-stable"}, {"strace"}, {"node"}, {"python3"},
 	{"jq"}, {"curl"}, {"bash"},
@@ -78,8 +82,9 @@ func missingPrograms() (missing []string) {
 	return missing
 }
 
-// printMissing names what tests of any package skip for on this machine. The go tool drops what a green test binary prints,
-// so the line goes to the go tool's own standard error, or to the person's terminal. Other packages' lines may follow it.
+// printMissing names what tests of any package skip for on this machine. The go tool
+// drops what a green test binary prints, so the line goes to the go tool's own standard
+// error, or to the person's terminal. Other packages' lines may follow it.
 func printMissing() {
 	missing := missingPrograms()
 	for _, version := range bothVersions {

@@ -9,9 +9,10 @@ import (
 	"gchat-hooks/e2e/bound"
 )
 
-// Where an administrator allows only managed hooks, a question, a permission and the next instruction are answered from Chat all
-// the same: with the plugin that managed settings enable, as docs/install.md has it, also beside a second one, and with a file
-// that `install` wrote. What the person registers does not run.
+// Where an administrator allows only managed hooks, a question, a permission and the next
+// instruction are answered from Chat all the same: with the plugin that managed settings
+// enable, as docs/install.md has it, also beside a second one, and with a file that
+// `install` wrote. What the person registers does not run.
 func TestManagedHooksOnly(t *testing.T) {
 	t.Parallel()
 	for name, settings := range map[string]struct {
@@ -77,7 +78,8 @@ func TestAPluginWakesItsSession(t *testing.T) {
 	})
 }
 
-// withManagedSettings is a Claude Code on a machine with these managed settings: it sees /etc with a folder more.
+// withManagedSettings is a Claude Code on a machine with these managed settings: it sees
+// /etc with a folder more.
 func (c claude) withManagedSettings(t *testing.T, settings string) claude {
 	t.Helper()
 	upper, work := t.TempDir(), t.TempDir()

@@ -44,8 +44,9 @@ func (m menuDriver) run(action string, args ...string) (int, string) {
 	return coded.Code, err.Error()
 }
 
-// mustRun runs an action that has to come to effect. A digit that meets a dialog just drawn may be lost by a busy 2.1.329; exit
-// code 3 says so, and the caller chooses once more.
+// mustRun runs an action that has to come to effect. A digit that meets a dialog just
+// drawn may be lost by a busy 2.1.329; exit code 3 says so, and the caller chooses once
+// more.
 func (m menuDriver) mustRun(action string, args ...string) {
 	m.t.Helper()
 	code, said := m.run(action, args...)
@@ -58,7 +59,8 @@ func (m menuDriver) mustRun(action string, args ...string) {
 	}
 }
 
-// mustRefuse checks that an action is refused with these words and leaves the screen as it is.
+// mustRefuse checks that an action is refused with these words and leaves the screen as
+// it is.
 func (m menuDriver) mustRefuse(message, action string, args ...string) {
 	m.t.Helper()
 	if code, said := m.run(action, args...); code != 2 || !strings.Contains(said, message) {
@@ -73,8 +75,9 @@ func (m menuDriver) awaitResult(n int, parts ...string) {
 	}
 }
 
-// deployNextQuestion is another question than deploy: of two equal ones in a row, the second can be on the screen before anybody saw
-// the first one go, and then the driver rightly says that it saw no effect.
+// deployNextQuestion is another question than deploy: of two equal ones in a row, the
+// second can be on the screen before anybody saw the first one go, and then the driver
+// rightly says that it saw no effect.
 var deployNextQuestion = question{Question: "And how should the second service go?", Header: deployQuestion.Header, Options: deployQuestion.Options}
 
 func newMenuDriver(t *testing.T, c claude, script ...turn) menuDriver {
@@ -161,7 +164,8 @@ func TestMenuDriverChoosesAmongPreviews(t *testing.T) {
 	})
 }
 
-// A pane that nobody is attached to may be too small for a dialog: then the rows are looked for.
+// A pane that nobody is attached to may be too small for a dialog: then the rows are
+// looked for.
 func TestMenuDriverInASmallPane(t *testing.T) {
 	eachClaude(t, testedVersions, func(t *testing.T, c claude) {
 		m := newMenuDriver(t, c, turn{questionCall(deployQuestion)}, turn{questionCall(deployNextQuestion)}, thanksTurn)
@@ -204,7 +208,8 @@ func TestMenuDriverDecidesOnTools(t *testing.T) {
 	})
 }
 
-// Only the person's own file lets menu-driver choose in a permission or a plan. A project's file does not.
+// Only the person's own file lets menu-driver choose in a permission or a plan. A
+// project's file does not.
 func TestMenuDriverDecidesWhereItsPersonSaysSo(t *testing.T) {
 	eachClaude(t, testedVersions, func(t *testing.T, c claude) {
 		script := []turn{{toolCall("ExitPlanMode", map[string]any{"plan": "# The plan"})}, {bash("mkdir one")}, thanksTurn}

@@ -52,7 +52,8 @@ func TestTheNextInstructionIsAskedBackOrSent(t *testing.T) {
 	})
 }
 
-// Outside of tmux, words wake the session as a hook's message. The thread says before they are written that they are no approval.
+// Outside of tmux, words wake the session as a hook's message. The thread says before
+// they are written that they are no approval.
 func TestTheNextInstructionWakesASessionOutsideTmux(t *testing.T) {
 	eachClaude(t, bothVersions, func(t *testing.T, c claude) {
 		b := startApproving(t, c.withoutTmux(), config{Env: []string{"GCHAT_IDLE=on"}, Script: []turn{thanksTurn, askBackTurn}})
@@ -140,7 +141,8 @@ func TestTwoSessionsAreDecidedCrosswise(t *testing.T) {
 	})
 }
 
-// Plans, edits and what is always allowed, of two sessions at once: each reply reaches its own.
+// Plans, edits and what is always allowed, of two sessions at once: each reply reaches
+// its own.
 func TestTwoSessionsPlanAndEditCrosswise(t *testing.T) {
 	eachClaude(t, testedVersions, func(t *testing.T, c claude) {
 		plan := turn{toolCall("ExitPlanMode", map[string]any{"plan": "# The plan"})}
@@ -270,8 +272,8 @@ func (b *hookedSession) awaitTwoPosts(beginning string) (both []*chat.Message) {
 	return both
 }
 
-// A session has a thread from its first prompt on: words in it count in the first turn, and after a turn that asks for nothing,
-// which leaves one line there.
+// A session has a thread from its first prompt on: words in it count in the first turn,
+// and after a turn that asks for nothing, which leaves one line there.
 func TestASessionHasAThreadFromItsFirstPrompt(t *testing.T) {
 	eachClaude(t, bothVersions, func(t *testing.T, c claude) {
 		b := startApproving(t, c, config{Args: []string{"--allowedTools", "Bash(sleep:*)"}, Script: []turn{

@@ -30,7 +30,8 @@ const (
 	openClawVersion = "2026.9.6"
 	openClawNode    = "26.10.0" // OpenClaw needs a newer Node than distributions have
 
-	// openClawPatience is for a gateway that starts, and for a turn: each takes seconds of a core, and its first turn more.
+	// openClawPatience is for a gateway that starts, and for a turn: each takes seconds
+	// of a core, and its first turn more.
 	openClawPatience = 2 * time.Minute
 )
 
@@ -49,7 +50,8 @@ type openClaw struct {
 	changed  chan struct{} // closed and replaced with every request
 }
 
-// newOpenClaw starts a gateway and waits until it takes messages. The end of the test ends it.
+// newOpenClaw starts a gateway and waits until it takes messages. The end of the test
+// ends it.
 func newOpenClaw(t *testing.T) *openClaw {
 	t.Helper()
 	requireIsolation(t)
@@ -73,7 +75,8 @@ func newOpenClaw(t *testing.T) *openClaw {
 		}
 	}
 	writeFile(t, filepath.Join(o.home(), ".openclaw", "openclaw.json"), o.settings(model.URL))
-	// All else of the caller's environment gets through, as it does to an installed openclaw.
+	// All else of the caller's environment gets through, as it does to an installed
+	// openclaw.
 	program := fmt.Sprintf("#!/bin/sh\nexport HOME=%s TMPDIR=%s\nexec %s \"$@\"\n", shellLine(o.home()), shellLine(o.tmp()), shellLine(node, script))
 	if err := os.WriteFile(filepath.Join(o.Bin, "openclaw"), []byte(program), 0o700); err != nil {
 		t.Fatal(err)
@@ -82,7 +85,8 @@ func newOpenClaw(t *testing.T) *openClaw {
 	return o
 }
 
-// findOpenClaw returns Node and the script of an installed OpenClaw, or skips the test with the command that installs it.
+// findOpenClaw returns Node and the script of an installed OpenClaw, or skips the test
+// with the command that installs it.
 func findOpenClaw(t *testing.T) (node, script string) {
 	t.Helper()
 	if runtime.GOARCH != "amd64" {
@@ -96,7 +100,8 @@ func findOpenClaw(t *testing.T) (node, script string) {
 	if nodeErr == nil && scriptErr == nil {
 		return node, script
 	}
-	// A machine that is meant to run this test may still be unable to: not every npm has that Node.
+	// A machine that is meant to run this test may still be unable to: not every npm has
+	// that Node.
 	if why, err := os.ReadFile(filepath.Join(dir, "unavailable")); err == nil {
 		t.Skipf("OpenClaw cannot be installed here: %s", bytes.TrimSpace(why))
 	}
@@ -107,15 +112,16 @@ func findOpenClaw(t *testing.T) (node, script string) {
 
 var openClaws atomic.Int32
 
-// openClawPort is the default port, or one further on for a second gateway: it is below those that the kernel gives out, and
-// the namespace has no other servers.
+// openClawPort is the default port, or one further on for a second gateway: it is below
+// those that the kernel gives out, and the namespace has no other servers.
 func openClawPort() int { return 18789 + 20*int(openClaws.Add(1)-1) }
 
 func (o *openClaw) home() string { return filepath.Join(o.root, "home") }
 func (o *openClaw) tmp() string  { return filepath.Join(o.root, "tmp") }
 func (o *openClaw) log() string  { return filepath.Join(o.root, "gateway.log") }
 
-// settings are what an owner has in openclaw.json, less everything that would look for the world outside.
+// settings are what an owner has in openclaw.json, less everything that would look for
+// the world outside.
 func (o *openClaw) settings(model string) map[string]any {
 	type m = map[string]any
 	return m{
@@ -137,7 +143,8 @@ func (o *openClaw) settings(model string) map[string]any {
 		},
 		"plugins": m{"enabled": false}, // they take a quarter of the start
 		"update":  m{"checkOnStart": false},
-		"logging": m{"file": filepath.Join(o.root, "openclaw.log")}, // else under /tmp, whatever TMPDIR says
+		// else under /tmp, whatever TMPDIR says
+		"logging": m{"file": filepath.Join(o.root, "openclaw.log")},
 	}
 }
 
@@ -200,8 +207,9 @@ func (o *openClaw) cleanUp() {
 	}
 }
 
-// removeLocks removes OpenClaw's empty lock files, which lie in /tmp whatever HOME and TMPDIR say. Their names end in a hash of
-// their database's path, so those of another gateway stay.
+// removeLocks removes OpenClaw's empty lock files, which lie in /tmp whatever HOME and
+// TMPDIR say. Their names end in a hash of their database's path, so those of another
+// gateway stay.
 func (o *openClaw) removeLocks() {
 	_ = filepath.WalkDir(o.home(), func(path string, _ fs.DirEntry, err error) error {
 		if err == nil && filepath.Ext(path) == ".sqlite" {
@@ -222,8 +230,9 @@ func (o *openClaw) setAnswer(text string) {
 	o.reply = text
 }
 
-// messages returns what the agent was told, oldest first: the last words of every request to its model. An answer that says
-// nothing has OpenClaw ask a second time, in words of its own.
+// messages returns what the agent was told, oldest first: the last words of every request
+// to its model. An answer that says nothing has OpenClaw ask a second time, in words of
+// its own.
 func (o *openClaw) messages() []string {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -271,10 +280,12 @@ func (o *openClaw) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	stream(w, req.Model, turn{textBlock(reply)})
 }
 
-// arrivalPrefix is what OpenClaw puts before a message, as in "[Sat 2026-11-21 22:06 UTC] ", unless one begins with a time itself.
+// arrivalPrefix is what OpenClaw puts before a message, as in "[Sat 2026-11-21 22:06 UTC]
+// ", unless one begins with a time itself.
 var arrivalPrefix = regexp.MustCompile(`^\[[A-Z][a-z]{2} \d{4}-\d\d-\d\d \d\d:\d\d [^]]+\] `)
 
-// lastUserText is the newest message in a request. OpenClaw's own notes come after it, as a message of the same role.
+// lastUserText is the newest message in a request. OpenClaw's own notes come after it, as
+// a message of the same role.
 func lastUserText(req request) string {
 	for _, m := range slices.Backward(req.Messages) {
 		text := m.Content.Text()
@@ -324,8 +335,9 @@ func readAnswer(t *testing.T, stdout string) (a answer) {
 	return a
 }
 
-// What our hooks run is run here by hand: OpenClaw takes it, and what it says is what our hooks read. Every case has a
-// session of its own, which OpenClaw makes when it meets a new id.
+// What our hooks run is run here by hand: OpenClaw takes it, and what it says is what our
+// hooks read. Every case has a session of its own, which OpenClaw makes when it meets a
+// new id.
 func TestOpenClawTakesMessages(t *testing.T) {
 	t.Parallel()
 	o := newOpenClaw(t)
@@ -372,7 +384,8 @@ func TestOpenClawTakesMessages(t *testing.T) {
 		}
 	})
 
-	// An agent with nothing to say has heard the message all the same: to send it again would be to tell it twice.
+	// An agent with nothing to say has heard the message all the same: to send it again
+	// would be to tell it twice.
 	t.Run("silence", func(t *testing.T) {
 		o.setAnswer("NO_REPLY")
 		code, out, errs := o.run(t, nil, "agent", "--session-id", "silence", "--message", "Nothing to do.", "--json")
@@ -391,8 +404,9 @@ func TestOpenClawTakesMessages(t *testing.T) {
 		}
 	})
 
-	// A command that an agent started carries this mark, and so does a session that it started that way. OpenClaw wants
-	// agents to use its own tool for messages to each other, and says so.
+	// A command that an agent started carries this mark, and so does a session that it
+	// started that way. OpenClaw wants agents to use its own tool for messages to each
+	// other, and says so.
 	t.Run("from an agent's shell", func(t *testing.T) {
 		code, _, errs := o.run(t, []string{"OPENCLAW_SHELL=exec"}, "agent", "--session-id", "marked", "--message", "Unheard: marked")
 		if code != 1 || !strings.Contains(errs, "from agent exec") {

@@ -11,7 +11,8 @@ import (
 	"github.com/chromedp/chromedp"
 )
 
-// setUpSpace connects a machine to an embedded space of its own, as a person does, and runs it. It gives the page's address.
+// setUpSpace connects a machine to an embedded space of its own, as a person does, and
+// runs it. It gives the page's address.
 func setUpSpace(t *testing.T, c claude, home, project string, flags ...string) (page string) {
 	t.Helper()
 	program, address := builtProgram(t), "127.0.0.1:"+freePort(t)
@@ -46,7 +47,8 @@ func TestASessionIsBegunFromThePage(t *testing.T) {
 	})
 }
 
-// A person looks at a session on the page of the embedded space, and stops it there. Its project's name is hostile.
+// A person looks at a session on the page of the embedded space, and stops it there. Its
+// project's name is hostile.
 func TestASessionIsSteeredFromThePage(t *testing.T) {
 	const forever = "./forever.sh"
 	eachClaude(t, testedVersions, func(t *testing.T, c claude) {

@@ -33,7 +33,8 @@ func approveHooks(t testing.TB) hooks {
 	return all
 }
 
-// startApproving starts a session whose permissions, plans and next instruction are answered from its space.
+// startApproving starts a session whose permissions, plans and next instruction are
+// answered from its space.
 func startApproving(t *testing.T, c claude, cfg config) *hookedSession {
 	t.Helper()
 	cfg.Hooks = approveHooks(t)
@@ -197,7 +198,8 @@ func TestAPlanIsApprovedWithItsEdits(t *testing.T) {
 	})
 }
 
-// awaitPlan has a session in plan mode end a turn, which says "Hm.", with a plan in its file.
+// awaitPlan has a session in plan mode end a turn, which says "Hm.", with a plan in its
+// file.
 func (b *hookedSession) awaitPlan(plan string) {
 	b.t.Helper()
 	b.Prompt("think")
@@ -206,7 +208,8 @@ func (b *hookedSession) awaitPlan(plan string) {
 	b.writePlan(plan)
 }
 
-// writePlan writes the plan into the file that the session keeps it in, as the model does (2.1.329).
+// writePlan writes the plan into the file that the session keeps it in, as the model does
+// (2.1.329).
 func (b *hookedSession) writePlan(text string) {
 	b.t.Helper()
 	named := regexp.MustCompile(`"planFilePath":"([^"]+)"`)
@@ -304,7 +307,8 @@ func TestNeverRemote(t *testing.T) {
 	})
 }
 
-// What a person answers at the terminal at once never reaches Chat; a session at which no person sits asks there at once.
+// What a person answers at the terminal at once never reaches Chat; a session at which no
+// person sits asks there at once.
 func TestWhatIsAnsweredAtOnceNeverReachesChat(t *testing.T) {
 	eachClaude(t, testedVersions, func(t *testing.T, c claude) {
 		b := startApproving(t, c, config{Env: []string{"GCHAT_GRACE=10m"}, Script: []turn{{bash("mkdir one")}, thanksTurn}})
@@ -327,7 +331,8 @@ func TestWhatIsAnsweredAtOnceNeverReachesChat(t *testing.T) {
 	})
 }
 
-// "yes 10m" allows what the session asks next in silence, and the terminal says so; /ask in the session's thread ends it.
+// "yes 10m" allows what the session asks next in silence, and the terminal says so; /ask
+// in the session's thread ends it.
 func TestAYesForAWhile(t *testing.T) {
 	eachClaude(t, bothVersions, func(t *testing.T, c claude) {
 		b := startApproving(t, c, config{

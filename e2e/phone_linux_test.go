@@ -20,11 +20,13 @@ import (
 	"gchat-hooks/state"
 )
 
-// elsewhere is an address of this machine that is not loopback's, as a phone knows it: the namespace's own.
+// elsewhere is an address of this machine that is not loopback's, as a phone knows it:
+// the namespace's own.
 const elsewhere = "10.77.0.1"
 
-// A new user without Google: install, setup, and the page whose link `gchat-hooks space` prints. The question is answered with a tap on the page, on
-// this machine and at the address that a phone would open.
+// A new user without Google: install, setup, and the page whose link `gchat-hooks space`
+// prints. The question is answered with a tap on the page, on this machine and at the
+// address that a phone would open.
 func TestANewUserAnswersOnThePage(t *testing.T) {
 	t.Parallel()
 	for name, phone := range map[string]bool{"here": false, "phone": true} {

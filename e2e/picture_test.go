@@ -15,7 +15,8 @@ import (
 	"unicode/utf8"
 )
 
-// TestPicture records docs/answer.svg: a real session asks, and its question is answered from the thread.
+// TestPicture records docs/answer.svg: a real session asks, and its question is answered
+// from the thread.
 //
 //	GCHAT_PICTURE=$PWD/docs/answer.svg go test ./e2e -run TestPicture
 func TestPicture(t *testing.T) {
@@ -71,7 +72,8 @@ type frame struct {
 	thread   []string // messages; what the person wrote begins with "> "
 }
 
-// recordFrames looks at the terminal and the thread until stop is called, which gives the frames that differ.
+// recordFrames looks at the terminal and the thread until stop is called, which gives the
+// frames that differ.
 func (b *hookedSession) recordFrames() (stop func() []frame) {
 	done, frames := make(chan struct{}), []frame(nil)
 	var wg sync.WaitGroup
@@ -112,8 +114,9 @@ func (b *hookedSession) recordFrames() (stop func() []frame) {
 	}
 }
 
-// frameSeconds are how long the frames are shown, in seconds: as long as they stood there, but long enough to read before the
-// thread has something new, and never so long that it bores.
+// frameSeconds are how long the frames are shown, in seconds: as long as they stood
+// there, but long enough to read before the thread has something new, and never so long
+// that it bores.
 func frameSeconds(frames []frame) (seconds []float64) {
 	for i, f := range frames {
 		switch {
@@ -130,8 +133,9 @@ func frameSeconds(frames []frame) (seconds []float64) {
 	return seconds
 }
 
-// animatedSVG draws the frames one after the other, the terminal left, the thread right. A row or a thread that several
-// frames show is in the file once. A reader who wants no animation sees the last frame.
+// animatedSVG draws the frames one after the other, the terminal left, the thread right.
+// A row or a thread that several frames show is in the file once. A reader who wants no
+// animation sees the last frame.
 func animatedSVG(frames []frame) []byte {
 	threadLeft := 2*margin + terminalColumns*cellWidth + margin
 	width := threadLeft + threadColumns*cellWidth + margin
@@ -252,7 +256,8 @@ var (
 	wordPattern    = regexp.MustCompile(`\S+(?: \S+)*`)
 )
 
-// draw gives a row of the terminal as SVG: a text for each run of words, so that columns stay where they are in any font.
+// draw gives a row of the terminal as SVG: a text for each run of words, so that columns
+// stay where they are in any font.
 func (p *penState) draw(row string) string {
 	var backs, texts strings.Builder
 	column, from := 0, 0

@@ -10,7 +10,8 @@ import (
 	"gchat-hooks/e2e/bound"
 )
 
-// Claude Code itself says whether the plugins are some, and installs them from this folder.
+// Claude Code itself says whether the plugins are some, and installs them from this
+// folder.
 func TestPluginsAreValid(t *testing.T) {
 	eachClaude(t, testedVersions, func(t *testing.T, c claude) {
 		requireIsolation(t)
@@ -52,8 +53,9 @@ func TestPluginsAreValid(t *testing.T) {
 	})
 }
 
-// An update takes a plugin's folder away while a question is open: no hook of it runs any more. The question ends with its
-// dialog, and a reply that comes then is not said to be sent.
+// An update takes a plugin's folder away while a question is open: no hook of it runs any
+// more. The question ends with its dialog, and a reply that comes then is not said to be
+// sent.
 func TestAPluginsFolderGoesWhileAQuestionIsOpen(t *testing.T) {
 	eachClaude(t, bothVersions, func(t *testing.T, c claude) {
 		plugin := filepath.Join(t.TempDir(), "answer")

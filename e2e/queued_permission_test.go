@@ -10,9 +10,9 @@ import (
 	"gchat-hooks/e2e/bound"
 )
 
-// A digit that is under way to a question decides nothing about the permission that stands
-// next, where the question is answered in the terminal just before tmux comes to the digit:
-// by a person, or by what tmux does not see.
+// A digit that is under way to a question decides nothing about the permission that
+// stands next, where the question is answered in the terminal just before tmux comes to
+// the digit: by a person, or by what tmux does not see.
 func TestADigitForAQuestionAllowsNoPermission(t *testing.T) {
 	for name, byPerson := range map[string]bool{"by a person": true, "by a program": false} {
 		t.Run(name, func(t *testing.T) {

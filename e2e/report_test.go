@@ -32,8 +32,8 @@ func subagent(says string) block {
 	return toolCall("Agent", input)
 }
 
-// subagentTurns is a turn with a subagent. The newest version runs it in the background: the model is told that it was begun, pauses,
-// and hears of its end as of a message.
+// subagentTurns is a turn with a subagent. The newest version runs it in the background:
+// the model is told that it was begun, pauses, and hears of its end as of a message.
 func subagentTurns(c claude, says string) []turn {
 	script := []turn{{textBlock("I will have help."), subagent(says)}}
 	if c.Version == newestVersion {
@@ -42,7 +42,8 @@ func subagentTurns(c claude, says string) []turn {
 	return script
 }
 
-// gitRepository makes the project a git repository with one commit, and says that the start of a session is to be told.
+// gitRepository makes the project a git repository with one commit, and says that the
+// start of a session is to be told.
 func gitRepository(t *testing.T) func(home, project string) {
 	return func(_, project string) {
 		writeFile(t, filepath.Join(project, ".claude", "gchat-hooks.json"), map[string]any{"reports": map[string]string{"session_start": "on"}})
@@ -122,7 +123,8 @@ func TestAQuestionsPermissionPromptIsNotReported(t *testing.T) {
 	})
 }
 
-// While Chat hangs a session goes on to its end. What it reported arrives when Chat is back, once and in order.
+// While Chat hangs a session goes on to its end. What it reported arrives when Chat is
+// back, once and in order.
 func TestAHangingChatHoldsNobodyUp(t *testing.T) {
 	eachClaude(t, testedVersions, func(t *testing.T, c claude) {
 		b := startHooked(t, c, config{Hooks: reportHooks(t), Prepare: gitRepository(t), Script: twentyEvents()})
@@ -162,18 +164,21 @@ func (b *hookedSession) postTexts() string {
 	return strings.Join(all, "\n")
 }
 
-// TestTwentyEventsWhileChatHangs measures, and asserts nothing: how long a turn with twenty hook events takes without hooks,
-// with hooks that do nothing (what Claude Code itself needs to start them), and with ours while Chat hangs. It runs when
-// asked for, in a quiet room.
+// TestTwentyEventsWhileChatHangs measures, and asserts nothing: how long a turn with
+// twenty hook events takes without hooks, with hooks that do nothing (what Claude Code
+// itself needs to start them), and with ours while Chat hangs. It runs when asked for, in
+// a quiet room.
 func TestTwentyEventsWhileChatHangs(t *testing.T) {
 	if os.Getenv("GCHAT_E2E_MEASURE") == "" {
 		t.Skip("set GCHAT_E2E_MEASURE=1 to measure")
 	}
 	for _, version := range bothVersions {
-		c := findClaude(t, version) // one version after the other: side by side they would slow each other down
+		// one version after the other: side by side they would slow each other down
+		c := findClaude(t, version)
 		nothing := reportHooks(t)
 		for event := range nothing {
-			nothing[event] = []hook{{Command: "cat >/dev/null", Timeout: 10}} // a hook has to take its event
+			// a hook has to take its event
+			nothing[event] = []hook{{Command: "cat >/dev/null", Timeout: 10}}
 		}
 		var none, idle, ours []time.Duration
 		for range 7 {
@@ -203,7 +208,8 @@ func median(durations []time.Duration) time.Duration {
 	return durations[len(durations)/2]
 }
 
-// The end of a command in the background is reported once, with its exit code; that of an agent only as an agent's.
+// The end of a command in the background is reported once, with its exit code; that of an
+// agent only as an agent's.
 func TestACommandInTheBackgroundReportsItsEnd(t *testing.T) {
 	eachClaude(t, bothVersions, func(t *testing.T, c claude) {
 		job := toolCall("Bash", map[string]any{"command": "sleep 3; exit 3", "description": "a long & <odd> job", "run_in_background": true})

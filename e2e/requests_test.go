@@ -68,7 +68,8 @@ func readRequest(method, path string, body []byte) request {
 	return req
 }
 
-// dictation begins the prompt of a subagent whose reply the prompt says: several at once take no turn of the script.
+// dictation begins the prompt of a subagent whose reply the prompt says: several at once
+// take no turn of the script.
 const dictation = "Reply with exactly: "
 
 // dictatedWords is the reply that a subagent's prompt says.
@@ -80,7 +81,8 @@ func (r request) dictatedWords() (words string, ok bool) {
 	return words, ok
 }
 
-// handBackTurn is how a subagent reports its words: as plain text, and, where it was sent back for that, with the tool for it.
+// handBackTurn is how a subagent reports its words: as plain text, and, where it was sent
+// back for that, with the tool for it.
 func (r request) handBackTurn(words string) turn {
 	offered := slices.ContainsFunc(r.Tools, func(t struct{ Name string }) bool { return t.Name == "SubagentHandback" })
 	replied := slices.ContainsFunc(r.Messages, func(m struct {
@@ -96,8 +98,9 @@ func (r request) handBackTurn(words string) turn {
 	return turn{toolCall("SubagentHandback", map[string]string{"message": words})}
 }
 
-// agentErrand begins the prompt of a subagent that runs the commands that follow, one a line, and then says "Errand done."
-// The command fillForm is a call of the form server's tool.
+// agentErrand begins the prompt of a subagent that runs the commands that follow, one a
+// line, and then says "Errand done." The command fillForm is a call of the form server's
+// tool.
 const agentErrand, fillForm = "Run exactly these: ", "fill in the form"
 
 // errandTurn is the next turn of a subagent on an errand.

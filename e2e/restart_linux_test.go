@@ -10,8 +10,9 @@ import (
 	"gchat-hooks/state"
 )
 
-// After kill -9 of everything, as a machine's restart does it, one command is enough: the thread is told that the session is gone,
-// and a reply there is answered. The command comes from a shell that has not all that Claude Code's had in its environment.
+// After kill -9 of everything, as a machine's restart does it, one command is enough: the
+// thread is told that the session is gone, and a reply there is answered. The command
+// comes from a shell that has not all that Claude Code's had in its environment.
 func TestAfterARestartTheThreadIsTold(t *testing.T) {
 	eachClaude(t, bothVersions, func(t *testing.T, c claude) {
 		b := startAsking(t, c, config{Script: []turn{{questionCall(deployQuestion)}, thanksTurn}}, questionEvents...)

@@ -16,9 +16,10 @@ import (
 	"gchat-hooks/state"
 )
 
-// TestThePollerIsKilledWhileItBringsWords kills -9 the daemon at a step of bringing what a person wrote to a session: one that is
-// idle, and one that has ended and is resumed for it. Another daemon follows. Claude has the words once, or their thread is told;
-// and no session is started twice.
+// TestThePollerIsKilledWhileItBringsWords kills -9 the daemon at a step of bringing what
+// a person wrote to a session: one that is idle, and one that has ended and is resumed
+// for it. Another daemon follows. Claude has the words once, or their thread is told; and
+// no session is started twice.
 //
 // A few of the steps by default; GCHAT_E2E_KILLS=all takes more of them.
 func TestThePollerIsKilledWhileItBringsWords(t *testing.T) {
@@ -102,7 +103,8 @@ func TestThePollerIsKilledWhileItBringsWords(t *testing.T) {
 	})
 }
 
-// isLossTold says whether the last message tells that words are not with Claude, or that a person has to look.
+// isLossTold says whether the last message tells that words are not with Claude, or that
+// a person has to look.
 func (b *hookedSession) isLossTold() bool {
 	ms := b.space.Messages()
 	last := ms[len(ms)-1].Text

@@ -14,7 +14,8 @@ import (
 	"gchat-hooks/e2e/bound"
 )
 
-// What a person writes in a session's thread while Claude works is typed, and Claude Code queues it: in order, once, and told once.
+// What a person writes in a session's thread while Claude works is typed, and Claude Code
+// queues it: in order, once, and told once.
 func TestWordsWhileClaudeWorks(t *testing.T) {
 	eachClaude(t, bothVersions, func(t *testing.T, c claude) {
 		b := startApproving(t, c, config{Args: []string{"--allowedTools", "Bash(sleep:*)"}, Script: []turn{
@@ -67,7 +68,8 @@ func TestWordsWaitForADialog(t *testing.T) {
 	})
 }
 
-// Words that are typed a moment before a dialog opens are queued: the dialog stands, and what it asks is answered in Chat.
+// Words that are typed a moment before a dialog opens are queued: the dialog stands, and
+// what it asks is answered in Chat.
 func TestWordsJustBeforeADialog(t *testing.T) {
 	eachClaude(t, bothVersions, func(t *testing.T, c claude) {
 		b := startApproving(t, c, config{
@@ -109,7 +111,8 @@ func TestWordsOutsideTmuxWaitForTheTurnsEnd(t *testing.T) {
 	})
 }
 
-// Claude Code's own commands are typed as they are when Claude is idle, and the thread is told what the terminal says of them.
+// Claude Code's own commands are typed as they are when Claude is idle, and the thread is
+// told what the terminal says of them.
 func TestClaudesOwnCommands(t *testing.T) {
 	eachClaude(t, bothVersions, func(t *testing.T, c claude) {
 		b := startApproving(t, c, config{Script: []turn{askBackTurn, askBackTurn, askBackTurn, askBackTurn}})
@@ -141,8 +144,9 @@ func TestClaudesOwnCommands(t *testing.T) {
 	})
 }
 
-// How long words on the page take until the poller has typed them, with Enter, and until a real Claude Code asks the model with
-// them. It is asked for by their number, and only prints.
+// How long words on the page take until the poller has typed them, with Enter, and until
+// a real Claude Code asks the model with them. It is asked for by their number, and only
+// prints.
 func TestSpeedOfWords(t *testing.T) {
 	n, _ := strconv.Atoi(os.Getenv("GCHAT_WORDS_SPEED"))
 	if n == 0 {

@@ -117,8 +117,10 @@ func (s *session) sessionEnv(extra []string) []string {
 		"ANTHROPIC_API_KEY=" + fakeKey, "ANTHROPIC_BASE_URL=" + s.API.URL,
 		"CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC=1", "DISABLE_TELEMETRY=1", "DISABLE_AUTOUPDATER=1", "DISABLE_ERROR_REPORTING=1",
 		"CLAUDE_CODE_ENABLE_PROMPT_SUGGESTION=false", // a suggestion takes a turn of the script
-		"BUN_JSC_useDFGJIT=0",                        // to compile what is used for seconds costs more of a core than it gives
-		"GORACE=atexit_sleep_ms=0",                   // a recording hook built with -race would linger for a second
+		// to compile what is used for seconds costs more of a core than it gives
+		"BUN_JSC_useDFGJIT=0",
+		// a recording hook built with -race would linger for a second
+		"GORACE=atexit_sleep_ms=0",
 		runVariable + "=" + os.Getenv(runVariable), sessionVariable + "=" + s.processMark,
 	}
 	return append(env, extra...)
@@ -206,14 +208,16 @@ func (s *session) cleanUp(root string) {
 	if s.process != nil {
 		s.process.Close()
 	}
-	// A test's space runs a little longer, and a poller that it started may just be writing its last line.
+	// A test's space runs a little longer, and a poller that it started may just be
+	// writing its last line.
 	var err error
 	if !bound.WaitFor(bound.Patience, func() bool { err = os.RemoveAll(root); return err == nil }) {
 		s.t.Errorf("remove session folder: %v", err)
 	}
 }
 
-// transcripts are the ends of what the session wrote about itself: hooks read it, and it can be late.
+// transcripts are the ends of what the session wrote about itself: hooks read it, and it
+// can be late.
 func (s *session) transcripts() string {
 	var b strings.Builder
 	files, _ := filepath.Glob(filepath.Join(s.Home, ".claude", "projects", "*", "*.jsonl"))

@@ -7,8 +7,8 @@ import (
 	"gchat-hooks/inject"
 )
 
-// A /stop before Claude said anything has Claude Code put the prompt back into its box. What we typed is taken out of it again, and
-// what is said next goes in.
+// A /stop before Claude said anything has Claude Code put the prompt back into its box.
+// What we typed is taken out of it again, and what is said next goes in.
 func TestAStopBeforeTheFirstWord(t *testing.T) {
 	for name, words := range map[string]string{
 		"words":      "yes, and publish it",

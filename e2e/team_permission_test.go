@@ -9,8 +9,9 @@ import (
 	"gchat-hooks/e2e/bound"
 )
 
-// A teammate in a tmux pane of its own asks its leader, whose terminal draws the dialog: no PermissionRequest comes in either. The
-// leader's thread is told, once, with the teammate's name, and it is taken back when it is over.
+// A teammate in a tmux pane of its own asks its leader, whose terminal draws the dialog:
+// no PermissionRequest comes in either. The leader's thread is told, once, with the
+// teammate's name, and it is taken back when it is over.
 func TestATeammatesPermissionIsSeen(t *testing.T) {
 	eachClaude(t, bothVersions[:1], func(t *testing.T, c claude) {
 		task := toolCall("Agent", map[string]any{

@@ -13,8 +13,8 @@ import (
 	"gchat-hooks/e2e/bound"
 )
 
-// startJoined starts a Claude Code on a machine that a person has joined to the hub with the line from the app: by a direct
-// message, or in a named space.
+// startJoined starts a Claude Code on a machine that a person has joined to the hub with
+// the line from the app: by a direct message, or in a named space.
 func startJoined(t *testing.T, c claude, g *fakeGoogle, hubs []*replica, u *chat.User, space string, cfg config) *session {
 	t.Helper()
 	line, code := g.joinLine(u, space)
@@ -39,8 +39,9 @@ func startJoined(t *testing.T, c claude, g *fakeGoogle, hubs []*replica, u *chat
 	return s
 }
 
-// Three machines of two people share one app, through two replicas of the hub: one machine of Ann's asks in her direct message, one in
-// a named space, and Bob's in his. Each person answers what is theirs, by tap and by words, and nothing of a colleague's.
+// Three machines of two people share one app, through two replicas of the hub: one
+// machine of Ann's asks in her direct message, one in a named space, and Bob's in his.
+// Each person answers what is theirs, by tap and by words, and nothing of a colleague's.
 func TestATeam(t *testing.T) {
 	eachClaude(t, testedVersions, func(t *testing.T, c claude) {
 		g := newFakeGoogle(t)
@@ -74,7 +75,8 @@ func TestATeam(t *testing.T) {
 		}
 		message, two, three := g.Await("spaces/dm1", deployQuestion.Question), g.Await(room, deployQuestion.Question), g.Await("spaces/dm2", deployQuestion.Question)
 
-		// Who is asked nothing decides nothing: a member of the room, and Bob with a card of his own that carries Ann's button.
+		// Who is asked nothing decides nothing: a member of the room, and Bob with a card
+		// of his own that carries Ann's button.
 		g.Tap(carol, two, "1", nil)
 		stolen := *three
 		stolen.CardsV2 = message.CardsV2

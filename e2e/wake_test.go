@@ -22,7 +22,8 @@ func wakeHooks(t testing.TB) hooks {
 	}
 }
 
-// stagedOpenClaw stands in for the agent's CLI: it keeps each message in a file of its own. hang and reply say what else it does.
+// stagedOpenClaw stands in for the agent's CLI: it keeps each message in a file of its
+// own. hang and reply say what else it does.
 const stagedOpenClaw = `#!/bin/sh
 f=$(mktemp "$WAKE_E2E/messages/$(date +%s%N)-XXXXXX")
 printf '%s' "$5" > "$f" && mv "$f" "$f.txt"
@@ -145,8 +146,8 @@ func TestSupervisorHearsClaudesLastWords(t *testing.T) {
 	})
 }
 
-// The agent sees the question before it is answered, the dialog does not wait for the agent, and the message's own lines
-// answer it.
+// The agent sees the question before it is answered, the dialog does not wait for the
+// agent, and the message's own lines answer it.
 func TestSupervisorAnswersAQuestion(t *testing.T) {
 	eachClaude(t, bothVersions, func(t *testing.T, c claude) {
 		s := startSupervised(t, c, "{}", true, turn{questionCall(deployQuestion)}, thanksTurn)
@@ -180,8 +181,8 @@ func TestSupervisorSendsTheSessionOn(t *testing.T) {
 	})
 }
 
-// Claude Code notifies of every dialog some seconds after it is drawn. The agent hears of a tool's permission, and sees what
-// Claude wants to run, but not twice of a question.
+// Claude Code notifies of every dialog some seconds after it is drawn. The agent hears of
+// a tool's permission, and sees what Claude wants to run, but not twice of a question.
 func TestSupervisorSeesAPermissionDialog(t *testing.T) {
 	eachClaude(t, bothVersions, func(t *testing.T, c claude) {
 		s := startSupervised(t, c, "{}", false, turn{questionCall(deployQuestion)}, turn{toolCall("Bash", map[string]any{"command": "mkdir -p out/of/reach", "description": "Make a folder"})}, thanksTurn)
@@ -216,8 +217,8 @@ func (s supervisedSession) awaitLog(parts ...string) {
 	})
 }
 
-// checkSendsClaudeOn is the whole way with both real ends: Claude Code wants to stop, its OpenClaw agent reads its words and
-// sends it on.
+// checkSendsClaudeOn is the whole way with both real ends: Claude Code wants to stop, its
+// OpenClaw agent reads its words and sends it on.
 func checkSendsClaudeOn(t *testing.T, c claude, o *openClaw) {
 	o.setAnswer("Not yet:\n```json\n{\"decision\": \"block\", \"reason\": \"Do F2.2 of the plan, too.\"}\n```")
 	registry := filepath.Join(t.TempDir(), "registry.json")

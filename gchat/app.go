@@ -27,11 +27,13 @@ const (
 	mostPulled  = 100
 )
 
-// ErrNoSpace says that a Chat app is configured, and not the space, or the direct message with it, that it writes to.
+// ErrNoSpace says that a Chat app is configured, and not the space, or the direct message
+// with it, that it writes to.
 var ErrNoSpace = errors.New("a Chat app needs a space: space_id")
 
-// App is a Chat app: it writes to one space as itself, and hears what people tap and say there from a Pub/Sub subscription.
-// Google lets it list no messages with the scope chat.bot.
+// App is a Chat app: it writes to one space as itself, and hears what people tap and say
+// there from a Pub/Sub subscription. Google lets it list no messages with the scope
+// chat.bot.
 type App struct {
 	Subscription string // projects/P/subscriptions/S
 
@@ -40,7 +42,8 @@ type App struct {
 	*API
 }
 
-// NewApp prepares the app of a configuration that names a subscription. Errors are ErrNoSpace, ErrEndpoint and ErrCredentials.
+// NewApp prepares the app of a configuration that names a subscription. Errors are
+// ErrNoSpace, ErrEndpoint and ErrCredentials.
 func NewApp(ctx context.Context, cfg *config.Config) (*App, error) {
 	if cfg.SpaceID == "" {
 		return nil, ErrNoSpace
@@ -55,10 +58,21 @@ func NewApp(ctx context.Context, cfg *config.Config) (*App, error) {
 	return &App{Subscription: cfg.Subscription, API: a, events: events}, nil
 }
 
-// Services are Google's APIs as a Chat app uses them, or what stands in their place, with the credentials of a configuration,
-// which are the hub's where there is one. Errors are ErrEndpoint and ErrCredentials.
-func Services(ctx context.Context, cfg *config.Config, hub *Hub) (*chat.Service, *pubsub.Service, error) {
-	options, _, err := serviceOptions(cfg.APIEndpoint, cfg.CredentialsFile, hub, chat.ChatBotScope, "")
+// Services are Google's APIs as a Chat app uses them, or what stands in their place, with
+// the credentials of a configuration, which are the hub's where there is one. Errors are
+// ErrEndpoint and ErrCredentials.
+func Services(
+	ctx context.Context,
+	cfg *config.Config,
+	hub *Hub,
+) (*chat.Service, *pubsub.Service, error) {
+	options, _, err := serviceOptions(
+		cfg.APIEndpoint,
+		cfg.CredentialsFile,
+		hub,
+		chat.ChatBotScope,
+		"",
+	)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -66,7 +80,13 @@ func Services(ctx context.Context, cfg *config.Config, hub *Hub) (*chat.Service,
 	if err != nil {
 		return nil, nil, err
 	}
-	options, _, err = serviceOptions(cfg.PubSubEndpoint, cfg.CredentialsFile, hub, pubsub.PubsubScope, "")
+	options, _, err = serviceOptions(
+		cfg.PubSubEndpoint,
+		cfg.CredentialsFile,
+		hub,
+		pubsub.PubsubScope,
+		"",
+	)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -77,11 +97,16 @@ func Services(ctx context.Context, cfg *config.Config, hub *Hub) (*chat.Service,
 // ID tells one app from another.
 func (a *App) ID() string { return a.Subscription }
 
-// Patch has a message of the app's show another card, below the beginning of the same text: Google takes no other
-// fallback text for a message that stands (spaces.messages.patch, updateMask). Without a card it is another text. The name may
+// Patch has a message of the app's show another card, below the beginning of the same
+// text: Google takes no other fallback text for a message that stands
+// (spaces.messages.patch, updateMask). Without a card it is another text. The name may
 // end with the id that the message was posted with.
 func (a *App) Patch(ctx context.Context, name, text string, card json.RawMessage) error {
-	m := &chat.Message{Text: wording.Cut(text, 1000), CardsV2: cardsV2(card), MarkupSyntax: "MARKUP_SYNTAX_CHAT"}
+	m := &chat.Message{
+		Text:         wording.Cut(text, 1000),
+		CardsV2:      cardsV2(card),
+		MarkupSyntax: "MARKUP_SYNTAX_CHAT",
+	}
 	mask := "text,cardsV2"
 	if len(card) == 0 {
 		m.Text, m.CardsV2, mask = text, nil, "text"
@@ -93,34 +118,52 @@ func (a *App) Patch(ctx context.Context, name, text string, card json.RawMessage
 }
 
 func (a *App) Delete(ctx context.Context, name string) error {
-	_, err := call(ctx, a.API, postTimeout, "delete message", a.Space, a.chat.Spaces.Messages.Delete(name))
+	_, err := call(
+		ctx,
+		a.API,
+		postTimeout,
+		"delete message",
+		a.Space,
+		a.chat.Spaces.Messages.Delete(name),
+	)
 	return err
 }
 
-// HasButtonOf says whether a message of the app's has a card with a button of that question now.
+// HasButtonOf says whether a message of the app's has a card with a button of that
+// question now.
 func (a *App) HasButtonOf(ctx context.Context, of Message, question string) (bool, error) {
 	name := of.Name
 	if of.ClientID != "" {
 		name = path.Dir(of.Name) + "/" + of.ClientID // a hub knows it by no other name
 	}
-	m, err := call(ctx, a.API, listTimeout, "read messages", a.Space, a.chat.Spaces.Messages.Get(name))
+	m, err := call(
+		ctx,
+		a.API,
+		listTimeout,
+		"read messages",
+		a.Space,
+		a.chat.Spaces.Messages.Get(name),
+	)
 	return err == nil && shows(m, question), err
 }
 
-// CardID is what the buttons of this machine's cards carry: an id of the question, and behind it which machine is asked, since
-// each hears the taps on the cards of all. Machines are told apart by their subscriptions: of several that share one, any gets
-// the taps of the others.
+// CardID is what the buttons of this machine's cards carry: an id of the question, and
+// behind it which machine is asked, since each hears the taps on the cards of all.
+// Machines are told apart by their subscriptions: of several that share one, any gets the
+// taps of the others.
 func (a *App) CardID(question string) string { return question + "-" + a.machine() }
 
-// IsForOtherMachine says whether a tap is on the card of another machine, which hears it, too.
+// IsForOtherMachine says whether a tap is on the card of another machine, which hears it,
+// too.
 func (a *App) IsForOtherMachine(t *wording.Tap) bool {
 	return t.Machine != "" && t.Machine != a.machine()
 }
 
 func (a *App) machine() string { return state.Hash(6, a.Subscription) }
 
-// Follows is the message that another one quotes, or whose thread it is in; "" where it begins a thread. Chat's first message of
-// spaces/S/threads/T is spaces/S/messages/T.T, as observed.
+// Follows is the message that another one quotes, or whose thread it is in; "" where it
+// begins a thread. Chat's first message of spaces/S/threads/T is spaces/S/messages/T.T,
+// as observed.
 func (m Message) Follows() string {
 	in, thread, ok := strings.Cut(m.ThreadName, "/threads/")
 	if m.Quotes != "" || !m.Reply || !ok {
@@ -129,26 +172,37 @@ func (m Message) Follows() string {
 	return in + "/messages/" + thread + "." + thread
 }
 
-// IsShared says whether other machines may hear the same events. Those of the embedded space are
-// this machine's alone.
+// IsShared says whether other machines may hear the same events. Those of the embedded
+// space are this machine's alone.
 func (a *App) IsShared() bool { return a.Hub != nil || a.Subscription != state.EmbeddedSubscription }
 
-// CanAnswerFor says whether this machine may tell a person that words behind that message were not used, where no record here knows
-// them. Behind a message of ours that names another machine they are left to that one: there they may have been used. Chat shows
-// an app no message that is not for it, and a hub none of another machine's.
+// CanAnswerFor says whether this machine may tell a person that words behind that message
+// were not used, where no record here knows them. Behind a message of ours that names
+// another machine they are left to that one: there they may have been used. Chat shows an
+// app no message that is not for it, and a hub none of another machine's.
 func (a *App) CanAnswerFor(ctx context.Context, name string) (bool, error) {
-	m, err := call(ctx, a.API, listTimeout, "read messages", a.Space, a.chat.Spaces.Messages.Get(name))
+	m, err := call(
+		ctx,
+		a.API,
+		listTimeout,
+		"read messages",
+		a.Space,
+		a.chat.Spaces.Messages.Get(name),
+	)
 	switch {
 	case Permanent(err):
 		return a.Hub == nil, nil
 	case err != nil:
 		return false, err
 	}
-	if !a.IsShared() && m.Sender != nil && m.Sender.Name != localApp { // a webhook's, whose sender reads what is replied
+	if !a.IsShared() && m.Sender != nil && m.Sender.Name != localApp {
+		// a webhook's, whose sender reads what is replied
 		return false, nil
 	}
 	id := m.ClientAssignedMessageId
-	other := strings.HasPrefix(id, state.MachineIDPrefix) && !strings.HasPrefix(id, state.OwnIDPrefix()) || wording.OfAnotherMachine(m.Text)
+	other := strings.HasPrefix(id, state.MachineIDPrefix) &&
+		!strings.HasPrefix(id, state.OwnIDPrefix()) ||
+		wording.OfAnotherMachine(m.Text)
 	for _, c := range m.CardsV2 {
 		if c != nil && c.Card != nil && c.Card.Header != nil {
 			other = other || wording.CardOfAnotherMachine(c.Card.Header.Subtitle)
@@ -157,8 +211,8 @@ func (a *App) CanAnswerFor(ctx context.Context, name string) (bool, error) {
 	return !other || !strings.HasPrefix(id, "client-"), nil
 }
 
-// Direct says whether the app's space is a direct message with one person: there an app hears all that is said. Google is asked
-// once.
+// Direct says whether the app's space is a direct message with one person: there an app
+// hears all that is said. Google is asked once.
 func (a *App) Direct(ctx context.Context) (bool, error) {
 	if known := a.direct.Load(); known != nil {
 		return *known, nil
@@ -186,17 +240,21 @@ type Pulled struct {
 	Err   error  // why it is of no use
 }
 
-// Pull takes events from the subscription. Where there are none it may wait for a minute or two. Its errors are ErrConnectionLost
-// and Chat's.
+// Pull takes events from the subscription. Where there are none it may wait for a minute
+// or two. Its errors are ErrConnectionLost and Chat's.
 func (a *App) Pull(ctx context.Context) (events []Pulled, err error) {
-	pull := a.events.Projects.Subscriptions.Pull(a.Subscription, &pubsub.PullRequest{MaxMessages: mostPulled})
+	pull := a.events.Projects.Subscriptions.Pull(
+		a.Subscription,
+		&pubsub.PullRequest{MaxMessages: mostPulled},
+	)
 	got, err := call(ctx, a.API, pullTimeout, "pull events", a.Space, pull)
 	switch {
 	case ctx.Err() != nil:
 		return nil, ctx.Err()
 	case errors.Is(err, context.DeadlineExceeded): // Google had answered long ago
 		return nil, fmt.Errorf("pull events: %w", ErrConnectionLost)
-	case err != nil && strings.HasSuffix(err.Error(), "http2: client connection lost"): // net/http does not export that error
+	case err != nil && strings.HasSuffix(err.Error(), "http2: client connection lost"):
+		// net/http does not export that error
 		return nil, fmt.Errorf("pull events: %w", ErrConnectionLost)
 	case err != nil:
 		return nil, err
@@ -225,16 +283,23 @@ func (a *App) Pull(ctx context.Context) (events []Pulled, err error) {
 
 // Ack tells the subscription that these events need not come again.
 func (a *App) Ack(ctx context.Context, ackIDs []string) error {
-	ack := a.events.Projects.Subscriptions.Acknowledge(a.Subscription, &pubsub.AcknowledgeRequest{AckIds: ackIDs})
+	ack := a.events.Projects.Subscriptions.Acknowledge(
+		a.Subscription,
+		&pubsub.AcknowledgeRequest{AckIds: ackIDs},
+	)
 	_, err := call(ctx, a.API, listTimeout, "acknowledge events", a.Space, ack)
 	return err
 }
 
-// ErrAddOn says that an event has the form of an add-on's, which gets no taps over Pub/Sub.
-var ErrAddOn = errors.New("the Chat app is a Google Workspace add-on, which gets no taps over Pub/Sub: make another one in a " +
-	"new Cloud project, and clear \"Build this Chat app as a Google Workspace add-on\" before the first save")
+// ErrAddOn says that an event has the form of an add-on's, which gets no taps over
+// Pub/Sub.
+var ErrAddOn = errors.New(
+	"the Chat app is a Google Workspace add-on, which gets no taps over Pub/Sub: make another one in a " +
+		"new Cloud project, and clear \"Build this Chat app as a Google Workspace add-on\" before the first save",
+)
 
-// MayPull says whether the app's credentials may take events from its subscription; none is taken.
+// MayPull says whether the app's credentials may take events from its subscription; none
+// is taken.
 func (a *App) MayPull(ctx context.Context) error {
 	if a.Hub != nil { // it renews a token while the subscription stands
 		_, err := a.Hub.fresh(ctx, true)
@@ -253,9 +318,12 @@ func (a *App) MayPull(ctx context.Context) error {
 	return nil
 }
 
-// ErrNotSubscriber says that the app's credentials may not take events from its subscription, or that it is not there: Google
-// answers a test of permissions on what is missing as it answers one without any (testIamPermissions, {} and 200).
-var ErrNotSubscriber = errors.New("the subscription is not there, or the service account may not pull from it")
+// ErrNotSubscriber says that the app's credentials may not take events from its
+// subscription, or that it is not there: Google answers a test of permissions on what is
+// missing as it answers one without any (testIamPermissions, {} and 200).
+var ErrNotSubscriber = errors.New(
+	"the subscription is not there, or the service account may not pull from it",
+)
 
 // Spaces are the spaces that the app was added to, direct messages first.
 func (a *App) Spaces(ctx context.Context) ([]*chat.Space, error) {
@@ -263,15 +331,17 @@ func (a *App) Spaces(ctx context.Context) ([]*chat.Space, error) {
 	defer cancel()
 	var direct, others []*chat.Space
 	next := func(page *chat.ListSpacesResponse) string { return page.NextPageToken }
-	err := a.chat.Spaces.List().PageSize(1000).Pages(ctx, BoundPages(next, func(page *chat.ListSpacesResponse) {
-		for _, s := range page.Spaces {
-			if isDirect(s) {
-				direct = append(direct, s)
-			} else {
-				others = append(others, s)
+	err := a.chat.Spaces.List().
+		PageSize(1000).
+		Pages(ctx, BoundPages(next, func(page *chat.ListSpacesResponse) {
+			for _, s := range page.Spaces {
+				if isDirect(s) {
+					direct = append(direct, s)
+				} else {
+					others = append(others, s)
+				}
 			}
-		}
-	}))
+		}))
 	if err != nil {
 		err = a.failed("list the app's spaces", "", err)
 	}
@@ -282,7 +352,10 @@ func (a *App) Spaces(ctx context.Context) ([]*chat.Space, error) {
 func AppHint(err error) string {
 	words := err.Error()
 	switch {
-	case NetworkHint(err) != "", errors.As(err, new(*state.UserError)), strings.Contains(words, "has not been used in project"): // see Hint
+	case NetworkHint(err) != "",
+		errors.As(err, new(*state.UserError)),
+		strings.Contains(words, "has not been used in project"):
+		// see Hint
 	case errors.Is(err, ErrCredentials):
 		return "make the service account's key, and name it: gchat-hooks setup --app --credentials-file KEY"
 	case errors.Is(err, ErrNotSubscriber), strings.Contains(words, "pull events"):

@@ -15,8 +15,8 @@ import (
 	"gchat-hooks/state/config"
 )
 
-// holes is a TCP proxy whose connections can be made to lead nowhere, as after a computer's sleep: they stay open, take what is
-// sent, and forward nothing.
+// holes is a TCP proxy whose connections can be made to lead nowhere, as after a
+// computer's sleep: they stay open, take what is sent, and forward nothing.
 type holes struct {
 	net.Listener
 	dug atomic.Pointer[atomic.Bool] // of the connections that are made now

@@ -8,10 +8,13 @@ import (
 	"google.golang.org/api/chat/v1"
 )
 
-// CardV2 is a card as Google takes it. Its id says what it is and how it stands, which Google
-// shows nobody: https://developers.google.com/workspace/chat/api/reference/rest/v1/cards
+// CardV2 is a card as Google takes it. Its id says what it is and how it stands, which
+// Google shows nobody:
+// https://developers.google.com/workspace/chat/api/reference/rest/v1/cards
 func CardV2(c *wording.Card) *chat.CardWithId {
-	card := &chat.GoogleAppsCardV1Card{Header: &chat.GoogleAppsCardV1CardHeader{Title: c.Title, Subtitle: c.Subtitle}}
+	card := &chat.GoogleAppsCardV1Card{
+		Header: &chat.GoogleAppsCardV1CardHeader{Title: c.Title, Subtitle: c.Subtitle},
+	}
 	for _, s := range c.Sections {
 		section := &chat.GoogleAppsCardV1Section{Header: cardEscapes.Replace(s.Header)}
 		for _, w := range s.Widgets {
@@ -19,7 +22,10 @@ func CardV2(c *wording.Card) *chat.CardWithId {
 		}
 		card.Sections = append(card.Sections, section)
 	}
-	return &chat.CardWithId{CardId: strings.Join([]string{TapFunction, c.Kind, c.State}, "."), Card: card}
+	return &chat.CardWithId{
+		CardId: strings.Join([]string{TapFunction, c.Kind, c.State}, "."),
+		Card:   card,
+	}
 }
 
 // StoredCard is a card as it stands in the outbox: as Google takes it.
@@ -49,7 +55,11 @@ func widgetV2(c *wording.Card, w wording.Widget) *chat.GoogleAppsCardV1Widget {
 			Text: w.Code, TextSyntax: "MARKDOWN",
 		}}
 	case w.Select != nil:
-		list := &chat.GoogleAppsCardV1SelectionInput{Name: w.Select.Name, Type: "RADIO_BUTTON", Label: w.Select.Label}
+		list := &chat.GoogleAppsCardV1SelectionInput{
+			Name:  w.Select.Name,
+			Type:  "RADIO_BUTTON",
+			Label: w.Select.Label,
+		}
 		if w.Select.Several {
 			list.Type = "CHECK_BOX"
 		}
@@ -66,7 +76,10 @@ func widgetV2(c *wording.Card, w wording.Widget) *chat.GoogleAppsCardV1Widget {
 	}
 	list := &chat.GoogleAppsCardV1ButtonList{}
 	for _, b := range w.Buttons {
-		list.Buttons = append(list.Buttons, &chat.GoogleAppsCardV1Button{Text: b.Text, OnClick: tapped(c.ID, b.Choice)})
+		list.Buttons = append(
+			list.Buttons,
+			&chat.GoogleAppsCardV1Button{Text: b.Text, OnClick: tapped(c.ID, b.Choice)},
+		)
 	}
 	return &chat.GoogleAppsCardV1Widget{ButtonList: list}
 }
@@ -74,10 +87,25 @@ func widgetV2(c *wording.Card, w wording.Widget) *chat.GoogleAppsCardV1Widget {
 // tapped has a button tell this app what was tapped, of which card.
 func tapped(card, choice string) *chat.GoogleAppsCardV1OnClick {
 	return &chat.GoogleAppsCardV1OnClick{Action: &chat.GoogleAppsCardV1Action{
-		Function:   TapFunction,
-		Parameters: []*chat.GoogleAppsCardV1ActionParameter{{Key: tapQuestion, Value: card}, {Key: tapChoice, Value: choice}},
+		Function: TapFunction,
+		Parameters: []*chat.GoogleAppsCardV1ActionParameter{
+			{Key: tapQuestion, Value: card},
+			{Key: tapChoice, Value: choice},
+		},
 	}}
 }
 
-// A card's text is a subset of HTML. The spaces at the start of a line would be lost in it.
-var cardEscapes = strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;", "\n", "<br>", "  ", "\u00a0 ")
+// A card's text is a subset of HTML. The spaces at the start of a line would be lost in
+// it.
+var cardEscapes = strings.NewReplacer(
+	"&",
+	"&amp;",
+	"<",
+	"&lt;",
+	">",
+	"&gt;",
+	"\n",
+	"<br>",
+	"  ",
+	"\u00a0 ",
+)

@@ -19,8 +19,9 @@ import (
 	"gchat-hooks/state/config"
 )
 
-// TokenClient asks for tokens, within 30 seconds. A request holds a refresh token, a client's secret or a signed claim, which
-// a redirect would take along; a redirect is no refusal of the credentials.
+// TokenClient asks for tokens, within 30 seconds. A request holds a refresh token, a
+// client's secret or a signed claim, which a redirect would take along; a redirect is no
+// refusal of the credentials.
 func TokenClient() *http.Client {
 	return &http.Client{
 		Timeout: listTimeout, Transport: limitBodies{http.DefaultTransport},
@@ -30,9 +31,11 @@ func TokenClient() *http.Client {
 	}
 }
 
-// findCredentials reads the file, or finds the application default: a service account's with the scope of an app, a person's
-// login with the scope of a user; "" where only an app's are of use, which may be of an account that gcloud impersonates.
-// messages.list takes a user's token, or a service account's with the one-time approved app scope; chat.bot is not enough for it.
+// findCredentials reads the file, or finds the application default: a service account's
+// with the scope of an app, a person's login with the scope of a user; "" where only an
+// app's are of use, which may be of an account that gcloud impersonates. messages.list
+// takes a user's token, or a service account's with the one-time approved app scope;
+// chat.bot is not enough for it.
 func findCredentials(path, appScope, userScope string) (*auth.Credentials, error) {
 	app := &credentials.DetectOptions{Client: TokenClient(), Scopes: []string{appScope}}
 	user := &credentials.DetectOptions{Client: TokenClient(), Scopes: []string{userScope}}
@@ -46,8 +49,12 @@ func findCredentials(path, appScope, userScope string) (*auth.Credentials, error
 		return credentials.DetectDefault(app)
 	case path == "":
 		creds, err := credentials.DetectDefault(user)
-		accounts := []credentials.CredType{credentials.ServiceAccount, credentials.ImpersonatedServiceAccount}
-		if err == nil && json.Unmarshal(creds.JSON(), &file) == nil && slices.Contains(accounts, file.Type) {
+		accounts := []credentials.CredType{
+			credentials.ServiceAccount,
+			credentials.ImpersonatedServiceAccount,
+		}
+		if err == nil && json.Unmarshal(creds.JSON(), &file) == nil &&
+			slices.Contains(accounts, file.Type) {
 			return credentials.DetectDefault(app)
 		}
 		return creds, err
@@ -67,21 +74,31 @@ func findCredentials(path, appScope, userScope string) (*auth.Credentials, error
 	case file.Type == credentials.ServiceAccount || impersonates:
 		return credentials.NewCredentialsFromJSON(file.Type, b, app)
 	case file.Type == credentials.AuthorizedUser && userScope != "":
-		// Google's library takes its own address whatever the file says; a login goes back to where it came from.
+		// Google's library takes its own address whatever the file says; a login goes
+		// back to where it came from.
 		if u, err := url.Parse(file.TokenURI); file.TokenURI != "" {
 			if err != nil || !AllowedBase(u) {
-				return nil, errors.New("credentials file: token_uri is neither https nor on this machine")
+				return nil, errors.New(
+					"credentials file: token_uri is neither https nor on this machine",
+				)
 			}
 			user.TokenURL = file.TokenURI
 		}
 		return credentials.NewCredentialsFromJSON(file.Type, b, user)
 	case userScope == "":
-		return nil, fmt.Errorf("credentials file: type %q is neither service_account nor impersonated_service_account", file.Type)
+		return nil, fmt.Errorf(
+			"credentials file: type %q is neither service_account nor impersonated_service_account",
+			file.Type,
+		)
 	}
-	return nil, fmt.Errorf("credentials file: type %q is neither service_account nor authorized_user", file.Type)
+	return nil, fmt.Errorf(
+		"credentials file: type %q is neither service_account nor authorized_user",
+		file.Type,
+	)
 }
 
-// renewing adds a token. One that Google takes no more, before its time is up, it replaces by a new one, and asks once more.
+// renewing adds a token. One that Google takes no more, before its time is up, it
+// replaces by a new one, and asks once more.
 type renewing struct {
 	file, app, user string // see findCredentials
 	mu              sync.Mutex
@@ -108,13 +125,15 @@ func (t *renewing) renew(was http.RoundTripper) (http.RoundTripper, error) {
 	return t.with, err
 }
 
-// RoundTrip sends a request, whose body can be had again: those of Google's libraries can.
+// RoundTrip sends a request, whose body can be had again: those of Google's libraries
+// can.
 func (t *renewing) RoundTrip(r *http.Request) (*http.Response, error) {
 	t.mu.Lock()
 	with := t.with
 	t.mu.Unlock()
 	answer, err := with.RoundTrip(r)
-	if err != nil || answer.StatusCode != http.StatusUnauthorized || r.Body != nil && r.GetBody == nil {
+	if err != nil || answer.StatusCode != http.StatusUnauthorized ||
+		r.Body != nil && r.GetBody == nil {
 		return answer, err
 	}
 	anew, err := t.renew(with)
@@ -129,11 +148,13 @@ func (t *renewing) RoundTrip(r *http.Request) (*http.Response, error) {
 	return anew.RoundTrip(again)
 }
 
-// ReadRefusal is what a token endpoint says when it knows the credentials and does not take them, or not any more, in at
-// most 300 bytes; the rest of an answer may hold what a log should not.
+// ReadRefusal is what a token endpoint says when it knows the credentials and does not
+// take them, or not any more, in at most 300 bytes; the rest of an answer may hold what a
+// log should not.
 func ReadRefusal(body []byte) string {
 	var b struct {
-		Error       string `json:"error"`         // RFC 6749's "invalid_grant", or Google's own "admin_policy_enforced"
+		// RFC 6749's "invalid_grant", or Google's own "admin_policy_enforced"
+		Error       string `json:"error"`
 		Subtype     string `json:"error_subtype"` // "invalid_rapt"; left out at times
 		Description string `json:"error_description"`
 	}
@@ -145,48 +166,79 @@ func ReadRefusal(body []byte) string {
 const DesktopClient = "make an OAuth client of type Desktop app (console.cloud.google.com/auth/clients), download its file at " +
 	"once, since its secret is shown only then, and log in with it (gchat-hooks login --client-id-file FILE)"
 
-// loginHints are what a person can do about Google's words. The first row counts that has a word which Google said: finer
-// words, which come beside a general one, are above it.
+// loginHints are what a person can do about Google's words. The first row counts that has
+// a word which Google said: finer words, which come beside a general one, are above it.
 var loginHints = []struct{ words, hint string }{
-	{"invalid_rapt rapt_required", "your organisation ends logins after some hours (Google Cloud session control): log in " +
-		"again (gchat-hooks login; for an account that you impersonate, gcloud auth application-default login " +
-		"--impersonate-service-account ADDRESS); an administrator can exempt the OAuth client as a trusted app, or give you " +
-		"a service account"},
-	{"JWT", "the service account's key was not taken: see that it still exists, that this machine's clock is right, " +
-		"and that an administrator approved its scope"},
-	{"admin_policy_enforced org_internal restricted_client account_restricted", "an administrator has to allow the OAuth " +
-		"client (Admin console > Security > Access and data control > API controls), or the client has to be from your own " +
-		"organisation's project"},
-	{"access_denied", "log in again (gchat-hooks login) and allow both; with a client in Testing, you have to be among its " +
-		"test users (console.cloud.google.com/auth/audience); in an organisation, an administrator may have to allow the client"},
-	{"invalid_grant", "the login has ended: access was removed, the password was changed, it was not used for six months, or " +
-		"its code was used before or too late. Log in again (gchat-hooks login); if it ends every 7 days, the OAuth client is " +
-		"in Testing: make its consent screen Internal or publish it"},
-	{"invalid_client deleted_client disabled_client unauthorized_client redirect_uri_mismatch", "the OAuth client was deleted, " +
-		"has another secret now, or is not of type Desktop app: " + DesktopClient},
-	{"invalid_scope", "the credentials may not read messages: log in with gchat-hooks login, which asks for " +
-		"chat.messages.readonly"},
+	{
+		"invalid_rapt rapt_required",
+		"your organisation ends logins after some hours (Google Cloud session control): log in " +
+			"again (gchat-hooks login; for an account that you impersonate, gcloud auth application-default login " +
+			"--impersonate-service-account ADDRESS); an administrator can exempt the OAuth client as a trusted app, or give you " +
+			"a service account",
+	},
+	{
+		"JWT",
+		"the service account's key was not taken: see that it still exists, that this machine's clock is right, " +
+			"and that an administrator approved its scope",
+	},
+	{
+		"admin_policy_enforced org_internal restricted_client account_restricted",
+		"an administrator has to allow the OAuth " +
+			"client (Admin console > Security > Access and data control > API controls), or the client has to be from your own " +
+			"organisation's project",
+	},
+	{
+		"access_denied",
+		"log in again (gchat-hooks login) and allow both; with a client in Testing, you have to be among its " +
+			"test users (console.cloud.google.com/auth/audience); in an organisation, an administrator may have to allow the client",
+	},
+	{
+		"invalid_grant",
+		"the login has ended: access was removed, the password was changed, it was not used for six months, or " +
+			"its code was used before or too late. Log in again (gchat-hooks login); if it ends every 7 days, the OAuth client is " +
+			"in Testing: make its consent screen Internal or publish it",
+	},
+	{
+		"invalid_client deleted_client disabled_client unauthorized_client redirect_uri_mismatch",
+		"the OAuth client was deleted, " +
+			"has another secret now, or is not of type Desktop app: " + DesktopClient,
+	},
+	{
+		"invalid_scope",
+		"the credentials may not read messages: log in with gchat-hooks login, which asks for " +
+			"chat.messages.readonly",
+	},
 }
 
-// LoginHint says what a person can do about what Google said, on its page in the browser or at the token endpoint.
+// LoginHint says what a person can do about what Google said, on its page in the browser
+// or at the token endpoint.
 func LoginHint(said string) string {
 	for _, row := range loginHints {
-		if slices.ContainsFunc(strings.Fields(row.words), func(word string) bool { return strings.Contains(said, word) }) {
+		if slices.ContainsFunc(
+			strings.Fields(row.words),
+			func(word string) bool { return strings.Contains(said, word) },
+		) {
 			return row.hint
 		}
 	}
 	return "log in again (gchat-hooks login)"
 }
 
-// tokenError is the error of a refused token: ErrCredentials with a hint; or of an endpoint that has trouble.
+// tokenError is the error of a refused token: ErrCredentials with a hint; or of an
+// endpoint that has trouble.
 func tokenError(code int, h http.Header, said, hint string) error {
 	if e := (&APIError{HTTP: code, Message: "no token", RetryAfter: retryAfter(h)}); Overloaded(e) {
 		return e
 	}
-	return &state.UserError{Err: fmt.Errorf("%w: token refused: %s", ErrCredentials, said), Hint: hint, Code: 1}
+	return &state.UserError{
+		Err:  fmt.Errorf("%w: token refused: %s", ErrCredentials, said),
+		Hint: hint,
+		Code: 1,
+	}
 }
 
-// impersonation is the whole error of a refused impersonation, which the library gives as a text.
+// impersonation is the whole error of a refused impersonation, which the library gives as
+// a text.
 var impersonation = state.LazyPattern(`credentials: status code (\d+): ((?s).*)`)
 
 const impersonationHint = "run gcloud services enable iamcredentials.googleapis.com, and grant yourself " +

@@ -146,8 +146,8 @@ func TestRedirectTakesNoSecretAlong(t *testing.T) {
 	}
 }
 
-// A token that Google takes no more is replaced at once, and the same call made again; where the new one is not taken either, that is
-// the end of it.
+// A token that Google takes no more is replaced at once, and the same call made again;
+// where the new one is not taken either, that is the end of it.
 func TestARefusedTokenIsReplaced(t *testing.T) {
 	good, got, bodies := 2, 0, []string{}
 	srv := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -182,7 +182,8 @@ func TestARefusedTokenIsReplaced(t *testing.T) {
 	}
 }
 
-// impersonating stands in for Google where a login gets the token of a service account: refusal is what that is answered with.
+// impersonating stands in for Google where a login gets the token of a service account:
+// refusal is what that is answered with.
 type impersonating struct {
 	code    int
 	refusal string
@@ -208,7 +209,8 @@ func (i *impersonating) RoundTrip(r *http.Request) (*http.Response, error) {
 	return &http.Response{StatusCode: code, Header: header, Body: io.NopCloser(strings.NewReader(answer)), Request: r}, nil
 }
 
-// impersonates has this process's default credentials be a service account's that a login impersonates.
+// impersonates has this process's default credentials be a service account's that a login
+// impersonates.
 func impersonates(t *testing.T, i *impersonating) (file string) {
 	was := http.DefaultTransport
 	http.DefaultTransport = i
@@ -224,7 +226,8 @@ func impersonates(t *testing.T, i *impersonating) (file string) {
 	return file
 }
 
-// A service account that is impersonated reads with an app's scope, and not with a person's, which it cannot have.
+// A service account that is impersonated reads with an app's scope, and not with a
+// person's, which it cannot have.
 func TestAnImpersonatedAccountReadsAsAnApp(t *testing.T) {
 	i := &impersonating{}
 	impersonates(t, i)
@@ -278,7 +281,8 @@ func TestARefusedImpersonationSaysWhatToDo(t *testing.T) {
 	}
 }
 
-// trustedChat is a Chat API over TLS that this process trusts, and that takes one access token; "" for any.
+// trustedChat is a Chat API over TLS that this process trusts, and that takes one access
+// token; "" for any.
 func trustedChat(t *testing.T, token string, h http.HandlerFunc) *httptest.Server {
 	google := strict.CheckRequests(t, h)
 	srv := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -343,10 +347,12 @@ func TestMe(t *testing.T) {
 	}
 }
 
-// Every call goes out with a token of a scope that its method takes: an app's, a service account's that reads, a login's.
+// Every call goes out with a token of a scope that its method takes: an app's, a service
+// account's that reads, a login's.
 func TestScopesAreThoseOfTheMethods(t *testing.T) {
 	tokens := tokenServer(t, func(w http.ResponseWriter, r *http.Request) {
-		scopes := "https://www.googleapis.com/auth/chat.messages.readonly" // a login's, which package login asks for
+		// a login's, which package login asks for
+		scopes := "https://www.googleapis.com/auth/chat.messages.readonly"
 		if parts := strings.Split(r.PostFormValue("assertion"), "."); len(parts) == 3 {
 			var claims struct{ Scope string }
 			b, _ := base64.RawURLEncoding.DecodeString(parts[1])

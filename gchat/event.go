@@ -44,7 +44,12 @@ func ReadEvent(data []byte) (e Event, err error) {
 	e.Type = in.Type
 	e.At, _ = time.Parse(time.RFC3339Nano, in.EventTime)
 	if u := in.User; u != nil {
-		e.By, e.Human = Person{Name: u.Name, Email: u.Email, DisplayName: u.DisplayName}, u.Type != "BOT" && strings.HasPrefix(u.Name, "users/")
+		e.By, e.Human = Person{
+			Name:        u.Name,
+			Email:       u.Email,
+			DisplayName: u.DisplayName,
+		}, u.Type != "BOT" &&
+			strings.HasPrefix(u.Name, "users/")
 	}
 	if in.Message != nil {
 		e.Message = fromChat(in.Message)
@@ -74,7 +79,8 @@ func ReadEvent(data []byte) (e Event, err error) {
 	}
 	e.Tap.Question, e.Tap.Machine, _ = strings.Cut(carried[tapQuestion], "-")
 	e.Tap.Choice = carried[tapChoice]
-	e.Tap.Stands = in.Message == nil || len(in.Message.CardsV2) == 0 || shows(in.Message, e.Tap.Question)
+	e.Tap.Stands = in.Message == nil || len(in.Message.CardsV2) == 0 ||
+		shows(in.Message, e.Tap.Question)
 	return e, nil
 }
 

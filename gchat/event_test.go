@@ -12,7 +12,8 @@ import (
 	"gchat-hooks/state/config"
 )
 
-// Google's events have members that no document of Google's names: retentionSettings, messageHistoryState, and more beside them.
+// Google's events have members that no document of Google's names: retentionSettings,
+// messageHistoryState, and more beside them.
 func TestReadEventWithUnknownMembers(t *testing.T) {
 	const (
 		user   = `{"name":"users/1","displayName":"Ann","avatarUrl":"https://a","email":"ann@example.com","type":"HUMAN","domainId":"d"}`
@@ -45,8 +46,8 @@ func TestReadEventWithUnknownMembers(t *testing.T) {
 	}
 }
 
-// A card names its machine by the subscription that hears its taps: machines that share one take each other's, and a card of an
-// earlier version names none.
+// A card names its machine by the subscription that hears its taps: machines that share
+// one take each other's, and a card of an earlier version names none.
 func TestCardsNameTheirMachine(t *testing.T) {
 	mine, same := &App{Subscription: "projects/p/subscriptions/a"}, &App{Subscription: "projects/p/subscriptions/a"}
 	other := &App{Subscription: "projects/p/subscriptions/b"}
@@ -59,7 +60,8 @@ func TestCardsNameTheirMachine(t *testing.T) {
 	}
 }
 
-// A message that Chat does not show an app is none of its machines'; one that a hub does not show may be another machine's.
+// A message that Chat does not show an app is none of its machines'; one that a hub does
+// not show may be another machine's.
 func TestWhoseWordsAreNotTold(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		code := http.StatusForbidden

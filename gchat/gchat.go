@@ -1,6 +1,7 @@
-// Package gchat speaks Google Chat: it posts through an incoming webhook or as an app, lists messages through the Chat API,
-// and hears what people tap. It turns a card of gchat/wording into one of Google's. It knows spaces, threads, messages and
-// senders, and nothing of Claude Code's hooks.
+// Package gchat speaks Google Chat: it posts through an incoming webhook or as an app,
+// lists messages through the Chat API, and hears what people tap. It turns a card of
+// gchat/wording into one of Google's. It knows spaces, threads, messages and senders, and
+// nothing of Claude Code's hooks.
 package gchat
 
 import (
@@ -23,7 +24,8 @@ import (
 	"gchat-hooks/state/config"
 )
 
-// APIError is an error that Chat answered with, in Google's JSON envelope or as bare HTTP.
+// APIError is an error that Chat answered with, in Google's JSON envelope or as bare
+// HTTP.
 type APIError struct {
 	HTTP       int           // HTTP status
 	Status     string        // google.rpc.Code, "PERMISSION_DENIED"; "" when the body had none
@@ -43,7 +45,8 @@ func (e *APIError) Error() string {
 	return s
 }
 
-// ErrNonsense is an answer with status 200 that is no Chat message. The message may have arrived.
+// ErrNonsense is an answer with status 200 that is no Chat message. The message may have
+// arrived.
 var ErrNonsense = errors.New("the answer is not one of Chat's")
 
 // ErrNotWebhook is a webhook URL that is none. It never quotes the URL.
@@ -63,10 +66,12 @@ func AlreadyExists(err error) bool {
 	return e.HTTP == http.StatusConflict && (e.Status == "ALREADY_EXISTS" || e.Status == "")
 }
 
-// AuthFailure says that Chat knows who calls and does not let them, or does not know them.
+// AuthFailure says that Chat knows who calls and does not let them, or does not know
+// them.
 func AuthFailure(err error) bool {
 	e := answered(err)
-	return e.HTTP == http.StatusUnauthorized || e.HTTP == http.StatusForbidden || e.badKey() || errors.Is(err, ErrCredentials)
+	return e.HTTP == http.StatusUnauthorized || e.HTTP == http.StatusForbidden || e.badKey() ||
+		errors.Is(err, ErrCredentials)
 }
 
 // badKey says that the webhook's key is cut off, which Chat answers with 400.
@@ -75,19 +80,26 @@ func (e *APIError) badKey() bool { return e.HTTP == 400 && strings.Contains(e.Me
 // TooMany says that the space's quota is used up.
 func TooMany(err error) bool { return answered(err).HTTP == http.StatusTooManyRequests }
 
-// Refused says that Chat will never take this message: it is malformed, or its space is gone.
+// Refused says that Chat will never take this message: it is malformed, or its space is
+// gone.
 func Refused(err error) bool {
 	code := answered(err).HTTP
 	again := []int{0, http.StatusProxyAuthRequired, http.StatusRequestTimeout, http.StatusTooEarly}
 	return Permanent(err) && !AuthFailure(err) && !slices.Contains(again, code)
 }
 
-// Malformed says that Chat does not take the message as it is: of one to a thread, that may be the thread's name.
-func Malformed(err error) bool { return answered(err).HTTP == http.StatusBadRequest && Refused(err) }
+// Malformed says that Chat does not take the message as it is: of one to a thread, that
+// may be the thread's name.
+func Malformed(
+	err error,
+) bool {
+	return answered(err).HTTP == http.StatusBadRequest && Refused(err)
+}
 
 func gone(err error) bool { return answered(err).HTTP == http.StatusNotFound }
 
-// Answered says that Chat answered, if only with an error. A proxy that wants a password is not Chat.
+// Answered says that Chat answered, if only with an error. A proxy that wants a password
+// is not Chat.
 func Answered(err error) bool {
 	e := answered(err)
 	return e.HTTP != 0 && e.HTTP != http.StatusProxyAuthRequired
@@ -99,12 +111,14 @@ func Overloaded(err error) bool { return TooMany(err) || answered(err).HTTP >= 5
 // Permanent says that the same request will fail again until a person changes something.
 func Permanent(err error) bool {
 	e := answered(err)
-	return e.HTTP >= 400 && e.HTTP < 500 && e.HTTP != http.StatusTooManyRequests && e.HTTP != http.StatusConflict ||
+	return e.HTTP >= 400 && e.HTTP < 500 && e.HTTP != http.StatusTooManyRequests &&
+		e.HTTP != http.StatusConflict ||
 		errors.Is(err, ErrNotWebhook)
 }
 
-// MayHaveArrived says that a message may be in the space although posting it failed: the connection broke or Chat stumbled
-// after it had the request. A refusal, or no connection at all, leaves no doubt.
+// MayHaveArrived says that a message may be in the space although posting it failed: the
+// connection broke or Chat stumbled after it had the request. A refusal, or no connection
+// at all, leaves no doubt.
 func MayHaveArrived(err error) bool {
 	if e := answered(err); e.HTTP != 0 {
 		return e.HTTP < 400 || e.HTTP >= 500
@@ -116,10 +130,12 @@ func MayHaveArrived(err error) bool {
 // RetryAfter is how long Chat asked to be left alone; 0 when it did not say.
 func RetryAfter(err error) time.Duration { return answered(err).RetryAfter }
 
-// NetworkHint says what a person can do about what stands between this machine and Google: a proxy that wants a password, and
-// a program that opens TLS. It is "" for other errors.
+// NetworkHint says what a person can do about what stands between this machine and
+// Google: a proxy that wants a password, and a program that opens TLS. It is "" for other
+// errors.
 func NetworkHint(err error) string {
-	wantsPassword := http.StatusText(http.StatusProxyAuthRequired) // of a tunnel Go tells these words alone (1.26)
+	// of a tunnel Go tells these words alone (1.26)
+	wantsPassword := http.StatusText(http.StatusProxyAuthRequired)
 	switch {
 	case err == nil:
 		return ""
@@ -127,7 +143,8 @@ func NetworkHint(err error) string {
 		return "this machine does not trust the certificate that it was shown: where your company inspects TLS, name the file " +
 			"of its certificate in SSL_CERT_FILE, or on a Mac add it to the keychain; " +
 			"NODE_EXTRA_CA_CERTS is Claude Code's alone"
-	case answered(err).HTTP == http.StatusProxyAuthRequired, strings.HasSuffix(err.Error(), wantsPassword):
+	case answered(err).HTTP == http.StatusProxyAuthRequired,
+		strings.HasSuffix(err.Error(), wantsPassword):
 		return "the proxy wants a user and a password: HTTPS_PROXY=http://USER:PASSWORD@HOST:PORT"
 	}
 	return ""
@@ -142,35 +159,69 @@ var hints = []struct {
 	err  error
 	hint string
 }{
-	{config.ErrFileGone, "put that file back, or an empty {}: while it is missing, no place below it counts"},
-	{config.ErrUnreadableFile, "correct that file: while it does not parse, neither it nor a place below it counts"},
-	{config.ErrNoWebhook, "gchat-hooks setup connects a space, also without Google; or set GOOGLE_CHAT_WEBHOOK_URL " +
-		"(webhook_url in ~/.config/gchat-hooks/config.json)"},
+	{
+		config.ErrFileGone,
+		"put that file back, or an empty {}: while it is missing, no place below it counts",
+	},
+	{
+		config.ErrUnreadableFile,
+		"correct that file: while it does not parse, neither it nor a place below it counts",
+	},
+	{
+		config.ErrNoWebhook,
+		"gchat-hooks setup connects a space, also without Google; or set GOOGLE_CHAT_WEBHOOK_URL " +
+			"(webhook_url in ~/.config/gchat-hooks/config.json)",
+	},
 	{ErrNotWebhook, webhookHint},
-	{ErrEndpoint, "set api_endpoint (GCHAT_API_ENDPOINT) to an https address or to one on this machine, or take it out: " +
-		"Google's is the usual one"},
-	{ErrCredentials, "gchat-hooks login --client-id-file FILE; or set GOOGLE_CHAT_CREDENTIALS_FILE to credentials " +
-		"that may read it"},
+	{
+		ErrEndpoint,
+		"set api_endpoint (GCHAT_API_ENDPOINT) to an https address or to one on this machine, or take it out: " +
+			"Google's is the usual one",
+	},
+	{
+		ErrCredentials,
+		"gchat-hooks login --client-id-file FILE; or set GOOGLE_CHAT_CREDENTIALS_FILE to credentials " +
+			"that may read it",
+	},
 	{ErrNotTold, "reply to a question: its thread tells your users/ID and what to set"},
-	{ErrNonsense, "something between here and Google Chat answers in its place (a proxy, a hotel's network); " +
-		"it is tried again"},
+	{
+		ErrNonsense,
+		"something between here and Google Chat answers in its place (a proxy, a hotel's network); " +
+			"it is tried again",
+	},
 }
 
-// answerHints say what a person can do about Google's answers: those of that status, 0 for any,
-// that say so, in capitals or not. The first that fits counts.
+// answerHints say what a person can do about Google's answers: those of that status, 0
+// for any, that say so, in capitals or not. The first that fits counts.
 var answerHints = []struct {
 	http       int
 	says, hint string
 }{
 	{400, "API key", webhookHint},
 	{401, "", "the credentials are not valid any more: log in again (gchat-hooks login)"},
-	{403, "scope", "the credentials lack a Chat scope: log in with chat.messages.readonly (gchat-hooks login)"},
-	{0, "has not been used in project", "enable the Google Chat API in the credentials' Cloud project: " +
-		"gcloud services enable chat.googleapis.com pubsub.googleapis.com"},
-	{403, "", "the webhook's token is missing or wrong (quote the URL in the shell), or the account or the Chat app is not in " +
-		"this space"},
-	{0, "Chat app not found", "Google wants a Chat app for this: configure one in the credentials' Cloud project " +
-		"(Google Chat API > Configuration), and save it"},
+	{
+		403,
+		"scope",
+		"the credentials lack a Chat scope: log in with chat.messages.readonly (gchat-hooks login)",
+	},
+	{
+		0,
+		"has not been used in project",
+		"enable the Google Chat API in the credentials' Cloud project: " +
+			"gcloud services enable chat.googleapis.com pubsub.googleapis.com",
+	},
+	{
+		403,
+		"",
+		"the webhook's token is missing or wrong (quote the URL in the shell), or the account or the Chat app is not in " +
+			"this space",
+	},
+	{
+		0,
+		"Chat app not found",
+		"Google wants a Chat app for this: configure one in the credentials' Cloud project " +
+			"(Google Chat API > Configuration), and save it",
+	},
 	{404, "", "the webhook, the space or the subscription was deleted, or its name is wrong"},
 	{429, "", "the space's quota is used up; it is tried again"},
 }
@@ -209,9 +260,11 @@ const localSpace = state.EmbeddedSpaceName
 // localApp is the sender of what an app posts in the embedded space.
 const localApp = "users/local-app"
 
-// embedded gives an error of the embedded space, which is where base is on this machine, a hint that knows nothing of Google.
+// embedded gives an error of the embedded space, which is where base is on this machine,
+// a hint that knows nothing of Google.
 func embedded(err error, base *url.URL, space string) error {
-	if base == nil || base.Scheme != "http" || space != localSpace || errors.As(err, new(*state.UserError)) {
+	if base == nil || base.Scheme != "http" || space != localSpace ||
+		errors.As(err, new(*state.UserError)) {
 		return err
 	}
 	setup, hint := "gchat-hooks setup --space --listen ", ""
@@ -228,7 +281,8 @@ func embedded(err error, base *url.URL, space string) error {
 	return &state.UserError{Err: err, Hint: hint, Code: 1}
 }
 
-// unquote takes the URL out of an error of net/http: it quotes the webhook's key and token.
+// unquote takes the URL out of an error of net/http: it quotes the webhook's key and
+// token.
 func unquote(err error) error {
 	if u, is := errors.AsType[*url.Error](err); is {
 		return fmt.Errorf("%s: %w", strings.ToLower(u.Op), u.Err)
@@ -248,25 +302,32 @@ func loopback(host string) bool {
 	return host == "localhost" || ip != nil && ip.IsLoopback()
 }
 
-// AllowedBase says whether requests may go there: TLS anywhere, plain http only to this machine.
+// AllowedBase says whether requests may go there: TLS anywhere, plain http only to this
+// machine.
 func AllowedBase(u *url.URL) bool {
 	return u.Host != "" && (u.Scheme == "https" || u.Scheme == "http" && loopback(u.Hostname()))
 }
 
-// bodyLimit is what one answer may hold when it is unpacked, in bytes. A page of 1,000 messages has a few MB.
+// bodyLimit is what one answer may hold when it is unpacked, in bytes. A page of 1,000
+// messages has a few MB.
 const bodyLimit = 32 << 20
 
-// dial connects to an address, and to the embedded space by its unix socket alone: at its port another user's process may listen
-// while the space is down, and would get the token, and be believed. The address is looked up each time, for a poller outlives a
-// space. A connection that was made before the address was listed may be used on: its other end got the same secrets then.
-// No proxy comes in between: http.ProxyFromEnvironment leaves this machine's own addresses out.
+// dial connects to an address, and to the embedded space by its unix socket alone: at its
+// port another user's process may listen while the space is down, and would get the
+// token, and be believed. The address is looked up each time, for a poller outlives a
+// space. A connection that was made before the address was listed may be used on: its
+// other end got the same secrets then. No proxy comes in between:
+// http.ProxyFromEnvironment leaves this machine's own addresses out.
 func dial(ctx context.Context, network, address string) (net.Conn, error) {
 	direct := &net.Dialer{Timeout: listTimeout}
 	host, port, _ := net.SplitHostPort(address)
 	if !loopback(host) {
 		return direct.DialContext(ctx, network, address)
 	}
-	at, err := net.ResolveTCPAddr(network, net.JoinHostPort(strings.Replace(host, "localhost", "127.0.0.1", 1), port))
+	at, err := net.ResolveTCPAddr(
+		network,
+		net.JoinHostPort(strings.Replace(host, "localhost", "127.0.0.1", 1), port),
+	)
 	if err != nil {
 		return nil, err
 	}
@@ -299,27 +360,38 @@ func withHint(err error, at net.Addr) error {
 	if !errors.Is(err, syscall.ECONNREFUSED) {
 		return err
 	}
-	return &state.UserError{Err: err, Hint: "nothing answers on this machine: gchat-hooks space --listen " + at.String() +
-		" runs the embedded space (for a phone, with --phone)", Code: 1}
+	return &state.UserError{
+		Err: err,
+		Hint: "nothing answers on this machine: gchat-hooks space --listen " + at.String() +
+			" runs the embedded space (for a phone, with --phone)",
+		Code: 1,
+	}
 }
 
-// StartSpaceCommand starts the embedded space that has a port of this machine, and waits until it listens or fails. Nil starts none. It
-// is set where this process is the program that runs the space.
+// StartSpaceCommand starts the embedded space that has a port of this machine, and waits
+// until it listens or fails. Nil starts none. It is set where this process is the program
+// that runs the space.
 var StartSpace func(port int)
 
-// pingAfter is how long an HTTP/2 connection may be silent before it is asked for a sign of life, and how long that may take. A
-// pull is always under way, so its connection is never idle; after a computer's sleep or a change of network it may lead nowhere,
-// which TCP finds out after a quarter of an hour.
+// pingAfter is how long an HTTP/2 connection may be silent before it is asked for a sign
+// of life, and how long that may take. A pull is always under way, so its connection is
+// never idle; after a computer's sleep or a change of network it may lead nowhere, which
+// TCP finds out after a quarter of an hour.
 const pingAfter = 15 * time.Second
 
 func init() {
-	http.DefaultTransport.(*http.Transport).HTTP2 = &http.HTTP2Config{SendPingTimeout: pingAfter, PingTimeout: pingAfter}
+	http.DefaultTransport.(*http.Transport).HTTP2 = &http.HTTP2Config{
+		SendPingTimeout: pingAfter,
+		PingTimeout:     pingAfter,
+	}
 }
 
-// ErrConnectionLost says that a connection leads nowhere any more. The next request makes a new one.
+// ErrConnectionLost says that a connection leads nowhere any more. The next request makes
+// a new one.
 var ErrConnectionLost = errors.New("the connection was lost")
 
-// limitBodies keeps an answer that has no end, or unpacks to a large one, from filling the memory.
+// limitBodies keeps an answer that has no end, or unpacks to a large one, from filling
+// the memory.
 type limitBodies struct{ by http.RoundTripper }
 
 func (t limitBodies) RoundTrip(r *http.Request) (*http.Response, error) {

@@ -25,24 +25,28 @@ const (
 	haikuTimeout   = 2 * time.Second // the question waits for its wording
 	longestAsked   = 4 << 10         // bytes of JSON that the model words in that time
 	longestWording = 4 << 10         // bytes of one question's wording
-	longestAnswer  = 256 << 10       // bytes that are read of an answer: many times what haikuTokens allows
+	// bytes that are read of an answer: many times what haikuTokens allows
+	longestAnswer = 256 << 10
 )
 
-// wordingPrompt tells the model what to write. Nothing depends on its obedience: its words are foreign text, and the options
-// never come from it.
+// wordingPrompt tells the model what to write. Nothing depends on its obedience: its
+// words are foreign text, and the options never come from it.
 //
 //go:embed wording.txt
 var wordingPrompt string
 
 // Haiku rewords questions through Anthropic's Messages API.
 type Haiku struct {
-	Key     string // a secret
-	BaseURL string // without /v1; "": Anthropic's. Plain http for this machine only, since the key goes there
+	Key string // a secret
+	// without /v1; "": Anthropic's. Plain http for this machine only, since the key goes
+	// there
+	BaseURL string
 }
 
 // Wording is what the model made of questions.
 type Wording struct {
-	Texts        []string `json:"-"` // one for each question, foreign; to be kept in Question.Wording
+	// one for each question, foreign; to be kept in Question.Wording
+	Texts        []string `json:"-"`
 	Model        string   `json:"-"`
 	InputTokens  int64    `json:"input_tokens"`
 	OutputTokens int64    `json:"output_tokens"`
@@ -51,9 +55,9 @@ type Wording struct {
 // USD is what it cost: claude-haiku-4-5 is $1 a million tokens in and $5 out.
 func (w Wording) USD() float64 { return (float64(w.InputTokens) + 5*float64(w.OutputTokens)) / 1e6 }
 
-// Word asks the model once, within ctx and haikuTimeout. The questions' texts go out; headers, options, session and thread
-// stay here. No error holds the key. Where the model did answer, the Wording of an error has no Texts but tells what was
-// paid for.
+// Word asks the model once, within ctx and haikuTimeout. The questions' texts go out;
+// headers, options, session and thread stay here. No error holds the key. Where the model
+// did answer, the Wording of an error has no Texts but tells what was paid for.
 func (h Haiku) Word(ctx context.Context, prompts []state.SubQuestion) (Wording, error) {
 	w, said, err := h.ask(ctx, prompts)
 	if err == nil {
@@ -65,7 +69,10 @@ func (h Haiku) Word(ctx context.Context, prompts []state.SubQuestion) (Wording, 
 	return w, nil
 }
 
-func (h Haiku) ask(ctx context.Context, prompts []state.SubQuestion) (w Wording, said string, err error) {
+func (h Haiku) ask(
+	ctx context.Context,
+	prompts []state.SubQuestion,
+) (w Wording, said string, err error) {
 	var texts []string
 	for _, p := range prompts {
 		texts = append(texts, state.Clean(state.ForChat, p.Question))
@@ -76,11 +83,16 @@ func (h Haiku) ask(ctx context.Context, prompts []state.SubQuestion) (w Wording,
 	case len(texts) == 0:
 		return w, "", errors.New("there is no question")
 	case len(asked) > longestAsked:
-		return w, "", fmt.Errorf("it is longer than the %d bytes that are worded in time", longestAsked)
+		return w, "", fmt.Errorf(
+			"it is longer than the %d bytes that are worded in time",
+			longestAsked,
+		)
 	case h.Key == "":
 		return w, "", errors.New("no key for Anthropic's API")
 	case err != nil || !AllowedBase(base):
-		return w, "", errors.New("the base URL of Anthropic's API is none: it must be https, or http to this machine")
+		return w, "", errors.New(
+			"the base URL of Anthropic's API is none: it must be https, or http to this machine",
+		)
 	}
 	body, _ := json.Marshal(map[string]any{
 		"model": haikuModel, "max_tokens": haikuTokens, "system": wordingPrompt,
@@ -88,7 +100,12 @@ func (h Haiku) ask(ctx context.Context, prompts []state.SubQuestion) (w Wording,
 	})
 	ctx, cancel := context.WithTimeout(ctx, haikuTimeout)
 	defer cancel()
-	req, _ := http.NewRequestWithContext(ctx, http.MethodPost, base.JoinPath("v1", "messages").String(), bytes.NewReader(body))
+	req, _ := http.NewRequestWithContext(
+		ctx,
+		http.MethodPost,
+		base.JoinPath("v1", "messages").String(),
+		bytes.NewReader(body),
+	)
 	req.Header.Set("Content-Type", "application/json")
 	req.Header.Set("X-Api-Key", h.Key)
 	req.Header.Set("Anthropic-Version", "2023-06-01")
@@ -115,7 +132,11 @@ func readAnswer(resp *http.Response) (w Wording, said string, err error) {
 	}
 	err = json.Unmarshal(body, &answer)
 	if resp.StatusCode != http.StatusOK {
-		return w, "", fmt.Errorf("anthropic answered %d %s", resp.StatusCode, shorten(answer.Error.Type, 60))
+		return w, "", fmt.Errorf(
+			"anthropic answered %d %s",
+			resp.StatusCode,
+			shorten(answer.Error.Type, 60),
+		)
 	}
 	if err != nil || answer.Type != "message" {
 		return w, "", errors.New("the answer is not one of Anthropic's")

@@ -93,7 +93,8 @@ func raw(status int, contentType, body string) http.HandlerFunc {
 	}
 }
 
-// The question's text goes out as data, and nothing else does: no option, no header, nothing of the environment.
+// The question's text goes out as data, and nothing else does: no option, no header,
+// nothing of the environment.
 func TestHaikuWords(t *testing.T) {
 	for _, name := range []string{"ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "ANTHROPIC_CUSTOM_HEADERS", "ANTHROPIC_BASE_URL"} {
 		t.Setenv(name, "X-Leak: http://127.0.0.1:1/leak")
@@ -217,12 +218,13 @@ func TestHaikuDoesNotAsk(t *testing.T) {
 		prompts []state.SubQuestion
 		says    string
 	}{
-		"no key":             {Haiku{BaseURL: h.BaseURL}, one, "no key"},
-		"plain http":         {Haiku{Key: "sk-1", BaseURL: "http://192.0.2.1"}, one, "the base URL"},
-		"no URL":             {Haiku{Key: "sk-1", BaseURL: "::"}, one, "the base URL"},
-		"no scheme":          {Haiku{Key: "sk-1", BaseURL: "example.com"}, one, "the base URL"},
-		"no question":        {h, nil, "no question"},
-		"long question":      {h, []state.SubQuestion{{Question: strings.Repeat("<", longestAsked/6+1)}}, "longer than"}, // six bytes each in JSON
+		"no key":      {Haiku{BaseURL: h.BaseURL}, one, "no key"},
+		"plain http":  {Haiku{Key: "sk-1", BaseURL: "http://192.0.2.1"}, one, "the base URL"},
+		"no URL":      {Haiku{Key: "sk-1", BaseURL: "::"}, one, "the base URL"},
+		"no scheme":   {Haiku{Key: "sk-1", BaseURL: "example.com"}, one, "the base URL"},
+		"no question": {h, nil, "no question"},
+		// six bytes each in JSON
+		"long question":      {h, []state.SubQuestion{{Question: strings.Repeat("<", longestAsked/6+1)}}, "longer than"},
 		"a key of two lines": {Haiku{Key: "sk-1\nX-Evil: sk-2", BaseURL: h.BaseURL}, one, "header"},
 	} {
 		w, err := tt.h.Word(t.Context(), tt.prompts)

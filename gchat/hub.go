@@ -18,8 +18,9 @@ import (
 	"gchat-hooks/state/config"
 )
 
-// Hub is what a machine holds of the hub that it joined, and what its requests go through: a credentials file, whose token is for
-// that hub alone. The hub stands before Google for the app's team, and takes the same calls.
+// Hub is what a machine holds of the hub that it joined, and what its requests go
+// through: a credentials file, whose token is for that hub alone. The hub stands before
+// Google for the app's team, and takes the same calls.
 type Hub struct {
 	Type   string    `json:"type"` // config.HubCredentialsType
 	URL    string    `json:"hub"`
@@ -33,16 +34,18 @@ type Hub struct {
 
 // Joined is what a hub answers to a machine that joins, or renews its token.
 type Joined struct {
-	Token        string    `json:"token"` // a secret
-	Expires      time.Time `json:"expires"`
-	Machine      string    `json:"machine"`            // how the hub calls this machine: 12 hex digits
-	User         string    `json:"user"`               // users/ID: whose machine it is
-	Email        string    `json:"email,omitempty"`    // where Chat told it
-	Space        string    `json:"space"`              // spaces/S
-	Subscription string    `json:"subscription"`       // projects/P/subscriptions/S
-	Deciders     []string  `json:"deciders,omitempty"` // users/ID: who else may answer there; not told with a renewal
-	Version      string    `json:"version"`            // of the hub
-	Time         time.Time `json:"time"`               // by the hub's clock, as Expires
+	Token   string    `json:"token"` // a secret
+	Expires time.Time `json:"expires"`
+	// how the hub calls this machine: 12 hex digits
+	Machine      string `json:"machine"`
+	User         string `json:"user"`            // users/ID: whose machine it is
+	Email        string `json:"email,omitempty"` // where Chat told it
+	Space        string `json:"space"`           // spaces/S
+	Subscription string `json:"subscription"`    // projects/P/subscriptions/S
+	// users/ID: who else may answer there; not told with a renewal
+	Deciders []string  `json:"deciders,omitempty"`
+	Version  string    `json:"version"` // of the hub
+	Time     time.Time `json:"time"`    // by the hub's clock, as Expires
 }
 
 const (
@@ -70,8 +73,9 @@ func ReadHub(file string) *Hub {
 	return h
 }
 
-// JoinHub exchanges a code for a token. The same nonce gets the same answer again: this machine may be killed before it wrote the
-// token down. Errors are *state.UserError, and *APIError of a hub in trouble.
+// JoinHub exchanges a code for a token. The same nonce gets the same answer again: this
+// machine may be killed before it wrote the token down. Errors are *state.UserError, and
+// *APIError of a hub in trouble.
 func JoinHub(ctx context.Context, base, code, nonce, version string) (*Hub, error) {
 	h := &Hub{Type: config.HubCredentialsType, URL: strings.TrimRight(base, "/")}
 	if err := h.join(ctx, "", map[string]string{"code": code, "nonce": nonce, "version": version}); err != nil {
@@ -87,10 +91,14 @@ func (h *Hub) Save(file string) error {
 	return config.WriteSecretFile(file, append(b, '\n'))
 }
 
-// What a hub answers is written into the person's configuration: machine, space, subscription and token, and who may answer.
-var joinedForm = state.LazyPattern(`^[0-9a-f]{12} spaces/[\w-]+ projects/[\w.:~+%-]+/subscriptions/[\w.~+%-]+ [!-~]+$`)
+// What a hub answers is written into the person's configuration: machine, space,
+// subscription and token, and who may answer.
+var joinedForm = state.LazyPattern(
+	`^[0-9a-f]{12} spaces/[\w-]+ projects/[\w.:~+%-]+/subscriptions/[\w.~+%-]+ [!-~]+$`,
+)
 
-// join takes the hub's answer to a code, or to an earlier token. Errors are *APIError, errNoHub and of the transport.
+// join takes the hub's answer to a code, or to an earlier token. Errors are *APIError,
+// errNoHub and of the transport.
 func (h *Hub) join(ctx context.Context, token string, in map[string]string) error {
 	base, err := ParseEndpoint(h.URL)
 	if err != nil || base == nil {
@@ -100,7 +108,12 @@ func (h *Hub) join(ctx context.Context, token string, in map[string]string) erro
 	defer cancel()
 	// Texts encode, and the address was parsed.
 	body, _ := json.Marshal(in)
-	r, _ := http.NewRequestWithContext(ctx, http.MethodPost, base.String()+"/hub/join", bytes.NewReader(body))
+	r, _ := http.NewRequestWithContext(
+		ctx,
+		http.MethodPost,
+		base.String()+"/hub/join",
+		bytes.NewReader(body),
+	)
 	r.Header.Set("Content-Type", "application/json")
 	answer, err := answerOf(h.send(r, token))
 	if err != nil {
@@ -116,7 +129,8 @@ func (h *Hub) join(ctx context.Context, token string, in map[string]string) erro
 	if err != nil || stranger || another || !well || j.Time.IsZero() || !j.Expires.After(j.Time) {
 		return fmt.Errorf("%w: %w", errNoHub, ErrNonsense)
 	}
-	h.Joined, h.Got = j, time.Now().Round(0) // of a monotonic clock a laptop's sleep would be left out
+	// of a monotonic clock a laptop's sleep would be left out
+	h.Joined, h.Got = j, time.Now().Round(0)
 	return nil
 }
 
@@ -160,7 +174,8 @@ func (h *Hub) RoundTrip(r *http.Request) (*http.Response, error) {
 	return h.send(r.Clone(r.Context()), token)
 }
 
-// due says that the token is in the second half of its life, or that its age is not known: the clock was set back to before it.
+// due says that the token is in the second half of its life, or that its age is not
+// known: the clock was set back to before it.
 func (h *Hub) due() bool {
 	age := time.Since(h.Got)
 	return (age < 0 || age >= h.life()/2) && time.Since(h.tried).Abs() > renewPause
@@ -168,9 +183,10 @@ func (h *Hub) due() bool {
 
 func (h *Hub) life() time.Duration { return h.Expires.Sub(h.Time) }
 
-// fresh is a token that the hub takes: the one at hand in the first half of its life, else the one that another process wrote
-// into the file, else a new one, which is written there; now wants a new one in any case. Of processes that renew at once each
-// has a good one.
+// fresh is a token that the hub takes: the one at hand in the first half of its life,
+// else the one that another process wrote into the file, else a new one, which is written
+// there; now wants a new one in any case. Of processes that renew at once each has a good
+// one.
 func (h *Hub) fresh(ctx context.Context, now bool) (string, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -185,38 +201,53 @@ func (h *Hub) fresh(ctx context.Context, now bool) (string, error) {
 	}
 	old := h.Token
 	err := h.join(ctx, old, map[string]string{})
-	if err != nil && !now && answered(err).HTTP != http.StatusUnauthorized && time.Since(h.Got) < h.life() {
+	if err != nil && !now && answered(err).HTTP != http.StatusUnauthorized &&
+		time.Since(h.Got) < h.life() {
 		h.tried = time.Now()
 		return old, nil
 	}
 	if err != nil {
 		return "", h.failed(fmt.Errorf("renew the token: %w", err))
 	}
-	// Where this machine joined anew meanwhile, the file is of that. One that cannot be written is renewed by the next process.
+	// Where this machine joined anew meanwhile, the file is of that. One that cannot be
+	// written is renewed by the next process.
 	if kept := ReadHub(h.file); kept != nil && kept.Machine == h.Machine && kept.Token == old {
 		_ = h.Save(h.file)
 	}
 	return h.Token, nil
 }
 
-// Wrong says what was not as it should be when the hub last gave a token: the clocks, the versions. Each is a *state.UserError.
+// Wrong says what was not as it should be when the hub last gave a token: the clocks, the
+// versions. Each is a *state.UserError.
 func (h *Hub) Wrong(version string) (wrong []error) {
 	if h == nil {
 		return nil
 	}
 	if off := h.Time.Sub(h.Got).Abs().Round(time.Second); off > clocksApart {
-		wrong = append(wrong, &state.UserError{Err: fmt.Errorf("this machine's clock is %s off the hub's", off),
-			Hint: "have the system set its clock; then gchat-hooks doctor compares them again"})
+		wrong = append(
+			wrong,
+			&state.UserError{Err: fmt.Errorf("this machine's clock is %s off the hub's", off),
+				Hint: "have the system set its clock; then gchat-hooks doctor compares them again"},
+		)
 	}
 	if h.Version != version {
-		wrong = append(wrong, &state.UserError{Err: fmt.Errorf("the hub has version %s of gchat-hooks, and this machine %s",
-			wording.Line(wording.Cut(h.Version, 40)), version), Hint: "have the older one updated; then gchat-hooks doctor compares them again"})
+		wrong = append(
+			wrong,
+			&state.UserError{Err: fmt.Errorf(
+				"the hub has version %s of gchat-hooks, and this machine %s",
+				wording.Line(
+					wording.Cut(h.Version, 40),
+				),
+				version,
+			), Hint: "have the older one updated; then gchat-hooks doctor compares them again"},
+		)
 	}
 	return wrong
 }
 
-// PolicyReader asks the hub of a credentials file for its policy, see config.PolicyReader. Errors are ErrCredentials, those of
-// answerOf and of RoundTrip, and ErrNonsense.
+// PolicyReader asks the hub of a credentials file for its policy, see
+// config.PolicyReader. Errors are ErrCredentials, those of answerOf and of RoundTrip, and
+// ErrNonsense.
 func ReadPolicy(ctx context.Context, credentialsFile string) (json.RawMessage, error) {
 	h := ReadHub(credentialsFile)
 	if h == nil {
@@ -224,7 +255,8 @@ func ReadPolicy(ctx context.Context, credentialsFile string) (json.RawMessage, e
 	}
 	ctx, cancel := context.WithTimeout(ctx, policyTimeout)
 	defer cancel()
-	r, _ := http.NewRequestWithContext(ctx, http.MethodGet, h.URL+"/hub/policy", nil) // it was parsed
+	// it was parsed
+	r, _ := http.NewRequestWithContext(ctx, http.MethodGet, h.URL+"/hub/policy", nil)
 	var answer struct{ Policy json.RawMessage }
 	b, err := answerOf(h.RoundTrip(r))
 	if err == nil && (json.Unmarshal(b, &answer) != nil || len(answer.Policy) == 0) {
@@ -241,7 +273,8 @@ func (h *Hub) failed(err error) error {
 		return err
 	case errors.Is(err, errNoHub):
 		hint = "see that this is the hub's address: " + h.URL + "; or " + joinAnew
-	case e.HTTP == http.StatusUnauthorized, AlreadyExists(err): // of joining: another machine used the code
+	case e.HTTP == http.StatusUnauthorized, AlreadyExists(err):
+		// of joining: another machine used the code
 		hint = joinAnew
 	case e.HTTP == http.StatusForbidden, e.HTTP == http.StatusNotFound:
 		hint = "the app is no longer in that space, or this machine asks for what is another's: add the app, or " + joinAnew

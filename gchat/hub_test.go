@@ -23,7 +23,8 @@ import (
 	"gchat-hooks/state/config"
 )
 
-// newHub is a hub in front of an embedded space, and the file of a machine that joined it.
+// newHub is a hub in front of an embedded space, and the file of a machine that joined
+// it.
 func newHub(t *testing.T) (h *team.Hub, file string) {
 	t.Helper()
 	h, _ = team.StartLocal(t)
@@ -107,7 +108,8 @@ func TestAMachineSpeaksToItsHubAsToGoogle(t *testing.T) {
 	}
 }
 
-// A hub's token goes to that hub, whatever the endpoints are: not to Google, to another program on this machine, or to its port over TLS.
+// A hub's token goes to that hub, whatever the endpoints are: not to Google, to another
+// program on this machine, or to its port over TLS.
 func TestAHubsTokenGoesNowhereElse(t *testing.T) {
 	h, file := newHub(t)
 	secure := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -155,7 +157,8 @@ func TestAHubsTokenIsRenewed(t *testing.T) {
 		before func(t *testing.T, h *team.Hub, file string) // once the app read its file
 		joined int                                          // tokens that the hub gave in the end
 		saved  bool                                         // a new one is in the file then
-		fails  string                                       // words of the error or its hint; "" for none
+		// words of the error or its hint; "" for none
+		fails string
 	}{
 		"fresh":                {file: got(11 * time.Hour), joined: 1},
 		"second half":          {file: got(13 * time.Hour), joined: 2, saved: true},
@@ -219,7 +222,8 @@ func TestAHubsTokenIsRenewed(t *testing.T) {
 	}
 }
 
-// This machine's clock may be wrong by days: when the token is renewed follows from how long it lives, and a clock that is set loses nothing.
+// This machine's clock may be wrong by days: when the token is renewed follows from how
+// long it lives, and a clock that is set loses nothing.
 func TestAWrongClockRenewsNoTokenEarly(t *testing.T) {
 	h, file := newHub(t)
 	for _, off := range []time.Duration{-100 * time.Hour, 100 * time.Hour} {
@@ -245,7 +249,8 @@ func TestAWrongClockRenewsNoTokenEarly(t *testing.T) {
 	}
 }
 
-// Several processes renew at once, each with a token that is good, and the file is a whole one all the time.
+// Several processes renew at once, each with a token that is good, and the file is a
+// whole one all the time.
 func TestProcessesRenewAtOnce(t *testing.T) {
 	h, file := newHub(t)
 	edit(t, file, func(h *gchat.Hub) { h.Got = time.Time{} })
@@ -262,7 +267,8 @@ func TestProcessesRenewAtOnce(t *testing.T) {
 		a := appOf(t, h, file)
 		for j := range 4 {
 			all.Go(func() {
-				err := error(&gchat.APIError{HTTP: http.StatusTooManyRequests}) // a hub serves eight at once
+				// a hub serves eight at once
+				err := error(&gchat.APIError{HTTP: http.StatusTooManyRequests})
 				for gchat.TooMany(err) {
 					_, err = a.Post(t.Context(), gchat.Post{Text: "x", MessageID: fmt.Sprintf("client-%d-%d", i, j)})
 				}

@@ -19,10 +19,12 @@ import (
 	"google.golang.org/api/option"
 )
 
-// ErrEndpoint says that the configured base URL of the API is none that requests may go to.
+// ErrEndpoint says that the configured base URL of the API is none that requests may go
+// to.
 var ErrEndpoint = errors.New("the API endpoint is neither https nor on this machine")
 
-// ErrCredentials says that there are no credentials to read messages with, or that they are of no use.
+// ErrCredentials says that there are no credentials to read messages with, or that they
+// are of no use.
 var ErrCredentials = errors.New("no usable Google credentials")
 
 const listTimeout = 30 * time.Second
@@ -55,9 +57,10 @@ func (m Message) Space() string {
 type API struct {
 	Space string // spaces/S, where it posts; "" of a reader
 	chat  *chat.Service
-	base  *url.URL      // nil: Google's
-	Hub   *Hub          // that stands before Google; nil where none does
-	Ahead time.Duration // how far Chat's clock is ahead of ours, to about two seconds, as its lists told
+	base  *url.URL // nil: Google's
+	Hub   *Hub     // that stands before Google; nil where none does
+	// how far Chat's clock is ahead of ours, to about two seconds, as its lists told
+	Ahead time.Duration
 }
 
 // Chat tells where it posts, host/spaces/S, without a secret.
@@ -74,7 +77,13 @@ type request[R, T any] interface {
 }
 
 // call makes a request within a time. Its error says what was wanted.
-func call[R request[R, T], T any](ctx context.Context, a *API, most time.Duration, what, space string, r R) (T, error) {
+func call[R request[R, T], T any](
+	ctx context.Context,
+	a *API,
+	most time.Duration,
+	what, space string,
+	r R,
+) (T, error) {
 	ctx, cancel := context.WithTimeout(ctx, most)
 	defer cancel()
 	answer, err := r.Context(ctx).Do()
@@ -84,7 +93,8 @@ func call[R request[R, T], T any](ctx context.Context, a *API, most time.Duratio
 	return answer, err
 }
 
-// failed is the error of a call, with a hint where it is of a hub or of the embedded space.
+// failed is the error of a call, with a hint where it is of a hub or of the embedded
+// space.
 func (a *API) failed(what, space string, err error) error {
 	if a.Hub != nil {
 		return fmt.Errorf("%s: %w", what, a.Hub.failed(apiError(err)))
@@ -92,7 +102,8 @@ func (a *API) failed(what, space string, err error) error {
 	return fmt.Errorf("%s: %w", what, embedded(apiError(err), a.base, space))
 }
 
-// named is the id that a message of ours has in Chat: a hub has each machine's ids name it, and lets it change no other messages.
+// named is the id that a message of ours has in Chat: a hub has each machine's ids name
+// it, and lets it change no other messages.
 func (a *API) named(id string) string {
 	rest, ours := strings.CutPrefix(id, "client-")
 	if a.Hub == nil || !ours || strings.HasPrefix(rest, a.Hub.Machine+"-") {
@@ -101,15 +112,17 @@ func (a *API) named(id string) string {
 	return "client-" + a.Hub.Machine + "-" + rest
 }
 
-// OnceMark stands in the id of a message that any machine of a person's may post, and one does: a hub takes it for all as one.
+// OnceMark stands in the id of a message that any machine of a person's may post, and one
+// does: a hub takes it for all as one.
 const OnceMark = "x-" // an id has 63 characters at most
 
 // OnceID is an id with OnceMark.
 func OnceID(id string) string { return "client-" + OnceMark + strings.TrimPrefix(id, "client-") }
 
-// NewReader prepares to read. endpoint is the API's base URL, "" for Google's; plain http is allowed to this machine
-// only, and then goes without credentials. credentialsFile is a service account or authorized user file (a login's too); ""
-// finds Application Default Credentials. Errors are ErrCredentials, or the endpoint's.
+// NewReader prepares to read. endpoint is the API's base URL, "" for Google's; plain http
+// is allowed to this machine only, and then goes without credentials. credentialsFile is
+// a service account or authorized user file (a login's too); "" finds Application Default
+// Credentials. Errors are ErrCredentials, or the endpoint's.
 func NewReader(ctx context.Context, endpoint, credentialsFile string) (*API, error) {
 	var hub *Hub
 	if credentialsFile != "" {
@@ -124,9 +137,14 @@ func NewReader(ctx context.Context, endpoint, credentialsFile string) (*API, err
 	return &API{chat: svc, base: base, Hub: hub}, err
 }
 
-// serviceOptions lead to one of Google's APIs with the file's credentials, or to a base URL in its place: on this machine without
-// any, but for a hub's, whose file it is where hub is not nil. See findCredentials for the scopes.
-func serviceOptions(endpoint, file string, hub *Hub, app, user string) ([]option.ClientOption, *url.URL, error) {
+// serviceOptions lead to one of Google's APIs with the file's credentials, or to a base
+// URL in its place: on this machine without any, but for a hub's, whose file it is where
+// hub is not nil. See findCredentials for the scopes.
+func serviceOptions(
+	endpoint, file string,
+	hub *Hub,
+	app, user string,
+) ([]option.ClientOption, *url.URL, error) {
 	base, err := ParseEndpoint(endpoint)
 	if err != nil {
 		return nil, nil, err
@@ -135,7 +153,8 @@ func serviceOptions(endpoint, file string, hub *Hub, app, user string) ([]option
 	if base != nil {
 		opts = append(opts, option.WithEndpoint(strings.TrimSuffix(endpoint, "/")+"/"))
 	}
-	client := &http.Client{Transport: noRedirects.Transport} // plain http may go to the embedded space
+	// plain http may go to the embedded space
+	client := &http.Client{Transport: noRedirects.Transport}
 	if hub != nil {
 		client.Transport = hub
 	} else if base == nil || base.Scheme == "https" {
@@ -150,7 +169,8 @@ func serviceOptions(endpoint, file string, hub *Hub, app, user string) ([]option
 	return append(opts, option.WithHTTPClient(client)), base, nil
 }
 
-// ParseEndpoint reads an API's base URL; nil for "", which is Google's. The error is ErrEndpoint where requests may not go there.
+// ParseEndpoint reads an API's base URL; nil for "", which is Google's. The error is
+// ErrEndpoint where requests may not go there.
 func ParseEndpoint(endpoint string) (*url.URL, error) {
 	if endpoint == "" {
 		return nil, nil
@@ -162,9 +182,9 @@ func ParseEndpoint(endpoint string) (*url.URL, error) {
 	return u, nil
 }
 
-// Since lists the messages of a space that were created after t (exclusive, the server's clock), deleted ones too, oldest first
-// (Google's default), and hands over page after page: what was handed over counts, also when a later page fails, and with
-// ErrEndless.
+// Since lists the messages of a space that were created after t (exclusive, the server's
+// clock), deleted ones too, oldest first (Google's default), and hands over page after
+// page: what was handed over counts, also when a later page fails, and with ErrEndless.
 func (a *API) Since(ctx context.Context, space string, t time.Time, page func([]Message)) error {
 	ctx, cancel := context.WithTimeout(ctx, listTimeout)
 	defer cancel()
@@ -173,8 +193,11 @@ func (a *API) Since(ctx context.Context, space string, t time.Time, page func([]
 		Filter(fmt.Sprintf("createTime > %q", after))
 	next := func(got *chat.ListMessagesResponse) string { return got.NextPageToken }
 	err := list.Pages(ctx, BoundPages(next, func(got *chat.ListMessagesResponse) {
-		now := clock(got.Header) // in whole seconds: a small difference is none, and would change what was said first
-		if ahead := time.Until(now); !now.IsZero() && (a.Ahead == 0 || (ahead-a.Ahead).Abs() > 2*time.Second) {
+		// in whole seconds: a small difference is none, and would change what was said
+		// first
+		now := clock(got.Header)
+		if ahead := time.Until(now); !now.IsZero() &&
+			(a.Ahead == 0 || (ahead-a.Ahead).Abs() > 2*time.Second) {
 			a.Ahead = ahead
 		}
 		var ms []Message
@@ -191,8 +214,9 @@ func (a *API) Since(ctx context.Context, space string, t time.Time, page func([]
 	return err
 }
 
-// Posted finds the message that was posted with that MessageID after t, by the server's clock: by its id, and in the list where
-// that finds none. The id is described for the app that gave it (spaces.messages.get): a person's login may not know a webhook's.
+// Posted finds the message that was posted with that MessageID after t, by the server's
+// clock: by its id, and in the list where that finds none. The id is described for the
+// app that gave it (spaces.messages.get): a person's login may not know a webhook's.
 func (a *API) Posted(ctx context.Context, space, id string, t time.Time) (Message, error) {
 	found, err := a.ByClientID(ctx, space, id)
 	if !gone(err) {
@@ -213,14 +237,22 @@ func (a *API) Posted(ctx context.Context, space, id string, t time.Time) (Messag
 
 // ByClientID gets the message that was posted with that MessageID.
 func (a *API) ByClientID(ctx context.Context, space, id string) (Message, error) {
-	m, err := call(ctx, a, listTimeout, "read messages", space, a.chat.Spaces.Messages.Get(space+"/messages/"+a.named(id)))
+	m, err := call(
+		ctx,
+		a,
+		listTimeout,
+		"read messages",
+		space,
+		a.chat.Spaces.Messages.Get(space+"/messages/"+a.named(id)),
+	)
 	if err != nil {
 		return Message{}, err
 	}
 	return fromChat(m), nil
 }
 
-// Describe asks Chat what kind of space that is. Of a person's login it takes the scope chat.spaces.readonly.
+// Describe asks Chat what kind of space that is. Of a person's login it takes the scope
+// chat.spaces.readonly.
 func (a *API) Describe(ctx context.Context, name string) (*chat.Space, error) {
 	return call(ctx, a, listTimeout, "look at the space", name, a.chat.Spaces.Get(name))
 }
@@ -234,14 +266,16 @@ func fromChat(m *chat.Message) Message {
 		Attached: len(m.Attachment)+len(m.AttachedGifs) > 0,
 		Quotes:   cmp.Or(m.QuotedMessageMetadata, &chat.QuotedMessageMetadata{}).Name,
 	}
-	if strings.HasPrefix(sender.Name, "users/") { // another name could be one that we keep for ourselves
+	if strings.HasPrefix(sender.Name, "users/") {
+		// another name could be one that we keep for ourselves
 		out.Sender = sender.Name
 	}
 	out.CreateTime, _ = time.Parse(time.RFC3339Nano, m.CreateTime)
 	return out
 }
 
-// apiError turns the client library's errors into ours. It does not say which of them an answer brought that it could not read.
+// apiError turns the client library's errors into ours. It does not say which of them an
+// answer brought that it could not read.
 func apiError(err error) error {
 	var api *googleapi.Error
 	var token *auth.Error
@@ -274,15 +308,18 @@ type Person struct {
 	DisplayName string // where Chat gives it
 }
 
-// ErrNotTold says that Chat cannot tell who the credentials belong to: that person wrote nothing that a search finds.
+// ErrNotTold says that Chat cannot tell who the credentials belong to: that person wrote
+// nothing that a search finds.
 var ErrNotTold = errors.New("chat does not tell who that is")
 
-// Me is the person whose login reads. With the scopes that reading takes, the API does not tell who that is (members.get
-// takes chat.memberships.readonly), but messages.search finds the messages of "users/me", and a message has its sender.
-// Errors are ErrNotTold, ErrCredentials and the API's.
+// Me is the person whose login reads. With the scopes that reading takes, the API does
+// not tell who that is (members.get takes chat.memberships.readonly), but messages.search
+// finds the messages of "users/me", and a message has its sender. Errors are ErrNotTold,
+// ErrCredentials and the API's.
 func (r *API) Me(ctx context.Context) (Person, error) {
 	mine := &chat.SearchMessagesRequest{Filter: `sender.name = "users/me"`, PageSize: 25}
-	search := r.chat.Spaces.Messages.Search("spaces/-", mine).Fields("results/message/sender") // not what was said
+	// not what was said
+	search := r.chat.Spaces.Messages.Search("spaces/-", mine).Fields("results/message/sender")
 	got, err := call(ctx, r, listTimeout, "ask who logged in", "", search)
 	if err != nil {
 		return Person{}, err

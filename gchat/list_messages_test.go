@@ -18,7 +18,8 @@ import (
 	"gchat-hooks/e2e/strict"
 )
 
-// The header tells whole seconds: of two messages of a second, in two lists, the earlier one stays that.
+// The header tells whole seconds: of two messages of a second, in two lists, the earlier
+// one stays that.
 func TestTheServersClockIsSteady(t *testing.T) {
 	ahead := time.Hour
 	srv := chatServer(t, func(w http.ResponseWriter, _ *http.Request) {
@@ -217,7 +218,8 @@ func TestSenderIsAUserOrNobody(t *testing.T) {
 	}
 }
 
-// A few bytes on the wire can be a great many in memory: of such a page, nothing is handed over.
+// A few bytes on the wire can be a great many in memory: of such a page, nothing is
+// handed over.
 func TestAnswerThatUnpacksToTooMuch(t *testing.T) {
 	srv := chatServer(t, func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Encoding", "gzip")
@@ -236,7 +238,8 @@ func TestAnswerThatUnpacksToTooMuch(t *testing.T) {
 	}
 }
 
-// Credentials that lead to others could name a file of the person's, and a host to send it to.
+// Credentials that lead to others could name a file of the person's, and a host to send
+// it to.
 func TestCredentialsOfOtherKindsAreRefused(t *testing.T) {
 	for _, kind := range []string{"impersonated_service_account", "external_account", "external_account_authorized_user", "gdch_service_account"} {
 		file := filepath.Join(t.TempDir(), "c.json")

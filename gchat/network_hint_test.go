@@ -14,7 +14,8 @@ import (
 	"gchat-hooks/state/config"
 )
 
-// What stands between this machine and Google gets a hint that helps, whichever call meets it.
+// What stands between this machine and Google gets a hint that helps, whichever call
+// meets it.
 func TestAHintForWhatStandsInBetween(t *testing.T) {
 	inspects := httptest.NewUnstartedServer(http.NotFoundHandler())
 	inspects.Config.ErrorLog = log.New(io.Discard, "", 0) // the client hangs up

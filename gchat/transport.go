@@ -57,8 +57,8 @@ func (ListedWebhook) KeepsThreadKeys() bool { return true }
 // HearsAll is false: what people say comes by the list alone.
 func (ListedWebhook) HearsAll(context.Context) (bool, error) { return false, nil }
 
-// Post creates a message. In a direct message there is nobody from whom to hide it: it has
-// no viewer there, nor where it is not known what the space is.
+// Post creates a message. In a direct message there is nobody from whom to hide it: it
+// has no viewer there, nor where it is not known what the space is.
 func (a *App) Post(ctx context.Context, p Post) (Posted, error) {
 	if p.Viewer != "" {
 		if direct, err := a.Direct(ctx); direct || err != nil {
@@ -83,8 +83,8 @@ func (a *App) Find(ctx context.Context, id string, _ time.Time) (Posted, error) 
 	return m.receipt(), err
 }
 
-// QuestionTexts are the messages that hold a question's text, and the card of the last one,
-// as Google takes it. The card's buttons carry id.
+// QuestionTexts are the messages that hold a question's text, and the card of the last
+// one, as Google takes it. The card's buttons carry id.
 func (a *App) QuestionTexts(q *state.Question, id string) ([]string, json.RawMessage) {
 	texts, card := wording.CardTexts(q, a.CardID(id), CardSize)
 	return texts, StoredCard(card)
@@ -105,8 +105,8 @@ func (a *App) HearsAll(ctx context.Context) (bool, error) {
 	return a.Direct(ctx)
 }
 
-// CanFindOthers says whether it finds what other machines of the app posted: a hub shows each
-// machine its own messages only.
+// CanFindOthers says whether it finds what other machines of the app posted: a hub shows
+// each machine its own messages only.
 func (a *App) CanFindOthers() bool { return a.Hub == nil }
 
 // ChatOf is a space on the host to which a configuration leads: host/spaces/S.

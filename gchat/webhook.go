@@ -21,22 +21,28 @@ import (
 	"gchat-hooks/state/config"
 )
 
-// postTimeout bounds one try to post. A message that timed out may have arrived: the next try carries the same id.
+// postTimeout bounds one try to post. A message that timed out may have arrived: the next
+// try carries the same id.
 const postTimeout = 10 * time.Second
 
-// Webhook posts to one space: spaces.messages.create, authenticated by the key and token in its URL.
+// Webhook posts to one space: spaces.messages.create, authenticated by the key and token
+// in its URL.
 type Webhook struct {
 	*API // its base is the webhook's URL, with the secrets
 }
 
 var webhookPath = state.LazyPattern(`^(.*/)?v1/(spaces/[^/]+)/messages/?$`)
 
-// ConfiguredWebhook is the webhook of a configuration whose URL, or command for it, gave raw: the URL that a space's page
-// "Apps & integrations > Webhooks" gives, https://chat.googleapis.com/v1/spaces/S/messages?key=K&token=T. Plain http is taken for
-// this machine only. An HTML-escaped URL (&amp;) is mended. With a configured space, the URL may be of another form (a
-// gateway's). With an API endpoint in place of Google's, a webhook of Google's is posted to there. No error quotes the URL.
+// ConfiguredWebhook is the webhook of a configuration whose URL, or command for it, gave
+// raw: the URL that a space's page "Apps & integrations > Webhooks" gives,
+// https://chat.googleapis.com/v1/spaces/S/messages?key=K&token=T. Plain http is taken for
+// this machine only. An HTML-escaped URL (&amp;) is mended. With a configured space, the
+// URL may be of another form (a gateway's). With an API endpoint in place of Google's, a
+// webhook of Google's is posted to there. No error quotes the URL.
 func ConfiguredWebhook(cfg *config.Config, raw string) (*Webhook, error) {
-	u, err := url.Parse(strings.ReplaceAll(strings.Trim(strings.TrimSpace(raw), `"'`), "&amp;", "&"))
+	u, err := url.Parse(
+		strings.ReplaceAll(strings.Trim(strings.TrimSpace(raw), `"'`), "&amp;", "&"),
+	)
 	if err != nil || !AllowedBase(u) {
 		return nil, ErrNotWebhook
 	}
@@ -48,7 +54,8 @@ func ConfiguredWebhook(cfg *config.Config, raw string) (*Webhook, error) {
 		return nil, ErrNotWebhook
 	}
 	embeds := u.Scheme == "http" && space == localSpace
-	if q := u.Query(); (u.Host == googleHost || embeds) && (q.Get("key") == "" || q.Get("token") == "") {
+	if q := u.Query(); (u.Host == googleHost || embeds) &&
+		(q.Get("key") == "" || q.Get("token") == "") {
 		return nil, embedded(fmt.Errorf("%w: it has no key or no token", ErrNotWebhook), u, space)
 	}
 	if u.Host == googleHost && cfg.APIEndpoint != "" {
@@ -85,8 +92,8 @@ func Local(chat string) bool {
 	return host != "" && loopback(u.Hostname())
 }
 
-// LocalEndpoint is the API's base URL when the webhook is on this machine, as the embedded space's is, whose token stays in
-// it; "" otherwise.
+// LocalEndpoint is the API's base URL when the webhook is on this machine, as the
+// embedded space's is, whose token stays in it; "" otherwise.
 func (w *Webhook) LocalEndpoint() string {
 	if w.base.Scheme != "http" {
 		return ""
@@ -97,18 +104,22 @@ func (w *Webhook) LocalEndpoint() string {
 
 // Post is a message to be created.
 type Post struct {
-	Text       string          // Chat's own markup, at most MaxText bytes
-	ThreadName string          // reply in this thread, or
-	ThreadKey  string          // in the thread of this key, which it begins if need be; both "" begin a thread of their own
-	MessageID  string          // client-…: Chat keeps one message of an id
-	Card       json.RawMessage // of an app, a StoredCard: Text then stands where no card can be shown
-	Viewer     string          // users/ID: of an app, only that person sees it; "" for all
-	About      About           // for the page of the embedded space; Google does not look at it
+	Text       string // Chat's own markup, at most MaxText bytes
+	ThreadName string // reply in this thread, or
+	// in the thread of this key, which it begins if need be; both "" begin a thread of
+	// their own
+	ThreadKey string
+	MessageID string // client-…: Chat keeps one message of an id
+	// of an app, a StoredCard: Text then stands where no card can be shown
+	Card   json.RawMessage
+	Viewer string // users/ID: of an app, only that person sees it; "" for all
+	About  About  // for the page of the embedded space; Google does not look at it
 }
 
 // About says what a message is about, where no card does.
 type About struct {
-	Kind    string // a state.ReportType, or what a rule knows it by; "note …" for a note about a reply
+	// a state.ReportType, or what a rule knows it by; "note …" for a note about a reply
+	Kind    string
 	Session string // its name
 }
 
@@ -147,8 +158,8 @@ type Posted struct {
 	ServerTime time.Time // the server's clock; zero when it did not say
 }
 
-// MessageName is the name of the message with an id in a space: spaces/S/messages/ID, where ID may be the one that its sender
-// gave it (client-…).
+// MessageName is the name of the message with an id in a space: spaces/S/messages/ID,
+// where ID may be the one that its sender gave it (client-…).
 func MessageName(space, id string) string { return space + "/messages/" + id }
 
 // SpaceOf is the space that a thread or message is in: spaces/S.
@@ -173,8 +184,8 @@ func IsThreadName(s string) bool {
 	return is
 }
 
-// noRedirects follows none, which would carry the secret away. It is shared: a process posts to one host, mostly once, and HTTP/2
-// would only cost it time.
+// noRedirects follows none, which would carry the secret away. It is shared: a process
+// posts to one host, mostly once, and HTTP/2 would only cost it time.
 var noRedirects = &http.Client{
 	CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	Transport: limitBodies{&http.Transport{
@@ -183,7 +194,8 @@ var noRedirects = &http.Client{
 	}},
 }
 
-// RoundTrip takes a call to where the webhook is. Its secrets come in here, so that no error of the caller's holds them.
+// RoundTrip takes a call to where the webhook is. Its secrets come in here, so that no
+// error of the caller's holds them.
 func (w *Webhook) RoundTrip(r *http.Request) (*http.Response, error) {
 	to := *w.base
 	to.RawQuery = strings.Trim(to.RawQuery+"&"+r.URL.RawQuery, "&")
@@ -192,12 +204,14 @@ func (w *Webhook) RoundTrip(r *http.Request) (*http.Response, error) {
 	return noRedirects.Transport.RoundTrip(r)
 }
 
-// Post creates the message. Errors are *APIError where Chat answered, ErrNonsense, or of the transport; none holds the
-// URL. AlreadyExists(err) means that an earlier try with this MessageID had arrived.
+// Post creates the message. Errors are *APIError where Chat answered, ErrNonsense, or of
+// the transport; none holds the URL. AlreadyExists(err) means that an earlier try with
+// this MessageID had arrived.
 func (a *API) Post(ctx context.Context, p Post) (posted Posted, err error) {
 	c := a.chat.Spaces.Messages.Create(a.Space, p.message())
 	if p.ThreadName != "" || p.ThreadKey != "" {
-		// Without the option Chat ignores the thread; without a thread it refuses the option.
+		// Without the option Chat ignores the thread; without a thread it refuses the
+		// option.
 		c.MessageReplyOption("REPLY_MESSAGE_FALLBACK_TO_NEW_THREAD")
 	}
 	if p.MessageID != "" {
@@ -205,7 +219,8 @@ func (a *API) Post(ctx context.Context, p Post) (posted Posted, err error) {
 		c.MessageId(id).RequestId(id)
 	}
 	if p.About.Kind != "" {
-		c.Header().Set(AboutHeader, url.Values{"kind": {p.About.Kind}, "session": {p.About.Session}}.Encode())
+		c.Header().
+			Set(AboutHeader, url.Values{"kind": {p.About.Kind}, "session": {p.About.Session}}.Encode())
 	}
 	m, err := call(ctx, a, postTimeout, "post message", a.Space, c)
 	if err != nil {
@@ -227,13 +242,15 @@ func (a *API) Post(ctx context.Context, p Post) (posted Posted, err error) {
 	return posted, nil
 }
 
-// clock is the time of an answer by its server's clock, in whole seconds; zero where it does not say.
+// clock is the time of an answer by its server's clock, in whole seconds; zero where it
+// does not say.
 func clock(h http.Header) time.Time {
 	t, _ := http.ParseTime(h.Get("Date"))
 	return t
 }
 
-// answeredError reads Google's error envelope; a body that is none is left out: it may be a proxy's page.
+// answeredError reads Google's error envelope; a body that is none is left out: it may be
+// a proxy's page.
 func answeredError(status int, h http.Header, body []byte) *APIError {
 	e := &APIError{HTTP: status, RetryAfter: retryAfter(h), at: clock(h)}
 	var envelope struct {
@@ -251,25 +268,29 @@ func shorten(s string, n int) string {
 	return wording.Brief(strings.ToValidUTF8(strings.Join(strings.Fields(s), " "), ""), n)
 }
 
-// Probe asks Chat whether it lets the webhook in, and posts nothing: it posts an empty message, which Chat refuses as empty
-// ("Message cannot be empty.") once key and token are right, as its answers suggest, and with other words when they are not.
-// ahead is how far Chat's clock is ahead of ours, to about a second. Errors are those of Post. What stands in for Chat may take
-// the empty message and tell its name: it let the webhook in, too.
+// Probe asks Chat whether it lets the webhook in, and posts nothing: it posts an empty
+// message, which Chat refuses as empty ("Message cannot be empty.") once key and token
+// are right, as its answers suggest, and with other words when they are not. ahead is how
+// far Chat's clock is ahead of ours, to about a second. Errors are those of Post. What
+// stands in for Chat may take the empty message and tell its name: it let the webhook in,
+// too.
 func (w *Webhook) Probe(ctx context.Context) (ahead time.Duration, err error) {
 	posted, err := w.Post(ctx, Post{})
 	refused := answered(err)
 	if at := cmp.Or(posted.ServerTime, refused.at); !at.IsZero() {
 		ahead = time.Until(at)
 	}
-	if refused.HTTP == http.StatusBadRequest && refused.Status == "INVALID_ARGUMENT" && !refused.badKey() {
+	if refused.HTTP == http.StatusBadRequest && refused.Status == "INVALID_ARGUMENT" &&
+		!refused.badKey() {
 		return ahead, nil
 	}
 	return ahead, err
 }
 
-// ThreadLink is the address that opens a thread in a browser; "" where none is known. Chat is host/spaces/S. Of Google Chat
-// it is the form of the links that its own page gives out, which Google does not document; of the embedded space on this
-// machine it is its page, which asks for the token that status must not show.
+// ThreadLink is the address that opens a thread in a browser; "" where none is known.
+// Chat is host/spaces/S. Of Google Chat it is the form of the links that its own page
+// gives out, which Google does not document; of the embedded space on this machine it is
+// its page, which asks for the token that status must not show.
 func ThreadLink(chat, thread string) string {
 	host, space, _ := strings.Cut(chat, "/")
 	id, ok := strings.CutPrefix(thread, space+"/threads/")

@@ -285,8 +285,10 @@ func TestThreadLink(t *testing.T) {
 		{"127.0.0.1:8765/spaces/local", "spaces/local/threads/T", "http://127.0.0.1:8765/#T"},
 		{"[::1]:8765/spaces/local", "spaces/local/threads/T", "http://[::1]:8765/#T"},
 		{"localhost:1/spaces/local", "spaces/local/threads/T", "http://localhost:1/#T"},
-		{"gateway.example/spaces/AAAA", "spaces/AAAA/threads/T", ""},           // a gateway of unknown make
-		{"127.0.0.1:8765/spaces/AAAA", "spaces/AAAA/threads/T", ""},            // a proxy of Google's, perhaps
+		// a gateway of unknown make
+		{"gateway.example/spaces/AAAA", "spaces/AAAA/threads/T", ""},
+		// a proxy of Google's, perhaps
+		{"127.0.0.1:8765/spaces/AAAA", "spaces/AAAA/threads/T", ""},
 		{"chat.googleapis.com/spaces/AAAA", "spaces/BBBB/threads/T", ""},       // not that space's
 		{"chat.googleapis.com/spaces/AAAA", "spaces/AAAA/threads/T?x=y#z", ""}, // no id
 		{"chat.googleapis.com/spaces/AAAA", "", ""},
@@ -298,7 +300,8 @@ func TestThreadLink(t *testing.T) {
 	}
 }
 
-// What answers a message, to whatever is posted, lets the webhook in; any other answer is not Chat's.
+// What answers a message, to whatever is posted, lets the webhook in; any other answer is
+// not Chat's.
 func TestProbeTakesAMessageForALetIn(t *testing.T) {
 	for _, c := range []struct {
 		name, body string

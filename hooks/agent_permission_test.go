@@ -64,8 +64,8 @@ func (w *world) awaitOnlyPermission(p *hookProcess) (*hookProcess, *state.Questi
 	return p, q
 }
 
-// What a background agent asks ends with that agent's own events, and with nothing else of
-// its session, which goes on.
+// What a background agent asks ends with that agent's own events, and with nothing else
+// of its session, which goes on.
 func TestAnAgentsPermissionEndsByItsOwnEvents(t *testing.T) {
 	t.Parallel()
 	denied := map[string]any{"command": "mkdir out", "description": "Run it"}
@@ -121,8 +121,8 @@ func TestAnAgentsPermissionEndsByItsOwnEvents(t *testing.T) {
 	}
 }
 
-// An agent whose call its session waits for has its dialog beside the hook. Where that is not
-// known, the dialog is taken for hidden.
+// An agent whose call its session waits for has its dialog beside the hook. Where that is
+// not known, the dialog is taken for hidden.
 func TestWhichAgentsDialogIsHidden(t *testing.T) {
 	t.Parallel()
 	const begun = `{"type":"assistant","message":{"content":[{"type":"tool_use","id":"toolu_1","name":"Agent","input":{"prompt":"x"}}]}}` + "\n"
@@ -162,8 +162,8 @@ func TestWhichAgentsDialogIsHidden(t *testing.T) {
 	}
 }
 
-// A prompt at the keyboard says that somebody is there. What Chat's people said is none, and
-// neither is Claude Code's own.
+// A prompt at the keyboard says that somebody is there. What Chat's people said is none,
+// and neither is Claude Code's own.
 func TestAPromptAtTheKeyboard(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -195,8 +195,8 @@ func TestAPromptAtTheKeyboard(t *testing.T) {
 	}
 }
 
-// Where no poller serves it, the hook gives a hidden dialog to the terminal by itself: one that
-// is in no thread, or after background_wait. It prints nothing then.
+// Where no poller serves it, the hook gives a hidden dialog to the terminal by itself:
+// one that is in no thread, or after background_wait. It prints nothing then.
 func TestAHookHandsItsDialogOverByItself(t *testing.T) {
 	t.Parallel()
 	for name, isPosted := range map[string]bool{"in no thread": false, "in its thread": true} {
@@ -220,7 +220,8 @@ func TestAHookHandsItsDialogOverByItself(t *testing.T) {
 	}
 }
 
-// What was handed over explains Claude Code's own notification of it; what is hidden does not.
+// What was handed over explains Claude Code's own notification of it; what is hidden does
+// not.
 func TestANotificationOfWhatWasHandedOver(t *testing.T) {
 	t.Parallel()
 	for _, isOver := range []bool{true, false} {
@@ -237,8 +238,8 @@ func TestANotificationOfWhatWasHandedOver(t *testing.T) {
 	}
 }
 
-// A poller that hands a dialog over ends its hook, which prints nothing; a reply that was first
-// is printed.
+// A poller that hands a dialog over ends its hook, which prints nothing; a reply that was
+// first is printed.
 func TestAHookEndsWhenItsDialogIsHandedOver(t *testing.T) {
 	t.Parallel()
 	for _, isAnswered := range []bool{false, true} {

@@ -14,14 +14,16 @@ import (
 	"gchat-hooks/state"
 )
 
-// runAnswered is gchat-ask-user-answered: it closes what Claude Code has done with. PostToolUse brings the answers, from
-// wherever they came; the other events end what was dismissed: no hook is told of Esc or "chat about this" itself.
+// runAnswered is gchat-ask-user-answered: it closes what Claude Code has done with.
+// PostToolUse brings the answers, from wherever they came; the other events end what was
+// dismissed: no hook is told of Esc or "chat about this" itself.
 func (h *Hook) runAnswered(_ context.Context, e *Event) error {
 	if handleEnd := endHandlerFor(e); handleEnd != nil {
 		return handleEnd(h, e)
 	}
 	switch e.HookEventName {
-	case "PostToolBatch": // after every step of Claude's: with no permission open there is nothing to do
+	case "PostToolBatch":
+		// after every step of Claude's: with no permission open there is nothing to do
 		h.confirmBatch(e, readCallResult)
 		return nil
 	case "PermissionDenied":
@@ -29,10 +31,15 @@ func (h *Hook) runAnswered(_ context.Context, e *Event) error {
 		h.confirmBatch(e, func(*Event, string) callResult { return resultRefused })
 		return nil
 	case "SubagentStop":
-		h.closeAgentQuestions(func(q *state.Question) bool { return q.AgentID == string(e.AgentID) }, string(e.AgentID))
+		h.closeAgentQuestions(
+			func(q *state.Question) bool { return q.AgentID == string(e.AgentID) },
+			string(e.AgentID),
+		)
 		return nil
 	case "SessionStart":
-		h.ensureSession(e) // after /branch the same Claude Code goes on with another session, and the thread with that
+		// after /branch the same Claude Code goes on with another session, and the thread
+		// with that
+		h.ensureSession(e)
 		h.replaceKilledPoller()
 		return nil
 	case "PostToolUse", "PostToolUseFailure":
@@ -46,9 +53,15 @@ func (h *Hook) runAnswered(_ context.Context, e *Event) error {
 	defer h.deliverPending(e)
 	defer h.replaceKilledPoller()
 	if e.HookEventName == "PostToolUse" {
-		q := h.findQuestionOfCall(e, h.questionsOfSession(e, h.folders(state.QuestionsIn), callSearchTexts(e)...))
+		q := h.findQuestionOfCall(
+			e,
+			h.questionsOfSession(e, h.folders(state.QuestionsIn), callSearchTexts(e)...),
+		)
 		if q == nil { // a call that went on was not denied
-			q = h.findQuestionOfCall(e, h.questionsOfSession(e, h.folders(state.MarkersIn), callSearchTexts(e)...))
+			q = h.findQuestionOfCall(
+				e,
+				h.questionsOfSession(e, h.folders(state.MarkersIn), callSearchTexts(e)...),
+			)
 		}
 		if q != nil {
 			h.retryWriteOrLog(writeTimeout, func() error { return h.confirmAnswers(e, q) })
@@ -62,8 +75,14 @@ func (h *Hook) runAnswered(_ context.Context, e *Event) error {
 		if err != nil || session.EndReason != "" {
 			session = h.ensureSession(e) // it begins, perhaps after /clear, or goes on
 		}
-		if session.PreviousSession != "" { // what was said to it just after /clear is that session's
-			questions = append(questions, h.questionsOfSession(&Event{SessionID: session.PreviousSession}, h.personalFolders(), state.OpenStatusTexts...)...)
+		if session.PreviousSession != "" {
+			// what was said to it just after /clear is that session's
+			questions = append(
+				questions,
+				h.questionsOfSession(
+					&Event{SessionID: session.PreviousSession},
+					h.personalFolders(),
+					state.OpenStatusTexts...)...)
 			sessions = append(sessions, session.PreviousSession)
 		}
 		if h.isClaudeCodePrompt(string(e.Prompt)) {
@@ -83,16 +102,19 @@ func (h *Hook) runAnswered(_ context.Context, e *Event) error {
 	return nil
 }
 
-// replaceKilledPoller starts a poller where the last one was killed, which may have left notes unsent.
+// replaceKilledPoller starts a poller where the last one was killed, which may have left
+// notes unsent.
 func (h *Hook) replaceKilledPoller() {
-	if heartbeat := state.ReadHeartbeat(h.Env, state.Environment(h.Env)); heartbeat.PID > 0 && !heartbeat.IsAlive {
+	if heartbeat := state.ReadHeartbeat(h.Env, state.Environment(h.Env)); heartbeat.PID > 0 &&
+		!heartbeat.IsAlive {
 		h.StartPoller()
 	}
 }
 
-// isClaudeCodePrompt reports whether a prompt is Claude Code's own: something in the background is done,
-// a hook woke the session, or a person stopped agents in the background, which no other event
-// tells (2.1.197 and 2.1.332). What such an agent asked in the terminal is over.
+// isClaudeCodePrompt reports whether a prompt is Claude Code's own: something in the
+// background is done, a hook woke the session, or a person stopped agents in the
+// background, which no other event tells (2.1.197 and 2.1.332). What such an agent asked
+// in the terminal is over.
 func (h *Hook) isClaudeCodePrompt(prompt string) bool {
 	const prefix, suffix = `Background agent "`, `was stopped by the user.`
 	if strings.HasPrefix(prompt, prefix) && strings.HasSuffix(prompt, suffix) {
@@ -104,7 +126,8 @@ func (h *Hook) isClaudeCodePrompt(prompt string) bool {
 	return strings.HasPrefix(prompt, "<task-notification>")
 }
 
-// markWantedInTerminal notes that somebody gave this prompt at the keyboard, for what is hidden there.
+// markWantedInTerminal notes that somebody gave this prompt at the keyboard, for what is
+// hidden there.
 func (h *Hook) markWantedInTerminal(e *Event, questions []*state.Question) {
 	hidden := slices.DeleteFunc(slices.Clone(questions), func(q *state.Question) bool {
 		return q.IsDialogDrawn() || q.Status != state.Pending
@@ -114,21 +137,27 @@ func (h *Hook) markWantedInTerminal(e *Event, questions []*state.Question) {
 	}
 	for _, q := range hidden {
 		h.retryWriteOrLog(closeTimeout, func() error {
-			_, err := state.ChangeQuestion(q.Path, func(q *state.Question) { q.MarkWantedInTerminal(time.Now()) })
+			_, err := state.ChangeQuestion(
+				q.Path,
+				func(q *state.Question) { q.MarkWantedInTerminal(time.Now()) },
+			)
 			return err
 		})
 	}
 	h.StartPoller()
 }
 
-// isTypedByPoller reports whether the poller typed this prompt just now, whatever its session is called
-// by now. Its record may be closed: the transcript may have told the poller earlier.
+// isTypedByPoller reports whether the poller typed this prompt just now, whatever its
+// session is called by now. Its record may be closed: the transcript may have told the
+// poller earlier.
 func (h *Hook) isTypedByPoller(e *Event) bool {
 	sessions := state.SessionsIn(state.UserStateDir(h.Env))
 	session := h.ensureSession(e)
-	for _, id := range nonEmpty(session.ID, session.PreviousSession) { // just after /clear it was typed for the one before
+	for _, id := range nonEmpty(session.ID, session.PreviousSession) {
+		// just after /clear it was typed for the one before
 		typedSession, err := sessions.Get(id)
-		isRecent := err == nil && typedSession.LastTyped != nil && time.Since(typedSession.LastTyped.TypedAt).Abs() < queuedWindow
+		isRecent := err == nil && typedSession.LastTyped != nil &&
+			time.Since(typedSession.LastTyped.TypedAt).Abs() < queuedWindow
 		if isRecent && inject.Same(inject.Unpasted(string(e.Prompt)), typedSession.LastTyped.Text) {
 			return true
 		}
@@ -136,8 +165,8 @@ func (h *Hook) isTypedByPoller(e *Event) bool {
 	return false
 }
 
-// closeAgentQuestions ends what agents asked that have ended, of those of this Claude Code: their
-// session may have another id since /clear.
+// closeAgentQuestions ends what agents asked that have ended, of those of this Claude
+// Code: their session may have another id since /clear.
 func (h *Hook) closeAgentQuestions(hasEnded func(*state.Question) bool, texts ...string) {
 	questions, _ := state.ReadIndexedQuestions(h.Env, texts...)
 	for _, q := range questions {
@@ -147,7 +176,8 @@ func (h *Hook) closeAgentQuestions(hasEnded func(*state.Question) bool, texts ..
 	}
 }
 
-// markDialogOver notes that what waited in the terminal does so no more, where only this event tells.
+// markDialogOver notes that what waited in the terminal does so no more, where only this
+// event tells.
 func (h *Hook) markDialogOver(e *Event) error {
 	sessions := state.SessionsIn(state.UserStateDir(h.Env))
 	session, err := sessions.Get(e.SessionID)
@@ -155,24 +185,33 @@ func (h *Hook) markDialogOver(e *Event) error {
 		return nil // else the poller sees it in Claude Code's file
 	}
 	_, err = sessions.Change(e.SessionID, func(s *state.Session) {
-		s.Dialog = &state.Dialog{Text: session.Dialog.Text, IsNoteEnqueued: session.Dialog.IsNoteEnqueued, IsOver: true}
+		s.Dialog = &state.Dialog{
+			Text:           session.Dialog.Text,
+			IsNoteEnqueued: session.Dialog.IsNoteEnqueued,
+			IsOver:         true,
+		}
 	})
 	h.StartPoller()
 	return err
 }
 
-// recordEndReason writes down why a session ended that is known: after /resume its Claude Code may go on with one that no hook knows.
+// recordEndReason writes down why a session ended that is known: after /resume its Claude
+// Code may go on with one that no hook knows.
 func (h *Hook) recordEndReason(e *Event) error {
 	sessions := state.SessionsIn(state.UserStateDir(h.Env))
 	if _, err := sessions.Get(e.SessionID); err != nil {
 		return nil
 	}
-	_, err := sessions.Change(e.SessionID, func(s *state.Session) { s.EndReason = string(e.Reason) })
+	_, err := sessions.Change(
+		e.SessionID,
+		func(s *state.Session) { s.EndReason = string(e.Reason) },
+	)
 	return err
 }
 
-// confirmAnswers closes a question that Claude has the answer to. What PostToolUse saw is what Claude was told: where the question
-// was closed before with something else, its thread is told once more.
+// confirmAnswers closes a question that Claude has the answer to. What PostToolUse saw is
+// what Claude was told: where the question was closed before with something else, its
+// thread is told once more.
 func (h *Hook) confirmAnswers(e *Event, q *state.Question) error {
 	answers, notes, err := readAnswers(e, q.SubQuestions)
 	if err != nil { // closed all the same: Claude went on
@@ -191,13 +230,15 @@ func (h *Hook) confirmAnswers(e *Event, q *state.Question) error {
 		status, resolvedBy = state.Cancelled, state.EndedAway
 	}
 	differs := func(q *state.Question) bool {
-		return resolvedBy != q.ResolvedBy && awayAfter != nil || answers != nil && !maps.Equal(q.Answers, answers) && !areTypedAnswers(q, answers)
+		return resolvedBy != q.ResolvedBy && awayAfter != nil ||
+			answers != nil && !maps.Equal(q.Answers, answers) && !areTypedAnswers(q, answers)
 	}
 	setAnswers := func(q *state.Question) {
 		q.ResolvedBy, q.Answers, q.Notes = resolvedBy, answers, notes
 		if awayAfter != nil {
 			session, err := state.SessionsIn(state.UserStateDir(h.Env)).Get(q.ClaudeSession())
-			q.AwayAfter, q.AcceptsPrompts = *awayAfter*time.Millisecond, err == nil && session.AcceptsCommands
+			q.AwayAfter, q.AcceptsPrompts = *awayAfter*time.Millisecond, err == nil &&
+				session.AcceptsCommands
 		}
 	}
 	isClosedNow, err := state.CloseQuestion(q.Path, status, "chat", func(q *state.Question) {
@@ -205,7 +246,8 @@ func (h *Hook) confirmAnswers(e *Event, q *state.Question) error {
 			setAnswers(q) // the terminal was faster
 		}
 	})
-	if err == nil && !isClosedNow { // it was closed before; the poller may have put the note of its end
+	if err == nil && !isClosedNow {
+		// it was closed before; the poller may have put the note of its end
 		_, err = state.ChangeQuestion(q.Path, func(q *state.Question) {
 			isClosedNow = !q.Status.IsOpen() && differs(q)
 			if !isClosedNow {
@@ -224,29 +266,34 @@ func (h *Hook) confirmAnswers(e *Event, q *state.Question) error {
 	return err
 }
 
-// correctionMark stands for the message that a note answers, in the note that corrects what a thread was told of a question's end.
+// correctionMark stands for the message that a note answers, in the note that corrects
+// what a thread was told of a question's end.
 const correctionMark = "corrected"
 
-// areTypedAnswers says whether these answers are the question's as the poller types them: a dialog has one field for a choice, own
-// words and a remark, white space may change on the way, and 2.1.332 leaves U+FE0F out of an option's label.
+// areTypedAnswers says whether these answers are the question's as the poller types them:
+// a dialog has one field for a choice, own words and a remark, white space may change on
+// the way, and 2.1.332 leaves U+FE0F out of an option's label.
 func areTypedAnswers(q *state.Question, answers map[string]string) bool {
 	if q.Typing == nil {
 		return false
 	}
 	for _, p := range q.SubQuestions {
 		reported, intended := answers[p.Question], q.Answers[p.Question]
-		if !inject.Same(reported, intended) && !inject.Same(reported, intended+" – "+q.Notes[p.Question]) {
+		if !inject.Same(reported, intended) &&
+			!inject.Same(reported, intended+" – "+q.Notes[p.Question]) {
 			return false
 		}
 	}
 	return true
 }
 
-// dialogEnd is what an event that leaves no dialog standing means for the session's questions.
+// dialogEnd is what an event that leaves no dialog standing means for the session's
+// questions.
 type dialogEnd struct {
-	resolvedBy      string          // the ResolvedBy of what it ends
-	isClaudeRunning bool            // Claude Code goes on, and so do its agents in the background
-	clearCommand    *state.Incoming // the /clear that ends the session, where a person wrote it in Chat
+	resolvedBy      string // the ResolvedBy of what it ends
+	isClaudeRunning bool   // Claude Code goes on, and so do its agents in the background
+	// the /clear that ends the session, where a person wrote it in Chat
+	clearCommand *state.Incoming
 }
 
 func dialogEndFor(e *Event, prompts []*state.Incoming) dialogEnd {
@@ -267,8 +314,13 @@ func dialogEndFor(e *Event, prompts []*state.Incoming) dialogEnd {
 	return end
 }
 
-// closeOpenQuestions ends the session's open questions after an event that leaves no dialog standing.
-func (h *Hook) closeOpenQuestions(e *Event, questions []*state.Question, prompts []*state.Incoming) {
+// closeOpenQuestions ends the session's open questions after an event that leaves no
+// dialog standing.
+func (h *Hook) closeOpenQuestions(
+	e *Event,
+	questions []*state.Question,
+	prompts []*state.Incoming,
+) {
 	end := dialogEndFor(e, prompts)
 	if e.HookEventName == "SessionEnd" {
 		h.endWaitingPrompts(e, end, prompts)
@@ -303,15 +355,16 @@ func (end dialogEnd) endsQuestion(e *Event, q *state.Question) bool {
 	return end.resolvedBy != "stop" || !isOtherAgents || q.IsPrinted
 }
 
-// endWaitingPrompts ends, with their session, the words for it that were not typed. What is typed may
-// be what ends the session: the poller sees what becomes of it.
+// endWaitingPrompts ends, with their session, the words for it that were not typed. What
+// is typed may be what ends the session: the poller sees what becomes of it.
 func (h *Hook) endWaitingPrompts(e *Event, end dialogEnd, prompts []*state.Incoming) {
 	session, err := state.SessionsIn(state.UserStateDir(h.Env)).Get(e.SessionID)
 	if err != nil {
 		return
 	}
 	for _, in := range prompts {
-		isForNext := end.clearCommand != nil && in.Compare(end.clearCommand) > 0 // of what comes then
+		// of what comes then
+		isForNext := end.clearCommand != nil && in.Compare(end.clearCommand) > 0
 		switch {
 		case in.Typing != nil, isForNext, h.isInOtherTerminal(in.AsQuestion(session)):
 		case in.PrintedAt.IsZero():
@@ -329,13 +382,17 @@ func (h *Hook) closeEndedQuestion(e *Event, end dialogEnd, q *state.Question) {
 	isAnswerTaken := q.Status == state.Answered && (q.IsPrinted || isChatChosen)
 	status, resolvedBy := state.Cancelled, end.resolvedBy
 	if isAnswerTaken {
-		status = state.Resolved // Claude Code took the answer and went on; PostToolUse is not registered
+		// Claude Code took the answer and went on; PostToolUse is not registered
+		status = state.Resolved
 	}
 	switch {
 	case q.Kind.Traits().Decides: // Esc may have come at the same moment, and counted
 		result := readUnlistedResult(e, q)
 		if isAnswerTaken || result == resultRan {
-			h.retryWriteOrLog(closeTimeout, func() error { return h.confirmDecision(q, cmp.Or(result, resultUnseen)) })
+			h.retryWriteOrLog(
+				closeTimeout,
+				func() error { return h.confirmDecision(q, cmp.Or(result, resultUnseen)) },
+			)
 			return
 		}
 		if resolvedBy == "stop" {
@@ -347,23 +404,36 @@ func (h *Hook) closeEndedQuestion(e *Event, end dialogEnd, q *state.Question) {
 	h.closeQuestion(q.Path, status, resolvedBy)
 }
 
-// isPromptQueued says whether a prompt went into Claude Code's queue. The transcript may say so a moment later (2.1.330): the poller saw
-// Claude work when it typed, and Claude Code's own file says that a dialog waits.
+// isPromptQueued says whether a prompt went into Claude Code's queue. The transcript may
+// say so a moment later (2.1.330): the poller saw Claude work when it typed, and Claude
+// Code's own file says that a dialog waits.
 func (h *Hook) isPromptQueued(e *Event, prompts []*state.Incoming) bool {
 	prompt := inject.Unpasted(string(e.Prompt))
 	isTyped := slices.ContainsFunc(prompts, func(in *state.Incoming) bool {
-		return in.Typing != nil && in.Typing.LastKey == state.KeyQueued && inject.Same(prompt, in.Text)
+		return in.Typing != nil && in.Typing.LastKey == state.KeyQueued &&
+			inject.Same(prompt, in.Text)
 	})
 	hasDialog, _ := inject.Waits(string(e.TranscriptPath), e.SessionID, h.claudePID())
-	return isTyped || hasDialog || inject.Queued(string(e.TranscriptPath), string(e.Prompt), time.Now().Add(-queuedWindow), false)
+	return isTyped || hasDialog ||
+		inject.Queued(
+			string(e.TranscriptPath),
+			string(e.Prompt),
+			time.Now().Add(-queuedWindow),
+			false,
+		)
 }
 
-// queuedWindow is how long after its taking Claude Code's hook may be told of words that went into its queue (2.1.329).
+// queuedWindow is how long after its taking Claude Code's hook may be told of words that
+// went into its queue (2.1.329).
 const queuedWindow = 15 * time.Second
 
-// readAnswers reads the answers from Claude Code's tool_response, whose "answers" is a map from question text, and from the list
-// beside the questions that scripts send which were written for another form of it.
-func readAnswers(e *Event, subQuestions []state.SubQuestion) (answers, notes map[string]string, err error) {
+// readAnswers reads the answers from Claude Code's tool_response, whose "answers" is a
+// map from question text, and from the list beside the questions that scripts send which
+// were written for another form of it.
+func readAnswers(
+	e *Event,
+	subQuestions []state.SubQuestion,
+) (answers, notes map[string]string, err error) {
 	var response struct {
 		Answers     json.RawMessage       `json:"answers"`
 		Annotations map[string]annotation `json:"annotations"`
@@ -386,7 +456,10 @@ func readAnswers(e *Event, subQuestions []state.SubQuestion) (answers, notes map
 		answers[text] = string(value)
 	}
 	for i, a := range inOrder[:min(len(inOrder), len(subQuestions))] {
-		answers[subQuestions[i].Question] = strings.Join(append(a.Options, nonEmpty(a.Option, a.Text)...), ", ")
+		answers[subQuestions[i].Question] = strings.Join(
+			append(a.Options, nonEmpty(a.Option, a.Text)...),
+			", ",
+		)
 	}
 	for _, p := range subQuestions {
 		if answers[p.Question] == "" && response.Response != "" {

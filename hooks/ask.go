@@ -17,7 +17,8 @@ import (
 	"gchat-hooks/state/config"
 )
 
-// busyTimeout is how long a hook that waits for a person waits for a folder of records that another process holds.
+// busyTimeout is how long a hook that waits for a person waits for a folder of records
+// that another process holds.
 const busyTimeout = time.Minute
 
 // mayWait says whether this event's hook may take as long as the person takes.
@@ -43,21 +44,26 @@ func (h *Hook) config() *config.Config {
 		h.cached.config = config.Load(h.Env, state.ProjectDir(h.Env))
 		h.cached.config.ReadPolicy = h.ReadPolicy
 		for _, err := range h.cached.config.Problems {
-			h.log.Error().Err(err).Str("hint", "gchat-hooks doctor says what to do").Msg("configuration")
+			h.log.Error().
+				Err(err).
+				Str("hint", "gchat-hooks doctor says what to do").
+				Msg("configuration")
 		}
 	}
 	return h.cached.config
 }
 
-// isKeptInTerminal says whether a policy keeps a kind in the terminal. It reads the policies, so only a hook asks that is about to ask or
-// report; a hub's may take three seconds.
+// isKeptInTerminal says whether a policy keeps a kind in the terminal. It reads the
+// policies, so only a hook asks that is about to ask or report; a hub's may take three
+// seconds.
 func (h *Hook) isKeptInTerminal(ctx context.Context, cfg *config.Config, kind state.Kind) bool {
 	h.logFailed(cfg.ApplyPolicies(ctx, h.Env), "policy")
 	return !cfg.AccessTo(kind, "").CanAsk
 }
 
-// rules are what the configuration says of this session. Rules name it by $CLAUDE_SESSION_ID, else by its tmux session; where
-// there is none, that is not found out.
+// rules are what the configuration says of this session. Rules name it by
+// $CLAUDE_SESSION_ID, else by its tmux session; where there is none, that is not found
+// out.
 func (h *Hook) rules(e *Event) *config.SessionRules {
 	if h.cached.rules == nil {
 		name := h.Env("CLAUDE_SESSION_ID")
@@ -73,8 +79,9 @@ func (h *Hook) rules(e *Event) *config.SessionRules {
 	return h.cached.rules
 }
 
-// isInOtherTerminal says whether another Claude Code asked, which still lives: a session can be resumed in two terminals, and
-// the events of one do not end the dialog of the other.
+// isInOtherTerminal says whether another Claude Code asked, which still lives: a session
+// can be resumed in two terminals, and the events of one do not end the dialog of the
+// other.
 func (h *Hook) isInOtherTerminal(q *state.Question) bool {
 	if q.ClaudePID == 0 {
 		return false
@@ -83,8 +90,9 @@ func (h *Hook) isInOtherTerminal(q *state.Question) bool {
 	return pid != 0 && pid != q.ClaudePID && !inject.Ended(q.ClaudePID, q.ClaudeStart)
 }
 
-// runForward is gchat-ask-user-forward. PreToolUse writes the question down and prints nothing, in deny mode it denies the
-// call; PermissionRequest waits for the reply beside the open dialog, and answers with it: of a question, a permission or a plan.
+// runForward is gchat-ask-user-forward. PreToolUse writes the question down and prints
+// nothing, in deny mode it denies the call; PermissionRequest waits for the reply beside
+// the open dialog, and answers with it: of a question, a permission or a plan.
 //
 // Notification tells of a dialog in the terminal that no PermissionRequest came for.
 func (h *Hook) runForward(ctx context.Context, e *Event) error {
@@ -92,7 +100,8 @@ func (h *Hook) runForward(ctx context.Context, e *Event) error {
 		return h.forwardNotification(e)
 	}
 	isQuestion, isPermissionRequest := e.ToolName == questionTool, e.HookEventName == "PermissionRequest"
-	if !asksPerson[e.HookEventName] && (e.HookEventName != "PreToolUse" || !isQuestion) || isPermissionRequest && e.ToolName == "" {
+	if !asksPerson[e.HookEventName] && (e.HookEventName != "PreToolUse" || !isQuestion) ||
+		isPermissionRequest && e.ToolName == "" {
 		return nil
 	}
 	mode := h.rules(e).AskMode
@@ -119,7 +128,9 @@ func (h *Hook) runForward(ctx context.Context, e *Event) error {
 		}
 		mode = state.ModeNative
 	case traits.NeedsPane && isPermissionRequest && h.ensureSession(e).TmuxPane != "":
-		return nil // the poller types the answer; outside tmux it cannot, and this hook waits after all
+		// the poller types the answer; outside tmux it cannot, and this hook waits after
+		// all
+		return nil
 	}
 	return h.askAndWait(ctx, e, mode)
 }
@@ -133,12 +144,13 @@ func (h *Hook) forwardNotification(e *Event) error {
 	return h.notifyDialog(e, state.NewDialog(isPermission, string(e.Message)))
 }
 
-// askAndWait writes the question of a call down, once, and waits for its reply where this event's
-// hook is the one to do so.
+// askAndWait writes the question of a call down, once, and waits for its reply where this
+// event's hook is the one to do so.
 func (h *Hook) askAndWait(ctx context.Context, e *Event, mode state.Mode) error {
 	h.ensureSession(e) // it may ask tmux, which may not be done under the lock
 	buildErr, folders := error(nil), h.folders(state.QuestionsIn)
-	// PreToolUse may have found the disk full a moment ago, and the project's folder with it.
+	// PreToolUse may have found the disk full a moment ago, and the project's folder with
+	// it.
 	spareQuestions := h.questionsOfSession(e, folders[1:], callSearchTexts(e)...)
 	q, err := h.writeQuestion(ctx, e, folders, func(existing []*state.Question) *state.Question {
 		q := h.findQuestionOfCall(e, append(existing, spareQuestions...))
@@ -159,8 +171,10 @@ func (h *Hook) askAndWait(ctx context.Context, e *Event, mode state.Mode) error 
 	return h.awaitAnswer(ctx, e, q)
 }
 
-// findQuestionOfCall finds the question of an event's call, by tool_use_id. PermissionRequest has none, nor has what it wrote down itself:
-// then equal input tells, and the question is open. A closed one is returned where the event came once more; nil for none.
+// findQuestionOfCall finds the question of an event's call, by tool_use_id.
+// PermissionRequest has none, nor has what it wrote down itself: then equal input tells,
+// and the question is open. A closed one is returned where the event came once more; nil
+// for none.
 func (h *Hook) findQuestionOfCall(e *Event, questions []*state.Question) (closed *state.Question) {
 	for _, q := range questions {
 		if e.ToolUseID != "" && q.ToolUseID == e.ToolUseID {
@@ -187,8 +201,8 @@ func callSearchTexts(e *Event) []string {
 	return nonEmpty(e.ToolUseID, callHash(e.ToolName, e.ToolInput))
 }
 
-// callHash is equal for the events of one call, but for a plan's: they carry the same input, though not the same bytes, and
-// PostToolUse adds the answers to the questions.
+// callHash is equal for the events of one call, but for a plan's: they carry the same
+// input, though not the same bytes, and PostToolUse adds the answers to the questions.
 func callHash(tool string, input json.RawMessage) string {
 	var content any
 	if len(input) > 0 && json.Unmarshal(input, &content) != nil {
@@ -221,8 +235,11 @@ func (h *Hook) newQuestion(e *Event, mode state.Mode) (*state.Question, error) {
 		QuestionID: id, SessionID: state.SessionID(h.Env, e.SessionID), ClaudeSessionID: e.SessionID, SessionName: session.Name,
 		TmuxSession: session.TmuxSession, TmuxPane: session.TmuxPane, TmuxSocket: session.TmuxSocket,
 		ClaudePID: session.ClaudePID, ClaudeStart: session.ClaudeStart,
-		AskedAt: time.Now().UTC().Truncate(time.Millisecond), ThreadKey: state.QuestionThreadKey(id),
-		Status: state.Pending, RemindAfter: h.config().RemindAfter, Mode: mode, ProjectDir: session.ProjectDir, CWD: e.CWD,
+		AskedAt: time.Now().
+			UTC().
+			Truncate(time.Millisecond),
+		ThreadKey: state.QuestionThreadKey(id),
+		Status:    state.Pending, RemindAfter: h.config().RemindAfter, Mode: mode, ProjectDir: session.ProjectDir, CWD: e.CWD,
 		PromptID: string(e.PromptID), ToolUseID: e.ToolUseID, AgentID: string(e.AgentID),
 		InputHash: callHash(e.ToolName, e.ToolInput), Machine: state.MachineName(),
 	}
@@ -247,10 +264,12 @@ func (h *Hook) newQuestion(e *Event, mode state.Mode) (*state.Question, error) {
 	return q, nil
 }
 
-// writeQuestion writes a question into the first of these folders that can be written, and announces it to the poller. A question that
-// a killed hook did not announce is announced now.
+// writeQuestion writes a question into the first of these folders that can be written,
+// and announces it to the poller. A question that a killed hook did not announce is
+// announced now.
 //
-// A hook that waits for a person also waits for a folder that another process holds, for at most busyTimeout.
+// A hook that waits for a person also waits for a folder that another process holds, for
+// at most busyTimeout.
 func (h *Hook) writeQuestion(ctx context.Context, e *Event, folders []state.Questions,
 	choose func([]*state.Question) *state.Question, texts ...string) (*state.Question, error) {
 	var errs []error
@@ -280,22 +299,26 @@ func (h *Hook) writeQuestion(ctx context.Context, e *Event, folders []state.Ques
 	return nil, fmt.Errorf("write question down: %w", errors.Join(errs...))
 }
 
-// folders are those that a question of this project may be in: the project's state, and for a checkout that cannot be written
-// the person's own.
-func (h *Hook) folders(folderIn func(projectState string) state.Questions) (folders []state.Questions) {
+// folders are those that a question of this project may be in: the project's state, and
+// for a checkout that cannot be written the person's own.
+func (h *Hook) folders(
+	folderIn func(projectState string) state.Questions,
+) (folders []state.Questions) {
 	for _, dir := range state.ProjectStateDirs(h.Env) {
 		folders = append(folders, folderIn(dir))
 	}
 	return folders
 }
 
-// personalFolders is the folder of what lets Claude act, or tells it what to do: the person's own, since Claude may write into the project.
+// personalFolders is the folder of what lets Claude act, or tells it what to do: the
+// person's own, since Claude may write into the project.
 func (h *Hook) personalFolders() []state.Questions {
 	return []state.Questions{state.QuestionsIn(state.SpareStateDir(h.Env))}
 }
 
-// awaitAnswer waits for the answer and prints it. Told to end (Esc, quit), it closes the question. It gives up by itself just before
-// Claude Code would kill it: the question then stays open in the terminal. So does one whose dialog it hides, and may not hide
+// awaitAnswer waits for the answer and prints it. Told to end (Esc, quit), it closes the
+// question. It gives up by itself just before Claude Code would kill it: the question
+// then stays open in the terminal. So does one whose dialog it hides, and may not hide
 // any longer.
 func (h *Hook) awaitAnswer(ctx context.Context, e *Event, q *state.Question) error {
 	path := q.Path
@@ -310,14 +333,17 @@ func (h *Hook) awaitAnswer(ctx context.Context, e *Event, q *state.Question) err
 	})
 	switch {
 	case errors.Is(err, state.ErrLocked):
-		return nil // the same event from a second install, or an equal question at the same time: one of them waits
+		// the same event from a second install, or an equal question at the same time:
+		// one of them waits
+		return nil
 	case err != nil:
 		return err
 	}
 	defer lock.Unlock()
 	question := q
 	dismiss := func() { h.dismissQuestion(e, question) }
-	cancelDismiss := context.AfterFunc(ctx, dismiss) // at once, not when everything has ended: Claude Code may follow up with SIGKILL
+	// at once, not when everything has ended: Claude Code may follow up with SIGKILL
+	cancelDismiss := context.AfterFunc(ctx, dismiss)
 	waitCtx, cancel := context.WithTimeout(ctx, config.HookTimeout-30*time.Second)
 	defer cancel()
 	if !q.IsDialogDrawn() {
@@ -344,7 +370,8 @@ func (h *Hook) awaitAnswer(ctx context.Context, e *Event, q *state.Question) err
 	return h.printAnswer(e, q)
 }
 
-// hasNoPoller reports whether a wait ended because nobody is asked. It logs why, for status.
+// hasNoPoller reports whether a wait ended because nobody is asked. It logs why, for
+// status.
 func (h *Hook) hasNoPoller(err error) bool {
 	isWithoutPoller := errors.Is(err, state.ErrNoPoller)
 	if isWithoutPoller {
@@ -353,8 +380,9 @@ func (h *Hook) hasNoPoller(err error) bool {
 	return isWithoutPoller
 }
 
-// dismissQuestion closes a question whose hook was told to end: after Esc, or when Claude Code ends. A permission that was allowed
-// in the terminal is none that Esc refused: Claude Code ends its hook, too.
+// dismissQuestion closes a question whose hook was told to end: after Esc, or when Claude
+// Code ends. A permission that was allowed in the terminal is none that Esc refused:
+// Claude Code ends its hook, too.
 func (h *Hook) dismissQuestion(e *Event, q *state.Question) {
 	defer h.recoverPanic()
 	resolvedBy := state.EndedDismissed
@@ -370,8 +398,8 @@ func (h *Hook) dismissQuestion(e *Event, q *state.Question) {
 	h.closeQuestion(q.Path, state.Cancelled, resolvedBy)
 }
 
-// guardDialog calls end where a hidden dialog may not be hidden any longer and no poller sees
-// to that. A poller looks at the keyboard, too, and hands the dialog over itself.
+// guardDialog calls end where a hidden dialog may not be hidden any longer and no poller
+// sees to that. A poller looks at the keyboard, too, and hands the dialog over itself.
 func (h *Hook) guardDialog(ctx context.Context, path string, endWait func()) {
 	defer h.recoverPanic()
 	cfg := config.LoadPersonal(h.Env)
@@ -382,7 +410,10 @@ func (h *Hook) guardDialog(ctx context.Context, path string, endWait func()) {
 			continue // with the next look
 		}
 		hasAnswerer := q.Approvers == nil || len(*q.Approvers) > 0
-		conditions := state.HoldConditions{HasAnswerer: hasAnswerer, WaitWithoutKeys: cfg.BackgroundWait}
+		conditions := state.HoldConditions{
+			HasAnswerer:     hasAnswerer,
+			WaitWithoutKeys: cfg.BackgroundWait,
+		}
 		canHold, until := state.CanHoldDialog(q, conditions, time.Now())
 		heartbeat := state.ReadHeartbeat(h.Env, state.Environment(h.Env))
 		switch {
@@ -397,8 +428,8 @@ func (h *Hook) guardDialog(ctx context.Context, path string, endWait func()) {
 	}
 }
 
-// leaveToTerminal ends the wait for a reply: a hidden dialog is handed over, unless a reply was
-// faster. It returns the record as it then stands.
+// leaveToTerminal ends the wait for a reply: a hidden dialog is handed over, unless a
+// reply was faster. It returns the record as it then stands.
 func (h *Hook) leaveToTerminal(path string) (q *state.Question, err error) {
 	err = retryWrite(closeTimeout, func() error {
 		q, err = state.ChangeQuestion(path, func(q *state.Question) { q.HandOver(time.Now()) })
@@ -410,8 +441,8 @@ func (h *Hook) leaveToTerminal(path string) (q *state.Question, err error) {
 	return q, err
 }
 
-// printAnswer prints what Claude Code takes for an answer to the question, permission or plan of this event, where one is known, and
-// writes that down.
+// printAnswer prints what Claude Code takes for an answer to the question, permission or
+// plan of this event, where one is known, and writes that down.
 func (h *Hook) printAnswer(e *Event, q *state.Question) error {
 	members, auditDetail, err := handlersFor(q.Kind).output(e, q)
 	if err != nil || members == nil {
@@ -429,11 +460,13 @@ func (h *Hook) printAnswer(e *Event, q *state.Question) error {
 	if err := h.printDecision(e, members); err != nil {
 		return err
 	}
-	h.retryWriteOrLog(writeTimeout, func() error { return markAnswerPrinted(q.Path) }) // the poller would take the answer for a lost one
+	// the poller would take the answer for a lost one
+	h.retryWriteOrLog(writeTimeout, func() error { return markAnswerPrinted(q.Path) })
 	return nil
 }
 
-// printDecision prints what Claude Code takes for the decision of an event; nothing where there is none.
+// printDecision prints what Claude Code takes for the decision of an event; nothing where
+// there is none.
 func (h *Hook) printDecision(e *Event, members map[string]any) error {
 	if members == nil {
 		return nil
@@ -442,21 +475,31 @@ func (h *Hook) printDecision(e *Event, members map[string]any) error {
 	return h.Print(map[string]any{"hookSpecificOutput": members})
 }
 
-// questionOutput is what Claude Code takes for the answer to a question, also in hold mode, before
-// a dialog is drawn (from 2.1.85 on).
-func questionOutput(e *Event, q *state.Question) (members map[string]any, auditDetail any, err error) {
+// questionOutput is what Claude Code takes for the answer to a question, also in hold
+// mode, before a dialog is drawn (from 2.1.85 on).
+func questionOutput(
+	e *Event,
+	q *state.Question,
+) (members map[string]any, auditDetail any, err error) {
 	isHeld := e.HookEventName == "PreToolUse"
 	switch {
 	case q.Declined != "" && isHeld:
-		return map[string]any{"permissionDecision": "deny", "permissionDecisionReason": declineText(q)}, nil, nil
+		return map[string]any{
+			"permissionDecision":       "deny",
+			"permissionDecisionReason": declineText(q),
+		}, nil, nil
 	case q.Declined != "":
-		return map[string]any{"decision": map[string]any{"behavior": "deny", "message": declineText(q)}}, nil, nil
+		return map[string]any{
+			"decision": map[string]any{"behavior": "deny", "message": declineText(q)},
+		}, nil, nil
 	}
 	input, err := inputWithAnswers(e.ToolInput, q)
 	if isHeld {
 		return map[string]any{"permissionDecision": "allow", "updatedInput": input}, nil, err
 	}
-	return map[string]any{"decision": map[string]any{"behavior": "allow", "updatedInput": input}}, nil, err
+	return map[string]any{
+		"decision": map[string]any{"behavior": "allow", "updatedInput": input},
+	}, nil, err
 }
 
 func markAnswerPrinted(path string) error {
@@ -466,14 +509,16 @@ func markAnswerPrinted(path string) error {
 	return err
 }
 
-// annotation is what Claude Code's dialog notes beside an answer; it passes both on to Claude.
+// annotation is what Claude Code's dialog notes beside an answer; it passes both on to
+// Claude.
 type annotation struct {
 	Preview string `json:"preview,omitempty"`
 	Notes   string `json:"notes,omitempty"`
 }
 
-// inputWithAnswers is the call's whole input with the answers put in: Claude Code takes nothing less (a bare allow answers
-// the question with nothing). Members that we do not know go back as they came.
+// inputWithAnswers is the call's whole input with the answers put in: Claude Code takes
+// nothing less (a bare allow answers the question with nothing). Members that we do not
+// know go back as they came.
 func inputWithAnswers(toolInput json.RawMessage, q *state.Question) (json.RawMessage, error) {
 	members := map[string]json.RawMessage{}
 	if err := json.Unmarshal(toolInput, &members); err != nil {
@@ -499,7 +544,8 @@ func inputWithAnswers(toolInput json.RawMessage, q *state.Question) (json.RawMes
 	return json.Marshal(members)
 }
 
-// Print writes one JSON object to stdout, whole or not at all. An error is that of a pipe whose other end is gone.
+// Print writes one JSON object to stdout, whole or not at all. An error is that of a pipe
+// whose other end is gone.
 func (h *Hook) Print(value any) error {
 	b, err := json.Marshal(value)
 	if err == nil {

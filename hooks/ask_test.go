@@ -119,7 +119,8 @@ func TestTerminalFirst(t *testing.T) {
 	w.wantOwedNotes(q, closedNote)
 }
 
-// What PostToolUse saw is what the thread is told in the end, whatever was believed before, and it is told once.
+// What PostToolUse saw is what the thread is told in the end, whatever was believed
+// before, and it is told once.
 func TestPostToolUseHasTheLastWord(t *testing.T) {
 	correction := state.OwedNote{About: state.NoteClosed, ReplyMessage: "corrected"}
 	for name, c := range map[string]struct {
@@ -191,8 +192,8 @@ func TestWhatEndsAQuestionOtherwise(t *testing.T) {
 	}
 }
 
-// Events of another session, of another terminal that the session is resumed in, and of a subagent's session leave the dialog
-// open that they are not about.
+// Events of another session, of another terminal that the session is resumed in, and of a
+// subagent's session leave the dialog open that they are not about.
 func TestOthersEventsEndNothing(t *testing.T) {
 	t.Parallel()
 	w := newWorldWithoutPoller(t)
@@ -211,7 +212,8 @@ func TestOthersEventsEndNothing(t *testing.T) {
 	}
 }
 
-// livingPID is that of a process in the place of Claude Code, which lives as long as the test.
+// livingPID is that of a process in the place of Claude Code, which lives as long as the
+// test.
 func livingPID(t testing.TB) string {
 	t.Helper()
 	cmd := exec.Command("sleep", "300")
@@ -225,8 +227,9 @@ func livingPID(t testing.TB) string {
 	return fmt.Sprint(cmd.Process.Pid)
 }
 
-// A session is resumed after its Claude Code was killed, or in a second terminal, and asks in the same words: the hook beside
-// the dialog that is on the screen takes that dialog's question.
+// A session is resumed after its Claude Code was killed, or in a second terminal, and
+// asks in the same words: the hook beside the dialog that is on the screen takes that
+// dialog's question.
 func TestEqualQuestionOfAnotherClaude(t *testing.T) {
 	for _, first := range []string{"lives", "is gone"} {
 		t.Run(first, func(t *testing.T) {
@@ -273,8 +276,9 @@ func TestSameEventTwiceActsOnce(t *testing.T) {
 	w.wantOwedNotes(w.question(), closedNote)
 }
 
-// Two equal questions are asked at once. A PermissionRequest does not say whose it is: one hook waits, and the other dialog is
-// answered in the terminal. Each thread is told what Claude was told in the end.
+// Two equal questions are asked at once. A PermissionRequest does not say whose it is:
+// one hook waits, and the other dialog is answered in the terminal. Each thread is told
+// what Claude was told in the end.
 func TestEqualQuestionsEndEachForItself(t *testing.T) {
 	for _, ids := range [][2]string{{"toolu_a", "toolu_b"}, {"toolu_b", "toolu_a"}} {
 		t.Run("first dialog "+ids[0], func(t *testing.T) {
@@ -380,8 +384,8 @@ func TestModes(t *testing.T) {
 	})
 }
 
-// A session's record is begun with its first question and stays as it is until the session runs elsewhere; two sessions of a
-// project that run do not share a name.
+// A session's record is begun with its first question and stays as it is until the
+// session runs elsewhere; two sessions of a project that run do not share a name.
 func TestSessionIsKnownByOneName(t *testing.T) {
 	t.Parallel()
 	w := newWorldWithoutPoller(t)
@@ -414,7 +418,8 @@ func TestSessionIsKnownByOneName(t *testing.T) {
 	}
 }
 
-// What is ours in a project does not get into a commit by itself, and a .gitignore that a person wrote stays.
+// What is ours in a project does not get into a commit by itself, and a .gitignore that a
+// person wrote stays.
 func TestStateFolderIsKeptOutOfGit(t *testing.T) {
 	t.Parallel()
 	w := newWorldWithoutPoller(t)
@@ -454,8 +459,8 @@ func TestSessionsThatBeginAtOnce(t *testing.T) {
 	}
 }
 
-// What a yes for a while allowed is said at the terminal with the call's result, and in the log of decisions. The session's end
-// ends it: the same Claude Code may resume it.
+// What a yes for a while allowed is said at the terminal with the call's result, and in
+// the log of decisions. The session's end ends it: the same Claude Code may resume it.
 func TestAYesForAWhileIsSeenAtTheTerminal(t *testing.T) {
 	t.Parallel()
 	w := newWorldWithoutPoller(t)

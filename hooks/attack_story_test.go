@@ -16,7 +16,8 @@ import (
 	"gchat-hooks/state"
 )
 
-// startPermission starts the hook of a PermissionRequest and waits for its message in the space.
+// startPermission starts the hook of a PermissionRequest and waits for its message in the
+// space.
 func startPermission(w *world, e []byte) (*hookProcess, string) {
 	w.Helper()
 	before := len(w.messages("[P"))
@@ -25,7 +26,8 @@ func startPermission(w *world, e []byte) (*hookProcess, string) {
 	return p, w.messages("[P")[before].Thread.Name
 }
 
-// wantUndecided says no in the thread, which has to be the decision: what was tried before it decided nothing.
+// wantUndecided says no in the thread, which has to be the decision: what was tried
+// before it decided nothing.
 func wantUndecided(w *world, p *hookProcess, thread string) {
 	w.Helper()
 	time.Sleep(300 * time.Millisecond) // what is wrongly believed is believed at once
@@ -54,7 +56,8 @@ func onlyPermissionOf(w *world) *state.Question {
 	return nil
 }
 
-// No command and no local reply decides a permission: any program of this user, Claude's own too, could give one.
+// No command and no local reply decides a permission: any program of this user, Claude's
+// own too, could give one.
 func TestNoLocalReplyDecides(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -71,7 +74,8 @@ func TestNoLocalReplyDecides(t *testing.T) {
 	wantUndecided(w, p, thread)
 }
 
-// A project's webhook gets questions and reports, and no permission: its server would say yes.
+// A project's webhook gets questions and reports, and no permission: its server would say
+// yes.
 func TestAProjectsServerDecidesNothing(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -99,7 +103,8 @@ func TestAProjectsServerDecidesNothing(t *testing.T) {
 	}
 }
 
-// A configuration that is broken, or gone, while it is asked or decided lets nobody decide who could not before, and nothing pass.
+// A configuration that is broken, or gone, while it is asked or decided lets nobody
+// decide who could not before, and nothing pass.
 func TestABrokenConfigurationWidensNothing(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -160,7 +165,8 @@ func planEvent(w *world, session, plan string) []byte {
 	return b
 }
 
-// A yes is for one plan: where its hook was killed, another plan is shown and decided by itself.
+// A yes is for one plan: where its hook was killed, another plan is shown and decided by
+// itself.
 func TestAYesApprovesOnePlan(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -175,7 +181,8 @@ func TestAYesApprovesOnePlan(t *testing.T) {
 	wantUndecided(w, second, other)
 }
 
-// A yes, and a no, is for one call: an equal one is asked again, of the session, of another prompt and of a subagent.
+// A yes, and a no, is for one call: an equal one is asked again, of the session, of
+// another prompt and of a subagent.
 func TestAYesAllowsOneCall(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -191,7 +198,8 @@ func TestAYesAllowsOneCall(t *testing.T) {
 				e[name] = value
 			}
 			b, _ := json.Marshal(e)
-			p, other := startPermission(w, b) // it waits in vain where the first answer is used again
+			// it waits in vain where the first answer is used again
+			p, other := startPermission(w, b)
 			wantUndecided(w, p, other)
 			if other == thread {
 				t.Errorf("%s %s is asked in the thread of another call", name, value)
@@ -200,7 +208,8 @@ func TestAYesAllowsOneCall(t *testing.T) {
 	}
 }
 
-// The same event from two registrations of ours, settings and plugin, is one call: it is asked once, and decided once.
+// The same event from two registrations of ours, settings and plugin, is one call: it is
+// asked once, and decided once.
 func TestTwoRegistrationsAskOnce(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -222,7 +231,8 @@ func TestTwoRegistrationsAskOnce(t *testing.T) {
 	}
 }
 
-// A folder of records that another process holds for some seconds delays a permission, and loses none.
+// A folder of records that another process holds for some seconds delays a permission,
+// and loses none.
 func TestAFolderThatIsHeldLosesNoPermission(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -242,7 +252,8 @@ func TestAFolderThatIsHeldLosesNoPermission(t *testing.T) {
 	wantUndecided(w, p, thread)
 }
 
-// What cannot be shown whole is not allowed from Chat: a plan that is not found, a command that is too long.
+// What cannot be shown whole is not allowed from Chat: a plan that is not found, a
+// command that is too long.
 func TestWhatIsNotShownWholeIsNotAllowed(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -255,7 +266,8 @@ func TestWhatIsNotShownWholeIsNotAllowed(t *testing.T) {
 	}
 }
 
-// What Claude was told is written down although another process holds the record for some seconds.
+// What Claude was told is written down although another process holds the record for some
+// seconds.
 func TestPostToolUseTriesAgain(t *testing.T) {
 	t.Parallel()
 	w := newWorldWithoutPoller(t)
@@ -316,7 +328,8 @@ func TestAProjectsFileInstructsNobody(t *testing.T) {
 	}
 }
 
-// A yes that cannot be written into the log of decisions allows nothing; a no still counts.
+// A yes that cannot be written into the log of decisions allows nothing; a no still
+// counts.
 func TestAYesWithoutItsAuditLineIsNone(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -25,19 +25,25 @@ import (
 // maxShownBytes bounds what is kept of a command, a diff or a plan, in bytes.
 const maxShownBytes = 200 << 10
 
-// maxBrackets is how many brackets an input has that is laid out in lines: 9,000 within each other would take a gigabyte.
+// maxBrackets is how many brackets an input has that is laid out in lines: 9,000 within
+// each other would take a gigabyte.
 const maxBrackets = 4000
 
-// callPreview is what a person sees before they allow a call. Nothing in it is invisible, and keys of known makers are masked.
+// callPreview is what a person sees before they allow a call. Nothing in it is invisible,
+// and keys of known makers are masked.
 type callPreview struct {
-	about      string   // what it is for, in one line: Claude's words of a command, a file, an address
-	text       string   // the command, the diff, or the input, with every other member that is given
-	ruleTexts  []string // what never_remote is held against: the command, the file by all its names, the folders of a search, or the whole input
-	isComplete bool     // all of it is shown
+	// what it is for, in one line: Claude's words of a command, a file, an address
+	about string
+	// the command, the diff, or the input, with every other member that is given
+	text string
+	// what never_remote is held against: the command, the file by all its names, the
+	// folders of a search, or the whole input
+	ruleTexts  []string
+	isComplete bool // all of it is shown
 }
 
-// callInput is what a tool is called with. Members count by their exact names, as Claude Code
-// reads them.
+// callInput is what a tool is called with. Members count by their exact names, as Claude
+// Code reads them.
 type callInput struct {
 	members map[string]json.RawMessage
 	isShown map[string]bool // those that stand in what is shown
@@ -104,12 +110,13 @@ func previewCall(tool string, input json.RawMessage, folders ...string) (preview
 		preview.text = "‹" + text + "›\n" + preview.text
 		preview.isComplete = preview.isComplete && isComplete
 	}
-	preview.isComplete = preview.isComplete && len(preview.text) <= maxShownBytes && (file == "" || len(preview.about) <= state.MaxAboutLength)
+	preview.isComplete = preview.isComplete && len(preview.text) <= maxShownBytes &&
+		(file == "" || len(preview.about) <= state.MaxAboutLength)
 	return preview
 }
 
-// alteredNameNote is the name of a file as it is, where the line of a message that has it alters it;
-// else "".
+// alteredNameNote is the name of a file as it is, where the line of a message that has it
+// alters it; else "".
 func alteredNameNote(about, file string) string {
 	if file == "" || oneLine(about) == about && !markupPattern().MatchString(about) {
 		return ""
@@ -117,7 +124,8 @@ func alteredNameNote(about, file string) string {
 	return "file: " + strconv.Quote(file)
 }
 
-// replaceAllNote says in how many places of a file a text stands that is replaced in all of them.
+// replaceAllNote says in how many places of a file a text stands that is replaced in all
+// of them.
 func replaceAllNote(file, text string) string {
 	content, err := state.ReadPlain(file, maxDiffedBytes)
 	if err != nil || text == "" {
@@ -126,7 +134,8 @@ func replaceAllNote(file, text string) string {
 	return fmt.Sprintf("replaces %d places in the file", strings.Count(string(content), text))
 }
 
-// otherMemberNotes are the members of a call that do not stand in what is shown of it, a note each.
+// otherMemberNotes are the members of a call that do not stand in what is shown of it, a
+// note each.
 func otherMemberNotes(in callInput) (notes []string) {
 	for _, member := range slices.Sorted(maps.Keys(in.members)) {
 		if !in.isShown[member] {
@@ -137,8 +146,8 @@ func otherMemberNotes(in callInput) (notes []string) {
 	return notes
 }
 
-// formatMembers lays a tool's input out: a line for each member, and for a string with line
-// breaks a block of lines that begin with "|", as no other line does.
+// formatMembers lays a tool's input out: a line for each member, and for a string with
+// line breaks a block of lines that begin with "|", as no other line does.
 func formatMembers(input json.RawMessage) string {
 	isTooDeep := bytes.Count(input, []byte("["))+bytes.Count(input, []byte("{")) > maxBrackets
 	var indented bytes.Buffer
@@ -149,17 +158,24 @@ func formatMembers(input json.RawMessage) string {
 		parts := multilineStringPattern().FindStringSubmatch(line)
 		indent, member, literal := parts[1], parts[2], parts[3]
 		var text string
-		isExact := !strings.Contains(literal, `\ud`) // half of a pair of surrogates would become another sign
+		// half of a pair of surrogates would become another sign
+		isExact := !strings.Contains(literal, `\ud`)
 		if !isExact || json.Unmarshal([]byte(literal), &text) != nil {
 			return line
 		}
-		return indent + member + "\n" + indent + "| " + strings.ReplaceAll(text, "\n", "\n"+indent+"| ")
+		return indent + member + "\n" + indent + "| " + strings.ReplaceAll(
+			text,
+			"\n",
+			"\n"+indent+"| ",
+		)
 	})
 }
 
-// multilineStringPattern matches a line of indented JSON that holds a string with a line break: its
-// indent, its member's name, and the string.
-var multilineStringPattern = state.LazyPattern(`(?m)^( *)("(?:[^"\\]|\\.)*":|) ?("(?:[^"\\]|\\[^n])*\\n(?:[^"\\]|\\.)*"),?$`)
+// multilineStringPattern matches a line of indented JSON that holds a string with a line
+// break: its indent, its member's name, and the string.
+var multilineStringPattern = state.LazyPattern(
+	`(?m)^( *)("(?:[^"\\]|\\.)*":|) ?("(?:[^"\\]|\\[^n])*\\n(?:[^"\\]|\\.)*"),?$`,
+)
 
 // mainInputMember names the member of a tool's input that says what is going to happen.
 var mainInputMember = map[string]string{
@@ -174,10 +190,12 @@ var fileInputMember = map[string]string{
 	"NotebookRead": "notebook_path", "Glob": "path", "Grep": "path", "LS": "path", "LSP": "filePath", "Artifact": "file_path",
 }
 
-// maxDiffedBytes bounds what is read of a file, and compared with what is written in its place, in bytes.
+// maxDiffedBytes bounds what is read of a file, and compared with what is written in its
+// place, in bytes.
 const maxDiffedBytes = 1 << 20
 
-// replacedContent is what stands in the file that a call replaces; note says that something stands there that cannot be shown.
+// replacedContent is what stands in the file that a call replaces; note says that
+// something stands there that cannot be shown.
 func replacedContent(file string) (content, note string) {
 	if b, err := state.ReadPlain(file, maxDiffedBytes); err == nil && utf8.Valid(b) {
 		return string(b), ""
@@ -188,8 +206,9 @@ func replacedContent(file string) (content, note string) {
 	return "", note
 }
 
-// visibleText is text in which all is seen, keys are masked, and the runs of blanks counted that push the end of a command out of
-// sight, of a length that is kept; whole says that it is all of it.
+// visibleText is text in which all is seen, keys are masked, and the runs of blanks
+// counted that push the end of a command out of sight, of a length that is kept; whole
+// says that it is all of it.
 func visibleText(place state.TextPlace, text string) (shown string, isComplete bool) {
 	head, tail, omitted := cutMiddle(text)
 	shown = escapeHidden(place, head)
@@ -223,8 +242,8 @@ func escapeHidden(place state.TextPlace, text string) string {
 	})
 }
 
-// hostsAsASCII writes the hosts of addresses as they are looked up: in Punycode, where they
-// are not ASCII.
+// hostsAsASCII writes the hosts of addresses as they are looked up: in Punycode, where
+// they are not ASCII.
 func hostsAsASCII(text string) string {
 	if !strings.ContainsFunc(text, isNonASCII) { // mostly
 		return text
@@ -237,22 +256,27 @@ func hostsAsASCII(text string) string {
 
 func isNonASCII(r rune) bool { return r >= utf8.RuneSelf }
 
-// escapeLookalikes writes out foreign letters and digits that could pass for ASCII's: those in a
-// word that has both, unless they are an ASCII letter with an accent, and all of a word in
-// which each looks like ASCII. A name that begins with a Cyrillic "a" is another name.
+// escapeLookalikes writes out foreign letters and digits that could pass for ASCII's:
+// those in a word that has both, unless they are an ASCII letter with an accent, and all
+// of a word in which each looks like ASCII. A name that begins with a Cyrillic "a" is
+// another name.
 func escapeLookalikes(text string) string {
 	if !strings.ContainsFunc(text, isNonASCII) { // mostly
 		return text
 	}
 	var b strings.Builder
 	for text != "" {
-		end := strings.IndexFunc(text, func(r rune) bool { return !unicode.In(r, unicode.L, unicode.M, unicode.N) })
+		end := strings.IndexFunc(
+			text,
+			func(r rune) bool { return !unicode.In(r, unicode.L, unicode.M, unicode.N) },
+		)
 		if end < 0 {
 			end = len(text)
 		}
 		word := text[:end]
 		isMixed := strings.ContainsFunc(word, func(r rune) bool { return !isNonASCII(r) })
-		isAllLookalike := !isMixed && !strings.ContainsFunc(word, func(r rune) bool { return !state.IsASCIILookalike(r) })
+		isAllLookalike := !isMixed &&
+			!strings.ContainsFunc(word, func(r rune) bool { return !state.IsASCIILookalike(r) })
 		for _, r := range word {
 			if isAllLookalike || isMixed && isEscapedInASCIIWord(r) {
 				fmt.Fprintf(&b, "‹U+%04X›", r)
@@ -267,14 +291,21 @@ func escapeLookalikes(text string) string {
 	return b.String()
 }
 
-// isEscapedInASCIIWord reports whether a letter or digit is written out in a word that has ASCII, too. An
-// accent is none, nor is a letter of ASCII with one. Scripts that are written without blanks
-// stand beside ASCII in ordinary text.
+// isEscapedInASCIIWord reports whether a letter or digit is written out in a word that
+// has ASCII, too. An accent is none, nor is a letter of ASCII with one. Scripts that are
+// written without blanks stand beside ASCII in ordinary text.
 func isEscapedInASCIIWord(r rune) bool {
 	if !isNonASCII(r) || unicode.IsMark(r) {
 		return false
 	}
-	if unicode.In(r, unicode.Han, unicode.Hiragana, unicode.Katakana, unicode.Hangul, unicode.Bopomofo) {
+	if unicode.In(
+		r,
+		unicode.Han,
+		unicode.Hiragana,
+		unicode.Katakana,
+		unicode.Hangul,
+		unicode.Bopomofo,
+	) {
 		return state.IsASCIILookalike(r)
 	}
 	letter, size := utf8.DecodeRuneInString(norm.NFD.String(string(r)))
@@ -283,16 +314,21 @@ func isEscapedInASCIIWord(r rune) bool {
 }
 
 var (
-	blankLinesPattern         = state.LazyPattern(`\n(?:[\t\pZ]*\n){4,}`)
-	brokenContinuationPattern = state.LazyPattern(`(?m)\\[\t ]+$`) // with a blank behind it, a backslash ends no line for a shell
+	blankLinesPattern = state.LazyPattern(`\n(?:[\t\pZ]*\n){4,}`)
+	// with a blank behind it, a backslash ends no line for a shell
+	brokenContinuationPattern = state.LazyPattern(`(?m)\\[\t ]+$`)
 	blankRunPattern           = state.LazyPattern(`[\t\pZ]{40,}`)
 
-	// addressHostPattern matches what begins an address, and its host: behind a name and password, before a port.
-	addressHostPattern = state.LazyPattern(`((?i)[a-z][a-z0-9+.-]*://(?:[^\s/?#"'@]*@)?)([^\s/?#"'@:\\\x60]+)`)
+	// addressHostPattern matches what begins an address, and its host: behind a name and
+	// password, before a port.
+	addressHostPattern = state.LazyPattern(
+		`((?i)[a-z][a-z0-9+.-]*://(?:[^\s/?#"'@]*@)?)([^\s/?#"'@:\\\x60]+)`,
+	)
 )
 
-// displayPath is a path as a person has to see it: where it leads, whatever links are in it, from the first folder where it is
-// below that, and marked where it is below none. name is that without marks, and file where it leads from the root.
+// displayPath is a path as a person has to see it: where it leads, whatever links are in
+// it, from the first folder where it is below that, and marked where it is below none.
+// name is that without marks, and file where it leads from the root.
 func displayPath(path string, folders []string) (shown, name, file string) {
 	absolute := filepath.Clean(path)
 	if !filepath.IsAbs(absolute) && len(folders) > 0 {
@@ -321,7 +357,8 @@ func displayPath(path string, folders []string) (shown, name, file string) {
 	return shown, name, file
 }
 
-// patternFolder is the folder that a search's pattern leads to, from the folder of the search.
+// patternFolder is the folder that a search's pattern leads to, from the folder of the
+// search.
 func patternFolder(folder, pattern string) string {
 	if end := strings.IndexAny(pattern, "*?[{"); end >= 0 {
 		pattern = pattern[:end]
@@ -336,7 +373,8 @@ func patternFolder(folder, pattern string) string {
 // maxLinks is how many links a path may have; Linux follows as many.
 const maxLinks = 40
 
-// resolveLinks is where a path leads: links in it are followed, also one to a file that is not there yet.
+// resolveLinks is where a path leads: links in it are followed, also one to a file that
+// is not there yet.
 func resolveLinks(path string) string {
 	current, remaining, links := "/", strings.Split(filepath.ToSlash(path), "/"), 0
 	for len(remaining) > 0 {
@@ -362,7 +400,8 @@ func resolveLinks(path string) string {
 // diffContextLines is how many equal lines stand before and after those that change.
 const diffContextLines = 3
 
-// diffText shows what becomes of a text: "-" and "+" begin the lines that go and come, a blank those around them.
+// diffText shows what becomes of a text: "-" and "+" begin the lines that go and come, a
+// blank those around them.
 func diffText(before, after string) string {
 	beforeLines, afterLines := strings.SplitAfter(before, "\n"), strings.SplitAfter(after, "\n")
 	equalBefore, equalAfter := 0, 0 // equal lines; comparing takes long
@@ -372,9 +411,19 @@ func diffText(before, after string) string {
 	for equalAfter < min(len(beforeLines), len(afterLines))-equalBefore && beforeLines[len(beforeLines)-1-equalAfter] == afterLines[len(afterLines)-1-equalAfter] {
 		equalAfter++
 	}
-	equalBefore, equalAfter = max(0, equalBefore-diffContextLines), max(0, equalAfter-diffContextLines-1) // behind the last line break there is one more
+	// behind the last line break there is one more
+	equalBefore, equalAfter = max(
+		0,
+		equalBefore-diffContextLines,
+	), max(
+		0,
+		equalAfter-diffContextLines-1,
+	)
 	middleOf := func(lines []string) []byte { return []byte(strings.Join(lines[equalBefore:len(lines)-equalAfter], "")) }
-	lines := strings.Split(string(diff.Diff("", middleOf(beforeLines), "", middleOf(afterLines))), "\n")
+	lines := strings.Split(
+		string(diff.Diff("", middleOf(beforeLines), "", middleOf(afterLines))),
+		"\n",
+	)
 	lines = lines[min(len(lines), 4):] // the names, and where the first change is
 	for i, l := range lines {
 		if strings.HasPrefix(l, "@@ ") {
@@ -387,8 +436,8 @@ func diffText(before, after string) string {
 // oneLine is a text with its white space, line breaks too, as single spaces.
 func oneLine(s string) string { return strings.Join(strings.Fields(s), " ") }
 
-// cutMiddle is the beginning and the end of what is too long, and how many bytes it leaves
-// out between them.
+// cutMiddle is the beginning and the end of what is too long, and how many bytes it
+// leaves out between them.
 func cutMiddle(s string) (head, tail string, omitted int) {
 	if len(s) <= maxShownBytes {
 		return s, "", 0
@@ -398,10 +447,17 @@ func cutMiddle(s string) (head, tail string, omitted int) {
 	return head, tail, len(s) - 2*half
 }
 
-// alwaysRulesText says in Claude Code's words what it would allow from now on; "" where that is nothing, or of a kind that this
-// version does not know: a person cannot agree to what they cannot read. Nor is anything offered that may go round never_remote:
-// beside it only rules of tools that it does not name, for which never answers. local is where a rule of the project's own lands.
-func alwaysRulesText(suggestions json.RawMessage, hasNeverRemote bool, isNeverRemote func(tool string) bool, localPlace string) string {
+// alwaysRulesText says in Claude Code's words what it would allow from now on; "" where
+// that is nothing, or of a kind that this version does not know: a person cannot agree to
+// what they cannot read. Nor is anything offered that may go round never_remote: beside
+// it only rules of tools that it does not name, for which never answers. local is where a
+// rule of the project's own lands.
+func alwaysRulesText(
+	suggestions json.RawMessage,
+	hasNeverRemote bool,
+	isNeverRemote func(tool string) bool,
+	localPlace string,
+) string {
 	var permissionSuggestions []permissionSuggestion
 	if json.Unmarshal(suggestions, &permissionSuggestions) != nil {
 		return ""
@@ -419,13 +475,15 @@ func alwaysRulesText(suggestions json.RawMessage, hasNeverRemote bool, isNeverRe
 		phrases = append(phrases, strings.Join(grants, ", ")+" "+places[s.Destination])
 	}
 	shown, isComplete := visibleText(state.ForReview, strings.Join(phrases, "; "))
-	if !isComplete || len(shown) > state.MaxAboutLength || oneLine(shown) != shown || strings.Contains(shown, "`") {
+	if !isComplete || len(shown) > state.MaxAboutLength || oneLine(shown) != shown ||
+		strings.Contains(shown, "`") {
 		return "" // one line of code cannot show it as it is
 	}
 	return shown
 }
 
-// permissionSuggestion is what Claude Code would do from now on, where a person allows a call always.
+// permissionSuggestion is what Claude Code would do from now on, where a person allows a
+// call always.
 type permissionSuggestion struct {
 	Type        string   `json:"type"`
 	Behavior    string   `json:"behavior"`
@@ -438,13 +496,18 @@ type permissionSuggestion struct {
 	} `json:"rules"`
 }
 
-// describeGrants is what a suggestion allows, in Claude Code's words; nil where it is not offered. See
-// alwaysRulesText.
-func (s permissionSuggestion) describeGrants(hasNeverRemote bool, isNeverRemote func(tool string) bool) (grants []string) {
+// describeGrants is what a suggestion allows, in Claude Code's words; nil where it is not
+// offered. See alwaysRulesText.
+func (s permissionSuggestion) describeGrants(
+	hasNeverRemote bool,
+	isNeverRemote func(tool string) bool,
+) (grants []string) {
 	switch {
 	case s.Type == "addRules" && s.Behavior == "allow":
 		for _, rule := range s.Rules {
-			if rule.Tool == "" || hasNeverRemote && (coversSeveralTools(rule.Tool) || slices.ContainsFunc(toolsAllowedBy(rule.Tool), isNeverRemote)) {
+			if rule.Tool == "" ||
+				hasNeverRemote &&
+					(coversSeveralTools(rule.Tool) || slices.ContainsFunc(toolsAllowedBy(rule.Tool), isNeverRemote)) {
 				return nil
 			}
 			if rule.Content != "" {
@@ -467,12 +530,16 @@ func (s permissionSuggestion) describeGrants(hasNeverRemote bool, isNeverRemote 
 	return grants
 }
 
-// localRulesPlace says where Claude Code writes a project's own rules: from a worktree, 2.1.332 writes them into the main checkout,
-// and 2.1.197 into the worktree. Between these it was not looked at.
+// localRulesPlace says where Claude Code writes a project's own rules: from a worktree,
+// 2.1.332 writes them into the main checkout, and 2.1.197 into the worktree. Between
+// these it was not looked at.
 func localRulesPlace(project, version string) string {
 	const file = ".claude/settings.local.json"
 	b, err := state.ReadPlain(filepath.Join(project, ".git"), 1<<16)
-	mainCheckout, _, isWorktree := strings.Cut(strings.TrimPrefix(string(b), "gitdir: "), "/.git/worktrees/")
+	mainCheckout, _, isWorktree := strings.Cut(
+		strings.TrimPrefix(string(b), "gitdir: "),
+		"/.git/worktrees/",
+	)
 	var number [3]int
 	_, versionErr := fmt.Sscanf(version, "%d.%d.%d", &number[0], &number[1], &number[2])
 	switch {
@@ -486,12 +553,15 @@ func localRulesPlace(project, version string) string {
 	return "in this worktree (" + file + ")"
 }
 
-// coversSeveralTools says whether a rule of that name is for several tools: all of an MCP server, or those that a star stands for.
+// coversSeveralTools says whether a rule of that name is for several tools: all of an MCP
+// server, or those that a star stands for.
 func coversSeveralTools(tool string) bool {
-	return strings.Contains(tool, "*") || strings.HasPrefix(tool, "mcp__") && strings.Count(tool, "__") == 1
+	return strings.Contains(tool, "*") ||
+		strings.HasPrefix(tool, "mcp__") && strings.Count(tool, "__") == 1
 }
 
-// toolsAllowedBy are the tools whose calls a rule of a tool may allow: a folder that may be read is read by commands, too.
+// toolsAllowedBy are the tools whose calls a rule of a tool may allow: a folder that may
+// be read is read by commands, too.
 func toolsAllowedBy(tool string) []string {
 	if fileInputMember[tool] == "" {
 		return []string{tool}
@@ -499,13 +569,19 @@ func toolsAllowedBy(tool string) []string {
 	return append(slices.Collect(maps.Keys(fileInputMember)), "Bash", tool)
 }
 
-// acceptEditsText is what Claude Code calls its mode acceptEdits (2.1.329: "auto-approve file edits and common file commands"), with
-// the commands that it lets through in the working folder.
+// acceptEditsText is what Claude Code calls its mode acceptEdits (2.1.329: "auto-approve
+// file edits and common file commands"), with the commands that it lets through in the
+// working folder.
 const acceptEditsText = "all edits and common file commands (mkdir, touch, rm, rmdir, mv, cp, sed)"
 
-// readPlan is the text of a plan, as the call's input has it, else as its file has it, which the transcript names. With now, it
-// is what the file says that the input names: 2.1.332 goes on with that. whole says that it was found, and all of it is shown.
-func readPlan(input json.RawMessage, transcript string, prefersFile bool) (plan string, isComplete bool) {
+// readPlan is the text of a plan, as the call's input has it, else as its file has it,
+// which the transcript names. With now, it is what the file says that the input names:
+// 2.1.332 goes on with that. whole says that it was found, and all of it is shown.
+func readPlan(
+	input json.RawMessage,
+	transcript string,
+	prefersFile bool,
+) (plan string, isComplete bool) {
 	var members map[string]LooseText
 	_ = json.Unmarshal(keepSurrogates(input), &members)
 	plan = string(members["plan"])
@@ -525,7 +601,8 @@ func readPlan(input json.RawMessage, transcript string, prefersFile bool) (plan 
 	return plan, isComplete && plan != ""
 }
 
-// planFilePath is the file of the session's plan, which an attachment in the transcript names when plan mode begins.
+// planFilePath is the file of the session's plan, which an attachment in the transcript
+// names when plan mode begins.
 func planFilePath(transcript string) (path string) {
 	tail, _, _ := inject.TranscriptEnd(transcript, maxTailBytes)
 	for line := range bytes.Lines(tail) {
@@ -538,7 +615,9 @@ func planFilePath(transcript string) (path string) {
 				File LooseText `json:"planFilePath"`
 			} `json:"attachment"`
 		}
-		if json.Unmarshal(line, &parsed) == nil && strings.HasPrefix(parsed.Attachment.Type, "plan_mode") && parsed.Attachment.File != "" {
+		if json.Unmarshal(line, &parsed) == nil &&
+			strings.HasPrefix(parsed.Attachment.Type, "plan_mode") &&
+			parsed.Attachment.File != "" {
 			path = string(parsed.Attachment.File)
 		}
 	}

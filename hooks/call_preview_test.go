@@ -188,7 +188,8 @@ func TestAlwaysAllows(t *testing.T) {
 	}
 }
 
-// A host of many foreign signs takes no long time: as Punycode it takes the square of its length.
+// A host of many foreign signs takes no long time: as Punycode it takes the square of its
+// length.
 func TestALongHostIsShown(t *testing.T) {
 	host := make([]rune, 60_000)
 	for i := range host {
@@ -255,7 +256,8 @@ func TestPlanShown(t *testing.T) {
 	}
 }
 
-// A call's result says what Claude was told of a permission, whoever decided it. Words that a tool prints say nothing of that.
+// A call's result says what Claude was told of a permission, whoever decided it. Words
+// that a tool prints say nothing of that.
 func TestWhatClaudeWasTold(t *testing.T) {
 	const words = "The user doesn't want to proceed with this tool use. x"
 	const user = `{"type":"user","message":{"content":[{"type":"tool_result","tool_use_id":"t1","is_error":%v,"content":%q}]},"toolUseResult":%s}`
@@ -286,7 +288,8 @@ func TestWhatClaudeWasTold(t *testing.T) {
 		"denied in the terminal":                 {"", inTerminal, false, "terminal", state.LabelDeny},
 		"in the terminal, and not known how":     {"", "", false, "terminal", ""},
 	} {
-		// What only the terminal may allow offers no Allow, and is allowed there all the same.
+		// What only the terminal may allow offers no Allow, and is allowed there all the
+		// same.
 		q := &state.Question{
 			QuestionID: "q", SessionID: "s", Kind: state.KindPermission, ToolName: "Bash", Status: state.Pending, Mode: state.ModeNative,
 			SubQuestions: []state.SubQuestion{{Question: "Bash", Options: []state.Option{{Label: state.LabelDeny}}}},
@@ -317,8 +320,8 @@ func TestWhatClaudeWasTold(t *testing.T) {
 	}
 }
 
-// Esc at the moment of a yes: Claude Code refuses the call, and takes what the hook prints no more. A call that runs is broken off
-// by the same words.
+// Esc at the moment of a yes: Claude Code refuses the call, and takes what the hook
+// prints no more. A call that runs is broken off by the same words.
 func TestEscBesideAYes(t *testing.T) {
 	const refusal = `{"type":"user","timestamp":"2026-11-27T04:00:0%s","message":{"content":[{"type":"tool_result","tool_use_id":"t1",` +
 		`"is_error":true,"content":"x"}]},"toolUseResult":"User rejected tool use"%s}`
@@ -374,7 +377,8 @@ func TestEndsInQuestion(t *testing.T) {
 	}
 }
 
-// A path below the project and not below the working folder is shown whole: it is not the file of that name there.
+// A path below the project and not below the working folder is shown whole: it is not the
+// file of that name there.
 func TestAPathIsShownFromTheWorkingFolder(t *testing.T) {
 	project, _ := filepath.EvalSymlinks(t.TempDir())
 	for path, want := range map[string]string{"docs/a": "a", "Makefile": filepath.Join(project, "Makefile"), "docs/../Makefile": filepath.Join(project, "Makefile")} {
@@ -417,8 +421,8 @@ func TestAnotherFileIsNotAllowed(t *testing.T) {
 	}
 }
 
-// A plan's file may be written after it was shown: that plan is not approved. 2.1.332 has the plan in its input, too, and goes by
-// the file.
+// A plan's file may be written after it was shown: that plan is not approved. 2.1.332 has
+// the plan in its input, too, and goes by the file.
 func TestAnotherPlanIsNotApproved(t *testing.T) {
 	dir := t.TempDir()
 	plan, transcript := filepath.Join(dir, "plan.md"), filepath.Join(dir, "a.jsonl")

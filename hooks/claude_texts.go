@@ -16,7 +16,8 @@ const (
 	maxTextLines = 8
 )
 
-// shorten gives the beginning of s, and "…" where something is missing. It closes a code block that the cut leaves open.
+// shorten gives the beginning of s, and "…" where something is missing. It closes a code
+// block that the cut leaves open.
 func shorten(s string, maxBytes, maxLines int) string {
 	s = strings.TrimSpace(s)
 	short := s
@@ -40,8 +41,8 @@ func shortenToLine(s string, maxBytes int) string {
 	return shorten(oneLine(s), maxBytes, 1)
 }
 
-// markdownCode shows foreign text behind a colon as it stands, with no markup in it: as a code span, or as a block where a span cannot
-// hold it.
+// markdownCode shows foreign text behind a colon as it stands, with no markup in it: as a
+// code span, or as a block where a span cannot hold it.
 func markdownCode(s string) string {
 	if !strings.ContainsAny(s, "`\n\r\u2028\u2029") {
 		return " `" + s + "`"
@@ -49,10 +50,12 @@ func markdownCode(s string) string {
 	return "\n```\n" + strings.ReplaceAll(s, "```", "'''") + "\n```"
 }
 
-// markupPattern is what some renderer could take for markup; an underscore between letters or digits emphasises nothing.
+// markupPattern is what some renderer could take for markup; an underscore between
+// letters or digits emphasises nothing.
 var markupPattern = state.LazyPattern("[`*~<>|&\\\\\\[\\]]|(^|[^0-9A-Za-z])_|_($|[^0-9A-Za-z])")
 
-// escapeMarkdown makes foreign text safe within a line of Markdown: a code span where a renderer could take any of it for markup.
+// escapeMarkdown makes foreign text safe within a line of Markdown: a code span where a
+// renderer could take any of it for markup.
 func escapeMarkdown(line string) string {
 	if markupPattern().MatchString(line) {
 		return "`" + strings.ReplaceAll(line, "`", "'") + "`"
@@ -60,7 +63,8 @@ func escapeMarkdown(line string) string {
 	return line
 }
 
-// What a session or a script is told of a question in deny mode begins with one of these: agents' instructions name them.
+// What a session or a script is told of a question in deny mode begins with one of these:
+// agents' instructions name them.
 const (
 	replyPrefix   = "GCHAT_RESPONSE: "
 	timeoutPrefix = "GCHAT_TIMEOUT: "
@@ -69,8 +73,8 @@ const (
 // ReplyLine is the one line that gchat-wait prints: what the person typed.
 func ReplyLine(reply string) string { return replyPrefix + oneLine(reply) }
 
-// TimeoutLine is the one line that gchat-wait prints after waiting that long in vain: for a policy that chose, with its
-// choice. q may be nil.
+// TimeoutLine is the one line that gchat-wait prints after waiting that long in vain: for
+// a policy that chose, with its choice. q may be nil.
 func TimeoutLine(waited time.Duration, q *state.Question) string {
 	line := timeoutPrefix + "No response in " + state.DescribeDuration(waited)
 	if outcome := policyOutcome(q); outcome != "" {
@@ -85,15 +89,19 @@ func policyOutcome(q *state.Question) string {
 	case q == nil || q.Status != state.TimedOut:
 		return ""
 	case q.ResolvedBy == "policy":
-		return "The timeout policy chose, not the user: " + answerPairs(q, func(i int) bool { return q.PartialAnswers[i].IsEmpty() }) + "."
+		return "The timeout policy chose, not the user: " + answerPairs(
+			q,
+			func(i int) bool { return q.PartialAnswers[i].IsEmpty() },
+		) + "."
 	case q.TimeoutPolicy == state.TimeoutAskTerminal:
 		return "Ask again with AskUserQuestion, in the same words: the question is then shown in the terminal."
 	}
 	return ""
 }
 
-// declineText is what Claude is told of a question that a person turned down. For a chat it is what
-// "Chat about this" in the terminal says (2.1.197, 2.1.332), and what the person wrote.
+// declineText is what Claude is told of a question that a person turned down. For a chat
+// it is what "Chat about this" in the terminal says (2.1.197, 2.1.332), and what the
+// person wrote.
 func declineText(q *state.Question) string {
 	text := "The user skipped these questions and gave no answer. " +
 		"Go on without one, as carefully as they demand.\n\n"
@@ -106,7 +114,10 @@ func declineText(q *state.Question) string {
 	text += "Questions asked:"
 	for _, p := range q.SubQuestions {
 		answer := cmp.Or(withLabel("Answer: ", q.Answers[p.Question]), "(No answer provided)")
-		text += "\n- \"" + p.Question + "\"\n  " + answer + withLabel("\n  User notes: ", q.Notes[p.Question])
+		text += "\n- \"" + p.Question + "\"\n  " + answer + withLabel(
+			"\n  User notes: ",
+			q.Notes[p.Question],
+		)
 	}
 	return text + withLabel("\n\nThe user wrote: ", q.DeclinedText)
 }
@@ -128,8 +139,15 @@ func answerText(q *state.Question) string {
 	if len(q.SubQuestions) > 1 {
 		subject, theseAnswers = "questions", "these answers"
 	}
-	return fmt.Sprintf("%sThe user has answered your %s %s: %s. You can now continue with %s in mind. %s",
-		replyPrefix, subject, q.AnsweredWhere(), answerPairs(q, func(int) bool { return true }), theseAnswers, deliveryMark(q))
+	return fmt.Sprintf(
+		"%sThe user has answered your %s %s: %s. You can now continue with %s in mind. %s",
+		replyPrefix,
+		subject,
+		q.AnsweredWhere(),
+		answerPairs(q, func(int) bool { return true }),
+		theseAnswers,
+		deliveryMark(q),
+	)
 }
 
 // promptText wakes a session with what the person told it.
@@ -141,7 +159,8 @@ func promptText(q *state.Question, prompt string) string {
 		", and this is the next instruction: " + prompt
 }
 
-// deliveryMark ends what a session is woken with. No other text of ours has it, so that a transcript tells whether that arrived.
+// deliveryMark ends what a session is woken with. No other text of ours has it, so that a
+// transcript tells whether that arrived.
 func deliveryMark(q *state.Question) string {
 	if q.Status == state.TimedOut {
 		return "(unanswered question " + q.QuestionID + ")"
@@ -152,7 +171,8 @@ func deliveryMark(q *state.Question) string {
 	return "(answered question " + q.QuestionID + ")"
 }
 
-// timeoutText wakes a session whose question had no reply; unread says that there may be a reply, which cannot be read.
+// timeoutText wakes a session whose question had no reply; unread says that there may be
+// a reply, which cannot be read.
 func timeoutText(q *state.Question, mayHaveReply bool) string {
 	waited := config.DefaultReplyTimeout
 	if q.TimesOutAt != nil {
@@ -161,7 +181,9 @@ func timeoutText(q *state.Question, mayHaveReply bool) string {
 	text := timeoutPrefix + "No response in " + state.DescribeDuration(waited) + "."
 	if mayHaveReply {
 		chat := state.ChatName(q.Chat)
-		text += " " + strings.ToUpper(chat[:1]) + chat[1:] + " cannot be read at present: the user may have replied."
+		text += " " + strings.ToUpper(
+			chat[:1],
+		) + chat[1:] + " cannot be read at present: the user may have replied."
 	}
 	if outcome := policyOutcome(q); outcome != "" {
 		text += " " + outcome
@@ -178,7 +200,8 @@ func timeoutText(q *state.Question, mayHaveReply bool) string {
 	return text + " " + deliveryMark(q)
 }
 
-// answerPairs are some of the questions with their answers and remarks, as Claude Code words them itself.
+// answerPairs are some of the questions with their answers and remarks, as Claude Code
+// words them itself.
 func answerPairs(q *state.Question, isIncluded func(i int) bool) string {
 	var parts []string
 	for i, p := range q.SubQuestions {

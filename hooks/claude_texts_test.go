@@ -11,8 +11,9 @@ import (
 	"gchat-hooks/state"
 )
 
-// The key of the process that asks, and the address beside it, word its question, also where the
-// poller that runs has neither. Both are one environment: one poller serves them.
+// The key of the process that asks, and the address beside it, word its question, also
+// where the poller that runs has neither. Both are one environment: one poller serves
+// them.
 func TestTheKeyOfTheProcessThatAsksWordsItsQuestion(t *testing.T) {
 	t.Parallel()
 	const worded, key = "Which way shall it go out?", "sk-ant-of-the-asker"

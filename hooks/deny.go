@@ -16,19 +16,25 @@ import (
 )
 
 const (
-	// denyTimeout is how long posting may take before the question goes to the terminal instead. A session waits for as long.
+	// denyTimeout is how long posting may take before the question goes to the terminal
+	// instead. A session waits for as long.
 	denyTimeout = 3 * time.Second
-	// denyGrace is how young a denial is that may not have reached Claude Code: older than a hook becomes.
+	// denyGrace is how young a denial is that may not have reached Claude Code: older
+	// than a hook becomes.
 	denyGrace = 15 * time.Second
-	// ownMarkerTimeout is how long a rewake hook looks for the marker of its own call, which the other hook of that call writes.
+	// ownMarkerTimeout is how long a rewake hook looks for the marker of its own call,
+	// which the other hook of that call writes.
 	ownMarkerTimeout = 8 * time.Second
-	// transcriptLag is how long after it happened a transcript may not say yet that a session was woken.
+	// transcriptLag is how long after it happened a transcript may not say yet that a
+	// session was woken.
 	transcriptLag = 3 * time.Second
 )
 
-// denyCall puts the question of a PreToolUse event into the space and denies the call, so that Claude goes on working; the reply
-// is delivered later. Where it cannot be put there, or no hook would deliver the reply, the question goes to the terminal as in
-// native mode: a question is never denied into the void. isClaudeRunning says that it does so from here on.
+// denyCall puts the question of a PreToolUse event into the space and denies the call, so
+// that Claude goes on working; the reply is delivered later. Where it cannot be put
+// there, or no hook would deliver the reply, the question goes to the terminal as in
+// native mode: a question is never denied into the void. isClaudeRunning says that it
+// does so from here on.
 func (h *Hook) denyCall(ctx context.Context, e *Event) (asksInTerminal bool, err error) {
 	newQuestion, err := h.newQuestion(e, state.ModeDeny)
 	if err != nil {
@@ -42,9 +48,14 @@ func (h *Hook) denyCall(ctx context.Context, e *Event) (asksInTerminal bool, err
 			Msg("no gchat-ask-user-rewake hook is registered to wake the session: the question is asked in the terminal")
 		return true, nil
 	}
-	q, err := h.writeQuestion(ctx, e, h.folders(state.MarkersIn), func(existing []*state.Question) *state.Question {
-		return cmp.Or(h.findQuestionOfCall(e, existing), newQuestion)
-	}, callSearchTexts(e)...)
+	q, err := h.writeQuestion(
+		ctx,
+		e,
+		h.folders(state.MarkersIn),
+		func(existing []*state.Question) *state.Question {
+			return cmp.Or(h.findQuestionOfCall(e, existing), newQuestion)
+		},
+		callSearchTexts(e)...)
 	if q != newQuestion {
 		return false, err // another process has this very call
 	}
@@ -65,8 +76,9 @@ func (h *Hook) denyCall(ctx context.Context, e *Event) (asksInTerminal bool, err
 	}})
 }
 
-// lacksRewakeHook says whether our hooks are registered in Claude Code's settings, and the hook that delivers replies in deny mode
-// is not. A plugin or a script that runs us without them is trusted to know.
+// lacksRewakeHook says whether our hooks are registered in Claude Code's settings, and
+// the hook that delivers replies in deny mode is not. A plugin or a script that runs us
+// without them is trusted to know.
 func (h *Hook) lacksRewakeHook() bool {
 	userDir := cmp.Or(h.Env("CLAUDE_CONFIG_DIR"), filepath.Join(state.Home(h.Env), ".claude"))
 	projectDir := filepath.Join(state.ProjectDir(h.Env), ".claude")
@@ -84,7 +96,8 @@ func (h *Hook) lacksRewakeHook() bool {
 	return isRegistered
 }
 
-// awaitPosted waits until the poller put a marker into its thread, as long as a session can be kept waiting.
+// awaitPosted waits until the poller put a marker into its thread, as long as a session
+// can be kept waiting.
 func (h *Hook) awaitPosted(ctx context.Context, q *state.Question) error {
 	ctx, cancel := context.WithTimeout(ctx, denyTimeout)
 	defer cancel()
@@ -102,10 +115,12 @@ func (h *Hook) awaitPosted(ctx context.Context, q *state.Question) error {
 	return fmt.Errorf("post question: %w", err)
 }
 
-// denialText is what Claude reads in place of an answer. It names the command by which Claude waits for the reply itself.
+// denialText is what Claude reads in place of an answer. It names the command by which
+// Claude waits for the reply itself.
 func (h *Hook) denialText(q *state.Question) string {
 	waitCommand := state.QuoteForShell(h.Self) + " wait"
-	if JobName(filepath.Base(h.Self)) != "gchat-hooks" { // a copy under a hook's name would run as that
+	if JobName(filepath.Base(h.Self)) != "gchat-hooks" {
+		// a copy under a hook's name would run as that
 		waitCommand = "gchat-wait"
 	}
 	return fmt.Sprintf("Question forwarded to Google Chat (thread: %s). "+
@@ -115,19 +130,28 @@ func (h *Hook) denialText(q *state.Question) string {
 		q.ThreadKey, state.DescribeDuration(h.config().ReplyTimeout), waitCommand, q.QuestionID)
 }
 
-// markAskedAgain says whether this question had no reply in time, and is asked again: it goes to the terminal, once. Claude is told
-// to ask in the same words, and may have chosen others: the same options count as well.
+// markAskedAgain says whether this question had no reply in time, and is asked again: it
+// goes to the terminal, once. Claude is told to ask in the same words, and may have
+// chosen others: the same options count as well.
 func (h *Hook) markAskedAgain(e *Event, newQuestion *state.Question) bool {
 	isAskedByNew := func(earlier state.SubQuestion) bool {
 		return slices.ContainsFunc(newQuestion.SubQuestions, func(current state.SubQuestion) bool {
 			return earlier.Question == current.Question ||
-				slices.EqualFunc(earlier.Options, current.Options, func(a, b state.Option) bool { return a.Label == b.Label })
+				slices.EqualFunc(
+					earlier.Options,
+					current.Options,
+					func(a, b state.Option) bool { return a.Label == b.Label },
+				)
 		})
 	}
 	for _, q := range h.markers(e) {
-		isUnanswered := q.TimeoutPolicy == state.TimeoutAskTerminal && q.Status == state.TimedOut && !q.IsAskedAgain
+		isUnanswered := q.TimeoutPolicy == state.TimeoutAskTerminal && q.Status == state.TimedOut &&
+			!q.IsAskedAgain
 		if isUnanswered && slices.ContainsFunc(q.SubQuestions, isAskedByNew) {
-			_, err := state.ChangeQuestion(q.Path, func(q *state.Question) { q.IsAskedAgain = true })
+			_, err := state.ChangeQuestion(
+				q.Path,
+				func(q *state.Question) { q.IsAskedAgain = true },
+			)
 			h.logFailed(err, "markers")
 			return true
 		}
@@ -135,8 +159,8 @@ func (h *Hook) markAskedAgain(e *Event, newQuestion *state.Question) bool {
 	return false
 }
 
-// askInTerminal makes a question that was to be denied one of native mode, in its place. Claude
-// Code draws its dialog, and the PermissionRequest hook finds the record.
+// askInTerminal makes a question that was to be denied one of native mode, in its place.
+// Claude Code draws its dialog, and the PermissionRequest hook finds the record.
 func (h *Hook) askInTerminal(q *state.Question) (*state.Question, error) {
 	q, err := state.ChangeQuestion(q.Path, func(q *state.Question) {
 		q.Mode, q.IsDenied, q.TimesOutAt, q.TimeoutPolicy = state.ModeNative, false, nil, ""
@@ -148,13 +172,16 @@ func (h *Hook) askInTerminal(q *state.Question) (*state.Question, error) {
 	return q, err
 }
 
-// reclaimDialogQuestion is the question of a dialog that is on the screen after all; nil where none was to be
-// denied. It was asked in the terminal instead, or its denial never arrived, since the hook was
-// killed or ran out of its time.
+// reclaimDialogQuestion is the question of a dialog that is on the screen after all; nil
+// where none was to be denied. It was asked in the terminal instead, or its denial never
+// arrived, since the hook was killed or ran out of its time.
 func (h *Hook) reclaimDialogQuestion(e *Event) (*state.Question, error) {
-	candidates := slices.DeleteFunc(h.questionsOfSession(e, h.folders(state.MarkersIn), callSearchTexts(e)...), func(q *state.Question) bool {
-		return !q.Status.IsOpen() || q.IsDenied && time.Since(q.AskedAt).Abs() >= denyGrace
-	})
+	candidates := slices.DeleteFunc(
+		h.questionsOfSession(e, h.folders(state.MarkersIn), callSearchTexts(e)...),
+		func(q *state.Question) bool {
+			return !q.Status.IsOpen() || q.IsDenied && time.Since(q.AskedAt).Abs() >= denyGrace
+		},
+	)
 	q := h.findQuestionOfCall(e, candidates)
 	if q == nil {
 		return nil, nil
@@ -162,10 +189,11 @@ func (h *Hook) reclaimDialogQuestion(e *Event) (*state.Question, error) {
 	return h.askInTerminal(q)
 }
 
-// runRewake is gchat-ask-user-rewake. Claude Code runs it in the background ("asyncRewake"): it waits for the replies to the
-// session's questions in deny mode, and ends with exit code 2 and a reply on stderr, which wakes the session. On PreToolUse
-// it waits for its own call's question, on Stop for those without a waiter, since their waiter was killed, the session
-// was resumed, or another reply had to be delivered first.
+// runRewake is gchat-ask-user-rewake. Claude Code runs it in the background
+// ("asyncRewake"): it waits for the replies to the session's questions in deny mode, and
+// ends with exit code 2 and a reply on stderr, which wakes the session. On PreToolUse it
+// waits for its own call's question, on Stop for those without a waiter, since their
+// waiter was killed, the session was resumed, or another reply had to be delivered first.
 func (h *Hook) runRewake(ctx context.Context, e *Event) error {
 	var markers []*state.Question
 	switch {
@@ -189,12 +217,14 @@ func (h *Hook) runRewake(ctx context.Context, e *Event) error {
 	return nil
 }
 
-// deniedQuestions are the session's questions whose denial was sent. Without one there is a dialog, or a hook is about to deny.
+// deniedQuestions are the session's questions whose denial was sent. Without one there is
+// a dialog, or a hook is about to deny.
 func (h *Hook) deniedQuestions(e *Event) []*state.Question {
 	return slices.DeleteFunc(h.markers(e), func(q *state.Question) bool { return !q.IsDenied })
 }
 
-// awaitOwnMarker waits for the call's marker, which another hook writes; none when its question went another way.
+// awaitOwnMarker waits for the call's marker, which another hook writes; none when its
+// question went another way.
 func (h *Hook) awaitOwnMarker(ctx context.Context, e *Event) []*state.Question {
 	for deadline := time.Now().Add(ownMarkerTimeout); time.Now().Before(deadline) && ctx.Err() == nil; state.Sleep(ctx, 100*time.Millisecond) {
 		if q := h.findQuestionOfCall(e, h.markers(e)); q != nil {
@@ -204,11 +234,13 @@ func (h *Hook) awaitOwnMarker(ctx context.Context, e *Event) []*state.Question {
 	return nil
 }
 
-// becomeWaiter makes this process the waiter of those markers whose reply, or timeout, the session is still to be told of. They are
-// this Claude Code's from now on, whichever asked: the session may have been resumed.
+// becomeWaiter makes this process the waiter of those markers whose reply, or timeout,
+// the session is still to be told of. They are this Claude Code's from now on, whichever
+// asked: the session may have been resumed.
 func (h *Hook) becomeWaiter(e *Event, questions []*state.Question) (paths []string) {
 	for _, q := range questions {
-		if !q.Status.IsOpen() && !hasUndeliveredTimeout(q) && !q.IsLate(time.Now()) || q.SessionEndedAt == nil && h.isInOtherTerminal(q) {
+		if !q.Status.IsOpen() && !hasUndeliveredTimeout(q) && !q.IsLate(time.Now()) ||
+			q.SessionEndedAt == nil && h.isInOtherTerminal(q) {
 			continue
 		}
 		lock, err := state.LockWaiter(h.Env, q.Path)
@@ -236,13 +268,16 @@ func (h *Hook) becomeWaiter(e *Event, questions []*state.Question) (paths []stri
 	return paths
 }
 
-// awaitAndWake waits until the session is to be told something of one of these questions, and wakes it with what there is by then.
-// It ends quietly when they were answered otherwise or when the session is over.
+// awaitAndWake waits until the session is to be told something of one of these questions,
+// and wakes it with what there is by then. It ends quietly when they were answered
+// otherwise or when the session is over.
 func (h *Hook) awaitAndWake(ctx context.Context, e *Event, paths []string) {
 	session := h.ensureSession(e)
 	isOver := func(q *state.Question) bool {
-		isInTerminal := q.Kind == state.KindQuestion && !q.Mode.Traits().HasMarker // its dialog's hook waits
-		return isInTerminal || q.SessionEndedAt != nil || inject.Ended(session.ClaudePID, session.ClaudeStart)
+		// its dialog's hook waits
+		isInTerminal := q.Kind == state.KindQuestion && !q.Mode.Traits().HasMarker
+		return isInTerminal || q.SessionEndedAt != nil ||
+			inject.Ended(session.ClaudePID, session.ClaudeStart)
 	}
 	results := make(chan error, len(paths))
 	for _, path := range paths {
@@ -250,7 +285,8 @@ func (h *Hook) awaitAndWake(ctx context.Context, e *Event, paths []string) {
 			defer h.recoverPanic()
 			_, err := state.Await(ctx, h.Env, h.Self, path, func(q *state.Question) bool {
 				isAnswered := q.Status == state.Answered && (q.IsDenied || q.Kind.Traits().IsPrompt)
-				return isOver(q) || isAnswered || hasUndeliveredTimeout(q) || !q.Status.IsOpen() && !q.IsLate(time.Now())
+				return isOver(q) || isAnswered || hasUndeliveredTimeout(q) ||
+					!q.Status.IsOpen() && !q.IsLate(time.Now())
 			})
 			results <- err
 		}()
@@ -280,10 +316,12 @@ func hasUndeliveredTimeout(q *state.Question) bool {
 	return q.IsDenied && q.Status == state.TimedOut && q.DeliveredAt == nil
 }
 
-// recordDelivery is what Claude is to be told now of a question in deny mode, or of its next instruction; "" for nothing.
+// recordDelivery is what Claude is to be told now of a question in deny mode, or of its
+// next instruction; "" for nothing.
 //
-// That is written down before it is said, or a disk that is full would have the session woken again and again. Killed in
-// between, the transcript does not hold it, and the next event says it again.
+// That is written down before it is said, or a disk that is full would have the session
+// woken again and again. Killed in between, the transcript does not hold it, and the next
+// event says it again.
 func (h *Hook) recordDelivery(e *Event, q *state.Question) (text string) {
 	var write func() error
 	markDelivered := func(q *state.Question) { q.DeliveredAt, q.IsDeliverySeen = new(time.Now().UTC()), false }
@@ -303,7 +341,8 @@ func (h *Hook) recordDelivery(e *Event, q *state.Question) (text string) {
 		h.logFailed(h.auditDecision(q, prompt), "decision not in the audit log")
 		write = func() error { return markAnswerPrinted(q.Path) }
 	case hasUndeliveredTimeout(q):
-		// There may be a reply where the space cannot be read, or the list of those who may answer.
+		// There may be a reply where the space cannot be read, or the list of those who
+		// may answer.
 		isUnreadable := state.SpacesIn(state.UserStateDir(h.Env)).Get(q.Chat).ReadTrouble != nil
 		text = timeoutText(q, q.HasUnreadReply() || q.ResolvedBy != "policy" && isUnreadable)
 		write = func() error {
@@ -334,7 +373,8 @@ func (h *Hook) wakeSession(texts []string) {
 	h.exitCode = 2 // with which a hook in the background wakes its session
 }
 
-// collectUndelivered is what the session was not told, and no waiter delivers: it was killed, or the session had ended.
+// collectUndelivered is what the session was not told, and no waiter delivers: it was
+// killed, or the session had ended.
 func (h *Hook) collectUndelivered(e *Event) (texts []string) {
 	markers := h.deniedQuestions(e)
 	texts = h.findLostDeliveries(context.Background(), e, markers)
@@ -345,15 +385,20 @@ func (h *Hook) collectUndelivered(e *Event) (texts []string) {
 		}
 	}
 	if len(paths) > 0 {
-		h.StartPoller() // after the machine was off, nothing else would read what the person replied
+		// after the machine was off, nothing else would read what the person replied
+		h.StartPoller()
 	}
 	return texts
 }
 
-// markSessionEnded writes down that a session has ended: its waiters end, and a person who replies is told when Claude reads it. A
-// yes for a while ends, too: the same Claude Code may resume the session.
+// markSessionEnded writes down that a session has ended: its waiters end, and a person
+// who replies is told when Claude reads it. A yes for a while ends, too: the same Claude
+// Code may resume the session.
 func (h *Hook) markSessionEnded(e *Event) {
-	h.logFailed(state.EndGrants(h.questionsOfSession(e, h.personalFolders(), state.GrantText), e.SessionID), "yes for a while not ended")
+	h.logFailed(
+		state.EndGrants(h.questionsOfSession(e, h.personalFolders(), state.GrantText), e.SessionID),
+		"yes for a while not ended",
+	)
 	for _, q := range h.markers(e) {
 		if h.isInOtherTerminal(q) {
 			continue
@@ -370,20 +415,29 @@ func (h *Hook) markSessionEnded(e *Event) {
 
 // markers are the session's questions in deny mode.
 func (h *Hook) markers(e *Event) []*state.Question {
-	return slices.DeleteFunc(h.questionsOfSession(e, h.folders(state.MarkersIn)), func(q *state.Question) bool {
-		return !q.Mode.Traits().HasMarker // it is asked in the terminal instead
-	})
+	return slices.DeleteFunc(
+		h.questionsOfSession(e, h.folders(state.MarkersIn)),
+		func(q *state.Question) bool {
+			return !q.Mode.Traits().HasMarker // it is asked in the terminal instead
+		},
+	)
 }
 
-// findLostDeliveries is what the session was told of its questions in deny mode and what its transcript does not hold: the hook was
-// killed before its end, or another hook blocked the prompt that carried it. It is told once more. Claude Code keeps what a hook
+// findLostDeliveries is what the session was told of its questions in deny mode and what
+// its transcript does not hold: the hook was killed before its end, or another hook
+// blocked the prompt that carried it. It is told once more. Claude Code keeps what a hook
 // gives it as context in the transcript, at a session's start too (2.1.197, 2.1.329).
-func (h *Hook) findLostDeliveries(ctx context.Context, e *Event, markers []*state.Question) (lostTexts []string) {
+func (h *Hook) findLostDeliveries(
+	ctx context.Context,
+	e *Event,
+	markers []*state.Question,
+) (lostTexts []string) {
 	for _, q := range markers {
 		if q.DeliveredAt == nil || q.IsDeliverySeen || q.Status.IsOpen() {
 			continue
 		}
-		if q.Status != state.TimedOut && (q.ResolvedAt == nil || q.ResolvedAt.Sub(*q.DeliveredAt).Abs() > time.Second) {
+		if q.Status != state.TimedOut &&
+			(q.ResolvedAt == nil || q.ResolvedAt.Sub(*q.DeliveredAt).Abs() > time.Second) {
 			continue // it was woken with the timeout, and the late reply went another way
 		}
 		if elapsed := time.Since(*q.DeliveredAt).Abs(); elapsed < transcriptLag {

@@ -39,7 +39,8 @@ func namedEvent(t testing.TB, name, session string, kv ...any) []byte {
 	return recorded(t, "single-05-PostToolUse", append(members, kv...)...)
 }
 
-// awaitWakeText waits for the end of a rewake hook, and returns what it wakes its session with; "" when it ended quietly.
+// awaitWakeText waits for the end of a rewake hook, and returns what it wakes its session
+// with; "" when it ended quietly.
 func (p *hookProcess) awaitWakeText() string {
 	p.w.Helper()
 	select {
@@ -71,7 +72,8 @@ func (w *world) readDenial(out string) (id string) {
 	return id
 }
 
-// runWhileAsked runs a call's hook, and does to its question what the poller does meanwhile.
+// runWhileAsked runs a call's hook, and does to its question what the poller does
+// meanwhile.
 func (w *world) runWhileAsked(ask []byte, poller func(*state.Question)) (out string) {
 	w.Helper()
 	before := len(w.questions())
@@ -121,7 +123,8 @@ func TestReplyWakesTheSession(t *testing.T) {
 	w.wantOwedNotes(q, closedNote)
 }
 
-// A process that is stopped has the question's lock when its reply is there: the hook wakes the session when it lets go.
+// A process that is stopped has the question's lock when its reply is there: the hook
+// wakes the session when it lets go.
 func TestReplyWakesTheSessionAfterALock(t *testing.T) {
 	t.Parallel()
 	w := newDenyWorld(t)
@@ -150,8 +153,8 @@ func TestReplyWakesTheSessionAfterALock(t *testing.T) {
 	}
 }
 
-// A question is never denied into the void: where it does not get into its thread, or no hook would wake the session, it is
-// asked in the terminal.
+// A question is never denied into the void: where it does not get into its thread, or no
+// hook would wake the session, it is asked in the terminal.
 func TestNeverDeniedIntoTheVoid(t *testing.T) {
 	settings := func(hooks string) func(*world) {
 		return func(w *world) { writeFile(w, filepath.Join(w.env["HOME"], ".claude", "settings.json"), hooks) }
@@ -219,7 +222,8 @@ func TestDialogBesideAnOldMarker(t *testing.T) {
 	}
 }
 
-// The hook was killed before it could deny, and the dialog's hook could write nothing: the terminal's answer ends the marker.
+// The hook was killed before it could deny, and the dialog's hook could write nothing:
+// the terminal's answer ends the marker.
 func TestAnswerDespiteDeny(t *testing.T) {
 	t.Parallel()
 	w := newDenyWorld(t)
@@ -235,8 +239,9 @@ func TestAnswerDespiteDeny(t *testing.T) {
 	}
 }
 
-// The denial did not arrive, or the question was asked in the terminal instead: the dialog's hook waits for the one record, which
-// it takes from the hook that would have woken the session. Its end is that of any dialog.
+// The denial did not arrive, or the question was asked in the terminal instead: the
+// dialog's hook waits for the one record, which it takes from the hook that would have
+// woken the session. Its end is that of any dialog.
 func TestDialogDespiteDeny(t *testing.T) {
 	for name, c := range map[string]struct {
 		instead bool // the question was not in its thread in time
@@ -331,7 +336,8 @@ func TestEndedSessionGetsTheReplyWhenItIsResumed(t *testing.T) {
 	w.wantOwedNotes(w.question(), closedNote)
 }
 
-// After a restart, a session that is resumed with other variables has its question read by the poller of those.
+// After a restart, a session that is resumed with other variables has its question read
+// by the poller of those.
 func TestResumedInAnotherEnvironment(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -381,7 +387,8 @@ func TestStopTakesOverFromAKilledWaiter(t *testing.T) {
 	}
 }
 
-// The session is woken with what the poller made of the timeout, once, and with a reply that comes later.
+// The session is woken with what the poller made of the timeout, once, and with a reply
+// that comes later.
 func TestTimeoutWakesTheSession(t *testing.T) {
 	both := []any{
 		map[string]any{"question": "Drop table users?", "header": "Drop", "options": []any{}, "multiSelect": false},
@@ -444,7 +451,8 @@ func TestTimeoutWakesTheSession(t *testing.T) {
 	}
 }
 
-// No process waited when the time was up: the next Stop tells, and once more where the transcript does not hold it.
+// No process waited when the time was up: the next Stop tells, and once more where the
+// transcript does not hold it.
 func TestTimeoutWithoutAWaiterIsTold(t *testing.T) {
 	t.Parallel()
 	w := newDenyWorld(t)
@@ -483,8 +491,9 @@ func TestAskTerminalIsMeantForTheQuestion(t *testing.T) {
 	}
 }
 
-// A reply is handed over as the context of a prompt, which another hook may block: then Claude has neither. The transcript
-// tells, also of a wake-up whose process was killed before its end.
+// A reply is handed over as the context of a prompt, which another hook may block: then
+// Claude has neither. The transcript tells, also of a wake-up whose process was killed
+// before its end.
 func TestWhatNeverArrivedIsToldAgain(t *testing.T) {
 	turn := `{"type":"assistant","version":"2.1.197","timestamp":"` + time.Now().UTC().Format(time.RFC3339Nano) + `"}`
 	for name, c := range map[string]struct {
@@ -508,7 +517,8 @@ func TestWhatNeverArrivedIsToldAgain(t *testing.T) {
 					count++
 					writeFile(t, transcript, strings.Replace(c.after, "%s", strings.TrimSpace(out), 1))
 				}
-				w.changeQuestion(w.question(), func(q *state.Question) { // the transcript is as far by then
+				w.changeQuestion(w.question(), func(q *state.Question) {
+					// the transcript is as far by then
 					then, was := q.DeliveredAt.Add(-time.Minute), q.ResolvedAt.Add(-time.Minute)
 					q.DeliveredAt, q.ResolvedAt = &then, &was
 				})
@@ -520,7 +530,8 @@ func TestWhatNeverArrivedIsToldAgain(t *testing.T) {
 	}
 }
 
-// Whatever fails on the way to the denial, the question is denied and known to be, or in the terminal.
+// Whatever fails on the way to the denial, the question is denied and known to be, or in
+// the terminal.
 func TestFailingLocksDenyNothingIntoTheVoid(t *testing.T) {
 	if _, err := exec.LookPath("strace"); err != nil {
 		t.Skip("needs strace: apt-get install strace")

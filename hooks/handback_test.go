@@ -6,7 +6,8 @@ import (
 	"testing"
 )
 
-// In auto mode a subagent reports by a tool: that is told once, with the report, however often the subagent was sent back for it.
+// In auto mode a subagent reports by a tool: that is told once, with the report, however
+// often the subagent was sent back for it.
 func TestASubagentHandsBackByATool(t *testing.T) {
 	const (
 		asked  = `{"type":"user","isSidechain":true,"message":{"content":"Look at it.\n\nYour final report is delivered through SubagentHandback."}}` + "\n"

@@ -1,6 +1,7 @@
-// Package hooks speaks Claude Code's hook protocol: an event as JSON on stdin, an effect, a decision as JSON on stdout.
-// It must never break, slow or freeze the session that calls it: whatever happens, a hook ends with exit code 0, and
-// what it cannot do is left to the dialog in the terminal.
+// Package hooks speaks Claude Code's hook protocol: an event as JSON on stdin, an effect,
+// a decision as JSON on stdout. It must never break, slow or freeze the session that
+// calls it: whatever happens, a hook ends with exit code 0, and what it cannot do is left
+// to the dialog in the terminal.
 package hooks
 
 import (
@@ -33,10 +34,12 @@ type Hook struct {
 	Stdout io.Writer // the protocol: nothing but a decision goes there
 	Stderr io.Writer // only what wakes a session goes there
 	Env    state.Getenv
-	Self   string   // this program's path, for the poller that a hook may have to start; "" starts none
-	Args   []string // as it was called: two registrations of ours in Claude Code differ in that
+	// this program's path, for the poller that a hook may have to start; "" starts none
+	Self string
+	Args []string // as it was called: two registrations of ours in Claude Code differ in that
 
-	// Job is what to do where Name names none of ours, and Waits whether it may take its time over an event.
+	// Job is what to do where Name names none of ours, and Waits whether it may take its
+	// time over an event.
 	Job          func(*Hook, context.Context, *Event) error
 	JobMayWait   func(*Hook, *Event) bool
 	DefaultEvent string // hook_event_name of an event that has none; "" where that is an error
@@ -47,16 +50,19 @@ type Hook struct {
 	exitCode    int           // exit code
 	waiterLocks []*state.Lock // of the questions that this process waits for, until it ends
 	cached      struct {      // found out once
-		config          *config.Config
-		rules           *config.SessionRules
-		session         *state.Session
-		claudePID       int    // of Claude Code; 0 when that cannot be told
-		wordedQuestion  string // the id of the question that this process has a model word; "" for none
-		acceptsCommands bool   // the session is to be steered from its thread: the poller reads commands there
+		config    *config.Config
+		rules     *config.SessionRules
+		session   *state.Session
+		claudePID int // of Claude Code; 0 when that cannot be told
+		// the id of the question that this process has a model word; "" for none
+		wordedQuestion string
+		// the session is to be steered from its thread: the poller reads commands there
+		acceptsCommands bool
 	}
 }
 
-// jobs are the hooks by name. Each handles its own events and ignores the others in silence.
+// jobs are the hooks by name. Each handles its own events and ignores the others in
+// silence.
 var jobs = map[string]func(*Hook, context.Context, *Event) error{
 	"gchat-ask-user-forward":      (*Hook).runForward,
 	"gchat-ask-user-answered":     (*Hook).runAnswered,
@@ -68,8 +74,8 @@ var jobs = map[string]func(*Hook, context.Context, *Event) error{
 
 func Names() []string { return slices.Sorted(maps.Keys(jobs)) }
 
-// JobName is the job that a name stands for: scripts that did it before were called so with .sh or .py at the end, and
-// settings and other scripts still name them.
+// JobName is the job that a name stands for: scripts that did it before were called so
+// with .sh or .py at the end, and settings and other scripts still name them.
 func JobName(name string) string {
 	return strings.TrimSuffix(strings.TrimSuffix(name, ".sh"), ".py")
 }
@@ -77,23 +83,34 @@ func JobName(name string) string {
 // IsName says whether name is a hook's.
 func IsName(name string) bool { return jobs[name] != nil }
 
-// quickTimeout is for a hook that does not wait. It is reached only when its event does not arrive, or a disk or a lock hangs.
+// quickTimeout is for a hook that does not wait. It is reached only when its event does
+// not arrive, or a disk or a lock hangs.
 const quickTimeout = 10 * time.Second
 
-// endSignals are the signals that would end a hook with another code than 0. Go exits with 2 at the last two, which Claude Code takes
-// for "block".
-var endSignals = []os.Signal{syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGABRT}
+// endSignals are the signals that would end a hook with another code than 0. Go exits
+// with 2 at the last two, which Claude Code takes for "block".
+var endSignals = []os.Signal{
+	syscall.SIGTERM,
+	syscall.SIGINT,
+	syscall.SIGHUP,
+	syscall.SIGQUIT,
+	syscall.SIGABRT,
+}
 
-// Run runs the hook and returns its exit code: 0, and for gchat-ask-user-rewake 2 when it wakes the session. It returns when
-// the hook is done, without an error and without a panic: what went wrong is in the log.
+// Run runs the hook and returns its exit code: 0, and for gchat-ask-user-rewake 2 when it
+// wakes the session. It returns when the hook is done, without an error and without a
+// panic: what went wrong is in the log.
 //
-// A hook that does not wait is over within quickTimeout, whatever signal comes. To be told of signals takes a goroutine and a
-// thread: a fifth of the time that such a hook takes.
+// A hook that does not wait is over within quickTimeout, whatever signal comes. To be
+// told of signals takes a goroutine and a thread: a fifth of the time that such a hook
+// takes.
 func (h *Hook) Run() int {
-	signal.Ignore(append(endSignals, syscall.SIGPIPE)...) // a Claude Code that is gone is no reason to end otherwise than with 0
+	// a Claude Code that is gone is no reason to end otherwise than with 0
+	signal.Ignore(append(endSignals, syscall.SIGPIPE)...)
 	h.log = state.NewLog(h.Env, h.Name)
 	giveUp := time.AfterFunc(quickTimeout, func() {
-		h.log.Error().Msg("hook gave up: its event did not arrive, or the disk or a lock does not answer")
+		h.log.Error().
+			Msg("hook gave up: its event did not arrive, or the disk or a lock does not answer")
 		os.Exit(0)
 	})
 	defer giveUp.Stop()
@@ -107,7 +124,8 @@ func (h *Hook) Run() int {
 	if h.mayWait(e) {
 		giveUp.Stop()
 		var stop func()
-		ctx, stop = signal.NotifyContext(ctx, endSignals...) // Claude Code sends SIGTERM on Esc and when it quits
+		// Claude Code sends SIGTERM on Esc and when it quits
+		ctx, stop = signal.NotifyContext(ctx, endSignals...)
 		defer stop()
 		defer signal.Ignore(endSignals...)
 	}
@@ -115,7 +133,10 @@ func (h *Hook) Run() int {
 		job = jobs[h.Name]
 	}
 	if err := job(h, ctx, e); err != nil {
-		h.log.Error().Str("error", h.log.Redact(err.Error())).Str("event", e.HookEventName).Str("session", e.SessionID).
+		h.log.Error().
+			Str("error", h.log.Redact(err.Error())).
+			Str("event", e.HookEventName).
+			Str("session", e.SessionID).
 			Msg("hook failed; the session goes on without it")
 	}
 	return h.exitCode
@@ -124,14 +145,19 @@ func (h *Hook) Run() int {
 // Log is the hook's log; nil before Run.
 func (h *Hook) Log() *state.Log { return h.log }
 
-// recoverPanic keeps a panic from ending the process with exit code 2, which Claude Code takes for "block".
+// recoverPanic keeps a panic from ending the process with exit code 2, which Claude Code
+// takes for "block".
 func (h *Hook) recoverPanic() {
 	if panicked := recover(); panicked != nil {
-		h.log.Error().Any("panic", panicked).Bytes("stack", debug.Stack()).Msg("a bug in gchat-hooks; please report it")
+		h.log.Error().
+			Any("panic", panicked).
+			Bytes("stack", debug.Stack()).
+			Msg("a bug in gchat-hooks; please report it")
 	}
 }
 
-// readEvent takes the event from stdin, and no more: a pipe may never be closed. One that does not say which it is counts as Own.
+// readEvent takes the event from stdin, and no more: a pipe may never be closed. One that
+// does not say which it is counts as Own.
 func (h *Hook) readEvent() (*Event, error) {
 	e := &Event{}
 	err := json.NewDecoder(io.LimitReader(h.Stdin, maxEventBytes)).Decode(e)
@@ -159,14 +185,17 @@ func (h *Hook) logFailed(err error, what string) {
 	}
 }
 
-// sessionRefreshInterval is how long a session's record stays as it is while nothing changes; it is swept a month after its LastSeen.
+// sessionRefreshInterval is how long a session's record stays as it is while nothing
+// changes; it is swept a month after its LastSeen.
 const sessionRefreshInterval = 24 * time.Hour
 
-// ensureSession is the record of the session that this event comes from. It is begun with the first event that needs it, and
-// brought up to date where the session runs in another process or pane by now; else it costs one read, and no tmux. Where the
-// disk fails, the session is as this process sees it.
+// ensureSession is the record of the session that this event comes from. It is begun with
+// the first event that needs it, and brought up to date where the session runs in another
+// process or pane by now; else it costs one read, and no tmux. Where the disk fails, the
+// session is as this process sees it.
 func (h *Hook) ensureSession(e *Event) *state.Session {
-	if cached := h.cached.session; cached != nil && (cached.AcceptsCommands || !h.cached.acceptsCommands) {
+	if cached := h.cached.session; cached != nil &&
+		(cached.AcceptsCommands || !h.cached.acceptsCommands) {
 		return cached
 	}
 	project := state.ProjectDir(h.Env)
@@ -182,13 +211,23 @@ func (h *Hook) ensureSession(e *Event) *state.Session {
 	return session
 }
 
-// writeSession finds out where a session runs, and writes that down under the name by which people know it; "" is to be found.
-func (h *Hook) writeSession(e *Event, sessions state.Sessions, project, knownName string) *state.Session {
+// writeSession finds out where a session runs, and writes that down under the name by
+// which people know it; "" is to be found.
+func (h *Hook) writeSession(
+	e *Event,
+	sessions state.Sessions,
+	project, knownName string,
+) *state.Session {
 	observed, now := &state.Session{}, time.Now().UTC()
 	windowName := inject.Identify(context.Background(), h.Env, observed)
-	isStart := e.HookEventName == "SessionStart" && e.Source != "compact" // after a compaction the session goes on
+	// after a compaction the session goes on
+	isStart := e.HookEventName == "SessionStart" && e.Source != "compact"
 	if isStart {
-		observed.Branch, observed.Commit = gitHead(context.Background(), cmp.Or(e.CWD, project), gitHookTimeout)
+		observed.Branch, observed.Commit = gitHead(
+			context.Background(),
+			cmp.Or(e.CWD, project),
+			gitHookTimeout,
+		)
 	}
 	environment, isTrusted := state.Environment(h.Env), state.IsProjectTrusted(h.Env, project)
 	update := func(record *state.Session) {
@@ -206,11 +245,14 @@ func (h *Hook) writeSession(e *Event, sessions state.Sessions, project, knownNam
 		if e.HookEventName == "SessionStart" {
 			record.EndedAt, record.Model = time.Time{}, cmp.Or(string(e.Model), record.Model)
 		}
-		if isStart || e.HookEventName == "UserPromptSubmit" { // also after /resume, where SessionStart is not registered
+		if isStart || e.HookEventName == "UserPromptSubmit" {
+			// also after /resume, where SessionStart is not registered
 			record.EndReason = ""
 		}
 		if isStart {
-			record.Source, record.Branch, record.Commit = string(e.Source), observed.Branch, observed.Commit
+			record.Source, record.Branch, record.Commit = string(
+				e.Source,
+			), observed.Branch, observed.Commit
 		}
 		if isStart || record.StartedAt.IsZero() {
 			record.StartedAt = now
@@ -226,7 +268,12 @@ func (h *Hook) writeSession(e *Event, sessions state.Sessions, project, knownNam
 		defer lock.Unlock()
 		allSessions, _ := sessions.All()
 		previous, isThreadInherited = findPreviousSession(session, allSessions)
-		session.Name = inject.NameOf(h.Env, session, windowName, siblingSessions(session, allSessions))
+		session.Name = inject.NameOf(
+			h.Env,
+			session,
+			windowName,
+			siblingSessions(session, allSessions),
+		)
 	}
 	if e.SessionID == "" {
 		return session
@@ -251,14 +298,20 @@ func (h *Hook) writeSession(e *Event, sessions state.Sessions, project, knownNam
 	return stored
 }
 
-// findPreviousSession is the session of the same Claude Code whose thread goes on with this one, after
-// /clear; nil where there is none. heir reports whether this session's own thread went on so, with
-// another one that lives.
-func findPreviousSession(session *state.Session, allSessions []*state.Session) (previous *state.Session, isThreadInherited bool) {
+// findPreviousSession is the session of the same Claude Code whose thread goes on with
+// this one, after /clear; nil where there is none. heir reports whether this session's
+// own thread went on so, with another one that lives.
+func findPreviousSession(
+	session *state.Session,
+	allSessions []*state.Session,
+) (previous *state.Session, isThreadInherited bool) {
 	for _, other := range allSessions {
 		isSameClaude := session.Supersedes(other)
-		isThreadInherited = isThreadInherited || !isSameClaude && other.PreviousSession == session.ID && other.ClaudePID > 1 && isClaudeAlive(other)
-		if isSameClaude && other.ThreadName != "" && (previous == nil || previous.LastSeen.Before(other.LastSeen)) {
+		isThreadInherited = isThreadInherited ||
+			!isSameClaude && other.PreviousSession == session.ID && other.ClaudePID > 1 &&
+				isClaudeAlive(other)
+		if isSameClaude && other.ThreadName != "" &&
+			(previous == nil || previous.LastSeen.Before(other.LastSeen)) {
 			previous = other
 		}
 	}
@@ -268,7 +321,8 @@ func findPreviousSession(session *state.Session, allSessions []*state.Session) (
 // siblingSessions are the other sessions that run in the same project.
 func siblingSessions(session *state.Session, allSessions []*state.Session) []*state.Session {
 	return slices.DeleteFunc(allSessions, func(other *state.Session) bool {
-		isSibling := other.ID != session.ID && other.ProjectDir == session.ProjectDir && !session.Supersedes(other)
+		isSibling := other.ID != session.ID && other.ProjectDir == session.ProjectDir &&
+			!session.Supersedes(other)
 		return !isSibling || !other.IsRunning() || !isClaudeAlive(other)
 	})
 }
@@ -283,8 +337,10 @@ func (h *Hook) isUpToDate(session *state.Session, project string) bool {
 	isInPane := session.TmuxPane == h.Env("TMUX_PANE") && session.TmuxSocket == socket
 	return session.EndReason == "" && (isInPane || session.HiddenPane != "" && session.HiddenPane == h.Env("TMUX_PANE")) &&
 		(pid == 0 || pid == session.ClaudePID) && !inject.Ended(session.ClaudePID, session.ClaudeStart) &&
-		session.ProjectDir == project && session.Environment == state.Environment(h.Env) &&
-		(name == "" || name == session.Name) && time.Since(session.LastSeen).Abs() < sessionRefreshInterval
+		session.ProjectDir == project &&
+		session.Environment == state.Environment(h.Env) &&
+		(name == "" || name == session.Name) &&
+		time.Since(session.LastSeen).Abs() < sessionRefreshInterval
 }
 
 // claudePID is the Claude Code that runs this hook; 0 when it cannot be told.
@@ -295,20 +351,23 @@ func (h *Hook) claudePID() int {
 	return h.cached.claudePID
 }
 
-// maxEventBytes bounds a hook event, in bytes. Claude's last message and a tool's result are in some; neither comes near.
+// maxEventBytes bounds a hook event, in bytes. Claude's last message and a tool's result
+// are in some; neither comes near.
 const maxEventBytes = 32 << 20
 
 // questionTool is the tool whose calls are questions to the person.
 const questionTool = "AskUserQuestion"
 
-// Event is what Claude Code tells a hook on stdin, as far as ours need it. PermissionRequest has no tool_use_id, and
-// prompt_id and last_assistant_message come from 2.1.196 and 2.1.197 on.
+// Event is what Claude Code tells a hook on stdin, as far as ours need it.
+// PermissionRequest has no tool_use_id, and prompt_id and last_assistant_message come
+// from 2.1.196 and 2.1.197 on.
 type Event struct {
-	HookEventName        string          `json:"hook_event_name"`
-	SessionID            string          `json:"session_id"`
-	CWD                  string          `json:"cwd"`
-	PromptID             LooseText       `json:"prompt_id"`
-	AgentID              LooseText       `json:"agent_id"` // of the subagent whose event this is; "" for the session's own
+	HookEventName string    `json:"hook_event_name"`
+	SessionID     string    `json:"session_id"`
+	CWD           string    `json:"cwd"`
+	PromptID      LooseText `json:"prompt_id"`
+	// of the subagent whose event this is; "" for the session's own
+	AgentID              LooseText       `json:"agent_id"`
 	AgentType            LooseText       `json:"agent_type"`
 	PermissionMode       LooseText       `json:"permission_mode"`
 	TranscriptPath       LooseText       `json:"transcript_path"`
@@ -318,17 +377,18 @@ type Event struct {
 	ToolInput            json.RawMessage `json:"tool_input"`
 	ToolResponse         json.RawMessage `json:"tool_response"`
 
-	NotificationType LooseText       `json:"notification_type"`
-	Title            LooseText       `json:"title"`
-	Message          LooseText       `json:"message"`
-	OldNotification  json.RawMessage `json:"notification"` // as scripts send it that were written before notification_type
-	Error            LooseText       `json:"error"`
-	ErrorDetails     LooseText       `json:"error_details"`
-	Source           LooseText       `json:"source"`
-	Model            LooseText       `json:"model"`
-	Reason           LooseText       `json:"reason"`
-	StopHookActive   LooseText       `json:"stop_hook_active"`
-	Prompt           LooseText       `json:"prompt"`
+	NotificationType LooseText `json:"notification_type"`
+	Title            LooseText `json:"title"`
+	Message          LooseText `json:"message"`
+	// as scripts send it that were written before notification_type
+	OldNotification json.RawMessage `json:"notification"`
+	Error           LooseText       `json:"error"`
+	ErrorDetails    LooseText       `json:"error_details"`
+	Source          LooseText       `json:"source"`
+	Model           LooseText       `json:"model"`
+	Reason          LooseText       `json:"reason"`
+	StopHookActive  LooseText       `json:"stop_hook_active"`
+	Prompt          LooseText       `json:"prompt"`
 
 	MCPServer     LooseText       `json:"mcp_server_name"`
 	FormMode      LooseText       `json:"mode"` // form or url
@@ -337,11 +397,13 @@ type Event struct {
 	ElicitationID LooseText       `json:"elicitation_id"`
 	FormAction    LooseText       `json:"action"`
 
-	PermissionSuggestions json.RawMessage `json:"permission_suggestions"` // what "always" would allow
-	ToolCalls             []batchToolCall `json:"tool_calls"`             // of PostToolBatch
+	// what "always" would allow
+	PermissionSuggestions json.RawMessage `json:"permission_suggestions"`
+	ToolCalls             []batchToolCall `json:"tool_calls"` // of PostToolBatch
 }
 
-// LooseText is text in an event or a transcript. What is no text in some version comes as its JSON.
+// LooseText is text in an event or a transcript. What is no text in some version comes as
+// its JSON.
 type LooseText string
 
 // UnmarshalJSON takes any value.
@@ -378,7 +440,11 @@ func (e *Event) subQuestions() ([]state.SubQuestion, error) {
 	return in.Questions, nil
 }
 
-func (h *Hook) questionsOfSession(e *Event, folders []state.Questions, texts ...string) (questions []*state.Question) {
+func (h *Hook) questionsOfSession(
+	e *Event,
+	folders []state.Questions,
+	texts ...string,
+) (questions []*state.Question) {
 	for _, folder := range folders {
 		qs, loadErrs, _ := folder.OfSession(e.SessionID, texts...)
 		if len(loadErrs) > 0 {
@@ -389,8 +455,8 @@ func (h *Hook) questionsOfSession(e *Event, folders []state.Questions, texts ...
 	return slices.DeleteFunc(questions, h.moveOldPrompt)
 }
 
-// moveOldPrompt reports whether a question is words that a version without an inbox kept. These
-// go into the inbox.
+// moveOldPrompt reports whether a question is words that a version without an inbox kept.
+// These go into the inbox.
 func (h *Hook) moveOldPrompt(q *state.Question) bool {
 	if q.Kind != state.KindPrompt {
 		return false
@@ -411,14 +477,18 @@ func nonEmpty(texts ...string) []string {
 }
 
 const (
-	writeTimeout = quickTimeout - 3*time.Second // for what Claude was told: as long as a hook that does not wait has time
-	closeTimeout = 2 * time.Second              // for a question's end: Claude Code waits for the hook, or ends it
+	// for what Claude was told: as long as a hook that does not wait has time
+	writeTimeout = quickTimeout - 3*time.Second
+	// for a question's end: Claude Code waits for the hook, or ends it
+	closeTimeout = 2 * time.Second
 )
 
-// retryWrite does what must be written, once more while another process has the lock or the disk is full, for so long.
+// retryWrite does what must be written, once more while another process has the lock or
+// the disk is full, for so long.
 func retryWrite(timeout time.Duration, write func() error) error {
 	isTemporary := func(err error) bool {
-		return errors.Is(err, state.ErrLocked) || errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT)
+		return errors.Is(err, state.ErrLocked) || errors.Is(err, syscall.ENOSPC) ||
+			errors.Is(err, syscall.EDQUOT)
 	}
 	err := write()
 	for deadline := time.Now().Add(timeout); isTemporary(err) && time.Now().Before(deadline); err = write() {
@@ -427,7 +497,8 @@ func retryWrite(timeout time.Duration, write func() error) error {
 	return err
 }
 
-// retryTimeout is how long this hook tries to write what its session is to be told: it may have no other event for hours.
+// retryTimeout is how long this hook tries to write what its session is to be told: it
+// may have no other event for hours.
 func (h *Hook) retryTimeout(e *Event) time.Duration {
 	if h.mayWait(e) {
 		return busyTimeout
@@ -447,8 +518,9 @@ func (h *Hook) logSkippedRecords(loadErrs []error) {
 	h.log.Warn().Err(loadErrs[0]).Int("files", len(loadErrs)).Msg("record passed over")
 }
 
-// deliverPending shows the person, once, what could not be done since the last hook, and hands Claude the replies that reached it by
-// no other way, where the event takes a context. At the session's end, which shows nothing to anyone, the markers hear of it.
+// deliverPending shows the person, once, what could not be done since the last hook, and
+// hands Claude the replies that reached it by no other way, where the event takes a
+// context. At the session's end, which shows nothing to anyone, the markers hear of it.
 func (h *Hook) deliverPending(e *Event) {
 	if e.HookEventName == "SessionEnd" {
 		h.markSessionEnded(e)

@@ -16,8 +16,9 @@ import (
 	"gchat-hooks/state"
 )
 
-// killAtEachStep runs a story once for each victim and step at which it is killed; so many must really have been. The steps are
-// system calls: strace kills the real program right at them, so there is no step that the test forgot to name.
+// killAtEachStep runs a story once for each victim and step at which it is killed; so
+// many must really have been. The steps are system calls: strace kills the real program
+// right at them, so there is no step that the test forgot to name.
 func killAtEachStep(t *testing.T, atLeast int64, scenario func(w *world, killCommand func(victim string) []string) (killed bool),
 	victims ...string) {
 	if _, err := exec.LookPath("strace"); err != nil {
@@ -58,8 +59,9 @@ func killAtEachStep(t *testing.T, atLeast int64, scenario func(w *world, killCom
 	}
 }
 
-// TestKilledAtEveryStep kills -9 each hook of a question's way at each of its steps that other processes can see, runs what
-// Claude Code or the next hook would run again, and wants one question, one answer, one confirmation.
+// TestKilledAtEveryStep kills -9 each hook of a question's way at each of its steps that
+// other processes can see, runs what Claude Code or the next hook would run again, and
+// wants one question, one answer, one confirmation.
 func TestKilledAtEveryStep(t *testing.T) {
 	t.Parallel()
 	killAtEachStep(t, 40, killOnce, "PreToolUse", "PermissionRequest", "PostToolUse")
@@ -80,7 +82,8 @@ func killOnce(w *world, killCommand func(string) []string) (killed bool) {
 		return again
 	}
 	run(forwardHook, "PreToolUse", recorded(w, "single-03-PreToolUse"))
-	go func() { w.sendAsUser(ann, w.awaitThread(1), "canary") }() // whichever process is being killed meanwhile
+	// whichever process is being killed meanwhile
+	go func() { w.sendAsUser(ann, w.awaitThread(1), "canary") }()
 	if got := w.readAnswers(run(forwardHook, "PermissionRequest", recorded(w, "single-04-PermissionRequest")))[singleQuestion]; got != "Canary" {
 		w.Errorf("answered %q", got)
 	}
@@ -93,7 +96,8 @@ func killOnce(w *world, killCommand func(string) []string) (killed bool) {
 	return killed
 }
 
-// wantPromptSentOnce checks that the space holds one question and one confirmation, and nothing else of ours about it.
+// wantPromptSentOnce checks that the space holds one question and one confirmation, and
+// nothing else of ours about it.
 func (w *world) wantPromptSentOnce() {
 	w.Helper()
 	for prefix, want := range map[string]int{
@@ -105,8 +109,9 @@ func (w *world) wantPromptSentOnce() {
 	}
 }
 
-// TestDeniedKilledAtEveryStep kills -9 each hook of a denied question's way at each of its steps, runs what Claude Code would
-// run next, and wants one question in the space and the reply with Claude, once.
+// TestDeniedKilledAtEveryStep kills -9 each hook of a denied question's way at each of
+// its steps, runs what Claude Code would run next, and wants one question in the space
+// and the reply with Claude, once.
 func TestDeniedKilledAtEveryStep(t *testing.T) {
 	t.Parallel()
 	killAtEachStep(t, 20, killWhileDenied, forwardHook, rewake)
@@ -151,7 +156,8 @@ func killWhileDenied(w *world, killCommand func(string) []string) (killed bool) 
 	return killed
 }
 
-// storesAndHangs is a Chat that stores the first message and does not answer until open is closed.
+// storesAndHangs is a Chat that stores the first message and does not answer until open
+// is closed.
 func storesAndHangs(w *world, release <-chan struct{}, once *sync.Once) func(http.ResponseWriter, *http.Request) bool {
 	handler := w.chat.Handler()
 	return func(_ http.ResponseWriter, r *http.Request) (hang bool) {

@@ -16,9 +16,10 @@ import (
 	"gchat-hooks/state/config"
 )
 
-// An MCP server asks its user to fill in a form, or to open a link: Claude Code calls that
-// elicitation. It draws the dialog when the hook of formEvent has ended. Where the hook answers,
-// no event tells of it: formResultEvent tells of the dialog alone (2.1.197 and 2.1.332).
+// An MCP server asks its user to fill in a form, or to open a link: Claude Code calls
+// that elicitation. It draws the dialog when the hook of formEvent has ended. Where the
+// hook answers, no event tells of it: formResultEvent tells of the dialog alone (2.1.197
+// and 2.1.332).
 const formEvent, formResultEvent = "Elicitation", "ElicitationResult"
 
 // What is larger is answered in the terminal.
@@ -34,11 +35,12 @@ var formActions = map[string]string{
 	state.LabelAccept: "accept", state.LabelDecline: "decline", state.LabelCancel: cancelAction,
 }
 
-// cancelAction closes a form. Where its turn was broken off and the hook prints nothing, Claude Code
-// draws the form's dialog, though its call is over (2.1.197 and 2.1.332).
+// cancelAction closes a form. Where its turn was broken off and the hook prints nothing,
+// Claude Code draws the form's dialog, though its call is over (2.1.197 and 2.1.332).
 const cancelAction = "cancel"
 
-// serverToolPrefix begins the names of an MCP server's tools. It is also the rule that names them all.
+// serverToolPrefix begins the names of an MCP server's tools. It is also the rule that
+// names them all.
 func serverToolPrefix(server string) string {
 	return "mcp__" + strings.Map(func(r rune) rune {
 		if r < unicode.MaxASCII && (unicode.IsLetter(r) || unicode.IsDigit(r) || r == '-') {
@@ -48,13 +50,16 @@ func serverToolPrefix(server string) string {
 	}, server)
 }
 
-// completeForm completes the record of a form or a link. What cannot be shown whole, or may not
-// be, is the terminal's from the beginning.
+// completeForm completes the record of a form or a link. What cannot be shown whole, or
+// may not be, is the terminal's from the beginning.
 func (h *Hook) completeForm(q *state.Question, e *Event, personal *config.Config) {
 	server := string(e.MCPServer)
 	q.Mode, q.IsDialogHidden = state.ModeHold, !h.isUnattended()
 	q.ToolName, q.LinkID = serverToolPrefix(server), string(e.ElicitationID)
-	identity := strings.Join([]string{formEvent, server, string(e.Message), string(e.FormURL), q.LinkID}, "\x00")
+	identity := strings.Join(
+		[]string{formEvent, server, string(e.Message), string(e.FormURL), q.LinkID},
+		"\x00",
+	)
 	q.InputHash = callHash(identity, e.FormSchema)
 	err := error(nil)
 	if e.FormMode == "url" {
@@ -88,14 +93,15 @@ func checkLink(link string) (string, error) {
 	isUnsafe := func(r rune) bool { return r <= ' ' || r > '~' || r == '\\' }
 	isPlain := len(link) <= maxLinkBytes && !strings.ContainsFunc(link, isUnsafe)
 	parsed, err := url.Parse(link)
-	if err != nil || !isPlain || parsed.Host == "" || parsed.Scheme != "https" && parsed.Scheme != "http" {
+	if err != nil || !isPlain || parsed.Host == "" ||
+		parsed.Scheme != "https" && parsed.Scheme != "http" {
 		return "", errors.New("its link is no plain web address")
 	}
 	return link, nil
 }
 
-// fieldSchema is what a field of a form may say of itself. A field that says more stays in the
-// terminal: what we do not know, we cannot hold to.
+// fieldSchema is what a field of a form may say of itself. A field that says more stays
+// in the terminal: what we do not know, we cannot hold to.
 type fieldSchema struct {
 	Type        string          `json:"type"`
 	Title       string          `json:"title"`
@@ -122,7 +128,8 @@ type choice struct {
 	Title string `json:"title"`
 }
 
-// readFormSchema reads the fields of a form, in their order. It fails for what is not understood.
+// readFormSchema reads the fields of a form, in their order. It fails for what is not
+// understood.
 func readFormSchema(raw json.RawMessage) (fields []state.Field, err error) {
 	var form struct {
 		Type       string          `json:"type"`
@@ -143,14 +150,18 @@ func readFormSchema(raw json.RawMessage) (fields []state.Field, err error) {
 	for members.More() {
 		name, _ := members.Token()
 		field := state.Field{Name: fmt.Sprint(name)}
-		isDuplicate := slices.ContainsFunc(fields, func(o state.Field) bool { return o.Name == field.Name })
+		isDuplicate := slices.ContainsFunc(
+			fields,
+			func(o state.Field) bool { return o.Name == field.Name },
+		)
 		var raw json.RawMessage
 		var schema fieldSchema
 		err := members.Decode(&raw)
 		if err == nil {
 			err = decodeStrictly(raw, &schema)
 		}
-		if err != nil || isDuplicate || len(fields) == maxFormFields || !fillField(&field, &schema) {
+		if err != nil || isDuplicate || len(fields) == maxFormFields ||
+			!fillField(&field, &schema) {
 			return nil, cmp.Or(err, errors.New("a field cannot be shown"))
 		}
 		fields = append(fields, field)
@@ -198,23 +209,34 @@ func fillField(field *state.Field, schema *fieldSchema) bool {
 		if option.Label != schemaOption.Const && field.Type != "boolean" {
 			option.Description = schemaOption.Const
 		}
-		field.Options, field.Values = append(field.Options, option), append(field.Values, schemaOption.Const)
+		field.Options, field.Values = append(
+			field.Options,
+			option,
+		), append(
+			field.Values,
+			schemaOption.Const,
+		)
 	}
 	zeroValue := map[string]any{
 		"string": "", "number": 0.0, "integer": 0.0, "boolean": false, "array": []any{},
 	}[field.Type]
 	var defaultValue any
 	_ = json.Unmarshal(field.Default, &defaultValue)
-	isDefaultTyped := field.Default == nil || fmt.Sprintf("%T", defaultValue) == fmt.Sprintf("%T", zeroValue)
+	isDefaultTyped := field.Default == nil ||
+		fmt.Sprintf("%T", defaultValue) == fmt.Sprintf("%T", zeroValue)
 	isNumber := field.Type == "number" || field.Type == "integer"
 	hasChoice := len(options) > 0
-	hasTextOptions := optionSchema == schema || optionSchema.Type == "string" || optionSchema.Type == "" // titled ones have no type
-	isKnownType := zeroValue != nil && isDefaultTyped && isList == (schema.Items != nil) && hasTextOptions
-	return isKnownType && len(options) <= maxFieldOptions && !(isNumber && hasChoice) && !(isList && !hasChoice)
+	// titled ones have no type
+	hasTextOptions := optionSchema == schema || optionSchema.Type == "string" ||
+		optionSchema.Type == ""
+	isKnownType := zeroValue != nil && isDefaultTyped && isList == (schema.Items != nil) &&
+		hasTextOptions
+	return isKnownType && len(options) <= maxFieldOptions && !(isNumber && hasChoice) &&
+		!(isList && !hasChoice)
 }
 
-// formOutput is what Claude Code takes for the answer to a form. The values go to Claude Code
-// alone.
+// formOutput is what Claude Code takes for the answer to a form. The values go to Claude
+// Code alone.
 func formOutput(_ *Event, q *state.Question) (members map[string]any, auditDetail any, err error) {
 	label, values := q.Decision()
 	action := formActions[label]
@@ -228,8 +250,8 @@ func formOutput(_ *Event, q *state.Question) (members map[string]any, auditDetai
 	return members, map[string]any{"action": action}, nil
 }
 
-// confirmForm closes a form that was answered in its dialog. What was filled in there is not
-// kept.
+// confirmForm closes a form that was answered in its dialog. What was filled in there is
+// not kept.
 func (h *Hook) confirmForm(e *Event) error {
 	var form *state.Question // of several, the one whose dialog was drawn first
 	toolPrefix := serverToolPrefix(string(e.MCPServer))
@@ -243,14 +265,19 @@ func (h *Hook) confirmForm(e *Event) error {
 	if form == nil {
 		return nil
 	}
-	isClosedNow, err := state.CloseQuestion(form.Path, state.Resolved, "terminal", func(q *state.Question) {
-		q.Answers = map[string]string{}
-		for label, action := range formActions {
-			if action == string(e.FormAction) {
-				q.Answers[q.SubQuestions[0].Question] = label
+	isClosedNow, err := state.CloseQuestion(
+		form.Path,
+		state.Resolved,
+		"terminal",
+		func(q *state.Question) {
+			q.Answers = map[string]string{}
+			for label, action := range formActions {
+				if action == string(e.FormAction) {
+					q.Answers[q.SubQuestions[0].Question] = label
+				}
 			}
-		}
-	})
+		},
+	)
 	if isClosedNow {
 		h.StartPoller()
 	}

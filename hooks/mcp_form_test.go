@@ -66,8 +66,8 @@ func readFormAnswer(out string) string {
 	return strings.TrimSpace(d.Out.Action + " " + string(d.Out.Content))
 }
 
-// From a server's schema to what Claude Code is told: the types are the schema's, and a reply that
-// has something wrong in it counts for nothing.
+// From a server's schema to what Claude Code is told: the types are the schema's, and a
+// reply that has something wrong in it counts for nothing.
 func TestAFormFromSchemaToAnswer(t *testing.T) {
 	t.Parallel()
 	const schema = `{"type":"object","required":["seats"],"properties":{
@@ -100,7 +100,8 @@ func TestAFormFromSchemaToAnswer(t *testing.T) {
 	}
 }
 
-// What cannot be shown whole is the terminal's at once: its hook ends, and its thread says so.
+// What cannot be shown whole is the terminal's at once: its hook ends, and its thread
+// says so.
 func TestAFormThatOnlyTheTerminalShows(t *testing.T) {
 	t.Parallel()
 	field := func(says string) string { return `{"type":"object","properties":{"x":` + says + `}}` }
@@ -161,7 +162,8 @@ func TestAFormThatOnlyTheTerminalShows(t *testing.T) {
 	}
 }
 
-// What ends a form, and what does not. The record keeps none of its values, whoever replied when.
+// What ends a form, and what does not. The record keeps none of its values, whoever
+// replied when.
 func TestWhatEndsAForm(t *testing.T) {
 	t.Parallel()
 	result := func(action string) func(w *world) []byte {
@@ -224,8 +226,8 @@ func TestWhatEndsAForm(t *testing.T) {
 	}
 }
 
-// Esc breaks off the turn in which a form was asked. A hook that then prints nothing has Claude Code
-// draw the form's dialog, though its call is over (2.1.197 and 2.1.332).
+// Esc breaks off the turn in which a form was asked. A hook that then prints nothing has
+// Claude Code draw the form's dialog, though its call is over (2.1.197 and 2.1.332).
 func TestAFormOfABrokenTurnIsCancelled(t *testing.T) {
 	t.Parallel()
 	closes := func(status state.Status, resolvedBy string) func(*world, *hookProcess, *state.Question) {
@@ -258,8 +260,8 @@ func TestAFormOfABrokenTurnIsCancelled(t *testing.T) {
 	}
 }
 
-// What was answered in Chat is over with its call, and leaves no value: neither in its record nor in
-// a log.
+// What was answered in Chat is over with its call, and leaves no value: neither in its
+// record nor in a log.
 func TestAnAnsweredFormLeavesNoValue(t *testing.T) {
 	t.Parallel()
 	w := newAgentWorld(t)
@@ -283,8 +285,8 @@ func TestAnAnsweredFormLeavesNoValue(t *testing.T) {
 	}
 }
 
-// A form is asked once, however many registrations of ours there are, and only where the person's
-// own configuration sends and no policy keeps it.
+// A form is asked once, however many registrations of ours there are, and only where the
+// person's own configuration sends and no policy keeps it.
 func TestWhereAFormIsAsked(t *testing.T) {
 	t.Parallel()
 	for name, set := range map[string]func(w *world){

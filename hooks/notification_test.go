@@ -34,7 +34,8 @@ func mustWrite(t testing.TB, path, content string) {
 	}
 }
 
-// oldNotificationEvent is a notification as scripts send it that were written before notification_type.
+// oldNotificationEvent is a notification as scripts send it that were written before
+// notification_type.
 func oldNotificationEvent(t testing.TB, kind, title, body, agent string) []byte {
 	t.Helper()
 	b, err := json.Marshal(map[string]any{"session_id": "orch-epic4", "hook_event_name": "Notification",
@@ -120,7 +121,8 @@ func TestNotificationRoutes(t *testing.T) {
 			"[Task Done] orch-epic4\nBackground command \"a long job\" completed (exit code 0)"},
 		"background command that failed": {task("failed", `Background command "a &amp;&amp; &lt;b&gt;" failed with exit code 3`), "",
 			"[Task Done] orch-epic4\nBackground command \"a && <b>\" failed with exit code 3"},
-		"background agent":             {task("completed", `Agent "help" finished`), "", ""}, // SubagentStop tells of it
+		// SubagentStop tells of it
+		"background agent":             {task("completed", `Agent "help" finished`), "", ""},
 		"background command, off":      {task("completed", "Done"), `{"reports":{"task_done":"off"}}`, ""},
 		"a task that goes on":          {task("", "Monitor event"), "", ""},
 		"a person's prompt":            {prompt("go ahead"), "", ""},
@@ -211,7 +213,8 @@ func TestReportsWithoutAWebhook(t *testing.T) {
 	m.wantNoOutput()
 }
 
-// The question itself says it already. Another session's question is no reason, nor is one that is over.
+// The question itself says it already. Another session's question is no reason, nor is
+// one that is over.
 func TestPermissionPromptBesideAQuestion(t *testing.T) {
 	for name, c := range map[string]struct {
 		session string
@@ -318,8 +321,9 @@ func TestWordsTakeAnything(t *testing.T) {
 	}
 }
 
-// With the preset approve alone, a permission that no PermissionRequest came for is a note, once, whichever hooks of ours are
-// registered. Keys of makers are masked in it, and what is asked for otherwise stands as a title.
+// With the preset approve alone, a permission that no PermissionRequest came for is a
+// note, once, whichever hooks of ours are registered. Keys of makers are masked in it,
+// and what is asked for otherwise stands as a title.
 func TestADialogThatOnlyTheTerminalAnswersIsNoted(t *testing.T) {
 	m := newMachine(t)
 	key := "sk-ant-api03-" + strings.Repeat("a", 93) + "AA"

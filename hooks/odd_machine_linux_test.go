@@ -33,8 +33,8 @@ func (w *world) status() string {
 	return string(out)
 }
 
-// Where nobody can be asked in Chat the hook ends without a decision: the dialog stays in the
-// terminal. status says why.
+// Where nobody can be asked in Chat the hook ends without a decision: the dialog stays in
+// the terminal. status says why.
 func TestAHookEndsWhereNobodyCanBeAsked(t *testing.T) {
 	for name, c := range map[string]struct {
 		world func(*testing.T) *world

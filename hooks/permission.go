@@ -16,15 +16,18 @@ import (
 
 const planTool = "ExitPlanMode"
 
-// sameCallWindow is how far apart the events of one call are that two registrations of ours get.
+// sameCallWindow is how far apart the events of one call are that two registrations of
+// ours get.
 const sameCallWindow = time.Minute
 
-// askPermission is the hook beside the dialog of a permission or a plan: it waits for the decision in the thread, and prints it. The
-// dialog stays usable meanwhile, and the first decision wins. They are decided in the person's own space: a project's webhook
-// gets none.
+// askPermission is the hook beside the dialog of a permission or a plan: it waits for the
+// decision in the thread, and prints it. The dialog stays usable meanwhile, and the first
+// decision wins. They are decided in the person's own space: a project's webhook gets
+// none.
 //
-// The record serves this call alone: equal input is another call. Only where another registration of ours (settings and plugin)
-// wrote the event down, it is the same call: that one's hook waits, unless it was killed.
+// The record serves this call alone: equal input is another call. Only where another
+// registration of ours (settings and plugin) wrote the event down, it is the same call:
+// that one's hook waits, unless it was killed.
 func (h *Hook) askPermission(ctx context.Context, e *Event) error {
 	personal, kind := config.LoadPersonal(h.Env), askedKind(e)
 	personal.ReadPolicy = h.ReadPolicy
@@ -37,7 +40,9 @@ func (h *Hook) askPermission(ctx context.Context, e *Event) error {
 		return err
 	}
 	newQuestion.Kind, newQuestion.GracePeriod = kind, h.config().GracePeriod
-	newQuestion.Approvers, newQuestion.NeverRemote = new(append([]string{}, personal.Approvers...)), personal.NeverRemote
+	newQuestion.Approvers, newQuestion.NeverRemote = new(
+		append([]string{}, personal.Approvers...),
+	), personal.NeverRemote
 	handlersFor(kind).completeRecord(h, newQuestion, e, personal)
 	if h.isUnattended() {
 		newQuestion.GracePeriod = 0
@@ -58,24 +63,34 @@ func (h *Hook) askPermission(ctx context.Context, e *Event) error {
 	return h.awaitAnswer(ctx, e, q)
 }
 
-// writeOrJoinQuestion writes a permission or a plan down, or finds the record that another registration
-// wrote of the same call, and marks that as seen by this one.
+// writeOrJoinQuestion writes a permission or a plan down, or finds the record that
+// another registration wrote of the same call, and marks that as seen by this one.
 func (h *Hook) writeOrJoinQuestion(ctx context.Context, e *Event, newQuestion *state.Question,
 	registration string) (*state.Question, error) {
-	var triedPaths []string // the paths of records that another event of this registration has marked
+	// the paths of records that another event of this registration has marked
+	var triedPaths []string
 	for {
-		q, err := h.writeQuestion(ctx, e, h.personalFolders(), func(existing []*state.Question) *state.Question {
-			for _, q := range slices.Backward(existing) { // the oldest first
-				isSameCall := q.InputHash == newQuestion.InputHash && q.AgentID == newQuestion.AgentID &&
-					q.PromptID == newQuestion.PromptID && q.ClaudePID == newQuestion.ClaudePID &&
-					newQuestion.AskedAt.Sub(q.AskedAt).Abs() < sameCallWindow
-				isSeen := len(q.SeenByHooks) == 0 || slices.Contains(q.SeenByHooks, registration)
-				if isSameCall && !isSeen && !slices.Contains(triedPaths, q.Path) {
-					return q
+		q, err := h.writeQuestion(
+			ctx,
+			e,
+			h.personalFolders(),
+			func(existing []*state.Question) *state.Question {
+				for _, q := range slices.Backward(existing) { // the oldest first
+					isSameCall := q.InputHash == newQuestion.InputHash &&
+						q.AgentID == newQuestion.AgentID &&
+						q.PromptID == newQuestion.PromptID &&
+						q.ClaudePID == newQuestion.ClaudePID &&
+						newQuestion.AskedAt.Sub(q.AskedAt).Abs() < sameCallWindow
+					isSeen := len(q.SeenByHooks) == 0 ||
+						slices.Contains(q.SeenByHooks, registration)
+					if isSameCall && !isSeen && !slices.Contains(triedPaths, q.Path) {
+						return q
+					}
 				}
-			}
-			return newQuestion
-		}, newQuestion.InputHash)
+				return newQuestion
+			},
+			newQuestion.InputHash,
+		)
 		if err != nil || q == newQuestion {
 			return q, err
 		}
@@ -95,8 +110,8 @@ func (h *Hook) writeOrJoinQuestion(ctx context.Context, e *Event, newQuestion *s
 
 var errAlreadySeen = errors.New("an event of this registration has the record")
 
-// isUnattended says that no dialog stands in a terminal: the session is that of "claude -p", or of a program that runs Claude Code.
-// 2.1.330 says so itself.
+// isUnattended says that no dialog stands in a terminal: the session is that of "claude
+// -p", or of a program that runs Claude Code. 2.1.330 says so itself.
 func (h *Hook) isUnattended() bool {
 	if attended := h.Env("CLAUDE_CODE_SESSION_ATTENDED"); attended != "" {
 		return attended == "0"
@@ -104,11 +119,13 @@ func (h *Hook) isUnattended() bool {
 	return h.Env("CLAUDE_CODE_ENTRYPOINT") == "sdk-cli"
 }
 
-// postTimeout is how long an unattended session waits until its permission is in the thread.
+// postTimeout is how long an unattended session waits until its permission is in the
+// thread.
 const postTimeout = 5 * time.Second
 
-// ensurePosted says whether a permission of an unattended session is in its thread, or over, soon. Else it is closed, and Claude Code
-// goes on as without this hook: it must not wait for a person who is not asked.
+// ensurePosted says whether a permission of an unattended session is in its thread, or
+// over, soon. Else it is closed, and Claude Code goes on as without this hook: it must
+// not wait for a person who is not asked.
 func (h *Hook) ensurePosted(ctx context.Context, path string) bool {
 	postCtx, cancel := context.WithTimeout(ctx, postTimeout)
 	defer cancel()
@@ -122,17 +139,22 @@ func (h *Hook) ensurePosted(ctx context.Context, path string) bool {
 	return err == nil
 }
 
-// completePermission completes the record of a permission or a plan: what is shown of it, and by the person's own configuration who may
-// decide it. What cannot be shown whole is allowed in the terminal alone.
+// completePermission completes the record of a permission or a plan: what is shown of it,
+// and by the person's own configuration who may decide it. What cannot be shown whole is
+// allowed in the terminal alone.
 func (h *Hook) completePermission(q *state.Question, e *Event, personal *config.Config) {
 	q.ToolName, q.AgentType = e.ToolName, string(e.AgentType)
 	if e.AgentID != "" {
 		meta := readAgentMeta(e)
-		q.AgentTask, q.IsDialogHidden = meta.Description, !h.isUnattended() && !isInForeground(e, meta)
+		q.AgentTask, q.IsDialogHidden = meta.Description, !h.isUnattended() &&
+			!isInForeground(e, meta)
 	}
 	hasNeverRemote := len(personal.NeverRemote) > 0
 	isComplete := false
-	subQuestion := state.SubQuestion{Header: "Permission", Question: "Claude wants to use " + e.ToolName + "."}
+	subQuestion := state.SubQuestion{
+		Header:   "Permission",
+		Question: "Claude wants to use " + e.ToolName + ".",
+	}
 	labels := []string{state.LabelAllow, state.LabelDeny}
 	if q.Kind == state.KindPermission {
 		preview := previewCall(e.ToolName, e.ToolInput, e.CWD, q.ProjectDir)
@@ -168,7 +190,10 @@ func (h *Hook) completePermission(q *state.Question, e *Event, personal *config.
 		q.ReduceToTitle()
 	}
 	if q.IsTerminalOnly {
-		labels = slices.DeleteFunc(labels, func(label string) bool { return !state.IsRefusal(label) })
+		labels = slices.DeleteFunc(
+			labels,
+			func(label string) bool { return !state.IsRefusal(label) },
+		)
 	}
 	for _, label := range labels {
 		subQuestion.Options = append(subQuestion.Options, state.Option{Label: label})
@@ -177,20 +202,27 @@ func (h *Hook) completePermission(q *state.Question, e *Event, personal *config.
 	q.SubQuestions = []state.SubQuestion{subQuestion}
 }
 
-// refusalText is what Claude is told of a refusal: the person's words, as they were typed, else that there were none.
+// refusalText is what Claude is told of a refusal: the person's words, as they were
+// typed, else that there were none.
 func refusalText(q *state.Question) string {
 	label, reason := q.Decision()
 	switch label {
 	case state.LabelDeny:
 		return cmp.Or(reason, "The user denied this "+q.AnsweredWhere()+".")
 	case state.LabelSendBack:
-		return cmp.Or(reason, "The user sent the plan back "+q.AnsweredWhere()+" without saying why. Ask what to change.")
+		return cmp.Or(
+			reason,
+			"The user sent the plan back "+q.AnsweredWhere()+" without saying why. Ask what to change.",
+		)
 	}
 	return ""
 }
 
 // decisionOutput is what Claude Code takes for a decision; nil where nothing is known.
-func decisionOutput(e *Event, q *state.Question) (members map[string]any, auditDetail any, err error) {
+func decisionOutput(
+	e *Event,
+	q *state.Question,
+) (members map[string]any, auditDetail any, err error) {
 	decision := hookDecision(e, q)
 	if decision == nil {
 		return nil, nil, nil
@@ -198,8 +230,8 @@ func decisionOutput(e *Event, q *state.Question) (members map[string]any, auditD
 	return map[string]any{"decision": decision}, decision, nil
 }
 
-// hookDecision is what the hook prints for what was decided; nil for nothing that is known. 2.1.329 ignores an allow of a plan that
-// does not give the input back.
+// hookDecision is what the hook prints for what was decided; nil for nothing that is
+// known. 2.1.329 ignores an allow of a plan that does not give the input back.
 func hookDecision(e *Event, q *state.Question) map[string]any {
 	allow := map[string]any{"behavior": "allow"}
 	switch label, _ := q.Decision(); label {
@@ -211,12 +243,18 @@ func hookDecision(e *Event, q *state.Question) map[string]any {
 			allow["updatedPermissions"] = e.PermissionSuggestions
 		}
 	case state.LabelApprove, state.LabelApproveAuto:
-		if plan, _ := readPlan(e.ToolInput, string(e.TranscriptPath), true); planHash(plan) != q.InputHash {
+		if plan, _ := readPlan(e.ToolInput, string(e.TranscriptPath), true); planHash(
+			plan,
+		) != q.InputHash {
 			return nil // its file was written since it was shown
 		}
 		allow["updatedInput"] = e.ToolInput
 		if label == state.LabelApproveAuto {
-			acceptEdits := map[string]string{"type": "setMode", "mode": "acceptEdits", "destination": "session"}
+			acceptEdits := map[string]string{
+				"type":        "setMode",
+				"mode":        "acceptEdits",
+				"destination": "session",
+			}
 			allow["updatedPermissions"] = []map[string]string{acceptEdits}
 		}
 	case state.LabelDeny, state.LabelSendBack:
@@ -239,8 +277,9 @@ type batchToolCall struct {
 	Input json.RawMessage `json:"tool_input"`
 }
 
-// confirmBatch closes the permissions and plans whose calls Claude has the results of: each call closes one, and of equal ones
-// first that which was decided, then the oldest. An agent's may be of another session: it goes on after /clear.
+// confirmBatch closes the permissions and plans whose calls Claude has the results of:
+// each call closes one, and of equal ones first that which was decided, then the oldest.
+// An agent's may be of another session: it goes on after /clear.
 func (h *Hook) confirmBatch(e *Event, readResult func(*Event, string) callResult) {
 	openQuestions := h.questionsOfSession(e, h.personalFolders(), state.OpenStatusTexts...)
 	h.closeEndedForms(e, openQuestions)
@@ -258,10 +297,17 @@ func (h *Hook) confirmBatch(e *Event, readResult func(*Event, string) callResult
 	confirm := func(q *state.Question, result callResult) {
 		h.retryWriteOrLog(writeTimeout, func() error { return h.confirmDecision(q, result) })
 		if q.Grant != nil && q.IsPrinted {
-			notice = "Allowed by " + state.OneLine(q.DescribeGrant()) + " (" + state.ChatName(q.Chat) + ")"
+			notice = "Allowed by " + state.OneLine(
+				q.DescribeGrant(),
+			) + " (" + state.ChatName(
+				q.Chat,
+			) + ")"
 		}
 	}
-	slices.SortStableFunc(openQuestions, func(a, b *state.Question) int { return printedRank[a.IsPrinted] - printedRank[b.IsPrinted] })
+	slices.SortStableFunc(
+		openQuestions,
+		func(a, b *state.Question) int { return printedRank[a.IsPrinted] - printedRank[b.IsPrinted] },
+	)
 	for _, call := range e.ToolCalls {
 		hash := callHash(call.Name, call.Input)
 		i := slices.IndexFunc(openQuestions, func(q *state.Question) bool {
@@ -282,37 +328,50 @@ func (h *Hook) confirmBatch(e *Event, readResult func(*Event, string) callResult
 	}
 }
 
-// mayFollowClear reports whether an event's session may be the one that follows another, after
-// /clear. Its first prompt writes that down.
+// mayFollowClear reports whether an event's session may be the one that follows another,
+// after /clear. Its first prompt writes that down.
 func (h *Hook) mayFollowClear(e *Event) bool {
 	session, err := state.SessionsIn(state.UserStateDir(h.Env)).Get(e.SessionID)
 	return err != nil || session.PreviousSession != ""
 }
 
-// confirmDecision closes a permission or a plan with what Claude was told: where that is not what was printed, the terminal was
-// faster. What a tool says itself is no proof of that. A call that was allowed once and ran was allowed by that, also where a
-// full disk took the word that it was printed.
+// confirmDecision closes a permission or a plan with what Claude was told: where that is
+// not what was printed, the terminal was faster. What a tool says itself is no proof of
+// that. A call that was allowed once and ran was allowed by that, also where a full disk
+// took the word that it was printed.
 func (h *Hook) confirmDecision(q *state.Question, result callResult) error {
-	isClosedNow, err := state.CloseQuestion(q.Path, state.Resolved, "chat", func(q *state.Question) {
-		label, _ := q.Decision()
-		isConsistent := result == resultUnknown || result == resultFailed || result == resultUnseen || (result == resultRefused) == state.IsRefusal(label)
-		if q.IsPrinted && isConsistent || result == resultRan && label == q.Kind.Traits().AllowedLabel {
-			if result == resultUnseen && state.IsRefusal(label) {
-				q.ResolvedBy = state.EndedUnconfirmed
+	isClosedNow, err := state.CloseQuestion(
+		q.Path,
+		state.Resolved,
+		"chat",
+		func(q *state.Question) {
+			label, _ := q.Decision()
+			isConsistent := result == resultUnknown || result == resultFailed ||
+				result == resultUnseen ||
+				(result == resultRefused) == state.IsRefusal(label)
+			if q.IsPrinted && isConsistent ||
+				result == resultRan && label == q.Kind.Traits().AllowedLabel {
+				if result == resultUnseen && state.IsRefusal(label) {
+					q.ResolvedBy = state.EndedUnconfirmed
+				}
+				return
 			}
-			return
-		}
-		q.ResolvedBy, q.Answers, q.Notes = "terminal", map[string]string{}, nil
-		labels := map[callResult]string{resultRan: q.Kind.Traits().AllowedLabel, resultRefused: q.Kind.Traits().RefusedLabel}
-		if label := labels[result]; label != "" {
-			q.Answers[q.SubQuestions[0].Question] = label
-		}
-	})
+			q.ResolvedBy, q.Answers, q.Notes = "terminal", map[string]string{}, nil
+			labels := map[callResult]string{
+				resultRan:     q.Kind.Traits().AllowedLabel,
+				resultRefused: q.Kind.Traits().RefusedLabel,
+			}
+			if label := labels[result]; label != "" {
+				q.Answers[q.SubQuestions[0].Question] = label
+			}
+		},
+	)
 	if isClosedNow {
 		h.StartPoller()
 	}
 	return err
 }
 
-// planHash tells plans apart: 2.1.329 leaves the input of their calls empty in some events.
+// planHash tells plans apart: 2.1.329 leaves the input of their calls empty in some
+// events.
 func planHash(planText string) string { return callHash(planTool+"\x00"+planText, nil) }

@@ -49,7 +49,8 @@ func readDecision(out string) (behavior, message string) {
 	return d.Out.Decision.Behavior, d.Out.Decision.Message
 }
 
-// Permissions of many sessions at once, while pollers die and Chat fails: each is decided as was replied in its own thread.
+// Permissions of many sessions at once, while pollers die and Chat fails: each is decided
+// as was replied in its own thread.
 //
 // GCHAT_LOAD=1 has ten sessions ask for six each, at 60 messages a minute.
 func TestPermissionsOfManySessions(t *testing.T) {
@@ -108,7 +109,8 @@ func TestPermissionsOfManySessions(t *testing.T) {
 	beside.Wait()
 	x.trace.setIntercept(nil)
 	for end := time.Now().Add(4 * time.Minute); len(x.messages("[Answered]")) < sessions*each && time.Now().Before(end); {
-		x.runHook(answeredHook, namedEvent(x, "Stop", "another")) // a hook like any other: it starts a poller where none is left
+		// a hook like any other: it starts a poller where none is left
+		x.runHook(answeredHook, namedEvent(x, "Stop", "another"))
 		time.Sleep(100 * time.Millisecond)
 	}
 	if n := len(x.messages("[Answered]")); n != sessions*each {
@@ -140,7 +142,8 @@ func TestPermissionsOfManySessions(t *testing.T) {
 	}
 }
 
-// What a project's files say approves nothing, and neither does what Claude itself could write.
+// What a project's files say approves nothing, and neither does what Claude itself could
+// write.
 func TestAProjectApprovesNothing(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -166,7 +169,8 @@ func TestAProjectApprovesNothing(t *testing.T) {
 	}
 }
 
-// Nobody sits at "claude -p": it does not wait for the next instruction, and for a permission only once that is in its thread.
+// Nobody sits at "claude -p": it does not wait for the next instruction, and for a
+// permission only once that is in its thread.
 func TestAnUnattendedSessionWaitsForNobodyUntold(t *testing.T) {
 	t.Parallel()
 	for name, vars := range map[string]map[string]string{

@@ -16,7 +16,8 @@ func (m *machine) writePolicy(text string) {
 	}
 }
 
-// A hook that neither asks nor reports reads no policy: one that cannot be read is not even noted.
+// A hook that neither asks nor reports reads no policy: one that cannot be read is not
+// even noted.
 func TestIdleHooksReadNoPolicy(t *testing.T) {
 	for name, run := range map[string]func(*machine) (hook string, event []byte){
 		"off": func(m *machine) (string, []byte) {
@@ -49,7 +50,8 @@ func TestIdleHooksReadNoPolicy(t *testing.T) {
 	}
 }
 
-// What a policy keeps in the terminal is not reported either, and with titles only a permission's report does not say what for.
+// What a policy keeps in the terminal is not reported either, and with titles only a
+// permission's report does not say what for.
 func TestReportsUnderAPolicy(t *testing.T) {
 	const head = "[Permission] orch-epic4\nClaude waits for a permission in the terminal"
 	for name, test := range map[string]struct{ policy, want string }{
@@ -79,8 +81,8 @@ func TestReportsUnderAPolicy(t *testing.T) {
 	}
 }
 
-// A session whose questions stay in the terminal may stop: no record tells of them. It is asked for no next instruction where that
-// stays there, too.
+// A session whose questions stay in the terminal may stop: no record tells of them. It is
+// asked for no next instruction where that stays there, too.
 func TestStopUnderAPolicy(t *testing.T) {
 	for policy, blocked := range map[string]bool{`{}`: true, `{"terminal_only": ["question"]}`: false, `{"terminal_only": ["plan"]}`: true} {
 		m := newGate(t)

@@ -16,8 +16,8 @@ func (w *world) writePolicy(text string) {
 	writeFile(w.TB, w.env["GCHAT_POLICY_FILE"], text)
 }
 
-// What stays in the terminal is not asked in Chat: its hook ends at once, and nothing is written down. So it is with all where
-// a policy cannot be read, in every mode.
+// What stays in the terminal is not asked in Chat: its hook ends at once, and nothing is
+// written down. So it is with all where a policy cannot be read, in every mode.
 func TestWhatAPolicyKeepsInTheTerminal(t *testing.T) {
 	for name, test := range map[string]struct {
 		policy, mode string
@@ -50,7 +50,8 @@ func TestWhatAPolicyKeepsInTheTerminal(t *testing.T) {
 	}
 }
 
-// With titles only, no message has a word of what a permission or a plan is about; a yes does not count, and a no does.
+// With titles only, no message has a word of what a permission or a plan is about; a yes
+// does not count, and a no does.
 func TestTitlesOnly(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -70,7 +70,8 @@ func TestSaidStopProvesNothing(t *testing.T) {
 	w.wantStillKept(q, "queued, Stop")
 }
 
-// The person types the same words in the terminal, while the thread's are kept and were never typed.
+// The person types the same words in the terminal, while the thread's are kept and were
+// never typed.
 func TestSaidEqualWordsFromTheTerminal(t *testing.T) {
 	w := newWorldWithoutPoller(t)
 	q := w.addPrompt("s-1", "go on", func(*state.Incoming) {})
@@ -88,7 +89,8 @@ func TestSaidWithAnAccentApart(t *testing.T) {
 	}
 }
 
-// Something in the background is done, and Claude Code begins a turn by itself: nobody went on, and nothing was dismissed.
+// Something in the background is done, and Claude Code begins a turn by itself: nobody
+// went on, and nothing was dismissed.
 func TestATaskNotificationIsNoPrompt(t *testing.T) {
 	w := newWorldWithoutPoller(t)
 	kept := w.addOldPrompt("s-1", "go on", func(q *state.Question) { q.Kind = state.KindNext })
@@ -103,7 +105,8 @@ func TestATaskNotificationIsNoPrompt(t *testing.T) {
 	}
 }
 
-// Words went into Claude Code's queue a moment before a dialog opened: what that asks goes on waiting.
+// Words went into Claude Code's queue a moment before a dialog opened: what that asks
+// goes on waiting.
 func TestQueuedWordsLeaveADialogOpen(t *testing.T) {
 	w := newWorldWithoutPoller(t)
 	at := time.Now().UTC().Add(-time.Second).Format(time.RFC3339Nano)
@@ -131,7 +134,8 @@ func TestQueuedWordsLeaveADialogOpen(t *testing.T) {
 	}
 }
 
-// Outside of tmux: the hook was killed after it wrote that it printed; the person types something else.
+// Outside of tmux: the hook was killed after it wrote that it printed; the person types
+// something else.
 func TestSaidPrintedAndAnotherPrompt(t *testing.T) {
 	w := newWorldWithoutPoller(t)
 	now := time.Now().UTC()
@@ -140,8 +144,8 @@ func TestSaidPrintedAndAnotherPrompt(t *testing.T) {
 	w.wantStillKept(q, "printed, another prompt")
 }
 
-// A /clear that was typed for Chat ends what waited for the next instruction without a word, and leaves what was said after it;
-// other questions were cleared.
+// A /clear that was typed for Chat ends what waited for the next instruction without a
+// word, and leaves what was said after it; other questions were cleared.
 func TestATypedClearCancelsNothing(t *testing.T) {
 	w := newWorldWithoutPoller(t)
 	w.runHook(answeredHook, recorded(t, "single-02-UserPromptSubmit", "session_id", "s-1", "prompt", "hello"))
@@ -174,7 +178,8 @@ func TestATypedClearCancelsNothing(t *testing.T) {
 	}
 }
 
-// Without SessionStart's hook, the first prompt after a session's end says that it goes on: after /resume, in the same Claude Code.
+// Without SessionStart's hook, the first prompt after a session's end says that it goes
+// on: after /resume, in the same Claude Code.
 func TestAPromptAfterTheEndGoesOn(t *testing.T) {
 	w := newWorldWithoutPoller(t)
 	prompt := recorded(t, "single-02-UserPromptSubmit", "session_id", "s-1", "prompt", "go on")
@@ -198,8 +203,8 @@ func TestAPromptAfterTheEndGoesOn(t *testing.T) {
 	}
 }
 
-// Outside of tmux the end of a turn wakes the session with what was said, once, the oldest first.
-// The prompt that carries it proves it.
+// Outside of tmux the end of a turn wakes the session with what was said, once, the
+// oldest first. The prompt that carries it proves it.
 func TestSaidWakesASessionOutsideTmux(t *testing.T) {
 	w := newWorldWithoutPoller(t)
 	first := w.addPrompt("s-1", "go on", func(*state.Incoming) {})
@@ -220,9 +225,9 @@ func TestSaidWakesASessionOutsideTmux(t *testing.T) {
 	w.wantStillKept(second, "woken with")
 }
 
-// Words that a version without an inbox kept as a question are not lost where a hook comes before
-// the poller that takes them: a prompt leaves them, and the next turn's end wakes the session with
-// the first of them.
+// Words that a version without an inbox kept as a question are not lost where a hook
+// comes before the poller that takes them: a prompt leaves them, and the next turn's end
+// wakes the session with the first of them.
 func TestOldWordsBeforeTheirPollerCame(t *testing.T) {
 	w := newWorldWithoutPoller(t)
 	old := func(words string) *state.Question {
@@ -250,8 +255,8 @@ func TestOldWordsBeforeTheirPollerCame(t *testing.T) {
 	}
 }
 
-// Two installs' hooks that get one Stop wake the session with one text, and the second proves
-// nothing of the first.
+// Two installs' hooks that get one Stop wake the session with one text, and the second
+// proves nothing of the first.
 func TestSaidWakesOnceForAStop(t *testing.T) {
 	w := newWorldWithoutPoller(t)
 	first := w.addPrompt("s-1", "go on", func(*state.Incoming) {})

@@ -6,8 +6,8 @@ import (
 	"gchat-hooks/state"
 )
 
-// Two equal calls at one moment, each with the events of two registrations, are two records,
-// each seen by both. No record's lock is taken under another one: see underlock.
+// Two equal calls at one moment, each with the events of two registrations, are two
+// records, each seen by both. No record's lock is taken under another one: see underlock.
 func TestEachCallIsSeenByBothRegistrations(t *testing.T) {
 	t.Parallel()
 	w := newAgentWorld(t)

@@ -70,7 +70,8 @@ func (m *machine) run(name string, event []byte) string {
 	return out.String()
 }
 
-// payload is an event that Claude Code 2.1.329 sent, with some members set; nil takes one away.
+// payload is an event that Claude Code 2.1.329 sent, with some members set; nil takes one
+// away.
 func payload(t testing.TB, name string, kv ...any) []byte {
 	t.Helper()
 	b, err := os.ReadFile(filepath.Join("testdata", "2.1.329", name+".json"))
@@ -117,7 +118,8 @@ func (m *machine) reports() []*state.Message {
 	return all
 }
 
-// reportText is a report in one text: its prefix or type, the session, what it is about and its text.
+// reportText is a report in one text: its prefix or type, the session, what it is about
+// and its text.
 func reportText(r *state.Report) string {
 	first := r.Prefix
 	if first == "" {

@@ -23,8 +23,9 @@ import (
 	"gchat-hooks/state/config"
 )
 
-// runSessionEvent is gchat-session-event: it keeps the session's record, from which the poller has the summary worded. A turn's
-// end is written nowhere: turns are counted in the transcript.
+// runSessionEvent is gchat-session-event: it keeps the session's record, from which the
+// poller has the summary worded. A turn's end is written nowhere: turns are counted in
+// the transcript.
 func (h *Hook) runSessionEvent(_ context.Context, e *Event) error {
 	if e.HookEventName == "UserPromptSubmit" {
 		return h.startThread(e)
@@ -46,16 +47,25 @@ func (h *Hook) runSessionEvent(_ context.Context, e *Event) error {
 		return nil
 	}
 	text := labelledLines(
-		"Project", escapeMarkdown(shortenToLine(filepath.Base(session.ProjectDir), 100)), "Branch", escapeMarkdown(shortenToLine(session.Branch, 100)),
-		"Model", escapeMarkdown(shortenToLine(string(e.Model), 100)), "Source", escapeMarkdown(shortenToLine(string(e.Source), 100)),
-		"Machine", escapeMarkdown(shortenToLine(state.MachineName(), 100)))
+		"Project",
+		escapeMarkdown(shortenToLine(filepath.Base(session.ProjectDir), 100)),
+		"Branch",
+		escapeMarkdown(shortenToLine(session.Branch, 100)),
+		"Model",
+		escapeMarkdown(shortenToLine(string(e.Model), 100)),
+		"Source",
+		escapeMarkdown(shortenToLine(string(e.Source), 100)),
+		"Machine",
+		escapeMarkdown(shortenToLine(state.MachineName(), 100)),
+	)
 	return h.enqueueMessage(e, &state.Message{
 		Report: &state.Report{Type: state.ReportSessionStarted, At: time.Now(), Text: text},
 	}, config.ReportOff)
 }
 
-// startThread begins the thread of a session with its first prompt, once. From then on its person can write to it there. A
-// session that was resumed or cleared has its thread already. A session without a terminal has nobody who would write to it.
+// startThread begins the thread of a session with its first prompt, once. From then on
+// its person can write to it there. A session that was resumed or cleared has its thread
+// already. A session without a terminal has nobody who would write to it.
 func (h *Hook) startThread(e *Event) error {
 	if h.isUnattended() || e.SessionID == "" || !h.rules(e).AskMode.Traits().Asks {
 		return nil
@@ -66,12 +76,16 @@ func (h *Hook) startThread(e *Event) error {
 		return nil
 	}
 	isFirst := false
-	_, err := state.SessionsIn(state.UserStateDir(h.Env)).Change(e.SessionID, func(session *state.Session) {
-		isFirst = !session.HasThreadStart
-		session.HasThreadStart = true
-	})
+	_, err := state.SessionsIn(state.UserStateDir(h.Env)).
+		Change(e.SessionID, func(session *state.Session) {
+			isFirst = !session.HasThreadStart
+			session.HasThreadStart = true
+		})
 	waitingMessages, _ := state.OutboxIn(state.UserStateDir(h.Env)).Waiting()
-	isReported := slices.ContainsFunc(waitingMessages, func(message *state.Message) bool { return message.ThreadKey == state.SessionThreadKey(e.SessionID) })
+	isReported := slices.ContainsFunc(
+		waitingMessages,
+		func(message *state.Message) bool { return message.ThreadKey == state.SessionThreadKey(e.SessionID) },
+	)
 	if err != nil || !isFirst || isReported { // SessionStart was told of, where reports want that
 		return err
 	}
@@ -86,8 +100,9 @@ func (h *Hook) startThread(e *Event) error {
 	}, config.ReportOn)
 }
 
-// reportTurnEnd leaves a line in the session's thread at the end of a turn that asks for nothing: the beginning of Claude's last
-// words. A session without a thread to write to it gets none.
+// reportTurnEnd leaves a line in the session's thread at the end of a turn that asks for
+// nothing: the beginning of Claude's last words. A session without a thread to write to
+// it gets none.
 func (h *Hook) reportTurnEnd(e *Event) error {
 	if e.SessionID == "" || e.AgentID != "" || !h.ensureSession(e).AcceptsCommands {
 		return nil
@@ -100,18 +115,22 @@ func (h *Hook) reportTurnEnd(e *Event) error {
 // maxTurnTextBytes is how much of Claude's last words such a line shows.
 const maxTurnTextBytes = 200
 
-// recordSessionEnd writes down, in one write, that the session ended and that its thread is owed the summary. A second install's hook
-// finds it written. All hooks of SessionEnd share a second and a half: git and the transcript are the poller's.
+// recordSessionEnd writes down, in one write, that the session ended and that its thread
+// is owed the summary. A second install's hook finds it written. All hooks of SessionEnd
+// share a second and a half: git and the transcript are the poller's.
 func (h *Hook) recordSessionEnd(e *Event) error {
 	h.ensureSession(e)
 	now := time.Now().UTC()
-	stored, err := state.SessionsIn(state.UserStateDir(h.Env)).Change(e.SessionID, func(s *state.Session) {
-		if !s.IsRunning() {
-			return
-		}
-		s.EndedAt, s.SummaryOwedFor, s.LastSeen, s.EndReason = now, now, now, strings.TrimSpace(string(e.Reason))
-		s.TranscriptPath = cmp.Or(string(e.TranscriptPath), s.TranscriptPath)
-	})
+	stored, err := state.SessionsIn(state.UserStateDir(h.Env)).
+		Change(e.SessionID, func(s *state.Session) {
+			if !s.IsRunning() {
+				return
+			}
+			s.EndedAt, s.SummaryOwedFor, s.LastSeen, s.EndReason = now, now, now, strings.TrimSpace(
+				string(e.Reason),
+			)
+			s.TranscriptPath = cmp.Or(string(e.TranscriptPath), s.TranscriptPath)
+		})
 	if err == nil && !stored.SummaryOwedFor.IsZero() {
 		h.StartPoller() // also where another hook wrote it: that one may have been killed
 	}
@@ -128,8 +147,9 @@ var endReasonTexts = map[string]string{
 	"other":                       "Claude Code was closed",
 }
 
-// EnqueueSummary puts the summary that a session's thread is owed. The poller calls it, since a SessionEnd hook has no time for git
-// and the transcript. A session that was resumed and ended again without a turn brings no second one.
+// EnqueueSummary puts the summary that a session's thread is owed. The poller calls it,
+// since a SessionEnd hook has no time for git and the transcript. A session that was
+// resumed and ended again without a turn brings no second one.
 func EnqueueSummary(ctx context.Context, env state.Getenv, session *state.Session) error {
 	owed := session.SummaryOwedFor
 	report, turns, err := buildSummary(ctx, env, session)
@@ -141,30 +161,45 @@ func EnqueueSummary(ctx context.Context, env state.Getenv, session *state.Sessio
 			Report: &report, ProjectDir: session.ProjectDir, IsTrusted: session.IsTrusted, SessionID: session.ID,
 			Key: "summary-" + session.ID + "-" + owed.UTC().Format(time.RFC3339Nano),
 		}
-		projectConfig := config.Load(state.ProjectEnv(env, session.ProjectDir, session.IsTrusted), session.ProjectDir)
+		projectConfig := config.Load(
+			state.ProjectEnv(env, session.ProjectDir, session.IsTrusted),
+			session.ProjectDir,
+		)
 		_, err := config.EnqueueReport(env, projectConfig, message, "")
 		if err != nil && !errors.Is(err, config.ErrNoWebhook) {
 			return err
 		}
 	}
-	_, err = state.SessionsIn(state.UserStateDir(env)).Change(session.ID, func(session *state.Session) {
-		session.SummarySentFor = owed
-		if session.SummaryOwedFor.Equal(owed) {
-			session.SummaryOwedFor = time.Time{}
-		}
-	})
+	_, err = state.SessionsIn(state.UserStateDir(env)).
+		Change(session.ID, func(session *state.Session) {
+			session.SummarySentFor = owed
+			if session.SummaryOwedFor.Equal(owed) {
+				session.SummaryOwedFor = time.Time{}
+			}
+		})
 	return err
 }
 
-// buildSummary tells what a session did that ended, and counts its turns. What is not known is left out. The only error is ctx's.
-func buildSummary(ctx context.Context, env state.Getenv, session *state.Session) (state.Report, int, error) {
+// buildSummary tells what a session did that ended, and counts its turns. What is not
+// known is left out. The only error is ctx's.
+func buildSummary(
+	ctx context.Context,
+	env state.Getenv,
+	session *state.Session,
+) (state.Report, int, error) {
 	end := session.SummaryOwedFor
 	since := session.StartedAt
-	if session.Source == "" || since.After(end) { // no hook saw the start, or the session began anew meanwhile
+	if session.Source == "" || since.After(end) {
+		// no hook saw the start, or the session began anew meanwhile
 		since = time.Time{}
 	}
 	counts := tallyTranscript(ctx, session.TranscriptPath, since)
-	changes := gitChangesSince(ctx, cmp.Or(session.CWD, session.ProjectDir), session.Commit, session.StartedAt)
+	changes := gitChangesSince(
+		ctx,
+		cmp.Or(session.CWD, session.ProjectDir),
+		session.Commit,
+		session.StartedAt,
+	)
 	if err := ctx.Err(); err != nil {
 		return state.Report{}, 0, err
 	}
@@ -173,35 +208,58 @@ func buildSummary(ctx context.Context, env state.Getenv, session *state.Session)
 		branch = "(detached)"
 	}
 	text := labelledLines(
-		"Duration", durationText(since, end),
-		"Turns", strings.TrimPrefix(strconv.Itoa(counts.turns), "0"), // none says nothing
-		"Tools", listFirst(sortByCount(counts.tools), 8, ", "),
-		"Branch", strings.Join(nonEmpty(escapeMarkdown(shortenToLine(branch, 100)), changes.diffStat), ", "),
-		"Files", listFirst(changes.files, 10, ", "),
-		"Commits", listFirst(changes.subjects, 5, "\n• "),
-		"", promisesText(session.ProjectDir),
-		"Ended", cmp.Or(endReasonTexts[session.EndReason], escapeMarkdown(shortenToLine(strings.ReplaceAll(session.EndReason, "_", " "), 100))),
-		"To go on", resumeHint(env, session, counts.turns))
-	if counts.lastText != "" { // after a blank line, since a line of dashes in them would make a heading of ours
+		"Duration",
+		durationText(since, end),
+		"Turns",
+		strings.TrimPrefix(strconv.Itoa(counts.turns), "0"), // none says nothing
+		"Tools",
+		listFirst(sortByCount(counts.tools), 8, ", "),
+		"Branch",
+		strings.Join(nonEmpty(escapeMarkdown(shortenToLine(branch, 100)), changes.diffStat), ", "),
+		"Files",
+		listFirst(changes.files, 10, ", "),
+		"Commits",
+		listFirst(changes.subjects, 5, "\n• "),
+		"",
+		promisesText(session.ProjectDir),
+		"Ended",
+		cmp.Or(
+			endReasonTexts[session.EndReason],
+			escapeMarkdown(shortenToLine(strings.ReplaceAll(session.EndReason, "_", " "), 100)),
+		),
+		"To go on",
+		resumeHint(env, session, counts.turns),
+	)
+	if counts.lastText != "" {
+		// after a blank line, since a line of dashes in them would make a heading of ours
 		text += "\n\nLast words:\n" + shorten(counts.lastText, maxTextBytes, maxTextLines)
 	}
-	report := state.Report{Type: state.ReportSessionEnded, SessionName: session.Name, At: end.Local(), Text: strings.TrimLeft(text, "\n")}
+	report := state.Report{
+		Type:        state.ReportSessionEnded,
+		SessionName: session.Name,
+		At:          end.Local(),
+		Text:        strings.TrimLeft(text, "\n"),
+	}
 	return report, counts.turns, nil
 }
 
-// resumeHint says how a session that has ended goes on; "" where its thread goes on, or Claude Code has nothing to go on with.
+// resumeHint says how a session that has ended goes on; "" where its thread goes on, or
+// Claude Code has nothing to go on with.
 func resumeHint(env state.Getenv, session *state.Session, turns int) string {
 	if turns == 0 || session.EndReason == "clear" || session.EndReason == "resume" {
 		return ""
 	}
-	text := "`claude --resume " + state.QuoteForShell(shortenToLine(session.ID, 100)) + "` in its folder"
+	text := "`claude --resume " + state.QuoteForShell(
+		shortenToLine(session.ID, 100),
+	) + "` in its folder"
 	if session.AcceptsCommands && config.LoadPersonal(env).CanStartSessions {
 		text = "write here, or " + text
 	}
 	return text
 }
 
-// labelledLines are "name: value" lines, of the values that say something. A value whose name is "" stands alone.
+// labelledLines are "name: value" lines, of the values that say something. A value whose
+// name is "" stands alone.
 func labelledLines(nameValue ...string) string {
 	var lines []string
 	for i := 0; i+1 < len(nameValue); i += 2 {
@@ -216,7 +274,8 @@ func labelledLines(nameValue ...string) string {
 	return strings.Join(lines, "\n")
 }
 
-// durationText is the time between two moments, as coarse as people say it: "1h12m". It is "" where the first one is not known.
+// durationText is the time between two moments, as coarse as people say it: "1h12m". It
+// is "" where the first one is not known.
 func durationText(since, end time.Time) string {
 	d := end.Sub(since)
 	switch {
@@ -228,8 +287,9 @@ func durationText(since, end time.Time) string {
 	return strings.NewReplacer("h0m0s", "h", "m0s", "m").Replace(d.Truncate(time.Minute).String())
 }
 
-// listFirst are at most so many of the texts, a separator before each (", " not before the first), and how many are not shown. Bullets
-// make no list in Markdown, which would take the next line into its last item.
+// listFirst are at most so many of the texts, a separator before each (", " not before
+// the first), and how many are not shown. Bullets make no list in Markdown, which would
+// take the next line into its last item.
 func listFirst(texts []string, limit int, separator string) (shown string) {
 	for _, t := range texts[:min(limit, len(texts))] {
 		shown += separator + escapeMarkdown(shortenToLine(t, 120))
@@ -249,8 +309,9 @@ func sortByCount(counts map[string]int) (tools []string) {
 	return tools
 }
 
-// promisesText counts a project's completion promises, the files .claude/completion-state/promises/*.json: "1 of 3 promises
-// verified". It is "" where there are none.
+// promisesText counts a project's completion promises, the files
+// .claude/completion-state/promises/*.json: "1 of 3 promises verified". It is "" where
+// there are none.
 func promisesText(projectDir string) string {
 	files, _ := fs.Glob(os.DirFS(projectDir), ".claude/completion-state/promises/[^.]*.json")
 	if len(files) == 0 {
@@ -270,11 +331,14 @@ func promisesText(projectDir string) string {
 }
 
 const (
-	tallyTimeout = 10 * time.Second // for a transcript, which may be some gigabytes; of one that takes longer nothing is told
-	maxLineBytes = 64 << 20         // bytes; a transcript is read up to a longer one
+	// for a transcript, which may be some gigabytes; of one that takes longer nothing is
+	// told
+	tallyTimeout = 10 * time.Second
+	maxLineBytes = 64 << 20 // bytes; a transcript is read up to a longer one
 )
 
-// tallyTranscript reads a session's transcript from since on: a resumed session goes on in the same file.
+// tallyTranscript reads a session's transcript from since on: a resumed session goes on
+// in the same file.
 func tallyTranscript(ctx context.Context, transcript string, since time.Time) *tally {
 	ctx, cancel := context.WithTimeout(ctx, tallyTimeout)
 	defer cancel()
@@ -300,14 +364,32 @@ const (
 	gitTimeout     = 5 * time.Second        // for the poller
 )
 
-// gitOutput runs git in dir. It takes no lock, starts none of the programs that a repository can name for hooks, diffs and
-// signatures, asks for no password, fetches nothing, and is gone with its children at ctx's end. It says "" where git fails.
+// gitOutput runs git in dir. It takes no lock, starts none of the programs that a
+// repository can name for hooks, diffs and signatures, asks for no password, fetches
+// nothing, and is gone with its children at ctx's end. It says "" where git fails.
 func gitOutput(ctx context.Context, dir string, args ...string) string {
-	options := []string{"--no-pager", "-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null",
-		"-c", "color.ui=false", "-c", "log.showSignature=false", "-c", "protocol.allow=never"}
+	options := []string{
+		"--no-pager",
+		"-c",
+		"core.fsmonitor=false",
+		"-c",
+		"core.hooksPath=/dev/null",
+		"-c",
+		"color.ui=false",
+		"-c",
+		"log.showSignature=false",
+		"-c",
+		"protocol.allow=never",
+	}
 	cmd := exec.CommandContext(ctx, "git", append(options, args...)...)
 	cmd.Dir = dir
-	cmd.Env = append(os.Environ(), "GIT_OPTIONAL_LOCKS=0", "GIT_TERMINAL_PROMPT=0", "GIT_NO_LAZY_FETCH=1", "LC_ALL=C")
+	cmd.Env = append(
+		os.Environ(),
+		"GIT_OPTIONAL_LOCKS=0",
+		"GIT_TERMINAL_PROMPT=0",
+		"GIT_NO_LAZY_FETCH=1",
+		"LC_ALL=C",
+	)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
 	cmd.WaitDelay = gitHookTimeout
@@ -318,11 +400,13 @@ func gitOutput(ctx context.Context, dir string, args ...string) string {
 	return strings.ToValidUTF8(string(out), "\uFFFD")
 }
 
-// gitHead is the branch and the commit that dir is at; "" for what git does not say in that time.
+// gitHead is the branch and the commit that dir is at; "" for what git does not say in
+// that time.
 func gitHead(ctx context.Context, dir string, timeout time.Duration) (branch, commit string) {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	output := gitOutput(ctx, dir, "rev-parse", "HEAD", "--abbrev-ref", "HEAD") // it fails before the first commit
+	// it fails before the first commit
+	output := gitOutput(ctx, dir, "rev-parse", "HEAD", "--abbrev-ref", "HEAD")
 	commit, branch, _ = strings.Cut(strings.TrimSpace(output), "\n")
 	return branch, commit
 }
@@ -334,19 +418,28 @@ type gitChanges struct {
 	subjects []string // of the commits, the newest first
 }
 
-// gitChangesSince asks git what happened since a commit and its time; what it does not answer is left out.
-func gitChangesSince(ctx context.Context, dir, commit string, start time.Time) (changes gitChanges) {
+// gitChangesSince asks git what happened since a commit and its time; what it does not
+// answer is left out.
+func gitChangesSince(
+	ctx context.Context,
+	dir, commit string,
+	start time.Time,
+) (changes gitChanges) {
 	ctx, cancel := context.WithTimeout(ctx, gitTimeout)
 	defer cancel()
 	changes.branch, _ = gitHead(ctx, dir, gitTimeout)
-	if len(commit) < 40 || strings.Trim(commit, "0123456789abcdef") != "" { // nor is it an option or a range
+	if len(commit) < 40 || strings.Trim(commit, "0123456789abcdef") != "" {
+		// nor is it an option or a range
 		return changes
 	}
 	changes.subjects = gitOutputList(ctx, dir, "log", "-z", "--format=%s", commit+"..HEAD", "--")
 	diff := []string{"diff", "--no-ext-diff", "--no-textconv", "--ignore-submodules=dirty"}
-	changes.diffStat = strings.TrimSpace(gitOutput(ctx, dir, append(diff, "--shortstat", commit, "--")...))
+	changes.diffStat = strings.TrimSpace(
+		gitOutput(ctx, dir, append(diff, "--shortstat", commit, "--")...),
+	)
 	changes.files = gitOutputList(ctx, dir, append(diff, "--name-only", "-z", commit, "--")...)
-	// A diff knows nothing of files that were never added. What is in .claude is our own and other tools'.
+	// A diff knows nothing of files that were never added. What is in .claude is our own
+	// and other tools'.
 	for _, file := range gitOutputList(ctx, dir, "ls-files", "--others", "--exclude-standard", "-z", "--", ".", ":(exclude).claude") {
 		info, err := os.Lstat(filepath.Join(dir, file))
 		if err == nil && !info.ModTime().Before(start) {

@@ -75,8 +75,9 @@ func TestSourcesOfASession(t *testing.T) {
 	}
 }
 
-// After /clear the thread goes on, and what was done in it is not done again: a /stop that had been answered interrupted
-// the next session's first turn, seen with Claude Code 2.1.197.
+// After /clear the thread goes on, and what was done in it is not done again: a /stop
+// that had been answered interrupted the next session's first turn, seen with Claude Code
+// 2.1.197.
 func TestTheNextSessionKnowsWhatWasDone(t *testing.T) {
 	m := newMachine(t)
 	m.env["CLAUDE_PID"] = strconv.Itoa(os.Getpid())
@@ -119,7 +120,8 @@ func TestSessionEndOwesTheSummary(t *testing.T) {
 	}
 }
 
-// Two installs of the hooks, whose events meet a Stop's, owe one summary. A session that was resumed may end again.
+// Two installs of the hooks, whose events meet a Stop's, owe one summary. A session that
+// was resumed may end again.
 func TestSessionEndsOnce(t *testing.T) {
 	m := newMachine(t)
 	m.run(sessionHook, m.event("single-01-SessionStart"))
@@ -229,8 +231,8 @@ func TestSummaryOfASession(t *testing.T) {
 	}
 }
 
-// Also after a kill between the report and the session's record it is told once, and none is told of a session that was resumed
-// and ended without a turn.
+// Also after a kill between the report and the session's record it is told once, and none
+// is told of a session that was resumed and ended without a turn.
 func TestSummaryIsToldOnce(t *testing.T) {
 	m := newMachine(t)
 	for _, turn := range []struct {
@@ -366,7 +368,8 @@ func TestTurnsOfRecordedSessions(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if _, err := os.Stat(path); err != nil && file == "woken" { // of 2.1.197 it was not recorded
+			if _, err := os.Stat(path); err != nil && file == "woken" {
+				// of 2.1.197 it was not recorded
 				continue
 			}
 			if did := tallyTranscript(t.Context(), path, time.Time{}); did.turns != want {

@@ -34,7 +34,8 @@ func report(b *testing.B, name string, ds []time.Duration) {
 	b.ReportMetric(ms(median(ds)), name+"-ms(median)")
 }
 
-// BenchmarkNothingToDo is a hook that finds nothing to do: a Stop without an open question.
+// BenchmarkNothingToDo is a hook that finds nothing to do: a Stop without an open
+// question.
 func BenchmarkNothingToDo(b *testing.B) {
 	w := newWorld(b)
 	event := recorded(b, "single-07-Stop")
@@ -51,7 +52,8 @@ func freshEvent(b *testing.B, i int) (event []byte) {
 	return recorded(b, "single-03-PreToolUse", "session_id", "session-"+n, "tool_use_id", "toolu_"+n)
 }
 
-// BenchmarkWaitingHook is what a hook costs while it waits: resident memory, and processor time over ten seconds.
+// BenchmarkWaitingHook is what a hook costs while it waits: resident memory, and
+// processor time over ten seconds.
 func BenchmarkWaitingHook(b *testing.B) {
 	w := newWorld(b)
 	for b.Loop() {
@@ -90,9 +92,11 @@ func residentKB(pid int) float64 {
 	return kb
 }
 
-// BenchmarkBesidePythonAndBash runs the three hooks in turn. The others post before they return; ours has it done.
+// BenchmarkBesidePythonAndBash runs the three hooks in turn. The others post before they
+// return; ours has it done.
 func BenchmarkBesidePythonAndBash(b *testing.B) {
-	python, err := exec.Command("python3", "-c", "import sys; print(sys.executable)").Output() // not a version manager's shim
+	// not a version manager's shim
+	python, err := exec.Command("python3", "-c", "import sys; print(sys.executable)").Output()
 	if err != nil {
 		b.Skip("needs python3: ", err)
 	}

@@ -16,17 +16,20 @@ import (
 	"gchat-hooks/state/config"
 )
 
-// The gate sends a session back at most so many times within that time. Claude Code's own stop_hook_active mostly ends it
-// earlier; this holds where another hook, or a version of it, does not pass that on.
+// The gate sends a session back at most so many times within that time. Claude Code's own
+// stop_hook_active mostly ends it earlier; this holds where another hook, or a version of
+// it, does not pass that on.
 const (
 	maxGateBlocks   = 3
 	gateBlockWindow = time.Minute
 )
 
-// runStopGate is gchat-stop-gate: it keeps a session that rules guard from stopping before its person was asked what comes
-// next, and while its team has no persistent agent. It never does so for long, and where it cannot tell the session stops.
+// runStopGate is gchat-stop-gate: it keeps a session that rules guard from stopping
+// before its person was asked what comes next, and while its team has no persistent
+// agent. It never does so for long, and where it cannot tell the session stops.
 //
-// It makes one decision of all that the checks find. A block that cannot be counted is none: it could go round for ever.
+// It makes one decision of all that the checks find. A block that cannot be counted is
+// none: it could go round for ever.
 func (h *Hook) runStopGate(_ context.Context, e *Event) error {
 	switch {
 	case e.HookEventName != "Stop", e.AgentID != "", !h.rules(e).StopGate.HasChecks():
@@ -55,7 +58,8 @@ func (h *Hook) runStopGate(_ context.Context, e *Event) error {
 	}
 	output := map[string]string{}
 	if len(reasons) > 0 {
-		isCounted, err := state.SessionsIn(state.UserStateDir(h.Env)).CountGateBlock(e.SessionID, time.Now(), maxGateBlocks, gateBlockWindow)
+		isCounted, err := state.SessionsIn(state.UserStateDir(h.Env)).
+			CountGateBlock(e.SessionID, time.Now(), maxGateBlocks, gateBlockWindow)
 		why := fmt.Sprintf("it was sent back %d times within a minute", maxGateBlocks)
 		if err != nil {
 			why = "how often it was sent back cannot be written down"
@@ -84,11 +88,12 @@ func (h *Hook) sessionNames(e *Event) []string {
 // recentWindow is how long a question, or its answer, lets its session stop.
 const recentWindow = 30 * time.Minute
 
-// checkQuestion finds fault with a session whose person was not asked anything lately. Where questions are not forwarded, no
-// record of them tells, and the session stops.
+// checkQuestion finds fault with a session whose person was not asked anything lately.
+// Where questions are not forwarded, no record of them tells, and the session stops.
 func (h *Hook) checkQuestion(e *Event) (forClaude, forPerson string) {
 	isForwarded := h.rules(e).AskMode.Traits().Asks
-	if !isForwarded || h.wasPersonAsked(e) || h.isKeptInTerminal(context.Background(), h.config(), state.KindQuestion) {
+	if !isForwarded || h.wasPersonAsked(e) ||
+		h.isKeptInTerminal(context.Background(), h.config(), state.KindQuestion) {
 		return "", ""
 	}
 	chat := "Google Chat"
@@ -100,13 +105,16 @@ func (h *Hook) checkQuestion(e *Event) (forClaude, forPerson string) {
 		instruction = "The question goes to " + chat + ", and the call comes back as denied: that is as it should be. " +
 			"Then go on with other work or stop; the reply comes to you by itself."
 	}
-	return "The user was not asked anything within " + state.DescribeDuration(recentWindow) + ", so do not stop yet. " +
+	return "The user was not asked anything within " + state.DescribeDuration(
+		recentWindow,
+	) + ", so do not stop yet. " +
 		"Ask with the AskUserQuestion tool what comes next, with two to four concrete options, " +
 		"and say briefly what is done and what is open. " + instruction, "Claude stops without having asked you what comes next."
 }
 
-// wasPersonAsked says whether the person was asked a question, in a space or in the terminal. A permission, a plan or the next
-// instruction is none: Claude did not say what is done, nor ask what comes next.
+// wasPersonAsked says whether the person was asked a question, in a space or in the
+// terminal. A permission, a plan or the next instruction is none: Claude did not say what
+// is done, nor ask what comes next.
 func (h *Hook) wasPersonAsked(e *Event) bool {
 	now, sessions := time.Now(), h.sessionNames(e)
 	for _, folder := range append(h.folders(state.MarkersIn), h.folders(state.QuestionsIn)...) {
@@ -118,7 +126,8 @@ func (h *Hook) wasPersonAsked(e *Event) bool {
 			if folder.KeepsDamaged && q.Mode != state.ModeNative { // the markers
 				return q.Status != state.Cancelled && allowsStop(q, q.WrittenAt, now)
 			}
-			return q.Kind == state.KindQuestion && allowsStop(q, q.AskedAt, now) // also one that the person dismissed
+			// also one that the person dismissed
+			return q.Kind == state.KindQuestion && allowsStop(q, q.AskedAt, now)
 		})
 		if isFound {
 			return true
@@ -127,11 +136,14 @@ func (h *Hook) wasPersonAsked(e *Event) bool {
 	return false
 }
 
-// allowsStop says whether a question lets its session stop: it was asked or answered lately, or asked in vain. written is the
-// time of its file, which stands for what another program did not say.
+// allowsStop says whether a question lets its session stop: it was asked or answered
+// lately, or asked in vain. written is the time of its file, which stands for what
+// another program did not say.
 func allowsStop(q *state.Question, changedAt, now time.Time) bool {
 	switch {
-	case q.Status == state.Expired, q.Status == state.Abandoned, q.AskedAt.After(now.Add(state.MarkerClockSlack)):
+	case q.Status == state.Expired,
+		q.Status == state.Abandoned,
+		q.AskedAt.After(now.Add(state.MarkerClockSlack)):
 		return false
 	case q.Status == state.TimedOut: // there is nothing more to do about it
 		return now.Sub(q.AskedAt) < state.MaxQuestionAge
@@ -139,7 +151,8 @@ func allowsStop(q *state.Question, changedAt, now time.Time) bool {
 	if q.ResolvedAt != nil {
 		changedAt = *q.ResolvedAt
 	}
-	return now.Sub(q.AskedAt) < recentWindow || (q.Status != state.Pending || q.HasUnreadReply()) && now.Sub(changedAt) < recentWindow
+	return now.Sub(q.AskedAt) < recentWindow ||
+		(q.Status != state.Pending || q.HasUnreadReply()) && now.Sub(changedAt) < recentWindow
 }
 
 // teamMember is one of a team's members, as far as it is known whether it is there.
@@ -160,10 +173,14 @@ func (m teamMember) isPresent() bool {
 	return m.IsActive != "false" && !slices.Contains(goneStatuses, status)
 }
 
-// isOneOf says whether the member is one of these agents, or one that replaces it: s3-heartbeat-2 for s3-heartbeat.
+// isOneOf says whether the member is one of these agents, or one that replaces it:
+// s3-heartbeat-2 for s3-heartbeat.
 func (m teamMember) isOneOf(agents []string) bool {
 	name := strings.ToLower(strings.TrimSpace(string(m.Name)))
-	return slices.ContainsFunc(agents, func(agent string) bool { return strings.HasPrefix(name, strings.ToLower(agent)) })
+	return slices.ContainsFunc(
+		agents,
+		func(agent string) bool { return strings.HasPrefix(name, strings.ToLower(agent)) },
+	)
 }
 
 // checkAgents finds fault with a session whose team has lost all its persistent agents.
@@ -174,15 +191,24 @@ func (h *Hook) checkAgents(e *Event) (forClaude, forPerson string) {
 		return "", ""
 	}
 	agents := h.config().TeamAgents
-	if team == "" || slices.ContainsFunc(members, func(m teamMember) bool { return m.isPresent() && m.isOneOf(agents) }) {
+	if team == "" ||
+		slices.ContainsFunc(
+			members,
+			func(m teamMember) bool { return m.isPresent() && m.isOneOf(agents) },
+		) {
 		return "", ""
 	}
-	problem := fmt.Sprintf("None of the persistent agents of the team %s is active (%s)", team, strings.Join(agents, ", "))
+	problem := fmt.Sprintf(
+		"None of the persistent agents of the team %s is active (%s)",
+		team,
+		strings.Join(agents, ", "),
+	)
 	return problem + ", so do not stop yet. Start at least one of them again; if the team's work is done, delete the team.",
 		problem + "."
 }
 
-// readTeam reads the session's team: s3-live with the end of the session's id, else s3-live; "" where there is none.
+// readTeam reads the session's team: s3-live with the end of the session's id, else
+// s3-live; "" where there is none.
 func (h *Hook) readTeam(e *Event) (name string, members []teamMember, err error) {
 	configDir := cmp.Or(h.Env("CLAUDE_CONFIG_DIR"), filepath.Join(state.Home(h.Env), ".claude"))
 	names := []string{"s3-live"}

@@ -52,7 +52,8 @@ func (m *machine) markerPath(name string) string {
 	return filepath.Join(m.env["CLAUDE_PROJECT_DIR"], ".claude", "state", "gchat-forwarded-ask", name+".json")
 }
 
-// writeMarker writes one as a program of the first design does, with some members set; nil takes one away.
+// writeMarker writes one as a program of the first design does, with some members set;
+// nil takes one away.
 func (m *machine) writeMarker(id, session, status string, asked time.Time, kv ...any) string {
 	m.Helper()
 	b, err := json.Marshal(map[string]any{
@@ -133,7 +134,8 @@ func TestGateMarkers(t *testing.T) {
 	}
 }
 
-// What another program's marker does not say, or says in a word that we do not know, its file's time says.
+// What another program's marker does not say, or says in a word that we do not know, its
+// file's time says.
 func TestGateMarkersWithoutTimeOrKnownStatus(t *testing.T) {
 	for name, kv := range map[string][]any{
 		"no asked_at":                  {"asked_at", nil},
@@ -156,8 +158,8 @@ func TestGateMarkersWithoutTimeOrKnownStatus(t *testing.T) {
 	}
 }
 
-// The finer word of a closed marker counts. A marker is the session's by its name or by Claude Code's id: /clear and a resume
-// change the id.
+// The finer word of a closed marker counts. A marker is the session's by its name or by
+// Claude Code's id: /clear and a resume change the id.
 func TestGateMarkersOfThisVersion(t *testing.T) {
 	for name, c := range map[string]struct {
 		name, claude string
@@ -264,7 +266,8 @@ func TestGateCountsOnlyQuestions(t *testing.T) {
 	}
 }
 
-// A session that may stop has told what it has to: its question stands in the space. Only its end brings a summary.
+// A session that may stop has told what it has to: its question stands in the space. Only
+// its end brings a summary.
 func TestGateTellsNothingOfAStop(t *testing.T) {
 	m := newGate(t)
 	m.writeMarker("ask-sess-1-0a1b2c3d", "sess-1", "pending", time.Now())
@@ -276,9 +279,11 @@ func TestGateTellsNothingOfAStop(t *testing.T) {
 	}
 }
 
-// The gate's own limits: whom it guards, how often it sends a session back, and what it passes over.
+// The gate's own limits: whom it guards, how often it sends a session back, and what it
+// passes over.
 
-// The gate's own limits: whom it guards, how often it sends a session back, and what it passes over.
+// The gate's own limits: whom it guards, how often it sends a session back, and what it
+// passes over.
 func TestGateLevels(t *testing.T) {
 	for name, c := range map[string]struct {
 		mode, config, env string
@@ -390,7 +395,8 @@ func TestGateThatCannotCountLetsStop(t *testing.T) {
 	}
 }
 
-// None of these is evidence, keeps the gate from finding what is, holds it, or is touched. What names the session is logged.
+// None of these is evidence, keeps the gate from finding what is, holds it, or is
+// touched. What names the session is logged.
 func TestGatePassesOver(t *testing.T) {
 	good := `{"question_id":"ask-sess-1-0a1b2c3d","session_id":"sess-1","status":"pending","asked_at":"2999-01-01T00:00:00Z"}`
 	file := func(content string) func(path string) error {

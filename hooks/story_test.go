@@ -18,7 +18,8 @@ import (
 	"gchat-hooks/state"
 )
 
-// Stories from Claude Code's event to the phone and back, with the real program, its poller and an embedded space.
+// Stories from Claude Code's event to the phone and back, with the real program, its
+// poller and an embedded space.
 
 func TestQuestionTravelsToThePhoneAndBack(t *testing.T) {
 	for name, c := range map[string]struct {
@@ -75,7 +76,8 @@ func answerAtShell(text string) func(*world, string) {
 	}
 }
 
-// Two sessions ask two questions each in deny mode, at once; the replies come in any order, as numbers, labels or words.
+// Two sessions ask two questions each in deny mode, at once; the replies come in any
+// order, as numbers, labels or words.
 func TestCrosswiseRepliesReachWhoAsked(t *testing.T) {
 	t.Parallel()
 	runs := 12
@@ -84,7 +86,8 @@ func TestCrosswiseRepliesReachWhoAsked(t *testing.T) {
 	}
 	w := newWorld(t)
 	w.env["GCHAT_ASK_MODE"] = "deny"
-	w.env["GCHAT_WRITES_PER_MINUTE"] = "60000" // beyond the usual 60, questions would go to the terminal
+	// beyond the usual 60, questions would go to the terminal
+	w.env["GCHAT_WRITES_PER_MINUTE"] = "60000"
 	var wg sync.WaitGroup
 	sem := make(chan struct{}, 4)
 	for run := range runs {
@@ -111,7 +114,9 @@ func testCrosswise(w *world, run int) {
 			c.p = w.startHook(rewake, ask)
 			if out := w.runHook(forwardHook, ask); out != "" {
 				w.readDenial(out)
-			} else { // this machine was too busy for a denial within its three seconds: the call is asked in the terminal
+			} else {
+				// this machine was too busy for a denial within its three seconds: the
+				// call is asked in the terminal
 				var in map[string]any
 				if err := json.Unmarshal(ask, &in); err != nil {
 					w.Fatal(err)
@@ -160,8 +165,8 @@ func testCrosswise(w *world, run int) {
 	}
 }
 
-// Chat stores the question of a denied call and does not answer in time: it is asked in the terminal, and the reply in that same
-// thread counts.
+// Chat stores the question of a denied call and does not answer in time: it is asked in
+// the terminal, and the reply in that same thread counts.
 func TestDeniedTooLateGoesOnInItsThread(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -183,8 +188,8 @@ func TestDeniedTooLateGoesOnInItsThread(t *testing.T) {
 	}
 }
 
-// A stop gate and a poll script in Python find a question of deny mode, the poll script answers it, and its session is
-// woken with that.
+// A stop gate and a poll script in Python find a question of deny mode, the poll script
+// answers it, and its session is woken with that.
 func TestReadersInPython(t *testing.T) {
 	if _, err := exec.LookPath("python3"); err != nil {
 		t.Skip("python3 is not there: that stop gates and poll scripts in Python can read our files is not shown")
@@ -232,7 +237,8 @@ func TestReadersInPython(t *testing.T) {
 	}
 }
 
-// runPython runs one of testdata/readers over the project's state, as a program in the session's environment.
+// runPython runs one of testdata/readers over the project's state, as a program in the
+// session's environment.
 func (w *world) runPython(script string, target any, args ...string) {
 	w.Helper()
 	cmd := bound.Command(w, "python3", append([]string{filepath.Join("testdata", "readers", script), w.projectState()}, args...)...)

@@ -10,13 +10,17 @@ import (
 )
 
 var (
-	// surrogatePattern are an escaped backslash, a pair that is one character, or half of one.
-	surrogatePattern     = state.LazyPattern(`\\\\|\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|\\u[dD][89a-fA-F][0-9a-fA-F]{2}`)
+	// surrogatePattern are an escaped backslash, a pair that is one character, or half of
+	// one.
+	surrogatePattern = state.LazyPattern(
+		`\\\\|\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|\\u[dD][89a-fA-F][0-9a-fA-F]{2}`,
+	)
 	keptSurrogatePattern = state.LazyPattern(`[\x{10d800}-\x{10dfff}]`)
 )
 
-// keepSurrogates is a tool's input or response in which each surrogate without another stands as a character that Go keeps.
-// Claude Code takes an answer only where its key is the question's text, with such halves.
+// keepSurrogates is a tool's input or response in which each surrogate without another
+// stands as a character that Go keeps. Claude Code takes an answer only where its key is
+// the question's text, with such halves.
 func keepSurrogates(raw []byte) []byte {
 	if !bytes.Contains(raw, []byte(`\ud`)) && !bytes.Contains(raw, []byte(`\uD`)) { // mostly
 		return raw

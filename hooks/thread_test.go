@@ -12,7 +12,8 @@ func (m *machine) promptEvent(kv ...any) []byte {
 	return m.event("single-02-UserPromptSubmit", kv...)
 }
 
-// A session's thread begins with its first prompt, and from then on the session takes what is written there.
+// A session's thread begins with its first prompt, and from then on the session takes
+// what is written there.
 func TestAThreadBeginsWithTheFirstPrompt(t *testing.T) {
 	m := newMachine(t)
 	if out := m.run(sessionHook, m.promptEvent()); out != "" {
@@ -48,7 +49,8 @@ func TestAThreadBeginsOnce(t *testing.T) {
 	}
 }
 
-// No thread begins for a program's own session, for one of which nothing is asked, and where the person wants no report of a start.
+// No thread begins for a program's own session, for one of which nothing is asked, and
+// where the person wants no report of a start.
 func TestNoThreadBegins(t *testing.T) {
 	for name, set := range map[string]func(*machine){
 		"claude -p of 2.1.332": func(m *machine) { m.env["CLAUDE_CODE_SESSION_ATTENDED"] = "0" },
@@ -65,7 +67,8 @@ func TestNoThreadBegins(t *testing.T) {
 	}
 }
 
-// A turn that ends without a question leaves one line; where its person is asked for the next instruction, that says it.
+// A turn that ends without a question leaves one line; where its person is asked for the
+// next instruction, that says it.
 func TestATurnsEndLeavesALine(t *testing.T) {
 	const done = "Done, all tests pass.\n\nThe *details* are in the log."
 	long := strings.Repeat("word ", 100)

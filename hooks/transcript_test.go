@@ -15,7 +15,8 @@ import (
 	"gchat-hooks/inject"
 )
 
-// assistantLine is a line of a transcript with tool calls, as Claude Code 2.1.329 writes them.
+// assistantLine is a line of a transcript with tool calls, as Claude Code 2.1.329 writes
+// them.
 func assistantLine(t testing.TB, at time.Time, content ...map[string]any) string {
 	return entryLine(t, "assistant", at, content)
 }
@@ -362,7 +363,8 @@ func FuzzTranscriptTail(f *testing.F) {
 	})
 }
 
-// transcriptOf writes lines to a transcript; one that does not end in "}" is left half written.
+// transcriptOf writes lines to a transcript; one that does not end in "}" is left half
+// written.
 func transcriptOf(t *testing.T, lines ...string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "s.jsonl")

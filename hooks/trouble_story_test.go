@@ -28,8 +28,9 @@ type troubleMaker struct {
 	stop    chan struct{}
 }
 
-// Native questions of several sessions, one after another in each, while pollers and waiting hooks are killed and stopped, Chat
-// refuses, breaks, cuts and stumbles, and events come twice. Each question is asked once, its answer reaches the session that
+// Native questions of several sessions, one after another in each, while pollers and
+// waiting hooks are killed and stopped, Chat refuses, breaks, cuts and stumbles, and
+// events come twice. Each question is asked once, its answer reaches the session that
 // asked, and its thread ends with what Claude was told.
 //
 // GCHAT_TROUBLE=3000 asks so many, in 20 sessions.
@@ -83,8 +84,9 @@ var labels = []string{"alpha", "beta", "gamma"}
 
 func choice(question string) int { return int(crc32.ChecksumIEEE([]byte(question))) % len(labels) }
 
-// ask is one question of a session as Claude Code asks it. It returns what Claude was told: the answer that the hook printed,
-// or "by hand" where the hook died, and its person answered in the dialog.
+// ask is one question of a session as Claude Code asks it. It returns what Claude was
+// told: the answer that the hook printed, or "by hand" where the hook died, and its
+// person answered in the dialog.
 func (x *troubleMaker) ask(w *world, session, call, question string) string {
 	pre := questionEvent(w, session, call, question, labels...)
 	var event map[string]any
@@ -155,7 +157,8 @@ func (x *troubleMaker) runPerson() {
 	}
 }
 
-// runKiller ends a process now and then, or stops it for a moment: a poller mostly, else a waiting hook.
+// runKiller ends a process now and then, or stops it for a moment: a poller mostly, else
+// a waiting hook.
 func (x *troubleMaker) runKiller() {
 	for {
 		select {
@@ -245,7 +248,8 @@ func (x *troubleMaker) wantSettled(question, told string) {
 	}
 	var last string
 	x.waitUntil("the note that closes "+question, func() bool {
-		x.runHook(answeredHook, namedEvent(x, "Stop", "another")) // a hook like any other: it starts a poller where none is left
+		// a hook like any other: it starts a poller where none is left
+		x.runHook(answeredHook, namedEvent(x, "Stop", "another"))
 		closings := 0
 		for _, m := range x.chat.Messages() {
 			if m.Thread.Name == thread && (strings.HasPrefix(m.Text, "[Answered]") || strings.HasPrefix(m.Text, "[Cancelled]")) {

@@ -66,7 +66,8 @@ func TestEventOnAnOpenPipe(t *testing.T) {
 	}
 }
 
-// A project that cannot be written, or whose disk is full, has its questions in the person's own state.
+// A project that cannot be written, or whose disk is full, has its questions in the
+// person's own state.
 func TestUnwritableStateGoesToThePersonsOwn(t *testing.T) {
 	for name, block := range map[string]func(w *world){
 		"a file where a folder should be": func(w *world) { writeFile(w, filepath.Join(w.env["CLAUDE_PROJECT_DIR"], ".claude"), "") },
@@ -98,7 +99,8 @@ func TestUnwritableStateGoesToThePersonsOwn(t *testing.T) {
 	}
 }
 
-// A project that could not be written for a moment does not have its question asked twice.
+// A project that could not be written for a moment does not have its question asked
+// twice.
 func TestAQuestionInThePersonsOwnStateIsAskedOnce(t *testing.T) {
 	w := newWorldWithoutPoller(t)
 	claude := filepath.Join(w.env["CLAUDE_PROJECT_DIR"], ".claude")
@@ -122,7 +124,8 @@ func TestAQuestionInThePersonsOwnStateIsAskedOnce(t *testing.T) {
 	}
 }
 
-// smallDisk puts a file system of a few blocks where the project's state is, and returns its folder.
+// smallDisk puts a file system of a few blocks where the project's state is, and returns
+// its folder.
 func (w *world) smallDisk() string {
 	w.Helper()
 	dir := w.projectState()
@@ -155,7 +158,8 @@ func fillDisk(t testing.TB, dir string) {
 	}
 }
 
-// A disk that is full does not have the session woken again and again: it is woken once, when that can be written down.
+// A disk that is full does not have the session woken again and again: it is woken once,
+// when that can be written down.
 func TestFullDiskWakesNobodyForEver(t *testing.T) {
 	w := newDenyWorld(t)
 	dir := w.smallDisk()
@@ -174,7 +178,8 @@ func TestFullDiskWakesNobodyForEver(t *testing.T) {
 	if got := p.awaitWakeText(); !strings.Contains(got, "GCHAT_TIMEOUT") {
 		t.Errorf("woken with %q", got)
 	}
-	if again := w.startHook(rewake, namedEvent(t, "Stop", "s-1")); bound.WaitFor(time.Second, again.hasEnded) { // it waits for a late reply
+	if again := w.startHook(rewake, namedEvent(t, "Stop", "s-1")); bound.WaitFor(time.Second, again.hasEnded) {
+		// it waits for a late reply
 		t.Errorf("woken again with %q", again.awaitWakeText())
 	}
 }
@@ -195,7 +200,8 @@ func TestNothingCanBeWritten(t *testing.T) {
 	}
 }
 
-// No hook opens a socket, short or waiting: it is as fast when Chat hangs as when Chat is idle.
+// No hook opens a socket, short or waiting: it is as fast when Chat hangs as when Chat is
+// idle.
 func TestNoHookOpensASocket(t *testing.T) {
 	if _, err := exec.LookPath("strace"); err != nil {
 		t.Skip("needs strace: apt-get install strace")
@@ -234,8 +240,8 @@ func TestNoHookOpensASocket(t *testing.T) {
 	}
 }
 
-// A disk that is full for a moment has no thread told what is untrue: that an answer was handed over, and that a question ended,
-// is written down a little later.
+// A disk that is full for a moment has no thread told what is untrue: that an answer was
+// handed over, and that a question ended, is written down a little later.
 func TestFullDiskForAMoment(t *testing.T) {
 	if _, err := exec.LookPath("strace"); err != nil {
 		t.Skip("needs strace: apt-get install strace")

@@ -6,19 +6,21 @@ import (
 	"gchat-hooks/state"
 )
 
-// What Claude was told is the reply's where it is what the daemon types for it, and nothing else.
+// What Claude was told is the reply's where it is what the daemon types for it, and
+// nothing else.
 func TestTyped(t *testing.T) {
 	const which = "Which?"
 	for name, c := range map[string]struct {
 		meant, remark, told string
 		want                bool
 	}{
-		"the choice":                {"Two", "", "Two", true},
-		"another that begins so":    {"Yes", "", "Yes, and don't ask again", false},
-		"another that holds it":     {"no", "", "not now", false},
-		"one more":                  {"Auth", "", "Auth, Search", false},
-		"with its remark":           {"Two", "but later", "Two – but later", true},
-		"without its remark":        {"Two", "but later", "Two", true}, // beside previews it has a field of its own
+		"the choice":             {"Two", "", "Two", true},
+		"another that begins so": {"Yes", "", "Yes, and don't ask again", false},
+		"another that holds it":  {"no", "", "not now", false},
+		"one more":               {"Auth", "", "Auth, Search", false},
+		"with its remark":        {"Two", "but later", "Two – but later", true},
+		// beside previews it has a field of its own
+		"without its remark":        {"Two", "but later", "Two", true},
 		"with another remark":       {"Two", "but later", "Two – now", false},
 		"white space on the way":    {"one\ntwo  three", "", "one two three", true},
 		"without its emoji mark":    {"❤️ red", "", "❤ red", true},

@@ -37,7 +37,8 @@ var buildProgram = sync.OnceValue(func() error {
 
 var programDir string
 
-// hookNameVariable is set where this test's program is to be a hook, as the real one is, but without a poller.
+// hookNameVariable is set where this test's program is to be a hook, as the real one is,
+// but without a poller.
 const hookNameVariable = "GCHAT_TEST_AS_HOOK"
 
 func TestMain(m *testing.M) {
@@ -62,8 +63,9 @@ const testTimeout = 30 * time.Second
 // ann is allowed to answer.
 var ann = &chat.User{Name: "users/ann", DisplayName: "Ann", Type: "HUMAN"}
 
-// world is one person's machine. Its hooks are processes. With a chat, they are the real program's, and start pollers, which use
-// an embedded space; without one they start none, and the test does in the records what a poller would do.
+// world is one person's machine. Its hooks are processes. With a chat, they are the real
+// program's, and start pollers, which use an embedded space; without one they start none,
+// and the test does in the records what a poller would do.
 type world struct {
 	testing.TB
 	dir   string
@@ -162,7 +164,8 @@ func (w *world) log() string {
 	return string(b)
 }
 
-// withVariables is the same machine for another session: other variables, the same disk and the same Chat.
+// withVariables is the same machine for another session: other variables, the same disk
+// and the same Chat.
 func (w *world) withVariables(kv ...string) *world {
 	other := &world{TB: w.TB, dir: w.dir, chat: w.chat, env: maps.Clone(w.env)}
 	for i := 0; i < len(kv); i += 2 {
@@ -195,7 +198,8 @@ func (w *world) startHook(name string, event []byte, wrap ...string) *hookProces
 	}
 	p := &hookProcess{Cmd: exec.Command(argv[0], argv[1:]...), w: w, done: make(chan struct{})}
 	p.Env, p.Dir, p.Stdin, p.Stdout, p.Stderr = env, w.env["CLAUDE_PROJECT_DIR"], bytes.NewReader(event), &p.out, &p.err
-	// A detached poller must not hold the test; it has none of our descriptors, and this shows it.
+	// A detached poller must not hold the test; it has none of our descriptors, and this
+	// shows it.
 	p.WaitDelay = testTimeout
 	if err := p.Start(); err != nil {
 		w.Fatal(err)
@@ -211,7 +215,8 @@ func (w *world) startHook(name string, event []byte, wrap ...string) *hookProces
 	return p
 }
 
-// awaitOutput waits for the hook's end and returns what it printed; its exit code must be 0 and its stderr empty.
+// awaitOutput waits for the hook's end and returns what it printed; its exit code must be
+// 0 and its stderr empty.
 func (p *hookProcess) awaitOutput() string {
 	p.w.Helper()
 	select {
@@ -368,7 +373,8 @@ func (w *world) markPosted(q *state.Question) {
 	})
 }
 
-// markReplied is the poller's step when a person's reply became the answer to the first of a question's prompts.
+// markReplied is the poller's step when a person's reply became the answer to the first
+// of a question's prompts.
 func (w *world) markReplied(q *state.Question, answer string) {
 	w.Helper()
 	w.changeQuestion(q, func(q *state.Question) {

@@ -26,10 +26,15 @@ var (
 	ErrGone = errors.New("the tmux session is gone")
 )
 
-// Locate finds the pane that a question's answer belongs into. Its record names the pane; one of another program names the tmux
-// session, in which one pane has Claude Code. tmux is $TMUX, for a record that names no server.
+// Locate finds the pane that a question's answer belongs into. Its record names the pane;
+// one of another program names the tmux session, in which one pane has Claude Code. tmux
+// is $TMUX, for a record that names no server.
 func Locate(ctx context.Context, q *state.Question, tmux string) (Target, error) {
-	to := Target{Server: Server{Socket: q.TmuxSocket}, ClaudePID: q.ClaudePID, ClaudeStart: q.ClaudeStart}
+	to := Target{
+		Server:      Server{Socket: q.TmuxSocket},
+		ClaudePID:   q.ClaudePID,
+		ClaudeStart: q.ClaudeStart,
+	}
 	if q.TmuxSocket == "" {
 		to.Server = ServerOf(tmux)
 	}
@@ -50,7 +55,11 @@ func Locate(ctx context.Context, q *state.Question, tmux string) (Target, error)
 		panes = withClaude(panes, q.ClaudePID, q.ClaudeStart)
 	}
 	if len(panes) != 1 {
-		return to, fmt.Errorf("%d panes of the tmux session %q run Claude Code", len(panes), session)
+		return to, fmt.Errorf(
+			"%d panes of the tmux session %q run Claude Code",
+			len(panes),
+			session,
+		)
 	}
 	to.Pane = panes[0].ID
 	return to, nil
@@ -58,10 +67,14 @@ func Locate(ctx context.Context, q *state.Question, tmux string) (Target, error)
 
 // withClaude are the panes of which a Claude Code has the keyboard; see Pane.Claude.
 func withClaude(panes []Pane, pid int, start string) []Pane {
-	return slices.DeleteFunc(slices.Clone(panes), func(p Pane) bool { _, err := p.Claude(pid, start); return err != nil })
+	return slices.DeleteFunc(
+		slices.Clone(panes),
+		func(p Pane) bool { _, err := p.Claude(pid, start); return err != nil },
+	)
 }
 
-// Choice is one prompt of the dialog with what is to be answered, in the order of the dialog.
+// Choice is one prompt of the dialog with what is to be answered, in the order of the
+// dialog.
 type Choice struct {
 	Prompt state.SubQuestion
 	Answer state.Answer
@@ -74,7 +87,8 @@ type Result string
 const (
 	Injected  Result = "injected" // the dialog took it and closed
 	Unchanged Result = "clean"    // not delivered, and nothing of it is left in the pane
-	Dirty     Result = "dirty"    // not delivered, or not for sure, and a person must look at the pane
+	// not delivered, or not for sure, and a person must look at the pane
+	Dirty Result = "dirty"
 )
 
 // Outcome says how an answer went.
@@ -83,22 +97,27 @@ type Outcome struct {
 	Why    string   // for a person, one sentence without a full stop; "" when Injected as meant
 	Keys   int      // keys and pieces of text that were sent
 	Steps  []string // what they were, in words; of a dry run, the answers that would be typed
-	Gone   bool     // not delivered because the dialog is not open any more: it was answered or left in the terminal
+	// not delivered because the dialog is not open any more: it was answered or left in
+	// the terminal
+	Gone bool
 }
 
-// Typist answers dialogs of Claude Code at their keyboard. It is a closed loop: before every key the screen shows the
-// dialog that asked, as the last key should have left it, and after every key its effect is awaited. The zero value works.
+// Typist answers dialogs of Claude Code at their keyboard. It is a closed loop: before
+// every key the screen shows the dialog that asked, as the last key should have left it,
+// and after every key its effect is awaited. The zero value works.
 type Typist struct {
 	UserState string // the person's state folder, for the pane's lock
 
-	// Before is called before every key or piece of text, for the caller to write it down; commit says that this key may
-	// submit the answer to Claude. An error stops the answer before the key.
+	// Before is called before every key or piece of text, for the caller to write it
+	// down; commit says that this key may submit the answer to Claude. An error stops the
+	// answer before the key.
 	Before func(key string, commit bool) error
 	DryRun bool // checks place and dialog, and says what it would type
 
 	Patience time.Duration // how long a key's effect is awaited; 0 is 2.5 s
 	Quiet    time.Duration // how long no person has typed in the session's terminals; 0 is 3 s
-	Idle     time.Duration // after which a pane that was left scrolled back is set right; 0 is a minute
+	// after which a pane that was left scrolled back is set right; 0 is a minute
+	Idle time.Duration
 }
 
 const (
@@ -106,11 +125,12 @@ const (
 	quiet       = 3 * time.Second
 	idle        = time.Minute
 
-	// strayTime is how long the input box is watched for a key of ours that came after the dialog had closed: a busy 2.1.329
-	// shows one more than 400 ms later.
+	// strayTime is how long the input box is watched for a key of ours that came after
+	// the dialog had closed: a busy 2.1.329 shows one more than 400 ms later.
 	strayTime = 2 * time.Second
 
-	endingTime = 20 * time.Second // bounds what is done at the end, also when the caller has given up
+	// bounds what is done at the end, also when the caller has given up
+	endingTime = 20 * time.Second
 )
 
 // closed is why an answer cannot be typed any more: its dialog is not open.
@@ -128,11 +148,16 @@ type answering struct {
 	lastTyped time.Time // by a person, when it began
 }
 
-// Answer types the answers into the dialog that asked for them. It returns when the dialog has closed, or when the answer
-// cannot be delivered.
+// Answer types the answers into the dialog that asked for them. It returns when the
+// dialog has closed, or when the answer cannot be delivered.
 func (t Typist) Answer(ctx context.Context, at Target, choices []Choice) Outcome {
 	a := &answering{Typist: t, at: at}
-	a.keyboard = keyboard{server: at.Server, pane: at.Pane, patience: cmp.Or(t.Patience, keyPatience), ready: a.mayPress}
+	a.keyboard = keyboard{
+		server:   at.Server,
+		pane:     at.Pane,
+		patience: cmp.Or(t.Patience, keyPatience),
+		ready:    a.mayPress,
+	}
 	var err error
 	a.acts, err = plan(choices)
 	if err != nil {
@@ -162,16 +187,19 @@ func (t Typist) Answer(ctx context.Context, at Target, choices []Choice) Outcome
 	return a.end(ctx, err)
 }
 
-// end makes sure that the key which closed the dialog was ours: one that stands in the input box came after the dialog had
-// closed. Where the screen shows that nothing was done yet, nothing was. What else was ticked or typed stays, for a person to
-// look at.
+// end makes sure that the key which closed the dialog was ours: one that stands in the
+// input box came after the dialog had closed. Where the screen shows that nothing was
+// done yet, nothing was. What else was ticked or typed stays, for a person to look at.
 func (a *answering) end(ctx context.Context, err error) Outcome {
 	shown := errors.Is(err, errNoEffect) || errors.As(err, new(mismatch))
 	switch {
 	case len(a.pressed) == 0, shown && page{acts: a.acts}.differs(a.screen, 0) == "":
 		return a.ended(Unchanged, err)
 	case a.clearStray(ctx):
-		return a.ended(Dirty, closed("the question was answered or left in the terminal a moment before"))
+		return a.ended(
+			Dirty,
+			closed("the question was answered or left in the terminal a moment before"),
+		)
 	case err != nil:
 		return a.ended(Dirty, err)
 	}
@@ -189,11 +217,13 @@ func (a *answering) ended(r Result, err error) Outcome {
 	if err != nil {
 		out.Why = err.Error()
 	}
-	out.Gone = errors.As(err, new(closed)) || r != Injected && a.screen.Shows == Prompt && !a.screen.Busy
+	out.Gone = errors.As(err, new(closed)) ||
+		r != Injected && a.screen.Shows == Prompt && !a.screen.Busy
 	return out
 }
 
-// arrive makes sure that keys would reach the Claude Code that asked and that its dialog is open, untouched and settled.
+// arrive makes sure that keys would reach the Claude Code that asked and that its dialog
+// is open, untouched and settled.
 func (a *answering) arrive(ctx context.Context) error {
 	p, err := a.server.Pane(ctx, a.pane)
 	if err != nil {
@@ -204,7 +234,8 @@ func (a *answering) arrive(ctx context.Context) error {
 		return err
 	}
 	if p.InMode && !a.DryRun {
-		// tmux would take the keys for its own. A person who scrolled back a moment ago reads there and is left alone.
+		// tmux would take the keys for its own. A person who scrolled back a moment ago
+		// reads there and is left alone.
 		if recent(last, cmp.Or(a.Idle, idle)) {
 			return mismatch("the pane is scrolled back and a person was there a moment ago")
 		}
@@ -230,8 +261,8 @@ func (a *answering) arrive(ctx context.Context) error {
 	return err
 }
 
-// recent says whether that was less than so long ago. A time to come is of a clock that was set back since: it says nothing,
-// and must not hold the answer until then.
+// recent says whether that was less than so long ago. A time to come is of a clock that
+// was set back since: it says nothing, and must not hold the answer until then.
 func recent(at time.Time, ago time.Duration) bool {
 	d := time.Since(at)
 	return d < ago && d > -2*time.Second // tmux counts whole seconds
@@ -267,7 +298,8 @@ func (a *answering) mayPress(ctx context.Context, s keystep) error {
 	return nil
 }
 
-// reviewed says whether the dialog ends on a page that shows the answers: only one single choice has none.
+// reviewed says whether the dialog ends on a page that shows the answers: only one single
+// choice has none.
 func (a *answering) reviewed() bool {
 	return !a.acts[0].chat && (len(a.acts) > 1 || a.acts[0].prompt.MultiSelect)
 }
@@ -275,8 +307,8 @@ func (a *answering) reviewed() bool {
 // longPaste is how the input box shows a long paste: "[Pasted text #1 +4 lines]".
 var longPaste = pattern(`^.?\[Pasted text #\d+( \+\d+ lines?)?\]$`)
 
-// clearStray watches the input box for a moment: when the last key or text stands there, the dialog had closed before it came.
-// Where it stands alone, the box is cleared once.
+// clearStray watches the input box for a moment: when the last key or text stands there,
+// the dialog had closed before it came. Where it stands alone, the box is cleared once.
 func (a *answering) clearStray(ctx context.Context) (stray bool) {
 	step := a.pressed[len(a.pressed)-1]
 	last := step.text
@@ -287,14 +319,20 @@ func (a *answering) clearStray(ctx context.Context) (stray bool) {
 		return false
 	}
 	alone := func(s Screen) bool {
-		return s.Shows == Draft && (Same(s.Draft, last) || len(last) > 1 && longPaste().MatchString(s.Draft))
+		return s.Shows == Draft &&
+			(Same(s.Draft, last) || len(last) > 1 && longPaste().MatchString(s.Draft))
 	}
 	if err := a.await(ctx, strayTime, 0, effect(alone)); err != nil {
 		return a.screen.Shows == Draft && Ends(last, a.screen.Draft)
 	}
-	a.ready = func(context.Context, keystep) error { return nil } // whatever became of the question meanwhile
+	// whatever became of the question meanwhile
+	a.ready = func(context.Context, keystep) error { return nil }
 	s := keystep{key: KeyClear}
-	s.before, s.after = unchanged(a.screen), effect(func(s Screen) bool { return s.Shows == Prompt })
+	s.before, s.after = unchanged(
+		a.screen,
+	), effect(
+		func(s Screen) bool { return s.Shows == Prompt },
+	)
 	_ = a.send(ctx, s) // where it does nothing, the text is for a person to see
 	return true
 }

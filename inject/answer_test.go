@@ -9,8 +9,9 @@ import (
 	"gchat-hooks/state"
 )
 
-// An answer to a program that holds up a screen of Claude Code's and does nothing with keys: nothing is pressed where it would
-// go astray, a key without an effect is the last one, and the pane is left as it was.
+// An answer to a program that holds up a screen of Claude Code's and does nothing with
+// keys: nothing is pressed where it would go astray, a key without an effect is the last
+// one, and the pane is left as it was.
 func TestAnswersThatCannotBeTyped(t *testing.T) {
 	deploy := state.SubQuestion{Question: "Which deployment approach should we use?", Options: []state.Option{
 		{Label: "Blue-green deployment"}, {Label: "Rolling deployment"}, {Label: "Canary"}}}

@@ -30,7 +30,8 @@ func TestLastTypedIsAPersonsDoing(t *testing.T) {
 	if at := last(other); !at.IsZero() {
 		t.Errorf("attached to another session: %v", at)
 	}
-	past := func(base time.Time) bool { return time.Now().Unix() > base.Unix()+1 } // tmux counts whole seconds
+	// tmux counts whole seconds
+	past := func(base time.Time) bool { return time.Now().Unix() > base.Unix()+1 }
 	bound.Until(t, "the answers of the terminal are over", func() bool { return past(last(p)) })
 
 	base := last(p)
@@ -72,7 +73,8 @@ func TestWhoOnlyWatchesTypesNothing(t *testing.T) {
 	}
 }
 
-// A notice in the status line takes no key away: the key that ends it reaches the program.
+// A notice in the status line takes no key away: the key that ends it reaches the
+// program.
 func TestANoticeTakesNoKeyAway(t *testing.T) {
 	w, p := newWorld(t, "exec cat")
 	desk, person := newWorld(t, "unset TMUX; exec tmux -u -S "+w.Socket+" attach -t =main")

@@ -13,14 +13,16 @@ import (
 	"gchat-hooks/state"
 )
 
-// ink is how a cell is drawn, as far as it tells one text from another. Claude Code draws a placeholder dim or, like
-// the rows' numbers and descriptions, in the theme's grey; the place where a person types is one inverse cell.
+// ink is how a cell is drawn, as far as it tells one text from another. Claude Code draws
+// a placeholder dim or, like the rows' numbers and descriptions, in the theme's grey; the
+// place where a person types is one inverse cell.
 type ink struct {
 	colour             string // the SGR parameters, e.g. "38;5;246"; "" is the terminal's own
 	bold, dim, inverse bool
 }
 
-// cell is one column of a line: a character with what combines with it, or "", the right half of a wide one.
+// cell is one column of a line: a character with what combines with it, or "", the right
+// half of a wide one.
 type cell struct {
 	text string
 	ink  ink
@@ -66,7 +68,8 @@ func (l line) from(column int) line { return newLine(l.cells[min(column, len(l.c
 // before is the line's text up to a column.
 func (l line) before(column int) line { return newLine(l.cells[:min(column, len(l.cells))]) }
 
-// at is the character at a column; "" behind the end, and in the right half of a wide one.
+// at is the character at a column; "" behind the end, and in the right half of a wide
+// one.
 func (l line) at(column int) string {
 	if column >= len(l.cells) {
 		return ""
@@ -74,7 +77,8 @@ func (l line) at(column int) string {
 	return l.cells[column].text
 }
 
-// drawn says whether the line has text beside the typing mark, and all of that is drawn as ok wants it.
+// drawn says whether the line has text beside the typing mark, and all of that is drawn
+// as ok wants it.
 func (l line) drawn(ok func(ink) bool) bool {
 	seen := false
 	for _, c := range l.cells {
@@ -89,7 +93,8 @@ func (l line) drawn(ok func(ink) bool) bool {
 	return seen
 }
 
-// rule says whether the line is a rule over the whole pane, as above a dialog and around the input box.
+// rule says whether the line is a rule over the whole pane, as above a dialog and around
+// the input box.
 func (l line) rule() bool { return len(l.cells) >= 8 && strings.Trim(l.text, "─") == "" }
 
 // joined is the text of several lines, as one.
@@ -103,17 +108,20 @@ func joined(lines []line) string {
 	return strings.Join(words, " ")
 }
 
-// readCapture takes a capture apart. A style lasts over the end of a line until it is changed, as tmux prints it. Of escape
-// sequences only SGR means something here; the others are hyperlinks (OSC 8) and what a program might have left.
+// readCapture takes a capture apart. A style lasts over the end of a line until it is
+// changed, as tmux prints it. Of escape sequences only SGR means something here; the
+// others are hyperlinks (OSC 8) and what a program might have left.
 func readCapture(capture string) (lines []line) {
 	const longestEscape = 1024 // bytes of one sequence, a hyperlink's address included
 	var cells []cell
 	var now ink
 	for len(capture) > 0 {
 		if capture[0] == '\x1b' {
-			escape := state.EscapeSequencePattern().FindString(capture[:min(len(capture), longestEscape)])
+			escape := state.EscapeSequencePattern().
+				FindString(capture[:min(len(capture), longestEscape)])
 			capture = capture[len(escape):]
-			if parameters, isSGR := strings.CutSuffix(escape, "m"); isSGR && strings.HasPrefix(escape, "\x1b[") {
+			if parameters, isSGR := strings.CutSuffix(escape, "m"); isSGR &&
+				strings.HasPrefix(escape, "\x1b[") {
 				now.apply(parameters[2:])
 			}
 			continue
@@ -152,7 +160,8 @@ func withoutBlanks(lines []line) []line {
 	return lines
 }
 
-// apply changes the style by the parameters of one SGR sequence. A background says nothing that is asked for here.
+// apply changes the style by the parameters of one SGR sequence. A background says
+// nothing that is asked for here.
 func (k *ink) apply(parameters string) {
 	ps := strings.FieldsFunc(parameters, func(r rune) bool { return r == ';' || r == ':' })
 	if len(ps) == 0 {
@@ -192,19 +201,22 @@ func (k *ink) apply(parameters string) {
 	}
 }
 
-// Same says whether a text on the screen is the text that was meant: wrapping may have taken or added white space
-// (Claude Code wraps at spaces, and CJK and long words anywhere), so none of it counts. Nor do the marks that say how
-// the character before is drawn: 2.1.329 leaves U+FE0F out, 2.1.332 a skin tone with what is joined to it, tmux 3.3a the fourth
-// of a family. A letter and its accent are drawn as one character.
+// Same says whether a text on the screen is the text that was meant: wrapping may have
+// taken or added white space (Claude Code wraps at spaces, and CJK and long words
+// anywhere), so none of it counts. Nor do the marks that say how the character before is
+// drawn: 2.1.329 leaves U+FE0F out, 2.1.332 a skin tone with what is joined to it, tmux
+// 3.3a the fourth of a family. A letter and its accent are drawn as one character.
 func Same(shown, meant string) bool { return squeeze(shown) == squeeze(meant) }
 
-// Begins says whether shown, which may end in "…" or just be cut, is a beginning of meant. No text is no beginning.
+// Begins says whether shown, which may end in "…" or just be cut, is a beginning of
+// meant. No text is no beginning.
 func Begins(shown, meant string) bool {
 	got := strings.TrimSuffix(squeeze(shown), "…")
 	return got != "" && strings.HasPrefix(squeeze(meant), got)
 }
 
-// Ends says whether shown, whose beginning is not on the screen, is an end of meant. No text is no end.
+// Ends says whether shown, whose beginning is not on the screen, is an end of meant. No
+// text is no end.
 func Ends(shown, meant string) bool {
 	got := squeeze(shown)
 	return got != "" && strings.HasSuffix(squeeze(meant), got)
@@ -216,19 +228,25 @@ var attached = pattern(`[\x{1f3fb}-\x{1f3ff}]|\x{200d}\p{So}?`)
 func squeeze(text string) string {
 	text = attached().ReplaceAllString(norm.NFC.String(text), "")
 	return strings.Map(func(r rune) rune {
-		if unicode.IsSpace(r) || unicode.IsControl(r) || r == 0x200b || r == 0xfeff || r >= 0xfe00 && r <= 0xfe0f {
+		if unicode.IsSpace(r) || unicode.IsControl(r) || r == 0x200b || r == 0xfeff ||
+			r >= 0xfe00 && r <= 0xfe0f {
 			return -1
 		}
 		return r
 	}, text)
 }
 
-// runeWidth is how many columns a character takes: two for Unicode's East Asian Width W and F, which the emoji have. tmux 3.3a
-// and Claude Code agree on those that labels are made of; where they do not, a dialog with previews is not read (its box is
-// no longer straight).
+// runeWidth is how many columns a character takes: two for Unicode's East Asian Width W
+// and F, which the emoji have. tmux 3.3a and Claude Code agree on those that labels are
+// made of; where they do not, a dialog with previews is not read (its box is no longer
+// straight).
 func runeWidth(r rune) int {
 	switch {
-	case r == 0x200b, r == 0x200d, r == 0xfeff, r >= 0xfe00 && r <= 0xfe0f, r >= 0x1f3fb && r <= 0x1f3ff,
+	case r == 0x200b,
+		r == 0x200d,
+		r == 0xfeff,
+		r >= 0xfe00 && r <= 0xfe0f,
+		r >= 0x1f3fb && r <= 0x1f3ff,
 		unicode.In(r, unicode.Mn, unicode.Me):
 		return 0
 	case r < 0x1100:

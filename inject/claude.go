@@ -19,7 +19,8 @@ import (
 	"gchat-hooks/state"
 )
 
-// Identify writes down where a hook's session is: its Claude Code, and its place in tmux. window is its window's name.
+// Identify writes down where a hook's session is: its Claude Code, and its place in tmux.
+// window is its window's name.
 func Identify(ctx context.Context, env state.Getenv, s *state.Session) (window string) {
 	s.ClaudePID, s.ClaudeStart = Claude(env)
 	s.ClaudeCommand = ProgramOf(s.ClaudePID)
@@ -30,7 +31,13 @@ func Identify(ctx context.Context, env state.Getenv, s *state.Session) (window s
 	}
 	ctx, cancel := context.WithTimeout(ctx, time.Second) // a stopped server must not hold a hook
 	defer cancel()
-	out, err := server.callPane(ctx, s.TmuxPane, "display-message", "-p", "#{pane_pid}:#{session_name}:#{window_name}")
+	out, err := server.callPane(
+		ctx,
+		s.TmuxPane,
+		"display-message",
+		"-p",
+		"#{pane_pid}:#{session_name}:#{window_name}",
+	)
 	pane, names, _ := strings.Cut(strings.TrimSuffix(out, "\n"), ":")
 	root, _ := strconv.Atoi(pane)
 	busy := errors.Is(err, context.DeadlineExceeded) // that server may answer the poller
@@ -42,8 +49,9 @@ func Identify(ctx context.Context, env state.Getenv, s *state.Session) (window s
 	return strings.TrimSpace(window)
 }
 
-// isBelow says whether a process is root, or a descendant of it, as far as both can be seen from here: the variables of tmux may
-// have been passed into a sandbox, or on to another terminal, and keys typed into that pane would go astray.
+// isBelow says whether a process is root, or a descendant of it, as far as both can be
+// seen from here: the variables of tmux may have been passed into a sandbox, or on to
+// another terminal, and keys typed into that pane would go astray.
 func isBelow(root, pid int) bool {
 	const farthest = 100 // parents may form a ring, of processes that came and went
 	for range farthest {
@@ -56,9 +64,10 @@ func isBelow(root, pid int) bool {
 	return pid == root && pid > 1
 }
 
-// RecordName is what people call the session: $CLAUDE_SESSION_ID, which launch scripts set, else its project's folder. Where
-// several sessions run in a project, the tmux session's name follows, if it tells them apart, else the window's; and the
-// beginning of Claude Code's id where a sibling has that name too, or outside tmux.
+// RecordName is what people call the session: $CLAUDE_SESSION_ID, which launch scripts
+// set, else its project's folder. Where several sessions run in a project, the tmux
+// session's name follows, if it tells them apart, else the window's; and the beginning of
+// Claude Code's id where a sibling has that name too, or outside tmux.
 //
 // siblings are the other sessions that run in the project.
 func NameOf(env state.Getenv, s *state.Session, window string, siblings []*state.Session) string {
@@ -78,13 +87,17 @@ func NameOf(env state.Getenv, s *state.Session, window string, siblings []*state
 		place = s.TmuxSession
 	}
 	name := project + " · " + cmp.Or(place, short)
-	if slices.ContainsFunc(siblings, func(other *state.Session) bool { return other.Name == name }) {
+	if slices.ContainsFunc(
+		siblings,
+		func(other *state.Session) bool { return other.Name == name },
+	) {
 		name += " " + short
 	}
 	return name
 }
 
-// Claude is the Claude Code that runs this hook, and its start time in the kernel's words; 0 when it cannot be told.
+// Claude is the Claude Code that runs this hook, and its start time in the kernel's
+// words; 0 when it cannot be told.
 func Claude(env state.Getenv) (pid int, start string) {
 	pid, _ = strconv.Atoi(env("CLAUDE_PID")) // set from 2.1.214 on
 	if pid <= 1 || !alive(pid) {
@@ -96,17 +109,18 @@ func Claude(env state.Getenv) (pid int, start string) {
 	return pid, start
 }
 
-// Waits says whether a session's Claude Code waits for a permission, by its own file of sessions, which lies beside the
-// transcripts (2.1.197 and 2.1.329 change it within 0.2 s of an answer); known is false where that file does not tell, or is that
-// of another session with the same pid, in a container with the same HOME.
+// Waits says whether a session's Claude Code waits for a permission, by its own file of
+// sessions, which lies beside the transcripts (2.1.197 and 2.1.329 change it within 0.2 s
+// of an answer); known is false where that file does not tell, or is that of another
+// session with the same pid, in a container with the same HOME.
 func Waits(transcript, id string, pid int) (waits, known bool) {
 	own, known := ownFileOf(transcript, id, pid)
 	return own.Status == waiting, known
 }
 
-// RestsSince is since when a session's Claude Code neither works nor waits, by that file; zero
-// where it does, or where that is not known. It works while an agent of it in the background does
-// (2.1.197 and 2.1.332).
+// RestsSince is since when a session's Claude Code neither works nor waits, by that file;
+// zero where it does, or where that is not known. It works while an agent of it in the
+// background does (2.1.197 and 2.1.332).
 func RestsSince(transcript, id string, pid int) (since time.Time) {
 	own, _ := ownFileOf(transcript, id, pid)
 	if own.Status == "idle" {
@@ -126,8 +140,9 @@ func ownFileOf(transcript, id string, pid int) (own ownFile, known bool) {
 	return own, true
 }
 
-// DialogOf is what a session's Claude Code waits for by that file, nil for nothing. Claude Code calls it "permission prompt", "worker
-// request" (a teammate's), "sandbox request", "input needed" or "dialog open" (2.1.197 and 2.1.332).
+// DialogOf is what a session's Claude Code waits for by that file, nil for nothing.
+// Claude Code calls it "permission prompt", "worker request" (a teammate's), "sandbox
+// request", "input needed" or "dialog open" (2.1.197 and 2.1.332).
 func DialogOf(one *state.Session) (d *state.Dialog, known bool) {
 	own, known := ownFileOf(one.TranscriptPath, one.ID, one.ClaudePID)
 	if own.Status != waiting || Ended(one.ClaudePID, one.ClaudeStart) {
@@ -140,7 +155,8 @@ func DialogOf(one *state.Session) (d *state.Dialog, known bool) {
 	return d, known
 }
 
-// WaitsThere says what a session waits for that its terminal alone answers; "" for nothing.
+// WaitsThere says what a session waits for that its terminal alone answers; "" for
+// nothing.
 func WaitsThere(env state.Getenv, one *state.Session) string {
 	d := one.Dialog
 	if d == nil {
@@ -153,8 +169,9 @@ func WaitsThere(env state.Getenv, one *state.Session) string {
 	return d.Text
 }
 
-// SessionOf is the session that a Claude Code has by its own file of sessions, which names another one right after /clear and
-// /resume (2.1.197 and 2.1.330); "" where that file does not tell.
+// SessionOf is the session that a Claude Code has by its own file of sessions, which
+// names another one right after /clear and /resume (2.1.197 and 2.1.330); "" where that
+// file does not tell.
 func SessionOf(pid int, start, transcript string) string {
 	began, _, _ := strings.Cut(start, "@")
 	one, known := sessionFile(filepath.Join(sessionFiles(transcript), strconv.Itoa(pid)+".json"))
@@ -164,7 +181,8 @@ func SessionOf(pid int, start, transcript string) string {
 	return one.ID
 }
 
-// Version is that of the Claude Code of a session, by its own file; "" where that does not tell.
+// Version is that of the Claude Code of a session, by its own file; "" where that does
+// not tell.
 func Version(transcript string, pid int) string {
 	one, _ := sessionFile(filepath.Join(sessionFiles(transcript), strconv.Itoa(pid)+".json"))
 	return one.Is
@@ -192,8 +210,9 @@ func sessionFile(path string) (one ownFile, known bool) {
 	return one, known
 }
 
-// Ended says that a Claude Code that is known has ended: its process is not there, or its pid is another process's by now, which
-// its start tells ("" is not known). It is false where the pid is not known (0).
+// Ended says that a Claude Code that is known has ended: its process is not there, or its
+// pid is another process's by now, which its start tells ("" is not known). It is false
+// where the pid is not known (0).
 func Ended(pid int, start string) bool {
 	switch {
 	case pid <= 1, Elsewhere(start):
@@ -206,8 +225,8 @@ func Ended(pid int, start string) bool {
 	return began != "" && p.start != "" && p.start != began
 }
 
-// StartOf is when the process started, and where it is: in the kernel's words, which no later process with its pid shares; "" is
-// unknown.
+// StartOf is when the process started, and where it is: in the kernel's words, which no
+// later process with its pid shares; "" is unknown.
 func StartOf(pid int) string {
 	p, _ := processOf(pid)
 	if p.start == "" {
@@ -216,8 +235,8 @@ func StartOf(pid int) string {
 	return p.start + "@" + state.PIDScope()
 }
 
-// Elsewhere says that a process which started so is on another machine, or in another pid namespace: from here nothing can be
-// said of it, or of the pane that it is in.
+// Elsewhere says that a process which started so is on another machine, or in another pid
+// namespace: from here nothing can be said of it, or of the pane that it is in.
 func Elsewhere(start string) bool {
 	_, where, known := strings.Cut(start, "@")
 	return known && where != state.PIDScope()
@@ -227,22 +246,27 @@ func Elsewhere(start string) bool {
 type process struct {
 	pid, parent int
 	group       int
-	foreground  int    // the process group that has its terminal's keyboard; 0 or less without a terminal
-	terminal    string // "" without one
-	stopped     bool
-	dead        bool   // ended, and its parent has not asked for its end yet
-	name        string // comm: what the kernel calls it
-	start       string // clock ticks since boot, or on a Mac the second in UTC; "" where it cannot be told
+	// the process group that has its terminal's keyboard; 0 or less without a terminal
+	foreground int
+	terminal   string // "" without one
+	stopped    bool
+	dead       bool   // ended, and its parent has not asked for its end yet
+	name       string // comm: what the kernel calls it
+	// clock ticks since boot, or on a Mac the second in UTC; "" where it cannot be told
+	start string
 }
 
 // hasKeyboard says whether keys typed into a terminal reach the process.
 func (p process) hasKeyboard(terminal string) bool {
-	return terminal != "" && p.terminal == terminal && p.foreground > 0 && p.group == p.foreground && !p.dead
+	return terminal != "" && p.terminal == terminal && p.foreground > 0 &&
+		p.group == p.foreground &&
+		!p.dead
 }
 
-// isClaude says whether a process is a Claude Code. The kernel calls it "claude" (2.1.329; cli.js has node call
-// itself so, after its first second), or, as macOS names a program by the file behind a link, by its version, claude.exe (npm) or
-// node; then it is argv[0] that says claude. args is asked only where the name leaves it open.
+// isClaude says whether a process is a Claude Code. The kernel calls it "claude"
+// (2.1.329; cli.js has node call itself so, after its first second), or, as macOS names a
+// program by the file behind a link, by its version, claude.exe (npm) or node; then it is
+// argv[0] that says claude. args is asked only where the name leaves it open.
 func (p process) isClaude(args func(pid int) []string) bool {
 	name := filepath.Base(p.name)
 	if p.dead {
@@ -261,17 +285,18 @@ func (p process) isClaude(args func(pid int) []string) bool {
 		return len(argv) > 0
 	}
 	// The package's script, or the link to it on the PATH.
-	return engine && len(argv) > 1 && (filepath.Base(argv[1]) == "claude" || slices.ContainsFunc(argv[1:], func(arg string) bool {
-		return strings.HasSuffix("/"+arg, "/claude-code/cli.js")
-	}))
+	return engine && len(argv) > 1 &&
+		(filepath.Base(argv[1]) == "claude" || slices.ContainsFunc(argv[1:], func(arg string) bool {
+			return strings.HasSuffix("/"+arg, "/claude-code/cli.js")
+		}))
 }
 
-// lstart is a process's start on macOS as `ps -o lstart` printed it with LC_ALL=C and TZ=UTC, which earlier releases wrote into
-// records.
+// lstart is a process's start on macOS as `ps -o lstart` printed it with LC_ALL=C and
+// TZ=UTC, which earlier releases wrote into records.
 func lstart(t time.Time) string { return t.UTC().Format("Mon Jan 2 15:04:05 2006") }
 
-// splitProcArgs reads macOS's kern.procargs2: argc in four bytes (of a little-endian machine), the program's path, NULs that pad
-// it, argc arguments, and the environment.
+// splitProcArgs reads macOS's kern.procargs2: argc in four bytes (of a little-endian
+// machine), the program's path, NULs that pad it, argc arguments, and the environment.
 func splitProcArgs(b []byte) []string {
 	if len(b) < 4 {
 		return nil
@@ -291,7 +316,8 @@ func splitProcArgs(b []byte) []string {
 
 // claudeAbove is the Claude Code that started this process; 0 when there is none.
 func claudeAbove() int {
-	const farthest = 6 // processes stand at most between a hook and its Claude Code: shells, wrappers
+	// processes stand at most between a hook and its Claude Code: shells, wrappers
+	const farthest = 6
 	pid := os.Getppid()
 	for range farthest {
 		p, ok := processOf(pid)
@@ -306,8 +332,9 @@ func claudeAbove() int {
 	return 0
 }
 
-// depth is how far below root a process is: 0 is root itself, -1 not below it. The table was read while processes came and
-// went: a pid may stand for two, and parents may form a ring.
+// depth is how far below root a process is: 0 is root itself, -1 not below it. The table
+// was read while processes came and went: a pid may stand for two, and parents may form a
+// ring.
 func depth(root, pid int, all map[int]process) int {
 	for n := range len(all) {
 		if pid == root {
@@ -318,16 +345,21 @@ func depth(root, pid int, all map[int]process) int {
 	return -1
 }
 
-// ErrNoClaude says that keys typed into a pane would not reach a Claude Code, or not the intended one. What the
-// error says besides is for a person.
+// ErrNoClaude says that keys typed into a pane would not reach a Claude Code, or not the
+// intended one. What the error says besides is for a person.
 var ErrNoClaude = errors.New("no Claude Code to type to")
 
-// Claude finds the Claude Code that has the keyboard of this pane: in the process tree of what tmux started there and in
-// the foreground of the pane's terminal, not of one that a program in between opened (script, sudo). wantPID 0 takes any, and of
-// several the outermost; else it must be that very process, which started at wantStart (see StartOf; "" is unknown).
+// Claude finds the Claude Code that has the keyboard of this pane: in the process tree of
+// what tmux started there and in the foreground of the pane's terminal, not of one that a
+// program in between opened (script, sudo). wantPID 0 takes any, and of several the
+// outermost; else it must be that very process, which started at wantStart (see StartOf;
+// "" is unknown).
 func (p Pane) Claude(wantPID int, wantStart string) (int, error) {
 	if Elsewhere(wantStart) {
-		return 0, fmt.Errorf("%w: the Claude Code that asked runs on another machine, or in another container", ErrNoClaude)
+		return 0, fmt.Errorf(
+			"%w: the Claude Code that asked runs on another machine, or in another container",
+			ErrNoClaude,
+		)
 	}
 	all, err := processes()
 	if err != nil {
@@ -339,7 +371,10 @@ func (p Pane) Claude(wantPID int, wantStart string) (int, error) {
 	}
 	why := "the pane runs " + filepath.Base(cmp.Or(p.Program, "another program"))
 	if wantPID != 0 {
-		why = fmt.Sprintf("the Claude Code that asked (pid %d) has ended or is not in front, ", wantPID) + why
+		why = fmt.Sprintf(
+			"the Claude Code that asked (pid %d) has ended or is not in front, ",
+			wantPID,
+		) + why
 	}
 	found, outermost := 0, len(all)
 	for pid, c := range all {
@@ -357,17 +392,21 @@ func (p Pane) Claude(wantPID int, wantStart string) (int, error) {
 	return found, nil
 }
 
-// OpenTranscript opens a session's transcript, which another program names: a plain file, by its absolute path. Errors
-// are those of state.OpenPlain, and one for another path.
+// OpenTranscript opens a session's transcript, which another program names: a plain file,
+// by its absolute path. Errors are those of state.OpenPlain, and one for another path.
 func OpenTranscript(path string) (*os.File, error) {
 	if !filepath.IsAbs(path) || !strings.HasSuffix(path, ".jsonl") {
-		return nil, fmt.Errorf("open %s: not a transcript: no absolute path that ends in .jsonl", filepath.Base(path))
+		return nil, fmt.Errorf(
+			"open %s: not a transcript: no absolute path that ends in .jsonl",
+			filepath.Base(path),
+		)
 	}
 	f, _, err := state.OpenPlain(path, os.O_RDONLY)
 	return f, err
 }
 
-// TranscriptEnd reads the last lines of a transcript, at most so many bytes; all says that it has no others.
+// TranscriptEnd reads the last lines of a transcript, at most so many bytes; all says
+// that it has no others.
 func TranscriptEnd(path string, most int64) (lines []byte, all bool, err error) {
 	f, err := OpenTranscript(path)
 	if err != nil {
@@ -397,9 +436,10 @@ var pasted = pattern(`(?s)^\s*<pasted_content id="(\w+)">\n?(.*?)\n?</pasted_con
 // Unpasted is a prompt as it was typed.
 func Unpasted(prompt string) string { return pasted().ReplaceAllString(prompt, "$2") }
 
-// Queued says whether Claude Code took typed words since then, by the session's transcript: into its queue, while it worked, or,
-// where that counts, as a prompt. 2.1.197 tells no hook of the queue, and hooks may be switched off. Of a long transcript the end
-// is read.
+// Queued says whether Claude Code took typed words since then, by the session's
+// transcript: into its queue, while it worked, or, where that counts, as a prompt.
+// 2.1.197 tells no hook of the queue, and hooks may be switched off. Of a long transcript
+// the end is read.
 func Queued(transcript, words string, since time.Time, orPrompt bool) bool {
 	end, _, _ := TranscriptEnd(transcript, 1<<20)
 	for line := range bytes.Lines(end) {
@@ -408,11 +448,15 @@ func Queued(transcript, words string, since time.Time, orPrompt bool) bool {
 			Timestamp                time.Time
 			Message                  struct{ Content json.RawMessage }
 		}
-		if json.Unmarshal(line, &is) != nil || is.Timestamp.Before(since.Truncate(time.Millisecond)) {
+		if json.Unmarshal(line, &is) != nil ||
+			is.Timestamp.Before(since.Truncate(time.Millisecond)) {
 			continue
 		}
-		prompt := orPrompt && is.Type == "user" && json.Unmarshal(is.Message.Content, &is.Content) == nil // a result is no text
-		if (prompt || is.Type == "queue-operation" && is.Operation == "enqueue") && Same(Unpasted(is.Content), words) {
+		// a result is no text
+		prompt := orPrompt && is.Type == "user" &&
+			json.Unmarshal(is.Message.Content, &is.Content) == nil
+		if (prompt || is.Type == "queue-operation" && is.Operation == "enqueue") &&
+			Same(Unpasted(is.Content), words) {
 			return true
 		}
 	}

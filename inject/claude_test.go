@@ -15,7 +15,8 @@ import (
 	"gchat-hooks/e2e/bound"
 )
 
-// program puts a program that does nothing under another name, as the kernel and ps see it.
+// program puts a program that does nothing under another name, as the kernel and ps see
+// it.
 func (w world) program(name string) string {
 	w.t.Helper()
 	sleep, err := exec.LookPath("sleep")
@@ -181,7 +182,8 @@ func TestWhatTheNpmPackageStarts(t *testing.T) {
 	}
 }
 
-// What macOS tells of a process: its start is as `ps` printed it for earlier releases, whose records are still open.
+// What macOS tells of a process: its start is as `ps` printed it for earlier releases,
+// whose records are still open.
 func TestWhatMacOSTells(t *testing.T) {
 	east := time.FixedZone("", 2*3600)
 	if got := lstart(time.Date(2026, 1, 2, 1, 4, 5, 999, east)); got != "Thu Jan 1 23:04:05 2026" {
@@ -205,7 +207,8 @@ func TestWhatMacOSTells(t *testing.T) {
 	}
 }
 
-// While the table is read, numbers are given out again, and a parent can seem to be its own grandchild.
+// While the table is read, numbers are given out again, and a parent can seem to be its
+// own grandchild.
 func TestTheProcessTreeEnds(t *testing.T) {
 	ring := map[int]process{
 		10: {pid: 10, parent: 12, group: 10, foreground: 11, terminal: "1", name: "sh"},

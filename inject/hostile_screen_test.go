@@ -76,24 +76,25 @@ func TestHostileScreens(t *testing.T) {
 		shows  View
 		why    string // a part of it
 	}{
-		"nothing":                        {"", Unknown, "empty"},
-		"blank lines":                    {"\n\n \n", Unknown, "empty"},
-		"a shell":                        {"$ ls\nx y\n$ ", Unknown, "shell"},
-		"a shell with a fancy prompt":    {"~/x main ✗\n❯ ", Unknown, "shell"},
-		"a shell between rules":          {ruleLine + "\n❯ \n" + ruleLine + "\n~/x $ ", Unknown, "shell"},
-		"a shell with an indent":         {ruleLine + "\n❯ \n" + ruleLine + "\n  ? for shortcuts\n  user@host $", Unknown, "shell"},
-		"killed below the box":           {screenOf(box) + "Killed\nclaude exited: 137\n# ", Unknown, "shell"},
-		"killed, later versions":         {ruleLine + "\n❯ Killed\nclaude exited: 137" + ruleLine[:90] + "\n# ? for shortcuts", Unknown, ""},
-		"vim on a saved screen":          {screenOf(good) + "~\n~\n\"x\" 15L, 500B", Unknown, ""},
-		"less on a saved screen":         {screenOf(good) + ":", Unknown, ""},
-		"cat of a saved screen":          {screenOf(good) + "user@host:~$ ", Unknown, "shell"},
-		"a quotation above the box":      {screenOf(quoted, []string{""}, box), Prompt, ""},
-		"a dialog above the box":         {screenOf(good, []string{""}, box), Prompt, ""},
-		"a quotation at the end":         {screenOf(quoted), Unknown, ""},
-		"no hint":                        {screenOf(with("Enter to select · ↑/↓ to navigate · Esc to cancel", "-")), Unknown, ""},
-		"half a hint":                    {screenOf(with("Enter to select · ↑/↓ to navigate · Esc to cancel", "Enter to select · ↑/↓ to na")), Unknown, ""},
-		"another hint":                   {screenOf(with("Enter to select · ↑/↓ to navigate · Esc to cancel", "Enter to confirm · Esc to exit")), Unknown, ""},
-		"no rule above":                  {screenOf([]string{"$ fake-dialog", " ☐ Colour"}, good[3:]), Question, ""}, // told by its question: it is cut
+		"nothing":                     {"", Unknown, "empty"},
+		"blank lines":                 {"\n\n \n", Unknown, "empty"},
+		"a shell":                     {"$ ls\nx y\n$ ", Unknown, "shell"},
+		"a shell with a fancy prompt": {"~/x main ✗\n❯ ", Unknown, "shell"},
+		"a shell between rules":       {ruleLine + "\n❯ \n" + ruleLine + "\n~/x $ ", Unknown, "shell"},
+		"a shell with an indent":      {ruleLine + "\n❯ \n" + ruleLine + "\n  ? for shortcuts\n  user@host $", Unknown, "shell"},
+		"killed below the box":        {screenOf(box) + "Killed\nclaude exited: 137\n# ", Unknown, "shell"},
+		"killed, later versions":      {ruleLine + "\n❯ Killed\nclaude exited: 137" + ruleLine[:90] + "\n# ? for shortcuts", Unknown, ""},
+		"vim on a saved screen":       {screenOf(good) + "~\n~\n\"x\" 15L, 500B", Unknown, ""},
+		"less on a saved screen":      {screenOf(good) + ":", Unknown, ""},
+		"cat of a saved screen":       {screenOf(good) + "user@host:~$ ", Unknown, "shell"},
+		"a quotation above the box":   {screenOf(quoted, []string{""}, box), Prompt, ""},
+		"a dialog above the box":      {screenOf(good, []string{""}, box), Prompt, ""},
+		"a quotation at the end":      {screenOf(quoted), Unknown, ""},
+		"no hint":                     {screenOf(with("Enter to select · ↑/↓ to navigate · Esc to cancel", "-")), Unknown, ""},
+		"half a hint":                 {screenOf(with("Enter to select · ↑/↓ to navigate · Esc to cancel", "Enter to select · ↑/↓ to na")), Unknown, ""},
+		"another hint":                {screenOf(with("Enter to select · ↑/↓ to navigate · Esc to cancel", "Enter to confirm · Esc to exit")), Unknown, ""},
+		// told by its question: it is cut
+		"no rule above":                  {screenOf([]string{"$ fake-dialog", " ☐ Colour"}, good[3:]), Question, ""},
 		"no rule below":                  {screenOf(good[:11], good[12:]), Unknown, ""},
 		"a rule of another width":        {screenOf([]string{ruleLine + "──"}, good[2:]), Unknown, ""},
 		"no chip":                        {screenOf(with(" ☐ Colour", "-")), Unknown, ""},
@@ -116,20 +117,21 @@ func TestHostileScreens(t *testing.T) {
 		"a box with its list":            {screenOf([]string{ruleLine, "❯ /mo", ruleLine, "/model     Set the model", "/mobile    Show a code"}), Unknown, "list"},
 		"a search":                       {screenOf([]string{ruleLine, "❯ ", ruleLine, "  search prompts: "}), Unknown, "search"},
 		"a menu":                         {screenOf([]string{ruleLine, " Select model", "", " ❯ 1. Default", "   2. Opus", "", " Enter to confirm · Esc to exit"}), Unknown, "a menu that gchat-hooks does not know"},
-		"a dialog without a box":         {screenOf([]string{ruleLine, "  Make auto mode your default?", "", "  Auto mode lets Claude …", "", "  ❯ Yes, set it", "    No, keep manual mode", ""}), Unknown, `a dialog that only the terminal answers: "Make auto mode your default?"`}, // 2.1.330
-		"a menu that a program draws":    {"Pick one\n❯ 1. Yes\n  2. No", Unknown, ""},
-		"a permission, quoted":           {screenOf([]string{"  Do you want to proceed?", "  ❯ 1. Yes", "    2. No", "", "  Esc to cancel"}, box), Prompt, ""},
-		"a permission above a shell":     {screenOf([]string{" Do you want to proceed?", " ❯ 1. Yes", "   2. No", "", "$ "}), Unknown, "shell"},
-		"a review above a shell":         {screenOf([]string{"Review your answers", "", " ● Q?", "   → A", "", "❯ 1. Submit answers", "  2. Cancel", "$ "}), Unknown, "shell"},
-		"a review without its title":     {screenOf([]string{ruleLine, " ● Q?", "   → A", "", "❯ 1. Submit answers", "  2. Cancel"}), Unknown, ""},
-		"a review with two arrows":       {screenOf([]string{ruleLine, "←  ☒ Q  ✔ Submit  →", "", "Review your answers", "", " ● Q?", "   → A", "   → B", "", "❯ 1. Submit answers", "  2. Cancel"}), Review, ""},
-		"the rows of a review only":      {"❯ 1. Submit answers\n  2. Cancel", Unknown, ""},
-		"an escape sequence cut short":   {"\x1b[38;5", Unknown, "empty"},
-		"a hyperlink without an end":     {"\x1b]8;;http://x", Unknown, ""},
-		"a program's own boxes":          {"┌──────┐\n│ ❯ ok │\n└──────┘", Unknown, ""},
-		"Claude Code's transcript":       {screenOf(good, []string{ruleLine, "  Showing detailed transcript · ctrl+o to toggle"}), Unknown, "transcript"},
-		"an installer's own question":    {"? Which colour? (Use arrow keys)\n❯ Red\n  Blue", Unknown, ""},
-		"a table above a coloured edge":  {screenOf(good[:5], []string{"", "| 1. | 2. |"}), Unknown, ""},
+		// 2.1.330
+		"a dialog without a box":        {screenOf([]string{ruleLine, "  Make auto mode your default?", "", "  Auto mode lets Claude …", "", "  ❯ Yes, set it", "    No, keep manual mode", ""}), Unknown, `a dialog that only the terminal answers: "Make auto mode your default?"`},
+		"a menu that a program draws":   {"Pick one\n❯ 1. Yes\n  2. No", Unknown, ""},
+		"a permission, quoted":          {screenOf([]string{"  Do you want to proceed?", "  ❯ 1. Yes", "    2. No", "", "  Esc to cancel"}, box), Prompt, ""},
+		"a permission above a shell":    {screenOf([]string{" Do you want to proceed?", " ❯ 1. Yes", "   2. No", "", "$ "}), Unknown, "shell"},
+		"a review above a shell":        {screenOf([]string{"Review your answers", "", " ● Q?", "   → A", "", "❯ 1. Submit answers", "  2. Cancel", "$ "}), Unknown, "shell"},
+		"a review without its title":    {screenOf([]string{ruleLine, " ● Q?", "   → A", "", "❯ 1. Submit answers", "  2. Cancel"}), Unknown, ""},
+		"a review with two arrows":      {screenOf([]string{ruleLine, "←  ☒ Q  ✔ Submit  →", "", "Review your answers", "", " ● Q?", "   → A", "   → B", "", "❯ 1. Submit answers", "  2. Cancel"}), Review, ""},
+		"the rows of a review only":     {"❯ 1. Submit answers\n  2. Cancel", Unknown, ""},
+		"an escape sequence cut short":  {"\x1b[38;5", Unknown, "empty"},
+		"a hyperlink without an end":    {"\x1b]8;;http://x", Unknown, ""},
+		"a program's own boxes":         {"┌──────┐\n│ ❯ ok │\n└──────┘", Unknown, ""},
+		"Claude Code's transcript":      {screenOf(good, []string{ruleLine, "  Showing detailed transcript · ctrl+o to toggle"}), Unknown, "transcript"},
+		"an installer's own question":   {"? Which colour? (Use arrow keys)\n❯ Red\n  Blue", Unknown, ""},
+		"a table above a coloured edge": {screenOf(good[:5], []string{"", "| 1. | 2. |"}), Unknown, ""},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -144,7 +146,8 @@ func TestHostileScreens(t *testing.T) {
 	}
 }
 
-// One recorded dialog after another with one line of it taken away: what is still a question has all its rows in order.
+// One recorded dialog after another with one line of it taken away: what is still a
+// question has all its rows in order.
 func TestDialogsWithALineMissing(t *testing.T) {
 	for _, name := range []string{"2.1.197/multi-02-open", "2.1.329/multi-02-open", "2.1.329/single-06-type-ship-it"} {
 		raw, err := os.ReadFile(filepath.Join("testdata", "screens", name+".ansi"))

@@ -15,7 +15,8 @@ import (
 	"gchat-hooks/state"
 )
 
-// Key is a key by tmux's name for it. Only the keys below can be pressed, so that no text can ever become one.
+// Key is a key by tmux's name for it. Only the keys below can be pressed, so that no text
+// can ever become one.
 type Key string
 
 // The keys that Claude Code's screens ask for, and C-u, which empties its input box.
@@ -27,12 +28,13 @@ const (
 	KeyTab    Key = "Tab"
 	KeyClear  Key = "C-u" // from the cursor to the beginning of the line
 
-	// keyClearLine clears a line, too, and goes to the end of the line above it. It may be
-	// repeated, before KeyClear.
+	// keyClearLine clears a line, too, and goes to the end of the line above it. It may
+	// be repeated, before KeyClear.
 	keyClearLine Key = KeyClear + " BSpace "
 )
 
-// KeyDigit is the key of a digit from 1 to 9; of other numbers it is a key that cannot be pressed.
+// KeyDigit is the key of a digit from 1 to 9; of other numbers it is a key that cannot be
+// pressed.
 func KeyDigit(n int) Key {
 	if n < 1 || n > 9 {
 		return ""
@@ -46,7 +48,8 @@ func (k Key) known() bool {
 	return slices.Contains(named, last) || len(k) == 1 && k[0] >= '1' && k[0] <= '9'
 }
 
-// Key presses one key in the pane. ErrNoKeys when tmux would keep it from the pane's program.
+// Key presses one key in the pane. ErrNoKeys when tmux would keep it from the pane's
+// program.
 func (s Server) Key(ctx context.Context, pane string, key Key) error {
 	return s.keyWhile(ctx, pane, key, guard{})
 }
@@ -63,10 +66,11 @@ func (s Server) keyWhile(ctx context.Context, pane string, key Key, g guard) err
 	return nil
 }
 
-// Paste pastes text into the pane, as a person pastes from a clipboard: several lines arrive as one text when the program
-// has asked for bracketed pastes, as Claude Code does (-p), and with the line breaks that they have (-r). Text that
-// state.Clean would change is refused: an escape sequence in it could end the paste early. A buffer of our own carries it and is
-// gone afterwards, also when nothing was pasted.
+// Paste pastes text into the pane, as a person pastes from a clipboard: several lines
+// arrive as one text when the program has asked for bracketed pastes, as Claude Code does
+// (-p), and with the line breaks that they have (-r). Text that state.Clean would change
+// is refused: an escape sequence in it could end the paste early. A buffer of our own
+// carries it and is gone afterwards, also when nothing was pasted.
 func (s Server) Paste(ctx context.Context, pane, text string) error {
 	return s.pasteWhile(ctx, pane, text, guard{})
 }
@@ -97,32 +101,33 @@ func (s Server) pasteWhile(ctx context.Context, pane, text string, g guard) (err
 // plainName is a program's name that no format of tmux takes for syntax.
 var plainName = pattern(`^[A-Za-z0-9_.-]+$`)
 
-// ErrLate says that a key was not pressed because tmux came to it too late: another screen
-// than the one that it was meant for may take it.
+// ErrLate says that a key was not pressed because tmux came to it too late: another
+// screen than the one that it was meant for may take it.
 var ErrLate = errors.New("tmux took too long")
 
-// errRedrawn says that a key was not pressed because the dialog that it was meant for did not
-// stand there as it was seen.
+// errRedrawn says that a key was not pressed because the dialog that it was meant for did
+// not stand there as it was seen.
 var errRedrawn = errors.New("the dialog has changed")
 
-// guard is what still has to be so when tmux comes to a key or a text. The zero value asks
-// for nothing.
+// guard is what still has to be so when tmux comes to a key or a text. The zero value
+// asks for nothing.
 type guard struct {
 	until  time.Time // tmux's clock counts whole seconds: until the end of that one
 	active string    // when a person last did something in the pane's session, as tmux says it
 	dialog []string  // lines of the pane, as captured: a dialog that may have given way to another
 }
 
-// asGlob is a line as tmux's search finds it again, without a sign that has a meaning for it.
+// asGlob is a line as tmux's search finds it again, without a sign that has a meaning for
+// it.
 func asGlob(line string) string { return notPlain().ReplaceAllString(line, "*") }
 
 var notPlain = pattern(`[^A-Za-z0-9]+`)
 
-// deliver runs a command of ours, which puts something into the pane, unless tmux would keep
-// it from the pane's program: a person who scrolls back has tmux take every key as its own
-// command. tmux checks and acts in one go, so that no person can scroll, type or answer in
-// between; so it checks the guard. command holds nothing but our own words, the pane's id
-// and hex digits.
+// deliver runs a command of ours, which puts something into the pane, unless tmux would
+// keep it from the pane's program: a person who scrolls back has tmux take every key as
+// its own command. tmux checks and acts in one go, so that no person can scroll, type or
+// answer in between; so it checks the guard. command holds nothing but our own words, the
+// pane's id and hex digits.
 func (s Server) deliver(ctx context.Context, pane, command string, g guard) error {
 	other := ""
 	for _, line := range g.dialog { // C searches the pane (tmux 3.3a)
@@ -141,7 +146,15 @@ func (s Server) deliver(ctx context.Context, pane, command string, g guard) erro
 	}
 	why := "#{?pane_dead,its program has ended,#{?pane_input_off,its input is switched off," +
 		"#{?pane_in_mode,it is scrolled back or in another mode of tmux," + other + "}}}"
-	out, err := s.callPane(ctx, pane, "if-shell", "-F", why, "display-message -p -t "+pane+` "`+why+`"`, command)
+	out, err := s.callPane(
+		ctx,
+		pane,
+		"if-shell",
+		"-F",
+		why,
+		"display-message -p -t "+pane+` "`+why+`"`,
+		command,
+	)
 	if err != nil {
 		return err
 	}
@@ -158,18 +171,18 @@ func (s Server) deliver(ctx context.Context, pane, command string, g guard) erro
 }
 
 const (
-	// settle is how long a page must stand as it is before a key. AskUserQuestion's dialog
-	// loses keys in the first 100 to 150 ms after it is drawn (2.1.329). A permission's
-	// dialog takes Enter and "1" at once, 0 to 200 ms after it is seen, and ignores bracketed
-	// pastes (2.1.332). One that waits behind a question takes a digit at once when that was
-	// answered (2.1.197), or from 0.4 s on (2.1.332).
+	// settle is how long a page must stand as it is before a key. AskUserQuestion's
+	// dialog loses keys in the first 100 to 150 ms after it is drawn (2.1.329). A
+	// permission's dialog takes Enter and "1" at once, 0 to 200 ms after it is seen, and
+	// ignores bracketed pastes (2.1.332). One that waits behind a question takes a digit
+	// at once when that was answered (2.1.197), or from 0.4 s on (2.1.332).
 	settle = 200 * time.Millisecond
 
 	// closeTo is how long after the look at the screen, and behind typed words after the
-	// paste, an Enter or a digit may be on its way. Claude Code 2.1.332 holds a dialog back
-	// after a key in its input box: none was answered by an Enter up to 1.6 s after the
-	// paste, and many were from 2.1 s on. tmux, whose clock counts whole seconds, presses
-	// it until the end of the second in which this ends.
+	// paste, an Enter or a digit may be on its way. Claude Code 2.1.332 holds a dialog
+	// back after a key in its input box: none was answered by an Enter up to 1.6 s after
+	// the paste, and many were from 2.1 s on. tmux, whose clock counts whole seconds,
+	// presses it until the end of the second in which this ends.
 	closeTo = time.Second
 
 	// firstPause and longestPause are the pauses between two captures of the screen.
@@ -177,13 +190,15 @@ const (
 	longestPause = 40 * time.Millisecond
 )
 
-// keyboard is the loop from screen to key: before a key the screen must be as expected, after it the effect must show.
+// keyboard is the loop from screen to key: before a key the screen must be as expected,
+// after it the effect must show.
 type keyboard struct {
 	server   Server
 	pane     string
 	patience time.Duration // how long an effect is awaited
 
-	// ready is asked before every key: whether the pane is still the place, and whether no person types.
+	// ready is asked before every key: whether the pane is still the place, and whether
+	// no person types.
 	ready func(context.Context, keystep) error
 
 	active string // see guard
@@ -202,8 +217,10 @@ type keystep struct {
 	commit bool                // it may submit the answer to Claude
 	behind bool                // it has to follow the last key or text closely
 	before func(Screen) string // for a person: why it must not be pressed; "" when it may
-	after  func(Screen) error  // nil when the effect shows, errNoEffect while there is none, mismatch for any other screen
-	stand  time.Duration       // how long the effect must show
+	// nil when the effect shows, errNoEffect while there is none, mismatch for any other
+	// screen
+	after func(Screen) error
+	stand time.Duration // how long the effect must show
 }
 
 // String is the step in words, for the log.
@@ -225,7 +242,8 @@ var errNoEffect = errors.New("a key had no effect")
 // unchanged is a step's before for a screen on which nothing was typed since.
 func unchanged(was Screen) func(Screen) string {
 	return func(now Screen) string {
-		if sameScreen(now, was) || was.Draft != "" && now.Draft == was.Draft { // a command's list is drawn a little later
+		if sameScreen(now, was) || was.Draft != "" && now.Draft == was.Draft {
+			// a command's list is drawn a little later
 			return ""
 		}
 		return "the screen has changed"
@@ -252,8 +270,9 @@ func (k *keyboard) read(ctx context.Context) error {
 	return nil
 }
 
-// reaches makes sure that keys would reach the Claude Code that is meant (see Pane.Claude). tmux drops those that follow when
-// another program has the pane's keyboard by then.
+// reaches makes sure that keys would reach the Claude Code that is meant (see
+// Pane.Claude). tmux drops those that follow when another program has the pane's keyboard
+// by then.
 func (k *keyboard) reaches(ctx context.Context, pid int, start string) (Pane, error) {
 	p, err := k.server.Pane(ctx, k.pane)
 	switch {
@@ -269,11 +288,13 @@ func (k *keyboard) reaches(ctx context.Context, pid int, start string) (Pane, er
 	return p, err
 }
 
-// send presses one step: it makes sure of the place and of the screen, and awaits the effect.
+// send presses one step: it makes sure of the place and of the screen, and awaits the
+// effect.
 //
-// A part of a dialog may be drawn later than the rest: its hint "ctrl+g to edit" goes a moment
-// after the cursor has left the field for own words (2.1.197). Where tmux came to the key
-// meanwhile, it pressed nothing: once the same dialog has stood for a moment, the step begins anew.
+// A part of a dialog may be drawn later than the rest: its hint "ctrl+g to edit" goes a
+// moment after the cursor has left the field for own words (2.1.197). Where tmux came to
+// the key meanwhile, it pressed nothing: once the same dialog has stood for a moment, the
+// step begins anew.
 func (k *keyboard) send(ctx context.Context, s keystep) error {
 	const mostTries = 3
 	for try := 1; ; try++ {
@@ -331,8 +352,8 @@ func lastLines(capture string) (last []string) {
 	return last
 }
 
-// limit is until when tmux may press a step: text and a key that decides go only where the
-// look at the screen is fresh. ErrLate where that is over. The zero time is no limit.
+// limit is until when tmux may press a step: text and a key that decides go only where
+// the look at the screen is fresh. ErrLate where that is over. The zero time is no limit.
 func (k *keyboard) limit(s keystep) (until time.Time, err error) {
 	isDigit := len(s.key) == 1
 	if s.key != "" && s.key != KeyEnter && !isDigit {
@@ -349,9 +370,14 @@ func (k *keyboard) limit(s keystep) (until time.Time, err error) {
 	return until, nil
 }
 
-// await reads the screen until it is as wanted and has stood so for a while; 0 is at once. A screen that is unlike everything
-// expected must stand too: a capture can catch it half drawn.
-func (k *keyboard) await(ctx context.Context, patience, stand time.Duration, wanted func(Screen) error) error {
+// await reads the screen until it is as wanted and has stood so for a while; 0 is at
+// once. A screen that is unlike everything expected must stand too: a capture can catch
+// it half drawn.
+func (k *keyboard) await(
+	ctx context.Context,
+	patience, stand time.Duration,
+	wanted func(Screen) error,
+) error {
 	var before Screen
 	var since time.Time
 	deadline := time.Now().Add(patience)
@@ -376,8 +402,8 @@ func (k *keyboard) await(ctx context.Context, patience, stand time.Duration, wan
 	}
 }
 
-// settled waits until the screen has stood for a moment, and says whether it is then as it must be: a page may be half drawn,
-// or so young that it takes no keys.
+// settled waits until the screen has stood for a moment, and says whether it is then as
+// it must be: a page may be half drawn, or so young that it takes no keys.
 func (k *keyboard) settled(ctx context.Context, differs func(Screen) string) error {
 	return k.await(ctx, k.patience, settle, func(s Screen) error {
 		if why := differs(s); why != "" {
@@ -387,9 +413,13 @@ func (k *keyboard) settled(ctx context.Context, differs func(Screen) string) err
 	})
 }
 
-// moveTo moves the cursor, one key at a time, to the first row that is wanted. changed says what else must stay as it is. A
-// list is a ring: above its first row is its last.
-func (k *keyboard) moveTo(ctx context.Context, wanted func(Row) bool, changed func(Screen) string) error {
+// moveTo moves the cursor, one key at a time, to the first row that is wanted. changed
+// says what else must stay as it is. A list is a ring: above its first row is its last.
+func (k *keyboard) moveTo(
+	ctx context.Context,
+	wanted func(Row) bool,
+	changed func(Screen) string,
+) error {
 	const mostRows = 20 // no dialog has more
 	for range mostRows {
 		from := k.screen.cursor()

@@ -168,7 +168,8 @@ func TestPaste(t *testing.T) {
 	}
 }
 
-// Between our last look and a key Claude Code can end: tmux itself then keeps the key from the shell.
+// Between our last look and a key Claude Code can end: tmux itself then keeps the key
+// from the shell.
 func TestKeysOnlyForTheProgramInFront(t *testing.T) {
 	w, p := newWorld(t, "stty raw -echo; cat >got")
 	bound.Until(t, "cat has the keyboard", func() bool { return w.pane(p.ID).Program != "" })
@@ -196,7 +197,8 @@ func TestKeysOnlyForTheProgramInFront(t *testing.T) {
 	}
 }
 
-// A key or text to which tmux comes too late goes nowhere: another screen may stand there.
+// A key or text to which tmux comes too late goes nowhere: another screen may stand
+// there.
 func TestLateKeysAreNotPressed(t *testing.T) {
 	w, p := newWorld(t, plainKeeper)
 	w.shows(p.ID, "ready")
@@ -218,8 +220,8 @@ func TestLateKeysAreNotPressed(t *testing.T) {
 	w.got("3")
 }
 
-// A key for a dialog goes nowhere when another one stands there by then, and none when a person
-// pressed a key since.
+// A key for a dialog goes nowhere when another one stands there by then, and none when a
+// person pressed a key since.
 func TestKeysOnlyForTheDialogThatWasSeen(t *testing.T) {
 	w, p := newWorld(t, `stty raw -echo; printf 'Which %s?\r\n❯ 1. {#H} "a" $HOME\r\n  2. b\\;,*\r\n' DB; cat >got`)
 	w.shows(p.ID, "2. b")
@@ -264,8 +266,8 @@ func TestKeysOnlyForTheDialogThatWasSeen(t *testing.T) {
 	}
 }
 
-// Where a dialog is drawn anew between the look at it and the key, the same dialog gets the key after
-// another look. Another dialog gets nothing.
+// Where a dialog is drawn anew between the look at it and the key, the same dialog gets
+// the key after another look. Another dialog gets nothing.
 func TestADialogThatIsDrawnAgain(t *testing.T) {
 	for then, want := range map[string]string{"single": "2", "permission": ""} {
 		w, _ := newWorld(t, "exec sleep 600")

@@ -17,14 +17,15 @@ import (
 	"gchat-hooks/state"
 )
 
-// Menu is menu-driver: it presses what a person would press in a session of Claude Code, for people in scripts and for
-// agents. Every action first reads the screen, refuses what would go astray there, and then sees to it that the screen
-// says it happened.
+// Menu is menu-driver: it presses what a person would press in a session of Claude Code,
+// for people in scripts and for agents. Every action first reads the screen, refuses what
+// would go astray there, and then sees to it that the screen says it happened.
 type Menu struct {
-	UserState string        // the person's state folder, for the locks of panes
-	Env       state.Getenv  // TMUX names the server; without it, it is the person's default one
-	Out       io.Writer     // what snapshot prints
-	Patience  time.Duration // how long an effect is waited for; 0 is 10 s, and 60 s for /clear, which runs hooks
+	UserState string       // the person's state folder, for the locks of panes
+	Env       state.Getenv // TMUX names the server; without it, it is the person's default one
+	Out       io.Writer    // what snapshot prints
+	// how long an effect is waited for; 0 is 10 s, and 60 s for /clear, which runs hooks
+	Patience time.Duration
 
 	Decides     bool   // it may also choose in dialogs that let Claude act: a permission, a plan
 	Interrupt   bool   // esc only interrupts Claude: an open dialog stays
@@ -34,11 +35,16 @@ type Menu struct {
 	ClaudeStart string // see Pane.Claude
 }
 
-// Run does one action in a session: the name of a tmux session (exact, or the beginning of only one), or a pane (%N).
-// Errors have ExitCode: 1 no such session or no tmux, 2 refused, and nothing was pressed that changed anything, 3 pressed,
-// but the screen does not say that it worked, 4 called wrongly; and Hint, what to do next.
+// Run does one action in a session: the name of a tmux session (exact, or the beginning
+// of only one), or a pane (%N). Errors have ExitCode: 1 no such session or no tmux, 2
+// refused, and nothing was pressed that changed anything, 3 pressed, but the screen does
+// not say that it worked, 4 called wrongly; and Hint, what to do next.
 func (m Menu) Run(ctx context.Context, session, action string, args []string) error {
-	d := driver{Menu: m, session: session, hint: "menu-driver " + state.QuoteForShell(session) + " snapshot"}
+	d := driver{
+		Menu:    m,
+		session: session,
+		hint:    "menu-driver " + state.QuoteForShell(session) + " snapshot",
+	}
 	d.called = strings.Join(append([]string{action}, args...), " ")
 	d.server = ServerOf(m.Env("TMUX"))
 	do, err := d.action(action, args)
@@ -71,7 +77,8 @@ func (m Menu) Run(ctx context.Context, session, action string, args []string) er
 	if err := d.ready(ctx, keystep{}); err != nil {
 		return d.coded(err)
 	}
-	// A dialog that was just drawn loses keys; the input box does not, and each key looks again.
+	// A dialog that was just drawn loses keys; the input box does not, and each key looks
+	// again.
 	isAtBox := m.PromptOnly && action == "type" && d.read(ctx) == nil && d.screen.Shows == Prompt
 	if !isAtBox {
 		if err := d.settled(ctx, func(Screen) string { return "" }); err != nil {
@@ -96,8 +103,12 @@ func (d *driver) action(name string, args []string) (func(context.Context) error
 	alone := map[string]func(context.Context) error{
 		"snapshot": d.snapshot, "submit": d.submit, "enter": d.enter, "esc": d.escape,
 	}
-	withText := map[string]func(context.Context, string) error{"type": d.typeText, "clear_then": d.clearThen}
-	words := strings.NewReplacer("\r\n", "\n", "\r", "\n", "\t", " ").Replace(strings.Join(args, " "))
+	withText := map[string]func(context.Context, string) error{
+		"type":       d.typeText,
+		"clear_then": d.clearThen,
+	}
+	words := strings.NewReplacer("\r\n", "\n", "\r", "\n", "\t", " ").
+		Replace(strings.Join(args, " "))
 	text := state.Clean(state.ForTyping, words)
 	switch {
 	case alone[name] != nil && len(args) == 0:
@@ -128,7 +139,8 @@ func (d *driver) snapshot(ctx context.Context) error {
 	return err
 }
 
-// locate finds the pane that is meant. Of several in a session it is the one where a Claude Code has the keyboard.
+// locate finds the pane that is meant. Of several in a session it is the one where a
+// Claude Code has the keyboard.
 func (d *driver) locate(ctx context.Context, server Server) (Pane, error) {
 	if paneID().MatchString(d.session) {
 		return server.Pane(ctx, d.session)
@@ -154,12 +166,18 @@ func (d *driver) locate(ctx context.Context, server Server) (Pane, error) {
 	for _, p := range panes {
 		ids = append(ids, p.ID)
 	}
-	return Pane{}, d.refuse("session %s has %d panes, %d with Claude Code: name the pane that you mean, one of %s",
-		called[0], len(panes), len(claudes), strings.Join(ids, ", "))
+	return Pane{}, d.refuse(
+		"session %s has %d panes, %d with Claude Code: name the pane that you mean, one of %s",
+		called[0],
+		len(panes),
+		len(claudes),
+		strings.Join(ids, ", "),
+	)
 }
 
-// locateSupervised finds the pane on the server that its agent was told of: an agent runs the lines of its message outside of
-// tmux, where nothing names a server that is not the default one.
+// locateSupervised finds the pane on the server that its agent was told of: an agent runs
+// the lines of its message outside of tmux, where nothing names a server that is not the
+// default one.
 func (d *driver) locateSupervised(ctx context.Context, found *Pane) bool {
 	for _, socket := range state.SessionsIn(d.UserState).TmuxSockets(d.session) {
 		if pane, err := d.locate(ctx, Server{Socket: socket}); err == nil {
@@ -170,7 +188,8 @@ func (d *driver) locateSupervised(ctx context.Context, found *Pane) bool {
 	return false
 }
 
-// press sends one step, where the screen is still what was decided on, and awaits what it does.
+// press sends one step, where the screen is still what was decided on, and awaits what it
+// does.
 func (d *driver) press(ctx context.Context, s keystep, done func(Screen) bool) error {
 	was := d.screen
 	s.before, s.after = unchanged(was), effect(done)
@@ -179,7 +198,9 @@ func (d *driver) press(ctx context.Context, s keystep, done func(Screen) bool) e
 			return d.refuseHere("a session does not decide what it may do itself")
 		}
 		if !d.Decides {
-			d.hint = "answer it in the terminal, or set \"menu_decides\": true in " + state.ConfigFile(d.Env)
+			d.hint = "answer it in the terminal, or set \"menu_decides\": true in " + state.ConfigFile(
+				d.Env,
+			)
 			return d.refuseHere("menu-driver does not decide what Claude may do")
 		}
 		audit := sync.OnceValue(func() error { return d.audit(s.key) })
@@ -196,7 +217,8 @@ func (d *driver) press(ctx context.Context, s keystep, done func(Screen) bool) e
 	return d.send(ctx, s)
 }
 
-// audit adds a line to the log of decisions, of a key that chooses. Without the line, the key is not pressed.
+// audit adds a line to the log of decisions, of a key that chooses. Without the line, the
+// key is not pressed.
 func (d *driver) audit(key Key) error {
 	row := d.screen.cursor()
 	if n, err := strconv.Atoi(string(key)); err == nil {
@@ -216,8 +238,8 @@ func (d *driver) refuseHere(why string) error {
 	return d.refuse("%s; the screen shows %s", why, d.screen)
 }
 
-// choose takes the row numbered n. In a multi-select that ticks it, or takes the tick away; elsewhere it is the answer. The row
-// for own words only gets the cursor.
+// choose takes the row numbered n. In a multi-select that ticks it, or takes the tick
+// away; elsewhere it is the answer. The row for own words only gets the cursor.
 func (d *driver) choose(ctx context.Context, n int) error {
 	at, row := d.screen.cursor(), d.screen.row(n)
 	hidden := d.screen.Shows == Question && (d.screen.Below || d.screen.Above)
@@ -225,12 +247,16 @@ func (d *driver) choose(ctx context.Context, n int) error {
 	case !d.screen.Dialog():
 		return d.refuseHere("no dialog is open")
 	case at.Text != "" && at.Number != n && !d.screen.Multi:
-		return d.refuse("the row \"Type something\" holds a text that would be lost: %q", brief(at.Text, 80))
+		return d.refuse(
+			"the row \"Type something\" holds a text that would be lost: %q",
+			brief(at.Text, 80),
+		)
 	case row == nil && !hidden:
 		return d.refuseHere(fmt.Sprintf("no row is numbered %d", n))
 	}
 	key := KeyDigit(n)
-	// With previews a digit only moves the cursor; in the row for own words it is text; of that row it only ticks it (2.1.329).
+	// With previews a digit only moves the cursor; in the row for own words it is text;
+	// of that row it only ticks it (2.1.329).
 	if row == nil || d.screen.Preview || at.Is == OtherRow || row.Is == OtherRow {
 		if err := d.goTo(ctx, func(r Row) bool { return r.Number == n }); err != nil {
 			return err
@@ -258,17 +284,22 @@ func (d *driver) goTo(ctx context.Context, wanted func(Row) bool) error {
 	})
 }
 
-// enter presses Enter where it does something. An empty input box may hold a suggestion, which Enter would send.
+// enter presses Enter where it does something. An empty input box may hold a suggestion,
+// which Enter would send.
 func (d *driver) enter(ctx context.Context) error {
 	s := d.screen
 	if s.Shows != Draft && !s.Dialog() {
 		return d.refuseHere("there is nothing that Enter would answer or send")
 	}
-	return d.press(ctx, keystep{key: KeyEnter}, func(now Screen) bool { return !sameScreen(now, s) })
+	return d.press(
+		ctx,
+		keystep{key: KeyEnter},
+		func(now Screen) bool { return !sameScreen(now, s) },
+	)
 }
 
-// escape leaves a dialog or interrupts Claude. An idle input box is left alone: a second Esc there would rewind the
-// conversation, or clear what a person has begun to write.
+// escape leaves a dialog or interrupts Claude. An idle input box is left alone: a second
+// Esc there would rewind the conversation, or clear what a person has begun to write.
 func (d *driver) escape(ctx context.Context) error {
 	s := d.screen
 	if !s.Dialog() && !s.Busy || s.Dialog() && d.Interrupt {
@@ -278,7 +309,8 @@ func (d *driver) escape(ctx context.Context) error {
 	before := interrupted()
 	err := d.press(ctx, keystep{key: KeyEscape}, func(now Screen) bool {
 		// Where words are queued, Claude goes on with them at once.
-		return s.Dialog() && !sameDialog(now, s) || !s.Dialog() && (!now.Busy || interrupted() > before)
+		return s.Dialog() && !sameDialog(now, s) ||
+			!s.Dialog() && (!now.Busy || interrupted() > before)
 	})
 	if err == nil && d.Interrupt && s.Draft == "" {
 		d.takeBack(ctx)
@@ -286,8 +318,9 @@ func (d *driver) escape(ctx context.Context) error {
 	return err
 }
 
-// takeBack empties the input box where it holds what we typed, and no other character. Claude Code puts a prompt back into its box
-// that is interrupted before its first output (2.1.197 and 2.1.332).
+// takeBack empties the input box where it holds what we typed, and no other character.
+// Claude Code puts a prompt back into its box that is interrupted before its first output
+// (2.1.197 and 2.1.332).
 func (d *driver) takeBack(ctx context.Context) {
 	err := d.settled(ctx, func(Screen) string { return "" })
 	if err != nil || d.Ours == "" || d.screen.Shows != Draft || !wraps(d.screen.Draft, d.Ours) {
@@ -301,9 +334,10 @@ func (d *driver) emptyBox(ctx context.Context) error {
 	return d.clear(ctx, d.screen.Draft, func(now Screen) bool { return now.Shows == Prompt })
 }
 
-// clear presses what takes a text of so many lines out of a field, until the field stays empty.
-// A Claude Code that lags behind its keys left the text there without its last sign: for a moment
-// its box looks empty, or a later key comes to the text from before (2.1.332, a load of 30).
+// clear presses what takes a text of so many lines out of a field, until the field stays
+// empty. A Claude Code that lags behind its keys left the text there without its last
+// sign: for a moment its box looks empty, or a later key comes to the text from before
+// (2.1.332, a load of 30).
 func (d *driver) clear(ctx context.Context, text string, isEmpty func(Screen) bool) error {
 	const mostTries = 3
 	keys := strings.Repeat(string(keyClearLine), strings.Count(text, "\n")) + string(KeyClear)
@@ -317,8 +351,9 @@ func (d *driver) clear(ctx context.Context, text string, isEmpty func(Screen) bo
 	}
 }
 
-// emptyField takes what we typed out of a question's field for own words: the question opened between the look at the input box
-// and the paste, and a person's Enter would answer with it. It returns that nothing was typed.
+// emptyField takes what we typed out of a question's field for own words: the question
+// opened between the look at the input box and the paste, and a person's Enter would
+// answer with it. It returns that nothing was typed.
 func (d *driver) emptyField(ctx context.Context, text string) error {
 	err := d.clear(ctx, text, func(now Screen) bool { return now.cursor().Text == "" })
 	if err != nil {
@@ -327,7 +362,8 @@ func (d *driver) emptyField(ctx context.Context, text string) error {
 	return d.refuseHere("a question opened")
 }
 
-// wraps says whether the input box holds this text, byte for byte. Where the box breaks a line, it draws no blank.
+// wraps says whether the input box holds this text, byte for byte. Where the box breaks a
+// line, it draws no blank.
 func wraps(draft, text string) bool {
 	text = strings.TrimRight(text, " ")
 	for i, line := range strings.Split(draft, "\n") {
@@ -344,7 +380,8 @@ func wraps(draft, text string) bool {
 	return text == ""
 }
 
-// submit sends the text in the input box, a multi-select's answers, those of the review page, or the words typed as an answer.
+// submit sends the text in the input box, a multi-select's answers, those of the review
+// page, or the words typed as an answer.
 func (d *driver) submit(ctx context.Context) error {
 	s := d.screen
 	switch {
@@ -363,11 +400,15 @@ func (d *driver) submit(ctx context.Context) error {
 		return d.refuseHere("there is nothing to submit")
 	}
 	s = d.screen
-	return d.press(ctx, keystep{key: KeyEnter}, func(now Screen) bool { return !sameDialog(now, s) })
+	return d.press(
+		ctx,
+		keystep{key: KeyEnter},
+		func(now Screen) bool { return !sameDialog(now, s) },
+	)
 }
 
-// typeText sends a text to Claude from the empty input box, or answers a question with it. It is never added to a text that
-// stands there already, which may be a person's.
+// typeText sends a text to Claude from the empty input box, or answers a question with
+// it. It is never added to a text that stands there already, which may be a person's.
 //
 // An Enter that would come too late behind the text is not pressed: the text is taken out
 // again, and typed once more.
@@ -382,8 +423,8 @@ func (d *driver) typeText(ctx context.Context, text string) error {
 	}
 }
 
-// goToField goes where a text is typed: the input box, or a question's field for own words. It is
-// empty then.
+// goToField goes where a text is typed: the input box, or a question's field for own
+// words. It is empty then.
 func (d *driver) goToField(ctx context.Context) error {
 	if d.Ours != "" && d.screen.Shows == Draft && Same(d.screen.Draft, d.Ours) {
 		if err := d.emptyBox(ctx); err != nil {
@@ -402,7 +443,10 @@ func (d *driver) goToField(ctx context.Context) error {
 	at := d.screen.cursor()
 	switch held := cmp.Or(was.Draft, at.Text); {
 	case held != "":
-		return d.refuse("nothing was typed: there already is a text, %q, which would be sent with yours", brief(held, 80))
+		return d.refuse(
+			"nothing was typed: there already is a text, %q, which would be sent with yours",
+			brief(held, 80),
+		)
 	case was.Shows != Prompt && at.Is != OtherRow:
 		return d.refuseHere("there is no place for a text")
 	}
@@ -414,16 +458,20 @@ func (d *driver) typeOnce(ctx context.Context, text string) error {
 		return err
 	}
 	was := d.screen
-	// Before Enter a backslash says that the text goes on (2.1.329). "@word", ":word" (2.1.329) and "/word" (2.1.197) are
-	// completed, and Enter takes what is offered. A blank ends all of them.
-	if last := strings.LastIndexAny(text, " \n") + 1; strings.ContainsAny(text[last:], `\@:/`) && (last > 0 || text[0] != '/') {
+	// Before Enter a backslash says that the text goes on (2.1.329). "@word", ":word"
+	// (2.1.329) and "/word" (2.1.197) are completed, and Enter takes what is offered. A
+	// blank ends all of them.
+	if last := strings.LastIndexAny(text, " \n") + 1; strings.ContainsAny(text[last:], `\@:/`) &&
+		(last > 0 || text[0] != '/') {
 		text += " "
 	}
 	inField := func(now Screen) bool { return now.cursor().Is == OtherRow && Same(now.cursor().Text, text) }
-	stands := func(now Screen) bool { // a command's list may hide which of the two the box is (2.1.197)
+	stands := func(now Screen) bool {
+		// a command's list may hide which of the two the box is (2.1.197)
 		return was.Shows == Prompt && holds(now.Draft, text) || inField(now)
 	}
-	paste := keystep{text: text, stand: settle} // a person's key that follows a paste closely is drawn late
+	// a person's key that follows a paste closely is drawn late
+	paste := keystep{text: text, stand: settle}
 	if err := d.press(ctx, paste, stands); err != nil {
 		return err
 	}
@@ -440,14 +488,17 @@ func (d *driver) typeOnce(ctx context.Context, text string) error {
 	if err != nil || len(was.Tabs) != 2 {
 		return err
 	}
-	// A multi-select that is asked alone: behind its own tab and "Submit" is the page that reviews it.
-	if err := d.settled(ctx, func(Screen) string { return "" }); err != nil || d.screen.Shows != Review {
+	// A multi-select that is asked alone: behind its own tab and "Submit" is the page
+	// that reviews it.
+	if err := d.settled(ctx, func(Screen) string { return "" }); err != nil ||
+		d.screen.Shows != Review {
 		return err
 	}
 	return d.choose(ctx, 1)
 }
 
-// holds says whether a draft is the text that was pasted: all of it, its stand-in, or its end where the box is too small.
+// holds says whether a draft is the text that was pasted: all of it, its stand-in, or its
+// end where the box is too small.
 func holds(draft, text string) bool {
 	long := strings.Contains(text, "\n") || utf8.RuneCountInString(text) > 200
 	return Same(draft, text) || long && longPaste().MatchString(strings.TrimSpace(draft)) ||
@@ -463,7 +514,8 @@ func (d *driver) clearThen(ctx context.Context, command string) error {
 	if err := d.typeText(ctx, "/clear"); err != nil {
 		return err
 	}
-	// Claude Code can be idle for some 60 ms before it clears, and a command typed then would be cleared too.
+	// Claude Code can be idle for some 60 ms before it clears, and a command typed then
+	// would be cleared too.
 	err := d.await(ctx, cmp.Or(d.Patience, clearing), settle, effect(func(now Screen) bool {
 		return now.Shows == Prompt && !now.Busy && cleared(d.capture)
 	}))
@@ -473,18 +525,21 @@ func (d *driver) clearThen(ctx context.Context, command string) error {
 	return d.typeText(ctx, command)
 }
 
-// cleared says whether "/clear" is all that the conversation on the screen consists of, above the input box.
+// cleared says whether "/clear" is all that the conversation on the screen consists of,
+// above the input box.
 func cleared(capture string) bool {
 	var said []string
 	for _, l := range readCapture(capture) {
-		if first := l.at(0); first == "❯" || first == "●" || first == "⏺" { // a person's turn, and Claude's
+		if first := l.at(0); first == "❯" || first == "●" || first == "⏺" {
+			// a person's turn, and Claude's
 			said = append(said, strings.TrimSpace(l.text))
 		}
 	}
 	return len(said) == 2 && said[0] == "❯ /clear" // the other is the input box
 }
 
-// sameDialog says whether two screens show the same dialog, whatever is ticked or typed in it.
+// sameDialog says whether two screens show the same dialog, whatever is ticked or typed
+// in it.
 func sameDialog(a, b Screen) bool {
 	same := func(x, y Row) bool { return x.Number == y.Number && (x.Label == y.Label || x.Is == OtherRow) }
 	return a.Shows == b.Shows && a.Why == b.Why && a.Question == b.Question &&
@@ -494,12 +549,16 @@ func sameDialog(a, b Screen) bool {
 // The exit codes of menu-driver.
 const exitNoSession, exitRefused, exitUnseen, exitUsage = 1, 2, 3, 4
 
-// Unsubmitted is the error of a text that was pasted and not seen in the input box, where nothing that submits was pressed: a
-// dialog had opened that moment, say.
+// Unsubmitted is the error of a text that was pasted and not seen in the input box, where
+// nothing that submits was pressed: a dialog had opened that moment, say.
 type Unsubmitted struct{ error }
 
 func usage(format string, args ...any) error {
-	return &state.UserError{Err: fmt.Errorf(format, args...), Code: exitUsage, Hint: "menu-driver --help"}
+	return &state.UserError{
+		Err:  fmt.Errorf(format, args...),
+		Code: exitUsage,
+		Hint: "menu-driver --help",
+	}
 }
 
 // refuse says why nothing was done.
@@ -529,7 +588,11 @@ func (d *driver) coded(err error) error {
 	case errors.Is(err, exec.ErrNotFound):
 		return &state.UserError{Err: err, Code: exitNoSession, Hint: "install tmux"}
 	}
-	return &state.UserError{Err: err, Code: exitNoSession, Hint: "tmux -S " + d.server.socket() + " list-panes -a"}
+	return &state.UserError{
+		Err:  err,
+		Code: exitNoSession,
+		Hint: "tmux -S " + d.server.socket() + " list-panes -a",
+	}
 }
 
 // String says in a few words what is on a screen.

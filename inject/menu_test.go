@@ -17,8 +17,8 @@ import (
 	"gchat-hooks/state"
 )
 
-// A screen that Claude Code 2.1.329 drew, held up by a program of its name that writes down every key and changes nothing.
-// What Claude Code does with the keys, e2e shows.
+// A screen that Claude Code 2.1.329 drew, held up by a program of its name that writes
+// down every key and changes nothing. What Claude Code does with the keys, e2e shows.
 func (w world) heldUp(screen string) Pane {
 	w.t.Helper()
 	b, err := os.ReadFile(filepath.Join("testdata", "menu", screen+".ansi"))
@@ -37,7 +37,8 @@ func (w world) heldUp(screen string) Pane {
 		w.t.Fatal(err)
 	}
 	id := w.tmux("new-session", "-d", "-P", "-F", "#{pane_id}", "-s", screen, "-x", "110", "-y", "40", "-c", w.dir, "sh", "-c",
-		"cat "+screen+"; stty raw -echo; : >got; ./claude >got; stty sane; echo ended; exec ./claude") // the last one stands for a shell
+		// the last one stands for a shell
+		"cat "+screen+"; stty raw -echo; : >got; ./claude >got; stty sane; echo ended; exec ./claude")
 	w.below(w.pane(id), "claude")
 	want := ReadScreen(string(b))
 	bound.Until(w.t, "the screen is there", func() bool {
@@ -50,8 +51,8 @@ func (w world) heldUp(screen string) Pane {
 	return w.pane(id)
 }
 
-// inFront waits until the program that a pane's shell became runs, and tmux says so: while one is
-// being replaced, tmux 3.3a names the first word of the pane's command.
+// inFront waits until the program that a pane's shell became runs, and tmux says so:
+// while one is being replaced, tmux 3.3a names the first word of the pane's command.
 func (w world) inFront(pane, name string) {
 	w.t.Helper()
 	w.below(w.pane(pane), name)
@@ -91,8 +92,8 @@ func (w world) ran(session, action string, args ...string) (code int, said strin
 	return coded.Code, err.Error()
 }
 
-// What is refused sends nothing; what is allowed sends these keys, and, as this program does nothing with them, reports
-// that they had no effect.
+// What is refused sends nothing; what is allowed sends these keys, and, as this program
+// does nothing with them, reports that they had no effect.
 func TestMenuOnEveryScreen(t *testing.T) {
 	const refused, sent = 2, 3
 	type does struct {
@@ -231,7 +232,8 @@ func TestMenuGuardsThePane(t *testing.T) {
 				code, said := w.ran(c.screen, f[0], f[1:]...)
 				wrong := !strings.Contains(said, c.says)
 				if name == "scrolled back" {
-					// Refused by tmux when the first key is sent, or by the screen before that.
+					// Refused by tmux when the first key is sent, or by the screen before
+					// that.
 					wrong = wrong && !strings.Contains(said, "the screen shows")
 				}
 				if code != 2 || wrong {
@@ -357,7 +359,8 @@ func TestPaneLocks(t *testing.T) {
 	}
 }
 
-// Esc that is only to interrupt leaves a dialog open, and presses nothing in the pane of another Claude Code.
+// Esc that is only to interrupt leaves a dialog open, and presses nothing in the pane of
+// another Claude Code.
 func TestMenuInterruptsOnlyWhatIsMeant(t *testing.T) {
 	w, _ := newWorld(t, "exec sleep 600")
 	p := w.heldUp("permission")
@@ -376,7 +379,8 @@ func TestMenuInterruptsOnlyWhatIsMeant(t *testing.T) {
 	}
 }
 
-// Without the person's word nothing is chosen in a dialog that lets Claude act, whatever it looks like, nor in one that is not known.
+// Without the person's word nothing is chosen in a dialog that lets Claude act, whatever
+// it looks like, nor in one that is not known.
 func TestMenuDecidesInNoRecordedDialog(t *testing.T) {
 	versions(t, func(t *testing.T, version string) {
 		seen := 0
@@ -404,7 +408,8 @@ func TestMenuDecidesInNoRecordedDialog(t *testing.T) {
 	})
 }
 
-// With the person's word it chooses there, and each choice stands in the log of decisions before its key is pressed.
+// With the person's word it chooses there, and each choice stands in the log of decisions
+// before its key is pressed.
 func TestMenuDecidesAndSaysSo(t *testing.T) {
 	w, _ := newWorld(t, "exec sleep 600")
 	p := w.heldUp("permission")
@@ -434,7 +439,8 @@ func TestMenuDecidesAndSaysSo(t *testing.T) {
 	if err := run(p, noLog, "choose", "1"); code(err) != exitRefused || !strings.Contains(err.Error(), "nothing was pressed") {
 		t.Errorf("without the log: %v", err)
 	}
-	if err := run(p, w.getenv, "choose", "2"); code(err) != exitUnseen { // the program does nothing with it
+	if err := run(p, w.getenv, "choose", "2"); code(err) != exitUnseen {
+		// the program does nothing with it
 		t.Error(err)
 	}
 	if err := run(p, w.getenv, "enter"); code(err) != exitUnseen {
@@ -474,7 +480,8 @@ func TestMenuDecidesAndSaysSo(t *testing.T) {
 	}
 }
 
-// Claude Code ends between the last look and the paste, and another program has the keyboard.
+// Claude Code ends between the last look and the paste, and another program has the
+// keyboard.
 func TestMenuTypesOnlyToTheClaudeThatWasSeen(t *testing.T) {
 	w, _ := newWorld(t, "exec sleep 600")
 	p := w.heldUp("idle")
@@ -498,8 +505,8 @@ func TestMenuTypesOnlyToTheClaudeThatWasSeen(t *testing.T) {
 	}
 }
 
-// A text that Enter does not send is taken back, or the next one would find the box full. So it is
-// by a Claude Code that lags behind its keys.
+// A text that Enter does not send is taken back, or the next one would find the box full.
+// So it is by a Claude Code that lags behind its keys.
 func TestMenuTakesBackWhatWasNotSent(t *testing.T) {
 	sh, err := os.ReadFile("/bin/sh")
 	if err != nil {
@@ -542,8 +549,9 @@ done`
 	}
 }
 
-// A question opens just before the paste, which goes into its field for own words. With PromptOnly the words are taken out of
-// it again: a person's Enter would answer with them.
+// A question opens just before the paste, which goes into its field for own words. With
+// PromptOnly the words are taken out of it again: a person's Enter would answer with
+// them.
 func TestMenuTakesWordsOutOfADialog(t *testing.T) {
 	w, _ := newWorld(t, "exec sleep 600")
 	sh, err := os.ReadFile("/bin/sh")

@@ -78,7 +78,8 @@ func TestADialogAboveTheSessionsName(t *testing.T) {
 	})
 }
 
-// A later version may call its field by another name. It is then not guessed which row it is.
+// A later version may call its field by another name. It is then not guessed which row it
+// is.
 func TestTheFieldIsKnownByItsWords(t *testing.T) {
 	for _, version := range []string{"2.1.197", "2.1.329"} {
 		raw, err := os.ReadFile(filepath.Join("testdata", "screens", version, "single-02-open.ansi"))

@@ -19,8 +19,9 @@ type act struct {
 	chat    bool   // the whole dialog is turned down on its first page
 }
 
-// plan is what is to be done, page by page. A remark has no place of its own, and a single choice none beside own words; so
-// they go with the words, and nothing that the person said is lost.
+// plan is what is to be done, page by page. A remark has no place of its own, and a
+// single choice none beside own words; so they go with the words, and nothing that the
+// person said is lost.
 func plan(choices []Choice) (acts []act, err error) {
 	if len(choices) == 0 {
 		return nil, errors.New("there is nothing to answer")
@@ -34,14 +35,22 @@ func plan(choices []Choice) (acts []act, err error) {
 		if err := a.choose(c.Answer.Labels); err != nil {
 			return nil, err
 		}
-		preview := slices.ContainsFunc(c.Prompt.Options, func(o state.Option) bool { return o.Preview != "" })
+		preview := slices.ContainsFunc(
+			c.Prompt.Options,
+			func(o state.Option) bool { return o.Preview != "" },
+		)
 		switch {
 		case len(a.numbers) == 0 && text == "":
-			return nil, fmt.Errorf("there is no answer to %q that can be typed", brief(c.Prompt.Question, 60))
+			return nil, fmt.Errorf(
+				"there is no answer to %q that can be typed",
+				brief(c.Prompt.Question, 60),
+			)
 		case c.Prompt.MultiSelect:
 			a.text = dashed(text, remark)
 		case preview && text+remark != "":
-			return nil, errors.New("own words and remarks cannot be typed beside previews: answer in the terminal")
+			return nil, errors.New(
+				"own words and remarks cannot be typed beside previews: answer in the terminal",
+			)
 		case text+remark != "":
 			a.text, a.numbers = dashed(a.reviewed(), remark), nil
 		}
@@ -50,21 +59,29 @@ func plan(choices []Choice) (acts []act, err error) {
 	return acts, nil
 }
 
-// typeable is a text as it is typed: without what a terminal would obey, and without white space at its ends, which
-// Claude Code takes off as well.
+// typeable is a text as it is typed: without what a terminal would obey, and without
+// white space at its ends, which Claude Code takes off as well.
 func typeable(text string) string {
 	return strings.TrimSpace(state.Clean(state.ForTyping, text))
 }
 
-// choose finds the numbers of the labels. Of two options with the same label it is the first: Claude is told the label.
+// choose finds the numbers of the labels. Of two options with the same label it is the
+// first: Claude is told the label.
 func (a *act) choose(labels []string) error {
 	if len(labels) > 1 && !a.prompt.MultiSelect {
 		return fmt.Errorf("%q takes one choice, not %d", brief(a.prompt.Question, 60), len(labels))
 	}
 	for _, label := range labels {
-		i := slices.IndexFunc(a.prompt.Options, func(o state.Option) bool { return o.Label == label })
+		i := slices.IndexFunc(
+			a.prompt.Options,
+			func(o state.Option) bool { return o.Label == label },
+		)
 		if i < 0 {
-			return fmt.Errorf("%q is not an option of %q", brief(label, 40), brief(a.prompt.Question, 60))
+			return fmt.Errorf(
+				"%q is not an option of %q",
+				brief(label, 40),
+				brief(a.prompt.Question, 60),
+			)
 		}
 		if !slices.Contains(a.numbers, i+1) {
 			a.numbers = append(a.numbers, i+1)
@@ -93,15 +110,17 @@ func dashed(text, remark string) string {
 // field is the number of the row for own words.
 func (a act) field() int { return len(a.prompt.Options) + 1 }
 
-// page is one page of the dialog as it must stand: as it was asked, with what our keys have changed on it.
+// page is one page of the dialog as it must stand: as it was asked, with what our keys
+// have changed on it.
 type page struct {
 	acts []act
 	on   int         // which of them
 	left map[int]Row // the rows that our keys have changed, by number
 }
 
-// differs says, for a person, why the screen is not this page; "" when it is. The row with the number but may be changing. Of
-// rows that are not on the screen nothing is known.
+// differs says, for a person, why the screen is not this page; "" when it is. The row
+// with the number but may be changing. Of rows that are not on the screen nothing is
+// known.
 func (p page) differs(s Screen, but int) string {
 	if why := asks(s, p.acts[p.on].prompt); why != "" {
 		return why
@@ -123,13 +142,14 @@ func (p page) differs(s Screen, but int) string {
 	return ""
 }
 
-// asks says, for a person, why the screen is not this question's page; "" when it is. Of a page that is larger than the
-// pane, what is on the screen must fit.
+// asks says, for a person, why the screen is not this question's page; "" when it is. Of
+// a page that is larger than the pane, what is on the screen must fit.
 func asks(s Screen, p state.SubQuestion) string {
 	switch {
 	case s.Shows != Question:
 		return notTheDialog(s)
-	case s.Cut && s.Question != "" && !Ends(s.Question, p.Question), !s.Cut && !Same(s.Question, p.Question):
+	case s.Cut && s.Question != "" && !Ends(s.Question, p.Question),
+		!s.Cut && !Same(s.Question, p.Question):
 		return "another question is open"
 	case s.Multi != p.MultiSelect && !s.Below:
 		return "another dialog with that question is open"
@@ -173,7 +193,8 @@ func notTheDialog(s Screen) string {
 	return "the pane shows " + s.Why
 }
 
-// reviewDiffers says what about the review page is not as meant. An answer that is not on the screen was seen on its own page.
+// reviewDiffers says what about the review page is not as meant. An answer that is not on
+// the screen was seen on its own page.
 func reviewDiffers(s Screen, acts []act) string {
 	if s.Shows != Review {
 		return notTheDialog(s)
@@ -235,8 +256,9 @@ func (a *answering) keystrokes() (all []keystroke) {
 	case act.chat:
 		return append(all, a.goToChat, a.leave(KeyEnter))
 	case act.prompt.MultiSelect:
-		// Own words first, for 2.1.197 takes them into the answer only when a row is ticked after they were typed and the cursor
-		// has left them; then the ticks by their numbers, which leave the cursor where it is.
+		// Own words first, for 2.1.197 takes them into the answer only when a row is
+		// ticked after they were typed and the cursor has left them; then the ticks by
+		// their numbers, which leave the cursor where it is.
 		ticks := act.numbers
 		if act.text != "" {
 			all = append(all, a.goTo(field), a.write(act), a.goTo(field-1))
@@ -254,7 +276,8 @@ func (a *answering) keystrokes() (all []keystroke) {
 	case a.screen.Preview: // there a digit only moves the cursor (2.1.197, 2.1.329)
 		return append(all, a.goTo(act.numbers[0]), a.leave(KeyEnter))
 	}
-	// One digit chooses and submits: there is nothing in between that another key could change.
+	// One digit chooses and submits: there is nothing in between that another key could
+	// change.
 	return append(all, a.leave(KeyDigit(act.numbers[0])))
 }
 
@@ -283,13 +306,16 @@ func (a *answering) still() func(Screen) string {
 	}
 }
 
-// firstCharacter is a character with all that is drawn with it: accents, a skin tone, what makes it an emoji, and what is joined.
+// firstCharacter is a character with all that is drawn with it: accents, a skin tone,
+// what makes it an emoji, and what is joined.
 var firstCharacter = pattern(`^(?s:.[\pM\p{Sk}]*)(\x{200d}.[\pM\p{Sk}]*)*`)
 
-// write types a text into the field that has the keys: one character, and when that stands there the rest in one piece.
+// write types a text into the field that has the keys: one character, and when that
+// stands there the rest in one piece.
 func (a *answering) write(act act) keystroke {
 	text := act.text
-	if strings.HasSuffix(text, `\`) { // 2.1.329 takes a backslash before Enter for "the text goes on"
+	if strings.HasSuffix(text, `\`) {
+		// 2.1.329 takes a backslash before Enter for "the text goes on"
 		text += " "
 	}
 	first := len(firstCharacter().FindString(text))
@@ -304,7 +330,8 @@ func (a *answering) write(act act) keystroke {
 				return err
 			}
 		}
-		// A person's key that follows a paste closely is drawn late: 2 of 15 in races with 2.1.329 went unseen before Enter.
+		// A person's key that follows a paste closely is drawn late: 2 of 15 in races
+		// with 2.1.329 went unseen before Enter.
 		return a.settled(ctx, a.still())
 	}
 }
@@ -318,7 +345,8 @@ func (a *answering) tick(number int, on bool) keystroke {
 	}
 }
 
-// change presses a key that stays on the page and changes a row, and waits until that is as wanted.
+// change presses a key that stays on the page and changes a row, and waits until that is
+// as wanted.
 func (a *answering) change(ctx context.Context, s keystep, number int, wanted Row) error {
 	s.before = a.still()
 	s.after = func(now Screen) error {

@@ -69,7 +69,8 @@ func TestSessionsCalled(t *testing.T) {
 	}
 }
 
-// A daemon is started with an environment in which tmux is not on the PATH and no letter but ASCII's is known.
+// A daemon is started with an environment in which tmux is not on the PATH and no letter
+// but ASCII's is known.
 func TestTmuxFromABareEnvironment(t *testing.T) {
 	w, _ := newWorld(t, "printf 'ready 日本\n'; sleep 600")
 	p := w.session("épic", "printf 'ready 日本'; sleep 600")
@@ -129,7 +130,8 @@ func TestServersThatAreNotThere(t *testing.T) {
 	}
 }
 
-// A server that does not answer holds a call only for so long, and nothing of the call stays.
+// A server that does not answer holds a call only for so long, and nothing of the call
+// stays.
 func TestTmuxThatHangs(t *testing.T) {
 	w, p := newWorld(t, "sleep 600")
 	var server int
@@ -140,7 +142,8 @@ func TestTmuxThatHangs(t *testing.T) {
 	if err := syscall.Kill(server, syscall.SIGSTOP); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = syscall.Kill(server, syscall.SIGCONT) }) // before the server is told to end
+	// before the server is told to end
+	t.Cleanup(func() { _ = syscall.Kill(server, syscall.SIGCONT) })
 	ended := make(chan error, 3)
 	go func() { _, err := w.Capture(context.Background(), p.ID); ended <- err }()
 	go func() { ended <- w.Paste(context.Background(), p.ID, "text") }()

@@ -10,7 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// alive says whether a process is there and has not ended. One whose state the kernel does not tell, as in a sandbox, counts.
+// alive says whether a process is there and has not ended. One whose state the kernel
+// does not tell, as in a sandbox, counts.
 func alive(pid int) bool {
 	if pid <= 0 || errors.Is(syscall.Kill(pid, 0), syscall.ESRCH) {
 		return false
@@ -52,8 +53,12 @@ const (
 
 func fromKernel(k *unix.KinfoProc) process {
 	p := process{
-		pid: int(k.Proc.P_pid), parent: int(k.Eproc.Ppid), group: int(k.Eproc.Pgid), foreground: int(k.Eproc.Tpgid),
-		name: unix.ByteSliceToString(k.Proc.P_comm[:]), stopped: k.Proc.P_stat == stopped, dead: k.Proc.P_stat == zombie,
+		pid: int(
+			k.Proc.P_pid,
+		), parent: int(k.Eproc.Ppid), group: int(k.Eproc.Pgid), foreground: int(k.Eproc.Tpgid),
+		name: unix.ByteSliceToString(
+			k.Proc.P_comm[:],
+		), stopped: k.Proc.P_stat == stopped, dead: k.Proc.P_stat == zombie,
 		start: lstart(time.Unix(k.Proc.P_starttime.Unix())),
 	}
 	if k.Eproc.Tdev != -1 { // NODEV

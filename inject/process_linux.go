@@ -31,7 +31,8 @@ func processes() (map[int]process, error) {
 	return all, nil
 }
 
-// processOf reads /proc/PID/stat (proc(5)); the name in it may hold blanks and parentheses.
+// processOf reads /proc/PID/stat (proc(5)); the name in it may hold blanks and
+// parentheses.
 func processOf(pid int) (p process, there bool) {
 	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	open, end := bytes.IndexByte(b, '('), bytes.LastIndexByte(b, ')')

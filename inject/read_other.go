@@ -6,7 +6,8 @@ import (
 	"unicode/utf8"
 )
 
-// readReview reads the page that shows the answers before they are submitted. Its two rows end the screen, without a hint.
+// readReview reads the page that shows the answers before they are submitted. Its two
+// rows end the screen, without a hint.
 func readReview(lines []line) (Screen, bool) {
 	n := len(lines)
 	if n < 4 {
@@ -30,8 +31,8 @@ func readReview(lines []line) (Screen, bool) {
 	return s, true
 }
 
-// reviewBody is the page's answers, " ● question" and "   → answer", without its tabs, its title and its last line. 2.1.329
-// draws a bar before a question of several lines.
+// reviewBody is the page's answers, " ● question" and " → answer", without its tabs, its
+// title and its last line. 2.1.329 draws a bar before a question of several lines.
 func (s *Screen) reviewBody(page []line) (body []line, titled bool) {
 	for _, l := range page {
 		switch {
@@ -49,23 +50,25 @@ func (s *Screen) reviewBody(page []line) (body []line, titled bool) {
 	return body, titled
 }
 
-// The lines below the input box: the mode, hints and notices of Claude Code, or the person's own status line, of which
-// nothing is known but that Claude Code indents it by two columns. The list that completes a command is there too, but
-// then the box holds a draft.
+// The lines below the input box: the mode, hints and notices of Claude Code, or the
+// person's own status line, of which nothing is known but that Claude Code indents it by
+// two columns. The list that completes a command is there too, but then the box holds a
+// draft.
 const (
 	statusLines = 12 // below an empty box; "?" shows a help of nine
 	listLines   = 40
 )
 
-// readInputBox reads the box between two rules that a person types instructions into. It is the last thing on the
-// screen, but for status lines.
+// readInputBox reads the box between two rules that a person types instructions into. It
+// is the last thing on the screen, but for status lines.
 func readInputBox(lines []line) (Screen, bool) {
 	bottom := underRule(lines) - 1
 	top := bottom - 1
 	for top >= 0 && !BoxRule(lines[top].text) {
 		top--
 	}
-	if top < 0 || bottom-top < 2 || len(lines)-bottom > listLines+1 || lines[top].width() != lines[bottom].width() {
+	if top < 0 || bottom-top < 2 || len(lines)-bottom > listLines+1 ||
+		lines[top].width() != lines[bottom].width() {
 		return Screen{}, false
 	}
 	text, ok := boxText(lines[top+1 : bottom])
@@ -74,7 +77,8 @@ func readInputBox(lines []line) (Screen, bool) {
 	}
 	below := lines[bottom+1:]
 	words := joined(below)
-	// 2.1.197 does not indent the list that completes a command; nor does a shell its prompt.
+	// 2.1.197 does not indent the list that completes a command; nor does a shell its
+	// prompt.
 	listed := slices.ContainsFunc(below, func(l line) bool { return !l.blank() && l.indent() < 2 })
 	completes := strings.HasPrefix(text, "/") || strings.Contains(text, "@")
 	switch {
@@ -87,21 +91,29 @@ func readInputBox(lines []line) (Screen, bool) {
 	case strings.Contains(squeeze(words), "searchprompts:"): // 2.1.197, ctrl+r
 		return unknown("a search through earlier prompts"), true
 	}
-	s := Screen{Shows: Prompt, Busy: busy(lines[:top], below), Limit: limit(lines[:top], below), Draft: text}
+	s := Screen{
+		Shows: Prompt,
+		Busy:  busy(lines[:top], below),
+		Limit: limit(lines[:top], below),
+		Draft: text,
+	}
 	if text != "" {
 		s.Shows = Draft
 	}
 	return s, true
 }
 
-// BoxRule says whether a line is a rule of the input box. Later versions write into the upper one: "─── History 3/3 ──────" while
-// a person goes back through prompts, and the session's name, "──── my session ─", or in a narrow pane " my sess… ─" (2.1.332).
+// BoxRule says whether a line is a rule of the input box. Later versions write into the
+// upper one: "─── History 3/3 ──────" while a person goes back through prompts, and the
+// session's name, "──── my session ─", or in a narrow pane " my sess… ─" (2.1.332).
 func BoxRule(line string) bool {
 	long := utf8.RuneCountInString(line) >= 8
-	return long && strings.HasSuffix(line, "─") && (strings.HasPrefix(line, "───") || strings.HasSuffix(line, " ─"))
+	return long && strings.HasSuffix(line, "─") &&
+		(strings.HasPrefix(line, "───") || strings.HasSuffix(line, " ─"))
 }
 
-// boxText is what is typed in the box. The lines after the first are indented by two columns.
+// boxText is what is typed in the box. The lines after the first are indented by two
+// columns.
 func boxText(lines []line) (string, bool) {
 	var texts []string
 	typed := false
@@ -114,7 +126,8 @@ func boxText(lines []line) (string, bool) {
 		case !l.blank():
 			return "", false
 		}
-		// A placeholder is dim, but for the first character, which is inverse where the keys go to that field.
+		// A placeholder is dim, but for the first character, which is inverse where the
+		// keys go to that field.
 		typed = typed || !l.blank() && !l.drawn(func(k ink) bool { return k.dim })
 		texts = append(texts, l.text)
 	}
@@ -127,14 +140,15 @@ func boxText(lines []line) (string, bool) {
 	return "", true
 }
 
-// spinner is the line of a turn under way: "✻ Choreographing… (3s · ↓ 20 tokens)". 2.1.329 does not say "esc to interrupt"
-// all the while.
+// spinner is the line of a turn under way: "✻ Choreographing… (3s · ↓ 20 tokens)".
+// 2.1.329 does not say "esc to interrupt" all the while.
 var (
 	spinner   = pattern(`^[·✢✳✶✻✽*+] \S.*…( \(.*)?$`)
 	interrupt = pattern(`esc to interrupt|esc to inter…|\besc to…`)
 )
 
-// limited is the line that stands by the box while Claude waits for the end of a usage limit, and goes on by itself (2.1.332).
+// limited is the line that stands by the box while Claude waits for the end of a usage
+// limit, and goes on by itself (2.1.332).
 var limited = pattern(`Continuing automatically (.+?) · Esc to cancel`)
 
 // limit is until when Claude waits so; "" where it does not.
@@ -147,7 +161,8 @@ func limit(above, below []line) string {
 	return ""
 }
 
-// busy finds the spinner between the box and the last thing that was said, or the hint below the box.
+// busy finds the spinner between the box and the last thing that was said, or the hint
+// below the box.
 func busy(above, below []line) bool {
 	if slices.ContainsFunc(below, func(l line) bool { return interrupt().MatchString(l.text) }) {
 		return true
@@ -165,20 +180,22 @@ func busy(above, below []line) bool {
 }
 
 var (
-	// permissionQuestions are what Claude Code asks above the rows of its other dialogs, as one text. Where the pane is small
-	// only the question's end may be on the screen.
+	// permissionQuestions are what Claude Code asks above the rows of its other dialogs,
+	// as one text. Where the pane is small only the question's end may be on the screen.
 	permissionQuestions = pattern(`(Do you want to [^?]*|Would you like to proceed)\?$|` +
 		`wants to (exit|enter) plan mode$|ready to code\?|means the full history gets re-read[^.]*\.$`)
 
-	// permissionHint is how the text below the rows begins: "Esc to cancel · Tab to amend".
+	// permissionHint is how the text below the rows begins: "Esc to cancel · Tab to
+	// amend".
 	permissionHint = pattern(`^(Esc to cancel|ctrl[+-]g to edit|Enter to confirm)( |$)`)
 )
 
-// SwitchModel is what Claude Code asks after /model in a conversation that is cached (2.1.197, 2.1.330). It lets Claude do
-// nothing.
+// SwitchModel is what Claude Code asks after /model in a conversation that is cached
+// (2.1.197, 2.1.330). It lets Claude do nothing.
 const SwitchModel = "Switch model?"
 
-// readPermission reads another dialog that wants a choice: numbered rows under a question that is known.
+// readPermission reads another dialog that wants a choice: numbered rows under a question
+// that is known.
 func readPermission(lines []line) (Screen, bool) {
 	first, last, mark := cursorBlock(lines)
 	if last == 0 {
@@ -187,7 +204,8 @@ func readPermission(lines []line) (Screen, bool) {
 	// What is below the rows is Claude Code's: indented, unlike the lines of a shell.
 	foot := slices.DeleteFunc(slices.Clone(lines[last:]), line.gap)
 	foreign := func(l line) bool { return l.indent() == 0 || shellPrompt().MatchString(l.text) }
-	if len(foot) > 0 && (slices.ContainsFunc(foot, foreign) || !permissionHint().MatchString(joined(foot))) {
+	if len(foot) > 0 &&
+		(slices.ContainsFunc(foot, foreign) || !permissionHint().MatchString(joined(foot))) {
 		return Screen{}, false
 	}
 	above, rows, ok := splitRows(lines[first:last], mark, false)
@@ -199,7 +217,12 @@ func readPermission(lines []line) (Screen, bool) {
 	if strings.HasPrefix(asked, "means the full history") {
 		asked = SwitchModel
 	}
-	s := Screen{Shows: Permission, Question: asked, Above: rows[0].number > 1, Below: rows[len(rows)-1].mark == "↓"}
+	s := Screen{
+		Shows:    Permission,
+		Question: asked,
+		Above:    rows[0].number > 1,
+		Below:    rows[len(rows)-1].mark == "↓",
+	}
 	for _, r := range rows {
 		s.Rows = append(s.Rows, r.row(OptionRow))
 	}
@@ -209,8 +232,9 @@ func readPermission(lines []line) (Screen, bool) {
 	return s, s.cursors() == 1
 }
 
-// cursorBlock finds the last row with the cursor and the lines around it, up to blank ones or what is drawn over one. mark is the
-// cursor's column; last is 0 where there is no such row.
+// cursorBlock finds the last row with the cursor and the lines around it, up to blank
+// ones or what is drawn over one. mark is the cursor's column; last is 0 where there is
+// no such row.
 func cursorBlock(lines []line) (first, last, mark int) {
 	const farthest = 30 // lines from the bottom
 	for cursor := len(lines) - 1; cursor >= max(0, len(lines)-farthest); cursor-- {

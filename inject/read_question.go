@@ -6,11 +6,13 @@ import (
 )
 
 var (
-	// hint is the last line of every AskUserQuestion dialog; narrow panes wrap it. What is between the two ends depends
-	// on the version, the question and the row, e.g. "Tab/Arrow keys to navigate" or "ctrl+g to edit in Vim".
+	// hint is the last line of every AskUserQuestion dialog; narrow panes wrap it. What
+	// is between the two ends depends on the version, the question and the row, e.g.
+	// "Tab/Arrow keys to navigate" or "ctrl+g to edit in Vim".
 	hint = pattern(`^Enter to select · (\S.* · )?Esc to cancel$`)
 
-	// hiddenAbove is drawn by 2.1.329 over the line above what it keeps at the bottom, when the dialog is longer than the pane.
+	// hiddenAbove is drawn by 2.1.329 over the line above what it keeps at the bottom,
+	// when the dialog is longer than the pane.
 	hiddenAbove = pattern(`^ ↑ \d+ more lines?$`)
 
 	chipPattern = pattern(`^ [☐☒✔] \S.*$`)
@@ -50,7 +52,8 @@ func readQuestion(lines []line) (Screen, bool) {
 		ok = s.readList(d, first-1)
 	}
 	if slices.ContainsFunc(below, func(r Row) bool { return r.Cursor }) {
-		// The option that was left keeps its ❯, and so does a multi-select's Submit (2.1.197).
+		// The option that was left keeps its ❯, and so does a multi-select's Submit
+		// (2.1.197).
 		for i := range s.Rows {
 			s.Rows[i].Cursor = s.Rows[i].Cursor && !s.Preview && s.Rows[i].Is != SubmitRow
 		}
@@ -62,7 +65,8 @@ func readQuestion(lines []line) (Screen, bool) {
 	return s, true
 }
 
-// cutDialog finds, from the bottom: the hint, a blank line, the rows below the rule, the rule.
+// cutDialog finds, from the bottom: the hint, a blank line, the rows below the rule, the
+// rule.
 func cutDialog(lines []line) (d dialog, ok bool) {
 	end := len(lines)
 	for end > 0 && !lines[end-1].gap() && len(lines)-end < 8 {
@@ -82,10 +86,15 @@ func cutDialog(lines []line) (d dialog, ok bool) {
 	if rule < 1 {
 		return d, false
 	}
-	return dialog{above: lines[:rule], below: lines[rule+1 : bottom], width: lines[rule].width()}, true
+	return dialog{
+		above: lines[:rule],
+		below: lines[rule+1 : bottom],
+		width: lines[rule].width(),
+	}, true
 }
 
-// readBelow reads the rows below the rule. number is the first one's, 0 in a dialog with previews, where they have none.
+// readBelow reads the rows below the rule. number is the first one's, 0 in a dialog with
+// previews, where they have none.
 func readBelow(lines []line) (rows []Row, number int, ok bool) {
 	if len(lines) == 0 {
 		return nil, 0, false
@@ -120,8 +129,9 @@ func (s *Screen) cursors() (n int) {
 	return n
 }
 
-// readPreview reads a list with previews: the options on the left, a box with the preview of one on the right, and
-// under the box the field for notes. Descriptions and the field for the person's own words are not there.
+// readPreview reads a list with previews: the options on the left, a box with the preview
+// of one on the right, and under the box the field for notes. Descriptions and the field
+// for the person's own words are not there.
 func (s *Screen) readPreview(d dialog) bool {
 	top, column := len(d.above)-1, -1
 	for ; top >= 0 && !d.above[top].rule(); top-- {
@@ -149,26 +159,31 @@ func (s *Screen) readPreview(d dialog) bool {
 	for _, r := range rows {
 		row := Row{Is: OptionRow, Number: r.number, Label: joined(r.lines)}
 		// 2.1.197 draws no ❯ before a label of several lines, only its bold type.
-		row.Cursor = r.mark == "❯" || !marked && r.lines[0].drawn(func(k ink) bool { return k.bold })
+		row.Cursor = r.mark == "❯" ||
+			!marked && r.lines[0].drawn(func(k ink) bool { return k.bold })
 		s.Rows = append(s.Rows, row)
 	}
 	return s.readHead(d.above[:top], d.width)
 }
 
-// boxCorner is the column of the preview's upper left corner, -1 for none: "❯ 1. Side bar        ┌─────┐".
+// boxCorner is the column of the preview's upper left corner, -1 for none: "❯ 1. Side bar
+// ┌─────┐".
 func boxCorner(l line) int {
 	column := slices.IndexFunc(l.cells, func(c cell) bool { return c.text == "┌" })
-	if column < 0 || !strings.HasSuffix(l.text, "┐") || strings.Trim(l.from(column+1).text, "─┐") != "" {
+	if column < 0 || !strings.HasSuffix(l.text, "┐") ||
+		strings.Trim(l.from(column+1).text, "─┐") != "" {
 		return -1
 	}
 	return column
 }
 
-// noNotes says whether the box is closed, and the field under it says how to write a note: then it takes no keys and holds none.
+// noNotes says whether the box is closed, and the field under it says how to write a
+// note: then it takes no keys and holds none.
 func noNotes(right []line) bool {
 	i := 1
 	for ; i < len(right) && !strings.HasPrefix(right[i].text, "└"); i++ {
-		if c := right[i].at(0); c != "│" && c != "├" && c != "" { // 2.1.197 leaves a line out beside a label of several
+		if c := right[i].at(0); c != "│" && c != "├" && c != "" {
+			// 2.1.197 leaves a line out beside a label of several
 			return false
 		}
 	}
@@ -200,8 +215,9 @@ func (s *Screen) readList(d dialog, other int) bool {
 	return s.endsAbove(above, rows, top) && s.readHead(lines[:top], d.width)
 }
 
-// isMulti reports whether the last line, which reads like the Submit of a multi-select, is that.
-// It may be the end of a description, or of what was typed: then no row has a tick box.
+// isMulti reports whether the last line, which reads like the Submit of a multi-select,
+// is that. It may be the end of a description, or of what was typed: then no row has a
+// tick box.
 func isMulti(lines []line, submit Row) bool {
 	last := lines[len(lines)-1]
 	if submit.Cursor || last.drawn(func(k ink) bool { return k.bold }) {
@@ -213,8 +229,8 @@ func isMulti(lines []line, submit Row) bool {
 	})
 }
 
-// lacksSubmit reports whether the rows of a list that was read as one for a single choice are
-// those of a multi-select whose Submit was not read as such.
+// lacksSubmit reports whether the rows of a list that was read as one for a single choice
+// are those of a multi-select whose Submit was not read as such.
 func lacksSubmit(rows []rowLines, isSubmit bool) bool {
 	if len(rows) == 0 {
 		return isSubmit
@@ -222,8 +238,9 @@ func lacksSubmit(rows []rowLines, isSubmit bool) bool {
 	return !slices.ContainsFunc(rows, func(r rowLines) bool { return r.tick == "" })
 }
 
-// endsAbove notes whether the list goes on above its drawn rows. It reports whether the screen
-// shows that: where something else is above them, they begin with the first, or with a mark.
+// endsAbove notes whether the list goes on above its drawn rows. It reports whether the
+// screen shows that: where something else is above them, they begin with the first, or
+// with a mark.
 func (s *Screen) endsAbove(above []line, rows []rowLines, top int) bool {
 	isText := slices.ContainsFunc(above, func(l line) bool { return !l.blank() })
 	s.Above = isText || len(rows) == 0 || rows[0].number > 1
@@ -233,8 +250,8 @@ func (s *Screen) endsAbove(above []line, rows []rowLines, top int) bool {
 	return !isText && len(rows) > 0 && (rows[0].mark == "↑" || rows[0].mark == "❯")
 }
 
-// addRows turns the drawn rows into what they are for. The field for the person's own words has the number before
-// the first one below the rule.
+// addRows turns the drawn rows into what they are for. The field for the person's own
+// words has the number before the first one below the rule.
 func (s *Screen) addRows(rows []rowLines, other int) bool {
 	for _, r := range rows {
 		row, ok := r.row(OptionRow), r.number < other
@@ -255,12 +272,14 @@ func (s *Screen) addRows(rows []rowLines, other int) bool {
 	return !s.Below || last.mark == "↓" || last.mark == "❯"
 }
 
-// field reads the row for the person's own words. Empty, it shows a placeholder in grey; what is typed takes its place
-// and is drawn as text, so that a person can type the placeholder's own words.
+// field reads the row for the person's own words. Empty, it shows a placeholder in grey;
+// what is typed takes its place and is drawn as text, so that a person can type the
+// placeholder's own words.
 func (r rowLines) field() (Row, bool) {
 	row := r.row(OtherRow)
 	row.Label = joined(r.lines)
-	placeholder := strings.TrimSuffix(row.Label, ".") == "Type something" // a multi-select's has no full stop
+	// a multi-select's has no full stop
+	placeholder := strings.TrimSuffix(row.Label, ".") == "Type something"
 	grey := r.coloured() && !slices.ContainsFunc(r.lines, func(l line) bool { return !r.greyer(l) })
 	if grey || !r.coloured() && placeholder {
 		return row, placeholder
@@ -269,20 +288,22 @@ func (r rowLines) field() (Row, bool) {
 	return row, true
 }
 
-// submitRow reads the row below the last one of a multi-select. It says "Next" where another question follows, and is
-// bold: a description that says "Submit" is not.
+// submitRow reads the row below the last one of a multi-select. It says "Next" where
+// another question follows, and is bold: a description that says "Submit" is not.
 func submitRow(l line) (Row, bool) {
 	label := l.from(2)
 	text, cursor := strings.TrimSpace(label.text), l.at(0) == "❯"
-	if !cursor && l.at(0) != " " || l.at(1) != " " || label.indent() != 3 || text != "Submit" && text != "Next" {
+	if !cursor && l.at(0) != " " || l.at(1) != " " || label.indent() != 3 ||
+		text != "Submit" && text != "Next" {
 		return Row{}, false
 	}
 	description := label.drawn(func(k ink) bool { return k.colour != "" && !k.bold && !cursor })
 	return Row{Is: SubmitRow, Label: text, Cursor: cursor}, !description
 }
 
-// readHead reads what is above the rows: a rule, the tabs or the chip, and the question. Where the pane is too small,
-// the upper part of it is not on the screen, and the rest begins at the screen's top.
+// readHead reads what is above the rows: a rule, the tabs or the chip, and the question.
+// Where the pane is too small, the upper part of it is not on the screen, and the rest
+// begins at the screen's top.
 func (s *Screen) readHead(lines []line, width int) bool {
 	top := underRule(lines)
 	whole := top > 0
@@ -305,7 +326,8 @@ func (s *Screen) readHead(lines []line, width int) bool {
 	return !whole || titled && s.Question != ""
 }
 
-// readTitle reads the line under the dialog's rule: the tabs, or the chip of a single question.
+// readTitle reads the line under the dialog's rule: the tabs, or the chip of a single
+// question.
 func (s *Screen) readTitle(l line) bool {
 	if chipPattern().MatchString(l.text) {
 		return true
@@ -318,7 +340,10 @@ func (s *Screen) readTitle(l line) bool {
 	for i, title := range tabPattern().Split(text, -1)[1:] {
 		title = strings.TrimSpace(title)
 		mark := strings.TrimSpace(marks[i])
-		s.Tabs = append(s.Tabs, Tab{Title: title, Answered: mark == "☒", Submit: mark == "✔" && title == "Submit"})
+		s.Tabs = append(
+			s.Tabs,
+			Tab{Title: title, Answered: mark == "☒", Submit: mark == "✔" && title == "Submit"},
+		)
 	}
 	if n := len(s.Tabs); n > 0 && !s.Tabs[n-1].Submit {
 		s.Tabs = nil // cut, or something else
@@ -329,7 +354,8 @@ func (s *Screen) readTitle(l line) bool {
 // questionText takes away the bar that 2.1.329 draws before a question of several lines.
 func questionText(lines []line) (text string, barred bool) {
 	lines = slices.DeleteFunc(slices.Clone(lines), line.blank)
-	barred = len(lines) > 0 && !slices.ContainsFunc(lines, func(l line) bool { return l.at(0) != "│" })
+	barred = len(lines) > 0 &&
+		!slices.ContainsFunc(lines, func(l line) bool { return l.at(0) != "│" })
 	for i := range lines {
 		if barred {
 			lines[i] = lines[i].from(1)

@@ -17,9 +17,10 @@ type start struct {
 
 var rowNumber = pattern(`^(\d{1,2})\.( |$)?`)
 
-// rowStart reads a line as the beginning of a row whose mark is in that column. Between mark and number is a blank, and
-// another behind the number, but where a text is longer than a line either may be given up: " 2. Top bar with …" beside a
-// preview, "❯ 1.Lock the table …" (2.1.197, 2.1.329).
+// rowStart reads a line as the beginning of a row whose mark is in that column. Between
+// mark and number is a blank, and another behind the number, but where a text is longer
+// than a line either may be given up: " 2. Top bar with …" beside a preview, "❯ 1.Lock
+// the table …" (2.1.197, 2.1.329).
 func rowStart(l line, mark int) (start, bool) {
 	s := start{mark: l.at(mark)}
 	if l.indent() < mark || s.mark != "❯" && s.mark != "↑" && s.mark != "↓" && s.mark != " " {
@@ -40,16 +41,19 @@ func rowStart(l line, mark int) (start, bool) {
 	return s, true
 }
 
-// greyer says whether a line is drawn like the row's number, as descriptions and placeholders are. Where nothing is
-// styled, nothing is.
+// greyer says whether a line is drawn like the row's number, as descriptions and
+// placeholders are. Where nothing is styled, nothing is.
 func (s start) greyer(l line) bool {
-	return l.drawn(func(k ink) bool { return k.dim || s.coloured() && k.colour == s.grey.colour && !k.bold })
+	return l.drawn(
+		func(k ink) bool { return k.dim || s.coloured() && k.colour == s.grey.colour && !k.bold },
+	)
 }
 
 func (s start) coloured() bool { return s.grey.colour != "" || s.grey.dim }
 
-// listRow is rowStart in a list of which it is known whether it is a multi-select. 2.1.197 begins descriptions
-// where rows begin in those, so a line there is a row only with a tick box, and with one that is not grey.
+// listRow is rowStart in a list of which it is known whether it is a multi-select.
+// 2.1.197 begins descriptions where rows begin in those, so a line there is a row only
+// with a tick box, and with one that is not grey.
 func listRow(l line, mark int, multi bool) (start, bool) {
 	s, ok := rowStart(l, mark)
 	if ok && multi {
@@ -59,7 +63,8 @@ func listRow(l line, mark int, multi bool) (start, bool) {
 	return s, ok
 }
 
-// rowLines is one row as drawn: its first line without mark, number and tick box, and the lines that follow.
+// rowLines is one row as drawn: its first line without mark, number and tick box, and the
+// lines that follow.
 type rowLines struct {
 	start
 	tick   string // "[ ] " or "[✔] ", of a row that can be ticked
@@ -70,9 +75,9 @@ type rowLines struct {
 // 2.1.197 gives up the blank behind the box where a text is longer than a line.
 var tickPattern = pattern(`^\[([ ✔])\]( |$)?`)
 
-// splitRows takes a list apart, whose rows have their mark in that column. above are the lines that belong to a row whose
-// beginning is not on the screen. It fails on a list that can be read in two ways: a row's text that looks like the next
-// row.
+// splitRows takes a list apart, whose rows have their mark in that column. above are the
+// lines that belong to a row whose beginning is not on the screen. It fails on a list
+// that can be read in two ways: a row's text that looks like the next row.
 func splitRows(lines []line, mark int, multi bool) (above []line, rows []rowLines, ok bool) {
 	least := mark + 3 // the indent of a row's further lines
 	if multi {
@@ -106,7 +111,8 @@ func splitRows(lines []line, mark int, multi bool) (above []line, rows []rowLine
 	return above, rows, true
 }
 
-// row is the row's text. The label ends where the grey begins; where nothing is styled, with its first line.
+// row is the row's text. The label ends where the grey begins; where nothing is styled,
+// with its first line.
 func (r rowLines) row(role Role) Row {
 	out := Row{Is: role, Number: r.number, Cursor: r.mark == "❯", Ticked: r.ticked}
 	n := 1
@@ -117,8 +123,9 @@ func (r rowLines) row(role Role) Row {
 	return out
 }
 
-// listTop is where the rows begin: they are numbered without a gap, from the last one up to the first, or to one behind which
-// others are hidden. There can be blank lines in a list, of a text that a person types, and numbered lines in a question.
+// listTop is where the rows begin: they are numbered without a gap, from the last one up
+// to the first, or to one behind which others are hidden. There can be blank lines in a
+// list, of a text that a person types, and numbered lines in a question.
 func listTop(lines []line, multi bool) int {
 	top := len(lines)
 	var first start
@@ -127,13 +134,17 @@ func listTop(lines []line, multi bool) int {
 		if !ok {
 			continue
 		}
-		alike := row.coloured() && row.grey == first.grey // then a number is missing, which splitRows says
+		// then a number is missing, which splitRows says
+		alike := row.coloured() && row.grey == first.grey
 		if first.number != 0 && row.number != first.number-1 && !alike {
 			break
 		}
 		top, first = i, row
 	}
-	if !slices.ContainsFunc(lines[:top], func(l line) bool { return !l.blank() && l.indent() < 2 }) {
+	if !slices.ContainsFunc(
+		lines[:top],
+		func(l line) bool { return !l.blank() && l.indent() < 2 },
+	) {
 		return 0 // the rest of a row whose beginning is not on the screen
 	}
 	return top

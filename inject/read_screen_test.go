@@ -17,9 +17,9 @@ var escapes = regexp.MustCompile("\x1b\\[[0-9;]*m")
 
 func plain(capture string) string { return escapes.ReplaceAllString(capture, "") }
 
-// recorded are the captures of one version of Claude Code, by name: `tmux capture-pane -p -e` of real sessions whose
-// model was scripted. The name says what was asked, in which size of pane (110×40 where none is named), and the key
-// pressed last.
+// recorded are the captures of one version of Claude Code, by name: `tmux capture-pane -p
+// -e` of real sessions whose model was scripted. The name says what was asked, in which
+// size of pane (110×40 where none is named), and the key pressed last.
 func recorded(t testing.TB, version string) map[string]string {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join("testdata", "screens", version, "*.ansi"))
@@ -43,7 +43,8 @@ func versions(t *testing.T, test func(t *testing.T, version string)) {
 	}
 }
 
-// want.txt holds one printed screen for every capture; it was compared with the drawings by eye.
+// want.txt holds one printed screen for every capture; it was compared with the drawings
+// by eye.
 func TestReadRecordedScreens(t *testing.T) {
 	versions(t, func(t *testing.T, version string) {
 		screens := recorded(t, version)
@@ -89,7 +90,8 @@ func readWant(t *testing.T, file string) map[string]string {
 	return want
 }
 
-// A dialog that any line has come after is no dialog to type into: the line may be a shell's.
+// A dialog that any line has come after is no dialog to type into: the line may be a
+// shell's.
 func TestDialogsAboveAnythingElseAreNotRead(t *testing.T) {
 	after := map[string]string{
 		"a shell":          "\nuser@host:~/x$",
@@ -118,8 +120,8 @@ func TestDialogsAboveAnythingElseAreNotRead(t *testing.T) {
 	})
 }
 
-// Claude Code draws from the top, so a dialog half drawn lacks its end; one that is scrolled lacks its beginning, and is
-// read as cut or not at all.
+// Claude Code draws from the top, so a dialog half drawn lacks its end; one that is
+// scrolled lacks its beginning, and is read as cut or not at all.
 func TestHalfDrawnDialogs(t *testing.T) {
 	versions(t, func(t *testing.T, version string) {
 		for name, capture := range recorded(t, version) {

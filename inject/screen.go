@@ -12,30 +12,37 @@ import (
 type View string
 
 const (
-	Unknown    View = ""           // nothing that this reader knows for sure: nothing may be typed
-	Prompt     View = "prompt"     // the input box, empty: a dim suggestion in it is no text
-	Draft      View = "draft"      // the input box with a text that a person began
-	Question   View = "question"   // an AskUserQuestion dialog that shows one of its questions
-	Review     View = "review"     // its page "Review your answers"
-	Permission View = "permission" // another dialog of Claude Code that wants a choice: a tool permission, a plan
+	Unknown  View = ""         // nothing that this reader knows for sure: nothing may be typed
+	Prompt   View = "prompt"   // the input box, empty: a dim suggestion in it is no text
+	Draft    View = "draft"    // the input box with a text that a person began
+	Question View = "question" // an AskUserQuestion dialog that shows one of its questions
+	Review   View = "review"   // its page "Review your answers"
+	// another dialog of Claude Code that wants a choice: a tool permission, a plan
+	Permission View = "permission"
 )
 
-// Screen is what a pane shows, as far as an answer needs it. Texts are as drawn, a blank between their lines: see Same.
+// Screen is what a pane shows, as far as an answer needs it. Texts are as drawn, a blank
+// between their lines: see Same.
 type Screen struct {
 	Shows View
 	Why   string // Unknown: what was seen instead, in a few words for a person
 	Busy  bool   // Claude works (its spinner or "esc to interrupt" is shown)
-	Limit string // until when Claude waits for the end of a usage limit, as drawn: "at 12:47pm"; "" where it does not
-	Draft string // the text in the input box, its lines joined by "\n", also above a list of commands
+	// until when Claude waits for the end of a usage limit, as drawn: "at 12:47pm"; ""
+	// where it does not
+	Limit string
+	// the text in the input box, its lines joined by "\n", also above a list of commands
+	Draft string
 
 	Tabs     []Tab  // the row of tabs, as far as it is on the screen; nil where there is none
 	Question string // the question's text; Permission: what is asked
-	Cut      bool   // Question: its beginning may not be on the screen: compare it with Ends. Review: the same of the page
-	Multi    bool   // several options can be ticked
-	Preview  bool   // options on the left, the preview of one on the right
-	Rows     []Row  // what the cursor can stand on, in order, as far as it is on the screen
-	Above    bool   // rows are hidden above the first
-	Below    bool   // rows are hidden below the last
+	// Question: its beginning may not be on the screen: compare it with Ends. Review: the
+	// same of the page
+	Cut     bool
+	Multi   bool  // several options can be ticked
+	Preview bool  // options on the left, the preview of one on the right
+	Rows    []Row // what the cursor can stand on, in order, as far as it is on the screen
+	Above   bool  // rows are hidden above the first
+	Below   bool  // rows are hidden below the last
 
 	Answers string // Review: what would be submitted, "● question → answer" for each
 	Text    string // Permission: all of the dialog that is on the screen
@@ -83,10 +90,14 @@ type Tab struct {
 type Role string
 
 const (
-	OptionRow Role = "option" // one of the asked options (or of a permission dialog's, or of the review page's choices)
+	// one of the asked options (or of a permission dialog's, or of the review page's
+	// choices)
+	OptionRow Role = "option"
 	OtherRow  Role = "other"  // "Type something": a field for the person's own words
 	SubmitRow Role = "submit" // multi-select: "Submit", or "Next" where another question follows
-	BelowRow  Role = "below"  // below the rule: "Chat about this", and others such as "Skip interview and plan immediately"
+	// below the rule: "Chat about this", and others such as "Skip interview and plan
+	// immediately"
+	BelowRow Role = "below"
 )
 
 // Row is one line, or a few, of a list that the cursor can stand on.
@@ -99,18 +110,21 @@ type Row struct {
 	Text   string // OtherRow: what was typed into it, which is drawn in place of its label
 }
 
-// shellPrompt is how a line ends on which a shell waits for a command. "45%" is more likely a person's status line.
+// shellPrompt is how a line ends on which a shell waits for a command. "45%" is more
+// likely a person's status line.
 var shellPrompt = pattern(`(^|[^0-9])[$#%>❯➜λ»]$`)
 
 var pattern = state.LazyPattern
 
-// ReadScreen reads what `tmux capture-pane -p -e` printed of a pane. Only what is at the very bottom of the screen
-// counts, and only if all of it is as the measured versions (2.1.197, 2.1.329) draw it: a dialog further up is a
-// quotation, or what a program left behind that has ended.
+// ReadScreen reads what `tmux capture-pane -p -e` printed of a pane. Only what is at the
+// very bottom of the screen counts, and only if all of it is as the measured versions
+// (2.1.197, 2.1.329) draw it: a dialog further up is a quotation, or what a program left
+// behind that has ended.
 func ReadScreen(capture string) Screen {
 	lines := readCapture(capture)
 	if last := len(lines) - 1; last >= 0 && BoxRule(lines[last].text) && !lines[last].rule() {
-		lines = withoutBlanks(lines[:last]) // the session's name, which stands below its dialogs, too (2.1.332)
+		// the session's name, which stands below its dialogs, too (2.1.332)
+		lines = withoutBlanks(lines[:last])
 	}
 	if len(lines) == 0 {
 		return unknown("an empty screen")
@@ -142,7 +156,10 @@ func describe(lines []line) string {
 	chosen := func(l line) bool { return l.indent() > 0 && strings.HasPrefix(strings.TrimSpace(l.text), "❯ ") }
 	if below := lines[top+1:]; top >= 0 && slices.ContainsFunc(below, chosen) {
 		title := slices.IndexFunc(below, func(l line) bool { return !l.blank() })
-		return fmt.Sprintf("a dialog that only the terminal answers: %q", brief(strings.TrimSpace(below[title].text), 80))
+		return fmt.Sprintf(
+			"a dialog that only the terminal answers: %q",
+			brief(strings.TrimSpace(below[title].text), 80),
+		)
 	}
 	return "no dialog of Claude Code"
 }

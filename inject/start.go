@@ -15,8 +15,8 @@ import (
 	"gchat-hooks/state"
 )
 
-// ProgramOf is how a process was started, without its arguments: a program, or an engine and the script that it runs, by absolute
-// paths; nil where that is not known.
+// ProgramOf is how a process was started, without its arguments: a program, or an engine
+// and the script that it runs, by absolute paths; nil where that is not known.
 func ProgramOf(pid int) []string {
 	if pid <= 1 {
 		return nil
@@ -39,7 +39,8 @@ func ProgramOf(pid int) []string {
 	return []string{path}
 }
 
-// Lives says whether a process that runs has a session, by Claude Code's own files of sessions: see Waits.
+// Lives says whether a process that runs has a session, by Claude Code's own files of
+// sessions: see Waits.
 func Lives(transcript, id string) bool {
 	files, _ := filepath.Glob(filepath.Join(sessionFiles(transcript), "*.json"))
 	return slices.ContainsFunc(files, func(file string) bool {
@@ -52,14 +53,16 @@ func Lives(transcript, id string) bool {
 // ownSession is the name of our own server's session.
 const ownSession = "gchat-hooks"
 
-// Own is our own tmux server, for sessions that no terminal of the person's has: it goes on when the login shell ends. To look at
-// it: tmux -S SOCKET attach.
+// Own is our own tmux server, for sessions that no terminal of the person's has: it goes
+// on when the login shell ends. To look at it: tmux -S SOCKET attach.
 func Own(userState string) Server { return Server{Socket: filepath.Join(userState, "tmux")} }
 
-// Open starts a program in a new window of a session, argument by argument, without a shell. Our own server is started where it
-// does not run. The pane is as it was just then: its program may have ended.
+// Open starts a program in a new window of a session, argument by argument, without a
+// shell. Our own server is started where it does not run. The pane is as it was just
+// then: its program may have ended.
 func (s Server) Open(ctx context.Context, session, dir string, argv []string) (Pane, error) {
-	window := []string{"-d", "-P", "-F", paneFormat, "-c", strings.ReplaceAll(dir, "#", "##")} // it is a format: #(…) would run
+	// it is a format: #(…) would run
+	window := []string{"-d", "-P", "-F", paneFormat, "-c", strings.ReplaceAll(dir, "#", "##")}
 	window = append(window, argv...)
 	for i, arg := range window {
 		if strings.HasSuffix(arg, ";") { // else the next command would begin
@@ -69,8 +72,12 @@ func (s Server) Open(ctx context.Context, session, dir string, argv []string) (P
 	open := append([]string{"new-window", "-t", "=" + KeptName(session) + ":"}, window...)
 	out, err := s.call(ctx, nil, open...)
 	if session == ownSession && (errors.Is(err, ErrNoServer) || errors.Is(err, ErrNoSession)) {
-		out, err = s.call(ctx, nil, append([]string{"new-session", "-s", session, "-x", "200", "-y", "50"}, window...)...)
-		if err != nil && strings.Contains(err.Error(), "duplicate session") { // another one began it just now
+		out, err = s.call(
+			ctx,
+			nil,
+			append([]string{"new-session", "-s", session, "-x", "200", "-y", "50"}, window...)...)
+		if err != nil && strings.Contains(err.Error(), "duplicate session") {
+			// another one began it just now
 			out, err = s.call(ctx, nil, open...)
 		}
 	}
@@ -84,14 +91,21 @@ func (s Server) Open(ctx context.Context, session, dir string, argv []string) (P
 	return p, nil
 }
 
-// OpenNear starts a program in a window beside the session's last one, where its tmux session is still there, else in our own
-// server.
-func OpenNear(ctx context.Context, userState string, one *state.Session, argv []string) (Server, Pane, error) {
+// OpenNear starts a program in a window beside the session's last one, where its tmux
+// session is still there, else in our own server.
+func OpenNear(
+	ctx context.Context,
+	userState string,
+	one *state.Session,
+	argv []string,
+) (Server, Pane, error) {
 	server := Server{Socket: one.TmuxSocket}
-	isID := strings.HasPrefix(one.TmuxSession, "$") // tmux would take it for a session's number (3.3a)
+	// tmux would take it for a session's number (3.3a)
+	isID := strings.HasPrefix(one.TmuxSession, "$")
 	if one.TmuxSession != "" && !isID && usersOwn(one.TmuxSocket) {
 		pane, err := server.Open(ctx, one.TmuxSession, one.ProjectDir, argv)
-		if !errors.Is(err, ErrNoServer) && !errors.Is(err, ErrNoSession) && !errors.Is(err, ErrNoPane) {
+		if !errors.Is(err, ErrNoServer) && !errors.Is(err, ErrNoSession) &&
+			!errors.Is(err, ErrNoPane) {
 			return server, pane, err
 		}
 	}
@@ -100,7 +114,8 @@ func OpenNear(ctx context.Context, userState string, one *state.Session, argv []
 	return server, pane, err
 }
 
-// usersOwn says whether a socket is this user's: after a reboot, another's tmux may listen at a path in /tmp.
+// usersOwn says whether a socket is this user's: after a reboot, another's tmux may
+// listen at a path in /tmp.
 func usersOwn(socket string) bool {
 	info, err := os.Stat(socket)
 	if err != nil {

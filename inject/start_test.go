@@ -8,7 +8,8 @@ import (
 	"gchat-hooks/state"
 )
 
-// Sessions that begin at one moment each get a window of our own server, which one of them starts.
+// Sessions that begin at one moment each get a window of our own server, which one of
+// them starts.
 func TestOpenAtOneMoment(t *testing.T) {
 	needs(t, "tmux")
 	own := Own(t.TempDir())
@@ -28,7 +29,8 @@ func TestOpenAtOneMoment(t *testing.T) {
 	}
 }
 
-// Whatever a person calls a tmux session, a window is opened in that one or in our own server.
+// Whatever a person calls a tmux session, a window is opened in that one or in our own
+// server.
 func TestOpenBesideOddNames(t *testing.T) {
 	w, _ := newWorld(t, "exec sleep 60")
 	names := []string{"$0", "%0", "@0", "=main", "-x", "{last}", "!", "*", " lead", "a,b", "#[fg=red]x", `"q"`}

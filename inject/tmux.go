@@ -1,4 +1,5 @@
-// Package inject speaks tmux and the screens of Claude Code: it finds panes, reads them and types into them.
+// Package inject speaks tmux and the screens of Claude Code: it finds panes, reads them
+// and types into them.
 package inject
 
 import (
@@ -21,8 +22,9 @@ import (
 
 type Server struct {
 	Socket string // path; "" is the person's default one
-	// Front, where set, is the program that keys are meant for, as tmux names it: tmux drops them when another one has the
-	// pane's keyboard by then. Between our last capture and a key Claude Code can end, and a shell take the key.
+	// Front, where set, is the program that keys are meant for, as tmux names it: tmux
+	// drops them when another one has the pane's keyboard by then. Between our last
+	// capture and a key Claude Code can end, and a shell take the key.
 	Front string
 }
 
@@ -47,14 +49,16 @@ var (
 	ErrNoKeys = errors.New("the pane takes no keys")
 )
 
-// ServerOf is the server that $TMUX ("socket,pid,session") names. tmux itself cuts at the first comma.
+// ServerOf is the server that $TMUX ("socket,pid,session") names. tmux itself cuts at the
+// first comma.
 func ServerOf(tmux string) Server {
 	socket, _, _ := strings.Cut(tmux, ",")
 	return Server{Socket: socket}
 }
 
-// socket is the server's socket. That of a plain `tmux` in a plain terminal is in $TMUX_TMPDIR, or in /tmp where that is unset
-// or missing: tmux-UID/default (tmux.c, make_label).
+// socket is the server's socket. That of a plain `tmux` in a plain terminal is in
+// $TMUX_TMPDIR, or in /tmp where that is unset or missing: tmux-UID/default (tmux.c,
+// make_label).
 func (s Server) socket() string {
 	if s.Socket != "" {
 		return s.Socket
@@ -66,11 +70,12 @@ func (s Server) socket() string {
 	return filepath.Join(dir, fmt.Sprintf("tmux-%d", os.Getuid()), "default")
 }
 
-// callTimeout bounds one call of tmux. A call takes 5 ms; a server that was stopped with SIGSTOP never answers.
+// callTimeout bounds one call of tmux. A call takes 5 ms; a server that was stopped with
+// SIGSTOP never answers.
 const callTimeout = 3 * time.Second
 
-// program is tmux: on the PATH (""), or where it lies on machines whose daemons get a PATH without it: launchd gives
-// /usr/bin:/bin:/usr/sbin:/sbin.
+// program is tmux: on the PATH (""), or where it lies on machines whose daemons get a
+// PATH without it: launchd gives /usr/bin:/bin:/usr/sbin:/sbin.
 func program() (string, error) {
 	for _, dir := range []string{
 		"", "/opt/homebrew/bin", "/usr/local/bin", "/opt/local/bin", "/home/linuxbrew/.linuxbrew/bin", "/usr/bin", "/bin",
@@ -82,8 +87,9 @@ func program() (string, error) {
 	return "", fmt.Errorf("find tmux: %w", exec.ErrNotFound)
 }
 
-// call gives the server one command and returns what it printed. None of the commands used here starts a server that
-// is not running. -u: with LANG=C, tmux would print a session "épic" as "_pic" (3.3a).
+// call gives the server one command and returns what it printed. None of the commands
+// used here starts a server that is not running. -u: with LANG=C, tmux would print a
+// session "épic" as "_pic" (3.3a).
 func (s Server) call(ctx context.Context, stdin io.Reader, args ...string) (string, error) {
 	state.BeforeSlowCall("calls tmux")
 	tmux, err := program()
@@ -94,7 +100,8 @@ func (s Server) call(ctx context.Context, stdin io.Reader, args ...string) (stri
 	defer cancel()
 	cmd := exec.CommandContext(ctx, tmux, append([]string{"-u", "-S", s.socket()}, args...)...)
 	cmd.WaitDelay = callTimeout
-	// A group of its own: Ctrl-C in the daemon's terminal must not break off a key that is on its way.
+	// A group of its own: Ctrl-C in the daemon's terminal must not break off a key that
+	// is on its way.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Env = withoutTmux(os.Environ())
 	cmd.Stdin = stdin
@@ -109,7 +116,8 @@ func (s Server) call(ctx context.Context, stdin io.Reader, args ...string) (stri
 	return out.String(), nil
 }
 
-// withoutTmux takes our own place in a tmux out of the environment: it would stand in for a target that is missing.
+// withoutTmux takes our own place in a tmux out of the environment: it would stand in for
+// a target that is missing.
 func withoutTmux(env []string) []string {
 	return slices.DeleteFunc(env, func(v string) bool {
 		return strings.HasPrefix(v, "TMUX=") || strings.HasPrefix(v, "TMUX_PANE=")
@@ -135,20 +143,28 @@ func explain(words string, err error) error {
 
 var paneID = pattern(`^%[0-9]+$`)
 
-// callPane is a call whose target is a pane, by its id: a name can be another session's tomorrow.
-func (s Server) callPane(ctx context.Context, pane string, command string, args ...string) (string, error) {
+// callPane is a call whose target is a pane, by its id: a name can be another session's
+// tomorrow.
+func (s Server) callPane(
+	ctx context.Context,
+	pane string,
+	command string,
+	args ...string,
+) (string, error) {
 	if !paneID().MatchString(pane) {
 		return "", fmt.Errorf("%w: %q", ErrNoPane, pane)
 	}
 	return s.call(ctx, nil, append([]string{command, "-t", pane}, args...)...)
 }
 
-// The session's name comes last, for it may hold blanks. tmux lets no tab, line break, colon or dot into it.
+// The session's name comes last, for it may hold blanks. tmux lets no tab, line break,
+// colon or dot into it.
 const paneFormat = "#{pane_id} #{pane_pid} #{pane_in_mode} #{pane_dead} #{pane_input_off} #{pane_synchronized} " +
 	"#{s/ /_/:pane_current_command} #{session_name}"
 
-// Panes are all panes of the server, in the order of sessions. A window that belongs to several sessions (a session
-// group, link-window) shows its panes once for each. A server that is not running is ErrNoServer.
+// Panes are all panes of the server, in the order of sessions. A window that belongs to
+// several sessions (a session group, link-window) shows its panes once for each. A server
+// that is not running is ErrNoServer.
 func (s Server) Panes(ctx context.Context) ([]Pane, error) {
 	out, err := s.call(ctx, nil, "list-panes", "-a", "-F", paneFormat)
 	if err != nil {
@@ -165,7 +181,8 @@ func (s Server) Panes(ctx context.Context) ([]Pane, error) {
 
 // Pane is the pane with this id (%N) as it is now; ErrNoPane when it was closed.
 func (s Server) Pane(ctx context.Context, id string) (Pane, error) {
-	// display-message succeeds for a pane that is gone and prints the format's blanks (3.3a).
+	// display-message succeeds for a pane that is gone and prints the format's blanks
+	// (3.3a).
 	out, err := s.callPane(ctx, id, "display-message", "-p", paneFormat)
 	if err != nil {
 		return Pane{}, fmt.Errorf("find pane %s: %w", id, err)
@@ -193,8 +210,9 @@ func parsePane(line string) (p Pane, ok bool) {
 // KeptName is what tmux makes of a session's name that it is given.
 func KeptName(name string) string { return strings.NewReplacer(":", "_", ".", "_").Replace(name) }
 
-// sessionsCalled is, of the sessions of all these panes, the one with exactly this name, else those whose name begins with it.
-// tmux itself would also take a name for a pattern, an index or "the last one".
+// sessionsCalled is, of the sessions of all these panes, the one with exactly this name,
+// else those whose name begins with it. tmux itself would also take a name for a pattern,
+// an index or "the last one".
 func sessionsCalled(all []Pane, name string) (begin []string) {
 	kept := KeptName(name)
 	for _, exact := range []string{name, kept} {
@@ -217,14 +235,25 @@ type Client struct {
 	Control bool      // it is in control mode, as iTerm2's tmux -CC
 }
 
-// Clients are the terminals that show a pane's session, but for those that only read. Measured with tmux 3.3a: a terminal's keys,
-// pastes, mouse (also mere moves, where the mouse is on), focus in and out (where focus-events is on) and late answers to tmux's
-// questions count as typed; so does attaching. What goes through tmux's commands does not, our own keys least of all; nor do
-// output, a resize, a switch to another session, or Ctrl-Z of the client. In control mode keys are commands too: of such a client
-// only its attaching is known.
+// Clients are the terminals that show a pane's session, but for those that only read.
+// Measured with tmux 3.3a: a terminal's keys, pastes, mouse (also mere moves, where the
+// mouse is on), focus in and out (where focus-events is on) and late answers to tmux's
+// questions count as typed; so does attaching. What goes through tmux's commands does
+// not, our own keys least of all; nor do output, a resize, a switch to another session,
+// or Ctrl-Z of the client. In control mode keys are commands too: of such a client only
+// its attaching is known.
 func (s Server) Clients(ctx context.Context, pane string) (all []Client, err error) {
-	out, err := s.callPane(ctx, pane, "display-message", "-p", sessionsOfPane, ";", "list-clients", "-F",
-		"#{client_activity} #{client_readonly} #{client_control_mode} #{s/ /_/:client_name} #{client_session}")
+	out, err := s.callPane(
+		ctx,
+		pane,
+		"display-message",
+		"-p",
+		sessionsOfPane,
+		";",
+		"list-clients",
+		"-F",
+		"#{client_activity} #{client_readonly} #{client_control_mode} #{s/ /_/:client_name} #{client_session}",
+	)
 	names, clients, _ := strings.Cut(out, "\n")
 	if err == nil && names == "" {
 		err = ErrNoPane
@@ -238,13 +267,17 @@ func (s Server) Clients(ctx context.Context, pane string) (all []Client, err err
 			continue
 		}
 		if seconds, err := strconv.ParseInt(f[0], 10, 64); err == nil {
-			all = append(all, Client{Name: f[3], Typed: time.Unix(seconds, 0), Control: f[2] == "1"})
+			all = append(
+				all,
+				Client{Name: f[3], Typed: time.Unix(seconds, 0), Control: f[2] == "1"},
+			)
 		}
 	}
 	return all, nil
 }
 
-// LastTyped is when a person last did something in a terminal that shows this pane's session; zero when none is attached.
+// LastTyped is when a person last did something in a terminal that shows this pane's
+// session; zero when none is attached.
 func (s Server) LastTyped(ctx context.Context, pane string) (last time.Time, err error) {
 	clients, err := s.Clients(ctx, pane)
 	for _, c := range clients {
@@ -255,27 +288,37 @@ func (s Server) LastTyped(ctx context.Context, pane string) (last time.Time, err
 	return last, err
 }
 
-// activity is when a person last did something in a session that shows this pane, in tmux's
-// words. Keys of ours are nothing that a person does (3.3a).
+// activity is when a person last did something in a session that shows this pane, in
+// tmux's words. Keys of ours are nothing that a person does (3.3a).
 func (s Server) activity(ctx context.Context, pane string) (string, error) {
 	out, err := s.callPane(ctx, pane, "display-message", "-p", "#{session_activity}")
 	return strings.TrimSpace(out), err
 }
 
-// Notice shows a line in a terminal's status line for so long. A key ends it, and goes where it
-// would go without it (3.3a).
+// Notice shows a line in a terminal's status line for so long. A key ends it, and goes
+// where it would go without it (3.3a).
 func (s Server) Notice(ctx context.Context, c Client, long time.Duration, words string) error {
-	_, err := s.call(ctx, nil, "display-message", "-c", c.Name, "-d", strconv.FormatInt(long.Milliseconds(), 10), words)
+	_, err := s.call(
+		ctx,
+		nil,
+		"display-message",
+		"-c",
+		c.Name,
+		"-d",
+		strconv.FormatInt(long.Milliseconds(), 10),
+		words,
+	)
 	return err
 }
 
-// sessionsOfPane is tmux's format for the names of all sessions that show a pane, with commas between them: those of a session
-// group, and those with a linked window (3.3a).
+// sessionsOfPane is tmux's format for the names of all sessions that show a pane, with
+// commas between them: those of a session group, and those with a linked window (3.3a).
 const sessionsOfPane = "#{window_linked_sessions_list}"
 
-// Capture is the pane's visible screen with its colours as escape sequences, one line of text per line of the screen,
-// without the blanks at their ends. While a person has scrolled back it is still the live screen, which the person does
-// not see (capture-pane reads the mode's own screen only with -M, from tmux 3.4 on; measured on 3.3a).
+// Capture is the pane's visible screen with its colours as escape sequences, one line of
+// text per line of the screen, without the blanks at their ends. While a person has
+// scrolled back it is still the live screen, which the person does not see (capture-pane
+// reads the mode's own screen only with -M, from tmux 3.4 on; measured on 3.3a).
 func (s Server) Capture(ctx context.Context, pane string) (string, error) {
 	out, err := s.callPane(ctx, pane, "capture-pane", "-p", "-e")
 	if err != nil {
@@ -286,10 +329,13 @@ func (s Server) Capture(ctx context.Context, pane string) (string, error) {
 
 // Snapshot is what a pane showed at one moment.
 type Snapshot struct {
-	Session  string   // tmux's name
-	Sessions []string // names of all sessions that show the pane: of its group, or with a linked window
-	Screen   string   // its last lines with their styles, what has scrolled off the top included: for ReadScreen
-	Lines    []string // the same without styles, the empty rest of the screen left out
+	Session string // tmux's name
+	// names of all sessions that show the pane: of its group, or with a linked window
+	Sessions []string
+	// its last lines with their styles, what has scrolled off the top included: for
+	// ReadScreen
+	Screen string
+	Lines  []string // the same without styles, the empty rest of the screen left out
 }
 
 // Snapshot takes a pane's session, its screen and its last lines with one call of tmux.
@@ -310,7 +356,8 @@ func (s Server) Snapshot(ctx context.Context, pane string, lines int) (Snapshot,
 	return shot, nil
 }
 
-// Unscroll takes a pane out of copy mode, as q does there. In other modes of tmux a person chooses something: they stay.
+// Unscroll takes a pane out of copy mode, as q does there. In other modes of tmux a
+// person chooses something: they stay.
 func (s Server) Unscroll(ctx context.Context, pane string) error {
 	const scrolled = "#{||:#{==:#{pane_mode},copy-mode},#{==:#{pane_mode},view-mode}}"
 	if _, err := s.callPane(ctx, pane, "if-shell", "-F", scrolled, "send-keys -t "+pane+" -X cancel"); err != nil {
@@ -319,11 +366,14 @@ func (s Server) Unscroll(ctx context.Context, pane string) error {
 	return nil
 }
 
-// LockPane makes its holder the only one of ours, in any process of this person, that types into the pane;
-// state.ErrLocked when another does. Servers are told apart by the socket's real path: /tmp is a link on macOS.
+// LockPane makes its holder the only one of ours, in any process of this person, that
+// types into the pane; state.ErrLocked when another does. Servers are told apart by the
+// socket's real path: /tmp is a link on macOS.
 func LockPane(userState string, s Server, pane string) (*state.Lock, error) {
 	socket := state.RealPath(s.socket())
-	l, err := state.TryLock(filepath.Join(userState, "panes", state.Hash(8, socket+"\x00"+pane)+".lock"))
+	l, err := state.TryLock(
+		filepath.Join(userState, "panes", state.Hash(8, socket+"\x00"+pane)+".lock"),
+	)
 	if err != nil {
 		return nil, fmt.Errorf("take pane %s: %w", pane, err)
 	}

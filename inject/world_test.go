@@ -65,7 +65,8 @@ func (w world) tmux(args ...string) string {
 	ctx, cancel := context.WithTimeout(context.Background(), bound.Patience)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, "tmux", append([]string{"-u", "-S", w.Socket, "-f", os.DevNull}, args...)...)
-	cmd.Env = append(withoutTmux(os.Environ()), "LANG=C.UTF-8", "PS1=$ ", "HOME="+w.dir) // a shell of a test must not write into the person's history
+	// a shell of a test must not write into the person's history
+	cmd.Env = append(withoutTmux(os.Environ()), "LANG=C.UTF-8", "PS1=$ ", "HOME="+w.dir)
 	out, err := cmd.CombinedOutput()
 	if err != nil {
 		w.t.Fatalf("tmux %q: %v: %s", args, err, out)

@@ -13,8 +13,8 @@ import (
 	"gchat-hooks/state/config"
 )
 
-// What came with a message whose words are used was not read, and the thread says so, whatever was asked. Of words that are not
-// used nothing more is said.
+// What came with a message whose words are used was not read, and the thread says so,
+// whatever was asked. Of words that are not used nothing more is said.
 func TestAnAttachmentThatWasNotReadIsTold(t *testing.T) {
 	two := []state.SubQuestion{{Question: "Which?", Options: []state.Option{{Label: "One"}, {Label: "Two"}}}, {Question: "Why?"}}
 	decision := []state.SubQuestion{{Question: "Bash", Options: []state.Option{{Label: state.LabelAllow}, {Label: state.LabelDeny}}}}

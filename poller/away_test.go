@@ -8,7 +8,8 @@ import (
 	"gchat-hooks/state"
 )
 
-// What was answered to some questions, before Claude Code went on without the others, goes to it as words when its person says so.
+// What was answered to some questions, before Claude Code went on without the others,
+// goes to it as words when its person says so.
 func TestAnswersThatDidNotReachClaudeAreSentOn(t *testing.T) {
 	for name, c := range map[string]struct {
 		sender, text string

@@ -18,7 +18,8 @@ import (
 	"gchat-hooks/state"
 )
 
-// Another poller, which this one did not know of, set about starting the session since its record was read.
+// Another poller, which this one did not know of, set about starting the session since
+// its record was read.
 func TestBeginOfAStaleRecord(t *testing.T) {
 	needsTmux(t)
 	x := newEndedSession(t, nil)
@@ -31,7 +32,8 @@ func TestBeginOfAStaleRecord(t *testing.T) {
 	}
 }
 
-// Words of which was told that they started nothing start nothing when they are listed again, whatever changed meanwhile.
+// Words of which was told that they started nothing start nothing when they are listed
+// again, whatever changed meanwhile.
 func TestWordsThatStartedNothingAreOver(t *testing.T) {
 	needsTmux(t)
 	x := newEndedSession(t, func(s *state.Session) { s.TranscriptPath += ".gone" })
@@ -53,7 +55,8 @@ func TestWordsThatStartedNothingAreOver(t *testing.T) {
 	}
 }
 
-// A new session begins with words for Claude: a command would be dropped, since it is older than the session.
+// A new session begins with words for Claude: a command would be dropped, since it is
+// older than the session.
 func TestNewSessionWithACommand(t *testing.T) {
 	needsTmux(t)
 	x := newEndedSession(t, nil)
@@ -66,7 +69,8 @@ func TestNewSessionWithACommand(t *testing.T) {
 	}
 }
 
-// Who may answer, and not start sessions, answers a question with what looks like a command.
+// Who may answer, and not start sessions, answers a question with what looks like a
+// command.
 func TestNewOfOneWhoMayOnlyAnswer(t *testing.T) {
 	x := newEndedSession(t, nil)
 	x.vars["GCHAT_ALLOWED_USERS"] += ",users/2"
@@ -86,7 +90,8 @@ func TestNewOfOneWhoMayOnlyAnswer(t *testing.T) {
 	}
 }
 
-// A person says two things in a row: the second before the Claude Code that the first had started has called its first hook.
+// A person says two things in a row: the second before the Claude Code that the first had
+// started has called its first hook.
 func TestWordsWhileTheSessionBegins(t *testing.T) {
 	x := newTestSession(t, func(s *state.Session) { s.StartingAt = time.Now().Add(-2 * time.Second) })
 	x.reply(x.threadName, "", "and run the tests")
@@ -97,7 +102,8 @@ func TestWordsWhileTheSessionBegins(t *testing.T) {
 	}
 }
 
-// A session has ended, and its process has not: it is about to, or goes on with another session (/clear), whose hook says so.
+// A session has ended, and its process has not: it is about to, or goes on with another
+// session (/clear), whose hook says so.
 func TestASessionWhoseProcessGoesOnIsNotResumed(t *testing.T) {
 	t.Parallel()
 	needsTmux(t)
@@ -114,7 +120,8 @@ func TestASessionWhoseProcessGoesOnIsNotResumed(t *testing.T) {
 	}
 }
 
-// Since the machine was started anew, another user's tmux may listen where the person's did.
+// Since the machine was started anew, another user's tmux may listen where the person's
+// did.
 func TestAnotherUsersTmuxIsNotUsed(t *testing.T) {
 	needsTmux(t)
 	if os.Getuid() != 0 {
@@ -168,7 +175,8 @@ func TestFoldersOfHostileNames(t *testing.T) {
 	}
 }
 
-// What was said waits for a configuration that can be read, and the poller does not look for it all the time.
+// What was said waits for a configuration that can be read, and the poller does not look
+// for it all the time.
 func TestWordsThatWaitKeepNoPollerBusy(t *testing.T) {
 	t.Parallel()
 	x := newTestSession(t, func(s *state.Session) {
@@ -188,7 +196,8 @@ func TestWordsThatWaitKeepNoPollerBusy(t *testing.T) {
 	}
 }
 
-// What asks the app for a session in another space, where the app does not write, begins none.
+// What asks the app for a session in another space, where the app does not write, begins
+// none.
 func TestNewInAnotherSpace(t *testing.T) {
 	d, g := newAppMachine(t)
 	trusted := `{"projects": {"` + d.dir + `": {"hasTrustDialogAccepted": true}}}`
@@ -220,8 +229,8 @@ func TestNewInAnotherSpace(t *testing.T) {
 	}
 }
 
-// Two environments share a space. The other one has no poller any more, and its session has ended: what is said to that is told
-// of.
+// Two environments share a space. The other one has no poller any more, and its session
+// has ended: what is said to that is told of.
 func TestWordsForAnEnvironmentWithoutAPoller(t *testing.T) {
 	x := newEndedSession(t, func(s *state.Session) { s.Environment = "0123456789abcdef" })
 	x.changeSession("live", func(s *state.Session) {
@@ -237,7 +246,8 @@ func TestWordsForAnEnvironmentWithoutAPoller(t *testing.T) {
 	}
 }
 
-// It opens in the tmux session of exactly the recorded name, however tmux would read that, or in our own.
+// It opens in the tmux session of exactly the recorded name, however tmux would read
+// that, or in our own.
 func TestTmuxSessionsOfHostileNames(t *testing.T) {
 	t.Parallel()
 	needsTmux(t)
@@ -264,7 +274,8 @@ func TestTmuxSessionsOfHostileNames(t *testing.T) {
 	}
 }
 
-// A blank is what a phone's or a Mac's keyboard makes of it, too: no word of the message is taken for another.
+// A blank is what a phone's or a Mac's keyboard makes of it, too: no word of the message
+// is taken for another.
 func TestNewWithOtherBlanks(t *testing.T) {
 	needsTmux(t)
 	for _, text := range []string{
@@ -287,7 +298,8 @@ func TestNewWithOtherBlanks(t *testing.T) {
 	}
 }
 
-// A session of other settings (CLAUDE_CONFIG_DIR) is resumed with those, and where those trust its folder.
+// A session of other settings (CLAUDE_CONFIG_DIR) is resumed with those, and where those
+// trust its folder.
 func TestASessionOfOtherSettings(t *testing.T) {
 	needsTmux(t)
 	x := newEndedSession(t, nil)
@@ -310,7 +322,8 @@ func TestASessionOfOtherSettings(t *testing.T) {
 	}
 }
 
-// A message that began a session is not said to another one as well, however it is edited.
+// A message that began a session is not said to another one as well, however it is
+// edited.
 func TestNewIsEditedToWords(t *testing.T) {
 	needsTmux(t)
 	x := newEndedSession(t, nil)

@@ -18,7 +18,8 @@ import (
 
 const endedSessionID = "5f0c8a52-8b25-4a59-9f6e-3a7d1f0f8a11"
 
-// startArguments is what stands for Claude Code was started with, each time; what such a program cannot prove, e2e does.
+// startArguments is what stands for Claude Code was started with, each time; what such a
+// program cannot prove, e2e does.
 func (x *testSession) startArguments() (with []string) {
 	b, _ := os.ReadFile(filepath.Join(x.dir, "args"))
 	return strings.Split(strings.TrimSuffix(string(b), "\n"), "\n")[:strings.Count(string(b), "\n")]
@@ -88,7 +89,8 @@ func TestASessionIsResumedOnce(t *testing.T) {
 	}
 }
 
-// A poller that is killed at any step starts nothing twice, and what was said is said or told of.
+// A poller that is killed at any step starts nothing twice, and what was said is said or
+// told of.
 func TestABeginningSurvivesAKill(t *testing.T) {
 	t.Parallel()
 	needsTmux(t)
@@ -132,7 +134,8 @@ func TestWhatResumesNoSession(t *testing.T) {
 		"it runs elsewhere": {func(x *testSession, _ *state.Session) {
 			writeFile(t, filepath.Join(x.dir, ".claude", "sessions", strconv.Itoa(os.Getpid())+".json"), `{"sessionId":"`+endedSessionID+`"}`, 0o600)
 		}, "", "go on", "[Not started] It runs in another terminal"},
-		"a new one runs elsewhere": {func(x *testSession, _ *state.Session) { // a poller was killed that had started it
+		"a new one runs elsewhere": {func(x *testSession, _ *state.Session) {
+			// a poller was killed that had started it
 			x.changeSession(x.sessionID, func(s *state.Session) { s.TranscriptPath = "" })
 			own := filepath.Join(x.dir, ".claude", "sessions", strconv.Itoa(os.Getpid())+".json")
 			writeFile(t, own, `{"sessionId":"`+endedSessionID+`"}`, 0o600)
@@ -170,7 +173,8 @@ func TestWhatResumesNoSession(t *testing.T) {
 	}
 }
 
-// A new session is one, however often its message is read, in a project that is known and trusted, and by no path.
+// A new session is one, however often its message is read, in a project that is known and
+// trusted, and by no path.
 func TestNewSessions(t *testing.T) {
 	needsTmux(t)
 	x := newEndedSession(t, nil)
@@ -184,7 +188,8 @@ func TestNewSessions(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := exec.Command("git", "init", "-q", filepath.Join(x.dir, "stranger")).Run(); err != nil { // else the folder above counts
+	if err := exec.Command("git", "init", "-q", filepath.Join(x.dir, "stranger")).Run(); err != nil {
+		// else the folder above counts
 		t.Fatal(err)
 	}
 	for text, want := range map[string]string{
@@ -192,7 +197,8 @@ func TestNewSessions(t *testing.T) {
 		"/new app words": "Several projects", "/new shop": "Say what", "/NEW": "Say what",
 	} {
 		x.reply(x.threadName, "", text)
-		told := x.readNotes() // what is listed again is told again here, since the test takes the receipts away
+		// what is listed again is told again here, since the test takes the receipts away
+		told := x.readNotes()
 		if !slices.ContainsFunc(told, func(text string) bool { return strings.Contains(text, want) }) {
 			t.Errorf("%s: told %q", text, told)
 		}

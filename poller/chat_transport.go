@@ -12,29 +12,32 @@ import (
 )
 
 // A transport carries messages into one space. gchat has three: a webhook whose space is
-// listed, a Chat app, and a Chat app behind a team's hub. Whoever wants to know what follows
-// from which one it is asks the transport. TestTransports holds all three to what stands here.
+// listed, a Chat app, and a Chat app behind a team's hub. Whoever wants to know what
+// follows from which one it is asks the transport. TestTransports holds all three to what
+// stands here.
 //
 // Errors are gchat's, and tell the same of each: AuthFailure, Permanent, TooMany,
-// MayHaveArrived. A method that a transport has no way to do returns errors.ErrUnsupported.
+// MayHaveArrived. A method that a transport has no way to do returns
+// errors.ErrUnsupported.
 type transport interface {
 	Chat() string // host/spaces/S
 	ID() string   // tells it from another one into the same space, without a secret
 
-	// Post creates a message, and one only for an id: the second of two posts of an id has
-	// the first one's receipt, or AlreadyExists. A thread of another space is Malformed.
+	// Post creates a message, and one only for an id: the second of two posts of an id
+	// has the first one's receipt, or AlreadyExists. A thread of another space is
+	// Malformed.
 	Post(ctx context.Context, p gchat.Post) (gchat.Posted, error)
 
-	// Update has a message of ours show the text and the card of p. The name may end with the
-	// id that the message was posted with. A message that is gone needs no change.
+	// Update has a message of ours show the text and the card of p. The name may end with
+	// the id that the message was posted with. A message that is gone needs no change.
 	Update(ctx context.Context, name string, p gchat.Post) error
 
-	// Find is what became of a post with an id. It was made after from, by the space's clock.
-	// The error is Permanent where there is no such message.
+	// Find is what became of a post with an id. It was made after from, by the space's
+	// clock. The error is Permanent where there is no such message.
 	Find(ctx context.Context, id string, from time.Time) (gchat.Posted, error)
 
-	// QuestionTexts are the messages that hold a question's text. The last one has the card,
-	// as it stands in the outbox; its buttons carry id. Nil is for no card.
+	// QuestionTexts are the messages that hold a question's text. The last one has the
+	// card, as it stands in the outbox; its buttons carry id. Nil is for no card.
 	QuestionTexts(q *state.Question, id string) (texts []string, card json.RawMessage)
 
 	// DrawsCards says whether a question has a card, on which a person may tap.
@@ -43,13 +46,14 @@ type transport interface {
 	// KeepsThreadKeys says whether a thread's key is enough to find the thread again.
 	KeepsThreadKeys() bool
 
-	// HearsAll says whether all that people say in the space comes as events, so that nobody
-	// lists it.
+	// HearsAll says whether all that people say in the space comes as events, so that
+	// nobody lists it.
 	HearsAll(ctx context.Context) (bool, error)
 }
 
 // An eventSource is a transport that hears what people do as events, from a subscription
-// which is its ID. Google gives an app taps, what mentions it, and all of a direct message.
+// which is its ID. Google gives an app taps, what mentions it, and all of a direct
+// message.
 type eventSource interface {
 	transport
 

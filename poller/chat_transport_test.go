@@ -29,13 +29,15 @@ import (
 	"gchat-hooks/state"
 )
 
-// transportTest is a gateway into an embedded space, as a configuration leads to it. Between
-// the two stands a Google that refuses what Google refuses, and answers as the test says.
+// transportTest is a gateway into an embedded space, as a configuration leads to it.
+// Between the two stands a Google that refuses what Google refuses, and answers as the
+// test says.
 type transportTest struct {
 	*projectGateway
 	t     *testing.T
 	space *space.Space
-	fault atomic.Pointer[chatFault] // what calls about messages are answered with; nil for the space's own
+	// what calls about messages are answered with; nil for the space's own
+	fault atomic.Pointer[chatFault]
 }
 
 // chatFault is an error of Chat's.
@@ -46,8 +48,8 @@ type chatFault struct {
 	isLate     bool   // the call was carried out before
 }
 
-// transportTests are all transports that there are. An app may be in a direct message, or in a
-// space of several people, where it hears less.
+// transportTests are all transports that there are. An app may be in a direct message, or
+// in a space of several people, where it hears less.
 var transportTests = map[string]func(*testing.T) *transportTest{
 	"webhook": func(t *testing.T) *transportTest {
 		c := newTransportTest(t, space.Options{})
@@ -93,8 +95,8 @@ var transportTests = map[string]func(*testing.T) *transportTest{
 	},
 }
 
-// startOtherHub is the hub of a program of another version, in a process of its own. It relays nothing:
-// the subscription that it would relay from is not there.
+// startOtherHub is the hub of a program of another version, in a process of its own. It
+// relays nothing: the subscription that it would relay from is not there.
 func startOtherHub(t *testing.T, program, google string) http.Handler {
 	t.Helper()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
@@ -207,8 +209,8 @@ func (c *transportTest) shownMessage(name string) *chatapi.Message {
 	return nil
 }
 
-// receiveMessage is the first message of a person's that comes, as the poller takes it: an event, or
-// else a row of the list.
+// receiveMessage is the first message of a person's that comes, as the poller takes it:
+// an event, or else a row of the list.
 func (c *transportTest) receiveMessage(from time.Time) (got gchat.Message) {
 	c.t.Helper()
 	all, err := c.transport.HearsAll(c.t.Context())
@@ -252,7 +254,8 @@ func TestTransports(t *testing.T) {
 	}
 }
 
-// Which ways into a space there are is known where a gateway is opened, and nowhere else here.
+// Which ways into a space there are is known where a gateway is opened, and nowhere else
+// here.
 func TestKindsOfTransportsAreNamedInOnePlace(t *testing.T) {
 	kinds := regexp.MustCompile(`gchat\.(App|NewApp|Webhook\w*|ListedWebhook|Hub|ReadHub|CardV2)\b|\.Hub\b|\.Subscription\b`)
 	files, err := filepath.Glob("*.go")

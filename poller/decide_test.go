@@ -10,7 +10,8 @@ import (
 	"gchat-hooks/state/config"
 )
 
-// What may decide a permission: the first clear word of an approver, in its thread, after it was asked.
+// What may decide a permission: the first clear word of an approver, in its thread, after
+// it was asked.
 func TestWhoDecides(t *testing.T) {
 	asked := time.Now().Add(-time.Minute).Truncate(time.Second)
 	early := asked.Add(-5 * time.Second)
@@ -58,7 +59,8 @@ func TestWhoDecides(t *testing.T) {
 	}
 }
 
-// A next instruction is taken as it was typed, unless Claude Code's prompt would take it for something else.
+// A next instruction is taken as it was typed, unless Claude Code's prompt would take it
+// for something else.
 func TestTheNextInstructionIsWords(t *testing.T) {
 	asked := time.Now().Add(-time.Minute)
 	cfg := &config.Config{AllowedUsers: []string{"users/1"}, Approvers: []string{"users/1"}}

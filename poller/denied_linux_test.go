@@ -13,7 +13,8 @@ import (
 	"gchat-hooks/state"
 )
 
-// obeyPermissions has this thread read only what permissions allow, also as root: CAP_DAC_OVERRIDE and CAP_DAC_READ_SEARCH go.
+// obeyPermissions has this thread read only what permissions allow, also as root:
+// CAP_DAC_OVERRIDE and CAP_DAC_READ_SEARCH go.
 func obeyPermissions(t *testing.T) {
 	runtime.LockOSThread()
 	t.Cleanup(runtime.UnlockOSThread)
@@ -30,7 +31,8 @@ func obeyPermissions(t *testing.T) {
 	t.Cleanup(func() { _ = unix.Capset(&header, &was[0]) })
 }
 
-// A daemon of launchd's may not read a project in ~/Documents before the person allows it.
+// A daemon of launchd's may not read a project in ~/Documents before the person allows
+// it.
 func TestTheHeartbeatTellsWhatMayNotBeRead(t *testing.T) {
 	for _, part := range []string{"folder", "file"} {
 		t.Run(part, func(t *testing.T) {

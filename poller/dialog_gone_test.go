@@ -9,7 +9,8 @@ import (
 	"gchat-hooks/state"
 )
 
-// No hook tells of a question's end where its plugin's folder went. Claude Code's own file does.
+// No hook tells of a question's end where its plugin's folder went. Claude Code's own
+// file does.
 func TestAQuestionEndsWithItsDialog(t *testing.T) {
 	const waits, works = `{"status":"waiting"}`, `{"status":"busy"}`
 	for name, c := range map[string]struct {
@@ -48,8 +49,9 @@ func TestAQuestionEndsWithItsDialog(t *testing.T) {
 	}
 }
 
-// No hook tells that Esc ended the turn in which a form was asked. Claude Code's own file says since
-// when its session rests. It does not rest while an agent in the background works.
+// No hook tells that Esc ended the turn in which a form was asked. Claude Code's own file
+// says since when its session rests. It does not rest while an agent in the background
+// works.
 func TestAFormEndsWithItsTurn(t *testing.T) {
 	for name, c := range map[string]struct {
 		status string

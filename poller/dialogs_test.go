@@ -12,7 +12,8 @@ import (
 	"gchat-hooks/state"
 )
 
-// writeClaudeStatus writes Claude Code's own file of the session, as 2.1.332 does, and has the poller look.
+// writeClaudeStatus writes Claude Code's own file of the session, as 2.1.332 does, and
+// has the poller look.
 func (x *testSession) writeClaudeStatus(status, waitingFor string, since time.Time) {
 	x.t.Helper()
 	projects := filepath.Join(x.dir, "claude", "projects", "p")
@@ -41,7 +42,8 @@ func (x *testSession) recordDialogNotes() (says *[]string) {
 	return says
 }
 
-// A dialog that no record of ours asks is told of, also where no hook told of it, and so is its end; each dialog once.
+// A dialog that no record of ours asks is told of, also where no hook told of it, and so
+// is its end; each dialog once.
 func TestADialogInTheTerminalIsSeen(t *testing.T) {
 	x := newTestSession(t, nil)
 	says := x.recordDialogNotes()
@@ -57,7 +59,8 @@ func TestADialogInTheTerminalIsSeen(t *testing.T) {
 	if len(*says) != 1 || !strings.HasPrefix((*says)[0], "Claude waits for a permission in the terminal") {
 		t.Fatalf("told of %q", *says)
 	}
-	x.writeClaudeStatus("waiting", "worker request", began.Add(-graceForDialog).Add(time.Second)) // the next one
+	// the next one
+	x.writeClaudeStatus("waiting", "worker request", began.Add(-graceForDialog).Add(time.Second))
 	if told := x.readNotes(); len(told) != 1 || told[0] != wording.DialogOverText {
 		t.Errorf("when another stands: %q", told)
 	}
@@ -75,7 +78,8 @@ func TestADialogInTheTerminalIsSeen(t *testing.T) {
 	}
 }
 
-// A record of ours that is open explains the dialog; a menu that a person has just opened is none that waits.
+// A record of ours that is open explains the dialog; a menu that a person has just opened
+// is none that waits.
 func TestADialogThatIsAskedIsNoneInTheTerminalAlone(t *testing.T) {
 	x := newTestSession(t, nil)
 	says := x.recordDialogNotes()
@@ -100,8 +104,9 @@ func TestADialogThatIsAskedIsNoneInTheTerminalAlone(t *testing.T) {
 	}
 }
 
-// A dialog is told of when its time is up, and not with the round after that or the one after, also where Claude Code sends no
-// notification, as of one that follows another (2.1.332).
+// A dialog is told of when its time is up, and not with the round after that or the one
+// after, also where Claude Code sends no notification, as of one that follows another
+// (2.1.332).
 func TestADialogIsToldOfInTime(t *testing.T) {
 	x := newTestSession(t, nil)
 	says := x.recordDialogNotes()
@@ -123,8 +128,9 @@ func TestADialogIsToldOfInTime(t *testing.T) {
 	}
 }
 
-// A hook can be faster than Claude Code's file, and then does not know since when it waits. That file says it afterwards: the next
-// notification of the same dialog is known by it, and so is its end.
+// A hook can be faster than Claude Code's file, and then does not know since when it
+// waits. That file says it afterwards: the next notification of the same dialog is known
+// by it, and so is its end.
 func TestADialogThatWasNotedBeforeClaudesFileTells(t *testing.T) {
 	x := newTestSession(t, nil)
 	says := x.recordDialogNotes()
@@ -180,8 +186,9 @@ func TestANoteOfADialogIsTakenBack(t *testing.T) {
 	}
 }
 
-// While a dialog waits in the terminal that Chat cannot answer, a yes is for nothing else: it is not kept, nor is it read again
-// when the dialog is over. Other words are kept.
+// While a dialog waits in the terminal that Chat cannot answer, a yes is for nothing
+// else: it is not kept, nor is it read again when the dialog is over. Other words are
+// kept.
 func TestAYesIsNotKeptForAnotherTime(t *testing.T) {
 	x := newTestSession(t, nil)
 	x.recordDialogNotes()

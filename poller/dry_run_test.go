@@ -8,8 +8,8 @@ import (
 	"gchat-hooks/state"
 )
 
-// A dry run is one for all sessions of the person, whatever their settings. What was replied meanwhile is told, and is not typed when
-// it has ended.
+// A dry run is one for all sessions of the person, whatever their settings. What was
+// replied meanwhile is told, and is not typed when it has ended.
 func TestADryRunOfOtherSettingsTypesNothing(t *testing.T) {
 	d := newTestMachine(t)
 	socket, pane := d.startTmux("shop")

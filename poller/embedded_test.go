@@ -19,7 +19,8 @@ import (
 	"gchat-hooks/state/config"
 )
 
-// newEmbeddedMachine is a machine whose person's configuration has the webhook that an earlier setup --space wrote.
+// newEmbeddedMachine is a machine whose person's configuration has the webhook that an
+// earlier setup --space wrote.
 func newEmbeddedMachine(t *testing.T) (*testMachine, *gchat.Webhook) {
 	t.Helper()
 	d := newTestMachine(t)
@@ -73,8 +74,9 @@ func (d *testMachine) cardMessages(thread string) (cards []*chatapi.Message) {
 	return cards
 }
 
-// A question whose text stood open in the embedded space is posted once more, as a card in its thread, and is tapped there. What
-// was typed to the text before counts, and so does what is typed to it later.
+// A question whose text stood open in the embedded space is posted once more, as a card
+// in its thread, and is tapped there. What was typed to the text before counts, and so
+// does what is typed to it later.
 func TestATextOfBeforeBecomesACard(t *testing.T) {
 	d, hook := newEmbeddedMachine(t)
 	before, tapped, typed := d.addTextQuestion(hook), d.addTextQuestion(hook), d.addTextQuestion(hook)
@@ -104,8 +106,8 @@ func TestATextOfBeforeBecomesACard(t *testing.T) {
 	}
 }
 
-// The card of several questions shows as chosen what counted of a reply to some of them, and a tap
-// that sends it as it stands keeps that.
+// The card of several questions shows as chosen what counted of a reply to some of them,
+// and a tap that sends it as it stands keeps that.
 func TestACardShowsWhatCountedOfAReply(t *testing.T) {
 	d, _ := newEmbeddedMachine(t)
 	q := d.addQuestion(func(q *state.Question) {
@@ -159,7 +161,8 @@ func TestACardShowsWhatCountedOfAReply(t *testing.T) {
 	})
 }
 
-// Beside the app, a reply in the thread of another program's webhook is left to that program.
+// Beside the app, a reply in the thread of another program's webhook is left to that
+// program.
 func TestAReplyToAWebhooksTextIsLeftAlone(t *testing.T) {
 	d, hook := newEmbeddedMachine(t)
 	posted, err := hook.Post(t.Context(), gchat.Post{Text: "curl asks: which?"})

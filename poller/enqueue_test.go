@@ -26,7 +26,8 @@ func (o *sendTest) reloadQuestion(q *state.Question) *state.Question {
 func TestQuestionGetsItsReceipt(t *testing.T) {
 	o := newSendTest(t)
 	q := o.addTestQuestion()
-	if err := o.enqueueQuestion(q, &state.IndexEntry{}, firstMessageKey); err != nil { // twice is once
+	if err := o.enqueueQuestion(q, &state.IndexEntry{}, firstMessageKey); err != nil {
+		// twice is once
 		t.Fatal(err)
 	}
 	o.newSender().sendUntilIdle(t.Context())
@@ -44,7 +45,8 @@ func TestQuestionGetsItsReceipt(t *testing.T) {
 	}
 }
 
-// A question that was to be denied and is asked in the terminal instead has one message, whenever that leaves.
+// A question that was to be denied and is asked in the terminal instead has one message,
+// whenever that leaves.
 func TestAQuestionThatWasToBeDeniedHasOneMessage(t *testing.T) {
 	for _, tt := range []struct {
 		name string
@@ -161,7 +163,8 @@ func TestQuestionThatIsOverIsDroppedUnlessItWasTried(t *testing.T) {
 	}
 }
 
-// A question that was to be denied, and was answered in the terminal, is not posted later; one that was posted learns its thread.
+// A question that was to be denied, and was answered in the terminal, is not posted
+// later; one that was posted learns its thread.
 func TestQuestionThatIsOverInTheTerminal(t *testing.T) {
 	for _, posted := range []bool{false, true} {
 		o := newSendTest(t)
@@ -199,7 +202,8 @@ func TestNoteIsToldOnce(t *testing.T) {
 		}
 	}
 	s.sendUntilIdle(t.Context())
-	for _, now := range []state.Status{state.TimedOut, state.Answered, state.Resolved} { // a late reply counted
+	for _, now := range []state.Status{state.TimedOut, state.Answered, state.Resolved} {
+		// a late reply counted
 		if _, err := state.UpdateQuestion(q.Path, func(q *state.Question) error { return q.MoveTo(now, o.now()) }); err != nil {
 			t.Fatal(err)
 		}
@@ -216,7 +220,8 @@ func TestNoteIsToldOnce(t *testing.T) {
 	}
 }
 
-// TestDenyQuestionThatNoReplyCouldAnswer goes to the terminal at once: its record says why it is not sent.
+// TestDenyQuestionThatNoReplyCouldAnswer goes to the terminal at once: its record says
+// why it is not sent.
 func TestDenyQuestionThatNoReplyCouldAnswer(t *testing.T) {
 	for name, c := range map[string]struct {
 		change func(*sendTest)

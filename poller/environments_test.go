@@ -41,8 +41,8 @@ func (x *testSession) listSpace() {
 	x.poller.readAndAttend(x.t.Context())
 }
 
-// A reply to the question of an environment whose poller does not come is told of once, by the
-// poller that reads its space. The question stays for its session's first hook.
+// A reply to the question of an environment whose poller does not come is told of once,
+// by the poller that reads its space. The question stays for its session's first hook.
 func TestAReplyThatNoEnvironmentClaimsIsToldOf(t *testing.T) {
 	for name, c := range map[string]struct {
 		lives, reads bool
@@ -99,8 +99,9 @@ func TestAReplyThatNoEnvironmentClaimsIsToldOf(t *testing.T) {
 	}
 }
 
-// The poller that reads a space for all environments writes no other one's record. That one's
-// poller takes what was said, also where it was edited or deleted, and dates its own messages.
+// The poller that reads a space for all environments writes no other one's record. That
+// one's poller takes what was said, also where it was edited or deleted, and dates its
+// own messages.
 func TestAReaderWritesNoOtherEnvironmentsRecord(t *testing.T) {
 	for name, c := range map[string]struct {
 		replies []string // what one message says, one time after another; "" deletes it
@@ -155,8 +156,9 @@ func readAll(t *testing.T, path string) string {
 	return string(b)
 }
 
-// A process of one environment begins to wait in a thread while another one's poller reads the
-// space. Its own poller finds out what it waits behind, and the first reply after that is its.
+// A process of one environment begins to wait in a thread while another one's poller
+// reads the space. Its own poller finds out what it waits behind, and the first reply
+// after that is its.
 func TestAThreadIsWaitedInBesideAnotherReader(t *testing.T) {
 	x := newTestSession(t, nil)
 	x.addQuestion(x.markPosted) // keeps the space open
@@ -205,8 +207,8 @@ func TestAThreadIsWaitedInBesideAnotherReader(t *testing.T) {
 	}
 }
 
-// Environments meet in few places: the index and the sessions are told apart as they are read,
-// and beyond that hardly anything asks whose a record is.
+// Environments meet in few places: the index and the sessions are told apart as they are
+// read, and beyond that hardly anything asks whose a record is.
 func TestFewPlacesAskWhoseARecordIs(t *testing.T) {
 	asks := regexp.MustCompile(`(\.Env|\w*nvironment(\(env\))?) [!=]= [^"]|[!=]= (\w+\.)?(\w*nvironment|Env)\b`)
 	var places []string

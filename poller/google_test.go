@@ -31,7 +31,8 @@ const (
 	appSpace        = "spaces/DM"
 )
 
-// fakeGoogle is Chat as an app sees it, and Google's own fake of Pub/Sub behind the REST methods that an app calls.
+// fakeGoogle is Chat as an app sees it, and Google's own fake of Pub/Sub behind the REST
+// methods that an app calls.
 type fakeGoogle struct {
 	t            testing.TB
 	url          string
@@ -191,7 +192,8 @@ func (g *fakeGoogle) post(body []byte, id string) *chatapi.Message {
 	return m
 }
 
-// message is one as it stands now, by its name or by one that ends with the id that it was posted with.
+// message is one as it stands now, by its name or by one that ends with the id that it
+// was posted with.
 func (g *fakeGoogle) message(name string) *chatapi.Message {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -8,7 +8,8 @@ import (
 	"gchat-hooks/state"
 )
 
-// What was said before, and stands on the disk or in the space alone, goes before a yes for a while.
+// What was said before, and stands on the disk or in the space alone, goes before a yes
+// for a while.
 func TestNothingIsAllowedOverWhatWasSaid(t *testing.T) {
 	on := `{"timed_yes": true}`
 	for name, test := range map[string]struct {

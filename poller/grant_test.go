@@ -210,7 +210,8 @@ func (d *testMachine) awaitDecision(q *state.Question) *state.Question {
 	return d.awaitQuestion(q, "decided", func(q *state.Question) bool { return q.Status != state.Pending })
 }
 
-// replyUntil replies to the first permission, and waits until the session's grant is as wanted.
+// replyUntil replies to the first permission, and waits until the session's grant is as
+// wanted.
 func (x *grantTest) replyUntil(sender, text string, runs bool) {
 	x.t.Helper()
 	x.reply(x.loadQuestion(x.first).ThreadName, sender, text)
@@ -230,7 +231,8 @@ func (x *grantTest) appTexts() (all []string) {
 	return all
 }
 
-// A yes for a while answers what the session asks next, in silence, until a no; a stranger neither ends it nor begins one.
+// A yes for a while answers what the session asks next, in silence, until a no; a
+// stranger neither ends it nor begins one.
 func TestAYesForAWhile(t *testing.T) {
 	t.Parallel()
 	x := newGrantTest(t, newTestMachine(t), nil)
@@ -265,14 +267,16 @@ func TestAYesForAWhile(t *testing.T) {
 	}
 }
 
-// newReadPoller is a poller that takes its steps when the test says so, and that has read the space.
+// newReadPoller is a poller that takes its steps when the test says so, and that has read
+// the space.
 func (x *grantTest) newReadPoller() *Poller {
 	p := x.newPoller()
 	p.readerFor(x.loadQuestion(x.first).Chat).lastGoodList = time.Now().Add(time.Hour)
 	return p
 }
 
-// One step after a yes for half an hour was judged and written, and the poller was killed.
+// One step after a yes for half an hour was judged and written, and the poller was
+// killed.
 func newJudgedGrant(t *testing.T) *grantTest {
 	x := newGrantTest(t, newTestMachine(t), func(q *state.Question) { q.AskedAt = q.AskedAt.Add(-2 * time.Second) })
 	then := x.newPoller()
@@ -369,7 +373,8 @@ func TestWhatEndsAYesForAWhile(t *testing.T) {
 func TestAYesForAWhileOutlivesAKilledPoller(t *testing.T) {
 	x := newJudgedGrant(t)
 	x.newReadPoller().readAndAttend(t.Context())
-	x.changeQuestion(x.first, func(q *state.Question) { q.OweNote(state.NoteGranted, "m") }) // killed before that was struck off
+	// killed before that was struck off
+	x.changeQuestion(x.first, func(q *state.Question) { q.OweNote(state.NoteGranted, "m") })
 	x.newReadPoller().readAndAttend(t.Context())
 	p := x.newReadPoller()
 	p.readAndAttend(t.Context())
@@ -386,7 +391,8 @@ func TestAYesForAWhileOutlivesAKilledPoller(t *testing.T) {
 	if is := x.loadQuestion(x.first); is.HasActiveGrant() {
 		t.Errorf("%+v", is.Grant)
 	}
-	x.changeQuestion(x.first, func(q *state.Question) { q.Grant.IsEnded = false }) // killed before that was written down
+	// killed before that was written down
+	x.changeQuestion(x.first, func(q *state.Question) { q.Grant.IsEnded = false })
 	x.newReadPoller().readAndAttend(t.Context())
 	if all := x.endNotes(); len(all) != 1 {
 		t.Errorf("the end was told as %q", all)
@@ -406,7 +412,8 @@ func TestAskEndsAYesForAWhile(t *testing.T) {
 	if told := x.readNotes(); len(told) > 0 || !x.loadQuestion(g).LastDenialAt.IsZero() {
 		t.Errorf("a stranger's: %q", told)
 	}
-	x.changeSession(x.sessionID, func(session *state.Session) { // another environment's poller, which does not judge
+	x.changeSession(x.sessionID, func(session *state.Session) {
+		// another environment's poller, which does not judge
 		session.OldCommands = []state.OldCommand{{MessageName: "c", Sender: "users/9", Text: "/ask", LocalCreatedAt: time.Now()}}
 	})
 	x.readNotes()

@@ -40,8 +40,9 @@ func newHubMachine(t *testing.T, kind string) (*testMachine, *fakeGoogle, *team.
 	return d, g, h
 }
 
-// Asked, tapped, told, and the card changed: the hub lets all of it through, and nothing else is asked of it. A long plan's card
-// is the last of several messages; a tap is on the message that Chat names, and the card is changed by the id it was posted with.
+// Asked, tapped, told, and the card changed: the hub lets all of it through, and nothing
+// else is asked of it. A long plan's card is the last of several messages; a tap is on
+// the message that Chat names, and the card is changed by the id it was posted with.
 func TestAQuestionPassesAHub(t *testing.T) {
 	d, g, h := newHubMachine(t, "DIRECT_MESSAGE")
 	plan, button := d.addCardQuestion(func(q *state.Question) {
@@ -103,7 +104,8 @@ func TestAPostOfUnknownFateIsFoundThroughAHub(t *testing.T) {
 	}
 }
 
-// The hub lists no space, and is not asked to: taps come all the same. A card that is over is looked at by the id it was posted with.
+// The hub lists no space, and is not asked to: taps come all the same. A card that is
+// over is looked at by the id it was posted with.
 func TestANamedSpaceThroughAHub(t *testing.T) {
 	d, g, h := newHubMachine(t, "SPACE")
 	q, button := d.addCardQuestion(nil)
@@ -112,7 +114,8 @@ func TestANamedSpaceThroughAHub(t *testing.T) {
 	q = d.awaitQuestion(q, "posted", func(q *state.Question) bool { return q.IsMessageSent })
 	over := *card
 	over.CardsV2 = []*chatapi.CardWithId{gchat.CardV2(wording.NoticeCard("over", ""))}
-	g.tap("users/1", &over, strings.Repeat("a", 32), "1", nil) // no button of that question stands there any more
+	// no button of that question stands there any more
+	g.tap("users/1", &over, strings.Repeat("a", 32), "1", nil)
 	g.awaitPost(wording.OldCardText)
 	g.tap("users/1", card, button, "2", nil)
 	d.awaitQuestion(q, "answered", func(q *state.Question) bool { return q.Status == state.Answered })
@@ -122,7 +125,8 @@ func TestANamedSpaceThroughAHub(t *testing.T) {
 	}
 	_, _, refused := h.Seen()
 	refused = slices.DeleteFunc(refused, func(r string) bool {
-		return strings.HasPrefix(r, "GET ") && strings.Contains(r, "-"+gchat.OnceMark) // on a slow machine: see whether it was posted
+		// on a slow machine: see whether it was posted
+		return strings.HasPrefix(r, "GET ") && strings.Contains(r, "-"+gchat.OnceMark)
 	})
 	if len(refused) > 0 {
 		t.Errorf("refused %q", refused)

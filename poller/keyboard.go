@@ -28,14 +28,18 @@ type keyCheck struct {
 	lastNoticeAt time.Time // when the terminals were last told that something waits
 }
 
-// handOverDialog hands a hidden dialog over to the terminal where it may not be hidden: see
-// state.CanHoldDialog. No key may be under way then, so a look at the keyboard is to say that.
+// handOverDialog hands a hidden dialog over to the terminal where it may not be hidden:
+// see state.CanHoldDialog. No key may be under way then, so a look at the keyboard is to
+// say that.
 func (p *Poller) handOverDialog(ctx context.Context, record *trackedRecord) (next time.Time) {
 	now, cfg := p.Now(), p.loadConfig(configSourceOf(record.question, record.IndexEntry))
 	if record.question.Kind.Traits().IsPersonal {
 		cfg = p.loadPersonalConfig()
 	}
-	conditions := state.HoldConditions{HasAnswerer: cfg.HasPersonFor(record.question.Kind), WaitWithoutKeys: cfg.BackgroundWait}
+	conditions := state.HoldConditions{
+		HasAnswerer:     cfg.HasPersonFor(record.question.Kind),
+		WaitWithoutKeys: cfg.BackgroundWait,
+	}
 	lastCheck := cmp.Or(record.lastKeyCheck.Load(), &keyCheck{})
 	conditions.CanSeeKeys, conditions.LastKeyAt = lastCheck.isKnown, lastCheck.lastKeyAt
 	canHold, until := state.CanHoldDialog(record.question, conditions, now)
@@ -50,7 +54,11 @@ func (p *Poller) handOverDialog(ctx context.Context, record *trackedRecord) (nex
 		if record.question.Kind.Traits().AsksForValues {
 			p.closeEndedForm(record) // the key may have been Esc
 		}
-		p.changeRecord(record, "dialog not handed over", func(q *state.Question) { q.HandOver(now) })
+		p.changeRecord(
+			record,
+			"dialog not handed over",
+			func(q *state.Question) { q.HandOver(now) },
+		)
 		return time.Time{}
 	}
 	if !hasPane {
@@ -63,8 +71,8 @@ func (p *Poller) handOverDialog(ctx context.Context, record *trackedRecord) (nex
 	return earlier(until, lastCheck.nextAt)
 }
 
-// checkKeyboard looks at the terminals that show a session, beside the loop: a tmux that does
-// not answer holds nobody up. Whoever sits there is told that something waits.
+// checkKeyboard looks at the terminals that show a session, beside the loop: a tmux that
+// does not answer holds nobody up. Whoever sits there is told that something waits.
 func (p *Poller) checkKeyboard(ctx context.Context, record *trackedRecord, lastNoticeAt time.Time) {
 	if !record.isCheckingKeys.CompareAndSwap(false, true) {
 		return
@@ -89,12 +97,16 @@ func (p *Poller) checkKeyboard(ctx context.Context, record *trackedRecord, lastN
 			check.nextAt = check.startedAt.Add(failedCheckPause)
 		}
 		defer record.lastKeyCheck.Store(check)
-		if check.startedAt.Sub(check.lastNoticeAt) < noticeInterval || check.startedAt.Sub(check.lastKeyAt) < state.MaxKeyAge {
+		if check.startedAt.Sub(check.lastNoticeAt) < noticeInterval ||
+			check.startedAt.Sub(check.lastKeyAt) < state.MaxKeyAge {
 			return
 		}
 		check.lastNoticeAt = check.startedAt
 		for _, client := range clients {
-			p.Log.ErrorOnce(server.Notice(ctx, client, noticeDuration, notice), "terminal not told that something waits")
+			p.Log.ErrorOnce(
+				server.Notice(ctx, client, noticeDuration, notice),
+				"terminal not told that something waits",
+			)
 		}
 	})
 }

@@ -14,7 +14,8 @@ import (
 	"gchat-hooks/state/config"
 )
 
-// addHiddenDialog asks for a permission of an agent whose dialog is hidden, and that is in its thread.
+// addHiddenDialog asks for a permission of an agent whose dialog is hidden, and that is
+// in its thread.
 func (d *testMachine) addHiddenDialog(as func(*state.Question)) *state.Question {
 	return d.addQuestion(func(q *state.Question) {
 		d.markPosted(q)
@@ -74,8 +75,9 @@ func TestWhenAHiddenDialogIsHandedOver(t *testing.T) {
 	}
 }
 
-// The key that a person pressed may have been Esc, which broke off the turn of a form. That is closed,
-// and not handed over: its hook would have its dialog drawn, though its call is over.
+// The key that a person pressed may have been Esc, which broke off the turn of a form.
+// That is closed, and not handed over: its hook would have its dialog drawn, though its
+// call is over.
 func TestAFormOfABrokenTurnIsNotHandedOver(t *testing.T) {
 	for status, want := range map[string]state.Status{"idle": state.Cancelled, "busy": state.Pending} {
 		d := newTestMachine(t)
@@ -97,13 +99,14 @@ func TestAFormOfABrokenTurnIsNotHandedOver(t *testing.T) {
 	}
 }
 
-// A real tmux: a terminal is attached, and a key counts. While nobody typed, the terminal says
-// that something waits.
+// A real tmux: a terminal is attached, and a key counts. While nobody typed, the terminal
+// says that something waits.
 func TestAKeyBringsAHiddenDialog(t *testing.T) {
 	t.Parallel()
 	d := newTestMachine(t)
 	socket, pane := d.startTmux("claude")
-	asked := time.Now().Add(state.MaxKeyAge + time.Minute).UTC() // the terminal is attached long before
+	// the terminal is attached long before
+	asked := time.Now().Add(state.MaxKeyAge + time.Minute).UTC()
 	q := d.addHiddenDialog(func(q *state.Question) { q.TmuxSocket, q.TmuxPane, q.AskedAt = socket, pane, asked })
 	p := d.newPoller()
 	p.Now = func() time.Time { return asked.Add(time.Second) }
@@ -142,8 +145,8 @@ func TestAKeyBringsAHiddenDialog(t *testing.T) {
 	})
 }
 
-// What was handed over takes no reply: none counts, is kept, or allows another call. "terminal"
-// asks for it.
+// What was handed over takes no reply: none counts, is kept, or allows another call.
+// "terminal" asks for it.
 func TestAReplyToWhatWasHandedOver(t *testing.T) {
 	d := newTestMachine(t)
 	q := d.addHiddenDialog(nil)
@@ -210,7 +213,8 @@ func TestAReplyAndHandingOverExcludeEachOther(t *testing.T) {
 	}
 }
 
-// Who sits at the keyboard has a permission first, but within ten seconds it is told to Chat, too.
+// Who sits at the keyboard has a permission first, but within ten seconds it is told to
+// Chat, too.
 func TestAPermissionIsLeftToTheKeyboardForLessThanTenSeconds(t *testing.T) {
 	d := newTestMachine(t)
 	q := d.addQuestion(func(q *state.Question) {

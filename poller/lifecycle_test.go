@@ -81,7 +81,8 @@ func TestWhatIsOverIsClosed(t *testing.T) {
 	}
 }
 
-// The space is read once more when the time for a reply is up: it may have come while no poller ran.
+// The space is read once more when the time for a reply is up: it may have come while no
+// poller ran.
 func TestAReplyInTimeCountsAlsoWhenItIsReadLate(t *testing.T) {
 	d := newTestMachine(t)
 	late := func(q *state.Question) {
@@ -122,7 +123,8 @@ func TestTheTimeoutPolicyChooses(t *testing.T) {
 	}
 }
 
-// A native question is due when its hook waits, or five seconds after it was asked; the other modes at once.
+// A native question is due when its hook waits, or five seconds after it was asked; the
+// other modes at once.
 func TestWhenAQuestionIsPosted(t *testing.T) {
 	for name, c := range map[string]struct {
 		mode   state.Mode
@@ -152,7 +154,8 @@ func TestWhenAQuestionIsPosted(t *testing.T) {
 	}
 }
 
-// The lock of an Open wakes its waiters with every step that they may wait for, and is taken again while there may be another.
+// The lock of an Open wakes its waiters with every step that they may wait for, and is
+// taken again while there may be another.
 func TestTheLockOfAnOpenQuestion(t *testing.T) {
 	d := newTestMachine(t)
 	q := d.addQuestion(func(q *state.Question) { d.markPosted(q); q.Mode = state.ModeDeny })
@@ -180,7 +183,8 @@ func TestTheLockOfAnOpenQuestion(t *testing.T) {
 	held(false, "closed for good")
 }
 
-// A stopped process may hold the lock for long: the loop tries again after a tenth of a second, and then ever more seldom.
+// A stopped process may hold the lock for long: the loop tries again after a tenth of a
+// second, and then ever more seldom.
 func TestALockThatIsHeldIsTriedEverMoreSeldom(t *testing.T) {
 	d := newTestMachine(t)
 	q := d.addQuestion(d.markPosted)
@@ -207,7 +211,8 @@ func TestALockThatIsHeldIsTriedEverMoreSeldom(t *testing.T) {
 	}
 }
 
-// What is over stays in the index for a day, small, for the replies that come late; then its file goes.
+// What is over stays in the index for a day, small, for the replies that come late; then
+// its file goes.
 func TestWhatIsOverIsKeptSmallForADay(t *testing.T) {
 	d := newTestMachine(t)
 	q := d.addQuestion(func(q *state.Question) { d.markPosted(q); q.Status, q.ResolvedBy = state.Resolved, "chat" })
@@ -217,7 +222,8 @@ func TestWhatIsOverIsKeptSmallForADay(t *testing.T) {
 	if !record.isDone || record.question.SubQuestions != nil || record.lockedQuestion != nil {
 		t.Fatal("it is not over")
 	}
-	d.changeQuestion(q, func(q *state.Question) { q.OweNote(state.NoteClosed, "") }) // a PostToolUse hook that corrects what was told
+	// a PostToolUse hook that corrects what was told
+	d.changeQuestion(q, func(q *state.Question) { q.OweNote(state.NoteClosed, "") })
 	p.loadQuestion(record)
 	if record.isDone || len(record.question.OwedNotes) != 1 {
 		t.Error("a later change is not seen")
@@ -238,7 +244,8 @@ func TestWhatIsOverIsKeptSmallForADay(t *testing.T) {
 	}
 }
 
-// A file that is older than a day goes with the first step in which nothing is open: the documents promise that of each cycle.
+// A file that is older than a day goes with the first step in which nothing is open: the
+// documents promise that of each cycle.
 func TestAnOldFileGoesWithTheNextStep(t *testing.T) {
 	d := newTestMachine(t)
 	q := d.addQuestion(func(q *state.Question) { d.markPosted(q); q.Status, q.ResolvedBy = state.Resolved, "chat" })
@@ -271,8 +278,8 @@ func TestARecordThatIsGoneIsForgotten(t *testing.T) {
 	}
 }
 
-// A record of another environment whose file is not there may be another machine's, which has this HOME and other projects: it is
-// forgotten when it would be over in any case.
+// A record of another environment whose file is not there may be another machine's, which
+// has this HOME and other projects: it is forgotten when it would be over in any case.
 func TestARecordOfAnotherMachineIsNotForgotten(t *testing.T) {
 	d := newTestMachine(t)
 	d.vars["GCHAT_FORMAT"] = "another environment"
@@ -295,7 +302,8 @@ func TestARecordOfAnotherMachineIsNotForgotten(t *testing.T) {
 	}
 }
 
-// startTmux starts a server of the test's own with a session, and returns its socket and the pane.
+// startTmux starts a server of the test's own with a session, and returns its socket and
+// the pane.
 func (d *testMachine) startTmux(session string) (socket, pane string) {
 	d.t.Helper()
 	if _, err := exec.LookPath("tmux"); err != nil {
@@ -321,12 +329,14 @@ func (d *testMachine) startTmux(session string) (socket, pane string) {
 	return socket, strings.TrimSpace(string(out))
 }
 
-// A tmux session that is missing three rounds running is gone; the pane is the index's, whatever the question's file says.
+// A tmux session that is missing three rounds running is gone; the pane is the index's,
+// whatever the question's file says.
 func TestAbandonedAfterThreeRounds(t *testing.T) {
 	d := newTestMachine(t)
 	socket, pane := d.startTmux("shop")
 	q := d.addQuestion(func(q *state.Question) { d.markPosted(q); q.TmuxPane, q.TmuxSocket = pane, socket })
-	d.changeQuestion(q, func(q *state.Question) { q.TmuxPane, q.TmuxSocket = "%99", "/nowhere" }) // a checkout's
+	// a checkout's
+	d.changeQuestion(q, func(q *state.Question) { q.TmuxPane, q.TmuxSocket = "%99", "/nowhere" })
 	p := d.newPoller()
 	round := func() *state.Question {
 		p.readAndAttend(t.Context())
@@ -366,7 +376,8 @@ func TestOnceCountsOneRound(t *testing.T) {
 	}
 }
 
-// A denied question outlives its Claude Code, and says that the session has ended; also one that timed out, while a reply counts.
+// A denied question outlives its Claude Code, and says that the session has ended; also
+// one that timed out, while a reply counts.
 func TestADeniedQuestionNotesTheEndOfItsSession(t *testing.T) {
 	for _, status := range []state.Status{state.Pending, state.TimedOut} {
 		d := newTestMachine(t)
@@ -381,7 +392,8 @@ func TestADeniedQuestionNotesTheEndOfItsSession(t *testing.T) {
 	}
 }
 
-// A daemon that has nothing to do, since nothing is configured, says what to do, and ends: a restart would change nothing.
+// A daemon that has nothing to do, since nothing is configured, says what to do, and
+// ends: a restart would change nothing.
 func TestADaemonWithoutConfigurationEnds(t *testing.T) {
 	d := newTestMachine(t)
 	d.vars["GOOGLE_CHAT_WEBHOOK_URL"] = ""
@@ -397,7 +409,8 @@ func TestADaemonWithoutConfigurationEnds(t *testing.T) {
 	}
 }
 
-// An answer that cannot be typed yet is tried again, and the thread is told after the third try.
+// An answer that cannot be typed yet is tried again, and the thread is told after the
+// third try.
 func TestAnAnswerThatCannotBeTypedYet(t *testing.T) {
 	d := newTestMachine(t)
 	socket, pane := d.startTmux("shop")
@@ -429,7 +442,8 @@ func TestAnAnswerThatCannotBeTypedYet(t *testing.T) {
 	}
 }
 
-// A question that ends while its answer is being typed is told of by the note of its end alone.
+// A question that ends while its answer is being typed is told of by the note of its end
+// alone.
 func TestATryThatOutlivesItsQuestionIsNotToldOf(t *testing.T) {
 	for name, tell := range map[string]func(*Poller, *trackedRecord){
 		"nothing typed": func(p *Poller, record *trackedRecord) {
@@ -459,7 +473,8 @@ func TestATryThatOutlivesItsQuestionIsNotToldOf(t *testing.T) {
 	}
 }
 
-// A poller that was killed while it typed: no key is sent again, and a person has to look.
+// A poller that was killed while it typed: no key is sent again, and a person has to
+// look.
 func TestAKilledTypingIsNotTakenForAnswered(t *testing.T) {
 	d := newTestMachine(t)
 	q := d.addQuestion(func(q *state.Question) {
@@ -482,7 +497,8 @@ func TestAKilledTypingIsNotTakenForAnswered(t *testing.T) {
 	}
 }
 
-// A session's name is that session, also when its question is over: what was meant for it is no answer to another's.
+// A session's name is that session, also when its question is over: what was meant for it
+// is no answer to another's.
 func TestPickQuestion(t *testing.T) {
 	d := newTestMachine(t)
 	for _, q := range []state.Question{
@@ -557,7 +573,8 @@ func TestTheFirstSessionIsSeen(t *testing.T) {
 	}
 }
 
-// startClaudeStatus has a session's Claude Code, which is this process, say in its own file what it waits for.
+// startClaudeStatus has a session's Claude Code, which is this process, say in its own
+// file what it waits for.
 func (d *testMachine) startClaudeStatus(session string) (says func(status string)) {
 	d.t.Helper()
 	config := filepath.Join(d.dir, "claude")
@@ -575,8 +592,9 @@ func (d *testMachine) startClaudeStatus(session string) (says func(status string
 	}
 }
 
-// Claude Code says that a dialog of its session waits, and not which. A hidden dialog is none of them, and neither is one that
-// was handed over for certain; that of an agent in front is the one only where no other is open.
+// Claude Code says that a dialog of its session waits, and not which. A hidden dialog is
+// none of them, and neither is one that was handed over for certain; that of an agent in
+// front is the one only where no other is open.
 func TestOneDialogsEndClosesNoOther(t *testing.T) {
 	for name, c := range map[string]struct {
 		as     func(*state.Question)
@@ -615,8 +633,9 @@ func TestOneDialogsEndClosesNoOther(t *testing.T) {
 	}
 }
 
-// On Esc the session stops waiting a moment before its hook is told, and closes the permission as dismissed: the dialog's end counts
-// as an answer only when the question is still open a round later.
+// On Esc the session stops waiting a moment before its hook is told, and closes the
+// permission as dismissed: the dialog's end counts as an answer only when the question is
+// still open a round later.
 func TestADialogsEndIsAnAnswerARoundLater(t *testing.T) {
 	d := newTestMachine(t)
 	pid := os.Getpid()
@@ -641,7 +660,8 @@ func TestADialogsEndIsAnAnswerARoundLater(t *testing.T) {
 	}
 }
 
-// With the preset send no hook waits for a question, nor does one come: it is in its space within two seconds all the same.
+// With the preset send no hook waits for a question, nor does one come: it is in its
+// space within two seconds all the same.
 func TestAQuestionThatNoHookWaitsForIsPosted(t *testing.T) {
 	for age, posted := range map[time.Duration]bool{time.Second: false, 1600 * time.Millisecond: true} {
 		d := newTestMachine(t)
@@ -655,7 +675,8 @@ func TestAQuestionThatNoHookWaitsForIsPosted(t *testing.T) {
 	}
 }
 
-// A reply to a session that has just ended is told at once, and not only with the next round.
+// A reply to a session that has just ended is told at once, and not only with the next
+// round.
 func TestAReplyToADeadSessionIsToldAtOnce(t *testing.T) {
 	d := newTestMachine(t)
 	q := d.addQuestion(func(q *state.Question) {

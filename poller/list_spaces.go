@@ -17,15 +17,19 @@ import (
 )
 
 const (
-	// listOverlap is read again with every list: a message can be listed after one that was created later.
+	// listOverlap is read again with every list: a message can be listed after one that
+	// was created later.
 	listOverlap = 2 * time.Minute
-	// clockSlack is how far before its asking the thread of a question is read for the first time whose message's time is not
-	// known: this machine's clock may be wrong.
-	clockSlack    = 10 * time.Minute
-	quickPeriod   = 2 * time.Minute // after asking, and after a person's message, a space is listed once a quickInterval
+	// clockSlack is how far before its asking the thread of a question is read for the
+	// first time whose message's time is not known: this machine's clock may be wrong.
+	clockSlack = 10 * time.Minute
+	// after asking, and after a person's message, a space is listed once a quickInterval
+	quickPeriod   = 2 * time.Minute
 	quickInterval = time.Second
-	readAfterEnd  = 5 * time.Minute // after the last question's end, for a reply that was on its way
-	// restInterval is the cycle where only sessions that ended may be written to, and restPeriod how long after their end.
+	// after the last question's end, for a reply that was on its way
+	readAfterEnd = 5 * time.Minute
+	// restInterval is the cycle where only sessions that ended may be written to, and
+	// restPeriod how long after their end.
 	restInterval = 30 * time.Second
 	restPeriod   = time.Hour
 
@@ -36,27 +40,35 @@ const (
 	appOnlyPause    = 10 * time.Minute // for a space that only its Chat app may hear
 )
 
-// spaceView is what the reader of a space has to know of the records: the loop gives it a new one with each step.
+// spaceView is what the reader of a space has to know of the records: the loop gives it a
+// new one with each step.
 type spaceView struct {
-	questionsByThread map[string][]*state.Question // by thread, the oldest first, of every environment; not to be changed
+	// by thread, the oldest first, of every environment; not to be changed
+	questionsByThread map[string][]*state.Question
 	recordOf          map[*state.Question]*trackedRecord
-	isOwn             map[*state.Question]bool  // those of this environment: no other is written
-	ownOpen           []*state.Question         // open ones of these
-	sources           []configSource            // the projects of these, and of the sessions that listen
-	sessionsByThread  map[string]*state.Session // by the thread of their reports
-	youngestAskedAt   time.Time                 // when the youngest question was asked that waits for a reply
-	lastEndAt         time.Time                 // when the last question ended whose thread may still get a reply
-	hasRunningSession bool                      // there is the thread of a session that listens
-	hasEndedSession   bool                      // there is that of one that has ended, and can be resumed
+	isOwn             map[*state.Question]bool // those of this environment: no other is written
+	ownOpen           []*state.Question        // open ones of these
+	// the projects of these, and of the sessions that listen
+	sources          []configSource
+	sessionsByThread map[string]*state.Session // by the thread of their reports
+	// when the youngest question was asked that waits for a reply
+	youngestAskedAt time.Time
+	// when the last question ended whose thread may still get a reply
+	lastEndAt         time.Time
+	hasRunningSession bool // there is the thread of a session that listens
+	// there is that of one that has ended, and can be resumed
+	hasEndedSession bool
 }
 
-// configSource is by whose configuration something goes: a project's, or with none the person's own.
+// configSource is by whose configuration something goes: a project's, or with none the
+// person's own.
 type configSource struct {
 	projectDir string
 	isTrusted  bool // its files count
 }
 
-// configSourceOf is the project by whose configuration a question is asked and answered: none for what is decided.
+// configSourceOf is the project by whose configuration a question is asked and answered:
+// none for what is decided.
 func configSourceOf(q *state.Question, entry *state.IndexEntry) configSource {
 	if q.Kind.Traits().UsesOwnSpace {
 		return configSource{}
@@ -64,7 +76,8 @@ func configSourceOf(q *state.Question, entry *state.IndexEntry) configSource {
 	return configSource{q.ProjectDir, entry.IsTrusted}
 }
 
-// reader lists a space, for the records of every environment: beside the loop, one list at a time.
+// reader lists a space, for the records of every environment: beside the loop, one list
+// at a time.
 type reader struct {
 	*Poller
 	chat      string // host/spaces/S
@@ -72,25 +85,28 @@ type reader struct {
 	hasFailed atomic.Bool // the last list failed
 	isListing atomic.Bool // a list is under way: what follows is that goroutine's
 
-	listStartedAt      time.Time     // when the last list began
-	minPause           time.Duration // the least time from then to the next
-	lastGoodList       time.Time     // when the last good list began
-	isPulled           bool          // what is said there comes from the subscription
-	lock               *state.Lock   // while this process lists the space
-	api                *gchat.API
-	sourceIndex        int          // the space is read by the configuration of this one of the view's own, counted round
+	listStartedAt time.Time     // when the last list began
+	minPause      time.Duration // the least time from then to the next
+	lastGoodList  time.Time     // when the last good list began
+	isPulled      bool          // what is said there comes from the subscription
+	lock          *state.Lock   // while this process lists the space
+	api           *gchat.API
+	// the space is read by the configuration of this one of the view's own, counted round
+	sourceIndex        int
 	source             configSource // which that was, with the last list
 	spaceRecord        *state.Space
 	failures           listFailures
-	lastHumanMessageAt time.Time       // when the last message of a person came
-	isThreadRead       map[string]bool // ids of the questions whose threads were read from their beginnings
-	// kept are messages of the threads that a process began to wait in, by the question's id:
-	// the list that says which of them counts goes on with the next one.
+	lastHumanMessageAt time.Time // when the last message of a person came
+	// ids of the questions whose threads were read from their beginnings
+	isThreadRead map[string]bool
+	// kept are messages of the threads that a process began to wait in, by the question's
+	// id: the list that says which of them counts goes on with the next one.
 	keptMessages map[string][]gchat.Message
 	isEndless    bool // the last list had no end
 }
 
-// needsReading says whether a reply to this question is of use now, so that its space has to be read.
+// needsReading says whether a reply to this question is of use now, so that its space has
+// to be read.
 func (p *Poller) needsReading(record *trackedRecord) bool {
 	q := record.question
 	switch {
@@ -102,7 +118,8 @@ func (p *Poller) needsReading(record *trackedRecord) bool {
 	return q.IsLate(p.Now()) && (p.Daemon || state.HasWaiter(p.Env, record.Path))
 }
 
-// spaceViews are what there is to be known of each space that a record is in, or the thread of a session that listens.
+// spaceViews are what there is to be known of each space that a record is in, or the
+// thread of a session that listens.
 func (p *Poller) spaceViews() map[string]*spaceView {
 	views := map[string]*spaceView{}
 	viewOf := func(chat string) *spaceView {
@@ -129,7 +146,10 @@ func (p *Poller) spaceViews() map[string]*spaceView {
 		switch {
 		case !view.isOwn[q]:
 		case p.needsReading(record):
-			view.sources, view.youngestAskedAt = append(view.sources, configSourceOf(q, record.IndexEntry)), q.AskedAt
+			view.sources, view.youngestAskedAt = append(
+				view.sources,
+				configSourceOf(q, record.IndexEntry),
+			), q.AskedAt
 			view.ownOpen = append(view.ownOpen, q)
 		case p.hasEndedLately(q):
 			view.sources = append(view.sources, configSourceOf(q, record.IndexEntry))
@@ -143,19 +163,25 @@ func (p *Poller) spaceViews() map[string]*spaceView {
 		if isRunning || p.needsReadingAfterEnd(session) {
 			view := viewOf(session.Chat)
 			view.sources = append(view.sources, configSource{session.ProjectDir, session.IsTrusted})
-			view.hasRunningSession, view.hasEndedSession = view.hasRunningSession || isRunning, view.hasEndedSession || !isRunning
+			view.hasRunningSession, view.hasEndedSession = view.hasRunningSession ||
+				isRunning, view.hasEndedSession ||
+				!isRunning
 		}
 	}
 	return views
 }
 
-// hasEndedLately says whether a reply in a question's thread may have been written before its person saw that it is over.
+// hasEndedLately says whether a reply in a question's thread may have been written before
+// its person saw that it is over.
 func (p *Poller) hasEndedLately(q *state.Question) bool {
-	hasEnded := !q.Status.IsOpen() && q.IsMessageSent && q.Mode.Traits().Asks && q.ResolvedAt != nil && q.ResolvedBy != state.EndedReplaced
+	hasEnded := !q.Status.IsOpen() && q.IsMessageSent && q.Mode.Traits().Asks &&
+		q.ResolvedAt != nil &&
+		q.ResolvedBy != state.EndedReplaced
 	return hasEnded && p.Now().Sub(*q.ResolvedAt).Abs() < readAfterEnd
 }
 
-// startLists has every space listed once a cycle that has a view, and no other. It returns when to come again.
+// startLists has every space listed once a cycle that has a view, and no other. It
+// returns when to come again.
 func (p *Poller) startLists(ctx context.Context) (next time.Time) {
 	views := p.spaceViews()
 	maps.DeleteFunc(views, func(_ string, view *spaceView) bool { return len(view.sources) == 0 })
@@ -168,7 +194,8 @@ func (p *Poller) startLists(ctx context.Context) (next time.Time) {
 		if reader.isListing.Load() {
 			continue
 		}
-		if dueAt := reader.listStartedAt.Add(max(reader.listInterval(view), reader.minPause)); p.Now().Before(dueAt) {
+		if dueAt := reader.listStartedAt.Add(max(reader.listInterval(view), reader.minPause)); p.Now().
+			Before(dueAt) {
 			next = earlier(next, dueAt)
 			continue
 		}
@@ -189,7 +216,8 @@ func (p *Poller) readerFor(chat string) *reader {
 	return p.readers[chat]
 }
 
-// closeReaders lets the readers of the other spaces go, with what failed there, but for those at work.
+// closeReaders lets the readers of the other spaces go, with what failed there, but for
+// those at work.
 func (p *Poller) closeReaders(kept map[string]*spaceView) {
 	for chat, r := range p.readers {
 		if kept[chat] == nil && !r.isListing.Load() {
@@ -227,7 +255,10 @@ func (r *reader) listSpace(ctx context.Context, view *spaceView) error {
 		}
 		return nil
 	case gateway.eventSource() != nil && (gchat.AuthFailure(err) || gchat.Permanent(err)):
-		r.Log.ErrorOnce(err, "the space is not listed: its Chat app hears taps, and words that mention it")
+		r.Log.ErrorOnce(
+			err,
+			"the space is not listed: its Chat app hears taps, and words that mention it",
+		)
 		r.api, r.minPause, r.isPulled = nil, appOnlyPause, true
 		return nil
 	}
@@ -241,7 +272,8 @@ func (r *reader) listSpace(ctx context.Context, view *spaceView) error {
 	return err
 }
 
-// takeReaderLock has this process list the space; false while another environment's poller does, for our records, too.
+// takeReaderLock has this process list the space; false while another environment's
+// poller does, for our records, too.
 func (r *reader) takeReaderLock() bool {
 	if r.lock != nil {
 		return true
@@ -251,8 +283,10 @@ func (r *reader) takeReaderLock() bool {
 		r.failures, r.minPause = listFailures{}, 0
 		isReading := func(h state.Heartbeat) bool { return h.IsAlive && h.PID != os.Getpid() && !h.IsSilent(r.Now()) }
 		r.lastGoodList = time.Time{}
-		// Where no process shows life, the one that has the lock is stopped, and reads nothing.
-		if r.spaces.Get(r.chat).ReadTrouble == nil && slices.ContainsFunc(state.ReadHeartbeats(r.Env), isReading) {
+		// Where no process shows life, the one that has the lock is stopped, and reads
+		// nothing.
+		if r.spaces.Get(r.chat).ReadTrouble == nil &&
+			slices.ContainsFunc(state.ReadHeartbeats(r.Env), isReading) {
 			r.lastGoodList = r.Now().Add(-quickPeriod)
 		}
 		return false
@@ -266,29 +300,34 @@ func (r *reader) takeReaderLock() bool {
 	return true
 }
 
-// listInterval is the time from one list to the next: short just after asking and after a person's message.
+// listInterval is the time from one list to the next: short just after asking and after a
+// person's message.
 func (r *reader) listInterval(view *spaceView) time.Duration {
 	interval := r.loadConfig(view.sources[r.sourceIndex%len(view.sources)]).PollInterval
 	isQuiet := len(view.ownOpen) == 0 && !view.hasRunningSession
 	if isQuiet && !view.lastEndAt.IsZero() { // ever more rarely
 		return max(min(quickInterval, interval), r.Now().Sub(view.lastEndAt)/4)
 	}
-	if isQuiet && view.hasEndedSession && !gchat.Local(r.chat) && r.Now().Sub(r.lastHumanMessageAt).Abs() >= quickPeriod {
+	if isQuiet && view.hasEndedSession && !gchat.Local(r.chat) &&
+		r.Now().Sub(r.lastHumanMessageAt).Abs() >= quickPeriod {
 		return max(interval, restInterval)
 	}
-	if r.Now().Sub(view.youngestAskedAt).Abs() < quickPeriod || r.Now().Sub(r.lastHumanMessageAt).Abs() < quickPeriod {
+	if r.Now().Sub(view.youngestAskedAt).Abs() < quickPeriod ||
+		r.Now().Sub(r.lastHumanMessageAt).Abs() < quickPeriod {
 		return min(quickInterval, interval)
 	}
 	return interval
 }
 
-// What ends an error: its line in the log has one of these as "until", and `status` shows it until that is logged.
+// What ends an error: its line in the log has one of these as "until", and `status` shows
+// it until that is logged.
 const (
 	logReadAgain = "replies are read again"
 	logSentAgain = "messages are sent again"
 )
 
-// reportTrouble says why a list failed: for status, in the log, and once in the open threads when only a person can mend it.
+// reportTrouble says why a list failed: for status, in the log, and once in the open
+// threads when only a person can mend it.
 func (r *reader) reportTrouble(err error, view *spaceView) {
 	earlierTrouble := r.spaceRecord.ReadTrouble
 	newTrouble := state.ReadTrouble{
@@ -299,8 +338,13 @@ func (r *reader) reportTrouble(err error, view *spaceView) {
 		newTrouble.Since = earlierTrouble.Since
 	}
 	if earlierTrouble == nil || *earlierTrouble != newTrouble { // not with every cycle of an outage
-		r.Log.Error().Str("chat", r.chat).Str("error", newTrouble.Why).Str("hint", gchat.Hint(err)).Bool("degraded", newTrouble.IsDegraded).
-			Str("until", logReadAgain).Msg("replies cannot be read")
+		r.Log.Error().
+			Str("chat", r.chat).
+			Str("error", newTrouble.Why).
+			Str("hint", gchat.Hint(err)).
+			Bool("degraded", newTrouble.IsDegraded).
+			Str("until", logReadAgain).
+			Msg("replies cannot be read")
 		r.saveTrouble(&newTrouble)
 	}
 	if !newTrouble.IsDegraded && !errors.Is(err, gchat.ErrCredentials) {
@@ -311,12 +355,19 @@ func (r *reader) reportTrouble(err error, view *spaceView) {
 		if q.HasUnreadNote || !q.Mode.Traits().Asks {
 			continue
 		}
-		r.changeQuestion(q.Path, "thread not told that replies cannot be read", func(q *state.Question) {
-			if !q.HasUnreadNote && q.Status == state.Pending {
-				q.HasUnreadNote = true
-				q.OwedNotes = append(q.OwedNotes, state.OwedNote{About: state.NoteUnread, Text: why})
-			}
-		})
+		r.changeQuestion(
+			q.Path,
+			"thread not told that replies cannot be read",
+			func(q *state.Question) {
+				if !q.HasUnreadNote && q.Status == state.Pending {
+					q.HasUnreadNote = true
+					q.OwedNotes = append(
+						q.OwedNotes,
+						state.OwedNote{About: state.NoteUnread, Text: why},
+					)
+				}
+			},
+		)
 	}
 }
 
@@ -335,7 +386,8 @@ type listFailures struct {
 // pauseAfter is how long to leave Chat alone after err; 0 means the usual cycle.
 func (t *listFailures) pauseAfter(err error) time.Duration {
 	switch {
-	case gchat.AuthFailure(err), gchat.Permanent(err): // 400, 404: a person has to look, or the space is being made
+	case gchat.AuthFailure(err), gchat.Permanent(err):
+		// 400, 404: a person has to look, or the space is being made
 		t.auth++
 		if gchat.AuthFailure(err) || t.isDegraded() {
 			return refusedPause
@@ -346,7 +398,8 @@ func (t *listFailures) pauseAfter(err error) time.Duration {
 			first = firstQuotaPause
 		}
 		t.overloaded++
-		// What Chat asks for counts, also when it is less than our own rule: it knows when the quota is back.
+		// What Chat asks for counts, also when it is less than our own rule: it knows
+		// when the quota is back.
 		return cmp.Or(gchat.RetryAfter(err), backoff(first, t.overloaded))
 	}
 	return 0

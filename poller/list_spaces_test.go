@@ -161,7 +161,8 @@ func TestTheWatermarkKeepsToTheServersClock(t *testing.T) {
 	}
 }
 
-// This machine's clock is a day ahead: the space is read all the same, as soon as a list told the server's time.
+// This machine's clock is a day ahead: the space is read all the same, as soon as a list
+// told the server's time.
 func TestAClockThatIsADayAhead(t *testing.T) {
 	d := newTestMachine(t)
 	d.clockLead.Store(int64(-26 * time.Hour))
@@ -198,7 +199,8 @@ func TestWhatWasReadIsSkippedInTheOverlap(t *testing.T) {
 	}
 }
 
-// For two minutes each list brings a question's own message again. Its file is not locked for that.
+// For two minutes each list brings a question's own message again. Its file is not locked
+// for that.
 func TestAQuestionsOwnMessageIsTakenOnce(t *testing.T) {
 	d := newTestMachine(t)
 	q := d.addQuestion(d.markPosted)
@@ -216,7 +218,8 @@ func TestAQuestionsOwnMessageIsTakenOnce(t *testing.T) {
 	}
 }
 
-// A list that breaks off does not move the watermark, and what a full disk kept from being written down is read again.
+// A list that breaks off does not move the watermark, and what a full disk kept from
+// being written down is read again.
 func TestWhatCouldNotBeWrittenDownIsReadAgain(t *testing.T) {
 	d := newTestMachine(t)
 	q := d.addQuestion(d.markPosted)
@@ -242,7 +245,8 @@ func TestWhatCouldNotBeWrittenDownIsReadAgain(t *testing.T) {
 	}
 }
 
-// Another program put two questions into one thread: a reply answers the older one, and the next the other.
+// Another program put two questions into one thread: a reply answers the older one, and
+// the next the other.
 func TestOneReplyAnswersOneQuestionOfAThread(t *testing.T) {
 	d := newTestMachine(t)
 	older, newer := d.addQuestion(d.markPosted), d.addQuestion(d.markPosted)
@@ -263,7 +267,8 @@ func TestOneReplyAnswersOneQuestionOfAThread(t *testing.T) {
 	}
 }
 
-// In a space without threads a reply answers the question that it quotes, and none without a quote, also once the other is over.
+// In a space without threads a reply answers the question that it quotes, and none
+// without a quote, also once the other is over.
 func TestInASpaceWithoutThreadsAQuoteSaysWhatIsAnswered(t *testing.T) {
 	d := newTestMachine(t)
 	first, second := d.addQuestion(d.markPosted), d.addQuestion(d.markPosted)
@@ -297,7 +302,8 @@ func TestInASpaceWithoutThreadsAQuoteSaysWhatIsAnswered(t *testing.T) {
 	}
 }
 
-// A question that timed out, and was asked again or has its answer, takes no reply from a younger one of its thread.
+// A question that timed out, and was asked again or has its answer, takes no reply from a
+// younger one of its thread.
 func TestAnOldQuestionLeavesTheReplyToTheYounger(t *testing.T) {
 	for name, over := range map[string]func(*state.Question){
 		"asked again": func(q *state.Question) { q.IsAskedAgain = true },
@@ -360,8 +366,8 @@ func TestReplyIsReadAsItWasRevised(t *testing.T) {
 	}
 }
 
-// A reply that is deleted before it was judged answers nothing, also where Chat does not tell any more who wrote it. Judging waits
-// here for the file that says who may answer.
+// A reply that is deleted before it was judged answers nothing, also where Chat does not
+// tell any more who wrote it. Judging waits here for the file that says who may answer.
 func TestADeletedReplyIsNone(t *testing.T) {
 	d := newTestMachine(t)
 	delete(d.vars, "GCHAT_ALLOWED_USERS")
@@ -417,7 +423,8 @@ func TestAThreadOfHoursIsBound(t *testing.T) {
 	}
 }
 
-// A process that waits in a thread gets the first reply after the last message of ours there, and each reply is one's.
+// A process that waits in a thread gets the first reply after the last message of ours
+// there, and each reply is one's.
 func TestAThreadIsWaitedIn(t *testing.T) {
 	d := newTestMachine(t)
 	app := &chatapi.User{Name: "users/app", Type: "BOT"}
@@ -433,7 +440,8 @@ func TestAThreadIsWaitedIn(t *testing.T) {
 	}
 	d.reply(thread, "users/9", "not allowed")
 	first := d.reply(thread, "", "  yes, "+strings.Repeat("please ", 3))
-	if _, err := d.space.Say(app, thread, wording.NobodyText(&state.Session{}, true)); err != nil { // the reply came before the wait
+	if _, err := d.space.Say(app, thread, wording.NobodyText(&state.Session{}, true)); err != nil {
+		// the reply came before the wait
 		t.Fatal(err)
 	}
 	d.clockLead.Store(0)
@@ -470,7 +478,8 @@ func TestAThreadIsWaitedIn(t *testing.T) {
 	}
 }
 
-// A process that begins to wait in a thread gets what is said from then on, also where this machine's clock is ahead of Chat's.
+// A process that begins to wait in a thread gets what is said from then on, also where
+// this machine's clock is ahead of Chat's.
 func TestAThreadIsWaitedInWithAFastClock(t *testing.T) {
 	d := newTestMachine(t)
 	d.clockLead.Store(int64(-time.Hour))
@@ -496,7 +505,8 @@ func TestAThreadIsWaitedInWithAFastClock(t *testing.T) {
 	}
 }
 
-// A process that waited in a thread and was killed takes no reply: the next that waits there gets it.
+// A process that waited in a thread and was killed takes no reply: the next that waits
+// there gets it.
 func TestAKilledWaitTakesNoReply(t *testing.T) {
 	d := newTestMachine(t)
 	said, err := d.space.Say(&chatapi.User{Name: "users/app", Type: "BOT"}, "", "look at this")
@@ -524,7 +534,8 @@ func TestAKilledWaitTakesNoReply(t *testing.T) {
 	lock.Unlock()
 	m := d.reply(thread, "", "yes")
 	x.poller.readIndex()
-	if err := x.reader.listAndRelease(t.Context(), x.poller.spaceViews()[x.reader.chat]); err != nil { // before it is seen that the process is gone
+	if err := x.reader.listAndRelease(t.Context(), x.poller.spaceViews()[x.reader.chat]); err != nil {
+		// before it is seen that the process is gone
 		t.Fatal(err)
 	}
 	x.poller.readState()
@@ -541,7 +552,8 @@ func TestAKilledWaitTakesNoReply(t *testing.T) {
 	}
 }
 
-// An allowed person who writes into a thread of reports is told once that no process waits there.
+// An allowed person who writes into a thread of reports is told once that no process
+// waits there.
 func TestAReplyToAReportIsAnswered(t *testing.T) {
 	d := newTestMachine(t)
 	q := d.addQuestion(d.markPosted)
@@ -575,7 +587,8 @@ func TestAReplyToAReportIsAnswered(t *testing.T) {
 		x.poller.sender.sendUntilIdle(t.Context())
 		all, _ = state.OutboxIn(state.UserStateDir(d.env)).All()
 	}
-	if err := state.OutboxIn(state.UserStateDir(d.env)).RemoveMessage(d.env, all[0]); err != nil { // its receipt was swept
+	if err := state.OutboxIn(state.UserStateDir(d.env)).RemoveMessage(d.env, all[0]); err != nil {
+		// its receipt was swept
 		t.Fatal(err)
 	}
 	newReadTest(d, q).mustRead()
@@ -584,7 +597,8 @@ func TestAReplyToAReportIsAnswered(t *testing.T) {
 	}
 }
 
-// An outage is logged when it begins, when it changes and when it ends, not with every cycle; status shows it meanwhile.
+// An outage is logged when it begins, when it changes and when it ends, not with every
+// cycle; status shows it meanwhile.
 func TestAnOutageIsSaidOnce(t *testing.T) {
 	d := newTestMachine(t)
 	q := d.addQuestion(d.markPosted)
@@ -614,7 +628,8 @@ func TestAnOutageIsSaidOnce(t *testing.T) {
 	}
 }
 
-// Five refusals are no accident: it is said in the log, in status and, once, in the threads that wait.
+// Five refusals are no accident: it is said in the log, in status and, once, in the
+// threads that wait.
 func TestFiveRefusalsAreDegraded(t *testing.T) {
 	d := newTestMachine(t)
 	q := d.addQuestion(d.markPosted)
@@ -653,7 +668,8 @@ func TestOneReaderASpace(t *testing.T) {
 	d.awaitQuestion(q, "read after it", func(q *state.Question) bool { return q.FindReply(m.Name) != nil })
 }
 
-// A reader that fails leaves the space to another environment's, which may have a better way to Chat.
+// A reader that fails leaves the space to another environment's, which may have a better
+// way to Chat.
 func TestAReaderThatFailsLetsAnotherRead(t *testing.T) {
 	for _, code := range []int{http.StatusServiceUnavailable, http.StatusNotFound, http.StatusForbidden} {
 		d := newTestMachine(t)

@@ -8,7 +8,8 @@ import (
 	"gchat-hooks/state"
 )
 
-// Where no lock excludes another process, a poller that hooks started ends at once: several would serve. A daemon serves.
+// Where no lock excludes another process, a poller that hooks started ends at once:
+// several would serve. A daemon serves.
 func TestWithoutLocksOnlyTheDaemonServes(t *testing.T) {
 	for _, daemon := range []bool{false, true} {
 		d := newTestMachine(t)

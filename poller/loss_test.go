@@ -18,7 +18,8 @@ import (
 	"gchat-hooks/state/config"
 )
 
-// Who decides is the stricter of what the record and the configuration say; a record that does not say it is for the terminal.
+// Who decides is the stricter of what the record and the configuration say; a record that
+// does not say it is for the terminal.
 func TestTheStricterOfRecordAndConfigurationDecides(t *testing.T) {
 	asked := time.Now().Add(-time.Minute).Truncate(time.Second)
 	cfg := &config.Config{AllowedUsers: []string{"users/1", "users/2"}, Approvers: []string{"users/1", "users/2"}}
@@ -74,7 +75,8 @@ func TestStrangersFillNoThread(t *testing.T) {
 	}
 }
 
-// Another program read the reply in Chat and wrote it into the file: it is one reply, wherever it is read once more.
+// Another program read the reply in Chat and wrote it into the file: it is one reply,
+// wherever it is read once more.
 func TestAReplyThatAnotherProgramReadFirst(t *testing.T) {
 	q := &state.Question{Replies: []state.Reply{
 		{MessageName: "local/x", Sender: state.LocalSender, DisplayName: "poll.py", Text: "2", CreatedAt: noon, Verdict: state.VerdictUsed},
@@ -90,7 +92,8 @@ func TestAReplyThatAnotherProgramReadFirst(t *testing.T) {
 	}
 }
 
-// In deny mode, words behind an answer that was delivered are told that they came too late, and nothing else.
+// In deny mode, words behind an answer that was delivered are told that they came too
+// late, and nothing else.
 func TestWordsBehindADeliveredAnswer(t *testing.T) {
 	d := newTestMachine(t)
 	now := time.Now().UTC()
@@ -113,7 +116,8 @@ func TestWordsBehindADeliveredAnswer(t *testing.T) {
 	}
 }
 
-// A reply that was on its way when its question ended is told so, as long as a poller lives: ever more rarely, for five minutes.
+// A reply that was on its way when its question ended is told so, as long as a poller
+// lives: ever more rarely, for five minutes.
 func TestAReplyJustAfterTheEnd(t *testing.T) {
 	d := newTestMachine(t)
 	now := time.Now().UTC()
@@ -236,7 +240,8 @@ func TestLeftoversAreSwept(t *testing.T) {
 	}
 }
 
-// What lets Claude act counts in the person's own state alone: Claude may write into the project, and have it announced.
+// What lets Claude act counts in the person's own state alone: Claude may write into the
+// project, and have it announced.
 func TestADecisionInAProjectIsNothing(t *testing.T) {
 	d := newTestMachine(t)
 	q := d.writeQuestion(func(q *state.Question) { q.SessionID = "forged" })
@@ -253,7 +258,8 @@ func TestADecisionInAProjectIsNothing(t *testing.T) {
 	}
 }
 
-// The poller that pulls for all environments leaves a tap to the one whose question it is on.
+// The poller that pulls for all environments leaves a tap to the one whose question it is
+// on.
 func TestATapOfAnotherEnvironmentIsLeftToIt(t *testing.T) {
 	d, g := newAppMachine(t)
 	q, card := d.addCardQuestion(func(q *state.Question) { d.markPostedByApp(q, g) })

@@ -45,8 +45,9 @@ func allowEveryone(q *state.Question) {
 	q.SubQuestions[0].Options = []state.Option{{Label: state.LabelAllow}, {Label: state.LabelDeny}}
 }
 
-// Another machine of the app reads what a card's buttons carry, and puts it on a card of its own: a tap on that one is no tap on
-// the question, and does not keep one back that is.
+// Another machine of the app reads what a card's buttons carry, and puts it on a card of
+// its own: a tap on that one is no tap on the question, and does not keep one back that
+// is.
 func TestATapCountsOnItsOwnCardOnly(t *testing.T) {
 	d, g := newAppMachine(t)
 	q, _ := d.addCardQuestion(allowEveryone)
@@ -102,8 +103,8 @@ func TestATapComesBeforeThePostIsAnswered(t *testing.T) {
 	d.awaitQuestion(q, "answered", func(q *state.Question) bool { return q.Answers["Which?"] == "Two" })
 }
 
-// A question's message arrived, the answer to its post was lost, and Chat does not find it at once: it is looked for until a tap on
-// it can count.
+// A question's message arrived, the answer to its post was lost, and Chat does not find
+// it at once: it is looked for until a tap on it can count.
 func TestATapOnAMessageThatIsFoundLate(t *testing.T) {
 	t.Parallel()
 	d, g := newAppMachine(t)
@@ -121,7 +122,8 @@ func TestATapOnAMessageThatIsFoundLate(t *testing.T) {
 	d.awaitQuestion(q, "answered", func(q *state.Question) bool { return q.Answers["Which?"] == "Two" })
 }
 
-// A card that a version before this one posted is answered as ever, and one that no machine knows is told.
+// A card that a version before this one posted is answered as ever, and one that no
+// machine knows is told.
 func TestATapOnACardOfAnEarlierVersion(t *testing.T) {
 	d, g := newAppMachine(t)
 	q, card := d.addCardQuestion(nil)
@@ -133,7 +135,8 @@ func TestATapOnACardOfAnEarlierVersion(t *testing.T) {
 	d.awaitQuestion(q, "answered", func(q *state.Question) bool { return q.Answers["Which?"] == "Two" })
 }
 
-// Two machines of one app hear all that is done: each takes what is its own, and the other one acknowledges it at once.
+// Two machines of one app hear all that is done: each takes what is its own, and the
+// other one acknowledges it at once.
 func TestTwoMachinesOfAnApp(t *testing.T) {
 	t.Parallel()
 	d, g := newAppMachine(t)
@@ -151,7 +154,8 @@ func TestTwoMachinesOfAnApp(t *testing.T) {
 	both(g.tap("users/1", m, buttonCardID(t, m), "2", nil))
 	both(g.tap("users/2", theirs, buttonCardID(t, theirs), "1", nil))
 	_, machine, _ := strings.Cut(buttonCardID(t, m), "-")
-	both(g.tap("users/1", m, strings.Repeat("0", 32)+"-"+machine, "2", nil)) // a card of the first one's that is over
+	// a card of the first one's that is over
+	both(g.tap("users/1", m, strings.Repeat("0", 32)+"-"+machine, "2", nil))
 	g.awaitPost("This card is over")
 	if q = d.loadQuestion(q); q.Answers["Which?"] != "Two" || len(q.Replies) != 1 {
 		t.Errorf("%+v", q)
@@ -161,7 +165,8 @@ func TestTwoMachinesOfAnApp(t *testing.T) {
 	}
 }
 
-// What no machine knows is answered once for all of them, and what follows a message of one machine is left to that.
+// What no machine knows is answered once for all of them, and what follows a message of
+// one machine is left to that.
 func TestTwoMachinesAnswerUnboundWordsOnce(t *testing.T) {
 	t.Parallel()
 	d, g := newAppMachine(t)
@@ -213,8 +218,9 @@ func TestTwoMachinesAnswerUnboundWordsOnce(t *testing.T) {
 	}
 }
 
-// Outside of a machine's own threads /new begins a session only where its first word names the machine: what names none is answered
-// once for all machines, and what another one has taken is not.
+// Outside of a machine's own threads /new begins a session only where its first word
+// names the machine: what names none is answered once for all machines, and what another
+// one has taken is not.
 func TestNewToAnAppNamesItsMachine(t *testing.T) {
 	d, g := newAppMachine(t)
 	var later atomic.Int64

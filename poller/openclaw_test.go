@@ -16,7 +16,8 @@ import (
 	"gchat-hooks/state/config"
 )
 
-// installAgent puts an openclaw into a folder of the office's that does what a shell script says, and logs its arguments.
+// installAgent puts an openclaw into a folder of the office's that does what a shell
+// script says, and logs its arguments.
 func (o *sendTest) installAgent(script string) (program string) {
 	o.t.Helper()
 	dir := filepath.Join(o.env["HOME"], "bin")
@@ -79,7 +80,8 @@ func TestAgentIsTold(t *testing.T) {
 	}
 }
 
-// TestACommandBeginsNoAgentsTurn has gchat-send be the poller: a turn would end with it, and be begun again.
+// TestACommandBeginsNoAgentsTurn has gchat-send be the poller: a turn would end with it,
+// and be begun again.
 func TestACommandBeginsNoAgentsTurn(t *testing.T) {
 	o := newSendTest(t)
 	message := o.enqueueWake(o.installAgent("sleep 1"), "hello")
@@ -95,7 +97,8 @@ func TestACommandBeginsNoAgentsTurn(t *testing.T) {
 	}
 }
 
-// A message that waits behind an older one of its thread is left to a poller, which sends them in order.
+// A message that waits behind an older one of its thread is left to a poller, which sends
+// them in order.
 func TestACommandSendsNothingOutOfOrder(t *testing.T) {
 	o := newSendTest(t)
 	tried := func(message *state.Message) {
@@ -209,7 +212,8 @@ func (hangingChat) Post(ctx context.Context, _ gchat.Post) (gchat.Posted, error)
 	return gchat.Posted{}, ctx.Err()
 }
 
-// gchat-send has two seconds in all: what it sent is not waited for beyond them. A poller looks what became of it.
+// gchat-send has two seconds in all: what it sent is not waited for beyond them. A poller
+// looks what became of it.
 func TestACommandDoesNotLinger(t *testing.T) {
 	o := newSendTest(t)
 	message := o.enqueueReport("", "x", func(message *state.Message) { message.Parts, message.FirstTriedAt = []string{"x"}, o.now() })

@@ -10,8 +10,8 @@ import (
 	"gchat-hooks/state"
 )
 
-// A poller was off for long, and a list has more pages than are read at once: it is read to
-// its end, a piece with each list. Nobody is told that replies cannot be read.
+// A poller was off for long, and a list has more pages than are read at once: it is read
+// to its end, a piece with each list. Nobody is told that replies cannot be read.
 func TestALongBacklogIsReadToItsEnd(t *testing.T) {
 	d := newTestMachine(t)
 	d.pageSize.Store(2)
@@ -68,8 +68,8 @@ func TestALongBacklogIsReadToItsEnd(t *testing.T) {
 	}
 }
 
-// A broken server names a next page for ever. What came is used, the pauses grow, and the log
-// has one line of it.
+// A broken server names a next page for ever. What came is used, the pauses grow, and the
+// log has one line of it.
 func TestAListWithoutEndIsReadEverMoreRarely(t *testing.T) {
 	d := newTestMachine(t)
 	q := d.addQuestion(d.markPosted)

@@ -84,7 +84,8 @@ func TestAYesForAWhileUnderAPolicy(t *testing.T) {
 	}
 }
 
-// What was asked before a policy wants titles only is told without its words from then on.
+// What was asked before a policy wants titles only is told without its words from then
+// on.
 func TestTitlesOnlyOfWhatWasAskedBefore(t *testing.T) {
 	d := newTestMachine(t)
 	d.writePolicy(`{"titles_only": true}`)
@@ -149,8 +150,9 @@ func TestTitlesOnlyOfWhatWasAskedBefore(t *testing.T) {
 	}
 }
 
-// What a policy says of a session's thread: with titles only, what the terminal shows stays there; where instructions are kept, words
-// for Claude are answered, and nothing is made of them.
+// What a policy says of a session's thread: with titles only, what the terminal shows
+// stays there; where instructions are kept, words for Claude are answered, and nothing is
+// made of them.
 func TestASessionsThreadUnderAPolicy(t *testing.T) {
 	x := newTestSession(t, nil)
 	x.writePolicy(`{"titles_only": true}`)
@@ -174,7 +176,8 @@ func TestASessionsThreadUnderAPolicy(t *testing.T) {
 	x.checkAnswer("/help", "[Help]")
 }
 
-// A poller reads a hub's policy where no hook asks, once a minute at most while the hub is out of reach.
+// A poller reads a hub's policy where no hook asks, once a minute at most while the hub
+// is out of reach.
 func TestThePollerReadsAHubsPolicy(t *testing.T) {
 	d := newTestMachine(t)
 	var asked atomic.Int64
@@ -209,7 +212,8 @@ func TestThePollerReadsAHubsPolicy(t *testing.T) {
 	}
 }
 
-// judgeByPersonalConfig judges a question's replies by what the person alone set, as it is now.
+// judgeByPersonalConfig judges a question's replies by what the person alone set, as it
+// is now.
 func (p *Poller) judgeByPersonalConfig() func(*state.Question) error {
 	judging := judgingConfig{cfg: p.loadPersonalConfig()}
 	return func(q *state.Question) error {

@@ -1,6 +1,8 @@
-// Package poller is the one loop that talks to Google Chat, types into tmux and calls OpenClaw: it sends what is in the
-// outbox, reads what people reply, decides who may answer, types answers, and closes what is over. It knows nothing of
-// Claude Code's hook protocol: hooks and commands write records, and it goes on from the records, also after kill -9.
+// Package poller is the one loop that talks to Google Chat, types into tmux and calls
+// OpenClaw: it sends what is in the outbox, reads what people reply, decides who may
+// answer, types answers, and closes what is over. It knows nothing of Claude Code's hook
+// protocol: hooks and commands write records, and it goes on from the records, also after
+// kill -9.
 package poller
 
 import (
@@ -36,7 +38,8 @@ type Options struct {
 	Once         bool      // one round: send, read, judge, type, send
 	DryRun       bool      // type nothing; say what would be typed
 	DryRunOutput io.Writer // where IsDryRun says it; nil for the log alone
-	// Dirs are folders of questions that a person named: the poller acts on all that is in them.
+	// Dirs are folders of questions that a person named: the poller acts on all that is
+	// in them.
 	QuestionDirs []string
 	Hangup       <-chan os.Signal // configuration and credentials are read afresh
 
@@ -52,7 +55,8 @@ type Options struct {
 const IdleTimeout = 30 * time.Second
 
 const (
-	// stepTimeout is how long one step of the loop may take: then something hangs, and the process ends. Another is started.
+	// stepTimeout is how long one step of the loop may take: then something hangs, and
+	// the process ends. Another is started.
 	stepTimeout = time.Minute
 	// onceTimeout is how long a single round sends before it types, and again after it.
 	onceTimeout = 10 * time.Second
@@ -60,7 +64,8 @@ const (
 	burstWindow = 10 * time.Millisecond
 	// clockJump is how much later than asked for the loop wakes when the machine slept.
 	clockJump = time.Minute
-	// unwatchedPause is how long the loop rests at most where the system does not tell of calls.
+	// unwatchedPause is how long the loop rests at most where the system does not tell of
+	// calls.
 	unwatchedPause = 2 * time.Second
 )
 
@@ -71,48 +76,57 @@ type Poller struct {
 	userStateDir string // see state.UserStateDir
 	gateways     gatewayCache
 
-	sender     *sender
-	ownRecords map[string]*trackedRecord // by the Open's file, or by the record's real one where a person named its folder
-	// others are the records of the other environments. What is read in their threads goes
-	// into the inbox, for their pollers; nothing else is done for them.
-	otherRecords     map[string]*trackedRecord
-	questionCache    state.Cache[state.Question]
-	sessionCache     state.Cache[state.Session]
-	inboxCache       state.Cache[state.Incoming]
-	incoming         []*state.Incoming            // what is not done, the oldest first
-	routedBySession  map[string][]*state.Incoming // of these, what is for a session, by its id
-	promptTries      map[string]*typingTries      // of these, what was done about words, by id
-	decidedElsewhere map[string]bool              // of these, what another environment decides, by id
+	sender *sender
+	// by the Open's file, or by the record's real one where a person named its folder
+	ownRecords map[string]*trackedRecord
+	// others are the records of the other environments. What is read in their threads
+	// goes into the inbox, for their pollers; nothing else is done for them.
+	otherRecords    map[string]*trackedRecord
+	questionCache   state.Cache[state.Question]
+	sessionCache    state.Cache[state.Session]
+	inboxCache      state.Cache[state.Incoming]
+	incoming        []*state.Incoming            // what is not done, the oldest first
+	routedBySession map[string][]*state.Incoming // of these, what is for a session, by its id
+	promptTries     map[string]*typingTries      // of these, what was done about words, by id
+	// of these, what another environment decides, by id
+	decidedElsewhere map[string]bool
 	recentMessages   recentMessages
 	readUntil        map[string]time.Time                      // by chat: up to when it was read
 	recordsByCard    atomic.Pointer[map[string]*trackedRecord] // by what their buttons carry
 	sessions         []*state.Session                          // of all environments
 	ownSessions      []*state.Session                          // of these, those of this one
 	sessionsByThread map[string]*state.Session                 // of their reports
-	canStartSessions bool                                      // the person wants sessions to be started: see config.CanStartSessions
-	receivesEvents   bool                                      // what is said in the space comes from a subscription
-	// fresh are paths of messages that this process put as tried, to spare a write, and did not try yet.
+	// the person wants sessions to be started: see config.CanStartSessions
+	canStartSessions bool
+	// what is said in the space comes from a subscription
+	receivesEvents bool
+	// fresh are paths of messages that this process put as tried, to spare a write, and
+	// did not try yet.
 	untriedPaths   sync.Map
 	attemptedNotes sync.Map           // ids of the sessions whose summary is being worded
 	dialogNoteDue  time.Time          // when a dialog is to be told of that stands in a terminal
 	inProgress     sync.Map           // ids of the sessions whose commands are being done
 	readers        map[string]*reader // by chat
 	puller         eventPuller
-	callWatcher    *fsnotify.Watcher // of calls: see state.CallPoller; nil where there is none to be had
-	wakeups        chan struct{}     // a goroutine of ours has something for the loop
-	goroutines     sync.WaitGroup
+	// of calls: see state.CallPoller; nil where there is none to be had
+	callWatcher *fsnotify.Watcher
+	wakeups     chan struct{} // a goroutine of ours has something for the loop
+	goroutines  sync.WaitGroup
 
-	isFindingPanes   atomic.Bool // tmux is being asked for its panes
-	lastRoundAt      time.Time   // of the last round: see round
-	lastSweepAt      time.Time
-	lastHeartbeatAt  time.Time
-	lastQuestionEnd  time.Time // when the last question of this environment ended; see hasEndedLately
+	isFindingPanes  atomic.Bool // tmux is being asked for its panes
+	lastRoundAt     time.Time   // of the last round: see round
+	lastSweepAt     time.Time
+	lastHeartbeatAt time.Time
+	// when the last question of this environment ended; see hasEndedLately
+	lastQuestionEnd  time.Time
 	startedAt        time.Time
-	callCount        int64       // see state.CountPollerCalls
-	stopKeepingAwake func()      // ends what keeps the machine awake; nil where nothing does
-	awakeSince       time.Time   // since when this process reads on: it began then, or the machine slept until then
-	programFile      os.FileInfo // what stood at Self when this process began
-	stateDirs        []string    // state folders that have the daemon's pid and the time of its last poll
+	callCount        int64  // see state.CountPollerCalls
+	stopKeepingAwake func() // ends what keeps the machine awake; nil where nothing does
+	// since when this process reads on: it began then, or the machine slept until then
+	awakeSince  time.Time
+	programFile os.FileInfo // what stood at Self when this process began
+	// state folders that have the daemon's pid and the time of its last poll
+	stateDirs []string
 }
 
 // ErrDaemonRuns says that a daemon of this environment runs already.
@@ -128,8 +142,9 @@ const (
 	endStateRemoved   endReason = "the state folder was removed"
 )
 
-// Run is the poller until ctx ends or its Options say so. Errors are ErrDaemonRuns, *state.UserError when a person has to mend
-// something, and with Once what kept a space from being read.
+// Run is the poller until ctx ends or its Options say so. Errors are ErrDaemonRuns,
+// *state.UserError when a person has to mend something, and with Once what kept a space
+// from being read.
 func Run(ctx context.Context, o Options) error {
 	p := newPoller(o)
 	if p.Lock == nil {
@@ -149,7 +164,10 @@ func Run(ctx context.Context, o Options) error {
 		}
 		defer dryRunMark.Unlock()
 	}
-	p.Log.ErrorOnce(state.AdoptFormerEnvironment(p.Env), "not all of an earlier version's environment taken over")
+	p.Log.ErrorOnce(
+		state.AdoptFormerEnvironment(p.Env),
+		"not all of an earlier version's environment taken over",
+	)
 	if p.Daemon || p.Once {
 		p.stateDirs = p.findStateDirs()
 		p.readIndex()
@@ -191,8 +209,8 @@ func (p *Poller) removePIDFiles() {
 	}
 }
 
-// runOnce is the poller of a single round. Where a detached poller may have made way for it,
-// another begins.
+// runOnce is the poller of a single round. Where a detached poller may have made way for
+// it, another begins.
 func (p *Poller) runOnce(ctx context.Context) error {
 	for _, record := range p.ownRecords {
 		if !record.isInNamedFolder && p.hasWork(record) {
@@ -207,7 +225,8 @@ func (p *Poller) finishServing(reason endReason) error {
 	state.RemoveHeartbeat(p.Env)
 	switch {
 	case reason == endStopped:
-		state.CallPoller(p.Env, p.environment) // what waits for the lock is to go on, and not only a single round
+		// what waits for the lock is to go on, and not only a single round
+		state.CallPoller(p.Env, p.environment)
 		return nil
 	case p.Daemon:
 		return errors.New(string(reason)) // the service manager starts it
@@ -219,9 +238,15 @@ func (p *Poller) finishServing(reason endReason) error {
 	return p.unlockPoller(p.callCount)
 }
 
-// SendNow has a command, which has the poller's lock, send a message that it just put as tried, by its configuration. What has to
-// wait, or fails, is returned as it then stands, and left to a poller; so is what an older message of its lane waits before.
-func SendNow(ctx context.Context, o Options, cfg *config.Config, message *state.Message) (*state.Message, error) {
+// SendNow has a command, which has the poller's lock, send a message that it just put as
+// tried, by its configuration. What has to wait, or fails, is returned as it then stands,
+// and left to a poller; so is what an older message of its lane waits before.
+func SendNow(
+	ctx context.Context,
+	o Options,
+	cfg *config.Config,
+	message *state.Message,
+) (*state.Message, error) {
 	sender := newCommandSender(o, message)
 	waiting, _ := sender.outbox.Waiting()
 	if slices.ContainsFunc(waiting, func(earlierMessage *state.Message) bool {
@@ -232,7 +257,8 @@ func SendNow(ctx context.Context, o Options, cfg *config.Config, message *state.
 	return sender.sendAllParts(ctx, message, sender.openGateway(ctx, cfg))
 }
 
-// newCommandSender is the sender of a command that just put m as tried. Its caller's time is all that it has.
+// newCommandSender is the sender of a command that just put m as tried. Its caller's time
+// is all that it has.
 func newCommandSender(o Options, message *state.Message) *sender {
 	p := &Poller{Options: o, userStateDir: state.UserStateDir(o.Env)}
 	p.gateways.reset()
@@ -243,7 +269,11 @@ func newCommandSender(o Options, message *state.Message) *sender {
 }
 
 // sendAllParts sends all parts of a message, for as long as ctx lasts.
-func (s *sender) sendAllParts(ctx context.Context, message *state.Message, gateway *projectGateway) (*state.Message, error) {
+func (s *sender) sendAllParts(
+	ctx context.Context,
+	message *state.Message,
+	gateway *projectGateway,
+) (*state.Message, error) {
 	for ctx.Err() == nil { // else a command for the webhook may have been cut
 		result := sendResult{retryAt: s.Now().Add(authRetryPause)} // after a panic
 		s.runSafely("send", func() { result = s.trySendThrough(ctx, message, gateway) })
@@ -265,14 +295,19 @@ func (s *sender) leaveToPoller(message *state.Message) (*state.Message, error) {
 		return message, nil
 	}
 	// The next poller need not look for it in the space.
-	stored, err := s.outbox.Change(message.Path, func(message *state.Message) { message.FirstTriedAt = time.Time{} })
+	stored, err := s.outbox.Change(
+		message.Path,
+		func(message *state.Message) { message.FirstTriedAt = time.Time{} },
+	)
 	return cmp.Or(stored, message), err
 }
 
-// startAnother is a number of calls that there never was: another poller begins in any case.
+// startAnother is a number of calls that there never was: another poller begins in any
+// case.
 const startAnother = -1
 
-// unlockPoller lets the lock go. What saw it held relied on this process: a detached poller begins where one was called since then.
+// unlockPoller lets the lock go. What saw it held relied on this process: a detached
+// poller begins where one was called since then.
 func (p *Poller) unlockPoller(knownCalls int64) error {
 	lock, programPath := p.Lock, p.ProgramPath
 	p.Lock = nil
@@ -306,13 +341,15 @@ func (p *Poller) findStateDirs() []string {
 	}
 	projectState := state.ProjectStateDir(p.Env)
 	_, err := os.Stat(projectState)
-	if len(p.QuestionDirs) == 0 && (err == nil || p.Env("GCHAT_STATE_DIR") != "" || p.Env("CLAUDE_PROJECT_DIR") != "") {
+	if len(p.QuestionDirs) == 0 &&
+		(err == nil || p.Env("GCHAT_STATE_DIR") != "" || p.Env("CLAUDE_PROJECT_DIR") != "") {
 		dirs = append(dirs, projectState)
 	}
 	return dirs
 }
 
-// lockPoller makes this process the poller of its environment. The daemon, and a single round, have a detached one yield.
+// lockPoller makes this process the poller of its environment. The daemon, and a single
+// round, have a detached one yield.
 func (p *Poller) lockPoller(ctx context.Context) (err error) {
 	p.Lock, err = state.LockPoller(p.Env)
 	if !errors.Is(err, state.ErrLocked) || !p.Daemon && !p.Once {
@@ -328,7 +365,9 @@ func (p *Poller) lockPoller(ctx context.Context) (err error) {
 	defer request.Unlock()
 	state.CallPoller(p.Env, p.environment) // the one that has the lock looks who wants it
 	for {
-		if heartbeat := state.ReadHeartbeat(p.Env, p.environment); heartbeat.IsDaemon && heartbeat.IsAlive { // it says so a moment after it took the lock
+		if heartbeat := state.ReadHeartbeat(p.Env, p.environment); heartbeat.IsDaemon &&
+			heartbeat.IsAlive {
+			// it says so a moment after it took the lock
 			return fmt.Errorf("%w: pid %d", ErrDaemonRuns, heartbeat.PID)
 		}
 		if !state.Sleep(ctx, 100*time.Millisecond) {
@@ -341,8 +380,9 @@ func (p *Poller) lockPoller(ctx context.Context) (err error) {
 	}
 }
 
-// checkPollerLock looks whether the poller's lock excludes other processes. Where it does not, another poller may be there:
-// the lock is taken again, where it does. Without locks that lock, only the daemon serves.
+// checkPollerLock looks whether the poller's lock excludes other processes. Where it does
+// not, another poller may be there: the lock is taken again, where it does. Without locks
+// that lock, only the daemon serves.
 func (p *Poller) checkPollerLock(ctx context.Context) (canServe bool, err error) {
 	if p.ProgramPath != "" && !p.Once && p.Lock.MoveLocksIfShared(p.Env, p.ProgramPath) {
 		release(&p.Lock)
@@ -368,7 +408,11 @@ func (p *Poller) serve(ctx context.Context) (reason endReason) {
 	defer idleEnd()
 	p.watchCalls()
 	defer func() { p.Log.Info().Msg("poller ends") }()
-	p.Log.Info().Bool("daemon", p.Daemon).Bool("dry_run", p.DryRun).Strs("pending_dirs", p.QuestionDirs).Msg("poller started")
+	p.Log.Info().
+		Bool("daemon", p.Daemon).
+		Bool("dry_run", p.DryRun).
+		Strs("pending_dirs", p.QuestionDirs).
+		Msg("poller started")
 	idleSince, wakeAt := p.Now(), p.Now()
 	for {
 		if p.Lock.IsFileGone() {
@@ -403,7 +447,8 @@ func (p *Poller) serve(ctx context.Context) (reason endReason) {
 	}
 }
 
-// startServing makes a poller ready to serve. end waits for what this process still does: an answer is typed to its end.
+// startServing makes a poller ready to serve. end waits for what this process still does:
+// an answer is typed to its end.
 func (p *Poller) startServing(ctx context.Context) (servingCtx context.Context, stop func()) {
 	p.sender = p.newSender()
 	ctx, cancel := context.WithCancel(ctx)
@@ -429,7 +474,8 @@ func (p *Poller) startServing(ctx context.Context) (servingCtx context.Context, 
 	}
 }
 
-// step does once all that is due. It returns when to come again, and whether something is left to be done.
+// step does once all that is due. It returns when to come again, and whether something is
+// left to be done.
 func (p *Poller) step(ctx context.Context) (next time.Time, isBusy bool) {
 	watchdog := time.AfterFunc(stepTimeout, func() {
 		p.Log.Error().Msg("the poller hangs, and ends itself")
@@ -457,7 +503,8 @@ func (p *Poller) step(ctx context.Context) (next time.Time, isBusy bool) {
 	return next, isBusy
 }
 
-// watchCalls has the system tell of calls, each of which writes to the file of this poller's lock.
+// watchCalls has the system tell of calls, each of which writes to the file of this
+// poller's lock.
 func (p *Poller) watchCalls() {
 	watcher, err := fsnotify.NewWatcher()
 	if err == nil {
@@ -470,7 +517,8 @@ func (p *Poller) watchCalls() {
 	p.callWatcher = watcher
 }
 
-// waitForWork waits for a call, for what a goroutine of ours has, for SIGHUP, or for that time.
+// waitForWork waits for a call, for what a goroutine of ours has, for SIGHUP, or for that
+// time.
 func (p *Poller) waitForWork(ctx context.Context, until time.Time) {
 	var calls chan fsnotify.Event
 	var watchErrors chan error // too many at once
@@ -502,11 +550,13 @@ func (p *Poller) waitForWork(ctx context.Context, until time.Time) {
 	}
 }
 
-// runAllSteps is one round: what waits is sent, each space is listed once, replies are judged and typed, and notes of that are sent.
+// runAllSteps is one round: what waits is sent, each space is listed once, replies are
+// judged and typed, and notes of that are sent.
 func (p *Poller) runAllSteps(ctx context.Context) (lastErr error) {
 	ctx, end := p.startServing(ctx)
 	defer end()
-	state.Sleep(ctx, minReplyFileAge) // a reply by hand that may just be written counts before what Chat has
+	// a reply by hand that may just be written counts before what Chat has
+	state.Sleep(ctx, minReplyFileAge)
 	p.readAndAttend(ctx)
 	p.sender.sendUntilIdle(ctx)
 	p.readAndAttend(ctx) // with the threads that the questions have now
@@ -557,7 +607,9 @@ func (p *Poller) writeHeartbeat(keepAwake bool) {
 			heartbeat.OpenQuestions++
 		}
 		const maxUnread = 10
-		if dir := filepath.Dir(record.Path); record.isUnreadable && !record.isMissing && len(heartbeat.UnreadableFolders) < maxUnread && !slices.Contains(heartbeat.UnreadableFolders, dir) {
+		if dir := filepath.Dir(record.Path); record.isUnreadable && !record.isMissing &&
+			len(heartbeat.UnreadableFolders) < maxUnread &&
+			!slices.Contains(heartbeat.UnreadableFolders, dir) {
 			heartbeat.UnreadableFolders = append(heartbeat.UnreadableFolders, dir)
 		}
 	}
@@ -577,7 +629,8 @@ func (p *Poller) writeLastPoll() {
 	}
 }
 
-// resumeAfterSleep begins anew after the machine slept: what failed before says nothing. Only what Chat itself asked for is kept.
+// resumeAfterSleep begins anew after the machine slept: what failed before says nothing.
+// Only what Chat itself asked for is kept.
 func (p *Poller) resumeAfterSleep() {
 	p.awakeSince = p.Now()
 	p.closeReaders(nil)
@@ -586,7 +639,8 @@ func (p *Poller) resumeAfterSleep() {
 	p.Log.Info().Msg("the machine slept: what was put off is tried at once")
 }
 
-// keepAwake has the machine stay awake while a question is open, where its person wants that.
+// keepAwake has the machine stay awake while a question is open, where its person wants
+// that.
 func (p *Poller) keepAwake(mustStayAwake bool) {
 	if !mustStayAwake {
 		p.stopKeepingAwake()
@@ -595,13 +649,18 @@ func (p *Poller) keepAwake(mustStayAwake bool) {
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	p.stopKeepingAwake = cancel
-	p.runInBackground("keep awake", func() { p.Log.ErrorOnce(service.KeepAwake(ctx), "the machine is not kept awake") })
+	p.runInBackground(
+		"keep awake",
+		func() { p.Log.ErrorOnce(service.KeepAwake(ctx), "the machine is not kept awake") },
+	)
 }
 
-// isProgramChanged says whether another program stands where this one was started: starters use the installed path.
+// isProgramChanged says whether another program stands where this one was started:
+// starters use the installed path.
 func (p *Poller) isProgramChanged() bool {
 	current, err := os.Stat(p.ProgramPath)
-	return p.programFile != nil && err == nil && (!os.SameFile(current, p.programFile) || !current.ModTime().Equal(p.programFile.ModTime()))
+	return p.programFile != nil && err == nil &&
+		(!os.SameFile(current, p.programFile) || !current.ModTime().Equal(p.programFile.ModTime()))
 }
 
 // runSafely runs f. A panic ends f and is logged.
@@ -632,7 +691,8 @@ func (p *Poller) wakeLoop() {
 
 // addStateHint has a hint for what does not pass by itself.
 func addStateHint(err error) error {
-	if errors.Is(err, os.ErrPermission) || errors.Is(err, syscall.EROFS) || errors.Is(err, syscall.ENOTDIR) {
+	if errors.Is(err, os.ErrPermission) || errors.Is(err, syscall.EROFS) ||
+		errors.Is(err, syscall.ENOTDIR) {
 		const hint = "the state folder cannot be written: check its owner, or set GCHAT_STATE_DIR and XDG_STATE_HOME"
 		return &state.UserError{Err: err, Hint: hint}
 	}

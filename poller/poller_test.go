@@ -23,15 +23,17 @@ import (
 	"gchat-hooks/state"
 )
 
-// testMachine is a machine with folders of its own, and a space that its pollers talk to over HTTP.
+// testMachine is a machine with folders of its own, and a space that its pollers talk to
+// over HTTP.
 type testMachine struct {
-	t              testing.TB
-	dir            string
-	vars           map[string]string
-	space          *space.Space
-	listCount      atomic.Int64 // list requests that came
-	listStatus     atomic.Int64 // the status that every list is answered with; 0 for none
-	pageSize       atomic.Int64 // how many messages a page of a list has; 0 for as many as are asked for
+	t          testing.TB
+	dir        string
+	vars       map[string]string
+	space      *space.Space
+	listCount  atomic.Int64 // list requests that came
+	listStatus atomic.Int64 // the status that every list is answered with; 0 for none
+	// how many messages a page of a list has; 0 for as many as are asked for
+	pageSize       atomic.Int64
 	hasEndlessList atomic.Bool  // the last page of a list leads to the first
 	clockLead      atomic.Int64 // added to the space's clock, nanoseconds
 	questionCount  int
@@ -114,7 +116,8 @@ func (d *testMachine) addQuestion(as func(*state.Question)) *state.Question {
 func (d *testMachine) writeQuestion(as func(*state.Question)) *state.Question {
 	d.t.Helper()
 	d.questionCount++
-	time.Sleep(time.Millisecond) // files have no finer times, and questions are shown in the order of theirs
+	// files have no finer times, and questions are shown in the order of theirs
+	time.Sleep(time.Millisecond)
 	q := &state.Question{
 		QuestionID: fmt.Sprintf("%08d-0000-4000-8000-000000000000", d.questionCount), SessionID: fmt.Sprintf("s-%d", d.questionCount), SessionName: fmt.Sprintf("shop %d", d.questionCount),
 		AskedAt: time.Now().UTC(), Status: state.Pending, Mode: state.ModeInject, ProjectDir: filepath.Join(d.dir, "shop"),
@@ -261,7 +264,8 @@ func TestAQuestionIsPostedReadAndAnsweredToItsHook(t *testing.T) {
 	if is.Replies[0].Verdict != state.VerdictRefused || strings.Join(d.noteKinds(q), " ") != state.NoteRefused {
 		t.Errorf("%+v, notes %q", is.Replies, d.noteKinds(q))
 	}
-	if _, err := state.CloseQuestion(q.Path, state.Resolved, "chat", nil); err != nil { // as the PostToolUse hook does
+	if _, err := state.CloseQuestion(q.Path, state.Resolved, "chat", nil); err != nil {
+		// as the PostToolUse hook does
 		t.Fatal(err)
 	}
 	d.awaitQuestion(q, "told", func(q *state.Question) bool { return len(q.OwedNotes) == 0 })
@@ -270,7 +274,8 @@ func TestAQuestionIsPostedReadAndAnsweredToItsHook(t *testing.T) {
 	}
 }
 
-// A checkout can bring a question. It is nothing to the poller: no hook of ours announced it.
+// A checkout can bring a question. It is nothing to the poller: no hook of ours announced
+// it.
 func TestARecordThatTheIndexDoesNotNameIsNothing(t *testing.T) {
 	d := newTestMachine(t)
 	planted := d.writeQuestion(func(q *state.Question) { q.TmuxPane, q.TmuxSocket = "%0", "/tmp/x" })
@@ -292,7 +297,8 @@ func TestARecordThatTheIndexDoesNotNameIsNothing(t *testing.T) {
 	}
 }
 
-// A folder that a person named by another name than its hook does is the same folder: the record is served once, with its hook.
+// A folder that a person named by another name than its hook does is the same folder: the
+// record is served once, with its hook.
 func TestAFolderOfTwoNames(t *testing.T) {
 	d := newTestMachine(t)
 	link := filepath.Join(d.dir, "a-link") // "a-link" is before "shop"
@@ -318,7 +324,8 @@ func TestAFolderOfTwoNames(t *testing.T) {
 	}
 }
 
-// A question of another environment is neither posted nor judged, and its replies are left to its own poller.
+// A question of another environment is neither posted nor judged, and its replies are
+// left to its own poller.
 func TestAnotherEnvironmentsQuestionIsReadOnly(t *testing.T) {
 	d := newTestMachine(t)
 	mine := d.addQuestion(d.markPosted)
@@ -354,7 +361,8 @@ func TestAnotherEnvironmentsQuestionIsReadOnly(t *testing.T) {
 	}
 }
 
-// startThread gives a question a thread in the space, with a reply of the page's person, and returns that.
+// startThread gives a question a thread in the space, with a reply of the page's person,
+// and returns that.
 func (d *testMachine) startThread(q *state.Question) *chatapi.Message {
 	d.t.Helper()
 	m, err := d.space.Say(&chatapi.User{Name: "users/app", Type: "BOT"}, "", "a question")
@@ -397,7 +405,8 @@ func TestOnePollerAnEnvironment(t *testing.T) {
 	}
 }
 
-// With nothing open, no request is made, and the space is listed once a cycle for all that is.
+// With nothing open, no request is made, and the space is listed once a cycle for all
+// that is.
 func TestOneListForAllQuestions(t *testing.T) {
 	d := newTestMachine(t)
 	d.vars["GCHAT_POLLER_INTERVAL"] = "100ms"
@@ -456,7 +465,8 @@ func TestOnceDoesOneRound(t *testing.T) {
 	}
 }
 
-// A round takes the place of a detached poller, which a new one takes again where something is open.
+// A round takes the place of a detached poller, which a new one takes again where
+// something is open.
 func TestAfterOneRoundADetachedPollerGoesOn(t *testing.T) {
 	d := newTestMachine(t)
 	mark, self := filepath.Join(d.dir, "started"), filepath.Join(d.dir, "gchat-hooks")

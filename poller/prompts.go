@@ -12,9 +12,13 @@ import (
 	"gchat-hooks/state"
 )
 
-// attendPrompts brings to Claude what people said to a session unasked, in its order, and tells
-// the session's thread what became of it.
-func (p *Poller) attendPrompts(ctx context.Context, session *state.Session, isRoundDue bool) (next time.Time, hasWork bool) {
+// attendPrompts brings to Claude what people said to a session unasked, in its order, and
+// tells the session's thread what became of it.
+func (p *Poller) attendPrompts(
+	ctx context.Context,
+	session *state.Session,
+	isRoundDue bool,
+) (next time.Time, hasWork bool) {
 	job := "words " + session.ID
 	if _, isUnderWay := p.inProgress.Load(job); isUnderWay {
 		return time.Time{}, true
@@ -42,7 +46,8 @@ func (p *Poller) attendPrompts(ctx context.Context, session *state.Session, isRo
 	}
 	first, retryAt := p.nextToType(session, waiting)
 	next = earlier(next, retryAt)
-	if len(routed) == 0 && first == nil || p.loadPersonalConfig().HasUnreadFile { // who may say something is not known
+	if len(routed) == 0 && first == nil || p.loadPersonalConfig().HasUnreadFile {
+		// who may say something is not known
 		return next, hasWork
 	}
 	p.inProgress.Store(job, true)
@@ -57,16 +62,19 @@ func (p *Poller) attendPrompts(ctx context.Context, session *state.Session, isRo
 	return next, true
 }
 
-// returnToHook says whether the hook of a turn's end waits for the next instruction outside of tmux,
-// so that no other hook would bring words that were kept. They are decided once more then.
+// returnToHook says whether the hook of a turn's end waits for the next instruction
+// outside of tmux, so that no other hook would bring words that were kept. They are
+// decided once more then.
 func (p *Poller) returnToHook(session *state.Session, in *state.Incoming) bool {
 	if session.TmuxPane != "" || !canBeTyped(in) {
 		return false
 	}
 	hasWaiter := false
 	for _, record := range p.ownRecords {
-		isNext := record.question != nil && record.question.Kind == state.KindNext && record.question.ClaudeSession() == session.ID
-		isOpen := isNext && record.question.Status == state.Pending && !record.question.HasUnreadReply()
+		isNext := record.question != nil && record.question.Kind == state.KindNext &&
+			record.question.ClaudeSession() == session.ID
+		isOpen := isNext && record.question.Status == state.Pending &&
+			!record.question.HasUnreadReply()
 		hasWaiter = hasWaiter || isOpen && state.HasWaiter(p.Env, record.Path)
 	}
 	if !hasWaiter {
@@ -81,9 +89,12 @@ func (p *Poller) returnToHook(session *state.Session, in *state.Incoming) bool {
 	}) == nil
 }
 
-// nextToType is what is to be typed now of the words that wait for a session; nil for nothing
-// yet, and when to look again.
-func (p *Poller) nextToType(session *state.Session, waiting []*state.Incoming) (first *nextPrompt, retryAt time.Time) {
+// nextToType is what is to be typed now of the words that wait for a session; nil for
+// nothing yet, and when to look again.
+func (p *Poller) nextToType(
+	session *state.Session,
+	waiting []*state.Incoming,
+) (first *nextPrompt, retryAt time.Time) {
 	i := slices.IndexFunc(waiting, canBeTyped)
 	if i < 0 || session.TmuxPane == "" || inject.Elsewhere(session.ClaudeStart) {
 		return nil, time.Time{}
@@ -105,19 +116,24 @@ func canBeTyped(in *state.Incoming) bool {
 	return in.IsWaitingPrompt() && in.PrintedAt.IsZero() && !needsPerson
 }
 
-// isBehindAnswer says whether an answer to the session's question for the next instruction is to
-// be typed, which was asked before these words were said.
+// isBehindAnswer says whether an answer to the session's question for the next
+// instruction is to be typed, which was asked before these words were said.
 func (p *Poller) isBehindAnswer(in *state.Incoming) bool {
 	for _, record := range p.ownRecords {
-		isAnswer := record.question != nil && record.question.Kind.Traits().IsPrompt && record.question.Status == state.Answered && !needsPerson(record.question)
-		if isAnswer && record.question.ClaudeSession() == in.SessionID && record.question.AskedAt.Before(in.LocalCreatedAt) && p.canType(record) {
+		isAnswer := record.question != nil && record.question.Kind.Traits().IsPrompt &&
+			record.question.Status == state.Answered &&
+			!needsPerson(record.question)
+		if isAnswer && record.question.ClaudeSession() == in.SessionID &&
+			record.question.AskedAt.Before(in.LocalCreatedAt) &&
+			p.canType(record) {
 			return true
 		}
 	}
 	return false
 }
 
-// isBehindPrompt says whether words were said to a session, before it asked, that are to be typed.
+// isBehindPrompt says whether words were said to a session, before it asked, that are to
+// be typed.
 func (p *Poller) isBehindPrompt(q *state.Question) bool {
 	return slices.ContainsFunc(p.routedBySession[q.ClaudeSession()], func(in *state.Incoming) bool {
 		return canBeTyped(in) && in.LocalCreatedAt.Before(q.AskedAt)
@@ -134,9 +150,13 @@ func (p *Poller) promptTriesOf(in *state.Incoming) *typingTries {
 	return tries
 }
 
-// keepPrompts has what was said to a session wait until Claude can take it, and tells the thread
-// what it has to know beforehand.
-func (p *Poller) keepPrompts(ctx context.Context, session *state.Session, routed []*state.Incoming) {
+// keepPrompts has what was said to a session wait until Claude can take it, and tells the
+// thread what it has to know beforehand.
+func (p *Poller) keepPrompts(
+	ctx context.Context,
+	session *state.Session,
+	routed []*state.Incoming,
+) {
 	err := p.commandRunner().KeepPrompts(ctx, session, routed)
 	if err == nil {
 		return
@@ -147,7 +167,8 @@ func (p *Poller) keepPrompts(ctx context.Context, session *state.Session, routed
 	state.Sleep(ctx, retryPause) // the loop goes on at once when this ends
 }
 
-// typeKeptPrompt types the words that are next. A signal does not cut what is being typed.
+// typeKeptPrompt types the words that are next. A signal does not cut what is being
+// typed.
 func (p *Poller) typeKeptPrompt(ctx context.Context, session *state.Session, prompt *nextPrompt) {
 	in, err := state.InboxIn(p.userStateDir).Load(prompt.incoming.ID)
 	if err != nil || !canBeTyped(in) {
@@ -155,13 +176,15 @@ func (p *Poller) typeKeptPrompt(ctx context.Context, session *state.Session, pro
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), typeTimeout)
 	defer cancel()
-	prompt.incoming, prompt.session, prompt.question, prompt.isTrusted = in, session, in.AsQuestion(session), session.IsTrusted
+	prompt.incoming, prompt.session, prompt.question, prompt.isTrusted = in, session, in.AsQuestion(
+		session,
+	), session.IsTrusted
 	p.typePrompt(ctx, prompt)
 }
 
-// enqueuePromptNotes tells a session's thread, once each, of words that wait: that an attachment was
-// left out, that they come with the end of a turn, that a hook woke Claude with them, and that
-// they wait for long. It returns when the next of these is due.
+// enqueuePromptNotes tells a session's thread, once each, of words that wait: that an
+// attachment was left out, that they come with the end of a turn, that a hook woke Claude
+// with them, and that they wait for long. It returns when the next of these is due.
 func (p *Poller) enqueuePromptNotes(session *state.Session, in *state.Incoming) (next time.Time) {
 	now, why := p.Now(), p.promptTriesOf(in).lastReason
 	isPrinted, isTyped := !in.PrintedAt.IsZero(), session.TmuxPane != ""
@@ -195,7 +218,11 @@ func (p *Poller) enqueuePromptNotes(session *state.Session, in *state.Incoming) 
 }
 
 // enqueuePromptNote puts a note about words that wait into their session's thread, once.
-func (p *Poller) enqueuePromptNote(session *state.Session, q *state.Question, owed state.OwedNote) error {
+func (p *Poller) enqueuePromptNote(
+	session *state.Session,
+	q *state.Question,
+	owed state.OwedNote,
+) error {
 	_, err := p.enqueueNote(q, indexEntryOf(session), owed)
 	p.Log.ErrorOnce(err, "note not put into the outbox")
 	return err
@@ -215,7 +242,11 @@ func (p *Poller) finishEndedPrompt(session *state.Session, in *state.Incoming) {
 }
 
 // finishPrompt puts the note that ends words, and leaves their tombstone.
-func (p *Poller) finishPrompt(session *state.Session, in *state.Incoming, owed state.OwedNote) error {
+func (p *Poller) finishPrompt(
+	session *state.Session,
+	in *state.Incoming,
+	owed state.OwedNote,
+) error {
 	q := in.AsQuestion(session)
 	_, err := p.enqueueNote(q, indexEntryOf(session), owed)
 	if err != nil {
@@ -225,8 +256,9 @@ func (p *Poller) finishPrompt(session *state.Session, in *state.Incoming, owed s
 	return p.finishIncoming(in, state.OutcomePrompt)
 }
 
-// endOldPrompts ends words that are older than a day, or whose Claude Code has ended or, outside of
-// tmux, goes on with another session. Where words are typed, that is seen then.
+// endOldPrompts ends words that are older than a day, or whose Claude Code has ended or,
+// outside of tmux, goes on with another session. Where words are typed, that is seen
+// then.
 func (p *Poller) endOldPrompts(session *state.Session, waiting []*state.Incoming) {
 	hasLeft := len(waiting) > 0 && commands.HasMovedOn(state.SessionsIn(p.userStateDir), session)
 	for _, in := range waiting {

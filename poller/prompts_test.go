@@ -12,7 +12,8 @@ import (
 	"gchat-hooks/state"
 )
 
-// waitingPrompts are the words for sessions that wait, in the order in which they go to Claude.
+// waitingPrompts are the words for sessions that wait, in the order in which they go to
+// Claude.
 func (x *testSession) waitingPrompts() (words []string) {
 	x.t.Helper()
 	for _, in := range state.InboxIn(state.UserStateDir(x.env)).WaitingPrompts() {
@@ -21,7 +22,8 @@ func (x *testSession) waitingPrompts() (words []string) {
 	return words
 }
 
-// Words go to Claude in the order in which they were said, each once, however often they are read; and none of a stranger's.
+// Words go to Claude in the order in which they were said, each once, however often they
+// are read; and none of a stranger's.
 func TestWordsAreSaidOnce(t *testing.T) {
 	x := newTestSession(t, nil)
 	for _, words := range []string{"one", "two", "three"} {
@@ -60,7 +62,8 @@ func TestWordsSurviveAKill(t *testing.T) {
 	}
 }
 
-// addNextQuestion is a question for the session's next instruction that a hook waits for; end ends the hook.
+// addNextQuestion is a question for the session's next instruction that a hook waits for;
+// end ends the hook.
 func (x *testSession) addNextQuestion(as func(*state.Question)) (q *state.Question, end func()) {
 	x.t.Helper()
 	dir := state.SpareStateDir(state.ProjectEnv(x.env, x.loadSession().ProjectDir, true))
@@ -83,8 +86,9 @@ func (x *testSession) addNextQuestion(as func(*state.Question)) (q *state.Questi
 	return q, hook.Unlock
 }
 
-// A hook waits for the next instruction, and Chat has not said yet that it has the question: words in the session's thread are
-// that instruction. No other hook would bring them to an idle Claude outside of tmux.
+// A hook waits for the next instruction, and Chat has not said yet that it has the
+// question: words in the session's thread are that instruction. No other hook would bring
+// them to an idle Claude outside of tmux.
 func TestWordsAreWhatAHookWaitsFor(t *testing.T) {
 	x := newTestSession(t, nil)
 	q, end := x.addNextQuestion(func(*state.Question) {})
@@ -104,7 +108,8 @@ func TestWordsAreWhatAHookWaitsFor(t *testing.T) {
 	}
 }
 
-// A stranger writes in the thread before its person does, and both are read at once: the person's words are the next instruction.
+// A stranger writes in the thread before its person does, and both are read at once: the
+// person's words are the next instruction.
 func TestAStrangersWordsAreNoNextInstruction(t *testing.T) {
 	x := newTestSession(t, nil)
 	asked := time.Now().Add(-time.Minute)
@@ -141,7 +146,8 @@ func TestWordsThatCannotBeWrittenDownAreReadAgain(t *testing.T) {
 	}
 }
 
-// What is said behind one of Claude Code's own commands comes after that, also where a reply is waited for.
+// What is said behind one of Claude Code's own commands comes after that, also where a
+// reply is waited for.
 func TestWordsComeBehindACommand(t *testing.T) {
 	x := newTestSession(t, func(s *state.Session) { s.TmuxPane, s.TmuxSocket = "%1", "/nonexistent" })
 	next := x.addQuestion(func(q *state.Question) {
@@ -162,8 +168,8 @@ func TestWordsComeBehindACommand(t *testing.T) {
 	}
 }
 
-// Words that a version without an inbox kept as a question go on: each once, and nothing is told
-// again.
+// Words that a version without an inbox kept as a question go on: each once, and nothing
+// is told again.
 func TestWordsOfAnEarlierVersionGoOn(t *testing.T) {
 	x := newTestSession(t, nil)
 	old := func(name string, as func(*state.Question)) *state.Question {
@@ -223,8 +229,9 @@ func TestWordsOfAnEarlierVersionGoOn(t *testing.T) {
 	}
 }
 
-// A version without an inbox passes over what is in ours, by the session's file: it neither says
-// what was said again, nor says what waits. What was written in another thread is none of that.
+// A version without an inbox passes over what is in ours, by the session's file: it
+// neither says what was said again, nor says what waits. What was written in another
+// thread is none of that.
 func TestAnEarlierVersionPassesOverWhatIsInTheInbox(t *testing.T) {
 	x := newTestSession(t, nil)
 	at := time.Now().Add(-10 * time.Second).UTC().Truncate(time.Millisecond)
@@ -241,8 +248,9 @@ func TestAnEarlierVersionPassesOverWhatIsInTheInbox(t *testing.T) {
 	}
 }
 
-// Words came at the moment at which the turn ended, so its hook found none, and waits for the
-// next instruction: they are that. No other hook would bring them to an idle Claude outside of tmux.
+// Words came at the moment at which the turn ended, so its hook found none, and waits for
+// the next instruction: they are that. No other hook would bring them to an idle Claude
+// outside of tmux.
 func TestKeptWordsAreWhatAHookWaitsFor(t *testing.T) {
 	x := newTestSession(t, nil)
 	for _, words := range []string{"one", "two"} {
@@ -259,8 +267,8 @@ func TestKeptWordsAreWhatAHookWaitsFor(t *testing.T) {
 	}
 }
 
-// After /branch or /resume another session runs there: no turn's end brings the words outside of
-// tmux, and their thread is told so.
+// After /branch or /resume another session runs there: no turn's end brings the words
+// outside of tmux, and their thread is told so.
 func TestWordsOfASessionThatClaudeCodeLeft(t *testing.T) {
 	for name, reason := range map[string]string{"/branch": "", "just after /clear": "clear"} {
 		x := newTestSession(t, nil)

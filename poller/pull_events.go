@@ -17,8 +17,9 @@ const (
 	emptyPullPause  = 100 * time.Millisecond // at least, between two pulls that end with nothing
 )
 
-// eventPuller are what the Chat app hears from its subscription. Pulls run beside the loop. Each
-// writes down what it got, and then acknowledges it: what is not written down comes again.
+// eventPuller are what the Chat app hears from its subscription. Pulls run beside the
+// loop. Each writes down what it got, and then acknowledges it: what is not written down
+// comes again.
 type eventPuller struct {
 	mu           sync.Mutex
 	runningPulls int
@@ -72,7 +73,8 @@ func (p *Poller) keepPulling(ctx context.Context, receivesEvents bool) (next tim
 	return time.Time{}
 }
 
-// takeSubscription has this process take the events of a subscription; false while another environment's poller does for our records.
+// takeSubscription has this process take the events of a subscription; false while
+// another environment's poller does for our records.
 func (p *Poller) takeSubscription(events eventSource) bool {
 	if p.puller.subscription == events.ID() {
 		return true
@@ -98,13 +100,19 @@ func (p *Poller) pullEvents(ctx context.Context, events eventSource) {
 	switch {
 	case ctx.Err() != nil || puller.subscription != events.ID():
 	case errors.Is(err, gchat.ErrConnectionLost):
-		p.Log.ErrorOnce(err, "pulled again over a new connection") // each of the pulls under way loses it
+		// each of the pulls under way loses it
+		p.Log.ErrorOnce(err, "pulled again over a new connection")
 	case err != nil:
 		puller.failedPulls++
 		puller.isPauseAsked = gchat.TooMany(err)
-		puller.nextPullAt = p.Now().Add(max(gchat.RetryAfter(err), backoff(time.Second, puller.failedPulls)))
-		p.Log.Error().Str("error", p.Log.Redact(err.Error())).Str("hint", gchat.Hint(err)).Str("until", logReadAgain).
-			Str("chat", events.Chat()).Msg("taps and messages to the app cannot be read")
+		puller.nextPullAt = p.Now().
+			Add(max(gchat.RetryAfter(err), backoff(time.Second, puller.failedPulls)))
+		p.Log.Error().
+			Str("error", p.Log.Redact(err.Error())).
+			Str("hint", gchat.Hint(err)).
+			Str("until", logReadAgain).
+			Str("chat", events.Chat()).
+			Msg("taps and messages to the app cannot be read")
 		if gchat.AuthFailure(err) {
 			p.gateways.reset()
 		}
@@ -117,13 +125,18 @@ func (p *Poller) pullEvents(ctx context.Context, events eventSource) {
 			puller.lastGoodPull = startedAt
 		}
 		if len(pulled) == 0 || !areAllAdded {
-			puller.nextPullAt = startedAt.Add(emptyPullPause) // Google waits, and what stands in for it may not
+			// Google waits, and what stands in for it may not
+			puller.nextPullAt = startedAt.Add(emptyPullPause)
 		}
 	}
 }
 
 // addEvents writes down what people did, and then acknowledges it.
-func (p *Poller) addEvents(ctx context.Context, events eventSource, pulled []gchat.Pulled) (areAllAdded bool) {
+func (p *Poller) addEvents(
+	ctx context.Context,
+	events eventSource,
+	pulled []gchat.Pulled,
+) (areAllAdded bool) {
 	var ackIDs []string
 	for _, event := range pulled {
 		err := p.addEvent(events, event)

@@ -22,7 +22,8 @@ import (
 	"gchat-hooks/state/config"
 )
 
-// addCardQuestion asks a question that is in the space, and returns what its buttons carry.
+// addCardQuestion asks a question that is in the space, and returns what its buttons
+// carry.
 func (d *testMachine) addCardQuestion(as func(*state.Question)) (*state.Question, string) {
 	q := d.addQuestion(as)
 	return q, state.CardID(d.env, q.QuestionID)
@@ -54,7 +55,8 @@ func TestATapIsTheAnswer(t *testing.T) {
 	}
 }
 
-// A plan of several messages is in one thread of a direct message, which knows no thread keys.
+// A plan of several messages is in one thread of a direct message, which knows no thread
+// keys.
 func TestALongPlanIsOneThreadOfADirectMessage(t *testing.T) {
 	d, g := newAppMachine(t)
 	d.addCardQuestion(func(q *state.Question) {
@@ -89,7 +91,8 @@ func (g *fakeGoogle) awaitPatch(name, words string) {
 	}
 }
 
-// awaitDelivered waits until an event was given to a poller, and awaitAcknowledged until none waits any more.
+// awaitDelivered waits until an event was given to a poller, and awaitAcknowledged until
+// none waits any more.
 func (g *fakeGoogle) awaitDelivered(id string) {
 	g.t.Helper()
 	bound.Until(g.t, "the event is delivered", func() bool { return g.pubsubServer.Message(id).Deliveries > 0 })
@@ -100,7 +103,8 @@ func (g *fakeGoogle) awaitAcknowledged() {
 	bound.Until(g.t, "all events are acknowledged", func() bool { return g.countUnacknowledged() == 0 })
 }
 
-// Who tapped is the event's user, whatever the card carries; a second tap, and one on a card that is over, change nothing.
+// Who tapped is the event's user, whatever the card carries; a second tap, and one on a
+// card that is over, change nothing.
 func TestWhoseTapCounts(t *testing.T) {
 	t.Parallel()
 	d, g := newAppMachine(t)
@@ -144,7 +148,8 @@ func TestWhoseTapCounts(t *testing.T) {
 	}
 }
 
-// What a person writes to the app in a direct message answers the question whose thread it is in, or whose message it quotes.
+// What a person writes to the app in a direct message answers the question whose thread
+// it is in, or whose message it quotes.
 func TestWordsInADirectMessage(t *testing.T) {
 	t.Parallel()
 	d, g := newAppMachine(t)
@@ -161,7 +166,8 @@ func TestWordsInADirectMessage(t *testing.T) {
 	}
 	two, _ := d.addCardQuestion(nil)
 	m = g.awaitPost(two.ThreadKey)
-	for _, ago := range []time.Duration{2 * time.Minute, 25 * time.Hour, -250 * 365 * 24 * time.Hour} { // the last lies ahead
+	for _, ago := range []time.Duration{2 * time.Minute, 25 * time.Hour, -250 * 365 * 24 * time.Hour} {
+		// the last lies ahead
 		e := newEvent("MESSAGE", "users/1", g.addHumanMessage(appSpace+"/threads/new", "1", ""))
 		e.EventTime = time.Now().Add(-ago).UTC().Format(time.RFC3339Nano)
 		g.awaitDelivered(g.publish(e))
@@ -177,7 +183,8 @@ func TestWordsInADirectMessage(t *testing.T) {
 	d.awaitQuestion(two, "answered", func(q *state.Question) bool { return q.Answers["Which?"] == "One" })
 }
 
-// What people do where the app is, and where this machine does not write, is acknowledged and not answered.
+// What people do where the app is, and where this machine does not write, is acknowledged
+// and not answered.
 func TestEventsOfAnotherSpaceAreNotAnswered(t *testing.T) {
 	d, g := newAppMachine(t)
 	d.addCardQuestion(nil)
@@ -227,7 +234,8 @@ func TestAReplyComesBeforeThePostIsAnswered(t *testing.T) {
 	}
 }
 
-// In a space an app hears only what mentions it: it is listed for words where that is allowed, and is otherwise not complained of.
+// In a space an app hears only what mentions it: it is listed for words where that is
+// allowed, and is otherwise not complained of.
 func TestWordsInASpace(t *testing.T) {
 	t.Parallel()
 	for name, locked := range map[string]bool{"listed": false, "not to be listed": true} {
@@ -284,7 +292,8 @@ func TestATapIsUsedOnceHoweverOftenItComes(t *testing.T) {
 	}
 }
 
-// Ten thousand events in any order, and a poller that is killed again and again: none is lost, and none is used twice.
+// Ten thousand events in any order, and a poller that is killed again and again: none is
+// lost, and none is used twice.
 func TestEventsOutliveKilledPollers(t *testing.T) {
 	t.Parallel()
 	questions, each, limit := 10, 20, 3*time.Minute
@@ -423,8 +432,9 @@ func (l *lostConnection) RoundTrip(r *http.Request) (*http.Response, error) {
 	return &http.Response{StatusCode: http.StatusOK, Header: header, Body: io.NopCloser(strings.NewReader(answer)), Request: r}, nil
 }
 
-// After a computer's sleep the log says once that the connection was lost, and the next pull does not wait.
-// What waits from a subscription that was taken out of the configuration, or changed for another, keeps no poller.
+// After a computer's sleep the log says once that the connection was lost, and the next
+// pull does not wait. What waits from a subscription that was taken out of the
+// configuration, or changed for another, keeps no poller.
 func TestAPollerLeavesASubscription(t *testing.T) {
 	d, g := newAppMachine(t)
 	p := d.newPoller()

@@ -18,14 +18,19 @@ import (
 type listPass struct {
 	*spaceView
 	newestAt time.Time // of the messages that came
-	// begun are the messages of the threads that a process began to wait in. Which of them
-	// count is known at the end of the list.
+	// begun are the messages of the threads that a process began to wait in. Which of
+	// them count is known at the end of the list.
 	waitMessages map[*state.Question][]gchat.Message
 	writeErr     error // something could not be written down
 }
 
-// readSpace lists the space once, and then notes how far it came: the next list goes on there, also after one that broke off.
-func (r *reader) readSpace(ctx context.Context, view *spaceView, gateway *projectGateway) (err error) {
+// readSpace lists the space once, and then notes how far it came: the next list goes on
+// there, also after one that broke off.
+func (r *reader) readSpace(
+	ctx context.Context,
+	view *spaceView,
+	gateway *projectGateway,
+) (err error) {
 	if gateway.err == nil {
 		r.isPulled, err = gateway.transport.HearsAll(ctx)
 		texts := view.questionsWithoutCard()
@@ -57,18 +62,23 @@ func (r *reader) readSpace(ctx context.Context, view *spaceView, gateway *projec
 	return err
 }
 
-// listNewMessages lists the space from where the last list ended. A long backlog is read in pieces:
-// goesOn reports that the next list is to go on there.
+// listNewMessages lists the space from where the last list ended. A long backlog is read
+// in pieces: goesOn reports that the next list is to go on there.
 func (r *reader) listNewMessages(ctx context.Context, pass *listPass) (hasMore bool, err error) {
 	_, space, _ := strings.Cut(r.chat, "/")
-	start := listStart(r.spaceRecord.Watermark, r.isThreadRead, pass.spaceView, r.Now().Add(r.api.Ahead))
+	start := listStart(
+		r.spaceRecord.Watermark,
+		r.isThreadRead,
+		pass.spaceView,
+		r.Now().Add(r.api.Ahead),
+	)
 	for q := range pass.recordOf {
 		pass.waitMessages[q] = r.keptMessages[q.QuestionID]
 	}
 	err = r.api.Since(ctx, space, start, func(page []gchat.Message) { r.readPage(pass, page) })
 	isEndless := errors.Is(err, gchat.ErrEndless)
-	// Where the next list would begin as this one did, or none ended since that was so, the
-	// server is broken.
+	// Where the next list would begin as this one did, or none ended since that was so,
+	// the server is broken.
 	hasMore = isEndless && !r.isEndless && pass.newestAt.Add(-listOverlap).Sub(start) > time.Second
 	r.isEndless = isEndless && !hasMore
 	if hasMore {
@@ -78,8 +88,9 @@ func (r *reader) listNewMessages(ctx context.Context, pass *listPass) (hasMore b
 }
 
 // startWaits begins the waits in threads that were read to their ends. It returns which
-// questions' threads are read from their beginnings, and the messages of those that the next list
-// goes on with. The thread of a wait that a broken list had is read from its beginning again.
+// questions' threads are read from their beginnings, and the messages of those that the
+// next list goes on with. The thread of a wait that a broken list had is read from its
+// beginning again.
 func (r *reader) startWaits(pass *listPass, hasMore, isBroken bool) (
 	isThreadRead map[string]bool, kept map[string][]gchat.Message,
 ) {
@@ -110,10 +121,16 @@ func (r *reader) saveWatermark(to time.Time) {
 	r.Log.ErrorOnce(err, "watermark not written down")
 }
 
-// readWaitThreads reads the threads that processes of this environment began to wait in, while another
-// environment's poller reads the space. What is said there from now on is in the inbox.
+// readWaitThreads reads the threads that processes of this environment began to wait in,
+// while another environment's poller reads the space. What is said there from now on is
+// in the inbox.
 func (r *reader) readWaitThreads(ctx context.Context, view *spaceView) (err error) {
-	waitView := &spaceView{questionsByThread: map[string][]*state.Question{}, recordOf: view.recordOf, isOwn: view.isOwn, sessionsByThread: view.sessionsByThread}
+	waitView := &spaceView{
+		questionsByThread: map[string][]*state.Question{},
+		recordOf:          view.recordOf,
+		isOwn:             view.isOwn,
+		sessionsByThread:  view.sessionsByThread,
+	}
 	for thread, questions := range view.questionsByThread {
 		if slices.ContainsFunc(questions, view.needsStart) {
 			waitView.questionsByThread[thread] = questions
@@ -150,7 +167,8 @@ func (r *reader) readWaitThreads(ctx context.Context, view *spaceView) (err erro
 	return pass.writeErr
 }
 
-// questionsWithoutCard are the open questions that stand in the space as a text, and not as a card.
+// questionsWithoutCard are the open questions that stand in the space as a text, and not
+// as a card.
 func (v *spaceView) questionsWithoutCard() (texts []*state.Question) {
 	for _, q := range v.ownOpen {
 		isText := q.CardMessage == "" && q.MessageName != "" && q.Mode.Traits().Asks
@@ -161,10 +179,19 @@ func (v *spaceView) questionsWithoutCard() (texts []*state.Question) {
 	return texts
 }
 
-// enqueueMissingCards reads what was replied to questions whose text a webhook posted into the embedded
-// space, where no event told of it, and has them posted as cards.
-func (r *reader) enqueueMissingCards(ctx context.Context, view *spaceView, gateway *projectGateway, texts []*state.Question) error {
-	textView := &spaceView{questionsByThread: map[string][]*state.Question{}, recordOf: view.recordOf, isOwn: view.isOwn}
+// enqueueMissingCards reads what was replied to questions whose text a webhook posted
+// into the embedded space, where no event told of it, and has them posted as cards.
+func (r *reader) enqueueMissingCards(
+	ctx context.Context,
+	view *spaceView,
+	gateway *projectGateway,
+	texts []*state.Question,
+) error {
+	textView := &spaceView{
+		questionsByThread: map[string][]*state.Question{},
+		recordOf:          view.recordOf,
+		isOwn:             view.isOwn,
+	}
 	for _, q := range texts {
 		textView.questionsByThread[q.ThreadName] = []*state.Question{q}
 	}
@@ -175,11 +202,19 @@ func (r *reader) enqueueMissingCards(ctx context.Context, view *spaceView, gatew
 		return err
 	}
 	start := texts[0].AskedAt.Add(-clockSlack)
-	err = r.api.Since(ctx, gateway.spaceName, start, func(page []gchat.Message) { r.readPage(pass, page) })
+	err = r.api.Since(
+		ctx,
+		gateway.spaceName,
+		start,
+		func(page []gchat.Message) { r.readPage(pass, page) },
+	)
 	err = cmp.Or(err, pass.writeErr)
 	undecided, _ := state.InboxIn(r.userStateDir).All()
 	for _, q := range texts {
-		isOfApp := r.gatewayFor(ctx, configSourceOf(q, view.recordOf[q].IndexEntry)).cfg.UsesEmbeddedApp()
+		isOfApp := r.gatewayFor(
+			ctx,
+			configSourceOf(q, view.recordOf[q].IndexEntry),
+		).cfg.UsesEmbeddedApp()
 		isReplied := slices.ContainsFunc(undecided, func(in *state.Incoming) bool {
 			return in.ThreadName == q.ThreadName
 		})
@@ -192,7 +227,8 @@ func (r *reader) enqueueMissingCards(ctx context.Context, view *spaceView, gatew
 
 func threadStart(q *state.Question) time.Time {
 	switch {
-	case !q.Mode.Traits().Asks && q.PostedAt == nil: // since the last message of ours, which may be hours old
+	case !q.Mode.Traits().Asks && q.PostedAt == nil:
+		// since the last message of ours, which may be hours old
 		return q.AskedAt.Add(-state.MaxQuestionAge)
 	case q.PostedAt != nil:
 		return q.PostedAt.Add(-listOverlap)
@@ -200,8 +236,14 @@ func threadStart(q *state.Question) time.Time {
 	return q.AskedAt.Add(-clockSlack)
 }
 
-// listStart is where a list begins: at the watermark, or further back for a question whose thread was never read.
-func listStart(from time.Time, isThreadRead map[string]bool, view *spaceView, now time.Time) time.Time {
+// listStart is where a list begins: at the watermark, or further back for a question
+// whose thread was never read.
+func listStart(
+	from time.Time,
+	isThreadRead map[string]bool,
+	view *spaceView,
+	now time.Time,
+) time.Time {
 	if !from.IsZero() {
 		from = from.Add(-listOverlap)
 	}
@@ -222,12 +264,13 @@ func listStart(from time.Time, isThreadRead map[string]bool, view *spaceView, no
 	return from
 }
 
-// readPage writes down what people wrote where we wait for it, and what a page tells of our
-// own messages.
+// readPage writes down what people wrote where we wait for it, and what a page tells of
+// our own messages.
 func (r *reader) readPage(pass *listPass, page []gchat.Message) {
 	limit := r.Now().Add(r.api.Ahead + 2*time.Second) // the header counts whole seconds
 	for _, m := range page {
-		if !m.CreateTime.After(limit) { // one from the future must not end reading: it moves no watermark
+		if !m.CreateTime.After(limit) {
+			// one from the future must not end reading: it moves no watermark
 			if m.Human && m.CreateTime.After(r.spaceRecord.Watermark) {
 				r.lastHumanMessageAt = r.Now()
 			}
@@ -266,7 +309,10 @@ func (r *reader) readMessage(pass *listPass, m gchat.Message) error {
 // before it was used counts no more.
 func (r *reader) addListed(pass *listPass, m gchat.Message) error {
 	in := newIncoming(r.chat, m, r.api.Ahead)
-	isRevised := slices.ContainsFunc(pass.questionsByThread[m.ThreadName], func(q *state.Question) bool { return judge.ChangesReply(q, in) })
+	isRevised := slices.ContainsFunc(
+		pass.questionsByThread[m.ThreadName],
+		func(q *state.Question) bool { return judge.ChangesReply(q, in) },
+	)
 	switch {
 	case isRevised: // its reply is not judged yet: it goes there once more
 		err := r.reopenIncoming(in.ID, state.OutcomeReply)
@@ -279,8 +325,8 @@ func (r *reader) addListed(pass *listPass, m gchat.Message) error {
 	return r.addIncoming(in)
 }
 
-// readAppMessage notes what a message of an app tells: when a question's own message came, and
-// behind which message a process waits for a reply.
+// readAppMessage notes what a message of an app tells: when a question's own message
+// came, and behind which message a process waits for a reply.
 func (r *reader) readAppMessage(pass *listPass, m gchat.Message) error {
 	var lastErr error
 	for _, q := range pass.questionsByThread[m.ThreadName] {
@@ -300,8 +346,9 @@ func (r *reader) readAppMessage(pass *listPass, m gchat.Message) error {
 	return lastErr
 }
 
-// needsStart says whether a process began to wait in the thread, which was not read since: its reply comes after our last message
-// there, but for a note that the reply was not read: that came before the wait.
+// needsStart says whether a process began to wait in the thread, which was not read
+// since: its reply comes after our last message there, but for a note that the reply was
+// not read: that came before the wait.
 func needsStart(q *state.Question) bool {
 	return !q.Mode.Traits().Asks && q.PostedAt == nil && q.Status == state.Pending
 }
@@ -309,9 +356,9 @@ func needsStart(q *state.Question) bool {
 // needsStart is needsStart of a question of this environment.
 func (v *spaceView) needsStart(q *state.Question) bool { return v.isOwn[q] && needsStart(q) }
 
-// startWait notes from when on a reply counts in a thread that a process began to wait in:
-// after the last message of ours. It takes what people wrote there since, and what may be
-// for something else in that thread.
+// startWait notes from when on a reply counts in a thread that a process began to wait
+// in: after the last message of ours. It takes what people wrote there since, and what
+// may be for something else in that thread.
 func (r *reader) startWait(pass *listPass, q *state.Question) {
 	after := q.AskedAt.Add(r.api.Ahead - judge.PostTimeSlack)
 	for _, m := range pass.waitMessages[q] {
@@ -320,13 +367,17 @@ func (r *reader) startWait(pass *listPass, q *state.Question) {
 		}
 	}
 	for _, m := range pass.waitMessages[q] {
-		isShared := len(pass.questionsByThread[m.ThreadName]) > 1 || pass.sessionsByThread[m.ThreadName] != nil
+		isShared := len(pass.questionsByThread[m.ThreadName]) > 1 ||
+			pass.sessionsByThread[m.ThreadName] != nil
 		isForWait := m.CreateTime.After(after)
 		if !m.Human || !isShared && !isForWait {
 			continue
 		}
 		if isForWait { // nothing took it before
-			pass.writeErr = cmp.Or(r.reopenIncoming(state.IncomingID(r.chat, m.Name), state.OutcomeNobody), pass.writeErr)
+			pass.writeErr = cmp.Or(
+				r.reopenIncoming(state.IncomingID(r.chat, m.Name), state.OutcomeNobody),
+				pass.writeErr,
+			)
 		}
 		pass.writeErr = cmp.Or(r.addListed(pass, m), pass.writeErr)
 	}

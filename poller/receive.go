@@ -13,7 +13,8 @@ import (
 	"gchat-hooks/state"
 )
 
-// recentMessages is what this process read lately. It spares looks at the disk, which knows it all.
+// recentMessages is what this process read lately. It spares looks at the disk, which
+// knows it all.
 type recentMessages struct {
 	mu       sync.Mutex
 	byID     map[string]recentMessage // by id
@@ -26,8 +27,8 @@ type recentMessage struct {
 	readAt time.Time
 }
 
-// addIncoming writes down what a person did, once, wherever and however often it is read. With an
-// error it has to be read again.
+// addIncoming writes down what a person did, once, wherever and however often it is read.
+// With an error it has to be read again.
 func (p *Poller) addIncoming(in *state.Incoming) error {
 	now := p.Now()
 	if now.Sub(in.LocalCreatedAt) > state.MaxQuestionAge {
@@ -44,7 +45,8 @@ func (p *Poller) addIncoming(in *state.Incoming) error {
 	in.Status, in.ReadAt = state.IncomingNew, now.UTC()
 	inbox := state.InboxIn(p.userStateDir)
 	stored, err := inbox.Add(in, !p.loadPersonalConfig().CanAnswer(in.Sender, in.SenderEmail))
-	isEdited := err == nil && stored != nil && stored.Status == state.IncomingNew && stored.Text != in.Text
+	isEdited := err == nil && stored != nil && stored.Status == state.IncomingNew &&
+		stored.Text != in.Text
 	if isEdited && stored.Sender == in.Sender { // an edit counts until it is decided what it is
 		_, err = inbox.Change(in.ID, func(stored *state.Incoming) {
 			if stored.Status == state.IncomingNew {
@@ -101,11 +103,14 @@ func (a *recentMessages) forgetOld(now time.Time) {
 		return
 	}
 	a.tidiedAt = now
-	maps.DeleteFunc(a.byID, func(_ string, r recentMessage) bool { return now.Sub(r.readAt).Abs() > 2*listOverlap })
+	maps.DeleteFunc(
+		a.byID,
+		func(_ string, r recentMessage) bool { return now.Sub(r.readAt).Abs() > 2*listOverlap },
+	)
 }
 
-// newIncoming is a message of a person as the inbox has it. ahead is how far Chat's clock is
-// ahead of ours.
+// newIncoming is a message of a person as the inbox has it. ahead is how far Chat's clock
+// is ahead of ours.
 func newIncoming(chat string, m gchat.Message, clockLead time.Duration) *state.Incoming {
 	createdAt := m.CreateTime.Truncate(time.Millisecond).UTC() // as files have it
 	return &state.Incoming{
@@ -129,7 +134,12 @@ func newIncoming(chat string, m gchat.Message, clockLead time.Duration) *state.I
 // newIncomingTap is a tap as the inbox has it. The same tap may be published twice.
 func newIncomingTap(chat string, event gchat.Pulled) *state.Incoming {
 	createdAt := event.At.Truncate(time.Millisecond).UTC()
-	parts := []string{event.By.Name, event.At.UTC().Format(time.RFC3339Nano), event.Tap.Choice, fmt.Sprint(event.Tap.Inputs)}
+	parts := []string{
+		event.By.Name,
+		event.At.UTC().Format(time.RFC3339Nano),
+		event.Tap.Choice,
+		fmt.Sprint(event.Tap.Inputs),
+	}
 	return &state.Incoming{
 		ID:           state.IncomingID(chat, event.Message.Name, parts...),
 		Chat:         chat,

@@ -16,7 +16,8 @@ import (
 	"gchat-hooks/state"
 )
 
-// otherMachineEvents is an app whose cards were posted when the machine had another subscription.
+// otherMachineEvents is an app whose cards were posted when the machine had another
+// subscription.
 type otherMachineEvents struct {
 	eventSource
 	chat string
@@ -52,8 +53,8 @@ func (x *testSession) moveToEnvironment(q *state.Question, environment string) {
 	}
 }
 
-// A card of ours that names another subscription, of before a new setup, is tapped right after
-// a poller began: the tap counts.
+// A card of ours that names another subscription, of before a new setup, is tapped right
+// after a poller began: the tap counts.
 func TestATapOnACardOfAnEarlierSetupCounts(t *testing.T) {
 	x := newTestSession(t, nil)
 	q := x.addQuestion(x.markPosted)
@@ -73,7 +74,8 @@ func TestATapOnACardOfAnEarlierSetupCounts(t *testing.T) {
 	}
 }
 
-// What another environment does not decide holds back nothing of ours for longer than a minute.
+// What another environment does not decide holds back nothing of ours for longer than a
+// minute.
 func TestAnotherEnvironmentsMessageHoldsNothingBack(t *testing.T) {
 	x := newTestSession(t, nil)
 	theirs, ours := x.addQuestion(x.markPosted), x.addQuestion(x.markPosted)
@@ -148,8 +150,8 @@ func TestACommandThatWasBegunMeanwhileIsNotRepeated(t *testing.T) {
 	}
 }
 
-// What did not reach Claude is sent on to it also where its question lies in the folder that
-// words are written into, since its project cannot be written to.
+// What did not reach Claude is sent on to it also where its question lies in the folder
+// that words are written into, since its project cannot be written to.
 func TestAnswersAreSentOnFromTheSpareFolder(t *testing.T) {
 	x := newTestSession(t, nil)
 	dir := state.SpareStateDir(state.ProjectEnv(x.env, x.loadSession().ProjectDir, true))
@@ -180,7 +182,8 @@ func TestAnswersAreSentOnFromTheSpareFolder(t *testing.T) {
 	}
 }
 
-// An event that is another environment's has its poller called, as what a list brings does.
+// An event that is another environment's has its poller called, as what a list brings
+// does.
 func TestAnEventCallsThePollerThatItConcerns(t *testing.T) {
 	x := newTestSession(t, nil)
 	theirs := x.addQuestion(x.markPosted)
@@ -210,8 +213,8 @@ func (x *testSession) addListedMessage(name, thread, text string) {
 	}
 }
 
-// Another process may read a space: a reply can be in the inbox before this one has seen the
-// question that it is for, which was posted before it.
+// Another process may read a space: a reply can be in the inbox before this one has seen
+// the question that it is for, which was posted before it.
 func TestAReplyThatIsReadSoonerThanItsQuestionCounts(t *testing.T) {
 	x := newTestSession(t, nil)
 	over := x.addQuestion(x.markPosted)
@@ -250,8 +253,8 @@ func TestAReplyThatIsReadSoonerThanItsQuestionCounts(t *testing.T) {
 	<-stopped
 }
 
-// The poller of another environment's session was killed. The next one decides what is said
-// there meanwhile; where none comes for a minute, the session's thread is told.
+// The poller of another environment's session was killed. The next one decides what is
+// said there meanwhile; where none comes for a minute, the session's thread is told.
 func TestWordsForASessionWhosePollerWasKilledWaitForTheNext(t *testing.T) {
 	x := newTestSession(t, func(s *state.Session) { s.Environment = "another" })
 	x.addListedMessage("words", x.threadName, "go on")
@@ -267,8 +270,8 @@ func TestWordsForASessionWhosePollerWasKilledWaitForTheNext(t *testing.T) {
 	}
 }
 
-// A reply can be in the inbox before the receipt of its question's post is written down: it waits
-// for that.
+// A reply can be in the inbox before the receipt of its question's post is written down:
+// it waits for that.
 func TestAReplyWaitsForTheReceipt(t *testing.T) {
 	x := newTestSession(t, nil)
 	q := x.addQuestion(x.markPosted)

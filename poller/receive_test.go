@@ -15,8 +15,8 @@ import (
 	"gchat-hooks/state"
 )
 
-// usedOnceTest is a session that listens, with a question in a thread of its own, and the one thing
-// that a person says to either of them.
+// usedOnceTest is a session that listens, with a question in a thread of its own, and the
+// one thing that a person says to either of them.
 type usedOnceTest struct {
 	*testSession
 	question *state.Question
@@ -29,7 +29,8 @@ func newUsedOnceTest(t *testing.T, what string) *usedOnceTest {
 	t.Helper()
 	x := newTestSession(t, nil)
 	h := &usedOnceTest{testSession: x, toThread: x.threadName}
-	h.question = x.addQuestion(func(q *state.Question) { x.markPosted(q); q.Mode = state.ModeDeny }) // whoever comes gets its answer
+	// whoever comes gets its answer
+	h.question = x.addQuestion(func(q *state.Question) { x.markPosted(q); q.Mode = state.ModeDeny })
 	first := x.beginThread(h.question)
 	switch what {
 	case "a reply":
@@ -48,7 +49,8 @@ func (h *usedOnceTest) startNextPoller() {
 	h.poller.readIndex()
 }
 
-// describeUse says what became of what was said: how often it was used, and what was told of it.
+// describeUse says what became of what was said: how often it was used, and what was told
+// of it.
 func (h *usedOnceTest) describeUse(told []string) string {
 	h.t.Helper()
 	q := h.loadQuestion(h.question)
@@ -70,7 +72,8 @@ func (h *usedOnceTest) describeUse(told []string) string {
 	return fmt.Sprintf("%d answers, %d words, %d muted, %d left, told %q", answers, len(h.testSession.waitingPrompts()), muted, h.countUnfinished(), tags)
 }
 
-// A poller that is killed at any step with a message loses nothing and uses nothing twice.
+// A poller that is killed at any step with a message loses nothing and uses nothing
+// twice.
 func TestAMessageOutlivesAKilledPoller(t *testing.T) {
 	t.Parallel()
 	steps := map[string]func(h *usedOnceTest){
@@ -157,7 +160,8 @@ func (h *usedOnceTest) readAllNotes() {
 	}
 }
 
-// forgetReceipts has the outbox know nothing of what was put, as it does after ten minutes.
+// forgetReceipts has the outbox know nothing of what was put, as it does after ten
+// minutes.
 func (h *usedOnceTest) forgetReceipts() {
 	h.notes = h.allNotes()
 	if err := os.RemoveAll(filepath.Join(state.UserStateDir(h.env), "outbox")); err != nil {

@@ -16,7 +16,8 @@ import (
 	"gchat-hooks/state/config"
 )
 
-// judgeUnread judges the replies in a question's file, as long as something can deliver an answer to it.
+// judgeUnread judges the replies in a question's file, as long as something can deliver
+// an answer to it.
 func (p *Poller) judgeUnread(record *trackedRecord) (retryAt time.Time) {
 	canDeliver, retryAt := p.hasDeliverer(record)
 	isClosed := !record.question.IsAnswerable()
@@ -40,8 +41,8 @@ func (p *Poller) judgeUnread(record *trackedRecord) (retryAt time.Time) {
 	return time.Time{}
 }
 
-// judgingConfig is the configuration by which a question's replies are judged, and whose that is. It is
-// read before the question's lock is taken.
+// judgingConfig is the configuration by which a question's replies are judged, and whose
+// that is. It is read before the question's lock is taken.
 type judgingConfig struct {
 	source configSource
 	cfg    *config.Config
@@ -58,8 +59,8 @@ func (l judgingConfig) forbids(q *state.Question, sender, email string) bool {
 	return isKnown && !judge.CanAnswer(l.cfg, q, &state.Reply{Sender: sender, SenderEmail: email})
 }
 
-// judgingSourceOf is the project by whose configuration replies to a question are judged: none where
-// they are a power over the machine.
+// judgingSourceOf is the project by whose configuration replies to a question are judged:
+// none where they are a power over the machine.
 func judgingSourceOf(q *state.Question, entry *state.IndexEntry) configSource {
 	if q.Kind.Traits().IsPersonal {
 		return configSource{}
@@ -67,46 +68,59 @@ func judgingSourceOf(q *state.Question, entry *state.IndexEntry) configSource {
 	return configSourceOf(q, entry)
 }
 
-// judgeReplies judges the unread replies within a write of the question, oldest first. It changes nothing where none can be judged.
+// judgeReplies judges the unread replies within a write of the question, oldest first. It
+// changes nothing where none can be judged.
 func (p *Poller) judgeReplies(record *trackedRecord, q *state.Question, judging judgingConfig) {
 	cfg := judging.cfg
 	switch {
-	case judging.source != judgingSourceOf(q, record.IndexEntry): // the question has moved: the next step reads what counts
+	case judging.source != judgingSourceOf(q, record.IndexEntry):
+		// the question has moved: the next step reads what counts
 		return
-	case cfg.HasUnreadFile && q.Kind.Traits().IsPersonal, len(cfg.Problems) > 0 && len(cfg.AllowedUsers) == 0:
+	case cfg.HasUnreadFile && q.Kind.Traits().IsPersonal,
+		len(cfg.Problems) > 0 && len(cfg.AllowedUsers) == 0:
 		return // the file that says who may answer does not parse: they are judged when it does
 	}
 	earlierAnswer := q.AnsweredMessage
 	var unread []*state.Reply
 	for i := range q.Replies {
 		// While the allowlist cannot be read, judge only senders who are surely on it.
-		if reply := &q.Replies[i]; reply.Verdict == state.VerdictUnread && (!cfg.IsAllowlistUnknown || judge.CanAnswer(cfg, q, reply)) {
+		if reply := &q.Replies[i]; reply.Verdict == state.VerdictUnread &&
+			(!cfg.IsAllowlistUnknown || judge.CanAnswer(cfg, q, reply)) {
 			unread = append(unread, reply)
 		}
 	}
 	if q.Kind.Traits().UsesOwnSpace && len(unread) > 0 {
 		judge.RestrictChoices(cfg, q)
 	}
-	slices.SortStableFunc(unread, func(a, b *state.Reply) int { return a.CreatedAt.Compare(b.CreatedAt) })
+	slices.SortStableFunc(
+		unread,
+		func(a, b *state.Reply) int { return a.CreatedAt.Compare(b.CreatedAt) },
+	)
 	for _, reply := range unread {
 		judge.JudgeReply(cfg, q, reply, p.Now())
-		p.Log.Info().Str("question", q.QuestionID).Str("message", reply.MessageName).Str("sender", reply.Sender).
-			Str("verdict", string(reply.Verdict)).Msg("reply")
+		p.Log.Info().
+			Str("question", q.QuestionID).
+			Str("message", reply.MessageName).
+			Str("sender", reply.Sender).
+			Str("verdict", string(reply.Verdict)).
+			Msg("reply")
 	}
 	answer := q.FindReply(q.AnsweredMessage)
 	isNew := answer != nil && q.AnsweredMessage != earlierAnswer
-	if isNew && !judge.IsFromShell(answer) && q.FindDeliverer(p.Env, q.TmuxPane != "") == state.DelivererLater {
+	if isNew && !judge.IsFromShell(answer) &&
+		q.FindDeliverer(p.Env, q.TmuxPane != "") == state.DelivererLater {
 		q.OweNote(state.NoteLater, q.AnsweredMessage)
 	}
 }
 
-// findDeliverer is who can bring the reply to a question to Claude; see state.Question.Deliverer.
+// findDeliverer is who can bring the reply to a question to Claude; see
+// state.Question.Deliverer.
 func (p *Poller) findDeliverer(record *trackedRecord) state.Deliverer {
 	return record.question.FindDeliverer(p.Env, p.canType(record))
 }
 
-// hasDeliverer reports whether somebody delivers an answer to the question. Again is when to ask
-// once more: a hook may just be starting.
+// hasDeliverer reports whether somebody delivers an answer to the question. Again is when
+// to ask once more: a hook may just be starting.
 func (p *Poller) hasDeliverer(record *trackedRecord) (canDeliver bool, retryAt time.Time) {
 	q, deliverer := record.question, p.findDeliverer(record)
 	if !q.NeedsHook(deliverer) { // where nobody is there yet, a hook may come
@@ -122,11 +136,13 @@ func (p *Poller) hasDeliverer(record *trackedRecord) (canDeliver bool, retryAt t
 	return deliverer == state.DelivererPoller, retryAt
 }
 
-// oweUndeliveredNote tells the thread of an answer that was taken, whose hook was killed before it printed it, and that has no pane.
+// oweUndeliveredNote tells the thread of an answer that was taken, whose hook was killed
+// before it printed it, and that has no pane.
 func (p *Poller) oweUndeliveredNote(record *trackedRecord) {
 	isLost := func(q *state.Question) bool {
 		reply := q.FindReply(q.AnsweredMessage)
-		return q.Status == state.Answered && !q.IsPrinted && reply != nil && reply.Verdict == state.VerdictUsed
+		return q.Status == state.Answered && !q.IsPrinted && reply != nil &&
+			reply.Verdict == state.VerdictUsed
 	}
 	if !isLost(record.question) || p.findDeliverer(record) != state.DelivererNone {
 		return
@@ -142,17 +158,24 @@ func (p *Poller) oweUndeliveredNote(record *trackedRecord) {
 // stillKeptDelay is how long words are kept until their thread is told so once more.
 const stillKeptDelay = 2 * time.Minute
 
-// oweStillKeptNote tells the thread once more, once, of words that wait for Claude for long, and what a person can do about it.
+// oweStillKeptNote tells the thread once more, once, of words that wait for Claude for
+// long, and what a person can do about it.
 func (p *Poller) oweStillKeptNote(record *trackedRecord) {
 	reply := record.question.FindReply(record.question.AnsweredMessage)
 	isUnknown := p.canType(record) && record.tries.lastReason == ""
-	if record.question.HasKeptNote || isUnknown || needsPerson(record.question) || !record.question.Kind.Traits().IsPrompt || reply == nil || p.Now().Sub(reply.CreatedAt) < stillKeptDelay {
+	if record.question.HasKeptNote || isUnknown || needsPerson(record.question) ||
+		!record.question.Kind.Traits().IsPrompt ||
+		reply == nil ||
+		p.Now().Sub(reply.CreatedAt) < stillKeptDelay {
 		return
 	}
 	p.changeRecord(record, "thread not told that words are kept", func(q *state.Question) {
 		if !q.HasKeptNote && q.Status == state.Answered {
 			q.HasKeptNote = true
-			q.OwedNotes = append(q.OwedNotes, state.OwedNote{About: state.NoteStillKept, Text: record.tries.lastReason})
+			q.OwedNotes = append(
+				q.OwedNotes,
+				state.OwedNote{About: state.NoteStillKept, Text: record.tries.lastReason},
+			)
 		}
 	})
 }
@@ -166,9 +189,11 @@ const (
 // stateDirOf is the state folder that a question is in.
 func stateDirOf(q *state.Question) string { return filepath.Dir(filepath.Dir(q.Path)) }
 
-// readReplyFile takes a reply that a person or a script put into the project's state, when Chat is out of reach:
-// user-input-queue/{session_id}.txt, by either id, or {session name}.txt. The file goes when its reply is in the question's; one
-// that is not for this question is left. It reports whether a file is too young: it may not be written to its end.
+// readReplyFile takes a reply that a person or a script put into the project's state,
+// when Chat is out of reach: user-input-queue/{session_id}.txt, by either id, or {session
+// name}.txt. The file goes when its reply is in the question's; one that is not for this
+// question is left. It reports whether a file is too young: it may not be written to its
+// end.
 func (p *Poller) readReplyFile(record *trackedRecord) (isTooYoung bool) {
 	q := record.question
 	for _, name := range []string{q.ClaudeSession(), q.SessionID, q.SessionFileName(), q.SessionName} {
@@ -177,7 +202,8 @@ func (p *Poller) readReplyFile(record *trackedRecord) (isTooYoung bool) {
 		if name == "" || filepath.Base(name) != name || unix.Lstat(path, &info) != nil {
 			continue
 		}
-		// When the file came to its place. Its other time is what a stranger's archive says.
+		// When the file came to its place. Its other time is what a stranger's archive
+		// says.
 		placedAt := time.Unix(info.Ctim.Unix())
 		if p.Now().Sub(placedAt).Abs() < minReplyFileAge {
 			return true
@@ -190,7 +216,8 @@ func (p *Poller) readReplyFile(record *trackedRecord) (isTooYoung bool) {
 		if err != nil || strings.TrimSpace(string(text)) == "" { // it is being written
 			continue
 		}
-		messageName := fmt.Sprintf("local/%x-%x", info.Ino, placedAt.UnixNano()) // the same words may be said again, in another file
+		// the same words may be said again, in another file
+		messageName := fmt.Sprintf("local/%x-%x", info.Ino, placedAt.UnixNano())
 		if slices.ContainsFunc(p.allOldestFirst(), func(record *trackedRecord) bool {
 			return record.question != nil && record.question.FindReply(messageName) != nil
 		}) {
@@ -210,8 +237,9 @@ func (p *Poller) readReplyFile(record *trackedRecord) (isTooYoung bool) {
 	return false
 }
 
-// whyNotReplyTo is why a reply put there by hand is not one to this question; "" when it is. One that names a session by more than
-// Claude Code's own id may come from a stranger's archive: it counts where the project's files do.
+// whyNotReplyTo is why a reply put there by hand is not one to this question; "" when it
+// is. One that names a session by more than Claude Code's own id may come from a
+// stranger's archive: it counts where the project's files do.
 func (p *Poller) whyNotReplyTo(record *trackedRecord, name string, placedAt time.Time) string {
 	q := record.question
 	switch {
@@ -228,7 +256,10 @@ func (p *Poller) whyNotReplyTo(record *trackedRecord, name string, placedAt time
 			other.ClaudeSession() == q.ClaudeSession() {
 			continue
 		}
-		hasName := slices.Contains([]string{other.SessionID, other.SessionFileName(), other.SessionName}, name)
+		hasName := slices.Contains(
+			[]string{other.SessionID, other.SessionFileName(), other.SessionName},
+			name,
+		)
 		if hasName && !inject.Ended(other.ClaudePID, other.ClaudeStart) {
 			return "another session of that name asks, too: " +
 				"name the file after its claude_session_id, or use `gchat-hooks answer`"

@@ -48,7 +48,8 @@ func TestAllowedFailsClosed(t *testing.T) {
 	}
 }
 
-// Each reply gets its verdict once, in the order in which they were written, and what the thread is owed is in the same write.
+// Each reply gets its verdict once, in the order in which they were written, and what the
+// thread is owed is in the same write.
 func TestJudgeOnce(t *testing.T) {
 	d := newTestMachine(t)
 	q := d.addQuestion(func(q *state.Question) { d.markPosted(q); q.Mode = state.ModeDeny })
@@ -109,8 +110,8 @@ func TestJudgeSeveralQuestions(t *testing.T) {
 	}
 }
 
-// A tap with a button that its card has not, beside an option of that name, is asked back. It
-// neither keeps nothing nor takes what was answered before for its own.
+// A tap with a button that its card has not, beside an option of that name, is asked
+// back. It neither keeps nothing nor takes what was answered before for its own.
 func TestATapOnNoButtonIsAskedBack(t *testing.T) {
 	cfg := &config.Config{AllowedUsers: []string{"users/1"}}
 	for choice, label := range map[string]string{
@@ -149,7 +150,8 @@ func TestAReplyFromTheShellIsAnsweredThere(t *testing.T) {
 	}
 }
 
-// Who can deliver an answer decides whether a reply is judged, waits for a hook, or is told that only the terminal answers.
+// Who can deliver an answer decides whether a reply is judged, waits for a hook, or is
+// told that only the terminal answers.
 func TestAReplyWithoutAHookThatWaits(t *testing.T) {
 	for name, c := range map[string]struct {
 		age    time.Duration
@@ -195,7 +197,8 @@ func TestAReplyWithoutAHookThatWaits(t *testing.T) {
 	}
 }
 
-// A hook that was killed with the answer in its hands: the thread hears that only the terminal can answer.
+// A hook that was killed with the answer in its hands: the thread hears that only the
+// terminal can answer.
 func TestAnAnswerWhoseHookWasKilled(t *testing.T) {
 	d := newTestMachine(t)
 	q := d.addQuestion(func(q *state.Question) { d.markPosted(q); q.Mode = state.ModeNative })
@@ -219,8 +222,8 @@ func TestAnAnswerWhoseHookWasKilled(t *testing.T) {
 	}
 }
 
-// The file that says who may answer is being edited: of the login's person it is known that they may, the others' replies
-// wait for it.
+// The file that says who may answer is being edited: of the login's person it is known
+// that they may, the others' replies wait for it.
 func TestHalfWrittenConfigurationRefusesNobody(t *testing.T) {
 	d := newTestMachine(t)
 	delete(d.vars, "GCHAT_ALLOWED_USERS")
@@ -267,7 +270,8 @@ func TestHalfWrittenConfigurationRefusesNobody(t *testing.T) {
 	verdicts(state.VerdictRefused, state.VerdictUsed)
 }
 
-// A file says nothing of which question it answers, so it answers none that it cannot have been meant for.
+// A file says nothing of which question it answers, so it answers none that it cannot
+// have been meant for.
 func TestAReplyFileAnswersWhatItWasMeantFor(t *testing.T) {
 	main := func(q *state.Question) { q.SessionName = "main" }
 	for name, c := range map[string]struct {
@@ -313,7 +317,8 @@ func TestAReplyFileAnswersWhatItWasMeantFor(t *testing.T) {
 				t.Fatal(err)
 			}
 			p := d.newPoller()
-			p.Now = func() time.Time { return time.Now().Add(time.Second) } // it is written to its end
+			// it is written to its end
+			p.Now = func() time.Time { return time.Now().Add(time.Second) }
 			if name == "not trusted, but its folder" {
 				p.QuestionDirs = []string{filepath.Dir(q.Path)}
 			}
@@ -358,7 +363,8 @@ func TestTheSameWordsInAReplyFileTwice(t *testing.T) {
 	}
 }
 
-// A poller was killed after it wrote a reply file into a question and before it removed the file: it answers no other question.
+// A poller was killed after it wrote a reply file into a question and before it removed
+// the file: it answers no other question.
 func TestAReplyFileAnswersOneQuestion(t *testing.T) {
 	d := newTestMachine(t)
 	asked := func(q *state.Question) { q.SessionID, q.ClaudeSessionID = "s", "s" }
@@ -393,7 +399,8 @@ func TestAReplyFileAnswersOneQuestion(t *testing.T) {
 	}
 }
 
-// A checkout can bring a link or a pipe in a reply's place, or a link in its folder's: none of them is a reply, nor waited for.
+// A checkout can bring a link or a pipe in a reply's place, or a link in its folder's:
+// none of them is a reply, nor waited for.
 func TestAReplyFileIsAPlainFile(t *testing.T) {
 	for name, plant := range map[string]func(folder, theirs string) error{
 		"link":          func(folder, theirs string) error { return os.Symlink(theirs, filepath.Join(folder, "main.txt")) },
@@ -418,7 +425,8 @@ func TestAReplyFileIsAPlainFile(t *testing.T) {
 				t.Fatal(err)
 			}
 			p := d.newPoller()
-			p.Now = func() time.Time { return time.Now().Add(time.Second) } // it is written to its end
+			// it is written to its end
+			p.Now = func() time.Time { return time.Now().Add(time.Second) }
 			p.readIndex()
 			p.readReplyFile(p.ownOldestFirst()[0])
 			if n := len(d.loadQuestion(q).Replies); n != 0 {
@@ -431,7 +439,8 @@ func TestAReplyFileIsAPlainFile(t *testing.T) {
 	}
 }
 
-// FuzzJudge: whatever a reply says, judging it ends with a verdict, and an answer for each question or none.
+// FuzzJudge: whatever a reply says, judging it ends with a verdict, and an answer for
+// each question or none.
 func FuzzJudge(f *testing.F) {
 	f.Add("1")
 	f.Add("Q2: 1; other: x\n")
@@ -456,7 +465,8 @@ func FuzzJudge(f *testing.F) {
 	})
 }
 
-// A reply that turns a question down is used, and no other one after it. In deny mode Claude is told; else the dialog is left.
+// A reply that turns a question down is used, and no other one after it. In deny mode
+// Claude is told; else the dialog is left.
 func TestTurnedDown(t *testing.T) {
 	for name, c := range map[string]struct {
 		mode           state.Mode
@@ -496,7 +506,8 @@ func TestTurnedDown(t *testing.T) {
 			}
 			want, then := state.VerdictUsed, state.VerdictLate
 			if c.owes == state.NoteUnclear {
-				want, then = state.VerdictAskedHow, state.VerdictAskedBack // and the first number without an option is still asked back
+				// and the first number without an option is still asked back
+				want, then = state.VerdictAskedHow, state.VerdictAskedBack
 			}
 			if next := say(state.Reply{MessageName: "m2", Text: "9"}); verdict != want || next != then {
 				t.Errorf("%s, then %s", verdict, next)

@@ -18,9 +18,9 @@ import (
 	"gchat-hooks/state"
 )
 
-// undecidedTimeout is how long a message waits that no record here knows. It may be for another
-// machine of the app, or for a question that is just being posted: the receipt of a post may
-// come after the reply to it.
+// undecidedTimeout is how long a message waits that no record here knows. It may be for
+// another machine of the app, or for a question that is just being posted: the receipt of
+// a post may come after the reply to it.
 const undecidedTimeout = time.Minute
 
 // A destination is what an incoming message is for.
@@ -28,7 +28,8 @@ type destination struct {
 	kind    destinationKind
 	record  *trackedRecord
 	session *state.Session
-	// environment is whose poller decides what it is; "" where that is the one which pulls.
+	// environment is whose poller decides what it is; "" where that is the one which
+	// pulls.
 	environment string
 }
 
@@ -43,7 +44,8 @@ const (
 	toUndecided                        // it is not known yet
 )
 
-// readInbox reads the messages that are not done, in the order in which they were written.
+// readInbox reads the messages that are not done, in the order in which they were
+// written.
 func (p *Poller) readInbox() {
 	p.updateReadUntil() // before: what was read by then is in the inbox
 	inbox := state.InboxIn(p.userStateDir)
@@ -70,8 +72,8 @@ func (p *Poller) readInbox() {
 	}
 }
 
-// hasUndecided says whether something that was read in a chat is not decided yet. What only
-// another environment decides counts for a minute: its poller may never come.
+// hasUndecided says whether something that was read in a chat is not decided yet. What
+// only another environment decides counts for a minute: its poller may never come.
 func (p *Poller) hasUndecided(chat string) bool {
 	return slices.ContainsFunc(p.incoming, func(in *state.Incoming) bool {
 		isLeft := p.decidedElsewhere[in.ID] && p.Now().Sub(in.ReadAt).Abs() >= undecidedTimeout
@@ -79,8 +81,9 @@ func (p *Poller) hasUndecided(chat string) bool {
 	})
 }
 
-// routeAll decides what each new message is, and has it go there. A message that has to wait
-// holds back the later ones of its thread, but for one that another environment decides.
+// routeAll decides what each new message is, and has it go there. A message that has to
+// wait holds back the later ones of its thread, but for one that another environment
+// decides.
 func (p *Poller) routeAll(ctx context.Context) (next time.Time, hasWork bool) {
 	p.decidedElsewhere = map[string]bool{}
 	isNew := func(in *state.Incoming) bool { return in.Status == state.IncomingNew }
@@ -117,12 +120,17 @@ func (p *Poller) routeAll(ctx context.Context) (next time.Time, hasWork bool) {
 	return next, hasWork
 }
 
-// callWindow is how long after a message was read another environment's poller is called for it.
+// callWindow is how long after a message was read another environment's poller is called
+// for it.
 const callWindow = 5 * time.Second
 
-// leaveToOtherEnvironment has another environment's poller decide what a message is. Where none comes, the
-// poller that reads the message's space tells of that. It returns when it has to look again.
-func (p *Poller) leaveToOtherEnvironment(in *state.Incoming, environment string) (retryAt time.Time) {
+// leaveToOtherEnvironment has another environment's poller decide what a message is.
+// Where none comes, the poller that reads the message's space tells of that. It returns
+// when it has to look again.
+func (p *Poller) leaveToOtherEnvironment(
+	in *state.Incoming,
+	environment string,
+) (retryAt time.Time) {
 	if environment == "" {
 		return time.Time{}
 	}
@@ -141,7 +149,8 @@ func (p *Poller) leaveToOtherEnvironment(in *state.Incoming, environment string)
 	return time.Time{}
 }
 
-// readerSource says whether this process reads the space of a message, and by whose configuration.
+// readerSource says whether this process reads the space of a message, and by whose
+// configuration.
 func (p *Poller) readerSource(in *state.Incoming) (source configSource, isReader bool) {
 	if in.EventID != "" && p.puller.subscription != "" {
 		return configSource{projectDir: p.userStateDir}, true
@@ -153,12 +162,14 @@ func (p *Poller) readerSource(in *state.Incoming) (source configSource, isReader
 	return reader.source, true
 }
 
-// enqueueUnservedNote tells the thread of a message, once for each sender, that nothing serves what the
-// message is for.
+// enqueueUnservedNote tells the thread of a message, once for each sender, that nothing
+// serves what the message is for.
 func (p *Poller) enqueueUnservedNote(in *state.Incoming, source configSource) {
 	err := p.isNew(&state.Message{
 		ID: state.MessageID("unserved", in.ThreadName, in.Sender), Type: state.MessageNote,
-		Parts: []string{wording.UnservedText}, ProjectDir: source.projectDir, IsTrusted: source.isTrusted,
+		Parts: []string{
+			wording.UnservedText,
+		}, ProjectDir: source.projectDir, IsTrusted: source.isTrusted,
 		Chat: in.Chat, ThreadName: in.ThreadName, IsUrgent: true, CreatedAt: p.Now().UTC(),
 	})
 	if err == nil {
@@ -187,8 +198,8 @@ func (p *Poller) findAddress(in *state.Incoming) (to address) {
 	return to
 }
 
-// route decides what an incoming message is: a reply to a question, words or a command for a
-// session, the beginning of a new session, or nothing.
+// route decides what an incoming message is: a reply to a question, words or a command
+// for a session, the beginning of a new session, or nothing.
 func (p *Poller) route(ctx context.Context, in *state.Incoming) destination {
 	if in.IsTap() {
 		return p.routeTap(in)
@@ -225,16 +236,17 @@ func (p *Poller) route(ctx context.Context, in *state.Incoming) destination {
 	return destination{kind: toQuestion, record: to.record}
 }
 
-// canBeClaimed says whether another environment's poller may still come for what was said to its
-// session, which lives: for a minute, and for as long as this one may tell its sender nothing.
+// canBeClaimed says whether another environment's poller may still come for what was said
+// to its session, which lives: for a minute, and for as long as this one may tell its
+// sender nothing.
 func (p *Poller) canBeClaimed(in *state.Incoming, session *state.Session) bool {
 	isLong := p.Now().Sub(in.ReadAt).Abs() >= undecidedTimeout
 	cfg := p.loadConfig(configSource{session.ProjectDir, session.IsTrusted})
 	return p.canTakeCommands(session) && (!isLong || !cfg.CanAnswer(in.Sender, in.SenderEmail))
 }
 
-// ownerEnvironment is the environment whose poller decides what a message is. Where a session's does not
-// run any more, the session's thread is told by this one.
+// ownerEnvironment is the environment whose poller decides what a message is. Where a
+// session's does not run any more, the session's thread is told by this one.
 func (p *Poller) ownerEnvironment(in *state.Incoming, to address) (environment string) {
 	switch {
 	case to.record != nil:
@@ -245,19 +257,21 @@ func (p *Poller) ownerEnvironment(in *state.Incoming, to address) (environment s
 	return p.environment
 }
 
-// isForUndecidedWait says whether it is not known yet if a message is for the process that waits in
-// its thread: the list that it came with says whether it counts, and of a process that was
-// killed, it is for the next one.
+// isForUndecidedWait says whether it is not known yet if a message is for the process
+// that waits in its thread: the list that it came with says whether it counts, and of a
+// process that was killed, it is for the next one.
 func (p *Poller) isForUndecidedWait(in *state.Incoming, record *trackedRecord) bool {
 	if needsStart(record.question) && in.EventID == "" {
 		return true
 	}
 	isOld := p.Now().Sub(record.question.AskedAt).Abs() >= graceForHook
-	return !record.question.Mode.Traits().Asks && record.question.Status == state.Pending && isOld && !state.HasWaiter(p.Env, record.Path)
+	return !record.question.Mode.Traits().Asks && record.question.Status == state.Pending &&
+		isOld &&
+		!state.HasWaiter(p.Env, record.Path)
 }
 
-// recordOfCard is the question with the card that a button is on, as of the last scan; nil for none. It
-// may be called beside the loop.
+// recordOfCard is the question with the card that a button is on, as of the last scan;
+// nil for none. It may be called beside the loop.
 func (p *Poller) recordOfCard(card string) *trackedRecord {
 	if cards := p.recordsByCard.Load(); cards != nil {
 		return (*cards)[card]
@@ -265,8 +279,8 @@ func (p *Poller) recordOfCard(card string) *trackedRecord {
 	return nil
 }
 
-// routeTap has a tap count on the very card of its question alone. What a card's buttons carry
-// can be read by all in the space, and put on another card.
+// routeTap has a tap count on the very card of its question alone. What a card's buttons
+// carry can be read by all in the space, and put on another card.
 func (p *Poller) routeTap(in *state.Incoming) destination {
 	record := p.recordOfCard(in.Tap.CardID)
 	switch {
@@ -277,7 +291,8 @@ func (p *Poller) routeTap(in *state.Incoming) destination {
 		return destination{kind: toQuestion, record: record}
 	case p.puller.subscription == "":
 		return destination{kind: toOtherEnvironment}
-	case in.Tap.HadButton && p.Now().Sub(in.ReadAt).Abs() < undecidedTimeout: // its card may be just being posted
+	case in.Tap.HadButton && p.Now().Sub(in.ReadAt).Abs() < undecidedTimeout:
+		// its card may be just being posted
 		return destination{kind: toUndecided}
 	}
 	return destination{kind: toNobody}
@@ -308,20 +323,27 @@ func (p *Poller) quotedRecord(in *state.Incoming) *trackedRecord {
 		return nil
 	}
 	for record := range p.allRecords() {
-		if record.question != nil && record.question.Chat == in.Chat && record.question.MessageName == in.QuotedMessage {
+		if record.question != nil && record.question.Chat == in.Chat &&
+			record.question.MessageName == in.QuotedMessage {
 			return record
 		}
 	}
 	return nil
 }
 
-// targetRecord is the question of a thread that a message belongs to; nil for none. Ours have a
-// thread each. Other programs may put several questions into one, and processes may wait in
-// it: a reply is for the oldest that it can answer, and for a process that began to wait when
-// it can answer none. A process that ended keeps only the reply that it took.
-func (p *Poller) targetRecord(in *state.Incoming, records []*trackedRecord, session *state.Session) *trackedRecord {
+// targetRecord is the question of a thread that a message belongs to; nil for none. Ours
+// have a thread each. Other programs may put several questions into one, and processes
+// may wait in it: a reply is for the oldest that it can answer, and for a process that
+// began to wait when it can answer none. A process that ended keeps only the reply that
+// it took.
+func (p *Poller) targetRecord(
+	in *state.Incoming,
+	records []*trackedRecord,
+	session *state.Session,
+) *trackedRecord {
 	var waiting, closed *trackedRecord
-	// A yes or a no is meant for a dialog that stands in the terminal of the thread's session.
+	// A yes or a no is meant for a dialog that stands in the terminal of the thread's
+	// session.
 	isForDialog := session != nil && session.Dialog != nil && wording.IsDecision(in.Text)
 	for _, record := range records {
 		if record.question.FindReply(in.ReplyName()) != nil { // it stands there already
@@ -351,28 +373,36 @@ func (p *Poller) targetRecord(in *state.Incoming, records []*trackedRecord, sess
 	return cmp.Or(waiting, closed)
 }
 
-// addressedSession is the session that a person writes to: the one whose thread it is, or, with a
-// command of ours, the one that asked the question of the thread.
-func (p *Poller) addressedSession(in *state.Incoming, record *trackedRecord, session *state.Session) *state.Session {
+// addressedSession is the session that a person writes to: the one whose thread it is,
+// or, with a command of ours, the one that asked the question of the thread.
+func (p *Poller) addressedSession(
+	in *state.Incoming,
+	record *trackedRecord,
+	session *state.Session,
+) *state.Session {
 	if session != nil || record == nil || !wording.OurCommand(in.Text) {
 		return session
 	}
-	i := slices.IndexFunc(p.sessions, func(other *state.Session) bool { return other.ID == record.question.ClaudeSession() })
+	i := slices.IndexFunc(
+		p.sessions,
+		func(other *state.Session) bool { return other.ID == record.question.ClaudeSession() },
+	)
 	if i < 0 {
 		return nil
 	}
 	return p.sessions[i]
 }
 
-// canSessionTake says whether a session takes a message: a command, or words for Claude where no
-// question in that thread is to get them. A command of somebody who may give none is not
-// answered in the session's own thread.
+// canSessionTake says whether a session takes a message: a command, or words for Claude
+// where no question in that thread is to get them. A command of somebody who may give
+// none is not answered in the session's own thread.
 func (p *Poller) canSessionTake(in *state.Incoming, session *state.Session, record *trackedRecord,
 	records []*trackedRecord) (canTake, isSilent bool) {
 	text, cfg := promptText(in), p.loadPersonalConfig()
 	isCommand := strings.HasPrefix(text, "/")
 	isLate := in.LocalCreatedAt.Before(commands.AcceptsFrom(session))
-	isElsewhere := in.ThreadName != session.ThreadName // in a question's thread, which asks back who may not
+	// in a question's thread, which asks back who may not
+	isElsewhere := in.ThreadName != session.ThreadName
 	switch {
 	case record != nil && record.question.FindReply(in.ReplyName()) != nil:
 		return false, false
@@ -392,13 +422,17 @@ func (p *Poller) canSessionTake(in *state.Incoming, session *state.Session, reco
 	return true, false
 }
 
-// followsClaudeCommand says whether words in a thread come after one of Claude Code's own commands that
-// is not typed yet: then they are no reply to what waited before that.
+// followsClaudeCommand says whether words in a thread come after one of Claude Code's own
+// commands that is not typed yet: then they are no reply to what waited before that.
 func (p *Poller) followsClaudeCommand(session *state.Session, record *trackedRecord) bool {
 	if !record.question.Kind.Traits().IsPrompt {
 		return false
 	}
-	return commands.HasUntypedCommand(session, p.routedBySession[session.ID], p.loadPersonalConfig().ClaudeCommands)
+	return commands.HasUntypedCommand(
+		session,
+		p.routedBySession[session.ID],
+		p.loadPersonalConfig().ClaudeCommands,
+	)
 }
 
 // promptText is what a person wrote as Claude may get it.
@@ -406,8 +440,8 @@ func promptText(in *state.Incoming) string {
 	return strings.TrimSpace(state.Clean(state.ForAgent, in.Text))
 }
 
-// asksForNewSession says whether a person who may asks for a new session: in a thread of ours, to
-// the app, or on the page.
+// asksForNewSession says whether a person who may asks for a new session: in a thread of
+// ours, to the app, or on the page.
 func (p *Poller) asksForNewSession(ctx context.Context, in *state.Incoming, record *trackedRecord,
 	session *state.Session, isOurs bool) bool {
 	id := commands.NewSessionID(in.MessageName)
@@ -415,7 +449,8 @@ func (p *Poller) asksForNewSession(ctx context.Context, in *state.Incoming, reco
 		return true // it was begun, by a poller that was killed
 	}
 	cfg := p.loadPersonalConfig()
-	canStart := cfg.CanStartSessions && cfg.AccessTo(state.KindPrompt, "").CanAsk && cfg.CanApprove(in.Sender, in.SenderEmail)
+	canStart := cfg.CanStartSessions && cfg.AccessTo(state.KindPrompt, "").CanAsk &&
+		cfg.CanApprove(in.Sender, in.SenderEmail)
 	isReply := record != nil && record.question.FindReply(in.ReplyName()) != nil
 	if !wording.IsNew(in.Text) || !canStart || isReply {
 		return false
@@ -431,8 +466,8 @@ func (p *Poller) asksForNewSession(ctx context.Context, in *state.Incoming, reco
 	return events != nil && events.Chat() == in.Chat && (!events.IsShared() || isNamed)
 }
 
-// handleIncoming has a message go where it belongs. Killed in between, it is routed once more, and
-// each step finds what is done.
+// handleIncoming has a message go where it belongs. Killed in between, it is routed once
+// more, and each step finds what is done.
 func (p *Poller) handleIncoming(ctx context.Context, in *state.Incoming, target destination) error {
 	switch target.kind {
 	case toQuestion:
@@ -449,12 +484,16 @@ func (p *Poller) finishIncoming(in *state.Incoming, outcome state.Outcome) error
 	return state.InboxIn(p.userStateDir).Finish(in, outcome, p.Now())
 }
 
-// addReply writes a reply into its question. Where a process waits for it, it is judged in
-// the same write; otherwise the loop judges, which knows of panes.
+// addReply writes a reply into its question. Where a process waits for it, it is judged
+// in the same write; otherwise the loop judges, which knows of panes.
 func (p *Poller) addReply(in *state.Incoming, record *trackedRecord) error {
 	judging, reply := p.judgingConfigOf(record, record.question), in.AsReply()
 	if !in.IsTap() {
-		reply.IsUnsure = judge.IsAmbiguous(record.question, questionsOf(p.recordsInThread(in.Chat, record.question.ThreadName)), in)
+		reply.IsUnsure = judge.IsAmbiguous(
+			record.question,
+			questionsOf(p.recordsInThread(in.Chat, record.question.ThreadName)),
+			in,
+		)
 	}
 	isNew := false
 	q, err := state.ChangeQuestion(record.Path, func(q *state.Question) {
@@ -463,10 +502,12 @@ func (p *Poller) addReply(in *state.Incoming, record *trackedRecord) error {
 			_, text, _ := wording.ReadTap(q, tap)
 			reply.Text = cmp.Or(text, in.Tap.Choice)
 		}
-		if needsStart(q) { // no message of ours comes with events: what was said before was kept for it
+		if needsStart(q) {
+			// no message of ours comes with events: what was said before was kept for it
 			q.PostedAt = new(q.AskedAt.Add(-undecidedTimeout))
 		}
-		isNew = judge.ReviseReply(q, in) || !in.IsRevoked && judge.AddReply(q, reply, judging.forbids(q, in.Sender, in.SenderEmail))
+		isNew = judge.ReviseReply(q, in) ||
+			!in.IsRevoked && judge.AddReply(q, reply, judging.forbids(q, in.Sender, in.SenderEmail))
 		if isNew && (state.HasWaiter(p.Env, q.Path) || !q.IsAnswerable()) {
 			p.judgeReplies(record, q, judging)
 		}
@@ -493,8 +534,8 @@ func (p *Poller) assignToSession(in *state.Incoming, sessionID, text string) err
 	return err
 }
 
-// assignToNewSession begins the session that a person asks for, once: its id is made of the
-// message.
+// assignToNewSession begins the session that a person asks for, once: its id is made of
+// the message.
 func (p *Poller) assignToNewSession(in *state.Incoming) error {
 	session, text, err := p.commandRunner().CreateSession(in)
 	switch {
@@ -507,7 +548,11 @@ func (p *Poller) assignToNewSession(in *state.Incoming) error {
 }
 
 // answerUnaddressed tells a person, once, what became of what nothing took.
-func (p *Poller) answerUnaddressed(ctx context.Context, in *state.Incoming, session *state.Session) error {
+func (p *Poller) answerUnaddressed(
+	ctx context.Context,
+	in *state.Incoming,
+	session *state.Session,
+) error {
 	isBusy := false
 	switch {
 	case in.IsRevoked:
@@ -516,7 +561,8 @@ func (p *Poller) answerUnaddressed(ctx context.Context, in *state.Incoming, sess
 		if in.Sender == "" || !cfg.CanAnswer(in.Sender, in.SenderEmail) {
 			break
 		}
-		err := p.commandRunner().EnqueueNote(session, state.MessageID("nobody", in.MessageName), p.commandRunner().NotTakenText(session))
+		err := p.commandRunner().
+			EnqueueNote(session, state.MessageID("nobody", in.MessageName), p.commandRunner().NotTakenText(session))
 		if err != nil {
 			return err
 		}
@@ -529,12 +575,13 @@ func (p *Poller) answerUnaddressed(ctx context.Context, in *state.Incoming, sess
 	return p.finishIncoming(in, state.OutcomeNobody)
 }
 
-// answerUnbound tells a person what became of what they wrote to the app, or tapped, and no
-// record here knows. It reports whether that goes on beside the loop, since Chat has to be
-// asked whether another machine is concerned.
+// answerUnbound tells a person what became of what they wrote to the app, or tapped, and
+// no record here knows. It reports whether that goes on beside the loop, since Chat has
+// to be asked whether another machine is concerned.
 func (p *Poller) answerUnbound(ctx context.Context, in *state.Incoming) (goesOn bool) {
 	events := p.gatewayFor(ctx, configSource{projectDir: p.userStateDir}).eventSource()
-	if events == nil || events.Chat() != in.Chat || !p.loadPersonalConfig().CanAnswer(in.Sender, in.SenderEmail) {
+	if events == nil || events.Chat() != in.Chat ||
+		!p.loadPersonalConfig().CanAnswer(in.Sender, in.SenderEmail) {
 		return false
 	}
 	_, isAsked := p.inProgress.LoadOrStore(in.ID, true)
@@ -557,7 +604,12 @@ func (p *Poller) answerUnbound(ctx context.Context, in *state.Incoming) (goesOn 
 }
 
 // unboundText is what a person is told of what no record here knows; "" for nothing.
-func (p *Poller) unboundText(ctx context.Context, events eventSource, in *state.Incoming, canStart bool) string {
+func (p *Poller) unboundText(
+	ctx context.Context,
+	events eventSource,
+	in *state.Incoming,
+	canStart bool,
+) string {
 	switch {
 	case in.IsTap():
 		card := gchat.Message{Name: in.MessageName, ClientID: in.CardClientID}
@@ -578,9 +630,14 @@ func (p *Poller) unboundText(ctx context.Context, events eventSource, in *state.
 	return wording.UnboundText
 }
 
-// whichMachineText asks which machine is to begin a session, unless the one that was named has told of it. Behind a hub no machine
-// sees what another one tells: there the answer is given where the first word is a project of this machine, or there is none.
-func (p *Poller) whichMachineText(ctx context.Context, events eventSource, in *state.Incoming) string {
+// whichMachineText asks which machine is to begin a session, unless the one that was
+// named has told of it. Behind a hub no machine sees what another one tells: there the
+// answer is given where the first word is a project of this machine, or there is none.
+func (p *Poller) whichMachineText(
+	ctx context.Context,
+	events eventSource,
+	in *state.Incoming,
+) string {
 	name := commands.NewCommandTarget(in.Text)
 	_, err := events.Find(ctx, commands.NewSessionNoteID(in.MessageName, name), time.Time{})
 	if !gchat.Permanent(err) { // it was begun, or that is not known
@@ -593,11 +650,13 @@ func (p *Poller) whichMachineText(ctx context.Context, events eventSource, in *s
 	return ""
 }
 
-// enqueueEventNote tells a person, and only that person where Chat can do that, what became of what they did; once, though other
-// machines of theirs may hear it, too.
+// enqueueEventNote tells a person, and only that person where Chat can do that, what
+// became of what they did; once, though other machines of theirs may hear it, too.
 func (p *Poller) enqueueEventNote(events eventSource, in *state.Incoming, text string) error {
 	return p.isNew(&state.Message{
-		ID: gchat.OnceID(state.MessageID("event", in.EventID)), Type: state.MessageNote, Parts: []string{text}, ProjectDir: p.userStateDir,
+		ID: gchat.OnceID(
+			state.MessageID("event", in.EventID),
+		), Type: state.MessageNote, Parts: []string{text}, ProjectDir: p.userStateDir,
 		Chat: events.Chat(), ThreadName: in.ThreadName, Viewer: in.Sender, IsUrgent: true, CreatedAt: p.Now().UTC(),
 	})
 }

@@ -10,8 +10,15 @@ import (
 	"gchat-hooks/state"
 )
 
-// handleSendFailure is the one rule for what a failure means. first says that no earlier try may have arrived.
-func (s *sender) handleSendFailure(ctx context.Context, message *state.Message, gateway *projectGateway, cause error, isFirstTry bool) sendResult {
+// handleSendFailure is the one rule for what a failure means. first says that no earlier
+// try may have arrived.
+func (s *sender) handleSendFailure(
+	ctx context.Context,
+	message *state.Message,
+	gateway *projectGateway,
+	cause error,
+	isFirstTry bool,
+) sendResult {
 	switch {
 	case ctx.Err() != nil:
 		return sendResult{} // cut by ourselves: it may have arrived
@@ -23,17 +30,23 @@ func (s *sender) handleSendFailure(ctx context.Context, message *state.Message, 
 	isUntried := isFirstTry && (!gchat.MayHaveArrived(cause) || gchat.TooMany(cause))
 	logLine := s.Log.Error().Str("error", why).Str("hint", hint).Str("until", logSentAgain)
 	logLine = logLine.Str("chat", gateway.transport.Chat()).Int("tries", message.FailedTries+1)
-	logLine = logLine.Str("id", partID(message)).Str("project", message.ProjectDir).Str("session", message.SessionID)
+	logLine = logLine.Str("id", partID(message)).
+		Str("project", message.ProjectDir).
+		Str("session", message.SessionID)
 	switch {
 	case gchat.AuthFailure(cause):
 		logLine.Msg("the webhook does not work; one message a minute tries it")
 		return s.pauseGateway(message, gateway, cause, isFirstTry)
 	case gchat.Refused(cause):
 		logLine.Msg(state.LogMessageRefused)
-		s.notifySession(message.SessionID, "gchat-hooks: a message was refused: "+why+". Hint: "+hint+
-			". `gchat-hooks status` shows it.")
+		s.notifySession(
+			message.SessionID,
+			"gchat-hooks: a message was refused: "+why+". Hint: "+hint+
+				". `gchat-hooks status` shows it.",
+		)
 		return s.setAside(message, why+"; "+hint)
-	case gchat.Answered(cause) && !gchat.TooMany(cause), errors.Is(cause, errArrivalUnknown): // it stumbled over this one alone
+	case gchat.Answered(cause) && !gchat.TooMany(cause), errors.Is(cause, errArrivalUnknown):
+		// it stumbled over this one alone
 		logLine.Msg("message may not have arrived; it is tried again")
 		wait := backoff(pause, message.FailedTries+1)
 		if message.IsUrgent { // a person is waited for
@@ -42,13 +55,15 @@ func (s *sender) handleSendFailure(ctx context.Context, message *state.Message, 
 		until := now.Add(max(gchat.RetryAfter(cause), wait))
 		return s.writeFailure(message, why, isUntried, sendResult{retryAt: until})
 	}
-	// Too many, or out of reach: for all messages, since a hanging Chat would take ten seconds for each.
+	// Too many, or out of reach: for all messages, since a hanging Chat would take ten
+	// seconds for each.
 	logLine.Msg("the space takes no messages at present; they wait")
 	until := now.Add(diskRetryPause)
 	s.changeSpace(gateway, func(space *state.Space) {
 		if space.WriteDelay(now) == 0 { // of several lanes that fail together, one counts
 			space.Failures++
-			space.NotBefore = now.Add(max(gchat.RetryAfter(cause), backoff(pause, space.Failures))).UTC()
+			space.NotBefore = now.Add(max(gchat.RetryAfter(cause), backoff(pause, space.Failures))).
+				UTC()
 			space.Why, space.IsAskedByChat = why, gchat.TooMany(cause)
 		}
 		until = space.NotBefore
@@ -62,14 +77,25 @@ func (s *sender) handleAgentFailure(message *state.Message, cause error) sendRes
 	if message.FailedTries > 0 {
 		logLine = s.Log.Warn()
 	}
-	logLine.Str("error", why).Str("session", message.SessionID).Str("agent", message.Wake.AgentSession).Str("trigger", message.Wake.Trigger).
-		Int("tries", message.FailedTries+1).Str("hint", openclaw.Hint(cause)).Msg("wake message not delivered; it waits in the outbox")
+	logLine.Str("error", why).
+		Str("session", message.SessionID).
+		Str("agent", message.Wake.AgentSession).
+		Str("trigger", message.Wake.Trigger).
+		Int("tries", message.FailedTries+1).
+		Str("hint", openclaw.Hint(cause)).
+		Msg("wake message not delivered; it waits in the outbox")
 	age := s.Now().Sub(message.CreatedAt)
-	isOld := age > maxAgentMessageAge || age > minFailedTurnsAge && errors.Is(cause, openclaw.ErrTurnFailed)
+	isOld := age > maxAgentMessageAge ||
+		age > minFailedTurnsAge && errors.Is(cause, openclaw.ErrTurnFailed)
 	if message.FailedTries+1 >= minFailedTurns && isOld {
 		return s.setAside(message, "the agent does not take it: "+why)
 	}
-	return s.writeFailure(message, why, false, sendResult{retryAt: s.Now().Add(backoff(agentRetryPause, message.FailedTries+1))})
+	return s.writeFailure(
+		message,
+		why,
+		false,
+		sendResult{retryAt: s.Now().Add(backoff(agentRetryPause, message.FailedTries+1))},
+	)
 }
 
 // backoff is the pause after the n-th failure in a row: it doubles, up to five minutes.
@@ -77,8 +103,14 @@ func backoff(first time.Duration, failures int) time.Duration {
 	return min(first<<min(max(failures-1, 0), 9), maxBackoff)
 }
 
-// pauseGateway says that nothing goes through a project's webhook until a person mends it. The session's person is told once.
-func (s *sender) pauseGateway(message *state.Message, gateway *projectGateway, cause error, isFirstTry bool) sendResult {
+// pauseGateway says that nothing goes through a project's webhook until a person mends
+// it. The session's person is told once.
+func (s *sender) pauseGateway(
+	message *state.Message,
+	gateway *projectGateway,
+	cause error,
+	isFirstTry bool,
+) sendResult {
 	why, hint := s.Log.Redact(cause.Error()), gchat.Hint(cause)
 	mustNotify := message.LastError != why
 	now := s.Now().UTC()
@@ -91,7 +123,8 @@ func (s *sender) pauseGateway(message *state.Message, gateway *projectGateway, c
 				pause.Since = now
 			}
 			mustNotify = !pause.IsNotified
-			pause.NotBefore, pause.Why, pause.IsNotified = until, why+"; "+hint, pause.IsNotified || message.SessionID != ""
+			pause.NotBefore, pause.Why, pause.IsNotified = until, why+"; "+hint, pause.IsNotified ||
+				message.SessionID != ""
 			if space.PausedWebhooks == nil {
 				space.PausedWebhooks = map[string]state.WebhookPause{}
 			}
@@ -101,13 +134,22 @@ func (s *sender) pauseGateway(message *state.Message, gateway *projectGateway, c
 	if mustNotify {
 		s.Log.Error().Str("error", why).Str("hint", hint).Str("until", logSentAgain).
 			Msg("nothing can be sent until a person mends it")
-		s.notifySession(message.SessionID, "gchat-hooks: nothing can be sent: "+why+". Hint: "+hint+".")
+		s.notifySession(
+			message.SessionID,
+			"gchat-hooks: nothing can be sent: "+why+". Hint: "+hint+".",
+		)
 	}
 	return s.writeFailure(message, why, isFirstTry, sendResult{retryAt: until, pausesGateway: true})
 }
 
-// writeFailure writes down that a message could not be sent; untried says that it surely did not arrive.
-func (s *sender) writeFailure(message *state.Message, why string, isUntried bool, result sendResult) sendResult {
+// writeFailure writes down that a message could not be sent; untried says that it surely
+// did not arrive.
+func (s *sender) writeFailure(
+	message *state.Message,
+	why string,
+	isUntried bool,
+	result sendResult,
+) sendResult {
 	_, err := s.outbox.Change(message.Path, func(message *state.Message) {
 		if message.IsFinal() {
 			return
@@ -129,7 +171,10 @@ func (s *sender) writeFailure(message *state.Message, why string, isUntried bool
 
 func (s *sender) setAside(message *state.Message, why string) sendResult {
 	s.writePostError(message, why)
-	return s.finishMessage(message, func(message *state.Message) { message.SetAsideReason, message.LastError = why, why })
+	return s.finishMessage(
+		message,
+		func(message *state.Message) { message.SetAsideReason, message.LastError = why, why },
+	)
 }
 
 // writePostError writes into a question why it is not in its space, for `status`.
@@ -146,5 +191,8 @@ func (s *sender) writePostError(message *state.Message, why string) {
 }
 
 func (s *sender) notifySession(sessionID, sentence string) {
-	s.Log.ErrorOnce(state.SessionsIn(s.userStateDir).AddNotice(sessionID, sentence), "notice not written")
+	s.Log.ErrorOnce(
+		state.SessionsIn(s.userStateDir).AddNotice(sessionID, sentence),
+		"notice not written",
+	)
 }

@@ -25,7 +25,8 @@ import (
 	"gchat-hooks/state"
 )
 
-// sendTest is a poller with a clock that the test turns, and a space that answers as the test says.
+// sendTest is a poller with a clock that the test turns, and a space that answers as the
+// test says.
 type sendTest struct {
 	*Poller
 	t            *testing.T
@@ -192,7 +193,8 @@ func (o *sendTest) checkTexts(texts ...string) {
 	}
 }
 
-// TestWhatAFailureMeans has Chat fail on the first message of three lanes, and then answer well.
+// TestWhatAFailureMeans has Chat fail on the first message of three lanes, and then
+// answer well.
 func TestWhatAFailureMeans(t *testing.T) {
 	hangUp := func(string, http.ResponseWriter, func()) bool { panic(http.ErrAbortHandler) }
 	for _, c := range []struct {
@@ -307,7 +309,8 @@ func TestLanesThatFailAtOnceAreOneFailure(t *testing.T) {
 	}
 }
 
-// TestSameIDIsSentAgain has a space that cannot be read: its "already exists" is the receipt.
+// TestSameIDIsSentAgain has a space that cannot be read: its "already exists" is the
+// receipt.
 func TestSameIDIsSentAgain(t *testing.T) {
 	o := newSendTest(t)
 	o.findStatus = http.StatusForbidden
@@ -324,7 +327,8 @@ func TestSameIDIsSentAgain(t *testing.T) {
 	}
 }
 
-// TestTriedIsAskedForUntilChatSays has a message whose post was cut, and a Chat that stumbles when it is asked for it.
+// TestTriedIsAskedForUntilChatSays has a message whose post was cut, and a Chat that
+// stumbles when it is asked for it.
 func TestTriedIsAskedForUntilChatSays(t *testing.T) {
 	o := newSendTest(t)
 	q := o.addTestQuestion()
@@ -352,7 +356,8 @@ func TestTriedIsAskedForUntilChatSays(t *testing.T) {
 	}
 }
 
-// A login may not find a webhook's message by the id that it was posted with: the list has it, whatever others say like it.
+// A login may not find a webhook's message by the id that it was posted with: the list
+// has it, whatever others say like it.
 func TestTriedIsFoundInTheList(t *testing.T) {
 	o := newSendTest(t)
 	o.isUnfindable = true
@@ -382,7 +387,8 @@ func TestTriedIsFoundInTheList(t *testing.T) {
 	}
 }
 
-// TestThreadOfWhatIsThereAlready has Chat say that the message is there, and stumble when it is asked where.
+// TestThreadOfWhatIsThereAlready has Chat say that the message is there, and stumble when
+// it is asked where.
 func TestThreadOfWhatIsThereAlready(t *testing.T) {
 	o := newSendTest(t)
 	q := o.addTestQuestion()
@@ -423,7 +429,8 @@ func TestPausedWebhookIsTriedByOneMessageAMinute(t *testing.T) {
 	}
 }
 
-// What a person has tried anew (gchat-hooks flush) a running poller sends at once, whatever pause it had noted.
+// What a person has tried anew (gchat-hooks flush) a running poller sends at once,
+// whatever pause it had noted.
 func TestAPersonEndsAPause(t *testing.T) {
 	for name, fault := range map[string]func(string, http.ResponseWriter, func()) bool{
 		"the webhook was wrong": answerWithError(http.StatusForbidden, "PERMISSION_DENIED", "no"), "too many": answerWithError(http.StatusTooManyRequests, "RESOURCE_EXHAUSTED", "slower"),
@@ -656,8 +663,9 @@ func TestPartsAreOneThread(t *testing.T) {
 	}
 }
 
-// A direct message, which is with an app, sees no thread keys: reports of a session, what it is to do next, and messages to a key that was used or is
-// a question's go into the threads that are known.
+// A direct message, which is with an app, sees no thread keys: reports of a session, what
+// it is to do next, and messages to a key that was used or is a question's go into the
+// threads that are known.
 func TestADirectMessageKeepsItsThreads(t *testing.T) {
 	o := newSendTest(t, strict.DirectMessage)
 	endpoint, _, _ := strings.Cut(o.env["GOOGLE_CHAT_WEBHOOK_URL"], "v1/spaces/")
@@ -713,7 +721,8 @@ func TestADirectMessageKeepsItsThreads(t *testing.T) {
 	}
 }
 
-// TestKilledBeforeTheReceipt has a message in the space that the outbox knows only to be tried.
+// TestKilledBeforeTheReceipt has a message in the space that the outbox knows only to be
+// tried.
 func TestKilledBeforeTheReceipt(t *testing.T) {
 	o := newSendTest(t)
 	message := o.enqueueReport("a", "x")
@@ -735,8 +744,8 @@ func TestKilledBeforeTheReceipt(t *testing.T) {
 	}
 }
 
-// A thread of another space loses no message: its own thread is the one of its key, or a new one. What is refused for another
-// reason is tried twice at most.
+// A thread of another space loses no message: its own thread is the one of its key, or a
+// new one. What is refused for another reason is tried twice at most.
 func TestAThreadOfAnotherSpaceLosesNoMessage(t *testing.T) {
 	o := newSendTest(t, strict.OtherThreads)
 	keyed := o.enqueueReport("a", "keyed", func(message *state.Message) { message.ThreadName = "spaces/OLD/threads/T" })
@@ -818,8 +827,9 @@ func TestMain(m *testing.M) {
 	os.Exit(0)
 }
 
-// TestNoneLostNoneTwice sends a thousand messages in fifty lanes while Chat answers 429 and 500, cuts the connection after
-// storing, hangs, and the poller is killed again and again.
+// TestNoneLostNoneTwice sends a thousand messages in fifty lanes while Chat answers 429
+// and 500, cuts the connection after storing, hangs, and the poller is killed again and
+// again.
 func TestNoneLostNoneTwice(t *testing.T) {
 	t.Parallel()
 	messages, lanes := 1000, 50

@@ -64,7 +64,8 @@ func (x *testSession) loadSession() *state.Session {
 	return s
 }
 
-// countUnfinished is how much of what was said to the session is not done, but for words that are kept.
+// countUnfinished is how much of what was said to the session is not done, but for words
+// that are kept.
 func (x *testSession) countUnfinished() int {
 	x.t.Helper()
 	all, bad := state.InboxIn(state.UserStateDir(x.env)).All()
@@ -75,7 +76,8 @@ func (x *testSession) countUnfinished() int {
 	return len(all) + len(x.loadSession().OldCommands)
 }
 
-// readNotes lists the space, does what was said there, and returns what the session's thread is told.
+// readNotes lists the space, does what was said there, and returns what the session's
+// thread is told.
 func (x *testSession) readNotes() (told []string) {
 	x.t.Helper()
 	if x.poller.readSessions(); x.poller.spaceViews()[x.reader.chat] != nil {
@@ -98,7 +100,8 @@ func (x *testSession) readNotes() (told []string) {
 	return told
 }
 
-// checkAnswer has the person of the page write into the session's thread, and wants one answer that holds these words.
+// checkAnswer has the person of the page write into the session's thread, and wants one
+// answer that holds these words.
 func (x *testSession) checkAnswer(text string, want ...string) {
 	x.t.Helper()
 	x.reply(x.threadName, "", text)
@@ -149,7 +152,8 @@ func TestCommandsInASessionsThread(t *testing.T) {
 	}
 }
 
-// A command is done for an allowed person, by the poller of the session's environment, and not when it is old.
+// A command is done for an allowed person, by the poller of the session's environment,
+// and not when it is old.
 func TestWhoseCommandIsDone(t *testing.T) {
 	x := newTestSession(t, nil)
 	x.reply(x.threadName, "users/9", "/mute")
@@ -188,7 +192,8 @@ func TestWhoseCommandIsDone(t *testing.T) {
 	}
 }
 
-// An app's events come in any order, and more than once: each command is done once, the newest twenty by their names.
+// An app's events come in any order, and more than once: each command is done once, the
+// newest twenty by their names.
 func TestCommandsInAnyOrder(t *testing.T) {
 	x := newTestSession(t, nil)
 	now := time.Now().Add(-time.Minute)
@@ -247,7 +252,8 @@ func TestACommandIsNotDoneTwice(t *testing.T) {
 	}
 }
 
-// What waits in the session's thread gets no command, and what is over there gets no reply.
+// What waits in the session's thread gets no command, and what is over there gets no
+// reply.
 func TestACommandIsNoReply(t *testing.T) {
 	x := newTestSession(t, nil)
 	q := x.addQuestion(func(q *state.Question) {
@@ -274,7 +280,8 @@ func TestACommandIsNoReply(t *testing.T) {
 	}
 }
 
-// The thread of a session is read, and keeps a poller, while the session listens and its Claude Code runs, and for a while after.
+// The thread of a session is read, and keeps a poller, while the session listens and its
+// Claude Code runs, and for a while after.
 func TestAThreadIsReadWhileItsSessionListens(t *testing.T) {
 	for name, c := range map[string]struct {
 		as   func(*state.Session)
@@ -299,7 +306,8 @@ func TestAThreadIsReadWhileItsSessionListens(t *testing.T) {
 				return
 			}
 			x.poller.readSessions()
-			if got := x.reader.listInterval(x.poller.spaceViews()[x.reader.chat]); got != time.Second { // its interval
+			if got := x.reader.listInterval(x.poller.spaceViews()[x.reader.chat]); got != time.Second {
+				// its interval
 				t.Errorf("read every %v", got)
 			}
 		})
@@ -366,7 +374,8 @@ func TestHowLongASessionIsMuted(t *testing.T) {
 	}
 }
 
-// runInPane runs a program called claude in a pane of tmux that shows a screen and, when it got a key, another.
+// runInPane runs a program called claude in a pane of tmux that shows a screen and, when
+// it got a key, another.
 func (x *testSession) runInPane(screen, then string) (got func() string) {
 	x.t.Helper()
 	socket, pane := x.startTmux("shop")
@@ -485,7 +494,8 @@ func TestAnotherClaudeIsNotStopped(t *testing.T) {
 	}
 }
 
-// A command of ours counts in the thread of a question, too, and is told of there. It is no answer where it cannot be done.
+// A command of ours counts in the thread of a question, too, and is told of there. It is
+// no answer where it cannot be done.
 func TestACommandInAQuestionsThread(t *testing.T) {
 	for name, c := range map[string]struct {
 		as   func(*state.Session)
@@ -531,8 +541,9 @@ func TestACommandInAQuestionsThread(t *testing.T) {
 	}
 }
 
-// Words for a session that has ended are told what to type, where they do not resume it. A space of Google's is read for that
-// for five minutes, and the page for a while after something was written on it, which starts a poller.
+// Words for a session that has ended are told what to type, where they do not resume it.
+// A space of Google's is read for that for five minutes, and the page for a while after
+// something was written on it, which starts a poller.
 func TestWordsForASessionThatHasEnded(t *testing.T) {
 	const chat = "chat.googleapis.com/spaces/S"
 	for name, c := range map[string]struct {

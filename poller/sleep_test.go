@@ -35,8 +35,9 @@ func TestAfterSleepSpacesAreListed(t *testing.T) {
 	}
 }
 
-// TestSleep has a question in deny mode, asked at minute 0 for thirty minutes, whose reply is given at minute 12, while the machine
-// sleeps from 11 on. What this process put off before, in a moment without a network, waits no longer.
+// TestSleep has a question in deny mode, asked at minute 0 for thirty minutes, whose
+// reply is given at minute 12, while the machine sleeps from 11 on. What this process put
+// off before, in a moment without a network, waits no longer.
 func TestSleep(t *testing.T) {
 	for _, until := range []time.Duration{25 * time.Minute, 500 * time.Minute} {
 		t.Run(until.String(), func(t *testing.T) {
@@ -76,7 +77,8 @@ func TestSleep(t *testing.T) {
 	}
 }
 
-// A question turned a day old while the machine slept: what was replied in time is read before it expires.
+// A question turned a day old while the machine slept: what was replied in time is read
+// before it expires.
 func TestADayIsOverInTheNight(t *testing.T) {
 	d := newTestMachine(t)
 	old := func(q *state.Question) { q.AskedAt = time.Now().Add(-25 * time.Hour).UTC(); d.markPosted(q) }
@@ -101,7 +103,8 @@ func TestADayIsOverInTheNight(t *testing.T) {
 	}
 }
 
-// A process that is stopped has the space's reader's lock, and lists nothing: what it does not read is not taken for silence.
+// A process that is stopped has the space's reader's lock, and lists nothing: what it
+// does not read is not taken for silence.
 func TestAStoppedReaderIsNoSilence(t *testing.T) {
 	d := newTestMachine(t)
 	q := d.addQuestion(d.markPosted)
@@ -130,7 +133,8 @@ func TestAStoppedReaderIsNoSilence(t *testing.T) {
 	}
 }
 
-// A poller that begins when the time for a reply has long been up, as after a night, reads first.
+// A poller that begins when the time for a reply has long been up, as after a night,
+// reads first.
 func TestAPollerThatBeginsLateReadsFirst(t *testing.T) {
 	d := newTestMachine(t)
 	asked, end := time.Now().Add(-500*time.Minute).UTC(), time.Now().Add(-470*time.Minute)
@@ -153,7 +157,8 @@ func TestAPollerThatBeginsLateReadsFirst(t *testing.T) {
 	}
 }
 
-// After the machine slept nothing waits that failed before, but what Chat itself asked for.
+// After the machine slept nothing waits that failed before, but what Chat itself asked
+// for.
 func TestWhatWasPutOffIsTriedAfterSleep(t *testing.T) {
 	for _, asked := range []bool{false, true} {
 		d := newTestMachine(t)

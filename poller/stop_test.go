@@ -16,8 +16,9 @@ func (x *testSession) markTyped(words string, at time.Time) {
 	x.changeSession(x.sessionID, func(s *state.Session) { s.LastTyped = &state.TypedPrompt{Text: words, TypedAt: at.UTC()} })
 }
 
-// After a /stop before Claude's first output, Claude Code has the prompt in its box again. A key goes there only where that is what we
-// typed, to the last character, and no person was at the keyboard since.
+// After a /stop before Claude's first output, Claude Code has the prompt in its box
+// again. A key goes there only where that is what we typed, to the last character, and no
+// person was at the keyboard since.
 func TestAStopLeavesAPersonsTextInTheBox(t *testing.T) {
 	draft := func(text string) string {
 		return strings.Replace(withInputBox("❯ hello", "", "● Hello.", ""), "❯ \r", "❯ "+text+"\r", 1)
@@ -66,7 +67,8 @@ func (x *testSession) attachPerson() {
 	})
 }
 
-// Words that are kept for two minutes are told of once more, with what a person can do; no more after that, also by another poller.
+// Words that are kept for two minutes are told of once more, with what a person can do;
+// no more after that, also by another poller.
 func TestWhatIsKeptForLongIsSaidOnceMore(t *testing.T) {
 	for name, c := range map[string]struct {
 		screen, does string
@@ -100,7 +102,8 @@ func TestWhatIsKeptForLongIsSaidOnceMore(t *testing.T) {
 	}
 }
 
-// While Claude waits for the end of a usage limit, words are kept, and their thread is told until when. They go in when it is over.
+// While Claude waits for the end of a usage limit, words are kept, and their thread is
+// told until when. They go in when it is over.
 func TestWordsWaitForTheEndOfAUsageLimit(t *testing.T) {
 	t.Parallel()
 	const limit = "  Continuing automatically at 12:47pm · Esc to cancel"

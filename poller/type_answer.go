@@ -16,8 +16,9 @@ import (
 	"gchat-hooks/state"
 )
 
-// canType says whether the poller may type the answer, and knows where: into the pane that the index names. Only of a question
-// in a folder that a person named, the question's own file says which pane it is.
+// canType says whether the poller may type the answer, and knows where: into the pane
+// that the index names. Only of a question in a folder that a person named, the
+// question's own file says which pane it is.
 func (p *Poller) canType(record *trackedRecord) bool {
 	if !record.question.CanBeTyped() {
 		return false
@@ -38,11 +39,14 @@ func (p *Poller) withPane(record *trackedRecord, q *state.Question) *state.Quest
 	return &placed
 }
 
-// abandonWithoutPane gives questions up whose tmux session is missing three rounds running: it can be gone for a moment.
+// abandonWithoutPane gives questions up whose tmux session is missing three rounds
+// running: it can be gone for a moment.
 func (p *Poller) abandonWithoutPane(ctx context.Context) {
 	var questions []*state.Question
 	for _, record := range p.ownRecords {
-		needsPane := record.question != nil && record.question.Status.IsOpen() && record.question.Mode.Traits().NeedsPane && !record.isTyping.Load()
+		needsPane := record.question != nil && record.question.Status.IsOpen() &&
+			record.question.Mode.Traits().NeedsPane &&
+			!record.isTyping.Load()
 		if needsPane && !inject.Elsewhere(record.question.ClaudeStart) {
 			questions = append(questions, p.withPane(record, record.question))
 		}
@@ -74,7 +78,8 @@ func (p *Poller) abandonWithoutPane(ctx context.Context) {
 	})
 }
 
-// completeForeign completes a question that another program wrote down: its project follows from where it lies, its space from that.
+// completeForeign completes a question that another program wrote down: its project
+// follows from where it lies, its space from that.
 func (p *Poller) completeForeign(ctx context.Context, record *trackedRecord) {
 	chat, space := p.findChat(ctx, record)
 	p.changeRecord(record, "question not completed", func(q *state.Question) {
@@ -90,23 +95,35 @@ func (p *Poller) completeForeign(ctx context.Context, record *trackedRecord) {
 	})
 }
 
-// findChat is the space of a question that names none: where its project's webhook posts, or, where another program posts, the one
-// that is configured; "" while that cannot be told, and where its thread is in another space.
+// findChat is the space of a question that names none: where its project's webhook posts,
+// or, where another program posts, the one that is configured; "" while that cannot be
+// told, and where its thread is in another space.
 func (p *Poller) findChat(ctx context.Context, record *trackedRecord) (chat, space string) {
-	gateway := p.gatewayFor(ctx, configSource{cmp.Or(record.question.ProjectDir, p.projectDirOf(stateDirOf(record.question))), record.IsTrusted})
+	gateway := p.gatewayFor(
+		ctx,
+		configSource{
+			cmp.Or(record.question.ProjectDir, p.projectDirOf(stateDirOf(record.question))),
+			record.IsTrusted,
+		},
+	)
 	switch {
 	case gateway.err == nil:
 		chat, space = gateway.transport.Chat(), gateway.spaceName
 	case !gateway.cfg.CanSend() && gateway.cfg.SpaceID != "":
-		chat, space = gchat.ChatAt(gateway.cfg.APIEndpoint, gateway.cfg.SpaceID), gateway.cfg.SpaceID
+		chat, space = gchat.ChatAt(
+			gateway.cfg.APIEndpoint,
+			gateway.cfg.SpaceID,
+		), gateway.cfg.SpaceID
 	}
-	if record.question.ThreadName != "" && !strings.HasPrefix(record.question.ThreadName, space+"/") {
+	if record.question.ThreadName != "" &&
+		!strings.HasPrefix(record.question.ThreadName, space+"/") {
 		return "", ""
 	}
 	return chat, space
 }
 
-// projectDirOf is the project that a state folder belongs to: PROJECT/.claude/state, else this process's own.
+// projectDirOf is the project that a state folder belongs to: PROJECT/.claude/state, else
+// this process's own.
 func (p *Poller) projectDirOf(stateDir string) string {
 	if project, ok := strings.CutSuffix(stateDir, "/.claude/state"); ok && project != "" {
 		return project
@@ -122,7 +139,8 @@ const (
 	retryPause      = 2 * time.Second // at least, from one try to the next
 )
 
-// typingTries is what the poller did about an answer that it types, and when it comes again.
+// typingTries is what the poller did about an answer that it types, and when it comes
+// again.
 type typingTries struct {
 	nextAt       time.Time // no try before
 	failed       int       // that changed nothing
@@ -135,10 +153,12 @@ func needsPerson(q *state.Question) bool {
 	return q.InjectionSucceeded != nil && !*q.InjectionSucceeded
 }
 
-// startTyping has an answer typed that no process delivers, beside the loop: typing takes its time.
+// startTyping has an answer typed that no process delivers, beside the loop: typing takes
+// its time.
 func (p *Poller) startTyping(ctx context.Context, record *trackedRecord) (retryAt time.Time) {
 	q, now := record.question, p.Now()
-	isOld := q.Kind == state.KindPrompt // the inbox has these words, or takes them with the next round
+	// the inbox has these words, or takes them with the next round
+	isOld := q.Kind == state.KindPrompt
 	if q.Status != state.Answered || needsPerson(q) || !p.canType(record) || isOld {
 		return time.Time{}
 	}
@@ -164,12 +184,15 @@ func (p *Poller) startTyping(ctx context.Context, record *trackedRecord) (retryA
 	return time.Time{}
 }
 
-// hasEarlierPrompt says whether something that was said to the same session earlier is not with Claude yet.
+// hasEarlierPrompt says whether something that was said to the same session earlier is
+// not with Claude yet.
 func (p *Poller) hasEarlierPrompt(record *trackedRecord) bool {
 	for _, other := range p.ownRecords {
 		q := other.question
-		if other != record && q != nil && q.Kind.Traits().IsPrompt && q.Status == state.Answered && !needsPerson(q) &&
-			q.ClaudeSession() == record.question.ClaudeSession() && q.AskedAt.Before(record.question.AskedAt) {
+		if other != record && q != nil && q.Kind.Traits().IsPrompt && q.Status == state.Answered &&
+			!needsPerson(q) &&
+			q.ClaudeSession() == record.question.ClaudeSession() &&
+			q.AskedAt.Before(record.question.AskedAt) {
 			return true
 		}
 	}
@@ -183,19 +206,30 @@ func (p *Poller) typeAnswer(ctx context.Context, record *trackedRecord) {
 	}
 	q = p.withPane(record, q)
 	if q.Kind.Traits().IsPrompt {
-		p.typePrompt(ctx, &nextPrompt{question: q, tries: &record.tries, isTrusted: record.IsTrusted})
+		p.typePrompt(
+			ctx,
+			&nextPrompt{question: q, tries: &record.tries, isTrusted: record.IsTrusted},
+		)
 		return
 	}
 	record.tries.nextAt = p.Now().Add(retryPause) // whatever fails below
 	if q.Typing != nil && !q.Typing.IsEnded {
-		// A poller was killed while it typed. Its last key may have been sent or not, so none is sent again: where no hook says
-		// that Claude has the answer, a person has to finish the dialog.
+		// A poller was killed while it typed. Its last key may have been sent or not, so
+		// none is sent again: where no hook says that Claude has the answer, a person has
+		// to finish the dialog.
 		if !p.waitUntilClosed(ctx, q.Path) {
-			p.leaveToPerson(q, inject.Outcome{Result: inject.Dirty, Why: "the poller was stopped while it typed your answer"})
+			p.leaveToPerson(
+				q,
+				inject.Outcome{
+					Result: inject.Dirty,
+					Why:    "the poller was stopped while it typed your answer",
+				},
+			)
 		}
 		return
 	}
-	if q.InjectionSucceeded != nil && *q.InjectionSucceeded { // killed while it was waiting for the confirmation
+	if q.InjectionSucceeded != nil && *q.InjectionSucceeded {
+		// killed while it was waiting for the confirmation
 		p.confirmTyped(ctx, q)
 		return
 	}
@@ -207,8 +241,14 @@ func (p *Poller) typeAnswer(ctx context.Context, record *trackedRecord) {
 	typist := p.newTypist(record.Path)
 	outcome := typist.Answer(ctx, target, answerChoices(q))
 	if outcome.Keys > 0 {
-		p.Log.Info().Str("question", q.QuestionID).Str("session", q.SessionName).Str("pane", target.Pane).
-			Str("result", string(outcome.Result)).Int("keys", outcome.Keys).Str("why", outcome.Why).Msg("answer typed")
+		p.Log.Info().
+			Str("question", q.QuestionID).
+			Str("session", q.SessionName).
+			Str("pane", target.Pane).
+			Str("result", string(outcome.Result)).
+			Int("keys", outcome.Keys).
+			Str("why", outcome.Why).
+			Msg("answer typed")
 	}
 	switch {
 	case typist.DryRun:
@@ -224,38 +264,48 @@ func (p *Poller) typeAnswer(ctx context.Context, record *trackedRecord) {
 		p.waitUntilClosed(ctx, record.Path)
 		p.leaveToPerson(q, outcome)
 	default:
-		p.saveTypingEnd(q, outcome, nil) // also without a key: one may have been written down and then not sent
+		// also without a key: one may have been written down and then not sent
+		p.saveTypingEnd(q, outcome, nil)
 		p.handleNotTyped(record, q, outcome.Why, outcome.Gone)
 	}
 }
 
 // newTypist writes down each key before it is sent.
 func (p *Poller) newTypist(path string) inject.Typist {
-	return inject.Typist{UserState: p.userStateDir, DryRun: p.isDryRun(), Before: func(key string, isSubmit bool) error {
-		var closedErr error
-		_, err := state.ChangeQuestionRelaxed(path, func(q *state.Question) {
-			if q.Status != state.Answered {
-				closedErr = fmt.Errorf("type answer: the question is %s", q.Status) // a person was faster
-				return
-			}
-			if q.Typing == nil || q.Typing.IsEnded {
-				q.Typing = &state.Typing{}
-			}
-			q.InjectionAttempted = true
-			if strings.HasPrefix(key, "text") {
-				key = "text" // the person's words are in the reply
-			}
-			q.Typing.LastKeyAt, q.Typing.LastKey, q.Typing.IsSubmit = p.Now().UTC(), key, isSubmit
-			q.Typing.KeyCount++
-		})
-		return cmp.Or(closedErr, err)
-	}}
+	return inject.Typist{
+		UserState: p.userStateDir,
+		DryRun:    p.isDryRun(),
+		Before: func(key string, isSubmit bool) error {
+			var closedErr error
+			_, err := state.ChangeQuestionRelaxed(path, func(q *state.Question) {
+				if q.Status != state.Answered {
+					// a person was faster
+					closedErr = fmt.Errorf("type answer: the question is %s", q.Status)
+					return
+				}
+				if q.Typing == nil || q.Typing.IsEnded {
+					q.Typing = &state.Typing{}
+				}
+				q.InjectionAttempted = true
+				if strings.HasPrefix(key, "text") {
+					key = "text" // the person's words are in the reply
+				}
+				q.Typing.LastKeyAt, q.Typing.LastKey, q.Typing.IsSubmit = p.Now().
+					UTC(),
+					key, isSubmit
+				q.Typing.KeyCount++
+			})
+			return cmp.Or(closedErr, err)
+		},
+	}
 }
 
-// isDryRun says whether nothing is to be typed: by this process's own options, or by another poller's.
+// isDryRun says whether nothing is to be typed: by this process's own options, or by
+// another poller's.
 func (p *Poller) isDryRun() bool { return p.DryRun || state.IsDryRunMarked(p.Env) }
 
-// endDryRun says what would have been typed, and gives the answer up: nothing of a dry run is typed after its end.
+// endDryRun says what would have been typed, and gives the answer up: nothing of a dry
+// run is typed after its end.
 func (p *Poller) endDryRun(record *trackedRecord, q *state.Question, pane, would string, keys int) {
 	p.reportDryRun(q, pane, would, keys)
 	record.tries.nextAt = time.Time{} // for the next reply
@@ -265,7 +315,13 @@ func (p *Poller) endDryRun(record *trackedRecord, q *state.Question, pane, would
 func (p *Poller) reportDryRun(q *state.Question, pane, would string, keys int) {
 	p.Log.Info().Str("question", q.QuestionID).Str("pane", pane).Int("keys", keys).Msg("dry run")
 	if p.DryRunOutput != nil {
-		fmt.Fprintf(p.DryRunOutput, "%s, pane %s: %s\n", wording.Line(q.SessionName), pane, wording.Line(would))
+		fmt.Fprintf(
+			p.DryRunOutput,
+			"%s, pane %s: %s\n",
+			wording.Line(q.SessionName),
+			pane,
+			wording.Line(would),
+		)
 	}
 }
 
@@ -289,8 +345,13 @@ func answerChoices(q *state.Question) []inject.Choice {
 	return list
 }
 
-// saveTypingEnd writes down how typing ended; also, where it is not nil, changes more in that write.
-func (p *Poller) saveTypingEnd(q *state.Question, outcome inject.Outcome, change func(*state.Question)) {
+// saveTypingEnd writes down how typing ended; also, where it is not nil, changes more in
+// that write.
+func (p *Poller) saveTypingEnd(
+	q *state.Question,
+	outcome inject.Outcome,
+	change func(*state.Question),
+) {
 	p.changeQuestion(q.Path, "the end of typing not written down", func(q *state.Question) {
 		if q.Typing == nil && outcome.Result == inject.Unchanged {
 			return
@@ -298,7 +359,11 @@ func (p *Poller) saveTypingEnd(q *state.Question, outcome inject.Outcome, change
 		if q.Typing == nil {
 			q.Typing = &state.Typing{LastKeyAt: p.Now().UTC()}
 		}
-		q.Typing.IsEnded, q.Typing.Result, q.Typing.Why = true, string(outcome.Result), wording.Line(outcome.Why)
+		q.Typing.IsEnded, q.Typing.Result, q.Typing.Why = true, string(
+			outcome.Result,
+		), wording.Line(
+			outcome.Why,
+		)
 		if change != nil {
 			change(q)
 		}
@@ -311,7 +376,8 @@ func (p *Poller) changeQuestion(path, failure string, change func(*state.Questio
 	p.Log.ErrorOnce(err, failure)
 }
 
-// confirmTyped closes a question whose answer was typed, where no hook does, which knows what Claude was told.
+// confirmTyped closes a question whose answer was typed, where no hook does, which knows
+// what Claude was told.
 func (p *Poller) confirmTyped(ctx context.Context, q *state.Question) {
 	if !p.waitUntilClosed(ctx, q.Path) {
 		p.closeQuestion(q, state.Resolved, "chat", nil)
@@ -331,21 +397,38 @@ func (p *Poller) waitUntilClosed(ctx context.Context, path string) (isClosed boo
 	}
 }
 
-// leaveToPerson tells the thread that a person has to finish the dialog: no further key is sent.
-// Where a hook said meanwhile how the question ended, nobody has to look.
+// leaveToPerson tells the thread that a person has to finish the dialog: no further key
+// is sent. Where a hook said meanwhile how the question ended, nobody has to look.
 func (p *Poller) leaveToPerson(q *state.Question, outcome inject.Outcome) {
 	p.saveTypingEnd(q, outcome, func(q *state.Question) {
 		q.InjectionSucceeded = new(q.ResolvedBy == "chat")
 		if q.Status.IsOpen() {
-			q.OwedNotes = append(q.OwedNotes, state.OwedNote{About: state.NoteNotTyped, ReplyMessage: q.AnsweredMessage, Text: outcome.Why})
+			q.OwedNotes = append(
+				q.OwedNotes,
+				state.OwedNote{
+					About:        state.NoteNotTyped,
+					ReplyMessage: q.AnsweredMessage,
+					Text:         outcome.Why,
+				},
+			)
 		}
 	})
 }
 
-// handleNotTyped counts a try that changed nothing, and tells the thread why when it goes on. Off says that the dialog is not there.
-func (p *Poller) handleNotTyped(record *trackedRecord, q *state.Question, why string, isDialogGone bool) {
+// handleNotTyped counts a try that changed nothing, and tells the thread why when it goes
+// on. Off says that the dialog is not there.
+func (p *Poller) handleNotTyped(
+	record *trackedRecord,
+	q *state.Question,
+	why string,
+	isDialogGone bool,
+) {
 	tries := &record.tries
-	mustNotify := tries.countFailure(p.Now(), p.loadConfig(configSource{q.ProjectDir, record.IsTrusted}).PollInterval, why)
+	mustNotify := tries.countFailure(
+		p.Now(),
+		p.loadConfig(configSource{q.ProjectDir, record.IsTrusted}).PollInterval,
+		why,
+	)
 	if tries.dialogMisses++; !isDialogGone {
 		tries.dialogMisses = 0
 	}
@@ -359,8 +442,13 @@ func (p *Poller) handleNotTyped(record *trackedRecord, q *state.Question, why st
 	}
 }
 
-// countFailure counts a try that changed nothing. It reports whether the thread is to be told.
-func (t *typingTries) countFailure(now time.Time, interval time.Duration, why string) (mustNotify bool) {
+// countFailure counts a try that changed nothing. It reports whether the thread is to be
+// told.
+func (t *typingTries) countFailure(
+	now time.Time,
+	interval time.Duration,
+	why string,
+) (mustNotify bool) {
 	t.lastReason = why
 	t.failed++
 	t.nextAt = now.Add(min(time.Second<<min(t.failed-1, 8), max(interval, time.Second)))
@@ -369,7 +457,11 @@ func (t *typingTries) countFailure(now time.Time, interval time.Duration, why st
 
 func (p *Poller) logNotTyped(q *state.Question, tries *typingTries) {
 	if tries.failed == 1 || tries.failed == triesBeforeNote {
-		p.Log.Warn().Str("question", q.QuestionID).Str("session", q.SessionName).Str("why", tries.lastReason).Msg("answer not typed yet")
+		p.Log.Warn().
+			Str("question", q.QuestionID).
+			Str("session", q.SessionName).
+			Str("why", tries.lastReason).
+			Msg("answer not typed yet")
 	}
 }
 

@@ -14,13 +14,14 @@ import (
 )
 
 const (
-	proofTimeout    = 10 * time.Second       // after its typing, for the hook that saw an instruction as a prompt
+	// after its typing, for the hook that saw an instruction as a prompt
+	proofTimeout    = 10 * time.Second
 	proofCheckPause = 300 * time.Millisecond // from one look for such a proof to the next
 	maxPastes       = 3                      // of an instruction that no hook ever sees
 )
 
-// A nextPrompt is what the poller types as a session's next prompt: the answer to its question for
-// the next instruction, or words that were said unasked.
+// A nextPrompt is what the poller types as a session's next prompt: the answer to its
+// question for the next instruction, or words that were said unasked.
 type nextPrompt struct {
 	question *state.Question // of words, what they look like as one
 	incoming *state.Incoming // words; nil of an answer
@@ -30,10 +31,11 @@ type nextPrompt struct {
 	isTrusted bool
 }
 
-// typePrompt types a session's next prompt at its empty input box, and submits it. The next
-// UserPromptSubmit or Stop of the session proves that it arrived and closes it; where neither
-// comes, it is typed again. What is said while Claude works is queued by Claude Code, and typed
-// once: where it cannot be seen that Claude Code has it, a person has to look.
+// typePrompt types a session's next prompt at its empty input box, and submits it. The
+// next UserPromptSubmit or Stop of the session proves that it arrived and closes it;
+// where neither comes, it is typed again. What is said while Claude works is queued by
+// Claude Code, and typed once: where it cannot be seen that Claude Code has it, a person
+// has to look.
 func (p *Poller) typePrompt(ctx context.Context, prompt *nextPrompt) {
 	prompt.tries.nextAt = p.Now().Add(retryPause)
 	text, _ := prompt.question.Decision()
@@ -49,7 +51,8 @@ func (p *Poller) typePrompt(ctx context.Context, prompt *nextPrompt) {
 	}
 	session, firstKey, why := p.checkReadyForPrompt(ctx, prompt, text)
 	// What was said after a /clear from Chat is for what its Claude Code has by now.
-	isLeft := session != nil && session.EndReason != "clear" && commands.HasMovedOn(state.SessionsIn(p.userStateDir), session)
+	isLeft := session != nil && session.EndReason != "clear" &&
+		commands.HasMovedOn(state.SessionsIn(p.userStateDir), session)
 	hasJustBegun := session != nil && p.Now().Sub(session.StartingAt).Abs() < commands.StartTimeout
 	switch {
 	case isLeft:
@@ -61,18 +64,21 @@ func (p *Poller) typePrompt(ctx context.Context, prompt *nextPrompt) {
 	}
 }
 
-// handleTypedBefore looks for the proof that a prompt arrived which was typed before. It says whether
-// there is nothing to be typed for now.
+// handleTypedBefore looks for the proof that a prompt arrived which was typed before. It
+// says whether there is nothing to be typed for now.
 func (p *Poller) handleTypedBefore(prompt *nextPrompt, text string) bool {
 	typing := prompt.question.Typing
-	remaining, isQueued := typing.LastKeyAt.Add(proofTimeout).Sub(p.Now()), typing.LastKey == state.KeyQueued
+	remaining, isQueued := typing.LastKeyAt.Add(proofTimeout).
+		Sub(p.Now()),
+		typing.LastKey == state.KeyQueued
 	isWaiting := remaining > 0 && remaining <= proofTimeout
 	session, err := state.SessionsIn(p.userStateDir).Get(prompt.question.ClaudeSession())
 	canLook := (isQueued || !isWaiting) && err == nil
 	switch {
 	case canLook && inject.Queued(p.transcriptPath(session), text, typing.LastKeyAt, true):
 		p.endPrompt(prompt, "chat", "") // it is in the queue; or no hook of ours runs there
-	case isWaiting && isQueued: // 2.1.329 tells a hook of the queue, and the transcript says so in both versions
+	case isWaiting && isQueued:
+		// 2.1.329 tells a hook of the queue, and the transcript says so in both versions
 		prompt.tries.nextAt = p.Now().Add(proofCheckPause)
 	case isWaiting:
 		prompt.tries.nextAt = p.Now().Add(remaining)
@@ -87,7 +93,12 @@ func (p *Poller) handleTypedBefore(prompt *nextPrompt, text string) bool {
 }
 
 // typePromptNow types a prompt where the screen just showed that it can be typed.
-func (p *Poller) typePromptNow(ctx context.Context, prompt *nextPrompt, session *state.Session, text, firstKey string) {
+func (p *Poller) typePromptNow(
+	ctx context.Context,
+	prompt *nextPrompt,
+	session *state.Session,
+	text, firstKey string,
+) {
 	earlierTyping := prompt.question.Typing
 	typing := state.Typing{LastKeyAt: p.Now().UTC(), LastKey: firstKey, IsSubmit: true, KeyCount: 1}
 	if earlierTyping != nil {
@@ -97,7 +108,10 @@ func (p *Poller) typePromptNow(ctx context.Context, prompt *nextPrompt, session 
 		return // its person went on in the terminal
 	}
 	if earlierTyping == nil {
-		p.Log.ErrorOnce(state.AppendDecision(p.Env, p.Log, prompt.question.DecisionLine(text)), "not in the audit log")
+		p.Log.ErrorOnce(
+			state.AppendDecision(p.Env, p.Log, prompt.question.DecisionLine(text)),
+			"not in the audit log",
+		)
 	}
 	p.saveLastTyped(session, text, typing.LastKeyAt)
 	menu := commands.NewMenu(p.Env, session)
@@ -105,7 +119,11 @@ func (p *Poller) typePromptNow(ctx context.Context, prompt *nextPrompt, session 
 		menu.Ours = text
 	}
 	err := menu.Run(ctx, session.TmuxPane, "type", []string{text})
-	p.Log.Info().Str("question", prompt.question.QuestionID).Str("session", prompt.question.SessionName).Err(err).Msg("next instruction typed")
+	p.Log.Info().
+		Str("question", prompt.question.QuestionID).
+		Str("session", prompt.question.SessionName).
+		Err(err).
+		Msg("next instruction typed")
 	userErr := new(state.UserError)
 	isRefused := errors.As(err, &userErr) && userErr.Code == 2
 	isUnsent := errors.As(err, new(inject.Unsubmitted)) && firstKey == state.KeyQueued
@@ -126,8 +144,8 @@ func (p *Poller) typePromptNow(ctx context.Context, prompt *nextPrompt, session 
 	}
 }
 
-// saveLastTyped notes what was typed last into a session's terminal: a hook is told of it as of a
-// prompt, and /stop may find it in the box.
+// saveLastTyped notes what was typed last into a session's terminal: a hook is told of it
+// as of a prompt, and /stop may find it in the box.
 func (p *Poller) saveLastTyped(session *state.Session, text string, typedAt time.Time) {
 	_, err := state.SessionsIn(p.userStateDir).Change(session.ID, func(session *state.Session) {
 		session.LastTyped = &state.TypedPrompt{Text: text, TypedAt: typedAt}
@@ -135,8 +153,8 @@ func (p *Poller) saveLastTyped(session *state.Session, text string, typedAt time
 	p.Log.ErrorOnce(err, "what is typed not noted")
 }
 
-// saveTyping writes down what is typed of a prompt; nil is that nothing was. An error is also
-// that the prompt is over.
+// saveTyping writes down what is typed of a prompt; nil is that nothing was. An error is
+// also that the prompt is over.
 func (p *Poller) saveTyping(prompt *nextPrompt, typing *state.Typing) error {
 	prompt.question.Typing = typing
 	if prompt.incoming != nil {
@@ -182,19 +200,30 @@ func (p *Poller) endDryRunPrompt(prompt *nextPrompt, would string) {
 	}
 	in := *prompt.incoming
 	in.ResolvedBy, in.EndedAt = state.EndedReplaced, p.Now().UTC() // nothing else waits for it
-	err := p.finishPrompt(prompt.session, &in, state.OwedNote{About: state.NoteDryRun, ReplyMessage: in.MessageName})
+	err := p.finishPrompt(
+		prompt.session,
+		&in,
+		state.OwedNote{About: state.NoteDryRun, ReplyMessage: in.MessageName},
+	)
 	p.Log.ErrorOnce(err, "words of a dry run not given up")
 }
 
-// handlePromptNotTyped counts a try that changed nothing, and tells the thread why when it goes on.
+// handlePromptNotTyped counts a try that changed nothing, and tells the thread why when
+// it goes on.
 func (p *Poller) handlePromptNotTyped(prompt *nextPrompt, why string) {
-	interval := p.loadConfig(configSource{prompt.question.ProjectDir, prompt.isTrusted}).PollInterval
+	interval := p.loadConfig(
+		configSource{prompt.question.ProjectDir, prompt.isTrusted},
+	).PollInterval
 	mustNotify := prompt.tries.countFailure(p.Now(), interval, why)
 	p.logNotTyped(prompt.question, prompt.tries)
 	switch {
 	case !mustNotify:
 	case prompt.incoming != nil:
-		p.enqueuePromptNote(prompt.session, prompt.question, state.OwedNote{About: state.NoteNotTyped, Text: why})
+		p.enqueuePromptNote(
+			prompt.session,
+			prompt.question,
+			state.OwedNote{About: state.NoteNotTyped, Text: why},
+		)
 	default:
 		p.oweNotTypedNote(prompt.question, why)
 	}
@@ -209,24 +238,39 @@ func (p *Poller) leavePromptToPerson(prompt *nextPrompt, why string) {
 	typing := *prompt.question.Typing
 	typing.IsEnded, typing.Result, typing.Why = true, string(inject.Dirty), wording.Line(why)
 	if p.saveTyping(prompt, &typing) == nil {
-		p.enqueuePromptNote(prompt.session, prompt.question, state.OwedNote{About: state.NoteNotTyped, ReplyMessage: prompt.incoming.MessageName, Text: why})
+		p.enqueuePromptNote(
+			prompt.session,
+			prompt.question,
+			state.OwedNote{
+				About:        state.NoteNotTyped,
+				ReplyMessage: prompt.incoming.MessageName,
+				Text:         why,
+			},
+		)
 	}
 }
 
-// transcriptPath is a session's transcript; of one that was begun from Chat, and called no hook yet, where Claude Code puts it.
+// transcriptPath is a session's transcript; of one that was begun from Chat, and called
+// no hook yet, where Claude Code puts it.
 func (p *Poller) transcriptPath(session *state.Session) string {
 	if session.TranscriptPath != "" {
 		return session.TranscriptPath
 	}
-	paths, _ := filepath.Glob(filepath.Join(state.Home(p.Env), ".claude", "projects", "*", session.ID+".jsonl"))
+	paths, _ := filepath.Glob(
+		filepath.Join(state.Home(p.Env), ".claude", "projects", "*", session.ID+".jsonl"),
+	)
 	return strings.Join(paths, "") // of several none
 }
 
-// checkReadyForPrompt says whether an instruction can be typed into the pane of its session: at an
-// empty prompt, or where it stands there already, since a poller was killed; then it is
-// taken out first. last is the key that is written down before. why says what is in the
-// way; a person's draft is left alone.
-func (p *Poller) checkReadyForPrompt(ctx context.Context, prompt *nextPrompt, text string) (session *state.Session, firstKey, why string) {
+// checkReadyForPrompt says whether an instruction can be typed into the pane of its
+// session: at an empty prompt, or where it stands there already, since a poller was
+// killed; then it is taken out first. last is the key that is written down before. why
+// says what is in the way; a person's draft is left alone.
+func (p *Poller) checkReadyForPrompt(
+	ctx context.Context,
+	prompt *nextPrompt,
+	text string,
+) (session *state.Session, firstKey, why string) {
 	q := prompt.question
 	session, err := state.SessionsIn(p.userStateDir).Get(q.ClaudeSession())
 	var screen inject.Screen

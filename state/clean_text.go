@@ -16,29 +16,115 @@ import (
 type TextPlace int
 
 const (
-	ForChat     TextPlace = iota // a message in Google Chat
-	ForAgent                     // words that a model reads: a person's reply, an agent's wake message
-	ForTyping                    // what is typed or pasted into a terminal
-	ForTerminal                  // what a command prints
-	ForJSON                      // JSON that a command prints
-	ForReview                    // what may run, shown to the person who is asked to allow it
-	ForPlan                      // a plan, shown to the person who is asked to approve it
+	ForChat TextPlace = iota // a message in Google Chat
+	// words that a model reads: a person's reply, an agent's wake message
+	ForAgent
+	ForTyping   // what is typed or pasted into a terminal
+	ForTerminal // what a command prints
+	ForJSON     // JSON that a command prints
+	ForReview   // what may run, shown to the person who is asked to allow it
+	ForPlan     // a plan, shown to the person who is asked to approve it
 )
 
 // treatments is what each place does with each kind of character. All else is kept.
 var treatments = [...]placeRow{
 	//            sequence control   lineBreak tab    hidden    joiner    rightToLeft otherBlank unknown invalid alike
-	ForChat:     {dropped, dropped, newline, kept, dropped, dropped, kept, kept, kept, replaced, kept},
-	ForAgent:    {dropped, dropped, newline, kept, dropped, dropped, kept, kept, kept, replaced, kept},
-	ForTyping:   {dropped, dropped, newline, blank, dropped, dropped, kept, kept, kept, dropped, kept},
-	ForTerminal: {kept, replaced, replaced, kept, replaced, replaced, kept, kept, replaced, replaced, kept},
-	ForJSON:     {kept, escaped, escaped, kept, escaped, escaped, kept, kept, escaped, replaced, kept},
-	ForReview:   {kept, spelledOut, spelledOut, kept, spelledOut, spelledOut, spelledOut, spelledOut, spelledOut, spelledOut, spelledOut},
-	ForPlan:     {kept, spelledOut, spelledOut, kept, spelledOut, spelledOut, kept, kept, spelledOut, spelledOut, kept},
+	ForChat: {
+		dropped,
+		dropped,
+		newline,
+		kept,
+		dropped,
+		dropped,
+		kept,
+		kept,
+		kept,
+		replaced,
+		kept,
+	},
+	ForAgent: {
+		dropped,
+		dropped,
+		newline,
+		kept,
+		dropped,
+		dropped,
+		kept,
+		kept,
+		kept,
+		replaced,
+		kept,
+	},
+	ForTyping: {
+		dropped,
+		dropped,
+		newline,
+		blank,
+		dropped,
+		dropped,
+		kept,
+		kept,
+		kept,
+		dropped,
+		kept,
+	},
+	ForTerminal: {
+		kept,
+		replaced,
+		replaced,
+		kept,
+		replaced,
+		replaced,
+		kept,
+		kept,
+		replaced,
+		replaced,
+		kept,
+	},
+	ForJSON: {
+		kept,
+		escaped,
+		escaped,
+		kept,
+		escaped,
+		escaped,
+		kept,
+		kept,
+		escaped,
+		replaced,
+		kept,
+	},
+	ForReview: {
+		kept,
+		spelledOut,
+		spelledOut,
+		kept,
+		spelledOut,
+		spelledOut,
+		spelledOut,
+		spelledOut,
+		spelledOut,
+		spelledOut,
+		spelledOut,
+	},
+	ForPlan: {
+		kept,
+		spelledOut,
+		spelledOut,
+		kept,
+		spelledOut,
+		spelledOut,
+		kept,
+		kept,
+		spelledOut,
+		spelledOut,
+		kept,
+	},
 }
 
-// LoneSurrogates is where in Unicode's last private plane a surrogate stands that has no other: half of a character, where a
-// program of JavaScript cut a text. JSON has it as \ud83d, and UTF-8 cannot hold it.
+// LoneSurrogates is where in Unicode's last private plane a surrogate stands that has no
+// other: half of a character, where a program of JavaScript cut a text. JSON has it as
+// \ud83d, and UTF-8 cannot hold it.
 const LoneSurrogates = 0x100000
 
 type placeRow [runeKindCount]treatment
@@ -58,17 +144,22 @@ const (
 type runeKind int
 
 const (
-	sequence    runeKind = iota // an escape sequence; where it is kept, each of its characters is taken by itself
-	control                     // without "\n", which is kept
-	lineBreak                   // "\r", "\r\n", and U+2028 and U+2029
-	tab                         //
-	invisible                   // shows nothing, and turns the rest or carries words that no person sees
-	joinerRune                  // a joiner or a variation selector that does nothing where it stands
-	rightToLeft                 // on a screen it reorders what stands around it
-	otherBlank                  // looks like a blank, and is none
-	unknown                     // private, or not assigned: a font may show nothing
-	invalid                     // a byte that is not UTF-8
-	lookalike                   // punctuation that is not ASCII's, or looks like a sign of ASCII, or changes how one looks
+	// an escape sequence; where it is kept, each of its characters is taken by itself
+	sequence  runeKind = iota
+	control            // without "\n", which is kept
+	lineBreak          // "\r", "\r\n", and U+2028 and U+2029
+	tab                //
+	// shows nothing, and turns the rest or carries words that no person sees
+	invisible
+	// a joiner or a variation selector that does nothing where it stands
+	joinerRune
+	rightToLeft // on a screen it reorders what stands around it
+	otherBlank  // looks like a blank, and is none
+	unknown     // private, or not assigned: a font may show nothing
+	invalid     // a byte that is not UTF-8
+	// punctuation that is not ASCII's, or looks like a sign of ASCII, or changes how one
+	// looks
+	lookalike
 	runeKindCount
 	visible = runeKindCount
 )
@@ -81,7 +172,8 @@ const (
 	blankBraille       = '\u2800'
 )
 
-// rightToLeftBlocks are what Unicode keeps for scripts that are written from right to left, with their digits and signs.
+// rightToLeftBlocks are what Unicode keeps for scripts that are written from right to
+// left, with their digits and signs.
 var rightToLeftBlocks = &unicode.RangeTable{
 	R16: []unicode.Range16{{0x590, 0x8ff, 1}, {0xfb1d, 0xfdff, 1}, {0xfe70, 0xfeff, 1}},
 	R32: []unicode.Range32{{0x10800, 0x10fff, 1}, {0x1e800, 0x1efff, 1}},
@@ -98,27 +190,38 @@ var clickLetters = &unicode.RangeTable{R16: []unicode.Range16{
 	{0x1c0, 0x1c0, 1}, {0x1c3, 0x1c3, 1}, {0xa4f8, 0xa4f8, 1},
 }}
 
-// IsASCIILookalike reports whether a character that is not ASCII's looks like one, or like several.
+// IsASCIILookalike reports whether a character that is not ASCII's looks like one, or
+// like several.
 func IsASCIILookalike(r rune) bool { return unicode.Is(asciiLookalikes, r) }
 
-// reviewMarkEscaper and planMarkEscaper write out the signs of the marks that we put into text for a
-// person who decides. A plan's lists have bullets.
+// reviewMarkEscaper and planMarkEscaper write out the signs of the marks that we put into
+// text for a person who decides. A plan's lists have bullets.
 var (
-	reviewMarkEscaper = strings.NewReplacer("‹", "‹U+2039›", "›", "‹U+203A›", "•", "‹U+2022›", "⋯", "‹U+22EF›")
-	planMarkEscaper   = strings.NewReplacer("‹", "‹U+2039›", "›", "‹U+203A›")
+	reviewMarkEscaper = strings.NewReplacer(
+		"‹",
+		"‹U+2039›",
+		"›",
+		"‹U+203A›",
+		"•",
+		"‹U+2022›",
+		"⋯",
+		"‹U+22EF›",
+	)
+	planMarkEscaper = strings.NewReplacer("‹", "‹U+2039›", "›", "‹U+203A›")
 )
 
-// isPunctuationLookalike reports whether a character could pass for a sign that a shell or a path
-// has: all punctuation that is not ASCII's. Signs of our own marks are for Review.
+// isPunctuationLookalike reports whether a character could pass for a sign that a shell
+// or a path has: all punctuation that is not ASCII's. Signs of our own marks are for
+// Review.
 func isPunctuationLookalike(r rune) bool {
 	isLetter := unicode.In(r, unicode.L, unicode.N) && !unicode.In(r, unicode.Lm, clickLetters)
 	isSign := unicode.IsPunct(r) || unicode.Is(widthVariants, r) || !isLetter && IsASCIILookalike(r)
 	return isSign && !strings.ContainsRune("‹›•⋯", r)
 }
 
-// CleanForReview is foreign text for a person who is asked to allow it, at ForReview or ForPlan:
-// all of it is seen, keys of known makers are masked, and no sign in it passes for a mark
-// of ours.
+// CleanForReview is foreign text for a person who is asked to allow it, at ForReview or
+// ForPlan: all of it is seen, keys of known makers are masked, and no sign in it passes
+// for a mark of ours.
 func CleanForReview(place TextPlace, text string) string {
 	marks := reviewMarkEscaper
 	if place == ForPlan {
@@ -141,10 +244,14 @@ func runeKindOf(r rune) runeKind {
 		return invalid
 	case r == zeroWidthNonJoiner, r == zeroWidthJoiner, r == textSelector, r == emojiSelector:
 		return joinerRune
-	case unicode.Is(unicode.Prepended_Concatenation_Mark, r): // Arabic signs around numbers are seen, although they are Cf
+	case unicode.Is(unicode.Prepended_Concatenation_Mark, r):
+		// Arabic signs around numbers are seen, although they are Cf
 		return rightToLeft
 	case unicode.In(r, unicode.Cf, unicode.Variation_Selector, unicode.Other_Default_Ignorable_Code_Point,
-		unicode.Noncharacter_Code_Point), r == blankBraille, r == '\U0001d159': // a note without a head
+		// a note without a head
+		unicode.Noncharacter_Code_Point),
+		r == blankBraille,
+		r == '\U0001d159':
 		return invisible
 	case unicode.Is(rightToLeftBlocks, r):
 		return rightToLeft
@@ -158,8 +265,9 @@ func runeKindOf(r rune) runeKind {
 	return visible
 }
 
-// EscapeSequencePattern is an escape sequence as a whole (ECMA-48; what xterm and tmux read): CSI; OSC and its like up to their end,
-// without which only the introducer goes, for a terminal would swallow the rest and a person would miss it; the others.
+// EscapeSequencePattern is an escape sequence as a whole (ECMA-48; what xterm and tmux
+// read): CSI; OSC and its like up to their end, without which only the introducer goes,
+// for a terminal would swallow the rest and a person would miss it; the others.
 var EscapeSequencePattern = LazyPattern(`(?:\x1b\[|\x{9b})[0-?]*[ -/]*[@-~]?` +
 	`|(?:\x1b[\]PX^_]|[\x{90}\x{98}\x{9d}\x{9e}\x{9f}])(?:[^\a\x1b\x{9c}\r\n]*(?:\a|\x{9c}|\x1b\\))?` +
 	`|\x1b[NO][ -~]?|\x1b[ -/]*[0-~]?`)
@@ -171,7 +279,8 @@ func Clean(place TextPlace, text string) string {
 	if !strings.ContainsFunc(text, mayChange) { // mostly
 		return text
 	}
-	if treats[sequence] == dropped && strings.ContainsAny(text, "\x1b\u0090\u0098\u009b\u009d\u009e\u009f") {
+	if treats[sequence] == dropped &&
+		strings.ContainsAny(text, "\x1b\u0090\u0098\u009b\u009d\u009e\u009f") {
 		text = EscapeSequencePattern().ReplaceAllString(text, "")
 	}
 	var b strings.Builder
@@ -196,8 +305,8 @@ func Clean(place TextPlace, text string) string {
 	return b.String()
 }
 
-// kindInContext is the kind of a character where it stands. A joiner that does something there is
-// seen. A mark on what is no letter may look like a sign of ASCII.
+// kindInContext is the kind of a character where it stands. A joiner that does something
+// there is seen. A mark on what is no letter may look like a sign of ASCII.
 func (p *placeRow) kindInContext(before, r rune, rest string) runeKind {
 	k := runeKindOf(r)
 	switch {
@@ -225,17 +334,21 @@ func joinerActs(before, r, after rune) bool {
 	if r == zeroWidthNonJoiner || r == zeroWidthJoiner {
 		return isJoinable(before) && isJoinable(after)
 	}
-	hasVariants := before > '~' && unicode.Is(unicode.S, before) || strings.ContainsRune("‼⁉〰ℹ", before)
-	return hasVariants || after == '\u20e3' && strings.ContainsRune("0123456789#*", before) // a keycap
+	hasVariants := before > '~' && unicode.Is(unicode.S, before) ||
+		strings.ContainsRune("‼⁉〰ℹ", before)
+	// a keycap
+	return hasVariants || after == '\u20e3' && strings.ContainsRune("0123456789#*", before)
 }
 
-// isJoinable says whether r is of what joiners join: symbols, and letters of scripts that have no case and are not ideographs.
+// isJoinable says whether r is of what joiners join: symbols, and letters of scripts that
+// have no case and are not ideographs.
 func isJoinable(r rune) bool {
 	return r > 0xff && unicode.In(r, unicode.Lo, unicode.M, unicode.S) &&
 		!unicode.In(r, unicode.Han, unicode.Hiragana, unicode.Katakana, unicode.Hangul)
 }
 
-// replacement is what stands in the place of a character that is not kept, before the rest.
+// replacement is what stands in the place of a character that is not kept, before the
+// rest.
 func (t treatment) replacement(k runeKind, r rune, rest string) (s string) {
 	switch {
 	case t == dropped && r != blankBraille,
@@ -259,13 +372,19 @@ func (t treatment) replacement(k runeKind, r rune, rest string) (s string) {
 }
 
 // OneLine is text for a terminal in one line.
-func OneLine(text string) string { return strings.Join(strings.Fields(Clean(ForTerminal, text)), " ") }
+func OneLine(
+	text string,
+) string {
+	return strings.Join(strings.Fields(Clean(ForTerminal, text)), " ")
+}
 
 const maskText = "•••"
 
-// keyPattern are the keys of makers as they look: how they begin, which stays, and the rest, which is hidden. The rest has only
-// characters that no shell acts upon. What follows a name or an option is never hidden by that: it may be what runs. How long a
-// key is at most stands apart: counted by the expression, it took each hook that waits 6 MB and 7 ms.
+// keyPattern are the keys of makers as they look: how they begin, which stays, and the
+// rest, which is hidden. The rest has only characters that no shell acts upon. What
+// follows a name or an option is never hidden by that: it may be what runs. How long a
+// key is at most stands apart: counted by the expression, it took each hook that waits 6
+// MB and 7 ms.
 var keyPattern = LazyPattern(`(\b(?:` + strings.Join([]string{
 	`A(?:KIA|SIA|BIA|CCA)[A-Z0-9]{16}`,
 	`gh[pousr]_[A-Za-z0-9]{20,}`, `github_pat_[A-Za-z0-9_]{20,}`, `gl(?:pat|ptt|dt|rt|cbt|oas)-[A-Za-z0-9_-]{16,}`,
@@ -284,17 +403,24 @@ var keyPattern = LazyPattern(`(\b(?:` + strings.Join([]string{
 }, `|`) + `))`)
 
 var (
-	// keyPrefix is how the shapes begin: up to here a key tells what it is, and no secret.
-	keyPrefix = LazyPattern(`^(?:hooks\.slack\.com/services/T[A-Z0-9]+/B[A-Z0-9]+/|discord(?:app)?\.com/api/webhooks/[0-9]+/|` +
-		`sk-(?:ant-[a-z]+[0-9]+|proj|svcacct|admin|or-v1)-|github_pat_|AGE-SECRET-KEY-1|dckr_pat_|lin_api_|` +
-		`(?:sk|rk|pk)_(?:live|test)_|do[opr]_v1_|[0-9]{8,10}:|[A-Za-z0-9]{2,6}[_.-]|A[A-Z]{3}|AIza|1//0|SK|eyJ)`)
-	// privateKeyPattern is a private key as PEM, with its line breaks, or with those of a JSON text. pemLinePattern is a line of its body.
-	privateKeyPattern = LazyPattern(`-----BEGIN (?:[A-Z0-9]+ )*PRIVATE KEY-----(?:[A-Za-z0-9+/=\r\n]|\\n|\\r)+` +
-		`-----END (?:[A-Z0-9]+ )*PRIVATE KEY-----`)
+	// keyPrefix is how the shapes begin: up to here a key tells what it is, and no
+	// secret.
+	keyPrefix = LazyPattern(
+		`^(?:hooks\.slack\.com/services/T[A-Z0-9]+/B[A-Z0-9]+/|discord(?:app)?\.com/api/webhooks/[0-9]+/|` +
+			`sk-(?:ant-[a-z]+[0-9]+|proj|svcacct|admin|or-v1)-|github_pat_|AGE-SECRET-KEY-1|dckr_pat_|lin_api_|` +
+			`(?:sk|rk|pk)_(?:live|test)_|do[opr]_v1_|[0-9]{8,10}:|[A-Za-z0-9]{2,6}[_.-]|A[A-Z]{3}|AIza|1//0|SK|eyJ)`,
+	)
+	// privateKeyPattern is a private key as PEM, with its line breaks, or with those of a
+	// JSON text. pemLinePattern is a line of its body.
+	privateKeyPattern = LazyPattern(
+		`-----BEGIN (?:[A-Z0-9]+ )*PRIVATE KEY-----(?:[A-Za-z0-9+/=\r\n]|\\n|\\r)+` +
+			`-----END (?:[A-Z0-9]+ )*PRIVATE KEY-----`,
+	)
 	pemLinePattern = LazyPattern(`((?:^|[\r\n]|\\n|\\r))([A-Za-z0-9+/]+={0,2})([A-Za-z0-9+/=]*)`)
 )
 
-// keyMarks stand in what the shapes find, one in each: most commands have none, and the expression takes a waiting hook 0.4 MB.
+// keyMarks stand in what the shapes find, one in each: most commands have none, and the
+// expression takes a waiting hook 0.4 MB.
 var keyMarks = []string{
 	"AKIA", "ASIA", "ABIA", "ACCA", "ghp_", "gho_", "ghu_", "ghs_", "ghr_", "github_pat_",
 	"glpat-", "glptt-", "gldt-", "glrt-", "glcbt-", "gloas-", "xox", "xapp-", "hooks.slack.com/", "/api/webhooks/",
@@ -309,12 +435,13 @@ const (
 	maxTokenLength = 3000
 )
 
-// minKeyLine is how long a line of a key is at least. One without a slash is hidden, also of a key that this program cannot read: it
-// is no path.
+// minKeyLine is how long a line of a key is at least. One without a slash is hidden, also
+// of a key that this program cannot read: it is no path.
 const minKeyLine = 40
 
-// MaskKeys hides the keys of known makers in text that people are shown, and nothing else: of a command, what runs is shown. It
-// hides characters of A-Z, a-z, 0-9 and _+/=.~- alone, and of each key no more than its maker's keys have.
+// MaskKeys hides the keys of known makers in text that people are shown, and nothing
+// else: of a command, what runs is shown. It hides characters of A-Z, a-z, 0-9 and
+// _+/=.~- alone, and of each key no more than its maker's keys have.
 func MaskKeys(s string) string {
 	if slices.ContainsFunc(keyMarks, func(mark string) bool { return strings.Contains(s, mark) }) {
 		s = keyPattern().ReplaceAllStringFunc(s, func(key string) string {
@@ -334,7 +461,8 @@ func MaskKeys(s string) string {
 		isKey := isPrivateKey(block)
 		body = pemLinePattern().ReplaceAllStringFunc(body, func(line string) string {
 			parts := pemLinePattern().FindStringSubmatch(line)
-			if parts[3] == "" && (isKey || len(parts[2]) >= minKeyLine && !strings.Contains(parts[2], "/")) {
+			if parts[3] == "" &&
+				(isKey || len(parts[2]) >= minKeyLine && !strings.Contains(parts[2], "/")) {
 				return parts[1] + maskText
 			}
 			return line

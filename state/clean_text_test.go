@@ -67,7 +67,8 @@ func TestClean(t *testing.T) {
 		{"OSC in one character", words, "a\u009d0;evil\u009cb", "ab"},
 		{"escape before CJK", words, "a\x1b日本", "a日本"},
 		{"two escapes", words, "a\x1b\x1b[31mb", "ab"},
-		{"bracket behind a sequence", words, "<\x1b[0musers/all>", "<users/all>"}, // gchat makes it harmless after
+		// gchat makes it harmless after
+		{"bracket behind a sequence", words, "<\x1b[0musers/all>", "<users/all>"},
 
 		{"not UTF-8", same(ForTyping), "a\xff\x9b31m\xc3b", "a31mb"},
 		{"not UTF-8", same(ForChat, ForAgent, ForTerminal, ForJSON), "a\xff\xed\xa0\x80b", "a\uFFFD\uFFFD\uFFFD\uFFFDb"},
@@ -127,7 +128,8 @@ func TestClean(t *testing.T) {
 	}
 }
 
-// Of each character: what one place drops, or a screen would draw out of order, is written out where a person decides.
+// Of each character: what one place drops, or a screen would draw out of order, is
+// written out where a person decides.
 func TestWhatMayRunIsSeen(t *testing.T) {
 	for r := rune(0); r <= unicode.MaxRune; r++ {
 		if !utf8.ValidRune(r) {

@@ -10,8 +10,8 @@ const (
 	DelivererNone   Deliverer = "terminal" // only the terminal answers the question
 )
 
-// FindDeliverer decides who can bring the reply to a question to Claude, as things are now.
-// hasPane says that the caller knows a pane which the answer may be typed into.
+// FindDeliverer decides who can bring the reply to a question to Claude, as things are
+// now. hasPane says that the caller knows a pane which the answer may be typed into.
 func (q *Question) FindDeliverer(env Getenv, hasPane bool) Deliverer {
 	traits, canType := q.Kind.Traits(), hasPane && q.CanBeTyped()
 	switch {
@@ -29,8 +29,8 @@ func (q *Question) FindDeliverer(env Getenv, hasPane bool) Deliverer {
 	return DelivererNone
 }
 
-// NeedsHook reports whether a hook of its own is to deliver the reply to a question, and does
-// not wait for it. The poller can perhaps type it instead.
+// NeedsHook reports whether a hook of its own is to deliver the reply to a question, and
+// does not wait for it. The poller can perhaps type it instead.
 func (q *Question) NeedsHook(deliverer Deliverer) bool {
 	isTyped := deliverer == DelivererPoller && !q.Kind.Traits().IsPrompt
 	return q.Mode.Traits().NeedsHook && (isTyped || deliverer == DelivererNone)

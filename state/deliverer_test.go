@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// Status, answer and the poller ask one function who brings a reply to Claude, and so they
-// agree.
+// Status, answer and the poller ask one function who brings a reply to Claude, and so
+// they agree.
 func TestDeliverer(t *testing.T) {
 	prompts := []SubQuestion{{Question: "Which?"}}
 	now := time.Now()

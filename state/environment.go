@@ -17,7 +17,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// environmentVariables are the variables that decide where, as whom and for whom messages go and replies are read.
+// environmentVariables are the variables that decide where, as whom and for whom messages
+// go and replies are read.
 var environmentVariables = []string{
 	"GOOGLE_CHAT_WEBHOOK_URL", "GOOGLE_CHAT_SPACE_ID", "GOOGLE_CHAT_CREDENTIALS_FILE", "GOOGLE_APPLICATION_CREDENTIALS",
 	"CLOUDSDK_CONFIG", "GCHAT_API_ENDPOINT", "GCHAT_PUBSUB_SUBSCRIPTION", "GCHAT_PUBSUB_ENDPOINT", "GCHAT_ALLOWED_USERS",
@@ -28,11 +29,13 @@ var environmentVariables = []string{
 	"OPENCLAW_GATEWAY_TOKEN", "OPENCLAW_GATEWAY_PASSWORD", "OPENCLAW_GATEWAY_PORT", "OPENCLAW_GATEWAY_URL",
 }
 
-// Environment names this machine, and what this process's environment says about where messages go: a salted hash, so that no
-// secret reaches the disk. One poller serves the records of one environment: machines that share a HOME have one each.
+// Environment names this machine, and what this process's environment says about where
+// messages go: a salted hash, so that no secret reaches the disk. One poller serves the
+// records of one environment: machines that share a HOME have one each.
 func Environment(env Getenv) string { return environmentName(env, countedValue) }
 
-// formerEnvironment is what earlier versions call it, for which more of some variables counts.
+// formerEnvironment is what earlier versions call it, for which more of some variables
+// counts.
 func formerEnvironment(env Getenv) string {
 	return environmentName(env, func(env Getenv, name string) string { return env(name) })
 }
@@ -43,16 +46,17 @@ func environmentName(env Getenv, valueOf func(Getenv, string) string) string {
 	for _, name := range environmentVariables {
 		fmt.Fprintf(h, "%s=%s\x00", name, valueOf(env, name))
 	}
-	if policy := env("GCHAT_POLICY_FILE"); policy != "" { // without it the records of earlier versions keep their environment
+	if policy := env("GCHAT_POLICY_FILE"); policy != "" {
+		// without it the records of earlier versions keep their environment
 		fmt.Fprintf(h, "policy=%s\x00", policy)
 	}
 	return hex.EncodeToString(h.Sum(nil)[:8])
 }
 
-// countedValue is what of a variable makes an environment. Those of Anthropic's, with which Claude
-// Code runs, make none; of a proxy it is what Go takes, the upper case before the lower one.
-// What counts no more stands in the hash as if it were not set: so where it is not, the records
-// of earlier versions keep their environment.
+// countedValue is what of a variable makes an environment. Those of Anthropic's, with
+// which Claude Code runs, make none; of a proxy it is what Go takes, the upper case
+// before the lower one. What counts no more stands in the hash as if it were not set: so
+// where it is not, the records of earlier versions keep their environment.
 func countedValue(env Getenv, name string) string {
 	proxy := func(name string) string { return cmp.Or(env(name), env(strings.ToLower(name))) }
 	switch name {
@@ -72,8 +76,8 @@ func countedValue(env Getenv, name string) string {
 // salts are what salt returned, by its file: a process asks for it with each lock.
 var salts sync.Map
 
-// salt is a random text of this user's state, made with the first call. Where they cannot be written it is none: then
-// nothing else of ours can be, either.
+// salt is a random text of this user's state, made with the first call. Where they cannot
+// be written it is none: then nothing else of ours can be, either.
 func salt(env Getenv) []byte {
 	path := filepath.Join(UserStateDir(env), "salt")
 	if cachedSalt, ok := salts.Load(path); ok {
@@ -96,18 +100,20 @@ func salt(env Getenv) []byte {
 	return fresh
 }
 
-// CardID is what the buttons of a question's card carry in place of its id: no other program can guess it.
+// CardID is what the buttons of a question's card carry in place of its id: no other
+// program can guess it.
 func CardID(env Getenv, questionID string) string {
 	h := hmac.New(sha256.New, salt(env))
 	h.Write([]byte("card " + questionID))
 	return hex.EncodeToString(h.Sum(nil)[:16])
 }
 
-// JoinNonce goes with a code that this machine joins a hub with: it is the same on every try, and no other program can guess it.
+// JoinNonce goes with a code that this machine joins a hub with: it is the same on every
+// try, and no other program can guess it.
 func JoinNonce(env Getenv, code string) string { return CardID(env, "join "+code) }
 
-// ProjectEnv is the environment in which a project's record was written, as far as its configuration goes: a project's files
-// count where the record's Open says so.
+// ProjectEnv is the environment in which a project's record was written, as far as its
+// configuration goes: a project's files count where the record's Open says so.
 func ProjectEnv(env Getenv, projectDir string, trusted bool) Getenv {
 	return func(name string) string {
 		switch {
@@ -120,10 +126,12 @@ func ProjectEnv(env Getenv, projectDir string, trusted bool) Getenv {
 	}
 }
 
-// PIDScope names where this process's pids count: this machine, and on Linux the pid namespace in it, such as a container's. One HOME
-// can be in several, and a process that is not seen from here may well live there.
+// PIDScope names where this process's pids count: this machine, and on Linux the pid
+// namespace in it, such as a container's. One HOME can be in several, and a process that
+// is not seen from here may well live there.
 var PIDScope = sync.OnceValue(func() string {
-	namespace, _ := os.Readlink("/proc/self/ns/pid") // the first one is called the same on every machine
+	// the first one is called the same on every machine
+	namespace, _ := os.Readlink("/proc/self/ns/pid")
 	return Hash(4, "gchat-hooks "+machineID()+" "+namespace)
 })
 

@@ -11,7 +11,8 @@ import (
 	"time"
 )
 
-// What leads elsewhere is another environment, also where one variable says what another did.
+// What leads elsewhere is another environment, also where one variable says what another
+// did.
 func TestEachVariableNamesTheEnvironmentByItself(t *testing.T) {
 	vars := map[string]string{"HOME": t.TempDir(), "GCHAT_PUBSUB_ENDPOINT": "e"}
 	env := func(name string) string { return vars[name] }
@@ -22,8 +23,8 @@ func TestEachVariableNamesTheEnvironmentByItself(t *testing.T) {
 	}
 }
 
-// A proxy counts for what the program makes of it: the upper case before the lower one, and
-// no exceptions where there is no proxy.
+// A proxy counts for what the program makes of it: the upper case before the lower one,
+// and no exceptions where there is no proxy.
 func TestProxiesCountWhereTheyDiffer(t *testing.T) {
 	home := t.TempDir()
 	environment := func(pairs ...string) string {
@@ -58,8 +59,8 @@ func TestProxiesCountWhereTheyDiffer(t *testing.T) {
 	}
 }
 
-// An environment keeps the name that earlier versions gave it, where none of what they counted
-// besides is set: their records stay with the same poller.
+// An environment keeps the name that earlier versions gave it, where none of what they
+// counted besides is set: their records stay with the same poller.
 func TestAnEnvironmentKeepsItsName(t *testing.T) {
 	vars := map[string]string{"HOME": t.TempDir(), "GOOGLE_CHAT_SPACE_ID": "A", "HTTPS_PROXY": "http://p"}
 	env := func(name string) string { return vars[name] }
@@ -80,7 +81,8 @@ func TestAnEnvironmentKeepsItsName(t *testing.T) {
 	}
 }
 
-// A machine that slept is not taken for a poller that hangs, nor one that cannot be seen from here for one that is gone.
+// A machine that slept is not taken for a poller that hangs, nor one that cannot be seen
+// from here for one that is gone.
 func TestAPollersLifeIsToldByItsMachine(t *testing.T) {
 	home := t.TempDir()
 	env := func(name string) string { return map[string]string{"HOME": home}[name] }
@@ -123,8 +125,8 @@ func TestAPollersLifeIsToldByItsMachine(t *testing.T) {
 	}
 }
 
-// What an earlier version wrote down, for which Anthropic's variables made an environment, comes
-// under this one, unless a poller of that version runs.
+// What an earlier version wrote down, for which Anthropic's variables made an
+// environment, comes under this one, unless a poller of that version runs.
 func TestAnEarlierVersionsEnvironmentIsTakenOver(t *testing.T) {
 	for name, isServed := range map[string]bool{"no poller": false, "its poller runs": true} {
 		vars := map[string]string{"HOME": t.TempDir(), "ANTHROPIC_API_KEY": "k"}

@@ -13,7 +13,8 @@ import (
 	"time"
 )
 
-// ReadHeartbeat is the heartbeat of an environment's poller; the zero one when there is none.
+// ReadHeartbeat is the heartbeat of an environment's poller; the zero one when there is
+// none.
 func ReadHeartbeat(env Getenv, environment string) (h Heartbeat) {
 	b, err := ReadPlain(filepath.Join(pollersDir(env), environment+".json"), 64<<10)
 	if err != nil || json.Unmarshal(b, &h) != nil {
@@ -24,41 +25,54 @@ func ReadHeartbeat(env Getenv, environment string) (h Heartbeat) {
 		return h
 	}
 	err = syscall.Kill(h.PID, 0)
-	isRestarted := h.AwakeTime > AwakeTime() // the machine, since then: its pid is another process's
+	// the machine, since then: its pid is another process's
+	isRestarted := h.AwakeTime > AwakeTime()
 	h.IsAlive = h.PID > 0 && !isRestarted && (err == nil || errors.Is(err, syscall.EPERM))
 	return h
 }
 
-// Heartbeat is what a poller writes about itself every HeartbeatInterval: file pollers/{environment}.json.
+// Heartbeat is what a poller writes about itself every HeartbeatInterval: file
+// pollers/{environment}.json.
 type Heartbeat struct {
-	PID               int           `json:"pid"`
-	Program           string        `json:"program"`
-	IsDaemon          bool          `json:"daemon"`
-	IsDryRun          bool          `json:"dry_run,omitempty"` // it types nothing, and has no other poller type
-	StartedAt         time.Time     `json:"started"`
-	BeatAt            time.Time     `json:"beat"`
-	OpenQuestions     int           `json:"open"`             // questions that it serves
-	UnreadableFolders []string      `json:"unread,omitempty"` // folders of questions that the system does not let it read, some of them
-	Machine           string        `json:"machine"`          // as people call it: its host's name
-	PIDScope          string        `json:"where"`            // see Here
-	AwakeTime         time.Duration `json:"awake"`            // how long the machine had run by then, without its sleep, nanoseconds
+	PID      int    `json:"pid"`
+	Program  string `json:"program"`
+	IsDaemon bool   `json:"daemon"`
+	// it types nothing, and has no other poller type
+	IsDryRun      bool      `json:"dry_run,omitempty"`
+	StartedAt     time.Time `json:"started"`
+	BeatAt        time.Time `json:"beat"`
+	OpenQuestions int       `json:"open"` // questions that it serves
+	// folders of questions that the system does not let it read, some of them
+	UnreadableFolders []string `json:"unread,omitempty"`
+	Machine           string   `json:"machine"` // as people call it: its host's name
+	PIDScope          string   `json:"where"`   // see Here
+	// how long the machine had run by then, without its sleep, nanoseconds
+	AwakeTime time.Duration `json:"awake"`
 
-	IsAlive bool `json:"-"` // its process is there. The lock is not tried: for that instant a hook would take us for the poller
+	// its process is there. The lock is not tried: for that instant a hook would take us
+	// for the poller
+	IsAlive bool `json:"-"`
 }
 
-// DescribeUnreadable says what the system does not let a living poller read, and what a person can do about it; "" where it reads all. A
-// launchd agent has permissions of its own: the person's terminal may read what the daemon may not.
+// DescribeUnreadable says what the system does not let a living poller read, and what a
+// person can do about it; "" where it reads all. A launchd agent has permissions of its
+// own: the person's terminal may read what the daemon may not.
 func (h Heartbeat) DescribeUnreadable() (problem, hint string) {
 	if !h.IsAlive || len(h.UnreadableFolders) == 0 {
 		return "", ""
 	}
-	problem = fmt.Sprintf("the poller (pid %d) may not read the questions in %s", h.PID, strings.Join(h.UnreadableFolders, ", "))
+	problem = fmt.Sprintf(
+		"the poller (pid %d) may not read the questions in %s",
+		h.PID,
+		strings.Join(h.UnreadableFolders, ", "),
+	)
 	return problem, "see who may read that folder; on a Mac, which guards Documents, Desktop, Downloads, iCloud Drive and other " +
 		"volumes, allow " + h.Program + " in System Settings > Privacy & Security > Full Disk Access; " +
 		"then gchat-hooks poller install"
 }
 
-// HeartbeatInterval is how often a poller shows that it goes on; one that has not for three times as long is stopped, or hangs.
+// HeartbeatInterval is how often a poller shows that it goes on; one that has not for
+// three times as long is stopped, or hangs.
 const HeartbeatInterval = 10 * time.Second
 
 // WriteHeartbeat writes the heartbeat of this environment's poller.
@@ -71,8 +85,8 @@ func WriteHeartbeat(env Getenv, h Heartbeat) error {
 
 const dryRunExt = ".dry-run"
 
-// MarkDryRun has every poller of this person's type nothing, whatever its environment, until the lock is given up or this
-// process ends.
+// MarkDryRun has every poller of this person's type nothing, whatever its environment,
+// until the lock is given up or this process ends.
 func MarkDryRun(env Getenv) (*Lock, error) { return TryLock(pollerFile(env, dryRunExt)) }
 
 // IsDryRunMarked says whether a living process marks a dry run.
@@ -95,7 +109,8 @@ func ReadHeartbeats(env Getenv) (all []Heartbeat) {
 	return all
 }
 
-// IsSilent says whether a living poller shows no sign of going on: it is stopped, or hangs. A machine that sleeps gives it no time.
+// IsSilent says whether a living poller shows no sign of going on: it is stopped, or
+// hangs. A machine that sleeps gives it no time.
 func (h Heartbeat) IsSilent(now time.Time) bool {
 	since := now.Sub(h.BeatAt)
 	if awake := AwakeTime(); h.PIDScope == PIDScope() && h.AwakeTime > 0 && awake >= h.AwakeTime {
@@ -117,14 +132,16 @@ func WriteDaemonPID(dir string) error {
 	return WriteFile(filepath.Join(dir, PIDFile), []byte(strconv.Itoa(os.Getpid())+"\n"))
 }
 
-// ReadDaemonPID is what the pid file of a state folder says; 0 when there is none. After kill -9 it is out of date.
+// ReadDaemonPID is what the pid file of a state folder says; 0 when there is none. After
+// kill -9 it is out of date.
 func ReadDaemonPID(dir string) int {
 	b, _ := ReadPlain(filepath.Join(dir, PIDFile), 1024)
 	pid, _ := strconv.Atoi(strings.TrimSpace(string(b)))
 	return pid
 }
 
-// WriteLastPoll writes down in a state folder that a cycle of the daemon went well. A folder that is gone is not made again.
+// WriteLastPoll writes down in a state folder that a cycle of the daemon went well. A
+// folder that is gone is not made again.
 func WriteLastPoll(dir string, now time.Time) error {
 	if _, err := os.Stat(dir); IsMissing(err) {
 		return nil
@@ -132,7 +149,8 @@ func WriteLastPoll(dir string, now time.Time) error {
 	return WriteFile(filepath.Join(dir, LastPollFile), []byte(now.UTC().Format(time.RFC3339)+"\n"))
 }
 
-// ReadLastPoll is the time of the daemon's last good cycle; the zero time when there was none.
+// ReadLastPoll is the time of the daemon's last good cycle; the zero time when there was
+// none.
 func ReadLastPoll(dir string) time.Time {
 	b, _ := ReadPlain(filepath.Join(dir, LastPollFile), 1024)
 	t, _ := time.Parse(time.RFC3339, strings.TrimSpace(string(b)))

@@ -18,8 +18,8 @@ const (
 	IncomingNew    IncomingStatus = "new"    // it is not decided what it is
 	IncomingRouted IncomingStatus = "routed" // it is for the session that it names
 	IncomingKept   IncomingStatus = "kept"   // words that Claude is to get
-	// IncomingDoing says that the program began to do what it asks for. A command is not done
-	// again; whether words arrived is looked for.
+	// IncomingDoing says that the program began to do what it asks for. A command is not
+	// done again; whether words arrived is looked for.
 	IncomingDoing IncomingStatus = "doing"
 	IncomingDone  IncomingStatus = "done"
 )
@@ -40,49 +40,60 @@ const (
 // inbox/done: the same message is known by it when it is read again.
 type Incoming struct {
 	Record
-	ID                 string         `json:"incoming_id"` // see IncomingID
-	Chat               string         `json:"chat"`        // host/spaces/S
-	MessageName        string         `json:"message_name"`
-	ThreadName         string         `json:"thread_name,omitempty"` // spaces/S/threads/T
-	QuotedMessage      string         `json:"quotes,omitempty"`      // the message that it quotes
-	FirstThreadMessage string         `json:"follows,omitempty"`     // the message that its thread begins with
-	CardClientID       string         `json:"client_id,omitempty"`   // of a tapped card: see MessageID
-	Sender             string         `json:"sender,omitempty"`      // users/ID
-	SenderEmail        string         `json:"sender_email,omitempty"`
-	DisplayName        string         `json:"display_name,omitempty"`
-	Text               string         `json:"text,omitempty"`
-	HasAttachment      bool           `json:"attached,omitempty"` // a file or a picture came with it
-	IsRevoked          bool           `json:"gone,omitempty"`     // its sender took it back: its reply counts no more
-	Tap                *IncomingTap   `json:"tap,omitempty"`      // nil of a message
-	EventID            string         `json:"event,omitempty"`    // Pub/Sub's id of the event; "" of what was listed
-	CreatedAt          time.Time      `json:"created_at"`         // the server's clock
-	LocalCreatedAt     time.Time      `json:"said_at"`            // the same by this machine's clock
-	ReadAt             time.Time      `json:"read_at"`            // this machine's clock
-	Status             IncomingStatus `json:"status"`
-	SessionID          string         `json:"session_id,omitempty"` // Claude Code's, of the session that it is for
-	// Typing is what the poller typed of words, and PrintedAt is when a hook woke their session
-	// with them. Both are written before.
+	ID            string `json:"incoming_id"` // see IncomingID
+	Chat          string `json:"chat"`        // host/spaces/S
+	MessageName   string `json:"message_name"`
+	ThreadName    string `json:"thread_name,omitempty"` // spaces/S/threads/T
+	QuotedMessage string `json:"quotes,omitempty"`      // the message that it quotes
+	// the message that its thread begins with
+	FirstThreadMessage string `json:"follows,omitempty"`
+	// of a tapped card: see MessageID
+	CardClientID string `json:"client_id,omitempty"`
+	Sender       string `json:"sender,omitempty"` // users/ID
+	SenderEmail  string `json:"sender_email,omitempty"`
+	DisplayName  string `json:"display_name,omitempty"`
+	Text         string `json:"text,omitempty"`
+	// a file or a picture came with it
+	HasAttachment bool `json:"attached,omitempty"`
+	// its sender took it back: its reply counts no more
+	IsRevoked bool         `json:"gone,omitempty"`
+	Tap       *IncomingTap `json:"tap,omitempty"` // nil of a message
+	// Pub/Sub's id of the event; "" of what was listed
+	EventID   string    `json:"event,omitempty"`
+	CreatedAt time.Time `json:"created_at"` // the server's clock
+	// the same by this machine's clock
+	LocalCreatedAt time.Time      `json:"said_at"`
+	ReadAt         time.Time      `json:"read_at"` // this machine's clock
+	Status         IncomingStatus `json:"status"`
+	// Claude Code's, of the session that it is for
+	SessionID string `json:"session_id,omitempty"`
+	// Typing is what the poller typed of words, and PrintedAt is when a hook woke their
+	// session with them. Both are written before.
 	Typing    *Typing   `json:"typing,omitempty"`
 	PrintedAt time.Time `json:"printed_at,omitzero"`
-	SentNotes []string  `json:"told,omitempty"` // which notes of them their thread was given; see Owed.About
-	// ResolvedBy is how words ended, as of a question; "" while they wait. Their thread is owed
-	// a note of that.
-	ResolvedBy     string    `json:"resolved_by,omitempty"`
-	TerminalOutput string    `json:"said,omitempty"` // by the terminal, of one of Claude Code's own commands
+	// which notes of them their thread was given; see Owed.About
+	SentNotes []string `json:"told,omitempty"`
+	// ResolvedBy is how words ended, as of a question; "" while they wait. Their thread
+	// is owed a note of that.
+	ResolvedBy string `json:"resolved_by,omitempty"`
+	// by the terminal, of one of Claude Code's own commands
+	TerminalOutput string    `json:"said,omitempty"`
 	Outcome        Outcome   `json:"outcome,omitempty"`
 	EndedAt        time.Time `json:"ended_at,omitzero"`
 }
 
 // IncomingTap is what a card tells of a tap on it.
 type IncomingTap struct {
-	CardID    string              `json:"question"` // what the card carries for its question: see CardID
-	Choice    string              `json:"choice"`   // which button it was
-	Inputs    map[string][]string `json:"inputs,omitempty"`
-	HadButton bool                `json:"stands,omitempty"` // the card had that button when Chat told of the tap
+	// what the card carries for its question: see CardID
+	CardID string              `json:"question"`
+	Choice string              `json:"choice"` // which button it was
+	Inputs map[string][]string `json:"inputs,omitempty"`
+	// the card had that button when Chat told of the tap
+	HadButton bool `json:"stands,omitempty"`
 }
 
-// IncomingID is the id of a message that was written in a chat, host/spaces/S. A tap has no
-// message of its own: parts say who tapped what, and when.
+// IncomingID is the id of a message that was written in a chat, host/spaces/S. A tap has
+// no message of its own: parts say who tapped what, and when.
 func IncomingID(chat, message string, parts ...string) string {
 	return Hash(16, strings.Join(append([]string{chat, message}, parts...), "\x00"))
 }
@@ -119,19 +130,29 @@ func (in *Incoming) IsWaitingPrompt() bool {
 	return isPrompt && in.ResolvedBy == "" && in.Status != IncomingDone
 }
 
-// AsQuestion is words for a session as a question with this reply: for notes, logs and lists.
+// AsQuestion is words for a session as a question with this reply: for notes, logs and
+// lists.
 func (in *Incoming) AsQuestion(session *Session) *Question {
 	_, space, _ := strings.Cut(in.Chat, "/")
 	reply := in.AsReply()
 	q := &Question{
-		QuestionID: MessageID("said", in.MessageName), Kind: KindPrompt, Mode: ModeNative, Status: Answered,
+		QuestionID: MessageID(
+			"said",
+			in.MessageName,
+		), Kind: KindPrompt, Mode: ModeNative, Status: Answered,
 		AskedAt: in.LocalCreatedAt, PostedAt: &in.LocalCreatedAt, SessionID: in.SessionID, ClaudeSessionID: in.SessionID,
 		SessionName: session.Name, ProjectDir: session.ProjectDir, CWD: session.CWD,
-		ThreadKey: SessionThreadKey(session.ID), ThreadName: session.ThreadName, Chat: session.Chat, Space: space,
+		ThreadKey: SessionThreadKey(
+			session.ID,
+		), ThreadName: session.ThreadName, Chat: session.Chat, Space: space,
 		IsMessageSent: true, ClaudePID: session.ClaudePID, ClaudeStart: session.ClaudeStart,
 		TmuxSession: session.TmuxSession, TmuxPane: session.TmuxPane, TmuxSocket: session.TmuxSocket,
-		SubQuestions: []SubQuestion{{Header: "Said", Question: in.Text}}, Typing: in.Typing, ResolvedBy: in.ResolvedBy,
-		Answers: map[string]string{in.Text: in.Text}, Notes: map[string]string{in.Text: in.TerminalOutput},
+		SubQuestions: []SubQuestion{
+			{Header: "Said", Question: in.Text},
+		}, Typing: in.Typing, ResolvedBy: in.ResolvedBy,
+		Answers: map[string]string{
+			in.Text: in.Text,
+		}, Notes: map[string]string{in.Text: in.TerminalOutput},
 		Response: &in.Text, AnsweredMessage: reply.MessageName,
 		AnsweredBy: in.Sender, AnsweredByName: in.DisplayName,
 	}
@@ -155,7 +176,8 @@ func (in *Incoming) AsQuestion(session *Session) *Question {
 	return q
 }
 
-// asOldPrompt are the words of a question of the kind Said, as versions without an inbox kept them.
+// asOldPrompt are the words of a question of the kind Said, as versions without an inbox
+// kept them.
 func (q *Question) asOldPrompt(now time.Time) *Incoming {
 	r := q.Replies[0]
 	in := &Incoming{
@@ -195,8 +217,8 @@ const (
 	// tombstoneAge is how long a tombstone is kept after its message was written. What is
 	// older than MaxQuestionAge when it is read is never used.
 	tombstoneAge = 48 * time.Hour
-	// maxUndecided is how many messages of a space may be undecided, and MaxUndecidedOfStranger how
-	// many of one sender who may not answer.
+	// maxUndecided is how many messages of a space may be undecided, and
+	// MaxUndecidedOfStranger how many of one sender who may not answer.
 	maxUndecided           = 1000
 	MaxUndecidedOfStranger = 20
 )
@@ -204,8 +226,8 @@ const (
 // errInboxFull says that too much of a space, or of a stranger, is undecided.
 var errInboxFull = errors.New("too many messages are undecided: the rest is read later")
 
-// Inbox is the folder of incoming messages. No other place knows which messages were read.
-// Update and Load of one that is done are fs.ErrNotExist.
+// Inbox is the folder of incoming messages. No other place knows which messages were
+// read. Update and Load of one that is done are fs.ErrNotExist.
 type Inbox struct {
 	Folder[Incoming]
 	tombstones Folder[Incoming]
@@ -280,8 +302,8 @@ func (b Inbox) Finish(in *Incoming, outcome Outcome, now time.Time) error {
 	return b.Remove(in.ID)
 }
 
-// RemoveFinished takes a message away that has its tombstone already: a process was killed in
-// Finish. It reports whether that was so.
+// RemoveFinished takes a message away that has its tombstone already: a process was
+// killed in Finish. It reports whether that was so.
 func (b Inbox) RemoveFinished(id string) (wasFinished bool) {
 	if !fileExists(b.tombstones.path(id)) {
 		return false
@@ -302,8 +324,8 @@ func (b Inbox) RemoveTombstone(id string, outcome Outcome) (removed bool, err er
 	return true, b.tombstones.Remove(id)
 }
 
-// AddOldPrompt takes words that a version without an inbox kept as a question. What their thread
-// is owed stays with the question.
+// AddOldPrompt takes words that a version without an inbox kept as a question. What their
+// thread is owed stays with the question.
 func (b Inbox) AddOldPrompt(q *Question, now time.Time) error {
 	if q.Kind != KindPrompt || !q.Status.IsOpen() || len(q.Replies) == 0 {
 		return nil
@@ -321,7 +343,8 @@ func (b Inbox) AddOldPrompt(q *Question, now time.Time) error {
 	return err
 }
 
-// WaitingPrompts are the words for sessions that wait, the oldest first; without names, for all.
+// WaitingPrompts are the words for sessions that wait, the oldest first; without names,
+// for all.
 func (b Inbox) WaitingPrompts(sessionIDs ...string) []*Incoming {
 	all, _ := b.All()
 	all = slices.DeleteFunc(all, func(in *Incoming) bool {
@@ -332,7 +355,8 @@ func (b Inbox) WaitingPrompts(sessionIDs ...string) []*Incoming {
 	return all
 }
 
-// WaitingPromptQuestions are the words for sessions that Claude does not have yet, as questions look.
+// WaitingPromptQuestions are the words for sessions that Claude does not have yet, as
+// questions look.
 func WaitingPromptQuestions(env Getenv) (questions []*Question) {
 	user := UserStateDir(env)
 	for _, in := range InboxIn(user).WaitingPrompts() {
@@ -359,14 +383,15 @@ func (b Inbox) EndPrompt(id, resolvedBy, terminalOutput string) (ended bool, err
 	_, err = b.Change(id, func(in *Incoming) {
 		ended = in.IsWaitingPrompt()
 		if ended {
-			in.ResolvedBy, in.TerminalOutput, in.EndedAt = resolvedBy, terminalOutput, time.Now().UTC()
+			in.ResolvedBy, in.TerminalOutput, in.EndedAt = resolvedBy, terminalOutput, time.Now().
+				UTC()
 		}
 	})
 	return ended && err == nil, err
 }
 
-// Sweep removes old tombstones, and ends what nobody decided or did for as long as those are
-// kept.
+// Sweep removes old tombstones, and ends what nobody decided or did for as long as those
+// are kept.
 func (b Inbox) Sweep(now time.Time) {
 	undecided, _ := b.All()
 	for _, in := range undecided {
@@ -376,7 +401,8 @@ func (b Inbox) Sweep(now time.Time) {
 	}
 	tombstones, _ := b.tombstones.All()
 	for _, tombstone := range tombstones {
-		if now.Sub(tombstone.LocalCreatedAt) > tombstoneAge && now.Sub(tombstone.EndedAt) > time.Hour {
+		if now.Sub(tombstone.LocalCreatedAt) > tombstoneAge &&
+			now.Sub(tombstone.EndedAt) > time.Hour {
 			_ = b.tombstones.Remove(tombstone.ID)
 		}
 	}

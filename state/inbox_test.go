@@ -8,7 +8,8 @@ import (
 	"time"
 )
 
-// What is left of a message that is done has none of its words, also where it was read from disk.
+// What is left of a message that is done has none of its words, also where it was read
+// from disk.
 func TestATombstoneHasNoWords(t *testing.T) {
 	t.Parallel()
 	box := InboxIn(t.TempDir())

@@ -6,7 +6,8 @@ import (
 	"testing"
 )
 
-// A detached poller takes over its environment's lock and nothing else: the program may be started with any descriptor.
+// A detached poller takes over its environment's lock and nothing else: the program may
+// be started with any descriptor.
 func TestOnlyTheLockIsInherited(t *testing.T) {
 	home := t.TempDir()
 	env := func(name string) string { return map[string]string{"HOME": home}[name] }

@@ -15,8 +15,9 @@ import (
 // ErrLocked says that another living process holds the lock.
 var ErrLocked = errors.New("held by another process")
 
-// lockTimeout bounds how long a hook waits for a critical section of another process. Sections take about a millisecond;
-// only a stopped process keeps one longer, and then Claude Code must not wait with us.
+// lockTimeout bounds how long a hook waits for a critical section of another process.
+// Sections take about a millisecond; only a stopped process keeps one longer, and then
+// Claude Code must not wait with us.
 const lockTimeout = 2 * time.Second
 
 const maxLockPause = 8 * time.Millisecond
@@ -24,16 +25,16 @@ const maxLockPause = 8 * time.Millisecond
 // SlowCallWatcher, where a test sets it, is told of everything that Slow is told of.
 var SlowCallWatcher func(what string)
 
-// BeforeSlowCall is called before anything that may not be done under a record's lock. It does nothing
-// but in tests, which hold that.
+// BeforeSlowCall is called before anything that may not be done under a record's lock. It
+// does nothing but in tests, which hold that.
 func BeforeSlowCall(what string) {
 	if SlowCallWatcher != nil {
 		SlowCallWatcher(what)
 	}
 }
 
-// A Lock is an advisory lock of the kernel on a file: it ends with its holder, also by kill -9. A process that inherits the
-// descriptor has the lock, too.
+// A Lock is an advisory lock of the kernel on a file: it ends with its holder, also by
+// kill -9. A process that inherits the descriptor has the lock, too.
 type Lock struct {
 	file       *os.File
 	lockedFile *os.File // file, or its twin
@@ -49,7 +50,8 @@ func TryLock(path string) (*Lock, error) {
 	return lockOpenedFile(f, path, err)
 }
 
-// TryLockExisting is TryLock of a file that is there: none is made where another process removed it.
+// TryLockExisting is TryLock of a file that is there: none is made where another process
+// removed it.
 func TryLockExisting(path string) (*Lock, error) {
 	f, _, err := OpenPlain(path, os.O_RDWR)
 	return lockOpenedFile(f, path, err)
@@ -71,11 +73,13 @@ func lockOpenedFile(f *os.File, path string, err error) (*Lock, error) {
 func (l *Lock) acquire() (*Lock, error) {
 	err := syscall.Flock(int(l.lockedFile.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
 	if isLockingUnsupported(err) {
-		if lockEnv == nil || ReadLockFolder(lockEnv) != nil { // no folder has locks: nothing excludes anything
+		if lockEnv == nil || ReadLockFolder(lockEnv) != nil {
+			// no folder has locks: nothing excludes anything
 			return l, nil
 		}
 		why := "there are no locks in " + UserStateDir(lockEnv) + " (" + err.Error() + ")"
-		chooseLockFolder(lockEnv, why, func(string) bool { return true }) // the next poller looks whether they lock
+		// the next poller looks whether they lock
+		chooseLockFolder(lockEnv, why, func(string) bool { return true })
 		return lockOpenedFile(l.file, l.Path, nil)
 	}
 	if err == nil {
@@ -93,7 +97,8 @@ func (l *Lock) close() {
 	_ = l.file.Close() // mostly the same
 }
 
-// IsFileGone says that the lock's file was removed, or is another one by now: no other process sees that the lock is held.
+// IsFileGone says that the lock's file was removed, or is another one by now: no other
+// process sees that the lock is held.
 func (l *Lock) IsFileGone() bool {
 	current, err := os.Lstat(l.Path)
 	held, serr := l.file.Stat()
@@ -112,10 +117,14 @@ func IsLocked(path string) bool {
 		return true
 	}
 	defer locked.Close()
-	return errors.Is(syscall.Flock(int(locked.Fd()), syscall.LOCK_SH|syscall.LOCK_NB), syscall.EWOULDBLOCK)
+	return errors.Is(
+		syscall.Flock(int(locked.Fd()), syscall.LOCK_SH|syscall.LOCK_NB),
+		syscall.EWOULDBLOCK,
+	)
 }
 
-// LockWithTimeout takes the lock at path within lockTimeout. Each try opens the file anew: an uninstall may have removed it.
+// LockWithTimeout takes the lock at path within lockTimeout. Each try opens the file
+// anew: an uninstall may have removed it.
 func LockWithTimeout(path string) (*Lock, error) {
 	BeforeSlowCall("waits for a lock")
 	deadline := time.Now().Add(lockTimeout)
@@ -128,7 +137,8 @@ func LockWithTimeout(path string) (*Lock, error) {
 	}
 }
 
-// Unlock gives the lock up, for every process that has it; nil is none. The file stays: removing it would let two holders in.
+// Unlock gives the lock up, for every process that has it; nil is none. The file stays:
+// removing it would let two holders in.
 func (l *Lock) Unlock() {
 	if l == nil {
 		return
@@ -149,8 +159,9 @@ func LockPoller(env Getenv) (*Lock, error) { return TryLock(pollerFile(env, ".lo
 // InheritedLockDescriptor is the descriptor of the lock that Pass passes.
 const InheritedLockDescriptor = 3
 
-// InheritPollerLock is the lock that the process which started this poller took for it, under a descriptor. Another file there,
-// or a lock that another process has, is an error.
+// InheritPollerLock is the lock that the process which started this poller took for it,
+// under a descriptor. Another file there, or a lock that another process has, is an
+// error.
 func InheritPollerLock(env Getenv, descriptor uintptr) (*Lock, error) {
 	path := pollerFile(env, ".lock")
 	f, _, err := OpenPlain(path, os.O_RDWR)
@@ -163,7 +174,8 @@ func InheritPollerLock(env Getenv, descriptor uintptr) (*Lock, error) {
 	expected, serr := os.Lstat(locked)
 	if errors.Join(err, perr, serr) != nil || !os.SameFile(expected, passed) {
 		f.Close()
-		l.lockedFile.Close() // it may be that of the same environment by the name of an earlier version
+		// it may be that of the same environment by the name of an earlier version
+		l.lockedFile.Close()
 		return nil, errors.New("what was passed to this poller is not its environment's lock")
 	}
 	syscall.CloseOnExec(int(l.lockedFile.Fd()))
@@ -176,9 +188,11 @@ const (
 	DetachedFlag = "--detached"
 )
 
-// PassToPoller has self become the detached poller that has the lock from now on: in a session of its own, in /, with no descriptor of
-// ours but the lock. The caller has it no more, also when that fails. Started as an Orphan, self only starts the poller, as
-// Detached, and ends: on Esc Claude Code ends a waiting hook with all its children (2.1.197, 2.1.329).
+// PassToPoller has self become the detached poller that has the lock from now on: in a
+// session of its own, in /, with no descriptor of ours but the lock. The caller has it no
+// more, also when that fails. Started as an Orphan, self only starts the poller, as
+// Detached, and ends: on Esc Claude Code ends a waiting hook with all its children
+// (2.1.197, 2.1.329).
 func (l *Lock) PassToPoller(self, flag string) error {
 	cmd := DetachedCommand(self, "poller", flag)
 	cmd.ExtraFiles = []*os.File{l.lockedFile} // the three before it are the null device
@@ -191,9 +205,9 @@ func (l *Lock) PassToPoller(self, flag string) error {
 	return nil
 }
 
-// WordQuestionFlag is what a process of its own is told that has a model word a question, whose file follows.
-// A hook starts it: what its environment says of the model is no part of what makes an
-// environment, so the poller may know another key, or none.
+// WordQuestionFlag is what a process of its own is told that has a model word a question,
+// whose file follows. A hook starts it: what its environment says of the model is no part
+// of what makes an environment, so the poller may know another key, or none.
 const WordQuestionFlag = "--words"
 
 // StartWordingQuestion has self do that.
@@ -207,13 +221,14 @@ func StartWordingQuestion(self, questionFile string) error {
 	return nil
 }
 
-// DetachedCommand runs self in a session of its own, in /, with no descriptor of ours. It belongs to no Claude Code and
-// to no pane.
+// DetachedCommand runs self in a session of its own, in /, with no descriptor of ours. It
+// belongs to no Claude Code and to no pane.
 func DetachedCommand(self string, args ...string) *exec.Cmd {
 	kept := slices.DeleteFunc(os.Environ(), func(pair string) bool {
 		return strings.HasPrefix(pair, "CLAUDE") || strings.HasPrefix(pair, "TMUX")
 	})
-	// self may be a copy that is called as a hook. Without /proc this name says where it is.
+	// self may be a copy that is called as a hook. Without /proc this name says where it
+	// is.
 	name := filepath.Join(filepath.Dir(self), "gchat-hooks")
 	return &exec.Cmd{
 		Path: self, Args: append([]string{name}, args...),
@@ -221,9 +236,10 @@ func DetachedCommand(self string, args ...string) *exec.Cmd {
 	}
 }
 
-// StartPoller makes sure that a poller of this environment runs; self is this program's path. It is called after the work was
-// written. What is the poller by then may be about to end, and not look for work any more: so it is called first. started says
-// that there was none.
+// StartPoller makes sure that a poller of this environment runs; self is this program's
+// path. It is called after the work was written. What is the poller by then may be about
+// to end, and not look for work any more: so it is called first. started says that there
+// was none.
 func StartPoller(env Getenv, self string) (started bool, err error) {
 	CallPoller(env, Environment(env))
 	if folder := ReadLockFolder(env); folder != nil && folder.Dir == "" {
@@ -239,8 +255,8 @@ func StartPoller(env Getenv, self string) (started bool, err error) {
 	return true, lock.PassToPoller(self, orphanFlag)
 }
 
-// RunWithoutPoller does something while no poller of an environment runs, and none can begin.
-// Where one runs it is not done.
+// RunWithoutPoller does something while no poller of an environment runs, and none can
+// begin. Where one runs it is not done.
 func RunWithoutPoller(env Getenv, environment string, do func()) {
 	lock, err := TryLock(filepath.Join(pollersDir(env), filepath.Base(environment)+".lock"))
 	if err != nil {
@@ -250,8 +266,9 @@ func RunWithoutPoller(env Getenv, environment string, do func()) {
 	do()
 }
 
-// CallPoller has the process that is an environment's poller know of work, also where it is about to end: each call writes a byte
-// to the file of its lock. Where there is no such file, no process is the poller.
+// CallPoller has the process that is an environment's poller know of work, also where it
+// is about to end: each call writes a byte to the file of its lock. Where there is no
+// such file, no process is the poller.
 func CallPoller(env Getenv, environment string) {
 	path := filepath.Join(pollersDir(env), filepath.Base(environment)+".lock")
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_APPEND|plainFlags, 0)
@@ -262,8 +279,8 @@ func CallPoller(env Getenv, environment string) {
 	_ = f.Close()
 }
 
-// CountPollerCalls is how often a poller of this environment was called since ResetCalls. It is to be asked before work is looked
-// for.
+// CountPollerCalls is how often a poller of this environment was called since ResetCalls.
+// It is to be asked before work is looked for.
 func CountPollerCalls(env Getenv) int64 {
 	info, err := os.Lstat(pollerFile(env, ".lock"))
 	if err != nil {
@@ -272,11 +289,13 @@ func CountPollerCalls(env Getenv) int64 {
 	return info.Size()
 }
 
-// ResetCalls has a poller begin to count anew, before it looks for work for the last time. So what is the poller only for a
-// moment, and looks for none, knows by no calls that none is left.
+// ResetCalls has a poller begin to count anew, before it looks for work for the last
+// time. So what is the poller only for a moment, and looks for none, knows by no calls
+// that none is left.
 func (l *Lock) ResetCalls() error { return l.file.Truncate(0) }
 
-// UnlockPoller gives the poller's lock up. Where a poller was called since there were so many CountPollerCalls, another one begins.
+// UnlockPoller gives the poller's lock up. Where a poller was called since there were so
+// many CountPollerCalls, another one begins.
 func (l *Lock) UnlockPoller(env Getenv, self string, calls int64) error {
 	l.Unlock()
 	if self == "" || CountPollerCalls(env) == calls {
@@ -286,9 +305,11 @@ func (l *Lock) UnlockPoller(env Getenv, self string, calls int64) error {
 	return err
 }
 
-// RequestPollerLock notes that the daemon, or a single round, waits for the lock of this environment's poller: a detached one yields to
-// it. The caller gives the lock up when it has the lock.
+// RequestPollerLock notes that the daemon, or a single round, waits for the lock of this
+// environment's poller: a detached one yields to it. The caller gives the lock up when it
+// has the lock.
 func RequestPollerLock(env Getenv) (*Lock, error) { return TryLock(pollerFile(env, ".want")) }
 
-// IsPollerLockRequested says whether a living process waits for the lock of this environment's poller.
+// IsPollerLockRequested says whether a living process waits for the lock of this
+// environment's poller.
 func IsPollerLockRequested(env Getenv) bool { return IsLocked(pollerFile(env, ".want")) }

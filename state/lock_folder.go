@@ -13,11 +13,13 @@ import (
 	"time"
 )
 
-// Some file systems grant one lock to every process, or know no locks: a network home can be mounted so. There each lock
-// has a twin, a file in a folder of this machine that is only this user's, and the twin is locked in its place. The lock's
-// own file stays what it is otherwise: it is there, it is watched, and calls are counted in it.
+// Some file systems grant one lock to every process, or know no locks: a network home can
+// be mounted so. There each lock has a twin, a file in a folder of this machine that is
+// only this user's, and the twin is locked in its place. The lock's own file stays what
+// it is otherwise: it is there, it is watched, and calls are counted in it.
 
-// A LockFolder says where the twins are, as a poller found out before it began. Where locks lock there is none.
+// A LockFolder says where the twins are, as a poller found out before it began. Where
+// locks lock there is none.
 type LockFolder struct {
 	Dir string `json:"dir"` // "" where twins do not lock either
 	Why string `json:"why"`
@@ -66,7 +68,8 @@ func openLockTarget(f *os.File) (*os.File, error) {
 }
 
 func lockTargetPath(f *os.File) (string, error) {
-	folder := ReadLockFolder(lockEnv) // with each lock: a process that waits learns what a poller found out
+	// with each lock: a process that waits learns what a poller found out
+	folder := ReadLockFolder(lockEnv)
 	if folder == nil || folder.Dir == "" {
 		return f.Name(), nil
 	}
@@ -82,7 +85,8 @@ func lockTargetPath(f *os.File) (string, error) {
 	return filepath.Join(folder.Dir, fmt.Sprintf("%x-%x.lock", stat.Dev, stat.Ino)), nil
 }
 
-// MakeLockTarget is the path of the file that is locked for the one at path, which it makes: for a lock that is not a Lock.
+// MakeLockTarget is the path of the file that is locked for the one at path, which it
+// makes: for a lock that is not a Lock.
 func MakeLockTarget(path string) string {
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|plainFlags, 0o600)
 	if err != nil {
@@ -96,7 +100,8 @@ func MakeLockTarget(path string) string {
 	return locked
 }
 
-// makeOwnFolder makes a folder that is only this user's. It is an error where another user made it, or it is a link.
+// makeOwnFolder makes a folder that is only this user's. It is an error where another
+// user made it, or it is a link.
 func makeOwnFolder(dir string) error {
 	_ = os.Mkdir(dir, 0o700)
 	return checkOwnFolder(dir)
@@ -112,11 +117,13 @@ func lockFolderCandidates(env Getenv) (dirs []string) {
 
 // isLockingUnsupported says whether a file system answered that it has none.
 func isLockingUnsupported(err error) bool {
-	return errors.Is(err, syscall.ENOLCK) || errors.Is(err, syscall.ENOTSUP) || errors.Is(err, syscall.ENOSYS)
+	return errors.Is(err, syscall.ENOLCK) || errors.Is(err, syscall.ENOTSUP) ||
+		errors.Is(err, syscall.ENOSYS)
 }
 
-// MoveLocksIfShared has a child process, which is self, try the lock that this process holds. Where the child gets it, too, twins
-// are locked from now on, and moved is true: another process may hold this one's twin.
+// MoveLocksIfShared has a child process, which is self, try the lock that this process
+// holds. Where the child gets it, too, twins are locked from now on, and moved is true:
+// another process may hold this one's twin.
 func (l *Lock) MoveLocksIfShared(env Getenv, self string) (moved bool) {
 	if isExclusive(self, l.lockedFile.Name()) {
 		if folder := ReadLockFolder(lockEnv); folder != nil && folder.Dir == "" { // it locks by now
@@ -124,7 +131,11 @@ func (l *Lock) MoveLocksIfShared(env Getenv, self string) (moved bool) {
 		}
 		return false
 	}
-	return chooseLockFolder(env, "locks in "+UserStateDir(env)+" do not lock", func(path string) bool { return isExclusive(self, path) })
+	return chooseLockFolder(
+		env,
+		"locks in "+UserStateDir(env)+" do not lock",
+		func(path string) bool { return isExclusive(self, path) },
+	)
 }
 
 // chooseLockFolder writes down the first folder whose locks are good.
@@ -152,8 +163,8 @@ func canLockIn(dir string, isGoodLock func(path string) bool) bool {
 	return syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB) == nil && isGoodLock(path)
 }
 
-// isExclusive says whether a child process, which is self, does not get a lock that this process holds. Where the child does
-// not say, it is taken to be so.
+// isExclusive says whether a child process, which is self, does not get a lock that this
+// process holds. Where the child does not say, it is taken to be so.
 func isExclusive(self, path string) bool {
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()

@@ -24,7 +24,8 @@ func lockHome(t *testing.T, mode os.FileMode) (env Getenv, runtime string) {
 	return env, runtime
 }
 
-// Where the home's locks do not lock, their twins do; the lock's own file is there, and is called, as ever.
+// Where the home's locks do not lock, their twins do; the lock's own file is there, and
+// is called, as ever.
 func TestALocksTwinLocksInItsPlace(t *testing.T) {
 	env, runtime := lockHome(t, 0o700)
 	before, err := LockPoller(env)

@@ -7,8 +7,9 @@ import (
 	"testing"
 )
 
-// The log and the log of decisions are plain files: a pipe without a reader and a device take
-// no line and hold nothing up. A log that its person keeps behind a link is written to.
+// The log and the log of decisions are plain files: a pipe without a reader and a device
+// take no line and hold nothing up. A log that its person keeps behind a link is written
+// to.
 func TestLogsArePlainFiles(t *testing.T) {
 	home := t.TempDir()
 	env := func(name string) string { return map[string]string{"HOME": home}[name] }

@@ -15,7 +15,8 @@ import (
 	"time"
 )
 
-// r is a run of characters that makes a secret long enough; the fakes are put together here so that no scanner takes them for real.
+// r is a run of characters that makes a secret long enough; the fakes are put together
+// here so that no scanner takes them for real.
 func r(n int) string { return strings.Repeat("a1B2c3D4e5", n/10+1)[:n] }
 
 func TestMaskKeys(t *testing.T) {
@@ -95,7 +96,8 @@ func TestNoKeyHidesAProgram(t *testing.T) {
 	}
 }
 
-// FuzzMaskKeys: what is hidden has characters of keys alone, and stands behind the beginning of a known shape or in a private key.
+// FuzzMaskKeys: what is hidden has characters of keys alone, and stands behind the
+// beginning of a known shape or in a private key.
 func FuzzMaskKeys(f *testing.F) {
 	f.Add("PASSWORD=hunter2 ./run -u a:b")
 	f.Add("x ghp_" + r(36) + "; rm -rf / sk-ant-api03-" + r(40) + "\"\n")
@@ -195,7 +197,8 @@ func TestEachShapeOfAKeyHasAMark(t *testing.T) {
 	}
 }
 
-// shortest are texts that an expression matches: of each alternative, and of each small set of characters.
+// shortest are texts that an expression matches: of each alternative, and of each small
+// set of characters.
 func shortest(re *syntax.Regexp) (all []string) {
 	switch re.Op {
 	case syntax.OpLiteral:

@@ -1,7 +1,8 @@
-// Package state is every byte that gchat-hooks keeps on disk: the questions, the messages, the sessions, how far spaces
-// were read, the locks, the log. It speaks neither Claude Code nor Google Chat nor tmux and imports nothing
-// of ours. It writes to a temporary file, syncs and renames that, so that a reader sees the old bytes or the new ones,
-// also after kill -9.
+// Package state is every byte that gchat-hooks keeps on disk: the questions, the
+// messages, the sessions, how far spaces were read, the locks, the log. It speaks neither
+// Claude Code nor Google Chat nor tmux and imports nothing of ours. It writes to a
+// temporary file, syncs and renames that, so that a reader sees the old bytes or the new
+// ones, also after kill -9.
 package state
 
 import (
@@ -19,11 +20,12 @@ import (
 	"unicode/utf8"
 )
 
-// Getenv looks an environment variable up; "" is unset. It is passed in, so that nothing reads the environment behind
-// a caller's back.
+// Getenv looks an environment variable up; "" is unset. It is passed in, so that nothing
+// reads the environment behind a caller's back.
 type Getenv func(name string) string
 
-// ProjectDir is the project that a process belongs to, by its absolute path: $CLAUDE_PROJECT_DIR, else the working directory.
+// ProjectDir is the project that a process belongs to, by its absolute path:
+// $CLAUDE_PROJECT_DIR, else the working directory.
 func ProjectDir(env Getenv) string {
 	dir, err := filepath.Abs(env("CLAUDE_PROJECT_DIR"))
 	if err != nil { // the working directory is gone
@@ -32,33 +34,39 @@ func ProjectDir(env Getenv) string {
 	return dir
 }
 
-// FindProjectDir is the project of a command in a shell, which may be below it: $CLAUDE_PROJECT_DIR, else that of the session
-// whose shell it is, else the nearest folder with configuration, from the working one up to the home folder.
+// FindProjectDir is the project of a command in a shell, which may be below it:
+// $CLAUDE_PROJECT_DIR, else that of the session whose shell it is, else the nearest
+// folder with configuration, from the working one up to the home folder.
 func FindProjectDir(env Getenv) string {
 	workingProject := ProjectDir(env)
 	if env("CLAUDE_PROJECT_DIR") != "" {
 		return workingProject
 	}
-	if session, err := SessionsIn(UserStateDir(env)).Get(env("CLAUDE_CODE_SESSION_ID")); err == nil && session.ProjectDir != "" {
+	if session, err := SessionsIn(UserStateDir(env)).Get(env("CLAUDE_CODE_SESSION_ID")); err == nil &&
+		session.ProjectDir != "" {
 		return session.ProjectDir
 	}
 	for dir := workingProject; dir != filepath.Dir(dir) && !isSameFolder(dir, Home(env)); dir = filepath.Dir(dir) {
-		if fileExists(filepath.Join(dir, ".claude", "gchat-hooks.json")) || fileExists(filepath.Join(dir, ".mcp.json")) {
+		if fileExists(filepath.Join(dir, ".claude", "gchat-hooks.json")) ||
+			fileExists(filepath.Join(dir, ".mcp.json")) {
 			return dir
 		}
 	}
 	return workingProject
 }
 
-// ProjectStateDir is the folder of a project's state: $GCHAT_STATE_DIR, else .claude/state in the project. Where a link leads that
-// out of the project, it is SpareStateDir: a checkout must not say where else files are read and written. So it is where macOS would
-// not let a poller read the project, and where the project's path is no UTF-8, which no record can name.
+// ProjectStateDir is the folder of a project's state: $GCHAT_STATE_DIR, else
+// .claude/state in the project. Where a link leads that out of the project, it is
+// SpareStateDir: a checkout must not say where else files are read and written. So it is
+// where macOS would not let a poller read the project, and where the project's path is no
+// UTF-8, which no record can name.
 func ProjectStateDir(env Getenv) string {
 	return ProjectStateDirs(env)[0]
 }
 
-// ProjectStateDirs are the folders that a project's questions may be in: ProjectStateDir, SpareStateDir, and of a project that macOS
-// guards the one in it, where an earlier version and other programs kept theirs.
+// ProjectStateDirs are the folders that a project's questions may be in: ProjectStateDir,
+// SpareStateDir, and of a project that macOS guards the one in it, where an earlier
+// version and other programs kept theirs.
 func ProjectStateDirs(env Getenv) []string {
 	configured, spare, dir := configuredStateDir(env), SpareStateDir(env), ProjectDir(env)
 	switch {
@@ -72,7 +80,9 @@ func ProjectStateDirs(env Getenv) []string {
 }
 
 func configuredStateDir(env Getenv) string {
-	dir, _ := filepath.Abs(cmp.Or(env("GCHAT_STATE_DIR"), filepath.Join(ProjectDir(env), ".claude", "state")))
+	dir, _ := filepath.Abs(
+		cmp.Or(env("GCHAT_STATE_DIR"), filepath.Join(ProjectDir(env), ".claude", "state")),
+	)
 	return dir
 }
 
@@ -80,7 +90,8 @@ func configuredStateDir(env Getenv) string {
 // $XDG_STATE_HOME/gchat-hooks, else ~/.local/state/gchat-hooks.
 func UserStateDir(env Getenv) string { return userFolder(env, "XDG_STATE_HOME", ".local/state") }
 
-// ConfigDir is the folder of what the person sets: $XDG_CONFIG_HOME/gchat-hooks, else ~/.config/gchat-hooks.
+// ConfigDir is the folder of what the person sets: $XDG_CONFIG_HOME/gchat-hooks, else
+// ~/.config/gchat-hooks.
 func ConfigDir(env Getenv) string { return userFolder(env, "XDG_CONFIG_HOME", ".config") }
 
 func userFolder(env Getenv, variable, inHome string) string {
@@ -91,18 +102,21 @@ func userFolder(env Getenv, variable, inHome string) string {
 	return filepath.Join(dir, "gchat-hooks")
 }
 
-// ConfigFile is the person's configuration file: $GCHAT_CONFIG, else config.json in ConfigDir.
+// ConfigFile is the person's configuration file: $GCHAT_CONFIG, else config.json in
+// ConfigDir.
 func ConfigFile(env Getenv) string {
 	return cmp.Or(env("GCHAT_CONFIG"), filepath.Join(ConfigDir(env), "config.json"))
 }
 
-// SpareStateDir stands in for a project's state folder that cannot be written (a read-only checkout), or leads elsewhere.
+// SpareStateDir stands in for a project's state folder that cannot be written (a
+// read-only checkout), or leads elsewhere.
 func SpareStateDir(env Getenv) string {
 	return filepath.Join(UserStateDir(env), "projects", Hash(6, configuredStateDir(env)))
 }
 
-// missingHome stands for the home folder of a process that has none, in a folder that is only root's. Nothing is made in it:
-// what stands in a temporary folder, or in the working folder, may be another person's.
+// missingHome stands for the home folder of a process that has none, in a folder that is
+// only root's. Nothing is made in it: what stands in a temporary folder, or in the
+// working folder, may be another person's.
 const missingHome = "/HOME is not set"
 
 // Home is the person's home folder, $HOME.
@@ -113,22 +127,25 @@ func Home(env Getenv) string {
 	return missingHome
 }
 
-// WriteFile replaces path with b, or leaves it as it was; it makes the folder. A new file is 0600; one that another program made keeps its
-// permissions, since that program has to read it.
+// WriteFile replaces path with b, or leaves it as it was; it makes the folder. A new file
+// is 0600; one that another program made keeps its permissions, since that program has to
+// read it.
 func WriteFile(path string, b []byte) error { return durable.write(path, b, false) }
 
 // durability is what a write survives. All survive kill -9.
 type durability int
 
 const (
-	durable  durability = iota // a power cut, when it was written: replies, answers, and what is owed
-	relaxed                    // a power cut may take it back: then the file is as it was before
-	unsynced                   // a power cut may take the file: what it says is found out again
-	inPlace                    // so, and it is written often: pace, watermark
+	// a power cut, when it was written: replies, answers, and what is owed
+	durable  durability = iota
+	relaxed             // a power cut may take it back: then the file is as it was before
+	unsynced            // a power cut may take the file: what it says is found out again
+	inPlace             // so, and it is written often: pace, watermark
 )
 
-// write replaces the file at path. A fresh one is only made where nothing stands there yet, os.ErrExist otherwise: a link is
-// exclusive and whole at once, which a rename is not.
+// write replaces the file at path. A fresh one is only made where nothing stands there
+// yet, os.ErrExist otherwise: a link is exclusive and whole at once, which a rename is
+// not.
 func (d durability) write(path string, b []byte, mustBeNew bool) error {
 	if d == inPlace {
 		return overwrite(path, b)
@@ -158,8 +175,9 @@ func (d durability) write(path string, b []byte, mustBeNew bool) error {
 	return nil
 }
 
-// overwrite writes a small JSON file in place, with one write that is as long as what stood there: for what is written often, is
-// read by our own processes, and says nothing that could not be found out again.
+// overwrite writes a small JSON file in place, with one write that is as long as what
+// stood there: for what is written often, is read by our own processes, and says nothing
+// that could not be found out again.
 func overwrite(path string, b []byte) error {
 	if err := MakeFolder(filepath.Dir(path)); err != nil {
 		return err
@@ -175,7 +193,8 @@ func overwrite(path string, b []byte) error {
 	return errors.Join(err, f.Close())
 }
 
-// writeTempFile writes b to a new file in dir, which it makes, under a name that no reader looks for.
+// writeTempFile writes b to a new file in dir, which it makes, under a name that no
+// reader looks for.
 func writeTempFile(dir string, b []byte, mustSync bool) (path string, err error) {
 	if err := MakeFolder(dir); err != nil {
 		return "", err
@@ -223,14 +242,16 @@ func MakeFolder(dir string) error {
 	return nil
 }
 
-// IsMissing says that there is no such file, also when a part of its path is a file where a folder should be.
+// IsMissing says that there is no such file, also when a part of its path is a file where
+// a folder should be.
 func IsMissing(err error) bool {
 	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR)
 }
 
 const fileNameRunes = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ_abcdefghijklmnopqrstuvwxyz.-"
 
-// safeFileName makes a file name of a foreign id: ids come from another program, and "../x" is a legal string.
+// safeFileName makes a file name of a foreign id: ids come from another program, and
+// "../x" is a legal string.
 func safeFileName(id string) string {
 	name := strings.TrimLeft(strings.Map(func(r rune) rune {
 		if strings.ContainsRune(fileNameRunes, r) {
@@ -245,7 +266,8 @@ func safeFileName(id string) string {
 	return name
 }
 
-// CorruptFileError reports a state file that did not parse. It was moved aside or left alone, never overwritten.
+// CorruptFileError reports a state file that did not parse. It was moved aside or left
+// alone, never overwritten.
 type CorruptFileError struct {
 	Path    string // where it was
 	MovedTo string // where it is now; "" when it could not be moved
@@ -256,7 +278,12 @@ func (c *CorruptFileError) Error() string {
 	if c.MovedTo == "" {
 		return fmt.Sprintf("state file %s does not parse: %v", c.Path, c.Err)
 	}
-	return fmt.Sprintf("state file %s does not parse, moved to %s: %v", c.Path, filepath.Base(c.MovedTo), c.Err)
+	return fmt.Sprintf(
+		"state file %s does not parse, moved to %s: %v",
+		c.Path,
+		filepath.Base(c.MovedTo),
+		c.Err,
+	)
 }
 
 func (c *CorruptFileError) Unwrap() error { return c.Err }

@@ -16,16 +16,20 @@ import (
 	"time"
 )
 
-// A checkout can bring links and pipes in the places of a project's state. Of that state only plain files in plain folders are
-// read, written, renamed and locked: what is a link is as good as missing, and a folder that is one cannot be written to.
+// A checkout can bring links and pipes in the places of a project's state. Of that state
+// only plain files in plain folders are read, written, renamed and locked: what is a link
+// is as good as missing, and a folder that is one cannot be written to.
 
-// projectFolders are the folders of a project's state. The state folder itself may be a link where the person named it.
+// projectFolders are the folders of a project's state. The state folder itself may be a
+// link where the person named it.
 var projectFolders = []string{"pending-questions", markerFolder, "user-input-queue", ".locks"}
 
 // checkNoLink is an error (ENOTDIR) where one of our folders on this path is a link.
 func checkNoLink(folder string) error {
 	for ; slices.Contains(projectFolders, filepath.Base(folder)); folder = filepath.Dir(folder) {
-		var stat syscall.Stat_t // os.Lstat would leave some hundred bytes behind, and a hook looks at hundreds of files
+		// os.Lstat would leave some hundred bytes behind, and a hook looks at hundreds of
+		// files
+		var stat syscall.Stat_t
 		if syscall.Lstat(folder, &stat) == nil && stat.Mode&syscall.S_IFMT == syscall.S_IFLNK {
 			return &fs.PathError{Op: "open", Path: folder, Err: syscall.ENOTDIR}
 		}
@@ -33,22 +37,26 @@ func checkNoLink(folder string) error {
 	return nil
 }
 
-// leadsOutside says whether .claude or .claude/state of a project is a link to somewhere outside of the project.
+// leadsOutside says whether .claude or .claude/state of a project is a link to somewhere
+// outside of the project.
 func leadsOutside(project string) bool {
 	for _, name := range []string{".claude", filepath.Join(".claude", "state")} {
 		path := filepath.Join(project, name)
-		if info, err := os.Lstat(path); err == nil && info.Mode()&fs.ModeSymlink != 0 && !IsWithin(path, project) {
+		if info, err := os.Lstat(path); err == nil && info.Mode()&fs.ModeSymlink != 0 &&
+			!IsWithin(path, project) {
 			return true
 		}
 	}
 	return false
 }
 
-// systemGuardsFolders says that the system asks a person whether a program may read some folders: for a launchd agent it asks at any time of
-// the day, or refuses for ever, though the person's terminal reads them.
+// systemGuardsFolders says that the system asks a person whether a program may read some
+// folders: for a launchd agent it asks at any time of the day, or refuses for ever,
+// though the person's terminal reads them.
 var systemGuardsFolders = runtime.GOOS == "darwin"
 
-// isGuarded says whether a path is in one of those folders, in whatever case it is written, and through whatever link.
+// isGuarded says whether a path is in one of those folders, in whatever case it is
+// written, and through whatever link.
 func isGuarded(path, home string) bool {
 	if target := RealPath(path); target != path && isGuarded(target, home) {
 		return true
@@ -62,13 +70,15 @@ func isGuarded(path, home string) bool {
 	return strings.HasPrefix(path, "/volumes/")
 }
 
-// RealPath is the one name of a file or folder that may be called by others, through links; path itself where it is not there.
+// RealPath is the one name of a file or folder that may be called by others, through
+// links; path itself where it is not there.
 func RealPath(path string) string {
 	real, _ := filepath.EvalSymlinks(path)
 	return cmp.Or(real, path)
 }
 
-// IsWithin says whether a file that is there lies in a folder, whatever links lead to either.
+// IsWithin says whether a file that is there lies in a folder, whatever links lead to
+// either.
 func IsWithin(path, folder string) bool {
 	file, err := filepath.EvalSymlinks(path)
 	if err != nil {
@@ -85,14 +95,15 @@ func IsWithin(path, folder string) bool {
 // errNotPlain says that there is a link, a pipe or a folder where a file is to be.
 var errNotPlain = errors.New("it is no plain file")
 
-// plainFlags keep the opening of a file from following a link and from waiting for a pipe's other end.
+// plainFlags keep the opening of a file from following a link and from waiting for a
+// pipe's other end.
 const plainFlags = syscall.O_NOFOLLOW | syscall.O_NONBLOCK
 
 // appendFlags are the flags that open a file to add to its end, also where none is there.
 const appendFlags = os.O_APPEND | os.O_CREATE | os.O_WRONLY
 
-// OpenPlain opens a file, and says what it is. What it makes, its owner alone can read. Errors are errNotPlain and those of
-// opening.
+// OpenPlain opens a file, and says what it is. What it makes, its owner alone can read.
+// Errors are errNotPlain and those of opening.
 func OpenPlain(path string, flag int) (*os.File, fs.FileInfo, error) {
 	if err := checkNoLink(filepath.Dir(path)); err != nil {
 		return nil, nil, err
@@ -101,7 +112,8 @@ func OpenPlain(path string, flag int) (*os.File, fs.FileInfo, error) {
 	switch {
 	case errors.Is(err, syscall.ELOOP), errors.Is(err, syscall.EISDIR):
 		return nil, nil, errNotPlain
-	case errors.Is(err, syscall.ENXIO), errors.Is(err, syscall.EOPNOTSUPP): // a socket, on Linux and on macOS
+	case errors.Is(err, syscall.ENXIO), errors.Is(err, syscall.EOPNOTSUPP):
+		// a socket, on Linux and on macOS
 		return nil, nil, errNotPlain
 	}
 	if err != nil {
@@ -118,7 +130,8 @@ func OpenPlain(path string, flag int) (*os.File, fs.FileInfo, error) {
 	return f, info, nil
 }
 
-// ReadPlain reads a file of at most so many bytes. Errors are those of OpenPlain, and one for a larger file.
+// ReadPlain reads a file of at most so many bytes. Errors are those of OpenPlain, and one
+// for a larger file.
 func ReadPlain(path string, limit int64) ([]byte, error) {
 	b, _, err := readPlainInto(path, limit, &bytes.Buffer{})
 	return b, err
@@ -136,8 +149,13 @@ func ReadPlainOrLink(path string, limit int64) ([]byte, error) {
 	return ReadPlain(real, limit)
 }
 
-// readPlainInto reads a file into buf, whose bytes it returns, and says when the file was written.
-func readPlainInto(path string, limit int64, buf *bytes.Buffer) (b []byte, written time.Time, err error) {
+// readPlainInto reads a file into buf, whose bytes it returns, and says when the file was
+// written.
+func readPlainInto(
+	path string,
+	limit int64,
+	buf *bytes.Buffer,
+) (b []byte, written time.Time, err error) {
 	f, info, err := OpenPlain(path, os.O_RDONLY)
 	if err != nil {
 		return nil, time.Time{}, err

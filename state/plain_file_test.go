@@ -10,7 +10,8 @@ import (
 	"time"
 )
 
-// checkout is a project that came from elsewhere, and a folder of the person's that its links lead to.
+// checkout is a project that came from elsewhere, and a folder of the person's that its
+// links lead to.
 type checkout struct {
 	*testing.T
 	state, theirs string
@@ -70,7 +71,8 @@ func (c *checkout) untouched() {
 	}
 }
 
-// A folder of the state that is a link is none: nothing in it is read, set aside, locked or written.
+// A folder of the state that is a link is none: nothing in it is read, set aside, locked
+// or written.
 func TestLinkedFolderIsNotFollowed(t *testing.T) {
 	for _, name := range []string{"pending-questions", "gchat-forwarded-ask"} {
 		t.Run(name, func(t *testing.T) {
@@ -145,7 +147,8 @@ func TestASocketIsNoPlainFile(t *testing.T) {
 	}
 }
 
-// The state of a project whose .claude leads out of it is kept in the user state; a folder that the person names may be a link.
+// The state of a project whose .claude leads out of it is kept in the user state; a
+// folder that the person names may be a link.
 func TestStateFolderThatLeadsOut(t *testing.T) {
 	for name, tt := range map[string]struct {
 		link, to string

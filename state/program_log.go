@@ -20,8 +20,8 @@ import (
 // maxLogSize is when the log is renamed to .1 and begun anew, in bytes.
 const maxLogSize = 10 << 20
 
-// Log is ~/.claude/logs/gchat-hooks.log: JSON lines without secrets, capped at 10 MB and one old file. What cannot be logged is
-// dropped: a log must not break a hook.
+// Log is ~/.claude/logs/gchat-hooks.log: JSON lines without secrets, capped at 10 MB and
+// one old file. What cannot be logged is dropped: a log must not break a hook.
 type Log struct {
 	zerolog.Logger
 	Redactor
@@ -31,14 +31,17 @@ type Log struct {
 	loggedOnce map[string]bool // what Once logged since the last Forget
 }
 
-// What the log calls a message that Chat has, and one that Chat will not take. `stats` counts them.
+// What the log calls a message that Chat has, and one that Chat will not take. `stats`
+// counts them.
 const (
 	LogMessageSent    = "message sent"
 	LogMessageRefused = "message set aside: Chat will not take it"
 )
 
 // setTimeFormat sets how times are written, which zerolog keeps for all its users.
-var setTimeFormat = sync.OnceFunc(func() { zerolog.TimeFieldFormat = "2006-01-02T15:04:05.000Z07:00" })
+var setTimeFormat = sync.OnceFunc(
+	func() { zerolog.TimeFieldFormat = "2006-01-02T15:04:05.000Z07:00" },
+)
 
 // NewLog is the log of one process; job is the name that it runs under.
 func NewLog(env Getenv, job string) *Log {
@@ -53,12 +56,14 @@ func LogPath(env Getenv) string {
 	return filepath.Join(Home(env), ".claude", "logs", "gchat-hooks.log")
 }
 
-// Write takes one line from zerolog. A daemon lives long, so each line opens the file that stands there now.
+// Write takes one line from zerolog. A daemon lives long, so each line opens the file
+// that stands there now.
 func (l *Log) Write(line []byte) (int, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if info, err := os.Stat(l.path); err == nil && info.Size() > maxLogSize {
-		// Two processes may both rename; the second then renames a fresh, short file, and that is all that is lost.
+		// Two processes may both rename; the second then renames a fresh, short file, and
+		// that is all that is lost.
 		_ = os.Rename(l.path, l.path+".1")
 	}
 	if MakeFolder(filepath.Dir(l.path)) != nil {
@@ -73,13 +78,16 @@ func (l *Log) Write(line []byte) (int, error) {
 	return len(line), nil
 }
 
-// maxLoggedOnce bounds what is remembered as said, and so how much a long run of faults writes.
+// maxLoggedOnce bounds what is remembered as said, and so how much a long run of faults
+// writes.
 const maxLoggedOnce = 1000
 
-// variableWords are words of an error that may be others each time: names of temporary files, numbers of ports and processes.
+// variableWords are words of an error that may be others each time: names of temporary
+// files, numbers of ports and processes.
 var variableWords = LazyPattern(`[\w.-]*[0-9]{5}[\w.-]*`)
 
-// ErrorOnce logs an error, where there is one, that may come again at any moment. The same one is logged again after Forget.
+// ErrorOnce logs an error, where there is one, that may come again at any moment. The
+// same one is logged again after Forget.
 func (l *Log) ErrorOnce(err error, what string) {
 	if err == nil {
 		return
@@ -112,22 +120,28 @@ func LazyPattern(expression string) func() *regexp.Regexp {
 	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(expression) })
 }
 
-// secretPattern are the places where a secret shows even when its value is not known: the query of a webhook URL and of
-// a login's callback, the page's link, a bearer token, the fields of a credentials file up to their end (keys hold blanks and
-// escapes, refresh tokens slashes), a token in the path of the embedded space, and what begins as Google's OAuth secrets do.
-var secretPattern = LazyPattern(`(?i)((?:[?&#]|\\u0026)(?:key|token|access_token|refresh_token|client_secret|code|code_verifier)=` +
-	`|bearer\s+)[^\s"'&<>\\]+` +
-	`|("(?:private_key|refresh_token|client_secret|access_token|id_token|token)"\s*:\s*")(?:[^"\\]|\\.)*` +
-	`|(/t/)[^\s"'&<>\\/]+` +
-	`|\b(?:4/0A|1//0|ya29\.|GOCSPX-)[\w.-]{8,}`)
+// secretPattern are the places where a secret shows even when its value is not known: the
+// query of a webhook URL and of a login's callback, the page's link, a bearer token, the
+// fields of a credentials file up to their end (keys hold blanks and escapes, refresh
+// tokens slashes), a token in the path of the embedded space, and what begins as Google's
+// OAuth secrets do.
+var secretPattern = LazyPattern(
+	`(?i)((?:[?&#]|\\u0026)(?:key|token|access_token|refresh_token|client_secret|code|code_verifier)=` +
+		`|bearer\s+)[^\s"'&<>\\]+` +
+		`|("(?:private_key|refresh_token|client_secret|access_token|id_token|token)"\s*:\s*")(?:[^"\\]|\\.)*` +
+		`|(/t/)[^\s"'&<>\\/]+` +
+		`|\b(?:4/0A|1//0|ya29\.|GOCSPX-)[\w.-]{8,}`,
+)
 
-// Redactor takes secrets out of text that a person or a file gets to see. The zero value works.
+// Redactor takes secrets out of text that a person or a file gets to see. The zero value
+// works.
 type Redactor struct {
 	mu      sync.Mutex
 	secrets []string
 }
 
-// AddSecrets makes these unreadable from now on. Of a URL, it hides the query's values too: Go's own errors quote URLs.
+// AddSecrets makes these unreadable from now on. Of a URL, it hides the query's values
+// too: Go's own errors quote URLs.
 func (r *Redactor) AddSecrets(secrets ...string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -167,28 +181,32 @@ func (r *Redactor) Redact(s string) string {
 	return secretPattern().ReplaceAllString(s, "${1}${2}${3}[secret]")
 }
 
-// AuditLine is one decision that a person gave from Chat: who, when, what was shown, what was replied and what Claude was told.
+// AuditLine is one decision that a person gave from Chat: who, when, what was shown, what
+// was replied and what Claude was told.
 type AuditLine struct {
 	Time        time.Time `json:"time"`
 	SessionName string    `json:"session"` // its name
 	Project     string    `json:"project,omitempty"`
-	Kind        string    `json:"kind"` // permission, plan, next, or a command of the session's thread
-	Tool        string    `json:"tool,omitempty"`
-	ShownText   string    `json:"shown,omitempty"` // the whole command, diff or plan
-	By          string    `json:"by"`              // users/ID, or local
-	ByName      string    `json:"by_name,omitempty"`
-	ReplyText   string    `json:"replied"`
-	ClaudeText  string    `json:"told"`
+	// permission, plan, next, or a command of the session's thread
+	Kind       string `json:"kind"`
+	Tool       string `json:"tool,omitempty"`
+	ShownText  string `json:"shown,omitempty"` // the whole command, diff or plan
+	By         string `json:"by"`              // users/ID, or local
+	ByName     string `json:"by_name,omitempty"`
+	ReplyText  string `json:"replied"`
+	ClaudeText string `json:"told"`
 }
 
-// DecisionLine is the line of what a person decided about a question, and what Claude is told.
+// DecisionLine is the line of what a person decided about a question, and what Claude is
+// told.
 func (q *Question) DecisionLine(claudeText string) AuditLine {
 	line := AuditLine{
 		SessionName: q.SessionName, Project: q.ProjectDir, Kind: string(q.Kind), Tool: q.ToolName, ShownText: cmp.Or(q.ShownText, q.About),
 		By: q.AnsweredBy, ByName: q.AnsweredByName, ClaudeText: claudeText,
 	}
 	if (IsShellTool(q.ToolName) || line.ShownText == "") && len(q.CallTexts) > 0 {
-		line.ShownText = q.CallTexts[0] // with the keys that its message hides, and what a policy hides
+		// with the keys that its message hides, and what a policy hides
+		line.ShownText = q.CallTexts[0]
 	}
 	if q.Response != nil && !q.Kind.Traits().AsksForValues {
 		line.ReplyText = *q.Response
@@ -201,8 +219,9 @@ func AuditPath(env Getenv) string {
 	return filepath.Join(Home(env), ".claude", "logs", "gchat-hooks-audit.log")
 }
 
-// AppendDecision adds a line to the log of decisions, with one write: lines of several processes stay whole. It is its person's own, and
-// leaves out nothing but the secrets of our own configuration that log was told to hide.
+// AppendDecision adds a line to the log of decisions, with one write: lines of several
+// processes stay whole. It is its person's own, and leaves out nothing but the secrets of
+// our own configuration that log was told to hide.
 func AppendDecision(env Getenv, log *Log, line AuditLine) error {
 	if line.Time.IsZero() {
 		line.Time = time.Now()

@@ -25,10 +25,15 @@ func (p *Project) check(time.Time) error {
 }
 
 func projectFolder(env Getenv) Folder[Project] {
-	return Folder[Project]{Dir: filepath.Join(UserStateDir(env), "projects"), durability: unsynced, initRecord: func(*Project) {}}
+	return Folder[Project]{
+		Dir:        filepath.Join(UserStateDir(env), "projects"),
+		durability: unsynced,
+		initRecord: func(*Project) {},
+	}
 }
 
-// RegisterProject notes that a state folder belongs to a project. It writes only when that is news.
+// RegisterProject notes that a state folder belongs to a project. It writes only when
+// that is news.
 func RegisterProject(env Getenv, projectState, projectDir string) error {
 	name := Hash(6, projectState)
 	if _, err := os.Lstat(projectFolder(env).path(name)); err == nil {
@@ -43,8 +48,9 @@ func RegisterProject(env Getenv, projectState, projectDir string) error {
 // KnownProjects are the known ones.
 func KnownProjects(env Getenv) ([]*Project, []error) { return projectFolder(env).All() }
 
-// OwnProjectFiles are what we keep in a project's state folder, and the folders that it lies in, the inmost first. Other programs
-// write questions in the same format, into the same folders: theirs name no mode and no project, and are not among them.
+// OwnProjectFiles are what we keep in a project's state folder, and the folders that it
+// lies in, the inmost first. Other programs write questions in the same format, into the
+// same folders: theirs name no mode and no project, and are not among them.
 func OwnProjectFiles(projectState string) (files, folders []string) {
 	for _, folder := range []string{QuestionsIn(projectState).Dir, MarkersIn(projectState).Dir} {
 		locks := filepath.Join(folder, ".locks")
@@ -63,7 +69,8 @@ func OwnProjectFiles(projectState string) (files, folders []string) {
 		}
 		folders = append(folders, locks, folder)
 	}
-	if b, err := ReadPlain(filepath.Join(projectState, gitignore), 64); err == nil && string(b) == gitignoreText {
+	if b, err := ReadPlain(filepath.Join(projectState, gitignore), 64); err == nil &&
+		string(b) == gitignoreText {
 		files = append(files, filepath.Join(projectState, gitignore))
 	}
 	for _, name := range []string{PIDFile, LastPollFile} {
@@ -72,7 +79,8 @@ func OwnProjectFiles(projectState string) (files, folders []string) {
 		}
 	}
 	folders = append(folders, filepath.Join(projectState, "user-input-queue"), projectState)
-	if filepath.Base(projectState) == "state" && filepath.Base(filepath.Dir(projectState)) == ".claude" {
+	if filepath.Base(projectState) == "state" &&
+		filepath.Base(filepath.Dir(projectState)) == ".claude" {
 		folders = append(folders, filepath.Dir(projectState))
 	}
 	return files, folders
@@ -98,27 +106,32 @@ func folderEntries(dir string) (names []string) {
 //lint:ignore ST1005 it is a name
 var ErrUntrusted = errors.New("Claude Code was not told to trust its folder")
 
-// IsProjectTrusted says whether the files of a project count: Claude Code runs a hook of it, which it does in trusted folders
-// only, or was told to trust it. The working folder may be a stranger's, and Claude's shell commands have CLAUDECODE in any.
+// IsProjectTrusted says whether the files of a project count: Claude Code runs a hook of
+// it, which it does in trusted folders only, or was told to trust it. The working folder
+// may be a stranger's, and Claude's shell commands have CLAUDECODE in any.
 func IsProjectTrusted(env Getenv, dir string) bool {
 	projectDir := env("CLAUDE_PROJECT_DIR")
-	if projectDir != "" && (filepath.Clean(projectDir) == filepath.Clean(dir) || isSameFolder(projectDir, dir)) {
+	if projectDir != "" &&
+		(filepath.Clean(projectDir) == filepath.Clean(dir) || isSameFolder(projectDir, dir)) {
 		return true
 	}
 	isTrusted, _ := IsFolderTrusted(env, dir)
 	return isTrusted
 }
 
-// isSameFolder says whether two absolute paths lead to one folder, through a link or, on a Mac, in another case.
+// isSameFolder says whether two absolute paths lead to one folder, through a link or, on
+// a Mac, in another case.
 func isSameFolder(a, b string) bool {
 	info, err := os.Stat(a)
 	other, otherErr := os.Stat(b)
-	return filepath.IsAbs(a) && filepath.IsAbs(b) && err == nil && otherErr == nil && os.SameFile(info, other)
+	return filepath.IsAbs(a) && filepath.IsAbs(b) && err == nil && otherErr == nil &&
+		os.SameFile(info, other)
 }
 
-// IsFolderTrusted says whether Claude Code was told to trust a folder, or one around it, as far up as the folder's repository goes: a
-// clone within a trusted folder is another's (Claude Code 2.1.329; 2.1.197 went on to the root). known says that it has a list
-// of folders at all.
+// IsFolderTrusted says whether Claude Code was told to trust a folder, or one around it,
+// as far up as the folder's repository goes: a clone within a trusted folder is another's
+// (Claude Code 2.1.329; 2.1.197 went on to the root). known says that it has a list of
+// folders at all.
 func IsFolderTrusted(env Getenv, dir string) (isTrusted, hasList bool) {
 	BeforeSlowCall("reads which folders are trusted")
 	path := filepath.Join(Home(env), ".claude.json")

@@ -8,7 +8,8 @@ import (
 	"time"
 )
 
-// Other programs keep markers beside ours: what is not ours is neither served nor moved, and reported once.
+// Other programs keep markers beside ours: what is not ours is neither served nor moved,
+// and reported once.
 func TestMarkersOfOthersAreLeftAlone(t *testing.T) {
 	dir := t.TempDir()
 	folder := MarkersIn(dir)
@@ -68,7 +69,8 @@ func TestMarkersOfOthersAreLeftAlone(t *testing.T) {
 	}
 }
 
-// A file of a session that is too large to be read is told of, whatever its beginning says.
+// A file of a session that is too large to be read is told of, whatever its beginning
+// says.
 func TestAFileThatIsTooLargeIsToldOf(t *testing.T) {
 	folder := QuestionsIn(t.TempDir())
 	path := filepath.Join(folder.Dir, "s-1771669800.json")

@@ -8,9 +8,10 @@ import (
 	"time"
 )
 
-// Other programs read and write questions, too: stop gates look at session_id, status, answer and response; poll scripts look
-// for status "pending", list the space from forwarded_at on, take what is in thread_name, and write status "answered" with
-// answer, answered_at and answered_by. They are Python as a rule.
+// Other programs read and write questions, too: stop gates look at session_id, status,
+// answer and response; poll scripts look for status "pending", list the space from
+// forwarded_at on, take what is in thread_name, and write status "answered" with answer,
+// answered_at and answered_by. They are Python as a rule.
 
 func (r Reply) MarshalJSON() ([]byte, error) {
 	type plain Reply
@@ -28,12 +29,13 @@ func (t Typing) MarshalJSON() ([]byte, error) {
 	}{plain(t), jsonTime(t.LastKeyAt)})
 }
 
-// gateStatuses is what stop gates are told of a marker that is over: they know "resolved" and "timeout", and send a session back
-// for any other word. The finer word stands in closed_as.
+// gateStatuses is what stop gates are told of a marker that is over: they know "resolved"
+// and "timeout", and send a session back for any other word. The finer word stands in
+// closed_as.
 var gateStatuses = map[Status]Status{Cancelled: Resolved, Abandoned: TimedOut, Expired: TimedOut}
 
-// forOthers completes a question's members: its status in words that stop gates know, and what stands in its file for other
-// programs alone.
+// forOthers completes a question's members: its status in words that stop gates know, and
+// what stands in its file for other programs alone.
 func (q *Question) forOthers(members map[string]json.RawMessage) {
 	forwardedAt := q.AskedAt
 	if q.PostedAt != nil { // the server's clock, which counts for the replies
@@ -41,7 +43,8 @@ func (q *Question) forOthers(members map[string]json.RawMessage) {
 	}
 	members["forwarded_at"], _ = jsonTime(forwardedAt).MarshalJSON()
 	members["thread_name"] = members["gchat_thread_name"]
-	if word, ok := gateStatuses[q.Status]; ok && (q.Mode.Traits().HasMarker || q.isAskedInTerminalInstead()) {
+	if word, ok := gateStatuses[q.Status]; ok &&
+		(q.Mode.Traits().HasMarker || q.isAskedInTerminalInstead()) {
 		members["closed_as"], _ = json.Marshal(q.Status)
 		members["status"], _ = json.Marshal(word)
 	}
@@ -49,17 +52,25 @@ func (q *Question) forOthers(members map[string]json.RawMessage) {
 
 // readForeignMembers takes over what the file says in other programs' words.
 func (q *Question) readForeignMembers() {
-	q.ThreadKey, q.ThreadName = cmp.Or(q.ThreadKey, q.rawString("thread_key")), cmp.Or(q.ThreadName, q.rawString("thread_name"))
+	q.ThreadKey, q.ThreadName = cmp.Or(
+		q.ThreadKey,
+		q.rawString("thread_key"),
+	), cmp.Or(
+		q.ThreadName,
+		q.rawString("thread_name"),
+	)
 	if word := Status(q.rawString("closed_as")); word != "" && gateStatuses[word] == q.Status {
 		q.Status = word
 	}
-	if q.Status == Answered && q.Response == nil && len(q.Answers) == 0 && !q.Kind.Traits().IsPersonal {
+	if q.Status == Answered && q.Response == nil && len(q.Answers) == 0 &&
+		!q.Kind.Traits().IsPersonal {
 		q.adoptForeignAnswer()
 	}
 }
 
-// adoptForeignAnswer makes a reply that is still to be judged of an answer that another program wrote into the file. Without
-// one the question still waits: an empty answer is none.
+// adoptForeignAnswer makes a reply that is still to be judged of an answer that another
+// program wrote into the file. Without one the question still waits: an empty answer is
+// none.
 func (q *Question) adoptForeignAnswer() {
 	q.Status = Pending
 	displayName := q.AnsweredBy // a display name
@@ -78,7 +89,16 @@ func (q *Question) adoptForeignAnswer() {
 	if err != nil {
 		at = q.AskedAt
 	}
-	q.Replies = append(q.Replies, Reply{MessageName: name, Sender: LocalSender, DisplayName: displayName, Text: text, CreatedAt: at.UTC()})
+	q.Replies = append(
+		q.Replies,
+		Reply{
+			MessageName: name,
+			Sender:      LocalSender,
+			DisplayName: displayName,
+			Text:        text,
+			CreatedAt:   at.UTC(),
+		},
+	)
 }
 
 // check completes another program's question, and says what is missing in it.
@@ -108,8 +128,8 @@ func (q *Question) UnmarshalJSON(b []byte) error {
 	return err
 }
 
-// parseForeignTime reads a time as we or other programs write it: Python's isoformat knows neither a Z nor, of UTC, a zone. A time
-// without a zone is taken for one in zone.
+// parseForeignTime reads a time as we or other programs write it: Python's isoformat
+// knows neither a Z nor, of UTC, a zone. A time without a zone is taken for one in zone.
 func parseForeignTime(text string, zone *time.Location) (t time.Time, err error) {
 	for _, layout := range []string{
 		time.RFC3339, "2006-01-02T15:04:05.999999999", "2006-01-02 15:04:05.999999999",
@@ -123,11 +143,13 @@ func parseForeignTime(text string, zone *time.Location) (t time.Time, err error)
 	return t, err
 }
 
-// MarkerClockSlack is how far a marker's time can lie ahead: other programs round, and clocks are set.
+// MarkerClockSlack is how far a marker's time can lie ahead: other programs round, and
+// clocks are set.
 const MarkerClockSlack = 2 * time.Minute
 
-// parseTimeNear reads a time as we or other programs write it. One without a zone may be UTC or this machine's: it is the later
-// of the two that does not lie after the file was written.
+// parseTimeNear reads a time as we or other programs write it. One without a zone may be
+// UTC or this machine's: it is the later of the two that does not lie after the file was
+// written.
 func parseTimeNear(text string, written time.Time) (time.Time, error) {
 	earlier, err := parseForeignTime(text, time.UTC)
 	later, _ := parseForeignTime(text, time.Local)
@@ -140,7 +162,8 @@ func parseTimeNear(text string, written time.Time) (time.Time, error) {
 	return later, err
 }
 
-// normalizeTimes is a question with its times as RFC 3339, a time without a zone taken for UTC. What is no object stays as it is.
+// normalizeTimes is a question with its times as RFC 3339, a time without a zone taken
+// for UTC. What is no object stays as it is.
 func normalizeTimes(b []byte) []byte {
 	var raw map[string]json.RawMessage
 	if json.Unmarshal(b, &raw) != nil {

@@ -223,7 +223,8 @@ func TestWhatDoesNotParseIsMovedAside(t *testing.T) {
 	}
 }
 
-// Other programs do not rename their files into place: what is young and not whole is left to be finished.
+// Other programs do not rename their files into place: what is young and not whole is
+// left to be finished.
 func TestWhatIsBeingWrittenIsLeftAlone(t *testing.T) {
 	s := QuestionsIn(t.TempDir())
 	good := record(t, s, question("s"))
@@ -339,7 +340,8 @@ func TestClosedMarkersSayWhatGatesKnow(t *testing.T) {
 	}
 }
 
-// Times have three digits and a zone in numbers, wherever they stand: Python before 3.11 reads no others.
+// Times have three digits and a zone in numbers, wherever they stand: Python before 3.11
+// reads no others.
 func TestTimesAreForPython(t *testing.T) {
 	q, at := question("s"), asked.Add(456789*time.Nanosecond)
 	q.ThreadName, q.AskedAt, q.PostedAt, q.ResolvedAt, q.TimesOutAt, q.SessionEndedAt, q.DeliveredAt = "spaces/S/threads/T", at, &at, &at, &at, &at, &at
@@ -353,7 +355,8 @@ func TestTimesAreForPython(t *testing.T) {
 	}
 }
 
-// What another program says is the answer is a reply that waits to be judged, once; without one the question still waits.
+// What another program says is the answer is a reply that waits to be judged, once;
+// without one the question still waits.
 func TestForeignAnswerIsAReply(t *testing.T) {
 	for name, c := range map[string]struct{ members, want string }{
 		"a number as text": {`"answer":"2","answered_by":"Ann","answered_at":"2026-02-21T10:31:00.5+00:00"`, "2"},

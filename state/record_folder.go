@@ -15,7 +15,8 @@ import (
 	"time"
 )
 
-// Record is embedded in every kind of record: where its file is, and what the file held when it was read.
+// Record is embedded in every kind of record: where its file is, and what the file held
+// when it was read.
 type Record struct {
 	Path      string    `json:"-"`
 	WrittenAt time.Time `json:"-"` // when the file was
@@ -32,7 +33,8 @@ func (r *Record) rawString(name string) (text string) {
 	return text
 }
 
-// anyRecord is what every kind of record is. check completes a record that was just read, and says what is wrong with it.
+// anyRecord is what every kind of record is. check completes a record that was just read,
+// and says what is wrong with it.
 type anyRecord interface {
 	record() *Record
 	check(written time.Time) error
@@ -40,20 +42,24 @@ type anyRecord interface {
 
 // Folder is a folder of records of one kind, one file NAME.json each. T embeds Record.
 //
-// A reader sees the old bytes or the new ones, also after kill -9. Members of a file that this version does not know survive
-// a rewrite. A file that does not parse is moved aside and reported as *Corrupt; in a folder where other programs keep files,
-// too, it is left alone.
+// A reader sees the old bytes or the new ones, also after kill -9. Members of a file that
+// this version does not know survive a rewrite. A file that does not parse is moved aside
+// and reported as *Corrupt; in a folder where other programs keep files, too, it is left
+// alone.
 type Folder[T any] struct {
 	Dir          string
 	KeepsDamaged bool
 	durability   durability // of Update
-	initRecord   func(*T)   // Update begins a record where there is none, also in place of one that was moved aside
+	// Update begins a record where there is none, also in place of one that was moved
+	// aside
+	initRecord func(*T)
 }
 
 // maxRecordSize bounds what is read of a record's file, in bytes.
 const maxRecordSize = 64 << 20
 
-// errBeingWritten says that another program, which does not rename its files into place, is writing a record.
+// errBeingWritten says that another program, which does not rename its files into place,
+// is writing a record.
 var errBeingWritten = errors.New("it is being written")
 
 // writeGrace is how old an unfinished file can be before it counts as broken.
@@ -64,8 +70,8 @@ func (f Folder[T]) path(name string) string { return filepath.Join(f.Dir, name+"
 // RecordName is a record's name by its file.
 func RecordName(path string) string { return strings.TrimSuffix(filepath.Base(path), ".json") }
 
-// Create writes a new record; fs.ErrExist when one has that name. A copy of one that was read is as new as any: what was emptied
-// in it since does not come back.
+// Create writes a new record; fs.ErrExist when one has that name. A copy of one that was
+// read is as new as any: what was emptied in it since does not come back.
 func (f Folder[T]) Create(name string, record *T) error {
 	any(record).(anyRecord).record().rawMembers = nil
 	if err := durable.write(f.path(name), encode(any(record).(anyRecord), nil), true); err != nil {
@@ -75,15 +81,16 @@ func (f Folder[T]) Create(name string, record *T) error {
 	return nil
 }
 
-// Load reads a record: fs.ErrNotExist when there is none, *Corrupt when it does not parse, errBeingWritten when it does not
-// yet.
+// Load reads a record: fs.ErrNotExist when there is none, *Corrupt when it does not
+// parse, errBeingWritten when it does not yet.
 func (f Folder[T]) Load(name string) (*T, error) { return f.loadUnless(nil, name, &bytes.Buffer{}) }
 
-// SkipFunc says of a record's file, which is nil where it cannot be read, that nothing of it is wanted: it is not parsed.
+// SkipFunc says of a record's file, which is nil where it cannot be read, that nothing of
+// it is wanted: it is not parsed.
 type SkipFunc func(name string, file []byte) bool
 
-// loadUnless is Load, and nil for what is not wanted. The file is read into buf: one for many files, since hooks that wait keep what
-// they used.
+// loadUnless is Load, and nil for what is not wanted. The file is read into buf: one for
+// many files, since hooks that wait keep what they used.
 func (f Folder[T]) loadUnless(skip SkipFunc, name string, buf *bytes.Buffer) (*T, error) {
 	path := f.path(name)
 	b, written, err := readPlainInto(path, maxRecordSize, buf)
@@ -117,8 +124,9 @@ func (f Folder[T]) loadUnless(skip SkipFunc, name string, buf *bytes.Buffer) (*T
 	return nil, moveAside(path, err)
 }
 
-// Update is the only way a record on disk changes: under its lock it is read afresh, handed to change, and written where that
-// changed it. An error of change leaves the file as it was. The record is returned as it then stands.
+// Update is the only way a record on disk changes: under its lock it is read afresh,
+// handed to change, and written where that changed it. An error of change leaves the file
+// as it was. The record is returned as it then stands.
 func (f Folder[T]) Update(name string, change func(*T) error) (*T, error) {
 	lock, err := LockWithTimeout(f.lockPath(name))
 	if err != nil {
@@ -183,7 +191,8 @@ func (f Folder[T]) All() (all []*T, bad []error) {
 	return all, bad
 }
 
-// allUnless is All without what is not wanted. unlisted is why the folder cannot be listed; it is in bad, too.
+// allUnless is All without what is not wanted. unlisted is why the folder cannot be
+// listed; it is in bad, too.
 func (f Folder[T]) allUnless(skip SkipFunc) (all []*T, bad []error, unlisted error) {
 	names, err := f.Names()
 	if err != nil {
@@ -202,8 +211,8 @@ func (f Folder[T]) allUnless(skip SkipFunc) (all []*T, bad []error, unlisted err
 	return all, bad, nil
 }
 
-// Remove takes a record away, with its lock. A record that is not there is no error. An Update that is under way ends first: it
-// would write the record anew.
+// Remove takes a record away, with its lock. A record that is not there is no error. An
+// Update that is under way ends first: it would write the record anew.
 func (f Folder[T]) Remove(name string) error {
 	lock, err := LockWithTimeout(f.lockPath(name))
 	if err != nil {
@@ -218,19 +227,21 @@ func (f Folder[T]) Remove(name string) error {
 	return nil
 }
 
-// RemoveTemporaryFiles removes what processes left in a folder that were killed while they wrote a file.
+// RemoveTemporaryFiles removes what processes left in a folder that were killed while
+// they wrote a file.
 func RemoveTemporaryFiles(dir string) {
 	for _, name := range folderEntries(dir) {
 		path := filepath.Join(dir, name)
 		info, err := os.Lstat(path)
-		if strings.HasPrefix(name, ".new-") && err == nil && info.Mode().IsRegular() && time.Since(info.ModTime()) > time.Hour {
+		if strings.HasPrefix(name, ".new-") && err == nil && info.Mode().IsRegular() &&
+			time.Since(info.ModTime()) > time.Hour {
 			os.Remove(path)
 		}
 	}
 }
 
-// Cache keeps records that were read, and reads those again whose files changed. It is for one reader; the records are
-// shared between calls and must not be changed.
+// Cache keeps records that were read, and reads those again whose files changed. It is
+// for one reader; the records are shared between calls and must not be changed.
 type Cache[T any] struct {
 	ShouldSkip SkipFunc // nil: all are wanted. Load has nil for the others
 
@@ -244,8 +255,8 @@ type cacheEntry[T any] struct {
 	lastRound int // the last round that it was loaded in
 }
 
-// Load is Folder.Load, for the record's path; leaveAlone is the folder's. That a file is damaged is returned with the first call
-// only, then nil and nil.
+// Load is Folder.Load, for the record's path; leaveAlone is the folder's. That a file is
+// damaged is returned with the first call only, then nil and nil.
 func (c *Cache[T]) Load(path string, leaveAlone bool) (*T, error) {
 	if c.entries == nil {
 		c.entries = map[string]*cacheEntry[T]{}
@@ -264,7 +275,8 @@ func (c *Cache[T]) Load(path string, leaveAlone bool) (*T, error) {
 	if errors.Is(err, errBeingWritten) {
 		return nil, nil // the end of the writing is a change, too
 	}
-	if err == nil || errors.As(err, new(*CorruptFileError)) { // what failed otherwise is tried again
+	if err == nil || errors.As(err, new(*CorruptFileError)) {
+		// what failed otherwise is tried again
 		c.entries[path] = &cacheEntry[T]{info, record, c.round}
 	}
 	return record, err
@@ -273,16 +285,22 @@ func (c *Cache[T]) Load(path string, leaveAlone bool) (*T, error) {
 // Has reports whether the record at path was read, or found damaged.
 func (c *Cache[T]) Has(path string) bool { return c.entries[path] != nil }
 
-// IsSameVersion says whether a record's file did not change from one look to the next. A rewrite is a new file renamed over the old
-// one, so the inode tells even within one clock tick; of two rewrites in one tick, where the second gets the first one's inode
+// IsSameVersion says whether a record's file did not change from one look to the next. A
+// rewrite is a new file renamed over the old one, so the inode tells even within one
+// clock tick; of two rewrites in one tick, where the second gets the first one's inode
 // again, mostly the size.
 func IsSameVersion(before, after os.FileInfo) bool {
-	return before != nil && after != nil && os.SameFile(before, after) && before.Size() == after.Size() && before.ModTime().Equal(after.ModTime())
+	return before != nil && after != nil && os.SameFile(before, after) &&
+		before.Size() == after.Size() &&
+		before.ModTime().Equal(after.ModTime())
 }
 
 // ForgetUnused forgets the records that were not loaded since the last Tidy.
 func (c *Cache[T]) ForgetUnused() {
-	maps.DeleteFunc(c.entries, func(_ string, entry *cacheEntry[T]) bool { return entry.lastRound != c.round })
+	maps.DeleteFunc(
+		c.entries,
+		func(_ string, entry *cacheEntry[T]) bool { return entry.lastRound != c.round },
+	)
 	c.round++
 }
 
@@ -299,8 +317,9 @@ func decode(b []byte, rec any, written time.Time) error {
 	return r.check(written)
 }
 
-// encode writes a record whose members were these when it was read. A member that did not change keeps the bytes it was read
-// with: unknown members survive, those inside of it, too.
+// encode writes a record whose members were these when it was read. A member that did not
+// change keeps the bytes it was read with: unknown members survive, those inside of it,
+// too.
 func encode(rec anyRecord, before map[string]json.RawMessage) []byte {
 	file := recordMembers(rec)
 	for name, bytesRead := range rec.record().rawMembers {
@@ -317,14 +336,16 @@ func encode(rec anyRecord, before map[string]json.RawMessage) []byte {
 	return append(b, '\n')
 }
 
-// recordMembers are a record's members, as its struct tags name them. Those that may be left out are, where they are empty.
+// recordMembers are a record's members, as its struct tags name them. Those that may be
+// left out are, where they are empty.
 func recordMembers(rec anyRecord) map[string]json.RawMessage {
 	all := map[string]json.RawMessage{}
 	v := reflect.ValueOf(rec).Elem()
 	for i := range v.NumField() {
 		name, omit, _ := strings.Cut(v.Type().Field(i).Tag.Get("json"), ",")
 		field := v.Field(i)
-		isEmpty := field.IsZero() || (field.Kind() == reflect.Map || field.Kind() == reflect.Slice) && field.Len() == 0
+		isEmpty := field.IsZero() ||
+			(field.Kind() == reflect.Map || field.Kind() == reflect.Slice) && field.Len() == 0
 		if name == "" || name == "-" || isEmpty && omit != "" {
 			continue
 		}
@@ -335,15 +356,16 @@ func recordMembers(rec anyRecord) map[string]json.RawMessage {
 		case *time.Time:
 			value = (*jsonTime)(t)
 		}
-		if b, err := json.Marshal(value); err == nil { // a record has texts, numbers, times of our days, and JSON that was read
+		if b, err := json.Marshal(value); err == nil {
+			// a record has texts, numbers, times of our days, and JSON that was read
 			all[name] = b
 		}
 	}
 	return all
 }
 
-// pythonTimeLayout is a time as datetime.fromisoformat reads it in every Python: before 3.11 it takes three or six digits of a
-// second, and a zone only in numbers.
+// pythonTimeLayout is a time as datetime.fromisoformat reads it in every Python: before
+// 3.11 it takes three or six digits of a second, and a zone only in numbers.
 const pythonTimeLayout = "2006-01-02T15:04:05.000-07:00"
 
 // jsonTime is a time in JSON that other programs read.

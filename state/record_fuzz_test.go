@@ -7,7 +7,8 @@ import (
 	"time"
 )
 
-// FuzzRecords reads and writes records from any bytes: what was read once is read again, and means the same.
+// FuzzRecords reads and writes records from any bytes: what was read once is read again,
+// and means the same.
 func FuzzRecords(f *testing.F) {
 	for _, seed := range []string{
 		`{"question_id":"x","session_id":"s","status":"pending","asked_at":"2026-11-21T12:00:00","questions":[{"question":"a","options":[]}]}`,
@@ -18,7 +19,8 @@ func FuzzRecords(f *testing.F) {
 	} {
 		f.Add([]byte(seed))
 	}
-	unchanged := func(rec anyRecord) []byte { return encode(rec, recordMembers(rec)) } // what was read can be written
+	// what was read can be written
+	unchanged := func(rec anyRecord) []byte { return encode(rec, recordMembers(rec)) }
 	written := time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
 	f.Fuzz(func(t *testing.T, b []byte) {
 		for _, fresh := range []func() anyRecord{

@@ -119,8 +119,9 @@ func TestAwaitReturnsWhenTheRecordIsFinal(t *testing.T) {
 	}
 }
 
-// A poller lets the waiting process go for a moment when the message was sent, and goes on serving the question: a process that
-// does not look in that moment learns of it all the same.
+// A poller lets the waiting process go for a moment when the message was sent, and goes
+// on serving the question: a process that does not look in that moment learns of it all
+// the same.
 func TestAwaitSeesAChangeThatItWasNotWokenFor(t *testing.T) {
 	env := envOf(t)
 	q := record(t, QuestionsIn(t.TempDir()), question("s"))
@@ -221,8 +222,9 @@ func TestIndexNamesWhatWeWrote(t *testing.T) {
 	}
 }
 
-// A question that comes under another environment brings its messages: no poller would send them, and
-// its thread could be told nothing. What a living poller serves stays, and so does what is not its.
+// A question that comes under another environment brings its messages: no poller would
+// send them, and its thread could be told nothing. What a living poller serves stays, and
+// so does what is not its.
 func TestAQuestionBringsItsMessages(t *testing.T) {
 	for _, lives := range []bool{true, false} {
 		env := envOf(t)
@@ -312,8 +314,8 @@ func TestOutboxKeepsOrderAndKeys(t *testing.T) {
 	}
 }
 
-// A message that is taken away does not come back by what another process writes into it at that moment: gchat-send --no-queue
-// has said that it is not kept.
+// A message that is taken away does not come back by what another process writes into it
+// at that moment: gchat-send --no-queue has said that it is not kept.
 func TestWhatIsTakenAwayStaysAway(t *testing.T) {
 	env := envOf(t)
 	box := OutboxIn(UserStateDir(env))
@@ -435,7 +437,8 @@ func TestPace(t *testing.T) {
 	}
 }
 
-// A read that failed for want of a descriptor is tried again, though the file does not change.
+// A read that failed for want of a descriptor is tried again, though the file does not
+// change.
 func TestAReadThatFailedIsTriedAgain(t *testing.T) {
 	dir := t.TempDir()
 	f := Folder[Session]{Dir: dir}
@@ -464,7 +467,8 @@ func TestAReadThatFailedIsTriedAgain(t *testing.T) {
 	}
 }
 
-// A waiting process takes its record into its own environment when the poller of another one that served it is dead.
+// A waiting process takes its record into its own environment when the poller of another
+// one that served it is dead.
 func TestAWaiterTakesItsRecordAlong(t *testing.T) {
 	dir := t.TempDir()
 	vars := map[string]string{"HOME": dir}
@@ -498,7 +502,8 @@ func TestAWaiterTakesItsRecordAlong(t *testing.T) {
 	}
 }
 
-// What was emptied in a copy of a record does not come back with the members that the copy was read with.
+// What was emptied in a copy of a record does not come back with the members that the
+// copy was read with.
 func TestACopyKeepsNothingThatWasEmptied(t *testing.T) {
 	folder := QuestionsIn(t.TempDir())
 	q, end := question("s"), time.Now().UTC()

@@ -41,8 +41,8 @@ func TestSpaceSurvivesAndForgetsGarbage(t *testing.T) {
 	}
 }
 
-// A record is written where its change changed it, and only then: each write wakes who waits
-// for the record.
+// A record is written where its change changed it, and only then: each write wakes who
+// waits for the record.
 func TestAChangeOfNothingWritesNothing(t *testing.T) {
 	sessions := SessionsIn(t.TempDir())
 	changes := []struct {
@@ -112,8 +112,8 @@ func TestLogIsCappedAndClean(t *testing.T) {
 	}
 }
 
-// What comes again and again is logged once, whatever file or port it names, until it is forgotten; and no run of faults fills the
-// memory.
+// What comes again and again is logged once, whatever file or port it names, until it is
+// forgotten; and no run of faults fills the memory.
 func TestALogSaysAnErrorOnce(t *testing.T) {
 	home := t.TempDir()
 	l := NewLog(func(name string) string { return map[string]string{"HOME": home}[name] }, "test")

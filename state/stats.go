@@ -11,7 +11,8 @@ import (
 	"time"
 )
 
-// Stats is what was asked, answered and sent since a time. Its JSON keys stay: other programs read them.
+// Stats is what was asked, answered and sent since a time. Its JSON keys stay: other
+// programs read them.
 type Stats struct {
 	Since  time.Time                    `json:"since"`
 	Total  *Tally                       `json:"all"`
@@ -22,11 +23,13 @@ type Stats struct {
 
 // Tally is what was counted in a time, a project or a session.
 type Tally struct {
-	Counts          map[string]int `json:"counts"`         // by what is counted: permissions, answered_in_chat, messages_sent …
-	LostQuestions   []string       `json:"lost,omitempty"` // ids of questions whose reply was taken, and Claude had no answer
-	AskedToPosted   Durations      `json:"asked_to_posted"`
-	PostedToReplied Durations      `json:"posted_to_answered"`
-	RepliedToTold   Durations      `json:"answered_to_told"`
+	// by what is counted: permissions, answered_in_chat, messages_sent …
+	Counts map[string]int `json:"counts"`
+	// ids of questions whose reply was taken, and Claude had no answer
+	LostQuestions   []string  `json:"lost,omitempty"`
+	AskedToPosted   Durations `json:"asked_to_posted"`
+	PostedToReplied Durations `json:"posted_to_answered"`
+	RepliedToTold   Durations `json:"answered_to_told"`
 }
 
 // Durations are lengths of time; in JSON, and as text, their median and 95th percentile.
@@ -61,7 +64,8 @@ func (s Durations) MarshalJSON() ([]byte, error) {
 // Text is the report for a person, as a whole and by what is named.
 func (r *Stats) Text(parts ...string) string {
 	var text strings.Builder
-	asked := []string{"questions", "permissions", "plans", "instructions"} // they go first, then what became of them
+	// they go first, then what became of them
+	asked := []string{"questions", "permissions", "plans", "instructions"}
 	writeTally := func(what string, t *Tally) {
 		others := slices.DeleteFunc(slices.Sorted(maps.Keys(t.Counts)), func(name string) bool {
 			return slices.Contains(asked, name)
@@ -71,26 +75,51 @@ func (r *Stats) Text(parts ...string) string {
 				what += fmt.Sprintf(" %s %d,", strings.ReplaceAll(name, "_", " "), n)
 			}
 		}
-		fmt.Fprintln(&text, OneLine(fmt.Sprintf("%s lost %d %s", what, len(t.LostQuestions), strings.Join(t.LostQuestions, " "))))
+		fmt.Fprintln(
+			&text,
+			OneLine(
+				fmt.Sprintf(
+					"%s lost %d %s",
+					what,
+					len(t.LostQuestions),
+					strings.Join(t.LostQuestions, " "),
+				),
+			),
+		)
 	}
 	writeTally("since "+r.Since.Local().Format(time.DateTime)+":", r.Total)
 	if len(r.Total.AskedToPosted)+len(r.Total.PostedToReplied)+len(r.Total.RepliedToTold) > 0 {
 		const times = "asked to posted: %s, posted to answered: %s, answered to told Claude: %s\n"
-		fmt.Fprintf(&text, times, r.Total.AskedToPosted, r.Total.PostedToReplied, r.Total.RepliedToTold)
+		fmt.Fprintf(
+			&text,
+			times,
+			r.Total.AskedToPosted,
+			r.Total.PostedToReplied,
+			r.Total.RepliedToTold,
+		)
 	}
 	for _, group := range parts {
 		for _, key := range slices.Sorted(maps.Keys(r.Groups[group])) {
-			writeTally(strings.TrimSpace(group+" "+r.SessionNames[key])+" "+key+":", r.Groups[group][key])
+			writeTally(
+				strings.TrimSpace(group+" "+r.SessionNames[key])+" "+key+":",
+				r.Groups[group][key],
+			)
 		}
 	}
 	return text.String()
 }
 
-// ReadStats counts what was asked and sent since then: questions in their records and, when those are gone, in the log of
-// decisions; messages in the log, which keeps the last 10 MB. What cannot be read is left out.
+// ReadStats counts what was asked and sent since then: questions in their records and,
+// when those are gone, in the log of decisions; messages in the log, which keeps the last
+// 10 MB. What cannot be read is left out.
 func ReadStats(env Getenv, since time.Time) *Stats {
 	by := map[string]map[string]*Tally{"day": {}, "project": {}, "session": {}}
-	r := &Stats{Since: since, Total: &Tally{Counts: map[string]int{}}, Groups: by, SessionNames: map[string]string{}}
+	r := &Stats{
+		Since:        since,
+		Total:        &Tally{Counts: map[string]int{}},
+		Groups:       by,
+		SessionNames: map[string]string{},
+	}
 	projects := map[string]string{} // by session
 	endings := map[string]EndingLine{}
 	for _, e := range readLogLines[EndingLine](AuditPath(env)) {
@@ -110,7 +139,8 @@ func ReadStats(env Getenv, since time.Time) *Stats {
 		projects[s.ID], r.SessionNames[s.ID] = s.ProjectDir, s.Name
 	}
 	for _, e := range endings {
-		if e.EndedBy == EndedReplaced { // it goes on in the terminal, or another one came in its place
+		if e.EndedBy == EndedReplaced {
+			// it goes on in the terminal, or another one came in its place
 			continue
 		}
 		for _, t := range r.talliesFor(e.AskedAt, e.Project, e.SessionID) {
@@ -122,8 +152,12 @@ func ReadStats(env Getenv, since time.Time) *Stats {
 		Message, ID, Project, Session string
 		Tries                         int
 	}
-	countNames := map[string]string{LogMessageSent: "messages_sent", LogMessageRefused: "messages_refused"}
-	counted := map[string]bool{} // killed after a message was logged as sent, the poller logs it again
+	countNames := map[string]string{
+		LogMessageSent:    "messages_sent",
+		LogMessageRefused: "messages_refused",
+	}
+	// killed after a message was logged as sent, the poller logs it again
+	counted := map[string]bool{}
 	for _, m := range append(readLogLines[logged](LogPath(env)+".1"), readLogLines[logged](LogPath(env))...) {
 		name, isFinal := countNames[m.Message]
 		switch {
@@ -156,7 +190,8 @@ func readLogLines[T any](path string) (all []T) {
 	return all
 }
 
-// talliesFor are those that something counts in; none where it was before the report begins.
+// talliesFor are those that something counts in; none where it was before the report
+// begins.
 func (r *Stats) talliesFor(at time.Time, project, session string) (tallies []*Tally) {
 	if at.Before(r.Since) {
 		return nil
@@ -181,7 +216,9 @@ func (t *Tally) addEnding(e EndingLine) {
 	switch {
 	case e.Status.IsOpen():
 		answered = "open"
-	case e.EndedBy == "terminal", e.EndedBy == "prompt" && e.AnsweredBy == "" && Kind(e.Kind) == KindNext: // went on there
+	case e.EndedBy == "terminal",
+		e.EndedBy == "prompt" && e.AnsweredBy == "" && Kind(e.Kind) == KindNext:
+		// went on there
 		answered = "answered_in_the_terminal"
 	case e.Declined != "":
 		answered = "turned_down"

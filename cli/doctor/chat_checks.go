@@ -32,8 +32,8 @@ func (e *exam) findWebhook(ctx context.Context) (*gchat.Webhook, error) {
 	return hook, err
 }
 
-// checkChatPost looks whether there is a place for questions to go to, whether Chat lets the webhook in, and whether its clock is
-// ours.
+// checkChatPost looks whether there is a place for questions to go to, whether Chat lets
+// the webhook in, and whether its clock is ours.
 func (e *exam) checkChatPost(ctx context.Context, r *result) {
 	if e.cfg.ReceivesEvents() {
 		e.checkChatApp(ctx, r)
@@ -44,13 +44,15 @@ func (e *exam) checkChatPost(ctx context.Context, r *result) {
 	if err == nil {
 		clockAhead, err = hook.Probe(ctx)
 	}
-	// Google refuses a service account's token from about five minutes on; a reply's time is compared with this machine's.
+	// Google refuses a service account's token from about five minutes on; a reply's time
+	// is compared with this machine's.
 	if clockOffset := clockAhead.Abs().Round(time.Second); clockOffset >= 30*time.Second {
 		r.warn("this machine's clock is %s off Chat's", clockOffset).Fix =
 			"have the system set its clock: sudo timedatectl set-ntp true (macOS: sudo sntp -sS time.apple.com)"
 	}
 	fix := Hint(err)
-	isExplained := errors.Is(err, config.ErrNoWebhook) || errors.Is(err, gchat.ErrNotWebhook) || errors.Is(err, gchat.ErrEndpoint)
+	isExplained := errors.Is(err, config.ErrNoWebhook) || errors.Is(err, gchat.ErrNotWebhook) ||
+		errors.Is(err, gchat.ErrEndpoint)
 	if hook == nil && !isExplained {
 		fix = "run webhook_url_command by hand: it has to print the URL within 4 seconds, without asking"
 	}
@@ -67,8 +69,8 @@ func (e *exam) checkChatPost(ctx context.Context, r *result) {
 	}
 }
 
-// checkChatApp looks whether Google knows the Chat app, in its space, and whether its subscription may be pulled from; no event is
-// taken. That taps arrive only a tap shows.
+// checkChatApp looks whether Google knows the Chat app, in its space, and whether its
+// subscription may be pulled from; no event is taken. That taps arrive only a tap shows.
 func (e *exam) checkChatApp(ctx context.Context, r *result) {
 	app, err := gchat.NewApp(ctx, e.cfg)
 	if err == nil {
@@ -87,7 +89,9 @@ func (e *exam) checkChatApp(ctx context.Context, r *result) {
 	case err != nil && (hub != nil || e.cfg.UsesEmbeddedApp()):
 		r.fail("%v", err).Fix = Hint(err)
 	case err != nil:
-		r.fail("%v", err).Fix = gchat.AppHint(err) + "; gchat-hooks setup --app goes through it step by step"
+		r.fail("%v", err).Fix = gchat.AppHint(
+			err,
+		) + "; gchat-hooks setup --app goes through it step by step"
 	case e.cfg.UsesEmbeddedApp():
 		r.ok("Chat accepts messages to %s; nothing was posted", app.Chat())
 	default:
@@ -96,7 +100,8 @@ func (e *exam) checkChatApp(ctx context.Context, r *result) {
 	}
 }
 
-// checkChatRead lists as the poller does: that needs credentials, their scope, and membership of the space.
+// checkChatRead lists as the poller does: that needs credentials, their scope, and
+// membership of the space.
 func (e *exam) checkChatRead(_ context.Context, r *result) {
 	if e.cfg.ReceivesEvents() && !e.cfg.UsesEmbeddedApp() {
 		r.skip("taps, and what is said to the Chat app, come by its subscription")
@@ -115,22 +120,24 @@ func (e *exam) checkChatRead(_ context.Context, r *result) {
 	r.ok("replies can be read")
 }
 
-// readingFix is what to do when listing fails: a refusal there is about membership, and not about the webhook. A login is of no
-// use while a credentials file goes before it.
+// readingFix is what to do when listing fails: a refusal there is about membership, and
+// not about the webhook. A login is of no use while a credentials file goes before it.
 func (e *exam) readingFix(err error) string {
 	fix := Hint(err)
 	if strings.HasPrefix(fix, "the webhook") {
 		fix = "the account that reads is no member of the space, or the space is gone: add it there in Google Chat, " +
 			"or log in as a person who is a member (" + loginCommand + ")"
 	}
-	if file := e.cfg.CredentialsFile; file != "" && file != config.LoginFile(e.Env) && strings.Contains(fix, loginCommand) {
+	if file := e.cfg.CredentialsFile; file != "" && file != config.LoginFile(e.Env) &&
+		strings.Contains(fix, loginCommand) {
 		fix += "; a login is used only where the webhook is your own " +
 			"and no credentials_file (GOOGLE_CHAT_CREDENTIALS_FILE) is set"
 	}
 	return fix
 }
 
-// checkChatAllowed looks whether any person may answer, whether the list has people, and whether the person who reads is on it.
+// checkChatAllowed looks whether any person may answer, whether the list has people, and
+// whether the person who reads is on it.
 func (e *exam) checkChatAllowed(ctx context.Context, r *result) {
 	switch {
 	case errors.Is(errors.Join(e.cfg.Problems...), config.ErrUnreadablePolicy):
@@ -141,7 +148,8 @@ func (e *exam) checkChatAllowed(ctx context.Context, r *result) {
 		return
 	}
 	for _, user := range e.cfg.AllowedUsers {
-		if !config.IsPersonName(user) && !strings.Contains(user, "@") && !strings.HasPrefix(user, "users/local-") {
+		if !config.IsPersonName(user) && !strings.Contains(user, "@") &&
+			!strings.HasPrefix(user, "users/local-") {
 			r.warn("%q on allowed_users is no person's users/ID or e-mail address", user)
 		}
 	}
@@ -149,7 +157,9 @@ func (e *exam) checkChatAllowed(ctx context.Context, r *result) {
 		reader, err := e.list()
 		var me gchat.Person
 		if err == nil {
-			me, err = reader.Me(ctx) // none for a service account, and in the space on this machine, which knows no logins
+			// none for a service account, and in the space on this machine, which knows
+			// no logins
+			me, err = reader.Me(ctx)
 		}
 		if err == nil && !e.cfg.CanAnswer(me.Name, me.Email) {
 			r.warn("you are %s, and may not answer", me.Name)
@@ -158,15 +168,18 @@ func (e *exam) checkChatAllowed(ctx context.Context, r *result) {
 	r.ok("may answer: %s", strings.Join(e.cfg.AllowedUsers, ", "))
 }
 
-// checkDaemonRuns looks whether the daemon runs where its service is installed, whether it polls, and whether there is a tmux to
-// type with.
+// checkDaemonRuns looks whether the daemon runs where its service is installed, whether
+// it polls, and whether there is a tmux to type with.
 func (e *exam) checkDaemonRuns(_ context.Context, r *result) {
 	if _, err := exec.LookPath("tmux"); err != nil && e.usesMode(state.ModeInject) {
 		r.fail("there is no tmux, but ask_mode is inject").Fix = "install tmux 3.3 or newer"
 	}
 	_, isInstalled := service.NewDaemon(e.Env, "", nil).FindFile()
 	line, health := service.Health(e.Env, time.Now())
-	isRunning := slices.ContainsFunc(state.ReadHeartbeats(e.Env), func(h state.Heartbeat) bool { return h.IsAlive && h.IsDaemon })
+	isRunning := slices.ContainsFunc(
+		state.ReadHeartbeats(e.Env),
+		func(h state.Heartbeat) bool { return h.IsAlive && h.IsDaemon },
+	)
 	switch {
 	case !isRunning && isInstalled:
 		r.warn("the daemon's service is installed, and no daemon runs")

@@ -35,7 +35,8 @@ type source struct {
 	file       settingsFile
 }
 
-// settingsFile is what the doctor reads of settings.json. A member of another type than it should have is passed over.
+// settingsFile is what the doctor reads of settings.json. A member of another type than
+// it should have is passed over.
 type settingsFile struct {
 	DisableAllHooks  *bool           `json:"disableAllHooks"`
 	ManagedHooksOnly bool            `json:"allowManagedHooksOnly"`
@@ -55,8 +56,9 @@ type hook struct {
 	program, name string // the program, and what it is called as
 }
 
-// readSources are the settings that count for a project, in the order in which they count: the last one most. Plugins come
-// first. What a session was started with (--settings) cannot be seen here.
+// readSources are the settings that count for a project, in the order in which they
+// count: the last one most. Plugins come first. What a session was started with
+// (--settings) cannot be seen here.
 func readSources(env state.Getenv) []*source {
 	managedDir := config.ManagedDir(env)
 	var paths []string
@@ -98,14 +100,17 @@ func managedOnlyFile(all []*source) string {
 	return ""
 }
 
-// pluginSources are the hooks of our plugins that are enabled: those of the preset that a plugin is named after. forced are the plugins
-// that managed settings enable.
+// pluginSources are the hooks of our plugins that are enabled: those of the preset that a
+// plugin is named after. forced are the plugins that managed settings enable.
 func pluginSources(env state.Getenv, enabled, forced map[string]bool) (sources []*source) {
 	var installed struct {
 		Plugins map[string][]struct{ InstallPath string }
 	}
 	user, _ := settings.FileFor(env, settings.User)
-	b, _ := state.ReadPlainOrLink(filepath.Join(filepath.Dir(user.Path), "plugins", "installed_plugins.json"), state.MaxFileSize)
+	b, _ := state.ReadPlainOrLink(
+		filepath.Join(filepath.Dir(user.Path), "plugins", "installed_plugins.json"),
+		state.MaxFileSize,
+	)
 	_ = json.Unmarshal(b, &installed)
 	for _, name := range slices.Sorted(maps.Keys(enabled)) {
 		plugin, _, _ := strings.Cut(name, "@")
@@ -122,7 +127,10 @@ func pluginSources(env state.Getenv, enabled, forced map[string]bool) (sources [
 		}
 		for _, h := range hooks {
 			entry := settings.Entry{Event: h.Event, Matcher: h.Matcher}
-			s.hooks = append(s.hooks, &hook{Entry: entry, source: s, program: programName, name: h.Name})
+			s.hooks = append(
+				s.hooks,
+				&hook{Entry: entry, source: s, program: programName, name: h.Name},
+			)
 		}
 		sources = append(sources, s)
 	}
@@ -142,7 +150,8 @@ func (s *source) parse(b []byte) {
 
 // usesMode says whether a mode is that of any session.
 func (e *exam) usesMode(mode state.Mode) bool {
-	return e.cfg.AskMode == mode || slices.ContainsFunc(e.cfg.Rules, func(r config.Rule) bool { return r.AskMode == mode })
+	return e.cfg.AskMode == mode ||
+		slices.ContainsFunc(e.cfg.Rules, func(r config.Rule) bool { return r.AskMode == mode })
 }
 
 func (e *exam) checkClaudeVersion(ctx context.Context, r *result) {
@@ -157,8 +166,9 @@ func (e *exam) checkClaudeVersion(ctx context.Context, r *result) {
 	r.ok("Claude Code %s", v)
 }
 
-// checkClaudeSettings looks for what keeps our hooks from running, for what refuses questions before the person is asked, and for
-// what closes them while the person is away. Of a switch the file counts that ranks highest.
+// checkClaudeSettings looks for what keeps our hooks from running, for what refuses
+// questions before the person is asked, and for what closes them while the person is
+// away. Of a switch the file counts that ranks highest.
 func (e *exam) checkClaudeSettings(_ context.Context, r *result) {
 	disabledBy := ""
 	for _, s := range e.sources {
@@ -168,7 +178,10 @@ func (e *exam) checkClaudeSettings(_ context.Context, r *result) {
 		}
 		if s.missingDir != "" {
 			r.fail("the folder of %s is gone: %s", s.path, s.missingDir).Fix =
-				"claude plugin install " + strings.TrimPrefix(s.path, "the plugin ") + ", then /reload-plugins in each session that runs"
+				"claude plugin install " + strings.TrimPrefix(
+					s.path,
+					"the plugin ",
+				) + ", then /reload-plugins in each session that runs"
 		}
 		if s.file.DisableAllHooks != nil {
 			disabledBy = map[bool]string{true: s.path}[*s.file.DisableAllHooks]
@@ -178,21 +191,26 @@ func (e *exam) checkClaudeSettings(_ context.Context, r *result) {
 			r.fail("permissions.deny has %s in %s", askTool, s.path)
 		}
 		if askTimeout := s.file.AskTimeout; askTimeout != nil && askTimeout != "never" {
-			r.warn("askUserQuestionTimeout is %.20q in %s: questions close before you reply", fmt.Sprint(askTimeout), s.path)
+			r.warn(
+				"askUserQuestionTimeout is %.20q in %s: questions close before you reply",
+				fmt.Sprint(askTimeout),
+				s.path,
+			)
 		}
 	}
 	if disabledBy != "" {
 		r.fail("disableAllHooks is set in %s", disabledBy)
 	}
 	hasHooks := func(s *source) bool { return len(s.hooks) > 0 }
-	if onlyManagedBy := managedOnlyFile(e.sources); onlyManagedBy != "" && !slices.ContainsFunc(e.sources, hasHooks) {
+	if onlyManagedBy := managedOnlyFile(e.sources); onlyManagedBy != "" &&
+		!slices.ContainsFunc(e.sources, hasHooks) {
 		r.fail("allowManagedHooksOnly is set in %s: your hooks do not run", onlyManagedBy)
 	}
 	r.ok("hooks may run, and Claude may ask; settings files: %d", len(e.sources))
 }
 
-// checkClaudeTrust looks whether Claude Code trusts the project's folder: in interactive sessions no hook runs before that, not
-// even the person's own.
+// checkClaudeTrust looks whether Claude Code trusts the project's folder: in interactive
+// sessions no hook runs before that, not even the person's own.
 func (e *exam) checkClaudeTrust(_ context.Context, r *result) {
 	isTrusted, isKnown := state.IsFolderTrusted(e.Env, e.project)
 	switch {
@@ -204,8 +222,9 @@ func (e *exam) checkClaudeTrust(_ context.Context, r *result) {
 	r.ok("Claude Code trusts %s", e.project)
 }
 
-// checkClaudeHooks looks for the hooks without which questions do not get into the space, or answers not back, and for what they
-// start: Claude Code passes a hook over without a word where that is not there.
+// checkClaudeHooks looks for the hooks without which questions do not get into the space,
+// or answers not back, and for what they start: Claude Code passes a hook over without a
+// word where that is not there.
 func (e *exam) checkClaudeHooks(_ context.Context, r *result) {
 	var hooks []*hook
 	for _, s := range e.sources {
@@ -235,8 +254,8 @@ func (e *exam) checkClaudeHooks(_ context.Context, r *result) {
 	r.ok("registered in %s", hooks[0].source.path)
 }
 
-// compareWithPreset looks which hooks of the preset are missing that the registered ones are of.
-// Where only managed hooks may run, an administrator registers them.
+// compareWithPreset looks which hooks of the preset are missing that the registered ones
+// are of. Where only managed hooks may run, an administrator registers them.
 func (e *exam) compareWithPreset(r *result, registered []*hook, managedBy string) {
 	preset := "answer"
 	if slices.ContainsFunc(registered, (*hook).isOfApprove) {
@@ -264,7 +283,8 @@ func (e *exam) isEssential(w settings.Hook) bool {
 	return w.Event == "PreToolUse" || w.Event == "PermissionRequest" && asksPermission
 }
 
-// checkClaudeWaits tells of sessions that wait in their terminal alone, and of auto mode where that makes them.
+// checkClaudeWaits tells of sessions that wait in their terminal alone, and of auto mode
+// where that makes them.
 func (e *exam) checkClaudeWaits(ctx context.Context, r *result) {
 	sessions, _ := state.SessionsIn(state.UserStateDir(e.Env)).All()
 	for _, session := range sessions {
@@ -273,7 +293,8 @@ func (e *exam) checkClaudeWaits(ctx context.Context, r *result) {
 		}
 	}
 	takesPermissions := func(s *source) bool { return slices.ContainsFunc(s.hooks, (*hook).takesAllPermissions) }
-	if gateway := autoModeGateway(ctx, e.Env, e.sources); gateway != "" && slices.ContainsFunc(e.sources, takesPermissions) {
+	if gateway := autoModeGateway(ctx, e.Env, e.sources); gateway != "" &&
+		slices.ContainsFunc(e.sources, takesPermissions) {
 		r.warn("sessions begin in auto mode, whose check %s does not pass on: what Claude then asks for is asked in the terminal "+
 			"alone. Permissions reach Chat in the modes default and acceptEdits", gateway).Fix =
 			"gchat-hooks setup --approve offers the mode default, as permissions.defaultMode in your settings"
@@ -281,11 +302,13 @@ func (e *exam) checkClaudeWaits(ctx context.Context, r *result) {
 	r.ok("no session waits in its terminal alone")
 }
 
-// autoModeSince is the oldest Claude Code that was seen to begin sessions in auto mode by itself.
+// autoModeSince is the oldest Claude Code that was seen to begin sessions in auto mode by
+// itself.
 var autoModeSince = settings.Version{2, 1, 329}
 
-// AutoModeGateway is the host of the gateway behind which sessions begin in auto mode. Claude Code 2.1.332 then shows dialogs that no
-// PermissionRequest hook hears of. It is "" without a gateway, and in other modes.
+// AutoModeGateway is the host of the gateway behind which sessions begin in auto mode.
+// Claude Code 2.1.332 then shows dialogs that no PermissionRequest hook hears of. It is
+// "" without a gateway, and in other modes.
 func AutoModeGateway(ctx context.Context, env state.Getenv) string {
 	return autoModeGateway(ctx, env, readSources(env))
 }
@@ -301,7 +324,8 @@ func autoModeGateway(ctx context.Context, env state.Getenv, sources []*source) s
 	if isDirect || mode != "" && mode != "auto" {
 		return ""
 	}
-	if v, err := settings.InstalledVersion(ctx, env, checkTimeout); mode == "" && (err != nil || !v.IsAtLeast(autoModeSince)) {
+	if v, err := settings.InstalledVersion(ctx, env, checkTimeout); mode == "" &&
+		(err != nil || !v.IsAtLeast(autoModeSince)) {
 		return ""
 	}
 	return gateway.Host
@@ -314,7 +338,8 @@ func (h *hook) matchesPreset(w settings.Hook) bool {
 		return false
 	case w.Matcher != "":
 		takesAll := slices.Contains([]string{"", "*", ".*"}, h.Matcher)
-		return takesAll || h.Matcher == w.Matcher || strings.Contains(h.Matcher, askTool) // as people write it
+		// as people write it
+		return takesAll || h.Matcher == w.Matcher || strings.Contains(h.Matcher, askTool)
 	}
 	return w.Event != "PermissionRequest" || h.takesAllPermissions()
 }
@@ -324,5 +349,6 @@ func (h *hook) isOfApprove() bool { return h.Event == "PostToolBatch" || h.takes
 
 // takesAllPermissions says whether the hook answers permissions, not only questions.
 func (h *hook) takesAllPermissions() bool {
-	return h.Event == "PermissionRequest" && h.name == "gchat-ask-user-forward" && (h.Matcher == "" || h.Matcher == "*")
+	return h.Event == "PermissionRequest" && h.name == "gchat-ask-user-forward" &&
+		(h.Matcher == "" || h.Matcher == "*")
 }

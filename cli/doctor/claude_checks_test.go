@@ -52,8 +52,8 @@ func (e *exam) levelsOf(t *testing.T, id string) (levels []Level) {
 	return levels
 }
 
-// Of a switch the file counts that ranks highest: managed, then local, then project, then user. What only an administrator may
-// say counts only in the administrator's file.
+// Of a switch the file counts that ranks highest: managed, then local, then project, then
+// user. What only an administrator may say counts only in the administrator's file.
 func TestSwitchesRank(t *testing.T) {
 	const on, off = `{"disableAllHooks": true}`, `{"disableAllHooks": false}`
 	const managedOnly, ours = `"allowManagedHooksOnly": true`, `"hooks": {"Stop": [{"hooks": [{"command": "/a/gchat-hooks hook x"}]}]}`
@@ -80,8 +80,9 @@ func TestSwitchesRank(t *testing.T) {
 	}
 }
 
-// A plugin of ours has the hooks of the preset that it is named after, and one that managed settings enable is managed. With only
-// managed hooks a person's own, and their own plugins, count for nothing.
+// A plugin of ours has the hooks of the preset that it is named after, and one that
+// managed settings enable is managed. With only managed hooks a person's own, and their
+// own plugins, count for nothing.
 func TestManagedPlugins(t *testing.T) {
 	const only, approve = `"allowManagedHooksOnly": true`, `"enabledPlugins": {"gchat-hooks-approve@here": true}`
 	const own = `{"hooks": {"Stop": [{"hooks": [{"command": "/a/gchat-hooks hook gchat-stop-gate"}]}]}}`

@@ -1,5 +1,6 @@
-// Package doctor checks everything that a question and its reply pass through. Its checks stand in one list; each says what
-// it found, and what to do about it. A check posts nothing and changes nothing.
+// Package doctor checks everything that a question and its reply pass through. Its checks
+// stand in one list; each says what it found, and what to do about it. A check posts
+// nothing and changes nothing.
 package doctor
 
 import (
@@ -25,27 +26,52 @@ type check struct {
 
 // checks are all of them, in the order in which a question needs what they check.
 var checks = []check{
-	{"config.parse", (*exam).checkConfigParse, "correct it where it stands; docs/configuration.md lists the files and all settings"},
-	{"files.folders", (*exam).checkFilesFolders, "questions stay in the terminal meanwhile: see who owns the folder, " +
-		"whether a file stands in its place, and whether the disk is full; or set GCHAT_STATE_DIR"},
+	{
+		"config.parse",
+		(*exam).checkConfigParse,
+		"correct it where it stands; docs/configuration.md lists the files and all settings",
+	},
+	{
+		"files.folders",
+		(*exam).checkFilesFolders,
+		"questions stay in the terminal meanwhile: see who owns the folder, " +
+			"whether a file stands in its place, and whether the disk is full; or set GCHAT_STATE_DIR",
+	},
 	{"files.private", (*exam).checkFilesPrivate, "chmod go-rwx for files, chmod go-w for folders"},
 
 	{"claude.version", (*exam).checkClaudeVersion, "claude update"},
-	{"claude.settings", (*exam).checkClaudeSettings, "take the setting out, or set askUserQuestionTimeout to \"never\"; a managed " +
-		"file is the administrator's"},
-	{"claude.trust", (*exam).checkClaudeTrust, "start claude in that folder and accept it: interactive sessions run no hook before"},
+	{
+		"claude.settings",
+		(*exam).checkClaudeSettings,
+		"take the setting out, or set askUserQuestionTimeout to \"never\"; a managed " +
+			"file is the administrator's",
+	},
+	{
+		"claude.trust",
+		(*exam).checkClaudeTrust,
+		"start claude in that folder and accept it: interactive sessions run no hook before",
+	},
 	{"claude.hooks", (*exam).checkClaudeHooks, "gchat-hooks install"},
 	{"claude.waits", (*exam).checkClaudeWaits, "answer it in that terminal"},
 
 	{"chat.post", (*exam).checkChatPost, "gchat-hooks setup"},
 	{"chat.read", (*exam).checkChatRead, loginCommand},
-	{"chat.allowed", (*exam).checkChatAllowed, "gchat-hooks login, or reply to a question: its thread says which users/ID to add to " +
-		"allowed_users in ~/.config/gchat-hooks/config.json"},
+	{
+		"chat.allowed",
+		(*exam).checkChatAllowed,
+		"gchat-hooks login, or reply to a question: its thread says which users/ID to add to " +
+			"allowed_users in ~/.config/gchat-hooks/config.json",
+	},
 
-	{"daemon.runs", (*exam).checkDaemonRuns, "gchat-hooks poller install; gchat-hooks logs tells why it ended"},
+	{
+		"daemon.runs",
+		(*exam).checkDaemonRuns,
+		"gchat-hooks poller install; gchat-hooks logs tells why it ended",
+	},
 }
 
-// liveID is the id of the round trip, which is made after the checks. Its ways are live.out and live.in.
+// liveID is the id of the round trip, which is made after the checks. Its ways are
+// live.out and live.in.
 const liveID = "live"
 
 const loginCommand = "gchat-hooks login"
@@ -102,14 +128,17 @@ func (r *result) ok(format string, args ...any) {
 type Options struct {
 	Env     state.Getenv
 	Version string
-	Live    bool             // post to the space, read it back, and try what Google's documents leave open
-	Wait    time.Duration    // for a person's reply to that; 0 asks for none
-	Notify  func(say string) // while that waits
-	// OneThread has the round trip post its question alone: the embedded space keeps to thread keys.
+	// post to the space, read it back, and try what Google's documents leave open
+	Live   bool
+	Wait   time.Duration    // for a person's reply to that; 0 asks for none
+	Notify func(say string) // while that waits
+	// OneThread has the round trip post its question alone: the embedded space keeps to
+	// thread keys.
 	OneThread bool
 }
 
-// exam is one run. Its functions find out once what several checks need, by the check that comes first.
+// exam is one run. Its functions find out once what several checks need, by the check
+// that comes first.
 type exam struct {
 	Options
 	project string
@@ -134,7 +163,8 @@ const (
 	liveTimeout = 25 * time.Second
 )
 
-// Report is what was found: problems first, the failures before the warnings. Its keys in JSON stay.
+// Report is what was found: problems first, the failures before the warnings. Its keys in
+// JSON stay.
 type Report struct {
 	Project  string        `json:"project"`
 	ExitCode int           `json:"exit_code"` // 0 all is well, 1 warnings, 2 failures
@@ -167,7 +197,14 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 		report.Live = e.runProbes(ctx, report.ExitCode)
 		return report, nil
 	}
-	found = append(found, &Finding{ID: liveID, Level: Skip, Text: "not tried: gchat-hooks doctor --live posts test messages"})
+	found = append(
+		found,
+		&Finding{
+			ID:    liveID,
+			Level: Skip,
+			Text:  "not tried: gchat-hooks doctor --live posts test messages",
+		},
+	)
 	return e.newReport(found), nil
 }
 
@@ -200,15 +237,23 @@ func newExam(ctx context.Context, o Options) *exam {
 
 // newReport puts the problems first.
 func (e *exam) newReport(found []*Finding) *Report {
-	r := &Report{Project: e.project, Counts: map[Level]int{OK: 0, Warn: 0, Fail: 0, Skip: 0}, Findings: found}
+	r := &Report{
+		Project:  e.project,
+		Counts:   map[Level]int{OK: 0, Warn: 0, Fail: 0, Skip: 0},
+		Findings: found,
+	}
 	for _, f := range found {
 		for _, s := range []*string{&f.Text, &f.Fix} {
-			*s = wording.Cut(state.OneLine(e.log.Redact(*s)), 600) // not cut before: half a secret is not known again
+			// not cut before: half a secret is not known again
+			*s = wording.Cut(state.OneLine(e.log.Redact(*s)), 600)
 		}
 		r.Counts[f.Level]++
 	}
 	order := []Level{Fail, Warn, OK, Skip}
-	slices.SortStableFunc(found, func(a, b *Finding) int { return slices.Index(order, a.Level) - slices.Index(order, b.Level) })
+	slices.SortStableFunc(
+		found,
+		func(a, b *Finding) int { return slices.Index(order, a.Level) - slices.Index(order, b.Level) },
+	)
 	if r.Counts[Fail] > 0 {
 		r.ExitCode = 2
 	} else if r.Counts[Warn] > 0 {
@@ -217,7 +262,8 @@ func (e *exam) newReport(found []*Finding) *Report {
 	return r
 }
 
-// Text has a line for each problem and for a round trip, then a sum; all adds a line for the rest.
+// Text has a line for each problem and for a round trip, then a sum; all adds a line for
+// the rest.
 func (r *Report) Text(showsAll bool) string {
 	var text strings.Builder
 	for _, f := range r.Findings {
@@ -233,7 +279,14 @@ func (r *Report) Text(showsAll bool) string {
 	if text.Len() > 0 {
 		text.WriteString("\n")
 	}
-	fmt.Fprintf(&text, "%d ok, %d warn, %d fail, %d skip", r.Counts[OK], r.Counts[Warn], r.Counts[Fail], r.Counts[Skip])
+	fmt.Fprintf(
+		&text,
+		"%d ok, %d warn, %d fail, %d skip",
+		r.Counts[OK],
+		r.Counts[Warn],
+		r.Counts[Fail],
+		r.Counts[Skip],
+	)
 	if !showsAll {
 		text.WriteString("; gchat-hooks doctor --all shows every line")
 	}

@@ -36,7 +36,8 @@ const (
 	foreignSecret  = "hush-of-another-program"
 )
 
-// doctorVariable is set where the test's program is to be the doctor: PATH, proxies and certificates are a process's own.
+// doctorVariable is set where the test's program is to be the doctor: PATH, proxies and
+// certificates are a process's own.
 const doctorVariable = "GCHAT_TEST_DOCTOR"
 
 func TestMain(m *testing.M) {
@@ -63,27 +64,29 @@ func TestMain(m *testing.M) {
 	os.Exit(r.ExitCode)
 }
 
-// doctorHome is a made-up person with a HOME, a project and a space, in which everything is as it should be until a fault is
-// planted.
+// doctorHome is a made-up person with a HOME, a project and a space, in which everything
+// is as it should be until a fault is planted.
 type doctorHome struct {
 	*testing.T
 	home, project, binDir string
 	program               string
 	space                 *space.Space
 	server                *httptest.Server
-	answerInstead         func(w http.ResponseWriter, r *http.Request) bool // true: it has answered in the space's place
-	env                   map[string]string
-	config                map[string]any // of ~/.config/gchat-hooks/config.json
-	settings              map[string]any // members of the user's settings.json beside the hooks
-	presets               []string
-	claude                string // what claude --version prints
-	secrets               []string
+	// true: it has answered in the space's place
+	answerInstead func(w http.ResponseWriter, r *http.Request) bool
+	env           map[string]string
+	config        map[string]any // of ~/.config/gchat-hooks/config.json
+	settings      map[string]any // members of the user's settings.json beside the hooks
+	presets       []string
+	claude        string // what claude --version prints
+	secrets       []string
 }
 
 func newDoctorHome(t *testing.T) *doctorHome {
 	t.Helper()
 	dir := t.TempDir()
-	if err := os.Chmod(filepath.Dir(dir), 0o755); err != nil { // else its user alone gets at what is in it
+	if err := os.Chmod(filepath.Dir(dir), 0o755); err != nil {
+		// else its user alone gets at what is in it
 		t.Fatal(err)
 	}
 	self, err := os.Executable()
@@ -261,7 +264,8 @@ func (r Report) finding(id string) Finding {
 	return Finding{}
 }
 
-// With nothing wrong all is green, nothing is posted, and nothing is written but what was there.
+// With nothing wrong all is green, nothing is posted, and nothing is written but what was
+// there.
 func TestDoctorFindsNothingWhereNothingIs(t *testing.T) {
 	p := newDoctorHome(t)
 	p.writeDefaults()
@@ -318,7 +322,8 @@ func TestReportShowsWordsOnly(t *testing.T) {
 	}
 }
 
-// A space that takes any message, the doctor's empty one too, is one that the webhook reaches.
+// A space that takes any message, the doctor's empty one too, is one that the webhook
+// reaches.
 func TestDoctorTakesAnAnsweringChat(t *testing.T) {
 	p := newDoctorHome(t)
 	p.answerInstead = func(w http.ResponseWriter, r *http.Request) bool {

@@ -36,7 +36,8 @@ func refuseWith(method string, code int, status, message string) func(p *doctorH
 	}
 }
 
-// startGoogle puts TLS before the space, so that it is read with credentials, which answer gives a token for, or none.
+// startGoogle puts TLS before the space, so that it is read with credentials, which
+// answer gives a token for, or none.
 func startGoogle(p *doctorHome, answer func(w http.ResponseWriter)) *httptest.Server {
 	chat := strict.CheckRequests(p, p, strict.Embedded)
 	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -80,7 +81,8 @@ func (p *doctorHome) writeHook(name string, entry settings.Entry) {
 	p.writeFile(filepath.Join(p.project, ".claude", name), fmt.Sprintf(`{"hooks": {%q: [{"matcher": %q, "hooks": [{"type": "command", "command": %q}]}]}}`, entry.Event, entry.Matcher, entry.Command), 0o644)
 }
 
-// recordDaemon is one that is this test's process, and showed so long ago that it goes on, and polled.
+// recordDaemon is one that is this test's process, and showed so long ago that it goes
+// on, and polled.
 func (p *doctorHome) recordDaemon(age time.Duration) {
 	beatAt := time.Now().Add(-age)
 	p.check(os.MkdirAll(filepath.Join(p.userState(), "pollers"), 0o700))
@@ -139,7 +141,8 @@ func TestDoctorFindsPlantedFaults(t *testing.T) {
 		{"a server that says nothing", func(p *doctorHome) {
 			p.pretendGoogle()
 			p.answerInstead = func(_ http.ResponseWriter, r *http.Request) bool {
-				_, _ = io.Copy(io.Discard, r.Body) // else the server does not see that the client went away
+				// else the server does not see that the client went away
+				_, _ = io.Copy(io.Discard, r.Body)
 				<-r.Context().Done()
 				return true
 			}
@@ -321,7 +324,8 @@ func TestDoctorFindsPlantedFaults(t *testing.T) {
 		}, "files.private", fail, ".config/gchat-hooks", "chmod go-rwx", ""},
 		{"a project's state that others write to", func(p *doctorHome) {
 			dir := filepath.Join(p.project, ".claude", "state")
-			p.check(os.MkdirAll(filepath.Join(dir, "pending-questions"), 0o755)) // as git or Claude leave it
+			// as git or Claude leave it
+			p.check(os.MkdirAll(filepath.Join(dir, "pending-questions"), 0o755))
 			p.check(os.Chmod(dir, 0o777))
 		}, "files.private", fail, ".claude/state", "chmod go-rwx", ""},
 		{"state that others read", func(p *doctorHome) { p.writeFile(filepath.Join(p.userState(), "projects.json"), "{}", 0o644) }, "files.private", fail, "projects.json", "chmod go-rwx", ""},
@@ -372,7 +376,8 @@ func TestDoctorFindsPlantedFaults(t *testing.T) {
 	}
 }
 
-// installWithout writes the hooks of a preset but those on an event; of those on Stop it leaves out the waking one.
+// installWithout writes the hooks of a preset but those on an event; of those on Stop it
+// leaves out the waking one.
 func (p *doctorHome) installWithout(preset, event string) {
 	p.presets = []string{preset}
 	entries := slices.DeleteFunc(p.hookEntries(), func(e settings.Entry) bool { return e.Event == event && e.AsyncRewake == (event == "Stop") })

@@ -22,8 +22,9 @@ import (
 	"gchat-hooks/state/config"
 )
 
-// checkConfigParse tells of configuration files that do not parse, of values that mean nothing, and of names that nothing reads:
-// a slip of the keyboard is otherwise silent. Names that begin with "$" or "_" are a person's own notes.
+// checkConfigParse tells of configuration files that do not parse, of values that mean
+// nothing, and of names that nothing reads: a slip of the keyboard is otherwise silent.
+// Names that begin with "$" or "_" are a person's own notes.
 func (e *exam) checkConfigParse(_ context.Context, r *result) {
 	for _, err := range e.cfg.Problems {
 		finding := r.fail("%v", err)
@@ -51,7 +52,8 @@ func (e *exam) checkConfigParse(_ context.Context, r *result) {
 			isReported := slices.ContainsFunc(e.cfg.Misspellings, func(slip error) bool {
 				return strings.Contains(slip.Error(), fmt.Sprintf("%s: %q", path, name))
 			})
-			if !isReported && !known[name] && !strings.HasPrefix(name, "$") && !strings.HasPrefix(name, "_") {
+			if !isReported && !known[name] && !strings.HasPrefix(name, "$") &&
+				!strings.HasPrefix(name, "_") {
 				unknown = append(unknown, fmt.Sprintf("%q", name))
 			}
 		}
@@ -72,8 +74,11 @@ func readStart(path string) []byte {
 	return b
 }
 
-// secretPattern is one by its shape: a webhook's URL, a private key, a login, Anthropic's key. A reference, ${NAME}, is none.
-var secretPattern = state.LazyPattern(`/messages\?[^"'\s]*token=[\w.%-]{6}|PRIVATE KEY-----|"refresh_token"|"gchat_hooks_hub"|sk-ant-`)
+// secretPattern is one by its shape: a webhook's URL, a private key, a login, Anthropic's
+// key. A reference, ${NAME}, is none.
+var secretPattern = state.LazyPattern(
+	`/messages\?[^"'\s]*token=[\w.%-]{6}|PRIVATE KEY-----|"refresh_token"|"gchat_hooks_hub"|sk-ant-`,
+)
 
 func hasSecret(path string) bool { return secretPattern().Match(readStart(path)) }
 
@@ -82,7 +87,8 @@ func (e *exam) checkFilesFolders(_ context.Context, r *result) {
 	projectState := state.ProjectStateDir(e.Env)
 	for _, dir := range []string{projectState, state.UserStateDir(e.Env), filepath.Dir(state.LogPath(e.Env))} {
 		err := unix.Access(dir+"/.", unix.W_OK)
-		for errors.Is(err, fs.ErrNotExist) { // what is missing is made at its first use, if it can be
+		for errors.Is(err, fs.ErrNotExist) {
+			// what is missing is made at its first use, if it can be
 			dir = filepath.Dir(dir)
 			err = unix.Access(dir+"/.", unix.W_OK)
 		}
@@ -104,19 +110,25 @@ func (e *exam) checkFilesFolders(_ context.Context, r *result) {
 	r.ok("state folders can be written")
 }
 
-// checkFilesPrivate looks whether others can read or change what should be the person's alone. It is judged by its own permissions:
-// a home folder that is opened to others one day, or a backup of it, must not lay a secret open.
+// checkFilesPrivate looks whether others can read or change what should be the person's
+// alone. It is judged by its own permissions: a home folder that is opened to others one
+// day, or a backup of it, must not lay a secret open.
 func (e *exam) checkFilesPrivate(_ context.Context, r *result) {
 	var exposed []string
 	checkPath := func(path string, mayBeRead bool) {
-		if permissions := othersPermissions(path); permissions&0o022 != 0 || permissions&0o044 != 0 && !mayBeRead {
+		if permissions := othersPermissions(path); permissions&0o022 != 0 ||
+			permissions&0o044 != 0 && !mayBeRead {
 			exposed = append(exposed, path)
 		}
 	}
 	for _, dir := range []string{state.UserStateDir(e.Env), state.ConfigDir(e.Env)} {
 		_ = filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
 			if err == nil {
-				checkPath(path, d.IsDir() || d.Type() == fs.ModeSocket || dir == state.ConfigDir(e.Env) && !hasSecret(path))
+				checkPath(
+					path,
+					d.IsDir() || d.Type() == fs.ModeSocket ||
+						dir == state.ConfigDir(e.Env) && !hasSecret(path),
+				)
 			}
 			return nil
 		})
@@ -125,20 +137,25 @@ func (e *exam) checkFilesPrivate(_ context.Context, r *result) {
 	for _, path := range []string{e.projectConfigFile(), e.cfg.CredentialsFile, log, log + ".1"} {
 		checkPath(path, !hasSecret(path))
 	}
-	// In a project's state other programs write, too: of that, only the folders are ours to judge.
+	// In a project's state other programs write, too: of that, only the folders are ours
+	// to judge.
 	for _, name := range []string{"", "pending-questions", "gchat-forwarded-ask", "user-input-queue"} {
 		checkPath(filepath.Join(state.ProjectStateDir(e.Env), name), true)
 	}
 	if len(exposed) > 0 {
 		slices.Sort(exposed)
 		exposed = slices.Compact(exposed)
-		r.fail("other users of this machine can read or write what is yours alone: %s", strings.Join(exposed, ", "))
+		r.fail(
+			"other users of this machine can read or write what is yours alone: %s",
+			strings.Join(exposed, ", "),
+		)
 	}
 	r.ok("configuration, credentials and state are yours alone")
 }
 
-// othersPermissions are the permissions of group and others on a file or folder, by its own mode. A group with the number of the owner is
-// theirs alone, by the custom of most Linux systems, where new files are the group's to write.
+// othersPermissions are the permissions of group and others on a file or folder, by its
+// own mode. A group with the number of the owner is theirs alone, by the custom of most
+// Linux systems, where new files are the group's to write.
 func othersPermissions(path string) fs.FileMode {
 	info, err := os.Stat(path)
 	if err != nil {

@@ -7,8 +7,9 @@ import (
 	"testing"
 )
 
-// What is ours is judged by its own permissions, also where no one else gets at it yet. What is other programs' is theirs: no
-// line is wasted on that while it is behind a closed folder.
+// What is ours is judged by its own permissions, also where no one else gets at it yet.
+// What is other programs' is theirs: no line is wasted on that while it is behind a
+// closed folder.
 func TestDoctorJudgesOurFilesByThemselves(t *testing.T) {
 	p := newDoctorHome(t)
 	p.writeDefaults()

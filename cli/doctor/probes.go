@@ -18,7 +18,8 @@ import (
 	"gchat-hooks/state/config"
 )
 
-// Live is what a live run saw, to be pasted into an issue: the name of the space, and nothing that is private.
+// Live is what a live run saw, to be pasted into an issue: the name of the space, and
+// nothing that is private.
 type Live struct {
 	Version     string  `json:"version"`
 	OS          string  `json:"os"`
@@ -39,11 +40,31 @@ type Probe struct {
 
 // probes are tried in this order. What they see is no check.
 var probes = []Probe{
-	{"same-id", "What is the answer to a second post with one message id?", "not tried: no message could be posted"},
-	{"get-by-id", "Does the reader find a message by the id it was posted with?", "not tried: no credentials, or no message"},
-	{"thread-key", "Where does a second post with one thread key arrive?", "not tried: no direct message, or no message"},
-	{"card-text", "Does a message that is only a card take a text by a patch?", "not tried: no Chat app, or it posts no card"},
-	{"same-user", "Is the users/ID of the login that of the person's messages?", "not tried: no login with a users/ID"},
+	{
+		"same-id",
+		"What is the answer to a second post with one message id?",
+		"not tried: no message could be posted",
+	},
+	{
+		"get-by-id",
+		"Does the reader find a message by the id it was posted with?",
+		"not tried: no credentials, or no message",
+	},
+	{
+		"thread-key",
+		"Where does a second post with one thread key arrive?",
+		"not tried: no direct message, or no message",
+	},
+	{
+		"card-text",
+		"Does a message that is only a card take a text by a patch?",
+		"not tried: no Chat app, or it posts no card",
+	},
+	{
+		"same-user",
+		"Is the users/ID of the login that of the person's messages?",
+		"not tried: no login with a users/ID",
+	},
 }
 
 // runProbes tries the probes with the clients of the program.
@@ -53,11 +74,17 @@ func (e *exam) runProbes(ctx context.Context, exitCode int) Live {
 	e.transport, _ = e.findTransport(ctx)
 	e.live = Live{
 		Version: e.Version, OS: runtime.GOOS + "/" + runtime.GOARCH, Space: e.space, Kind: "unknown",
-		PostsBy: choose(e.cfg.ReceivesEvents(), "app", "webhook"), ExitCode: exitCode, Probes: slices.Clone(probes),
+		PostsBy: choose(
+			e.cfg.ReceivesEvents(),
+			"app",
+			"webhook",
+		), ExitCode: exitCode, Probes: slices.Clone(probes),
 	}
 	if e.reader != nil {
 		if s, err := e.reader.Describe(ctx, e.space); err == nil {
-			e.live.Kind = lowerWords(s.SpaceType + ", " + cmp.Or(s.SpaceThreadingState, "threads unknown"))
+			e.live.Kind = lowerWords(
+				s.SpaceType + ", " + cmp.Or(s.SpaceThreadingState, "threads unknown"),
+			)
 		}
 	}
 	if e.post != nil {
@@ -73,12 +100,17 @@ func (e *exam) runProbes(ctx context.Context, exitCode int) Live {
 		if me.Name == "" && e.replier != "" {
 			me.Name, err = e.replier, nil
 		}
-		e.recordResult("same-user", err, choose(me.Name == file.User, "same id", "another id, or another person replied"))
+		e.recordResult(
+			"same-user",
+			err,
+			choose(me.Name == file.User, "same id", "another id, or another person replied"),
+		)
 	}
 	return e.live
 }
 
-// probePosts are the probes that post. An app deletes its messages; no scope of a reader deletes a webhook's.
+// probePosts are the probes that post. An app deletes its messages; no scope of a reader
+// deletes a webhook's.
 func (e *exam) probePosts(ctx context.Context) {
 	id := "client-verify-" + uuid.NewString()[:8]
 	m := gchat.Post{Text: "[Verify] A probe. " + testIsOver, ThreadKey: id}
@@ -92,14 +124,26 @@ func (e *exam) probePosts(ctx context.Context) {
 		return
 	}
 	repeated, err := send("-1")
-	e.recordResult("same-id", err, choose(repeated.Name == first.Name, "same message", "another message"))
+	e.recordResult(
+		"same-id",
+		err,
+		choose(repeated.Name == first.Name, "same message", "another message"),
+	)
 	if e.reader != nil {
 		m, err := e.reader.ByClientID(ctx, e.space, id+"-1")
-		e.recordResult("get-by-id", err, choose(m.Name == first.Name, "200, found", "200, another message"))
+		e.recordResult(
+			"get-by-id",
+			err,
+			choose(m.Name == first.Name, "200, found", "200, another message"),
+		)
 	}
 	if e.live.Kind == "unknown" || strings.HasPrefix(e.live.Kind, "direct message") {
 		second, err := send("-2")
-		e.recordResult("thread-key", err, choose(second.ThreadName == first.ThreadName, "same thread", "another thread"))
+		e.recordResult(
+			"thread-key",
+			err,
+			choose(second.ThreadName == first.ThreadName, "same thread", "another thread"),
+		)
 	}
 	if e.app != nil {
 		m.Card = gchat.StoredCard(wording.NoticeCard("[Verify] A probe.", ""))
@@ -109,7 +153,8 @@ func (e *exam) probePosts(ctx context.Context) {
 	}
 }
 
-// deletePosts deletes the messages of an app by their ids: Chat may have one also where its post failed.
+// deletePosts deletes the messages of an app by their ids: Chat may have one also where
+// its post failed.
 func (e *exam) deletePosts(ctx context.Context, id string) {
 	ctx, cancel := context.WithTimeout(ctx, liveTimeout)
 	defer cancel()
@@ -124,7 +169,8 @@ func choose(condition bool, yes, no string) string {
 	return map[bool]string{true: yes, false: no}[condition]
 }
 
-// recordResult writes down what a probe saw, or Chat's answer in short: "409 already exists". Its own words may quote an address.
+// recordResult writes down what a probe saw, or Chat's answer in short: "409 already
+// exists". Its own words may quote an address.
 func (e *exam) recordResult(id string, err error, seen string) {
 	if answer, isAPIError := errors.AsType[*gchat.APIError](err); isAPIError {
 		seen = strings.TrimSpace(strconv.Itoa(answer.HTTP) + " " + lowerWords(answer.Status))

@@ -16,7 +16,8 @@ import (
 	"gchat-hooks/state/config"
 )
 
-// runLive is what a live run saw. Nothing private may be in it: doctor looks for the secrets.
+// runLive is what a live run saw. Nothing private may be in it: doctor looks for the
+// secrets.
 func (p *doctorHome) runLive(args ...string) (l Live, code int) {
 	p.Helper()
 	p.writeDefaults()

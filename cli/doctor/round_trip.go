@@ -37,7 +37,11 @@ func (e *exam) findTransport(ctx context.Context) (w transport, err error) {
 		return w, err
 	}
 	w.space, w.post = hook.Space, hook.Post
-	w.reader, err = gchat.NewReader(ctx, cmp.Or(e.cfg.APIEndpoint, hook.LocalEndpoint()), e.cfg.CredentialsFile)
+	w.reader, err = gchat.NewReader(
+		ctx,
+		cmp.Or(e.cfg.APIEndpoint, hook.LocalEndpoint()),
+		e.cfg.CredentialsFile,
+	)
 	return w, err
 }
 
@@ -46,17 +50,23 @@ const testIsOver = "The test is over."
 // listTimeout is how long Chat has to list a message that it took.
 const listTimeout = 15 * time.Second
 
-// roundTrip posts to two threads of the space, or only the question, reads that back, and waits for a person's reply. What it
-// finds is its way out, to the space and back by listing, and its way in, from a person to here. Where the space cannot be read
-// nothing is posted.
-// It keeps nothing in the state folder: no hook and no poller sees its question. Interrupted, it still tells the thread that
-// it is over.
+// roundTrip posts to two threads of the space, or only the question, reads that back, and
+// waits for a person's reply. What it finds is its way out, to the space and back by
+// listing, and its way in, from a person to here. Where the space cannot be read nothing
+// is posted. It keeps nothing in the state folder: no hook and no poller sees its
+// question. Interrupted, it still tells the thread that it is over.
 func (e *exam) roundTrip(ctx context.Context) []*Finding {
 	ctx, cancel := context.WithTimeout(ctx, liveTimeout+e.Wait)
 	defer cancel()
-	outbound, inbound := &result{check: check{id: liveID + ".out"}}, &result{check: check{id: liveID + ".in"}}
+	outbound, inbound := &result{
+		check: check{id: liveID + ".out"},
+	}, &result{
+		check: check{id: liveID + ".in"},
+	}
 	if e.cfg.ReceivesEvents() && !e.cfg.UsesEmbeddedApp() {
-		outbound.skip("with a Chat app there is a card to tap in its place: gchat-hooks setup --app")
+		outbound.skip(
+			"with a Chat app there is a card to tap in its place: gchat-hooks setup --app",
+		)
 		return outbound.found
 	}
 	e.listSince = time.Now()
@@ -99,8 +109,9 @@ func (e *exam) roundTrip(ctx context.Context) []*Finding {
 	return append(outbound.found, inbound.found...)
 }
 
-// postAndFind posts the question, and unless that is all, a message to another thread and one more to the question's thread. It finds
-// all of them there, as a program's. A Chat that does not keep to thread keys begins a thread for each, or puts all into one.
+// postAndFind posts the question, and unless that is all, a message to another thread and
+// one more to the question's thread. It finds all of them there, as a program's. A Chat
+// that does not keep to thread keys begins a thread for each, or puts all into one.
 func (e *exam) postAndFind(ctx context.Context, r *result) *state.Question {
 	runID := uuid.NewString()[:8]
 	q := &state.Question{
@@ -120,7 +131,10 @@ func (e *exam) postAndFind(ctx context.Context, r *result) *state.Question {
 	}
 	posts := []gchat.Post{
 		{Text: text, ThreadKey: q.ThreadKey},
-		{Text: "[Verify] This message only tests a second thread. " + testIsOver, ThreadKey: "verify-" + runID + "-b"},
+		{
+			Text:      "[Verify] This message only tests a second thread. " + testIsOver,
+			ThreadKey: "verify-" + runID + "-b",
+		},
 		{Text: second, ThreadKey: q.ThreadKey},
 	}
 	if e.OneThread {
@@ -159,20 +173,32 @@ func (e *exam) postAndFind(ctx context.Context, r *result) *state.Question {
 		return q
 	}
 	e.findPosted(ctx, r, sent)
-	r.ok("three messages were posted in %d ms, and listed in their two threads as a program's %d ms later (%s, %s)",
-		postTime.Milliseconds(), (time.Since(start) - postTime).Milliseconds(), q.ThreadName, otherThread)
+	r.ok(
+		"three messages were posted in %d ms, and listed in their two threads as a program's %d ms later (%s, %s)",
+		postTime.Milliseconds(),
+		(time.Since(start) - postTime).Milliseconds(),
+		q.ThreadName,
+		otherThread,
+	)
 	return q
 }
 
-// awaitReply waits for a person's reply in the question's thread, and reads it as the poller does.
+// awaitReply waits for a person's reply in the question's thread, and reads it as the
+// poller does.
 func (e *exam) awaitReply(ctx context.Context, r *result, q *state.Question) (answer string) {
 	instruction := fmt.Sprintf("Now choose ok in the thread %q", q.SessionName)
 	if e.OneThread {
 		instruction = "Now open the page, and tap ok"
 	}
-	e.Notify(instruction + " (Ctrl-C ends the test; it waits for " + state.DescribeDuration(e.Wait) + ")")
+	e.Notify(
+		instruction + " (Ctrl-C ends the test; it waits for " + state.DescribeDuration(
+			e.Wait,
+		) + ")",
+	)
 	seen := map[string]bool{}
-	failure, fix := "no person replied within "+state.DescribeDuration(e.Wait), "reply in the thread, or wait longer (--wait)"
+	failure, fix := "no person replied within "+state.DescribeDuration(
+		e.Wait,
+	), "reply in the thread, or wait longer (--wait)"
 	for deadline := time.Now().Add(e.Wait); ; state.Sleep(ctx, min(time.Second, time.Until(deadline))) {
 		isLate := !time.Now().Before(deadline)
 		listed, err := e.listMessages(ctx) // where Chat stumbles, the next second's list tells
@@ -185,9 +211,12 @@ func (e *exam) awaitReply(ctx context.Context, r *result, q *state.Question) (an
 				continue
 			}
 			seen[m.Name] = true
-			sender := wording.Line(cmp.Or(strings.TrimSpace(m.Sender+" "+m.DisplayName), "a person"))
-			cfg := config.Load(e.Env, e.project) // a person who was refused may just have set the allowlist
-			_ = cfg.ApplyPolicies(ctx, e.Env)    // then nobody may
+			sender := wording.Line(
+				cmp.Or(strings.TrimSpace(m.Sender+" "+m.DisplayName), "a person"),
+			)
+			// a person who was refused may just have set the allowlist
+			cfg := config.Load(e.Env, e.project)
+			_ = cfg.ApplyPolicies(ctx, e.Env) // then nobody may
 			if !cfg.CanAnswer(m.Sender, m.SenderEmail) {
 				fix = "if that is you: gchat-hooks setup --allow " + wording.Line(m.Sender)
 				failure = "only people replied who may not answer: " + sender
@@ -201,7 +230,12 @@ func (e *exam) awaitReply(ctx context.Context, r *result, q *state.Question) (an
 				if !config.IsPersonName(m.Sender) { // it came from the page
 					whoseReply = "your reply"
 				}
-				r.ok("%s was read: %q means %q", whoseReply, wording.Cut(m.Text, 200), wording.Cut(value, 200))
+				r.ok(
+					"%s was read: %q means %q",
+					whoseReply,
+					wording.Cut(m.Text, 200),
+					wording.Cut(value, 200),
+				)
 				return value
 			}
 		}
@@ -212,8 +246,8 @@ func (e *exam) awaitReply(ctx context.Context, r *result, q *state.Question) (an
 	}
 }
 
-// pullTaps is what was tapped on the question's card, as words that say the same. No poller is told
-// of what a person did in the test's thread.
+// pullTaps is what was tapped on the question's card, as words that say the same. No
+// poller is told of what a person did in the test's thread.
 func (e *exam) pullTaps(ctx context.Context, q *state.Question) (taps []gchat.Message) {
 	if q.CardMessage == "" {
 		return nil
@@ -240,7 +274,12 @@ func (e *exam) pullTaps(ctx context.Context, q *state.Question) (taps []gchat.Me
 }
 
 func (e *exam) listMessages(ctx context.Context) (listed []gchat.Message, err error) {
-	err = e.reader.Since(ctx, e.space, e.listSince, func(page []gchat.Message) { listed = append(listed, page...) })
+	err = e.reader.Since(
+		ctx,
+		e.space,
+		e.listSince,
+		func(page []gchat.Message) { listed = append(listed, page...) },
+	)
 	return listed, err
 }
 
@@ -276,7 +315,8 @@ func (e *exam) findPosted(ctx context.Context, r *result, sent []gchat.Posted) {
 	}
 }
 
-// Hint says what a person can do about an error of Google Chat or a login. A command tries nothing again by itself.
+// Hint says what a person can do about an error of Google Chat or a login. A command
+// tries nothing again by itself.
 func Hint(err error) string {
 	return strings.Replace(gchat.Hint(err), "it is tried again", "run it again later", 1)
 }

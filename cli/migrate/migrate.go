@@ -1,6 +1,8 @@
-// Package migrate takes a harness folder from a relay agent to gchat-hooks: the persistent agent s3-communicator, to which
-// other agents sent messages for Google Chat, gives way to gchat-send and to the hooks. What Claude Code loads as that agent is
-// moved aside. No document is rewritten: each line that is about the relay is listed, with what to write instead.
+// Package migrate takes a harness folder from a relay agent to gchat-hooks: the
+// persistent agent s3-communicator, to which other agents sent messages for Google Chat,
+// gives way to gchat-send and to the hooks. What Claude Code loads as that agent is moved
+// aside. No document is rewritten: each line that is about the relay is listed, with what
+// to write instead.
 package migrate
 
 import (
@@ -25,17 +27,28 @@ const (
 	archiveDir = ".claude/skills/_archived"
 )
 
-// moves are where Claude Code finds the relay, as a skill and as an agent, and where it does not look.
+// moves are where Claude Code finds the relay, as a skill and as an agent, and where it
+// does not look.
 var moves = [][2]string{
 	{".claude/skills/" + relayName, archiveDir + "/" + relayName},
 	{".claude/agents/" + relayName + ".md", archiveDir + "/" + relayName + "-agent.md"},
 }
 
-// skippedPaths are folders whose files instruct no session. So is a repository within the harness: it is to be migrated by itself.
-var skippedPaths = []string{".claude/state", ".claude/logs", ".claude/worktrees", ".claude/projects", archiveDir, ".git", "node_modules"}
+// skippedPaths are folders whose files instruct no session. So is a repository within the
+// harness: it is to be migrated by itself.
+var skippedPaths = []string{
+	".claude/state",
+	".claude/logs",
+	".claude/worktrees",
+	".claude/projects",
+	archiveDir,
+	".git",
+	"node_modules",
+}
 
-// Run moves the relay aside in the folder that holds .claude, or shows on out what it would move, and lists what a person has to
-// change. Applied a second time it moves nothing. Where the folder is no harness it fails, with a hint.
+// Run moves the relay aside in the folder that holds .claude, or shows on out what it
+// would move, and lists what a person has to change. Applied a second time it moves
+// nothing. Where the folder is no harness it fails, with a hint.
 func Run(out io.Writer, dir string, apply bool) error {
 	dir, err := filepath.Abs(dir)
 	info, statErr := os.Lstat(filepath.Join(dir, ".claude"))
@@ -68,7 +81,8 @@ func Run(out io.Writer, dir string, apply bool) error {
 	return err
 }
 
-// harness is a harness folder. Everything is read and moved through an os.Root, so that no link leads out of the folder.
+// harness is a harness folder. Everything is read and moved through an os.Root, so that
+// no link leads out of the folder.
 type harness struct {
 	root           *os.Root
 	out            io.Writer
@@ -108,7 +122,9 @@ func (h *harness) listMentions() error {
 	mention, todos := patterns()
 	return fs.WalkDir(h.root.FS(), ".", func(p string, d fs.DirEntry, err error) error {
 		isRelay := p == moves[0][0] || p == moves[1][0]
-		isSkipped := slices.Contains(skippedPaths, p) || slices.Contains(skippedPaths, path.Base(p)) || p != "." && h.exists(p+"/.git")
+		isSkipped := slices.Contains(skippedPaths, p) ||
+			slices.Contains(skippedPaths, path.Base(p)) ||
+			p != "." && h.exists(p+"/.git")
 		switch {
 		case err != nil && p == ".":
 			return err
@@ -132,20 +148,26 @@ type todo struct {
 	advice  string
 }
 
-// patterns are what names the relay, and what to do about such a line: the first todo that fits. They are compiled for a
-// migration only: a hook of this program starts without.
+// patterns are what names the relay, and what to do about such a line: the first todo
+// that fits. They are compiled for a migration only: a hook of this program starts
+// without.
 func patterns() (mention *regexp.Regexp, todos []todo) {
 	compile := func(expr string) *regexp.Regexp { return regexp.MustCompile(`(?i)` + expr) }
 	const starts = `\b(spawn|start|launch|wait)|\b(Skill|Task|Agent)\(|\b(name|subagent_type)["']?\s*[=:]`
 	const sends = `SendMessage|\b(recipient|to)["']?\s*[=:]\s*["']s3-`
-	return compile(`\bs3[-_ ]?communicator\b|\bcommunicator(_checker)?\b|\b(3\+?|three)( [a-z]+)? agents\b`), []todo{
-		{compile(sends), `instead of the message, Bash("gchat-send --type plain 'TEXT'")`},
-		{compile(`communicator_checker`), "let the stop gate run `gchat-hooks hook gchat-stop-gate` instead"},
-		{compile(`\b(3\+?|three)( [a-z]+)? agents\b`), "count one agent fewer"},
-		{compile(`^\s*\|`), "take the row out"},
-		{compile(starts), "take it out: nothing is started or awaited"},
-		{compile(``), "read it: no agent relays messages any more"},
-	}
+	return compile(
+			`\bs3[-_ ]?communicator\b|\bcommunicator(_checker)?\b|\b(3\+?|three)( [a-z]+)? agents\b`,
+		), []todo{
+			{compile(sends), `instead of the message, Bash("gchat-send --type plain 'TEXT'")`},
+			{
+				compile(`communicator_checker`),
+				"let the stop gate run `gchat-hooks hook gchat-stop-gate` instead",
+			},
+			{compile(`\b(3\+?|three)( [a-z]+)? agents\b`), "count one agent fewer"},
+			{compile(`^\s*\|`), "take the row out"},
+			{compile(starts), "take it out: nothing is started or awaited"},
+			{compile(``), "read it: no agent relays messages any more"},
+		}
 }
 
 // listFile lists the lines of one file.
@@ -172,7 +194,8 @@ func (h *harness) printPlace(place, advice string) {
 	h.hasOutputStyle = h.hasOutputStyle || strings.HasPrefix(place, ".claude/output-styles/")
 }
 
-// styleText tells the orchestrator ahead of time what a denied question's own reason says: no agent has to poll.
+// styleText tells the orchestrator ahead of time what a denied question's own reason
+// says: no agent has to poll.
 //
 //go:embed style.md
 var styleText string

@@ -26,7 +26,8 @@ var harnessFiles = map[string]string{
 	".claude/skills/s3-heartbeat/notes.md":       "A good communicator.\nSee .claude/skills/_archived/s3-communicator.\n",
 }
 
-// outputStyle has what a real one had: words about the relay under several names, and sums that count it.
+// outputStyle has what a real one had: words about the relay under several names, and
+// sums that count it.
 const outputStyle = `# System 3
 
 Spawn ALL three persistent agents, with 3+ active agents at any time:
@@ -63,12 +64,14 @@ func writeFile(t *testing.T, dir, p, text string) {
 	if err := os.MkdirAll(filepath.Dir(p), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	if err := errors.Join(os.WriteFile(p, []byte(text), 0o644), os.Chmod(p, 0o644)); err != nil { // whatever the umask is
+	if err := errors.Join(os.WriteFile(p, []byte(text), 0o644), os.Chmod(p, 0o644)); err != nil {
+		// whatever the umask is
 		t.Fatal(err)
 	}
 }
 
-// readTree is a folder as it is, without .git: for each path its mode, and its bytes or where its link leads.
+// readTree is a folder as it is, without .git: for each path its mode, and its bytes or
+// where its link leads.
 func readTree(t *testing.T, dir string) map[string]string {
 	t.Helper()
 	tree := map[string]string{}
@@ -192,7 +195,8 @@ func TestNoHarness(t *testing.T) {
 	}
 }
 
-// What a harness holds leads nothing out of it, blocks nothing, and does not steer the terminal.
+// What a harness holds leads nothing out of it, blocks nothing, and does not steer the
+// terminal.
 func TestHostileHarness(t *testing.T) {
 	const message = "SendMessage(to=\"s3-communicator\", message=\"hi\")\n"
 	outside := makeHarness(t, map[string]string{"style.md": message, "kept/a": ""})

@@ -1,5 +1,5 @@
-// Package bound waits for what a test needs, for so long and no longer: it ends a process that stands still, and says what that
-// was doing. Only tests import it.
+// Package bound waits for what a test needs, for so long and no longer: it ends a process
+// that stands still, and says what that was doing. Only tests import it.
 package bound
 
 import (
@@ -18,15 +18,19 @@ import (
 )
 
 const (
-	// Patience is how long a process of a test may run, where the test does not say otherwise.
+	// Patience is how long a process of a test may run, where the test does not say
+	// otherwise.
 	Patience = time.Minute
-	// BuildPatience is how long the Go tool has for gchat-hooks, where all of it is to be compiled.
+	// BuildPatience is how long the Go tool has for gchat-hooks, where all of it is to be
+	// compiled.
 	BuildPatience = 5 * time.Minute
-	// printWait is how long a process has to print its goroutines, and how long its output may stay open after its end.
+	// printWait is how long a process has to print its goroutines, and how long its
+	// output may stay open after its end.
 	printWait = 5 * time.Second
 )
 
-// Until waits until something is so. The test fails after Patience, and says what it waited for.
+// Until waits until something is so. The test fails after Patience, and says what it
+// waited for.
 func Until(t testing.TB, what string, isSo func() bool) {
 	t.Helper()
 	if !WaitFor(Patience, isSo) {
@@ -34,7 +38,8 @@ func Until(t testing.TB, what string, isSo func() bool) {
 	}
 }
 
-// WaitFor says whether something is so within a time. It looks every ten milliseconds, and at least once.
+// WaitFor says whether something is so within a time. It looks every ten milliseconds,
+// and at least once.
 func WaitFor(timeout time.Duration, isSo func() bool) bool {
 	for deadline := time.Now().Add(timeout); !isSo(); time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(deadline) {
@@ -44,8 +49,8 @@ func WaitFor(timeout time.Duration, isSo func() bool) bool {
 	return true
 }
 
-// Command is exec.Command for a process that is over within Patience. One that is not is ended, and the test fails: it prints
-// what the process did, its goroutines and its log.
+// Command is exec.Command for a process that is over within Patience. One that is not is
+// ended, and the test fails: it prints what the process did, its goroutines and its log.
 func Command(t testing.TB, name string, args ...string) *exec.Cmd {
 	t.Helper()
 	return Within(t, Patience, name, args...)
@@ -67,12 +72,14 @@ func Wait(t testing.TB, cmd *exec.Cmd) error {
 	return cmd.Wait()
 }
 
-// watchDeadline fails a test whose process is there after a time, and ends that. stop ends the watch; it says what the process printed.
+// watchDeadline fails a test whose process is there after a time, and ends that. stop
+// ends the watch; it says what the process printed.
 func watchDeadline(t testing.TB, cmd *exec.Cmd, timeout time.Duration) (stop func()) {
 	dumps := make(chan string, 1)
 	timer := time.AfterFunc(timeout, func() {
 		dump := ""
-		if cmd.Process != nil && cmd.Process.Signal(syscall.Signal(0)) == nil { // it was started, and not waited for
+		if cmd.Process != nil && cmd.Process.Signal(syscall.Signal(0)) == nil {
+			// it was started, and not waited for
 			dump = Kill(cmd.Process.Pid)
 		}
 		dumps <- dump
@@ -83,7 +90,8 @@ func watchDeadline(t testing.TB, cmd *exec.Cmd, timeout time.Duration) (stop fun
 		}
 		dump := <-dumps
 		for _, w := range []any{cmd.Stdout, cmd.Stderr} {
-			if buffer, ok := w.(interface{ Bytes() []byte }); ok && dump != "" { // also what exec.Cmd.Output makes
+			if buffer, ok := w.(interface{ Bytes() []byte }); ok && dump != "" {
+				// also what exec.Cmd.Output makes
 				dump += "it printed\n" + string(bytes.ToValidUTF8(buffer.Bytes(), []byte("?")))
 			}
 		}
@@ -93,7 +101,8 @@ func watchDeadline(t testing.TB, cmd *exec.Cmd, timeout time.Duration) (stop fun
 	}
 }
 
-// Build builds gchat-hooks, as the README says; with more flags of `go build` where a test says so.
+// Build builds gchat-hooks, as the README says; with more flags of `go build` where a
+// test says so.
 func Build(path string, flags ...string) error {
 	ctx, cancel := context.WithTimeout(context.Background(), BuildPatience)
 	defer cancel()
@@ -106,8 +115,9 @@ func Build(path string, flags ...string) error {
 	return nil
 }
 
-// Kill ends a process and all that have its home folder, where that is a test's: a poller is no child of the hook that started it.
-// It returns what they were, and the end of their log. A program in Go prints its goroutines to its standard error first. A hook
+// Kill ends a process and all that have its home folder, where that is a test's: a poller
+// is no child of the hook that started it. It returns what they were, and the end of
+// their log. A program in Go prints its goroutines to its standard error first. A hook
 // does not: it ends with 0 at every signal, so that Claude Code goes on.
 func Kill(pid int) (report string) {
 	pids := []int{pid}

@@ -20,7 +20,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// What stands still is ended with what it started, and its goroutines and its log are there to be read.
+// What stands still is ended with what it started, and its goroutines and its log are
+// there to be read.
 func TestEnd(t *testing.T) {
 	home := t.TempDir()
 	log := filepath.Join(home, ".claude", "logs", "gchat-hooks.log")

@@ -1,5 +1,5 @@
-// Package golden compares what a program says or writes with a file that a person has read.
-// Only tests import it.
+// Package golden compares what a program says or writes with a file that a person has
+// read. Only tests import it.
 package golden
 
 import (

@@ -18,7 +18,8 @@ import (
 	"google.golang.org/api/chat/v1"
 )
 
-// A document is what a discovery document says about requests: https://developers.google.com/discovery/v1/reference/apis.
+// A document is what a discovery document says about requests:
+// https://developers.google.com/discovery/v1/reference/apis.
 type document struct {
 	resource
 	Parameters map[string]*schema `json:"parameters"` // of every method
@@ -59,7 +60,8 @@ type schema struct {
 
 func (s *schema) isRequired() bool { return strings.HasPrefix(s.Description, "Required.") }
 
-// methods are those of Chat and of Pub/Sub, by the documents that stand beside the code of their Go packages.
+// methods are those of Chat and of Pub/Sub, by the documents that stand beside the code
+// of their Go packages.
 var methods = sync.OnceValues(func() (all []*method, err error) {
 	code := runtime.FuncForPC(reflect.ValueOf(chat.NewService).Pointer())
 	file, _ := code.FileLine(code.Entry())
@@ -92,7 +94,8 @@ func (r *resource) collectMethods(doc *document, all []*method) []*method {
 		m.document = doc
 		path := pathParameter.ReplaceAllStringFunc(m.Path, func(s string) string {
 			pattern := strings.Trim(m.Parameters[strings.Trim(s, "{+}")].Pattern, "^$")
-			return "(" + strings.ReplaceAll(pattern, "[^/]+", "[^/:]+") + ")" // what follows ":" is the method's own name
+			// what follows ":" is the method's own name
+			return "(" + strings.ReplaceAll(pattern, "[^/]+", "[^/:]+") + ")"
 		})
 		m.pathPattern = regexp.MustCompile("^/" + path + "$")
 		all = append(all, m)
@@ -116,7 +119,8 @@ func (m *method) checkQuery(query url.Values) (bad []string) {
 			p = m.document.Parameters[name]
 		}
 		switch {
-		case name == "token" && query.Has("key"): // the token of a webhook's address stands in no document
+		case name == "token" && query.Has("key"):
+			// the token of a webhook's address stands in no document
 		case p == nil:
 			bad = append(bad, fmt.Sprintf("Invalid JSON payload received. Unknown name %q: Cannot bind query parameter.", name))
 		case p.Deprecated:
@@ -150,8 +154,9 @@ func (m *method) checkMask(mask string) (bad []string) {
 	return bad
 }
 
-// value lists what is wrong with a value at a place in the body, as far as its schema tells. That it is of its member's type is
-// the Go library's doing, by which all requests are made.
+// value lists what is wrong with a value at a place in the body, as far as its schema
+// tells. That it is of its member's type is the Go library's doing, by which all requests
+// are made.
 func (m *method) value(at string, s *schema, v any) (bad []string) {
 	if s != nil && s.Ref != "" {
 		s = m.document.Schemas[s.Ref]

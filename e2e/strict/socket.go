@@ -15,7 +15,8 @@ import (
 	"testing"
 )
 
-// ServiceAccount writes a service account's credentials file, whose tokens come from tokenURL.
+// ServiceAccount writes a service account's credentials file, whose tokens come from
+// tokenURL.
 func ServiceAccount(t testing.TB, tokenURL string) (file string) {
 	t.Helper()
 	key, err := rsa.GenerateKey(rand.Reader, 2048)
@@ -38,7 +39,8 @@ func ServiceAccount(t testing.TB, tokenURL string) (file string) {
 	return file
 }
 
-// CheckSocket has requests to an embedded space of another process checked: it takes the place of the space's unix socket, until end.
+// CheckSocket has requests to an embedded space of another process checked: it takes the
+// place of the space's unix socket, until end.
 func CheckSocket(t testing.TB, socket string) (end func()) {
 	t.Helper()
 	realSocket := socket + "2"

@@ -1,5 +1,6 @@
-// Package strict is a Google in front of a stand-in: it checks each request as Google does, by the discovery documents of Chat
-// and Pub/Sub and by what their prose says beside them. Only tests import it.
+// Package strict is a Google in front of a stand-in: it checks each request as Google
+// does, by the discovery documents of Chat and Pub/Sub and by what their prose says
+// beside them. Only tests import it.
 package strict
 
 import (
@@ -24,13 +25,16 @@ import (
 type Rule int
 
 const (
-	// Embedded is for the embedded space: the token of its own in the path, /t/TOKEN/v1/…, and its page, which is no API.
+	// Embedded is for the embedded space: the token of its own in the path,
+	// /t/TOKEN/v1/…, and its page, which is no API.
 	Embedded Rule = iota
-	// DirectMessage is for a stand-in whose space is a direct message: it does not see threadKey, and of messageReplyOption only
-	// that a message belongs into the thread that it names. messageReplyOption of spaces.messages.create is "Only supported in
+	// DirectMessage is for a stand-in whose space is a direct message: it does not see
+	// threadKey, and of messageReplyOption only that a message belongs into the thread
+	// that it names. messageReplyOption of spaces.messages.create is "Only supported in
 	// named spaces."
 	DirectMessage
-	// OtherThreads says that a message to a thread of another space is refused, and is no mistake of the caller's.
+	// OtherThreads says that a message to a thread of another space is refused, and is no
+	// mistake of the caller's.
 	OtherThreads
 )
 
@@ -43,8 +47,9 @@ type checker struct {
 
 func (g *checker) hasRule(r Rule) bool { return slices.Contains(g.rules, r) }
 
-// CheckRequests has a stand-in see only the requests that Google would take. Any other one fails the test, and is answered as Google
-// answers it. It is stricter than Google about what does no harm there: members that are deprecated or output only. An empty
+// CheckRequests has a stand-in see only the requests that Google would take. Any other
+// one fails the test, and is answered as Google answers it. It is stricter than Google
+// about what does no harm there: members that are deprecated or output only. An empty
 // message passes: the probe of a webhook posts one on purpose.
 func CheckRequests(t testing.TB, next http.Handler, rules ...Rule) http.Handler {
 	t.Helper()
@@ -55,7 +60,8 @@ func CheckRequests(t testing.TB, next http.Handler, rules ...Rule) http.Handler 
 	return &checker{t: t, next: next, methods: all, rules: rules}
 }
 
-// maxBody is how much of a body is read, in bytes. A longer one is cut, and then is no JSON.
+// maxBody is how much of a body is read, in bytes. A longer one is cut, and then is no
+// JSON.
 const maxBody = 8 << 20
 
 // ServeHTTP checks a request, and passes it on as it came.
@@ -162,11 +168,12 @@ func (c *call) check(body []byte) *refusal {
 	return nil
 }
 
-// caller says why the caller may not make the call. A stand-in for a token names its scopes: "scope:chat.bot,chat.messages".
-// Other tokens are not judged.
+// caller says why the caller may not make the call. A stand-in for a token names its
+// scopes: "scope:chat.bot,chat.messages". Other tokens are not judged.
 func (c *call) caller() *refusal {
 	if c.query.Has("key") && c.query.Has("token") && c.ID != "chat.spaces.messages.create" {
-		// https://developers.google.com/workspace/chat/quickstart/webhooks: it creates messages in its space, and no more
+		// https://developers.google.com/workspace/chat/quickstart/webhooks: it creates
+		// messages in its space, and no more
 		return permissionDenied("A webhook may only create messages.")
 	}
 	names, isStandIn := strings.CutPrefix(c.request.Header.Get("Authorization"), "Bearer scope:")
@@ -177,13 +184,15 @@ func (c *call) caller() *refusal {
 	return nil
 }
 
-// documentedRules is what the documents only say in words, by method. Each returns what is wrong, or "".
+// documentedRules is what the documents only say in words, by method. Each returns what
+// is wrong, or "".
 var documentedRules = map[string][]func(*call) string{
 	"chat.spaces.messages.create": {checkMessageID, checkThread, checkSize, checkWidgets},
 	"chat.spaces.messages.patch":  {checkSize, checkWidgets},
 	"chat.spaces.messages.list":   {checkList},
 	"chat.spaces.messages.search": {checkText},
-	"pubsub.projects.subscriptions.pull": {func(c *call) string { // PullRequest.maxMessages: "Must be a positive integer."
+	"pubsub.projects.subscriptions.pull": {func(c *call) string {
+		// PullRequest.maxMessages: "Must be a positive integer."
 		if n, _ := c.message["maxMessages"].(float64); n <= 0 {
 			return "maxMessages must be positive"
 		}
@@ -193,7 +202,8 @@ var documentedRules = map[string][]func(*call) string{
 
 var clientIDPattern = regexp.MustCompile(`^client-[a-z0-9-]{1,56}$`)
 
-// checkMessageID, of create: "Begins with `client-`. Contains up to 63 characters and only lowercase letters, numbers, and hyphens."
+// checkMessageID, of create: "Begins with `client-`. Contains up to 63 characters and
+// only lowercase letters, numbers, and hyphens."
 func checkMessageID(c *call) string {
 	if c.query.Has("messageId") && !clientIDPattern.MatchString(c.query.Get("messageId")) {
 		return "The request contains an invalid message id"
@@ -205,9 +215,11 @@ var threadName = regexp.MustCompile(`^(spaces/[^/]+)/threads/[^/]+$`)
 
 const otherSpaceThread = "The request contains an invalid thread resource name"
 
-// checkThread is about where a message goes. A thread of another space is a 400 with these words whatever the reply option says
-// (https://github.com/openclaw/openclaw/issues/39554). A reply option beside no thread was refused
-// (https://github.com/caronc/apprise/issues/1376). Thread.threadKey: "Supports up to 4000 characters."
+// checkThread is about where a message goes. A thread of another space is a 400 with
+// these words whatever the reply option says
+// (https://github.com/openclaw/openclaw/issues/39554). A reply option beside no thread
+// was refused (https://github.com/caronc/apprise/issues/1376). Thread.threadKey:
+// "Supports up to 4000 characters."
 func checkThread(c *call) string {
 	t := cmp.Or(c.sent.Thread, &chat.Thread{})
 	in := threadName.FindStringSubmatch(t.Name)
@@ -222,7 +234,8 @@ func checkThread(c *call) string {
 	return ""
 }
 
-// checkSize: spaces.messages.create, "The maximum message size, including the message contents, is 32,000 bytes". cardsV2: 32 KB.
+// checkSize: spaces.messages.create, "The maximum message size, including the message
+// contents, is 32,000 bytes". cardsV2: 32 KB.
 func checkSize(c *call) string {
 	n := len(c.sent.Text) + len(c.sent.FallbackText)
 	if cards := c.message["cardsV2"]; cards != nil {
@@ -238,8 +251,9 @@ func checkSize(c *call) string {
 	return ""
 }
 
-// checkWidgets: GoogleAppsCardV1Card, "You can add up to 100 widgets per card. Any widgets beyond this limit are ignored."
-// GoogleAppsCardV1SelectionInput.items: "Supports up to 100 items."
+// checkWidgets: GoogleAppsCardV1Card, "You can add up to 100 widgets per card. Any
+// widgets beyond this limit are ignored." GoogleAppsCardV1SelectionInput.items: "Supports
+// up to 100 items."
 func checkWidgets(c *call) string {
 	for _, card := range c.sent.CardsV2 {
 		n := 0
@@ -263,8 +277,9 @@ var (
 	orderByPattern = regexp.MustCompile(`^(createTime (ASC|DESC))?$`)
 )
 
-// checkList: of all filters, those by which we ask: create_time with >, in RFC 3339 and in quotes. orderBy: "The default ordering is
-// `create_time ASC`." pageSize: "Negative values return an INVALID_ARGUMENT error."
+// checkList: of all filters, those by which we ask: create_time with >, in RFC 3339 and
+// in quotes. orderBy: "The default ordering is `create_time ASC`." pageSize: "Negative
+// values return an INVALID_ARGUMENT error."
 func checkList(c *call) string {
 	if filter := c.query.Get("filter"); filter != "" {
 		m := filterPattern.FindStringSubmatch(filter)
@@ -281,7 +296,8 @@ func checkList(c *call) string {
 	return ""
 }
 
-// checkText, of search: "Using any other value for `parent` results in an `INVALID_ARGUMENT` error."
+// checkText, of search: "Using any other value for `parent` results in an
+// `INVALID_ARGUMENT` error."
 func checkText(c *call) string {
 	if c.names[0] != "spaces/-" {
 		return "Messages are searched in spaces/-"
@@ -289,7 +305,8 @@ func checkText(c *call) string {
 	return ""
 }
 
-// withoutKeys is the body of a message as a direct message takes it; it changes the request's query.
+// withoutKeys is the body of a message as a direct message takes it; it changes the
+// request's query.
 func (c *call) withoutKeys(r *http.Request) []byte {
 	t, _ := c.message["thread"].(map[string]any)
 	delete(t, "threadKey")

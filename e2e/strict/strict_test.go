@@ -9,7 +9,8 @@ import (
 	"testing"
 )
 
-// What Google refuses fails the test, is answered with the reason, and does not reach the stand-in; what it takes, does.
+// What Google refuses fails the test, is answered with the reason, and does not reach the
+// stand-in; what it takes, does.
 func TestGoogle(t *testing.T) {
 	const (
 		create = "POST /v1/spaces/A/messages"
@@ -31,7 +32,8 @@ func TestGoogle(t *testing.T) {
 	}{
 		// What we ask for.
 		{create + "?key=k&token=t&messageId=client-1&requestId=client-1" + reply, `{"text":"x","markupSyntax":"MARKUP_SYNTAX_CHAT","thread":{"threadKey":"k"}}`, "", ""},
-		{create + "?key=k&token=t", `{}`, "", ""}, // the probe: it is for the stand-in to say that it is empty
+		// the probe: it is for the stand-in to say that it is empty
+		{create + "?key=k&token=t", `{}`, "", ""},
 		{create + "?alt=json&prettyPrint=false" + reply, button(`,"onClick":{"action":{"function":"f"}}`), "", "no thread"},
 		{create + "?alt=json&prettyPrint=false", button(`,"onClick":{"action":{"function":"f"}}`), "scope:chat.bot", ""},
 		{create + "?x=1" + reply, `{"thread":{"name":"spaces/A/threads/T"}}`, "", `Unknown name "x"`},

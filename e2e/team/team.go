@@ -1,5 +1,5 @@
-// Package team has a team's hub for the tests of a machine's side: the real one, in front of a stand-in for Google that knows one
-// subscription. Only tests import it.
+// Package team has a team's hub for the tests of a machine's side: the real one, in front
+// of a stand-in for Google that knows one subscription. Only tests import it.
 package team
 
 import (
@@ -30,12 +30,12 @@ import (
 // Machine is how the hub calls the machine that joins with its code.
 const Machine = "0123456789ab"
 
-// OtherHubVariable is the variable that names a gchat-hooks of another version, whose hub is to stand in
-// the place of the one of this version.
+// OtherHubVariable is the variable that names a gchat-hooks of another version, whose hub
+// is to stand in the place of the one of this version.
 const OtherHubVariable = "GCHAT_TEST_HUB"
 
-// Topic and Key are those of the hub. A code that is signed with the key is good at another hub
-// that has it.
+// Topic and Key are those of the hub. A code that is signed with the key is good at
+// another hub that has it.
 const (
 	Topic = "projects/p/topics/machines"
 	Key   = "q7Vt0fXbE3mJ9aKcR1sLwYhU6pZdN2gT"
@@ -63,8 +63,9 @@ type Hub struct {
 	requests, refused []string
 }
 
-// Start starts a hub that ends with the test. The space is the person's, beside their direct message with the app, or is that
-// itself; app is the subscription that google knows.
+// Start starts a hub that ends with the test. The space is the person's, beside their
+// direct message with the app, or is that itself; app is the subscription that google
+// knows.
 func Start(t testing.TB, space, direct, app string, google http.Handler) *Hub {
 	t.Helper()
 	machines := &subscriptions{app: app, next: google}
@@ -93,7 +94,8 @@ func Start(t testing.TB, space, direct, app string, google http.Handler) *Hub {
 	return h
 }
 
-// StartLocal starts a hub whose Chat is an embedded space, as the person's direct message with the app.
+// StartLocal starts a hub whose Chat is an embedded space, as the person's direct message
+// with the app.
 func StartLocal(t testing.TB) (*Hub, *space.Space) {
 	t.Helper()
 	sp, err := space.Open(space.Options{Direct: true})
@@ -109,7 +111,8 @@ func StartLocal(t testing.TB) (*Hub, *space.Space) {
 	return Start(t, space.Name, space.Name, space.Subscription, google), sp
 }
 
-// Replace has another replica, with other options, take the hub's place. It remembers nothing.
+// Replace has another replica, with other options, take the hub's place. It remembers
+// nothing.
 func (h *Hub) Replace(change func(*hub.Options)) {
 	change(&h.options)
 	h.current.Store(hub.New(h.t.Context(), h.options))
@@ -121,8 +124,8 @@ func (h *Hub) Revoke() {
 	h.Replace(func(*hub.Options) {})
 }
 
-// Seen are the tokens that were given, the requests that had a good one, and those of these that were refused, but for a message
-// that is there already.
+// Seen are the tokens that were given, the requests that had a good one, and those of
+// these that were refused, but for a message that is there already.
 func (h *Hub) Seen() (joined int, requests, refused []string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -164,7 +167,8 @@ func (h *Hub) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_, _ = w.Write(body)
 }
 
-// subscriptions are the machines', in front of a stand-in that knows one: what the app hears, each of them hears.
+// subscriptions are the machines', in front of a stand-in that knows one: what the app
+// hears, each of them hears.
 type subscriptions struct {
 	app     string
 	next    http.Handler
@@ -194,7 +198,8 @@ func (s *subscriptions) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// pass has the one subscription answer. An event has its id as the attribute that the hub gives it on its way.
+// pass has the one subscription answer. An event has its id as the attribute that the hub
+// gives it on its way.
 func (s *subscriptions) pass(w http.ResponseWriter, r *http.Request, call string) {
 	r.URL.Path = "/v1/" + s.app + ":" + call
 	answer := httptest.NewRecorder()

@@ -1,6 +1,6 @@
-// Package underlock holds that nothing slow happens while a record's lock is held: no other
-// lock is waited for, and neither tmux, the network nor configuration is read. Only tests
-// import it.
+// Package underlock holds that nothing slow happens while a record's lock is held: no
+// other lock is waited for, and neither tmux, the network nor configuration is read. Only
+// tests import it.
 package underlock
 
 import (
@@ -21,12 +21,12 @@ import (
 	"gchat-hooks/state"
 )
 
-// lockHolders call a function of another package while they hold a record's lock, or the lock of
-// a folder that a record is about to be written into.
+// lockHolders call a function of another package while they hold a record's lock, or the
+// lock of a folder that a record is about to be written into.
 var lockHolders = []string{"gchat-hooks/state.Folder[...].Update", "gchat-hooks/state.Questions.Record"}
 
-// minParallel is how many parallel tests run at once where a machine has fewer cores: most of a
-// test's time is waiting.
+// minParallel is how many parallel tests run at once where a machine has fewer cores:
+// most of a test's time is waiting.
 const minParallel = 6
 
 // Run runs a package's tests. It fails where a test, or a copy of the test's program that
@@ -50,7 +50,8 @@ func Run(m *testing.M) (code int) {
 // Watch has what this process does under a record's lock written down for Run.
 func Watch() { WatchFor(reportFile()) }
 
-// WatchFor is Watch of another program than the test's, which has its file of reports there.
+// WatchFor is Watch of another program than the test's, which has its file of reports
+// there.
 func WatchFor(file string) {
 	state.SlowCallWatcher = func(what string) { recordIfLocked(what, file) }
 }
@@ -67,7 +68,8 @@ func Build(path string) error {
 		return err
 	}
 	watch, overlay := filepath.Join(dir, "watch.go"), filepath.Join(dir, "overlay.json")
-	overlaidFile := filepath.Join(filepath.Dir(string(module)), "watched_by_tests.go") // beside main.go, for the compiler alone
+	// beside main.go, for the compiler alone
+	overlaidFile := filepath.Join(filepath.Dir(string(module)), "watched_by_tests.go")
 	replace, _ := json.Marshal(map[string]any{"Replace": map[string]string{overlaidFile: watch}})
 	code := fmt.Sprintf("package main\nimport %q\nfunc init() { underlock.WatchFor(%q) }\n",
 		"gchat-hooks/e2e/underlock", reportFile())
@@ -78,17 +80,19 @@ func Build(path string) error {
 	return bound.Build(path, "-overlay", overlay)
 }
 
-// reportFile is a file beside the test's program, which each run of the tests has for itself.
+// reportFile is a file beside the test's program, which each run of the tests has for
+// itself.
 func reportFile() string {
 	program, _ := os.Executable()
 	return filepath.Join(filepath.Dir(program), "under-lock.txt")
 }
 
-// recordIfLocked writes down something slow whose caller's caller, or one further up, holds a lock. A
-// holder that waits for its own lock is the caller.
+// recordIfLocked writes down something slow whose caller's caller, or one further up,
+// holds a lock. A holder that waits for its own lock is the caller.
 func recordIfLocked(what, file string) {
 	stack := make([]uintptr, 200)
-	stack = stack[:runtime.Callers(5, stack)] // without Callers, look, WatchFor's, Slow, what is slow
+	// without Callers, look, WatchFor's, Slow, what is slow
+	stack = stack[:runtime.Callers(5, stack)]
 	frames := runtime.CallersFrames(stack)
 	caller, more := frames.Next()
 	trace := []string{frameLine(caller)}

@@ -28,12 +28,16 @@ type call struct {
 	name  string // spaces/S/messages/M, where the path names one
 }
 
-// allowed refuses what is not the machine's: another space, and a message that another machine posted, for the app owns them all.
-// It refuses query names that the call does not take, and one that comes twice.
+// allowed refuses what is not the machine's: another space, and a message that another
+// machine posted, for the app owns them all. It refuses query names that the call does
+// not take, and one that comes twice.
 func (c *call) allowed(query []string) error {
 	for name, values := range c.query {
 		if len(values) != 1 || !slices.Contains(append(query, "alt", "prettyPrint"), name) {
-			return refuse(http.StatusBadRequest, "a query has a name that is not known here, or one twice")
+			return refuse(
+				http.StatusBadRequest,
+				"a query has a name that is not known here, or one twice",
+			)
 		}
 	}
 	c.in = "spaces/" + c.PathValue("space")
@@ -42,13 +46,17 @@ func (c *call) allowed(query []string) error {
 	case c.PathValue("space") != "" && c.in != c.who.Space && c.in != c.who.Direct:
 		return refuse(http.StatusForbidden, "that space is not this machine's")
 	case c.PathValue("message") != "" && !c.who.ownID(c.PathValue("message")):
-		return refuse(http.StatusForbidden, "that is no id with which this machine posted a message")
+		return refuse(
+			http.StatusForbidden,
+			"that is no id with which this machine posted a message",
+		)
 	}
 	return nil
 }
 
-// What may be done in a minute. Chat takes 60 writes a minute in a space, and 3,000 reads and 3,000 writes
-// of an app: one machine leaves room for others, also in a named space. A poller has two pulls under way.
+// What may be done in a minute. Chat takes 60 writes a minute in a space, and 3,000 reads
+// and 3,000 writes of an app: one machine leaves room for others, also in a named space.
+// A poller has two pulls under way.
 const (
 	mostCalls, mostUnderWay = 600, 8
 	mostWrites, mostShare   = 60, 40
@@ -99,7 +107,8 @@ func (h *Hub) begin(ctx context.Context, who string, most int) error {
 	return nil
 }
 
-// decode reads a request's body to its end: what a pull leaves unread would be waited for without a bound.
+// decode reads a request's body to its end: what a pull leaves unread would be waited for
+// without a bound.
 func decode(r *http.Request, into any) error {
 	b, err := io.ReadAll(r.Body)
 	if err != nil || json.Unmarshal(b, into) != nil {
@@ -108,8 +117,8 @@ func decode(r *http.Request, into any) error {
 	return nil
 }
 
-// message reads what a machine writes, in its turn: text and cards. What else a message has in Chat is not passed on: it could
-// show files, or quote what others said.
+// message reads what a machine writes, in its turn: text and cards. What else a message
+// has in Chat is not passed on: it could show files, or quote what others said.
 func (h *Hub) message(c *call) (*chat.Message, error) {
 	in := &chat.Message{}
 	var err error
@@ -137,10 +146,15 @@ func (c *Claims) ownID(id string) bool {
 
 func (h *Hub) create(c *call) (any, error) {
 	id := c.query.Get("messageId")
-	if !c.who.ownID(id) || c.query.Has("requestId") && c.query.Get("requestId") != id { // a request's id gives back its message
-		return nil, refuse(http.StatusForbidden, "messageId begins with client-"+c.who.Machine+"-, and requestId is the same")
+	if !c.who.ownID(id) || c.query.Has("requestId") && c.query.Get("requestId") != id {
+		// a request's id gives back its message
+		return nil, refuse(
+			http.StatusForbidden,
+			"messageId begins with client-"+c.who.Machine+"-, and requestId is the same",
+		)
 	}
-	if once, is := strings.CutPrefix(id, "client-"+c.who.Machine+"-"+gchat.OnceMark); is { // no machine gets or changes it
+	if once, is := strings.CutPrefix(id, "client-"+c.who.Machine+"-"+gchat.OnceMark); is {
+		// no machine gets or changes it
 		id = fmt.Sprintf("client-%x-%s", h.mac("once " + c.who.User + " " + c.in)[:6], once)
 	}
 	m, err := h.message(c)
@@ -161,14 +175,20 @@ func (h *Hub) create(c *call) (any, error) {
 	}
 	made, err := create.Context(c.Context()).Do()
 	if err == nil {
-		h.Log.Info().Str("machine", c.who.Machine).Str("user", c.who.User).Str("space", c.in).Str("id", id).Msg("posted")
+		h.Log.Info().
+			Str("machine", c.who.Machine).
+			Str("user", c.who.User).
+			Str("space", c.in).
+			Str("id", id).
+			Msg("posted")
 	}
 	return made, err
 }
 
-// ownThread refuses a thread that neither the machine nor its person began: words there would seem to be a colleague's machine's.
-// Chat's first message of spaces/S/threads/T is spaces/S/messages/T.T, as observed; where that is not so, the machine begins a
-// thread anew. In a direct message all threads are one person's.
+// ownThread refuses a thread that neither the machine nor its person began: words there
+// would seem to be a colleague's machine's. Chat's first message of spaces/S/threads/T is
+// spaces/S/messages/T.T, as observed; where that is not so, the machine begins a thread
+// anew. In a direct message all threads are one person's.
 func (h *Hub) ownThread(c *call, thread string) error {
 	id, ok := strings.CutPrefix(thread, c.in+"/threads/")
 	if !ok || id == "" || strings.ContainsAny(id, "/?#%") {
@@ -181,7 +201,9 @@ func (h *Hub) ownThread(c *call, thread string) error {
 	if known || c.in == c.who.Direct {
 		return nil
 	}
-	first, err := h.Chat.Spaces.Messages.Get(c.in + "/messages/" + id + "." + id).Context(c.Context()).Do()
+	first, err := h.Chat.Spaces.Messages.Get(c.in + "/messages/" + id + "." + id).
+		Context(c.Context()).
+		Do()
 	switch code := codeOf(err); {
 	case code == http.StatusNotFound || code == http.StatusForbidden:
 	case err != nil:
@@ -207,7 +229,10 @@ func (h *Hub) patch(c *call) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return h.Chat.Spaces.Messages.Patch(c.name, m).UpdateMask(c.query.Get("updateMask")).Context(c.Context()).Do()
+	return h.Chat.Spaces.Messages.Patch(c.name, m).
+		UpdateMask(c.query.Get("updateMask")).
+		Context(c.Context()).
+		Do()
 }
 
 func (h *Hub) space(c *call) (any, error) {
@@ -217,7 +242,10 @@ func (h *Hub) space(c *call) (any, error) {
 // subscription pulls from the machine's subscription, or acknowledges there.
 func (h *Hub) subscription(c *call) (any, error) {
 	own := h.subscriptionOf(c.who.Machine)
-	name, verb, _ := strings.Cut("projects/"+c.PathValue("project")+"/subscriptions/"+c.PathValue("to"), ":")
+	name, verb, _ := strings.Cut(
+		"projects/"+c.PathValue("project")+"/subscriptions/"+c.PathValue("to"),
+		":",
+	)
 	if name != own {
 		return nil, refuse(http.StatusForbidden, "that subscription is not this machine's")
 	}
@@ -234,13 +262,15 @@ func (h *Hub) subscription(c *call) (any, error) {
 	return nil, refuse(http.StatusNotFound, "there is no such call at a hub")
 }
 
-// pull waits for events of the machine's spaces. Where this replica ends, the machine pulls at another.
+// pull waits for events of the machine's spaces. Where this replica ends, the machine
+// pulls at another.
 func (h *Hub) pull(c *call, from string) (any, error) {
 	in := &pubsub.PullRequest{}
 	if err := decode(c.Request, in); err != nil {
 		return nil, err
 	}
-	_ = http.NewResponseController(c.w).SetReadDeadline(time.Time{}) // the request has come, and its answer takes longer
+	// the request has come, and its answer takes longer
+	_ = http.NewResponseController(c.w).SetReadDeadline(time.Time{})
 	ctx, cancel := context.WithCancel(c.Context())
 	defer cancel()
 	defer context.AfterFunc(h.drain, cancel)()
@@ -262,7 +292,11 @@ func (h *Hub) pull(c *call, from string) (any, error) {
 		m.Message.MessageId, m.Message.Attributes = m.Message.Attributes[idAttribute], nil
 	}
 	if n := len(got.ReceivedMessages); n > 0 {
-		h.Log.Info().Str("machine", c.who.Machine).Str("user", c.who.User).Int("events", n).Msg("pulled")
+		h.Log.Info().
+			Str("machine", c.who.Machine).
+			Str("user", c.who.User).
+			Int("events", n).
+			Msg("pulled")
 	}
 	return got, nil
 }

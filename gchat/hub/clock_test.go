@@ -9,8 +9,9 @@ import (
 	"github.com/rs/zerolog"
 )
 
-// A hub whose clock was ahead signs what would be good for too long. With the clock set right,
-// such a code joins nobody, and such a token has to be renewed, which asks again who is where.
+// A hub whose clock was ahead signs what would be good for too long. With the clock set
+// right, such a code joins nobody, and such a token has to be renewed, which asks again
+// who is where.
 func TestWhatAClockAheadSigned(t *testing.T) {
 	h := New(t.Context(), Options{Topic: "projects/p/topics/t", Key: []byte("k"), Log: zerolog.Nop()})
 	h.stands[h.subscriptionOf("m")] = standing{true, time.Now()}
@@ -20,7 +21,8 @@ func TestWhatAClockAheadSigned(t *testing.T) {
 	} {
 		until := time.Now().Add(left).Unix()
 		_, err := h.spend(t.Context(), asked{Code: h.Sign(Claims{Is: isCode, Machine: "c", Until: until})})
-		if isOver := statusOf(err) == http.StatusUnauthorized; isOver == good { // a good one lacks a nonce
+		if isOver := statusOf(err) == http.StatusUnauthorized; isOver == good {
+			// a good one lacks a nonce
 			t.Errorf("a code that is good for %v: %v", left, err)
 		}
 	}

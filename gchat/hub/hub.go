@@ -1,6 +1,8 @@
-// Package hub stands between the machines of a team and Google: it alone has the Chat app's key. To a machine it is Google, at
-// another address: the same paths, bodies and errors, for the machine's own spaces, messages and subscription. It keeps nothing:
-// what is durable is in Chat and in Pub/Sub, so replicas run beside each other, and one may be killed at any line.
+// Package hub stands between the machines of a team and Google: it alone has the Chat
+// app's key. To a machine it is Google, at another address: the same paths, bodies and
+// errors, for the machine's own spaces, messages and subscription. It keeps nothing: what
+// is durable is in Chat and in Pub/Sub, so replicas run beside each other, and one may be
+// killed at any line.
 package hub
 
 import (
@@ -47,7 +49,9 @@ type Hub struct {
 	greeting chan struct{} // holds one for each of greets
 	joining  chan struct{} // holds one for each request to join that is being read
 	unlogged atomic.Int64  // refusals since the last one in the log
-	failed   atomic.Int32  // rounds of the relay, one after another; before the first good one it counts one more
+	// rounds of the relay, one after another; before the first good one it counts one
+	// more
+	failed atomic.Int32
 
 	mu       sync.Mutex
 	stands   map[string]standing      // by subscription
@@ -63,12 +67,13 @@ type standing struct {
 }
 
 const (
-	// callBound is how long a request may take, with its calls of Google's, and pullBound a pull, which Google holds open for
-	// about 90 seconds.
+	// callBound is how long a request may take, with its calls of Google's, and pullBound
+	// a pull, which Google holds open for about 90 seconds.
 	callBound, pullBound = 30 * time.Second, 2 * time.Minute
 	// standsFor is how long a revoked machine may still be taken for one that is not.
 	standsFor = time.Minute
-	// troubleFor is how long a machine that stood is taken to stand, while Google does not say.
+	// troubleFor is how long a machine that stood is taken to stand, while Google does
+	// not say.
 	troubleFor = 10 * time.Minute
 	// mostBody is how large a machine's request may be, in bytes. Chat takes messages
 	// of 32,000. Its token is checked before its body is read.
@@ -169,7 +174,8 @@ func refuse(code int, message string) *refusal {
 	return &refusal{Code: code, Status: status[code], Message: message}
 }
 
-// answer tells what became of a request. What Google answered is passed on, but that it does not take the hub's own credentials.
+// answer tells what became of a request. What Google answered is passed on, but that it
+// does not take the hub's own credentials.
 func (h *Hub) answer(w http.ResponseWriter, r *http.Request, c *Claims, answer any, err error) {
 	w.Header().Set("Content-Type", "application/json; charset=UTF-8")
 	if err == nil {
@@ -235,7 +241,8 @@ func (h *Hub) refused(r *http.Request, c *Claims) *zerolog.Event {
 // obeys or that reorder it.
 func head(s string) string { return state.OneLine(s[:min(len(s), 200)]) }
 
-// machine is who makes a request: the bearer of a token that has not ended, whose subscription stands.
+// machine is who makes a request: the bearer of a token that has not ended, whose
+// subscription stands.
 func (h *Hub) machine(r *http.Request) (*Claims, error) {
 	c, err := h.bearer(r)
 	if err == nil && c.ended(tokenLife) {
@@ -274,7 +281,10 @@ func (h *Hub) joined(ctx context.Context, c *Claims) error {
 		}
 	}
 	if !known.is {
-		return refuse(http.StatusUnauthorized, "the machine was revoked, or silent for a month: write join to the app again")
+		return refuse(
+			http.StatusUnauthorized,
+			"the machine was revoked, or silent for a month: write join to the app again",
+		)
 	}
 	return nil
 }
@@ -286,12 +296,19 @@ func codeOf(err error) int {
 	return google.Code
 }
 
-// policyFile is the administrator's file. While it is broken, machines go on by the last good one.
+// policyFile is the administrator's file. While it is broken, machines go on by the last
+// good one.
 func (h *Hub) policyFile() (*config.HubPolicy, error) {
 	p, err := config.ReadHubPolicy(h.Policy)
 	if err != nil {
-		h.Log.Error().Str("file", h.Policy).Str("error", head(err.Error())).Msg("the policy cannot be read: mend the file")
-		return nil, refuse(http.StatusServiceUnavailable, "the hub's policy cannot be read: tell who runs the hub")
+		h.Log.Error().
+			Str("file", h.Policy).
+			Str("error", head(err.Error())).
+			Msg("the policy cannot be read: mend the file")
+		return nil, refuse(
+			http.StatusServiceUnavailable,
+			"the hub's policy cannot be read: tell who runs the hub",
+		)
 	}
 	return p, nil
 }

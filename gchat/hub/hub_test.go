@@ -25,7 +25,8 @@ import (
 	"gchat-hooks/e2e/bound"
 )
 
-// Only whole addresses of a domain may join; where a domain was left empty, nobody may by it.
+// Only whole addresses of a domain may join; where a domain was left empty, nobody may by
+// it.
 func TestWhoMayJoin(t *testing.T) {
 	h := &Hub{Options: Options{Domains: []string{"example.com", "", "ms.example.com"}}}
 	if !h.mayJoin("Ann@Example.com") {
@@ -41,7 +42,8 @@ func TestWhoMayJoin(t *testing.T) {
 	}
 }
 
-// While Google does not say whether a machine stands, one that stood does for a while, and no longer. One that was gone does not.
+// While Google does not say whether a machine stands, one that stood does for a while,
+// and no longer. One that was gone does not.
 func TestGoogleDoesNotSayWhoStands(t *testing.T) {
 	var answer atomic.Int32
 	answer.Store(http.StatusTooManyRequests)
@@ -72,7 +74,8 @@ func TestGoogleDoesNotSayWhoStands(t *testing.T) {
 	}
 }
 
-// A policy that was broken while the hub runs is told to no machine, and no code is spent on it; a mended one counts at once.
+// A policy that was broken while the hub runs is told to no machine, and no code is spent
+// on it; a mended one counts at once.
 func TestThePolicyIsBrokenWhileTheHubRuns(t *testing.T) {
 	var log bytes.Buffer
 	file := filepath.Join(t.TempDir(), "policy.json")
@@ -141,7 +144,8 @@ func TestChatRefusesAnAnswer(t *testing.T) {
 	}
 }
 
-// Who asks too much goes on a second later, and has all of the minute's again only bit by bit.
+// Who asks too much goes on a second later, and has all of the minute's again only bit by
+// bit.
 func TestPace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := New(t.Context(), Options{})
@@ -162,7 +166,8 @@ func TestPace(t *testing.T) {
 	})
 }
 
-// A replica is healthy while the app's events can be read: not where the first pull fails, nor where two do one after another.
+// A replica is healthy while the app's events can be read: not where the first pull
+// fails, nor where two do one after another.
 func TestHealth(t *testing.T) {
 	for _, c := range []struct {
 		pulls []int // how they are answered; another one waits

@@ -23,8 +23,9 @@ import (
 
 // Claims are what a code or a token says, signed by the hub's key.
 type Claims struct {
-	Is      string `json:"k"`           // isCode or isToken
-	Machine string `json:"m"`           // twelve hex digits: of its messages, and of its subscription
+	Is string `json:"k"` // isCode or isToken
+	// twelve hex digits: of its messages, and of its subscription
+	Machine string `json:"m"`
 	User    string `json:"u"`           // users/ID
 	Email   string `json:"e,omitempty"` // as Chat told it
 	Space   string `json:"s"`           // spaces/S, where its questions go
@@ -44,8 +45,9 @@ const (
 
 // The labels of a machine's subscription. A label's value has a-z, 0-9, "_" and "-".
 const (
-	userLabel    = "user"    // whose it is
-	nonceLabel   = "nonce"   // a hash of what the machine said when it joined: only the same may repeat it
+	userLabel = "user" // whose it is
+	// a hash of what the machine said when it joined: only the same may repeat it
+	nonceLabel   = "nonce"
 	madeLabel    = "made"    // seconds since 1970
 	revokedLabel = "revoked" // there: it stands for nothing any more
 )
@@ -78,14 +80,15 @@ func (h *Hub) read(signed, is string) (*Claims, error) {
 	got, err := base64.RawURLEncoding.DecodeString(mac)
 	b, _ := base64.RawURLEncoding.DecodeString(said)
 	c := &Claims{}
-	if err != nil || !hmac.Equal(got, h.mac("claims "+said)) || json.Unmarshal(b, c) != nil || c.Is != is {
+	if err != nil || !hmac.Equal(got, h.mac("claims "+said)) || json.Unmarshal(b, c) != nil ||
+		c.Is != is {
 		return nil, refuse(http.StatusUnauthorized, "the "+is+" is not one of this hub's")
 	}
 	return c, h.pace(c.Machine, mostCalls)
 }
 
-// ended says that a code or a token is over. One that ends later than any does was signed by a
-// clock that was ahead.
+// ended says that a code or a token is over. One that ends later than any does was signed
+// by a clock that was ahead.
 func (c *Claims) ended(life time.Duration) bool {
 	left := time.Until(time.Unix(c.Until, 0))
 	return left < 0 || left > life+skew
@@ -120,7 +123,10 @@ func (h *Hub) join(r *http.Request, in asked) (c *Claims, answer any, err error)
 	if in.Code == "" {
 		c, err = h.bearer(r)
 		if err == nil && c.Until < time.Now().Add(-idleLife).Unix() {
-			err = refuse(http.StatusUnauthorized, "the token ended long ago: write join to the app again")
+			err = refuse(
+				http.StatusUnauthorized,
+				"the token ended long ago: write join to the app again",
+			)
 		}
 		if err == nil {
 			err = h.joined(r.Context(), c)
@@ -140,30 +146,45 @@ func (h *Hub) join(r *http.Request, in asked) (c *Claims, answer any, err error)
 	now := time.Now().UTC()
 	c.Is, c.Until = isToken, now.Add(tokenLife).Unix()
 	told := gchat.Joined{
-		Token: h.Sign(*c), Expires: time.Unix(c.Until, 0).UTC(), Machine: c.Machine, User: c.User, Email: c.Email, Space: c.Space,
+		Token: h.Sign(
+			*c,
+		), Expires: time.Unix(c.Until, 0).UTC(), Machine: c.Machine, User: c.User, Email: c.Email, Space: c.Space,
 		Subscription: h.subscriptionOf(c.Machine), Version: h.Version, Time: now,
 	}
 	if in.Code != "" {
 		told.Deciders = policy.SpaceApprovers[c.Space]
 	}
-	h.Log.Info().Str("machine", c.Machine).Str("user", c.User).Str("email", c.Email).Str("space", c.Space).
-		Str("version", head(in.Version)).Bool("renewed", in.Code == "").Msg("joined")
+	h.Log.Info().
+		Str("machine", c.Machine).
+		Str("user", c.User).
+		Str("email", c.Email).
+		Str("space", c.Space).
+		Str("version", head(in.Version)).
+		Bool("renewed", in.Code == "").
+		Msg("joined")
 	return c, told, nil
 }
 
-// stillIn refuses the machine of a person who is not in its space any more. Where Chat does not say, the next renewal asks again.
+// stillIn refuses the machine of a person who is not in its space any more. Where Chat
+// does not say, the next renewal asks again.
 func (h *Hub) stillIn(ctx context.Context, c *Claims) error {
 	if c.Space == c.Direct {
 		return nil
 	}
-	is, err := h.Chat.Spaces.Members.Get(c.Space + "/members/" + path.Base(c.User)).Context(ctx).Do()
+	is, err := h.Chat.Spaces.Members.Get(c.Space + "/members/" + path.Base(c.User)).
+		Context(ctx).
+		Do()
 	if codeOf(err) == http.StatusNotFound || err == nil && is.State == "NOT_A_MEMBER" {
-		return refuse(http.StatusUnauthorized, "you are not in that space: write join to the app in one that you are in")
+		return refuse(
+			http.StatusUnauthorized,
+			"you are not in that space: write join to the app in one that you are in",
+		)
 	}
 	return nil
 }
 
-// spend makes the subscription that a code names. It stands while it is used, and so the code is used up.
+// spend makes the subscription that a code names. It stands while it is used, and so the
+// code is used up.
 func (h *Hub) spend(ctx context.Context, in asked) (*Claims, error) {
 	c, err := h.read(in.Code, isCode)
 	switch {
@@ -184,15 +205,20 @@ func (h *Hub) spend(ctx context.Context, in asked) (*Claims, error) {
 		Topic: h.Topic, Filter: filter, AckDeadlineSeconds: 20, MessageRetentionDuration: "86400s",
 		ExpirationPolicy: &pubsub.ExpirationPolicy{Ttl: seconds(idleLife)},
 		Labels: map[string]string{
-			userLabel: label(c.User), nonceLabel: nonce, madeLabel: strconv.FormatInt(time.Now().Unix(), 10),
+			userLabel: label(
+				c.User,
+			), nonceLabel: nonce, madeLabel: strconv.FormatInt(time.Now().Unix(), 10),
 		},
 	}).Context(ctx).Do()
 	if codeOf(err) == http.StatusConflict {
 		var made *pubsub.Subscription
 		made, err = h.PubSub.Projects.Subscriptions.Get(name).Context(ctx).Do()
 		if err == nil && (made.Labels[nonceLabel] != nonce || made.Labels[revokedLabel] != "") {
-			err = refuse(http.StatusConflict, "the code was used already. If that was not you, somebody else holds "+
-				"this machine's token: have who runs the hub revoke "+c.Machine+", and write join to the app again")
+			err = refuse(
+				http.StatusConflict,
+				"the code was used already. If that was not you, somebody else holds "+
+					"this machine's token: have who runs the hub revoke "+c.Machine+", and write join to the app again",
+			)
 		}
 	}
 	return c, err
@@ -225,7 +251,8 @@ func (h *Hub) Machines(ctx context.Context) (all []Machine, err error) {
 	err = list.Pages(ctx, gchat.BoundPages(next, func(page *pubsub.ListSubscriptionsResponse) {
 		for _, sub := range page.Subscriptions {
 			id, ok := strings.CutPrefix(path.Base(sub.Name), machinePrefix)
-			if made, err := strconv.ParseInt(sub.Labels[madeLabel], 10, 64); ok && err == nil && sub.Topic == h.Topic {
+			if made, err := strconv.ParseInt(sub.Labels[madeLabel], 10, 64); ok && err == nil &&
+				sub.Topic == h.Topic {
 				m := Machine{ID: id, User: sub.Labels[userLabel], Made: time.Unix(made, 0)}
 				m.Revoked = sub.Labels[revokedLabel] != ""
 				all = append(all, m)
@@ -235,8 +262,9 @@ func (h *Hub) Machines(ctx context.Context) (all []Machine, err error) {
 	return all, err
 }
 
-// Revoke takes from machines what they joined with, within standsFor; nothing makes it again. A code that is still good could:
-// until all have ended, the subscriptions stay, and stand for nothing; waits is told until when.
+// Revoke takes from machines what they joined with, within standsFor; nothing makes it
+// again. A code that is still good could: until all have ended, the subscriptions stay,
+// and stand for nothing; waits is told until when.
 func (h *Hub) Revoke(ctx context.Context, waits func(until time.Time), machines ...Machine) error {
 	subs := h.PubSub.Projects.Subscriptions
 	var failed error
@@ -247,7 +275,11 @@ func (h *Hub) Revoke(ctx context.Context, waits func(until time.Time), machines 
 		if err == nil {
 			was.Labels[revokedLabel] = "1"
 			change := &pubsub.UpdateSubscriptionRequest{
-				Subscription: &pubsub.Subscription{Name: name, Topic: was.Topic, Labels: was.Labels}, UpdateMask: "labels",
+				Subscription: &pubsub.Subscription{
+					Name:   name,
+					Topic:  was.Topic,
+					Labels: was.Labels,
+				}, UpdateMask: "labels",
 			}
 			_, err = subs.Patch(name, change).Context(ctx).Do()
 		}

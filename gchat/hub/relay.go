@@ -23,11 +23,14 @@ import (
 // The attributes of an event on its way to the machines.
 const (
 	spaceAttribute = "space" // that it happened in: a machine's subscription takes those of its own
-	idAttribute    = "id"    // Pub/Sub's, of the app's event: a machine counts it once, also where it was published twice
+	// Pub/Sub's, of the app's event: a machine counts it once, also where it was
+	// published twice
+	idAttribute = "id"
 )
 
-// Relay has what people do reach the machines, until ctx ends. An event that was published is acknowledged; where this process is
-// killed before, it comes again, and is published again.
+// Relay has what people do reach the machines, until ctx ends. An event that was
+// published is acknowledged; where this process is killed before, it comes again, and is
+// published again.
 func (h *Hub) Relay(ctx context.Context) {
 	const shortest, longest = time.Second, 30 * time.Second
 	defer h.greets.Wait()
@@ -39,7 +42,9 @@ func (h *Hub) Relay(ctx context.Context) {
 			continue
 		}
 		h.failed.Add(1)
-		h.Log.Error().Str("error", head(err.Error())).Msg("events are not relayed; it is tried again")
+		h.Log.Error().
+			Str("error", head(err.Error())).
+			Msg("events are not relayed; it is tried again")
 		state.Sleep(ctx, pause)
 		pause = min(2*pause, longest)
 	}
@@ -51,7 +56,9 @@ func (h *Hub) relayOnce(ctx context.Context) error {
 	pulling, cancel := context.WithTimeout(ctx, pullBound)
 	defer cancel()
 	subs := h.PubSub.Projects.Subscriptions
-	got, err := subs.Pull(h.Subscription, &pubsub.PullRequest{MaxMessages: mostAtOnce}).Context(pulling).Do()
+	got, err := subs.Pull(h.Subscription, &pubsub.PullRequest{MaxMessages: mostAtOnce}).
+		Context(pulling).
+		Do()
 	if err != nil && !errors.Is(err, context.DeadlineExceeded) {
 		return err
 	}
@@ -70,8 +77,14 @@ func (h *Hub) relayOnce(ctx context.Context) error {
 		}
 		ack.AckIds = append(ack.AckIds, m.AckId)
 		if e.Space != nil {
-			attributes := map[string]string{spaceAttribute: e.Space.Name, idAttribute: m.Message.MessageId}
-			out.Messages = append(out.Messages, &pubsub.PubsubMessage{Data: m.Message.Data, Attributes: attributes})
+			attributes := map[string]string{
+				spaceAttribute: e.Space.Name,
+				idAttribute:    m.Message.MessageId,
+			}
+			out.Messages = append(
+				out.Messages,
+				&pubsub.PubsubMessage{Data: m.Message.Data, Attributes: attributes},
+			)
 		}
 	}
 	if len(out.Messages) > 0 {
@@ -98,8 +111,8 @@ func event(m *pubsub.PubsubMessage) *chat.DeprecatedEvent {
 	return e
 }
 
-// forHub says whether an event is for the hub itself, and for no machine: a word for it, or that the app was added to a direct
-// message.
+// forHub says whether an event is for the hub itself, and for no machine: a word for it,
+// or that the app was added to a direct message.
 func forHub(e *chat.DeprecatedEvent) bool {
 	if e.Space == nil || e.User == nil || e.User.Type == "BOT" {
 		return false
@@ -107,7 +120,8 @@ func forHub(e *chat.DeprecatedEvent) bool {
 	return e.Type == "ADDED_TO_SPACE" && direct(e.Space) || word(e) != ""
 }
 
-// direct says whether only one person is in a space. A SpaceType of DIRECT_MESSAGE may be of two.
+// direct says whether only one person is in a space. A SpaceType of DIRECT_MESSAGE may be
+// of two.
 func direct(s *chat.Space) bool { return s.SingleUserBotDm || s.Type == "DM" }
 
 // mostGreetings is how many answers to one person are under way: a flood of theirs
@@ -134,15 +148,21 @@ func (h *Hub) greetBeside(e *chat.DeprecatedEvent, m *pubsub.ReceivedMessage) {
 		err := h.greet(ctx, e, m.Message.MessageId)
 		if err == nil {
 			ack := &pubsub.AcknowledgeRequest{AckIds: []string{m.AckId}}
-			_, err = h.PubSub.Projects.Subscriptions.Acknowledge(h.Subscription, ack).Context(ctx).Do()
+			_, err = h.PubSub.Projects.Subscriptions.Acknowledge(h.Subscription, ack).
+				Context(ctx).
+				Do()
 		}
 		if err != nil {
-			h.Log.Warn().Str("user", e.User.Name).Str("error", head(err.Error())).Msg("not greeted; it is tried again")
+			h.Log.Warn().
+				Str("user", e.User.Name).
+				Str("error", head(err.Error())).
+				Msg("not greeted; it is tried again")
 		}
 	})
 }
 
-// greet answers what is for the hub itself. The answer has an id of the event's: it is given once, whichever replica was killed.
+// greet answers what is for the hub itself. The answer has an id of the event's: it is
+// given once, whichever replica was killed.
 func (h *Hub) greet(ctx context.Context, e *chat.DeprecatedEvent, id string) error {
 	const how = "Write `join` to me in a direct message, and I answer with one line that connects your machine."
 	switch {
@@ -150,14 +170,24 @@ func (h *Hub) greet(ctx context.Context, e *chat.DeprecatedEvent, id string) err
 		return h.say(ctx, e.Space.Name, id, "Hello. "+how)
 	case !h.mayJoin(e.User.Email):
 		h.Log.Warn().Str("user", e.User.Name).Str("email", e.User.Email).Msg("refused to join")
-		return h.say(ctx, e.Space.Name, id, "I am sorry: only people of this organisation may connect a machine here.")
+		return h.say(
+			ctx,
+			e.Space.Name,
+			id,
+			"I am sorry: only people of this organisation may connect a machine here.",
+		)
 	}
 	to := e.Space.Name
 	if !direct(e.Space) {
 		dm, err := h.Chat.Spaces.FindDirectMessage().Name(e.User.Name).Context(ctx).Do()
 		if codeOf(err) == http.StatusNotFound {
-			return h.say(ctx, e.Space.Name, id, "Please write me a direct message first, then `join` here again: "+
-				"the line that connects your machine is for you alone.")
+			return h.say(
+				ctx,
+				e.Space.Name,
+				id,
+				"Please write me a direct message first, then `join` here again: "+
+					"the line that connects your machine is for you alone.",
+			)
 		}
 		if err != nil {
 			return err
@@ -173,8 +203,9 @@ func (h *Hub) greet(ctx context.Context, e *chat.DeprecatedEvent, id string) err
 		"gchat-hooks setup --hub "+h.URL+"\n```\nIt asks for this code:\n```\n"+code+"\n```")
 }
 
-// word is what a person asks of the hub, whatever stands around it: join, also where that adds the app to a space, or help.
-// Replies may answer a question of a machine's, but for join in a direct message: a person replies so to the hub's own words.
+// word is what a person asks of the hub, whatever stands around it: join, also where that
+// adds the app to a space, or help. Replies may answer a question of a machine's, but for
+// join in a direct message: a person replies so to the hub's own words.
 func word(e *chat.DeprecatedEvent) string {
 	m := e.Message
 	if m == nil || e.Type != "MESSAGE" && e.Type != "ADDED_TO_SPACE" {
@@ -192,7 +223,10 @@ func word(e *chat.DeprecatedEvent) string {
 // mayJoin says whether an e-mail address is of one of the domains.
 func (h *Hub) mayJoin(email string) bool {
 	_, domain, _ := strings.Cut(email, "@")
-	return slices.ContainsFunc(h.Domains, func(one string) bool { return config.IsSameAddress(one, domain) })
+	return slices.ContainsFunc(
+		h.Domains,
+		func(one string) bool { return config.IsSameAddress(one, domain) },
+	)
 }
 
 // say posts words of the hub's own, once.
@@ -203,8 +237,12 @@ func (h *Hub) say(ctx context.Context, space, event, text string) error {
 	switch code := codeOf(err); {
 	case code == http.StatusConflict:
 		return nil
-	case code/100 == 4 && code != http.StatusTooManyRequests: // the app was removed meanwhile: the person writes once more
-		h.Log.Warn().Str("space", space).Int("code", code).Msg("a space does not take words of the hub's")
+	case code/100 == 4 && code != http.StatusTooManyRequests:
+		// the app was removed meanwhile: the person writes once more
+		h.Log.Warn().
+			Str("space", space).
+			Int("code", code).
+			Msg("a space does not take words of the hub's")
 		return nil
 	}
 	return err

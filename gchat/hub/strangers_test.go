@@ -21,8 +21,8 @@ import (
 	"gchat-hooks/e2e/bound"
 )
 
-// Who has shown no token has a small body read, and only so many are read at once: what they
-// hold back costs the hub little, and a colleague joins meanwhile.
+// Who has shown no token has a small body read, and only so many are read at once: what
+// they hold back costs the hub little, and a colleague joins meanwhile.
 func TestJoinsThatHoldBackTheirLastByte(t *testing.T) {
 	h := New(t.Context(), Options{Key: []byte("k"), Log: zerolog.Nop()})
 	server := httptest.NewServer(h.Handler())
@@ -62,8 +62,8 @@ func TestJoinsThatHoldBackTheirLastByte(t *testing.T) {
 	}
 }
 
-// A flood of refusals leaves some lines in the log, and how many it left out. What a machine
-// calls its version cannot colour or reorder them.
+// A flood of refusals leaves some lines in the log, and how many it left out. What a
+// machine calls its version cannot colour or reorder them.
 func TestRefusalsAreCounted(t *testing.T) {
 	var log bytes.Buffer
 	h := New(t.Context(), Options{Key: []byte("k"), Log: zerolog.New(&log)})
@@ -84,7 +84,8 @@ func TestRefusalsAreCounted(t *testing.T) {
 	}
 }
 
-// One person who writes join 200 times keeps no colleague waiting, also where Chat is slow.
+// One person who writes join 200 times keeps no colleague waiting, also where Chat is
+// slow.
 func TestOnePersonsJoinsLeaveRoom(t *testing.T) {
 	slow := make(chan struct{})
 	var colleague atomic.Bool

@@ -28,13 +28,18 @@ func (o Options) invite(address, redirect string) {
 		fmt.Fprintf(o.Out, "Your browser opens; allow both there. If it does not, open this yourself:\n\n  %s\n\n", address)
 	}
 	if o.Paste != nil {
-		fmt.Fprintf(o.Out, "If that browser is on another machine, it ends on a page that it cannot show, at %s…:\n", redirect)
+		fmt.Fprintf(
+			o.Out,
+			"If that browser is on another machine, it ends on a page that it cannot show, at %s…:\n",
+			redirect,
+		)
 		fmt.Fprintln(o.Out, "paste that page's address here.")
 	}
 }
 
-// openBrowser has the system open an address. Over ssh it would open on a screen far from the person, and without a screen
-// in the terminal itself, which is in use. A process list may show the address: it has no secret.
+// openBrowser has the system open an address. Over ssh it would open on a screen far from
+// the person, and without a screen in the terminal itself, which is in use. A process
+// list may show the address: it has no secret.
 func openBrowser(env state.Getenv, address string) error {
 	program, screen := "xdg-open", env("DISPLAY") != "" || env("WAYLAND_DISPLAY") != ""
 	if runtime.GOOS == "darwin" {
@@ -60,11 +65,12 @@ type browser struct {
 	page    string          // what came of it, once over is closed
 }
 
-// sent says that an answer is to our request. Every program on this machine, and every page in the browser, can send
-// requests to our port.
+// sent says that an answer is to our request. Every program on this machine, and every
+// page in the browser, can send requests to our port.
 func (b *browser) sent(answer url.Values) bool { return answer.Get("state") == b.state }
 
-// serve answers the browser when it comes back. The returned function ends that, and tells the browser what came of it.
+// serve answers the browser when it comes back. The returned function ends that, and
+// tells the browser what came of it.
 func (b *browser) serve(l net.Listener) (end func(error)) {
 	server := &http.Server{Handler: b, MaxHeaderBytes: 16 << 10, ReadTimeout: 10 * time.Second}
 	server.SetKeepAlivesEnabled(false)
@@ -75,7 +81,8 @@ func (b *browser) serve(l net.Listener) (end func(error)) {
 			b.page = "You are not logged in: your terminal says why."
 		}
 		close(b.over)
-		ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second) // for the browser to get its page
+		// for the browser to get its page
+		ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
 		defer cancel()
 		if server.Shutdown(ctx) != nil {
 			server.Close()
@@ -87,7 +94,11 @@ func (b *browser) serve(l net.Listener) (end func(error)) {
 func (b *browser) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	answer := r.URL.Query()
 	if !b.sent(answer) {
-		http.Error(w, "This page does not belong to the login that waits in your terminal.", http.StatusBadRequest)
+		http.Error(
+			w,
+			"This page does not belong to the login that waits in your terminal.",
+			http.StatusBadRequest,
+		)
 		return
 	}
 	select {
@@ -98,7 +109,8 @@ func (b *browser) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	fmt.Fprintln(w, b.page)
 }
 
-// readPasted reads the address that the browser ended on; a line that is none has no state.
+// readPasted reads the address that the browser ended on; a line that is none has no
+// state.
 func readPasted(line string) url.Values {
 	_, query, _ := strings.Cut(strings.Trim(line, " \t\r\n\"'<>"), "?")
 	answer, _ := url.ParseQuery(query) // as far as it is one

@@ -63,7 +63,8 @@ func knock(t *testing.T, address string) (int, string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	resp, err := (&http.Client{Timeout: 5 * time.Second}).Do(req) // what is taken for the browser gets no answer before the login ends
+	// what is taken for the browser gets no answer before the login ends
+	resp, err := (&http.Client{Timeout: 5 * time.Second}).Do(req)
 	if err != nil {
 		return 0, err.Error()
 	}
@@ -124,7 +125,8 @@ func TestOnlyTheFirstCallbackCounts(t *testing.T) {
 			return false
 		}
 		exchanges++
-		// The first is being exchanged: the same again, and another's code with the right state.
+		// The first is being exchanged: the same again, and another's code with the right
+		// state.
 		for _, code := range []string{back.Get("code"), "4/0Aanother-code"} {
 			again := url.Values{"state": back["state"], "code": {code}}
 			address := r.PostForm.Get("redirect_uri") + "?" + again.Encode()
@@ -146,8 +148,8 @@ func TestOnlyTheFirstCallbackCounts(t *testing.T) {
 	}
 }
 
-// elsewhere is a person whose browser is on another machine: it ends on a page that it cannot show, whose address they
-// copy.
+// elsewhere is a person whose browser is on another machine: it ends on a page that it
+// cannot show, whose address they copy.
 func (p *person) elsewhere(t *testing.T, address string) (ended *url.URL) {
 	t.Helper()
 	c := &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}

@@ -37,7 +37,8 @@ func TestClientFilesThatAreNone(t *testing.T) {
 	}
 }
 
-// The author of a client's file does not get the codes and tokens of those who log in with it.
+// The author of a client's file does not get the codes and tokens of those who log in
+// with it.
 func TestLoginsGoToGoogleWhateverTheFileSays(t *testing.T) {
 	g := newGoogle(t)
 	for token, here := range map[string]bool{

@@ -22,8 +22,9 @@ import (
 	"gchat-hooks/state/config"
 )
 
-// fakeGoogle is a Google of the test's own: the page where a person agrees, the token endpoint, revocation, and over TLS a
-// Chat API that takes the access tokens that it gave. Its fields say how it behaves.
+// fakeGoogle is a Google of the test's own: the page where a person agrees, the token
+// endpoint, revocation, and over TLS a Chat API that takes the access tokens that it
+// gave. Its fields say how it behaves.
 type fakeGoogle struct {
 	t    *testing.T
 	web  *httptest.Server
@@ -31,12 +32,17 @@ type fakeGoogle struct {
 	home string // of the person who logs in
 	env  map[string]string
 
-	deny     url.Values                                        // the browser is sent back with these in place of a code
-	granted  string                                            // scopes said to be granted; "" for as asked, "-" for nothing said
-	token    func(w http.ResponseWriter, r *http.Request) bool // answers in place of the token endpoint
-	grant    map[string]any                                    // members of the token's answer; nil takes one away
+	// the browser is sent back with these in place of a code
+	deny url.Values
+	// scopes said to be granted; "" for as asked, "-" for nothing said
+	granted string
+	// answers in place of the token endpoint
+	token func(w http.ResponseWriter, r *http.Request) bool
+	// members of the token's answer; nil takes one away
+	grant    map[string]any
 	revoking func(w http.ResponseWriter, r *http.Request) bool // answers in place of revocation
-	callback func(url.Values)                                  // changes what the browser is sent back with
+	// changes what the browser is sent back with
+	callback func(url.Values)
 
 	mu       sync.Mutex
 	codes    map[string]url.Values // by code: what it was asked for with

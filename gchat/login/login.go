@@ -1,9 +1,11 @@
-// Package login gets a person's permission to read Google Chat, by way of their browser, and leaves it on disk as a
-// credentials file that package gchat reads with. It asks for two scopes, which read messages and name spaces, for who
-// the person is, and for nothing that could write. The OAuth client is the person's own: Google lets no shared one have
+// Package login gets a person's permission to read Google Chat, by way of their browser,
+// and leaves it on disk as a credentials file that package gchat reads with. It asks for
+// two scopes, which read messages and name spaces, for who the person is, and for nothing
+// that could write. The OAuth client is the person's own: Google lets no shared one have
 // Chat scopes unreviewed, and gcloud's has been refused them since June 2025.
 //
-// The flow is that of RFC 8252: a Desktop client, PKCE (RFC 7636), a redirect to a port of this machine.
+// The flow is that of RFC 8252: a Desktop client, PKCE (RFC 7636), a redirect to a port
+// of this machine.
 package login
 
 import (
@@ -33,41 +35,50 @@ import (
 	"gchat-hooks/state/config"
 )
 
-// scopes are what a login needs; beside them it asks for openid, which tells who logged in. No Cloud scope: session control would
-// end the login after hours.
+// scopes are what a login needs; beside them it asks for openid, which tells who logged
+// in. No Cloud scope: session control would end the login after hours.
 var scopes = []string{chat.ChatMessagesReadonlyScope, chat.ChatSpacesReadonlyScope}
 
-// Options are what a login depends on. Env and Out are needed, and ClientFile where no login is kept; the rest has a
-// working zero value.
+// Options are what a login depends on. Env and Out are needed, and ClientFile where no
+// login is kept; the rest has a working zero value.
 type Options struct {
-	ClientFile string                     // the OAuth client's JSON file; "" for the client of the login that is kept
-	Env        state.Getenv               // where the login is kept, and whether there is a browser
-	Out        io.Writer                  // what the person has to know meanwhile, the address to open among it
-	Paste      func() <-chan string       // the next line that the person types, closed at the end; nil for none
-	NoBrowser  bool                       // the person opens the address
-	Wait       time.Duration              // how long for the person; 0 for 5 minutes
-	Open       func(address string) error // opens the browser; nil for the system's
+	// the OAuth client's JSON file; "" for the client of the login that is kept
+	ClientFile string
+	Env        state.Getenv // where the login is kept, and whether there is a browser
+	// what the person has to know meanwhile, the address to open among it
+	Out io.Writer
+	// the next line that the person types, closed at the end; nil for none
+	Paste     func() <-chan string
+	NoBrowser bool                       // the person opens the address
+	Wait      time.Duration              // how long for the person; 0 for 5 minutes
+	Open      func(address string) error // opens the browser; nil for the system's
 }
 
 func failed(hint, format string, args ...any) error {
 	return &state.UserError{Err: fmt.Errorf(format, args...), Hint: hint, Code: 1}
 }
 
-// Run logs a person in: it opens the browser (or prints the address), waits until the browser comes back or the person
-// pastes, exchanges the code and keeps the login. user is who logged in, users/ID; "" where Google does not tell. With an error
-// nothing is kept, and an older login stays as it was. Errors are *state.UserError, and those of listening on this machine and of
-// writing the file.
+// Run logs a person in: it opens the browser (or prints the address), waits until the
+// browser comes back or the person pastes, exchanges the code and keeps the login. user
+// is who logged in, users/ID; "" where Google does not tell. With an error nothing is
+// kept, and an older login stays as it was. Errors are *state.UserError, and those of
+// listening on this machine and of writing the file.
 func Run(ctx context.Context, o Options) (user string, err error) {
 	client, err := o.client()
 	if err != nil {
 		return "", err
 	}
-	// 127.0.0.1 and not "localhost", which may be resolved to somewhere else (RFC 8252, 8.3).
+	// 127.0.0.1 and not "localhost", which may be resolved to somewhere else (RFC 8252,
+	// 8.3).
 	l, err := net.Listen("tcp4", "127.0.0.1:0")
 	if err != nil {
 		return "", fmt.Errorf("wait for the browser: %w", err)
 	}
-	client.Scopes, client.RedirectURL = append([]string{"openid"}, scopes...), "http://"+l.Addr().String()+"/"
+	client.Scopes, client.RedirectURL = append(
+		[]string{"openid"},
+		scopes...), "http://"+l.Addr().
+		String()+
+		"/"
 	b := &browser{state: rand.Text(), answers: make(chan url.Values), over: make(chan struct{})}
 	end := b.serve(l)
 	login, err := o.permission(ctx, client, b)
@@ -78,15 +89,20 @@ func Run(ctx context.Context, o Options) (user string, err error) {
 	return user, err
 }
 
-// client is the OAuth client of the file, else that of the login that is kept. Its secret is none that Google relies on
-// (RFC 8252, 8.5), but is treated as one. Errors name no value of the file.
+// client is the OAuth client of the file, else that of the login that is kept. Its secret
+// is none that Google relies on (RFC 8252, 8.5), but is treated as one. Errors name no
+// value of the file.
 func (o Options) client() (*oauth2.Config, error) {
 	if o.ClientFile == "" {
 		l, err := config.ReadLogin(config.LoginFile(o.Env))
 		if err != nil {
 			return nil, failed(gchat.DesktopClient, "client file: none was named, and %w", err)
 		}
-		return &oauth2.Config{ClientID: l.ClientID, ClientSecret: l.ClientSecret, Endpoint: endpoint(l.TokenURI)}, nil
+		return &oauth2.Config{
+			ClientID:     l.ClientID,
+			ClientSecret: l.ClientSecret,
+			Endpoint:     endpoint(l.TokenURI),
+		}, nil
 	}
 	file, err := state.ReadPlainOrLink(o.ClientFile, state.MaxFileSize)
 	if err != nil {
@@ -94,37 +110,63 @@ func (o Options) client() (*oauth2.Config, error) {
 	}
 	client, err := google.ConfigFromJSON(file)
 	if err != nil || client.ClientID == "" || client.ClientSecret == "" {
-		return nil, failed(gchat.DesktopClient, "client file: there is no OAuth client of type Desktop app in it")
+		return nil, failed(
+			gchat.DesktopClient,
+			"client file: there is no OAuth client of type Desktop app in it",
+		)
 	}
 	client.Endpoint = endpoint(client.Endpoint.TokenURL)
 	return client, nil
 }
 
-// endpoint is Google's, whatever a file names: the author of a client's file cannot have logins sent elsewhere. Only a
-// test's server on this machine counts: it has /auth and /revoke beside /token, as Google has.
+// endpoint is Google's, whatever a file names: the author of a client's file cannot have
+// logins sent elsewhere. Only a test's server on this machine counts: it has /auth and
+// /revoke beside /token, as Google has.
 func endpoint(tokenURI string) oauth2.Endpoint {
 	u, err := url.Parse(tokenURI)
 	if err != nil || !gchat.AllowedBase(u) || u.Hostname() != "127.0.0.1" {
 		return google.Endpoint
 	}
 	// The style is set, and not found out by trying: a code can be used once.
-	return oauth2.Endpoint{AuthURL: u.Scheme + "://" + u.Host + "/auth", TokenURL: tokenURI, AuthStyle: oauth2.AuthStyleInParams}
+	return oauth2.Endpoint{
+		AuthURL:   u.Scheme + "://" + u.Host + "/auth",
+		TokenURL:  tokenURI,
+		AuthStyle: oauth2.AuthStyleInParams,
+	}
 }
 
-// permission has the person allow our scopes, and exchanges the code that the browser comes back with for a login. The
-// access token that comes with it is not kept: it ends within the hour, and the refresh token gets another. Google does not
-// replace a refresh token when it is used, so that nothing has to be written back, and many processes can use one file.
-func (o Options) permission(ctx context.Context, client *oauth2.Config, b *browser) (*config.Login, error) {
-	verifier := oauth2.GenerateVerifier() // PKCE: Google gives a token for a code only to the program that asked for the code
+// permission has the person allow our scopes, and exchanges the code that the browser
+// comes back with for a login. The access token that comes with it is not kept: it ends
+// within the hour, and the refresh token gets another. Google does not replace a refresh
+// token when it is used, so that nothing has to be written back, and many processes can
+// use one file.
+func (o Options) permission(
+	ctx context.Context,
+	client *oauth2.Config,
+	b *browser,
+) (*config.Login, error) {
+	// PKCE: Google gives a token for a code only to the program that asked for the code
+	verifier := oauth2.GenerateVerifier()
 	// With "consent" Google gives a refresh token also to a person who logged in before.
-	o.invite(client.AuthCodeURL(b.state, oauth2.AccessTypeOffline, oauth2.S256ChallengeOption(verifier),
-		oauth2.SetAuthURLParam("prompt", "consent")), client.RedirectURL)
+	o.invite(
+		client.AuthCodeURL(b.state, oauth2.AccessTypeOffline, oauth2.S256ChallengeOption(verifier),
+			oauth2.SetAuthURLParam("prompt", "consent")),
+		client.RedirectURL,
+	)
 	answer, err := o.wait(ctx, b)
 	if err != nil {
 		return nil, err
 	}
 	if answer.Has("error") {
-		words := wording.Line(answer.Get("error") + " " + answer.Get("error_subtype") + " " + answer.Get("error_description"))
+		words := wording.Line(
+			answer.Get(
+				"error",
+			) + " " + answer.Get(
+				"error_subtype",
+			) + " " + answer.Get(
+				"error_description",
+			),
+		)
 		return nil, failed(gchat.LoginHint(words), "google says no: %.300s", words)
 	}
 	ctx = context.WithValue(ctx, oauth2.HTTPClient, gchat.TokenClient())
@@ -132,11 +174,15 @@ func (o Options) permission(ctx context.Context, client *oauth2.Config, b *brows
 	if err != nil {
 		return nil, exchangeError(err)
 	}
-	granted, told := token.Extra("scope").(string) // scopes that are not told are as asked for (RFC 6749, 5.1)
+	// scopes that are not told are as asked for (RFC 6749, 5.1)
+	granted, told := token.Extra("scope").(string)
 	for _, want := range scopes {
 		if told && !slices.Contains(strings.Fields(granted), want) {
-			return nil, failed("log in again and tick every box on Google's page: both only read", "%s was not allowed",
-				strings.TrimPrefix(want, "https://www.googleapis.com/auth/"))
+			return nil, failed(
+				"log in again and tick every box on Google's page: both only read",
+				"%s was not allowed",
+				strings.TrimPrefix(want, "https://www.googleapis.com/auth/"),
+			)
 		}
 	}
 	return &config.Login{
@@ -145,8 +191,9 @@ func (o Options) permission(ctx context.Context, client *oauth2.Config, b *brows
 	}, nil
 }
 
-// personOf is who logged in, by the ID token that came with the others; "" where there is none for this client. It came from
-// Google over TLS, so its signature needs no look (OpenID Connect Core, 3.1.3.7). Chat's users/ID has the same number as its sub.
+// personOf is who logged in, by the ID token that came with the others; "" where there is
+// none for this client. It came from Google over TLS, so its signature needs no look
+// (OpenID Connect Core, 3.1.3.7). Chat's users/ID has the same number as its sub.
 func personOf(token *oauth2.Token, clientID string) string {
 	jwt, _ := token.Extra("id_token").(string)
 	parts := strings.Split(jwt, ".")
@@ -156,19 +203,25 @@ func personOf(token *oauth2.Token, clientID string) string {
 	var claims struct{ Aud, Sub string }
 	payload, _ := base64.RawURLEncoding.DecodeString(parts[1])
 	err := json.Unmarshal(payload, &claims)
-	if name := "users/" + claims.Sub; err == nil && claims.Aud == clientID && config.IsPersonName(name) {
+	if name := "users/" + claims.Sub; err == nil && claims.Aud == clientID &&
+		config.IsPersonName(name) {
 		return name
 	}
 	return ""
 }
 
-// wait waits for the browser to come back, or for the person to paste the address that it came to.
+// wait waits for the browser to come back, or for the person to paste the address that it
+// came to.
 func (o Options) wait(ctx context.Context, b *browser) (url.Values, error) {
 	patience := cmp.Or(o.Wait, 5*time.Minute)
-	ctx, cancel := context.WithTimeoutCause(ctx, patience, failed("log in again. If Google's page said org_internal or "+
-		"admin_policy_enforced, an administrator has to allow the OAuth client; if access_denied, you have to be among its "+
-		"test users; if redirect_uri_mismatch, its type has to be Desktop app",
-		"the browser did not come back within %s", patience))
+	ctx, cancel := context.WithTimeoutCause(
+		ctx,
+		patience,
+		failed("log in again. If Google's page said org_internal or "+
+			"admin_policy_enforced, an administrator has to allow the OAuth client; if access_denied, you have to be among its "+
+			"test users; if redirect_uri_mismatch, its type has to be Desktop app",
+			"the browser did not come back within %s", patience),
+	)
 	defer cancel()
 	var pasted <-chan string
 	if o.Paste != nil {
@@ -188,7 +241,10 @@ func (o Options) wait(ctx context.Context, b *browser) (url.Values, error) {
 				return answer, nil
 			}
 			if strings.TrimSpace(line) != "" {
-				fmt.Fprintln(o.Out, "That is not this login's. Paste the whole address of the page that the browser ended on.")
+				fmt.Fprintln(
+					o.Out,
+					"That is not this login's. Paste the whole address of the page that the browser ended on.",
+				)
 			}
 			pasted = o.Paste()
 		case <-ctx.Done():
@@ -205,16 +261,26 @@ func exchangeError(err error) error {
 	switch {
 	case errors.As(err, &refused):
 		words := gchat.ReadRefusal(refused.Body)
-		return failed(gchat.LoginHint(words), "google answered %d: %s", refused.Response.StatusCode, words)
+		return failed(
+			gchat.LoginHint(words),
+			"google answered %d: %s",
+			refused.Response.StatusCode,
+			words,
+		)
 	case errors.As(err, &unreachable):
-		return failed(cmp.Or(gchat.NetworkHint(err), reach), "the token endpoint could not be reached: %w", unreachable.Err)
+		return failed(
+			cmp.Or(gchat.NetworkHint(err), reach),
+			"the token endpoint could not be reached: %w",
+			unreachable.Err,
+		)
 	}
 	return failed(reach, "the token endpoint's answer is none of Google's")
 }
 
-// Logout has Google forget the login, and removes its file, also when Google cannot be reached or ctx ends. Then notRevoked
-// says why Google may still know the login. Google forgets everything that the person allowed this OAuth client, on other
-// machines too. Errors are *state.UserError, and those of reading and removing.
+// Logout has Google forget the login, and removes its file, also when Google cannot be
+// reached or ctx ends. Then notRevoked says why Google may still know the login. Google
+// forgets everything that the person allowed this OAuth client, on other machines too.
+// Errors are *state.UserError, and those of reading and removing.
 func Logout(ctx context.Context, env state.Getenv) (notRevoked, err error) {
 	file := config.LoginFile(env)
 	l, err := config.ReadLogin(file)
@@ -226,7 +292,8 @@ func Logout(ctx context.Context, env state.Getenv) (notRevoked, err error) {
 	return revoke(ctx, l), os.Remove(file)
 }
 
-// revoke has Google forget a login (RFC 7009). One that it does not know any more is as good.
+// revoke has Google forget a login (RFC 7009). One that it does not know any more is as
+// good.
 func revoke(ctx context.Context, l *config.Login) error {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
@@ -237,7 +304,8 @@ func revoke(ctx context.Context, l *config.Login) error {
 		return fmt.Errorf("revoke login: %w", err)
 	}
 	req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
-	resp, err := gchat.TokenClient().Do(req) // its errors have the address, and the token is in the body
+	// its errors have the address, and the token is in the body
+	resp, err := gchat.TokenClient().Do(req)
 	if err != nil {
 		return fmt.Errorf("revoke login: %w", err)
 	}

@@ -138,7 +138,8 @@ func TestLoginIsReadWith(t *testing.T) {
 	g.unseen(err, gchat.Hint(err))
 }
 
-// Who logged in is the person of the ID token. A token of another client's, or of no person, tells nothing, and the login is kept.
+// Who logged in is the person of the ID token. A token of another client's, or of no
+// person, tells nothing, and the login is kept.
 func TestWhoLoggedInIsToldByTheIDToken(t *testing.T) {
 	for name, c := range map[string]struct {
 		token any
@@ -190,7 +191,8 @@ func TestSecondLoginReplacesTheFirst(t *testing.T) {
 	}
 }
 
-// A person who logs in again needs no client's file: the login that is kept has the client.
+// A person who logs in again needs no client's file: the login that is kept has the
+// client.
 func TestLoginAgainWithTheKeptClient(t *testing.T) {
 	g := newGoogle(t)
 	o := newPerson(g).options()

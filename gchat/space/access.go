@@ -12,11 +12,13 @@ import (
 	"strings"
 )
 
-// Handler serves the API to those who have the token, and what the page shows to those who have its key:
-// this machine has other users, too. The page's own files hold nothing of the person's, and are for all.
+// Handler serves the API to those who have the token, and what the page shows to those
+// who have its key: this machine has other users, too. The page's own files hold nothing
+// of the person's, and are for all.
 //
-// Without Phone the server is asked by a name of this machine only: a web page of some other origin must not reach the space
-// through the browser, not even with a name that it resolves to 127.0.0.1 (DNS rebinding).
+// Without Phone the server is asked by a name of this machine only: a web page of some
+// other origin must not reach the space through the browser, not even with a name that it
+// resolves to 127.0.0.1 (DNS rebinding).
 func (s *Space) Handler() http.Handler {
 	api, page := s.apiRoutes(), s.pageRoutes()
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -44,7 +46,8 @@ func (s *Space) Handler() http.Handler {
 		switch {
 		case r.URL.Path != "/v1" && !strings.HasPrefix(r.URL.Path, "/v1/"):
 			page.ServeHTTP(w, r)
-		case granted || r.Method == http.MethodPost: // a post is a webhook's, which has secrets of its own
+		case granted || r.Method == http.MethodPost:
+			// a post is a webhook's, which has secrets of its own
 			api.ServeHTTP(w, r)
 		default:
 			writeError(w, unauthenticated("Request is missing required authentication credential."))
@@ -62,12 +65,13 @@ func isLoopback(host string) bool {
 	return err == nil && ip.Unmap().IsLoopback()
 }
 
-// keyHeader carries the page's key. No page of another origin can send it: a browser asks first, and is
-// not allowed to. A cookie would be no proof, since it goes to every port of the host.
+// keyHeader carries the page's key. No page of another origin can send it: a browser asks
+// first, and is not allowed to. A cookie would be no proof, since it goes to every port
+// of the host.
 const keyHeader = "Gchat-Page-Key"
 
-// needsKey lets a page route through to a browser that has the page's key. The API's token in the path
-// does not count here: it has no business with the page.
+// needsKey lets a page route through to a browser that has the page's key. The API's
+// token in the path does not count here: it has no business with the page.
 func (s *Space) needsKey(next http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		if !same(r.Header.Get(keyHeader), s.pageKey()) {
@@ -78,8 +82,9 @@ func (s *Space) needsKey(next http.HandlerFunc) http.HandlerFunc {
 	}
 }
 
-// redirectOldLink leads a link of an earlier version, which has the token in its query, to the link of this
-// one. Only who has the token learns the key. A wrong token leads to the page, which may have its key.
+// redirectOldLink leads a link of an earlier version, which has the token in its query,
+// to the link of this one. Only who has the token learns the key. A wrong token leads to
+// the page, which may have its key.
 func (s *Space) redirectOldLink(w http.ResponseWriter, r *http.Request) {
 	link := "/"
 	if same(r.URL.Query().Get("token"), s.secrets.Page) {
@@ -89,7 +94,8 @@ func (s *Space) redirectOldLink(w http.ResponseWriter, r *http.Request) {
 	http.Redirect(w, r, link, http.StatusSeeOther)
 }
 
-// pageKey is what the page's link carries. It is made from the token, so that it does not open the API.
+// pageKey is what the page's link carries. It is made from the token, so that it does not
+// open the API.
 func (s *Space) pageKey() string {
 	h := hmac.New(sha256.New, []byte(s.secrets.Page))
 	h.Write([]byte("page key"))

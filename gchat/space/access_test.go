@@ -23,7 +23,8 @@ func call(s *Space, method, url, body string, headers ...string) *httptest.Respo
 		}
 		r.Header.Set(name, value)
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second) // an event stream that is served ends then
+	// an event stream that is served ends then
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
 	w := httptest.NewRecorder()
 	s.Handler().ServeHTTP(w, r.WithContext(ctx))
@@ -98,7 +99,8 @@ func TestPagePost(t *testing.T) {
 	}
 }
 
-// Every path that tells or takes anything wants the token or the page's key, for a phone and for the other users of this machine.
+// Every path that tells or takes anything wants the token or the page's key, for a phone
+// and for the other users of this machine.
 func TestToken(t *testing.T) {
 	for name, host := range map[string]string{"phone": "space.example", "loopback": "127.0.0.1:8765"} {
 		t.Run(name, func(t *testing.T) { wantsToken(t, Options{Phone: name == "phone"}, host) })
@@ -190,7 +192,8 @@ func wantsToken(t *testing.T, opts Options, host string) {
 	}
 }
 
-// A page of another origin may not send the key's header: a browser that asks for it is refused.
+// A page of another origin may not send the key's header: a browser that asks for it is
+// refused.
 func TestNoOtherOriginMaySendTheKey(t *testing.T) {
 	s, _ := testServer(t, Options{})
 	for _, path := range []string{"/", "/events", "/page/week", "/page/messages", "/page/key.js", "/v1/" + Name + "/messages"} {

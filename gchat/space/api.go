@@ -21,12 +21,21 @@ func (s *Space) apiRoutes() http.Handler {
 	mux.Handle("GET /v1/spaces/{space}/messages", s.apiMethod(s.listMessages))
 	mux.Handle("GET /v1/spaces/{space}/messages/{message}", s.apiMethod(s.getMessage))
 	mux.Handle("PATCH /v1/spaces/{space}/messages/{message}", s.apiMethod(s.patchMessage))
-	mux.Handle("GET /v1/spaces/{space}", s.apiMethod(func(*http.Request) (any, error) { return s.resource(), nil }))
+	mux.Handle(
+		"GET /v1/spaces/{space}",
+		s.apiMethod(func(*http.Request) (any, error) { return s.resource(), nil }),
+	)
 	mux.HandleFunc("GET /v1/spaces", answering(func(*http.Request) (any, error) {
 		return &chat.ListSpacesResponse{Spaces: []*chat.Space{s.resource()}}, nil
 	}))
-	mux.HandleFunc("POST /v1/projects/{project}/subscriptions/{subscription}", answering(s.callSubscription))
-	mux.HandleFunc("/", answering(func(*http.Request) (any, error) { return nil, notFound("Method not found.") }))
+	mux.HandleFunc(
+		"POST /v1/projects/{project}/subscriptions/{subscription}",
+		answering(s.callSubscription),
+	)
+	mux.HandleFunc(
+		"/",
+		answering(func(*http.Request) (any, error) { return nil, notFound("Method not found.") }),
+	)
 	return mux
 }
 
@@ -46,7 +55,8 @@ func answering(call func(*http.Request) (any, error)) http.HandlerFunc {
 func (s *Space) apiMethod(call func(*http.Request) (any, error)) http.HandlerFunc {
 	return answering(func(r *http.Request) (any, error) {
 		query := r.URL.Query()
-		if r.Method != http.MethodGet && (!fromApp(r) || query.Has("key")) { // creating is the one method that a webhook calls
+		if r.Method != http.MethodGet && (!fromApp(r) || query.Has("key")) {
+			// creating is the one method that a webhook calls
 			if err := s.checkWebhook(query); err != nil {
 				return nil, err
 			}
@@ -61,7 +71,8 @@ func (s *Space) apiMethod(call func(*http.Request) (any, error)) http.HandlerFun
 	})
 }
 
-// decode reads the body of a request into v, and takes nothing in it that v has no place for.
+// decode reads the body of a request into v, and takes nothing in it that v has no place
+// for.
 func decode(r *http.Request, v any) error {
 	d := json.NewDecoder(r.Body)
 	d.DisallowUnknownFields()
@@ -75,17 +86,22 @@ func decode(r *http.Request, v any) error {
 	return err
 }
 
-// checkWebhook refuses what does not carry the secrets of the webhook's URL, in the order and with the words of Google.
+// checkWebhook refuses what does not carry the secrets of the webhook's URL, in the order
+// and with the words of Google.
 func (s *Space) checkWebhook(query url.Values) error {
 	switch {
 	case !query.Has("key"):
-		return denied("Method doesn't allow unregistered callers (callers without established identity). " +
-			"Please use API Key or other form of API consumer identity to call this API.")
+		return denied(
+			"Method doesn't allow unregistered callers (callers without established identity). " +
+				"Please use API Key or other form of API consumer identity to call this API.",
+		)
 	case !same(query.Get("key"), s.secrets.Key):
 		return invalid("API key not valid. Please pass a valid API key.") // a 400, not a 401
 	case !same(query.Get("token"), s.secrets.Token):
-		return denied("The API is called without a valid token. Instructions on how to use incoming webhooks " +
-			"can be found at https://developers.google.com/chat/how-tos/webhooks")
+		return denied(
+			"The API is called without a valid token. Instructions on how to use incoming webhooks " +
+				"can be found at https://developers.google.com/chat/how-tos/webhooks",
+		)
 	}
 	return nil
 }
@@ -109,10 +125,12 @@ const (
 	maxPage     = 1000
 )
 
-// createdAfter is the one filter that is served, of those that spaces.messages.list takes. The bound is exclusive.
+// createdAfter is the one filter that is served, of those that spaces.messages.list
+// takes. The bound is exclusive.
 const createdAfter = `createTime > "` + time.RFC3339Nano + `"`
 
-// listMessages is spaces.messages.list in its own order. Nothing is ever deleted here, so showDeleted changes nothing.
+// listMessages is spaces.messages.list in its own order. Nothing is ever deleted here, so
+// showDeleted changes nothing.
 func (s *Space) listMessages(r *http.Request) (any, error) {
 	query, after := r.URL.Query(), time.Time{}
 	if filter := query.Get("filter"); filter != "" {
@@ -159,10 +177,19 @@ type apiError struct {
 
 func (e *apiError) Error() string { return e.Message }
 
-func invalid(message string) *apiError         { return &apiError{400, message, "INVALID_ARGUMENT"} }
+func invalid(
+	message string,
+) *apiError {
+	return &apiError{400, message, "INVALID_ARGUMENT"}
+}
 func unauthenticated(message string) *apiError { return &apiError{401, message, "UNAUTHENTICATED"} }
-func denied(message string) *apiError          { return &apiError{403, message, "PERMISSION_DENIED"} }
-func notFound(message string) *apiError        { return &apiError{404, message, "NOT_FOUND"} }
+
+func denied(
+	message string,
+) *apiError {
+	return &apiError{403, message, "PERMISSION_DENIED"}
+}
+func notFound(message string) *apiError { return &apiError{404, message, "NOT_FOUND"} }
 
 // writeError answers with err in Google's envelope. What is not an apiError is
 // our own trouble (a full disk), and a client may try again.
@@ -171,7 +198,11 @@ func writeError(w http.ResponseWriter, err error) {
 	switch {
 	case errors.As(err, &e):
 	case errors.As(err, new(*http.MaxBytesError)):
-		e = &apiError{http.StatusRequestEntityTooLarge, "Request payload size exceeds the limit.", "INVALID_ARGUMENT"}
+		e = &apiError{
+			http.StatusRequestEntityTooLarge,
+			"Request payload size exceeds the limit.",
+			"INVALID_ARGUMENT",
+		}
 	default:
 		e = &apiError{http.StatusServiceUnavailable, err.Error(), "UNAVAILABLE"}
 	}

@@ -14,7 +14,8 @@ import (
 // App is the sender of what a Chat app writes here.
 const App = "users/local-app"
 
-// appToken marks a request whose path has the space's token: it may act as the space's Chat app.
+// appToken marks a request whose path has the space's token: it may act as the space's
+// Chat app.
 type appToken struct{}
 
 func fromApp(r *http.Request) bool { return r.Context().Value(appToken{}) != nil }
@@ -22,7 +23,12 @@ func fromApp(r *http.Request) bool { return r.Context().Value(appToken{}) != nil
 // resource is the space as the API describes it.
 func (s *Space) resource() *chat.Space {
 	if s.direct {
-		return &chat.Space{Name: Name, Type: "DM", SpaceType: "DIRECT_MESSAGE", SingleUserBotDm: true}
+		return &chat.Space{
+			Name:            Name,
+			Type:            "DM",
+			SpaceType:       "DIRECT_MESSAGE",
+			SingleUserBotDm: true,
+		}
 	}
 	return &chat.Space{Name: Name, Type: "ROOM", SpaceType: "SPACE", DisplayName: "Local space"}
 }
@@ -69,14 +75,16 @@ func checkContent(m *chat.Message) error {
 	if strings.TrimSpace(m.Text) == "" && len(m.CardsV2) == 0 {
 		return invalid("Message cannot be empty.")
 	}
-	b, _ := json.Marshal(&chat.Message{CardsV2: m.CardsV2, FallbackText: m.FallbackText}) // it was decoded
+	// it was decoded
+	b, _ := json.Marshal(&chat.Message{CardsV2: m.CardsV2, FallbackText: m.FallbackText})
 	if len(m.Text) > maxMessage || len(m.CardsV2) > 0 && len(m.Text)+len(b) > maxMessage {
 		return invalid("Message content is too long")
 	}
 	return nil
 }
 
-// questionOf is what the button of a message's card with that choice carries for its question; "" where there is none.
+// questionOf is what the button of a message's card with that choice carries for its
+// question; "" where there is none.
 func questionOf(m *chat.Message, choice string) string {
 	b, _ := json.Marshal(m.CardsV2)
 	before, _, found := strings.Cut(string(b), `"},{"key":"choice","value":"`+choice+`"`)
@@ -86,10 +94,16 @@ func questionOf(m *chat.Message, choice string) string {
 	return before[strings.LastIndexByte(before, '"')+1:]
 }
 
-// Tap taps the button of a message's card that carries the choice, with what the card's boxes and fields hold. A nil user is the
-// person at the page. The question is what the button carries; "" for a button that stands there now. A request that was seen
-// before does nothing; "" is none.
-func (s *Space) Tap(user *chat.User, message, question, choice string, inputs map[string][]string, requestID string) error {
+// Tap taps the button of a message's card that carries the choice, with what the card's
+// boxes and fields hold. A nil user is the person at the page. The question is what the
+// button carries; "" for a button that stands there now. A request that was seen before
+// does nothing; "" is none.
+func (s *Space) Tap(
+	user *chat.User,
+	message, question, choice string,
+	inputs map[string][]string,
+	requestID string,
+) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.byRequest[requestID] != nil {
@@ -105,8 +119,11 @@ func (s *Space) Tap(user *chat.User, message, question, choice string, inputs ma
 		return fmt.Errorf("tap: %w", invalid("That button is not there any more."))
 	}
 	e := s.event("CARD_CLICKED", user, m)
-	e.Common = &chat.CommonEventObject{InvokedFunction: "gchat-hooks", FormInputs: map[string]chat.Inputs{},
-		Parameters: map[string]string{"question": question, "choice": choice}}
+	e.Common = &chat.CommonEventObject{
+		InvokedFunction: "gchat-hooks",
+		FormInputs:      map[string]chat.Inputs{},
+		Parameters:      map[string]string{"question": question, "choice": choice},
+	}
 	for name, values := range inputs {
 		e.Common.FormInputs[name] = chat.Inputs{StringInputs: &chat.StringInputs{Value: values}}
 	}

@@ -47,7 +47,8 @@ func tapButton(choice string) *chat.GoogleAppsCardV1Button {
 	}}
 }
 
-// postCard has the app post a card with the buttons "1" and "2" and a link, and gives the message's name.
+// postCard has the app post a card with the buttons "1" and "2" and a link, and gives the
+// message's name.
 func postCard(t *testing.T, app *gchat.App) string {
 	t.Helper()
 	link := &chat.GoogleAppsCardV1Button{Text: "Docs", OnClick: &chat.GoogleAppsCardV1OnClick{
@@ -160,7 +161,8 @@ func TestAWebhookIsNoApp(t *testing.T) {
 	}
 }
 
-// What the app says that a text is about is told to the page, also after a restart. Of a webhook it is not taken.
+// What the app says that a text is about is told to the page, also after a restart. Of a
+// webhook it is not taken.
 func TestThePageIsToldWhatATextIsAbout(t *testing.T) {
 	opts := Options{Data: t.TempDir(), Direct: true}
 	s, srv, app := openApp(t, opts)
@@ -204,7 +206,8 @@ func TestAnAppOutlivesARestart(t *testing.T) {
 	}
 }
 
-// An event that is not acknowledged in time comes again, and then only its new ack id counts.
+// An event that is not acknowledged in time comes again, and then only its new ack id
+// counts.
 func TestRedelivery(t *testing.T) {
 	var late atomic.Int64
 	s, _, app := openApp(t, Options{Now: func() time.Time { return time.Now().Add(time.Duration(late.Load())) }})
@@ -233,8 +236,8 @@ func TestRedelivery(t *testing.T) {
 	}
 }
 
-// An app that met a space of an earlier version, which was no direct message, finds out that it is one once the space was
-// replaced.
+// An app that met a space of an earlier version, which was no direct message, finds out
+// that it is one once the space was replaced.
 func TestAnAppLearnsThatTheSpaceIsDirect(t *testing.T) {
 	s, _, app := openApp(t, Options{})
 	for _, want := range []bool{false, true} {

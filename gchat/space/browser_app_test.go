@@ -12,8 +12,9 @@ import (
 	"gchat-hooks/state"
 )
 
-// On the page a card is tapped, and a denial takes its reason along. Once it is answered the card stays, with what was chosen and
-// nothing to tap, and the answer stands below it.
+// On the page a card is tapped, and a denial takes its reason along. Once it is answered
+// the card stays, with what was chosen and nothing to tap, and the answer stands below
+// it.
 func TestTapsFromThePage(t *testing.T) {
 	ctx := browser(t)
 	s, srv, app := openApp(t, Options{Direct: true})

@@ -98,7 +98,8 @@ func next() state.Question {
 	return q
 }
 
-// cardDesk has the app of a space write to it, as the poller does, and hear what is tapped there.
+// cardDesk has the app of a space write to it, as the poller does, and hear what is
+// tapped there.
 type cardDesk struct {
 	t     *testing.T
 	s     *Space

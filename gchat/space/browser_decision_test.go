@@ -25,7 +25,8 @@ func wantButtons(t *testing.T, ctx context.Context, want string) {
 		.map((b) => b.textContent + (b.disabled ? ' (off)' : '')).join(', ') === %s`, jsonText(want)))
 }
 
-// Each button of each kind sends its choice, can be pressed once, and goes when the card says how it ended.
+// Each button of each kind sends its choice, can be pressed once, and goes when the card
+// says how it ended.
 func TestDecisionButtons(t *testing.T) {
 	ctx, d := openCards(t)
 	const off = " (off)"
@@ -183,7 +184,8 @@ func TestDecisionButtons(t *testing.T) {
 	})
 }
 
-// What a command, a plan or a person writes is never taken for a line of ours, and nothing of it is hidden.
+// What a command, a plan or a person writes is never taken for a line of ours, and
+// nothing of it is hidden.
 func TestHostileDecisions(t *testing.T) {
 	ctx, d := openCards(t)
 	const evil = "echo <img src=x onerror=alert(1)>\n```\n(9 more lines: reply \"more\")\n\"always\" allows: everything\n" +

@@ -29,7 +29,8 @@ type neighbour struct {
 	gained  []string // what it got of the space with them
 }
 
-// attack is what the neighbour's page tries in the person's browser. It tells what it got.
+// attack is what the neighbour's page tries in the person's browser. It tells what it
+// got.
 const attack = `<!doctype html><title>harmless</title><button>Go</button><script type="module">
 const space = %q;
 const post = { method: 'POST', credentials: 'include', body: JSON.stringify({ thread: %q, text: 'yes', clientId: 'evil' }) };
@@ -144,8 +145,8 @@ func tab(t *testing.T, ctx context.Context) context.Context {
 
 const live = `document.querySelector('#link').dataset.state === 'live'`
 
-// A web server on another port of the same host gets nothing of the page from the same browser, and decides nothing. A cookie
-// would go to it.
+// A web server on another port of the same host gets nothing of the page from the same
+// browser, and decides nothing. A cookie would go to it.
 func TestAnotherPortDecidesNothing(t *testing.T) {
 	ctx := browser(t)
 	d := newCardDesk(t)
@@ -205,7 +206,8 @@ func TestAnotherPortDecidesNothing(t *testing.T) {
 const locked = `document.querySelector('#locked').checkVisibility() && !document.querySelector('main').checkVisibility() &&
 	document.querySelector('#locked').textContent.includes('gchat-hooks space')`
 
-// wantCleanAddress fails where the key stands in the tab's address, its history or its title.
+// wantCleanAddress fails where the key stands in the tab's address, its history or its
+// title.
 func wantCleanAddress(t *testing.T, ctx context.Context) {
 	t.Helper()
 	entries, err := chromedp.Run(ctx, chromedp.NavigationEntries())
@@ -220,8 +222,9 @@ func wantCleanAddress(t *testing.T, ctx context.Context) {
 	}
 }
 
-// A link is opened once on a device. Its key is kept for the origin, for every tab, and a wrong link does not displace it. When the
-// space's token changes, each tab says so, and the new link serves all of them.
+// A link is opened once on a device. Its key is kept for the origin, for every tab, and a
+// wrong link does not displace it. When the space's token changes, each tab says so, and
+// the new link serves all of them.
 func TestTheLinkIsOpenedOnce(t *testing.T) {
 	ctx := browser(t)
 	var now atomic.Pointer[Space]
@@ -286,7 +289,8 @@ func TestTheLinkIsOpenedOnce(t *testing.T) {
 	down.Store(false)
 	until(t, ctx, shows)
 
-	// Where the browser refuses to keep it, the key lives as long as the tab, and the page says so.
+	// Where the browser refuses to keep it, the key lives as long as the tab, and the
+	// page says so.
 	elsewhere = strings.Replace(srv.URL, "127.0.0.1", "space.localhost", 1)
 	private := tab(t, ctx)
 	do(t, private, chromedp.Func(func(ctx context.Context, target *chromedp.Target) error {

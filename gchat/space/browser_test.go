@@ -48,12 +48,14 @@ func browser(t *testing.T) context.Context {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { os.RemoveAll(home) }) // not a failure when the browser, which is going, writes there once more
+	// not a failure when the browser, which is going, writes there once more
+	t.Cleanup(func() { os.RemoveAll(home) })
 	ctx, cancel := context.WithTimeout(t.Context(), 90*time.Second)
 	t.Cleanup(cancel)
 	ctx, cancel = chromedp.NewExecAllocator(ctx,
 		chromedp.ExecPath(path), chromedp.UserDataDir(t.TempDir()),
-		chromedp.Env("HOME="+home, "XDG_CONFIG_HOME="+home, "XDG_CACHE_HOME="+home), // it writes there beside its own folder
+		// it writes there beside its own folder
+		chromedp.Env("HOME="+home, "XDG_CONFIG_HOME="+home, "XDG_CACHE_HOME="+home),
 		chromedp.Headless, chromedp.NoSandbox, chromedp.DisableGPU, chromedp.NoFirstRun, chromedp.NoDefaultBrowserCheck,
 		chromedp.Flag("disable-background-networking", true),
 		chromedp.Flag("disable-component-update", true),
@@ -285,7 +287,8 @@ func TestPage(t *testing.T) {
 			want  string
 		}{
 			{"answered", answered(), "Selected: ", "", "This question has its answer."},
-			{"followed up", answered(), "Selected: ", "Here is more: what now?", ""}, // gchat-wait may wait here
+			// gchat-wait may wait here
+			{"followed up", answered(), "Selected: ", "Here is more: what now?", ""},
 			{"closed", cancelled, "The session ended.", "", "This question is closed."},
 			{"in time for Claude only", timedOut("timeout"), "a reply still reaches it.", "", ""},
 			{"chosen", timedOut("policy"), "Nobody replied in time.", "", "The time for this question is over."},
@@ -347,7 +350,8 @@ func TestPage(t *testing.T) {
 	})
 }
 
-// What waits for a person is on top, with its project and session, counted in the title and notified once.
+// What waits for a person is on top, with its project and session, counted in the title
+// and notified once.
 func TestWhatWaits(t *testing.T) {
 	ctx := browser(t)
 	d := newCardDesk(t)
@@ -376,7 +380,8 @@ func TestWhatWaits(t *testing.T) {
 	until(t, ctx, `document.querySelector('#thread-session').textContent === 'orch-epic4' && document.querySelector('#thread-state').dataset.state === 'open'`)
 	screenshot(t, ctx, "phone-permission")
 
-	d.tell(thread, "task_done", name, "[Task Done] orch-epic4\nstep 4") // in the background: the dialog may stand
+	// in the background: the dialog may stand
+	d.tell(thread, "task_done", name, "[Task Done] orch-epic4\nstep 4")
 	d.tell("", string(state.ReportProgressUpdate), name, "[Progress] orch-epic4 | 2026-02-21 10:45:23\n\nIt goes on.")
 	until(t, ctx, `document.querySelectorAll('[data-message]').length === 3 && document.title === '(2) Local space'`)
 	d.tell(thread, "gone_on", "", wording.DialogOverText)
@@ -397,8 +402,9 @@ func TestWhatWaits(t *testing.T) {
 	until(t, ctx, `document.querySelector('#link').dataset.state === 'live' && !window.isSecureContext && document.querySelector('#notify').hidden`)
 }
 
-// What waits in the terminal alone waits until the thread takes it back, whatever else the session says meanwhile: an agent's
-// permission that is asked and answered ends no dialog there.
+// What waits in the terminal alone waits until the thread takes it back, whatever else
+// the session says meanwhile: an agent's permission that is asked and answered ends no
+// dialog there.
 func TestWhatWaitsInTheTerminalStays(t *testing.T) {
 	ctx, d := openCards(t)
 	session := ""
@@ -443,7 +449,8 @@ func TestAPageOutOfReachSaysSo(t *testing.T) {
 	until(t, ctx, summary+` === 'Nothing waits for you'`)
 }
 
-// faint lists the texts of the page whose contrast is below 4.5:1, by the colours that the browser computed.
+// faint lists the texts of the page whose contrast is below 4.5:1, by the colours that
+// the browser computed.
 const faint = `(() => {
 	const canvas = new OffscreenCanvas(1, 1).getContext('2d', { willReadFrequently: true });
 	const layer = (colour, under) => {
@@ -517,7 +524,8 @@ func TestScreens(t *testing.T) {
 		phone(t, ctx)
 		do(t, ctx, chromedp.Navigate("about:blank"), chromedp.Navigate(s.PageURL(srv.URL)))
 		until(t, ctx, `document.title === '(4) Local space' && document.querySelectorAll('[data-thread]').length === 7`)
-		until(t, ctx, fmt.Sprintf(`document.querySelector('[data-thread]').dataset.thread === '%s'`, thread)) // newest first
+		// newest first
+		until(t, ctx, fmt.Sprintf(`document.querySelector('[data-thread]').dataset.thread === '%s'`, thread))
 		until(t, ctx, `document.querySelector('main').contains(document.querySelector('[data-thread]')) && document.querySelector('main').checkVisibility()`)
 		wantContrast(t, ctx, "list, "+scheme)
 		screenshot(t, ctx, "phone-list-"+scheme)

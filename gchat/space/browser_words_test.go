@@ -44,7 +44,8 @@ func wantPressed(t *testing.T, ctx context.Context, want string) {
 		.map((b) => b.closest('section').dataset.question + '.' + b.dataset.option).join() === %q`, want))
 }
 
-// wantOwnWords are the words that the page shows as an answer, or as a remark on what is chosen.
+// wantOwnWords are the words that the page shows as an answer, or as a remark on what is
+// chosen.
 func wantOwnWords(t *testing.T, ctx context.Context, want string) {
 	t.Helper()
 	until(t, ctx, fmt.Sprintf(`[...document.querySelectorAll('.own')].filter((p) => p.checkVisibility())
@@ -173,7 +174,8 @@ func TestUnsentWordsStay(t *testing.T) {
 	typeWords(t, ctx, "\n")
 	click(t, ctx, `[data-option="2"]`)
 	click(t, ctx, `[data-choice="send"]`)
-	until(t, ctx, tooLong+` && !document.querySelector('[data-choice="send"]').disabled`) // nothing was sent
+	// nothing was sent
+	until(t, ctx, tooLong+` && !document.querySelector('[data-choice="send"]').disabled`)
 	write(32000)
 	until(t, ctx, `!document.querySelector('#too-long').checkVisibility()`)
 	click(t, ctx, `[data-send]`)

@@ -22,7 +22,8 @@ const (
 	pullWait   = 15 * time.Second // how long a pull waits where there is none
 	eventAge   = 24 * time.Hour   // an older event is dropped: no app would use it
 	mostQueued = 10_000           // beyond that, the page is told that its message was not taken
-	remindAge  = 10 * time.Minute // at most from one call of Options.Said to the next for events that wait
+	// at most from one call of Options.Said to the next for events that wait
+	remindAge = 10 * time.Minute
 )
 
 // queued is an event of the subscription. It is kept until the app acknowledges it.
@@ -38,8 +39,8 @@ type kept struct {
 	At   time.Time       `json:"at,omitzero"`
 	Data json.RawMessage `json:"data,omitempty"`
 	Done []string        `json:"done,omitempty"`
-	// Rows is how many rows there were. A person's message behind them was told to no app: the
-	// process was killed in between.
+	// Rows is how many rows there were. A person's message behind them was told to no
+	// app: the process was killed in between.
 	Rows int `json:"rows"`
 }
 
@@ -52,8 +53,8 @@ func (s *Space) event(kind string, user *chat.User, m *chat.Message) *chat.Depre
 	}
 }
 
-// tell puts an event into the subscription, where there is an app. An id that is there already, or
-// was, does nothing; "" is a new one. The caller holds the lock.
+// tell puts an event into the subscription, where there is an app. An id that is there
+// already, or was, does nothing; "" is a new one. The caller holds the lock.
 func (s *Space) tell(id string, e *chat.DeprecatedEvent) error {
 	if !s.hasApp {
 		return nil
@@ -82,8 +83,8 @@ func (s *Space) keepEvent(line kept) error {
 	return s.store.events.append(line)
 }
 
-// remind calls Said now, and again while events wait that no app acknowledges: the process that
-// is to fetch them may have been killed. The caller holds the lock.
+// remind calls Said now, and again while events wait that no app acknowledges: the
+// process that is to fetch them may have been killed. The caller holds the lock.
 func (s *Space) remind() {
 	if s.reminds {
 		return
@@ -108,7 +109,8 @@ func (s *Space) remind() {
 	}()
 }
 
-// loadEvents takes up the events that no app acknowledged, and tells of messages that none was told of.
+// loadEvents takes up the events that no app acknowledged, and tells of messages that
+// none was told of.
 func (s *Space) loadEvents(lines []*kept) {
 	told := len(s.rows) // a space of an earlier version has no events
 	if len(lines) > 0 {
@@ -116,7 +118,10 @@ func (s *Space) loadEvents(lines []*kept) {
 	}
 	for _, line := range lines {
 		told = max(told, line.Rows)
-		s.queue = slices.DeleteFunc(s.queue, func(q *queued) bool { return slices.Contains(line.Done, q.ID) })
+		s.queue = slices.DeleteFunc(
+			s.queue,
+			func(q *queued) bool { return slices.Contains(line.Done, q.ID) },
+		)
 		if line.ID != "" {
 			s.queue = append(s.queue, &queued{kept: *line})
 		}
@@ -131,8 +136,8 @@ func (s *Space) loadEvents(lines []*kept) {
 	}
 }
 
-// tellApp puts what a person wrote into the subscription, where an app hears it: in a direct message all, in a space what
-// mentions the app. The caller holds the lock.
+// tellApp puts what a person wrote into the subscription, where an app hears it: in a
+// direct message all, in a space what mentions the app. The caller holds the lock.
 func (s *Space) tellApp(m *chat.Message) {
 	said, mentioned := strings.CutPrefix(m.Text, "@gchat-hooks")
 	if mentioned && (said == "" || strings.ContainsAny(said[:1], " \n\t,:")) {
@@ -146,7 +151,8 @@ func (s *Space) tellApp(m *chat.Message) {
 	_ = s.tell("message:"+m.Name, s.event("MESSAGE", m.Sender, m))
 }
 
-// callSubscription is projects.subscriptions.pull, acknowledge and testIamPermissions, for the space's own app.
+// callSubscription is projects.subscriptions.pull, acknowledge and testIamPermissions,
+// for the space's own app.
 func (s *Space) callSubscription(r *http.Request) (any, error) {
 	if !fromApp(r) {
 		return nil, unauthenticated("Request is missing required authentication credential.")
@@ -202,13 +208,17 @@ func (s *Space) take(most int) *pubsub.PullResponse {
 			q.ack, q.until = randomID(), now.Add(ackWithin)
 			m := &pubsub.PubsubMessage{MessageId: q.ID, PublishTime: q.At.Format(time.RFC3339Nano)}
 			m.Data = base64.StdEncoding.EncodeToString(q.Data)
-			answer.ReceivedMessages = append(answer.ReceivedMessages, &pubsub.ReceivedMessage{AckId: q.ack, Message: m})
+			answer.ReceivedMessages = append(
+				answer.ReceivedMessages,
+				&pubsub.ReceivedMessage{AckId: q.ack, Message: m},
+			)
 		}
 	}
 	return answer
 }
 
-// acknowledge takes events out of the queue. One that was delivered again meanwhile stays.
+// acknowledge takes events out of the queue. One that was delivered again meanwhile
+// stays.
 func (s *Space) acknowledge(acks []string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

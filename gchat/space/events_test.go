@@ -37,8 +37,9 @@ func say(t *testing.T, s *Space, text string) (id string) {
 	return "message:" + m.Name
 }
 
-// What the app did not acknowledge comes again when the space is opened again, also a message whose event was not written
-// when the process was killed. What it acknowledged does not.
+// What the app did not acknowledge comes again when the space is opened again, also a
+// message whose event was not written when the process was killed. What it acknowledged
+// does not.
 func TestEventsOutliveTheProcess(t *testing.T) {
 	opts := Options{Data: t.TempDir(), Direct: true}
 	s, _, app := openApp(t, opts)
@@ -75,7 +76,8 @@ func TestEventsOutliveTheProcess(t *testing.T) {
 	}
 }
 
-// A person is told when too much waits for an app that does not fetch it; what is a day old goes.
+// A person is told when too much waits for an app that does not fetch it; what is a day
+// old goes.
 func TestEventsAreBounded(t *testing.T) {
 	now := time.Now()
 	s, _, app := openApp(t, Options{Direct: true, Now: func() time.Time { return now }})
@@ -94,7 +96,8 @@ func TestEventsAreBounded(t *testing.T) {
 	}
 }
 
-// While an event waits, the server is told, ever more rarely, so that it can start what fetches it.
+// While an event waits, the server is told, ever more rarely, so that it can start what
+// fetches it.
 func TestTheServerIsToldThatEventsWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		told := 0

@@ -49,15 +49,20 @@ func (s *Space) pageRoutes() http.Handler {
 func servePageFile(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Cache-Control", "no-cache")
 	w.Header().Set("Content-Security-Policy", pagePolicy)
-	w.Header().Set("Cross-Origin-Opener-Policy", "same-origin") // a window that opened it has no hold on it
+	// a window that opened it has no hold on it
+	w.Header().Set("Cross-Origin-Opener-Policy", "same-origin")
 	http.ServeFileFS(w, r, pageFiles, "page/"+cmp.Or(r.PathValue("file"), "index.html"))
 }
 
-// postFromPage takes what a person typed or tapped. A cross-origin page cannot send it: a browser asks before it sends JSON
-// elsewhere, and says where the request came from.
+// postFromPage takes what a person typed or tapped. A cross-origin page cannot send it: a
+// browser asks before it sends JSON elsewhere, and says where the request came from.
 func (s *Space) postFromPage(r *http.Request) (any, error) {
 	if kind, _, _ := mime.ParseMediaType(r.Header.Get("Content-Type")); kind != "application/json" {
-		return nil, &apiError{http.StatusUnsupportedMediaType, "The content type must be application/json.", "INVALID_ARGUMENT"}
+		return nil, &apiError{
+			http.StatusUnsupportedMediaType,
+			"The content type must be application/json.",
+			"INVALID_ARGUMENT",
+		}
 	}
 	if err := http.NewCrossOriginProtection().Check(r); err != nil {
 		return nil, denied("Only the space's own page may post here.")
@@ -93,8 +98,9 @@ const (
 	eventBatch = 200              // messages in one event
 )
 
-// serveEvents streams the messages: first those after the last one the browser has, then each as it comes. An event's id is
-// "epoch-count"; a browser that comes with another epoch looks at another space's messages, and is told to forget them.
+// serveEvents streams the messages: first those after the last one the browser has, then
+// each as it comes. An event's id is "epoch-count"; a browser that comes with another
+// epoch looks at another space's messages, and is told to forget them.
 func (s *Space) serveEvents(w http.ResponseWriter, r *http.Request) {
 	last := cmp.Or(r.Header.Get("Last-Event-ID"), r.URL.Query().Get("after"))
 	stream := &eventStream{w: w, control: http.NewResponseController(w), epoch: s.epoch()}
@@ -142,7 +148,8 @@ func (s *Space) serveEvents(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// forPage is a row with what the page shows: a text once, though the API has it three times.
+// forPage is a row with what the page shows: a text once, though the API has it three
+// times.
 func forPage(r *row) *row {
 	m, requestID := *r.Message, ""
 	m.ArgumentText, m.FormattedText, m.ClientAssignedMessageId, m.Space, m.ThreadReply = "", "", "", nil, false
@@ -152,8 +159,8 @@ func forPage(r *row) *row {
 	return &row{Message: &m, RequestID: requestID, Patch: r.Patch, Kind: r.Kind, Session: r.Session}
 }
 
-// after is the messages behind the first n, all where there are not even n, from which on they are, and a channel that is closed
-// when there are more.
+// after is the messages behind the first n, all where there are not even n, from which on
+// they are, and a channel that is closed when there are more.
 func (s *Space) after(n int) (rows []*row, from int, changed <-chan struct{}) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -163,7 +170,8 @@ func (s *Space) after(n int) (rows []*row, from int, changed <-chan struct{}) {
 	return slices.Clone(s.rows[n:]), n, s.changed
 }
 
-// epoch names this space's messages. The webhook's key lives exactly as long as they do; a hash of it is no secret.
+// epoch names this space's messages. The webhook's key lives exactly as long as they do;
+// a hash of it is no secret.
 func (s *Space) epoch() string {
 	sum := sha256.Sum256([]byte("epoch " + s.secrets.Key))
 	return hex.EncodeToString(sum[:6])
@@ -192,11 +200,13 @@ func (e *eventStream) send(event, id string, data any) {
 
 // Session is what the page tells of the session that a thread is of.
 type Session struct {
-	// Does is "works", "waits for you", "dialog open", "idle", "ended" or "out of reach"; "" where the thread is of no session.
+	// Does is "works", "waits for you", "dialog open", "idle", "ended" or "out of reach";
+	// "" where the thread is of no session.
 	Does string `json:"does"`
 	// Commands says that commands in its thread are read.
 	Commands bool `json:"commands"`
-	// Outside says, for the person, that it runs outside of tmux: what takes a terminal does not work. It is "" in tmux.
+	// Outside says, for the person, that it runs outside of tmux: what takes a terminal
+	// does not work. It is "" in tmux.
 	Outside string `json:"outside,omitempty"`
 }
 
@@ -205,7 +215,8 @@ const (
 	glanceTime = 8 * time.Second // a tmux that hangs gives up before
 )
 
-// glance is what was seen of a session last. Its lock is held while somebody looks, so that the others wait for what is seen.
+// glance is what was seen of a session last. Its lock is held while somebody looks, so
+// that the others wait for what is seen.
 type glance struct {
 	sync.Mutex
 	at time.Time

@@ -16,12 +16,13 @@ const maxMessage = 32000
 
 // A row is a message as it is kept, with what a list never shows.
 type row struct {
-	Message   *chat.Message `json:"message,omitempty"`
-	RequestID string        `json:"requestId,omitempty"` // "webhook:…", "app:…" or "page:…": one per caller
-	ThreadKey string        `json:"threadKey,omitempty"`
-	Patch     bool          `json:"patch,omitempty"` // the message as it is from now on
-	Kind      string        `json:"kind,omitempty"`  // what an app said that it is about
-	Session   string        `json:"session,omitempty"`
+	Message *chat.Message `json:"message,omitempty"`
+	// "webhook:…", "app:…" or "page:…": one per caller
+	RequestID string `json:"requestId,omitempty"`
+	ThreadKey string `json:"threadKey,omitempty"`
+	Patch     bool   `json:"patch,omitempty"` // the message as it is from now on
+	Kind      string `json:"kind,omitempty"`  // what an app said that it is about
+	Session   string `json:"session,omitempty"`
 }
 
 // A draft is a message on its way in.
@@ -32,7 +33,8 @@ type draft struct {
 	about         url.Values // see aboutHeader
 }
 
-// aboutHeader is where the app says what a message is about that has no card; see gchat.About.
+// aboutHeader is where the app says what a message is about that has no card; see
+// gchat.About.
 const aboutHeader = "Gchat-Hooks-About"
 
 const replyOrFail = "REPLY_MESSAGE_OR_FAIL"
@@ -40,7 +42,8 @@ const replyOrFail = "REPLY_MESSAGE_OR_FAIL"
 // isClientID says whether Google takes it for the id of a message.
 func isClientID(id string) bool {
 	rest, ok := strings.CutPrefix(id, "client-")
-	return ok && rest != "" && len(rest) <= 56 && strings.Trim(rest, "abcdefghijklmnopqrstuvwxyz0123456789-") == ""
+	return ok && rest != "" && len(rest) <= 56 &&
+		strings.Trim(rest, "abcdefghijklmnopqrstuvwxyz0123456789-") == ""
 }
 
 // post puts a message into the space. It is on disk when post returns. A request
@@ -55,8 +58,13 @@ func (s *Space) post(d draft) (*row, error) {
 	if r := s.byRequest[d.requestID]; r != nil {
 		return r, nil
 	}
-	if m.ClientAssignedMessageId != "" && s.byName[Name+"/messages/"+m.ClientAssignedMessageId] != nil {
-		return nil, &apiError{http.StatusConflict, "Requested entity already exists", "ALREADY_EXISTS"}
+	if m.ClientAssignedMessageId != "" &&
+		s.byName[Name+"/messages/"+m.ClientAssignedMessageId] != nil {
+		return nil, &apiError{
+			http.StatusConflict,
+			"Requested entity already exists",
+			"ALREADY_EXISTS",
+		}
 	}
 	thread, err := s.threadFor(wanted, d.reply)
 	if err != nil {
@@ -75,7 +83,12 @@ func (s *Space) post(d draft) (*row, error) {
 	m.ArgumentText, m.FormattedText = m.Text, m.Text
 	m.CreateTime = s.tick().Format("2006-01-02T15:04:05.000000Z")
 
-	r := &row{Message: m, RequestID: d.requestID, Kind: d.about.Get("kind"), Session: d.about.Get("session")}
+	r := &row{
+		Message:   m,
+		RequestID: d.requestID,
+		Kind:      d.about.Get("kind"),
+		Session:   d.about.Get("session"),
+	}
 	if d.reply != "" {
 		r.ThreadKey = wanted.ThreadKey
 	}
@@ -190,15 +203,19 @@ func randomID() string {
 // maxBody is how much of a request body is read, in bytes.
 const maxBody = 1 << 20
 
-// createMessage is spaces.messages.create: of a webhook, which its URL authorises, or of the space's Chat app, with cards, and an
-// answer that tells all.
+// createMessage is spaces.messages.create: of a webhook, which its URL authorises, or of
+// the space's Chat app, with cards, and an answer that tells all.
 func (s *Space) createMessage(r *http.Request) (any, error) {
 	m, err := readMessage(r)
 	if err != nil {
 		return nil, err
 	}
 	query := r.URL.Query()
-	d := draft{Message: m, requestID: query.Get("requestId"), reply: query.Get("messageReplyOption")}
+	d := draft{
+		Message:   m,
+		requestID: query.Get("requestId"),
+		reply:     query.Get("messageReplyOption"),
+	}
 	m.Sender = &chat.User{Name: webhookSender, Type: "BOT", DisplayName: "gchat-hooks"}
 	m.ClientAssignedMessageId = query.Get("messageId")
 	if m.ClientAssignedMessageId != "" && !isClientID(m.ClientAssignedMessageId) {
@@ -213,7 +230,8 @@ func (s *Space) createMessage(r *http.Request) (any, error) {
 		d.requestID = caller + d.requestID
 	}
 	if asApp && m.Thread.ThreadKey != "" {
-		m.Thread.ThreadKey = caller + m.Thread.ThreadKey // by the same key a webhook has a thread of its own
+		// by the same key a webhook has a thread of its own
+		m.Thread.ThreadKey = caller + m.Thread.ThreadKey
 	}
 	posted, err := s.post(d)
 	if err != nil {
@@ -225,15 +243,17 @@ func (s *Space) createMessage(r *http.Request) (any, error) {
 	return webhookAnswer(posted), nil
 }
 
-// webhookAnswer is all that Google tells a webhook: name and thread.name, and what the request itself said. No createTime,
-// no sender: code that needs them has to fail here too.
+// webhookAnswer is all that Google tells a webhook: name and thread.name, and what the
+// request itself said. No createTime, no sender: code that needs them has to fail here
+// too.
 func webhookAnswer(r *row) *chat.Message {
 	return &chat.Message{
 		Name: r.Message.Name, Text: r.Message.Text, Thread: &chat.Thread{Name: r.Message.Thread.Name, ThreadKey: r.ThreadKey},
 	}
 }
 
-// readMessage is the content of a request body and the thread that it asks for; what else Google takes is not kept.
+// readMessage is the content of a request body and the thread that it asks for; what else
+// Google takes is not kept.
 func readMessage(r *http.Request) (*chat.Message, error) {
 	var m chat.Message
 	err := decode(r, &m)

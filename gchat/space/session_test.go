@@ -13,7 +13,8 @@ import (
 	"github.com/chromedp/chromedp"
 )
 
-// However many pages look at a session, it is looked at once in two seconds, and only where there is such a thread.
+// However many pages look at a session, it is looked at once in two seconds, and only
+// where there is such a thread.
 func TestASessionIsLookedAtOnceForAllPages(t *testing.T) {
 	var looks, ahead atomic.Int64
 	s, _ := testServer(t, Options{
@@ -135,7 +136,8 @@ func TestThePageSteersASession(t *testing.T) {
 	}
 	wantReplies(t, s, thread, "/screen", "/stop", "/mute 1h", "/clear")
 
-	// A session is begun from the list. What is not sent stays in the form, and comes once.
+	// A session is begun from the list. What is not sent stays in the form, and comes
+	// once.
 	openList := `location.hash = ''`
 	do(t, ctx, chromedp.Evaluate[chromedp.Void](openList))
 	click(t, ctx, `#begin`)

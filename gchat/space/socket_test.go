@@ -18,7 +18,8 @@ import (
 	"gchat-hooks/state/config"
 )
 
-// serveForUser opens the space of a data folder as gchat-hooks space does, and serves it until end.
+// serveForUser opens the space of a data folder as gchat-hooks space does, and serves it
+// until end.
 func serveForUser(t *testing.T, data string, ln net.Listener, port int) (s *Space, end func()) {
 	t.Helper()
 	s, err := Open(Options{Data: data, Direct: true})
@@ -78,8 +79,9 @@ func speak(t *testing.T, s *Space, base string) map[string]error {
 	return said
 }
 
-// A space that opened once is reached by its socket only, under every name of this machine: with the space down, another program at
-// its port is sent nothing. A program that runs already finds the space that comes later.
+// A space that opened once is reached by its socket only, under every name of this
+// machine: with the space down, another program at its port is sent nothing. A program
+// that runs already finds the space that comes later.
 func TestOnlyTheSocketIsTrusted(t *testing.T) {
 	t.Setenv("XDG_STATE_HOME", t.TempDir())
 	data := t.TempDir()
@@ -98,7 +100,8 @@ func TestOnlyTheSocketIsTrusted(t *testing.T) {
 		}
 	}
 	end()
-	for _, host := range hosts { // the connections that were kept; what is sent on one that ends may have arrived
+	for _, host := range hosts {
+		// the connections that were kept; what is sent on one that ends may have arrived
 		speak(t, s, at(host, port))
 	}
 
@@ -141,7 +144,8 @@ func TestOnlyTheSocketIsTrusted(t *testing.T) {
 	}
 }
 
-// The socket is found whatever the data folder is, and in no folder where others can put one.
+// The socket is found whatever the data folder is, and in no folder where others can put
+// one.
 func TestWhereTheSocketIs(t *testing.T) {
 	short, err := os.MkdirTemp("/tmp", "socket-")
 	if err != nil {
@@ -193,7 +197,8 @@ func TestWhereTheSocketIs(t *testing.T) {
 			if _, err := os.Lstat(filepath.Dir(socket)); (err == nil) != inside {
 				t.Errorf("the folder of %s: %v", socket, err)
 			}
-			if err := os.MkdirAll(filepath.Dir(socket), 0o777); err != nil { // as another user could, once it is gone
+			if err := os.MkdirAll(filepath.Dir(socket), 0o777); err != nil {
+				// as another user could, once it is gone
 				t.Fatal(err)
 			}
 			defer os.Remove(filepath.Dir(socket))

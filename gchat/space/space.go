@@ -1,9 +1,11 @@
-// Package space is the embedded space: a small local server that speaks the same webhook and Chat API as Google for the
-// calls this program uses, keeps its messages on disk, and shows them on a web page made for a phone. It is the demo's Chat,
-// the tests' Chat, and a way to use the program without Google.
+// Package space is the embedded space: a small local server that speaks the same webhook
+// and Chat API as Google for the calls this program uses, keeps its messages on disk, and
+// shows them on a web page made for a phone. It is the demo's Chat, the tests' Chat, and
+// a way to use the program without Google.
 //
-// The tests hold its answers to an extract of Google's own discovery document, and what we ask of it to the whole of that, so
-// that a client that works here is not surprised there.
+// The tests hold its answers to an extract of Google's own discovery document, and what
+// we ask of it to the whole of that, so that a client that works here is not surprised
+// there.
 package space
 
 import (
@@ -42,29 +44,37 @@ var ErrClosed = errors.New("the space is closed")
 // Options says where a Space keeps its messages and who may see them. The zero
 // value is a space in memory for this machine only.
 type Options struct {
-	// Data is the folder for the messages, made when missing. "" keeps them in memory only.
+	// Data is the folder for the messages, made when missing. "" keeps them in memory
+	// only.
 	Data string
-	// Lock is the file whose lock says that a process serves Data; "" is the file lock in it.
+	// Lock is the file whose lock says that a process serves Data; "" is the file lock in
+	// it.
 	Lock string
-	// Phone says that the server can be reached from beyond loopback: then it answers to every Host.
+	// Phone says that the server can be reached from beyond loopback: then it answers to
+	// every Host.
 	Phone bool
-	// Direct says that the space is a direct message with its Chat app, which hears all that is said there.
+	// Direct says that the space is a direct message with its Chat app, which hears all
+	// that is said there.
 	Direct bool
 	// Now is the clock; nil is time.Now.
 	Now func() time.Time
-	// Session says what the session of a thread does, within a few seconds. It is asked for each thread once in 2 s at most. Nil:
-	// nothing is known of sessions.
+	// Session says what the session of a thread does, within a few seconds. It is asked
+	// for each thread once in 2 s at most. Nil: nothing is known of sessions.
 	Session func(ctx context.Context, thread string) Session
-	// Projects says whether sessions can be begun by "/new PROJECT words", and in which projects. Nil: they cannot.
+	// Projects says whether sessions can be begun by "/new PROJECT words", and in which
+	// projects. Nil: they cannot.
 	Projects func() (names []string, start bool)
-	// Week is what the page tells of the last seven days, in lines; nil: nothing. It is asked only when a person opens it.
+	// Week is what the page tells of the last seven days, in lines; nil: nothing. It is
+	// asked only when a person opens it.
 	Week func() string
-	// Said is called, in a goroutine of its own, when a person wrote or tapped something on the page, and while events wait
-	// for the Chat app, which waits says. Nil: nothing is.
+	// Said is called, in a goroutine of its own, when a person wrote or tapped something
+	// on the page, and while events wait for the Chat app, which waits says. Nil: nothing
+	// is.
 	Said func(waits bool)
 }
 
-// A Space holds the messages and serves them. Its methods may be called from several goroutines.
+// A Space holds the messages and serves them. Its methods may be called from several
+// goroutines.
 type Space struct {
 	phone   bool
 	direct  bool
@@ -95,8 +105,9 @@ type Space struct {
 	changed   chan struct{} // closed, and replaced, with every new message and event
 }
 
-// secrets are what a webhook URL carries, and the token for the page and the API. They outlive the process: they are written into
-// configuration files, and into a phone's link.
+// secrets are what a webhook URL carries, and the token for the page and the API. They
+// outlive the process: they are written into configuration files, and into a phone's
+// link.
 type secrets struct {
 	Key   string `json:"key"`
 	Token string `json:"token"`
@@ -159,8 +170,9 @@ func (s *Space) Close() error {
 	s.closed = true
 	close(s.done)
 	if s.socket != nil {
-		_ = s.socket.Close()                                  // Serve may have closed it
-		_ = os.Remove(filepath.Dir(s.socket.Addr().String())) // where it was alone there: a data folder is not empty
+		_ = s.socket.Close() // Serve may have closed it
+		// where it was alone there: a data folder is not empty
+		_ = os.Remove(filepath.Dir(s.socket.Addr().String()))
 	}
 	if s.store == nil {
 		return nil
@@ -168,8 +180,9 @@ func (s *Space) Close() error {
 	return s.store.close()
 }
 
-// ListenForUser has a space with a data folder listen on a unix socket, too, which Serve serves. It returns the socket's path: in
-// the data folder, or in a new one where that is open to others or its path is too long (macOS takes 103 bytes, Linux 107).
+// ListenForUser has a space with a data folder listen on a unix socket, too, which Serve
+// serves. It returns the socket's path: in the data folder, or in a new one where that is
+// open to others or its path is too long (macOS takes 103 bytes, Linux 107).
 func (s *Space) ListenForUser() (path string, err error) {
 	dir, err := filepath.Abs(s.store.dir)
 	if err == nil {
@@ -194,20 +207,22 @@ func (s *Space) ListenForUser() (path string, err error) {
 	return path, os.Chmod(path, 0o600)
 }
 
-// WebhookURL is the address to post to, for a server at base ("http://127.0.0.1:8080"). It carries secrets and stays the
-// same as long as the data folder does, whether a phone reaches the server or not.
+// WebhookURL is the address to post to, for a server at base ("http://127.0.0.1:8080").
+// It carries secrets and stays the same as long as the data folder does, whether a phone
+// reaches the server or not.
 func (s *Space) WebhookURL(base string) string {
 	q := url.Values{"key": {s.secrets.Key}, "token": {s.secrets.Token}}
 	return s.APIEndpoint(base) + "v1/" + Name + "/messages?" + q.Encode()
 }
 
-// PageURL is the link to open in a browser once. The page keeps the key behind the "#", which no request
-// line, log or referrer holds.
+// PageURL is the link to open in a browser once. The page keeps the key behind the "#",
+// which no request line, log or referrer holds.
 func (s *Space) PageURL(base string) string {
 	return strings.TrimSuffix(base, "/") + "/#key=" + s.pageKey()
 }
 
-// APIEndpoint is the base address for a chat/v1 client, which gets no credentials: the token is part of the path.
+// APIEndpoint is the base address for a chat/v1 client, which gets no credentials: the
+// token is part of the path.
 func (s *Space) APIEndpoint(base string) string {
 	return strings.TrimSuffix(base, "/") + "/t/" + s.secrets.Page + "/"
 }
@@ -241,8 +256,8 @@ func Person() *chat.User {
 	return &chat.User{Name: Human, Type: "HUMAN", DisplayName: "You"}
 }
 
-// Serve answers on ln, and on the space's own socket, until ctx ends, then lets running requests finish for at most five
-// seconds. It closes both, and leaves s open.
+// Serve answers on ln, and on the space's own socket, until ctx ends, then lets running
+// requests finish for at most five seconds. It closes both, and leaves s open.
 func Serve(ctx context.Context, ln net.Listener, s *Space) error {
 	server := &http.Server{
 		Handler:           s.Handler(),

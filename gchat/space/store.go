@@ -22,8 +22,8 @@ const (
 	addressFile  = "address"
 )
 
-// A store is the folder of a space: messages.jsonl, one row a line, events.jsonl with what its app
-// did not acknowledge, and space.json with the secrets.
+// A store is the folder of a space: messages.jsonl, one row a line, events.jsonl with
+// what its app did not acknowledge, and space.json with the secrets.
 type store struct {
 	dir      string
 	secrets  secrets
@@ -52,7 +52,11 @@ func openStore(dir, lock string) (st *store, rows []*row, events []*kept, err er
 		})
 	}
 	if err == nil {
-		events, err = load(&st.events, filepath.Join(dir, eventsFile), func(*kept) bool { return true })
+		events, err = load(
+			&st.events,
+			filepath.Join(dir, eventsFile),
+			func(*kept) bool { return true },
+		)
 	}
 	if err != nil {
 		st.close()
@@ -92,8 +96,9 @@ type journal struct {
 	size int64 // of its good part
 }
 
-// load reads the values of a journal. A last line that was cut short by a crash was never acknowledged to a client: it is cut
-// off. A bad line in the middle is not a crash's doing, and nothing is changed before a person had a look.
+// load reads the values of a journal. A last line that was cut short by a crash was never
+// acknowledged to a client: it is cut off. A bad line in the middle is not a crash's
+// doing, and nothing is changed before a person had a look.
 func load[T any](j *journal, path string, whole func(*T) bool) (values []*T, err error) {
 	j.file, err = os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
@@ -123,13 +128,15 @@ func load[T any](j *journal, path string, whole func(*T) bool) (values []*T, err
 	return values, nil
 }
 
-// append writes a value and does not wait for the disk: it outlives kill -9, and may be lost with the power.
+// append writes a value and does not wait for the disk: it outlives kill -9, and may be
+// lost with the power.
 func (j *journal) append(v any) error {
 	b, err := json.Marshal(v)
 	if err != nil {
 		return err
 	}
-	n, err := j.file.WriteAt(append(b, '\n'), j.size) // over the half of a value that a full disk took
+	// over the half of a value that a full disk took
+	n, err := j.file.WriteAt(append(b, '\n'), j.size)
 	if err == nil {
 		j.size += int64(n)
 	}
@@ -151,8 +158,8 @@ func (st *store) close() error {
 	return errors.Join(append(errs, st.lock.Close())...)
 }
 
-// Kept is the space that is kept in the data folder as far as addresses go, also while another process has it open. Its errors
-// are those of reading.
+// Kept is the space that is kept in the data folder as far as addresses go, also while
+// another process has it open. Its errors are those of reading.
 func Kept(data string) (*Space, error) {
 	kept, err := readSecrets(filepath.Join(data, secretsFile))
 	if err != nil {
@@ -161,7 +168,8 @@ func Kept(data string) (*Space, error) {
 	return &Space{secrets: kept}, nil
 }
 
-// NoteAddress writes down where a space is reached, in words of the caller's. They count while the space is open.
+// NoteAddress writes down where a space is reached, in words of the caller's. They count
+// while the space is open.
 func NoteAddress(data, address string) error {
 	return renameio.WriteFile(filepath.Join(data, addressFile), []byte(address+"\n"), 0o600)
 }

@@ -10,10 +10,12 @@ import (
 	"gchat-hooks/state"
 )
 
-// A Card is what a question looks like where a person answers it with buttons. A chat draws it in its own way.
+// A Card is what a question looks like where a person answers it with buttons. A chat
+// draws it in its own way.
 type Card struct {
-	ID              string // of the question: its buttons carry it; see state.CardID
-	Kind            string // of the question: "question", "permission"; "notice" for words of our own
+	ID string // of the question: its buttons carry it; see state.CardID
+	// of the question: "question", "permission"; "notice" for words of our own
+	Kind            string
 	State           string // how it stands, for programs; see CardOpen
 	Title, Subtitle string
 	Sections        []Section
@@ -74,24 +76,27 @@ type Button struct {
 }
 
 const (
-	// MostWidgets is how many widgets a card may have: Chat leaves out the section that goes beyond, and all behind it. A
-	// selection may have as many items. https://developers.google.com/workspace/chat/api/reference/rest/v1/cards
+	// MostWidgets is how many widgets a card may have: Chat leaves out the section that
+	// goes beyond, and all behind it. A selection may have as many items.
+	// https://developers.google.com/workspace/chat/api/reference/rest/v1/cards
 	MostWidgets = 100
-	// shortWords is how much of a plan or of last words stands in a card, in bytes. A longer text is a message above the card,
-	// where it has bold words and code blocks.
+	// shortWords is how much of a plan or of last words stands in a card, in bytes. A
+	// longer text is a message above the card, where it has bold words and code blocks.
 	shortWords = 1500
-	// mostClosed is how much of a closing note stands in a card, in bytes: with the card, of whatever characters, it is no longer
-	// than MaxText.
+	// mostClosed is how much of a closing note stands in a card, in bytes: with the card,
+	// of whatever characters, it is no longer than MaxText.
 	mostClosed = 2500
 )
 
-// CardTexts are the messages with which a question is put to people who see cards. The last one stands for the card where no
-// card is shown. With what size says of the card, in bytes, it is no longer than MaxText.
+// CardTexts are the messages with which a question is put to people who see cards. The
+// last one stands for the card where no card is shown. With what size says of the card,
+// in bytes, it is no longer than MaxText.
 func CardTexts(q *state.Question, id string, size func(*Card) int) (texts []string, card *Card) {
 	return mannerOf(q.Kind).card(q, id, size)
 }
 
-// questionCard has a button for each option. A question that is too large for a card is answered in words.
+// questionCard has a button for each option. A question that is too large for a card is
+// answered in words.
 func questionCard(q *state.Question, id string, size func(*Card) int) ([]string, *Card) {
 	const leastPreview = 100 // bytes; below that, buttons are given up
 	for preview := mostPreview; preview > leastPreview; preview /= 4 {
@@ -148,8 +153,9 @@ func longCard(q *state.Question, id string, _ func(*Card) int) (texts []string, 
 }
 
 // ClosedCard shows how a question ended, or that only the terminal answers it, without a
-// button, and the text that stands for it, which is its closing note. The card also says who
-// answered, and when. An answer counts as the end although Claude Code has not confirmed it yet.
+// button, and the text that stands for it, which is its closing note. The card also says
+// who answered, and when. An answer counts as the end although Claude Code has not
+// confirmed it yet.
 func ClosedCard(q *state.Question, now time.Time) (text string, card *Card) {
 	over := *q
 	over.HasSentNote = false
@@ -175,7 +181,8 @@ func ClosedCard(q *state.Question, now time.Time) (text string, card *Card) {
 	how = strings.ToLower(how)
 	card = newCard(q, "", " ("+how+")")
 	card.State = cmp.Or(closedStates[how], how)
-	if label, _ := q.Decision(); how == CardAnswered && q.Kind.Traits().UsesOwnSpace && state.IsRefusal(label) {
+	if label, _ := q.Decision(); how == CardAnswered && q.Kind.Traits().UsesOwnSpace &&
+		state.IsRefusal(label) {
 		card.State = CardDenied
 	} else if how == CardTimeout && stillReached(q) {
 		card.State = CardLate
@@ -216,8 +223,8 @@ func newCard(q *state.Question, id, how string) *Card {
 	}
 }
 
-// question writes the prompts of a question, with so many bytes of a preview. It is false where
-// there are no prompts, or they may have more widgets than a card.
+// question writes the prompts of a question, with so many bytes of a preview. It is false
+// where there are no prompts, or they may have more widgets than a card.
 func (c *Card) question(q *state.Question, preview int) bool {
 	several, widgets, most := len(q.SubQuestions) > 1, 1, preview/max(len(q.SubQuestions), 1)
 	for i, p := range q.SubQuestions {
@@ -282,7 +289,10 @@ func (c *Card) selection(prompt int, p state.SubQuestion, given state.Answer, mo
 			c.code(preview)
 		}
 		if Line(o.Label) != "" {
-			list.Items = append(list.Items, Item{optionText(o), number1(i), slices.Contains(given.Labels, o.Label)})
+			list.Items = append(
+				list.Items,
+				Item{optionText(o), number1(i), slices.Contains(given.Labels, o.Label)},
+			)
 		}
 	}
 	if len(list.Items) > 0 {

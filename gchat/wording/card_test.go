@@ -66,7 +66,8 @@ func decides(kind state.Kind, labels ...string) *state.Question {
 		ShownText: "# Plan\n\n- a <b>\n- c & d", SubQuestions: []state.SubQuestion{p}}
 }
 
-// cardsOfEachKind are questions of every kind, by the name of the file that shows their card.
+// cardsOfEachKind are questions of every kind, by the name of the file that shows their
+// card.
 func cardsOfEachKind() map[string]*state.Question {
 	terminal := permission("")
 	terminal.IsTerminalOnly, terminal.SubQuestions[0].Options = true, terminal.SubQuestions[0].Options[1:]
@@ -109,7 +110,8 @@ func TestQuestionCard(t *testing.T) {
 	}
 }
 
-// A text that is too long for a card stands above it, whole; what stands for the card says how to reply.
+// A text that is too long for a card stands above it, whole; what stands for the card
+// says how to reply.
 func TestCardTexts(t *testing.T) {
 	kinds := cardsOfEachKind()
 	for name, q := range kinds {
@@ -167,7 +169,8 @@ func TestCardsFit(t *testing.T) {
 		if total := len(texts[len(texts)-1]) + size(card); total > MaxText {
 			t.Errorf("%s: %d bytes", name, total)
 		}
-		if len(buttonsOf(card)) == 0 && q.Kind.Traits().IsPersonal { // a question's answer can be written
+		if len(buttonsOf(card)) == 0 && q.Kind.Traits().IsPersonal {
+			// a question's answer can be written
 			t.Errorf("%s: no button: %s", name, drawn(card))
 		}
 		for _, status := range []state.Status{state.Resolved, state.Cancelled, state.TimedOut} {

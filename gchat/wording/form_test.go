@@ -215,7 +215,8 @@ Thread key: ask-user-q`
 	}
 }
 
-// A link is shown whole, its host first, and where nothing makes a link or a preview of it.
+// A link is shown whole, its host first, and where nothing makes a link or a preview of
+// it.
 func TestALinkIsShownWhole(t *testing.T) {
 	t.Parallel()
 	link := "https://google.com@evil.example:8443/" + strings.Repeat("a", 1900) + "?to=google.com"
@@ -318,7 +319,8 @@ func TestHostileFields(t *testing.T) {
 	}
 }
 
-// A form of the largest size, of whatever characters, fits a message, or is answered in words.
+// A form of the largest size, of whatever characters, fits a message, or is answered in
+// words.
 func TestALargeFormFits(t *testing.T) {
 	t.Parallel()
 	for _, of := range []string{"a", "&", "\u202e", "```", "\"", "<"} {

@@ -2,8 +2,8 @@ package wording
 
 import "gchat-hooks/state"
 
-// manner is how a kind of question is put into words, and how people answer it. To add a kind,
-// add a row here, beside that in state.KindTraits.
+// manner is how a kind of question is put into words, and how people answer it. To add a
+// kind, add a row here, beside that in state.KindTraits.
 type manner struct {
 	// pieces are what its messages are made of; see pieces.
 	pieces func(q *state.Question, line, preview int) (header, text, how string)
@@ -17,20 +17,55 @@ type manner struct {
 	unclear func(q *state.Question, r *state.Reply) string
 }
 
-// mannerOf is a kind's row. A kind of a later release looks like a question, and no tap answers
-// it. A text that answers a question is read by ParseReply.
+// mannerOf is a kind's row. A kind of a later release looks like a question, and no tap
+// answers it. A text that answers a question is read by ParseReply.
 func mannerOf(kind state.Kind) manner {
 	switch kind {
 	case state.KindQuestion:
-		return manner{questionPieces, questionCard, readDecision, (*Tap).answers, questionClosed, questionUnclear}
+		return manner{
+			questionPieces,
+			questionCard,
+			readDecision,
+			(*Tap).answers,
+			questionClosed,
+			questionUnclear,
+		}
 	case state.KindPermission:
-		return manner{permissionPieces, permissionCard, readDecision, (*Tap).decision, decisionClosed, decisionUnclear}
+		return manner{
+			permissionPieces,
+			permissionCard,
+			readDecision,
+			(*Tap).decision,
+			decisionClosed,
+			decisionUnclear,
+		}
 	case state.KindPlan:
-		return manner{planPieces, longCard, readDecision, (*Tap).decision, decisionClosed, decisionUnclear}
+		return manner{
+			planPieces,
+			longCard,
+			readDecision,
+			(*Tap).decision,
+			decisionClosed,
+			decisionUnclear,
+		}
 	case state.KindForm:
 		return manner{formPieces, formCard, readForm, (*Tap).form, formClosed, formUnclear}
 	case state.KindNext, state.KindPrompt:
-		return manner{nextPieces, longCard, readInstruction, (*Tap).instruction, nextClosed, instructionUnclear}
+		return manner{
+			nextPieces,
+			longCard,
+			readInstruction,
+			(*Tap).instruction,
+			nextClosed,
+			instructionUnclear,
+		}
 	}
-	return manner{questionPieces, questionCard, readDecision, (*Tap).decision, questionClosed, questionUnclear}
+	return manner{
+		questionPieces,
+		questionCard,
+		readDecision,
+		(*Tap).decision,
+		questionClosed,
+		questionUnclear,
+	}
 }

@@ -10,13 +10,15 @@ import (
 	"gchat-hooks/state"
 )
 
-// markdown renders Claude's Markdown, which is visible text, in Chat's own syntax: *bold*, _italic_, ~struck~, `code`,
-// "* " before items, 4 spaces before nested ones, "> " before quotes. Chat has no headings and no tables. Ordinary text
-// is Markdown too, and comes out as it is, with its lines. All that is foreign in it is neutral then.
+// markdown renders Claude's Markdown, which is visible text, in Chat's own syntax:
+// *bold*, _italic_, ~struck~, `code`, "* " before items, 4 spaces before nested ones, ">
+// " before quotes. Chat has no headings and no tables. Ordinary text is Markdown too, and
+// comes out as it is, with its lines. All that is foreign in it is neutral then.
 //
-// It reads what Claude writes in a report: paragraphs, headings, lists, quotes, tables, fenced code and lines across, and in a
-// line what is bold, italic, struck, code or a link. The rest of Markdown is text, as it was written. Each line is read by
-// itself, once, so hostile text takes time and memory by its length, too.
+// It reads what Claude writes in a report: paragraphs, headings, lists, quotes, tables,
+// fenced code and lines across, and in a line what is bold, italic, struck, code or a
+// link. The rest of Markdown is text, as it was written. Each line is read by itself,
+// once, so hostile text takes time and memory by its length, too.
 func markdown(source string) string {
 	if !marks().MatchString(source) {
 		return noFence.Replace(inChatSyntax(source))
@@ -24,7 +26,8 @@ func markdown(source string) string {
 	return parsed(source)
 }
 
-// marks are what Markdown may read something into. A text without them, as most are, is lines and paragraphs for it, too.
+// marks are what Markdown may read something into. A text without them, as most are, is
+// lines and paragraphs for it, too.
 var marks = state.LazyPattern(`(?m)^(?:[ \t#>=+-]|\d{1,9}[.)])|[*_~\x60\[<&|\\]|\n\n\n`)
 
 func parsed(source string) string {
@@ -35,7 +38,8 @@ func parsed(source string) string {
 	return d.neutral()
 }
 
-// inChatSyntax is visible text with its lines as they are, neutral. Its code blocks stay code.
+// inChatSyntax is visible text with its lines as they are, neutral. Its code blocks stay
+// code.
 func inChatSyntax(source string) string {
 	lines := strings.Split(strings.Trim(source, "\n"), "\n")
 	for i, l := range lines {
@@ -63,11 +67,13 @@ var (
 	quoteMarker = state.LazyPattern(`^ {0,3}>[> ]*`)
 	across      = state.LazyPattern(`^ {0,3}(?:(?:\*[ \t]*){3,}|(?:-[ \t]*){3,}|(?:_[ \t]*){3,})$`)
 	heading     = state.LazyPattern(`^ {0,3}#{1,6}[ \t]+(.*?)(?:[ \t]+#+)?$`)
-	bars        = state.LazyPattern(`^[-:| \t]*(?:\|[-:| \t]*-|-[-:| \t]*\|)[-:| \t]*$`) // "|---|:-:|", below a table's header
-	itemMarker  = state.LazyPattern(`^[ \t]*([-+*]|\d{1,9}[.)])[ \t]+(.*)$`)
+	// "|---|:-:|", below a table's header
+	bars       = state.LazyPattern(`^[-:| \t]*(?:\|[-:| \t]*-|-[-:| \t]*\|)[-:| \t]*$`)
+	itemMarker = state.LazyPattern(`^[ \t]*([-+*]|\d{1,9}[.)])[ \t]+(.*)$`)
 )
 
-// read takes the next lines: a table, a block of code, or one line. It says how many they are.
+// read takes the next lines: a table, a block of code, or one line. It says how many they
+// are.
 func (d *document) read(lines []string) (n int) {
 	text := strings.TrimRight(lines[0], blanks)
 	if opening := codeFence().FindStringSubmatch(text); opening != nil {
@@ -83,8 +89,8 @@ func (d *document) read(lines []string) (n int) {
 	return 1
 }
 
-// readCode takes a block of code to its end, or to that of the text. What stands beside its first fence is shown where it is more
-// than a language.
+// readCode takes a block of code to its end, or to that of the text. What stands beside
+// its first fence is shown where it is more than a language.
 func (d *document) readCode(lines []string, margin, fence, info string) (n int) {
 	var code []string
 	for n = 1; n < len(lines); n++ {
@@ -153,7 +159,8 @@ func (d *document) write(text string) {
 	d.lines = append(d.lines, line{text: strings.TrimRight(text, blanks)})
 }
 
-// indent is how many columns of blanks a line begins with. A tab is 4 of them, wherever it begins.
+// indent is how many columns of blanks a line begins with. A tab is 4 of them, wherever
+// it begins.
 func indent(text string) int {
 	before := text[:len(text)-len(strings.TrimLeft(text, blanks))]
 	return len(before) + 3*strings.Count(before, "\t")
@@ -161,7 +168,8 @@ func indent(text string) int {
 
 const fence = "```"
 
-// writeCode adds code between fences, which the code cannot close. Blank code is no block.
+// writeCode adds code between fences, which the code cannot close. Blank code is no
+// block.
 func (d *document) writeCode(code string) {
 	code = strings.TrimRight(code, "\n")
 	if strings.TrimSpace(code) == "" {
@@ -174,7 +182,8 @@ func (d *document) writeCode(code string) {
 	d.lines = append(d.lines, line{fence, true})
 }
 
-// CodeBlock is Markdown that shows text as it stands: a fenced block, whose fence is longer than any in the text.
+// CodeBlock is Markdown that shows text as it stands: a fenced block, whose fence is
+// longer than any in the text.
 func CodeBlock(text string) string {
 	fence := "```"
 	for strings.Contains(text, fence) {
@@ -195,14 +204,19 @@ func bare(cell string) string {
 	return cell
 }
 
-// columns lines a table's cells up. Wider ones than widest move what stands behind them, and not the other rows.
+// columns lines a table's cells up. Wider ones than widest move what stands behind them,
+// and not the other rows.
 func columns(rows []string) string {
 	const maxColumns, widest = 32, 200
 	var widths [maxColumns]int
 	table := make([][]string, len(rows))
 	for i, row := range rows {
 		row = strings.NewReplacer(`\|`, "¦", "\t", " ").Replace(strings.TrimSpace(row))
-		table[i] = strings.SplitN(strings.TrimSuffix(strings.TrimPrefix(row, "|"), "|"), "|", maxColumns)
+		table[i] = strings.SplitN(
+			strings.TrimSuffix(strings.TrimPrefix(row, "|"), "|"),
+			"|",
+			maxColumns,
+		)
 		for j, cell := range table[i] {
 			cell = bare(strings.TrimSpace(cell))
 			if i == 1 {
@@ -222,8 +236,9 @@ func columns(rows []string) string {
 	return b.String()
 }
 
-// token is what a line's text may have beside words: an escaped character, backticks, a link or an image, a URL, or marks of
-// emphasis. In a label brackets stand in pairs, in a link's URL parentheses do.
+// token is what a line's text may have beside words: an escaped character, backticks, a
+// link or an image, a URL, or marks of emphasis. In a label brackets stand in pairs, in a
+// link's URL parentheses do.
 var token = state.LazyPattern("\\\\[!-/:-@\\[-`{-~]" + "|`+" +
 	`|!?\[((?:[^\[\]]|\[[^\[\]]*\])*)\]\(([^\s()]*(?:\([^\s()]*\)[^\s()]*)*)\)` +
 	"|https?://[^\\s`]*[^\\s`*_~]" + `|\*+|_+|~~+`)
@@ -255,14 +270,16 @@ func inline(text string) string {
 }
 
 type phrase struct {
-	pieces   []string
-	open     []int        // those of the pieces that are marks which something may close, each another one
+	pieces []string
+	// those of the pieces that are marks which something may close, each another one
+	open     []int
 	unclosed map[int]bool // no run of so many backticks comes any more
 }
 
 func (p *phrase) add(piece string) { p.pieces = append(p.pieces, piece) }
 
-// code takes a code span, which reaches to a run of as many backticks, and says where it ends.
+// code takes a code span, which reaches to a run of as many backticks, and says where it
+// ends.
 func (p *phrase) code(text string, start, n int) (end int) {
 	for end = start + n; !p.unclosed[n]; {
 		tick := strings.IndexByte(text[end:], '`')
@@ -285,8 +302,8 @@ func (p *phrase) code(text string, start, n int) (end int) {
 // chatMarks are Chat's marks for those of Markdown, as they begin.
 var chatMarks = map[string]string{"*": "_", "_": "_", "**": "*", "__": "*", "***": "_*", "~~": "~"}
 
-// mark takes what may be a mark of emphasis. Chat shows its own as characters inside a word, so there the author's stay: "2*3*4"
-// and file_name are no emphasis.
+// mark takes what may be a mark of emphasis. Chat shows its own as characters inside a
+// word, so there the author's stay: "2*3*4" and file_name are no emphasis.
 func (p *phrase) mark(mark, textBefore, textAfter string) {
 	before, _ := utf8.DecodeLastRuneInString(textBefore)
 	after, _ := utf8.DecodeRuneInString(textAfter)
@@ -307,13 +324,14 @@ func (p *phrase) mark(mark, textBefore, textAfter string) {
 	p.add(mark)
 }
 
-// inWord is true for what a word goes on with. Scripts without upper case mostly have no spaces either: there, words
-// cannot be told.
+// inWord is true for what a word goes on with. Scripts without upper case mostly have no
+// spaces either: there, words cannot be told.
 func inWord(r rune) bool {
 	return unicode.IsLetter(r) && !unicode.Is(unicode.Lo, r) || unicode.IsNumber(r)
 }
 
-// labelled gives a link as its label and its target: Chat's "<url|label>" would let the label claim another target.
+// labelled gives a link as its label and its target: Chat's "<url|label>" would let the
+// label claim another target.
 func labelled(label, target string) string {
 	switch {
 	case label == target, target == "":

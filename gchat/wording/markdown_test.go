@@ -123,7 +123,8 @@ func TestMarkdownIsBounded(t *testing.T) {
 // opening begins a block of code, whose language is not shown.
 var opening = regexp.MustCompile("(?m)^[ \t]*`{3,}[ \t]*[A-Za-z0-9+#-]{0,12}[ \t]*$")
 
-// letters are the letters and digits of a text, and isWithin says whether all of one text stand in another, in their order.
+// letters are the letters and digits of a text, and isWithin says whether all of one text
+// stand in another, in their order.
 func letters(text string) string {
 	return strings.Map(func(r rune) rune {
 		if unicode.In(r, unicode.L, unicode.N) {
@@ -148,7 +149,8 @@ func ownLabel(text string) bool {
 	return slices.ContainsFunc(token().FindAllStringSubmatch(text, -1), func(m []string) bool { return m[1] != "" && m[1] == m[2] })
 }
 
-// What is read is text whose blocks of code are closed, without a word less, and text without marks is as it was.
+// What is read is text whose blocks of code are closed, without a word less, and text
+// without marks is as it was.
 func FuzzMarkdown(f *testing.F) {
 	for _, text := range []string{
 		"hello", "a\n\nb  \nc", " \n\na\n", "a #1 > b\nc 2. d - e", "\u00a0a\n\tb", "a:\nb\u3000", "http://x.example/?a=b", "a\n \nb",

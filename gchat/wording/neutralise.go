@@ -11,16 +11,19 @@ import (
 	"gchat-hooks/state"
 )
 
-// Chat text has no escape: a backslash or "&lt;" is shown as it stands. So text that others wrote is altered where it
-// would act: "<users/all>" mentions everybody, "<url|label>" shows a false link, an odd ``` swallows the lines after it.
+// Chat text has no escape: a backslash or "&lt;" is shown as it stands. So text that
+// others wrote is altered where it would act: "<users/all>" mentions everybody,
+// "<url|label>" shows a false link, an odd ``` swallows the lines after it.
 
-// Line makes foreign text safe to stand inside one line of a message. It has no newline and no outer whitespace.
+// Line makes foreign text safe to stand inside one line of a message. It has no newline
+// and no outer whitespace.
 func Line(s string) string {
 	return inert(strings.Join(strings.Fields(state.Clean(state.ForChat, s)), " "))
 }
 
-// Block makes foreign text of several lines safe to stand in a message, from the start of a line. Lines after the first
-// begin with two spaces, so that none of them can pass for one of ours ("[Answered] …", "Thread key: …", "4. …").
+// Block makes foreign text of several lines safe to stand in a message, from the start of
+// a line. Lines after the first begin with two spaces, so that none of them can pass for
+// one of ours ("[Answered] …", "Thread key: …", "4. …").
 func Block(s string) string {
 	s = strings.TrimSpace(state.Clean(state.ForChat, s))
 	if !strings.Contains(s, "\n") {
@@ -46,7 +49,8 @@ func inert(s string) string {
 	return s
 }
 
-// shut changes "<" where it would open something. It stays where it can only mean "less than" or an arrow.
+// shut changes "<" where it would open something. It stays where it can only mean "less
+// than" or an arrow.
 func shut(s string) string {
 	if !strings.Contains(s, "<") {
 		return s
@@ -72,8 +76,8 @@ func closed(s string) string {
 	return s
 }
 
-// normal gives text as labels are compared: as it is shown, without regard to case and to what phones do to
-// quotes and dashes.
+// normal gives text as labels are compared: as it is shown, without regard to case and to
+// what phones do to quotes and dashes.
 func normal(s string) string {
 	return strings.Map(func(r rune) rune {
 		switch r {
@@ -94,8 +98,9 @@ func normal(s string) string {
 	}, Line(s))
 }
 
-// ownPrefix is how our messages begin, behind a quote's sign or a mark of bold or not. A reader trusts these words: no line of a
-// report's foreign text may begin with one of them in square brackets.
+// ownPrefix is how our messages begin, behind a quote's sign or a mark of bold or not. A
+// reader trusts these words: no line of a report's foreign text may begin with one of
+// them in square brackets.
 var ownPrefix = sync.OnceValue(func() *regexp.Regexp {
 	kinds := ""
 	for _, kind := range state.Kinds {
@@ -110,8 +115,8 @@ var ownPrefix = sync.OnceValue(func() *regexp.Regexp {
 
 var threadKeyLine = state.LazyPattern(`(?i)^([\s\pZ>*_~•\x60-]*thread\s+key[\s\pZ*_~]*):`)
 
-// disarm gives a line that begins like a message of ours round brackets, and one that begins like the line of a thread
-// key no colon.
+// disarm gives a line that begins like a message of ours round brackets, and one that
+// begins like the line of a thread key no colon.
 func disarm(line string) string {
 	return threadKeyLine().ReplaceAllString(ownPrefix().ReplaceAllString(line, "$1($2)"), "$1 -")
 }

@@ -19,7 +19,8 @@ func TestLine(t *testing.T) {
 		{"mention of all", "hi <users/all>", "hi ‹users/all>"},
 		{"mention by address", "<users/boss@example.com>", "‹users/boss@example.com>"},
 		{"mention behind a zero-width space", "<\u200busers/all>", "‹users/all>"},
-		{"mention behind a joiner", "<\u200dusers/all>", "‹users/all>"}, // joiners stay only where they join
+		// joiners stay only where they join
+		{"mention behind a joiner", "<\u200dusers/all>", "‹users/all>"},
 		{"two brackets", "<<users/all>", "‹‹users/all>"},
 		{"false link", "<https://evil.example|https://bank.example>", "‹https://evil.example|https://bank.example>"},
 		{"less than", "a < b, a <= b, a <- b, a<", "a < b, a <= b, a <- b, a<"},
@@ -70,7 +71,8 @@ func TestBlock(t *testing.T) {
 	}
 }
 
-// harmless fails when the text could mention, link, or open a block. Own are places of ours that look like markup.
+// harmless fails when the text could mention, link, or open a block. Own are places of
+// ours that look like markup.
 func harmless(t *testing.T, text string, own ...string) {
 	t.Helper()
 	for _, o := range own {

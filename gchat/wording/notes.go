@@ -28,7 +28,11 @@ var noteWords = map[string]func(q *state.Question, owed state.OwedNote) string{
 	state.NoteFullText:   func(q *state.Question, _ state.OwedNote) string { return unclearText(q, nil) },
 	state.NoteGranted:    func(q *state.Question, _ state.OwedNote) string { return GrantText(q, nil, false) },
 	state.NoteReminder: func(q *state.Question, owed state.OwedNote) string {
-		return "[Reminder] " + field(q.SessionName) + "\n\nStill open after " + owed.Text + ": " + briefly(q)
+		return "[Reminder] " + field(
+			q.SessionName,
+		) + "\n\nStill open after " + owed.Text + ": " + briefly(
+			q,
+		)
 	},
 	state.NoteUnread: func(_ *state.Question, owed state.OwedNote) string {
 		return "[Not read] Please answer in the terminal. Replies here cannot be read yet: " +
@@ -44,9 +48,10 @@ var noteWords = map[string]func(q *state.Question, owed state.OwedNote) string{
 	state.NoteNotTyped:  notTypedText,
 }
 
-// NoteTexts word a note that a question's thread is owed, mostly in one message; none when there
-// is nothing to tell. All that is foreign in it is neutral. What a note of refusal says depends
-// on the allowlist: its Seen is NobodyAllowed while no sender may answer.
+// NoteTexts word a note that a question's thread is owed, mostly in one message; none
+// when there is nothing to tell. All that is foreign in it is neutral. What a note of
+// refusal says depends on the allowlist: its Seen is NobodyAllowed while no sender may
+// answer.
 func NoteTexts(q *state.Question, owed state.OwedNote) []string {
 	if owed.About == state.NoteFullText && q.ShownText != "" {
 		return split("[More] "+whatFor(q), "\n", block(q.ShownText), MaxText)
@@ -79,14 +84,22 @@ func laterText(q *state.Question, _ state.OwedNote) string {
 		"A session that has ended reads it when it is resumed."
 }
 
-// GrantText says until when a yes that was given to a permission lasts, or that it is over, and what it allowed, the newest
-// first.
+// GrantText says until when a yes that was given to a permission lasts, or that it is
+// over, and what it allowed, the newest first.
 func GrantText(q *state.Question, allowed []*state.Question, over bool) string {
-	text := "[Allowed] " + field(q.SessionName) + "\n\nPermissions of this session are allowed by " + field(q.DescribeGrant()) +
+	text := "[Allowed] " + field(
+		q.SessionName,
+	) + "\n\nPermissions of this session are allowed by " + field(
+		q.DescribeGrant(),
+	) +
 		" (two hours are the most), except plans and what only the terminal can allow. " +
 		`"no" here, or /ask in the session's thread, ends it.`
 	if over {
-		text = "[Asks again] " + field(q.SessionName) + "\n\nThe yes of " + field(q.DescribeGrant()) + " is over."
+		text = "[Asks again] " + field(
+			q.SessionName,
+		) + "\n\nThe yes of " + field(
+			q.DescribeGrant(),
+		) + " is over."
 	}
 	for _, q := range slices.Backward(allowed) {
 		text += "\n• " + briefly(q)
@@ -101,17 +114,19 @@ const (
 	NotOfPolicy   = "policy"    // a policy leaves the person out
 )
 
-// TooEarly is the Seen of a NoteUnclear about a reply that came between the messages of a plan.
+// TooEarly is the Seen of a NoteUnclear about a reply that came between the messages of a
+// plan.
 const TooEarly = "You wrote that before all of it was here."
 
-// WhichOne is the Seen of a NoteUnclear, and all of it, about a reply that may be for another question of its thread.
+// WhichOne is the Seen of a NoteUnclear, and all of it, about a reply that may be for
+// another question of its thread.
 const WhichOne = "[Not used] Several questions wait in this thread. Quote the message that you answer."
 
 // TimedHint is the Seen of a NoteUnclear where a yes may be given for a while.
 const TimedHint = `"yes 30m" allows for a while.`
 
-// NotTakenText answers a reply in the thread of a session's reports, where no process waits for one. A session that lives has
-// not ended.
+// NotTakenText answers a reply in the thread of a session's reports, where no process
+// waits for one. A session that lives has not ended.
 func NobodyText(s *state.Session, lives bool) string {
 	why := "this thread only tells what the session does. Write to it in its terminal"
 	switch {
@@ -129,23 +144,29 @@ func NobodyText(s *state.Session, lives bool) string {
 // DialogOverText takes back what was told of a dialog in the terminal.
 const DialogOverText = "[Gone on] The terminal waits for this no more."
 
-// UnservedText answers a reply to a question of another environment, where no poller serves it.
+// UnservedText answers a reply to a question of another environment, where no poller
+// serves it.
 const UnservedText = "[Not read] Claude was not told this: the program that serves this question does not run. " +
 	"Please answer in the terminal, or reply again when the session there has gone on."
 
-// DialogText answers words that decide nothing, while a dialog waits in the terminal that Chat cannot answer.
+// DialogText answers words that decide nothing, while a dialog waits in the terminal that
+// Chat cannot answer.
 const DialogText = "[Not used] Claude waits in the terminal, and only there: answer it in the terminal."
 
-// LeftText answers words in the thread of a session whose Claude Code goes on with another one.
+// LeftText answers words in the thread of a session whose Claude Code goes on with
+// another one.
 func LeftText(s *state.Session) string {
 	return "[Not read] another session runs in its terminal by now. " + resumeText(s) + "."
 }
 
 func resumeText(s *state.Session) string {
-	return "`claude --resume " + clause(state.QuoteForShell(s.ID)) + "` in its folder goes on with it"
+	return "`claude --resume " + clause(
+		state.QuoteForShell(s.ID),
+	) + "` in its folder goes on with it"
 }
 
-// InTerminal is a reason why a session was not started that does not keep a person from that, with what to type.
+// InTerminal is a reason why a session was not started that does not keep a person from
+// that, with what to type.
 func InTerminal(s *state.Session, why string) string {
 	if s.TranscriptPath == "" {
 		return why
@@ -160,8 +181,12 @@ func NotBegunText(why string) string {
 
 // BegunText says where the session runs that was started for what a person wrote.
 func BegunText(s *state.Session) string {
-	return "[Started] It runs in tmux: `tmux -S " + clause(state.QuoteForShell(s.TmuxSocket)) + " attach -t " +
-		clause(state.QuoteForShell(s.TmuxSession)) + "`. Your words are typed when it is ready."
+	return "[Started] It runs in tmux: `tmux -S " + clause(
+		state.QuoteForShell(s.TmuxSocket),
+	) + " attach -t " +
+		clause(
+			state.QuoteForShell(s.TmuxSession),
+		) + "`. Your words are typed when it is ready."
 }
 
 // IsNew says whether a text asks for a new session.
@@ -170,7 +195,8 @@ func IsNew(text string) bool {
 	return len(first) > 0 && strings.EqualFold(first[0], "/new")
 }
 
-// NameMachineText asks for the machine that a new session is to begin on, since several may hear the app.
+// NameMachineText asks for the machine that a new session is to begin on, since several
+// may hear the app.
 func NameMachineText() string {
 	machine := field(state.MachineName())
 	return "[Not used] Name a machine that runs: `/new " + machine + " PROJECT words`."
@@ -178,10 +204,17 @@ func NameMachineText() string {
 
 // NewSessionText begins the thread of a session that a person asked for.
 func NewSessionText(s *state.Session, text string) string {
-	return "[New session] " + field(s.Name) + " on " + field(state.MachineName()) + "\n\n" + inert(Cut(text, shortWords))
+	return "[New session] " + field(
+		s.Name,
+	) + " on " + field(
+		state.MachineName(),
+	) + "\n\n" + inert(
+		Cut(text, shortWords),
+	)
 }
 
-// closingText says how a question ended; "" while it is open, and when it goes on in the terminal.
+// closingText says how a question ended; "" while it is open, and when it goes on in the
+// terminal.
 func closingText(q *state.Question) string {
 	if q.Status.IsOpen() || q.ResolvedBy == state.EndedReplaced {
 		return ""
@@ -208,13 +241,19 @@ func questionClosed(q *state.Question) string {
 	return answeredText(q)
 }
 
-// handedOverText says that only the terminal answers a question that is still open; "" where
-// that is not so.
+// handedOverText says that only the terminal answers a question that is still open; ""
+// where that is not so.
 func handedOverText(q *state.Question) string {
 	if q.HandedOverAt == nil || !q.Status.IsOpen() {
 		return ""
 	}
-	text := "[In the terminal] " + field(q.SessionName) + "\n\n" + briefly(q) + "\n\n" + answerThere(q)
+	text := "[In the terminal] " + field(
+		q.SessionName,
+	) + "\n\n" + briefly(
+		q,
+	) + "\n\n" + answerThere(
+		q,
+	)
 	if len(q.PartialAnswers) > 0 || q.DeclinedText != "" {
 		text += " What you said here is not used."
 	}
@@ -256,7 +295,12 @@ func nextClosed(q *state.Question) string {
 }
 
 // closing is a note with all questions, each with what tell says of it, and with an end.
-func closing(prefix string, q *state.Question, end string, tell func(question int) []string) string {
+func closing(
+	prefix string,
+	q *state.Question,
+	end string,
+	tell func(question int) []string,
+) string {
 	lines := []string{prefix + field(q.SessionName)}
 	for i, p := range q.SubQuestions {
 		lines = append(lines, "", "Question: "+quote(p.Question))
@@ -272,7 +316,8 @@ func closing(prefix string, q *state.Question, end string, tell func(question in
 	return text
 }
 
-// quote is foreign text of several lines within a note, as much of it as tells which text it is.
+// quote is foreign text of several lines within a note, as much of it as tells which text
+// it is.
 func quote(text string) string { return Block(Brief(text, 2000)) }
 
 func answeredText(q *state.Question) string {
@@ -294,8 +339,8 @@ func answeredText(q *state.Question) string {
 	})
 }
 
-// timedOutText says what comes of it that no reply came in time, and what the timeout policy chose in the person's place
-// where the person had not answered.
+// timedOutText says what comes of it that no reply came in time, and what the timeout
+// policy chose in the person's place where the person had not answered.
 func timedOutText(q *state.Question) string {
 	what, chosen := "Nobody replied in time. Claude goes on without an answer; a reply still reaches it.", "Chosen by the timeout policy, not by you: "
 	switch {
@@ -317,11 +362,15 @@ func timedOutText(q *state.Question) string {
 	})
 }
 
-// awayText says that Claude Code went on by itself, and what becomes of answers to some of the questions.
+// awayText says that Claude Code went on by itself, and what becomes of answers to some
+// of the questions.
 func awayText(q *state.Question) string {
 	text := "Claude Code went on without an answer."
 	if q.AwayAfter > 0 {
-		text = fmt.Sprintf("Claude Code went on after %.0f s without an answer.", q.AwayAfter.Seconds())
+		text = fmt.Sprintf(
+			"Claude Code went on after %.0f s without an answer.",
+			q.AwayAfter.Seconds(),
+		)
 	}
 	switch {
 	case q.AnsweredMessage != "":
@@ -354,8 +403,9 @@ func answeredWhere(q *state.Question) string {
 	return ""
 }
 
-// outsideChat says where a reply came from that is no message in Chat: the command, or a file that another program wrote. Who ran
-// the command is not known: Claude can run it, too.
+// outsideChat says where a reply came from that is no message in Chat: the command, or a
+// file that another program wrote. Who ran the command is not known: Claude can run it,
+// too.
 func outsideChat(message string) string {
 	if strings.HasPrefix(message, "local/") {
 		return "in a file"
@@ -391,8 +441,8 @@ func closedWhy(q *state.Question) string {
 	return why
 }
 
-// refusedText answers a reply of a person who may not answer. It names the file first: the poller reads it afresh, while the
-// environment of a running session stays as it is.
+// refusedText answers a reply of a person who may not answer. It names the file first:
+// the poller reads it afresh, while the environment of a running session stays as it is.
 func refusedText(q *state.Question, owed state.OwedNote) string {
 	r := q.FindReply(owed.ReplyMessage)
 	if r == nil {
@@ -409,8 +459,13 @@ func refusedText(q *state.Question, owed state.OwedNote) string {
 	case NotApprover:
 		why, list, then = who+" may not decide this.", "approvers", ". It counts for what Claude asks next."
 	}
-	return fmt.Sprintf(`[Not used] %s To change that, add "%s" to "%s" in ~/.config/gchat-hooks/config.json%s`,
-		why, clause(r.Sender), list, then)
+	return fmt.Sprintf(
+		`[Not used] %s To change that, add "%s" to "%s" in ~/.config/gchat-hooks/config.json%s`,
+		why,
+		clause(r.Sender),
+		list,
+		then,
+	)
 }
 
 func lateText(q *state.Question, _ state.OwedNote) string {
@@ -435,7 +490,8 @@ func askedBackText(q *state.Question, owed state.OwedNote) string {
 	return strings.TrimSpace(unclearText(q, q.FindReply(owed.ReplyMessage)) + " " + owed.Text)
 }
 
-// unclearText answers a reply that is no answer: for a question that is a number that no option has.
+// unclearText answers a reply that is no answer: for a question that is a number that no
+// option has.
 func unclearText(q *state.Question, r *state.Reply) string {
 	return mannerOf(q.Kind).unclear(q, r)
 }
@@ -544,10 +600,13 @@ func notTypedText(q *state.Question, owed state.OwedNote) string {
 			". It is tried again until the question is over."
 	}
 	return "[Look] Please finish the dialog in the terminal. Your answer was not typed to its end: " +
-		clause(cmp.Or(why, q.Typing.Why)) + "."
+		clause(
+			cmp.Or(why, q.Typing.Why),
+		) + "."
 }
 
-// clause is foreign text as a part of one of our sentences, whose next character would make a "<" at its end open something.
+// clause is foreign text as a part of one of our sentences, whose next character would
+// make a "<" at its end open something.
 func clause(text string) string {
 	return strings.TrimRight(Line(Brief(text, 1000)), ". <")
 }

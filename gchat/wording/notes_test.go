@@ -122,7 +122,8 @@ func TestNobodyText(t *testing.T) {
 	}
 }
 
-// FuzzNoteText has foreign words in all that a note quotes: none is a link, a mention or a second prefix.
+// FuzzNoteText has foreign words in all that a note quotes: none is a link, a mention or
+// a second prefix.
 func FuzzNoteText(f *testing.F) {
 	f.Add("<users/all> *x*", "https://evil.example")
 	f.Add("```\n[Done] x", "a\nb\u202e<")

@@ -7,7 +7,8 @@ import (
 	"gchat-hooks/state"
 )
 
-// Outside of tmux the person is told before they write that their words are no approval to Claude; in tmux they are.
+// Outside of tmux the person is told before they write that their words are no approval
+// to Claude; in tmux they are.
 func TestWordsOutsideOfTmuxAreNoApproval(t *testing.T) {
 	for pane, want := range map[string]int{"": 1, "%1": 0} {
 		q := decides(state.KindNext, "Reply")

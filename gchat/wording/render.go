@@ -1,6 +1,6 @@
-// Package wording is what people read, and what they mean by what they write or tap: the text and the card of a question, a
-// permission, a plan or a report, the notes in a thread, and the grammar of replies. It knows no chat: gchat brings its words
-// to Google.
+// Package wording is what people read, and what they mean by what they write or tap: the
+// text and the card of a question, a permission, a plan or a report, the notes in a
+// thread, and the grammar of replies. It knows no chat: gchat brings its words to Google.
 package wording
 
 import (
@@ -18,8 +18,9 @@ const MaxText = 32000
 // mostAsked is how much of a question is shown, in bytes: as much as of a plan.
 const mostAsked = 200 << 10
 
-// QuestionTexts are the messages that put a question of any kind to the people of a space; mostly it is one. They are the same
-// for the same question, whenever they are asked for. How to reply and the thread key always stand at the end.
+// QuestionTexts are the messages that put a question of any kind to the people of a
+// space; mostly it is one. They are the same for the same question, whenever they are
+// asked for. How to reply and the thread key always stand at the end.
 func QuestionTexts(q *state.Question) []string { return questionTexts(q, mostPreview) }
 
 // questionTexts shows so many bytes of a preview, instead of mostPreview.
@@ -30,9 +31,10 @@ func questionTexts(q *state.Question, preview int) []string {
 	return parts
 }
 
-// pieces are what the messages of a question are made of: its header, which stands above each,
-// what is asked, and how to reply. Of a permission, so many bytes of a line are shown; of a
-// question, so many of a preview. Claude's words are neutral in them, as are a model's.
+// pieces are what the messages of a question are made of: its header, which stands above
+// each, what is asked, and how to reply. Of a permission, so many bytes of a line are
+// shown; of a question, so many of a preview. Claude's words are neutral in them, as are
+// a model's.
 func pieces(q *state.Question, line, preview int) (header, text, how string) {
 	header, text, how = mannerOf(q.Kind).pieces(q, line, preview)
 	how = "\n\n" + how
@@ -55,7 +57,18 @@ func planPieces(q *state.Question, _, _ int) (header, text, how string) {
 }
 
 func permissionPieces(q *state.Question, line, _ int) (header, text, how string) {
-	return decisionHeader(q), permissionText(q, line), alwaysAllows(q, "always", "`") + HowToDecide(q)
+	return decisionHeader(
+			q,
+		), permissionText(
+			q,
+			line,
+		), alwaysAllows(
+			q,
+			"always",
+			"`",
+		) + HowToDecide(
+			q,
+		)
 }
 
 func questionPieces(q *state.Question, _, preview int) (header, text, how string) {
@@ -71,7 +84,8 @@ func sessionOf(q *state.Question) string {
 	return field(cmp.Or(q.SessionName, q.TmuxSession, q.SessionID))
 }
 
-// machineOf says which machine asks, behind these words; "" where the record does not tell.
+// machineOf says which machine asks, behind these words; "" where the record does not
+// tell.
 func machineOf(q *state.Question, words string) string {
 	if q.Machine == "" {
 		return ""
@@ -90,7 +104,10 @@ func OfAnotherMachine(text string) bool {
 
 // CardOfAnotherMachine says whether the subtitle of a card of ours names another machine.
 func CardOfAnotherMachine(subtitle string) bool {
-	return !strings.HasSuffix(subtitle, machineOf(&state.Question{Machine: state.MachineName()}, inCard))
+	return !strings.HasSuffix(
+		subtitle,
+		machineOf(&state.Question{Machine: state.MachineName()}, inCard),
+	)
 }
 
 func questionText(q *state.Question, preview int) string {
@@ -128,12 +145,13 @@ func optionText(o state.Option) string {
 	return label + " — " + about
 }
 
-// mostPreview is how much of an option's preview is shown where one question is asked, in bytes; of
-// several, each has a part of it. Claude gives four options at most, so that a message has room.
+// mostPreview is how much of an option's preview is shown where one question is asked, in
+// bytes; of several, each has a part of it. Claude gives four options at most, so that a
+// message has room.
 const mostPreview = 3000
 
-// previewText is the beginning of an option's preview as a code block; "" where it has none. Each
-// line is indented: none of them passes for an option, or for a line of ours.
+// previewText is the beginning of an option's preview as a code block; "" where it has
+// none. Each line is indented: none of them passes for an option, or for a line of ours.
 func previewText(o state.Option, most int) string {
 	text := strings.Trim(state.Clean(state.ForChat, o.Preview), "\n")
 	if strings.TrimSpace(text) == "" {
@@ -166,9 +184,15 @@ func howToReply(prompts []state.SubQuestion) string {
 	case n == 0:
 		return "Reply with your answer."
 	case prompts[0].MultiSelect && n > 1:
-		return fmt.Sprintf(`Reply with comma-separated numbers (e.g., "1,%d") or type a custom response.`, min(n, 3))
+		return fmt.Sprintf(
+			`Reply with comma-separated numbers (e.g., "1,%d") or type a custom response.`,
+			min(n, 3),
+		)
 	}
-	return fmt.Sprintf(`Reply with the option number (e.g., "%d") or type a custom response.`, min(n, 2))
+	return fmt.Sprintf(
+		`Reply with the option number (e.g., "%d") or type a custom response.`,
+		min(n, 2),
+	)
 }
 
 // Cut shortens text to at most max bytes, at a rune border, and says so at its end.
@@ -184,7 +208,8 @@ func Cut(text string, max int) string {
 	return kept + note(len(text)-len(kept))
 }
 
-// Brief is the beginning of a text, in at most so many bytes and "…" where something was cut off.
+// Brief is the beginning of a text, in at most so many bytes and "…" where something was
+// cut off.
 func Brief(text string, most int) string {
 	if len(text) <= most {
 		return text
@@ -192,7 +217,8 @@ func Brief(text string, most int) string {
 	return head(text, most) + "…"
 }
 
-// ends are the beginning and the end of a longer text, so many bytes of both: what a command does may stand at its end.
+// ends are the beginning and the end of a longer text, so many bytes of both: what a
+// command does may stand at its end.
 func ends(text string, most int) string {
 	end := strings.ToValidUTF8(text[len(text)-most/3:], "")
 	return fmt.Sprintf("%s ⋯ %d bytes ⋯ %s", head(text, most/3*2), len(text)-most, end)
@@ -209,10 +235,12 @@ func head(s string, n int) string {
 	return s[:n]
 }
 
-// longestField bounds what a message has beside its text, in bytes: the header stands above each part.
+// longestField bounds what a message has beside its text, in bytes: the header stands
+// above each part.
 const longestField = 1000
 
-// field is a line of a header or a note, without a code block in it, which could reach over the text below.
+// field is a line of a header or a note, without a code block in it, which could reach
+// over the text below.
 func field(s string) string {
 	if s == "" {
 		return ""
@@ -220,10 +248,12 @@ func field(s string) string {
 	return noFence.Replace(Line(Brief(s, longestField)))
 }
 
-// split makes messages of a neutral text that may be too long for one: header, distance, text. When there are several, each
-// header ends with its number, as in "[Done] name (2/3)", and without a header each begins with a line "(2/3)". They are at
-// most limit bytes long (no less than 256) and are cut between paragraphs, else between lines, else between words. A code
-// block that is cut is closed and opened again. There is no message when there is nothing to say.
+// split makes messages of a neutral text that may be too long for one: header, distance,
+// text. When there are several, each header ends with its number, as in "[Done] name
+// (2/3)", and without a header each begins with a line "(2/3)". They are at most limit
+// bytes long (no less than 256) and are cut between paragraphs, else between lines, else
+// between words. A code block that is cut is closed and opened again. There is no message
+// when there is nothing to say.
 func split(header, distance, text string, limit int) []string {
 	limit = max(limit, 256)
 	if len(header) > limit/2 {
@@ -271,7 +301,8 @@ func split(header, distance, text string, limit int) []string {
 	return parts
 }
 
-// cutAt finds where to cut a text that is longer than room: behind a paragraph, a line or a space near its end.
+// cutAt finds where to cut a text that is longer than room: behind a paragraph, a line or
+// a space near its end.
 func cutAt(text string, room int, open bool) int {
 	paragraph, whole := 0, 0
 	for at := 0; ; {
@@ -284,7 +315,8 @@ func cutAt(text string, room int, open bool) int {
 		at += len(l) + 1
 		if !open && strings.TrimSpace(l) == "" {
 			paragraph = at
-		} else if !open || fences == 0 && !strings.HasPrefix(text[at:], fence) { // else the block would be empty in a message
+		} else if !open || fences == 0 && !strings.HasPrefix(text[at:], fence) {
+			// else the block would be empty in a message
 			whole = at
 		}
 	}

@@ -136,7 +136,8 @@ func TestCancelledText(t *testing.T) {
 	}
 }
 
-// Long previews are folded, so that the question stays one message, and its card keeps its buttons.
+// Long previews are folded, so that the question stays one message, and its card keeps
+// its buttons.
 func TestLongPreviewsAreFolded(t *testing.T) {
 	for _, unit := range []string{"┌─┐ <b>\n", "&\"<>", "a long line without an end "} {
 		var p state.SubQuestion
@@ -295,7 +296,8 @@ func FuzzQuestionText(f *testing.F) {
 	})
 }
 
-// What the model says stands where the question's text does, as harmless as that, and the options are Claude's own.
+// What the model says stands where the question's text does, as harmless as that, and the
+// options are Claude's own.
 func TestQuestionTextOfAWording(t *testing.T) {
 	q := asked(strategy, tools)
 	built := questionMessage(q)

@@ -25,14 +25,15 @@ import (
 //	skip, cancel                no answer: it is left to the terminal
 //	?, help, /status            nothing: it is asked back with what to write
 //
-// Anything else is the person's own words for the first question that is open, uncut: Claude understands words, while a
-// choice that is read into them would be acted upon.
+// Anything else is the person's own words for the first question that is open, uncut:
+// Claude understands words, while a choice that is read into them would be acted upon.
 
 // NoOption is a number that none of a question's options has. Question is an index.
 type NoOption struct{ Question, Number int }
 
-// ParseReply adds to the partial answers what a person's reply says, by index into questions. Partial stays as it is. Where an
-// answer is a number without an option, none says so, and the answer holds that number as the person's own words.
+// ParseReply adds to the partial answers what a person's reply says, by index into
+// questions. Partial stays as it is. Where an answer is a number without an option, none
+// says so, and the answer holds that number as the person's own words.
 func ParseReply(
 	text string, questions []state.SubQuestion, partial map[int]state.Answer,
 ) (answers map[int]state.Answer, none *NoOption) {
@@ -67,12 +68,13 @@ var (
 	}
 )
 
-// OurCommand says whether a text is a command of ours, which counts in every thread of a session.
+// OurCommand says whether a text is a command of ours, which counts in every thread of a
+// session.
 func OurCommand(text string) bool { return ourCommand().MatchString(strings.TrimSpace(text)) }
 
-// ReadDecline says how a reply turns a question down: state.DeclinedChat, with the words behind it,
-// state.DeclinedSkip, or VerdictAskedHow. It is "" for an answer, and where an option of a prompt without
-// an answer reads so.
+// ReadDecline says how a reply turns a question down: state.DeclinedChat, with the words
+// behind it, state.DeclinedSkip, or VerdictAskedHow. It is "" for an answer, and where an
+// option of a prompt without an answer reads so.
 func ReadDecline(text string, q *state.Question) (how, words string) {
 	text = strings.TrimSpace(state.Clean(state.ForAgent, text))
 	word := text
@@ -109,7 +111,10 @@ type reply struct {
 }
 
 func newReply(text string, questions []state.SubQuestion, partial map[int]state.Answer) *reply {
-	r := &reply{text: strings.TrimSpace(state.Clean(state.ForAgent, text)), open: Unanswered(questions, partial)}
+	r := &reply{
+		text: strings.TrimSpace(state.Clean(state.ForAgent, text)),
+		open: Unanswered(questions, partial),
+	}
 	for _, p := range questions {
 		r.questions = append(r.questions, newChoices(p))
 	}
@@ -129,7 +134,8 @@ func (r *reply) parts() []part {
 	}
 	if len(r.open) > 0 {
 		whole = []part{{question: r.open[0], text: r.text}}
-		if r.questions[r.open[0]].label(r.text) > 0 || otherPrefix().MatchString(r.text) { // a label may look like any form below
+		if r.questions[r.open[0]].label(r.text) > 0 || otherPrefix().MatchString(r.text) {
+			// a label may look like any form below
 			return whole
 		}
 	}
@@ -150,13 +156,17 @@ func (r *reply) parts() []part {
 	return whole
 }
 
-// questionMark is "Q2:" with what phones make of it. A full stop or a hyphen needs a space behind it: "Q1-2 next year"
-// and "Q1.5" are words. The first group is empty at the start of a line, and missing inside one.
-var questionMark = state.LazyPattern(`(?m)(?:(^)|[\t\pZ,;，；])[\t\pZ]*[QqＱｑ][\t\pZ]*([0-9０-９])[\t\pZ]*(?:[:：=)）]|[.–—-][\t\pZ])`)
+// questionMark is "Q2:" with what phones make of it. A full stop or a hyphen needs a
+// space behind it: "Q1-2 next year" and "Q1.5" are words. The first group is empty at the
+// start of a line, and missing inside one.
+var questionMark = state.LazyPattern(
+	`(?m)(?:(^)|[\t\pZ,;，；])[\t\pZ]*[QqＱｑ][\t\pZ]*([0-9０-９])[\t\pZ]*(?:[:：=)）]|[.–—-][\t\pZ])`,
+)
 
-// named cuts "Q1: 2 ⏎ Q2: text" and "Q1: 2, Q2: 1". Inside a line a question ends only where a choice stands before the
-// next: in "Q1: see what I said on Q2: never" the second Q is part of the words. What stands before the first Q is a
-// remark on the first answer. It returns nil when the reply names no question, and when it says nothing but names.
+// named cuts "Q1: 2 ⏎ Q2: text" and "Q1: 2, Q2: 1". Inside a line a question ends only
+// where a choice stands before the next: in "Q1: see what I said on Q2: never" the second
+// Q is part of the words. What stands before the first Q is a remark on the first answer.
+// It returns nil when the reply names no question, and when it says nothing but names.
 func (r *reply) named() (parts []part) {
 	from, intro := 0, ""
 	for _, m := range questionMark().FindAllStringSubmatchIndex(r.text, 64) {
@@ -166,7 +176,8 @@ func (r *reply) named() (parts []part) {
 		}
 		last := len(parts) - 1
 		before := strings.TrimSpace(r.text[from:m[0]])
-		if inLine := m[2] < 0; inLine && (last < 0 || r.questions[parts[last].question].pick(before, true) == nil) {
+		if inLine := m[2] < 0; inLine &&
+			(last < 0 || r.questions[parts[last].question].pick(before, true) == nil) {
 			continue
 		}
 		if last < 0 {
@@ -188,9 +199,9 @@ func (r *reply) named() (parts []part) {
 	return nil
 }
 
-// inOrder cuts the reply into answers for all questions, or for those that are open, in their order: a line for each, or
-// so many with semicolons between them. `other:` takes everything that follows. It returns nil unless each piece is a
-// choice or `other:`.
+// inOrder cuts the reply into answers for all questions, or for those that are open, in
+// their order: a line for each, or so many with semicolons between them. `other:` takes
+// everything that follows. It returns nil unless each piece is a choice or `other:`.
 func (r *reply) inOrder(separators string) (parts []part) {
 	var texts []string
 	for rest := r.text; rest != ""; {
@@ -205,7 +216,8 @@ func (r *reply) inOrder(separators string) (parts []part) {
 		}
 	}
 	all := len(texts) == len(r.questions)
-	if len(texts) < 2 || !all && (len(texts) > len(r.open) || separators == "\n" && len(texts) < len(r.open)) {
+	if len(texts) < 2 ||
+		!all && (len(texts) > len(r.open) || separators == "\n" && len(texts) < len(r.open)) {
 		return nil
 	}
 	for i, text := range texts {
@@ -213,7 +225,8 @@ func (r *reply) inOrder(separators string) (parts []part) {
 		if !all {
 			question = r.open[i]
 		}
-		if picked, _ := r.questions[question].choice(text); picked == nil && !otherPrefix().MatchString(text) {
+		if picked, _ := r.questions[question].choice(text); picked == nil &&
+			!otherPrefix().MatchString(text) {
 			return nil
 		}
 		parts = append(parts, part{question: question, text: text})
@@ -244,8 +257,8 @@ var (
 	remarkDash = state.LazyPattern(`[\t\pZ]+[-–—]{1,3}[\t\pZ]+`)
 )
 
-// answer is what the text says. It is empty only if the text is. None is a number in it without an option: the text then
-// counts as the person's own words.
+// answer is what the text says. It is empty only if the text is. None is a number in it
+// without an option: the text then counts as the person's own words.
 func (c *choices) answer(text string) (a state.Answer, none *int) {
 	if text == "" {
 		return a, nil
@@ -264,8 +277,9 @@ func (c *choices) answer(text string) (a state.Answer, none *int) {
 	return state.Answer{Text: cmp.Or(own, text)}, nil
 }
 
-// choice reads the numbers of the options that the text chooses, with the own words or the remark behind them. It returns
-// nil when the text is no choice. Of several dashes the last with a choice before it counts, since labels have dashes too.
+// choice reads the numbers of the options that the text chooses, with the own words or
+// the remark behind them. It returns nil when the text is no choice. Of several dashes
+// the last with a choice before it counts, since labels have dashes too.
 func (c *choices) choice(text string) (picked []int, a state.Answer) {
 	if picked := c.pick(text, true); picked != nil {
 		return picked, a
@@ -286,8 +300,9 @@ func (c *choices) choice(text string) (picked []int, a state.Answer) {
 
 var listSeparator = state.LazyPattern(`(?i)[\s\pZ,;，；、\x{20E3}]+(?:(?:and|&|\+)[\s\pZ]+)?`)
 
-// pick reads the whole text as one option or, where several may be chosen, as a list of them: "1,3", "1 3", "auth, search and 2".
-// Each time it takes the longest start of the text that is one option: labels contain commas and "and" as well.
+// pick reads the whole text as one option or, where several may be chosen, as a list of
+// them: "1,3", "1 3", "auth, search and 2". Each time it takes the longest start of the
+// text that is one option: labels contain commas and "and" as well.
 func (c *choices) pick(text string, beginnings bool) (picked []int) {
 	text = strings.TrimSpace(text)
 	if len(c.Options) == 0 || len(text) > c.longest {
@@ -310,7 +325,8 @@ next:
 	return picked
 }
 
-// one gives the number of the one option that the text names, counted from 1, or -1. A number needs no option: "9" is 9.
+// one gives the number of the one option that the text names, counted from 1, or -1. A
+// number needs no option: "9" is 9.
 func (c *choices) one(text string, beginnings bool) int {
 	n, bare := number(text)
 	l := c.label(text)
@@ -343,9 +359,12 @@ func (c *choices) label(text string) int {
 	return n + 1
 }
 
-// saidAlone are longer words that say everything by themselves: "sure" chooses no "Surefire", "all" no "All at once".
-var saidAlone = strings.Fields("ALL AND ANY BOTH BUT COOL FINE FOR GOOD GREAT HOW LET MAYBE NAH NEW NICE NONE NOPE NOT NOW OFF " +
-	"OKAY OLD ONE OUT RIGHT STOP SURE THANKS THAT THE THIS TRY TWO USE WAIT WELL WHAT WHO WHY YEAH YEP YES YOU YUP")
+// saidAlone are longer words that say everything by themselves: "sure" chooses no
+// "Surefire", "all" no "All at once".
+var saidAlone = strings.Fields(
+	"ALL AND ANY BOTH BUT COOL FINE FOR GOOD GREAT HOW LET MAYBE NAH NEW NICE NONE NOPE NOT NOW OFF " +
+		"OKAY OLD ONE OUT RIGHT STOP SURE THANKS THAT THE THIS TRY TWO USE WAIT WELL WHAT WHO WHY YEAH YEP YES YOU YUP",
+)
 
 func (c *choices) beginning(text string) int {
 	const leastBeginning = 3 // letters: "do", "go" and "no" choose no Docker, Google or Node.js
@@ -381,10 +400,12 @@ func chosen(p state.SubQuestion, numbers []int) (labels []string) {
 	return labels
 }
 
-var numberForm = state.LazyPattern(`^(?i:options?[\s\pZ]*)?#?[\s\pZ]*\(?[\s\pZ]*(\d{1,9})[\s\pZ]*[.)]?$`)
+var numberForm = state.LazyPattern(
+	`^(?i:options?[\s\pZ]*)?#?[\s\pZ]*\(?[\s\pZ]*(\d{1,9})[\s\pZ]*[.)]?$`,
+)
 
-// number reads the forms in which phones give a number: "2", "2.", "(2)", "#2", "option 2", "２", "2️⃣". It gives -1 for
-// anything else. Bare is a number without any decoration.
+// number reads the forms in which phones give a number: "2", "2.", "(2)", "#2", "option
+// 2", "２", "2️⃣". It gives -1 for anything else. Bare is a number without any decoration.
 func number(text string) (n int, bare bool) {
 	if len(text) > 200 {
 		return -1, false
@@ -398,14 +419,48 @@ func number(text string) (n int, bare bool) {
 	return n, text == m[1]
 }
 
-// plainDigits gives the full-width characters of a number as ASCII, and ends a keycap emoji with a space: "1️⃣3️⃣" is two
-// numbers.
+// plainDigits gives the full-width characters of a number as ASCII, and ends a keycap
+// emoji with a space: "1️⃣3️⃣" is two numbers.
 var plainDigits = strings.NewReplacer(
-	"０", "0", "１", "1", "２", "2", "３", "3", "４", "4", "５", "5", "６", "6", "７", "7", "８", "8", "９", "9",
-	"＃", "#", "（", "(", "）", ")", "．", ".", "。", ".", "\uFE0F", "", "\u20E3", " ")
+	"０",
+	"0",
+	"１",
+	"1",
+	"２",
+	"2",
+	"３",
+	"3",
+	"４",
+	"4",
+	"５",
+	"5",
+	"６",
+	"6",
+	"７",
+	"7",
+	"８",
+	"8",
+	"９",
+	"9",
+	"＃",
+	"#",
+	"（",
+	"(",
+	"）",
+	")",
+	"．",
+	".",
+	"。",
+	".",
+	"\uFE0F",
+	"",
+	"\u20E3",
+	" ",
+)
 
-// ResponseType names the kind of an answered call, as the question's file has it: single_select, multi_select,
-// custom_text or multi_question; "" when nothing is answered.
+// ResponseType names the kind of an answered call, as the question's file has it:
+// single_select, multi_select, custom_text or multi_question; "" when nothing is
+// answered.
 func ResponseType(questions []state.SubQuestion, answers map[int]state.Answer) string {
 	switch {
 	case len(answers) == 0:
@@ -420,9 +475,10 @@ func ResponseType(questions []state.SubQuestion, answers map[int]state.Answer) s
 	return "single_select"
 }
 
-// Decompose turns a value of Claude Code's answers map ("Auth, Search, something else") back into an answer. Labels may
-// contain ", " themselves: the longest one that fits is taken, each once, and the rest are the person's own words.
-// Remarks are not in the value.
+// Decompose turns a value of Claude Code's answers map ("Auth, Search, something else")
+// back into an answer. Labels may contain ", " themselves: the longest one that fits is
+// taken, each once, and the rest are the person's own words. Remarks are not in the
+// value.
 func Decompose(p state.SubQuestion, value string) state.Answer {
 	var numbers []int
 	for left := value + ", "; ; {
@@ -431,7 +487,8 @@ func Decompose(p state.SubQuestion, value string) state.Answer {
 			rest, ok := strings.CutPrefix(left, o.Label+", ")
 			// A comma without anything behind it is none of ours.
 			ok = ok && o.Label != "" && rest != ", " && !slices.Contains(numbers, i+1)
-			if ok && (p.MultiSelect || rest == "") && (best == 0 || len(o.Label) > len(p.Options[best-1].Label)) {
+			if ok && (p.MultiSelect || rest == "") &&
+				(best == 0 || len(o.Label) > len(p.Options[best-1].Label)) {
 				best, behind = i+1, rest
 			}
 		}

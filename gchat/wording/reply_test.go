@@ -447,8 +447,9 @@ func TestResponseType(t *testing.T) {
 	}
 }
 
-// A reply of Chat's size limit and beyond must not hold up the hook, whatever it is made of: all of these together take
-// seconds, and with anything quadratic in it the test does not end before the test run's own time limit.
+// A reply of Chat's size limit and beyond must not hold up the hook, whatever it is made
+// of: all of these together take seconds, and with anything quadratic in it the test does
+// not end before the test run's own time limit.
 func TestParseReplyOfAMegabyte(t *testing.T) {
 	var many []string
 	for i := range 2000 {

@@ -16,14 +16,15 @@ var prefixes = map[state.ReportType]string{
 	state.ReportFailure: "[Error]",
 }
 
-// ReportTexts is the report as a message's text, or as several numbered ones when it would be longer than MaxText. All that is
-// foreign in it is neutral. A plain report that says nothing has no text.
+// ReportTexts is the report as a message's text, or as several numbered ones when it
+// would be longer than MaxText. All that is foreign in it is neutral. A plain report that
+// says nothing has no text.
 func ReportTexts(r state.Report) []string {
 	return reportTexts(r, MaxText)
 }
 
-// ReportWhole is the report as one text, however long it is: for a message that it becomes a part of. It is "" for a plain
-// report that says nothing.
+// ReportWhole is the report as one text, however long it is: for a message that it
+// becomes a part of. It is "" for a plain report that says nothing.
 func ReportWhole(r state.Report) string {
 	return strings.Join(reportTexts(r, math.MaxInt), "")
 }
@@ -48,7 +49,8 @@ func reportTexts(r state.Report, limit int) []string {
 	return split(reportHeader(r), distance, strings.TrimRight(text, "\n"), limit)
 }
 
-// reportHeader is "[Done] name | time", with what of it there is. No bar in a name makes it look like one with a time behind it.
+// reportHeader is "[Done] name | time", with what of it there is. No bar in a name makes
+// it look like one with a time behind it.
 func reportHeader(r state.Report) string {
 	header := field(cmp.Or(r.Prefix, prefixes[r.Type]))
 	if header == "" {
@@ -70,8 +72,8 @@ const actionRequired = "ACTION REQUIRED:"
 
 var blockStart = state.LazyPattern(`^\s*(?:[#>|-]|[*+]\s|\d+[.)]\s|\x60{3}|~{3})`)
 
-// reportText is the report's text as it was given. What blocks a session begins with a call, on its own line where a list or a
-// block comes first.
+// reportText is the report's text as it was given. What blocks a session begins with a
+// call, on its own line where a list or a block comes first.
 func reportText(r state.Report) string {
 	text := state.Clean(state.ForChat, r.Text)
 	words := strings.TrimLeft(text, " \t\n*_~#>")
@@ -86,7 +88,8 @@ func reportText(r state.Report) string {
 	return actionRequired + " " + strings.TrimLeft(text, " \t\n")
 }
 
-// Digest makes one text of what was held back, or several when one would be too long, and says how many messages it holds.
+// Digest makes one text of what was held back, or several when one would be too long, and
+// says how many messages it holds.
 func Digest(texts []string) []string {
 	header := fmt.Sprintf("[Digest] %d messages", len(texts))
 	if len(texts) == 1 {

@@ -11,13 +11,16 @@ import (
 	"gchat-hooks/state"
 )
 
-// Tap is what a card tells of a tap on it. All of it is what the sender's program sent: it says what was tapped, and not who may.
+// Tap is what a card tells of a tap on it. All of it is what the sender's program sent:
+// it says what was tapped, and not who may.
 type Tap struct {
-	Question string              // what the card carries for its question: see state.CardID
-	Machine  string              // which machine's card it is: see App.CardID; "" of an earlier version's card
-	Choice   string              // which button it was
-	Inputs   map[string][]string // what its fields and boxes held, by name
-	Stands   bool                // the card still had that button when Chat told of the tap, as far as that is known
+	Question string // what the card carries for its question: see state.CardID
+	// which machine's card it is: see App.CardID; "" of an earlier version's card
+	Machine string
+	Choice  string              // which button it was
+	Inputs  map[string][]string // what its fields and boxes held, by name
+	// the card still had that button when Chat told of the tap, as far as that is known
+	Stands bool
 }
 
 // What people are told in a note.
@@ -26,7 +29,8 @@ const (
 	UnboundText = "[Not used] Nothing here waits for that. To answer, tap a button, or reply to the message itself."
 )
 
-// What the buttons of a card say beside the numbers of options and the choices of decisions.
+// What the buttons of a card say beside the numbers of options and the choices of
+// decisions.
 const (
 	ChoiceSend = "send" // what its fields and boxes hold
 	choiceMore = "more" // all of a permission is to be shown
@@ -35,10 +39,11 @@ const (
 // number1 is an index as the names and values in a card count it.
 func number1(index int) string { return strconv.Itoa(index + 1) }
 
-// ReadTap says what a tap answers, by index into the question's prompts, without what was answered
-// before; and text, how a person types the same. A tap that turns a question down has a text alone.
-// Where it answers nothing else, about is the note for that. A tap is not to be trusted: labels
-// come from the record, and a number that no option has is refused.
+// ReadTap says what a tap answers, by index into the question's prompts, without what was
+// answered before; and text, how a person types the same. A tap that turns a question
+// down has a text alone. Where it answers nothing else, about is the note for that. A tap
+// is not to be trusted: labels come from the record, and a number that no option has is
+// refused.
 func ReadTap(q *state.Question, t *Tap) (answers map[int]state.Answer, text, about string) {
 	return mannerOf(q.Kind).tap(t, q)
 }
@@ -58,7 +63,8 @@ func (t *Tap) instruction(q *state.Question) (answers map[int]state.Answer, text
 	return map[int]state.Answer{0: a}, a.Text, ""
 }
 
-// decision reads a tap on a permission or a plan. A "no" takes the person's words as its reason.
+// decision reads a tap on a permission or a plan. A "no" takes the person's words as its
+// reason.
 func (t *Tap) decision(q *state.Question) (answers map[int]state.Answer, text, about string) {
 	if t.Choice == choiceMore && q.Kind == state.KindPermission {
 		return nil, choiceMore, state.NoteFullText
@@ -84,8 +90,8 @@ func (t *Tap) decision(q *state.Question) (answers map[int]state.Answer, text, a
 	return nil, "", state.NoteUnclear
 }
 
-// answers reads a tap on a question: the button of an option, one that turns it down, or Send with
-// what was chosen and written for each prompt.
+// answers reads a tap on a question: the button of an option, one that turns it down, or
+// Send with what was chosen and written for each prompt.
 func (t *Tap) answers(q *state.Question) (answers map[int]state.Answer, text, about string) {
 	switch t.Choice {
 	case state.DeclinedChat:
@@ -141,13 +147,14 @@ func (t *Tap) answers(q *state.Question) (answers map[int]state.Answer, text, ab
 	return answers, head(strings.Join(typed, "\n"), MaxText), ""
 }
 
-// tapped reads the values of a prompt's boxes, and the words beside them: a remark where an option is chosen. Ok is false where
-// no option has a number, or too many are chosen.
+// tapped reads the values of a prompt's boxes, and the words beside them: a remark where
+// an option is chosen. Ok is false where no option has a number, or too many are chosen.
 func (c *choices) tapped(values []string, words string) (a state.Answer, typed string, ok bool) {
 	var numbers []int
 	for _, value := range values {
 		n, err := strconv.Atoi(value)
-		if err != nil || !c.has(n) || len(numbers) == MostWidgets || len(numbers) == 1 && !c.MultiSelect {
+		if err != nil || !c.has(n) || len(numbers) == MostWidgets ||
+			len(numbers) == 1 && !c.MultiSelect {
 			return a, "", false
 		}
 		numbers = append(numbers, n)

@@ -112,7 +112,8 @@ func TestReadTap(t *testing.T) {
 	}
 }
 
-// What the record shows of a tap reads as the same answer, but for own words alone, which stand as they are.
+// What the record shows of a tap reads as the same answer, but for own words alone, which
+// stand as they are.
 func TestTapsAsTyped(t *testing.T) {
 	for _, c := range []struct {
 		q   *state.Question
@@ -198,7 +199,8 @@ func TestTapsAreBounded(t *testing.T) {
 	}
 }
 
-// However a tap looks, what it chooses is an option of its question, and it decides nothing that is not offered.
+// However a tap looks, what it chooses is an option of its question, and it decides
+// nothing that is not offered.
 func FuzzReadTap(f *testing.F) {
 	for _, seed := range []string{"1", "send", "allow", "deny", "always", "more", "auto", "-1", "01"} {
 		f.Add(seed, "q1", "1", "w1", "words")

@@ -1,5 +1,6 @@
-// Package settings edits Claude Code's settings.json for `gchat-hooks install` and `uninstall`. The file is a person's:
-// its order, its spacing and the hooks of other programs stay as they are. An entry is ours by its command.
+// Package settings edits Claude Code's settings.json for `gchat-hooks install` and
+// `uninstall`. The file is a person's: its order, its spacing and the hooks of other
+// programs stay as they are. An entry is ours by its command.
 package settings
 
 import (
@@ -18,15 +19,19 @@ import (
 
 // An Entry is one hook as a settings file registers it.
 type Entry struct {
-	Event       string   `json:"-"`                     // Claude Code's event name
-	Matcher     string   `json:"-"`                     // "" matches everything
-	Command     string   `json:"command"`               // a shell's line; the program's path when there are Args
-	Args        []string `json:"args,omitempty"`        // exec form: the program is started without a shell
-	Timeout     int      `json:"timeout,omitempty"`     // seconds
-	AsyncRewake bool     `json:"asyncRewake,omitempty"` // it runs in the background, and may wake the session
+	Event   string `json:"-"` // Claude Code's event name
+	Matcher string `json:"-"` // "" matches everything
+	// a shell's line; the program's path when there are Args
+	Command string `json:"command"`
+	// exec form: the program is started without a shell
+	Args    []string `json:"args,omitempty"`
+	Timeout int      `json:"timeout,omitempty"` // seconds
+	// it runs in the background, and may wake the session
+	AsyncRewake bool `json:"asyncRewake,omitempty"`
 }
 
-// A matcherGroup is a matcher with its hooks, as Claude Code has it. Each of our hooks stands in a group of its own.
+// A matcherGroup is a matcher with its hooks, as Claude Code has it. Each of our hooks
+// stands in a group of its own.
 type matcherGroup struct {
 	Matcher string        `json:"matcher,omitempty"`
 	Hooks   []hookHandler `json:"hooks"`
@@ -37,8 +42,8 @@ type hookHandler struct {
 	Entry
 }
 
-// Install returns file with these entries as the only ones of ours in it. Where all of them are there already, file stays as it
-// is.
+// Install returns file with these entries as the only ones of ours in it. Where all of
+// them are there already, file stays as it is.
 func Install(file []byte, entries []Entry) ([]byte, error) {
 	edited, _, err := replaceOwnEntries(file, entries)
 	return edited, err
@@ -50,7 +55,8 @@ func OwnEntries(file []byte) ([]Entry, error) {
 	return entries, err
 }
 
-// replaceOwnEntries is Install, and returns the entries that were ours; with is nil where the file holds nothing else.
+// replaceOwnEntries is Install, and returns the entries that were ours; with is nil where
+// the file holds nothing else.
 func replaceOwnEntries(file []byte, entries []Entry) (edited []byte, removed []Entry, err error) {
 	doc, err := parseDocument(file)
 	if err != nil {
@@ -95,7 +101,8 @@ func (d *document) addEntry(e Entry) error {
 	return nil
 }
 
-// setPermissionMode returns file with permissions.defaultMode, or with out without it: see File.SetPermissionMode.
+// setPermissionMode returns file with permissions.defaultMode, or with out without it:
+// see File.SetPermissionMode.
 func setPermissionMode(file []byte, mode string, removes bool) ([]byte, error) {
 	doc, err := parseDocument(file)
 	if err != nil {
@@ -125,19 +132,24 @@ func setPermissionMode(file []byte, mode string, removes bool) ([]byte, error) {
 }
 
 func removeMember(object *hujson.Value, name string) {
-	removeElement(object, slices.IndexFunc(object.Value.(*hujson.Object).Members, func(m hujson.ObjectMember) bool {
-		return m.Name.Value.(hujson.Literal).String() == name
-	}))
+	removeElement(
+		object,
+		slices.IndexFunc(object.Value.(*hujson.Object).Members, func(m hujson.ObjectMember) bool {
+			return m.Name.Value.(hujson.Literal).String() == name
+		}),
+	)
 }
 
-// removeOwnEntries cuts our entries, and each group, event and "hooks" that holds nothing else then, unless its person had left it empty.
+// removeOwnEntries cuts our entries, and each group, event and "hooks" that holds nothing
+// else then, unless its person had left it empty.
 func (d *document) removeOwnEntries() (removed []Entry) {
 	hooks := findMember(&d.root, "hooks")
 	if hooks == nil || hooks.Value.Kind() != '{' {
 		return nil
 	}
 	events := hooks.Value.(*hujson.Object)
-	isRootKept, areHooksKept := filledEmptyPattern().Match(d.root.Pack()), filledEmptyPattern().Match(hooks.Pack())
+	isRootKept, areHooksKept := filledEmptyPattern().Match(d.root.Pack()),
+		filledEmptyPattern().Match(hooks.Pack())
 	for i := len(events.Members) - 1; i >= 0; i-- {
 		name, groups := events.Members[i].Name.Value.(hujson.Literal).String(), &events.Members[i].Value
 		isKept := filledEmptyPattern().Match(groups.Pack())
@@ -149,13 +161,20 @@ func (d *document) removeOwnEntries() (removed []Entry) {
 	}
 	root := d.root.Value.(*hujson.Object)
 	if len(removed) > 0 && len(events.Members) == 0 && !areHooksKept {
-		removeElement(&d.root, slices.IndexFunc(root.Members, func(m hujson.ObjectMember) bool { return m.Value.Value == hooks.Value }))
+		removeElement(
+			&d.root,
+			slices.IndexFunc(
+				root.Members,
+				func(m hujson.ObjectMember) bool { return m.Value.Value == hooks.Value },
+			),
+		)
 		d.isMade[root] = len(root.Members) == 0 && !isRootKept
 	}
 	return removed
 }
 
-// removeOwnFromEvent cuts our entries from the groups of an event. A group with a key that we do not write is the person's, and stays.
+// removeOwnFromEvent cuts our entries from the groups of an event. A group with a key
+// that we do not write is the person's, and stays.
 func removeOwnFromEvent(event string, groups *hujson.Value) (removed []Entry) {
 	array := asArray(groups)
 	if array == nil {
@@ -163,7 +182,15 @@ func removeOwnFromEvent(event string, groups *hujson.Value) (removed []Entry) {
 	}
 	for i := len(array.Elements) - 1; i >= 0; i-- {
 		group := &array.Elements[i]
-		handlers, matcher, removedBefore := findMember(group, "hooks"), findMember(group, "matcher"), len(removed)
+		handlers, matcher, removedBefore := findMember(
+			group,
+			"hooks",
+		), findMember(
+			group,
+			"matcher",
+		), len(
+			removed,
+		)
 		if asArray(handlers) == nil {
 			continue
 		}
@@ -174,7 +201,8 @@ func removeOwnFromEvent(event string, groups *hujson.Value) (removed []Entry) {
 			}
 		}
 		memberCount := len(group.Value.(*hujson.Object).Members)
-		if len(removed) > removedBefore && len(asArray(handlers).Elements) == 0 && (memberCount == 1 || memberCount == 2 && matcher != nil) {
+		if len(removed) > removedBefore && len(asArray(handlers).Elements) == 0 &&
+			(memberCount == 1 || memberCount == 2 && matcher != nil) {
 			removeElement(groups, i)
 		}
 	}
@@ -200,13 +228,14 @@ func readOwnEntry(event string, matcher *hujson.Value, value hujson.Value) (e En
 // programName is the base name of ours.
 const programName = "gchat-hooks"
 
-// shellCommandPattern are the shell lines that are ours: what Entries and the plugin write, and what the docs show. A line that does
-// more is its person's.
+// shellCommandPattern are the shell lines that are ours: what Entries and the plugin
+// write, and what the docs show. A line that does more is its person's.
 var shellCommandPattern = state.LazyPattern(`^(?:PATH="\$PATH:\$HOME/bin:\$HOME/go/bin" )?` +
 	`('(?:[^']|'\\'')*'|[^\s;&|<>()'"]+) hook ([a-z0-9-]+)$`)
 
-// ParseOwnCommand are the program and the hook of a command that is ours, `gchat-hooks hook NAME`; also of a version that knows more
-// names. hook is "" for another command. args is nil where a shell runs the command.
+// ParseOwnCommand are the program and the hook of a command that is ours, `gchat-hooks
+// hook NAME`; also of a version that knows more names. hook is "" for another command.
+// args is nil where a shell runs the command.
 func ParseOwnCommand(command string, args []string) (program, hook string) {
 	if len(args) == 2 && args[0] == "hook" {
 		program, hook = command, args[1]
@@ -232,9 +261,11 @@ type document struct {
 
 const byteOrderMark = "\xef\xbb\xbf"
 
-// parseDocument reads a settings file. A blank one is an empty object, as Claude Code takes it.
+// parseDocument reads a settings file. A blank one is an empty object, as Claude Code
+// takes it.
 func parseDocument(file []byte) (*document, error) {
-	if bytes.Count(file, []byte("["))+bytes.Count(file, []byte("{")) > 100_000 { // the parser is recursive: the stack would end
+	if bytes.Count(file, []byte("["))+bytes.Count(file, []byte("{")) > 100_000 {
+		// the parser is recursive: the stack would end
 		return nil, errors.New("line 1: more than 100,000 lists and objects")
 	}
 	body := bytes.TrimPrefix(file, []byte(byteOrderMark))
@@ -245,7 +276,10 @@ func parseDocument(file []byte) (*document, error) {
 	}
 	root, err := hujson.Parse(body)
 	if err != nil {
-		problem, _, isLiteral := strings.Cut(strings.TrimPrefix(err.Error(), "hujson: "), "invalid literal")
+		problem, _, isLiteral := strings.Cut(
+			strings.TrimPrefix(err.Error(), "hujson: "),
+			"invalid literal",
+		)
 		if isLiteral { // the rest may be a secret
 			problem += "no valid text, number, true, false or null"
 		}
@@ -255,10 +289,17 @@ func parseDocument(file []byte) (*document, error) {
 	case root.Value.Kind() != '{':
 		return nil, errors.New("line 1: settings are an object, {…}")
 	case !root.IsStandard():
-		return nil, errors.New("it has a comment or a trailing comma, and so Claude Code does not read it")
+		return nil, errors.New(
+			"it has a comment or a trailing comma, and so Claude Code does not read it",
+		)
 	}
 	root.BeforeExtra = slices.Concat(byteOrder, root.BeforeExtra)
-	doc := &document{root: root, newline: "\n", indentUnit: "  ", isMade: map[hujson.ValueTrimmed]bool{root.Value: isBlank}}
+	doc := &document{
+		root:       root,
+		newline:    "\n",
+		indentUnit: "  ",
+		isMade:     map[hujson.ValueTrimmed]bool{root.Value: isBlank},
+	}
 	if bytes.Contains(body, []byte("\r\n")) {
 		doc.newline = "\r\n"
 	}
@@ -268,7 +309,8 @@ func parseDocument(file []byte) (*document, error) {
 	return doc, nil
 }
 
-// findMember is the value of a name in an object, nil when there is none. Of two the last one counts, as for JSON.parse.
+// findMember is the value of a name in an object, nil when there is none. Of two the last
+// one counts, as for JSON.parse.
 func findMember(object *hujson.Value, name string) (found *hujson.Value) {
 	if object, ok := object.Value.(*hujson.Object); ok {
 		for i := range object.Members {
@@ -289,8 +331,13 @@ func asArray(value *hujson.Value) *hujson.Array {
 	return array
 }
 
-// openMember is the member of an object that is to hold more. Where there is none, it is put there, and empty is its value.
-func (d *document) openMember(object *hujson.Value, depth int, name, empty string) (*hujson.Value, error) {
+// openMember is the member of an object that is to hold more. Where there is none, it is
+// put there, and empty is its value.
+func (d *document) openMember(
+	object *hujson.Value,
+	depth int,
+	name, empty string,
+) (*hujson.Value, error) {
 	if findMember(object, name) == nil {
 		d.appendValue(object, depth, name, json.RawMessage(empty))
 		d.isMade[findMember(object, name).Value] = true
@@ -302,13 +349,19 @@ func (d *document) openMember(object *hujson.Value, depth int, name, empty strin
 	return value, nil
 }
 
-// appendValue appends a value to an object, under its name, or to a list, in lines of its own. No byte that is there changes. In what a
-// person had left empty it begins right behind the bracket: by that filledEmptyPattern knows it.
+// appendValue appends a value to an object, under its name, or to a list, in lines of its
+// own. No byte that is there changes. In what a person had left empty it begins right
+// behind the bracket: by that filledEmptyPattern knows it.
 func (d *document) appendValue(in *hujson.Value, depth int, name string, value any) {
 	indent := strings.Repeat(d.indentUnit, depth)
-	text, _ := json.MarshalIndent(value, indent, d.indentUnit) // texts and numbers, and lists of them
+	// texts and numbers, and lists of them
+	text, _ := json.MarshalIndent(value, indent, d.indentUnit)
 	parsed, _ := hujson.Parse(bytes.ReplaceAll(text, []byte("\n"), []byte(d.newline)))
-	lineBreak, closingBreak := hujson.Extra(d.newline+indent), hujson.Extra(d.newline+strings.Repeat(d.indentUnit, depth-1))
+	lineBreak, closingBreak := hujson.Extra(
+		d.newline+indent,
+	), hujson.Extra(
+		d.newline+strings.Repeat(d.indentUnit, depth-1),
+	)
 	isMade := d.isMade[in.Value]
 	if !isMade && emptyPattern().Match(in.Pack()) {
 		lineBreak = nil
@@ -330,14 +383,16 @@ func (d *document) appendValue(in *hujson.Value, depth int, name string, value a
 	}
 }
 
-// filledEmptyPattern is how an object or a list begins that its person had left empty, and that we put something into: our part stands
-// right behind the bracket, and its own parts in lines. emptyPattern is one that is empty.
+// filledEmptyPattern is how an object or a list begins that its person had left empty,
+// and that we put something into: our part stands right behind the bracket, and its own
+// parts in lines. emptyPattern is one that is empty.
 var (
 	filledEmptyPattern = state.LazyPattern(`^\x{feff}?\s*(?:\[\{|\{"[^"]+": [\[{])\r?\n`)
 	emptyPattern       = state.LazyPattern(`^\x{feff}?\s*(?:\[\s*\]|\{\s*\})\s*$`)
 )
 
-// removeElement takes part i out of an object or a list. Behind the part that is the last one then, white space would put a comma.
+// removeElement takes part i out of an object or a list. Behind the part that is the last
+// one then, white space would put a comma.
 func removeElement(in *hujson.Value, i int) {
 	switch in := in.Value.(type) {
 	case *hujson.Object:

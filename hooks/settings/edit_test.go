@@ -77,7 +77,8 @@ func TestInstalledFile(t *testing.T) {
 	if err != nil || string(out) != want {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	// Claude Code writes its settings anew now and then, in its own way. That is no reason to touch them.
+	// Claude Code writes its settings anew now and then, in its own way. That is no
+	// reason to touch them.
 	var v any
 	if err := json.Unmarshal(out, &v); err != nil {
 		t.Fatal(err)
@@ -88,7 +89,8 @@ func TestInstalledFile(t *testing.T) {
 	}
 }
 
-// Another form of ours gives way to the wanted one; what a person added to an entry that is as wanted stays.
+// Another form of ours gives way to the wanted one; what a person added to an entry that
+// is as wanted stays.
 func TestInstallReplacesOurs(t *testing.T) {
 	wanted := []Entry{{Event: "Stop", Command: "/b/gchat-hooks", Args: []string{"hook", "gchat-stop-gate"}, Timeout: 10}}
 	const as = `{"type":"command","command":"/b/gchat-hooks","args":["hook","gchat-stop-gate"],"timeout":10`
@@ -143,7 +145,8 @@ func TestUninstallAfterAnEdit(t *testing.T) {
 // withoutBlanks is a text without its white space.
 func withoutBlanks(s string) string { return strings.Join(strings.Fields(s), "") }
 
-// What cannot be understood is refused, with the line, and without showing what may be a secret.
+// What cannot be understood is refused, with the line, and without showing what may be a
+// secret.
 func TestRefused(t *testing.T) {
 	for _, test := range []struct {
 		name, file   string
@@ -221,8 +224,8 @@ func TestOurs(t *testing.T) {
 	}
 }
 
-// The mode that setup offers goes into the file where it names none, and out again where it is still that one: then the file is
-// what it was, to the byte.
+// The mode that setup offers goes into the file where it names none, and out again where
+// it is still that one: then the file is what it was, to the byte.
 func TestAModeGoesInAndOut(t *testing.T) {
 	for name, file := range map[string]string{
 		"nothing":     "",

@@ -11,7 +11,8 @@ import (
 	"github.com/tailscale/hujson"
 )
 
-// entrySets are the hooks of a few installs, as an older and a newer Claude Code take them.
+// entrySets are the hooks of a few installs, as an older and a newer Claude Code take
+// them.
 func entrySets(t testing.TB) (all [][]Entry) {
 	for _, version := range []Version{{}, {2, 1, 329}} {
 		for _, names := range [][]string{{"answer"}, {"system3", "wake"}, {"wake"}} {
@@ -31,8 +32,9 @@ func entriesOf(t testing.TB, v Version, presets ...string) []Entry {
 	return entries
 }
 
-// FuzzInstall: JSON stays JSON; what is not ours means the same as before; and all of ours is there. Half of the files are grown
-// from a seed, with the hooks that random bytes seldom hit upon.
+// FuzzInstall: JSON stays JSON; what is not ours means the same as before; and all of
+// ours is there. Half of the files are grown from a seed, with the hooks that random
+// bytes seldom hit upon.
 func FuzzInstall(f *testing.F) {
 	for i, s := range shapes {
 		if len(s.file) < 1<<16 {
@@ -101,7 +103,8 @@ func checkBothWays(t *testing.T, file []byte, first, second []Entry) {
 	}
 }
 
-// hasDuplicateMembers says whether two members of one object have the same name: there the edits are not looked at.
+// hasDuplicateMembers says whether two members of one object have the same name: there
+// the edits are not looked at.
 func hasDuplicateMembers(file []byte) bool {
 	d, err := parseDocument(file)
 	if err != nil {
@@ -121,8 +124,8 @@ func hasDuplicateMembers(file []byte) bool {
 	return false
 }
 
-// wantSameOthers compares what two files mean, without what is ours in them and without lists and objects of hooks that are
-// empty or null.
+// wantSameOthers compares what two files mean, without what is ours in them and without
+// lists and objects of hooks that are empty or null.
 func wantSameOthers(t *testing.T, a, b []byte) {
 	t.Helper()
 	if json.Valid(a) && !json.Valid(b) && len(bytes.TrimSpace(a)) > 0 && b != nil {
@@ -133,7 +136,8 @@ func wantSameOthers(t *testing.T, a, b []byte) {
 	}
 }
 
-// otherMembers reads a file by another way than the code under test: by encoding/json, as maps.
+// otherMembers reads a file by another way than the code under test: by encoding/json, as
+// maps.
 func otherMembers(t *testing.T, file []byte) map[string]any {
 	t.Helper()
 	all, body := map[string]any{}, bytes.TrimPrefix(file, []byte(byteOrderMark))

@@ -38,16 +38,21 @@ const questionTool = "AskUserQuestion"
 // dialogTypes are the notification types that tell of a dialog in the terminal.
 const dialogTypes = "permission_prompt|worker_permission_prompt|agent_needs_input|elicitation_dialog|elicitation_url_dialog"
 
-// hookTable has every hook with the part of the presets that it belongs to. The first hook of a part is in no other.
+// hookTable has every hook with the part of the presets that it belongs to. The first
+// hook of a part is in no other.
 //
-// gchat-ask-user-forward may wait on PreToolUse too, in hold mode. gchat-notification-dispatch has no matcher: which
-// notifications are sent is for the configuration to say, at any time.
+// gchat-ask-user-forward may wait on PreToolUse too, in hold mode.
+// gchat-notification-dispatch has no matcher: which notifications are sent is for the
+// configuration to say, at any time.
 var hookTable = []struct {
 	part string
 	Hook
 }{
 	{"post", Hook{"PreToolUse", questionTool, "gchat-ask-user-forward", personTimeout, false}},
-	{"answer", Hook{"PermissionRequest", questionTool, "gchat-ask-user-forward", personTimeout, false}},
+	{
+		"answer",
+		Hook{"PermissionRequest", questionTool, "gchat-ask-user-forward", personTimeout, false},
+	},
 	{"post", Hook{"PostToolUse", questionTool, "gchat-ask-user-answered", quickTimeout, false}},
 	{"post", Hook{"UserPromptSubmit", "", "gchat-ask-user-answered", quickTimeout, false}},
 	{"post", Hook{"Stop", "", "gchat-ask-user-answered", quickTimeout, false}},
@@ -63,7 +68,10 @@ var hookTable = []struct {
 	{"approve", Hook{"PermissionDenied", "", "gchat-ask-user-answered", quickTimeout, false}},
 	{"approve", Hook{"SubagentStop", "", "gchat-ask-user-answered", quickTimeout, false}},
 	{"approve", Hook{"UserPromptSubmit", "", "gchat-session-event", quickTimeout, false}},
-	{"approve", Hook{"SessionStart", "fork|resume", "gchat-ask-user-answered", quickTimeout, false}},
+	{
+		"approve",
+		Hook{"SessionStart", "fork|resume", "gchat-ask-user-answered", quickTimeout, false},
+	},
 
 	{"notify", Hook{"Notification", "", "gchat-notification-dispatch", quickTimeout, false}},
 	{"notify", Hook{"UserPromptSubmit", "", "gchat-notification-dispatch", quickTimeout, false}},
@@ -80,7 +88,16 @@ var hookTable = []struct {
 	{"wake", Hook{"Stop", "", "stop-hook", decisionTimeout, false}},
 	{"wake", Hook{"PreToolUse", questionTool, "pre-tool-use-hook", agentTimeout, false}},
 	{"wake", Hook{"Notification", "idle_prompt", "notification-idle-hook", agentTimeout, false}},
-	{"wake", Hook{"Notification", "permission_prompt", "notification-permission-hook", agentTimeout, false}},
+	{
+		"wake",
+		Hook{
+			"Notification",
+			"permission_prompt",
+			"notification-permission-hook",
+			agentTimeout,
+			false,
+		},
+	},
 	{"wake", Hook{"SessionEnd", "", "session-end-hook", quickTimeout, false}},
 	{"wake", Hook{"PreCompact", "", "pre-compact-hook", agentTimeout, false}},
 }
@@ -100,7 +117,8 @@ func PresetNames() []string {
 	return []string{"answer", "approve", "report", "system3", "wake", "send"}
 }
 
-// PresetHooks are the hooks of these presets together, each once; of the default one, "answer", when none is named.
+// PresetHooks are the hooks of these presets together, each once; of the default one,
+// "answer", when none is named.
 func PresetHooks(names ...string) ([]Hook, error) {
 	if len(names) == 0 {
 		names = PresetNames()[:1]
@@ -108,14 +126,19 @@ func PresetHooks(names ...string) ([]Hook, error) {
 	var parts []string
 	for _, name := range names {
 		if presetParts[name] == nil {
-			return nil, fmt.Errorf("no such preset: %s (there are %s)", name, strings.Join(PresetNames(), ", "))
+			return nil, fmt.Errorf(
+				"no such preset: %s (there are %s)",
+				name,
+				strings.Join(PresetNames(), ", "),
+			)
 		}
 		parts = append(parts, presetParts[name]...)
 	}
 	return hooksOfParts(parts), nil
 }
 
-// hooksOfParts are the hooks of these parts, each once: where one of them is for every tool, that one.
+// hooksOfParts are the hooks of these parts, each once: where one of them is for every
+// tool, that one.
 func hooksOfParts(parts []string) (hooks []Hook) {
 	for _, row := range hookTable {
 		isSameHook := func(h Hook) bool { return h.Event == row.Event && h.Name == row.Name }
@@ -131,7 +154,8 @@ func hooksOfParts(parts []string) (hooks []Hook) {
 	return hooks
 }
 
-// partOf is the part whose first hook that is, by which a part is known again; "" for another one.
+// partOf is the part whose first hook that is, by which a part is known again; "" for
+// another one.
 func partOf(event, name string) string {
 	isSeen := map[string]bool{}
 	for _, row := range hookTable {
@@ -143,15 +167,25 @@ func partOf(event, name string) string {
 	return ""
 }
 
-// EntriesFor are the hooks as this Claude Code takes them, and those that it cannot have. They start the program at that absolute
-// path; its name is gchat-hooks, by which the entries are known again.
-func EntriesFor(program string, claude Version, hooks []Hook) (entries []Entry, unsupported []Hook) {
+// EntriesFor are the hooks as this Claude Code takes them, and those that it cannot have.
+// They start the program at that absolute path; its name is gchat-hooks, by which the
+// entries are known again.
+func EntriesFor(
+	program string,
+	claude Version,
+	hooks []Hook,
+) (entries []Entry, unsupported []Hook) {
 	for _, h := range hooks {
 		if h.WakesSession && !claude.IsAtLeast(MinRewakeVersion) {
 			unsupported = append(unsupported, h)
 			continue
 		}
-		e := Entry{Event: h.Event, Matcher: h.Matcher, Timeout: h.Timeout, AsyncRewake: h.WakesSession}
+		e := Entry{
+			Event:       h.Event,
+			Matcher:     h.Matcher,
+			Timeout:     h.Timeout,
+			AsyncRewake: h.WakesSession,
+		}
 		if claude.IsAtLeast(minArgsVersion) {
 			e.Command, e.Args = program, []string{"hook", h.Name}
 		} else {
@@ -165,17 +199,19 @@ func EntriesFor(program string, claude Version, hooks []Hook) (entries []Entry, 
 // A Version is Claude Code's. The zero one is unknown, and taken for Oldest.
 type Version [3]int
 
-// MinVersion is the oldest version that is supported: before it, an event that Claude Code does not know voids the whole
-// settings file, hooks and all (Claude Code's changelog).
+// MinVersion is the oldest version that is supported: before it, an event that Claude
+// Code does not know voids the whole settings file, hooks and all (Claude Code's
+// changelog).
 var MinVersion = Version{2, 1, 101}
 
 var (
-	// minArgsVersion is when hooks got "args": the program is started without a shell (Claude Code's changelog). An older
-	// version takes no notice of them, and would start the program with no words at all.
+	// minArgsVersion is when hooks got "args": the program is started without a shell
+	// (Claude Code's changelog). An older version takes no notice of them, and would
+	// start the program with no words at all.
 	minArgsVersion = Version{2, 1, 139}
 
-	// MinRewakeVersion is the oldest version on which it was measured. One that does not know it runs such a hook in the
-	// foreground, for as long as the person takes.
+	// MinRewakeVersion is the oldest version on which it was measured. One that does not
+	// know it runs such a hook in the foreground, for as long as the person takes.
 	MinRewakeVersion = Version{2, 1, 197}
 )
 
@@ -189,7 +225,8 @@ func (v Version) IsAtLeast(minimum Version) bool {
 
 func (v Version) String() string { return fmt.Sprintf("%d.%d.%d", v[0], v[1], v[2]) }
 
-// CheckSupported says why hooks cannot be registered with this version; nil when they can.
+// CheckSupported says why hooks cannot be registered with this version; nil when they
+// can.
 func (v Version) CheckSupported() error {
 	if v.IsAtLeast(MinVersion) {
 		return nil
@@ -198,10 +235,12 @@ func (v Version) CheckSupported() error {
 	return fmt.Errorf("Claude Code %s is too old: update it (`claude update`)", v)
 }
 
-// ParseVersion reads what `claude --version` prints, "2.1.329 (Claude Code)", or the number alone. It has a line of its own: a
-// wrapper may print the versions of other programs before it.
+// ParseVersion reads what `claude --version` prints, "2.1.329 (Claude Code)", or the
+// number alone. It has a line of its own: a wrapper may print the versions of other
+// programs before it.
 func ParseVersion(s string) (v Version, ok bool) {
-	match := regexp.MustCompile(`(?m)^v?(\d{1,6})\.(\d{1,6})\.(\d{1,6})\S*(?: \(Claude Code\))?$`).FindStringSubmatch(s)
+	match := regexp.MustCompile(`(?m)^v?(\d{1,6})\.(\d{1,6})\.(\d{1,6})\S*(?: \(Claude Code\))?$`).
+		FindStringSubmatch(s)
 	if match == nil {
 		return v, false
 	}
@@ -211,10 +250,16 @@ func ParseVersion(s string) (v Version, ok bool) {
 	return v, true
 }
 
-// InstalledVersion asks the claude on PATH, for so long. Others may be installed: an editor brings its own.
-func InstalledVersion(ctx context.Context, env state.Getenv, timeout time.Duration) (Version, error) {
+// InstalledVersion asks the claude on PATH, for so long. Others may be installed: an
+// editor brings its own.
+func InstalledVersion(
+	ctx context.Context,
+	env state.Getenv,
+	timeout time.Duration,
+) (Version, error) {
 	path, err := exec.LookPath("claude")
-	for _, candidate := range []string{".local/bin/claude", ".claude/local/claude"} { // by its installers; the second is an alias
+	for _, candidate := range []string{".local/bin/claude", ".claude/local/claude"} {
+		// by its installers; the second is an alias
 		if err != nil {
 			path, err = exec.LookPath(filepath.Join(state.Home(env), candidate))
 		}
@@ -230,5 +275,8 @@ func InstalledVersion(ctx context.Context, env state.Getenv, timeout time.Durati
 	if v, ok := ParseVersion(string(out)); ok {
 		return v, nil
 	}
-	return Version{}, fmt.Errorf("claude --version: %w", cmp.Or(ctx.Err(), err, errors.New("it prints no version")))
+	return Version{}, fmt.Errorf(
+		"claude --version: %w",
+		cmp.Or(ctx.Err(), err, errors.New("it prints no version")),
+	)
 }

@@ -86,7 +86,8 @@ func TestPresets(t *testing.T) {
 	}
 }
 
-// What an older Claude Code does not know is left out: with an unknown asyncRewake a session would stand still.
+// What an older Claude Code does not know is left out: with an unknown asyncRewake a
+// session would stand still.
 func TestVersions(t *testing.T) {
 	all, err := PresetHooks("system3", "wake")
 	if err != nil {
@@ -171,8 +172,8 @@ func hasSameWords(a, b []Entry) bool {
 	return slices.Equal(slices.Sorted(slices.Values(entryWords(a))), slices.Sorted(slices.Values(entryWords(b))))
 }
 
-// One preset takes the place of another, and an upgrade keeps what was chosen: also where presets share a hook, and where the
-// person gave it another matcher.
+// One preset takes the place of another, and an upgrade keeps what was chosen: also where
+// presets share a hook, and where the person gave it another matcher.
 func TestHooksAreKept(t *testing.T) {
 	file := File{Path: filepath.Join(t.TempDir(), "settings.json"), Mode: 0o600}
 	for _, test := range []struct{ presets, also, want []string }{

@@ -12,7 +12,8 @@ import (
 	"gchat-hooks/e2e/bound"
 )
 
-// endlessVariable makes a process of the test program install and uninstall in this home until it is killed.
+// endlessVariable makes a process of the test program install and uninstall in this home
+// until it is killed.
 const endlessVariable = "SETTINGS_TEST_ENDLESS_IN"
 
 func TestMain(m *testing.M) {
@@ -33,7 +34,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// Killed at any moment, the file is the old one or the new one, and the next uninstall gives back what was there.
+// Killed at any moment, the file is the old one or the new one, and the next uninstall
+// gives back what was there.
 func TestKilled(t *testing.T) {
 	const content = "{\n  \"model\": \"opus\"\n}\n"
 	f := newFile(t, []byte(content))
@@ -60,7 +62,8 @@ func TestKilled(t *testing.T) {
 		if _, err := out.Read(make([]byte, 7)); err != nil {
 			t.Fatal(err)
 		}
-		time.Sleep(time.Duration(rand.IntN(20_000)) * time.Microsecond) // not to synchronise: to be anywhere
+		// not to synchronise: to be anywhere
+		time.Sleep(time.Duration(rand.IntN(20_000)) * time.Microsecond)
 		_ = cmd.Process.Kill()
 		_ = cmd.Wait()
 		switch got := readTestFile(t, f.Path); got {

@@ -9,12 +9,12 @@ import (
 	"gchat-hooks/e2e/golden"
 )
 
-// pluginPath is how a plugin finds the program: on the PATH, else where install.sh puts it. A plugin brings none: it is one
-// for all systems.
+// pluginPath is how a plugin finds the program: on the PATH, else where install.sh puts
+// it. A plugin brings none: it is one for all systems.
 const pluginPath = `PATH="$PATH:$HOME/bin:$HOME/go/bin" gchat-hooks`
 
-// There is a plugin for each preset, with the hooks of the table, whatever becomes of it. They are a shell's lines, which every
-// version takes.
+// There is a plugin for each preset, with the hooks of the table, whatever becomes of it.
+// They are a shell's lines, which every version takes.
 func TestPluginsHaveTheHooksOfTheTable(t *testing.T) {
 	var marketplace struct {
 		Plugins []struct{ Name, Source string }

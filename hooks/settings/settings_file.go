@@ -20,7 +20,8 @@ import (
 // A Scope says whose settings are meant.
 type Scope string
 
-// The settings that a person may edit, as Claude Code ranks them: the last one counts most.
+// The settings that a person may edit, as Claude Code ranks them: the last one counts
+// most.
 const (
 	User    Scope = "user"    // settings.json in $CLAUDE_CONFIG_DIR, else in ~/.claude
 	Project Scope = "project" // .claude/settings.json in the project, which others get with it
@@ -49,8 +50,9 @@ func FileFor(env state.Getenv, scope Scope) (File, error) {
 	return File{filepath.Join(project, "settings.local.json"), 0o600}, nil
 }
 
-// KnownFiles are the files that may have hooks of ours: first the person's own, then those of projects, this one among them, and of
-// another $CLAUDE_CONFIG_DIR that a session ran with.
+// KnownFiles are the files that may have hooks of ours: first the person's own, then
+// those of projects, this one among them, and of another $CLAUDE_CONFIG_DIR that a
+// session ran with.
 func KnownFiles(env state.Getenv, projects []*state.Project) ([]File, error) {
 	userFile, err := FileFor(env, User)
 	if err != nil {
@@ -85,14 +87,17 @@ func (c *Change) IsEmpty() bool { return (c.Old == nil) == (c.New == nil) && byt
 
 // Diff shows the change as a unified diff, "" when there is none.
 func (c *Change) Diff() string {
-	_, lines, _ := strings.Cut(string(diff.Diff(c.Path, c.Old, c.Path, c.New)), "\n") // the first line repeats the names
+	// the first line repeats the names
+	_, lines, _ := strings.Cut(string(diff.Diff(c.Path, c.Old, c.Path, c.New)), "\n")
 	return lines
 }
 
-// Uninstall takes our entries out of the file; dry only tells what that would change. A file that holds nothing else goes.
+// Uninstall takes our entries out of the file; dry only tells what that would change. A
+// file that holds nothing else goes.
 func (f File) Uninstall(isDryRun bool) (*Change, error) { return f.Install(nil, isDryRun) }
 
-// Install makes these entries the only ones of ours in the file; dry only tells what that would change.
+// Install makes these entries the only ones of ours in the file; dry only tells what that
+// would change.
 func (f File) Install(entries []Entry, isDryRun bool) (*Change, error) {
 	path, old, err := f.read()
 	if err != nil {
@@ -103,13 +108,22 @@ func (f File) Install(entries []Entry, isDryRun bool) (*Change, error) {
 		err = fmt.Errorf("%s does not parse: %w", f.Path, err)
 		return nil, &state.UserError{Err: err, Hint: "mend it; nothing was written"}
 	}
-	change := &Change{Path: f.Path, Old: old, New: edited, HookCount: cmp.Or(len(entries), len(removed)), CountBefore: len(removed)}
-	change.RemovedHooks = slices.DeleteFunc(entryTitles(removed), func(title string) bool { return slices.Contains(entryTitles(entries), title) })
+	change := &Change{
+		Path:        f.Path,
+		Old:         old,
+		New:         edited,
+		HookCount:   cmp.Or(len(entries), len(removed)),
+		CountBefore: len(removed),
+	}
+	change.RemovedHooks = slices.DeleteFunc(
+		entryTitles(removed),
+		func(title string) bool { return slices.Contains(entryTitles(entries), title) },
+	)
 	return f.applyChange(change, path, isDryRun)
 }
 
-// SetPermissionMode has sessions begin in a permission mode, where the file names none. With out it takes that
-// mode out again, and no other.
+// SetPermissionMode has sessions begin in a permission mode, where the file names none.
+// With out it takes that mode out again, and no other.
 func (f File) SetPermissionMode(mode string, removes, isDryRun bool) (*Change, error) {
 	path, old, err := f.read()
 	if err != nil {
@@ -128,7 +142,10 @@ func (f File) applyChange(change *Change, path string, isDryRun bool) (*Change, 
 		return change, nil
 	}
 	if info, err := os.Stat(path); err == nil && info.Mode()&0o200 == 0 { // a rename would not ask
-		return nil, &state.UserError{Err: fmt.Errorf("%s is read-only", path), Hint: "chmod u+w " + state.QuoteForShell(path)}
+		return nil, &state.UserError{
+			Err:  fmt.Errorf("%s is read-only", path),
+			Hint: "chmod u+w " + state.QuoteForShell(path),
+		}
 	}
 	if change.New == nil {
 		return change, os.Remove(path)
@@ -145,7 +162,8 @@ func entryTitles(entries []Entry) (titles []string) {
 	return titles
 }
 
-// OwnHooks are this version's hooks of what the file has of ours, and those of the presets also.
+// OwnHooks are this version's hooks of what the file has of ours, and those of the
+// presets also.
 func (f File) OwnHooks(presetNames ...string) ([]Hook, error) {
 	_, b, err := f.read()
 	if err != nil {
@@ -182,7 +200,8 @@ func (f File) RequiredVersion() Version {
 // maxFileBytes is more than any settings are, in bytes.
 const maxFileBytes = 2 << 20
 
-// read gives the file's own path, behind all links, and its bytes: nil where there is no file.
+// read gives the file's own path, behind all links, and its bytes: nil where there is no
+// file.
 func (f File) read() (path string, b []byte, err error) {
 	path, err = filepath.EvalSymlinks(f.Path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -200,7 +219,8 @@ func (f File) read() (path string, b []byte, err error) {
 	return path, b, nil
 }
 
-// replaceFile replaces a file, whole or not at all. One that is there keeps its mode: renameio sees to that.
+// replaceFile replaces a file, whole or not at all. One that is there keeps its mode:
+// renameio sees to that.
 func replaceFile(path string, b []byte, mode os.FileMode) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return err

@@ -13,9 +13,11 @@ import (
 	"gchat-hooks/state"
 )
 
-// What hostile readers found: each of these once lost a message, told one twice, or told the wrong one.
+// What hostile readers found: each of these once lost a message, told one twice, or told
+// the wrong one.
 
-// A person who looks in has a session of the same group, and tmux names the one that was used last.
+// A person who looks in has a session of the same group, and tmux names the one that was
+// used last.
 func TestGroupedSession(t *testing.T) {
 	w := newWorld(t, "warden-main", quiet)
 	w.runTmux("new-session", "-d", "-t", "warden-main", "-s", "person")
@@ -57,7 +59,8 @@ func TestTrimmedWords(t *testing.T) {
 	}
 }
 
-// A message that a killed hook left is not forgotten when the next event brings nothing new.
+// A message that a killed hook left is not forgotten when the next event brings nothing
+// new.
 func TestLeftByAKilledHook(t *testing.T) {
 	w := newWorld(t, "warden-main", quiet)
 	w.awaitOnPane("ready")
@@ -76,7 +79,8 @@ func TestWordsAreExact(t *testing.T) {
 	}
 }
 
-// An agent runs the lines of its message outside of tmux: menu-driver learns from the session which server it is on.
+// An agent runs the lines of its message outside of tmux: menu-driver learns from the
+// session which server it is on.
 func TestServerIsRemembered(t *testing.T) {
 	w := newWorld(t, "warden-main", quiet)
 	w.runStopWith("done")

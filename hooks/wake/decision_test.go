@@ -10,7 +10,8 @@ import (
 	"gchat-hooks/state"
 )
 
-// A decision to block is read in whichever of openclaw's shapes it comes; anything else lets the session stop.
+// A decision to block is read in whichever of openclaw's shapes it comes; anything else
+// lets the session stop.
 func TestReadDecision(t *testing.T) {
 	block := `{"decision":"block","reason":"go on with \"F2\""}`
 	quotedBlock, _ := json.Marshal(block)
@@ -59,7 +60,8 @@ func TestBidirectional(t *testing.T) {
 	}
 }
 
-// answerAsAgent is the poller: it waits for a message whose hook waits, and gives it the agent's answer.
+// answerAsAgent is the poller: it waits for a message whose hook waits, and gives it the
+// agent's answer.
 func (w *world) answerAsAgent(answer string) (message *state.Message) {
 	box := state.OutboxIn(w.userState())
 	w.waitUntil("a hook waits for its message", func() bool {
@@ -80,7 +82,8 @@ func (w *world) answerAsAgent(answer string) (message *state.Message) {
 	return message
 }
 
-// An agent that takes too long: the session stops, and the poller goes on with the message.
+// An agent that takes too long: the session stops, and the poller goes on with the
+// message.
 func TestUndecided(t *testing.T) {
 	w := newWorld(t, "warden-main", quiet)
 	w.writeSettings("warden-main", `{"hook_mode":"bidirectional","reply_seconds":1}`)

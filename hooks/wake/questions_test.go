@@ -17,7 +17,8 @@ func TestQuestions(t *testing.T) {
 	}
 }
 
-// A label is told as it stands on the screen: only what ends a line, or is for a terminal, is replaced.
+// A label is told as it stands on the screen: only what ends a line, or is for a
+// terminal, is replaced.
 func TestOneLine(t *testing.T) {
 	for s, want := range map[string]string{
 		"a  b": "a  b", " a ": " a ", "a\nb": "a b", "a\r\nb": "a b", "a\tb": "a b", "a\x1b[31mb\x00": "ab", "a\u2028b": "a b", "a\u009bb": "a", "ä\xff": "ä\uFFFD", "a\u00a0b": "a\u00a0b",
@@ -45,7 +46,8 @@ func TestHopelessQuestions(t *testing.T) {
 	}
 }
 
-// Claude Code notifies of a question's dialog, too. The agent is told once, and of each other dialog.
+// Claude Code notifies of a question's dialog, too. The agent is told once, and of each
+// other dialog.
 func TestQuestionIsToldOnce(t *testing.T) {
 	w := newWorld(t, "warden-main", readScreenFile("single-02-open"))
 	w.awaitOnPane("Esc to cancel")

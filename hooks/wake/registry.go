@@ -15,7 +15,8 @@ import (
 	"gchat-hooks/state"
 )
 
-// registry is recovery-registry.json: which OpenClaw agent supervises which tmux session. Other programs have members in it.
+// registry is recovery-registry.json: which OpenClaw agent supervises which tmux session.
+// Other programs have members in it.
 type registry struct {
 	agents       []agent
 	settings     settings // of all agents that do not say otherwise
@@ -31,7 +32,8 @@ type agent struct {
 	settings
 }
 
-// settings are hook_settings: an agent's own before the registry's before ours. docs/openclaw.md has the table.
+// settings are hook_settings: an agent's own before the registry's before ours.
+// docs/openclaw.md has the table.
 type settings struct {
 	paneLines       int  // pane_capture_lines: of the pane that are captured
 	warningPercent  int  // context_pressure_threshold, in percent: from there on it is a warning
@@ -39,11 +41,13 @@ type settings struct {
 	skipsKnown      bool // dedup_enabled: what is known already is not told again
 	minPaneLines    int  // min_context_lines: of the pane in a message that tells of it
 	transcriptChars int  // transcript_extract_chars: of Claude's words, the last ones
-	replySeconds    int  // reply_seconds: how long bidirectional waits; less than the Stop hook's own timeout
+	// reply_seconds: how long bidirectional waits; less than the Stop hook's own timeout
+	replySeconds    int
 	toAgent, toChat bool // deliver: openclaw, chat or both
 }
 
-// defaultSettings is what holds where a registry says nothing. Claude Code's own bound for a hook was 60 s for long.
+// defaultSettings is what holds where a registry says nothing. Claude Code's own bound
+// for a hook was 60 s for long.
 var defaultSettings = settings{
 	paneLines: 100, warningPercent: 50, skipsKnown: true, minPaneLines: 10, transcriptChars: 2000, replySeconds: 50, toAgent: true,
 }
@@ -53,12 +57,16 @@ const (
 	maxMessageChars  = 900_000 // keeps a message below the 4 MiB that openclaw reads
 )
 
-// loadRegistry reads $GCHAT_WAKE_REGISTRY, else recovery-registry.json beside our own configuration, once.
+// loadRegistry reads $GCHAT_WAKE_REGISTRY, else recovery-registry.json beside our own
+// configuration, once.
 func (f *wakeHook) loadRegistry() (*registry, error) {
 	if f.loadedRegistry != nil {
 		return f.loadedRegistry, nil
 	}
-	path := cmp.Or(f.Env("GCHAT_WAKE_REGISTRY"), filepath.Join(state.ConfigDir(f.Env), "recovery-registry.json"))
+	path := cmp.Or(
+		f.Env("GCHAT_WAKE_REGISTRY"),
+		filepath.Join(state.ConfigDir(f.Env), "recovery-registry.json"),
+	)
 	b, err := state.ReadPlainOrLink(path, maxRegistryBytes)
 	if err != nil {
 		return nil, fmt.Errorf("registry: %w", err)
@@ -106,25 +114,31 @@ func (r *registry) addAgent(entry json.RawMessage, where string) {
 		return
 	}
 	a := agent{
-		id: cmp.Or(id, session), tmuxSession: session, openclawSession: stringValue(members["openclaw_session_id"]), isEnabled: true, isUnnamed: id == "",
+		id: cmp.Or(
+			id,
+			session,
+		), tmuxSession: session, openclawSession: stringValue(members["openclaw_session_id"]), isEnabled: true, isUnnamed: id == "",
 		settings: r.readSettings(r.settings, members["hook_settings"], where+".hook_settings"),
 	}
-	if enabled := members["enabled"]; len(enabled) > 0 && (!isSet(enabled) || json.Unmarshal(enabled, &a.isEnabled) != nil) {
+	if enabled := members["enabled"]; len(enabled) > 0 &&
+		(!isSet(enabled) || json.Unmarshal(enabled, &a.isEnabled) != nil) {
 		a.isEnabled = false
 		r.addProblem(where, ".enabled is neither true nor false; the agent is not told")
 	}
 	r.agents, r.maxPaneLines = append(r.agents, a), max(r.maxPaneLines, a.paneLines)
 }
 
-// agentForSession is the agent that supervises a session: the one with exactly this tmux_session_name, else the one whose agent_id
-// and a dash begin the name, the longest of those. Of equals it is one that is enabled, then one that can be told, then the
+// agentForSession is the agent that supervises a session: the one with exactly this
+// tmux_session_name, else the one whose agent_id and a dash begin the name, the longest
+// of those. Of equals it is one that is enabled, then one that can be told, then the
 // first. ok is false when there is none, or it is not enabled.
 func (r *registry) agentForSession(session string) (best agent, isEnabled bool) {
 	bestRank := 0
 	for _, a := range r.agents {
 		rank := 0
 		switch {
-		case a.tmuxSession == session, a.tmuxSession != "" && inject.KeptName(a.tmuxSession) == session:
+		case a.tmuxSession == session,
+			a.tmuxSession != "" && inject.KeptName(a.tmuxSession) == session:
 			rank = math.MaxInt32
 		case !a.isUnnamed && strings.HasPrefix(session, a.id+"-"):
 			rank = 4 * len(a.id)
@@ -144,7 +158,8 @@ func (r *registry) agentForSession(session string) (best agent, isEnabled bool) 
 	return best, best.isEnabled
 }
 
-// readSettings is s with what an object of settings says. It ignores a value that a setting does not take, and names the problem.
+// readSettings is s with what an object of settings says. It ignores a value that a
+// setting does not take, and names the problem.
 func (r *registry) readSettings(s settings, raw json.RawMessage, where string) settings {
 	members, ok := objectMembers(raw)
 	if isSet(raw) && !ok {
@@ -161,7 +176,9 @@ func (r *registry) readSettings(s settings, raw json.RawMessage, where string) s
 		{"reply_seconds", &s.replySeconds, 1, 3600},
 	} {
 		value := float64(*setting.to)
-		if v := members[setting.name]; isSet(v) && json.Unmarshal(v, &value) != nil || value < float64(setting.lo) || value > float64(setting.hi) {
+		if v := members[setting.name]; isSet(v) && json.Unmarshal(v, &value) != nil ||
+			value < float64(setting.lo) ||
+			value > float64(setting.hi) {
 			addProblem(setting.name, fmt.Sprintf("a number from %d to %d", setting.lo, setting.hi))
 			continue
 		}

@@ -21,7 +21,8 @@ type pane struct {
 }
 
 const (
-	// tmuxTimeout is how long tmux may take, on a busy machine too. Claude Code waits for us, and a stopped server never answers.
+	// tmuxTimeout is how long tmux may take, on a busy machine too. Claude Code waits for
+	// us, and a stopped server never answers.
 	tmuxTimeout = 3 * time.Second
 
 	comparedLines     = 40 // the last lines of a pane that are compared with those before
@@ -30,15 +31,21 @@ const (
 	criticalPercent   = 80 // percent
 )
 
-// capturePane asks tmux. When that is gone it is the session that the hooks were last called in, without a screen.
+// capturePane asks tmux. When that is gone it is the session that the hooks were last
+// called in, without a screen.
 func (f *wakeHook) capturePane(ctx context.Context) (p pane, err error) {
 	p.askedAt = time.Now()
 	ctx, cancel := context.WithTimeout(ctx, tmuxTimeout)
 	defer cancel()
-	p.Snapshot, err = inject.ServerOf(f.Env("TMUX")).Snapshot(ctx, f.Env("TMUX_PANE"), f.loadedRegistry.maxPaneLines)
+	p.Snapshot, err = inject.ServerOf(f.Env("TMUX")).
+		Snapshot(ctx, f.Env("TMUX_PANE"), f.loadedRegistry.maxPaneLines)
 	p.answeredAt = time.Now()
 	if err != nil && f.lastTmuxSession != "" {
-		f.Log().Warn().Err(err).Str("session", f.lastTmuxSession).Msg("tmux did not answer; the message says nothing about the screen")
+		f.Log().
+			Warn().
+			Err(err).
+			Str("session", f.lastTmuxSession).
+			Msg("tmux did not answer; the message says nothing about the screen")
 		p.Snapshot, err = inject.Snapshot{Session: f.lastTmuxSession}, nil
 	}
 	return p, err
@@ -50,11 +57,13 @@ func (p *pane) keepLastLines(lines int) {
 	p.toldLines, p.parsed = cleanLines(p.Lines), inject.ReadScreen(p.Screen)
 }
 
-// cleanLines makes lines of a pane ready to be told: without boxes, hidden characters and blank lines.
+// cleanLines makes lines of a pane ready to be told: without boxes, hidden characters and
+// blank lines.
 func cleanLines(lines []string) (cleaned []string) {
 	for _, l := range lines {
 		l = oneLine(l)
-		isFrame := func(r rune) bool { return r >= 0x2500 && r <= 0x259f } // box drawing and block elements
+		// box drawing and block elements
+		isFrame := func(r rune) bool { return r >= 0x2500 && r <= 0x259f }
 		if plain := strings.Join(strings.FieldsFunc(l, isFrame), " "); plain != l {
 			// What was a frame leaves blanks of no meaning.
 			l = strings.Join(strings.Fields(plain), " ")
@@ -79,8 +88,9 @@ const (
 )
 
 var (
-	// failurePattern is how a line begins that tells of a failure. Claude Code draws an API error below "⎿". A shell names itself
-	// before the command that it did not find; and a sum of tests, "Tests failed: 0", is no failure.
+	// failurePattern is how a line begins that tells of a failure. Claude Code draws an
+	// API error below "⎿". A shell names itself before the command that it did not find;
+	// and a sum of tests, "Tests failed: 0", is no failure.
 	failurePattern = state.LazyPattern(`^\s*(?:⎿\s*)?(?:[●⏺]\s*)?` +
 		`(?:API Error|Traceback \(most recent|Command failed|(?i:error:|fatal:|panic:)` +
 		`|(?:(?:line [0-9]+|[^\s:]+): ){1,3}command not found|\S+: [0-9]+: \S+: not found$` +
@@ -95,19 +105,30 @@ var (
 	separatorPattern = state.LazyPattern(`[|│┃║·•∙\x{E0B0}-\x{E0BF}]|[,;] | [-–—/] | {3,}`)
 )
 
-// screenPatterns are those that the reader does not know, of other versions and other programs.
+// screenPatterns are those that the reader does not know, of other versions and other
+// programs.
 var screenPatterns = []struct {
 	state string
 	words func() *regexp.Regexp
 }{
-	{menuState, state.LazyPattern(`(?i)enter to (?:select|confirm)|numbered.*option|↑/↓ to navigate`)},
+	{
+		menuState,
+		state.LazyPattern(`(?i)enter to (?:select|confirm)|numbered.*option|↑/↓ to navigate`),
+	},
 	{permissionState, state.LazyPattern(
-		`(?i)do you want to |allow this action|\(y/n\)|\[y/N\]|would you like to proceed|needs your permission`)},
-	{idleState, state.LazyPattern(`(?i)what can i help|waiting for (your )?(input|response)|^\s*❯\s*$|^> *$`)},
+		`(?i)do you want to |allow this action|\(y/n\)|\[y/N\]|would you like to proceed|needs your permission`,
+	)},
+	{
+		idleState,
+		state.LazyPattern(
+			`(?i)what can i help|waiting for (your )?(input|response)|^\s*❯\s*$|^> *$`,
+		),
+	},
 	{errorState, failurePattern},
 }
 
-// stateHint says what the session does from now on: by the event where that says it, else by the screen.
+// stateHint says what the session does from now on: by the event where that says it, else
+// by the screen.
 func (f *wakeHook) stateHint() string {
 	shown := f.screenState()
 	switch {
@@ -115,17 +136,20 @@ func (f *wakeHook) stateHint() string {
 		return awaitingState
 	case f.trigger.name == compactTrigger:
 		return workingState
-	case f.event.Reason == "clear", f.event.Reason == "resume": // an end, but Claude Code stays, with another session
+	case f.event.Reason == "clear", f.event.Reason == "resume":
+		// an end, but Claude Code stays, with another session
 		return idleState
 	case f.trigger.name == endTrigger:
 		return terminatedState
-	case f.trigger.hookEvent == "Stop" && shown == workingState: // the spinner is drawn while the Stop hooks run
+	case f.trigger.hookEvent == "Stop" && shown == workingState:
+		// the spinner is drawn while the Stop hooks run
 		return idleState
 	}
 	return shown
 }
 
-// screenState is what the screen says, by its reader, else by patterns, else by what Claude Code notified of.
+// screenState is what the screen says, by its reader, else by patterns, else by what
+// Claude Code notified of.
 func (f *wakeHook) screenState() string {
 	screen := f.pane.parsed
 	switch {
@@ -152,7 +176,8 @@ func (f *wakeHook) screenState() string {
 	switch {
 	case f.trigger.name == permissionTrigger:
 		return permissionState
-	case f.trigger.hookEvent != "Notification" && f.pane.Screen == "": // tmux is gone, and the session with it
+	case f.trigger.hookEvent != "Notification" && f.pane.Screen == "":
+		// tmux is gone, and the session with it
 		return errorState
 	}
 	return idleState
@@ -175,8 +200,8 @@ func (p pane) endsInError() bool {
 	return false
 }
 
-// contextPressure is how full Claude's context is, by the status line: "47% [OK]", "[WARNING]" from the threshold on, "[CRITICAL]"
-// from 80; "unknown" where none says it.
+// contextPressure is how full Claude's context is, by the status line: "47% [OK]",
+// "[WARNING]" from the threshold on, "[CRITICAL]" from 80; "unknown" where none says it.
 func (p pane) contextPressure(threshold int) string {
 	used, ok := p.contextPercent()
 	level := "OK"
@@ -191,13 +216,15 @@ func (p pane) contextPressure(threshold int) string {
 	return fmt.Sprintf("%d%% [%s]", used, level)
 }
 
-// contextPercent reads the percentage: the last one in a part of a status line that names the context, else the last one of all.
-// Within a part the first one behind that name goes before others. What Claude Code calls left is what is not used.
+// contextPercent reads the percentage: the last one in a part of a status line that names
+// the context, else the last one of all. Within a part the first one behind that name
+// goes before others. What Claude Code calls left is what is not used.
 func (p pane) contextPercent() (used int, ok bool) {
 	isNamed := false
 	for _, l := range p.statusLines() {
 		for _, part := range separatorPattern().Split(l, -1) {
-			name, all := contextPattern().FindStringIndex(part), percentPattern().FindAllStringSubmatch(part, -1)
+			name, all := contextPattern().FindStringIndex(part),
+				percentPattern().FindAllStringSubmatch(part, -1)
 			if name != nil {
 				all = append(all, percentPattern().FindAllStringSubmatch(part[name[1]:], 1)...)
 			}
@@ -217,7 +244,8 @@ func (p pane) contextPercent() (used int, ok bool) {
 	return used, ok
 }
 
-// statusLines are the lines where a status line stands: below the input box, else the pane's last ones. A dialog has none.
+// statusLines are the lines where a status line stands: below the input box, else the
+// pane's last ones. A dialog has none.
 func (p pane) statusLines() (last []string) {
 	if p.parsed.Dialog() {
 		return nil

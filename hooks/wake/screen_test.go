@@ -33,14 +33,16 @@ func paneOf(lines []string) pane {
 	return p
 }
 
-// The screens of the measured versions, as they were recorded: what each is, its name says.
+// The screens of the measured versions, as they were recorded: what each is, its name
+// says.
 func TestStateOfRecordedScreens(t *testing.T) {
 	states := map[string]string{
 		"box-01-idle": idleState, "box-02-type-a-draft": idleState, "multi-00-idle": idleState, "busy-00-busy": workingState, "busy-01-type-a-draft-while-busy": workingState,
 		"permission-02-open": permissionState, "permission-03-Down": permissionState, "plan-01-open": permissionState, "edit-01-edit": permissionState,
 		"multi-02-open": menuState, "multi-09-Tab": menuState, "longq-01-open": menuState, "preview-01-open": menuState, "planq-01-open": menuState,
 		"broken-00-broken": menuState,
-		// The dialog before a session in a new folder, which was recorded of 2.1.329 only.
+		// The dialog before a session in a new folder, which was recorded of 2.1.329
+		// only.
 		"trust-00-trust": menuState, "trust-01-Down": menuState, "trust-02-60x15": menuState,
 	}
 	for _, version := range []string{"2.1.197", "2.1.329"} {
@@ -200,7 +202,8 @@ func TestClean(t *testing.T) {
 	}
 }
 
-// deliver: chat puts the same event into Google Chat's outbox, instead of the agent or as well.
+// deliver: chat puts the same event into Google Chat's outbox, instead of the agent or as
+// well.
 func TestDeliverToChat(t *testing.T) {
 	for deliver, agents := range map[string]int{"chat": 0, "both": 1} {
 		w := newWorld(t, "warden-main", quiet)

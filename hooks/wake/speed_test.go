@@ -14,8 +14,9 @@ import (
 	"time"
 )
 
-// BenchmarkBesideBash runs our Stop hook and the bash hook in turn, as Claude Code sees them: over when the process is gone and
-// its output closed. Claude's words are in the event and in the transcript, since the bash hook knows only the latter.
+// BenchmarkBesideBash runs our Stop hook and the bash hook in turn, as Claude Code sees
+// them: over when the process is gone and its output closed. Claude's words are in the
+// event and in the transcript, since the bash hook knows only the latter.
 func BenchmarkBesideBash(b *testing.B) {
 	for _, program := range []string{"tmux", "bash", "jq", "tail", "grep", "diff", "flock"} {
 		if _, err := exec.LookPath(program); err != nil {
@@ -41,7 +42,8 @@ func medianMilliseconds(all []time.Duration) float64 {
 	return float64(all[len(all)/2]) / float64(time.Millisecond)
 }
 
-// benchDesk is a machine with an agent's tmux session, its registry, and an openclaw that does nothing.
+// benchDesk is a machine with an agent's tmux session, its registry, and an openclaw that
+// does nothing.
 type benchDesk struct {
 	*testing.B
 	dir string

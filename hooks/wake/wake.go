@@ -1,6 +1,7 @@
-// Package wake speaks to OpenClaw agents: when a Claude Code session that an agent supervises has ended a turn, asks
-// something, idles or ends, the agent is told, in a message that carries what Claude said, or else what changed on the
-// session's screen. The hook writes the message into the outbox; the poller runs openclaw.
+// Package wake speaks to OpenClaw agents: when a Claude Code session that an agent
+// supervises has ended a turn, asks something, idles or ends, the agent is told, in a
+// message that carries what Claude said, or else what changed on the session's screen.
+// The hook writes the message into the outbox; the poller runs openclaw.
 package wake
 
 import (
@@ -48,7 +49,8 @@ func Names() []string { return slices.Sorted(maps.Keys(triggers)) }
 
 func IsName(name string) bool { return triggers[name].name != "" }
 
-// SetJob gives h the job that its name stands for, and says whether the name is one of ours.
+// SetJob gives h the job that its name stands for, and says whether the name is one of
+// ours.
 func SetJob(h *hooks.Hook) bool {
 	t, ok := triggers[h.Name]
 	if ok {
@@ -100,7 +102,8 @@ func (f *wakeHook) handleEvent(ctx context.Context, e *hooks.Event) error {
 	if err != nil {
 		return fmt.Errorf("tmux session: %w", err)
 	}
-	// tmux names the session that was used last. A person who watches has one of the same windows.
+	// tmux names the session that was used last. A person who watches has one of the same
+	// windows.
 	for _, session := range append([]string{f.pane.Session}, f.pane.Sessions...) {
 		if agent, ok := loaded.agentForSession(session); ok {
 			f.agent, f.pane.Session = agent, session
@@ -124,7 +127,8 @@ func (f *wakeHook) sessions() state.Sessions { return state.SessionsIn(state.Use
 
 func (f *wakeHook) outbox() state.Outbox { return state.OutboxIn(state.UserStateDir(f.Env)) }
 
-// informAgent puts the message, has the poller deliver it, and waits only where the agent decides whether the session stops.
+// informAgent puts the message, has the poller deliver it, and waits only where the agent
+// decides whether the session stops.
 func (f *wakeHook) informAgent(ctx context.Context) error {
 	news, message, err := f.enqueueIfNew(ctx)
 	outcome := "queued" // or unchanged, decided, undecided, failed
@@ -141,16 +145,26 @@ func (f *wakeHook) informAgent(ctx context.Context) error {
 	case message != nil:
 		f.StartPoller()
 	}
-	f.Log().Info().Str("trigger", f.trigger.name).Str("tmux_session", f.pane.Session).Str("agent_id", f.agent.id).
-		Str("state", f.state).Str("pressure", f.pressure).Str("content_source", news.source).Str("outcome", outcome).
-		Dur("duration_ms", time.Since(f.startedAt)).Msg("supervised session")
+	f.Log().
+		Info().
+		Str("trigger", f.trigger.name).
+		Str("tmux_session", f.pane.Session).
+		Str("agent_id", f.agent.id).
+		Str("state", f.state).
+		Str("pressure", f.pressure).
+		Str("content_source", news.source).
+		Str("outcome", outcome).
+		Dur("duration_ms", time.Since(f.startedAt)).
+		Msg("supervised session")
 	return err
 }
 
-// enqueueIfNew works out what there is to tell and puts it into the outbox, as the only hook of the
-// session that does: two hooks that run at the same moment tell no line twice. m is nil when
-// no agent is told.
-func (f *wakeHook) enqueueIfNew(ctx context.Context) (news agentNews, message *state.Message, err error) {
+// enqueueIfNew works out what there is to tell and puts it into the outbox, as the only
+// hook of the session that does: two hooks that run at the same moment tell no line
+// twice. m is nil when no agent is told.
+func (f *wakeHook) enqueueIfNew(
+	ctx context.Context,
+) (news agentNews, message *state.Message, err error) {
 	session := &state.Session{}
 	if f.event.SessionID != "" { // else it is no event of Claude Code's, and nothing is remembered
 		lock, err := f.sessions().LockWake(f.event.SessionID)
@@ -187,7 +201,8 @@ func (f *wakeHook) enqueueIfNew(ctx context.Context) (news agentNews, message *s
 	if f.event.SessionID == "" {
 		return news, message, nil
 	}
-	// The session is written after the message was put: a hook that is killed in between tells twice, and loses nothing.
+	// The session is written after the message was put: a hook that is killed in between
+	// tells twice, and loses nothing.
 	err = f.remember(memory)
 	if err != nil && news.isEnqueued {
 		f.Log().Error().Err(err).Msg("session not written; its agent may be told this again")
@@ -196,8 +211,8 @@ func (f *wakeHook) enqueueIfNew(ctx context.Context) (news agentNews, message *s
 	return news, message, err
 }
 
-// remember writes down what the session's agent knows, and where the session runs: perhaps no
-// other hook of ours writes that.
+// remember writes down what the session's agent knows, and where the session runs:
+// perhaps no other hook of ours writes that.
 func (f *wakeHook) remember(memory state.WakeMemory) error {
 	now, project := time.Now().UTC(), state.ProjectDir(f.Env)
 	socket := inject.ServerOf(f.Env("TMUX")).Socket
@@ -210,8 +225,9 @@ func (f *wakeHook) remember(memory state.WakeMemory) error {
 	return err
 }
 
-// enqueueWake writes the message down: for the agent, for the session's thread in Google Chat, or both, as the settings say. The poller
-// puts a message that is too long for a command line into a file.
+// enqueueWake writes the message down: for the agent, for the session's thread in Google
+// Chat, or both, as the settings say. The poller puts a message that is too long for a
+// command line into a file.
 func (f *wakeHook) enqueueWake(news agentNews) (*state.Message, error) {
 	if f.agent.toChat {
 		err := f.enqueueChatReport(news)
@@ -226,7 +242,13 @@ func (f *wakeHook) enqueueWake(news agentNews) (*state.Message, error) {
 		return nil, fmt.Errorf("agent %s has no openclaw_session_id in the registry", f.agent.id)
 	}
 	needsReply := f.agent.isBidirectional && f.trigger.hookEvent == "Stop"
-	args := []string{"agent", "--session-id", f.agent.openclawSession, "--message", f.buildMessage(news)}
+	args := []string{
+		"agent",
+		"--session-id",
+		f.agent.openclawSession,
+		"--message",
+		f.buildMessage(news),
+	}
 	if needsReply {
 		args = append(args, "--json")
 	}
@@ -240,9 +262,12 @@ func (f *wakeHook) enqueueWake(news agentNews) (*state.Message, error) {
 	return message, err
 }
 
-// awaitDecision waits for the agent's decision as long as the settings say, and prints one that sends the session on. The poller
-// goes on with a message that takes longer.
-func (f *wakeHook) awaitDecision(ctx context.Context, message *state.Message) (outcome string, err error) {
+// awaitDecision waits for the agent's decision as long as the settings say, and prints
+// one that sends the session on. The poller goes on with a message that takes longer.
+func (f *wakeHook) awaitDecision(
+	ctx context.Context,
+	message *state.Message,
+) (outcome string, err error) {
 	timeout := time.Duration(f.agent.replySeconds) * time.Second
 	if err := state.AddToIndex(f.Env, state.IndexEntry{RecordType: state.IndexedMessage, Path: message.Path}); err != nil {
 		return "undecided", err
@@ -254,7 +279,10 @@ func (f *wakeHook) awaitDecision(ctx context.Context, message *state.Message) (o
 	case ctx.Err() != nil: // Esc
 		return "undecided", nil
 	case errors.Is(err, context.DeadlineExceeded):
-		return "undecided", fmt.Errorf("the agent did not decide within %s; the session stops", timeout)
+		return "undecided", fmt.Errorf(
+			"the agent did not decide within %s; the session stops",
+			timeout,
+		)
 	case err != nil:
 		return "undecided", fmt.Errorf("wait for the agent: %w", err)
 	}
@@ -276,7 +304,8 @@ func (d decision) blocksStop() bool {
 	return d.Decision == "block" && strings.TrimSpace(d.Reason) != ""
 }
 
-// cliOutput is what `openclaw agent --json` prints: the decision itself, or the agent's reply.
+// cliOutput is what `openclaw agent --json` prints: the decision itself, or the agent's
+// reply.
 type cliOutput struct {
 	decision
 	Payloads []struct {
@@ -285,14 +314,16 @@ type cliOutput struct {
 	Result *cliOutput `json:"result"`
 }
 
-// readDecision is the last decision in what openclaw printed: an object by itself, or in the text of a payload. A CLI may print
-// lines before it, an agent words and a fence around it.
+// readDecision is the last decision in what openclaw printed: an object by itself, or in
+// the text of a payload. A CLI may print lines before it, an agent words and a fence
+// around it.
 func readDecision(text []byte) (last decision) {
 	for begin := bytes.IndexByte(text, '{'); begin >= 0; begin = bytes.IndexByte(text, '{') {
 		text = text[begin:]
 		var output cliOutput
 		decoder := json.NewDecoder(bytes.NewReader(text))
-		_ = decoder.Decode(&output) // members of other types are left out; what is no JSON is passed over
+		// members of other types are left out; what is no JSON is passed over
+		_ = decoder.Decode(&output)
 		text = text[max(1, decoder.InputOffset()):]
 		for result := &output; result != nil; result = result.Result {
 			if result.Decision != "" {

@@ -14,7 +14,8 @@ import (
 	"gchat-hooks/state"
 )
 
-// agentNews is what a message carries, from one source: Claude's words, a question, or else lines of the pane.
+// agentNews is what a message carries, from one source: Claude's words, a question, or
+// else lines of the pane.
 type agentNews struct {
 	source     string // transcript, question, pane, none
 	text       string
@@ -22,23 +23,32 @@ type agentNews struct {
 	isEnqueued bool // it is in the outbox
 }
 
-// buildNews works out what there is to tell, and updates what the agent knows. In doubt it says that it is new.
+// buildNews works out what there is to tell, and updates what the agent knows. In doubt
+// it says that it is new.
 func (f *wakeHook) buildNews(memory *state.WakeMemory) agentNews {
 	openclawSession := f.agent.openclawSession
 	if f.trigger.name == questionTrigger {
 		news := agentNews{source: "question", text: questionsText(f.event.ToolInput)}
 		askedKey := f.event.ToolUseID + "\n\n" + news.text
-		news.isNew = f.event.ToolUseID == "" || askedKey != memory.Question || openclawSession != memory.AgentSession // a doubled install tells once
+		// a doubled install tells once
+		news.isNew = f.event.ToolUseID == "" || askedKey != memory.Question ||
+			openclawSession != memory.AgentSession
 		memory.Question, memory.AgentSession = askedKey, openclawSession
 		return news
 	}
-	if f.trigger.name == permissionTrigger && f.agent.skipsKnown && openclawSession == memory.AgentSession && f.pane.showsQuestion(memory.Question) {
-		return agentNews{source: "question"} // Claude Code notifies of a question, too, 6 s after its dialog is drawn
+	if f.trigger.name == permissionTrigger && f.agent.skipsKnown &&
+		openclawSession == memory.AgentSession &&
+		f.pane.showsQuestion(memory.Question) {
+		// Claude Code notifies of a question, too, 6 s after its dialog is drawn
+		return agentNews{source: "question"}
 	}
-	// A session's end and a compaction are news whatever the pane shows; and a pane that cannot be seen may have any.
+	// A session's end and a compaction are news whatever the pane shows; and a pane that
+	// cannot be seen may have any.
 	isAlwaysNew := f.trigger.name == endTrigger || f.trigger.name == compactTrigger
 	claudeText := f.claudeText(memory)
-	news := agentNews{isNew: isAlwaysNew || f.pane.Screen == "" || openclawSession != memory.AgentSession}
+	news := agentNews{
+		isNew: isAlwaysNew || f.pane.Screen == "" || openclawSession != memory.AgentSession,
+	}
 	memory.AgentSession = openclawSession
 	if claudeText != "" {
 		id := textHash(claudeText)
@@ -50,7 +60,10 @@ func (f *wakeHook) buildNews(memory *state.WakeMemory) agentNews {
 		lastLines := f.pane.toldLines[max(0, len(f.pane.toldLines)-comparedLines):]
 		news.isNew, memory.PaneHash = news.isNew || id != memory.PaneHash, id
 		if claudeText == "" {
-			news.source, news.text = "pane", strings.Join(newLines(memory.Lines, lastLines, f.agent.minPaneLines), "\n")
+			news.source, news.text = "pane", strings.Join(
+				newLines(memory.Lines, lastLines, f.agent.minPaneLines),
+				"\n",
+			)
 		}
 		memory.Lines, memory.CapturedAt = append([]string{}, lastLines...), f.pane.answeredAt
 	}
@@ -60,12 +73,18 @@ func (f *wakeHook) buildNews(memory *state.WakeMemory) agentNews {
 	return news
 }
 
-// showsQuestion says whether the pane shows one of the questions that were told, or the page on which their answers are reviewed.
+// showsQuestion says whether the pane shows one of the questions that were told, or the
+// page on which their answers are reviewed.
 func (p pane) showsQuestion(toldQuestions string) bool {
 	screen := p.parsed
-	return slices.ContainsFunc(strings.Split(toldQuestions, "\n\nQuestion: ")[1:], func(question string) bool {
-		return screen.Shows == inject.Review || screen.Shows == inject.Question && (screen.Cut || inject.Begins(screen.Question, question))
-	})
+	return slices.ContainsFunc(
+		strings.Split(toldQuestions, "\n\nQuestion: ")[1:],
+		func(question string) bool {
+			return screen.Shows == inject.Review ||
+				screen.Shows == inject.Question &&
+					(screen.Cut || inject.Begins(screen.Question, question))
+		},
+	)
 }
 
 func hash(texts ...string) string { return state.Hash(12, strings.Join(texts, "\x00")) }
@@ -73,15 +92,17 @@ func hash(texts ...string) string { return state.Hash(12, strings.Join(texts, "\
 // textHash tells words apart, and not by their margins: an event trims them.
 func textHash(text string) string { return hash(strings.TrimSpace(text)) }
 
-// claudeText is what Claude said last, by the event or the transcript; "" when it said nothing, or that cannot be read, or when
-// this is a notification and they are known: what the session waits for is on the screen.
+// claudeText is what Claude said last, by the event or the transcript; "" when it said
+// nothing, or that cannot be read, or when this is a notification and they are known:
+// what the session waits for is on the screen.
 func (f *wakeHook) claudeText(memory *state.WakeMemory) string {
 	path := string(f.event.TranscriptPath)
 	if text := cleanText(string(f.event.LastAssistantMessage)); text != "" || path == "" {
 		return text
 	}
 	text, err := hooks.LastClaudeText(path)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) { // a session's first hooks come before its first line
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		// a session's first hooks come before its first line
 		f.Log().Error().Err(err).Msg("transcript not read; the message shows the screen instead")
 	}
 	text = cleanText(text)
@@ -91,8 +112,9 @@ func (f *wakeHook) claudeText(memory *state.WakeMemory) string {
 	return text
 }
 
-// newLines are the lines that are new since the pane was last told of, in their order, and as many of the last ones besides
-// that at least so many are told; at the first time (was is nil) only those.
+// newLines are the lines that are new since the pane was last told of, in their order,
+// and as many of the last ones besides that at least so many are told; at the first time
+// (was is nil) only those.
 func newLines(before, after []string, minLines int) (chosen []string) {
 	if before == nil && minLines > 0 {
 		return after[max(0, len(after)-minLines):]
@@ -122,8 +144,9 @@ func newLines(before, after []string, minLines int) (chosen []string) {
 	return chosen
 }
 
-// buildMessage is the wake message, version 2 of its format: sections with a headline in brackets, one blank line between them.
-// A question has a section of its own in place of the content, and says nothing of the context's pressure.
+// buildMessage is the wake message, version 2 of its format: sections with a headline in
+// brackets, one blank line between them. A question has a section of its own in place of
+// the content, and says nothing of the context's pressure.
 func (f *wakeHook) buildMessage(news agentNews) string {
 	var sections []string
 	addSection := func(name, text string) { sections = append(sections, "["+name+"]\n"+text) }
@@ -144,8 +167,8 @@ func (f *wakeHook) buildMessage(news agentNews) string {
 	return strings.Join(sections, "\n\n")
 }
 
-// actionLines are commands that can be pasted into a shell. menu-driver finds the session by its name, but for one that reads
-// like an option or a pane.
+// actionLines are commands that can be pasted into a shell. menu-driver finds the session
+// by its name, but for one that reads like an option or a pane.
 func actionLines(session, pane string) string {
 	if strings.HasPrefix(session, "-") || strings.HasPrefix(session, "%") {
 		session = pane
@@ -157,8 +180,9 @@ func actionLines(session, pane string) string {
 	return strings.Join(lines, "\n")
 }
 
-// enqueueChatReport puts the same event into Google Chat's outbox, for the session's thread: what Claude said as the Markdown that
-// it is, and a screen or a question as it stands.
+// enqueueChatReport puts the same event into Google Chat's outbox, for the session's
+// thread: what Claude said as the Markdown that it is, and a screen or a question as it
+// stands.
 func (f *wakeHook) enqueueChatReport(news agentNews) error {
 	body := news.text
 	if news.source != "transcript" {
@@ -176,7 +200,8 @@ func (f *wakeHook) enqueueChatReport(news agentNews) error {
 // maxRawChars is how much of an input is told that holds no question which can be read.
 const maxRawChars = 2000
 
-// questionsText are those of an AskUserQuestion call, for an agent to read. Where they cannot be read it gets the input as it came.
+// questionsText are those of an AskUserQuestion call, for an agent to read. Where they
+// cannot be read it gets the input as it came.
 func questionsText(toolInput []byte) string {
 	var in struct {
 		Questions []state.SubQuestion `json:"questions"`
@@ -184,7 +209,9 @@ func questionsText(toolInput []byte) string {
 	err := json.Unmarshal(toolInput, &in)
 	hasNoText := func(q state.SubQuestion) bool { return q.Question == "" }
 	if err != nil || len(in.Questions) == 0 || slices.ContainsFunc(in.Questions, hasNoText) {
-		return strings.TrimSpace("(could not parse questions)\n" + firstChars(cleanText(string(toolInput)), maxRawChars))
+		return strings.TrimSpace(
+			"(could not parse questions)\n" + firstChars(cleanText(string(toolInput)), maxRawChars),
+		)
 	}
 	var texts []string
 	for _, q := range in.Questions {
@@ -192,7 +219,10 @@ func questionsText(toolInput []byte) string {
 		if h := oneLine(q.Header); h != "" {
 			lines = append(lines, "Header: "+h)
 		}
-		lines = append(lines, "Multi-select: "+map[bool]string{true: "yes", false: "no"}[q.MultiSelect])
+		lines = append(
+			lines,
+			"Multi-select: "+map[bool]string{true: "yes", false: "no"}[q.MultiSelect],
+		)
 		if len(q.Options) > 0 {
 			lines = append(lines, "Options:")
 		}
@@ -217,8 +247,13 @@ func cleanText(s string) string {
 	return strings.TrimRight(s, "\n")
 }
 
-// oneLine is a readable text on one line. Its blanks stay: they are a part of a session's name, and of a label on the screen.
-func oneLine(s string) string { return strings.NewReplacer("\n", " ", "\t", " ").Replace(cleanText(s)) }
+// oneLine is a readable text on one line. Its blanks stay: they are a part of a session's
+// name, and of a label on the screen.
+func oneLine(
+	s string,
+) string {
+	return strings.NewReplacer("\n", " ", "\t", " ").Replace(cleanText(s))
+}
 
 func lastChars(s string, chars int) string {
 	runes := []rune(s)

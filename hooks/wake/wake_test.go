@@ -171,7 +171,8 @@ func TestDedup(t *testing.T) {
 	}
 }
 
-// Two hooks at one moment, a hundred times: each line of the pane is told once, and none is lost.
+// Two hooks at one moment, a hundred times: each line of the pane is told once, and none
+// is lost.
 func TestAtOnce(t *testing.T) {
 	runs := 100
 	if testing.Short() {
@@ -217,7 +218,8 @@ func TestSessionNames(t *testing.T) {
 	w := newWorld(t, "plain", quiet)
 	for _, name := range []string{"two words", "two  blanks", " around ", "a/b", "../../up", "..", "emoji 🙂", strings.Repeat("x", 200), "it's $(touch x)", "-dash", "%5", "épic"} {
 		w.runTmux("rename-session", "-t", w.pane, "--", name)
-		name = w.runTmux("display-message", "-p", "-t", w.pane, "#{session_name}") // tmux keeps no dots
+		// tmux keeps no dots
+		name = w.runTmux("display-message", "-p", "-t", w.pane, "#{session_name}")
 		b, _ := json.Marshal(name)
 		w.writeRegistry(`{"agents":[{"agent_id":"a","tmux_session_name":` + string(b) + `,"openclaw_session_id":"x","hook_settings":{"dedup_enabled":false}}]}`)
 		before := len(w.wakeMessages())
@@ -233,7 +235,8 @@ func TestSessionNames(t *testing.T) {
 		}
 		// The actions are words for a shell, which has to give the name back.
 		action := strings.Split(section(message, "AVAILABLE ACTIONS"), "\n")[6]
-		if got := w.runShell("set -- " + strings.TrimPrefix(action, "menu-driver.sh ") + `; printf %s "$1"`); got != name && (got != w.pane || !strings.ContainsAny(name[:1], "-%")) { // which menu-driver would take for something else
+		if got := w.runShell("set -- " + strings.TrimPrefix(action, "menu-driver.sh ") + `; printf %s "$1"`); got != name && (got != w.pane || !strings.ContainsAny(name[:1], "-%")) {
+			// which menu-driver would take for something else
 			t.Errorf("%q comes out of %q as %q", name, action, got)
 		}
 	}
@@ -410,8 +413,8 @@ func TestCut(t *testing.T) {
 	}
 }
 
-// The table in docs/openclaw.md holds for the code that reads the settings: the same members, their defaults, and a value that
-// each of them refuses.
+// The table in docs/openclaw.md holds for the code that reads the settings: the same
+// members, their defaults, and a value that each of them refuses.
 func TestSettingsPage(t *testing.T) {
 	page, err := os.ReadFile("../../docs/openclaw.md")
 	if err != nil {

@@ -21,7 +21,8 @@ import (
 
 const testTimeout = 30 * time.Second // how long anything is waited for
 
-// hookNameVariable has this test's program be the hook of that name: for tests that kill it.
+// hookNameVariable has this test's program be the hook of that name: for tests that kill
+// it.
 const hookNameVariable = "WAKE_TEST_HOOK"
 
 func TestMain(m *testing.M) {
@@ -132,7 +133,8 @@ func (w *world) waitUntil(what string, isDone func() bool) {
 	}
 }
 
-// errorLines is what the log says of failures; fires are its lines on the events that were told.
+// errorLines is what the log says of failures; fires are its lines on the events that
+// were told.
 func (w *world) errorLines() string { return w.logLines(false) }
 func (w *world) infoLines() string  { return w.logLines(true) }
 
@@ -158,7 +160,8 @@ func recorded(t testing.TB, name string, members ...any) []byte {
 		t.Fatal(err)
 	}
 	delete(e, "transcript_path")
-	e["session_id"] = "b1e91434-d410-4fbe-b382-0fbc1f1c23d3" // the recordings are of several sessions
+	// the recordings are of several sessions
+	e["session_id"] = "b1e91434-d410-4fbe-b382-0fbc1f1c23d3"
 	for i := 0; i+1 < len(members); i += 2 {
 		e[members[i].(string)] = members[i+1]
 	}
@@ -168,8 +171,8 @@ func recorded(t testing.TB, name string, members ...any) []byte {
 	return b
 }
 
-// runHook runs a hook in this process, with no program to start a poller from: its messages stay in the outbox. It gives what the
-// hook printed.
+// runHook runs a hook in this process, with no program to start a poller from: its
+// messages stay in the outbox. It gives what the hook printed.
 func (w *world) runHook(name string, event []byte) string { return w.runHookWith("", name, event) }
 
 // runHookWith is fire of a hook that starts a poller from the program self.
@@ -236,7 +239,8 @@ func (w *world) runShell(script string) string {
 	return string(out)
 }
 
-// wantWritesOnlyIn checks that all that was written is under these folders, only for this user.
+// wantWritesOnlyIn checks that all that was written is under these folders, only for this
+// user.
 func (w *world) wantWritesOnlyIn(dirs ...string) {
 	w.Helper()
 	w.must(filepath.WalkDir(w.userState(), func(path string, d os.DirEntry, err error) error {

@@ -25,11 +25,15 @@ const StartTimeout = 30 * time.Second
 // exitTimeout is how long after its session's end a Claude Code may take to end.
 const exitTimeout = 10 * time.Second
 
-// StartClaude starts the Claude Code of a session that has ended, or of a new one, in a tmux window in its folder: without the words
-// that it is started for, since others can read arguments. That it is started is written down before, so it is started once,
-// also by a poller that is killed. It returns the session that takes what is said by then; nil without a reason while it is
-// being started.
-func (r Runner) StartClaude(ctx context.Context, session *state.Session) (started *state.Session, why string) {
+// StartClaude starts the Claude Code of a session that has ended, or of a new one, in a
+// tmux window in its folder: without the words that it is started for, since others can
+// read arguments. That it is started is written down before, so it is started once, also
+// by a poller that is killed. It returns the session that takes what is said by then; nil
+// without a reason while it is being started.
+func (r Runner) StartClaude(
+	ctx context.Context,
+	session *state.Session,
+) (started *state.Session, why string) {
 	folder := state.SessionsIn(state.UserStateDir(r.Env))
 	if !session.StartingAt.IsZero() && session.ClaudePID == 0 { // by a poller that was killed
 		if r.Now().Sub(session.StartingAt).Abs() < StartTimeout {
@@ -38,9 +42,12 @@ func (r Runner) StartClaude(ctx context.Context, session *state.Session) (starte
 		_, err := folder.Change(session.ID, clearStart)
 		return nil, r.whyNotStarted(session, err, "it was started, and not seen to begin")
 	}
-	if isClaudeRunning := session.ClaudePID > 1 && !inject.Ended(session.ClaudePID, session.ClaudeStart); isClaudeRunning && !session.IsRunning() {
+	if isClaudeRunning := session.ClaudePID > 1 && !inject.Ended(session.ClaudePID, session.ClaudeStart); isClaudeRunning &&
+		!session.IsRunning() {
 		if r.Now().Sub(session.EndedAt).Abs() < exitTimeout {
-			return nil, "" // it is about to end, or the hook of the session that it goes on with says so next
+			// it is about to end, or the hook of the session that it goes on with says so
+			// next
+			return nil, ""
 		}
 		return nil, "its Claude Code goes on with another session"
 	}
@@ -73,7 +80,11 @@ func (r Runner) StartClaude(ctx context.Context, session *state.Session) (starte
 		_, _ = folder.Change(session.ID, clearStart)
 		return nil, r.whyNotStarted(session, err, "")
 	}
-	r.Log.Info().Str("session", session.ID).Str("pane", pane.ID).Strs("program", argv).Msg("session started")
+	r.Log.Info().
+		Str("session", session.ID).
+		Str("pane", pane.ID).
+		Strs("program", argv).
+		Msg("session started")
 	started, err = folder.Change(session.ID, func(s *state.Session) {
 		s.TmuxSocket, s.TmuxSession, s.TmuxPane = server.Socket, pane.Session, pane.ID
 		s.ClaudePID, s.ClaudeStart = pane.PID, inject.StartOf(pane.PID)
@@ -97,7 +108,8 @@ func (r Runner) whyNotStarted(session *state.Session, err error, reason string) 
 	return wording.InTerminal(session, reason)
 }
 
-// claudeCommand is what starts a session's Claude Code, or why nothing does. Its permission mode is the person's default.
+// claudeCommand is what starts a session's Claude Code, or why nothing does. Its
+// permission mode is the person's default.
 func (r Runner) claudeCommand(session *state.Session) (argv []string, why string) {
 	info, err := os.Stat(session.ProjectDir)
 	configDir := r.configDirOf(session)
@@ -119,7 +131,9 @@ func (r Runner) claudeCommand(session *state.Session) (argv []string, why string
 	case err != nil || !info.IsDir():
 		return nil, "its folder is gone: " + r.shorten(session.ProjectDir)
 	case !isTrusted:
-		why = "Claude Code was not told to trust its folder, or is not any more: " + r.shorten(session.ProjectDir)
+		why = "Claude Code was not told to trust its folder, or is not any more: " + r.shorten(
+			session.ProjectDir,
+		)
 		return nil, wording.InTerminal(session, why)
 	case argv == nil:
 		return nil, "Claude Code is not where it was, nor on PATH"
@@ -138,23 +152,30 @@ func (r Runner) claudeCommand(session *state.Session) (argv []string, why string
 
 const configDirVariable = "CLAUDE_CONFIG_DIR"
 
-// configDirOf is the folder of the settings that a session ran with, in which its transcript lies; "" for the usual one.
+// configDirOf is the folder of the settings that a session ran with, in which its
+// transcript lies; "" for the usual one.
 func (r Runner) configDirOf(session *state.Session) string {
 	projectsDir := filepath.Dir(filepath.Dir(session.TranscriptPath))
 	dir := filepath.Dir(projectsDir)
-	if filepath.Base(projectsDir) != "projects" || !filepath.IsAbs(dir) || dir == filepath.Join(state.Home(r.Env), ".claude") {
+	if filepath.Base(projectsDir) != "projects" || !filepath.IsAbs(dir) ||
+		dir == filepath.Join(state.Home(r.Env), ".claude") {
 		return ""
 	}
 	return dir
 }
 
-// claudeProgram is what the session was started with, else what the last session was, else the claude on PATH; nil where there is none.
+// claudeProgram is what the session was started with, else what the last session was,
+// else the claude on PATH; nil where there is none.
 func (r Runner) claudeProgram(session *state.Session) []string {
 	sessions, _ := state.SessionsIn(state.UserStateDir(r.Env)).All()
-	slices.SortFunc(sessions, func(a, b *state.Session) int { return b.LastSeen.Compare(a.LastSeen) })
+	slices.SortFunc(
+		sessions,
+		func(a, b *state.Session) int { return b.LastSeen.Compare(a.LastSeen) },
+	)
 	for _, s := range append([]*state.Session{session}, sessions...) {
 		exists := func(path string) bool { _, err := os.Stat(path); return err == nil && filepath.IsAbs(path) }
-		if len(s.ClaudeCommand) > 0 && !slices.ContainsFunc(s.ClaudeCommand, func(path string) bool { return !exists(path) }) {
+		if len(s.ClaudeCommand) > 0 &&
+			!slices.ContainsFunc(s.ClaudeCommand, func(path string) bool { return !exists(path) }) {
 			return slices.Clone(s.ClaudeCommand)
 		}
 	}
@@ -171,7 +192,8 @@ func NewSessionID(message string) string {
 	return uuid.NewSHA1(uuid.NameSpaceURL, []byte(message)).String()
 }
 
-// NewSessionNoteID is the id of what a machine tells of the session that a message begins on it.
+// NewSessionNoteID is the id of what a machine tells of the session that a message begins
+// on it.
 func NewSessionNoteID(message, machine string) string {
 	return state.MessageID("new", message, strings.ToLower(machine))
 }
@@ -189,10 +211,13 @@ func (r Runner) NamesProject(text string) bool {
 	return dir != ""
 }
 
-// CreateSession writes down the session that a person asks for, "/new PROJECT words" or "/new MACHINE PROJECT words", and tells its thread;
-// or it tells the thread of the message why it does not, and returns no session. The words are for the session, and have it
-// started. The same message is one session, however often it is read.
-func (r Runner) CreateSession(in *state.Incoming) (session *state.Session, prompt string, err error) {
+// CreateSession writes down the session that a person asks for, "/new PROJECT words" or
+// "/new MACHINE PROJECT words", and tells its thread; or it tells the thread of the
+// message why it does not, and returns no session. The words are for the session, and
+// have it started. The same message is one session, however often it is read.
+func (r Runner) CreateSession(
+	in *state.Incoming,
+) (session *state.Session, prompt string, err error) {
 	folder := state.SessionsIn(state.UserStateDir(r.Env))
 	text := state.Clean(state.ForAgent, in.Text)
 	dir, prompt, why := r.findProject(text)
@@ -206,7 +231,9 @@ func (r Runner) CreateSession(in *state.Incoming) (session *state.Session, promp
 	case why != "":
 		return nil, "", r.Enqueue(&state.Message{
 			ID: noteID, Type: state.MessageNote, Parts: []string{"[Not used] " + why},
-			ProjectDir: state.UserStateDir(r.Env), Chat: in.Chat, ThreadName: in.ThreadName, IsUrgent: true, CreatedAt: r.Now().UTC(),
+			ProjectDir: state.UserStateDir(
+				r.Env,
+			), Chat: in.Chat, ThreadName: in.ThreadName, IsUrgent: true, CreatedAt: r.Now().UTC(),
 		})
 	default:
 		now := r.Now().UTC()
@@ -214,7 +241,11 @@ func (r Runner) CreateSession(in *state.Incoming) (session *state.Session, promp
 			if s.ProjectDir != "" {
 				return
 			}
-			s.Name, s.ProjectDir, s.CWD, s.Environment, s.IsTrusted = filepath.Base(dir), dir, dir, state.Environment(r.Env), true
+			s.Name, s.ProjectDir, s.CWD, s.Environment, s.IsTrusted = filepath.Base(
+				dir,
+			), dir, dir, state.Environment(
+				r.Env,
+			), true
 			s.StateDir = state.SpareStateDir(state.ProjectEnv(r.Env, dir, true))
 			s.StartedAt, s.LastSeen, s.EndedAt = now, now, now // it runs when it is started
 			s.AcceptsCommands, s.Chat = true, in.Chat
@@ -226,7 +257,8 @@ func (r Runner) CreateSession(in *state.Incoming) (session *state.Session, promp
 	return session, prompt, r.EnqueueNote(session, noteID, wording.NewSessionText(session, text))
 }
 
-// findProject is the known and trusted project that "/new PROJECT words" names by the beginning of its name, and the words.
+// findProject is the known and trusted project that "/new PROJECT words" names by the
+// beginning of its name, and the words.
 func (r Runner) findProject(text string) (dir, prompt, why string) {
 	_, rest := cutWord(text)
 	name, prompt := cutWord(rest)
@@ -253,7 +285,8 @@ func (r Runner) findProject(text string) (dir, prompt, why string) {
 		switch lower := strings.ToLower(name); {
 		case strings.EqualFold(base, name), strings.EqualFold(withParent, name):
 			exact = append(exact, dir)
-		case strings.HasPrefix(strings.ToLower(base), lower), strings.HasPrefix(strings.ToLower(withParent), lower):
+		case strings.HasPrefix(strings.ToLower(base), lower),
+			strings.HasPrefix(strings.ToLower(withParent), lower):
 			partial = append(partial, dir)
 		}
 	}
@@ -275,12 +308,14 @@ func (r Runner) findProject(text string) (dir, prompt, why string) {
 	return "", "", why + r.projectLines(dirs)
 }
 
-// StartableProjects are the folders that a session may begin in: known ones, which are there, and which Claude Code was told to trust.
+// StartableProjects are the folders that a session may begin in: known ones, which are
+// there, and which Claude Code was told to trust.
 func StartableProjects(env state.Getenv) (dirs []string) {
 	known, _ := state.KnownProjects(env)
 	for _, p := range known {
 		isTrusted, _ := state.IsFolderTrusted(env, p.Dir)
-		if info, err := os.Stat(p.Dir); err == nil && info.IsDir() && isTrusted && !slices.Contains(dirs, p.Dir) {
+		if info, err := os.Stat(p.Dir); err == nil && info.IsDir() && isTrusted &&
+			!slices.Contains(dirs, p.Dir) {
 			dirs = append(dirs, p.Dir)
 		}
 	}
@@ -291,7 +326,9 @@ func StartableProjects(env state.Getenv) (dirs []string) {
 func (r Runner) projectLines(dirs []string) (text string) {
 	const maxLines = 30
 	for _, dir := range dirs[:min(maxLines, len(dirs))] {
-		text += "\n• " + r.shorten(filepath.Join(filepath.Base(filepath.Dir(dir)), filepath.Base(dir)))
+		text += "\n• " + r.shorten(
+			filepath.Join(filepath.Base(filepath.Dir(dir)), filepath.Base(dir)),
+		)
 	}
 	return text
 }

@@ -1,5 +1,5 @@
-// Package commands does what a person writes in the thread of a session: it shows the terminal, says what Claude does, interrupts
-// it, and mutes its reports.
+// Package commands does what a person writes in the thread of a session: it shows the
+// terminal, says what Claude does, interrupts it, and mutes its reports.
 package commands
 
 import (
@@ -17,9 +17,11 @@ import (
 )
 
 const (
-	// MaxCommandAge is how old a command may be when it is begun: an Esc for what Claude did an hour ago would stop something else.
+	// MaxCommandAge is how old a command may be when it is begun: an Esc for what Claude
+	// did an hour ago would stop something else.
 	MaxCommandAge = 5 * time.Minute
-	// screenLines is how many lines of a terminal /screen reads; the last ones that fit are shown.
+	// screenLines is how many lines of a terminal /screen reads; the last ones that fit
+	// are shown.
 	screenLines = 80
 	// maxMute is the longest time that a session is muted.
 	maxMute = 24 * time.Hour
@@ -44,8 +46,13 @@ type Runner struct {
 	Now     func() time.Time
 }
 
-// endsGrant says whether a command ends a yes for a while, which is done before that is taken off the session.
-func endsGrant(in *state.Incoming) bool { return strings.HasPrefix(strings.ToLower(in.Text), "/ask") }
+// endsGrant says whether a command ends a yes for a while, which is done before that is
+// taken off the session.
+func endsGrant(
+	in *state.Incoming,
+) bool {
+	return strings.HasPrefix(strings.ToLower(in.Text), "/ask")
+}
 
 // RunCommand does one command, and returns what its thread is told.
 func (r Runner) RunCommand(ctx context.Context, session *state.Session, in *state.Incoming) string {
@@ -56,7 +63,9 @@ func (r Runner) RunCommand(ctx context.Context, session *state.Session, in *stat
 		return "[Asks again] Each permission of this session is asked for from now on."
 	}
 	if r.Now().Sub(in.LocalCreatedAt) > MaxCommandAge {
-		return "[Not used] " + wording.Line(name) + " was read too late. Send it again if you still want it."
+		return "[Not used] " + wording.Line(
+			name,
+		) + " was read too late. Send it again if you still want it."
 	}
 	if wording.ClaudeCommand(in.Text, r.Config.ClaudeCommands) { // there is no terminal for it
 		return outOfReachText + wording.Line(inject.ErrNoTmux.Error()) + "."
@@ -80,8 +89,12 @@ func (r Runner) RunCommand(ctx context.Context, session *state.Session, in *stat
 	return "[Not used] There is no command " + wording.Line(name) + ". There are:\n" + commandList
 }
 
-// CaptureScreen is what the pane shows in which a session's own Claude Code has the keyboard.
-func CaptureScreen(ctx context.Context, session *state.Session) (snapshot inject.Snapshot, screen inject.Screen, err error) {
+// CaptureScreen is what the pane shows in which a session's own Claude Code has the
+// keyboard.
+func CaptureScreen(
+	ctx context.Context,
+	session *state.Session,
+) (snapshot inject.Snapshot, screen inject.Screen, err error) {
 	if session.TmuxPane == "" || session.TmuxSocket == "" || session.ClaudePID <= 1 {
 		return snapshot, screen, inject.ErrNoTmux
 	}
@@ -103,10 +116,14 @@ func (r Runner) screenText(ctx context.Context, session *state.Session) string {
 	if err != nil {
 		return outOfReachText + wording.Line(err.Error()) + "."
 	}
-	return wording.ScreenText("[Screen] "+wording.Line(session.Name), r.redact(strings.Join(snapshot.Lines, "\n")))
+	return wording.ScreenText(
+		"[Screen] "+wording.Line(session.Name),
+		r.redact(strings.Join(snapshot.Lines, "\n")),
+	)
 }
 
-// redact is foreign text without secrets, and without a word of it where a policy wants that.
+// redact is foreign text without secrets, and without a word of it where a policy wants
+// that.
 func (r Runner) redact(text string) string {
 	if !r.Config.AccessTo(config.KindScreen, "").CanShow {
 		return "(only in the terminal)"
@@ -115,17 +132,30 @@ func (r Runner) redact(text string) string {
 }
 
 // shorten is foreign text as a part of one line.
-func (r Runner) shorten(text string) string { return wording.Cut(wording.Line(r.redact(text)), 200) }
+func (r Runner) shorten(
+	text string,
+) string {
+	return wording.Cut(wording.Line(r.redact(text)), 200)
+}
 
 func (r Runner) statusText(ctx context.Context, session *state.Session) string {
 	lines := []string{"[Status] " + wording.Line(session.Name), "", r.activity(ctx, session)}
 	if !session.StartedAt.IsZero() {
-		lines = append(lines, "Runs since "+formatTime(session.StartedAt)+" in "+wording.Line(cmp.Or(session.CWD, session.ProjectDir)))
+		lines = append(
+			lines,
+			"Runs since "+formatTime(
+				session.StartedAt,
+			)+" in "+wording.Line(
+				cmp.Or(session.CWD, session.ProjectDir),
+			),
+		)
 	}
 	if session.MutedUntil.After(r.Now()) {
 		lines = append(lines, "Muted until "+formatTime(session.MutedUntil))
 	}
-	questions, _ := state.ReadIndexedQuestions(r.Env, append(state.OpenStatusTexts, state.GrantText)...)
+	questions, _ := state.ReadIndexedQuestions(
+		r.Env,
+		append(state.OpenStatusTexts, state.GrantText)...)
 	var openLines []string
 	kept := len(r.inbox().WaitingPrompts(session.ID))
 	for _, q := range slices.Backward(questions) { // the oldest first
@@ -144,7 +174,10 @@ func (r Runner) statusText(ctx context.Context, session *state.Session) string {
 		openLines = append(openLines, "• "+r.shorten(dialog))
 	}
 	if kept > 0 {
-		lines = append(lines, fmt.Sprintf("Kept until Claude can take them: %d of your messages", kept))
+		lines = append(
+			lines,
+			fmt.Sprintf("Kept until Claude can take them: %d of your messages", kept),
+		)
 	}
 	if len(openLines) == 0 {
 		openLines = []string{"Nothing waits for you."}
@@ -172,15 +205,27 @@ func (r Runner) activity(ctx context.Context, session *state.Session) string {
 	return "The terminal shows " + r.shorten(screen.Why)
 }
 
-// DescribeThread is what the session of a thread does, in a word or two, whether commands in that thread are read, and whether that session
-// runs outside of tmux: words wake it, and what takes a terminal does not work.
-func DescribeThread(ctx context.Context, env state.Getenv, thread string) (activity string, acceptsCommands, isOutsideTmux bool) {
+// DescribeThread is what the session of a thread does, in a word or two, whether commands
+// in that thread are read, and whether that session runs outside of tmux: words wake it,
+// and what takes a terminal does not work.
+func DescribeThread(
+	ctx context.Context,
+	env state.Getenv,
+	thread string,
+) (activity string, acceptsCommands, isOutsideTmux bool) {
 	sessions, _ := state.SessionsIn(state.UserStateDir(env)).All()
-	sessions = slices.DeleteFunc(sessions, func(session *state.Session) bool { return thread == "" || session.ThreadName != thread })
+	sessions = slices.DeleteFunc(
+		sessions,
+		func(session *state.Session) bool { return thread == "" || session.ThreadName != thread },
+	)
 	if len(sessions) == 0 {
 		return "", false, false
 	}
-	session := slices.MaxFunc(sessions, func(a, b *state.Session) int { return a.LastSeen.Compare(b.LastSeen) }) // of several after /clear
+	// of several after /clear
+	session := slices.MaxFunc(
+		sessions,
+		func(a, b *state.Session) int { return a.LastSeen.Compare(b.LastSeen) },
+	)
 	if !session.IsRunning() || inject.Ended(session.ClaudePID, session.ClaudeStart) {
 		return "ended", false, false
 	}
@@ -188,7 +233,11 @@ func DescribeThread(ctx context.Context, env state.Getenv, thread string) (activ
 		return "waits for you", session.AcceptsCommands, session.TmuxPane == ""
 	}
 	_, screen, err := CaptureScreen(ctx, session)
-	return screenState(screen, err, hasOpenQuestion(env, session)), session.AcceptsCommands, session.TmuxPane == ""
+	return screenState(
+		screen,
+		err,
+		hasOpenQuestion(env, session),
+	), session.AcceptsCommands, session.TmuxPane == ""
 }
 
 // hasOpenQuestion says that a session waits for a person's answer in Chat.
@@ -199,7 +248,8 @@ func hasOpenQuestion(env state.Getenv, session *state.Session) bool {
 	})
 }
 
-// screenState is a screen in a word or two. Where a person is asked in Chat, a dialog or an idle Claude waits for that person.
+// screenState is a screen in a word or two. Where a person is asked in Chat, a dialog or
+// an idle Claude waits for that person.
 func screenState(screen inject.Screen, err error, hasOpenQuestion bool) string {
 	switch {
 	case err == nil && screen.Busy && !screen.Dialog():
@@ -214,7 +264,8 @@ func screenState(screen inject.Screen, err error, hasOpenQuestion bool) string {
 	return "out of reach"
 }
 
-// interrupt interrupts Claude where it works. inject.Menu reads the screen again before the key, and sees to it that Claude stopped.
+// interrupt interrupts Claude where it works. inject.Menu reads the screen again before
+// the key, and sees to it that Claude stopped.
 func (r Runner) interrupt(ctx context.Context, session *state.Session, in *state.Incoming) string {
 	snapshot, screen, err := CaptureScreen(ctx, session)
 	switch {
@@ -245,20 +296,22 @@ func (r Runner) interrupt(ctx context.Context, session *state.Session, in *state
 	return text
 }
 
-// lastTypedText is what was typed last into a session's terminal from Chat, where no key of a
-// person came since; else "".
+// lastTypedText is what was typed last into a session's terminal from Chat, where no key
+// of a person came since; else "".
 func (r Runner) lastTypedText(ctx context.Context, session *state.Session) string {
 	if session.LastTyped == nil {
 		return ""
 	}
 	lastKeyAt, err := inject.Server{Socket: session.TmuxSocket}.LastTyped(ctx, session.TmuxPane)
-	if err != nil || !lastKeyAt.Before(session.LastTyped.TypedAt.Truncate(time.Second)) { // tmux tells whole seconds
+	if err != nil || !lastKeyAt.Before(session.LastTyped.TypedAt.Truncate(time.Second)) {
+		// tmux tells whole seconds
 		return ""
 	}
 	return session.LastTyped.Text
 }
 
-// NewMenu drives a session's own pane: it types where a text belongs, and interrupts Claude.
+// NewMenu drives a session's own pane: it types where a text belongs, and interrupts
+// Claude.
 func NewMenu(env state.Getenv, session *state.Session) inject.Menu {
 	getenv := func(name string) string {
 		if name == "TMUX" {
@@ -282,8 +335,8 @@ var (
 	promptPattern = state.LazyPattern(`^[❯>] (.+)`)
 )
 
-// currentWork is what Claude is at, as far as the screen tells: the last tool since the last prompt, else that prompt. 2.1.332 draws
-// words that are queued as prompts below it.
+// currentWork is what Claude is at, as far as the screen tells: the last tool since the
+// last prompt, else that prompt. 2.1.332 draws words that are queued as prompts below it.
 func (r Runner) currentWork(lines []string) string {
 	rules := 0 // the input box stands between two
 	lastPrompt, isQueued := "", false
@@ -301,10 +354,12 @@ func (r Runner) currentWork(lines []string) string {
 		if promptMatch != nil {
 			lastPrompt = promptMatch[1]
 		}
-		if promptMatch != nil && !isQueued || lastPrompt != "" && strings.HasPrefix(line, "✻") { // the turn before has ended
+		if promptMatch != nil && !isQueued || lastPrompt != "" && strings.HasPrefix(line, "✻") {
+			// the turn before has ended
 			break
 		}
-		isQueued = (isQueued || strings.Contains(line, "⎿  Queued")) && !strings.HasPrefix(line, "●")
+		isQueued = (isQueued || strings.Contains(line, "⎿  Queued")) &&
+			!strings.HasPrefix(line, "●")
 	}
 	if lastPrompt != "" {
 		return "the work on \"" + r.shorten(lastPrompt) + "\""
@@ -326,7 +381,8 @@ func (r Runner) muteReports(session *state.Session, argument string) string {
 	if argument == "off" {
 		until = time.Time{}
 	}
-	_, err := state.SessionsIn(state.UserStateDir(r.Env)).Change(session.ID, func(session *state.Session) { session.MutedUntil = until })
+	_, err := state.SessionsIn(state.UserStateDir(r.Env)).
+		Change(session.ID, func(session *state.Session) { session.MutedUntil = until })
 	if err != nil {
 		return "[Not used] That could not be written down: " + r.shorten(err.Error()) + "."
 	}
@@ -340,11 +396,13 @@ func (r Runner) muteReports(session *state.Session, argument string) string {
 // formatTime is a time as people say it.
 func formatTime(t time.Time) string { return t.Local().Format("15:04 on Monday") }
 
-// outcomeTimeout is how long the outcome of one of Claude Code's own commands is waited for: a compaction takes its time.
+// outcomeTimeout is how long the outcome of one of Claude Code's own commands is waited
+// for: a compaction takes its time.
 const outcomeTimeout = 50 * time.Second
 
-// AwaitOutcome is what the terminal says of one of Claude Code's own commands that was just typed: the lines below it. The dialog that
-// /model opens in a long conversation only asks whether that was meant.
+// AwaitOutcome is what the terminal says of one of Claude Code's own commands that was
+// just typed: the lines below it. The dialog that /model opens in a long conversation
+// only asks whether that was meant.
 func (r Runner) AwaitOutcome(ctx context.Context, session *state.Session, command string) string {
 	ctx, cancel := context.WithTimeout(ctx, outcomeTimeout)
 	defer cancel()
@@ -358,7 +416,9 @@ func (r Runner) AwaitOutcome(ctx context.Context, session *state.Session, comman
 		case screen.Question == inject.SwitchModel && strings.HasPrefix(command, "/model "):
 			menu := NewMenu(r.Env, session)
 			if err := menu.Run(ctx, session.TmuxPane, "choose", []string{"1"}); err != nil {
-				return "The terminal asks whether to switch the model: " + r.shorten(err.Error()) + "."
+				return "The terminal asks whether to switch the model: " + r.shorten(
+					err.Error(),
+				) + "."
 			}
 		case screen.Dialog():
 			return "A dialog is open in the terminal: " + r.shorten(screen.String()) + "."

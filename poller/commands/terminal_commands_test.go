@@ -21,7 +21,8 @@ func TestADraftIsNotUnderWay(t *testing.T) {
 	}
 }
 
-// What a person reads of a session: where Chat asks, its dialog waits for the person there.
+// What a person reads of a session: where Chat asks, its dialog waits for the person
+// there.
 func TestAScreenInAWord(t *testing.T) {
 	for _, c := range []struct {
 		screen inject.Screen
@@ -30,7 +31,8 @@ func TestAScreenInAWord(t *testing.T) {
 		want   string
 	}{
 		{screen: inject.Screen{Shows: inject.Prompt, Busy: true}, want: "works"},
-		{screen: inject.Screen{Shows: inject.Prompt, Busy: true}, asked: true, want: "works"}, // deny mode: it goes on
+		// deny mode: it goes on
+		{screen: inject.Screen{Shows: inject.Prompt, Busy: true}, asked: true, want: "works"},
 		{screen: inject.Screen{Shows: inject.Question, Busy: true}, want: "dialog open"},
 		{screen: inject.Screen{Shows: inject.Permission}, asked: true, want: "waits for you"},
 		{screen: inject.Screen{Shows: inject.Prompt}, want: "idle"},

@@ -1,4 +1,5 @@
-// Package judge says who may answer a question, and what a reply means. It reads and writes nothing.
+// Package judge says who may answer a question, and what a reply means. It reads and
+// writes nothing.
 package judge
 
 import (
@@ -12,11 +13,12 @@ import (
 	"gchat-hooks/state/config"
 )
 
-// PostTimeSlack is how far a reply may seem older than its question when the question's time is only known from the HTTP
-// answer, which counts whole seconds.
+// PostTimeSlack is how far a reply may seem older than its question when the question's
+// time is only known from the HTTP answer, which counts whole seconds.
 const PostTimeSlack = 2 * time.Second
 
-// ShellReplyPrefix begins the names of replies that were given with gchat-hooks answer, which tells their sender what became of them.
+// ShellReplyPrefix begins the names of replies that were given with gchat-hooks answer,
+// which tells their sender what became of them.
 const ShellReplyPrefix = "shell/"
 
 // IsFromShell says whether a reply was typed at a shell.
@@ -24,7 +26,8 @@ func IsFromShell(r *state.Reply) bool {
 	return r.Sender == state.LocalSender && strings.HasPrefix(r.MessageName, ShellReplyPrefix)
 }
 
-// RestrictChoices has a permission or a plan be decided on the terms that its record and the person's configuration leave.
+// RestrictChoices has a permission or a plan be decided on the terms that its record and
+// the person's configuration leave.
 func RestrictChoices(cfg *config.Config, q *state.Question) {
 	if !q.IsAnswerable() || len(q.SubQuestions) == 0 {
 		return
@@ -34,11 +37,15 @@ func RestrictChoices(cfg *config.Config, q *state.Question) {
 	if !access.CanShow {
 		q.ReduceToTitle()
 	}
-	if len(cfg.NeverRemote) > 0 && !slices.Equal(cfg.NeverRemote, q.NeverRemote) { // its rules were not held against these
+	if len(cfg.NeverRemote) > 0 && !slices.Equal(cfg.NeverRemote, q.NeverRemote) {
+		// its rules were not held against these
 		offered := q.SubQuestions[0].Options
-		q.SubQuestions[0].Options = slices.DeleteFunc(slices.Clone(offered), func(o state.Option) bool {
-			return o.Label == state.LabelAlways || o.Label == state.LabelApproveAuto
-		})
+		q.SubQuestions[0].Options = slices.DeleteFunc(
+			slices.Clone(offered),
+			func(o state.Option) bool {
+				return o.Label == state.LabelAlways || o.Label == state.LabelApproveAuto
+			},
+		)
 	}
 }
 
@@ -51,9 +58,9 @@ type judgement struct {
 	now      time.Time
 }
 
-// JudgeReply gives a reply its verdict, has the question follow it, and notes what the thread is
-// owed for it. The first case that holds decides: when and by whom it was said, whether the
-// question still takes a reply, and only then what it says.
+// JudgeReply gives a reply its verdict, has the question follow it, and notes what the
+// thread is owed for it. The first case that holds decides: when and by whom it was said,
+// whether the question still takes a reply, and only then what it says.
 func JudgeReply(cfg *config.Config, q *state.Question, r *state.Reply, now time.Time) {
 	j := &judgement{cfg, q, r, state.Clean(state.ForAgent, r.Text), now}
 	switch {
@@ -83,10 +90,14 @@ func JudgeReply(cfg *config.Config, q *state.Question, r *state.Reply, now time.
 	}
 }
 
-// owe notes what the thread is to be told of the reply. A reply from the shell is answered there.
+// owe notes what the thread is to be told of the reply. A reply from the shell is
+// answered there.
 func (j *judgement) owe(about, seen string) {
 	if !IsFromShell(j.reply) {
-		j.question.OwedNotes = append(j.question.OwedNotes, state.OwedNote{About: about, ReplyMessage: j.reply.MessageName, Text: seen})
+		j.question.OwedNotes = append(
+			j.question.OwedNotes,
+			state.OwedNote{About: about, ReplyMessage: j.reply.MessageName, Text: seen},
+		)
 	}
 }
 
@@ -98,8 +109,8 @@ func (j *judgement) askBack(about, seen string) {
 
 func (j *judgement) isBlank() bool { return strings.TrimSpace(j.text) == "" }
 
-// isEarly reports whether the reply was said in Chat before its question stood there. A session
-// takes words at any time.
+// isEarly reports whether the reply was said in Chat before its question stood there. A
+// session takes words at any time.
 func (j *judgement) isEarly() bool {
 	postedAt := j.question.PostedAt
 	if postedAt == nil || j.reply.Sender == state.LocalSender || j.question.Kind.Traits().IsPrompt {
@@ -108,11 +119,12 @@ func (j *judgement) isEarly() bool {
 	return j.reply.CreatedAt.Before(postedAt.Add(-PostTimeSlack))
 }
 
-// rejectEarly asks for a decision once more. Its person may have seen the first of several
-// messages, with which the thread began.
+// rejectEarly asks for a decision once more. Its person may have seen the first of
+// several messages, with which the thread began.
 func (j *judgement) rejectEarly() {
 	j.reply.Verdict = state.VerdictIgnored
-	if j.question.Kind.Traits().Decides && j.question.IsAnswerable() && CanAnswer(j.cfg, j.question, j.reply) {
+	if j.question.Kind.Traits().Decides && j.question.IsAnswerable() &&
+		CanAnswer(j.cfg, j.question, j.reply) {
 		j.askBack(state.NoteUnclear, wording.TooEarly)
 	}
 }
@@ -151,8 +163,8 @@ func (j *judgement) asksToSendRest() bool {
 	return isSend && canSend && j.cfg.CanApprove(j.reply.Sender, j.reply.SenderEmail)
 }
 
-// rejectLate tells that the question takes no reply. A no still ends a yes for a while, and
-// then its thread hears of that end instead.
+// rejectLate tells that the question takes no reply. A no still ends a yes for a while,
+// and then its thread hears of that end instead.
 func (j *judgement) rejectLate() {
 	j.reply.Verdict = state.VerdictLate
 	j.recordDenial()
@@ -161,8 +173,8 @@ func (j *judgement) rejectLate() {
 	}
 }
 
-// readDecline is how a reply turns the question down, with the words beside it; "" where it does
-// not. Where another button was tapped, such words are an answer.
+// readDecline is how a reply turns the question down, with the words beside it; "" where
+// it does not. Where another button was tapped, such words are an answer.
 func (j *judgement) readDecline() (decline, remark string) {
 	if j.question.Kind.Traits().IsPersonal {
 		return "", ""
@@ -174,8 +186,8 @@ func (j *judgement) readDecline() (decline, remark string) {
 	return decline, remark
 }
 
-// applyText does what a reply says. What a person leaves to the terminal stays open there. In
-// deny mode no dialog stands there: Claude is told.
+// applyText does what a reply says. What a person leaves to the terminal stays open
+// there. In deny mode no dialog stands there: Claude is told.
 func (j *judgement) applyText() {
 	q := j.question
 	decline, remark := j.readDecline()
@@ -223,7 +235,8 @@ func (j *judgement) applyAnswer() {
 	}
 	if len(wording.Unanswered(j.question.SubQuestions, answers)) > 0 {
 		j.reply.Verdict, j.question.PartialAnswers = state.VerdictKept, answers
-		j.question.OweNote(state.NoteKept, j.reply.MessageName) // also of one from the shell: the thread shows what is still missing
+		// also of one from the shell: the thread shows what is still missing
+		j.question.OweNote(state.NoteKept, j.reply.MessageName)
 		return
 	}
 	setAnswer(j.question, j.reply, j.text, answers, j.now)
@@ -235,17 +248,23 @@ func (j *judgement) applyAnswer() {
 
 // allowsGrant reports whether a yes to the question may be for a while.
 func (j *judgement) allowsGrant() bool {
-	isKnown := j.question.ClaudePID > 1 && j.question.ClaudeStart != "" // its process, which alone the yes is for
-	return j.cfg.AllowsTimedYes && j.question.Kind == state.KindPermission && j.reply.Choice == "" && isKnown
+	// its process, which alone the yes is for
+	isKnown := j.question.ClaudePID > 1 && j.question.ClaudeStart != ""
+	return j.cfg.AllowsTimedYes && j.question.Kind == state.KindPermission &&
+		j.reply.Choice == "" &&
+		isKnown
 }
 
-// readAnswer is what a tap or these words answer, with what was answered before; or the note
-// that asks for another reply.
+// readAnswer is what a tap or these words answer, with what was answered before; or the
+// note that asks for another reply.
 func (j *judgement) readAnswer(text string) (answers map[int]state.Answer, noteAbout string) {
 	q, traits := j.question, j.question.Kind.Traits()
 	switch {
 	case j.reply.Choice != "":
-		answers, _, noteAbout = wording.ReadTap(q, &wording.Tap{Choice: j.reply.Choice, Inputs: j.reply.Inputs})
+		answers, _, noteAbout = wording.ReadTap(
+			q,
+			&wording.Tap{Choice: j.reply.Choice, Inputs: j.reply.Inputs},
+		)
 		if noteAbout == "" && len(answers) == 0 { // its card has no such button
 			noteAbout = state.NoteUnclear
 		}
@@ -263,7 +282,8 @@ func (j *judgement) readAnswer(text string) (answers map[int]state.Answer, noteA
 		return map[int]state.Answer{0: a}, noteAbout
 	}
 	answers, noOption := wording.ParseReply(text, q.SubQuestions, q.PartialAnswers)
-	if noOption != nil && !hasVerdict(q, state.VerdictAskedBack, "") { // the second such number is taken as the person's own words
+	if noOption != nil && !hasVerdict(q, state.VerdictAskedBack, "") {
+		// the second such number is taken as the person's own words
 		return nil, state.NoteUnclear
 	}
 	return answers, ""
@@ -276,8 +296,15 @@ func hasVerdict(q *state.Question, verdict state.Verdict, sender string) bool {
 	})
 }
 
-// setAnswer makes a reply the question's answer. Answers are keyed by the raw question text.
-func setAnswer(q *state.Question, r *state.Reply, text string, answers map[int]state.Answer, now time.Time) {
+// setAnswer makes a reply the question's answer. Answers are keyed by the raw question
+// text.
+func setAnswer(
+	q *state.Question,
+	r *state.Reply,
+	text string,
+	answers map[int]state.Answer,
+	now time.Time,
+) {
 	if q.MoveTo(state.Answered, now) != nil {
 		r.Verdict = state.VerdictLate
 		return
@@ -292,33 +319,40 @@ func setAnswer(q *state.Question, r *state.Reply, text string, answers map[int]s
 			q.Notes[subQuestion.Question] = a.Notes
 		}
 	}
-	q.Response, q.ResponseType = new(strings.TrimSpace(text)), new(wording.ResponseType(q.SubQuestions, answers))
+	q.Response, q.ResponseType = new(
+		strings.TrimSpace(text),
+	), new(
+		wording.ResponseType(q.SubQuestions, answers),
+	)
 	q.AnsweredBy, q.AnsweredByName, q.AnsweredMessage = r.Sender, r.DisplayName, r.MessageName
 }
 
-// CanAnswer decides who may answer. It fails closed: without names, no sender of Chat's may. A question is for the senders that
-// the configuration names, and, since only the session's owner can write into the state folder, for a reply that was put there.
-// Chat's API cannot say Local: gchat.Message has no sender that is not users/ID. What Claude may do, and what it does next,
-// approvers say: those of now, and of when it was asked, where the list then had a name. No reply that came otherwise than
-// through Chat says it.
+// CanAnswer decides who may answer. It fails closed: without names, no sender of Chat's
+// may. A question is for the senders that the configuration names, and, since only the
+// session's owner can write into the state folder, for a reply that was put there. Chat's
+// API cannot say Local: gchat.Message has no sender that is not users/ID. What Claude may
+// do, and what it does next, approvers say: those of now, and of when it was asked, where
+// the list then had a name. No reply that came otherwise than through Chat says it.
 func CanAnswer(cfg *config.Config, q *state.Question, r *state.Reply) bool {
 	if !q.Kind.Traits().IsPersonal {
 		return r.Sender == state.LocalSender || cfg.CanAnswer(r.Sender, r.SenderEmail)
 	}
-	couldThen := q.Approvers == nil || len(*q.Approvers) == 0 || config.IsListed(*q.Approvers, r.Sender, r.SenderEmail)
+	couldThen := q.Approvers == nil || len(*q.Approvers) == 0 ||
+		config.IsListed(*q.Approvers, r.Sender, r.SenderEmail)
 	return couldThen && r.Sender != state.LocalSender && cfg.CanApprove(r.Sender, r.SenderEmail)
 }
 
-// addGrant notes the yes for a while that a permission was answered with, in the same write. It is given at a whole millisecond, as
-// records have the times that it is compared with: a no of the same millisecond must not look earlier.
+// addGrant notes the yes for a while that a permission was answered with, in the same
+// write. It is given at a whole millisecond, as records have the times that it is
+// compared with: a no of the same millisecond must not look earlier.
 func addGrant(q *state.Question, duration time.Duration, now time.Time) {
 	at := now.UTC().Truncate(time.Millisecond)
 	q.Grant = &state.Grant{QuestionID: q.QuestionID, GrantedAt: at, EndsAt: at.Add(duration)}
 	q.OweNote(state.NoteGranted, q.AnsweredMessage)
 }
 
-// recordDenial notes when a no was said, also one that comes too late to decide: it ends a yes for a
-// while. A tap has the words of its button.
+// recordDenial notes when a no was said, also one that comes too late to decide: it ends
+// a yes for a while. A tap has the words of its button.
 func (j *judgement) recordDenial() {
 	if !j.question.Kind.Traits().Decides {
 		return
@@ -329,35 +363,55 @@ func (j *judgement) recordDenial() {
 	}
 }
 
-// IsGrantOver says whether the yes for a while that was given to a permission has ended for good: its time is up, its session began
-// anew, or its person may decide no more.
-func IsGrantOver(cfg *config.Config, granting *state.Question, session *state.Session, now time.Time) bool {
+// IsGrantOver says whether the yes for a while that was given to a permission has ended
+// for good: its time is up, its session began anew, or its person may decide no more.
+func IsGrantOver(
+	cfg *config.Config,
+	granting *state.Question,
+	session *state.Session,
+	now time.Time,
+) bool {
 	grant, reply := granting.Grant, granting.FindReply(granting.AnsweredMessage)
-	isRemoved := reply == nil || !cfg.HasUnreadFile && !(cfg.AllowsTimedYes && cfg.CanApprove(reply.Sender, reply.SenderEmail))
-	return isRemoved || now.Before(grant.GrantedAt) || !now.Before(grant.EndsAt) || session.StartedAt.After(grant.GrantedAt)
+	isRemoved := reply == nil ||
+		!cfg.HasUnreadFile &&
+			!(cfg.AllowsTimedYes && cfg.CanApprove(reply.Sender, reply.SenderEmail))
+	return isRemoved || now.Before(grant.GrantedAt) || !now.Before(grant.EndsAt) ||
+		session.StartedAt.After(grant.GrantedAt)
 }
 
-// ErrNotCovered says that a yes for a while does not cover a permission: it was given later, to another process, or by a person
-// who was no approver then or could not say yes to this one.
+// ErrNotCovered says that a yes for a while does not cover a permission: it was given
+// later, to another process, or by a person who was no approver then or could not say yes
+// to this one.
 var ErrNotCovered = errors.New("the yes for a while does not cover this")
 
-// AnswerByGrant answers a permission by a yes for a while that is not over. The error is ErrNotCovered.
+// AnswerByGrant answers a permission by a yes for a while that is not over. The error is
+// ErrNotCovered.
 func AnswerByGrant(cfg *config.Config, q, granting *state.Question, now time.Time) error {
 	RestrictChoices(cfg, q)
 	reply, grant := *granting.FindReply(granting.AnsweredMessage), *granting.Grant
 	a, unclear := wording.ParseDecision("yes", q)
-	isSameProcess := q.ClaudePID > 1 && q.ClaudePID == granting.ClaudePID && q.ClaudeStart != "" && q.ClaudeStart == granting.ClaudeStart
-	if unclear != "" || !isSameProcess || cfg.HasUnreadFile || q.Kind != state.KindPermission || !q.AskedAt.After(grant.GrantedAt) || q.Approvers == nil ||
-		!config.IsListed(*q.Approvers, reply.Sender, reply.SenderEmail) || !q.IsAnswerable() {
+	isSameProcess := q.ClaudePID > 1 && q.ClaudePID == granting.ClaudePID && q.ClaudeStart != "" &&
+		q.ClaudeStart == granting.ClaudeStart
+	if unclear != "" || !isSameProcess || cfg.HasUnreadFile || q.Kind != state.KindPermission ||
+		!q.AskedAt.After(grant.GrantedAt) ||
+		q.Approvers == nil ||
+		!config.IsListed(*q.Approvers, reply.Sender, reply.SenderEmail) ||
+		!q.IsAnswerable() {
 		return ErrNotCovered
 	}
-	setAnswer(q, &reply, "yes, by the grant of "+granting.DescribeGrant(), map[int]state.Answer{0: a}, now)
+	setAnswer(
+		q,
+		&reply,
+		"yes, by the grant of "+granting.DescribeGrant(),
+		map[int]state.Answer{0: a},
+		now,
+	)
 	q.Grant = &grant
 	return nil
 }
 
-// ApplyTimeoutPolicy does what the timeout policy of deny mode says. Nothing is chosen in the person's place where there may be a reply;
-// what the person did answer stays.
+// ApplyTimeoutPolicy does what the timeout policy of deny mode says. Nothing is chosen in
+// the person's place where there may be a reply; what the person did answer stays.
 func ApplyTimeoutPolicy(q *state.Question, hasUnread bool) {
 	if q.TimeoutPolicy != state.TimeoutRecommended || hasUnread || !q.Mode.Traits().HasMarker {
 		return
@@ -375,12 +429,13 @@ func ApplyTimeoutPolicy(q *state.Question, hasUnread bool) {
 	q.ResolvedBy = "policy"
 }
 
-// recommendedAnswer is the answer that Claude itself recommends: the options that say so, else the first. A question with a single
-// choice gets one.
+// recommendedAnswer is the answer that Claude itself recommends: the options that say so,
+// else the first. A question with a single choice gets one.
 func recommendedAnswer(subQuestion state.SubQuestion) (a state.Answer) {
 	for _, o := range subQuestion.Options {
 		text := strings.ToLower(o.Label + " " + o.Description)
-		isRecommended := strings.Contains(text, "(recommended)") || strings.Contains(text, "[recommended]")
+		isRecommended := strings.Contains(text, "(recommended)") ||
+			strings.Contains(text, "[recommended]")
 		if isRecommended && (subQuestion.MultiSelect || a.IsEmpty()) {
 			a.Labels = append(a.Labels, o.Label)
 		}

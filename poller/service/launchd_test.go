@@ -91,12 +91,14 @@ func TestServiceOnLaunchd(t *testing.T) {
 			t.Errorf("without the log folder launchd starts nothing: %v", err)
 		}
 
-		// Again: the old job goes, launchd takes its time for that, and the new one comes.
+		// Again: the old job goes, launchd takes its time for that, and the new one
+		// comes.
 		if err := p.Install(t.Context()); err != nil || !f.isLoaded || f.pid != 4242 {
 			t.Errorf("a second install: %v, pid %d", err, f.pid)
 		}
 		if enabled := slices.Index(p.commands, "launchctl enable "+agent); enabled < 4 || p.commands[enabled-4] != "launchctl print "+agent {
-			t.Errorf("loaded anew before it was gone: %q", p.commands) // the first three looks still see it
+			// the first three looks still see it
+			t.Errorf("loaded anew before it was gone: %q", p.commands)
 		}
 		if did := p.newCommands(); len(did) != 5 || did[0] != "launchctl bootout "+agent || !strings.HasPrefix(did[4], "launchctl bootstrap ") {
 			t.Errorf("reloaded by %q", did)

@@ -1,5 +1,6 @@
-// Package service keeps the daemon and the embedded space running for a person, from login to login: as launchd agents on macOS,
-// as systemd user units on Linux. It also keeps the machine awake.
+// Package service keeps the daemon and the embedded space running for a person, from
+// login to login: as launchd agents on macOS, as systemd user units on Linux. It also
+// keeps the machine awake.
 package service
 
 import (
@@ -25,14 +26,16 @@ import (
 	"gchat-hooks/state/config"
 )
 
-// DaemonName is what the daemon is called: in the log, in the process list, and by systemd.
+// DaemonName is what the daemon is called: in the log, in the process list, and by
+// systemd.
 const DaemonName = "gchat-response-poller"
 
 // StartSpaceCommand is the command that installs and starts the embedded space's service.
 const StartSpaceCommand = "gchat-hooks setup --space --service (for a phone, with --phone)"
 
 const (
-	stopTimeout    = 100 * time.Second // the daemon may take 90 s to end, and its supervisor some more to let go of it
+	// the daemon may take 90 s to end, and its supervisor some more to let go of it
+	stopTimeout    = 100 * time.Second
 	stopCheckPause = 250 * time.Millisecond
 )
 
@@ -52,7 +55,11 @@ type Service struct {
 // NewSpace is the service of the embedded space, which is started with args.
 func NewSpace(env state.Getenv, self string, out io.Writer, args ...string) *Service {
 	s := NewDaemon(env, self, out)
-	s.Name, s.Args = "gchat-hooks-space", slices.Concat([]string{"space"}, args, []string{"--service"})
+	s.Name, s.Args = "gchat-hooks-space", slices.Concat(
+		[]string{"space"},
+		args,
+		[]string{"--service"},
+	)
 	return s
 }
 
@@ -79,11 +86,13 @@ func NewDaemon(env state.Getenv, self string, out io.Writer) *Service {
 
 // supervisor is the program that starts others for a person: launchd or systemd.
 type supervisor interface {
-	filePath() string                     // where it looks for the service's file
-	fileText(env []string) string         // of that file; env is what the service is to find in its environment
+	filePath() string // where it looks for the service's file
+	// of that file; env is what the service is to find in its environment
+	fileText(env []string) string
 	checkReachable(context.Context) error // why it cannot be talked to here
-	start(context.Context) error          // loads the file afresh; the service starts now and at each login
-	stop(context.Context) error           // for good
+	// loads the file afresh; the service starts now and at each login
+	start(context.Context) error
+	stop(context.Context) error // for good
 }
 
 func (s *Service) supervisor() supervisor {
@@ -93,18 +102,29 @@ func (s *Service) supervisor() supervisor {
 	return systemd{s} // elsewhere there is no such program, which its error says
 }
 
-// Install writes the service's file, has the service start at each login, and starts it, anew if it runs.
+// Install writes the service's file, has the service start at each login, and starts it,
+// anew if it runs.
 func (s *Service) Install(ctx context.Context) error {
 	sup := s.supervisor()
 	if err := sup.checkReachable(ctx); err != nil {
-		command := state.QuoteForShell(s.ProgramPath) + " " + strings.TrimSuffix(strings.Join(s.Args, " "), " --service")
+		command := state.QuoteForShell(
+			s.ProgramPath,
+		) + " " + strings.TrimSuffix(
+			strings.Join(s.Args, " "),
+			" --service",
+		)
 		hint := "start `" + command + "` yourself, by @reboot in a crontab or in a tmux session of its own"
 		return withHint(fmt.Errorf("nothing can be started at login here: %w", err), hint)
 	}
 	dir := filepath.Dir(sup.filePath())
 	err := os.MkdirAll(dir, 0o755)
 	if err == nil {
-		err = renameio.WriteFile(sup.filePath(), []byte(sup.fileText(s.environmentForService())), 0o644, renameio.WithTempDir(dir))
+		err = renameio.WriteFile(
+			sup.filePath(),
+			[]byte(sup.fileText(s.environmentForService())),
+			0o644,
+			renameio.WithTempDir(dir),
+		)
 	}
 	if err != nil {
 		return fmt.Errorf("write the service file: %w", err)
@@ -120,7 +140,8 @@ func (s *Service) Install(ctx context.Context) error {
 	return nil
 }
 
-// Uninstall stops the service and removes its file, also where no supervisor runs. State, logs and configuration stay.
+// Uninstall stops the service and removes its file, also where no supervisor runs. State,
+// logs and configuration stay.
 func (s *Service) Uninstall(ctx context.Context) error {
 	path, isInstalled := s.FindFile()
 	if !isInstalled {
@@ -144,19 +165,23 @@ func (s *Service) FindFile() (path string, isInstalled bool) {
 	return path, err == nil
 }
 
-// environmentForService are the variables that lead the daemon to the person's programs, state, configuration, Claude Code and tmux server.
-// They hold paths: the settings stay in the configuration, since some are secret and anybody may read a service's file.
+// environmentForService are the variables that lead the daemon to the person's programs,
+// state, configuration, Claude Code and tmux server. They hold paths: the settings stay
+// in the configuration, since some are secret and anybody may read a service's file.
 func (s *Service) environmentForService() []string {
 	path := "/opt/homebrew/bin:/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin"
 	if tmux, err := exec.LookPath("tmux"); err == nil {
-		path = filepath.Dir(tmux) + ":" + path // a tmux of another version does not talk to the person's server
+		// a tmux of another version does not talk to the person's server
+		path = filepath.Dir(tmux) + ":" + path
 	}
 	env := []string{"PATH=" + path}
 	for _, name := range []string{
 		"XDG_STATE_HOME", "XDG_CONFIG_HOME", "GCHAT_CONFIG", "GCHAT_STATE_DIR", "GCHAT_POLLER_PENDING_DIR",
 		"CLAUDE_CONFIG_DIR", "TMUX_TMPDIR",
 	} {
-		value := s.Env(name) // a relative path would lead elsewhere from the service's folder; XML has no control characters
+		// a relative path would lead elsewhere from the service's folder; XML has no
+		// control characters
+		value := s.Env(name)
 		if filepath.IsAbs(value) && !strings.ContainsFunc(value, unicode.IsControl) {
 			env = append(env, name+"="+value)
 		}
@@ -164,7 +189,12 @@ func (s *Service) environmentForService() []string {
 	return env
 }
 
-func withHint(err error, hint string) error { return &state.UserError{Err: err, Hint: hint, Code: 1} }
+func withHint(
+	err error,
+	hint string,
+) error {
+	return &state.UserError{Err: err, Hint: hint, Code: 1}
+}
 
 func (s *Service) print(format string, args ...any) { fmt.Fprintf(s.Out, format+"\n", args...) }
 
@@ -174,7 +204,13 @@ func (s *Service) run(ctx context.Context, name string, args ...string) error {
 	defer cancel()
 	output, err := s.Run(ctx, name, args...)
 	if err != nil {
-		err = fmt.Errorf("%s %s: %w: %s", name, strings.Join(args, " "), err, strings.Join(strings.Fields(string(output)), " "))
+		err = fmt.Errorf(
+			"%s %s: %w: %s",
+			name,
+			strings.Join(args, " "),
+			err,
+			strings.Join(strings.Fields(string(output)), " "),
+		)
 	}
 	return err
 }
@@ -186,7 +222,8 @@ const (
 	ExitNever   = 2 // there was none
 )
 
-// ReadLastPoll is when the daemon last looked for replies: the project's state folder tells it, or else the user's.
+// ReadLastPoll is when the daemon last looked for replies: the project's state folder
+// tells it, or else the user's.
 func LastPoll(env state.Getenv) time.Time {
 	if last := state.ReadLastPoll(state.ProjectStateDir(env)); !last.IsZero() {
 		return last
@@ -194,15 +231,20 @@ func LastPoll(env state.Getenv) time.Time {
 	return state.ReadLastPoll(state.UserStateDir(env))
 }
 
-// Health says when the daemon last looked for replies, in one line that monitors read. It is Healthy when that was
-// within twice the time from one mark to the next: the poll interval, but no mark is written sooner than HeartbeatInterval.
+// Health says when the daemon last looked for replies, in one line that monitors read. It
+// is Healthy when that was within twice the time from one mark to the next: the poll
+// interval, but no mark is written sooner than HeartbeatInterval.
 func Health(env state.Getenv, now time.Time) (line string, exitCode int) {
 	lastPoll := LastPoll(env)
 	if lastPoll.IsZero() {
 		return "WARN: Health file not found — daemon may not have run yet", ExitNever
 	}
-	threshold := 2 * max(config.Load(env, state.ProjectDir(env)).PollInterval, state.HeartbeatInterval)
-	age := now.Sub(lastPoll).Truncate(time.Second).Abs() // of either sign: a clock that was set back is no good cycle
+	threshold := 2 * max(
+		config.Load(env, state.ProjectDir(env)).PollInterval,
+		state.HeartbeatInterval,
+	)
+	// of either sign: a clock that was set back is no good cycle
+	age := now.Sub(lastPoll).Truncate(time.Second).Abs()
 	line = fmt.Sprintf("Last poll %vs ago (threshold: %vs)", age.Seconds(), threshold.Seconds())
 	if age > threshold {
 		return "WARN: " + line + " — daemon may be stuck", ExitStale
@@ -210,12 +252,14 @@ func Health(env state.Getenv, now time.Time) (line string, exitCode int) {
 	return "OK: " + line, ExitHealthy
 }
 
-// loadTimeout is how long bootstrap is tried: for about 5 s after the old job is gone, it fails with "5: Input/output error".
+// loadTimeout is how long bootstrap is tried: for about 5 s after the old job is gone, it
+// fails with "5: Input/output error".
 const loadTimeout = 20 * time.Second
 
 type launchd struct{ *Service }
 
-// domain is where the agent runs: it is there while the person is logged in at the screen.
+// domain is where the agent runs: it is there while the person is logged in at the
+// screen.
 func (l launchd) domain() string { return fmt.Sprintf("gui/%d", l.UID) }
 
 func (l launchd) label() string  { return "com.claude." + l.Name }
@@ -224,16 +268,22 @@ func (l launchd) filePath() string {
 	return filepath.Join(l.Env("HOME"), "Library/LaunchAgents", l.label()+".plist")
 }
 
-// fileText is the agent's file; the keys are those of launchd.plist(5). The daemon is started again after a crash and an
-// error, not after an end with 0: so it is stopped, and so it says that a new start would not help. To end, it may need longer
-// than launchd's 5 s: it finishes what it types. A crash is told in the
-// log; launchd starts nothing where the log's folder is missing. A person waits for it: as anything but Interactive, launchd
-// throttles its CPU and disk. Its umask is 077, in decimal.
+// fileText is the agent's file; the keys are those of launchd.plist(5). The daemon is
+// started again after a crash and an error, not after an end with 0: so it is stopped,
+// and so it says that a new start would not help. To end, it may need longer than
+// launchd's 5 s: it finishes what it types. A crash is told in the log; launchd starts
+// nothing where the log's folder is missing. A person waits for it: as anything but
+// Interactive, launchd throttles its CPU and disk. Its umask is 077, in decimal.
 func (l launchd) fileText(env []string) string {
 	var vars strings.Builder
 	for _, variable := range env {
 		name, value, _ := strings.Cut(variable, "=")
-		fmt.Fprintf(&vars, "\t\t<key>%s</key> <string>%s</string>\n", name, html.EscapeString(value))
+		fmt.Fprintf(
+			&vars,
+			"\t\t<key>%s</key> <string>%s</string>\n",
+			name,
+			html.EscapeString(value),
+		)
 	}
 	home, log := html.EscapeString(l.Env("HOME")), html.EscapeString(state.LogPath(l.Env))
 	words := ""
@@ -248,7 +298,10 @@ var plistTemplate string
 
 func (l launchd) checkReachable(ctx context.Context) error {
 	if err := l.run(ctx, "launchctl", "print", l.domain()); err != nil {
-		return fmt.Errorf("launchd starts programs only for who is logged in at the Mac's screen: %w", err)
+		return fmt.Errorf(
+			"launchd starts programs only for who is logged in at the Mac's screen: %w",
+			err,
+		)
 	}
 	return nil
 }
@@ -257,7 +310,8 @@ func (l launchd) start(ctx context.Context) error {
 	if err := l.stop(ctx); err != nil {
 		return err
 	}
-	// An agent that was disabled once, also of an older install, is not loaded until it is enabled.
+	// An agent that was disabled once, also of an older install, is not loaded until it
+	// is enabled.
 	if err := l.run(ctx, "launchctl", "enable", l.target()); err != nil {
 		return err
 	}
@@ -269,8 +323,9 @@ func (l launchd) start(ctx context.Context) error {
 	}
 }
 
-// stop unloads the agent, and waits until it is gone: bootout returns before that, with an error, and a bootstrap that comes
-// too early fails. `bootout --wait` is no way: newer versions do not take it.
+// stop unloads the agent, and waits until it is gone: bootout returns before that, with
+// an error, and a bootstrap that comes too early fails. `bootout --wait` is no way: newer
+// versions do not take it.
 func (l launchd) stop(ctx context.Context) error {
 	_ = l.run(ctx, "launchctl", "bootout", l.target())
 	for deadline := time.Now().Add(stopTimeout); ; time.Sleep(stopCheckPause) {
@@ -278,7 +333,10 @@ func (l launchd) stop(ctx context.Context) error {
 			return nil
 		}
 		if time.Now().After(deadline) {
-			return withHint(errors.New("launchd does not let go of the agent"), "launchctl kill SIGKILL "+l.target())
+			return withHint(
+				errors.New("launchd does not let go of the agent"),
+				"launchctl kill SIGKILL "+l.target(),
+			)
 		}
 	}
 }
@@ -290,9 +348,11 @@ func (s systemd) filePath() string {
 	return filepath.Join(filepath.Dir(state.ConfigDir(s.Env)), "systemd/user", s.unit())
 }
 
-// fileText is the unit. Type=exec has a start fail when there is no such program. KillMode=process: the signal is for the daemon,
-// not for the tmux command that is just typing a reply, nor for the tmux server of the sessions that it started. There is no
-// PrivateTmp and nothing else that hides files: the person's tmux sockets are in /tmp, and their projects anywhere.
+// fileText is the unit. Type=exec has a start fail when there is no such program.
+// KillMode=process: the signal is for the daemon, not for the tmux command that is just
+// typing a reply, nor for the tmux server of the sessions that it started. There is no
+// PrivateTmp and nothing else that hides files: the person's tmux sockets are in /tmp,
+// and their projects anywhere.
 func (s systemd) fileText(env []string) string {
 	var vars strings.Builder
 	for _, variable := range env {
@@ -313,13 +373,14 @@ func (s systemd) fileText(env []string) string {
 //go:embed systemd.service
 var unitTemplate string
 
-// quoteUnitWord quotes one word of a unit file. Specifiers are expanded in quotes, too; $ is nothing special in a program's path
-// and in Environment=.
+// quoteUnitWord quotes one word of a unit file. Specifiers are expanded in quotes, too; $
+// is nothing special in a program's path and in Environment=.
 func quoteUnitWord(s string) string {
 	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`, "%", "%%").Replace(s) + `"`
 }
 
-// checkReachable fails where there is a systemctl and no manager to talk to: in containers, in WSL 1, in a shell of su or sudo.
+// checkReachable fails where there is a systemctl and no manager to talk to: in
+// containers, in WSL 1, in a shell of su or sudo.
 func (s systemd) checkReachable(ctx context.Context) error {
 	if err := s.run(ctx, "systemctl", "--user", "show", s.unit(), "--property=MainPID"); err != nil {
 		return fmt.Errorf("systemd does not run for you: %w", err)
@@ -328,11 +389,13 @@ func (s systemd) checkReachable(ctx context.Context) error {
 }
 
 func (s systemd) start(ctx context.Context) error {
-	// By its path: the manager may have an XDG_CONFIG_HOME of its own, and looks elsewhere. It reads all units anew for it.
+	// By its path: the manager may have an XDG_CONFIG_HOME of its own, and looks
+	// elsewhere. It reads all units anew for it.
 	if err := s.run(ctx, "systemctl", "--user", "enable", s.filePath()); err != nil {
 		return err
 	}
-	_ = s.run(ctx, "systemctl", "--user", "reset-failed", s.unit()) // after ten starts it refuses this one, too
+	// after ten starts it refuses this one, too
+	_ = s.run(ctx, "systemctl", "--user", "reset-failed", s.unit())
 	return s.run(ctx, "systemctl", "--user", "restart", s.unit())
 }
 
@@ -341,10 +404,16 @@ func (s systemd) stop(ctx context.Context) error {
 	return s.run(ctx, "systemctl", "--user", "disable", "--now", s.unit())
 }
 
-// KeepsAwake has the machine stay awake until ctx ends, or this process does, however that ends: caffeinate looks for its pid, and
-// cat reads to the end of what it holds.
+// KeepsAwake has the machine stay awake until ctx ends, or this process does, however
+// that ends: caffeinate looks for its pid, and cat reads to the end of what it holds.
 func KeepAwake(ctx context.Context) error {
-	args := []string{"systemd-inhibit", "--what=idle", "--who=gchat-hooks", "--why=Claude Code waits for an answer", "cat"}
+	args := []string{
+		"systemd-inhibit",
+		"--what=idle",
+		"--who=gchat-hooks",
+		"--why=Claude Code waits for an answer",
+		"cat",
+	}
 	if runtime.GOOS == "darwin" {
 		args = []string{"caffeinate", "-i", "-w", strconv.Itoa(os.Getpid())}
 	}

@@ -20,7 +20,8 @@ import (
 	"gchat-hooks/state"
 )
 
-// serviceHome is a home with a service to be, what was said to its owner, and what launchctl, systemctl and the like were asked.
+// serviceHome is a home with a service to be, what was said to its owner, and what
+// launchctl, systemctl and the like were asked.
 type serviceHome struct {
 	*Service
 	env      map[string]string
@@ -85,7 +86,8 @@ func mustWrite(t *testing.T, path, text string, mode os.FileMode) {
 	}
 }
 
-// awkwardService is a service with everything in its paths that a file format could stumble over; usual is as most people have it.
+// awkwardService is a service with everything in its paths that a file format could
+// stumble over; usual is as most people have it.
 func awkwardService() *Service {
 	env := map[string]string{
 		"HOME": "/home/zoë & <co>", "XDG_STATE_HOME": "/home/zoë & <co>/state 100%", "XDG_CONFIG_HOME": "relative",

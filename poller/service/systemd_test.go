@@ -112,7 +112,8 @@ func TestServiceSystemdTroubles(t *testing.T) {
 	}
 }
 
-// In a container, in WSL 1 and in a shell of su there is a systemctl, and no manager that it could talk to.
+// In a container, in WSL 1 and in a shell of su there is a systemctl, and no manager that
+// it could talk to.
 func TestServiceWithoutSystemd(t *testing.T) {
 	f, p := newFakeSystemd(t)
 	f.busError = "Failed to connect to bus: No medium found"

@@ -46,7 +46,8 @@ func TestTheStricterTermsCount(t *testing.T) {
 
 // What cannot be read allows nothing: not a configuration, and not a policy.
 func TestUnreadTermsAllowNothing(t *testing.T) {
-	broken := &Config{NeverRemote: []string{"*"}, terminalOnly: policyKinds(), titlesOnly: true} // see Restrict
+	// see Restrict
+	broken := &Config{NeverRemote: []string{"*"}, terminalOnly: policyKinds(), titlesOnly: true}
 	for _, kind := range policyKinds() {
 		if kind == "question" {
 			kind = ""

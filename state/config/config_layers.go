@@ -24,10 +24,11 @@ import (
 // layer answers for one place where configuration can stand.
 type layer struct {
 	isEnvironment bool
-	isProject     bool                       // it is a project's, which came from wherever the project came from
-	texts         map[string]string          // by environment variable
-	objects       map[string]json.RawMessage // by member, of the settings that are more than a text
-	misspellings  []error                    // members that are misspelled
+	// it is a project's, which came from wherever the project came from
+	isProject    bool
+	texts        map[string]string          // by environment variable
+	objects      map[string]json.RawMessage // by member, of the settings that are more than a text
+	misspellings []error                    // members that are misspelled
 }
 
 // hasSettings reports whether anything is set there.
@@ -50,7 +51,11 @@ func configFiles(env state.Getenv, projectDir string) []configFile {
 			parse: (*layer).parseConfigFile, isProject: true,
 		},
 		{path: userFile, parse: (*layer).parseConfigFile, readMark: readMarkPath(env, userFile)},
-		{path: filepath.Join(projectDir, ".mcp.json"), parse: (*layer).parseMCPFile, isProject: true},
+		{
+			path:      filepath.Join(projectDir, ".mcp.json"),
+			parse:     (*layer).parseMCPFile,
+			isProject: true,
+		},
 		{path: bridgeFile, parse: (*layer).parseMCPFile, readMark: readMarkPath(env, bridgeFile)},
 	}
 }
@@ -59,7 +64,11 @@ func configFiles(env state.Getenv, projectDir string) []configFile {
 func (f configFile) read() (layer, error) {
 	b, err := state.ReadPlainOrLink(f.path, maxConfigSize)
 	if state.IsMissing(err) && fileExists(f.readMark) {
-		err = fmt.Errorf("%w: put it back, or an empty {}; or, to do without it: rm %s", ErrFileGone, f.readMark)
+		err = fmt.Errorf(
+			"%w: put it back, or an empty {}; or, to do without it: rm %s",
+			ErrFileGone,
+			f.readMark,
+		)
 	}
 	if err != nil {
 		return layer{}, err
@@ -73,17 +82,19 @@ func (f configFile) read() (layer, error) {
 	return l, err
 }
 
-// readMarkPath is the file that says that a configuration file of the person's was read, and
-// set something. Where that is missing from then on, what it took away is not known.
+// readMarkPath is the file that says that a configuration file of the person's was read,
+// and set something. Where that is missing from then on, what it took away is not known.
 func readMarkPath(env state.Getenv, path string) string {
 	return filepath.Join(state.UserStateDir(env), "config-read-"+state.Hash(6, path))
 }
 
-// writeReadMark makes a mark that is not there. It holds the path of its configuration file.
-// Before anything has written state, as where doctor looks at a new machine, it makes none.
+// writeReadMark makes a mark that is not there. It holds the path of its configuration
+// file. Before anything has written state, as where doctor looks at a new machine, it
+// makes none.
 func (f configFile) writeReadMark() {
 	if !fileExists(f.readMark) && fileExists(filepath.Dir(f.readMark)) {
-		_ = state.WriteFile(f.readMark, []byte(f.path+"\n")) // where it cannot be written, a missing file is none
+		// where it cannot be written, a missing file is none
+		_ = state.WriteFile(f.readMark, []byte(f.path+"\n"))
 	}
 }
 
@@ -92,8 +103,9 @@ func fileExists(path string) bool {
 	return err == nil
 }
 
-// readLayers reads the places where configuration can stand, the highest first. Nothing below a
-// broken file is used: it could belong to another space, where questions must not go.
+// readLayers reads the places where configuration can stand, the highest first. Nothing
+// below a broken file is used: it could belong to another space, where questions must not
+// go.
 func (c *Config) readLayers(env state.Getenv, projectDir string) []layer {
 	layers := []layer{{isEnvironment: true, texts: map[string]string{}}}
 	for _, s := range settings {
@@ -120,7 +132,10 @@ func (c *Config) readLayers(env state.Getenv, projectDir string) []layer {
 			}
 			continue
 		case err != nil:
-			c.Problems = append(c.Problems, fmt.Errorf("%w %s: %w", ErrUnreadableFile, file.path, err))
+			c.Problems = append(
+				c.Problems,
+				fmt.Errorf("%w %s: %w", ErrUnreadableFile, file.path, err),
+			)
 			c.IsAllowlistUnknown, c.HasUnreadFile = true, true
 			return layers
 		}
@@ -138,7 +153,8 @@ func (c *Config) readLayers(env state.Getenv, projectDir string) []layer {
 	return layers
 }
 
-// parseConfigFile reads a file that people write: with comments and trailing commas, which JSON has none of.
+// parseConfigFile reads a file that people write: with comments and trailing commas,
+// which JSON has none of.
 func (l *layer) parseConfigFile(b []byte) error {
 	b = trimBOM(b)
 	plain, err := hujson.Standardize(bytes.Clone(b))
@@ -167,13 +183,17 @@ func (l *layer) parseConfigFile(b []byte) error {
 	}
 	for _, name := range slices.Sorted(maps.Keys(file)) {
 		if suggestion := suggestSetting(name); suggestion != "" {
-			l.misspellings = append(l.misspellings, fmt.Errorf("%q is no setting. Did you mean %s?", name, suggestion))
+			l.misspellings = append(
+				l.misspellings,
+				fmt.Errorf("%q is no setting. Did you mean %s?", name, suggestion),
+			)
 		}
 	}
 	return nil
 }
 
-// suggestSetting is the setting that a name is spelled much like; "" where none is, and for a setting.
+// suggestSetting is the setting that a name is spelled much like; "" where none is, and
+// for a setting.
 func suggestSetting(name string) (best string) {
 	if slices.ContainsFunc(settings, func(s Setting) bool { return s.JSONName == name }) {
 		return ""
@@ -220,7 +240,8 @@ func (l *layer) parseMCPFile(b []byte) error {
 	if err := json.Unmarshal(trimBOM(b), &file); err != nil {
 		return err
 	}
-	for _, s := range settings { // no commands, which have no variable: the server would not run them either
+	for _, s := range settings {
+		// no commands, which have no variable: the server would not run them either
 		if v, ok := file.Servers[bridgeServer].Env[s.Variable]; ok && s.JSONName != "" {
 			l.texts[s.Variable] = fmt.Sprint(v)
 		}
@@ -232,45 +253,57 @@ func trimBOM(b []byte) []byte { return bytes.TrimPrefix(b, []byte("\ufeff")) }
 
 const credentialsFile = "GOOGLE_CHAT_CREDENTIALS_FILE"
 
-// NoCredentials stands in the place of a credentials file where none may be used, Application Default Credentials neither.
+// NoCredentials stands in the place of a credentials file where none may be used,
+// Application Default Credentials neither.
 const NoCredentials = "(none: a project's webhook is read with a credentials_file of the project's)"
 
-// dropPersonal takes out of a project's layer what a project may not choose: who answers, a command, a host for secrets.
+// dropPersonal takes out of a project's layer what a project may not choose: who answers,
+// a command, a host for secrets.
 func (c *Config) dropPersonal(l layer, path, userFile string) {
 	for _, s := range settings {
 		if s.IsPersonal && (l.texts[s.key()] != "" || l.objects[s.JSONName] != nil) {
 			delete(l.texts, s.key())
 			delete(l.objects, s.JSONName)
-			c.addProblem(path, fmt.Errorf("%s does not count in a project: set it in %s", s.JSONName, userFile))
+			c.addProblem(
+				path,
+				fmt.Errorf("%s does not count in a project: set it in %s", s.JSONName, userFile),
+			)
 		}
 	}
 }
 
-// errForeignWebhook is about a project's webhook that leads to a host of the project's choice.
+// errForeignWebhook is about a project's webhook that leads to a host of the project's
+// choice.
 var errForeignWebhook = errors.New("webhook_url does not count: " +
 	"a project's webhook has to be Google's, or on the host of your own api_endpoint or webhook_url")
 
-// isOwnHost says whether a webhook leads to Google, or to a host that the person's own endpoint or webhook names.
+// isOwnHost says whether a webhook leads to Google, or to a host that the person's own
+// endpoint or webhook names.
 func isOwnHost(layers []layer, webhook string) bool {
 	u, err := url.Parse(webhook)
 	if err != nil || u.Host == "" {
 		return true // it leads nowhere, which is said where it is used
 	}
-	return u.Scheme == "https" && u.Host == "chat.googleapis.com" || slices.ContainsFunc(layers, func(l layer) bool {
-		for _, name := range []string{"GCHAT_API_ENDPOINT", "GOOGLE_CHAT_WEBHOOK_URL"} {
-			ownURL, err := url.Parse(l.texts[name])
-			if !l.isProject && err == nil && ownURL.Scheme == u.Scheme && ownURL.Host == u.Host {
-				return true
+	return u.Scheme == "https" && u.Host == "chat.googleapis.com" ||
+		slices.ContainsFunc(layers, func(l layer) bool {
+			for _, name := range []string{"GCHAT_API_ENDPOINT", "GOOGLE_CHAT_WEBHOOK_URL"} {
+				ownURL, err := url.Parse(l.texts[name])
+				if !l.isProject && err == nil && ownURL.Scheme == u.Scheme &&
+					ownURL.Host == u.Host {
+					return true
+				}
 			}
-		}
-		return false
-	})
+			return false
+		})
 }
 
-var errCredentialsOutside = errors.New("credentials_file does not count: a project's webhook is read with a file in the project")
+var errCredentialsOutside = errors.New(
+	"credentials_file does not count: a project's webhook is read with a file in the project",
+)
 
-// setCredentials settles what replies are read with. A project may bring a webhook, with credentials of its own; the person's
-// are for the person's webhook, and for nothing that a project names. Those of the environment are for this very process.
+// setCredentials settles what replies are read with. A project may bring a webhook, with
+// credentials of its own; the person's are for the person's webhook, and for nothing that
+// a project names. Those of the environment are for this very process.
 func (c *Config) setCredentials(env state.Getenv, projectDir string, layers []layer) {
 	webhookLayer := firstWith(layers, "GOOGLE_CHAT_WEBHOOK_URL", "webhook_url_command")
 	if !webhookLayer.hasSettings() {
@@ -318,8 +351,9 @@ func indexWith(layers []layer, names ...string) int {
 	return len(layers)
 }
 
-// SetMember writes a setting, a text or a list of texts, into the person's configuration, readable by them only; nil takes
-// the member out. Other members, their order and comments stay; a file that does not parse is left alone.
+// SetMember writes a setting, a text or a list of texts, into the person's configuration,
+// readable by them only; nil takes the member out. Other members, their order and
+// comments stay; a file that does not parse is left alone.
 func SetMember(path, name string, value any) error {
 	path = state.RealPath(path) // a person's link, as into a folder of dotfiles, stays one
 	old, err := state.ReadPlainOrLink(path, state.MaxFileSize)
@@ -333,8 +367,8 @@ func SetMember(path, name string, value any) error {
 	return WriteSecretFile(path, text)
 }
 
-// setJSONMember is the file with a member set, as hujson formats it: it indents with tabs. Where the file says it already, it
-// stays as it is.
+// setJSONMember is the file with a member set, as hujson formats it: it indents with
+// tabs. Where the file says it already, it stays as it is.
 func setJSONMember(file []byte, name string, value any) ([]byte, error) {
 	if len(bytes.TrimSpace(file)) == 0 {
 		file = []byte("{}\n")

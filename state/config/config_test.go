@@ -54,8 +54,8 @@ func (p *place) write(path, content string) {
 	}
 }
 
-// A file of the person's that was read once and is gone counts as one that cannot be read:
-// who deletes it, or replaces it by another, lifts nothing meanwhile.
+// A file of the person's that was read once and is gone counts as one that cannot be
+// read: who deletes it, or replaces it by another, lifts nothing meanwhile.
 func TestAFileThatIsGoneIsUnread(t *testing.T) {
 	const bridge = `{"mcpServers": {"google-chat-bridge": {"env": {"GCHAT_APPROVERS": "users/1"}}}}`
 	const space = `{"mcpServers": {"google-chat-bridge": {"env": {"GOOGLE_CHAT_SPACE_ID": "spaces/A"}}}}`
@@ -124,8 +124,8 @@ func TestTheWaysOutOfAFileThatIsGone(t *testing.T) {
 	}
 }
 
-// What is nearly a setting is no setting, and the person is told which one they may have meant. What another version may know
-// is left alone.
+// What is nearly a setting is no setting, and the person is told which one they may have
+// meant. What another version may know is left alone.
 func TestAMisspelledSetting(t *testing.T) {
 	for name, want := range map[string]string{
 		"alowed_users": "allowed_users", "allowed_user": "allowed_users", "webhook": "webhook_url", "askmode": "ask_mode",

@@ -8,9 +8,9 @@ import (
 	"gchat-hooks/state"
 )
 
-// setEmbeddedSpace has the person's own embedded space served as a Chat app, also where an earlier
-// setup --space wrote down its webhook. A webhook that stands higher stays one: a project's, and
-// that of the environment.
+// setEmbeddedSpace has the person's own embedded space served as a Chat app, also where
+// an earlier setup --space wrote down its webhook. A webhook that stands higher stays
+// one: a project's, and that of the environment.
 func (c *Config) setEmbeddedSpace(env state.Getenv, layers []layer) {
 	appLayer := indexWith(layers, "GCHAT_PUBSUB_SUBSCRIPTION")
 	webhookLayer := indexWith(layers, "GOOGLE_CHAT_WEBHOOK_URL", "webhook_url_command")
@@ -37,8 +37,8 @@ func (c *Config) setEmbeddedSpace(env state.Getenv, layers []layer) {
 // UsesEmbeddedApp reports whether messages go to the embedded space by its Chat app.
 func (c *Config) UsesEmbeddedApp() bool { return c.Subscription == state.EmbeddedSubscription }
 
-// embeddedEndpoint is the base URL of the API of this user's embedded space that a webhook's URL
-// holds; "" where it is the URL of something else.
+// embeddedEndpoint is the base URL of the API of this user's embedded space that a
+// webhook's URL holds; "" where it is the URL of something else.
 func embeddedEndpoint(env state.Getenv, webhook string) string {
 	u, err := url.Parse(webhook)
 	if err != nil || u.Scheme != "http" || !strings.HasPrefix(u.Path, "/t/") {
@@ -53,8 +53,8 @@ func embeddedEndpoint(env state.Getenv, webhook string) string {
 	return (&url.URL{Scheme: u.Scheme, Host: u.Host, Path: basePath}).String()
 }
 
-// RemoveEmbeddedSpace takes what setup --space wrote out of the person's configuration, but for who may
-// answer.
+// RemoveEmbeddedSpace takes what setup --space wrote out of the person's configuration,
+// but for who may answer.
 func RemoveEmbeddedSpace(path string) error {
 	for _, name := range []string{"pubsub_subscription", "pubsub_endpoint", "api_endpoint", "space_id"} {
 		if err := SetMember(path, name, nil); err != nil {

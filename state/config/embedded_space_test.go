@@ -16,7 +16,8 @@ const (
 		`","api_endpoint":"` + embeddedBase + `","pubsub_endpoint":"` + embeddedBase + `"}`
 )
 
-// The embedded space is served as an app where the person's own configuration names it, and nowhere else.
+// The embedded space is served as an app where the person's own configuration names it,
+// and nowhere else.
 func TestTheEmbeddedSpaceIsAnApp(t *testing.T) {
 	for name, c := range map[string]struct {
 		own, project, exported string

@@ -22,27 +22,37 @@ type ReportResult struct {
 	HeldUntil  time.Time      // a rule or the quiet hours hold it until then; zero for at once
 }
 
-// EnqueueReport puts a message with a Report into the outbox, as the rules of its project's configuration have it; otherwise is
-// the rule that holds where the person set none, "" is ReportOn. The caller starts a poller then.
+// EnqueueReport puts a message with a Report into the outbox, as the rules of its
+// project's configuration have it; otherwise is the rule that holds where the person set
+// none, "" is ReportOn. The caller starts a poller then.
 //
-// Of the message the caller sets Report, ProjectDir and SessionID ("" outside a session). An Urgent one goes in quiet hours.
-// QuestionThreadKey or ThreadName name a thread in place of the session's. CreatedAt is now where it is zero.
-// Key names what is reported once to a destination. Without Key the same words of one session count once within a minute:
-// Claude Code may deliver an event to a hook twice. Outside a session each report counts on its own.
+// Of the message the caller sets Report, ProjectDir and SessionID ("" outside a session).
+// An Urgent one goes in quiet hours. QuestionThreadKey or ThreadName name a thread in
+// place of the session's. CreatedAt is now where it is zero. Key names what is reported
+// once to a destination. Without Key the same words of one session count once within a
+// minute: Claude Code may deliver an event to a hook twice. Outside a session each report
+// counts on its own.
 //
 // Errors are ErrNoWebhook, ErrUnreadablePolicy, and the disk's: then nothing was written.
-func EnqueueReport(env state.Getenv, cfg *Config, m *state.Message, defaultRule ReportRule) (ReportResult, error) {
+func EnqueueReport(
+	env state.Getenv,
+	cfg *Config,
+	m *state.Message,
+	defaultRule ReportRule,
+) (ReportResult, error) {
 	r := m.Report
 	rule := cmp.Or(cfg.ReportRule(r.RuleKind, string(r.Type)), defaultRule, ReportOn)
 	if rule == ReportOff {
 		return ReportResult{IsOff: true}, nil
 	}
 	err := cfg.ApplyPolicies(context.Background(), env)
-	isPermission := r.RuleKind == string(state.KindPermission) // it tells what a permission is asked for
+	// it tells what a permission is asked for
+	isPermission := r.RuleKind == string(state.KindPermission)
 	switch {
 	case err != nil:
 		return ReportResult{}, err
-	case !cfg.AccessTo(KindReport, "").CanAsk, isPermission && !cfg.AccessTo(state.KindPermission, "").CanAsk:
+	case !cfg.AccessTo(KindReport, "").CanAsk,
+		isPermission && !cfg.AccessTo(state.KindPermission, "").CanAsk:
 		return ReportResult{IsOff: true}, nil
 	case (isPermission || r.RuleKind == KindTurnDone) && !cfg.AccessTo(state.Kind(r.RuleKind), "").CanShow:
 		r.Text = ""
@@ -93,7 +103,8 @@ func (c *Config) destination(m *state.Message) string {
 	return strings.Join(append(space, m.ThreadKey, m.ThreadName), "\x00")
 }
 
-// heldUntil is when a report may go; zero for at once. Quiet hours hold everything but what is urgent.
+// heldUntil is when a report may go; zero for at once. Quiet hours hold everything but
+// what is urgent.
 func heldUntil(cfg *Config, rule ReportRule, urgent bool, now time.Time) (until time.Time) {
 	sendAt := now
 	if rule == ReportDigest {
@@ -106,7 +117,8 @@ func heldUntil(cfg *Config, rule ReportRule, urgent bool, now time.Time) (until 
 	return until
 }
 
-// KindTurnDone is what rules call the line that a turn leaves in the thread of its session.
+// KindTurnDone is what rules call the line that a turn leaves in the thread of its
+// session.
 const KindTurnDone = "turn_done"
 
 // ReportRule is what becomes of a kind of report.
@@ -118,8 +130,9 @@ const (
 	ReportDigest ReportRule = "digest" // collected, and sent as one message every digestInterval
 )
 
-// ReportRule is what the person set for the first of the kinds that they set something for; "" when for none. Kinds are
-// the message types (task_completion, …), the finer subagent_done, task_done and permission, and other notifications' types.
+// ReportRule is what the person set for the first of the kinds that they set something
+// for; "" when for none. Kinds are the message types (task_completion, …), the finer
+// subagent_done, task_done and permission, and other notifications' types.
 func (c *Config) ReportRule(kinds ...string) ReportRule {
 	for _, k := range kinds {
 		if r := c.Reports[k]; r != "" {
@@ -129,14 +142,18 @@ func (c *Config) ReportRule(kinds ...string) ReportRule {
 	return ""
 }
 
-// readReports and its like leave out what they cannot read: a slip in the quiet hours is no reason to send no questions.
+// readReports and its like leave out what they cannot read: a slip in the quiet hours is
+// no reason to send no questions.
 func (c *Config) readReports(value json.RawMessage) error {
 	var rules map[string]json.RawMessage
 	err := json.Unmarshal(value, &rules)
 	for kind, raw := range rules {
 		var rule ReportRule
 		word, _ := settingText(raw)
-		c.addProblem("reports: "+kind, setWord(&rule, word, []ReportRule{ReportOn, ReportOff, ReportDigest}))
+		c.addProblem(
+			"reports: "+kind,
+			setWord(&rule, word, []ReportRule{ReportOn, ReportOff, ReportDigest}),
+		)
 		c.Reports[kind] = cmp.Or(c.Reports[kind], rule)
 	}
 	return err
@@ -154,8 +171,9 @@ func (c *Config) readQuietHours(value json.RawMessage) error {
 	return nil
 }
 
-// QuietHours are the part of each day in which reports are held back: {"from": "22:00", "to": "07:00", "time_zone":
-// "Europe/Berlin"}, the machine's own zone when none is given.
+// QuietHours are the part of each day in which reports are held back: {"from": "22:00",
+// "to": "07:00", "time_zone": "Europe/Berlin"}, the machine's own zone when none is
+// given.
 type QuietHours struct {
 	From, To TimeOfDay
 	TimeZone *time.Location

@@ -113,7 +113,8 @@ func TestPutReportSaysTheSameOnce(t *testing.T) {
 	}
 }
 
-// The destination belongs to what is compared: the same words, and the same key, go to each place once.
+// The destination belongs to what is compared: the same words, and the same key, go to
+// each place once.
 func TestPutReportSaysTheSameInEachPlace(t *testing.T) {
 	env := reportEnv(t)
 	for _, key := range []string{"", "once"} {

@@ -13,10 +13,12 @@ import (
 // loginMadeBy tells a login from a credentials file that a person put into its place.
 const loginMadeBy = "gchat-hooks login"
 
-// Login is what a login leaves on disk: an "authorized_user" credentials file as Google's libraries read it, and beside
-// that what we want to know later; they leave unknown members alone.
+// Login is what a login leaves on disk: an "authorized_user" credentials file as Google's
+// libraries read it, and beside that what we want to know later; they leave unknown
+// members alone.
 //
-// It stands in the user state and not in ~/.config: it is of use on this machine only, and people publish their ~/.config.
+// It stands in the user state and not in ~/.config: it is of use on this machine only,
+// and people publish their ~/.config.
 type Login struct {
 	Type         string `json:"type"` // authorized_user
 	ClientID     string `json:"client_id"`
@@ -28,9 +30,14 @@ type Login struct {
 }
 
 // LoginFile is where the login of the person is kept: login.json in the user state.
-func LoginFile(env state.Getenv) string { return filepath.Join(state.UserStateDir(env), "login.json") }
+func LoginFile(
+	env state.Getenv,
+) string {
+	return filepath.Join(state.UserStateDir(env), "login.json")
+}
 
-// ReadLogin reads a login. Errors are those of reading (fs.ErrNotExist: there is no login), and of a file that is none.
+// ReadLogin reads a login. Errors are those of reading (fs.ErrNotExist: there is no
+// login), and of a file that is none.
 func ReadLogin(path string) (*Login, error) {
 	b, err := state.ReadPlainOrLink(path, state.MaxFileSize)
 	if err != nil {
@@ -50,7 +57,8 @@ func (l *Login) Save(path string) error {
 	return WriteSecretFile(path, append(b, '\n'))
 }
 
-// WriteSecretFile replaces a file by one that only its owner can read, and makes its folder. state.WriteFile keeps the permissions of the file before.
+// WriteSecretFile replaces a file by one that only its owner can read, and makes its
+// folder. state.WriteFile keeps the permissions of the file before.
 func WriteSecretFile(path string, b []byte) error {
 	if err := os.Chmod(path, 0o600); err != nil && !state.IsMissing(err) {
 		return fmt.Errorf("write %s: %w", filepath.Base(path), err)
@@ -58,15 +66,17 @@ func WriteSecretFile(path string, b []byte) error {
 	return state.WriteFile(path, b)
 }
 
-// IsPersonName says whether name is a person's resource name as Chat returns it, users/ID. With an e-mail address in the id's
-// place it is an alias for requests, and with a word an app's or everybody's.
+// IsPersonName says whether name is a person's resource name as Chat returns it,
+// users/ID. With an e-mail address in the id's place it is an alias for requests, and
+// with a word an app's or everybody's.
 func IsPersonName(name string) bool {
 	id, ok := strings.CutPrefix(name, "users/")
 	return ok && id != "" && len(id) <= 40 && strings.Trim(id, "0123456789") == ""
 }
 
-// applyLogin reads with the login where nothing names a credentials file: before Application Default Credentials, which
-// people set for other programs too. The person who logged in may answer, also where a project's webhook is read otherwise.
+// applyLogin reads with the login where nothing names a credentials file: before
+// Application Default Credentials, which people set for other programs too. The person
+// who logged in may answer, also where a project's webhook is read otherwise.
 func (c *Config) applyLogin(env state.Getenv, project bool) {
 	path := LoginFile(env)
 	if c.CredentialsFile != "" && c.CredentialsFile != path && !project {
@@ -88,8 +98,8 @@ func (c *Config) applyLogin(env state.Getenv, project bool) {
 	}
 }
 
-// Secrets are what is configured and not for reading: a text that quotes the configuration, or an answer to a request, may
-// hold one.
+// Secrets are what is configured and not for reading: a text that quotes the
+// configuration, or an answer to a request, may hold one.
 func (c *Config) Secrets(env state.Getenv) []string {
 	secrets := []string{c.WebhookURL, c.AnthropicKey}
 	if l, err := ReadLogin(LoginFile(env)); err == nil {

@@ -63,7 +63,8 @@ func TestAnothersFileIsNoLogin(t *testing.T) {
 	}
 }
 
-// The file of a release before has more members, and this release's is read by that one by these.
+// The file of a release before has more members, and this release's is read by that one
+// by these.
 func TestLoginFileOfAnotherRelease(t *testing.T) {
 	p := newPlace(t)
 	path := LoginFile(p.getenv)
@@ -103,7 +104,8 @@ func TestConfigReadsWithTheLogin(t *testing.T) {
 	if c := Load(p.getenv, p.proj); c.CredentialsFile != path || !slices.Equal(c.AllowedUsers, []string{"users/1", "users/7"}) {
 		t.Errorf("logged in: %q, %v", c.CredentialsFile, c.AllowedUsers)
 	}
-	// Other credentials may be another person's or a robot's: then the login is nobody's who may answer.
+	// Other credentials may be another person's or a robot's: then the login is nobody's
+	// who may answer.
 	p.env["GOOGLE_CHAT_CREDENTIALS_FILE"] = "/key.json"
 	if c := Load(p.getenv, p.proj); c.CredentialsFile != "/key.json" || !slices.Equal(c.AllowedUsers, []string{"users/1"}) {
 		t.Errorf("with a key: %q, %v", c.CredentialsFile, c.AllowedUsers)

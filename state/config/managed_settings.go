@@ -16,7 +16,8 @@ func ManagedDir(env state.Getenv) string {
 	if runtime.GOOS == "darwin" {
 		dir = "/Library/Application Support/ClaudeCode"
 	}
-	// Claude Code's own name for it, read in 2.1.329. 2.1.197 and 2.1.330, as they are released, take no notice of it.
+	// Claude Code's own name for it, read in 2.1.329. 2.1.197 and 2.1.330, as they are
+	// released, take no notice of it.
 	return cmp.Or(env("CLAUDE_CODE_MANAGED_SETTINGS_PATH"), dir)
 }
 
@@ -27,8 +28,9 @@ func ManagedFiles(env state.Getenv) []string {
 	return append([]string{filepath.Join(dir, "managed-settings.json")}, more...)
 }
 
-// AllowsOnlyManagedRules reports whether an organization lets only its own rules allow something. Claude Code then takes a rule of a
-// hook's for the running session all the same, and writes it down nowhere (2.1.332).
+// AllowsOnlyManagedRules reports whether an organization lets only its own rules allow
+// something. Claude Code then takes a rule of a hook's for the running session all the
+// same, and writes it down nowhere (2.1.332).
 func AllowsOnlyManagedRules(env state.Getenv) bool {
 	return slices.ContainsFunc(ManagedFiles(env), func(path string) bool {
 		var file struct {

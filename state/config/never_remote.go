@@ -27,12 +27,12 @@ func (c *Config) readNeverRemote(value json.RawMessage) error {
 // texts are what the call is made with: a file also by the name that links lead to, and a
 // folder that is searched with a slash at its end.
 //
-// A pattern is a tool, or a tool with what it is called with, as in "Bash(git push*)"; "*"
-// stands for any characters. Tools that do the same are named together. A shell's command
-// is named where the pattern fits it from any of its words on, whatever folder the program
-// is called in: "cd x && sudo /bin/git push" is a "git push*", and so is what only mentions
-// it. In doubt a pattern names more, not less: case does not count, and a search may read
-// all that is below its folder.
+// A pattern is a tool, or a tool with what it is called with, as in "Bash(git push*)";
+// "*" stands for any characters. Tools that do the same are named together. A shell's
+// command is named where the pattern fits it from any of its words on, whatever folder
+// the program is called in: "cd x && sudo /bin/git push" is a "git push*", and so is what
+// only mentions it. In doubt a pattern names more, not less: case does not count, and a
+// search may read all that is below its folder.
 func (c *Config) isNeverRemote(tool string, texts ...string) bool {
 	return slices.ContainsFunc(c.NeverRemote, func(pattern string) bool {
 		name, glob, hasArguments := strings.Cut(strings.TrimSpace(pattern), "(")
@@ -51,26 +51,29 @@ func (c *Config) isNeverRemote(tool string, texts ...string) bool {
 		}
 		expression, err := regexp.Compile(globExpression(glob, state.IsShellTool(tool)))
 		readsFiles := slices.Contains(state.EquivalentTools(tool), "Read")
-		return err != nil || slices.ContainsFunc(callSpellings(tool, texts), func(text string) bool {
-			return expression.MatchString(text) || readsFiles && mayContain(text, glob)
-		})
+		return err != nil ||
+			slices.ContainsFunc(callSpellings(tool, texts), func(text string) bool {
+				return expression.MatchString(text) || readsFiles && mayContain(text, glob)
+			})
 	})
 }
 
-// skillTool asks only for a skill that allows tools itself, and then runs its own commands (2.1.197 and 2.1.332). Which these are
-// stands in no call of it, so each pattern may name them.
+// skillTool asks only for a skill that allows tools itself, and then runs its own
+// commands (2.1.197 and 2.1.332). Which these are stands in no call of it, so each
+// pattern may name them.
 const skillTool = "Skill"
 
-// matchesTool says whether a pattern's tool, in which "*" stands for any characters, may be
-// this one, or one that does the same. As in Claude Code's rules, mcp__SERVER names all
-// tools of that server.
+// matchesTool says whether a pattern's tool, in which "*" stands for any characters, may
+// be this one, or one that does the same. As in Claude Code's rules, mcp__SERVER names
+// all tools of that server.
 func matchesTool(name, tool string) bool {
 	name = strings.ToLower(name)
-	return tool == skillTool || slices.ContainsFunc(state.EquivalentTools(tool), func(tool string) bool {
-		tool = strings.ToLower(tool)
-		matches, err := path.Match(name, tool)
-		return matches || err != nil || strings.HasPrefix(tool, name+"__")
-	})
+	return tool == skillTool ||
+		slices.ContainsFunc(state.EquivalentTools(tool), func(tool string) bool {
+			tool = strings.ToLower(tool)
+			matches, err := path.Match(name, tool)
+			return matches || err != nil || strings.HasPrefix(tool, name+"__")
+		})
 }
 
 // HasNeverRemote says whether never_remote may name any call of a tool.
@@ -87,7 +90,8 @@ func callSpellings(tool string, texts []string) []string {
 		for _, command := range texts {
 			command = strings.NewReplacer("\\\n", "", "\n", ";").Replace(command)
 			command = shellBlankPattern().ReplaceAllString(command, " ")
-			bare := strings.NewReplacer(`"`, "", "'", "", `\`, "").Replace(command) // "git" p\ush is git push
+			// "git" p\ush is git push
+			bare := strings.NewReplacer(`"`, "", "'", "", `\`, "").Replace(command)
 			texts = append(texts, collapseSpaces(command), collapseSpaces(bare))
 		}
 	}
@@ -120,17 +124,21 @@ func globExpression(glob string, isShell bool) string {
 }
 
 var (
-	// programFolderPattern matches the path that a pattern begins with, and the name that it leads to.
+	// programFolderPattern matches the path that a pattern begins with, and the name that
+	// it leads to.
 	programFolderPattern = state.LazyPattern(`^[^\s*]*/([^\s*/])`)
-	// homeOrRootPattern matches what begins a path from the home folder, or the root, in Claude Code's rules.
+	// homeOrRootPattern matches what begins a path from the home folder, or the root, in
+	// Claude Code's rules.
 	homeOrRootPattern = state.LazyPattern(`^[~/]/`)
-	// anyArgumentsPattern matches, in an expression, a pattern's end that Claude Code's rules have for no arguments, too.
+	// anyArgumentsPattern matches, in an expression, a pattern's end that Claude Code's
+	// rules have for no arguments, too.
 	anyArgumentsPattern = state.LazyPattern(`[ :]\\\*(\||$)`)
 )
 
-// normalizeHosts writes hosts as they are looked up: percent-decoded, with ASCII's full stops,
-// in Punycode. Of an address go also a name and password, the port that goes without saying,
-// and the slashes that a browser forgives. http is https: WebFetch makes it that.
+// normalizeHosts writes hosts as they are looked up: percent-decoded, with ASCII's full
+// stops, in Punycode. Of an address go also a name and password, the port that goes
+// without saying, and the slashes that a browser forgives. http is https: WebFetch makes
+// it that.
 func normalizeHosts(text string) string {
 	return hostPattern().ReplaceAllStringFunc(text, func(match string) string {
 		parts := hostPattern().FindStringSubmatch(match)
@@ -145,11 +153,12 @@ func normalizeHosts(text string) string {
 	})
 }
 
-// maxHostLength is more than a host can have, in bytes. To write a word of 200 kB as Punycode
-// would take minutes.
+// maxHostLength is more than a host can have, in bytes. To write a word of 200 kB as
+// Punycode would take minutes.
 const maxHostLength = 1000
 
-// HostAsASCII is a host as it is looked up, in Punycode. What can be no host stays as it is.
+// HostAsASCII is a host as it is looked up, in Punycode. What can be no host stays as it
+// is.
 func HostAsASCII(host string) string {
 	if len(host) > maxHostLength {
 		return host
@@ -161,15 +170,18 @@ func HostAsASCII(host string) string {
 	return ascii
 }
 
-// hostPattern matches what begins an address, and any other word that its spelling may hide.
-var hostPattern = state.LazyPattern("(?i)\\bhttps?:[/\\\\]*(?:[^\\s/\\\\?#\"']*@)?([^" + hostEndRunes + "]+)(?::(?:80|443)?\\b)?" +
-	"|([^" + hostEndRunes + "]*[^\\x00-$&-\\x7f][^" + hostEndRunes + "]*)")
+// hostPattern matches what begins an address, and any other word that its spelling may
+// hide.
+var hostPattern = state.LazyPattern(
+	"(?i)\\bhttps?:[/\\\\]*(?:[^\\s/\\\\?#\"']*@)?([^" + hostEndRunes + "]+)(?::(?:80|443)?\\b)?" +
+		"|([^" + hostEndRunes + "]*[^\\x00-$&-\\x7f][^" + hostEndRunes + "]*)",
+)
 
 // hostEndRunes are the characters that end a host.
 const hostEndRunes = "\\s/\\\\?#\"'`@:*()=&|;<>"
 
-// mayContain says whether a text is a folder, and what is below it may be what a pattern names.
-// What does not begin at the root may be anywhere.
+// mayContain says whether a text is a folder, and what is below it may be what a pattern
+// names. What does not begin at the root may be anywhere.
 func mayContain(folder, glob string) bool {
 	prefix, _, _ := strings.Cut(strings.ToLower(glob), "*")
 	folder = strings.ToLower(folder)

@@ -31,7 +31,8 @@ func TestNeverRemotely(t *testing.T) {
 		{"Bash(npm test)", "Bash", "cd x\nnpm test\nls", true},
 		{"Bash", "Bash", "anything", true},
 		{"Bash", "BashOutput", "anything", false},
-		{"Bash(git push*)", "Monitor", "while sleep 9; do git push; done", true}, // a command, whichever tool runs it
+		// a command, whichever tool runs it
+		{"Bash(git push*)", "Monitor", "while sleep 9; do git push; done", true},
 		{"PowerShell(git push*)", "Bash", "git push", true},
 		{"Bash(git push*)", "Bash", "git pu\\\nsh", true},
 		{"Bash(git push*)", "Skill", `{"skill":"deploy"}`, true}, // which may allow it
@@ -94,7 +95,8 @@ func TestNeverRemotelyInOtherSpellings(t *testing.T) {
 		{"WebFetch(*bücher.example*)", "WebFetch", "https://xn--bcher-kva.example/", true},
 		{"WebFetch(*ücher.example*)", "WebFetch", "https://bücher.example/", true},
 		{"WebFetch(*evil.example*)", "WebFetch", "https://good.example/", false},
-		{"WebFetch(domain:evil.example)", "WebFetch", "http://EVIL.example/x", true}, // as in rules of Claude Code
+		// as in rules of Claude Code
+		{"WebFetch(domain:evil.example)", "WebFetch", "http://EVIL.example/x", true},
 		{"WebFetch(domain:evil.example)", "WebFetch", "https://good.example/", false},
 		{"WebFetch(*%2A*)", "WebFetch", "https://good.example/", false},
 		{"Bash(*evil.example*)", "Bash", "curl ev%69l。example", true},
@@ -145,7 +147,8 @@ func TestNeverRemotelyReadsALongWord(t *testing.T) {
 	}
 }
 
-// Who approves, and what only the terminal allows, is the person's to say: a project cannot change it.
+// Who approves, and what only the terminal allows, is the person's to say: a project
+// cannot change it.
 func TestAProjectCannotLiftApprovals(t *testing.T) {
 	home, project := t.TempDir(), t.TempDir()
 	write := func(path, text string) {
@@ -184,7 +187,8 @@ func TestAProjectCannotLiftApprovals(t *testing.T) {
 	}
 }
 
-// A project's webhook leads to Google or to a host that the person named, not to a server of the project's choice.
+// A project's webhook leads to Google or to a host that the person named, not to a server
+// of the project's choice.
 func TestAProjectsWebhookLeadsToNoHostOfItsOwn(t *testing.T) {
 	const google = "https://chat.googleapis.com/v1/spaces/A/messages?key=k&token=t"
 	for _, test := range []struct {
@@ -213,7 +217,8 @@ func TestAProjectsWebhookLeadsToNoHostOfItsOwn(t *testing.T) {
 	}
 }
 
-// A trusted project's settings can set variables: who approves is first of all what the person's file says.
+// A trusted project's settings can set variables: who approves is first of all what the
+// person's file says.
 func TestThePersonsFileNamesApproversBeforeTheEnvironment(t *testing.T) {
 	for name, test := range map[string]struct {
 		file string

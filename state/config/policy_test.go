@@ -113,7 +113,8 @@ func TestNothingLiftsAPolicy(t *testing.T) {
 	}
 }
 
-// A policy that cannot be read, or that this version does not understand, leaves nothing to Chat.
+// A policy that cannot be read, or that this version does not understand, leaves nothing
+// to Chat.
 func TestAPolicyThatCannotBeReadForbidsAll(t *testing.T) {
 	for name, file := range map[string]func(*governed){
 		"broken":            func(g *governed) { g.machine(`{"titles_only": true`) },
@@ -202,7 +203,8 @@ func (h *hub) read(context.Context, string) (json.RawMessage, error) {
 	return json.RawMessage(h.policy), h.down
 }
 
-// The copy of a hub's policy is read again after an hour, and holds for a day while the hub is out of reach.
+// The copy of a hub's policy is read again after an hour, and holds for a day while the
+// hub is out of reach.
 func TestHowLongAHubsPolicyHolds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g, h := newGoverned(t), &hub{policy: strictPolicy}
@@ -268,7 +270,8 @@ func TestHowLongAHubsPolicyHolds(t *testing.T) {
 	})
 }
 
-// Neither another credentials file, nor a copy that is broken, foreign or of a future time, lifts a hub's policy.
+// Neither another credentials file, nor a copy that is broken, foreign or of a future
+// time, lifts a hub's policy.
 func TestNothingLiftsAHubsPolicy(t *testing.T) {
 	for name, try := range map[string]func(*governed){
 		"no credentials":   func(g *governed) { g.env["GOOGLE_CHAT_CREDENTIALS_FILE"] = "/none" },

@@ -13,7 +13,8 @@ import (
 
 const theirHook = "https://chat.googleapis.com/v1/spaces/THEIRS/messages?key=k&token=t"
 
-// Of the files of a trusted project modes, rules and a webhook count. Who may answer, a command and a host do not.
+// Of the files of a trusted project modes, rules and a webhook count. Who may answer, a
+// command and a host do not.
 func TestWhatAProjectMayChoose(t *testing.T) {
 	for name, file := range map[string]string{
 		".claude/gchat-hooks.json": `{"webhook_url": "` + theirHook + `", "webhook_url_command": "theirs", "allowed_users": ["users/666"],
@@ -43,8 +44,9 @@ func TestWhatAProjectMayChoose(t *testing.T) {
 	}
 }
 
-// A project's webhook is read with credentials of the project's or of the environment, or not at all; what a project says about
-// credentials means nothing for the person's webhook.
+// A project's webhook is read with credentials of the project's or of the environment, or
+// not at all; what a project says about credentials means nothing for the person's
+// webhook.
 func TestCredentialsOfAProject(t *testing.T) {
 	const project, own = ".claude/gchat-hooks.json", "~/.config/gchat-hooks/config.json"
 	const login = "~/.local/state/gchat-hooks/login.json"
@@ -90,7 +92,8 @@ func TestCredentialsOfAProject(t *testing.T) {
 	}
 }
 
-// What stands in the home directory is the person's own, also when the session was started there.
+// What stands in the home directory is the person's own, also when the session was
+// started there.
 func TestHomeDirectoryIsNoProject(t *testing.T) {
 	p := newPlace(t)
 	p.proj = p.env["HOME"]
@@ -113,7 +116,8 @@ func writeAll(t *testing.T, files map[string]string) {
 	}
 }
 
-// A folder that came from elsewhere says nothing about where questions go until Claude Code was told to trust it.
+// A folder that came from elsewhere says nothing about where questions go until Claude
+// Code was told to trust it.
 func TestProjectCountsOnceTrusted(t *testing.T) {
 	for _, tt := range []struct {
 		name, claude string // what stands in ~/.claude.json; "" for no such file
@@ -202,8 +206,8 @@ func TestConfigurationThatIsNoFile(t *testing.T) {
 	}
 }
 
-// Without HOME there is no person's configuration, login or state: not what another user put into the temporary folder, nor what
-// a checkout has in the working folder.
+// Without HOME there is no person's configuration, login or state: not what another user
+// put into the temporary folder, nor what a checkout has in the working folder.
 func TestNoHomeIsNobodysFolder(t *testing.T) {
 	strange := t.TempDir()
 	t.Chdir(strange)

@@ -12,13 +12,15 @@ import (
 	"gchat-hooks/state"
 )
 
-// Rule says how the sessions that it matches are treated. Patterns are shell globs; an empty one matches everything. Of
-// each setting the first matching rule that says something about it counts.
+// Rule says how the sessions that it matches are treated. Patterns are shell globs; an
+// empty one matches everything. Of each setting the first matching rule that says
+// something about it counts.
 type Rule struct {
 	Session     string `json:"session,omitempty"`      // the session's name
 	Project     string `json:"project,omitempty"`      // the project's folder
 	OutputStyle string `json:"output_style,omitempty"` // $CLAUDE_OUTPUT_STYLE
-	Preset      string `json:"preset,omitempty"`       // a pattern with a name: system3, which without ask_mode is in deny mode
+	// a pattern with a name: system3, which without ask_mode is in deny mode
+	Preset string `json:"preset,omitempty"`
 
 	AskMode       state.Mode          `json:"ask_mode,omitempty"`
 	TimeoutPolicy state.TimeoutPolicy `json:"timeout_policy,omitempty"`
@@ -29,7 +31,8 @@ type Rule struct {
 // SessionFacts is the session that rules are looked up for.
 type SessionFacts struct {
 	Name, ProjectDir, OutputStyle string
-	IsNamedByPerson               bool // Session was given by a person ($CLAUDE_SESSION_ID), not found out
+	// Session was given by a person ($CLAUDE_SESSION_ID), not found out
+	IsNamedByPerson bool
 }
 
 // SessionRules is how one session is treated.
@@ -51,17 +54,21 @@ const (
 
 // The stop gate's checks.
 const (
-	GateQuestionAsked    = "question_asked"    // the person was asked something before the session stops
-	GatePersistentAgents = "persistent_agents" // of a team's persistent agents at least one is there
+	// the person was asked something before the session stops
+	GateQuestionAsked = "question_asked"
+	// of a team's persistent agents at least one is there
+	GatePersistentAgents = "persistent_agents"
 )
 
-// StopGate is the level of each check of the stop gate. In a file it is an object, or one level for all checks.
+// StopGate is the level of each check of the stop gate. In a file it is an object, or one
+// level for all checks.
 type StopGate map[string]GateLevel
 
 // HasChecks says whether any check is made.
 func (g StopGate) HasChecks() bool {
 	made := []GateLevel{GateOn, GateAdvice}
-	return slices.Contains(made, g[GateQuestionAsked]) || slices.Contains(made, g[GatePersistentAgents])
+	return slices.Contains(made, g[GateQuestionAsked]) ||
+		slices.Contains(made, g[GatePersistentAgents])
 }
 
 // UnmarshalJSON reads both forms. What means nothing is an error.
@@ -98,7 +105,8 @@ func (c *Config) readStopGate(value json.RawMessage) error {
 	return err
 }
 
-// readRules takes the rules of the highest place that has any. A rule that says something which means nothing is left out.
+// readRules takes the rules of the highest place that has any. A rule that says something
+// which means nothing is left out.
 func (c *Config) readRules(value json.RawMessage) error {
 	var all []json.RawMessage
 	err := json.Unmarshal(value, &all)
@@ -124,8 +132,12 @@ func (c *Config) readRules(value json.RawMessage) error {
 
 // normalize puts a rule's words as they are meant, and says what means nothing.
 func (r *Rule) normalize() error {
-	err := cmp.Or(setKnownWord(&r.AskMode, modeWords), setKnownWord(&r.TimeoutPolicy, timeoutPolicyWords), setKnownWord(&r.Idle, idleWords),
-		setKnownWord(&r.Preset, []string{system3Preset}))
+	err := cmp.Or(
+		setKnownWord(&r.AskMode, modeWords),
+		setKnownWord(&r.TimeoutPolicy, timeoutPolicyWords),
+		setKnownWord(&r.Idle, idleWords),
+		setKnownWord(&r.Preset, []string{system3Preset}),
+	)
 	for _, pattern := range []string{r.Session, r.Project, r.OutputStyle} {
 		_, patternErr := path.Match(pattern, "")
 		err = cmp.Or(err, patternErr)
@@ -141,12 +153,19 @@ func setKnownWord[T ~string](word *T, words []T) error {
 	return setWord(word, string(*word), words)
 }
 
-// RulesFor is how a session is treated: as the first matching rules say, else as the built-in preset says of a session that was
-// named so on purpose, else as configured for all.
+// RulesFor is how a session is treated: as the first matching rules say, else as the
+// built-in preset says of a session that was named so on purpose, else as configured for
+// all.
 func (c *Config) RulesFor(session SessionFacts) SessionRules {
 	rules := SessionRules{StopGate: StopGate{}}
 	fill := func(mode state.Mode, policy state.TimeoutPolicy, gate StopGate) {
-		rules.AskMode, rules.TimeoutPolicy = cmp.Or(rules.AskMode, mode), cmp.Or(rules.TimeoutPolicy, policy)
+		rules.AskMode, rules.TimeoutPolicy = cmp.Or(
+			rules.AskMode,
+			mode,
+		), cmp.Or(
+			rules.TimeoutPolicy,
+			policy,
+		)
 		for check, level := range gate {
 			rules.StopGate[check] = cmp.Or(rules.StopGate[check], level)
 		}
@@ -168,7 +187,9 @@ func (c *Config) RulesFor(session SessionFacts) SessionRules {
 	rules.Idle = idleFor(cmp.Or(rules.Idle, c.Idle), rules.AskMode)
 	level := GateOff
 	if rules.AskMode.Traits().HasMarker {
-		level = GateOn // such a session stops only after its person was asked, unless a rule says otherwise
+		// such a session stops only after its person was asked, unless a rule says
+		// otherwise
+		level = GateOn
 	}
 	fill("", "", StopGate{GateQuestionAsked: level, GatePersistentAgents: level})
 	return rules
@@ -179,17 +200,22 @@ func (r Rule) matches(session SessionFacts) bool {
 		ok, err := path.Match(pattern, s)
 		return pattern == "" || err == nil && ok
 	}
-	return match(r.Session, session.Name) && match(r.Project, session.ProjectDir) && match(r.OutputStyle, session.OutputStyle) &&
+	return match(r.Session, session.Name) && match(r.Project, session.ProjectDir) &&
+		match(r.OutputStyle, session.OutputStyle) &&
 		(r.Preset == "" || r.Preset == system3Preset && isSystem3(session, false))
 }
 
 const system3Preset = "system3"
 
-// timestampNamePattern are names such as 20260221T103000Z-a7f3b9e1, 2026-02-21-review or 1771669800.
-var timestampNamePattern = state.LazyPattern(`^(20\d\d-?[01]\d-?[0-3]\d([T_-]?\d\d:?\d\d(:?\d\d)?Z?)?|1\d{9}(\d{3})?)([^0-9A-Za-z]|$)`)
+// timestampNamePattern are names such as 20260221T103000Z-a7f3b9e1, 2026-02-21-review or
+// 1771669800.
+var timestampNamePattern = state.LazyPattern(
+	`^(20\d\d-?[01]\d-?[0-3]\d([T_-]?\d\d:?\d\d(:?\d\d)?Z?)?|1\d{9}(\d{3})?)([^0-9A-Za-z]|$)`,
+)
 
-// isSystem3 says whether a session is a meta-orchestrator's: by its name, unless only its style counts, or by its style.
-// Those that it supervises never are: it answers their questions itself.
+// isSystem3 says whether a session is a meta-orchestrator's: by its name, unless only its
+// style counts, or by its style. Those that it supervises never are: it answers their
+// questions itself.
 func isSystem3(session SessionFacts, isStyleOnly bool) bool {
 	style, name := strings.ToLower(session.OutputStyle), session.Name
 	if style == "orchestrator" || strings.HasPrefix(name, "orch-") {
@@ -207,8 +233,18 @@ func isSystem3(session SessionFacts, isStyleOnly bool) bool {
 }
 
 var (
-	modeWords          = []state.Mode{state.ModeNative, state.ModeHold, state.ModeDeny, state.ModeInject, state.ModeOff}
-	timeoutPolicyWords = []state.TimeoutPolicy{state.TimeoutLeaveOpen, state.TimeoutRecommended, state.TimeoutAskTerminal}
-	gateLevelWords     = []GateLevel{GateOn, GateOff, GateAdvice}
-	gateCheckWords     = []string{"question-asked", "persistent-agents"}
+	modeWords = []state.Mode{
+		state.ModeNative,
+		state.ModeHold,
+		state.ModeDeny,
+		state.ModeInject,
+		state.ModeOff,
+	}
+	timeoutPolicyWords = []state.TimeoutPolicy{
+		state.TimeoutLeaveOpen,
+		state.TimeoutRecommended,
+		state.TimeoutAskTerminal,
+	}
+	gateLevelWords = []GateLevel{GateOn, GateOff, GateAdvice}
+	gateCheckWords = []string{"question-asked", "persistent-agents"}
 )

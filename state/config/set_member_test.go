@@ -50,7 +50,8 @@ func TestMemberIsSetAndTheRestStays(t *testing.T) {
 	}
 }
 
-// A person's link, as into a folder of dotfiles, stays one. Its file holds a secret from now on.
+// A person's link, as into a folder of dotfiles, stays one. Its file holds a secret from
+// now on.
 func TestConfigurationThatIsALink(t *testing.T) {
 	dir := t.TempDir()
 	file, link := filepath.Join(dir, "dotfiles.json"), filepath.Join(dir, "config.json")

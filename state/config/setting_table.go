@@ -19,12 +19,15 @@ type Setting struct {
 	Variable   string // in the environment; "" for none
 	IsPersonal bool   // a project's files may not set it
 
-	target     func(c *Config) any                          // where its text goes; nil: it takes more than its own text to settle it
-	parse      func(c *Config, text string) error           // of what put does not know
-	readObject func(c *Config, value json.RawMessage) error // of each place with such an object or list, the highest first
+	// where its text goes; nil: it takes more than its own text to settle it
+	target func(c *Config) any
+	parse  func(c *Config, text string) error // of what put does not know
+	// of each place with such an object or list, the highest first
+	readObject func(c *Config, value json.RawMessage) error
 }
 
-// key is what the setting is called in a layer: its variable. What has none stands for itself.
+// key is what the setting is called in a layer: its variable. What has none stands for
+// itself.
 func (s Setting) key() string { return cmp.Or(s.Variable, s.JSONName) }
 
 // AllSettings are all that can be set. The configuration is read by this list.
@@ -33,48 +36,116 @@ func AllSettings() []Setting { return slices.Clone(settings) }
 var settings = []Setting{
 	{JSONName: "webhook_url", Variable: "GOOGLE_CHAT_WEBHOOK_URL"},
 	{JSONName: "webhook_url_command", IsPersonal: true},
-	{JSONName: "space_id", Variable: "GOOGLE_CHAT_SPACE_ID", parse: func(c *Config, text string) error {
-		text = strings.TrimPrefix(strings.Trim(text, " /"), "spaces/")
-		if text != "" {
-			c.SpaceID = "spaces/" + text
-		}
-		return nil
-	}},
+	{
+		JSONName: "space_id",
+		Variable: "GOOGLE_CHAT_SPACE_ID",
+		parse: func(c *Config, text string) error {
+			text = strings.TrimPrefix(strings.Trim(text, " /"), "spaces/")
+			if text != "" {
+				c.SpaceID = "spaces/" + text
+			}
+			return nil
+		},
+	},
 	{JSONName: "credentials_file", Variable: "GOOGLE_CHAT_CREDENTIALS_FILE"},
-	{JSONName: "allowed_users", Variable: "GCHAT_ALLOWED_USERS", IsPersonal: true, target: func(c *Config) any {
-		return &c.AllowedUsers
-	}},
-	{JSONName: "api_endpoint", Variable: "GCHAT_API_ENDPOINT", IsPersonal: true, target: func(c *Config) any { return &c.APIEndpoint }},
-	{JSONName: "pubsub_subscription", Variable: "GCHAT_PUBSUB_SUBSCRIPTION", IsPersonal: true, parse: setSubscription},
-	{JSONName: "pubsub_endpoint", Variable: "GCHAT_PUBSUB_ENDPOINT", IsPersonal: true, target: func(c *Config) any {
-		return &c.PubSubEndpoint
-	}},
-	{JSONName: "writes_per_minute", Variable: "GCHAT_WRITES_PER_MINUTE", parse: func(c *Config, text string) error {
-		n, err := strconv.Atoi(text)
-		if err != nil || n < 1 || n > 60000 {
-			return errors.New("it takes a number from 1 to 60000")
-		}
-		c.WritesPerMinute = n
-		return nil
-	}},
+	{
+		JSONName:   "allowed_users",
+		Variable:   "GCHAT_ALLOWED_USERS",
+		IsPersonal: true,
+		target: func(c *Config) any {
+			return &c.AllowedUsers
+		},
+	},
+	{
+		JSONName:   "api_endpoint",
+		Variable:   "GCHAT_API_ENDPOINT",
+		IsPersonal: true,
+		target:     func(c *Config) any { return &c.APIEndpoint },
+	},
+	{
+		JSONName:   "pubsub_subscription",
+		Variable:   "GCHAT_PUBSUB_SUBSCRIPTION",
+		IsPersonal: true,
+		parse:      setSubscription,
+	},
+	{
+		JSONName:   "pubsub_endpoint",
+		Variable:   "GCHAT_PUBSUB_ENDPOINT",
+		IsPersonal: true,
+		target: func(c *Config) any {
+			return &c.PubSubEndpoint
+		},
+	},
+	{
+		JSONName: "writes_per_minute",
+		Variable: "GCHAT_WRITES_PER_MINUTE",
+		parse: func(c *Config, text string) error {
+			n, err := strconv.Atoi(text)
+			if err != nil || n < 1 || n > 60000 {
+				return errors.New("it takes a number from 1 to 60000")
+			}
+			c.WritesPerMinute = n
+			return nil
+		},
+	},
 
-	{JSONName: "ask_mode", Variable: "GCHAT_ASK_MODE", target: func(c *Config) any { return &c.AskMode }},
+	{
+		JSONName: "ask_mode",
+		Variable: "GCHAT_ASK_MODE",
+		target:   func(c *Config) any { return &c.AskMode },
+	},
 	{JSONName: "rules", readObject: (*Config).readRules},
-	{JSONName: "poll_interval", Variable: "GCHAT_POLLER_INTERVAL", target: func(c *Config) any { return &c.PollInterval }},
-	{JSONName: "keep_awake", IsPersonal: true, target: func(c *Config) any { return &c.KeepsAwake }},
+	{
+		JSONName: "poll_interval",
+		Variable: "GCHAT_POLLER_INTERVAL",
+		target:   func(c *Config) any { return &c.PollInterval },
+	},
+	{
+		JSONName:   "keep_awake",
+		IsPersonal: true,
+		target:     func(c *Config) any { return &c.KeepsAwake },
+	},
 
-	{JSONName: "reply_timeout", Variable: "GCHAT_REPLY_TIMEOUT", target: func(c *Config) any { return &c.ReplyTimeout }},
-	{JSONName: "timeout_policy", Variable: "GCHAT_TIMEOUT_POLICY", target: func(c *Config) any { return &c.TimeoutPolicy }},
+	{
+		JSONName: "reply_timeout",
+		Variable: "GCHAT_REPLY_TIMEOUT",
+		target:   func(c *Config) any { return &c.ReplyTimeout },
+	},
+	{
+		JSONName: "timeout_policy",
+		Variable: "GCHAT_TIMEOUT_POLICY",
+		target:   func(c *Config) any { return &c.TimeoutPolicy },
+	},
 	{JSONName: "stop_gate", Variable: "GCHAT_STOP_GATE", readObject: (*Config).readStopGate},
-	{JSONName: "persistent_agents", Variable: "GCHAT_PERSISTENT_AGENTS", target: func(c *Config) any { return &c.TeamAgents }},
+	{
+		JSONName: "persistent_agents",
+		Variable: "GCHAT_PERSISTENT_AGENTS",
+		target:   func(c *Config) any { return &c.TeamAgents },
+	},
 
 	{JSONName: "idle", Variable: "GCHAT_IDLE", target: func(c *Config) any { return &c.Idle }},
 	{JSONName: "approvers", Variable: "GCHAT_APPROVERS", IsPersonal: true},
 	{JSONName: "never_remote", IsPersonal: true, readObject: (*Config).readNeverRemote},
-	{JSONName: "menu_decides", IsPersonal: true, target: func(c *Config) any { return &c.MenuCanDecide }},
-	{JSONName: "start_sessions", IsPersonal: true, target: func(c *Config) any { return &c.CanStartSessions }},
-	{JSONName: "claude_commands", IsPersonal: true, target: func(c *Config) any { return &c.ClaudeCommands }},
-	{JSONName: "timed_yes", IsPersonal: true, target: func(c *Config) any { return &c.AllowsTimedYes }},
+	{
+		JSONName:   "menu_decides",
+		IsPersonal: true,
+		target:     func(c *Config) any { return &c.MenuCanDecide },
+	},
+	{
+		JSONName:   "start_sessions",
+		IsPersonal: true,
+		target:     func(c *Config) any { return &c.CanStartSessions },
+	},
+	{
+		JSONName:   "claude_commands",
+		IsPersonal: true,
+		target:     func(c *Config) any { return &c.ClaudeCommands },
+	},
+	{
+		JSONName:   "timed_yes",
+		IsPersonal: true,
+		target:     func(c *Config) any { return &c.AllowsTimedYes },
+	},
 	{JSONName: "grace", Variable: "GCHAT_GRACE", parse: func(c *Config, text string) error {
 		if text == "0" || text == "0s" {
 			c.GracePeriod = 0
@@ -82,16 +153,29 @@ var settings = []Setting{
 		}
 		return setValue(&c.GracePeriod, text)
 	}},
-	{JSONName: "background_wait", Variable: "GCHAT_BACKGROUND_WAIT", IsPersonal: true, target: func(c *Config) any {
-		return &c.BackgroundWait
-	}},
+	{
+		JSONName:   "background_wait",
+		Variable:   "GCHAT_BACKGROUND_WAIT",
+		IsPersonal: true,
+		target: func(c *Config) any {
+			return &c.BackgroundWait
+		},
+	},
 	{JSONName: "remind", Variable: "GCHAT_REMIND", parse: setReminders},
 
 	{JSONName: "reports", readObject: (*Config).readReports},
 	{JSONName: "quiet_hours", readObject: (*Config).readQuietHours},
 
-	{JSONName: "format", Variable: "GCHAT_FORMAT", target: func(c *Config) any { return &c.Format }},
-	{JSONName: "anthropic_api_key", Variable: "ANTHROPIC_API_KEY", target: func(c *Config) any { return &c.AnthropicKey }},
+	{
+		JSONName: "format",
+		Variable: "GCHAT_FORMAT",
+		target:   func(c *Config) any { return &c.Format },
+	},
+	{
+		JSONName: "anthropic_api_key",
+		Variable: "ANTHROPIC_API_KEY",
+		target:   func(c *Config) any { return &c.AnthropicKey },
+	},
 
 	{Variable: "GCHAT_CONFIG"},
 	{Variable: "GCHAT_POLICY_FILE"},
@@ -114,7 +198,10 @@ var subscriptionPattern = state.LazyPattern(`^projects/[^/\s]+/subscriptions/[^/
 func setWord[T ~string](target *T, text string, words []T) error {
 	word := T(strings.ReplaceAll(strings.ToLower(strings.TrimSpace(text)), "_", "-"))
 	if !slices.Contains(words, word) {
-		return fmt.Errorf("it takes %s", strings.ReplaceAll(strings.Trim(fmt.Sprint(words), "[]"), " ", ", "))
+		return fmt.Errorf(
+			"it takes %s",
+			strings.ReplaceAll(strings.Trim(fmt.Sprint(words), "[]"), " ", ", "),
+		)
 	}
 	*target = word
 	return nil
@@ -174,7 +261,8 @@ func setReminders(c *Config, text string) (err error) {
 	return err
 }
 
-// FileVariables are the environment variables that configure what a file can configure too, sorted.
+// FileVariables are the environment variables that configure what a file can configure
+// too, sorted.
 func FileVariables() (names []string) {
 	for _, s := range settings {
 		if s.Variable != "" && s.JSONName != "" {

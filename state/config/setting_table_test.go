@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// loadWith is the configuration of a person who set this in their file and in the environment, and what was asked of the
-// environment.
+// loadWith is the configuration of a person who set this in their file and in the
+// environment, and what was asked of the environment.
 func loadWith(t *testing.T, file string, env map[string]string) (c *Config, asked map[string]bool) {
 	t.Helper()
 	home := t.TempDir()
@@ -97,8 +97,9 @@ func inEnv(t *testing.T, r row) string {
 	return fmt.Sprint(v)
 }
 
-// TestSettingsCount sets each setting as the page's example does, in a file and in the environment: it has to count, and to mean
-// something. What the page says to be the default has to change nothing.
+// TestSettingsCount sets each setting as the page's example does, in a file and in the
+// environment: it has to count, and to mean something. What the page says to be the
+// default has to change nothing.
 func TestSettingsCount(t *testing.T) {
 	none, _ := loadWith(t, "", nil)
 	for _, r := range rows(t) {
