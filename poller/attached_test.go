@@ -66,8 +66,8 @@ func TestAnAttachmentToASessionIsTold(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	told := slices.Concat(x.readNotes(), x.readNotes())
-	if !slices.ContainsFunc(told, func(text string) bool { return strings.HasPrefix(text, "[Words only] The attachment was not read") }) {
-		t.Errorf("told %q", told)
+	notes := slices.Concat(x.readNotes(), x.readNotes())
+	if !slices.ContainsFunc(notes, func(text string) bool { return strings.HasPrefix(text, "[Words only] The attachment was not read") }) {
+		t.Errorf("told %q", notes)
 	}
 }

@@ -39,8 +39,8 @@ func TestWordsThatStartedNothingAreOver(t *testing.T) {
 	x := newEndedSession(t, func(s *state.Session) { s.TranscriptPath += ".gone" })
 	gone := x.loadSession().TranscriptPath
 	x.reply(x.threadName, "", "go on")
-	if told := x.readNotes(); len(told) != 1 || !strings.HasPrefix(told[0], "[Not started] Its transcript is gone") {
-		t.Fatalf("told %q", told)
+	if notes := x.readNotes(); len(notes) != 1 || !strings.HasPrefix(notes[0], "[Not started] Its transcript is gone") {
+		t.Fatalf("told %q", notes)
 	}
 	writeFile(t, gone, "{}\n", 0o600)
 	again := append(x.readNotes(), x.readNotes()...)
@@ -64,8 +64,8 @@ func TestNewSessionWithACommand(t *testing.T) {
 		t.Fatal(err)
 	}
 	x.reply(x.threadName, "", "/new "+filepath.Base(x.dir)+" /compact")
-	if told := x.readNotes(); len(told) != 1 || !strings.HasPrefix(told[0], "[Not used]") {
-		t.Errorf("told %q", told)
+	if notes := x.readNotes(); len(notes) != 1 || !strings.HasPrefix(notes[0], "[Not used]") {
+		t.Errorf("told %q", notes)
 	}
 }
 
@@ -96,9 +96,9 @@ func TestWordsWhileTheSessionBegins(t *testing.T) {
 	x := newTestSession(t, func(s *state.Session) { s.StartingAt = time.Now().Add(-2 * time.Second) })
 	x.reply(x.threadName, "", "and run the tests")
 	x.changeSession(x.sessionID, func(s *state.Session) { s.StartedAt = time.Now().Add(3 * time.Second) })
-	told := x.readNotes()
+	notes := x.readNotes()
 	if got := x.waitingPrompts(); !slices.Equal(got, []string{"and run the tests"}) {
-		t.Errorf("said %q, told %q", got, told)
+		t.Errorf("said %q, told %q", got, notes)
 	}
 }
 
@@ -109,14 +109,14 @@ func TestASessionWhoseProcessGoesOnIsNotResumed(t *testing.T) {
 	needsTmux(t)
 	x := newEndedSession(t, func(s *state.Session) { s.ClaudePID, s.ClaudeStart = os.Getpid(), inject.StartOf(os.Getpid()) })
 	x.reply(x.threadName, "", "go on")
-	told := x.readNotes()
+	notes := x.readNotes()
 	time.Sleep(100 * time.Millisecond)
-	if len(told) > 0 || len(x.startArguments()) > 0 || x.countUnfinished() != 1 {
-		t.Fatalf("told %q, started %q, kept %d", told, x.startArguments(), x.countUnfinished())
+	if len(notes) > 0 || len(x.startArguments()) > 0 || x.countUnfinished() != 1 {
+		t.Fatalf("told %q, started %q, kept %d", notes, x.startArguments(), x.countUnfinished())
 	}
 	x.changeSession(x.sessionID, func(s *state.Session) { s.EndedAt = time.Now().Add(-time.Minute) })
-	if told = x.readNotes(); len(told) != 1 || !strings.HasPrefix(told[0], "[Not started]") || len(x.startArguments()) > 0 {
-		t.Errorf("told %q, started %q", told, x.startArguments())
+	if notes = x.readNotes(); len(notes) != 1 || !strings.HasPrefix(notes[0], "[Not started]") || len(x.startArguments()) > 0 {
+		t.Errorf("told %q, started %q", notes, x.startArguments())
 	}
 }
 
@@ -138,8 +138,8 @@ func TestAnotherUsersTmuxIsNotUsed(t *testing.T) {
 	x := newEndedSession(t, func(s *state.Session) { s.TmuxSocket, s.TmuxSession = socket, "work" })
 	x.reply(x.threadName, "", "go on")
 	x.readNotes()
-	if is := x.loadSession(); is.TmuxSocket == socket || !is.IsRunning() {
-		t.Errorf("it runs at %s", is.TmuxSocket)
+	if stored := x.loadSession(); stored.TmuxSocket == socket || !stored.IsRunning() {
+		t.Errorf("it runs at %s", stored.TmuxSocket)
 	}
 }
 
@@ -159,7 +159,7 @@ func TestFoldersOfHostileNames(t *testing.T) {
 		writeFile(t, program, "#!/bin/sh\npwd -P >'"+x.dir+"/args'\nexec sleep 60\n", 0o700)
 		x.changeSession(x.sessionID, func(s *state.Session) { s.ProjectDir = dir })
 		x.reply(x.threadName, "", "go on")
-		told := x.readNotes()
+		notes := x.readNotes()
 		want, _ := filepath.EvalSymlinks(dir)
 		var got string
 		for range 50 {
@@ -170,7 +170,7 @@ func TestFoldersOfHostileNames(t *testing.T) {
 			time.Sleep(20 * time.Millisecond)
 		}
 		if got != want {
-			t.Errorf("%q: in %q, told %q", name, got, told)
+			t.Errorf("%q: in %q, told %q", name, got, notes)
 		}
 	}
 }
@@ -240,9 +240,9 @@ func TestWordsForAnEnvironmentWithoutAPoller(t *testing.T) {
 	})
 	x.poller.readAndAttend(t.Context())
 	x.reply(x.threadName, "", "go on")
-	told := x.readNotes()
-	if len(told) != 1 || !strings.HasPrefix(told[0], "[Not read]") || x.countUnfinished() > 0 {
-		t.Errorf("told %q, left %d", told, x.countUnfinished())
+	notes := x.readNotes()
+	if len(notes) != 1 || !strings.HasPrefix(notes[0], "[Not read]") || x.countUnfinished() > 0 {
+		t.Errorf("told %q, left %d", notes, x.countUnfinished())
 	}
 }
 
@@ -267,8 +267,8 @@ func TestTmuxSessionsOfHostileNames(t *testing.T) {
 			x := newEndedSession(t, func(s *state.Session) { s.TmuxSocket, s.TmuxSession = socket, name })
 			x.reply(x.threadName, "", "go on")
 			x.readNotes()
-			if is := x.loadSession(); !is.IsRunning() || there != (is.TmuxSocket == socket) || there != (is.TmuxSession == name) {
-				t.Errorf("%q, there %v: it runs in %q at %s", name, there, is.TmuxSession, is.TmuxSocket)
+			if stored := x.loadSession(); !stored.IsRunning() || there != (stored.TmuxSocket == socket) || there != (stored.TmuxSession == name) {
+				t.Errorf("%q, there %v: it runs in %q at %s", name, there, stored.TmuxSession, stored.TmuxSocket)
 			}
 		}
 	}
@@ -308,17 +308,17 @@ func TestASessionOfOtherSettings(t *testing.T) {
 	writeFile(t, x.loadSession().ClaudeCommand[0], "#!/bin/sh\necho \"$CLAUDE_CONFIG_DIR\" >>'"+x.dir+"/args'\nexec sleep 60\n", 0o700)
 	x.changeSession(x.sessionID, func(s *state.Session) { s.TranscriptPath = filepath.Join(other, "projects", "p", "t.jsonl") })
 	x.reply(x.threadName, "", "go on")
-	if told := x.readNotes(); len(told) != 1 || !strings.HasPrefix(told[0], "[Not started] Claude Code was not told to trust") {
-		t.Errorf("told %q, %q", told, x.startArguments())
+	if notes := x.readNotes(); len(notes) != 1 || !strings.HasPrefix(notes[0], "[Not started] Claude Code was not told to trust") {
+		t.Errorf("told %q, %q", notes, x.startArguments())
 	}
 	trusted, _ := os.ReadFile(filepath.Join(x.dir, ".claude.json"))
 	writeFile(t, filepath.Join(other, ".claude.json"), string(trusted), 0o600)
 	time.Sleep(10 * time.Millisecond)
 	x.reply(x.threadName, "", "go on")
-	told := x.readNotes()
+	notes := x.readNotes()
 	bound.WaitFor(bound.Patience, func() bool { return len(x.startArguments()) > 0 })
 	if got := x.startArguments(); !slices.Equal(got, []string{other}) {
-		t.Errorf("started with %q, told %q", got, told)
+		t.Errorf("started with %q, told %q", got, notes)
 	}
 }
 

@@ -73,9 +73,9 @@ func TestASessionIsResumedOnce(t *testing.T) {
 	x := newEndedSession(t, nil)
 	x.reply(x.threadName, "", "--dangerously-skip-permissions; first")
 	x.reply(x.threadName, "users/1", "second")
-	told := x.readNotes()
-	if len(told) != 1 || !strings.HasPrefix(told[0], "[Started]") {
-		t.Errorf("told %q", told)
+	notes := x.readNotes()
+	if len(notes) != 1 || !strings.HasPrefix(notes[0], "[Started]") {
+		t.Errorf("told %q", notes)
 	}
 	bound.Until(t, "it runs", func() bool { return len(x.startArguments()) > 0 })
 	if got := x.startArguments(); !slices.Equal(got, []string{"--resume " + endedSessionID}) {
@@ -84,8 +84,8 @@ func TestASessionIsResumedOnce(t *testing.T) {
 	if got := x.waitingPrompts(); !slices.Equal(got, []string{"--dangerously-skip-permissions; first", "second"}) {
 		t.Errorf("said %q", got)
 	}
-	if is := x.loadSession(); !is.IsRunning() || is.ClaudePID <= 1 || is.TmuxPane == "" || x.countUnfinished() > 0 {
-		t.Errorf("%+v", is)
+	if stored := x.loadSession(); !stored.IsRunning() || stored.ClaudePID <= 1 || stored.TmuxPane == "" || x.countUnfinished() > 0 {
+		t.Errorf("%+v", stored)
 	}
 }
 
@@ -98,22 +98,22 @@ func TestABeginningSurvivesAKill(t *testing.T) {
 	x := newEndedSession(t, func(s *state.Session) { // just before tmux was called
 		s.OldCommands, s.StartingAt, s.EndedAt = []state.OldCommand{c}, time.Now(), time.Now().Add(-time.Minute)
 	})
-	if told := x.readNotes(); len(told) > 0 || len(x.startArguments()) > 0 || x.countUnfinished() != 1 {
-		t.Errorf("told %q, started %q, %d commands", told, x.startArguments(), x.countUnfinished())
+	if notes := x.readNotes(); len(notes) > 0 || len(x.startArguments()) > 0 || x.countUnfinished() != 1 {
+		t.Errorf("told %q, started %q, %d commands", notes, x.startArguments(), x.countUnfinished())
 	}
 	x.changeSession(x.sessionID, func(s *state.Session) { s.StartingAt = time.Now().Add(-time.Minute) })
-	told := x.readNotes()
-	if len(told) != 1 || !strings.HasPrefix(told[0], "[Not started] It was started, and not seen to begin") ||
-		!strings.Contains(told[0], "claude --resume") || len(x.startArguments()) > 0 || x.countUnfinished() > 0 {
-		t.Errorf("told %q, started %q, %d commands", told, x.startArguments(), x.countUnfinished())
+	notes := x.readNotes()
+	if len(notes) != 1 || !strings.HasPrefix(notes[0], "[Not started] It was started, and not seen to begin") ||
+		!strings.Contains(notes[0], "claude --resume") || len(x.startArguments()) > 0 || x.countUnfinished() > 0 {
+		t.Errorf("told %q, started %q, %d commands", notes, x.startArguments(), x.countUnfinished())
 	}
 
 	y := newEndedSession(t, func(s *state.Session) { // just after: its hook wrote it down
 		s.OldCommands, s.StartingAt, s.EndedAt, s.StartedAt = []state.OldCommand{c}, time.Now(), time.Time{}, time.Now().Add(time.Second)
 		s.ClaudePID, s.ClaudeStart = os.Getpid(), inject.StartOf(os.Getpid())
 	})
-	if told := y.readNotes(); len(y.startArguments()) > 0 || len(y.waitingPrompts()) != 1 {
-		t.Errorf("told %q, started %q, said %q", told, y.startArguments(), y.waitingPrompts())
+	if notes := y.readNotes(); len(y.startArguments()) > 0 || len(y.waitingPrompts()) != 1 {
+		t.Errorf("told %q, started %q, said %q", notes, y.startArguments(), y.waitingPrompts())
 	}
 }
 
@@ -156,14 +156,14 @@ func TestWhatResumesNoSession(t *testing.T) {
 			}
 			x.poller.readAndAttend(t.Context())
 			x.reply(x.threadName, c.from, c.says)
-			told := x.readNotes()
-			if c.told == "" && len(told) > 0 || c.told != "" && (len(told) != 1 || !strings.HasPrefix(told[0], c.told)) {
-				t.Errorf("told %q", told)
+			notes := x.readNotes()
+			if c.told == "" && len(notes) > 0 || c.told != "" && (len(notes) != 1 || !strings.HasPrefix(notes[0], c.told)) {
+				t.Errorf("told %q", notes)
 			}
-			if slices.ContainsFunc(told, func(text string) bool {
+			if slices.ContainsFunc(notes, func(text string) bool {
 				return strings.HasPrefix(text, "[Not started]") && strings.Contains(text, "claude --resume")
 			}) {
-				t.Errorf("what the terminal cannot do, either, is told to be typed there: %q", told)
+				t.Errorf("what the terminal cannot do, either, is told to be typed there: %q", notes)
 			}
 			time.Sleep(100 * time.Millisecond)
 			if len(x.startArguments()) > 0 {
@@ -198,9 +198,9 @@ func TestNewSessions(t *testing.T) {
 	} {
 		x.reply(x.threadName, "", text)
 		// what is listed again is told again here, since the test takes the receipts away
-		told := x.readNotes()
-		if !slices.ContainsFunc(told, func(text string) bool { return strings.Contains(text, want) }) {
-			t.Errorf("%s: told %q", text, told)
+		notes := x.readNotes()
+		if !slices.ContainsFunc(notes, func(text string) bool { return strings.Contains(text, want) }) {
+			t.Errorf("%s: told %q", text, notes)
 		}
 	}
 	x.reply(x.threadName, "users/9", "/new shop mine")

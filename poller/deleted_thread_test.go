@@ -23,8 +23,8 @@ func TestAReminderInANewThread(t *testing.T) {
 	d.runPoller(Options{})
 	bound.Until(t, "the reminder is in the space", func() bool { return len(d.space.Messages()) == 1 })
 	d.reply(d.space.Messages()[0].Thread.Name, space.Human, "2")
-	is := d.awaitQuestion(q, "the reply counts", func(q *state.Question) bool { return q.Answers["Which?"] == "Two" })
-	if is.ThreadName == former || !slices.Equal(is.FormerThreads, []string{former}) {
-		t.Errorf("it is in %s, formerly in %q", is.ThreadName, is.FormerThreads)
+	stored := d.awaitQuestion(q, "the reply counts", func(q *state.Question) bool { return q.Answers["Which?"] == "Two" })
+	if stored.ThreadName == former || !slices.Equal(stored.FormerThreads, []string{former}) {
+		t.Errorf("it is in %s, formerly in %q", stored.ThreadName, stored.FormerThreads)
 	}
 }

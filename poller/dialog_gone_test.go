@@ -43,8 +43,8 @@ func TestAQuestionEndsWithItsDialog(t *testing.T) {
 		}
 		now = now.Add(c.later)
 		p.attendRecord(t.Context(), record, true)
-		if is := d.loadQuestion(q); is.Status != c.want || c.want != state.Pending && is.ResolvedBy != state.EndedDialogGone {
-			t.Errorf("%s: %s by %q, want %s", name, is.Status, is.ResolvedBy, c.want)
+		if stored := d.loadQuestion(q); stored.Status != c.want || c.want != state.Pending && stored.ResolvedBy != state.EndedDialogGone {
+			t.Errorf("%s: %s by %q, want %s", name, stored.Status, stored.ResolvedBy, c.want)
 		}
 	}
 }
@@ -77,8 +77,8 @@ func TestAFormEndsWithItsTurn(t *testing.T) {
 			p := d.newPoller()
 			p.readIndex()
 			p.attendRecord(t.Context(), p.ownOldestFirst()[0], true)
-			if is := d.loadQuestion(q); is.Status != c.want || c.want != state.Pending && is.ResolvedBy != "signal" {
-				t.Errorf("%s, handed over %v: %s by %q, want %s", name, isOver, is.Status, is.ResolvedBy, c.want)
+			if stored := d.loadQuestion(q); stored.Status != c.want || c.want != state.Pending && stored.ResolvedBy != "signal" {
+				t.Errorf("%s, handed over %v: %s by %q, want %s", name, isOver, stored.Status, stored.ResolvedBy, c.want)
 			}
 		}
 	}

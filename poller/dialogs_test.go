@@ -49,8 +49,8 @@ func TestADialogInTheTerminalIsSeen(t *testing.T) {
 	says := x.recordDialogNotes()
 	began := time.Now()
 	x.writeClaudeStatus("waiting", "permission prompt", began)
-	if told := x.readNotes(); len(*says) > 0 || len(told) > 0 {
-		t.Errorf("at once, where a hook may be about to ask: %q %q", *says, told)
+	if notes := x.readNotes(); len(*says) > 0 || len(notes) > 0 {
+		t.Errorf("at once, where a hook may be about to ask: %q %q", *says, notes)
 	}
 	x.writeClaudeStatus("waiting", "permission prompt", began.Add(-graceForDialog))
 	for range 3 {
@@ -61,8 +61,8 @@ func TestADialogInTheTerminalIsSeen(t *testing.T) {
 	}
 	// the next one
 	x.writeClaudeStatus("waiting", "worker request", began.Add(-graceForDialog).Add(time.Second))
-	if told := x.readNotes(); len(told) != 1 || told[0] != wording.DialogOverText {
-		t.Errorf("when another stands: %q", told)
+	if notes := x.readNotes(); len(notes) != 1 || notes[0] != wording.DialogOverText {
+		t.Errorf("when another stands: %q", notes)
 	}
 	x.writeClaudeStatus("waiting", "worker request", began.Add(-graceForDialog-time.Second))
 	x.readNotes()
@@ -70,11 +70,11 @@ func TestADialogInTheTerminalIsSeen(t *testing.T) {
 		t.Errorf("of the next one: %q", *says)
 	}
 	x.writeClaudeStatus("busy", "", time.Now())
-	if told := x.readNotes(); len(told) != 1 || told[0] != wording.DialogOverText || x.loadSession().Dialog != nil {
-		t.Errorf("when it is over: %q, %+v", told, x.loadSession().Dialog)
+	if notes := x.readNotes(); len(notes) != 1 || notes[0] != wording.DialogOverText || x.loadSession().Dialog != nil {
+		t.Errorf("when it is over: %q, %+v", notes, x.loadSession().Dialog)
 	}
-	if told := x.readNotes(); len(told) > 0 {
-		t.Errorf("told again: %q", told)
+	if notes := x.readNotes(); len(notes) > 0 {
+		t.Errorf("told again: %q", notes)
 	}
 }
 
@@ -146,8 +146,8 @@ func TestADialogThatWasNotedBeforeClaudesFileTells(t *testing.T) {
 		t.Errorf("it stands as %+v", d)
 	}
 	x.writeClaudeStatus("busy", "", time.Now())
-	if told := x.readNotes(); len(told) != 1 || told[0] != wording.DialogOverText || len(*says) > 0 {
-		t.Errorf("when it is over: %q %q", told, *says)
+	if notes := x.readNotes(); len(notes) != 1 || notes[0] != wording.DialogOverText || len(*says) > 0 {
+		t.Errorf("when it is over: %q %q", notes, *says)
 	}
 }
 
@@ -158,8 +158,8 @@ func TestADialogEndsWithItsSession(t *testing.T) {
 	x.writeClaudeStatus("waiting", "permission prompt", time.Now().Add(-time.Hour))
 	x.readNotes()
 	x.changeSession(x.sessionID, func(s *state.Session) { s.ClaudePID, s.ClaudeStart = 1<<30, "" })
-	if told := x.readNotes(); len(told) != 1 || told[0] != wording.DialogOverText {
-		t.Errorf("told %q", told)
+	if notes := x.readNotes(); len(notes) != 1 || notes[0] != wording.DialogOverText {
+		t.Errorf("told %q", notes)
 	}
 }
 
@@ -178,8 +178,8 @@ func TestANoteOfADialogIsTakenBack(t *testing.T) {
 	}
 	x.changeSession(x.sessionID, func(s *state.Session) { s.Dialog = d })
 	x.writeClaudeStatus("busy", "", time.Now())
-	if told := x.readNotes(); len(told) > 0 {
-		t.Errorf("told %q", told)
+	if notes := x.readNotes(); len(notes) > 0 {
+		t.Errorf("told %q", notes)
 	}
 	if message, err := box.FindByKey(d.MessageKey(x.sessionID)); message != nil || err != nil {
 		t.Errorf("it is still there: %+v, %v", message, err)

@@ -43,13 +43,13 @@ func TestADryRunOfOtherSettingsTypesNothing(t *testing.T) {
 		p.goroutines.Wait()
 	}
 	for q, want := range map[*state.Question]state.Status{question: state.Pending, next: state.Pending} {
-		is := d.loadQuestion(q)
-		if is.Status != want || is.InjectionAttempted || is.Typing != nil {
-			t.Errorf("%s: %s, attempted %v, typing %+v", is.Kind, is.Status, is.InjectionAttempted, is.Typing)
+		stored := d.loadQuestion(q)
+		if stored.Status != want || stored.InjectionAttempted || stored.Typing != nil {
+			t.Errorf("%s: %s, attempted %v, typing %+v", stored.Kind, stored.Status, stored.InjectionAttempted, stored.Typing)
 		}
 	}
-	if is := d.loadQuestion(question); is.FindReply("m").Verdict != state.VerdictNoWaiter || len(is.Answers) != 0 || is.AnsweredMessage != "" {
-		t.Errorf("the answer is kept: %+v", is)
+	if stored := d.loadQuestion(question); stored.FindReply("m").Verdict != state.VerdictNoWaiter || len(stored.Answers) != 0 || stored.AnsweredMessage != "" {
+		t.Errorf("the answer is kept: %+v", stored)
 	}
 	told := 0
 	waiting, _ := state.OutboxIn(p.userStateDir).Waiting()
@@ -72,11 +72,11 @@ func TestADryRunTypesNoWords(t *testing.T) {
 		t.Fatal(err)
 	}
 	x.reply(x.threadName, "", "go on")
-	told := x.readNotes()
+	notes := x.readNotes()
 	mark.Unlock()
-	told = append(told, x.readNotes()...)
-	if len(told) != 1 || !strings.Contains(told[0], "--dry-run") || len(x.waitingPrompts()) > 0 {
-		t.Errorf("told %q, said %q", told, x.waitingPrompts())
+	notes = append(notes, x.readNotes()...)
+	if len(notes) != 1 || !strings.Contains(notes[0], "--dry-run") || len(x.waitingPrompts()) > 0 {
+		t.Errorf("told %q, said %q", notes, x.waitingPrompts())
 	}
 }
 

@@ -182,7 +182,7 @@ func (s *sender) wordMessage(
 }
 
 func (s *sender) dropMessage(message *state.Message) sendResult {
-	return s.writeResult(s.outbox.RemoveMessage(s.Env, message))
+	return s.resultOfWrite(s.outbox.RemoveMessage(s.Env, message))
 }
 
 // wordQuestion words a question, unless it is over, or a reply to it could not be used.
@@ -196,7 +196,7 @@ func (s *sender) wordQuestion(
 	case errors.Is(err, fs.ErrNotExist), errors.As(err, new(*state.CorruptFileError)):
 		return nil, s.dropMessage(message)
 	case err != nil:
-		return nil, s.writeResult(err)
+		return nil, s.resultOfWrite(err)
 	}
 	isCard := message.Key == messageKey(laterCardKey, q) || message.PatchedMessage != ""
 	if q.Status != state.Pending || isCard && !canHaveCard(q, message, gateway) {

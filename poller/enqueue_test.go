@@ -97,10 +97,10 @@ func TestAQuestionThatWasToBeDeniedHasOneMessage(t *testing.T) {
 				}
 			})
 			o.newSender().sendUntilIdle(t.Context())
-			all, is := o.space.Messages(), o.reloadQuestion(q)
-			if len(all) != 1 || !is.IsMessageSent || is.MessageName != all[0].Name || is.ThreadName != all[0].Thread.Name ||
-				is.Space != "spaces/local" || !strings.HasSuffix(is.Chat, "/spaces/local") {
-				t.Errorf("%d messages; the question knows %v %q %q %q", len(all), is.IsMessageSent, is.MessageName, is.ThreadName, is.Chat)
+			all, stored := o.space.Messages(), o.reloadQuestion(q)
+			if len(all) != 1 || !stored.IsMessageSent || stored.MessageName != all[0].Name || stored.ThreadName != all[0].Thread.Name ||
+				stored.Space != "spaces/local" || !strings.HasSuffix(stored.Chat, "/spaces/local") {
+				t.Errorf("%d messages; the question knows %v %q %q %q", len(all), stored.IsMessageSent, stored.MessageName, stored.ThreadName, stored.Chat)
 			}
 		})
 	}
@@ -184,8 +184,8 @@ func TestQuestionThatIsOverInTheTerminal(t *testing.T) {
 			t.Fatal(err)
 		}
 		s.sendUntilIdle(t.Context())
-		if is := o.reloadQuestion(q); is.IsMessageSent != posted || (is.ThreadName != "") != posted || len(o.texts()) != intOf(posted) {
-			t.Errorf("posted %v: sent %v, in thread %q; in the space: %q", posted, is.IsMessageSent, is.ThreadName, o.texts())
+		if stored := o.reloadQuestion(q); stored.IsMessageSent != posted || (stored.ThreadName != "") != posted || len(o.texts()) != intOf(posted) {
+			t.Errorf("posted %v: sent %v, in thread %q; in the space: %q", posted, stored.IsMessageSent, stored.ThreadName, o.texts())
 		}
 	}
 }
@@ -250,9 +250,9 @@ func TestDenyQuestionThatNoReplyCouldAnswer(t *testing.T) {
 			if err != nil || message == nil || message.IsFinal() != (c.why == "") || !strings.Contains(message.LastError, c.why) {
 				t.Errorf("its message: %+v, %v", message, err)
 			}
-			is := o.reloadQuestion(q)
-			if is.IsMessageSent != (c.why == "") || len(o.posts) != intOf(is.IsMessageSent) || !strings.Contains(is.PostError, c.why) {
-				t.Errorf("sent %v, posts %q, %s", is.IsMessageSent, o.posts, is.PostError)
+			stored := o.reloadQuestion(q)
+			if stored.IsMessageSent != (c.why == "") || len(o.posts) != intOf(stored.IsMessageSent) || !strings.Contains(stored.PostError, c.why) {
+				t.Errorf("sent %v, posts %q, %s", stored.IsMessageSent, o.posts, stored.PostError)
 			}
 		})
 	}

@@ -79,18 +79,18 @@ func TestAReplyThatNoEnvironmentClaimsIsToldOf(t *testing.T) {
 			for range 2 {
 				x.poller.readAndAttend(t.Context())
 			}
-			told, left := x.notesIn(thread), 2
+			notes, left := x.notesIn(thread), 2
 			if c.told > 0 {
 				left = 0
 			}
-			if len(told) != c.told || x.countUnfinished() != left {
-				t.Errorf("told %q, %d are undecided", told, x.countUnfinished())
+			if len(notes) != c.told || x.countUnfinished() != left {
+				t.Errorf("told %q, %d are undecided", notes, x.countUnfinished())
 			}
-			if len(told) > 0 && !strings.HasPrefix(told[0], "[Not read] ") {
-				t.Errorf("told %q", told)
+			if len(notes) > 0 && !strings.HasPrefix(notes[0], "[Not read] ") {
+				t.Errorf("told %q", notes)
 			}
-			if is := x.loadQuestion(theirs); is.Status != state.Pending || len(is.Replies) > 0 {
-				t.Errorf("the question is %s, with %+v", is.Status, is.Replies)
+			if stored := x.loadQuestion(theirs); stored.Status != state.Pending || len(stored.Replies) > 0 {
+				t.Errorf("the question is %s, with %+v", stored.Status, stored.Replies)
 			}
 			if state.IsLocked(lock) != c.lives {
 				t.Error("its poller's lock is not left as it was")
@@ -139,9 +139,9 @@ func TestAReaderWritesNoOtherEnvironmentsRecord(t *testing.T) {
 				}
 				other.readAndAttend(t.Context())
 			}
-			is := x.loadQuestion(theirs)
-			if len(is.Replies) != 1 || is.Replies[0].Text != c.want || is.Replies[0].Verdict != c.verdict || x.countUnfinished() > 0 {
-				t.Errorf("the question has %+v, %d are undecided", is.Replies, x.countUnfinished())
+			stored := x.loadQuestion(theirs)
+			if len(stored.Replies) != 1 || stored.Replies[0].Text != c.want || stored.Replies[0].Verdict != c.verdict || x.countUnfinished() > 0 {
+				t.Errorf("the question has %+v, %d are undecided", stored.Replies, x.countUnfinished())
 			}
 		})
 	}
@@ -201,9 +201,9 @@ func TestAThreadIsWaitedInBesideAnotherReader(t *testing.T) {
 		x.listSpace()
 		other.poller.readAndAttend(t.Context())
 	}
-	is := x.loadQuestion(waits)
-	if is.Status != state.Answered || is.AnsweredMessage != first.Name {
-		t.Errorf("%s, with %q of %+v", is.Status, is.AnsweredMessage, is.Replies)
+	stored := x.loadQuestion(waits)
+	if stored.Status != state.Answered || stored.AnsweredMessage != first.Name {
+		t.Errorf("%s, with %q of %+v", stored.Status, stored.AnsweredMessage, stored.Replies)
 	}
 }
 

@@ -70,10 +70,10 @@ func TestNothingIsAllowedOverWhatWasSaid(t *testing.T) {
 			p.goroutines.Wait()
 			p.readerFor(x.loadQuestion(x.first).Chat).lastGoodList = time.Now().Add(time.Hour)
 			q := x.askPermission("make two", nil)
-			unwaited := x.addQuestion(func(is *state.Question) {
-				id, key := is.QuestionID, is.ThreadKey
-				*is = *q
-				is.Record, is.QuestionID, is.ThreadKey = state.Record{}, id, key
+			unwaited := x.addQuestion(func(stored *state.Question) {
+				id, key := stored.QuestionID, stored.ThreadKey
+				*stored = *q
+				stored.Record, stored.QuestionID, stored.ThreadKey = state.Record{}, id, key
 			})
 			p.readIndex()
 			test.between(x, p)

@@ -181,7 +181,7 @@ func (d *testMachine) writeConfig(file string) {
 }
 
 // askPermission has the session ask for a permission, which a hook waits for.
-func (d *testMachine) askPermission(command string, as func(*state.Question)) *state.Question {
+func (d *testMachine) askPermission(command string, change func(*state.Question)) *state.Question {
 	d.t.Helper()
 	q := d.writeQuestion(func(q *state.Question) {
 		p := newPermission(command, q.AskedAt)
@@ -189,8 +189,8 @@ func (d *testMachine) askPermission(command string, as func(*state.Question)) *s
 		p.SessionID, p.ClaudePID, p.ClaudeStart = "s", os.Getpid(), inject.StartOf(os.Getpid())
 		p.Approvers = &[]string{space.Human, "users/1"}
 		*q = *p
-		if as != nil {
-			as(q)
+		if change != nil {
+			change(q)
 		}
 	})
 	waiter, err := state.LockWaiter(d.env, q.Path)
@@ -362,8 +362,8 @@ func TestWhatEndsAYesForAWhile(t *testing.T) {
 				p.readAndAttend(t.Context())
 				p.goroutines.Wait()
 			}
-			if is := x.loadQuestion(q); (is.Status == state.Answered) != test.want || (is.Grant != nil) != test.want {
-				t.Errorf("%s, %+v", is.Status, is.Grant)
+			if stored := x.loadQuestion(q); (stored.Status == state.Answered) != test.want || (stored.Grant != nil) != test.want {
+				t.Errorf("%s, %+v", stored.Status, stored.Grant)
 			}
 		})
 	}
@@ -388,8 +388,8 @@ func TestAYesForAWhileOutlivesAKilledPoller(t *testing.T) {
 	}
 	x.changeQuestion(x.first, func(q *state.Question) { q.LastDenialAt = time.Now() })
 	x.newReadPoller().readAndAttend(t.Context())
-	if is := x.loadQuestion(x.first); is.HasActiveGrant() {
-		t.Errorf("%+v", is.Grant)
+	if stored := x.loadQuestion(x.first); stored.HasActiveGrant() {
+		t.Errorf("%+v", stored.Grant)
 	}
 	// killed before that was written down
 	x.changeQuestion(x.first, func(q *state.Question) { q.Grant.IsEnded = false })
@@ -409,8 +409,8 @@ func TestAskEndsAYesForAWhile(t *testing.T) {
 	})
 	x.checkAnswer("/status", "Permissions are allowed by Ada ", "until "+x.loadQuestion(g).Grant.EndsAt.Local().Format("15:04"))
 	x.reply(x.threadName, "users/9", "/ask")
-	if told := x.readNotes(); len(told) > 0 || !x.loadQuestion(g).LastDenialAt.IsZero() {
-		t.Errorf("a stranger's: %q", told)
+	if notes := x.readNotes(); len(notes) > 0 || !x.loadQuestion(g).LastDenialAt.IsZero() {
+		t.Errorf("a stranger's: %q", notes)
 	}
 	x.changeSession(x.sessionID, func(session *state.Session) {
 		// another environment's poller, which does not judge

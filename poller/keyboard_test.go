@@ -16,14 +16,14 @@ import (
 
 // addHiddenDialog asks for a permission of an agent whose dialog is hidden, and that is
 // in its thread.
-func (d *testMachine) addHiddenDialog(as func(*state.Question)) *state.Question {
+func (d *testMachine) addHiddenDialog(change func(*state.Question)) *state.Question {
 	return d.addQuestion(func(q *state.Question) {
 		d.markPosted(q)
 		q.Mode, q.Kind, q.ToolName, q.IsDialogHidden, q.AgentID = state.ModeNative, state.KindPermission, "Bash", true, "a1"
 		q.Approvers = &[]string{"users/1"}
 		q.SubQuestions = []state.SubQuestion{{Question: "May it?", Options: []state.Option{{Label: state.LabelAllow}, {Label: state.LabelDeny}}}}
-		if as != nil {
-			as(q)
+		if change != nil {
+			change(q)
 		}
 	})
 }
@@ -67,9 +67,9 @@ func TestWhenAHiddenDialogIsHandedOver(t *testing.T) {
 			c.saw.startedAt = time.Now()
 			record.lastKeyCheck.Store(c.saw)
 			p.attendRecord(t.Context(), record, false)
-			is := d.loadQuestion(q)
-			if isOver := is.HandedOverAt != nil; isOver != c.over || is.Status != q.Status {
-				t.Errorf("handed over: %v, %s", isOver, is.Status)
+			stored := d.loadQuestion(q)
+			if isOver := stored.HandedOverAt != nil; isOver != c.over || stored.Status != q.Status {
+				t.Errorf("handed over: %v, %s", isOver, stored.Status)
 			}
 		})
 	}
@@ -92,9 +92,9 @@ func TestAFormOfABrokenTurnIsNotHandedOver(t *testing.T) {
 		record := p.ownOldestFirst()[0]
 		record.lastKeyCheck.Store(&keyCheck{startedAt: time.Now(), isKnown: true, lastKeyAt: pressed})
 		p.attendRecord(t.Context(), record, false)
-		is := d.loadQuestion(q)
-		if isOver := is.HandedOverAt != nil; is.Status != want || isOver != (want == state.Pending) {
-			t.Errorf("%s: %s, handed over %v", status, is.Status, isOver)
+		stored := d.loadQuestion(q)
+		if isOver := stored.HandedOverAt != nil; stored.Status != want || isOver != (want == state.Pending) {
+			t.Errorf("%s: %s, handed over %v", status, stored.Status, isOver)
 		}
 	}
 }
@@ -133,7 +133,7 @@ func TestAKeyBringsAHiddenDialog(t *testing.T) {
 		return strings.Contains(string(out), words)
 	}
 	bound.Until(t, "the notice", func() bool { look(); return shows("a permission waits: press a key") })
-	if is := d.loadQuestion(q); is.HandedOverAt != nil {
+	if stored := d.loadQuestion(q); stored.HandedOverAt != nil {
 		t.Fatal("handed over although nobody typed")
 	}
 	d.changeQuestion(q, func(q *state.Question) { q.AskedAt = time.Now().UTC() })
@@ -164,16 +164,16 @@ func TestAReplyToWhatWasHandedOver(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer lock.Unlock()
-	if is := says("terminal"); is.WantedInTerminalAt == nil || is.Status != state.Pending || len(is.OwedNotes) != 0 {
-		t.Errorf("terminal: wanted %v, %s, owes %+v", is.WantedInTerminalAt, is.Status, is.OwedNotes)
+	if stored := says("terminal"); stored.WantedInTerminalAt == nil || stored.Status != state.Pending || len(stored.OwedNotes) != 0 {
+		t.Errorf("terminal: wanted %v, %s, owes %+v", stored.WantedInTerminalAt, stored.Status, stored.OwedNotes)
 	}
 	d.changeQuestion(q, func(q *state.Question) { q.HandOver(time.Now()) })
 	for _, text := range []string{"yes", "no", "Terminal"} {
-		is := says(text)
-		if r := is.FindReply(text); r.Verdict != state.VerdictLate || is.Status != state.Pending || len(is.Answers) != 0 {
-			t.Errorf("%s: %s, %s", text, r.Verdict, is.Status)
+		stored := says(text)
+		if r := stored.FindReply(text); r.Verdict != state.VerdictLate || stored.Status != state.Pending || len(stored.Answers) != 0 {
+			t.Errorf("%s: %s, %s", text, r.Verdict, stored.Status)
 		}
-		if last := is.OwedNotes[len(is.OwedNotes)-1]; last.About != state.NoteLate || last.ReplyMessage != text {
+		if last := stored.OwedNotes[len(stored.OwedNotes)-1]; last.About != state.NoteLate || last.ReplyMessage != text {
 			t.Errorf("%s: owed %+v", text, last)
 		}
 	}

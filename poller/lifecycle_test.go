@@ -65,17 +65,17 @@ func TestWhatIsOverIsClosed(t *testing.T) {
 				p.closeExpired(record, true)
 				p.handleClaudeEnd(record)
 			}
-			is := d.loadQuestion(q)
+			stored := d.loadQuestion(q)
 			owed := ""
-			for _, one := range is.OwedNotes {
+			for _, one := range stored.OwedNotes {
 				owed += one.About
 			}
-			if is.Status != c.status || is.ResolvedBy != c.by || owed != c.owed {
-				t.Errorf("%s by %q, owes %q; want %s by %q, %q", is.Status, is.ResolvedBy, owed, c.status, c.by, c.owed)
+			if stored.Status != c.status || stored.ResolvedBy != c.by || owed != c.owed {
+				t.Errorf("%s by %q, owes %q; want %s by %q, %q", stored.Status, stored.ResolvedBy, owed, c.status, c.by, c.owed)
 			}
 			p.enqueueOwedNotes(record)
-			if is = d.loadQuestion(q); len(is.OwedNotes) != 0 && is.Mode == state.ModeThread {
-				t.Errorf("a wait owes %+v", is.OwedNotes)
+			if stored = d.loadQuestion(q); len(stored.OwedNotes) != 0 && stored.Mode == state.ModeThread {
+				t.Errorf("a wait owes %+v", stored.OwedNotes)
 			}
 		})
 	}
@@ -93,11 +93,11 @@ func TestAReplyInTimeCountsAlsoWhenItIsReadLate(t *testing.T) {
 	replied, silent := d.addQuestion(late), d.addQuestion(late)
 	m := d.startThread(replied)
 	d.runPoller(Options{})
-	if is := d.awaitQuestion(replied, "answered", func(q *state.Question) bool { return q.Status != state.Pending }); is.AnsweredMessage != m.Name {
-		t.Errorf("%s by %s", is.Status, is.ResolvedBy)
+	if stored := d.awaitQuestion(replied, "answered", func(q *state.Question) bool { return q.Status != state.Pending }); stored.AnsweredMessage != m.Name {
+		t.Errorf("%s by %s", stored.Status, stored.ResolvedBy)
 	}
-	if is := d.awaitQuestion(silent, "timed out", func(q *state.Question) bool { return q.Status != state.Pending }); is.ResolvedBy != "policy" || is.Answers["Which?"] != "One" {
-		t.Errorf("%s by %s: %v", is.Status, is.ResolvedBy, is.Answers)
+	if stored := d.awaitQuestion(silent, "timed out", func(q *state.Question) bool { return q.Status != state.Pending }); stored.ResolvedBy != "policy" || stored.Answers["Which?"] != "One" {
+		t.Errorf("%s by %s: %v", stored.Status, stored.ResolvedBy, stored.Answers)
 	}
 }
 
@@ -344,17 +344,17 @@ func TestAbandonedAfterThreeRounds(t *testing.T) {
 		return d.loadQuestion(q)
 	}
 	for range 5 {
-		if is := round(); is.PaneMissedCycles != 0 || is.Status != state.Pending {
-			t.Fatalf("%s, missed %d", is.Status, is.PaneMissedCycles)
+		if stored := round(); stored.PaneMissedCycles != 0 || stored.Status != state.Pending {
+			t.Fatalf("%s, missed %d", stored.Status, stored.PaneMissedCycles)
 		}
 	}
 	_ = bound.Command(t, "tmux", "-S", socket, "kill-server").Run()
-	is := round()
-	for n := 0; n < 10 && is.Status == state.Pending; n++ {
-		is = round()
+	stored := round()
+	for n := 0; n < 10 && stored.Status == state.Pending; n++ {
+		stored = round()
 	}
-	if is.Status != state.Abandoned || is.PaneMissedCycles != maxMissedRounds {
-		t.Errorf("%s, missed %d", is.Status, is.PaneMissedCycles)
+	if stored.Status != state.Abandoned || stored.PaneMissedCycles != maxMissedRounds {
+		t.Errorf("%s, missed %d", stored.Status, stored.PaneMissedCycles)
 	}
 }
 
@@ -370,8 +370,8 @@ func TestOnceCountsOneRound(t *testing.T) {
 		if err := Run(t.Context(), o); err != nil {
 			t.Fatal(err)
 		}
-		if is := d.loadQuestion(q); is.PaneMissedCycles != n || is.Status.IsOpen() != (n < maxMissedRounds) {
-			t.Errorf("after %d: %s, missed %d", n, is.Status, is.PaneMissedCycles)
+		if stored := d.loadQuestion(q); stored.PaneMissedCycles != n || stored.Status.IsOpen() != (n < maxMissedRounds) {
+			t.Errorf("after %d: %s, missed %d", n, stored.Status, stored.PaneMissedCycles)
 		}
 	}
 }
@@ -386,8 +386,8 @@ func TestADeniedQuestionNotesTheEndOfItsSession(t *testing.T) {
 			q.Mode, q.Status, q.ClaudePID, q.ClaudeStart = state.ModeDeny, status, 1<<30, "1"
 		})
 		d.newPoller().readAndAttend(t.Context())
-		if is := d.loadQuestion(q); is.Status != status || is.SessionEndedAt == nil {
-			t.Errorf("%s: %s, ended %v", status, is.Status, is.SessionEndedAt)
+		if stored := d.loadQuestion(q); stored.Status != status || stored.SessionEndedAt == nil {
+			t.Errorf("%s: %s, ended %v", status, stored.Status, stored.SessionEndedAt)
 		}
 	}
 }
@@ -427,9 +427,9 @@ func TestAnAnswerThatCannotBeTypedYet(t *testing.T) {
 		p.startTyping(t.Context(), record)
 		p.goroutines.Wait()
 	}
-	is := d.loadQuestion(q)
-	if is.Status != state.Answered || is.InjectionAttempted || len(is.OwedNotes) != 1 || is.OwedNotes[0].About != state.NoteNotTyped {
-		t.Errorf("%s, attempted %v, owes %+v", is.Status, is.InjectionAttempted, is.OwedNotes)
+	stored := d.loadQuestion(q)
+	if stored.Status != state.Answered || stored.InjectionAttempted || len(stored.OwedNotes) != 1 || stored.OwedNotes[0].About != state.NoteNotTyped {
+		t.Errorf("%s, attempted %v, owes %+v", stored.Status, stored.InjectionAttempted, stored.OwedNotes)
 	}
 	l, err := state.LockWaiter(d.env, q.Path)
 	if err != nil {
@@ -487,9 +487,9 @@ func TestAKilledTypingIsNotTakenForAnswered(t *testing.T) {
 	p.readIndex()
 	record := p.ownOldestFirst()[0]
 	p.leaveToPerson(record.question, inject.Outcome{Result: inject.Dirty, Why: "the poller was stopped while it typed your answer"})
-	is := d.loadQuestion(q)
-	if is.Status != state.Answered || !needsPerson(is) || is.Typing.Result != "dirty" || len(is.OwedNotes) != 1 {
-		t.Errorf("%s, %+v, owes %+v", is.Status, is.Typing, is.OwedNotes)
+	stored := d.loadQuestion(q)
+	if stored.Status != state.Answered || !needsPerson(stored) || stored.Typing.Result != "dirty" || len(stored.OwedNotes) != 1 {
+		t.Errorf("%s, %+v, owes %+v", stored.Status, stored.Typing, stored.OwedNotes)
 	}
 	p.readIndex()
 	if p.startTyping(t.Context(), record); record.isTyping.Load() {
@@ -627,8 +627,8 @@ func TestOneDialogsEndClosesNoOther(t *testing.T) {
 			says(status)
 			p.handleDialogEnd(record)
 		}
-		if is := d.loadQuestion(q); is.Status != c.want {
-			t.Errorf("%s: %s by %q, want %s", name, is.Status, is.ResolvedBy, c.want)
+		if stored := d.loadQuestion(q); stored.Status != c.want {
+			t.Errorf("%s: %s by %q, want %s", name, stored.Status, stored.ResolvedBy, c.want)
 		}
 	}
 }
@@ -654,8 +654,8 @@ func TestADialogsEndIsAnAnswerARoundLater(t *testing.T) {
 	} {
 		says(step.status)
 		p.handleDialogEnd(record)
-		if is := d.loadQuestion(q); is.Status != step.want {
-			t.Errorf("step %d, %s: %s, want %s", i, step.status, is.Status, step.want)
+		if stored := d.loadQuestion(q); stored.Status != step.want {
+			t.Errorf("step %d, %s: %s, want %s", i, step.status, stored.Status, step.want)
 		}
 	}
 }
@@ -688,7 +688,7 @@ func TestAReplyToADeadSessionIsToldAtOnce(t *testing.T) {
 	p.lastRoundAt = time.Now() // a round was just now
 	p.readState()
 	p.attendAll(t.Context(), p.loadOwnConfig())
-	if is := d.loadQuestion(q); is.ResolvedBy != "claude_gone" || is.FindReply("m").Verdict != state.VerdictLate {
-		t.Errorf("%s by %q, reply %+v", is.Status, is.ResolvedBy, is.Replies)
+	if stored := d.loadQuestion(q); stored.ResolvedBy != "claude_gone" || stored.FindReply("m").Verdict != state.VerdictLate {
+		t.Errorf("%s by %q, reply %+v", stored.Status, stored.ResolvedBy, stored.Replies)
 	}
 }

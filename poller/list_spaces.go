@@ -281,7 +281,9 @@ func (r *reader) takeReaderLock() bool {
 	lock, err := r.spaces.LockReader(r.chat)
 	if errors.Is(err, state.ErrLocked) {
 		r.failures, r.minPause = listFailures{}, 0
-		isReading := func(h state.Heartbeat) bool { return h.IsAlive && h.PID != os.Getpid() && !h.IsSilent(r.Now()) }
+		isReading := func(heartbeat state.Heartbeat) bool {
+			return heartbeat.IsAlive && heartbeat.PID != os.Getpid() && !heartbeat.IsSilent(r.Now())
+		}
 		r.lastGoodList = time.Time{}
 		// Where no process shows life, the one that has the lock is stopped, and reads
 		// nothing.

@@ -146,8 +146,8 @@ func TestTheWatermarkKeepsToTheServersClock(t *testing.T) {
 	d.reply(first.Thread.Name, "users/9", "from 2099")
 	d.clockLead.Store(0)
 	x.mustRead()
-	if is := d.loadQuestion(q); len(is.Replies) != 2 || is.Status != state.Answered {
-		t.Fatalf("%s, %+v", is.Status, is.Replies)
+	if stored := d.loadQuestion(q); len(stored.Replies) != 2 || stored.Status != state.Answered {
+		t.Fatalf("%s, %+v", stored.Status, stored.Replies)
 	}
 	mark := state.SpacesIn(state.UserStateDir(d.env)).Get(q.Chat).Watermark
 	if mark.After(time.Now().Add(10*time.Second)) || mark.IsZero() {
@@ -156,7 +156,7 @@ func TestTheWatermarkKeepsToTheServersClock(t *testing.T) {
 	next := d.addQuestion(d.markPosted)
 	late := d.startThread(next)
 	x.mustRead()
-	if is := d.loadQuestion(next); is.FindReply(late.Name) == nil {
+	if stored := d.loadQuestion(next); stored.FindReply(late.Name) == nil {
 		t.Error("what came after a message from the future is not read")
 	}
 }
@@ -171,8 +171,8 @@ func TestAClockThatIsADayAhead(t *testing.T) {
 	x := newReadTest(d, q)
 	x.mustRead()
 	x.mustRead()
-	if is := d.loadQuestion(q); is.FindReply(m.Name) == nil {
-		t.Errorf("the reply of %s is not read; the question is of %s, posted %s", m.CreateTime, is.AskedAt, is.PostedAt)
+	if stored := d.loadQuestion(q); stored.FindReply(m.Name) == nil {
+		t.Errorf("the reply of %s is not read; the question is of %s, posted %s", m.CreateTime, stored.AskedAt, stored.PostedAt)
 	}
 }
 
@@ -190,9 +190,9 @@ func TestWhatWasReadIsSkippedInTheOverlap(t *testing.T) {
 	for range 3 {
 		x.mustRead()
 	}
-	is := d.loadQuestion(q)
-	if len(is.Replies) != 2 || is.Replies[1].Verdict != state.VerdictLate {
-		t.Errorf("%+v", is.Replies)
+	stored := d.loadQuestion(q)
+	if len(stored.Replies) != 2 || stored.Replies[1].Verdict != state.VerdictLate {
+		t.Errorf("%+v", stored.Replies)
 	}
 	if got := strings.Join(d.noteKinds(q), " "); got != state.NoteLater+" "+state.NoteLate {
 		t.Errorf("notes %q", got)
@@ -240,7 +240,7 @@ func TestWhatCouldNotBeWrittenDownIsReadAgain(t *testing.T) {
 		t.Fatal(err)
 	}
 	x.mustRead()
-	if is := d.loadQuestion(q); is.FindReply(m.Name) == nil {
+	if stored := d.loadQuestion(q); stored.FindReply(m.Name) == nil {
 		t.Error("the reply is lost")
 	}
 }
@@ -325,8 +325,8 @@ func TestAnOldQuestionLeavesTheReplyToTheYounger(t *testing.T) {
 			x.mustRead()
 			d.reply(m.Thread.Name, "", "1")
 			x.mustRead()
-			if is := d.loadQuestion(young); is.Status != state.Answered {
-				t.Errorf("the younger is %s", is.Status)
+			if stored := d.loadQuestion(young); stored.Status != state.Answered {
+				t.Errorf("the younger is %s", stored.Status)
 			}
 		})
 	}
@@ -399,15 +399,15 @@ func TestADeletedReplyIsNone(t *testing.T) {
 	q := d.addQuestion(d.markPosted)
 	x := newReadTest(d, q)
 	x.mustRead()
-	if is := d.loadQuestion(q); len(is.Replies) != 1 || !is.HasUnreadReply() {
-		t.Fatalf("before: %+v", is.Replies)
+	if stored := d.loadQuestion(q); len(stored.Replies) != 1 || !stored.HasUnreadReply() {
+		t.Fatalf("before: %+v", stored.Replies)
 	}
 	deleted = true
 	x.mustRead()
 	allow(`{"allowed_users": ["users/1"]}`)
 	x.mustRead()
-	if is := d.loadQuestion(q); is.Status != state.Pending || len(is.Replies) != 1 || is.Replies[0].Verdict != state.VerdictIgnored {
-		t.Errorf("%s, %+v", is.Status, is.Replies)
+	if stored := d.loadQuestion(q); stored.Status != state.Pending || len(stored.Replies) != 1 || stored.Replies[0].Verdict != state.VerdictIgnored {
+		t.Errorf("%s, %+v", stored.Status, stored.Replies)
 	}
 }
 
@@ -459,19 +459,19 @@ func TestAThreadIsWaitedIn(t *testing.T) {
 	x := newReadTest(d, d.writeQuestion(d.markPosted))
 	x.mustRead()
 	x.mustRead()
-	is := d.loadQuestion(one)
-	if is.Status != state.Answered || is.AnsweredMessage != first.Name || !strings.HasPrefix(strings.TrimSpace(*is.Response), "yes, please") {
-		t.Fatalf("%s by %s, replies %+v", is.Status, is.AnsweredMessage, is.Replies)
+	stored := d.loadQuestion(one)
+	if stored.Status != state.Answered || stored.AnsweredMessage != first.Name || !strings.HasPrefix(strings.TrimSpace(*stored.Response), "yes, please") {
+		t.Fatalf("%s by %s, replies %+v", stored.Status, stored.AnsweredMessage, stored.Replies)
 	}
 	two := wait()
 	x.mustRead()
-	if is := d.loadQuestion(two); is.Status != state.Pending {
-		t.Fatalf("the second wait got %v", *is.Response)
+	if stored := d.loadQuestion(two); stored.Status != state.Pending {
+		t.Fatalf("the second wait got %v", *stored.Response)
 	}
 	second := d.reply(thread, "", "and this")
 	x.mustRead()
-	if is := d.loadQuestion(two); is.AnsweredMessage != second.Name {
-		t.Errorf("the second wait has %+v", is.Replies)
+	if stored := d.loadQuestion(two); stored.AnsweredMessage != second.Name {
+		t.Errorf("the second wait has %+v", stored.Replies)
 	}
 	if len(d.noteKinds(one)) > 0 || len(d.loadQuestion(one).OwedNotes) > 0 {
 		t.Error("the thread of a wait is given notes")
@@ -500,8 +500,8 @@ func TestAThreadIsWaitedInWithAFastClock(t *testing.T) {
 	x.mustRead()
 	d.reply(thread, "", "said after the wait began")
 	x.mustRead()
-	if is := d.loadQuestion(q); is.Status != state.Answered {
-		t.Errorf("%s, replies %+v, read since %v", is.Status, is.Replies, is.PostedAt)
+	if stored := d.loadQuestion(q); stored.Status != state.Answered {
+		t.Errorf("%s, replies %+v, read since %v", stored.Status, stored.Replies, stored.PostedAt)
 	}
 }
 
@@ -541,14 +541,14 @@ func TestAKilledWaitTakesNoReply(t *testing.T) {
 	x.poller.readState()
 	x.poller.attendAll(t.Context(), x.poller.loadOwnConfig()) // between two rounds
 	x.poller.readAndAttend(t.Context())
-	if is := d.loadQuestion(one); is.Status != state.Cancelled || len(is.Replies) > 0 {
-		t.Fatalf("the killed one is %s, with %+v", is.Status, is.Replies)
+	if stored := d.loadQuestion(one); stored.Status != state.Cancelled || len(stored.Replies) > 0 {
+		t.Fatalf("the killed one is %s, with %+v", stored.Status, stored.Replies)
 	}
 	two, lock := wait(0)
 	defer lock.Unlock()
 	x.mustRead()
-	if is := d.loadQuestion(two); is.AnsweredMessage != m.Name {
-		t.Errorf("the next is %s, with %+v", is.Status, is.Replies)
+	if stored := d.loadQuestion(two); stored.AnsweredMessage != m.Name {
+		t.Errorf("the next is %s, with %+v", stored.Status, stored.Replies)
 	}
 }
 

@@ -277,13 +277,13 @@ func TestATapOfAnotherEnvironmentIsLeftToIt(t *testing.T) {
 	}
 	p.readState()
 	p.routeAll(t.Context())
-	if is := d.loadQuestion(q); len(is.Replies) > 0 {
-		t.Errorf("it was given to another one's question: %+v", is.Replies)
+	if stored := d.loadQuestion(q); len(stored.Replies) > 0 {
+		t.Errorf("it was given to another one's question: %+v", stored.Replies)
 	}
 	own := d.newPoller()
 	own.readState()
 	own.routeAll(t.Context())
-	if is := d.loadQuestion(q); len(is.Replies) != 1 {
-		t.Errorf("%d taps are stored", len(is.Replies))
+	if stored := d.loadQuestion(q); len(stored.Replies) != 1 {
+		t.Errorf("%d taps are stored", len(stored.Replies))
 	}
 }

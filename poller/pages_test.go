@@ -57,8 +57,8 @@ func TestALongBacklogIsReadToItsEnd(t *testing.T) {
 		}
 		x.poller.readAndAttend(t.Context())
 	}
-	if is := d.loadQuestion(wait); is.AnsweredMessage != right.Name {
-		t.Errorf("the thread's wait has %q of %+v", *is.Response, is.Replies)
+	if stored := d.loadQuestion(wait); stored.AnsweredMessage != right.Name {
+		t.Errorf("the thread's wait has %q of %+v", *stored.Response, stored.Replies)
 	}
 	if lists == 1 {
 		t.Errorf("one list read all of its %d pages", d.listCount.Load())
@@ -85,8 +85,8 @@ func TestAListWithoutEndIsReadEverMoreRarely(t *testing.T) {
 			t.Errorf("list %d read %d pages", n+1, pages)
 		}
 	}
-	if is := d.loadQuestion(q); is.FindReply(m.Name) == nil || is.Status != state.Answered {
-		t.Errorf("%s, %+v", is.Status, is.Replies)
+	if stored := d.loadQuestion(q); stored.FindReply(m.Name) == nil || stored.Status != state.Answered {
+		t.Errorf("%s, %+v", stored.Status, stored.Replies)
 	}
 	trouble := state.SpacesIn(state.UserStateDir(d.env)).Get(q.Chat).ReadTrouble
 	if got := d.logLines("replies cannot be read"); len(got) != 1 || trouble == nil {

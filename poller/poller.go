@@ -404,8 +404,8 @@ func release(lock **state.Lock) {
 }
 
 func (p *Poller) serve(ctx context.Context) (reason endReason) {
-	ctx, idleEnd := p.startServing(ctx)
-	defer idleEnd()
+	ctx, stop := p.startServing(ctx)
+	defer stop()
 	p.watchCalls()
 	defer func() { p.Log.Info().Msg("poller ends") }()
 	p.Log.Info().

@@ -102,9 +102,9 @@ func (d *testMachine) newPoller(dirs ...string) *Poller {
 }
 
 // addQuestion writes a question down as a hook does, changed by as.
-func (d *testMachine) addQuestion(as func(*state.Question)) *state.Question {
+func (d *testMachine) addQuestion(change func(*state.Question)) *state.Question {
 	d.t.Helper()
-	q := d.writeQuestion(as)
+	q := d.writeQuestion(change)
 	if err := state.AddQuestionToIndex(d.env, q); err != nil {
 		d.t.Fatal(err)
 	}
@@ -113,7 +113,7 @@ func (d *testMachine) addQuestion(as func(*state.Question)) *state.Question {
 }
 
 // writeQuestion is ask without a place in the index.
-func (d *testMachine) writeQuestion(as func(*state.Question)) *state.Question {
+func (d *testMachine) writeQuestion(change func(*state.Question)) *state.Question {
 	d.t.Helper()
 	d.questionCount++
 	// files have no finer times, and questions are shown in the order of theirs
@@ -124,8 +124,8 @@ func (d *testMachine) writeQuestion(as func(*state.Question)) *state.Question {
 		SubQuestions: []state.SubQuestion{{Question: "Which?", Options: []state.Option{{Label: "One"}, {Label: "Two"}}, OptionCount: 2}},
 	}
 	q.ThreadKey = state.QuestionThreadKey(q.QuestionID)
-	if as != nil {
-		as(q)
+	if change != nil {
+		change(q)
 	}
 	dir := filepath.Join(d.dir, "shop", ".claude", "state")
 	if q.Kind != state.KindQuestion { // what lets Claude act
@@ -185,16 +185,16 @@ func (d *testMachine) reply(thread, sender, text string) *chatapi.Message {
 // awaitQuestion waits until a question is as wanted.
 func (d *testMachine) awaitQuestion(q *state.Question, what string, done func(*state.Question) bool) *state.Question {
 	d.t.Helper()
-	var is *state.Question
+	var stored *state.Question
 	found := bound.WaitFor(bound.Patience, func() bool {
 		var err error
-		is, err = state.LoadQuestion(q.Path)
-		return err == nil && done(is)
+		stored, err = state.LoadQuestion(q.Path)
+		return err == nil && done(stored)
 	})
 	if !found {
-		d.t.Fatalf("%s: not in time: %+v", what, is)
+		d.t.Fatalf("%s: not in time: %+v", what, stored)
 	}
-	return is
+	return stored
 }
 
 // runPoller runs a poller until the test ends; it returns what ends it before, and waits.
@@ -248,21 +248,21 @@ func TestAQuestionIsPostedReadAndAnsweredToItsHook(t *testing.T) {
 	}
 	defer waiter.Unlock()
 	d.runPoller(Options{})
-	is := d.awaitQuestion(q, "posted", func(q *state.Question) bool { return q.IsMessageSent })
+	stored := d.awaitQuestion(q, "posted", func(q *state.Question) bool { return q.IsMessageSent })
 	answered := make(chan *state.Question, 1)
 	go func() {
 		q, _ := state.Await(t.Context(), d.env, "", q.Path, func(q *state.Question) bool { return q.Status != state.Pending })
 		answered <- q
 	}()
-	d.reply(is.ThreadName, "users/2", "1")
-	d.reply(is.ThreadName, "", "2 - soon")
-	is = <-answered
-	if is.Answers["Which?"] != "Two" || is.Notes["Which?"] != "soon" || is.AnsweredBy != space.Human {
-		t.Errorf("answered %v, %v by %s", is.Answers, is.Notes, is.AnsweredBy)
+	d.reply(stored.ThreadName, "users/2", "1")
+	d.reply(stored.ThreadName, "", "2 - soon")
+	stored = <-answered
+	if stored.Answers["Which?"] != "Two" || stored.Notes["Which?"] != "soon" || stored.AnsweredBy != space.Human {
+		t.Errorf("answered %v, %v by %s", stored.Answers, stored.Notes, stored.AnsweredBy)
 	}
-	is = d.awaitQuestion(q, "refused", func(q *state.Question) bool { return len(q.OwedNotes) == 0 })
-	if is.Replies[0].Verdict != state.VerdictRefused || strings.Join(d.noteKinds(q), " ") != state.NoteRefused {
-		t.Errorf("%+v, notes %q", is.Replies, d.noteKinds(q))
+	stored = d.awaitQuestion(q, "refused", func(q *state.Question) bool { return len(q.OwedNotes) == 0 })
+	if stored.Replies[0].Verdict != state.VerdictRefused || strings.Join(d.noteKinds(q), " ") != state.NoteRefused {
+		t.Errorf("%+v, notes %q", stored.Replies, d.noteKinds(q))
 	}
 	if _, err := state.CloseQuestion(q.Path, state.Resolved, "chat", nil); err != nil {
 		// as the PostToolUse hook does
@@ -319,8 +319,8 @@ func TestAFolderOfTwoNames(t *testing.T) {
 		q.Replies = []state.Reply{{MessageName: "m", Sender: space.Human, Text: "1", CreatedAt: time.Now().UTC()}}
 	})
 	p.readAndAttend(t.Context())
-	if is := d.loadQuestion(q); is.Replies[0].Verdict != state.VerdictUsed || len(p.ownRecords) != 1 {
-		t.Errorf("a hook waits, and the reply is %q; %d are served", is.Replies[0].Verdict, len(p.ownRecords))
+	if stored := d.loadQuestion(q); stored.Replies[0].Verdict != state.VerdictUsed || len(p.ownRecords) != 1 {
+		t.Errorf("a hook waits, and the reply is %q; %d are served", stored.Replies[0].Verdict, len(p.ownRecords))
 	}
 }
 
@@ -349,8 +349,8 @@ func TestAnotherEnvironmentsQuestionIsReadOnly(t *testing.T) {
 		}
 	}
 	p.readAndAttend(t.Context())
-	if is := d.loadQuestion(theirs); len(is.Replies) > 0 {
-		t.Errorf("replies %+v", is.Replies)
+	if stored := d.loadQuestion(theirs); len(stored.Replies) > 0 {
+		t.Errorf("replies %+v", stored.Replies)
 	}
 	left, _ := state.InboxIn(state.UserStateDir(d.env)).All()
 	if len(left) != 1 || left[0].MessageName != m.Name || left[0].Status != state.IncomingNew {
@@ -455,8 +455,8 @@ func TestOnceDoesOneRound(t *testing.T) {
 	if err := Run(t.Context(), Options{Env: d.env, Log: state.NewLog(d.env, "test"), Once: true}); err != nil {
 		t.Fatal(err)
 	}
-	if is := d.loadQuestion(q); is.FindReply(m.Name) == nil || is.Status != state.Answered {
-		t.Errorf("%s, %+v", is.Status, is.Replies)
+	if stored := d.loadQuestion(q); stored.FindReply(m.Name) == nil || stored.Status != state.Answered {
+		t.Errorf("%s, %+v", stored.Status, stored.Replies)
 	}
 	d.listStatus.Store(http.StatusForbidden)
 	d.addQuestion(d.markPosted)

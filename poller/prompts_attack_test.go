@@ -22,16 +22,16 @@ func TestSaidThreadOfResumedAfterClear(t *testing.T) {
 	dead := exec.Command("true")
 	_ = dead.Run()
 	x.changeSession("a", func(s *state.Session) {
-		is := x.loadSession()
-		s.Name, s.ThreadName, s.Chat, s.Environment, s.ProjectDir = "shop", is.ThreadName, is.Chat, is.Environment, is.ProjectDir
+		stored := x.loadSession()
+		s.Name, s.ThreadName, s.Chat, s.Environment, s.ProjectDir = "shop", stored.ThreadName, stored.Chat, stored.Environment, stored.ProjectDir
 		s.AcceptsCommands, s.StartedAt, s.LastSeen, s.EndedAt = true, time.Now().Add(-3*time.Hour), time.Now().Add(-2*time.Hour), time.Now().Add(-time.Hour)
 		s.ClaudePID, s.ClaudeStart = dead.Process.Pid, "1@"+state.PIDScope()
 	})
 	x.changeSession(x.sessionID, func(s *state.Session) { s.PreviousSession = "a" })
 	x.reply(x.threadName, "", "go on")
-	told := x.readNotes()
+	notes := x.readNotes()
 	if got := x.waitingPrompts(); len(got) != 1 {
-		t.Errorf("said %q, told %q", got, told)
+		t.Errorf("said %q, told %q", got, notes)
 	}
 }
 
@@ -42,9 +42,9 @@ func TestSaidWordsBeforeTheStart(t *testing.T) {
 	x := newTestSession(t, nil)
 	x.reply(x.threadName, "", "go on")
 	x.changeSession(x.sessionID, func(s *state.Session) { s.StartedAt = time.Now().Add(3 * time.Second) })
-	told := x.readNotes()
-	if got := x.waitingPrompts(); len(got)+len(told) == 0 {
-		t.Errorf("said %q, told %q", got, told)
+	notes := x.readNotes()
+	if got := x.waitingPrompts(); len(got)+len(notes) == 0 {
+		t.Errorf("said %q, told %q", got, notes)
 	}
 }
 
@@ -68,9 +68,9 @@ func TestSaidTooMuchAtOnce(t *testing.T) {
 			acked++
 		}
 	}
-	told := x.readNotes()
+	notes := x.readNotes()
 	if got := x.waitingPrompts(); acked == 21 && !slices.ContainsFunc(got, func(s string) bool { return strings.HasSuffix(s, "words 20") }) {
-		t.Errorf("acknowledged %d, said %d, told %d", acked, len(got), len(told))
+		t.Errorf("acknowledged %d, said %d, told %d", acked, len(got), len(notes))
 	}
 }
 
@@ -79,9 +79,9 @@ func TestSaidPulledOutOfOrder(t *testing.T) {
 	at := time.Now().Add(-time.Second)
 	b := x.addEventMessage("m2", "/status", at.Add(100*time.Millisecond))
 	a := x.addEventMessage("m1", "/compact", at)
-	told := x.readNotes()
+	notes := x.readNotes()
 	if got := x.waitingPrompts(); len(got) == 0 {
-		t.Errorf("acknowledged %v %v, said %q, told %q", a, b, got, told)
+		t.Errorf("acknowledged %v %v, said %q, told %q", a, b, got, notes)
 	}
 }
 
@@ -130,9 +130,9 @@ func TestSaidEditedToACommand(t *testing.T) {
 	m := x.reply(x.threadName, "", "go on")
 	x.readNotes()
 	x.addEventEdit(m.Name, "/mute 2h")
-	told := x.readNotes()
+	notes := x.readNotes()
 	if !x.loadSession().MutedUntil.IsZero() {
-		t.Errorf("one message is words and a command: %q, told %q", x.waitingPrompts(), told)
+		t.Errorf("one message is words and a command: %q, told %q", x.waitingPrompts(), notes)
 	}
 }
 
@@ -147,8 +147,8 @@ func TestSaidConfigBroken(t *testing.T) {
 	dir := filepath.Join(x.dir, ".config", "gchat-hooks")
 	_ = os.MkdirAll(dir, 0o700)
 	_ = os.WriteFile(filepath.Join(dir, "config.json"), []byte(`{"approvers": [`), 0o600)
-	told := x.readNotes()
-	if n := x.countUnfinished(); n+len(x.waitingPrompts())+len(told) == 0 {
+	notes := x.readNotes()
+	if n := x.countUnfinished(); n+len(x.waitingPrompts())+len(notes) == 0 {
 		t.Errorf("gone: unread %v", x.poller.loadPersonalConfig().HasUnreadFile)
 	}
 }
@@ -159,19 +159,19 @@ func TestSaidConfigBroken(t *testing.T) {
 func TestSaidUnclearIsToldTwice(t *testing.T) {
 	x := newTestSession(t, nil)
 	x.reply(x.threadName, "", "!rm -rf /")
-	told := x.readNotes()
-	told = append(told, x.readNotes()...)
+	notes := x.readNotes()
+	notes = append(notes, x.readNotes()...)
 	x.poller.Now = func() time.Time { return time.Now().Add(25 * time.Hour) }
 	for range 3 {
-		told = append(told, x.readNotes()...)
+		notes = append(notes, x.readNotes()...)
 	}
 	box, _ := state.OutboxIn(state.UserStateDir(x.env)).All()
 	for _, message := range box {
 		t.Logf("outbox %s %v %q", message.Type, message.IsUrgent, message.Parts)
 	}
-	t.Logf("told %q", told)
-	if len(told)+len(box) != 1 {
-		t.Errorf("told %q", told)
+	t.Logf("told %q", notes)
+	if len(notes)+len(box) != 1 {
+		t.Errorf("told %q", notes)
 	}
 }
 
@@ -225,10 +225,10 @@ func TestSaidToTheSessionThatClaudeCodeHas(t *testing.T) {
 			if err := os.WriteFile(file, []byte(own), 0o600); err != nil {
 				t.Fatal(err)
 			}
-			is := x.loadSession()
+			stored := x.loadSession()
 			x.changeSession("a", func(s *state.Session) {
-				one := *is
-				one.Record, one.ID, one.LastSeen = s.Record, s.ID, is.LastSeen.Add(-time.Minute)
+				one := *stored
+				one.Record, one.ID, one.LastSeen = s.Record, s.ID, stored.LastSeen.Add(-time.Minute)
 				one.TranscriptPath = filepath.Join(x.dir, "projects", "p", "a.jsonl")
 				*s = one
 			})

@@ -39,8 +39,8 @@ func TestWordsAreSaidOnce(t *testing.T) {
 		t.Fatalf("said %q, want %q", got, want)
 	}
 	later := &testSession{newReadTest(x.testMachine, &state.Question{Chat: x.reader.chat}), x.threadName, x.sessionID}
-	if told := later.readNotes(); len(told) > 0 || !slices.Equal(later.waitingPrompts(), want) {
-		t.Errorf("a later poller says %q, and tells %q", later.waitingPrompts(), told)
+	if notes := later.readNotes(); len(notes) > 0 || !slices.Equal(later.waitingPrompts(), want) {
+		t.Errorf("a later poller says %q, and tells %q", later.waitingPrompts(), notes)
 	}
 	if n := x.countUnfinished(); n > 0 {
 		t.Errorf("%d are left in the session", n)
@@ -64,7 +64,7 @@ func TestWordsSurviveAKill(t *testing.T) {
 
 // addNextQuestion is a question for the session's next instruction that a hook waits for;
 // end ends the hook.
-func (x *testSession) addNextQuestion(as func(*state.Question)) (q *state.Question, end func()) {
+func (x *testSession) addNextQuestion(change func(*state.Question)) (q *state.Question, end func()) {
 	x.t.Helper()
 	dir := state.SpareStateDir(state.ProjectEnv(x.env, x.loadSession().ProjectDir, true))
 	q, err := state.QuestionsIn(dir).Record(x.sessionID, func([]*state.Question) *state.Question {
@@ -72,7 +72,7 @@ func (x *testSession) addNextQuestion(as func(*state.Question)) (q *state.Questi
 			QuestionID: "00000000-next", Kind: state.KindNext, Mode: state.ModeNative, Status: state.Pending, AskedAt: time.Now(),
 			SessionID: x.sessionID, ClaudeSessionID: x.sessionID, ThreadKey: "session-" + x.sessionID, SubQuestions: []state.SubQuestion{{Question: "next"}},
 		}
-		as(q)
+		change(q)
 		return q
 	})
 	if err == nil {
@@ -96,9 +96,9 @@ func TestWordsAreWhatAHookWaitsFor(t *testing.T) {
 	for range 2 {
 		x.readNotes()
 	}
-	is := x.loadQuestion(q)
-	if words, _ := is.Decision(); words != "go on" || is.Status != state.Answered || len(is.Replies) != 1 || len(x.waitingPrompts()) > 0 {
-		t.Errorf("the next instruction is %q, %s; said %q", words, is.Status, x.waitingPrompts())
+	stored := x.loadQuestion(q)
+	if words, _ := stored.Decision(); words != "go on" || stored.Status != state.Answered || len(stored.Replies) != 1 || len(x.waitingPrompts()) > 0 {
+		t.Errorf("the next instruction is %q, %s; said %q", words, stored.Status, x.waitingPrompts())
 	}
 	end()
 	x.reply(x.threadName, "", "and on")
@@ -172,7 +172,7 @@ func TestWordsComeBehindACommand(t *testing.T) {
 // is told again.
 func TestWordsOfAnEarlierVersionGoOn(t *testing.T) {
 	x := newTestSession(t, nil)
-	old := func(name string, as func(*state.Question)) *state.Question {
+	old := func(name string, change func(*state.Question)) *state.Question {
 		at := time.Now().Add(-time.Minute)
 		q := &state.Question{
 			QuestionID: state.MessageID("said", name), Kind: state.KindPrompt, Mode: state.ModeNative, Status: state.Answered,
@@ -181,7 +181,7 @@ func TestWordsOfAnEarlierVersionGoOn(t *testing.T) {
 			Answers: map[string]string{name: name}, AnsweredMessage: name, AnsweredBy: "users/1",
 			Replies: []state.Reply{{MessageName: name, Sender: "users/1", Text: name, CreatedAt: at, Verdict: state.VerdictUsed}},
 		}
-		as(q)
+		change(q)
 		folder := state.QuestionsIn(state.SpareStateDir(state.ProjectEnv(x.env, x.loadSession().ProjectDir, true)))
 		q, err := folder.Record(x.sessionID, func([]*state.Question) *state.Question { return q })
 		if err == nil {
@@ -204,23 +204,23 @@ func TestWordsOfAnEarlierVersionGoOn(t *testing.T) {
 		q.OwedNotes = []state.OwedNote{{About: state.NoteAttached, ReplyMessage: "fifth"}, {About: state.NoteNotTyped, Text: "so"}}
 	})
 	x.poller.readIndex()
-	var told []string
+	var notes []string
 	for range 3 {
-		told = append(told, x.readNotes()...)
+		notes = append(notes, x.readNotes()...)
 	}
 	if got := x.waitingPrompts(); !slices.Equal(got, []string{"first", "second", "third", "fourth", "fifth"}) {
 		t.Errorf("said %q", got)
 	}
 	// The first was not judged. The others are what the fifth is owed.
-	all := strings.Join(told, "\n")
+	all := strings.Join(notes, "\n")
 	isTold := strings.Contains(all, "[Kept] The session") && strings.Contains(all, "[Kept] So;") &&
 		strings.Contains(all, "[Words only]")
-	if len(told) != 3 || !isTold {
-		t.Errorf("told %q", told)
+	if len(notes) != 3 || !isTold {
+		t.Errorf("told %q", notes)
 	}
 	for _, q := range []*state.Question{unread, printed} {
-		if is := x.loadQuestion(q); is.Status.IsOpen() || len(is.OwedNotes) > 0 {
-			t.Errorf("%s: %s, owes %v", is.SubQuestions[0].Question, is.Status, is.OwedNotes)
+		if stored := x.loadQuestion(q); stored.Status.IsOpen() || len(stored.OwedNotes) > 0 {
+			t.Errorf("%s: %s, owes %v", stored.SubQuestions[0].Question, stored.Status, stored.OwedNotes)
 		}
 	}
 	third := state.InboxIn(state.UserStateDir(x.env)).WaitingPrompts()[2]
@@ -238,8 +238,8 @@ func TestAnEarlierVersionPassesOverWhatIsInTheInbox(t *testing.T) {
 	x.addEventMessage("m1", "go on", at)
 	x.addEventMessage("m2", "/status", at.Add(time.Second))
 	x.readNotes()
-	if is := x.loadSession(); !is.OldIgnoredUntil.Equal(at.Add(time.Second)) {
-		t.Errorf("it passes over what was written until %v", is.OldIgnoredUntil)
+	if stored := x.loadSession(); !stored.OldIgnoredUntil.Equal(at.Add(time.Second)) {
+		t.Errorf("it passes over what was written until %v", stored.OldIgnoredUntil)
 	}
 	x.addEventMessage("m0", "and on", at.Add(-time.Second)) // its event came late
 	x.readNotes()
@@ -260,10 +260,10 @@ func TestKeptWordsAreWhatAHookWaitsFor(t *testing.T) {
 	q, _ := x.addNextQuestion(func(*state.Question) {})
 	x.poller.readIndex()
 	x.readNotes()
-	is := x.loadQuestion(q)
-	words, _ := is.Decision()
-	if words != "one" || is.Status != state.Answered || !slices.Equal(x.waitingPrompts(), []string{"two"}) {
-		t.Errorf("the next instruction is %q, %s; said %q", words, is.Status, x.waitingPrompts())
+	stored := x.loadQuestion(q)
+	words, _ := stored.Decision()
+	if words != "one" || stored.Status != state.Answered || !slices.Equal(x.waitingPrompts(), []string{"two"}) {
+		t.Errorf("the next instruction is %q, %s; said %q", words, stored.Status, x.waitingPrompts())
 	}
 }
 
@@ -276,9 +276,9 @@ func TestWordsOfASessionThatClaudeCodeLeft(t *testing.T) {
 		x.readNotes()
 		x.changeSession(x.sessionID, func(s *state.Session) { s.EndReason = reason })
 		x.changeSession("other", func(s *state.Session) {
-			is := x.loadSession()
-			s.ClaudePID, s.ClaudeStart, s.Environment = is.ClaudePID, is.ClaudeStart, is.Environment
-			s.LastSeen = is.LastSeen.Add(time.Second)
+			stored := x.loadSession()
+			s.ClaudePID, s.ClaudeStart, s.Environment = stored.ClaudePID, stored.ClaudeStart, stored.Environment
+			s.LastSeen = stored.LastSeen.Add(time.Second)
 		})
 		x.readNotes()
 		x.readNotes()

@@ -24,8 +24,8 @@ import (
 
 // addCardQuestion asks a question that is in the space, and returns what its buttons
 // carry.
-func (d *testMachine) addCardQuestion(as func(*state.Question)) (*state.Question, string) {
-	q := d.addQuestion(as)
+func (d *testMachine) addCardQuestion(change func(*state.Question)) (*state.Question, string) {
+	q := d.addQuestion(change)
 	return q, state.CardID(d.env, q.QuestionID)
 }
 
@@ -143,8 +143,8 @@ func TestWhoseTapCounts(t *testing.T) {
 	if got := strings.Join(verdicts, " "); got != "refused refused asked_back used late" {
 		t.Error(got)
 	}
-	if is := d.loadQuestion(other); len(is.Replies) > 0 {
-		t.Errorf("another question has %+v", is.Replies)
+	if stored := d.loadQuestion(other); len(stored.Replies) > 0 {
+		t.Errorf("another question has %+v", stored.Replies)
 	}
 }
 
@@ -333,10 +333,10 @@ func TestEventsOutliveKilledPollers(t *testing.T) {
 		_ = cmd.Wait()
 	}
 	for _, q := range cards {
-		is := d.loadQuestion(q)
+		stored := d.loadQuestion(q)
 		var got []string
 		used := 0
-		for _, r := range is.Replies {
+		for _, r := range stored.Replies {
 			got = append(got, r.MessageName)
 			if r.Verdict == state.VerdictUsed {
 				used++

@@ -240,8 +240,8 @@ func TestAReplyThatIsReadSoonerThanItsQuestionCounts(t *testing.T) {
 		}))
 		x.addListedMessage(fmt.Sprint("reply", n), thread, "2")
 		bound.Until(t, "the reply is decided", func() bool { return x.countUnfinished() == 0 })
-		if is := x.loadQuestion(asked[n]); len(is.Replies) != 1 {
-			t.Errorf("round %d: %d replies are stored", n, len(is.Replies))
+		if stored := x.loadQuestion(asked[n]); len(stored.Replies) != 1 {
+			t.Errorf("round %d: %d replies are stored", n, len(stored.Replies))
 			break
 		}
 		_, err := state.CloseQuestion(asked[n].Path, state.Resolved, "chat", nil)
@@ -265,8 +265,8 @@ func TestWordsForASessionWhosePollerWasKilledWaitForTheNext(t *testing.T) {
 	later := time.Now().Add(undecidedTimeout + time.Second)
 	x.poller.Now = func() time.Time { return later }
 	x.poller.readAndAttend(t.Context())
-	if told := x.notesIn(x.threadName); x.countUnfinished() != 0 || len(told) != 1 {
-		t.Errorf("after a minute %d wait, and the thread is told %q", x.countUnfinished(), told)
+	if notes := x.notesIn(x.threadName); x.countUnfinished() != 0 || len(notes) != 1 {
+		t.Errorf("after a minute %d wait, and the thread is told %q", x.countUnfinished(), notes)
 	}
 }
 
@@ -282,7 +282,7 @@ func TestAReplyWaitsForTheReceipt(t *testing.T) {
 	q = x.changeQuestion(q, func(q *state.Question) { q.ThreadName = thread })
 	x.poller.readIndex()
 	x.poller.readAndAttend(t.Context())
-	if is := x.loadQuestion(q); len(is.Replies) != 1 {
-		t.Errorf("%d replies are stored", len(is.Replies))
+	if stored := x.loadQuestion(q); len(stored.Replies) != 1 {
+		t.Errorf("%d replies are stored", len(stored.Replies))
 	}
 }

@@ -51,7 +51,7 @@ func (h *usedOnceTest) startNextPoller() {
 
 // describeUse says what became of what was said: how often it was used, and what was told
 // of it.
-func (h *usedOnceTest) describeUse(told []string) string {
+func (h *usedOnceTest) describeUse(notes []string) string {
 	h.t.Helper()
 	q := h.loadQuestion(h.question)
 	answers := 0
@@ -65,7 +65,7 @@ func (h *usedOnceTest) describeUse(told []string) string {
 		muted = 1
 	}
 	var tags []string
-	for _, text := range told {
+	for _, text := range notes {
 		tag, _, _ := strings.Cut(text, "]")
 		tags = append(tags, tag+"]")
 	}
@@ -170,15 +170,15 @@ func (h *usedOnceTest) forgetReceipts() {
 }
 
 // allNotes is what the session's thread was told of commands and words.
-func (h *usedOnceTest) allNotes() (told []string) {
-	told = slices.Clone(h.notes)
+func (h *usedOnceTest) allNotes() (notes []string) {
+	notes = slices.Clone(h.notes)
 	all, _ := state.OutboxIn(state.UserStateDir(h.env)).All()
 	for _, message := range all {
 		if message.Type == state.MessageNote && message.ThreadName == h.testSession.threadName && message.Question == "" {
-			told = append(told, message.Parts...)
+			notes = append(notes, message.Parts...)
 		}
 	}
-	return told
+	return notes
 }
 
 // beginThread begins a question's thread in the space, and returns its name.
@@ -210,12 +210,12 @@ func TestAnEditBeforeItIsUsedCounts(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	told := x.readNotes()
+	notes := x.readNotes()
 	x.addEventMessage("edited", "too late", at)
 	x.addEventMessage("deleted", "back again", at)
-	told = append(told, x.readNotes()...)
+	notes = append(notes, x.readNotes()...)
 	if got := x.waitingPrompts(); !slices.Equal(got, []string{"stop at once"}) {
-		t.Errorf("said %q, told %q", got, told)
+		t.Errorf("said %q, told %q", got, notes)
 	}
 }
 

@@ -186,12 +186,12 @@ func TestAReplyWithoutAHookThatWaits(t *testing.T) {
 			p := d.newPoller()
 			p.readIndex()
 			p.judgeUnread(p.ownOldestFirst()[0])
-			is := d.loadQuestion(q)
-			if got := is.Replies[0].Verdict; got != c.want {
+			stored := d.loadQuestion(q)
+			if got := stored.Replies[0].Verdict; got != c.want {
 				t.Errorf("%q, want %q", got, c.want)
 			}
-			if told := len(is.OwedNotes) == 1 && is.OwedNotes[0].About == state.NoteNoWaiter; told != (c.want == state.VerdictNoWaiter) {
-				t.Errorf("owes %+v", is.OwedNotes)
+			if told := len(stored.OwedNotes) == 1 && stored.OwedNotes[0].About == state.NoteNoWaiter; told != (c.want == state.VerdictNoWaiter) {
+				t.Errorf("owes %+v", stored.OwedNotes)
 			}
 		})
 	}
@@ -211,14 +211,14 @@ func TestAnAnswerWhoseHookWasKilled(t *testing.T) {
 	})
 	p := d.newPoller()
 	p.readAndAttend(t.Context())
-	if is := d.loadQuestion(q); is.Status != state.Answered || len(is.OwedNotes) != 0 {
-		t.Fatalf("%s, owes %+v", is.Status, is.OwedNotes)
+	if stored := d.loadQuestion(q); stored.Status != state.Answered || len(stored.OwedNotes) != 0 {
+		t.Fatalf("%s, owes %+v", stored.Status, stored.OwedNotes)
 	}
 	l.Unlock()
 	p.readAndAttend(t.Context())
 	p.readAndAttend(t.Context())
-	if is := d.loadQuestion(q); is.Status != state.Answered || is.Replies[0].Verdict != state.VerdictNoWaiter || !slices.Equal(d.noteKinds(q), []string{state.NoteNoWaiter}) {
-		t.Errorf("%s, %+v, notes %q", is.Status, is.Replies, d.noteKinds(q))
+	if stored := d.loadQuestion(q); stored.Status != state.Answered || stored.Replies[0].Verdict != state.VerdictNoWaiter || !slices.Equal(d.noteKinds(q), []string{state.NoteNoWaiter}) {
+		t.Errorf("%s, %+v, notes %q", stored.Status, stored.Replies, d.noteKinds(q))
 	}
 }
 
@@ -358,8 +358,8 @@ func TestTheSameWordsInAReplyFileTwice(t *testing.T) {
 		}
 		p.readAndAttend(t.Context())
 	}
-	if is := d.loadQuestion(q); is.Status != state.Answered {
-		t.Errorf("it is %s, with %d replies", is.Status, len(is.Replies))
+	if stored := d.loadQuestion(q); stored.Status != state.Answered {
+		t.Errorf("it is %s, with %d replies", stored.Status, len(stored.Replies))
 	}
 }
 
@@ -391,8 +391,8 @@ func TestAReplyFileAnswersOneQuestion(t *testing.T) {
 	p.Now = func() time.Time { return time.Now().Add(time.Second) } // it is written to its end
 	p.readAndAttend(t.Context())
 	p.readAndAttend(t.Context())
-	if is := d.loadQuestion(two); len(is.Replies) > 0 {
-		t.Errorf("the other question has %+v", is.Replies)
+	if stored := d.loadQuestion(two); len(stored.Replies) > 0 {
+		t.Errorf("the other question has %+v", stored.Replies)
 	}
 	if _, err := os.Stat(path); !os.IsNotExist(err) {
 		t.Errorf("the file stays: %v", err)

@@ -462,7 +462,7 @@ func (p *Poller) asksForNewSession(ctx context.Context, in *state.Incoming, reco
 		return gchat.Local(in.Chat)
 	}
 	events := p.gatewayFor(ctx, configSource{projectDir: p.userStateDir}).eventSource()
-	isNamed := strings.EqualFold(commands.NewCommandTarget(in.Text), state.MachineName())
+	isNamed := strings.EqualFold(commands.TargetOfNew(in.Text), state.MachineName())
 	return events != nil && events.Chat() == in.Chat && (!events.IsShared() || isNamed)
 }
 
@@ -638,7 +638,7 @@ func (p *Poller) whichMachineText(
 	events eventSource,
 	in *state.Incoming,
 ) string {
-	name := commands.NewCommandTarget(in.Text)
+	name := commands.TargetOfNew(in.Text)
 	_, err := events.Find(ctx, commands.NewSessionNoteID(in.MessageName, name), time.Time{})
 	if !gchat.Permanent(err) { // it was begun, or that is not known
 		p.Log.ErrorOnce(err, "not known whether a session was begun")

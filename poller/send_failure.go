@@ -164,7 +164,7 @@ func (s *sender) writeFailure(
 	})
 	s.writePostError(message, why)
 	if err != nil {
-		return s.writeResult(err)
+		return s.resultOfWrite(err)
 	}
 	return result
 }

@@ -360,7 +360,7 @@ func (s *sender) sendPart(
 	if !isUntried {
 		stored, err := s.writeTry(message)
 		if err != nil || stored == nil || stored.IsFinal() {
-			return s.writeResult(err)
+			return s.resultOfWrite(err)
 		}
 		sending = *stored
 	}
@@ -449,11 +449,11 @@ func (s *sender) writeReceipt(
 			// the other parts go there, too: a direct message knows no keys
 			message.ThreadName = cmp.Or(message.ThreadName, posted.ThreadName)
 		})
-		return s.writeResult(err)
+		return s.resultOfWrite(err)
 	}
 	if gateway != nil && (message.Question != "" || message.SessionID != "") {
 		if err := s.addReceiptToRecord(message, gateway, posted); err != nil {
-			return s.writeResult(err)
+			return s.resultOfWrite(err)
 		}
 	}
 	return s.finishMessage(message, func(message *state.Message) {
@@ -473,7 +473,7 @@ func (s *sender) finishMessage(message *state.Message, change func(*state.Messag
 			}
 		})
 		if err != nil {
-			return s.writeResult(err)
+			return s.resultOfWrite(err)
 		}
 	}
 	return sendResult{}
@@ -532,7 +532,7 @@ func (s *sender) addReceiptToRecord(
 	return err
 }
 
-func (s *sender) writeResult(err error) sendResult {
+func (s *sender) resultOfWrite(err error) sendResult {
 	if err == nil {
 		return sendResult{}
 	}

@@ -78,7 +78,7 @@ func (x *testSession) countUnfinished() int {
 
 // readNotes lists the space, does what was said there, and returns what the session's
 // thread is told.
-func (x *testSession) readNotes() (told []string) {
+func (x *testSession) readNotes() (notes []string) {
 	x.t.Helper()
 	if x.poller.readSessions(); x.poller.spaceViews()[x.reader.chat] != nil {
 		x.mustRead()
@@ -91,13 +91,13 @@ func (x *testSession) readNotes() (told []string) {
 	all, _ := box.All()
 	for _, message := range all {
 		if message.Type == state.MessageNote && message.ThreadName == x.threadName && message.IsUrgent {
-			told = append(told, message.Parts...)
+			notes = append(notes, message.Parts...)
 			if err := box.RemoveMessage(x.env, message); err != nil {
 				x.t.Fatal(err)
 			}
 		}
 	}
-	return told
+	return notes
 }
 
 // checkAnswer has the person of the page write into the session's thread, and wants one
@@ -105,13 +105,13 @@ func (x *testSession) readNotes() (told []string) {
 func (x *testSession) checkAnswer(text string, want ...string) {
 	x.t.Helper()
 	x.reply(x.threadName, "", text)
-	told := x.readNotes()
-	if len(told) != 1 {
-		x.t.Fatalf("%s: told %q, want one of %q", text, told, want)
+	notes := x.readNotes()
+	if len(notes) != 1 {
+		x.t.Fatalf("%s: told %q, want one of %q", text, notes, want)
 	}
 	for _, w := range want {
-		if !strings.Contains(told[0], w) {
-			x.t.Errorf("%s: told %q, want %q", text, told[0], w)
+		if !strings.Contains(notes[0], w) {
+			x.t.Errorf("%s: told %q, want %q", text, notes[0], w)
 		}
 	}
 }
@@ -137,18 +137,18 @@ func TestCommandsInASessionsThread(t *testing.T) {
 	})
 	x.checkAnswer("/status", "[Status] shop\n", "not known", "Kept until Claude can take them: 1 of your messages\n",
 		"Waits for you:\n• Which?\n• Which?\n• Shall I push?")
-	if told := x.readNotes(); len(told) > 0 {
-		t.Errorf("told again: %q", told)
+	if notes := x.readNotes(); len(notes) > 0 {
+		t.Errorf("told again: %q", notes)
 	}
-	if told := (&testSession{newReadTest(x.testMachine, &state.Question{Chat: x.reader.chat}), x.threadName, x.sessionID}).readNotes(); len(told) > 0 {
-		t.Errorf("a later poller does it again: %q", told)
+	if notes := (&testSession{newReadTest(x.testMachine, &state.Question{Chat: x.reader.chat}), x.threadName, x.sessionID}).readNotes(); len(notes) > 0 {
+		t.Errorf("a later poller does it again: %q", notes)
 	}
 	x.changeSession(x.sessionID, func(s *state.Session) { s.EndedAt = time.Now() })
 	if err := x.readOnce(); err != nil { // the list overlaps
 		t.Fatal(err)
 	}
-	if told := x.readNotes(); len(told) > 0 {
-		t.Errorf("once the session has ended: %q", told)
+	if notes := x.readNotes(); len(notes) > 0 {
+		t.Errorf("once the session has ended: %q", notes)
 	}
 }
 
@@ -160,8 +160,8 @@ func TestWhoseCommandIsDone(t *testing.T) {
 	if _, err := x.testMachine.space.Say(&chatapi.User{Name: "users/app", Type: "BOT"}, x.threadName, "/mute"); err != nil {
 		t.Fatal(err)
 	}
-	if told := x.readNotes(); len(told) > 0 || !x.loadSession().MutedUntil.IsZero() || x.countUnfinished() > 0 {
-		t.Errorf("a stranger is told %q, muted until %v", told, x.loadSession().MutedUntil)
+	if notes := x.readNotes(); len(notes) > 0 || !x.loadSession().MutedUntil.IsZero() || x.countUnfinished() > 0 {
+		t.Errorf("a stranger is told %q, muted until %v", notes, x.loadSession().MutedUntil)
 	}
 	x.testMachine.reply(x.threadName, "users/9", "/mute 3h") // perhaps of the same millisecond
 	x.checkAnswer("/mute", "[Muted]")
@@ -176,19 +176,19 @@ func TestWhoseCommandIsDone(t *testing.T) {
 		s.Environment = state.Environment(x.env)
 		s.OldCommands[0].LocalCreatedAt = time.Now().Add(-commands.MaxCommandAge - time.Minute)
 	})
-	if told := x.readNotes(); len(told) != 1 || !strings.Contains(told[0], "[Not used] /mute was read too late") {
-		t.Errorf("an old one: %q", told)
+	if notes := x.readNotes(); len(notes) != 1 || !strings.Contains(notes[0], "[Not used] /mute was read too late") {
+		t.Errorf("an old one: %q", notes)
 	}
 	command.MessageName, command.Sender, command.LocalCreatedAt = "of a stranger, as another environment read it", "users/9", time.Now()
 	x.changeSession(x.sessionID, func(s *state.Session) { s.OldCommands = []state.OldCommand{command} })
-	if told := x.readNotes(); len(told) > 0 || !x.loadSession().MutedUntil.IsZero() {
-		t.Errorf("a stranger's: %q", told)
+	if notes := x.readNotes(); len(notes) > 0 || !x.loadSession().MutedUntil.IsZero() {
+		t.Errorf("a stranger's: %q", notes)
 	}
 	command.Sender = "users/1"
 	command.MessageName, command.LocalCreatedAt = "older than the session", time.Now().Add(-2*time.Hour)
 	x.changeSession(x.sessionID, func(s *state.Session) { s.OldCommands = []state.OldCommand{command} })
-	if told := x.readNotes(); len(told) > 0 || !x.loadSession().MutedUntil.IsZero() {
-		t.Errorf("older than the session: %q", told)
+	if notes := x.readNotes(); len(notes) > 0 || !x.loadSession().MutedUntil.IsZero() {
+		t.Errorf("older than the session: %q", notes)
 	}
 }
 
@@ -201,13 +201,13 @@ func TestCommandsInAnyOrder(t *testing.T) {
 		x.addEventMessage("second", "/help", now)
 		x.addEventMessage("first", "/mute 2h", now.Add(-time.Second))
 		x.addEventMessage("third", "/status", now) // of the same millisecond
-		if told := x.readNotes(); len(told) != 3*(1-n) {
-			t.Errorf("told %q", told)
+		if notes := x.readNotes(); len(notes) != 3*(1-n) {
+			t.Errorf("told %q", notes)
 		}
 	}
-	told := x.readNotes()
-	if x.loadSession().MutedUntil.IsZero() || len(told) > 0 {
-		t.Errorf("muted until %v, told %q again", x.loadSession().MutedUntil, told)
+	notes := x.readNotes()
+	if x.loadSession().MutedUntil.IsZero() || len(notes) > 0 {
+		t.Errorf("muted until %v, told %q again", x.loadSession().MutedUntil, notes)
 	}
 }
 
@@ -223,12 +223,12 @@ func TestACommandOfAnEarlierVersionIsNotDoneAgain(t *testing.T) {
 	})
 	x.addEventMessage("did", "/mute 2h", now)
 	x.addEventMessage("before", "/mute 3h", now.Add(-2*time.Minute))
-	if told := x.readNotes(); len(told) > 0 || !x.loadSession().MutedUntil.IsZero() || x.countUnfinished() > 0 {
-		t.Errorf("told %q, muted until %v", told, x.loadSession().MutedUntil)
+	if notes := x.readNotes(); len(notes) > 0 || !x.loadSession().MutedUntil.IsZero() || x.countUnfinished() > 0 {
+		t.Errorf("told %q, muted until %v", notes, x.loadSession().MutedUntil)
 	}
 	x.addEventMessage("after", "/mute 2h", now)
-	if told := x.readNotes(); len(told) != 1 || x.loadSession().MutedUntil.IsZero() {
-		t.Errorf("told %q, muted until %v", told, x.loadSession().MutedUntil)
+	if notes := x.readNotes(); len(notes) != 1 || x.loadSession().MutedUntil.IsZero() {
+		t.Errorf("told %q, muted until %v", notes, x.loadSession().MutedUntil)
 	}
 }
 
@@ -243,9 +243,9 @@ func TestACommandIsNotDoneTwice(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	told := x.readNotes()
-	if len(told) != 1 || !strings.HasPrefix(told[0], "[Not known]") {
-		t.Errorf("told %q", told)
+	notes := x.readNotes()
+	if len(notes) != 1 || !strings.HasPrefix(notes[0], "[Not known]") {
+		t.Errorf("told %q", notes)
 	}
 	if again := x.readNotes(); len(again) > 0 || x.countUnfinished() > 0 || !x.loadSession().MutedUntil.IsZero() {
 		t.Errorf("told %q, %d left, muted until %v", again, x.countUnfinished(), x.loadSession().MutedUntil)
@@ -265,18 +265,18 @@ func TestACommandIsNoReply(t *testing.T) {
 	x.checkAnswer("/help", "[Help]")
 	x.reply(x.threadName, "users/9", "/stop")
 	x.readNotes()
-	if is := x.loadQuestion(q); len(is.Replies) > 0 {
-		t.Fatalf("it was given to the question: %+v", is.Replies)
+	if stored := x.loadQuestion(q); len(stored.Replies) > 0 {
+		t.Fatalf("it was given to the question: %+v", stored.Replies)
 	}
 	x.reply(x.threadName, "", "go on")
 	x.readNotes()
-	if is := x.loadQuestion(q); len(is.Replies) != 1 || is.Replies[0].Text != "go on" {
-		t.Fatalf("replies %+v", is.Replies)
+	if stored := x.loadQuestion(q); len(stored.Replies) != 1 || stored.Replies[0].Text != "go on" {
+		t.Fatalf("replies %+v", stored.Replies)
 	}
 	x.changeQuestion(q, func(q *state.Question) { q.Status = state.Resolved })
 	x.checkAnswer("and then?", "[Kept]", "when its turn ends")
-	if is := x.loadQuestion(q); len(is.Replies) != 1 {
-		t.Errorf("replies to what was over: %+v", is.Replies)
+	if stored := x.loadQuestion(q); len(stored.Replies) != 1 {
+		t.Errorf("replies to what was over: %+v", stored.Replies)
 	}
 }
 
@@ -522,20 +522,20 @@ func TestACommandInAQuestionsThread(t *testing.T) {
 			thread := x.threadName
 			x.threadName = m.Thread.Name
 			x.checkAnswer("/status", c.want)
-			is := x.loadQuestion(q)
-			if is.Status != state.Pending || len(is.Replies) > 0 == c.done {
-				t.Errorf("%s with %+v", is.Status, is.Replies)
+			stored := x.loadQuestion(q)
+			if stored.Status != state.Pending || len(stored.Replies) > 0 == c.done {
+				t.Errorf("%s with %+v", stored.Status, stored.Replies)
 			}
-			if told := x.readNotes(); len(told) > 0 {
-				t.Errorf("told again: %q", told)
+			if notes := x.readNotes(); len(notes) > 0 {
+				t.Errorf("told again: %q", notes)
 			}
 			if session := x.loadSession(); session.ThreadName != thread {
 				t.Errorf("the session's thread is %s, was %s", session.ThreadName, thread)
 			}
 			x.reply(x.threadName, "", "2")
 			x.readNotes()
-			if is := x.loadQuestion(q); is.Status != state.Answered || is.Answers["Which?"] != "Two" {
-				t.Errorf("%s with %v", is.Status, is.Answers)
+			if stored := x.loadQuestion(q); stored.Status != state.Answered || stored.Answers["Which?"] != "Two" {
+				t.Errorf("%s with %v", stored.Status, stored.Answers)
 			}
 		})
 	}

@@ -59,13 +59,13 @@ func TestSleep(t *testing.T) {
 			d.listStatus.Store(0)
 			pass(until)
 			d.addQuestion(nil) // as the timer does that went on while the machine slept
-			is := d.awaitQuestion(replied, "judged", func(q *state.Question) bool { return q.Status != state.Pending })
-			if is.Status != state.Answered || is.AnsweredMessage != m.Name {
-				t.Errorf("%s by %s", is.Status, is.ResolvedBy)
+			stored := d.awaitQuestion(replied, "judged", func(q *state.Question) bool { return q.Status != state.Pending })
+			if stored.Status != state.Answered || stored.AnsweredMessage != m.Name {
+				t.Errorf("%s by %s", stored.Status, stored.ResolvedBy)
 			}
 			if until > 30*time.Minute {
-				if is := d.awaitQuestion(silent, "over", func(q *state.Question) bool { return q.Status != state.Pending }); is.Status != state.TimedOut {
-					t.Errorf("without a reply: %s", is.Status)
+				if stored := d.awaitQuestion(silent, "over", func(q *state.Question) bool { return q.Status != state.Pending }); stored.Status != state.TimedOut {
+					t.Errorf("without a reply: %s", stored.Status)
 				}
 				return
 			}
@@ -98,8 +98,8 @@ func TestADayIsOverInTheNight(t *testing.T) {
 	for _, record := range p.ownOldestFirst() {
 		p.closeExpired(record, true)
 	}
-	if is := d.loadQuestion(silent); is.Status != state.Expired {
-		t.Errorf("a space that cannot be read leaves it %s", is.Status)
+	if stored := d.loadQuestion(silent); stored.Status != state.Expired {
+		t.Errorf("a space that cannot be read leaves it %s", stored.Status)
 	}
 }
 
@@ -148,12 +148,12 @@ func TestAPollerThatBeginsLateReadsFirst(t *testing.T) {
 	m := d.startThread(replied)
 	d.clockLead.Store(0)
 	d.runPoller(Options{})
-	if is := d.awaitQuestion(replied, "judged", func(q *state.Question) bool { return q.Status != state.Pending }); is.Status != state.Answered ||
-		is.AnsweredMessage != m.Name || is.RemindersSent != 0 {
-		t.Errorf("%s by %s, reminded %d", is.Status, is.ResolvedBy, is.RemindersSent)
+	if stored := d.awaitQuestion(replied, "judged", func(q *state.Question) bool { return q.Status != state.Pending }); stored.Status != state.Answered ||
+		stored.AnsweredMessage != m.Name || stored.RemindersSent != 0 {
+		t.Errorf("%s by %s, reminded %d", stored.Status, stored.ResolvedBy, stored.RemindersSent)
 	}
-	if is := d.awaitQuestion(silent, "over", func(q *state.Question) bool { return q.Status != state.Pending }); is.Status != state.TimedOut {
-		t.Errorf("without a reply: %s", is.Status)
+	if stored := d.awaitQuestion(silent, "over", func(q *state.Question) bool { return q.Status != state.Pending }); stored.Status != state.TimedOut {
+		t.Errorf("without a reply: %s", stored.Status)
 	}
 }
 

@@ -86,17 +86,17 @@ func TestWhatIsKeptForLongIsSaidOnceMore(t *testing.T) {
 			now := time.Now()
 			x.poller.Now = func() time.Time { return now }
 			x.reply(x.threadName, "", "go on")
-			var told []string
+			var notes []string
 			for range 20 {
-				told = append(told, x.readNotes()...)
+				notes = append(notes, x.readNotes()...)
 				now = now.Add(20 * time.Second)
 			}
 			later := &testSession{newReadTest(x.testMachine, &state.Question{Chat: x.reader.chat}), x.threadName, x.sessionID}
 			later.poller.Now = x.poller.Now
-			told = append(told, later.readNotes()...)
-			if len(told) != 2 || !strings.HasPrefix(told[0], "[Kept]") || !strings.HasPrefix(told[1], "[Kept] Your message is still not with Claude") ||
-				!strings.Contains(told[1], c.does) || strings.Contains(told[1], "half a thought") {
-				t.Errorf("told %q", told)
+			notes = append(notes, later.readNotes()...)
+			if len(notes) != 2 || !strings.HasPrefix(notes[0], "[Kept]") || !strings.HasPrefix(notes[1], "[Kept] Your message is still not with Claude") ||
+				!strings.Contains(notes[1], c.does) || strings.Contains(notes[1], "half a thought") {
+				t.Errorf("told %q", notes)
 			}
 		})
 	}
@@ -118,14 +118,14 @@ func TestWordsWaitForTheEndOfAUsageLimit(t *testing.T) {
 			now := time.Now()
 			x.poller.Now = func() time.Time { return now }
 			x.reply(x.threadName, "", "go on")
-			var told []string
+			var notes []string
 			for range 5 {
-				told = append(told, x.readNotes()...)
+				notes = append(notes, x.readNotes()...)
 				now = now.Add(5 * time.Second)
 			}
 			want := "[Kept] The usage limit is reached, and Claude goes on at 12:47pm; your message goes in then."
-			if len(told) != 1 || told[0] != want || got() != "" {
-				t.Errorf("told %q, keys %q", told, got())
+			if len(notes) != 1 || notes[0] != want || got() != "" {
+				t.Errorf("told %q, keys %q", notes, got())
 			}
 		})
 	}

@@ -198,8 +198,8 @@ func NewSessionNoteID(message, machine string) string {
 	return state.MessageID("new", message, strings.ToLower(machine))
 }
 
-// NewCommandTarget is the first word behind "/new": a machine, or a project.
-func NewCommandTarget(text string) string {
+// TargetOfNew is the first word behind "/new": a machine, or a project.
+func TargetOfNew(text string) string {
 	_, rest := cutWord(text)
 	name, _ := cutWord(rest)
 	return name

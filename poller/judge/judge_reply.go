@@ -70,13 +70,13 @@ func JudgeReply(cfg *config.Config, q *state.Question, r *state.Reply, now time.
 		j.refuse()
 	case j.asksToSendRest():
 		r.Verdict = state.VerdictUsed
-		j.owe(state.NoteSendUnsent, "")
+		j.oweNote(state.NoteSendUnsent, "")
 	case !q.IsAnswerable():
 		j.rejectLate()
 	case j.isBlank():
 		r.Verdict = state.VerdictIgnored
 		if r.Sender != state.LocalSender {
-			j.owe(state.NoteNoText, "")
+			j.oweNote(state.NoteNoText, "")
 		}
 	case r.IsUnsure:
 		j.askBack(state.NoteUnclear, wording.WhichOne)
@@ -90,9 +90,9 @@ func JudgeReply(cfg *config.Config, q *state.Question, r *state.Reply, now time.
 	}
 }
 
-// owe notes what the thread is to be told of the reply. A reply from the shell is
+// oweNote notes what the thread is to be told of the reply. A reply from the shell is
 // answered there.
-func (j *judgement) owe(about, seen string) {
+func (j *judgement) oweNote(about, seen string) {
 	if !IsFromShell(j.reply) {
 		j.question.OwedNotes = append(
 			j.question.OwedNotes,
@@ -104,7 +104,7 @@ func (j *judgement) owe(about, seen string) {
 // askBack has the person say it again.
 func (j *judgement) askBack(about, seen string) {
 	j.reply.Verdict = state.VerdictAskedBack
-	j.owe(about, seen)
+	j.oweNote(about, seen)
 }
 
 func (j *judgement) isBlank() bool { return strings.TrimSpace(j.text) == "" }
@@ -138,7 +138,7 @@ func (j *judgement) refuse() {
 	case j.isBlank(), !j.question.Mode.Traits().Asks:
 		j.reply.Verdict = state.VerdictIgnored
 	case !isNotified:
-		j.owe(state.NoteRefused, j.whyRefused())
+		j.oweNote(state.NoteRefused, j.whyRefused())
 	}
 }
 
@@ -169,7 +169,7 @@ func (j *judgement) rejectLate() {
 	j.reply.Verdict = state.VerdictLate
 	j.recordDenial()
 	if j.question.LastDenialAt.IsZero() || !j.question.HasActiveGrant() {
-		j.owe(state.NoteLate, "")
+		j.oweNote(state.NoteLate, "")
 	}
 }
 
@@ -197,7 +197,7 @@ func (j *judgement) applyText() {
 		return
 	case decline == wording.AskedHow:
 		j.reply.Verdict = state.VerdictAskedHow
-		j.owe(state.NoteUnclear, "")
+		j.oweNote(state.NoteUnclear, "")
 		return
 	case decline == state.DeclinedSkip && !q.Mode.Traits().HasMarker:
 		j.reply.Verdict = state.VerdictUsed
@@ -231,7 +231,7 @@ func (j *judgement) applyAnswer() {
 		return
 	}
 	if j.reply.HasAttachment {
-		j.owe(state.NoteAttached, "")
+		j.oweNote(state.NoteAttached, "")
 	}
 	if len(wording.Unanswered(j.question.SubQuestions, answers)) > 0 {
 		j.reply.Verdict, j.question.PartialAnswers = state.VerdictKept, answers

@@ -15,13 +15,13 @@ const daemonLabel = "com.claude." + DaemonName
 
 // fakeLaunchd answers as launchd of macOS 14 and 15 does.
 type fakeLaunchd struct {
-	isUnreachable  bool // the person is not logged in at the screen
-	isLoaded       bool
-	pid            int
-	keepsAgent     bool   // a bootout does nothing
-	leavingChecks  int    // so many looks after a bootout still see it
-	settlingTries  int    // so many bootstraps after that fail
-	refusedCommand string // what a bootstrap says: "109: …"
+	isLoggedOut       bool // the person is not logged in at the screen
+	isLoaded          bool
+	pid               int
+	ignoresBootout    bool   // a bootout does nothing
+	lingeringPrints   int    // so many looks after a bootout still see it
+	failingBootstraps int    // so many bootstraps after that fail
+	bootstrapError    string // what a bootstrap says: "109: …"
 }
 
 func newFakeLaunchd(t *testing.T) (*fakeLaunchd, *serviceHome) {
@@ -32,16 +32,16 @@ func newFakeLaunchd(t *testing.T) (*fakeLaunchd, *serviceHome) {
 func (f *fakeLaunchd) launchctl(command string) (string, error) {
 	switch verb := strings.Fields(command)[1]; {
 	case command == "launchctl print gui/501":
-		if f.isUnreachable {
+		if f.isLoggedOut {
 			return "Bad request.\nCould not find domain for user gui: 501\n", exitStatus(112)
 		}
 	case verb == "print":
 		if !f.isLoaded {
 			return fmt.Sprintf("Bad request.\nCould not find service %q in domain for user gui: 501\n", daemonLabel), exitStatus(113)
 		}
-		if f.leavingChecks > 0 {
-			f.leavingChecks--
-			f.isLoaded = f.leavingChecks > 0
+		if f.lingeringPrints > 0 {
+			f.lingeringPrints--
+			f.isLoaded = f.lingeringPrints > 0
 			return daemonLabel + " = {\n\tactive count = 1\n\tstate = SIGTERMed\n\n\tpid = 7\n}\n", nil
 		}
 		return fmt.Sprintf("%s = {\n\tactive count = 1\n\tstate = running\n\n\truns = 1\n\tpid = %d\n"+
@@ -50,18 +50,18 @@ func (f *fakeLaunchd) launchctl(command string) (string, error) {
 		if !f.isLoaded {
 			return "Boot-out failed: 3: No such process\n", exitStatus(3)
 		}
-		if !f.keepsAgent {
-			f.pid, f.leavingChecks, f.settlingTries = 0, 3, 2
+		if !f.ignoresBootout {
+			f.pid, f.lingeringPrints, f.failingBootstraps = 0, 3, 2
 		}
 		return "Boot-out failed: 36: Operation now in progress\n", exitStatus(36)
 	case verb == "bootstrap":
-		if f.refusedCommand != "" {
+		if f.bootstrapError != "" {
 			var code int
-			fmt.Sscanf(f.refusedCommand, "%d", &code)
-			return "Bootstrap failed: " + f.refusedCommand + "\n", exitStatus(code)
+			fmt.Sscanf(f.bootstrapError, "%d", &code)
+			return "Bootstrap failed: " + f.bootstrapError + "\n", exitStatus(code)
 		}
-		if f.isLoaded || f.settlingTries > 0 {
-			f.settlingTries--
+		if f.isLoaded || f.failingBootstraps > 0 {
+			f.failingBootstraps--
 			return "Bootstrap failed: 5: Input/output error\nTry re-running the command as root for richer errors.\n", exitStatus(5)
 		}
 		f.isLoaded, f.pid = true, 4242
@@ -123,11 +123,11 @@ func TestServiceLaunchdTroubles(t *testing.T) {
 		loaded bool
 		says   string // or the error does
 	}{
-		"reached by ssh only":            {func(f *fakeLaunchd) { f.isUnreachable = true }, false, "logged in at the Mac's screen"},
-		"a file that launchd refuses":    {func(f *fakeLaunchd) { f.refusedCommand = "109: Invalid property list" }, false, "failed: 109: Invalid property list"},
-		"input/output error, for good":   {func(f *fakeLaunchd) { f.settlingTries = 1000 }, false, "failed: 5: Input/output error"},
-		"input/output error for a while": {func(f *fakeLaunchd) { f.settlingTries = 6 }, true, "and started"},
-		"launchd keeps it":               {func(f *fakeLaunchd) { f.isLoaded, f.keepsAgent = true, true }, true, "does not let go"},
+		"reached by ssh only":            {func(f *fakeLaunchd) { f.isLoggedOut = true }, false, "logged in at the Mac's screen"},
+		"a file that launchd refuses":    {func(f *fakeLaunchd) { f.bootstrapError = "109: Invalid property list" }, false, "failed: 109: Invalid property list"},
+		"input/output error, for good":   {func(f *fakeLaunchd) { f.failingBootstraps = 1000 }, false, "failed: 5: Input/output error"},
+		"input/output error for a while": {func(f *fakeLaunchd) { f.failingBootstraps = 6 }, true, "and started"},
+		"launchd keeps it":               {func(f *fakeLaunchd) { f.isLoaded, f.ignoresBootout = true, true }, true, "does not let go"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f, p := newFakeLaunchd(t)
@@ -140,7 +140,7 @@ func TestServiceLaunchdTroubles(t *testing.T) {
 				if did := strings.Join(p.newCommands(), "\n"); f.isLoaded != c.loaded || strings.Count(did, "bootout") > 1 {
 					t.Errorf("loaded: %v; did %q", f.isLoaded, did)
 				}
-				if _, there := p.FindFile(); there == f.isUnreachable {
+				if _, there := p.FindFile(); there == f.isLoggedOut {
 					t.Errorf("the plist is there: %v", there)
 				}
 			})

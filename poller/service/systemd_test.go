@@ -14,10 +14,10 @@ import (
 
 // fakeSystemd answers as a person's systemd does.
 type fakeSystemd struct {
-	home           *serviceHome
-	isRunning      bool
-	failingCommand string // this verb
-	busError       string // why no manager can be reached
+	home        *serviceHome
+	isRunning   bool
+	failingVerb string // this verb
+	busError    string // why no manager can be reached
 }
 
 func newFakeSystemd(t *testing.T) (*fakeSystemd, *serviceHome) {
@@ -31,7 +31,7 @@ func (f *fakeSystemd) systemctl(command string) (string, error) {
 	if f.busError != "" {
 		return f.busError + "\n", exitStatus(1)
 	}
-	if w[2] == f.failingCommand {
+	if w[2] == f.failingVerb {
 		return "Job failed.\nSee journalctl\n", exitStatus(1)
 	}
 	switch w[2] {
@@ -97,7 +97,7 @@ func TestServiceSystemdTroubles(t *testing.T) {
 		before func(*fakeSystemd)
 		says   string // or the error does
 	}{
-		"a start that fails": {func(f *fakeSystemd) { f.failingCommand = "restart" }, "Job failed. See journalctl"},
+		"a start that fails": {func(f *fakeSystemd) { f.failingVerb = "restart" }, "Job failed. See journalctl"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f, p := newFakeSystemd(t)
