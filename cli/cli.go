@@ -15,7 +15,6 @@ import (
 	"os/signal"
 	"path/filepath"
 	"reflect"
-	"runtime/debug"
 	"slices"
 	"strings"
 	"sync"
@@ -373,14 +372,6 @@ func (p Program) hookCommand() *cli.Command {
 // hookNames are the names of all hooks, sorted.
 func hookNames() []string {
 	return slices.Sorted(slices.Values(append(hooks.Names(), wake.Names()...)))
-}
-
-// version is what the Go tool knows of this build.
-func version() string {
-	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" {
-		return info.Main.Version
-	}
-	return "(devel)"
 }
 
 // asker puts questions to the person at the terminal. Without one a flag has to say it.

@@ -24,6 +24,37 @@ import (
 	"gchat-hooks/state/config"
 )
 
+// TestVersion compares the places that name the version: the program, the changelog's newest
+// release and the plugins.
+func TestVersion(t *testing.T) {
+	changeToRoot(t)
+	if !strings.HasPrefix(version(), releaseVersion) {
+		t.Errorf("the program says %s", version())
+	}
+	changelog, err := os.ReadFile("CHANGELOG.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	headings := regexp.MustCompile(`(?m)^## (.*)$`).FindAllStringSubmatch(string(changelog), -1)
+	if len(headings) < 2 || headings[0][1] != "Unreleased" || headings[1][1] != releaseVersion {
+		t.Errorf("the changelog has the headings %q", headings)
+	}
+	plugins, err := filepath.Glob("plugins/*/.claude-plugin/plugin.json")
+	if err != nil || len(plugins) == 0 {
+		t.Fatal("no plugins", err)
+	}
+	for _, path := range plugins {
+		b, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var plugin struct{ Version string }
+		if err := json.Unmarshal(b, &plugin); err != nil || plugin.Version != releaseVersion {
+			t.Errorf("%s has version %q (%v)", path, plugin.Version, err)
+		}
+	}
+}
+
 // docPage is a Markdown file that people read.
 type docPage struct {
 	path       string
@@ -35,7 +66,7 @@ type docPage struct {
 
 var codeSpan = regexp.MustCompile("`([^`\n]+(?:\n[^`\n]+)?)`")
 
-// docPages are the README and everything in docs.
+// docPages are the README, the pages beside it and everything in docs.
 func docPages(t *testing.T) (pages []docPage) {
 	t.Helper()
 	if _, err := os.Stat("docs"); err != nil {
@@ -45,7 +76,7 @@ func docPages(t *testing.T) (pages []docPage) {
 	if err != nil || len(paths) == 0 {
 		t.Fatal("no pages in docs", err)
 	}
-	for _, path := range append(paths, "README.md") {
+	for _, path := range append(paths, "README.md", "CONTRIBUTING.md", "SECURITY.md") {
 		b, err := os.ReadFile(path)
 		if err != nil {
 			t.Fatal(err)
