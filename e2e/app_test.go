@@ -181,7 +181,7 @@ func TestACardOfAMachineThatIsGone(t *testing.T) {
 		if err := b.space.Tap(nil, q.Name, strings.Repeat("0", 32), "2", nil, ""); err != nil {
 			t.Fatal(err)
 		}
-		b.awaitPost("[Not used]", "This card is over")
+		b.awaitPost("[Not used]", "This card is closed")
 		b.tapCard(q, "2", nil)
 		b.awaitResult(1, "Rolling deployment")
 	})
@@ -264,7 +264,7 @@ func TestWordsAndTapsOnThePage(t *testing.T) {
 			p.runActions(chromedp.WaitVisible(chromedp.CSS(`#thread-state[data-state="open"]`)))
 		}
 		b.awaitPostFunc("a second time that nothing is decided", func(*chat.Message) bool {
-			return b.countPosts("[Not used] That decides nothing.") == 2
+			return b.countPosts("[Not used] That is not a yes or a no.") == 2
 		})
 		p.typeAnswer("use git mv")
 		p.tapAnswer(`#refuse`)

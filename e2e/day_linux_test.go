@@ -417,7 +417,7 @@ func (d *day) approveAutoMode(what string, sayYes bool) {
 		line.endedAt = time.Now()
 		d.WaitScreen(needsApproval)
 		began = time.Now()
-		d.awaitInThread("The terminal waits for this no more.")
+		d.awaitInThread("The terminal no longer waits for this.")
 		line.goneAt = time.Now()
 	}
 	line := d.awaitOnPage("auto mode asks for "+what+", at the keyboard", "Claude waits for a permission", began)

@@ -56,7 +56,7 @@ func TestAQuestionPassesAHub(t *testing.T) {
 	}
 	t.Cleanup(waiter.Unlock)
 	d.runPoller(Options{Daemon: true})
-	card := g.awaitPost("(The whole text stands above.)")
+	card := g.awaitPost("(The full text is above.)")
 	plan = d.awaitQuestion(plan, "posted", func(q *state.Question) bool { return q.IsMessageSent })
 	if plan.MessageName != card.Name || plan.CardMessage == card.Name {
 		t.Errorf("it is %s, and its card %s", plan.MessageName, plan.CardMessage)

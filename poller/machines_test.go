@@ -130,7 +130,7 @@ func TestATapOnACardOfAnEarlierVersion(t *testing.T) {
 	d.runPoller(Options{Daemon: true})
 	m := g.awaitPost("Which?")
 	g.tap("users/1", m, strings.Repeat("0", 32), "2", nil)
-	g.awaitPost("This card is over")
+	g.awaitPost("This card is closed")
 	g.tap("users/1", m, card, "2", nil)
 	d.awaitQuestion(q, "answered", func(q *state.Question) bool { return q.Answers["Which?"] == "Two" })
 }
@@ -156,7 +156,7 @@ func TestTwoMachinesOfAnApp(t *testing.T) {
 	_, machine, _ := strings.Cut(buttonCardID(t, m), "-")
 	// a card of the first one's that is over
 	both(g.tap("users/1", m, strings.Repeat("0", 32)+"-"+machine, "2", nil))
-	g.awaitPost("This card is over")
+	g.awaitPost("This card is closed")
 	if q = d.loadQuestion(q); q.Answers["Which?"] != "Two" || len(q.Replies) != 1 {
 		t.Errorf("%+v", q)
 	}
@@ -195,7 +195,7 @@ func TestTwoMachinesAnswerUnboundWordsOnce(t *testing.T) {
 	say(theirs.Thread.Name, "") // the other one uses it
 	say(theirsToo.Thread.Name, "")
 	say(theirReport.Thread.Name, "")
-	const note, told = "Nothing here waits for that", 9
+	const note, told = "Nothing here is waiting for that", 9
 	say(report.Thread.Name, "")
 	say(appSpace+"/threads/new", gone.Name) // it names no machine
 	say(gone.Thread.Name, "")
@@ -254,7 +254,7 @@ func TestNewToAnAppNamesItsMachine(t *testing.T) {
 		later.Add(int64(undecidedTimeout) / 2)
 		return !slices.ContainsFunc(ids, func(id string) bool { return g.pubsubServer.Message(id).Acks < 2 })
 	})
-	const note = "Name a machine that runs: `/new "
+	const note = "Start with the name of a machine: `/new "
 	bound.Until(t, "three are answered", func() bool { return g.countMessages(note) >= 3 })
 	if bound.WaitFor(time.Second, func() bool { return g.countMessages(note) > 3 || g.countMessages("[New session]") > 1 }) {
 		t.Errorf("told %d times, %d sessions", g.countMessages(note), g.countMessages("[New session]"))

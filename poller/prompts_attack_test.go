@@ -211,7 +211,7 @@ func TestSaidToTheSessionThatClaudeCodeHas(t *testing.T) {
 		"it goes on with s":           {has: "s", said: "s"},
 		"/resume of a":                {has: "a", reason: "resume", said: "a"},
 		"just after /clear":           {has: "new", reason: "clear", said: "s"},
-		"/resume of an unknown one":   {has: "new", reason: "resume", told: "another session runs in its terminal by now"},
+		"/resume of an unknown one":   {has: "new", reason: "resume", told: "Another session now runs in that terminal"},
 		"that file is of another pid": {has: "", said: "s"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -287,7 +287,7 @@ func TestWordsOfASessionThatClaudeCodeLeft(t *testing.T) {
 		for _, message := range box {
 			told += strings.Join(message.Parts, "\n")
 		}
-		isTold := strings.Contains(told, "Another session runs in its terminal by now.")
+		isTold := strings.Contains(told, "Another session now runs in its terminal.")
 		if ended := len(x.waitingPrompts()) == 0; ended != (reason == "") || isTold != ended {
 			t.Errorf("%s: said %q, told %q", name, x.waitingPrompts(), told)
 		}

@@ -64,7 +64,7 @@ func TestALongPlanIsOneThreadOfADirectMessage(t *testing.T) {
 		q.SubQuestions[0].Options = []state.Option{{Label: state.LabelApprove}, {Label: state.LabelSendBack}}
 	})
 	d.runPoller(Options{Daemon: true})
-	last := g.awaitPost("(The whole text stands above.)")
+	last := g.awaitPost("(The full text is above.)")
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if len(g.posts) < 3 {
@@ -177,7 +177,7 @@ func TestWordsInADirectMessage(t *testing.T) {
 		t.Error("answered before its record could be written")
 	}
 	later.Store(int64(undecidedTimeout))
-	g.awaitPost("Nothing here waits for that")
+	g.awaitPost("Nothing here is waiting for that")
 	g.awaitAcknowledged()
 	g.publish(newEvent("MESSAGE", "users/1", g.addHumanMessage(appSpace+"/threads/newer", "1", m.Name)))
 	d.awaitQuestion(two, "answered", func(q *state.Question) bool { return q.Answers["Which?"] == "One" })
@@ -202,7 +202,7 @@ func TestEventsOfAnotherSpaceAreNotAnswered(t *testing.T) {
 		later.Add(int64(undecidedTimeout))
 		return g.countUnacknowledged() == 0
 	})
-	g.awaitPost("Nothing here waits for that")
+	g.awaitPost("Nothing here is waiting for that")
 	if len(g.posts) != 2 || len(g.unexpectedRequests) > 0 {
 		t.Errorf("%d messages are posted, asked for %q", len(g.posts), g.unexpectedRequests)
 	}

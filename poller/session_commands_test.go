@@ -568,7 +568,7 @@ func TestWordsForASessionThatHasEnded(t *testing.T) {
 				t.Fatalf("its thread is read: %v", read)
 			}
 			if c.chat == "" && c.read {
-				x.checkAnswer("go on", "the session has ended")
+				x.checkAnswer("go on", "This session has ended")
 			}
 		})
 	}

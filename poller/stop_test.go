@@ -75,7 +75,7 @@ func TestWhatIsKeptForLongIsSaidOnceMore(t *testing.T) {
 	}{
 		"a draft":     {strings.Replace(withInputBox("● Hello."), "❯ \r", "❯ half a thought\r", 1), "empty the box there (Ctrl-U), or send its text (Enter)"},
 		"a shell":     {"$ ", "/screen shows the terminal."},
-		"out of tmux": {"", "it comes with the end of the running turn. If Claude is idle, give it any prompt in the terminal"},
+		"out of tmux": {"", "gets it when its turn ends. If Claude is idle, type any prompt in the terminal"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -94,7 +94,7 @@ func TestWhatIsKeptForLongIsSaidOnceMore(t *testing.T) {
 			later := &testSession{newReadTest(x.testMachine, &state.Question{Chat: x.reader.chat}), x.threadName, x.sessionID}
 			later.poller.Now = x.poller.Now
 			notes = append(notes, later.readNotes()...)
-			if len(notes) != 2 || !strings.HasPrefix(notes[0], "[Kept]") || !strings.HasPrefix(notes[1], "[Kept] Your message is still not with Claude") ||
+			if len(notes) != 2 || !strings.HasPrefix(notes[0], "[Kept]") || !strings.HasPrefix(notes[1], "[Kept] Claude does not have your message yet") ||
 				!strings.Contains(notes[1], c.does) || strings.Contains(notes[1], "half a thought") {
 				t.Errorf("told %q", notes)
 			}

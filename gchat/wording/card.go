@@ -111,7 +111,7 @@ func questionCard(q *state.Question, id string, size func(*Card) int) ([]string,
 
 // wordsCard is a card without buttons, below a question that is too large for them.
 func wordsCard(q *state.Question, header string) ([]string, *Card) {
-	const how = "This question has too much in it for buttons. It stands above: please reply in words."
+	const how = "This question is too long for buttons. Please read it above, and reply in words."
 	card := newCard(q, "", "")
 	card.text(how)
 	return append(QuestionTexts(q), header+"\n\n"+how), card
@@ -135,7 +135,7 @@ func longCard(q *state.Question, id string, _ func(*Card) int) (texts []string, 
 	header, text, how := pieces(q, 0, 0)
 	if len(text) > shortWords || strings.Contains(text, fence) {
 		texts = split(header, "\n\n", text, MaxText)
-		text = "(The whole text stands above.)"
+		text = "(The full text is above.)"
 	}
 	card = newCard(q, id, "")
 	card.text(text)

@@ -211,7 +211,7 @@ func TestTooManyForACard(t *testing.T) {
 		if len(texts) != 2 || texts[0] != questionMessage(q) || len(buttonsOf(card)) > 0 {
 			t.Errorf("%s: %d texts", name, len(texts))
 		}
-		if got := drawn(card); !strings.Contains(got, "please reply in words") {
+		if got := drawn(card); !strings.Contains(got, "reply in words") {
 			t.Errorf("%s: %s", name, got)
 		}
 	}

@@ -294,7 +294,7 @@ func fromAgent(q *state.Question) string {
 		text += ": " + task
 	}
 	if !q.IsDialogDrawn() {
-		text += "\nThe terminal shows nothing of it until you decide. Reply \"terminal\" to decide there."
+		text += "\nThe terminal does not show it until you decide. Reply \"terminal\" to decide there."
 	}
 	return disarm(text)
 }
@@ -327,7 +327,7 @@ func longText(q *state.Question) string {
 	if q.Kind.Traits().IsPrompt {
 		return text
 	}
-	return cmp.Or(text, "(The plan's text is not here: it stands in the terminal.)")
+	return cmp.Or(text, "(The plan's text is not shown here. Please read it in the terminal.)")
 }
 
 // decided begins what a thread is told of a decision, or is all of it.
@@ -348,7 +348,7 @@ func decidedText(q *state.Question) string {
 	if q.ResolvedBy == state.EndedUnconfirmed {
 		return text + briefly(
 			q,
-		) + "\n\n" + label + " was sent to Claude Code. Whether it counted is not known: " +
+		) + "\n\n" + label + " was sent to Claude Code. It is not known whether that counted: " +
 			"the terminal may have been faster."
 	}
 	text += decided[label]

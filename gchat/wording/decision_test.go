@@ -203,7 +203,7 @@ func TestAPlanKeepsItsWords(t *testing.T) {
 		text := strings.Join(QuestionTexts(q), "")
 		_, card := CardTexts(q, cardID, size)
 		b, _ := json.Marshal(card)
-		if !strings.Contains(text, "evil") || !strings.Contains(string(b), "evil") && !strings.Contains(string(b), "stands above") {
+		if !strings.Contains(text, "evil") || !strings.Contains(string(b), "evil") && !strings.Contains(string(b), "text is above") {
 			t.Errorf("%q is shown as %q, %s", plan, text, b)
 		}
 	}
@@ -248,13 +248,13 @@ func TestWhatWasAllowedIsListed(t *testing.T) {
 		all = append(all, one)
 	}
 	text := GrantText(q, all, true)
-	if len(text) > MaxText || !strings.Contains(text, " is over.\n• "+briefly(all[1499])+"\n") || !strings.Contains(text, "… (cut") || strings.Contains(text, "make 0 ") {
+	if len(text) > MaxText || !strings.Contains(text, " has ended.\n• "+briefly(all[1499])+"\n") || !strings.Contains(text, "… (cut") || strings.Contains(text, "make 0 ") {
 		t.Errorf("%d: %q", len(text), text)
 	}
 	if strings.Contains(text, "<users/all>") || strings.Contains(text, fence) {
 		t.Errorf("%q", text)
 	}
-	if text := GrantText(q, all[:2], false); strings.Contains(text, "…") || !strings.Contains(text, "two hours are the most") {
+	if text := GrantText(q, all[:2], false); strings.Contains(text, "…") || !strings.Contains(text, "two hours at most") {
 		t.Errorf("%q", text)
 	}
 }
@@ -267,7 +267,7 @@ func TestAPermissionThatWasHandedOver(t *testing.T) {
 	q.AgentID, q.AgentType, q.AgentTask, q.IsDialogHidden = "a1", "Explore", "look *around*", true
 	q.Status = state.Pending
 	text := QuestionTexts(q)[0]
-	for _, part := range []string{"From the agent Explore: look ", "The terminal shows nothing of it until you decide.", "Reply yes"} {
+	for _, part := range []string{"From the agent Explore: look ", "The terminal does not show it until you decide.", "Reply yes"} {
 		if !strings.Contains(text, part) {
 			t.Errorf("%q is not in %q", part, text)
 		}

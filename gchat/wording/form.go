@@ -69,7 +69,7 @@ func formParts(q *state.Question) []string {
 	}
 	if !q.IsDialogDrawn() {
 		parts = append(parts,
-			`The terminal shows nothing of it until you answer. Reply "terminal" to answer there.`)
+			`The terminal does not show it until you answer. Reply "terminal" to answer there.`)
 	}
 	if to, err := url.Parse(q.ShownText); err == nil && isLink(q) {
 		parts = append(parts, "It leads to "+field(to.Host)+":")
@@ -109,7 +109,7 @@ func fieldText(q *state.Question, i int) string {
 		takes = append(takes, "required")
 	}
 	if f.Default != nil {
-		takes = append(takes, "left out it is "+quoted(defaultText(f)))
+		takes = append(takes, "default: "+quoted(defaultText(f)))
 	}
 	text := fieldName(q, i) + ": " + strings.Join(takes, "; ")
 	if about := field(state.CleanForReview(state.ForReview, f.Description)); about != "" {
@@ -240,7 +240,7 @@ func (t *Tap) fill(q *state.Question) (a state.Answer, wrong string) {
 		return one.choice == t.Choice && offers(q, one.label)
 	})
 	if i < 0 {
-		return a, "That is none of its buttons."
+		return a, "This form has no such button."
 	}
 	return decide(q, formDecisions[i].label, func(i int) (value any, wrong string) {
 		f := q.Fields[i]
@@ -268,7 +268,7 @@ func fillByWords(text string, q *state.Question) (a state.Answer, wrong string) 
 	case i >= 0:
 		label = formDecisions[i].label
 	case isLink(q) || len(q.Fields) == 0:
-		return a, "That answers nothing."
+		return a, "That is not an answer to the form."
 	default:
 		said, wrong = linesOf(text, q)
 	}
@@ -305,11 +305,11 @@ func linesOf(text string, q *state.Question) (said map[int]string, wrong string)
 		switch {
 		case at < 0:
 			return nil, fmt.Sprintf(
-				"Line %d does not begin with the name or number of one field.",
+				"Line %d does not begin with the name or number of a field.",
 				n,
 			)
 		case again:
-			return nil, fmt.Sprintf("Line %d is about a field that was named before.", n)
+			return nil, fmt.Sprintf("Line %d is about a field that an earlier line has.", n)
 		}
 		said[at] = strings.TrimSpace(value)
 	}
@@ -337,7 +337,7 @@ func decide(q *state.Question, label string,
 	valueOf func(i int) (value any, wrong string)) (a state.Answer, wrong string) {
 	switch {
 	case !offers(q, label):
-		return a, "It cannot be answered so here."
+		return a, "This form cannot be answered that way here."
 	case label != state.LabelAccept:
 		return state.Answer{Labels: []string{label}}, ""
 	}
@@ -357,7 +357,7 @@ func decide(q *state.Question, label string,
 	}
 	b, err := json.Marshal(values)
 	if err != nil {
-		return a, "It has a default value that is none."
+		return a, "Its default value is not valid."
 	}
 	return state.Answer{Labels: []string{label}, Notes: string(b)}, ""
 }
@@ -446,7 +446,7 @@ func readChoice(f state.Field, words string) (value any, wrong string) {
 	if i := slices.Index(f.Values, words); i >= 0 {
 		return chosenValue(f, []int{i + 1})
 	}
-	return nil, "it takes " + takesText(f) + ", by a number or a label that no other has."
+	return nil, "it takes " + takesText(f) + ": a number, or a label that only one choice has."
 }
 
 // chosenValue is the value of the chosen options, nil for none.
@@ -478,7 +478,7 @@ func formClosed(q *state.Question) string {
 	case q.ResolvedBy == "tool_end":
 		return "[Cancelled] " + field(
 			q.SessionName,
-		) + "\n\nThe server waits for it no more: its call has ended."
+		) + "\n\nThe server no longer waits: its call has ended."
 	case q.Status != state.Resolved:
 		return decisionClosed(q)
 	}
@@ -505,6 +505,6 @@ func formUnclear(q *state.Question, r *state.Reply) string {
 		_, wrong = fillByWords(strings.TrimSpace(state.Clean(state.ForAgent, r.Text)), q)
 	}
 	return strings.TrimSpace(
-		"[Not used] " + cmp.Or(wrong, "That answers nothing.") + " " + howToFill(q),
+		"[Not used] " + cmp.Or(wrong, "That is not an answer to the form.") + " " + howToFill(q),
 	)
 }

@@ -74,10 +74,10 @@ func TestAFormIsFilledInByWords(t *testing.T) {
 		"name: Ann\nseats: 2\n5: 1,2,3":   "Field 5. food: it takes one or more of these, at most 2 of them.",
 		"name: Ann\nseats: 2\n6: Ann <a>": "Field 6. mail: it takes text, as email.",
 		"name: Ann\nseats: 2\n7: today":   "Field 7. day: it takes text, as date.",
-		"name: Ann\nseats: 2\nname: Ben":  "Line 3 is about a field that was named before.",
-		"name: Ann\nseats: 2\nhello":      "Line 3 does not begin with the name or number of one field.",
-		"hunter2":                         "Line 1 does not begin with the name or number of one field.",
-		"hunter2: x":                      "Line 1 does not begin with the name or number of one field.",
+		"name: Ann\nseats: 2\nname: Ben":  "Line 3 is about a field that an earlier line has.",
+		"name: Ann\nseats: 2\nhello":      "Line 3 does not begin with the name or number of a field.",
+		"hunter2":                         "Line 1 does not begin with the name or number of a field.",
+		"hunter2: x":                      "Line 1 does not begin with the name or number of a field.",
 	} {
 		q := table()
 		a, wrong := fillByWords(reply, q)
@@ -124,7 +124,7 @@ func TestAFormIsFilledInByTap(t *testing.T) {
 		"no choice at all": {"accept", with("q4", "out"), "Field 4. place: there is no such choice."},
 		"two of one":       {"accept", with("q4", "1", "2"), "Field 4. place: it takes one of these."},
 		"too many":         {"accept", with("q5", "1", "2", "3"), "Field 5. food: it takes one or more of these, at most 2 of them."},
-		"another button":   {"allow", whole, "That is none of its buttons."},
+		"another button":   {"allow", whole, "This form has no such button."},
 	} {
 		q := table()
 		tap := &Tap{Choice: c.choice, Inputs: c.inputs}
@@ -179,11 +179,11 @@ func TestAFormIsShown(t *testing.T) {
 The MCP server "form" asks you to fill in a form:
 Book a table?
   Please.
-The terminal shows nothing of it until you answer. Reply "terminal" to answer there.
+The terminal does not show it until you answer. Reply "terminal" to answer there.
 1. Your name (name): text, at least 2 characters; required
   as on the card
 2. seats: a whole number, at least 1, at most 8; required
-3. smoke: yes or no; left out it is "false"
+3. smoke: yes or no; default: "false"
 4. place: one of these
   1) Inside — in
   2) Outside — out
@@ -291,7 +291,7 @@ func TestHostileFields(t *testing.T) {
 		"an empty name":                  {[]state.Field{text("")}, "1: c", `{"":"c"}`},
 		"names that look the same":       {[]state.Field{text("A"), text("a")}, "a: c", "Line 1 does not begin"},
 		"by number all the same":         {[]state.Field{text("A"), text("a")}, "2: c", `{"a":"c"}`},
-		"labels that look the same":      {[]state.Field{choice("Keep", "keep")}, "1: keep", "Field 1. x: it takes one of these, by a number"},
+		"labels that look the same":      {[]state.Field{choice("Keep", "keep")}, "1: keep", "Field 1. x: it takes one of these: a number"},
 		"by number, too":                 {[]state.Field{choice("Keep", "keep")}, "1: 2", `{"x":"v2"}`},
 		"labels that are numbers":        {[]state.Field{choice("3", "2", "1")}, "1: 3", `{"x":"v1"}`},
 		"a label of another's value":     {[]state.Field{choice("v2", "v1")}, "1: v1", `{"x":"v2"}`},

@@ -14,7 +14,7 @@ var fixedNotes = map[string]string{
 	state.NoteSendUnsent: "[Kept] Claude gets your answer with the next instruction.",
 	state.NoteNoText: "[Not used] There is no text in that message, and no choice. " +
 		"Please reply in words, or choose an option.",
-	state.NoteAttached: "[Words only] The attachment was not read: Claude gets the words alone.",
+	state.NoteAttached: "[Words only] The attachment was not read. Claude gets only the text.",
 	state.NoteNoWaiter: "[Not read] Please answer in the terminal. " +
 		"No hook waits for a reply to this question.",
 	state.NoteDryRun: "[Not used] The poller runs with --dry-run: nothing is typed. " +
@@ -77,34 +77,27 @@ func sentText(q *state.Question, _ state.OwedNote) string {
 // laterText says when Claude reads a reply that no hook waits for.
 func laterText(q *state.Question, _ state.OwedNote) string {
 	if q.Kind.Traits().IsPrompt {
-		return "[Kept] The session does not run in tmux: Claude gets it when its turn ends. " +
-			"If Claude is idle, it is the turn after the next prompt in the terminal."
+		return "[Kept] The session does not run in tmux, so Claude gets this when its turn ends. " +
+			"If Claude is idle, type any prompt in the terminal: your message follows."
 	}
 	return "[Kept] Claude reads your reply with its next step. " +
 		"A session that has ended reads it when it is resumed."
 }
 
-// GrantText says until when a yes that was given to a permission lasts, or that it is
-// over, and what it allowed, the newest first.
-func GrantText(q *state.Question, allowed []*state.Question, over bool) string {
-	text := "[Allowed] " + field(
-		q.SessionName,
-	) + "\n\nPermissions of this session are allowed by " + field(
-		q.DescribeGrant(),
-	) +
-		" (two hours are the most), except plans and what only the terminal can allow. " +
-		`"no" here, or /ask in the session's thread, ends it.`
-	if over {
-		text = "[Asks again] " + field(
-			q.SessionName,
-		) + "\n\nThe yes of " + field(
-			q.DescribeGrant(),
-		) + " is over."
+// GrantText says until when a yes counts that was given for a while, or that it has ended, and
+// which permissions it allowed, the newest first.
+func GrantText(q *state.Question, allowed []*state.Question, isOver bool) string {
+	session, grant := field(q.SessionName), field(q.DescribeGrant())
+	text := "[Allowed] " + session + "\n\nPermissions of this session are allowed by " + grant +
+		" (two hours at most), except plans and what only the terminal can allow. " +
+		"To end it, reply no here, or write /ask in the session's thread."
+	if isOver {
+		text = "[Asks again] " + session + "\n\nThe yes of " + grant + " has ended."
 	}
 	for _, q := range slices.Backward(allowed) {
 		text += "\n• " + briefly(q)
 	}
-	return Cut(text, MaxText) // the log of decisions has them all
+	return Cut(text, MaxText) // the audit log has them all
 }
 
 // What the Seen of a NoteRefused says.
@@ -116,7 +109,7 @@ const (
 
 // TooEarly is the Seen of a NoteUnclear about a reply that came between the messages of a
 // plan.
-const TooEarly = "You wrote that before all of it was here."
+const TooEarly = "You wrote that before the whole question was here."
 
 // WhichOne is the Seen of a NoteUnclear, and all of it, about a reply that may be for
 // another question of its thread.
@@ -125,44 +118,48 @@ const WhichOne = "[Not used] Several questions wait in this thread. Quote the me
 // TimedHint is the Seen of a NoteUnclear where a yes may be given for a while.
 const TimedHint = `"yes 30m" allows for a while.`
 
-// NotTakenText answers a reply in the thread of a session's reports, where no process
-// waits for one. A session that lives has not ended.
-func NobodyText(s *state.Session, lives bool) string {
-	why := "this thread only tells what the session does. Write to it in its terminal"
-	switch {
-	case !lives:
-		why = "the session has ended. " + resumeText(s)
-	case s.AcceptsCommands:
-		return "[Not read] Claude was not told this. A question is answered in its own thread; " +
-			"write /help to see what works in this one."
-	case s.TmuxSession != "":
-		why += " (tmux session " + clause(s.TmuxSession) + ")"
+// NobodyText answers a reply in the thread of a session's reports, while no process waits for a
+// reply there. isRunning reports whether the session has not ended.
+func NobodyText(s *state.Session, isRunning bool) string {
+	if !isRunning {
+		return "[Not read] This session has ended. " + resumeText(s) + "."
 	}
-	return "[Not read] nobody is waiting for a reply here: " + why + "."
+	if s.AcceptsCommands {
+		return "[Not read] Claude did not get this. Answer a question in its own thread. " +
+			"Write /help to see what works in this thread."
+	}
+	text := "[Not read] This session is not waiting for a reply. To write to it, use its terminal"
+	if s.TmuxSession != "" {
+		text += " (tmux session " + clause(s.TmuxSession) + ")"
+	}
+	return text + "."
 }
 
 // DialogOverText takes back what was told of a dialog in the terminal.
-const DialogOverText = "[Gone on] The terminal waits for this no more."
+const DialogOverText = "[Gone on] The terminal no longer waits for this."
 
 // UnservedText answers a reply to a question of another environment, where no poller
 // serves it.
-const UnservedText = "[Not read] Claude was not told this: the program that serves this question does not run. " +
-	"Please answer in the terminal, or reply again when the session there has gone on."
+const UnservedText = "[Not read] Claude did not get this: the program that handles this question is not running. " +
+	"Please answer in the terminal, or reply again once that session has gone on."
 
 // DialogText answers words that decide nothing, while a dialog waits in the terminal that
 // Chat cannot answer.
-const DialogText = "[Not used] Claude waits in the terminal, and only there: answer it in the terminal."
+const DialogText = "[Not used] Only the terminal can answer this. Please answer it there."
 
-// LeftText answers words in the thread of a session whose Claude Code goes on with
-// another one.
+// LeftText answers a message in the thread of a session that another one replaced in its Claude
+// Code.
 func LeftText(s *state.Session) string {
-	return "[Not read] another session runs in its terminal by now. " + resumeText(s) + "."
+	return "[Not read] Another session now runs in that terminal. " + resumeText(s) + "."
 }
 
+// resumeText says how to continue a session: with its ID, in its project's folder.
 func resumeText(s *state.Session) string {
-	return "`claude --resume " + clause(
-		state.QuoteForShell(s.ID),
-	) + "` in its folder goes on with it"
+	command := "claude --resume " + state.QuoteForShell(s.ID)
+	if s.ProjectDir != "" {
+		command = "cd " + state.QuoteForShell(s.ProjectDir) + " && " + command
+	}
+	return "To continue it: `" + clause(command) + "`"
 }
 
 // InTerminal is a reason why a session was not started that does not keep a person from
@@ -199,7 +196,7 @@ func IsNew(text string) bool {
 // may hear the app.
 func NameMachineText() string {
 	machine := field(state.MachineName())
-	return "[Not used] Name a machine that runs: `/new " + machine + " PROJECT words`."
+	return "[Not used] Start with the name of a machine: `/new " + machine + " PROJECT words`."
 }
 
 // NewSessionText begins the thread of a session that a person asked for.
@@ -272,7 +269,7 @@ func declinedWhy(q *state.Question) string {
 		return "Claude was told that you skipped it."
 	case q.Typing != nil && !q.IsPrinted && q.DeclinedText != "":
 		return "Chosen in the terminal: \"Chat about this\". " +
-			"It has no place for your words: Claude was not told them."
+			"That choice takes no text, so Claude did not get your words."
 	}
 	return "Claude was told that you want to talk about it first."
 }
@@ -285,7 +282,7 @@ func nextClosed(q *state.Question) string {
 	case q.Status == state.Resolved && strings.HasPrefix(answer, "/"):
 		return strings.TrimSpace("[Sent] " + clause(answer) + ". " + Line(outcome))
 	case q.Status == state.Resolved && q.Typing != nil && q.Typing.LastKey == state.KeyQueued:
-		return "[Sent] Typed. Claude is working, and takes it up when it comes to it."
+		return "[Sent] Queued. Claude reads it after this step."
 	case q.Status == state.Resolved:
 		return "[Sent] Sent to Claude."
 	case q.ResolvedBy == "prompt" && q.AnsweredMessage == "":
@@ -426,10 +423,10 @@ var closedWhys = map[string]string{
 	"screen":             "The question is no longer on the session's screen.",
 	"not_typed":          "Your instruction was typed three times, and Claude did not take it.",
 	"agent_end":          "The agent that asked has ended.",
-	"superseded":         "Another session runs in its terminal by now.",
+	"superseded":         "Another session now runs in its terminal.",
 	"age":                "24 hours have passed.",
-	state.EndedDialogGone: "Its dialog in the terminal is closed. What was answered there is not known, since no hook told of it. " +
-		"After an update of the plugin, give /reload-plugins in that terminal.",
+	state.EndedDialogGone: "Its dialog in the terminal is closed. No hook reported what was answered there. " +
+		"After an update of the plugin, run /reload-plugins in that terminal.",
 	state.EndedAway: "Claude Code went on without an answer.",
 }
 
@@ -477,7 +474,7 @@ func lateText(q *state.Question, _ state.OwedNote) string {
 	case q.Status == state.Answered || q.Status == state.Resolved:
 		return "[Not used] This question was already answered."
 	case q.Status == state.TimedOut:
-		return "[Not used] Nobody replied in time. The terminal shows how it went on."
+		return "[Not used] Nobody replied in time. The terminal shows what happened next."
 	}
 	return "[Not used] This question is over. " + closedWhy(q)
 }
@@ -497,7 +494,7 @@ func unclearText(q *state.Question, r *state.Reply) string {
 }
 
 func decisionUnclear(q *state.Question, _ *state.Reply) string {
-	return "[Not used] That decides nothing. " + HowToDecide(q)
+	return "[Not used] That is not a yes or a no. " + HowToDecide(q)
 }
 
 func instructionUnclear(*state.Question, *state.Reply) string {
@@ -570,11 +567,11 @@ const EmptyBox = "To have messages from here typed, empty the box there (Ctrl-U)
 // stillKeptText says of words that are kept for long what a person can do about it.
 func stillKeptText(_ *state.Question, owed state.OwedNote) string {
 	why := owed.Text
-	text := "[Kept] Your message is still not with Claude: " + clause(why) + ". "
+	text := "[Kept] Claude does not have your message yet: " + clause(why) + ". "
 	switch {
 	case why == "":
-		return "[Kept] Your message is still not with Claude: it comes with the end of the running turn. " +
-			"If Claude is idle, give it any prompt in the terminal, and your message follows that."
+		return "[Kept] Claude does not have your message yet, and gets it when its turn ends. " +
+			"If Claude is idle, type any prompt in the terminal: your message follows."
 	case why == DraftStands:
 		return text + EmptyBox
 	case why == ClaudeWorks:
@@ -597,9 +594,9 @@ func notTypedText(q *state.Question, owed state.OwedNote) string {
 		return "[Kept] " + strings.ToUpper(said[:1]) + said[1:] + "."
 	case !isDirty:
 		return "[Waiting] Your answer is not in the terminal yet: " + clause(why) +
-			". It is tried again until the question is over."
+			". We keep trying until the question is closed."
 	}
-	return "[Look] Please finish the dialog in the terminal. Your answer was not typed to its end: " +
+	return "[Look] Please finish the dialog in the terminal. Your answer was only partly typed: " +
 		clause(
 			cmp.Or(why, q.Typing.Why),
 		) + "."

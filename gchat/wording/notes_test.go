@@ -51,7 +51,7 @@ func TestNoteText(t *testing.T) {
 		{"late, closed", state.Question{Status: state.Cancelled, ResolvedBy: "stop"}, state.OwedNote{About: state.NoteLate},
 			"[Not used] This question is over. Closed in the terminal without", ""},
 		{"late, asked again", state.Question{Status: state.TimedOut, IsAskedAgain: true}, state.OwedNote{About: state.NoteLate},
-			"[Not used] Nobody replied in time. The terminal shows how it went on.", ""},
+			"[Not used] Nobody replied in time. The terminal shows what happened next.", ""},
 		{"no option", state.Question{Replies: []state.Reply{{MessageName: "m", Text: "9"}}},
 			state.OwedNote{About: state.NoteUnclear, ReplyMessage: "m"}, "[Not used] There is no option 9. Reply with a number from 1 to 2, or with `other: 9`.", ""},
 		{"no option of several", state.Question{SubQuestions: two, Replies: []state.Reply{{MessageName: "m", Text: "Q2: 9"}}},
@@ -74,16 +74,16 @@ func TestNoteText(t *testing.T) {
 		{"unread, denied", state.Question{Mode: state.ModeDeny}, state.OwedNote{About: state.NoteUnread, Text: "chat answered 403."},
 			"[Not read] Please answer in the terminal. Replies here cannot be read yet: chat answered 403.", ""},
 		{"not typed yet", state.Question{}, state.OwedNote{About: state.NoteNotTyped, Text: "the pane is busy"},
-			"[Waiting] Your answer is not in the terminal yet: the pane is busy. It is tried again until the question is over.", ""},
+			"[Waiting] Your answer is not in the terminal yet: the pane is busy. We keep trying until the question is closed.", ""},
 		{"words, not typed yet", state.Question{Kind: state.KindNext}, state.OwedNote{About: state.NoteNotTyped, Text: "someone is typing; your message goes in when the box is empty"},
 			"[Kept] Someone is typing; your message goes in when the box is empty.", ""},
 		{"words, out of reach", state.Question{Kind: state.KindPrompt}, state.OwedNote{About: state.NoteNotTyped, Text: "there is no such pane"},
 			"[Kept] There is no such pane; your message goes in as soon as it can be typed.", ""},
 		{"decides nothing", state.Question{Kind: state.KindPermission}, state.OwedNote{About: state.NoteUnclear, Text: TimedHint},
-			"[Not used] That decides nothing. Reply yes or no", `"yes 30m" allows for a while.`},
+			"[Not used] That is not a yes or a no. Reply yes or no", `"yes 30m" allows for a while.`},
 		{"for which one", state.Question{Kind: state.KindPermission}, state.OwedNote{About: state.NoteUnclear, Text: WhichOne}, WhichOne, ""},
 		{"half typed", state.Question{Typing: &state.Typing{Result: "dirty", Why: "a dialog came"}},
-			state.OwedNote{About: state.NoteNotTyped}, "[Look] Please finish the dialog in the terminal. Your answer was not typed to its end: a dialog came.", ""},
+			state.OwedNote{About: state.NoteNotTyped}, "[Look] Please finish the dialog in the terminal. Your answer was only partly typed: a dialog came.", ""},
 		{"unknown", state.Question{}, state.OwedNote{About: "x"}, "", ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -108,15 +108,16 @@ func TestNobodyText(t *testing.T) {
 		session state.Session
 		want    string
 	}{
-		{state.Session{}, "Write to it in its terminal."},
-		{state.Session{TmuxSession: "work"}, "(tmux session work)."},
-		{state.Session{ID: "a-b", EndedAt: time.Now()}, "the session has ended. `claude --resume a-b` in its folder goes on with it."},
+		{state.Session{}, "is not waiting for a reply. To write to it, use its terminal."},
+		{state.Session{TmuxSession: "work"}, "use its terminal (tmux session work)."},
+		{state.Session{ID: "a-b", EndedAt: time.Now()}, "has ended. To continue it: `claude --resume a-b`."},
+		{state.Session{ID: "a-b", ProjectDir: "/a b", EndedAt: time.Now()}, "To continue it: `cd '/a b' && claude --resume a-b`."},
 	} {
 		got := NobodyText(&c.session, c.session.IsRunning())
 		if c.session.AcceptsCommands = true; c.session.IsRunning() && !strings.Contains(NobodyText(&c.session, c.session.IsRunning()), "/help") {
 			t.Errorf("where commands are read: %q", NobodyText(&c.session, c.session.IsRunning()))
 		}
-		if !strings.HasPrefix(got, "[Not read] nobody is waiting for a reply here: ") || !strings.HasSuffix(got, c.want) {
+		if !strings.HasPrefix(got, "[Not read] This session ") || !strings.HasSuffix(got, c.want) {
 			t.Errorf("%q", got)
 		}
 	}

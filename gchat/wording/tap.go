@@ -25,8 +25,8 @@ type Tap struct {
 
 // What people are told in a note.
 const (
-	OldCardText = "[Not used] This card is over, or no machine that runs knows it."
-	UnboundText = "[Not used] Nothing here waits for that. To answer, tap a button, or reply to the message itself."
+	OldCardText = "[Not used] This card is closed, or its machine is not running."
+	UnboundText = "[Not used] Nothing here is waiting for that. To answer, tap a button, or reply to the message itself."
 )
 
 // What the buttons of a card say beside the numbers of options and the choices of
